@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/addr.h"
+
+#include "base/auto.h"
+#include "base/str.h"
+
+#include <arpa/inet.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/un.h>
+
+static int parse_unix(const char *path, struct dt_addr *out, struct dt_err *err)
+{
+    struct sockaddr_un *un = (struct sockaddr_un *)&out->sa;
+    if (*path != '/' || strlen(path) >= sizeof un->sun_path)
+        return dt_err_set(
+            err, DT_E_USAGE,
+            "\"%s\" is no socket path; give an absolute one of at most %zu characters", path,
+            sizeof un->sun_path - 1);
+    *out = (struct dt_addr){.len = sizeof *un};
+    un->sun_family = AF_UNIX;
+    strcpy(un->sun_path, path);
+    return 0;
+}
+
+static int resolve(const char *host, const char *port, struct dt_addr *out, size_t max,
+                   size_t *count, struct dt_err *err)
+{
+    struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_NUMERICSERV};
+    struct addrinfo *found;
+    int rc = getaddrinfo(host, port, &hints, &found);
+    if (rc != 0)
+        return dt_err_set(err, DT_E_RUNTIME, "\"%s\" is no address of a host: %s", host,
+                          gai_strerror(rc));
+    *count = 0;
+    for (struct addrinfo *a = found; a && *count < max; a = a->ai_next) {
+        out[*count] = (struct dt_addr){.len = a->ai_addrlen};
+        memcpy(&out[(*count)++].sa, a->ai_addr, a->ai_addrlen);
+    }
+    freeaddrinfo(found);
+    return 0;
+}
+
+/* Cuts "HOST:PORT" into its parts; a lone IPv6 address has no port. */
+static int split(const char *text, char *host, size_t size, const char **port, struct dt_err *err)
+{
+    const char *end = strrchr(text, ':');
+    const char *from = text;
+    *port = end ? end + 1 : NULL;
+    if (*text == '[') {
+        from = text + 1;
+        end = strchr(text, ']');
+        if (!end || (end[1] != ':' && end[1] != '\0'))
+            return dt_err_set(err, DT_E_USAGE, "\"%s\" is not [ADDRESS]:PORT", text);
+        *port = end[1] == ':' ? end + 2 : NULL;
+    } else if (!end || strchr(text, ':') != end) {
+        end = text + strlen(text);
+        *port = NULL;
+    }
+    size_t n = (size_t)(end - from);
+    if (n >= size)
+        return dt_err_set(err, DT_E_USAGE, "\"%s\" is too long for an address", text);
+    memcpy(host, from, n);
+    host[n] = '\0';
+    return 0;
+}
+
+/* Every address: IPv6 sockets take IPv4 too, unless this kernel was started without IPv6. */
+static const char *any_host(void)
+{
+    DT_AUTO_FD fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    return fd >= 0 ? "::" : "0.0.0.0";
+}
+
+int dt_addr_resolve(const char *text, uint16_t default_port, struct dt_addr *out, size_t max,
+                    size_t *count, struct dt_err *err)
+{
+    *count = 1; /* of a unix path */
+    if (strncmp(text, "unix:", 5) == 0)
+        return parse_unix(text + 5, out, err);
+    if (*text == '/')
+        return parse_unix(text, out, err);
+    char host[256], number[8];
+    const char *port;
+    if (split(text, host, sizeof host, &port, err) < 0)
+        return -1;
+    int64_t p = default_port;
+    if (port && dt_str_to_int(port, 0, 65535, &p, err) < 0)
+        return dt_err_wrap(err, "port");
+    if (*host == '\0')
+        return dt_err_set(err, DT_E_USAGE, "\"%s\" names no host; write *:PORT for every address",
+                          text);
+    snprintf(number, sizeof number, "%d", (int)p);
+    return resolve(strcmp(host, "*") == 0 ? any_host() : host, number, out, max, count, err);
+}
+
+int dt_addr_parse(const char *text, uint16_t default_port, struct dt_addr *out, struct dt_err *err)
+{
+    size_t count;
+    return dt_addr_resolve(text, default_port, out, 1, &count, err);
+}
+
+static bool is_mapped(const struct sockaddr_in6 *in6)
+{
+    return IN6_IS_ADDR_V4MAPPED(&in6->sin6_addr);
+}
+
+const char *dt_addr_text(const struct dt_addr *a, char *out, size_t size)
+{
+    char host[INET6_ADDRSTRLEN] = "";
+    const struct sockaddr_in *in = (const struct sockaddr_in *)&a->sa;
+    const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)&a->sa;
+    const struct sockaddr_un *un = (const struct sockaddr_un *)&a->sa;
+    switch (a->sa.ss_family) {
+    case AF_INET:
+        inet_ntop(AF_INET, &in->sin_addr, host, sizeof host);
+        snprintf(out, size, "%s:%u", host, ntohs(in->sin_port));
+        break;
+    case AF_INET6:
+        if (is_mapped(in6))
+            inet_ntop(AF_INET, &in6->sin6_addr.s6_addr[12], host, sizeof host);
+        else
+            inet_ntop(AF_INET6, &in6->sin6_addr, host, sizeof host);
+        snprintf(out, size, is_mapped(in6) ? "%s:%u" : "[%s]:%u", host, ntohs(in6->sin6_port));
+        break;
+    case AF_UNIX:
+        if (a->len > offsetof(struct sockaddr_un, sun_path) && un->sun_path[0])
+            snprintf(out, size, "unix:%.*s", (int)sizeof un->sun_path, un->sun_path);
+        else
+            snprintf(out, size, "a unix socket");
+        break;
+    default:
+        snprintf(out, size, "an unknown address");
+    }
+    return out;
+}
+
+int dt_cidr_parse(const char *text, struct dt_cidr *out, struct dt_err *err)
+{
+    char address[INET6_ADDRSTRLEN];
+    const char *slash = strchr(text, '/');
+    size_t n = slash ? (size_t)(slash - text) : strlen(text);
+    struct dt_cidr c = {0};
+    if (n < sizeof address) {
+        memcpy(address, text, n);
+        address[n] = '\0';
+        c.family = inet_pton(AF_INET, address, c.bytes) == 1    ? AF_INET
+                   : inet_pton(AF_INET6, address, c.bytes) == 1 ? AF_INET6
+                                                                : AF_UNSPEC;
+    }
+    if (c.family != AF_INET && c.family != AF_INET6)
+        return dt_err_set(err, DT_E_USAGE,
+                          "\"%s\" is no range of addresses; write it as 10.0.0.0/8 or fd00::/8",
+                          text);
+    int64_t bits = c.family == AF_INET ? 32 : 128;
+    if (slash && dt_str_to_int(slash + 1, 0, bits, &bits, err) < 0)
+        return dt_err_wrap(err, "prefix length of \"%s\"", text);
+    c.bits = (unsigned)bits;
+    *out = c;
+    return 0;
+}
+
+bool dt_cidr_contains(const struct dt_cidr *c, const struct dt_addr *a)
+{
+    const struct sockaddr_in *in = (const struct sockaddr_in *)&a->sa;
+    const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)&a->sa;
+    const uint8_t *bytes;
+    if (a->sa.ss_family == AF_INET && c->family == AF_INET)
+        bytes = (const uint8_t *)&in->sin_addr;
+    else if (a->sa.ss_family == AF_INET6 && is_mapped(in6) && c->family == AF_INET)
+        bytes = &in6->sin6_addr.s6_addr[12];
+    else if (a->sa.ss_family == AF_INET6 && !is_mapped(in6) && c->family == AF_INET6)
+        bytes = in6->sin6_addr.s6_addr;
+    else
+        return false;
+    unsigned whole = c->bits / 8, rest = c->bits % 8;
+    if (memcmp(bytes, c->bytes, whole) != 0)
+        return false;
+    return rest == 0 || (bytes[whole] ^ c->bytes[whole]) >> (8 - rest) == 0;
+}

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Socket addresses as people write them, and ranges of them. */
+#ifndef DT_BASE_ADDR_H
+#define DT_BASE_ADDR_H
+
+#include "base/err.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/socket.h>
+
+struct dt_addr {
+    struct sockaddr_storage sa;
+    socklen_t len;
+};
+
+#define DT_ADDR_TEXT 128 /* a path of sockaddr_un, and "unix:" */
+
+/* "HOST:PORT", "HOST", "[IPV6]:PORT", "*:PORT" (every address), "unix:/PATH" or "/PATH". Host names
+ * are looked up, which can block: for start-up only. */
+int dt_addr_parse(const char *text, uint16_t default_port, struct dt_addr *out, struct dt_err *err);
+
+/* The same for who connects: up to MAX addresses of that host, the preferred one first. Text that
+ * cannot be an address is DT_E_USAGE; a name that is not known, perhaps not yet, is DT_E_RUNTIME.
+ */
+int dt_addr_resolve(const char *text, uint16_t default_port, struct dt_addr *out, size_t max,
+                    size_t *count, struct dt_err *err);
+
+/* "127.0.0.1:29400", "[::1]:29400", "unix:/run/x", or "a unix socket" for one without a name. */
+const char *dt_addr_text(const struct dt_addr *a, char *out, size_t size);
+
+/* A range as in 10.0.0.0/8 or fd00::/8; a bare address is a range of one. */
+struct dt_cidr {
+    int family;
+    uint8_t bytes[16];
+    unsigned bits;
+};
+
+int dt_cidr_parse(const char *text, struct dt_cidr *out, struct dt_err *err);
+
+/* IPv4 peers of a dual-stack socket count as IPv4. Unix sockets are in no range. */
+bool dt_cidr_contains(const struct dt_cidr *c, const struct dt_addr *a);
+
+#endif

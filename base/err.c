@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/err.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+int dt_err_set(struct dt_err *err, enum dt_err_code code, const char *fmt, ...)
+{
+    if (!err)
+        return -1;
+    err->code = code;
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(err->text, sizeof err->text, fmt, ap);
+    va_end(ap);
+    return -1;
+}
+
+int dt_err_errno(struct dt_err *err, enum dt_err_code code, int errnum, const char *fmt, ...)
+{
+    if (!err)
+        return -1;
+    err->code = code;
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(err->text, sizeof err->text, fmt, ap);
+    va_end(ap);
+    size_t used = strlen(err->text);
+    snprintf(err->text + used, sizeof err->text - used, ": %s", strerror(errnum));
+    return -1;
+}
+
+int dt_err_wrap(struct dt_err *err, const char *fmt, ...)
+{
+    if (!err)
+        return -1;
+    char inner[sizeof err->text];
+    memcpy(inner, err->text, sizeof inner);
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(err->text, sizeof err->text, fmt, ap);
+    va_end(ap);
+    size_t used = strlen(err->text);
+    snprintf(err->text + used, sizeof err->text - used, ": %s", inner);
+    return -1;
+}
+
+int dt_err_exit_status(const struct dt_err *err)
+{
+    return err->code == DT_E_USAGE ? 2 : 1;
+}

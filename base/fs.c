@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/fs.h"
+
+#include "base/auto.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define READ_STEP ((size_t)64 << 10)
+
+bool dt_fs_exists(const char *path)
+{
+    return access(path, F_OK) == 0;
+}
+
+int dt_fs_read(const char *path, size_t max, struct dt_buf *out, struct dt_err *err)
+{
+    DT_AUTO_FD fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return dt_err_errno(err, DT_E_RUNTIME, errno, "cannot open %s", path);
+    size_t got = 0;
+    for (;;) {
+        uint8_t *to = dt_buf_room(out, READ_STEP);
+        if (!to)
+            return dt_err_set(err, DT_E_MEMORY, "no memory to read %s", path);
+        ssize_t n = read(fd, to, READ_STEP);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return dt_err_errno(err, DT_E_RUNTIME, errno, "cannot read %s", path);
+        if (n == 0)
+            return 0;
+        got += (size_t)n;
+        if (got > max)
+            return dt_err_set(err, DT_E_LIMIT, "%s is larger than %zu bytes", path, max);
+        dt_buf_grew(out, (size_t)n);
+    }
+}
+
+static int write_all(int fd, const uint8_t *bytes, size_t len)
+{
+    while (len) {
+        ssize_t n = write(fd, bytes, len);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return -1;
+        bytes += n;
+        len -= (size_t)n;
+    }
+    return 0;
+}
+
+/* The folder that PATH stands in. */
+static void parent_of(const char *path, char out[PATH_MAX])
+{
+    const char *slash = strrchr(path, '/');
+    size_t n = slash ? (size_t)(slash - path) : 0;
+    memcpy(out, path, n);
+    out[n] = '\0';
+    if (n == 0)
+        strcpy(out, slash ? "/" : ".");
+}
+
+/* A rename is on disk only when its folder is. */
+static int sync_parent(const char *path)
+{
+    char dir[PATH_MAX];
+    parent_of(path, dir);
+    DT_AUTO_FD fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return fd < 0 ? -1 : fsync(fd);
+}
+
+int dt_fs_replace(const char *path, const void *bytes, size_t len, mode_t mode, struct dt_err *err)
+{
+    char temp[PATH_MAX];
+    if ((size_t)snprintf(temp, sizeof temp, "%s.XXXXXX", path) >= sizeof temp)
+        return dt_err_set(err, DT_E_RUNTIME, "the path %.60s... is too long", path);
+    DT_AUTO_FD fd = mkostemp(temp, O_CLOEXEC);
+    if (fd < 0)
+        return dt_err_errno(err, DT_E_RUNTIME, errno, "cannot make %s", temp);
+    if (fchmod(fd, mode) == 0 && write_all(fd, bytes, len) == 0 && fsync(fd) == 0 &&
+        rename(temp, path) == 0) {
+        if (sync_parent(path) == 0)
+            return 0;
+        return dt_err_errno(err, DT_E_RUNTIME, errno, "cannot sync the folder of %s", path);
+    }
+    int why = errno;
+    unlink(temp);
+    return dt_err_errno(err, DT_E_RUNTIME, why, "cannot replace %s", path);
+}
+
+static int make_one(const char *path, mode_t mode, struct dt_err *err)
+{
+    struct stat st;
+    if (mkdir(path, mode) == 0)
+        return 0;
+    int why = errno;
+    /* Not only EEXIST: on a read-only root, mkdir of a folder that is there says EROFS. */
+    if (stat(path, &st) < 0)
+        return dt_err_errno(err, DT_E_RUNTIME, why, "cannot make the folder %s", path);
+    if (!S_ISDIR(st.st_mode))
+        return dt_err_set(err, DT_E_RUNTIME, "%s is there and is no folder", path);
+    return 0;
+}
+
+int dt_fs_mkdir_p(const char *path, mode_t mode, struct dt_err *err)
+{
+    char part[PATH_MAX];
+    size_t len = strlen(path);
+    if (len == 0 || len >= sizeof part)
+        return dt_err_set(err, DT_E_RUNTIME, "\"%.60s\" is no path for a folder", path);
+    memcpy(part, path, len + 1);
+    for (char *c = part + 1; *c; c++) {
+        if (*c != '/')
+            continue;
+        *c = '\0';
+        if (make_one(part, mode, err) < 0)
+            return -1;
+        *c = '/';
+    }
+    return make_one(part, mode, err);
+}

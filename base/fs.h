@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Whole files: read, replace so that a crash leaves the old or the new one, and folders with their
+ * parents. */
+#ifndef DT_BASE_FS_H
+#define DT_BASE_FS_H
+
+#include "base/buf.h"
+#include "base/err.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+bool dt_fs_exists(const char *path);
+
+/* Appends the file's bytes to OUT. More than MAX bytes, also of a pipe that never ends, are
+ * DT_E_LIMIT. */
+int dt_fs_read(const char *path, size_t max, struct dt_buf *out, struct dt_err *err);
+
+/* Puts LEN bytes into PATH by way of a temporary file beside it. 0: they are on disk under that
+ * name. On failure the old file, or none, is still there. */
+int dt_fs_replace(const char *path, const void *bytes, size_t len, mode_t mode, struct dt_err *err);
+
+/* Makes PATH and the parents it lacks; fine when it is there already. */
+int dt_fs_mkdir_p(const char *path, mode_t mode, struct dt_err *err);
+
+#endif

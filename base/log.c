@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/log.h"
+
+#include "base/json.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define LINE_MAX_BYTES 2048
+
+static struct {
+    const char *role;
+    enum dt_log_level level;
+    enum dt_log_format format;
+} sink = {"dtrun", DT_LOG_INFO, DT_LOG_TEXT};
+
+static const char *const level_names[] = {"error", "warn", "info", "debug"};
+static const char *const format_names[] = {"text", "json"};
+
+void dt_log_open(const char *role, enum dt_log_level level, enum dt_log_format format)
+{
+    sink.role = role;
+    sink.level = level;
+    sink.format = format;
+}
+
+bool dt_log_wants(enum dt_log_level level)
+{
+    return level <= sink.level;
+}
+
+static void emit(struct dt_buf *line)
+{
+    dt_buf_put_u8(line, '\n');
+    ssize_t n = write(STDERR_FILENO, line->at, line->len);
+    (void)n; /* a log that cannot be written has nobody to tell */
+    dt_buf_finish(line);
+}
+
+/* A peer's words may be in TEXT: no newline of theirs starts a line of ours, no escape reaches the
+ * terminal. */
+static void put_visible(struct dt_buf *line, const char *text)
+{
+    for (; *text; text++) {
+        uint8_t c = (uint8_t)*text;
+        if (c < 0x20 || c == 0x7f)
+            dt_buf_printf(line, "\\x%02x", c);
+        else
+            dt_buf_put_u8(line, c);
+    }
+}
+
+__attribute__((format(printf, 2, 0))) static void log_line(enum dt_log_level level, const char *fmt,
+                                                           va_list ap)
+{
+    if (!dt_log_wants(level))
+        return;
+    char text[LINE_MAX_BYTES], when[DT_CLOCK_TEXT];
+    vsnprintf(text, sizeof text, fmt, ap);
+    dt_clock_format(dt_clock_wall_us(), when);
+    struct dt_buf line = {0};
+    if (sink.format == DT_LOG_JSON) {
+        dt_buf_printf(&line,
+                      "{\"time\":\"%s\",\"level\":\"%s\",\"role\":\"%s\",\"pid\":%d,\"message\":",
+                      when, level_names[level], sink.role, (int)getpid());
+        dt_json_quote(&line, text, strlen(text));
+        dt_buf_put_str(&line, "}");
+    } else {
+        dt_buf_printf(&line, "%s %s %s: ", when, sink.role, level_names[level]);
+        put_visible(&line, text);
+    }
+    emit(&line);
+}
+
+#define DEFINE_LEVEL(name, level)                                                                  \
+    void name(const char *fmt, ...)                                                                \
+    {                                                                                              \
+        va_list ap;                                                                                \
+        va_start(ap, fmt);                                                                         \
+        log_line(level, fmt, ap);                                                                  \
+        va_end(ap);                                                                                \
+    }
+
+DEFINE_LEVEL(dt_error, DT_LOG_ERROR)
+DEFINE_LEVEL(dt_warn, DT_LOG_WARN)
+DEFINE_LEVEL(dt_info, DT_LOG_INFO)
+DEFINE_LEVEL(dt_debug, DT_LOG_DEBUG)
+
+void dt_bug(const char *fmt, ...)
+{
+    char text[LINE_MAX_BYTES];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    dt_error("this is a bug in dtrun, please report it: %s", text);
+}
+
+static int find_name(const char *name, const char *const *names, int n)
+{
+    for (int i = 0; i < n; i++)
+        if (strcmp(name, names[i]) == 0)
+            return i;
+    return -1;
+}
+
+int dt_log_level_from(const char *name, enum dt_log_level *out, struct dt_err *err)
+{
+    int i = find_name(name, level_names, 4);
+    if (i < 0)
+        return dt_err_set(err, DT_E_USAGE,
+                          "\"%s\" is no log level; give error, warn, info or debug", name);
+    *out = (enum dt_log_level)i;
+    return 0;
+}
+
+int dt_log_format_from(const char *name, enum dt_log_format *out, struct dt_err *err)
+{
+    int i = find_name(name, format_names, 2);
+    if (i < 0)
+        return dt_err_set(err, DT_E_USAGE, "\"%s\" is no log format; give text or json", name);
+    *out = (enum dt_log_format)i;
+    return 0;
+}
+
+bool dt_log_limit_pass(struct dt_log_limit *l, dt_ms now, uint64_t *held_back)
+{
+    if (!l->used) {
+        l->used = true;
+        l->tokens = l->burst;
+        l->last = now;
+    }
+    dt_ms earned = (now - l->last) / l->every;
+    if (earned > 0) {
+        l->tokens = earned >= l->burst - l->tokens ? l->burst : l->tokens + (int)earned;
+        l->last += earned * l->every;
+    }
+    if (l->tokens == 0) {
+        l->held_back++;
+        return false;
+    }
+    l->tokens--;
+    *held_back = l->held_back;
+    l->held_back = 0;
+    return true;
+}

@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The command line and the environment, and the order of the sources. */
+#include "base/opt.h"
+
+#include "base/fs.h"
+#include "base/opt_given.h"
+#include "base/str.h"
+
+#include <ctype.h>
+#include <string.h>
+
+const struct dt_opt *dt_opt_builtins(const struct dt_opt_program *program)
+{
+    static const struct dt_opt rows[] = {
+        {.name = "help",
+         .letter = 'h',
+         .help = "print this and exit",
+         .no_env = true,
+         .no_config = true},
+        {.name = "version",
+         .help = "print the version and exit",
+         .no_env = true,
+         .no_config = true,
+         .exact = true},
+        {0},
+    };
+    static const struct dt_opt help_alone[] = {
+        {.name = "help",
+         .letter = 'h',
+         .help = "print this and exit",
+         .no_env = true,
+         .no_config = true},
+        {0},
+    };
+    return program->version ? rows : help_alone;
+}
+
+const char *dt_opt_env_name(const struct dt_opt_program *program, const struct dt_opt *opt,
+                            char *out, size_t size)
+{
+    *out = '\0';
+    if (!program->env_prefix || opt->no_env)
+        return out;
+    snprintf(out, size, "%s%s", program->env_prefix, opt->name);
+    for (char *c = out + strlen(program->env_prefix); c < out + size && *c; c++)
+        *c = *c == '-' ? '_' : (char)toupper((unsigned char)*c);
+    return out;
+}
+
+/* The reader's state while it walks argv. */
+struct walk {
+    const struct dt_opt_program *program;
+    int argc;
+    char *const *argv;
+    int at;
+    struct dt_opt_given *given;
+    struct dt_opt_result *result;
+};
+
+/* Candidates for an abbreviation: how many, the last of them, and all their names for the error. */
+struct candidates {
+    int count;
+    const struct dt_opt *opt;
+    char names[256];
+};
+
+static void add_candidate(struct candidates *c, const struct dt_opt *o, char separator)
+{
+    char name[80];
+    size_t used = strlen(c->names);
+    snprintf(name, sizeof name, "%s", o->name);
+    for (char *s = name; *s; s++)
+        if (*s == '-')
+            *s = separator;
+    snprintf(c->names + used, sizeof c->names - used, "%s--%s", c->count ? " or " : "", name);
+    c->count++;
+    c->opt = o;
+}
+
+/* Whether NAME begins O's name when its words are joined by SEPARATOR; 0: by either. */
+static bool begins(const struct dt_opt *o, const char *name, size_t len, char separator)
+{
+    for (size_t i = 0; i < len; i++) {
+        char own = o->name[i], c = name[i];
+        if (own == '-' && separator)
+            own = separator;
+        else if (c == '_')
+            c = '-';
+        if (own == '\0' || own != c)
+            return false;
+    }
+    return true;
+}
+
+static void find_candidates(const struct dt_opt_program *p, const struct dt_opt *rows,
+                            const char *name, size_t len, struct candidates *c)
+{
+    for (const struct dt_opt *o = rows; o->name; o++) {
+        if (o->exact)
+            continue;
+        if (!p->abbreviate_both_spellings) {
+            if (begins(o, name, len, 0))
+                add_candidate(c, o, '-');
+            continue;
+        }
+        if (begins(o, name, len, '-'))
+            add_candidate(c, o, '-');
+        if (strchr(o->name, '-') && begins(o, name, len, '_'))
+            add_candidate(c, o, '_');
+    }
+}
+
+/* The option called NAME in full or by its beginning, or NULL and *err. */
+static const struct dt_opt *find_long(const struct dt_opt_program *p, const char *name, size_t len,
+                                      struct dt_err *err)
+{
+    const struct dt_opt *o = dt_opt_named(p, name, len);
+    if (o)
+        return o;
+    struct candidates c = {0};
+    find_candidates(p, p->table, name, len, &c);
+    find_candidates(p, dt_opt_builtins(p), name, len, &c);
+    if (c.count == 1)
+        return c.opt;
+    char shown[64], hint[96];
+    struct dt_bytes written = {(const uint8_t *)name, len};
+    dt_str_printable(written, shown, sizeof shown);
+    if (c.count)
+        dt_err_set(err, DT_E_USAGE, "--%s could be %s", shown, c.names);
+    else
+        dt_err_set(err, DT_E_USAGE, "--%s: no such option%s", shown,
+                   dt_opt_suggestion(p, name, len, "--", hint, sizeof hint));
+    return NULL;
+}
+
+static const struct dt_opt *find_letter(const struct dt_opt_program *p, char letter,
+                                        struct dt_err *err)
+{
+    for (const struct dt_opt *o = p->table; o->name; o++)
+        if (o->letter == letter)
+            return o;
+    for (const struct dt_opt *o = dt_opt_builtins(p); o->name; o++)
+        if (o->letter == letter)
+            return o;
+    char shown[8];
+    struct dt_bytes written = {(const uint8_t *)&letter, 1};
+    dt_err_set(err, DT_E_USAGE, "-%s: no such option",
+               dt_str_printable(written, shown, sizeof shown));
+    return NULL;
+}
+
+/* "-5" and "-.5" are values, as are texts with a space, as in argparse. */
+static bool looks_like_option(const char *s)
+{
+    if (s[0] != '-' || s[1] == '\0' || strchr(s, ' '))
+        return false;
+    return s[1 + strspn(s + 1, "0123456789.")] != '\0';
+}
+
+/* Notes option O, written as WRITTEN; VALUE is what is attached to it or NULL. */
+static int take(struct walk *w, const struct dt_opt *o, const char *written, const char *value,
+                struct dt_err *err)
+{
+    const struct dt_opt *builtins = dt_opt_builtins(w->program);
+    if (!o->arg && value)
+        return dt_err_set(err, DT_E_USAGE, "%s: takes no value, found \"%s\"", written, value);
+    if (o == builtins || o == builtins + 1) {
+        w->result->help = o == builtins;
+        w->result->version = !w->result->help;
+        return 0;
+    }
+    if (o->arg && !value) {
+        if (w->at == w->argc || looks_like_option(w->argv[w->at]))
+            return dt_err_set(err, DT_E_USAGE, "%s: needs a value: %s%s%s", written, written,
+                              written[1] == '-' ? "=" : " ", o->arg);
+        value = w->argv[w->at++];
+    }
+    return dt_opt_given_add(w->given, o, DT_OPT_FROM_ARGS, value, value ? strlen(value) : 0, err,
+                            "%s", written);
+}
+
+static int take_long(struct walk *w, const char *arg, struct dt_err *err)
+{
+    size_t len = strcspn(arg + 2, "=");
+    const char *value = arg[2 + len] ? arg + 2 + len + 1 : NULL;
+    const struct dt_opt *o = find_long(w->program, arg + 2, len, err);
+    if (!o)
+        return -1;
+    char written[80];
+    snprintf(written, sizeof written, "--%s", o->name);
+    return take(w, o, written, value, err);
+}
+
+/* "-x VALUE", "-xVALUE", "-x=VALUE", or flags in a row: "-mq". */
+static int take_letters(struct walk *w, const char *arg, struct dt_err *err)
+{
+    for (const char *c = arg + 1; *c; c++) {
+        const struct dt_opt *o = find_letter(w->program, *c, err);
+        if (!o)
+            return -1;
+        char written[3] = {'-', *c, '\0'};
+        bool attached = c[1] != '\0' && (o->arg || c[1] == '=');
+        if (take(w, o, written, attached ? c + 1 + (c[1] == '=') : NULL, err) < 0)
+            return -1;
+        if (attached || w->result->help || w->result->version)
+            return 0;
+    }
+    return 0;
+}
+
+static int read_args(struct walk *w, struct dt_err *err)
+{
+    while (w->at < w->argc && !w->result->help && !w->result->version) {
+        const char *arg = w->argv[w->at];
+        if (strcmp(arg, "--") == 0) {
+            while (w->at < w->argc && strcmp(w->argv[w->at], "--") == 0)
+                w->at++;
+            break;
+        }
+        if (arg[0] != '-' || arg[1] == '\0')
+            break;
+        w->at++;
+        if ((arg[1] == '-' ? take_long : take_letters)(w, arg, err) < 0)
+            return -1;
+    }
+    w->result->operands = w->at;
+    if (w->at < w->argc && !w->program->takes_operands && !w->result->help && !w->result->version)
+        return dt_err_set(err, DT_E_USAGE, "\"%s\" is no option, and %s takes nothing else",
+                          w->argv[w->at], w->program->name);
+    return 0;
+}
+
+static const char *find_env(char *const *env, const char *name)
+{
+    size_t n = strlen(name);
+    for (; n && env && *env; env++)
+        if (strncmp(*env, name, n) == 0 && (*env)[n] == '=')
+            return *env + n + 1;
+    return NULL;
+}
+
+static int read_env(struct dt_opt_given *g, const struct dt_opt_program *p, char *const *env,
+                    struct dt_err *err)
+{
+    char name[128];
+    for (const struct dt_opt *o = p->table; o->name; o++) {
+        const char *value = find_env(env, dt_opt_env_name(p, o, name, sizeof name));
+        if (!value || dt_opt_given_find(g, o))
+            continue;
+        bool on;
+        if (!o->arg && p->env_flag) {
+            if (p->env_flag(value, &on, err) < 0)
+                return dt_err_wrap(err, "%s", name);
+            value = on ? "yes" : "no";
+        }
+        if (o->repeat ? dt_opt_given_add_list(g, o, DT_OPT_FROM_ENV, value, name, err) < 0
+                      : dt_opt_given_add(g, o, DT_OPT_FROM_ENV, value, strlen(value), err, "%s",
+                                         name) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+static int read_config_file(struct dt_opt_given *g, const struct dt_opt_program *p,
+                            struct dt_err *err)
+{
+    const char *name = p->config_option;
+    const struct dt_opt *o = name ? dt_opt_named(p, name, strlen(name)) : NULL;
+    if (!o)
+        return 0;
+    const struct dt_opt_value *given = dt_opt_given_find(g, o);
+    const char *path = given ? given->text : o->fallback;
+    if (!path || !*path || (!given && !dt_fs_exists(path)))
+        return 0;
+    struct dt_buf text = {0};
+    int rc = dt_fs_read(path, DT_OPT_CONFIG_MAX, &text, err);
+    if (rc < 0)
+        dt_err_wrap(err, "%s", given ? given->where : "the default config file");
+    else /* PATH stays: G copies what it is told */
+        rc = dt_opt_given_read_config(g, p, dt_buf_cstr(&text), text.len, path, err);
+    dt_buf_finish(&text);
+    return rc;
+}
+
+int dt_opt_parse(const struct dt_opt_program *program, int argc, char *const *argv,
+                 char *const *env, void *options, struct dt_opt_result *result, struct dt_err *err)
+{
+    struct dt_opt_given given = {0};
+    *result = (struct dt_opt_result){0};
+    struct walk w = {.program = program, .argc = argc, .argv = argv, .at = argc > 0};
+    w.given = &given;
+    w.result = result;
+    int rc = read_args(&w, err);
+    if (rc == 0 && !result->help && !result->version) {
+        rc = read_env(&given, program, env, err);
+        if (rc == 0)
+            rc = read_config_file(&given, program, err);
+        if (rc == 0)
+            rc = dt_opt_given_apply(&given, program, options, err);
+    }
+    dt_opt_given_finish(&given);
+    return rc;
+}

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Options, declared once: a table of rows from which the command line, the environment, a config
+ * file, --help, the man page and the completions are all derived.
+ *
+ * Sources, strongest first: command line, environment, config file, the row's fallback. Only the
+ * strongest source that names an option is parsed, each of its occurrences in turn: so the last one
+ * wins, a repeatable option collects one source's values and never a mixture, and a bad value that
+ * something stronger replaces hurts nobody. In long names `_` and `-` are alike. The first argument
+ * that is no option ends them; all behind it is the caller's. Errors name what the person wrote:
+ * `--listen: ...`, `DTRUN_RENDEZVOUS_LISTEN: ...`, `/etc/x.conf:7: listen: ...`. */
+#ifndef DT_BASE_OPT_H
+#define DT_BASE_OPT_H
+
+#include "base/err.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+
+/* Reads VALUE into TARGET; DT_E_USAGE when it makes no sense. A flag gets "yes" or "no". */
+typedef int (*dt_opt_parse_fn)(const char *value, void *target, struct dt_err *err);
+
+/* What a shell offers as a value. */
+enum dt_opt_value_kind { DT_OPT_ANYTHING, DT_OPT_FILE, DT_OPT_DIRECTORY };
+
+/* A table ends with a zeroed row. */
+struct dt_opt {
+    const char *name; /* the spelling with dashes */
+    char letter;
+    const char *arg;           /* how help calls the value; NULL: a flag, which takes none */
+    dt_opt_parse_fn parse;     /* NULL: dt_opt_flag or dt_opt_string, by what .arg says */
+    dt_opt_parse_fn parse_env; /* for the environment, where torchrun checks less; NULL: .parse */
+    void (*finish)(void *target); /* frees what .parse made and zeroes TARGET; NULL: nothing to
+                                   * free, or one of the parsers below made it */
+    size_t at;                    /* offsetof the target in the options struct */
+    const char
+        *fallback; /* parsed when no source has the option; several of a repeatable one as in env */
+    const char *group; /* heading in help */
+    const char *help;  /* whole sentences or none: "most keys the store will hold" */
+    const char *words; /* "text json": all values there are, for completions */
+    enum dt_opt_value_kind completes;
+    bool repeat;    /* each occurrence is parsed again, and .parse appends */
+    bool no_env;    /* not in the environment */
+    bool no_config; /* not in a config file */
+    bool exact;     /* no abbreviation stands for it, so a new row cannot make an old abbreviation
+                       ambiguous */
+    bool hidden;    /* works, but help and documents are silent about it */
+};
+
+struct dt_opt_program {
+    const char *name;
+    const char *summary; /* what it does, a sentence */
+    const char *usage;   /* behind the name: "[options]" */
+    const char *version; /* NULL: there is no --version */
+    const struct dt_opt *table;
+    const char *env_prefix; /* "DTRUN_RENDEZVOUS_"; NULL: the environment is not looked at */
+    /* What a flag's text in the environment means; NULL: yes, true, on, 1 and their opposites. */
+    int (*env_flag)(const char *value, bool *on, struct dt_err *err);
+    const char
+        *config_option;  /* the row whose value is the path of the config file; NULL: none. A file
+                          * that is named  by nothing but that row's fallback may be missing */
+    bool takes_operands; /* else an argument that is no option is an error */
+    /* As Python's argparse does when each option is declared in both spellings: --nproc is
+     * ambiguous, as it could be
+     * --nproc-per-node or --nproc_per_node, and --nproc_per is not. */
+    bool abbreviate_both_spellings;
+};
+
+struct dt_opt_result {
+    bool help, version; /* asked for; nothing behind that was read and OPTIONS is untouched */
+    int operands;       /* argv[operands] is the first that is no option; argc when there is none */
+};
+
+/* Fills OPTIONS, a zeroed struct of the caller, who ends it with dt_opt_finish() also on failure.
+ * ENV is as environ(7) or NULL. Nothing is kept, so a reload parses the same argv again into a
+ * fresh struct. */
+int dt_opt_parse(const struct dt_opt_program *program, int argc, char *const *argv,
+                 char *const *env, void *options, struct dt_opt_result *result, struct dt_err *err);
+
+/* The same from the text of a config file alone: lines `name = value`, or `name` for a flag; lines
+ * that start with # and blank ones are skipped. */
+#define DT_OPT_CONFIG_MAX ((size_t)1 << 20)
+int dt_opt_parse_config(const struct dt_opt_program *program, const char *text, size_t len,
+                        const char *file_name, void *options, struct dt_err *err);
+
+void dt_opt_finish(const struct dt_opt_program *program, void *options);
+
+/* For 80 columns. */
+void dt_opt_help(const struct dt_opt_program *program, FILE *out);
+
+/* Rows that no table has to hold: --help, and --version where there is one. Ends with a zeroed row.
+ */
+const struct dt_opt *dt_opt_builtins(const struct dt_opt_program *program);
+
+/* "DTRUN_RENDEZVOUS_MAX_KEYS", or "" when the environment does not have this option. Cut to SIZE.
+ */
+const char *dt_opt_env_name(const struct dt_opt_program *program, const struct dt_opt *opt,
+                            char *out, size_t size);
+
+/* Parsers for the targets that need no words. */
+struct dt_opt_strings {
+    char **at;
+    size_t len;
+};
+
+int dt_opt_flag(const char *value, void *bool_target, struct dt_err *err);
+int dt_opt_string(const char *value, void *char_ptr_target, struct dt_err *err); /* owned */
+int dt_opt_append(const char *value, void *strings_target, struct dt_err *err);  /* owned */
+int dt_opt_int(const char *value, void *int_target, struct dt_err *err);
+int dt_opt_count(const char *value, void *int_target, struct dt_err *err); /* 0 and more */
+int dt_opt_size(const char *value, void *uint64_target, struct dt_err *err);
+int dt_opt_duration(const char *value, void *dt_ms_target, struct dt_err *err);
+int dt_opt_log_level(const char *value, void *dt_log_level_target, struct dt_err *err);
+int dt_opt_log_format(const char *value, void *dt_log_format_target, struct dt_err *err);
+
+#endif

@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/opt_docs.h"
+
+#include "base/buf.h"
+
+#include <ctype.h>
+#include <string.h>
+
+#define MDOC_WIDTH 76
+
+/* -- mdoc -- */
+
+/* One word of a text line; FIRST in its line, where a dot or quote would be a request. */
+static void put_word(struct dt_buf *out, const char *word, size_t len, bool first)
+{
+    if (first && (*word == '.' || *word == '\''))
+        dt_buf_put_str(out, "\\&");
+    for (size_t i = 0; i < len; i++) {
+        if (word[i] == '\\')
+            dt_buf_put_str(out, "\\e");
+        else if (word[i] == '`')
+            dt_buf_put_str(out, "\\(ga"); /* a bare one would become a typographic quote */
+        else
+            dt_buf_put_u8(out, (uint8_t)word[i]);
+    }
+}
+
+/* Running text: filled to MDOC_WIDTH, and each sentence begins a line, as mandoc asks. */
+static void mdoc_text(const char *text, FILE *out)
+{
+    struct dt_buf line = {0};
+    bool sentence_over = false;
+    while (*text) {
+        size_t n = strcspn(text, " ");
+        if (line.len && (sentence_over || line.len + 1 + n > MDOC_WIDTH)) {
+            fprintf(out, "%s\n", dt_buf_cstr(&line));
+            dt_buf_clear(&line);
+        }
+        if (line.len)
+            dt_buf_put_u8(&line, ' ');
+        put_word(&line, text, n, line.len == 0);
+        sentence_over = n > 0 && strchr(".!?", text[n - 1]) != NULL;
+        text += n;
+        text += strspn(text, " ");
+    }
+    if (line.len)
+        fprintf(out, "%s%s\n", dt_buf_cstr(&line), sentence_over ? "" : ".");
+    dt_buf_finish(&line);
+}
+
+/* Names of two or three letters may be macros ("Ar", "No"), and lone punctuation is moved out of
+ * its macro. */
+static bool needs_guard(const char *arg)
+{
+    size_t n = strlen(arg);
+    return strchr("()[].,:;?!|'", *arg) || (n <= 3 && isupper((unsigned char)arg[0]));
+}
+
+/* TEXT as one argument of a macro. */
+static void mdoc_arg(const char *text, FILE *out)
+{
+    bool quoted = *text == '\0' || strpbrk(text, " \t\"") != NULL;
+    fputs(quoted ? " \"" : " ", out);
+    if (needs_guard(text))
+        fputs("\\&", out);
+    for (; *text; text++) {
+        if (*text == '\\')
+            fputs("\\e", out);
+        else if (*text == '"')
+            fputs("\\(dq", out);
+        else if (*text == '`')
+            fputs("\\(ga", out);
+        else
+            fputc(*text, out);
+    }
+    if (quoted)
+        fputc('"', out);
+}
+
+static void mdoc_row(const struct dt_opt_program *p, const struct dt_opt *o, FILE *out)
+{
+    char env[128];
+    fputs(".It", out);
+    if (o->letter)
+        fprintf(out, " Fl %c ,", o->letter);
+    fprintf(out, " Fl -%s", o->name);
+    if (o->arg) {
+        fputs(" Ar", out);
+        mdoc_arg(o->arg, out);
+    }
+    fputc('\n', out);
+    if (o->help) {
+        char help[1024];
+        snprintf(help, sizeof help, "%s", o->help);
+        help[0] = (char)toupper((unsigned char)help[0]);
+        mdoc_text(help, out);
+    }
+    if (o->repeat)
+        fputs("Can be given several times.\n", out);
+    if (o->arg && o->fallback && *o->fallback) {
+        fputs("The default is\n.Ql", out);
+        mdoc_arg(o->fallback, out);
+        fputs(" .\n", out);
+    }
+    if (*dt_opt_env_name(p, o, env, sizeof env))
+        fprintf(out, "In the environment:\n.Ev %s .\n", env);
+}
+
+static const char *group_of(const struct dt_opt *o)
+{
+    return o->group ? o->group : "Options";
+}
+
+static bool opens_group(const struct dt_opt *table, const struct dt_opt *o)
+{
+    if (o->hidden)
+        return false;
+    for (const struct dt_opt *before = table; before < o; before++)
+        if (!before->hidden && strcmp(group_of(before), group_of(o)) == 0)
+            return false;
+    return true;
+}
+
+void dt_opt_print_mdoc(const struct dt_opt_program *program, FILE *out)
+{
+    const struct dt_opt *table = program->table;
+    for (const struct dt_opt *head = table; head->name; head++) {
+        if (!opens_group(table, head))
+            continue;
+        fprintf(out, ".Ss %s\n.Bl -tag -width Ds\n", group_of(head));
+        for (const struct dt_opt *o = head; o->name; o++)
+            if (!o->hidden && strcmp(group_of(o), group_of(head)) == 0)
+                mdoc_row(program, o, out);
+        fputs(".El\n", out);
+    }
+    fputs(".Ss Other\n.Bl -tag -width Ds\n", out);
+    for (const struct dt_opt *o = dt_opt_builtins(program); o->name; o++)
+        mdoc_row(program, o, out);
+    fputs(".El\n", out);
+}
+
+/* -- completions -- */
+
+typedef void print_row_fn(const struct dt_opt_program *p, const struct dt_opt *o, FILE *out);
+
+static void each_row(const struct dt_opt_program *p, print_row_fn *print, FILE *out)
+{
+    for (const struct dt_opt *o = p->table; o->name; o++)
+        if (!o->hidden)
+            print(p, o, out);
+    for (const struct dt_opt *o = dt_opt_builtins(p); o->name; o++)
+        print(p, o, out);
+}
+
+/* A shell function's name cannot hold the dash of "dtrun-rendezvous". */
+static void print_identifier(const char *name, FILE *out)
+{
+    for (; *name; name++)
+        fputc(isalnum((unsigned char)*name) ? *name : '_', out);
+}
+
+/* What a shell shows beside a name: the first clause of the help. */
+static const char *brief(const struct dt_opt *o, char *out, size_t size)
+{
+    snprintf(out, size, "%s", o->help ? o->help : "");
+    for (char *c = out; *c; c++)
+        if (strchr(".:;", *c) && (c[1] == ' ' || c[1] == '\0')) {
+            *c = '\0';
+            break;
+        }
+    return out;
+}
+
+/* TEXT inside '...', with the letters of SPECIAL behind a backslash. */
+static void print_quoted(const char *text, const char *special, FILE *out)
+{
+    for (; *text; text++) {
+        if (*text == '\'' && !strchr(special, '\''))
+            fputs("'\\''", out);
+        else if (strchr(special, *text))
+            fprintf(out, "\\%c", *text);
+        else
+            fputc(*text, out);
+    }
+}
+
+static void bash_name(const struct dt_opt_program *p, const struct dt_opt *o, FILE *out)
+{
+    (void)p;
+    fprintf(out, " --%s%s", o->name, o->arg ? "=" : "");
+}
+
+static void bash_case(const struct dt_opt_program *p, const struct dt_opt *o, FILE *out)
+{
+    (void)p;
+    if (!o->arg)
+        return;
+    fprintf(out, "    --%s", o->name);
+    if (o->letter)
+        fprintf(out, "|-%c", o->letter);
+    fputs(") ", out);
+    if (o->words)
+        fprintf(out, "COMPREPLY=($(compgen -W '%s' -- \"$cur\"))", o->words);
+    else if (o->completes == DT_OPT_FILE)
+        fputs("compopt -o filenames; mapfile -t COMPREPLY < <(compgen -f -- \"$cur\")", out);
+    else if (o->completes == DT_OPT_DIRECTORY)
+        fputs("compopt -o filenames; mapfile -t COMPREPLY < <(compgen -d -- \"$cur\")", out);
+    else
+        fputs(":", out);
+    fputs("; return ;;\n", out);
+}
+
+/* Bash splits words at '=' (COMP_WORDBREAKS), so in "--x=VAL" the option stands two words back. */
+void dt_opt_print_bash(const struct dt_opt_program *program, FILE *out)
+{
+    fprintf(out, "# bash completion for %s; generated from its option table\n", program->name);
+    print_identifier(program->name, out);
+    fputs("_complete()\n{\n"
+          "    local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]}\n"
+          "    COMPREPLY=()\n"
+          "    if [[ $cur == '=' ]]; then\n"
+          "        cur=\n"
+          "    elif [[ $prev == '=' ]]; then\n"
+          "        prev=${COMP_WORDS[COMP_CWORD-2]}\n"
+          "    fi\n"
+          "    case $prev in\n",
+          out);
+    each_row(program, bash_case, out);
+    fputs("    esac\n    if [[ $cur == -* ]]; then\n        COMPREPLY=($(compgen -W '", out);
+    each_row(program, bash_name, out);
+    fputs("' -- \"$cur\"))\n"
+          "        [[ ${COMPREPLY[*]} == *= ]] && compopt -o nospace\n",
+          out);
+    if (program->takes_operands)
+        fputs("    else\n        compopt -o filenames; mapfile -t COMPREPLY < <(compgen -f -- "
+              "\"$cur\")\n",
+              out);
+    fputs("    fi\n    return 0\n}\ncomplete -F ", out);
+    print_identifier(program->name, out);
+    fprintf(out, "_complete %s\n", program->name);
+}
+
+static void zsh_spec(const struct dt_opt *o, const char *dashes, const char *name, FILE *out)
+{
+    char text[256];
+    fprintf(out, "    '%s%s%s%s[", o->repeat ? "*" : "", dashes, name,
+            !o->arg            ? ""
+            : dashes[1] == '-' ? "="
+                               : "+");
+    print_quoted(brief(o, text, sizeof text), "\\[]:", out);
+    fputc(']', out);
+    if (o->arg) {
+        fputc(':', out);
+        print_quoted(o->arg, "\\:", out);
+        fputc(':', out);
+        if (o->words)
+            fprintf(out, "(%s)", o->words);
+        else if (o->completes)
+            fputs(o->completes == DT_OPT_FILE ? "_files" : "_directories", out);
+    }
+    fputs("' \\\n", out);
+}
+
+static void zsh_row(const struct dt_opt_program *p, const struct dt_opt *o, FILE *out)
+{
+    char letter[2] = {o->letter, '\0'};
+    (void)p;
+    zsh_spec(o, "--", o->name, out);
+    if (o->letter)
+        zsh_spec(o, "-", letter, out);
+}
+
+void dt_opt_print_zsh(const struct dt_opt_program *program, FILE *out)
+{
+    fprintf(out, "#compdef %s\n# generated from its option table\n_arguments -s -S \\\n",
+            program->name);
+    each_row(program, zsh_row, out);
+    fputs(program->takes_operands ? "    '*::file:_files'\n" : "    && return 0\n", out);
+}
+
+static void fish_row(const struct dt_opt_program *p, const struct dt_opt *o, FILE *out)
+{
+    char text[256];
+    fprintf(out, "complete -c %s -l %s", p->name, o->name);
+    if (o->letter)
+        fprintf(out, " -s %c", o->letter);
+    if (o->words)
+        fprintf(out, " -x -a '%s'", o->words);
+    else if (o->arg && o->completes == DT_OPT_DIRECTORY)
+        fputs(" -x -a '(__fish_complete_directories)'", out);
+    else if (o->arg)
+        fputs(o->completes == DT_OPT_FILE ? " -r -F" : " -x", out);
+    fputs(" -d '", out);
+    print_quoted(brief(o, text, sizeof text), "\\'", out); /* fish's own rule inside '...' */
+    fputs("'\n", out);
+}
+
+void dt_opt_print_fish(const struct dt_opt_program *program, FILE *out)
+{
+    fprintf(out, "# fish completion for %s; generated from its option table\n", program->name);
+    if (!program->takes_operands)
+        fprintf(out, "complete -c %s -f\n", program->name);
+    each_row(program, fish_row, out);
+}

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/opt_given.h"
+
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+void dt_opt_given_finish(struct dt_opt_given *g)
+{
+    for (size_t i = 0; i < g->len; i++) {
+        free(g->at[i].text);
+        free(g->at[i].where);
+    }
+    free(g->at);
+    *g = (struct dt_opt_given){0};
+}
+
+static int no_memory(struct dt_err *err)
+{
+    return dt_err_set(err, DT_E_MEMORY, "no memory for the options");
+}
+
+/* The next free value of G, zeroed, or NULL. */
+static struct dt_opt_value *next_value(struct dt_opt_given *g)
+{
+    if (g->len == g->size) {
+        size_t size = g->size ? g->size * 2 : 16;
+        struct dt_opt_value *at = realloc(g->at, size * sizeof *at);
+        if (!at)
+            return NULL;
+        g->at = at;
+        g->size = size;
+    }
+    struct dt_opt_value *v = &g->at[g->len];
+    *v = (struct dt_opt_value){0};
+    return v;
+}
+
+int dt_opt_given_add(struct dt_opt_given *g, const struct dt_opt *opt, enum dt_opt_source source,
+                     const char *text, size_t text_len, struct dt_err *err, const char *where, ...)
+{
+    struct dt_opt_value *v = next_value(g);
+    if (!v)
+        return no_memory(err);
+    va_list ap;
+    va_start(ap, where);
+    if (vasprintf(&v->where, where, ap) < 0)
+        v->where = NULL;
+    va_end(ap);
+    v->opt = opt;
+    v->source = source;
+    v->text = text ? strndup(text, text_len) : strdup("yes");
+    g->len++; /* from here on dt_opt_given_finish() frees what there is of it */
+    return v->where && v->text ? 0 : no_memory(err);
+}
+
+int dt_opt_given_add_list(struct dt_opt_given *g, const struct dt_opt *opt,
+                          enum dt_opt_source source, const char *list, const char *where,
+                          struct dt_err *err)
+{
+    static const char between[] = " ,\t\n";
+    for (const char *s = list + strspn(list, between); *s; s += strspn(s, between)) {
+        size_t n = strcspn(s, between);
+        if (dt_opt_given_add(g, opt, source, s, n, err, "%s", where) < 0)
+            return -1;
+        s += n;
+    }
+    return 0;
+}
+
+const struct dt_opt_value *dt_opt_given_find(const struct dt_opt_given *g, const struct dt_opt *opt)
+{
+    const struct dt_opt_value *found = NULL;
+    for (const struct dt_opt_value *v = g->at; v < g->at + g->len; v++)
+        if (v->opt == opt && (!found || v->source >= found->source))
+            found = v;
+    return found;
+}
+
+static int parse_value(const struct dt_opt_value *v, void *options, struct dt_err *err)
+{
+    const struct dt_opt *o = v->opt;
+    dt_opt_parse_fn parse = o->parse ? o->parse : o->arg ? dt_opt_string : dt_opt_flag;
+    if (v->source == DT_OPT_FROM_ENV && o->parse_env)
+        parse = o->parse_env;
+    if (parse(v->text, (char *)options + o->at, err) < 0)
+        return dt_err_wrap(err, "%s", v->where);
+    return 0;
+}
+
+static int add_fallback(struct dt_opt_given *g, const struct dt_opt *o, struct dt_err *err)
+{
+    char where[80];
+    if (!o->fallback)
+        return 0;
+    snprintf(where, sizeof where, "the default of --%s", o->name);
+    if (o->repeat)
+        return dt_opt_given_add_list(g, o, DT_OPT_FROM_FALLBACK, o->fallback, where, err);
+    return dt_opt_given_add(g, o, DT_OPT_FROM_FALLBACK, o->fallback, strlen(o->fallback), err, "%s",
+                            where);
+}
+
+int dt_opt_given_apply(struct dt_opt_given *g, const struct dt_opt_program *program, void *options,
+                       struct dt_err *err)
+{
+    for (const struct dt_opt *o = program->table; o->name; o++) {
+        const struct dt_opt_value *last = dt_opt_given_find(g, o);
+        if (!last) {
+            if (add_fallback(g, o, err) < 0)
+                return -1;
+            last = dt_opt_given_find(g, o);
+        }
+        for (size_t i = 0; last && i < g->len; i++) {
+            const struct dt_opt_value *v = &g->at[i];
+            if (v->opt == o && v->source == last->source && parse_value(v, options, err) < 0)
+                return -1;
+        }
+    }
+    return 0;
+}
+
+bool dt_opt_spells(const struct dt_opt *opt, const char *name, size_t len)
+{
+    if (strlen(opt->name) != len)
+        return false;
+    for (size_t i = 0; i < len; i++)
+        if (opt->name[i] != (name[i] == '_' ? '-' : name[i]))
+            return false;
+    return true;
+}
+
+const struct dt_opt *dt_opt_named(const struct dt_opt_program *program, const char *name,
+                                  size_t len)
+{
+    for (const struct dt_opt *o = program->table; o->name; o++)
+        if (dt_opt_spells(o, name, len))
+            return o;
+    for (const struct dt_opt *o = dt_opt_builtins(program); o->name; o++)
+        if (dt_opt_spells(o, name, len))
+            return o;
+    return NULL;
+}
+
+#define SIMILAR_MAX 48
+
+/* Levenshtein's: how many letters to add, drop or change. Both of at most SIMILAR_MAX letters. */
+static size_t distance(const char *a, size_t a_len, const char *b, size_t b_len)
+{
+    size_t row[SIMILAR_MAX + 1];
+    for (size_t j = 0; j <= b_len; j++)
+        row[j] = j;
+    for (size_t i = 1; i <= a_len; i++) {
+        size_t diagonal = row[0];
+        row[0] = i;
+        for (size_t j = 1; j <= b_len; j++) {
+            size_t change = diagonal + ((a[i - 1] == '_' ? '-' : a[i - 1]) != b[j - 1]);
+            diagonal = row[j];
+            size_t add = row[j - 1] + 1, drop = row[j] + 1;
+            row[j] = change < add ? change : add;
+            if (drop < row[j])
+                row[j] = drop;
+        }
+    }
+    return row[b_len];
+}
+
+const char *dt_opt_suggestion(const struct dt_opt_program *program, const char *name, size_t len,
+                              const char *prefix, char *out, size_t size)
+{
+    size_t best = len / 3 + 2; /* beyond that it is another word */
+    const char *is = NULL;
+    for (const struct dt_opt *o = program->table; o->name && len <= SIMILAR_MAX; o++) {
+        size_t n = strlen(o->name);
+        size_t d = o->hidden || n > SIMILAR_MAX ? best : distance(name, len, o->name, n);
+        if (d < best) {
+            best = d;
+            is = o->name;
+        }
+    }
+    *out = '\0';
+    if (is)
+        snprintf(out, size, "; did you mean %s%s?", prefix, is);
+    return out;
+}

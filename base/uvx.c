@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/uvx.h"
+
+#include "base/auto.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/un.h>
+
+#define BACKLOG 4096 /* the kernel cuts it to net.core.somaxconn */
+
+int dt_uvx_err(struct dt_err *err, int status, const char *fmt, ...)
+{
+    char text[256];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    return dt_err_set(err, DT_E_RUNTIME, "%s: %s", text, uv_strerror(status));
+}
+
+void dt_uvx_stream_init(uv_loop_t *loop, union dt_uvx_stream *s, int family)
+{
+    if (family == AF_UNIX)
+        uv_pipe_init(loop, &s->pipe, 0);
+    else
+        uv_tcp_init(loop, &s->tcp);
+}
+
+/* A socket file nobody answers on is what a killed daemon leaves behind. */
+static void remove_stale_socket(const struct dt_addr *addr)
+{
+    const struct sockaddr_un *un = (const struct sockaddr_un *)&addr->sa;
+    DT_AUTO_FD fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd >= 0 && connect(fd, (const struct sockaddr *)un, sizeof *un) < 0 &&
+        errno == ECONNREFUSED)
+        unlink(un->sun_path);
+}
+
+static int bind_stream(union dt_uvx_stream *s, const struct dt_addr *addr)
+{
+    if (s->handle.type == UV_TCP)
+        return uv_tcp_bind(&s->tcp, (const struct sockaddr *)&addr->sa, 0);
+    remove_stale_socket(addr);
+    return uv_pipe_bind(&s->pipe, ((const struct sockaddr_un *)&addr->sa)->sun_path);
+}
+
+int dt_uvx_listen(union dt_uvx_stream *s, const struct dt_addr *addr,
+                  uv_connection_cb on_connection, struct dt_err *err)
+{
+    char text[DT_ADDR_TEXT];
+    int rc = bind_stream(s, addr);
+    if (rc == 0)
+        rc = uv_listen(&s->stream, BACKLOG, on_connection);
+    if (rc == UV_EADDRINUSE)
+        return dt_err_set(
+            err, DT_E_RUNTIME,
+            "cannot listen on %s: another program has that address; stop it or choose "
+            "another port (0 takes a free one)",
+            dt_addr_text(addr, text, sizeof text));
+    if (rc == UV_EADDRNOTAVAIL)
+        return dt_err_set(
+            err, DT_E_RUNTIME,
+            "cannot listen on %s: this machine has no such address (see `ip address`)",
+            dt_addr_text(addr, text, sizeof text));
+    if (rc < 0)
+        return dt_uvx_err(err, rc, "cannot listen on %s", dt_addr_text(addr, text, sizeof text));
+    return 0;
+}
+
+int dt_uvx_listen_fd(union dt_uvx_stream *s, int fd, uv_connection_cb on_connection,
+                     struct dt_err *err)
+{
+    int rc = s->handle.type == UV_TCP ? uv_tcp_open(&s->tcp, fd) : uv_pipe_open(&s->pipe, fd);
+    if (rc == 0)
+        rc = uv_listen(&s->stream, BACKLOG, on_connection);
+    return rc < 0 ? dt_uvx_err(err, rc, "cannot listen on inherited descriptor %d", fd) : 0;
+}
+
+typedef int name_fn(int, struct sockaddr *restrict, socklen_t *restrict);
+
+static int ask_name(name_fn *ask, const union dt_uvx_stream *s, struct dt_addr *out)
+{
+    uv_os_fd_t fd;
+    *out = (struct dt_addr){.len = sizeof out->sa};
+    return uv_fileno(&s->handle, &fd) < 0 ? -1 : ask(fd, (struct sockaddr *)&out->sa, &out->len);
+}
+
+int dt_uvx_local(const union dt_uvx_stream *s, struct dt_addr *out)
+{
+    return ask_name(getsockname, s, out);
+}
+
+int dt_uvx_remote(const union dt_uvx_stream *s, struct dt_addr *out)
+{
+    return ask_name(getpeername, s, out);
+}

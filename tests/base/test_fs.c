@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/fs.h"
+#include "tests/lib/check.h"
+
+#include <dirent.h>
+#include <sys/stat.h>
+
+static char dir[64];
+
+static void remove_dir(void)
+{
+    char command[128];
+    snprintf(command, sizeof command, "rm -rf '%s'", dir);
+    if (system(command) != 0)
+        puts("# the folder of this test stays in /tmp");
+}
+
+BEFORE_ALL
+{
+    strcpy(dir, "/tmp/dtrun-test-fs.XXXXXX");
+    if (!mkdtemp(dir))
+        SKIP("no folder can be made in /tmp");
+    atexit(remove_dir);
+}
+
+/* Names in the folder of the tests. */
+static const char *at(const char *name)
+{
+    static char path[256];
+    snprintf(path, sizeof path, "%s/%s", dir, name);
+    return path;
+}
+
+static int count_files(const char *path)
+{
+    DIR *d = opendir(path);
+    int n = 0;
+    for (struct dirent *e; d && (e = readdir(d));)
+        n += e->d_name[0] != '.';
+    if (d)
+        closedir(d);
+    return n;
+}
+
+TEST(a_file_is_replaced_whole_and_read_back)
+{
+    struct dt_err err = {0};
+    struct dt_buf b = {0};
+    struct stat st;
+    CHECK_OK(dt_fs_mkdir_p(at("r"), 0700, &err), err);
+    CHECK_OK(dt_fs_replace(at("r/file"), "one", 3, 0640, &err), err);
+    CHECK_OK(dt_fs_replace(at("r/file"), "second", 6, 0600, &err), err);
+    CHECK_OK(dt_fs_read(at("r/file"), 100, &b, &err), err);
+    CHECK_BYTES(b.at, b.len, "second", 6);
+    CHECK_EQ(stat(at("r/file"), &st), 0);
+    CHECK_EQ(st.st_mode & 07777, 0600);
+    CHECK_EQ(count_files(at("r")), 1); /* no temporary one stays */
+    dt_buf_finish(&b);
+}
+
+TEST(a_failed_replacement_leaves_nothing_behind)
+{
+    struct dt_err err = {0};
+    CHECK_OK(dt_fs_mkdir_p(at("f/taken/x"), 0700, &err), err);
+    CHECK_FAIL(dt_fs_replace(at("f/none/file"), "x", 1, 0600, &err), err, "/f/none/file");
+    CHECK_FAIL(dt_fs_replace(at("f/taken"), "x", 1, 0600, &err), err, "cannot replace ");
+    CHECK_EQ(count_files(at("f")), 1);
+}
+
+TEST(reading_is_capped)
+{
+    struct dt_err err = {0};
+    struct dt_buf b = {0};
+    static char big[200000];
+    CHECK_OK(dt_fs_replace(at("big"), big, sizeof big, 0600, &err), err);
+    CHECK_OK(dt_fs_read(at("big"), sizeof big, &b, &err), err);
+    CHECK_EQ(b.len, sizeof big);
+    dt_buf_finish(&b);
+    CHECK_FAIL(dt_fs_read(at("big"), sizeof big - 1, &b, &err), err, "/big is larger than 199999");
+    CHECK_EQ(err.code, DT_E_LIMIT);
+    dt_buf_finish(&b);
+    CHECK_FAIL(dt_fs_read("/dev/zero", 1 << 20, &b, &err), err, "/dev/zero is larger");
+    dt_buf_finish(&b);
+}
+
+TEST(an_empty_file_and_files_of_proc_read_whole)
+{
+    struct dt_err err = {0};
+    struct dt_buf b = {0};
+    CHECK_OK(dt_fs_replace(at("empty"), NULL, 0, 0600, &err), err);
+    CHECK_OK(dt_fs_read(at("empty"), 0, &b, &err), err);
+    CHECK_EQ(b.len, 0);
+    CHECK_OK(dt_fs_read("/proc/self/status", 1 << 20, &b, &err), err); /* stat says 0 bytes */
+    CHECK(b.len > 100);
+    dt_buf_finish(&b);
+}
+
+TEST(errors_name_the_file)
+{
+    struct dt_err err = {0};
+    struct dt_buf b = {0};
+    CHECK_FAIL(dt_fs_read("/nonexistent/x", 10, &b, &err), err,
+               "cannot open /nonexistent/x: No such file or directory");
+    CHECK_FAIL(dt_fs_read("/tmp", 10, &b, &err), err, "cannot read /tmp: Is a directory");
+    dt_buf_finish(&b);
+    CHECK(!dt_fs_exists("/nonexistent"));
+    CHECK(dt_fs_exists("/tmp"));
+}
+
+TEST(folders_are_made_with_their_parents)
+{
+    struct dt_err err = {0};
+    static const char *const names[] = {"a/b/c", "a/b/c", "a//d/", "a/./e"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        CHECK_ROW("%s", names[i]);
+        CHECK_OK(dt_fs_mkdir_p(at(names[i]), 0755, &err), err);
+        CHECK(dt_fs_exists(at(names[i])));
+    }
+    CHECK_OK(dt_fs_mkdir_p("/", 0755, &err), err);
+    CHECK_OK(dt_fs_replace(at("plain"), "", 0, 0600, &err), err);
+    CHECK_FAIL(dt_fs_mkdir_p(at("plain"), 0755, &err), err, "is there and is no folder");
+    CHECK_FAIL(dt_fs_mkdir_p(at("plain/x"), 0755, &err), err, "is there and is no folder");
+    CHECK_FAIL(dt_fs_mkdir_p("", 0755, &err), err, "is no path");
+}

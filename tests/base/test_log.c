@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/json.h"
+#include "base/log.h"
+#include "tests/lib/check.h"
+
+#include <cjson/cJSON.h>
+
+/* What WRITE leaves on standard error, which a pipe stands in for. Lines fit into the pipe. */
+static const char *captured(void (*write_lines)(void), char out[8192])
+{
+    int fds[2], saved = dup(STDERR_FILENO);
+    if (saved < 0 || pipe(fds) < 0 || dup2(fds[1], STDERR_FILENO) < 0)
+        abort();
+    close(fds[1]);
+    write_lines();
+    dup2(saved, STDERR_FILENO); /* the last writing end of the pipe */
+    close(saved);
+    size_t n = 0;
+    for (ssize_t got; (got = read(fds[0], out + n, 8191 - n)) > 0;)
+        n += (size_t)got;
+    close(fds[0]);
+    out[n] = '\0';
+    return out;
+}
+
+static void one_of_each(void)
+{
+    dt_error("e%d", 1);
+    dt_warn("w");
+    dt_info("i");
+    dt_debug("d");
+}
+
+TEST(a_text_line_has_time_role_level_and_message)
+{
+    char out[8192];
+    dt_log_open("dtrun-test", DT_LOG_ERROR, DT_LOG_TEXT);
+    captured(one_of_each, out);
+    CHECK_EQ(strlen(out), strlen("2026-11-21T11:33:12.123456Z dtrun-test error: e1\n"));
+    CHECK_EQ(out[10], 'T');
+    CHECK_EQ(out[26], 'Z');
+    CHECK_STR(out + 27, " dtrun-test error: e1\n");
+}
+
+TEST(a_level_lets_through_itself_and_what_is_worse)
+{
+    for (int level = DT_LOG_ERROR; level <= DT_LOG_DEBUG; level++) {
+        CHECK_ROW("level %d", level);
+        char out[8192];
+        int lines = 0;
+        dt_log_open("t", (enum dt_log_level)level, DT_LOG_TEXT);
+        captured(one_of_each, out);
+        for (const char *c = out; *c; c++)
+            lines += *c == '\n';
+        CHECK_EQ(lines, level + 1);
+        CHECK(dt_log_wants((enum dt_log_level)level));
+        CHECK_EQ(dt_log_wants(DT_LOG_DEBUG), level == DT_LOG_DEBUG);
+    }
+}
+
+static void broken_utf8(void)
+{
+    dt_info("caf\xc3\xa9 \xff\xc0\xaf \"quoted\" \\ \x01 tab\t two\nlines");
+}
+
+TEST(a_json_line_is_json_whatever_the_message)
+{
+    char out[8192];
+    struct dt_err err = {0};
+    struct dt_json doc;
+    const char *text;
+    int64_t pid;
+    dt_log_open("dtrun-test", DT_LOG_INFO, DT_LOG_JSON);
+    captured(broken_utf8, out);
+    CHECK_EQ(strchr(out, '\n') - out, (ptrdiff_t)strlen(out) - 1); /* one line */
+    CHECK_OK(dt_json_parse(&doc, out, strlen(out), sizeof out, &err), err);
+    CHECK_OK(dt_json_string(&doc, NULL, "message", &text, &err), err);
+    CHECK_STR(
+        text,
+        "caf\xc3\xa9 \xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd \"quoted\" \\ \x01 tab\t two\nlines");
+    CHECK_OK(dt_json_string(&doc, NULL, "level", &text, &err), err);
+    CHECK_STR(text, "info");
+    CHECK_OK(dt_json_string(&doc, NULL, "role", &text, &err), err);
+    CHECK_STR(text, "dtrun-test");
+    CHECK_OK(dt_json_int(&doc, NULL, "pid", 1, INT32_MAX, &pid, &err), err);
+    CHECK_EQ(pid, getpid());
+    dt_json_finish(&doc);
+}
+
+static void two_lines(void)
+{
+    dt_info("peer said a\nfake line");
+}
+
+TEST(a_message_cannot_fake_a_second_line_in_text)
+{
+    char out[8192];
+    dt_log_open("t", DT_LOG_INFO, DT_LOG_TEXT);
+    captured(two_lines, out);
+    CHECK_EQ(strchr(out, '\n') - out, (ptrdiff_t)strlen(out) - 1);
+}
+
+static void very_long(void)
+{
+    dt_info("%05000d", 1);
+}
+
+TEST(a_long_message_is_cut_and_still_a_line)
+{
+    char out[8192];
+    dt_log_open("t", DT_LOG_INFO, DT_LOG_TEXT);
+    captured(very_long, out);
+    CHECK(strlen(out) > 2000);
+    CHECK(strlen(out) < 2200);
+    CHECK_EQ(out[strlen(out) - 1], '\n');
+}
+
+static void a_bug(void)
+{
+    dt_bug("state %d", 9);
+}
+
+TEST(a_bug_is_an_error_that_says_so)
+{
+    char out[8192];
+    dt_log_open("t", DT_LOG_ERROR, DT_LOG_TEXT);
+    captured(a_bug, out);
+    CHECK(strstr(out, "error: this is a bug in dtrun, please report it: state 9\n") != NULL);
+}
+
+TEST(levels_and_formats_have_names)
+{
+    static const char *const levels[] = {"error", "warn", "info", "debug"};
+    struct dt_err err = {0};
+    enum dt_log_level level;
+    enum dt_log_format format;
+    for (int i = 0; i < 4; i++) {
+        CHECK_OK(dt_log_level_from(levels[i], &level, &err), err);
+        CHECK_EQ(level, i);
+    }
+    CHECK_FAIL(dt_log_level_from("loud", &level, &err), err, "\"loud\" is no log level");
+    CHECK_OK(dt_log_format_from("json", &format, &err), err);
+    CHECK_EQ(format, DT_LOG_JSON);
+    CHECK_FAIL(dt_log_format_from("xml", &format, &err), err, "\"xml\" is no log format");
+}
+
+TEST(a_limit_lets_a_burst_through_and_then_one_per_interval)
+{
+    struct dt_log_limit l = {.burst = 3, .every = 1000};
+    uint64_t held = 99;
+    /* clang-format off */
+    static const struct { dt_ms now; bool pass; uint64_t held; } rows[] = {
+        {5000, true, 0}, {5000, true, 0}, {5001, true, 0},
+        {5002, false, 0}, {5999, false, 0},
+        {6000, true, 2}, {6001, false, 0},
+        {7500, true, 1}, {7999, false, 0}, {8000, true, 1}, /* half an interval is not lost */
+        {60000, true, 0}, {60000, true, 0}, {60000, true, 0}, {60000, false, 0}, /* never above the burst */
+    };
+    /* clang-format on */
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        CHECK_ROW("row %zu at %jd", i, (intmax_t)rows[i].now);
+        CHECK_EQ(dt_log_limit_pass(&l, rows[i].now, &held), rows[i].pass);
+        if (rows[i].pass)
+            CHECK_EQ(held, rows[i].held);
+    }
+}
+
+TEST(a_limit_that_slept_for_ages_does_not_overflow)
+{
+    struct dt_log_limit l = {.burst = 2, .every = 1};
+    uint64_t held;
+    CHECK(dt_log_limit_pass(&l, 1, &held));
+    CHECK(dt_log_limit_pass(&l, DT_FOREVER, &held));
+    CHECK(dt_log_limit_pass(&l, DT_FOREVER, &held));
+    CHECK(!dt_log_limit_pass(&l, DT_FOREVER, &held));
+}
+
+TEST(a_limit_works_from_time_zero)
+{
+    struct dt_log_limit l = {.burst = 2, .every = 1000};
+    uint64_t held;
+    CHECK(dt_log_limit_pass(&l, 0, &held));
+    CHECK(dt_log_limit_pass(&l, 0, &held));
+    CHECK(!dt_log_limit_pass(&l, 0, &held));
+}
