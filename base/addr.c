@@ -11,18 +11,22 @@
 #include <string.h>
 #include <sys/un.h>
 
-static int parse_unix(const char *path, struct dt_addr *out, struct dt_err *err)
+static int check_path(const char *path, struct dt_err *err)
+{
+    size_t most = sizeof((struct sockaddr_un *)0)->sun_path - 1;
+    if (*path == '/' && strlen(path) <= most)
+        return 0;
+    return dt_err_set(err, DT_E_USAGE,
+                      "\"%s\" is no socket path; give an absolute one of at most %zu characters",
+                      path, most);
+}
+
+static void set_path(const char *path, struct dt_addr *out)
 {
     struct sockaddr_un *un = (struct sockaddr_un *)&out->sa;
-    if (*path != '/' || strlen(path) >= sizeof un->sun_path)
-        return dt_err_set(
-            err, DT_E_USAGE,
-            "\"%s\" is no socket path; give an absolute one of at most %zu characters", path,
-            sizeof un->sun_path - 1);
     *out = (struct dt_addr){.len = sizeof *un};
     un->sun_family = AF_UNIX;
-    strcpy(un->sun_path, path);
-    return 0;
+    strcpy(un->sun_path, path); /* checked by check_path() */
 }
 
 static int resolve(const char *host, const char *port, struct dt_addr *out, size_t max,
@@ -74,26 +78,50 @@ static const char *any_host(void)
     return fd >= 0 ? "::" : "0.0.0.0";
 }
 
+/* An address in text, taken apart but not looked up. */
+struct parts {
+    const char *path; /* of a unix socket; else NULL and: */
+    char host[256];
+    char port[8];
+};
+
+static int take_apart(const char *text, uint16_t default_port, struct parts *p, struct dt_err *err)
+{
+    bool marked = strncmp(text, "unix:", 5) == 0;
+    *p = (struct parts){.path = marked ? text + 5 : *text == '/' ? text : NULL};
+    if (p->path)
+        return check_path(p->path, err);
+    const char *port;
+    if (split(text, p->host, sizeof p->host, &port, err) < 0)
+        return -1;
+    int64_t number = default_port;
+    if (port && dt_str_to_int(port, 0, 65535, &number, err) < 0)
+        return dt_err_wrap(err, "port");
+    if (p->host[0] == '\0')
+        return dt_err_set(err, DT_E_USAGE, "\"%s\" names no host; write *:PORT for every address",
+                          text);
+    snprintf(p->port, sizeof p->port, "%d", (int)number);
+    return 0;
+}
+
+int dt_addr_check(const char *text, struct dt_err *err)
+{
+    struct parts p;
+    return take_apart(text, 0, &p, err);
+}
+
 int dt_addr_resolve(const char *text, uint16_t default_port, struct dt_addr *out, size_t max,
                     size_t *count, struct dt_err *err)
 {
-    *count = 1; /* of a unix path */
-    if (strncmp(text, "unix:", 5) == 0)
-        return parse_unix(text + 5, out, err);
-    if (*text == '/')
-        return parse_unix(text, out, err);
-    char host[256], number[8];
-    const char *port;
-    if (split(text, host, sizeof host, &port, err) < 0)
+    struct parts p;
+    if (take_apart(text, default_port, &p, err) < 0)
         return -1;
-    int64_t p = default_port;
-    if (port && dt_str_to_int(port, 0, 65535, &p, err) < 0)
-        return dt_err_wrap(err, "port");
-    if (*host == '\0')
-        return dt_err_set(err, DT_E_USAGE, "\"%s\" names no host; write *:PORT for every address",
-                          text);
-    snprintf(number, sizeof number, "%d", (int)p);
-    return resolve(strcmp(host, "*") == 0 ? any_host() : host, number, out, max, count, err);
+    if (p.path) {
+        *count = 1;
+        set_path(p.path, out);
+        return 0;
+    }
+    return resolve(strcmp(p.host, "*") == 0 ? any_host() : p.host, p.port, out, max, count, err);
 }
 
 int dt_addr_parse(const char *text, uint16_t default_port, struct dt_addr *out, struct dt_err *err)

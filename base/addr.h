@@ -17,6 +17,9 @@ struct dt_addr {
 
 #define DT_ADDR_TEXT 128 /* a path of sockaddr_un, and "unix:" */
 
+/* Whether TEXT has a form that dt_addr_parse() takes. Looks nothing up. */
+int dt_addr_check(const char *text, struct dt_err *err);
+
 /* "HOST:PORT", "HOST", "[IPV6]:PORT", "*:PORT" (every address), "unix:/PATH" or "/PATH". Host names
  * are looked up, which can block: for start-up only. */
 int dt_addr_parse(const char *text, uint16_t default_port, struct dt_addr *out, struct dt_err *err);

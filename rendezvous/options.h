@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What dtrun-rendezvous can be told, on the command line, in the environment (DTRUN_RENDEZVOUS_*)
+ * and in a file. */
+#ifndef DT_RENDEZVOUS_OPTIONS_H
+#define DT_RENDEZVOUS_OPTIONS_H
+
+#include "base/err.h"
+#include "base/log.h"
+#include "base/opt.h"
+#include "rendezvous/store_server.h"
+
+#include <stdbool.h>
+
+struct dt_cidr_list {
+    struct dt_cidr *at;
+    size_t len;
+};
+
+struct dt_rendezvous_options {
+    char *config_file;
+    struct dt_opt_strings listen; /* as given; host names are looked up when the daemon starts */
+    struct dt_cidr_list allow;
+    uint64_t max_connections, max_keys, max_request_keys;
+    uint64_t max_key_size, max_value_size, max_total_size;
+    uint64_t max_peer_buffer, max_buffered;
+    dt_ms idle_timeout, drain_timeout;
+    enum dt_c10d_dialect legacy;
+    enum dt_log_level log_level;
+    enum dt_log_format log_format;
+    bool check_config;
+};
+
+/* Also read by the generator of man page and completions. */
+extern const struct dt_opt_program dt_rendezvous_program;
+
+/* Reads all sources into *O and checks what only the whole can tell. RESULT says whether --help or
+ * --version was asked for; O is then empty. End with dt_rendezvous_options_finish() also after a
+ * failure. */
+int dt_rendezvous_options_read(struct dt_rendezvous_options *o, int argc, char *const *argv,
+                               struct dt_opt_result *result, struct dt_err *err);
+void dt_rendezvous_options_finish(struct dt_rendezvous_options *o);
+
+/* The part of them that the store's server is made of. The lists are borrowed from O. */
+struct dt_store_server_config dt_rendezvous_options_server(const struct dt_rendezvous_options *o);
+
+#endif

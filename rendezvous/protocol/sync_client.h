@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A blocking client of the c10d store (dtrun's or PyTorch's, modern generation) for worker
+ * programs: no event loop, no threads, no libuv.
+ *
+ * Keys and values are any bytes and go out as they are given; note that PyTorch's own clients put a
+ * "/" in front of every key. Calls give 0, or -1 with *err (which may be NULL): DT_E_TIMEOUT the
+ * time is over. After a wait, barrier, get or multi_get that waited for a key the client stays
+ *                      usable; after any other call the server owes an answer, and the client is
+ * dead. DT_E_DISCONNECTED  the server is gone; the client is dead. DT_E_PROTOCOL, DT_E_LIMIT  the
+ * server talks nonsense, or sends more than a client takes; dead. DT_E_CANCELED
+ * dt_sync_client_cancel() was called; dead. DT_E_MEMORY        dead if it happened inside an
+ * exchange. A dead client says so at once whatever it is asked, and does not reconnect: what it
+ * waited for or added may or may not have happened. Requests that have no answer (set, append,
+ * multi_set, queue_push) succeed when the kernel has them; what the server refuses shows as a
+ * disconnect in a later call.
+ *
+ * One thread at a time; only dt_sync_client_cancel() may come from elsewhere. */
+#ifndef DT_RENDEZVOUS_PROTOCOL_SYNC_CLIENT_H
+#define DT_RENDEZVOUS_PROTOCOL_SYNC_CLIENT_H
+
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/err.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct dt_sync_client;
+
+/* Connects to ADDR ("HOST:PORT", "[IPV6]:PORT", "unix:/PATH") and greets, again and again until
+ * TIMEOUT is over: the server may start later, and so may its name. Looking a name up can take
+ * longer than TIMEOUT, and no cancel ends it. TIMEOUT is also that of later calls until
+ * dt_sync_client_set_timeout(). NULL and *err on failure. */
+struct dt_sync_client *dt_sync_client_open(const char *addr, dt_ms timeout, struct dt_err *err);
+
+/* The same in two steps, for who wants to be able to cancel while it connects. */
+struct dt_sync_client *dt_sync_client_create(struct dt_err *err);
+int dt_sync_client_connect(struct dt_sync_client *c, const char *addr, dt_ms timeout,
+                           struct dt_err *err);
+
+void dt_sync_client_close(struct dt_sync_client *c); /* and frees it; NULL is fine */
+
+/* Makes the current call and all later ones fail promptly. For signal handlers and other threads,
+ * until close. */
+void dt_sync_client_cancel(struct dt_sync_client *c);
+
+/* For each call that has no timeout of its own. A get has it for the wait for its key. */
+void dt_sync_client_set_timeout(struct dt_sync_client *c, dt_ms timeout);
+
+int dt_sync_client_set(struct dt_sync_client *c, struct dt_bytes key, struct dt_bytes value,
+                       struct dt_err *err);
+int dt_sync_client_append(struct dt_sync_client *c, struct dt_bytes key, struct dt_bytes suffix,
+                          struct dt_err *err);
+
+/* Waits until the key is there. VALUE's content is replaced, here and below. */
+int dt_sync_client_get(struct dt_sync_client *c, struct dt_bytes key, struct dt_buf *value,
+                       struct dt_err *err);
+
+/* The number at KEY (absent: 0) grows by DELTA; *RESULT may be NULL. A value that is no number ends
+ * the connection. */
+int dt_sync_client_add(struct dt_sync_client *c, struct dt_bytes key, int64_t delta,
+                       int64_t *result, struct dt_err *err);
+
+/* DESIRED replaces EXPECTED; an absent key equals an empty EXPECTED. STANDS: what is there
+ * afterwards, or EXPECTED when the key is absent and was expected not to be. */
+int dt_sync_client_compare_set(struct dt_sync_client *c, struct dt_bytes key,
+                               struct dt_bytes expected, struct dt_bytes desired,
+                               struct dt_buf *stands, struct dt_err *err);
+
+int dt_sync_client_check(struct dt_sync_client *c, const struct dt_bytes *keys, size_t count,
+                         bool *all_there, struct dt_err *err);
+
+/* Waits until all keys are there. One that is over its time is taken back before the call returns,
+ * for which the server has some seconds more; a key that comes in that moment counts as come. */
+int dt_sync_client_wait(struct dt_sync_client *c, const struct dt_bytes *keys, size_t count,
+                        dt_ms timeout, struct dt_err *err);
+
+int dt_sync_client_delete_key(struct dt_sync_client *c, struct dt_bytes key, bool *was_there,
+                              struct dt_err *err);
+int dt_sync_client_num_keys(struct dt_sync_client *c, int64_t *count, struct dt_err *err);
+
+/* Waits until all keys are there. VALUES holds as many values in that order; walk them with
+ * dt_c10d_next_blob(). */
+int dt_sync_client_multi_get(struct dt_sync_client *c, const struct dt_bytes *keys, size_t count,
+                             struct dt_buf *values, struct dt_err *err);
+int dt_sync_client_multi_set(struct dt_sync_client *c, const struct dt_bytes *keys,
+                             const struct dt_bytes *values, size_t count, struct dt_err *err);
+
+/* Queues, list_keys and barrier are newer than PyTorch 2.6: an older server ends the connection. */
+int dt_sync_client_queue_push(struct dt_sync_client *c, struct dt_bytes queue, struct dt_bytes item,
+                              struct dt_err *err);
+/* Does not wait: *GOT is false when the queue was empty. To block, wait for the queue's name first.
+ */
+int dt_sync_client_queue_pop(struct dt_sync_client *c, struct dt_bytes queue, struct dt_buf *item,
+                             bool *got, struct dt_err *err);
+int dt_sync_client_queue_len(struct dt_sync_client *c, struct dt_bytes queue, int64_t *len,
+                             struct dt_err *err);
+
+/* KEYS holds *COUNT keys in no order; walk them with dt_c10d_next_blob(). */
+int dt_sync_client_list_keys(struct dt_sync_client *c, struct dt_buf *keys, uint64_t *count,
+                             struct dt_err *err);
+
+/* Counts in and waits until WORLD_SIZE have. Who gives up stays counted; a key serves for one
+ * barrier. */
+int dt_sync_client_barrier(struct dt_sync_client *c, struct dt_bytes key, int64_t world_size,
+                           dt_ms timeout, struct dt_err *err);
+
+#endif

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The clients of one store server, and the turns they take. Inside the server only.
+ *
+ * A peer is a socket and a dt_store_session. In one turn of the loop it gets a bounded number of
+ * requests and bytes, and a bounded number of peers with work left over (requests, or answers after
+ * a wake-up) go on; the rest waits for the next turn. Answers go out in one write per read; a peer
+ * that leaves 1 MiB of them unread is not listened to until it has taken them. Idle peers hold no
+ * buffer. */
+#ifndef DT_RENDEZVOUS_STORE_PEERS_H
+#define DT_RENDEZVOUS_STORE_PEERS_H
+
+#include "base/list.h"
+#include "base/log.h"
+#include "rendezvous/store_server.h"
+
+#define DT_STORE_READ_SIZE (64u << 10)
+
+/* The server sets the first block before dt_store_peers_open() and owns what it points to. */
+struct dt_store_peers {
+    uv_loop_t *loop;
+    struct dt_store *store;
+    const struct dt_store_server_config *config;
+    struct dt_store_server_counters *counters;
+    void (*on_gone)(
+        struct dt_store_peers *peers); /* a peer's memory is free, so there is a place */
+    void (*on_closed)(struct dt_store_peers *peers);
+
+    size_t count;        /* accepted and not yet gone */
+    struct dt_list list; /* the longest inactive first */
+    struct dt_list due;  /* have work for the next turn */
+    uint64_t turn;
+    uv_prepare_t turns; /* counts them */
+    uv_idle_t work; /* active while somebody is due, or requests are expected at once: no sleep */
+    int handles;    /* of the two above, not yet through their close callback */
+    uint64_t spin_until; /* on the clock of uv_hrtime() */
+    unsigned spin_misses, spin_skips;
+    struct dt_log_limit complaints;
+    struct dt_buf spare_out; /* lent to whoever is answering */
+    uint8_t read_buffer[DT_STORE_READ_SIZE];
+};
+
+void dt_store_peers_open(struct dt_store_peers *peers);
+/* Only when count is 0; on_closed is called later. */
+void dt_store_peers_close(struct dt_store_peers *peers);
+
+/* Takes the connection that waits at LISTENER. -1: no memory for it now, it goes on waiting. */
+int dt_store_peers_accept(struct dt_store_peers *peers, uv_stream_t *listener);
+
+/* Lets all take what they are owed, reads nothing more from them, and closes each when it is done.
+ */
+void dt_store_peers_end_all(struct dt_store_peers *peers);
+void dt_store_peers_close_all(struct dt_store_peers *peers);
+
+/* Closes those that have asked nothing since BEFORE and wait for nothing. */
+void dt_store_peers_close_idle(struct dt_store_peers *peers, dt_ms before);
+
+#endif

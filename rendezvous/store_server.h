@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The store on a libuv loop: listeners, peers, limits, back-pressure. A thin shell around
+ * dt_store_session: it moves bytes and takes turns; what a request means is decided below it.
+ *
+ * Fairness: in one turn of the loop a peer gets a bounded number of requests and bytes, and a
+ * bounded number of peers get their wake-ups; the rest waits for the next turn, so nobody's flood
+ * is anybody else's silence. Bounds: what a peer may have buffered in and out, what all may
+ * together, how many there may be. Beyond the number of connections nobody is accepted until a
+ * place is free: clients wait in the kernel's queue, none is reset. A violation closes that one
+ * peer with one rate-limited log line. All calls belong to the loop's thread. */
+#ifndef DT_RENDEZVOUS_STORE_SERVER_H
+#define DT_RENDEZVOUS_STORE_SERVER_H
+
+#include "base/addr.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "rendezvous/protocol/c10d.h"
+#include "rendezvous/store.h"
+
+#include <uv.h>
+
+struct dt_store_server;
+
+struct dt_store_server_config {
+    struct dt_store_limits store;
+    struct dt_c10d_limits request;
+    enum dt_c10d_dialect
+        legacy; /* how peers without a hello are understood: DT_C10D_L1 or DT_C10D_L2 */
+    size_t connections;
+    uint64_t
+        peer_bytes; /* buffered for one peer: a request being received, answers not yet taken */
+    uint64_t buffered_bytes;     /* buffered for all peers together */
+    dt_ms idle_timeout;          /* 0: none. A peer that waits for a key is not idle */
+    const struct dt_cidr *allow; /* copied; none: everybody may connect */
+    size_t allow_count;
+};
+
+/* Room for every PyTorch job we know of, in a few GiB at the very most. */
+#define DT_STORE_SERVER_CONFIG_DEFAULT                                                             \
+    ((struct dt_store_server_config){                                                              \
+        .store = {.keys = 16u << 20, .bytes = UINT64_C(4) << 30, .value = 16u << 20},              \
+        .request = DT_C10D_LIMITS_DEFAULT,                                                         \
+        .legacy = DT_C10D_L1,                                                                      \
+        .connections = 65536,                                                                      \
+        .peer_bytes = 64u << 20,                                                                   \
+        .buffered_bytes = UINT64_C(1) << 30,                                                       \
+    })
+
+struct dt_store_server_counters {
+    uint64_t accepted;    /* connections, ever */
+    uint64_t not_allowed; /* of these closed at once, their address being in no allowed range */
+    uint64_t
+        waited; /* times the number of connections was at its limit and newcomers had to wait */
+    uint64_t violations; /* peers closed for breaking the protocol */
+    uint64_t limits;     /* peers closed for passing a limit */
+    uint64_t idle;       /* peers closed by the idle timeout */
+    uint64_t cut_short;  /* peers that went away inside a request */
+    uint64_t bytes_in, bytes_out;
+    uint64_t requests[DT_C10D_OPS];
+    size_t connected;  /* now */
+    uint64_t buffered; /* bytes held for peers, now */
+};
+
+/* NULL and *err when there is no memory. End with dt_store_server_close(). */
+struct dt_store_server *dt_store_server_create(uv_loop_t *loop,
+                                               const struct dt_store_server_config *config,
+                                               struct dt_err *err);
+
+/* Listens on one more address; *BOUND (may be NULL) tells the port taken for port 0. */
+int dt_store_server_listen(struct dt_store_server *s, const struct dt_addr *addr,
+                           struct dt_addr *bound, struct dt_err *err);
+/* Serves a listening socket that somebody else opened (systemd); owns FD from here on. */
+int dt_store_server_adopt(struct dt_store_server *s, int fd, struct dt_addr *bound,
+                          struct dt_err *err);
+
+/* Takes new limits and ranges for what comes; peers that are connected stay. */
+int dt_store_server_reconfigure(struct dt_store_server *s,
+                                const struct dt_store_server_config *config, struct dt_err *err);
+
+/* Stops listening, lets peers take the answers they are owed for up to GRACE, closes all and frees
+ * the server; then ON_CLOSED (may be NULL) is called, once. A second call may only shorten the
+ * grace. */
+void dt_store_server_close(struct dt_store_server *s, dt_ms grace, void (*on_closed)(void *arg),
+                           void *arg);
+
+const struct dt_store_server_counters *dt_store_server_counters(const struct dt_store_server *s);
+const struct dt_store_counts *dt_store_server_store(const struct dt_store_server *s);
+
+#endif
