@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See fill.h. A batch is at most 256 requests and, beyond one request, at most 64 KiB: it fits into
+ * the buffers of the kernel, so sending cannot wait for a server that waits for us to read. */
+#include "bench/fill.h"
+
+#include "bench/load.h"
+
+enum { BATCH_KEYS = 256, BATCH_BYTES = 64 * 1024 };
+
+struct filler {
+    const struct dial *d;
+    int fd;
+    struct key key;
+    struct out one;   /* a single SET */
+    struct out batch; /* room for a batch of them, and the probe */
+    unsigned long per_batch;
+};
+
+static int filler_init(struct filler *x, const struct dial *d, struct key key, size_t value_size,
+                       struct fail *f)
+{
+    *x = (struct filler){.d = d, .fd = -1, .key = key};
+    d->wire->set(d->wire, &x->one, &key, value_size);
+    x->per_batch = x->one.bad ? 0 : BATCH_BYTES / x->one.len;
+    if (x->per_batch < 1)
+        x->per_batch = 1;
+    if (x->per_batch > BATCH_KEYS)
+        x->per_batch = BATCH_KEYS;
+    for (unsigned long i = 0; i < x->per_batch; i++)
+        out_bytes(&x->batch, x->one.bytes, x->one.len);
+    if (!d->wire->set_is_answered)
+        d->wire->probe(d->wire, &x->batch);
+    if (x->one.bad || x->batch.bad)
+        return fail_set(f, FAIL_RUN, "out of memory for requests.");
+    x->fd = dial_open(d, f);
+    return x->fd < 0 ? -1 : 0;
+}
+
+static void filler_finish(struct filler *x)
+{
+    out_finish(&x->one);
+    out_finish(&x->batch);
+    dial_close(x->fd);
+}
+
+/* Sends keys FIRST to FIRST + N - 1 and waits until they have arrived. A short batch is the end of
+ * the full one, where the probe stands. */
+static int send_batch(struct filler *x, unsigned long first, unsigned long n, struct fail *f)
+{
+    const struct wire *w = x->d->wire;
+    uint8_t *at = x->batch.bytes + (x->per_batch - n) * x->one.len;
+    for (unsigned long i = 0; i < n; i++)
+        key_put_digits(at + i * x->one.len + x->one.key_at[0], x->key.digits,
+                       (uint32_t)(first + i));
+    struct answer last;
+    size_t len = x->batch.len - (x->per_batch - n) * x->one.len;
+    if (dial_send(x->d, x->fd, at, len, f) < 0)
+        return -1;
+    return dial_answers(x->d, x->fd, ANSWER_OK, w->set_is_answered ? n : 1, &last, f);
+}
+
+static int send_all(struct filler *x, unsigned long keys, double seconds, struct hist *latency,
+                    struct fail *f)
+{
+    uint64_t start = load_now();
+    uint64_t then = start;
+    for (unsigned long done = 0; done < keys;) {
+        unsigned long n = keys - done < x->per_batch ? keys - done : x->per_batch;
+        if (send_batch(x, done, n, f) < 0)
+            return -1;
+        done += n;
+        uint64_t now = load_now();
+        if (latency)
+            hist_add(latency, now - then);
+        then = now;
+        if (done < keys && (double)(now - start) / 1e9 > seconds)
+            return fail_set(f, FAIL_RUN, "%s took only %lu of %lu keys in %.3g s.", x->d->name,
+                            done, keys, seconds);
+    }
+    return 0;
+}
+
+int fill_values(const struct dial *d, struct key key, unsigned long keys, size_t value_size,
+                struct fail *f)
+{
+    struct filler x;
+    key.family = 'v';
+    int rc = filler_init(&x, d, key, value_size, f);
+    if (rc == 0)
+        rc = send_all(&x, keys, 60, NULL, f);
+    filler_finish(&x);
+    return rc;
+}
+
+int fill_run(const struct dial *d, struct key key, unsigned long keys, size_t value_size,
+             double seconds, struct fill_result *r, struct fail *f)
+{
+    struct filler x;
+    uint64_t start = 0;
+    key.family = 'f';
+    int rc = filler_init(&x, d, key, value_size, f);
+    if (rc == 0)
+        rc = dial_count(d, x.fd, &r->before, f);
+    if (rc == 0) {
+        start = load_now();
+        rc = send_all(&x, keys, seconds, &r->latency, f);
+    }
+    if (rc == 0) {
+        r->seconds = (double)(load_now() - start) / 1e9;
+        rc = dial_count(d, x.fd, &r->after, f);
+    }
+    r->verified = rc == 0 && r->after - r->before == (int64_t)keys;
+    filler_finish(&x);
+    return rc;
+}
