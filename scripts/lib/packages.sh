@@ -1,0 +1,64 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+#
+# Installing what a script needs, on Debian and Ubuntu, as root or with sudo. Sourced.
+
+# as_root WHAT COMMAND...: runs COMMAND as root, or says that WHAT needs it.
+as_root()
+{
+    what=$1
+    shift
+    if [ "$(id -u)" -eq 0 ]; then
+        "$@"
+    elif command -v sudo >/dev/null; then
+        sudo "$@"
+    else
+        echo "$what needs root: run it as root, or install sudo." >&2
+        return 1
+    fi
+}
+
+# missing_packages NAME...: those that are not installed.
+missing_packages()
+{
+    for package; do
+        dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null | grep -qx installed ||
+            printf ' %s' "$package"
+    done
+}
+
+# install_packages NAME...: does nothing, and asks for nothing, when all are there.
+install_packages()
+{
+    command -v apt-get >/dev/null || {
+        echo "this script installs with apt-get, which is missing here: install by hand:$*" >&2
+        return 1
+    }
+    missing=$(missing_packages "$@")
+    [ -n "$missing" ] || return 0
+    as_root "installing$missing" apt-get -q update
+    # shellcheck disable=SC2086 # a list of words
+    as_root "installing$missing" env DEBIAN_FRONTEND=noninteractive \
+        apt-get -q -y --no-install-recommends install $missing
+}
+
+# install_if_offered NAME...: the same for what not every release has.
+install_if_offered()
+{
+    missing=$(missing_packages "$@")
+    [ -n "$missing" ] || return 0
+    as_root "installing$missing" apt-get -q update
+    for package in $missing; do
+        if apt-cache policy "$package" | grep -q 'Candidate: [0-9]'; then
+            install_packages "$package"
+        else
+            echo "$package is not offered by this release; what needs it is skipped" >&2
+        fi
+    done
+}
+
+# Lists for those who source this.
+# shellcheck disable=SC2034
+build_packages="gcc libc6-dev meson ninja-build pkg-config libuv1-dev libcjson-dev libxxhash-dev"
+# shellcheck disable=SC2034
+test_packages="mandoc systemd iproute2"

@@ -1,0 +1,93 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+#
+# layers.sh [TOP]: no include points up. Each floor may include from the floors listed behind it, and libuv stays out of
+# what a worker links. Speaks TAP. Without TOP it first proves on a planted tree that it would notice.
+set -eu
+
+# Floor: what it may include. A floor that is missing here may include nothing of ours.
+allowed()
+{
+    case $1 in
+    base) echo base ;;
+    rendezvous/protocol) echo base rendezvous/protocol ;;
+    rendezvous) echo base rendezvous/protocol rendezvous ;;
+    preflight) echo base preflight ;;
+    agent) echo base rendezvous/protocol rendezvous preflight agent ;;
+    launcher) echo base rendezvous/protocol rendezvous agent launcher ;;
+    ctl) echo base rendezvous/protocol preflight ctl ;;
+    worker_runtime) echo base rendezvous/protocol worker_runtime ;;
+    cuda) echo cuda ;;
+    bench) echo bench ;;
+    examples) echo base rendezvous/protocol ;;
+    man) echo base rendezvous launcher ctl ;;
+    esac
+}
+
+floor_of()
+{
+    case $1 in
+    rendezvous/protocol/*) echo rendezvous/protocol ;;
+    */*) echo "${1%%/*}" ;;
+    *) echo '?' ;;
+    esac
+}
+
+# Prints "FILE includes WHAT" for each include that points up.
+violations()
+{
+    (cd "$1" && find . -path ./tests -prune -o -path './build*' -prune -o -name '*.[ch]' -print |
+        sed 's|^\./||' | xargs grep -H '^#include' /dev/null |
+        sed -n 's|^\([^:]*\):#include *["<]\([^">]*\)[">].*|\1 \2|p') |
+        while read -r file header; do
+            floor=$(floor_of "$file")
+            case $header in
+            uv.h)
+                case $file in
+                base/uvx.* | rendezvous/protocol/*) [ "$floor" = base ] || echo "$file includes $header" ;;
+                base/* | worker_runtime/* | examples/* | cuda/*) echo "$file includes $header" ;;
+                esac
+                ;;
+            base/* | rendezvous/* | preflight/* | agent/* | launcher/* | ctl/* | worker_runtime/* | cuda/* | bench/* | tests/*)
+                case " $(allowed "$floor") " in
+                *" $(floor_of "$header") "*) ;;
+                *) echo "$file includes $header" ;;
+                esac
+                ;;
+            esac
+        done
+}
+
+planted=
+if [ $# -eq 0 ]; then
+    planted=$(mktemp -d)
+    trap 'rm -rf "$planted"' EXIT
+    mkdir -p "$planted/base" "$planted/rendezvous/protocol" "$planted/bench"
+    echo '#include "rendezvous/store.h"' >"$planted/base/a.c"
+    echo '#include <uv.h>' >"$planted/base/b.h"
+    echo '#include "rendezvous/store.h"' >"$planted/rendezvous/protocol/c.c"
+    echo '#include "base/err.h"' >"$planted/rendezvous/protocol/fine.c"
+    echo '#include "tests/lib/check.h"' >"$planted/rendezvous/d.c"
+    echo '#include <uv.h>' >"$planted/base/uvx.c"
+    echo 1..2
+    found=$(violations "$planted" | wc -l)
+    if [ "$found" -eq 4 ]; then
+        echo 'ok 1 - planted violations are noticed'
+    else
+        violations "$planted" | sed 's/^/# /'
+        echo "not ok 1 - planted violations are noticed ($found of 4)"
+    fi
+else
+    echo 1..1
+fi
+
+top=${1:-$(cd "$(dirname "$0")/.." && pwd)}
+number=1
+[ -z "$planted" ] || number=2
+up=$(violations "$top")
+if [ -z "$up" ]; then
+    echo "ok $number - no include points up"
+else
+    echo "$up" | sed 's/^/# /'
+    echo "not ok $number - no include points up"
+fi

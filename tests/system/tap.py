@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# TAP for the Python tests, and the promise that a test ends: after LIMIT seconds a watchdog that
+# needs no interpreter lock prints every stack and exits, so a store that never answers is a failed
+# test with a trace and not a hanging one. Child processes die with the test, however it dies.
+
+import ctypes
+import faulthandler
+import os
+import signal
+import sys
+import traceback
+
+LIMIT = int(os.environ.get("DTRUN_TEST_LIMIT", "180"))
+PR_SET_PDEATHSIG = 1
+
+# Before PyTorch is imported: it would print a stack for each failure that a test provokes.
+os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
+
+_libc = ctypes.CDLL(None)
+_count = _failed = 0
+
+
+class Skip(Exception):
+    """What this machine, or this PyTorch, does not have."""
+
+
+def die_with_parent():
+    """For preexec_fn: the new process is killed when the one that started it is gone."""
+    _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def start():
+    faulthandler.dump_traceback_later(LIMIT, exit=True)
+    # Python's finally blocks stop the servers; a plain SIGTERM would pass them by.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))
+
+
+def skip_all(why):
+    print("1..0 # SKIP " + why)
+    sys.exit(0)
+
+
+def comment(text):
+    for line in str(text).splitlines():
+        print("# " + line, flush=True)
+
+
+def case(name, run):
+    """One line of the result: RUN() raises when the case fails, or raises Skip."""
+    global _count, _failed
+    _count += 1
+    try:
+        run()
+    except Skip as why:
+        print("ok %d - %s # SKIP %s" % (_count, name, why), flush=True)
+    except Exception:
+        _failed += 1
+        print("not ok %d - %s" % (_count, name), flush=True)
+        comment(traceback.format_exc())
+    else:
+        print("ok %d - %s" % (_count, name), flush=True)
+
+
+def check_equal(got, expected, what):
+    if got != expected:
+        raise AssertionError("%s: got %.300r, expected %.300r" % (what, got, expected))
+
+
+def done():
+    """Prints the plan and ends the process."""
+    print("1..%d" % _count, flush=True)
+    sys.exit(1 if _failed else 0)
