@@ -38,10 +38,11 @@ static void finish_allow(void *target)
     *list = (struct dt_cidr_list){0};
 }
 
-static int parse_number(const char *value, int64_t max, void *target, struct dt_err *err)
+static int parse_number(const char *value, int64_t min, int64_t max, void *target,
+                        struct dt_err *err)
 {
     int64_t n;
-    if (dt_str_to_int(value, 1, max, &n, err) < 0)
+    if (dt_str_to_int(value, min, max, &n, err) < 0)
         return -1;
     *(uint64_t *)target = (uint64_t)n;
     return 0;
@@ -49,17 +50,22 @@ static int parse_number(const char *value, int64_t max, void *target, struct dt_
 
 static int parse_connections(const char *value, void *target, struct dt_err *err)
 {
-    return parse_number(value, 10000000, target, err);
+    return parse_number(value, 1, 10000000, target, err);
 }
 
 static int parse_keys(const char *value, void *target, struct dt_err *err)
 {
-    return parse_number(value, INT64_C(1) << 40, target, err);
+    return parse_number(value, 1, INT64_C(1) << 40, target, err);
 }
 
 static int parse_request_keys(const char *value, void *target, struct dt_err *err)
 {
-    return parse_number(value, 1 << 24, target, err);
+    return parse_number(value, 1, 1 << 24, target, err);
+}
+
+static int parse_busy_poll(const char *value, void *target, struct dt_err *err)
+{
+    return parse_number(value, 0, 10000, target, err);
 }
 
 /* A key's length must stay below what would make a legacy SET look like a modern hello, see c10d.c.
@@ -135,6 +141,11 @@ static const struct dt_opt rendezvous_opts[] = {
      .help = "close clients that ask nothing for so long, unless they wait for a key; 0 never does. PyTorch "
              "1.13 keeps a silent second connection and burns a core when it is closed"},
 
+    {.name = "busy-poll", .arg = "MICROSECONDS", .parse = parse_busy_poll,
+     AT(busy_poll), .fallback = "100", .group = "Running",
+     .help = "after a request, look for the next one so long before sleeping. It makes a round trip two to "
+             "three times shorter, costs a processor only while requests keep coming, and is tried ever "
+             "more rarely where it finds nothing; 0 never does"},
     {.name = "drain-timeout", .arg = "TIME", .parse = dt_opt_duration,
      AT(drain_timeout), .fallback = "5s", .group = "Running",
      .help = "after SIGTERM, how long clients may take to fetch the answers they are owed"},
@@ -207,6 +218,7 @@ struct dt_store_server_config dt_rendezvous_options_server(const struct dt_rende
         .peer_bytes = o->max_peer_buffer,
         .buffered_bytes = o->max_buffered,
         .idle_timeout = o->idle_timeout,
+        .spin = o->busy_poll * 1000,
         .allow = o->allow.at,
         .allow_count = o->allow.len,
     };

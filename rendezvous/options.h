@@ -23,6 +23,7 @@ struct dt_rendezvous_options {
     uint64_t max_connections, max_keys, max_request_keys;
     uint64_t max_key_size, max_value_size, max_total_size;
     uint64_t max_peer_buffer, max_buffered;
+    uint64_t busy_poll; /* microseconds */
     dt_ms idle_timeout, drain_timeout;
     enum dt_c10d_dialect legacy;
     enum dt_log_level log_level;

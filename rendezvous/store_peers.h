@@ -32,7 +32,8 @@ struct dt_store_peers {
     uv_prepare_t turns; /* counts them */
     uv_idle_t work; /* active while somebody is due, or requests are expected at once: no sleep */
     int handles;    /* of the two above, not yet through their close callback */
-    uint64_t spin_until; /* on the clock of uv_hrtime() */
+    uint64_t spin_until; /* no sleep before, on the clock of uv_hrtime(); 0: not spinning */
+    uint64_t spin_turn;  /* the turn that spinning was last thought of */
     unsigned spin_misses, spin_skips;
     struct dt_log_limit complaints;
     struct dt_buf spare_out; /* lent to whoever is answering */

@@ -31,6 +31,7 @@ struct dt_store_server_config {
         peer_bytes; /* buffered for one peer: a request being received, answers not yet taken */
     uint64_t buffered_bytes;     /* buffered for all peers together */
     dt_ms idle_timeout;          /* 0: none. A peer that waits for a key is not idle */
+    uint64_t spin;               /* ns to look for another request before sleeping; 0: none */
     const struct dt_cidr *allow; /* copied; none: everybody may connect */
     size_t allow_count;
 };
