@@ -106,6 +106,8 @@ struct dt_opt_strings {
 int dt_opt_flag(const char *value, void *bool_target, struct dt_err *err);
 int dt_opt_string(const char *value, void *char_ptr_target, struct dt_err *err); /* owned */
 int dt_opt_append(const char *value, void *strings_target, struct dt_err *err);  /* owned */
+void dt_opt_finish_strings(
+    void *strings_target); /* .finish for a parser that ends in dt_opt_append() */
 int dt_opt_int(const char *value, void *int_target, struct dt_err *err);
 int dt_opt_count(const char *value, void *int_target, struct dt_err *err); /* 0 and more */
 int dt_opt_size(const char *value, void *uint64_target, struct dt_err *err);

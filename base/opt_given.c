@@ -71,9 +71,9 @@ int dt_opt_given_add_list(struct dt_opt_given *g, const struct dt_opt *opt,
 const struct dt_opt_value *dt_opt_given_find(const struct dt_opt_given *g, const struct dt_opt *opt)
 {
     const struct dt_opt_value *found = NULL;
-    for (const struct dt_opt_value *v = g->at; v < g->at + g->len; v++)
-        if (v->opt == opt && (!found || v->source >= found->source))
-            found = v;
+    for (size_t i = 0; i < g->len; i++)
+        if (g->at[i].opt == opt && (!found || g->at[i].source >= found->source))
+            found = &g->at[i];
     return found;
 }
 

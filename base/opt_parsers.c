@@ -88,9 +88,9 @@ static void finish_string(void *target)
     *s = NULL;
 }
 
-static void finish_strings(void *target)
+void dt_opt_finish_strings(void *strings_target)
 {
-    struct dt_opt_strings *s = target;
+    struct dt_opt_strings *s = strings_target;
     for (size_t i = 0; i < s->len; i++)
         free(s->at[i]);
     free(s->at);
@@ -104,7 +104,7 @@ void dt_opt_finish(const struct dt_opt_program *program, void *options)
         if (o->finish)
             o->finish(target);
         else if (o->parse == dt_opt_append)
-            finish_strings(target);
+            dt_opt_finish_strings(target);
         else if (o->parse == dt_opt_string || (!o->parse && o->arg))
             finish_string(target);
     }

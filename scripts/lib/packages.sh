@@ -34,21 +34,21 @@ install_packages()
         echo "this script installs with apt-get, which is missing here: install by hand:$*" >&2
         return 1
     }
-    missing=$(missing_packages "$@")
-    [ -n "$missing" ] || return 0
-    as_root "installing$missing" apt-get -q update
+    absent=$(missing_packages "$@")
+    [ -n "$absent" ] || return 0
+    as_root "installing$absent" apt-get -q update
     # shellcheck disable=SC2086 # a list of words
-    as_root "installing$missing" env DEBIAN_FRONTEND=noninteractive \
-        apt-get -q -y --no-install-recommends install $missing
+    as_root "installing$absent" env DEBIAN_FRONTEND=noninteractive \
+        apt-get -q -y --no-install-recommends install $absent
 }
 
 # install_if_offered NAME...: the same for what not every release has.
 install_if_offered()
 {
-    missing=$(missing_packages "$@")
-    [ -n "$missing" ] || return 0
-    as_root "installing$missing" apt-get -q update
-    for package in $missing; do
+    absent=$(missing_packages "$@")
+    [ -n "$absent" ] || return 0
+    as_root "installing$absent" apt-get -q update
+    for package in $absent; do
         if apt-cache policy "$package" | grep -q 'Candidate: [0-9]'; then
             install_packages "$package"
         else
