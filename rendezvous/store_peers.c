@@ -5,12 +5,13 @@
 #include "rendezvous/store_session.h"
 
 #include <inttypes.h>
+#include <sched.h>
 #include <stdlib.h>
 
 /* One peer's share of a loop turn, and how many peers with work left over get theirs in one. */
 #define REQUESTS_PER_TURN 64
 #define BYTES_PER_TURN (256u << 10)
-#define PEERS_PER_TURN 16
+#define PEERS_PER_TURN 4
 
 /* Of an incomplete request this much is carried over through the shared read buffer; more stays
  * where it is and the socket is read behind it. */
@@ -384,8 +385,10 @@ static bool spinning(struct dt_store_peers *peers)
 {
     if (peers->spin_until == 0)
         return false;
-    if (uv_hrtime() < peers->spin_until)
+    if (uv_hrtime() < peers->spin_until) {
+        sched_yield(); /* to the very client that is waited for, where it shares our processor */
         return true;
+    }
     peers->spin_until = 0;
     if (peers->spin_misses < MOST_SPIN_MISSES)
         peers->spin_misses++;
