@@ -25,8 +25,7 @@ int dt_addr_check(const char *text, struct dt_err *err);
 int dt_addr_parse(const char *text, uint16_t default_port, struct dt_addr *out, struct dt_err *err);
 
 /* The same for who connects: up to MAX addresses of that host, the preferred one first. Text that
- * cannot be an address is DT_E_USAGE; a name that is not known, perhaps not yet, is DT_E_RUNTIME.
- */
+ * cannot be an address is DT_E_USAGE; a name not known, perhaps not yet, is DT_E_RUNTIME. */
 int dt_addr_resolve(const char *text, uint16_t default_port, struct dt_addr *out, size_t max,
                     size_t *count, struct dt_err *err);
 

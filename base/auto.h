@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Scope-exit helpers for things with no order of teardown: a descriptor, a FILE, a block of memory.
- */
+/* Scope-exit helpers for what has no order of teardown: a descriptor, a FILE, a block of memory. */
 #ifndef DT_BASE_AUTO_H
 #define DT_BASE_AUTO_H
 

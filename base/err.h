@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The one error value: what failed, which one, why, and what to try. It lives on the caller's
  * stack, so failing allocates nothing and nothing is to be released. It is the last parameter of
- * what can fail and is filled where the cause is known; callers that know more wrap it with a name.
- */
+ * what can fail and is filled where the cause is known; callers that know more add a name. */
 #ifndef DT_BASE_ERR_H
 #define DT_BASE_ERR_H
 

@@ -17,8 +17,7 @@
 enum dt_log_level { DT_LOG_ERROR, DT_LOG_WARN, DT_LOG_INFO, DT_LOG_DEBUG };
 enum dt_log_format { DT_LOG_TEXT, DT_LOG_JSON };
 
-/* ROLE names the program in each line; the pointer is kept. Before this call: "dtrun", info, text.
- */
+/* ROLE names the program in each line; the pointer is kept. Before: "dtrun", info, text. */
 void dt_log_open(const char *role, enum dt_log_level level, enum dt_log_format format);
 
 bool dt_log_wants(enum dt_log_level level);

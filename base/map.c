@@ -54,8 +54,7 @@ static void table_finish(struct dt_map_table *t)
     *t = (struct dt_map_table){0};
 }
 
-/* The slot of KEY in T, or -1. Ends at the first never-used slot, of which a table always has some.
- */
+/* The slot of KEY in T, or -1. Ends at a never-used slot, of which a table always has some. */
 static ptrdiff_t table_find(const struct dt_map *m, const struct dt_map_table *t, uint32_t hash,
                             struct dt_bytes key)
 {

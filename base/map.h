@@ -54,8 +54,7 @@ void **dt_map_slot(const struct dt_map *m, struct dt_bytes key);
 /* Takes the entry out and returns it, or NULL. */
 void *dt_map_remove(struct dt_map *m, struct dt_bytes key);
 
-/* Walks all entries: start with *cursor = 0; NULL at the end. The map must not change in between.
- */
+/* Walks all entries: start with *cursor = 0; NULL at the end. The map must not change meanwhile. */
 void *dt_map_next(const struct dt_map *m, size_t *cursor);
 
 /* Bytes of the tables, for accounting. */

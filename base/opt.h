@@ -88,12 +88,10 @@ void dt_opt_finish(const struct dt_opt_program *program, void *options);
 /* For 80 columns. */
 void dt_opt_help(const struct dt_opt_program *program, FILE *out);
 
-/* Rows that no table has to hold: --help, and --version where there is one. Ends with a zeroed row.
- */
+/* Rows no table has to hold: --help, and --version where there is one. Ends with a zeroed row. */
 const struct dt_opt *dt_opt_builtins(const struct dt_opt_program *program);
 
-/* "DTRUN_RENDEZVOUS_MAX_KEYS", or "" when the environment does not have this option. Cut to SIZE.
- */
+/* "DTRUN_RENDEZVOUS_MAX_KEYS", or "" where the environment has no such option. Cut to SIZE. */
 const char *dt_opt_env_name(const struct dt_opt_program *program, const struct dt_opt *opt,
                             char *out, size_t size);
 
@@ -106,8 +104,8 @@ struct dt_opt_strings {
 int dt_opt_flag(const char *value, void *bool_target, struct dt_err *err);
 int dt_opt_string(const char *value, void *char_ptr_target, struct dt_err *err); /* owned */
 int dt_opt_append(const char *value, void *strings_target, struct dt_err *err);  /* owned */
-void dt_opt_finish_strings(
-    void *strings_target); /* .finish for a parser that ends in dt_opt_append() */
+/* The .finish of a parser that ends in dt_opt_append(). */
+void dt_opt_finish_strings(void *strings_target);
 int dt_opt_int(const char *value, void *int_target, struct dt_err *err);
 int dt_opt_count(const char *value, void *int_target, struct dt_err *err); /* 0 and more */
 int dt_opt_size(const char *value, void *uint64_target, struct dt_err *err);

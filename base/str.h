@@ -31,8 +31,7 @@ int dt_str_to_bool(const char *s, bool *out, struct dt_err *err);
 const char *dt_str_from_size(uint64_t bytes, char *out, size_t size);
 const char *dt_str_from_duration(dt_ms t, char *out, size_t size);
 
-/* For log lines: printable ASCII stays, all else becomes \xNN, and what does not fit ends in "...".
- */
+/* For log lines: printable ASCII stays, all else becomes \xNN, what does not fit ends in "...". */
 const char *dt_str_printable(struct dt_bytes b, char *out, size_t size);
 
 /* Cuts leading and trailing white space in place; returns the first character left. */

@@ -21,8 +21,7 @@ union dt_uvx_stream {
 int dt_uvx_err(struct dt_err *err, int status, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Prepares S for a socket of that address family. Cannot fail for the families that dt_addr knows.
- */
+/* Prepares S for a socket of that address family. Cannot fail for families that dt_addr knows. */
 void dt_uvx_stream_init(uv_loop_t *loop, union dt_uvx_stream *s, int family);
 
 /* Binds and listens; a unix path left by a daemon that is no longer there is taken over. S must be

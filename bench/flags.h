@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Command line of the benchmark programs: options are rows of a table, from which parsing and
- * --help are made. An option is "--name value" or "--name=value"; one positional word is allowed.
- */
+ * --help are made. An option is "--name value" or "--name=value"; one positional word may be. */
 #ifndef BENCH_FLAGS_H
 #define BENCH_FLAGS_H
 

@@ -6,8 +6,7 @@
  * step once per operation in flight and so cannot overflow.
  *
  * Clock: one stamp per read serves as the end of the operations it completes and as the beginning
- * of those it sets off, so the time spent in this process between both is counted against neither.
- */
+ * of those it sets off, so the time spent in this process between both counts against neither. */
 #include "bench/load.h"
 
 #include <errno.h>

@@ -4,8 +4,7 @@
  * fairness. What it reaches is the ceiling that kernel and client set on a machine, so a target
  * above it says something about the machine and not about a server. Not a store; for store.sh.
  *
- * Requests are expected whole, of the length of the first one: anything else ends the connection.
- */
+ * Requests are expected whole, of the length of the first one: all else ends the connection. */
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <signal.h>

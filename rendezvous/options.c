@@ -68,8 +68,7 @@ static int parse_busy_poll(const char *value, void *target, struct dt_err *err)
     return parse_number(value, 0, 10000, target, err);
 }
 
-/* A key's length must stay below what would make a legacy SET look like a modern hello, see c10d.c.
- */
+/* A key's length must stay below what would make a legacy SET look like a modern hello (c10d.c). */
 static int parse_key_size(const char *value, void *target, struct dt_err *err)
 {
     return dt_str_to_size(value, 1, 32768, target, err);
@@ -77,7 +76,13 @@ static int parse_key_size(const char *value, void *target, struct dt_err *err)
 
 static int parse_value_size(const char *value, void *target, struct dt_err *err)
 {
-    return dt_str_to_size(value, 1, UINT64_C(1) << 30, target, err);
+    return dt_str_to_size(value, 1, UINT64_C(512) << 20, target, err);
+}
+
+/* What goes to libuv in one piece has a length of 32 bits. */
+static int parse_peer_buffer(const char *value, void *target, struct dt_err *err)
+{
+    return dt_str_to_size(value, 1, UINT64_C(2) << 30, target, err);
 }
 
 static int parse_total_size(const char *value, void *target, struct dt_err *err)
@@ -130,7 +135,7 @@ static const struct dt_opt rendezvous_opts[] = {
     {.name = "max-request-keys", .arg = "N", .parse = parse_request_keys,
      AT(max_request_keys), .fallback = "131072", .group = "Limits",
      .help = "most keys in one request that takes several"},
-    {.name = "max-peer-buffer", .arg = "SIZE", .parse = parse_total_size,
+    {.name = "max-peer-buffer", .arg = "SIZE", .parse = parse_peer_buffer,
      AT(max_peer_buffer), .fallback = "64M", .group = "Limits",
      .help = "largest request, and largest answer, of one client; twice --max-value-size and 64K at the least"},
     {.name = "max-buffered", .arg = "SIZE", .parse = parse_total_size,

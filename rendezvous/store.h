@@ -46,8 +46,8 @@ int dt_store_set(struct dt_store *s, struct dt_bytes key, struct dt_bytes value,
 int dt_store_append(struct dt_store *s, struct dt_bytes key, struct dt_bytes suffix,
                     struct dt_err *err);
 
-/* Adds DELTA to the decimal number at KEY (absent: 0), wrapping. Fails when the value is no number.
- */
+/* Adds DELTA to the decimal number at KEY (absent: 0), wrapping. Fails on a value that is no
+ * number. */
 int dt_store_add(struct dt_store *s, struct dt_bytes key, int64_t delta, int64_t *result,
                  struct dt_err *err);
 

@@ -24,11 +24,9 @@ struct dt_store_server;
 struct dt_store_server_config {
     struct dt_store_limits store;
     struct dt_c10d_limits request;
-    enum dt_c10d_dialect
-        legacy; /* how peers without a hello are understood: DT_C10D_L1 or DT_C10D_L2 */
+    enum dt_c10d_dialect legacy; /* how peers without a hello are read: DT_C10D_L1 or _L2 */
     size_t connections;
-    uint64_t
-        peer_bytes; /* buffered for one peer: a request being received, answers not yet taken */
+    uint64_t peer_bytes;         /* one peer's request or untaken answers; below 4 GiB */
     uint64_t buffered_bytes;     /* buffered for all peers together */
     dt_ms idle_timeout;          /* 0: none. A peer that waits for a key is not idle */
     uint64_t spin;               /* ns to look for another request before sleeping; 0: none */
@@ -50,12 +48,11 @@ struct dt_store_server_config {
 struct dt_store_server_counters {
     uint64_t accepted;    /* connections, ever */
     uint64_t not_allowed; /* of these closed at once, their address being in no allowed range */
-    uint64_t
-        waited; /* times the number of connections was at its limit and newcomers had to wait */
-    uint64_t violations; /* peers closed for breaking the protocol */
-    uint64_t limits;     /* peers closed for passing a limit */
-    uint64_t idle;       /* peers closed by the idle timeout */
-    uint64_t cut_short;  /* peers that went away inside a request */
+    uint64_t waited;      /* times that all places were taken and newcomers had to wait */
+    uint64_t violations;  /* peers closed for breaking the protocol */
+    uint64_t limits;      /* peers closed for passing a limit */
+    uint64_t idle;        /* peers closed by the idle timeout */
+    uint64_t cut_short;   /* peers that went away inside a request */
     uint64_t bytes_in, bytes_out;
     uint64_t requests[DT_C10D_OPS];
     size_t connected;  /* now */

@@ -80,8 +80,7 @@ struct dt_c10d_request {
  * none is left. */
 bool dt_c10d_next_blob(struct dt_bytes *items, struct dt_bytes *blob);
 
-/* Takes the next item off REQ->items; VALUE is filled for MULTI_SET only. False when none is left.
- */
+/* Takes the next item off REQ->items; VALUE is for MULTI_SET only. False when none is left. */
 bool dt_c10d_next_item(struct dt_c10d_request *req, struct dt_bytes *key, struct dt_bytes *value);
 
 /* How far into an incomplete message a decoder has looked; see c10d_scan.h. */
@@ -119,8 +118,7 @@ bool dt_c10d_encode(struct dt_buf *out, enum dt_c10d_dialect dialect,
 /* Appends one item for a list request; VALUE NULL for all but MULTI_SET. */
 void dt_c10d_put_item(struct dt_buf *items, struct dt_bytes key, const struct dt_bytes *value);
 
-/* What comes back. DT_C10D_NO_ANSWER: the client learns of a failure only by the connection's end.
- */
+/* What comes back. DT_C10D_NO_ANSWER: a client hears of a failure when its connection ends. */
 enum dt_c10d_answer {
     DT_C10D_NO_ANSWER,
     DT_C10D_ANSWER_U8,     /* CHECK, WAIT, CANCEL_WAIT, BARRIER, WATCH_KEY */

@@ -14,14 +14,13 @@
 #include <unistd.h>
 
 #define DEFAULT_PORT 29400
-#define ADDRESSES 16                 /* of one name that are tried */
-#define CONNECT_TIME (5 * DT_SECOND) /* for one address: the next one may answer */
-#define ANSWER_TIME                                                                                \
-    (5 * DT_SECOND) /* what an answer gets at least once a wait has had its time                   \
-                     */
-#define KEEP_BUFFER                                                                                \
-    ((size_t)256 << 10) /* a buffer that grew larger is given back after the call                  \
-                         */
+#define ADDRESSES 16 /* of one name that are tried */
+/* For one address: the next one may answer. */
+#define CONNECT_TIME (5 * DT_SECOND)
+/* What an answer gets at least once a wait has had its time. */
+#define ANSWER_TIME (5 * DT_SECOND)
+/* A buffer that grew larger is given back after the call. */
+#define KEEP_BUFFER ((size_t)256 << 10)
 
 struct dt_sync_client {
     struct dt_sync_socket socket;

@@ -90,8 +90,7 @@ int dt_sync_client_multi_set(struct dt_sync_client *c, const struct dt_bytes *ke
 /* Queues, list_keys and barrier are newer than PyTorch 2.6: an older server ends the connection. */
 int dt_sync_client_queue_push(struct dt_sync_client *c, struct dt_bytes queue, struct dt_bytes item,
                               struct dt_err *err);
-/* Does not wait: *GOT is false when the queue was empty. To block, wait for the queue's name first.
- */
+/* Does not wait: *GOT is false when the queue was empty. To block, wait for its name first. */
 int dt_sync_client_queue_pop(struct dt_sync_client *c, struct dt_bytes queue, struct dt_buf *item,
                              bool *got, struct dt_err *err);
 int dt_sync_client_queue_len(struct dt_sync_client *c, struct dt_bytes queue, int64_t *len,
