@@ -107,7 +107,7 @@ TEST(mandoc_finds_nothing_wrong_and_shows_what_was_written)
     run(page, "mandoc -Tlint -Wstyle < $F", out, &status);
     CHECK_STR(out, "");
     CHECK_EQ(status, 0);
-    run(page, "mandoc -Tascii $F | col -b", out, &status);
+    run(page, "mandoc -Tascii $F | sed 's/.\b//g'", out, &status);
     CHECK(strstr(out, "-v, --verbose\n") != NULL);
     CHECK(strstr(out, "--plain X|Y Z\n") != NULL);
     CHECK(strstr(out, "[loud] \\ `ok`") != NULL);
