@@ -24,4 +24,8 @@ int dt_fs_replace(const char *path, const void *bytes, size_t len, mode_t mode, 
 /* Makes PATH and the parents it lacks; fine when it is there already. */
 int dt_fs_mkdir_p(const char *path, mode_t mode, struct dt_err *err);
 
+/* Opens /dev/null on each of descriptors 0 to 2 that is closed. For the first line of a program
+ * that serves: the next socket would get that number, and a client the log. */
+void dt_fs_fill_standard_fds(void);
+
 #endif

@@ -4,6 +4,7 @@
 #include "base/auto.h"
 
 #include <errno.h>
+#include <libgen.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -39,6 +40,14 @@ static void remove_stale_socket(const struct dt_addr *addr)
         unlink(un->sun_path);
 }
 
+/* libuv calls a missing folder a lack of permission. */
+static bool folder_exists(const struct dt_addr *addr)
+{
+    char path[sizeof((struct sockaddr_un *)0)->sun_path];
+    strcpy(path, ((const struct sockaddr_un *)&addr->sa)->sun_path);
+    return access(dirname(path), F_OK) == 0;
+}
+
 static int bind_stream(union dt_uvx_stream *s, const struct dt_addr *addr)
 {
     if (s->handle.type == UV_TCP)
@@ -65,6 +74,9 @@ int dt_uvx_listen(union dt_uvx_stream *s, const struct dt_addr *addr,
             err, DT_E_RUNTIME,
             "cannot listen on %s: this machine has no such address (see `ip address`)",
             dt_addr_text(addr, text, sizeof text));
+    if (rc == UV_EACCES && addr->sa.ss_family == AF_UNIX && !folder_exists(addr))
+        return dt_err_set(err, DT_E_RUNTIME, "cannot listen on %s: there is no such folder",
+                          dt_addr_text(addr, text, sizeof text));
     if (rc < 0)
         return dt_uvx_err(err, rc, "cannot listen on %s", dt_addr_text(addr, text, sizeof text));
     return 0;

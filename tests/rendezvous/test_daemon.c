@@ -83,6 +83,10 @@ TEST(a_busy_port_exits_1_and_says_what_to_do)
     CHECK_EQ(daemon_wait(&second), 1);
     CHECK(daemon_log_has(&second, "no such address"));
     daemon_stop(&second);
+    DAEMON_START(&second, PROGRAM, "--listen", "unix:/nonexistent/dir/store.sock");
+    CHECK_EQ(daemon_wait(&second), 1);
+    CHECK(daemon_log_has(&second, "there is no such folder"));
+    daemon_stop(&second);
     CHECK_EQ(daemon_stop(&first), 0);
 }
 
@@ -315,14 +319,50 @@ static void expect_notice(int fd, const char *words)
     }
 }
 
+static int open_notify_socket(struct sockaddr_un *at, char *dir, size_t size)
+{
+    *at = (struct sockaddr_un){.sun_family = AF_UNIX};
+    snprintf(at->sun_path, sizeof at->sun_path, "%.90s/notify", make_dir(dir, size));
+    int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    CHECK(bind(fd, (struct sockaddr *)at, sizeof *at) == 0);
+    setenv("NOTIFY_SOCKET", at->sun_path, 1);
+    return fd;
+}
+
+TEST(started_without_standard_error_no_client_gets_the_log)
+{
+    char dir[256], path[300], listen[320];
+    struct sockaddr_un at;
+    int fd = open_notify_socket(&at, dir, sizeof dir);
+    snprintf(path, sizeof path, "%s/store.sock", dir);
+    snprintf(listen, sizeof listen, "unix:%s", path);
+    struct daemon_process d;
+    /* Its log ends where the descriptor is closed, so readiness is what systemd hears. */
+    daemon_start(&d, "nothing is logged", "/bin/sh",
+                 (const char *const[]){"-c",
+                                       "exec \"$0\" --log-level debug --listen \"$1\" <&- >&- 2>&-",
+                                       PROGRAM, listen, NULL});
+    unsetenv("NOTIFY_SOCKET");
+    expect_notice(fd, "READY=1");
+    for (int i = 0; i < 3;
+         i++) { /* whoever had descriptor 2 would get the line about the next one */
+        int peer = peer_connect_path(path);
+        peer_send(peer, "\0\xce\xf7\x85\x3c\x07", 6);
+        peer_receive(peer, "\0\0\0\0\0\0\0\0", 8);
+        peer_send(peer, "\xee", 1);
+        peer_expect_end(peer);
+    }
+    CHECK_EQ(daemon_stop(&d), 0);
+    close(fd);
+    unlink(at.sun_path);
+    rmdir(dir);
+}
+
 TEST(systemd_hears_of_readiness_status_watchdog_reload_and_end)
 {
     char dir[256];
-    struct sockaddr_un at = {.sun_family = AF_UNIX};
-    snprintf(at.sun_path, sizeof at.sun_path, "%.90s/notify", make_dir(dir, sizeof dir));
-    int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    CHECK(bind(fd, (struct sockaddr *)&at, sizeof at) == 0);
-    setenv("NOTIFY_SOCKET", at.sun_path, 1);
+    struct sockaddr_un at;
+    int fd = open_notify_socket(&at, dir, sizeof dir);
     setenv("WATCHDOG_USEC", "100000", 1);
     struct daemon_process d;
     DAEMON_START(&d, PROGRAM, LISTEN);
