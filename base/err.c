@@ -5,6 +5,16 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Puts BEHIND behind the formatted text. */
+__attribute__((format(printf, 2, 0))) static void fill(struct dt_err *err, const char *fmt,
+                                                       va_list ap, const char *behind)
+{
+    vsnprintf(err->text, sizeof err->text, fmt, ap);
+    size_t used = strlen(err->text);
+    if (behind)
+        snprintf(err->text + used, sizeof err->text - used, ": %s", behind);
+}
+
 int dt_err_set(struct dt_err *err, enum dt_err_code code, const char *fmt, ...)
 {
     if (!err)
@@ -12,7 +22,7 @@ int dt_err_set(struct dt_err *err, enum dt_err_code code, const char *fmt, ...)
     err->code = code;
     va_list ap;
     va_start(ap, fmt);
-    vsnprintf(err->text, sizeof err->text, fmt, ap);
+    fill(err, fmt, ap, NULL);
     va_end(ap);
     return -1;
 }
@@ -24,10 +34,8 @@ int dt_err_errno(struct dt_err *err, enum dt_err_code code, int errnum, const ch
     err->code = code;
     va_list ap;
     va_start(ap, fmt);
-    vsnprintf(err->text, sizeof err->text, fmt, ap);
+    fill(err, fmt, ap, strerror(errnum));
     va_end(ap);
-    size_t used = strlen(err->text);
-    snprintf(err->text + used, sizeof err->text - used, ": %s", strerror(errnum));
     return -1;
 }
 
@@ -39,10 +47,8 @@ int dt_err_wrap(struct dt_err *err, const char *fmt, ...)
     memcpy(inner, err->text, sizeof inner);
     va_list ap;
     va_start(ap, fmt);
-    vsnprintf(err->text, sizeof err->text, fmt, ap);
+    fill(err, fmt, ap, inner);
     va_end(ap);
-    size_t used = strlen(err->text);
-    snprintf(err->text + used, sizeof err->text - used, ": %s", inner);
     return -1;
 }
 

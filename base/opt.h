@@ -91,6 +91,10 @@ void dt_opt_help(const struct dt_opt_program *program, FILE *out);
 /* Rows no table has to hold: --help, and --version where there is one. Ends with a zeroed row. */
 const struct dt_opt *dt_opt_builtins(const struct dt_opt_program *program);
 
+/* The heading that O stands under, and whether O is the first row of TABLE that shows under it. */
+const char *dt_opt_group(const struct dt_opt *o);
+bool dt_opt_opens_group(const struct dt_opt *table, const struct dt_opt *o);
+
 /* "DTRUN_RENDEZVOUS_MAX_KEYS", or "" where the environment has no such option. Cut to SIZE. */
 const char *dt_opt_env_name(const struct dt_opt_program *program, const struct dt_opt *opt,
                             char *out, size_t size);

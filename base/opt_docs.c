@@ -106,30 +106,15 @@ static void mdoc_row(const struct dt_opt_program *p, const struct dt_opt *o, FIL
         fprintf(out, "In the environment:\n.Ev %s .\n", env);
 }
 
-static const char *group_of(const struct dt_opt *o)
-{
-    return o->group ? o->group : "Options";
-}
-
-static bool opens_group(const struct dt_opt *table, const struct dt_opt *o)
-{
-    if (o->hidden)
-        return false;
-    for (const struct dt_opt *before = table; before < o; before++)
-        if (!before->hidden && strcmp(group_of(before), group_of(o)) == 0)
-            return false;
-    return true;
-}
-
 void dt_opt_print_mdoc(const struct dt_opt_program *program, FILE *out)
 {
     const struct dt_opt *table = program->table;
     for (const struct dt_opt *head = table; head->name; head++) {
-        if (!opens_group(table, head))
+        if (!dt_opt_opens_group(table, head))
             continue;
-        fprintf(out, ".Ss %s\n.Bl -tag -width Ds\n", group_of(head));
+        fprintf(out, ".Ss %s\n.Bl -tag -width Ds\n", dt_opt_group(head));
         for (const struct dt_opt *o = head; o->name; o++)
-            if (!o->hidden && strcmp(group_of(o), group_of(head)) == 0)
+            if (!o->hidden && strcmp(dt_opt_group(o), dt_opt_group(head)) == 0)
                 mdoc_row(program, o, out);
         fputs(".El\n", out);
     }

@@ -49,18 +49,17 @@ static void print_row(const struct dt_opt *o, FILE *out)
     dt_buf_finish(&text);
 }
 
-static const char *group_of(const struct dt_opt *o)
+const char *dt_opt_group(const struct dt_opt *o)
 {
     return o->group ? o->group : "Options";
 }
 
-/* Whether O is the first row of its group that shows. */
-static bool opens_group(const struct dt_opt *table, const struct dt_opt *o)
+bool dt_opt_opens_group(const struct dt_opt *table, const struct dt_opt *o)
 {
     if (o->hidden)
         return false;
     for (const struct dt_opt *before = table; before < o; before++)
-        if (!before->hidden && strcmp(group_of(before), group_of(o)) == 0)
+        if (!before->hidden && strcmp(dt_opt_group(before), dt_opt_group(o)) == 0)
             return false;
     return true;
 }
@@ -68,11 +67,11 @@ static bool opens_group(const struct dt_opt *table, const struct dt_opt *o)
 static void print_groups(const struct dt_opt *table, FILE *out)
 {
     for (const struct dt_opt *head = table; head->name; head++) {
-        if (!opens_group(table, head))
+        if (!dt_opt_opens_group(table, head))
             continue;
-        fprintf(out, "\n%s:\n", group_of(head));
+        fprintf(out, "\n%s:\n", dt_opt_group(head));
         for (const struct dt_opt *o = head; o->name; o++)
-            if (!o->hidden && strcmp(group_of(o), group_of(head)) == 0)
+            if (!o->hidden && strcmp(dt_opt_group(o), dt_opt_group(head)) == 0)
                 print_row(o, out);
     }
 }
