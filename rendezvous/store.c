@@ -2,6 +2,8 @@
 #include "rendezvous/store.h"
 
 #include "base/map.h"
+#include "rendezvous/store_account.h"
+#include "rendezvous/store_waits.h"
 
 #include <ctype.h>
 #include <inttypes.h>
@@ -29,39 +31,21 @@ struct queue {
     uint8_t name[];
 };
 
-/* A key that somebody waits for. */
-struct awaited {
-    struct dt_map_node node;
-    struct dt_list tickets; /* never empty between calls */
-    uint8_t key[];
-};
-
-/* One waiter's interest in one key. */
-struct dt_store_ticket {
-    struct dt_node in_awaited; /* unlinked: the key has come */
-    struct awaited *awaited;
-    struct dt_store_waiter *waiter;
-};
-
 struct dt_store {
-    struct dt_store_limits limits;
-    struct dt_map entries, queues, awaited;
-    struct dt_store_counts counts;
+    struct dt_store_account account;
+    struct dt_map entries, queues;
+    struct dt_store_waits waits;
 };
-
-/* What an allocation costs beyond its bytes: malloc's header and a slot of the map at its usual
- * fill. */
-#define ALLOCATION_COST 40
 
 struct dt_store *dt_store_create(const struct dt_store_limits *limits, uint64_t hash_seed)
 {
     struct dt_store *s = calloc(1, sizeof *s);
     if (!s)
         return NULL;
-    s->limits = *limits;
+    s->account.limits = *limits;
     dt_map_init(&s->entries, offsetof(struct entry, bytes), hash_seed);
     dt_map_init(&s->queues, offsetof(struct queue, name), hash_seed);
-    dt_map_init(&s->awaited, offsetof(struct awaited, key), hash_seed);
+    dt_store_waits_init(&s->waits, &s->account, hash_seed);
     return s;
 }
 
@@ -79,181 +63,37 @@ void dt_store_destroy(struct dt_store *s)
         return;
     dt_map_finish(&s->entries, free);
     dt_map_finish(&s->queues, free_queue);
-    dt_map_finish(&s->awaited, free);
+    dt_store_waits_finish(&s->waits);
     free(s);
 }
 
 void dt_store_set_limits(struct dt_store *s, const struct dt_store_limits *limits)
 {
-    s->limits = *limits;
+    s->account.limits = *limits;
 }
 
 const struct dt_store_counts *dt_store_counts(const struct dt_store *s)
 {
-    return &s->counts;
-}
-
-static int refuse_memory(struct dt_store *s, struct dt_err *err)
-{
-    s->counts.refused++;
-    return dt_err_set(err, DT_E_MEMORY, "the machine has no memory left for the store");
-}
-
-/* Would BYTES more fit? */
-static int charge(struct dt_store *s, uint64_t bytes, struct dt_err *err)
-{
-    if (bytes <= s->limits.bytes && s->counts.bytes <= s->limits.bytes - bytes) {
-        s->counts.bytes += bytes;
-        return 0;
-    }
-    s->counts.refused++;
-    return dt_err_set(err, DT_E_LIMIT,
-                      "the store is full: %" PRIu64 " of %" PRIu64 " bytes are used and %" PRIu64
-                      " more are wanted",
-                      s->counts.bytes, s->limits.bytes, bytes);
-}
-
-static int charge_name(struct dt_store *s, uint64_t bytes, struct dt_err *err)
-{
-    if (s->counts.keys + s->counts.queues >= s->limits.keys) {
-        s->counts.refused++;
-        return dt_err_set(err, DT_E_LIMIT, "the store is full: it holds %" PRIu64 " keys already",
-                          s->limits.keys);
-    }
-    return charge(s, bytes, err);
+    return &s->account.counts;
 }
 
 /* -- waits ------------------------------------------------------------------------------------ */
 
-static struct dt_bytes awaited_key(const struct awaited *a)
-{
-    return (struct dt_bytes){a->key, a->node.key_len};
-}
-
-static uint64_t awaited_cost(size_t key_len)
-{
-    return sizeof(struct awaited) + key_len + ALLOCATION_COST;
-}
-
-static void forget_awaited(struct dt_store *s, struct awaited *a)
-{
-    dt_map_remove(&s->awaited, awaited_key(a));
-    s->counts.bytes -= awaited_cost(a->node.key_len);
-    free(a);
-}
-
-static void drop_tickets(struct dt_store *s, struct dt_store_waiter *w)
-{
-    s->counts.bytes -= w->ticket_count * sizeof *w->tickets;
-    free(w->tickets);
-    w->tickets = NULL;
-    w->ticket_count = 0;
-    w->missing = 0;
-}
-
-void dt_store_wait_cancel(struct dt_store *s, struct dt_store_waiter *w)
-{
-    for (size_t i = 0; i < w->ticket_count; i++) {
-        struct dt_store_ticket *t = &w->tickets[i];
-        if (!t->awaited || !dt_node_linked(&t->in_awaited))
-            continue;
-        dt_list_remove(&t->in_awaited);
-        s->counts.waiting--;
-        if (dt_list_empty(&t->awaited->tickets))
-            forget_awaited(s, t->awaited);
-    }
-    drop_tickets(s, w);
-}
-
 int dt_store_wait_begin(struct dt_store *s, struct dt_store_waiter *w, uint64_t missing,
                         struct dt_err *err)
 {
-    dt_store_wait_cancel(s, w);
-    if (charge(s, missing * sizeof *w->tickets, err) < 0)
-        return -1;
-    w->tickets = calloc(missing, sizeof *w->tickets);
-    if (!w->tickets) {
-        s->counts.bytes -= missing * sizeof *w->tickets;
-        return refuse_memory(s, err);
-    }
-    w->ticket_count = missing;
-    return 0;
-}
-
-static struct awaited *await_key(struct dt_store *s, struct dt_bytes key, struct dt_err *err)
-{
-    struct awaited *a = dt_map_find(&s->awaited, key);
-    if (a)
-        return a;
-    if (charge(s, awaited_cost(key.len), err) < 0)
-        return NULL;
-    a = malloc(sizeof *a + key.len);
-    if (a) {
-        dt_bytes_copy(a->key, key);
-        dt_list_init(&a->tickets);
-        if (dt_map_insert(&s->awaited, a, (uint32_t)key.len) == 0)
-            return a;
-    }
-    free(a);
-    s->counts.bytes -= awaited_cost(key.len);
-    refuse_memory(s, err);
-    return NULL;
-}
-
-/* Waits for KEY whether or not it is present. */
-static int register_key(struct dt_store *s, struct dt_store_waiter *w, struct dt_bytes key,
-                        struct dt_err *err)
-{
-    struct awaited *a = await_key(s, key, err);
-    if (!a) {
-        dt_store_wait_cancel(s, w);
-        return -1;
-    }
-    struct dt_store_ticket *t = &w->tickets[w->missing++];
-    *t = (struct dt_store_ticket){.awaited = a, .waiter = w};
-    dt_list_append(&a->tickets, &t->in_awaited);
-    s->counts.waiting++;
-    return 0;
+    return dt_store_waits_begin(&s->waits, w, missing, err);
 }
 
 int dt_store_wait_key(struct dt_store *s, struct dt_store_waiter *w, struct dt_bytes key,
                       struct dt_err *err)
 {
-    return dt_store_has(s, key) ? 0 : register_key(s, w, key, err);
+    return dt_store_has(s, key) ? 0 : dt_store_waits_add(&s->waits, w, key, err);
 }
 
-/* The key of ticket T has come. The waiter's tickets are freed with the last of them, when none is
- * on any list. */
-static void redeem(struct dt_store *s, struct dt_store_ticket *t)
+void dt_store_wait_cancel(struct dt_store *s, struct dt_store_waiter *w)
 {
-    struct dt_store_waiter *w = t->waiter;
-    dt_list_remove(&t->in_awaited);
-    s->counts.waiting--;
-    if (--w->missing > 0)
-        return;
-    drop_tickets(s, w);
-    s->counts.woken++;
-    w->woken(w);
-}
-
-static void wake_all(struct dt_store *s, struct dt_bytes key)
-{
-    struct awaited *a = s->awaited.count ? dt_map_find(&s->awaited, key) : NULL;
-    if (!a)
-        return;
-    for (struct dt_node *n; (n = dt_list_first(&a->tickets));)
-        redeem(s, dt_container_of(n, struct dt_store_ticket, in_awaited));
-    forget_awaited(s, a);
-}
-
-static void wake_one(struct dt_store *s, struct dt_bytes key)
-{
-    struct awaited *a = s->awaited.count ? dt_map_find(&s->awaited, key) : NULL;
-    if (!a)
-        return;
-    redeem(s, dt_container_of(dt_list_first(&a->tickets), struct dt_store_ticket, in_awaited));
-    if (dt_list_empty(&a->tickets))
-        forget_awaited(s, a);
+    dt_store_waits_cancel(&s->waits, w);
 }
 
 /* -- keys ------------------------------------------------------------------------------------- */
@@ -265,7 +105,7 @@ static struct dt_bytes entry_value(const struct entry *e)
 
 static uint64_t entry_cost(const struct entry *e)
 {
-    return sizeof *e + e->node.key_len + e->room + ALLOCATION_COST;
+    return sizeof *e + e->node.key_len + e->room + DT_STORE_ALLOCATION_COST;
 }
 
 /* Room for a value of LEN: up to the end of the block that malloc hands out anyway, so that
@@ -277,21 +117,12 @@ static uint32_t room_for(size_t key_len, size_t len)
     return (uint32_t)(block - 8 - head);
 }
 
-static int check_value(struct dt_store *s, uint64_t len, struct dt_err *err)
-{
-    if (len <= s->limits.value)
-        return 0;
-    s->counts.refused++;
-    return dt_err_set(err, DT_E_LIMIT, "a value of %" PRIu64 " bytes is over the limit of %" PRIu64,
-                      len, s->limits.value);
-}
-
 static struct entry *create_entry(struct dt_store *s, struct dt_bytes key, size_t len,
                                   struct dt_err *err)
 {
     uint32_t room = room_for(key.len, len);
-    uint64_t cost = sizeof(struct entry) + key.len + room + ALLOCATION_COST;
-    if (charge_name(s, cost, err) < 0)
+    uint64_t cost = sizeof(struct entry) + key.len + room + DT_STORE_ALLOCATION_COST;
+    if (dt_store_charge_name(&s->account, cost, err) < 0)
         return NULL;
     struct entry *e = malloc(sizeof *e + key.len + room);
     if (e) {
@@ -299,14 +130,13 @@ static struct entry *create_entry(struct dt_store *s, struct dt_bytes key, size_
         e->len = 0;
         e->room = room;
         if (dt_map_insert(&s->entries, e, (uint32_t)key.len) == 0) {
-            s->counts.keys++;
-            s->counts.key_bytes += key.len;
+            s->account.counts.keys++;
+            s->account.counts.key_bytes += key.len;
             return e;
         }
     }
     free(e);
-    s->counts.bytes -= cost;
-    refuse_memory(s, err);
+    dt_store_no_memory(&s->account, cost, err);
     return NULL;
 }
 
@@ -318,25 +148,23 @@ static struct entry *resize_entry(struct dt_store *s, void **slot, size_t len, u
     struct entry *e = *slot;
     if (len <= e->room && e->room / 2 <= len + 128)
         return e;
-    if (room > e->room && charge(s, room - e->room, err) < 0)
+    uint32_t more = room > e->room ? room - e->room : 0, less = room < e->room ? e->room - room : 0;
+    if (dt_store_charge(&s->account, more, err) < 0)
         return NULL;
-    struct entry *bigger = realloc(e, sizeof *e + e->node.key_len + room);
-    if (!bigger) {
-        if (room > e->room)
-            s->counts.bytes -= room - e->room;
-        refuse_memory(s, err);
+    struct entry *resized = realloc(e, sizeof *e + e->node.key_len + room);
+    if (!resized) {
+        dt_store_no_memory(&s->account, more, err);
         return NULL;
     }
-    if (room < bigger->room)
-        s->counts.bytes -= bigger->room - room;
-    bigger->room = room;
-    return *slot = bigger;
+    dt_store_credit(&s->account, less);
+    resized->room = room;
+    return *slot = resized;
 }
 
 /* Creates or replaces; wakes nobody. */
 static int put(struct dt_store *s, struct dt_bytes key, struct dt_bytes value, struct dt_err *err)
 {
-    if (check_value(s, value.len, err) < 0)
+    if (dt_store_check_value(&s->account, value.len, err) < 0)
         return -1;
     void **slot = dt_map_slot(&s->entries, key);
     struct entry *e = slot ? resize_entry(s, slot, value.len, room_for(key.len, value.len), err)
@@ -352,7 +180,7 @@ int dt_store_set(struct dt_store *s, struct dt_bytes key, struct dt_bytes value,
 {
     if (put(s, key, value, err) < 0)
         return -1;
-    wake_all(s, key);
+    dt_store_waits_wake_all(&s->waits, key);
     return 0;
 }
 
@@ -364,7 +192,7 @@ int dt_store_append(struct dt_store *s, struct dt_bytes key, struct dt_bytes suf
         return dt_store_set(s, key, suffix, err);
     struct entry *e = *slot;
     uint64_t len = e->len + (uint64_t)suffix.len;
-    if (check_value(s, len, err) < 0)
+    if (dt_store_check_value(&s->account, len, err) < 0)
         return -1;
     if (len > e->room) {
         /* Half as much again, so that many small appends copy little. */
@@ -374,7 +202,7 @@ int dt_store_append(struct dt_store *s, struct dt_bytes key, struct dt_bytes suf
     }
     dt_bytes_copy(e->bytes + key.len + e->len, suffix);
     e->len = (uint32_t)len;
-    wake_all(s, key);
+    dt_store_waits_wake_all(&s->waits, key);
     return 0;
 }
 
@@ -419,7 +247,7 @@ int dt_store_add(struct dt_store *s, struct dt_bytes key, int64_t delta, int64_t
 {
     if (add(s, key, delta, result, err) < 0)
         return -1;
-    wake_all(s, key);
+    dt_store_waits_wake_all(&s->waits, key);
     return 0;
 }
 
@@ -439,7 +267,7 @@ int dt_store_compare_set(struct dt_store *s, struct dt_bytes key, struct dt_byte
     if (put(s, key, desired, err) < 0)
         return -1;
     if (!there)
-        wake_all(s, key);
+        dt_store_waits_wake_all(&s->waits, key);
     *answer = desired;
     return 0;
 }
@@ -461,9 +289,9 @@ bool dt_store_delete(struct dt_store *s, struct dt_bytes key)
     struct entry *e = dt_map_remove(&s->entries, key);
     if (!e)
         return false;
-    s->counts.keys--;
-    s->counts.key_bytes -= e->node.key_len;
-    s->counts.bytes -= entry_cost(e);
+    s->account.counts.keys--;
+    s->account.counts.key_bytes -= e->node.key_len;
+    dt_store_credit(&s->account, entry_cost(e));
     free(e);
     return true;
 }
@@ -483,7 +311,8 @@ int dt_store_barrier(struct dt_store *s, struct dt_store_waiter *w, struct dt_by
 {
     /* Registered before counted: a barrier that cannot be waited for must not be counted in. */
     int64_t arrived;
-    if (dt_store_wait_begin(s, w, 1, err) < 0 || register_key(s, w, key, err) < 0)
+    if (dt_store_waits_begin(&s->waits, w, 1, err) < 0 ||
+        dt_store_waits_add(&s->waits, w, key, err) < 0)
         return -1;
     if (add(s, key, 1, &arrived, err) < 0) {
         dt_store_wait_cancel(s, w);
@@ -492,19 +321,19 @@ int dt_store_barrier(struct dt_store *s, struct dt_store_waiter *w, struct dt_by
     *open = arrived >= world_size;
     if (*open) {
         dt_store_wait_cancel(s, w);
-        wake_all(s, key);
+        dt_store_waits_wake_all(&s->waits, key);
     }
     return 0;
 }
 
 static uint64_t queue_cost(size_t name_len)
 {
-    return sizeof(struct queue) + name_len + ALLOCATION_COST;
+    return sizeof(struct queue) + name_len + DT_STORE_ALLOCATION_COST;
 }
 
 static uint64_t item_cost(size_t len)
 {
-    return sizeof(struct queue_item) + len + ALLOCATION_COST;
+    return sizeof(struct queue_item) + len + DT_STORE_ALLOCATION_COST;
 }
 
 static struct queue *find_or_create_queue(struct dt_store *s, struct dt_bytes name,
@@ -513,7 +342,7 @@ static struct queue *find_or_create_queue(struct dt_store *s, struct dt_bytes na
     struct queue *q = dt_map_find(&s->queues, name);
     if (q)
         return q;
-    if (charge_name(s, queue_cost(name.len), err) < 0)
+    if (dt_store_charge_name(&s->account, queue_cost(name.len), err) < 0)
         return NULL;
     q = malloc(sizeof *q + name.len);
     if (q) {
@@ -521,13 +350,12 @@ static struct queue *find_or_create_queue(struct dt_store *s, struct dt_bytes na
         q->count = 0;
         dt_list_init(&q->items);
         if (dt_map_insert(&s->queues, q, (uint32_t)name.len) == 0) {
-            s->counts.queues++;
+            s->account.counts.queues++;
             return q;
         }
     }
     free(q);
-    s->counts.bytes -= queue_cost(name.len);
-    refuse_memory(s, err);
+    dt_store_no_memory(&s->account, queue_cost(name.len), err);
     return NULL;
 }
 
@@ -536,26 +364,24 @@ static void forget_queue_if_empty(struct dt_store *s, struct queue *q)
     if (q->count > 0)
         return;
     dt_map_remove(&s->queues, (struct dt_bytes){q->name, q->node.key_len});
-    s->counts.queues--;
-    s->counts.bytes -= queue_cost(q->node.key_len);
+    s->account.counts.queues--;
+    dt_store_credit(&s->account, queue_cost(q->node.key_len));
     free(q);
 }
 
 int dt_store_queue_push(struct dt_store *s, struct dt_bytes name, struct dt_bytes item,
                         struct dt_err *err)
 {
-    if (check_value(s, item.len, err) < 0)
+    if (dt_store_check_value(&s->account, item.len, err) < 0)
         return -1;
     struct queue *q = find_or_create_queue(s, name, err);
     if (!q)
         return -1;
     struct queue_item *i = NULL;
-    if (charge(s, item_cost(item.len), err) == 0) {
+    if (dt_store_charge(&s->account, item_cost(item.len), err) == 0) {
         i = malloc(sizeof *i + item.len);
-        if (!i) {
-            s->counts.bytes -= item_cost(item.len);
-            refuse_memory(s, err);
-        }
+        if (!i)
+            dt_store_no_memory(&s->account, item_cost(item.len), err);
     }
     if (!i) {
         forget_queue_if_empty(s, q);
@@ -565,7 +391,7 @@ int dt_store_queue_push(struct dt_store *s, struct dt_bytes name, struct dt_byte
     dt_bytes_copy(i->bytes, item);
     dt_list_append(&q->items, &i->in_queue);
     q->count++;
-    wake_one(s, name);
+    dt_store_waits_wake_one(&s->waits, name);
     return 0;
 }
 
@@ -599,7 +425,7 @@ void dt_store_queue_pop(struct dt_store *s, struct dt_bytes name)
     struct queue_item *i = oldest_item(q);
     dt_list_remove(&i->in_queue);
     q->count--;
-    s->counts.bytes -= item_cost(i->len);
+    dt_store_credit(&s->account, item_cost(i->len));
     free(i);
     forget_queue_if_empty(s, q);
 }

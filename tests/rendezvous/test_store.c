@@ -138,6 +138,22 @@ TEST(a_full_store_refuses_and_changes_nothing)
     dt_store_destroy(s);
 }
 
+TEST(lowered_limits_refuse_more_and_drop_nothing)
+{
+    struct dt_store_limits lower = {.keys = 1, .bytes = 10, .value = 5000};
+    struct dt_store *s = dt_store_create(&roomy, 1);
+    struct dt_err err;
+    static uint8_t bytes[5000];
+    CHECK_OK(dt_store_set(s, B("k"), (struct dt_bytes){bytes, 4000}, &err), err);
+    dt_store_set_limits(s, &lower);
+    CHECK_FAIL(dt_store_set(s, B("k"), (struct dt_bytes){bytes, 5000}, &err), err, "store is full");
+    CHECK_FAIL(dt_store_set(s, B("l"), B(""), &err), err, "1 keys");
+    CHECK_OK(dt_store_set(s, B("k"), B("less"), &err), err);
+    check_value(s, "k", "less");
+    CHECK_OK(dt_store_set(s, B("k"), B("same"), &err), err);
+    dt_store_destroy(s);
+}
+
 TEST(waits_count_towards_the_limit)
 {
     struct dt_store_limits tight = {.keys = 10, .bytes = 700, .value = 100};
