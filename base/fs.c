@@ -126,12 +126,22 @@ int dt_fs_mkdir_p(const char *path, mode_t mode, struct dt_err *err)
     return make_one(part, mode, err);
 }
 
-void dt_fs_fill_standard_fds(void)
+static void fill_standard_fds(int flags)
 {
     int fd;
     do
-        fd = open("/dev/null", O_RDWR);
+        fd = open("/dev/null", O_RDWR | flags);
     while (fd >= 0 && fd <= STDERR_FILENO);
     if (fd >= 0)
         close(fd);
+}
+
+void dt_fs_fill_standard_fds(void)
+{
+    fill_standard_fds(0);
+}
+
+void dt_fs_reserve_standard_fds(void)
+{
+    fill_standard_fds(O_CLOEXEC);
 }

@@ -28,4 +28,7 @@ int dt_fs_mkdir_p(const char *path, mode_t mode, struct dt_err *err);
  * that serves: the next socket would get that number, and a client the log. */
 void dt_fs_fill_standard_fds(void);
 
+/* The same for a program that starts others: what it executes finds closed what was closed. */
+void dt_fs_reserve_standard_fds(void);
+
 #endif

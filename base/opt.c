@@ -41,9 +41,28 @@ const char *dt_opt_env_name(const struct dt_opt_program *program, const struct d
     *out = '\0';
     if (!program->env_prefix || opt->no_env)
         return out;
-    snprintf(out, size, "%s%s", program->env_prefix, opt->name);
-    for (char *c = out + strlen(program->env_prefix); c < out + size && *c; c++)
+    snprintf(out, size, "%s%s", opt->env_prefix ? opt->env_prefix : program->env_prefix, opt->name);
+    for (char *c = out; *c; c++)
         *c = *c == '-' ? '_' : (char)toupper((unsigned char)*c);
+    return out;
+}
+
+enum dt_opt_source dt_opt_source_of(const struct dt_opt_program *program,
+                                    const struct dt_opt_result *result, const char *name)
+{
+    for (int i = 0; i < DT_OPT_ROWS_MAX && program->table[i].name; i++)
+        if (dt_opt_spells(&program->table[i], name, strlen(name)))
+            return result->from[i];
+    return DT_OPT_FROM_FALLBACK;
+}
+
+const char *dt_opt_written(const struct dt_opt_program *program, const struct dt_opt_result *result,
+                           const char *name, char *out, size_t size)
+{
+    const struct dt_opt *o = dt_opt_named(program, name, strlen(name));
+    if (o && dt_opt_source_of(program, result, name) == DT_OPT_FROM_ENV)
+        return dt_opt_env_name(program, o, out, size);
+    snprintf(out, size, "--%s", name);
     return out;
 }
 
@@ -248,7 +267,7 @@ static int read_env(struct dt_opt_given *g, const struct dt_opt_program *p, char
         if (!value || dt_opt_given_find(g, o))
             continue;
         bool on;
-        if (!o->arg && p->env_flag) {
+        if (!o->arg && p->env_flag && !o->env_prefix) {
             if (p->env_flag(value, &on, err) < 0)
                 return dt_err_wrap(err, "%s", name);
             value = on ? "yes" : "no";
@@ -296,7 +315,7 @@ int dt_opt_parse(const struct dt_opt_program *program, int argc, char *const *ar
         if (rc == 0)
             rc = read_config_file(&given, program, err);
         if (rc == 0)
-            rc = dt_opt_given_apply(&given, program, options, err);
+            rc = dt_opt_given_apply(&given, program, options, result, err);
     }
     dt_opt_given_finish(&given);
     return rc;

@@ -11,6 +11,7 @@
 #ifndef DT_BASE_OPT_H
 #define DT_BASE_OPT_H
 
+#include "base/addr.h"
 #include "base/err.h"
 
 #include <stdbool.h>
@@ -23,7 +24,12 @@ typedef int (*dt_opt_parse_fn)(const char *value, void *target, struct dt_err *e
 /* What a shell offers as a value. */
 enum dt_opt_value_kind { DT_OPT_ANYTHING, DT_OPT_FILE, DT_OPT_DIRECTORY };
 
-/* A table ends with a zeroed row. */
+/* Where a value comes from, weakest first. */
+enum dt_opt_source { DT_OPT_FROM_FALLBACK, DT_OPT_FROM_CONFIG, DT_OPT_FROM_ENV, DT_OPT_FROM_ARGS };
+
+#define DT_OPT_ROWS_MAX 96
+
+/* A table ends with a zeroed row and has at most DT_OPT_ROWS_MAX others. */
 struct dt_opt {
     const char *name; /* the spelling with dashes */
     char letter;
@@ -35,9 +41,11 @@ struct dt_opt {
     size_t at;                    /* offsetof the target in the options struct */
     const char
         *fallback; /* parsed when no source has the option; several of a repeatable one as in env */
-    const char *group; /* heading in help */
-    const char *help;  /* whole sentences or none: "most keys the store will hold" */
-    const char *words; /* "text json": all values there are, for completions */
+    const char *group;      /* heading in help */
+    const char *help;       /* whole sentences or none: "most keys the store will hold" */
+    const char *words;      /* "text json": all values there are, for completions */
+    const char *env_prefix; /* of this row instead of the program's, whose .env_flag it does not
+                             * follow either */
     enum dt_opt_value_kind completes;
     bool repeat;    /* each occurrence is parsed again, and .parse appends */
     bool no_env;    /* not in the environment */
@@ -69,6 +77,7 @@ struct dt_opt_program {
 struct dt_opt_result {
     bool help, version; /* asked for; nothing behind that was read and OPTIONS is untouched */
     int operands;       /* argv[operands] is the first that is no option; argc when there is none */
+    unsigned char from[DT_OPT_ROWS_MAX]; /* an enum dt_opt_source for each row of the table */
 };
 
 /* Fills OPTIONS, a zeroed struct of the caller, who ends it with dt_opt_finish() also on failure.
@@ -84,6 +93,15 @@ int dt_opt_parse_config(const struct dt_opt_program *program, const char *text, 
                         const char *file_name, void *options, struct dt_err *err);
 
 void dt_opt_finish(const struct dt_opt_program *program, void *options);
+
+/* Where the row NAME has its value from, as RESULT tells. */
+enum dt_opt_source dt_opt_source_of(const struct dt_opt_program *program,
+                                    const struct dt_opt_result *result, const char *name);
+
+/* What the person wrote for the row NAME: "--max-keys", or "DTRUN_RENDEZVOUS_MAX_KEYS". Cut to
+ * SIZE. */
+const char *dt_opt_written(const struct dt_opt_program *program, const struct dt_opt_result *result,
+                           const char *name, char *out, size_t size);
 
 /* For 80 columns. */
 void dt_opt_help(const struct dt_opt_program *program, FILE *out);
@@ -105,10 +123,17 @@ struct dt_opt_strings {
     size_t len;
 };
 
+struct dt_opt_cidrs {
+    struct dt_cidr *at;
+    size_t len;
+};
+
 int dt_opt_flag(const char *value, void *bool_target, struct dt_err *err);
 int dt_opt_string(const char *value, void *char_ptr_target, struct dt_err *err); /* owned */
 int dt_opt_append(const char *value, void *strings_target, struct dt_err *err);  /* owned */
-/* The .finish of a parser that ends in dt_opt_append(). */
+int dt_opt_cidr(const char *value, void *cidrs_target, struct dt_err *err);      /* appends */
+/* The .finish of a parser that ends in dt_opt_string(), or in dt_opt_append(). */
+void dt_opt_finish_string(void *char_ptr_target);
 void dt_opt_finish_strings(void *strings_target);
 int dt_opt_int(const char *value, void *int_target, struct dt_err *err);
 int dt_opt_count(const char *value, void *int_target, struct dt_err *err); /* 0 and more */

@@ -118,7 +118,7 @@ int dt_opt_parse_config(const struct dt_opt_program *program, const char *text, 
     struct dt_opt_given given = {0};
     int rc = dt_opt_given_read_config(&given, program, text, len, file_name, err);
     if (rc == 0)
-        rc = dt_opt_given_apply(&given, program, options, err);
+        rc = dt_opt_given_apply(&given, program, options, NULL, err);
     dt_opt_given_finish(&given);
     return rc;
 }

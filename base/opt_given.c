@@ -101,7 +101,7 @@ static int add_fallback(struct dt_opt_given *g, const struct dt_opt *o, struct d
 }
 
 int dt_opt_given_apply(struct dt_opt_given *g, const struct dt_opt_program *program, void *options,
-                       struct dt_err *err)
+                       struct dt_opt_result *result, struct dt_err *err)
 {
     for (const struct dt_opt *o = program->table; o->name; o++) {
         const struct dt_opt_value *last = dt_opt_given_find(g, o);
@@ -110,6 +110,8 @@ int dt_opt_given_apply(struct dt_opt_given *g, const struct dt_opt_program *prog
                 return -1;
             last = dt_opt_given_find(g, o);
         }
+        if (result && last && o - program->table < DT_OPT_ROWS_MAX)
+            result->from[o - program->table] = (unsigned char)last->source;
         for (size_t i = 0; last && i < g->len; i++) {
             const struct dt_opt_value *v = &g->at[i];
             if (v->opt == o && v->source == last->source && parse_value(v, options, err) < 0)

@@ -8,9 +8,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Weakest first. */
-enum dt_opt_source { DT_OPT_FROM_FALLBACK, DT_OPT_FROM_CONFIG, DT_OPT_FROM_ENV, DT_OPT_FROM_ARGS };
-
 struct dt_opt_value {
     const struct dt_opt *opt;
     enum dt_opt_source source;
@@ -39,9 +36,10 @@ int dt_opt_given_add_list(struct dt_opt_given *g, const struct dt_opt *opt,
 const struct dt_opt_value *dt_opt_given_find(const struct dt_opt_given *g,
                                              const struct dt_opt *opt);
 
-/* Parses into OPTIONS what the strongest source of each option says, or its fallback. */
+/* Parses into OPTIONS what the strongest source of each option says, or its fallback, and notes in
+ * RESULT (may be NULL) which it was. */
 int dt_opt_given_apply(struct dt_opt_given *g, const struct dt_opt_program *program, void *options,
-                       struct dt_err *err);
+                       struct dt_opt_result *result, struct dt_err *err);
 
 /* Whether the LEN characters at NAME spell OPT in full; _ and - are alike. */
 bool dt_opt_spells(const struct dt_opt *opt, const char *name, size_t len);

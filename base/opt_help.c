@@ -76,19 +76,33 @@ static void print_groups(const struct dt_opt *table, FILE *out)
     }
 }
 
+/* The first row that the environment names, with its own prefix or with the program's. */
+static const struct dt_opt *find_example(const struct dt_opt_program *p, bool own_prefix,
+                                         char *name, size_t size)
+{
+    const struct dt_opt *o = p->table;
+    while (o->name && (o->hidden || (o->env_prefix != NULL) != own_prefix ||
+                       !*dt_opt_env_name(p, o, name, size)))
+        o++;
+    return o->name ? o : NULL;
+}
+
 /* One sentence instead of a name in each row. */
 static void print_other_sources(const struct dt_opt_program *p, FILE *out)
 {
-    char name[128] = "";
-    const struct dt_opt *example = p->table;
-    while (example->name && (example->hidden || !*dt_opt_env_name(p, example, name, sizeof name)))
-        example++;
-    if (example->name)
-        fprintf(out, "\nThe environment can hold options too: --%s is\n%s.", example->name, name);
+    char name[128] = "", own[128] = "";
+    const struct dt_opt *example = find_example(p, false, name, sizeof name);
+    const struct dt_opt *other = find_example(p, true, own, sizeof own);
+    if (example)
+        fprintf(out, "\nThe environment can hold options too: --%s is\n%s", example->name, name);
+    if (example && other)
+        fprintf(out, ", --%s is %s", other->name, own);
+    if (example)
+        fputc('.', out);
     if (p->config_option)
         fprintf(out, "\nThe file of --%s holds lines NAME = VALUE; # starts a comment line.",
                 p->config_option);
-    if (example->name || p->config_option)
+    if (example || p->config_option)
         fputc('\n', out);
 }
 

@@ -42,6 +42,22 @@ int dt_opt_append(const char *value, void *strings_target, struct dt_err *err)
     return 0;
 }
 
+int dt_opt_cidr(const char *value, void *cidrs_target, struct dt_err *err)
+{
+    struct dt_opt_cidrs *target = cidrs_target;
+    size_t len = target->len;
+    if ((len & (len - 1)) == 0) { /* as above */
+        struct dt_cidr *at = realloc(target->at, (len ? 2 * len : 1) * sizeof *at);
+        if (!at)
+            return dt_err_set(err, DT_E_MEMORY, "no memory");
+        target->at = at;
+    }
+    if (dt_cidr_parse(value, &target->at[len], err) < 0)
+        return -1;
+    target->len++;
+    return 0;
+}
+
 static int read_int(const char *value, int64_t min, int *out, struct dt_err *err)
 {
     int64_t v;
@@ -81,9 +97,9 @@ int dt_opt_log_format(const char *value, void *dt_log_format_target, struct dt_e
     return dt_log_format_from(value, dt_log_format_target, err);
 }
 
-static void finish_string(void *target)
+void dt_opt_finish_string(void *char_ptr_target)
 {
-    char **s = target;
+    char **s = char_ptr_target;
     free(*s);
     *s = NULL;
 }
@@ -97,6 +113,13 @@ void dt_opt_finish_strings(void *strings_target)
     *s = (struct dt_opt_strings){0};
 }
 
+static void finish_cidrs(void *target)
+{
+    struct dt_opt_cidrs *list = target;
+    free(list->at);
+    *list = (struct dt_opt_cidrs){0};
+}
+
 void dt_opt_finish(const struct dt_opt_program *program, void *options)
 {
     for (const struct dt_opt *o = program->table; o->name; o++) {
@@ -105,7 +128,9 @@ void dt_opt_finish(const struct dt_opt_program *program, void *options)
             o->finish(target);
         else if (o->parse == dt_opt_append)
             dt_opt_finish_strings(target);
+        else if (o->parse == dt_opt_cidr)
+            finish_cidrs(target);
         else if (o->parse == dt_opt_string || (!o->parse && o->arg))
-            finish_string(target);
+            dt_opt_finish_string(target);
     }
 }

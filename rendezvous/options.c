@@ -5,7 +5,6 @@
 #include "base/str.h"
 
 #include <stddef.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -13,29 +12,6 @@
 static int parse_listen(const char *value, void *target, struct dt_err *err)
 {
     return dt_addr_check(value, err) < 0 ? -1 : dt_opt_append(value, target, err);
-}
-
-static int parse_allow(const char *value, void *target, struct dt_err *err)
-{
-    struct dt_cidr_list *list = target;
-    size_t len = list->len;
-    if ((len & (len - 1)) == 0) { /* 0 or a power of two: full, as room is doubled */
-        struct dt_cidr *at = realloc(list->at, (len ? 2 * len : 1) * sizeof *at);
-        if (!at)
-            return dt_err_set(err, DT_E_MEMORY, "no memory");
-        list->at = at;
-    }
-    if (dt_cidr_parse(value, &list->at[len], err) < 0)
-        return -1;
-    list->len++;
-    return 0;
-}
-
-static void finish_allow(void *target)
-{
-    struct dt_cidr_list *list = target;
-    free(list->at);
-    *list = (struct dt_cidr_list){0};
 }
 
 static int parse_number(const char *value, int64_t min, int64_t max, void *target,
@@ -111,7 +87,7 @@ static const struct dt_opt rendezvous_opts[] = {
      AT(listen), .fallback = "127.0.0.1:29400", .group = "Where",
      .help = "serve on this address: HOST:PORT, [IPV6]:PORT, *:PORT for every address, or unix:/PATH; "
              "port 0 takes a free one. Sockets handed over by systemd stand in for all of these"},
-    {.name = "allow", .arg = "CIDR", .parse = parse_allow, .finish = finish_allow, .repeat = true,
+    {.name = "allow", .arg = "CIDR", .parse = dt_opt_cidr, .repeat = true,
      AT(allow), .group = "Where",
      .help = "let only clients from this range connect, as 10.0.0.0/8 or fd00::/8. Without any, everybody "
              "who reaches an address may. Unix sockets are guarded by their file's permissions"},

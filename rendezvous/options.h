@@ -11,15 +11,10 @@
 
 #include <stdbool.h>
 
-struct dt_cidr_list {
-    struct dt_cidr *at;
-    size_t len;
-};
-
 struct dt_rendezvous_options {
     char *config_file;
     struct dt_opt_strings listen; /* as given; host names are looked up when the daemon starts */
-    struct dt_cidr_list allow;
+    struct dt_opt_cidrs allow;
     uint64_t max_connections, max_keys, max_request_keys;
     uint64_t max_key_size, max_value_size, max_total_size;
     uint64_t max_peer_buffer, max_buffered;

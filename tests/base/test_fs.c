@@ -3,7 +3,9 @@
 #include "tests/lib/check.h"
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 
 static char dir[64];
 
@@ -121,4 +123,34 @@ TEST(folders_are_made_with_their_parents)
     CHECK_FAIL(dt_fs_mkdir_p(at("plain"), 0755, &err), err, "is there and is no folder");
     CHECK_FAIL(dt_fs_mkdir_p(at("plain/x"), 0755, &err), err, "is there and is no folder");
     CHECK_FAIL(dt_fs_mkdir_p("", 0755, &err), err, "is no path");
+}
+
+/* Runs FILL in a child whose standard input and error are closed. Its answer has a bit for each of
+ * descriptors 0 to 2 that is open then, and eight times that for what it executes. */
+static int open_after(void (*fill)(void))
+{
+    pid_t pid = fork();
+    if (pid == 0) {
+        close(0);
+        close(2);
+        fill();
+        int now = 0;
+        for (int fd = 0; fd < 3; fd++)
+            now |= (fcntl(fd, F_GETFD) >= 0) << fd;
+        int kept = 0;
+        for (int fd = 0; fd < 3; fd++)
+            kept |= (fcntl(fd, F_GETFD) == 0) << fd;
+        _exit(now | kept << 3 | (fcntl(3, F_GETFD) >= 0) << 6);
+    }
+    int status;
+    CHECK_EQ(waitpid(pid, &status, 0), pid);
+    CHECK(WIFEXITED(status));
+    return WEXITSTATUS(status);
+}
+
+TEST(closed_standard_descriptors_get_no_other_meaning)
+{
+    int beyond = (fcntl(3, F_GETFD) >= 0) << 6; /* the test's own */
+    CHECK_EQ(open_after(dt_fs_fill_standard_fds), (7 | 7 << 3 | beyond));
+    CHECK_EQ(open_after(dt_fs_reserve_standard_fds), (7 | 2 << 3 | beyond));
 }

@@ -13,6 +13,7 @@ struct options {
     uint64_t size;
     dt_ms wait;
     struct dt_opt_strings listen;
+    struct dt_opt_cidrs allow;
 };
 
 #define AT(field) .at = offsetof(struct options, field)
@@ -30,6 +31,8 @@ static const struct dt_opt table[] = {
      .fallback = "first second", .help = "where to listen"},
     {.name = "config", .arg = "FILE", AT(config), .no_config = true, .help = "more options"},
     {.name = "new-thing", .arg = "X", AT(name), .exact = true, .help = "never an abbreviation"},
+    {.name = "allow", .arg = "CIDR", .parse = dt_opt_cidr, AT(allow), .repeat = true, .help = "who may come"},
+    {.name = "own-flag", AT(quiet), .env_prefix = "OWN_", .exact = true, .help = "not of this family"},
     {0},
 };
 /* clang-format on */
@@ -284,6 +287,66 @@ TEST(help_and_version_are_reported_and_nothing_is_parsed)
     CHECK_STR(t.err.text, "--help: takes no value, found \"x\"");
 }
 
+TEST(a_row_may_have_a_prefix_of_its_own)
+{
+    /* clang-format off */
+    static const struct row rows[] = {
+        {"", "OWN_OWN_FLAG=yes", "quiet", NULL}, /* by our rules for flags, not the program's */
+        {"", "OWN_OWN_FLAG=1", "quiet", NULL},
+        {"", "PET_OWN_FLAG=1|OWN_VERBOSE=1", "", NULL},
+        {"", "OWN_OWN_FLAG=7", NULL, "OWN_OWN_FLAG: \"7\" is neither yes nor no"},
+    };
+    /* clang-format on */
+    check_rows(&torchrun_like, rows, ROWS(rows));
+}
+
+TEST(where_a_value_comes_from)
+{
+    /* clang-format off */
+    static const struct { const char *args, *env, *name; enum dt_opt_source from; const char *written; } rows[] = {
+        {"", "", "name", DT_OPT_FROM_FALLBACK, "--name"},
+        {"", "", "verbose", DT_OPT_FROM_FALLBACK, "--verbose"},
+        {"--name|nobody", "", "name", DT_OPT_FROM_ARGS, "--name"},
+        {"-n|x", "PET_NAME=y", "name", DT_OPT_FROM_ARGS, "--name"},
+        {"", "PET_NAME=nobody", "name", DT_OPT_FROM_ENV, "PET_NAME"},
+        {"", "PET_MAX_PORT=1", "max_port", DT_OPT_FROM_ENV, "PET_MAX_PORT"},
+        {"", "PET_VERBOSE=0", "verbose", DT_OPT_FROM_ENV, "PET_VERBOSE"},
+        {"", "OWN_OWN_FLAG=no", "own-flag", DT_OPT_FROM_ENV, "OWN_OWN_FLAG"},
+        {"-v", "", "name", DT_OPT_FROM_FALLBACK, "--name"},
+        {"-v", "", "no-such-row", DT_OPT_FROM_FALLBACK, "--no-such-row"},
+    };
+    /* clang-format on */
+    for (size_t i = 0; i < ROWS(rows); i++) {
+        CHECK_ROW("%s of %s, with %s", rows[i].name, rows[i].args, rows[i].env);
+        struct told t;
+        char written[32];
+        tell(&t, &torchrun_like, rows[i].args, rows[i].env);
+        CHECK_OK(t.rc, t.err);
+        CHECK_EQ(dt_opt_source_of(&torchrun_like, &t.result, rows[i].name), rows[i].from);
+        CHECK_STR(dt_opt_written(&torchrun_like, &t.result, rows[i].name, written, sizeof written),
+                  rows[i].written);
+    }
+}
+
+TEST(ranges_of_addresses)
+{
+    struct options o = {0};
+    struct dt_opt_result result;
+    struct dt_err err = {0};
+    char *argv[] = {(char *)"p",   (char *)"--allow=10.0.0.0/8", (char *)"--allow",
+                    (char *)"::1", (char *)"--allow=1.2.3.4",    NULL};
+    CHECK_OK(dt_opt_parse(&torchrun_like, 5, argv, NULL, &o, &result, &err), err);
+    CHECK_EQ(o.allow.len, 3);
+    CHECK_EQ(o.allow.at[0].bits, 8);
+    CHECK_EQ(o.allow.at[1].bits, 128);
+    dt_opt_finish(&torchrun_like, &o);
+    CHECK(o.allow.len == 0 && !o.allow.at);
+    argv[3] = (char *)"everybody";
+    CHECK_FAIL(dt_opt_parse(&torchrun_like, 5, argv, NULL, &o, &result, &err), err,
+               "--allow: \"everybody\" is no range of addresses");
+    dt_opt_finish(&torchrun_like, &o);
+}
+
 TEST(usage_errors_have_their_code)
 {
     static const char *const args[] = {"--no-such", "--name", "--n=1", "-z",
@@ -467,7 +530,7 @@ TEST(help_fits_80_columns_and_tells_all)
         "(default: first second; can repeat)\n",
         "  -h, --help ",
         "      --version ",
-        "--verbose is\nTESTD_VERBOSE.",
+        "--verbose is\nTESTD_VERBOSE, --own-flag is OWN_OWN_FLAG.",
         "The file of --config",
     };
     for (size_t i = 0; i < ROWS(wanted); i++) {
