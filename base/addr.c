@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/un.h>
+#include <unistd.h>
 
 static int check_path(const char *path, struct dt_err *err)
 {
@@ -207,4 +208,17 @@ bool dt_cidr_contains(const struct dt_cidr *c, const struct dt_addr *a)
     if (memcmp(bytes, c->bytes, whole) != 0)
         return false;
     return rest == 0 || (bytes[whole] ^ c->bytes[whole]) >> (8 - rest) == 0;
+}
+
+void dt_addr_own_name(char *out, size_t size)
+{
+    struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_flags = AI_CANONNAME}, *found;
+    if (gethostname(out, size) < 0)
+        snprintf(out, size, "localhost");
+    out[size - 1] = '\0';
+    if (strchr(out, '.') || getaddrinfo(out, NULL, &hints, &found) != 0)
+        return;
+    if (found->ai_canonname && strchr(found->ai_canonname, '.'))
+        snprintf(out, size, "%s", found->ai_canonname);
+    freeaddrinfo(found);
 }

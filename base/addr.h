@@ -32,6 +32,10 @@ int dt_addr_resolve(const char *text, uint16_t default_port, struct dt_addr *out
 /* "127.0.0.1:29400", "[::1]:29400", "unix:/run/x", or "a unix socket" for one without a name. */
 const char *dt_addr_text(const struct dt_addr *a, char *out, size_t size);
 
+/* How this host is called by others: its name in the resolver that has a dot in it, else the plain
+ * one. Looks it up, which can block. */
+void dt_addr_own_name(char *out, size_t size);
+
 /* A range as in 10.0.0.0/8 or fd00::/8; a bare address is a range of one. */
 struct dt_cidr {
     int family;

@@ -4,11 +4,16 @@
 #include <stdio.h>
 #include <time.h>
 
-dt_ms dt_clock_monotonic(void)
+int64_t dt_clock_monotonic_ns(void)
 {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
-    return (dt_ms)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+dt_ms dt_clock_monotonic(void)
+{
+    return dt_clock_monotonic_ns() / 1000000;
 }
 
 int64_t dt_clock_wall_us(void)

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/plugin.h"
+
+#include "base/fs.h"
+
+#include <dlfcn.h>
+#include <libgen.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Relative to the executable, in a build tree (the first two) and where it was installed. */
+static const char *const beside[] = {"", "../agent/", "../" DT_PLUGIN_LIBDIR "/dtrun/",
+                                     "../lib/dtrun/"};
+
+#define PLACES (sizeof beside / sizeof *beside + 1)
+
+struct places {
+    char at[PLACES][PATH_MAX]; /* folders, each with its slash */
+    size_t count;
+};
+
+static void add_place(struct places *p, const char *dir, const char *more)
+{
+    if ((size_t)snprintf(p->at[p->count], PATH_MAX, "%s/%s", dir, more) < PATH_MAX)
+        p->count++;
+}
+
+static void find_places(struct places *p)
+{
+    const char *given = secure_getenv("DTRUN_PLUGIN_DIR");
+    p->count = 0;
+    if (given && *given) {
+        add_place(p, given, "");
+        return;
+    }
+    char exe[PATH_MAX];
+    ssize_t n = readlink("/proc/self/exe", exe, sizeof exe - 1);
+    if (n > 0) {
+        exe[n] = '\0';
+        const char *dir = dirname(exe);
+        for (size_t i = 0; i < sizeof beside / sizeof *beside; i++)
+            add_place(p, dir, beside[i]);
+    }
+    add_place(p, DT_PLUGIN_DIR, "");
+}
+
+static bool find_file(const struct places *p, const char *name, char path[PATH_MAX])
+{
+    for (size_t i = 0; i < p->count; i++)
+        if (snprintf(path, PATH_MAX, "%sdt_%s.so", p->at[i], name) < PATH_MAX && dt_fs_exists(path))
+            return true;
+    return false;
+}
+
+/* The folder to name is the one where a person would put it: the given or the configured one. */
+static int say_missing(const struct places *p, const char *name, struct dt_err *err)
+{
+    return dt_err_set(err, DT_E_RUNTIME,
+                      "there is no dt_%s.so in %s: this dtrun was built without it, or only a part "
+                      "of it was installed",
+                      name, p->count ? p->at[p->count - 1] : "any folder");
+}
+
+static const void *check_table(void *module, const char *path, uint32_t abi, size_t size,
+                               struct dt_err *err)
+{
+    const struct dt_plugin_head *head = dlsym(module, "dt_plugin");
+    if (!head)
+        dt_err_set(err, DT_E_RUNTIME, "%s is no helper library of dtrun: it has no dt_plugin",
+                   path);
+    else if (head->abi != abi)
+        dt_err_set(err, DT_E_RUNTIME,
+                   "%s belongs to another version of dtrun (its interface is %u, ours is %u); "
+                   "install both from one build",
+                   path, head->abi, abi);
+    else if (head->size < size)
+        dt_err_set(err, DT_E_RUNTIME,
+                   "%s belongs to an older dtrun (its table has %u bytes, ours %zu); install both "
+                   "from one build",
+                   path, head->size, size);
+    else
+        return head;
+    return NULL;
+}
+
+const void *dt_plugin_open(const char *name, uint32_t abi, size_t size, struct dt_err *err)
+{
+    struct places *places = malloc(sizeof *places);
+    if (!places) {
+        dt_err_set(err, DT_E_MEMORY, "no memory to look for dt_%s.so", name);
+        return NULL;
+    }
+    char path[PATH_MAX];
+    find_places(places);
+    bool found = find_file(places, name, path);
+    if (!found)
+        say_missing(places, name, err);
+    free(places);
+    if (!found)
+        return NULL;
+    void *module = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (!module) {
+        const char *why = dlerror();
+        dt_err_set(err, DT_E_RUNTIME, "cannot load the helper library %s: %s", path,
+                   why ? why : "the loader does not say why");
+        return NULL;
+    }
+    const void *table = check_table(module, path, abi, size, err);
+    if (!table)
+        dlclose(module);
+    return table;
+}

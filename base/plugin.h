@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Helper libraries: what few runs need and many libraries stand behind is a module of its own,
+ * dt_NAME.so, opened when an option asks for it. A module exports one symbol, dt_plugin: a constant
+ * table that begins with struct dt_plugin_head. */
+#ifndef DT_BASE_PLUGIN_H
+#define DT_BASE_PLUGIN_H
+
+#include "base/err.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct dt_plugin_head {
+    uint32_t abi;  /* which interface; another number is another, not a newer one */
+    uint32_t size; /* of the whole table; later rows are added behind */
+};
+
+#define DT_PLUGIN_EXPORT __attribute__((visibility("default")))
+
+/* The table of dt_NAME.so, which speaks interface ABI and has at least SIZE bytes; it stays loaded
+ * until the process ends. Looked for in $DTRUN_PLUGIN_DIR alone if that is set, else beside the
+ * executable and in a build tree's folders, in the library folder that belongs to the executable,
+ * and in the configured one. NULL and one sentence in *err. */
+const void *dt_plugin_open(const char *name, uint32_t abi, size_t size, struct dt_err *err);
+
+#endif

@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/port_owner.h"
+
+#include "base/buf.h"
+#include "base/fs.h"
+#include "base/str.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <netinet/in.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define TABLE_MAX ((size_t)64 << 20) /* some 400,000 sockets */
+#define LISTENING 0x0a
+
+/* The address and port of one end, with IPv4 as the last word of a mapped IPv6. */
+struct end {
+    uint32_t words[4]; /* in network order, as in memory */
+    unsigned port;
+};
+
+static bool end_of_addr(const struct dt_addr *addr, struct end *out)
+{
+    *out = (struct end){.words = {0, 0, htonl(0xffff), 0}};
+    if (addr->sa.ss_family == AF_INET) {
+        const struct sockaddr_in *in = (const struct sockaddr_in *)&addr->sa;
+        out->words[3] = in->sin_addr.s_addr;
+        out->port = ntohs(in->sin_port);
+        return true;
+    }
+    if (addr->sa.ss_family != AF_INET6)
+        return false;
+    const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)&addr->sa;
+    memcpy(out->words, &in6->sin6_addr, sizeof out->words);
+    out->port = ntohs(in6->sin6_port);
+    return true;
+}
+
+static bool is_any(const struct end *e)
+{
+    bool mapped = e->words[2] == htonl(0xffff);
+    return e->words[0] == 0 && e->words[1] == 0 && (e->words[2] == 0 || mapped) && e->words[3] == 0;
+}
+
+static bool collide(const struct end *a, const struct end *b)
+{
+    return a->port == b->port &&
+           (is_any(a) || is_any(b) || memcmp(a->words, b->words, sizeof a->words) == 0);
+}
+
+/* "  12: 0100007F:733C 00000000:0000 0A 00000000:00000000 00:00000000 00000000  1000  0 34567 ..."
+ * The words of an address are printed as this machine reads them. */
+static bool parse_row(const char *line, bool v6, struct end *at, unsigned *state,
+                      unsigned long *inode)
+{
+    const char *rest = strchr(line, ':');
+    if (!rest)
+        return false;
+    *at = (struct end){.words = {0, 0, htonl(0xffff), 0}};
+    rest++;
+    while (*rest == ' ')
+        rest++;
+    for (int i = v6 ? 0 : 3; i < 4; i++, rest += 8)
+        if (sscanf(rest, "%8x", &at->words[i]) != 1 || strnlen(rest, 8) < 8)
+            return false;
+    return sscanf(rest, ":%x %*[0-9A-Fa-f]:%*x %x %*x:%*x %*x:%*x %*x %*u %*u %lu", &at->port,
+                  state, inode) == 3;
+}
+
+unsigned long dt_port_owner_inode(const char *table, bool v6, const struct dt_addr *addr)
+{
+    struct end wanted, at;
+    unsigned long found = 0, inode;
+    unsigned state;
+    if (!end_of_addr(addr, &wanted))
+        return 0;
+    for (const char *line = table; line; line = strchr(line, '\n')) {
+        line += *line == '\n';
+        if (!parse_row(line, v6, &at, &state, &inode) || inode == 0 || !collide(&at, &wanted))
+            continue;
+        if (state == LISTENING)
+            return inode;
+        found = inode;
+    }
+    return found;
+}
+
+static unsigned long look_in(const char *path, bool v6, const struct dt_addr *addr)
+{
+    struct dt_buf b = {0};
+    unsigned long inode = 0;
+    if (dt_fs_read(path, TABLE_MAX, &b, NULL) == 0)
+        inode = dt_port_owner_inode(dt_buf_cstr(&b), v6, addr);
+    dt_buf_finish(&b);
+    return inode;
+}
+
+static bool holds(const char *pid, const char *link)
+{
+    char path[300], target[64];
+    snprintf(path, sizeof path, "/proc/%s/fd", pid);
+    DIR *dir = opendir(path);
+    bool found = false;
+    for (struct dirent *e; dir && !found && (e = readdir(dir));) {
+        ssize_t n = readlinkat(dirfd(dir), e->d_name, target, sizeof target - 1);
+        if (n <= 0)
+            continue;
+        target[n] = '\0';
+        found = strcmp(target, link) == 0;
+    }
+    if (dir)
+        closedir(dir);
+    return found;
+}
+
+static void name_program(struct dt_port_owner *o)
+{
+    char path[64];
+    struct dt_buf b = {0};
+    snprintf(path, sizeof path, "/proc/%d/comm", (int)o->pid);
+    if (dt_fs_read(path, 4096, &b, NULL) == 0) {
+        if (b.len && b.at[b.len - 1] == '\n')
+            b.len--;
+        dt_str_printable((struct dt_bytes){b.at, b.len}, o->program, sizeof o->program);
+    }
+    dt_buf_finish(&b);
+}
+
+static void find_holder(unsigned long inode, struct dt_port_owner *o)
+{
+    char link[64];
+    snprintf(link, sizeof link, "socket:[%lu]", inode);
+    DIR *proc = opendir("/proc");
+    for (struct dirent *e; proc && o->pid == 0 && (e = readdir(proc));)
+        if (isdigit((unsigned char)e->d_name[0]) && holds(e->d_name, link))
+            o->pid = (pid_t)atoi(e->d_name);
+    if (proc)
+        closedir(proc);
+    if (o->pid)
+        name_program(o);
+}
+
+bool dt_port_owner_find(const struct dt_addr *addr, struct dt_port_owner *out)
+{
+    *out = (struct dt_port_owner){0};
+    unsigned long inode = look_in("/proc/net/tcp", false, addr);
+    if (inode == 0)
+        inode = look_in("/proc/net/tcp6", true, addr);
+    if (inode == 0)
+        return false;
+    find_holder(inode, out);
+    return true;
+}
+
+const char *dt_port_owner_text(const struct dt_addr *addr, char *out, size_t size)
+{
+    char text[DT_ADDR_TEXT];
+    struct dt_port_owner o;
+    dt_addr_text(addr, text, sizeof text);
+    if (!dt_port_owner_find(addr, &o) || o.pid == 0)
+        snprintf(out, size, "%s is in use by another program", text);
+    else if (o.pid == getpid())
+        snprintf(out, size, "%s is in use by this very process (pid %d)", text, (int)o.pid);
+    else
+        snprintf(out, size, "%s is in use by pid %d (%s)", text, (int)o.pid, o.program);
+    return out;
+}
