@@ -39,20 +39,15 @@ static void raise_descriptor_limit(void)
     }
 }
 
-/* Beyond the descriptors an accept() would fail, and libuv would then reset the newcomer. */
 static struct dt_store_server_config server_config(const struct dt_rendezvous_options *o)
 {
     struct dt_store_server_config c = dt_rendezvous_options_server(o);
-    struct rlimit r;
-    if (getrlimit(RLIMIT_NOFILE, &r) == 0 && r.rlim_cur != RLIM_INFINITY) {
-        size_t most = r.rlim_cur > 2 * RESERVED_FDS ? r.rlim_cur - RESERVED_FDS : r.rlim_cur / 2;
-        if (c.connections > most) {
-            dt_info("taking at most %zu clients instead of %zu: the limit of open files is %" PRIu64
-                    " (raise LimitNOFILE= or `ulimit -n`)",
-                    most, c.connections, (uint64_t)r.rlim_cur);
-            c.connections = most;
-        }
-    }
+    size_t places = dt_store_server_places(c.connections, RESERVED_FDS);
+    if (places < c.connections)
+        dt_info("taking at most %zu clients instead of %zu: the limit of open files leaves room "
+                "for no more (raise LimitNOFILE= or `ulimit -n`)",
+                places, c.connections);
+    c.connections = places;
     return c;
 }
 

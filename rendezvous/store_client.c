@@ -249,7 +249,8 @@ static void begin_waiting(struct request *r)
     if (wait.op != DT_C10D_BARRIER)
         wait.op = DT_C10D_WAIT;
     r->step = WAITING;
-    r->lane = dt_store_lanes_wait(&c->lanes, &c->dial.at, &wait, on_lane_done, r, &err);
+    r->lane =
+        dt_store_lanes_wait(&c->lanes, &c->dial.at, c->dial.dialect, &wait, on_lane_done, r, &err);
     if (!r->lane)
         complete(r, NULL, &err);
 }
@@ -459,6 +460,16 @@ int dt_store_client_request(struct dt_store_client *c, const struct dt_c10d_requ
     dt_list_append(&c->requests, &r->in_all);
     arm(c, r->deadline);
     return 0;
+}
+
+const char *dt_store_client_trouble(const struct dt_store_client *c)
+{
+    return c->dial.why.code == DT_E_NONE ? NULL : c->dial.why.text;
+}
+
+bool dt_store_client_legacy(const struct dt_store_client *c)
+{
+    return c->dial.dialect != DT_C10D_MODERN;
 }
 
 static void client_free(struct dt_store_client *c)

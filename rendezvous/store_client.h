@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A client of the c10d store (dtrun's or PyTorch's, modern generation) on a libuv loop: any number
- * of requests at a time, a callback for each, and a new connection when one is lost.
+/* A client of the c10d store (dtrun's or PyTorch's) on a libuv loop: any number of requests at a
+ * time, a callback for each, and a new connection when one is lost.
  *
  * Order. Every request takes effect after all that were issued before it on this client, and
  * callbacks of requests that do not block come in the order of issue. Requests that may block
@@ -79,6 +79,14 @@ typedef void dt_store_done_fn(void *arg, const struct dt_c10d_reply *reply,
  * not be called. */
 int dt_store_client_request(struct dt_store_client *c, const struct dt_c10d_request *req,
                             dt_ms timeout, dt_store_done_fn *done, void *arg, struct dt_err *err);
+
+/* Why there is no connection, as far as is known; a text to add to what is waited for. NULL: there
+ * is one, or nothing was tried yet. */
+const char *dt_store_client_trouble(const struct dt_store_client *c);
+
+/* Whether the store is one of PyTorch 1.13 or 2.0: without APPEND, PING, queues, barriers and the
+ * list of keys, requests for which fail. Known once connected. */
+bool dt_store_client_legacy(const struct dt_store_client *c);
 
 /* Pending requests fail with DT_E_CANCELED, then ON_CLOSED (may be NULL) is called, both from the
  * loop; the client is freed. Nothing else happens from here on. NULL is fine, ON_CLOSED is then not

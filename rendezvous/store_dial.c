@@ -5,6 +5,8 @@
 #include "base/map.h"
 
 #include <assert.h>
+#include <stdlib.h>
+#include <string.h>
 
 #define DEFAULT_PORT 29400
 
@@ -77,6 +79,8 @@ static void attempt_late(struct dt_store_dial *d)
     struct dt_err before = d->why;
     bool cut_short = d->act_at == d->give_up_at && before.code != DT_E_NONE;
     dt_store_link_close(d->link);
+    if (!d->was_up)
+        d->dialect = DT_C10D_MODERN;
     attempt_failed(d, cut_short ? &before : &late); /* a whole attempt tells more */
 }
 
@@ -109,13 +113,29 @@ static void on_link_moved(struct dt_store_link *l)
     d->events->moved(d);
 }
 
+/* A store of PyTorch before 2.1 takes our greeting for a request that cannot be, and hangs up. So
+ * the same address is tried once more in its own way; what that says is of less use to a person. */
+static bool try_legacy(struct dt_store_dial *d, const struct dt_store_link *l)
+{
+    bool was_legacy = d->dialect == DT_C10D_L1;
+    if (d->was_up || (!was_legacy && !l->greeting))
+        return false;
+    d->dialect = was_legacy ? DT_C10D_MODERN : DT_C10D_L1;
+    d->names.next -= !was_legacy;
+    return !was_legacy;
+}
+
 static void on_link_lost(struct dt_store_link *l, const struct dt_err *why)
 {
     struct dt_store_dial *d = l->owner;
-    if (d->state == DT_STORE_DIAL_UP)
+    if (d->state == DT_STORE_DIAL_UP) {
         connection_lost(d, why);
-    else
+    } else if (why->code == DT_E_DISCONNECTED && try_legacy(d, l)) {
+        d->why = *why;
+        try_next_address(d);
+    } else {
         attempt_failed(d, why);
+    }
 }
 
 static void on_link_closed(struct dt_store_link *l)
@@ -141,7 +161,7 @@ static void try_next_address(struct dt_store_dial *d)
     dt_ms until = dt_clock_after(now(d), d->config->attempt_timeout);
     while (d->names.next < d->names.count) {
         d->at = d->names.found[d->names.next++];
-        d->link = dt_store_link_open(d->loop, &d->at, &link_events, d, &d->why);
+        d->link = dt_store_link_open(d->loop, &d->at, d->dialect, &link_events, d, &d->why);
         if (d->link) {
             d->handles++;
             enter(d, DT_STORE_DIAL_CONNECTING, sooner(until, d->give_up_at));
@@ -153,36 +173,61 @@ static void try_next_address(struct dt_store_dial *d)
 
 /* -- a round: the name, and its addresses ------------------------------------------------------ */
 
-/* On a thread of libuv's, which touches nothing but `names` and the configuration. */
+/* One look-up. It outlives a dial that is closed. */
+struct dt_store_lookup {
+    uv_work_t work;
+    struct dt_store_dial *dial; /* NULL: nobody wants to know any more */
+    struct dt_addr found[DT_STORE_DIAL_ADDRESSES];
+    size_t count;
+    int rc;
+    struct dt_err err;
+    char name[];
+};
+
+/* On a thread of libuv's, which touches nothing but this. */
 static void resolve(uv_work_t *work)
 {
-    struct dt_store_dial *d = dt_container_of(work, struct dt_store_dial, names.work);
-    d->names.rc = dt_addr_resolve(d->config->addr, DEFAULT_PORT, d->names.found,
-                                  DT_STORE_DIAL_ADDRESSES, &d->names.count, &d->names.err);
+    struct dt_store_lookup *k = dt_container_of(work, struct dt_store_lookup, work);
+    k->rc = dt_addr_resolve(k->name, DEFAULT_PORT, k->found, DT_STORE_DIAL_ADDRESSES, &k->count,
+                            &k->err);
+}
+
+static void looked_up(struct dt_store_dial *d, const struct dt_store_lookup *k)
+{
+    d->lookup = NULL;
+    d->names.next = d->names.count = 0;
+    if (k->rc < 0) {
+        d->why = k->err;
+        pause_or_give_up(d);
+        return;
+    }
+    d->names.count = k->count;
+    memcpy(d->names.found, k->found, k->count * sizeof k->found[0]);
+    try_next_address(d);
 }
 
 static void on_resolved(uv_work_t *work, int status)
 {
-    struct dt_store_dial *d = dt_container_of(work, struct dt_store_dial, names.work);
-    bool found = status == 0 && d->names.rc == 0;
-    bool closing = d->closing;
-    close_step(d);
-    if (closing)
-        return; /* perhaps freed */
-    d->names.next = 0;
-    if (found) {
-        try_next_address(d);
-    } else {
-        d->why = d->names.err;
-        pause_or_give_up(d);
-    }
+    struct dt_store_lookup *k = dt_container_of(work, struct dt_store_lookup, work);
+    (void)status; /* only what nobody wants to know is canceled */
+    if (k->dial)
+        looked_up(k->dial, k);
+    free(k); /* the only free of a look-up */
 }
 
 static void start_round(struct dt_store_dial *d)
 {
+    size_t len = strlen(d->config->addr);
     enter(d, DT_STORE_DIAL_RESOLVING, DT_FOREVER);
-    d->handles++;
-    int rc = uv_queue_work(d->loop, &d->names.work, resolve, on_resolved);
+    d->lookup = calloc(1, sizeof *d->lookup + len + 1);
+    if (!d->lookup) {
+        dt_err_set(&d->why, DT_E_MEMORY, "no memory to look the name up");
+        enter(d, DT_STORE_DIAL_PAUSING, dt_clock_after(now(d), d->config->backoff_most));
+        return;
+    }
+    d->lookup->dial = d;
+    memcpy(d->lookup->name, d->config->addr, len);
+    int rc = uv_queue_work(d->loop, &d->lookup->work, resolve, on_resolved);
     assert(rc == 0); /* it fails only without a function to call */
     (void)rc;
 }
@@ -204,7 +249,8 @@ void dt_store_dial_open(struct dt_store_dial *d, uv_loop_t *loop,
                         const struct dt_store_client_config *config,
                         const struct dt_store_dial_events *events)
 {
-    *d = (struct dt_store_dial){.loop = loop, .config = config, .events = events};
+    *d = (struct dt_store_dial){
+        .loop = loop, .config = config, .events = events, .dialect = DT_C10D_MODERN};
     d->backoff = (struct dt_backoff){
         .first = config->backoff_first, .most = config->backoff_most, .seed = dt_map_random_seed()};
     uv_timer_init(loop, &d->timer);
@@ -223,7 +269,9 @@ void dt_store_dial_close(struct dt_store_dial *d)
     d->closing = true;
     if (d->link)
         dt_store_link_close(d->link);
-    if (d->state == DT_STORE_DIAL_RESOLVING)
-        uv_cancel((uv_req_t *)&d->names.work); /* when it runs already it ends by itself */
+    if (d->lookup) {
+        d->lookup->dial = NULL;
+        uv_cancel((uv_req_t *)&d->lookup->work); /* when it runs already it ends by itself */
+    }
     uv_close((uv_handle_t *)&d->timer, on_dial_timer_closed);
 }

@@ -36,27 +36,28 @@ struct dt_store_dial {
     const struct dt_store_dial_events *events;
     enum dt_store_dial_state state;
     bool was_up, closing;
-    struct dt_store_link *link; /* to be used while UP */
-    struct dt_addr at;          /* where that leads */
-    struct dt_err why;          /* the latest trouble; once FAILED the reason */
+    struct dt_store_link *link;     /* to be used while UP */
+    struct dt_addr at;              /* where that leads */
+    enum dt_c10d_dialect dialect;   /* MODERN, until somebody hangs up on it and answers to L1 */
+    struct dt_err why;              /* the latest trouble; once FAILED the reason */
+    struct dt_store_lookup *lookup; /* while RESOLVING */
     struct {
-        uv_work_t work;
         struct dt_addr found[DT_STORE_DIAL_ADDRESSES];
         size_t count, next;
-        int rc;
-        struct dt_err err;
     } names;
     struct dt_backoff backoff;
     uv_timer_t timer; /* CONNECTING: gives this address up. PAUSING: tries again */
     dt_ms act_at;     /* when it is due */
     dt_ms give_up_at; /* for good */
-    int handles;      /* timer, links and work not through their last callback */
+    int handles;      /* timer and links not through their last callback */
 };
 
 /* CONFIG must outlive D. Nothing is called before the loop runs. */
 void dt_store_dial_open(struct dt_store_dial *d, uv_loop_t *loop,
                         const struct dt_store_client_config *config,
                         const struct dt_store_dial_events *events);
+/* A look-up that is under way cannot be stopped, and may take as long as the resolver likes: it is
+ * left to itself. The loop is alive until it is over. */
 void dt_store_dial_close(struct dt_store_dial *d);
 
 /* What came over the connection is nonsense: drops it, as if it had been lost. */

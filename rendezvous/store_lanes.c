@@ -173,7 +173,7 @@ static const struct dt_store_link_events lane_events = {
 };
 
 static struct dt_store_lane *lane_create(struct dt_store_lanes *p, const struct dt_addr *at,
-                                         struct dt_err *err)
+                                         enum dt_c10d_dialect dialect, struct dt_err *err)
 {
     struct dt_store_lane *l = calloc(1, sizeof *l);
     if (!l) {
@@ -181,7 +181,7 @@ static struct dt_store_lane *lane_create(struct dt_store_lanes *p, const struct 
         return NULL;
     }
     l->pool = p;
-    l->link = dt_store_link_open(p->loop, at, &lane_events, l, err);
+    l->link = dt_store_link_open(p->loop, at, dialect, &lane_events, l, err);
     if (!l->link) {
         free(l);
         return NULL;
@@ -206,12 +206,13 @@ static struct dt_store_lane *find_idle(const struct dt_store_lanes *p)
 }
 
 struct dt_store_lane *dt_store_lanes_wait(struct dt_store_lanes *p, const struct dt_addr *at,
+                                          enum dt_c10d_dialect dialect,
                                           const struct dt_c10d_request *ask,
                                           dt_store_lane_done_fn *done, void *arg,
                                           struct dt_err *err)
 {
     struct dt_store_lane *l = find_idle(p);
-    if (!l && !(l = lane_create(p, at, err)))
+    if (!l && !(l = lane_create(p, at, dialect, err)))
         return NULL;
     l->ask = *ask;
     l->done = done;

@@ -32,12 +32,13 @@ typedef void dt_store_lane_done_fn(void *arg, const struct dt_err *err);
 /* Sends ASK, a WAIT or BARRIER whose bytes last until DONE or a cancel, over a lane to AT. NULL and
  * *err: no DONE. */
 struct dt_store_lane *dt_store_lanes_wait(struct dt_store_lanes *p, const struct dt_addr *at,
+                                          enum dt_c10d_dialect dialect,
                                           const struct dt_c10d_request *ask,
                                           dt_store_lane_done_fn *done, void *arg,
                                           struct dt_err *err);
 
-/* Takes an open wait back; no DONE. The lane is used again when the server has said that it knows.
- */
+/* Takes an open wait back; no DONE. The lane is used again when the server has said that it knows,
+ * and closed where it is of a generation that cannot. */
 void dt_store_lane_cancel(struct dt_store_lane *l);
 
 /* The server is gone: forgets all waits, without DONE, and drops their connections. */

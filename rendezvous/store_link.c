@@ -90,11 +90,28 @@ static void flush(struct dt_store_link *l)
     (void)rc;
 }
 
+/* What there is no request for with several keys is asked for one by one; the answers are the same
+ * bytes. */
+static bool encode(struct dt_store_link *l, const struct dt_c10d_request *req)
+{
+    struct dt_c10d_request all = *req, one = {0};
+    if (dt_c10d_encode(&l->out, l->dialect, req))
+        return true;
+    if (req->op != DT_C10D_MULTI_GET && req->op != DT_C10D_MULTI_SET)
+        return false;
+    one.op = req->op == DT_C10D_MULTI_GET ? DT_C10D_GET : DT_C10D_SET;
+    while (dt_c10d_next_item(&all, &one.key, &one.value))
+        dt_c10d_encode(&l->out, l->dialect, &one);
+    return true;
+}
+
 int dt_store_link_send(struct dt_store_link *l, const struct dt_c10d_request *req,
                        struct dt_err *err)
 {
     size_t before = l->out.len;
-    dt_c10d_encode(&l->out, DT_C10D_MODERN, req);
+    if (!encode(l, req))
+        return dt_err_set(err, DT_E_PROTOCOL, "the store is of a PyTorch before 2.1 and has no %s",
+                          dt_c10d_op_name(req->op));
     if (l->out.bad) {
         l->out.bad = false;
         l->out.len = before;
@@ -112,14 +129,35 @@ static int64_t nonce(void)
     return (int64_t)getpid();
 }
 
+/* Asks what a store of its generation answers at once. A legacy one knows no greeting. */
+static int greet(struct dt_store_link *l, struct dt_err *err)
+{
+    struct dt_c10d_request hello = {.op = DT_C10D_VALIDATE, .number = DT_C10D_MAGIC};
+    struct dt_c10d_request ping = {.op = DT_C10D_PING, .number = nonce()};
+    struct dt_buf items = {0};
+    dt_c10d_put_item(&items, dt_bytes_of("/dtrun/hello"), NULL);
+    struct dt_c10d_request check = {
+        .op = DT_C10D_CHECK, .count = 1, .items = {items.at, items.len}};
+    bool modern = l->dialect == DT_C10D_MODERN;
+    dt_c10d_answer_expect(&l->answers, modern ? DT_C10D_PING : DT_C10D_CHECK, 1);
+    if (modern)
+        dt_c10d_encode(&l->out, DT_C10D_MODERN, &hello); /* goes out with what follows */
+    l->queued = l->out.len;
+    l->greeting = true;
+    int rc = items.bad ? dt_err_set(err, DT_E_MEMORY, "no memory for a connection")
+                       : dt_store_link_send(l, modern ? &ping : &check, err);
+    dt_buf_finish(&items);
+    return rc;
+}
+
 static void hear_greeting(struct dt_store_link *l)
 {
     struct dt_c10d_reply pong;
     struct dt_err err;
     size_t used;
     if (dt_c10d_answer_decode(&l->answers, l->in.at, l->in.len, &pong, &used, &err) != DT_DONE)
-        return; /* a PONG is never bad, it can only be short */
-    if (pong.number != nonce()) {
+        return; /* neither is ever bad, it can only be short */
+    if (l->dialect == DT_C10D_MODERN ? pong.number != nonce() : pong.number > DT_C10D_MISSING) {
         dt_err_set(&err, DT_E_PROTOCOL,
                    "it did not answer the greeting as a c10d store does; is the port right?");
         lose(l, &err);
@@ -161,8 +199,6 @@ static void on_link_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
 static void on_link_connected(uv_connect_t *req, int status)
 {
     struct dt_store_link *l = dt_container_of(req, struct dt_store_link, connect);
-    struct dt_c10d_request hello = {.op = DT_C10D_VALIDATE, .number = DT_C10D_MAGIC};
-    struct dt_c10d_request ping = {.op = DT_C10D_PING, .number = nonce()};
     struct dt_err err;
     if (l->closing)
         return;
@@ -174,10 +210,7 @@ static void on_link_connected(uv_connect_t *req, int status)
         uv_tcp_nodelay(&l->io.tcp, 1);
         uv_tcp_keepalive(&l->io.tcp, 1, 60); /* a host that lost power sends no FIN */
     }
-    dt_c10d_answer_expect(&l->answers, DT_C10D_PING, 1);
-    dt_c10d_encode(&l->out, DT_C10D_MODERN, &hello); /* goes out with what follows */
-    l->queued = l->out.len;
-    if (dt_store_link_send(l, &ping, &err) < 0)
+    if (greet(l, &err) < 0)
         lose(l, &err);
     else if ((status = uv_read_start(&l->io.stream, on_link_alloc, on_link_read)) < 0)
         lose_by_status(l, status, "cannot read");
@@ -194,6 +227,7 @@ static int start_connecting(struct dt_store_link *l, const struct dt_addr *to)
 }
 
 struct dt_store_link *dt_store_link_open(uv_loop_t *loop, const struct dt_addr *to,
+                                         enum dt_c10d_dialect dialect,
                                          const struct dt_store_link_events *events, void *owner,
                                          struct dt_err *err)
 {
@@ -203,6 +237,7 @@ struct dt_store_link *dt_store_link_open(uv_loop_t *loop, const struct dt_addr *
         return NULL;
     }
     dt_uvx_stream_init(loop, &l->io, to->sa.ss_family);
+    l->dialect = dialect;
     l->answers.limits = DT_C10D_ANSWER_LIMITS_DEFAULT;
     int rc = start_connecting(l, to);
     if (rc < 0) {

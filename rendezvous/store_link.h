@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One connection of the event-loop store client, from connecting to closed; it is never used twice.
+ * To a store of the legacy generation what takes several keys at once goes as several requests.
  * For store_client.c, which owns what the answers mean. All calls belong to the loop's thread. */
 #ifndef DT_RENDEZVOUS_STORE_LINK_H
 #define DT_RENDEZVOUS_STORE_LINK_H
@@ -22,6 +23,8 @@ struct dt_store_link {
     union dt_uvx_stream io;
     uv_connect_t connect;
     uv_write_t write;
+    enum dt_c10d_dialect dialect;
+    bool greeting; /* connected, and the greeting is out */
     bool writing, up, closing;
     struct dt_buf in, out, sending; /* `sending` is owned by `write` while it is under way */
     uint64_t queued,
@@ -33,11 +36,13 @@ struct dt_store_link {
 
 /* NULL: there will be no event. */
 struct dt_store_link *dt_store_link_open(uv_loop_t *loop, const struct dt_addr *to,
+                                         enum dt_c10d_dialect dialect,
                                          const struct dt_store_link_events *events, void *owner,
                                          struct dt_err *err);
 void dt_store_link_close(struct dt_store_link *l);
 
-/* Sends soon. -1: no memory, and nothing of REQ goes out. */
+/* Sends soon. -1: no memory, or a store of this generation cannot do it; nothing of REQ goes out.
+ */
 int dt_store_link_send(struct dt_store_link *l, const struct dt_c10d_request *req,
                        struct dt_err *err);
 

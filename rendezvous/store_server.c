@@ -7,6 +7,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 struct listener {
@@ -17,8 +18,8 @@ struct listener {
 };
 
 /* Closing goes listeners and timers, peers, what peers share, memory; close_step() begins each when
- * the one before it is through. */
-enum closing { OPEN, DRAINING, CLOSING_PEERS };
+ * the one before it is through. LEAVING comes before, where all is served as before. */
+enum closing { OPEN, LEAVING, DRAINING, CLOSING_PEERS };
 
 struct dt_store_server {
     uv_loop_t *loop;
@@ -29,7 +30,7 @@ struct dt_store_server {
     struct dt_store_peers peers;
     struct dt_list listeners;
     uv_timer_t sweep; /* idle timeout */
-    uv_timer_t grace; /* of a drain */
+    uv_timer_t grace; /* of leaving, or of a drain */
     int handles;      /* listeners and timers, not yet through their close callback */
     enum closing closing;
     void (*on_closed)(void *arg);
@@ -51,7 +52,7 @@ static void accept_one(struct listener *l)
 {
     struct dt_store_server *s = l->server;
     l->pending = true;
-    if (s->closing != OPEN)
+    if (s->closing > LEAVING)
         return;
     if (s->peers.count >= s->config.connections) {
         s->counters.waited++;
@@ -219,8 +220,16 @@ static void close_timer(struct dt_store_server *s, uv_timer_t *t)
     uv_close((uv_handle_t *)t, on_timer_closed);
 }
 
+static void stop_listening(struct dt_store_server *s)
+{
+    s->closing = DRAINING;
+    dt_list_each(&s->listeners, n) listener_close(dt_container_of(n, struct listener, in_server));
+}
+
 static void close_step(struct dt_store_server *s)
 {
+    if (s->closing == LEAVING && s->peers.count == 0)
+        stop_listening(s);
     if (s->closing == DRAINING && s->peers.count == 0) {
         s->closing = CLOSING_PEERS;
         close_timer(s, &s->sweep);
@@ -233,7 +242,7 @@ static void close_step(struct dt_store_server *s)
 static void on_grace_over(uv_timer_t *t)
 {
     struct dt_store_server *s = dt_container_of(t, struct dt_store_server, grace);
-    dt_store_peers_close_all(&s->peers);
+    dt_store_server_close(s, 0, NULL, NULL);
 }
 
 void dt_store_server_close(struct dt_store_server *s, dt_ms grace, void (*on_closed)(void *arg),
@@ -242,12 +251,11 @@ void dt_store_server_close(struct dt_store_server *s, dt_ms grace, void (*on_clo
     if (s->closing == CLOSING_PEERS)
         return; /* no peer is left that could hurry */
     if (s->closing == OPEN) {
-        s->closing = DRAINING;
         s->on_closed = on_closed;
         s->closed_arg = arg;
-        dt_list_each(&s->listeners, n)
-            listener_close(dt_container_of(n, struct listener, in_server));
     }
+    if (s->closing < DRAINING)
+        stop_listening(s);
     if (grace == 0) {
         dt_store_peers_close_all(&s->peers);
     } else {
@@ -255,6 +263,38 @@ void dt_store_server_close(struct dt_store_server *s, dt_ms grace, void (*on_clo
         dt_store_peers_end_all(&s->peers);
     }
     close_step(s);
+}
+
+void dt_store_server_leave(struct dt_store_server *s, dt_ms grace, void (*on_closed)(void *arg),
+                           void *arg)
+{
+    if (s->closing != OPEN)
+        return;
+    s->closing = LEAVING;
+    s->on_closed = on_closed;
+    s->closed_arg = arg;
+    uv_timer_start(&s->grace, on_grace_over, (uint64_t)grace, 0);
+    close_step(s);
+}
+
+int dt_store_server_renew(struct dt_store_server *s, struct dt_err *err)
+{
+    struct dt_store *fresh = dt_store_create(&s->config.store, dt_map_random_seed());
+    if (!fresh)
+        return dt_err_set(err, DT_E_MEMORY, "no memory for a store");
+    dt_store_peers_close_all(&s->peers); /* from here on none of them touches the store */
+    dt_store_destroy(s->store);
+    s->store = s->peers.store = fresh;
+    return 0;
+}
+
+size_t dt_store_server_places(size_t wanted, size_t reserve)
+{
+    struct rlimit r;
+    if (getrlimit(RLIMIT_NOFILE, &r) < 0 || r.rlim_cur == RLIM_INFINITY)
+        return wanted;
+    size_t most = r.rlim_cur > 2 * reserve ? r.rlim_cur - reserve : r.rlim_cur / 2;
+    return wanted < most ? wanted : most;
 }
 
 struct dt_store_server *dt_store_server_create(uv_loop_t *loop,
@@ -290,6 +330,11 @@ struct dt_store_server *dt_store_server_create(uv_loop_t *loop,
         return NULL;
     }
     return s;
+}
+
+struct dt_store *dt_store_server_inside(struct dt_store_server *s)
+{
+    return s->store;
 }
 
 const struct dt_store_server_counters *dt_store_server_counters(const struct dt_store_server *s)

@@ -75,11 +75,28 @@ int dt_store_server_adopt(struct dt_store_server *s, int fd, struct dt_addr *bou
 int dt_store_server_reconfigure(struct dt_store_server *s,
                                 const struct dt_store_server_config *config, struct dt_err *err);
 
+/* A new, empty store behind the same listeners, for a job's next attempt: all who are connected are
+ * closed, and what they wait for never comes. -1: no memory, and nothing is changed. */
+int dt_store_server_renew(struct dt_store_server *s, struct dt_err *err);
+
 /* Stops listening, lets peers take the answers they are owed for up to GRACE, closes all and frees
  * the server; then ON_CLOSED (may be NULL) is called, once. A second call may only shorten the
  * grace. */
 void dt_store_server_close(struct dt_store_server *s, dt_ms grace, void (*on_closed)(void *arg),
                            void *arg);
+
+/* The same for a host that is to leave last: goes on serving, newcomers too, until nobody is
+ * connected any more or GRACE is over. dt_store_server_close() may still cut it short. */
+void dt_store_server_leave(struct dt_store_server *s, dt_ms grace, void (*on_closed)(void *arg),
+                           void *arg);
+
+/* The store itself, for whoever serves in his own process; until the server is renewed or closed.
+ * What is set there wakes who waits for it. */
+struct dt_store *dt_store_server_inside(struct dt_store_server *s);
+
+/* WANTED connections, or as many as this process may open files, with RESERVE of these left for
+ * others: beyond, accept() would fail, and libuv would then reset the newcomer. */
+size_t dt_store_server_places(size_t wanted, size_t reserve);
 
 const struct dt_store_server_counters *dt_store_server_counters(const struct dt_store_server *s);
 const struct dt_store_counts *dt_store_server_store(const struct dt_store_server *s);

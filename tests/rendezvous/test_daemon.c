@@ -90,15 +90,19 @@ TEST(a_busy_port_exits_1_and_says_what_to_do)
     CHECK_EQ(daemon_stop(&first), 0);
 }
 
-/* Leaves 8 answers of 1 MiB unread in the server. */
+/* Leaves 8 answers of 1 MiB unread in the server. They are asked for in one piece, so that all are
+ * owed when the first has come. */
 static struct dt_buf leave_answers_unread(int fd)
 {
     static char value[1 << 20];
-    struct dt_buf answer = {0};
+    struct dt_c10d_request get = {.op = DT_C10D_GET, .key = dt_bytes_of("big")};
+    struct dt_buf answer = {0}, ask = {0};
     peer_set_bytes(fd, "big", value, sizeof value);
     peer_num_keys(fd, 1);
     for (int i = 0; i < 8; i++)
-        peer_ask_get(fd, "big");
+        CHECK(dt_c10d_encode(&ask, DT_C10D_MODERN, &get));
+    peer_send(fd, ask.at, ask.len);
+    dt_buf_finish(&ask);
     struct pollfd p = {.fd = fd, .events = POLLIN};
     CHECK(poll(&p, 1, 30000) == 1);
     dt_c10d_put_value(&answer, (struct dt_bytes){(uint8_t *)value, sizeof value});

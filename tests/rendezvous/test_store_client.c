@@ -465,6 +465,81 @@ TEST(who_is_no_store_is_told_so)
     world_close(&w);
 }
 
+/* What PyTorch 1.13 does: it hangs up on our greeting, and answers a CHECK of 29 bytes. One key
+ * "k" makes a request of 10 bytes, or 18 in a list. */
+#define HANG_UP_ON_GREETING ACCEPT, READ(10), HANG_UP
+#define GREET_LEGACY ACCEPT, READ(29), SEND("\1")
+
+TEST(a_legacy_store_is_spoken_to_in_its_own_way)
+{
+    static const struct line script[] = {
+        HANG_UP_ON_GREETING,
+        GREET_LEGACY,
+        READ(2 * (1 + 9 + 9)), /* MULTI_SET of a and b: a SET each */
+        READ(1 + 8 + 2 * 9),   /* CHECK of both */
+        SEND("\0"),
+        READ(2 * (1 + 9)), /* MULTI_GET: a GET each */
+        SEND("\1\0\0\0\0\0\0\0x\2\0\0\0\0\0\0\0yz"),
+        UNTIL_CLOSED,
+        END};
+    struct world w;
+    struct actor a;
+    struct dt_err err;
+    world_open(&w);
+    actor_start(&a, script, NULL);
+    struct dt_store_client *c = client_open(&w, a.addr, DEFAULTS);
+    issue_keys(&w, c, DT_C10D_MULTI_SET, "ab", SOON);
+    issue_keys(&w, c, DT_C10D_MULTI_GET, "ab", SOON);
+    settle(&w);
+    check_told(&w, "CONNECTED MULTI_SET MULTI_GET[x][yz] ");
+    CHECK(dt_store_client_legacy(c));
+    CHECK_FAIL(dt_store_client_request(c, &OF(QUEUE_LEN, "q"), SOON, on_done, &w, &err), err,
+               "has no QUEUE_LEN");
+    client_close(&w, c);
+    actor_stop(&a);
+    world_close(&w);
+}
+
+/* It cannot be told to forget a wait, so the connection that waits is closed, and the next wait has
+ * a new one, which is legacy at once. */
+TEST(a_wait_of_a_legacy_store_that_is_over_its_time_costs_its_connection)
+{
+    static const struct line script[] = {
+        HANG_UP_ON_GREETING, GREET_LEGACY, READ(18),     SEND("\1"), GREET_LEGACY, READ(18),
+        UNTIL_CLOSED,        USE(1),       READ(18),     SEND("\1"), GREET_LEGACY, READ(18),
+        SEND("\0"),          USE(1),       UNTIL_CLOSED, END};
+    struct world w;
+    struct actor a;
+    world_open(&w);
+    actor_start(&a, script, NULL);
+    struct dt_store_client *c = client_open(&w, a.addr, DEFAULTS);
+    run_until_told(&w, "CONNECTED");
+    issue_keys(&w, c, DT_C10D_WAIT, "k", 250);
+    settle(&w);
+    issue_keys(&w, c, DT_C10D_WAIT, "k", SOON);
+    settle(&w);
+    check_told(&w, "CONNECTED timeout WAIT ");
+    client_close(&w, c);
+    actor_stop(&a);
+    world_close(&w);
+}
+
+TEST(who_hangs_up_on_either_greeting_is_tried_again_with_the_modern_one)
+{
+    static const struct line script[] = {HANG_UP_ON_GREETING, ACCEPT, READ(29), HANG_UP, GREET,
+                                         UNTIL_CLOSED,        END};
+    struct world w;
+    struct actor a;
+    world_open(&w);
+    actor_start(&a, script, NULL);
+    struct dt_store_client *c = client_open(&w, a.addr, DEFAULTS);
+    run_until_told(&w, "CONNECTED");
+    CHECK(!dt_store_client_legacy(c));
+    client_close(&w, c);
+    actor_stop(&a);
+    world_close(&w);
+}
+
 TEST(nonsense_after_the_greeting_costs_the_connection)
 {
     static const struct line script[] = {GREET,        READ(18), SEND("\1\0\0\0\0\0\0\0unasked"),
