@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One node's supervisor: joins, runs the workers, restarts or ends them, reports. */
+#ifndef DT_AGENT_AGENT_H
+#define DT_AGENT_AGENT_H
+
+#include "agent/plan.h"
+#include "base/err.h"
+
+/* Carries PLAN out and returns the exit status of the process. Whatever went wrong has been said on
+ * standard error. To be called once, from the main thread of a process without others. */
+int dt_agent_run(const struct dt_plan *plan);
+
+#endif

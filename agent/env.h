@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A worker's environment and arguments: ours, overlaid with its place in the world. Pure. */
+#ifndef DT_AGENT_ENV_H
+#define DT_AGENT_ENV_H
+
+#include "agent/backend/backend.h"
+#include "agent/plan.h"
+#include "base/err.h"
+
+/* What is one worker's own, beside the plan and the world. */
+struct dt_env_worker {
+    int local_rank;
+    int restart_count;
+    const char *error_file; /* NULL: it has none */
+    const char *timer_file; /* NULL: no watchdog */
+};
+
+/* BASE (as environ(7)) overlaid with the variables of dtrun(1), ENVIRONMENT; a NULL-ended list to
+ * be ended with dt_env_free(). What is overlaid keeps its place, the rest follows; of a name that
+ * BASE has twice the first counts, as in Python. NULL and *err: no memory, or too few devices for
+ * --virtual-local-rank. */
+char **dt_env_make(const struct dt_plan *plan, const struct dt_world *world,
+                   const struct dt_env_worker *worker, char *const *base, struct dt_err *err);
+
+/* plan->argv with $local_rank and ${local_rank} put in and $$ made $, as Python's
+ * string.Template.safe_substitute() does; the program, argv[0], stays as it is. A NULL-ended list
+ * to be ended with dt_env_free(). */
+char **dt_env_argv(const struct dt_plan *plan, int local_rank, struct dt_err *err);
+
+void dt_env_free(char **list);
+
+/* The same substitution for any text: $NAME or ${NAME} of names[i], which is NULL-ended, becomes
+ * values[i]; other names and what is none stay. Allocated; NULL: no memory. */
+char *dt_env_substitute(const char *text, const char *const *names, const char *const *values);
+
+#endif

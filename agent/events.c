@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/events.h"
+
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/json.h"
+#include "base/log.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct dt_events {
+    const struct dt_plan *plan;
+    char *host;
+    int fd; /* -1: events are dropped */
+    bool fd_is_ours;
+    bool warned;
+    bool has_world;
+    struct dt_world world;
+    int restarts;
+    dt_ms since;
+};
+
+/* What tells a worker's event from an agent's; local_rank -1: it is the agent's. */
+struct subject {
+    int local_rank;
+    pid_t pid;
+};
+
+static const struct subject agent = {.local_rank = -1};
+
+static int open_sink(struct dt_events *e, const char *name, struct dt_err *err)
+{
+    static const char file[] = "file:";
+    if (strcmp(name, "null") == 0)
+        return 0;
+    if (strcmp(name, "console") == 0) {
+        e->fd = STDERR_FILENO;
+        return 0;
+    }
+    if (strncmp(name, file, sizeof file - 1) != 0)
+        return dt_err_set(err, DT_E_USAGE,
+                          "there is no event handler \"%.100s\"; give null, console or file:PATH",
+                          name);
+    const char *path = name + sizeof file - 1;
+    /* Not to wait for the reader of a named pipe, neither here nor when it is slow. */
+    e->fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_NONBLOCK | O_CLOEXEC, 0666);
+    e->fd_is_ours = e->fd >= 0;
+    if (e->fd >= 0)
+        return 0;
+    return dt_err_errno(err, DT_E_RUNTIME, errno, "cannot append events to the file \"%.200s\"",
+                        path);
+}
+
+struct dt_events *dt_events_open(const struct dt_plan *plan, const char *host, struct dt_err *err)
+{
+    struct dt_events *e = calloc(1, sizeof *e);
+    char *copy = strdup(host);
+    if (!e || !copy) {
+        free(e);
+        free(copy);
+        dt_err_set(err, DT_E_MEMORY, "no memory for the event log");
+        return NULL;
+    }
+    *e = (struct dt_events){.plan = plan, .host = copy, .fd = -1, .since = dt_clock_monotonic()};
+    if (open_sink(e, plan->event_log, err) == 0)
+        return e;
+    dt_events_close(e);
+    return NULL;
+}
+
+void dt_events_close(struct dt_events *e)
+{
+    if (!e)
+        return;
+    if (e->fd_is_ours)
+        close(e->fd);
+    free(e->host);
+    free(e);
+}
+
+void dt_events_set_world(struct dt_events *e, const struct dt_world *world, int restarts)
+{
+    e->has_world = world != NULL;
+    if (world)
+        e->world = *world;
+    e->restarts = restarts;
+}
+
+static void put_text(struct dt_buf *out, const char *name, const char *value)
+{
+    dt_buf_printf(out, ", \"%s\": ", name);
+    if (value)
+        dt_json_quote(out, value, strlen(value));
+    else
+        dt_buf_put_str(out, "null");
+}
+
+static void put_int(struct dt_buf *out, const char *name, bool known, int64_t value)
+{
+    if (known)
+        dt_buf_printf(out, ", \"%s\": %lld", name, (long long)value);
+    else
+        dt_buf_printf(out, ", \"%s\": null", name);
+}
+
+/* The "metadata" inside the metadata: JSON in a string, with lists of one element, as it came about
+ * in torchrun. */
+static void put_inner(struct dt_buf *out, const struct dt_events *e, const struct subject *of)
+{
+    struct dt_buf inner = {0};
+    if (e->has_world)
+        dt_buf_printf(&inner, "{\"group_world_size\": %d", e->world.group_size);
+    else
+        dt_buf_put_str(&inner, "{\"group_world_size\": null");
+    put_text(&inner, "entry_point", e->plan->title);
+    if (of->local_rank >= 0)
+        dt_buf_printf(
+            &inner, ", \"local_rank\": [%d], \"role_rank\": [%d], \"role_world_size\": [%d]",
+            of->local_rank, e->world.first_role_rank + of->local_rank, e->world.role_size);
+    dt_buf_put_u8(&inner, '}');
+    put_text(out, "metadata", dt_buf_cstr(&inner));
+    out->bad = out->bad || inner.bad;
+    dt_buf_finish(&inner);
+}
+
+static void put_event(struct dt_buf *out, const struct dt_events *e, const struct subject *of,
+                      const char *state, dt_ms duration, const char *raw_error)
+{
+    bool worker = of->local_rank >= 0;
+    char id[16];
+    snprintf(id, sizeof id, "%d", (int)of->pid);
+    dt_buf_printf(out, "{\"name\": \"torchelastic.worker.status.%s\", \"source\": \"%s\"", state,
+                  worker ? "WORKER" : "AGENT");
+    put_int(out, "timestamp", true, dt_clock_wall_us() / 1000);
+    dt_buf_put_str(out, ", \"metadata\": {\"run_id\": ");
+    dt_json_quote(out, e->plan->run_id, strlen(e->plan->run_id));
+    put_int(out, "global_rank", worker && e->has_world, e->world.first_rank + of->local_rank);
+    put_int(out, "group_rank", e->has_world, e->world.group_rank);
+    put_text(out, "worker_id", worker ? id : NULL);
+    put_text(out, "role", e->plan->role);
+    put_text(out, "hostname", e->host);
+    put_text(out, "state", state);
+    put_int(out, "total_run_time", true, (dt_clock_monotonic() - e->since) / DT_SECOND);
+    put_text(out, "rdzv_backend", e->plan->backend == DT_BACKEND_STATIC ? "static" : "c10d");
+    put_text(out, "raw_error", raw_error);
+    put_inner(out, e, of);
+    put_int(out, "agent_restarts", true, e->restarts);
+    put_int(out, "duration_ms", duration >= 0, duration);
+    dt_buf_put_str(out, "}}\n");
+}
+
+static void record(struct dt_events *e, const struct subject *of, const char *state, dt_ms duration,
+                   const char *raw_error)
+{
+    struct dt_buf line = {0};
+    ssize_t n;
+    if (e->fd < 0)
+        return;
+    put_event(&line, e, of, state, duration, raw_error);
+    do
+        n = line.bad ? -1 : write(e->fd, line.at, line.len);
+    while (n < 0 && !line.bad && errno == EINTR);
+    if ((n < 0 || (size_t)n < line.len) && !e->warned) {
+        e->warned = true;
+        dt_warn("events are lost: cannot write to %s: %s", e->plan->event_log,
+                line.bad ? "no memory"
+                : n < 0  ? strerror(errno)
+                         : "no room for a whole line");
+    }
+    dt_buf_finish(&line);
+}
+
+void dt_events_agent(struct dt_events *e, const char *state, dt_ms duration, const char *raw_error)
+{
+    record(e, &agent, state, duration, raw_error);
+}
+
+void dt_events_worker(struct dt_events *e, const char *state, int local_rank, pid_t pid,
+                      const char *raw_error)
+{
+    struct subject worker = {.local_rank = local_rank, .pid = pid};
+    record(e, &worker, state, -1, raw_error);
+}

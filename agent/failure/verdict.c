@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/failure/verdict.h"
+
+#include "base/addr.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/signame.h"
+#include "base/str.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static int exit_code(int status)
+{
+    return WIFSIGNALED(status) ? -WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+/* When it died, on the wall clock. */
+static int64_t seconds_of(int64_t monotonic_ns)
+{
+    int64_t ago_us = (dt_clock_monotonic_ns() - monotonic_ns) / 1000;
+    return (dt_clock_wall_us() - ago_us) / 1000000;
+}
+
+static int add_failure(struct dt_verdict *v, const struct dt_world *world, int local_rank,
+                       const struct dt_worker *w, const struct dt_log_dir *logs,
+                       const struct dt_output *output, struct dt_err *err)
+{
+    struct dt_buf last = {0};
+    char *error_file = dt_log_dir_file(logs, local_rank, "error.json");
+    struct dt_failure *f = &v->failures[v->count];
+    *f = (struct dt_failure){
+        .local_rank = local_rank,
+        .rank = world->first_rank + local_rank,
+        .pid = w->pid,
+        .exit_code = exit_code(w->status),
+        .died_ns = w->exited_ns,
+    };
+    dt_output_tail(output, local_rank, DT_STDERR, &last);
+    int rc = dt_failure_complete(f, error_file, (struct dt_bytes){last.at, last.len},
+                                 seconds_of(w->exited_ns), err);
+    v->count++; /* from here on dt_verdict_finish() frees what there is of it */
+    dt_buf_finish(&last);
+    free(error_file);
+    return rc;
+}
+
+int dt_verdict_make(struct dt_verdict *v, const struct dt_plan *plan, const struct dt_world *world,
+                    const struct dt_group *group, const struct dt_log_dir *logs,
+                    const struct dt_output *output, struct dt_err *err)
+{
+    *v = (struct dt_verdict){.failures = calloc((size_t)plan->nproc, sizeof *v->failures)};
+    if (!v->failures)
+        return dt_err_set(err, DT_E_MEMORY, "no memory for the report");
+    for (int i = 0; i < plan->nproc; i++) {
+        const struct dt_worker *w = dt_group_worker(group, i);
+        if (w->end == DT_WORKER_FAILED && add_failure(v, world, i, w, logs, output, err) < 0)
+            return -1;
+    }
+    v->root = dt_failure_root(v->failures, v->count);
+    return 0;
+}
+
+void dt_verdict_finish(struct dt_verdict *v)
+{
+    for (size_t i = 0; i < v->count; i++)
+        dt_failure_finish(&v->failures[i]);
+    free(v->failures);
+    *v = (struct dt_verdict){0};
+}
+
+const char *dt_verdict_sentence(const struct dt_verdict *v, const struct dt_group *group, char *out,
+                                size_t size)
+{
+    char how[64], name[DT_SIGNAME_TEXT], age[32];
+    const struct dt_failure *f = &v->failures[v->root];
+    const struct dt_worker *w = dt_group_worker(group, f->local_rank);
+    if (f->exit_code < 0)
+        snprintf(how, sizeof how, "was killed by %s", dt_signame_text(-f->exit_code, name));
+    else
+        snprintf(how, sizeof how, "exited with %d", f->exit_code);
+    dt_str_from_duration((w->exited_ns - w->started_ns) / 1000000, age, sizeof age);
+    snprintf(out, size, "worker %d (rank %d, pid %d) %s after %s", f->local_rank, f->rank, f->pid,
+             how, age);
+    return out;
+}
+
+static void print(const struct dt_buf *text)
+{
+    struct pollfd room = {.fd = STDERR_FILENO, .events = POLLOUT};
+    for (size_t done = 0; done < text->len;) {
+        ssize_t n = write(STDERR_FILENO, text->at + done, text->len - done);
+        if (n > 0)
+            done += (size_t)n;
+        else if (errno != EINTR && (errno != EAGAIN || poll(&room, 1, -1) < 0))
+            return; /* nobody can be told any more */
+    }
+}
+
+int dt_verdict_deliver(const struct dt_verdict *v, const struct dt_plan *plan)
+{
+    char host[256];
+    struct dt_err err;
+    struct dt_buf text = {0};
+    const struct dt_failure *root = &v->failures[v->root];
+    dt_addr_own_name(host, sizeof host);
+    dt_failure_report(v->failures, v->count, plan->title, host, &text);
+    print(&text);
+    dt_buf_finish(&text);
+    if (plan->error_file && dt_failure_propagate(root, plan->error_file, &err) < 0)
+        dt_warn("%s", err.text);
+    if (plan->exit_policy == DT_EXIT_TORCHRUN)
+        return 1;
+    return root->exit_code < 0 ? 128 - root->exit_code : root->exit_code;
+}

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The last words about an attempt that failed: who, how, first; as the report on standard error, in
+ * our own error file, and as an exit status. */
+#ifndef DT_AGENT_FAILURE_VERDICT_H
+#define DT_AGENT_FAILURE_VERDICT_H
+
+#include "agent/failure/failure.h"
+#include "agent/process/group.h"
+#include "agent/log_dir.h"
+#include "agent/output/output.h"
+#include "agent/plan.h"
+
+struct dt_verdict {
+    struct dt_failure *failures; /* by local rank; never empty */
+    size_t count, root;
+};
+
+/* Gathers the failures of a group that is over and whose output is drained. End it with
+ * dt_verdict_finish(), also after a failure. */
+int dt_verdict_make(struct dt_verdict *v, const struct dt_plan *plan, const struct dt_world *world,
+                    const struct dt_group *group, const struct dt_log_dir *logs,
+                    const struct dt_output *output, struct dt_err *err);
+void dt_verdict_finish(struct dt_verdict *v);
+
+/* "worker 3 (pid 812) killed by SIGSEGV after 41.2 s" of the root cause. */
+const char *dt_verdict_sentence(const struct dt_verdict *v, const struct dt_group *group, char *out,
+                                size_t size);
+
+/* Prints the report and leaves the root cause in plan->error_file. Returns the exit status. */
+int dt_verdict_deliver(const struct dt_verdict *v, const struct dt_plan *plan);
+
+#endif

@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/log_dir.h"
+
+#include "base/auto.h"
+#include "base/fs.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+
+/* A file name has at most 255 bytes; the random end takes nine. */
+#define ID_MAX 200
+#define DEPTH_MAX 64 /* of what is removed; our own folders are two deep */
+
+static int no_memory(struct dt_err *err)
+{
+    return dt_err_set(err, DT_E_MEMORY, "no memory for the folder of the logs");
+}
+
+/* RUN_ID as part of a file name: '/' and control characters become '_', a long one is cut, not
+ * inside a UTF-8 character. */
+static void name_from(const char *run_id, char out[ID_MAX + 1])
+{
+    size_t n = strnlen(run_id, ID_MAX + 1);
+    if (n > ID_MAX)
+        for (n = ID_MAX; n > 0 && (run_id[n] & 0xc0) == 0x80; n--)
+            ;
+    for (size_t i = 0; i < n; i++) {
+        unsigned char c = (unsigned char)run_id[i];
+        out[i] = c < 0x20 || c == 0x7f || c == '/' ? '_' : run_id[i];
+    }
+    out[n] = '\0';
+}
+
+/* BASE/PREFIX_ and eight random characters, for us alone. mkdtemp() has six, torchrun eight. */
+static char *make_fresh(const char *base, const char *prefix, struct dt_err *err)
+{
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyz0123456789";
+    char tail[9] = "", *path;
+    for (int tries = 0; tries < 100; tries++) {
+        uint8_t dice[8];
+        if (getrandom(dice, sizeof dice, 0) != sizeof dice)
+            continue;
+        for (size_t i = 0; i < sizeof dice; i++)
+            tail[i] = letters[dice[i] % (sizeof letters - 1)];
+        if (asprintf(&path, "%s/%s_%s", base, prefix, tail) < 0) {
+            no_memory(err);
+            return NULL;
+        }
+        if (mkdir(path, 0700) == 0)
+            return path;
+        int why = errno;
+        free(path);
+        if (why != EEXIST) {
+            dt_err_errno(err, DT_E_RUNTIME, why, "cannot make a folder for the logs in %s", base);
+            return NULL;
+        }
+    }
+    dt_err_set(err, DT_E_RUNTIME, "no free name for the logs in %s", base);
+    return NULL;
+}
+
+/* Workers may change their directory before they write their files. */
+static char *absolute(const char *path)
+{
+    DT_AUTO_FREE char *here = *path == '/' ? NULL : getcwd(NULL, 0);
+    char *joined;
+    if (!here)
+        return strdup(path);
+    return asprintf(&joined, "%s/%s", here, path) < 0 ? NULL : joined;
+}
+
+static int choose_base(struct dt_log_dir *d, const char *base, struct dt_err *err)
+{
+    const char *tmp = getenv("TMPDIR");
+    if (base) {
+        /* As a person would with mkdir: the umask decides who may look. */
+        if (dt_fs_mkdir_p(base, 0777, err) < 0)
+            return dt_err_wrap(err, "--log-dir");
+        d->base = absolute(base);
+        return d->base ? 0 : no_memory(err);
+    }
+    DT_AUTO_FREE char *in = absolute(tmp && *tmp ? tmp : "/tmp");
+    if (!in)
+        return no_memory(err);
+    d->base = make_fresh(in, "torchelastic", err);
+    d->base_is_ours = d->base != NULL;
+    return d->base ? 0 : -1;
+}
+
+int dt_log_dir_open(struct dt_log_dir *d, const char *base, const char *run_id, struct dt_err *err)
+{
+    char name[ID_MAX + 1];
+    *d = (struct dt_log_dir){0};
+    name_from(run_id, name);
+    if (choose_base(d, base, err) < 0)
+        return -1;
+    d->run = make_fresh(d->base, name, err);
+    if (d->run)
+        return 0;
+    if (d->base_is_ours)
+        rmdir(d->base);
+    dt_log_dir_finish(d);
+    return -1;
+}
+
+/* attempt_N of an earlier round out of the way: its files are still somebody's evidence. */
+static int set_aside(const char *attempt, int round, struct dt_err *err)
+{
+    DT_AUTO_FREE char *aside = NULL;
+    if (asprintf(&aside, "%s.round_%d", attempt, round - 1) < 0) {
+        aside = NULL;
+        return no_memory(err);
+    }
+    if (rename(attempt, aside) == 0 || errno == ENOENT)
+        return 0;
+    return dt_err_errno(err, DT_E_RUNTIME, errno, "cannot rename %s to %s", attempt, aside);
+}
+
+static int make_folder(const char *path, struct dt_err *err)
+{
+    if (mkdir(path, 0777) == 0)
+        return 0;
+    return dt_err_errno(err, DT_E_RUNTIME, errno, "cannot make the folder %s", path);
+}
+
+int dt_log_dir_begin(struct dt_log_dir *d, int attempt, int round, int nproc, struct dt_err *err)
+{
+    if (!d->run)
+        return 0;
+    free(d->attempt);
+    if (asprintf(&d->attempt, "%s/attempt_%d", d->run, attempt) < 0) {
+        d->attempt = NULL;
+        return no_memory(err);
+    }
+    if (set_aside(d->attempt, round, err) < 0 || make_folder(d->attempt, err) < 0)
+        return -1;
+    for (int i = 0; i < nproc; i++) {
+        DT_AUTO_FREE char *folder = NULL;
+        if (asprintf(&folder, "%s/%d", d->attempt, i) < 0) {
+            folder = NULL;
+            return no_memory(err);
+        }
+        if (make_folder(folder, err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+char *dt_log_dir_file(const struct dt_log_dir *d, int local_rank, const char *name)
+{
+    char *path;
+    if (!d->attempt || asprintf(&path, "%s/%d/%s", d->attempt, local_rank, name) < 0)
+        return NULL;
+    return path;
+}
+
+static int remove_in(int at, const char *name, int depth);
+
+/* What is in the folder FD, which it closes. Links are removed, never followed. */
+static int empty_folder(int fd, int depth)
+{
+    DIR *dir = fdopendir(fd);
+    int rc = 0;
+    if (!dir) {
+        close(fd);
+        return -1;
+    }
+    for (struct dirent *e; rc == 0 && (e = readdir(dir));)
+        if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
+            rc = remove_in(dirfd(dir), e->d_name, depth + 1);
+    int why = errno;
+    closedir(dir);
+    errno = why;
+    return rc;
+}
+
+static int remove_in(int at, const char *name, int depth)
+{
+    if (unlinkat(at, name, 0) == 0 || errno == ENOENT)
+        return 0;
+    if (errno != EISDIR && errno != EPERM)
+        return -1;
+    int fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0)
+        return -1;
+    if (depth >= DEPTH_MAX) {
+        close(fd);
+        errno = ELOOP;
+        return -1;
+    }
+    if (empty_folder(fd, depth) < 0)
+        return -1;
+    return unlinkat(at, name, AT_REMOVEDIR);
+}
+
+int dt_log_dir_remove(struct dt_log_dir *d, struct dt_err *err)
+{
+    if (!d->run)
+        return 0;
+    if (remove_in(AT_FDCWD, d->run, 0) < 0)
+        return dt_err_errno(err, DT_E_RUNTIME, errno, "cannot remove all of %s", d->run);
+    if (d->base_is_ours && rmdir(d->base) < 0 && errno != ENOTEMPTY && errno != ENOENT)
+        return dt_err_errno(err, DT_E_RUNTIME, errno, "cannot remove %s", d->base);
+    dt_log_dir_finish(d);
+    return 0;
+}
+
+void dt_log_dir_finish(struct dt_log_dir *d)
+{
+    free(d->base);
+    free(d->run);
+    free(d->attempt);
+    *d = (struct dt_log_dir){0};
+}

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What comes from one worker through one pipe or pty, into its file and onto the console.
+ *
+ * The last bytes that came are kept in a ring, and two cursors say how far the file and the console
+ * have got. A byte may be forgotten once it is in the file, so a slow file slows its worker down
+ * and nothing else does: a console that is too far behind is given the rest from the file, later.
+ * Without a file, or when the file can take no more, it is the console that a worker waits for. */
+#ifndef DT_AGENT_OUTPUT_STREAM_H
+#define DT_AGENT_OUTPUT_STREAM_H
+
+#include "agent/output/console.h"
+#include "agent/output/filter.h"
+#include "base/buf.h"
+#include "base/clock.h"
+
+#include <stdbool.h>
+#include <uv.h>
+
+#define DT_STREAM_TAIL (64u << 10)
+
+struct dt_stream;
+
+/* Descriptors and prefix become the stream's; console and filter are lent. */
+struct dt_stream_setup {
+    int fd;          /* to read from; non-blocking */
+    int file;        /* open for reading and appending; -1: none */
+    char *file_name; /* for a message; allocated. NULL without a file */
+    char *prefix;    /* allocated; NULL: bytes are passed on unchanged */
+    int local_rank;
+    struct dt_console *console;  /* NULL: shown nowhere */
+    struct dt_filter *filter;    /* NULL: none */
+    bool strip;                  /* terminal codes do not get into the file */
+    void (*on_moved)(void *arg); /* something came or was written; not from within a call */
+    void (*on_closed)(void *arg);
+    void *arg;
+};
+
+/* NULL and *err: no memory, or the loop has no room; then SETUP still owns what it owned. */
+struct dt_stream *dt_stream_open(uv_loop_t *loop, const struct dt_stream_setup *setup,
+                                 struct dt_err *err);
+
+/* Takes, files and shows what it can now. To be called when there is room again. */
+void dt_stream_pump(struct dt_stream *s);
+
+/* No more is to be waited for: what is in the pipe is the rest. */
+void dt_stream_drain(struct dt_stream *s);
+
+/* Everything that came is in the file and has been given to console and filter. */
+bool dt_stream_is_finished(const struct dt_stream *s);
+
+/* Shows an unfinished line that is AGE old; returns when the one there is now will be. */
+dt_ms dt_stream_show_unfinished(struct dt_stream *s, dt_ms age);
+
+/* Where it comes from; -1: no more comes. */
+int dt_stream_fd(const struct dt_stream *s);
+
+/* Appends the last DT_STREAM_TAIL bytes, or what there is. */
+void dt_stream_tail(const struct dt_stream *s, struct dt_buf *out);
+
+/* Drops what is not written. on_closed is called later, when S is no more. */
+void dt_stream_close(struct dt_stream *s);
+
+#endif

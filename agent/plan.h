@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What one agent is to do, checked and complete: the launcher makes it out of options, the agent
+ * carries it out. Plain data; a person's mistakes have all been answered before one exists. */
+#ifndef DT_AGENT_PLAN_H
+#define DT_AGENT_PLAN_H
+
+#include "base/addr.h"
+#include "base/clock.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Bits of a worker's streams, as in --redirects and --tee. */
+#define DT_STDOUT 1u
+#define DT_STDERR 2u
+
+enum dt_plan_backend { DT_BACKEND_STATIC, DT_BACKEND_C10D };
+enum dt_plan_bind {
+    DT_BIND_NONE,
+    DT_BIND_NODE,
+    DT_BIND_SOCKET,
+    DT_BIND_EXCLUSIVE,
+    DT_BIND_COMPLEX
+};
+enum dt_plan_exit { DT_EXIT_TORCHRUN, DT_EXIT_ROOT_CAUSE };
+enum dt_plan_keep_logs { DT_KEEP_ALL_LOGS, DT_KEEP_LOGS_OF_FAILURE };
+
+/* Where a worker's output goes, beside dtrun's own streams. */
+struct dt_plan_streams {
+    unsigned redirect, tee; /* DT_STDOUT, DT_STDERR; teed streams show although redirected */
+    bool hidden;            /* --local-ranks-filter leaves it off the console */
+};
+
+/* NULL-ended lists and all strings are owned, NULL where absent. */
+struct dt_plan {
+    /* What runs. */
+    char **argv;             /* of every worker; $local_rank is not put in yet */
+    char *title;             /* how reports and events call it: "train.py" */
+    int nproc;               /* workers on this node */
+    char *role;              /* never NULL */
+    bool virtual_local_rank; /* each worker is 0 and sees one device */
+    int omp_threads;         /* OMP_NUM_THREADS for the workers; 0: leave it alone */
+
+    /* Where the nodes meet. */
+    enum dt_plan_backend backend;
+    int min_nodes, max_nodes; /* static: both are the number of nodes */
+    int node_rank;
+    char *run_id;          /* never NULL nor empty */
+    char *endpoint_host;   /* as written; it becomes MASTER_ADDR of a static job. Never NULL */
+    int endpoint_port;     /* 0: any free one, of a job of one node */
+    char *local_addr;      /* how the others reach this node */
+    dt_ms join_timeout;    /* until all are there */
+    dt_ms read_timeout;    /* for the store to answer */
+    dt_ms barrier_timeout; /* at the end, for the others to finish */
+    bool identical;        /* ranks follow from the node's rank, nothing is exchanged */
+    char *store_listen;    /* ADDR to serve the store on; NULL: loopback for one node, else all */
+    struct dt_cidr *store_allow;
+    size_t store_allow_count;
+
+    /* When something fails, or somebody wants it to end. */
+    int max_restarts;
+    uint64_t stop_signals;    /* bit N: signal N ends the job and goes to the workers */
+    uint64_t forward_signals; /* bit N: signal N goes to the workers and nothing ends */
+    dt_ms shutdown_timeout;   /* from the signal to SIGKILL */
+    bool stop_leaders_first;
+    enum dt_plan_exit exit_policy;
+
+    /* Output. */
+    char *log_dir;                           /* NULL: a fresh one in $TMPDIR */
+    bool no_logs;                            /* --log-dir /dev/null */
+    struct dt_plan_streams *streams;         /* one for each local rank */
+    char *line_prefix;                       /* template; NULL: torchrun's "[role0]:" */
+    char **stdout_filters, **stderr_filters; /* lines with one of these go to a file of their own */
+    bool inherit_streams;                    /* workers get our descriptors as they are */
+    dt_ms partial_line_after;                /* show an unfinished line after that; 0: never */
+    bool collapse_lines;                     /* show what several ranks say alike once */
+    bool strip_codes;                        /* take terminal codes out of files */
+    enum dt_plan_keep_logs keep_logs;
+
+    /* Watching. */
+    enum dt_plan_bind bind;
+    char *event_log;     /* "null", "console" or "file:PATH". Never NULL */
+    int health_port;     /* 0: none */
+    bool watchdog;       /* serve the file timers of workers */
+    char *watchdog_path; /* NULL: a fresh one in $TMPDIR */
+    char *error_file;    /* where we leave our own last word: TORCHELASTIC_ERROR_FILE */
+
+    char **ignored; /* sentences about options that have no effect here */
+};
+
+/* Frees what it holds; fine on zeroed memory. */
+void dt_plan_finish(struct dt_plan *plan);
+
+#endif

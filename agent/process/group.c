@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/process/group.h"
+
+#include "agent/process/guard.h"
+#include "agent/process/reap.h"
+#include "base/clock.h"
+#include "base/list.h"
+#include "base/log.h"
+#include "base/signame.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* Helpers that notice by themselves that their worker is gone (Python's resource tracker is one)
+ * need a moment; who is there after it is told to go. */
+#define LEFTOVER_PATIENCE ((dt_ms)500)
+#define STILL_WAITING_EVERY (10 * DT_SECOND)
+
+enum state { RUNNING, LEAVING, STOPPING, KILLING, OVER };
+
+struct dt_group {
+    const struct dt_plan *plan;
+    enum state state;
+    enum dt_group_outcome outcome;
+    struct dt_guard *guard;
+    uv_timer_t timer; /* what the state waits for: patience, grace, the next complaint */
+    int handles;
+    int signum; /* that we stop them with */
+    int64_t stopped_ns;
+    uint64_t deadline;  /* of the loop's clock: whoever is left then is killed */
+    bool told_the_rest; /* what the leaders left behind has the signal too */
+    int alive;
+    struct dt_err refusal;
+    const struct dt_group_events *events;
+    void *arg;
+    void (*on_closed)(void *arg);
+    void *closed_arg;
+    struct dt_worker workers[];
+};
+
+static void on_time(uv_timer_t *t);
+
+static void wait_for(struct dt_group *g, dt_ms time)
+{
+    uv_timer_start(&g->timer, on_time, (uint64_t)time, 0);
+}
+
+static dt_ms until_deadline(const struct dt_group *g)
+{
+    uint64_t now = uv_now(g->timer.loop);
+    return now < g->deadline ? (dt_ms)(g->deadline - now) : 0;
+}
+
+/* -- stopping --------------------------------------------------------------------------------- */
+
+static void kill_all(struct dt_group *g)
+{
+    char left[256], name[DT_SIGNAME_TEXT];
+    if (g->state == KILLING || g->state == OVER)
+        return;
+    dt_reap_describe(dt_guard_pid(g->guard), left, sizeof left);
+    dt_warn("Unable to shutdown process %s via %s, forcefully exiting via SIGKILL", left,
+            dt_signame_text(g->signum, name));
+    g->state = KILLING;
+    dt_guard_end(g->guard);
+    wait_for(g, STILL_WAITING_EVERY);
+}
+
+/* The leaders are gone, and what they started is not, whose turn it is now. */
+static void tell_the_rest(struct dt_group *g)
+{
+    char left[256], name[DT_SIGNAME_TEXT];
+    g->told_the_rest = true;
+    dt_reap_describe(dt_guard_pid(g->guard), left, sizeof left);
+    dt_warn("all workers have exited but not what they started: sending %s to %s",
+            dt_signame_text(g->signum, name), left);
+    dt_guard_signal_all(g->guard, g->signum);
+    wait_for(g, until_deadline(g));
+}
+
+static void leaders_are_gone(struct dt_group *g)
+{
+    dt_ms left = until_deadline(g);
+    if (!g->told_the_rest)
+        wait_for(g, left < LEFTOVER_PATIENCE ? left : LEFTOVER_PATIENCE);
+}
+
+static void stop(struct dt_group *g, int signum)
+{
+    char name[DT_SIGNAME_TEXT];
+    g->state = STOPPING;
+    g->signum = signum;
+    g->stopped_ns = dt_clock_monotonic_ns();
+    g->deadline = uv_now(g->timer.loop) + (uint64_t)g->plan->shutdown_timeout;
+    dt_signame_text(signum, name);
+    for (int i = 0; i < g->plan->nproc; i++)
+        if (g->workers[i].end == DT_WORKER_RUNS)
+            dt_warn("Sending process %d closing signal %s", g->workers[i].pid, name);
+    dt_guard_signal(g->guard, -1, signum, g->plan->stop_leaders_first);
+    wait_for(g, g->plan->shutdown_timeout);
+}
+
+static void on_time(uv_timer_t *t)
+{
+    char left[256];
+    struct dt_group *g = dt_container_of(t, struct dt_group, timer);
+    switch (g->state) {
+    case LEAVING:
+        stop(g, SIGTERM);
+        tell_the_rest(g);
+        break;
+    case STOPPING:
+        if (g->alive == 0 && !g->told_the_rest && until_deadline(g) > 0)
+            tell_the_rest(g);
+        else
+            kill_all(g);
+        break;
+    case KILLING:
+        dt_reap_describe(dt_guard_pid(g->guard), left, sizeof left);
+        dt_warn("still waiting for the end of %s: killed, but the kernel has not let go yet", left);
+        wait_for(g, STILL_WAITING_EVERY);
+        break;
+    case RUNNING:
+    case OVER:
+        break;
+    }
+}
+
+/* -- what happens to workers ------------------------------------------------------------------ */
+
+static void on_started(void *arg, int i, pid_t pid)
+{
+    struct dt_group *g = arg;
+    g->workers[i] = (struct dt_worker){
+        .pid = pid, .end = DT_WORKER_RUNS, .started_ns = dt_clock_monotonic_ns()};
+    g->alive++;
+    g->events->on_worker_started(g->arg, i, pid);
+}
+
+static const char *const step_words[] = {
+    [DT_SPAWN_FORK] = "fork it",
+    [DT_SPAWN_SESSION] = "give it a session of its own",
+    [DT_SPAWN_STREAMS] = "connect its output",
+    [DT_SPAWN_PLACE] = "bind it to its processors",
+    [DT_SPAWN_EXEC] = "execute it",
+};
+
+static void on_refused(void *arg, int i, enum dt_spawn_step step, int errnum)
+{
+    struct dt_group *g = arg;
+    if (g->refusal.code == DT_E_NONE)
+        dt_err_errno(&g->refusal, DT_E_RUNTIME, errnum,
+                     "worker %d could not be started (%s): cannot %s", i, g->plan->argv[0],
+                     step_words[step]);
+    g->outcome = DT_GROUP_REFUSED;
+    if (g->state == RUNNING)
+        stop(g, SIGTERM);
+}
+
+/* Who died of itself before we asked anybody to end has failed; who did so afterwards may have died
+ * of that. */
+static enum dt_worker_end judge(const struct dt_group *g, int status, int64_t at_ns)
+{
+    if (g->state != RUNNING && g->state != LEAVING && at_ns >= g->stopped_ns)
+        return DT_WORKER_TERMINATED;
+    return status == 0 ? DT_WORKER_SUCCEEDED : DT_WORKER_FAILED;
+}
+
+static void log_failure(const struct dt_group *g, int i)
+{
+    const struct dt_worker *w = &g->workers[i];
+    int code = WIFSIGNALED(w->status) ? -WTERMSIG(w->status) : WEXITSTATUS(w->status);
+    dt_error("failed (exitcode: %d) local_rank: %d (pid: %d) of binary: %s", code, i, w->pid,
+             g->plan->argv[0]);
+}
+
+static void on_exited(void *arg, int i, int status, int64_t at_ns)
+{
+    struct dt_group *g = arg;
+    struct dt_worker *w = &g->workers[i];
+    w->status = status;
+    w->exited_ns = at_ns;
+    w->end = judge(g, status, at_ns);
+    g->alive--;
+    if (w->end == DT_WORKER_FAILED && g->outcome != DT_GROUP_REFUSED) {
+        if (g->outcome != DT_GROUP_FAILED)
+            log_failure(g, i);
+        g->outcome = DT_GROUP_FAILED;
+    }
+    g->events->on_worker_exited(g->arg, i);
+    if (g->state == RUNNING && w->end == DT_WORKER_FAILED) {
+        stop(g, SIGTERM);
+    } else if (g->state == RUNNING && g->alive == 0) {
+        g->state = LEAVING;
+        wait_for(g, LEFTOVER_PATIENCE);
+    }
+    if (g->state == STOPPING && g->alive == 0)
+        leaders_are_gone(g);
+}
+
+static void on_over(void *arg)
+{
+    struct dt_group *g = arg;
+    g->state = OVER;
+    uv_timer_stop(&g->timer);
+    g->events->on_over(g->arg);
+}
+
+static const struct dt_guard_events guard_events = {on_started, on_refused, on_exited, on_over};
+
+/* -- what the agent asks for ------------------------------------------------------------------ */
+
+void dt_group_stop(struct dt_group *g, int signum)
+{
+    if (g->state == LEAVING) {
+        stop(g, signum);
+        tell_the_rest(g);
+    } else if (g->state == RUNNING) {
+        g->outcome = DT_GROUP_STOPPED;
+        stop(g, signum);
+    }
+}
+
+void dt_group_kill(struct dt_group *g)
+{
+    if (g->state == RUNNING)
+        dt_group_stop(g, SIGTERM);
+    kill_all(g);
+}
+
+void dt_group_forward(struct dt_group *g, int signum)
+{
+    if (g->state == RUNNING)
+        dt_guard_signal(g->guard, -1, signum, g->plan->stop_leaders_first);
+}
+
+const struct dt_worker *dt_group_worker(const struct dt_group *g, int local_rank)
+{
+    return &g->workers[local_rank];
+}
+
+/* Workers lead sessions, and what they start is in those unless it left on purpose. */
+bool dt_group_has(const struct dt_group *g, pid_t pid)
+{
+    pid_t session = getsid(pid);
+    for (int i = 0; i < g->plan->nproc; i++)
+        if (g->workers[i].end == DT_WORKER_RUNS && g->workers[i].pid == session)
+            return true;
+    return false;
+}
+
+enum dt_group_outcome dt_group_outcome(const struct dt_group *g)
+{
+    return g->outcome;
+}
+
+const struct dt_err *dt_group_refusal(const struct dt_group *g)
+{
+    return &g->refusal;
+}
+
+/* -- beginning and end ------------------------------------------------------------------------ */
+
+static void on_handle_closed(void *arg)
+{
+    struct dt_group *g = arg;
+    if (--g->handles > 0)
+        return;
+    void (*on_closed)(void *) = g->on_closed;
+    void *closed_arg = g->closed_arg;
+    free(g); /* the only free of a group that was started */
+    if (on_closed)
+        on_closed(closed_arg);
+}
+
+static void on_timer_closed(uv_handle_t *h)
+{
+    on_handle_closed(dt_container_of((uv_timer_t *)h, struct dt_group, timer));
+}
+
+void dt_group_close(struct dt_group *g, void (*on_closed)(void *arg), void *arg)
+{
+    g->on_closed = on_closed;
+    g->closed_arg = arg;
+    g->handles = 1;
+    if (g->guard) {
+        g->handles++;
+        dt_guard_close(g->guard, on_handle_closed, g);
+    }
+    uv_close((uv_handle_t *)&g->timer, on_timer_closed);
+}
+
+struct dt_group *dt_group_start(uv_loop_t *loop, const struct dt_plan *plan,
+                                const struct dt_spawn *spawns,
+                                const struct dt_spawn_inherited *inherited,
+                                const struct dt_group_events *events, void *arg, struct dt_err *err)
+{
+    struct dt_group *g = calloc(1, sizeof *g + (size_t)plan->nproc * sizeof g->workers[0]);
+    if (!g) {
+        dt_err_set(err, DT_E_MEMORY, "no memory for %d workers", plan->nproc);
+        return NULL;
+    }
+    g->plan = plan;
+    g->events = events;
+    g->arg = arg;
+    uv_timer_init(loop, &g->timer);
+    g->guard = dt_guard_start(loop, spawns, plan->nproc, inherited, &guard_events, g, err);
+    if (!g->guard) {
+        dt_group_close(g, NULL, NULL);
+        return NULL;
+    }
+    return g;
+}

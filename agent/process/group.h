@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The workers of one attempt, as one: they are started together, and the first that fails, or a
+ * signal, ends all. Nothing of them is left when it is over.
+ *
+ * Stopping: the signal goes to every worker's process group at once (or to the leaders first); when
+ * all leaders are gone, to whatever else they started; after the shutdown timeout everything that
+ * is left is killed. */
+#ifndef DT_AGENT_PROCESS_GROUP_H
+#define DT_AGENT_PROCESS_GROUP_H
+
+#include "agent/backend/backend.h"
+#include "agent/plan.h"
+#include "agent/process/spawn.h"
+#include "base/err.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <uv.h>
+
+struct dt_group;
+
+enum dt_group_outcome {
+    DT_GROUP_SUCCEEDED, /* every worker exited with 0 */
+    DT_GROUP_FAILED,    /* at least one did not, by itself */
+    DT_GROUP_STOPPED,   /* we were told to stop it */
+    DT_GROUP_REFUSED,   /* a worker could not be started: dt_group_refusal() */
+};
+
+/* What became of a worker. */
+enum dt_worker_end {
+    DT_WORKER_NEVER_STARTED,
+    DT_WORKER_RUNS,
+    DT_WORKER_SUCCEEDED,
+    DT_WORKER_FAILED,
+    DT_WORKER_TERMINATED, /* by us, or after we had asked it to end */
+};
+
+struct dt_worker {
+    pid_t pid;
+    enum dt_worker_end end;
+    int status; /* as of waitpid() */
+    int64_t started_ns, exited_ns;
+};
+
+/* All told from the loop, never from inside a call. */
+struct dt_group_events {
+    void (*on_worker_started)(void *arg, int local_rank, pid_t pid);
+    void (*on_worker_exited)(void *arg, int local_rank);
+    void (*on_over)(void *arg); /* no process is left; the last event */
+};
+
+/* Starts the workers: SPAWNS has one for each of PLAN, needed during the call only. */
+struct dt_group *dt_group_start(uv_loop_t *loop, const struct dt_plan *plan,
+                                const struct dt_spawn *spawns,
+                                const struct dt_spawn_inherited *inherited,
+                                const struct dt_group_events *events, void *arg,
+                                struct dt_err *err);
+
+/* Ends the workers with that signal. Told again, it changes nothing. */
+void dt_group_stop(struct dt_group *g, int signum);
+/* ... and without waiting any longer. */
+void dt_group_kill(struct dt_group *g);
+/* Passes a signal on to the workers that still run. */
+void dt_group_forward(struct dt_group *g, int signum);
+
+const struct dt_worker *dt_group_worker(const struct dt_group *g, int local_rank);
+/* Whether PID is a process of this group's workers, for who is asked to signal it. */
+bool dt_group_has(const struct dt_group *g, pid_t pid);
+
+/* After on_over. */
+enum dt_group_outcome dt_group_outcome(const struct dt_group *g);
+const struct dt_err *dt_group_refusal(const struct dt_group *g);
+
+void dt_group_close(struct dt_group *g, void (*on_closed)(void *arg), void *arg);
+
+#endif

@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/process/guard.h"
+
+#include "agent/process/guard_wire.h"
+#include "agent/process/reap.h"
+#include "base/clock.h"
+#include "base/list.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+struct dt_guard {
+    uv_poll_t reports;
+    uv_signal_t child;
+    uv_timer_t look; /* while we kill in the guard's place */
+    int handles;
+    int sock;
+    pid_t pid;     /* of the guard; 0 once reaped */
+    bool silent;   /* its end of the socket is closed */
+    bool orphaned; /* it died before its workers did: they are ours now */
+    bool over;
+    int count;
+    const struct dt_guard_events *events;
+    void *arg;
+    void (*on_closed)(void *arg);
+    void *closed_arg;
+    pid_t *pids; /* of workers that are not known to be over; 0 otherwise */
+};
+
+/* -- what the guard tells --------------------------------------------------------------------- */
+
+static void worker_exited(struct dt_guard *g, int index, int status, int64_t at_ns)
+{
+    g->pids[index] = 0;
+    g->events->on_exited(g->arg, index, status, at_ns);
+}
+
+static void take_report(struct dt_guard *g, const struct dt_guard_report *r)
+{
+    switch (r->kind) {
+    case DT_GUARD_STARTED:
+        g->pids[r->index] = r->value;
+        g->events->on_started(g->arg, r->index, r->value);
+        break;
+    case DT_GUARD_REFUSED:
+        g->events->on_refused(g->arg, r->index, (enum dt_spawn_step)r->value, r->errnum);
+        break;
+    case DT_GUARD_EXITED:
+        worker_exited(g, r->index, r->value, r->at_ns);
+        break;
+    }
+}
+
+static void read_reports(struct dt_guard *g)
+{
+    struct dt_guard_report r;
+    ssize_t n;
+    while ((n = recv(g->sock, &r, sizeof r, MSG_DONTWAIT)) > 0)
+        take_report(g, &r);
+    if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)) {
+        g->silent = true;
+        uv_poll_stop(&g->reports);
+    }
+}
+
+/* -- deaths ----------------------------------------------------------------------------------- */
+
+static void child_gone(struct dt_guard *g, pid_t pid, int status)
+{
+    if (pid == g->pid) {
+        g->pid = 0;
+        read_reports(g); /* its last words */
+        g->silent = true;
+        return;
+    }
+    for (int i = 0; i < g->count; i++)
+        if (g->pids[i] == pid)
+            worker_exited(g, i, status, dt_clock_monotonic_ns());
+}
+
+/* In the guard's place: all that is below us now was below it. */
+static void on_look(uv_timer_t *t)
+{
+    (void)t;
+    dt_reap_signal(0, SIGKILL);
+}
+
+static void reap(struct dt_guard *g)
+{
+    pid_t pid;
+    int status;
+    enum dt_reaped what;
+    while ((what = dt_reap_next(&pid, &status)) == DT_REAP_ONE)
+        child_gone(g, pid, status);
+    if (what == DT_REAP_NO_CHILDREN && !g->over) {
+        g->over = true;
+        uv_timer_stop(&g->look);
+        g->events->on_over(g->arg);
+    } else if (g->pid == 0 && !g->orphaned && !g->over) {
+        g->orphaned = true;
+        dt_reap_signal(0, SIGKILL);
+        uv_timer_start(&g->look, on_look, 20, 20);
+    }
+}
+
+static void on_child(uv_signal_t *s, int signum)
+{
+    (void)signum;
+    struct dt_guard *g = dt_container_of(s, struct dt_guard, child);
+    /* Deaths that it reported come before its own. */
+    if (!g->silent)
+        read_reports(g);
+    reap(g);
+}
+
+static void on_reports(uv_poll_t *p, int status, int events)
+{
+    (void)events;
+    struct dt_guard *g = dt_container_of(p, struct dt_guard, reports);
+    if (status == 0)
+        read_reports(g);
+}
+
+/* -- orders ----------------------------------------------------------------------------------- */
+
+/* The guard always reads; a full socket is a matter of moments. */
+static void order(struct dt_guard *g, enum dt_guard_order_kind kind, int index, int signum)
+{
+    struct dt_guard_order o = {.kind = kind, .index = index, .signum = signum};
+    struct pollfd room = {.fd = g->sock, .events = POLLOUT};
+    while (!g->silent && send(g->sock, &o, sizeof o, MSG_NOSIGNAL) < 0) {
+        if (errno != EAGAIN && errno != EINTR)
+            return; /* it is dead, which on_child() hears of */
+        poll(&room, 1, -1);
+    }
+}
+
+pid_t dt_guard_pid(const struct dt_guard *g)
+{
+    return g->pid;
+}
+
+void dt_guard_signal(struct dt_guard *g, int index, int signum, bool leader_only)
+{
+    order(g, leader_only ? DT_GUARD_LEADER : DT_GUARD_GROUP, index, signum);
+}
+
+void dt_guard_signal_all(struct dt_guard *g, int signum)
+{
+    order(g, DT_GUARD_ALL, 0, signum);
+}
+
+void dt_guard_end(struct dt_guard *g)
+{
+    order(g, DT_GUARD_END, 0, 0);
+}
+
+/* -- beginning and end ------------------------------------------------------------------------ */
+
+/* Forks the guard with all signals blocked, so that none reaches a handler of ours in the child. */
+static pid_t fork_guard(int sock, const struct dt_spawn *workers, pid_t *pids, int count,
+                        const struct dt_spawn_inherited *inherited)
+{
+    sigset_t all, before;
+    sigfillset(&all);
+    sigprocmask(SIG_SETMASK, &all, &before);
+    pid_t parent = getpid(), pid = fork();
+    if (pid == 0) {
+        if (getppid() != parent)
+            _exit(0); /* dtrun is gone already, and nothing is started */
+        dt_guard_main(sock, workers, pids, count, inherited);
+    }
+    int errnum = errno;
+    sigprocmask(SIG_SETMASK, &before, NULL);
+    errno = errnum;
+    return pid;
+}
+
+static void on_handle_closed(uv_handle_t *h)
+{
+    struct dt_guard *g = h->data;
+    if (--g->handles > 0)
+        return;
+    void (*on_closed)(void *) = g->on_closed;
+    void *arg = g->closed_arg;
+    close(g->sock);
+    free(g->pids);
+    free(g); /* the only free of a guard that was started */
+    if (on_closed)
+        on_closed(arg);
+}
+
+static void watch(struct dt_guard *g, uv_loop_t *loop)
+{
+    uv_poll_init(loop, &g->reports, g->sock);
+    uv_signal_init(loop, &g->child);
+    uv_timer_init(loop, &g->look);
+    g->reports.data = g->child.data = g->look.data = g;
+    g->handles = 3;
+    uv_poll_start(&g->reports, UV_READABLE | UV_DISCONNECT, on_reports);
+    uv_signal_start(&g->child, on_child, SIGCHLD);
+}
+
+struct dt_guard *dt_guard_start(uv_loop_t *loop, const struct dt_spawn *workers, int count,
+                                const struct dt_spawn_inherited *inherited,
+                                const struct dt_guard_events *events, void *arg, struct dt_err *err)
+{
+    int pair[2];
+    struct dt_guard *g = calloc(1, sizeof *g);
+    pid_t *pids = g ? calloc(2 * (size_t)count, sizeof *pids) : NULL;
+    if (!pids) {
+        free(g);
+        dt_err_set(err, DT_E_MEMORY, "no memory for %d workers", count);
+        return NULL;
+    }
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0) {
+        dt_err_errno(err, DT_E_RUNTIME, errno, "cannot open a socket pair for the guard process");
+        free(pids);
+        free(g);
+        return NULL;
+    }
+    g->sock = pair[0];
+    g->pids = pids;
+    g->count = count;
+    g->events = events;
+    g->arg = arg;
+    watch(g, loop); /* before the fork: its death could come at once */
+    g->pid = fork_guard(pair[1], workers, pids, count, inherited);
+    int errnum = errno;
+    close(pair[1]);
+    if (g->pid < 0) {
+        dt_err_errno(err, DT_E_RUNTIME, errnum, "cannot fork the guard process");
+        dt_guard_close(g, NULL, NULL);
+        return NULL;
+    }
+    return g;
+}
+
+void dt_guard_close(struct dt_guard *g, void (*on_closed)(void *arg), void *arg)
+{
+    g->on_closed = on_closed;
+    g->closed_arg = arg;
+    uv_close((uv_handle_t *)&g->reports, on_handle_closed);
+    uv_close((uv_handle_t *)&g->child, on_handle_closed);
+    uv_close((uv_handle_t *)&g->look, on_handle_closed);
+}

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The guard: a process of ours between dtrun and the workers of one attempt, which is their parent
+ * and answers for all that they start.
+ *
+ * It is forked with everything prepared, forks the workers, and from then on carries signals down
+ * and deaths up. It adopts every orphan below it, so that "nobody is left" is a fact of the
+ * kernel's and not a guess. When dtrun dies, by SIGKILL too, the guard kills all of them and
+ * leaves; when the guard is killed the workers are killed by the kernel and dtrun, which adopts as
+ * well, kills the rest. Killing both in one instant is the limit of it.
+ *
+ * The loop's thread; events come from the loop, never from inside a call. */
+#ifndef DT_AGENT_PROCESS_GUARD_H
+#define DT_AGENT_PROCESS_GUARD_H
+
+#include "agent/process/spawn.h"
+#include "base/err.h"
+
+#include <stdint.h>
+#include <uv.h>
+
+struct dt_guard;
+
+struct dt_guard_events {
+    void (*on_started)(void *arg, int index, pid_t pid);
+    /* Could not be executed; on_exited follows if it was forked. */
+    void (*on_refused)(void *arg, int index, enum dt_spawn_step step, int errnum);
+    /* STATUS as of waitpid(); AT_NS: when, on the monotonic clock. */
+    void (*on_exited)(void *arg, int index, int status, int64_t at_ns);
+    /* No process of the attempt is left. The last event; G may be destroyed. */
+    void (*on_over)(void *arg);
+};
+
+/* Forks. WORKERS and what it points to are needed during the call only. The process must have
+ * adopted orphans (dt_reap_adopt) and have no children but this guard. */
+struct dt_guard *dt_guard_start(uv_loop_t *loop, const struct dt_spawn *workers, int count,
+                                const struct dt_spawn_inherited *inherited,
+                                const struct dt_guard_events *events, void *arg,
+                                struct dt_err *err);
+
+pid_t dt_guard_pid(const struct dt_guard *g);
+
+/* To one worker's process group, or to its leader alone; INDEX -1: to each that has not exited. */
+void dt_guard_signal(struct dt_guard *g, int index, int signum, bool leader_only);
+/* To every process of the attempt, in whatever group or session. */
+void dt_guard_signal_all(struct dt_guard *g, int signum);
+/* Kills every process of the attempt, until none is left. */
+void dt_guard_end(struct dt_guard *g);
+
+/* After on_over only, or before the first turn of the loop. Frees it, then ON_CLOSED. */
+void dt_guard_close(struct dt_guard *g, void (*on_closed)(void *arg), void *arg);
+
+#endif

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Children that are over, and descendants that are not yet: what a process does that answers for a
+ * whole tree. Who calls dt_reap_adopt() becomes the parent of every descendant whose own parent
+ * dies, so in the end each of them is a child, and having no child means that nobody is left. */
+#ifndef DT_AGENT_PROCESS_REAP_H
+#define DT_AGENT_PROCESS_REAP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+void dt_reap_adopt(void);
+
+enum dt_reaped { DT_REAP_ONE, DT_REAP_NONE_YET, DT_REAP_NO_CHILDREN };
+
+/* Takes one child that is over. */
+enum dt_reaped dt_reap_next(pid_t *pid, int *status);
+
+/* Sends SIGNUM to each descendant of this process (GROUP 0) or to those of that process group;
+ * SIGCONT first, unless it kills anyway: a stopped process would not see it. Returns how many there
+ * were. A descendant that forks meanwhile may escape one call: who must have them all calls again
+ * until there are no children. */
+size_t dt_reap_signal(pid_t group, int signum);
+
+/* "4242 (python3), ..." of the descendants but EXCEPT, for a log line; "none". Cut to SIZE. */
+const char *dt_reap_describe(pid_t except, char *out, size_t size);
+
+#endif

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/sigwatch.h"
+
+#include <signal.h>
+#include <stdbool.h>
+#include <stdlib.h>
+
+struct dt_sigwatch {
+    void (*on_signal)(void *arg, int signum);
+    void *arg;
+    void (*on_closed)(void *arg);
+    void *closed_arg;
+    int handles, count;
+    uv_signal_t watchers[64];
+};
+
+static bool is_ignored(int signum)
+{
+    struct sigaction a;
+    return sigaction(signum, NULL, &a) == 0 && a.sa_handler == SIG_IGN;
+}
+
+static void on_signal(uv_signal_t *w, int signum)
+{
+    struct dt_sigwatch *s = w->data;
+    s->on_signal(s->arg, signum);
+}
+
+struct dt_sigwatch *dt_sigwatch_open(uv_loop_t *loop, uint64_t set,
+                                     void (*handler)(void *arg, int signum), void *arg,
+                                     struct dt_err *err)
+{
+    struct dt_sigwatch *s = calloc(1, sizeof *s);
+    if (!s) {
+        dt_err_set(err, DT_E_MEMORY, "no memory for signals");
+        return NULL;
+    }
+    s->on_signal = handler;
+    s->arg = arg;
+    for (int n = 1; n < 64; n++) {
+        if (!(set >> n & 1) || is_ignored(n))
+            continue;
+        uv_signal_t *w = &s->watchers[s->count++];
+        uv_signal_init(loop, w);
+        w->data = s;
+        uv_signal_start(w, on_signal, n); /* fails for SIGKILL and SIGSTOP, which no one can hear */
+        uv_unref((uv_handle_t *)w);
+    }
+    return s;
+}
+
+static void finish(struct dt_sigwatch *s)
+{
+    void (*on_closed)(void *) = s->on_closed;
+    void *arg = s->closed_arg;
+    free(s); /* the only free of one that was opened */
+    if (on_closed)
+        on_closed(arg);
+}
+
+static void on_watcher_closed(uv_handle_t *h)
+{
+    struct dt_sigwatch *s = h->data;
+    if (--s->handles == 0)
+        finish(s);
+}
+
+void dt_sigwatch_close(struct dt_sigwatch *s, void (*on_closed)(void *arg), void *arg)
+{
+    s->on_closed = on_closed;
+    s->closed_arg = arg;
+    s->handles = s->count;
+    for (int i = 0; i < s->count; i++)
+        uv_close((uv_handle_t *)&s->watchers[i], on_watcher_closed);
+    if (s->count == 0)
+        finish(s);
+}

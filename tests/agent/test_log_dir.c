@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/log_dir.h"
+#include "base/fs.h"
+#include "tests/lib/check.h"
+
+#include <stdlib.h>
+#include <sys/stat.h>
+
+static char dir[64];
+
+static const char *at(const char *name)
+{
+    static char path[4][512];
+    static int turn;
+    turn = (turn + 1) % 4;
+    snprintf(path[turn], sizeof path[turn], "%s/%s", dir, name);
+    return path[turn];
+}
+
+static void remove_dir(void)
+{
+    char command[128];
+    snprintf(command, sizeof command, "rm -rf '%s'", dir);
+    if (system(command) != 0)
+        puts("# the folder of this test stays in /tmp");
+}
+
+BEFORE_ALL
+{
+    strcpy(dir, "/tmp/dtrun-test-log-dir.XXXXXX");
+    if (!mkdtemp(dir))
+        SKIP("no folder can be made in /tmp");
+    atexit(remove_dir);
+    umask(022);
+}
+
+static unsigned mode_of(const char *path)
+{
+    struct stat st;
+    CHECK_EQ(lstat(path, &st), 0);
+    return st.st_mode & 07777;
+}
+
+static bool is_there(const char *folder, const char *name)
+{
+    char path[1024];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    return dt_fs_exists(path);
+}
+
+static void leave(struct dt_log_dir *d, const char *text)
+{
+    struct dt_err err = {0};
+    char *path = dt_log_dir_file(d, 1, "stdout.log");
+    CHECK_OK(dt_fs_replace(path, text, strlen(text), 0600, &err), err);
+    free(path);
+}
+
+TEST(a_run_has_a_folder_per_attempt_and_rank)
+{
+    struct dt_log_dir d = {0};
+    struct dt_err err = {0};
+    char *path;
+    CHECK_OK(dt_log_dir_open(&d, at("given/deep"), "none", &err), err);
+    CHECK_STR(d.base, at("given/deep"));
+    CHECK(!d.base_is_ours);
+    CHECK_EQ(mode_of(d.base), 0755);
+    CHECK_EQ(mode_of(d.run), 0700);
+    CHECK_EQ(strncmp(d.run, at("given/deep/none_"), strlen(at("given/deep/none_"))), 0);
+    CHECK_EQ(strlen(d.run), strlen(at("given/deep/none_")) + 8);
+    CHECK(dt_log_dir_file(&d, 0, "stdout.log") == NULL); /* no attempt yet */
+    CHECK_OK(dt_log_dir_begin(&d, 0, 0, 3, &err), err);
+    CHECK(is_there(d.attempt, "0") && is_there(d.attempt, "2") && !is_there(d.attempt, "3"));
+    path = dt_log_dir_file(&d, 2, "error.json");
+    CHECK_EQ(strncmp(path, d.run, strlen(d.run)), 0);
+    CHECK_STR(path + strlen(d.run), "/attempt_0/2/error.json");
+    free(path);
+    CHECK_OK(dt_log_dir_begin(&d, 1, 1, 1, &err), err);
+    CHECK(is_there(d.run, "attempt_0/2") && is_there(d.run, "attempt_1/0"));
+    dt_log_dir_finish(&d);
+    CHECK(d.run == NULL);
+}
+
+TEST(without_a_base_one_is_made_for_us_alone)
+{
+    struct dt_log_dir d = {0};
+    struct dt_err err = {0};
+    CHECK_OK(dt_fs_mkdir_p(at("tmp"), 0755, &err), err);
+    setenv("TMPDIR", at("tmp"), 1);
+    CHECK_OK(dt_log_dir_open(&d, NULL, "none", &err), err);
+    CHECK(d.base_is_ours);
+    CHECK_EQ(strncmp(d.base, at("tmp/torchelastic_"), strlen(at("tmp/torchelastic_"))), 0);
+    CHECK_EQ(mode_of(d.base), 0700);
+    CHECK_OK(dt_log_dir_begin(&d, 0, 0, 2, &err), err);
+    leave(&d, "x");
+    char base[512];
+    snprintf(base, sizeof base, "%s", d.base);
+    CHECK_OK(dt_log_dir_remove(&d, &err), err);
+    CHECK(!dt_fs_exists(base));
+    CHECK(dt_fs_exists(at("tmp")));
+    setenv("TMPDIR", at("nowhere"), 1);
+    CHECK_FAIL(dt_log_dir_open(&d, NULL, "none", &err), err, "/nowhere: No such file");
+    unsetenv("TMPDIR");
+    dt_log_dir_finish(&d);
+}
+
+TEST(a_base_without_a_root_is_made_absolute)
+{
+    struct dt_log_dir d = {0};
+    struct dt_err err = {0};
+    CHECK_EQ(chdir(dir), 0);
+    CHECK_OK(dt_log_dir_open(&d, "relative", "none", &err), err);
+    CHECK_STR(d.base, at("relative"));
+    CHECK_EQ(chdir("/"), 0);
+    CHECK_OK(dt_log_dir_remove(&d, &err), err);
+    CHECK(dt_fs_exists(at("relative"))); /* not ours to remove */
+    dt_log_dir_finish(&d);
+}
+
+TEST(any_run_id_becomes_a_name)
+{
+    char euros[1000] = "";
+    for (int i = 0; i < 300; i++)
+        strcat(euros, "\xe2\x82\xac");
+    const struct {
+        const char *id, *name;
+        size_t name_len;
+    } rows[] = {
+        {"job7", "job7_", 5},
+        {"a/b/../c", "a_b_.._c_", 9},
+        {"..", ".._", 3},
+        {"tab\there\x7f\n", "tab_here___", 11},
+        {"gr\xc3\xb6\xc3\x9f", "gr\xc3\xb6\xc3\x9f_", 7},
+        {euros, "\xe2\x82\xac\xe2\x82\xac", 199},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct dt_log_dir d = {0};
+        struct dt_err err = {0};
+        CHECK_ROW("%s", rows[i].id);
+        CHECK_OK(dt_log_dir_open(&d, at("ids"), rows[i].id, &err), err);
+        const char *name = strrchr(d.run, '/') + 1;
+        CHECK_EQ(strncmp(d.run, at("ids/"), strlen(at("ids/"))), 0);
+        CHECK_EQ(name - d.run, strlen(at("ids/")));
+        CHECK_EQ(strncmp(name, rows[i].name, strlen(rows[i].name)), 0);
+        CHECK_EQ(strlen(name), rows[i].name_len + 8);
+        dt_log_dir_finish(&d);
+    }
+}
+
+TEST(an_attempt_of_a_round_before_is_set_aside)
+{
+    struct dt_log_dir d = {0};
+    struct dt_err err = {0};
+    CHECK_OK(dt_log_dir_open(&d, at("rounds"), "none", &err), err);
+    CHECK_OK(dt_log_dir_begin(&d, 0, 0, 2, &err), err);
+    leave(&d, "first");
+    CHECK_OK(dt_log_dir_begin(&d, 0, 1, 2, &err), err);
+    CHECK(is_there(d.run, "attempt_0.round_0/1/stdout.log"));
+    CHECK(!is_there(d.run, "attempt_0/1/stdout.log"));
+    leave(&d, "second");
+    CHECK_OK(dt_log_dir_begin(&d, 0, 2, 3, &err), err);
+    CHECK(is_there(d.run, "attempt_0.round_1/1/stdout.log") && is_there(d.run, "attempt_0/2"));
+    CHECK_OK(dt_log_dir_begin(&d, 1, 3, 2, &err), err);
+    CHECK(is_there(d.run, "attempt_0/2") && is_there(d.run, "attempt_1/1"));
+    CHECK_OK(dt_log_dir_remove(&d, &err), err);
+    CHECK(d.run == NULL);
+}
+
+TEST(removing_follows_no_link_and_takes_nothing_else)
+{
+    struct dt_log_dir d = {0}, other = {0};
+    struct dt_err err = {0};
+    char link[1024], run[1024];
+    CHECK_OK(dt_fs_mkdir_p(at("precious/x"), 0755, &err), err);
+    CHECK_OK(dt_fs_replace(at("precious/file"), "x", 1, 0600, &err), err);
+    CHECK_OK(dt_log_dir_open(&d, at("links"), "none", &err), err);
+    CHECK_OK(dt_log_dir_open(&other, at("links"), "none", &err), err);
+    CHECK_OK(dt_log_dir_begin(&d, 0, 0, 2, &err), err);
+    leave(&d, "x");
+    snprintf(link, sizeof link, "%s/0/folder", d.attempt);
+    CHECK_EQ(symlink(at("precious"), link), 0);
+    snprintf(link, sizeof link, "%s/0/file", d.attempt);
+    CHECK_EQ(symlink(at("precious/file"), link), 0);
+    snprintf(link, sizeof link, "%s/0/pipe", d.attempt);
+    CHECK_EQ(mkfifo(link, 0600), 0);
+    snprintf(run, sizeof run, "%s", d.run);
+    CHECK_OK(dt_log_dir_remove(&d, &err), err);
+    CHECK(!dt_fs_exists(run));
+    CHECK(dt_fs_exists(at("precious/file")) && dt_fs_exists(at("precious/x")));
+    CHECK(dt_fs_exists(other.run));
+    /* The run itself was swapped for a link. */
+    CHECK_EQ(rmdir(other.run), 0);
+    CHECK_EQ(symlink(at("precious"), other.run), 0);
+    CHECK_OK(dt_log_dir_remove(&other, &err), err);
+    CHECK(dt_fs_exists(at("precious/file")));
+}
+
+TEST(a_base_of_ours_with_something_of_others_stays)
+{
+    struct dt_log_dir d = {0};
+    struct dt_err err = {0};
+    char base[512];
+    setenv("TMPDIR", dir, 1);
+    CHECK_OK(dt_log_dir_open(&d, NULL, "none", &err), err);
+    unsetenv("TMPDIR");
+    snprintf(base, sizeof base, "%s", d.base);
+    char kept[600];
+    snprintf(kept, sizeof kept, "%s/kept", base);
+    CHECK_OK(dt_fs_replace(kept, "x", 1, 0600, &err), err);
+    CHECK_OK(dt_log_dir_remove(&d, &err), err);
+    CHECK(dt_fs_exists(kept));
+}
+
+TEST(no_files_are_kept_where_none_was_opened)
+{
+    struct dt_log_dir d = {0};
+    struct dt_err err = {0};
+    CHECK_OK(dt_log_dir_begin(&d, 0, 0, 2, &err), err);
+    CHECK(dt_log_dir_file(&d, 0, "stdout.log") == NULL);
+    CHECK_OK(dt_log_dir_remove(&d, &err), err);
+    CHECK_FAIL(dt_log_dir_open(&d, "/dev/null", "none", &err), err,
+               "--log-dir: /dev/null is there and is no folder");
+    dt_log_dir_finish(&d);
+}
