@@ -5,7 +5,7 @@
  *   gen_docs bash|zsh|fish PROGRAM > FILE */
 #include "base/auto.h"
 #include "base/opt_docs.h"
-#include "rendezvous/options.h"
+#include "launcher/options.h"
 #include "rendezvous/options.h"
 
 #include <stdio.h>
@@ -13,7 +13,8 @@
 
 /* A program of the project is a row here, and one in man/meson.build. */
 static const struct dt_opt_program *const programs[] = {
-    &dt_rendezvous_program,
+    &dt_launch_program,
+    &dt_legacy_program,
     &dt_rendezvous_program,
     NULL,
 };

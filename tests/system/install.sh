@@ -56,8 +56,25 @@ examples_are_taken()
     done <"$tmp/examples"
 }
 
-echo 1..10
-check 'it builds in a folder of its own' meson setup "$tmp/build" "$top" --prefix="$tmp/prefix" --sysconfdir=etc -Dtests=false
+# So are those of dtrun and dtrun-launch.
+launcher_examples_are_taken()
+{
+    sed -n 's/^\.Dl \(dtrun[a-z-]*\) /\1 --print-config /p' "$tmp/prefix/share/man/man1"/*.1 >"$tmp/examples"
+    [ "$(wc -l <"$tmp/examples")" -ge 7 ]
+    while read -r command; do
+        echo "$command"
+        eval "(cd '$tmp' && '$tmp/prefix/bin/'$command)"
+    done <"$tmp/examples"
+}
+
+torchrun_is_dtrun()
+{
+    [ "$("$tmp/prefix/bin/torchrun" --version)" = "$("$tmp/prefix/bin/dtrun" --version)" ]
+}
+
+echo 1..12
+check 'it builds in a folder of its own' meson setup "$tmp/build" "$top" --prefix="$tmp/prefix" --sysconfdir=etc -Dtests=false \
+    -Dtorchrun_symlink=true
 check 'and installs into a prefix' meson install -C "$tmp/build"
 check 'and into a DESTDIR' env DESTDIR="$tmp/dest" meson install -C "$tmp/build" --no-rebuild
 program=$tmp/prefix/bin/dtrun-rendezvous
@@ -65,6 +82,8 @@ units=$tmp/prefix/lib/systemd/system
 check 'the program runs' "$program" --version
 check 'the shipped configuration is good' "$program" --config "$tmp/prefix/etc/dtrun/rendezvous.conf" --check-config
 check 'the examples of the manual are taken' examples_are_taken
+check 'and those of the launchers' launcher_examples_are_taken
+check 'torchrun is dtrun where that was asked for' torchrun_is_dtrun
 check 'DESTDIR holds the same tree' test -x "$tmp/dest$program"
 check 'completions are there' test -s "$tmp/prefix/share/bash-completion/completions/dtrun-rendezvous" \
     -a -s "$tmp/prefix/share/zsh/site-functions/_dtrun-rendezvous" \

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Some processes meet: barrier HOST:PORT RANK WORLD_SIZE
+/* The smallest worker: dtrun --nproc-per-node 4 --no-python hello
  *
- * Each leaves its name in the store, waits until all have come, and prints who met. A key serves
- * for one barrier, so run it once per store. */
+ * Each finds the store where dtrun says, leaves its name there, waits until all have come, and
+ * prints who met. */
 #include "base/str.h"
 #include "rendezvous/protocol/c10d.h"
 #include "rendezvous/protocol/sync_client.h"
 
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #define PATIENCE (60 * DT_SECOND)
@@ -46,19 +48,40 @@ static int meet(struct dt_sync_client *store, int rank, int world_size, struct d
     return rank == 0 ? print_names(store, world_size, err) : 0;
 }
 
+/* A number from the environment; -1 and *err when dtrun did not set it. */
+static int number(const char *name, int64_t min, int64_t max, int64_t *out, struct dt_err *err)
+{
+    const char *text = getenv(name);
+    if (!text)
+        return dt_err_set(err, DT_E_USAGE,
+                          "%s is not set; try: dtrun --nproc-per-node 4 --no-python hello", name);
+    return dt_str_to_int(text, min, max, out, err) < 0 ? dt_err_wrap(err, "%s", name) : 0;
+}
+
+static struct dt_sync_client *connect_to_store(struct dt_err *err)
+{
+    char addr[300];
+    int64_t port;
+    const char *host = getenv("MASTER_ADDR");
+    if (number("MASTER_PORT", 1, 65535, &port, err) < 0)
+        return NULL;
+    bool bare_ipv6 = host && strchr(host, ':') && host[0] != '[';
+    if (bare_ipv6)
+        snprintf(addr, sizeof addr, "[%s]:%d", host, (int)port);
+    else
+        snprintf(addr, sizeof addr, "%s:%d", host ? host : "localhost", (int)port);
+    return dt_sync_client_open(addr, PATIENCE, err);
+}
+
 int main(int argc, char **argv)
 {
     struct dt_err err;
-    if (argc != 4) {
-        fprintf(stderr, "usage: %s HOST:PORT RANK WORLD_SIZE\n", argv[0]);
-        return 2;
-    }
     int64_t rank, world_size;
     struct dt_sync_client *store = NULL;
     int rc = -1;
-    if (dt_str_to_int(argv[3], 1, 1000000, &world_size, &err) == 0 &&
-        dt_str_to_int(argv[2], 0, world_size - 1, &rank, &err) == 0 &&
-        (store = dt_sync_client_open(argv[1], PATIENCE, &err)))
+    (void)argc;
+    if (number("WORLD_SIZE", 1, 1000000, &world_size, &err) == 0 &&
+        number("RANK", 0, world_size - 1, &rank, &err) == 0 && (store = connect_to_store(&err)))
         rc = meet(store, (int)rank, (int)world_size, &err);
     if (rc < 0)
         fprintf(stderr, "%s: %s\n", argv[0], err.text);

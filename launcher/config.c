@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "launcher/config_parts.h"
+
+#include "launcher/words.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+int dt_config_fail(struct dt_config *c, const char *option, const char *fmt, ...)
+{
+    char text[sizeof c->err->text], written[128];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    dt_opt_written(c->o->program, &c->o->result, option, written, sizeof written);
+    return dt_err_set(c->err, DT_E_RUNTIME, "%s: %s", written, text);
+}
+
+int dt_config_wrap(struct dt_config *c, const char *option)
+{
+    char written[128];
+    dt_opt_written(c->o->program, &c->o->result, option, written, sizeof written);
+    return dt_err_wrap(c->err, "%s", written);
+}
+
+int dt_config_ignore(struct dt_config *c, const char *option, const char *fmt, ...)
+{
+    char text[512], written[128];
+    if (!dt_launch_options_gave(c->o, option))
+        return 0;
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    dt_opt_written(c->o->program, &c->o->result, option, written, sizeof written);
+    return dt_words_push(&c->plan->ignored, c->err, "%s has no effect: %s", written, text);
+}
+
+int dt_config_set(struct dt_config *c, char **field, const char *text)
+{
+    *field = text ? strdup(text) : NULL;
+    return text && !*field ? dt_err_set(c->err, DT_E_MEMORY, "no memory for the plan") : 0;
+}
+
+const char *dt_config_env(const struct dt_config *c, const char *name)
+{
+    const char *value = dt_facts_env(c->facts, name);
+    return value && *value ? value : NULL;
+}
+
+/* dtrun-launch is torch.distributed.launch, which has been on its way out for long. */
+static int note_legacy(struct dt_config *c)
+{
+    if (c->o->program != &dt_legacy_program)
+        return 0;
+    return dt_words_push(c->warnings, c->err,
+                         "%s stands in for the deprecated torch.distributed.launch; use %s%s",
+                         dt_legacy_program.name, dt_launch_program.name,
+                         c->o->use_env ? ""
+                                       : ", and read the local rank from LOCAL_RANK instead of an "
+                                         "argument --local-rank");
+}
+
+int dt_config_make(const struct dt_launch_options *options, const struct dt_facts *facts,
+                   struct dt_plan *plan, char ***warnings, struct dt_err *err)
+{
+    struct dt_config c = {options, facts, plan, warnings, err};
+    if (note_legacy(&c) < 0 || dt_config_workers(&c) < 0 || dt_config_nodes(&c) < 0 ||
+        dt_config_ending(&c) < 0 || dt_config_output(&c) < 0 || dt_config_watching(&c) < 0 ||
+        dt_config_command(&c) < 0)
+        return -1;
+    return 0;
+}

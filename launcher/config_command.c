@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What is executed, and how reports call it. */
+#include "launcher/config_parts.h"
+
+#include "launcher/interpreter.h"
+#include "launcher/words.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* What torchrun does inside its own process for --run-path, as a program of python -c. The record
+ * it leaves is that of PyTorch's own decorator for main functions. */
+static const char run_path_program[] =
+    "import json, os, runpy, sys, time, traceback\n"
+    "sys.argv = sys.argv[1:]\n"
+    "try:\n"
+    "    runpy.run_path(sys.argv[0], run_name=\"__main__\")\n"
+    "except Exception as e:\n"
+    "    path = os.environ.get(\"TORCHELASTIC_ERROR_FILE\")\n"
+    "    if path:\n"
+    "        extra = {\"py_callstack\": traceback.format_exc(), \"timestamp\": "
+    "str(int(time.time()))}\n"
+    "        text = \"%s: %s\" % (type(e).__name__, e)\n"
+    "        with open(path, \"w\") as f:\n"
+    "            json.dump({\"message\": {\"message\": text, \"extraInfo\": extra}}, f)\n"
+    "    raise\n";
+
+/* A list that is filled without ever growing. */
+struct argv {
+    char **at;
+    size_t len;
+    bool bad;
+};
+
+static void add(struct argv *a, const char *word)
+{
+    a->at[a->len] = strdup(word);
+    if (!a->at[a->len])
+        a->bad = true;
+    else
+        a->len++;
+}
+
+/* Whether workers get --local-rank=N, as scripts for torch.distributed.launch expect. */
+static bool passes_local_rank(const struct dt_config *c)
+{
+    return c->o->program == &dt_legacy_program && !c->o->use_env;
+}
+
+static int check_flags(struct dt_config *c)
+{
+    const struct dt_launch_options *o = c->o;
+    if (passes_local_rank(c) && o->no_python)
+        return dt_config_fail(c, "no-python",
+                              "only Python scripts get an argument --local-rank; give --use-env "
+                              "too");
+    if (o->run_path)
+        return dt_config_ignore(c, "no-python", "--run-path is given too") < 0
+                   ? -1
+                   : dt_config_ignore(c, "module", "--run-path is given too");
+    if (o->no_python && o->module)
+        return dt_config_fail(c, "module", "a module needs Python; drop --no-python or --module");
+    return 0;
+}
+
+/* Whether PROGRAM is the Python that we would have run anyway. */
+static bool is_own_interpreter(const struct dt_config *c, const char *program)
+{
+    char *own = dt_interpreter_own(c->facts, NULL);
+    bool same = own && strcmp(own, program) == 0;
+    free(own);
+    return same;
+}
+
+/* The script's name where Python is a matter of course, else that of the program. */
+static const char *find_title(const struct dt_config *c, const char *program)
+{
+    char *const *args = c->plan->argv + 1;
+    if (c->o->run_path)
+        return "run_script_path";
+    if (is_own_interpreter(c, c->plan->argv[0]))
+        for (; *args; args++)
+            if (**args != '-')
+                return *args;
+    return program;
+}
+
+static void fill(const struct dt_config *c, const char *program, struct argv *a)
+{
+    const struct dt_launch_options *o = c->o;
+    char *const *operands = o->operands;
+    add(a, program);
+    if (o->run_path || !o->no_python) {
+        add(a, "-u");
+        if (o->run_path) {
+            add(a, "-c");
+            add(a, run_path_program);
+        } else if (o->module) {
+            add(a, "-m");
+        }
+        add(a, *operands);
+    }
+    operands++;
+    if (passes_local_rank(c))
+        add(a, "--local-rank=${local_rank}");
+    for (; *operands && !a->bad; operands++)
+        add(a, *operands);
+}
+
+int dt_config_command(struct dt_config *c)
+{
+    const struct dt_launch_options *o = c->o;
+    bool python = o->run_path || !o->no_python;
+    if (check_flags(c) < 0)
+        return -1;
+    char *program = python ? dt_interpreter_find(c->facts, c->err)
+                           : dt_interpreter_resolve(c->facts, *o->operands, c->err);
+    if (!program)
+        return -1;
+    struct argv a = {.at = calloc(dt_words_count(o->operands) + 8, sizeof *a.at)};
+    c->plan->argv = a.at;
+    if (a.at)
+        fill(c, program, &a);
+    free(program);
+    if (!a.at || a.bad)
+        return dt_err_set(c->err, DT_E_MEMORY, "no memory for the plan");
+    const char *named = python ? dt_config_env(c, "PYTHON_EXEC") : *o->operands;
+    return dt_config_set(c, &c->plan->title, find_title(c, named ? named : a.at[0]));
+}

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Who looks after the job while it runs: health port, time limits of workers, who started us. */
+#include "launcher/config_parts.h"
+
+#include "launcher/number.h"
+#include "launcher/words.h"
+
+#include <string.h>
+
+static int choose_health_port(struct dt_config *c)
+{
+    const char *text = dt_config_env(c, "TORCHELASTIC_HEALTH_CHECK_PORT");
+    int64_t n;
+    c->plan->health_port = c->o->health_port;
+    if (dt_launch_options_gave(c->o, "health-port") || !text)
+        return 0;
+    if (dt_number_int(text, &n, NULL) < 0 || n < 0 || n > 65535)
+        return dt_words_push(&c->plan->ignored, c->err,
+                             "TORCHELASTIC_HEALTH_CHECK_PORT has no effect: \"%s\" is no port",
+                             text);
+    c->plan->health_port = (int)n;
+    return 0;
+}
+
+int dt_config_watching(struct dt_config *c)
+{
+    struct dt_plan *p = c->plan;
+    const char *timers = dt_config_env(c, "TORCHELASTIC_ENABLE_FILE_TIMER");
+    p->watchdog = timers && strcmp(timers, "1") == 0;
+    if (p->watchdog &&
+        dt_config_set(c, &p->watchdog_path, dt_config_env(c, "TORCHELASTIC_TIMER_FILE")) < 0)
+        return -1;
+    if (dt_config_set(c, &p->error_file, dt_config_env(c, "TORCHELASTIC_ERROR_FILE")) < 0)
+        return -1;
+    return choose_health_port(c);
+}

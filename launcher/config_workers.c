@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How many workers, what they are called, how many threads each, and where they may run. */
+#include "launcher/config_parts.h"
+
+#include "launcher/number.h"
+#include "launcher/words.h"
+
+#include <string.h>
+
+#define WORKERS_MAX 65536
+
+static int count_gpus(struct dt_config *c, int *n)
+{
+    *n = c->facts->count_gpus();
+    if (*n > 0)
+        return 0;
+    return dt_config_fail(c, "nproc-per-node",
+                          "\"gpu\" needs a GPU and none is visible here; look at nvidia-smi and "
+                          "CUDA_VISIBLE_DEVICES, or give a number");
+}
+
+static int read_nproc(struct dt_config *c)
+{
+    const char *text = c->o->nproc_per_node;
+    int64_t n = 0;
+    int counted = 0;
+    if (dt_number_int(text, &n, NULL) < 0) {
+        if (strcmp(text, "gpu") == 0 && count_gpus(c, &counted) < 0)
+            return -1;
+        if (strcmp(text, "xpu") == 0)
+            return dt_config_fail(c, "nproc-per-node",
+                                  "\"xpu\": dtrun cannot count GPUs of that kind; give a number");
+        if (strcmp(text, "auto") == 0)
+            counted = c->facts->count_gpus();
+        if (strcmp(text, "cpu") == 0 || (strcmp(text, "auto") == 0 && counted == 0))
+            counted = c->facts->cpus;
+        if (counted == 0)
+            return dt_config_fail(c, "nproc-per-node",
+                                  "\"%s\" is no number of workers; give one, or cpu, gpu or auto",
+                                  text);
+        n = counted;
+    }
+    if (n < 1 || n > WORKERS_MAX)
+        return dt_config_fail(c, "nproc-per-node", "\"%s\" is not from 1 to %d", text, WORKERS_MAX);
+    c->plan->nproc = (int)n;
+    return 0;
+}
+
+static int choose_threads(struct dt_config *c)
+{
+    struct dt_plan *p = c->plan;
+    const struct dt_launch_threads *t = &c->o->omp_threads;
+    if (t->how == DT_OMP_GIVEN) {
+        p->omp_threads = t->count;
+        return 0;
+    }
+    const char *set = dt_facts_env(c->facts, "OMP_NUM_THREADS");
+    if (set)
+        return dt_config_ignore(c, "omp-threads", "OMP_NUM_THREADS is set, to \"%s\"", set);
+    if (t->how == DT_OMP_AUTO) {
+        int share = c->facts->allowed_cpus / p->nproc;
+        p->omp_threads = share > 1 ? share : 1;
+        return 0;
+    }
+    if (p->nproc == 1)
+        return 0;
+    p->omp_threads = 1;
+    return dt_words_push(c->warnings, c->err,
+                         "OMP_NUM_THREADS is set to 1 for each of %d workers, as torchrun does, so "
+                         "that they do not crowd the machine; set it, or give --omp-threads=auto, "
+                         "for what is faster",
+                         p->nproc);
+}
+
+int dt_config_workers(struct dt_config *c)
+{
+    struct dt_plan *p = c->plan;
+    if (read_nproc(c) < 0 || choose_threads(c) < 0 || dt_config_set(c, &p->role, c->o->role) < 0)
+        return -1;
+    p->virtual_local_rank = c->o->virtual_local_rank;
+    p->bind = c->o->numa_binding;
+    return dt_config_ignore(c, "start-method", "workers are always programs of their own");
+}

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a plan depends on beside the options: this machine, the environment, chance. Read in one
+ * place, so that tests can tell another story. */
+#ifndef DT_LAUNCHER_FACTS_H
+#define DT_LAUNCHER_FACTS_H
+
+#include <stdint.h>
+
+struct dt_facts {
+    int cpus;                /* of the machine that are online */
+    int allowed_cpus;        /* that this process may use */
+    int (*count_gpus)(void); /* called only when somebody asks; 0: there are none */
+    char *const *env;        /* as environ(7) */
+    uint8_t random[16];
+};
+
+/* ENV is kept. */
+void dt_facts_read(struct dt_facts *f, char *const *env);
+
+/* The value of a variable, or NULL. */
+const char *dt_facts_env(const struct dt_facts *f, const char *name);
+
+#endif

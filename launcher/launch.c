@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "launcher/launch.h"
+
+#include "agent/agent.h"
+#include "base/fs.h"
+#include "launcher/config.h"
+#include "launcher/number.h"
+#include "launcher/print_plan.h"
+#include "launcher/words.h"
+
+#include <stdio.h>
+#include <strings.h>
+#include <unistd.h>
+
+enum dt_log_level dt_launch_log_level(const struct dt_facts *facts)
+{
+    static const struct {
+        const char *name;
+        enum dt_log_level level;
+    } names[] = {
+        {"DEBUG", DT_LOG_DEBUG}, {"NOTSET", DT_LOG_DEBUG},   {"INFO", DT_LOG_INFO},
+        {"WARN", DT_LOG_WARN},   {"WARNING", DT_LOG_WARN},   {"ERROR", DT_LOG_ERROR},
+        {"FATAL", DT_LOG_ERROR}, {"CRITICAL", DT_LOG_ERROR},
+    };
+    const char *text = dt_facts_env(facts, "LOGLEVEL");
+    int64_t n;
+    if (!text)
+        return DT_LOG_WARN;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcasecmp(text, names[i].name) == 0)
+            return names[i].level;
+    if (dt_number_int(text, &n, NULL) < 0)
+        return DT_LOG_WARN;
+    return n <= 10 ? DT_LOG_DEBUG : n <= 20 ? DT_LOG_INFO : n <= 30 ? DT_LOG_WARN : DT_LOG_ERROR;
+}
+
+/* The exit status of having printed: a full disk is no success. */
+static int printed(const char *name)
+{
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return 0;
+    fprintf(stderr, "%s: standard output cannot be written\n", name);
+    return 1;
+}
+
+static int refuse(const char *name, const struct dt_err *err)
+{
+    int status = dt_err_exit_status(err);
+    fprintf(stderr, "%s: %s\n", name, err->text);
+    if (status == 2)
+        fprintf(stderr, "`%s --help` lists the options.\n", name);
+    return status;
+}
+
+static int print_config(const char *name, const struct dt_plan *plan, char *const *warnings)
+{
+    struct dt_buf text = {0};
+    dt_plan_print(plan, warnings, &text);
+    fputs(dt_buf_cstr(&text), stdout);
+    dt_buf_finish(&text);
+    return printed(name);
+}
+
+static int run_plan(const struct dt_plan *plan, char *const *warnings)
+{
+    for (char *const *w = warnings; w && *w; w++)
+        dt_warn("%s", *w);
+    for (char *const *i = plan->ignored; i && *i; i++)
+        dt_warn("%s", *i);
+    return dt_agent_run(plan);
+}
+
+static int plan_and_run(const struct dt_launch_options *o)
+{
+    const char *name = o->program->name;
+    struct dt_facts facts;
+    struct dt_plan plan = {0};
+    struct dt_err err = {0};
+    char **warnings = NULL;
+    int status;
+    dt_facts_read(&facts, environ);
+    dt_log_open(name,
+                dt_launch_options_gave(o, "log-level") ? o->log_level : dt_launch_log_level(&facts),
+                DT_LOG_TEXT);
+    if (dt_config_make(o, &facts, &plan, &warnings, &err) < 0)
+        status = refuse(name, &err);
+    else if (o->print_config)
+        status = print_config(name, &plan, warnings);
+    else
+        status = run_plan(&plan, warnings);
+    dt_words_free(warnings);
+    dt_plan_finish(&plan);
+    return status;
+}
+
+int dt_launch(const struct dt_opt_program *program, int argc, char **argv)
+{
+    struct dt_launch_options options;
+    struct dt_err err = {0};
+    int status;
+    /* A closed descriptor must not become the number of a socket of ours, which workers would then
+     * inherit; they are to find it closed. */
+    dt_fs_reserve_standard_fds();
+    if (dt_launch_options_read(&options, program, argc, argv, environ, &err) < 0) {
+        status = refuse(program->name, &err);
+    } else if (options.result.help) {
+        dt_opt_help(program, stdout);
+        status = printed(program->name);
+    } else if (options.result.version) {
+        printf("%s " DT_VERSION "\n", program->name);
+        status = printed(program->name);
+    } else {
+        status = plan_and_run(&options);
+    }
+    dt_launch_options_finish(&options);
+    return status;
+}

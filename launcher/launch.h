@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What dtrun and dtrun-launch have in common, which is all but the table: read, plan, run, exit. */
+#ifndef DT_LAUNCHER_LAUNCH_H
+#define DT_LAUNCHER_LAUNCH_H
+
+#include "base/log.h"
+#include "base/opt.h"
+#include "launcher/facts.h"
+
+/* The body of main(). Returns the exit status. */
+int dt_launch(const struct dt_opt_program *program, int argc, char **argv);
+
+/* The level that LOGLEVEL stands for, by Python's names (in any case) or numbers; warn where it is
+ * absent or means nothing. */
+enum dt_log_level dt_launch_log_level(const struct dt_facts *facts);
+
+#endif

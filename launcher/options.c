@@ -1,0 +1,352 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "launcher/options.h"
+
+#include "base/addr.h"
+#include "base/signame.h"
+#include "base/str.h"
+#include "launcher/number.h"
+
+#include <limits.h>
+#include <stddef.h>
+#include <string.h>
+
+/* -- what torchrun's parser checks -- */
+
+static int parse_int(const char *value, void *target, struct dt_err *err)
+{
+    int64_t n;
+    if (dt_number_int(value, &n, err) < 0)
+        return -1;
+    if (n < INT_MIN || n > INT_MAX)
+        return dt_err_set(err, DT_E_USAGE, "%s is out of range", value);
+    *(int *)target = (int)n;
+    return 0;
+}
+
+static int parse_float(const char *value, void *target, struct dt_err *err)
+{
+    return dt_number_float(value, target, err);
+}
+
+/* Whole seconds as torchrun takes them, and beyond that a time with its unit. */
+static int parse_seconds(const char *value, void *target, struct dt_err *err)
+{
+    int64_t n;
+    dt_ms *ms = target;
+    if (dt_number_int(value, &n, NULL) == 0) {
+        int64_t most = DT_FOREVER / DT_SECOND;
+        *ms = n > most ? DT_FOREVER : n < -most ? -DT_FOREVER : n * DT_SECOND;
+        return 0;
+    }
+    if (*value && strspn(value, "0123456789._") < strlen(value))
+        return dt_str_to_duration(value, 0, DT_FOREVER, ms, err);
+    return dt_err_set(err, DT_E_USAGE,
+                      "\"%s\" is not whole seconds; with a unit it can be anything, as in 500ms",
+                      value);
+}
+
+/* The place of VALUE in WORDS, a NULL-ended list; -1 and *err: it is not there. */
+static int find_word(const char *value, const char *const *words, struct dt_err *err)
+{
+    char all[128] = "";
+    for (int i = 0; words[i]; i++) {
+        if (strcmp(value, words[i]) == 0)
+            return i;
+        size_t n = strlen(all);
+        snprintf(all + n, sizeof all - n, "%s%s", i ? ", " : "", words[i]);
+    }
+    return dt_err_set(err, DT_E_USAGE, "\"%s\" is none of %s", value, all);
+}
+
+static int parse_start_method(const char *value, void *target, struct dt_err *err)
+{
+    static const char *const words[] = {"spawn", "fork", "forkserver", NULL};
+    return find_word(value, words, err) < 0 ? -1 : dt_opt_string(value, target, err);
+}
+
+static int parse_numa_binding(const char *value, void *target, struct dt_err *err)
+{
+    static const char *const words[] = {"node", "socket", "exclusive", "core-complex", NULL};
+    static const enum dt_plan_bind kinds[] = {DT_BIND_NODE, DT_BIND_SOCKET, DT_BIND_EXCLUSIVE,
+                                              DT_BIND_COMPLEX};
+    int i = find_word(value, words, err);
+    if (i < 0)
+        return -1;
+    *(enum dt_plan_bind *)target = kinds[i];
+    return 0;
+}
+
+/* A flag's variable that is no number makes torchrun end with 1. */
+static int pet_flag(const char *value, bool *on, struct dt_err *err)
+{
+    int64_t n;
+    if (dt_number_int(value, &n, NULL) < 0)
+        return dt_err_set(err, DT_E_RUNTIME,
+                          "\"%s\" is not a whole number; give 1 for yes, 0 for no", value);
+    *on = n != 0;
+    return 0;
+}
+
+/* -- dtrun's own -- */
+
+static int parse_exit_code(const char *value, void *target, struct dt_err *err)
+{
+    static const char *const words[] = {"torchrun", "root-cause", NULL};
+    int i = find_word(value, words, err);
+    if (i < 0)
+        return -1;
+    *(enum dt_plan_exit *)target = i ? DT_EXIT_ROOT_CAUSE : DT_EXIT_TORCHRUN;
+    return 0;
+}
+
+static int parse_stop_order(const char *value, void *target, struct dt_err *err)
+{
+    static const char *const words[] = {"group", "leader", NULL};
+    int i = find_word(value, words, err);
+    if (i < 0)
+        return -1;
+    *(bool *)target = i == 1;
+    return 0;
+}
+
+static int parse_keep_logs(const char *value, void *target, struct dt_err *err)
+{
+    static const char *const words[] = {"all", "failed", NULL};
+    int i = find_word(value, words, err);
+    if (i < 0)
+        return -1;
+    *(enum dt_plan_keep_logs *)target = i ? DT_KEEP_LOGS_OF_FAILURE : DT_KEEP_ALL_LOGS;
+    return 0;
+}
+
+static int parse_omp_threads(const char *value, void *target, struct dt_err *err)
+{
+    struct dt_launch_threads *t = target;
+    int64_t n;
+    *t = (struct dt_launch_threads){0};
+    if (strcmp(value, "torchrun") == 0)
+        return 0;
+    if (strcmp(value, "auto") == 0) {
+        t->how = DT_OMP_AUTO;
+        return 0;
+    }
+    if (dt_str_to_int(value, 1, 1 << 20, &n, NULL) < 0)
+        return dt_err_set(err, DT_E_USAGE,
+                          "\"%s\" is no number of threads; give one from 1 on, auto or torchrun",
+                          value);
+    *t = (struct dt_launch_threads){DT_OMP_GIVEN, (int)n};
+    return 0;
+}
+
+static int parse_signals(const char *value, void *target, struct dt_err *err)
+{
+    const char *at = value, *name;
+    size_t len;
+    uint64_t set = 0;
+    while (dt_signame_next(&at, &name, &len)) {
+        int number = dt_signame_number(name, len);
+        if (!dt_signame_catchable(number))
+            return dt_err_set(err, DT_E_USAGE,
+                              "\"%.*s\" is no signal that can be passed on; write it as "
+                              "SIGUSR1,SIGUSR2",
+                              (int)len, name);
+        set |= UINT64_C(1) << number;
+    }
+    *(uint64_t *)target = set;
+    return 0;
+}
+
+/* Whether the address TEXT ends in a port. */
+static bool has_port(const char *text)
+{
+    const char *colon = strrchr(text, ':');
+    return colon && (*text == '[' ? colon > text && colon[-1] == ']' : strchr(text, ':') == colon);
+}
+
+static int parse_listen(const char *value, void *target, struct dt_err *err)
+{
+    if (*value == '/' || strncmp(value, "unix:", 5) == 0 || has_port(value))
+        return dt_err_set(err, DT_E_USAGE,
+                          "\"%s\" is not an address alone; the port is that of --master-port or "
+                          "--rdzv-endpoint",
+                          value);
+    return dt_addr_check(value, err) < 0 ? -1 : dt_opt_string(value, target, err);
+}
+
+static int parse_port(const char *value, void *target, struct dt_err *err)
+{
+    int64_t n;
+    if (dt_str_to_int(value, 0, 65535, &n, err) < 0)
+        return -1;
+    *(int *)target = (int)n;
+    return 0;
+}
+
+#define AT(field) .at = offsetof(struct dt_launch_options, field)
+#define OWN .exact = true, .env_prefix = "DTRUN_", .group = "Not in torchrun"
+
+/* The first row is of dtrun-launch alone. */
+/* clang-format off */
+static const struct dt_opt launch_opts[] = {
+    {.name = "use-env", .no_env = true, AT(use_env), .group = "Program",
+     .help = "tell workers their local rank by LOCAL_RANK alone, not by an argument --local-rank=N too"},
+
+    {.name = "module", .letter = 'm', AT(module), .group = "Program", .help = "SCRIPT is a module, as for python -m"},
+    {.name = "no-python", AT(no_python), .group = "Program",
+     .help = "SCRIPT is a program of any kind, to be executed itself"},
+    {.name = "run-path", AT(run_path), .group = "Program",
+     .help = "run SCRIPT by runpy.run_path(), so that an exception that ends it is found in the report"},
+    {.name = "role", .arg = "NAME", AT(role), .fallback = "default", .group = "Program",
+     .help = "what the workers are called; those of one name have ranks of their own too"},
+    {.name = "virtual-local-rank", AT(virtual_local_rank), .group = "Program",
+     .help = "show each worker one GPU only, as device 0, and make it local rank 0"},
+    {.name = "numa-binding", .arg = "KIND", .parse = parse_numa_binding, .no_env = true,
+     .words = "node socket exclusive core-complex", AT(numa_binding), .group = "Program",
+     .help = "keep each worker on the processors near its GPU: on their NUMA node, their socket, its exclusive "
+             "share of the node's cores, or one core-complex"},
+    {.name = "start-method", .arg = "METHOD", .parse = parse_start_method, .parse_env = dt_opt_string,
+     .finish = dt_opt_finish_string, .words = "spawn fork forkserver", AT(start_method), .group = "Program",
+     .help = "taken for torchrun's sake and without effect: workers are always programs of their own"},
+
+    {.name = "nnodes", .arg = "N", AT(nnodes), .fallback = "1:1", .group = "Nodes and workers",
+     .help = "number of nodes, or MIN:MAX of them"},
+    {.name = "nproc-per-node", .arg = "N", .words = "auto cpu gpu", AT(nproc_per_node), .fallback = "1",
+     .group = "Nodes and workers",
+     .help = "workers on this node: a number, cpu (one per processor), gpu (one per GPU), or auto (gpu where there "
+             "are any, else cpu)"},
+    {.name = "node-rank", .arg = "N", .parse = parse_int, AT(node_rank), .fallback = "0", .group = "Nodes and workers",
+     .help = "which of the nodes this is, from 0 on"},
+    {.name = "master-addr", .arg = "HOST", AT(master_addr), .fallback = "127.0.0.1", .group = "Nodes and workers",
+     .help = "node 0, as all others reach it"},
+    {.name = "master-port", .arg = "PORT", .parse = parse_int, AT(master_port), .group = "Nodes and workers",
+     .help = "port of the store there (default: 29500, and any free one in a job of one node)"},
+
+    {.name = "standalone", AT(standalone), .group = "Rendezvous",
+     .help = "a job of this node alone, on a free port; --rdzv-backend, --rdzv-endpoint and --rdzv-id do not matter"},
+    {.name = "rdzv-backend", .arg = "NAME", .words = "static c10d", AT(rdzv_backend), .fallback = "static",
+     .group = "Rendezvous", .help = "how nodes find each other: static or c10d"},
+    {.name = "rdzv-endpoint", .arg = "HOST[:PORT]", AT(rdzv_endpoint), .group = "Rendezvous",
+     .help = "where they meet; with static it stands in for --master-addr and --master-port"},
+    {.name = "rdzv-id", .arg = "ID", AT(rdzv_id), .fallback = "none", .group = "Rendezvous",
+     .help = "name of the job, the same on all its nodes"},
+    {.name = "rdzv-conf", .arg = "KEY=VALUE,...", AT(rdzv_conf), .group = "Rendezvous",
+     .help = "more about meeting: timeout (static, 900), join_timeout (600), read_timeout (60), in seconds, ..."},
+    {.name = "local-addr", .arg = "HOST", AT(local_addr), .group = "Rendezvous",
+     .help = "this node, as the others reach it"},
+
+    {.name = "max-restarts", .arg = "N", .parse = parse_int, AT(max_restarts), .fallback = "0",
+     .group = "Failures and signals", .help = "how often the workers are started again after one failed"},
+    {.name = "monitor-interval", .arg = "SECONDS", .parse = parse_float, AT(monitor_interval), .fallback = "0.1",
+     .group = "Failures and signals",
+     .help = "taken for torchrun's sake and without effect: the end of a worker is noticed at once"},
+    {.name = "signals-to-handle", .arg = "LIST", AT(signals_to_handle), .fallback = "SIGTERM,SIGINT,SIGHUP,SIGQUIT",
+     .group = "Failures and signals", .help = "signals that are passed on to the workers and end the job"},
+    {.name = "shutdown-timeout", .arg = "SECONDS", .parse = parse_seconds, AT(shutdown_timeout),
+     .group = "Failures and signals",
+     .help = "from the signal that ends workers to SIGKILL (default: TORCH_ELASTIC_SHUTDOWN_TIMEOUT, or 30)"},
+    {.name = "exit-barrier-timeout", .arg = "SECONDS", .parse = parse_seconds, .exact = true, AT(exit_barrier_timeout),
+     .group = "Failures and signals",
+     .help = "after success, how long to wait for other nodes to end too (default: "
+             "TORCH_ELASTIC_EXIT_BARRIER_TIMEOUT, or 300)"},
+
+    {.name = "log-dir", .arg = "DIR", .completes = DT_OPT_DIRECTORY, AT(log_dir), .group = "Output",
+     .help = "folder for what workers leave in files (default: a fresh one in $TMPDIR); /dev/null keeps no files"},
+    {.name = "redirects", .letter = 'r', .arg = "WHAT", AT(redirects), .fallback = "0", .group = "Output",
+     .help = "write output to files: 1 is stdout, 2 stderr, 3 both; for all workers, or as LOCALRANK:WHAT,..."},
+    {.name = "tee", .letter = 't', .arg = "WHAT", AT(tee), .fallback = "0", .group = "Output",
+     .help = "the same, and show it with a prefix"},
+    {.name = "local-ranks-filter", .arg = "LIST", AT(local_ranks_filter), .group = "Output",
+     .help = "show the output of these local ranks only"},
+    {.name = "duplicate-stdout-filters", .arg = "LIST", AT(stdout_filters), .group = "Output",
+     .help = "copy lines of teed stdout with one of these texts to filtered_stdout.log; `,,` is a comma"},
+    {.name = "duplicate-stderr-filters", .arg = "LIST", AT(stderr_filters), .group = "Output",
+     .help = "the same for stderr"},
+    {.name = "event-log-handler", .arg = "NAME", .words = "null console", AT(event_log_handler), .fallback = "null",
+     .group = "Output", .help = "where events go: null, console (JSON lines on stderr), or file:PATH"},
+    {.name = "logs-specs", .arg = "NAME", .no_env = true, .hidden = true, AT(logs_specs)},
+
+    {OWN, .name = "print-config", .no_env = true, AT(print_config),
+     .help = "print what would be done, and what has no effect, and exit"},
+    {OWN, .name = "exit-code", .arg = "RULE", .parse = parse_exit_code, .words = "torchrun root-cause", AT(exit_code),
+     .fallback = "torchrun", .help = "exit with 1 for any failure (torchrun), or with the status of the worker that "
+             "failed first, 128 and its number for a signal (root-cause)"},
+    {OWN, .name = "omp-threads", .arg = "N", .parse = parse_omp_threads, .words = "auto torchrun", AT(omp_threads),
+     .fallback = "torchrun", .help = "OMP_NUM_THREADS for the workers: a number; auto, each worker's share of the "
+             "processors; or torchrun, 1 where there are several workers. The last two only where it is not set"},
+    {OWN, .name = "stop-order", .arg = "ORDER", .parse = parse_stop_order, .words = "group leader",
+     AT(stop_leaders_first), .fallback = "group",
+     .help = "who gets the signal to end: a worker's whole process group at once, or the leader first"},
+    {OWN, .name = "forward-signals", .arg = "LIST", .parse = parse_signals, AT(forward_signals),
+     .help = "signals that are passed on to the workers and end nothing, as SIGUSR1,SIGUSR2"},
+    {OWN, .name = "inherit-streams", AT(inherit_streams),
+     .help = "give workers our descriptors themselves, where they would look so; the report then shows no last output"},
+    {OWN, .name = "partial-line-after", .arg = "TIME", .parse = dt_opt_duration, AT(partial_line_after), .fallback = "0",
+     .help = "show a line of teed output that is not finished after that time; 0 waits for its end"},
+    {OWN, .name = "collapse-lines", AT(collapse_lines), .help = "show once what several ranks say alike"},
+    {OWN, .name = "strip-codes", AT(strip_codes), .help = "leave terminal codes out of files"},
+    {OWN, .name = "keep-logs", .arg = "WHICH", .parse = parse_keep_logs, .words = "all failed", AT(keep_logs),
+     .fallback = "all", .help = "keep files always, or only when the job failed"},
+    {OWN, .name = "store-listen", .arg = "ADDR", .parse = parse_listen, .finish = dt_opt_finish_string, AT(store_listen),
+     .help = "serve the store on this address only (default: loopback for one node, else every address)"},
+    {OWN, .name = "store-allow", .arg = "CIDR", .parse = dt_opt_cidr, .repeat = true, AT(store_allow),
+     .help = "let only clients from this range connect to the store"},
+    {OWN, .name = "health-port", .arg = "PORT", .parse = parse_port, AT(health_port),
+     .help = "answer GET /healthz there (default: TORCHELASTIC_HEALTH_CHECK_PORT, or none)"},
+    {OWN, .name = "log-level", .arg = "LEVEL", .parse = dt_opt_log_level, .words = "error warn info debug", AT(log_level),
+     .help = "error, warn, info or debug (default: what LOGLEVEL says, or warn)"},
+    {0},
+};
+/* clang-format on */
+
+_Static_assert(sizeof launch_opts / sizeof *launch_opts <= DT_OPT_ROWS_MAX, "too many rows");
+
+#define USAGE "[options] SCRIPT [ARG...]"
+
+const struct dt_opt_program dt_launch_program = {
+    .name = "dtrun",
+    .summary = "Starts and supervises the workers of a distributed job on this node.",
+    .usage = USAGE,
+    .version = DT_VERSION,
+    .table = launch_opts + 1,
+    .env_prefix = "PET_",
+    .env_flag = pet_flag,
+    .takes_operands = true,
+    .abbreviate_both_spellings = true,
+};
+
+const struct dt_opt_program dt_legacy_program = {
+    .name = "dtrun-launch",
+    .summary = "Does what dtrun does, for scripts that expect an argument --local-rank.",
+    .usage = USAGE,
+    .version = DT_VERSION,
+    .table = launch_opts,
+    .env_prefix = "PET_",
+    .env_flag = pet_flag,
+    .takes_operands = true,
+    .abbreviate_both_spellings = true,
+};
+
+int dt_launch_options_read(struct dt_launch_options *o, const struct dt_opt_program *program,
+                           int argc, char *const *argv, char *const *env, struct dt_err *err)
+{
+    *o = (struct dt_launch_options){.program = program, .log_level = DT_LOG_WARN};
+    if (dt_opt_parse(program, argc, argv, env, o, &o->result, err) < 0)
+        return -1;
+    if (o->result.help || o->result.version)
+        return 0;
+    if (o->result.operands == argc)
+        return dt_err_set(err, DT_E_USAGE, "SCRIPT is missing: %s %s", program->name,
+                          program->usage);
+    o->operands = argv + o->result.operands;
+    return 0;
+}
+
+void dt_launch_options_finish(struct dt_launch_options *o)
+{
+    dt_opt_finish(o->program, o);
+}
+
+bool dt_launch_options_gave(const struct dt_launch_options *o, const char *name)
+{
+    return dt_opt_source_of(o->program, &o->result, name) != DT_OPT_FROM_FALLBACK;
+}

@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "launcher/print_plan.h"
+
+#include "base/addr.h"
+#include "base/signame.h"
+#include "base/str.h"
+
+#include <arpa/inet.h>
+#include <string.h>
+
+static const char *yes_no(bool is)
+{
+    return is ? "yes" : "no";
+}
+
+static void put_time(struct dt_buf *out, const char *name, dt_ms t)
+{
+    char text[32];
+    dt_buf_printf(out, "%s: %s\n", name,
+                  t == DT_FOREVER ? "for ever" : dt_str_from_duration(t, text, sizeof text));
+}
+
+/* TEXT as a shell would take it. */
+static void put_quoted(struct dt_buf *out, const char *text)
+{
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                                "_@%+=:,./-";
+    bool escapes = false;
+    for (const char *s = text; *s; s++)
+        escapes = escapes || (unsigned char)*s < 0x20 || *s == 0x7f;
+    if (*text && text[strspn(text, plain)] == '\0') {
+        dt_buf_put_str(out, text);
+        return;
+    }
+    dt_buf_put_str(out, escapes ? "$'" : "'");
+    for (const char *s = text; *s; s++) {
+        if (escapes && *s == '\n')
+            dt_buf_put_str(out, "\\n");
+        else if (escapes && ((unsigned char)*s < 0x20 || *s == 0x7f))
+            dt_buf_printf(out, "\\%03o", (unsigned char)*s);
+        else if (escapes && (*s == '\\' || *s == '\''))
+            dt_buf_printf(out, "\\%c", *s);
+        else if (*s == '\'')
+            dt_buf_put_str(out, "'\\''");
+        else
+            dt_buf_put_u8(out, (uint8_t)*s);
+    }
+    dt_buf_put_str(out, "'");
+}
+
+static void put_list(struct dt_buf *out, const char *name, char *const *words)
+{
+    dt_buf_printf(out, "%s:", name);
+    for (; words && *words; words++) {
+        dt_buf_put_str(out, " ");
+        put_quoted(out, *words);
+    }
+    dt_buf_put_str(out, "\n");
+}
+
+static void put_text(struct dt_buf *out, const char *name, const char *text, const char *absent)
+{
+    dt_buf_printf(out, "%s: ", name);
+    if (text)
+        put_quoted(out, text);
+    else
+        dt_buf_put_str(out, absent);
+    dt_buf_put_str(out, "\n");
+}
+
+static void put_what_runs(const struct dt_plan *p, struct dt_buf *out)
+{
+    put_list(out, "command", p->argv);
+    put_text(out, "title", p->title, "");
+    dt_buf_printf(out, "workers: %d\n", p->nproc);
+    put_text(out, "role", p->role, "");
+    dt_buf_printf(out, "virtual local rank: %s\n", yes_no(p->virtual_local_rank));
+    if (p->omp_threads)
+        dt_buf_printf(out, "OMP_NUM_THREADS: %d\n", p->omp_threads);
+    else
+        dt_buf_put_str(out, "OMP_NUM_THREADS: as it is\n");
+}
+
+static void put_allowed(const struct dt_plan *p, struct dt_buf *out)
+{
+    dt_buf_put_str(out, "store clients:");
+    if (!p->store_allow_count)
+        dt_buf_put_str(out, " all that reach it");
+    for (size_t i = 0; i < p->store_allow_count; i++) {
+        const struct dt_cidr *c = &p->store_allow[i];
+        char text[INET6_ADDRSTRLEN];
+        inet_ntop(c->family, c->bytes, text, sizeof text);
+        dt_buf_printf(out, " %s/%u", text, c->bits);
+    }
+    dt_buf_put_str(out, "\n");
+}
+
+static void put_meeting(const struct dt_plan *p, struct dt_buf *out)
+{
+    dt_buf_printf(out, "backend: %s\n", p->backend == DT_BACKEND_STATIC ? "static" : "c10d");
+    dt_buf_printf(out, "nodes: %d", p->min_nodes);
+    if (p->max_nodes != p->min_nodes)
+        dt_buf_printf(out, ":%d", p->max_nodes);
+    dt_buf_printf(out, "\nnode rank: %d\n", p->node_rank);
+    put_text(out, "run id", p->run_id, "");
+    const char *brackets = strchr(p->endpoint_host, ':') ? "[]" : "";
+    dt_buf_printf(out, "endpoint: %.1s%s%s:%d\n", brackets, p->endpoint_host,
+                  *brackets ? brackets + 1 : "", p->endpoint_port);
+    put_text(out, "local address", p->local_addr, "found out");
+    put_time(out, "join timeout", p->join_timeout);
+    put_time(out, "read timeout", p->read_timeout);
+    put_time(out, "exit barrier timeout", p->barrier_timeout);
+    dt_buf_printf(out, "nodes are identical: %s\n", yes_no(p->identical));
+    put_text(out, "store address", p->store_listen,
+             p->max_nodes == 1 ? "loopback" : "every address");
+    put_allowed(p, out);
+}
+
+static void put_signals(uint64_t set, struct dt_buf *out)
+{
+    if (set)
+        dt_signame_list(set, out);
+    else
+        dt_buf_put_str(out, "none");
+}
+
+static void put_ending(const struct dt_plan *p, struct dt_buf *out)
+{
+    dt_buf_printf(out, "restarts: %d\nsignals that end: ", p->max_restarts);
+    put_signals(p->stop_signals, out);
+    dt_buf_put_str(out, "\nsignals passed on: ");
+    put_signals(p->forward_signals, out);
+    dt_buf_put_str(out, "\n");
+    put_time(out, "shutdown timeout", p->shutdown_timeout);
+    dt_buf_printf(out, "stop order: %s\nexit code: %s\n",
+                  p->stop_leaders_first ? "leader" : "group",
+                  p->exit_policy == DT_EXIT_ROOT_CAUSE ? "root-cause" : "torchrun");
+}
+
+static bool same_streams(const struct dt_plan_streams *a, const struct dt_plan_streams *b)
+{
+    return a->redirect == b->redirect && a->tee == b->tee && a->hidden == b->hidden;
+}
+
+/* Equal neighbours share a line, so that many workers stay readable. */
+static void put_streams(const struct dt_plan *p, struct dt_buf *out)
+{
+    static const char *const masks[] = {"nothing", "stdout", "stderr", "stdout and stderr"};
+    for (int i = 0, end; i < p->nproc; i = end) {
+        const struct dt_plan_streams *s = &p->streams[i];
+        for (end = i + 1; end < p->nproc && same_streams(s, &p->streams[end]);)
+            end++;
+        dt_buf_printf(out, "output of local rank %d", i);
+        if (end > i + 1)
+            dt_buf_printf(out, "-%d", end - 1);
+        dt_buf_printf(out, ": redirects %s, tees %s, %s\n", masks[s->redirect & 3],
+                      masks[s->tee & 3], s->hidden ? "hidden" : "shown");
+    }
+}
+
+static void put_output(const struct dt_plan *p, struct dt_buf *out)
+{
+    put_text(out, "log folder", p->log_dir, p->no_logs ? "none" : "a fresh one in TMPDIR");
+    dt_buf_printf(out, "keep logs: %s\n", p->keep_logs == DT_KEEP_ALL_LOGS ? "all" : "failed");
+    put_streams(p, out);
+    put_text(out, "line prefix", p->line_prefix, "'[${role_name}${local_rank}]:'");
+    put_list(out, "stdout filters", p->stdout_filters);
+    put_list(out, "stderr filters", p->stderr_filters);
+    dt_buf_printf(out, "inherit streams: %s\n", yes_no(p->inherit_streams));
+    if (p->partial_line_after)
+        put_time(out, "partial lines after", p->partial_line_after);
+    else
+        dt_buf_put_str(out, "partial lines after: never\n");
+    dt_buf_printf(out, "collapse lines: %s\nstrip codes: %s\n", yes_no(p->collapse_lines),
+                  yes_no(p->strip_codes));
+}
+
+static void put_watching(const struct dt_plan *p, struct dt_buf *out)
+{
+    static const char *const binds[] = {[DT_BIND_NONE] = "none",
+                                        [DT_BIND_NODE] = "node",
+                                        [DT_BIND_SOCKET] = "socket",
+                                        [DT_BIND_EXCLUSIVE] = "exclusive",
+                                        [DT_BIND_COMPLEX] = "core-complex"};
+    put_text(out, "events", p->event_log, "");
+    if (p->health_port)
+        dt_buf_printf(out, "health port: %d\n", p->health_port);
+    else
+        dt_buf_put_str(out, "health port: none\n");
+    dt_buf_printf(out, "file timers: %s\n", yes_no(p->watchdog));
+    if (p->watchdog)
+        put_text(out, "timer file", p->watchdog_path, "a fresh one in TMPDIR");
+    put_text(out, "error file", p->error_file, "none");
+    dt_buf_printf(out, "binding: %s\n", binds[p->bind]);
+}
+
+/* A person's words may be in it: they shall not begin a line. */
+static void put_sentence(struct dt_buf *out, const char *name, const char *text)
+{
+    dt_buf_printf(out, "%s: ", name);
+    for (; *text; text++)
+        dt_buf_put_u8(out, (unsigned char)*text < 0x20 ? ' ' : (uint8_t)*text);
+    dt_buf_put_str(out, "\n");
+}
+
+void dt_plan_print(const struct dt_plan *plan, char *const *warnings, struct dt_buf *out)
+{
+    put_what_runs(plan, out);
+    put_meeting(plan, out);
+    put_ending(plan, out);
+    put_output(plan, out);
+    put_watching(plan, out);
+    for (char **s = plan->ignored; s && *s; s++)
+        put_sentence(out, "ignored", *s);
+    for (; warnings && *warnings; warnings++)
+        put_sentence(out, "warning", *warnings);
+}

@@ -1,0 +1,392 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/launcher/told.h"
+
+#include <signal.h>
+#include <sys/stat.h>
+
+/* What /bin/sh would be called is not what these rows are about. */
+#define UUID "00112233-4455-4677-8899-aabbccddeeff"
+
+/* clang-format off */
+TEST(what_is_said_of_a_plain_job)
+{
+    static const struct told_row rows[] = {
+        {"x.py", "", "workers: 1|role: default|OMP_NUM_THREADS: as it is|backend: c10d|nodes: 1|"
+                     "run id: " UUID "|endpoint: localhost:0|restarts: 0|shutdown timeout: 30 s|"
+                     "exit barrier timeout: 5 min|signals that end: SIGHUP,SIGINT,SIGQUIT,SIGTERM|"
+                     "output of local rank 0: redirects nothing, tees nothing, shown", NULL, 0},
+        {"x.py|--nnodes|2", "", "command: /bin/sh -u x.py --nnodes 2|nodes: 1", NULL, 0},
+    };
+    TOLD_ROWS(&dt_launch_program, rows);
+    struct told t;
+    told_tell(&t, &dt_launch_program, "x.py", "");
+    CHECK(!t.warnings && !t.plan.ignored);
+    told_finish(&t);
+}
+
+TEST(numbers_of_workers)
+{
+    static const struct told_row rows[] = {
+        {"--nproc-per-node|3|x", "", "workers: 3", NULL, 0},
+        {"--nproc_per_node= 3 |x", "", "workers: 3", NULL, 0},
+        {"--nproc-per-node=cpu|x", "", "workers: 8", NULL, 0},
+        {"--nproc-per-node=auto|x", "", "workers: 8", NULL, 0},
+        {"--nproc-per-node=auto|x", "DT_TOLD_GPUS=1", "workers: 2", NULL, 0},
+        {"--nproc-per-node=gpu|x", "DT_TOLD_GPUS=1", "workers: 2", NULL, 0},
+        {"x", "PET_NPROC_PER_NODE=4", "workers: 4", NULL, 0},
+        {"--nproc-per-node=2|x", "PET_NPROC_PER_NODE=four", "workers: 2", NULL, 0},
+        {"--nproc-per-node=gpu|x", "", NULL, "--nproc-per-node: \"gpu\" needs a GPU and none is visible here; look at "
+         "nvidia-smi and CUDA_VISIBLE_DEVICES, or give a number", 1},
+        {"--nproc-per-node=xpu|x", "", NULL,
+         "--nproc-per-node: \"xpu\": dtrun cannot count GPUs of that kind; give a number", 1},
+        {"--nproc-per-node=many|x", "", NULL,
+         "--nproc-per-node: \"many\" is no number of workers; give one, or cpu, gpu or auto", 1},
+        {"x", "PET_NPROC_PER_NODE=many", NULL,
+         "PET_NPROC_PER_NODE: \"many\" is no number of workers; give one, or cpu, gpu or auto", 1},
+        {"--nproc-per-node=0|x", "", NULL, "--nproc-per-node: \"0\" is not from 1 to 65536", 1},
+        {"--nproc-per-node=-1|x", "", NULL, "--nproc-per-node: \"-1\" is not from 1 to 65536", 1},
+        {"--nproc-per-node=|x", "", NULL,
+         "--nproc-per-node: \"\" is no number of workers; give one, or cpu, gpu or auto", 1},
+        {"--nproc-per-node=65537|x", "", NULL, "--nproc-per-node: \"65537\" is not from 1 to 65536", 1},
+    };
+    TOLD_ROWS(&dt_launch_program, rows);
+}
+
+TEST(threads_of_each_worker)
+{
+    static const struct told_row rows[] = {
+        {"--nproc-per-node=2|x", "", "OMP_NUM_THREADS: 1|warning: OMP_NUM_THREADS is set to 1 for each of 2 workers, as "
+         "torchrun does, so that they do not crowd the machine; set it, or give --omp-threads=auto, for what is faster",
+         NULL, 0},
+        {"--nproc-per-node=2|x", "OMP_NUM_THREADS=3", "OMP_NUM_THREADS: as it is", NULL, 0},
+        {"--nproc-per-node=2|x", "OMP_NUM_THREADS=", "OMP_NUM_THREADS: as it is", NULL, 0},
+        {"--nproc-per-node=2|--omp-threads=auto|x", "", "OMP_NUM_THREADS: 2", NULL, 0},
+        {"--nproc-per-node=9|--omp-threads=auto|x", "", "OMP_NUM_THREADS: 1", NULL, 0},
+        {"--omp-threads=auto|x", "", "OMP_NUM_THREADS: 4", NULL, 0},
+        {"--omp-threads=5|x", "OMP_NUM_THREADS=3", "OMP_NUM_THREADS: 5", NULL, 0},
+        {"--omp-threads=auto|x", "OMP_NUM_THREADS=3", "OMP_NUM_THREADS: as it is|"
+         "ignored: --omp-threads has no effect: OMP_NUM_THREADS is set, to \"3\"", NULL, 0},
+        {"x", "DTRUN_OMP_THREADS=7", "OMP_NUM_THREADS: 7", NULL, 0},
+        {"--omp-threads=0|x", "", NULL,
+         "--omp-threads: \"0\" is no number of threads; give one from 1 on, auto or torchrun", 2},
+    };
+    TOLD_ROWS(&dt_launch_program, rows);
+}
+
+TEST(one_node)
+{
+    static const struct told_row rows[] = {
+        {"--standalone|x", "", "backend: c10d|endpoint: localhost:0|run id: " UUID, NULL, 0},
+        {"--standalone|--rdzv-id=j|--rdzv-backend=etcd|--rdzv-endpoint=h:x|x", "", "run id: " UUID "|"
+         "ignored: --rdzv-id has no effect: --standalone chooses its own|"
+         "ignored: --rdzv-backend has no effect: --standalone chooses its own|"
+         "ignored: --rdzv-endpoint has no effect: --standalone chooses its own", NULL, 0},
+        {"x", "PET_STANDALONE=1|PET_RDZV_ID=j", "run id: " UUID "|"
+         "ignored: PET_RDZV_ID has no effect: --standalone chooses its own", NULL, 0},
+        {"--standalone|--nnodes=1:4|x", "", "nodes: 1|"
+         "ignored: --nnodes has no effect: --standalone is a job of this node alone", NULL, 0},
+        {"--standalone|--nnodes=2|x", "", NULL,
+         "--nnodes: 2 nodes cannot meet in a job that is --standalone; drop one of the two", 1},
+        {"--nnodes=1|--rdzv-id=job|x", "", "backend: c10d|run id: job", NULL, 0},
+        {"--nnodes=1|--rdzv-id=|x", "", "run id: 1418190706091043575770048787713486591|"
+         "warning: the job has no id; it is called 1418190706091043575770048787713486591", NULL, 0},
+        {"--node-rank=3|--master-addr=h|x", "", "backend: c10d|"
+         "ignored: --node-rank has no effect: the job has one node|"
+         "ignored: --master-addr has no effect: the job has one node, and its store is here", NULL, 0},
+        {"--rdzv-backend=c10d|--master-port=5|x", "", "run id: none|endpoint: localhost:0|ignored: --master-port has no "
+         "effect: the store of this job is on a free port; --rdzv-backend=static uses the one given", NULL, 0},
+        {"--rdzv-backend=c10d|--rdzv-endpoint=h|x", "", "endpoint: localhost:0|ignored: --rdzv-endpoint has no effect: a "
+         "job of one node meets nobody; its store is its own", NULL, 0},
+        {"--rdzv-backend=c10d|--local-addr=10.0.0.7|x", "", "local address: 10.0.0.7", NULL, 0},
+        {"--master-port=1234|x", "", "backend: static|nodes: 1|run id: none|endpoint: 127.0.0.1:1234", NULL, 0},
+        {"x", "PET_MASTER_PORT=29500", "backend: static|endpoint: 127.0.0.1:29500", NULL, 0},
+        {"--master-port=0|x", "", "backend: static|endpoint: 127.0.0.1:0", NULL, 0},
+        {"--rdzv-endpoint=h:5|x", "", "backend: static|endpoint: h:5", NULL, 0},
+        {"x", "TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1", "ignored: TORCH_DISABLE_SHARE_RDZV_TCP_STORE has no effect: the "
+         "workers' store is dtrun's, and new for each attempt", NULL, 0},
+    };
+    TOLD_ROWS(&dt_launch_program, rows);
+}
+
+TEST(several_nodes)
+{
+    static const struct told_row rows[] = {
+        {"--nnodes=2|--node-rank=1|--master-addr=n0|x", "",
+         "backend: static|nodes: 2|node rank: 1|endpoint: n0:29500|run id: none|join timeout: 15 min|read timeout: 15 min",
+         NULL, 0},
+        {"--nnodes=2|--master-addr=[fd00::1]|--master-port=7|x", "", "endpoint: [fd00::1]:7", NULL, 0},
+        {"--nnodes=2|--master-addr=fd00::1|--master-port=7|x", "", "endpoint: [fd00::1]:7", NULL, 0},
+        {"--nnodes=1:4|x", "", "nodes: 4|"
+         "ignored: --nnodes has no effect: a static job has always its 4 nodes, and not from 1 on", NULL, 0},
+        {"--nnodes=2|--rdzv-endpoint=a:1|--master-addr=b|--master-port=2|--local-addr=c|x", "",
+         "endpoint: a:1|ignored: --master-addr has no effect: --rdzv-endpoint is given too|"
+         "ignored: --master-port has no effect: --rdzv-endpoint is given too|"
+         "ignored: --local-addr has no effect: in a static job nobody asks for the address of this node; --master-addr "
+         "names node 0", NULL, 0},
+        {"--nnodes=2|--rdzv-conf=timeout=60|x", "", "join timeout: 1 min|read timeout: 1 min", NULL, 0},
+        {"--nnodes=2|--rdzv-conf=rank=1,join_timeout=abc|x", "", "ignored: --rdzv-conf has no effect: rank is no setting "
+         "of a static job; timeout is|ignored: --rdzv-conf has no effect: join_timeout is no setting of a static job; "
+         "timeout is", NULL, 0},
+        {"x", "PET_NNODES=2|PET_NODE_RANK=1", "nodes: 2|node rank: 1", NULL, 0},
+        {"--nnodes=2|x", "TORCH_ELASTIC_WORKER_IDENTICAL=1", "nodes are identical: yes", NULL, 0},
+        {"--nnodes=2|x", "TORCH_ELASTIC_WORKER_IDENTICAL=0", "nodes are identical: no", NULL, 0},
+        {"--nnodes=2|--store-listen=10.0.0.1|--store-allow=10.0.0.0/8|--store-allow=::1|x", "",
+         "store address: 10.0.0.1|store clients: 10.0.0.0/8 ::1/128", NULL, 0},
+
+        {"--nnodes=2|--rdzv-endpoint=a|x", "", NULL, "--rdzv-endpoint: \"a\" lacks a port; write HOST:PORT", 1},
+        {"--nnodes=2|--rdzv-endpoint=a:b|x", "", NULL,
+         "--rdzv-endpoint: \"a:b\" has no port from 0 to 65535 at its end", 1},
+        {"--nnodes=2|--master-port=70000|x", "", NULL,
+         "--master-port: \"127.0.0.1:70000\" has no port from 0 to 65535 at its end", 1},
+        {"--nnodes=2|--master-addr=a b|x", "", NULL,
+         "--master-addr: \"a b:29500\" does not start with a host; write HOST:PORT", 1},
+        {"--nnodes=2|--master-port=0|x", "", NULL, "--master-port: port 0, any free one, is for a job of one node; the "
+         "others could not know it", 1},
+        {"--nnodes=2|--node-rank=2|x", "", NULL,
+         "--node-rank: 2 is no rank in a job of 2 nodes; give 0 to one less than --nnodes", 1},
+        {"--node-rank=1|--master-port=1|x", "", NULL, "--node-rank: 1 is no rank in a job of 1 node; give 0", 1},
+        {"--nnodes=2|--node-rank=-1|x", "", NULL,
+         "--node-rank: -1 is no rank in a job of 2 nodes; give 0 to one less than --nnodes", 1},
+        {"--nnodes=2|--rdzv-conf=timeout=0|x", "", NULL,
+         "--rdzv-conf: timeout is \"0\"; give whole seconds from 1 on", 1},
+        {"--nnodes=2:1|x", "", NULL, "--nnodes: \"2:1\" has its minimum above its maximum; write 1:2", 1},
+        {"--nnodes=0|x", "", NULL, "--nnodes: \"0\" is not N or MIN:MAX with numbers from 1 to 1000000", 1},
+        {"--nnodes=1:2:3|x", "", NULL, "--nnodes: \"1:2:3\" is not N or MIN:MAX with numbers from 1 to 1000000", 1},
+        {"--nnodes=1:|x", "", NULL, "--nnodes: \"1:\" is not N or MIN:MAX with numbers from 1 to 1000000", 1},
+        {"--nnodes=|x", "", NULL, "--nnodes: \"\" is not N or MIN:MAX with numbers from 1 to 1000000", 1},
+        {"x", "PET_NNODES=two", NULL, "PET_NNODES: \"two\" is not N or MIN:MAX with numbers from 1 to 1000000", 1},
+        {"--nnodes=1000000|--nproc-per-node=65536|x", "", NULL,
+         "--nnodes: 1000000 nodes of 65536 workers are more than there can be ranks", 1},
+    };
+    TOLD_ROWS(&dt_launch_program, rows);
+}
+
+TEST(other_backends)
+{
+    static const struct told_row rows[] = {
+        {"--rdzv-backend=c10d|--rdzv-conf=join_timeout=5,read_timeout=2,is_host=yes|x", "",
+         "join timeout: 5 s|read timeout: 2 s|"
+         "ignored: --rdzv-conf has no effect: is_host does not matter to a job of one node", NULL, 0},
+        {"--rdzv-backend=c10d|--rdzv-conf=store_type=tcp|x", "", "backend: c10d", NULL, 0},
+        {"--rdzv-backend=c10d|--rdzv-conf=store_type=file|x", "", NULL,
+         "--rdzv-conf: store_type is \"file\"; dtrun has the tcp store only", 1},
+        {"--rdzv-backend=c10d|--rdzv-conf=is_host=maybe|x", "", NULL,
+         "--rdzv-conf: is_host is \"maybe\"; give true or false", 1},
+        {"--rdzv-backend=c10d|--rdzv-conf=close_timeout=-1|x", "", NULL,
+         "--rdzv-conf: close_timeout is \"-1\"; give whole seconds from 1 on", 1},
+        {"--rdzv-backend=c10d|--rdzv-conf=join_timeout|x", "", NULL,
+         "--rdzv-conf: join_timeout has no value; write join_timeout=VALUE", 1},
+        {"--rdzv-backend=c10d|--rdzv-endpoint=h:x|x", "", NULL,
+         "--rdzv-endpoint: \"h:x\" has no port from 0 to 65535 at its end", 1},
+        {"--rdzv-backend=c10d|--nnodes=1:2|--rdzv-endpoint=h:1|x", "", NULL,
+         "--rdzv-backend: \"c10d\" with more than one node is not there yet; give --rdzv-backend=static with "
+         "--node-rank, --master-addr and --master-port", 1},
+        {"--rdzv-backend=etcd|x", "", NULL,
+         "--rdzv-backend: dtrun does not speak to etcd; give static or c10d, or run the job with torchrun", 1},
+        {"x", "PET_RDZV_BACKEND=etcd-v2", NULL,
+         "PET_RDZV_BACKEND: dtrun does not speak to etcd; give static or c10d, or run the job with torchrun", 1},
+        {"--rdzv-backend=zeus|x", "", NULL, "--rdzv-backend: \"zeus\" is no backend; give static or c10d", 1},
+    };
+    TOLD_ROWS(&dt_launch_program, rows);
+}
+
+TEST(how_it_ends)
+{
+    static const struct told_row rows[] = {
+        {"--max-restarts=3|x", "", "restarts: 3", NULL, 0},
+        {"--max-restarts=-1|x", "", NULL, "--max-restarts: -1 is negative; give 0 for none", 1},
+        {"--monitor-interval=5|x", "",
+         "ignored: --monitor-interval has no effect: the end of a worker is noticed at once", NULL, 0},
+        {"--monitor-interval=0|x", "", NULL, "--monitor-interval: 0 is not above 0; leave it out", 1},
+        {"--monitor-interval=nan|x", "", NULL, "--monitor-interval: nan is not above 0; leave it out", 1},
+        {"--shutdown-timeout=5|x", "TORCH_ELASTIC_SHUTDOWN_TIMEOUT=x", "shutdown timeout: 5 s", NULL, 0},
+        {"--shutdown-timeout=0|x", "", "shutdown timeout: 0 ms", NULL, 0},
+        {"--shutdown-timeout=250ms|x", "", "shutdown timeout: 250 ms", NULL, 0},
+        {"x", "TORCH_ELASTIC_SHUTDOWN_TIMEOUT=7", "shutdown timeout: 7 s", NULL, 0},
+        {"x", "PET_SHUTDOWN_TIMEOUT=8|TORCH_ELASTIC_SHUTDOWN_TIMEOUT=7", "shutdown timeout: 8 s", NULL, 0},
+        {"--shutdown-timeout=-1|x", "", NULL,
+         "--shutdown-timeout: the time is negative; give seconds from 0 on", 1},
+        {"--shutdown-timeout=1.5|x", "", NULL,
+         "--shutdown-timeout: \"1.5\" is not whole seconds; with a unit it can be anything, as in 500ms", 2},
+        {"x", "TORCH_ELASTIC_SHUTDOWN_TIMEOUT=x", NULL,
+         "TORCH_ELASTIC_SHUTDOWN_TIMEOUT: \"x\" is not whole seconds from 0 on", 1},
+        {"--exit-barrier-timeout=9|x", "", "exit barrier timeout: 9 s", NULL, 0},
+        {"x", "TORCH_ELASTIC_EXIT_BARRIER_TIMEOUT=9", "exit barrier timeout: 9 s", NULL, 0},
+        {"--signals-to-handle=SIGTERM,USR1|x", "", "signals that end: SIGUSR1,SIGTERM", NULL, 0},
+        {"--signals-to-handle=SIGTERM,SIGKILL,SIGX|x", "", "signals that end: SIGTERM|"
+         "warning: --signals-to-handle: \"SIGKILL\" is left out, as it is no signal that can be handled|"
+         "warning: --signals-to-handle: \"SIGX\" is left out, as it is no signal that can be handled", NULL, 0},
+        {"--forward-signals=USR1,SIGUSR2|x", "", "signals passed on: SIGUSR1,SIGUSR2|"
+         "signals that end: SIGHUP,SIGINT,SIGQUIT,SIGTERM", NULL, 0},
+        {"--forward-signals=HUP|x", "", "signals passed on: SIGHUP|signals that end: SIGINT,SIGQUIT,SIGTERM", NULL, 0},
+        {"--forward-signals=HUP|--signals-to-handle=HUP|x", "", NULL, "--forward-signals: SIGHUP cannot both end the "
+         "job, as --signals-to-handle says, and be passed on alone; drop one of the two", 2},
+        {"--forward-signals=KILL|x", "", NULL,
+         "--forward-signals: \"KILL\" is no signal that can be passed on; write it as SIGUSR1,SIGUSR2", 2},
+        {"--stop-order=leader|--exit-code=root-cause|x", "", "stop order: leader|exit code: root-cause", NULL, 0},
+    };
+    TOLD_ROWS(&dt_launch_program, rows);
+}
+
+TEST(output)
+{
+    static const struct told_row rows[] = {
+        {"--nproc-per-node=3|-t|3|-r0:1|x", "", "output of local rank 0: redirects stdout, tees stdout and stderr, shown|"
+         "output of local rank 1-2: redirects nothing, tees stdout and stderr, shown", NULL, 0},
+        {"-r|0:3,7:1|x", "", "output of local rank 0: redirects stdout and stderr, tees nothing, shown|"
+         "ignored: --redirects has no effect: for local rank 7, as there are 1 workers", NULL, 0},
+        {"--nproc-per-node=12|--tee=10:1|x", "", "output of local rank 0-9: redirects nothing, tees nothing, shown|"
+         "output of local rank 10: redirects nothing, tees stdout, shown|"
+         "output of local rank 11: redirects nothing, tees nothing, shown", NULL, 0},
+        {"--nproc-per-node=2|--local-ranks-filter=1|x", "",
+         "output of local rank 0: redirects nothing, tees nothing, hidden|"
+         "output of local rank 1: redirects nothing, tees nothing, shown", NULL, 0},
+        {"--log-dir=/dev/null|-t3|--keep-logs=failed|x", "", "log folder: none|"
+         "output of local rank 0: redirects nothing, tees nothing, shown|"
+         "ignored: --tee has no effect: --log-dir=/dev/null keeps no files|"
+         "ignored: --keep-logs has no effect: --log-dir=/dev/null keeps none", NULL, 0},
+        {"--log-dir=/tmp/not/there/yet|--keep-logs=failed|x", "",
+         "log folder: /tmp/not/there/yet|keep logs: failed", NULL, 0},
+        {"--log-dir=|x", "", "log folder: a fresh one in TMPDIR", NULL, 0},
+        {"-t1|--duplicate-stdout-filters=a,,b,c d|--duplicate-stderr-filters=e|x", "",
+         "stdout filters: a,b 'c d'|stderr filters: e", NULL, 0},
+        {"--collapse-lines|--partial-line-after=1s|x", "", "collapse lines: yes|partial lines after: 1 s|"
+         "ignored: --collapse-lines has no effect: no output is teed; give --tee|"
+         "ignored: --partial-line-after has no effect: no output is teed; give --tee", NULL, 0},
+        {"--strip-codes|--inherit-streams|x", "", "strip codes: yes|inherit streams: yes", NULL, 0},
+        {"x", "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE=[${rank}] ", "line prefix: '[${rank}] '", NULL, 0},
+        {"x", "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE=", "line prefix: '[${role_name}${local_rank}]:'", NULL, 0},
+        {"--event-log-handler=console|x", "", "events: console", NULL, 0},
+        {"--event-log-handler=file:/x|x", "", "events: file:/x", NULL, 0},
+
+        {"--event-log-handler=file:|x", "", NULL,
+         "--event-log-handler: \"file:\" is no place for events; give null, console or file:PATH", 1},
+        {"-r|4|x", "", NULL, "--redirects: \"4\" is neither 0, 1 (stdout), 2 (stderr) or 3 (both), nor a list as "
+         "0:3,1:2 of what each local rank has", 1},
+        {"x", "PET_TEE=", NULL, "PET_TEE: \"\" is neither 0, 1 (stdout), 2 (stderr) or 3 (both), nor a list as "
+         "0:3,1:2 of what each local rank has", 1},
+        {"--local-ranks-filter=0,x|x", "", NULL,
+         "--local-ranks-filter: \"x\" is no local rank; write them as 0,2,3", 1},
+        {"--log-dir=/etc/passwd|x", "", NULL,
+         "--log-dir: /etc/passwd is a file; name a folder, or /dev/null for none", 1},
+        {"--log-dir=/etc/passwd/x|x", "", NULL, "--log-dir: \"/etc/passwd/x\" cannot be used: Not a directory", 1},
+        {"--logs-specs=mine|x", "", NULL, "--logs-specs: \"mine\" is a Python plug-in, which dtrun cannot load; give "
+         "--log-dir, --redirects and --tee, or run the job with torchrun", 1},
+    };
+    TOLD_ROWS(&dt_launch_program, rows);
+}
+
+TEST(watching)
+{
+    static const struct told_row rows[] = {
+        {"--health-port=80|x", "TORCHELASTIC_HEALTH_CHECK_PORT=81", "health port: 80", NULL, 0},
+        {"x", "TORCHELASTIC_HEALTH_CHECK_PORT=81", "health port: 81", NULL, 0},
+        {"x", "TORCHELASTIC_HEALTH_CHECK_PORT=http", "health port: none|"
+         "ignored: TORCHELASTIC_HEALTH_CHECK_PORT has no effect: \"http\" is no port", NULL, 0},
+        {"--health-port=65536|x", "", NULL, "--health-port: \"65536\" is not a whole number from 0 to 65535", 2},
+        {"x", "TORCHELASTIC_ENABLE_FILE_TIMER=1", "file timers: yes|timer file: a fresh one in TMPDIR", NULL, 0},
+        {"x", "TORCHELASTIC_ENABLE_FILE_TIMER=1|TORCHELASTIC_TIMER_FILE=/run/t", "timer file: /run/t", NULL, 0},
+        {"x", "TORCHELASTIC_ENABLE_FILE_TIMER=yes|TORCHELASTIC_TIMER_FILE=/run/t", "file timers: no", NULL, 0},
+        {"x", "TORCHELASTIC_ERROR_FILE=/e", "error file: /e", NULL, 0},
+        {"x", "TORCHELASTIC_ERROR_FILE=", "error file: none", NULL, 0},
+        {"--numa-binding=core-complex|--virtual-local-rank|x", "", "binding: core-complex|virtual local rank: yes", NULL, 0},
+        {"x", "PET_NUMA_BINDING=node", "binding: none", NULL, 0}, /* not in the environment */
+        {"--start-method=fork|x", "",
+         "ignored: --start-method has no effect: workers are always programs of their own", NULL, 0},
+    };
+    TOLD_ROWS(&dt_launch_program, rows);
+}
+
+TEST(what_is_executed)
+{
+    static const struct told_row rows[] = {
+        {"t.py|a|b c", "", "command: /bin/sh -u t.py a 'b c'|title: /bin/sh", NULL, 0},
+        {"-m|pkg.mod|-x", "", "command: /bin/sh -u -m pkg.mod -x", NULL, 0},
+        {"--no-python|true|-u", "", "command: /bin/true -u|title: true", NULL, 0},
+        {"--no-python|/bin/echo|$local_rank|$$", "", "command: /bin/echo '$local_rank' '$$'|title: /bin/echo", NULL, 0},
+        {"--run-path|--no-python|--module|s.py", "", "title: run_script_path|"
+         "ignored: --no-python has no effect: --run-path is given too|"
+         "ignored: --module has no effect: --run-path is given too", NULL, 0},
+        {"--|s.py|--|-m", "", "command: /bin/sh -u s.py -- -m", NULL, 0},
+        {"--no-python|-m|true", "", NULL, "--module: a module needs Python; drop --no-python or --module", 1},
+        {"--no-python|no-such-program", "", NULL, "\"no-such-program\" is in none of the folders of PATH; write a "
+         "program of this folder as ./NAME", 1},
+        {"--no-python|/etc/passwd", "", NULL, "\"/etc/passwd\" cannot be executed: Permission denied", 1},
+        {"s.py", "PYTHON_EXEC=/no/python", "title: /bin/sh", NULL, 0}, /* told.h named one before */
+    };
+    TOLD_ROWS(&dt_launch_program, rows);
+}
+
+TEST(torch_distributed_launch)
+{
+    static const struct told_row rows[] = {
+        {"s.py|a", "", "command: /bin/sh -u s.py '--local-rank=${local_rank}' a|warning: dtrun-launch stands in for the "
+         "deprecated torch.distributed.launch; use dtrun, and read the local rank from LOCAL_RANK instead of an argument "
+         "--local-rank", NULL, 0},
+        {"-m|mod|a", "", "command: /bin/sh -u -m mod '--local-rank=${local_rank}' a", NULL, 0},
+        {"--use-env|s.py|a", "", "command: /bin/sh -u s.py a|"
+         "warning: dtrun-launch stands in for the deprecated torch.distributed.launch; use dtrun", NULL, 0},
+        {"--use_env|--no-python|true", "", "command: /bin/true", NULL, 0},
+        {"s.py", "PET_USE_ENV=1", "command: /bin/sh -u s.py '--local-rank=${local_rank}'", NULL, 0},
+        {"--no-python|true", "", NULL,
+         "--no-python: only Python scripts get an argument --local-rank; give --use-env too", 1},
+    };
+    TOLD_ROWS(&dt_legacy_program, rows);
+}
+/* clang-format on */
+
+TEST(the_own_interpreter_is_not_worth_a_name)
+{
+    char dir[] = "/tmp/dtrun-test-config.XXXXXX", env[256], path[64];
+    struct told t;
+    CHECK(mkdtemp(dir) != NULL);
+    snprintf(path, sizeof path, "%s/python3", dir);
+    CHECK_EQ(symlink("/bin/sh", path), 0);
+    snprintf(env, sizeof env, "PATH=%s", dir);
+    static const char *const args[] = {"s.py|a", "-m|s.py"};
+    for (size_t i = 0; i < 2; i++) {
+        char *argv[8] = {(char *)"dtrun"}, text[64], *envp[] = {env, NULL};
+        strcpy(text, args[i]);
+        int argc = 1 + told_split(text, argv + 1);
+        struct dt_facts facts = {.cpus = 1, .allowed_cpus = 1, .env = envp};
+        t = (struct told){0};
+        CHECK_OK(dt_launch_options_read(&t.o, &dt_launch_program, argc, argv, envp, &t.err), t.err);
+        CHECK_OK(dt_config_make(&t.o, &facts, &t.plan, &t.warnings, &t.err), t.err);
+        CHECK_STR(t.plan.argv[0], path);
+        CHECK_STR(t.plan.title, "s.py");
+        told_finish(&t);
+    }
+    unlink(path);
+    rmdir(dir);
+}
+
+TEST(a_log_folder_that_cannot_be_written)
+{
+    char dir[] = "/tmp/dtrun-test-config.XXXXXX", args[128], wanted[256];
+    struct told t;
+    if (geteuid() == 0)
+        SKIP("root can write everywhere");
+    CHECK(mkdtemp(dir) && chmod(dir, 0500) == 0);
+    snprintf(args, sizeof args, "--log-dir=%s/sub/dir|x", dir);
+    told_tell(&t, &dt_launch_program, args, "");
+    rmdir(dir);
+    snprintf(wanted, sizeof wanted, "--log-dir: nothing can be written in %s: Permission denied; ",
+             dir);
+    CHECK_FAIL(t.rc, t.err, wanted);
+    told_finish(&t);
+}
+
+TEST(many_arguments_are_not_slow)
+{
+    enum { N = 200000 };
+    char **argv = calloc(N + 1, sizeof *argv), *envp[] = {(char *)"PYTHON_EXEC=/bin/sh", NULL};
+    struct dt_facts facts = {.cpus = 1, .allowed_cpus = 1, .env = envp};
+    struct told t = {0};
+    for (int i = 0; i < N; i++)
+        argv[i] = (char *)"arg";
+    CHECK_OK(dt_launch_options_read(&t.o, &dt_launch_program, N, argv, envp, &t.err), t.err);
+    CHECK_OK(dt_config_make(&t.o, &facts, &t.plan, &t.warnings, &t.err), t.err);
+    CHECK_EQ(dt_words_count(t.plan.argv), N + 1); /* dtrun gone, sh and -u come */
+    told_finish(&t);
+    free(argv);
+}

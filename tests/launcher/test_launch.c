@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The two programs as processes. */
+#include "tests/lib/check.h"
+
+#include <sys/wait.h>
+
+BEFORE_ALL
+{
+    if (!getenv("DT_DTRUN") || !getenv("DT_DTRUN_LAUNCH"))
+        SKIP("DT_DTRUN and DT_DTRUN_LAUNCH name no programs");
+}
+
+/* Runs COMMAND (dtrun is $D, dtrun-launch $L) in a shell; what it printed on both streams. */
+static const char *run(const char *command, int *status)
+{
+    static char text[32768];
+    setenv("D", getenv("DT_DTRUN"), 1);
+    setenv("L", getenv("DT_DTRUN_LAUNCH"), 1);
+    char whole[1024];
+    snprintf(whole, sizeof whole, "{ %s ; } 2>&1", command);
+    FILE *p = popen(whole, "r");
+    CHECK(p != NULL);
+    size_t n = fread(text, 1, sizeof text - 1, p);
+    text[n] = '\0';
+    int rc = pclose(p);
+    *status = WIFEXITED(rc) ? WEXITSTATUS(rc) : 128 + WTERMSIG(rc);
+    return text;
+}
+
+TEST(what_they_print_and_how_they_end)
+{
+    /* clang-format off */
+    static const struct { const char *command; int status; const char *words; } rows[] = {
+        {"$D --help", 0, "Usage: dtrun [options] SCRIPT [ARG...]\n"},
+        {"$L --help", 0, "--use-env"},
+        {"$D --version", 0, "dtrun " DT_VERSION "\n"},
+        {"$L --version", 0, "dtrun-launch " DT_VERSION "\n"},
+        {"$D", 2, "dtrun: SCRIPT is missing"},
+        {"$D --no-such x", 2, "dtrun: --no-such: no such option\n`dtrun --help` lists the options.\n"},
+        {"$D --nnodes 0 x", 1, "dtrun: --nnodes: \"0\" is not N or MIN:MAX"},
+        {"$L --no-python true", 1, "dtrun-launch: --no-python: only Python scripts"},
+        {"$D --print-config --no-python true a", 0, "/true a\ntitle: true\nworkers: 1\n"},
+        {"$D --print-config --no-python true >/dev/full", 1, "dtrun: standard output cannot be written"},
+        {"$D --help >/dev/full", 1, "dtrun: standard output cannot be written"},
+    };
+    /* clang-format on */
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        CHECK_ROW("%s", rows[i].command);
+        int status;
+        const char *text = run(rows[i].command, &status);
+        CHECK_EQ(status, rows[i].status);
+        if (!strstr(text, rows[i].words))
+            CHECK_STR(text, rows[i].words);
+        CHECK(strstr(text, rows[i].words) != NULL);
+    }
+}
+
+TEST(help_fits_80_columns)
+{
+    int status;
+    char *text = strdup(run("$D --help; $L --help", &status));
+    int lines = 0;
+    for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n"), lines++) {
+        CHECK_ROW("%s", line);
+        CHECK(strlen(line) < 80);
+    }
+    CHECK(lines > 100);
+    free(text);
+}
+
+TEST(warnings_follow_the_log_level)
+{
+    static const struct {
+        const char *how;
+        bool shown;
+    } rows[] = {
+        {"$D", true},
+        {"LOGLEVEL=WARNING $D", true},
+        {"LOGLEVEL=info $D", true},
+        {"LOGLEVEL=30 $D", true},
+        {"LOGLEVEL=nonsense $D", true},
+        {"LOGLEVEL= $D", true},
+        {"LOGLEVEL=ERROR $D", false},
+        {"LOGLEVEL=critical $D", false},
+        {"LOGLEVEL=31 $D", false},
+        {"LOGLEVEL=ERROR $D --log-level=warn", true},
+        {"LOGLEVEL=DEBUG DTRUN_LOG_LEVEL=error $D", false},
+    };
+    unsetenv("OMP_NUM_THREADS");
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        CHECK_ROW("%s", rows[i].how);
+        char command[256];
+        int status;
+        snprintf(command, sizeof command,
+                 "%s --nproc-per-node 2 --log-dir /dev/null --no-python true", rows[i].how);
+        const char *text = run(command, &status);
+        CHECK_EQ(status, 0);
+        CHECK_EQ(strstr(text, "OMP_NUM_THREADS is set to 1") != NULL, rows[i].shown);
+    }
+}
+
+TEST(asking_for_the_plan_leaves_nothing_behind)
+{
+    int status;
+    const char *text =
+        run("d=$(mktemp -d); $D --print-config --log-dir $d/a/b --no-python true >/dev/null; "
+            "ls -A $d; rmdir $d",
+            &status);
+    CHECK_STR(text, "");
+    CHECK_EQ(status, 0);
+}
