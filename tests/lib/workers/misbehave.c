@@ -82,11 +82,12 @@ static void hang(void)
         pause();
 }
 
-/* DEPTH 1: a child. 2: its parent is gone. OWN_SESSION: as a daemon does. */
+/* DEPTH 1: a child. 2: its parent is gone. OWN_SESSION: as a daemon does. Its pid is printed when
+ * it has settled, and by us: what reads it may end the child at once. */
 static void start(int depth, bool own_session)
 {
     int ready[2];
-    char byte = 0;
+    pid_t left = 0;
     if (pipe(ready) < 0)
         exit(98);
     pid_t child = fork();
@@ -96,17 +97,18 @@ static void start(int depth, bool own_session)
             setsid();
         if (depth == 2 && fork() != 0)
             _exit(0);
-        put_line("%d", (int)getpid());
-        put(ready[1], "", 1);
+        left = getpid();
+        put(ready[1], (const char *)&left, sizeof left);
         close(ready[1]);
         hang();
     }
     close(ready[1]);
-    if (read(ready[0], &byte, 1) != 1)
+    if (read(ready[0], &left, sizeof left) != sizeof left)
         exit(97);
     close(ready[0]);
     if (depth == 2)
         waitpid(child, NULL, 0);
+    put_line("%d", (int)left);
 }
 
 static void show_fds(void)
