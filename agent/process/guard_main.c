@@ -132,24 +132,25 @@ static bool reap(struct guard *g)
     return what != DT_REAP_NO_CHILDREN;
 }
 
-/* While we have not reaped the leader its number is nobody else's. Afterwards only processes that
- * are known to be below us are signalled. */
+/* The signal comes before SIGCONT: a stopped process that is continued has it then, and does not go
+ * on with its work for a moment. While we have not reaped the leader its number is nobody else's.
+ * Afterwards only processes that are known to be below us are signalled. */
 static void signal_group(const struct guard *g, int i, pid_t group, int signum)
 {
     if (g->pids[i] == 0) {
         dt_reap_signal(group, signum);
         return;
     }
-    kill(-group, SIGCONT);
     kill(-group, signum);
+    kill(-group, SIGCONT);
 }
 
 static void signal_leader(const struct guard *g, int i, int signum)
 {
     if (g->pids[i] == 0)
         return;
-    kill(g->pids[i], SIGCONT);
     kill(g->pids[i], signum);
+    kill(g->pids[i], SIGCONT);
 }
 
 /* INDEX -1 means those that have not exited. */

@@ -125,9 +125,8 @@ size_t dt_reap_signal(pid_t group, int signum)
         const struct process *p = &all.at[i];
         if (!p->ours || (group != 0 && p->group != group))
             continue;
-        if (signum != SIGKILL)
-            kill(p->pid, SIGCONT);
         count += kill(p->pid, signum) == 0;
+        kill(p->pid, SIGCONT);
     }
     free(all.at);
     return count;

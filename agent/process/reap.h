@@ -17,7 +17,7 @@ enum dt_reaped { DT_REAP_ONE, DT_REAP_NONE_YET, DT_REAP_NO_CHILDREN };
 enum dt_reaped dt_reap_next(pid_t *pid, int *status);
 
 /* Sends SIGNUM to each descendant of this process (GROUP 0) or to those of that process group;
- * SIGCONT first, unless it kills anyway: a stopped process would not see it. Returns how many there
+ * then SIGCONT, as one that is stopped would not see it. Returns how many there
  * were. A descendant that forks meanwhile may escape one call: who must have them all calls again
  * until there are no children. */
 size_t dt_reap_signal(pid_t group, int signum);
