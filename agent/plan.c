@@ -16,6 +16,7 @@ void dt_plan_finish(struct dt_plan *plan)
     free_list(plan->stdout_filters);
     free_list(plan->stderr_filters);
     free_list(plan->ignored);
+    free_list(plan->needless);
     free(plan->title);
     free(plan->role);
     free(plan->run_id);

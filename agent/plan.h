@@ -86,7 +86,8 @@ struct dt_plan {
     char *watchdog_path; /* NULL: a fresh one in $TMPDIR */
     char *error_file;    /* where we leave our own last word: TORCHELASTIC_ERROR_FILE */
 
-    char **ignored; /* sentences about options that have no effect here */
+    char **ignored;  /* sentences about options that have no effect here */
+    char **needless; /* ... about options that have none on any job, which nobody need hear of */
 };
 
 /* Frees what it holds; fine on zeroed memory. */

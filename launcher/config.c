@@ -39,6 +39,15 @@ int dt_config_ignore(struct dt_config *c, const char *option, const char *fmt, .
     return dt_words_push(&c->plan->ignored, c->err, "%s has no effect: %s", written, text);
 }
 
+int dt_config_needless(struct dt_config *c, const char *option, const char *why)
+{
+    char written[128];
+    if (!dt_launch_options_gave(c->o, option))
+        return 0;
+    dt_opt_written(c->o->program, &c->o->result, option, written, sizeof written);
+    return dt_words_push(&c->plan->needless, c->err, "%s has no effect: %s", written, why);
+}
+
 int dt_config_set(struct dt_config *c, char **field, const char *text)
 {
     *field = text ? strdup(text) : NULL;

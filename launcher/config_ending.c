@@ -93,5 +93,5 @@ int dt_config_ending(struct dt_config *c)
     p->max_restarts = c->o->max_restarts;
     p->stop_leaders_first = c->o->stop_leaders_first;
     p->exit_policy = c->o->exit_code;
-    return dt_config_ignore(c, "monitor-interval", "the end of a worker is noticed at once");
+    return dt_config_needless(c, "monitor-interval", "the end of a worker is noticed at once");
 }

@@ -32,6 +32,9 @@ int dt_config_wrap(struct dt_config *c, const char *option);
 int dt_config_ignore(struct dt_config *c, const char *option, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* The same for an option that is there for torchrun's sake only: in the plan, but no warning. */
+int dt_config_needless(struct dt_config *c, const char *option, const char *why);
+
 /* Copies TEXT into *FIELD of the plan; NULL stays NULL. */
 int dt_config_set(struct dt_config *c, char **field, const char *text);
 

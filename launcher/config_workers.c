@@ -79,5 +79,5 @@ int dt_config_workers(struct dt_config *c)
         return -1;
     p->virtual_local_rank = c->o->virtual_local_rank;
     p->bind = c->o->numa_binding;
-    return dt_config_ignore(c, "start-method", "workers are always programs of their own");
+    return dt_config_needless(c, "start-method", "workers are always programs of their own");
 }

@@ -212,6 +212,8 @@ void dt_plan_print(const struct dt_plan *plan, char *const *warnings, struct dt_
     put_watching(plan, out);
     for (char **s = plan->ignored; s && *s; s++)
         put_sentence(out, "ignored", *s);
+    for (char **s = plan->needless; s && *s; s++)
+        put_sentence(out, "ignored", *s);
     for (; warnings && *warnings; warnings++)
         put_sentence(out, "warning", *warnings);
 }
