@@ -193,6 +193,9 @@ const char *only_entry(const char *dir, char *out, size_t size)
 
 const char *read_text(const char *path)
 {
-    struct dt_buf text = {0};
-    return dt_fs_read(path, 64u << 20, &text, NULL) == 0 ? dt_buf_cstr(&text) : NULL;
+    static struct dt_buf texts[8];
+    static unsigned next;
+    struct dt_buf *text = &texts[next++ % 8];
+    dt_buf_clear(text);
+    return dt_fs_read(path, 64u << 20, text, NULL) == 0 ? dt_buf_cstr(text) : NULL;
 }

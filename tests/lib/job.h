@@ -52,7 +52,7 @@ void tmp_remove(const char *dir);
 
 /* The only entry of DIR, as a path. */
 const char *only_entry(const char *dir, char *out, size_t size);
-/* A file's text, in memory of the test that is not freed; NULL: there is none. */
+/* A file's text, good until the eighth call from now; NULL: there is none. */
 const char *read_text(const char *path);
 
 #endif
