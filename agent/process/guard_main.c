@@ -20,6 +20,7 @@
 
 struct guard {
     int sock, signals;
+    pid_t dtrun;
     int count;
     pid_t *pids; /* of the workers; 0 once reaped */
     bool ending;
@@ -141,8 +142,13 @@ static void signal_group(const struct guard *g, int i, pid_t group, int signum)
         dt_reap_signal(group, signum);
         return;
     }
-    kill(-group, signum);
-    kill(-group, SIGCONT);
+    /* Just forked, it may not have made its group yet. */
+    pid_t to = -group;
+    if (kill(to, signum) < 0 && errno == ESRCH) {
+        to = group;
+        kill(to, signum);
+    }
+    kill(to, SIGCONT);
 }
 
 static void signal_leader(const struct guard *g, int i, int signum)
@@ -192,11 +198,14 @@ static void read_orders(struct guard *g, const pid_t *groups)
         g->ending = true; /* dtrun is gone */
 }
 
+/* Whoever sends SIGTERM to every process of a job (service managers and schedulers do) wants the
+ * workers to end in their own time, which dtrun sees to. It is our death signal only once dtrun is
+ * not our parent any more. */
 static void read_signals(struct guard *g)
 {
     struct signalfd_siginfo s;
     while (read(g->signals, &s, sizeof s) == (ssize_t)sizeof s)
-        if (s.ssi_signo == SIGTERM)
+        if (s.ssi_signo == SIGTERM && getppid() != g->dtrun)
             g->ending = true;
 }
 
@@ -219,8 +228,13 @@ static void serve(struct guard *g, const pid_t *groups)
 _Noreturn void dt_guard_main(int sock, const struct dt_spawn *workers, pid_t *pids, int count,
                              const struct dt_spawn_inherited *inherited)
 {
-    struct guard g = {.sock = sock, .signals = open_signals(), .count = count, .pids = pids};
+    struct guard g = {
+        .sock = sock, .signals = open_signals(), .dtrun = getppid(), .count = count, .pids = pids};
     pid_t *groups = pids + count;
+    if (g.signals < 0) {
+        report(&g, DT_GUARD_REFUSED, 0, DT_SPAWN_FORK, errno, 0);
+        _exit(0); /* nobody is left: nobody was started */
+    }
     prctl(PR_SET_NAME, "dtrun-guard");
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     setsid(); /* what the terminal sends is for dtrun to decide on */

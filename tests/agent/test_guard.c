@@ -267,6 +267,37 @@ TEST(when_the_guard_is_killed_everything_below_it_ends_and_is_told)
     close(left);
 }
 
+/* Orders may come before a worker has its process group: without care the last ones miss them. */
+TEST(a_signal_reaches_workers_that_were_forked_just_now)
+{
+    struct seen s;
+    static const char *const actions[MOST][4] = {{"hang"}, {"hang"}, {"hang"}, {"hang"},
+                                                 {"hang"}, {"hang"}, {"hang"}, {"hang"}};
+    start(&s, MISBEHAVE, MOST, actions);
+    dt_guard_signal(s.guard, -1, SIGTERM, false);
+    finish(&s);
+    for (int i = 0; i < MOST; i++) {
+        CHECK_ROW("worker %d", i);
+        CHECK_EQ(s.status[i], SIGTERM);
+    }
+}
+
+TEST(a_sigterm_for_every_process_of_a_job_leaves_the_workers_their_time)
+{
+    struct seen s;
+    char text[256];
+    static const char *const actions[2][4] = {{"trap:15", "line:up", "hang"}, {"hang"}};
+    start(&s, MISBEHAVE, 2, actions);
+    CHECK_STR(line(&s, text), "up");
+    RUN_UNTIL(&s, s.pids[1]);
+    kill(dt_guard_pid(s.guard), SIGTERM);
+    dt_guard_signal(s.guard, 1, SIGTERM, false);
+    RUN_UNTIL(&s, s.exited == 1); /* the guard has seen both */
+    dt_guard_signal(s.guard, 0, SIGTERM, false);
+    finish(&s);
+    CHECK(WIFEXITED(s.status[0]) && WEXITSTATUS(s.status[0]) == 3);
+}
+
 /* In a process of its own: it is going to be killed. Prints what the workers print. */
 static void be_dtrun(int out)
 {
