@@ -200,10 +200,24 @@ static void on_exited(void *arg, int i, int status, int64_t at_ns)
         leaders_are_gone(g);
 }
 
+/* That nothing failed is not enough: the guard may have been killed before it had started all. */
+static void check_all_were_started(struct dt_group *g)
+{
+    for (int i = 0; i < g->plan->nproc && g->outcome == DT_GROUP_SUCCEEDED; i++)
+        if (g->workers[i].end == DT_WORKER_NEVER_STARTED) {
+            g->outcome = DT_GROUP_REFUSED;
+            dt_err_set(&g->refusal, DT_E_RUNTIME,
+                       "worker %d was never started, as the guard process was killed before; if "
+                       "nobody did so on purpose, see whether memory is short",
+                       i);
+        }
+}
+
 static void on_over(void *arg)
 {
     struct dt_group *g = arg;
     g->state = OVER;
+    check_all_were_started(g);
     uv_timer_stop(&g->timer);
     g->events->on_over(g->arg);
 }

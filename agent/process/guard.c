@@ -5,11 +5,13 @@
 #include "agent/process/reap.h"
 #include "base/clock.h"
 #include "base/list.h"
+#include "base/log.h"
 
 #include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 struct dt_guard {
@@ -20,14 +22,18 @@ struct dt_guard {
     int sock;
     pid_t pid;     /* of the guard; 0 once reaped */
     bool silent;   /* its end of the socket is closed */
+    bool done;     /* it left of itself, which it does when nobody is left */
     bool orphaned; /* it died before its workers did: they are ours now */
+    int quiet;     /* looks in a row that found nobody */
     bool over;
     int count;
     const struct dt_guard_events *events;
     void *arg;
     void (*on_closed)(void *arg);
     void *closed_arg;
-    pid_t *pids; /* of workers that are not known to be over; 0 otherwise */
+    pid_t *pids;      /* of workers that are not known to be over; 0 otherwise */
+    pid_t *strangers; /* children of a shell that became us: not ours to end */
+    size_t stranger_count;
 };
 
 /* -- what the guard tells --------------------------------------------------------------------- */
@@ -74,18 +80,41 @@ static void child_gone(struct dt_guard *g, pid_t pid, int status)
         g->pid = 0;
         read_reports(g); /* its last words */
         g->silent = true;
+        g->done = WIFEXITED(status) && WEXITSTATUS(status) == 0;
+        if (!g->done)
+            dt_error("the guard process (pid %d) was killed, and with it the workers go", pid);
         return;
     }
+    for (size_t i = 0; i < g->stranger_count; i++)
+        if (g->strangers[i] == pid)
+            g->strangers[i] = 0; /* the number may be a worker's next */
     for (int i = 0; i < g->count; i++)
         if (g->pids[i] == pid)
             worker_exited(g, i, status, dt_clock_monotonic_ns());
 }
 
-/* In the guard's place: all that is below us now was below it. */
+/* A worker that the guard had reaped and could not tell of any more has ended somehow; nobody will
+ * ever know that it was well. */
+static void over(struct dt_guard *g)
+{
+    for (int i = 0; i < g->count; i++)
+        if (g->pids[i])
+            worker_exited(g, i, W_EXITCODE(0, SIGKILL), dt_clock_monotonic_ns());
+    g->over = true;
+    uv_timer_stop(&g->look);
+    g->events->on_over(g->arg);
+}
+
+/* In the guard's place: all that is below us now was below it, but for strangers. Where there are
+ * some the kernel cannot tell when nobody else is left; who forks while we look is seen next time.
+ */
 static void on_look(uv_timer_t *t)
 {
-    (void)t;
-    dt_reap_signal(0, SIGKILL);
+    struct dt_guard *g = dt_container_of(t, struct dt_guard, look);
+    bool found = dt_reap_kill_but(g->strangers, g->stranger_count) > 0;
+    g->quiet = found ? 0 : g->quiet + 1;
+    if (g->quiet > 1)
+        over(g);
 }
 
 static void reap(struct dt_guard *g)
@@ -95,14 +124,13 @@ static void reap(struct dt_guard *g)
     enum dt_reaped what;
     while ((what = dt_reap_next(&pid, &status)) == DT_REAP_ONE)
         child_gone(g, pid, status);
-    if (what == DT_REAP_NO_CHILDREN && !g->over) {
-        g->over = true;
-        uv_timer_stop(&g->look);
-        g->events->on_over(g->arg);
-    } else if (g->pid == 0 && !g->orphaned && !g->over) {
+    if (g->over)
+        return;
+    if (g->done || what == DT_REAP_NO_CHILDREN) {
+        over(g);
+    } else if (g->pid == 0 && !g->orphaned) {
         g->orphaned = true;
-        dt_reap_signal(0, SIGKILL);
-        uv_timer_start(&g->look, on_look, 20, 20);
+        uv_timer_start(&g->look, on_look, 0, 20);
     }
 }
 
@@ -187,6 +215,7 @@ static void on_handle_closed(uv_handle_t *h)
     void (*on_closed)(void *) = g->on_closed;
     void *arg = g->closed_arg;
     close(g->sock);
+    free(g->strangers);
     free(g->pids);
     free(g); /* the only free of a guard that was started */
     if (on_closed)
@@ -227,6 +256,7 @@ struct dt_guard *dt_guard_start(uv_loop_t *loop, const struct dt_spawn *workers,
     g->count = count;
     g->events = events;
     g->arg = arg;
+    g->strangers = dt_reap_children(&g->stranger_count);
     watch(g, loop); /* before the fork: its death could come at once */
     g->pid = fork_guard(pair[1], workers, pids, count, inherited);
     int errnum = errno;

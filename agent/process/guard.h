@@ -22,7 +22,8 @@ struct dt_guard;
 
 struct dt_guard_events {
     void (*on_started)(void *arg, int index, pid_t pid);
-    /* Could not be executed; on_exited follows if it was forked. */
+    /* Could not be executed; on_exited follows if it was forked. A guard that is killed before it
+     * has come to a worker says nothing of it at all. */
     void (*on_refused)(void *arg, int index, enum dt_spawn_step step, int errnum);
     /* STATUS as of waitpid(); AT_NS: when, on the monotonic clock. */
     void (*on_exited)(void *arg, int index, int status, int64_t at_ns);
@@ -31,7 +32,8 @@ struct dt_guard_events {
 };
 
 /* Forks. WORKERS and what it points to are needed during the call only. The process must have
- * adopted orphans (dt_reap_adopt) and have no children but this guard. */
+ * adopted orphans (dt_reap_adopt). Children that it has already are none of the attempt: they are
+ * neither waited for nor ended, but reaped. */
 struct dt_guard *dt_guard_start(uv_loop_t *loop, const struct dt_spawn *workers, int count,
                                 const struct dt_spawn_inherited *inherited,
                                 const struct dt_guard_events *events, void *arg,

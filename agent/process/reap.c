@@ -87,20 +87,35 @@ static struct process *find(const struct processes *all, pid_t pid)
     return all->len ? bsearch(&key, all->at, all->len, sizeof key, by_pid) : NULL;
 }
 
-/* A process is ours when its line of parents leads here. Follows it at most as far as there are
- * processes: the table was not read in one moment and could hold a circle. */
-static bool descends(const struct processes *all, const struct process *p, pid_t root)
+/* Where a walk down the tree begins, and where it does not go. */
+struct tree {
+    pid_t root;
+    const pid_t *strangers;
+    size_t stranger_count;
+};
+
+static bool is_stranger(const struct tree *t, pid_t pid)
 {
-    for (size_t steps = 0; p && steps < all->len; steps++) {
-        if (p->parent == root)
+    for (size_t i = 0; i < t->stranger_count; i++)
+        if (t->strangers[i] == pid)
+            return true;
+    return false;
+}
+
+/* A process is ours when its line of parents leads to the root. Follows it at most as far as there
+ * are processes: the table was not read in one moment and could hold a circle. */
+static bool descends(const struct processes *all, const struct process *p, const struct tree *t)
+{
+    for (size_t steps = 0; p && steps < all->len && !is_stranger(t, p->pid); steps++) {
+        if (p->parent == t->root)
             return true;
         p = find(all, p->parent);
     }
     return false;
 }
 
-/* All descendants of this process that are alive. */
-static struct processes read_descendants(void)
+/* All processes; those of the tree that are alive are ours. */
+static struct processes read_tree(struct tree t)
 {
     struct processes all = {0};
     struct process p;
@@ -113,13 +128,13 @@ static struct processes read_descendants(void)
     if (all.len)
         qsort(all.at, all.len, sizeof *all.at, by_pid);
     for (size_t i = 0; i < all.len; i++)
-        all.at[i].ours = !all.at[i].zombie && descends(&all, &all.at[i], getpid());
+        all.at[i].ours = !all.at[i].zombie && descends(&all, &all.at[i], &t);
     return all;
 }
 
-size_t dt_reap_signal(pid_t group, int signum)
+static size_t signal_tree(struct tree t, pid_t group, int signum)
 {
-    struct processes all = read_descendants();
+    struct processes all = read_tree(t);
     size_t count = 0;
     for (size_t i = 0; i < all.len; i++) {
         const struct process *p = &all.at[i];
@@ -132,13 +147,39 @@ size_t dt_reap_signal(pid_t group, int signum)
     return count;
 }
 
-const char *dt_reap_describe(pid_t except, char *out, size_t size)
+size_t dt_reap_signal(pid_t group, int signum)
 {
-    struct processes all = read_descendants();
+    return signal_tree((struct tree){.root = getpid()}, group, signum);
+}
+
+size_t dt_reap_kill_but(const pid_t *strangers, size_t count)
+{
+    return signal_tree((struct tree){getpid(), strangers, count}, 0, SIGKILL);
+}
+
+/* The kernel is asked first: hardly anybody has any, and the table is long. */
+pid_t *dt_reap_children(size_t *count)
+{
+    siginfo_t any;
+    *count = 0;
+    if (waitid(P_ALL, 0, &any, WEXITED | WNOHANG | WNOWAIT) < 0)
+        return NULL;
+    struct processes all = read_tree((struct tree){.root = getpid()});
+    pid_t *children = calloc(all.len + 1, sizeof *children);
+    for (size_t i = 0; children && i < all.len; i++)
+        if (all.at[i].ours && all.at[i].parent == getpid())
+            children[(*count)++] = all.at[i].pid;
+    free(all.at);
+    return children;
+}
+
+const char *dt_reap_describe(pid_t root, char *out, size_t size)
+{
+    struct processes all = read_tree((struct tree){.root = root ? root : getpid()});
     size_t n = 0;
     snprintf(out, size, "none");
     for (size_t i = 0; i < all.len && n + 32 < size; i++)
-        if (all.at[i].ours && all.at[i].pid != except)
+        if (all.at[i].ours)
             n += (size_t)snprintf(out + n, size - n, "%s%d (%s)", n ? ", " : "", all.at[i].pid,
                                   all.at[i].name);
     free(all.at);

@@ -22,7 +22,14 @@ enum dt_reaped dt_reap_next(pid_t *pid, int *status);
  * until there are no children. */
 size_t dt_reap_signal(pid_t group, int signum);
 
-/* "4242 (python3), ..." of the descendants but EXCEPT, for a log line; "none". Cut to SIZE. */
-const char *dt_reap_describe(pid_t except, char *out, size_t size);
+/* Our children as they are now, to be freed; none is NULL and *COUNT 0, and so is no memory. */
+pid_t *dt_reap_children(size_t *count);
+
+/* Kills each descendant but STRANGERS and what is below them; returns how many there were. */
+size_t dt_reap_kill_but(const pid_t *strangers, size_t count);
+
+/* "4242 (python3), ..." of what is below process ROOT (0: us), for a log line; "none". Cut to SIZE.
+ */
+const char *dt_reap_describe(pid_t root, char *out, size_t size);
 
 #endif

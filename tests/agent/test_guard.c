@@ -298,6 +298,42 @@ TEST(a_sigterm_for_every_process_of_a_job_leaves_the_workers_their_time)
     CHECK(WIFEXITED(s.status[0]) && WEXITSTATUS(s.status[0]) == 3);
 }
 
+/* "helper & exec dtrun": the shell's child is ours then. */
+static void run_beside_a_stranger(bool kill_guard)
+{
+    struct seen s;
+    static const char *const actions[1][4] = {{"child", "hang"}};
+    pid_t stranger = fork();
+    if (stranger == 0)
+        for (;;)
+            pause();
+    start(&s, MISBEHAVE, 1, actions);
+    int child = open_pid(read_pid(&s));
+    RUN_UNTIL(&s, s.pids[0]);
+    if (kill_guard)
+        kill(dt_guard_pid(s.guard), SIGKILL);
+    else
+        dt_guard_end(s.guard);
+    RUN_UNTIL(&s, s.over);
+    CHECK_EQ(s.exited, 1);
+    CHECK(ends(child));
+    CHECK_EQ(waitpid(stranger, NULL, WNOHANG), 0);
+    kill(stranger, SIGKILL);
+    CHECK_EQ(waitpid(stranger, NULL, 0), stranger);
+    close(child);
+    finish(&s);
+}
+
+TEST(children_that_were_there_before_are_left_alone)
+{
+    run_beside_a_stranger(false);
+}
+
+TEST(children_that_were_there_before_are_left_alone_also_when_the_guard_is_killed)
+{
+    run_beside_a_stranger(true);
+}
+
 /* In a process of its own: it is going to be killed. Prints what the workers print. */
 static void be_dtrun(int out)
 {
