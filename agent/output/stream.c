@@ -217,11 +217,23 @@ static void stop_polling(struct dt_stream *s)
     s->polling = false;
 }
 
+static void on_poll_closed(uv_handle_t *h)
+{
+    struct dt_stream *s = dt_container_of((uv_poll_t *)h, struct dt_stream, poll);
+    s->poll_closed = true;
+    if (s->closing)
+        free_if_done(s);
+}
+
+/* The handle goes before its descriptor does: closed later it would make deaf whoever has that
+ * number then. */
 static void end_input(struct dt_stream *s)
 {
-    stop_polling(s);
-    if (s->is.fd >= 0)
-        close(s->is.fd);
+    if (s->is.fd < 0)
+        return;
+    s->polling = false;
+    uv_close((uv_handle_t *)&s->poll, on_poll_closed);
+    close(s->is.fd);
     s->is.fd = -1;
 }
 
@@ -363,13 +375,6 @@ static void free_if_done(struct dt_stream *s)
     on_closed(arg);
 }
 
-static void on_poll_closed(uv_handle_t *h)
-{
-    struct dt_stream *s = dt_container_of((uv_poll_t *)h, struct dt_stream, poll);
-    s->poll_closed = true;
-    free_if_done(s);
-}
-
 void dt_stream_close(struct dt_stream *s)
 {
     if (!s || s->closing)
@@ -380,5 +385,5 @@ void dt_stream_close(struct dt_stream *s)
         uv_cancel((uv_req_t *)&s->write);
     if (s->reading)
         uv_cancel((uv_req_t *)&s->read);
-    uv_close((uv_handle_t *)&s->poll, on_poll_closed);
+    free_if_done(s);
 }

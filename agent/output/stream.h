@@ -57,7 +57,7 @@ int dt_stream_fd(const struct dt_stream *s);
 /* Appends the last DT_STREAM_TAIL bytes, or what there is. */
 void dt_stream_tail(const struct dt_stream *s, struct dt_buf *out);
 
-/* Drops what is not written. on_closed is called later, when S is no more. */
+/* Drops what is not written. on_closed is called when S is no more, which may be at once. */
 void dt_stream_close(struct dt_stream *s);
 
 #endif

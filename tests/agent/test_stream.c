@@ -176,3 +176,56 @@ TEST(a_drain_does_not_listen_to_a_stranger_for_ever)
     CHECK(s->drained);
     end(s);
 }
+
+static void on_moved(void *arg)
+{
+    (void)arg;
+}
+
+static void on_byte(uv_poll_t *p, int status, int events)
+{
+    (void)events;
+    *(bool *)p->data = status == 0;
+    uv_poll_stop(p);
+}
+
+/* A worker closes its stdout early, and its number is soon somebody else's: a client's of the
+ * store, say. Ending the stream must not make that one deaf. */
+TEST(a_stream_that_has_ended_lets_go_of_its_number)
+{
+    uv_loop_t loop;
+    uv_poll_t other;
+    int ends[2];
+    bool heard = false;
+    struct dt_err err;
+    CHECK_EQ(pipe2(ends, O_CLOEXEC | O_NONBLOCK), 0);
+    int number = ends[0];
+    struct stage *s = calloc(1, sizeof *s);
+    CHECK(s != NULL);
+    struct dt_stream_setup setup = {
+        .fd = number, .file = -1, .on_moved = on_moved, .on_closed = on_closed, .arg = s};
+    uv_loop_init(&loop);
+    struct dt_stream *stream = dt_stream_open(&loop, &setup, &err);
+    CHECK(stream != NULL);
+    dt_stream_pump(stream);
+    close(ends[1]);
+    while (!dt_stream_is_finished(stream))
+        uv_run(&loop, UV_RUN_ONCE);
+    CHECK_EQ(pipe2(ends, O_CLOEXEC | O_NONBLOCK), 0);
+    CHECK_EQ(ends[0], number);
+    uv_poll_init(&loop, &other, number);
+    other.data = &heard;
+    uv_poll_start(&other, UV_READABLE, on_byte);
+    uv_run(&loop, UV_RUN_NOWAIT);
+    dt_stream_close(stream);
+    CHECK_EQ(write(ends[1], "x", 1), 1);
+    while (!heard)
+        uv_run(&loop, UV_RUN_ONCE);
+    uv_close((uv_handle_t *)&other, NULL);
+    uv_run(&loop, UV_RUN_DEFAULT);
+    CHECK(s->closed);
+    CHECK_EQ(uv_loop_close(&loop), 0);
+    close(ends[0]);
+    close(ends[1]);
+    free(s);
+}
