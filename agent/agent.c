@@ -14,6 +14,7 @@
 #include "agent/failure/verdict.h"
 #include "agent/watch/watchdog.h"
 #include "base/addr.h"
+#include "base/list.h"
 #include "base/log.h"
 #include "base/signame.h"
 
@@ -25,6 +26,9 @@
 #include <unistd.h>
 
 extern char **environ;
+
+/* For what workers printed to get onto a console that is slow, once we have been told to end. */
+#define LAST_WORDS (5 * DT_SECOND)
 
 /* Where an agent is. Each event that can come in a phase is looked at where it comes in. */
 enum phase {
@@ -51,8 +55,10 @@ struct agent {
     struct dt_watchdog *watchdog; /* of the present attempt */
     struct dt_group *group;       /* ... too */
     struct dt_world world;
+    uv_timer_t last_words;
     enum phase phase;
     dt_ms phase_began;
+    bool drains;  /* the group is over and what it printed is not all out */
     int restarts; /* so far */
     int signum;   /* that told us to end; 0: none */
     int status;   /* we will exit with */
@@ -78,6 +84,7 @@ static void end(struct agent *a, int status)
         return;
     a->status = status;
     enter(a, ENDING);
+    uv_close((uv_handle_t *)&a->last_words, NULL);
     if (a->watchdog)
         dt_watchdog_close(a->watchdog, NULL, NULL);
     if (a->health)
@@ -98,10 +105,13 @@ static void fail(struct agent *a, const struct dt_err *err)
 /* The line that scripts look for is that of the exception in torchrun. */
 static void end_by_signal(struct agent *a)
 {
-    fprintf(stderr,
-            "torch.distributed.elastic.multiprocessing.api.SignalException: Process %d got signal: "
-            "%d\n",
-            (int)getpid(), a->signum);
+    char line[160];
+    snprintf(
+        line, sizeof line,
+        "torch.distributed.elastic.multiprocessing.api.SignalException: Process %d got signal: "
+        "%d\n",
+        (int)getpid(), a->signum);
+    dt_log_plain(line);
     dt_events_agent(a->events, "FAILED", -1, NULL);
     end(a, a->plan->exit_policy == DT_EXIT_ROOT_CAUSE ? 128 + a->signum : 1);
 }
@@ -164,6 +174,8 @@ static void on_drained(void *arg)
 {
     struct agent *a = arg;
     struct dt_group *g = a->group;
+    a->drains = false;
+    uv_timer_stop(&a->last_words);
     if (a->watchdog)
         dt_watchdog_close(a->watchdog, NULL, NULL);
     a->watchdog = NULL;
@@ -179,9 +191,24 @@ static void on_drained(void *arg)
     dt_group_close(g, NULL, NULL);
 }
 
+static void on_last_words_over(uv_timer_t *t)
+{
+    struct agent *a = dt_container_of(t, struct agent, last_words);
+    dt_output_give_up(a->output);
+}
+
+/* A pager on its first page would keep us for ever. */
+static void limit_last_words(struct agent *a)
+{
+    uv_timer_start(&a->last_words, on_last_words_over, LAST_WORDS, 0);
+}
+
 static void on_group_over(void *arg)
 {
     struct agent *a = arg;
+    a->drains = true;
+    if (a->signum)
+        limit_last_words(a);
     dt_output_drain(a->output, on_drained, a);
 }
 
@@ -310,6 +337,8 @@ static void stop_again(struct agent *a, int signum)
         return;
     if (a->phase == ENDING)
         uv_stop(&a->loop);
+    else if (a->drains)
+        dt_output_give_up(a->output);
     else if (a->group)
         dt_group_kill(a->group);
 }
@@ -322,7 +351,9 @@ static void stop_by_signal(struct agent *a, int signum)
     }
     a->signum = signum;
     dt_warn("Received %d death signal, shutting down workers", signum);
-    if (a->group)
+    if (a->drains)
+        limit_last_words(a);
+    else if (a->group)
         dt_group_stop(a->group, signum);
     else
         end_by_signal(a);
@@ -417,7 +448,12 @@ int dt_agent_run(const struct dt_plan *plan)
     struct agent a = {.plan = plan};
     struct dt_err err;
     prepare_process(&a);
-    uv_loop_init(&a.loop);
+    int rc = uv_loop_init(&a.loop);
+    if (rc < 0) {
+        dt_error("cannot make an event loop: %s", uv_strerror(rc));
+        return 1;
+    }
+    uv_timer_init(&a.loop, &a.last_words);
     if (open_all(&a, &err) == 0)
         join(&a);
     else

@@ -3,6 +3,8 @@
 
 #include "base/json.h"
 
+#include <errno.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,11 +12,14 @@
 
 #define LINE_MAX_BYTES 2048
 
+#define PATIENCE_MS 1000
+
 static struct {
     const char *role;
     enum dt_log_level level;
     enum dt_log_format format;
-} sink = {"dtrun", DT_LOG_INFO, DT_LOG_TEXT};
+    bool stuck; /* nobody read there last time */
+} sink = {.role = "dtrun", .level = DT_LOG_INFO, .format = DT_LOG_TEXT};
 
 static const char *const level_names[] = {"error", "warn", "info", "debug"};
 static const char *const format_names[] = {"text", "json"};
@@ -31,11 +36,35 @@ bool dt_log_wants(enum dt_log_level level)
     return level <= sink.level;
 }
 
+/* Where a pipe has any room it has that of a page, which no line of ours fills. */
+static bool has_room(void)
+{
+    struct pollfd p = {.fd = STDERR_FILENO, .events = POLLOUT};
+    int rc;
+    do
+        rc = poll(&p, 1, sink.stuck ? 0 : PATIENCE_MS);
+    while (rc < 0 && errno == EINTR);
+    sink.stuck = rc == 0;
+    return rc != 0;
+}
+
+static void put_out(const void *line, size_t len)
+{
+    if (!has_room())
+        return;
+    ssize_t n = write(STDERR_FILENO, line, len);
+    (void)n; /* a log that cannot be written has nobody to tell */
+}
+
+void dt_log_plain(const char *line)
+{
+    put_out(line, strlen(line));
+}
+
 static void emit(struct dt_buf *line)
 {
     dt_buf_put_u8(line, '\n');
-    ssize_t n = write(STDERR_FILENO, line->at, line->len);
-    (void)n; /* a log that cannot be written has nobody to tell */
+    put_out(line->at, line->len);
     dt_buf_finish(line);
 }
 

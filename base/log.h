@@ -4,7 +4,8 @@
  * error: a person must act. warn: we coped. info: a life event. debug: each message. A line is a
  * fact with names and numbers. The sink is the one piece of global state in the project: a log that
  * had to be handed down through every call would be used less. One write() per line, so that lines
- * of several processes do not mix. */
+ * of several processes do not mix. A reader that has stopped reading (a pager, a terminal after
+ * Ctrl-S) holds us up for a second, once; what finds no room then is left out. */
 #ifndef DT_BASE_LOG_H
 #define DT_BASE_LOG_H
 
@@ -21,6 +22,9 @@ enum dt_log_format { DT_LOG_TEXT, DT_LOG_JSON };
 void dt_log_open(const char *role, enum dt_log_level level, enum dt_log_format format);
 
 bool dt_log_wants(enum dt_log_level level);
+
+/* A line of another form, with its newline, written as a log line is. */
+void dt_log_plain(const char *line);
 
 void dt_error(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void dt_warn(const char *fmt, ...) __attribute__((format(printf, 1, 2)));

@@ -162,6 +162,16 @@ static void notice_silence(struct dt_console *c)
         strerror(broken));
 }
 
+void dt_console_give_up(struct dt_console *c)
+{
+    if (!dt_sink_is_empty(c->sink))
+        dt_warn(
+            "nobody has read descriptor %d for too long: the rest of what workers printed is not "
+            "shown there",
+            c->fd);
+    c->silent = true;
+}
+
 bool dt_console_is_silent(struct dt_console *c)
 {
     notice_silence(c);
@@ -170,13 +180,13 @@ bool dt_console_is_silent(struct dt_console *c)
 
 bool dt_console_has_room(struct dt_console *c)
 {
-    return dt_sink_has_room(c->sink);
+    return !c->silent && dt_sink_has_room(c->sink);
 }
 
 bool dt_console_is_empty(struct dt_console *c)
 {
     notice_silence(c);
-    return dt_sink_is_empty(c->sink);
+    return c->silent || dt_sink_is_empty(c->sink);
 }
 
 bool dt_console_same(int a, int b)

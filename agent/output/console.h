@@ -45,6 +45,9 @@ void dt_console_end_speech(struct dt_console *c, struct dt_speaker *who);
  * to ask again. */
 dt_ms dt_console_show_held(struct dt_console *c, dt_ms now);
 
+/* Nobody is waited for there any more: it is silent, and what has not been written is not. */
+void dt_console_give_up(struct dt_console *c);
+
 /* Nobody reads there: nothing need be brought any more. */
 bool dt_console_is_silent(struct dt_console *c);
 

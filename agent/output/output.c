@@ -411,6 +411,14 @@ void dt_output_drain(struct dt_output *o, void (*on_drained)(void *arg), void *a
     dt_output_started(o);
 }
 
+void dt_output_give_up(struct dt_output *o)
+{
+    for (int i = 0; i < 2; i++)
+        if (o->console[i])
+            dt_console_give_up(o->console[i]);
+    uv_async_send(&o->wake);
+}
+
 /* -- tails ------------------------------------------------------------------------------------ */
 
 static void tail_of_file(int fd, struct dt_buf *out)

@@ -46,6 +46,10 @@ void dt_output_resize(struct dt_output *o);
  * everything is in its file and on the console. One at a time. */
 void dt_output_drain(struct dt_output *o, void (*on_drained)(void *arg), void *arg);
 
+/* Waits no longer for whoever reads our stdout and stderr: what they have not taken is not shown.
+ * Files get everything. */
+void dt_output_give_up(struct dt_output *o);
+
 /* Appends the last bytes of a stream (DT_STDOUT, DT_STDERR) of this attempt to OUT, at most
  * DT_OUTPUT_TAIL. Where both are one stream, it is either. Good until the next begin. */
 void dt_output_tail(const struct dt_output *o, int local_rank, unsigned stream, struct dt_buf *out);

@@ -217,3 +217,17 @@ TEST(a_signal_ends_a_job_that_waits_for_its_peers)
         job_finish(&j);
     }
 }
+
+/* A pager that stays on its first page. */
+TEST(a_console_that_nobody_reads_does_not_keep_a_job_that_is_told_to_end)
+{
+    struct job j;
+    int pidfds[1];
+    JOB_START(&j, "--shutdown-timeout", "1000", NO_PYTHON, "pid", "blocks:4000");
+    open_pids(&j, 1, pidfds); /* from here on nothing is read */
+    kill(j.pid, SIGTERM);
+    CHECK(ends(pidfds[0]));
+    CHECK_EQ(waitpid(j.pid, &j.status, 0), j.pid);
+    CHECK(WIFEXITED(j.status) && WEXITSTATUS(j.status) == 1);
+    job_finish(&j);
+}

@@ -4,6 +4,7 @@
 #include "tests/lib/check.h"
 
 #include <cjson/cJSON.h>
+#include <fcntl.h>
 
 /* What WRITE leaves on standard error, which a pipe stands in for. Lines fit into the pipe. */
 static const char *captured(void (*write_lines)(void), char out[8192])
@@ -182,4 +183,30 @@ TEST(a_limit_works_from_time_zero)
     CHECK(dt_log_limit_pass(&l, 0, &held));
     CHECK(dt_log_limit_pass(&l, 0, &held));
     CHECK(!dt_log_limit_pass(&l, 0, &held));
+}
+
+/* A pager that shows its first page, a terminal after Ctrl-S. */
+TEST(a_log_that_nobody_reads_holds_nobody_up_and_goes_on_when_somebody_does)
+{
+    char page[4096] = "", out[8192];
+    int fds[2], saved = dup(STDERR_FILENO);
+    CHECK(saved >= 0 && pipe2(fds, O_NONBLOCK) == 0);
+    while (write(fds[1], page, sizeof page) > 0)
+        ;
+    fcntl(fds[1], F_SETFL, 0);
+    dt_log_open("t", DT_LOG_INFO, DT_LOG_TEXT);
+    dup2(fds[1], STDERR_FILENO);
+    for (int i = 0; i < 3; i++)
+        dt_info("nobody reads this");
+    while (read(fds[0], page, sizeof page) > 0)
+        ;
+    dt_info("this is read");
+    dup2(saved, STDERR_FILENO);
+    ssize_t n = read(fds[0], out, sizeof out - 1);
+    out[n > 0 ? n : 0] = '\0';
+    CHECK(strstr(out, "this is read") != NULL);
+    CHECK(strstr(out, "nobody reads") == NULL);
+    close(saved);
+    close(fds[0]);
+    close(fds[1]);
 }
