@@ -127,7 +127,17 @@ static void join(struct agent *a)
     a->backend->ops->join(a->backend);
 }
 
-static void report_workers(struct agent *a)
+/* What is known of a worker's failure, as an event has it; NULL when nothing is. */
+static const char *raw_error(const struct dt_verdict *v, int local_rank, struct dt_buf *out)
+{
+    for (size_t i = 0; v && i < v->count; i++)
+        if (v->failures[i].local_rank == local_rank)
+            return dt_failure_json(&v->failures[i], out, NULL) == 0 ? dt_buf_cstr(out) : NULL;
+    return NULL;
+}
+
+/* V: the failures; NULL when there are none. */
+static void report_workers(struct agent *a, const struct dt_verdict *v)
 {
     static const char *const state[] = {
         [DT_WORKER_SUCCEEDED] = "SUCCEEDED",
@@ -136,8 +146,10 @@ static void report_workers(struct agent *a)
     };
     for (int i = 0; i < a->plan->nproc; i++) {
         const struct dt_worker *w = dt_group_worker(a->group, i);
+        struct dt_buf why = {0};
         if (w->end >= DT_WORKER_SUCCEEDED)
-            dt_events_worker(a->events, state[w->end], i, w->pid, NULL);
+            dt_events_worker(a->events, state[w->end], i, w->pid, raw_error(v, i, &why));
+        dt_buf_finish(&why);
     }
 }
 
@@ -155,7 +167,7 @@ static void take_failure(struct agent *a)
                 a->restarts, a->plan->max_restarts);
         join(a);
     } else {
-        report_workers(a);
+        report_workers(a, &v);
         dt_events_agent(a->events, "SUCCEEDED", -1, NULL); /* the agent itself did, as there */
         end(a, dt_verdict_deliver(&v, a->plan));
     }
@@ -164,7 +176,7 @@ static void take_failure(struct agent *a)
 
 static void take_success(struct agent *a)
 {
-    report_workers(a);
+    report_workers(a, NULL);
     enter(a, FINISHED);
     a->backend->ops->barrier(a->backend);
 }
@@ -303,7 +315,8 @@ static void on_world(void *arg, const struct dt_world *world)
     enter(a, RUNNING);
     if (start_attempt(a, &err) < 0)
         fail(a, &err);
-    dt_events_agent(a->events, "ASSIGN_WORKER_RANKS", phase_time(a), NULL);
+    else
+        dt_events_agent(a->events, "ASSIGN_WORKER_RANKS", phase_time(a), NULL);
 }
 
 static void on_barrier_over(void *arg, const struct dt_err *why)

@@ -27,7 +27,7 @@ void dt_events_set_world(struct dt_events *e, const struct dt_world *world, int 
  * is how long that took (-1: not told). RAW_ERROR is JSON, or NULL. */
 void dt_events_agent(struct dt_events *e, const char *state, dt_ms duration, const char *raw_error);
 
-/* So did a worker: "SUCCEEDED", "FAILED", "TERMINATED". */
+/* So did a worker: "SUCCEEDED", "FAILED", "TERMINATED". RAW_ERROR is JSON, or NULL. */
 void dt_events_worker(struct dt_events *e, const char *state, int local_rank, pid_t pid,
                       const char *raw_error);
 

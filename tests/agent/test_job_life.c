@@ -233,3 +233,39 @@ TEST(logs_of_a_job_that_went_well_can_go)
     job_finish(&j);
     tmp_remove(dir);
 }
+
+TEST(an_event_of_a_worker_that_failed_tells_why)
+{
+    struct job j;
+    char dir[64], handler[128];
+    snprintf(handler, sizeof handler, "file:%s/events", tmp_make(dir));
+    CHECK_EQ(
+        JOB(&j, "--event-log-handler", handler, NO_PYTHON,
+            "error:{\"message\": {\"message\": \"boom\", \"extraInfo\": {\"timestamp\": \"1\"}}}",
+            "exit:1"),
+        1);
+    const char *text = read_text(handler + strlen("file:"));
+    CHECK(text != NULL);
+    const char *worker = strstr(text, "worker.status.FAILED\", \"source\": \"WORKER\"");
+    CHECK(worker != NULL);
+    CHECK(strstr(worker, "\"raw_error\": \"{\\\"message\\\":{\\\"message\\\":\\\"boom\\\"") !=
+          NULL);
+    job_finish(&j);
+    tmp_remove(dir);
+}
+
+TEST(an_attempt_that_could_not_begin_has_no_ranks_in_the_events)
+{
+    struct job j;
+    char dir[64], handler[128], fifo[128];
+    snprintf(handler, sizeof handler, "file:%s/events", tmp_make(dir));
+    snprintf(fifo, sizeof fifo, "TORCHELASTIC_TIMER_FILE=%s/no/folder", dir);
+    CHECK_EQ(JOB(&j, "TORCHELASTIC_ENABLE_FILE_TIMER=1", fifo, "--event-log-handler", handler,
+                 NO_PYTHON, "exit:0"),
+             1);
+    const char *text = read_text(handler + strlen("file:"));
+    CHECK(text && strstr(text, "status.FAILED") != NULL);
+    CHECK(text && strstr(text, "ASSIGN_WORKER_RANKS") == NULL);
+    job_finish(&j);
+    tmp_remove(dir);
+}
