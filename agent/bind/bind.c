@@ -2,15 +2,11 @@
 #include "agent/bind/bind.h"
 
 #include "agent/bind/placement.h"
-#include "base/fs.h"
-#include "base/str.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define STATUS_MAX ((size_t)256 << 10)
 
 struct dt_bind {
     struct dt_gpus gpus; /* the visible ones */
@@ -95,49 +91,4 @@ void dt_bind_describe(const struct dt_bind *b, int local_rank, struct dt_buf *ou
     dt_cpuset_put(&at->nodes, out);
     dt_buf_put_str(out, ", cpus ");
     dt_cpuset_put(&at->cpus, out);
-}
-
-/* The value of "NAME:" in a file of "NAME:\tVALUE" lines; cuts the text behind it. */
-static char *find_line(char *text, const char *name)
-{
-    char *line, *rest = text;
-    size_t len = strlen(name);
-    while ((line = strsep(&rest, "\n")))
-        if (strncmp(line, name, len) == 0 && line[len] == ':')
-            return dt_str_trim(line + len + 1);
-    return NULL;
-}
-
-static int read_cpus_of(pid_t pid, struct dt_cpuset *out, struct dt_err *err)
-{
-    char path[64];
-    struct dt_buf status = {0};
-    snprintf(path, sizeof path, "/proc/%d/status", (int)pid);
-    int rc = dt_fs_read(path, STATUS_MAX, &status, err);
-    if (rc == 0) {
-        dt_buf_put_u8(&status, '\0');
-        char *list = status.bad ? NULL : find_line((char *)status.at, "Cpus_allowed_list");
-        rc = list ? dt_cpuset_parse(list, out, err)
-                  : dt_err_set(err, DT_E_RUNTIME, "%s has no Cpus_allowed_list", path);
-    }
-    dt_buf_finish(&status);
-    return rc;
-}
-
-int dt_bind_verify(const struct dt_bind *b, int local_rank, pid_t pid, struct dt_err *err)
-{
-    struct dt_cpuset found;
-    if (read_cpus_of(pid, &found, err) < 0)
-        return -1;
-    const struct dt_cpuset *meant = &b->at[local_rank].cpus;
-    if (dt_cpuset_equal(&found, meant))
-        return 0;
-    struct dt_buf is = {0}, should = {0};
-    dt_cpuset_put(&found, &is);
-    dt_cpuset_put(meant, &should);
-    dt_err_set(err, DT_E_RUNTIME, "local rank %d (pid %d) runs on cpus %.160s instead of %.160s",
-               local_rank, (int)pid, dt_buf_cstr(&is), dt_buf_cstr(&should));
-    dt_buf_finish(&is);
-    dt_buf_finish(&should);
-    return -1;
 }

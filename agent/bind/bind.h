@@ -22,7 +22,4 @@ struct dt_spawn_place dt_bind_place(const struct dt_bind *b, int local_rank);
 /* "local rank 3: GPU 3 (0000:9b:00.0), NUMA node 1, cpus 32-47,96-111": one line, no newline. */
 void dt_bind_describe(const struct dt_bind *b, int local_rank, struct dt_buf *out);
 
-/* Compares with what the kernel says of process PID; -1 and *err when it runs elsewhere. */
-int dt_bind_verify(const struct dt_bind *b, int local_rank, pid_t pid, struct dt_err *err);
-
 #endif

@@ -5,8 +5,6 @@
 #include "tests/lib/check.h"
 
 #include <signal.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
 
 #define EIGHT_ON_TWO                                                                               \
     "GPU-0@0:0f:00 GPU-1@0:2c:00 GPU-2@0:41:00 GPU-3@0:5e:00 "                                     \
@@ -191,53 +189,4 @@ TEST(without_the_helper_the_option_says_so)
                "--numa-binding: binding takes hwloc: there is no dt_topology.so in /nonexistent/");
     setenv("DTRUN_PLUGIN_DIR", was, 1);
     free(was);
-}
-
-/* A child in the place meant for it, or anywhere. */
-static pid_t start_child(const struct dt_spawn_place *place)
-{
-    int ready[2];
-    char byte;
-    CHECK_EQ(pipe(ready), 0);
-    pid_t pid = fork();
-    if (pid == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        if (place && sched_setaffinity(0, place->cpus_size, place->cpus) < 0)
-            _exit(1);
-        (void)!write(ready[1], "x", 1);
-        pause();
-        _exit(0);
-    }
-    close(ready[1]);
-    CHECK_EQ(read(ready[0], &byte, 1), 1);
-    close(ready[0]);
-    return pid;
-}
-
-static void end_child(pid_t pid)
-{
-    kill(pid, SIGKILL);
-    waitpid(pid, NULL, 0);
-}
-
-TEST(what_the_kernel_says_is_compared)
-{
-    struct dt_err err = {0};
-    cpu_set_t mine;
-    CHECK_EQ(sched_getaffinity(0, sizeof mine, &mine), 0);
-    if (CPU_COUNT(&mine) < 2)
-        SKIP("one processor only");
-    unsetenv("HWLOC_XMLFILE");
-    setenv("MOCK_NVML", "", 1);
-    struct dt_bind *b = bind_workers(DT_BIND_EXCLUSIVE, 2, NULL);
-    struct dt_spawn_place first = dt_bind_place(b, 0);
-    pid_t bound = start_child(&first), loose = start_child(NULL);
-    CHECK_OK(dt_bind_verify(b, 0, bound, &err), err);
-    CHECK_FAIL(dt_bind_verify(b, 1, bound, &err), err, "local rank 1 (pid ");
-    CHECK(strstr(err.text, "instead of ") != NULL);
-    CHECK_FAIL(dt_bind_verify(b, 0, loose, &err), err, "runs on cpus ");
-    end_child(bound);
-    end_child(loose);
-    CHECK_FAIL(dt_bind_verify(b, 0, bound, &err), err, "cannot open /proc/");
-    dt_bind_destroy(b);
 }

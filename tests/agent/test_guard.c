@@ -63,8 +63,9 @@ static void on_over(void *arg)
 
 static const struct dt_guard_events events = {on_started, on_refused, on_exited, on_over};
 
-/* One worker for each list of actions. */
-static void start(struct seen *s, const char *path, int count, const char *const (*actions)[4])
+/* One worker for each list of actions, all in that place. */
+static void start_in(struct seen *s, const char *path, int count, const char *const (*actions)[4],
+                     struct dt_spawn_place place)
 {
     struct dt_spawn spawns[MOST];
     char *argv[MOST][6], *env[] = {NULL};
@@ -80,8 +81,8 @@ static void start(struct seen *s, const char *path, int count, const char *const
         for (int k = 0; k < 4; k++)
             argv[i][k + 1] = (char *)(uintptr_t)actions[i][k];
         argv[i][5] = NULL;
-        spawns[i] =
-            (struct dt_spawn){.path = path, .argv = argv[i], .env = env, .out = out[1], .err = -1};
+        spawns[i] = (struct dt_spawn){
+            .path = path, .argv = argv[i], .env = env, .out = out[1], .err = -1, .place = place};
     }
     dt_reap_adopt();
     uv_loop_init(&s->loop);
@@ -89,6 +90,11 @@ static void start(struct seen *s, const char *path, int count, const char *const
     CHECK_STR(s->guard ? "" : err.text, "");
     close(out[1]);
     s->out = out[0];
+}
+
+static void start(struct seen *s, const char *path, int count, const char *const (*actions)[4])
+{
+    start_in(s, path, count, actions, (struct dt_spawn_place){0});
 }
 
 /* Runs the loop until COND holds: every event that a test waits for is one of the loop's. */
@@ -190,6 +196,43 @@ TEST(a_worker_gets_three_descriptors_a_session_and_the_signals_we_were_given)
     signal(SIGHUP, SIG_DFL);
     signal(SIGPIPE, SIG_DFL);
     sigprocmask(SIG_UNBLOCK, &usr2, NULL);
+}
+
+TEST(a_worker_runs_where_it_is_put)
+{
+    struct seen s;
+    char text[256], wanted[64];
+    cpu_set_t ours, one;
+    int cpu = 0;
+    static const char *const actions[1][4] = {{"mask", "exit:0"}};
+    CHECK_EQ(sched_getaffinity(0, sizeof ours, &ours), 0);
+    while (!CPU_ISSET(cpu, &ours))
+        cpu++;
+    CPU_ZERO(&one);
+    CPU_SET(cpu, &one);
+    start_in(&s, MISBEHAVE, 1, actions,
+             (struct dt_spawn_place){.cpus = &one, .cpus_size = sizeof one});
+    do
+        line(&s, text);
+    while (*text && strncmp(text, "Cpus_allowed_list", 17) != 0);
+    snprintf(wanted, sizeof wanted, "Cpus_allowed_list:\t%d", cpu);
+    CHECK_STR(text, wanted);
+    finish(&s);
+}
+
+/* The kernel takes what is not there out of a set without a word. */
+TEST(a_place_that_the_kernel_cuts_is_refused)
+{
+    struct seen s;
+    cpu_set_t set;
+    static const char *const actions[1][4] = {{"exit:0"}};
+    CHECK_EQ(sched_getaffinity(0, sizeof set, &set), 0);
+    CPU_SET(CPU_SETSIZE - 1, &set);
+    start_in(&s, MISBEHAVE, 1, actions,
+             (struct dt_spawn_place){.cpus = &set, .cpus_size = sizeof set});
+    finish(&s);
+    CHECK_EQ(s.refused_step, DT_SPAWN_PLACE);
+    CHECK_EQ(s.refused_errno, EBUSY);
 }
 
 TEST(a_signal_reaches_the_group_also_a_stopped_one)
