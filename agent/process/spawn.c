@@ -46,11 +46,10 @@ static int prefer_nodes(const unsigned long *nodes, unsigned long bits)
 /* Looks at what came of it: a cpuset takes processors away without a word. */
 static int bind_cpus(const cpu_set_t *cpus, size_t size)
 {
-    unsigned char got[1024];
+    unsigned char got[1024] = {0};
     if (size > sizeof got || sched_setaffinity(0, size, cpus) < 0)
         return -1;
-    long n = syscall(SYS_sched_getaffinity, 0, sizeof got, got);
-    if (n >= 0 && memcmp(got, cpus, (size_t)n < size ? (size_t)n : size) == 0)
+    if (syscall(SYS_sched_getaffinity, 0, sizeof got, got) >= 0 && memcmp(got, cpus, size) == 0)
         return 0;
     errno = EBUSY;
     return -1;
