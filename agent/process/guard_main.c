@@ -209,13 +209,22 @@ static void read_signals(struct guard *g)
             g->ending = true;
 }
 
+/* The workers by their groups too: without /proc (a bare chroot) or memory nobody else is found. */
+static void kill_all(const struct guard *g, const pid_t *groups)
+{
+    for (int i = 0; i < g->count; i++)
+        if (g->pids[i])
+            signal_group(g, i, groups[i], SIGKILL);
+    dt_reap_signal(0, SIGKILL);
+}
+
 static void serve(struct guard *g, const pid_t *groups)
 {
     struct pollfd fds[2] = {{.fd = g->sock, .events = POLLIN},
                             {.fd = g->signals, .events = POLLIN}};
     while (reap(g)) {
         if (g->ending)
-            dt_reap_signal(0, SIGKILL);
+            kill_all(g, groups);
         poll(fds, 2, g->ending ? LOOK_AGAIN_MS : -1);
         read_signals(g);
         if (fds[0].revents)
