@@ -6,6 +6,7 @@
 #include "base/list.h"
 #include "base/log.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -86,13 +87,13 @@ static int find_absent(struct node *n, char *text, size_t size)
     return count;
 }
 
-/* The number at a key of node 0's store. */
+/* The number at a key of node 0's store, where any peer may have put anything. */
 static int peek_count(struct node *n, struct dt_bytes at)
 {
     struct dt_bytes value;
     int count = 0;
     if (dt_store_get(dt_store_server_inside(n->server), at, &value))
-        for (size_t i = 0; i < value.len && i < 9; i++)
+        for (size_t i = 0; i < value.len && i < 9 && isdigit(value.at[i]); i++)
             count = count * 10 + (value.at[i] - '0');
     return count;
 }
