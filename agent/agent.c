@@ -77,6 +77,11 @@ static dt_ms phase_time(const struct agent *a)
 
 /* -- the end ---------------------------------------------------------------------------------- */
 
+static void on_backend_closed(void *arg)
+{
+    ((struct agent *)arg)->backend = NULL;
+}
+
 /* Each handle keeps the loop going until it is closed; then dt_agent_run() goes on. */
 static void end(struct agent *a, int status)
 {
@@ -90,7 +95,7 @@ static void end(struct agent *a, int status)
     if (a->health)
         dt_health_close(a->health, NULL, NULL);
     if (a->backend)
-        a->backend->ops->close(a->backend, status != 0, NULL, NULL);
+        a->backend->ops->close(a->backend, status != 0, on_backend_closed, a);
     if (a->output)
         dt_output_close(a->output, NULL, NULL);
 }
@@ -348,8 +353,8 @@ static void stop_again(struct agent *a, int signum)
 {
     if (signum != SIGINT)
         return;
-    if (a->phase == ENDING)
-        uv_stop(&a->loop);
+    if (a->phase == ENDING && a->backend)
+        a->backend->ops->close(a->backend, true, NULL, NULL); /* it may linger for other nodes */
     else if (a->drains)
         dt_output_give_up(a->output);
     else if (a->group)
