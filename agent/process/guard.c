@@ -14,6 +14,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#define LOOK_AGAIN_MS 20
+#define LOOK_RARELY_MS 2000
+
 struct dt_guard {
     uv_poll_t reports;
     uv_signal_t child;
@@ -25,6 +28,7 @@ struct dt_guard {
     bool done;     /* it left of itself, which it does when nobody is left */
     bool orphaned; /* it died before its workers did: they are ours now */
     int quiet;     /* looks in a row that found nobody */
+    uint64_t wait; /* until the next look; rarer and rarer, as in the guard */
     bool over;
     int count;
     const struct dt_guard_events *events;
@@ -113,8 +117,11 @@ static void on_look(uv_timer_t *t)
     struct dt_guard *g = dt_container_of(t, struct dt_guard, look);
     bool found = dt_reap_kill_but(g->strangers, g->stranger_count) > 0;
     g->quiet = found ? 0 : g->quiet + 1;
+    g->wait = g->wait < LOOK_RARELY_MS ? 2 * g->wait : g->wait;
     if (g->quiet > 1)
         over(g);
+    else
+        uv_timer_start(t, on_look, g->quiet ? LOOK_AGAIN_MS : g->wait, 0);
 }
 
 static void reap(struct dt_guard *g)
@@ -130,7 +137,8 @@ static void reap(struct dt_guard *g)
         over(g);
     } else if (g->pid == 0 && !g->orphaned) {
         g->orphaned = true;
-        uv_timer_start(&g->look, on_look, 0, 20);
+        g->wait = LOOK_AGAIN_MS;
+        uv_timer_start(&g->look, on_look, 0, 0);
     }
 }
 

@@ -15,8 +15,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* While it kills: a process that was being forked shows up in the next look at the latest. */
+/* While it kills: a process that was being forked shows up in the next look at the latest. Looks
+ * get rarer, for a process that the kernel does not let go may stay for hours. */
 #define LOOK_AGAIN_MS 20
+#define LOOK_RARELY_MS 2000
 
 struct guard {
     int sock, signals;
@@ -222,10 +224,12 @@ static void serve(struct guard *g, const pid_t *groups)
 {
     struct pollfd fds[2] = {{.fd = g->sock, .events = POLLIN},
                             {.fd = g->signals, .events = POLLIN}};
+    int wait = LOOK_AGAIN_MS;
     while (reap(g)) {
         if (g->ending)
             kill_all(g, groups);
-        poll(fds, 2, g->ending ? LOOK_AGAIN_MS : -1);
+        if (poll(fds, 2, g->ending ? wait : -1) == 0 && wait < LOOK_RARELY_MS)
+            wait *= 2;
         read_signals(g);
         if (fds[0].revents)
             read_orders(g, groups);
