@@ -8,14 +8,15 @@
 #include "base/log.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #define LOOK_AGAIN_MS 20
 #define LOOK_RARELY_MS 2000
+#define MOST_UNSENT 256 /* each is another one: more than there are signals to send to all */
 
 struct dt_guard {
     uv_poll_t reports;
@@ -23,6 +24,8 @@ struct dt_guard {
     uv_timer_t look; /* while we kill in the guard's place */
     int handles;
     int sock;
+    struct dt_guard_order unsent[MOST_UNSENT];
+    int unsent_count;
     pid_t pid;     /* of the guard; 0 once reaped */
     bool silent;   /* its end of the socket is closed */
     bool done;     /* it left of itself, which it does when nobody is left */
@@ -152,26 +155,51 @@ static void on_child(uv_signal_t *s, int signum)
     reap(g);
 }
 
+static void send_orders(struct dt_guard *g);
+
 static void on_reports(uv_poll_t *p, int status, int events)
 {
-    (void)events;
     struct dt_guard *g = dt_container_of(p, struct dt_guard, reports);
     if (status == 0)
         read_reports(g);
+    if (events & UV_WRITABLE)
+        send_orders(g);
+}
+
+static void listen_to(struct dt_guard *g)
+{
+    int writable = g->unsent_count ? UV_WRITABLE : 0;
+    if (!g->silent)
+        uv_poll_start(&g->reports, UV_READABLE | UV_DISCONNECT | writable, on_reports);
 }
 
 /* -- orders ----------------------------------------------------------------------------------- */
 
-/* The guard always reads; a full socket is a matter of moments. */
+/* What the guard has no room for waits until it has: while it still forks it reads nothing, and who
+ * waited for it here would not take what it tells, so that neither went on. */
+static void send_orders(struct dt_guard *g)
+{
+    int sent = 0;
+    while (sent < g->unsent_count &&
+           (send(g->sock, &g->unsent[sent], sizeof g->unsent[0], MSG_NOSIGNAL | MSG_DONTWAIT) > 0 ||
+            errno != EAGAIN))
+        sent++; /* also when it is dead, which on_child() hears of */
+    g->unsent_count -= sent;
+    memmove(g->unsent, g->unsent + sent, (size_t)g->unsent_count * sizeof g->unsent[0]);
+    listen_to(g);
+}
+
+/* An order that waits already is not given twice, as the kernel does with signals. */
 static void order(struct dt_guard *g, enum dt_guard_order_kind kind, int index, int signum)
 {
     struct dt_guard_order o = {.kind = kind, .index = index, .signum = signum};
-    struct pollfd room = {.fd = g->sock, .events = POLLOUT};
-    while (!g->silent && send(g->sock, &o, sizeof o, MSG_NOSIGNAL) < 0) {
-        if (errno != EAGAIN && errno != EINTR)
-            return; /* it is dead, which on_child() hears of */
-        poll(&room, 1, -1);
-    }
+    for (int i = 0; i < g->unsent_count; i++)
+        if (memcmp(&g->unsent[i], &o, sizeof o) == 0)
+            return;
+    if (g->silent || g->unsent_count == MOST_UNSENT)
+        return;
+    g->unsent[g->unsent_count++] = o;
+    send_orders(g);
 }
 
 pid_t dt_guard_pid(const struct dt_guard *g)
@@ -237,7 +265,7 @@ static void watch(struct dt_guard *g, uv_loop_t *loop)
     uv_timer_init(loop, &g->look);
     g->reports.data = g->child.data = g->look.data = g;
     g->handles = 3;
-    uv_poll_start(&g->reports, UV_READABLE | UV_DISCONNECT, on_reports);
+    listen_to(g);
     uv_signal_start(&g->child, on_child, SIGCHLD);
 }
 

@@ -325,6 +325,21 @@ TEST(a_signal_reaches_workers_that_were_forked_just_now)
     }
 }
 
+TEST(a_guard_that_is_busy_holds_up_nobody_and_hears_the_last_order_too)
+{
+    struct seen s;
+    static const char *const actions[1][4] = {{"hang"}};
+    start(&s, MISBEHAVE, 1, actions);
+    RUN_UNTIL(&s, s.pids[0]);
+    kill(dt_guard_pid(s.guard), SIGSTOP);
+    for (int i = 0; i < 2000; i++)
+        dt_guard_signal(s.guard, -1, SIGWINCH, false);
+    dt_guard_signal(s.guard, -1, SIGTERM, false);
+    kill(dt_guard_pid(s.guard), SIGCONT);
+    finish(&s);
+    CHECK_EQ(s.status[0], SIGTERM);
+}
+
 TEST(a_sigterm_for_every_process_of_a_job_leaves_the_workers_their_time)
 {
     struct seen s;
