@@ -225,7 +225,7 @@ void dt_guard_end(struct dt_guard *g)
 /* -- beginning and end ------------------------------------------------------------------------ */
 
 /* Forks the guard with all signals blocked, so that none reaches a handler of ours in the child. */
-static pid_t fork_guard(int sock, const struct dt_spawn *workers, pid_t *pids, int count,
+static pid_t fork_guard(const int pair[2], const struct dt_spawn *workers, pid_t *pids, int count,
                         const struct dt_spawn_inherited *inherited)
 {
     sigset_t all, before;
@@ -234,8 +234,10 @@ static pid_t fork_guard(int sock, const struct dt_spawn *workers, pid_t *pids, i
     pid_t parent = getpid(), pid = fork();
     if (pid == 0) {
         if (getppid() != parent)
-            _exit(0); /* dtrun is gone already, and nothing is started */
-        dt_guard_main(sock, workers, pids, count, inherited);
+            _exit(0);   /* dtrun is gone already, and nothing is started */
+        close(pair[0]); /* else dtrun's death would not be its end, and we could wait for room in it
+                         */
+        dt_guard_main(pair[1], workers, pids, count, inherited);
     }
     int errnum = errno;
     sigprocmask(SIG_SETMASK, &before, NULL);
@@ -294,7 +296,7 @@ struct dt_guard *dt_guard_start(uv_loop_t *loop, const struct dt_spawn *workers,
     g->arg = arg;
     g->strangers = dt_reap_children(&g->stranger_count);
     watch(g, loop); /* before the fork: its death could come at once */
-    g->pid = fork_guard(pair[1], workers, pids, count, inherited);
+    g->pid = fork_guard(pair, workers, pids, count, inherited);
     int errnum = errno;
     close(pair[1]);
     if (g->pid < 0) {

@@ -134,6 +134,28 @@ TEST(killing_dtrun_leaves_nothing)
     job_finish(&j);
 }
 
+/* More than the socket between them takes, of which nothing is read. */
+TEST(killing_dtrun_while_workers_are_started_leaves_nothing)
+{
+    struct job j;
+    int guard = -1;
+    char path[64];
+    JOB_START(&j, "--log-dir", "/dev/null", "--nproc-per-node", "400", NO_PYTHON, "hang");
+    snprintf(path, sizeof path, "/proc/%d/task/%d/children", j.pid, j.pid);
+    while (guard < 0) {
+        const char *children = read_text(path);
+        CHECK(children != NULL);
+        if (atoi(children) > 0)
+            CHECK((guard = (int)syscall(SYS_pidfd_open, atoi(children), 0)) >= 0);
+        free((char *)(uintptr_t)children);
+    }
+    kill(j.pid, SIGSTOP); /* so that nothing is read from now on */
+    kill(j.pid, SIGKILL);
+    CHECK_EQ(job_wait(&j), 128 + SIGKILL);
+    CHECK(ends(guard));
+    job_finish(&j);
+}
+
 TEST(an_unhandled_signal_ends_dtrun_by_itself_and_leaves_nothing)
 {
     struct job j;
