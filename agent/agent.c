@@ -29,6 +29,7 @@ extern char **environ;
 
 /* For what workers printed to get onto a console that is slow, once we have been told to end. */
 #define LAST_WORDS (5 * DT_SECOND)
+#define FILES_AT_LEAST 64 /* the loop, a store and its clients, logs; not what workers take */
 
 /* Where an agent is. Each event that can come in a phase is looked at where it comes in. */
 enum phase {
@@ -208,10 +209,15 @@ static void on_drained(void *arg)
     dt_group_close(g, NULL, NULL);
 }
 
+static void give_up_console(struct agent *a)
+{
+    dt_warn("what workers printed last is not shown: nobody reads it");
+    dt_output_give_up(a->output);
+}
+
 static void on_last_words_over(uv_timer_t *t)
 {
-    struct agent *a = dt_container_of(t, struct agent, last_words);
-    dt_output_give_up(a->output);
+    give_up_console(dt_container_of(t, struct agent, last_words));
 }
 
 /* A pager on its first page would keep us for ever. */
@@ -356,7 +362,7 @@ static void stop_again(struct agent *a, int signum)
     if (a->phase == ENDING && a->backend)
         a->backend->ops->close(a->backend, true, NULL, NULL); /* it may linger for other nodes */
     else if (a->drains)
-        dt_output_give_up(a->output);
+        give_up_console(a);
     else if (a->group)
         dt_group_kill(a->group);
 }
@@ -408,6 +414,22 @@ static void prepare_process(struct agent *a)
     setrlimit(RLIMIT_NOFILE, &most); /* the workers of a whole job may connect to our store */
     signal(SIGPIPE, SIG_IGN);
     dt_reap_adopt();
+}
+
+/* Before libuv finds out in the middle of something that it cannot undo. */
+static int open_loop(struct agent *a, struct dt_err *err)
+{
+    rlim_t most = a->inherited.files.rlim_max;
+    if (most < FILES_AT_LEAST)
+        return dt_err_set(err, DT_E_RUNTIME,
+                          "this process may have only %llu files open, by the hard limit of "
+                          "ulimit -n; raise it to %d and some for each worker",
+                          (unsigned long long)most, FILES_AT_LEAST);
+    int rc = uv_loop_init(&a->loop);
+    if (rc < 0)
+        return dt_err_set(err, DT_E_RUNTIME, "no event loop can be opened: %s", uv_strerror(rc));
+    uv_timer_init(&a->loop, &a->last_words);
+    return 0;
 }
 
 /* The name of this host can take a name server: only for who wants to know. */
@@ -466,12 +488,10 @@ int dt_agent_run(const struct dt_plan *plan)
     struct agent a = {.plan = plan};
     struct dt_err err;
     prepare_process(&a);
-    int rc = uv_loop_init(&a.loop);
-    if (rc < 0) {
-        dt_error("cannot make an event loop: %s", uv_strerror(rc));
+    if (open_loop(&a, &err) < 0) {
+        dt_error("%s", err.text);
         return 1;
     }
-    uv_timer_init(&a.loop, &a.last_words);
     if (open_all(&a, &err) == 0)
         join(&a);
     else

@@ -122,10 +122,11 @@ static int put_device(const char *devices, int rank, struct dt_buf *out, struct 
         }
         at += len + (at[len] == ',');
     }
-    return dt_err_set(err, DT_E_RUNTIME,
-                      "--virtual-local-rank: CUDA_VISIBLE_DEVICES=%.100s has %d devices, worker %d "
-                      "has none; list more of them or lower --nproc-per-node",
-                      devices, n, rank);
+    return dt_err_set(
+        err, DT_E_RUNTIME,
+        "--virtual-local-rank: CUDA_VISIBLE_DEVICES=%.100s has %d device%s, worker %d "
+        "has none; list more of them or lower --nproc-per-node",
+        devices, n, n == 1 ? "" : "s", rank);
 }
 
 static int set_device(struct list *l, int rank, struct dt_err *err)

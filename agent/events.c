@@ -51,8 +51,8 @@ static int open_sink(struct dt_events *e, const char *name, struct dt_err *err)
     e->fd_is_ours = e->fd >= 0;
     if (e->fd >= 0)
         return 0;
-    return dt_err_errno(err, DT_E_RUNTIME, errno, "cannot append events to the file \"%.200s\"",
-                        path);
+    return dt_err_errno(err, DT_E_RUNTIME, errno,
+                        "--event-log-handler: cannot append to the file \"%.200s\"", path);
 }
 
 struct dt_events *dt_events_open(const struct dt_plan *plan, const char *host, struct dt_err *err)
@@ -158,7 +158,7 @@ static void record(struct dt_events *e, const struct subject *of, const char *st
 {
     struct dt_buf line = {0};
     ssize_t n;
-    if (e->fd < 0)
+    if (!e || e->fd < 0)
         return;
     put_event(&line, e, of, state, duration, raw_error);
     do

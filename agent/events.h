@@ -24,7 +24,8 @@ void dt_events_close(struct dt_events *e);
 void dt_events_set_world(struct dt_events *e, const struct dt_world *world, int restarts);
 
 /* The agent came into a state: "RENDEZVOUS", "ASSIGN_WORKER_RANKS", "SUCCEEDED", "FAILED". DURATION
- * is how long that took (-1: not told). RAW_ERROR is JSON, or NULL. */
+ * is how long that took (-1: not told). RAW_ERROR is JSON, or NULL. E may be NULL: what could not
+ * be opened is told nothing. */
 void dt_events_agent(struct dt_events *e, const char *state, dt_ms duration, const char *raw_error);
 
 /* So did a worker: "SUCCEEDED", "FAILED", "TERMINATED". RAW_ERROR is JSON, or NULL. */

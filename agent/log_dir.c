@@ -91,6 +91,8 @@ static int choose_base(struct dt_log_dir *d, const char *base, struct dt_err *er
         return no_memory(err);
     d->base = make_fresh(in, "torchelastic", err);
     d->base_is_ours = d->base != NULL;
+    if (!d->base && tmp && *tmp)
+        return dt_err_wrap(err, "TMPDIR");
     return d->base ? 0 : -1;
 }
 

@@ -40,8 +40,14 @@ struct dt_sigwatch *dt_sigwatch_open(uv_loop_t *loop, uint64_t set,
     for (int n = 1; n < 64; n++) {
         if (!(set >> n & 1) || is_ignored(n))
             continue;
-        uv_signal_t *w = &s->watchers[s->count++];
-        uv_signal_init(loop, w);
+        uv_signal_t *w = &s->watchers[s->count];
+        int rc = uv_signal_init(loop, w);
+        if (rc < 0) { /* the loop's first one needs a pipe */
+            dt_err_set(err, DT_E_RUNTIME, "no signals can be heard: %s", uv_strerror(rc));
+            dt_sigwatch_close(s, NULL, NULL);
+            return NULL;
+        }
+        s->count++;
         w->data = s;
         uv_signal_start(w, on_signal, n); /* fails for SIGKILL and SIGSTOP, which no one can hear */
         uv_unref((uv_handle_t *)w);

@@ -47,6 +47,16 @@ static bool passes_local_rank(const struct dt_config *c)
     return c->o->program == &dt_legacy_program && !c->o->use_env;
 }
 
+/* Each may have been given by its variable. */
+static int fail_for_both(struct dt_config *c, const char *option, const char *other)
+{
+    char one[64], two[64];
+    dt_opt_written(c->o->program, &c->o->result, option, one, sizeof one);
+    dt_opt_written(c->o->program, &c->o->result, other, two, sizeof two);
+    return dt_err_set(c->err, DT_E_RUNTIME, "%s: a module needs Python; drop %s or %s", one, two,
+                      one);
+}
+
 static int check_flags(struct dt_config *c)
 {
     const struct dt_launch_options *o = c->o;
@@ -58,8 +68,11 @@ static int check_flags(struct dt_config *c)
         return dt_config_ignore(c, "no-python", "--run-path is given too") < 0
                    ? -1
                    : dt_config_ignore(c, "module", "--run-path is given too");
+    if (!**o->operands)
+        return dt_err_set(c->err, DT_E_RUNTIME,
+                          "SCRIPT is empty; is a variable in its place on the command line unset?");
     if (o->no_python && o->module)
-        return dt_config_fail(c, "module", "a module needs Python; drop --no-python or --module");
+        return fail_for_both(c, "module", "no-python");
     return 0;
 }
 

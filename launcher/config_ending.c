@@ -43,15 +43,16 @@ static int read_timeouts(struct dt_config *c)
 static int read_stop_signals(struct dt_config *c)
 {
     const char *at = c->o->signals_to_handle, *name;
+    char written[64];
     size_t len;
+    dt_opt_written(c->o->program, &c->o->result, "signals-to-handle", written, sizeof written);
     while (dt_signame_next(&at, &name, &len)) {
         int number = dt_signame_number(name, len);
         if (dt_signame_catchable(number))
             c->plan->stop_signals |= UINT64_C(1) << number;
         else if (dt_words_push(c->warnings, c->err,
-                               "--signals-to-handle: \"%.*s\" is left out, as it is no signal that "
-                               "can be handled",
-                               (int)len, name) < 0)
+                               "%s: \"%.*s\" is left out, as it is no signal that can be handled",
+                               written, (int)len, name) < 0)
             return -1;
     }
     return 0;

@@ -234,6 +234,9 @@ static int read_static_endpoint(struct dt_config *c)
     const char *given = c->o->rdzv_endpoint;
     bool here = given && *given;
     bool port = dt_launch_options_gave(c->o, "master-port");
+    if (!here && port && (c->o->master_port < 0 || c->o->master_port > 65535))
+        return dt_config_fail(c, "master-port", "%d is no port; give one from 1 to 65535",
+                              c->o->master_port);
     if (!here) {
         snprintf(text, sizeof text, "%s:%d", c->o->master_addr,
                  port ? c->o->master_port : STATIC_PORT);

@@ -68,8 +68,8 @@ static int read_masks(struct dt_config *c, const char *option, const char *text,
     int64_t beyond;
     if (dt_streams_masks(text, masks, c->plan->nproc, &beyond, c->err) < 0)
         return dt_config_wrap(c, option);
-    if (beyond >= 0 && dt_config_ignore(c, option, "for local rank %lld, as there are %d workers",
-                                        (long long)beyond, c->plan->nproc) < 0)
+    if (beyond >= 0 && dt_config_ignore(c, option, "for local rank %lld: the last one is %d",
+                                        (long long)beyond, c->plan->nproc - 1) < 0)
         return -1;
     if (!c->plan->no_logs)
         return 0;

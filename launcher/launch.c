@@ -2,6 +2,7 @@
 #include "launcher/launch.h"
 
 #include "agent/agent.h"
+#include "agent/bind/bind.h"
 #include "base/fs.h"
 #include "launcher/config.h"
 #include "launcher/number.h"
@@ -9,6 +10,7 @@
 #include "launcher/words.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <strings.h>
 #include <unistd.h>
 
@@ -52,10 +54,27 @@ static int refuse(const char *name, const struct dt_err *err)
     return status;
 }
 
+/* As it would be on this machine, or why not. */
+static void put_places(const struct dt_plan *p, struct dt_buf *out)
+{
+    struct dt_err err;
+    struct dt_bind *b = dt_bind_create(p, getenv("CUDA_VISIBLE_DEVICES"), &err);
+    if (!b)
+        dt_buf_printf(out, "binding of workers: not possible: %s\n", err.text);
+    for (int i = 0; b && i < p->nproc; i++) {
+        dt_buf_put_str(out, "binding of ");
+        dt_bind_describe(b, i, out);
+        dt_buf_put_str(out, "\n");
+    }
+    dt_bind_destroy(b);
+}
+
 static int print_config(const char *name, const struct dt_plan *plan, char *const *warnings)
 {
     struct dt_buf text = {0};
     dt_plan_print(plan, warnings, &text);
+    if (plan->bind != DT_BIND_NONE)
+        put_places(plan, &text);
     fputs(dt_buf_cstr(&text), stdout);
     dt_buf_finish(&text);
     return printed(name);

@@ -101,26 +101,27 @@ static int peek_count(struct node *n, struct dt_bytes at)
 static void note_join(struct node *n)
 {
     char who[200];
+    int absent;
     const char *why = dt_store_client_trouble(n->client);
     if (n->phase == CONNECTING)
-        dt_info("no connection to the store of node 0 at %s yet%s%s; trying for %d s more",
+        dt_warn("no connection to the store of node 0 at %s yet%s%s; trying for %d s more",
                 n->store, why ? ": " : "", why ? why : "", seconds(left(n)));
-    else if (n->server && find_absent(n, who, sizeof who) > 0)
-        dt_info("waiting for node %s of %d to come to %s, for %d s more", who, n->plan->max_nodes,
-                n->store, seconds(left(n)));
+    else if (n->server && (absent = find_absent(n, who, sizeof who)) > 0)
+        dt_warn("waiting for node%s %s of %d to come to %s, for %d s more", absent > 1 ? "s" : "",
+                who, n->plan->max_nodes, n->store, seconds(left(n)));
     else
-        dt_info("at the store of node 0 (%s), waiting for the other nodes for %d s more", n->store,
+        dt_warn("at the store of node 0 (%s), waiting for the other nodes for %d s more", n->store,
                 seconds(left(n)));
 }
 
 static void note_barrier(struct node *n)
 {
     if (n->server)
-        dt_info("done; %d of %d nodes are, waiting for the others for %d s more",
+        dt_warn("done; %d of %d nodes are, waiting for the others for %d s more",
                 peek_count(n, dt_exchange_met_key(&n->exchange)), n->plan->max_nodes,
                 seconds(left(n)));
     else
-        dt_info("done; waiting for the other nodes for %d s more", seconds(left(n)));
+        dt_warn("done; waiting for the other nodes for %d s more", seconds(left(n)));
 }
 
 static void on_note(uv_timer_t *t)
@@ -138,21 +139,23 @@ static void explain_join(struct node *n, struct dt_err *err)
     char who[200];
     int waited = seconds(now(n) - n->since);
     int came = n->server ? peek_count(n, dt_bytes_of("init/")) : 0;
-    if (!n->server || find_absent(n, who, sizeof who) == 0)
+    int absent = n->server ? find_absent(n, who, sizeof who) : 0;
+    const char *s = absent > 1 ? "s" : "";
+    if (absent == 0)
         dt_err_set(err, DT_E_TIMEOUT,
                    "waited %d s at the store of node 0 (%s) for this node's ranks: not all of the "
                    "%d nodes came; the log of node 0 says which",
                    waited, n->store, n->plan->max_nodes);
     else if (came >= n->plan->max_nodes)
         dt_err_set(err, DT_E_TIMEOUT,
-                   "waited %d s for the other nodes: node %s of %d never came to %s, although %d "
+                   "waited %d s for the other nodes: node%s %s of %d never came to %s, although %d "
                    "agents did; has each its own --node-rank?",
-                   waited, who, n->plan->max_nodes, n->store, came);
+                   waited, s, who, n->plan->max_nodes, n->store, came);
     else
         dt_err_set(err, DT_E_TIMEOUT,
-                   "waited %d s for the other nodes: node %s of %d never came to %s; start them "
+                   "waited %d s for the other nodes: node%s %s of %d never came to %s; start them "
                    "there too, or wait longer with --rdzv-conf timeout=SECONDS",
-                   waited, who, n->plan->max_nodes, n->store);
+                   waited, s, who, n->plan->max_nodes, n->store);
 }
 
 /* -- outcomes --------------------------------------------------------------------------------- */
@@ -188,6 +191,7 @@ static void barrier_over(struct node *n, const struct dt_err *why)
     if (err.code == DT_E_TIMEOUT)
         dt_err_set(&err, DT_E_TIMEOUT, "waited %d s for the other nodes to finish",
                    seconds(now(n) - n->since));
+    n->met = !why; /* who has waited in vain need not stay for others */
     rest(n);
     n->events->on_barrier_over(n->arg, why ? &err : NULL);
 }

@@ -12,8 +12,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #define PIPE_SIZE (1 << 20)
@@ -272,13 +275,32 @@ static struct dt_console *console_of(struct dt_output *o, int i, struct dt_err *
 
 /* -- a worker's streams ----------------------------------------------------------------------- */
 
+/* Many workers are more than some hosts let a process open: dtrun has raised its limit as far as
+ * it goes, so the hard one is to be named. */
+__attribute__((format(printf, 3, 4))) static int no_descriptor(struct dt_err *err, int errnum,
+                                                               const char *fmt, ...)
+{
+    char what[400];
+    struct rlimit most;
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(what, sizeof what, fmt, ap);
+    va_end(ap);
+    if (errnum != EMFILE || getrlimit(RLIMIT_NOFILE, &most) < 0)
+        return dt_err_errno(err, DT_E_RUNTIME, errnum, "%s", what);
+    return dt_err_set(err, DT_E_RUNTIME,
+                      "%s: this process has all %llu files open that it may; raise the hard limit "
+                      "of ulimit -n",
+                      what, (unsigned long long)most.rlim_cur);
+}
+
 /* Truncated as torchrun does; appending, so that processes of one worker do not write over each
  * other, and so that the file may be cut while it is in use. */
 static int open_file(const char *path, int flags, struct dt_err *err)
 {
     int fd = open(path, flags | O_CLOEXEC, 0666);
     if (fd < 0)
-        dt_err_errno(err, DT_E_RUNTIME, errno, "cannot open %s for the output of a worker", path);
+        no_descriptor(err, errno, "cannot open %s for the output of a worker", path);
     return fd;
 }
 
@@ -306,7 +328,7 @@ static int give_file(struct dt_output *o, int local_rank, int i, struct place *p
 static int open_pipe(int ends[2], struct dt_err *err)
 {
     if (pipe2(ends, O_CLOEXEC) < 0)
-        return dt_err_errno(err, DT_E_RUNTIME, errno, "cannot make a pipe for a worker's output");
+        return no_descriptor(err, errno, "cannot make a pipe for the output of a worker");
     fcntl(ends[0], F_SETFL, O_NONBLOCK);
     fcntl(ends[0], F_SETPIPE_SZ, PIPE_SIZE);
     return 0;
@@ -380,7 +402,7 @@ int dt_output_open(struct dt_output *o, int local_rank, int fds[2], struct dt_er
             continue;
         int rc = (way == DT_WAY_FILE ? give_file : give_pipe)(o, local_rank, i, &places[i], err);
         if (rc < 0)
-            return dt_err_wrap(err, "%s of local rank %d", stream_names[i], local_rank);
+            return dt_err_wrap(err, "%s", stream_names[i]);
     }
     fds[0] = places[0].worker_end;
     fds[1] = places[1].shared ? fds[0] : places[1].worker_end;

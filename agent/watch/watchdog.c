@@ -201,7 +201,8 @@ static int make_fifo(struct dt_watchdog *w, struct dt_err *err)
     if (unlink(w->path) < 0 && errno != ENOENT)
         return dt_err_errno(err, DT_E_RUNTIME, errno, "cannot remove the old %s", w->path);
     if (mkfifo(w->path, 0600) < 0)
-        return dt_err_errno(err, DT_E_RUNTIME, errno, "cannot make the watchdog's FIFO %s",
+        return dt_err_errno(err, DT_E_RUNTIME, errno,
+                            "cannot make the FIFO of file timers %s (TORCHELASTIC_TIMER_FILE)",
                             w->path);
     w->fd = open(w->path, O_RDWR | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW);
     if (w->fd < 0 || fstat(w->fd, &st) < 0)

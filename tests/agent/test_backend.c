@@ -520,7 +520,7 @@ TEST(nodes_that_never_come_are_named)
     node_join(&j, 0);
     RUN_UNTIL(&j, j.nodes[0].failed.code);
     CHECK_EQ(j.nodes[0].failed.code, DT_E_TIMEOUT);
-    CHECK_FAIL(-1, j.nodes[0].failed, "node 1 and 3 of 5 never came to 127.0.0.1:");
+    CHECK_FAIL(-1, j.nodes[0].failed, "nodes 1 and 3 of 5 never came to 127.0.0.1:");
     worker_close(&j, &w);
     job_close(&j);
 }

@@ -251,8 +251,8 @@ TEST(what_cannot_be_a_sink_is_an_error)
     } rows[] = {
         {"bogus", "there is no event handler \"bogus\"; give null, console or file:PATH"},
         {"", "there is no event handler \"\""},
-        {"file:", "cannot append events to the file \"\": No such file"},
-        {"file:/nonexistent/x", "cannot append events to the file \"/nonexistent/x\": No such"},
+        {"file:", "cannot append to the file \"\": No such file"},
+        {"file:/nonexistent/x", "cannot append to the file \"/nonexistent/x\": No such"},
         {"file:/tmp", "Is a directory"},
         {fifo, "fifo\": No such device"}, /* nobody reads it, and we do not wait */
     };

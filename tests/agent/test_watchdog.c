@@ -302,7 +302,7 @@ TEST(a_path_that_cannot_be_is_named)
     uv_loop_t loop;
     uv_loop_init(&loop);
     CHECK_FAIL(dt_watchdog_open(&loop, "/nonexistent/t", is_ours, on_expired, NULL, &err) ? 0 : -1,
-               err, "cannot make the watchdog's FIFO /nonexistent/t");
+               err, "cannot make the FIFO of file timers /nonexistent/t");
     CHECK_FAIL(dt_watchdog_open(&loop, dir, is_ours, on_expired, NULL, &err) ? 0 : -1, err,
                "cannot remove the old /tmp/dtrun-test-watchdog.");
     CHECK_EQ(uv_loop_close(&loop), 0);

@@ -137,7 +137,7 @@ TEST(several_nodes)
         {"--nnodes=2|--rdzv-endpoint=a:b|x", "", NULL,
          "--rdzv-endpoint: \"a:b\" has no port from 0 to 65535 at its end", 1},
         {"--nnodes=2|--master-port=70000|x", "", NULL,
-         "--master-port: \"127.0.0.1:70000\" has no port from 0 to 65535 at its end", 1},
+         "--master-port: 70000 is no port; give one from 1 to 65535", 1},
         {"--nnodes=2|--master-addr=a b|x", "", NULL,
          "--master-addr: \"a b:29500\" does not start with a host; write HOST:PORT", 1},
         {"--nnodes=2|--master-port=0|x", "", NULL, "--master-port: port 0, any free one, is for a job of one node; the "
@@ -234,7 +234,7 @@ TEST(output)
         {"--nproc-per-node=3|-t|3|-r0:1|x", "", "output of local rank 0: redirects stdout, tees stdout and stderr, shown|"
          "output of local rank 1-2: redirects nothing, tees stdout and stderr, shown", NULL, 0},
         {"-r|0:3,7:1|x", "", "output of local rank 0: redirects stdout and stderr, tees nothing, shown|"
-         "ignored: --redirects has no effect: for local rank 7, as there are 1 workers", NULL, 0},
+         "ignored: --redirects has no effect: for local rank 7: the last one is 0", NULL, 0},
         {"--nproc-per-node=12|--tee=10:1|x", "", "output of local rank 0-9: redirects nothing, tees nothing, shown|"
          "output of local rank 10: redirects nothing, tees stdout, shown|"
          "output of local rank 11: redirects nothing, tees nothing, shown", NULL, 0},

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A job run by the real dtrun ($DT_RUN), as a test's shell line: its two streams are read as they
- * come, and every wait is for an event, under a ceiling of 60 s that only a hang reaches. */
+ * come, and every wait is for an event, under a ceiling of 60 s that only a hang reaches. TMPDIR is
+ * a folder of the test program's own. */
 #ifndef DT_TESTS_JOB_H
 #define DT_TESTS_JOB_H
 
@@ -21,6 +22,8 @@ struct job {
 
 /* ARGS: NAME=VALUE... as in env(1), then dtrun's; NULL-ended. The job dies with us. */
 void job_start(struct job *j, const char *const *args);
+/* The same, and the child calls PREPARE (may be NULL) before it becomes dtrun. */
+void job_start_as(struct job *j, void (*prepare)(void *arg), void *arg, const char *const *args);
 #define JOB_START(j, ...) job_start((j), (const char *const[]){__VA_ARGS__, NULL})
 
 /* Starts it and waits for its end; returns as job_wait(). */
@@ -28,6 +31,9 @@ void job_start(struct job *j, const char *const *args);
 
 /* Waits until that stream holds WORDS; false when the job ends first. */
 bool job_says(struct job *j, int stream, const char *words);
+
+/* ... until they stand there COUNT times. */
+bool job_says_times(struct job *j, int stream, const char *words, int count);
 
 /* ... until its standard output has that many lines. */
 bool job_says_lines(struct job *j, int count);
@@ -43,6 +49,11 @@ int count_words(const char *text, const char *words);
 
 void job_finish(struct job *j);
 
+/* Runs STORY as a user with few rights, in a child of ours if we are root, and as we are if not. */
+void job_as_user(unsigned uid, void (*story)(const char *dir), const char *dir);
+/* Whether that user can reach what was built; in a home folder it may not be so. */
+bool job_user_can_run(unsigned uid);
+
 /* A port of loopback that nobody uses now, as text. */
 const char *free_port(char out[8]);
 
@@ -52,7 +63,10 @@ void tmp_remove(const char *dir);
 
 /* The only entry of DIR, as a path. */
 const char *only_entry(const char *dir, char *out, size_t size);
-/* A file's text, good until the eighth call from now; NULL: there is none. */
+/* A file's text, kept; NULL: there is none. */
 const char *read_text(const char *path);
+
+/* What malloc() gave, until the program ends: reachable, so no leak. */
+void *keep(void *memory);
 
 #endif

@@ -6,6 +6,8 @@
  *   out:TEXT err:TEXT      prints, no newline       line:TEXT            prints with newline
  *   flood:N                N numbered lines         blocks:N             N blocks of 4 KiB of lines
  *   env fds tty mask       what it was given        pid                  its pid
+ *   place                  "rank 2/5 role 0/3 b node 1/2 local 0/3"
+ *   timer:SECONDS          asks TORCHELASTIC_TIMER_FILE to be killed (9) after that long
  *   child orphan daemon    starts a sleeping child; one whose parent is gone; and in a session of
  *                          its own: its pid is printed
  *   touch:FILE             makes a file             await:FILE           waits until there is one
@@ -27,6 +29,7 @@
 #include <string.h>
 #include <sys/inotify.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 extern char **environ;
@@ -180,6 +183,36 @@ static void blocks(long count)
         put(1, block, sizeof block);
 }
 
+static const char *var(const char *name)
+{
+    const char *value = getenv(name);
+    return value ? value : "?";
+}
+
+static void show_place(void)
+{
+    put_line("rank %s/%s role %s/%s %s node %s/%s local %s/%s", var("RANK"), var("WORLD_SIZE"),
+             var("ROLE_RANK"), var("ROLE_WORLD_SIZE"), var("ROLE_NAME"), var("GROUP_RANK"),
+             var("GROUP_WORLD_SIZE"), var("LOCAL_RANK"), var("LOCAL_WORLD_SIZE"));
+}
+
+/* As torch.distributed.elastic.timer does. */
+static void ask_for_time(double seconds)
+{
+    char line[256];
+    struct timespec now;
+    int fd = open(var("TORCHELASTIC_TIMER_FILE"), O_WRONLY | O_NONBLOCK | O_CLOEXEC);
+    clock_gettime(CLOCK_REALTIME, &now);
+    int n = snprintf(line, sizeof line,
+                     "{\"version\": 1, \"pid\": %d, \"scope_id\": \"step\", "
+                     "\"expiration_time\": %.3f, \"signal\": 9}\n",
+                     (int)getpid(), (double)now.tv_sec + (double)now.tv_nsec / 1e9 + seconds);
+    if (fd < 0)
+        exit(92);
+    put(fd, line, (size_t)n);
+    close(fd);
+}
+
 static const char *after(const char *action, const char *verb)
 {
     size_t n = strlen(verb);
@@ -210,6 +243,8 @@ static bool act_plain(const char *a)
         show_mask();
     else if (strcmp(a, "tty") == 0)
         put_line("tty %d %d %d", isatty(0), isatty(1), isatty(2));
+    else if (strcmp(a, "place") == 0)
+        show_place();
     else if (strcmp(a, "pid") == 0)
         put_line("%d", (int)getpid());
     else if (strcmp(a, "child") == 0)
@@ -253,6 +288,8 @@ static void act(const char *a)
         touch(v, "");
     else if ((v = after(a, "await")))
         await(v);
+    else if ((v = after(a, "timer")))
+        ask_for_time(atof(v));
     else if ((v = after(a, "rank")))
         act_at_rank(v);
     else if ((v = after(a, "fail-below"))) {
