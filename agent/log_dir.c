@@ -66,14 +66,53 @@ static char *make_fresh(const char *base, const char *prefix, struct dt_err *err
     return NULL;
 }
 
-/* Workers may change their directory before they write their files. */
+/* Takes "." and empty steps out of an absolute PATH, and ".." with the step before it. */
+static void cut_detours(char *path)
+{
+    char *out = path;
+    size_t n;
+    for (const char *at = path; *at; at += n) {
+        at += strspn(at, "/");
+        n = strcspn(at, "/");
+        if (n == 2 && memcmp(at, "..", 2) == 0) {
+            while (out > path && *--out != '/')
+                ;
+        } else if (n > 0 && !(n == 1 && *at == '.')) {
+            *out++ = '/';
+            memmove(out, at, n);
+            out += n;
+        }
+    }
+    if (out == path)
+        *out++ = '/';
+    *out = '\0';
+}
+
+static bool is_same_folder(const char *a, const char *b)
+{
+    struct stat x, y;
+    return stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+}
+
+/* Workers may change their directory before they write their files. As torchrun writes it, where
+ * that is the same place: behind a link ".." is not the folder before it. */
 static char *absolute(const char *path)
 {
     DT_AUTO_FREE char *here = *path == '/' ? NULL : getcwd(NULL, 0);
-    char *joined;
+    char *joined = NULL;
     if (!here)
-        return strdup(path);
-    return asprintf(&joined, "%s/%s", here, path) < 0 ? NULL : joined;
+        joined = strdup(path);
+    else if (asprintf(&joined, "%s/%s", here, path) < 0)
+        return NULL;
+    char *shorter = joined ? strdup(joined) : NULL;
+    if (shorter)
+        cut_detours(shorter);
+    if (!shorter || !is_same_folder(shorter, joined)) {
+        free(shorter);
+        return joined;
+    }
+    free(joined);
+    return shorter;
 }
 
 static int choose_base(struct dt_log_dir *d, const char *base, struct dt_err *err)

@@ -5,6 +5,7 @@
 
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 static char dir[64];
 
@@ -115,6 +116,29 @@ TEST(a_base_without_a_root_is_made_absolute)
     CHECK_OK(dt_log_dir_remove(&d, &err), err);
     CHECK(dt_fs_exists(at("relative"))); /* not ours to remove */
     dt_log_dir_finish(&d);
+}
+
+TEST(detours_of_a_base_are_not_shown)
+{
+    static const struct {
+        const char *given, *shown;
+    } rows[] = {
+        {"detours/b/../c", "detours/c"},
+        {"detours/./b//", "detours/b"},
+        {"detours/b/.././../detours/.b/..c", "detours/.b/..c"},
+        {"detours/link/../d", "detours/link/../d"}, /* which is detours/b/d */
+    };
+    struct dt_err err = {0};
+    CHECK_OK(dt_fs_mkdir_p(at("detours/b/in"), 0755, &err), err);
+    CHECK_EQ(symlink("b/in", at("detours/link")), 0);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct dt_log_dir d = {0};
+        CHECK_ROW("%s", rows[i].given);
+        CHECK_OK(dt_log_dir_open(&d, at(rows[i].given), "none", &err), err);
+        CHECK_STR(d.base, at(rows[i].shown));
+        dt_log_dir_finish(&d);
+    }
+    CHECK(is_there(at("detours/b"), "d"));
 }
 
 TEST(any_run_id_becomes_a_name)

@@ -30,6 +30,8 @@ except ImportError:
 VERSION = tuple(int(n) for n in torch.__version__.split("+")[0].split(".")[:2])
 PYTHON = "/usr/bin/python3"
 OK, ERROR, USAGE = 0, 1, 2
+# Where dtrun's are, when it runs away from home.
+LIBRARIES = {n: v for n, v in os.environ.items() if n == "LD_LIBRARY_PATH"}
 
 # Arguments; environment; then, by name: since, the PyTorch that has it; dtrun, what we do instead,
 # and why.
@@ -259,7 +261,7 @@ def torchrun(args, is_legacy):
 
 def dtrun(command, args, env):
     """The same of dtrun: its exit status and the lines it printed, by name."""
-    done = subprocess.run(command + ["--print-config"] + args, env=env,
+    done = subprocess.run(command + ["--print-config"] + args, env=dict(LIBRARIES, **env),
                           stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                           stderr=subprocess.PIPE, universal_newlines=True)
     lines = {}

@@ -30,8 +30,8 @@ def die_with_parent():
     _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
-def start():
-    faulthandler.dump_traceback_later(LIMIT, exit=True)
+def start(limit=LIMIT):
+    faulthandler.dump_traceback_later(limit, exit=True)
     # Python's finally blocks stop the servers; a plain SIGTERM would pass them by.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# torch_static.py --node COMMAND: static jobs of several nodes, some of them ours and some of them
+# torch_static.py --dtrun COMMAND: static jobs of several nodes, some of them ours and some of them
 # the real torchrun, with either as node 0. What the workers of all are told must fit together: each
 # rank once, sizes alike, roles counted apart.
 
@@ -9,6 +9,7 @@ import json
 import shlex
 import subprocess
 import sys
+import tempfile
 import threading
 
 import servers
@@ -23,24 +24,29 @@ except ImportError:
 VERSION = tuple(int(n) for n in torch.__version__.split(".")[:2])
 UNTOLD = (2, 1) <= VERSION < (2, 4)
 
-# A worker says who it is, and fails in as many attempts as its argument says.
+TORCHRUN = [sys.executable, "-B", "-m", "torch.distributed.run"]
+
+# A worker says who it is, and when all of its node have, it fails in as many attempts as $0 says.
 WORKER = """
 echo "{\\"rank\\": [$RANK, $WORLD_SIZE], \\"role\\": [$ROLE_RANK, $ROLE_WORLD_SIZE],\
  \\"group\\": [$GROUP_RANK, $GROUP_WORLD_SIZE], \\"master\\": \\"$MASTER_ADDR:$MASTER_PORT\\",\
  \\"round\\": $TORCHELASTIC_RESTART_COUNT}"
+place=$1/$GROUP_RANK.$TORCHELASTIC_RESTART_COUNT
+mkdir -p "$place/$LOCAL_RANK"
+until [ "$(ls "$place" | wc -l)" -eq "$LOCAL_WORLD_SIZE" ]; do sleep 0.01; done
 [ "$TORCHELASTIC_RESTART_COUNT" -ge "$0" ]
 """
 
 
 class Node:
-    """One agent. What it prints that is JSON is heard, one thing at a time."""
+    """One agent, WORDS of a launcher. What it prints that is JSON is heard, a thing at a time."""
 
-    def __init__(self, job, rank, nproc, role):
+    def __init__(self, words, job, rank, nproc, role):
         self.nproc, self.heard, self.rest = nproc, [], []
         self.more = threading.Condition()
         self.process = subprocess.Popen(
-            self.command(job, str(rank), str(nproc), role),
-            stdin=subprocess.PIPE,
+            words + self.options(job, str(rank), str(nproc), role),
+            stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             preexec_fn=tap.die_with_parent,
@@ -48,6 +54,16 @@ class Node:
         )
         self.reader = threading.Thread(target=self.read, daemon=True)
         self.reader.start()
+
+    def options(self, job, rank, nproc, role):
+        """Either launcher has the same."""
+        agent = ["--nnodes", job.size, "--node_rank", rank, "--nproc_per_node", nproc]
+        agent += ["--role", role, "--rdzv_id", job.name, "--max_restarts", str(job.failures)]
+        agent += ["--master_addr", servers.HOST, "--master_port", job.port]
+        agent += ["--monitor_interval", "0.1"]
+        # Python 3.11 does not find "none" among the streams of 1.13; all we read is stdout.
+        agent += ["--redirects", "2", "--tee", "2"]
+        return agent + ["--no_python", "sh", "-c", WORKER, str(job.failures), job.folder.name]
 
     def read(self):
         for line in self.process.stdout:
@@ -70,95 +86,47 @@ class Node:
             raise AssertionError("it ended: " + "".join(self.rest[-20:]))
         return thing
 
-    def release(self):
-        self.process.stdin.close()
+    def workers(self):
+        """What they were told."""
+        return sorted((self.hear() for _ in range(self.nproc)), key=lambda w: w["rank"])
 
     def finish(self):
         status = self.process.wait(120)
         self.reader.join()
-        tap.check_equal(status, 0, "status of %s, which said %s" % (self, "".join(self.rest[-9:])))
+        said = "".join(self.rest)
+        tap.check_equal(status, 0, "status of a node, which said " + said[-2000:])
+        for words in "waiting on exit barrier", "not waiting for the other nodes":
+            tap.check_equal(words in said, False, "%r in what a node said" % words)
 
     def kill(self):
         self.process.kill()
         self.process.wait()
 
 
-class Ours(Node):
-    def command(self, job, rank, nproc, role):
-        return job.node_command + [rank, job.size, nproc, role, servers.HOST, job.port, job.name]
-
-    def workers(self, job):
-        """What its workers would be told."""
-        world = self.hear()
-        if "failed" in world:
-            raise AssertionError(world["failed"])
-        return [
-            dict(
-                world,
-                rank=[world["ranks"][0] + i, world["ranks"][1]],
-                role=[world["role"][0] + i, world["role"][1]],
-            )
-            for i in range(self.nproc)
-        ]
-
-    def again(self):
-        self.process.stdin.write("join\n")
-        self.process.stdin.flush()
-
-    def finish(self):
-        tap.check_equal(self.hear(), {"over": ""}, "the barrier")
-        super().finish()
-
-
-class Torchrun(Node):
-    def command(self, job, rank, nproc, role):
-        agent = [sys.executable, "-B", "-m", "torch.distributed.run"]
-        agent += ["--nnodes", job.size, "--node_rank", rank, "--nproc_per_node", nproc]
-        agent += ["--role", role, "--rdzv_id", job.name, "--max_restarts", str(job.failures)]
-        agent += ["--master_addr", servers.HOST, "--master_port", job.port]
-        agent += ["--monitor_interval", "0.1"]
-        # Python 3.11 does not find "none" among the streams of 1.13; all we read is stdout.
-        agent += ["--redirects", "2", "--tee", "2"]
-        return agent + ["--no_python", "sh", "-c", WORKER, str(job.failures)]
-
-    def workers(self, job):
-        """What its workers were told."""
-        return sorted((self.hear() for _ in range(self.nproc)), key=lambda w: w["rank"])
-
-    def again(self):
-        pass  # its workers fail once, and it begins again by itself
-
-
 class Job:
-    """NODES: (kind, workers, role) of each, in order of rank."""
-
-    node_command = None
+    """NODES: (words of its launcher, workers, role) of each, in order of rank."""
 
     def __init__(self, nodes, failures=0):
         self.name, self.size, self.port = "job-7", str(len(nodes)), str(servers.free_port())
         self.failures, self.shape = failures, nodes
-        self.nodes = []
+        self.nodes, self.folder = [], tempfile.TemporaryDirectory()
 
     def run(self, order):
-        if UNTOLD and self.shape[0][0] is Torchrun:
+        if UNTOLD and self.shape[0][0] is TORCHRUN:
             raise tap.Skip("node 0 by PyTorch %s" % torch.__version__)
         try:
             for rank in order:
-                kind, nproc, role = self.shape[rank]
-                self.nodes.append((rank, kind(self, rank, nproc, role)))
+                words, nproc, role = self.shape[rank]
+                self.nodes.append((rank, Node(words, self, rank, nproc, role)))
             self.nodes.sort(key=lambda n: n[0])
             for attempt in range(self.failures + 1):
-                if attempt:
-                    for _, node in self.nodes:
-                        node.again()
                 self.check(attempt)
-            for _, node in self.nodes:
-                node.release()
             for _, node in self.nodes:
                 node.finish()
         finally:
             for _, node in self.nodes:
                 node.kill()
+            self.folder.cleanup()
 
     def check(self, attempt):
         """Rank by rank, against a count done here."""
@@ -167,7 +135,7 @@ class Job:
         for rank, node in self.nodes:
             _, nproc, role = self.shape[rank]
             role_size = sum(n for _, n, r in self.shape if r == role)
-            for i, worker in enumerate(node.workers(self)):
+            for i, worker in enumerate(node.workers()):
                 who = "attempt %d, node %d, local rank %d: " % (attempt, rank, i)
                 wanted = {
                     "rank": [first + i, size],
@@ -184,14 +152,14 @@ class Job:
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--node", required=True, metavar="COMMAND")
-    Job.node_command = shlex.split(parser.parse_args().node)
+    parser.add_argument("--dtrun", required=True, metavar="COMMAND")
+    ours = shlex.split(parser.parse_args().dtrun)
     tap.start()
     tap.comment("PyTorch %s" % torch.__version__)
 
-    two = [(Ours, 2, "default"), (Torchrun, 3, "other")]
-    alike = [(Ours, 1, "default"), (Torchrun, 1, "default")]
-    three = [(Ours, 2, "a"), (Torchrun, 1, "b"), (Ours, 3, "b")]
+    two = [(ours, 2, "default"), (TORCHRUN, 3, "other")]
+    alike = [(ours, 1, "default"), (TORCHRUN, 1, "default")]
+    three = [(ours, 2, "a"), (TORCHRUN, 1, "b"), (ours, 3, "b")]
     tap.case("ours is node 0", lambda: Job(two).run([0, 1]))
     tap.case("torchrun is node 0", lambda: Job(two[::-1]).run([0, 1]))
     tap.case("torchrun is node 0 and comes last", lambda: Job(alike[::-1]).run([1, 0]))
