@@ -13,8 +13,8 @@ struct dt_sigwatch;
 
 /* Bit N of SET: signal N. */
 struct dt_sigwatch *dt_sigwatch_open(uv_loop_t *loop, uint64_t set,
-                                   void (*on_signal)(void *arg, int signum), void *arg,
-                                   struct dt_err *err);
+                                     void (*on_signal)(void *arg, int signum), void *arg,
+                                     struct dt_err *err);
 void dt_sigwatch_close(struct dt_sigwatch *s, void (*on_closed)(void *arg), void *arg);
 
 #endif
