@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/backend/elders.h"
 
-#include <stdarg.h>
+#include "agent/backend/exchange.h"
+
 #include <stdio.h>
 #include <stdlib.h>
+
+#define key(x, ...) dt_exchange_key(&(x)->key, (x)->prefix, __VA_ARGS__)
 
 struct elder {
     bool is; /* this node is one */
@@ -37,20 +40,6 @@ void dt_elders_destroy(struct dt_elders *e)
     dt_buf_finish(&e->value);
     free(e->prefix);
     free(e);
-}
-
-/* Good until the next one. Without memory it is no key that anybody has. */
-__attribute__((format(printf, 2, 3))) static struct dt_bytes key(struct dt_elders *e,
-                                                                 const char *fmt, ...)
-{
-    char name[64];
-    va_list ap;
-    va_start(ap, fmt);
-    vsnprintf(name, sizeof name, fmt, ap);
-    va_end(ap);
-    dt_buf_clear(&e->key);
-    dt_buf_printf(&e->key, "/%s/%s", e->prefix, name);
-    return (struct dt_bytes){e->key.at, e->key.bad ? 0 : e->key.len};
 }
 
 /* A copy of what stands at KEY, for it may move when something else is set. */

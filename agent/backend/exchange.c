@@ -8,20 +8,20 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#define key(x, ...) dt_exchange_key(&(x)->key, (x)->prefix, __VA_ARGS__)
+
 /* -- asking the store ------------------------------------------------------------------------- */
 
-/* A client's "/", the prefix, and the name. Good until the next one. */
-__attribute__((format(printf, 2, 3))) static struct dt_bytes key(struct dt_exchange *x,
-                                                                 const char *fmt, ...)
+struct dt_bytes dt_exchange_key(struct dt_buf *room, const char *prefix, const char *fmt, ...)
 {
     char name[64];
     va_list ap;
     va_start(ap, fmt);
     vsnprintf(name, sizeof name, fmt, ap);
     va_end(ap);
-    dt_buf_clear(&x->key);
-    dt_buf_printf(&x->key, "/%s/%s", x->prefix, name);
-    return (struct dt_bytes){x->key.at, x->key.len};
+    dt_buf_clear(room);
+    dt_buf_printf(room, "/%s/%s", prefix, name);
+    return (struct dt_bytes){room->at, room->bad ? 0 : room->len};
 }
 
 static struct dt_bytes place_key(struct dt_exchange *x, int node)

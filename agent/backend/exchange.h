@@ -29,6 +29,11 @@ struct dt_exchange {
     struct dt_buf key;
 };
 
+/* "/PREFIX/NAME" as a client spells it, made in ROOM and good until the next one there. Without
+ * memory it is no key that anybody has. */
+struct dt_bytes dt_exchange_key(struct dt_buf *room, const char *prefix, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+
 void dt_exchange_finish(struct dt_exchange *x);
 
 /* Asks for this node's place, which comes when all have asked. A second time, with the same

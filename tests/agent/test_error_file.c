@@ -2,6 +2,7 @@
 #include "agent/failure/error_file.h"
 #include "base/fs.h"
 #include "tests/lib/check.h"
+#include "tests/lib/folder.h"
 
 #include <sys/stat.h>
 
@@ -80,29 +81,9 @@ TEST(what_is_no_error_file_is_refused)
     }
 }
 
-static char dir[64];
-
-static const char *at(const char *name)
-{
-    static char path[128];
-    snprintf(path, sizeof path, "%s/%s", dir, name);
-    return path;
-}
-
-static void remove_dir(void)
-{
-    char command[128];
-    snprintf(command, sizeof command, "rm -rf '%s'", dir);
-    if (system(command) != 0)
-        puts("# the folder of this test stays in /tmp");
-}
-
 BEFORE_ALL
 {
-    strcpy(dir, "/tmp/dtrun-test-error.XXXXXX");
-    if (!mkdtemp(dir))
-        SKIP("no folder can be made in /tmp");
-    atexit(remove_dir);
+    folder_make();
 }
 
 TEST(files_are_bounded_and_only_regular_ones_opened)

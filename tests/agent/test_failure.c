@@ -5,35 +5,16 @@
 #include "agent/failure/failure.h"
 #include "base/fs.h"
 #include "tests/lib/check.h"
+#include "tests/lib/folder.h"
 
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <time.h>
 
-static char dir[64];
-
-static const char *at(const char *name)
-{
-    static char path[256];
-    snprintf(path, sizeof path, "%s/%s", dir, name);
-    return path;
-}
-
-static void remove_dir(void)
-{
-    char command[128];
-    snprintf(command, sizeof command, "rm -rf '%s'", dir);
-    if (system(command) != 0)
-        puts("# the folder of this test stays in /tmp");
-}
-
 BEFORE_ALL
 {
-    strcpy(dir, "/tmp/dtrun-test-failure.XXXXXX");
-    if (!mkdtemp(dir))
-        SKIP("no folder can be made in /tmp");
-    atexit(remove_dir);
+    folder_make();
     setenv("TZ", "UTC", 1);
     tzset();
 }

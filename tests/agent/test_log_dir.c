@@ -2,36 +2,15 @@
 #include "agent/log_dir.h"
 #include "base/fs.h"
 #include "tests/lib/check.h"
+#include "tests/lib/folder.h"
 
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-static char dir[64];
-
-static const char *at(const char *name)
-{
-    static char path[4][512];
-    static int turn;
-    turn = (turn + 1) % 4;
-    snprintf(path[turn], sizeof path[turn], "%s/%s", dir, name);
-    return path[turn];
-}
-
-static void remove_dir(void)
-{
-    char command[128];
-    snprintf(command, sizeof command, "rm -rf '%s'", dir);
-    if (system(command) != 0)
-        puts("# the folder of this test stays in /tmp");
-}
-
 BEFORE_ALL
 {
-    strcpy(dir, "/tmp/dtrun-test-log-dir.XXXXXX");
-    if (!mkdtemp(dir))
-        SKIP("no folder can be made in /tmp");
-    atexit(remove_dir);
+    folder_make();
     umask(022);
 }
 

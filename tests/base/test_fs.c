@@ -1,36 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/fs.h"
 #include "tests/lib/check.h"
+#include "tests/lib/folder.h"
 
 #include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-static char dir[64];
-
-static void remove_dir(void)
-{
-    char command[128];
-    snprintf(command, sizeof command, "rm -rf '%s'", dir);
-    if (system(command) != 0)
-        puts("# the folder of this test stays in /tmp");
-}
-
 BEFORE_ALL
 {
-    strcpy(dir, "/tmp/dtrun-test-fs.XXXXXX");
-    if (!mkdtemp(dir))
-        SKIP("no folder can be made in /tmp");
-    atexit(remove_dir);
-}
-
-/* Names in the folder of the tests. */
-static const char *at(const char *name)
-{
-    static char path[256];
-    snprintf(path, sizeof path, "%s/%s", dir, name);
-    return path;
+    folder_make();
 }
 
 static int count_files(const char *path)
