@@ -468,6 +468,14 @@ static int open_all(struct agent *a, struct dt_err *err)
     return a->backend ? 0 : -1;
 }
 
+/* One that comes between the last handler and the exit must not change the exit status. */
+static void leave_signals_alone(void)
+{
+    sigset_t all;
+    sigfillset(&all);
+    sigprocmask(SIG_BLOCK, &all, NULL);
+}
+
 static void finish(struct agent *a)
 {
     struct dt_err err;
@@ -477,6 +485,7 @@ static void finish(struct agent *a)
     dt_log_dir_finish(&a->logs);
     dt_bind_destroy(a->bind);
     dt_events_close(a->events);
+    leave_signals_alone();
     if (a->signals)
         dt_sigwatch_close(a->signals, NULL, NULL);
     uv_run(&a->loop, UV_RUN_DEFAULT);

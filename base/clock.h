@@ -14,7 +14,7 @@ typedef int64_t dt_ms; /* milliseconds of the monotonic clock, or a duration */
 
 dt_ms dt_clock_monotonic(void);
 int64_t dt_clock_monotonic_ns(void); /* for stamps that order events, also of other processes */
-int64_t dt_clock_wall_us(void); /* since 1970, UTC */
+int64_t dt_clock_wall_us(void);      /* since 1970, UTC */
 
 /* NOW + WAIT without overflow; DT_FOREVER stays so. */
 dt_ms dt_clock_after(dt_ms now, dt_ms wait);

@@ -227,7 +227,7 @@ const char *only_entry(const char *dir, char *out, size_t size)
 
 void job_as_user(unsigned uid, void (*story)(const char *dir), const char *dir)
 {
-    int status;
+    int status = 0;
     if (geteuid() != 0) {
         story(dir);
         return;
@@ -245,7 +245,7 @@ void job_as_user(unsigned uid, void (*story)(const char *dir), const char *dir)
 
 bool job_user_can_run(unsigned uid)
 {
-    int status;
+    int status = 0;
     if (geteuid() != 0)
         return true;
     pid_t pid = fork();
