@@ -126,29 +126,34 @@ if [ -n "$torch" ]; then
 fi
 verdict 'ms' "$ours" '<=' 10
 
-# tee NAME MIB BYTES PROGRAM COMMAND...: sets $speed to the MB/s of workers' output, and prints what
-# became of the lines.
+# tee_speed NAME TIMES MIB BYTES PROGRAM COMMAND...: sets $speed to the MB/s of workers' output, the
+# median of so many times, and prints what became of the lines in all of them.
 tee_speed() {
-    local name=$1 mib=$2 bytes=$3 program=$4 begun ended lost torn misplaced shown
-    shift 4
-    rm -rf "$tmp/tee"
-    begun=$(date +%s%N)
-    read -r lost torn misplaced shown <<<"$("$@" --log-dir "$tee_dir" --tee 3 --nproc-per-node 8 --no-python \
-        "$program" "$mib" "$bytes" 2>/dev/null | "$tools/job_flood" check 8 "$mib")"
-    ended=$(date +%s%N)
-    speed=$(awk -v b="$((8 * mib * 1048576))" -v t="$((ended - begun))" 'BEGIN { printf "%.0f", b / t * 1000 }')
-    printf '    %-22s %8s MB/s, %d lines lost, %d torn, %d out of order; %d bytes shown\n' \
-        "$name" "$speed" "$lost" "$torn" "$misplaced" "$shown"
+    local name=$1 times=$2 mib=$3 bytes=$4 program=$5 begun ended lost torn misplaced shown i
+    local sum_lost=0 sum_torn=0 sum_misplaced=0 speeds=
+    shift 5
+    for ((i = 0; i < times; i++)); do
+        rm -rf "$tmp/tee"
+        begun=$(date +%s%N)
+        read -r lost torn misplaced shown <<<"$("$@" --log-dir "$tee_dir" --tee 3 --nproc-per-node 8 \
+            --no-python "$program" "$mib" "$bytes" 2>/dev/null | "$tools/job_flood" check 8 "$mib")"
+        ended=$(date +%s%N)
+        speeds+=$(awk -v b="$((8 * mib * 1048576))" -v t="$((ended - begun))" 'BEGIN { printf "%.0f", b / t * 1000 }')$'\n'
+        sum_lost=$((sum_lost + lost)) sum_torn=$((sum_torn + torn)) sum_misplaced=$((sum_misplaced + misplaced))
+    done
+    speed=$(sort -n <<<"${speeds%$'\n'}" | awk '{ v[NR] = $1 } END { print v[int((NR + 1) / 2)] }')
+    printf '    %-22s %8s MB/s (%s), %d lines lost, %d torn, %d out of order; %d bytes shown\n' \
+        "$name" "$speed" "${speeds//$'\n'/ }" "$sum_lost" "$sum_torn" "$sum_misplaced" "$shown"
 }
 
 for bytes in 4096 100; do
     printf '\ntee: 8 workers write %d MiB each, %d bytes at a time, lines of 100 bytes\n' "$mib" "$bytes"
     tee_dir=$tmp/tee
-    tee_speed dtrun "$mib" "$bytes" "$tools/job_flood" "$dtrun"
+    tee_speed dtrun 5 "$mib" "$bytes" "$tools/job_flood" "$dtrun"
     ours=$speed
     if [ -n "$torch" ]; then
         tee_dir=/host$tmp/tee
-        tee_speed "torchrun $torch" 4 "$bytes" "/host$tools/job_flood" "$tmp/torchrun"
+        tee_speed "torchrun $torch" 1 4 "$bytes" "/host$tools/job_flood" "$tmp/torchrun"
         printf '    %-34s %10s\n' 'against torchrun' "$(ratio "$ours" "$speed")"
     fi
     [ "$bytes" != 4096 ] || verdict 'MB/s' "$ours" '>=' 500
