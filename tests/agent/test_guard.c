@@ -20,6 +20,8 @@ BEFORE_ALL
 {
     if (!MISBEHAVE)
         SKIP("DT_MISBEHAVE names no program: meson test sets it");
+    signal(SIGINT, SIG_DFL); /* which a shell's background has ignored */
+    signal(SIGQUIT, SIG_DFL);
 }
 
 /* What a test hears of an attempt. */

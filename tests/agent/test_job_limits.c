@@ -100,8 +100,8 @@ TEST(closed_standard_streams_stay_closed_and_disturb_nobody)
     char dir[64], file[96];
     snprintf(file, sizeof file, "%s/done", tmp_make(dir));
     static const char *const rows[] = {
-        "$DT_RUN --log-dir /dev/null --no-python $DT_MISBEHAVE fds line:x touch:$DIR/done <&- >&- "
-        "2>&-",
+        ("$DT_RUN --log-dir /dev/null --no-python $DT_MISBEHAVE fds line:x touch:$DIR/done <&- >&- "
+         "2>&-"),
         "$DT_RUN --no-python $DT_MISBEHAVE line:x touch:$DIR/done <&-",
         "$DT_RUN -t 3 --no-python $DT_MISBEHAVE line:x touch:$DIR/done >&-",
         "$DT_RUN -t 3 --no-python $DT_MISBEHAVE line:x err:y touch:$DIR/done 2>&-",

@@ -40,6 +40,13 @@ __attribute__((destructor)) static void remove_scratch(void)
         tmp_remove(scratch.path);
 }
 
+/* A shell that runs tests in its background has these two ignored, and what is ignored stays so. */
+__attribute__((constructor)) static void hear_of_interrupts(void)
+{
+    signal(SIGINT, SIG_DFL);
+    signal(SIGQUIT, SIG_DFL);
+}
+
 static bool is_setting(const char *arg)
 {
     size_t n = strspn(arg, "ABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789");

@@ -32,6 +32,9 @@ def die_with_parent():
 
 def start(limit=LIMIT):
     faulthandler.dump_traceback_later(limit, exit=True)
+    # A shell that runs tests in its background has these two ignored, and what is ignored stays so.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGQUIT, signal.SIG_DFL)
     # Python's finally blocks stop the servers; a plain SIGTERM would pass them by.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))
 
