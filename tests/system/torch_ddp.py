@@ -23,13 +23,14 @@ SCRIPT = os.path.join(TOP, "examples", "train_ddp.py")
 
 
 class Dtrun:
-    def __init__(self, command):
+    def __init__(self, command, folder):
         self.command = shlex.split(command)
+        self.folder = folder
 
     def run(self, *args, expect=0):
         """Standard output and standard error of a job."""
         path = os.path.dirname(sys.executable) + os.pathsep + os.environ.get("PATH", "")
-        env = dict(os.environ, PATH=path, LOGLEVEL="INFO")
+        env = dict(os.environ, PATH=path, LOGLEVEL="INFO", TMPDIR=self.folder)
         job = subprocess.run(
             self.command + list(args), env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
             universal_newlines=True, preexec_fn=tap.die_with_parent)
@@ -49,10 +50,11 @@ def last_loss(out):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--dtrun", required=True, metavar="COMMAND")
-    dtrun = Dtrun(parser.parse_args().dtrun)
+    command = parser.parse_args().dtrun
     tap.start()
     tap.comment("PyTorch %s" % torch.__version__)
     folder = tempfile.TemporaryDirectory()
+    dtrun = Dtrun(command, folder.name)
 
     def train(name, *options, script=()):
         path = os.path.join(folder.name, name + ".pt")

@@ -6,6 +6,7 @@
 
 import argparse
 import json
+import os
 import shlex
 import subprocess
 import sys
@@ -156,6 +157,8 @@ def main():
     ours = shlex.split(parser.parse_args().dtrun)
     tap.start()
     tap.comment("PyTorch %s" % torch.__version__)
+    logs = tempfile.TemporaryDirectory()  # where launchers make folders that they leave
+    os.environ["TMPDIR"] = logs.name
 
     two = [(ours, 2, "default"), (TORCHRUN, 3, "other")]
     alike = [(ours, 1, "default"), (TORCHRUN, 1, "default")]
