@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/bind/cpuset.h"
 
-#include <ctype.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define WORDS (DT_CPUSET_MAX / DT_CPUSET_WORD)
@@ -64,41 +62,6 @@ int dt_cpuset_next(const struct dt_cpuset *s, int from)
         n += DT_CPUSET_WORD - n % DT_CPUSET_WORD;
     }
     return -1;
-}
-
-/* strtoul() would take signs and blanks too. */
-static bool take_number(const char **at, unsigned long *out)
-{
-    char *end;
-    if (!isdigit((unsigned char)**at))
-        return false;
-    *out = strtoul(*at, &end, 10);
-    *at = end;
-    return *out < DT_CPUSET_MAX;
-}
-
-int dt_cpuset_parse(const char *text, struct dt_cpuset *out, struct dt_err *err)
-{
-    const char *at = text;
-    *out = (struct dt_cpuset){0};
-    while (*at) {
-        unsigned long first, last;
-        if (!take_number(&at, &first))
-            break;
-        last = first;
-        if (*at == '-' && (at++, !take_number(&at, &last)))
-            break;
-        for (unsigned long n = first; n <= last; n++)
-            dt_cpuset_add(out, (unsigned)n);
-        if (last < first || (*at == ',' && !at[1]) || (*at && *at != ','))
-            break;
-        if (!*at)
-            return 0;
-        at++;
-    }
-    if (!*text)
-        return 0;
-    return dt_err_set(err, DT_E_PROTOCOL, "\"%.80s\" is no list of processors such as 0-3,8", text);
 }
 
 void dt_cpuset_put(const struct dt_cpuset *s, struct dt_buf *out)

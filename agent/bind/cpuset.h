@@ -6,7 +6,6 @@
 #define DT_AGENT_BIND_CPUSET_H
 
 #include "base/buf.h"
-#include "base/err.h"
 
 #include <limits.h>
 #include <stdbool.h>
@@ -33,8 +32,7 @@ bool dt_cpuset_equal(const struct dt_cpuset *a, const struct dt_cpuset *b);
 /* The smallest member that is FROM or more; -1: none. */
 int dt_cpuset_next(const struct dt_cpuset *s, int from);
 
-/* "0-3,8", as the kernel writes lists; "" is the empty set. */
-int dt_cpuset_parse(const char *text, struct dt_cpuset *out, struct dt_err *err);
+/* Appends "0-3,8", as the kernel writes lists; nothing for the empty set. */
 void dt_cpuset_put(const struct dt_cpuset *s, struct dt_buf *out);
 
 #endif

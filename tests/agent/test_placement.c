@@ -2,16 +2,9 @@
 /* Small machines made by hand; large ones are in test_bind.c. */
 #include "agent/bind/placement.h"
 #include "tests/lib/check.h"
+#include "tests/lib/cpus.h"
 
 #define WORKERS_MAX 16
-
-static struct dt_cpuset set(const char *list)
-{
-    struct dt_cpuset s;
-    struct dt_err err = {0};
-    CHECK_OK(dt_cpuset_parse(list, &s, &err), err);
-    return s;
-}
 
 /* Two sockets of four cores with two threads each, a cache for two cores; devices on buses 1 and 2
  * are near node 0, 3 and 4 near node 1, and of 9 nothing is known. */
@@ -28,8 +21,8 @@ static const struct dt_machine *two_sockets(void)
                                   .cache_count = 4,
                                   .devices = devices,
                                   .device_count = 5};
-    nodes[0] = (struct dt_machine_node){.id = 0, .package = 0, .cpus = set("0-3,8-11")};
-    nodes[1] = (struct dt_machine_node){.id = 1, .package = 1, .cpus = set("4-7,12-15")};
+    nodes[0] = (struct dt_machine_node){.id = 0, .package = 0, .cpus = cpus("0-3,8-11")};
+    nodes[1] = (struct dt_machine_node){.id = 1, .package = 1, .cpus = cpus("4-7,12-15")};
     for (unsigned i = 0; i < 8; i++) {
         cores[i] = (struct dt_cpuset){0};
         dt_cpuset_add(&cores[i], i);
@@ -41,8 +34,8 @@ static const struct dt_machine *two_sockets(void)
     }
     for (int i = 0; i < 5; i++)
         devices[i] = (struct dt_machine_device){.at = {.bus = (uint8_t)(i + 1)},
-                                                .nodes = set(i < 2 ? "0" : "1")};
-    devices[4] = (struct dt_machine_device){.at = {.bus = 9}, .nodes = set("0-1")};
+                                                .nodes = cpus(i < 2 ? "0" : "1")};
+    devices[4] = (struct dt_machine_device){.at = {.bus = 9}, .nodes = cpus("0-1")};
     return &m;
 }
 
@@ -56,7 +49,7 @@ static const char *plan(enum dt_plan_bind mode, const struct dt_machine *m, cons
     struct dt_gpus visible = {.at = gpus};
     struct dt_err err = {0};
     struct dt_buf b = {0};
-    struct dt_cpuset mask = set(allowed);
+    struct dt_cpuset mask = cpus(allowed);
     char *rest = NULL, *list = strdup(buses);
     for (char *word = strtok_r(list, " ", &rest); word; word = strtok_r(NULL, " ", &rest))
         gpus[visible.count++].at.bus = (uint8_t)atoi(word);
@@ -166,14 +159,14 @@ TEST(what_cannot_be_is_said_in_a_sentence)
 /* Four nodes in two sockets, numbered crosswise; node 4 is fast memory beside node 0's cores. */
 TEST(sockets_have_several_nodes_and_nodes_may_share_cores)
 {
-    struct dt_machine_node nodes[] = {{.id = 0, .package = 0, .cpus = set("0-1")},
-                                      {.id = 4, .package = 0, .cpus = set("0-1")},
-                                      {.id = 2, .package = 0, .cpus = set("4-5")},
-                                      {.id = 1, .package = 1, .cpus = set("2-3")},
-                                      {.id = 3, .package = 1, .cpus = set("6-7")}};
-    struct dt_cpuset cores[] = {set("0"), set("1"), set("4"), set("5"),
-                                set("2"), set("3"), set("6"), set("7")};
-    struct dt_machine_device devices[] = {{.at = {.bus = 1}, .nodes = set("3")}};
+    struct dt_machine_node nodes[] = {{.id = 0, .package = 0, .cpus = cpus("0-1")},
+                                      {.id = 4, .package = 0, .cpus = cpus("0-1")},
+                                      {.id = 2, .package = 0, .cpus = cpus("4-5")},
+                                      {.id = 1, .package = 1, .cpus = cpus("2-3")},
+                                      {.id = 3, .package = 1, .cpus = cpus("6-7")}};
+    struct dt_cpuset cores[] = {cpus("0"), cpus("1"), cpus("4"), cpus("5"),
+                                cpus("2"), cpus("3"), cpus("6"), cpus("7")};
+    struct dt_machine_device devices[] = {{.at = {.bus = 1}, .nodes = cpus("3")}};
     const struct dt_machine m = {.nodes = nodes,
                                  .node_count = 5,
                                  .cores = cores,
