@@ -210,6 +210,14 @@ bool dt_cidr_contains(const struct dt_cidr *c, const struct dt_addr *a)
     return rest == 0 || (bytes[whole] ^ c->bytes[whole]) >> (8 - rest) == 0;
 }
 
+bool dt_cidr_any_contains(const struct dt_cidr *c, size_t count, const struct dt_addr *a)
+{
+    for (size_t i = 0; i < count; i++)
+        if (dt_cidr_contains(&c[i], a))
+            return true;
+    return false;
+}
+
 void dt_addr_own_name(char *out, size_t size)
 {
     struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_flags = AI_CANONNAME}, *found;

@@ -47,5 +47,7 @@ int dt_cidr_parse(const char *text, struct dt_cidr *out, struct dt_err *err);
 
 /* IPv4 peers of a dual-stack socket count as IPv4. Unix sockets are in no range. */
 bool dt_cidr_contains(const struct dt_cidr *c, const struct dt_addr *a);
+/* Whether A is in one of COUNT of them. */
+bool dt_cidr_any_contains(const struct dt_cidr *c, size_t count, const struct dt_addr *a);
 
 #endif

@@ -99,6 +99,13 @@ void dt_buf_put_u32(struct dt_buf *b, uint32_t v)
     dt_buf_put(b, &v, sizeof v);
 }
 
+void dt_buf_set_u32(struct dt_buf *b, size_t at, uint32_t v)
+{
+    v = htole32(v);
+    if (!b->bad)
+        memcpy(b->at + at, &v, sizeof v);
+}
+
 void dt_buf_put_u64(struct dt_buf *b, uint64_t v)
 {
     v = htole64(v);

@@ -63,6 +63,7 @@ void dt_buf_consume(struct dt_buf *b, size_t n);
 void dt_buf_put(struct dt_buf *b, const void *bytes, size_t n);
 void dt_buf_put_u8(struct dt_buf *b, uint8_t v);
 void dt_buf_put_u32(struct dt_buf *b, uint32_t v);
+void dt_buf_set_u32(struct dt_buf *b, size_t at, uint32_t v); /* over content; at + 4 <= len */
 void dt_buf_put_u64(struct dt_buf *b, uint64_t v);
 void dt_buf_put_i64(struct dt_buf *b, int64_t v);
 void dt_buf_put_str(struct dt_buf *b, const char *s);
@@ -80,7 +81,8 @@ struct dt_reader {
 static inline struct dt_reader dt_reader_over(const void *bytes, size_t len)
 {
     const uint8_t *at = bytes;
-    return (struct dt_reader){.at = at, .end = at + len};
+    return (struct dt_reader){.at = at,
+                              .end = len > 0 ? at + len : at}; /* no bytes may be at NULL */
 }
 
 static inline size_t dt_reader_left(const struct dt_reader *r)

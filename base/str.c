@@ -145,7 +145,7 @@ const char *dt_str_from_duration(dt_ms t, char *out, size_t size)
 {
     static const struct unit shown[] = {{"ms", 1},     {"s", 1e3},     {"min", 60e3},
                                         {"h", 3600e3}, {"d", 86400e3}, {0}};
-    return in_unit((double)t, shown, out, size);
+    return in_unit((double)t, t == 0 ? shown + 1 : shown, out, size);
 }
 
 const char *dt_str_printable(struct dt_bytes b, char *out, size_t size)

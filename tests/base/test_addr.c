@@ -94,6 +94,19 @@ TEST(ranges)
     }
 }
 
+TEST(one_range_of_several_is_enough)
+{
+    struct dt_cidr c[2];
+    struct dt_addr a;
+    struct dt_err err;
+    CHECK_OK(dt_cidr_parse("10.0.0.0/8", &c[0], &err), err);
+    CHECK_OK(dt_cidr_parse("fd00::/8", &c[1], &err), err);
+    CHECK_OK(dt_addr_parse("[fd01::1]:1", 1, &a, &err), err);
+    CHECK(dt_cidr_any_contains(c, 2, &a));
+    CHECK(!dt_cidr_any_contains(c, 1, &a));
+    CHECK(!dt_cidr_any_contains(c, 0, &a));
+}
+
 TEST(what_is_no_range)
 {
     static const char *const rows[] = {"",       "/8",   "10.0.0.0/", "10.0.0.0/33",

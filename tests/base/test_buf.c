@@ -23,6 +23,17 @@ TEST(integers_are_little_endian_and_come_back)
     dt_buf_finish(&b);
 }
 
+TEST(a_length_is_set_when_it_is_known)
+{
+    struct dt_buf b = {0};
+    dt_buf_put_str(&b, "gone");
+    dt_buf_consume(&b, 4);
+    dt_buf_put_str(&b, "a....b");
+    dt_buf_set_u32(&b, 1, 0x05040302);
+    CHECK_BYTES(b.at, b.len, "a\2\3\4\5b", 6);
+    dt_buf_finish(&b);
+}
+
 TEST(a_reader_cut_at_any_byte_goes_bad_and_stays_bad)
 {
     static const uint8_t message[1 + 4 + 8 + 8 + 5] = {1, 2, 3};

@@ -175,6 +175,7 @@ TEST(sizes_and_durations_as_people_write_them)
     CHECK_STR(dt_str_from_size(1536, out, sizeof out), "1.5 KiB");
     CHECK_STR(dt_str_from_size(8 << 20, out, sizeof out), "8 MiB");
     CHECK_STR(dt_str_from_size(UINT64_MAX, out, sizeof out), "16777216 TiB");
+    CHECK_STR(dt_str_from_duration(0, out, sizeof out), "0 s");
     CHECK_STR(dt_str_from_duration(250, out, sizeof out), "250 ms");
     CHECK_STR(dt_str_from_duration(1500, out, sizeof out), "1.5 s");
     CHECK_STR(dt_str_from_duration(7200000, out, sizeof out), "2 h");

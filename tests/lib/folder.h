@@ -6,6 +6,7 @@
 #include "tests/lib/check.h"
 
 static char dir[64];
+static pid_t dir_owner; /* a forked child's exit does not remove it */
 
 /* Names in it; good for four calls. */
 static inline const char *at(const char *name)
@@ -20,6 +21,8 @@ static inline const char *at(const char *name)
 static inline void folder_remove(void)
 {
     char command[128];
+    if (getpid() != dir_owner)
+        return;
     snprintf(command, sizeof command, "rm -rf '%s'", dir);
     if (system(command) != 0)
         puts("# the folder of this test stays in /tmp");
@@ -30,6 +33,7 @@ static inline void folder_make(void)
     strcpy(dir, "/tmp/dtrun-test.XXXXXX");
     if (!mkdtemp(dir))
         SKIP("no folder can be made in /tmp");
+    dir_owner = getpid();
     atexit(folder_remove);
 }
 

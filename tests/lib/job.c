@@ -40,9 +40,11 @@ __attribute__((destructor)) static void remove_scratch(void)
         tmp_remove(scratch.path);
 }
 
-/* A shell that runs tests in its background has these two ignored, and what is ignored stays so. */
+/* A shell that runs tests in its background, or nohup, has these ignored, and what is ignored stays
+ * so. */
 __attribute__((constructor)) static void hear_of_interrupts(void)
 {
+    signal(SIGHUP, SIG_DFL);
     signal(SIGINT, SIG_DFL);
     signal(SIGQUIT, SIG_DFL);
 }
