@@ -9,6 +9,7 @@
 #include <cjson/cJSON.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define DEPTH_MAX 100
@@ -275,6 +276,16 @@ int dt_json_array(const struct dt_json *doc, const struct cJSON *object, const c
     return 0;
 }
 
+const struct cJSON *dt_json_first(const struct cJSON *array)
+{
+    return array->child;
+}
+
+const struct cJSON *dt_json_next(const struct cJSON *element)
+{
+    return element->next;
+}
+
 bool dt_json_has(const struct cJSON *object, const char *name)
 {
     const struct cJSON *v = cJSON_GetObjectItemCaseSensitive(object, name);
@@ -304,6 +315,53 @@ int dt_json_only(const struct dt_json *doc, const struct cJSON *object, const ch
     return 0;
 }
 
+static int by_name(const void *a, const void *b)
+{
+    return strcmp((*(const struct cJSON *const *)a)->string,
+                  (*(const struct cJSON *const *)b)->string);
+}
+
+/* A member of OBJECT whose name another has too, or NULL. Sorted first, as objects may be large. */
+static const struct cJSON *find_duplicate(const struct cJSON *object, bool *no_memory)
+{
+    size_t count = 0, i = 0;
+    for (const struct cJSON *c = object->child; c; c = c->next)
+        count++;
+    const struct cJSON **all = malloc((count + 1) * sizeof *all), *found = NULL;
+    *no_memory = !all;
+    if (!all)
+        return NULL;
+    for (const struct cJSON *c = object->child; c; c = c->next)
+        all[i++] = c;
+    qsort(all, count, sizeof *all, by_name);
+    for (i = 1; i < count && !found; i++)
+        found = by_name(&all[i - 1], &all[i]) == 0 ? all[i] : NULL;
+    free(all);
+    return found;
+}
+
+static int no_duplicates_in(const struct dt_json *doc, const struct cJSON *v, struct dt_err *err)
+{
+    char path[PATH_TEXT];
+    bool no_memory = false;
+    const struct cJSON *twice = cJSON_IsObject(v) ? find_duplicate(v, &no_memory) : NULL;
+    if (no_memory)
+        return dt_err_set(err, DT_E_MEMORY, "no memory to check %s",
+                          dt_json_path(doc, v, path, sizeof path));
+    if (twice)
+        return dt_err_set(err, DT_E_USAGE, "%s: it is there twice",
+                          dt_json_path(doc, twice, path, sizeof path));
+    for (const struct cJSON *c = v->child; c; c = c->next)
+        if (no_duplicates_in(doc, c, err) < 0)
+            return -1;
+    return 0;
+}
+
+int dt_json_no_duplicates(const struct dt_json *doc, struct dt_err *err)
+{
+    return no_duplicates_in(doc, doc->root, err);
+}
+
 static void quote_ascii(struct dt_buf *out, uint8_t c)
 {
     static const char short_forms[0x20] = {
@@ -316,19 +374,33 @@ static void quote_ascii(struct dt_buf *out, uint8_t c)
         dt_buf_printf(out, "\\u%04x", c);
 }
 
-void dt_json_quote(struct dt_buf *out, const char *text, size_t len)
+void dt_json_quote_most(struct dt_buf *out, const char *text, size_t len, size_t most)
 {
+    static const char stand_in[] = "\xef\xbf\xbd"; /* U+FFFD */
     const uint8_t *s = (const uint8_t *)text;
     dt_buf_put_u8(out, '"');
-    for (size_t i = 0, n; i < len; i += n) {
+    for (size_t i = 0, n; i < len; i += n ? n : 1) {
         n = utf8_len(s + i, len - i);
+        size_t read_as = n ? n : strlen(stand_in);
+        if (read_as > most)
+            break;
+        most -= read_as;
         if (n == 1 && (s[i] < 0x20 || s[i] == '"' || s[i] == '\\' || s[i] == 0x7f))
             quote_ascii(out, s[i]);
         else if (n)
             dt_buf_put(out, s + i, n);
         else
-            dt_buf_put_str(out, "\xef\xbf\xbd"); /* U+FFFD */
-        n += n == 0;
+            dt_buf_put_str(out, stand_in);
     }
     dt_buf_put_u8(out, '"');
+}
+
+void dt_json_quote(struct dt_buf *out, const char *text, size_t len)
+{
+    dt_json_quote_most(out, text, len, SIZE_MAX);
+}
+
+char *dt_json_text(const struct cJSON *value)
+{
+    return cJSON_PrintUnformatted(value);
 }

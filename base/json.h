@@ -37,12 +37,20 @@ int dt_json_object(const struct dt_json *doc, const struct cJSON *object, const 
 int dt_json_array(const struct dt_json *doc, const struct cJSON *object, const char *name,
                   const struct cJSON **out, struct dt_err *err);
 
+/* The elements of an array in their order; NULL ends them. */
+const struct cJSON *dt_json_first(const struct cJSON *array);
+const struct cJSON *dt_json_next(const struct cJSON *element);
+
 /* Whether the member is there (and not null): for optional ones ask first. */
 bool dt_json_has(const struct cJSON *object, const char *name);
 
 /* Fails on the first member of OBJECT that is not in the NULL-ended list NAMES, naming its path. */
 int dt_json_only(const struct dt_json *doc, const struct cJSON *object, const char *const *names,
                  struct dt_err *err);
+
+/* Fails on a name that an object anywhere in DOC has twice, naming its path: cJSON takes both, and
+ * finds the first. */
+int dt_json_no_duplicates(const struct dt_json *doc, struct dt_err *err);
 
 /* Where NODE stands in DOC: "a.b[2]"; "the document" for the root. */
 const char *dt_json_path(const struct dt_json *doc, const struct cJSON *node, char *out,
@@ -51,5 +59,10 @@ const char *dt_json_path(const struct dt_json *doc, const struct cJSON *node, ch
 /* Appends TEXT as a JSON string with its quotes. Invalid UTF-8 becomes U+FFFD, so the result is
  * always JSON. */
 void dt_json_quote(struct dt_buf *out, const char *text, size_t len);
+/* The same, cut in front of the first character with which it would be read as over MOST bytes. */
+void dt_json_quote_most(struct dt_buf *out, const char *text, size_t len, size_t most);
+
+/* VALUE as JSON without white space, for the caller to free. NULL: no memory. */
+char *dt_json_text(const struct cJSON *value);
 
 #endif

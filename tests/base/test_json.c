@@ -226,6 +226,36 @@ TEST(quoting_makes_json_of_any_bytes)
     }
 }
 
+TEST(a_cut_quote_is_never_read_as_longer_and_never_ends_inside_a_character)
+{
+    static const struct {
+        const char *in;
+        size_t most;
+        const char *out;
+    } rows[] = {
+        {"plain", 5, "\"plain\""},      {"plain", 4, "\"plai\""},
+        {"plain", 0, "\"\""},           {"\n\n", 1, "\"\\n\""},
+        {"\xe2\x82\xac", 2, "\"\""},    {"\xe2\x82\xac", 3, "\"\xe2\x82\xac\""},
+        {"\x80\x80", 5, "\"" BAD "\""},
+    };
+    for (size_t i = 0; i < ROWS(rows); i++) {
+        CHECK_ROW("row %zu", i);
+        struct dt_buf out = {0};
+        dt_json_quote_most(&out, rows[i].in, strlen(rows[i].in), rows[i].most);
+        CHECK_STR(dt_buf_cstr(&out), rows[i].out);
+        dt_buf_finish(&out);
+    }
+}
+
+TEST(a_value_goes_back_to_text)
+{
+    struct dt_json doc = parsed("{ \"a\": [1, 0.5, \"\\n\"], \"b\": null }");
+    char *text = dt_json_text(doc.root);
+    CHECK_STR(text, "{\"a\":[1,0.5,\"\\n\"],\"b\":null}");
+    free(text);
+    dt_json_finish(&doc);
+}
+
 TEST(quoted_bytes_parse_back_unless_nul_is_among_them)
 {
     uint32_t random = 12345;
@@ -243,5 +273,30 @@ TEST(quoted_bytes_parse_back_unless_nul_is_among_them)
         CHECK_OK(dt_json_parse(&doc, (char *)out.at, out.len, 1000, &err), err);
         dt_json_finish(&doc);
         dt_buf_finish(&out);
+    }
+}
+
+TEST(a_name_that_is_there_twice_is_found_at_any_depth)
+{
+    static const struct {
+        const char *text, *error;
+    } rows[] = {
+        {"{\"a\":1,\"b\":{\"c\":1,\"d\":2}}", NULL},
+        {"[{\"a\":1},{\"a\":1}]", NULL},
+        {"{\"a\":{\"a\":1}}", NULL},
+        {"{\"A\":1,\"a\":1}", NULL},
+        {"{\"a\":1,\"b\":2,\"a\":1}", "a: it is there twice"},
+        {"{\"x\":[0,{\"b\":1,\"\":2,\"b\":3}]}", "x[1].b: it is there twice"},
+        {"{\"\\u0061\":1,\"a\":1}", "a: it is there twice"},
+    };
+    for (size_t i = 0; i < ROWS(rows); i++) {
+        CHECK_ROW("%s", rows[i].text);
+        struct dt_json doc = parsed(rows[i].text);
+        struct dt_err err = {0};
+        if (rows[i].error)
+            CHECK_FAIL(dt_json_no_duplicates(&doc, &err), err, rows[i].error);
+        else
+            CHECK_OK(dt_json_no_duplicates(&doc, &err), err);
+        dt_json_finish(&doc);
     }
 }
