@@ -66,8 +66,7 @@ int dt_uvx_listen(union dt_uvx_stream *s, const struct dt_addr *addr,
     if (rc == UV_EADDRINUSE)
         return dt_err_set(
             err, DT_E_RUNTIME,
-            "cannot listen on %s: another program has that address; stop it or choose "
-            "another port (0 takes a free one)",
+            "cannot listen on %s: another program has that address; stop it or choose another port",
             dt_addr_text(addr, text, sizeof text));
     if (rc == UV_EADDRNOTAVAIL)
         return dt_err_set(

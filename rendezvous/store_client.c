@@ -201,12 +201,12 @@ static enum dt_decoded take_answer(struct dt_store_link *l, struct request *r,
                                    struct dt_c10d_reply *reply, size_t *used, struct dt_err *err)
 {
     enum dt_c10d_op op = r->step == CHECKING ? DT_C10D_CHECK : r->ask.op;
-    if (dt_c10d_answer_of(op) == DT_C10D_NO_ANSWER && l->written < r->end)
+    if (dt_c10d_answer_of(op) == DT_C10D_NO_ANSWER && l->wire.written < r->end)
         return DT_MORE;
     if (!r->expected)
         dt_c10d_answer_expect(&l->answers, op, r->ask.count);
     r->expected = true;
-    return dt_c10d_answer_decode(&l->answers, l->in.at, l->in.len, reply, used, err);
+    return dt_c10d_answer_decode(&l->answers, l->wire.in.at, l->wire.in.len, reply, used, err);
 }
 
 static void on_main_moved(struct dt_store_dial *d)
@@ -215,17 +215,17 @@ static void on_main_moved(struct dt_store_dial *d)
     struct dt_store_link *l = d->link;
     struct dt_err err = {.code = DT_E_PROTOCOL, .text = "the server sent what nobody asked for"};
     enum dt_decoded got = DT_DONE;
-    while (!l->closing && got == DT_DONE && !dt_list_empty(&c->sent)) {
+    while (!l->wire.closing && got == DT_DONE && !dt_list_empty(&c->sent)) {
         struct request *r = dt_container_of(dt_list_first(&c->sent), struct request, in_line);
         struct dt_c10d_reply reply;
         size_t used;
         got = take_answer(l, r, &reply, &used, &err);
         if (got == DT_DONE) {
-            answered(r, &reply); /* the reply's views are into l->in */
-            dt_buf_consume(&l->in, used);
+            answered(r, &reply); /* the reply's views are into l->wire.in */
+            dt_buf_consume(&l->wire.in, used);
         }
     }
-    if (l->closing || got == DT_MORE || (got == DT_DONE && l->in.len == 0))
+    if (l->wire.closing || got == DT_MORE || (got == DT_DONE && l->wire.in.len == 0))
         return;
     dt_store_dial_drop(d, &err);
 }

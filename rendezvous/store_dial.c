@@ -4,8 +4,6 @@
 #include "base/list.h"
 #include "base/map.h"
 
-#include <assert.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define DEFAULT_PORT 29400
@@ -173,63 +171,30 @@ static void try_next_address(struct dt_store_dial *d)
 
 /* -- a round: the name, and its addresses ------------------------------------------------------ */
 
-/* One look-up. It outlives a dial that is closed. */
-struct dt_store_lookup {
-    uv_work_t work;
-    struct dt_store_dial *dial; /* NULL: nobody wants to know any more */
-    struct dt_addr found[DT_STORE_DIAL_ADDRESSES];
-    size_t count;
-    int rc;
-    struct dt_err err;
-    char name[];
-};
-
-/* On a thread of libuv's, which touches nothing but this. */
-static void resolve(uv_work_t *work)
+static void on_looked_up(void *arg, const struct dt_addr *found, size_t count,
+                         const struct dt_err *err)
 {
-    struct dt_store_lookup *k = dt_container_of(work, struct dt_store_lookup, work);
-    k->rc = dt_addr_resolve(k->name, DEFAULT_PORT, k->found, DT_STORE_DIAL_ADDRESSES, &k->count,
-                            &k->err);
-}
-
-static void looked_up(struct dt_store_dial *d, const struct dt_store_lookup *k)
-{
+    struct dt_store_dial *d = arg;
     d->lookup = NULL;
     d->names.next = d->names.count = 0;
-    if (k->rc < 0) {
-        d->why = k->err;
+    if (err) {
+        d->why = *err;
         pause_or_give_up(d);
         return;
     }
-    d->names.count = k->count;
-    memcpy(d->names.found, k->found, k->count * sizeof k->found[0]);
+    d->names.count = count;
+    memcpy(d->names.found, found, count * sizeof *found);
     try_next_address(d);
-}
-
-static void on_resolved(uv_work_t *work, int status)
-{
-    struct dt_store_lookup *k = dt_container_of(work, struct dt_store_lookup, work);
-    (void)status; /* only what nobody wants to know is canceled */
-    if (k->dial)
-        looked_up(k->dial, k);
-    free(k); /* the only free of a look-up */
 }
 
 static void start_round(struct dt_store_dial *d)
 {
-    size_t len = strlen(d->config->addr);
     enter(d, DT_STORE_DIAL_RESOLVING, DT_FOREVER);
-    d->lookup = calloc(1, sizeof *d->lookup + len + 1);
+    d->lookup = dt_lookup_start(d->loop, d->config->addr, DEFAULT_PORT, on_looked_up, d);
     if (!d->lookup) {
         dt_err_set(&d->why, DT_E_MEMORY, "no memory to look the name up");
         enter(d, DT_STORE_DIAL_PAUSING, dt_clock_after(now(d), d->config->backoff_most));
-        return;
     }
-    d->lookup->dial = d;
-    memcpy(d->lookup->name, d->config->addr, len);
-    int rc = uv_queue_work(d->loop, &d->lookup->work, resolve, on_resolved);
-    assert(rc == 0); /* it fails only without a function to call */
-    (void)rc;
 }
 
 static void on_dial_timer(uv_timer_t *t)
@@ -269,9 +234,6 @@ void dt_store_dial_close(struct dt_store_dial *d)
     d->closing = true;
     if (d->link)
         dt_store_link_close(d->link);
-    if (d->lookup) {
-        d->lookup->dial = NULL;
-        uv_cancel((uv_req_t *)&d->lookup->work); /* when it runs already it ends by itself */
-    }
+    dt_lookup_forget(d->lookup);
     uv_close((uv_handle_t *)&d->timer, on_dial_timer_closed);
 }

@@ -6,10 +6,9 @@
 #define DT_RENDEZVOUS_STORE_DIAL_H
 
 #include "base/backoff.h"
+#include "base/lookup.h"
 #include "rendezvous/store_client.h"
 #include "rendezvous/store_link.h"
-
-#define DT_STORE_DIAL_ADDRESSES 16 /* of one name that are tried */
 
 enum dt_store_dial_state {
     DT_STORE_DIAL_RESOLVING,
@@ -36,13 +35,13 @@ struct dt_store_dial {
     const struct dt_store_dial_events *events;
     enum dt_store_dial_state state;
     bool was_up, closing;
-    struct dt_store_link *link;     /* to be used while UP */
-    struct dt_addr at;              /* where that leads */
-    enum dt_c10d_dialect dialect;   /* MODERN, until somebody hangs up on it and answers to L1 */
-    struct dt_err why;              /* the latest trouble; once FAILED the reason */
-    struct dt_store_lookup *lookup; /* while RESOLVING */
+    struct dt_store_link *link;   /* to be used while UP */
+    struct dt_addr at;            /* where that leads */
+    enum dt_c10d_dialect dialect; /* MODERN, until somebody hangs up on it and answers to L1 */
+    struct dt_err why;            /* the latest trouble; once FAILED the reason */
+    struct dt_lookup *lookup;     /* while RESOLVING */
     struct {
-        struct dt_addr found[DT_STORE_DIAL_ADDRESSES];
+        struct dt_addr found[DT_LOOKUP_ADDRESSES];
         size_t count, next;
     } names;
     struct dt_backoff backoff;

@@ -131,14 +131,14 @@ static void on_lane_moved(struct dt_store_link *link)
 {
     struct dt_store_lane *l = link->owner;
     struct dt_err err = {.code = DT_E_PROTOCOL, .text = "the server sent what nobody asked for"};
-    while (!link->closing && link->in.len > 0) {
+    while (!link->wire.closing && link->wire.in.len > 0) {
         struct dt_c10d_reply reply;
         size_t used;
         dt_c10d_answer_expect(&link->answers, DT_C10D_WAIT, 1);
-        enum dt_decoded got =
-            dt_c10d_answer_decode(&link->answers, link->in.at, link->in.len, &reply, &used, &err);
+        enum dt_decoded got = dt_c10d_answer_decode(&link->answers, link->wire.in.at,
+                                                    link->wire.in.len, &reply, &used, &err);
         if (got == DT_DONE) /* a byte is never too few */
-            dt_buf_consume(&link->in, used);
+            dt_buf_consume(&link->wire.in, used);
         if (got != DT_DONE || !lane_take(l, reply.number)) {
             lane_fail(l, &err);
             return;

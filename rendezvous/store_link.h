@@ -5,7 +5,7 @@
 #ifndef DT_RENDEZVOUS_STORE_LINK_H
 #define DT_RENDEZVOUS_STORE_LINK_H
 
-#include "base/uvx.h"
+#include "base/wire.h"
 #include "rendezvous/protocol/c10d_answer.h"
 
 struct dt_store_link;
@@ -20,15 +20,11 @@ struct dt_store_link_events {
 };
 
 struct dt_store_link {
-    union dt_uvx_stream io;
-    uv_connect_t connect;
-    uv_write_t write;
+    struct dt_wire wire;
     enum dt_c10d_dialect dialect;
     bool greeting; /* connected, and the greeting is out */
-    bool writing, up, closing;
-    struct dt_buf in, out, sending; /* `sending` is owned by `write` while it is under way */
-    uint64_t queued,
-        written; /* bytes of requests, ever; for who wants to know whether his are out */
+    bool up;
+    uint64_t queued; /* bytes of requests, ever; those that wire.written says are out */
     struct dt_c10d_answer_decoder answers;
     const struct dt_store_link_events *events;
     void *owner;
