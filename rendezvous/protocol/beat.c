@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The page of beat.h, made and read. The worker may write anything into it at any time, so each
+ * value is loaded once and judged after that; nothing read here is trusted to stay. */
+#include "rendezvous/protocol/beat.h"
+
+#include <math.h>
+#include <stddef.h>
+#include <string.h>
+
+/* Beyond this a step is no step. All of them are exact as a JSON number. */
+#define MOST_STEPS ((int64_t)1 << 53)
+
+static const char magic[8] = {'D', 'T', 'R', 'N', 'B', 'E', 'A', 'T'};
+
+_Static_assert(sizeof(struct dt_beat_page) == DT_BEAT_SIZE, "others map as much");
+_Static_assert(offsetof(struct dt_beat_page, version) == 8, "layout");
+_Static_assert(offsetof(struct dt_beat_page, size) == 12, "layout");
+_Static_assert(offsetof(struct dt_beat_page, round_over) == 16, "layout");
+_Static_assert(offsetof(struct dt_beat_page, updates) == 64, "layout");
+_Static_assert(offsetof(struct dt_beat_page, step) == 72, "layout");
+_Static_assert(offsetof(struct dt_beat_page, saved) == 80, "layout");
+_Static_assert(offsetof(struct dt_beat_page, steps) == 88, "layout");
+_Static_assert(offsetof(struct dt_beat_page, updated_ns) == 96, "layout");
+_Static_assert(offsetof(struct dt_beat_page, loss) == 104, "layout");
+_Static_assert(offsetof(struct dt_beat_page, tokens_per_s) == 112, "layout");
+_Static_assert(offsetof(struct dt_beat_page, utilisation) == 120, "layout");
+_Static_assert(offsetof(struct dt_beat_page, section_ns) == 128, "layout");
+_Static_assert(offsetof(struct dt_beat_page, section) == 136, "layout");
+_Static_assert(offsetof(struct dt_beat_page, rest) == 192, "layout");
+
+void dt_beat_init(struct dt_beat_page *page)
+{
+    memset(page, 0, sizeof *page);
+    memcpy(page->magic, magic, sizeof magic);
+    page->version = DT_BEAT_VERSION;
+    page->size = DT_BEAT_SIZE;
+    page->step = page->saved = page->steps = -1;
+    page->loss = page->tokens_per_s = page->utilisation = NAN;
+}
+
+bool dt_beat_is_page(const struct dt_beat_page *page)
+{
+    return memcmp(page->magic, magic, sizeof magic) == 0 && page->version == DT_BEAT_VERSION &&
+           page->size == DT_BEAT_SIZE;
+}
+
+void dt_beat_end_round(struct dt_beat_page *page)
+{
+    __atomic_store_n(&page->round_over, 1, __ATOMIC_RELEASE);
+}
+
+static int64_t read_step(const int64_t *at)
+{
+    int64_t v = __atomic_load_n(at, __ATOMIC_RELAXED);
+    return v < 0 || v > MOST_STEPS ? -1 : v;
+}
+
+static int64_t read_time(const int64_t *at)
+{
+    int64_t v = __atomic_load_n(at, __ATOMIC_RELAXED);
+    return v < 0 ? 0 : v;
+}
+
+static double read_number(const double *at, double least, double most)
+{
+    double v;
+    __atomic_load(at, &v, __ATOMIC_RELAXED);
+    return v >= least && v <= most ? v : NAN;
+}
+
+/* ASCII only: bytes from 0x80 on may be half of a character, or control a terminal. */
+static void read_section(const char *from, char out[56])
+{
+    size_t n = 0;
+    for (; n < 55; n++) {
+        char c = __atomic_load_n(from + n, __ATOMIC_RELAXED);
+        if (c == '\0')
+            break;
+        if (c < ' ' || c > '~') {
+            n = 0;
+            break;
+        }
+        out[n] = c;
+    }
+    out[n] = '\0';
+}
+
+void dt_beat_read(const struct dt_beat_page *page, struct dt_beat_told *out)
+{
+    memset(out, 0, sizeof *out);
+    out->seen = __atomic_load_n(&page->updates, __ATOMIC_ACQUIRE) != 0;
+    out->step = read_step(&page->step);
+    out->saved = read_step(&page->saved);
+    out->steps = read_step(&page->steps);
+    if (out->saved > out->step)
+        out->saved = -1;
+    out->updated_ns = read_time(&page->updated_ns);
+    out->loss = read_number(&page->loss, -1e300, 1e300);
+    out->tokens_per_s = read_number(&page->tokens_per_s, 0, 1e300);
+    out->utilisation = read_number(&page->utilisation, 0, 1);
+    out->section_ns = read_time(&page->section_ns);
+    read_section(page->section, out->section);
+}

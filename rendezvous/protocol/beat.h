@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The progress page: 4 KiB of memory that a worker and its agent share. The agent makes it and
+ * gives the worker its descriptor's number in DTRUN_PROGRESS_FD; it outlives the worker, so that
+ * the last step of one killed with -9 is known. Each writes its own part with plain stores; nobody
+ * waits, and a torn pair of values is corrected a second later.
+ *
+ *     offset bytes
+ *     0      8    "DTRNBEAT"                     agent
+ *     8      4    version, 1                     agent
+ *     12     4    size, 4096                     agent
+ *     16     4    the round is over: 1           agent: nothing may be committed any more
+ *     64     8    updates: grows with each       worker, last of an update
+ *     72     8    step, -1: none yet             worker: steps done
+ *     80     8    last step saved, -1            worker
+ *     88     8    steps there will be, -1        worker
+ *     96     8    CLOCK_MONOTONIC ns of update   worker
+ *     104    8    loss, double, NaN: not told    worker
+ *     112    8    tokens a second, likewise      worker: its own, not the world's
+ *     120    8    utilisation, 0 to 1, likewise  worker
+ *     128    8    CLOCK_MONOTONIC ns at which the section began
+ *     136    56   section, NUL-terminated        worker: "forward", "checkpoint", ...
+ *     192    ...  zero
+ *
+ * Numbers are in the byte order of the machine, which both are on. */
+#ifndef DT_RENDEZVOUS_PROTOCOL_BEAT_H
+#define DT_RENDEZVOUS_PROTOCOL_BEAT_H
+
+#include "base/err.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define DT_BEAT_SIZE 4096
+#define DT_BEAT_VERSION 1
+#define DT_BEAT_ENV "DTRUN_PROGRESS_FD"
+
+struct dt_beat_page {
+    char magic[8];
+    uint32_t version, size, round_over;
+    char agent_rest[44];
+    uint64_t updates;
+    int64_t step, saved, steps, updated_ns;
+    double loss, tokens_per_s, utilisation;
+    int64_t section_ns;
+    char section[56];
+    char rest[4096 - 192];
+};
+
+/* What the worker told (messages.h has the beat that an agent makes of it); -1 (steps), 0 (times),
+ * NaN and "" where it told nothing or nonsense. */
+struct dt_beat_told {
+    bool seen; /* the worker has written something */
+    int64_t step, saved, steps, updated_ns, section_ns;
+    double loss, tokens_per_s, utilisation;
+    char section[56]; /* printable ASCII, whatever the worker wrote */
+};
+
+/* The agent's side. */
+void dt_beat_init(struct dt_beat_page *page);
+void dt_beat_end_round(struct dt_beat_page *page);
+/* Values beyond reason (negative steps, a save of the future, NaN, control characters) are read as
+ * not told. */
+void dt_beat_read(const struct dt_beat_page *page, struct dt_beat_told *out);
+
+/* The worker's: whether this is one, of a version that we know. */
+bool dt_beat_is_page(const struct dt_beat_page *page);
+
+#endif
