@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "rendezvous/protocol/fields.h"
+
+#include "base/clock.h"
+#include "base/str.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+/* -- bytes as hexadecimal digits -------------------------------------------------------------- */
+
+static const char hex_digits[] = "0123456789abcdef";
+
+static int hex_value(char c)
+{
+    const char *digit = c ? strchr(hex_digits, c) : NULL;
+    return digit ? (int)(digit - hex_digits) : -1;
+}
+
+static void put_hex(struct dt_buf *out, const uint8_t *bytes, size_t len)
+{
+    char text[2 * DT_FIELD_BYTES_MAX];
+    assert(len <= DT_FIELD_BYTES_MAX);
+    for (size_t i = 0; i < len; i++) {
+        text[2 * i] = hex_digits[bytes[i] >> 4];
+        text[2 * i + 1] = hex_digits[bytes[i] & 15];
+    }
+    dt_buf_put(out, text, 2 * len);
+}
+
+static bool read_hex(const char *text, uint8_t *bytes, size_t len)
+{
+    if (strlen(text) != 2 * len)
+        return false;
+    for (size_t i = 0; i < len; i++) {
+        int high = hex_value(text[2 * i]), low = hex_value(text[2 * i + 1]);
+        if (high < 0 || low < 0)
+            return false;
+        bytes[i] = (uint8_t)(high << 4 | low);
+    }
+    return true;
+}
+
+static bool read_hex64(const char *text, uint64_t *v)
+{
+    size_t len = strlen(text);
+    *v = 0;
+    if (len < 1 || len > 16)
+        return false;
+    for (; *text; text++) {
+        if (hex_value(*text) < 0)
+            return false;
+        *v = *v << 4 | (uint64_t)hex_value(*text);
+    }
+    return true;
+}
+
+/* -- writing ---------------------------------------------------------------------------------- */
+
+static int64_t within(const struct dt_field *f, int64_t v)
+{
+    return v < f->min ? f->min : v > f->max ? f->max : v;
+}
+
+static int64_t number_of(const struct dt_field *f, const void *at)
+{
+    switch (f->kind) {
+    case DT_FIELD_INT:
+        return *(const int *)at;
+    case DT_FIELD_INT64:
+    case DT_FIELD_TIME:
+        return *(const int64_t *)at;
+    case DT_FIELD_BOOL:
+        return *(const bool *)at;
+    case DT_FIELD_ENUM:
+        return *(const unsigned *)at;
+    case DT_FIELD_HEX64:
+        return (int64_t) * (const uint64_t *)at; /* only whether it is 0 is of interest */
+    case DT_FIELD_BYTES:
+    case DT_FIELD_STRING:
+    case DT_FIELD_OBJECT:
+        break;
+    }
+    return 0;
+}
+
+static const char *text_of(const void *at)
+{
+    const char *text = *(const char *const *)at;
+    return text ? text : "";
+}
+
+static bool is_left_out(const struct dt_field *f, const void *at)
+{
+    if (!f->optional)
+        return false;
+    return f->kind == DT_FIELD_STRING ? !*text_of(at) : number_of(f, at) == 0;
+}
+
+static void put_value(struct dt_buf *out, const void *from, const struct dt_field *f)
+{
+    const void *at = (const char *)from + f->at;
+    switch (f->kind) {
+    case DT_FIELD_INT:
+    case DT_FIELD_INT64:
+    case DT_FIELD_TIME:
+        dt_buf_printf(out, "%" PRId64, within(f, number_of(f, at)));
+        return;
+    case DT_FIELD_BOOL:
+        dt_buf_put_str(out, *(const bool *)at ? "true" : "false");
+        return;
+    case DT_FIELD_HEX64:
+        dt_buf_printf(out, "\"%" PRIx64 "\"", *(const uint64_t *)at);
+        return;
+    case DT_FIELD_BYTES:
+        dt_buf_put_u8(out, '"');
+        put_hex(out, at, (size_t)f->max);
+        dt_buf_put_u8(out, '"');
+        return;
+    case DT_FIELD_STRING:
+        dt_json_quote_most(out, text_of(at), strlen(text_of(at)), (size_t)f->max);
+        return;
+    case DT_FIELD_ENUM:
+        dt_buf_printf(out, "\"%s\"", f->value_name((int)number_of(f, at)));
+        return;
+    case DT_FIELD_OBJECT:
+        dt_buf_put_u8(out, '{');
+        dt_fields_put(out, from, f->fields);
+        dt_buf_put_u8(out, '}');
+        return;
+    }
+}
+
+void dt_fields_put(struct dt_buf *out, const void *from, const struct dt_field *f)
+{
+    for (; f->name; f++) {
+        if (is_left_out(f, (const char *)from + f->at))
+            continue;
+        if (!out->bad && out->len > 0 && out->at[out->len - 1] != '{')
+            dt_buf_put_u8(out, ',');
+        dt_buf_put_u8(out, '"');
+        dt_buf_put_str(out, f->name);
+        dt_buf_put(out, "\":", 2);
+        put_value(out, from, f);
+    }
+}
+
+/* -- reading ---------------------------------------------------------------------------------- */
+
+struct reading {
+    const struct dt_json *doc;
+    const struct cJSON *object;
+    struct dt_err *err;
+};
+
+/* "node.name" */
+static const char *path_of(const struct reading *r, const struct dt_field *f, char *out,
+                           size_t size)
+{
+    char object[160];
+    if (r->object != r->doc->root)
+        snprintf(out, size, "%s.%s", dt_json_path(r->doc, r->object, object, sizeof object),
+                 f->name);
+    else
+        snprintf(out, size, "%s", f->name);
+    return out;
+}
+
+static int unexpected(const struct reading *r, const struct dt_field *f, const char *found,
+                      const char *wanted)
+{
+    char path[200], text[64];
+    return dt_err_set(r->err, DT_E_PROTOCOL, "%s: expected %s, found \"%s\"",
+                      path_of(r, f, path, sizeof path), wanted,
+                      dt_str_printable(dt_bytes_of(found), text, sizeof text));
+}
+
+static int get_number(const struct reading *r, const struct dt_field *f, void *at)
+{
+    int64_t v;
+    if (dt_json_int(r->doc, r->object, f->name, f->min, f->max, &v, r->err) < 0)
+        return -1;
+    if (f->kind == DT_FIELD_INT)
+        *(int *)at = (int)v;
+    else
+        *(int64_t *)at = f->kind == DT_FIELD_TIME && v == DT_FIELD_FOREVER ? DT_FOREVER : v;
+    return 0;
+}
+
+static int get_words(const struct reading *r, const struct dt_field *f, const char *text, void *at)
+{
+    char path[200];
+    size_t len = strlen(text);
+    if (len < (size_t)f->min)
+        return unexpected(r, f, text, "at least one character");
+    if (len > (size_t)f->max)
+        return dt_err_set(r->err, DT_E_PROTOCOL, "%s: %zu bytes; at most %d are taken",
+                          path_of(r, f, path, sizeof path), len, (int)f->max);
+    *(const char **)at = text;
+    return 0;
+}
+
+static int get_enum(const struct reading *r, const struct dt_field *f, const char *text, void *at)
+{
+    for (int v = 0; v < f->max; v++)
+        if (strcmp(text, f->value_name(v)) == 0) {
+            *(unsigned *)at = (unsigned)v;
+            return 0;
+        }
+    return unexpected(r, f, text, "a word that version 1 of the protocol has for it");
+}
+
+/* What goes as a JSON string, whatever it stands for. */
+static int get_text(const struct reading *r, const struct dt_field *f, void *at)
+{
+    const char *text;
+    if (dt_json_string(r->doc, r->object, f->name, &text, r->err) < 0)
+        return -1;
+    if (f->kind == DT_FIELD_STRING)
+        return get_words(r, f, text, at);
+    if (f->kind == DT_FIELD_ENUM)
+        return get_enum(r, f, text, at);
+    if (f->kind == DT_FIELD_HEX64)
+        return read_hex64(text, at) ? 0 : unexpected(r, f, text, "1 to 16 hexadecimal digits");
+    char wanted[40];
+    snprintf(wanted, sizeof wanted, "%d hexadecimal digits", 2 * (int)f->max);
+    return read_hex(text, at, (size_t)f->max) ? 0 : unexpected(r, f, text, wanted);
+}
+
+static int get_value(const struct reading *r, const struct dt_field *f, void *to)
+{
+    void *at = (char *)to + f->at;
+    const struct cJSON *inner;
+    switch (f->kind) {
+    case DT_FIELD_INT:
+    case DT_FIELD_INT64:
+    case DT_FIELD_TIME:
+        return get_number(r, f, at);
+    case DT_FIELD_BOOL:
+        return dt_json_bool(r->doc, r->object, f->name, at, r->err);
+    case DT_FIELD_HEX64:
+    case DT_FIELD_BYTES:
+    case DT_FIELD_STRING:
+    case DT_FIELD_ENUM:
+        return get_text(r, f, at);
+    case DT_FIELD_OBJECT:
+        if (dt_json_object(r->doc, r->object, f->name, &inner, r->err) < 0)
+            return -1;
+        return dt_fields_get(r->doc, inner, f->fields, to, r->err);
+    }
+    return -1;
+}
+
+/* That of an optional member which is not there. */
+static void put_default(const struct dt_field *f, void *to)
+{
+    void *at = (char *)to + f->at;
+    switch (f->kind) {
+    case DT_FIELD_INT:
+        *(int *)at = 0;
+        return;
+    case DT_FIELD_INT64:
+    case DT_FIELD_TIME:
+    case DT_FIELD_HEX64:
+        *(int64_t *)at = 0;
+        return;
+    case DT_FIELD_BOOL:
+        *(bool *)at = false;
+        return;
+    case DT_FIELD_STRING:
+        *(const char **)at = "";
+        return;
+    case DT_FIELD_ENUM:
+        *(unsigned *)at = 0;
+        return;
+    case DT_FIELD_BYTES:
+    case DT_FIELD_OBJECT:
+        assert(!"these are never optional");
+    }
+}
+
+int dt_fields_get(const struct dt_json *doc, const struct cJSON *object,
+                  const struct dt_field *fields, void *to, struct dt_err *err)
+{
+    struct reading r = {.doc = doc, .object = object ? object : doc->root, .err = err};
+    for (const struct dt_field *f = fields; f->name; f++) {
+        if (f->optional && !dt_json_has(r.object, f->name))
+            put_default(f, to);
+        else if (get_value(&r, f, to) < 0)
+            return -1;
+    }
+    return 0;
+}

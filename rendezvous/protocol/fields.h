@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Members of a JSON object as rows of a table, and where each lies in a struct: one table drives
+ * both ways, so what is written is what is asked for, with the same limits. Pure.
+ *
+ * Numbers of 64 bits go as hexadecimal strings, since a JSON number keeps 53; times are
+ * milliseconds. Members that no row names are passed over, so a later version may add some. */
+#ifndef DT_RENDEZVOUS_PROTOCOL_FIELDS_H
+#define DT_RENDEZVOUS_PROTOCOL_FIELDS_H
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/json.h"
+
+#include <stddef.h>
+
+enum dt_field_kind {
+    DT_FIELD_INT,
+    DT_FIELD_INT64,
+    DT_FIELD_TIME, /* dt_ms; DT_FOREVER is written as DT_FIELD_FOREVER */
+    DT_FIELD_BOOL,
+    DT_FIELD_HEX64,  /* uint64_t */
+    DT_FIELD_BYTES,  /* MAX of them, at most DT_FIELD_BYTES_MAX, in place */
+    DT_FIELD_STRING, /* const char *; NULL is written as "" */
+    DT_FIELD_ENUM,   /* its values are 0 to MAX - 1 */
+    DT_FIELD_OBJECT,
+};
+
+#define DT_FIELD_WHOLE_MAX ((int64_t)1 << 53) /* beyond, a double loses ones */
+#define DT_FIELD_FOREVER ((int64_t)1 << 52)
+#define DT_FIELD_BYTES_MAX 32
+
+struct dt_field {
+    const char *name; /* NULL ends a table */
+    enum dt_field_kind kind;
+    bool optional;    /* left out where it is 0, false or "", and then read as that */
+    size_t at;        /* in the struct */
+    int64_t min, max; /* of a number; how many bytes of a string */
+    const char *(*value_name)(int value); /* of an ENUM */
+    const struct dt_field *fields;        /* of an OBJECT: the rows lie in the same struct */
+};
+
+/* Appends `"name":value` of each row, with a comma in front where the content of OUT does not end
+ * in '{'. Strings are cut, numbers put to the nearest within the row's limits. */
+void dt_fields_put(struct dt_buf *out, const void *from, const struct dt_field *fields);
+
+/* Reads OBJECT (NULL: the root) of DOC into TO, whose strings then are DOC's. -1 and *err with the
+ * path of the first member that is missing or wrong. */
+int dt_fields_get(const struct dt_json *doc, const struct cJSON *object,
+                  const struct dt_field *fields, void *to, struct dt_err *err);
+
+#endif

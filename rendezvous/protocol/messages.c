@@ -1,0 +1,367 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a message is made of stands in its table; fields.h does the rest. */
+#include "rendezvous/protocol/messages.h"
+
+#include "base/str.h"
+#include "rendezvous/protocol/fields.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FRAME_HEAD 4 /* bytes: the length */
+#define COUNT(a) (sizeof(a) / sizeof *(a))
+
+#define NODES_MAX (1 << 20) /* that may be wished for */
+/* So that the workers of a world can be counted in an int ... */
+#define WORKERS_MAX (1 << 14)
+/* ... and restarts, from whatever an agent says there were. */
+#define RESTARTS_MAX (1 << 30)
+#define BOOT_MAX 48
+
+/* -- the tables ------------------------------------------------------------------------------- */
+
+/* clang-format off */
+#define AT(member_) offsetof(struct dt_message, member_)
+#define COUNTED(name_, member, min_, max_) \
+    {.name = name_, .kind = DT_FIELD_INT, .at = AT(member), .min = min_, .max = max_}
+#define WHOLE(name_, member, min_) \
+    {.name = name_, .kind = DT_FIELD_INT64, .at = AT(member), .min = min_, .max = DT_FIELD_WHOLE_MAX}
+#define DURATION(name_, member) \
+    {.name = name_, .kind = DT_FIELD_TIME, .at = AT(member), .max = DT_FIELD_FOREVER}
+#define LIMITED_DURATION(name_, member, min_, max_) \
+    {.name = name_, .kind = DT_FIELD_TIME, .at = AT(member), .min = min_, .max = max_}
+#define TRUTH(name_, member) \
+    {.name = name_, .kind = DT_FIELD_BOOL, .at = AT(member)}
+#define NUMBER_64(name_, member) \
+    {.name = name_, .kind = DT_FIELD_HEX64, .at = AT(member)}
+#define RAW(name_, member, size) \
+    {.name = name_, .kind = DT_FIELD_BYTES, .at = AT(member), .max = size}
+#define CHOICE(name_, member, count, names) \
+    {.name = name_, .kind = DT_FIELD_ENUM, .at = AT(member), .max = count, .value_name = names}
+#define PART(name_, rows) \
+    {.name = name_, .kind = DT_FIELD_OBJECT, .fields = rows}
+#define WORDS(name_, member, size) \
+    {.name = name_, .kind = DT_FIELD_STRING, .at = AT(member), .max = size - 1}
+#define NAME(name_, member, size) /* never empty */ \
+    {.name = name_, .kind = DT_FIELD_STRING, .at = AT(member), .min = 1, .max = size - 1}
+/* Left out where they are 0, false or "". */
+#define PERHAPS_COUNTED(name_, member) \
+    {.name = name_, .kind = DT_FIELD_INT, .optional = true, .at = AT(member), .max = INT_MAX}
+#define PERHAPS_WHOLE(name_, member) \
+    {.name = name_, .kind = DT_FIELD_INT64, .optional = true, .at = AT(member), .max = DT_FIELD_WHOLE_MAX}
+#define PERHAPS_TRUE(name_, member) \
+    {.name = name_, .kind = DT_FIELD_BOOL, .optional = true, .at = AT(member)}
+#define PERHAPS_WORDS(name_, member, size) \
+    {.name = name_, .kind = DT_FIELD_STRING, .optional = true, .at = AT(member), .max = size - 1}
+
+static const struct dt_field nothing[] = {{0}};
+
+/* In front of what agents and the rendezvous say to each other ... */
+static const struct dt_field of_round[] = {
+    NAME("run", run, DT_RUN_ID_MAX),
+    COUNTED("round", round, -1, INT_MAX),
+    NUMBER_64("incarnation", incarnation),
+    {0},
+};
+/* ... and of what people ask. */
+static const struct dt_field of_person[] = {
+    PERHAPS_WORDS("run", run, DT_RUN_ID_MAX),
+    {0},
+};
+
+static const struct dt_field hello[] = {
+    COUNTED("version", hello.version, 0, UINT16_MAX),
+    WORDS("program", hello.program, DT_ROLE_MAX),
+    PERHAPS_WORDS("host", hello.host, DT_ROLE_MAX),
+    RAW("nonce", hello.nonce, DT_NONCE_SIZE),
+    PERHAPS_TRUE("token", hello.token),
+    {0},
+};
+static const struct dt_field proof[] = {RAW("proof", proof, DT_PROOF_SIZE), {0}};
+
+static const struct dt_field spec[] = {
+    COUNTED("min_nodes", join.spec.min_nodes, 1, NODES_MAX),
+    COUNTED("max_nodes", join.spec.max_nodes, 1, NODES_MAX),
+    COUNTED("spares", join.spec.spares, 0, NODES_MAX),
+    TRUTH("fixed_world", join.spec.fixed_world),
+    TRUTH("torchrun_ranks", join.spec.torchrun_ranks),
+    COUNTED("max_restarts", join.spec.max_restarts, 0, INT_MAX),
+    COUNTED("max_node_losses", join.spec.max_node_losses, -1, INT_MAX),
+    COUNTED("no_progress", join.spec.no_progress, 0, INT_MAX),
+    COUNTED("strikes", join.spec.strikes, 0, INT_MAX),
+    DURATION("quarantine", join.spec.quarantine),
+    DURATION("join_timeout", join.spec.join_timeout),
+    DURATION("last_call", join.spec.last_call),
+    LIMITED_DURATION("beat", join.spec.beat, DT_BEAT_LEAST, DT_BEAT_MOST),
+    COUNTED("beats", join.spec.beats, 1, DT_BEATS_MOST),
+    LIMITED_DURATION("reconnect_grace", join.spec.reconnect_grace, 0, DT_RECONNECT_GRACE_MOST),
+    DURATION("stop_bound", join.spec.stop_bound),
+    DURATION("grow_interval", join.spec.grow_interval),
+    DURATION("restart_reset", join.spec.restart_reset),
+    NUMBER_64("command", join.spec.command),
+    WORDS("job", join.spec.job, DT_ROLE_MAX),
+    {0},
+};
+static const struct dt_field node[] = {
+    NAME("name", join.node.name, DT_NODE_NAME_MAX),
+    WORDS("boot", join.node.boot, BOOT_MAX),
+    WORDS("domain", join.node.domain, DT_ROLE_MAX),
+    WORDS("addr", join.node.addr, DT_NODE_ADDR_MAX),
+    COUNTED("port", join.node.port, 0, UINT16_MAX),
+    WORDS("role", join.node.role, DT_ROLE_MAX),
+    COUNTED("workers", join.node.workers, 1, WORKERS_MAX),
+    COUNTED("order", join.node.order, -1, INT_MAX),
+    COUNTED("expected", join.node.expected, 0, NODES_MAX),
+    {0},
+};
+static const struct dt_field claim[] = {
+    TRUTH("running", join.claim.running),
+    TRUTH("done", join.claim.done),
+    PERHAPS_TRUE("again", join.claim.again),
+    COUNTED("seat", join.claim.seat, -1, DT_NODES_MOST),
+    COUNTED("seats", join.claim.seats, 0, DT_NODES_MOST),
+    COUNTED("first_rank", join.claim.first_rank, -1, INT_MAX),
+    COUNTED("size", join.claim.size, 0, INT_MAX),
+    COUNTED("restarts", join.claim.restarts, 0, RESTARTS_MAX),
+    {0},
+};
+static const struct dt_field join[] = {
+    PART("spec", spec),
+    PART("node", node),
+    PART("claim", claim),
+    {0},
+};
+
+static const struct dt_field beat[] = {
+    WHOLE("seq", beat.seq, 0),
+    WHOLE("step", beat.step, -1),
+    COUNTED("running", beat.running, 0, INT_MAX),
+    COUNTED("failed", beat.failed, 0, INT_MAX),
+    COUNTED("succeeded", beat.succeeded, 0, INT_MAX),
+    PERHAPS_WHOLE("tokens_per_s", beat.tokens_per_s),
+    {0},
+};
+static const struct dt_field world[] = {
+    COUNTED("seat", world.seat, 0, DT_NODES_MOST),
+    COUNTED("seats", world.seats, 1, DT_NODES_MOST),
+    COUNTED("first_rank", world.first_rank, 0, INT_MAX),
+    COUNTED("size", world.size, 1, INT_MAX),
+    COUNTED("first_role_rank", world.first_role_rank, 0, INT_MAX),
+    COUNTED("role_size", world.role_size, 1, INT_MAX),
+    WORDS("master_addr", world.master_addr, DT_NODE_ADDR_MAX),
+    COUNTED("master_port", world.master_port, 0, UINT16_MAX),
+    COUNTED("prev_rank", world.prev_rank, -1, INT_MAX),
+    COUNTED("prev_size", world.prev_size, 0, INT_MAX),
+    COUNTED("restarts", world.restarts, 0, INT_MAX),
+    WORDS("news", world.news, DT_WHY_MAX),
+    {0},
+};
+static const struct dt_field only_why[] = {PERHAPS_WORDS("why", why, DT_WHY_MAX), {0}};
+
+static const char *evidence_name(int e) { return dt_evidence_name((enum dt_evidence)e); }
+static const char *close_kind_name(int k) { return dt_close_kind_name((enum dt_close_kind)k); }
+
+static const struct dt_field result[] = {
+    TRUTH("succeeded", result.succeeded),
+    CHOICE("evidence", result.evidence, DT_EVIDENCES, evidence_name),
+    COUNTED("rank", result.rank, -1, INT_MAX),
+    COUNTED("local_rank", result.local_rank, -1, WORKERS_MAX),
+    COUNTED("exit_code", result.exit_code, 0, 255),
+    COUNTED("signal", result.signal, 0, 128),
+    WORDS("signature", result.signature, DT_WHY_MAX),
+    WORDS("text", result.text, DT_WHY_MAX),
+    {0},
+};
+static const struct dt_field closing[] = {
+    CHOICE("kind", close.kind, DT_CLOSE_KINDS, close_kind_name),
+    PERHAPS_WORDS("why", why, DT_WHY_MAX),
+    {0},
+};
+static const struct dt_field may_commit[] = {
+    PERHAPS_TRUE("yes", may_commit),
+    {0},
+};
+static const struct dt_field drain[] = {
+    PERHAPS_WORDS("node", drain.node, DT_NODE_NAME_MAX),
+    PERHAPS_TRUE("undo", drain.undo),
+    PERHAPS_TRUE("done", drain.done),
+    PERHAPS_WORDS("why", why, DT_WHY_MAX),
+    {0},
+};
+static const struct dt_field status[] = {
+    PERHAPS_COUNTED("from", status.from), /* and "page", see put_page() */
+    {0},
+};
+
+static const struct {
+    const char *name;
+    const struct dt_field *head, *body;
+} messages[DT_MSG_TYPES] = {
+    [DT_MSG_HELLO] = {"hello", nothing, hello},
+    [DT_MSG_PROOF] = {"proof", nothing, proof},
+    [DT_MSG_REFUSED] = {"refused", nothing, only_why},
+    [DT_MSG_JOIN] = {"join", of_round, join},
+    [DT_MSG_BEAT] = {"beat", of_round, beat},
+    [DT_MSG_WORLD] = {"world", of_round, world},
+    [DT_MSG_PARK] = {"park", of_round, only_why},
+    [DT_MSG_STOP] = {"stop", of_round, only_why},
+    [DT_MSG_RESULT] = {"result", of_round, result},
+    [DT_MSG_LEAVE] = {"leave", of_round, only_why},
+    [DT_MSG_CLOSE] = {"close", of_round, closing},
+    [DT_MSG_STALE] = {"stale", of_round, only_why},
+    [DT_MSG_MAY_COMMIT] = {"may_commit", of_round, may_commit},
+    [DT_MSG_NOTE] = {"note", of_round, only_why},
+    [DT_MSG_DRAIN] = {"drain", of_person, drain},
+    [DT_MSG_STATUS] = {"status", of_person, status},
+};
+/* clang-format on */
+
+const char *dt_message_name(enum dt_message_type type)
+{
+    return type < DT_MSG_TYPES ? messages[type].name : "unknown";
+}
+
+const char *dt_evidence_name(enum dt_evidence e)
+{
+    static const char *const names[DT_EVIDENCES] = {
+        [DT_EVIDENCE_PROGRAM] = "program",   [DT_EVIDENCE_CRASH] = "crash",
+        [DT_EVIDENCE_OFFLINE] = "offline",   [DT_EVIDENCE_PREEMPTED] = "preempted",
+        [DT_EVIDENCE_HARDWARE] = "hardware",
+    };
+    return e < DT_EVIDENCES ? names[e] : "unknown";
+}
+
+const char *dt_close_kind_name(enum dt_close_kind k)
+{
+    static const char *const names[DT_CLOSE_KINDS] = {
+        [DT_CLOSE_SUCCEEDED] = "succeeded", [DT_CLOSE_FAILED] = "failed",
+        [DT_CLOSE_TIMEOUT] = "timeout",     [DT_CLOSE_NO_PROGRESS] = "no_progress",
+        [DT_CLOSE_REFUSED] = "refused",     [DT_CLOSE_ENDED] = "ended",
+    };
+    return k < DT_CLOSE_KINDS ? names[k] : "unknown";
+}
+
+/* -- frames ----------------------------------------------------------------------------------- */
+
+/* The page of a STATUS is an object that comes from elsewhere and goes elsewhere, as text. */
+static void put_page(struct dt_buf *out, const char *json)
+{
+    dt_buf_put_str(out, ",\"page\":");
+    dt_buf_put_str(out, json);
+}
+
+static int get_page(struct dt_message *m, struct dt_err *err)
+{
+    const struct cJSON *page;
+    if (!dt_json_has(m->doc.root, "page"))
+        return 0;
+    if (dt_json_object(&m->doc, NULL, "page", &page, err) < 0)
+        return -1;
+    m->status.json = m->text = dt_json_text(page);
+    return m->text ? 0 : dt_err_set(err, DT_E_MEMORY, "no memory for a page of status");
+}
+
+void dt_message_encode(struct dt_buf *out, const struct dt_message *m)
+{
+    size_t start = out->len;
+    assert(m->type < DT_MSG_TYPES);
+    dt_buf_put_u32(out, 0);
+    dt_buf_put_str(out, "{\"type\":\"");
+    dt_buf_put_str(out, messages[m->type].name);
+    dt_buf_put_u8(out, '"');
+    dt_fields_put(out, m, messages[m->type].head);
+    dt_fields_put(out, m, messages[m->type].body);
+    if (m->type == DT_MSG_STATUS && m->status.json)
+        put_page(out, m->status.json);
+    dt_buf_put_u8(out, '}');
+    dt_buf_set_u32(out, start, (uint32_t)(out->len - start - FRAME_HEAD));
+}
+
+static int get_type(struct dt_message *m, struct dt_err *err)
+{
+    const char *name;
+    char text[64];
+    if (dt_json_string(&m->doc, NULL, "type", &name, err) < 0)
+        return -1;
+    for (size_t t = 0; t < COUNT(messages); t++)
+        if (strcmp(name, messages[t].name) == 0) {
+            m->type = (enum dt_message_type)t;
+            return 0;
+        }
+    return dt_err_set(err, DT_E_PROTOCOL, "type: version %d has no message \"%s\"",
+                      DT_CONTROL_VERSION, dt_str_printable(dt_bytes_of(name), text, sizeof text));
+}
+
+static int get_message(struct dt_message *m, struct dt_err *err)
+{
+    if (get_type(m, err) < 0)
+        return -1;
+    m->run = m->why = "";
+    if (dt_fields_get(&m->doc, NULL, messages[m->type].head, m, err) < 0 ||
+        dt_fields_get(&m->doc, NULL, messages[m->type].body, m, err) < 0 ||
+        (m->type == DT_MSG_STATUS && get_page(m, err) < 0))
+        return dt_err_wrap(err, "message \"%s\"", messages[m->type].name);
+    return 0;
+}
+
+/* Whoever wrote it, it came over the wire. */
+static enum dt_decoded refuse(struct dt_message *m, struct dt_err *err)
+{
+    dt_message_finish(m);
+    if (err && err->code != DT_E_MEMORY)
+        err->code = DT_E_PROTOCOL;
+    return DT_BAD;
+}
+
+enum dt_decoded dt_message_decode(const uint8_t *bytes, size_t len, size_t max,
+                                  struct dt_message *m, size_t *used, struct dt_err *err)
+{
+    struct dt_reader r = dt_reader_over(bytes, len);
+    uint32_t size = dt_read_u32(&r);
+    *m = (struct dt_message){0};
+    if (r.bad)
+        return DT_MORE;
+    if (size > max) {
+        dt_err_set(err, DT_E_PROTOCOL, "a message of %" PRIu32 " bytes; at most %zu are taken",
+                   size, max);
+        return DT_BAD;
+    }
+    const uint8_t *text = dt_read_bytes(&r, size);
+    if (r.bad)
+        return DT_MORE;
+    if (dt_json_parse(&m->doc, (const char *)text, size, max, err) < 0 || get_message(m, err) < 0)
+        return refuse(m, err);
+    *used = FRAME_HEAD + size;
+    return DT_DONE;
+}
+
+void dt_message_finish(struct dt_message *m)
+{
+    dt_json_finish(&m->doc);
+    free(m->text);
+    *m = (struct dt_message){0};
+}
+
+/* -- the preamble ----------------------------------------------------------------------------- */
+
+void dt_control_put_preamble(struct dt_buf *out)
+{
+    static const uint8_t version[2] = {DT_CONTROL_VERSION & 0xff, DT_CONTROL_VERSION >> 8};
+    dt_buf_put_str(out, DT_CONTROL_MAGIC);
+    dt_buf_put(out, version, sizeof version);
+}
+
+enum dt_decoded dt_control_read_preamble(const uint8_t *bytes, size_t len, int *version)
+{
+    size_t magic = strlen(DT_CONTROL_MAGIC);
+    if (len > 0 && memcmp(bytes, DT_CONTROL_MAGIC, len < magic ? len : magic) != 0)
+        return DT_BAD;
+    if (len < DT_CONTROL_PREAMBLE)
+        return DT_MORE;
+    *version = bytes[magic] | bytes[magic + 1] << 8;
+    return DT_DONE;
+}

@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The control protocol between agents and the rendezvous: messages as plain data, and their frames.
+ * Pure.
+ *
+ * A connection on the store's port begins with the four bytes "DTRN" and a u16 version, then come
+ * frames: a u32 length and so many bytes of JSON. The first frame each way is a hello; where a
+ * token is asked for, a proof each way follows (proof.h). Every frame after that carries run, round
+ * and incarnation. Nothing an agent sends or gets in a round grows with the number of nodes.
+ *
+ * Strings of a decoded message belong to it; those of one to be encoded to whoever made it. */
+#ifndef DT_RENDEZVOUS_PROTOCOL_MESSAGES_H
+#define DT_RENDEZVOUS_PROTOCOL_MESSAGES_H
+
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/json.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define DT_CONTROL_MAGIC "DTRN"
+#define DT_CONTROL_PREAMBLE 6 /* bytes: the magic and the version */
+#define DT_CONTROL_VERSION 1
+#define DT_HELLO_KEY "/dtrun/hello" /* our stores always hold it; see docs/protocol.md */
+
+#define DT_FRAME_MAX (64u << 10)       /* bytes of JSON, of all but ... */
+#define DT_STATUS_FRAME_MAX (1u << 20) /* ... a page of status */
+#define DT_NODE_NAME_MAX 128           /* with its NUL, as all below */
+#define DT_NODE_ADDR_MAX 256
+#define DT_RUN_ID_MAX 256
+#define DT_ROLE_MAX 64
+#define DT_WHY_MAX 400 /* sentences for people are cut there */
+#define DT_NONCE_SIZE 16
+#define DT_PROOF_SIZE 32
+
+/* What may be asked of a rendezvous. What lies beyond would be a mistake, or malice: a server that
+ * looks at a run every microsecond, or remembers for years whoever once said a word. */
+#define DT_NODES_MOST (1 << 16) /* in a world, and at a server */
+#define DT_BEAT_LEAST ((dt_ms)10)
+#define DT_BEAT_MOST (3600 * DT_SECOND)
+#define DT_BEATS_MOST 1000
+#define DT_RECONNECT_GRACE_MOST (3600 * DT_SECOND)
+
+enum dt_message_type {
+    DT_MSG_HELLO,      /* both ways: who is there, which version, a nonce */
+    DT_MSG_PROOF,      /* both ways: that the token is known */
+    DT_MSG_REFUSED,    /* down: this connection ends, WHY says the reason; do not come again so */
+    DT_MSG_JOIN,       /* up: wants a world; or has one, and is back on a new connection */
+    DT_MSG_BEAT,       /* up, and echoed down: alive */
+    DT_MSG_WORLD,      /* down: start your workers */
+    DT_MSG_PARK,       /* down: you are a spare for now, WHY */
+    DT_MSG_STOP,       /* down: the round is over, WHY; stop your workers and join again */
+    DT_MSG_RESULT,     /* up: what came of the workers */
+    DT_MSG_LEAVE,      /* up: this agent goes, the job goes on */
+    DT_MSG_CLOSE,      /* down: the job is over */
+    DT_MSG_STALE,      /* down: you speak of a round that is over; kill your workers, come as new */
+    DT_MSG_MAY_COMMIT, /* up: may what this round made become valid? Down: yes or no */
+    DT_MSG_NOTE,       /* down: for the person at the terminal: whom we wait for */
+    DT_MSG_DRAIN,      /* from dtrun-ctl, and its answer */
+    DT_MSG_STATUS,     /* from dtrun-ctl, and its answer */
+    DT_MSG_TYPES,
+};
+
+/* "hello", "proof", ... as on the wire. */
+const char *dt_message_name(enum dt_message_type type);
+
+/* What all nodes of a run are to agree on; the first to come sets it. */
+struct dt_run_spec {
+    int min_nodes, max_nodes;
+    int spares;          /* admitted beyond the world; all surplus parks anyway */
+    bool fixed_world;    /* --spare-policy fixed: the world is MIN, the rest are spares */
+    bool torchrun_ranks; /* --rank-policy torchrun: seats anew in each round, by name */
+    int max_restarts;    /* of the whole job */
+    int max_node_losses; /* -1: as many as there can be */
+    int no_progress;     /* failed rounds in a row without a step until it ends; 0: never */
+    int strikes;         /* --quarantine-after; 0: nobody is excluded */
+    dt_ms quarantine;    /* the first exclusion's length */
+    dt_ms join_timeout, last_call, beat; /* beat: keep_alive_interval */
+    int beats;                           /* that may be missed: keep_alive_max_attempt */
+    dt_ms reconnect_grace;               /* for a closed connection to come back */
+    dt_ms stop_bound;                    /* from STOP until a node's workers are surely gone */
+    dt_ms grow_interval;                 /* 0: at once */
+    dt_ms restart_reset; /* healthy for so long: the budget is full again; 0: never */
+    uint64_t command;    /* hash of what the workers are; nodes that differ are named */
+    const char *job;     /* the scheduler's id of the job; "" where there is none */
+};
+
+/* A node as it presents itself. */
+struct dt_node_info {
+    const char *name;   /* host name, or --node-name */
+    const char *boot;   /* id of this boot of the host; "" unknown */
+    const char *domain; /* --domain-key: rack or the like; "" none */
+    const char *addr;   /* where workers meet if it gets seat 0 ... */
+    int port;           /* ... */
+    const char *role;
+    int workers;
+    int order;    /* its wish for a seat, from --node-rank or a scheduler; -1: none */
+    int expected; /* how many nodes the scheduler started; 0: unknown */
+};
+
+/* What an agent has, for a server that may know less than it. */
+struct dt_claim {
+    bool running;    /* workers of the frame's round are alive ... */
+    bool done;       /* ... or have all succeeded */
+    bool again;      /* the agent has been in this run, perhaps as another incarnation */
+    int seat, seats; /* its place in the frame's round; -1: none yet */
+    int first_rank, size;
+    int restarts; /* of the job so far, as it was told */
+};
+
+struct dt_join {
+    struct dt_run_spec spec;
+    struct dt_node_info node;
+    struct dt_claim claim;
+};
+
+struct dt_beat {
+    int64_t seq;                    /* echoed */
+    int64_t step;                   /* of training; -1: unknown */
+    int64_t tokens_per_s;           /* of its workers together; 0: unknown */
+    int running, failed, succeeded; /* workers */
+};
+
+/* Who is to blame, as far as the node itself can tell. Rows; evidence grows with later checks. */
+enum dt_evidence {
+    DT_EVIDENCE_PROGRAM,   /* an exception, an exit status: would fail anywhere */
+    DT_EVIDENCE_CRASH,     /* died of a signal that we did not send: may be the node */
+    DT_EVIDENCE_OFFLINE,   /* the node went silent */
+    DT_EVIDENCE_PREEMPTED, /* was asked to go, or drained */
+    DT_EVIDENCE_HARDWARE,  /* hard: a device is broken, or a health check says so */
+    DT_EVIDENCES,
+};
+const char *dt_evidence_name(enum dt_evidence e);
+
+struct dt_result {
+    bool succeeded;
+    enum dt_evidence evidence;
+    int rank, local_rank;  /* of the first that failed */
+    int exit_code, signal; /* one of them, the other 0 */
+    const char *signature; /* equal for equal failures on different nodes; "" unknown */
+    const char *text;      /* one sentence: "rank 3 (local rank 1) died of SIGSEGV" */
+};
+
+/* Of constant size however many nodes there are. */
+struct dt_world_message {
+    int seat, seats;
+    int first_rank, size;
+    int first_role_rank, role_size;
+    const char *master_addr;
+    int master_port;
+    int prev_rank, prev_size; /* of its first worker in its last round; -1 and 0: none */
+    int restarts;             /* charged so far: TORCHELASTIC_RESTART_COUNT */
+    const char *news;         /* what changed since the last round; "" the first time */
+};
+
+enum dt_close_kind {
+    DT_CLOSE_SUCCEEDED,
+    DT_CLOSE_FAILED,      /* the budget is spent, or may not be */
+    DT_CLOSE_TIMEOUT,     /* too few nodes came */
+    DT_CLOSE_NO_PROGRESS, /* do not start it again */
+    DT_CLOSE_REFUSED,     /* this node alone: it does not fit the run */
+    DT_CLOSE_ENDED,       /* whoever hosted the rendezvous ends it */
+    DT_CLOSE_KINDS,
+};
+const char *dt_close_kind_name(enum dt_close_kind k);
+
+struct dt_message {
+    enum dt_message_type type;
+    /* All but HELLO, PROOF and REFUSED. DRAIN and STATUS: run may be "", the other two are 0. */
+    const char *run;
+    int round;
+    uint64_t incarnation;
+    union {
+        struct {
+            int version;
+            const char *program; /* "dtrun 0.4", for log lines */
+            const char *host;    /* down: "daemon" or "agent"; up: "" */
+            uint8_t nonce[DT_NONCE_SIZE];
+            bool token; /* down: a proof is asked for */
+        } hello;
+        uint8_t proof[DT_PROOF_SIZE];
+        struct dt_join join;
+        struct dt_beat beat;
+        struct dt_world_message world;
+        struct dt_result result;
+        struct {
+            enum dt_close_kind kind;
+        } close;
+        bool may_commit; /* down */
+        struct {
+            const char *node; /* up */
+            bool undo;        /* up */
+            bool done;        /* down; WHY says what was done, or why not */
+        } drain;
+        struct {
+            int from;         /* up: first node of the page */
+            const char *json; /* down: an object, see docs/protocol.md */
+        } status;
+    };
+    const char *why; /* REFUSED, PARK, STOP, LEAVE, CLOSE, STALE, NOTE, DRAIN: a sentence, or "" */
+    struct dt_json doc; /* a decoded one's strings ... */
+    char *text;         /* ... and the page of a decoded STATUS */
+};
+
+/* Appends the preamble, with our version. */
+void dt_control_put_preamble(struct dt_buf *out);
+/* MORE, DONE (*version), or BAD: not the magic. Version is not judged. */
+enum dt_decoded dt_control_read_preamble(const uint8_t *bytes, size_t len, int *version);
+
+/* Appends M as a frame. What is too long for its field is cut. OUT is sticky. */
+void dt_message_encode(struct dt_buf *out, const struct dt_message *m);
+
+/* Takes one frame off the front. DONE: *used, and M is to be finished. BAD and *err: over MAX
+ * bytes, no JSON, not a message, a value out of its range. */
+enum dt_decoded dt_message_decode(const uint8_t *bytes, size_t len, size_t max,
+                                  struct dt_message *m, size_t *used, struct dt_err *err);
+void dt_message_finish(struct dt_message *m);
+
+#endif

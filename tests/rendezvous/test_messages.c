@@ -1,0 +1,550 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Every message against what stands on the wire for it, both ways; then what is no message. */
+#include "rendezvous/protocol/messages.h"
+#include "tests/lib/check.h"
+
+#define COUNT(a) (sizeof(a) / sizeof *(a))
+
+/* Every member has a value of its own, so that none can be taken for another. */
+static const struct {
+    struct dt_message m;
+    const char *json;
+} rows[] = {
+    {{.type = DT_MSG_HELLO,
+      .hello = {.version = 1, .program = "dtrun 0.4", .nonce = {0xde, 0xad, 0xbe, 0xef}}},
+     "{\"type\":\"hello\",\"version\":1,\"program\":\"dtrun 0.4\","
+     "\"nonce\":\"deadbeef000000000000000000000000\"}"},
+    {{.type = DT_MSG_HELLO,
+      .hello = {.version = 65535, .program = "", .host = "daemon", .token = true}},
+     "{\"type\":\"hello\",\"version\":65535,\"program\":\"\",\"host\":\"daemon\","
+     "\"nonce\":\"00000000000000000000000000000000\",\"token\":true}"},
+    {{.type = DT_MSG_PROOF, .proof = {[0] = 0x01, [31] = 0xff}},
+     "{\"type\":\"proof\",\"proof\":"
+     "\"01000000000000000000000000000000000000000000000000000000000000ff\"}"},
+    {{.type = DT_MSG_REFUSED, .why = "the token is another"},
+     "{\"type\":\"refused\",\"why\":\"the token is another\"}"},
+    {{.type = DT_MSG_JOIN,
+      .run = "llama",
+      .round = -1,
+      .incarnation = UINT64_MAX,
+      .join = {.spec = {.min_nodes = 2,
+                        .max_nodes = 4,
+                        .spares = 1,
+                        .fixed_world = true,
+                        .max_restarts = 3,
+                        .max_node_losses = -1,
+                        .no_progress = 5,
+                        .strikes = 6,
+                        .quarantine = 600000,
+                        .join_timeout = DT_FOREVER,
+                        .last_call = 30000,
+                        .beat = 5000,
+                        .beats = 7,
+                        .reconnect_grace = 1000,
+                        .stop_bound = 45000,
+                        .grow_interval = 8,
+                        .restart_reset = 9,
+                        .command = 0x8000000000000001,
+                        .job = "slurm-17"},
+               .node = {.name = "n\"1\"",
+                        .boot = "b-1",
+                        .domain = "rack 3",
+                        .addr = "10.0.0.1",
+                        .port = 29500,
+                        .role = "default",
+                        .workers = 8,
+                        .order = -1,
+                        .expected = 10},
+               .claim = {.done = true,
+                         .again = true,
+                         .seat = 11,
+                         .seats = 12,
+                         .first_rank = 13,
+                         .size = 14,
+                         .restarts = 15}}},
+     "{\"type\":\"join\",\"run\":\"llama\",\"round\":-1,\"incarnation\":\"ffffffffffffffff\","
+     "\"spec\":{\"min_nodes\":2,\"max_nodes\":4,\"spares\":1,\"fixed_world\":true,"
+     "\"torchrun_ranks\":false,\"max_restarts\":3,\"max_node_losses\":-1,\"no_progress\":5,"
+     "\"strikes\":6,\"quarantine\":600000,\"join_timeout\":4503599627370496,\"last_call\":30000,"
+     "\"beat\":5000,\"beats\":7,\"reconnect_grace\":1000,\"stop_bound\":45000,\"grow_interval\":8,"
+     "\"restart_reset\":9,\"command\":\"8000000000000001\",\"job\":\"slurm-17\"},"
+     "\"node\":{\"name\":\"n\\\"1\\\"\",\"boot\":\"b-1\",\"domain\":\"rack 3\","
+     "\"addr\":\"10.0.0.1\",\"port\":29500,\"role\":\"default\",\"workers\":8,\"order\":-1,"
+     "\"expected\":10},"
+     "\"claim\":{\"running\":false,\"done\":true,\"again\":true,\"seat\":11,\"seats\":12,\"first_"
+     "rank\":13,"
+     "\"size\":14,\"restarts\":15}}"},
+    {{.type = DT_MSG_BEAT,
+      .run = "r",
+      .round = 3,
+      .incarnation = 0x1f,
+      .beat = {.seq = (int64_t)1 << 53, .step = -1, .running = 4, .failed = 5, .succeeded = 6}},
+     "{\"type\":\"beat\",\"run\":\"r\",\"round\":3,\"incarnation\":\"1f\","
+     "\"seq\":9007199254740992,\"step\":-1,\"running\":4,\"failed\":5,\"succeeded\":6}"},
+    {{.type = DT_MSG_BEAT,
+      .run = "r",
+      .round = 3,
+      .incarnation = 0x1f,
+      .beat = {.seq = 8, .step = 7, .tokens_per_s = 18437, .running = 4}},
+     "{\"type\":\"beat\",\"run\":\"r\",\"round\":3,\"incarnation\":\"1f\",\"seq\":8,\"step\":7,"
+     "\"running\":4,\"failed\":0,\"succeeded\":0,\"tokens_per_s\":18437}"},
+    {{.type = DT_MSG_WORLD,
+      .run = "r",
+      .round = 2147483647,
+      .incarnation = 1,
+      .world = {.seat = 2,
+                .seats = 3,
+                .first_rank = 4,
+                .size = 5,
+                .first_role_rank = 6,
+                .role_size = 7,
+                .master_addr = "node0",
+                .master_port = 8,
+                .prev_rank = -1,
+                .prev_size = 9,
+                .restarts = 10,
+                .news = "node3 left"}},
+     "{\"type\":\"world\",\"run\":\"r\",\"round\":2147483647,\"incarnation\":\"1\",\"seat\":2,"
+     "\"seats\":3,\"first_rank\":4,\"size\":5,\"first_role_rank\":6,\"role_size\":7,"
+     "\"master_addr\":\"node0\",\"master_port\":8,\"prev_rank\":-1,\"prev_size\":9,"
+     "\"restarts\":10,\"news\":\"node3 left\"}"},
+    {{.type = DT_MSG_PARK, .run = "r", .round = 1, .incarnation = 1, .why = "4 of 4 are there"},
+     "{\"type\":\"park\",\"run\":\"r\",\"round\":1,\"incarnation\":\"1\","
+     "\"why\":\"4 of 4 are there\"}"},
+    {{.type = DT_MSG_STOP, .run = "r", .round = 1, .incarnation = 1, .why = "node2 went silent"},
+     "{\"type\":\"stop\",\"run\":\"r\",\"round\":1,\"incarnation\":\"1\","
+     "\"why\":\"node2 went silent\"}"},
+    {{.type = DT_MSG_RESULT,
+      .run = "r",
+      .round = 1,
+      .incarnation = 1,
+      .result = {.evidence = DT_EVIDENCE_HARDWARE,
+                 .rank = 3,
+                 .local_rank = 2,
+                 .exit_code = 255,
+                 .signal = 11,
+                 .signature = "Xid 79",
+                 .text = "rank 3 died of SIGSEGV"}},
+     "{\"type\":\"result\",\"run\":\"r\",\"round\":1,\"incarnation\":\"1\",\"succeeded\":false,"
+     "\"evidence\":\"hardware\",\"rank\":3,\"local_rank\":2,\"exit_code\":255,\"signal\":11,"
+     "\"signature\":\"Xid 79\",\"text\":\"rank 3 died of SIGSEGV\"}"},
+    {{.type = DT_MSG_LEAVE, .run = "r", .round = 1, .incarnation = 1},
+     "{\"type\":\"leave\",\"run\":\"r\",\"round\":1,\"incarnation\":\"1\"}"},
+    {{.type = DT_MSG_CLOSE,
+      .run = "r",
+      .round = 1,
+      .incarnation = 1,
+      .close = {.kind = DT_CLOSE_NO_PROGRESS},
+      .why = "it would only fail again"},
+     "{\"type\":\"close\",\"run\":\"r\",\"round\":1,\"incarnation\":\"1\","
+     "\"kind\":\"no_progress\",\"why\":\"it would only fail again\"}"},
+    {{.type = DT_MSG_STALE, .run = "r", .round = 1, .incarnation = 1},
+     "{\"type\":\"stale\",\"run\":\"r\",\"round\":1,\"incarnation\":\"1\"}"},
+    {{.type = DT_MSG_MAY_COMMIT, .run = "r", .round = 1, .incarnation = 1},
+     "{\"type\":\"may_commit\",\"run\":\"r\",\"round\":1,\"incarnation\":\"1\"}"},
+    {{.type = DT_MSG_MAY_COMMIT, .run = "r", .round = 1, .incarnation = 1, .may_commit = true},
+     "{\"type\":\"may_commit\",\"run\":\"r\",\"round\":1,\"incarnation\":\"1\",\"yes\":true}"},
+    {{.type = DT_MSG_NOTE, .run = "r", .round = 1, .incarnation = 1, .why = "waiting for node2"},
+     "{\"type\":\"note\",\"run\":\"r\",\"round\":1,\"incarnation\":\"1\","
+     "\"why\":\"waiting for node2\"}"},
+    {{.type = DT_MSG_DRAIN, .drain = {.node = "node2", .undo = true}, .why = "a new disk"},
+     "{\"type\":\"drain\",\"node\":\"node2\",\"undo\":true,\"why\":\"a new disk\"}"},
+    {{.type = DT_MSG_DRAIN, .run = "r", .drain = {.done = true}},
+     "{\"type\":\"drain\",\"run\":\"r\",\"done\":true}"},
+    {{.type = DT_MSG_STATUS, .run = "r", .status = {.from = 256}},
+     "{\"type\":\"status\",\"run\":\"r\",\"from\":256}"},
+    {{.type = DT_MSG_STATUS, .status = {.json = "{\"runs\":[{\"id\":\"a\"}],\"next\":0.5}"}},
+     "{\"type\":\"status\",\"page\":{\"runs\":[{\"id\":\"a\"}],\"next\":0.5}}"},
+};
+
+/* The text of the one frame in B. */
+static const char *text_of(struct dt_buf *b)
+{
+    struct dt_reader r = dt_reader_over(b->at, b->len);
+    uint32_t size = dt_read_u32(&r);
+    CHECK_EQ(size, b->len - 4);
+    return dt_buf_cstr(b) + 4;
+}
+
+static void put_frame(struct dt_buf *out, const char *json)
+{
+    dt_buf_put_u32(out, (uint32_t)strlen(json));
+    dt_buf_put_str(out, json);
+}
+
+/* Exactly LEN bytes, so that ASan sees who reads one more. */
+static uint8_t *copy_of(const uint8_t *bytes, size_t len)
+{
+    uint8_t *copy = malloc(len ? len : 1);
+    CHECK(copy != NULL);
+    memcpy(copy, bytes, len);
+    return copy;
+}
+
+TEST(every_message_has_a_row_and_a_name_of_its_own)
+{
+    for (size_t t = 0; t < DT_MSG_TYPES; t++) {
+        size_t there = 0;
+        for (size_t i = 0; i < COUNT(rows); i++)
+            there += rows[i].m.type == t;
+        CHECK_ROW("%s", dt_message_name((enum dt_message_type)t));
+        CHECK(there > 0);
+        for (size_t other = 0; other < t; other++)
+            CHECK(strcmp(dt_message_name((enum dt_message_type)t),
+                         dt_message_name((enum dt_message_type)other)) != 0);
+    }
+}
+
+TEST(messages_are_written_as_the_protocol_says)
+{
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        CHECK_ROW("%zu: %s", i, dt_message_name(rows[i].m.type));
+        struct dt_buf out = {0};
+        dt_message_encode(&out, &rows[i].m);
+        CHECK_STR(text_of(&out), rows[i].json);
+        dt_buf_finish(&out);
+    }
+}
+
+/* Since writing is checked above, writing what was read shows what was read. */
+TEST(messages_come_byte_by_byte_and_are_read_as_they_were_written)
+{
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        CHECK_ROW("%zu: %s", i, dt_message_name(rows[i].m.type));
+        struct dt_buf in = {0}, again = {0};
+        struct dt_message m;
+        struct dt_err err = {0};
+        size_t used = 0;
+        put_frame(&in, rows[i].json);
+        for (size_t len = 0; len < in.len; len++) {
+            uint8_t *copy = copy_of(in.at, len);
+            CHECK_EQ(dt_message_decode(copy, len, DT_FRAME_MAX, &m, &used, &err), DT_MORE);
+            free(copy);
+        }
+        uint8_t *copy = copy_of(in.at, in.len);
+        CHECK_EQ(dt_message_decode(copy, in.len, DT_FRAME_MAX, &m, &used, &err), DT_DONE);
+        free(copy);
+        CHECK_EQ(used, in.len);
+        dt_message_encode(&again, &m);
+        CHECK_STR(text_of(&again), rows[i].json);
+        dt_message_finish(&m);
+        dt_buf_finish(&again);
+        dt_buf_finish(&in);
+    }
+}
+
+static struct dt_message decoded(const char *json)
+{
+    struct dt_buf in = {0};
+    struct dt_message m;
+    struct dt_err err = {0};
+    size_t used;
+    put_frame(&in, json);
+    enum dt_decoded got = dt_message_decode(in.at, in.len, DT_FRAME_MAX, &m, &used, &err);
+    CHECK_STR(err.text, "");
+    CHECK_EQ(got, DT_DONE);
+    dt_buf_finish(&in);
+    return m;
+}
+
+TEST(what_was_left_out_reads_as_nothing_and_never_as_null)
+{
+    struct dt_message m = decoded("{\"type\":\"drain\"}");
+    CHECK_STR(m.run, "");
+    CHECK_STR(m.drain.node, "");
+    CHECK_STR(m.why, "");
+    CHECK(!m.drain.undo && !m.drain.done);
+    dt_message_finish(&m);
+    m = decoded("{\"type\":\"hello\",\"version\":1,\"program\":\"\",\"host\":null,"
+                "\"nonce\":\"00000000000000000000000000000000\"}");
+    CHECK_STR(m.hello.host, "");
+    CHECK_STR(m.why, "");
+    dt_message_finish(&m);
+    m = decoded("{\"type\":\"status\"}");
+    CHECK(m.status.json == NULL);
+    dt_message_finish(&m);
+}
+
+TEST(members_of_later_versions_are_passed_over)
+{
+    struct dt_message m = decoded("{\"hue\":[1,{\"a\":null}],\"type\":\"park\",\"run\":\"r\","
+                                  "\"round\":1,\"incarnation\":\"1\",\"till\":7}");
+    CHECK_EQ(m.type, DT_MSG_PARK);
+    CHECK_STR(m.run, "r");
+    dt_message_finish(&m);
+}
+
+TEST(a_frame_is_taken_and_what_follows_it_stays)
+{
+    struct dt_buf in = {0};
+    struct dt_message m;
+    struct dt_err err = {0};
+    size_t used;
+    put_frame(&in, "{\"type\":\"drain\",\"node\":\"a\"}");
+    put_frame(&in, "{\"type\":\"drain\",\"node\":\"b\"}");
+    for (const char *node = "a"; in.len; node = "b") {
+        CHECK_EQ(dt_message_decode(in.at, in.len, DT_FRAME_MAX, &m, &used, &err), DT_DONE);
+        CHECK_STR(m.drain.node, node);
+        dt_message_finish(&m);
+        dt_buf_consume(&in, used);
+    }
+    dt_buf_finish(&in);
+}
+
+TEST(a_time_without_end_stays_so)
+{
+    size_t i = 0;
+    while (rows[i].m.type != DT_MSG_JOIN)
+        i++;
+    struct dt_message m = decoded(rows[i].json);
+    CHECK_EQ(m.join.spec.join_timeout, DT_FOREVER);
+    CHECK_EQ(m.join.spec.last_call, 30000);
+    dt_message_finish(&m);
+}
+
+/* -- what is too long or too large to be written ---------------------------------------------- */
+
+TEST(too_long_a_string_is_cut_between_characters)
+{
+    char name[600];
+    memset(name, 'x', sizeof name);
+    memcpy(name + DT_NODE_NAME_MAX - 2, "\xe2\x82\xac", 3);
+    name[sizeof name - 1] = '\0';
+    struct dt_buf out = {0};
+    struct dt_message in = {.type = DT_MSG_DRAIN, .drain = {.node = name}}, m;
+    struct dt_err err = {0};
+    size_t used;
+    dt_message_encode(&out, &in);
+    CHECK_EQ(dt_message_decode(out.at, out.len, DT_FRAME_MAX, &m, &used, &err), DT_DONE);
+    CHECK_EQ(strlen(m.drain.node), DT_NODE_NAME_MAX - 2);
+    dt_message_finish(&m);
+    dt_buf_finish(&out);
+}
+
+TEST(what_is_no_utf8_is_cut_so_that_it_still_fits_with_its_stand_ins)
+{
+    char why[600];
+    memset(why, '\xff', sizeof why);
+    why[sizeof why - 1] = '\0';
+    struct dt_buf out = {0};
+    struct dt_message in = {.type = DT_MSG_REFUSED, .why = why}, m;
+    struct dt_err err = {0};
+    size_t used;
+    dt_message_encode(&out, &in);
+    CHECK_EQ(dt_message_decode(out.at, out.len, DT_FRAME_MAX, &m, &used, &err), DT_DONE);
+    CHECK_EQ(strlen(m.why), (DT_WHY_MAX - 1) / 3 * 3);
+    dt_message_finish(&m);
+    dt_buf_finish(&out);
+}
+
+TEST(numbers_are_put_to_the_nearest_that_is_taken)
+{
+    struct dt_buf out = {0};
+    struct dt_message in = {.type = DT_MSG_BEAT,
+                            .run = "r",
+                            .incarnation = 1,
+                            .beat = {.seq = INT64_MAX, .step = INT64_MIN, .running = -5}};
+    struct dt_message m;
+    struct dt_err err = {0};
+    size_t used;
+    dt_message_encode(&out, &in);
+    CHECK_EQ(dt_message_decode(out.at, out.len, DT_FRAME_MAX, &m, &used, &err), DT_DONE);
+    CHECK_EQ(m.beat.seq, (int64_t)1 << 53);
+    CHECK_EQ(m.beat.step, -1);
+    CHECK_EQ(m.beat.running, 0);
+    dt_message_finish(&m);
+    dt_buf_finish(&out);
+}
+
+/* -- what is no message ----------------------------------------------------------------------- */
+
+static void check_bad(const uint8_t *bytes, size_t len, const char *words)
+{
+    struct dt_message m;
+    struct dt_err err = {0};
+    size_t used = 99;
+    uint8_t *copy = copy_of(bytes, len);
+    CHECK_EQ(dt_message_decode(copy, len, DT_FRAME_MAX, &m, &used, &err), DT_BAD);
+    free(copy);
+    CHECK_EQ(used, 99);
+    CHECK_EQ(err.code, DT_E_PROTOCOL);
+    CHECK_FAIL(-1, err, words);
+}
+
+TEST(too_long_a_frame_is_refused_by_its_length)
+{
+    check_bad((const uint8_t *)"\1\0\1\0", 4, "65537 bytes; at most 65536 are taken");
+    check_bad((const uint8_t *)"\xff\xff\xff\xff{", 5, "4294967295 bytes");
+}
+
+#define HEAD "\"run\":\"r\",\"round\":1,\"incarnation\":\"1\""
+#define BEAT "{\"type\":\"beat\"," HEAD
+#define BEAT_COUNTS ",\"running\":1,\"failed\":0,\"succeeded\":0}"
+#define X50 "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"
+
+static const struct {
+    const char *json, *words;
+} wrong[] = {
+    {"", "the JSON ends early"},
+    {"{", "the JSON ends early"},
+    {"GET / HTTP/1.1", "line 1, column 1: this is no JSON"},
+    {"{} {}", "something follows the JSON"},
+    {"[]", "expected an object"},
+    {"{}", "\"type\" is missing"},
+    {"{\"type\":7}", "type: expected a string, found 7"},
+    {"{\"type\":\"dance\"}", "type: version 1 has no message \"dance\""},
+    {"{\"type\":\"Beat\"}", "no message \"Beat\""},
+    {"{\"type\":\"park\",\"round\":1,\"incarnation\":\"1\"}", "\"run\" is missing"},
+    {"{\"type\":\"park\",\"run\":\"\",\"round\":1,\"incarnation\":\"1\"}",
+     "message \"park\": run: expected at least one character"},
+    {"{\"type\":\"park\",\"run\":\"r\",\"round\":1.5,\"incarnation\":\"1\"}",
+     "round: expected a whole number, found 1.5"},
+    {"{\"type\":\"park\",\"run\":\"r\",\"round\":-2,\"incarnation\":\"1\"}",
+     "round: expected a whole number from -1 to 2147483647, found -2"},
+    {"{\"type\":\"park\",\"run\":\"r\",\"round\":1e300,\"incarnation\":\"1\"}", "found 1e+300"},
+    {"{\"type\":\"park\",\"run\":\"r\",\"round\":1,\"incarnation\":1}",
+     "incarnation: expected a string, found 1"},
+    {"{\"type\":\"park\",\"run\":\"r\",\"round\":1,\"incarnation\":\"\"}",
+     "incarnation: expected 1 to 16 hexadecimal digits, found \"\""},
+    {"{\"type\":\"park\",\"run\":\"r\",\"round\":1,\"incarnation\":\"00000000000000001\"}",
+     "hexadecimal digits"},
+    {"{\"type\":\"park\",\"run\":\"r\",\"round\":1,\"incarnation\":\"0x1\"}", "found \"0x1\""},
+    {"{\"type\":\"park\"," HEAD ",\"why\":[]}", "why: expected a string, found an array"},
+    {BEAT ",\"seq\":1" BEAT_COUNTS, "\"step\" is missing"},
+    {BEAT ",\"seq\":-1,\"step\":1" BEAT_COUNTS, "seq: expected a whole number from 0"},
+    {BEAT ",\"seq\":true,\"step\":1" BEAT_COUNTS, "seq: expected a whole number, found true"},
+    {"{\"type\":\"hello\",\"version\":65536,\"program\":\"\"}",
+     "version: expected a whole number from 0 to 65535"},
+    {"{\"type\":\"hello\",\"version\":1,\"program\":\"\",\"nonce\":\"deadbeef\"}",
+     "nonce: expected 32 hexadecimal digits, found \"deadbeef\""},
+    {"{\"type\":\"hello\",\"version\":1,\"program\":\"\","
+     "\"nonce\":\"0000000000000000000000000000000G\"}",
+     "nonce: expected 32 hexadecimal digits"},
+    {"{\"type\":\"proof\",\"proof\":\"" X50 "\"}", "proof: expected 64 hexadecimal digits"},
+    {"{\"type\":\"join\"," HEAD "}", "\"spec\" is missing"},
+    {"{\"type\":\"join\"," HEAD ",\"spec\":7}", "spec: expected an object, found 7"},
+    {"{\"type\":\"join\"," HEAD ",\"spec\":{}}", "spec: \"min_nodes\" is missing"},
+    {"{\"type\":\"join\"," HEAD ",\"spec\":{\"min_nodes\":0}}",
+     "spec.min_nodes: expected a whole number from 1 to 1048576, found 0"},
+    {"{\"type\":\"close\"," HEAD ",\"kind\":\"bored\"}",
+     "kind: expected a word that version 1 of the protocol has for it, found \"bored\""},
+    {"{\"type\":\"result\"," HEAD ",\"succeeded\":1}",
+     "succeeded: expected true or false, found 1"},
+    {"{\"type\":\"drain\",\"node\":\"" X50 X50 X50 "\"}", "node: 150 bytes; at most 127 are taken"},
+    {"{\"type\":\"status\",\"from\":-1}", "from: expected a whole number from 0"},
+    {"{\"type\":\"status\",\"page\":\"{}\"}", "page: expected an object, found \"{}\""},
+    {"{\"type\":\"refused\",\"why\":\"\xff\"}", "this is not UTF-8"},
+    {"{\"type\":\"refused\",\"why\":\"\\u0000\"}", "\\u0000 in a string"},
+};
+
+TEST(what_is_wrong_is_said_with_its_path)
+{
+    for (size_t i = 0; i < COUNT(wrong); i++) {
+        CHECK_ROW("%s", wrong[i].json);
+        struct dt_buf in = {0};
+        put_frame(&in, wrong[i].json);
+        check_bad(in.at, in.len, wrong[i].words);
+        dt_buf_finish(&in);
+    }
+}
+
+/* What a server must not let a peer ask of it: each in a JOIN that is otherwise good. */
+static const struct {
+    const char *good, *bad, *words;
+} too_much[] = {
+    {"\"beat\":5000", "\"beat\":0", "spec.beat: expected a whole number from 10 to 3600000"},
+    {"\"beat\":5000", "\"beat\":4503599627370496", "found 4503599627370496"},
+    {"\"beats\":7", "\"beats\":2147483647", "from 1 to 1000"},
+    {"\"reconnect_grace\":1000", "\"reconnect_grace\":3600001", "from 0 to 3600000"},
+    {"\"seats\":", "\"seats\":1048576,\"unused\":", "claim.seats: expected a whole number"},
+    {"\"restarts\":", "\"restarts\":2147483647,\"unused\":", "from 0 to 1073741824"},
+};
+
+static void put_join_with(struct dt_buf *in, const char *good, const char *bad)
+{
+    struct dt_buf json = {0};
+    size_t i = 0;
+    while (rows[i].m.type != DT_MSG_JOIN)
+        i++;
+    const char *at = strstr(rows[i].json, good);
+    CHECK(at != NULL);
+    dt_buf_put(&json, rows[i].json, (size_t)(at - rows[i].json));
+    dt_buf_put_str(&json, bad);
+    dt_buf_put_str(&json, at + strlen(good));
+    put_frame(in, dt_buf_cstr(&json));
+    dt_buf_finish(&json);
+}
+
+TEST(what_would_keep_a_server_busy_is_no_join)
+{
+    for (size_t i = 0; i < COUNT(too_much); i++) {
+        CHECK_ROW("%s", too_much[i].bad);
+        struct dt_buf in = {0};
+        put_join_with(&in, too_much[i].good, too_much[i].bad);
+        check_bad(in.at, in.len, too_much[i].words);
+        dt_buf_finish(&in);
+    }
+}
+
+/* Each member of each message in turn is renamed; people's requests have none that must be there.
+ */
+TEST(a_message_without_one_of_its_members_is_none)
+{
+    static const char optional[] = " again host token tokens_per_s why yes ";
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        if (rows[i].m.type == DT_MSG_DRAIN || rows[i].m.type == DT_MSG_STATUS)
+            continue;
+        for (const char *at = rows[i].json; (at = strstr(at, "\":")); at++) {
+            char json[2048], word[64];
+            const char *begin = at;
+            while (begin[-1] != '"')
+                begin--;
+            snprintf(word, sizeof word, " %.*s ", (int)(at - begin), begin);
+            if (strstr(optional, word))
+                continue;
+            CHECK_ROW("%s without%s", dt_message_name(rows[i].m.type), word);
+            snprintf(json, sizeof json, "%.*s!%s", (int)(begin - rows[i].json), rows[i].json,
+                     begin + 1);
+            struct dt_buf in = {0};
+            put_frame(&in, json);
+            check_bad(in.at, in.len, "is missing");
+            dt_buf_finish(&in);
+        }
+    }
+}
+
+TEST(an_error_need_not_be_asked_for)
+{
+    struct dt_message m;
+    size_t used;
+    CHECK_EQ(dt_message_decode((const uint8_t *)"\2\0\0\0{}", 6, 100, &m, &used, NULL), DT_BAD);
+}
+
+/* -- the preamble ----------------------------------------------------------------------------- */
+
+TEST(the_preamble_comes_in_any_slices)
+{
+    struct dt_buf out = {0};
+    int version = 0;
+    dt_control_put_preamble(&out);
+    CHECK_BYTES(out.at, out.len, "DTRN\1\0", 6);
+    CHECK_EQ(out.len, DT_CONTROL_PREAMBLE);
+    for (size_t len = 0; len < out.len; len++)
+        CHECK_EQ(dt_control_read_preamble(out.at, len, &version), DT_MORE);
+    CHECK_EQ(dt_control_read_preamble(out.at, out.len, &version), DT_DONE);
+    CHECK_EQ(version, DT_CONTROL_VERSION);
+    CHECK_EQ(dt_control_read_preamble((const uint8_t *)"DTRN\2\1", 6, &version), DT_DONE);
+    CHECK_EQ(version, 258);
+    dt_buf_finish(&out);
+}
+
+TEST(another_magic_is_known_by_its_first_wrong_byte)
+{
+    static const char *const others[] = {"E", "Dt", "DTS", "DTRm", "GET / "};
+    int version;
+    for (size_t i = 0; i < COUNT(others); i++) {
+        CHECK_ROW("%s", others[i]);
+        CHECK_EQ(dt_control_read_preamble((const uint8_t *)others[i], strlen(others[i]), &version),
+                 DT_BAD);
+    }
+}
