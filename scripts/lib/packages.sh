@@ -60,6 +60,6 @@ install_if_offered()
 # Lists for those who source this.
 # shellcheck disable=SC2034
 build_packages="gcc libc6-dev meson ninja-build pkg-config libuv1-dev libcjson-dev libxxhash-dev libhwloc-dev \
-    libmicrohttpd-dev"
+    libmicrohttpd-dev libsodium-dev"
 # shellcheck disable=SC2034
 test_packages="mandoc systemd iproute2"
