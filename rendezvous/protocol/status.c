@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "rendezvous/protocol/status.h"
+
+#include "rendezvous/protocol/messages.h"
+
+#include <limits.h>
+#include <stddef.h>
+
+#define WORD_MAX 32
+#define MASTER_MAX (DT_NODE_ADDR_MAX + 8) /* with its port */
+
+/* clang-format off */
+#define WORDS(type, member, size) \
+    {.name = #member, .kind = DT_FIELD_STRING, .at = offsetof(struct type, member), .max = size - 1}
+#define COUNTED(type, member, min_) \
+    {.name = #member, .kind = DT_FIELD_INT, .at = offsetof(struct type, member), .min = min_, .max = INT_MAX}
+#define WHOLE(type, member, min_) \
+    {.name = #member, .kind = DT_FIELD_INT64, .at = offsetof(struct type, member), .min = min_, \
+     .max = DT_FIELD_WHOLE_MAX}
+#define PERHAPS_WHOLE(type, member) /* left out where it is 0 */ \
+    {.name = #member, .kind = DT_FIELD_INT64, .optional = true, .at = offsetof(struct type, member), \
+     .max = DT_FIELD_WHOLE_MAX}
+#define TRUTH(type, member) \
+    {.name = #member, .kind = DT_FIELD_BOOL, .at = offsetof(struct type, member)}
+
+const struct dt_field dt_status_server_fields[] = {
+    WORDS(dt_status_server, host, WORD_MAX),
+    WORDS(dt_status_server, version, WORD_MAX),
+    {0},
+};
+
+const struct dt_field dt_status_run_fields[] = {
+    WORDS(dt_status_run, id, DT_RUN_ID_MAX),
+    WORDS(dt_status_run, state, WORD_MAX),
+    COUNTED(dt_status_run, round, -1),
+    COUNTED(dt_status_run, world, 0),
+    COUNTED(dt_status_run, nodes, 0),
+    COUNTED(dt_status_run, min, 0),
+    COUNTED(dt_status_run, max, 0),
+    COUNTED(dt_status_run, restarts, 0),
+    COUNTED(dt_status_run, max_restarts, 0),
+    COUNTED(dt_status_run, losses, 0),
+    WHOLE(dt_status_run, since_s, 0),
+    WORDS(dt_status_run, master, MASTER_MAX),
+    WORDS(dt_status_run, why, DT_WHY_MAX),
+    {0},
+};
+
+const struct dt_field dt_status_node_fields[] = {
+    WORDS(dt_status_node, name, DT_NODE_NAME_MAX),
+    WORDS(dt_status_node, run, DT_RUN_ID_MAX),
+    WORDS(dt_status_node, state, WORD_MAX),
+    WORDS(dt_status_node, doing, WORD_MAX),
+    COUNTED(dt_status_node, seat, -1),
+    COUNTED(dt_status_node, workers, 0),
+    WHOLE(dt_status_node, beat_age_s, 0),
+    COUNTED(dt_status_node, round, -1),
+    WHOLE(dt_status_node, step, -1),
+    PERHAPS_WHOLE(dt_status_node, tokens_per_s),
+    {0},
+};
+
+const struct dt_field dt_status_excluded_fields[] = {
+    WORDS(dt_status_excluded, name, DT_NODE_NAME_MAX),
+    WORDS(dt_status_excluded, why, DT_WHY_MAX),
+    WHOLE(dt_status_excluded, until_s, 0),
+    COUNTED(dt_status_excluded, strikes, 0),
+    TRUTH(dt_status_excluded, drained),
+    WHOLE(dt_status_excluded, probation_s, 0),
+    {0},
+};
+/* clang-format on */

@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "rendezvous/protocol/sync_control.h"
+
+#include "base/addr.h"
+#include "base/str.h"
+#include "rendezvous/protocol/sync_socket.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define DEFAULT_PORT 29400
+#define ADDRESSES 16 /* of one name that are tried */
+
+struct dt_sync_control {
+    struct dt_sync_socket socket;
+    struct dt_buf in, out;
+    dt_ms timeout;
+    char name[256]; /* the address as it was given */
+};
+
+/* -- frames ----------------------------------------------------------------------------------- */
+
+static int send_message(struct dt_sync_control *c, const struct dt_message *m, dt_ms deadline,
+                        struct dt_err *err)
+{
+    dt_message_encode(&c->out, m);
+    int rc = c->out.bad ? dt_err_set(err, DT_E_MEMORY, "no memory for a request")
+                        : dt_sync_socket_send(&c->socket, (struct dt_bytes){c->out.at, c->out.len},
+                                              deadline, err);
+    dt_buf_clear(&c->out);
+    return rc;
+}
+
+static int receive_message(struct dt_sync_control *c, struct dt_message *m, dt_ms deadline,
+                           struct dt_err *err)
+{
+    size_t used;
+    for (;;) {
+        switch (dt_message_decode(c->in.at, c->in.len, DT_STATUS_FRAME_MAX, m, &used, err)) {
+        case DT_DONE:
+            dt_buf_consume(&c->in, used);
+            return 0;
+        case DT_BAD:
+            return dt_err_wrap(err, "it did not answer as a rendezvous of dtrun does");
+        case DT_MORE:
+            if (dt_sync_socket_receive(&c->socket, &c->in, deadline, err) < 0)
+                return -1;
+        }
+    }
+}
+
+/* The next message, which is to be of TYPE. */
+static int expect(struct dt_sync_control *c, enum dt_message_type type, struct dt_message *m,
+                  dt_ms deadline, struct dt_err *err)
+{
+    char why[DT_WHY_MAX];
+    if (receive_message(c, m, deadline, err) < 0)
+        return -1;
+    if (m->type == type)
+        return 0;
+    if (m->type == DT_MSG_REFUSED)
+        dt_err_set(err, DT_E_PROTOCOL, "it refused: %s",
+                   dt_str_printable(dt_bytes_of(m->why), why, sizeof why));
+    else
+        dt_err_set(err, DT_E_PROTOCOL, "it answered with \"%s\" where \"%s\" was due",
+                   dt_message_name(m->type), dt_message_name(type));
+    dt_message_finish(m);
+    return -1;
+}
+
+/* -- the greeting ----------------------------------------------------------------------------- */
+
+/* What any other server does with four bytes that it does not know. */
+static int no_greeting(struct dt_err *err)
+{
+    struct dt_err cause = *err;
+    if (cause.code != DT_E_DISCONNECTED && cause.code != DT_E_TIMEOUT)
+        return -1;
+    return dt_err_set(err, cause.code,
+                      "no answer to the greeting: %s; is it dtrun's rendezvous that serves there?",
+                      cause.text);
+}
+
+/* Takes the server's hello, and puts its nonce into NONCES. *TOKEN: it asks for a proof. */
+static int exchange_hellos(struct dt_sync_control *c, const char *program,
+                           struct dt_proof_nonces *nonces, bool *token, dt_ms deadline,
+                           struct dt_err *err)
+{
+    struct dt_message hello = {
+        .type = DT_MSG_HELLO,
+        .hello = {.version = DT_CONTROL_VERSION, .program = program},
+    };
+    struct dt_message answer;
+    if (dt_proof_make_nonce(nonces->client, err) < 0)
+        return -1;
+    memcpy(hello.hello.nonce, nonces->client, DT_NONCE_SIZE);
+    dt_control_put_preamble(&c->out);
+    if (send_message(c, &hello, deadline, err) < 0 ||
+        expect(c, DT_MSG_HELLO, &answer, deadline, err) < 0)
+        return no_greeting(err);
+    memcpy(nonces->server, answer.hello.nonce, DT_NONCE_SIZE);
+    *token = answer.hello.token;
+    int version = answer.hello.version;
+    dt_message_finish(&answer);
+    if (version != DT_CONTROL_VERSION)
+        return dt_err_set(err, DT_E_PROTOCOL,
+                          "it speaks version %d of the control protocol and this program version "
+                          "%d; use the dtrun-ctl that was installed with it",
+                          version, DT_CONTROL_VERSION);
+    return 0;
+}
+
+/* Ours first: who does not know the token gets nothing to try guesses on. */
+static int exchange_proofs(struct dt_sync_control *c, const struct dt_token *token,
+                           const struct dt_proof_nonces *nonces, dt_ms deadline, struct dt_err *err)
+{
+    struct dt_message proof = {.type = DT_MSG_PROOF}, answer;
+    const struct dt_proof_table *lib = dt_proof_open(err);
+    if (!lib)
+        return -1;
+    dt_proof_make(lib, token->secret, token->len, DT_PROOF_CLIENT, nonces, proof.proof);
+    if (send_message(c, &proof, deadline, err) < 0 ||
+        expect(c, DT_MSG_PROOF, &answer, deadline, err) < 0)
+        return -1;
+    bool good =
+        dt_proof_holds(lib, token->secret, token->len, DT_PROOF_SERVER, nonces, answer.proof);
+    dt_message_finish(&answer);
+    return good ? 0
+                : dt_err_set(err, DT_E_PROTOCOL,
+                             "it does not know the token itself: this is not the server that it "
+                             "should be");
+}
+
+static int greet(struct dt_sync_control *c, const char *program, const struct dt_token *token,
+                 dt_ms deadline, struct dt_err *err)
+{
+    struct dt_proof_nonces nonces;
+    bool wanted;
+    if (exchange_hellos(c, program, &nonces, &wanted, deadline, err) < 0)
+        return -1;
+    if (wanted && !token)
+        return dt_err_set(err, DT_E_RUNTIME, "it asks for a token; give --token-file");
+    if (!wanted && token)
+        return dt_err_set(err, DT_E_RUNTIME,
+                          "it asks for no token, though one is given: either it is another server, "
+                          "or leave --token-file out");
+    return wanted ? exchange_proofs(c, token, &nonces, deadline, err) : 0;
+}
+
+/* -- connecting ------------------------------------------------------------------------------- */
+
+static int connect_to(struct dt_sync_control *c, const char *addr, dt_ms deadline,
+                      struct dt_err *err)
+{
+    struct dt_addr to[ADDRESSES];
+    size_t count;
+    if (dt_addr_resolve(addr, DEFAULT_PORT, to, ADDRESSES, &count, err) < 0)
+        return -1;
+    for (size_t i = 0; i < count; i++)
+        if (dt_sync_socket_connect(&c->socket, &to[i], deadline, err) == 0)
+            return 0;
+    return -1;
+}
+
+static int explain(const struct dt_sync_control *c, struct dt_err *err)
+{
+    return dt_err_wrap(err, "rendezvous %s", c->name);
+}
+
+struct dt_sync_control *dt_sync_control_open(const char *addr, const char *program,
+                                             const struct dt_token *token, dt_ms timeout,
+                                             struct dt_err *err)
+{
+    dt_ms deadline = dt_clock_after(dt_clock_monotonic(), timeout);
+    struct dt_sync_control *c = calloc(1, sizeof *c);
+    if (!c) {
+        dt_err_set(err, DT_E_MEMORY, "no memory for a connection");
+        return NULL;
+    }
+    c->timeout = timeout;
+    snprintf(c->name, sizeof c->name, "%s", addr);
+    if (dt_sync_socket_init(&c->socket, err) == 0 && connect_to(c, addr, deadline, err) == 0 &&
+        greet(c, program, token, deadline, err) == 0)
+        return c;
+    explain(c, err);
+    dt_sync_control_close(c);
+    return NULL;
+}
+
+void dt_sync_control_close(struct dt_sync_control *c)
+{
+    if (!c)
+        return;
+    dt_sync_socket_finish(&c->socket);
+    dt_buf_finish(&c->in);
+    dt_buf_finish(&c->out);
+    free(c);
+}
+
+int dt_sync_control_ask(struct dt_sync_control *c, const struct dt_message *request,
+                        struct dt_message *answer, struct dt_err *err)
+{
+    dt_ms deadline = dt_clock_after(dt_clock_monotonic(), c->timeout);
+    if (send_message(c, request, deadline, err) < 0 ||
+        expect(c, request->type, answer, deadline, err) < 0)
+        return explain(c, err);
+    return 0;
+}
