@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "rendezvous/rdzv/members.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#define AGENTS_OF_A_HOST 4096 /* of one name */
+#define HELD_FROM 4           /* as many members it takes to suspect ourselves */
+
+static const char *const link_name[] = {[DT_LINK_ONLINE] = "online", [DT_LINK_SUSPECT] = "suspect"};
+static const char *const doing_name[] = {[DT_DOING_WAITING] = "waiting",
+                                         [DT_DOING_RUNNING] = "running",
+                                         [DT_DOING_STOPPING] = "stopping",
+                                         [DT_DOING_DONE] = "done"};
+
+const char *dt_link_name(enum dt_link l)
+{
+    return link_name[l];
+}
+
+const char *dt_doing_name(enum dt_doing d)
+{
+    return doing_name[d];
+}
+
+void dt_members_init(struct dt_members *ms, uint64_t seed)
+{
+    *ms = (struct dt_members){0};
+    dt_map_init(&ms->by_id, offsetof(struct dt_member, id), seed);
+    dt_map_init(&ms->by_name, offsetof(struct dt_member_name, text), seed);
+    dt_list_init(&ms->all);
+    dt_list_init(&ms->unheard);
+    dt_list_init(&ms->lost);
+    dt_list_init(&ms->restored);
+}
+
+void dt_members_finish(struct dt_members *ms)
+{
+    dt_map_finish(&ms->by_name, NULL);
+    dt_map_finish(&ms->by_id, free);
+}
+
+/* -- who is there ----------------------------------------------------------------------------- */
+
+static struct dt_bytes id_key(const uint64_t *id)
+{
+    return (struct dt_bytes){(const uint8_t *)id, sizeof *id};
+}
+
+struct dt_member *dt_members_find(const struct dt_members *ms, uint64_t id)
+{
+    return dt_map_find(&ms->by_id, id_key(&id));
+}
+
+struct dt_member *dt_members_find_name(const struct dt_members *ms, const char *name)
+{
+    struct dt_member_name *n = dt_map_find(&ms->by_name, dt_bytes_of(name));
+    return n ? dt_container_of(n, struct dt_member, name) : NULL;
+}
+
+/* The name of the NUMBERth agent of a host. */
+static void number_name(char out[DT_NODE_NAME_MAX], const char *name, int number)
+{
+    if (number == 1)
+        snprintf(out, DT_NODE_NAME_MAX, "%s", name);
+    else
+        snprintf(out, DT_NODE_NAME_MAX, "%.*s#%d", DT_NODE_NAME_MAX - 12, name, number);
+}
+
+struct dt_member *dt_members_find_forerunner(const struct dt_members *ms,
+                                             const struct dt_node_info *info)
+{
+    char name[DT_NODE_NAME_MAX];
+    struct dt_member *m;
+    for (int i = 1; i <= AGENTS_OF_A_HOST; i++) {
+        number_name(name, info->name, i);
+        m = dt_members_find_name(ms, name);
+        if (!m)
+            return NULL;
+        bool rebooted = *info->boot && *m->boot && strcmp(info->boot, m->boot) != 0;
+        if (!m->connected || rebooted)
+            return m;
+    }
+    return NULL;
+}
+
+static bool choose_name(struct dt_members *ms, struct dt_member *m)
+{
+    for (int i = 1; i <= AGENTS_OF_A_HOST; i++) {
+        number_name(m->name.text, m->said_name, i);
+        if (dt_members_find_name(ms, m->name.text))
+            continue;
+        ms->crowd = i > ms->crowd ? i : ms->crowd;
+        return true;
+    }
+    return false;
+}
+
+void dt_members_describe(struct dt_member *m, const struct dt_node_info *info)
+{
+    snprintf(m->boot, sizeof m->boot, "%s", info->boot);
+    snprintf(m->domain, sizeof m->domain, "%s", info->domain);
+    snprintf(m->role, sizeof m->role, "%s", info->role);
+    snprintf(m->addr, sizeof m->addr, "%s", info->addr);
+    m->port = info->port;
+    m->workers = info->workers;
+    m->order = info->order;
+    m->expected = info->expected;
+}
+
+struct dt_member *dt_members_add(struct dt_members *ms, uint64_t id,
+                                 const struct dt_node_info *info, dt_ms now)
+{
+    struct dt_member *m = calloc(1, sizeof *m);
+    if (!m)
+        return NULL;
+    m->id = id;
+    snprintf(m->said_name, sizeof m->said_name, "%s", info->name);
+    dt_members_describe(m, info);
+    if (!choose_name(ms, m) || dt_map_insert(&ms->by_id, m, sizeof m->id) < 0) {
+        free(m);
+        return NULL;
+    }
+    if (dt_map_insert(&ms->by_name, &m->name, (uint32_t)strlen(m->name.text)) < 0) {
+        dt_map_remove(&ms->by_id, id_key(&id));
+        free(m);
+        return NULL;
+    }
+    m->seat = m->round = m->prev_rank = -1;
+    m->step = -1;
+    m->connected = true;
+    m->came = ++ms->comings;
+    m->heard = m->joined_at = now;
+    dt_list_append(&ms->all, &m->in_all);
+    dt_list_append(&ms->unheard, &m->in_time);
+    ms->count++;
+    ms->counts[m->doing][m->link]++;
+    return m;
+}
+
+void dt_members_remove(struct dt_members *ms, struct dt_member *m)
+{
+    ms->counts[m->doing][m->link]--;
+    ms->count--;
+    dt_list_remove(&m->in_all);
+    dt_list_remove(&m->in_time);
+    dt_map_remove(&ms->by_name, dt_bytes_of(m->name.text));
+    dt_map_remove(&ms->by_id, id_key(&m->id));
+    free(m); /* the only free of a member, but for those that are there at the end */
+}
+
+/* -- what is known of them -------------------------------------------------------------------- */
+
+static void set_link(struct dt_members *ms, struct dt_member *m, enum dt_link link)
+{
+    ms->counts[m->doing][m->link]--;
+    m->link = link;
+    ms->counts[m->doing][m->link]++;
+}
+
+void dt_members_set_doing(struct dt_members *ms, struct dt_member *m, enum dt_doing doing)
+{
+    ms->counts[m->doing][m->link]--;
+    m->doing = doing;
+    ms->counts[m->doing][m->link]++;
+}
+
+static void move(struct dt_list *to, struct dt_member *m)
+{
+    dt_list_remove(&m->in_time);
+    dt_list_append(to, &m->in_time);
+}
+
+void dt_members_heard(struct dt_members *ms, struct dt_member *m, dt_ms now)
+{
+    m->heard = now;
+    m->connected = true;
+    m->restored = m->spared_once = false;
+    set_link(ms, m, DT_LINK_ONLINE);
+    move(&ms->unheard, m);
+}
+
+void dt_members_lost(struct dt_members *ms, struct dt_member *m, dt_ms now)
+{
+    if (!m->connected)
+        return;
+    m->connected = false;
+    m->lost_at = now;
+    set_link(ms, m, DT_LINK_SUSPECT);
+    move(&ms->lost, m);
+}
+
+void dt_members_mark_restored(struct dt_members *ms, struct dt_member *m, dt_ms now)
+{
+    m->connected = false;
+    m->restored = true;
+    m->lost_at = now;
+    set_link(ms, m, DT_LINK_SUSPECT);
+    move(&ms->restored, m);
+}
+
+/* -- time ------------------------------------------------------------------------------------- */
+
+static dt_ms silence(const struct dt_run_spec *spec)
+{
+    return spec->beat * spec->beats;
+}
+
+/* A beat is missing when half another one has passed since it was due. */
+static dt_ms suspicion(const struct dt_run_spec *spec)
+{
+    return spec->beat + spec->beat / 2;
+}
+
+static struct dt_member *first(const struct dt_list *l)
+{
+    struct dt_node *n = dt_list_first(l);
+    return n ? dt_container_of(n, struct dt_member, in_time) : NULL;
+}
+
+dt_ms dt_members_check_ourselves(struct dt_members *ms, const struct dt_run_spec *spec, dt_ms now)
+{
+    dt_ms gap = ms->checked && ms->count ? now - ms->checked : 0;
+    ms->checked = now;
+    if (spec->beat == 0 || gap <= spec->beat)
+        return 0;
+    dt_list_each(&ms->all, n)
+    {
+        struct dt_member *m = dt_container_of(n, struct dt_member, in_all);
+        m->heard = m->lost_at = now;
+    }
+    return gap;
+}
+
+/* How many have been silent for too long, and are not held for the second time. */
+static size_t count_silent(const struct dt_members *ms, const struct dt_run_spec *spec, dt_ms now)
+{
+    size_t silent = 0;
+    dt_list_each(&ms->unheard, n)
+    {
+        if (dt_container_of(n, struct dt_member, in_time)->heard + silence(spec) > now)
+            break;
+        silent++;
+    }
+    return silent;
+}
+
+/* Whether the silence of FIRST, and of all behind it, is put down to our own network. */
+static bool hold(struct dt_members *ms, const struct dt_run_spec *spec, const struct dt_member *m,
+                 dt_ms now)
+{
+    size_t silent;
+    if (m->spared_once || ms->count < HELD_FROM ||
+        (silent = count_silent(ms, spec, now)) * 2 <= ms->count)
+        return false;
+    ms->hold = now + silence(spec);
+    dt_list_each(&ms->unheard, n)
+    {
+        if (silent-- == 0)
+            break;
+        dt_container_of(n, struct dt_member, in_time)->spared_once = true;
+    }
+    return true;
+}
+
+struct dt_member *dt_members_expired(struct dt_members *ms, const struct dt_run_spec *spec,
+                                     dt_ms now, bool *silent, bool *held)
+{
+    struct dt_member *m;
+    *held = *silent = false;
+    if ((m = first(&ms->lost)) && m->lost_at + spec->reconnect_grace <= now)
+        return m;
+    if ((m = first(&ms->restored)) && m->lost_at + silence(spec) + spec->reconnect_grace <= now)
+        return m;
+    m = first(&ms->unheard);
+    if (!m || m->heard + silence(spec) > now || ms->hold > now)
+        return NULL;
+    *held = hold(ms, spec, m, now);
+    *silent = true;
+    return *held ? NULL : m;
+}
+
+void dt_members_suspect(struct dt_members *ms, const struct dt_run_spec *spec, dt_ms now)
+{
+    dt_list_each(&ms->unheard, n)
+    {
+        struct dt_member *m = dt_container_of(n, struct dt_member, in_time);
+        if (m->heard + suspicion(spec) > now)
+            break;
+        if (m->link == DT_LINK_ONLINE)
+            set_link(ms, m, DT_LINK_SUSPECT);
+    }
+}
+
+static dt_ms sooner(dt_ms a, dt_ms b)
+{
+    return a < b ? a : b;
+}
+
+dt_ms dt_members_next(const struct dt_members *ms, const struct dt_run_spec *spec)
+{
+    const struct dt_member *m;
+    if (ms->count == 0)
+        return DT_FOREVER;
+    dt_ms next = ms->checked + spec->beat / 2; /* so that we notice when we were away */
+    if ((m = first(&ms->lost)))
+        next = sooner(next, m->lost_at + spec->reconnect_grace);
+    if ((m = first(&ms->restored)))
+        next = sooner(next, m->lost_at + silence(spec) + spec->reconnect_grace);
+    if ((m = first(&ms->unheard)))
+        next =
+            sooner(next, m->heard + silence(spec) > ms->hold ? m->heard + silence(spec) : ms->hold);
+    return next;
+}
