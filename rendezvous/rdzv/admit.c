@@ -1,0 +1,359 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "rendezvous/rdzv/parts.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#define NAMED_ONE_BY_ONE 32
+#define ROUND_MOST (1 << 30) /* that anybody may speak of: ours count on from there */
+
+static void send_stale(struct dt_rdzv *r, struct dt_rdzv_actions *out, uint64_t to, int round)
+{
+    char why[DT_WHY_MAX];
+    snprintf(why, sizeof why,
+             "round %d went on without this node; the job is at round %d, it may join that", round,
+             r->round);
+    rdzv_send(out, to, DT_MSG_STALE, r->round, rdzv_text(out, why));
+}
+
+static void send_close(struct dt_rdzv *r, struct dt_rdzv_actions *out, uint64_t to,
+                       enum dt_close_kind kind, const char *why)
+{
+    struct dt_rdzv_action *a = rdzv_send(out, to, DT_MSG_CLOSE, r->round, rdzv_text(out, why));
+    if (a)
+        a->close = kind;
+}
+
+/* -- does it fit ------------------------------------------------------------------------------ */
+
+static void adopt_spec(struct dt_rdzv *r, const struct dt_run_spec *spec)
+{
+    r->spec = *spec;
+    snprintf(r->job, sizeof r->job, "%s", spec->job);
+    r->spec.job = r->job;
+    r->begun = true;
+    r->gather_since = r->now;
+    r->next_note = r->now + 10 * DT_SECOND;
+}
+
+static bool fits(struct dt_rdzv *r, struct dt_rdzv_actions *out, const struct dt_message *f)
+{
+    const struct dt_run_spec *spec = &f->join.spec;
+    char why[DT_WHY_MAX];
+    if (spec->min_nodes > spec->max_nodes)
+        snprintf(why, sizeof why, "%.60s asks for at least %d nodes and at most %d",
+                 f->join.node.name, spec->min_nodes, spec->max_nodes);
+    else if (!r->begun)
+        return true;
+    else if (spec->min_nodes != r->spec.min_nodes || spec->max_nodes != r->spec.max_nodes)
+        snprintf(why, sizeof why,
+                 "%.60s asks for --nnodes %d:%d, but run \"%.80s\" has %d:%d; give all nodes the "
+                 "same, or another job another --rdzv-id",
+                 f->join.node.name, spec->min_nodes, spec->max_nodes, r->id, r->spec.min_nodes,
+                 r->spec.max_nodes);
+    else if (*spec->job && *r->job && strcmp(spec->job, r->job) != 0)
+        snprintf(
+            why, sizeof why,
+            "run \"%.80s\" belongs to the scheduler's job %s, and %.60s comes from job %.60s; give "
+            "each job an --rdzv-id of its own",
+            r->id, r->job, f->join.node.name, spec->job);
+    else
+        return true;
+    rdzv_say(out, DT_SAY_WARN, "refused: %s", why);
+    send_close(r, out, f->incarnation, DT_CLOSE_REFUSED, why);
+    return false;
+}
+
+/* Where nodes differ without harm the first one's counts, and a person should know. */
+static void warn_of_differences(struct dt_rdzv *r, struct dt_rdzv_actions *out,
+                                const struct dt_member *m, const struct dt_run_spec *spec)
+{
+    if (spec->max_restarts != r->spec.max_restarts)
+        rdzv_say(out, DT_SAY_WARN,
+                 "%s asks for --max-restarts %d; the run has %d, from the node that came first",
+                 m->name.text, spec->max_restarts, r->spec.max_restarts);
+    if (spec->command != r->spec.command)
+        rdzv_say(out, DT_SAY_WARN, "%s runs another command than the node that came first",
+                 m->name.text);
+}
+
+/* -- newcomers -------------------------------------------------------------------------------- */
+
+static struct dt_member *add_member(struct dt_rdzv *r, struct dt_rdzv_actions *out,
+                                    const struct dt_message *f)
+{
+    struct dt_member *m = dt_members_add(&r->members, f->incarnation, &f->join.node, r->now);
+    if (!m) {
+        send_close(r, out, f->incarnation, DT_CLOSE_REFUSED,
+                   "the rendezvous has no memory for another node");
+        return NULL;
+    }
+    m->command = f->join.spec.command;
+    if (m->expected > r->expected)
+        r->expected = m->expected;
+    warn_of_differences(r, out, m, &f->join.spec);
+    return m;
+}
+
+/* A node was in a round that a server which lost its journal, or the end of it, knows nothing of:
+ * the next round's number must be news to it. */
+static void learn_round(struct dt_rdzv *r, const struct dt_message *f)
+{
+    if (f->round >= r->floor)
+        r->floor = f->round + 1;
+    if (r->state == DT_RUN_GATHERING && r->round < r->floor)
+        r->round = r->floor;
+}
+
+/* The same of restarts that it was charged for. */
+static void learn_restarts(struct dt_rdzv *r, const struct dt_message *f)
+{
+    if (r->had_world)
+        return;
+    if (f->join.claim.restarts > r->budget.restarts)
+        r->budget.restarts = r->budget.spent = f->join.claim.restarts;
+}
+
+/* The next job of that name. Rounds count on, so that what is left of the last one is known for
+ * what it is. Journalled, or after a restart its nodes would be told how the last one ended. */
+static void begin_again(struct dt_rdzv *r, struct dt_rdzv_actions *out)
+{
+    rdzv_journal(out);
+    rdzv_say(out, DT_SAY_INFO, "begins anew");
+    dt_list_each(&r->members.all, n)
+        dt_members_remove(&r->members, dt_container_of(n, struct dt_member, in_all));
+    free(r->seats);
+    r->seats = NULL;
+    r->seats_len = r->done_gone = 0;
+    r->state = DT_RUN_GATHERING;
+    r->begun = r->had_world = false;
+    r->expected = 0;
+    r->round++;
+    r->news[0] = r->close_why[0] = '\0';
+    r->fault = (struct dt_fault){0};
+    dt_budget_init(&r->budget);
+}
+
+/* Of a crowd not each is worth a line. */
+static void say_came(struct dt_rdzv *r, struct dt_rdzv_actions *out, const struct dt_member *m)
+{
+    size_t count = r->members.count;
+    if (count <= NAMED_ONE_BY_ONE || count % 100 == 0 || count == (size_t)r->spec.min_nodes ||
+        count == (size_t)r->spec.max_nodes)
+        rdzv_say(out, DT_SAY_INFO, "%s (%s) came: %zu of %d:%d nodes", m->name.text, m->addr, count,
+                 r->spec.min_nodes, r->spec.max_nodes);
+}
+
+static void newcomer(struct dt_rdzv *r, struct dt_rdzv_actions *out, const struct dt_message *f)
+{
+    if (r->begun && r->members.count == 0 && !f->join.claim.again)
+        begin_again(r, out); /* nobody is left of the last job, so this is the next */
+    if (!fits(r, out, f))
+        return;
+    if (!r->begun)
+        adopt_spec(r, &f->join.spec);
+    struct dt_member *old = dt_members_find_forerunner(&r->members, &f->join.node);
+    if (old)
+        rdzv_gone(r, out, old, DT_EVIDENCE_OFFLINE, "was started anew");
+    if (r->state == DT_RUN_CLOSED) { /* for the loss of its forerunner */
+        send_close(r, out, f->incarnation, r->close_kind, r->close_why);
+        return;
+    }
+    struct dt_member *m = add_member(r, out, f);
+    if (!m)
+        return;
+    learn_round(r, f);
+    learn_restarts(r, f);
+    say_came(r, out, m);
+    if (r->state == DT_RUN_RUNNING) {
+        r->grow_at = 0; /* look anew */
+        rdzv_grow(r, out);
+        if (r->state == DT_RUN_RUNNING)
+            rdzv_park(r, out, m);
+    }
+}
+
+/* -- who comes back --------------------------------------------------------------------------- */
+
+/* Takes the seat it says it has. */
+static void restore_member(struct dt_rdzv *r, struct dt_rdzv_actions *out,
+                           const struct dt_message *f)
+{
+    const struct dt_claim *claim = &f->join.claim;
+    struct dt_member *m = add_member(r, out, f);
+    if (!m)
+        return;
+    struct dt_seat *s = &r->seats[claim->seat];
+    m->seat = claim->seat;
+    m->round = f->round;
+    m->first_rank = claim->first_rank;
+    m->size = claim->size;
+    r->done_gone -= s->done; /* it is back */
+    s->holder = m->id;
+    s->gone = 0;
+    s->done = claim->done;
+    snprintf(s->name, sizeof s->name, "%s", m->name.text);
+    snprintf(s->domain, sizeof s->domain, "%s", m->domain);
+    dt_members_set_doing(&r->members, m, claim->done ? DT_DOING_DONE : DT_DOING_RUNNING);
+    rdzv_say(out, DT_SAY_INFO, "%s is back with seat %d of round %d", m->name.text, m->seat,
+             m->round);
+}
+
+/* Nobody here knows of a round that an agent is in: a server that lost its journal, or the end of
+ * it, learns of it from those who are in it, and waits as long as for a silent node until it takes
+ * a seat for lost.
+ */
+static void recover(struct dt_rdzv *r, struct dt_rdzv_actions *out, const struct dt_message *f)
+{
+    const struct dt_claim *claim = &f->join.claim;
+    struct dt_seat *seats = calloc((size_t)claim->seats, sizeof *seats);
+    if (!seats) {
+        send_close(r, out, f->incarnation, DT_CLOSE_REFUSED,
+                   "the rendezvous has no memory for the round that this node is in");
+        return;
+    }
+    dt_list_each(&r->members.all, n)
+    {
+        struct dt_member *m = dt_container_of(n, struct dt_member, in_all);
+        bool itself = m->id == f->incarnation;
+        if (m->doing == DT_DOING_WAITING && !itself)
+            continue;
+        if (m->connected && !itself)
+            send_stale(r, out, m->id, m->round);
+        dt_members_remove(&r->members, m);
+    }
+    if (!r->begun)
+        adopt_spec(r, &f->join.spec);
+    free(r->seats);
+    r->seats = seats;
+    r->seats_len = (size_t)claim->seats;
+    r->done_gone = 0;
+    r->size = claim->size;
+    r->round = f->round;
+    r->state = DT_RUN_RUNNING;
+    r->had_world = true;
+    r->fault = (struct dt_fault){0};
+    r->round_since = r->now;
+    r->last_call = r->stop_deadline = r->grow_at = 0;
+    r->recover_until = r->now + r->spec.beat * r->spec.beats + r->spec.reconnect_grace;
+    if (claim->restarts > r->budget.restarts)
+        r->budget.restarts = r->budget.spent = claim->restarts;
+    dt_budget_round_began(&r->budget, r->now);
+    rdzv_journal(out);
+    rdzv_say(out, DT_SAY_WARN,
+             "learnt from %s that round %d of %d nodes runs; waiting for the others",
+             f->join.node.name, r->round, claim->seats);
+    restore_member(r, out, f);
+}
+
+/* A node has workers of a round, and we do not know the one or the other. */
+static void claimant(struct dt_rdzv *r, struct dt_rdzv_actions *out, const struct dt_message *f)
+{
+    const struct dt_claim *claim = &f->join.claim;
+    if (f->round < 0 || claim->seat < 0 || claim->seat >= claim->seats ||
+        claim->seats > f->join.spec.max_nodes || claim->first_rank < 0 ||
+        claim->first_rank >= claim->size) {
+        send_close(r, out, f->incarnation, DT_CLOSE_REFUSED,
+                   "this node says it has workers, but not in which seat, or of which ranks");
+        return;
+    }
+    if (!fits(r, out, f))
+        return;
+    bool unknown = !r->had_world || f->round > r->round;
+    if (f->round < r->round || (r->had_world && r->state == DT_RUN_GATHERING && !unknown)) {
+        send_stale(r, out, f->incarnation, f->round);
+    } else if (unknown) {
+        recover(r, out, f);
+    } else {
+        const struct dt_seat *s =
+            (size_t)claim->seat < r->seats_len ? &r->seats[claim->seat] : NULL;
+        if (r->recover_until && s && s->holder == 0)
+            restore_member(r, out, f);
+        else
+            send_stale(r, out, f->incarnation, f->round);
+    }
+}
+
+/* It will come as another. */
+static void disown(struct dt_rdzv *r, struct dt_rdzv_actions *out, struct dt_member *m, int round)
+{
+    send_stale(r, out, m->id, round);
+    rdzv_gone(r, out, m, DT_EVIDENCE_PREEMPTED, "came back with workers of a round that is over");
+}
+
+/* A member on a new connection, with what it has. */
+static void returner(struct dt_rdzv *r, struct dt_rdzv_actions *out, struct dt_member *m,
+                     const struct dt_message *f)
+{
+    const struct dt_claim *claim = &f->join.claim;
+    bool seated = m->doing == DT_DOING_RUNNING || m->doing == DT_DOING_DONE;
+    if (!seated || f->round != m->round) {
+        size_t why = rdzv_text(out, *r->news ? r->news : "the round is over");
+        if (m->doing == DT_DOING_STOPPING && f->round == m->round)
+            rdzv_send(out, m->id, DT_MSG_STOP, f->round, why);
+        else
+            disown(r, out, m, f->round);
+    } else if (claim->done && m->doing == DT_DOING_RUNNING) {
+        dt_members_set_doing(&r->members, m, DT_DOING_DONE);
+        r->seats[m->seat].done = true;
+    }
+}
+
+/* A member that has no workers, and wants a world. */
+static void ready(struct dt_rdzv *r, struct dt_rdzv_actions *out, struct dt_member *m,
+                  const struct dt_message *f)
+{
+    switch (m->doing) {
+    case DT_DOING_WAITING:
+        m->parked = false;
+        break;
+    case DT_DOING_STOPPING:
+        dt_members_set_doing(&r->members, m, DT_DOING_WAITING);
+        m->parked = false;
+        break;
+    case DT_DOING_RUNNING:
+    case DT_DOING_DONE:
+    case DT_DOINGS: /* nobody does that */
+        if (f->round < m->round && *r->master_addr) {
+            rdzv_send_world(r, out, m); /* the first was lost with its connection */
+        } else {
+            struct dt_result result = {.evidence = DT_EVIDENCE_PROGRAM,
+                                       .signature = "",
+                                       .text = "its workers are gone, and it does not say why"};
+            rdzv_failed(r, out, m, &result);
+            dt_members_set_doing(&r->members, m, DT_DOING_WAITING);
+        }
+        break;
+    }
+    if (r->state == DT_RUN_RUNNING && m->doing == DT_DOING_WAITING)
+        rdzv_park(r, out, m);
+}
+
+void rdzv_join(struct dt_rdzv *r, struct dt_rdzv_actions *out, const struct dt_message *f)
+{
+    struct dt_member *m = dt_members_find(&r->members, f->incarnation);
+    bool claims = f->join.claim.running || f->join.claim.done;
+    if (f->round > ROUND_MOST) {
+        send_close(r, out, f->incarnation, DT_CLOSE_REFUSED, "no job was ever in such a round");
+        return;
+    }
+    if (r->state == DT_RUN_CLOSED && (m || claims || f->join.claim.again)) {
+        send_close(r, out, f->incarnation, r->close_kind, r->close_why);
+        return;
+    }
+    if (r->state == DT_RUN_CLOSED)
+        begin_again(r, out);
+    if (m && !(claims && f->round > r->round)) {
+        dt_members_describe(m, &f->join.node);
+        if (claims) {
+            returner(r, out, m, f);
+        } else {
+            learn_round(r, f);
+            ready(r, out, m, f);
+        }
+    } else if (claims) {
+        claimant(r, out, f);
+    } else {
+        newcomer(r, out, f);
+    }
+}

@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "rendezvous/rdzv/parts.h"
+
+#include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define NEXT_NOTE (30 * DT_SECOND)
+#define NAMES_TOLD 8 /* of those who are missing */
+
+size_t rdzv_target(const struct dt_rdzv *r)
+{
+    return (size_t)(r->spec.fixed_world ? r->spec.min_nodes : r->spec.max_nodes);
+}
+
+bool rdzv_is_out(const struct dt_rdzv *r, const struct dt_member *m, const char **why)
+{
+    return dt_exclude_is_out(r->exclude, m->said_name, r->now, why) ||
+           dt_exclude_is_out(r->exclude, m->name.text, r->now, why);
+}
+
+bool rdzv_is_drained(const struct dt_rdzv *r, const struct dt_member *m)
+{
+    return dt_exclude_is_drained(r->exclude, m->said_name) ||
+           dt_exclude_is_drained(r->exclude, m->name.text);
+}
+
+bool rdzv_is_ready(const struct dt_member *m)
+{
+    return m->doing == DT_DOING_WAITING && m->link == DT_LINK_ONLINE;
+}
+
+static bool is_ready_here(const struct dt_rdzv *r, const struct dt_excluded *e)
+{
+    const struct dt_member *m = dt_members_find_name(&r->members, e->name);
+    return m && rdzv_is_ready(m);
+}
+
+/* Where a host has several agents, what is held against it is against them all. */
+static size_t count_ready_one_by_one(const struct dt_rdzv *r, size_t *fallback)
+{
+    size_t ready = 0;
+    *fallback = 0;
+    dt_list_each(&r->members.all, n)
+    {
+        const struct dt_member *m = dt_container_of(n, struct dt_member, in_all);
+        if (!rdzv_is_ready(m))
+            continue;
+        bool out = rdzv_is_out(r, m, NULL);
+        ready += !out;
+        *fallback += out && !rdzv_is_drained(r, m);
+    }
+    return ready;
+}
+
+/* Ready nodes that nothing is held against; *FALLBACK: those that only a small world takes. Asked
+ * for on each event while nodes gather, so it looks at the few who are out, not at all who are
+ * there, where it can. */
+static size_t count_ready(const struct dt_rdzv *r, size_t *fallback)
+{
+    const struct dt_exclude *x = r->exclude;
+    size_t drained = 0;
+    if (r->members.crowd > 1 && !(dt_list_empty(&x->drained) && dt_list_empty(&x->banned)))
+        return count_ready_one_by_one(r, fallback);
+    *fallback = 0;
+    dt_list_each(&x->drained, n)
+    {
+        drained += is_ready_here(r, dt_container_of(n, struct dt_excluded, in_drained));
+    }
+    dt_list_each(&x->banned, n)
+    {
+        const struct dt_excluded *e = dt_container_of(n, struct dt_excluded, in_banned);
+        if (!e->drained && e->until > r->now)
+            *fallback += is_ready_here(r, e);
+    }
+    return r->members.counts[DT_DOING_WAITING][DT_LINK_ONLINE] - drained - *fallback;
+}
+
+/* -- words ------------------------------------------------------------------------------------ */
+
+static void append(char *out, size_t size, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+static void append(char *out, size_t size, const char *fmt, ...)
+{
+    size_t used = strlen(out);
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(out + used, size - used, fmt, args);
+    va_end(args);
+}
+
+static int seconds(dt_ms t)
+{
+    return t < INT_MAX * DT_SECOND ? (int)((t + DT_SECOND / 2) / DT_SECOND) : INT_MAX;
+}
+
+/* Holders of the last round's seats who are not ready, by name. */
+static void name_missing(const struct dt_rdzv *r, char *out, size_t size)
+{
+    size_t missing = 0;
+    for (size_t i = 0; i < r->seats_len; i++) {
+        const struct dt_seat *s = &r->seats[i];
+        const struct dt_member *m = s->holder ? dt_members_find(&r->members, s->holder) : NULL;
+        if (m && rdzv_is_ready(m))
+            continue;
+        if (!m && dt_members_find_name(&r->members, s->name))
+            continue; /* came back as another */
+        if (missing++ >= NAMES_TOLD)
+            continue;
+        append(out, size, "%s%s", missing == 1 ? "; missing " : ", ", *s->name ? s->name : "one");
+        if (m)
+            append(out, size, " (%s)",
+                   m->link == DT_LINK_ONLINE ? dt_doing_name(m->doing) : "not heard of");
+        else if (s->gone)
+            append(out, size, " (gone %d s)", seconds(r->now - s->gone));
+    }
+    if (missing > NAMES_TOLD)
+        append(out, size, " and %zu more", missing - NAMES_TOLD);
+}
+
+/* In the first round nobody knows names, but if all wish for seats the gaps are known. */
+static void name_gaps(const struct dt_rdzv *r, char *out, size_t size)
+{
+    size_t most = (size_t)r->spec.min_nodes, missing = 0;
+    bool *there = calloc(most, sizeof *there);
+    bool all = there != NULL && r->members.count > 0;
+    dt_list_each(&r->members.all, n)
+    {
+        const struct dt_member *m = dt_container_of(n, struct dt_member, in_all);
+        if (m->order < 0)
+            all = false;
+        else if (there && (size_t)m->order < most)
+            there[m->order] = true;
+    }
+    for (size_t i = 0; all && i < most; i++)
+        if (!there[i] && missing++ < NAMES_TOLD)
+            append(out, size, "%s%zu", missing == 1 ? "; nobody came with --node-rank " : ", ", i);
+    free(there);
+}
+
+void rdzv_describe_wait(const struct dt_rdzv *r, char *out, size_t size)
+{
+    size_t fallback, ready = count_ready(r, &fallback);
+    dt_ms end = dt_clock_after(r->gather_since, r->spec.join_timeout);
+    if (r->last_call) {
+        snprintf(out, size, "round %d: %zu nodes are ready, and %zu may be; %d s left for others",
+                 r->round, ready + fallback, rdzv_target(r), seconds(r->last_call - r->now));
+        return;
+    }
+    snprintf(out, size, "round %d: %zu of %d nodes are ready", r->round, ready + fallback,
+             r->spec.min_nodes);
+    if (r->had_world)
+        name_missing(r, out, size);
+    else
+        name_gaps(r, out, size);
+    if (r->state == DT_RUN_GATHERING && end > r->now && end < DT_FOREVER)
+        append(out, size, "; %d s left", seconds(end - r->now));
+}
+
+static void note(struct dt_rdzv *r, struct dt_rdzv_actions *out)
+{
+    char text[DT_WHY_MAX] = "";
+    if (r->now < r->next_note)
+        return;
+    r->next_note = r->now + NEXT_NOTE;
+    rdzv_describe_wait(r, text, sizeof text);
+    rdzv_say(out, DT_SAY_INFO, "%s", text);
+    size_t at = rdzv_text(out, text);
+    dt_list_each(&r->members.all, n)
+    {
+        struct dt_member *m = dt_container_of(n, struct dt_member, in_all);
+        if (m->doing == DT_DOING_WAITING)
+            rdzv_send(out, m->id, DT_MSG_NOTE, r->round, at);
+    }
+}
+
+/* -- when ------------------------------------------------------------------------------------- */
+
+/* Their workers may live on; what they do does not count, and nobody waits for them any longer. Of
+ * those who are heard of all the time, their going explains no failure that came before it. */
+static void give_up_stuck(struct dt_rdzv *r, struct dt_rdzv_actions *out)
+{
+    bool node_lost = r->fault.node_lost;
+    char how[80];
+    snprintf(how, sizeof how, "did not stop its workers within %d s", seconds(r->spec.stop_bound));
+    rdzv_journal(out);
+    dt_list_each(&r->members.all, n)
+    {
+        struct dt_member *m = dt_container_of(n, struct dt_member, in_all);
+        if (m->doing != DT_DOING_STOPPING)
+            continue;
+        node_lost = node_lost || m->link == DT_LINK_SUSPECT;
+        rdzv_send(out, m->id, DT_MSG_STALE, r->round,
+                  rdzv_text(out, "this node was given up: it did not stop its workers in time"));
+        rdzv_gone(r, out, m, DT_EVIDENCE_OFFLINE, how);
+    }
+    r->fault.node_lost = node_lost;
+}
+
+static bool all_stopped(struct dt_rdzv *r, struct dt_rdzv_actions *out)
+{
+    const size_t *stopping = r->members.counts[DT_DOING_STOPPING];
+    if (stopping[DT_LINK_ONLINE] + stopping[DT_LINK_SUSPECT] == 0)
+        return true;
+    if (r->now < r->stop_deadline)
+        return false;
+    give_up_stuck(r, out);
+    return true;
+}
+
+/* Whether a node that has a seat is not heard of just now: it will be back, or counts as lost,
+ * soon. */
+static bool someone_suspect(const struct dt_rdzv *r)
+{
+    if (!r->had_world || r->members.counts[DT_DOING_WAITING][DT_LINK_SUSPECT] == 0)
+        return false;
+    dt_list_each(&r->members.all, n)
+    {
+        const struct dt_member *m = dt_container_of(n, struct dt_member, in_all);
+        if (m->doing == DT_DOING_WAITING && m->link == DT_LINK_SUSPECT && m->seat >= 0)
+            return true;
+    }
+    return false;
+}
+
+/* Whether anybody may come that a moment's patience would get us. After the first round all who
+ * could are known: back, or gone. */
+static bool others_may_come(const struct dt_rdzv *r)
+{
+    return !r->had_world && (r->expected == 0 || r->members.count < (size_t)r->expected);
+}
+
+static bool is_time(struct dt_rdzv *r)
+{
+    size_t fallback, ready = count_ready(r, &fallback);
+    size_t min = (size_t)r->spec.min_nodes;
+    if (ready >= rdzv_target(r))
+        return true;
+    if (ready + fallback < min) {
+        r->last_call = 0;
+        return false;
+    }
+    if (r->last_call == 0)
+        r->last_call = dt_clock_after(r->now, r->spec.last_call);
+    return r->now >= r->last_call || !others_may_come(r);
+}
+
+/* Whether it came to something. */
+static bool gathered(struct dt_rdzv *r, struct dt_rdzv_actions *out)
+{
+    char text[DT_WHY_MAX];
+    if (!all_stopped(r, out) || someone_suspect(r))
+        return false;
+    r->stop_deadline = 0;
+    rdzv_settle_fault(r, out);
+    if (r->state != DT_RUN_GATHERING)
+        return true;
+    if (is_time(r)) {
+        rdzv_make_world(r, out);
+        return true;
+    }
+    if (r->last_call || r->now < dt_clock_after(r->gather_since, r->spec.join_timeout))
+        return false;
+    rdzv_describe_wait(r, text, sizeof text);
+    rdzv_close(r, out, DT_CLOSE_TIMEOUT, "%s, after %d s (join_timeout)", text,
+               seconds(r->spec.join_timeout));
+    return true;
+}
+
+void rdzv_gather(struct dt_rdzv *r, struct dt_rdzv_actions *out)
+{
+    if (r->state == DT_RUN_GATHERING && r->members.count > 0 && !gathered(r, out))
+        note(r, out);
+}
+
+static const struct dt_member *find_newcomer(const struct dt_rdzv *r)
+{
+    dt_list_each(&r->members.all, n)
+    {
+        const struct dt_member *m = dt_container_of(n, struct dt_member, in_all);
+        if (rdzv_is_ready(m) && !rdzv_is_out(r, m, NULL))
+            return m;
+    }
+    return NULL;
+}
+
+/* Once somebody is done nobody is taken in any more: the job is about to end. */
+void rdzv_grow(struct dt_rdzv *r, struct dt_rdzv_actions *out)
+{
+    const size_t(*counts)[DT_LINKS] = r->members.counts;
+    if (r->state != DT_RUN_RUNNING || r->recover_until || r->seats_len >= rdzv_target(r) ||
+        counts[DT_DOING_WAITING][DT_LINK_ONLINE] == 0 || r->now < r->grow_at ||
+        counts[DT_DOING_DONE][DT_LINK_ONLINE] + counts[DT_DOING_DONE][DT_LINK_SUSPECT] +
+                r->done_gone >
+            0)
+        return;
+    dt_ms at = dt_clock_after(r->round_since, r->spec.grow_interval);
+    const struct dt_member *m = find_newcomer(r);
+    if (!m) {
+        r->grow_at = dt_exclude_next(r->exclude, r->now);
+    } else if (r->now < at) {
+        r->grow_at = at;
+    } else {
+        char why[DT_WHY_MAX];
+        snprintf(why, sizeof why, "%s joins", m->name.text);
+        rdzv_fence(r, out, why);
+    }
+}
+
+dt_ms rdzv_gather_next(const struct dt_rdzv *r)
+{
+    dt_ms end = r->last_call ? r->last_call : dt_clock_after(r->gather_since, r->spec.join_timeout);
+    const dt_ms times[] = {r->stop_deadline, end, r->next_note};
+    dt_ms next = DT_FOREVER;
+    for (size_t i = 0; i < sizeof times / sizeof *times; i++)
+        if (times[i] > r->now && times[i] < next)
+            next = times[i]; /* what was due has been looked at, and waits for something else */
+    return next;
+}

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the files of the rendezvous machine share among themselves; nobody else includes it. */
+#ifndef DT_RENDEZVOUS_RDZV_PARTS_H
+#define DT_RENDEZVOUS_RDZV_PARTS_H
+
+#include "rendezvous/rdzv/rdzv.h"
+
+/* -- actions.c: what is to be done -- */
+
+void rdzv_actions_clear(struct dt_rdzv_actions *a);
+/* Keeps TEXT for one or many sends. */
+size_t rdzv_text(struct dt_rdzv_actions *a, const char *text);
+void rdzv_journal(struct dt_rdzv_actions *a);
+void rdzv_journal_node(struct dt_rdzv_actions *a, const char *name);
+void rdzv_say(struct dt_rdzv_actions *a, enum dt_rdzv_level level, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+/* NULL: no memory, and A is bad. */
+struct dt_rdzv_action *rdzv_send(struct dt_rdzv_actions *a, uint64_t to,
+                                 enum dt_message_type message, int round, size_t why);
+
+/* -- rounds.c: how rounds and runs end -- */
+
+/* Ends the round that runs: its workers are stopped, and nothing of it counts from here on. */
+void rdzv_fence(struct dt_rdzv *r, struct dt_rdzv_actions *out, const char *why);
+void rdzv_close(struct dt_rdzv *r, struct dt_rdzv_actions *out, enum dt_close_kind kind,
+                const char *fmt, ...) __attribute__((format(printf, 4, 5)));
+/* M is not there any more, HOW: "went offline (...)", "leaves (...)". Frees M. */
+void rdzv_gone(struct dt_rdzv *r, struct dt_rdzv_actions *out, struct dt_member *m,
+               enum dt_evidence evidence, const char *how);
+/* A node of the round that runs is no more: the round is over, and the loss is charged. */
+void rdzv_lose_node(struct dt_rdzv *r, struct dt_rdzv_actions *out, enum dt_evidence evidence,
+                    const char *text);
+/* Workers of M failed in the round that runs. */
+void rdzv_failed(struct dt_rdzv *r, struct dt_rdzv_actions *out, struct dt_member *m,
+                 const struct dt_result *result);
+/* All nodes of the round that ended are back or known to be gone: who pays for it. May close. */
+void rdzv_settle_fault(struct dt_rdzv *r, struct dt_rdzv_actions *out);
+/* Adds a sentence to what the next world is told. */
+void rdzv_news(struct dt_rdzv *r, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* -- gather.c: when a world is made -- */
+
+/* Makes a world when it is time, or gives up. */
+void rdzv_gather(struct dt_rdzv *r, struct dt_rdzv_actions *out);
+/* Ends the round when there is somebody to take in. */
+void rdzv_grow(struct dt_rdzv *r, struct dt_rdzv_actions *out);
+bool rdzv_is_ready(const struct dt_member *m);
+/* Whether M is kept out, by the name of its host, which an agent that is started anew does not
+ * change, or by the one that tells it from others on that host. *WHY (may be NULL): see exclude.h.
+ */
+bool rdzv_is_out(const struct dt_rdzv *r, const struct dt_member *m, const char **why);
+bool rdzv_is_drained(const struct dt_rdzv *r, const struct dt_member *m);
+/* How many nodes a world has if there are enough. */
+size_t rdzv_target(const struct dt_rdzv *r);
+/* Whom we wait for, as a sentence; for the log and those who wait. */
+void rdzv_describe_wait(const struct dt_rdzv *r, char *out, size_t size);
+dt_ms rdzv_gather_next(const struct dt_rdzv *r);
+
+/* -- world.c: who is in it -- */
+
+void rdzv_make_world(struct dt_rdzv *r, struct dt_rdzv_actions *out);
+void rdzv_send_world(struct dt_rdzv *r, struct dt_rdzv_actions *out, struct dt_member *m);
+/* Tells M that it stands by, and why. */
+void rdzv_park(struct dt_rdzv *r, struct dt_rdzv_actions *out, struct dt_member *m);
+
+/* -- admit.c: who comes, and who comes back -- */
+
+void rdzv_join(struct dt_rdzv *r, struct dt_rdzv_actions *out, const struct dt_message *frame);
+
+#endif

@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "rendezvous/rdzv/parts.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#define REMEMBERED (600 * DT_SECOND) /* how a run ended, when all have left */
+
+static const char *const state_name[] = {
+    [DT_RUN_GATHERING] = "gathering", [DT_RUN_RUNNING] = "running", [DT_RUN_CLOSED] = "closed"};
+
+const char *dt_run_state_name(enum dt_run_state s)
+{
+    return state_name[s];
+}
+
+struct dt_rdzv *dt_rdzv_create(const char *id, struct dt_exclude *exclude, uint64_t seed)
+{
+    struct dt_rdzv *r = calloc(1, sizeof *r);
+    if (!r)
+        return NULL;
+    snprintf(r->id, sizeof r->id, "%s", id);
+    r->exclude = exclude;
+    dt_members_init(&r->members, seed);
+    dt_budget_init(&r->budget);
+    return r;
+}
+
+void dt_rdzv_destroy(struct dt_rdzv *r)
+{
+    if (!r)
+        return;
+    dt_members_finish(&r->members);
+    free(r->seats);
+    free(r);
+}
+
+/* -- what members say ------------------------------------------------------------------------- */
+
+/* To one that was given up, or that somebody else has the seat of. */
+static void disown(struct dt_rdzv *r, struct dt_rdzv_actions *out, const struct dt_message *f)
+{
+    rdzv_send(out, f->incarnation, DT_MSG_STALE, r->round,
+              rdzv_text(out,
+                        "this node was not heard of for too long and was given up; it may join "
+                        "again as a new one"));
+}
+
+static void take_beat(struct dt_rdzv *r, struct dt_rdzv_actions *out, struct dt_member *m,
+                      const struct dt_message *f)
+{
+    m->beat = f->beat;
+    if (f->beat.step >= 0 && f->round == r->round && m->doing == DT_DOING_RUNNING) {
+        m->step = f->beat.step;
+        dt_budget_heard_step(&r->budget, &r->spec, f->beat.step);
+    }
+    struct dt_rdzv_action *a = rdzv_send(out, m->id, DT_MSG_BEAT, r->round, 0);
+    if (a)
+        a->beat.seq = f->beat.seq;
+}
+
+/* Of a round that is over, or from one that has no part in it, it has no effect. */
+static void take_result(struct dt_rdzv *r, struct dt_rdzv_actions *out, struct dt_member *m,
+                        const struct dt_message *f)
+{
+    if (r->state != DT_RUN_RUNNING || f->round != r->round || m->doing != DT_DOING_RUNNING)
+        return;
+    if (!f->result.succeeded) {
+        rdzv_failed(r, out, m, &f->result);
+        return;
+    }
+    dt_members_set_doing(&r->members, m, DT_DOING_DONE);
+    r->seats[m->seat].done = true; /* not journalled: it says so again when it comes back */
+}
+
+static void take_leave(struct dt_rdzv *r, struct dt_rdzv_actions *out, struct dt_member *m,
+                       const struct dt_message *f)
+{
+    char how[DT_WHY_MAX];
+    snprintf(how, sizeof how, "leaves%s%s%s", *f->why ? " (" : "", f->why, *f->why ? ")" : "");
+    rdzv_gone(r, out, m, DT_EVIDENCE_PREEMPTED, how);
+}
+
+/* Last in a step: what ended the round in it counts. */
+static void answer_commit(struct dt_rdzv *r, struct dt_rdzv_actions *out,
+                          const struct dt_message *f)
+{
+    const struct dt_member *m = dt_members_find(&r->members, f->incarnation);
+    struct dt_rdzv_action *a = rdzv_send(out, f->incarnation, DT_MSG_MAY_COMMIT, f->round, 0);
+    if (a)
+        a->may_commit = m && r->state == DT_RUN_RUNNING && f->round == r->round &&
+                        (m->doing == DT_DOING_RUNNING || m->doing == DT_DOING_DONE);
+}
+
+static void take_frame(struct dt_rdzv *r, struct dt_rdzv_actions *out, const struct dt_message *f)
+{
+    struct dt_member *m = dt_members_find(&r->members, f->incarnation);
+    if (f->type == DT_MSG_JOIN)
+        rdzv_join(r, out, f);
+    else if (!m && f->type != DT_MSG_LEAVE && f->type != DT_MSG_MAY_COMMIT &&
+             r->state != DT_RUN_CLOSED)
+        disown(r, out, f);
+    else if (m && f->type == DT_MSG_BEAT)
+        take_beat(r, out, m, f);
+    else if (m && f->type == DT_MSG_RESULT)
+        take_result(r, out, m, f);
+    else if (m && f->type == DT_MSG_LEAVE)
+        take_leave(r, out, m, f);
+}
+
+/* Who speaks is there, whatever it says; before anybody is found to be gone. */
+static void hear(struct dt_rdzv *r, uint64_t from)
+{
+    struct dt_member *m = dt_members_find(&r->members, from);
+    if (!m)
+        return;
+    if (m->doing == DT_DOING_WAITING && m->link == DT_LINK_SUSPECT)
+        r->grow_at = 0; /* it was passed over */
+    dt_members_heard(&r->members, m, r->now);
+}
+
+static void take_lost(struct dt_rdzv *r, uint64_t from)
+{
+    struct dt_member *m = dt_members_find(&r->members, from);
+    if (m)
+        dt_members_lost(&r->members, m, r->now);
+}
+
+static void drain_member(struct dt_rdzv *r, struct dt_rdzv_actions *out, struct dt_member *m)
+{
+    const char *why = "";
+    char text[DT_WHY_MAX];
+    rdzv_is_out(r, m, &why);
+    m->parked = false;
+    snprintf(text, sizeof text, "%s is drained (%.*s)", m->name.text, DT_WHY_MAX / 2, why);
+    if (r->state == DT_RUN_RUNNING && m->doing == DT_DOING_RUNNING)
+        rdzv_lose_node(r, out, DT_EVIDENCE_PREEMPTED, text);
+    else /* it has no workers, or they are done: the round can do without it */
+        rdzv_say(out, DT_SAY_WARN, "%s", text);
+}
+
+static bool goes_by(const struct dt_member *m, const char *name)
+{
+    return strcmp(m->said_name, name) == 0 || strcmp(m->name.text, name) == 0;
+}
+
+static void take_drain(struct dt_rdzv *r, struct dt_rdzv_actions *out, const char *name)
+{
+    r->grow_at = 0; /* it may be back */
+    if (!dt_exclude_is_drained(r->exclude, name))
+        return;
+    dt_list_each(&r->members.all, n)
+    {
+        struct dt_member *m = dt_container_of(n, struct dt_member, in_all);
+        if (r->state != DT_RUN_CLOSED && goes_by(m, name))
+            drain_member(r, out, m);
+    }
+}
+
+/* -- what time brings ------------------------------------------------------------------------- */
+
+static void expire(struct dt_rdzv *r, struct dt_rdzv_actions *out)
+{
+    struct dt_member *m;
+    bool silent, held;
+    char how[DT_WHY_MAX];
+    while ((m = dt_members_expired(&r->members, &r->spec, r->now, &silent, &held))) {
+        if (m->restored)
+            snprintf(how, sizeof how, "did not come back after the rendezvous was restarted");
+        else if (silent)
+            snprintf(how, sizeof how, "went offline (not heard of for %d s)",
+                     (int)((r->now - m->heard) / DT_SECOND));
+        else
+            snprintf(how, sizeof how,
+                     "went offline (its connection closed, and it was not back within %g s)",
+                     (double)r->spec.reconnect_grace / (double)DT_SECOND);
+        rdzv_gone(r, out, m, DT_EVIDENCE_OFFLINE, how);
+    }
+    if (held)
+        rdzv_say(out, DT_SAY_WARN,
+                 "more than half of the %zu nodes are silent: that may be our own network, so they "
+                 "get %d s more",
+                 r->members.count, (int)(r->spec.beat * r->spec.beats / DT_SECOND));
+    dt_members_suspect(&r->members, &r->spec, r->now);
+}
+
+/* Seats of a round that we learnt of late, or found in the journal, and nobody came for. */
+static void end_recovery(struct dt_rdzv *r, struct dt_rdzv_actions *out)
+{
+    char why[DT_WHY_MAX];
+    size_t missing = 0;
+    if (r->state != DT_RUN_RUNNING || r->recover_until == 0 || r->now < r->recover_until)
+        return;
+    for (size_t i = 0; i < r->seats_len; i++)
+        missing += r->seats[i].holder == 0 && !r->seats[i].done;
+    r->recover_until = 0;
+    if (missing == 0)
+        return;
+    snprintf(why, sizeof why,
+             "%zu of %zu nodes did not come back after the rendezvous was restarted", missing,
+             r->seats_len);
+    rdzv_lose_node(r, out, DT_EVIDENCE_OFFLINE, why);
+}
+
+static void check_done(struct dt_rdzv *r, struct dt_rdzv_actions *out)
+{
+    const size_t *done = r->members.counts[DT_DOING_DONE];
+    if (r->state == DT_RUN_RUNNING &&
+        done[DT_LINK_ONLINE] + done[DT_LINK_SUSPECT] + r->done_gone == r->seats_len)
+        rdzv_close(r, out, DT_CLOSE_SUCCEEDED, "all nodes (%zu) have succeeded", r->seats_len);
+}
+
+/* Looks at all that an event may have made due. */
+static void settle(struct dt_rdzv *r, struct dt_rdzv_actions *out)
+{
+    end_recovery(r, out);
+    check_done(r, out);
+    rdzv_grow(r, out);
+    rdzv_gather(r, out);
+    if (r->state == DT_RUN_RUNNING && dt_budget_tick(&r->budget, &r->spec, r->now)) {
+        rdzv_journal(out);
+        rdzv_say(out, DT_SAY_INFO, "ran well for %d s: all %d restarts may be used again",
+                 (int)(r->spec.restart_reset / DT_SECOND), r->spec.max_restarts);
+    }
+}
+
+/* While we did nothing nobody could tell us that it came, or that its workers are gone; what was
+ * said may yet be unread. */
+static void excuse(struct dt_rdzv *r, struct dt_rdzv_actions *out, dt_ms away)
+{
+    dt_ms *const waits[] = {&r->stop_deadline, &r->recover_until, &r->last_call, &r->gather_since};
+    for (size_t i = 0; i < sizeof waits / sizeof *waits; i++)
+        if (*waits[i])
+            *waits[i] = dt_clock_after(*waits[i], away);
+    rdzv_say(out, DT_SAY_WARN, "nothing was done here for %.1f s: no node's silence counts",
+             (double)away / (double)DT_SECOND);
+}
+
+void dt_rdzv_step(struct dt_rdzv *r, const struct dt_rdzv_event *event, dt_ms now,
+                  struct dt_rdzv_actions *out)
+{
+    rdzv_actions_clear(out);
+    r->now = now;
+    if (r->state == DT_RUN_RUNNING)
+        r->news[0] = '\0'; /* went out with the world; its frames were made of it until now */
+    dt_ms away = dt_members_check_ourselves(&r->members, &r->spec, now);
+    if (away > 0)
+        excuse(r, out, away);
+    if (event->type == DT_EV_FRAME)
+        hear(r, event->frame->incarnation);
+    expire(r, out);
+    switch (event->type) {
+    case DT_EV_FRAME:
+        take_frame(r, out, event->frame);
+        break;
+    case DT_EV_LOST:
+        take_lost(r, event->from);
+        break;
+    case DT_EV_DRAIN:
+        take_drain(r, out, event->text);
+        break;
+    case DT_EV_TICK:
+        break;
+    case DT_EV_END:
+        if (r->state != DT_RUN_CLOSED)
+            rdzv_close(r, out, DT_CLOSE_ENDED, "%s", event->text);
+        break;
+    }
+    settle(r, out);
+    if (event->type == DT_EV_FRAME && event->frame->type == DT_MSG_MAY_COMMIT)
+        answer_commit(r, out, event->frame);
+}
+
+static dt_ms sooner(dt_ms a, dt_ms b)
+{
+    return a < b ? a : b;
+}
+
+dt_ms dt_rdzv_next(const struct dt_rdzv *r)
+{
+    dt_ms next = dt_members_next(&r->members, &r->spec);
+    if (r->state == DT_RUN_GATHERING && r->begun)
+        next = sooner(next, rdzv_gather_next(r));
+    if (r->state == DT_RUN_RUNNING && r->grow_at > r->now)
+        next = sooner(next, r->grow_at);
+    if (r->state == DT_RUN_RUNNING && r->recover_until)
+        next = sooner(next, r->recover_until);
+    if (r->state == DT_RUN_CLOSED && r->members.count == 0)
+        next = sooner(next, r->closed_at + REMEMBERED);
+    return next;
+}
+
+bool dt_rdzv_is_empty(const struct dt_rdzv *r)
+{
+    return r->members.count == 0 && (r->state != DT_RUN_RUNNING || !r->recover_until);
+}
+
+bool dt_rdzv_has_node(const struct dt_rdzv *r, const char *name)
+{
+    dt_list_each(&r->members.all, n)
+    {
+        if (goes_by(dt_container_of(n, struct dt_member, in_all), name))
+            return true;
+    }
+    return false;
+}
+
+bool dt_rdzv_is_idle(const struct dt_rdzv *r, dt_ms now)
+{
+    return dt_rdzv_is_empty(r) &&
+           (r->state != DT_RUN_CLOSED || now >= dt_clock_after(r->closed_at, REMEMBERED));
+}

@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The rendezvous of one run: an event and the time in, actions out. Pure: no socket, no clock, no
+ * file, and the only randomness is handed in.
+ *
+ * A run gathers nodes until a world can be made, runs it, and gathers again whenever the round
+ * ends: a worker failed, a node was lost or left, or one came that there is room for. Ending a
+ * round raises the number of the next: from then on nothing of the old one counts or commits, and
+ * no new world is made until every node of the old one that is connected has said that its workers
+ * are gone, or its time for that is over. What is decided is journalled before anybody hears of it.
+ *
+ *              join, ready nodes >= MIN, last call over
+ *   GATHERING ------------------------------------------> RUNNING
+ *       |    <------------------------------------------     |
+ *       |      failure, loss, leave, drain, growth           | all done
+ *       +--- timeout, budget spent --> CLOSED <--------------+
+ *
+ * An agent whose incarnation is new finds a closed run empty again, and begins the next of that
+ * name. */
+#ifndef DT_RENDEZVOUS_RDZV_RDZV_H
+#define DT_RENDEZVOUS_RDZV_RDZV_H
+
+#include "base/buf.h"
+#include "base/clock.h"
+#include "rendezvous/protocol/messages.h"
+#include "rendezvous/rdzv/budget.h"
+#include "rendezvous/rdzv/exclude.h"
+#include "rendezvous/rdzv/members.h"
+
+enum dt_rdzv_event_type {
+    DT_EV_FRAME, /* a member, or who wants to be one, says something */
+    DT_EV_LOST,  /* its connection is gone */
+    DT_EV_DRAIN, /* a node was drained or undrained, in the exclude table already */
+    DT_EV_TICK,  /* time passed; every step looks at the time first anyway */
+    DT_EV_END,   /* whoever hosts us goes: WHY */
+};
+
+struct dt_rdzv_event {
+    enum dt_rdzv_event_type type;
+    const struct dt_message *frame; /* JOIN, BEAT, RESULT, LEAVE, MAY_COMMIT */
+    uint64_t from;                  /* LOST: whose */
+    const char *text;               /* DRAIN: the node's name; END: why */
+};
+
+enum dt_rdzv_action_type {
+    DT_DO_SEND,    /* MESSAGE to the connection of TO; if there is none, forget it */
+    DT_DO_JOURNAL, /* dt_rdzv_save() must be on disk before any SEND behind this one goes out */
+    DT_DO_NODE,    /* the same for the record of the node TEXT in the exclude table */
+    DT_DO_SAY,     /* a line for the log */
+};
+enum dt_rdzv_level {
+    DT_SAY_INFO,
+    DT_SAY_WARN,
+    DT_SAY_ERROR,
+    DT_SAY_WARN_TOLD, /* the nodes are told as well, and say it themselves */
+    DT_SAY_ERROR_TOLD,
+};
+
+struct dt_rdzv_action {
+    enum dt_rdzv_action_type type;
+    uint64_t to;
+    enum dt_message_type message;
+    enum dt_rdzv_level level;
+    int round;
+    size_t text; /* SAY, NODE, and WHY of a SEND: dt_rdzv_text() */
+    union {
+        struct dt_world_message world; /* its strings are good until the next step */
+        struct dt_beat beat;
+        enum dt_close_kind close;
+        bool may_commit;
+    };
+};
+
+/* Cleared by each step. Zeroed memory is an empty one. */
+struct dt_rdzv_actions {
+    struct dt_rdzv_action *at;
+    size_t len, size;
+    struct dt_buf texts;
+    bool journalled; /* a JOURNAL is among them */
+    bool bad;        /* memory is out: the run must not go on */
+};
+void dt_rdzv_actions_finish(struct dt_rdzv_actions *a);
+const char *dt_rdzv_text(const struct dt_rdzv_actions *a, size_t text);
+/* The frame that a SEND stands for. Strings stay the run's and the actions'. */
+void dt_rdzv_message(const struct dt_rdzv_actions *a, const struct dt_rdzv_action *send,
+                     const char *run, struct dt_message *out);
+
+enum dt_run_state { DT_RUN_GATHERING, DT_RUN_RUNNING, DT_RUN_CLOSED };
+const char *dt_run_state_name(enum dt_run_state s);
+
+/* What is remembered of a seat. */
+struct dt_seat {
+    uint64_t holder; /* 0: gone, or (while recovering) not back yet */
+    char name[DT_NODE_NAME_MAX], domain[DT_ROLE_MAX];
+    bool done;  /* the holder's workers have succeeded */
+    dt_ms gone; /* when the holder went; 0: it did not */
+};
+
+/* Why the round ended, when workers failed. Who is to pay for it is not known before all nodes have
+ * come back or are known to be gone: what looks like a failure of the program is often the
+ * loss of a node, seen by its neighbours first. */
+struct dt_fault {
+    bool pending;
+    bool node_lost; /* one of the round's nodes went since */
+    enum dt_evidence evidence;
+    char node[DT_NODE_NAME_MAX];
+    char text[DT_WHY_MAX], signature[DT_NODE_NAME_MAX];
+};
+
+/* Open so that tests and the simulator can look; nobody else changes it. */
+struct dt_rdzv {
+    char id[DT_RUN_ID_MAX];
+    char job[DT_ROLE_MAX];
+    struct dt_run_spec spec; /* its job is the above; set with the first join */
+    struct dt_exclude *exclude;
+    struct dt_members members;
+    struct dt_budget budget;
+    enum dt_run_state state;
+    bool begun;     /* somebody joined, so there is a spec */
+    int round;      /* that runs, or is gathered for */
+    int floor;      /* the next is not below: a member was in one nearly as high */
+    bool had_world; /* seats are of a round */
+    struct dt_seat *seats;
+    size_t seats_len;
+    size_t done_gone; /* seats that are done and whose holder is gone */
+    int size;         /* world size of that round */
+    struct dt_fault fault;
+    int expected; /* nodes that a scheduler started; 0: unknown */
+    char master_addr[DT_NODE_ADDR_MAX];
+    int master_port;
+    dt_ms gather_since;  /* GATHERING: it began */
+    dt_ms last_call;     /* GATHERING: its end; 0: MIN are not there */
+    dt_ms stop_deadline; /* GATHERING: workers of the last round are gone by then; 0: all are */
+    dt_ms round_since;   /* RUNNING: it began */
+    dt_ms grow_at;       /* RUNNING: may take in who waits; 0: nobody does */
+    dt_ms recover_until; /* RUNNING: seats without a holder count as lost then; 0: none */
+    dt_ms next_note;
+    dt_ms now;       /* of this step */
+    dt_ms closed_at; /* CLOSED: when */
+    enum dt_close_kind close_kind;
+    char close_why[DT_WHY_MAX];
+    char news[DT_WHY_MAX]; /* since the last world ... */
+    char told[DT_WHY_MAX]; /* ... and what that one brought, should it be lost on its way */
+};
+
+/* EXCLUDE is shared among runs and outlives them. SEED: of hashes. NULL: no memory. */
+struct dt_rdzv *dt_rdzv_create(const char *id, struct dt_exclude *exclude, uint64_t seed);
+void dt_rdzv_destroy(struct dt_rdzv *r);
+
+/* Takes EVENT and says what is to be done, in this order. NOW never goes back. */
+void dt_rdzv_step(struct dt_rdzv *r, const struct dt_rdzv_event *event, dt_ms now,
+                  struct dt_rdzv_actions *out);
+
+/* When a TICK is wanted at the latest; DT_FOREVER: never. */
+dt_ms dt_rdzv_next(const struct dt_rdzv *r);
+
+/* Nobody is there: may be destroyed where room is wanted. */
+bool dt_rdzv_is_empty(const struct dt_rdzv *r);
+/* By the name it said or the one it was given. */
+bool dt_rdzv_has_node(const struct dt_rdzv *r, const char *name);
+/* The same, and nobody can want to know how it ended any more. Nodes that lost us for so long that
+ * they count as gone, and come back together, are then believed that their round still runs. */
+bool dt_rdzv_is_idle(const struct dt_rdzv *r, dt_ms now);
+
+/* For the journal. A restored run waits for its members to come back, as if they had just been
+ * heard of. NULL: no such record, or no memory. */
+void dt_rdzv_save(const struct dt_rdzv *r, struct dt_buf *out);
+struct dt_rdzv *dt_rdzv_restore(const char *id, struct dt_exclude *exclude, uint64_t seed,
+                                struct dt_bytes record, dt_ms now);
+
+#endif

@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "rendezvous/rdzv/parts.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+void rdzv_news(struct dt_rdzv *r, const char *fmt, ...)
+{
+    size_t used = strlen(r->news);
+    va_list args;
+    va_start(args, fmt);
+    if (used > 0)
+        used += (size_t)snprintf(r->news + used, sizeof r->news - used, "; ");
+    if (used < sizeof r->news)
+        vsnprintf(r->news + used, sizeof r->news - used, fmt, args);
+    va_end(args);
+}
+
+/* -- ends ------------------------------------------------------------------------------------- */
+
+void rdzv_fence(struct dt_rdzv *r, struct dt_rdzv_actions *out, const char *why)
+{
+    int over = r->round++;
+    if (r->round < r->floor)
+        r->round = r->floor;
+    r->state = DT_RUN_GATHERING;
+    r->gather_since = r->now;
+    r->next_note = r->now + 10 * DT_SECOND;
+    r->last_call = r->grow_at = r->recover_until = 0;
+    r->stop_deadline = dt_clock_after(r->now, r->spec.stop_bound);
+    r->budget.healthy_since = DT_FOREVER;
+    r->done_gone = 0;
+    for (size_t i = 0; i < r->seats_len; i++)
+        r->seats[i].done = false;
+    rdzv_journal(out);
+    rdzv_say(out, DT_SAY_WARN_TOLD, "round %d is over: %s", over, why);
+    rdzv_news(r, "%s", why);
+    size_t text = rdzv_text(out, why);
+    dt_list_each(&r->members.all, n)
+    {
+        struct dt_member *m = dt_container_of(n, struct dt_member, in_all);
+        if (m->doing != DT_DOING_RUNNING && m->doing != DT_DOING_DONE)
+            continue;
+        dt_members_set_doing(&r->members, m, DT_DOING_STOPPING);
+        rdzv_send(out, m->id, DT_MSG_STOP, over, text);
+    }
+}
+
+void rdzv_close(struct dt_rdzv *r, struct dt_rdzv_actions *out, enum dt_close_kind kind,
+                const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(r->close_why, sizeof r->close_why, fmt, args);
+    va_end(args);
+    r->state = DT_RUN_CLOSED;
+    r->closed_at = r->now;
+    r->close_kind = kind;
+    r->fault.pending = false;
+    r->stop_deadline = r->last_call = r->grow_at = r->recover_until = 0;
+    rdzv_journal(out);
+    rdzv_say(out, kind == DT_CLOSE_SUCCEEDED ? DT_SAY_INFO : DT_SAY_ERROR_TOLD, "closed: %s",
+             r->close_why);
+    size_t text = rdzv_text(out, r->close_why);
+    dt_list_each(&r->members.all, n)
+    {
+        struct dt_member *m = dt_container_of(n, struct dt_member, in_all);
+        struct dt_rdzv_action *a = rdzv_send(out, m->id, DT_MSG_CLOSE, r->round, text);
+        if (a)
+            a->close = kind;
+    }
+}
+
+/* -- nodes that go ---------------------------------------------------------------------------- */
+
+static void journal_all_nodes(struct dt_rdzv *r, struct dt_rdzv_actions *out)
+{
+    const struct dt_excluded *e;
+    for (size_t cursor = 0; (e = dt_map_next(&r->exclude->nodes, &cursor));)
+        rdzv_journal_node(out, e->name);
+}
+
+static void note_evidence(struct dt_rdzv *r, struct dt_rdzv_actions *out, const char *node,
+                          enum dt_evidence evidence, const char *signature)
+{
+    switch (dt_exclude_note(r->exclude, node, evidence, signature, r->spec.strikes,
+                            r->spec.quarantine, r->now)) {
+    case DT_EXCLUDE_NOTHING:
+        return;
+    case DT_EXCLUDE_STRIKE:
+        break;
+    case DT_EXCLUDE_BANNED: {
+        const char *why;
+        if (dt_exclude_is_out(r->exclude, node, r->now, &why)) {
+            rdzv_say(out, DT_SAY_WARN, "%s is kept out: %s", node, why);
+            rdzv_news(r, "%s is kept out from now on", node);
+        }
+        break;
+    }
+    case DT_EXCLUDE_FORGIVEN:
+        rdzv_say(out, DT_SAY_WARN,
+                 "the same failure on three nodes is the program's or the network's: %s is "
+                 "forgiven, as the others are",
+                 node);
+        journal_all_nodes(r, out);
+        return;
+    case DT_EXCLUDE_NO_MEMORY:
+        rdzv_say(out, DT_SAY_ERROR, "no memory to remember what %s did", node);
+        return;
+    }
+    rdzv_journal_node(out, node);
+}
+
+static void close_for_losses(struct dt_rdzv *r, struct dt_rdzv_actions *out, const char *text)
+{
+    int most = r->spec.max_node_losses;
+    rdzv_close(r, out, DT_CLOSE_FAILED,
+               "%s, and the job may lose no more than %d node%s (--max-node-losses)", text, most,
+               most == 1 ? "" : "s");
+}
+
+void rdzv_lose_node(struct dt_rdzv *r, struct dt_rdzv_actions *out, enum dt_evidence evidence,
+                    const char *text)
+{
+    rdzv_fence(r, out, text);
+    if (dt_budget_charge(&r->budget, &r->spec, evidence, r->now) != DT_BUDGET_GO_ON)
+        close_for_losses(r, out, text);
+}
+
+static void leave_seat(struct dt_rdzv *r, const struct dt_member *m)
+{
+    struct dt_seat *seat = &r->seats[m->seat];
+    seat->holder = 0;
+    seat->gone = r->now;
+    if (m->doing == DT_DOING_DONE)
+        r->done_gone++;
+}
+
+void rdzv_gone(struct dt_rdzv *r, struct dt_rdzv_actions *out, struct dt_member *m,
+               enum dt_evidence evidence, const char *how)
+{
+    char text[DT_WHY_MAX], host[DT_NODE_NAME_MAX];
+    enum dt_doing doing = m->doing;
+    bool seated = m->seat >= 0 && r->had_world && (size_t)m->seat < r->seats_len &&
+                  r->seats[m->seat].holder == m->id;
+    snprintf(host, sizeof host, "%s", m->said_name);
+    snprintf(text, sizeof text, "%s %s", m->name.text, how);
+    if (seated)
+        leave_seat(r, m);
+    dt_members_remove(&r->members, m);
+    if (r->state == DT_RUN_CLOSED)
+        return;
+    if (evidence == DT_EVIDENCE_OFFLINE || evidence == DT_EVIDENCE_HARDWARE)
+        note_evidence(r, out, host, evidence, "");
+    if (doing == DT_DOING_RUNNING && r->state == DT_RUN_RUNNING) {
+        rdzv_lose_node(r, out, evidence, text);
+        return;
+    }
+    rdzv_say(out, DT_SAY_INFO, "%s%s", text,
+             doing == DT_DOING_DONE ? ", after it was done"
+             : seated               ? ""
+                                    : ", standing by");
+    if (seated && r->state == DT_RUN_GATHERING) {
+        rdzv_news(r, "%s", text);
+        rdzv_journal(out);
+        r->fault.node_lost = true;
+    }
+}
+
+/* -- workers that fail ------------------------------------------------------------------------ */
+
+void rdzv_failed(struct dt_rdzv *r, struct dt_rdzv_actions *out, struct dt_member *m,
+                 const struct dt_result *result)
+{
+    struct dt_fault *f = &r->fault;
+    char why[DT_WHY_MAX];
+    snprintf(why, sizeof why, "%s: %s", m->name.text, result->text);
+    *f = (struct dt_fault){.pending = true, .evidence = result->evidence};
+    snprintf(f->node, sizeof f->node, "%s", m->said_name);
+    snprintf(f->text, sizeof f->text, "%s", why);
+    snprintf(f->signature, sizeof f->signature, "%s", result->signature);
+    rdzv_fence(r, out, why);
+}
+
+static void close_for_fault(struct dt_rdzv *r, struct dt_rdzv_actions *out,
+                            enum dt_budget_answer answer, bool loss)
+{
+    const char *text = r->fault.text;
+    if (answer == DT_BUDGET_NO_PROGRESS)
+        rdzv_close(r, out, DT_CLOSE_NO_PROGRESS,
+                   "%s; %d rounds in a row have failed without a new step, so another would too",
+                   text, r->spec.no_progress);
+    else if (loss)
+        close_for_losses(r, out, text);
+    else if (r->spec.max_restarts == 0)
+        rdzv_close(r, out, DT_CLOSE_FAILED, "%s; no restarts are allowed (--max-restarts)", text);
+    else
+        rdzv_close(r, out, DT_CLOSE_FAILED, "%s; of %d restart%s none is left (--max-restarts)",
+                   text, r->spec.max_restarts, r->spec.max_restarts == 1 ? "" : "s");
+}
+
+void rdzv_settle_fault(struct dt_rdzv *r, struct dt_rdzv_actions *out)
+{
+    struct dt_fault *f = &r->fault;
+    if (!f->pending)
+        return;
+    bool loss = f->node_lost || f->evidence == DT_EVIDENCE_HARDWARE;
+    enum dt_evidence evidence = f->node_lost ? DT_EVIDENCE_OFFLINE : f->evidence;
+    enum dt_budget_answer answer = dt_budget_charge(&r->budget, &r->spec, evidence, r->now);
+    if (f->node_lost)
+        rdzv_news(r, "its failure is put down to the node that was lost");
+    else
+        note_evidence(r, out, f->node, f->evidence, f->signature);
+    if (answer != DT_BUDGET_GO_ON) {
+        close_for_fault(r, out, answer, loss);
+    } else {
+        rdzv_journal(out);
+        if (!loss)
+            rdzv_news(r, "restart %d of %d", r->budget.spent, r->spec.max_restarts);
+    }
+    *f = (struct dt_fault){0};
+}

@@ -1,0 +1,971 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Stories about one run: what nodes say, what time brings, and what each is told. What random
+ * stories bring to light is the simulator's; here is what a person would tell. */
+#include "rendezvous/rdzv/rdzv.h"
+#include "tests/lib/check.h"
+
+#include <limits.h>
+
+#define NODES 16
+
+static struct dt_run_spec spec;
+static struct dt_exclude exclude;
+static struct dt_rdzv *run;
+static struct dt_rdzv_actions done;
+static dt_ms now;
+static char told[NODES][4096]; /* node i's messages: "world 0:0/2 park stop " */
+static struct dt_world_message world[NODES];
+static int last_round[NODES];
+static char why[NODES][DT_WHY_MAX], news[NODES][DT_WHY_MAX];
+static bool journalled_first; /* no send went before a journal in the step */
+
+static int node_of(uint64_t id)
+{
+    return (int)(id % 1000);
+}
+
+static void note_send(const struct dt_rdzv_action *a)
+{
+    int i = node_of(a->to);
+    char text[80];
+    struct dt_message m;
+    dt_rdzv_message(&done, a, "run", &m);
+    if (*m.why)
+        snprintf(why[i], sizeof why[i], "%s", m.why);
+    if (m.type == DT_MSG_WORLD) {
+        world[i] = m.world;
+        snprintf(news[i], sizeof news[i], "%s", m.world.news);
+        last_round[i] = m.round;
+        snprintf(text, sizeof text, "world %d:%d/%d ", m.round, m.world.seat, m.world.seats);
+    } else if (m.type == DT_MSG_CLOSE) {
+        snprintf(text, sizeof text, "close-%s ", dt_close_kind_name(m.close.kind));
+    } else if (m.type == DT_MSG_MAY_COMMIT) {
+        snprintf(text, sizeof text, "commit-%s ", m.may_commit ? "yes" : "no");
+    } else {
+        snprintf(text, sizeof text, "%s ", dt_message_name(m.type));
+    }
+    if (m.type != DT_MSG_BEAT && m.type != DT_MSG_NOTE)
+        strcat(told[i], text);
+}
+
+static void step(const struct dt_rdzv_event *ev)
+{
+    bool sent = false;
+    dt_rdzv_step(run, ev, now, &done);
+    CHECK(!done.bad);
+    for (size_t i = 0; i < done.len; i++) {
+        journalled_first = journalled_first && !(done.at[i].type == DT_DO_JOURNAL && sent);
+        if (done.at[i].type == DT_DO_SEND) {
+            sent = sent || done.at[i].message != DT_MSG_BEAT;
+            note_send(&done.at[i]);
+        }
+    }
+}
+
+static void begin(int min, int max)
+{
+    now = 1000000;
+    spec = (struct dt_run_spec){.min_nodes = min,
+                                .max_nodes = max,
+                                .max_restarts = 0,
+                                .max_node_losses = -1,
+                                .no_progress = 3,
+                                .strikes = 3,
+                                .quarantine = 600 * DT_SECOND,
+                                .join_timeout = 600 * DT_SECOND,
+                                .last_call = 30 * DT_SECOND,
+                                .beat = 5 * DT_SECOND,
+                                .beats = 3,
+                                .reconnect_grace = DT_SECOND,
+                                .stop_bound = 35 * DT_SECOND,
+                                .command = 7,
+                                .job = ""};
+    dt_exclude_init(&exclude, 1);
+    run = dt_rdzv_create("run", &exclude, 1);
+    CHECK(run != NULL);
+    memset(told, 0, sizeof told);
+    for (int i = 0; i < NODES; i++)
+        last_round[i] = -1;
+    journalled_first = true;
+}
+
+static void end(void)
+{
+    CHECK(journalled_first);
+    dt_rdzv_destroy(run);
+    dt_exclude_finish(&exclude);
+    dt_rdzv_actions_finish(&done);
+}
+
+static void tick(void)
+{
+    step(&(struct dt_rdzv_event){.type = DT_EV_TICK});
+}
+
+static void frame(uint64_t id, struct dt_message m)
+{
+    m.run = "run";
+    m.incarnation = id;
+    step(&(struct dt_rdzv_event){.type = DT_EV_FRAME, .frame = &m});
+}
+
+static struct dt_join join_of(uint64_t id)
+{
+    static char names[NODES][16], addrs[NODES][16];
+    int i = node_of(id);
+    snprintf(names[i], sizeof names[i], "node%d", i);
+    snprintf(addrs[i], sizeof addrs[i], "10.0.0.%d", i);
+    return (struct dt_join){.spec = spec,
+                            .node = {.name = names[i],
+                                     .boot = "boot",
+                                     .domain = "",
+                                     .addr = addrs[i],
+                                     .port = 40000 + i,
+                                     .role = "default",
+                                     .workers = 2,
+                                     .order = -1},
+                            .claim = {.seat = -1}};
+}
+
+/* Node i's incarnation g is i + 1000 * g; it has no workers and wants some. */
+static void join(uint64_t id)
+{
+    frame(id, (struct dt_message){
+                  .type = DT_MSG_JOIN, .round = last_round[node_of(id)], .join = join_of(id)});
+}
+
+static void come_back(uint64_t id, bool all_done)
+{
+    int i = node_of(id);
+    struct dt_message m = {.type = DT_MSG_JOIN, .round = last_round[i], .join = join_of(id)};
+    m.join.claim = (struct dt_claim){.running = !all_done,
+                                     .done = all_done,
+                                     .seat = world[i].seat,
+                                     .seats = world[i].seats,
+                                     .first_rank = world[i].first_rank,
+                                     .size = world[i].size,
+                                     .restarts = world[i].restarts};
+    frame(id, m);
+}
+
+static void result(uint64_t id, bool succeeded)
+{
+    frame(id, (struct dt_message){.type = DT_MSG_RESULT,
+                                  .round = last_round[node_of(id)],
+                                  .result = {.succeeded = succeeded,
+                                             .evidence = DT_EVIDENCE_PROGRAM,
+                                             .exit_code = 1,
+                                             .signature = "",
+                                             .text = "rank 0 exited with 1"}});
+}
+
+static void lose(uint64_t id)
+{
+    step(&(struct dt_rdzv_event){.type = DT_EV_LOST, .from = id});
+}
+
+static void beat(uint64_t id)
+{
+    frame(id, (struct dt_message){.type = DT_MSG_BEAT,
+                                  .round = last_round[node_of(id)],
+                                  .beat = {.seq = 1, .step = -1}});
+}
+
+/* Lets time pass in which those of ALIVE (a mask) beat. */
+static void pass(dt_ms time, unsigned alive, uint64_t generation)
+{
+    for (dt_ms until = now + time; now < until;) {
+        now = now + DT_SECOND < until ? now + DT_SECOND : until;
+        for (int i = 0; i < NODES; i++)
+            if (alive >> i & 1)
+                beat((uint64_t)i + 1000 * generation);
+        tick();
+    }
+}
+
+static void forget_told(void)
+{
+    memset(told, 0, sizeof told);
+}
+
+/* Nodes 0 and 2 come again if they were told to stop. */
+static void obey_stops(void)
+{
+    for (int i = 0; i < 3; i += 2)
+        if (strstr(told[i], "stop") && last_round[i] < run->round)
+            join(1000 + (uint64_t)i);
+}
+
+/* N nodes 1000..., all in round 0. */
+static void begin_running(int n, int min, int max)
+{
+    begin(min, max);
+    for (int i = 0; i < n; i++)
+        join(1000 + (uint64_t)i);
+    if (n < max)
+        pass(spec.last_call + DT_SECOND, (1u << n) - 1, 1);
+    CHECK_EQ(run->state, DT_RUN_RUNNING);
+    forget_told();
+}
+
+TEST(nodes_that_are_all_there_run_at_once)
+{
+    begin(3, 3);
+    join(1000);
+    join(1001);
+    CHECK_STR(told[0], "");
+    CHECK_EQ(run->state, DT_RUN_GATHERING);
+    join(1002);
+    CHECK_STR(told[0], "world 0:0/3 ");
+    CHECK_STR(told[1], "world 0:1/3 ");
+    CHECK_STR(told[2], "world 0:2/3 ");
+    CHECK_EQ(world[2].first_rank, 4);
+    CHECK_EQ(world[2].size, 6);
+    CHECK_EQ(world[2].role_size, 6);
+    CHECK_STR(world[2].master_addr, "10.0.0.0");
+    CHECK_EQ(world[2].master_port, 40000);
+    CHECK_EQ(world[2].prev_rank, -1);
+    end();
+}
+
+TEST(more_than_the_least_are_waited_for_until_the_last_call_is_over)
+{
+    begin(2, 4);
+    join(1000);
+    join(1001);
+    pass(29 * DT_SECOND, 3, 1);
+    CHECK_STR(told[0], "");
+    join(1002);
+    pass(2 * DT_SECOND, 7, 1);
+    CHECK_STR(told[0], "world 0:0/3 ");
+    end();
+}
+
+TEST(a_scheduler_that_said_how_many_there_are_cuts_the_last_call_short)
+{
+    begin(2, 4);
+    for (uint64_t id = 1000; id < 1003; id++) {
+        struct dt_join j = join_of(id);
+        j.node.expected = 3;
+        frame(id, (struct dt_message){.type = DT_MSG_JOIN, .round = -1, .join = j});
+    }
+    CHECK_STR(told[0], "world 0:0/3 ");
+    end();
+}
+
+TEST(who_comes_too_late_parks_and_takes_the_seat_of_one_who_goes)
+{
+    begin_running(3, 3, 3);
+    join(1003);
+    CHECK_STR(told[3], "park ");
+    lose(1001);
+    now += DT_SECOND;
+    tick();
+    CHECK_STR(told[0], "stop ");
+    CHECK(strstr(why[0], "node1 went offline") != NULL);
+    join(1000);
+    CHECK_STR(told[0], "stop ");
+    join(1002);
+    CHECK_STR(told[0], "stop world 1:0/3 ");
+    CHECK_STR(told[2], "stop world 1:2/3 ");
+    CHECK_STR(told[3], "park world 1:1/3 ");
+    for (int i = 0; i < 4; i += i == 0 ? 2 : 1) /* all but node1 */
+        CHECK_STR(news[i], "node1 went offline (its connection closed, and it was not back within "
+                           "1 s); node3 takes seat 1 of node1");
+    CHECK_EQ(world[2].prev_rank, 4);
+    CHECK_EQ(world[3].prev_rank, -1);
+    CHECK_EQ(world[0].restarts, 0);
+    end();
+}
+
+TEST(survivors_go_on_alone_when_they_are_enough)
+{
+    begin_running(3, 2, 3);
+    lose(1000);
+    now += DT_SECOND;
+    tick();
+    join(1002);
+    CHECK_STR(told[2], "stop ");
+    join(1001);
+    CHECK_STR(told[1], "stop world 1:1/2 ");
+    CHECK_STR(told[2], "stop world 1:0/2 "); /* the highest moves into the hole */
+    CHECK_STR(world[1].master_addr, "10.0.0.2");
+    CHECK(strstr(world[1].news, "node0 went offline") != NULL);
+    CHECK(strstr(world[1].news, "node2 takes seat 0 of node0; 2 nodes instead of 3") != NULL);
+    end();
+}
+
+TEST(a_connection_that_is_back_in_time_was_never_away)
+{
+    begin_running(3, 3, 3);
+    lose(1001);
+    now += DT_SECOND - 1;
+    tick();
+    come_back(1001, false);
+    pass(20 * DT_SECOND, 7, 1);
+    CHECK_STR(told[0], "");
+    CHECK_STR(told[1], "");
+    end();
+}
+
+TEST(a_silent_node_is_given_up_after_three_beats_and_hears_of_it)
+{
+    begin_running(3, 2, 3);
+    pass(14 * DT_SECOND, 5, 1);
+    CHECK_STR(told[0], "");
+    pass(2 * DT_SECOND, 5, 1);
+    CHECK_STR(told[0], "stop ");
+    beat(1001);
+    CHECK_STR(told[1], "stale ");
+    frame(1001, (struct dt_message){.type = DT_MSG_MAY_COMMIT, .round = 0});
+    CHECK_STR(told[1], "stale commit-no ");
+    end();
+}
+
+TEST(a_pause_of_our_own_is_held_against_nobody)
+{
+    begin_running(3, 2, 3);
+    now += 60 * DT_SECOND;
+    tick();
+    pass(10 * DT_SECOND, 7, 1);
+    CHECK_STR(told[0], "");
+    end();
+}
+
+TEST(a_pause_of_our_own_is_no_time_in_which_nodes_did_not_stop)
+{
+    begin_running(2, 2, 2);
+    run->spec.max_restarts = 1;
+    result(1001, false);
+    now += 60 * DT_SECOND;
+    tick();
+    CHECK_STR(told[0], "stop ");
+    join(1000);
+    join(1001);
+    CHECK_STR(told[0], "stop world 1:0/2 ");
+    end();
+}
+
+TEST(most_nodes_silent_at_once_get_one_more_window)
+{
+    begin_running(4, 1, 4);
+    pass(16 * DT_SECOND, 1, 1);
+    CHECK_STR(told[0], "");
+    pass(16 * DT_SECOND, 1, 1);
+    CHECK_STR(told[0], "stop ");
+    end();
+}
+
+TEST(a_failure_is_paid_once_and_by_all)
+{
+    begin_running(3, 3, 3);
+    run->spec.max_restarts = 1;
+    result(1001, false);
+    CHECK_STR(told[0], "stop ");
+    result(1002, false); /* it fell with the first; of a round that is over */
+    CHECK_STR(told[2], "stop ");
+    for (uint64_t id = 1000; id < 1003; id++)
+        join(id);
+    CHECK_STR(told[0], "stop world 1:0/3 ");
+    for (int i = 0; i < 3; i++) {
+        CHECK_EQ(world[i].restarts, 1);
+        CHECK_STR(news[i], "node1: rank 0 exited with 1; restart 1 of 1");
+    }
+    forget_told();
+    result(1000, false);
+    for (uint64_t id = 1000; id < 1003; id++)
+        join(id);
+    for (int i = 0; i < 3; i++)
+        CHECK_STR(told[i], "stop close-failed ");
+    CHECK(strstr(why[2], "node0: rank 0 exited with 1") != NULL);
+    CHECK(strstr(why[2], "of 1 restart none is left") != NULL);
+    end();
+}
+
+TEST(a_failure_that_a_lost_node_explains_costs_no_restart)
+{
+    begin_running(3, 2, 3);
+    result(1001, false); /* its peer vanished; nobody knows yet */
+    lose(1002);
+    join(1000);
+    join(1001);
+    CHECK_STR(told[0], "stop ");
+    now += DT_SECOND;
+    tick();
+    CHECK_STR(told[0], "stop world 1:0/2 ");
+    CHECK_EQ(world[0].restarts, 0);
+    end();
+}
+
+TEST(no_round_begins_while_workers_of_the_last_may_live)
+{
+    begin_running(3, 2, 3);
+    run->spec.max_restarts = 1;
+    result(1000, false);
+    join(1000);
+    join(1001);
+    pass(34 * DT_SECOND, 7, 1);
+    CHECK_STR(told[0], "stop ");
+    pass(2 * DT_SECOND, 7, 1); /* the time for that is over */
+    CHECK_STR(told[0], "stop world 1:0/2 ");
+    CHECK(strncmp(told[2], "stop stale ", 11) == 0);
+    CHECK(strstr(told[2], "world") == NULL);
+    end();
+}
+
+TEST(all_done_is_success_for_spares_too)
+{
+    begin_running(2, 2, 2);
+    join(1002);
+    result(1000, true);
+    CHECK_STR(told[0], "");
+    result(1001, true);
+    CHECK_STR(told[0], "close-succeeded ");
+    CHECK_STR(told[1], "close-succeeded ");
+    CHECK_STR(told[2], "park close-succeeded ");
+    end();
+}
+
+TEST(one_who_is_done_may_go_but_a_loss_before_that_runs_all_again)
+{
+    begin_running(3, 2, 3);
+    result(1000, true);
+    frame(1000, (struct dt_message){.type = DT_MSG_LEAVE, .round = 0, .why = "SIGTERM"});
+    CHECK_STR(told[1], "");
+    result(1001, true);
+    lose(1002);
+    now += DT_SECOND;
+    tick();
+    CHECK_STR(told[1], "stop ");
+    end();
+}
+
+TEST(leaving_ends_the_round_and_not_the_job)
+{
+    begin_running(3, 2, 3);
+    frame(1001, (struct dt_message){.type = DT_MSG_LEAVE, .round = 0, .why = "SIGTERM"});
+    CHECK_STR(told[0], "stop ");
+    CHECK_STR(why[0], "node1 leaves (SIGTERM)");
+    join(1000);
+    join(1002);
+    CHECK_STR(told[0], "stop world 1:0/2 ");
+    CHECK(dt_exclude_find(&exclude, "node1") == NULL ||
+          !dt_exclude_find(&exclude, "node1")->strikes);
+    end();
+}
+
+TEST(a_node_started_anew_takes_its_own_seat)
+{
+    begin_running(3, 3, 3);
+    lose(1001);
+    last_round[1] = -1;
+    join(2001); /* before the old one's time is over */
+    CHECK_STR(told[0], "stop ");
+    join(1000);
+    join(1002);
+    CHECK_STR(told[1], "world 1:1/3 ");
+    end();
+}
+
+TEST(agents_of_one_host_have_names_of_their_own)
+{
+    begin(2, 2);
+    struct dt_join j = join_of(1000);
+    frame(1000, (struct dt_message){.type = DT_MSG_JOIN, .round = -1, .join = j});
+    frame(1001, (struct dt_message){.type = DT_MSG_JOIN, .round = -1, .join = j});
+    CHECK_STR(told[0], "world 0:0/2 ");
+    CHECK_STR(dt_members_find(&run->members, 1001)->name.text, "node0#2");
+    end();
+}
+
+TEST(what_is_held_against_a_host_is_against_all_its_agents)
+{
+    begin(2, 4);
+    struct dt_join j = join_of(1000);
+    dt_exclude_drain(&exclude, "node0", false, "a fan is broken", now);
+    frame(1000, (struct dt_message){.type = DT_MSG_JOIN, .round = -1, .join = j});
+    frame(1001, (struct dt_message){.type = DT_MSG_JOIN, .round = -1, .join = j});
+    join(1002);
+    pass(spec.last_call + DT_SECOND, 7, 1);
+    CHECK_STR(told[2], "");
+    join(1003);
+    pass(spec.last_call + DT_SECOND, 15, 1);
+    CHECK_STR(told[2], "world 0:0/2 ");
+    CHECK_STR(told[1], "park ");
+    end();
+}
+
+TEST(growth_ends_the_round_at_once_or_when_it_may)
+{
+    begin_running(2, 2, 3);
+    run->spec.grow_interval = 60 * DT_SECOND;
+    join(1002);
+    CHECK_STR(told[2], "park ");
+    CHECK_STR(told[0], "");
+    pass(60 * DT_SECOND, 7, 1);
+    CHECK_STR(told[0], "stop ");
+    join(1000);
+    join(1001);
+    CHECK_STR(told[2], "park world 1:2/3 ");
+    CHECK_EQ(world[0].restarts, 0);
+    end();
+}
+
+TEST(too_few_are_named_when_time_is_over)
+{
+    begin_running(3, 3, 3);
+    lose(1001);
+    now += DT_SECOND;
+    tick();
+    join(1000);
+    join(1002);
+    pass(601 * DT_SECOND, 5, 1);
+    CHECK_STR(told[0], "stop close-timeout ");
+    CHECK(strstr(why[0], "2 of 3 nodes are ready; missing node1 (gone 60") != NULL);
+    end();
+}
+
+TEST(nodes_that_ask_for_another_size_are_refused_by_name)
+{
+    begin_running(2, 2, 2);
+    spec.max_nodes = 5;
+    join(1003);
+    CHECK_STR(told[3], "close-refused ");
+    CHECK(strstr(why[3], "node3 asks for --nnodes 2:5, but run \"run\" has 2:2") != NULL);
+    CHECK_STR(told[0], "");
+    end();
+}
+
+TEST(another_schedulers_job_of_the_same_name_is_refused)
+{
+    begin(2, 2);
+    spec.job = "17";
+    join(1000);
+    spec.job = "18";
+    join(1001);
+    CHECK_STR(told[1], "close-refused ");
+    CHECK(strstr(why[1], "job 17") != NULL);
+    end();
+}
+
+TEST(a_server_started_again_finds_all_as_it_was)
+{
+    struct dt_buf record = {0};
+    begin_running(3, 3, 3);
+    result(1002, true);
+    dt_rdzv_save(run, &record);
+    dt_rdzv_destroy(run);
+    now = 50; /* another clock */
+    run = dt_rdzv_restore("run", &exclude, 1, (struct dt_bytes){record.at, record.len}, now);
+    CHECK(run != NULL);
+    for (int i = 0; i < 2; i++)
+        come_back(1000 + (uint64_t)i, false);
+    pass(10 * DT_SECOND, 3, 1);
+    come_back(1002, true);
+    pass(60 * DT_SECOND, 7, 1);
+    CHECK_STR(told[0], "");
+    result(1000, true);
+    result(1001, true);
+    CHECK_STR(told[2], "close-succeeded ");
+    dt_buf_finish(&record);
+    end();
+}
+
+TEST(a_failure_is_paid_although_the_server_is_started_again_before_it_is)
+{
+    struct dt_buf record = {0};
+    begin_running(2, 2, 2);
+    run->spec.max_restarts = 3;
+    result(1001, false);
+    join(1000);
+    dt_rdzv_save(run, &record);
+    dt_rdzv_destroy(run);
+    run = dt_rdzv_restore("run", &exclude, 1, (struct dt_bytes){record.at, record.len}, now);
+    CHECK(run != NULL);
+    join(1000);
+    join(1001);
+    CHECK_STR(told[0], "stop world 1:0/2 ");
+    CHECK_EQ(world[0].restarts, 1);
+    dt_buf_finish(&record);
+    end();
+}
+
+TEST(who_does_not_come_back_to_a_restarted_server_is_lost)
+{
+    struct dt_buf record = {0};
+    begin_running(3, 2, 3);
+    dt_rdzv_save(run, &record);
+    dt_rdzv_destroy(run);
+    run = dt_rdzv_restore("run", &exclude, 1, (struct dt_bytes){record.at, record.len}, now);
+    come_back(1000, false);
+    come_back(1001, false);
+    pass(15 * DT_SECOND, 3, 1);
+    CHECK_STR(told[0], "");
+    pass(2 * DT_SECOND, 3, 1);
+    CHECK_STR(told[0], "stop ");
+    dt_buf_finish(&record);
+    end();
+}
+
+TEST(a_record_that_is_cut_anywhere_is_no_record)
+{
+    struct dt_buf record = {0};
+    begin_running(3, 3, 3);
+    dt_rdzv_save(run, &record);
+    for (size_t n = 0; n < record.len; n++)
+        CHECK(dt_rdzv_restore("run", &exclude, 1, (struct dt_bytes){record.at, n}, now) == NULL);
+    dt_buf_finish(&record);
+    end();
+}
+
+TEST(a_server_that_forgot_everything_learns_it_from_the_nodes)
+{
+    begin_running(3, 3, 3);
+    dt_rdzv_destroy(run);
+    run = dt_rdzv_create("run", &exclude, 1);
+    join(1004); /* a spare comes first */
+    for (uint64_t id = 1000; id < 1003; id++)
+        come_back(id, false);
+    pass(60 * DT_SECOND, 0x17, 1);
+    CHECK_STR(told[0], "");
+    CHECK_EQ(run->round, 0);
+    CHECK_EQ(run->state, DT_RUN_RUNNING);
+    lose(1002);
+    now += DT_SECOND;
+    tick();
+    join(1000);
+    join(1001);
+    CHECK_STR(told[4], "world 1:2/3 ");
+    end();
+}
+
+TEST(a_world_that_was_lost_with_its_connection_is_said_again)
+{
+    begin_running(2, 2, 2);
+    last_round[1] = -1; /* it never got it */
+    lose(1001);
+    join(1001);
+    CHECK_STR(told[1], "world 0:1/2 ");
+    CHECK_STR(told[0], "");
+    end();
+}
+
+TEST(a_drained_node_goes_at_once_and_comes_back_when_it_may)
+{
+    begin_running(3, 2, 3);
+    dt_exclude_drain(&exclude, "node1", false, "a fan is broken", now);
+    step(&(struct dt_rdzv_event){.type = DT_EV_DRAIN, .text = "node1"});
+    CHECK_STR(why[0], "node1 is drained (a fan is broken)");
+    for (uint64_t id = 1000; id < 1003; id++)
+        join(id);
+    CHECK_STR(told[0], "stop world 1:0/2 ");
+    CHECK_STR(told[1], "stop park ");
+    forget_told();
+    dt_exclude_drain(&exclude, "node1", true, "", now);
+    step(&(struct dt_rdzv_event){.type = DT_EV_DRAIN, .text = "node1"});
+    CHECK_STR(told[0], "stop ");
+    CHECK_STR(why[0], "node1 joins");
+    end();
+}
+
+TEST(a_seat_that_a_smaller_world_lacks_is_nobodys)
+{
+    begin_running(3, 2, 3);
+    dt_exclude_drain(&exclude, "node2", false, "a fan is broken", now);
+    step(&(struct dt_rdzv_event){.type = DT_EV_DRAIN, .text = "node2"});
+    for (uint64_t id = 1002; id >= 1000; id--)
+        join(id);
+    CHECK_STR(told[0], "stop world 1:0/2 ");
+    CHECK_STR(told[2], "stop park ");
+    end();
+}
+
+TEST(a_node_that_is_lost_three_times_is_kept_out_until_its_time_is_over)
+{
+    begin_running(3, 2, 3);
+    for (int i = 0; i < 3; i++) {
+        uint64_t id = 1001 + 1000 * (uint64_t)i;
+        lose(id);
+        now += DT_SECOND;
+        tick();
+        obey_stops();
+        last_round[1] = -1;
+        forget_told();
+        join(id + 1000);
+        obey_stops();
+    }
+    CHECK_STR(told[1], "park ");
+    CHECK(strstr(why[1], "kept out") != NULL);
+    end();
+}
+
+TEST(somebody_kept_out_is_taken_where_there_would_be_too_few)
+{
+    begin(2, 3);
+    for (int i = 0; i < 3; i++)
+        dt_exclude_note(&exclude, "node1", DT_EVIDENCE_OFFLINE, "", 3, 600 * DT_SECOND, now);
+    CHECK(dt_exclude_is_out(&exclude, "node1", now, NULL));
+    join(1000);
+    join(1001);
+    pass(31 * DT_SECOND, 3, 1);
+    CHECK_STR(told[1], "world 0:1/2 ");
+    end();
+}
+
+TEST(the_next_job_of_a_name_begins_when_the_last_is_over)
+{
+    begin_running(2, 2, 2);
+    result(1000, true);
+    result(1001, true);
+    forget_told();
+    last_round[0] = last_round[1] = -1;
+    join(2000);
+    join(2001);
+    CHECK_STR(told[0], "world 1:0/2 ");
+    CHECK_EQ(world[0].restarts, 0);
+    end();
+}
+
+TEST(a_late_loser_of_a_closed_job_hears_how_it_ended)
+{
+    begin_running(2, 2, 2);
+    result(1000, true);
+    result(1001, true);
+    lose(1000);
+    now += 2 * DT_SECOND;
+    tick();
+    forget_told();
+    come_back(1000, true);
+    CHECK_STR(told[0], "close-succeeded ");
+    end();
+}
+
+TEST(a_spare_that_was_away_when_the_job_closed_does_not_begin_it_again)
+{
+    begin_running(2, 2, 2);
+    join(1002);
+    lose(1002);
+    now += DT_SECOND;
+    result(1000, true);
+    result(1001, true);
+    struct dt_join j = join_of(1002);
+    j.claim.again = true;
+    frame(1002, (struct dt_message){.type = DT_MSG_JOIN, .round = -1, .join = j});
+    CHECK_STR(told[2], "park close-succeeded ");
+    end();
+}
+
+TEST(equal_wishes_for_a_rank_are_named_and_do_no_harm)
+{
+    begin(2, 2);
+    for (uint64_t id = 1000; id < 1002; id++) {
+        struct dt_join j = join_of(id);
+        j.node.order = 0;
+        frame(id, (struct dt_message){.type = DT_MSG_JOIN, .round = -1, .join = j});
+    }
+    CHECK_STR(told[1], "world 0:1/2 ");
+    bool named = false;
+    for (size_t i = 0; i < done.len; i++)
+        named = named || strstr(dt_rdzv_text(&done, done.at[i].text), "both ask for --node-rank 0");
+    CHECK(named);
+    end();
+}
+
+/* What an agent says of itself may be anything that a frame can hold. */
+TEST(numbers_beyond_all_reason_do_no_harm)
+{
+    begin(1, 2);
+    spec.join_timeout = spec.last_call = spec.stop_bound = spec.grow_interval = DT_FOREVER;
+    struct dt_message m = {.type = DT_MSG_JOIN, .round = INT_MAX, .join = join_of(1000)};
+    frame(1000, m);
+    CHECK_STR(told[0], "close-refused ");
+    m.round = -1;
+    frame(1000, m);
+    pass(40 * DT_SECOND, 1, 1);
+    CHECK_EQ(run->state, DT_RUN_GATHERING);
+    CHECK(dt_rdzv_next(run) > now);
+    m = (struct dt_message){.type = DT_MSG_JOIN, .round = INT_MAX, .join = join_of(1001)};
+    m.join.claim = (struct dt_claim){.running = true, .seat = 0, .seats = 1, .size = 2};
+    frame(1001, m);
+    m.round = 0;
+    m.join.claim.first_rank = 2;
+    frame(1001, m);
+    CHECK_STR(told[1], "close-refused close-refused ");
+    end();
+}
+
+TEST(a_job_of_at_least_more_nodes_than_at_most_is_refused)
+{
+    begin(3, 2);
+    join(1000);
+    CHECK_STR(told[0], "close-refused ");
+    CHECK(!run->begun);
+    end();
+}
+
+TEST(a_node_that_is_done_may_be_drained)
+{
+    begin_running(2, 2, 2);
+    result(1000, true);
+    dt_exclude_drain(&exclude, "node0", false, "a fan is broken", now);
+    step(&(struct dt_rdzv_event){.type = DT_EV_DRAIN, .text = "node0"});
+    result(1001, true);
+    CHECK_STR(told[1], "close-succeeded ");
+    end();
+}
+
+/* A server that forgot everything learns of the round from node 0, which is done; it is gone before
+ * the others are back, and then there again. */
+TEST(who_is_done_twice_counts_once)
+{
+    begin_running(3, 3, 3);
+    dt_rdzv_destroy(run);
+    run = dt_rdzv_create("run", &exclude, 1);
+    come_back(1000, true);
+    come_back(1001, false);
+    come_back(1002, false);
+    lose(1000);
+    pass(2 * DT_SECOND, 6, 1);
+    CHECK(dt_members_find(&run->members, 1000) == NULL);
+    come_back(1000, true);
+    CHECK_STR(told[0], "");
+    result(1001, true);
+    CHECK_EQ(run->state, DT_RUN_RUNNING);
+    result(1002, true);
+    CHECK_STR(told[2], "close-succeeded ");
+    end();
+}
+
+TEST(a_pause_of_our_own_is_no_time_in_which_a_node_could_have_come_back)
+{
+    begin_running(3, 3, 3);
+    dt_rdzv_destroy(run);
+    run = dt_rdzv_create("run", &exclude, 1);
+    come_back(1000, false);
+    now += 60 * DT_SECOND;
+    tick();
+    come_back(1001, false);
+    come_back(1002, false);
+    pass(60 * DT_SECOND, 7, 1);
+    CHECK_STR(told[0], "");
+    CHECK_EQ(run->state, DT_RUN_RUNNING);
+    end();
+}
+
+TEST(a_pause_of_our_own_is_no_time_in_which_workers_could_have_stopped)
+{
+    begin_running(3, 2, 3);
+    result(1000, false);
+    CHECK_EQ(run->state, DT_RUN_GATHERING);
+    now += 60 * DT_SECOND;
+    tick();
+    CHECK_EQ(run->members.count, 3);
+    CHECK(strstr(told[1], "stale") == NULL);
+    end();
+}
+
+TEST(a_spare_that_missed_a_beat_is_taken_in_when_it_is_heard_again)
+{
+    begin(2, 3);
+    spec.grow_interval = 100 * DT_SECOND;
+    dt_exclude_drain(&exclude, "node3", false, "a fan is broken", now);
+    join(1000);
+    join(1001);
+    pass(31 * DT_SECOND, 3, 1);
+    join(1002);
+    join(1003);
+    pass(90 * DT_SECOND, 0xf, 1);
+    pass(10 * DT_SECOND, 0xb, 1); /* node 2 is not heard of when its time has come */
+    CHECK_STR(told[0], "world 0:0/2 ");
+    beat(1002);
+    CHECK_STR(told[0], "world 0:0/2 stop ");
+    end();
+}
+
+/* What was decided last did not get to the disk, and so the nodes know more than the journal. */
+TEST(a_journal_that_is_older_than_the_nodes_is_put_right_by_them)
+{
+    struct dt_buf record = {0};
+    begin_running(3, 2, 3);
+    dt_rdzv_save(run, &record);
+    lose(1002);
+    now += DT_SECOND;
+    tick();
+    join(1000);
+    join(1001);
+    CHECK_EQ(last_round[1], 1);
+    forget_told();
+    dt_rdzv_destroy(run);
+    run = dt_rdzv_restore("run", &exclude, 1, (struct dt_bytes){record.at, record.len}, now);
+    CHECK(run != NULL);
+    come_back(1001, false);
+    come_back(1000, false);
+    pass(60 * DT_SECOND, 3, 1);
+    CHECK_STR(told[0], "");
+    CHECK_STR(told[1], "");
+    CHECK_EQ(run->state, DT_RUN_RUNNING);
+    CHECK_EQ(run->round, 1);
+    CHECK_EQ(run->seats_len, 2);
+    dt_buf_finish(&record);
+    end();
+}
+
+/* Its nodes have been in the run, so they would be told how the one before it ended. */
+TEST(a_server_started_again_does_not_take_the_next_job_for_the_last)
+{
+    struct dt_buf record = {0};
+    begin_running(1, 1, 2);
+    result(1000, true);
+    CHECK_STR(told[0], "close-succeeded ");
+    spec.min_nodes = 2;
+    last_round[1] = -1;
+    join(2001);
+    CHECK(done.journalled);
+    dt_rdzv_save(run, &record);
+    dt_rdzv_destroy(run);
+    run = dt_rdzv_restore("run", &exclude, 1, (struct dt_bytes){record.at, record.len}, now);
+    CHECK(run != NULL);
+    struct dt_join j = join_of(2001);
+    j.claim.again = true;
+    frame(2001, (struct dt_message){.type = DT_MSG_JOIN, .round = -1, .join = j});
+    CHECK_STR(told[1], "");
+    CHECK_EQ(run->members.count, 1);
+    dt_buf_finish(&record);
+    end();
+}
+
+TEST(an_agent_keeps_its_name_when_the_server_is_started_again)
+{
+    struct dt_buf record = {0};
+    begin(1, 2);
+    for (uint64_t id = 1000; id < 1002; id++) {
+        struct dt_join j = join_of(id);
+        j.node.name = "host";
+        frame(id, (struct dt_message){.type = DT_MSG_JOIN, .round = -1, .join = j});
+    }
+    lose(1000);
+    now += DT_SECOND;
+    tick();
+    join(1001);
+    CHECK_STR(told[1], "world 0:1/2 stop world 1:0/1 ");
+    dt_rdzv_save(run, &record);
+    dt_rdzv_destroy(run);
+    run = dt_rdzv_restore("run", &exclude, 1, (struct dt_bytes){record.at, record.len}, now);
+    CHECK(run != NULL);
+    CHECK_STR(dt_members_find(&run->members, 1001)->name.text, "host#2");
+    dt_buf_finish(&record);
+    end();
+}
+
+/* It was there all the time, so the failure was none that its loss would explain. */
+TEST(a_node_that_does_not_stop_takes_no_blame_for_the_failure_before)
+{
+    begin_running(3, 2, 3);
+    result(1000, false);
+    join(1000);
+    join(1002);
+    pass(36 * DT_SECOND, 7, 1);
+    CHECK_STR(told[0], "stop close-failed ");
+    CHECK(strstr(why[0], "no restarts are allowed") != NULL);
+    end();
+}
