@@ -2,32 +2,33 @@
 #include "rendezvous/store_peers.h"
 
 #include "base/uvx.h"
+#include "rendezvous/protocol/messages.h"
 #include "rendezvous/store_session.h"
 
 #include <inttypes.h>
-#include <sched.h>
 #include <stdlib.h>
+#include <string.h>
 
-/* One peer's share of a loop turn, and how many peers with work left over get theirs in one. */
+/* One peer's share of a loop turn. */
 #define REQUESTS_PER_TURN 64
 #define BYTES_PER_TURN (256u << 10)
-#define PEERS_PER_TURN 4
 
 /* Of an incomplete request this much is carried over through the shared read buffer; more stays
  * where it is and the socket is read behind it. */
 #define CARRY_SIZE (4u << 10)
 /* Answers a peer may leave unread before its requests are no longer looked at. */
 #define HIGH_WATER (1u << 20)
-#define MOST_SPIN_MISSES 10
 
 struct peer {
     struct dt_node in_list;
     struct dt_node in_due; /* linked: has work for the next turn */
     union dt_uvx_stream io;
     struct dt_store_peers *peers;
-    struct dt_store_session session;
-    struct dt_buf in;      /* an incomplete request, or requests for later turns */
-    struct dt_buf sending; /* owned by `write` while it is under way */
+    bool met; /* its first bytes have told whom it wants: the store, or the control handler */
+    struct dt_store_session session; /* a control peer's is over, only its `out` is used */
+    struct dt_control_peer control;  /* conn: NULL unless it is one */
+    struct dt_buf in;                /* an incomplete request, or requests for later turns */
+    struct dt_buf sending;           /* owned by `write` while it is under way */
     uv_write_t write;
     bool connected; /* counted as a client */
     bool writing, reading, closing;
@@ -36,7 +37,6 @@ struct peer {
     uint32_t turn_requests, turn_bytes;
     uint64_t held; /* its part of counters.buffered */
     dt_ms last_active;
-    struct dt_addr addr;
 };
 
 /* -- the end of a peer ------------------------------------------------------------------------ */
@@ -47,6 +47,7 @@ static void on_peer_closed(uv_handle_t *h)
     struct dt_store_peers *peers = p->peers;
     dt_buf_finish(&p->in);
     dt_buf_finish(&p->sending);
+    dt_buf_finish(&p->session.out);
     free(p); /* the only free of a peer */
     peers->count--;
     peers->on_gone(peers);
@@ -62,7 +63,10 @@ static void peer_close(struct peer *p)
     p->peers->counters->buffered -= p->held;
     if (p->connected)
         p->peers->counters->connected--;
-    dt_store_session_finish(&p->session);
+    if (p->control.conn)
+        p->peers->control->closed(p->control.conn);
+    else
+        dt_store_session_finish(&p->session);
     uv_close(&p->io.handle, on_peer_closed);
 }
 
@@ -78,7 +82,7 @@ static void complain(struct peer *p, const char *during, const struct dt_err *er
     if (!dt_log_limit_pass(&peers->complaints, (dt_ms)uv_now(peers->loop), &held_back))
         return;
     char addr[DT_ADDR_TEXT];
-    dt_addr_text(&p->addr, addr, sizeof addr);
+    dt_addr_text(&p->control.addr, addr, sizeof addr);
     if (held_back)
         dt_warn("closed %s: %s: %s (and %" PRIu64 " other peers since the last such line)", addr,
                 during, err->text, held_back);
@@ -95,7 +99,6 @@ static size_t owed(const struct peer *p)
 
 static void peer_later(struct peer *p);
 static void peer_continue(struct peer *p);
-static void expect_more(struct dt_store_peers *peers);
 
 static void on_peer_written(uv_write_t *req, int status)
 {
@@ -162,15 +165,80 @@ static void give_back_out(struct peer *p)
     }
 }
 
+/* -- whom a peer wants ------------------------------------------------------------------------ */
+
+/* A unix socket is guarded by its path's permissions. */
+static bool in_ranges(const struct dt_cidr *ranges, size_t count, const struct dt_addr *addr)
+{
+    return count == 0 || addr->sa.ss_family == AF_UNIX || dt_cidr_any_contains(ranges, count, addr);
+}
+
+static void meet_client(struct peer *p)
+{
+    const struct dt_store_server_config *config = p->peers->config;
+    p->met = true;
+    p->session.holds_hello = p->peers->control != NULL;
+    p->session.only_hello =
+        !in_ranges(config->allow_c10d, config->allow_c10d_count, &p->control.addr);
+}
+
+static int meet_control(struct peer *p, struct dt_err *err)
+{
+    p->met = true;
+    dt_store_session_finish(&p->session);
+    p->control.out = &p->session.out;
+    p->control.conn = p->peers->control->opened(p->peers->control_arg, &p->control);
+    return p->control.conn ? 0 : dt_err_set(err, DT_E_LIMIT, "the rendezvous takes nobody now");
+}
+
+static enum dt_decoded meet(struct peer *p, const uint8_t *bytes, size_t len, struct dt_err *err)
+{
+    size_t n = strlen(DT_CONTROL_MAGIC);
+    if (!p->peers->control || memcmp(bytes, DT_CONTROL_MAGIC, len < n ? len : n) != 0)
+        meet_client(p);
+    else if (len < n)
+        return DT_MORE;
+    else if (meet_control(p, err) < 0)
+        return DT_BAD;
+    return DT_DONE;
+}
+
 /* -- requests --------------------------------------------------------------------------------- */
 
 static bool share_spent(struct peer *p)
 {
-    if (p->turn != p->peers->turn) {
-        p->turn = p->peers->turn;
+    if (p->turn != p->peers->turns.number) {
+        p->turn = p->peers->turns.number;
         p->turn_requests = p->turn_bytes = 0;
     }
     return p->turn_requests >= REQUESTS_PER_TURN || p->turn_bytes >= BYTES_PER_TURN;
+}
+
+/* Takes at most one request, or frame, off the front. BAD: *DURING says about what. */
+static enum dt_decoded peer_step(struct peer *p, const uint8_t *bytes, size_t len, size_t *used,
+                                 const char **during, struct dt_err *err)
+{
+    *during = "control protocol";
+    if (!p->met) {
+        enum dt_decoded got = meet(p, bytes, len, err);
+        if (got != DT_DONE)
+            return got;
+    }
+    if (p->control.conn)
+        return p->peers->control->step(p->control.conn, bytes, len, used, err);
+    enum dt_c10d_op op;
+    enum dt_decoded got = dt_store_session_step(&p->session, bytes, len, used, &op, err);
+    *during = op < DT_C10D_OPS ? dt_c10d_op_name(op) : "request";
+    if (got == DT_DONE)
+        p->peers->counters->requests[op]++;
+    return got;
+}
+
+/* A client that does not take its answers is not listened to. Agents are sent more than they ask
+ * for, so theirs are bounded in peer_settle() instead. */
+static bool may_ask(const struct peer *p)
+{
+    return !p->closing && (p->control.conn || owed(p) <= HIGH_WATER);
 }
 
 /* Carries out requests from the front of BYTES until they, the peer's share of this turn, or the
@@ -180,23 +248,25 @@ static size_t work_through(struct peer *p, const uint8_t *bytes, size_t len, boo
 {
     size_t done = 0;
     *starved = false;
-    while (!share_spent(p) && owed(p) <= HIGH_WATER) {
+    while (!share_spent(p) && may_ask(p)) {
         struct dt_err err;
-        enum dt_c10d_op op;
+        const char *during;
         size_t used;
         if (done == len) { /* BYTES may be NULL, which must not be moved */
             *starved = true;
             return done;
         }
-        switch (dt_store_session_step(&p->session, bytes + done, len - done, &used, &op, &err)) {
+        size_t before = p->session.out.len;
+        switch (peer_step(p, bytes + done, len - done, &used, &during, &err)) {
         case DT_DONE:
             done += used;
             p->turn_requests++;
             p->turn_bytes += (uint32_t)used;
-            p->peers->counters->requests[op]++;
+            if (p->control.conn) /* a page of status is asked for with few bytes */
+                p->turn_bytes += (uint32_t)(p->session.out.len - before);
             continue;
         case DT_BAD:
-            complain(p, op < DT_C10D_OPS ? dt_c10d_op_name(op) : "request", &err);
+            complain(p, during, &err);
             peer_flush(p); /* answers to what came before the violation */
             peer_close(p);
             return done;
@@ -256,6 +326,17 @@ static void peer_read(struct peer *p, bool on)
         peer_close(p);
 }
 
+/* Closes a control peer that leaves too much untaken. */
+static void check_untaken(struct peer *p)
+{
+    if (!p->control.conn || owed(p) <= DT_CONTROL_UNTAKEN_MAX)
+        return;
+    struct dt_err err;
+    dt_err_set(&err, DT_E_LIMIT, "it does not read: %zu bytes are waiting for it", owed(p));
+    complain(p, "control protocol", &err);
+    peer_close(p);
+}
+
 /* After requests were worked through: send, decide whether to read on, and whether the next turn
  * has work. */
 static void peer_settle(struct peer *p, bool starved)
@@ -264,10 +345,12 @@ static void peer_settle(struct peer *p, bool starved)
     if (p->closing)
         return;
     give_back_out(p);
-    account(p);
+    check_untaken(p);
+    if (!p->closing)
+        account(p);
     if (p->closing)
         return;
-    bool blocked = owed(p) > HIGH_WATER; /* on_peer_written() goes on */
+    bool blocked = !may_ask(p); /* on_peer_written() goes on */
     if (p->ended && starved && owed(p) == 0) {
         p->peers->counters->cut_short += p->in.len > 0;
         peer_close(p);
@@ -339,7 +422,8 @@ static void on_peer_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
         return;
     }
     touch(p);
-    expect_more(p->peers);
+    if (!p->control.conn)
+        dt_store_turns_expect_more(&p->peers->turns, p->peers->config->spin);
     p->peers->counters->bytes_in += (uint64_t)n;
     if (p->in.len <= CARRY_SIZE) {
         peer_take_shared(p, p->in.len + (size_t)n);
@@ -352,70 +436,14 @@ static void on_peer_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
 
 /* -- turns ------------------------------------------------------------------------------------ */
 
-static void on_work(uv_idle_t *h);
-
-static void on_turn(uv_prepare_t *h)
+static void on_peer_due(struct dt_node *in_due)
 {
-    struct dt_store_peers *peers = dt_container_of(h, struct dt_store_peers, turns);
-    peers->turn++;
-}
-
-/* Sleeping until the next request costs a wake-up of this process, which on an idle machine is most
- * of a round trip. So after a request the loop goes on looking for config->spin nanoseconds. Where
- * that finds nothing it is tried ever more rarely, up to one time in 1024: on a machine that needs
- * its processors for others, or with clients that ask now and then, next to nothing is spent on it.
- */
-static void expect_more(struct dt_store_peers *peers)
-{
-    if (peers->config->spin == 0 || peers->spin_turn == peers->turn)
-        return;
-    peers->spin_turn = peers->turn;
-    uint64_t now = uv_hrtime();
-    if (now < peers->spin_until) {
-        peers->spin_misses = 0;
-    } else if (peers->spin_skips > 0) {
-        peers->spin_skips--;
-        return;
-    }
-    peers->spin_until = now + peers->config->spin;
-    uv_idle_start(&peers->work, on_work);
-}
-
-static bool spinning(struct dt_store_peers *peers)
-{
-    if (peers->spin_until == 0)
-        return false;
-    if (uv_hrtime() < peers->spin_until) {
-        sched_yield(); /* to the very client that is waited for, where it shares our processor */
-        return true;
-    }
-    peers->spin_until = 0;
-    if (peers->spin_misses < MOST_SPIN_MISSES)
-        peers->spin_misses++;
-    peers->spin_skips = (1u << peers->spin_misses) - 1;
-    return false;
-}
-
-static void on_work(uv_idle_t *h)
-{
-    struct dt_store_peers *peers = dt_container_of(h, struct dt_store_peers, work);
-    struct dt_list now;
-    dt_list_init(&now);
-    for (int i = 0; i < PEERS_PER_TURN && !dt_list_empty(&peers->due); i++)
-        dt_list_append(&now, dt_list_pop(&peers->due));
-    for (struct dt_node *n; (n = dt_list_pop(&now));)
-        peer_continue(dt_container_of(n, struct peer, in_due));
-    if (dt_list_empty(&peers->due) && !spinning(peers))
-        uv_idle_stop(&peers->work);
+    peer_continue(dt_container_of(in_due, struct peer, in_due));
 }
 
 static void peer_later(struct peer *p)
 {
-    struct dt_store_peers *peers = p->peers;
-    if (dt_node_linked(&p->in_due))
-        return;
-    uv_idle_start(&peers->work, on_work); /* does nothing where it is active */
-    dt_list_append(&peers->due, &p->in_due);
+    dt_store_turns_add(&p->peers->turns, &p->in_due);
 }
 
 static void on_session_wake(struct dt_store_session *session)
@@ -424,16 +452,6 @@ static void on_session_wake(struct dt_store_session *session)
 }
 
 /* -- arrivals --------------------------------------------------------------------------------- */
-
-static bool allowed(const struct dt_store_server_config *config, const struct dt_addr *addr)
-{
-    if (config->allow_count == 0 || addr->sa.ss_family == AF_UNIX)
-        return true; /* a unix socket is guarded by its path's permissions */
-    for (size_t i = 0; i < config->allow_count; i++)
-        if (dt_cidr_contains(&config->allow[i], addr))
-            return true;
-    return false;
-}
 
 static struct peer *peer_create(struct dt_store_peers *peers, int family)
 {
@@ -455,11 +473,12 @@ static void admit(struct peer *p)
 {
     struct dt_store_server_counters *counters = p->peers->counters;
     counters->accepted++;
-    if (dt_uvx_remote(&p->io, &p->addr) < 0) {
+    if (dt_uvx_remote(&p->io, &p->control.addr) < 0) {
         peer_close(p); /* gone already */
         return;
     }
-    if (!allowed(p->peers->config, &p->addr)) {
+    const struct dt_store_server_config *config = p->peers->config;
+    if (!in_ranges(config->allow, config->allow_count, &p->control.addr)) {
         struct dt_err err;
         counters->not_allowed++;
         dt_err_set(&err, DT_E_LIMIT, "its address is in none of the ranges given with --allow");
@@ -475,7 +494,7 @@ static void admit(struct peer *p)
     counters->connected++;
     if (dt_log_wants(DT_LOG_DEBUG)) {
         char text[DT_ADDR_TEXT];
-        dt_debug("%s connected", dt_addr_text(&p->addr, text, sizeof text));
+        dt_debug("%s connected", dt_addr_text(&p->control.addr, text, sizeof text));
     }
     peer_read(p, true);
 }
@@ -494,32 +513,25 @@ int dt_store_peers_accept(struct dt_store_peers *peers, uv_stream_t *listener)
 
 /* -- all of them ------------------------------------------------------------------------------ */
 
-void dt_store_peers_open(struct dt_store_peers *peers)
+static void on_turns_closed(struct dt_store_turns *t)
 {
-    dt_list_init(&peers->list);
-    dt_list_init(&peers->due);
-    peers->complaints = (struct dt_log_limit){.burst = 10, .every = DT_SECOND};
-    uv_prepare_init(peers->loop, &peers->turns);
-    uv_prepare_start(&peers->turns, on_turn);
-    uv_unref((uv_handle_t *)&peers->turns); /* counting turns keeps no loop alive */
-    uv_idle_init(peers->loop, &peers->work);
-    peers->handles = 2;
-}
-
-static void on_handle_closed(uv_handle_t *h)
-{
-    struct dt_store_peers *peers = h->data;
-    if (--peers->handles > 0)
-        return;
+    struct dt_store_peers *peers = dt_container_of(t, struct dt_store_peers, turns);
     dt_buf_finish(&peers->spare_out);
     peers->on_closed(peers);
 }
 
+void dt_store_peers_open(struct dt_store_peers *peers)
+{
+    dt_list_init(&peers->list);
+    peers->complaints = (struct dt_log_limit){.burst = 10, .every = DT_SECOND};
+    peers->turns = (struct dt_store_turns){
+        .loop = peers->loop, .on_due = on_peer_due, .on_closed = on_turns_closed};
+    dt_store_turns_open(&peers->turns);
+}
+
 void dt_store_peers_close(struct dt_store_peers *peers)
 {
-    peers->turns.data = peers->work.data = peers;
-    uv_close((uv_handle_t *)&peers->turns, on_handle_closed);
-    uv_close((uv_handle_t *)&peers->work, on_handle_closed);
+    dt_store_turns_close(&peers->turns);
 }
 
 void dt_store_peers_end_all(struct dt_store_peers *peers)
@@ -527,6 +539,10 @@ void dt_store_peers_end_all(struct dt_store_peers *peers)
     dt_list_each(&peers->list, n)
     {
         struct peer *p = dt_container_of(n, struct peer, in_list);
+        if (p->control.conn) {
+            peer_close(p); /* its handler has said to it what there was to say */
+            continue;
+        }
         p->ended = true;
         peer_read(p, false);
         peer_continue(p); /* closes it when nothing is owed */
@@ -538,6 +554,16 @@ void dt_store_peers_close_all(struct dt_store_peers *peers)
     dt_list_each(&peers->list, n) peer_close(dt_container_of(n, struct peer, in_list));
 }
 
+void dt_store_peers_close_clients(struct dt_store_peers *peers)
+{
+    dt_list_each(&peers->list, n)
+    {
+        struct peer *p = dt_container_of(n, struct peer, in_list);
+        if (!p->control.conn)
+            peer_close(p);
+    }
+}
+
 void dt_store_peers_close_idle(struct dt_store_peers *peers, dt_ms before)
 {
     dt_list_each(&peers->list, n)
@@ -545,9 +571,34 @@ void dt_store_peers_close_idle(struct dt_store_peers *peers, dt_ms before)
         struct peer *p = dt_container_of(n, struct peer, in_list);
         if (p->last_active > before)
             break; /* the list is ordered by activity */
-        if (p->session.waiter.missing > 0)
+        if (p->session.waiter.missing > 0 || p->control.conn)
             continue;
         peers->counters->idle++;
         peer_close(p);
     }
+}
+
+/* -- control peers ---------------------------------------------------------------------------- */
+
+static struct peer *peer_of(struct dt_control_peer *control)
+{
+    return dt_container_of(control, struct peer, control);
+}
+
+void dt_control_peer_send(struct dt_control_peer *control)
+{
+    peer_later(peer_of(control));
+}
+
+void dt_control_peer_end(struct dt_control_peer *control)
+{
+    struct peer *p = peer_of(control);
+    p->ended = true;
+    peer_read(p, false);
+    peer_later(p);
+}
+
+void dt_control_peer_close(struct dt_control_peer *control)
+{
+    peer_close(peer_of(control));
 }

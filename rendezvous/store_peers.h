@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The clients of one store server, and the turns they take. Inside the server only.
  *
- * A peer is a socket and a dt_store_session. In one turn of the loop it gets a bounded number of
- * requests and bytes, and a bounded number of peers with work left over (requests, or answers after
- * a wake-up) go on; the rest waits for the next turn. Answers go out in one write per read; a peer
- * that leaves 1 MiB of them unread is not listened to until it has taken them. Idle peers hold no
- * buffer. */
+ * A peer is a socket and a dt_store_session, unless its first bytes make it the control handler's.
+ * In one turn of the loop it gets a bounded number of requests and bytes, and a bounded number of
+ * peers with work left over (requests, or answers after a wake-up) go on; the rest waits for the
+ * next turn. Answers go out in one write per read; a peer that leaves 1 MiB of them unread is not
+ * listened to until it has taken them. Idle peers hold no buffer. */
 #ifndef DT_RENDEZVOUS_STORE_PEERS_H
 #define DT_RENDEZVOUS_STORE_PEERS_H
 
 #include "base/list.h"
 #include "base/log.h"
+#include "rendezvous/store_control.h"
 #include "rendezvous/store_server.h"
+#include "rendezvous/store_turns.h"
 
 #define DT_STORE_READ_SIZE (64u << 10)
 
@@ -21,20 +23,15 @@ struct dt_store_peers {
     struct dt_store *store;
     const struct dt_store_server_config *config;
     struct dt_store_server_counters *counters;
+    const struct dt_control_ops *control; /* NULL: the store's clients are all there is */
+    void *control_arg;
     void (*on_gone)(
         struct dt_store_peers *peers); /* a peer's memory is free, so there is a place */
     void (*on_closed)(struct dt_store_peers *peers);
 
     size_t count;        /* accepted and not yet gone */
     struct dt_list list; /* the longest inactive first */
-    struct dt_list due;  /* have work for the next turn */
-    uint64_t turn;
-    uv_prepare_t turns; /* counts them */
-    uv_idle_t work; /* active while somebody is due, or requests are expected at once: no sleep */
-    int handles;    /* of the two above, not yet through their close callback */
-    uint64_t spin_until; /* no sleep before, on the clock of uv_hrtime(); 0: not spinning */
-    uint64_t spin_turn;  /* the turn that spinning was last thought of */
-    unsigned spin_misses, spin_skips;
+    struct dt_store_turns turns;
     struct dt_log_limit complaints;
     struct dt_buf spare_out; /* lent to whoever is answering */
     uint8_t read_buffer[DT_STORE_READ_SIZE];
@@ -51,6 +48,8 @@ int dt_store_peers_accept(struct dt_store_peers *peers, uv_stream_t *listener);
  */
 void dt_store_peers_end_all(struct dt_store_peers *peers);
 void dt_store_peers_close_all(struct dt_store_peers *peers);
+/* All but control peers. */
+void dt_store_peers_close_clients(struct dt_store_peers *peers);
 
 /* Closes those that have asked nothing since BEFORE and wait for nothing. */
 void dt_store_peers_close_idle(struct dt_store_peers *peers, dt_ms before);

@@ -25,7 +25,7 @@ struct dt_store_server {
     uv_loop_t *loop;
     struct dt_store *store;
     struct dt_store_server_config config;
-    struct dt_cidr *allow; /* what config.allow points to */
+    struct dt_cidr *allow, *allow_c10d; /* what those of the config point to */
     struct dt_store_server_counters counters;
     struct dt_store_peers peers;
     struct dt_list listeners;
@@ -163,18 +163,38 @@ static void on_sweep(uv_timer_t *t)
     dt_store_peers_close_idle(&s->peers, (dt_ms)uv_now(s->loop) - s->config.idle_timeout);
 }
 
+static struct dt_cidr *copy_ranges(const struct dt_cidr *ranges, size_t count)
+{
+    struct dt_cidr *copy = calloc(count + 1, sizeof *copy);
+    if (copy && count)
+        memcpy(copy, ranges, count * sizeof *copy);
+    return copy;
+}
+
+static int take_ranges(struct dt_store_server *s, const struct dt_store_server_config *config)
+{
+    struct dt_cidr *allow = copy_ranges(config->allow, config->allow_count);
+    struct dt_cidr *allow_c10d = copy_ranges(config->allow_c10d, config->allow_c10d_count);
+    if (!allow || !allow_c10d) {
+        free(allow);
+        free(allow_c10d);
+        return -1;
+    }
+    free(s->allow);
+    free(s->allow_c10d);
+    s->allow = allow;
+    s->allow_c10d = allow_c10d;
+    return 0;
+}
+
 int dt_store_server_reconfigure(struct dt_store_server *s,
                                 const struct dt_store_server_config *config, struct dt_err *err)
 {
-    struct dt_cidr *allow = calloc(config->allow_count + 1, sizeof *allow);
-    if (!allow)
+    if (take_ranges(s, config) < 0)
         return dt_err_set(err, DT_E_MEMORY, "no memory for the allowed ranges");
-    if (config->allow_count)
-        memcpy(allow, config->allow, config->allow_count * sizeof *allow);
-    free(s->allow);
-    s->allow = allow;
     s->config = *config;
-    s->config.allow = allow;
+    s->config.allow = s->allow;
+    s->config.allow_c10d = s->allow_c10d;
     dt_store_set_limits(s->store, &config->store);
     if (config->idle_timeout > 0) {
         uint64_t every = (uint64_t)config->idle_timeout / 4 + 1;
@@ -202,6 +222,7 @@ static void on_peers_closed(struct dt_store_peers *peers)
     void *arg = s->closed_arg;
     dt_store_destroy(s->store);
     free(s->allow);
+    free(s->allow_c10d);
     free(s); /* the only free of a server */
     if (on_closed)
         on_closed(arg);
@@ -282,10 +303,16 @@ int dt_store_server_renew(struct dt_store_server *s, struct dt_err *err)
     struct dt_store *fresh = dt_store_create(&s->config.store, dt_map_random_seed());
     if (!fresh)
         return dt_err_set(err, DT_E_MEMORY, "no memory for a store");
-    dt_store_peers_close_all(&s->peers); /* from here on none of them touches the store */
+    dt_store_peers_close_clients(&s->peers); /* from here on none of them touches the store */
     dt_store_destroy(s->store);
     s->store = s->peers.store = fresh;
     return 0;
+}
+
+void dt_store_server_control(struct dt_store_server *s, const struct dt_control_ops *ops, void *arg)
+{
+    s->peers.control = ops;
+    s->peers.control_arg = arg;
 }
 
 size_t dt_store_server_places(size_t wanted, size_t reserve)

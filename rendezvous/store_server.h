@@ -32,6 +32,10 @@ struct dt_store_server_config {
     uint64_t spin;               /* ns to look for another request before sleeping; 0: none */
     const struct dt_cidr *allow; /* copied; none: everybody may connect */
     size_t allow_count;
+    /* Who of them is served the store; copied; none: everybody. Others are told whether this is a
+     * server of ours (DT_HELLO_KEY), and may speak the control protocol. */
+    const struct dt_cidr *allow_c10d;
+    size_t allow_c10d_count;
 };
 
 /* Room for every PyTorch job we know of, in a few GiB at the very most. */
@@ -75,8 +79,9 @@ int dt_store_server_adopt(struct dt_store_server *s, int fd, struct dt_addr *bou
 int dt_store_server_reconfigure(struct dt_store_server *s,
                                 const struct dt_store_server_config *config, struct dt_err *err);
 
-/* A new, empty store behind the same listeners, for a job's next attempt: all who are connected are
- * closed, and what they wait for never comes. -1: no memory, and nothing is changed. */
+/* A new, empty store behind the same listeners, for a job's next attempt: all clients that are
+ * connected are closed, and what they wait for never comes; control peers stay. -1: no memory, and
+ * nothing is changed. */
 int dt_store_server_renew(struct dt_store_server *s, struct dt_err *err);
 
 /* Stops listening, lets peers take the answers they are owed for up to GRACE, closes all and frees

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "rendezvous/store_session.h"
 
+#include "rendezvous/protocol/messages.h"
+
 #include <inttypes.h>
 
 static void on_waiter_woken(struct dt_store_waiter *w)
@@ -48,12 +50,24 @@ static int answer_value(struct dt_store_session *s, struct dt_bytes value, struc
     return 0;
 }
 
+static bool is_hello(struct dt_bytes key)
+{
+    return dt_bytes_equal(key, dt_bytes_of(DT_HELLO_KEY));
+}
+
+/* The key by which agents know us is no entry of the store: nobody can remove it, and PyTorch's
+ * clients count the keys that they have set. */
+static bool has(const struct dt_store_session *s, struct dt_bytes key)
+{
+    return (s->holds_hello && is_hello(key)) || dt_store_has(s->store, key);
+}
+
 static uint64_t count_missing(const struct dt_store_session *s, struct dt_c10d_request req)
 {
     struct dt_bytes key;
     uint64_t missing = 0;
     while (dt_c10d_next_item(&req, &key, NULL))
-        missing += !dt_store_has(s->store, key);
+        missing += !has(s, key);
     return missing;
 }
 
@@ -68,7 +82,7 @@ static int do_wait(struct dt_store_session *s, struct dt_c10d_request *req, stru
     if (dt_store_wait_begin(s->store, &s->waiter, missing, err) < 0)
         return -1;
     for (struct dt_bytes key; dt_c10d_next_item(req, &key, NULL);)
-        if (dt_store_wait_key(s->store, &s->waiter, key, err) < 0)
+        if (!has(s, key) && dt_store_wait_key(s->store, &s->waiter, key, err) < 0)
             return -1;
     return 0;
 }
@@ -142,6 +156,20 @@ static int do_barrier(struct dt_store_session *s, const struct dt_c10d_request *
     if (open)
         dt_buf_put_u8(&s->out, DT_C10D_READY);
     return 0;
+}
+
+/* What an agent asks first, to learn whether it may speak the control protocol here. */
+static int check_hello_only(struct dt_c10d_request req, struct dt_err *err)
+{
+    struct dt_bytes key;
+    if (req.op == DT_C10D_VALIDATE || req.op == DT_C10D_PING)
+        return 0;
+    if (req.op == DT_C10D_CHECK && req.count == 1 && dt_c10d_next_item(&req, &key, NULL) &&
+        is_hello(key))
+        return 0;
+    return dt_err_set(err, DT_E_LIMIT,
+                      "this server asks for a token, which PyTorch cannot show: its store is for "
+                      "the ranges given with --allow-c10d");
 }
 
 static int do_request(struct dt_store_session *s, struct dt_c10d_request *req, struct dt_err *err)
@@ -222,6 +250,8 @@ enum dt_decoded dt_store_session_step(struct dt_store_session *s, const uint8_t 
      * byte. */
     if (s->decoder.dialect != DT_C10D_MODERN && s->waiter.missing > 0)
         dt_store_wait_cancel(s->store, &s->waiter);
+    if (s->only_hello && check_hello_only(req, err) < 0)
+        return DT_BAD;
     if (do_request(s, &req, err) < 0)
         return DT_BAD;
     if (s->out.bad) {

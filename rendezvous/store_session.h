@@ -16,6 +16,8 @@ struct dt_store_session {
     uint64_t most_out; /* an answer that would make OUT larger ends the session */
     struct dt_store *store;
     struct dt_store_waiter waiter;
+    bool holds_hello; /* DT_HELLO_KEY is there: always, and counted nowhere */
+    bool only_hello;  /* nothing may be asked but whether it is; both are false after init */
     /* Called when OUT grew by a wake-up, that is from inside another session's step. May not call
      * the store. */
     void (*on_wake)(struct dt_store_session *s);
