@@ -4,6 +4,8 @@
 #include "base/list.h"
 #include "base/str.h"
 #include "base/uvx.h"
+#include "rendezvous/protocol/proof.h"
+#include "rendezvous/rdzv_server.h"
 #include "rendezvous/systemd.h"
 
 #include <errno.h>
@@ -23,10 +25,12 @@ struct daemon {
     } signals;
     uv_timer_t status;
     struct dt_store_server *server; /* NULL once it is closed */
+    struct dt_rdzv_server *rdzv;    /* closed before it */
     struct dt_rendezvous_options options;
     int argc;
     char *const *argv;
-    bool stopping;
+    bool guarded; /* agents are asked for a token, whatever a reload says later */
+    bool stopping, hurry;
 };
 
 /* As many descriptors as the system lets us have; connections are capped below that. */
@@ -39,9 +43,12 @@ static void raise_descriptor_limit(void)
     }
 }
 
-static struct dt_store_server_config server_config(const struct dt_rendezvous_options *o)
+static struct dt_store_server_config server_config(const struct daemon *d,
+                                                   const struct dt_rendezvous_options *o)
 {
     struct dt_store_server_config c = dt_rendezvous_options_server(o);
+    if (!d->guarded)
+        c.allow_c10d_count = 0;
     size_t places = dt_store_server_places(c.connections, RESERVED_FDS);
     if (places < c.connections)
         dt_info("taking at most %zu clients instead of %zu: the limit of open files leaves room "
@@ -78,14 +85,37 @@ static int open_listeners(struct daemon *d, struct dt_err *err)
     return 0;
 }
 
+static int open_rdzv(struct daemon *d, struct dt_err *err)
+{
+    struct dt_rdzv_server_config config = dt_rendezvous_options_rdzv(&d->options);
+    struct dt_token token = {0};
+    if (d->options.token_file) {
+        if (dt_proof_read_token(d->options.token_file, &token, err) < 0)
+            return dt_err_wrap(err, "--token-file");
+        config.token = (const char *)token.secret;
+        config.token_len = token.len;
+    }
+    d->rdzv = dt_rdzv_server_open(&d->loop, d->server, &config, err);
+    dt_token_finish(&token);
+    return d->rdzv ? 0 : -1;
+}
+
+/* Nothing, once it is closed. */
+static struct dt_rdzv_server_counters rdzv_counters(const struct daemon *d)
+{
+    return d->rdzv ? *dt_rdzv_server_counters(d->rdzv) : (struct dt_rdzv_server_counters){0};
+}
+
 static void notify_status(struct daemon *d, const char *first)
 {
     char size[32];
     struct dt_err err;
     const struct dt_store_counts *store = dt_store_server_store(d->server);
-    if (dt_systemd_notify(&err, "%sSTATUS=%zu clients, %" PRIu64 " keys, %s", first,
-                          dt_store_server_counters(d->server)->connected, store->keys,
-                          dt_str_from_size(store->bytes, size, sizeof size)) < 0)
+    struct dt_rdzv_server_counters rdzv = rdzv_counters(d);
+    if (dt_systemd_notify(&err, "%sSTATUS=%zu clients, %" PRIu64 " keys, %s; %zu nodes in %zu runs",
+                          first, dt_store_server_counters(d->server)->connected, store->keys,
+                          dt_str_from_size(store->bytes, size, sizeof size), rdzv.nodes,
+                          rdzv.runs) < 0)
         dt_warn("%s", err.text);
 }
 
@@ -98,15 +128,18 @@ static void log_counters(const struct daemon *d)
 {
     const struct dt_store_server_counters *c = dt_store_server_counters(d->server);
     const struct dt_store_counts *store = dt_store_server_store(d->server);
+    struct dt_rdzv_server_counters rdzv = rdzv_counters(d);
     uint64_t requests = 0;
     for (int op = 0; op < DT_C10D_OPS; op++)
         requests += c->requests[op];
     dt_info("served %" PRIu64 " requests of %" PRIu64 " clients, %" PRIu64 " bytes in and %" PRIu64
             " out; %zu clients, %" PRIu64 " keys, %" PRIu64 " waits now; closed %" PRIu64
             " for the protocol, %" PRIu64 " for limits, %" PRIu64 " idle, %" PRIu64
-            " not allowed; full %" PRIu64 " times",
+            " not allowed; full %" PRIu64 " times; %zu nodes in %zu runs now, %" PRIu64
+            " frames in and %" PRIu64 " out, %" PRIu64 " refused",
             requests, c->accepted, c->bytes_in, c->bytes_out, c->connected, store->keys,
-            store->waiting, c->violations, c->limits, c->idle, c->not_allowed, c->waited);
+            store->waiting, c->violations, c->limits, c->idle, c->not_allowed, c->waited,
+            rdzv.nodes, rdzv.runs, rdzv.frames_in, rdzv.frames_out, rdzv.refused);
 }
 
 /* -- the end ---------------------------------------------------------------------------------- */
@@ -115,11 +148,23 @@ static void on_server_closed(void *arg)
 {
     struct daemon *d = arg;
     d->server = NULL;
+    sigset_t enough; /* whoever asks once more must not make it a death by signal */
+    sigemptyset(&enough);
+    sigaddset(&enough, SIGTERM);
+    sigaddset(&enough, SIGINT);
+    pthread_sigmask(SIG_BLOCK, &enough, NULL);
     uv_close((uv_handle_t *)&d->status, NULL);
     uv_close((uv_handle_t *)&d->signals.term, NULL);
     uv_close((uv_handle_t *)&d->signals.interrupt, NULL);
     uv_close((uv_handle_t *)&d->signals.hangup, NULL);
     uv_close((uv_handle_t *)&d->signals.usr1, NULL);
+}
+
+static void on_rdzv_closed(void *arg)
+{
+    struct daemon *d = arg;
+    d->rdzv = NULL;
+    dt_store_server_close(d->server, d->hurry ? 0 : d->options.drain_timeout, on_server_closed, d);
 }
 
 static void stop(struct daemon *d, const char *why)
@@ -128,14 +173,18 @@ static void stop(struct daemon *d, const char *why)
         return;
     if (d->stopping) {
         dt_info("%s again: closing at once", why);
-        dt_store_server_close(d->server, 0, NULL, NULL);
+        d->hurry = true;
+        if (d->rdzv)
+            dt_rdzv_server_close(d->rdzv, NULL, NULL, NULL);
+        else
+            dt_store_server_close(d->server, 0, NULL, NULL);
         return;
     }
     d->stopping = true;
     dt_info("%s: no new clients, answers that are owed are delivered", why);
     log_counters(d);
     dt_systemd_notify(NULL, "STOPPING=1");
-    dt_store_server_close(d->server, d->options.drain_timeout, on_server_closed, d);
+    dt_rdzv_server_close(d->rdzv, NULL, on_rdzv_closed, d); /* agents work on, and come again */
 }
 
 /* -- signals ---------------------------------------------------------------------------------- */
@@ -156,6 +205,17 @@ static bool same_listeners(const struct dt_rendezvous_options *a,
     return true;
 }
 
+static bool same_text(const char *a, const char *b)
+{
+    return a == b || (a && b && strcmp(a, b) == 0);
+}
+
+static bool same_rdzv(const struct dt_rendezvous_options *a, const struct dt_rendezvous_options *b)
+{
+    return same_text(a->token_file, b->token_file) && same_text(a->state_dir, b->state_dir) &&
+           a->max_runs == b->max_runs && a->max_nodes == b->max_nodes;
+}
+
 /* Takes what can change while clients are connected. A file that does not read leaves all as it
  * was. */
 static void reload(struct daemon *d)
@@ -168,9 +228,12 @@ static void reload(struct daemon *d)
         dt_error("nothing is changed by this reload: %s", err.text);
         dt_rendezvous_options_finish(&next);
     } else {
-        struct dt_store_server_config config = server_config(&next);
+        struct dt_store_server_config config = server_config(d, &next);
         if (!same_listeners(&d->options, &next))
             dt_warn("other addresses to listen on take a restart; the old ones stay");
+        if (!same_rdzv(&d->options, &next))
+            dt_warn("another --token-file, --state-dir, --max-runs or --max-nodes takes a restart; "
+                    "the old one stays");
         if (dt_store_server_reconfigure(d->server, &config, &err) < 0)
             dt_error("nothing is changed by this reload: %s", err.text);
         dt_log_open("dtrun-rendezvous", next.log_level, next.log_format);
@@ -222,24 +285,35 @@ static void start_watching(struct daemon *d)
     uv_unref((uv_handle_t *)&d->status);
 }
 
+/* What did not begin is not waited for. */
+static void give_up(struct daemon *d)
+{
+    d->stopping = d->hurry = true;
+    if (d->rdzv)
+        dt_rdzv_server_close(d->rdzv, NULL, on_rdzv_closed, d);
+    else if (d->server)
+        on_rdzv_closed(d);
+    else
+        on_server_closed(d);
+}
+
 int dt_daemon_run(struct dt_rendezvous_options *o, int argc, char *const *argv, struct dt_err *err)
 {
     struct daemon d = {.options = *o, .argc = argc, .argv = argv};
     *o = (struct dt_rendezvous_options){0};
     int rc = -1;
+    d.guarded = d.options.token_file != NULL;
     raise_descriptor_limit();
     uv_loop_init(&d.loop);
     start_watching(&d);
-    struct dt_store_server_config config = server_config(&d.options);
+    struct dt_store_server_config config = server_config(&d, &d.options);
     d.server = dt_store_server_create(&d.loop, &config, err);
-    if (d.server)
+    if (d.server && open_rdzv(&d, err) == 0)
         rc = open_listeners(&d, err);
     if (rc == 0)
         notify_status(&d, "READY=1\n");
-    else if (d.server)
-        dt_store_server_close(d.server, 0, on_server_closed, &d);
     else
-        on_server_closed(&d);
+        give_up(&d);
     uv_run(&d.loop, UV_RUN_DEFAULT);
     uv_loop_close(&d.loop);
     dt_rendezvous_options_finish(&d.options);

@@ -3,6 +3,7 @@
 
 #include "base/addr.h"
 #include "base/str.h"
+#include "rendezvous/protocol/messages.h"
 
 #include <stddef.h>
 #include <string.h>
@@ -27,6 +28,16 @@ static int parse_number(const char *value, int64_t min, int64_t max, void *targe
 static int parse_connections(const char *value, void *target, struct dt_err *err)
 {
     return parse_number(value, 1, 10000000, target, err);
+}
+
+static int parse_runs(const char *value, void *target, struct dt_err *err)
+{
+    return parse_number(value, 1, 1 << 20, target, err);
+}
+
+static int parse_nodes(const char *value, void *target, struct dt_err *err)
+{
+    return parse_number(value, 1, DT_NODES_MOST, target, err);
 }
 
 static int parse_keys(const char *value, void *target, struct dt_err *err)
@@ -91,6 +102,14 @@ static const struct dt_opt rendezvous_opts[] = {
      AT(allow), .group = "Where",
      .help = "let only clients from this range connect, as 10.0.0.0/8 or fd00::/8. Without any, everybody "
              "who reaches an address may. Unix sockets are guarded by their file's permissions"},
+    {.name = "token-file", .arg = "FILE", .completes = DT_OPT_FILE,
+     AT(token_file), .group = "Where",
+     .help = "let only agents and people join, or ask, that know the secret in this file, which nobody else "
+             "may read. Clients of PyTorch cannot show it: see --allow-c10d"},
+    {.name = "allow-c10d", .arg = "CIDR", .parse = dt_opt_cidr, .repeat = true,
+     AT(allow_c10d), .fallback = "127.0.0.0/8 ::1", .group = "Where",
+     .help = "with --token-file, serve the store of PyTorch's processes to this range only. Without a token "
+             "--allow alone decides"},
     {.name = "legacy-dialect", .arg = "VERSION", .parse = parse_legacy, .words = "1.13 2.1",
      AT(legacy), .fallback = "1.13", .group = "Where",
      .help = "how to read clients older than PyTorch 2.2: 1.13 (also 2.0), or 2.1, which numbers its "
@@ -99,6 +118,11 @@ static const struct dt_opt rendezvous_opts[] = {
     {.name = "max-connections", .arg = "N", .parse = parse_connections,
      AT(max_connections), .fallback = "65536", .group = "Limits",
      .help = "most clients at a time; more wait unharmed until one leaves. Kept below the limit of open files"},
+    {.name = "max-runs", .arg = "N", .parse = parse_runs,
+     AT(max_runs), .fallback = "1024", .group = "Limits", .help = "most elastic jobs at a time"},
+    {.name = "max-nodes", .arg = "N", .parse = parse_nodes,
+     AT(max_nodes), .fallback = "65536", .group = "Limits",
+     .help = "most nodes of all elastic jobs together"},
     {.name = "max-keys", .arg = "N", .parse = parse_keys,
      AT(max_keys), .fallback = "16777216", .group = "Limits", .help = "most keys and queues in the store"},
     {.name = "max-key-size", .arg = "SIZE", .parse = parse_key_size,
@@ -127,6 +151,11 @@ static const struct dt_opt rendezvous_opts[] = {
      .help = "after a request, look for the next one so long before sleeping. It makes a round trip two to "
              "three times shorter, costs a processor only while requests keep coming, and is tried ever "
              "more rarely where it finds nothing; 0 never does"},
+    {.name = "state-dir", .arg = "DIR", .completes = DT_OPT_DIRECTORY,
+     AT(state_dir), .group = "Running",
+     .help = "keep what must survive a restart in this folder, made where it is missing: elastic jobs, and "
+             "which nodes are kept out. Without it running jobs are learnt from their agents, the rest is "
+             "lost"},
     {.name = "drain-timeout", .arg = "TIME", .parse = dt_opt_duration,
      AT(drain_timeout), .fallback = "5s", .group = "Running",
      .help = "after SIGTERM, how long clients may take to fetch the answers they are owed"},
@@ -155,7 +184,8 @@ const struct dt_opt_program dt_rendezvous_program = {
 };
 
 /* Limits that only make sense together. */
-static int check_whole(const struct dt_rendezvous_options *o, struct dt_err *err)
+static int check_whole(const struct dt_rendezvous_options *o, const struct dt_opt_result *result,
+                       struct dt_err *err)
 {
     char text[32];
     uint64_t least = 2 * o->max_value_size + (64u << 10); /* a COMPARE_SET carries two values */
@@ -169,6 +199,11 @@ static int check_whole(const struct dt_rendezvous_options *o, struct dt_err *err
         return dt_err_set(err, DT_E_USAGE,
                           "--max-buffered: smaller than --max-peer-buffer, which is %s",
                           dt_str_from_size(o->max_peer_buffer, text, sizeof text));
+    bool ranges = dt_opt_source_of(&dt_rendezvous_program, result, "allow-c10d");
+    if (ranges && !o->token_file)
+        return dt_err_set(err, DT_E_USAGE,
+                          "--allow-c10d: says nothing without --token-file; give that too, or say "
+                          "who may connect with --allow");
     return 0;
 }
 
@@ -178,7 +213,7 @@ int dt_rendezvous_options_read(struct dt_rendezvous_options *o, int argc, char *
     *o = (struct dt_rendezvous_options){0};
     if (dt_opt_parse(&dt_rendezvous_program, argc, argv, environ, o, result, err) < 0)
         return -1;
-    return result->help || result->version ? 0 : check_whole(o, err);
+    return result->help || result->version ? 0 : check_whole(o, result, err);
 }
 
 void dt_rendezvous_options_finish(struct dt_rendezvous_options *o)
@@ -202,5 +237,16 @@ struct dt_store_server_config dt_rendezvous_options_server(const struct dt_rende
         .spin = o->busy_poll * 1000,
         .allow = o->allow.at,
         .allow_count = o->allow.len,
+        .allow_c10d = o->allow_c10d.at,
+        .allow_c10d_count = o->allow_c10d.len,
     };
+}
+
+struct dt_rdzv_server_config dt_rendezvous_options_rdzv(const struct dt_rendezvous_options *o)
+{
+    struct dt_rdzv_server_config c = DT_RDZV_SERVER_CONFIG_DEFAULT;
+    c.state_dir = o->state_dir;
+    c.runs = o->max_runs;
+    c.nodes = o->max_nodes;
+    return c;
 }

@@ -7,6 +7,7 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "base/opt.h"
+#include "rendezvous/rdzv_server.h"
 #include "rendezvous/store_server.h"
 
 #include <stdbool.h>
@@ -14,7 +15,9 @@
 struct dt_rendezvous_options {
     char *config_file;
     struct dt_opt_strings listen; /* as given; host names are looked up when the daemon starts */
-    struct dt_opt_cidrs allow;
+    struct dt_opt_cidrs allow, allow_c10d;
+    char *token_file, *state_dir;
+    uint64_t max_runs, max_nodes;
     uint64_t max_connections, max_keys, max_request_keys;
     uint64_t max_key_size, max_value_size, max_total_size;
     uint64_t max_peer_buffer, max_buffered;
@@ -36,7 +39,10 @@ int dt_rendezvous_options_read(struct dt_rendezvous_options *o, int argc, char *
                                struct dt_opt_result *result, struct dt_err *err);
 void dt_rendezvous_options_finish(struct dt_rendezvous_options *o);
 
-/* The part of them that the store's server is made of. The lists are borrowed from O. */
+/* The part of them that the store's server is made of. The lists are borrowed from O; that of
+ * --allow-c10d is for where a token is asked for. */
 struct dt_store_server_config dt_rendezvous_options_server(const struct dt_rendezvous_options *o);
+/* The part for the rendezvous behind it, but the token, whose file is not read here. */
+struct dt_rdzv_server_config dt_rendezvous_options_rdzv(const struct dt_rendezvous_options *o);
 
 #endif

@@ -50,6 +50,8 @@ TEST(nonsense_is_answered_with_one_sentence_and_exit_2)
         {{"--max-value-size", "2G"}, "out of range"},
         {{"--max-value-size", "512M"}, "--max-peer-buffer: too small"},
         {{"--max-buffered", "1M"}, "--max-buffered: smaller"},
+        {{"--allow-c10d", "10.0.0.0/8"}, "nothing without --token-file"},
+        {{"--max-runs", "0"}, "from 1 to"},
         {{"--idle-timeout", "soon"}, "not a duration"},
         {{"--log-level", "loud"}, "error, warn, info or debug"},
         {{"--legacy-dialect", "2.0"}, "1.13"},
