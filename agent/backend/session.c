@@ -1,0 +1,408 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/backend/session.h"
+
+#include <stdio.h>
+#include <string.h>
+
+const char *dt_session_phase_name(enum dt_session_phase p)
+{
+    static const char *const names[] = {
+        [DT_SESSION_IDLE] = "idle",       [DT_SESSION_JOINING] = "joining",
+        [DT_SESSION_RUNNING] = "running", [DT_SESSION_STOPPING] = "stopping",
+        [DT_SESSION_DONE] = "done",       [DT_SESSION_ENDED] = "ended",
+    };
+    return names[p];
+}
+
+static const struct dt_run_spec *spec_of(const struct dt_session *s)
+{
+    return &s->config.join.spec;
+}
+
+/* For so long one may be silent. */
+static dt_ms silence(const struct dt_session *s)
+{
+    return spec_of(s)->beat * spec_of(s)->beats;
+}
+
+/* The only assignment to phase, but for the first. */
+static void become(struct dt_session *s, enum dt_session_phase phase)
+{
+    s->phase = phase;
+    s->parked = false;
+    s->claim.running = phase == DT_SESSION_RUNNING || phase == DT_SESSION_STOPPING;
+    s->claim.done = phase == DT_SESSION_DONE;
+}
+
+/* An incarnation that nobody has heard of, and that has been in no round. What the agent knows of
+ * the job's rounds and restarts stays: a server that forgot all learns it from the joins. */
+static void be_born(struct dt_session *s)
+{
+    s->incarnation = s->config.ops->random(s->config.arg);
+    s->round = -1;
+    s->result_pending = false;
+    s->claim.seat = -1;
+    s->claim.seats = s->claim.first_rank = s->claim.size = 0;
+}
+
+void dt_session_init(struct dt_session *s, const struct dt_session_config *config)
+{
+    memset(s, 0, sizeof *s);
+    s->config = *config;
+    s->facts.step = -1;
+    s->away_since = DT_FOREVER;
+    s->known_round = -1;
+    be_born(s);
+}
+
+/* Whether the server should know of this incarnation. It does not between being called stale, while
+ * workers of that life are still being killed, and the next join. */
+static bool is_member(const struct dt_session *s)
+{
+    switch (s->phase) {
+    case DT_SESSION_IDLE:
+    case DT_SESSION_ENDED:
+        return false;
+    case DT_SESSION_STOPPING:
+        return s->round >= 0;
+    case DT_SESSION_JOINING:
+    case DT_SESSION_RUNNING:
+    case DT_SESSION_DONE:
+        return true;
+    }
+    return false;
+}
+
+/* Ticks come at least once a beat, so a longer gap is our own: a stopped virtual machine, a loop
+ * that was held up. That is no silence of the server's, whose frames may be waiting to be read. */
+static void look_at_clock(struct dt_session *s, dt_ms now)
+{
+    if (s->phase != DT_SESSION_IDLE && now - s->now >= 2 * spec_of(s)->beat) {
+        s->answered = now;
+        if (s->away_since != DT_FOREVER)
+            s->away_since = now;
+    }
+    s->now = now;
+}
+
+/* -- what is said ----------------------------------------------------------------------------- */
+
+static void say(struct dt_session *s, struct dt_message m)
+{
+    if (!s->up)
+        return;
+    m.run = s->config.run;
+    m.round = m.type == DT_MSG_JOIN ? s->known_round : s->round;
+    m.incarnation = s->incarnation;
+    s->config.ops->send(s->config.arg, &m);
+}
+
+static void say_join(struct dt_session *s)
+{
+    struct dt_message m = {.type = DT_MSG_JOIN, .join = s->config.join};
+    m.join.claim = s->claim;
+    say(s, m);
+    s->next_beat = dt_clock_after(s->now, spec_of(s)->beat);
+}
+
+static void say_failure(struct dt_session *s)
+{
+    say(s, (struct dt_message){.type = DT_MSG_RESULT, .result = s->result});
+}
+
+/* The reason before the consequence: to a server that hears first that the workers are gone, the
+ * result is one of a round that is over. */
+static void tell_failure_again(struct dt_session *s)
+{
+    bool workers_are_gone = s->phase == DT_SESSION_JOINING;
+    s->claim.running = true;
+    say_join(s);
+    say_failure(s);
+    s->claim.running = !workers_are_gone;
+    if (workers_are_gone)
+        say_join(s);
+}
+
+static void say_beat(struct dt_session *s)
+{
+    s->facts.seq++;
+    say(s, (struct dt_message){.type = DT_MSG_BEAT, .beat = s->facts});
+}
+
+static void answer_commit(struct dt_session *s, bool yes)
+{
+    if (!s->commit_pending)
+        return;
+    s->commit_pending = false;
+    s->config.ops->commit(s->config.arg, yes);
+}
+
+/* -- the owner's wishes ----------------------------------------------------------------------- */
+
+void dt_session_join(struct dt_session *s, dt_ms now)
+{
+    look_at_clock(s, now);
+    if (s->phase == DT_SESSION_ENDED)
+        return;
+    answer_commit(s, false);
+    if (!is_member(s))
+        s->answered = now; /* who was not asked was not silent */
+    become(s, DT_SESSION_JOINING);
+    say_join(s);
+}
+
+void dt_session_failed(struct dt_session *s, const struct dt_result *result, dt_ms now)
+{
+    look_at_clock(s, now);
+    if (s->phase != DT_SESSION_RUNNING)
+        return; /* of a round that is over already */
+    answer_commit(s, false);
+    snprintf(s->result_text, sizeof s->result_text, "%s", result->text);
+    snprintf(s->result_signature, sizeof s->result_signature, "%s", result->signature);
+    s->result = *result;
+    s->result.text = s->result_text;
+    s->result.signature = s->result_signature;
+    s->result_pending = true;
+    become(s, DT_SESSION_STOPPING);
+    say_beat(s); /* rounds may be shorter than a beat, and how far this one came counts */
+    say_failure(s);
+}
+
+void dt_session_succeeded(struct dt_session *s, dt_ms now)
+{
+    look_at_clock(s, now);
+    if (s->phase != DT_SESSION_RUNNING)
+        return;
+    become(s, DT_SESSION_DONE);
+    say(s, (struct dt_message){
+               .type = DT_MSG_RESULT,
+               .result = {
+                   .succeeded = true, .rank = -1, .local_rank = -1, .signature = "", .text = ""}});
+}
+
+void dt_session_leave(struct dt_session *s, const char *why, dt_ms now)
+{
+    look_at_clock(s, now);
+    answer_commit(s, false);
+    if (is_member(s))
+        say(s, (struct dt_message){.type = DT_MSG_LEAVE, .why = why});
+    become(s, DT_SESSION_ENDED);
+}
+
+void dt_session_ask_commit(struct dt_session *s, dt_ms now)
+{
+    look_at_clock(s, now);
+    s->commit_pending = true;
+    if (s->phase == DT_SESSION_RUNNING || s->phase == DT_SESSION_DONE)
+        say(s, (struct dt_message){.type = DT_MSG_MAY_COMMIT});
+    else
+        answer_commit(s, false);
+}
+
+void dt_session_tell(struct dt_session *s, const struct dt_beat *facts)
+{
+    int64_t seq = s->facts.seq;
+    s->facts = *facts;
+    s->facts.seq = seq;
+}
+
+void dt_session_set_port(struct dt_session *s, int port)
+{
+    s->config.join.node.port = port;
+}
+
+/* -- the connection --------------------------------------------------------------------------- */
+
+void dt_session_connected(struct dt_session *s, dt_ms now)
+{
+    look_at_clock(s, now);
+    s->up = true;
+    s->away_since = DT_FOREVER;
+    s->answered = now;
+    if (!is_member(s))
+        return;
+    if (s->result_pending)
+        tell_failure_again(s);
+    else
+        say_join(s);
+    if (s->commit_pending)
+        say(s, (struct dt_message){.type = DT_MSG_MAY_COMMIT});
+}
+
+static void go_away(struct dt_session *s)
+{
+    if (s->up)
+        s->away_since = s->answered;
+    s->up = false;
+}
+
+void dt_session_disconnected(struct dt_session *s, dt_ms now)
+{
+    look_at_clock(s, now);
+    go_away(s);
+}
+
+/* -- what is heard ---------------------------------------------------------------------------- */
+
+static void hear_world(struct dt_session *s, const struct dt_message *m)
+{
+    /* One that was sent twice because the first may have been lost, or an old one. */
+    if (s->phase != DT_SESSION_JOINING || m->round <= s->round)
+        return;
+    s->round = s->known_round = m->round;
+    s->result_pending = false;
+    s->claim = (struct dt_claim){.again = true,
+                                 .seat = m->world.seat,
+                                 .seats = m->world.seats,
+                                 .first_rank = m->world.first_rank,
+                                 .size = m->world.size,
+                                 .restarts = m->world.restarts};
+    become(s, DT_SESSION_RUNNING);
+    s->config.ops->world(s->config.arg, m->round, &m->world);
+}
+
+static void hear_stop(struct dt_session *s, const struct dt_message *m)
+{
+    if (m->round != s->round)
+        return;
+    s->result_pending = false;
+    answer_commit(s, false);
+    if (s->phase != DT_SESSION_RUNNING && s->phase != DT_SESSION_DONE)
+        return;
+    become(s, DT_SESSION_STOPPING);
+    s->config.ops->stop(s->config.arg, false, m->why);
+}
+
+static void hear_stale(struct dt_session *s, const struct dt_message *m)
+{
+    answer_commit(s, false);
+    be_born(s);
+    if (s->phase == DT_SESSION_JOINING) {
+        become(s, DT_SESSION_JOINING);
+        say_join(s);
+        return;
+    }
+    become(s, DT_SESSION_STOPPING);
+    s->config.ops->stop(s->config.arg, true, m->why);
+}
+
+static void hear_close(struct dt_session *s, const struct dt_message *m)
+{
+    answer_commit(s, false);
+    become(s, DT_SESSION_ENDED);
+    s->config.ops->closed(s->config.arg, m->close.kind, m->why);
+}
+
+static void hear_park(struct dt_session *s, const struct dt_message *m)
+{
+    if (s->phase != DT_SESSION_JOINING)
+        return;
+    s->parked = true;
+    s->config.ops->note(s->config.arg, m->why);
+}
+
+void dt_session_frame(struct dt_session *s, const struct dt_message *m, dt_ms now)
+{
+    look_at_clock(s, now);
+    s->answered = now;
+    if (!is_member(s) || m->incarnation != s->incarnation || strcmp(m->run, s->config.run) != 0)
+        return;
+    s->claim.again = true;
+    switch (m->type) {
+    case DT_MSG_WORLD:
+        hear_world(s, m);
+        break;
+    case DT_MSG_PARK:
+        hear_park(s, m);
+        break;
+    case DT_MSG_STOP:
+        hear_stop(s, m);
+        break;
+    case DT_MSG_STALE:
+        hear_stale(s, m);
+        break;
+    case DT_MSG_CLOSE:
+        hear_close(s, m);
+        break;
+    case DT_MSG_NOTE:
+        s->config.ops->note(s->config.arg, m->why);
+        break;
+    case DT_MSG_MAY_COMMIT:
+        if (m->round == s->round)
+            answer_commit(s, m->may_commit);
+        break;
+    case DT_MSG_BEAT: /* that it came is all it says */
+    case DT_MSG_HELLO:
+    case DT_MSG_PROOF:
+    case DT_MSG_REFUSED:
+    case DT_MSG_JOIN:
+    case DT_MSG_RESULT:
+    case DT_MSG_LEAVE:
+    case DT_MSG_DRAIN:
+    case DT_MSG_STATUS:
+    case DT_MSG_TYPES:
+        break;
+    }
+}
+
+/* -- time ------------------------------------------------------------------------------------- */
+
+/* When a server that says nothing is given up. */
+static dt_ms patience(const struct dt_session *s)
+{
+    return s->up && is_member(s) ? dt_clock_after(s->answered, silence(s)) : DT_FOREVER;
+}
+
+/* When workers that nobody watches over are stopped. */
+static dt_ms leash(const struct dt_session *s)
+{
+    if (!s->config.stop_when_away || s->phase != DT_SESSION_RUNNING)
+        return DT_FOREVER;
+    return dt_clock_after(s->away_since, silence(s) + spec_of(s)->reconnect_grace);
+}
+
+static void give_up_connection(struct dt_session *s)
+{
+    char why[DT_WHY_MAX];
+    snprintf(why, sizeof why, "nothing was heard of the rendezvous for %.1f s",
+             (double)(s->now - s->answered) / DT_SECOND);
+    go_away(s);
+    s->config.ops->disconnect(s->config.arg, why);
+}
+
+static void stop_for_away(struct dt_session *s)
+{
+    char why[DT_WHY_MAX];
+    snprintf(
+        why, sizeof why,
+        "nothing was heard of the rendezvous for %.1f s, and workers are not to run without it",
+        (double)(s->now - s->away_since) / DT_SECOND);
+    answer_commit(s, false);
+    be_born(s); /* it comes back as one that was away, whose workers did not fail */
+    become(s, DT_SESSION_STOPPING);
+    s->config.ops->stop(s->config.arg, false, why);
+}
+
+void dt_session_tick(struct dt_session *s, dt_ms now)
+{
+    look_at_clock(s, now);
+    if (now >= patience(s))
+        give_up_connection(s);
+    if (now >= leash(s))
+        stop_for_away(s);
+    if (now < s->next_beat)
+        return;
+    s->next_beat = dt_clock_after(now, spec_of(s)->beat);
+    if (is_member(s))
+        say_beat(s);
+}
+
+dt_ms dt_session_next(const struct dt_session *s)
+{
+    dt_ms next = s->next_beat;
+    if (s->phase == DT_SESSION_IDLE || s->phase == DT_SESSION_ENDED)
+        return DT_FOREVER;
+    if (patience(s) < next)
+        next = patience(s);
+    return leash(s) < next ? leash(s) : next;
+}

@@ -1,0 +1,734 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* An agent's side of an elastic job, told as stories: what the server, the owner and the clock do,
+ * and after each the whole of what the session made of it. */
+#include "agent/backend/session.h"
+#include "tests/lib/check.h"
+
+#define BEAT 1000
+#define BEATS 3
+#define GRACE 500
+
+#define ROWS(a) (sizeof(a) / sizeof *(a))
+
+struct agent {
+    struct dt_session session;
+    uint64_t lives; /* incarnations so far: 1, 2, ... */
+    dt_ms now;
+    char said[2000]; /* calls out since it was last read, one after the other */
+};
+
+__attribute__((format(printf, 2, 3))) static void note(struct agent *a, const char *fmt, ...)
+{
+    size_t len = strlen(a->said);
+    va_list ap;
+    if (len)
+        len += (size_t)snprintf(a->said + len, sizeof a->said - len, "; ");
+    va_start(ap, fmt);
+    vsnprintf(a->said + len, sizeof a->said - len, fmt, ap);
+    va_end(ap);
+}
+
+static const char *claim_text(const struct dt_claim *c, char *out, size_t size)
+{
+    if (c->seat < 0)
+        snprintf(out, size, "with nothing");
+    else
+        snprintf(out, size, "%s seat %d/%d ranks %d/%d after %d restarts",
+                 c->running ? "running"
+                 : c->done  ? "done"
+                            : "last in",
+                 c->seat, c->seats, c->first_rank, c->size, c->restarts);
+    return out;
+}
+
+/* -- what it calls ---------------------------------------------------------------------------- */
+
+static void on_send(void *arg, const struct dt_message *m)
+{
+    struct agent *a = arg;
+    char text[200] = "";
+    CHECK_STR(m->run, "train");
+    CHECK_EQ(m->incarnation, a->session.incarnation);
+    if (m->type == DT_MSG_JOIN)
+        note(a, "JOIN %d as %d port %d %s", m->round, (int)m->incarnation, m->join.node.port,
+             claim_text(&m->join.claim, text, sizeof text));
+    else if (m->type == DT_MSG_BEAT)
+        note(a, "BEAT %d #%d step %d", m->round, (int)m->beat.seq, (int)m->beat.step);
+    else if (m->type == DT_MSG_RESULT && m->result.succeeded)
+        note(a, "RESULT %d well", m->round);
+    else if (m->type == DT_MSG_RESULT)
+        note(a, "RESULT %d %s (%s)", m->round, m->result.text, m->result.signature);
+    else if (m->type == DT_MSG_LEAVE)
+        note(a, "LEAVE %d %s", m->round, m->why);
+    else if (m->type == DT_MSG_MAY_COMMIT)
+        note(a, "MAY_COMMIT %d", m->round);
+    else
+        note(a, "message %d", m->type);
+}
+
+static void on_world(void *arg, int round, const struct dt_world_message *w)
+{
+    note(arg, "world %d seat %d/%d", round, w->seat, w->seats);
+}
+
+static void on_stop(void *arg, bool kill, const char *why)
+{
+    note(arg, "%s: %s", kill ? "kill" : "stop", why);
+}
+
+static void on_closed(void *arg, enum dt_close_kind kind, const char *why)
+{
+    note(arg, "closed %d: %s", kind, why);
+}
+
+static void on_note(void *arg, const char *text)
+{
+    note(arg, "note: %s", text);
+}
+
+static void on_commit(void *arg, bool yes)
+{
+    note(arg, "commit %s", yes ? "yes" : "no");
+}
+
+static void on_disconnect(void *arg, const char *why)
+{
+    note(arg, "disconnect: %s", why);
+}
+
+static uint64_t on_random(void *arg)
+{
+    struct agent *a = arg;
+    return ++a->lives;
+}
+
+static const struct dt_session_ops ops = {
+    .send = on_send,
+    .world = on_world,
+    .stop = on_stop,
+    .closed = on_closed,
+    .note = on_note,
+    .commit = on_commit,
+    .disconnect = on_disconnect,
+    .random = on_random,
+};
+
+/* -- what is done to it ----------------------------------------------------------------------- */
+
+static struct agent *agent_new(bool stop_when_away)
+{
+    struct agent *a = calloc(1, sizeof *a);
+    struct dt_session_config config = {
+        .run = "train",
+        .join = {.spec = {.beat = BEAT, .beats = BEATS, .reconnect_grace = GRACE},
+                 .node = {.name = "node1", .port = 4000}},
+        .stop_when_away = stop_when_away,
+        .ops = &ops,
+        .arg = a,
+    };
+    a->now = 100 * DT_SECOND;
+    dt_session_init(&a->session, &config);
+    return a;
+}
+
+/* What was called since the last time; the text lives in the agent until the next call. */
+static const char *said(struct agent *a)
+{
+    static char text[sizeof a->said];
+    memcpy(text, a->said, sizeof text);
+    a->said[0] = '\0';
+    return text;
+}
+
+static void hear(struct agent *a, struct dt_message m)
+{
+    m.run = "train";
+    m.incarnation = m.incarnation ? m.incarnation : a->session.incarnation;
+    m.why = m.why ? m.why : "";
+    dt_session_frame(&a->session, &m, a->now);
+}
+
+#define HEAR(a, ...) hear(a, (struct dt_message){__VA_ARGS__})
+
+static void hear_world(struct agent *a, int round)
+{
+    HEAR(a, .type = DT_MSG_WORLD, .round = round,
+         .world = {.seat = 1, .seats = 4, .first_rank = 8, .size = 32, .restarts = 2});
+}
+
+static void up(struct agent *a)
+{
+    dt_session_connected(&a->session, a->now);
+}
+
+static void down(struct agent *a)
+{
+    dt_session_disconnected(&a->session, a->now);
+}
+
+static void join(struct agent *a)
+{
+    dt_session_join(&a->session, a->now);
+}
+
+static void fail(struct agent *a)
+{
+    char text[] = "rank 9 died", signature[] = "segv";
+    struct dt_result result = {.rank = 9, .text = text, .signature = signature};
+    dt_session_failed(&a->session, &result, a->now);
+    memset(text, 'x', sizeof text - 1); /* the session keeps its own */
+    memset(signature, 'x', sizeof signature - 1);
+}
+
+/* Ticks when the session wants it, up to WAIT from now. The server echoes beats or does not. */
+static void pass(struct agent *a, dt_ms wait, bool echo)
+{
+    dt_ms end = a->now + wait;
+    while (dt_session_next(&a->session) <= end) {
+        a->now = dt_session_next(&a->session);
+        dt_session_tick(&a->session, a->now);
+        if (echo)
+            HEAR(a, .type = DT_MSG_BEAT);
+    }
+    a->now = end;
+}
+
+static struct agent *agent_joining(bool stop_when_away)
+{
+    struct agent *a = agent_new(stop_when_away);
+    up(a);
+    join(a);
+    said(a);
+    return a;
+}
+
+/* In round 5. */
+static struct agent *agent_running(bool stop_when_away)
+{
+    struct agent *a = agent_joining(stop_when_away);
+    hear_world(a, 5);
+    said(a);
+    return a;
+}
+
+static struct agent *agent_done(void)
+{
+    struct agent *a = agent_running(false);
+    dt_session_succeeded(&a->session, a->now);
+    said(a);
+    return a;
+}
+
+/* -- rounds ----------------------------------------------------------------------------------- */
+
+TEST(a_round_is_joined_run_stopped_and_joined_again)
+{
+    struct agent *a = agent_new(false);
+    up(a);
+    CHECK_STR(said(a), "");
+    join(a);
+    CHECK_STR(said(a), "JOIN -1 as 1 port 4000 with nothing");
+    hear_world(a, 0);
+    CHECK_STR(said(a), "world 0 seat 1/4");
+    HEAR(a, .type = DT_MSG_STOP, .round = 0, .why = "node7 came");
+    CHECK_STR(said(a), "stop: node7 came");
+    CHECK_STR(dt_session_phase_name(a->session.phase), "stopping");
+    dt_session_set_port(&a->session, 4001);
+    join(a);
+    CHECK_STR(said(a), "JOIN 0 as 1 port 4001 last in seat 1/4 ranks 8/32 after 2 restarts");
+    hear_world(a, 1);
+    CHECK_STR(said(a), "world 1 seat 1/4");
+    free(a);
+}
+
+TEST(a_join_before_there_is_a_connection_is_said_on_the_first)
+{
+    struct agent *a = agent_new(false);
+    join(a);
+    down(a); /* so did the first attempt end */
+    CHECK_STR(said(a), "");
+    CHECK_EQ(a->session.away_since, DT_FOREVER);
+    up(a);
+    CHECK_STR(said(a), "JOIN -1 as 1 port 4000 with nothing");
+    free(a);
+}
+
+TEST(a_failure_is_answered_by_stop_and_the_next_world)
+{
+    struct agent *a = agent_running(false);
+    fail(a);
+    CHECK_STR(said(a), "BEAT 5 #1 step -1; RESULT 5 rank 9 died (segv)");
+    HEAR(a, .type = DT_MSG_STOP, .round = 5, .why = "rank 9 died");
+    CHECK_STR(said(a), ""); /* they are being stopped */
+    join(a);
+    CHECK_STR(said(a), "JOIN 5 as 1 port 4000 last in seat 1/4 ranks 8/32 after 2 restarts");
+    hear_world(a, 6);
+    CHECK_STR(said(a), "world 6 seat 1/4");
+    free(a);
+}
+
+TEST(a_failure_after_the_round_was_stopped_is_nobodys_business)
+{
+    struct agent *a = agent_running(false);
+    HEAR(a, .type = DT_MSG_STOP, .round = 5, .why = "node7 is gone");
+    said(a);
+    fail(a);
+    dt_session_succeeded(&a->session, a->now);
+    CHECK_STR(said(a), "");
+    CHECK_EQ(a->session.phase, DT_SESSION_STOPPING);
+    free(a);
+}
+
+TEST(after_success_the_round_may_still_have_to_be_repeated)
+{
+    struct agent *a = agent_running(false);
+    dt_session_succeeded(&a->session, a->now);
+    CHECK_STR(said(a), "RESULT 5 well");
+    HEAR(a, .type = DT_MSG_STOP, .round = 5, .why = "rank 3 died");
+    CHECK_STR(said(a), "stop: rank 3 died");
+    join(a);
+    CHECK_STR(said(a), "JOIN 5 as 1 port 4000 last in seat 1/4 ranks 8/32 after 2 restarts");
+    free(a);
+}
+
+/* What comes twice, late, or for another, and is not to be acted upon. */
+TEST(frames_that_are_not_for_this_moment_have_no_effect)
+{
+    enum { JOINING, RUNNING, STOPPING, AGAIN };
+    static const struct {
+        const char *what;
+        int phase;
+        struct dt_message frame;
+    } rows[] = {
+        {"a world for who runs in it", RUNNING, {.type = DT_MSG_WORLD, .round = 5}},
+        {"a world before the one that runs", RUNNING, {.type = DT_MSG_WORLD, .round = 4}},
+        {"a world for who stops in it", STOPPING, {.type = DT_MSG_WORLD, .round = 5}},
+        {"a newer world before workers are gone", STOPPING, {.type = DT_MSG_WORLD, .round = 6}},
+        {"the world that is over, for who joins again", AGAIN, {.type = DT_MSG_WORLD, .round = 5}},
+        {"a stop of an older round", RUNNING, {.type = DT_MSG_STOP, .round = 4}},
+        {"a stop of a newer round", RUNNING, {.type = DT_MSG_STOP, .round = 6}},
+        {"a second stop", STOPPING, {.type = DT_MSG_STOP, .round = 5}},
+        {"a stop before a world", JOINING, {.type = DT_MSG_STOP, .round = 5}},
+        {"a stop for nobody", JOINING, {.type = DT_MSG_STOP, .round = -1}},
+        {"a world of another life", JOINING, {.type = DT_MSG_WORLD, .incarnation = 99}},
+        {"a stop of another life", RUNNING, {.type = DT_MSG_STOP, .round = 5, .incarnation = 99}},
+        {"a close of another life", RUNNING, {.type = DT_MSG_CLOSE, .incarnation = 99}},
+        {"stale, said to another life", RUNNING, {.type = DT_MSG_STALE, .incarnation = 99}},
+        {"a place among the spares", RUNNING, {.type = DT_MSG_PARK}},
+        {"leave to commit that nobody asked for", RUNNING, {.type = DT_MSG_MAY_COMMIT, .round = 5}},
+        {"what only agents say", RUNNING, {.type = DT_MSG_JOIN}},
+    };
+    for (size_t i = 0; i < ROWS(rows); i++) {
+        CHECK_ROW("%s", rows[i].what);
+        struct agent *a = rows[i].phase == JOINING ? agent_joining(false) : agent_running(false);
+        if (rows[i].phase >= STOPPING)
+            HEAR(a, .type = DT_MSG_STOP, .round = 5);
+        if (rows[i].phase == AGAIN)
+            join(a);
+        said(a);
+        struct dt_session before = a->session;
+        hear(a, rows[i].frame);
+        CHECK_STR(said(a), "");
+        CHECK_EQ(a->session.phase, before.phase);
+        CHECK_EQ(a->session.round, before.round);
+        CHECK_EQ(a->session.incarnation, before.incarnation);
+        free(a);
+    }
+}
+
+TEST(frames_of_another_run_have_no_effect)
+{
+    struct agent *a = agent_running(false);
+    struct dt_message m = {
+        .type = DT_MSG_CLOSE, .run = "other", .incarnation = a->session.incarnation, .why = ""};
+    dt_session_frame(&a->session, &m, a->now);
+    CHECK_STR(said(a), "");
+    CHECK_EQ(a->session.phase, DT_SESSION_RUNNING);
+    free(a);
+}
+
+/* -- stale ------------------------------------------------------------------------------------ */
+
+TEST(who_is_stale_kills_and_comes_back_as_somebody_new)
+{
+    struct agent *a = agent_running(false);
+    HEAR(a, .type = DT_MSG_STALE, .round = 7, .why = "round 5 is over");
+    CHECK_STR(said(a), "kill: round 5 is over");
+    join(a);
+    CHECK_STR(said(a), "JOIN 5 as 2 port 4000 with nothing");
+    hear_world(a, 0); /* of a server that has forgotten all */
+    CHECK_STR(said(a), "world 0 seat 1/4");
+    free(a);
+}
+
+TEST(while_the_workers_of_a_stale_life_die_nothing_is_said)
+{
+    struct agent *a = agent_running(false);
+    HEAR(a, .type = DT_MSG_STALE, .why = "over");
+    HEAR(a, .type = DT_MSG_CLOSE, .incarnation = 1); /* to the old life */
+    said(a);
+    down(a);
+    up(a);
+    pass(a, 10 * BEAT, false);
+    CHECK_STR(said(a), "");
+    join(a);
+    CHECK_STR(said(a), "JOIN 5 as 2 port 4000 with nothing");
+    pass(a, BEAT, false);
+    CHECK_STR(said(a), "BEAT -1 #1 step -1");
+    free(a);
+}
+
+TEST(a_failure_of_a_stale_life_is_not_said_in_the_next)
+{
+    struct agent *a = agent_running(false);
+    fail(a);
+    HEAR(a, .type = DT_MSG_STALE, .why = "over");
+    said(a);
+    join(a);
+    down(a);
+    up(a);
+    CHECK_STR(said(a), "JOIN 5 as 2 port 4000 with nothing; JOIN 5 as 2 port 4000 with nothing");
+    free(a);
+}
+
+TEST(who_is_stale_while_it_waits_joins_as_new_at_once)
+{
+    struct agent *a = agent_joining(false);
+    HEAR(a, .type = DT_MSG_STALE, .why = "who are you?");
+    CHECK_STR(said(a), "JOIN -1 as 2 port 4000 with nothing");
+    free(a);
+}
+
+TEST(who_is_done_and_stale_is_to_repeat)
+{
+    struct agent *a = agent_done();
+    HEAR(a, .type = DT_MSG_STALE, .why = "round 5 is over");
+    CHECK_STR(said(a), "kill: round 5 is over");
+    CHECK_EQ(a->session.phase, DT_SESSION_STOPPING);
+    free(a);
+}
+
+/* -- reconnecting ----------------------------------------------------------------------------- */
+
+TEST(who_comes_back_says_what_it_has)
+{
+    struct agent *a = agent_running(false);
+    down(a);
+    up(a);
+    CHECK_STR(said(a), "JOIN 5 as 1 port 4000 running seat 1/4 ranks 8/32 after 2 restarts");
+    HEAR(a, .type = DT_MSG_BEAT);
+    dt_session_succeeded(&a->session, a->now);
+    said(a);
+    down(a);
+    up(a);
+    CHECK_STR(said(a), "JOIN 5 as 1 port 4000 done seat 1/4 ranks 8/32 after 2 restarts");
+    free(a);
+}
+
+TEST(success_while_nobody_was_there_is_said_with_the_join)
+{
+    struct agent *a = agent_running(false);
+    down(a);
+    dt_session_succeeded(&a->session, a->now);
+    CHECK_STR(said(a), "");
+    up(a);
+    CHECK_STR(said(a), "JOIN 5 as 1 port 4000 done seat 1/4 ranks 8/32 after 2 restarts");
+    free(a);
+}
+
+/* What answers a failure, so that it is not said on yet another connection. */
+TEST(a_failure_is_said_on_each_connection_until_it_is_answered)
+{
+    static const struct {
+        const char *what;
+        struct dt_message frame;
+        const char *then; /* on the next connection */
+    } rows[] = {
+        {"nothing",
+         {.type = DT_MSG_BEAT},
+         "JOIN 5 as 1 port 4000 running seat 1/4 ranks 8/32 after 2 restarts; "
+         "RESULT 5 rank 9 died (segv); "
+         "JOIN 5 as 1 port 4000 last in seat 1/4 ranks 8/32 after 2 restarts"},
+        {"a stop of an older round",
+         {.type = DT_MSG_STOP, .round = 4},
+         "JOIN 5 as 1 port 4000 running seat 1/4 ranks 8/32 after 2 restarts; "
+         "RESULT 5 rank 9 died (segv); "
+         "JOIN 5 as 1 port 4000 last in seat 1/4 ranks 8/32 after 2 restarts"},
+        {"stop",
+         {.type = DT_MSG_STOP, .round = 5},
+         "JOIN 5 as 1 port 4000 last in seat 1/4 ranks 8/32 after 2 restarts"},
+        {"world",
+         {.type = DT_MSG_WORLD, .round = 6, .world = {.seats = 1, .size = 1}},
+         "JOIN 6 as 1 port 4000 running seat 0/1 ranks 0/1 after 0 restarts"},
+        {"close", {.type = DT_MSG_CLOSE}, ""},
+    };
+    for (size_t i = 0; i < ROWS(rows); i++) {
+        CHECK_ROW("%s", rows[i].what);
+        struct agent *a = agent_running(false);
+        fail(a);
+        down(a);
+        said(a);
+        up(a);
+        CHECK_STR(said(a), "JOIN 5 as 1 port 4000 running seat 1/4 ranks 8/32 after 2 restarts; "
+                           "RESULT 5 rank 9 died (segv)");
+        join(a);
+        hear(a, rows[i].frame);
+        down(a);
+        said(a);
+        up(a);
+        CHECK_STR(said(a), rows[i].then);
+        free(a);
+    }
+}
+
+/* -- the end ---------------------------------------------------------------------------------- */
+
+TEST(a_close_ends_it_in_every_phase)
+{
+    static const char *const phases[] = {"joining", "running", "stopping", "done"};
+    for (size_t i = 0; i < ROWS(phases); i++) {
+        CHECK_ROW("%s", phases[i]);
+        struct agent *a = i == 0   ? agent_joining(false)
+                          : i == 3 ? agent_done()
+                                   : agent_running(false);
+        if (i == 2)
+            fail(a);
+        said(a);
+        CHECK_STR(dt_session_phase_name(a->session.phase), phases[i]);
+        HEAR(a, .type = DT_MSG_CLOSE, .close = {DT_CLOSE_FAILED}, .why = "no restart is left");
+        CHECK_STR(said(a), "closed 1: no restart is left");
+        HEAR(a, .type = DT_MSG_CLOSE, .close = {DT_CLOSE_FAILED}, .why = "again");
+        join(a);
+        down(a);
+        up(a);
+        pass(a, 10 * BEAT, false);
+        CHECK_STR(said(a), "");
+        CHECK_EQ(dt_session_next(&a->session), DT_FOREVER);
+        free(a);
+    }
+}
+
+TEST(who_leaves_says_so_and_nothing_more)
+{
+    struct agent *a = agent_running(false);
+    dt_session_leave(&a->session, "SIGTERM", a->now);
+    CHECK_STR(said(a), "LEAVE 5 SIGTERM");
+    HEAR(a, .type = DT_MSG_STOP, .round = 5);
+    join(a);
+    pass(a, 10 * BEAT, false);
+    CHECK_STR(said(a), "");
+    free(a);
+}
+
+TEST(who_leaves_while_nobody_is_there_just_goes)
+{
+    struct agent *a = agent_running(false);
+    down(a);
+    dt_session_leave(&a->session, "SIGTERM", a->now);
+    up(a);
+    CHECK_STR(said(a), "");
+    free(a);
+}
+
+/* -- for people ------------------------------------------------------------------------------- */
+
+TEST(a_spare_is_told_so_and_waits_for_its_world)
+{
+    struct agent *a = agent_joining(false);
+    HEAR(a, .type = DT_MSG_NOTE, .why = "waiting for 2 nodes");
+    HEAR(a, .type = DT_MSG_PARK, .why = "spare 1 of 2");
+    CHECK_STR(said(a), "note: waiting for 2 nodes; note: spare 1 of 2");
+    CHECK(a->session.parked);
+    hear_world(a, 3);
+    CHECK_STR(said(a), "world 3 seat 1/4");
+    CHECK(!a->session.parked);
+    free(a);
+}
+
+/* -- committing ------------------------------------------------------------------------------- */
+
+TEST(the_server_says_whether_a_round_may_commit)
+{
+    struct agent *a = agent_running(false);
+    dt_session_ask_commit(&a->session, a->now);
+    CHECK_STR(said(a), "MAY_COMMIT 5");
+    HEAR(a, .type = DT_MSG_MAY_COMMIT, .round = 4, .may_commit = true);
+    CHECK_STR(said(a), "");
+    HEAR(a, .type = DT_MSG_MAY_COMMIT, .round = 5, .may_commit = true);
+    CHECK_STR(said(a), "commit yes");
+    free(a);
+}
+
+TEST(a_question_that_was_lost_is_asked_again)
+{
+    struct agent *a = agent_running(false);
+    dt_session_ask_commit(&a->session, a->now);
+    down(a);
+    said(a);
+    up(a);
+    CHECK_STR(said(a), "JOIN 5 as 1 port 4000 running seat 1/4 ranks 8/32 after 2 restarts; "
+                       "MAY_COMMIT 5");
+    free(a);
+}
+
+TEST(a_round_that_ends_may_not_commit)
+{
+    static const struct {
+        const char *what;
+        struct dt_message frame;
+        const char *wanted;
+    } rows[] = {
+        {"stop", {.type = DT_MSG_STOP, .round = 5, .why = "over"}, "commit no; stop: over"},
+        {"stale", {.type = DT_MSG_STALE, .why = "over"}, "commit no; kill: over"},
+        {"close", {.type = DT_MSG_CLOSE, .why = "over"}, "commit no; closed 0: over"},
+    };
+    for (size_t i = 0; i < ROWS(rows); i++) {
+        CHECK_ROW("%s", rows[i].what);
+        struct agent *a = agent_running(false);
+        dt_session_ask_commit(&a->session, a->now);
+        said(a);
+        hear(a, rows[i].frame);
+        CHECK_STR(said(a), rows[i].wanted);
+        dt_session_ask_commit(&a->session, a->now);
+        CHECK_STR(said(a), "commit no");
+        free(a);
+    }
+}
+
+/* -- beats and silence ------------------------------------------------------------------------ */
+
+TEST(beats_carry_what_the_owner_last_told)
+{
+    struct agent *a = agent_running(false);
+    struct dt_beat facts = {.seq = 77, .step = 120, .running = 8};
+    pass(a, BEAT, true);
+    CHECK_STR(said(a), "BEAT 5 #1 step -1");
+    dt_session_tell(&a->session, &facts);
+    pass(a, 2 * BEAT, true);
+    CHECK_STR(said(a), "BEAT 5 #2 step 120; BEAT 5 #3 step 120");
+    free(a);
+}
+
+TEST(who_waits_or_is_done_beats_too)
+{
+    struct agent *waiting = agent_joining(false), *done = agent_done();
+    pass(waiting, BEAT, true);
+    pass(done, BEAT, true);
+    CHECK_STR(said(waiting), "BEAT -1 #1 step -1");
+    CHECK_STR(said(done), "BEAT 5 #1 step -1");
+    free(waiting);
+    free(done);
+}
+
+TEST(a_server_that_says_nothing_for_three_beats_is_given_up)
+{
+    struct agent *a = agent_running(false);
+    pass(a, 2 * BEAT, true);
+    said(a);
+    pass(a, BEATS * BEAT - 1, false);
+    CHECK_STR(said(a), "BEAT 5 #3 step -1; BEAT 5 #4 step -1");
+    pass(a, 1, false);
+    CHECK_STR(said(a), "disconnect: nothing was heard of the rendezvous for 3.0 s");
+    pass(a, 10 * BEAT, false); /* once; and the workers run on */
+    down(a);
+    CHECK_STR(said(a), "");
+    CHECK_EQ(a->session.phase, DT_SESSION_RUNNING);
+    free(a);
+}
+
+TEST(any_frame_is_a_sign_of_life)
+{
+    struct agent *a = agent_running(false);
+    for (int i = 0; i < 10; i++) {
+        pass(a, BEATS * BEAT - 1, false);
+        HEAR(a, .type = DT_MSG_NOTE, .incarnation = 99);
+    }
+    CHECK(!strstr(said(a), "disconnect"));
+    free(a);
+}
+
+TEST(a_gap_of_ones_own_is_not_the_servers_silence)
+{
+    struct agent *a = agent_running(true);
+    pass(a, BEAT, true);
+    said(a);
+    a->now += 60 * BEAT; /* this host was stopped */
+    dt_session_tick(&a->session, a->now);
+    CHECK_STR(said(a), "BEAT 5 #2 step -1");
+    a->now += 60 * BEAT;
+    down(a);
+    pass(a, BEATS * BEAT, false);
+    a->now += 60 * BEAT;
+    dt_session_tick(&a->session, a->now);
+    CHECK_STR(said(a), "");
+    free(a);
+}
+
+/* -- without a server ------------------------------------------------------------------------- */
+
+TEST(workers_run_on_without_a_server_as_long_as_they_may)
+{
+    struct agent *a = agent_running(false);
+    down(a);
+    pass(a, 3600 * DT_SECOND, false);
+    CHECK_STR(said(a), "");
+    CHECK_EQ(a->session.phase, DT_SESSION_RUNNING);
+    free(a);
+}
+
+TEST(workers_that_must_not_run_alone_are_stopped_once_and_start_again_with_the_server)
+{
+    struct agent *a = agent_running(true);
+    down(a);
+    pass(a, BEATS * BEAT + GRACE - 1, false);
+    CHECK_STR(said(a), "");
+    pass(a, 1, false);
+    CHECK_STR(said(a), "stop: nothing was heard of the rendezvous for 3.5 s, and workers are not "
+                       "to run without it");
+    pass(a, 20 * BEAT, false);
+    join(a);
+    pass(a, 20 * BEAT, false);
+    CHECK_STR(said(a), "");
+    up(a);
+    CHECK_STR(said(a), "JOIN 5 as 2 port 4000 with nothing");
+    hear_world(a, 6);
+    CHECK_STR(said(a), "world 6 seat 1/4");
+    free(a);
+}
+
+TEST(a_server_that_comes_back_in_time_is_not_noticed_by_the_workers)
+{
+    struct agent *a = agent_running(true);
+    down(a);
+    pass(a, BEATS * BEAT, false);
+    up(a);
+    said(a);
+    pass(a, 10 * BEAT, true);
+    CHECK(!strstr(said(a), "stop"));
+    CHECK_EQ(a->session.phase, DT_SESSION_RUNNING);
+    free(a);
+}
+
+TEST(silence_on_a_connection_counts_as_being_away)
+{
+    struct agent *a = agent_running(true);
+    pass(a, BEATS * BEAT, false);
+    CHECK(strstr(said(a), "disconnect: "));
+    pass(a, GRACE - 1, false);
+    CHECK_STR(said(a), "");
+    pass(a, 1, false);
+    CHECK(strstr(said(a), "stop: "));
+    free(a);
+}
+
+TEST(who_is_done_has_nothing_to_stop)
+{
+    struct agent *a = agent_running(true);
+    dt_session_succeeded(&a->session, a->now);
+    down(a);
+    said(a);
+    pass(a, 100 * BEAT, false);
+    CHECK_STR(said(a), "");
+    CHECK_EQ(a->session.phase, DT_SESSION_DONE);
+    free(a);
+}
