@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/lib/sim/judge.h"
+
+#include "tests/lib/sim/judge_parts.h"
+#include "tests/lib/sim/sim.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *sim_rule_name(enum sim_rule r)
+{
+    static const char *const names[SIM_RULES] = {
+        [SIM_RULE_SEAT] = "seat",
+        [SIM_RULE_RANKS] = "ranks",
+        [SIM_RULE_SIZE] = "size",
+        [SIM_RULE_OVERLAP] = "overlap",
+        [SIM_RULE_COMMIT] = "commit",
+        [SIM_RULE_SURVIVORS] = "survivors",
+        [SIM_RULE_BUDGET] = "budget",
+        [SIM_RULE_RESTARTS] = "restarts",
+        [SIM_RULE_QUARANTINE] = "quarantine",
+        [SIM_RULE_LIVE] = "live",
+        [SIM_RULE_STALE] = "stale",
+        [SIM_RULE_CALM] = "calm",
+        [SIM_RULE_HEALTHY] = "healthy",
+        [SIM_RULE_CLOSED] = "closed",
+        [SIM_RULE_SUCCESS] = "success",
+        [SIM_RULE_RECORD] = "record",
+    };
+    return names[r];
+}
+
+void sim_judge_fail(struct sim *s, enum sim_rule rule, const char *fmt, ...)
+{
+    struct sim_judge *j = &s->judge;
+    va_list args;
+    if (j->failed)
+        return;
+    j->failed = true;
+    j->rule = rule;
+    va_start(args, fmt);
+    vsnprintf(j->text, sizeof j->text, fmt, args);
+    va_end(args);
+    sim_say(s, "JUDGE", "%s: %s", sim_rule_name(rule), j->text);
+}
+
+void sim_judge_finish(struct sim_judge *j)
+{
+    free(j->now.seats);
+    free(j->last.seats);
+    *j = (struct sim_judge){0};
+}
+
+/* -- bounds ------------------------------------------------------------------------------------ */
+
+static dt_ms silence(const struct sim *s)
+{
+    return s->story.spec.beat * s->story.spec.beats;
+}
+
+/* What the network, the disk and a dialling agent add to anything. */
+static dt_ms overhead(const struct sim *s)
+{
+    return 4 * s->net.delay_max + 4 * s->server.disk_worst + 12 * DT_SECOND;
+}
+
+/* After an illness a node may be given up so much later. The whole of a cluster's silence is
+ * forgiven once. */
+dt_ms sim_judge_aftermath(const struct sim *s)
+{
+    return 2 * silence(s) + s->story.spec.beat + s->story.spec.reconnect_grace + overhead(s);
+}
+
+/* From the end of all faults to a world: the dead are noticed, by agents and server, the last
+ * round's workers are stopped, those who are called stale have come again, the last call is over.
+ */
+dt_ms sim_judge_live_bound(const struct sim *s)
+{
+    const struct dt_run_spec *spec = &s->story.spec;
+    return 2 * sim_judge_aftermath(s) + 2 * spec->stop_bound + spec->last_call +
+           s->story.start_time;
+}
+
+/* -- why rounds end ---------------------------------------------------------------------------- */
+
+static bool pays_node(enum dt_evidence e)
+{
+    return e == DT_EVIDENCE_HARDWARE || e == DT_EVIDENCE_OFFLINE || e == DT_EVIDENCE_PREEMPTED;
+}
+
+static void look_for_failure(struct sim_judge *j, const struct dt_rdzv *r,
+                             const struct dt_message *f)
+{
+    const struct dt_member *m = dt_members_find(&r->members, f->incarnation);
+    if (!m || m->doing != DT_DOING_RUNNING || f->round != r->round || r->state != DT_RUN_RUNNING)
+        return;
+    if (f->type == DT_MSG_RESULT && !f->result.succeeded) {
+        j->before.worker_failed = true;
+        j->before.node_failed = pays_node(f->result.evidence);
+    }
+    if (f->type == DT_MSG_JOIN && !f->join.claim.running && !f->join.claim.done)
+        j->before.worker_failed = true; /* they are gone, and it does not say why */
+}
+
+void sim_judge_before(struct sim *s, const struct dt_rdzv_event *event)
+{
+    struct sim_judge *j = &s->judge;
+    const struct dt_rdzv *r = s->server.run;
+    j->before.state = r->state;
+    j->before.round = r->round;
+    j->before.had_world = r->had_world;
+    j->before.recovering = r->recover_until != 0;
+    j->before.members = r->members.count;
+    j->before.comings = r->members.comings;
+    j->before.worker_failed = j->before.node_failed = false;
+    if (event->type == DT_EV_FRAME)
+        look_for_failure(j, r, event->frame);
+}
+
+static bool can_grow(const struct sim *s, const struct dt_rdzv *r)
+{
+    const struct dt_run_spec *spec = &s->story.spec;
+    int most = spec->fixed_world ? spec->min_nodes : spec->max_nodes;
+    if (s->judge.now.seats_len >= most)
+        return false;
+    dt_list_each(&r->members.all, n)
+    {
+        const struct dt_member *m = dt_container_of(n, struct dt_member, in_all);
+        if (m->doing == DT_DOING_WAITING &&
+            !dt_exclude_is_out(&s->server.exclude, m->said_name, r->now, NULL))
+            return true;
+    }
+    return false;
+}
+
+static enum sim_cause find_cause(struct sim *s, const struct dt_rdzv_event *event)
+{
+    const struct sim_judge *j = &s->judge;
+    if (j->before.worker_failed)
+        return j->before.node_failed ? SIM_CAUSE_BROKEN : SIM_CAUSE_FAILED;
+    if (event->type == DT_EV_DRAIN && dt_exclude_is_drained(&s->server.exclude, event->text))
+        return SIM_CAUSE_DRAINED;
+    if (event->type == DT_EV_END)
+        return SIM_CAUSE_NONE;
+    if (j->before.recovering || !sim_judge_knows_round(s, j->before.round))
+        return SIM_CAUSE_RECOVERY;
+    if (j->now.lost)
+        return SIM_CAUSE_GONE;
+    if (can_grow(s, s->server.run))
+        return SIM_CAUSE_GROWTH;
+    sim_judge_fail(s, SIM_RULE_CALM, "round %d ends, and nothing was the matter with it",
+                   j->before.round);
+    return SIM_CAUSE_NONE;
+}
+
+/* Success is that of all workers. */
+static void check_success(struct sim *s)
+{
+    const struct dt_rdzv *r = s->server.run;
+    for (size_t i = 0; i < r->seats_len; i++) {
+        struct sim_node *n = sim_node_by_incarnation(s, r->seats[i].holder);
+        if (n && n->succeeded_round != r->round)
+            sim_judge_fail(s, SIM_RULE_SUCCESS, "workers of %s (seat %zu of round %d) are %s",
+                           n->name, i, r->round, sim_workers_name(n->state));
+    }
+}
+
+/* A run that fails has spent what it had; one that gives up waiting had nobody to wait for. */
+static void check_close(struct sim *s)
+{
+    const struct sim_judge *j = &s->judge;
+    const struct dt_run_spec *spec = &s->story.spec;
+    const struct dt_rdzv *r = s->server.run;
+    bool spent = j->failures > spec->max_restarts ||
+                 (spec->max_node_losses >= 0 && j->losses > spec->max_node_losses);
+    dt_ms since = j->too_few > s->calm_from ? j->too_few : s->calm_from;
+    if (r->close_kind == DT_CLOSE_FAILED && !spent && !j->unsure)
+        sim_judge_fail(s, SIM_RULE_BUDGET, "closed after %d failures of %d and %d losses of %d",
+                       j->failures, spec->max_restarts, j->losses, spec->max_node_losses);
+    if (r->close_kind == DT_CLOSE_TIMEOUT && s->now > since + sim_judge_live_bound(s))
+        sim_judge_fail(s, SIM_RULE_LIVE, "gave up waiting, with enough nodes for %.1f s",
+                       (double)(s->now - since) / DT_SECOND);
+    if (r->close_kind == DT_CLOSE_SUCCEEDED)
+        check_success(s);
+}
+
+/* A failure may be put down to a loss, and what a restart of the server left unclear to either. */
+static void count_end(struct sim_judge *j, enum sim_cause cause)
+{
+    j->failures += cause == SIM_CAUSE_FAILED || cause == SIM_CAUSE_RECOVERY;
+    j->losses += cause != SIM_CAUSE_NONE && cause != SIM_CAUSE_GROWTH;
+}
+
+static void note_begin(struct sim *s)
+{
+    struct sim_judge *j = &s->judge;
+    const struct dt_rdzv *r = s->server.run;
+    j->made_before = j->made_round;
+    j->made_round = r->round;
+    j->made_life = s->server.life;
+    j->made_at = s->now;
+    sim_judge_check_overlap(s);
+    if (!r->recover_until)
+        sim_judge_check_quarantine(s);
+}
+
+static void note_end(struct sim *s, const struct dt_rdzv_event *event)
+{
+    struct sim_judge *j = &s->judge;
+    enum sim_cause cause = find_cause(s, event);
+    j->causes[j->before.round % SIM_CAUSES_KEPT] = cause;
+    count_end(j, cause);
+}
+
+/* Whether the server has forgotten what was, to begin the next job of that name, or as it learnt of
+ * a round that it knew nothing of. */
+static bool has_begun_anew(const struct sim_judge *j, const struct dt_rdzv *r)
+{
+    bool emptied = j->before.members == 0 && r->members.count > 0;
+    bool reopened = j->before.state == DT_RUN_CLOSED && r->state != DT_RUN_CLOSED;
+    bool learnt = !j->before.recovering && r->recover_until && r->round != j->before.round;
+    return reopened || learnt || (j->before.had_world && (emptied || !r->had_world));
+}
+
+void sim_judge_after(struct sim *s, const struct dt_rdzv_event *event)
+{
+    const struct sim_judge *j = &s->judge;
+    const struct dt_rdzv *r = s->server.run;
+    bool ran = j->before.state == DT_RUN_RUNNING, runs = r->state == DT_RUN_RUNNING;
+    bool closed = j->before.state != DT_RUN_CLOSED && r->state == DT_RUN_CLOSED;
+    bool other = r->round != j->before.round;
+    sim_judge_follow_members(s, event);
+    if (runs && (!ran || other))
+        note_begin(s);
+    if (ran && (!runs || other) && !(closed && r->close_kind == DT_CLOSE_SUCCEEDED))
+        note_end(s, event);
+    if (closed)
+        check_close(s);
+    if (has_begun_anew(j, r))
+        sim_judge_forgot(s);
+}
+
+void sim_judge_crash(struct sim *s)
+{
+    struct sim_judge *j = &s->judge;
+    memset(j->causes, 0, sizeof j->causes); /* unless somebody was told, it did not happen */
+}
+
+/* Its record holds those who have seats. */
+void sim_judge_restarted(struct sim *s)
+{
+    const struct dt_rdzv *r = s->server.run;
+    for (uint32_t i = 0; i < s->nodes_len; i++)
+        if (!r || !dt_members_find(&r->members, s->nodes[i].member))
+            s->nodes[i].member = 0;
+    s->judge.now.lost = false; /* nor did a loss that is not in its record */
+    sim_judge_note_holes(&s->judge.now, r);
+}
+
+void sim_judge_forgot(struct sim *s)
+{
+    struct sim_judge *j = &s->judge;
+    s->server.memory++;
+    for (uint32_t i = 0; i < s->nodes_len; i++)
+        s->nodes[i].member = 0;
+    j->charged = j->lost = j->failures = j->losses = 0;
+    j->unsure = j->before.state != DT_RUN_CLOSED;
+    memset(j->causes, 0, sizeof j->causes);
+}
+
+/* -- agents ------------------------------------------------------------------------------------ */
+
+void sim_judge_told(struct sim *s, struct sim_node *n, int round, const struct dt_world_message *w)
+{
+    if (n->state != SIM_NO_WORKERS)
+        sim_judge_fail(s, SIM_RULE_OVERLAP, "%s is to start workers of round %d, and has some (%s)",
+                       n->name, round, sim_workers_name(n->state));
+    if (n->world_as == n->session.incarnation && n->world_round == round &&
+        n->world_memory == s->server.memory && n->world_seat != w->seat)
+        sim_judge_fail(s, SIM_RULE_SEAT, "%s hears of seat %d of round %d, and was sent %d",
+                       n->name, w->seat, round, n->world_seat);
+}
+
+void sim_judge_commit(struct sim *s, struct sim_node *n, bool yes)
+{
+    sim_say(s, n->name, "%s commit", yes ? "may" : "may not");
+    if (yes && n->state != SIM_TRAINING && n->state != SIM_SUCCEEDED)
+        sim_judge_fail(s, SIM_RULE_COMMIT, "%s commits, and its workers of round %d are %s",
+                       n->name, n->round, sim_workers_name(n->state));
+}
+
+void sim_judge_closed(struct sim *s, struct sim_node *n)
+{
+    if (n->closed_as == DT_CLOSE_REFUSED)
+        sim_judge_fail(s, SIM_RULE_HEALTHY, "%s is refused, and fits", n->name);
+}

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Who is in the run, and should be: nobody is thrown out without a reason, and a round begins with
+ * those, and only those, who may be in it. */
+#include "tests/lib/sim/judge_parts.h"
+
+/* Whether N, that was a member as that, may be none any more: it goes, is another by now, or was
+ * ill; while workers are to end, perhaps so that it heard late of it. */
+static bool may_be_gone(const struct sim *s, const struct sim_node *n, uint64_t as)
+{
+    bool gathers = s->judge.before.state == DT_RUN_GATHERING;
+    dt_ms ill = n->ill_until > s->server.ill_until ? n->ill_until : s->server.ill_until;
+    return n->leaving || n->closed || n->session.incarnation != as || ill == DT_FOREVER ||
+           ill + sim_judge_aftermath(s) + (gathers ? s->story.spec.stop_bound : 0) > s->now;
+}
+
+/* Marks the seats of the present round whose holders are no members. */
+void sim_judge_note_holes(struct sim_world *w, const struct dt_rdzv *r)
+{
+    for (int i = 0; i < w->seats_len; i++)
+        if (!r || !dt_members_find(&r->members, w->seats[i].holder))
+            w->lost = w->seats[i].gone = true;
+}
+
+/* Looks for members that are none any more. */
+static void note_gone(struct sim *s)
+{
+    struct sim_judge *j = &s->judge;
+    const struct dt_members *ms = &s->server.run->members;
+    bool next_job = j->before.state == DT_RUN_CLOSED && s->server.run->state != DT_RUN_CLOSED;
+    for (uint32_t i = 0; i < s->nodes_len; i++) {
+        struct sim_node *n = &s->nodes[i];
+        uint64_t was = n->member;
+        if (!was || dt_members_find(ms, was))
+            continue;
+        n->member = 0;
+        if (!next_job && !may_be_gone(s, n, was))
+            sim_judge_fail(s, SIM_RULE_HEALTHY, "%s is well, and no member any more", n->name);
+    }
+    if (sim_judge_knows_round(s, j->now.round))
+        sim_judge_note_holes(&j->now, s->server.run);
+}
+
+void sim_judge_follow_members(struct sim *s, const struct dt_rdzv_event *event)
+{
+    const struct sim_judge *j = &s->judge;
+    const struct dt_members *ms = &s->server.run->members;
+    int64_t there = (int64_t)j->before.members + ms->comings - j->before.comings;
+    if ((int64_t)ms->count < there)
+        note_gone(s);
+    if (event->type != DT_EV_FRAME || event->frame->type != DT_MSG_JOIN)
+        return;
+    struct sim_node *n = sim_node_by_incarnation(s, event->frame->incarnation);
+    if (!n || n->member == event->frame->incarnation ||
+        !dt_members_find(ms, event->frame->incarnation))
+        return;
+    n->member = event->frame->incarnation;
+    n->member_since = s->now;
+}
+
+/* A round begins: no member has workers of another. */
+void sim_judge_check_overlap(struct sim *s)
+{
+    const struct dt_rdzv *r = s->server.run;
+    for (uint32_t i = 0; i < s->nodes_len; i++) {
+        const struct sim_node *n = &s->nodes[i];
+        if (sim_node_has_workers(n) && n->round != r->round &&
+            dt_members_find(&r->members, n->session.incarnation))
+            sim_judge_fail(s, SIM_RULE_OVERLAP,
+                           "round %d begins while %s is a member and has workers of round %d (%s)",
+                           r->round, n->name, n->round, sim_workers_name(n->state));
+    }
+}
+
+/* Who should be kept out is in only where there are too few others. */
+void sim_judge_check_quarantine(struct sim *s)
+{
+    const struct dt_rdzv *r = s->server.run;
+    const struct dt_exclude *x = &s->server.exclude;
+    const char *sick = NULL;
+    for (size_t i = 0; x->nodes.count > 0 && i < r->seats_len; i++) {
+        const struct sim_node *n = sim_node_by_incarnation(s, r->seats[i].holder);
+        if (n && dt_exclude_is_out(x, n->host, r->now, NULL))
+            sick = n->name;
+    }
+    if (!sick)
+        return;
+    bool better = r->seats_len > (size_t)s->story.spec.min_nodes;
+    dt_list_each(&r->members.all, at)
+    {
+        const struct dt_member *m = dt_container_of(at, struct dt_member, in_all);
+        better = better || (m->doing == DT_DOING_WAITING && m->link == DT_LINK_ONLINE &&
+                            !dt_exclude_is_out(x, m->said_name, r->now, NULL));
+    }
+    if (better)
+        sim_judge_fail(s, SIM_RULE_QUARANTINE, "%s should be kept out, and is in round %d of %zu",
+                       sick, r->round, r->seats_len);
+}
