@@ -60,9 +60,9 @@ static void kill_all(struct dt_group *g)
     char left[256], name[DT_SIGNAME_TEXT];
     if (g->state == KILLING || g->state == OVER)
         return;
-    dt_reap_describe(dt_guard_pid(g->guard), left, sizeof left);
-    dt_warn("Unable to shutdown process %s via %s, forcefully exiting via SIGKILL", left,
-            dt_signame_text(g->signum, name));
+    if (dt_reap_describe(dt_guard_pid(g->guard), left, sizeof left))
+        dt_warn("Unable to shutdown process %s via %s, forcefully exiting via SIGKILL", left,
+                dt_signame_text(g->signum, name));
     g->state = KILLING;
     dt_guard_end(g->guard);
     wait_for(g, STILL_WAITING_EVERY);
@@ -73,9 +73,9 @@ static void tell_the_rest(struct dt_group *g)
 {
     char left[256], name[DT_SIGNAME_TEXT];
     g->told_the_rest = true;
-    dt_reap_describe(dt_guard_pid(g->guard), left, sizeof left);
-    dt_warn("all workers have exited but not what they started: sending %s to %s",
-            dt_signame_text(g->signum, name), left);
+    if (dt_reap_describe(dt_guard_pid(g->guard), left, sizeof left))
+        dt_warn("all workers have exited but not what they started: sending %s to %s",
+                dt_signame_text(g->signum, name), left);
     dt_guard_signal_all(g->guard, g->signum);
     wait_for(g, until_deadline(g));
 }
@@ -118,8 +118,9 @@ static void on_time(uv_timer_t *t)
             kill_all(g);
         break;
     case KILLING:
-        dt_reap_describe(dt_guard_pid(g->guard), left, sizeof left);
-        dt_warn("still waiting for the end of %s: killed, but the kernel has not let go yet", left);
+        if (dt_reap_describe(dt_guard_pid(g->guard), left, sizeof left))
+            dt_warn("still waiting for the end of %s: killed, but the kernel has not let go yet",
+                    left);
         wait_for(g, STILL_WAITING_EVERY);
         break;
     case RUNNING:
@@ -130,11 +131,10 @@ static void on_time(uv_timer_t *t)
 
 /* -- what happens to workers ------------------------------------------------------------------ */
 
-static void on_started(void *arg, int i, pid_t pid)
+static void on_started(void *arg, int i, pid_t pid, int64_t at_ns)
 {
     struct dt_group *g = arg;
-    g->workers[i] = (struct dt_worker){
-        .pid = pid, .end = DT_WORKER_RUNS, .started_ns = dt_clock_monotonic_ns()};
+    g->workers[i] = (struct dt_worker){.pid = pid, .end = DT_WORKER_RUNS, .started_ns = at_ns};
     g->alive++;
     g->events->on_worker_started(g->arg, i, pid);
 }
@@ -160,10 +160,11 @@ static void on_refused(void *arg, int i, enum dt_spawn_step step, int errnum)
 }
 
 /* Who died of itself before we asked anybody to end has failed; who did so afterwards may have died
- * of that. */
+ * of that. Where one could not be started it is none of the others' fault, and its own end none. */
 static enum dt_worker_end judge(const struct dt_group *g, int status, int64_t at_ns)
 {
-    if (g->state != RUNNING && g->state != LEAVING && at_ns >= g->stopped_ns)
+    bool asked = g->state != RUNNING && g->state != LEAVING && at_ns >= g->stopped_ns;
+    if (asked || g->outcome == DT_GROUP_REFUSED)
         return DT_WORKER_TERMINATED;
     return status == 0 ? DT_WORKER_SUCCEEDED : DT_WORKER_FAILED;
 }

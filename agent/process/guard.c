@@ -56,7 +56,7 @@ static void take_report(struct dt_guard *g, const struct dt_guard_report *r)
     switch (r->kind) {
     case DT_GUARD_STARTED:
         g->pids[r->index] = r->value;
-        g->events->on_started(g->arg, r->index, r->value);
+        g->events->on_started(g->arg, r->index, r->value, r->at_ns);
         break;
     case DT_GUARD_REFUSED:
         g->events->on_refused(g->arg, r->index, (enum dt_spawn_step)r->value, r->errnum);

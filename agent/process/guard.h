@@ -21,11 +21,12 @@
 struct dt_guard;
 
 struct dt_guard_events {
-    void (*on_started)(void *arg, int index, pid_t pid);
+    /* AT_NS: when it was about to be, on the monotonic clock. */
+    void (*on_started)(void *arg, int index, pid_t pid, int64_t at_ns);
     /* Could not be executed; on_exited follows if it was forked. A guard that is killed before it
      * has come to a worker says nothing of it at all. */
     void (*on_refused)(void *arg, int index, enum dt_spawn_step step, int errnum);
-    /* STATUS as of waitpid(); AT_NS: when, on the monotonic clock. */
+    /* STATUS as of waitpid(); AT_NS: when. */
     void (*on_exited)(void *arg, int index, int status, int64_t at_ns);
     /* No process of the attempt is left. The last event; G may be destroyed. */
     void (*on_over)(void *arg);

@@ -76,9 +76,12 @@ static void spawn_all(struct guard *g, const struct dt_spawn *workers,
 {
     for (int i = 0; i < g->count; i++) {
         struct refusal r = {g, i};
+        int64_t at_ns = dt_clock_monotonic_ns();
         g->pids[i] = dt_spawn_worker(&workers[i], inherited, refuse, &r);
         if (g->pids[i] > 0) {
-            report(g, DT_GUARD_STARTED, i, g->pids[i], 0, 0);
+            report(g, DT_GUARD_STARTED, i, g->pids[i], 0, at_ns);
+            if (workers[i].keep > 2)
+                close(workers[i].keep); /* the next ones need not even close it */
         } else {
             report(g, DT_GUARD_REFUSED, i, DT_SPAWN_FORK, errno, 0);
             g->pids[i] = 0;

@@ -177,11 +177,10 @@ const char *dt_reap_describe(pid_t root, char *out, size_t size)
 {
     struct processes all = read_tree((struct tree){.root = root ? root : getpid()});
     size_t n = 0;
-    snprintf(out, size, "none");
     for (size_t i = 0; i < all.len && n + 32 < size; i++)
         if (all.at[i].ours)
             n += (size_t)snprintf(out + n, size - n, "%s%d (%s)", n ? ", " : "", all.at[i].pid,
                                   all.at[i].name);
     free(all.at);
-    return out;
+    return n ? out : NULL;
 }

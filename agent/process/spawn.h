@@ -30,6 +30,7 @@ struct dt_spawn {
     char *const *argv;
     char *const *env;
     int out, err; /* its descriptors 1 and 2; -1: ours */
+    int keep;     /* another that it keeps, under its number; 0: none */
     struct dt_spawn_place place;
 };
 
@@ -43,8 +44,9 @@ enum dt_spawn_step {
 };
 
 /* Forks from a process with one thread, all signals blocked. The child leads a session of its own,
- * is killed when this process dies, and has no descriptor beyond 2. When a step fails REFUSE is
- * called in the child, which then exits with 127. Returns its pid, or -1 and errno. */
+ * is killed when this process dies, and has no descriptor beyond 2 but the one it keeps. When a
+ * step fails REFUSE is called in the child, which then exits with 127. Returns its pid, or -1 and
+ * errno. */
 pid_t dt_spawn_worker(const struct dt_spawn *what, const struct dt_spawn_inherited *inherited,
                       void (*refuse)(void *arg, enum dt_spawn_step step, int errnum), void *arg);
 

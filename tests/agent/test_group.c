@@ -5,6 +5,7 @@
 #include "tests/lib/check.h"
 
 #include <signal.h>
+#include <sys/wait.h>
 
 #define WORKERS 4
 #define TRIES 20 /* the guard is killed in a moment of the kernel's choice */
@@ -26,31 +27,62 @@ static void on_over(void *arg)
 
 static const struct dt_group_events events = {on_worker_started, on_worker_exited, on_over};
 
-static enum dt_group_outcome kill_at_once(uv_loop_t *loop, struct dt_err *refusal)
+struct tried {
+    struct dt_plan plan;
+    char *argv[3];
+    struct dt_group *group;
+    bool over;
+};
+
+static void start(struct tried *t, uv_loop_t *loop, const char *what)
 {
-    char *path = getenv("DT_MISBEHAVE"), *argv[] = {path, (char *)"hang", NULL}, *env[] = {NULL};
-    struct dt_plan plan = {.argv = argv, .nproc = WORKERS, .shutdown_timeout = 60 * DT_SECOND};
+    char *path = getenv("DT_MISBEHAVE"), *env[] = {NULL};
     struct dt_spawn_inherited inherited;
     struct dt_spawn spawns[WORKERS];
     struct dt_err err;
-    bool over = false;
-    size_t count;
+    *t = (struct tried){.argv = {path, (char *)what, NULL}};
+    t->plan =
+        (struct dt_plan){.argv = t->argv, .nproc = WORKERS, .shutdown_timeout = 60 * DT_SECOND};
     sigprocmask(SIG_SETMASK, NULL, &inherited.mask);
     getrlimit(RLIMIT_NOFILE, &inherited.files);
     for (int i = 0; i < WORKERS; i++)
-        spawns[i] = (struct dt_spawn){.path = path, .argv = argv, .env = env, .out = -1, .err = -1};
-    struct dt_group *g = dt_group_start(loop, &plan, spawns, &inherited, &events, &over, &err);
-    CHECK_STR(g ? "" : err.text, "");
-    pid_t *guard = dt_reap_children(&count);
+        spawns[i] =
+            (struct dt_spawn){.path = path, .argv = t->argv, .env = env, .out = -1, .err = -1};
+    t->group = dt_group_start(loop, &t->plan, spawns, &inherited, &events, &t->over, &err);
+    CHECK_STR(t->group ? "" : err.text, "");
+}
+
+static pid_t find_guard(void)
+{
+    size_t count;
+    pid_t *children = dt_reap_children(&count);
     CHECK_EQ(count, 1);
-    kill(guard[0], SIGKILL);
-    free(guard);
-    while (!over)
-        CHECK(uv_run(loop, UV_RUN_ONCE) != 0 || over);
-    enum dt_group_outcome outcome = dt_group_outcome(g);
-    *refusal = *dt_group_refusal(g);
-    dt_group_close(g, NULL, NULL);
+    pid_t guard = children[0];
+    free(children);
+    return guard;
+}
+
+static void run_until_over(struct tried *t, uv_loop_t *loop)
+{
+    while (!t->over)
+        CHECK(uv_run(loop, UV_RUN_ONCE) != 0 || t->over);
+}
+
+static void finish(struct tried *t, uv_loop_t *loop)
+{
+    dt_group_close(t->group, NULL, NULL);
     uv_run(loop, UV_RUN_DEFAULT);
+}
+
+static enum dt_group_outcome kill_at_once(uv_loop_t *loop, struct dt_err *refusal)
+{
+    struct tried t;
+    start(&t, loop, "hang");
+    kill(find_guard(), SIGKILL);
+    run_until_over(&t, loop);
+    enum dt_group_outcome outcome = dt_group_outcome(t.group);
+    *refusal = *dt_group_refusal(t.group);
+    finish(&t, loop);
     return outcome;
 }
 
@@ -66,5 +98,25 @@ TEST(an_attempt_whose_guard_is_killed_before_all_are_started_is_no_success)
         CHECK(outcome == DT_GROUP_REFUSED || outcome == DT_GROUP_FAILED);
         CHECK(outcome == DT_GROUP_FAILED || strstr(refusal.text, "never started"));
     }
+    CHECK_EQ(uv_loop_close(&loop), 0);
+}
+
+TEST(a_worker_that_is_gone_before_its_start_was_heard_of_did_not_run_backwards)
+{
+    uv_loop_t loop;
+    struct tried t;
+    siginfo_t gone;
+    dt_reap_adopt();
+    uv_loop_init(&loop);
+    start(&t, &loop, "exit:0");
+    /* The guard, our one child, is gone when they are. */
+    CHECK_EQ(waitid(P_ALL, 0, &gone, WEXITED | WNOWAIT), 0);
+    run_until_over(&t, &loop);
+    for (int i = 0; i < WORKERS; i++) {
+        const struct dt_worker *w = dt_group_worker(t.group, i);
+        CHECK_ROW("worker %d", i);
+        CHECK(w->started_ns > 0 && w->started_ns <= w->exited_ns);
+    }
+    finish(&t, &loop);
     CHECK_EQ(uv_loop_close(&loop), 0);
 }

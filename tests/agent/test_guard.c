@@ -36,8 +36,9 @@ struct seen {
     int out; /* what the workers print */
 };
 
-static void on_started(void *arg, int i, pid_t pid)
+static void on_started(void *arg, int i, pid_t pid, int64_t at_ns)
 {
+    (void)at_ns;
     ((struct seen *)arg)->pids[i] = pid;
 }
 
@@ -65,6 +66,8 @@ static void on_over(void *arg)
 
 static const struct dt_guard_events events = {on_started, on_refused, on_exited, on_over};
 
+static const int *keeps; /* a descriptor for each worker; NULL: none */
+
 /* One worker for each list of actions, all in that place. */
 static void start_in(struct seen *s, const char *path, int count, const char *const (*actions)[4],
                      struct dt_spawn_place place)
@@ -85,6 +88,7 @@ static void start_in(struct seen *s, const char *path, int count, const char *co
         argv[i][5] = NULL;
         spawns[i] = (struct dt_spawn){
             .path = path, .argv = argv[i], .env = env, .out = out[1], .err = -1, .place = place};
+        spawns[i].keep = keeps ? keeps[i] : 0;
     }
     dt_reap_adopt();
     uv_loop_init(&s->loop);
@@ -167,6 +171,30 @@ TEST(a_program_that_cannot_be_executed_is_refused_with_the_reason)
     CHECK_EQ(s.refused_step, DT_SPAWN_EXEC);
     CHECK_EQ(s.refused_errno, ENOENT);
     CHECK_EQ(s.exited, 1);
+}
+
+/* Each of the two has one to keep, and none of the other's. */
+TEST(a_worker_keeps_a_descriptor_that_no_other_has)
+{
+    struct seen s;
+    char text[256], wanted[2][16];
+    int fds[2];
+    CHECK_EQ(pipe2(fds, O_CLOEXEC), 0);
+    keeps = fds;
+    for (int i = 0; i < 2; i++) {
+        static const char *const actions[2][2][4] = {{{"fds"}, {"exit:0"}}, {{"exit:0"}, {"fds"}}};
+        snprintf(wanted[i], sizeof wanted[i], "fd %d", fds[i]);
+        start(&s, MISBEHAVE, 2, actions[i]);
+        CHECK_STR(line(&s, text), "fd 0");
+        CHECK_STR(line(&s, text), "fd 1");
+        CHECK_STR(line(&s, text), "fd 2");
+        CHECK_STR(line(&s, text), wanted[i]);
+        CHECK_STR(line(&s, text), "");
+        finish(&s);
+    }
+    keeps = NULL;
+    close(fds[0]);
+    close(fds[1]);
 }
 
 TEST(a_worker_gets_three_descriptors_a_session_and_the_signals_we_were_given)
@@ -278,6 +306,7 @@ TEST(it_is_not_over_before_daemons_of_a_worker_are_gone)
     CHECK_EQ(kill(left, 0), 0);
     snprintf(text, sizeof text, "%d (misbehave)", left);
     CHECK(strstr(dt_reap_describe(dt_guard_pid(s.guard), (char[256]){0}, 256), text) != NULL);
+    CHECK(dt_reap_describe(left, (char[256]){0}, 256) == NULL);
     dt_guard_signal_all(s.guard, SIGTERM);
     finish(&s);
 }
