@@ -151,17 +151,23 @@ int dt_log_dir_open(struct dt_log_dir *d, const char *base, const char *run_id, 
     return -1;
 }
 
-/* attempt_N of an earlier round out of the way: its files are still somebody's evidence. */
+/* attempt_N of an earlier round out of the way: its files are still somebody's evidence. There may
+ * have been a round of that number before: a rendezvous that forgot all counts anew. */
 static int set_aside(const char *attempt, int round, struct dt_err *err)
 {
-    DT_AUTO_FREE char *aside = NULL;
-    if (asprintf(&aside, "%s.round_%d", attempt, round - 1) < 0) {
-        aside = NULL;
-        return no_memory(err);
+    char again[16] = "";
+    for (int times = 2;; times++) {
+        DT_AUTO_FREE char *aside = NULL;
+        if (asprintf(&aside, "%s.round_%d%s", attempt, round, again) < 0) {
+            aside = NULL;
+            return no_memory(err);
+        }
+        if (rename(attempt, aside) == 0 || errno == ENOENT)
+            return 0;
+        if (errno != EEXIST && errno != ENOTEMPTY)
+            return dt_err_errno(err, DT_E_RUNTIME, errno, "cannot rename %s to %s", attempt, aside);
+        snprintf(again, sizeof again, ".%d", times);
     }
-    if (rename(attempt, aside) == 0 || errno == ENOENT)
-        return 0;
-    return dt_err_errno(err, DT_E_RUNTIME, errno, "cannot rename %s to %s", attempt, aside);
 }
 
 static int make_folder(const char *path, struct dt_err *err)
@@ -180,8 +186,9 @@ int dt_log_dir_begin(struct dt_log_dir *d, int attempt, int round, int nproc, st
         d->attempt = NULL;
         return no_memory(err);
     }
-    if (set_aside(d->attempt, round, err) < 0 || make_folder(d->attempt, err) < 0)
+    if (set_aside(d->attempt, d->round, err) < 0 || make_folder(d->attempt, err) < 0)
         return -1;
+    d->round = round;
     for (int i = 0; i < nproc; i++) {
         DT_AUTO_FREE char *folder = NULL;
         if (asprintf(&folder, "%s/%d", d->attempt, i) < 0) {

@@ -13,6 +13,7 @@ struct dt_log_dir {
     char *base; /* given, or made in $TMPDIR for us alone */
     char *run;  /* the folder of this agent's run */
     char *attempt;
+    int round; /* that this one is of */
     bool base_is_ours;
 };
 
@@ -21,7 +22,8 @@ struct dt_log_dir {
 int dt_log_dir_open(struct dt_log_dir *d, const char *base, const char *run_id, struct dt_err *err);
 
 /* Makes attempt_N with a folder per local rank; d->attempt names it. An older attempt_N, of a round
- * before this one, becomes attempt_N.round_R first, R being its ROUND - 1. */
+ * before this one, becomes attempt_N.round_R first, R being the ROUND it was begun for; with a
+ * number behind that where there is one already. */
 int dt_log_dir_begin(struct dt_log_dir *d, int attempt, int round, int nproc, struct dt_err *err);
 
 /* ".../attempt_0/3/error.json", allocated; NULL: no files are kept, or no memory. */

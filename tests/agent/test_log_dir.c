@@ -165,8 +165,27 @@ TEST(an_attempt_of_a_round_before_is_set_aside)
     CHECK(is_there(d.run, "attempt_0.round_1/1/stdout.log") && is_there(d.run, "attempt_0/2"));
     CHECK_OK(dt_log_dir_begin(&d, 1, 3, 2, &err), err);
     CHECK(is_there(d.run, "attempt_0/2") && is_there(d.run, "attempt_1/1"));
+    CHECK_OK(dt_log_dir_begin(&d, 1, 7, 2, &err), err); /* it was not in the rounds between */
+    CHECK(is_there(d.run, "attempt_1.round_3/1") && is_there(d.run, "attempt_1/1"));
     CHECK_OK(dt_log_dir_remove(&d, &err), err);
     CHECK(d.run == NULL);
+}
+
+/* A rendezvous that was restarted without a journal counts anew for who comes as a new node. */
+TEST(rounds_that_are_counted_anew_cost_no_files)
+{
+    struct dt_log_dir d = {0};
+    struct dt_err err = {0};
+    CHECK_OK(dt_log_dir_open(&d, at("anew"), "none", &err), err);
+    for (int i = 0; i < 4; i++) {
+        CHECK_OK(dt_log_dir_begin(&d, 0, 0, 2, &err), err);
+        CHECK(!is_there(d.run, "attempt_0/1/stdout.log"));
+        leave(&d, "it");
+    }
+    CHECK(is_there(d.run, "attempt_0.round_0/1/stdout.log"));
+    CHECK(is_there(d.run, "attempt_0.round_0.2/1/stdout.log"));
+    CHECK(is_there(d.run, "attempt_0.round_0.3/1/stdout.log"));
+    dt_log_dir_finish(&d);
 }
 
 TEST(removing_follows_no_link_and_takes_nothing_else)
