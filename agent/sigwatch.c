@@ -76,8 +76,12 @@ void dt_sigwatch_close(struct dt_sigwatch *s, void (*on_closed)(void *arg), void
     s->on_closed = on_closed;
     s->closed_arg = arg;
     s->handles = s->count;
-    for (int i = 0; i < s->count; i++)
-        uv_close((uv_handle_t *)&s->watchers[i], on_watcher_closed);
+    for (int i = 0; i < s->count; i++) {
+        int signum = s->watchers[i].signum;
+        uv_close((uv_handle_t *)&s->watchers[i], on_watcher_closed); /* which lets it kill again */
+        if (signum)
+            signal(signum, SIG_IGN);
+    }
     if (s->count == 0)
         finish(s);
 }

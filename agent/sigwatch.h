@@ -15,6 +15,7 @@ struct dt_sigwatch;
 struct dt_sigwatch *dt_sigwatch_open(uv_loop_t *loop, uint64_t set,
                                      void (*on_signal)(void *arg, int signum), void *arg,
                                      struct dt_err *err);
+/* From here on they are ignored: all is decided, and no thread is to die of one that comes late. */
 void dt_sigwatch_close(struct dt_sigwatch *s, void (*on_closed)(void *arg), void *arg);
 
 #endif
