@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Each page is a file in memory of its own, so that a worker can reach no other's. Its size is
+ * sealed: one that a worker could cut would be a SIGBUS for us. */
+#include "agent/watch/pages.h"
+
+#include "base/log.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#ifndef MFD_NOEXEC_SEAL
+#define MFD_NOEXEC_SEAL 8u
+#endif
+
+#define FILES_FOR_US 128
+#define FILES_FOR_WORKER 8 /* both ends of two pipes, two logs, the page, and one to spare */
+
+struct page {
+    int fd; /* 0: closed, or never there */
+    struct dt_beat_page *at;
+};
+
+struct dt_pages {
+    int count;
+    struct page pages[];
+};
+
+/* Kernels from 6.3 on may insist on its not being executable, and those before do not know that. */
+static int make_file(void)
+{
+    unsigned flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
+    int fd = memfd_create("dtrun-progress", flags | MFD_NOEXEC_SEAL);
+    return fd < 0 && errno == EINVAL ? memfd_create("dtrun-progress", flags) : fd;
+}
+
+static int make_page(struct page *p)
+{
+    int fd = make_file();
+    if (fd < 0)
+        return -1;
+    p->fd = fd; /* never 0: standard descriptors are there, dt_fs_reserve_standard_fds() */
+    if (ftruncate(fd, DT_BEAT_SIZE) < 0 ||
+        fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0)
+        return -1;
+    void *at = mmap(NULL, DT_BEAT_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (at == MAP_FAILED)
+        return -1;
+    /* None of the forks that follow needs it, and with many workers copying all is felt. */
+    madvise(at, DT_BEAT_SIZE, MADV_DONTFORK);
+    p->at = at;
+    dt_beat_init(p->at);
+    return 0;
+}
+
+/* Where files are short they are for what workers print, without which they cannot start. */
+static bool files_are_short(int count)
+{
+    struct rlimit files;
+    return getrlimit(RLIMIT_NOFILE, &files) == 0 &&
+           files.rlim_cur < FILES_FOR_US + (rlim_t)count * FILES_FOR_WORKER;
+}
+
+struct dt_pages *dt_pages_create(int count)
+{
+    if (files_are_short(count)) {
+        dt_info("workers get no progress pages, so nothing is known of their steps: this process "
+                "may have too few files open; raise the hard limit of ulimit -n");
+        return NULL;
+    }
+    struct dt_pages *p = calloc(1, sizeof *p + (size_t)count * sizeof p->pages[0]);
+    if (p)
+        p->count = count;
+    bool made = p != NULL;
+    for (int i = 0; made && i < count; i++)
+        made = make_page(&p->pages[i]) == 0;
+    if (made)
+        return p;
+    dt_warn("workers get no progress pages, so nothing is known of their steps: %s",
+            strerror(p ? errno : ENOMEM));
+    dt_pages_destroy(p);
+    return NULL;
+}
+
+void dt_pages_close_fds(struct dt_pages *p)
+{
+    for (int i = 0; p && i < p->count; i++) {
+        if (p->pages[i].fd > 0)
+            close(p->pages[i].fd);
+        p->pages[i].fd = 0;
+    }
+}
+
+void dt_pages_destroy(struct dt_pages *p)
+{
+    dt_pages_close_fds(p);
+    for (int i = 0; p && i < p->count; i++)
+        if (p->pages[i].at)
+            munmap(p->pages[i].at, DT_BEAT_SIZE);
+    free(p);
+}
+
+int dt_pages_fd(const struct dt_pages *p, int local_rank)
+{
+    return p ? p->pages[local_rank].fd : 0;
+}
+
+void dt_pages_end_round(struct dt_pages *p)
+{
+    for (int i = 0; p && i < p->count; i++)
+        dt_beat_end_round(p->pages[i].at);
+}
+
+bool dt_pages_read(const struct dt_pages *p, int local_rank, struct dt_beat_told *out)
+{
+    if (!p) {
+        *out = (struct dt_beat_told){.step = -1, .saved = -1, .steps = -1};
+        return false;
+    }
+    dt_beat_read(p->pages[local_rank].at, out);
+    return out->seen;
+}
+
+static int64_t step_of(const struct dt_pages *p, int local_rank)
+{
+    struct dt_beat_told t;
+    return dt_pages_read(p, local_rank, &t) ? t.step : -1;
+}
+
+int dt_pages_furthest(const struct dt_pages *p)
+{
+    int furthest = -1;
+    int64_t step = -1;
+    for (int i = 0; p && i < p->count; i++) {
+        int64_t of_this = step_of(p, i);
+        if (of_this > step) {
+            furthest = i;
+            step = of_this;
+        }
+    }
+    return furthest;
+}
+
+int64_t dt_pages_step(const struct dt_pages *p)
+{
+    int furthest = dt_pages_furthest(p);
+    return furthest < 0 ? -1 : step_of(p, furthest);
+}
+
+int64_t dt_pages_tokens_per_s(const struct dt_pages *p, int local_rank)
+{
+    struct dt_beat_told t;
+    bool told = dt_pages_read(p, local_rank, &t) && t.tokens_per_s > 0; /* NaN is not */
+    return told && t.tokens_per_s < 1e12 ? (int64_t)t.tokens_per_s : 0;
+}
+
+static size_t put_steps(const struct dt_beat_told *t, char *out, size_t size)
+{
+    int64_t since = t->step - t->saved;
+    int n = t->step < 0 ? snprintf(out, size, "before its first step")
+                        : snprintf(out, size, "last step %" PRId64, t->step);
+    if (t->saved >= 0 && since == 0)
+        n += snprintf(out + n, size - (size_t)n, ", which the last checkpoint holds");
+    else if (t->saved >= 0)
+        n += snprintf(out + n, size - (size_t)n, ", %" PRId64 " step%s after the last checkpoint",
+                      since, since == 1 ? "" : "s");
+    return (size_t)n;
+}
+
+const char *dt_pages_describe(const struct dt_pages *p, int local_rank, char out[DT_PAGES_WORDS])
+{
+    struct dt_beat_told t;
+    *out = '\0';
+    if (!dt_pages_read(p, local_rank, &t))
+        return out;
+    size_t n = put_steps(&t, out, DT_PAGES_WORDS);
+    if (*t.section)
+        snprintf(out + n, DT_PAGES_WORDS - n, ", in section %s", t.section);
+    return out;
+}

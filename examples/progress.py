@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# Tells dtrun how far this worker is, from any Python script:
+#
+#   progress = Progress(steps=1000)
+#   progress.section("forward")
+#   progress.update(step=done, loss=loss.item(), tokens_per_s=rate)
+#   if not progress.round_over(): save(...); progress.update(step=done, saved=done)
+#
+# An update is a few stores into a page of memory that dtrun shares with the worker: no system call,
+# no lock, nothing that could wait. The page stays when the worker dies, so dtrun can say in which
+# step and section that was. Without dtrun all of this does nothing. The layout: docs/protocol.md.
+
+import math
+import mmap
+import os
+import struct
+import time
+
+SIZE = 4096
+HEADER = struct.Struct("8sII")  # "DTRNBEAT", version, size
+ROUND_OVER, UPDATES, VALUES, SECTION = 16, 64, 72, 128
+
+
+class Progress:
+    def __init__(self, steps=-1):
+        self.values = {"step": -1, "saved": -1, "steps": steps, "loss": math.nan,
+                       "tokens_per_s": math.nan, "utilisation": math.nan}
+        self.page = self._map()
+
+    @staticmethod
+    def _map():
+        """The page that dtrun made; None without one, or where the number is of another file."""
+        try:
+            fd = int(os.environ["DTRUN_PROGRESS_FD"])
+            if os.fstat(fd).st_size != SIZE:
+                return None
+            page = mmap.mmap(fd, SIZE)
+        except (KeyError, ValueError, OSError):
+            return None
+        return page if HEADER.unpack_from(page) == (b"DTRNBEAT", 1, SIZE) else None
+
+    def _count(self):
+        """Behind all else: who sees the number sees what it counts."""
+        before = struct.unpack_from("Q", self.page, UPDATES)[0]
+        struct.pack_into("Q", self.page, UPDATES, (before + 1) % 2**64)
+
+    def update(self, **told):
+        """step: done; saved: the last that a checkpoint holds; steps: there will be; loss;
+        tokens_per_s; utilisation: 0 to 1. What is not told again stays."""
+        unknown = set(told) - set(self.values)
+        if unknown:
+            raise TypeError("progress knows no %s" % ", ".join(sorted(unknown)))
+        self.values.update(told)
+        if self.page is None:
+            return
+        v = self.values
+        struct.pack_into("qqqqddd", self.page, VALUES, int(v["step"]), int(v["saved"]),
+                         int(v["steps"]), time.monotonic_ns(), float(v["loss"]),
+                         float(v["tokens_per_s"]), float(v["utilisation"]))
+        self._count()
+
+    def section(self, name):
+        """What the worker is about to do: "forward", "checkpoint"; 55 characters of ASCII."""
+        if self.page is None:
+            return
+        text = name.encode("ascii", "replace")[:55]
+        struct.pack_into("q56s", self.page, SECTION, time.monotonic_ns(), text)
+        self._count()
+
+    def round_over(self):
+        """The world changed: the workers are about to be started anew, and nothing may be committed
+        any more. (When a person stops the job this stays False: then is the time to save.)"""
+        return self.page is not None and struct.unpack_from("I", self.page, ROUND_OVER)[0] != 0

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/watch/pages.h"
+
+#include "tests/lib/check.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+
+/* As the worker sees it. */
+static struct dt_beat_page *map(const struct dt_pages *p, int local_rank)
+{
+    struct dt_beat_page *at =
+        mmap(NULL, sizeof *at, PROT_READ | PROT_WRITE, MAP_SHARED, dt_pages_fd(p, local_rank), 0);
+    CHECK(at != MAP_FAILED);
+    return at;
+}
+
+static void unmap(struct dt_beat_page *at)
+{
+    munmap(at, sizeof *at);
+}
+
+static const char *words(const struct dt_pages *p, int local_rank)
+{
+    static char out[DT_PAGES_WORDS];
+    return dt_pages_describe(p, local_rank, out);
+}
+
+TEST(each_worker_has_a_page_that_it_cannot_change_the_size_of)
+{
+    struct dt_pages *p = dt_pages_create(3);
+    CHECK(p != NULL);
+    for (int i = 0; i < 3; i++) {
+        int fd = dt_pages_fd(p, i);
+        CHECK_ROW("worker %d", i);
+        CHECK(fd > 2);
+        CHECK_EQ(fcntl(fd, F_GETFD), FD_CLOEXEC);
+        CHECK_EQ(lseek(fd, 0, SEEK_END), DT_BEAT_SIZE);
+        CHECK_EQ(ftruncate(fd, 0), -1);
+        CHECK_EQ(ftruncate(fd, 1 << 20), -1);
+        CHECK_EQ(fcntl(fd, F_ADD_SEALS, F_SEAL_FUTURE_WRITE), -1);
+    }
+    dt_pages_destroy(p);
+}
+
+TEST(what_one_writes_is_read_when_its_descriptors_are_closed)
+{
+    struct dt_pages *p = dt_pages_create(2);
+    struct dt_beat_page *one = map(p, 1), *none = map(p, 0);
+    struct dt_beat_told t;
+    int fd = dt_pages_fd(p, 1);
+    dt_pages_close_fds(p);
+    CHECK_EQ(dt_pages_fd(p, 1), 0);
+    CHECK_EQ(fcntl(fd, F_GETFD), -1);
+    CHECK_EQ(dt_pages_furthest(p), -1);
+    CHECK_EQ(dt_pages_step(p), -1);
+    one->step = 418;
+    one->tokens_per_s = 1234.5;
+    one->updates = 1;
+    CHECK(dt_pages_read(p, 1, &t));
+    CHECK_EQ(t.step, 418);
+    CHECK(!dt_pages_read(p, 0, &t));
+    CHECK_EQ(dt_pages_furthest(p), 1);
+    CHECK_EQ(dt_pages_step(p), 418);
+    CHECK_EQ(dt_pages_tokens_per_s(p, 1), 1234);
+    CHECK_EQ(dt_pages_tokens_per_s(p, 0), 0);
+    CHECK_EQ(none->updates, 0);
+    CHECK_EQ(none->round_over, 0);
+    dt_pages_end_round(p);
+    CHECK_EQ(none->round_over, 1);
+    CHECK_EQ(one->round_over, 1);
+    dt_pages_destroy(p);
+    unmap(one);
+    unmap(none);
+}
+
+TEST(it_is_said_where_a_worker_was)
+{
+    static const struct {
+        int64_t step, saved;
+        const char *section, *words;
+    } rows[] = {
+        {418, 406, "backward",
+         "last step 418, 12 steps after the last checkpoint, in section backward"},
+        {418, 417, "", "last step 418, 1 step after the last checkpoint"},
+        {418, 418, "forward", "last step 418, which the last checkpoint holds, in section forward"},
+        {418, -1, "", "last step 418"},
+        {-1, -1, "load", "before its first step, in section load"},
+        {-5, 3, "\033[2J", "before its first step"},
+        {(int64_t)1 << 53, 0, "0123456789012345678901234567890123456789012345678901234",
+         "last step 9007199254740992, 9007199254740992 steps after the last checkpoint, in section "
+         "0123456789012345678901234567890123456789012345678901234"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct dt_pages *p = dt_pages_create(1);
+        struct dt_beat_page *page = map(p, 0);
+        CHECK_ROW("row %zu", i);
+        CHECK_STR(words(p, 0), "");
+        page->step = rows[i].step;
+        page->saved = rows[i].saved;
+        memcpy(page->section, rows[i].section, strlen(rows[i].section));
+        page->updates = 1;
+        CHECK_STR(words(p, 0), rows[i].words);
+        unmap(page);
+        dt_pages_destroy(p);
+    }
+}
+
+TEST(of_random_bytes_no_more_comes_than_odd_numbers)
+{
+    struct dt_pages *p = dt_pages_create(1);
+    uint8_t *page = (uint8_t *)map(p, 0);
+    uint32_t seed = 7;
+    for (int round = 0; round < 500; round++) {
+        CHECK_ROW("round %d", round);
+        for (size_t i = 0; i < 256; i++) {
+            seed = seed * 1103515245 + 12345;
+            page[i] = (uint8_t)(seed >> 16);
+        }
+        dt_pages_end_round(p);
+        for (const char *c = words(p, 0); *c; c++)
+            CHECK(*c >= ' ' && *c <= '~');
+        CHECK(dt_pages_step(p) >= -1);
+        CHECK(dt_pages_tokens_per_s(p, 0) >= 0);
+    }
+    munmap(page, DT_BEAT_SIZE);
+    dt_pages_destroy(p);
+}
+
+static struct dt_pages *create_with(rlim_t files, int count)
+{
+    struct rlimit was, few;
+    CHECK_EQ(getrlimit(RLIMIT_NOFILE, &was), 0);
+    few = was;
+    few.rlim_cur = files;
+    CHECK_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
+    struct dt_pages *p = dt_pages_create(count);
+    CHECK_EQ(setrlimit(RLIMIT_NOFILE, &was), 0);
+    return p;
+}
+
+/* Of a limit that leaves room, all but one are taken by others. */
+TEST(pages_take_no_files_that_others_need_and_none_stays_open)
+{
+    int last = open("/dev/null", O_RDONLY | O_CLOEXEC), first = last;
+    CHECK(create_with(150, 8) == NULL);
+    while (last < 198)
+        last = fcntl(last, F_DUPFD_CLOEXEC, last + 1);
+    CHECK(create_with(200, 8) == NULL); /* one is made, the second finds no room */
+    CHECK_EQ(fcntl(199, F_GETFD), -1);
+    while (last >= first)
+        close(last--);
+    struct dt_pages *p = create_with(200, 8);
+    CHECK(p != NULL);
+    dt_pages_destroy(p);
+}
+
+TEST(without_pages_nothing_is_known)
+{
+    struct dt_pages *p = NULL;
+    struct dt_beat_told t;
+    CHECK(!dt_pages_read(p, 0, &t));
+    CHECK_EQ(dt_pages_fd(p, 3), 0);
+    CHECK_EQ(dt_pages_step(p), -1);
+    CHECK_STR(words(p, 0), "");
+    dt_pages_end_round(p);
+    dt_pages_close_fds(p);
+    dt_pages_destroy(p);
+}
