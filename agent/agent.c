@@ -349,7 +349,7 @@ static void on_backend_failed(void *arg, const struct dt_err *err)
 }
 
 static const struct dt_backend_events backend_events = {on_world, on_barrier_over,
-                                                        on_backend_failed};
+                                                        on_backend_failed, NULL, NULL};
 
 /* -- signals ---------------------------------------------------------------------------------- */
 

@@ -1,13 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/plan.h"
 
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 static void free_list(char **list)
 {
     for (char **s = list; s && *s; s++)
         free(*s);
     free(list);
+}
+
+int dt_plan_endpoint(const struct dt_plan *plan, char out[DT_PLAN_ENDPOINT], struct dt_err *err)
+{
+    const char *host = plan->endpoint_host;
+    if (strlen(host) >= DT_PLAN_HOST_MAX)
+        return dt_err_set(err, DT_E_USAGE, "\"%.40s...\" is too long for the name of a host", host);
+    snprintf(out, DT_PLAN_ENDPOINT, strchr(host, ':') ? "[%s]:%d" : "%s:%d", host,
+             plan->endpoint_port);
+    return 0;
+}
+
+bool dt_plan_is_elastic(const struct dt_plan *plan)
+{
+    return plan->backend == DT_BACKEND_C10D && (plan->max_nodes > 1 || plan->run.spares > 0);
 }
 
 void dt_plan_finish(struct dt_plan *plan)
@@ -24,6 +41,11 @@ void dt_plan_finish(struct dt_plan *plan)
     free(plan->local_addr);
     free(plan->store_listen);
     free(plan->store_allow);
+    free(plan->job);
+    free(plan->node_name);
+    free(plan->domain);
+    free(plan->token_file);
+    free(plan->progress_file);
     free(plan->log_dir);
     free(plan->streams);
     free(plan->line_prefix);

@@ -6,6 +6,8 @@
 
 #include "base/addr.h"
 #include "base/clock.h"
+#include "base/err.h"
+#include "rendezvous/protocol/messages.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -16,6 +18,7 @@
 #define DT_STDERR 2u
 
 enum dt_plan_backend { DT_BACKEND_STATIC, DT_BACKEND_C10D };
+enum dt_plan_is_host { DT_HOST_INFERRED, DT_HOST_YES, DT_HOST_NO };
 enum dt_plan_bind {
     DT_BIND_NONE,
     DT_BIND_NODE,
@@ -58,6 +61,18 @@ struct dt_plan {
     struct dt_cidr *store_allow;
     size_t store_allow_count;
 
+    /* Of an elastic job. */
+    struct dt_run_spec run; /* its job is the string below */
+    char *job;              /* the scheduler's id of it; never NULL there */
+    enum dt_plan_is_host is_host;
+    int order;           /* the seat this node wishes for; -1: none */
+    int expected_nodes;  /* that the scheduler started; 0: unknown */
+    char *node_name;     /* NULL: the host's */
+    char *domain;        /* NULL: none */
+    char *token_file;    /* holds the secret of the control protocol; NULL: none */
+    bool stop_when_away; /* workers end when the rendezvous cannot be reached */
+    char *progress_file; /* a worker writes its step there; NULL: none */
+
     /* When something fails, or somebody wants it to end. */
     int max_restarts;
     uint64_t stop_signals;    /* bit N: signal N ends the job and goes to the workers */
@@ -89,6 +104,15 @@ struct dt_plan {
     char **ignored;  /* sentences about options that have no effect here */
     char **needless; /* ... about options that have none on any job, which nobody need hear of */
 };
+
+#define DT_PLAN_HOST_MAX 256
+#define DT_PLAN_ENDPOINT (DT_PLAN_HOST_MAX + 16)
+
+/* "HOST:PORT" of the endpoint, as all nodes know it. -1: no host has so long a name. */
+int dt_plan_endpoint(const struct dt_plan *plan, char out[DT_PLAN_ENDPOINT], struct dt_err *err);
+
+/* Whether nodes come and go: a c10d job of several, spares counted. */
+bool dt_plan_is_elastic(const struct dt_plan *plan);
 
 /* Frees what it holds; fine on zeroed memory. */
 void dt_plan_finish(struct dt_plan *plan);

@@ -4,17 +4,21 @@
  *
  * An agent joins, is given a world, runs its workers in it, and joins again for the next attempt.
  * After success it enters the barrier, where all wait for all. All calls belong to the loop's
- * thread; events come from the loop, never from inside a call, and may call anything. */
+ * thread; events come from the loop, never from inside a call, and may call anything.
+ *
+ * An elastic backend also decides: whether a failure is followed by another round, and when a round
+ * is over although the workers here are well. Its functions are NULL where the agent decides. */
 #ifndef DT_AGENT_BACKEND_BACKEND_H
 #define DT_AGENT_BACKEND_BACKEND_H
 
 #include "agent/plan.h"
 #include "base/err.h"
+#include "rendezvous/protocol/messages.h"
 
 #include <stdbool.h>
 #include <uv.h>
 
-#define DT_WORLD_ADDR_MAX 256
+#define DT_WORLD_ADDR_MAX DT_PLAN_HOST_MAX
 
 /* One round, as one node sees it. Of constant size however many nodes there are. */
 struct dt_world {
@@ -25,6 +29,10 @@ struct dt_world {
     char master_addr[DT_WORLD_ADDR_MAX];
     int master_port;
     bool store_is_served; /* by an agent; else worker 0 opens it */
+    /* Of an elastic job; else -1, 0, 0 and "". */
+    int prev_first_rank, prev_size; /* in the last round that this node was in; -1 and 0: none */
+    int restarts;                   /* of the whole job */
+    char news[DT_WHY_MAX];          /* what changed since the last round */
 };
 
 struct dt_backend_events {
@@ -34,6 +42,12 @@ struct dt_backend_events {
     void (*on_barrier_over)(void *arg, const struct dt_err *why);
     /* No world will come, now or later. The backend is still to be closed. */
     void (*on_failed)(void *arg, const struct dt_err *err);
+    /* The rest only from an elastic backend. The round is over: stop the workers, and join when
+     * they are gone. KILL: give them no time, what they still do may do harm. */
+    void (*on_stop)(void *arg, bool kill, const char *why);
+    /* The job is over. Workers that are alive are to be stopped. The backend is still to be closed.
+     */
+    void (*on_closed)(void *arg, enum dt_close_kind kind, const char *why);
 };
 
 struct dt_backend {
@@ -44,13 +58,21 @@ struct dt_backend_ops {
     /* Asks for a world; again after each one, when the workers of it are gone. */
     void (*join)(struct dt_backend *b);
     void (*barrier)(struct dt_backend *b);
+    /* NULL, or: the first of the workers failed. Said at once, while the others here are being
+     * stopped; join() follows when they are gone, and brings a world or on_closed(). */
+    void (*failed)(struct dt_backend *b, const struct dt_result *result);
+    /* NULL, or: this agent was told to end; the others may go on. Workers here may still be alive.
+     */
+    void (*leave)(struct dt_backend *b, const char *why);
+    /* NULL, or: how the workers are, for beats. */
+    void (*tell)(struct dt_backend *b, const struct dt_beat *facts);
     /* Gives up what is under way, no event comes any more. Frees B, then calls ON_CLOSED. Peers get
      * the answers they are owed, and after a barrier their time to leave first, unless in a HURRY.
      * A second call, before ON_CLOSED, may only be in one; its ON_CLOSED is not called. */
     void (*close)(struct dt_backend *b, bool hurry, void (*on_closed)(void *arg), void *arg);
 };
 
-/* Both keep PLAN and EVENTS, and what a failed open leaves behind is closed when the loop runs. */
+/* All keep PLAN and EVENTS, and what a failed open leaves behind is closed when the loop runs. */
 
 /* One node: the store is ours, on a free port or the given one, and each attempt finds it empty. */
 struct dt_backend *dt_backend_local_open(uv_loop_t *loop, const struct dt_plan *plan,
@@ -61,5 +83,11 @@ struct dt_backend *dt_backend_local_open(uv_loop_t *loop, const struct dt_plan *
 struct dt_backend *dt_backend_static_open(uv_loop_t *loop, const struct dt_plan *plan,
                                           const struct dt_backend_events *events, void *arg,
                                           struct dt_err *err);
+
+/* Nodes that come and go, which meet at the endpoint: at a dtrun-rendezvous, at whichever agent of
+ * the job is on that host and binds the port first, or (see foreign.h) at a torchrun's store. */
+struct dt_backend *dt_backend_elastic_open(uv_loop_t *loop, const struct dt_plan *plan,
+                                           const struct dt_backend_events *events, void *arg,
+                                           struct dt_err *err);
 
 #endif

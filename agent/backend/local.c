@@ -7,8 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define DRAIN DT_SECOND /* for what clients are owed, at the end */
-
 enum wish { NOTHING, WORLD, BARRIER };
 
 struct local {
@@ -96,17 +94,16 @@ static void on_server_closed(void *arg)
 static void local_close(struct dt_backend *b, bool hurry, void (*on_closed)(void *arg), void *arg)
 {
     struct local *l = dt_container_of(b, struct local, base);
-    dt_ms grace = hurry ? 0 : DRAIN;
     if (l->closing) {
         if (l->server)
-            dt_store_server_close(l->server, grace, NULL, NULL);
+            dt_store_host_close(l->server, false, hurry, NULL, NULL);
         return;
     }
     l->closing = true;
     l->on_closed = on_closed;
     l->closed_arg = arg;
     uv_close((uv_handle_t *)&l->soon, on_soon_closed);
-    dt_store_server_close(l->server, grace, on_server_closed, l);
+    dt_store_host_close(l->server, false, hurry, on_server_closed, l);
 }
 
 static const struct dt_backend_ops local_ops = {
@@ -144,7 +141,8 @@ struct dt_backend *dt_backend_local_open(uv_loop_t *loop, const struct dt_plan *
                                  .size = plan->nproc,
                                  .role_size = plan->nproc,
                                  .master_port = dt_store_host_port(&bound),
-                                 .store_is_served = true};
+                                 .store_is_served = true,
+                                 .prev_first_rank = -1};
     snprintf(l->world.master_addr, sizeof l->world.master_addr, "%s", master_of(plan));
     uv_timer_init(loop, &l->soon);
     l->handles = 2;

@@ -14,8 +14,6 @@
 #define FIRST_NOTE (10 * DT_SECOND) /* who waits that long is told for whom ... */
 #define LOOK_FOR_ELDERS 100
 #define NEXT_NOTE (30 * DT_SECOND) /* ... and again */
-#define DRAIN DT_SECOND            /* for what peers are owed when the host leaves */
-#define LINGER (5 * DT_SECOND)     /* for them to leave, after the barrier */
 
 enum phase {
     IDLE,       /* nothing is asked for */
@@ -30,8 +28,8 @@ struct node {
     const struct dt_plan *plan;
     const struct dt_backend_events *events;
     void *arg;
-    char store[DT_WORLD_ADDR_MAX + 16]; /* "HOST:PORT", as all know it */
-    struct dt_store_server *server;     /* of node 0; NULL with the others, and once it is closed */
+    char store[DT_PLAN_ENDPOINT];
+    struct dt_store_server *server; /* of node 0; NULL with the others, and once it is closed */
     struct dt_store_client *client;
     struct dt_exchange exchange;
     bool connected;
@@ -206,7 +204,8 @@ static void give_world(struct node *n, const struct dt_ranks_place *p)
                              .first_role_rank = p->first_in_role,
                              .role_size = p->role_size,
                              .master_port = n->plan->endpoint_port,
-                             .store_is_served = true};
+                             .store_is_served = true,
+                             .prev_first_rank = -1};
     snprintf(world.master_addr, sizeof world.master_addr, "%s", n->plan->endpoint_host);
     rest(n);
     n->events->on_world(n->arg, &world);
@@ -401,16 +400,6 @@ static void on_server_closed(void *arg)
     close_step(n);
 }
 
-/* The host leaves last, as long as that is sensible: who is at the barrier, or has a few lines of
- * Python to go behind it, is not to meet a closed door. */
-static void close_server(struct node *n, bool hurry)
-{
-    if (n->met && !hurry)
-        dt_store_server_leave(n->server, LINGER, on_server_closed, n);
-    else
-        dt_store_server_close(n->server, hurry ? 0 : DRAIN, on_server_closed, n);
-}
-
 static void static_close(struct dt_backend *b, bool hurry, void (*on_closed)(void *arg), void *arg)
 {
     struct node *n = dt_container_of(b, struct node, base);
@@ -428,7 +417,7 @@ static void static_close(struct dt_backend *b, bool hurry, void (*on_closed)(voi
     uv_close((uv_handle_t *)&n->looks, on_timer_closed);
     dt_store_client_close(n->client, on_client_closed, n);
     if (n->server)
-        close_server(n, hurry);
+        dt_store_host_close(n->server, n->met, hurry, on_server_closed, n);
 }
 
 /* -- the beginning ---------------------------------------------------------------------------- */
@@ -464,17 +453,14 @@ static int open_store(struct node *n, struct dt_err *err)
 {
     struct dt_addr bound;
     char own[DT_ADDR_TEXT + 16];
-    const char *host = n->plan->endpoint_host;
-    if (strlen(host) >= DT_WORLD_ADDR_MAX)
-        return dt_err_set(err, DT_E_USAGE, "\"%.40s...\" is too long for the name of a host", host);
-    snprintf(n->store, sizeof n->store, strchr(host, ':') ? "[%s]:%d" : "%s:%d", host,
-             n->plan->endpoint_port);
+    if (dt_plan_endpoint(n->plan, n->store, err) < 0)
+        return -1;
     if (n->plan->node_rank > 0)
         return open_client(n, n->store, err);
     n->elders = dt_elders_create(n->plan->run_id, n->plan->max_nodes);
     if (!n->elders)
         return dt_err_set(err, DT_E_MEMORY, "no memory for a job");
-    n->server = dt_store_host_open(n->loop, n->plan, host, &bound, err);
+    n->server = dt_store_host_open(n->loop, n->plan, n->plan->endpoint_host, &bound, err);
     if (!n->server)
         return -1;
     own_address(&bound, own, sizeof own);

@@ -13,6 +13,9 @@
 #define RESERVED_FDS 128
 #define FDS_OF_A_WORKER 8
 
+#define DRAIN DT_SECOND        /* for what clients are owed when the host leaves */
+#define LINGER (5 * DT_SECOND) /* for them to leave, after the barrier */
+
 int dt_store_host_port(const struct dt_addr *a)
 {
     const struct sockaddr_in *in = (const struct sockaddr_in *)&a->sa;
@@ -137,21 +140,22 @@ static void explain(const struct dt_addr *at, struct dt_err *err)
         dt_err_wrap(err, "the store of this job");
 }
 
-struct dt_store_server *dt_store_host_open(uv_loop_t *loop, const struct dt_plan *plan,
-                                           const char *master, struct dt_addr *bound,
-                                           struct dt_err *err)
+/* *AT: where it was to be. */
+static struct dt_store_server *serve(uv_loop_t *loop, const struct dt_plan *plan,
+                                     const char *master, struct dt_addr *at, struct dt_addr *bound,
+                                     struct dt_err *err)
 {
     struct dt_store_host_where where;
     struct dt_err second;
     char text[DT_ADDR_TEXT];
     if (dt_store_host_decide(plan, master, &where, err) < 0)
         return NULL;
-    struct dt_store_server *s = create(loop, plan, &where.at[0], err);
+    *at = where.at[0];
+    struct dt_store_server *s = create(loop, plan, at, err);
     if (!s)
         return NULL;
-    if (dt_store_server_listen(s, &where.at[0], bound, err) < 0) {
+    if (dt_store_server_listen(s, at, bound, err) < 0) {
         dt_store_server_close(s, 0, NULL, NULL);
-        explain(&where.at[0], err);
         return NULL;
     }
     dt_info("serving the store of this job on %s", dt_addr_text(bound, text, sizeof text));
@@ -161,4 +165,34 @@ struct dt_store_server *dt_store_host_open(uv_loop_t *loop, const struct dt_plan
             dt_debug("%s", second.text); /* a machine without IPv6 */
     }
     return s;
+}
+
+struct dt_store_server *dt_store_host_try(uv_loop_t *loop, const struct dt_plan *plan,
+                                          const char *master, struct dt_addr *bound,
+                                          struct dt_err *err)
+{
+    struct dt_addr at;
+    return serve(loop, plan, master, &at, bound, err);
+}
+
+struct dt_store_server *dt_store_host_open(uv_loop_t *loop, const struct dt_plan *plan,
+                                           const char *master, struct dt_addr *bound,
+                                           struct dt_err *err)
+{
+    struct dt_addr at = {0};
+    struct dt_store_server *s = serve(loop, plan, master, &at, bound, err);
+    if (!s && err->code == DT_E_RUNTIME && at.len > 0)
+        explain(&at, err);
+    return s;
+}
+
+/* -- closing ---------------------------------------------------------------------------------- */
+
+void dt_store_host_close(struct dt_store_server *s, bool last, bool hurry,
+                         void (*on_closed)(void *arg), void *arg)
+{
+    if (last && !hurry)
+        dt_store_server_leave(s, LINGER, on_closed, arg);
+    else
+        dt_store_server_close(s, hurry ? 0 : DRAIN, on_closed, arg);
 }

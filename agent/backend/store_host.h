@@ -21,10 +21,22 @@ int dt_store_host_decide(const struct dt_plan *plan, const char *master,
                          struct dt_store_host_where *out, struct dt_err *err);
 
 /* Serves there, on the plan's port or a free one. Whoever is on this machine may connect, whatever
- * ranges the plan allows. *BOUND is where to. End with dt_store_server_close() or _leave(). */
+ * ranges the plan allows. *BOUND is where to. End with dt_store_host_close(). */
 struct dt_store_server *dt_store_host_open(uv_loop_t *loop, const struct dt_plan *plan,
                                            const char *master, struct dt_addr *bound,
                                            struct dt_err *err);
+
+/* The same for who can do without: when it cannot be had, nobody looks for who has the port, which
+ * can take long. */
+struct dt_store_server *dt_store_host_try(uv_loop_t *loop, const struct dt_plan *plan,
+                                          const char *master, struct dt_addr *bound,
+                                          struct dt_err *err);
+
+/* Clients are given what they are owed, unless in a HURRY. LAST: who is at the barrier, or has a
+ * few lines of Python to go behind it, is not to meet a closed door, so the host stays as long as
+ * that is sensible. dt_store_server_close() may cut all this short. */
+void dt_store_host_close(struct dt_store_server *s, bool last, bool hurry,
+                         void (*on_closed)(void *arg), void *arg);
 
 /* The port of an address that is no path. */
 int dt_store_host_port(const struct dt_addr *a);

@@ -62,7 +62,8 @@ static void on_failed(void *arg, const struct dt_err *err)
     n->failed = *err;
 }
 
-static const struct dt_backend_events events = {on_world, on_barrier_over, on_failed};
+static const struct dt_backend_events events = {
+    .on_world = on_world, .on_barrier_over = on_barrier_over, .on_failed = on_failed};
 
 /* -- jobs ------------------------------------------------------------------------------------- */
 
