@@ -1,23 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/agent.h"
 
+#include "agent/attempt.h"
 #include "agent/backend/backend.h"
 #include "agent/bind/bind.h"
+#include "agent/closing.h"
 #include "agent/events.h"
-#include "agent/process/group.h"
-#include "agent/watch/health.h"
-#include "agent/lineup.h"
+#include "agent/failure/verdict.h"
 #include "agent/log_dir.h"
 #include "agent/output/output.h"
 #include "agent/process/reap.h"
 #include "agent/sigwatch.h"
-#include "agent/failure/verdict.h"
-#include "agent/watch/watchdog.h"
+#include "agent/watch/health.h"
+#include "agent/watch/progress.h"
 #include "base/addr.h"
 #include "base/list.h"
 #include "base/log.h"
 #include "base/signame.h"
 
+#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,16 +26,14 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-extern char **environ;
-
-/* For what workers printed to get onto a console that is slow, once we have been told to end. */
-#define LAST_WORDS (5 * DT_SECOND)
+#define TELL_EVERY DT_SECOND
+#define RENDEZVOUS_UNREACHABLE 69 /* exit statuses under --exit-code=root-cause: sysexits.h */
 #define FILES_AT_LEAST 64 /* the loop, a store and its clients, logs; not what workers take */
 
 /* Where an agent is. Each event that can come in a phase is looked at where it comes in. */
 enum phase {
     JOINING,  /* waiting for a world */
-    RUNNING,  /* a group is alive, or its output is being drained */
+    RUNNING,  /* an attempt is not over */
     FINISHED, /* all went well here; waiting in the barrier for the other nodes */
     ENDING,   /* everything is being closed */
 };
@@ -50,20 +49,30 @@ struct agent {
     struct dt_events *events;
     struct dt_bind *bind;
     struct dt_sigwatch *signals;
-    struct dt_output *output;
+    struct dt_output *output; /* until ENDING */
     struct dt_backend *backend;
     struct dt_health *health;
-    struct dt_watchdog *watchdog; /* of the present attempt */
-    struct dt_group *group;       /* ... too */
+    struct dt_attempt *attempt; /* while RUNNING */
     struct dt_world world;
-    uv_timer_t last_words;
     enum phase phase;
     dt_ms phase_began;
-    bool drains;  /* the group is over and what it printed is not all out */
     int restarts; /* so far */
     int signum;   /* that told us to end; 0: none */
     int status;   /* we will exit with */
+
+    /* Of an elastic job. */
+    uv_timer_t tell;
+    struct dt_progress *progress; /* NULL: no file tells of it */
+    bool recalled;                /* the round is over, whatever comes of the workers */
+    struct dt_closing closing;    /* the job is over */
+    struct dt_verdict verdict; /* on what failed here last, until there is a new round; or empty */
 };
+
+/* Then the rendezvous decides what follows a failure, and when a round is over. */
+static bool is_elastic(const struct agent *a)
+{
+    return a->backend->ops->failed != NULL;
+}
 
 static void enter(struct agent *a, enum phase phase)
 {
@@ -90,22 +99,37 @@ static void end(struct agent *a, int status)
         return;
     a->status = status;
     enter(a, ENDING);
-    uv_close((uv_handle_t *)&a->last_words, NULL);
-    if (a->watchdog)
-        dt_watchdog_close(a->watchdog, NULL, NULL);
+    uv_close((uv_handle_t *)&a->tell, NULL);
+    dt_progress_close(a->progress);
+    a->progress = NULL;
     if (a->health)
         dt_health_close(a->health, NULL, NULL);
+    /* Where it hosts the rendezvous, others are to hear how the job ended. */
     if (a->backend)
-        a->backend->ops->close(a->backend, status != 0, on_backend_closed, a);
+        a->backend->ops->close(a->backend, status != 0 && !is_elastic(a), on_backend_closed, a);
     if (a->output)
         dt_output_close(a->output, NULL, NULL);
+    a->output = NULL;
+}
+
+static void fail_with(struct agent *a, const struct dt_err *err, int status)
+{
+    dt_error("%s", err->text);
+    dt_events_agent(a->events, "FAILED", -1, NULL);
+    end(a, status);
+}
+
+/* The other nodes go on without us. */
+static void leave(struct agent *a, const char *why)
+{
+    if (a->backend && a->backend->ops->leave)
+        a->backend->ops->leave(a->backend, why);
 }
 
 static void fail(struct agent *a, const struct dt_err *err)
 {
-    dt_error("%s", err->text);
-    dt_events_agent(a->events, "FAILED", -1, NULL);
-    end(a, 1);
+    leave(a, err->text);
+    fail_with(a, err, 1);
 }
 
 /* The line that scripts look for is that of the exception in torchrun. */
@@ -122,202 +146,211 @@ static void end_by_signal(struct agent *a)
     end(a, a->plan->exit_policy == DT_EXIT_ROOT_CAUSE ? 128 + a->signum : 1);
 }
 
+/* The report is that of a failure here, whose last round nobody has followed by another. */
+static void end_closed(struct agent *a)
+{
+    enum dt_close_kind kind = a->closing.kind;
+    bool report = kind != DT_CLOSE_SUCCEEDED && a->verdict.count > 0;
+    int own = report ? dt_verdict_deliver(&a->verdict, a->plan) : 0;
+    bool well = report || kind == DT_CLOSE_SUCCEEDED; /* the agent itself, as in torchrun */
+    dt_events_agent(a->events, well ? "SUCCEEDED" : "FAILED", -1, NULL);
+    end(a, dt_closing_status(kind, a->plan->exit_policy, own));
+}
+
 /* -- after an attempt ------------------------------------------------------------------------- */
 
 static void join(struct agent *a)
 {
     enter(a, JOINING);
-    if (a->plan->max_nodes > 1)
+    if (is_elastic(a))
+        dt_info("joining job %s at %s:%d", a->plan->run_id, a->plan->endpoint_host,
+                a->plan->endpoint_port);
+    else if (a->plan->max_nodes > 1)
         dt_info("node %d of %d: joining at %s:%d", a->plan->node_rank, a->plan->max_nodes,
                 a->plan->endpoint_host, a->plan->endpoint_port);
     a->backend->ops->join(a->backend);
 }
 
-/* What is known of a worker's failure, as an event has it; NULL when nothing is. */
-static const char *raw_error(const struct dt_verdict *v, int local_rank, struct dt_buf *out)
+/* The workers of a round that others ended are gone. */
+static void rejoin(struct agent *a)
 {
-    for (size_t i = 0; v && i < v->count; i++)
-        if (v->failures[i].local_rank == local_rank)
-            return dt_failure_json(&v->failures[i], out, NULL) == 0 ? dt_buf_cstr(out) : NULL;
-    return NULL;
+    if (a->closing.come)
+        end_closed(a);
+    else
+        join(a);
 }
 
-/* V: the failures; NULL when there are none. */
-static void report_workers(struct agent *a, const struct dt_verdict *v)
-{
-    static const char *const state[] = {
-        [DT_WORKER_SUCCEEDED] = "SUCCEEDED",
-        [DT_WORKER_FAILED] = "FAILED",
-        [DT_WORKER_TERMINATED] = "TERMINATED",
-    };
-    for (int i = 0; i < a->plan->nproc; i++) {
-        const struct dt_worker *w = dt_group_worker(a->group, i);
-        struct dt_buf why = {0};
-        if (w->end >= DT_WORKER_SUCCEEDED)
-            dt_events_worker(a->events, state[w->end], i, w->pid, raw_error(v, i, &why));
-        dt_buf_finish(&why);
-    }
-}
-
-/* Some worker failed: once more, or the report. */
-static void take_failure(struct agent *a)
+/* The rendezvous was told when it happened, unless it had ended the round already. What it decides
+ * follows the join. */
+static void keep_verdict(struct agent *a, const struct dt_verdict *v)
 {
     char words[160];
-    struct dt_err err;
-    struct dt_verdict v;
-    if (dt_verdict_make(&v, a->plan, &a->world, a->group, &a->logs, a->output, &err) < 0) {
-        fail(a, &err);
-    } else if (a->restarts < a->plan->max_restarts) {
+    dt_events_workers(a->events, dt_attempt_group(a->attempt), v);
+    dt_warn("%s", dt_verdict_sentence(v, dt_attempt_group(a->attempt), words, sizeof words));
+    a->verdict = *v;
+    rejoin(a);
+}
+
+static void decide_alone(struct agent *a, struct dt_verdict *v)
+{
+    char words[160];
+    if (a->restarts < a->plan->max_restarts) {
         a->restarts++;
-        dt_warn("%s; restart %d of %d", dt_verdict_sentence(&v, a->group, words, sizeof words),
+        dt_warn("%s; restart %d of %d",
+                dt_verdict_sentence(v, dt_attempt_group(a->attempt), words, sizeof words),
                 a->restarts, a->plan->max_restarts);
         join(a);
     } else {
-        report_workers(a, &v);
+        dt_events_workers(a->events, dt_attempt_group(a->attempt), v);
         dt_events_agent(a->events, "SUCCEEDED", -1, NULL); /* the agent itself did, as there */
-        end(a, dt_verdict_deliver(&v, a->plan));
+        end(a, dt_verdict_deliver(v, a->plan));
     }
-    dt_verdict_finish(&v);
+    dt_verdict_finish(v);
+}
+
+static void take_failure(struct agent *a)
+{
+    struct dt_err err;
+    struct dt_verdict v;
+    const struct dt_group *g = dt_attempt_group(a->attempt);
+    if (dt_verdict_make(&v, a->plan, &a->world, g, &a->logs, a->output, &err) < 0) {
+        fail(a, &err);
+        dt_verdict_finish(&v);
+        return;
+    }
+    dt_verdict_say_steps(&v, dt_attempt_pages(a->attempt));
+    if (is_elastic(a))
+        keep_verdict(a, &v);
+    else
+        decide_alone(a, &v);
 }
 
 static void take_success(struct agent *a)
 {
-    report_workers(a, NULL);
+    dt_events_workers(a->events, dt_attempt_group(a->attempt), NULL);
     enter(a, FINISHED);
     a->backend->ops->barrier(a->backend);
 }
 
-/* Nothing of the attempt is left and all that it printed is out. */
-static void on_drained(void *arg)
+/* The round of the workers here is over, or the job. */
+static bool is_called_off(const struct agent *a)
+{
+    return a->recalled || a->closing.come;
+}
+
+static void on_over(void *arg)
 {
     struct agent *a = arg;
-    struct dt_group *g = a->group;
-    a->drains = false;
-    uv_timer_stop(&a->last_words);
-    if (a->watchdog)
-        dt_watchdog_close(a->watchdog, NULL, NULL);
-    a->watchdog = NULL;
+    const struct dt_group *g = dt_attempt_group(a->attempt);
+    bool failed = dt_group_outcome(g) == DT_GROUP_FAILED || dt_group_outcome(g) == DT_GROUP_REFUSED;
+    if (a->signum || (is_called_off(a) && !failed))
+        dt_attempt_say_step(a->attempt);
     if (a->signum)
         end_by_signal(a);
-    else if (dt_group_outcome(g) == DT_GROUP_SUCCEEDED)
-        take_success(a);
     else if (dt_group_outcome(g) == DT_GROUP_REFUSED)
         fail(a, dt_group_refusal(g));
-    else
+    else if (dt_group_outcome(g) == DT_GROUP_FAILED)
         take_failure(a);
-    a->group = NULL;
-    dt_group_close(g, NULL, NULL);
+    else if (is_called_off(a))
+        rejoin(a);
+    else
+        take_success(a);
+    dt_attempt_close(a->attempt);
+    a->attempt = NULL;
 }
 
-static void give_up_console(struct agent *a)
+/* -- while it runs ---------------------------------------------------------------------------- */
+
+static const struct dt_pages *pages_of(const struct agent *a)
 {
-    dt_warn("what workers printed last is not shown: nobody reads it");
-    dt_output_give_up(a->output);
+    return a->attempt ? dt_attempt_pages(a->attempt) : NULL;
 }
 
-static void on_last_words_over(uv_timer_t *t)
+/* A file that somebody asked us to look at says it, else the workers themselves. */
+static int64_t step_of(const struct agent *a)
 {
-    give_up_console(dt_container_of(t, struct agent, last_words));
+    return a->progress ? dt_progress_step(a->progress) : dt_pages_step(pages_of(a));
 }
 
-/* A pager on its first page would keep us for ever. */
-static void limit_last_words(struct agent *a)
+/* For beats: how the workers are, and how far. */
+static void tell(struct agent *a)
 {
-    uv_timer_start(&a->last_words, on_last_words_over, LAST_WORDS, 0);
-}
-
-static void on_group_over(void *arg)
-{
-    struct agent *a = arg;
-    a->drains = true;
-    if (a->signum)
-        limit_last_words(a);
-    dt_output_drain(a->output, on_drained, a);
-}
-
-static void on_worker_started(void *arg, int local_rank, pid_t pid)
-{
-    struct agent *a = arg;
-    struct dt_buf place = {0};
-    if (a->bind && dt_log_wants(DT_LOG_INFO)) {
-        dt_bind_describe(a->bind, local_rank, &place);
-        dt_info("%s", dt_buf_cstr(&place));
-        dt_buf_finish(&place);
+    struct dt_beat facts = {.step = step_of(a)};
+    if (!a->backend->ops->tell)
+        return;
+    for (int i = 0; a->attempt && i < a->plan->nproc; i++) {
+        enum dt_worker_end e = dt_group_worker(dt_attempt_group(a->attempt), i)->end;
+        if (e == DT_WORKER_RUNS)
+            facts.tokens_per_s += dt_pages_tokens_per_s(pages_of(a), i);
+        facts.running += e == DT_WORKER_RUNS;
+        facts.failed += e == DT_WORKER_FAILED;
+        facts.succeeded += e == DT_WORKER_SUCCEEDED;
     }
-    dt_debug("worker %d (rank %d) is pid %d", local_rank, a->world.first_rank + local_rank, pid);
+    if (a->phase == FINISHED)
+        facts.succeeded = a->plan->nproc;
+    a->backend->ops->tell(a->backend, &facts);
 }
 
-static void on_worker_exited(void *arg, int local_rank)
+static void on_changed(void *arg)
+{
+    tell(arg);
+}
+
+/* Before the other workers are stopped, so that those on other nodes need not find out. */
+static void on_failed(void *arg, const struct dt_result *result)
 {
     struct agent *a = arg;
-    dt_debug("worker %d is over, pid %d", local_rank, dt_group_worker(a->group, local_rank)->pid);
+    if (a->signum || is_called_off(a))
+        return;
+    tell(a); /* how far it came counts, too */
+    a->backend->ops->failed(a->backend, result);
 }
 
-static const struct dt_group_events group_events = {on_worker_started, on_worker_exited,
-                                                    on_group_over};
-
-/* -- an attempt ------------------------------------------------------------------------------- */
-
-static bool watchdog_may_signal(void *arg, pid_t pid)
+static void on_tell(uv_timer_t *t)
 {
-    const struct agent *a = arg;
-    return a->group && dt_group_has(a->group, pid);
-}
-
-static void on_timer_expired(void *arg, pid_t pid, const char *scope, int signum)
-{
-    (void)arg;
-    char name[DT_SIGNAME_TEXT];
-    dt_warn("process %d is over its time in \"%s\": sending %s", pid, scope,
-            dt_signame_text(signum, name));
-}
-
-static int open_watchdog(struct agent *a, struct dt_err *err)
-{
-    if (!a->plan->watchdog)
-        return 0;
-    a->watchdog = dt_watchdog_open(&a->loop, a->plan->watchdog_path, watchdog_may_signal,
-                                   on_timer_expired, a, err);
-    return a->watchdog ? 0 : -1;
-}
-
-static int start_group(struct agent *a, struct dt_err *err)
-{
-    struct dt_lineup from = {
-        .plan = a->plan,
-        .world = &a->world,
-        .restart_count = a->restarts,
-        .logs = &a->logs,
-        .output = a->output,
-        .bind = a->bind,
-        .timer_file = a->watchdog ? dt_watchdog_path(a->watchdog) : NULL,
-        .env = environ,
-    };
-    struct dt_spawn *spawns = dt_lineup_make(&from, err);
-    if (!spawns)
-        return -1;
-    a->group = dt_group_start(&a->loop, a->plan, spawns, &a->inherited, &group_events, a, err);
-    dt_lineup_free(spawns, a->plan->nproc);
-    dt_output_started(a->output);
-    return a->group ? 0 : -1;
+    struct agent *a = dt_container_of(t, struct agent, tell);
+    if (a->progress)
+        dt_progress_look(a->progress);
+    tell(a);
 }
 
 static int start_attempt(struct agent *a, struct dt_err *err)
 {
-    if (!a->plan->no_logs &&
-        dt_log_dir_begin(&a->logs, a->restarts, a->world.round, a->plan->nproc, err) < 0)
-        return -1;
-    if (dt_output_begin(a->output, a->logs.attempt, a->world.first_rank, err) < 0 ||
-        open_watchdog(a, err) < 0)
-        return -1;
-    return start_group(a, err);
+    static const struct dt_attempt_events alone = {on_changed, NULL, on_over};
+    static const struct dt_attempt_events elastic = {on_changed, on_failed, on_over};
+    struct dt_attempt_means means = {
+        .loop = &a->loop,
+        .plan = a->plan,
+        .inherited = &a->inherited,
+        .logs = &a->logs,
+        .output = a->output,
+        .bind = a->bind,
+        .world = &a->world,
+        .restarts = a->restarts,
+    };
+    a->attempt = dt_attempt_start(&means, is_elastic(a) ? &elastic : &alone, a, err);
+    return a->attempt ? 0 : -1;
+}
+
+/* -- what the others decide ------------------------------------------------------------------- */
+
+static void take_world(struct agent *a, const struct dt_world *world)
+{
+    /* What was decided, in the words of who did, on every node. */
+    if (*world->news)
+        dt_warn("round %d: %s", world->round, world->news);
+    if (is_elastic(a))
+        a->restarts = world->restarts;
+    a->world = *world;
+    a->recalled = false;
+    dt_verdict_finish(&a->verdict);
 }
 
 static void on_world(void *arg, const struct dt_world *world)
 {
     struct agent *a = arg;
     struct dt_err err;
-    a->world = *world;
+    take_world(a, world);
     dt_info("node %d of %d: ranks %d to %d of %d, workers meet at %s:%d", world->group_rank,
             world->group_size, world->first_rank, world->first_rank + a->plan->nproc - 1,
             world->size, world->master_addr, world->master_port);
@@ -342,14 +375,49 @@ static void on_barrier_over(void *arg, const struct dt_err *why)
 static void on_backend_failed(void *arg, const struct dt_err *err)
 {
     struct agent *a = arg;
+    bool coded = is_elastic(a) && a->plan->exit_policy == DT_EXIT_ROOT_CAUSE;
     if (a->phase == JOINING)
-        fail(a, err);
+        fail_with(a, err, coded ? RENDEZVOUS_UNREACHABLE : 1);
     else
         dt_warn("%s", err->text); /* the workers run on; the next join, if any, says it again */
 }
 
-static const struct dt_backend_events backend_events = {on_world, on_barrier_over,
-                                                        on_backend_failed, NULL, NULL};
+/* Ending workers so is no failure of ours: it costs nothing and is not reported. */
+static void on_stop(void *arg, bool kill, const char *why)
+{
+    struct agent *a = arg;
+    if (a->phase != RUNNING && a->phase != FINISHED)
+        return; /* no worker is here */
+    dt_warn("round %d is over: %s", a->world.round, why);
+    a->recalled = true;
+    if (a->phase == RUNNING && !a->signum)
+        dt_attempt_end_round(a->attempt);
+    if (a->phase == FINISHED)
+        join(a);
+    else if (kill)
+        dt_attempt_kill(a->attempt);
+    else
+        dt_attempt_stop(a->attempt, SIGTERM);
+}
+
+static void on_closed(void *arg, enum dt_close_kind kind, const char *why)
+{
+    struct agent *a = arg;
+    if (a->phase == ENDING || !dt_closing_note(&a->closing, kind, why))
+        return;
+    if (a->phase != RUNNING) {
+        end_closed(a);
+        return;
+    }
+    /* Where the host of the rendezvous was told to end, a person ends the job. */
+    if (kind != DT_CLOSE_ENDED && !a->signum)
+        dt_attempt_end_round(a->attempt);
+    dt_attempt_stop(a->attempt, SIGTERM);
+}
+
+static const struct dt_backend_events backend_events = {
+    on_world, on_barrier_over, on_backend_failed, on_stop, on_closed,
+};
 
 /* -- signals ---------------------------------------------------------------------------------- */
 
@@ -361,10 +429,8 @@ static void stop_again(struct agent *a, int signum)
         return;
     if (a->phase == ENDING && a->backend)
         a->backend->ops->close(a->backend, true, NULL, NULL); /* it may linger for other nodes */
-    else if (a->drains)
-        give_up_console(a);
-    else if (a->group)
-        dt_group_kill(a->group);
+    else if (a->attempt)
+        dt_attempt_kill(a->attempt);
 }
 
 static void stop_by_signal(struct agent *a, int signum)
@@ -373,12 +439,13 @@ static void stop_by_signal(struct agent *a, int signum)
         stop_again(a, signum);
         return;
     }
+    char name[DT_SIGNAME_TEXT], why[64];
     a->signum = signum;
+    snprintf(why, sizeof why, "it got %s", dt_signame_text(signum, name));
+    leave(a, why);
     dt_warn("Received %d death signal, shutting down workers", signum);
-    if (a->drains)
-        limit_last_words(a);
-    else if (a->group)
-        dt_group_stop(a->group, signum);
+    if (a->attempt)
+        dt_attempt_stop(a->attempt, signum);
     else
         end_by_signal(a);
 }
@@ -388,10 +455,10 @@ static void on_signal(void *arg, int signum)
     struct agent *a = arg;
     if (a->plan->stop_signals >> signum & 1)
         stop_by_signal(a, signum);
-    else if (signum == SIGWINCH)
+    else if (signum == SIGWINCH && a->output)
         dt_output_resize(a->output);
-    else if (a->group)
-        dt_group_forward(a->group, signum);
+    else if (signum != SIGWINCH && a->attempt)
+        dt_attempt_forward(a->attempt, signum);
 }
 
 /* -- the beginning ---------------------------------------------------------------------------- */
@@ -399,8 +466,11 @@ static void on_signal(void *arg, int signum)
 static bool health(void *arg, struct dt_buf *out)
 {
     const struct agent *a = arg;
-    dt_buf_printf(out, "{\"state\": \"%s\", \"round\": %d, \"restarts\": %d, \"workers\": %d}",
+    dt_buf_printf(out, "{\"state\": \"%s\", \"round\": %d, \"restarts\": %d, \"workers\": %d",
                   phase_name[a->phase], a->world.round, a->restarts, a->plan->nproc);
+    if (step_of(a) >= 0)
+        dt_buf_printf(out, ", \"step\": %" PRId64, step_of(a));
+    dt_buf_put_str(out, "}");
     return a->phase != ENDING;
 }
 
@@ -428,7 +498,7 @@ static int open_loop(struct agent *a, struct dt_err *err)
     int rc = uv_loop_init(&a->loop);
     if (rc < 0)
         return dt_err_set(err, DT_E_RUNTIME, "no event loop can be opened: %s", uv_strerror(rc));
-    uv_timer_init(&a->loop, &a->last_words);
+    uv_timer_init(&a->loop, &a->tell);
     return 0;
 }
 
@@ -440,6 +510,24 @@ static int open_events(struct agent *a, struct dt_err *err)
         dt_addr_own_name(host, sizeof host);
     a->events = dt_events_open(a->plan, host, err);
     return a->events ? 0 : -1;
+}
+
+static int open_backend(struct agent *a, struct dt_err *err)
+{
+    const struct dt_plan *plan = a->plan;
+    if (dt_plan_is_elastic(plan)) {
+        if (plan->progress_file &&
+            !(a->progress = dt_progress_open(&a->loop, plan->progress_file, err)))
+            return -1;
+        a->backend = dt_backend_elastic_open(&a->loop, plan, &backend_events, a, err);
+    } else if (plan->max_nodes == 1) {
+        a->backend = dt_backend_local_open(&a->loop, plan, &backend_events, a, err);
+    } else {
+        a->backend = dt_backend_static_open(&a->loop, plan, &backend_events, a, err);
+    }
+    if (a->backend && a->backend->ops->tell)
+        uv_timer_start(&a->tell, on_tell, 0, TELL_EVERY);
+    return a->backend ? 0 : -1;
 }
 
 static int open_all(struct agent *a, struct dt_err *err)
@@ -462,10 +550,7 @@ static int open_all(struct agent *a, struct dt_err *err)
     if (plan->health_port &&
         !(a->health = dt_health_open(&a->loop, plan->health_port, health, a, err)))
         return -1;
-    a->backend = plan->max_nodes == 1
-                     ? dt_backend_local_open(&a->loop, plan, &backend_events, a, err)
-                     : dt_backend_static_open(&a->loop, plan, &backend_events, a, err);
-    return a->backend ? 0 : -1;
+    return open_backend(a, err);
 }
 
 /* One that comes between the last handler and the exit must not change the exit status. */
@@ -483,6 +568,7 @@ static void finish(struct agent *a)
         dt_log_dir_remove(&a->logs, &err) < 0)
         dt_warn("%s", err.text);
     dt_log_dir_finish(&a->logs);
+    dt_verdict_finish(&a->verdict);
     dt_bind_destroy(a->bind);
     dt_events_close(a->events);
     leave_signals_alone();

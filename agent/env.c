@@ -4,6 +4,7 @@
 #include "base/auto.h"
 #include "base/buf.h"
 #include "base/signame.h"
+#include "rendezvous/protocol/beat.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -100,6 +101,17 @@ static void set_int(struct list *l, const char *name, int value)
     set(l, name, text);
 }
 
+/* What an outer job of dtrun has put there is not about this one. */
+static void unset(struct list *l, const char *name)
+{
+    char **at = (char **)find(l->at, name, strlen(name));
+    if (!at)
+        return;
+    free(*at);
+    memmove(at, at + 1, (size_t)(l->at + l->len - at) * sizeof *at);
+    l->len--;
+}
+
 static void set_default(struct list *l, const char *name, const char *value)
 {
     if (!value_in(l->at, name))
@@ -156,6 +168,25 @@ static void set_place(struct list *l, const struct dt_plan *plan, const struct d
     set_int(l, "MASTER_PORT", world->master_port);
 }
 
+/* Where the worker was before this round, for who has shards to move. */
+static void set_previous(struct list *l, const struct dt_world *world, int local_rank)
+{
+    unset(l, "DTRUN_PREV_RANK");
+    unset(l, "DTRUN_PREV_WORLD_SIZE");
+    if (world->prev_size <= 0 || world->prev_first_rank < 0)
+        return;
+    set_int(l, "DTRUN_PREV_RANK", world->prev_first_rank + local_rank);
+    set_int(l, "DTRUN_PREV_WORLD_SIZE", world->prev_size);
+}
+
+/* The number of an outer job's page is another thing's here, or nothing's. */
+static void set_progress(struct list *l, int fd)
+{
+    unset(l, DT_BEAT_ENV);
+    if (fd > 0)
+        set_int(l, DT_BEAT_ENV, fd);
+}
+
 static void set_signals(struct list *l, uint64_t mask)
 {
     struct dt_buf names = {0};
@@ -183,6 +214,8 @@ static void set_run(struct list *l, const struct dt_plan *plan, const struct dt_
     set(l, "DTRUN", DT_VERSION);
     set_int(l, "DTRUN_ROUND", world->round);
     set_int(l, "DTRUN_RESTART_COUNT", worker->restart_count);
+    set_previous(l, world, worker->local_rank);
+    set_progress(l, worker->progress_fd);
 }
 
 char **dt_env_make(const struct dt_plan *plan, const struct dt_world *world,

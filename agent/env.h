@@ -13,6 +13,7 @@ struct dt_env_worker {
     int restart_count;
     const char *error_file; /* NULL: it has none */
     const char *timer_file; /* NULL: no watchdog */
+    int progress_fd;        /* of its page; 0: none */
 };
 
 /* BASE (as environ(7)) overlaid with the variables of dtrun(1), ENVIRONMENT; a NULL-ended list to

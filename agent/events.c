@@ -185,3 +185,29 @@ void dt_events_worker(struct dt_events *e, const char *state, int local_rank, pi
     struct subject worker = {.local_rank = local_rank, .pid = pid};
     record(e, &worker, state, -1, raw_error);
 }
+
+/* What is known of a worker's failure, as an event has it; NULL when nothing is. */
+static const char *raw_error(const struct dt_verdict *v, int local_rank, struct dt_buf *out)
+{
+    for (size_t i = 0; v && i < v->count; i++)
+        if (v->failures[i].local_rank == local_rank)
+            return dt_failure_json(&v->failures[i], out, NULL) == 0 ? dt_buf_cstr(out) : NULL;
+    return NULL;
+}
+
+void dt_events_workers(struct dt_events *e, const struct dt_group *group,
+                       const struct dt_verdict *verdict)
+{
+    static const char *const state[] = {
+        [DT_WORKER_SUCCEEDED] = "SUCCEEDED",
+        [DT_WORKER_FAILED] = "FAILED",
+        [DT_WORKER_TERMINATED] = "TERMINATED",
+    };
+    for (int i = 0; i < e->plan->nproc; i++) {
+        const struct dt_worker *w = dt_group_worker(group, i);
+        struct dt_buf why = {0};
+        if (w->end >= DT_WORKER_SUCCEEDED)
+            dt_events_worker(e, state[w->end], i, w->pid, raw_error(verdict, i, &why));
+        dt_buf_finish(&why);
+    }
+}

@@ -8,7 +8,9 @@
 #define DT_AGENT_EVENTS_H
 
 #include "agent/backend/backend.h"
+#include "agent/failure/verdict.h"
 #include "agent/plan.h"
+#include "agent/process/group.h"
 #include "base/err.h"
 
 #include <stdint.h>
@@ -31,5 +33,9 @@ void dt_events_agent(struct dt_events *e, const char *state, dt_ms duration, con
 /* So did a worker: "SUCCEEDED", "FAILED", "TERMINATED". RAW_ERROR is JSON, or NULL. */
 void dt_events_worker(struct dt_events *e, const char *state, int local_rank, pid_t pid,
                       const char *raw_error);
+
+/* So did all workers of a group that is over. VERDICT: on those that failed; NULL: none did. */
+void dt_events_workers(struct dt_events *e, const struct dt_group *group,
+                       const struct dt_verdict *verdict);
 
 #endif

@@ -28,6 +28,7 @@ static char **make_env(const struct dt_lineup *from, int local_rank, struct dt_e
         .restart_count = from->restart_count,
         .error_file = error_file,
         .timer_file = from->timer_file,
+        .progress_fd = dt_pages_fd(from->pages, local_rank),
     };
     char **env = dt_env_make(from->plan, from->world, &worker, from->env, err);
     free(error_file);
@@ -45,6 +46,7 @@ static int make_one(const struct dt_lineup *from, int local_rank, struct dt_spaw
     s->path = s->argv[0];
     s->out = fds[0];
     s->err = fds[1];
+    s->keep = dt_pages_fd(from->pages, local_rank);
     if (from->bind)
         s->place = dt_bind_place(from->bind, local_rank);
     return 0;

@@ -10,6 +10,7 @@
 #include "agent/output/output.h"
 #include "agent/plan.h"
 #include "agent/process/spawn.h"
+#include "agent/watch/pages.h"
 #include "base/err.h"
 
 /* What they are made of; all borrowed, for the call. */
@@ -18,10 +19,11 @@ struct dt_lineup {
     const struct dt_world *world;
     int restart_count;
     const struct dt_log_dir *logs;
-    struct dt_output *output;   /* begun */
-    const struct dt_bind *bind; /* NULL: nobody is bound */
-    const char *timer_file;     /* NULL: no watchdog */
-    char *const *env;           /* ours */
+    struct dt_output *output;     /* begun */
+    const struct dt_bind *bind;   /* NULL: nobody is bound */
+    const char *timer_file;       /* NULL: no watchdog */
+    const struct dt_pages *pages; /* NULL: they have none */
+    char *const *env;             /* ours */
 };
 
 /* One for each worker of the plan, to be ended with dt_lineup_free(). NULL and *err: no memory, or

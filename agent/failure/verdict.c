@@ -90,6 +90,16 @@ const char *dt_verdict_sentence(const struct dt_verdict *v, const struct dt_grou
     return out;
 }
 
+void dt_verdict_say_steps(const struct dt_verdict *v, const struct dt_pages *pages)
+{
+    char words[DT_PAGES_WORDS];
+    for (size_t i = 0; i < v->count; i++) {
+        const struct dt_failure *f = &v->failures[i];
+        if (*dt_pages_describe(pages, f->local_rank, words))
+            dt_warn("worker %d (rank %d): %s", f->local_rank, f->rank, words);
+    }
+}
+
 static void print(const struct dt_buf *text)
 {
     struct pollfd room = {.fd = STDERR_FILENO, .events = POLLOUT};

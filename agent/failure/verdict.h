@@ -9,6 +9,7 @@
 #include "agent/log_dir.h"
 #include "agent/output/output.h"
 #include "agent/plan.h"
+#include "agent/watch/pages.h"
 
 struct dt_verdict {
     struct dt_failure *failures; /* by local rank; never empty */
@@ -25,6 +26,9 @@ void dt_verdict_finish(struct dt_verdict *v);
 /* "worker 3 (pid 812) killed by SIGSEGV after 41.2 s" of the root cause. */
 const char *dt_verdict_sentence(const struct dt_verdict *v, const struct dt_group *group, char *out,
                                 size_t size);
+
+/* How far each that failed was, where it told on its page: a log line each. */
+void dt_verdict_say_steps(const struct dt_verdict *v, const struct dt_pages *pages);
 
 /* Prints the report and leaves the root cause in plan->error_file. Returns the exit status. */
 int dt_verdict_deliver(const struct dt_verdict *v, const struct dt_plan *plan);

@@ -99,6 +99,45 @@ TEST(what_we_inherit_keeps_its_order_and_is_overlaid_in_place)
     dt_env_free(env);
 }
 
+TEST(a_worker_is_told_where_it_was_and_nothing_of_an_outer_job)
+{
+    static const struct {
+        int prev_first_rank, prev_size;
+        const char *rank, *size;
+    } rows[] = {{-1, 0, NULL, NULL}, {8, 16, "10", "16"}, {0, 4, "2", "4"}};
+    struct dt_plan plan = plan_of(NULL);
+    struct dt_env_worker worker = {.local_rank = 2};
+    char *base[] = {(char *)"A=", (char *)"DTRUN_PREV_RANK=77", (char *)"DTRUN_PREV_WORLD_SIZE=99",
+                    (char *)"Z=", NULL};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct dt_world w = world;
+        struct dt_err err = {0};
+        CHECK_ROW("%d of %d", rows[i].prev_first_rank, rows[i].prev_size);
+        w.prev_first_rank = rows[i].prev_first_rank;
+        w.prev_size = rows[i].prev_size;
+        char **env = dt_env_make(&plan, &w, &worker, base, &err);
+        CHECK_STR(value_in(env, "DTRUN_PREV_RANK"), rows[i].rank);
+        CHECK_STR(value_in(env, "DTRUN_PREV_WORLD_SIZE"), rows[i].size);
+        CHECK_STR(value_in(env, "A"), "");
+        CHECK_STR(value_in(env, "Z"), "");
+        dt_env_free(env);
+    }
+}
+
+TEST(the_number_of_a_progress_page_is_the_workers_own)
+{
+    struct dt_plan plan = plan_of(NULL);
+    char *base[] = {(char *)"A=", (char *)"DTRUN_PROGRESS_FD=77", (char *)"Z=", NULL};
+    for (int fd = 0; fd <= 12; fd += 12) {
+        struct dt_env_worker worker = {.local_rank = 2, .progress_fd = fd};
+        struct dt_err err = {0};
+        char **env = dt_env_make(&plan, &world, &worker, base, &err);
+        CHECK_STR(value_in(env, "DTRUN_PROGRESS_FD"), fd ? "12" : NULL);
+        CHECK_STR(value_in(env, "Z"), "");
+        dt_env_free(env);
+    }
+}
+
 TEST(some_are_only_defaults)
 {
     static const struct {

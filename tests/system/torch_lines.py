@@ -30,6 +30,7 @@ TORCHRUN = [[sys.executable, "-B", "-m", "torch.distributed." + n] for n in ("ru
 # Variables of workers that are not compared.
 VARIABLES = {
     "DTRUN": "ours alone",
+    "DTRUN_PROGRESS_FD": "ours alone",
     "DTRUN_ROUND": "ours alone",
     "DTRUN_RESTART_COUNT": "ours alone",
     "TORCHELASTIC_SIGNALS_TO_HANDLE": "of newer torchruns, and ours",

@@ -12,6 +12,11 @@
  *                          its own: its pid is printed
  *   touch:FILE             makes a file             await:FILE           waits until there is one
  *   error:TEXT             fills TORCHELASTIC_ERROR_FILE
+ *   progress:STEP,SAVED,SECTION   tells so on its progress page
+ *   scribble:SEED          writes random bytes all over that page, again and again for a while
+ *   pages                  "pages N own M": how many progress pages it has, and the environment's
+ *   over                   "over N": whether the page says that the round is
+ *   trap-over:SIG          "over N" when the signal comes, and exits with 3
  *   stop                   SIGSTOPs itself          fail-below:N         exits 1 if the restart
  *                                                                        count is below N
  *   rank:R:ACTION          does ACTION only where RANK is R
@@ -28,9 +33,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/inotify.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "rendezvous/protocol/beat.h"
 
 extern char **environ;
 
@@ -213,6 +221,60 @@ static void ask_for_time(double seconds)
     close(fd);
 }
 
+/* -- the progress page ------------------------------------------------------------------------ */
+
+static struct dt_beat_page *page(void)
+{
+    static struct dt_beat_page *at;
+    const char *fd = getenv(DT_BEAT_ENV);
+    if (at)
+        return at;
+    void *map =
+        fd ? mmap(NULL, sizeof *at, PROT_READ | PROT_WRITE, MAP_SHARED, atoi(fd), 0) : MAP_FAILED;
+    if (map == MAP_FAILED)
+        exit(91);
+    return at = map;
+}
+
+static void tell_progress(const char *text)
+{
+    struct dt_beat_page *p = page();
+    char *rest;
+    p->step = strtoll(text, &rest, 10);
+    p->saved = strtoll(rest + 1, &rest, 10);
+    strncpy(p->section, *rest ? rest + 1 : "", sizeof p->section - 1);
+    p->updates++;
+}
+
+static void scribble(uint64_t seed)
+{
+    uint64_t *at = (uint64_t *)(void *)page();
+    for (int round = 0; round < 2000; round++)
+        for (size_t i = 0; i < sizeof(struct dt_beat_page) / sizeof *at; i++) {
+            seed = seed * 6364136223846793005u + 1442695040888963407u;
+            at[i] = seed;
+        }
+}
+
+static void show_pages(void)
+{
+    int count = 0;
+    const char *fd = getenv(DT_BEAT_ENV);
+    for (int i = 0; i < 1024; i++) {
+        char name[32], link[64] = "";
+        snprintf(name, sizeof name, "/proc/self/fd/%d", i);
+        count += readlink(name, link, sizeof link - 1) > 0 && strstr(link, "dtrun-progress");
+    }
+    put_line("pages %d own %d", count, fd && page()->step == -1);
+}
+
+static void on_trap_over(int signum)
+{
+    (void)signum;
+    put(1, page()->round_over ? "over 1\n" : "over 0\n", 7);
+    _exit(3);
+}
+
 static const char *after(const char *action, const char *verb)
 {
     size_t n = strlen(verb);
@@ -253,6 +315,10 @@ static bool act_plain(const char *a)
         start(2, false);
     else if (strcmp(a, "daemon") == 0)
         start(2, true);
+    else if (strcmp(a, "pages") == 0)
+        show_pages();
+    else if (strcmp(a, "over") == 0)
+        put_line("over %u", (unsigned)page()->round_over);
     else if (strcmp(a, "stop") == 0)
         raise(SIGSTOP);
     else
@@ -290,6 +356,12 @@ static void act(const char *a)
         await(v);
     else if ((v = after(a, "timer")))
         ask_for_time(atof(v));
+    else if ((v = after(a, "progress")))
+        tell_progress(v);
+    else if ((v = after(a, "scribble")))
+        scribble((uint64_t)atoll(v));
+    else if ((v = after(a, "trap-over")) && page())
+        signal(atoi(v), on_trap_over);
     else if ((v = after(a, "rank")))
         act_at_rank(v);
     else if ((v = after(a, "fail-below"))) {

@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/attempt.h"
+
+#include "agent/failure/notice.h"
+#include "agent/lineup.h"
+#include "agent/watch/watchdog.h"
+#include "base/clock.h"
+#include "base/list.h"
+#include "base/log.h"
+#include "base/signame.h"
+
+#include <stdlib.h>
+
+extern char **environ;
+
+/* For what workers printed to get onto a console that is slow, once we have been told to end. */
+#define LAST_WORDS (5 * DT_SECOND)
+
+struct dt_attempt {
+    struct dt_attempt_means means;
+    struct dt_world world; /* what means points to */
+    const struct dt_attempt_events *events;
+    void *arg;
+    struct dt_watchdog *watchdog;
+    struct dt_pages *pages; /* NULL: none could be made */
+    struct dt_group *group;
+    uv_timer_t last_words;
+    bool stopped;  /* we were told to end it */
+    bool failed;   /* a worker did, and it was said */
+    bool drains;   /* the group is over and what it printed is not all out */
+    pid_t overdue; /* the last that the watchdog has signalled; 0: none */
+};
+
+/* -- the end ---------------------------------------------------------------------------------- */
+
+static void close_watchdog(struct dt_attempt *t)
+{
+    if (t->watchdog)
+        dt_watchdog_close(t->watchdog, NULL, NULL);
+    t->watchdog = NULL;
+}
+
+static void on_timer_closed(uv_handle_t *h)
+{
+    free(
+        dt_container_of((uv_timer_t *)h, struct dt_attempt, last_words)); /* the only free of one */
+}
+
+void dt_attempt_close(struct dt_attempt *t)
+{
+    close_watchdog(t);
+    if (t->group)
+        dt_group_close(t->group, NULL, NULL);
+    t->group = NULL;
+    dt_pages_destroy(t->pages);
+    t->pages = NULL;
+    uv_close((uv_handle_t *)&t->last_words, on_timer_closed);
+}
+
+static void on_drained(void *arg)
+{
+    struct dt_attempt *t = arg;
+    t->drains = false;
+    uv_timer_stop(&t->last_words);
+    close_watchdog(t);
+    t->events->on_over(t->arg);
+}
+
+static void give_up_console(struct dt_attempt *t)
+{
+    dt_warn("what workers printed last is not shown: nobody reads it");
+    dt_output_give_up(t->means.output);
+}
+
+static void on_last_words_over(uv_timer_t *timer)
+{
+    give_up_console(dt_container_of(timer, struct dt_attempt, last_words));
+}
+
+/* A pager on its first page would keep us for ever, and other nodes that wait for us. */
+static void limit_last_words(struct dt_attempt *t)
+{
+    if (!uv_is_active((uv_handle_t *)&t->last_words))
+        uv_timer_start(&t->last_words, on_last_words_over, LAST_WORDS, 0);
+}
+
+static void on_group_over(void *arg)
+{
+    struct dt_attempt *t = arg;
+    bool others_wait = t->events->on_failed && dt_group_outcome(t->group) != DT_GROUP_SUCCEEDED;
+    t->drains = true;
+    if (t->stopped || others_wait)
+        limit_last_words(t);
+    dt_output_drain(t->means.output, on_drained, t);
+}
+
+/* -- its workers ------------------------------------------------------------------------------ */
+
+static void on_worker_started(void *arg, int local_rank, pid_t pid)
+{
+    struct dt_attempt *t = arg;
+    struct dt_buf place = {0};
+    if (t->means.bind && dt_log_wants(DT_LOG_INFO)) {
+        dt_bind_describe(t->means.bind, local_rank, &place);
+        dt_info("%s", dt_buf_cstr(&place));
+        dt_buf_finish(&place);
+    }
+    dt_debug("worker %d (rank %d) is pid %d", local_rank, t->world.first_rank + local_rank, pid);
+    t->events->on_changed(t->arg);
+}
+
+static void say_failure(struct dt_attempt *t, int local_rank, const struct dt_worker *w)
+{
+    struct dt_notice n;
+    t->failed = true;
+    dt_notice_make(&n, &t->world, local_rank, w, w->pid == t->overdue, t->means.logs,
+                   t->means.output);
+    t->events->on_failed(t->arg, &n.result);
+}
+
+static void on_worker_exited(void *arg, int local_rank)
+{
+    struct dt_attempt *t = arg;
+    const struct dt_worker *w = dt_group_worker(t->group, local_rank);
+    dt_debug("worker %d is over, pid %d", local_rank, w->pid);
+    if (w->end == DT_WORKER_FAILED)
+        dt_pages_end_round(t->pages); /* the others are about to be stopped */
+    if (t->events->on_failed && w->end == DT_WORKER_FAILED && !t->failed)
+        say_failure(t, local_rank, w);
+    t->events->on_changed(t->arg);
+}
+
+static const struct dt_group_events group_events = {on_worker_started, on_worker_exited,
+                                                    on_group_over};
+
+/* -- time limits that workers set themselves -------------------------------------------------- */
+
+static bool watchdog_may_signal(void *arg, pid_t pid)
+{
+    const struct dt_attempt *t = arg;
+    return t->group && dt_group_has(t->group, pid);
+}
+
+static void on_timer_expired(void *arg, pid_t pid, const char *scope, int signum)
+{
+    struct dt_attempt *t = arg;
+    char name[DT_SIGNAME_TEXT];
+    t->overdue = pid;
+    dt_warn("process %d is over its time in \"%s\": sending %s", pid, scope,
+            dt_signame_text(signum, name));
+}
+
+static int open_watchdog(struct dt_attempt *t, struct dt_err *err)
+{
+    const struct dt_plan *plan = t->means.plan;
+    if (!plan->watchdog)
+        return 0;
+    t->watchdog = dt_watchdog_open(t->means.loop, plan->watchdog_path, watchdog_may_signal,
+                                   on_timer_expired, t, err);
+    return t->watchdog ? 0 : -1;
+}
+
+/* -- the beginning ---------------------------------------------------------------------------- */
+
+static int start_group(struct dt_attempt *t, struct dt_err *err)
+{
+    const struct dt_attempt_means *m = &t->means;
+    struct dt_lineup from = {
+        .plan = m->plan,
+        .world = &t->world,
+        .restart_count = m->restarts,
+        .logs = m->logs,
+        .output = m->output,
+        .bind = m->bind,
+        .timer_file = t->watchdog ? dt_watchdog_path(t->watchdog) : NULL,
+        .env = environ,
+    };
+    from.pages = t->pages = dt_pages_create(m->plan->nproc);
+    struct dt_spawn *spawns = dt_lineup_make(&from, err);
+    if (!spawns)
+        return -1;
+    t->group = dt_group_start(m->loop, m->plan, spawns, m->inherited, &group_events, t, err);
+    dt_lineup_free(spawns, m->plan->nproc);
+    dt_pages_close_fds(t->pages);
+    dt_output_started(m->output);
+    return t->group ? 0 : -1;
+}
+
+static int start(struct dt_attempt *t, struct dt_err *err)
+{
+    const struct dt_attempt_means *m = &t->means;
+    if (!m->plan->no_logs &&
+        dt_log_dir_begin(m->logs, m->restarts, t->world.round, m->plan->nproc, err) < 0)
+        return -1;
+    if (dt_output_begin(m->output, m->logs->attempt, t->world.first_rank, err) < 0 ||
+        open_watchdog(t, err) < 0)
+        return -1;
+    return start_group(t, err);
+}
+
+struct dt_attempt *dt_attempt_start(const struct dt_attempt_means *means,
+                                    const struct dt_attempt_events *events, void *arg,
+                                    struct dt_err *err)
+{
+    struct dt_attempt *t = calloc(1, sizeof *t);
+    if (!t) {
+        dt_err_set(err, DT_E_MEMORY, "no memory for an attempt");
+        return NULL;
+    }
+    *t = (struct dt_attempt){.means = *means, .world = *means->world, .events = events, .arg = arg};
+    t->means.world = &t->world;
+    uv_timer_init(means->loop, &t->last_words);
+    if (start(t, err) == 0)
+        return t;
+    dt_attempt_close(t);
+    return NULL;
+}
+
+/* -- what the agent asks for ------------------------------------------------------------------ */
+
+void dt_attempt_stop(struct dt_attempt *t, int signum)
+{
+    t->stopped = true;
+    if (t->drains)
+        limit_last_words(t);
+    else
+        dt_group_stop(t->group, signum);
+}
+
+void dt_attempt_kill(struct dt_attempt *t)
+{
+    t->stopped = true;
+    if (t->drains)
+        give_up_console(t);
+    else
+        dt_group_kill(t->group);
+}
+
+void dt_attempt_forward(struct dt_attempt *t, int signum)
+{
+    dt_group_forward(t->group, signum);
+}
+
+void dt_attempt_end_round(struct dt_attempt *t)
+{
+    dt_pages_end_round(t->pages);
+}
+
+void dt_attempt_say_step(const struct dt_attempt *t)
+{
+    char words[DT_PAGES_WORDS];
+    int furthest = dt_pages_furthest(t->pages);
+    if (furthest >= 0)
+        dt_warn("round %d: %s", t->world.round, dt_pages_describe(t->pages, furthest, words));
+}
+
+const struct dt_pages *dt_attempt_pages(const struct dt_attempt *t)
+{
+    return t->pages;
+}
+
+const struct dt_group *dt_attempt_group(const struct dt_attempt *t)
+{
+    return t->group;
+}

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The workers of one round on this node: from the folder of their files until nothing of them is
+ * left and all that they printed is out. */
+#ifndef DT_AGENT_ATTEMPT_H
+#define DT_AGENT_ATTEMPT_H
+
+#include "agent/backend/backend.h"
+#include "agent/bind/bind.h"
+#include "agent/log_dir.h"
+#include "agent/output/output.h"
+#include "agent/plan.h"
+#include "agent/process/group.h"
+#include "agent/watch/pages.h"
+#include "base/err.h"
+
+#include <uv.h>
+
+struct dt_attempt;
+
+/* What it is made of. All but the world and the number outlive it. */
+struct dt_attempt_means {
+    uv_loop_t *loop;
+    const struct dt_plan *plan;
+    const struct dt_spawn_inherited *inherited;
+    struct dt_log_dir *logs;
+    struct dt_output *output;
+    const struct dt_bind *bind; /* NULL: nobody is bound */
+    const struct dt_world *world;
+    int restarts;
+};
+
+/* All told from the loop, never from inside a call. */
+struct dt_attempt_events {
+    void (*on_changed)(void *arg); /* a worker was started, or is over */
+    /* NULL, or: the first one failed of itself, and the others are about to be stopped. Then others
+     * wait for the end, and a console that nobody reads is not waited for. */
+    void (*on_failed)(void *arg, const struct dt_result *result);
+    void (*on_over)(void *arg); /* the last event */
+};
+
+struct dt_attempt *dt_attempt_start(const struct dt_attempt_means *means,
+                                    const struct dt_attempt_events *events, void *arg,
+                                    struct dt_err *err);
+
+/* Ends the workers with that signal; what they printed last then has only a moment to get onto a
+ * slow console. */
+void dt_attempt_stop(struct dt_attempt *t, int signum);
+/* ... and waits for nothing any longer. */
+void dt_attempt_kill(struct dt_attempt *t);
+/* Passes a signal on to the workers that still run. */
+void dt_attempt_forward(struct dt_attempt *t, int signum);
+
+/* Tells the workers that this round is over and what they have not saved comes too late. For before
+ * they are stopped; not where a person ends the job, since then is the time to save. */
+void dt_attempt_end_round(struct dt_attempt *t);
+
+/* A log line on how far the furthest worker came, where one told. */
+void dt_attempt_say_step(const struct dt_attempt *t);
+
+/* What they tell of themselves; NULL: nothing is known. */
+const struct dt_pages *dt_attempt_pages(const struct dt_attempt *t);
+
+/* The processes; their outcome is there when all is over. */
+const struct dt_group *dt_attempt_group(const struct dt_attempt *t);
+
+/* After on_over. */
+void dt_attempt_close(struct dt_attempt *t);
+
+#endif

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/failure/notice.h"
+
+#include "agent/failure/error_file.h"
+#include "agent/failure/excerpt.h"
+#include "base/signame.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+
+/* The last line of TEXT that says something, without the space around it. */
+static struct dt_bytes last_line(const char *text)
+{
+    static const char space[] = " \t\r\n";
+    const char *end = text + strlen(text), *at;
+    while (end > text && strchr(space, end[-1]))
+        end--;
+    for (at = end; at > text && at[-1] != '\n';)
+        at--;
+    while (at < end && strchr(space, *at))
+        at++;
+    return (struct dt_bytes){(const uint8_t *)at, (size_t)(end - at)};
+}
+
+static bool is_digit(uint8_t c)
+{
+    return c >= '0' && c <= '9';
+}
+
+void dt_notice_signature(int exit_code, int signum, const char *message, char out[DT_SIGNATURE_MAX])
+{
+    struct dt_bytes line = last_line(message);
+    char name[DT_SIGNAME_TEXT];
+    if (signum) {
+        snprintf(out, DT_SIGNATURE_MAX, "%s", dt_signame_text(signum, name));
+        return;
+    }
+    size_t n =
+        (size_t)snprintf(out, DT_SIGNATURE_MAX, "exit %d%s", exit_code, line.len ? ": " : "");
+    for (size_t i = 0; i < line.len && n < DT_SIGNATURE_MAX - 1; i++) {
+        bool digit = is_digit(line.at[i]);
+        if (!digit || i == 0 || !is_digit(line.at[i - 1]))
+            out[n++] = digit ? '#' : (char)line.at[i];
+    }
+    /* Not half a character of UTF-8, if that is what it is: its first byte goes too. */
+    if (n == DT_SIGNATURE_MAX - 1)
+        while (n > 0 && (out[n - 1] & 0x80) && (out[--n] & 0xc0) == 0x80)
+            ;
+    out[n] = '\0';
+}
+
+/* What it said of its failure: in its error file, else at the end of its stderr. */
+static void find_message(int local_rank, const struct dt_log_dir *logs,
+                         const struct dt_output *output, struct dt_buf *out)
+{
+    struct dt_buf last = {0};
+    struct dt_error_file file = {0};
+    char *path = dt_log_dir_file(logs, local_rank, "error.json");
+    if (path && dt_error_file_read(path, &file, NULL) == 0 && file.message)
+        dt_buf_put_str(out, file.message);
+    dt_error_file_finish(&file);
+    free(path);
+    if (out->len)
+        return;
+    dt_output_tail(output, local_rank, DT_STDERR, &last);
+    dt_excerpt_put((struct dt_bytes){last.at, last.len}, out);
+    dt_buf_finish(&last);
+}
+
+static void put_text(struct dt_notice *n, const char *message)
+{
+    const struct dt_result *r = &n->result;
+    struct dt_bytes line = last_line(message);
+    char name[DT_SIGNAME_TEXT];
+    if (r->signal)
+        snprintf(n->text, sizeof n->text, "rank %d (local rank %d) died of %s", r->rank,
+                 r->local_rank, dt_signame_text(r->signal, name));
+    else
+        snprintf(n->text, sizeof n->text, "rank %d (local rank %d) exited with %d%s%.*s", r->rank,
+                 r->local_rank, r->exit_code, line.len ? ": " : "",
+                 line.len < 200 ? (int)line.len : 200, (const char *)line.at);
+}
+
+void dt_notice_make(struct dt_notice *n, const struct dt_world *world, int local_rank,
+                    const struct dt_worker *w, bool ours, const struct dt_log_dir *logs,
+                    const struct dt_output *output)
+{
+    struct dt_buf message = {0};
+    bool killed = WIFSIGNALED(w->status);
+    *n = (struct dt_notice){0};
+    n->result = (struct dt_result){
+        .evidence = killed && !ours ? DT_EVIDENCE_CRASH : DT_EVIDENCE_PROGRAM,
+        .rank = world->first_rank + local_rank,
+        .local_rank = local_rank,
+        .exit_code = killed ? 0 : WEXITSTATUS(w->status),
+        .signal = killed ? WTERMSIG(w->status) : 0,
+        .signature = n->signature,
+        .text = n->text,
+    };
+    find_message(local_rank, logs, output, &message);
+    dt_notice_signature(n->result.exit_code, n->result.signal, dt_buf_cstr(&message), n->signature);
+    put_text(n, dt_buf_cstr(&message));
+    dt_buf_finish(&message);
+}

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What an elastic rendezvous is told of the first worker that failed here, at once, while the
+ * others are still being stopped and what it printed last may not be read yet. The whole story is
+ * the verdict's, later. */
+#ifndef DT_AGENT_FAILURE_NOTICE_H
+#define DT_AGENT_FAILURE_NOTICE_H
+
+#include "agent/backend/backend.h"
+#include "agent/log_dir.h"
+#include "agent/output/output.h"
+#include "agent/process/group.h"
+
+#define DT_SIGNATURE_MAX 128
+
+struct dt_notice {
+    struct dt_result result; /* its strings are the two below */
+    char signature[DT_SIGNATURE_MAX], text[DT_WHY_MAX];
+};
+
+/* OURS: a signal that ended it was sent by us, for its own fault. */
+void dt_notice_make(struct dt_notice *n, const struct dt_world *world, int local_rank,
+                    const struct dt_worker *w, bool ours, const struct dt_log_dir *logs,
+                    const struct dt_output *output);
+
+/* "exit 1: ValueError: no file for rank #" out of MESSAGE, of which the last line counts; numbers
+ * are left out, as they differ between nodes where the failure does not. Pure. */
+void dt_notice_signature(int exit_code, int signum, const char *message,
+                         char out[DT_SIGNATURE_MAX]);
+
+#endif
