@@ -98,12 +98,12 @@ static const char *find_title(const struct dt_config *c, const char *program)
     return program;
 }
 
-static void fill(const struct dt_config *c, const char *program, struct argv *a)
+static void fill(const struct dt_config *c, const char *program, bool python, struct argv *a)
 {
     const struct dt_launch_options *o = c->o;
     char *const *operands = o->operands;
     add(a, program);
-    if (o->run_path || !o->no_python) {
+    if (python) {
         add(a, "-u");
         if (o->run_path) {
             add(a, "-c");
@@ -120,12 +120,21 @@ static void fill(const struct dt_config *c, const char *program, struct argv *a)
         add(a, *operands);
 }
 
+/* No Python can run machine code, so a script that is some is a program: nobody has to say so. */
+static bool wants_python(const struct dt_config *c)
+{
+    const struct dt_launch_options *o = c->o;
+    if (o->run_path || o->module)
+        return true;
+    return !o->no_python && !dt_interpreter_is_program(c->facts, *o->operands);
+}
+
 int dt_config_command(struct dt_config *c)
 {
     const struct dt_launch_options *o = c->o;
-    bool python = o->run_path || !o->no_python;
     if (check_flags(c) < 0)
         return -1;
+    bool python = wants_python(c);
     char *program = python ? dt_interpreter_find(c->facts, c->err)
                            : dt_interpreter_resolve(c->facts, *o->operands, c->err);
     if (!program)
@@ -133,7 +142,7 @@ int dt_config_command(struct dt_config *c)
     struct argv a = {.at = calloc(dt_words_count(o->operands) + 8, sizeof *a.at)};
     c->plan->argv = a.at;
     if (a.at)
-        fill(c, program, &a);
+        fill(c, program, python, &a);
     free(program);
     if (!a.at || a.bad)
         return dt_err_set(c->err, DT_E_MEMORY, "no memory for the plan");

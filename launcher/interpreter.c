@@ -2,6 +2,7 @@
 #include "launcher/interpreter.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -9,6 +10,8 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include "base/auto.h"
 
 /* 0 when PATH can be executed, else why not. */
 static int why_not(const char *path)
@@ -74,6 +77,27 @@ char *dt_interpreter_resolve(const struct dt_facts *facts, const char *name, str
     else
         dt_err_errno(err, DT_E_RUNTIME, why, "\"%s\" cannot be executed", name);
     return NULL;
+}
+
+/* Whether the file at PATH begins as machine code does. */
+static bool is_machine_code(const char *path)
+{
+    static const char elf[4] = {0x7f, 'E', 'L', 'F'};
+    char head[sizeof elf] = {0};
+    DT_AUTO_FD fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    return fd >= 0 && read(fd, head, sizeof head) == (ssize_t)sizeof head &&
+           memcmp(head, elf, sizeof elf) == 0;
+}
+
+bool dt_interpreter_is_program(const struct dt_facts *facts, const char *name)
+{
+    char path[PATH_MAX];
+    int why;
+    if (strchr(name, '/'))
+        return why_not(name) == 0 && is_machine_code(name);
+    /* A script of this folder may have the name of a command: it is what Python would open. */
+    return *name && access(name, F_OK) < 0 && find_in(search_path(facts), name, path, &why) &&
+           is_machine_code(path);
 }
 
 /* The python of the environment that lies in the folder that VARIABLE names. */

@@ -126,3 +126,26 @@ TEST(programs_by_name)
     CHECK_EQ(chdir("/"), 0);
     end();
 }
+
+TEST(machine_code_is_a_program_and_a_script_is_not)
+{
+    char path[PATH_MAX];
+    char search[] = "PATH=/bin:/usr/bin";
+    char *env[] = {search, NULL};
+    struct dt_facts facts = {.env = env};
+    begin();
+    put("script", 0755);
+    snprintf(path, sizeof path, "%s/script", top);
+    CHECK(!dt_interpreter_is_program(&facts, path));
+    CHECK(dt_interpreter_is_program(&facts, "/proc/self/exe"));
+    CHECK(dt_interpreter_is_program(&facts, "true"));
+    CHECK(!dt_interpreter_is_program(&facts, "no-such-command"));
+    CHECK(!dt_interpreter_is_program(&facts, ""));
+    CHECK(!dt_interpreter_is_program(&facts, "/bin"));
+    /* A file of the working directory that is called like a command is what Python would open. */
+    CHECK_EQ(chdir(top), 0);
+    put("true", 0644);
+    CHECK(!dt_interpreter_is_program(&facts, "true"));
+    CHECK_EQ(chdir("/"), 0);
+    end();
+}
