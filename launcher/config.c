@@ -79,7 +79,7 @@ int dt_config_make(const struct dt_launch_options *options, const struct dt_fact
     struct dt_config c = {options, facts, plan, warnings, err};
     if (note_legacy(&c) < 0 || dt_config_workers(&c) < 0 || dt_config_nodes(&c) < 0 ||
         dt_config_ending(&c) < 0 || dt_config_output(&c) < 0 || dt_config_watching(&c) < 0 ||
-        dt_config_command(&c) < 0)
+        dt_config_command(&c) < 0 || dt_config_elastic(&c) < 0)
         return -1;
     return 0;
 }

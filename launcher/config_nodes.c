@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How the nodes of the job meet. A job of one node meets nobody: unless told a port it has a store
- * of its own on a free one, whatever backend was named. */
+ * of its own on a free one, whatever backend was named. One of several is static, or elastic. */
 #include "launcher/config_parts.h"
 
 #include "launcher/endpoint.h"
@@ -129,13 +129,20 @@ static int apply_static_conf(struct dt_config *c, const struct dt_rdzv_conf *con
 /* All that torchrun checks is checked, so that a job grows to several nodes without surprise. */
 static int apply_c10d_conf(struct dt_config *c, const struct dt_rdzv_conf *conf)
 {
-    static const char *const used[] = {"join_timeout", "read_timeout", NULL};
-    static const char *const seconds[] = {"last_call_timeout", "close_timeout", "heartbeat_timeout",
-                                          "keep_alive_interval", "keep_alive_max_attempt"};
+    static const char *const single[] = {"join_timeout", "read_timeout", NULL};
+    static const char *const elastic[] = {"join_timeout",
+                                          "read_timeout",
+                                          "is_host",
+                                          "store_type",
+                                          "last_call_timeout",
+                                          "close_timeout",
+                                          "heartbeat_timeout",
+                                          "keep_alive_interval",
+                                          "keep_alive_max_attempt",
+                                          NULL};
     struct dt_plan *p = c->plan;
     const char *store = dt_rdzv_conf_find(conf, "store_type");
     bool is_host;
-    dt_ms ignored;
     p->join_timeout = 600 * DT_SECOND;
     p->read_timeout = 60 * DT_SECOND;
     if (store && strcasecmp(store, "tcp") != 0)
@@ -145,10 +152,13 @@ static int apply_c10d_conf(struct dt_config *c, const struct dt_rdzv_conf *conf)
         dt_rdzv_conf_seconds(conf, "join_timeout", &p->join_timeout, c->err) < 0 ||
         dt_rdzv_conf_seconds(conf, "read_timeout", &p->read_timeout, c->err) < 0)
         return dt_config_wrap(c, "rdzv-conf");
-    for (size_t i = 0; i < sizeof seconds / sizeof *seconds; i++)
-        if (dt_rdzv_conf_seconds(conf, seconds[i], &ignored, c->err) < 0)
-            return dt_config_wrap(c, "rdzv-conf");
-    return note_unused(c, conf, used, "does not matter to a job of one node");
+    if (dt_rdzv_conf_find(conf, "is_host"))
+        p->is_host = is_host ? DT_HOST_YES : DT_HOST_NO;
+    if (dt_config_elastic_conf(c, conf) < 0)
+        return -1;
+    if (dt_plan_is_elastic(p))
+        return note_unused(c, conf, elastic, "is no setting of a c10d job");
+    return note_unused(c, conf, single, "does not matter to a job of one node");
 }
 
 static int apply_conf(struct dt_config *c)
@@ -170,6 +180,23 @@ static int set_endpoint(struct dt_config *c, const char *host, int port)
     return dt_config_set(c, &c->plan->endpoint_host, host);
 }
 
+/* An empty one is none, as with torchrun: scripts pass on a variable that nobody set. */
+static int set_local_addr(struct dt_config *c)
+{
+    const char *given = c->o->local_addr;
+    return dt_config_set(c, &c->plan->local_addr, given && *given ? given : NULL);
+}
+
+static int note_store_apart(struct dt_config *c)
+{
+    const char *apart = dt_config_env(c, "TORCH_DISABLE_SHARE_RDZV_TCP_STORE");
+    if (!apart || strcmp(apart, "1") != 0)
+        return 0;
+    return dt_words_push(&c->plan->ignored, c->err,
+                         "TORCH_DISABLE_SHARE_RDZV_TCP_STORE has no effect: the workers' store is "
+                         "dtrun's, and new for each attempt");
+}
+
 /* A job of this node alone, with a store of its own. */
 static int plan_single(struct dt_config *c, bool unnamed)
 {
@@ -177,13 +204,7 @@ static int plan_single(struct dt_config *c, bool unnamed)
     p->backend = DT_BACKEND_C10D;
     p->min_nodes = p->max_nodes = 1;
     if (set_endpoint(c, "localhost", 0) < 0 || choose_run_id(c, unnamed) < 0 || apply_conf(c) < 0 ||
-        dt_config_set(c, &p->local_addr, c->o->local_addr) < 0)
-        return -1;
-    const char *apart = dt_config_env(c, "TORCH_DISABLE_SHARE_RDZV_TCP_STORE");
-    if (apart && strcmp(apart, "1") == 0 &&
-        dt_words_push(&p->ignored, c->err,
-                      "TORCH_DISABLE_SHARE_RDZV_TCP_STORE has no effect: the workers' store is "
-                      "dtrun's, and new for each attempt") < 0)
+        set_local_addr(c) < 0 || note_store_apart(c) < 0)
         return -1;
     if (dt_config_ignore(c, "node-rank", "the job has one node") < 0 ||
         dt_config_ignore(c, "master-addr", "the job has one node, and its store is here") < 0)
@@ -210,17 +231,44 @@ static int plan_standalone(struct dt_config *c)
     return plan_single(c, true);
 }
 
+/* Nodes that come and go. More of it, once the rest is known, is in config_elastic.c. */
+static int plan_elastic(struct dt_config *c, const struct dt_endpoint *e)
+{
+    if (set_endpoint(c, e->host, e->port) < 0 || choose_run_id(c, false) < 0 || apply_conf(c) < 0 ||
+        set_local_addr(c) < 0 || note_store_apart(c) < 0)
+        return -1;
+    if (dt_config_ignore(c, "master-addr", "nodes of a c10d job meet at --rdzv-endpoint") < 0)
+        return -1;
+    return dt_config_ignore(c, "master-port",
+                            "nodes of a c10d job meet at --rdzv-endpoint, and node 0 has its store "
+                            "on a free port");
+}
+
+/* Nobody could find this node, as with torchrun, where each agent has then a store of its own. */
+static int plan_alone_on_a_free_port(struct dt_config *c)
+{
+    if (c->plan->min_nodes > 1)
+        return dt_config_fail(c, "rdzv-endpoint",
+                              "port 0, any free one, is for a job of one node; the others could "
+                              "not know it");
+    if (dt_config_ignore(c, "nnodes",
+                         "--rdzv-endpoint has port 0, any free one, which no other node could "
+                         "know") < 0)
+        return -1;
+    c->plan->run.spares = 0;
+    return plan_single(c, false);
+}
+
 static int plan_c10d(struct dt_config *c)
 {
     struct dt_endpoint e;
     const char *given = c->o->rdzv_endpoint ? c->o->rdzv_endpoint : "";
     if (dt_endpoint_parse(given, C10D_PORT, &e, c->err) < 0)
         return dt_config_wrap(c, "rdzv-endpoint");
-    if (c->plan->max_nodes > 1)
-        return dt_config_fail(c, "rdzv-backend",
-                              "\"c10d\" with more than one node is not there yet; give "
-                              "--rdzv-backend=static with --node-rank, --master-addr and "
-                              "--master-port");
+    c->plan->backend = DT_BACKEND_C10D;
+    c->plan->run.spares = c->o->spares;
+    if (dt_plan_is_elastic(c->plan))
+        return e.port == 0 ? plan_alone_on_a_free_port(c) : plan_elastic(c, &e);
     if (*given && dt_config_ignore(c, "rdzv-endpoint",
                                    "a job of one node meets nobody; its store is its own") < 0)
         return -1;
@@ -261,7 +309,9 @@ static int plan_static(struct dt_config *c)
     struct dt_plan *p = c->plan;
     p->backend = DT_BACKEND_STATIC;
     if (p->min_nodes != p->max_nodes &&
-        dt_config_ignore(c, "nnodes", "a static job has always its %d nodes, and not from %d on",
+        dt_config_ignore(c, "nnodes",
+                         "a static job always has its %d nodes; it takes --rdzv-backend=c10d to "
+                         "begin with %d",
                          p->max_nodes, p->min_nodes) < 0)
         return -1;
     p->min_nodes = p->max_nodes;

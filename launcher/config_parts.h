@@ -5,6 +5,7 @@
 #define DT_LAUNCHER_CONFIG_PARTS_H
 
 #include "launcher/config.h"
+#include "launcher/rdzv_conf.h"
 
 struct dt_config {
     const struct dt_launch_options *o;
@@ -20,6 +21,10 @@ int dt_config_command(struct dt_config *c); /* what is executed */
 int dt_config_output(struct dt_config *c);  /* after the workers: a row for each */
 int dt_config_ending(struct dt_config *c);  /* signals, restarts, how long to wait */
 int dt_config_watching(struct dt_config *c);
+int dt_config_elastic(struct dt_config *c); /* what more there is to an elastic job; the last */
+
+/* Keys of --rdzv-conf that only an elastic job heeds. */
+int dt_config_elastic_conf(struct dt_config *c, const struct dt_rdzv_conf *conf);
 
 /* Sets *err to "OPTION, as written: the sentence" and returns -1. */
 int dt_config_fail(struct dt_config *c, const char *option, const char *fmt, ...)

@@ -10,6 +10,8 @@
 #include <stddef.h>
 #include <string.h>
 
+#define SPARES_MAX 1000000
+
 /* -- what torchrun's parser checks -- */
 
 static int parse_int(const char *value, void *target, struct dt_err *err)
@@ -99,14 +101,21 @@ static int parse_exit_code(const char *value, void *target, struct dt_err *err)
     return 0;
 }
 
-static int parse_stop_order(const char *value, void *target, struct dt_err *err)
+/* For a bool that is whether VALUE is the second of two WORDS. */
+static int parse_either(const char *value, const char *const *words, void *target,
+                        struct dt_err *err)
 {
-    static const char *const words[] = {"group", "leader", NULL};
     int i = find_word(value, words, err);
     if (i < 0)
         return -1;
     *(bool *)target = i == 1;
     return 0;
+}
+
+static int parse_stop_order(const char *value, void *target, struct dt_err *err)
+{
+    static const char *const words[] = {"group", "leader", NULL};
+    return parse_either(value, words, target, err);
 }
 
 static int parse_keep_logs(const char *value, void *target, struct dt_err *err)
@@ -156,6 +165,85 @@ static int parse_signals(const char *value, void *target, struct dt_err *err)
     return 0;
 }
 
+static int parse_spare_policy(const char *value, void *target, struct dt_err *err)
+{
+    static const char *const words[] = {"extra", "fixed", NULL};
+    return parse_either(value, words, target, err);
+}
+
+static int parse_rank_policy(const char *value, void *target, struct dt_err *err)
+{
+    static const char *const words[] = {"stable", "torchrun", NULL};
+    return parse_either(value, words, target, err);
+}
+
+static int parse_daemon_loss(const char *value, void *target, struct dt_err *err)
+{
+    static const char *const words[] = {"keep", "stop", NULL};
+    return parse_either(value, words, target, err);
+}
+
+static int parse_node_losses(const char *value, void *target, struct dt_err *err)
+{
+    int64_t n;
+    if (strcmp(value, "unlimited") == 0)
+        n = -1;
+    else if (dt_str_to_int(value, 0, INT_MAX, &n, NULL) < 0)
+        return dt_err_set(err, DT_E_USAGE,
+                          "\"%s\" is no number of nodes; give one from 0 on, or unlimited", value);
+    *(int *)target = (int)n;
+    return 0;
+}
+
+/* A budget that is full again at once would be none. */
+static int parse_restart_reset(const char *value, void *target, struct dt_err *err)
+{
+    dt_ms *ms = target;
+    *ms = 0;
+    if (strcmp(value, "never") == 0)
+        return 0;
+    if (dt_str_to_duration(value, 1, DT_FOREVER, ms, NULL) < 0)
+        return dt_err_set(err, DT_E_USAGE,
+                          "\"%s\" is no time from 1ms on; write it as 30m or 2h, or never", value);
+    return 0;
+}
+
+static int parse_spares(const char *value, void *target, struct dt_err *err)
+{
+    int64_t n;
+    if (dt_str_to_int(value, 0, SPARES_MAX, &n, err) < 0)
+        return -1;
+    *(int *)target = (int)n;
+    return 0;
+}
+
+/* Text that others will read in a line of their log, and that has SIZE bytes there. */
+static int parse_name(const char *value, size_t size, void *target, struct dt_err *err)
+{
+    if (!*value || strlen(value) >= size)
+        return dt_err_set(err, DT_E_USAGE, "a name has from 1 to %zu bytes, this one %zu", size - 1,
+                          strlen(value));
+    for (const char *s = value; *s; s++)
+        if ((unsigned char)*s < 0x20 || *s == 0x7f)
+            return dt_err_set(err, DT_E_USAGE, "no name has control characters in it");
+    return dt_opt_string(value, target, err);
+}
+
+static int parse_node_name(const char *value, void *target, struct dt_err *err)
+{
+    return parse_name(value, DT_NODE_NAME_MAX, target, err);
+}
+
+static int parse_domain(const char *value, void *target, struct dt_err *err)
+{
+    return parse_name(value, DT_ROLE_MAX, target, err);
+}
+
+static int parse_quarantine_time(const char *value, void *target, struct dt_err *err)
+{
+    return dt_str_to_duration(value, 1, DT_FOREVER, target, err);
+}
+
 /* Whether the address TEXT ends in a port. */
 static bool has_port(const char *text)
 {
@@ -184,6 +272,7 @@ static int parse_port(const char *value, void *target, struct dt_err *err)
 
 #define AT(field) .at = offsetof(struct dt_launch_options, field)
 #define OWN .exact = true, .env_prefix = "DTRUN_", .group = "Not in torchrun"
+#define ELASTIC .exact = true, .env_prefix = "DTRUN_", .group = DT_LAUNCH_ELASTIC_GROUP
 
 /* The first row is of dtrun-launch alone. */
 /* clang-format off */
@@ -193,7 +282,7 @@ static const struct dt_opt launch_opts[] = {
 
     {.name = "module", .letter = 'm', AT(module), .group = "Program", .help = "SCRIPT is a module, as for python -m"},
     {.name = "no-python", AT(no_python), .group = "Program",
-     .help = "SCRIPT is a program of any kind, to be executed itself"},
+     .help = "SCRIPT is a program of any kind, to be executed itself. One that is machine code is so without being told"},
     {.name = "run-path", AT(run_path), .group = "Program",
      .help = "run SCRIPT by runpy.run_path(), so that an exception that ends it is found in the report"},
     {.name = "role", .arg = "NAME", AT(role), .fallback = "default", .group = "Program",
@@ -294,6 +383,45 @@ static const struct dt_opt launch_opts[] = {
      .help = "answer GET /healthz there (default: TORCHELASTIC_HEALTH_CHECK_PORT, or none)"},
     {OWN, .name = "log-level", .arg = "LEVEL", .parse = dt_opt_log_level, .words = "error warn info debug", AT(log_level),
      .help = "error, warn, info or debug (default: what LOGLEVEL says, or warn)"},
+
+    {ELASTIC, .name = "spares", .arg = "N", .parse = parse_spares, AT(spares), .fallback = "0",
+     .help = "nodes beyond the most of --nnodes that may come and wait for another to be lost"},
+    {ELASTIC, .name = "spare-policy", .arg = "POLICY", .parse = parse_spare_policy, .words = "extra fixed",
+     AT(fixed_world), .fallback = "extra",
+     .help = "how many nodes run: as many as come, up to the most of --nnodes (extra), or always the least of it, so "
+             "that the others are spares (fixed)"},
+    {ELASTIC, .name = "rank-policy", .arg = "POLICY", .parse = parse_rank_policy, .words = "stable torchrun",
+     AT(torchrun_ranks), .fallback = "stable",
+     .help = "in a new round, nodes keep their ranks as far as possible (stable), or are sorted anew (torchrun)"},
+    {ELASTIC, .name = "grow-interval", .arg = "TIME", .parse = dt_opt_duration, AT(grow_interval), .fallback = "0",
+     .help = "take in nodes that come late at most that often; 0 does so at once"},
+    {ELASTIC, .name = "max-node-losses", .arg = "N", .parse = parse_node_losses, .words = "unlimited",
+     AT(max_node_losses), .fallback = "unlimited",
+     .help = "how many nodes may be lost, which costs no restart, before the job ends"},
+    {ELASTIC, .name = "restart-reset", .arg = "TIME", .parse = parse_restart_reset, .words = "never", AT(restart_reset),
+     .fallback = "never",
+     .help = "after running that long without a failure all of --max-restarts is there again; so it is after a step, "
+             "where workers or --progress-file tell of them"},
+    {ELASTIC, .name = "no-progress-cycles", .arg = "N", .parse = dt_opt_count, AT(no_progress), .fallback = "3",
+     .help = "end the job when that many rounds in a row failed without a new step; 0 never does"},
+    {ELASTIC, .name = "quarantine-after", .arg = "N", .parse = dt_opt_count, AT(strikes), .fallback = "3",
+     .help = "keep a node out that was that often to blame within an hour; 0 keeps out none"},
+    {ELASTIC, .name = "quarantine-time", .arg = "TIME", .parse = parse_quarantine_time, AT(quarantine), .fallback = "10m",
+     .help = "for how long the first time; each further time is twice as long"},
+    {ELASTIC, .name = "reconnect-grace", .arg = "TIME", .parse = dt_opt_duration, AT(reconnect_grace), .fallback = "900ms",
+     .help = "how long a node whose connection closed may take to come back before it counts as lost"},
+    {ELASTIC, .name = "on-daemon-loss", .arg = "WHAT", .parse = parse_daemon_loss, .words = "keep stop",
+     AT(stop_when_away), .fallback = "keep",
+     .help = "while the rendezvous cannot be reached, workers run on (keep), or are stopped until it can (stop)"},
+    {ELASTIC, .name = "token-file", .arg = "FILE", .completes = DT_OPT_FILE, AT(token_file),
+     .help = "file with the secret that agents and the rendezvous prove to each other that they know"},
+    {ELASTIC, .name = "node-name", .arg = "NAME", .parse = parse_node_name, .finish = dt_opt_finish_string, AT(node_name),
+     .help = "how this node is called (default: the name of the host)"},
+    {ELASTIC, .name = "domain-key", .arg = "KEY", .parse = parse_domain, .finish = dt_opt_finish_string, AT(domain),
+     .help = "rack, switch or the like that this node is in; a lost node is replaced from its own first"},
+    {ELASTIC, .name = "progress-file", .arg = "FILE", .completes = DT_OPT_FILE, AT(progress_file),
+     .help = "file in which a worker leaves the number of its last step, or of its last checkpoint; it counts instead "
+             "of what workers tell on their progress pages"},
     {0},
 };
 /* clang-format on */

@@ -16,6 +16,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* Options of these are for elastic jobs, others note that they have no effect. */
+#define DT_LAUNCH_ELASTIC_GROUP "Elastic jobs"
+
 /* How OMP_NUM_THREADS is chosen. */
 enum dt_launch_omp { DT_OMP_TORCHRUN, DT_OMP_AUTO, DT_OMP_GIVEN };
 
@@ -54,6 +57,12 @@ struct dt_launch_options {
     struct dt_opt_cidrs store_allow;
     int health_port;
     enum dt_log_level log_level;
+
+    /* ... for elastic jobs; what the numbers mean is with struct dt_run_spec */
+    int spares, max_node_losses, no_progress, strikes;
+    bool fixed_world, torchrun_ranks, stop_when_away;
+    dt_ms grow_interval, restart_reset, quarantine, reconnect_grace;
+    char *token_file, *node_name, *domain, *progress_file;
 
     /* of dtrun-launch */
     bool use_env;

@@ -112,7 +112,7 @@ static void put_meeting(const struct dt_plan *p, struct dt_buf *out)
     put_time(out, "exit barrier timeout", p->barrier_timeout);
     dt_buf_printf(out, "nodes are identical: %s\n", yes_no(p->identical));
     put_text(out, "store address", p->store_listen,
-             p->max_nodes == 1 ? "loopback" : "every address");
+             p->max_nodes == 1 && !p->run.spares ? "loopback" : "every address");
     put_allowed(p, out);
 }
 
@@ -122,6 +122,52 @@ static void put_signals(uint64_t set, struct dt_buf *out)
         dt_signame_list(set, out);
     else
         dt_buf_put_str(out, "none");
+}
+
+static void put_agreement(const struct dt_run_spec *run, struct dt_buf *out)
+{
+    dt_buf_printf(out, "spares: %d\nspare policy: %s\nrank policy: %s\n", run->spares,
+                  run->fixed_world ? "fixed" : "extra",
+                  run->torchrun_ranks ? "torchrun" : "stable");
+    if (run->max_node_losses < 0)
+        dt_buf_put_str(out, "node losses: unlimited\n");
+    else
+        dt_buf_printf(out, "node losses: %d\n", run->max_node_losses);
+    if (run->restart_reset)
+        put_time(out, "restarts are full again after", run->restart_reset);
+    else
+        dt_buf_put_str(out, "restarts are full again after: never\n");
+    dt_buf_printf(out, "cycles without progress: %d\nstrikes until quarantine: %d\n",
+                  run->no_progress, run->strikes);
+    put_time(out, "quarantine", run->quarantine);
+    put_time(out, "last call", run->last_call);
+    put_time(out, "heartbeat", run->beat);
+    dt_buf_printf(out, "heartbeats that may be missed: %d\n", run->beats);
+    put_time(out, "time to reconnect", run->reconnect_grace);
+    put_time(out, "workers are gone within", run->stop_bound);
+    put_time(out, "grow interval", run->grow_interval);
+}
+
+static void put_elastic(const struct dt_plan *p, struct dt_buf *out)
+{
+    static const char *const hosts[] = {
+        [DT_HOST_INFERRED] = "found out", [DT_HOST_YES] = "yes", [DT_HOST_NO] = "no"};
+    dt_buf_printf(out, "hosts the rendezvous: %s\n", hosts[p->is_host]);
+    if (p->order >= 0)
+        dt_buf_printf(out, "place wished for: %d\n", p->order);
+    else
+        dt_buf_put_str(out, "place wished for: none\n");
+    if (p->expected_nodes)
+        dt_buf_printf(out, "nodes started: %d\n", p->expected_nodes);
+    else
+        dt_buf_put_str(out, "nodes started: not known\n");
+    put_text(out, "scheduler's job", *p->job ? p->job : NULL, "none");
+    put_text(out, "node name", p->node_name, "that of the host");
+    put_text(out, "domain", p->domain, "none");
+    put_text(out, "token file", p->token_file, "none");
+    put_text(out, "progress file", p->progress_file, "none");
+    dt_buf_printf(out, "without the rendezvous: %s\n", p->stop_when_away ? "stop" : "keep");
+    put_agreement(&p->run, out);
 }
 
 static void put_ending(const struct dt_plan *p, struct dt_buf *out)
@@ -207,6 +253,8 @@ void dt_plan_print(const struct dt_plan *plan, char *const *warnings, struct dt_
 {
     put_what_runs(plan, out);
     put_meeting(plan, out);
+    if (dt_plan_is_elastic(plan))
+        put_elastic(plan, out);
     put_ending(plan, out);
     put_output(plan, out);
     put_watching(plan, out);

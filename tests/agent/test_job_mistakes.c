@@ -96,7 +96,7 @@ TEST(mistakes_on_the_command_line)
         {"--nnodes|2|--node-rank|2|@", 1, "--node-rank: 2 is no rank in a job of 2 nodes"},
         {"--nnodes|2|--node-rank|-1|@", 1, "--node-rank: -1"},
         {"--nnodes|2|--node-rank|x|@", 2, "--node-rank: \"x\" is not a whole number"},
-        {"--nnodes|2|--rdzv-backend|c10d|@", 1, "--rdzv-backend: \"c10d\"|--rdzv-backend=static"},
+        {"--nnodes|2|--rdzv-backend|c10d|--rdzv-endpoint|h:0|@", 1, "--rdzv-endpoint: port 0"},
         {"--rdzv-backend|etcd|@", 1, "--rdzv-backend: |etcd|torchrun"},
         {"--rdzv-backend|zookeeper|@", 1, "--rdzv-backend: \"zookeeper\"|static or c10d"},
         {"--rdzv-endpoint|host:99999|--nnodes|2|@", 1, "--rdzv-endpoint: \"host:99999\" has no port"},

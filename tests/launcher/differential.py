@@ -149,8 +149,21 @@ ROWS = [
     ("--rdzv_backend c10d --rdzv_conf store_type=sql s.py", ""),
     ("--rdzv_backend zeus s.py", ""),
     ("--rdzv_backend '' s.py", ""),
-    ("--rdzv_backend c10d --nnodes 1:2 --rdzv_endpoint h:1 s.py", "",
-     dict(dtrun=ERROR, why="elastic jobs are not there yet")),
+    ("--rdzv_backend c10d --nnodes 1:2 --rdzv_endpoint h:1 s.py", ""),
+    ("--rdzv_backend c10d --nnodes 2 s.py", ""),
+    ("--rdzv_backend c10d --nnodes 2:2 --rdzv_endpoint h s.py", ""),
+    ("--rdzv_backend c10d --nnodes 2 --rdzv_endpoint '[::1]:5' --rdzv_id job s.py", ""),
+    ("--rdzv_backend c10d --nnodes 2 --rdzv_endpoint h:x s.py", ""),
+    ("--rdzv_backend c10d --nnodes 2 --rdzv_endpoint h:0 s.py", "",
+     dict(dtrun=ERROR, why="the nodes could not find each other")),
+    ("--rdzv_backend c10d --nnodes 1:2 --rdzv_endpoint h:1 --node_rank 7 --max_restarts 3 s.py", ""),
+    ("--rdzv_backend c10d --nnodes 1:2 --rdzv_endpoint h:1 --local_addr me --role r s.py", "",
+     dict(since=(2, 0))),
+    ("--rdzv_backend c10d --nnodes 2 --rdzv_conf join_timeout=5,read_timeout=6,is_host=no s.py", ""),
+    ("--rdzv_backend c10d --nnodes 2 --rdzv_conf last_call_timeout=0 s.py", ""),
+    ("--rdzv_backend c10d --nnodes 2 --rdzv_conf close_timeout=soon s.py", ""),
+    ("--rdzv_backend c10d --nnodes 2 --rdzv_conf timeout=soon,zeal=1 s.py", ""),
+    ("--rdzv_backend c10d --nnodes 2 --rdzv_conf store_type=sql s.py", ""),
     # Output.
     ("-r 3 s.py", ""),
     ("-r3 -t 1 s.py", ""),
@@ -323,6 +336,18 @@ def compare_static(lines, spec, config):
                     "timeout")
 
 
+def compare_elastic(lines, config):
+    nodes = sorted({config.min_nodes, config.max_nodes})
+    tap.check_equal(lines["nodes"], ":".join(map(str, nodes)), "nodes")
+    host, port = parse_rendezvous_endpoint(config.rdzv_endpoint, 29400)
+    host = "[%s]" % host if ":" in host else host
+    tap.check_equal(lines["endpoint"], "%s:%d" % (host, port), "endpoint")
+    for key, name, default in (("join_timeout", "join timeout", 600),
+                               ("read_timeout", "read timeout", 60),
+                               ("last_call_timeout", "last call", 30)):
+        tap.check_equal(seconds(lines[name]), float(config.rdzv_configs.get(key, default)), key)
+
+
 def compare(lines, means, env):
     spec, config, entrypoint, args = means
     compare_command(lines, entrypoint, args)
@@ -339,6 +364,8 @@ def compare(lines, means, env):
     # A static job of one node without a port is one on a free port in newer torchrun, and here.
     if lines["backend"] == "static":
         compare_static(lines, spec, config)
+    if "last call" in lines:
+        compare_elastic(lines, config)
     named = config.run_id not in ("none", "") and not config.run_id.isdigit()
     if named and config.rdzv_endpoint[:10] != "localhost:":
         tap.check_equal(lines["run id"], config.run_id, "run id")

@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What there is more to an elastic job: what its nodes have to agree on, and how this one presents
+ * itself. Where a scheduler started the nodes its environment knows things nobody has to write. */
+#include "launcher/config_parts.h"
+
+#include "launcher/number.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#define BEAT_MAX (60 * DT_SECOND)
+#define BEATS_MAX 1000
+#define NUMBER_MAX 1000000 /* of nodes and their places */
+
+/* From the last signal until the processes and their output are surely gone. */
+#define AFTER_KILL (5 * DT_SECOND)
+
+/* -- --rdzv-conf -- */
+
+static int note_idle_keys(struct dt_config *c, const struct dt_rdzv_conf *conf)
+{
+    if (dt_rdzv_conf_find(conf, "close_timeout") &&
+        dt_config_needless(c, "rdzv-conf", "close_timeout: the end of a job is told at once") < 0)
+        return -1;
+    if (!dt_rdzv_conf_find(conf, "heartbeat_timeout"))
+        return 0;
+    return dt_config_needless(c, "rdzv-conf",
+                              "heartbeat_timeout: nobody waits for the answer to a heartbeat");
+}
+
+static int check_beats(struct dt_config *c, dt_ms beat, dt_ms beats)
+{
+    if (beat > BEAT_MAX)
+        return dt_config_fail(c, "rdzv-conf", "keep_alive_interval is %lld; give 1 to %lld",
+                              (long long)(beat / DT_SECOND), (long long)(BEAT_MAX / DT_SECOND));
+    if (beats / DT_SECOND > BEATS_MAX)
+        return dt_config_fail(c, "rdzv-conf", "keep_alive_max_attempt is %lld; give 1 to %d",
+                              (long long)(beats / DT_SECOND), BEATS_MAX);
+    return 0;
+}
+
+int dt_config_elastic_conf(struct dt_config *c, const struct dt_rdzv_conf *conf)
+{
+    struct dt_run_spec *run = &c->plan->run;
+    dt_ms beats = 3 * DT_SECOND, unused; /* a count, read as torchrun reads all of them */
+    run->last_call = 30 * DT_SECOND;
+    run->beat = 5 * DT_SECOND;
+    if (dt_rdzv_conf_seconds(conf, "last_call_timeout", &run->last_call, c->err) < 0 ||
+        dt_rdzv_conf_seconds(conf, "keep_alive_interval", &run->beat, c->err) < 0 ||
+        dt_rdzv_conf_seconds(conf, "keep_alive_max_attempt", &beats, c->err) < 0 ||
+        dt_rdzv_conf_seconds(conf, "close_timeout", &unused, c->err) < 0 ||
+        dt_rdzv_conf_seconds(conf, "heartbeat_timeout", &unused, c->err) < 0)
+        return dt_config_wrap(c, "rdzv-conf");
+    if (!dt_plan_is_elastic(c->plan))
+        return 0;
+    run->join_timeout = c->plan->join_timeout;
+    run->beats = (int)(beats / DT_SECOND);
+    return check_beats(c, run->beat, beats) < 0 ? -1 : note_idle_keys(c, conf);
+}
+
+/* -- what a scheduler says -- */
+
+/* The first of NAMES, a NULL-ended list of variables, that is a number from LEAST on; else NONE. */
+static int first_number(const struct dt_config *c, const char *const *names, int least, int none)
+{
+    for (; *names; names++) {
+        const char *text = dt_config_env(c, *names);
+        int64_t n;
+        if (text && dt_number_int(text, &n, NULL) == 0 && n >= least && n <= NUMBER_MAX)
+            return (int)n;
+    }
+    return none;
+}
+
+/* Not SLURM_PROCID, which counts tasks: a batch script and all that it starts itself is task 0. */
+static int choose_order(struct dt_config *c)
+{
+    static const char *const variables[] = {"GROUP_RANK", "SLURM_NODEID", "JOB_COMPLETION_INDEX",
+                                            "PMI_RANK", NULL};
+    struct dt_plan *p = c->plan;
+    p->order = first_number(c, variables, 0, -1);
+    if (!dt_launch_options_gave(c->o, "node-rank"))
+        return 0;
+    if (c->o->node_rank < 0 || c->o->node_rank > NUMBER_MAX)
+        return dt_config_fail(c, "node-rank", "%d is no place a node can wish for; give 0 or more",
+                              c->o->node_rank);
+    p->order = p->node_rank = c->o->node_rank;
+    return 0;
+}
+
+static int ask_scheduler(struct dt_config *c)
+{
+    static const char *const sizes[] = {"SLURM_NNODES", "SLURM_JOB_NUM_NODES", NULL};
+    static const char *const jobs[] = {"SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID"};
+    struct dt_plan *p = c->plan;
+    char job[DT_ROLE_MAX] = "";
+    for (size_t i = 0; i < sizeof jobs / sizeof *jobs && !*job; i++)
+        snprintf(job, sizeof job, "%s", dt_config_env(c, jobs[i]) ?: "");
+    p->expected_nodes = first_number(c, sizes, 1, 0);
+    if (dt_config_set(c, &p->job, job) < 0 || choose_order(c) < 0)
+        return -1;
+    p->run.job = p->job;
+    return 0;
+}
+
+/* -- this node -- */
+
+static int check_length(struct dt_config *c, const char *option, const char *text, size_t size)
+{
+    if (!text || strlen(text) < size)
+        return 0;
+    return dt_config_fail(c, option,
+                          "\"%.40s...\" has %zu bytes; in a job of several nodes %zu are the most",
+                          text, strlen(text), size - 1);
+}
+
+/* It becomes MASTER_ADDR, which workers look up as it is. */
+static int check_local_addr(struct dt_config *c)
+{
+    const char *text = c->plan->local_addr, *colon = text ? strchr(text, ':') : NULL;
+    bool port = colon && !strchr(colon + 1, ':'); /* IPv6 has more of them */
+    if (!text || (!port && *text != '['))
+        return 0;
+    return dt_config_fail(c, "local-addr",
+                          "\"%s\" is more than an address; leave port and brackets away", text);
+}
+
+static int check_token_file(struct dt_config *c)
+{
+    struct stat st;
+    const char *path = c->o->token_file;
+    if (!path)
+        return 0;
+    if (stat(path, &st) < 0 || access(path, R_OK) < 0)
+        return dt_config_fail(c, "token-file", "\"%s\" cannot be read: %s", path, strerror(errno));
+    if (!S_ISREG(st.st_mode))
+        return dt_config_fail(c, "token-file", "\"%s\" is no file", path);
+    return 0;
+}
+
+static int present_node(struct dt_config *c)
+{
+    const struct dt_launch_options *o = c->o;
+    struct dt_plan *p = c->plan;
+    if (check_length(c, "rdzv-id", p->run_id, DT_RUN_ID_MAX) < 0 ||
+        check_length(c, "role", p->role, DT_ROLE_MAX) < 0 ||
+        check_length(c, "local-addr", p->local_addr, DT_NODE_ADDR_MAX) < 0 ||
+        check_local_addr(c) < 0 || check_token_file(c) < 0)
+        return -1;
+    p->stop_when_away = o->stop_when_away;
+    if (dt_config_set(c, &p->node_name, o->node_name) < 0 ||
+        dt_config_set(c, &p->domain, o->domain) < 0 ||
+        dt_config_set(c, &p->token_file, o->token_file) < 0)
+        return -1;
+    return dt_config_set(c, &p->progress_file, o->progress_file);
+}
+
+/* -- what all agree on -- */
+
+/* Of the script and how it is run. Not of its arguments nor the interpreter's path, which may well
+ * be each node's own. */
+static uint64_t hash_command(const struct dt_launch_options *o)
+{
+    uint64_t how = (uint64_t)o->module | (uint64_t)o->no_python << 1 | (uint64_t)o->run_path << 2;
+    return XXH3_64bits_withSeed(o->operands[0], strlen(o->operands[0]), how);
+}
+
+static void fill_spec(struct dt_config *c)
+{
+    const struct dt_launch_options *o = c->o;
+    struct dt_plan *p = c->plan;
+    struct dt_run_spec *run = &p->run;
+    run->min_nodes = p->min_nodes;
+    run->max_nodes = p->max_nodes;
+    run->fixed_world = o->fixed_world;
+    run->torchrun_ranks = o->torchrun_ranks;
+    run->max_restarts = p->max_restarts;
+    run->max_node_losses = o->max_node_losses;
+    run->no_progress = o->no_progress;
+    run->strikes = o->strikes;
+    run->quarantine = o->quarantine;
+    run->reconnect_grace = o->reconnect_grace;
+    run->stop_bound = dt_clock_after(p->shutdown_timeout, AFTER_KILL);
+    run->grow_interval = o->grow_interval;
+    run->restart_reset = o->restart_reset;
+    run->command = hash_command(o);
+}
+
+/* A row of the group that somebody gave is noted by itself, and a new one cannot be forgotten. */
+static int note_no_effect(struct dt_config *c)
+{
+    for (const struct dt_opt *o = c->o->program->table; o->name; o++)
+        if (strcmp(dt_opt_group(o), DT_LAUNCH_ELASTIC_GROUP) == 0 &&
+            dt_config_ignore(c, o->name,
+                             "only a job of several nodes with --rdzv-backend=c10d is elastic") < 0)
+            return -1;
+    return 0;
+}
+
+int dt_config_elastic(struct dt_config *c)
+{
+    const struct dt_launch_options *o = c->o;
+    if (!dt_plan_is_elastic(c->plan))
+        return note_no_effect(c);
+    if (ask_scheduler(c) < 0 || present_node(c) < 0)
+        return -1;
+    fill_spec(c);
+    if (o->fixed_world && o->spares == 0 && c->plan->min_nodes == c->plan->max_nodes)
+        return dt_config_ignore(c, "spare-policy", "--nnodes has no range, so nobody is a spare");
+    return 0;
+}
