@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What dtrun-ctl does, over a connection that is greeted. Each appends what it found to OUT; -1 and
+ * *err where that is not what was asked for, and OUT may hold something nevertheless. */
+#ifndef DT_CTL_COMMANDS_H
+#define DT_CTL_COMMANDS_H
+
+#include "ctl/options.h"
+#include "ctl/pages.h"
+#include "rendezvous/protocol/sync_control.h"
+
+int dt_ctl_status(const struct dt_ctl_options *o, struct dt_sync_control *c, struct dt_buf *out,
+                  struct dt_err *err);
+int dt_ctl_node_list(const struct dt_ctl_options *o, struct dt_sync_control *c, struct dt_buf *out,
+                     struct dt_err *err);
+int dt_ctl_node_drain(const struct dt_ctl_options *o, struct dt_sync_control *c, struct dt_buf *out,
+                      struct dt_err *err); /* and undrain */
+
+/* What status and node list both show: who is kept out, or watched. Nothing where nobody is. */
+void dt_ctl_put_excluded(const struct dt_ctl_pages *p, struct dt_buf *out);
+
+#endif

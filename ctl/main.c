@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* dtrun-ctl: read the options, ask, print. */
+#include "ctl/commands.h"
+
+#include <stdio.h>
+
+typedef int command_fn(const struct dt_ctl_options *o, struct dt_sync_control *c,
+                       struct dt_buf *out, struct dt_err *err);
+
+static command_fn *const commands[DT_CTL_COMMANDS] = {
+    [DT_CTL_STATUS] = dt_ctl_status,
+    [DT_CTL_NODE_LIST] = dt_ctl_node_list,
+    [DT_CTL_NODE_DRAIN] = dt_ctl_node_drain,
+    [DT_CTL_NODE_UNDRAIN] = dt_ctl_node_drain,
+};
+
+/* Nobody is there, or somebody else: the person may have meant another place. */
+static int ask_where(struct dt_err *err)
+{
+    struct dt_err why = *err;
+    if (why.code != DT_E_DISCONNECTED)
+        return -1;
+    return dt_err_set(err, why.code,
+                      "%.400s; is a rendezvous running there? --endpoint says where to look",
+                      why.text);
+}
+
+static int ask(const struct dt_ctl_options *o, const struct dt_token *token, struct dt_buf *out,
+               struct dt_err *err)
+{
+    struct dt_sync_control *c =
+        dt_sync_control_open(o->endpoint, "dtrun-ctl " DT_VERSION, token, o->timeout, err);
+    int rc = c ? commands[o->command](o, c, out, err) : ask_where(err);
+    dt_sync_control_close(c);
+    if (rc == 0 && out->bad)
+        rc = dt_err_set(err, DT_E_MEMORY, "no memory for what is to be printed");
+    return rc;
+}
+
+static int ask_with_token(const struct dt_ctl_options *o, struct dt_buf *out, struct dt_err *err)
+{
+    struct dt_token token;
+    if (!o->token_file)
+        return ask(o, NULL, out, err);
+    int rc = dt_proof_read_token(o->token_file, &token, err);
+    if (rc == 0)
+        rc = ask(o, &token, out, err);
+    dt_token_finish(&token);
+    return rc;
+}
+
+/* The exit status of having printed: a full disk is no success. */
+static int printed(void)
+{
+    if (fflush(stdout) == 0)
+        return 0;
+    perror("dtrun-ctl: standard output");
+    return 1;
+}
+
+static int say(const struct dt_err *err)
+{
+    fprintf(stderr, "dtrun-ctl: %s\n", err->text);
+    return dt_err_exit_status(err);
+}
+
+int main(int argc, char **argv)
+{
+    struct dt_ctl_options options;
+    struct dt_opt_result result;
+    struct dt_buf out = {0};
+    struct dt_err err;
+    int status = 0;
+    if (dt_ctl_options_read(&options, argc, argv, &result, &err) < 0)
+        status = say(&err);
+    else if (result.help)
+        dt_ctl_options_help(stdout);
+    else if (result.version)
+        puts("dtrun-ctl " DT_VERSION);
+    else if (ask_with_token(&options, &out, &err) < 0)
+        status = say(&err);
+    if (out.len)
+        fwrite(out.at, 1, out.len, stdout);
+    dt_buf_finish(&out);
+    dt_ctl_options_finish(&options);
+    int failed = printed();
+    return status ? status : failed;
+}

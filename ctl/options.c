@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ctl/options.h"
+
+#include "base/addr.h"
+
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define WORDS_MAX 3 /* of a command and its argument */
+
+static int parse_endpoint(const char *value, void *target, struct dt_err *err)
+{
+    return dt_addr_check(value, err) < 0 ? -1 : dt_opt_string(value, target, err);
+}
+
+#define AT(field) .at = offsetof(struct dt_ctl_options, field)
+
+/* clang-format off */
+static const struct dt_opt ctl_opts[] = {
+    {.name = "endpoint", .arg = "HOST[:PORT]", .parse = parse_endpoint, .finish = dt_opt_finish_string,
+     AT(endpoint), .fallback = "127.0.0.1:29400", .group = "Where",
+     .help = "where the rendezvous serves: the --rdzv-endpoint of the job, or unix:/PATH"},
+    {.name = "token-file", .arg = "FILE", .completes = DT_OPT_FILE,
+     AT(token_file), .group = "Where",
+     .help = "prove that the token in this file is known, and take no server that does not know it. "
+             "Other users must not be able to read the file"},
+    {.name = "timeout", .arg = "TIME", .parse = dt_opt_duration,
+     AT(timeout), .fallback = "10s", .group = "Where",
+     .help = "how long to wait for the connection, and for each answer"},
+
+    {.name = "json", .no_env = true, AT(json), .group = "What",
+     .help = "print one JSON object, for programs"},
+    {.name = "quarantined", .no_env = true, AT(quarantined), .group = "What",
+     .help = "with node list: nodes that are kept out, or watched, and why"},
+    {.name = "why", .arg = "TEXT", .no_env = true, AT(why), .group = "What",
+     .help = "with node drain: the reason, for whoever asks later"},
+    {0},
+};
+
+static const struct command {
+    const char *words, *arg; /* arg: NULL: takes none */
+    bool must;               /* be given */
+    const char *help;
+} commands[DT_CTL_COMMANDS] = {
+    [DT_CTL_STATUS] =       {"status", "[RUN]", false, "how all runs are, or one"},
+    [DT_CTL_NODE_LIST] =    {"node list", NULL, false, "each node that is there, on a line of its own"},
+    [DT_CTL_NODE_DRAIN] =   {"node drain", "NAME", true, "take a node out of its job, and keep it out"},
+    [DT_CTL_NODE_UNDRAIN] = {"node undrain", "NAME", true, "let it back; ends a quarantine too"},
+};
+/* clang-format on */
+
+const struct dt_opt_program dt_ctl_program = {
+    .name = "dtrun-ctl",
+    .summary = "look at the runs of a rendezvous, and keep nodes out",
+    .usage = "[options] COMMAND",
+    .version = DT_VERSION,
+    .table = ctl_opts,
+    .env_prefix = "DTRUN_",
+    .takes_operands = true,
+};
+
+void dt_ctl_options_help(FILE *out)
+{
+    dt_opt_help(&dt_ctl_program, out);
+    fputs("\nCommands:\n", out);
+    for (const struct command *c = commands; c < commands + DT_CTL_COMMANDS; c++) {
+        char shape[64];
+        snprintf(shape, sizeof shape, "%s %s", c->words, c->arg ? c->arg : "");
+        fprintf(out, "  %-25s %s\n", shape, c->help);
+    }
+}
+
+/* -- the words -------------------------------------------------------------------------------- */
+
+/* How many of WORDS the command's own name takes; 0: they are not its name. */
+static int takes(const struct command *c, const char *const *words, int count)
+{
+    const char *name = c->words;
+    int n = 0;
+    while (*name && n < count) {
+        size_t len = strcspn(name, " ");
+        if (strlen(words[n]) != len || strncmp(words[n], name, len) != 0)
+            return 0;
+        name += len + (name[len] == ' ');
+        n++;
+    }
+    return *name ? 0 : n;
+}
+
+static int no_command(const char *const *words, int count, struct dt_err *err)
+{
+    if (count == 0)
+        return dt_err_set(err, DT_E_USAGE, "which command? See dtrun-ctl --help");
+    if (count == 1 && strcmp(words[0], "node") == 0)
+        return dt_err_set(err, DT_E_USAGE, "node list, node drain, or node undrain?");
+    return dt_err_set(err, DT_E_USAGE, "there is no command \"%s%s%s\"; see dtrun-ctl --help",
+                      words[0], count > 1 ? " " : "", count > 1 ? words[1] : "");
+}
+
+static int read_command(struct dt_ctl_options *o, const char *const *words, int count,
+                        struct dt_err *err)
+{
+    int used = 0;
+    o->command = DT_CTL_STATUS;
+    while ((used = takes(&commands[o->command], words, count)) == 0)
+        if (++o->command == DT_CTL_COMMANDS)
+            return no_command(words, count, err);
+    const struct command *c = &commands[o->command];
+    if (count > used + (c->arg != NULL))
+        return dt_err_set(err, DT_E_USAGE, "%s: what is \"%s\"? It takes %s", c->words,
+                          words[used + (c->arg != NULL)], c->arg ? "one name" : "no name");
+    if (c->must && (count == used || !*words[used]))
+        return dt_err_set(err, DT_E_USAGE, "%s: which node? Give its name", c->words);
+    o->name = count > used ? words[used] : "";
+    return 0;
+}
+
+static int check_whole(const struct dt_ctl_options *o, struct dt_err *err)
+{
+    if (o->quarantined && o->command != DT_CTL_NODE_LIST)
+        return dt_err_set(err, DT_E_USAGE, "--quarantined goes with node list");
+    if (o->why && o->command != DT_CTL_NODE_DRAIN)
+        return dt_err_set(err, DT_E_USAGE, "--why goes with node drain");
+    return 0;
+}
+
+/* -- all of it -------------------------------------------------------------------------------- */
+
+/* An argument that is no option ends them, and people write some behind it: so each such word is
+ * taken out of ARGS, and the rest read again. Returns how many there were, at most WORDS_MAX + 1.
+ */
+static int read_options(struct dt_ctl_options *o, int argc, char **args,
+                        const char *words[WORDS_MAX + 1], struct dt_opt_result *result,
+                        struct dt_err *err)
+{
+    for (int count = 0;; count++) {
+        if (dt_opt_parse(&dt_ctl_program, argc, args, environ, o, result, err) < 0)
+            return -1;
+        if (result->help || result->version || result->operands == argc || count > WORDS_MAX)
+            return count;
+        words[count] = args[result->operands];
+        memmove(args + result->operands, args + result->operands + 1,
+                (size_t)(argc - result->operands) * sizeof *args);
+        argc--;
+        dt_ctl_options_finish(o);
+    }
+}
+
+int dt_ctl_options_read(struct dt_ctl_options *o, int argc, char *const *argv,
+                        struct dt_opt_result *result, struct dt_err *err)
+{
+    const char *words[WORDS_MAX + 1];
+    char **args = malloc(((size_t)argc + 1) * sizeof *args);
+    *o = (struct dt_ctl_options){0};
+    if (!args)
+        return dt_err_set(err, DT_E_MEMORY, "no memory for the arguments");
+    memcpy(args, argv, ((size_t)argc + 1) * sizeof *args);
+    int count = read_options(o, argc, args, words, result, err);
+    free(args);
+    if (count < 0)
+        return -1;
+    if (result->help || result->version)
+        return 0;
+    return read_command(o, words, count, err) < 0 ? -1 : check_whole(o, err);
+}
+
+void dt_ctl_options_finish(struct dt_ctl_options *o)
+{
+    dt_opt_finish(&dt_ctl_program, o);
+    *o = (struct dt_ctl_options){0};
+}

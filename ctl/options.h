@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What dtrun-ctl is asked to do: words that say what, and options, before, between or behind them.
+ */
+#ifndef DT_CTL_OPTIONS_H
+#define DT_CTL_OPTIONS_H
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/opt.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+
+enum dt_ctl_command {
+    DT_CTL_STATUS,
+    DT_CTL_NODE_LIST,
+    DT_CTL_NODE_DRAIN,
+    DT_CTL_NODE_UNDRAIN,
+    DT_CTL_COMMANDS,
+};
+
+struct dt_ctl_options {
+    char *endpoint, *token_file, *why;
+    dt_ms timeout;
+    bool json, quarantined;
+    enum dt_ctl_command command;
+    const char *name; /* of a run or node, from argv; "" where none is given */
+};
+
+/* Also read by the generator of man page and completions. */
+extern const struct dt_opt_program dt_ctl_program;
+
+/* RESULT says whether --help or --version was asked for; there is no command then. End with
+ * dt_ctl_options_finish() also after a failure. */
+int dt_ctl_options_read(struct dt_ctl_options *o, int argc, char *const *argv,
+                        struct dt_opt_result *result, struct dt_err *err);
+void dt_ctl_options_finish(struct dt_ctl_options *o);
+
+void dt_ctl_options_help(FILE *out);
+
+#endif

@@ -1,0 +1,384 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The real dtrun-ctl ($DT_CTL) against a stand-in for a rendezvous: what it asks, what it prints,
+ * how it exits. */
+#include "base/fs.h"
+#include "tests/lib/folder.h"
+#include "tests/lib/scripted.h"
+
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+BEFORE_ALL
+{
+    folder_make();
+    if (!getenv("DT_CTL"))
+        SKIP("DT_CTL does not name the program");
+}
+
+static char out[16384], errors[4096];
+
+static void read_into(const char *path, char *text, size_t size)
+{
+    struct dt_buf b = {0};
+    struct dt_err err = {0};
+    CHECK_OK(dt_fs_read(path, size - 1, &b, &err), err);
+    snprintf(text, size, "%s", dt_buf_cstr(&b));
+    dt_buf_finish(&b);
+}
+
+/* Its exit status; `out` and `errors` have what it said. */
+static int ctl(const char *addr, const char *args)
+{
+    char line[1024];
+    snprintf(line, sizeof line, "\"$DT_CTL\" --endpoint '%s' --timeout 20 %s >'%s' 2>'%s'", addr,
+             args, at("out"), at("errors"));
+    int status = system(line);
+    read_into(at("out"), out, sizeof out);
+    read_into(at("errors"), errors, sizeof errors);
+    CHECK(WIFEXITED(status));
+    return WEXITSTATUS(status);
+}
+
+/* The same with S serving. */
+static int ctl_at(struct scripted *s, const char *args)
+{
+    scripted_start(s);
+    int status = ctl(s->addr, args);
+    scripted_stop(s);
+    return status;
+}
+
+static const char *asked(struct scripted *s)
+{
+    return dt_buf_cstr(&s->asked);
+}
+
+/* -- status ----------------------------------------------------------------------------------- */
+
+#define SERVER "\"server\":{\"host\":\"daemon\",\"version\":\"0.4\"}"
+#define RUN(id, state, why)                                                                        \
+    "{\"id\":\"" id "\",\"state\":\"" state "\",\"round\":4,\"world\":32,\"nodes\":4,\"min\":2,"   \
+    "\"max\":4,\"restarts\":1,\"max_restarts\":3,\"losses\":1,\"since_s\":7200,"                   \
+    "\"master\":\"node0:29500\",\"why\":\"" why "\"}"
+#define NODE(name, run, doing, seat, age, step)                                                    \
+    "{\"name\":\"" name "\",\"run\":\"" run "\",\"state\":\"online\",\"doing\":\"" doing "\","     \
+    "\"seat\":" #seat ",\"workers\":8,\"beat_age_s\":" #age ",\"round\":4,\"step\":" #step "}"
+#define EXCLUDED(name, why, until, strikes, drained, probation)                                    \
+    "{\"name\":\"" name "\",\"why\":\"" why "\",\"until_s\":" #until ",\"strikes\":" #strikes ","  \
+    "\"drained\":" #drained ",\"probation_s\":" #probation "}"
+#define PAGE(runs, nodes, excluded, next)                                                          \
+    "{\"type\":\"status\",\"page\":{" SERVER ",\"runs\":[" runs "],\"nodes\":[" nodes "],"         \
+    "\"excluded\":[" excluded "],\"next\":" #next "}}"
+
+static const char one_run[] =
+    PAGE(RUN("llama", "running", ""),
+         NODE("node0", "llama", "running", 0, 2,
+              1200) "," NODE("node2", "llama", "running", 2, 5,
+                             1190) "," NODE("node1", "llama", "running", 1, 1,
+                                            1200) "," NODE("spare", "llama", "parked", -1, 3, -1),
+         EXCLUDED("node7", "a new disk", 0, 0, true, 0) "," EXCLUDED(
+             "node9", "Xid 79", 720, 2, false, 0) "," EXCLUDED("node8", "", 0, 1, false, 3600),
+         0);
+
+TEST(status_says_first_how_each_run_is_and_folds_nodes_that_are_alike)
+{
+    struct scripted s = {.answers = (const char *const[]){one_run, NULL}};
+    CHECK_EQ(ctl_at(&s, "status"), 0);
+    CHECK_STR(errors, "");
+    CHECK_STR(out, "run llama: running, round 4, 4 of 2:4 nodes, restarts 1 of 3\n"
+                   "  for 2 h, 32 workers, master node0:29500, 1 node lost so far\n"
+                   "  NODES  DOING    STATE   WORKERS  STEP       HEARD    NAMES\n"
+                   "  1      parked   online  8        -          3 s ago  spare\n"
+                   "  3      running  online  8        1190-1200  5 s ago  node[0-2]\n"
+                   "kept out: 2, watched: 1\n"
+                   "  NAME   STANDING                STRIKES  WHY\n"
+                   "  node7  drained                 0        a new disk\n"
+                   "  node9  quarantined for 12 min  2        Xid 79\n"
+                   "  node8  on probation for 1 h    1        -\n");
+    CHECK(strstr(asked(&s), "{\"type\":\"status\"}\n") != NULL);
+    dt_buf_finish(&s.asked);
+}
+
+TEST(status_shows_tokens_where_somebody_tells_of_them)
+{
+#define FAST(name, tokens)                                                                         \
+    "{\"name\":\"" name "\",\"run\":\"a\",\"state\":\"online\",\"doing\":\"running\",\"seat\":0,"  \
+    "\"workers\":8,\"beat_age_s\":1,\"round\":4,\"step\":7,\"tokens_per_s\":" #tokens "}"
+    struct scripted s = {
+        .answers = (const char *const[]){
+            PAGE(RUN("a", "running", ""),
+                 FAST("n1", 18437) "," FAST("n2", 18000) "," NODE("n3", "a", "done", 3, 1, 7), "",
+                 0),
+            NULL}};
+    CHECK_EQ(ctl_at(&s, "status"), 0);
+    CHECK(strstr(out, "  NODES  DOING    STATE   WORKERS  STEP  TOKENS/S  HEARD    NAMES\n"
+                      "  1      done     online  8        7     -         1 s ago  n3\n"
+                      "  2      running  online  8        7     36437     1 s ago  n[1-2]\n"));
+    dt_buf_finish(&s.asked);
+}
+
+TEST(status_of_one_run_asks_for_that_run)
+{
+    struct scripted s = {
+        .answers = (const char *const[]){
+            PAGE(RUN("llama", "gathering", "waiting for node3 and 1 more"), "", "", 0), NULL}};
+    CHECK_EQ(ctl_at(&s, "status llama"), 0);
+    CHECK_STR(out, "run llama: gathering, round 4, 4 of 2:4 nodes, restarts 1 of 3\n"
+                   "  waiting for node3 and 1 more\n"
+                   "  for 2 h, 32 workers, master node0:29500, 1 node lost so far\n");
+    CHECK(strstr(asked(&s), "{\"type\":\"status\",\"run\":\"llama\"}\n") != NULL);
+    dt_buf_finish(&s.asked);
+}
+
+TEST(a_run_that_is_not_there_is_a_failure)
+{
+    struct scripted s = {.answers = (const char *const[]){PAGE("", "", "", 0), NULL}};
+    CHECK_EQ(ctl_at(&s, "status lama"), 1);
+    CHECK_STR(out, "");
+    CHECK(strstr(errors, "knows no run \"lama\"") != NULL);
+    dt_buf_finish(&s.asked);
+}
+
+TEST(without_runs_it_says_so)
+{
+    struct scripted s = {.answers = (const char *const[]){PAGE("", "", "", 0), NULL}};
+    CHECK_EQ(ctl_at(&s, "status"), 0);
+    CHECK_STR(out, "no runs\n");
+    dt_buf_finish(&s.asked);
+}
+
+TEST(pages_are_put_together_and_a_node_that_moved_between_them_counts_once)
+{
+    struct scripted s = {
+        .answers = (const char *const[]){
+            PAGE(RUN("a", "running", ""),
+                 NODE("n2", "a", "running", 2, 1, 7) "," NODE("n1", "a", "running", 1, 1, 7), "",
+                 256),
+            PAGE("", NODE("n2", "a", "running", 2, 1, 7) "," NODE("n10", "a", "done", 3, 1, 7), "",
+                 512),
+            PAGE("", "", "", 0), NULL}};
+    CHECK_EQ(ctl_at(&s, "node list"), 0);
+    CHECK_STR(out, "NAME  RUN  DOING    STATE   SEAT  WORKERS  ROUND  STEP  HEARD\n"
+                   "n1    a    running  online  1     8        4      7     1 s ago\n"
+                   "n2    a    running  online  2     8        4      7     1 s ago\n"
+                   "n10   a    done     online  3     8        4      7     1 s ago\n");
+    CHECK(strstr(asked(&s), "{\"type\":\"status\",\"from\":256}\n") != NULL);
+    CHECK(strstr(asked(&s), "{\"type\":\"status\",\"from\":512}\n") != NULL);
+    dt_buf_finish(&s.asked);
+}
+
+TEST(pages_that_go_round_in_circles_end_with_an_error)
+{
+    struct scripted s = {
+        .answers = (const char *const[]){PAGE("", "", "", 256), PAGE("", "", "", 256), NULL}};
+    CHECK_EQ(ctl_at(&s, "status"), 1);
+    CHECK(strstr(errors, "page.next: the page from 256 is followed by 256") != NULL);
+    dt_buf_finish(&s.asked);
+}
+
+TEST(a_page_that_makes_no_sense_is_named_by_its_path)
+{
+    struct scripted s = {
+        .answers = (const char *const[]){
+            PAGE("", NODE("n1", "a", "running", 0, 1, 7) ",{\"name\":7}", "", 0), NULL}};
+    CHECK_EQ(ctl_at(&s, "status"), 1);
+    CHECK(strstr(errors, "page.nodes[1].name: expected a string, found 7") != NULL);
+    dt_buf_finish(&s.asked);
+    struct scripted none = {.answers = (const char *const[]){"{\"type\":\"status\"}", NULL}};
+    CHECK_EQ(ctl_at(&none, "status"), 1);
+    CHECK(strstr(errors, "\"page\" is missing") != NULL);
+    dt_buf_finish(&none.asked);
+}
+
+TEST(names_from_afar_do_not_reach_the_terminal_as_they_are)
+{
+    struct scripted s = {
+        .answers = (const char *const[]){PAGE(RUN("a", "running", "bell \\u0007"),
+                                              NODE("n\\u001b[2J", "a", "running", 2, 1, 7), "", 0),
+                                         NULL}};
+    CHECK_EQ(ctl_at(&s, "status"), 0);
+    CHECK(strstr(out, "bell \\x07\n") != NULL);
+    CHECK(strstr(out, "  n\\x1b[2J\n") != NULL);
+    dt_buf_finish(&s.asked);
+}
+
+TEST(json_is_the_same_as_one_object)
+{
+    struct scripted s = {.answers = (const char *const[]){
+                             PAGE(RUN("a", "running", ""), NODE("n1", "a", "running", 2, 1, 7),
+                                  EXCLUDED("node7", "a \\\"new\\\" disk", 0, 0, true, 0), 256),
+                             PAGE("", NODE("n2", "a", "running", 2, 1, 7), "", 0), NULL}};
+    CHECK_EQ(ctl_at(&s, "status --json"), 0);
+    CHECK_STR(out, "{" SERVER ",\"runs\":[" RUN("a", "running", "") "],\"nodes\":[" NODE(
+                       "n1", "a", "running", 2, 1,
+                       7) "," NODE("n2", "a", "running", 2, 1,
+                                   7) "],\"excluded\":[" EXCLUDED("node7", "a \\\"new\\\" disk", 0,
+                                                                  0, true, 0) "]}\n");
+    dt_buf_finish(&s.asked);
+}
+
+/* -- node list -------------------------------------------------------------------------------- */
+
+TEST(quarantined_nodes_are_listed_with_the_reason)
+{
+    struct scripted s = {.answers = (const char *const[]){one_run, NULL}};
+    CHECK_EQ(ctl_at(&s, "node list --quarantined"), 0);
+    CHECK_STR(out, "kept out: 2, watched: 1\n"
+                   "  NAME   STANDING                STRIKES  WHY\n"
+                   "  node7  drained                 0        a new disk\n"
+                   "  node9  quarantined for 12 min  2        Xid 79\n"
+                   "  node8  on probation for 1 h    1        -\n");
+    dt_buf_finish(&s.asked);
+    struct scripted none = {.answers = (const char *const[]){PAGE("", "", "", 0), NULL}};
+    CHECK_EQ(ctl_at(&none, "node list --quarantined"), 0);
+    CHECK_STR(out, "no node is kept out or watched\n");
+    dt_buf_finish(&none.asked);
+}
+
+TEST(node_list_speaks_json_too)
+{
+    struct scripted s = {.answers = (const char *const[]){one_run, NULL}};
+    CHECK_EQ(ctl_at(&s, "node list --json --quarantined"), 0);
+    CHECK(strstr(out, "{\"excluded\":[{\"name\":\"node7\"") == out);
+    dt_buf_finish(&s.asked);
+    struct scripted none = {.answers = (const char *const[]){PAGE("", "", "", 0), NULL}};
+    CHECK_EQ(ctl_at(&none, "node list --json"), 0);
+    CHECK_STR(out, "{\"nodes\":[]}\n");
+    dt_buf_finish(&none.asked);
+}
+
+/* -- node drain ------------------------------------------------------------------------------- */
+
+TEST(a_node_is_drained_for_a_reason)
+{
+    struct scripted s = {
+        .answers = (const char *const[]){
+            "{\"type\":\"drain\",\"done\":true,\"why\":\"node7 is drained\"}", NULL}};
+    CHECK_EQ(ctl_at(&s, "node drain node7 --why 'a new disk'"), 0);
+    CHECK_STR(out, "node7 is drained\n");
+    CHECK(strstr(asked(&s), "{\"type\":\"drain\",\"node\":\"node7\",\"why\":\"a new disk\"}\n"));
+    dt_buf_finish(&s.asked);
+}
+
+TEST(and_let_back)
+{
+    struct scripted s = {
+        .answers = (const char *const[]){
+            "{\"type\":\"drain\",\"done\":true,\"why\":\"node7 may come back\"}", NULL}};
+    CHECK_EQ(ctl_at(&s, "node undrain node7 --json"), 0);
+    CHECK_STR(out, "{\"node\":\"node7\",\"done\":true,\"why\":\"node7 may come back\"}\n");
+    CHECK(strstr(asked(&s), "{\"type\":\"drain\",\"node\":\"node7\",\"undo\":true}\n"));
+    dt_buf_finish(&s.asked);
+}
+
+TEST(what_could_not_be_done_is_a_failure)
+{
+    struct scripted s = {.answers = (const char *const[]){
+                             "{\"type\":\"drain\",\"why\":\"it was not drained\"}", NULL}};
+    CHECK_EQ(ctl_at(&s, "node undrain node7"), 1);
+    CHECK_STR(out, "");
+    CHECK_STR(errors, "dtrun-ctl: node7: not done: it was not drained\n");
+    dt_buf_finish(&s.asked);
+}
+
+/* -- what goes wrong before ------------------------------------------------------------------- */
+
+static const char *token_file(const char *text, mode_t mode)
+{
+    const char *path = at("token");
+    struct dt_err err = {0};
+    unlink(path);
+    CHECK_OK(dt_fs_replace(path, text, strlen(text), mode, &err), err);
+    CHECK_EQ(chmod(path, mode), 0);
+    return path;
+}
+
+static int ctl_with_token(struct scripted *s, const char *text, mode_t mode)
+{
+    char args[600];
+    snprintf(args, sizeof args, "status --token-file '%s'", token_file(text, mode));
+    return ctl_at(s, args);
+}
+
+TEST(a_token_from_a_file_opens_the_door)
+{
+#ifndef DT_WITH_SODIUM
+    SKIP("built without libsodium");
+#endif
+    struct scripted s = {.token = "sesame",
+                         .answers = (const char *const[]){PAGE("", "", "", 0), NULL}};
+    CHECK_EQ(ctl_with_token(&s, "sesame\n", 0600), 0);
+    CHECK_STR(errors, "");
+    CHECK_STR(out, "no runs\n");
+    dt_buf_finish(&s.asked);
+}
+
+TEST(who_asks_where_nobody_is_hears_how_to_ask_elsewhere)
+{
+    CHECK_EQ(ctl("127.0.0.1:1", "status"), 1);
+    CHECK(strstr(errors, "cannot connect: Connection refused; is a rendezvous running there?") !=
+          NULL);
+    CHECK(strstr(errors, "--endpoint") != NULL);
+}
+
+TEST(another_token_is_refused)
+{
+#ifndef DT_WITH_SODIUM
+    SKIP("built without libsodium");
+#endif
+    struct scripted s = {.token = "sesame"};
+    CHECK_EQ(ctl_with_token(&s, "barley\n", 0600), 1);
+    CHECK(strstr(errors, "it refused: that is another token") != NULL);
+    dt_buf_finish(&s.asked);
+}
+
+TEST(a_token_that_others_may_read_is_not_used)
+{
+    char args[600];
+    snprintf(args, sizeof args, "status --token-file '%s'", token_file("sesame", 0644));
+    CHECK_EQ(ctl("127.0.0.1:1", args), 2);
+    CHECK(strstr(errors, "chmod o-rwx") != NULL);
+}
+
+TEST(a_token_that_is_wanted_must_be_given)
+{
+    struct scripted s = {.token = "sesame"};
+    CHECK_EQ(ctl_at(&s, "status"), 1);
+    CHECK(strstr(errors, "it asks for a token; give --token-file") != NULL);
+    dt_buf_finish(&s.asked);
+}
+
+TEST(another_version_garbage_and_a_server_that_goes_are_told_apart)
+{
+    struct scripted other = {.version = 9};
+    CHECK_EQ(ctl_at(&other, "status"), 1);
+    CHECK(strstr(errors, "it speaks version 9 of the control protocol") != NULL);
+    dt_buf_finish(&other.asked);
+    struct scripted garbage = {.raw = "HTTP/1.1 400", .raw_len = 12};
+    CHECK_EQ(ctl_at(&garbage, "status"), 1);
+    CHECK(strstr(errors, "it did not answer as a rendezvous of dtrun does") != NULL);
+    dt_buf_finish(&garbage.asked);
+    struct scripted gone = {0};
+    CHECK_EQ(ctl_at(&gone, "status"), 1);
+    CHECK(strstr(errors, "connection") != NULL);
+    dt_buf_finish(&gone.asked);
+    CHECK_STR(out, "");
+}
+
+TEST(a_full_disk_is_no_success)
+{
+    if (access("/dev/full", W_OK) != 0)
+        SKIP("there is no /dev/full");
+    CHECK_EQ(WEXITSTATUS(system("\"$DT_CTL\" --help >/dev/full 2>/dev/null")), 1);
+}
+
+TEST(help_tells_of_each_command)
+{
+    static const char *const commands[] = {"status [RUN]", "node list", "node drain NAME",
+                                           "node undrain NAME"};
+    CHECK_EQ(ctl("127.0.0.1:1", "--help"), 0);
+    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
+        CHECK_ROW("%s", commands[i]);
+        CHECK(strstr(out, commands[i]) != NULL);
+    }
+}

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ctl/options.h"
+#include "tests/lib/check.h"
+
+#define ARGS_MAX 12
+
+/* ARGS: with spaces between them, "''" for an empty one. */
+static int read_line(struct dt_ctl_options *o, const char *line, struct dt_opt_result *result,
+                     struct dt_err *err)
+{
+    static char text[200]; /* names stay pointers into it */
+    char *args[ARGS_MAX + 1] = {NULL}, *rest = text;
+    int argc = 0;
+    snprintf(text, sizeof text, "dtrun-ctl %s", line);
+    for (char *arg; argc < ARGS_MAX && (arg = strsep(&rest, " "));)
+        if (*arg)
+            args[argc++] = strcmp(arg, "''") == 0 ? arg + 2 : arg;
+    return dt_ctl_options_read(o, argc, args, result, err);
+}
+
+TEST(commands_are_understood_wherever_the_options_stand)
+{
+    static const struct {
+        const char *line;
+        enum dt_ctl_command command;
+        const char *name, *why;
+        bool json, quarantined;
+    } rows[] = {
+        {"status", DT_CTL_STATUS, "", NULL, false, false},
+        {"status llama", DT_CTL_STATUS, "llama", NULL, false, false},
+        {"--json status llama", DT_CTL_STATUS, "llama", NULL, true, false},
+        {"status --json llama", DT_CTL_STATUS, "llama", NULL, true, false},
+        {"status llama --json", DT_CTL_STATUS, "llama", NULL, true, false},
+        {"node list", DT_CTL_NODE_LIST, "", NULL, false, false},
+        {"node --quarantined list", DT_CTL_NODE_LIST, "", NULL, false, true},
+        {"node drain n1", DT_CTL_NODE_DRAIN, "n1", NULL, false, false},
+        {"node drain n1 --why disk", DT_CTL_NODE_DRAIN, "n1", "disk", false, false},
+        {"node drain --why=disk n1 --json", DT_CTL_NODE_DRAIN, "n1", "disk", true, false},
+        {"node undrain n1", DT_CTL_NODE_UNDRAIN, "n1", NULL, false, false},
+        {"node drain -- -n1", DT_CTL_NODE_DRAIN, "-n1", NULL, false, false},
+        {"--timeout 1 node drain --endpoint x:1 --why disk n1", DT_CTL_NODE_DRAIN, "n1", "disk",
+         false, false},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        CHECK_ROW("%s", rows[i].line);
+        struct dt_ctl_options o;
+        struct dt_opt_result result;
+        struct dt_err err = {0};
+        CHECK_OK(read_line(&o, rows[i].line, &result, &err), err);
+        CHECK_EQ(o.command, rows[i].command);
+        CHECK_STR(o.name, rows[i].name);
+        CHECK_STR(o.why, rows[i].why);
+        CHECK_EQ(o.json, rows[i].json);
+        CHECK_EQ(o.quarantined, rows[i].quarantined);
+        dt_ctl_options_finish(&o);
+    }
+}
+
+TEST(what_makes_no_command_is_said)
+{
+    static const struct {
+        const char *line, *words;
+    } rows[] = {
+        {"", "which command?"},
+        {"node", "node list, node drain, or node undrain?"},
+        {"node melt", "there is no command \"node melt\""},
+        {"stat", "there is no command \"stat\""},
+        {"status a b", "status: what is \"b\"? It takes one name"},
+        {"status a b c d e", "status: what is \"b\"? It takes one name"},
+        {"node list n1", "node list: what is \"n1\"? It takes no name"},
+        {"node drain", "node drain: which node?"},
+        {"node drain ''", "node drain: which node?"},
+        {"node drain n1 n2", "node drain: what is \"n2\"?"},
+        {"status --why x", "--why goes with node drain"},
+        {"node undrain n1 --why x", "--why goes with node drain"},
+        {"status --quarantined", "--quarantined goes with node list"},
+        {"status --yaml", "--yaml"},
+        {"status --endpoint :", "--endpoint: "},
+        {"status --timeout soon", "--timeout: "},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        CHECK_ROW("%s", rows[i].line);
+        struct dt_ctl_options o;
+        struct dt_opt_result result;
+        struct dt_err err = {0};
+        CHECK_FAIL(read_line(&o, rows[i].line, &result, &err), err, rows[i].words);
+        CHECK_EQ(err.code, DT_E_USAGE);
+        dt_ctl_options_finish(&o);
+    }
+}
+
+TEST(help_and_version_need_no_command)
+{
+    struct dt_ctl_options o;
+    struct dt_opt_result result;
+    struct dt_err err = {0};
+    CHECK_OK(read_line(&o, "node --help", &result, &err), err);
+    CHECK(result.help);
+    dt_ctl_options_finish(&o);
+    CHECK_OK(read_line(&o, "--version", &result, &err), err);
+    CHECK(result.version);
+    dt_ctl_options_finish(&o);
+}
