@@ -69,7 +69,7 @@ def main():
         dist.all_reduce(loss)
         if rank == 0:
             save(path, step + 1, model, optimizer)
-            if step in (first, options.steps - 1):
+            if step in (first, options.steps - 1) or step % 100 == 0:
                 print("attempt %d, step %2d of %d on %d ranks: loss %.6f"
                       % (attempt, step, options.steps, world, loss.item() / world), flush=True)
         dist.barrier()  # nobody computes on while the checkpoint of this step is not there

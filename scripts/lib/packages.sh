@@ -62,4 +62,4 @@ install_if_offered()
 build_packages="gcc libc6-dev meson ninja-build pkg-config libuv1-dev libcjson-dev libxxhash-dev libhwloc-dev \
     libmicrohttpd-dev libsodium-dev"
 # shellcheck disable=SC2034
-test_packages="mandoc systemd iproute2"
+test_packages="mandoc systemd iproute2 nftables"

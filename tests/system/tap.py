@@ -32,7 +32,8 @@ def die_with_parent():
 
 def start(limit=LIMIT):
     faulthandler.dump_traceback_later(limit, exit=True)
-    # A shell that runs tests in its background has these two ignored, and what is ignored stays so.
+    # A shell that runs tests in its background, or nohup, has these ignored, and that stays so.
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGQUIT, signal.SIG_DFL)
     # Python's finally blocks stop the servers; a plain SIGTERM would pass them by.
