@@ -5,16 +5,13 @@
 # rank once, sizes alike, roles counted apart.
 
 import argparse
-import json
 import os
 import shlex
-import subprocess
-import sys
 import tempfile
-import threading
 
 import servers
 import tap
+from agents import TORCHRUN, WHO, Agent
 
 try:
     import torch
@@ -25,13 +22,8 @@ except ImportError:
 VERSION = tuple(int(n) for n in torch.__version__.split(".")[:2])
 UNTOLD = (2, 1) <= VERSION < (2, 4)
 
-TORCHRUN = [sys.executable, "-B", "-m", "torch.distributed.run"]
-
 # A worker says who it is, and when all of its node have, it fails in as many attempts as $0 says.
-WORKER = """
-echo "{\\"rank\\": [$RANK, $WORLD_SIZE], \\"role\\": [$ROLE_RANK, $ROLE_WORLD_SIZE],\
- \\"group\\": [$GROUP_RANK, $GROUP_WORLD_SIZE], \\"master\\": \\"$MASTER_ADDR:$MASTER_PORT\\",\
- \\"round\\": $TORCHELASTIC_RESTART_COUNT}"
+WORKER = WHO + """
 place=$1/$GROUP_RANK.$TORCHELASTIC_RESTART_COUNT
 mkdir -p "$place/$LOCAL_RANK"
 until [ "$(ls "$place" | wc -l)" -eq "$LOCAL_WORLD_SIZE" ]; do sleep 0.01; done
@@ -39,22 +31,12 @@ until [ "$(ls "$place" | wc -l)" -eq "$LOCAL_WORLD_SIZE" ]; do sleep 0.01; done
 """
 
 
-class Node:
-    """One agent, WORDS of a launcher. What it prints that is JSON is heard, a thing at a time."""
+class Node(Agent):
+    """One agent, WORDS of a launcher."""
 
     def __init__(self, words, job, rank, nproc, role):
-        self.nproc, self.heard, self.rest = nproc, [], []
-        self.more = threading.Condition()
-        self.process = subprocess.Popen(
-            words + self.options(job, str(rank), str(nproc), role),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            preexec_fn=tap.die_with_parent,
-            text=True,
-        )
-        self.reader = threading.Thread(target=self.read, daemon=True)
-        self.reader.start()
+        self.nproc = nproc
+        super().__init__(words + self.options(job, str(rank), str(nproc), role))
 
     def options(self, job, rank, nproc, role):
         """Either launcher has the same."""
@@ -66,42 +48,11 @@ class Node:
         agent += ["--redirects", "2", "--tee", "2"]
         return agent + ["--no_python", "sh", "-c", WORKER, str(job.failures), job.folder.name]
 
-    def read(self):
-        for line in self.process.stdout:
-            with self.more:
-                if line.startswith("{"):
-                    self.heard.append(json.loads(line))
-                else:
-                    self.rest.append(line)
-                self.more.notify()
-        with self.more:
-            self.heard.append({"ended": True})
-            self.more.notify()
-
-    def hear(self):
-        with self.more:
-            if not self.more.wait_for(lambda: self.heard, 120):
-                raise AssertionError("nothing heard: " + "".join(self.rest[-20:]))
-            thing = self.heard.pop(0)
-        if "ended" in thing:
-            raise AssertionError("it ended: " + "".join(self.rest[-20:]))
-        return thing
-
-    def workers(self):
-        """What they were told."""
-        return sorted((self.hear() for _ in range(self.nproc)), key=lambda w: w["rank"])
-
     def finish(self):
-        status = self.process.wait(120)
-        self.reader.join()
+        super().finish()
         said = "".join(self.rest)
-        tap.check_equal(status, 0, "status of a node, which said " + said[-2000:])
         for words in "waiting on exit barrier", "not waiting for the other nodes":
             tap.check_equal(words in said, False, "%r in what a node said" % words)
-
-    def kill(self):
-        self.process.kill()
-        self.process.wait()
 
 
 class Job:
@@ -136,7 +87,7 @@ class Job:
         for rank, node in self.nodes:
             _, nproc, role = self.shape[rank]
             role_size = sum(n for _, n, r in self.shape if r == role)
-            for i, worker in enumerate(node.workers()):
+            for i, worker in enumerate(node.workers(nproc)):
                 who = "attempt %d, node %d, local rank %d: " % (attempt, rank, i)
                 wanted = {
                     "rank": [first + i, size],
