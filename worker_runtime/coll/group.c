@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Making groups: which backend fits the members, and groups out of groups. In a split everybody
+ * says which colour and key it has, and from these all work out the same lists. */
+#include "worker_runtime/coll/group.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct dt_coll_backend *choose(const struct dt_coll_group *g)
+{
+    if (g->size == 1)
+        return &dt_coll_alone;
+    return &dt_coll_shm;
+}
+
+static int copy_group(struct dt_coll *c, const struct dt_coll_group *g)
+{
+    size_t n = (size_t)g->size;
+    struct dt_coll_member *members = calloc(n, sizeof *members);
+    c->group = *g;
+    c->group.members = members;
+    c->group.name = strdup(g->name);
+    c->sends = calloc(n, sizeof *c->sends);
+    c->recvs = calloc(n, sizeof *c->recvs);
+    if (!members || !c->group.name || !c->sends || !c->recvs)
+        return -1;
+    memcpy(members, g->members, n * sizeof *members);
+    return 0;
+}
+
+/* How many ranks share our host's cores, as far as this group can know. */
+static int neighbours(const struct dt_coll_group *g)
+{
+    int n = 0;
+    for (int r = 0; r < g->size; r++)
+        n += g->members[r].host == g->members[g->rank].host;
+    return n > g->neighbours ? n : g->neighbours;
+}
+
+struct dt_coll *dt_coll_open(const struct dt_coll_group *g, struct dt_meeting *m,
+                             struct dt_err *err)
+{
+    struct dt_coll *c = calloc(1, sizeof *c);
+    if (!c || copy_group(c, g) < 0) {
+        dt_err_set(err, DT_E_MEMORY, "group %s: no memory", g->name);
+        dt_coll_destroy(c);
+        return NULL;
+    }
+    c->meeting = m;
+    c->group.neighbours = neighbours(g);
+    atomic_store(&c->timeout, g->timeout);
+    c->backend = choose(&c->group);
+    c->state = c->backend->open(&c->group, m, err);
+    if (c->state)
+        return c;
+    dt_err_wrap(err, "group %s", g->name);
+    dt_coll_destroy(c);
+    return NULL;
+}
+
+void dt_coll_destroy(struct dt_coll *c)
+{
+    if (!c)
+        return;
+    if (c->state)
+        c->backend->close(c->state);
+    free((void *)(uintptr_t)c->group.members);
+    free((void *)(uintptr_t)c->group.name);
+    free(c->sends);
+    free(c->recvs);
+    free(c);
+}
+
+/* ---- splitting ---- */
+
+struct choice {
+    int32_t colour, key, rank;
+};
+
+static int by_key_then_rank(const void *a_v, const void *b_v)
+{
+    const struct choice *a = a_v, *b = b_v;
+    int by_key = (a->key > b->key) - (a->key < b->key);
+    return by_key ? by_key : (a->rank > b->rank) - (a->rank < b->rank);
+}
+
+/* Those of ALL with our colour, in the order of the new group; how many. */
+static int choose_ours(struct choice *all, int n, int colour)
+{
+    int ours = 0;
+    for (int r = 0; r < n; r++)
+        if (all[r].colour == colour)
+            all[ours++] = all[r];
+    qsort(all, (size_t)ours, sizeof *all, by_key_then_rank);
+    return ours;
+}
+
+static struct dt_coll *open_split(struct dt_coll *parent, const struct choice *ours, int n,
+                                  struct dt_err *err)
+{
+    char name[200];
+    struct dt_coll_member *members = calloc((size_t)n, sizeof *members);
+    struct dt_coll_group g = parent->group;
+    int len = snprintf(name, sizeof name, "%s/%d.%d", g.name, ours[0].colour, parent->splits);
+    if (!members || len < 0 || (size_t)len >= sizeof name) {
+        free(members);
+        dt_err_set(err, DT_E_RUNTIME,
+                   "group %s: no memory for a part of it, or its name is too long",
+                   parent->group.name);
+        return NULL;
+    }
+    for (int i = 0; i < n; i++) {
+        members[i] = parent->group.members[ours[i].rank];
+        if (ours[i].rank == parent->group.rank)
+            g.rank = i;
+    }
+    g.members = members;
+    g.size = n;
+    g.name = name;
+    g.timeout = atomic_load(&parent->timeout);
+    struct dt_coll *c = dt_coll_open(&g, parent->meeting, err);
+    free(members);
+    return c;
+}
+
+int dt_coll_split(struct dt_coll *parent, int colour, int key, struct dt_coll **out,
+                  struct dt_err *err)
+{
+    *out = NULL;
+    if (colour < -1)
+        return dt_err_set(err, DT_E_RUNTIME, "a split of group %s: no colour %d",
+                          parent->group.name, colour);
+    struct choice own = {.colour = colour, .key = key, .rank = parent->group.rank};
+    struct choice *all = calloc((size_t)parent->group.size, sizeof *all);
+    if (!all)
+        return dt_err_set(err, DT_E_MEMORY, "a split of group %s: no memory", parent->group.name);
+    int rc = dt_coll_all_gather(parent, &own, all, sizeof own, DT_U8, err);
+    if (rc == 0)
+        parent->splits++;
+    if (rc == 0 && colour >= 0) {
+        int n = choose_ours(all, parent->group.size, colour);
+        *out = open_split(parent, all, n, err);
+        rc = *out ? 0 : -1;
+    }
+    free(all);
+    return rc;
+}
