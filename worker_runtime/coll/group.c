@@ -11,6 +11,9 @@ static const struct dt_coll_backend *choose(const struct dt_coll_group *g)
 {
     if (g->size == 1)
         return &dt_coll_alone;
+    for (int r = 1; r < g->size; r++)
+        if (g->members[r].host != g->members[0].host)
+            return &dt_coll_hosts;
     return &dt_coll_shm;
 }
 
