@@ -1,0 +1,502 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The fast ops say what the reference says: each op, for each set of instructions this processor
+ * has, over shapes that are 1, odd, and no multiple of any block. */
+#include "tests/runtime/ops_kit.h"
+#include "worker_runtime/cpu_level.h"
+#include "worker_runtime/device.h"
+#include "worker_runtime/model/ops.h"
+
+/* Runs FN(ops, stream, kit) for each table, on a pool of 3 threads. */
+typedef void (*story_fn)(const struct dt_ops *ops, struct dt_stream *s, struct kit *k);
+
+static void on_each_table(story_fn story)
+{
+    static const char *const names[] = {"x86-64", "x86-64-v3", "x86-64-v4"};
+    for (int level = 0; level <= (int)dt_cpu_level(); level++) {
+        struct dt_err err;
+        struct kit k = {.state = 7};
+        setenv("DTRUN_CPU_ISA", names[level], 1);
+        struct dt_device *d = dt_device_open_cpu(3, &err);
+        CHECK_ROW("%s", d ? d->description : err.text);
+        CHECK(d != NULL);
+        CHECK(dt_cpu_level() == DT_CPU_BASE || strcmp(d->ops->name, names[level]) == 0);
+        story(d->ops, d->stream, &k);
+        kit_free(&k);
+        dt_device_close(d);
+    }
+    unsetenv("DTRUN_CPU_ISA");
+}
+
+static const struct dt_ops *const ref = &dt_ops_reference;
+
+static void embedding(const struct dt_ops *ops, struct dt_stream *s, struct kit *k)
+{
+    static const size_t rows[][4] = {
+        {1, 1, 1, 1}, {6, 3, 5, 7}, {514, 257, 65, 11}, {40, 20, 128, 9}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct dt_embedding e = {rows[i][0], rows[i][1], rows[i][2], rows[i][3], NULL};
+        size_t n = e.rows * e.width, words = e.vocabulary * e.width, places = e.positions * e.width;
+        CHECK_ROW("rows %zu positions %zu width %zu", e.rows, e.positions, e.width);
+        e.ids = kit_ids(k, e.rows, e.vocabulary);
+        float *token = kit_numbers(k, words), *place = kit_numbers(k, places);
+        float *out = kit_numbers(k, n), *want = kit_numbers(k, n);
+        for (int with = 0; with < 2; with++) {
+            ops->embedding_forward(&e, out, token, with ? place : NULL, s);
+            ref->embedding_forward(&e, want, token, with ? place : NULL, NULL);
+            kit_near("out", n, out, want, 0);
+            float *dt = kit_copy(k, words, token), *dt2 = kit_copy(k, words, token);
+            float *dp = kit_copy(k, places, place), *dp2 = kit_copy(k, places, place);
+            ops->embedding_backward(&e, dt, with ? dp : NULL, out, s);
+            ref->embedding_backward(&e, dt2, with ? dp2 : NULL, out, NULL);
+            kit_near("dtoken", words, dt, dt2, 1e-6);
+            kit_near("dposition", places, dp, dp2, 1e-6);
+        }
+    }
+}
+
+TEST(embeddings_are_looked_up_and_added_up)
+{
+    on_each_table(embedding);
+}
+
+static void one_norm(const struct dt_ops *ops, struct dt_stream *s, struct kit *k, size_t rows,
+                     size_t width, bool layer, bool add)
+{
+    size_t n = rows * width;
+    CHECK_ROW("rows %zu width %zu layer %d add %d", rows, width, layer, add);
+    float *weight = kit_numbers(k, width), *bias = layer ? kit_numbers(k, width) : NULL;
+    struct dt_norm a = {.rows = rows, .width = width, .eps = 1e-5f, .weight = weight, .bias = bias};
+    a.mean = layer ? kit_alloc(k, rows * sizeof(float)) : NULL;
+    a.rstd = kit_alloc(k, rows * sizeof(float));
+    struct dt_norm b = a;
+    b.mean = layer ? kit_alloc(k, rows * sizeof(float)) : NULL;
+    b.rstd = kit_alloc(k, rows * sizeof(float));
+    float *x = kit_numbers(k, n), *more = kit_numbers(k, n), *dout = kit_numbers(k, n);
+    float *out = kit_alloc(k, n * 4), *sum = kit_alloc(k, n * 4);
+    float *out2 = kit_alloc(k, n * 4), *sum2 = kit_alloc(k, n * 4);
+    ops->norm_forward(&a, out, sum, x, add ? more : NULL, s);
+    ref->norm_forward(&b, out2, sum2, x, add ? more : NULL, NULL);
+    kit_near("out", n, out, out2, 3e-6);
+    kit_near("sum", n, sum, sum2, 1e-7);
+    kit_near("rstd", rows, a.rstd, b.rstd, 1e-6);
+    if (layer)
+        kit_near("mean", rows, a.mean, b.mean, 1e-6);
+    float *same = kit_copy(k, n, x), *out3 = kit_alloc(k, n * 4);
+    ops->norm_forward(&a, out3, same, same, add ? more : NULL, s);
+    kit_near("sum in x's place", n, same, sum, 0);
+    kit_near("out with it", n, out3, out, 0);
+    if (!add) {
+        float *alone = kit_alloc(k, n * 4);
+        ops->norm_forward(&a, alone, NULL, x, NULL, s);
+        kit_near("out without sum", n, alone, out, 0);
+    }
+    float *dx = kit_copy(k, n, more), *dx2 = kit_copy(k, n, more);
+    float *dw = kit_copy(k, width, weight), *dw2 = kit_copy(k, width, weight);
+    float *db = kit_copy(k, width, weight), *db2 = kit_copy(k, width, weight);
+    ops->norm_backward(&b, dx, dw, layer ? db : NULL, sum2, dout, s);
+    ref->norm_backward(&b, dx2, dw2, layer ? db2 : NULL, sum2, dout, NULL);
+    kit_near("dx", n, dx, dx2, 1e-5);
+    kit_near("dweight", width, dw, dw2, 1e-5);
+    kit_near("dbias", width, db, db2, 1e-5);
+}
+
+static void norms(const struct dt_ops *ops, struct dt_stream *s, struct kit *k)
+{
+    static const size_t shapes[][2] = {{1, 1}, {1, 384}, {3, 5}, {17, 33}, {257, 65}, {100, 384}};
+    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
+        for (int how = 0; how < 4; how++) {
+            /* A row of one has no variance to be compared. */
+            if (shapes[i][1] == 1 && (how & 1))
+                continue;
+            one_norm(ops, s, k, shapes[i][0], shapes[i][1], how & 1, how & 2);
+            kit_free(k);
+        }
+    }
+}
+
+TEST(norms_of_both_kinds_with_and_without_a_residual)
+{
+    on_each_table(norms);
+}
+
+static void ropes(const struct dt_ops *ops, struct dt_stream *s, struct kit *k)
+{
+    static const size_t shapes[][5] = {{1, 1, 1, 2, 2},
+                                       {6, 3, 2, 6, 17},
+                                       {514, 257, 3, 64, 192},
+                                       {40, 40, 1, 10, 12},
+                                       {5, 9, 1, 4, 4}};
+    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
+        const size_t *h = shapes[i];
+        struct dt_rope r = {h[0], h[1], h[2], h[3], h[4], 10000};
+        size_t n = r.rows * r.stride;
+        CHECK_ROW("rows %zu positions %zu heads %zu dim %zu", h[0], h[1], h[2], h[3]);
+        float *was = kit_numbers(k, n), *x = kit_copy(k, n, was), *y = kit_copy(k, n, was);
+        ops->rope(&r, x, false, s);
+        ref->rope(&r, y, false, NULL);
+        kit_near("turned", n, x, y, 1e-6);
+        ops->rope(&r, x, true, s);
+        kit_near("turned back", n, x, was, 1e-6);
+    }
+}
+
+TEST(rotary_positions_turn_forth_and_back)
+{
+    on_each_table(ropes);
+}
+
+static void one_linear(const struct dt_ops *ops, struct dt_stream *s, struct kit *k,
+                       struct dt_linear l, bool biased, bool add)
+{
+    size_t in = l.rows * l.in, out = l.rows * l.out, w = l.in * l.out;
+    CHECK_ROW("rows %zu in %zu out %zu layout %d bias %d add %d", l.rows, l.in, l.out, l.layout,
+              biased, add);
+    l.weight = kit_numbers(k, w);
+    l.bias = biased ? kit_numbers(k, l.out) : NULL;
+    float *x = kit_numbers(k, in), *dout = kit_numbers(k, out), *y = kit_numbers(k, out);
+    float *want = kit_numbers(k, out), *pre = kit_numbers(k, out), *pre2 = kit_numbers(k, out);
+    ops->linear_forward(&l, y, x, s);
+    ref->linear_forward(&l, want, x, NULL);
+    kit_near("out", out, y, want, 2e-5);
+    ops->linear_gelu_forward(&l, y, pre, x, s);
+    ref->linear_gelu_forward(&l, want, pre2, x, NULL);
+    kit_near("pre", out, pre, pre2, 2e-5);
+    kit_near("gelu", out, y, want, 2e-5);
+    ops->linear_gelu_forward(&l, y, NULL, x, s);
+    kit_near("gelu without pre", out, y, want, 2e-5);
+    float *dx = kit_copy(k, in, x), *dx2 = kit_copy(k, in, x), *dw = kit_copy(k, w, l.weight);
+    float *dw2 = kit_copy(k, w, l.weight), *db = kit_numbers(k, l.out);
+    float *db2 = kit_copy(k, l.out, db);
+    ops->linear_backward(&l, dx, add, dw, biased ? db : NULL, x, dout, s);
+    ref->linear_backward(&l, dx2, add, dw2, biased ? db2 : NULL, x, dout, NULL);
+    kit_near("dx", in, dx, dx2, 2e-5);
+    kit_near("dweight", w, dw, dw2, 2e-5);
+    kit_near("dbias", l.out, db, db2, 2e-5);
+    ops->linear_backward(&l, NULL, false, dw, NULL, x, dout, s);
+    ref->linear_backward(&l, NULL, false, dw2, NULL, x, dout, NULL);
+    kit_near("dweight without dx", w, dw, dw2, 2e-5);
+}
+
+static void linears(const struct dt_ops *ops, struct dt_stream *s, struct kit *k)
+{
+    static const size_t shapes[][3] = {{1, 1, 1},     {1, 64, 48},   {3, 5, 7},    {257, 33, 65},
+                                       {64, 96, 300}, {300, 64, 40}, {70, 700, 19}};
+    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
+        for (int how = 0; how < 8; how++) {
+            struct dt_linear l = {.rows = shapes[i][0], .in = shapes[i][1], .out = shapes[i][2]};
+            l.layout = how & 4 ? DT_WEIGHT_IN_OUT : DT_WEIGHT_OUT_IN;
+            one_linear(ops, s, k, l, how & 1, how & 2);
+            kit_free(k);
+        }
+    }
+}
+
+TEST(linear_layers_in_both_layouts)
+{
+    on_each_table(linears);
+}
+
+/* q, k, v side by side in one row of width STRIDE, or apart where it is 0. */
+static void one_attention(const struct dt_ops *ops, struct dt_stream *s, struct kit *k,
+                          struct dt_attention a, bool together)
+{
+    size_t rows = a.batch * a.positions, q = a.heads * a.head_dim, kv = a.kv_heads * a.head_dim;
+    size_t row = together ? q + 2 * kv + 3 : 0, stats = a.batch * a.heads * a.positions;
+    CHECK_ROW("batch %zu positions %zu heads %zu/%zu dim %zu together %d", a.batch, a.positions,
+              a.heads, a.kv_heads, a.head_dim, together);
+    a.q_stride = together ? row : q + 1;
+    a.k_stride = a.v_stride = together ? row : kv;
+    a.out_stride = q + 2;
+    size_t n_q = rows * a.q_stride, n_kv = rows * a.k_stride, n_out = rows * a.out_stride;
+    float *base = kit_numbers(k, n_q), *dbase = kit_numbers(k, n_q),
+          *dbase2 = kit_copy(k, n_q, dbase);
+    a.q = base;
+    a.k = together ? base + q : kit_numbers(k, n_kv);
+    a.v = together ? base + q + kv : kit_numbers(k, n_kv);
+    float *out = kit_numbers(k, n_out), *want = kit_copy(k, n_out, out);
+    float *dout = kit_numbers(k, n_out), *logsum = kit_alloc(k, stats * 4);
+    a.logsum = kit_alloc(k, stats * 4);
+    ref->attention_forward(&a, want, NULL);
+    struct dt_attention b = a;
+    b.logsum = logsum;
+    ops->attention_forward(&b, out, s);
+    kit_near("out", n_out, out, want, 5e-6);
+    kit_near("logsum", stats, logsum, a.logsum, 2e-6);
+    float *dk = together ? dbase + q : kit_numbers(k, n_kv);
+    float *dk2 = together ? dbase2 + q : kit_copy(k, n_kv, dk);
+    float *dv = together ? dbase + q + kv : kit_numbers(k, n_kv);
+    float *dv2 = together ? dbase2 + q + kv : kit_copy(k, n_kv, dv);
+    ref->attention_backward(&a, dbase2, dk2, dv2, want, dout, NULL);
+    ops->attention_backward(&a, dbase, dk, dv, want, dout, s);
+    kit_near("dq", n_q, dbase, dbase2, 1e-5);
+    if (!together) {
+        kit_near("dk", n_kv, dk, dk2, 1e-5);
+        kit_near("dv", n_kv, dv, dv2, 1e-5);
+    }
+}
+
+static void attentions(const struct dt_ops *ops, struct dt_stream *s, struct kit *k)
+{
+    static const size_t shapes[][5] = {{1, 1, 1, 1, 1},   {2, 3, 2, 1, 4},    {1, 257, 2, 2, 16},
+                                       {2, 64, 4, 2, 20}, {1, 65, 6, 3, 64},  {1, 600, 1, 1, 8},
+                                       {3, 1, 2, 2, 5},   {1, 320, 4, 1, 12}, {1, 40, 1, 1, 300},
+                                       {1, 777, 2, 1, 64}};
+    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
+        for (int together = 0; together < 2; together++) {
+            const size_t *h = shapes[i];
+            one_attention(ops, s, k,
+                          (struct dt_attention){.batch = h[0],
+                                                .positions = h[1],
+                                                .heads = h[2],
+                                                .kv_heads = h[3],
+                                                .head_dim = h[4]},
+                          together);
+            kit_free(k);
+        }
+    }
+}
+
+TEST(attention_with_heads_shared_and_rows_apart)
+{
+    on_each_table(attentions);
+}
+
+/* Products and attention on three threads, three times: the same bits. */
+static void repeats(const struct dt_ops *ops, struct dt_stream *s, struct kit *k)
+{
+    enum { B = 2, T = 300, H = 4, D = 24, N = B * T, C = H * D };
+    struct dt_linear l = {N, C, 3 * C, DT_WEIGHT_IN_OUT, kit_numbers(k, 3 * C * C), NULL};
+    struct dt_attention a = {B, T, H, 2, D, 3 * C, 3 * C, 3 * C, C, NULL, NULL, NULL, NULL};
+    float *x = kit_numbers(k, N * C), *dout = kit_numbers(k, N * C);
+    float *first[4] = {NULL};
+    static const size_t sizes[] = {N * 3 * C, N * C, N * 3 * C, 3 * C * C};
+    a.logsum = kit_alloc(k, B * H * T * sizeof(float));
+    for (int i = 0; i < 3; i++) {
+        float *now[4];
+        for (int n = 0; n < 4; n++)
+            now[n] = kit_alloc(k, sizes[n] * sizeof(float));
+        ops->linear_forward(&l, now[0], x, s);
+        a.q = now[0];
+        a.k = now[0] + C;
+        a.v = now[0] + 2 * C;
+        ops->attention_forward(&a, now[1], s);
+        ops->attention_backward(&a, now[2], now[2] + C, now[2] + 2 * C, now[1], dout, s);
+        ops->linear_backward(&l, now[1], true, now[3], NULL, x, now[2], s);
+        for (int n = 0; n < 4; n++) {
+            first[n] = first[n] ? first[n] : now[n];
+            CHECK_BYTES(now[n], sizes[n] * sizeof(float), first[n], sizes[n] * sizeof(float));
+        }
+    }
+}
+
+TEST(the_same_again_has_the_same_bits)
+{
+    on_each_table(repeats);
+}
+
+static void activations(const struct dt_ops *ops, struct dt_stream *s, struct kit *k)
+{
+    static const size_t sizes[] = {0, 1, 15, 1000, 32768, 70001};
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        size_t n = sizes[i];
+        float *x = kit_numbers(k, n), *up = kit_numbers(k, n), *dout = kit_numbers(k, n);
+        for (size_t e = 0; e < n; e++)
+            x[e] *= e % 3 ? 2.0f : 9.0f;
+        float *a = kit_numbers(k, n), *b = kit_numbers(k, n), *c = kit_numbers(k, n);
+        float *d = kit_numbers(k, n);
+        ops->gelu_forward(n, a, x, s);
+        ref->gelu_forward(n, b, x, NULL);
+        kit_near("gelu", n, a, b, 2e-7);
+        ops->gelu_backward(n, a, x, dout, s);
+        ref->gelu_backward(n, b, x, dout, NULL);
+        kit_near("gelu backward", n, a, b, 1e-6);
+        memcpy(a, dout, n * 4);
+        ops->gelu_backward(n, a, x, a, s);
+        kit_near("gelu backward in place", n, a, b, 1e-6);
+        ops->swiglu_forward(n, a, x, up, s);
+        ref->swiglu_forward(n, b, x, up, NULL);
+        kit_near("swiglu", n, a, b, 3e-7);
+        ops->swiglu_backward(n, a, c, x, up, dout, s);
+        ref->swiglu_backward(n, b, d, x, up, dout, NULL);
+        kit_near("swiglu dgate", n, a, b, 1e-6);
+        kit_near("swiglu dup", n, c, d, 1e-6);
+        memcpy(c, up, n * 4);
+        memcpy(a, x, n * 4);
+        ops->swiglu_backward(n, a, c, a, c, dout, s);
+        kit_near("swiglu dgate in place", n, a, b, 1e-6);
+        kit_near("swiglu dup in place", n, c, d, 1e-6);
+        ops->add(n, a, dout, s);
+        ref->add(n, b, dout, NULL);
+        kit_near("add", n, a, b, 1e-6);
+        kit_free(k);
+    }
+}
+
+TEST(activations_forward_and_backward)
+{
+    on_each_table(activations);
+}
+
+static void edges(const struct dt_ops *ops, struct dt_stream *s, struct kit *k)
+{
+    const float x[] = {0, -0.0f, INFINITY, NAN, 1e30f, -1e30f, -1e10f, 88, -88, 100, -100, 20, -20};
+    enum { N = sizeof x / sizeof x[0] };
+    float ones[N], a[N], b[N], c[N], d[N];
+    (void)k;
+    for (int i = 0; i < N; i++)
+        ones[i] = 1;
+    ops->gelu_forward(N, a, x, s);
+    ref->gelu_forward(N, b, x, NULL);
+    ops->gelu_backward(N, c, x, ones, s);
+    ref->gelu_backward(N, d, x, ones, NULL);
+    for (int i = 0; i < N; i++) {
+        CHECK_ROW("gelu of %g: %g, wanted %g; slope %g, wanted %g", (double)x[i], (double)a[i],
+                  (double)b[i], (double)c[i], (double)d[i]);
+        CHECK(isnan(b[i]) ? isnan(a[i])
+                          : a[i] == b[i] || fabsf(a[i] - b[i]) <= 1e-6f * fabsf(b[i]) + 1e-30f);
+        CHECK(isnan(x[i]) ? isnan(c[i]) : isnan(d[i]) || fabsf(c[i] - d[i]) < 1e-6f);
+    }
+    ops->swiglu_forward(N, a, x, ones, s);
+    ref->swiglu_forward(N, b, x, ones, NULL);
+    for (int i = 0; i < N; i++) {
+        CHECK_ROW("silu of %g: %g, wanted %g", (double)x[i], (double)a[i], (double)b[i]);
+        CHECK(isnan(b[i]) ? isnan(a[i])
+                          : a[i] == b[i] || fabsf(a[i] - b[i]) <= 1e-6f * fabsf(b[i]) + 1e-30f);
+    }
+}
+
+TEST(infinities_and_nan_stay_what_they_are)
+{
+    on_each_table(edges);
+}
+
+static void losses(const struct dt_ops *ops, struct dt_stream *s, struct kit *k)
+{
+    static const size_t shapes[][3] = {{1, 1, 1}, {3, 5, 8}, {33, 257, 257}, {9, 1000, 1024}};
+    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
+        size_t rows = shapes[i][0], n = rows * shapes[i][2];
+        int32_t *targets = kit_ids(k, rows, shapes[i][1]);
+        CHECK_ROW("rows %zu vocabulary %zu stride %zu", rows, shapes[i][1], shapes[i][2]);
+        if (rows > 2)
+            targets[1] = -100;
+        struct dt_cross_entropy c = {rows, shapes[i][1], shapes[i][2], targets, 0.25f};
+        float *logits = kit_numbers(k, n);
+        for (size_t e = 0; e < n; e++)
+            logits[e] *= 20;
+        float *a = kit_copy(k, n, logits), *b = kit_copy(k, n, logits);
+        float *loss = kit_numbers(k, rows), *want = kit_numbers(k, rows);
+        ops->cross_entropy(&c, loss, a, false, s);
+        ref->cross_entropy(&c, want, b, false, NULL);
+        kit_near("loss alone", rows, loss, want, 1e-6);
+        kit_near("logits untouched", n, a, logits, 0);
+        ops->cross_entropy(&c, loss, a, true, s);
+        ref->cross_entropy(&c, want, b, true, NULL);
+        kit_near("loss", rows, loss, want, 1e-6);
+        kit_near("dlogits", n, a, b, 1e-6);
+    }
+}
+
+TEST(cross_entropy_with_padding_and_rows_that_do_not_count)
+{
+    on_each_table(losses);
+}
+
+static void optimizer(const struct dt_ops *ops, struct dt_stream *s, struct kit *k)
+{
+    static const size_t sizes[] = {0, 1, 17, 1025, 40000};
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0] * 4; i++) {
+        size_t n = sizes[i / 4];
+        struct dt_adamw a = {.lr = 0.01f,
+                             .beta1 = 0.9f,
+                             .beta2 = 0.95f,
+                             .eps = 1e-8f,
+                             .weight_decay = 0.1f,
+                             .bias1 = 0.19f,
+                             .bias2 = 0.1f,
+                             .grad_scale = 0.5f,
+                             .decoupled = i & 1};
+        a.model_type = i % 4 == 2 ? DT_BF16 : i % 4 == 3 ? DT_F16 : DT_F32;
+        CHECK_ROW("n %zu decoupled %d type %d", n, a.decoupled, a.model_type);
+        float *p = kit_numbers(k, n), *m = kit_numbers(k, n), *v = kit_numbers(k, n);
+        float *g = kit_numbers(k, n), *out = kit_numbers(k, n), *out2 = kit_numbers(k, n);
+        for (size_t e = 0; e < n; e++)
+            v[e] *= v[e];
+        float *p2 = kit_copy(k, n, p), *m2 = kit_copy(k, n, m), *v2 = kit_copy(k, n, v);
+        ops->adamw(&a, n, p, m, v, out, g, s);
+        ref->adamw(&a, n, p2, m2, v2, out2, g, NULL);
+        kit_near("master", n, p, p2, 5e-7);
+        kit_near("exp_avg", n, m, m2, 5e-7);
+        kit_near("exp_avg_sq", n, v, v2, 5e-7);
+        ref->round_to(n, p, a.model_type, NULL);
+        kit_near("params", n, out, p, 0);
+        kit_free(k);
+    }
+}
+
+TEST(adamw_in_both_ways_and_three_types)
+{
+    on_each_table(optimizer);
+}
+
+static void squares(const struct dt_ops *ops, struct dt_stream *s, struct kit *k)
+{
+    static const size_t sizes[] = {0, 1, 1000, 65536, 200001};
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        float *x = kit_numbers(k, sizes[i]);
+        double is = -1, wanted = -1;
+        CHECK_ROW("%zu elements", sizes[i]);
+        ops->sum_squares(sizes[i], &is, x, s);
+        ref->sum_squares(sizes[i], &wanted, x, NULL);
+        CHECK(fabs(is - wanted) <= 1e-12 * wanted);
+        if (sizes[i] == 0)
+            continue;
+        x[sizes[i] / 2] = NAN;
+        ops->sum_squares(sizes[i], &is, x, s);
+        CHECK(isnan(is));
+        x[sizes[i] / 2] = -INFINITY;
+        ops->sum_squares(sizes[i], &is, x, s);
+        CHECK(isinf(is));
+    }
+}
+
+TEST(the_sum_of_squares_tells_of_infinities)
+{
+    on_each_table(squares);
+}
+
+/* Every 16-bit pattern, and floats around each of them. */
+static void conversions(const struct dt_ops *ops, struct dt_stream *s, struct kit *k)
+{
+    static const enum dt_dtype types[] = {DT_F32, DT_BF16, DT_F16, DT_F64};
+    enum { N = 3 << 16 };
+    float *all = kit_alloc(k, N * sizeof *all);
+    for (uint32_t i = 0; i < N; i++) {
+        uint32_t bits = (i / 3 << 16) + (i % 3 == 0   ? 0
+                                         : i % 3 == 1 ? 0x8000
+                                                      : kit_random(k) & 0xffff);
+        memcpy(&all[i], &bits, 4);
+    }
+    for (int from = 0; from < 4; from++) {
+        void *x = kit_alloc(k, N * 8);
+        ref->cast(N, x, types[from], all, DT_F32, NULL);
+        for (int to = 0; to < 4; to++) {
+            size_t bytes = N * dt_dtype_size(types[to]);
+            void *a = kit_alloc(k, bytes), *b = kit_alloc(k, bytes);
+            CHECK_ROW("from type %d to %d", types[from], types[to]);
+            ops->cast(N, a, types[to], x, types[from], s);
+            ref->cast(N, b, types[to], x, types[from], NULL);
+            CHECK_BYTES(a, bytes, b, bytes);
+        }
+    }
+    for (int type = 1; type < 3; type++) {
+        float *a = kit_copy(k, N, all), *b = kit_copy(k, N, all);
+        ops->round_to(N, a, types[type], s);
+        ref->round_to(N, b, types[type], NULL);
+        CHECK_BYTES(a, N * sizeof *a, b, N * sizeof *b);
+    }
+}
+
+TEST(casts_agree_on_every_pattern)
+{
+    on_each_table(conversions);
+}

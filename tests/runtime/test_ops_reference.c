@@ -1,0 +1,362 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The reference's gradients are those of its forward passes: along random directions, the slope of
+ * a random sum of outputs, found by going a little way there and back, is what the backward op
+ * says. And conversions between types, against what the formats define. */
+#include "tests/runtime/ops_kit.h"
+#include "worker_runtime/device.h"
+#include "worker_runtime/model/half.h"
+#include "worker_runtime/model/ops.h"
+
+static const struct dt_ops *const ref = &dt_ops_reference;
+
+enum { INPUTS = 5 };
+
+/* A forward pass from inputs to outputs, and its way back from the outputs' weights. */
+struct function {
+    size_t n[INPUTS]; /* of each input; 0: none */
+    float *x[INPUTS], *dx[INPUTS];
+    size_t n_out;
+    float *out, *weight; /* [n_out] */
+    void (*forward)(struct function *f);
+    void (*backward)(struct function *f); /* += dx, or = where it was 0 */
+    const void *how;
+};
+
+static double weighted_sum(struct function *f)
+{
+    double sum = 0;
+    f->forward(f);
+    for (size_t i = 0; i < f->n_out; i++)
+        sum += (double)f->weight[i] * (double)f->out[i];
+    return sum;
+}
+
+static void check_input(struct kit *k, struct function *f, int input)
+{
+    size_t n = f->n[input];
+    float *x = f->x[input], *was = kit_copy(k, n, x), *way = kit_numbers(k, n);
+    double step = 4e-3, slope = 0, size = 1;
+    for (size_t i = 0; i < n; i++) {
+        slope += (double)way[i] * (double)f->dx[input][i];
+        size += fabs((double)way[i] * (double)f->dx[input][i]);
+        x[i] = (float)(was[i] + step * way[i]);
+    }
+    double there = weighted_sum(f);
+    for (size_t i = 0; i < n; i++)
+        x[i] = (float)(was[i] - step * way[i]);
+    double found = (there - weighted_sum(f)) / (2 * step);
+    memcpy(x, was, n * sizeof *x);
+    CHECK_ROW("input %d: the slope is %g, backward says %g (of %g)", input, found, slope, size);
+    CHECK(fabs(found - slope) < 2e-3 * size);
+}
+
+static void check_function(struct kit *k, struct function *f)
+{
+    f->out = kit_alloc(k, f->n_out * sizeof(float));
+    f->weight = kit_numbers(k, f->n_out);
+    for (int i = 0; i < INPUTS; i++) {
+        if (!f->x[i])
+            f->x[i] = kit_numbers(k, f->n[i]);
+        f->dx[i] = kit_alloc(k, f->n[i] * sizeof(float));
+    }
+    f->forward(f);
+    f->backward(f);
+    for (int i = 0; i < INPUTS; i++)
+        for (int way = 0; f->n[i] > 0 && way < 3; way++)
+            check_input(k, f, i);
+    kit_free(k);
+}
+
+static void embedding_forward(struct function *f)
+{
+    ref->embedding_forward(f->how, f->out, f->x[0], f->x[1], NULL);
+}
+
+static void embedding_backward(struct function *f)
+{
+    ref->embedding_backward(f->how, f->dx[0], f->dx[1], f->weight, NULL);
+}
+
+TEST(gradients_of_embeddings)
+{
+    struct kit k = {.state = 1};
+    int32_t ids[] = {0, 3, 3, 1, 4, 0};
+    struct dt_embedding e = {6, 3, 4, 5, ids};
+    check_function(&k, &(struct function){.n = {20, 12},
+                                          .n_out = 24,
+                                          .how = &e,
+                                          .forward = embedding_forward,
+                                          .backward = embedding_backward});
+}
+
+/* Inputs: x, weight, bias, add. Out: out and sum, one after the other. */
+static void norm_forward(struct function *f)
+{
+    struct dt_norm n = *(const struct dt_norm *)f->how;
+    n.weight = f->x[1];
+    n.bias = n.mean ? f->x[2] : NULL;
+    ref->norm_forward(&n, f->out, f->out + n.rows * n.width, f->x[0], f->x[3], NULL);
+}
+
+static void norm_backward(struct function *f)
+{
+    struct dt_norm n = *(const struct dt_norm *)f->how;
+    size_t size = n.rows * n.width;
+    n.weight = f->x[1];
+    n.bias = n.mean ? f->x[2] : NULL;
+    memcpy(f->dx[0], f->weight + size, size * sizeof(float)); /* of the sum, as it goes on */
+    ref->norm_backward(&n, f->dx[0], f->dx[1], n.mean ? f->dx[2] : NULL, f->out + size, f->weight,
+                       NULL);
+    memcpy(f->dx[3], f->dx[0], size * sizeof(float));
+}
+
+TEST(gradients_of_both_norms)
+{
+    enum { ROWS = 4, WIDTH = 9, N = ROWS * WIDTH };
+    struct kit k = {.state = 2};
+    float mean[ROWS], rstd[ROWS];
+    for (int layer = 0; layer < 2; layer++) {
+        struct dt_norm n = {.rows = ROWS, .width = WIDTH, .eps = 1e-5f, .rstd = rstd};
+        n.mean = layer ? mean : NULL;
+        CHECK_ROW("%s", layer ? "LayerNorm" : "RMSNorm");
+        check_function(&k, &(struct function){.n = {N, WIDTH, layer ? WIDTH : 0, N},
+                                              .n_out = 2 * N,
+                                              .how = &n,
+                                              .forward = norm_forward,
+                                              .backward = norm_backward});
+    }
+}
+
+static void rope_forward(struct function *f)
+{
+    memcpy(f->out, f->x[0], f->n_out * sizeof(float));
+    ref->rope(f->how, f->out, false, NULL);
+}
+
+static void rope_backward(struct function *f)
+{
+    memcpy(f->dx[0], f->weight, f->n_out * sizeof(float));
+    ref->rope(f->how, f->dx[0], true, NULL);
+}
+
+TEST(gradients_of_rotary_positions)
+{
+    struct kit k = {.state = 3};
+    struct dt_rope r = {10, 5, 2, 6, 13, 100};
+    check_function(&k, &(struct function){.n = {130},
+                                          .n_out = 130,
+                                          .how = &r,
+                                          .forward = rope_forward,
+                                          .backward = rope_backward});
+}
+
+static struct dt_linear linear_of(const struct function *f)
+{
+    struct dt_linear l = *(const struct dt_linear *)f->how;
+    l.weight = f->x[1];
+    l.bias = f->n[2] ? f->x[2] : NULL;
+    return l;
+}
+
+static void linear_forward(struct function *f)
+{
+    struct dt_linear l = linear_of(f);
+    ref->linear_forward(&l, f->out, f->x[0], NULL);
+}
+
+static void linear_backward(struct function *f)
+{
+    struct dt_linear l = linear_of(f);
+    ref->linear_backward(&l, f->dx[0], false, f->dx[1], l.bias ? f->dx[2] : NULL, f->x[0],
+                         f->weight, NULL);
+}
+
+TEST(gradients_of_linear_layers)
+{
+    struct kit k = {.state = 4};
+    for (int how = 0; how < 4; how++) {
+        struct dt_linear l = {.rows = 5, .in = 7, .out = 6};
+        l.layout = how & 1 ? DT_WEIGHT_IN_OUT : DT_WEIGHT_OUT_IN;
+        CHECK_ROW("layout %d, bias %d", how & 1, how & 2);
+        check_function(&k, &(struct function){.n = {35, 42, how & 2 ? 6 : 0},
+                                              .n_out = 30,
+                                              .how = &l,
+                                              .forward = linear_forward,
+                                              .backward = linear_backward});
+    }
+}
+
+static void attention_forward(struct function *f)
+{
+    struct dt_attention a = *(const struct dt_attention *)f->how;
+    a.q = f->x[0];
+    a.k = f->x[1];
+    a.v = f->x[2];
+    ref->attention_forward(&a, f->out, NULL);
+}
+
+static void attention_backward(struct function *f)
+{
+    struct dt_attention a = *(const struct dt_attention *)f->how;
+    a.q = f->x[0];
+    a.k = f->x[1];
+    a.v = f->x[2];
+    ref->attention_backward(&a, f->dx[0], f->dx[1], f->dx[2], f->out, f->weight, NULL);
+}
+
+TEST(gradients_of_attention)
+{
+    struct kit k = {.state = 5};
+    float logsum[2 * 4 * 7];
+    for (size_t kv = 1; kv <= 4; kv *= 2) {
+        struct dt_attention a = {.batch = 2,
+                                 .positions = 7,
+                                 .heads = 4,
+                                 .kv_heads = kv,
+                                 .head_dim = 5,
+                                 .q_stride = 20,
+                                 .k_stride = kv * 5,
+                                 .v_stride = kv * 5,
+                                 .out_stride = 20,
+                                 .logsum = logsum};
+        CHECK_ROW("%zu key/value heads", kv);
+        check_function(&k, &(struct function){.n = {14 * 20, 14 * kv * 5, 14 * kv * 5},
+                                              .n_out = 14 * 20,
+                                              .how = &a,
+                                              .forward = attention_forward,
+                                              .backward = attention_backward});
+    }
+}
+
+static void gelu_forward(struct function *f)
+{
+    ref->gelu_forward(f->n_out, f->out, f->x[0], NULL);
+}
+
+static void gelu_backward(struct function *f)
+{
+    ref->gelu_backward(f->n_out, f->dx[0], f->x[0], f->weight, NULL);
+}
+
+static void swiglu_forward(struct function *f)
+{
+    ref->swiglu_forward(f->n_out, f->out, f->x[0], f->x[1], NULL);
+}
+
+static void swiglu_backward(struct function *f)
+{
+    ref->swiglu_backward(f->n_out, f->dx[0], f->dx[1], f->x[0], f->x[1], f->weight, NULL);
+}
+
+TEST(gradients_of_activations)
+{
+    struct kit k = {.state = 6};
+    check_function(&k,
+                   &(struct function){
+                       .n = {40}, .n_out = 40, .forward = gelu_forward, .backward = gelu_backward});
+    check_function(&k, &(struct function){.n = {40, 40},
+                                          .n_out = 40,
+                                          .forward = swiglu_forward,
+                                          .backward = swiglu_backward});
+}
+
+/* Out are the losses; their weights are equal, as cross_entropy() has one scale for all rows. */
+static void loss_forward(struct function *f)
+{
+    ref->cross_entropy(f->how, f->out, f->x[0], false, NULL);
+}
+
+static void loss_backward(struct function *f)
+{
+    struct dt_cross_entropy c = *(const struct dt_cross_entropy *)f->how;
+    c.scale = 0.5f;
+    for (size_t i = 0; i < c.rows; i++)
+        f->weight[i] = c.scale;
+    float *losses = f->out;
+    memcpy(f->dx[0], f->x[0], f->n[0] * sizeof(float));
+    ref->cross_entropy(&c, losses, f->dx[0], true, NULL);
+}
+
+TEST(gradients_of_cross_entropy)
+{
+    struct kit k = {.state = 7};
+    int32_t targets[] = {0, 8, -1, 3};
+    struct dt_cross_entropy c = {4, 9, 11, targets, 1};
+    check_function(
+        &k,
+        &(struct function){
+            .n = {44}, .n_out = 4, .how = &c, .forward = loss_forward, .backward = loss_backward});
+}
+
+/* The numbers of a format, by its definition. */
+static double value_of(unsigned bits, int fraction_bits, int bias)
+{
+    int exponent_bits = 15 - fraction_bits, top = (1 << exponent_bits) - 1;
+    int exponent = (int)(bits >> fraction_bits) & top;
+    int fraction = (int)bits & ((1 << fraction_bits) - 1);
+    double sign = bits & 0x8000 ? -1 : 1;
+    if (exponent == top)
+        return fraction ? (double)NAN : sign * (double)INFINITY;
+    if (exponent == 0)
+        return sign * ldexp(fraction, 1 - bias - fraction_bits);
+    return sign * ldexp(fraction + (1 << fraction_bits), exponent - bias - fraction_bits);
+}
+
+/* Each number comes back as itself; half-way to the next goes to the even one, and a little less or
+ * more to the nearer one, from doubles too. */
+TEST(sixteen_bits_are_rounded_to_the_nearest)
+{
+    static const struct {
+        enum dt_dtype type;
+        int fraction_bits, bias;
+    } rows[] = {{DT_BF16, 7, 127}, {DT_F16, 10, 15}};
+    for (int r = 0; r < 2; r++) {
+        unsigned infinity = (0x7fffu >> rows[r].fraction_bits) << rows[r].fraction_bits;
+        unsigned wrong = 0;
+        for (unsigned bits = 0; bits < infinity; bits++) {
+            double low = value_of(bits, rows[r].fraction_bits, rows[r].bias);
+            double high = value_of(bits + 1, rows[r].fraction_bits, rows[r].bias);
+            if (bits + 1 == infinity)
+                high = 2 * low - value_of(bits - 1, rows[r].fraction_bits, rows[r].bias);
+            double middle = (low + high) / 2,
+                   x[] = {low, middle, middle * (1 - 0x1p-40), middle * (1 + 0x1p-40), -middle};
+            unsigned want[] = {bits, bits + (bits & 1), bits, bits + 1, bits + (bits & 1) + 0x8000};
+            for (int i = 0; i < 5; i++) {
+                float f = (float)x[i], back;
+                uint16_t from_double, from_float;
+                ref->cast(1, &from_double, rows[r].type, &x[i], DT_F64, NULL);
+                ref->cast(1, &from_float, rows[r].type, &f, DT_F32, NULL);
+                ref->cast(1, &back, DT_F32, &from_double, rows[r].type, NULL);
+                double wanted = value_of(want[i], rows[r].fraction_bits, rows[r].bias);
+                wrong += from_double != want[i] || ((double)f == x[i] && from_float != want[i]) ||
+                         (double)back != wanted;
+            }
+        }
+        CHECK_ROW("type %d", rows[r].type);
+        CHECK_EQ(wrong, 0);
+        CHECK(isnan(dt_f16_to_float(dt_float_to_f16(NAN))));
+        CHECK(isnan(dt_bf16_to_float(dt_float_to_bf16(NAN))));
+    }
+}
+
+TEST(devices_that_are_not_there_are_told_of)
+{
+    struct dt_err err;
+    CHECK(dt_device_open("cuda", 1, 0, &err) == NULL);
+    CHECK(strstr(err.text, "no CUDA plugin") != NULL);
+    CHECK(dt_device_open("tpu", 1, 0, &err) == NULL);
+    CHECK_STR(err.text, "\"tpu\" is not a device; give auto, cpu or cuda");
+    struct dt_device *d = dt_device_open("auto", 2, 0, &err);
+    CHECK(d != NULL);
+    CHECK_STR(d->name, "cpu");
+    float *x = dt_device_alloc(d, 100 * sizeof *x, &err), y[2] = {1, 2};
+    CHECK(x != NULL && x[99] == 0 && (uintptr_t)x % 64 == 0);
+    d->table->from_host(d, x, y, sizeof y);
+    d->table->to_host(d, y + 1, x, sizeof *y);
+    CHECK(y[1] == 1);
+    d->table->clear(d, x, sizeof y);
+    CHECK(x[1] == 0);
+    CHECK_OK(dt_device_sync(d, &err), err);
+    dt_device_free(d, x);
+    dt_device_close(d);
+}

@@ -1,0 +1,326 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Each op of the CPU's tables against PyTorch, forward and backward: GPT-2's and Llama's layers,
+the loss, AdamW and Adam, conversions. The reference and the fast table both; TAP on stdout.
+
+    torch_ops.py LIBRARY      the library is built of ops_library.c
+"""
+import ctypes
+import math
+import sys
+
+import torch
+import torch.nn.functional as F
+
+P, SIZE, FLOAT, INT, BOOL = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_float, ctypes.c_int,
+                             ctypes.c_bool)
+F32, BF16, F16, F64 = range(4)
+TORCH = {F32: torch.float32, BF16: torch.bfloat16, F16: torch.float16, F64: torch.float64}
+
+
+def struct(**fields):
+    return type("Struct", (ctypes.Structure,), {"_fields_": list(fields.items())})
+
+
+Embedding = struct(rows=SIZE, positions=SIZE, width=SIZE, vocabulary=SIZE, ids=P)
+Norm = struct(rows=SIZE, width=SIZE, eps=FLOAT, weight=P, bias=P, mean=P, rstd=P)
+Rope = struct(rows=SIZE, positions=SIZE, heads=SIZE, head_dim=SIZE, stride=SIZE, theta=FLOAT)
+Linear = struct(rows=SIZE, inputs=SIZE, outputs=SIZE, layout=INT, weight=P, bias=P)
+Attention = struct(batch=SIZE, positions=SIZE, heads=SIZE, kv_heads=SIZE, head_dim=SIZE,
+                   q_stride=SIZE, k_stride=SIZE, v_stride=SIZE, out_stride=SIZE, q=P, k=P, v=P,
+                   logsum=P)
+CrossEntropy = struct(rows=SIZE, vocabulary=SIZE, stride=SIZE, targets=P, scale=FLOAT)
+AdamW = struct(lr=FLOAT, beta1=FLOAT, beta2=FLOAT, eps=FLOAT, weight_decay=FLOAT, bias1=FLOAT,
+               bias2=FLOAT, grad_scale=FLOAT, decoupled=BOOL, model_type=INT)
+
+# In the order of struct dt_ops.
+OPS = {
+    "embedding_forward": [P] * 4, "embedding_backward": [P] * 4,
+    "norm_forward": [P] * 5, "norm_backward": [P] * 6,
+    "rope": [P, P, BOOL],
+    "linear_forward": [P] * 3, "linear_gelu_forward": [P] * 4,
+    "linear_backward": [P, P, BOOL, P, P, P, P],
+    "attention_forward": [P] * 2, "attention_backward": [P] * 6,
+    "gelu_forward": [SIZE, P, P], "gelu_backward": [SIZE, P, P, P],
+    "swiglu_forward": [SIZE, P, P, P], "swiglu_backward": [SIZE, P, P, P, P, P],
+    "cross_entropy": [P, P, P, BOOL],
+    "add": [SIZE, P, P], "adamw": [P, SIZE, P, P, P, P, P],
+    "sum_squares": [SIZE, P, P], "cast": [SIZE, P, INT, P, INT], "round_to": [SIZE, P, INT],
+}
+Table = struct(name=ctypes.c_char_p, elem=INT,
+               **{name: ctypes.CFUNCTYPE(None, *args, P) for name, args in OPS.items()})
+
+
+class Ops:
+    """A table whose ops take tensors and structs."""
+
+    def __init__(self, table, stream):
+        self.table, self.stream = table, stream
+
+    def __getattr__(self, op):
+        call = getattr(self.table, op)
+        return lambda *args: call(*[at(a) for a in args], self.stream)
+
+
+def at(x):
+    if isinstance(x, torch.Tensor):
+        assert x.is_contiguous()
+        return x.data_ptr()
+    return ctypes.addressof(x) if isinstance(x, ctypes.Structure) else x
+
+
+def make(kind, **fields):
+    return kind(**{name: at(value) for name, value in fields.items()})
+
+
+def near(what, got, wanted, error=1e-5):
+    wanted = wanted.detach()
+    largest = max(1.0, wanted.abs().max().item())
+    off = (got.double() - wanted.double()).abs().max().item()
+    assert off <= error * largest, f"{what}: off by {off} where the largest is {largest}"
+
+
+def leaf(*shape):
+    return torch.randn(*shape).requires_grad_()
+
+
+def raw(x):
+    return x.detach().contiguous()
+
+
+def embedding(ops):
+    b, t, c, v = 3, 17, 33, 50
+    ids = torch.randint(v, (b * t,), dtype=torch.int32)
+    token, position = leaf(v, c), leaf(t, c)
+    want = (token[ids.long()].view(b, t, c) + position).view(b * t, c)
+    e = make(Embedding, rows=b * t, positions=t, width=c, vocabulary=v, ids=ids)
+    out, dout = torch.empty(b * t, c), torch.randn(b * t, c)
+    ops.embedding_forward(e, out, raw(token), raw(position))
+    near("out", out, want)
+    want.backward(dout)
+    dtoken, dposition = torch.zeros(v, c), torch.zeros(t, c)
+    ops.embedding_backward(e, dtoken, dposition, dout)
+    near("dtoken", dtoken, token.grad)
+    near("dposition", dposition, position.grad)
+
+
+def norm(ops, layer):
+    n, c, eps = 37, 65, 1e-5
+    x, add, weight, bias = leaf(n, c), torch.randn(n, c), leaf(c), leaf(c)
+    total = x + add
+    if layer:
+        want = F.layer_norm(total, (c,), weight, bias, eps)
+    else:
+        want = total * torch.rsqrt(total.pow(2).mean(-1, keepdim=True) + eps) * weight
+    mean, rstd, out, got = torch.empty(n), torch.empty(n), torch.empty(n, c), torch.empty(n, c)
+    w, b = raw(weight), raw(bias)
+    s = make(Norm, rows=n, width=c, eps=eps, weight=w, bias=b if layer else None,
+             mean=mean if layer else None, rstd=rstd)
+    ops.norm_forward(s, out, got, raw(x), add)
+    near("sum", got, total)
+    near("out", out, want)
+    dout = torch.randn(n, c)
+    want.backward(dout)
+    dx, dweight, dbias = torch.zeros(n, c), torch.zeros(c), torch.zeros(c)
+    ops.norm_backward(s, dx, dweight, dbias if layer else None, got, dout)
+    near("dx", dx, x.grad)
+    near("dweight", dweight, weight.grad)
+    if layer:
+        near("dbias", dbias, bias.grad)
+
+
+def turned(x, theta):
+    """x [b, t, heads, d] with rotary positions, as Hugging Face's Llama has them."""
+    t, d = x.shape[1], x.shape[3]
+    speed = 1.0 / theta ** (torch.arange(0, d, 2).float() / d)
+    angle = torch.outer(torch.arange(t).float(), speed)
+    angle = torch.cat((angle, angle), -1)[None, :, None, :]
+    half = torch.cat((-x[..., d // 2:], x[..., :d // 2]), -1)
+    return x * angle.cos() + half * angle.sin()
+
+
+def rope(ops):
+    b, t, h, d, theta = 2, 70, 3, 16, 10000.0
+    x, dout = leaf(b, t, h, d), torch.randn(b, t, h, d)
+    want = turned(x, theta)
+    want.backward(dout)
+    r = make(Rope, rows=b * t, positions=t, heads=h, head_dim=d, stride=h * d, theta=theta)
+    got, back = raw(x).clone(), dout.clone()
+    ops.rope(r, got, False)
+    ops.rope(r, back, True)
+    near("turned", got, want)
+    near("gradient", back, x.grad)
+
+
+def linear(ops, layout, biased):
+    n, i, o = 45, 70, 33
+    x, weight, bias = leaf(n, i), leaf(*((i, o) if layout == 0 else (o, i))), leaf(o)
+    pre = x @ (weight if layout == 0 else weight.t()) + (bias if biased else 0)
+    w, b, flat = raw(weight), raw(bias), raw(x)
+    line = make(Linear, rows=n, inputs=i, outputs=o, layout=layout, weight=w,
+                bias=b if biased else None)
+    out, kept, dout = torch.empty(n, o), torch.empty(n, o), torch.randn(n, o)
+    ops.linear_forward(line, out, flat)
+    near("out", out, pre, 2e-5)
+    ops.linear_gelu_forward(line, out, kept, flat)
+    near("pre", kept, pre, 2e-5)
+    near("gelu", out, gelu_tanh(pre), 2e-5)
+    pre.backward(dout)
+    dx, dweight, dbias = torch.empty(n, i), torch.zeros_like(w), torch.zeros(o)
+    ops.linear_backward(line, dx, False, dweight, dbias if biased else None, flat, dout)
+    near("dx", dx, x.grad, 2e-5)
+    near("dweight", dweight, weight.grad, 2e-5)
+    if biased:
+        near("dbias", dbias, bias.grad, 2e-5)
+
+
+def attention(ops, b, t, h, kv, d):
+    """q, k, v side by side in one array, as a fused projection leaves them."""
+    width = (h + 2 * kv) * d
+    qkv, dout = leaf(b, t, width), torch.randn(b, t, h * d)
+    q, k, v = qkv.split((h * d, kv * d, kv * d), -1)
+    q, k, v = (x.view(b, t, -1, d).transpose(1, 2) for x in (q, k, v))
+    k, v = (x.repeat_interleave(h // kv, 1) for x in (k, v))
+    score = q @ k.transpose(2, 3) / math.sqrt(d)
+    score = score.masked_fill(torch.ones(t, t).triu(1).bool(), -math.inf)
+    want = (score.softmax(-1) @ v).transpose(1, 2).reshape(b, t, h * d)
+    want.backward(dout)
+    flat, logsum, out = raw(qkv), torch.empty(b, h, t), torch.empty(b, t, h * d)
+    step = 4 * d
+    a = make(Attention, batch=b, positions=t, heads=h, kv_heads=kv, head_dim=d, q_stride=width,
+             k_stride=width, v_stride=width, out_stride=h * d, q=flat, k=flat.data_ptr() + step * h,
+             v=flat.data_ptr() + step * (h + kv), logsum=logsum)
+    ops.attention_forward(a, out)
+    near("out", out, want)
+    near("logsum", logsum, score.logsumexp(-1))
+    got = torch.full((b, t, width), math.nan)
+    ops.attention_backward(a, got, got.data_ptr() + step * h, got.data_ptr() + step * (h + kv),
+                           out, dout)
+    near("gradients", got, qkv.grad, 2e-5)
+
+
+def gelu_tanh(x):
+    return 0.5 * x * (1 + torch.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x ** 3)))
+
+
+def activations(ops):
+    n = 4001
+    x, up, dout = leaf(n), leaf(n), torch.randn(n)
+    x.data *= 3
+    flat, other, out, first, second = raw(x), raw(up), *(torch.empty(n) for _ in range(3))
+    want = gelu_tanh(x)
+    want.backward(dout)
+    ops.gelu_forward(n, out, flat)
+    ops.gelu_backward(n, first, flat, dout)
+    near("gelu", out, want, 1e-6)
+    near("gelu backward", first, x.grad, 1e-6)
+    x.grad = None
+    want = F.silu(x) * up
+    want.backward(dout)
+    ops.swiglu_forward(n, out, flat, other)
+    ops.swiglu_backward(n, first, second, flat, other, dout)
+    near("swiglu", out, want, 1e-6)
+    near("dgate", first, x.grad, 1e-6)
+    near("dup", second, up.grad, 1e-6)
+    ops.add(n, out, dout)
+    near("add", out, want + dout, 1e-6)
+
+
+def cross_entropy(ops):
+    n, v, stride, scale = 30, 101, 104, 0.125
+    logits, targets = leaf(n, stride), torch.randint(v, (n,), dtype=torch.int32)
+    logits.data *= 10
+    targets[::7] = -100
+    want = F.cross_entropy(logits[:, :v], targets.long(), reduction="none")
+    want.sum().mul(scale).backward()
+    c = make(CrossEntropy, rows=n, vocabulary=v, stride=stride, targets=targets, scale=scale)
+    losses, got = torch.empty(n), raw(logits).clone()
+    ops.cross_entropy(c, losses, got, False)
+    near("losses alone", losses, want)
+    ops.cross_entropy(c, losses, got, True)
+    near("losses", losses, want)
+    near("dlogits", got, logits.grad, 1e-6)
+
+
+def adamw(ops, decoupled, model_type):
+    n, lr, betas, eps, decay = 3000, 1e-2, (0.9, 0.95), 1e-8, 0.1
+    p = torch.nn.Parameter(torch.randn(n))
+    kind = torch.optim.AdamW if decoupled else torch.optim.Adam
+    optimizer = kind([p], lr=lr, betas=betas, eps=eps, weight_decay=decay)
+    master, m, v, params = raw(p).clone(), torch.zeros(n), torch.zeros(n), torch.empty(n)
+    for step in range(1, 6):
+        p.grad = torch.randn(n)
+        a = make(AdamW, lr=lr, beta1=betas[0], beta2=betas[1], eps=eps, weight_decay=decay,
+                 bias1=1 - betas[0] ** step, bias2=1 - betas[1] ** step, grad_scale=0.25,
+                 decoupled=decoupled, model_type=model_type)
+        ops.adamw(a, n, master, m, v, params, p.grad * 4)
+        optimizer.step()
+    near("master", master, p, 2e-6)
+    assert torch.equal(params, master.to(TORCH[model_type]).float()), "params are not rounded so"
+    total = ctypes.c_double()
+    ops.sum_squares(n, ctypes.addressof(total), master)
+    assert abs(total.value - master.double().pow(2).sum().item()) < 1e-9 * total.value
+
+
+def casts(ops):
+    every = torch.arange(-32768, 32768, dtype=torch.int16)
+    wide = torch.cat((every.view(torch.float16).float(), every.view(torch.bfloat16).float(),
+                      torch.randn(50000), torch.randn(50000) * 1e5, torch.randn(50000) * 1e-6))
+    for kind in (F32, BF16, F16):
+        x = wide.to(TORCH[kind])
+        for to in (F32, BF16, F16, F64):
+            got = torch.empty(len(x), dtype=TORCH[to])
+            ops.cast(len(x), got, to, x, kind)
+            same(f"cast from {TORCH[kind]} to {TORCH[to]}", got, x.to(TORCH[to]))
+        left = wide.clone()
+        ops.round_to(len(left), left, kind)
+        same(f"rounded to {TORCH[kind]}", left, wide.to(TORCH[kind]).float())
+
+
+def same(what, got, wanted):
+    equal = (got == wanted) | (got.isnan() & wanted.isnan())
+    assert equal.all(), f"{what}: {got[~equal][:4]}, wanted {wanted[~equal][:4]}"
+
+
+TESTS = {
+    "embedding": embedding,
+    "LayerNorm": lambda o: norm(o, True),
+    "RMSNorm": lambda o: norm(o, False),
+    "rotary positions": rope,
+    "linear as Conv1D": lambda o: [linear(o, 0, biased) for biased in (True, False)],
+    "linear as nn.Linear": lambda o: [linear(o, 1, biased) for biased in (True, False)],
+    "attention": lambda o: [attention(o, 2, t, 3, 3, 16) for t in (1, 5, 70, 257)],
+    "attention with shared heads": lambda o: [attention(o, 2, 70, 6, kv, 10) for kv in (1, 2, 3)],
+    "activations": activations,
+    "cross entropy": cross_entropy,
+    "AdamW": lambda o: [adamw(o, True, kind) for kind in (F32, BF16, F16)],
+    "Adam": lambda o: adamw(o, False, F32),
+    "casts": casts,
+}
+
+
+def main():
+    library = ctypes.CDLL(sys.argv[1])
+    library.ops_open.restype = library.ops_stream.restype = P
+    library.ops_table.restype = ctypes.POINTER(Table)
+    library.ops_table.argtypes, library.ops_stream.argtypes = [P, ctypes.c_char_p], [P]
+    device = library.ops_open(2, None)
+    assert device, "the CPU does not open"
+    tables = [library.ops_table(device, name).contents for name in (b"reference", b"fast")]
+    print(f"1..{len(TESTS) * len(tables)}")
+    number, failed = 0, 0
+    for table in tables:
+        ops = Ops(table, library.ops_stream(device))
+        for name, test in TESTS.items():
+            torch.manual_seed(1)
+            number, fault = number + 1, None
+            try:
+                test(ops)
+            except AssertionError as error:
+                fault = error
+                print(f"# {error}")
+            failed += fault is not None
+            print("not ok" if fault else "ok", number, "-", name, "by", table.name.decode())
+    sys.exit(failed > 0)
+
+
+main()
