@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "worker_runtime/context_parts.h"
+
+#include "worker_runtime/coll/backend.h"
+#include "worker_runtime/device.h"
+#include "worker_runtime/job_env.h"
+#include "worker_runtime/store_meeting.h"
+
+#include <dtrun/beat.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#define TEN_MINUTES (600 * DT_SECOND)
+
+struct dt_context {
+    struct dt_job_env env;
+    struct dt_store_meeting *meeting; /* NULL when the world is one, */
+    struct dt_meeting nobody;         /* which uses this */
+    struct dt_device *device;
+    struct dt_coll *coll;
+    struct dt_beat_writer *beat;
+};
+
+/* In a world of one there is nobody to tell. */
+static int set_nothing(struct dt_meeting *m, const char *key, const void *value, size_t len,
+                       struct dt_err *err)
+{
+    (void)m, (void)key, (void)value, (void)len, (void)err;
+    return 0;
+}
+
+static int get_nothing(struct dt_meeting *m, const char *key, void *value, size_t len,
+                       dt_ms timeout, struct dt_err *err)
+{
+    (void)m, (void)value, (void)len, (void)timeout;
+    return dt_err_set(err, DT_E_RUNTIME, "a world of one has nobody to ask for \"%s\"", key);
+}
+
+static int open_group(struct dt_context *c, struct dt_meeting *m,
+                      const struct dt_coll_member *members, dt_ms timeout, struct dt_err *err)
+{
+    struct dt_coll_group g = {
+        .members = members,
+        .size = c->env.world,
+        .rank = c->env.rank,
+        .epoch = c->env.epoch,
+        .name = "world",
+        .timeout = timeout,
+    };
+    c->coll = dt_coll_open(&g, m, err);
+    return c->coll ? 0 : -1;
+}
+
+/* The time for all to be there is one: for the store to answer, and for the others to come. */
+static int meet(struct dt_context *c, dt_ms start_timeout, dt_ms coll_timeout, struct dt_err *err)
+{
+    dt_ms deadline = dt_clock_after(dt_clock_monotonic(), start_timeout);
+    if (c->env.world == 1) {
+        struct dt_coll_member me = {.world_rank = 0, .host = 0, .pid = getpid()};
+        c->nobody = (struct dt_meeting){set_nothing, get_nothing};
+        return open_group(c, &c->nobody, &me, coll_timeout, err);
+    }
+    c->meeting = dt_store_meeting_open(&c->env, start_timeout, err);
+    if (!c->meeting)
+        return -1;
+    dt_ms left = deadline - dt_clock_monotonic();
+    struct dt_coll_member *members =
+        dt_store_meeting_members(c->meeting, &c->env, left > 0 ? left : 1, err);
+    if (!members)
+        return -1;
+    int rc = open_group(c, dt_store_meeting_base(c->meeting), members, coll_timeout, err);
+    free(members);
+    return rc;
+}
+
+struct dt_context *dt_context_open(const struct dt_context_options *options, struct dt_err *err)
+{
+    const struct dt_context_options none = {0}, *o = options ? options : &none;
+    struct dt_context *c = calloc(1, sizeof *c);
+    int threads;
+    if (!c) {
+        dt_err_set(err, DT_E_MEMORY, "no memory for a context");
+        return NULL;
+    }
+    if (dt_job_env_read(&c->env, err) < 0 ||
+        dt_job_env_threads(o->threads, c->env.local_world, &threads, err) < 0)
+        goto fail;
+    c->beat = dt_beat_open(err);
+    if (!c->beat)
+        goto fail;
+    /* The device first: who has none does not keep the others waiting for its collectives. */
+    c->device = dt_device_open(o->device ? o->device : "auto", threads, c->env.local_rank, err);
+    if (!c->device)
+        goto fail;
+    if (meet(c, o->start_timeout_ms > 0 ? o->start_timeout_ms : TEN_MINUTES,
+             o->coll_timeout_ms > 0 ? o->coll_timeout_ms : TEN_MINUTES, err) < 0)
+        goto fail;
+    return c;
+fail:
+    dt_context_close(c);
+    return NULL;
+}
+
+void dt_context_close(struct dt_context *c)
+{
+    if (!c)
+        return;
+    if (c->coll)
+        dt_coll_destroy(c->coll);
+    if (c->device)
+        dt_device_close(c->device);
+    if (c->beat)
+        dt_beat_close(c->beat);
+    dt_store_meeting_close(c->meeting);
+    free(c);
+}
+
+int dt_context_rank(const struct dt_context *c)
+{
+    return c->env.rank;
+}
+
+int dt_context_world(const struct dt_context *c)
+{
+    return c->env.world;
+}
+
+int dt_context_local_rank(const struct dt_context *c)
+{
+    return c->env.local_rank;
+}
+
+int dt_context_local_world(const struct dt_context *c)
+{
+    return c->env.local_world;
+}
+
+int dt_context_host(const struct dt_context *c)
+{
+    return c->env.group;
+}
+
+int dt_context_hosts(const struct dt_context *c)
+{
+    return c->env.groups;
+}
+
+int64_t dt_context_epoch(const struct dt_context *c)
+{
+    return c->env.epoch;
+}
+
+int dt_context_restarts(const struct dt_context *c)
+{
+    return c->env.restarts;
+}
+
+const char *dt_context_run_id(const struct dt_context *c)
+{
+    return c->env.run_id;
+}
+
+struct dt_coll *dt_context_coll(struct dt_context *c)
+{
+    return c->coll;
+}
+
+struct dt_beat_writer *dt_context_beat(struct dt_context *c)
+{
+    return c->beat;
+}
+
+struct dt_device *dt_context_device(const struct dt_context *c)
+{
+    return c->device;
+}

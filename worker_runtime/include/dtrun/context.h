@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Who this process is in its job: read from the environment that dtrun or torchrun sets for each
+ * worker, or alone without one. All else of libdtrun is opened from a context. */
+#ifndef DTRUN_CONTEXT_H
+#define DTRUN_CONTEXT_H
+
+#include <dtrun/api.h>
+
+DT_BEGIN_C
+
+struct dt_context;
+struct dt_coll;
+struct dt_beat_writer;
+
+struct dt_context_options {
+    const char *device; /* "auto", "cpu", "cuda"; NULL: "auto" */
+    int threads;        /* for computing; 0: OMP_NUM_THREADS, else the processors this process may
+                           use divided by the ranks of its host */
+    int64_t start_timeout_ms; /* for all ranks to be there; 0: 10 minutes */
+    int64_t coll_timeout_ms;  /* for any one collective; 0: 10 minutes */
+};
+
+/* Reads the environment, meets the other ranks at MASTER_ADDR:MASTER_PORT, and opens the device.
+ * Collective over all ranks of the job. OPTIONS may be NULL. */
+DT_API struct dt_context *dt_context_open(const struct dt_context_options *options,
+                                          struct dt_err *err);
+DT_API void dt_context_close(struct dt_context *c); /* NULL is fine */
+
+DT_API int dt_context_rank(const struct dt_context *c);
+DT_API int dt_context_world(const struct dt_context *c);
+DT_API int dt_context_local_rank(const struct dt_context *c);
+DT_API int dt_context_local_world(const struct dt_context *c);
+DT_API int
+dt_context_host(const struct dt_context *c); /* GROUP_RANK: which agent's worker this is */
+DT_API int dt_context_hosts(const struct dt_context *c);
+/* Counts worlds of this job: rises by restarts and by membership changes alike. */
+DT_API int64_t dt_context_epoch(const struct dt_context *c);
+DT_API int dt_context_restarts(const struct dt_context *c);
+DT_API const char *dt_context_run_id(const struct dt_context *c); /* "" when alone */
+
+/* All ranks; owned by the context. Subgroups are split off it: coll.h. */
+DT_API struct dt_coll *dt_context_coll(struct dt_context *c);
+
+/* This worker's progress page, or one that nobody reads when no dtrun made one; owned by the
+ * context: beat.h. */
+DT_API struct dt_beat_writer *dt_context_beat(struct dt_context *c);
+
+DT_END_C
+
+#endif
