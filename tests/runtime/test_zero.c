@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The stages against each other, against other worlds, and against AdamW written out. */
+#include "tests/runtime/zero_story.h"
+
+static void check_stages(int world, int accumulation)
+{
+    CHECK_ROW("world %d, accumulation %d", world, accumulation);
+    struct outcome *plain = story_run(story_of(0, world, accumulation));
+    CHECK_EQ(plain->steps, STORY_STEPS);
+    for (int stage = 0; stage < (accumulation == 1 ? 4 : 3); stage++)
+        check_ways(story_of(stage, world, accumulation), plain);
+    if (accumulation > 1 && world == 1) {
+        struct outcome *third = story_run(story_of(3, world, accumulation));
+        check_same_bits(third, plain);
+        outcome_destroy(third);
+    }
+    if (accumulation > 1 && world > 1) { /* adds up in another order, the same in all its ways */
+        struct outcome *third = story_run(story_of(3, world, accumulation));
+        struct story second = story_of(2, world, accumulation);
+        second.o.full_gradients = false;
+        check_close(third, plain);
+        check_ways(story_of(3, world, accumulation), third);
+        check_ways(second, third);
+        outcome_destroy(third);
+    }
+    outcome_destroy(plain);
+}
+
+TEST(all_stages_have_the_same_bits_alone)
+{
+    check_stages(1, 1);
+    check_stages(1, 3);
+}
+
+TEST(all_stages_have_the_same_bits_with_two_ranks)
+{
+    check_stages(2, 1);
+    check_stages(2, 3);
+}
+
+TEST(all_stages_have_the_same_bits_with_three_ranks)
+{
+    check_stages(3, 1);
+    check_stages(3, 3);
+}
+
+TEST(all_stages_have_the_same_bits_with_four_ranks)
+{
+    check_stages(4, 1);
+    check_stages(4, 3);
+}
+
+TEST(the_number_of_ranks_and_micro_steps_makes_no_difference_to_speak_of)
+{
+    struct outcome *one = story_run(story_of(0, 1, 1));
+    for (int world = 1; world <= 4; world++)
+        for (int accumulation = 1; accumulation <= 3; accumulation += 2) {
+            CHECK_ROW("world %d, accumulation %d", world, accumulation);
+            struct outcome *other = story_run(story_of(1, world, accumulation));
+            check_close(one, other);
+            outcome_destroy(other);
+        }
+    outcome_destroy(one);
+}
+
+static bool decays(size_t i)
+{
+    size_t at = 0, p = 0;
+    while (i >= at + story_params[p].count)
+        at += story_params[p++].count;
+    return story_params[p].decay;
+}
+
+/* AdamW written out, in double, one parameter at a time. */
+static void plain_adamw(const struct story *s, double *p)
+{
+    double m[STORY_SIZE] = {0}, v[STORY_SIZE] = {0}, g[STORY_SIZE];
+    for (size_t i = 0; i < STORY_SIZE; i++)
+        p[i] = (double)story_first(i);
+    for (int step = 0; step < STORY_STEPS; step++) {
+        double square = 0;
+        for (size_t i = 0; i < STORY_SIZE; i++) {
+            double sum = 0;
+            for (int sample = 0; sample < STORY_SAMPLES; sample++)
+                sum += 2 * (p[i] - (double)story_target(i)) +
+                       (double)story_noise((uint64_t)step + 10, (uint64_t)sample, i);
+            g[i] = sum / STORY_SAMPLES;
+            square += g[i] * g[i];
+        }
+        double clip = (double)s->clip > 0 ? fmin(1, (double)s->clip / (sqrt(square) + 1e-6)) : 1;
+        for (size_t i = 0; i < STORY_SIZE; i++) {
+            double grad = g[i] * clip, lr = (double)s->lr;
+            m[i] = 0.9 * m[i] + 0.1 * grad;
+            v[i] = 0.999 * v[i] + 0.001 * grad * grad;
+            if (decays(i))
+                p[i] -= lr * (double)s->o.weight_decay * p[i];
+            p[i] -= lr * (m[i] / (1 - pow(0.9, step + 1))) /
+                    (sqrt(v[i] / (1 - pow(0.999, step + 1))) + 1e-8);
+        }
+    }
+}
+
+static void check_adamw(struct story s)
+{
+    double wanted[STORY_SIZE];
+    plain_adamw(&s, wanted);
+    struct outcome *got = story_run(s);
+    for (size_t i = 0; i < STORY_SIZE; i++) {
+        CHECK_ROW("element %zu: %.9g, wanted %.9g", i, (double)got->params[i], wanted[i]);
+        CHECK(fabs((double)got->params[i] - wanted[i]) < 2e-6);
+    }
+    outcome_destroy(got);
+}
+
+TEST(it_is_adamw)
+{
+    check_adamw(story_of(0, 1, 1));
+    check_adamw(story_of(1, 3, 1));
+    check_adamw(story_of(3, 2, 3));
+}
+
+TEST(gradients_are_clipped_to_a_norm_of_all)
+{
+    for (int stage = 0; stage < 4; stage++) {
+        CHECK_ROW("stage %d", stage);
+        struct story s = story_of(stage, 3, 1);
+        s.clip = 5; /* of some 90 */
+        check_adamw(s);
+    }
+}
+
+TEST(the_loss_scale_changes_nothing)
+{
+    struct outcome *plain = story_run(story_of(2, 2, 1));
+    struct story s = story_of(2, 2, 1);
+    s.loss_scale = 1024;
+    struct outcome *scaled = story_run(s);
+    check_close(plain, scaled);
+    for (int i = 0; i < STORY_STEPS; i++)
+        CHECK(fabs(plain->norm[i] - scaled->norm[i]) < 1e-6 * plain->norm[i]);
+    outcome_destroy(plain);
+    outcome_destroy(scaled);
+}
+
+TEST(ranks_may_have_other_numbers_of_micro_steps)
+{
+    struct story s = story_of(0, 2, 1);
+    s.uneven = 3;
+    struct outcome *plain = story_run(s);
+    for (int stage = 1; stage < 3; stage++) {
+        s.o.stage = stage;
+        s.o.full_gradients = true;
+        check_ways(s, plain);
+    }
+    struct outcome *even = story_run(story_of(0, 2, 1));
+    check_close(plain, even);
+    outcome_destroy(even);
+    outcome_destroy(plain);
+}
+
+TEST(a_model_may_hold_all_gradients_at_once)
+{
+    struct story s = story_of(0, 2, 1);
+    struct outcome *plain = story_run(s);
+    s.hold_all = true;
+    for (s.o.stage = 1; s.o.stage < 4; s.o.stage++)
+        check_ways(s, plain);
+    outcome_destroy(plain);
+}
+
+TEST(a_rank_without_work_takes_part)
+{
+    struct story s = story_of(0, 3, 1);
+    s.idle = 2;
+    struct outcome *plain = story_run(s);
+    for (s.o.stage = 1; s.o.stage < 4; s.o.stage++) {
+        s.hold_all = s.o.stage == 3; /* so that buffers are asked for in other orders */
+        check_ways(s, plain);
+    }
+    outcome_destroy(plain);
+}
+
+TEST(parameters_of_16_bits_have_a_master_copy)
+{
+    static const enum dt_dtype types[] = {DT_BF16, DT_F16};
+    for (size_t t = 0; t < 2; t++) {
+        CHECK_ROW("type %d", (int)types[t]);
+        struct story s = story_of(0, 3, 1);
+        s.o.model_type = s.o.comm_type = types[t];
+        struct outcome *plain = story_run(s);
+        CHECK(memcmp(plain->params, plain->master, sizeof plain->params) != 0);
+        dt_ops_reference.round_to(STORY_SIZE, plain->master, types[t], NULL);
+        CHECK_BYTES(plain->params, sizeof plain->params, plain->master, sizeof plain->master);
+        outcome_destroy(plain);
+        plain = story_run(s);
+        for (int stage = 1; stage < 4; stage++) {
+            s.o.stage = stage;
+            check_ways(s, plain);
+        }
+        outcome_destroy(plain);
+    }
+}
+
+/* As on a GPU that computes with bfloat16: sums are made in it, and all that a rank keeps is float.
+ */
+TEST(a_device_may_compute_with_16_bits)
+{
+    struct story s = story_of(0, 3, 1);
+    s.half = true;
+    s.o.model_type = DT_BF16;
+    struct outcome *plain = story_run(s), *exact = story_run(story_of(0, 3, 1));
+    for (size_t i = 0; i < STORY_SIZE; i++) {
+        CHECK_ROW("element %zu: %.9g and %.9g", i, (double)plain->master[i],
+                  (double)exact->master[i]);
+        CHECK(fabsf(plain->master[i] - exact->master[i]) < 0.01f);
+    }
+    for (s.o.stage = 1; s.o.stage < 4; s.o.stage++)
+        check_ways(s, plain);
+    outcome_destroy(exact);
+    outcome_destroy(plain);
+}
+
+TEST(a_device_with_16_bits_adds_up_micro_steps)
+{
+    struct story s = story_of(2, 2, 3);
+    s.half = true;
+    s.o.model_type = DT_BF16;
+    s.o.full_gradients = false;
+    struct outcome *second = story_run(s);
+    s.o.stage = 3;
+    check_ways(s, second);
+    outcome_destroy(second);
+}

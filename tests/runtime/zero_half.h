@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Ops of a device that computes with bfloat16, as a GPU does: those that a dt_zero calls. */
+#ifndef DT_TESTS_RUNTIME_ZERO_HALF_H
+#define DT_TESTS_RUNTIME_ZERO_HALF_H
+
+#include "worker_runtime/model/ops.h"
+
+#include <stdlib.h>
+
+static inline void half_add(size_t n, dt_elem *to_, const dt_elem *from_, struct dt_stream *s)
+{
+    uint16_t *to = to_;
+    const uint16_t *from = from_;
+    for (size_t i = 0; i < n; i++) {
+        float x[2];
+        dt_ops_reference.cast(1, &x[0], DT_F32, to + i, DT_BF16, s);
+        dt_ops_reference.cast(1, &x[1], DT_F32, from + i, DT_BF16, s);
+        x[0] += x[1];
+        dt_ops_reference.cast(1, to + i, DT_BF16, x, DT_F32, s);
+    }
+}
+
+static inline void half_adamw(const struct dt_adamw *a, size_t n, float *master, float *exp_avg,
+                              float *exp_avg_sq, dt_elem *params, const float *grads,
+                              struct dt_stream *s)
+{
+    float *out = calloc(n, sizeof *out);
+    dt_ops_reference.adamw(a, n, master, exp_avg, exp_avg_sq, out, grads, s);
+    dt_ops_reference.cast(n, params, DT_BF16, out, DT_F32, s);
+    free(out);
+}
+
+static inline struct dt_ops half_ops(void)
+{
+    struct dt_ops ops = dt_ops_reference;
+    ops.elem = DT_BF16;
+    ops.add = half_add;
+    ops.adamw = half_adamw;
+    return ops;
+}
+
+#endif

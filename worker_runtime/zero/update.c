@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One step of the optimizer: the norm of all gradients, of which each rank adds up its own shards;
+ * the factor that follows from it; AdamW over what this rank keeps; and the result shown to all. */
+#include <math.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "worker_runtime/zero/stage.h"
+
+/* OWNER's gradients of UNIT as floats; the scratch is good for one at a time. */
+static const float *float_grads(struct dt_zero *z, size_t unit, size_t owner)
+{
+    const void *grads = dt_row_at(z, &z->grads, unit, owner);
+    if (z->elem == DT_F32)
+        return grads;
+    z->device->ops->cast(z->layout.unit[unit].shard, z->scratch, DT_F32, grads, z->elem,
+                         z->device->stream);
+    return z->scratch;
+}
+
+/* The same partial sums at every stage, each by the one who owns the shard, so the same norm. An
+ * infinite gradient or NaN anywhere makes it infinite or NaN everywhere. */
+static int norm_square(struct dt_zero *z, double *out, struct dt_err *err)
+{
+    double mine = 0, part;
+    struct dt_stretch s;
+    for (size_t i = 0; dt_layout_owned(&z->layout, z->rank, &i, &s);) {
+        z->device->ops->sum_squares(s.count, &part, float_grads(z, s.unit, z->rank),
+                                    z->device->stream);
+        mine += part;
+    }
+    if (dt_device_sync(z->device, err) < 0)
+        return -1;
+    z->device->table->from_host(z->device, z->norm_square, &mine, sizeof mine);
+    int64_t from = dt_clock_monotonic_ns();
+    int rc = dt_coll_all_reduce(z->coll, z->norm_square, 1, DT_F64, DT_SUM, err);
+    z->communication_ns += (uint64_t)(dt_clock_monotonic_ns() - from);
+    z->device->table->to_host(z->device, out, z->norm_square, sizeof *out);
+    return rc < 0 ? dt_err_wrap(err, "norm of the gradients") : 0;
+}
+
+static void update_shard(struct dt_zero *z, struct dt_adamw *a, size_t unit, size_t owner)
+{
+    const struct dt_zero_unit *u = &z->unit[unit];
+    const float *grads = float_grads(z, unit, owner);
+    float *master = dt_zero_master(z, unit, owner);
+    float *exp_avg = dt_row_at(z, &z->exp_avg, unit, owner);
+    float *exp_avg_sq = dt_row_at(z, &z->exp_avg_sq, unit, owner);
+    char *params = dt_row_at(z, &z->params, unit, owner);
+    struct dt_piece p;
+    for (size_t i = 0; i < u->params; i++) {
+        if (!dt_zero_piece(z, unit, owner, i, &p))
+            continue;
+        a->weight_decay = u->decay[i] ? z->o.weight_decay : 0;
+        z->device->ops->adamw(a, p.count, master + p.at, exp_avg + p.at, exp_avg_sq + p.at,
+                              params + p.at * z->params.elem, grads + p.at, z->device->stream);
+    }
+}
+
+static float bias(const struct dt_zero *z, float beta)
+{
+    return z->o.bias_correction ? (float)(1 - pow((double)beta, (double)z->steps)) : 1;
+}
+
+static void update(struct dt_zero *z, float lr, double grad_scale)
+{
+    z->steps++;
+    struct dt_adamw a = {.lr = lr,
+                         .beta1 = z->o.beta1,
+                         .beta2 = z->o.beta2,
+                         .eps = z->o.eps,
+                         .bias1 = bias(z, z->o.beta1),
+                         .bias2 = bias(z, z->o.beta2),
+                         .grad_scale = (float)grad_scale,
+                         .decoupled = z->o.decoupled,
+                         .model_type = z->o.model_type};
+    size_t first, end;
+    dt_zero_owners(z, &first, &end);
+    for (size_t u = 0; u < z->layout.units; u++)
+        for (size_t owner = first; owner < end; owner++)
+            update_shard(z, &a, u, owner);
+}
+
+static void clear_grads(struct dt_zero *z)
+{
+    z->device->table->clear(z->device, z->grads.at, z->grads.bytes);
+    for (size_t u = 0; u < z->layout.units; u++)
+        z->unit[u].reduced = z->unit[u].added = false;
+}
+
+int dt_zero_step(struct dt_zero *z, const struct dt_zero_update *u, struct dt_zero_updated *out,
+                 struct dt_err *err)
+{
+    double square;
+    if (z->stage->finish(z, err) < 0 || norm_square(z, &square, err) < 0)
+        return -1;
+    double loss_scale = u->loss_scale != 0 ? (double)u->loss_scale : 1;
+    double norm = sqrt(square) / loss_scale, factor = 1;
+    *out = (struct dt_zero_updated){.grad_norm = norm, .overflow = !isfinite(norm)};
+    int64_t from = dt_clock_monotonic_ns();
+    if (u->clip > 0)
+        factor = fmin(1, (double)u->clip / (norm + 1e-6));
+    if (!out->overflow)
+        update(z, u->lr, factor / loss_scale);
+    clear_grads(z);
+    if (dt_device_sync(z->device, err) < 0)
+        return -1;
+    z->optimizer_ns += (uint64_t)(dt_clock_monotonic_ns() - from);
+    return out->overflow ? 0 : z->stage->publish(z, err);
+}
