@@ -1,0 +1,332 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "worker_runtime/model/shape.h"
+
+#include "base/json.h"
+#include "tests/lib/check.h"
+
+#define ROWS(t) (sizeof(t) / sizeof *(t))
+
+static int read_shape(struct dt_shape *s, const char *text, struct dt_err *err)
+{
+    struct dt_json doc;
+    int rc = dt_json_parse(&doc, text, strlen(text), 1 << 16, err);
+    if (rc == 0)
+        rc = dt_shape_read(s, &doc, NULL, err);
+    dt_json_finish(&doc);
+    return rc;
+}
+
+static struct dt_shape shape_of(const char *text)
+{
+    struct dt_shape s;
+    struct dt_err err = {0};
+    CHECK_OK(read_shape(&s, text, &err), err);
+    return s;
+}
+
+/* What Hugging Face's hub has for the smallest GPT-2, but for dropout. */
+static const char gpt2[] =
+    "{\"activation_function\": \"gelu_new\", \"architectures\": [\"GPT2LMHeadModel\"],"
+    " \"attn_pdrop\": 0.0, \"bos_token_id\": 50256, \"embd_pdrop\": 0, \"eos_token_id\": 50256,"
+    " \"initializer_range\": 0.02, \"layer_norm_epsilon\": 1e-05, \"model_type\": \"gpt2\","
+    " \"n_ctx\": 1024, \"n_embd\": 768, \"n_head\": 12, \"n_inner\": null, \"n_layer\": 12,"
+    " \"n_positions\": 1024, \"resid_pdrop\": 0.0, \"summary_activation\": null,"
+    " \"summary_first_dropout\": 0.1, \"summary_proj_to_labels\": true,"
+    " \"summary_type\": \"cls_index\", \"summary_use_proj\": true,"
+    " \"task_specific_params\": {\"text-generation\": {\"do_sample\": true}},"
+    " \"vocab_size\": 50257}";
+
+static const char llama[] =
+    "{\"architectures\": [\"LlamaForCausalLM\"], \"attention_bias\": false,"
+    " \"attention_dropout\": 0.0, \"hidden_act\": \"silu\", \"hidden_size\": 2048,"
+    " \"initializer_range\": 0.02, \"intermediate_size\": 5632, \"max_position_embeddings\": 2048,"
+    " \"model_type\": \"llama\", \"num_attention_heads\": 32, \"num_hidden_layers\": 22,"
+    " \"num_key_value_heads\": 4, \"pretraining_tp\": 1, \"rms_norm_eps\": 1e-05,"
+    " \"rope_scaling\": null, \"tie_word_embeddings\": false, \"torch_dtype\": \"bfloat16\","
+    " \"transformers_version\": \"4.35.0\", \"use_cache\": true, \"vocab_size\": 32000}";
+
+TEST(a_gpt2_is_read_as_the_hub_has_it)
+{
+    struct dt_shape s = shape_of(gpt2);
+    CHECK_EQ(s.family, DT_GPT2);
+    CHECK_EQ(s.layers, 12);
+    CHECK_EQ(s.heads, 12);
+    CHECK_EQ(s.kv_heads, 12);
+    CHECK_EQ(s.width, 768);
+    CHECK_EQ(s.head_dim, 64);
+    CHECK_EQ(s.inner, 3072);
+    CHECK_EQ(s.positions, 1024);
+    CHECK_EQ(s.vocabulary, 50257);
+    CHECK(s.norm_eps == 1e-5f && s.init_std == 0.02f && s.tied);
+    CHECK_EQ(dt_shape_params(&s), 124439808); /* "124M" */
+}
+
+TEST(a_llama_is_read_as_the_hub_has_it)
+{
+    struct dt_shape s = shape_of(llama);
+    CHECK_EQ(s.family, DT_LLAMA);
+    CHECK_EQ(s.layers, 22);
+    CHECK_EQ(s.heads, 32);
+    CHECK_EQ(s.kv_heads, 4);
+    CHECK_EQ(s.width, 2048);
+    CHECK_EQ(s.head_dim, 64);
+    CHECK_EQ(s.inner, 5632);
+    CHECK_EQ(s.positions, 2048);
+    CHECK_EQ(s.vocabulary, 32000);
+    CHECK(s.norm_eps == 1e-5f && s.rope_theta == 10000 && !s.tied);
+    CHECK_EQ(dt_shape_params(&s), 1100048384); /* "1.1B" */
+}
+
+#define G "{\"model_type\":\"gpt2\",\"n_layer\":2,\"n_embd\":8,\"vocab_size\":5"
+#define L                                                                                          \
+    "{\"model_type\":\"llama\",\"num_hidden_layers\":1,\"hidden_size\":8,"                         \
+    "\"intermediate_size\":6,\"max_position_embeddings\":4,\"vocab_size\":5"
+
+TEST(what_is_not_written_has_hugging_faces_default)
+{
+    struct dt_shape s = shape_of(G ",\"n_head\":2,\"n_ctx\":16}");
+    CHECK_EQ(s.positions, 16);
+    CHECK_EQ(s.inner, 32);
+    CHECK(s.tied && s.norm_eps == 1e-5f);
+    s = shape_of(G ",\"n_head\":2,\"n_positions\":16,\"n_ctx\":8,\"n_inner\":12}");
+    CHECK_EQ(s.positions, 16);
+    CHECK_EQ(s.inner, 12);
+    s = shape_of(L ",\"num_attention_heads\":2}");
+    CHECK_EQ(s.kv_heads, 2);
+    CHECK_EQ(s.head_dim, 4);
+    CHECK(!s.tied && s.norm_eps == 1e-6f && s.rope_theta == 10000);
+    s = shape_of(L ",\"num_attention_heads\":3,\"head_dim\":6,"
+                   "\"rope_parameters\":{\"rope_type\":\"default\",\"rope_theta\":500000.0}}");
+    CHECK_EQ(s.head_dim, 6);
+    CHECK(s.rope_theta == 500000);
+}
+
+TEST(what_would_train_another_model_is_refused_by_its_path)
+{
+    /* clang-format off */
+    static const struct { const char *text, *error; } rows[] = {
+        {"{}", "the document: \"model_type\" is missing"},
+        {"{\"model_type\":\"bert\"}", "model_type: only \"gpt2\" and \"llama\" are implemented"},
+        {"[]", "the document: expected an object, found an array"},
+        {G ",\"n_head\":2}", "the document: \"n_positions\" is missing"},
+        {G ",\"n_positions\":4}", "\"n_head\" is missing"},
+        {G ",\"n_head\":3,\"n_positions\":4}", "n_embd 8 is no multiple of n_head 3"},
+        {G ",\"n_head\":0}", "n_head: expected a whole number from 1 to 4096, found 0"},
+        {G ",\"n_head\":2.5}", "n_head: expected a whole number, found 2.5"},
+        {G ",\"n_head\":\"2\"}", "n_head: expected a whole number, found \"2\""},
+        {G ",\"n_inner\":1e300}", "n_inner: expected a whole number from 1 to 1048576"},
+        {G ",\"activation_function\":\"relu\"}", "activation_function: only \"gelu_new\" is implemented"},
+        {G ",\"resid_pdrop\":0.1}", "resid_pdrop: dropout is not implemented; set it to 0"},
+        {G ",\"scale_attn_weights\":false}", "scale_attn_weights: only true is implemented"},
+        {G ",\"add_cross_attention\":true}", "add_cross_attention: only false is implemented"},
+        {G ",\"initializer_range\":-1}", "initializer_range: expected a number from 0 to 1, found -1"},
+        {G ",\"tie_word_embeddings\":1}", "tie_word_embeddings: expected true or false, found 1"},
+        {G ",\"n_heads\":2}", "n_heads: there is no such setting"},
+        {G ",\"rope_theta\":10000}", "rope_theta: there is no such setting"},
+        {L "}", "\"num_attention_heads\" is missing"},
+        {L ",\"num_attention_heads\":3}", "hidden_size 8 is no multiple of num_attention_heads 3"},
+        {L ",\"num_attention_heads\":4,\"num_key_value_heads\":3}", "num_attention_heads 4 is no multiple of num_key_value_heads 3"},
+        {L ",\"num_attention_heads\":8}", "head_dim 1 is no multiple of a pair, 2"},
+        {L ",\"hidden_act\":\"gelu\"}", "hidden_act: only \"silu\" is implemented"},
+        {L ",\"attention_bias\":true}", "attention_bias: only false is implemented"},
+        {L ",\"attention_dropout\":0.1}", "attention_dropout: dropout is not implemented"},
+        {L ",\"rope_scaling\":{\"type\":\"linear\",\"factor\":2.0}}", "rope_scaling.type: only \"default\" is implemented"},
+        {L ",\"rope_scaling\":{\"factor\":2.0}}", "rope_scaling.factor: there is no such setting"},
+        {L ",\"num_attention_heads\":2,\"rope_theta\":0}", "rope_theta: rotation needs a base of 1 or more"},
+    };
+    /* clang-format on */
+    for (size_t i = 0; i < ROWS(rows); i++) {
+        CHECK_ROW("%s", rows[i].text);
+        struct dt_shape s;
+        struct dt_err err = {0};
+        CHECK_FAIL(read_shape(&s, rows[i].text, &err), err, rows[i].error);
+        CHECK_EQ(err.code, DT_E_USAGE);
+    }
+}
+
+TEST(a_shape_inside_a_larger_document_is_named_from_its_root)
+{
+    static const char text[] = "{\"model\":{\"config\":{\"model_type\":\"t5\"}}}";
+    struct dt_json doc;
+    struct dt_shape s;
+    struct dt_err err = {0};
+    const struct cJSON *model, *config;
+    CHECK_OK(dt_json_parse(&doc, text, strlen(text), 1 << 16, &err), err);
+    CHECK_OK(dt_json_object(&doc, NULL, "model", &model, &err), err);
+    CHECK_OK(dt_json_object(&doc, model, "config", &config, &err), err);
+    CHECK_FAIL(dt_shape_read(&s, &doc, config, &err), err, "model.config.model_type: only");
+    dt_json_finish(&doc);
+}
+
+TEST(what_is_written_is_read_as_the_same_shape)
+{
+    static const char *const texts[] = {gpt2, llama,
+                                        L ",\"num_attention_heads\":2,\"head_dim\":10,"
+                                          "\"rms_norm_eps\":1.1754944e-38}"};
+    for (size_t i = 0; i < ROWS(texts); i++) {
+        CHECK_ROW("%s", texts[i]);
+        struct dt_shape s = shape_of(texts[i]), again;
+        struct dt_buf out = {0};
+        dt_shape_write(&s, DT_BF16, &out);
+        again = shape_of(dt_buf_cstr(&out));
+        CHECK(s.family == again.family && s.tied == again.tied && s.norm_eps == again.norm_eps &&
+              s.rope_theta == again.rope_theta && s.init_std == again.init_std);
+        CHECK(s.layers == again.layers && s.heads == again.heads && s.kv_heads == again.kv_heads &&
+              s.width == again.width && s.head_dim == again.head_dim && s.inner == again.inner &&
+              s.positions == again.positions && s.vocabulary == again.vocabulary);
+        dt_buf_finish(&out);
+    }
+}
+
+TEST(a_written_config_is_what_transformers_opens)
+{
+    struct dt_shape s = shape_of(G ",\"n_head\":2,\"n_positions\":16}");
+    struct dt_buf out = {0};
+    dt_shape_write(&s, DT_F32, &out);
+    CHECK_STR(dt_buf_cstr(&out), "{\n"
+                                 "  \"architectures\": [\"GPT2LMHeadModel\"],\n"
+                                 "  \"model_type\": \"gpt2\",\n"
+                                 "  \"n_layer\": 2,\n"
+                                 "  \"n_head\": 2,\n"
+                                 "  \"n_embd\": 8,\n"
+                                 "  \"n_inner\": 32,\n"
+                                 "  \"n_ctx\": 16,\n"
+                                 "  \"n_positions\": 16,\n"
+                                 "  \"vocab_size\": 5,\n"
+                                 "  \"layer_norm_epsilon\": 1e-05,\n"
+                                 "  \"initializer_range\": 0.02,\n"
+                                 "  \"tie_word_embeddings\": true,\n"
+                                 "  \"activation_function\": \"gelu_new\",\n"
+                                 "  \"resid_pdrop\": 0.0,\n"
+                                 "  \"embd_pdrop\": 0.0,\n"
+                                 "  \"attn_pdrop\": 0.0,\n"
+                                 "  \"scale_attn_weights\": true,\n"
+                                 "  \"scale_attn_by_inverse_layer_idx\": false,\n"
+                                 "  \"add_cross_attention\": false,\n"
+                                 "  \"torch_dtype\": \"float32\"\n"
+                                 "}\n");
+    dt_buf_finish(&out);
+}
+
+/* Names, dimensions, unit, offset in it, and "x.xxx" of a normal start or a constant. */
+static void check_tensors(const char *config, const char *const *rows, size_t count)
+{
+    struct dt_shape s = shape_of(config);
+    struct dt_err err = {0};
+    struct dt_tensor *tensors = dt_shape_tensors(&s, &err);
+    size_t params = 0;
+    CHECK(tensors != NULL);
+    CHECK_EQ(dt_shape_tensor_count(&s), count);
+    for (size_t i = 0; i < count; i++) {
+        const struct dt_tensor *t = &tensors[i];
+        char text[200], dims[48];
+        snprintf(dims, sizeof dims, t->rank == 2 ? "[%zu, %zu]" : "[%zu]", t->dims[0], t->dims[1]);
+        snprintf(text, sizeof text, "%s %s %s+%zu %s%g%s", t->name, dims, t->unit_name, t->offset,
+                 t->init_std > 0 ? "~" : "=",
+                 (double)(t->init_std > 0 ? t->init_std : t->init_value),
+                 t->decay ? " decays" : "");
+        CHECK_STR(text, rows[i]);
+        CHECK_EQ(t->count, t->dims[0] * t->dims[1]);
+        params += t->count;
+    }
+    CHECK_EQ(params, dt_shape_params(&s));
+    free(tensors);
+}
+
+TEST(the_tensors_of_a_gpt2_are_pinned)
+{
+    static const char *const rows[] = {
+        "wte.weight [5, 8] embed+0 ~0.02 decays",
+        "wpe.weight [16, 8] embed+40 ~0.02 decays",
+        "h.0.ln_1.weight [8] block.0+0 =1",
+        "h.0.ln_1.bias [8] block.0+8 =0",
+        "h.0.attn.c_attn.weight [8, 24] block.0+16 ~0.02 decays",
+        "h.0.attn.c_attn.bias [24] block.0+208 =0",
+        "h.0.attn.c_proj.weight [8, 8] block.0+232 ~0.01 decays",
+        "h.0.attn.c_proj.bias [8] block.0+296 =0",
+        "h.0.ln_2.weight [8] block.0+304 =1",
+        "h.0.ln_2.bias [8] block.0+312 =0",
+        "h.0.mlp.c_fc.weight [8, 32] block.0+320 ~0.02 decays",
+        "h.0.mlp.c_fc.bias [32] block.0+576 =0",
+        "h.0.mlp.c_proj.weight [32, 8] block.0+608 ~0.01 decays",
+        "h.0.mlp.c_proj.bias [8] block.0+864 =0",
+        "h.1.ln_1.weight [8] block.1+0 =1",
+        "h.1.ln_1.bias [8] block.1+8 =0",
+        "h.1.attn.c_attn.weight [8, 24] block.1+16 ~0.02 decays",
+        "h.1.attn.c_attn.bias [24] block.1+208 =0",
+        "h.1.attn.c_proj.weight [8, 8] block.1+232 ~0.01 decays",
+        "h.1.attn.c_proj.bias [8] block.1+296 =0",
+        "h.1.ln_2.weight [8] block.1+304 =1",
+        "h.1.ln_2.bias [8] block.1+312 =0",
+        "h.1.mlp.c_fc.weight [8, 32] block.1+320 ~0.02 decays",
+        "h.1.mlp.c_fc.bias [32] block.1+576 =0",
+        "h.1.mlp.c_proj.weight [32, 8] block.1+608 ~0.01 decays",
+        "h.1.mlp.c_proj.bias [8] block.1+864 =0",
+        "ln_f.weight [8] head+0 =1",
+        "ln_f.bias [8] head+8 =0",
+    };
+    check_tensors(G ",\"n_head\":2,\"n_positions\":16}", rows, ROWS(rows));
+}
+
+TEST(the_tensors_of_a_llama_are_pinned)
+{
+    static const char *const rows[] = {
+        "model.embed_tokens.weight [5, 8] embed+0 ~0.02 decays",
+        "model.layers.0.input_layernorm.weight [8] block.0+0 =1",
+        "model.layers.0.self_attn.q_proj.weight [16, 8] block.0+8 ~0.02 decays",
+        "model.layers.0.self_attn.k_proj.weight [4, 8] block.0+136 ~0.02 decays",
+        "model.layers.0.self_attn.v_proj.weight [4, 8] block.0+168 ~0.02 decays",
+        "model.layers.0.self_attn.o_proj.weight [8, 16] block.0+200 ~0.02 decays",
+        "model.layers.0.post_attention_layernorm.weight [8] block.0+328 =1",
+        "model.layers.0.mlp.gate_proj.weight [6, 8] block.0+336 ~0.02 decays",
+        "model.layers.0.mlp.up_proj.weight [6, 8] block.0+384 ~0.02 decays",
+        "model.layers.0.mlp.down_proj.weight [8, 6] block.0+432 ~0.02 decays",
+        "model.norm.weight [8] head+0 =1",
+        "lm_head.weight [5, 8] head+8 ~0.02 decays",
+    };
+    check_tensors(L ",\"num_attention_heads\":4,\"num_key_value_heads\":1,\"head_dim\":4}", rows,
+                  ROWS(rows));
+}
+
+TEST(an_untied_gpt2_has_a_head_and_a_prefix_and_a_tied_llama_has_no_head)
+{
+    struct dt_shape s = shape_of(G ",\"n_head\":2,\"n_positions\":16,"
+                                   "\"tie_word_embeddings\":false}");
+    struct dt_tensor *t = dt_shape_tensors(&s, NULL);
+    CHECK(t != NULL);
+    CHECK_STR(t[0].name, "transformer.wte.weight");
+    CHECK_STR(t[2].name, "transformer.h.0.ln_1.weight");
+    CHECK_STR(t[dt_shape_tensor_count(&s) - 2].name, "transformer.ln_f.bias");
+    CHECK_STR(t[dt_shape_tensor_count(&s) - 1].name, "lm_head.weight");
+    free(t);
+    s = shape_of(L ",\"num_attention_heads\":2,\"tie_word_embeddings\":true}");
+    t = dt_shape_tensors(&s, NULL);
+    CHECK(t != NULL);
+    CHECK_STR(t[dt_shape_tensor_count(&s) - 1].name, "model.norm.weight");
+    free(t);
+}
+
+TEST(units_hold_their_tensors_in_order)
+{
+    struct dt_shape s = shape_of(G ",\"n_head\":2,\"n_positions\":16}");
+    struct dt_err err = {0};
+    struct dt_tensor *tensors = dt_shape_tensors(&s, &err);
+    struct dt_unit *units;
+    struct dt_param *params;
+    CHECK(tensors != NULL);
+    CHECK_OK(dt_shape_units(&s, tensors, &units, &params, &err), err);
+    CHECK_EQ(dt_shape_unit_count(&s), 4);
+    CHECK_STR(units[0].name, "embed");
+    CHECK_STR(units[1].name, "block.0");
+    CHECK_STR(units[2].name, "block.1");
+    CHECK_STR(units[3].name, "head");
+    CHECK_EQ(units[0].param_count, 2);
+    CHECK_EQ(units[2].param_count, 12);
+    CHECK_EQ(units[3].param_count, 2);
+    CHECK_STR(units[2].params[11].name, "h.1.mlp.c_proj.bias");
+    CHECK_EQ(units[2].params[10].count, 256);
+    CHECK(units[2].params[10].decay && !units[2].params[11].decay);
+    free(units);
+    free(params);
+    free(tensors);
+}

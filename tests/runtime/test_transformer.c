@@ -1,0 +1,552 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "worker_runtime/model/transformer.h"
+
+#include "tests/lib/check.h"
+#include "tests/runtime/held_zero.h"
+#include "worker_runtime/model/ops.h"
+
+#define ROWS(t) (sizeof(t) / sizeof *(t))
+
+/* Sizes are odd on purpose: nothing here is a multiple of anything but what has to be. */
+static const struct dt_shape shapes[] = {
+    {DT_GPT2, 3, 2, 2, 10, 5, 13, 7, 11, 1e-5f, 0, 0.02f, true},
+    {DT_GPT2, 2, 5, 5, 10, 2, 9, 6, 11, 1e-5f, 0, 0.02f, false},
+    {DT_LLAMA, 3, 6, 2, 10, 4, 7, 6, 13, 1e-5f, 100, 0.02f, false},
+    {DT_LLAMA, 2, 3, 3, 12, 4, 15, 6, 11, 1e-6f, 10000, 0.02f, true},
+    {DT_LLAMA, 1, 4, 1, 6, 2, 5, 6, 11, 1e-6f, 10000, 0.02f, false},
+};
+
+static const char *name_of(const struct dt_shape *s)
+{
+    static char text[100];
+    snprintf(text, sizeof text, "%s, %zu layers, %zu heads reading %zu, %s",
+             s->family == DT_GPT2 ? "gpt2" : "llama", s->layers, s->heads, s->kv_heads,
+             s->tied ? "tied" : "untied");
+    return text;
+}
+
+/* Host memory, counted; the plain ops. */
+struct counted {
+    struct dt_device device;
+    size_t bytes;
+};
+
+static void *counted_alloc(struct dt_device *d, size_t bytes, struct dt_err *err)
+{
+    (void)err;
+    ((struct counted *)d)->bytes += bytes;
+    return calloc(1, bytes);
+}
+
+static void counted_free(struct dt_device *d, void *memory)
+{
+    (void)d;
+    free(memory);
+}
+
+static void counted_clear(struct dt_device *d, void *at, size_t bytes)
+{
+    (void)d;
+    memset(at, 0, bytes);
+}
+
+static void counted_copy(struct dt_device *d, void *to, const void *from, size_t bytes)
+{
+    (void)d;
+    if (bytes > 0)
+        memcpy(to, from, bytes);
+}
+
+static int counted_sync(struct dt_device *d, struct dt_err *err)
+{
+    (void)d;
+    (void)err;
+    return 0;
+}
+
+static const struct dt_device_ops counted_table = {
+    .alloc = counted_alloc,
+    .free = counted_free,
+    .clear = counted_clear,
+    .to_host = counted_copy,
+    .from_host = counted_copy,
+    .sync = counted_sync,
+};
+
+static uint64_t random_next(uint64_t *seed)
+{
+    *seed += 0x9e3779b97f4a7c15u;
+    uint64_t x = *seed;
+    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+    return x ^ (x >> 31);
+}
+
+static float random_unit(uint64_t *seed) /* -1 to 1 */
+{
+    return (float)(random_next(seed) >> 40) / 8388608.0f - 1;
+}
+
+/* A model with weights that make themselves felt, data for it, and what holds it. */
+struct world {
+    struct dt_shape shape;
+    struct dt_tensor *tensors;
+    size_t tensor_count, batch, positions;
+    struct dt_zero *z;
+    struct counted counted;
+    struct dt_device *device;
+    struct dt_transformer *t;
+    int32_t *ids, *targets;
+};
+
+static void open_transformer(struct world *w, bool recompute, size_t every)
+{
+    struct dt_err err = {0};
+    struct dt_transformer_options o = {w->batch, w->positions, recompute, every};
+    dt_transformer_destroy(w->t);
+    w->t = dt_transformer_create(&w->shape, &o, w->device, &err);
+    CHECK_OK(w->t ? 0 : -1, err);
+}
+
+static void fill_world(struct world *w)
+{
+    uint64_t seed = 7;
+    for (size_t i = 0; i < w->tensor_count; i++) {
+        const struct dt_tensor *t = &w->tensors[i];
+        float *at = w->z->unit[t->unit].params + t->offset;
+        for (size_t k = 0; k < t->count; k++)
+            at[k] = t->init_value + random_unit(&seed) * (t->rank == 2 ? 0.5f : 0.2f);
+    }
+    for (size_t i = 0; i < w->batch * w->positions; i++) {
+        w->ids[i] = (int32_t)(random_next(&seed) % w->shape.vocabulary);
+        w->targets[i] = (int32_t)(random_next(&seed) % w->shape.vocabulary);
+    }
+}
+
+static void open_world(struct world *w, const struct dt_shape *shape, size_t batch,
+                       size_t positions)
+{
+    struct dt_err err = {0};
+    struct dt_unit *units;
+    struct dt_param *params;
+    *w = (struct world){.shape = *shape, .batch = batch, .positions = positions};
+    w->tensor_count = dt_shape_tensor_count(shape);
+    w->tensors = dt_shape_tensors(shape, &err);
+    CHECK(w->tensors != NULL);
+    CHECK_OK(dt_shape_units(shape, w->tensors, &units, &params, &err), err);
+    w->z = held_create(units, dt_shape_unit_count(shape));
+    free(units);
+    free(params);
+    w->counted.device =
+        (struct dt_device){.name = "counted", .ops = &dt_ops_reference, .table = &counted_table};
+    w->device = &w->counted.device;
+    w->ids = calloc(batch * positions, sizeof *w->ids);
+    w->targets = calloc(batch * positions, sizeof *w->targets);
+    fill_world(w);
+    open_transformer(w, false, 0);
+}
+
+static void close_world(struct world *w)
+{
+    dt_transformer_destroy(w->t);
+    held_destroy(w->z);
+    free(w->tensors);
+    free(w->ids);
+    free(w->targets);
+}
+
+static double train(struct world *w, size_t batch, float scale)
+{
+    struct dt_err err = {0};
+    double loss = 0;
+    CHECK_OK(dt_transformer_train(w->t, w->z, batch, w->ids, w->targets, scale, &loss, &err), err);
+    CHECK(held_all_back(w->z));
+    return loss;
+}
+
+static double loss_of(struct world *w)
+{
+    struct dt_err err = {0};
+    double loss = 0;
+    CHECK_OK(dt_transformer_loss(w->t, w->z, w->batch, w->ids, w->targets, &loss, &err), err);
+    CHECK(held_all_back(w->z));
+    return loss;
+}
+
+/* All gradients in a row, for the caller to free. */
+static float *grads_of(const struct world *w, size_t *count)
+{
+    float *all = calloc(dt_shape_params(&w->shape), sizeof *all);
+    *count = 0;
+    for (size_t i = 0; i < w->z->units; i++) {
+        memcpy(all + *count, w->z->unit[i].sums, w->z->unit[i].size * sizeof *all);
+        *count += w->z->unit[i].size;
+    }
+    return all;
+}
+
+static void check_same_bits(const float *a, const float *b, size_t count)
+{
+    CHECK_BYTES(a, count * sizeof *a, b, count * sizeof *b);
+}
+
+static void check_close(const float *a, const float *b, size_t count, double most)
+{
+    double largest = 0, apart = 0;
+    for (size_t i = 0; i < count; i++) {
+        largest = fmax(largest, fabs((double)b[i]));
+        apart = fmax(apart, fabs((double)a[i] - (double)b[i]));
+    }
+    CHECK(largest > 0);
+    CHECK_ROW("%g apart, where the largest is %g", apart, largest);
+    CHECK(apart <= most * largest);
+}
+
+/* The loss with this tensor moved by STEP along DIRECTION. */
+static double loss_at(struct world *w, const struct dt_tensor *t, const float *direction,
+                      float step)
+{
+    float *at = w->z->unit[t->unit].params + t->offset;
+    float *was = malloc(t->count * sizeof *was);
+    memcpy(was, at, t->count * sizeof *was);
+    for (size_t i = 0; i < t->count; i++)
+        at[i] += step * direction[i];
+    double loss = loss_of(w);
+    memcpy(at, was, t->count * sizeof *was);
+    free(was);
+    return loss;
+}
+
+/* How fast the loss rises when this tensor goes along DIRECTION. The error of a difference over two
+ * steps is four times that over one, which takes it out. */
+static double slope(struct world *w, const struct dt_tensor *t, const float *direction)
+{
+    const float h = 0.003f;
+    double one = loss_at(w, t, direction, h) - loss_at(w, t, direction, -h);
+    double two = loss_at(w, t, direction, 2 * h) - loss_at(w, t, direction, -2 * h);
+    return (8 * one - two) / (12 * (double)h);
+}
+
+static void check_tensor_gradient(struct world *w, const struct dt_tensor *t, uint64_t *seed)
+{
+    const float *g = w->z->unit[t->unit].sums + t->offset;
+    float *direction = calloc(t->count, sizeof *direction);
+    double length = 0, along = 0, size = 0;
+    for (size_t i = 0; i < t->count; i++)
+        length += (double)g[i] * (double)g[i];
+    length = sqrt(length);
+    for (size_t i = 0; i < t->count && length > 0; i++)
+        direction[i] = g[i] / (float)length;
+    double steepest = slope(w, t, direction);
+    for (size_t i = 0; i < t->count; i++) {
+        direction[i] = random_unit(seed);
+        size += (double)direction[i] * (double)direction[i];
+    }
+    for (size_t i = 0; i < t->count; i++) {
+        direction[i] /= (float)sqrt(size);
+        along += (double)direction[i] * (double)g[i];
+    }
+    double sideways = slope(w, t, direction);
+    free(direction);
+    CHECK_ROW("%s: gradient %g, slope along it %g; elsewhere %g, %g", t->name, length, steepest,
+              along, sideways);
+    CHECK(length > 0.01);
+    CHECK(fabs(length - steepest) < 0.002 * length + 0.002);
+    CHECK(fabs(along - sideways) < 0.002 * length + 0.002);
+}
+
+TEST(gradients_are_the_slopes_of_the_loss)
+{
+    for (size_t i = 0; i < ROWS(shapes); i++) {
+        CHECK_ROW("%s", name_of(&shapes[i]));
+        struct world w;
+        uint64_t seed = 3;
+        open_world(&w, &shapes[i], 2, 5);
+        double loss = train(&w, 2, 1);
+        CHECK(loss > 10 && loss < 100);
+        CHECK(loss == loss_of(&w));
+        for (size_t k = 0; k < w.tensor_count; k++) {
+            check_tensor_gradient(&w, &w.tensors[k], &seed);
+        }
+        close_world(&w);
+    }
+}
+
+TEST(what_is_recomputed_has_the_same_bits)
+{
+    struct dt_shape deep[] = {shapes[0], shapes[2]};
+    for (size_t i = 0; i < ROWS(deep); i++) {
+        struct world w;
+        size_t count;
+        deep[i].layers = 5;
+        open_world(&w, &deep[i], 2, 6);
+        double loss = train(&w, 2, 1);
+        float *kept = grads_of(&w, &count);
+        for (size_t every = 0; every <= 7; every++) {
+            CHECK_ROW("%s: every %zu", name_of(&deep[i]), every);
+            held_clear_grads(w.z);
+            open_transformer(&w, true, every);
+            CHECK(loss == train(&w, 2, 1));
+            float *again = grads_of(&w, &count);
+            check_same_bits(again, kept, count);
+            free(again);
+        }
+        free(kept);
+        close_world(&w);
+    }
+}
+
+TEST(units_are_asked_for_in_one_order)
+{
+    struct world w;
+    open_world(&w, &shapes[0], 1, 4);
+    train(&w, 1, 1);
+    CHECK_STR(w.z->calls, "+0 -0 +1 -1 +2 -2 +3 -3 +4 +0 ~4 ~0 -0 -4 =4 "
+                          "+3 ~3 -3 =3 +2 ~2 -2 =2 +1 ~1 -1 =1 ~0 =0");
+    held_clear_grads(w.z);
+    loss_of(&w);
+    CHECK_STR(w.z->calls, "+0 -0 +1 -1 +2 -2 +3 -3 +4 +0 -0 -4");
+    held_clear_grads(w.z);
+    open_transformer(&w, true, 2);
+    train(&w, 1, 1);
+    CHECK_STR(w.z->calls, "+0 -0 +1 -1 +2 -2 +3 -3 +4 +0 ~4 ~0 -0 -4 =4 "
+                          "+3 ~3 -3 =3 +1 -1 +2 ~2 -2 =2 +1 ~1 -1 =1 ~0 =0");
+    close_world(&w);
+}
+
+TEST(an_empty_micro_step_makes_the_same_stops_and_adds_nothing)
+{
+    for (size_t i = 0; i < ROWS(shapes); i++) {
+        for (size_t every = 0; every < 3; every++) {
+            CHECK_ROW("%s, every %zu", name_of(&shapes[i]), every);
+            struct world w;
+            struct dt_err err = {0};
+            double loss = 0;
+            char calls[sizeof w.z->calls];
+            size_t count;
+            open_world(&w, &shapes[i], 1, 4);
+            open_transformer(&w, every > 0, every);
+            train(&w, 1, 1);
+            memcpy(calls, w.z->calls, sizeof calls);
+            held_clear_grads(w.z);
+            CHECK_OK(dt_transformer_train(w.t, w.z, 0, NULL, NULL, 1, &loss, &err), err);
+            CHECK_STR(w.z->calls, calls);
+            CHECK(loss == 0);
+            float *grads = grads_of(&w, &count);
+            for (size_t k = 0; k < count; k++)
+                CHECK(grads[k] == 0);
+            free(grads);
+            close_world(&w);
+        }
+    }
+}
+
+TEST(a_batch_that_is_not_full_is_as_one_of_its_size)
+{
+    struct world large, small;
+    size_t count;
+    open_world(&large, &shapes[2], 3, 5);
+    open_world(&small, &shapes[2], 1, 5);
+    memcpy(small.ids, large.ids, 5 * sizeof *small.ids);
+    memcpy(small.targets, large.targets, 5 * sizeof *small.targets);
+    train(&large, 3, 1); /* leaves its traces */
+    held_clear_grads(large.z);
+    CHECK(train(&large, 1, 1) == train(&small, 1, 1));
+    float *a = grads_of(&large, &count), *b = grads_of(&small, &count);
+    check_same_bits(a, b, count);
+    free(a);
+    free(b);
+    close_world(&large);
+    close_world(&small);
+}
+
+TEST(micro_steps_add_up_and_scale_multiplies_gradients_alone)
+{
+    struct world w;
+    size_t count;
+    open_world(&w, &shapes[0], 2, 5);
+    double once = train(&w, 2, 1);
+    float *a = grads_of(&w, &count);
+    CHECK(train(&w, 2, 2) == once);
+    float *b = grads_of(&w, &count);
+    for (size_t i = 0; i < count; i++)
+        a[i] *= 3;
+    check_close(b, a, count, 1e-6);
+    free(a);
+    free(b);
+    close_world(&w);
+}
+
+TEST(a_target_below_0_does_not_count)
+{
+    struct world w;
+    size_t count;
+    open_world(&w, &shapes[0], 2, 5);
+    for (size_t i = 5; i < 10; i++)
+        w.targets[i] = -100;
+    double both = train(&w, 2, 1);
+    float *a = grads_of(&w, &count);
+    held_clear_grads(w.z);
+    double first = train(&w, 1, 1);
+    float *b = grads_of(&w, &count);
+    CHECK(both == first);
+    check_close(a, b, count, 1e-6);
+    for (size_t i = 0; i < 5; i++)
+        w.targets[i] = -1;
+    held_clear_grads(w.z);
+    CHECK(train(&w, 2, 1) == 0);
+    free(b);
+    b = grads_of(&w, &count);
+    for (size_t i = 0; i < count; i++)
+        CHECK(b[i] == 0);
+    free(a);
+    free(b);
+    close_world(&w);
+}
+
+TEST(a_head_in_several_chunks_is_one_head)
+{
+    struct dt_shape shape = shapes[0];
+    struct world both, one;
+    size_t count, row = 200; /* two of these are more than a chunk */
+    shape.positions = row;
+    open_world(&both, &shape, 2, row);
+    open_world(&one, &shape, 1, row);
+    double loss = train(&both, 2, 1), parts = 0;
+    for (size_t i = 0; i < 2; i++) {
+        memcpy(one.ids, both.ids + i * row, row * sizeof *one.ids);
+        memcpy(one.targets, both.targets + i * row, row * sizeof *one.targets);
+        parts += train(&one, 1, 1);
+    }
+    CHECK(fabs(loss - parts) < 1e-9 * loss);
+    float *a = grads_of(&both, &count), *b = grads_of(&one, &count);
+    check_close(a, b, count, 1e-5);
+    free(a);
+    free(b);
+    close_world(&both);
+    close_world(&one);
+}
+
+TEST(a_word_outside_the_vocabulary_is_refused)
+{
+    struct world w;
+    struct dt_err err = {0};
+    double loss = 0;
+    open_world(&w, &shapes[0], 2, 5);
+    w.ids[7] = 11;
+    CHECK_FAIL(dt_transformer_train(w.t, w.z, 2, w.ids, w.targets, 1, &loss, &err), err,
+               "token 11 of sample 1 at position 2 is none of this model's 11 words");
+    w.ids[7] = -1;
+    CHECK_FAIL(dt_transformer_train(w.t, w.z, 2, w.ids, w.targets, 1, &loss, &err), err,
+               "token -1 of sample 1");
+    w.ids[7] = 0;
+    w.targets[0] = 11;
+    CHECK_FAIL(dt_transformer_loss(w.t, w.z, 2, w.ids, w.targets, &loss, &err), err,
+               "target 11 of sample 0 at position 0");
+    CHECK_FAIL(dt_transformer_train(w.t, w.z, 3, w.ids, w.targets, 1, &loss, &err), err,
+               "3 samples, where there is room for 2");
+    CHECK_STR(w.z->calls, "");
+    close_world(&w);
+}
+
+TEST(a_unit_that_cannot_be_had_ends_the_pass)
+{
+    struct world w;
+    open_world(&w, &shapes[0], 1, 4);
+    for (size_t i = 1; i <= 9; i++) {
+        struct dt_err err = {0};
+        double loss = 0;
+        w.z->gathers_left = i;
+        CHECK_ROW("gather %zu", i);
+        CHECK_FAIL(dt_transformer_train(w.t, w.z, 1, w.ids, w.targets, 1, &loss, &err), err,
+                   "is lost");
+    }
+    close_world(&w);
+}
+
+TEST(the_memory_it_says_is_the_memory_it_takes)
+{
+    static const struct dt_transformer_options options[] = {
+        {3, 6, false, 0}, {1, 1, false, 0}, {3, 5, true, 0}, {2, 6, true, 2}, {2, 6, true, 9}};
+    for (size_t i = 0; i < ROWS(shapes); i++) {
+        for (size_t k = 0; k < ROWS(options); k++) {
+            CHECK_ROW("%s, options %zu", name_of(&shapes[i]), k);
+            struct counted c = {.device = {.ops = &dt_ops_reference, .table = &counted_table}};
+            struct dt_transformer *t =
+                dt_transformer_create(&shapes[i], &options[k], &c.device, NULL);
+            CHECK(t != NULL);
+            CHECK_EQ(c.bytes, dt_transformer_bytes(&shapes[i], &options[k]));
+            dt_transformer_destroy(t);
+        }
+    }
+}
+
+TEST(recomputing_takes_less_memory)
+{
+    struct dt_shape s = {DT_GPT2, 12, 12, 12, 768, 64, 3072, 1024, 50257, 1e-5f, 0, 0.02f, true};
+    struct dt_transformer_options all = {4, 1024, false, 0}, none = {4, 1024, true, 0};
+    CHECK(dt_transformer_bytes(&s, &none) < dt_transformer_bytes(&s, &all) / 3);
+}
+
+TEST(what_cannot_be_made_is_refused)
+{
+    struct counted c = {.device = {.ops = &dt_ops_reference, .table = &counted_table}};
+    struct dt_transformer_options long_ones = {1, 8, false, 0}, none = {0, 5, false, 0};
+    struct dt_transformer_options huge = {SIZE_MAX / 4, 6, false, 0};
+    struct dt_err err = {0};
+    CHECK_FAIL(dt_transformer_create(&shapes[0], &long_ones, &c.device, &err) ? 0 : -1, err,
+               "1 samples of 8 positions; this model takes 1 to 7 positions");
+    CHECK_FAIL(dt_transformer_create(&shapes[0], &none, &c.device, &err) ? 0 : -1, err,
+               "0 samples of 5");
+    CHECK_EQ(dt_transformer_bytes(&shapes[0], &huge), SIZE_MAX);
+    CHECK_FAIL(dt_transformer_create(&shapes[0], &huge, &c.device, &err) ? 0 : -1, err,
+               "no memory for activations");
+    CHECK_EQ(c.bytes, 0);
+}
+
+TEST(the_fast_ops_agree_with_the_plain_ones)
+{
+    for (size_t i = 0; i < ROWS(shapes); i++) {
+        CHECK_ROW("%s", name_of(&shapes[i]));
+        struct world plain, fast;
+        struct dt_err err = {0};
+        size_t count;
+        open_world(&plain, &shapes[i], 2, 6);
+        open_world(&fast, &shapes[i], 2, 6);
+        fast.device = dt_device_open_cpu(2, &err);
+        CHECK_OK(fast.device ? 0 : -1, err);
+        dt_transformer_destroy(fast.t);
+        fast.t = NULL;
+        open_transformer(&fast, true, 2);
+        double a = train(&plain, 2, 1), b = train(&fast, 2, 1);
+        CHECK(fabs(a - b) < 1e-5 * a);
+        float *p = grads_of(&plain, &count), *f = grads_of(&fast, &count);
+        check_close(f, p, count, 1e-4);
+        free(p);
+        free(f);
+        dt_transformer_destroy(fast.t);
+        fast.t = NULL;
+        dt_device_close(fast.device);
+        fast.device = NULL;
+        close_world(&fast);
+        close_world(&plain);
+    }
+}
+
+TEST(time_is_counted_until_it_is_asked_for)
+{
+    struct world w;
+    uint64_t forward, backward;
+    open_world(&w, &shapes[0], 2, 5);
+    dt_transformer_times(w.t, &forward, &backward);
+    CHECK(forward == 0 && backward == 0);
+    loss_of(&w);
+    dt_transformer_times(w.t, &forward, &backward);
+    CHECK(forward > 0 && backward == 0);
+    train(&w, 2, 1);
+    dt_transformer_times(w.t, &forward, &backward);
+    CHECK(forward > 0 && backward > 0);
+    dt_transformer_times(w.t, &forward, &backward);
+    CHECK(forward == 0 && backward == 0);
+    close_world(&w);
+}

@@ -1,0 +1,248 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# Our models against the same models in PyTorch, written here with plain calls: same weights, same
+# data. The gradients of one step are compared with PyTorch's in double precision, then the losses
+# of twenty steps of AdamW with PyTorch's in single.
+
+import argparse
+import json
+import math
+import os
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "system"))
+import tap
+
+import torch
+import torch.nn.functional as F
+
+STEPS = 20
+
+GPT2 = {
+    "model_type": "gpt2", "n_layer": 3, "n_head": 4, "n_embd": 48, "n_positions": 40,
+    "vocab_size": 301, "activation_function": "gelu_new", "layer_norm_epsilon": 1e-5,
+}
+LLAMA = {
+    "model_type": "llama", "num_hidden_layers": 3, "num_attention_heads": 6,
+    "num_key_value_heads": 2, "hidden_size": 48, "intermediate_size": 112,
+    "max_position_embeddings": 64, "vocab_size": 301, "hidden_act": "silu", "rms_norm_eps": 1e-6,
+    "rope_theta": 500.0,
+}
+
+
+def attend(q, k, v):
+    """[batch, heads, positions, head_dim] each; a query sees its own position and those before."""
+    positions = q.shape[2]
+    later = torch.ones(positions, positions, dtype=torch.bool).triu(1)
+    scores = q @ k.transpose(2, 3) / math.sqrt(q.shape[3])
+    return scores.masked_fill(later, -math.inf).softmax(3) @ v
+
+
+def split_heads(x, heads):
+    return x.unflatten(2, (heads, x.shape[2] // heads)).transpose(1, 2)
+
+
+def gpt2(config, w, ids):
+    """Logits. The four matrices of a block are stored [in, out]."""
+    prefix = "" if "wte.weight" in w else "transformer."
+    width, eps = config["n_embd"], config["layer_norm_epsilon"]
+
+    def norm(x, name):
+        return F.layer_norm(x, (width,), w[name + ".weight"], w[name + ".bias"], eps)
+
+    def linear(x, name):
+        return x @ w[name + ".weight"] + w[name + ".bias"]
+
+    x = w[prefix + "wte.weight"][ids] + w[prefix + "wpe.weight"][: ids.shape[1]]
+    for i in range(config["n_layer"]):
+        h = "%sh.%d." % (prefix, i)
+        qkv = linear(norm(x, h + "ln_1"), h + "attn.c_attn").split(width, 2)
+        q, k, v = (split_heads(part, config["n_head"]) for part in qkv)
+        x = x + linear(attend(q, k, v).transpose(1, 2).flatten(2), h + "attn.c_proj")
+        inner = F.gelu(linear(norm(x, h + "ln_2"), h + "mlp.c_fc"), approximate="tanh")
+        x = x + linear(inner, h + "mlp.c_proj")
+    return norm(x, prefix + "ln_f") @ w.get("lm_head.weight", w[prefix + "wte.weight"]).T
+
+
+def rotate(x, theta):
+    """Turns (x[i], x[i + half]) as a complex number by position * theta^(-i / half)."""
+    half = x.shape[3] // 2
+    speed = theta ** (-torch.arange(half, dtype=torch.float64) / half)
+    angle = torch.arange(x.shape[2], dtype=torch.float64)[:, None] * speed
+    cos, sin = angle.cos().to(x.dtype), angle.sin().to(x.dtype)
+    a, b = x[..., :half], x[..., half:]
+    return torch.cat((a * cos - b * sin, a * sin + b * cos), 3)
+
+
+def llama(config, w, ids):
+    heads, kv_heads = config["num_attention_heads"], config["num_key_value_heads"]
+
+    def norm(x, name):
+        return x * (x.square().mean(2, True) + config["rms_norm_eps"]).rsqrt() * w[name + ".weight"]
+
+    x = w["model.embed_tokens.weight"][ids]
+    for i in range(config["num_hidden_layers"]):
+        h = "model.layers.%d." % i
+        inside = norm(x, h + "input_layernorm")
+        q, k, v = (F.linear(inside, w[h + "self_attn.%s_proj.weight" % c]) for c in "qkv")
+        q = rotate(split_heads(q, heads), config["rope_theta"])
+        k = rotate(split_heads(k, kv_heads), config["rope_theta"])
+        k, v = (y.repeat_interleave(heads // kv_heads, 1) for y in (k, split_heads(v, kv_heads)))
+        x = x + F.linear(attend(q, k, v).transpose(1, 2).flatten(2),
+                         w[h + "self_attn.o_proj.weight"])
+        inside = norm(x, h + "post_attention_layernorm")
+        gate, up = (F.linear(inside, w[h + "mlp.%s_proj.weight" % c]) for c in ("gate", "up"))
+        x = x + F.linear(F.silu(gate) * up, w[h + "mlp.down_proj.weight"])
+    head = w.get("lm_head.weight", w["model.embed_tokens.weight"])
+    return F.linear(norm(x, "model.norm"), head)
+
+
+def loss_of(config, w, ids, targets):
+    logits = (gpt2 if config["model_type"] == "gpt2" else llama)(config, w, ids)
+    return F.cross_entropy(logits.flatten(0, 1), targets.flatten().long(), ignore_index=-100)
+
+
+def floats(data, dtype=torch.float32):
+    return torch.frombuffer(bytearray(data), dtype=dtype)
+
+
+class Driver:
+    def __init__(self, program, folder, config):
+        self.program, self.folder = program, folder
+        self.config_path = self.write("config.json", json.dumps(config).encode())
+        self.shapes = {}
+        for line in self.run("tensors", self.config_path).splitlines():
+            name, rank, *dims = line.split()
+            self.shapes[name] = [int(n) for n in dims][: int(rank)]
+
+    def run(self, *args):
+        done = subprocess.run([self.program, *map(str, args)], stdout=subprocess.PIPE, text=True,
+                              preexec_fn=tap.die_with_parent)
+        if done.returncode != 0:
+            raise AssertionError("the driver ended with %d" % done.returncode)
+        return done.stdout
+
+    def write(self, name, data):
+        path = os.path.join(self.folder, name)
+        with open(path, "wb") as f:
+            f.write(data)
+        return path
+
+    def train(self, weights, data, recompute):
+        """Losses, and the gradients of the first step by name."""
+        weights_path = self.write(
+            "weights", b"".join(weights[n].numpy().tobytes() for n in self.shapes))
+        grads_path = os.path.join(self.folder, "grads")
+        steps, _, batch, positions = data.shape
+        out = self.run("train", self.config_path, weights_path,
+                       self.write("data", data.numpy().tobytes()), grads_path, batch, positions,
+                       steps, recompute)
+        with open(grads_path, "rb") as f:
+            flat = floats(f.read())
+        parts = flat.split([math.prod(s) for s in self.shapes.values()])
+        grads = {n: p.view(s) for (n, s), p in zip(self.shapes.items(), parts)}
+        return [float(line) for line in out.split()], grads
+
+
+def random_weights(shapes):
+    """Larger than at the start of a training, so that every part has a say."""
+    weights = {}
+    for name, shape in shapes.items():
+        noise = torch.randn(shape) * (0.12 if len(shape) == 2 else 0.1)
+        is_norm = len(shape) == 1 and name.endswith("weight")
+        weights[name] = noise + 1 if is_norm else noise
+    return weights
+
+
+def random_data(vocabulary, batch, positions):
+    """[steps, 2, batch, positions]: text in which the next word follows from this one and chance,
+    so that there is something to learn; some targets do not count."""
+    data = torch.zeros(STEPS, 2, batch, positions, dtype=torch.int32)
+    word = torch.randint(vocabulary, (STEPS, batch))
+    for t in range(positions):
+        data[:, 0, :, t] = word
+        word = (word * 7 + torch.randint(3, (STEPS, batch))) % vocabulary
+        data[:, 1, :, t] = word
+    data[:, 1][torch.rand(STEPS, batch, positions) < 0.1] = -100
+    return data
+
+
+def torch_grads(config, weights, ids, targets):
+    w = {n: x.double().requires_grad_() for n, x in weights.items()}
+    loss_of(config, w, ids, targets).backward()
+    return {n: x.grad for n, x in w.items()}
+
+
+def torch_losses(config, weights, data):
+    w = {n: x.clone().requires_grad_() for n, x in weights.items()}
+    groups = [
+        {"params": [x for x in w.values() if x.dim() == 2], "weight_decay": 0.1},
+        {"params": [x for x in w.values() if x.dim() == 1], "weight_decay": 0.0},
+    ]
+    optimizer = torch.optim.AdamW(groups, lr=1e-3, betas=(0.9, 0.95), eps=1e-8)
+    losses = []
+    for ids, targets in data:
+        loss = loss_of(config, w, ids.long(), targets)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return losses
+
+
+def check_grads(ours, theirs):
+    worst = 0
+    for name, g in theirs.items():
+        apart = ((ours[name].double() - g).norm() / g.norm()).item()
+        worst = max(worst, apart)
+        if not apart < 1e-5:
+            raise AssertionError("%s: gradients are %g apart" % (name, apart))
+    tap.comment("gradients: at most %.2g apart" % worst)
+
+
+def check_losses(ours, theirs):
+    worst = max(abs(a - b) / b for a, b in zip(ours, theirs))
+    tap.comment("loss %.5f to %.5f: at most %.2g apart" % (ours[0], ours[-1], worst))
+    if len(ours) != len(theirs) or not worst < 1e-4:
+        raise AssertionError("losses differ:\nours   %s\ntheirs %s" % (ours, theirs))
+    if not ours[-1] < ours[0] - 0.1:
+        raise AssertionError("nothing was learnt: %s" % ours)
+
+
+def compare(program, config, batch, positions, recompute=0):
+    torch.manual_seed(5)
+    with tempfile.TemporaryDirectory() as folder:
+        driver = Driver(program, folder, config)
+        weights = random_weights(driver.shapes)
+        data = random_data(config["vocab_size"], batch, positions)
+        losses, grads = driver.train(weights, data, recompute)
+    check_grads(grads, torch_grads(config, weights, data[0, 0].long(), data[0, 1]))
+    check_losses(losses, torch_losses(config, weights, data))
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--driver", required=True)
+    driver = parser.parse_args().driver
+    tap.start(280)
+    torch.set_num_threads(2)
+    cases = {
+        "a GPT-2": (GPT2, 3, 37),
+        "a GPT-2, more rows than go through the head at once": (GPT2, 9, 40),
+        "a GPT-2 with a head of its own and another inner width":
+            (dict(GPT2, tie_word_embeddings=False, n_inner=100, n_head=3), 2, 16),
+        "a GPT-2, recomputed": (GPT2, 3, 37, 2),
+        "a Llama whose heads share keys and values": (LLAMA, 3, 37),
+        "a Llama, tied, with heads wider than its stream":
+            (dict(LLAMA, tie_word_embeddings=True, head_dim=20), 2, 64),
+        "a Llama without sharing, recomputed": (dict(LLAMA, num_key_value_heads=6), 5, 11, 1),
+    }
+    for name, case in cases.items():
+        tap.case(name, lambda: compare(driver, *case))
+    tap.done()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The same walk over all buffers is made twice: over nothing, to learn how large the piece of
+ * memory has to be, and over that piece, to deal it out. So the two cannot disagree. */
+#include "worker_runtime/model/activations.h"
+
+#include <stdlib.h>
+
+#define LINE 64
+
+/* Logits of that many rows are held at once. Each chunk walks through the matrix of the vocabulary
+ * and its gradient again; for a GPT-2 with 1024 rows the head takes 4 % longer so than in one
+ * piece, the whole step 1 %, and 150 MB less. */
+#define HEAD_ROWS 256
+
+struct cursor {
+    char *base;  /* NULL: only adds up */
+    size_t used; /* SIZE_MAX: more than can be counted */
+};
+
+static void *take(struct cursor *c, size_t rows, size_t width, size_t size)
+{
+    size_t at = c->used, bytes;
+    if (__builtin_mul_overflow(rows, width, &bytes) ||
+        __builtin_mul_overflow(bytes, size, &bytes) ||
+        __builtin_add_overflow(bytes, LINE - 1, &bytes) ||
+        __builtin_add_overflow(at, bytes / LINE * LINE, &c->used)) {
+        c->used = SIZE_MAX;
+        return NULL;
+    }
+    return c->base ? c->base + at : NULL;
+}
+
+static size_t larger(size_t a, size_t b)
+{
+    return a > b ? a : b;
+}
+
+static size_t smaller(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+struct sizes {
+    size_t rows, width, q, qkv, inner, vocabulary, heads, head_rows, elem;
+    bool llama;
+};
+
+static struct sizes sizes_of(const struct dt_shape *s, const struct dt_transformer_options *o,
+                             size_t elem)
+{
+    struct sizes z = {
+        .width = s->width,
+        .q = s->heads * s->head_dim,
+        .qkv = (s->heads + 2 * s->kv_heads) * s->head_dim,
+        .inner = s->inner,
+        .vocabulary = s->vocabulary,
+        .heads = s->heads,
+        .elem = elem,
+        .llama = s->family == DT_LLAMA,
+    };
+    if (__builtin_mul_overflow(o->batch, o->positions, &z.rows))
+        z.rows = SIZE_MAX;
+    z.head_rows = smaller(z.rows, HEAD_ROWS);
+    return z;
+}
+
+static void lay_kept(struct cursor *c, const struct sizes *z, struct dt_kept *k)
+{
+    k->qkv = take(c, z->rows, z->qkv, z->elem);
+    k->attended = take(c, z->rows, z->q, z->elem);
+    k->middle = take(c, z->rows, z->width, z->elem);
+    k->pre = take(c, z->rows, z->inner, z->elem);
+    k->up = z->llama ? take(c, z->rows, z->inner, z->elem) : NULL;
+    for (int i = 0; i < 2; i++) {
+        k->mean[i] = z->llama ? NULL : take(c, z->rows, 1, sizeof(float));
+        k->rstd[i] = take(c, z->rows, 1, sizeof(float));
+    }
+    k->logsum = take(c, z->rows, z->heads, sizeof(float));
+}
+
+static void lay_scratch(struct cursor *c, const struct sizes *z, struct dt_scratch *s)
+{
+    s->branch = take(c, z->rows, larger(z->width, z->q), z->elem);
+    s->normed = take(c, z->rows, z->width, z->elem);
+    s->dstream = take(c, z->rows, z->width, z->elem);
+    struct cursor head = *c;
+    s->wide = take(c, z->rows, larger(z->inner, z->qkv), z->elem);
+    s->dwide = take(c, z->rows, z->inner, z->elem);
+    s->logits = take(&head, z->head_rows, z->vocabulary, z->elem);
+    s->dnormed = take(&head, z->head_rows, z->width, z->elem);
+    s->mean = z->llama ? NULL : take(&head, z->head_rows, 1, sizeof(float));
+    s->rstd = take(&head, z->head_rows, 1, sizeof(float));
+    c->used = larger(c->used, head.used);
+}
+
+/* Segments of that many blocks; 0 when nothing is recomputed. */
+static size_t segment_of(const struct dt_shape *s, const struct dt_transformer_options *o)
+{
+    if (!o->recompute)
+        return 0;
+    return smaller(larger(o->recompute_every, 1), s->layers);
+}
+
+/* A->inputs and A->kept are NULL when only the size is asked for. */
+static size_t lay_out(struct dt_activations *a, const struct dt_shape *s, const struct sizes *z,
+                      char *base)
+{
+    struct cursor c = {.base = base};
+    size_t kept = a->segment ? a->segment : s->layers;
+    a->head_rows = z->head_rows;
+    a->ids = take(&c, z->rows, 1, sizeof *a->ids);
+    a->targets = take(&c, z->rows, 1, sizeof *a->targets);
+    a->losses = take(&c, z->rows, 1, sizeof *a->losses);
+    lay_scratch(&c, z, &a->scratch);
+    for (size_t i = 0; i < kept; i++) {
+        struct dt_kept slot;
+        lay_kept(&c, z, &slot);
+        for (size_t block = i; a->kept && block < s->layers; block += kept)
+            a->kept[block] = slot;
+    }
+    /* Inside a segment an input is needed only as long as the segment is. */
+    for (size_t block = 0; block < s->layers; block++) {
+        bool own = !a->segment || block % a->segment == 0 || block < a->segment;
+        dt_elem *input = own ? take(&c, z->rows, z->width, z->elem) : NULL;
+        if (a->inputs)
+            a->inputs[block] = own ? input : a->inputs[block % a->segment];
+    }
+    return c.used;
+}
+
+size_t dt_transformer_bytes(const struct dt_shape *shape, const struct dt_transformer_options *o)
+{
+    struct dt_activations a = {.segment = segment_of(shape, o)};
+    struct sizes z = sizes_of(shape, o, sizeof(float));
+    return lay_out(&a, shape, &z, NULL);
+}
+
+int dt_activations_create(struct dt_activations *a, const struct dt_shape *s,
+                          const struct dt_transformer_options *o, struct dt_device *device,
+                          struct dt_err *err)
+{
+    struct sizes z = sizes_of(s, o, dt_dtype_size(device->ops->elem));
+    *a = (struct dt_activations){.segment = segment_of(s, o)};
+    size_t bytes = lay_out(a, s, &z, NULL);
+    a->inputs = calloc(s->layers, sizeof *a->inputs);
+    a->kept = calloc(s->layers, sizeof *a->kept);
+    if (bytes == SIZE_MAX || !a->inputs || !a->kept)
+        return dt_err_set(err, DT_E_MEMORY,
+                          "no memory for activations of %zu samples with %zu positions", o->batch,
+                          o->positions);
+    a->memory = dt_device_alloc(device, bytes, err);
+    if (!a->memory)
+        return dt_err_wrap(err, "activations");
+    lay_out(a, s, &z, a->memory);
+    return 0;
+}
+
+void dt_activations_destroy(struct dt_activations *a, struct dt_device *device)
+{
+    dt_device_free(device, a->memory);
+    free(a->inputs);
+    free(a->kept);
+}

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One block of a transformer, forward and backward. Both families have the same plan: a stream of N
+ * rows of C numbers runs through the model, and each block adds to it twice,
+ *
+ *     middle = input + attention(norm(input))
+ *     output = middle + mlp(norm(middle))
+ *
+ * so the gradient of the stream runs back through both sums unchanged, and each branch adds its
+ * share to it. The last sum is left to whoever reads the output: it is made together with the norm
+ * that follows. */
+#ifndef DT_WORKER_RUNTIME_MODEL_BLOCK_H
+#define DT_WORKER_RUNTIME_MODEL_BLOCK_H
+
+#include "worker_runtime/model/activations.h"
+
+struct dt_block {
+    const struct dt_shape *shape;
+    const struct dt_ops *ops;
+    struct dt_stream *stream;
+    size_t batch, positions, rows;
+    const char *params;   /* the unit's */
+    char *grads;          /* laid out alike; NULL when going forward */
+    const size_t *offset; /* of each tensor in the unit, in bytes: DT_GPT2_C_FC_WEIGHT, ... */
+    dt_elem *input;
+    const struct dt_kept *kept;
+    const struct dt_scratch *scratch;
+};
+
+/* input = FROM + ADD, or as it is where FROM is NULL. Leaves what is kept, and, when the OUTPUT is
+ * wanted, the mlp's part of it in scratch->branch. */
+void dt_gpt2_forward(const struct dt_block *b, const dt_elem *from, const dt_elem *add,
+                     bool output);
+void dt_llama_forward(const struct dt_block *b, const dt_elem *from, const dt_elem *add,
+                      bool output);
+/* scratch->dstream: the output's gradient becomes the input's. */
+void dt_gpt2_backward(const struct dt_block *b);
+void dt_llama_backward(const struct dt_block *b);
+
+static inline const dt_elem *dt_block_param(const struct dt_block *b, size_t tensor)
+{
+    return b->params + b->offset[tensor];
+}
+
+static inline dt_elem *dt_block_grad(const struct dt_block *b, size_t tensor)
+{
+    return b->grads + b->offset[tensor];
+}
+
+/* Queries, keys and values of a row stand side by side, in QKV as in its gradient. */
+static inline struct dt_attention dt_block_attention(const struct dt_block *b)
+{
+    const struct dt_shape *s = b->shape;
+    size_t q = s->heads * s->head_dim, k = s->kv_heads * s->head_dim;
+    size_t elem = dt_dtype_size(b->ops->elem);
+    const char *qkv = b->kept->qkv;
+    return (struct dt_attention){
+        .batch = b->batch,
+        .positions = b->positions,
+        .heads = s->heads,
+        .kv_heads = s->kv_heads,
+        .head_dim = s->head_dim,
+        .q_stride = q + 2 * k,
+        .k_stride = q + 2 * k,
+        .v_stride = q + 2 * k,
+        .out_stride = q,
+        .q = qkv,
+        .k = qkv + q * elem,
+        .v = qkv + (q + k) * elem,
+        .logsum = b->kept->logsum,
+    };
+}
+
+/* From the gradient of what attention gave, DOUT, to that of qkv. */
+static inline void dt_block_attention_backward(const struct dt_block *b, dt_elem *dqkv,
+                                               const dt_elem *dout)
+{
+    struct dt_attention a = dt_block_attention(b);
+    char *dq = dqkv;
+    char *dk = dq + ((const char *)a.k - (const char *)a.q);
+    char *dv = dq + ((const char *)a.v - (const char *)a.q);
+    b->ops->attention_backward(&a, dq, dk, dv, b->kept->attended, dout, b->stream);
+}
+
+#endif

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* GPT-2's block: LayerNorm with bias, one matrix for queries, keys and values, GELU. Weights are
+ * stored [in, out]. */
+#include "worker_runtime/model/block.h"
+
+static struct dt_norm norm(const struct dt_block *b, int which)
+{
+    size_t weight = which == 0 ? DT_GPT2_LN_1_WEIGHT : DT_GPT2_LN_2_WEIGHT;
+    size_t bias = which == 0 ? DT_GPT2_LN_1_BIAS : DT_GPT2_LN_2_BIAS;
+    return (struct dt_norm){
+        .rows = b->rows,
+        .width = b->shape->width,
+        .eps = b->shape->norm_eps,
+        .weight = dt_block_param(b, weight),
+        .bias = dt_block_param(b, bias),
+        .mean = b->kept->mean[which],
+        .rstd = b->kept->rstd[which],
+    };
+}
+
+/* Each weight is followed by its bias. */
+static struct dt_linear linear(const struct dt_block *b, size_t weight)
+{
+    size_t width = b->shape->width, inner = b->shape->inner;
+    struct dt_linear l = {
+        .rows = b->rows,
+        .in = width,
+        .out = width,
+        .layout = DT_WEIGHT_IN_OUT,
+        .weight = dt_block_param(b, weight),
+        .bias = dt_block_param(b, weight + 1),
+    };
+    if (weight == DT_GPT2_C_ATTN_WEIGHT)
+        l.out = 3 * width;
+    if (weight == DT_GPT2_C_FC_WEIGHT)
+        l.out = inner;
+    if (weight == DT_GPT2_MLP_PROJ_WEIGHT)
+        l.in = inner;
+    return l;
+}
+
+void dt_gpt2_forward(const struct dt_block *b, const dt_elem *from, const dt_elem *add, bool output)
+{
+    const struct dt_ops *ops = b->ops;
+    const struct dt_kept *kept = b->kept;
+    const struct dt_scratch *s = b->scratch;
+    struct dt_norm ln_1 = norm(b, 0), ln_2 = norm(b, 1);
+    struct dt_linear c_attn = linear(b, DT_GPT2_C_ATTN_WEIGHT);
+    struct dt_linear attn_proj = linear(b, DT_GPT2_ATTN_PROJ_WEIGHT);
+    struct dt_linear c_fc = linear(b, DT_GPT2_C_FC_WEIGHT);
+    struct dt_linear mlp_proj = linear(b, DT_GPT2_MLP_PROJ_WEIGHT);
+    struct dt_attention attention = dt_block_attention(b);
+
+    if (from)
+        ops->norm_forward(&ln_1, s->normed, b->input, from, add, b->stream);
+    else
+        ops->norm_forward(&ln_1, s->normed, NULL, b->input, NULL, b->stream);
+    ops->linear_forward(&c_attn, kept->qkv, s->normed, b->stream);
+    ops->attention_forward(&attention, kept->attended, b->stream);
+    ops->linear_forward(&attn_proj, s->branch, kept->attended, b->stream);
+
+    ops->norm_forward(&ln_2, s->normed, kept->middle, b->input, s->branch, b->stream);
+    ops->linear_gelu_forward(&c_fc, s->wide, kept->pre, s->normed, b->stream);
+    if (output)
+        ops->linear_forward(&mlp_proj, s->branch, s->wide, b->stream);
+}
+
+/* wide: what the GELU gave, again; dwide: its gradient, then that of what went into it. */
+static void mlp_backward(const struct dt_block *b)
+{
+    const struct dt_ops *ops = b->ops;
+    const struct dt_scratch *s = b->scratch;
+    struct dt_norm ln_2 = norm(b, 1);
+    struct dt_linear c_fc = linear(b, DT_GPT2_C_FC_WEIGHT);
+    struct dt_linear mlp_proj = linear(b, DT_GPT2_MLP_PROJ_WEIGHT);
+    size_t n = b->rows * b->shape->inner;
+
+    ops->gelu_forward(n, s->wide, b->kept->pre, b->stream);
+    ops->linear_backward(&mlp_proj, s->dwide, false, dt_block_grad(b, DT_GPT2_MLP_PROJ_WEIGHT),
+                         dt_block_grad(b, DT_GPT2_MLP_PROJ_BIAS), s->wide, s->dstream, b->stream);
+    ops->gelu_backward(n, s->dwide, b->kept->pre, s->dwide, b->stream);
+
+    ops->norm_forward(&ln_2, s->normed, NULL, b->kept->middle, NULL, b->stream);
+    ops->linear_backward(&c_fc, s->branch, false, dt_block_grad(b, DT_GPT2_C_FC_WEIGHT),
+                         dt_block_grad(b, DT_GPT2_C_FC_BIAS), s->normed, s->dwide, b->stream);
+    ops->norm_backward(&ln_2, s->dstream, dt_block_grad(b, DT_GPT2_LN_2_WEIGHT),
+                       dt_block_grad(b, DT_GPT2_LN_2_BIAS), b->kept->middle, s->branch, b->stream);
+}
+
+/* branch: the gradient of what attention gave, then of what went into qkv; wide: that of qkv. */
+static void attention_backward(const struct dt_block *b)
+{
+    const struct dt_ops *ops = b->ops;
+    const struct dt_scratch *s = b->scratch;
+    struct dt_norm ln_1 = norm(b, 0);
+    struct dt_linear c_attn = linear(b, DT_GPT2_C_ATTN_WEIGHT);
+    struct dt_linear attn_proj = linear(b, DT_GPT2_ATTN_PROJ_WEIGHT);
+
+    ops->linear_backward(&attn_proj, s->branch, false, dt_block_grad(b, DT_GPT2_ATTN_PROJ_WEIGHT),
+                         dt_block_grad(b, DT_GPT2_ATTN_PROJ_BIAS), b->kept->attended, s->dstream,
+                         b->stream);
+    dt_block_attention_backward(b, s->wide, s->branch);
+
+    ops->norm_forward(&ln_1, s->normed, NULL, b->input, NULL, b->stream);
+    ops->linear_backward(&c_attn, s->branch, false, dt_block_grad(b, DT_GPT2_C_ATTN_WEIGHT),
+                         dt_block_grad(b, DT_GPT2_C_ATTN_BIAS), s->normed, s->wide, b->stream);
+    ops->norm_backward(&ln_1, s->dstream, dt_block_grad(b, DT_GPT2_LN_1_WEIGHT),
+                       dt_block_grad(b, DT_GPT2_LN_1_BIAS), b->input, s->branch, b->stream);
+}
+
+void dt_gpt2_backward(const struct dt_block *b)
+{
+    mlp_backward(b);
+    attention_backward(b);
+}

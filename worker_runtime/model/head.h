@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The end of a model: the stream's last sum, a norm, a product with the matrix of the vocabulary,
+ * and the loss. The logits of all rows would be the largest thing in memory by far, and each row's
+ * loss needs no other row, so callers go through the rows in chunks, forward and back for each. */
+#ifndef DT_WORKER_RUNTIME_MODEL_HEAD_H
+#define DT_WORKER_RUNTIME_MODEL_HEAD_H
+
+#include "worker_runtime/model/activations.h"
+
+struct dt_head {
+    const struct dt_shape *shape;
+    const struct dt_ops *ops;
+    struct dt_stream *stream;
+    const dt_elem *weight, *bias, *matrix; /* the norm's, and [V, C]; a Llama's norm has no bias */
+    dt_elem *dweight, *dbias, *dmatrix;    /* where their gradients are added */
+    const dt_elem *middle;                 /* [N, C]: the last block's, who left scratch->branch */
+    const int32_t *targets;                /* [N] */
+    float *losses;                         /* [N] */
+    const struct dt_scratch *scratch;
+};
+
+/* The losses of ROWS rows from FIRST on; with GRADIENTS, scratch->logits then has what backward
+ * begins with, multiplied by SCALE. */
+void dt_head_forward(const struct dt_head *h, size_t first, size_t rows, bool gradients,
+                     float scale);
+/* Of the same rows, before any others go forward. Adds to scratch->dstream. */
+void dt_head_backward(const struct dt_head *h, size_t first, size_t rows);
+
+#endif

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A Llama's block: RMSNorm, no biases, positions as rotations of queries and keys, fewer heads of
+ * keys and values than of queries, and an mlp with a gate. Weights are stored [out, in], so q, k
+ * and v, one behind the other, are one matrix. */
+#include "worker_runtime/model/block.h"
+
+static struct dt_norm norm(const struct dt_block *b, int which)
+{
+    return (struct dt_norm){
+        .rows = b->rows,
+        .width = b->shape->width,
+        .eps = b->shape->norm_eps,
+        .weight = dt_block_param(b, which == 0 ? DT_LLAMA_INPUT_NORM : DT_LLAMA_POST_NORM),
+        .rstd = b->kept->rstd[which],
+    };
+}
+
+static struct dt_linear linear(const struct dt_block *b, size_t weight, size_t in, size_t out)
+{
+    return (struct dt_linear){
+        .rows = b->rows,
+        .in = in,
+        .out = out,
+        .layout = DT_WEIGHT_OUT_IN,
+        .weight = dt_block_param(b, weight),
+    };
+}
+
+struct linears {
+    struct dt_linear qkv, o, gate, up, down;
+};
+
+static struct linears linears(const struct dt_block *b)
+{
+    const struct dt_shape *s = b->shape;
+    size_t q = s->heads * s->head_dim, k = s->kv_heads * s->head_dim;
+    return (struct linears){
+        .qkv = linear(b, DT_LLAMA_Q, s->width, q + 2 * k),
+        .o = linear(b, DT_LLAMA_O, q, s->width),
+        .gate = linear(b, DT_LLAMA_GATE, s->width, s->inner),
+        .up = linear(b, DT_LLAMA_UP, s->width, s->inner),
+        .down = linear(b, DT_LLAMA_DOWN, s->inner, s->width),
+    };
+}
+
+/* Queries and keys stand side by side, so one call turns both. */
+static void rotate(const struct dt_block *b, dt_elem *qkv, bool backward)
+{
+    const struct dt_shape *s = b->shape;
+    struct dt_rope rope = {
+        .rows = b->rows,
+        .positions = b->positions,
+        .heads = s->heads + s->kv_heads,
+        .head_dim = s->head_dim,
+        .stride = (s->heads + 2 * s->kv_heads) * s->head_dim,
+        .theta = s->rope_theta,
+    };
+    b->ops->rope(&rope, qkv, backward, b->stream);
+}
+
+void dt_llama_forward(const struct dt_block *b, const dt_elem *from, const dt_elem *add,
+                      bool output)
+{
+    const struct dt_ops *ops = b->ops;
+    const struct dt_kept *kept = b->kept;
+    const struct dt_scratch *s = b->scratch;
+    struct dt_norm input_norm = norm(b, 0), post_norm = norm(b, 1);
+    struct linears l = linears(b);
+    struct dt_attention attention = dt_block_attention(b);
+
+    if (from)
+        ops->norm_forward(&input_norm, s->normed, b->input, from, add, b->stream);
+    else
+        ops->norm_forward(&input_norm, s->normed, NULL, b->input, NULL, b->stream);
+    ops->linear_forward(&l.qkv, kept->qkv, s->normed, b->stream);
+    rotate(b, kept->qkv, false);
+    ops->attention_forward(&attention, kept->attended, b->stream);
+    ops->linear_forward(&l.o, s->branch, kept->attended, b->stream);
+
+    ops->norm_forward(&post_norm, s->normed, kept->middle, b->input, s->branch, b->stream);
+    ops->linear_forward(&l.gate, kept->pre, s->normed, b->stream);
+    ops->linear_forward(&l.up, kept->up, s->normed, b->stream);
+    if (!output)
+        return;
+    ops->swiglu_forward(b->rows * b->shape->inner, s->wide, kept->pre, kept->up, b->stream);
+    ops->linear_forward(&l.down, s->branch, s->wide, b->stream);
+}
+
+/* wide: what the gated product gave, again, then up's gradient; dwide: its gradient, then gate's.
+ */
+static void mlp_backward(const struct dt_block *b, const struct linears *l)
+{
+    const struct dt_ops *ops = b->ops;
+    const struct dt_kept *kept = b->kept;
+    const struct dt_scratch *s = b->scratch;
+    struct dt_norm post_norm = norm(b, 1);
+    size_t n = b->rows * b->shape->inner;
+
+    ops->swiglu_forward(n, s->wide, kept->pre, kept->up, b->stream);
+    ops->linear_backward(&l->down, s->dwide, false, dt_block_grad(b, DT_LLAMA_DOWN), NULL, s->wide,
+                         s->dstream, b->stream);
+    ops->swiglu_backward(n, s->dwide, s->wide, kept->pre, kept->up, s->dwide, b->stream);
+
+    ops->norm_forward(&post_norm, s->normed, NULL, kept->middle, NULL, b->stream);
+    ops->linear_backward(&l->gate, s->branch, false, dt_block_grad(b, DT_LLAMA_GATE), NULL,
+                         s->normed, s->dwide, b->stream);
+    ops->linear_backward(&l->up, s->branch, true, dt_block_grad(b, DT_LLAMA_UP), NULL, s->normed,
+                         s->wide, b->stream);
+    ops->norm_backward(&post_norm, s->dstream, dt_block_grad(b, DT_LLAMA_POST_NORM), NULL,
+                       kept->middle, s->branch, b->stream);
+}
+
+/* branch: the gradient of what attention gave, then of what went into qkv; wide: that of qkv. */
+static void attention_backward(const struct dt_block *b, const struct linears *l)
+{
+    const struct dt_ops *ops = b->ops;
+    const struct dt_scratch *s = b->scratch;
+    struct dt_norm input_norm = norm(b, 0);
+
+    ops->linear_backward(&l->o, s->branch, false, dt_block_grad(b, DT_LLAMA_O), NULL,
+                         b->kept->attended, s->dstream, b->stream);
+    dt_block_attention_backward(b, s->wide, s->branch);
+    rotate(b, s->wide, true);
+
+    ops->norm_forward(&input_norm, s->normed, NULL, b->input, NULL, b->stream);
+    ops->linear_backward(&l->qkv, s->branch, false, dt_block_grad(b, DT_LLAMA_Q), NULL, s->normed,
+                         s->wide, b->stream);
+    ops->norm_backward(&input_norm, s->dstream, dt_block_grad(b, DT_LLAMA_INPUT_NORM), NULL,
+                       b->input, s->branch, b->stream);
+}
+
+void dt_llama_backward(const struct dt_block *b)
+{
+    struct linears l = linears(b);
+    mlp_backward(b, &l);
+    attention_backward(b, &l);
+}

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What model it is: Hugging Face's config.json of the GPT-2 and Llama families, read and written,
+ * and the tensors that follow from it, named and ordered as in Hugging Face's files. Pure. */
+#ifndef DT_WORKER_RUNTIME_MODEL_SHAPE_H
+#define DT_WORKER_RUNTIME_MODEL_SHAPE_H
+
+#include "base/buf.h"
+#include "base/err.h"
+
+#include <dtrun/zero.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+struct cJSON;
+struct dt_json;
+
+enum dt_model_family { DT_GPT2, DT_LLAMA };
+
+struct dt_shape {
+    enum dt_model_family family;
+    size_t layers, heads, kv_heads, width, head_dim, inner, positions, vocabulary;
+    float norm_eps, rope_theta, init_std;
+    bool tied; /* the head is the embedding */
+};
+
+/* OBJECT (NULL: the root) of DOC is a config.json. What changes the arithmetic and is not ours
+ * (another activation, rope scaling, attention bias, dropout above 0) is refused by its path, and
+ * so is a key that Hugging Face's files of the family do not have. A dropout that is not written is
+ * 0. Sizes are bounded, so that no product of them overflows. */
+int dt_shape_read(struct dt_shape *s, const struct dt_json *doc, const struct cJSON *object,
+                  struct dt_err *err);
+/* A config.json that transformers opens. */
+void dt_shape_write(const struct dt_shape *s, enum dt_dtype type, struct dt_buf *out);
+
+size_t dt_shape_params(const struct dt_shape *s);
+
+/* The tensors of a unit, in their order in it. A Llama's q, k and v stand together, so that all
+ * three are one matrix. */
+enum dt_gpt2_embed { DT_GPT2_WTE, DT_GPT2_WPE };
+enum dt_gpt2_block {
+    DT_GPT2_LN_1_WEIGHT,
+    DT_GPT2_LN_1_BIAS,
+    DT_GPT2_C_ATTN_WEIGHT,
+    DT_GPT2_C_ATTN_BIAS,
+    DT_GPT2_ATTN_PROJ_WEIGHT,
+    DT_GPT2_ATTN_PROJ_BIAS,
+    DT_GPT2_LN_2_WEIGHT,
+    DT_GPT2_LN_2_BIAS,
+    DT_GPT2_C_FC_WEIGHT,
+    DT_GPT2_C_FC_BIAS,
+    DT_GPT2_MLP_PROJ_WEIGHT,
+    DT_GPT2_MLP_PROJ_BIAS,
+    DT_GPT2_BLOCK_TENSORS
+};
+enum dt_gpt2_head { DT_GPT2_LN_F_WEIGHT, DT_GPT2_LN_F_BIAS, DT_GPT2_LM_HEAD };
+enum dt_llama_embed { DT_LLAMA_EMBED_TOKENS };
+enum dt_llama_block {
+    DT_LLAMA_INPUT_NORM,
+    DT_LLAMA_Q,
+    DT_LLAMA_K,
+    DT_LLAMA_V,
+    DT_LLAMA_O,
+    DT_LLAMA_POST_NORM,
+    DT_LLAMA_GATE,
+    DT_LLAMA_UP,
+    DT_LLAMA_DOWN,
+    DT_LLAMA_BLOCK_TENSORS
+};
+enum dt_llama_head { DT_LLAMA_NORM, DT_LLAMA_LM_HEAD };
+#define DT_BLOCK_TENSORS_MOST 12
+
+/* One tensor. How it is filled at the start: normal with the deviation init_std where that is above
+ * 0, else the constant init_value. */
+struct dt_tensor {
+    char name[96]; /* a tied GPT-2's are as in its own files, "h.0.attn.c_attn.weight"; an untied
+                      one's begin with "transformer.", else its lm_head has no place to stand */
+    char unit_name[16]; /* "embed", "block.0", "head" */
+    size_t dims[2];     /* the second is 1 at rank 1 */
+    int rank;
+    size_t unit;   /* which unit of dt_shape_units() it is part of */
+    size_t index;  /* in that unit: of the enums above */
+    size_t count;  /* of its elements */
+    size_t offset; /* of its first element in that unit */
+    float init_std, init_value;
+    bool decay; /* weight decay applies: matrices, not norms and biases */
+};
+
+/* All tensors, unit by unit: "embed" (token, position), "block.0" ... , "head" (last norm, untied
+ * head). Free the result. The count is dt_shape_tensor_count(). */
+size_t dt_shape_tensor_count(const struct dt_shape *s);
+struct dt_tensor *dt_shape_tensors(const struct dt_shape *s, struct dt_err *err);
+
+/* The same as dt_zero wants it. UNITS[i].params point into *PARAMS, whose names, as the
+ * units', point into TENSORS;
+ * free both. */
+size_t dt_shape_unit_count(const struct dt_shape *s); /* layers + 2 */
+int dt_shape_units(const struct dt_shape *s, const struct dt_tensor *tensors,
+                   struct dt_unit **units, struct dt_param **params, struct dt_err *err);
+
+#endif

@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which tensors a model has: a table per family and kind of unit, one row a tensor. Names and
+ * layouts are Hugging Face's, so a checkpoint opens there as it lies.
+ *
+ * A linear layer computes y = x W + b. GPT-2 stores its four W as [in, out]; a Llama, as torch's
+ * Linear, as [out, in]. */
+#include "worker_runtime/model/shape.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define ROWS(t) (sizeof(t) / sizeof *(t))
+
+enum extent { ONE, WIDTH, INNER, HEADS, KV_HEADS, QKV, POSITIONS, VOCABULARY };
+
+enum start {
+    NORMAL,   /* of the deviation initializer_range */
+    RESIDUAL, /* the same by 1 / sqrt(2 layers): two of them add to the stream in each block, so
+                 that it keeps its size */
+    ONES,
+    ZEROS
+};
+
+struct row {
+    const char *name;
+    enum extent dims[2];
+    enum start start;
+};
+
+/* clang-format off */
+static const struct row gpt2_embed[] = {
+    [DT_GPT2_WTE] = {"wte.weight", {VOCABULARY, WIDTH}, NORMAL},
+    [DT_GPT2_WPE] = {"wpe.weight", {POSITIONS, WIDTH}, NORMAL},
+};
+static const struct row gpt2_block[] = {
+    [DT_GPT2_LN_1_WEIGHT] = {"ln_1.weight", {WIDTH}, ONES},
+    [DT_GPT2_LN_1_BIAS] = {"ln_1.bias", {WIDTH}, ZEROS},
+    [DT_GPT2_C_ATTN_WEIGHT] = {"attn.c_attn.weight", {WIDTH, QKV}, NORMAL},
+    [DT_GPT2_C_ATTN_BIAS] = {"attn.c_attn.bias", {QKV}, ZEROS},
+    [DT_GPT2_ATTN_PROJ_WEIGHT] = {"attn.c_proj.weight", {HEADS, WIDTH}, RESIDUAL},
+    [DT_GPT2_ATTN_PROJ_BIAS] = {"attn.c_proj.bias", {WIDTH}, ZEROS},
+    [DT_GPT2_LN_2_WEIGHT] = {"ln_2.weight", {WIDTH}, ONES},
+    [DT_GPT2_LN_2_BIAS] = {"ln_2.bias", {WIDTH}, ZEROS},
+    [DT_GPT2_C_FC_WEIGHT] = {"mlp.c_fc.weight", {WIDTH, INNER}, NORMAL},
+    [DT_GPT2_C_FC_BIAS] = {"mlp.c_fc.bias", {INNER}, ZEROS},
+    [DT_GPT2_MLP_PROJ_WEIGHT] = {"mlp.c_proj.weight", {INNER, WIDTH}, RESIDUAL},
+    [DT_GPT2_MLP_PROJ_BIAS] = {"mlp.c_proj.bias", {WIDTH}, ZEROS},
+};
+static const struct row gpt2_head[] = {
+    [DT_GPT2_LN_F_WEIGHT] = {"ln_f.weight", {WIDTH}, ONES},
+    [DT_GPT2_LN_F_BIAS] = {"ln_f.bias", {WIDTH}, ZEROS},
+    [DT_GPT2_LM_HEAD] = {"lm_head.weight", {VOCABULARY, WIDTH}, NORMAL},
+};
+
+static const struct row llama_embed[] = {
+    [DT_LLAMA_EMBED_TOKENS] = {"embed_tokens.weight", {VOCABULARY, WIDTH}, NORMAL},
+};
+static const struct row llama_block[] = {
+    [DT_LLAMA_INPUT_NORM] = {"input_layernorm.weight", {WIDTH}, ONES},
+    [DT_LLAMA_Q] = {"self_attn.q_proj.weight", {HEADS, WIDTH}, NORMAL},
+    [DT_LLAMA_K] = {"self_attn.k_proj.weight", {KV_HEADS, WIDTH}, NORMAL},
+    [DT_LLAMA_V] = {"self_attn.v_proj.weight", {KV_HEADS, WIDTH}, NORMAL},
+    [DT_LLAMA_O] = {"self_attn.o_proj.weight", {WIDTH, HEADS}, NORMAL},
+    [DT_LLAMA_POST_NORM] = {"post_attention_layernorm.weight", {WIDTH}, ONES},
+    [DT_LLAMA_GATE] = {"mlp.gate_proj.weight", {INNER, WIDTH}, NORMAL},
+    [DT_LLAMA_UP] = {"mlp.up_proj.weight", {INNER, WIDTH}, NORMAL},
+    [DT_LLAMA_DOWN] = {"mlp.down_proj.weight", {WIDTH, INNER}, NORMAL},
+};
+static const struct row llama_head[] = {
+    [DT_LLAMA_NORM] = {"norm.weight", {WIDTH}, ONES},
+    [DT_LLAMA_LM_HEAD] = {"lm_head.weight", {VOCABULARY, WIDTH}, NORMAL},
+};
+/* clang-format on */
+
+_Static_assert(ROWS(gpt2_block) == DT_GPT2_BLOCK_TENSORS, "a row for each");
+_Static_assert(ROWS(llama_block) == DT_LLAMA_BLOCK_TENSORS, "a row for each");
+_Static_assert(DT_GPT2_BLOCK_TENSORS <= DT_BLOCK_TENSORS_MOST, "room for each");
+_Static_assert(DT_LLAMA_BLOCK_TENSORS <= DT_BLOCK_TENSORS_MOST, "room for each");
+
+struct table {
+    const struct row *rows;
+    size_t count;
+};
+
+/* A tied head is the embedding, and the last table's last row is left out. */
+static struct table table_of(const struct dt_shape *s, size_t unit)
+{
+    bool gpt2 = s->family == DT_GPT2;
+    if (unit == 0)
+        return gpt2 ? (struct table){gpt2_embed, ROWS(gpt2_embed)}
+                    : (struct table){llama_embed, ROWS(llama_embed)};
+    if (unit <= s->layers)
+        return gpt2 ? (struct table){gpt2_block, ROWS(gpt2_block)}
+                    : (struct table){llama_block, ROWS(llama_block)};
+    return gpt2 ? (struct table){gpt2_head, ROWS(gpt2_head) - s->tied}
+                : (struct table){llama_head, ROWS(llama_head) - s->tied};
+}
+
+static size_t extent(const struct dt_shape *s, enum extent e)
+{
+    const size_t sizes[] = {
+        [ONE] = 1,
+        [WIDTH] = s->width,
+        [INNER] = s->inner,
+        [HEADS] = s->heads * s->head_dim,
+        [KV_HEADS] = s->kv_heads * s->head_dim,
+        [QKV] = (s->heads + 2 * s->kv_heads) * s->head_dim,
+        [POSITIONS] = s->positions,
+        [VOCABULARY] = s->vocabulary,
+    };
+    return sizes[e];
+}
+
+static size_t unit_elements(const struct dt_shape *s, size_t unit)
+{
+    struct table t = table_of(s, unit);
+    size_t n = 0;
+    for (size_t i = 0; i < t.count; i++)
+        n += extent(s, t.rows[i].dims[0]) * extent(s, t.rows[i].dims[1]);
+    return n;
+}
+
+size_t dt_shape_unit_count(const struct dt_shape *s)
+{
+    return s->layers + 2;
+}
+
+size_t dt_shape_params(const struct dt_shape *s)
+{
+    return unit_elements(s, 0) + s->layers * unit_elements(s, 1) + unit_elements(s, s->layers + 1);
+}
+
+size_t dt_shape_tensor_count(const struct dt_shape *s)
+{
+    return table_of(s, 0).count + s->layers * table_of(s, 1).count +
+           table_of(s, s->layers + 1).count;
+}
+
+static void set_unit_name(struct dt_tensor *t, const struct dt_shape *s)
+{
+    if (t->unit > 0 && t->unit <= s->layers)
+        snprintf(t->unit_name, sizeof t->unit_name, "block.%u", (unsigned)(t->unit - 1));
+    else
+        snprintf(t->unit_name, sizeof t->unit_name, t->unit == 0 ? "embed" : "head");
+}
+
+static void set_name(struct dt_tensor *t, const struct dt_shape *s, const char *name)
+{
+    bool gpt2 = s->family == DT_GPT2;
+    const char *prefix = !gpt2 ? "model." : s->tied ? "" : "transformer.";
+    if (t->unit == s->layers + 1 && t->index == (gpt2 ? DT_GPT2_LM_HEAD : DT_LLAMA_LM_HEAD))
+        prefix = "";
+    if (t->unit > 0 && t->unit <= s->layers)
+        snprintf(t->name, sizeof t->name, "%s%s.%zu.%s", prefix, gpt2 ? "h" : "layers", t->unit - 1,
+                 name);
+    else
+        snprintf(t->name, sizeof t->name, "%s%s", prefix, name);
+}
+
+static void set_start(struct dt_tensor *t, const struct dt_shape *s, enum start start)
+{
+    if (start == NORMAL)
+        t->init_std = s->init_std;
+    if (start == RESIDUAL)
+        t->init_std = s->init_std / sqrtf(2 * (float)s->layers);
+    if (start == ONES)
+        t->init_value = 1;
+}
+
+struct dt_tensor *dt_shape_tensors(const struct dt_shape *s, struct dt_err *err)
+{
+    struct dt_tensor *tensors = calloc(dt_shape_tensor_count(s), sizeof *tensors);
+    struct dt_tensor *t = tensors;
+    if (!tensors) {
+        dt_err_set(err, DT_E_MEMORY, "no memory for the names of %zu tensors",
+                   dt_shape_tensor_count(s));
+        return NULL;
+    }
+    for (size_t unit = 0; unit < dt_shape_unit_count(s); unit++) {
+        struct table table = table_of(s, unit);
+        for (size_t i = 0, offset = 0; i < table.count; offset += t->count, i++, t++) {
+            const struct row *row = &table.rows[i];
+            t->unit = unit;
+            t->index = i;
+            t->offset = offset;
+            t->dims[0] = extent(s, row->dims[0]);
+            t->dims[1] = extent(s, row->dims[1]);
+            t->rank = row->dims[1] == ONE ? 1 : 2;
+            t->count = t->dims[0] * t->dims[1];
+            t->decay = t->rank == 2;
+            set_unit_name(t, s);
+            set_name(t, s, row->name);
+            set_start(t, s, row->start);
+        }
+    }
+    return tensors;
+}
+
+int dt_shape_units(const struct dt_shape *s, const struct dt_tensor *tensors,
+                   struct dt_unit **units, struct dt_param **params, struct dt_err *err)
+{
+    size_t unit_count = dt_shape_unit_count(s), count = dt_shape_tensor_count(s);
+    *units = calloc(unit_count, sizeof **units);
+    *params = calloc(count, sizeof **params);
+    if (!*units || !*params) {
+        free(*units);
+        free(*params);
+        *units = NULL;
+        *params = NULL;
+        return dt_err_set(err, DT_E_MEMORY, "no memory for a table of %zu tensors", count);
+    }
+    for (size_t i = 0; i < count; i++) {
+        struct dt_unit *u = &(*units)[tensors[i].unit];
+        (*params)[i] = (struct dt_param){tensors[i].name, tensors[i].count, tensors[i].decay};
+        if (u->param_count++ == 0)
+            *u = (struct dt_unit){tensors[i].unit_name, &(*params)[i], 1};
+    }
+    return 0;
+}

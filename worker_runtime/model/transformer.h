@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A decoder-only transformer, forward and backward, written over the table of ops. It holds no
+ * parameters: it asks a dt_zero for each unit when it comes to it, and gives it back, so the same
+ * code serves every stage. */
+#ifndef DT_WORKER_RUNTIME_MODEL_TRANSFORMER_H
+#define DT_WORKER_RUNTIME_MODEL_TRANSFORMER_H
+
+#include "worker_runtime/device.h"
+#include "worker_runtime/model/shape.h"
+
+struct dt_transformer;
+
+struct dt_transformer_options {
+    size_t batch;     /* most samples of a micro-batch */
+    size_t positions; /* of each; at most the shape's */
+    bool recompute; /* activation checkpointing: keep a block's input only, and go through it again
+                     */
+    size_t recompute_every; /* blocks between two that are kept, with .recompute; 0: 1 */
+};
+
+/* Allocates all activations there will be. DEVICE outlives it. */
+struct dt_transformer *dt_transformer_create(const struct dt_shape *shape,
+                                             const struct dt_transformer_options *o,
+                                             struct dt_device *device, struct dt_err *err);
+void dt_transformer_destroy(struct dt_transformer *t);
+
+/* IDS and TARGETS: [batch, positions], host memory; a negative target does not count. *LOSS_SUM
+ * grows by the losses of all targets that count, unscaled. Gradients, multiplied by SCALE, are
+ * added in Z, which dt_zero_begin() has readied, and each unit is given to dt_zero_reduce() when
+ * its last is in. BATCH 0: an empty micro-step: asks for and gives back every unit in the same
+ * order, and computes nothing; IDS and TARGETS may be NULL then. */
+int dt_transformer_train(struct dt_transformer *t, struct dt_zero *z, size_t batch,
+                         const int32_t *ids, const int32_t *targets, float scale, double *loss_sum,
+                         struct dt_err *err);
+/* The losses alone. */
+int dt_transformer_loss(struct dt_transformer *t, struct dt_zero *z, size_t batch,
+                        const int32_t *ids, const int32_t *targets, double *loss_sum,
+                        struct dt_err *err);
+
+/* Nanoseconds spent computing forward and backward since the last call; what is computed a second
+ * time is backward's. Waiting for parameters is in neither. */
+void dt_transformer_times(struct dt_transformer *t, uint64_t *forward, uint64_t *backward);
+
+/* How much memory activations take on a device that computes with float (others take less), as
+ * dt_transformer_create() asks for it; SIZE_MAX: more than can be counted. For --estimate. Pure. */
+size_t dt_transformer_bytes(const struct dt_shape *shape, const struct dt_transformer_options *o);
+
+#endif
