@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/lib/folder.h"
+#include "worker_runtime/data/tokens.h"
+
+BEFORE_ALL
+{
+    folder_make();
+}
+
+static void put_header(struct dt_buf *b, uint32_t version, uint32_t width, uint32_t tokenizer,
+                       uint32_t vocabulary, uint64_t count)
+{
+    dt_buf_put_str(b, "DTRTOKEN");
+    dt_buf_put_u32(b, version);
+    dt_buf_put_u32(b, width);
+    dt_buf_put_u32(b, tokenizer);
+    dt_buf_put_u32(b, vocabulary);
+    dt_buf_put_u64(b, count);
+}
+
+static void put_tokens(struct dt_buf *b, size_t count, size_t width)
+{
+    for (size_t i = 0; i < count; i++)
+        for (size_t k = 0; k < width; k++)
+            dt_buf_put_u8(b, (uint8_t)(k < 2 ? (i + 1) >> 8 * k : 0));
+}
+
+static const char *keep(const char *name, struct dt_buf *b)
+{
+    const char *path = at(name);
+    FILE *f = fopen(path, "wb");
+    CHECK(f != NULL);
+    if (b->len)
+        CHECK_EQ(fwrite(b->at, 1, b->len, f), b->len);
+    CHECK_EQ(fclose(f), 0);
+    dt_buf_finish(b);
+    return path;
+}
+
+TEST(samples_are_inputs_and_the_token_behind_each)
+{
+    for (uint32_t width = 2; width <= 4; width += 2) {
+        CHECK_ROW("%u bytes a token", width);
+        struct dt_buf b = {0};
+        struct dt_err err;
+        int32_t ids[4], targets[4];
+        put_header(&b, 1, width, 1, 320, 11);
+        put_tokens(&b, 11, width);
+        struct dt_tokens *t = dt_tokens_open(keep("good", &b), 0, 320, &err);
+        CHECK(t != NULL);
+        CHECK_EQ(dt_tokens_count(t), 11);
+        CHECK_EQ(dt_tokens_samples(t, 4), 2); /* 5 + 4 of 11 */
+        CHECK_EQ(dt_tokens_samples(t, 5), 2); /* 6 + 5: all of them */
+        CHECK_EQ(dt_tokens_samples(t, 10), 1);
+        CHECK_EQ(dt_tokens_samples(t, 11), 0);
+        CHECK_EQ(dt_tokens_samples(t, 0), 0);
+        CHECK_OK(dt_tokens_sample(t, 1, 4, ids, targets, &err), err);
+        for (int i = 0; i < 4; i++) {
+            CHECK_EQ(ids[i], 5 + i);
+            CHECK_EQ(targets[i], 6 + i);
+        }
+        CHECK_FAIL(dt_tokens_sample(t, 2, 4, ids, targets, &err), err,
+                   "there is no sample 2; there are 2");
+        CHECK_FAIL(dt_tokens_sample(t, 0, 128, ids, targets, &err), err,
+                   "holds 11 tokens, too few for one sample of sequence length 128");
+        dt_tokens_close(t);
+    }
+}
+
+TEST(wide_tokens_keep_all_their_bytes)
+{
+    struct dt_buf b = {0};
+    struct dt_err err;
+    int32_t id, target;
+    put_header(&b, 1, 4, 0, 0, 2);
+    dt_buf_put_u32(&b, 0x12345);
+    dt_buf_put_u32(&b, 0x7ffffffe);
+    struct dt_tokens *t = dt_tokens_open(keep("wide", &b), 0, 0, &err);
+    CHECK(t != NULL);
+    CHECK_OK(dt_tokens_sample(t, 0, 1, &id, &target, &err), err);
+    CHECK_EQ(id, 0x12345);
+    CHECK_EQ(target, 0x7ffffffe);
+    dt_tokens_close(t);
+}
+
+TEST(a_token_beyond_the_vocabulary_is_named_with_file_and_place)
+{
+    struct dt_buf b = {0};
+    struct dt_err err;
+    int32_t ids[4], targets[4];
+    put_tokens(&b, 9, 2);
+    struct dt_tokens *t = dt_tokens_open(keep("strange", &b), 2, 7, &err);
+    CHECK(t != NULL);
+    CHECK_OK(dt_tokens_sample(t, 0, 4, ids, targets, &err), err);
+    CHECK_FAIL(dt_tokens_sample(t, 1, 4, ids, targets, &err), err, "strange: token 6 is 7");
+    CHECK(strstr(err.text, "the vocabulary ends at 6") != NULL);
+    dt_tokens_close(t);
+}
+
+TEST(the_header_s_own_vocabulary_holds_too)
+{
+    struct dt_buf b = {0};
+    struct dt_err err;
+    int32_t id, target;
+    put_header(&b, 1, 2, 0, 2, 2);
+    put_tokens(&b, 2, 2);
+    struct dt_tokens *t = dt_tokens_open(keep("own", &b), 0, 50257, &err);
+    CHECK(t != NULL);
+    CHECK_FAIL(dt_tokens_sample(t, 0, 1, &id, &target, &err), err, "token 1 is 2");
+    dt_tokens_close(t);
+}
+
+TEST(a_header_that_does_not_fit_its_file_is_refused)
+{
+    /* clang-format off */
+    static const struct row {
+        const char *name, *words;
+        uint32_t version, width, tokenizer;
+        uint64_t count;
+        size_t there;
+    } rows[] = {
+        {"newer",          "version is 2",              2, 2, 1, 4, 4},
+        {"odd width",      "3 bytes a token",           1, 3, 1, 4, 4},
+        {"no width",       "0 bytes a token",           1, 0, 1, 4, 4},
+        {"tokenizer",      "names tokenizer 9",         1, 2, 9, 4, 4},
+        {"cut",            "says 5 tokens of 2 bytes, and 8 bytes are there", 1, 2, 1, 5, 4},
+        {"added to",       "says 3 tokens of 2 bytes, and 8 bytes are there", 1, 2, 1, 3, 4},
+        {"overflow",       "cut short, or added to",    1, 2, 1, (UINT64_MAX >> 1) + 5, 4},
+        {"overflow wide",  "cut short, or added to",    1, 4, 1, ((uint64_t)1 << 62) + 1, 1},
+    };
+    /* clang-format on */
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const struct row *r = &rows[i];
+        CHECK_ROW("%s", r->name);
+        struct dt_buf b = {0};
+        struct dt_err err;
+        put_header(&b, r->version, r->width, r->tokenizer, 0, r->count);
+        put_tokens(&b, r->there, r->width == 4 ? 4 : 2);
+        CHECK_FAIL(dt_tokens_check((struct dt_bytes){b.at, b.len}, 0, &err), err, r->words);
+        CHECK(dt_tokens_open(keep("bad", &b), 0, 0, &err) == NULL);
+        CHECK(strstr(err.text, r->words) != NULL);
+        CHECK(strstr(err.text, "/bad: ") != NULL);
+    }
+}
+
+TEST(a_header_cut_anywhere_is_refused)
+{
+    struct dt_buf b = {0};
+    struct dt_err err;
+    put_header(&b, 1, 2, 1, 320, 0);
+    CHECK_OK(dt_tokens_check((struct dt_bytes){b.at, b.len}, 0, &err), err);
+    for (size_t len = 8; len < b.len; len++)
+        CHECK_FAIL(dt_tokens_check((struct dt_bytes){b.at, len}, 0, &err), err, "cut short");
+    dt_buf_finish(&b);
+}
+
+TEST(raw_files_want_to_be_told_their_width)
+{
+    struct dt_err err;
+    struct dt_bytes six = dt_bytes_of("abcdef");
+    CHECK_FAIL(dt_tokens_check(six, 0, &err), err, "data.raw_width");
+    CHECK_OK(dt_tokens_check(six, 2, &err), err);
+    CHECK_FAIL(dt_tokens_check(six, 4, &err), err, "6 bytes are no whole number of tokens");
+}
+
+TEST(what_is_no_file_of_tokens_is_refused_by_name)
+{
+    struct dt_buf none = {0};
+    struct dt_err err;
+    CHECK(dt_tokens_open(at("missing"), 0, 0, &err) == NULL);
+    CHECK(strstr(err.text, "/missing: cannot open: No such file") != NULL);
+    CHECK(dt_tokens_open(keep("empty", &none), 2, 0, &err) == NULL);
+    CHECK(strstr(err.text, "/empty: it is empty") != NULL);
+    CHECK(dt_tokens_open(dir, 2, 0, &err) == NULL);
+    CHECK(strstr(err.text, "no ordinary file") != NULL);
+    dt_tokens_close(NULL);
+}
