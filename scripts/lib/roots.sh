@@ -70,6 +70,22 @@ root_packages()
                  rm -rf /var/lib/apt/lists/* /usr/share/doc/*'
 }
 
+# root_safetensors SUITE: python3-safetensors, where the suite offers it; bookworm does not.
+root_safetensors()
+{
+    # shellcheck disable=SC2016 # expanded by the inner shell
+    root_run "$1" env DEBIAN_FRONTEND=noninteractive LC_ALL=C PATH=/usr/sbin:/usr/bin:/sbin:/bin \
+        sh -euc '[ ! -e /usr/lib/python3/dist-packages/safetensors ] || exit 0
+                 apt-get -q update
+                 case $(apt-cache policy python3-safetensors) in
+                 *"Candidate: "[0-9]*)
+                     apt-get -q -y --no-install-recommends install python3-safetensors ;;
+                 *) echo "python3-safetensors is not offered by this release" ;;
+                 esac
+                 apt-get clean
+                 rm -rf /var/lib/apt/lists/*'
+}
+
 # root_make SUITE: makes the root unless it is there. Runs as root.
 root_make()
 {

@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Ranks that are processes, and their dt_zero: saved at one stage and world, resumed at another. */
+#include "tests/runtime/checkpoints.h"
+#include "tests/runtime/ranks.h"
+#include "worker_runtime/device.h"
+#include "worker_runtime/zero/create.h"
+
+#include <fcntl.h>
+
+BEFORE_ALL
+{
+    folder_make();
+}
+
+struct play {
+    const char *folder;
+    int stage;
+    enum dt_dtype type;
+    int64_t step;        /* to save; or that resuming must find, 0: nothing */
+    const char *warning; /* that somebody must have then */
+};
+
+struct actor {
+    struct rank_self *me;
+    const struct play *p;
+    struct model m;
+    struct dt_device *device;
+    struct dt_coll *coll;
+    struct dt_zero *z;
+};
+
+static void open_actor(struct actor *a, struct rank_self *me)
+{
+    struct dt_err err = {0};
+    struct dt_zero_options o;
+    struct dt_unit *units;
+    struct dt_param *params;
+    *a = (struct actor){.me = me, .p = me->arg, .m = model_make()};
+    a->device = dt_device_open_cpu(1, &err);
+    CHECK_OK(a->device ? 0 : -1, err);
+    a->coll = rank_open(me);
+    CHECK_OK(dt_shape_units(&a->m.shape, a->m.tensors, &units, &params, &err), err);
+    dt_zero_defaults(&o);
+    o.stage = a->p->stage;
+    o.model_type = a->p->type;
+    struct dt_zero_place place = {
+        .device = a->device, .group = a->coll, .sharing = (size_t)me->size};
+    a->z = dt_zero_create_on(&place, units, dt_shape_unit_count(&a->m.shape), &o, &err);
+    CHECK_OK(a->z ? 0 : -1, err);
+    free(units);
+    free(params);
+}
+
+static void close_actor(struct actor *a)
+{
+    dt_zero_destroy(a->z);
+    dt_coll_destroy(a->coll);
+    dt_device_close(a->device);
+    free(a->m.tensors);
+}
+
+/* The state of STEP, as training would have left it. */
+static void put_state(struct actor *a, int64_t step)
+{
+    struct dt_zero_state in = {0};
+    struct dt_err err = {0};
+    int64_t steps = step - 1;
+    in.steps = &steps;
+    CHECK_OK(dt_ckpt_shards_init(&in, dt_zero_layout(a->z), dt_zero_rank(a->z), &err), err);
+    fill(&in, step);
+    CHECK_OK(dt_zero_load(a->z, &in, &err), err);
+    dt_ckpt_shards_finish(&in);
+}
+
+static void check_state(struct actor *a, int64_t step)
+{
+    int64_t steps = 0;
+    struct dt_zero_state out = {.steps = &steps};
+    struct dt_err err = {0};
+    CHECK_OK(dt_ckpt_shards_init(&out, dt_zero_layout(a->z), dt_zero_rank(a->z), &err), err);
+    CHECK_OK(dt_zero_save(a->z, &out, &err), err);
+    CHECK_EQ(wrong_values(&out, step), 0);
+    CHECK_EQ(steps, step - 1);
+    dt_ckpt_shards_finish(&out);
+}
+
+static void save(struct rank_self *me)
+{
+    struct actor a;
+    struct dt_err err = {0};
+    open_actor(&a, me);
+    struct dt_ckpt_state s = state_of(a.p->step);
+    struct dt_ckpt_options o = {.dir = a.p->folder,
+                                .shape = &a.m.shape,
+                                .tensors = a.m.tensors,
+                                .tensor_count = a.m.count,
+                                .model_type = a.p->type,
+                                .rank = me->rank,
+                                .world = me->size,
+                                .block_bytes = BLOCK};
+    struct dt_ckpt *c = dt_ckpt_open(&o, &err);
+    CHECK_OK(c ? 0 : -1, err);
+    put_state(&a, a.p->step);
+    CHECK_OK(dt_ckpt_begin(c, a.z, &s, &err), err);
+    put_state(&a, a.p->step + 1); /* the snapshot is not touched by what comes */
+    dt_ckpt_wait(c);
+    int32_t done = dt_ckpt_done(c, &err);
+    CHECK_OK(done == 1 ? 0 : -1, err);
+    CHECK_OK(dt_coll_all_reduce(a.coll, &done, 1, DT_I32, DT_MIN, &err), err);
+    CHECK_OK(dt_ckpt_commit(c, done == 1, &err), err);
+    dt_ckpt_close(c);
+    close_actor(&a);
+}
+
+static void resume(struct rank_self *me)
+{
+    struct actor a;
+    struct dt_err err = {0};
+    struct dt_ckpt_state s = {0};
+    struct dt_buf warning = {0};
+    char path[PATH_MAX];
+    open_actor(&a, me);
+    CHECK_OK(dt_ckpt_resume(a.coll, a.p->folder, &a.m.shape, a.m.tensors, a.m.count, a.z, &s, path,
+                            sizeof path, &warning, &err),
+             err);
+    if (a.p->step == 0) {
+        CHECK_STR(path, "");
+    } else {
+        CHECK_EQ(s.step, a.p->step);
+        check_state(&a, a.p->step);
+    }
+    int32_t warned = a.p->warning && strstr(dt_buf_cstr(&warning), a.p->warning) != NULL;
+    CHECK_OK(dt_coll_all_reduce(a.coll, &warned, 1, DT_I32, DT_MAX, &err), err);
+    CHECK_EQ(warned, a.p->warning != NULL);
+    dt_buf_finish(&warning);
+    close_actor(&a);
+}
+
+static void load(struct rank_self *me)
+{
+    struct actor a;
+    struct dt_err err = {0};
+    struct dt_ckpt_state s = {0};
+    open_actor(&a, me);
+    CHECK_OK(dt_ckpt_load(a.p->folder, &a.m.shape, a.m.tensors, a.m.count, a.z, &s, &err), err);
+    check_state(&a, a.p->step);
+    CHECK_OK(dt_ckpt_load_weights(a.p->folder, &a.m.shape, a.m.tensors, a.m.count, a.z, &err), err);
+    CHECK_EQ(dt_zero_steps(a.z), 0);
+    close_actor(&a);
+}
+
+TEST(any_stage_and_world_resumes_what_any_other_saved)
+{
+    for (int a = 1; a <= 4; a++)
+        for (int b = 1; b <= 4; b++) {
+            int from = (a + b) % 4, to = (2 * a + b) % 4;
+            char folder[300];
+            struct play p = {.folder = folder, .stage = from, .step = 10 * a + b};
+            p.type = (a ^ b) & 1 ? DT_BF16 : DT_F32;
+            CHECK_ROW("%d ranks at stage %d, %d ranks at stage %d", a, from, b, to);
+            snprintf(folder, sizeof folder, "%s/%d-%d", dir, a, b);
+            ranks_run(a, save, &p);
+            p.stage = to;
+            ranks_run(b, resume, &p);
+        }
+}
+
+TEST(every_pair_of_stages)
+{
+    for (int from = 0; from < 4; from++) {
+        char folder[300];
+        struct play p = {.folder = folder, .stage = from, .type = DT_F16, .step = 7};
+        snprintf(folder, sizeof folder, "%s/stage-%d", dir, from);
+        ranks_run(3, save, &p);
+        for (p.stage = 0; p.stage < 4; p.stage++) {
+            CHECK_ROW("from %d to %d", from, p.stage);
+            ranks_run(2, resume, &p);
+        }
+    }
+}
+
+TEST(an_empty_folder_is_a_start_from_nothing)
+{
+    struct play p = {.folder = at("nothing"), .stage = 2};
+    ranks_run(3, resume, &p);
+}
+
+TEST(when_one_rank_meets_damage_all_take_the_one_before)
+{
+    char folder[300], file[400];
+    struct play p = {.folder = folder, .stage = 3, .step = 1};
+    snprintf(folder, sizeof folder, "%s/damage", dir);
+    ranks_run(2, save, &p);
+    p.step = 2;
+    ranks_run(2, save, &p);
+    snprintf(file, sizeof file, "%s/step-00000002/exp_avg.safetensors", folder);
+    int fd = open(file, O_WRONLY);
+    CHECK(fd >= 0);
+    CHECK_EQ(pwrite(fd, "?", 1, 3000), 1);
+    close(fd);
+    p.step = 1;
+    p.warning = "step-00000002/exp_avg.safetensors: bytes ";
+    for (int size = 1; size <= 4; size++)
+        ranks_run(size, resume, &p);
+}
+
+TEST(one_folder_by_its_name_and_its_weights_alone)
+{
+    char folder[300];
+    struct play p = {.folder = folder, .stage = 1, .step = 4};
+    snprintf(folder, sizeof folder, "%s/named", dir);
+    ranks_run(2, save, &p);
+    strcat(folder, "/step-00000004");
+    ranks_run(3, load, &p);
+}

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Checkpoints: a folder per step that any world and any stage can read.
+ *
+ *     DIR/latest                     "step-00000100": replaced when that one is whole
+ *     DIR/.lock                      whose DIR it is: one run at a time saves there
+ *     DIR/step-00000100/config.json  the model, as transformers reads it
+ *              model.safetensors     parameters, in the type the model has
+ *              master.safetensors exp_avg.safetensors exp_avg_sq.safetensors    float32, the same
+ * names state.json            all else, and the checksums of the files
+ *
+ * Tensors stand in a file in the order of payload space (zero/layout.h), so a rank's shard is one
+ * stretch of each file per unit, and ranks write side by side without speaking. A folder has a
+ * temporary name until every file in it is on disk: a checkpoint without its final name does not
+ * exist.
+ *
+ * A save: dt_ckpt_begin() copies this rank's shards, and a thread writes them. Later steps ask
+ * dt_ckpt_done() and tell each other with the step's own all-reduce; when all are done, all call
+ * dt_ckpt_commit_start(), which on rank 0 goes on beside further steps. */
+#ifndef DT_WORKER_RUNTIME_CKPT_CHECKPOINT_H
+#define DT_WORKER_RUNTIME_CKPT_CHECKPOINT_H
+
+#include "worker_runtime/model/shape.h"
+#include "worker_runtime/optim/loss_scaler.h"
+#include "worker_runtime/zero/state.h"
+
+#include <dtrun/checkpoint.h>
+
+#define DT_CKPT_RANKS_MAX 65536
+
+/* What state.json holds beside checksums. */
+struct dt_ckpt_state {
+    int64_t step;           /* steps done */
+    int64_t tokens;         /* trained on */
+    uint64_t data_position; /* of the sampler */
+    uint64_t seed;
+    int64_t train_batch;     /* samples a step */
+    int64_t optimizer_steps; /* Adam's count; skipped steps are not in it */
+    int64_t schedule_steps;
+    struct dt_loss_scaler scaler; /* the part that is saved */
+    double last_loss;
+    int world, stage; /* at save; for people */
+    char run_id[128];
+    int64_t round;
+    int micro_steps_count; /* dynamic accumulation: the deal in force, by rank; 0: even */
+    int micro_steps[1024];
+    size_t own_size; /* what a program of other people adds: dtrun/checkpoint.h */
+    unsigned char own[DT_CHECKPOINT_STATE_MAX];
+};
+
+struct dt_ckpt;
+
+/* The tensors that follow from Z's own parameters, each a row of numbers. A tensor is named as its
+ * parameter; where two of those have one name, all are UNIT.PARAMETER. Free *OUT. */
+int dt_ckpt_tensors_of(const struct dt_zero *z, struct dt_tensor **out, size_t *count,
+                       struct dt_err *err);
+
+struct dt_ckpt_options {
+    const char *dir;
+    int keep_last;                /* 0: all */
+    const struct dt_shape *shape; /* NULL: a model that is no transformer; then no config.json */
+    const struct dt_tensor *tensors;
+    size_t tensor_count;
+    enum dt_dtype model_type;
+    int rank, world;
+    uint64_t block_bytes; /* each has a checksum of its own; 0: 64 MiB, as all but tests want */
+    int64_t epoch;        /* of this world: part of temporary names */
+    const char *run_id;   /* no other run may save in DIR as long as this is open; NULL: any may */
+    /* Asked by rank 0 before the folder gets its name, and again before `latest` is replaced: false
+     * when this world's round is over. NULL: true. */
+    bool (*may_commit)(void *arg);
+    void *may_commit_arg;
+};
+
+/* Cleans up what an earlier world left half-written (rank 0). OPTIONS' pointers outlive it. */
+struct dt_ckpt *dt_ckpt_open(const struct dt_ckpt_options *o, struct dt_err *err);
+void dt_ckpt_close(struct dt_ckpt *c); /* likewise gives up, or waits */
+
+/* Snapshot between two steps. A save before it that was not committed is given up; one whose commit
+ * was started is waited for. */
+int dt_ckpt_begin(struct dt_ckpt *c, struct dt_zero *z, const struct dt_ckpt_state *s,
+                  struct dt_err *err);
+/* Whether this rank's part is on disk; -1: it failed, and the save is given up (the reason is told
+ * once). No save: 1. */
+int dt_ckpt_done(struct dt_ckpt *c, struct dt_err *err);
+void dt_ckpt_wait(struct dt_ckpt *c); /* until dt_ckpt_done() would say */
+/* Rank 0, when all ranks are done: state.json, the final name, `latest`, and the oldest removed.
+ * OK: whether all succeeded; else what is there is removed. Other ranks call it too, to forget the
+ * save. */
+int dt_ckpt_commit(struct dt_ckpt *c, bool ok, struct dt_err *err);
+/* The same beside the steps that follow, as syncing takes a disk's time: dt_ckpt_committed() tells
+ * how it went, once, and 0 as long as it is under way; nothing to tell: 1. may_commit is asked from
+ * another thread then. */
+int dt_ckpt_commit_start(struct dt_ckpt *c, bool ok, struct dt_err *err);
+int dt_ckpt_committed(struct dt_ckpt *c, struct dt_err *err);
+
+/* Finds what to resume from: the newest whole checkpoint of DIR (`latest`, else the highest step),
+ * checksums of its state.json and config.json and sizes of its files in order. OUT "": there is no
+ * checkpoint at all. A broken one is named in WARNING and the one before it taken; when none is
+ * whole, that is an error. */
+int dt_ckpt_find(const char *dir, char *out, size_t size, struct dt_buf *warning,
+                 struct dt_err *err);
+/* The same, from those behind BEFORE (a path that find gave, which then could not be read) on. */
+int dt_ckpt_find_before(const char *dir, const char *before, char *out, size_t size,
+                        struct dt_buf *warning, struct dt_err *err);
+/* Every byte of the checkpoint against its checksums. */
+int dt_ckpt_verify(const char *path, struct dt_err *err);
+/* What is in state.json of the checkpoint at PATH. */
+int dt_ckpt_peek(const char *path, struct dt_ckpt_state *s, struct dt_err *err);
+/* Reads RANK's shards from PATH into OUT's arrays, verifying the checksum of every block it
+ * touches: all ranks together touch all of them. Errors name file and tensor. No collective: ranks
+ * may agree on how it went before dt_zero_load(). What the configuration says of the scaler in S
+ * stays. SHAPE NULL: config.json is not looked at. */
+int dt_ckpt_read(const char *path, const struct dt_shape *shape, const struct dt_tensor *tensors,
+                 size_t tensor_count, const struct dt_zero_state *out, struct dt_ckpt_state *s,
+                 struct dt_err *err);
+/* dt_ckpt_read() and dt_zero_load(). Collective, where all fail when one does: for one rank, and
+ * for who has no other checkpoint to try. */
+int dt_ckpt_load(const char *path, const struct dt_shape *shape, const struct dt_tensor *tensors,
+                 size_t tensor_count, struct dt_zero *z, struct dt_ckpt_state *s,
+                 struct dt_err *err);
+/* What a training program does at its start: rank 0 finds, all read, and when a rank could not, all
+ * take the one before, with a line in WARNING of whoever knows why. PATH "": there is none, nothing
+ * was loaded. Collective over G, which is Z's. */
+int dt_ckpt_resume(struct dt_coll *g, const char *dir, const struct dt_shape *shape,
+                   const struct dt_tensor *tensors, size_t tensor_count, struct dt_zero *z,
+                   struct dt_ckpt_state *s, char *path, size_t size, struct dt_buf *warning,
+                   struct dt_err *err);
+/* Weights alone, from a folder of Hugging Face's (one file, or shards with an index), any float
+ * type. Names may have the prefixes "transformer." or "model."; what is missing, left over or of
+ * another shape is named. */
+int dt_ckpt_load_weights(const char *dir, const struct dt_shape *shape,
+                         const struct dt_tensor *tensors, size_t tensor_count, struct dt_zero *z,
+                         struct dt_err *err);
+
+#endif

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One run to a folder: two would move each other's `latest`, remove what the other is about to
+ * write, and count the other's checkpoints among their own oldest. The lock is the process's, so
+ * nothing is left of it however that ends; the file says whose it is, because a world of the same
+ * run that has not died yet must not keep the next one from saving. A file system without locks is
+ * trusted. */
+#include "worker_runtime/ckpt/inside.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include "base/str.h"
+
+#define RUN_MAX 128
+
+static void write_run(int fd, const char *run_id)
+{
+    /* Who reads it while it is being written takes us for another run, and says so: no harm. */
+    if (ftruncate(fd, 0) < 0 || pwrite(fd, run_id, strlen(run_id), 0) < 0)
+        return; /* without a name, then */
+}
+
+static int refuse(const char *dir, const char *holder, struct dt_err *err)
+{
+    char name[RUN_MAX + 40];
+    return dt_err_set(err, DT_E_RUNTIME,
+                      "another run%s%s saves in %s and is still there; give each run a folder of "
+                      "its own, or end that one",
+                      *holder ? " " : "",
+                      *holder ? dt_str_printable(dt_bytes_of(holder), name, sizeof name) : "", dir);
+}
+
+int dt_ckpt_claim(const char *dir, const char *run_id, int *out, struct dt_err *err)
+{
+    char path[PATH_MAX], holder[RUN_MAX] = "";
+    *out = -1;
+    if (dt_ckpt_join_path(path, dir, ".lock", err) < 0)
+        return -1;
+    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
+    if (fd < 0)
+        return 0; /* a folder that cannot be written is told by the first save */
+    if (flock(fd, LOCK_EX | LOCK_NB) == 0) {
+        write_run(fd, run_id);
+        *out = fd;
+        return 0;
+    }
+    int why = errno;
+    ssize_t n = pread(fd, holder, sizeof holder - 1, 0);
+    close(fd);
+    holder[n > 0 ? n : 0] = '\0';
+    if (why != EWOULDBLOCK || (*run_id && strncmp(holder, run_id, RUN_MAX - 1) == 0))
+        return 0;
+    return refuse(dir, holder, err);
+}

@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* From files under a temporary name to a checkpoint. At each point of it a crash leaves the old
+ * checkpoint, or the new one as well, and what else is left has a name that the next world removes.
+ */
+#include "worker_runtime/ckpt/inside.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "base/fs.h"
+
+#define GONE ".tmp-gone-"
+
+/* What has been taken back, and what a rank made that began with a save when it was over already: a
+ * save has the end of the one before behind it on every rank. */
+static bool goes(const char *name, const void *arg)
+{
+    const struct dt_ckpt_sweep *s = arg;
+    const char *world = strstr(name, s->world);
+    if (strncmp(name, GONE, strlen(GONE)) == 0)
+        return true;
+    return strncmp(name, ".tmp-step-", strlen(".tmp-step-")) == 0 && world &&
+           strtoul(world + strlen(s->world), NULL, 10) < s->before;
+}
+
+static void *sweep(void *arg)
+{
+    const struct dt_ckpt_sweep *s = arg;
+    dt_ckpt_sweep(s->dir, goes, s);
+    return NULL;
+}
+
+/* Large files take their time to go, so the step does not wait for it. */
+static void start_sweep(struct dt_ckpt *c)
+{
+    if (c->sweeping)
+        pthread_join(c->sweeper, NULL);
+    c->sweep.dir = c->o.dir;
+    c->sweep.before = c->saves;
+    snprintf(c->sweep.world, sizeof c->sweep.world, "-%08" PRIx32 "-%" PRId64 "-", c->run,
+             c->o.epoch);
+    c->sweeping = dt_ckpt_thread(&c->sweeper, sweep, &c->sweep) == 0;
+}
+
+/* No checkpoint any more, from this moment on. */
+static void discard(const struct dt_ckpt *c, const char *path)
+{
+    char gone[PATH_MAX], name[64];
+    const char *base = strrchr(path, '/');
+    /* The step and the count of saves: a name that is not there yet. */
+    snprintf(name, sizeof name, GONE "%u-%.40s", c->saves, base ? base + 1 : path);
+    if (dt_ckpt_join_path(gone, c->o.dir, name, NULL) == 0)
+        rename(path, gone);
+}
+
+static int collect(struct dt_ckpt *c, struct dt_ckpt_pieces *all, struct dt_err *err)
+{
+    char name[40], path[PATH_MAX];
+    for (int rank = 0; rank < c->o.world; rank++) {
+        snprintf(name, sizeof name, ".part-%d.json", rank);
+        if (dt_ckpt_join_path(path, c->temp, name, err) < 0)
+            return -1;
+        if (!dt_fs_exists(path))
+            return dt_err_set(err, DT_E_RUNTIME,
+                              "rank %d's part of the checkpoint is not in %s: all hosts must see "
+                              "one and the same folder %s",
+                              rank, c->temp, c->o.dir);
+        if (dt_ckpt_pieces_read(all, path, err) < 0)
+            return -1;
+        unlink(path);
+    }
+    return 0;
+}
+
+/* state.json, the last file; with it the folder is on disk. */
+static int write_state(struct dt_ckpt *c, struct dt_err *err)
+{
+    struct dt_manifest m = {
+        .state = c->state, .model_type = c->o.model_type, .block_bytes = c->o.block_bytes};
+    struct dt_ckpt_pieces all = {0};
+    struct dt_buf text = {0};
+    char path[PATH_MAX];
+    int rc = dt_ckpt_join_path(path, c->temp, "state.json", err);
+    for (int f = 0; f < DT_CKPT_FILES && rc == 0; f++)
+        if (c->bytes[f])
+            rc = dt_manifest_size(&m, f, c->bytes[f], err);
+    if (rc == 0 && (collect(c, &all, err) < 0 || dt_ckpt_pieces_join(&all, &m, err) < 0))
+        rc = -1;
+    if (rc == 0) {
+        dt_manifest_write(&m, &text);
+        rc = text.bad ? dt_err_set(err, DT_E_MEMORY, "no memory for %s", path)
+                      : dt_fs_replace(path, text.at, text.len, 0644, err);
+    }
+    dt_buf_finish(&text);
+    free(all.v);
+    dt_manifest_finish(&m);
+    return rc;
+}
+
+/* The folder's final name. Where a folder has it already (a run that went back, and came here
+ * again) the two change places, and *OLD says so. */
+static int give_name(struct dt_ckpt *c, const char *final, bool *old, struct dt_err *err)
+{
+    *old = false;
+    if (renameat2(AT_FDCWD, c->temp, AT_FDCWD, final, RENAME_NOREPLACE) == 0)
+        return 0;
+    if (errno == EEXIST) {
+        *old = true;
+        if (renameat2(AT_FDCWD, c->temp, AT_FDCWD, final, RENAME_EXCHANGE) == 0)
+            return 0;
+    }
+    if (errno == EINVAL || errno == ENOSYS) { /* a file system that knows neither */
+        *old = false;
+        if (dt_fs_exists(final))
+            discard(c, final);
+        if (rename(c->temp, final) == 0)
+            return 0;
+    }
+    return dt_err_errno(err, DT_E_RUNTIME, errno, "cannot rename %s to %s", c->temp, final);
+}
+
+static void take_name_back(struct dt_ckpt *c, const char *final, bool old)
+{
+    renameat2(AT_FDCWD, final, AT_FDCWD, c->temp, old ? RENAME_EXCHANGE : 0);
+}
+
+static int check_round(const struct dt_ckpt *c, struct dt_err *err)
+{
+    if (!c->o.may_commit || c->o.may_commit(c->o.may_commit_arg))
+        return 0;
+    return dt_err_set(err, DT_E_CANCELED,
+                      "the checkpoint of step %" PRId64
+                      " is dropped: the round of this world is over",
+                      c->state.step);
+}
+
+/* A disk may take seconds to sync, in which the round can end: so that is asked again, last. */
+static int point_latest(struct dt_ckpt *c, struct dt_err *err)
+{
+    char path[PATH_MAX], temp[PATH_MAX], text[40];
+    int n = snprintf(text, sizeof text, "step-%08" PRId64 "\n", c->state.step);
+    if (dt_ckpt_sync_folder(c->o.dir, err) < 0 ||
+        dt_ckpt_join_path(temp, c->o.dir, ".tmp-latest", err) < 0 ||
+        dt_ckpt_join_path(path, c->o.dir, "latest", err) < 0 ||
+        dt_fs_replace(temp, text, (size_t)n, 0644, err) < 0)
+        return -1;
+    int rc = check_round(c, err);
+    if (rc == 0 && rename(temp, path) < 0)
+        rc = dt_err_errno(err, DT_E_RUNTIME, errno, "cannot replace %s", path);
+    if (rc < 0) {
+        unlink(temp);
+        return -1;
+    }
+    return dt_ckpt_sync_folder(c->o.dir, err);
+}
+
+/* Folders of higher steps are of a run that was gone back from: not ours to count. */
+static void prune(const struct dt_ckpt *c)
+{
+    int64_t *steps, latest = dt_ckpt_latest(c->o.dir);
+    size_t count;
+    int kept = 0;
+    if (c->o.keep_last <= 0 || dt_ckpt_steps(c->o.dir, &steps, &count, NULL) < 0)
+        return;
+    for (size_t i = 0; i < count; i++) {
+        char path[PATH_MAX];
+        if (steps[i] > c->state.step)
+            continue;
+        if (kept++ >= c->o.keep_last && steps[i] != latest)
+            discard(c, dt_ckpt_step_path(c->o.dir, steps[i], path));
+    }
+    free(steps);
+}
+
+static int finish(struct dt_ckpt *c, struct dt_err *err)
+{
+    char final[PATH_MAX];
+    bool old;
+    if (write_state(c, err) < 0 || check_round(c, err) < 0)
+        return -1;
+    dt_ckpt_step_path(c->o.dir, c->state.step, final);
+    if (give_name(c, final, &old, err) < 0)
+        return -1;
+    if (point_latest(c, err) < 0) {
+        take_name_back(c, final, old);
+        return -1;
+    }
+    if (old)
+        discard(c, c->temp);
+    prune(c);
+    return 0;
+}
+
+static void *commit(void *ckpt)
+{
+    struct dt_ckpt *c = ckpt;
+    int rc = finish(c, &c->failure);
+    if (rc < 0)
+        discard(c, c->temp);
+    atomic_store_explicit(&c->outcome, rc < 0 ? DT_CKPT_FAILED : DT_CKPT_WELL,
+                          memory_order_release);
+    return NULL;
+}
+
+/* Behind a save, however it went. */
+static void end(struct dt_ckpt *c)
+{
+    c->active = c->committing = false;
+    if (c->o.rank == 0)
+        start_sweep(c);
+}
+
+int dt_ckpt_commit_start(struct dt_ckpt *c, bool ok, struct dt_err *err)
+{
+    if (!c->active || c->committing)
+        return 0;
+    if (!ok)
+        atomic_store(&c->stop, true);
+    dt_ckpt_wait(c);
+    int rc = ok && dt_ckpt_done(c, err) < 0 ? -1 : 0;
+    if (ok && rc == 0 && c->o.rank == 0) {
+        atomic_store(&c->outcome, DT_CKPT_BUSY);
+        int why = dt_ckpt_thread(&c->thread, commit, c);
+        if (why == 0) {
+            c->committing = c->running = true;
+            return 0;
+        }
+        rc = dt_err_errno(err, DT_E_RUNTIME, why, "cannot start the thread that commits");
+    }
+    if (c->o.rank == 0)
+        discard(c, c->temp);
+    end(c);
+    return rc;
+}
+
+int dt_ckpt_committed(struct dt_ckpt *c, struct dt_err *err)
+{
+    if (!c->committing)
+        return 1;
+    int outcome = atomic_load_explicit(&c->outcome, memory_order_acquire);
+    if (outcome == DT_CKPT_BUSY)
+        return 0;
+    dt_ckpt_wait(c);
+    end(c);
+    if (outcome == DT_CKPT_FAILED && err)
+        *err = c->failure;
+    return outcome == DT_CKPT_FAILED ? -1 : 1;
+}
+
+int dt_ckpt_commit(struct dt_ckpt *c, bool ok, struct dt_err *err)
+{
+    if (dt_ckpt_commit_start(c, ok, err) < 0)
+        return -1;
+    dt_ckpt_wait(c);
+    return dt_ckpt_committed(c, err) < 0 ? -1 : 0;
+}

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "worker_runtime/ckpt/inside.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "base/fs.h"
+
+#define STEP "step-"
+
+bool dt_ckpt_step_of(const char *name, int64_t *step)
+{
+    char again[40];
+    long long v;
+    if (strncmp(name, STEP, strlen(STEP)) != 0)
+        return false;
+    errno = 0;
+    v = strtoll(name + strlen(STEP), NULL, 10);
+    snprintf(again, sizeof again, STEP "%08lld", v);
+    if (errno || v < 0 || strcmp(again, name) != 0)
+        return false;
+    *step = v;
+    return true;
+}
+
+const char *dt_ckpt_step_path(const char *dir, int64_t step, char out[PATH_MAX])
+{
+    snprintf(out, PATH_MAX, "%s/" STEP "%08" PRId64, dir, step);
+    return out;
+}
+
+int dt_ckpt_join_path(char out[PATH_MAX], const char *dir, const char *name, struct dt_err *err)
+{
+    if (snprintf(out, PATH_MAX, "%s/%s", dir, name) >= PATH_MAX)
+        return dt_err_set(err, DT_E_RUNTIME, "the path %.60s... is too long", dir);
+    return 0;
+}
+
+static int highest_first(const void *a, const void *b)
+{
+    const int64_t *x = a, *y = b;
+    return *x > *y ? -1 : *x < *y;
+}
+
+int dt_ckpt_steps(const char *dir, int64_t **out, size_t *count, struct dt_err *err)
+{
+    *out = NULL;
+    *count = 0;
+    DIR *d = opendir(dir);
+    if (!d && errno == ENOENT)
+        return 0;
+    if (!d)
+        return dt_err_errno(err, DT_E_RUNTIME, errno, "cannot look into %s", dir);
+    for (struct dirent *e; (e = readdir(d));) {
+        int64_t step;
+        if (!dt_ckpt_step_of(e->d_name, &step))
+            continue;
+        int64_t *more = reallocarray(*out, *count + 1, sizeof **out);
+        if (!more) {
+            closedir(d);
+            free(*out);
+            *out = NULL;
+            return dt_err_set(err, DT_E_MEMORY, "no memory for the names in %s", dir);
+        }
+        *out = more;
+        more[(*count)++] = step;
+    }
+    closedir(d);
+    if (*count)
+        qsort(*out, *count, sizeof **out, highest_first);
+    return 0;
+}
+
+int64_t dt_ckpt_latest(const char *dir)
+{
+    char path[PATH_MAX];
+    struct dt_buf text = {0};
+    int64_t step = -1;
+    if (dt_ckpt_join_path(path, dir, "latest", NULL) == 0 &&
+        dt_fs_read(path, 64, &text, NULL) == 0) {
+        if (text.len && text.at[text.len - 1] == '\n')
+            text.len--;
+        if (!dt_ckpt_step_of(dt_buf_cstr(&text), &step))
+            step = -1;
+    }
+    dt_buf_finish(&text);
+    return step;
+}
+
+int dt_ckpt_sync_folder(const char *path, struct dt_err *err)
+{
+    DT_AUTO_FD fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0 || fsync(fd) < 0)
+        return dt_err_errno(err, DT_E_RUNTIME, errno, "cannot sync the folder %s", path);
+    return 0;
+}
+
+static int remove_one(const char *path, const struct stat *st, int type, struct FTW *where)
+{
+    (void)st;
+    (void)type;
+    (void)where;
+    remove(path);
+    return 0;
+}
+
+/* What cannot be removed stays: nobody takes it for a checkpoint. */
+void dt_ckpt_remove(const char *path)
+{
+    nftw(path, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+}
+
+void dt_ckpt_sweep(const char *dir, dt_ckpt_goes_fn goes, const void *arg)
+{
+    DIR *d = opendir(dir);
+    if (!d)
+        return;
+    for (struct dirent *e; (e = readdir(d));) {
+        char path[PATH_MAX];
+        if (goes(e->d_name, arg) && dt_ckpt_join_path(path, dir, e->d_name, NULL) == 0)
+            dt_ckpt_remove(path);
+    }
+    closedir(d);
+}

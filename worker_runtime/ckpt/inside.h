@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the files of this folder share.
+ *
+ * A save in DIR/.tmp-step-00000100-RUN-EPOCH-COUNT, a name that no other world makes: every rank
+ * makes the folder and the files if they are not there yet, and writes its own stretches; rank 0
+ * also makes the files as large as they will be and writes what stands in front. Behind its fsync a
+ * rank leaves .part-RANK.json, which lists what it wrote with a checksum of each piece; pieces end
+ * where a block of the file does, so rank 0 joins them to checksums of blocks without reading. */
+#ifndef DT_WORKER_RUNTIME_CKPT_INSIDE_H
+#define DT_WORKER_RUNTIME_CKPT_INSIDE_H
+
+#include "worker_runtime/ckpt/manifest.h"
+#include "worker_runtime/ckpt/safetensors.h"
+
+#include <limits.h>
+#include <pthread.h>
+#include <stdatomic.h>
+
+struct dt_ckpt_piece {
+    enum dt_ckpt_file file;
+    uint64_t at, len;
+    uint32_t crc;
+};
+
+struct dt_ckpt_pieces {
+    struct dt_ckpt_piece *v;
+    size_t count, size;
+};
+
+enum { DT_CKPT_BUSY, DT_CKPT_WELL, DT_CKPT_FAILED }; /* the thread, and how it ended */
+
+struct dt_ckpt {
+    struct dt_ckpt_options o;
+    struct dt_layout layout;
+    struct dt_zero_state shards; /* the snapshot; its memory is kept from save to save */
+    int64_t steps;
+    struct dt_buf head[DT_CKPT_FILES]; /* what stands in front of the data; all of config.json */
+    uint64_t bytes[DT_CKPT_FILES];     /* of each file when it is whole; 0: there is no such */
+
+    bool active;     /* begun, and not yet committed */
+    bool committing; /* what THREAD does: else it writes */
+    bool running;    /* THREAD is to be joined */
+    pthread_t thread;
+    atomic_int outcome;
+    atomic_bool stop;      /* the thread may give up */
+    struct dt_err failure; /* of the thread, behind OUTCOME */
+    struct dt_ckpt_state state;
+    char temp[PATH_MAX];
+    uint32_t run; /* the run's id, short, and fit for a name */
+    unsigned saves;
+    struct dt_ckpt_pieces pieces;
+
+    struct dt_ckpt_sweep {
+        const char *dir;
+        char world[48]; /* "-RUN-EPOCH-", as all temporary names of this world have it */
+        unsigned before;
+    } sweep;
+    int claim;     /* on the folder, of rank 0; -1 */
+    bool sweeping; /* SWEEPER removes what nobody needs; the thread above joins it first */
+    pthread_t sweeper;
+};
+
+/* checkpoint.c */
+struct dt_zero_state *dt_ckpt_shards(struct dt_ckpt *c); /* to fill, then dt_ckpt_start() */
+int dt_ckpt_start(struct dt_ckpt *c, const struct dt_ckpt_state *s, struct dt_err *err);
+/* Starts a thread that no signal is handled on: the one that asks for an end often comes while a
+ * save is under way, and would interrupt a system call that cannot be made again, as fallocate(2)
+ * on some file systems. What pthread_create() gives. */
+int dt_ckpt_thread(pthread_t *out, void *(*run)(void *), void *arg);
+void dt_ckpt_settle(struct dt_ckpt *c); /* no save is under way, and none is wanted */
+int dt_ckpt_cut(const struct dt_tensor *tensors, size_t count, size_t world, struct dt_layout *l,
+                struct dt_err *err); /* the layout that follows from TENSORS */
+/* OUT's arrays, for RANK in L, zeroed. */
+int dt_ckpt_shards_init(struct dt_zero_state *out, const struct dt_layout *l, size_t rank,
+                        struct dt_err *err);
+void dt_ckpt_shards_finish(struct dt_zero_state *s);
+
+/* write.c: the thread of a save. */
+void *dt_ckpt_write(void *ckpt);
+
+/* pieces.c */
+int dt_ckpt_pieces_add(struct dt_ckpt_pieces *p, uint64_t block_bytes, enum dt_ckpt_file file,
+                       uint64_t at, struct dt_bytes bytes,
+                       struct dt_err *err); /* BYTES stand in one block */
+int dt_ckpt_pieces_write(const struct dt_ckpt_pieces *p, const char *path, struct dt_err *err);
+int dt_ckpt_pieces_read(struct dt_ckpt_pieces *p, const char *path, struct dt_err *err); /* adds */
+/* Sums of blocks in M, whose files have their sizes: every byte must be in one piece. */
+int dt_ckpt_pieces_join(struct dt_ckpt_pieces *p, struct dt_manifest *m, struct dt_err *err);
+
+/* claim.c: no other run saves in DIR until *OUT is closed (-1: where that cannot be known, or an
+ * older world of this run still lives); -1 and *err when one does. */
+int dt_ckpt_claim(const char *dir, const char *run_id, int *out, struct dt_err *err);
+
+/* folders.c */
+bool dt_ckpt_step_of(const char *name, int64_t *step);
+const char *dt_ckpt_step_path(const char *dir, int64_t step, char out[PATH_MAX]);
+/* Steps that have a folder in DIR, the highest first; free *OUT. */
+int dt_ckpt_steps(const char *dir, int64_t **out, size_t *count, struct dt_err *err);
+int64_t dt_ckpt_latest(const char *dir); /* -1: none is named */
+int dt_ckpt_sync_folder(const char *path, struct dt_err *err);
+void dt_ckpt_remove(const char *path);
+/* Removes all in DIR whose name GOES says so of. */
+typedef bool (*dt_ckpt_goes_fn)(const char *name, const void *arg);
+void dt_ckpt_sweep(const char *dir, dt_ckpt_goes_fn goes, const void *arg);
+int dt_ckpt_join_path(char out[PATH_MAX], const char *dir, const char *name, struct dt_err *err);
+
+/* find.c: M of the folder PATH, whose files are there in full length and whose config.json, put
+ * into CONFIG (which may be NULL), is as written. */
+int dt_ckpt_look(const char *path, struct dt_manifest *m, struct dt_buf *config,
+                 struct dt_err *err);
+
+/* weights.c: master of OUT from a folder of Hugging Face's. */
+int dt_ckpt_read_weights(const char *dir, const struct dt_shape *shape,
+                         const struct dt_tensor *tensors, size_t count,
+                         const struct dt_zero_state *out, struct dt_err *err);
+
+#endif

@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "worker_runtime/ckpt/manifest.h"
+
+#include <cjson/cJSON.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/base64.h"
+#include "base/crc32c.h"
+#include "base/json.h"
+#include "worker_runtime/ckpt/safetensors.h"
+
+#define FORMAT "dtrun checkpoint"
+#define VERSION 1
+#define TRAILER_LEN 25 /* of: "crc32c": "xxxxxxxx"\n}\n with two spaces in front */
+#define EXACT_MAX ((int64_t)1 << 53)
+
+const char *dt_ckpt_file_name(enum dt_ckpt_file f)
+{
+    static const char *const names[DT_CKPT_FILES] = {
+        "model.safetensors",      "master.safetensors", "exp_avg.safetensors",
+        "exp_avg_sq.safetensors", "config.json",
+    };
+    return names[f];
+}
+
+enum dt_ckpt_file dt_manifest_master(enum dt_dtype model_type)
+{
+    return model_type == DT_F32 ? DT_FILE_MODEL : DT_FILE_MASTER;
+}
+
+void dt_manifest_finish(struct dt_manifest *m)
+{
+    for (int i = 0; i < DT_CKPT_FILES; i++)
+        free(m->files[i].crc);
+    memset(m, 0, sizeof *m);
+}
+
+int dt_manifest_size(struct dt_manifest *m, enum dt_ckpt_file f, uint64_t bytes, struct dt_err *err)
+{
+    struct dt_ckpt_sums *s = &m->files[f];
+    s->bytes = bytes;
+    s->blocks = (size_t)((bytes + m->block_bytes - 1) / m->block_bytes);
+    s->crc = calloc(s->blocks + 1, sizeof *s->crc);
+    return s->crc ? 0 : dt_err_set(err, DT_E_MEMORY, "no memory for checksums");
+}
+
+/* ---- writing ---- */
+
+static void put_state(struct dt_buf *out, const struct dt_ckpt_state *s)
+{
+    dt_buf_printf(out, "  \"step\": %" PRId64 ",\n  \"tokens\": %" PRId64 ",\n", s->step,
+                  s->tokens);
+    /* As text: JSON's numbers are exact to 2^53 only. */
+    dt_buf_printf(out, "  \"data_position\": \"%" PRIu64 "\",\n  \"seed\": \"%" PRIu64 "\",\n",
+                  s->data_position, s->seed);
+    dt_buf_printf(out, "  \"train_batch\": %" PRId64 ",\n", s->train_batch);
+    dt_buf_printf(out, "  \"optimizer_steps\": %" PRId64 ",\n  \"schedule_steps\": %" PRId64 ",\n",
+                  s->optimizer_steps, s->schedule_steps);
+    dt_buf_printf(out,
+                  "  \"loss_scale\": {\"scale\": %.17g, \"hysteresis_left\": %d, \"iteration\": "
+                  "%" PRId64 ", \"last_overflow\": %" PRId64 "},\n",
+                  s->scaler.scale, s->scaler.hysteresis_left, s->scaler.iteration,
+                  s->scaler.last_overflow);
+    if (isfinite(s->last_loss))
+        dt_buf_printf(out, "  \"last_loss\": %.17g,\n", s->last_loss);
+    dt_buf_printf(out, "  \"world\": %d,\n  \"stage\": %d,\n  \"run_id\": ", s->world, s->stage);
+    dt_json_quote(out, s->run_id, strnlen(s->run_id, sizeof s->run_id));
+    dt_buf_printf(out, ",\n  \"round\": %" PRId64 ",\n  \"micro_steps\": [", s->round);
+    for (int i = 0; i < s->micro_steps_count; i++)
+        dt_buf_printf(out, "%s%d", i ? "," : "", s->micro_steps[i]);
+    dt_buf_put_str(out, "],\n");
+    if (!s->own_size)
+        return;
+    dt_buf_put_str(out, "  \"own\": \"");
+    dt_base64_write(out, (struct dt_bytes){s->own, s->own_size});
+    dt_buf_put_str(out, "\",\n");
+}
+
+static void put_file(struct dt_buf *out, const char *name, const struct dt_ckpt_sums *s, bool first)
+{
+    dt_buf_printf(out, "%s\n    \"%s\": {\"bytes\": %" PRIu64 ", \"crc32c\": [", first ? "" : ",",
+                  name, s->bytes);
+    for (size_t i = 0; i < s->blocks; i++)
+        dt_buf_printf(out, "%s\"%08" PRIx32 "\"", i ? "," : "", s->crc[i]);
+    dt_buf_put_str(out, "]}");
+}
+
+static void trailer(char out[TRAILER_LEN + 1], struct dt_bytes before)
+{
+    snprintf(out, TRAILER_LEN + 1, "  \"crc32c\": \"%08" PRIx32 "\"\n}\n", dt_crc32c(0, before));
+}
+
+void dt_manifest_write(const struct dt_manifest *m, struct dt_buf *out)
+{
+    char end[TRAILER_LEN + 1];
+    bool first = true;
+    size_t at = out->len;
+    dt_buf_printf(out, "{\n  \"format\": \"" FORMAT "\",\n  \"version\": %d,\n", VERSION);
+    put_state(out, &m->state);
+    dt_buf_printf(out, "  \"model_type\": \"%s\",\n  \"master\": \"%s\",\n",
+                  dt_st_type_name(m->model_type),
+                  dt_ckpt_file_name(dt_manifest_master(m->model_type)));
+    dt_buf_printf(out, "  \"block_bytes\": %" PRIu64 ",\n  \"files\": {", m->block_bytes);
+    for (int i = 0; i < DT_CKPT_FILES; i++) {
+        if (!m->files[i].bytes)
+            continue;
+        put_file(out, dt_ckpt_file_name(i), &m->files[i], first);
+        first = false;
+    }
+    dt_buf_put_str(out, "\n  },\n");
+    if (out->bad)
+        return;
+    trailer(end, (struct dt_bytes){out->at + at, out->len - at});
+    dt_buf_put_str(out, end);
+}
+
+/* ---- reading ---- */
+
+static int read_u64(const struct dt_json *doc, const char *name, uint64_t *out, struct dt_err *err)
+{
+    const char *text;
+    char *end;
+    if (dt_json_string(doc, NULL, name, &text, err) < 0)
+        return -1;
+    *out = strtoull(text, &end, 10);
+    return *text && !*end ? 0 : dt_err_set(err, DT_E_USAGE, "%s: no number", name);
+}
+
+static int read_small(const struct dt_json *doc, const struct cJSON *object, const char *name,
+                      int *out, struct dt_err *err)
+{
+    int64_t v;
+    if (dt_json_int(doc, object, name, INT32_MIN, INT32_MAX, &v, err) < 0)
+        return -1;
+    *out = (int)v;
+    return 0;
+}
+
+static int read_count(const struct dt_json *doc, const char *name, int64_t *out, struct dt_err *err)
+{
+    return dt_json_int(doc, NULL, name, 0, EXACT_MAX, out, err);
+}
+
+static int read_scaler(const struct dt_json *doc, struct dt_loss_scaler *s, struct dt_err *err)
+{
+    const struct cJSON *o;
+    if (dt_json_object(doc, NULL, "loss_scale", &o, err) < 0 ||
+        dt_json_number(doc, o, "scale", &s->scale, err) < 0 ||
+        read_small(doc, o, "hysteresis_left", &s->hysteresis_left, err) < 0 ||
+        dt_json_int(doc, o, "iteration", -EXACT_MAX, EXACT_MAX, &s->iteration, err) < 0)
+        return -1;
+    return dt_json_int(doc, o, "last_overflow", -EXACT_MAX, EXACT_MAX, &s->last_overflow, err);
+}
+
+static int read_micro_steps(const struct dt_json *doc, struct dt_ckpt_state *s, struct dt_err *err)
+{
+    const struct cJSON *array;
+    int most = (int)(sizeof s->micro_steps / sizeof *s->micro_steps);
+    if (dt_json_array(doc, NULL, "micro_steps", &array, err) < 0)
+        return -1;
+    for (const struct cJSON *c = dt_json_first(array); c; c = dt_json_next(c)) {
+        if (s->micro_steps_count == most || !cJSON_IsNumber(c))
+            return dt_err_set(err, DT_E_USAGE, "micro_steps: expected up to %d numbers", most);
+        s->micro_steps[s->micro_steps_count++] = c->valueint;
+    }
+    return 0;
+}
+
+static int read_own(const struct dt_json *doc, struct dt_ckpt_state *s, struct dt_err *err)
+{
+    const char *text;
+    struct dt_buf own = {0};
+    if (!dt_json_has(doc->root, "own"))
+        return 0;
+    int rc = dt_json_string(doc, NULL, "own", &text, err);
+    if (rc == 0)
+        rc = dt_base64_read(dt_bytes_of(text), &own, err);
+    if (rc == 0 && own.len > sizeof s->own)
+        rc = dt_err_set(err, DT_E_USAGE, "own: more than %zu bytes", sizeof s->own);
+    if (rc == 0 && own.len)
+        memcpy(s->own, own.at, own.len);
+    s->own_size = rc == 0 ? own.len : 0;
+    dt_buf_finish(&own);
+    return rc;
+}
+
+static int read_state(const struct dt_json *doc, struct dt_ckpt_state *s, struct dt_err *err)
+{
+    const char *run_id;
+    s->last_loss = NAN;
+    if (read_count(doc, "step", &s->step, err) < 0 ||
+        read_count(doc, "tokens", &s->tokens, err) < 0 ||
+        read_u64(doc, "data_position", &s->data_position, err) < 0 ||
+        read_u64(doc, "seed", &s->seed, err) < 0 ||
+        read_count(doc, "train_batch", &s->train_batch, err) < 0 ||
+        read_count(doc, "optimizer_steps", &s->optimizer_steps, err) < 0 ||
+        dt_json_int(doc, NULL, "schedule_steps", -1, EXACT_MAX, &s->schedule_steps, err) < 0 ||
+        read_scaler(doc, &s->scaler, err) < 0 ||
+        read_small(doc, NULL, "world", &s->world, err) < 0 ||
+        read_small(doc, NULL, "stage", &s->stage, err) < 0 ||
+        dt_json_string(doc, NULL, "run_id", &run_id, err) < 0 ||
+        dt_json_int(doc, NULL, "round", -EXACT_MAX, EXACT_MAX, &s->round, err) < 0)
+        return -1;
+    snprintf(s->run_id, sizeof s->run_id, "%s", run_id);
+    if (dt_json_has(doc->root, "last_loss") &&
+        dt_json_number(doc, NULL, "last_loss", &s->last_loss, err) < 0)
+        return -1;
+    return read_own(doc, s, err) < 0 ? -1 : read_micro_steps(doc, s, err);
+}
+
+static int read_sums(struct dt_manifest *m, enum dt_ckpt_file f, const struct dt_json *doc,
+                     const struct cJSON *file, struct dt_err *err)
+{
+    int64_t bytes;
+    const struct cJSON *array;
+    if (dt_json_int(doc, file, "bytes", 1, EXACT_MAX, &bytes, err) < 0 ||
+        dt_json_array(doc, file, "crc32c", &array, err) < 0)
+        return -1;
+    uint64_t blocks = ((uint64_t)bytes + m->block_bytes - 1) / m->block_bytes;
+    if (blocks > DT_MANIFEST_MAX || (uint64_t)cJSON_GetArraySize(array) != blocks)
+        return dt_err_set(err, DT_E_USAGE, "%s has not one checksum for each block",
+                          dt_ckpt_file_name(f));
+    if (dt_manifest_size(m, f, (uint64_t)bytes, err) < 0)
+        return -1;
+    size_t i = 0;
+    for (const struct cJSON *c = dt_json_first(array); c; c = dt_json_next(c), i++) {
+        char *end = NULL;
+        m->files[f].crc[i] = cJSON_IsString(c) ? (uint32_t)strtoul(c->valuestring, &end, 16) : 0;
+        if (!end || *end || end != c->valuestring + 8)
+            return dt_err_set(err, DT_E_USAGE, "%s has a checksum that is none",
+                              dt_ckpt_file_name(f));
+    }
+    return 0;
+}
+
+static int read_files(struct dt_manifest *m, const struct dt_json *doc, struct dt_err *err)
+{
+    const struct cJSON *files;
+    enum dt_ckpt_file master = dt_manifest_master(m->model_type);
+    if (dt_json_object(doc, NULL, "files", &files, err) < 0)
+        return -1;
+    for (int i = 0; i < DT_CKPT_FILES; i++) {
+        const struct cJSON *file;
+        if (i == DT_FILE_MASTER && master != DT_FILE_MASTER)
+            continue;
+        if (i == DT_FILE_CONFIG && !dt_json_has(files, dt_ckpt_file_name(i)))
+            continue;
+        if (dt_json_object(doc, files, dt_ckpt_file_name(i), &file, err) < 0 ||
+            read_sums(m, i, doc, file, err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+static int read_type(const struct dt_json *doc, enum dt_dtype *out, struct dt_err *err)
+{
+    const char *text;
+    if (dt_json_string(doc, NULL, "model_type", &text, err) < 0)
+        return -1;
+    for (int i = 0; i < DT_DTYPES; i++)
+        if (strcmp(dt_st_type_name(i), text) == 0) {
+            *out = i;
+            return 0;
+        }
+    return dt_err_set(err, DT_E_USAGE, "model_type: \"%s\" is none", text);
+}
+
+static int read_all(struct dt_manifest *m, const struct dt_json *doc, struct dt_err *err)
+{
+    const char *format;
+    int64_t version, block;
+    if (dt_json_string(doc, NULL, "format", &format, err) < 0 ||
+        dt_json_int(doc, NULL, "version", 0, INT32_MAX, &version, err) < 0)
+        return -1;
+    if (strcmp(format, FORMAT) != 0 || version != VERSION)
+        return dt_err_set(err, DT_E_USAGE,
+                          "\"%s\" of version %d is not read by this dtrun, which reads \"" FORMAT
+                          "\" of version %d",
+                          format, (int)version, VERSION);
+    if (read_state(doc, &m->state, err) < 0 || read_type(doc, &m->model_type, err) < 0 ||
+        dt_json_int(doc, NULL, "block_bytes", 1, (int64_t)DT_CKPT_BLOCK_MAX, &block, err) < 0)
+        return -1;
+    m->block_bytes = (uint64_t)block;
+    return read_files(m, doc, err);
+}
+
+int dt_manifest_read(struct dt_manifest *m, struct dt_bytes text, struct dt_err *err)
+{
+    struct dt_json doc;
+    char end[TRAILER_LEN + 1];
+    memset(m, 0, sizeof *m);
+    if (text.len < TRAILER_LEN)
+        return dt_err_set(err, DT_E_USAGE, "it ends early");
+    size_t before = text.len - TRAILER_LEN;
+    trailer(end, (struct dt_bytes){text.at, before});
+    if (memcmp(end, text.at + before, TRAILER_LEN) != 0)
+        return dt_err_set(err, DT_E_USAGE, "it is cut short or damaged: its checksum is not right");
+    if (dt_json_parse(&doc, (const char *)text.at, text.len, DT_MANIFEST_MAX, err) < 0)
+        return -1;
+    int rc = read_all(m, &doc, err);
+    dt_json_finish(&doc);
+    if (rc < 0)
+        dt_manifest_finish(m);
+    return rc;
+}

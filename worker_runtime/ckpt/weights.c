@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Weights that somebody else saved: one file, or shards with an index. Each of our tensors is bound
+ * to one of theirs by name first, so that all that does not fit is known before anything is read.
+ */
+#include "worker_runtime/ckpt/inside.h"
+
+#include <cjson/cJSON.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "base/fs.h"
+#include "base/json.h"
+#include "worker_runtime/ckpt/convert.h"
+
+#define INDEX "model.safetensors.index.json"
+#define INDEX_MAX ((size_t)100 << 20)
+#define CHUNK ((size_t)1 << 18) /* elements */
+
+struct bound {
+    const struct dt_st_file *file;
+    const struct dt_st_tensor *tensor; /* NULL: none yet */
+};
+
+struct weights {
+    struct dt_st_file *files;
+    size_t count;
+    const struct dt_tensor *tensors;
+    size_t tensor_count;
+    struct bound *bound; /* as TENSORS */
+    bool tied;
+};
+
+/* ---- opening ---- */
+
+static int add_file(struct weights *w, const char *dir, const char *name, struct dt_err *err)
+{
+    char path[PATH_MAX];
+    struct dt_st_file *more = reallocarray(w->files, w->count + 1, sizeof *w->files);
+    if (!more)
+        return dt_err_set(err, DT_E_MEMORY, "no memory for the files of %s", dir);
+    w->files = more;
+    if (dt_ckpt_join_path(path, dir, name, err) < 0 || dt_st_open(&more[w->count], path, err) < 0)
+        return -1;
+    w->count++;
+    return 0;
+}
+
+static int by_text(const void *a, const void *b)
+{
+    const char *const *x = a, *const *y = b;
+    return strcmp(*x, *y);
+}
+
+/* Every file that the index names, once. A name is one in this folder. */
+static int add_indexed(struct weights *w, const char *dir, const struct dt_json *doc,
+                       struct dt_err *err)
+{
+    const struct cJSON *map;
+    size_t n = 0;
+    if (dt_json_object(doc, NULL, "weight_map", &map, err) < 0)
+        return -1;
+    DT_AUTO_FREE const char **names = calloc((size_t)cJSON_GetArraySize(map) + 1, sizeof *names);
+    if (!names)
+        return dt_err_set(err, DT_E_MEMORY, "no memory for the index");
+    for (const struct cJSON *c = map->child; c; c = c->next) {
+        if (!cJSON_IsString(c) || !*c->valuestring || strchr(c->valuestring, '/'))
+            return dt_err_set(err, DT_E_USAGE, "weight_map names a file that is none");
+        names[n++] = c->valuestring;
+    }
+    if (n)
+        qsort(names, n, sizeof *names, by_text);
+    for (size_t i = 0; i < n; i++)
+        if ((i == 0 || strcmp(names[i], names[i - 1]) != 0) && add_file(w, dir, names[i], err) < 0)
+            return -1;
+    return 0;
+}
+
+static int open_files(struct weights *w, const char *dir, struct dt_err *err)
+{
+    char path[PATH_MAX];
+    struct dt_buf text = {0};
+    struct dt_json doc = {NULL};
+    if (dt_ckpt_join_path(path, dir, "model.safetensors", err) < 0)
+        return -1;
+    if (dt_fs_exists(path))
+        return add_file(w, dir, "model.safetensors", err);
+    if (dt_ckpt_join_path(path, dir, INDEX, err) < 0)
+        return -1;
+    if (!dt_fs_exists(path))
+        return dt_err_set(err, DT_E_USAGE, "%s has neither model.safetensors nor " INDEX, dir);
+    int rc = dt_fs_read(path, INDEX_MAX, &text, err);
+    if (rc == 0 && (dt_json_parse(&doc, (const char *)text.at, text.len, INDEX_MAX, err) < 0 ||
+                    add_indexed(w, dir, &doc, err) < 0))
+        rc = dt_err_wrap(err, "%s", path);
+    dt_json_finish(&doc);
+    dt_buf_finish(&text);
+    return rc;
+}
+
+/* ---- binding ---- */
+
+static const char *without(const char *name, const char *prefix)
+{
+    size_t n = strlen(prefix);
+    return strncmp(name, prefix, n) == 0 ? name + n : name;
+}
+
+/* Names apart from what the class that was saved put in front: "transformer." of a GPT-2 with a
+ * head, "model." of a Llama with one. */
+static const char *bare(const char *name)
+{
+    return without(without(name, "transformer."), "model.");
+}
+
+static bool ends_in(const char *name, const char *end)
+{
+    size_t n = strlen(name), m = strlen(end);
+    return n >= m && strcmp(name + n - m, end) == 0;
+}
+
+/* What files have beside parameters: masks and tables that old versions saved, and a head that is
+ * the embedding once more. */
+static bool to_ignore(const struct weights *w, const char *name)
+{
+    return ends_in(name, ".attn.bias") || ends_in(name, ".attn.masked_bias") ||
+           ends_in(name, ".rotary_emb.inv_freq") ||
+           (w->tied && strcmp(name, "lm_head.weight") == 0);
+}
+
+struct name {
+    const char *bare;
+    size_t index;
+};
+
+static int by_bare(const void *a, const void *b)
+{
+    const struct name *x = a, *y = b;
+    return strcmp(x->bare, y->bare);
+}
+
+static void show_shape(struct dt_buf *out, const struct dt_st_tensor *t)
+{
+    for (int i = 0; i < t->rank; i++)
+        dt_buf_printf(out, "%s%llu", i ? ", " : "", (unsigned long long)t->dims[i]);
+}
+
+static int other_shape(const struct dt_tensor *ours, const struct dt_st_tensor *theirs,
+                       struct dt_err *err)
+{
+    struct dt_st_tensor own = {.rank = ours->rank, .dims = {ours->dims[0], ours->dims[1]}};
+    struct dt_buf a = {0}, b = {0};
+    show_shape(&a, theirs);
+    show_shape(&b, &own);
+    dt_err_set(err, DT_E_USAGE, "tensor %s has the shape [%.60s], this model's has [%.60s]",
+               theirs->name, dt_buf_cstr(&a), dt_buf_cstr(&b));
+    dt_buf_finish(&a);
+    dt_buf_finish(&b);
+    return -1;
+}
+
+static int bind_one(struct weights *w, size_t i, const struct dt_st_file *f,
+                    const struct dt_st_tensor *t, struct dt_err *err)
+{
+    const struct dt_tensor *ours = &w->tensors[i];
+    bool same = t->rank == ours->rank;
+    for (int d = 0; same && d < t->rank; d++)
+        same = t->dims[d] == ours->dims[d];
+    if (w->bound[i].tensor)
+        return dt_err_set(err, DT_E_USAGE, "tensors %s and %s are both this model's %s",
+                          w->bound[i].tensor->name, t->name, ours->name);
+    if (!same)
+        return other_shape(ours, t, err);
+    if (t->type == DT_DTYPES || !dt_convert_is_float(t->type))
+        return dt_err_set(err, DT_E_USAGE, "tensor %s is of no float type that is read here",
+                          t->name);
+    w->bound[i] = (struct bound){f, t};
+    return 0;
+}
+
+static int bind_file(struct weights *w, const struct dt_st_file *f, const struct name *names,
+                     struct dt_err *err)
+{
+    for (size_t i = 0; i < f->count; i++) {
+        const struct dt_st_tensor *t = &f->tensors[i];
+        struct name key = {bare(t->name), 0};
+        if (to_ignore(w, t->name))
+            continue;
+        const struct name *found = bsearch(&key, names, w->tensor_count, sizeof key, by_bare);
+        if (!found)
+            return dt_err_set(err, DT_E_USAGE, "tensor %.200s is none of this model's", t->name);
+        if (bind_one(w, found->index, f, t, err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+static int bind_all(struct weights *w, struct dt_err *err)
+{
+    DT_AUTO_FREE struct name *names = calloc(w->tensor_count + 1, sizeof *names);
+    w->bound = calloc(w->tensor_count + 1, sizeof *w->bound);
+    if (!names || !w->bound)
+        return dt_err_set(err, DT_E_MEMORY, "no memory for %zu tensors", w->tensor_count);
+    for (size_t i = 0; i < w->tensor_count; i++)
+        names[i] = (struct name){bare(w->tensors[i].name), i};
+    qsort(names, w->tensor_count, sizeof *names, by_bare);
+    for (size_t i = 0; i < w->count; i++)
+        if (bind_file(w, &w->files[i], names, err) < 0)
+            return -1;
+    for (size_t i = 0; i < w->tensor_count; i++)
+        if (!w->bound[i].tensor)
+            return dt_err_set(err, DT_E_USAGE, "tensor %s is missing", w->tensors[i].name);
+    return 0;
+}
+
+/* ---- reading ---- */
+
+static int read_elements(const struct bound *b, uint64_t first, size_t count, float *to,
+                         struct dt_err *err)
+{
+    enum dt_dtype type = b->tensor->type;
+    size_t width = dt_dtype_size(type);
+    uint64_t at = b->file->data_at + b->tensor->begin + first * width;
+    DT_AUTO_FREE void *room = malloc(CHUNK * sizeof(double));
+    if (!room)
+        return dt_err_set(err, DT_E_MEMORY, "no memory to read %s", b->tensor->name);
+    while (count) {
+        size_t n = count < CHUNK ? count : CHUNK;
+        ssize_t got = pread(b->file->fd, room, n * width, (off_t)at);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            return dt_err_errno(err, DT_E_RUNTIME, errno, "cannot read tensor %s", b->tensor->name);
+        n = (size_t)got / width;
+        if (n == 0)
+            return dt_err_set(err, DT_E_RUNTIME, "tensor %s ends early", b->tensor->name);
+        dt_convert_to_f32(type, room, to, n);
+        at += n * width;
+        to += n;
+        count -= n;
+    }
+    return 0;
+}
+
+static uint64_t elements(const struct dt_tensor *t)
+{
+    uint64_t n = 1;
+    for (int i = 0; i < t->rank; i++)
+        n *= t->dims[i];
+    return n;
+}
+
+/* What of tensor I the rank owns: S says where one of its stretches stands. */
+static int read_overlap(const struct weights *w, size_t i, const struct dt_layout *l,
+                        const struct dt_stretch *s, float *master, struct dt_err *err)
+{
+    const struct dt_tensor *t = &w->tensors[i];
+    if (t->unit != s->unit)
+        return 0;
+    uint64_t begin = l->unit[t->unit].payload_at + t->offset, end = begin + elements(t);
+    uint64_t from = begin > s->payload_at ? begin : s->payload_at;
+    uint64_t to = end < s->payload_at + s->count ? end : s->payload_at + s->count;
+    if (from >= to)
+        return 0;
+    return read_elements(&w->bound[i], from - begin, (size_t)(to - from),
+                         master + s->shard_at + (from - s->payload_at), err);
+}
+
+static int read_owned(const struct weights *w, const struct dt_zero_state *out, struct dt_err *err)
+{
+    struct dt_stretch s;
+    size_t first = 0;
+    for (size_t i = 0; dt_layout_owned(out->layout, out->rank, &i, &s);) {
+        while (first < w->tensor_count && w->tensors[first].unit < s.unit)
+            first++;
+        for (size_t t = first; t < w->tensor_count && w->tensors[t].unit == s.unit; t++)
+            if (read_overlap(w, t, out->layout, &s, out->master, err) < 0)
+                return -1;
+    }
+    return 0;
+}
+
+int dt_ckpt_read_weights(const char *dir, const struct dt_shape *shape,
+                         const struct dt_tensor *tensors, size_t count,
+                         const struct dt_zero_state *out, struct dt_err *err)
+{
+    struct weights w = {.tensors = tensors, .tensor_count = count, .tied = shape->tied};
+    int rc = open_files(&w, dir, err);
+    if (rc == 0 && (bind_all(&w, err) < 0 || read_owned(&w, out, err) < 0))
+        rc = dt_err_wrap(err, "%s", dir);
+    for (size_t i = 0; i < w.count; i++)
+        dt_st_close(&w.files[i]);
+    free(w.files);
+    free(w.bound);
+    return rc;
+}

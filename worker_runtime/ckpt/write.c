@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The thread of a save. It works on the snapshot alone; what it shares with the rest is `outcome`,
+ * which it sets last, and `stop`, which it reads. */
+#include "worker_runtime/ckpt/inside.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "worker_runtime/ckpt/convert.h"
+
+#define CHUNK ((uint64_t)8 << 20)
+#define CHUNK_ELEMENTS ((size_t)1 << 18)
+#define NICE 10 /* the step has the right of way */
+
+struct out {
+    struct dt_ckpt *c;
+    enum dt_ckpt_file file;
+    int fd;
+    uint64_t at;
+    struct dt_err *err;
+};
+
+static int failed(const struct out *o, int errnum)
+{
+    const char *name = dt_ckpt_file_name(o->file);
+    if (errnum == ENOSPC || errnum == EDQUOT)
+        return dt_err_errno(
+            o->err, DT_E_RUNTIME, errnum,
+            "the checkpoint of step %lld is given up: cannot write %s/%s; free some "
+            "room, or keep fewer checkpoints",
+            (long long)o->c->state.step, o->c->o.dir, name);
+    return dt_err_errno(o->err, DT_E_RUNTIME, errnum,
+                        "the checkpoint of step %lld is given up: cannot write %s in %s",
+                        (long long)o->c->state.step, name, o->c->temp);
+}
+
+/* Behind what was put last, cut where a block ends. */
+static int put(struct out *o, const uint8_t *bytes, size_t len)
+{
+    uint64_t block = o->c->o.block_bytes;
+    while (len) {
+        uint64_t n = block - o->at % block;
+        if (atomic_load_explicit(&o->c->stop, memory_order_relaxed))
+            return dt_err_set(o->err, DT_E_CANCELED, "the save is called off");
+        n = n < len ? n : len;
+        n = n < CHUNK ? n : CHUNK;
+        ssize_t done = pwrite(o->fd, bytes, (size_t)n, (off_t)o->at);
+        if (done < 0 && errno == EINTR)
+            continue;
+        if (done <= 0)
+            return failed(o, done < 0 ? errno : ENOSPC);
+        struct dt_bytes written = {bytes, (size_t)done};
+        if (dt_ckpt_pieces_add(&o->c->pieces, block, o->file, o->at, written, o->err) < 0)
+            return -1;
+        o->at += (uint64_t)done;
+        bytes += done;
+        len -= (size_t)done;
+    }
+    return 0;
+}
+
+static int put_rounded(struct out *o, enum dt_dtype type, const float *v, size_t count)
+{
+    DT_AUTO_FREE uint8_t *room = malloc(CHUNK_ELEMENTS * sizeof(double));
+    if (!room)
+        return dt_err_set(o->err, DT_E_MEMORY, "no memory to round parameters");
+    while (count) {
+        size_t n = count < CHUNK_ELEMENTS ? count : CHUNK_ELEMENTS;
+        dt_convert_from_f32(type, v, room, n);
+        if (put(o, room, n * dt_dtype_size(type)) < 0)
+            return -1;
+        v += n;
+        count -= n;
+    }
+    return 0;
+}
+
+static const float *source(const struct dt_ckpt *c, enum dt_ckpt_file file)
+{
+    if (file == DT_FILE_EXP_AVG)
+        return c->shards.exp_avg;
+    return file == DT_FILE_EXP_AVG_SQ ? c->shards.exp_avg_sq : c->shards.master;
+}
+
+/* This rank's part of a file, and as rank 0 what stands in front. */
+static int write_file(struct out *o)
+{
+    struct dt_ckpt *c = o->c;
+    const struct dt_buf *head = &c->head[o->file];
+    enum dt_dtype type = o->file == DT_FILE_MODEL ? c->o.model_type : DT_F32;
+    const float *from = source(c, o->file);
+    struct dt_stretch s;
+    if (c->o.rank == 0 && put(o, head->at, head->len) < 0)
+        return -1;
+    if (o->file == DT_FILE_CONFIG)
+        return 0;
+    for (size_t i = 0; dt_layout_owned(&c->layout, (size_t)c->o.rank, &i, &s);) {
+        const float *v = from + s.shard_at;
+        o->at = head->len + s.payload_at * dt_dtype_size(type);
+        int rc = type == DT_F32 ? put(o, (const uint8_t *)v, s.count * sizeof *v)
+                                : put_rounded(o, type, v, s.count);
+        if (rc < 0)
+            return -1;
+    }
+    return 0;
+}
+
+/* A full disk is noticed before anything is written. By the system call itself: where a file system
+ * has none, the C library's stand-in writes zeros, over what other ranks wrote. */
+static int reserve(struct out *o)
+{
+    off_t size = (off_t)o->c->bytes[o->file];
+    if (o->c->o.rank != 0)
+        return 0;
+    if (fallocate(o->fd, 0, 0, size) == 0)
+        return 0;
+    if (errno != EOPNOTSUPP && errno != ENOSYS)
+        return failed(o, errno);
+    return ftruncate(o->fd, size) < 0 ? failed(o, errno) : 0;
+}
+
+static int open_file(struct out *o)
+{
+    char path[PATH_MAX];
+    if (dt_ckpt_join_path(path, o->c->temp, dt_ckpt_file_name(o->file), o->err) < 0)
+        return -1;
+    o->fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+    return o->fd < 0 ? failed(o, errno) : reserve(o);
+}
+
+static int write_files(struct out out[DT_CKPT_FILES])
+{
+    for (int f = 0; f < DT_CKPT_FILES; f++)
+        if (out[f].c->bytes[f] && open_file(&out[f]) < 0)
+            return -1;
+    for (int f = 0; f < DT_CKPT_FILES; f++)
+        if (out[f].c->bytes[f] && write_file(&out[f]) < 0)
+            return -1;
+    for (int f = 0; f < DT_CKPT_FILES; f++)
+        if (out[f].c->bytes[f] && fsync(out[f].fd) < 0)
+            return failed(&out[f], errno);
+    return 0;
+}
+
+static int write_part(struct dt_ckpt *c, struct dt_err *err)
+{
+    char name[40], path[PATH_MAX];
+    snprintf(name, sizeof name, ".part-%d.json", c->o.rank);
+    if (dt_ckpt_join_path(path, c->temp, name, err) < 0)
+        return -1;
+    return dt_ckpt_pieces_write(&c->pieces, path, err);
+}
+
+static int write_save(struct dt_ckpt *c, struct dt_err *err)
+{
+    struct out out[DT_CKPT_FILES];
+    int rc = 0;
+    c->pieces.count = 0;
+    if (mkdir(c->temp, 0777) < 0 && errno != EEXIST)
+        return dt_err_errno(err, DT_E_RUNTIME, errno, "cannot make the folder %s", c->temp);
+    for (int f = 0; f < DT_CKPT_FILES; f++)
+        out[f] = (struct out){.c = c, .file = f, .fd = -1, .err = err};
+    rc = write_files(out);
+    for (int f = 0; f < DT_CKPT_FILES; f++)
+        if (out[f].fd >= 0)
+            close(out[f].fd);
+    return rc < 0 ? -1 : write_part(c, err);
+}
+
+void *dt_ckpt_write(void *ckpt)
+{
+    struct dt_ckpt *c = ckpt;
+    setpriority(PRIO_PROCESS, (id_t)gettid(), NICE);
+    if (c->sweeping) {
+        pthread_join(c->sweeper, NULL);
+        c->sweeping = false;
+    }
+    int rc = write_save(c, &c->failure);
+    atomic_store_explicit(&c->outcome, rc < 0 ? DT_CKPT_FAILED : DT_CKPT_WELL,
+                          memory_order_release);
+    return NULL;
+}

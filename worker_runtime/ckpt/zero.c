@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Between a dt_zero and the files: all that needs a dt_zero or a group of ranks. */
+#include "worker_runtime/ckpt/inside.h"
+
+#include <stdio.h>
+
+int dt_ckpt_begin(struct dt_ckpt *c, struct dt_zero *z, const struct dt_ckpt_state *s,
+                  struct dt_err *err)
+{
+    const struct dt_layout *l = dt_zero_layout(z);
+    struct dt_ckpt_state state = *s;
+    if (l->payload != c->layout.payload || l->shard != c->layout.shard ||
+        l->world != c->layout.world || dt_zero_rank(z) != c->shards.rank)
+        return dt_err_set(err, DT_E_RUNTIME, "what is to be saved is not cut as the checkpoint");
+    dt_ckpt_settle(c);
+    if (dt_zero_save(z, &c->shards, err) < 0)
+        return -1;
+    state.optimizer_steps = c->steps;
+    return dt_ckpt_start(c, &state, err);
+}
+
+int dt_ckpt_load(const char *path, const struct dt_shape *shape, const struct dt_tensor *tensors,
+                 size_t tensor_count, struct dt_zero *z, struct dt_ckpt_state *s,
+                 struct dt_err *err)
+{
+    int64_t steps = 0;
+    struct dt_zero_state in = {.steps = &steps};
+    int rc = dt_ckpt_shards_init(&in, dt_zero_layout(z), dt_zero_rank(z), err);
+    if (rc == 0)
+        rc = dt_ckpt_read(path, shape, tensors, tensor_count, &in, s, err);
+    if (rc == 0)
+        rc = dt_zero_load(z, &in, err);
+    dt_ckpt_shards_finish(&in);
+    return rc;
+}
+
+int dt_ckpt_load_weights(const char *dir, const struct dt_shape *shape,
+                         const struct dt_tensor *tensors, size_t tensor_count, struct dt_zero *z,
+                         struct dt_err *err)
+{
+    int64_t steps = 0;
+    struct dt_zero_state in = {.steps = &steps};
+    int rc = dt_ckpt_shards_init(&in, dt_zero_layout(z), dt_zero_rank(z), err);
+    if (rc == 0)
+        rc = dt_ckpt_read_weights(dir, shape, tensors, tensor_count, &in, err);
+    if (rc == 0)
+        rc = dt_zero_load(z, &in, err);
+    dt_ckpt_shards_finish(&in);
+    return rc;
+}
+
+/* ---- resuming ---- */
+
+enum { FOUND, NOTHING, NONE_WHOLE };
+
+/* What a rank says of the one found; the least counts. A checkpoint of another model is no damage
+ * that an older one would not have. */
+enum { NOT_OURS, BROKEN, WHOLE };
+
+struct find {
+    int32_t answer;
+    char path[PATH_MAX];
+    char why[512];
+};
+
+/* What rank 0 finds, on all. */
+static int find_together(struct dt_coll *g, const char *dir, struct find *f, struct dt_buf *warning,
+                         struct dt_err *err)
+{
+    if (dt_coll_rank(g) == 0) {
+        struct dt_err why = {0};
+        char before[PATH_MAX];
+        snprintf(before, sizeof before, "%s", f->path);
+        int rc = dt_ckpt_find_before(dir, *before ? before : NULL, f->path, sizeof f->path, warning,
+                                     &why);
+        f->answer = rc < 0 ? NONE_WHOLE : *f->path ? FOUND : NOTHING;
+        snprintf(f->why, sizeof f->why, "%s", why.text);
+    }
+    if (dt_coll_broadcast(g, f, sizeof *f, DT_U8, 0, err) < 0)
+        return -1;
+    return f->answer == NONE_WHOLE ? dt_err_set(err, DT_E_RUNTIME, "%s", f->why) : 0;
+}
+
+int dt_ckpt_resume(struct dt_coll *g, const char *dir, const struct dt_shape *shape,
+                   const struct dt_tensor *tensors, size_t tensor_count, struct dt_zero *z,
+                   struct dt_ckpt_state *s, char *path, size_t size, struct dt_buf *warning,
+                   struct dt_err *err)
+{
+    int64_t steps = 0;
+    struct dt_zero_state in = {.steps = &steps};
+    struct find f = {0};
+    struct dt_err why = {0};
+    bool room = dt_ckpt_shards_init(&in, dt_zero_layout(z), dt_zero_rank(z), &why) == 0;
+    int rc;
+    for (;;) {
+        rc = find_together(g, dir, &f, warning, err);
+        if (rc < 0 && *why.text && err)
+            *err = why; /* says more than that there is no other */
+        if (rc < 0 || f.answer == NOTHING)
+            break;
+        int32_t answer = BROKEN;
+        struct dt_err here = {0};
+        if (room && dt_ckpt_read(f.path, shape, tensors, tensor_count, &in, s, &here) == 0)
+            answer = WHOLE;
+        else if (here.code == DT_E_USAGE)
+            answer = NOT_OURS;
+        if (*here.text)
+            why = here;
+        rc = dt_coll_all_reduce(g, &answer, 1, DT_I32, DT_MIN, err);
+        if (rc == 0 && answer == NOT_OURS)
+            rc = *here.text
+                     ? dt_err_set(err, here.code, "%s", here.text)
+                     : dt_err_set(err, DT_E_USAGE, "another rank cannot resume from %s", f.path);
+        if (rc < 0 || answer == WHOLE)
+            break;
+        if (*here.text && warning)
+            dt_buf_printf(warning, "%s\n", here.text);
+    }
+    snprintf(path, size, "%s", rc == 0 ? f.path : "");
+    if (rc == 0 && f.answer == FOUND)
+        rc = dt_zero_load(z, &in, err);
+    dt_ckpt_shards_finish(&in);
+    return rc;
+}
