@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Each step goes to the console, the JSON lines and the csv files. What cannot be written is said
+ * once and does not end the training it is about. */
+#include "worker_runtime/telemetry/metrics.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "worker_runtime/telemetry/console.h"
+#include "worker_runtime/telemetry/csv.h"
+#include "worker_runtime/telemetry/line.h"
+#include "worker_runtime/telemetry/series.h"
+
+#define JSON_OPENING "{\"step\":"
+
+struct dt_metrics {
+    struct dt_metrics_console console;
+    int64_t every;
+    bool breakdown;
+    int64_t steps; /* of the step before */
+    struct dt_series jsonl;
+    struct dt_csv csv;
+    bool csv_failed; /* and it was said */
+};
+
+static int64_t step_of(const char *line, size_t len)
+{
+    char digits[24];
+    size_t skip = sizeof JSON_OPENING - 1, n = 0;
+    if (len < skip || memcmp(line, JSON_OPENING, skip) != 0)
+        return -1;
+    while (skip + n < len && n < sizeof digits - 1 && line[skip + n] >= '0' &&
+           line[skip + n] <= '9') {
+        digits[n] = line[skip + n];
+        n++;
+    }
+    digits[n] = '\0';
+    return n ? strtoll(digits, NULL, 10) : -1;
+}
+
+struct dt_metrics *dt_metrics_open(const struct dt_metrics_options *o, int64_t first_step,
+                                   struct dt_err *err)
+{
+    struct dt_metrics *m = calloc(1, sizeof *m);
+    if (!m) {
+        dt_err_set(err, DT_E_MEMORY, "no memory for metrics");
+        return NULL;
+    }
+    m->every = o->every;
+    m->breakdown = o->breakdown;
+    dt_metrics_console_init(&m->console, o);
+    if ((!o->jsonl || (dt_series_open(&m->jsonl, o->jsonl, JSON_OPENING, err) == 0 &&
+                       dt_series_cut(&m->jsonl, step_of, first_step, err) == 0)) &&
+        (!o->csv_path ||
+         dt_csv_open(&m->csv, o->csv_path, o->csv_job ? o->csv_job : "DeepSpeedJobName", err) == 0))
+        return m;
+    dt_metrics_close(m);
+    return NULL;
+}
+
+void dt_metrics_close(struct dt_metrics *m)
+{
+    if (!m)
+        return;
+    dt_metrics_console_finish(&m->console);
+    dt_series_close(&m->jsonl);
+    dt_csv_close(&m->csv);
+    free(m);
+}
+
+static void warn(struct dt_metrics *m, const struct dt_err *err)
+{
+    if (m->console.to)
+        dt_metrics_say(m, "%s; training goes on without", err->text);
+    else
+        dt_warn("%s; training goes on without", err->text);
+}
+
+/* JSON knows no NaN. */
+static void put_number(struct dt_buf *out, const char *name, double v)
+{
+    dt_buf_printf(out, isfinite(v) ? ",\"%s\":%.17g" : ",\"%s\":null", name, v);
+}
+
+static void put_time(struct dt_buf *out)
+{
+    char time[DT_CLOCK_TEXT];
+    dt_clock_format(dt_clock_wall_us(), time);
+    dt_buf_printf(out, ",\"time\":\"%s\"", time);
+}
+
+static void put_object(struct dt_buf *out, const struct dt_step_metrics *s)
+{
+    dt_buf_printf(out, JSON_OPENING "%" PRId64, s->step);
+    put_time(out);
+    put_number(out, "loss", s->loss);
+    put_number(out, "lr", s->lr);
+    put_number(out, "grad_norm", s->grad_norm);
+    put_number(out, "loss_scale", s->loss_scale);
+    dt_buf_printf(out, ",\"skipped\":%s", s->skipped ? "true" : "false");
+    put_number(out, "tokens_per_s", s->tokens_per_s);
+    dt_buf_printf(out, ",\"samples\":%" PRIu64 ",\"tokens\":%" PRIu64, s->samples, s->tokens);
+    put_number(out, "ms", s->ms);
+    put_number(out, "forward_ms", s->forward_ms);
+    put_number(out, "backward_ms", s->backward_ms);
+    put_number(out, "communication_ms", s->communication_ms);
+    put_number(out, "optimizer_ms", s->optimizer_ms);
+    put_number(out, "data_ms", s->data_ms);
+    put_number(out, "checkpoint_ms", s->checkpoint_ms);
+    put_number(out, "utilisation", s->utilisation);
+    dt_buf_put_str(out, "}\n");
+}
+
+static void write_jsonl(struct dt_metrics *m, struct dt_buf *line)
+{
+    struct dt_err err;
+    if (!line->bad && dt_series_put(&m->jsonl, (struct dt_bytes){line->at, line->len}, &err) < 0)
+        warn(m, &err);
+}
+
+static void write_files(struct dt_metrics *m, const struct dt_step_metrics *s)
+{
+    struct dt_err err;
+    struct dt_buf line = {0};
+    if (m->jsonl.path) {
+        put_object(&line, s);
+        write_jsonl(m, &line);
+    }
+    dt_buf_finish(&line);
+    if (dt_csv_put(&m->csv, s, &err) == 0)
+        return;
+    if (!m->csv_failed)
+        warn(m, &err);
+    m->csv_failed = true; /* one warning for six files */
+}
+
+static void say_line(struct dt_metrics *m, struct dt_buf *line)
+{
+    if (!line->bad)
+        dt_metrics_console_line(&m->console, (struct dt_bytes){line->at, line->len});
+    dt_buf_finish(line);
+}
+
+void dt_metrics_step(struct dt_metrics *m, const struct dt_step_metrics *s)
+{
+    m->steps = s->steps;
+    dt_metrics_console_progress(&m->console, s, dt_clock_monotonic());
+    if (m->console.to && m->every > 0 && (s->step % m->every == 0 || s->step == s->steps)) {
+        struct dt_buf line = {0};
+        dt_line_put(&line, s, m->breakdown, m->console.color);
+        say_line(m, &line);
+    }
+    write_files(m, s);
+}
+
+void dt_metrics_validation(struct dt_metrics *m, int64_t step, double loss)
+{
+    struct dt_buf line = {0};
+    dt_line_put_step(&line, step, m->steps);
+    dt_buf_put_str(&line, "  validation ");
+    dt_line_put_loss(&line, loss);
+    say_line(m, &line);
+    if (m->jsonl.path) {
+        dt_buf_printf(&line, JSON_OPENING "%" PRId64, step);
+        put_time(&line);
+        put_number(&line, "validation_loss", loss);
+        dt_buf_put_str(&line, "}\n");
+        write_jsonl(m, &line);
+    }
+    dt_buf_finish(&line);
+}
+
+void dt_metrics_say(struct dt_metrics *m, const char *fmt, ...)
+{
+    char text[1024];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    dt_metrics_console_line(&m->console, dt_bytes_of(text));
+}

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a step was like, for people and for machines: a line or a progress bar on a stream, JSON
+ * lines, and DeepSpeed's csv files. */
+#ifndef DT_WORKER_RUNTIME_TELEMETRY_METRICS_H
+#define DT_WORKER_RUNTIME_TELEMETRY_METRICS_H
+
+#include "base/err.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+struct dt_step_metrics {
+    int64_t step, steps; /* done, and how many there will be */
+    double loss, lr, grad_norm, loss_scale;
+    bool skipped; /* an overflow */
+    double tokens_per_s;
+    uint64_t samples, tokens; /* since the beginning */
+    double ms, forward_ms, backward_ms, communication_ms, optimizer_ms, data_ms;
+    double checkpoint_ms; /* that the checkpoint before this step held training up */
+    double utilisation;   /* computing / step, 0 to 1 */
+};
+
+struct dt_metrics;
+
+struct dt_metrics_options {
+    FILE *console;        /* NULL: nothing */
+    bool terminal;        /* a progress bar with the time left, too */
+    int columns;          /* of the terminal; 0: ask it */
+    int64_t every;        /* steps between lines; 0: none */
+    bool breakdown;       /* lines tell where the time went */
+    const char *jsonl;    /* path; NULL: none */
+    const char *csv_path; /* DeepSpeed's csv_monitor: folder, NULL: none */
+    const char *csv_job;
+};
+
+/* Resuming appends; lines of steps from FIRST_STEP on, which will come again, are cut. */
+struct dt_metrics *dt_metrics_open(const struct dt_metrics_options *o, int64_t first_step,
+                                   struct dt_err *err);
+void dt_metrics_step(struct dt_metrics *m, const struct dt_step_metrics *s);
+void dt_metrics_validation(struct dt_metrics *m, int64_t step, double loss);
+/* A line among the others: the bar is taken away and comes again. */
+void dt_metrics_say(struct dt_metrics *m, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+void dt_metrics_close(struct dt_metrics *m);
+
+#endif
