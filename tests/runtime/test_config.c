@@ -1,0 +1,454 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/fs.h"
+#include "tests/lib/folder.h"
+#include "worker_runtime/config/config.h"
+
+#include <math.h>
+
+#define ROWS(t) (sizeof(t) / sizeof *(t))
+#define CONFIGS DT_SOURCE_ROOT "/tests/runtime/configs/"
+
+BEFORE_ALL
+{
+    folder_make();
+}
+
+static struct dt_config c; /* of the test that runs */
+static struct dt_buf warnings;
+
+static void load(const char *path, const char *deepspeed, const char *const *overrides)
+{
+    struct dt_err err;
+    dt_config_finish(&c);
+    dt_buf_clear(&warnings);
+    CHECK_OK(dt_config_load(&c, path, deepspeed, overrides, &warnings, &err), err);
+}
+
+static int parse(const char *text, struct dt_err *err)
+{
+    dt_config_finish(&c);
+    dt_buf_clear(&warnings);
+    return dt_config_parse(&c, text, strlen(text), "here.json", "", &warnings, err);
+}
+
+static bool warned(const char *words)
+{
+    return strstr(dt_buf_cstr(&warnings), words) != NULL;
+}
+
+static bool near(double a, double b)
+{
+    return fabs(a - b) <= 1e-6 * fabs(b);
+}
+
+TEST(an_empty_configuration_is_deepspeed_s_defaults)
+{
+    struct dt_err err;
+    CHECK_OK(parse("{}", &err), err);
+    CHECK_STR(dt_buf_cstr(&warnings), "");
+    CHECK_EQ(c.zero.stage, 0);
+    CHECK_EQ(c.zero.model_type, DT_F32);
+    CHECK_EQ(c.zero.comm_type, DT_F32);
+    CHECK_EQ(c.zero.reduce_bucket, 500000000);
+    CHECK_EQ(c.zero.gather_bucket, 500000000);
+    CHECK_EQ(c.zero.prefetch, 50000000);
+    CHECK_EQ(c.zero.max_live, 1000000000);
+    CHECK_EQ(c.zero.max_reuse_distance, 1000000000);
+    CHECK_EQ(c.zero.persist_below, 100000);
+    CHECK(!c.zero.overlap && c.zero.decoupled && c.zero.bias_correction);
+    CHECK(near(c.zero.beta1, 0.9) && near(c.zero.beta2, 0.999) && near(c.zero.eps, 1e-8));
+    CHECK(c.zero.weight_decay == 0 && c.clip == 0);
+    CHECK_EQ(c.schedule.kind, DT_SCHEDULE_CONSTANT);
+    CHECK(near(c.schedule.lr, 1e-3));
+    CHECK(!c.scaler.dynamic && c.scaler.scale == 1);
+    CHECK(!c.has_model && !c.has_data && c.data.shuffle);
+    CHECK_EQ(c.train.keep_last, 2);
+    CHECK_EQ(c.train.log_every, 10);
+    CHECK_EQ(c.train.collective_timeout_ms, 600000);
+    CHECK_STR(c.train.device, "auto");
+    CHECK_EQ(c.train.balance, DT_BALANCE_OFF);
+}
+
+TEST(a_file_full_of_auto_is_worked_out)
+{
+    load(CONFIGS "auto-zero3.json", NULL, NULL);
+    CHECK_EQ(c.zero.stage, 3);
+    CHECK(c.zero.overlap);
+    CHECK_EQ(c.zero.model_type, DT_F32);
+    CHECK_EQ(c.zero.reduce_bucket, 500000000);
+    CHECK_EQ(c.zero.persist_below, 100000);
+    CHECK_EQ(c.batch.train_batch, 0);
+    CHECK_EQ(c.batch.micro_batch, 0);
+    CHECK_EQ(c.train.log_every, 2000);
+    CHECK(near(c.schedule.lr, 3e-5) && near(c.schedule.max_lr, 3e-5));
+    CHECK_EQ(c.schedule.kind, DT_WARMUP);
+    CHECK_EQ(c.schedule.warmup_steps, 1000);
+    CHECK(c.clip == 1);
+    CHECK(warned("gradient_clipping: \"auto\" is 1 here"));
+    CHECK(warned("warmup_num_steps: \"auto\" is 1000 here"));
+}
+
+TEST(fp16_at_stage_2_is_read_to_the_last_key)
+{
+    load(CONFIGS "fp16-zero2.json", NULL, NULL);
+    CHECK_EQ(c.batch.train_batch, 48);
+    CHECK_EQ(c.batch.accumulation, 3);
+    CHECK(!c.zero.decoupled && !c.zero.bias_correction);
+    CHECK(near(c.zero.beta1, 0.8) && near(c.zero.beta2, 0.99) && near(c.zero.eps, 1e-9));
+    CHECK(near(c.zero.weight_decay, 3e-7));
+    CHECK_EQ(c.schedule.kind, DT_WARMUP_DECAY);
+    CHECK_EQ(c.schedule.warmup_type, DT_WARMUP_LOG);
+    CHECK_EQ(c.schedule.warmup_steps, 10);
+    CHECK_EQ(c.schedule.total_steps, 200);
+    CHECK(near(c.schedule.min_lr, 1e-6) && near(c.schedule.max_lr, 0.001));
+    CHECK(near(c.clip, 0.5));
+    CHECK_EQ(c.zero.model_type, DT_F16);
+    CHECK_EQ(c.zero.comm_type, DT_F32);
+    CHECK(c.scaler.dynamic && c.scaler.consecutive_hysteresis && c.scaler.scale == 4096);
+    CHECK(c.scaler.min_scale == 0.25);
+    CHECK_EQ(c.scaler.window, 50);
+    CHECK_EQ(c.scaler.hysteresis, 4);
+    CHECK_EQ(c.scaler.hysteresis_left, 4);
+    CHECK_EQ(c.scaler.last_overflow, -1);
+    CHECK_EQ(c.zero.gather_bucket, 200000000);
+    CHECK_EQ(c.zero.reduce_bucket, 200000000);
+    CHECK(c.zero.overlap && c.train.breakdown);
+    CHECK_EQ(c.train.log_every, 5);
+    CHECK_STR(c.train.csv_path, "logs");
+    CHECK_STR(c.train.csv_job, "one");
+    CHECK(warned("optimizer.params.max_grad_norm: the optimizer does not clip"));
+    CHECK(warned("\"cubic\" is neither log nor linear, and means log"));
+    CHECK(warned("tensorboard: write csv_monitor"));
+    CHECK(!warned("flops_profiler"));
+}
+
+TEST(keys_of_stage_3_go_without_their_prefix_too)
+{
+    load(CONFIGS "bf16-short-names.json", NULL, NULL);
+    CHECK_EQ(c.zero.model_type, DT_BF16);
+    CHECK_EQ(c.zero.comm_type, DT_F32);
+    CHECK_EQ(c.zero.prefetch, 1000000);
+    CHECK_EQ(c.zero.persist_below, 0);
+    CHECK_EQ(c.zero.max_live, 1); /* 0 is "no limit" of dt_zero_options */
+    CHECK_EQ(c.zero.max_reuse_distance, 5000);
+    CHECK(c.zero.overlap); /* the default of stage 3 */
+    CHECK(c.model.recompute);
+    CHECK(warned("offloading to the CPU is what a run without a GPU does anyway"));
+}
+
+TEST(the_old_form_of_zero_is_stage_1)
+{
+    load(CONFIGS "old-zero1.json", NULL, NULL);
+    CHECK_EQ(c.zero.stage, 1);
+    CHECK(c.zero.decoupled); /* Adam decouples unless adam_w_mode is false */
+    CHECK_STR(dt_buf_cstr(&warnings), "");
+}
+
+TEST(our_own_blocks_are_read_and_paths_stand_beside_the_file)
+{
+    load(CONFIGS "own.json", NULL, NULL);
+    CHECK(c.has_model && c.has_data && c.model.recompute);
+    CHECK_EQ(c.model.recompute_every, 2);
+    CHECK_EQ(c.model.shape.layers, 2);
+    CHECK_STR(c.data.train, CONFIGS "train.bin");
+    CHECK_STR(c.data.validation, "/abs/val.bin");
+    CHECK_EQ(c.data.raw_width, 4);
+    CHECK_EQ(c.data.positions, 32);
+    CHECK(!c.data.shuffle);
+    CHECK_EQ(c.train.steps, 100);
+    CHECK_EQ(c.train.seed, 42);
+    CHECK_EQ(c.train.log_every, 3);
+    CHECK_EQ(c.train.save_every, 50);
+    CHECK_STR(c.train.save_dir, "out");
+    CHECK_EQ(c.train.keep_last, 0);
+    CHECK_EQ(c.train.validate_every, 10);
+    CHECK_EQ(c.train.validation_batches, 5);
+    CHECK_STR(c.train.metrics, "m.jsonl");
+    CHECK_EQ(c.train.threads, 2);
+    CHECK_STR(c.train.device, "cpu");
+    CHECK_EQ(c.train.collective_timeout_ms, 90000);
+    CHECK_EQ(c.train.balance, DT_BALANCE_UTILISATION);
+    CHECK_STR(dt_buf_cstr(&warnings), "");
+}
+
+TEST(two_files_and_overrides_are_one_configuration)
+{
+    static const char *const overrides[] = {"train.steps=20",
+                                            "data.train=here.bin",
+                                            "model.config=" CONFIGS "model/config.json",
+                                            "zero_optimization.stage=1",
+                                            "optimizer.params.betas=[0.5,0.6]",
+                                            "data.validation=null",
+                                            "train.validate_every=0",
+                                            "scheduler.params.warmup_num_steps=\"auto\"",
+                                            NULL};
+    load(CONFIGS "own.json", CONFIGS "auto-zero3.json", overrides);
+    CHECK_EQ(c.train.steps, 20);
+    CHECK_EQ(c.train.seed, 42);
+    CHECK_EQ(c.train.log_every, 3);
+    CHECK_STR(c.data.train, "here.bin");
+    CHECK(c.data.validation == NULL);
+    CHECK_EQ(c.zero.stage, 1);
+    CHECK(near(c.zero.beta1, 0.5) && near(c.zero.beta2, 0.6));
+    CHECK(near(c.schedule.max_lr, 3e-5));
+    CHECK_EQ(c.schedule.warmup_steps, 2); /* a tenth of the run */
+}
+
+static const char *file(const char *name, const char *text)
+{
+    struct dt_err err;
+    const char *path = at(name);
+    CHECK_OK(dt_fs_replace(path, text, strlen(text), 0644, &err), err);
+    return path;
+}
+
+TEST(an_error_names_the_source_that_has_the_key)
+{
+    struct dt_err err;
+    struct dt_config other;
+    const char *mine =
+        file("mine.json", "{\"train\": {\"steps\": 5}, \"zero_optimization\": {\"stage\": 1}}");
+    const char *theirs = file("theirs.json", "{\"gradient_clipping\": -1}");
+    const char *bad[] = {"train.steps=x", NULL}, *none[] = {"train.stps=3", NULL};
+    CHECK_FAIL(dt_config_load(&other, mine, theirs, NULL, NULL, &err), err,
+               "theirs.json: gradient_clipping: expected a number from 0");
+    CHECK_FAIL(dt_config_load(&other, mine, NULL, bad, NULL, &err), err,
+               "override \"train.steps=x\": train.steps: expected a whole number, found \"x\"");
+    CHECK_FAIL(dt_config_load(&other, mine, NULL, none, NULL, &err), err,
+               "override \"train.stps=3\": train.stps: there is no such setting; did you mean "
+               "train.steps?");
+    theirs = file("theirs.json", "{\"zero_optimization\": {\"stage\": 2}}");
+    CHECK_FAIL(dt_config_load(&other, mine, theirs, NULL, NULL, &err), err,
+               "zero_optimization.stage: ");
+    CHECK(strstr(err.text, "mine.json has another value than ") &&
+          strstr(err.text, "theirs.json; drop one"));
+    CHECK_FAIL(dt_config_load(&other, at("no.json"), NULL, NULL, NULL, &err), err,
+               "no.json: No such file");
+    CHECK_EQ(err.code, DT_E_USAGE);
+    CHECK_FAIL(dt_config_load(&other, NULL, NULL, NULL, NULL, &err), err, "no configuration");
+    CHECK_OK(dt_config_load(&other, NULL, file("ds.json", "{\"train_batch_size\": 4}"), NULL, NULL,
+                            &err),
+             err);
+    CHECK_EQ(other.batch.train_batch, 4);
+    dt_config_finish(&other);
+}
+
+TEST(overrides_that_are_none_are_refused)
+{
+    static const struct {
+        const char *text, *error;
+    } rows[] = {
+        {"train.steps", "expected BLOCK.KEY=VALUE"},
+        {"=3", "expected BLOCK.KEY=VALUE"},
+        {".a=3", "expected BLOCK.KEY=VALUE"},
+        {"train.=3", "expected BLOCK.KEY=VALUE"},
+        {"train.steps.x=3", "steps is no block"},
+        {"optimizer.params={\"lr\":1,\"lr\":2}", "lr: it is there twice"},
+    };
+    struct dt_err err;
+    struct dt_config other;
+    const char *base = file("base.json", "{\"train\": {\"steps\": 5}}");
+    for (size_t i = 0; i < ROWS(rows); i++) {
+        CHECK_ROW("%s", rows[i].text);
+        const char *overrides[] = {rows[i].text, NULL};
+        CHECK_FAIL(dt_config_load(&other, base, NULL, overrides, NULL, &err), err, rows[i].error);
+        CHECK(strstr(err.text, "override \"") == err.text);
+    }
+}
+
+TEST(what_cannot_be_is_refused_by_its_path)
+{
+    /* clang-format off */
+    static const struct { const char *text, *error; } rows[] = {
+        {"", "here.json: line 1, column 1: the JSON ends early"},
+        {"[]", "here.json: a configuration is a JSON object"},
+        {"{\"a\": 1}", "here.json: a: there is no such setting"},
+        {"{\"stage\": 1}", "stage: there is no such setting; did you mean zero_optimization.stage?"},
+        {"{\"train_batchsize\": 1}", "did you mean train_batch_size?"},
+        {"{\"zero_optimization\": {\"reduce_bucketsize\": 1}}", "zero_optimization.reduce_bucketsize: there is no such setting; did you mean zero_optimization.reduce_bucket_size?"},
+        {"{\"zero_optimization.stage\": 1}", "there is no such setting"},
+        {"{\"train_batch_size\": 1, \"train_batch_size\": 1}", "train_batch_size: it is there twice"},
+        {"{\"fp16\": {\"enabled\": true, \"enabled\": false}}", "fp16.enabled: it is there twice"},
+        {"{\"train_batch_size\": 0}", "train_batch_size: expected a whole number from 1 to"},
+        {"{\"train_batch_size\": 2.5}", "train_batch_size: expected a whole number, found 2.5"},
+        {"{\"train_batch_size\": \"x\"}", "train_batch_size: expected a whole number, found \"x\""},
+        {"{\"zero_optimization\": {\"stage\": 4}}", "zero_optimization.stage: expected a whole number from 0 to 3"},
+        {"{\"zero_optimization\": 2}", "zero_optimization: expected an object"},
+        {"{\"zero_optimization\": {\"stage\": \"auto\"}}", "zero_optimization.stage: \"auto\" cannot be worked out here"},
+        {"{\"zero_optimization\": {\"stage3_prefetch_bucket_size\": 1, \"prefetch_bucket_size\": 1}}", "is there too; drop one"},
+        {"{\"zero_optimization\": {\"offload_optimizer\": {\"device\": \"nvme\"}}}", "zero_optimization.offload_optimizer.device: files as memory"},
+        {"{\"zero_optimization\": {\"stage\": 3, \"offload_param\": {\"device\": \"nvme\"}}}", "offload_param.device: files as memory"},
+        {"{\"zero_optimization\": {\"stage\": 2, \"offload_param\": {\"device\": \"cpu\"}}}", "offload_param wants stage 3"},
+        {"{\"zero_optimization\": {\"cpu_offload\": true}, \"train\": {\"device\": \"cuda\"}}", "offloading from a GPU"},
+        {"{\"zero_optimization\": {\"zero_hpz_partition_size\": 8}}", "zero_hpz_partition_size: a second set of shards"},
+        {"{\"zero_optimization\": {\"zero_quantized_weights\": true}}", "zero_quantized_weights: parameters travel unquantized"},
+        {"{\"zero_optimization\": {\"zero_quantized_gradients\": true}}", "zero_quantized_gradients: gradients travel"},
+        {"{\"zero_optimization\": {\"load_from_fp32_weights\": false}}", "load_from_fp32_weights"},
+        {"{\"elasticity\": {\"enabled\": true}}", "elasticity: train_batch_size is kept here"},
+        {"{\"amp\": {\"enabled\": true}}", "amp: it belongs to another library"},
+        {"{\"checkpoint\": {\"use_node_local_storage\": true}}", "use_node_local_storage: all ranks write"},
+        {"{\"data_types\": {\"grad_accum_dtype\": \"bf16\"}}", "grad_accum_dtype: gradients are added up in fp32"},
+        {"{\"fp16\": {\"enabled\": true}, \"bf16\": {\"enabled\": true}}", "here.json: fp16.enabled and bf16.enabled are both true"},
+        {"{\"bf16\": {}, \"bfloat16\": {}}", "bfloat16: it is the old name of bf16"},
+        {"{\"fp16\": {\"loss_scale\": -1}}", "fp16.loss_scale: expected 0"},
+        {"{\"fp16\": {\"loss_scale\": true}}", "fp16.loss_scale: expected 0"},
+        {"{\"fp16\": {\"fp16_master_weights_and_grads\": true}}", "master weights are kept in fp32"},
+        {"{\"communication_data_type\": \"fp8\"}", "\"fp8\" is none of fp32|bf16|fp16"},
+        {"{\"gradient_predivide_factor\": 0}", "gradient_predivide_factor: expected a number"},
+        {"{\"fp16\": {\"enabled\": true}, \"prescale_gradients\": true, \"gradient_predivide_factor\": 8}", "gradients are divided behind the sum only"},
+        {"{\"gradient_clipping\": 1e999}", "gradient_clipping: expected a number"},
+        {"{\"optimizer\": {}}", "optimizer.type is missing"},
+        {"{\"optimizer\": {\"type\": \"Lamb\"}}", "optimizer.type: the optimizer \"Lamb\" is not implemented; Adam and AdamW are"},
+        {"{\"optimizer\": {\"type\": 3}}", "optimizer.type: expected a string"},
+        {"{\"optimizer\": {\"type\": \"Adam\", \"params\": {\"amsgrad\": true}}}", "amsgrad: it would change what is computed"},
+        {"{\"optimizer\": {\"type\": \"Adam\", \"params\": {\"betas\": [0.9]}}}", "betas: expected two numbers"},
+        {"{\"optimizer\": {\"type\": \"Adam\", \"params\": {\"betas\": [0.9, 1]}}}", "betas[1]: expected a number from 0 to below 1"},
+        {"{\"optimizer\": {\"type\": \"Adam\", \"params\": {\"betas\": {\"a\": 1, \"b\": 2}}}}", "betas: expected two numbers"},
+        {"{\"optimizer\": {\"type\": \"Adam\", \"params\": {\"lr\": \"auto\"}}}", "optimizer.params.lr: \"auto\" cannot be worked out here"},
+        {"{\"scheduler\": {}}", "scheduler.type is missing"},
+        {"{\"scheduler\": {\"type\": \"OneCycle\"}}", "scheduler.type: the scheduler \"OneCycle\" is not implemented"},
+        {"{\"scheduler\": {\"type\": \"WarmupDecayLR\", \"params\": {}}}", "total_num_steps is missing"},
+        {"{\"scheduler\": {\"type\": \"WarmupCosineLR\", \"params\": {\"total_num_steps\": \"auto\"}}}", "\"auto\" is train.steps, which is not written"},
+        {"{\"scheduler\": {\"type\": \"WarmupLR\", \"params\": {\"total_num_steps\": 5}}}", "WarmupLR has no end"},
+        {"{\"scheduler\": {\"type\": \"WarmupLR\", \"params\": {\"cos_min_ratio\": 0}}}", "belong to WarmupCosineLR"},
+        {"{\"scheduler\": {\"type\": \"WarmupCosineLR\", \"params\": {\"total_num_steps\": 9, \"warmup_max_lr\": 1}}}", "WarmupCosineLR scales optimizer.params.lr"},
+        {"{\"scheduler\": {\"type\": \"WarmupLR\", \"params\": {\"warmup_num_steps\": 0}}}", "warmup_num_steps: expected a whole number from 1"},
+        {"{\"model\": {}, \"model\": {}}", "model: it is there twice"},
+        {"{\"model\": {\"config\": 3}}", "model.config: expected a model's config.json"},
+        {"{\"model\": {\"config\": {\"model_type\": \"bert\"}}}", "model.config.model_type: "},
+        {"{\"model\": {\"config\": \"/no/such/file\"}}", "/no/such/file: No such file"},
+        {"{\"model\": {\"activation_checkpointing\": {\"every\": 0}}}", "model.activation_checkpointing.every: expected a whole number from 1"},
+        {"{\"model\": {\"activation_checkpointing\": {\"each\": 1}}}", "model.activation_checkpointing.each: there is no such setting"},
+        {"{\"model\": {\"activation_checkpointing\": 3}}", "model.activation_checkpointing: expected true, false"},
+        {"{\"data\": {\"raw_width\": 3}}", "data.raw_width: expected 2 or 4"},
+        {"{\"data\": {\"train\": [\"a\"]}}", "data.train: expected a string"},
+        {"{\"train\": {\"device\": \"tpu\"}}", "train.device: \"tpu\" is none of auto, cpu, cuda"},
+        {"{\"train\": {\"collective_timeout\": \"x\"}}", "train.collective_timeout: "},
+        {"{\"train\": {\"collective_timeout\": -1}}", "train.collective_timeout: expected seconds"},
+        {"{\"train\": {\"dynamic_accumulation\": {\"policy\": \"x\"}}}", "train.dynamic_accumulation.policy: \"x\" is neither"},
+        {"{\"train\": {\"dynamic_accumulation\": 1}}", "train.dynamic_accumulation: expected true"},
+        {"{\"train\": {\"save_every\": 5}}", "train.save_dir does not say where"},
+        {"{\"train\": {\"validate_every\": 5}}", "there is no data.validation"},
+        {"{\"train\": 3}", "train: expected an object, found 3"},
+    };
+    /* clang-format on */
+    for (size_t i = 0; i < ROWS(rows); i++) {
+        CHECK_ROW("%s", rows[i].text);
+        struct dt_err err;
+        CHECK_FAIL(parse(rows[i].text, &err), err, rows[i].error);
+        CHECK_EQ(err.code, DT_E_USAGE);
+    }
+}
+
+TEST(what_means_nothing_here_is_warned_of_once_and_what_is_off_is_not)
+{
+    /* clang-format off */
+    static const struct { const char *text, *warning; } rows[] = {
+        {"{\"wandb\": {\"enabled\": true}}", "wandb: "},
+        {"{\"wandb\": {\"enabled\": false}}", NULL},
+        {"{\"autotuning\": {\"fast\": true}}", "autotuning: it has no meaning here"},
+        {"{\"aio\": {\"block_size\": 1048576}}", "aio: it has no meaning here"},
+        {"{\"aio\": null}", NULL},
+        {"{\"dump_state\": true}", "dump_state: "},
+        {"{\"dump_state\": false}", NULL},
+        {"{\"elasticity\": {\"enabled\": false, \"version\": 0.1}}", NULL},
+        {"{\"amp\": {\"enabled\": false}}", NULL},
+        {"{\"zero_optimization\": {\"reduce_scatter\": false}}", "zero_optimization.reduce_scatter: gradients are reduced and scattered all the same"},
+        {"{\"zero_optimization\": {\"zero_hpz_partition_size\": 1, \"zero_quantized_weights\": false, \"zero_quantized_gradients\": false}}", NULL},
+        {"{\"zero_optimization\": {\"stage3_model_persistence_threshold\": 9223372036854775807}}", "stage3_model_persistence_threshold"},
+        {"{\"zero_optimization\": {\"stage3_model_persistence_threshold\": \"auto\"}}", NULL},
+        {"{\"prescale_gradients\": false, \"gradient_predivide_factor\": 4}", NULL},
+        {"{\"prescale_gradients\": true, \"gradient_predivide_factor\": 4}", "gradient_predivide_factor: the sum of gradients does not overflow"},
+        {"{\"optimizer\": {\"type\": \"AdamW\"}}", "weight_decay is not written and is 0"},
+        {"{\"optimizer\": {\"type\": \"Adam\"}}", NULL},
+        {"{\"fp16\": null, \"scheduler\": null, \"communication_data_type\": null}", NULL},
+        {"{\"activation_checkpointing\": false}", NULL},
+        {"{\"steps_per_print\": 5, \"train\": {\"log_every\": 4}}", "steps_per_print 5 gives way to train.log_every 4"},
+        {"{\"steps_per_print\": 5, \"train\": {\"log_every\": 5}}", NULL},
+        {"{\"zero_optimization\": {\"cpu_offload\": true}, \"train\": {\"device\": \"cpu\"}}", NULL},
+    };
+    /* clang-format on */
+    for (size_t i = 0; i < ROWS(rows); i++) {
+        CHECK_ROW("%s", rows[i].text);
+        struct dt_err err;
+        CHECK_OK(parse(rows[i].text, &err), err);
+        const char *is = dt_buf_cstr(&warnings), *line = strchr(is, '\n');
+        if (!rows[i].warning)
+            CHECK_STR(is, "");
+        else
+            CHECK(warned(rows[i].warning) && line && line[1] == '\0');
+    }
+}
+
+TEST(small_choices_do_what_they_say)
+{
+    struct dt_err err;
+    CHECK_OK(parse("{\"fp16\": {\"enabled\": true, \"loss_scale\": 128}}", &err), err);
+    CHECK(!c.scaler.dynamic && c.scaler.scale == 128);
+    CHECK_EQ(c.zero.comm_type, DT_F16);
+    CHECK_OK(parse("{\"bf16\": {\"enabled\": true}, \"communication_data_type\": \"BF16\"}", &err),
+             err);
+    CHECK_EQ(c.zero.comm_type, DT_BF16);
+    CHECK_OK(parse("{\"zero_optimization\": {\"stage\": 3, \"overlap_comm\": false}}", &err), err);
+    CHECK(!c.zero.overlap);
+    CHECK_OK(
+        parse(
+            "{\"activation_checkpointing\": {}, \"model\": {\"activation_checkpointing\": false}}",
+            &err),
+        err);
+    CHECK(!c.model.recompute);
+    CHECK_OK(
+        parse("{\"train\": {\"dynamic_accumulation\": true, \"collective_timeout\": 1.5}}", &err),
+        err);
+    CHECK_EQ(c.train.balance, DT_BALANCE_TIMES);
+    CHECK_EQ(c.train.collective_timeout_ms, 1500);
+    CHECK_OK(parse("{\"train\": {\"steps\": 400}, \"scheduler\": {\"type\": \"warmupcosinelr\", "
+                   "\"params\": {\"total_num_steps\": \"auto\", \"warmup_num_steps\": \"auto\"}}}",
+                   &err),
+             err);
+    CHECK_EQ(c.schedule.kind, DT_WARMUP_COSINE);
+    CHECK_EQ(c.schedule.total_steps, 400);
+    CHECK_EQ(c.schedule.warmup_steps, 40);
+    CHECK(near(c.schedule.cos_min_ratio, 0.0001));
+    CHECK_OK(parse("{\"scheduler\": {\"type\": \"WarmupLR\", \"params\": {\"warmup_num_steps\": 5, "
+                   "\"warmup_type\": \"linear\"}}}",
+                   &err),
+             err);
+    CHECK(near(c.schedule.max_lr, 1e-3)); /* the optimizer's */
+    CHECK_EQ(c.schedule.warmup_type, DT_WARMUP_LINEAR);
+}
+
+TEST(a_sequence_is_not_longer_than_the_model_s_positions)
+{
+    static const char *const longer[] = {"data.sequence_length=65", NULL};
+    struct dt_err err;
+    struct dt_config other;
+    CHECK_FAIL(dt_config_load(&other, CONFIGS "own.json", NULL, longer, NULL, &err), err,
+               "data.sequence_length: 65 is more than the 64 positions of the model");
+}
+
+TEST(the_examples_are_good)
+{
+    static const struct {
+        const char *path;
+        size_t least, most; /* parameters */
+    } rows[] = {
+        {DT_SOURCE_ROOT "/examples/tiny.json", 1000000, 2000000},
+        {DT_SOURCE_ROOT "/examples/gpt2-124m.json", 124000000, 125000000},
+        {DT_SOURCE_ROOT "/examples/llama-1b.json", 1000000000, 1200000000},
+    };
+    for (size_t i = 0; i < ROWS(rows); i++) {
+        CHECK_ROW("%s", rows[i].path);
+        struct dt_batch b;
+        struct dt_err err;
+        load(rows[i].path, NULL, NULL);
+        CHECK_STR(dt_buf_cstr(&warnings), "");
+        CHECK(c.has_model && c.has_data);
+        CHECK(dt_shape_params(&c.model.shape) >= rows[i].least);
+        CHECK(dt_shape_params(&c.model.shape) <= rows[i].most);
+        for (int world = 1; world <= 8; world *= 2)
+            CHECK_OK(dt_batch_resolve(&b, &c.batch, world, &err), err);
+    }
+    dt_config_finish(&c);
+    dt_buf_finish(&warnings);
+}

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "worker_runtime/config/config.h"
+
+#include "worker_runtime/config/keys.h"
+#include "worker_runtime/config/merge.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* From the whole document to the configuration. */
+static int understand(struct dt_config *c, struct dt_merge *m, struct dt_buf *warnings,
+                      struct dt_err *err)
+{
+    struct dt_draft draft;
+    struct dt_reading r = {&draft, &m->doc, warnings, err};
+    dt_draft_init(&draft);
+    int rc = dt_config_read(&r);
+    if (rc == 0)
+        rc = dt_config_settle(&r);
+    if (rc == 0) {
+        *c = draft.c;
+        memset(&draft.c, 0, sizeof draft.c); /* its strings have moved */
+    }
+    dt_draft_finish(&draft);
+    return rc < 0 ? dt_merge_blame(m, err) : 0;
+}
+
+static int merge(struct dt_merge *m, const char *path, const char *deepspeed, struct dt_err *err)
+{
+    const char *first = path ? path : deepspeed;
+    if (!first)
+        return dt_err_set(err, DT_E_USAGE, "no configuration is named");
+    m->name = first;
+    if (dt_merge_file(&m->doc, first, err) < 0)
+        return -1;
+    if (path && deepspeed) {
+        m->second_name = deepspeed;
+        if (dt_merge_file(&m->second, deepspeed, err) < 0 || dt_merge_second(m, err) < 0)
+            return -1;
+    }
+    return dt_merge_overrides(m, err);
+}
+
+int dt_config_load(struct dt_config *c, const char *path, const char *deepspeed,
+                   const char *const *overrides, struct dt_buf *warnings, struct dt_err *err)
+{
+    struct dt_merge m = {.overrides = overrides};
+    memset(c, 0, sizeof *c);
+    int rc = merge(&m, path, deepspeed, err);
+    if (rc == 0)
+        rc = understand(c, &m, warnings, err);
+    dt_merge_finish(&m);
+    return rc;
+}
+
+int dt_config_parse(struct dt_config *c, const char *text, size_t len, const char *name,
+                    const char *folder, struct dt_buf *warnings, struct dt_err *err)
+{
+    struct dt_merge m = {.name = name};
+    memset(c, 0, sizeof *c);
+    int rc = dt_merge_parse(&m.doc, text, len, name, folder, err);
+    if (rc == 0)
+        rc = understand(c, &m, warnings, err);
+    dt_merge_finish(&m);
+    return rc;
+}
+
+void dt_config_finish(struct dt_config *c)
+{
+    free(c->data.train);
+    free(c->data.validation);
+    free(c->train.save_dir);
+    free(c->train.metrics);
+    free(c->train.csv_path);
+    free(c->train.csv_job);
+    memset(c, 0, sizeof *c);
+}

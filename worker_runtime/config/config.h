@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a training run is told: DeepSpeed's JSON keys, and the blocks "model", "data", "train" of
+ * our own, as one checked struct. Comments and trailing commas are accepted. A key that nobody
+ * knows is refused by its path; one that DeepSpeed knows and that means nothing here is warned of;
+ * one whose effect we cannot give is refused by name. Pure but for reading files. */
+#ifndef DT_WORKER_RUNTIME_CONFIG_CONFIG_H
+#define DT_WORKER_RUNTIME_CONFIG_CONFIG_H
+
+#include "base/buf.h"
+#include "worker_runtime/model/shape.h"
+#include "worker_runtime/optim/loss_scaler.h"
+#include "worker_runtime/optim/schedule.h"
+#include "worker_runtime/train/balance.h"
+
+#include <dtrun/zero.h>
+
+struct dt_config_model {
+    struct dt_shape
+        shape; /* of "config": an object in place, or the path of a config.json beside the file */
+    bool recompute; /* activation_checkpointing: present and not false, or our
+                       "activation_checkpointing": true */
+    size_t recompute_every;
+};
+
+struct dt_config_data {
+    char *train, *validation; /* token files; validation may be NULL */
+    int raw_width;            /* of files without our header: 0, 2, 4 */
+    size_t positions;         /* "sequence_length"; default: the model's positions */
+    bool shuffle;             /* default true */
+};
+
+struct dt_config_train {
+    int64_t steps; /* 0: not written */
+    uint64_t seed;
+    int64_t log_every, save_every, validate_every, validation_batches; /* 0: never */
+    char *save_dir;                                                    /* NULL: no checkpoints */
+    int keep_last;                                                     /* 0: all; default 2 */
+    char *metrics;                                                     /* JSON lines; NULL: none */
+    int threads;                                                       /* 0: see context.h */
+    char device[16];                                                   /* "auto", "cpu", "cuda" */
+    int64_t collective_timeout_ms;                                     /* default 600 s */
+    enum dt_balance_policy
+        balance; /* "dynamic_accumulation": false, true, { "policy": "balance" | "utilization" } */
+    bool breakdown;           /* wall_clock_breakdown */
+    char *csv_path, *csv_job; /* csv_monitor */
+};
+
+struct dt_config_batch {
+    int64_t train_batch, micro_batch, accumulation; /* as written; 0: not */
+};
+
+struct dt_config {
+    struct dt_config_model model;
+    struct dt_config_data data;
+    struct dt_config_train train;
+    struct dt_config_batch batch;
+    struct dt_zero_options zero; /* betas, eps, decay are the optimizer's */
+    struct dt_schedule schedule;
+    struct dt_loss_scaler scaler;
+    float clip;
+    bool has_model, has_data; /* model.config and data.train are there */
+};
+
+/* PATH is the file, DEEPSPEED (may be NULL) another whose keys it takes in: a key that both have,
+ * with another value, is refused, but "auto" gives way to a value. With DEEPSPEED alone, PATH may
+ * be NULL. OVERRIDES (NULL-ended; may be NULL): "train.steps=20", set after both, checked alike. In
+ * files, data.train, data.validation and model.config are relative to the file's folder; in
+ * overrides, and for all that is written, paths are relative to where the process stands. Each
+ * warning is a line in WARNINGS, which may be NULL. On failure nothing is to be finished. */
+int dt_config_load(struct dt_config *c, const char *path, const char *deepspeed,
+                   const char *const *overrides, struct dt_buf *warnings, struct dt_err *err);
+void dt_config_finish(struct dt_config *c);
+/* The same from text: for tests and the fuzzer. FOLDER: what relative paths are relative to. */
+int dt_config_parse(struct dt_config *c, const char *text, size_t len, const char *name,
+                    const char *folder, struct dt_buf *warnings, struct dt_err *err);
+
+/* Comments and trailing commas become spaces, so that line and column stay. */
+int dt_jsonc_strip(char *text, size_t len, struct dt_err *err);
+
+/* The three batch numbers for WORLD data-parallel ranks, DeepSpeed's arithmetic. Who resumes in
+ * another world writes the checkpoint's train batch and no accumulation: it follows. Errors say
+ * which numbers, and which worlds, would do. */
+struct dt_batch {
+    int64_t train, micro, accumulation;
+};
+int dt_batch_resolve(struct dt_batch *b, const struct dt_config_batch *written, int world,
+                     struct dt_err *err);
+
+#endif

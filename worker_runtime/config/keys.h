@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The keys of a configuration, a row each, and the draft that they are read into. What one key
+ * alone cannot decide (a default that hangs on another, "auto", a contradiction) stays in the draft
+ * until dt_config_settle(). */
+#ifndef DT_WORKER_RUNTIME_CONFIG_KEYS_H
+#define DT_WORKER_RUNTIME_CONFIG_KEYS_H
+
+#include "base/json.h"
+#include "worker_runtime/config/config.h"
+
+/* In numbers of the draft that are never below 0: not written, and "auto" is. */
+#define DT_UNSET (-1)
+#define DT_AUTO (-2)
+
+enum dt_optimizer_type { DT_ADAM, DT_ADAMW };
+/* In the order of the words of "scheduler.type". */
+enum dt_scheduler_type { DT_SCHEDULER_WARMUP, DT_SCHEDULER_DECAY, DT_SCHEDULER_COSINE };
+
+struct dt_draft {
+    struct dt_config c;
+    int optimizer, adam_w, scheduler, warmup_type; /* the word's number; DT_UNSET */
+    bool optimizer_block, scheduler_block;
+    double lr, beta1, beta2, eps, weight_decay, clip;
+    double min_lr, max_lr, warmup_min_ratio, cos_min_ratio;
+    int64_t warmup_steps, total_steps;
+    bool fp16, bf16;
+    double loss_scale, min_loss_scale;
+    int64_t scale_power, scale_window;
+    int hysteresis;
+    bool consecutive_hysteresis;
+    int communication_type;
+    int overlap;
+    bool prescale;
+    double predivide;
+    bool offloads, offloads_params, offloads_activations; /* to the CPU */
+    int recompute;                                        /* model.activation_checkpointing */
+    bool recompute_block; /* DeepSpeed's block of that name is there */
+    int64_t steps_per_print, log_every, validation_batches, positions;
+    bool csv;
+    char *csv_path, *csv_job;
+    char *device;
+};
+
+void dt_draft_init(struct dt_draft *d);
+void dt_draft_finish(struct dt_draft *d);
+
+/* The configuration that is read; paths in it are good from where the process stands. */
+struct dt_reading {
+    struct dt_draft *draft;
+    const struct dt_json *doc;
+    struct dt_buf *warnings; /* may be NULL */
+    struct dt_err *err;
+};
+
+/* A line in the warnings. */
+void dt_config_warn(const struct dt_reading *r, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+/* "PATH OF V: ...", -1. */
+int dt_config_refuse(const struct dt_reading *r, const struct cJSON *v, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+
+enum dt_key_kind {
+    DT_KEY_BLOCK,  /* of other rows; .at: a bool that says it is there; .take: what is no object */
+    DT_KEY_FLAG,   /* bool */
+    DT_KEY_THREE,  /* int: 0 or 1, so that not written is a third */
+    DT_KEY_COUNT,  /* size_t */
+    DT_KEY_INT,    /* int64_t */
+    DT_KEY_SMALL,  /* int */
+    DT_KEY_REAL,   /* double */
+    DT_KEY_TEXT,   /* char *, owned */
+    DT_KEY_CHOICE, /* int: which of .words, in any case */
+    DT_KEY_OTHER,  /* .take alone */
+    DT_KEY_SAME,   /* whatever it says, what is done here is that */
+    DT_KEY_IDLE,   /* warned of, unless it is .idle */
+    DT_KEY_REFUSE, /* refused, unless it is .idle */
+};
+
+enum dt_key_auto { DT_AUTO_REFUSED, DT_AUTO_DEFAULT, DT_AUTO_MARKED };
+
+struct dt_key {
+    const char *path;
+    enum dt_key_kind kind;
+    size_t at; /* in the draft; 0: nowhere */
+    double min, max;
+    const char *words; /* "one|two"; or why, of IDLE and REFUSE */
+    const char *idle;  /* as JSON; NULL: what is off: false, 0, "none", {"enabled": false} */
+    enum dt_key_auto automatic;
+    int (*take)(const struct dt_reading *r, const struct cJSON *v);
+};
+
+/* Ended by a row without a path. */
+extern const struct dt_key dt_deepspeed_keys[], dt_own_keys[];
+
+/* The row of PATH, or NULL. */
+const struct dt_key *dt_key_find(const char *path);
+/* "; did you mean X?" for a name that has no row in the block PREFIX ("" for the top), or "". */
+const char *dt_key_suggestion(const char *prefix, const char *name, char *out, size_t size);
+
+/* Every member of the document, by its row. */
+int dt_config_read(const struct dt_reading *r);
+
+/* The parts of the draft together, as the configuration. */
+int dt_config_settle(const struct dt_reading *r);
+
+/* Values that are more than a number or a word: values.c. */
+int dt_take_betas(const struct dt_reading *r, const struct cJSON *v);
+int dt_take_optimizer_type(const struct dt_reading *r, const struct cJSON *v);
+int dt_take_scheduler_type(const struct dt_reading *r, const struct cJSON *v);
+int dt_take_warmup_type(const struct dt_reading *r, const struct cJSON *v);
+int dt_take_loss_scale(const struct dt_reading *r, const struct cJSON *v);
+int dt_take_old_zero(const struct dt_reading *r, const struct cJSON *v);
+int dt_take_offload(const struct dt_reading *r, const struct cJSON *v);
+int dt_take_offload_params(const struct dt_reading *r, const struct cJSON *v);
+int dt_take_no_checkpointing(const struct dt_reading *r, const struct cJSON *v);
+int dt_take_recompute(const struct dt_reading *r, const struct cJSON *v);
+int dt_take_model(const struct dt_reading *r, const struct cJSON *v);
+int dt_take_raw_width(const struct dt_reading *r, const struct cJSON *v);
+int dt_take_timeout(const struct dt_reading *r, const struct cJSON *v);
+int dt_take_balance(const struct dt_reading *r, const struct cJSON *v);
+
+#endif

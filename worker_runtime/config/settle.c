@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* From the draft to the configuration: defaults, those that hang on other keys, "auto", and what
+ * contradicts. */
+#include "worker_runtime/config/keys.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LR 1e-3
+#define WARMUP_STEPS 1000
+#define LOG_EVERY 10 /* DeepSpeed's documentation; its code is silent */
+#define VALIDATION_BATCHES 16
+#define CLIP_AUTO 1.0 /* what the trainers that "auto" was made for clip at */
+
+void dt_draft_init(struct dt_draft *d)
+{
+    *d = (struct dt_draft){
+        .optimizer = DT_UNSET,
+        .adam_w = DT_UNSET,
+        .scheduler = DT_UNSET,
+        .lr = DT_UNSET,
+        .beta1 = 0.9,
+        .beta2 = 0.999,
+        .eps = 1e-8,
+        .weight_decay = DT_UNSET,
+        .max_lr = DT_UNSET,
+        .warmup_min_ratio = DT_UNSET,
+        .cos_min_ratio = DT_UNSET,
+        .warmup_steps = DT_UNSET,
+        .total_steps = DT_UNSET,
+        .min_loss_scale = 1,
+        .scale_power = 16,
+        .scale_window = 1000,
+        .hysteresis = 2,
+        .communication_type = DT_UNSET,
+        .overlap = DT_UNSET,
+        .predivide = 1,
+        .recompute = DT_UNSET,
+        .steps_per_print = DT_UNSET,
+        .log_every = DT_UNSET,
+        .positions = DT_UNSET,
+    };
+    dt_zero_defaults(&d->c.zero);
+    d->c.data.shuffle = true;
+    d->c.train.keep_last = 2;
+    d->c.train.validation_batches = VALIDATION_BATCHES;
+    d->c.train.collective_timeout_ms = 600000;
+}
+
+void dt_draft_finish(struct dt_draft *d)
+{
+    dt_config_finish(&d->c);
+    free(d->csv_path);
+    free(d->csv_job);
+    free(d->device);
+}
+
+static int contradiction(const struct dt_reading *r, const char *text)
+{
+    return dt_err_set(r->err, DT_E_USAGE, "%s", text);
+}
+
+static int settle_rate(const struct dt_reading *r)
+{
+    struct dt_draft *d = r->draft;
+    if (d->lr == DT_AUTO) {
+        if (d->max_lr < 0)
+            return contradiction(r, "optimizer.params.lr: \"auto\" cannot be worked out here, as "
+                                    "no scheduler.params.warmup_max_lr says it; write a number");
+        d->lr = d->max_lr;
+    }
+    if (d->lr < 0)
+        d->lr = LR;
+    return 0;
+}
+
+static int settle_optimizer(const struct dt_reading *r)
+{
+    struct dt_draft *d = r->draft;
+    struct dt_zero_options *z = &d->c.zero;
+    if (d->optimizer_block && d->optimizer == DT_UNSET)
+        return contradiction(r, "optimizer.type is missing; Adam and AdamW are implemented");
+    if (settle_rate(r) < 0)
+        return -1;
+    if (d->optimizer == DT_ADAMW && d->weight_decay < 0)
+        dt_config_warn(r, "optimizer.params.weight_decay is not written and is 0, as DeepSpeed's "
+                          "AdamW has it (torch's has 0.01)");
+    z->beta1 = (float)d->beta1;
+    z->beta2 = (float)d->beta2;
+    z->eps = (float)d->eps;
+    z->weight_decay = d->weight_decay < 0 ? 0 : (float)d->weight_decay;
+    z->decoupled = d->optimizer != DT_ADAM || d->adam_w != 0;
+    if (d->clip == DT_AUTO)
+        dt_config_warn(r, "gradient_clipping: \"auto\" is %g here", CLIP_AUTO);
+    d->c.clip = d->clip == DT_AUTO ? (float)CLIP_AUTO : (float)d->clip;
+    return 0;
+}
+
+/* A tenth of the run, and not more than where DeepSpeed begins. */
+static int64_t automatic_warmup(const struct dt_reading *r, int64_t total)
+{
+    int64_t n = total > 0 && total / 10 < WARMUP_STEPS ? total / 10 : WARMUP_STEPS;
+    n = n < 2 ? 2 : n;
+    dt_config_warn(r, "scheduler.params.warmup_num_steps: \"auto\" is %lld here", (long long)n);
+    return n;
+}
+
+static int settle_total(const struct dt_reading *r)
+{
+    struct dt_draft *d = r->draft;
+    if (d->total_steps == DT_AUTO) {
+        if (d->c.train.steps <= 0)
+            return contradiction(r, "scheduler.params.total_num_steps: \"auto\" is train.steps, "
+                                    "which is not written");
+        d->total_steps = d->c.train.steps;
+    }
+    if (d->total_steps == DT_UNSET && d->scheduler != DT_SCHEDULER_WARMUP)
+        return contradiction(r, "scheduler.params.total_num_steps is missing; \"auto\" means "
+                                "train.steps");
+    return 0;
+}
+
+/* DeepSpeed takes a parameter of another scheduler for a mistake, and so it is. */
+static int settle_strangers(const struct dt_reading *r)
+{
+    const struct dt_draft *d = r->draft;
+    bool cosine = d->scheduler == DT_SCHEDULER_COSINE;
+    if (d->scheduler == DT_SCHEDULER_WARMUP && d->total_steps != DT_UNSET)
+        return contradiction(r, "scheduler.params.total_num_steps: WarmupLR has no end; drop it, "
+                                "or take WarmupDecayLR or WarmupCosineLR");
+    if (!cosine && (d->warmup_min_ratio >= 0 || d->cos_min_ratio >= 0))
+        return contradiction(r, "scheduler.params: warmup_min_ratio and cos_min_ratio belong to "
+                                "WarmupCosineLR");
+    if (cosine && (d->min_lr > 0 || d->max_lr >= 0))
+        return contradiction(r, "scheduler.params: WarmupCosineLR scales optimizer.params.lr; "
+                                "warmup_min_lr and warmup_max_lr are not its parameters");
+    return 0;
+}
+
+/* Where WarmupLR and WarmupDecayLR end up. */
+static double settle_max_lr(const struct dt_draft *d)
+{
+    if (d->max_lr >= 0)
+        return d->max_lr;
+    if (d->max_lr == DT_AUTO || d->scheduler != DT_SCHEDULER_DECAY)
+        return d->lr;
+    return 0.001;
+}
+
+static int settle_schedule(const struct dt_reading *r)
+{
+    static const enum dt_schedule_kind kinds[] = {DT_WARMUP, DT_WARMUP_DECAY, DT_WARMUP_COSINE};
+    struct dt_draft *d = r->draft;
+    struct dt_schedule *s = &d->c.schedule;
+    s->lr = d->lr;
+    if (d->scheduler_block && d->scheduler == DT_UNSET)
+        return contradiction(r, "scheduler.type is missing; WarmupLR, WarmupDecayLR and "
+                                "WarmupCosineLR are implemented");
+    if (d->scheduler == DT_UNSET) {
+        s->kind = DT_SCHEDULE_CONSTANT;
+        return 0;
+    }
+    if (settle_strangers(r) < 0 || settle_total(r) < 0)
+        return -1;
+    s->kind = kinds[d->scheduler];
+    s->warmup_type = (enum dt_warmup_type)d->warmup_type;
+    s->min_lr = d->min_lr;
+    s->max_lr = settle_max_lr(d);
+    s->total_steps = d->total_steps < 0 ? 0 : d->total_steps;
+    s->warmup_steps = d->warmup_steps == DT_AUTO
+                          ? automatic_warmup(r, s->total_steps ? s->total_steps : d->c.train.steps)
+                      : d->warmup_steps < 0 ? WARMUP_STEPS
+                                            : d->warmup_steps;
+    s->warmup_min_ratio = d->warmup_min_ratio < 0 ? 0 : d->warmup_min_ratio;
+    s->cos_min_ratio = d->cos_min_ratio < 0 ? 0.0001 : d->cos_min_ratio;
+    if (s->total_steps && s->total_steps < s->warmup_steps)
+        dt_config_warn(r,
+                       "scheduler.params: total_num_steps %lld ends within the %lld steps of "
+                       "warmup_num_steps",
+                       (long long)s->total_steps, (long long)s->warmup_steps);
+    return 0;
+}
+
+static void settle_scaler(struct dt_draft *d)
+{
+    struct dt_loss_scaler *s = &d->c.scaler;
+    dt_loss_scaler_fixed(s, d->fp16 && d->loss_scale > 0 ? d->loss_scale : 1);
+    if (!d->fp16 || d->loss_scale > 0)
+        return;
+    s->min_scale = d->min_loss_scale;
+    s->window = d->scale_window;
+    s->hysteresis = d->hysteresis;
+    s->consecutive_hysteresis = d->consecutive_hysteresis;
+    dt_loss_scaler_dynamic(s, ldexp(1, (int)d->scale_power));
+}
+
+static int settle_precision(const struct dt_reading *r)
+{
+    static const enum dt_dtype types[] = {DT_F32, DT_BF16, DT_F16};
+    struct dt_draft *d = r->draft;
+    if (d->fp16 && d->bf16)
+        return contradiction(r, "fp16.enabled and bf16.enabled are both true; drop one");
+    d->c.zero.model_type = d->fp16 ? DT_F16 : d->bf16 ? DT_BF16 : DT_F32;
+    d->c.zero.comm_type = d->fp16 ? DT_F16 : DT_F32;
+    if (d->communication_type >= 0)
+        d->c.zero.comm_type = types[d->communication_type];
+    settle_scaler(d);
+    if (!d->prescale || d->predivide == 1)
+        return 0;
+    if (d->c.zero.comm_type == DT_F16)
+        return contradiction(r, "gradient_predivide_factor: gradients are divided behind the sum "
+                                "only; drop it, or set communication_data_type to \"bf16\" or "
+                                "\"fp32\", which do not overflow");
+    dt_config_warn(r, "gradient_predivide_factor: the sum of gradients does not overflow in this "
+                      "communication_data_type, and is divided behind it");
+    return 0;
+}
+
+static int settle_zero(const struct dt_reading *r)
+{
+    struct dt_draft *d = r->draft;
+    struct dt_zero_options *z = &d->c.zero;
+    bool offload = d->offloads || d->offloads_params || d->offloads_activations;
+    z->overlap = d->overlap == DT_UNSET ? z->stage == 3 : d->overlap == 1;
+    if (z->max_live == 0)
+        z->max_live = 1; /* 0 would be no limit: what is computed with is always there */
+    if (d->offloads_params && z->stage < 3)
+        return contradiction(r, "zero_optimization.offload_param wants stage 3");
+    if (offload && strcmp(d->c.train.device, "cuda") == 0)
+        return contradiction(r, "offloading from a GPU to the CPU is not implemented; drop "
+                                "offload_optimizer, offload_param and cpu_checkpointing, or set "
+                                "train.device to \"cpu\"");
+    if (offload && strcmp(d->c.train.device, "auto") == 0)
+        dt_config_warn(r, "offloading to the CPU is what a run without a GPU does anyway; on a GPU "
+                          "it is not implemented, and nothing is moved");
+    return 0;
+}
+
+static int settle_device(const struct dt_reading *r)
+{
+    static const char *const known[] = {"auto", "cpu", "cuda"};
+    const char *device = r->draft->device ? r->draft->device : known[0];
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        if (strcmp(device, known[i]) != 0)
+            continue;
+        strcpy(r->draft->c.train.device, known[i]);
+        return 0;
+    }
+    return dt_err_set(r->err, DT_E_USAGE, "train.device: \"%.40s\" is none of auto, cpu, cuda",
+                      device);
+}
+
+static int settle_model(const struct dt_reading *r)
+{
+    struct dt_draft *d = r->draft;
+    struct dt_config *c = &d->c;
+    c->model.recompute = d->recompute == DT_UNSET ? d->recompute_block : d->recompute == 1;
+    c->has_data = c->data.train && c->data.train[0];
+    c->data.positions = d->positions > 0 ? (size_t)d->positions : c->model.shape.positions;
+    if (c->has_model && c->data.positions > c->model.shape.positions)
+        return dt_err_set(r->err, DT_E_USAGE,
+                          "data.sequence_length: %zu is more than the %zu positions of the model",
+                          c->data.positions, c->model.shape.positions);
+    return 0;
+}
+
+static int settle_csv(struct dt_draft *d)
+{
+    if (!d->csv)
+        return 0;
+    const char *path = d->csv_path && d->csv_path[0] ? d->csv_path : "csv_monitor";
+    d->c.train.csv_path = strdup(path);
+    d->c.train.csv_job = strdup(d->csv_job ? d->csv_job : "DeepSpeedJobName");
+    return d->c.train.csv_path && d->c.train.csv_job ? 0 : -1;
+}
+
+static int settle_train(const struct dt_reading *r)
+{
+    struct dt_draft *d = r->draft;
+    struct dt_config_train *t = &d->c.train;
+    if (d->steps_per_print > 0 && d->log_every >= 0 && d->steps_per_print != d->log_every)
+        dt_config_warn(r, "steps_per_print %lld gives way to train.log_every %lld",
+                       (long long)d->steps_per_print, (long long)d->log_every);
+    t->log_every = d->log_every >= 0        ? d->log_every
+                   : d->steps_per_print > 0 ? d->steps_per_print
+                                            : LOG_EVERY;
+    if (t->save_every > 0 && !t->save_dir)
+        return contradiction(r, "train.save_every: train.save_dir does not say where to");
+    if (t->validate_every > 0 && !d->c.data.validation)
+        return contradiction(r, "train.validate_every: there is no data.validation");
+    if (settle_csv(d) < 0)
+        return dt_err_set(r->err, DT_E_MEMORY, "no memory for csv_monitor");
+    return 0;
+}
+
+int dt_config_settle(const struct dt_reading *r)
+{
+    static int (*const parts[])(const struct dt_reading *) = {
+        settle_device, settle_optimizer, settle_schedule, settle_precision,
+        settle_zero,   settle_model,     settle_train,
+    };
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        if (parts[i](r) < 0)
+            return -1;
+    return 0;
+}

@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Values that are more than a number, a flag or a word of a list. */
+#include "base/auto.h"
+#include "base/fs.h"
+#include "base/str.h"
+#include "worker_runtime/config/keys.h"
+
+#include <cjson/cJSON.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+
+#define MODEL_FILE_MAX ((size_t)1 << 20)
+
+static bool is_auto(const struct cJSON *v)
+{
+    return cJSON_IsString(v) && strcmp(v->valuestring, "auto") == 0;
+}
+
+static const char *text_of(const struct dt_reading *r, const struct cJSON *v)
+{
+    if (cJSON_IsString(v))
+        return v->valuestring;
+    dt_config_refuse(r, v, "expected a string");
+    return NULL;
+}
+
+int dt_take_betas(const struct dt_reading *r, const struct cJSON *v)
+{
+    double *out[] = {&r->draft->beta1, &r->draft->beta2};
+    if (is_auto(v))
+        return 0;
+    if (cJSON_GetArraySize(v) != 2 || !cJSON_IsArray(v))
+        return dt_config_refuse(r, v, "expected two numbers, as [0.9, 0.999]");
+    for (int i = 0; i < 2; i++) {
+        const struct cJSON *beta = cJSON_GetArrayItem(v, i);
+        if (!cJSON_IsNumber(beta) || !(beta->valuedouble >= 0 && beta->valuedouble < 1))
+            return dt_config_refuse(r, beta, "expected a number from 0 to below 1");
+        *out[i] = beta->valuedouble;
+    }
+    return 0;
+}
+
+int dt_take_optimizer_type(const struct dt_reading *r, const struct cJSON *v)
+{
+    const char *type = text_of(r, v);
+    if (!type)
+        return -1;
+    if (strcasecmp(type, "adam") == 0)
+        r->draft->optimizer = DT_ADAM;
+    else if (strcasecmp(type, "adamw") == 0)
+        r->draft->optimizer = DT_ADAMW;
+    else
+        return dt_config_refuse(
+            r, v, "the optimizer \"%.40s\" is not implemented; Adam and AdamW are", type);
+    return 0;
+}
+
+int dt_take_scheduler_type(const struct dt_reading *r, const struct cJSON *v)
+{
+    static const char *const known[] = {"WarmupLR", "WarmupDecayLR", "WarmupCosineLR"};
+    const char *type = text_of(r, v);
+    if (!type)
+        return -1;
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        if (strcasecmp(type, known[i]) != 0)
+            continue;
+        r->draft->scheduler = (int)i;
+        return 0;
+    }
+    return dt_config_refuse(r, v,
+                            "the scheduler \"%.40s\" is not implemented; WarmupLR, WarmupDecayLR "
+                            "and WarmupCosineLR are",
+                            type);
+}
+
+int dt_take_warmup_type(const struct dt_reading *r, const struct cJSON *v)
+{
+    const char *type = text_of(r, v);
+    char path[200];
+    r->draft->warmup_type = DT_WARMUP_LOG;
+    if (!type)
+        return -1;
+    if (is_auto(v))
+        return 0;
+    if (strcmp(type, "linear") == 0)
+        r->draft->warmup_type = DT_WARMUP_LINEAR;
+    else if (strcmp(type, "log") != 0)
+        dt_config_warn(r, "%s: \"%.40s\" is neither log nor linear, and means log",
+                       dt_json_path(r->doc, v, path, sizeof path), type);
+    return 0;
+}
+
+int dt_take_loss_scale(const struct dt_reading *r, const struct cJSON *v)
+{
+    if (!cJSON_IsNumber(v) || !isfinite(v->valuedouble) || v->valuedouble < 0)
+        return dt_config_refuse(r, v, "expected 0, for a scale that adapts itself, or a number");
+    r->draft->loss_scale = v->valuedouble;
+    return 0;
+}
+
+int dt_take_old_zero(const struct dt_reading *r, const struct cJSON *v)
+{
+    if (!cJSON_IsBool(v))
+        return dt_config_refuse(r, v, "expected an object, as {\"stage\": 2}");
+    r->draft->c.zero.stage = cJSON_IsTrue(v);
+    return 0;
+}
+
+/* A device's name, or the flag of an older spelling. */
+static int take_device(const struct dt_reading *r, const struct cJSON *v, bool *to_cpu)
+{
+    const char *device = cJSON_IsTrue(v) ? "cpu" : cJSON_IsFalse(v) ? "none" : text_of(r, v);
+    if (!device)
+        return -1;
+    if (strcmp(device, "nvme") == 0)
+        return dt_config_refuse(r, v, "files as memory are not implemented; write \"cpu\"");
+    if (strcmp(device, "cpu") == 0)
+        *to_cpu = true;
+    else if (strcmp(device, "none") != 0 && strcmp(device, "auto") != 0)
+        return dt_config_refuse(r, v, "\"%.40s\" is none of none, cpu, nvme", device);
+    return 0;
+}
+
+int dt_take_offload(const struct dt_reading *r, const struct cJSON *v)
+{
+    return take_device(r, v, &r->draft->offloads);
+}
+
+int dt_take_offload_params(const struct dt_reading *r, const struct cJSON *v)
+{
+    return take_device(r, v, &r->draft->offloads_params);
+}
+
+int dt_take_no_checkpointing(const struct dt_reading *r, const struct cJSON *v)
+{
+    if (!cJSON_IsBool(v))
+        return dt_config_refuse(r, v, "expected an object, or false");
+    r->draft->recompute_block = cJSON_IsTrue(v);
+    return 0;
+}
+
+int dt_take_recompute(const struct dt_reading *r, const struct cJSON *v)
+{
+    static const char *const names[] = {"every", NULL};
+    int64_t every;
+    if (cJSON_IsBool(v)) {
+        r->draft->recompute = cJSON_IsTrue(v);
+        return 0;
+    }
+    if (!cJSON_IsObject(v))
+        return dt_config_refuse(r, v, "expected true, false, or {\"every\": blocks}");
+    if (dt_json_only(r->doc, v, names, r->err) < 0 ||
+        dt_json_int(r->doc, v, "every", 1, 4096, &every, r->err) < 0)
+        return -1;
+    r->draft->recompute = true;
+    r->draft->c.model.recompute_every = (size_t)every;
+    return 0;
+}
+
+/* A config.json, or the folder it is in. */
+static int read_model_file(const struct dt_reading *r, const char *path)
+{
+    struct stat st;
+    struct dt_buf text = {0};
+    struct dt_json doc = {0};
+    char inside[4096];
+    if (stat(path, &st) == 0 && S_ISDIR(st.st_mode)) {
+        if ((size_t)snprintf(inside, sizeof inside, "%s/config.json", path) >= sizeof inside)
+            return dt_err_set(r->err, DT_E_USAGE, "the path %.60s... is too long", path);
+        path = inside;
+    }
+    int rc = dt_fs_read(path, MODEL_FILE_MAX, &text, r->err);
+    if (rc < 0 && r->err)
+        r->err->code = DT_E_USAGE; /* a person wrote the path */
+    if (rc == 0) {
+        rc = dt_json_parse(&doc, (const char *)text.at, text.len, MODEL_FILE_MAX, r->err);
+        if (rc == 0)
+            rc = dt_json_no_duplicates(&doc, r->err);
+        if (rc == 0)
+            rc = dt_shape_read(&r->draft->c.model.shape, &doc, NULL, r->err);
+        if (rc < 0)
+            dt_err_wrap(r->err, "%s", path);
+    }
+    dt_json_finish(&doc);
+    dt_buf_finish(&text);
+    return rc;
+}
+
+int dt_take_model(const struct dt_reading *r, const struct cJSON *v)
+{
+    int rc;
+    if (cJSON_IsObject(v))
+        rc = dt_shape_read(&r->draft->c.model.shape, r->doc, v, r->err);
+    else if (cJSON_IsString(v))
+        rc = read_model_file(r, v->valuestring);
+    else
+        return dt_config_refuse(r, v, "expected a model's config.json, as an object or a path");
+    r->draft->c.has_model = rc == 0;
+    return rc;
+}
+
+int dt_take_raw_width(const struct dt_reading *r, const struct cJSON *v)
+{
+    double width = cJSON_IsNumber(v) ? v->valuedouble : -1;
+    if (width != 0 && width != 2 && width != 4)
+        return dt_config_refuse(r, v, "expected 2 or 4 bytes a token, or 0: files have a header");
+    r->draft->c.data.raw_width = (int)width;
+    return 0;
+}
+
+int dt_take_timeout(const struct dt_reading *r, const struct cJSON *v)
+{
+    const dt_ms most = 7 * 24 * 3600 * DT_SECOND;
+    double seconds = cJSON_IsNumber(v) ? v->valuedouble : -1;
+    dt_ms t;
+    if (cJSON_IsString(v)) {
+        if (dt_str_to_duration(v->valuestring, 1, most, &t, r->err) < 0)
+            return dt_err_wrap(r->err, "train.collective_timeout");
+    } else if (seconds >= 0.001 && seconds <= (double)(most / DT_SECOND)) {
+        t = (dt_ms)(seconds * 1000);
+    } else {
+        return dt_config_refuse(r, v, "expected seconds, or a duration as \"10m\"");
+    }
+    r->draft->c.train.collective_timeout_ms = t;
+    return 0;
+}
+
+int dt_take_balance(const struct dt_reading *r, const struct cJSON *v)
+{
+    static const char *const names[] = {"policy", NULL};
+    enum dt_balance_policy *out = &r->draft->c.train.balance;
+    const char *policy = "balance";
+    if (cJSON_IsObject(v)) {
+        if (dt_json_only(r->doc, v, names, r->err) < 0)
+            return -1;
+        if (dt_json_has(v, "policy") && dt_json_string(r->doc, v, "policy", &policy, r->err) < 0)
+            return -1;
+    } else if (!cJSON_IsBool(v)) {
+        return dt_config_refuse(r, v, "expected true, false, or {\"policy\": \"balance\"}");
+    }
+    if (cJSON_IsFalse(v))
+        *out = DT_BALANCE_OFF;
+    else if (strcmp(policy, "balance") == 0)
+        *out = DT_BALANCE_TIMES;
+    else if (strcmp(policy, "utilization") == 0)
+        *out = DT_BALANCE_UTILISATION;
+    else
+        return dt_config_refuse(r, cJSON_GetObjectItemCaseSensitive(v, "policy"),
+                                "\"%.40s\" is neither balance nor utilization", policy);
+    return 0;
+}
