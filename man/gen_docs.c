@@ -9,6 +9,7 @@
 #include "ctl/options.h"
 #include "launcher/options.h"
 #include "rendezvous/options.h"
+#include "worker_runtime/train/options.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -16,7 +17,7 @@
 /* A program of the project is a row here, and one in man/meson.build. */
 static const struct dt_opt_program *const programs[] = {
     &dt_ctl_program,        &dt_launch_program, &dt_legacy_program,
-    &dt_rendezvous_program, NULL,
+    &dt_rendezvous_program, &dt_train_program,  NULL,
 };
 
 struct shell {

@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/runtime/ranks.h"
+#include "worker_runtime/device.h"
+#include "worker_runtime/model/transformer.h"
+#include "worker_runtime/train/estimate.h"
+#include "worker_runtime/zero/create.h"
+
+#define ROWS(t) (sizeof(t) / sizeof *(t))
+
+/* Units of 12288, 12704 twice and 64 elements: halves of them are multiples of 16, so that nothing
+ * is padded. */
+#define SMALL                                                                                      \
+    "\"model\": {\"config\": {\"model_type\": \"gpt2\", \"vocab_size\": 320, \"n_positions\": 64," \
+    "\"n_embd\": 32, \"n_layer\": 2, \"n_head\": 2, \"resid_pdrop\": 0, \"embd_pdrop\": 0, "       \
+    "\"attn_pdrop\": 0}}"
+#define EMBED ((size_t)(320 + 64) * 32)
+#define BLOCK ((size_t)12 * 32 * 32 + 13 * 32)
+#define HEAD ((size_t)2 * 32)
+#define ALL (EMBED + 2 * BLOCK + HEAD)
+#define LOANS (4 * BLOCK) /* three beside the largest */
+
+static struct dt_config parsed(const char *text)
+{
+    struct dt_config c;
+    struct dt_err err = {0};
+    CHECK_OK(dt_config_parse(&c, text, strlen(text), "text", "", NULL, &err), err);
+    return c;
+}
+
+static struct dt_estimate of(const struct dt_config *c, int world, int local, int stage)
+{
+    struct dt_estimate e;
+    struct dt_err err = {0};
+    CHECK_OK(dt_estimate(c, world, local, stage, &e, &err), err);
+    CHECK_EQ(e.total, e.params + e.grads + e.optimizer + e.activations + e.snapshot);
+    return e;
+}
+
+TEST(stages_keep_what_they_keep)
+{
+    /* clang-format off */
+    static const struct { int world, local, stage; size_t params, grads, optimizer; } rows[] = {
+        {1, 1, 0, ALL * 4, ALL * 4, ALL * 8},
+        {1, 1, 1, ALL * 4, ALL * 4, ALL * 8},
+        {1, 1, 3, ALL * 4, ALL * 4, ALL * 8},                        /* alone, as at stage 1 */
+        {2, 2, 0, ALL * 4, ALL * 4, ALL * 8},
+        {2, 2, 1, ALL * 2, ALL * 4, ALL * 4},                        /* one copy on the host */
+        {2, 2, 2, ALL * 2, ALL * 2 + LOANS * 4, ALL * 4},
+        {2, 2, 3, ALL * 2, ALL * 2 + LOANS * 4, ALL * 4},
+        {2, 1, 1, ALL * 4, ALL * 4, ALL * 4},                        /* a copy on each */
+        {2, 1, 3, ALL * 6, ALL * 2 + LOANS * 4, ALL * 4},            /* shards, and all units gathered */
+    };
+    /* clang-format on */
+    struct dt_config c = parsed("{\"train_micro_batch_size_per_gpu\": 2, " SMALL "}");
+    for (size_t i = 0; i < ROWS(rows); i++) {
+        CHECK_ROW("%d ranks, %d here, stage %d", rows[i].world, rows[i].local, rows[i].stage);
+        struct dt_estimate e = of(&c, rows[i].world, rows[i].local, rows[i].stage);
+        CHECK_EQ(e.params, rows[i].params);
+        CHECK_EQ(e.grads, rows[i].grads);
+        CHECK_EQ(e.optimizer, rows[i].optimizer);
+        CHECK_EQ(e.snapshot, 0);
+    }
+    dt_config_finish(&c);
+}
+
+TEST(sixteen_bits_have_a_master_copy_beside_them)
+{
+    struct dt_config c =
+        parsed("{\"train_micro_batch_size_per_gpu\": 2, \"bf16\": {\"enabled\": true}, " SMALL "}");
+    CHECK_EQ(of(&c, 2, 2, 1).optimizer, ALL * 6);
+    CHECK_EQ(of(&c, 2, 2, 1).params, ALL * 2); /* a processor computes with floats */
+    strcpy(c.train.device, "cuda");
+    CHECK_EQ(of(&c, 2, 2, 1).params, ALL * 2);
+    CHECK_EQ(of(&c, 2, 2, 1).grads, ALL * 2);
+    dt_config_finish(&c);
+}
+
+TEST(activations_are_those_of_the_model_and_the_snapshot_is_a_shard)
+{
+    struct dt_config c =
+        parsed("{\"train_batch_size\": 8, \"train\": {\"save_dir\": \"x\"}, " SMALL "}");
+    struct dt_transformer_options o = {.batch = 4, .positions = 64};
+    CHECK_EQ(of(&c, 2, 2, 0).activations, dt_transformer_bytes(&c.model.shape, &o));
+    CHECK_EQ(of(&c, 2, 2, 0).snapshot, ALL * 6);
+    c.model.recompute = o.recompute = true;
+    CHECK_EQ(of(&c, 2, 2, 0).activations, dt_transformer_bytes(&c.model.shape, &o));
+    dt_config_finish(&c);
+}
+
+TEST(stage_2_with_several_micro_steps_keeps_gradients_whole)
+{
+    struct dt_config c =
+        parsed("{\"train_batch_size\": 8, \"train_micro_batch_size_per_gpu\": 2, " SMALL "}");
+    CHECK_EQ(of(&c, 2, 2, 2).grads, ALL * 4);
+    c.batch.micro_batch = 4;
+    CHECK_EQ(of(&c, 2, 2, 2).grads, ALL * 2 + LOANS * 4);
+    c.train.balance = DT_BALANCE_TIMES;
+    CHECK_EQ(of(&c, 2, 2, 2).grads, ALL * 4);
+    dt_config_finish(&c);
+}
+
+TEST(max_live_bounds_what_is_gathered)
+{
+    struct dt_config c =
+        parsed("{\"train_micro_batch_size_per_gpu\": 1, \"zero_optimization\": "
+               "{\"stage\": 3, \"stage3_max_live_parameters\": 20000}, " SMALL "}");
+    CHECK_EQ(of(&c, 2, 1, 3).params, ALL * 2 + 20000 * 4);
+    c.zero.max_live = 1;
+    CHECK_EQ(of(&c, 2, 1, 3).params, ALL * 2 + BLOCK * 4); /* what is computed with is there */
+    dt_config_finish(&c);
+}
+
+static const char *printed(const struct dt_config *c, int world, int local, size_t memory,
+                           struct dt_buf *out)
+{
+    dt_buf_clear(out);
+    dt_estimate_print(c, world, local, memory, out);
+    return dt_buf_cstr(out);
+}
+
+TEST(the_table_says_what_fits_and_what_would)
+{
+    struct dt_config c = parsed("{\"train_batch_size\": 64, \"train_micro_batch_size_per_gpu\": "
+                                "32, " SMALL "}");
+    struct dt_buf out = {0};
+    const char *text = printed(&c, 2, 2, (size_t)23 << 30, &out);
+    CHECK(strstr(text, "0.0 million parameters in fp32; 2 ranks, 2 on each host\n"));
+    CHECK(strstr(text, "a step: 64 samples of 64 tokens, as 1 micro-batch of 32 on each rank\n"));
+    CHECK(strstr(text, "whether 2 of them fit in 23 GiB:\n"));
+    CHECK(strstr(text, "\n* 0 ") && strstr(text, "\n  3 "));
+    CHECK(strstr(text, " of 23 GiB with 2 ranks on the host: it fits\n"));
+    CHECK(!strstr(text, "it would fit"));
+
+    size_t stage1 = 2 * of(&c, 2, 2, 1).total;
+    CHECK(stage1 < 2 * of(&c, 2, 2, 0).total);
+    text = printed(&c, 2, 2, stage1, &out);
+    CHECK(strstr(text, "it does not fit\nit would fit with zero_optimization.stage 1\n"));
+
+    c.zero.stage = 3;
+    c.batch.micro_batch = 16;
+    size_t half = 2 * of(&c, 2, 2, 3).total;
+    c.batch.micro_batch = 32;
+    text = printed(&c, 2, 2, half, &out);
+    CHECK(strstr(text, "it would fit with train_micro_batch_size_per_gpu 16\n"));
+
+    text = printed(&c, 2, 2, 1000, &out);
+    CHECK(strstr(text, "it wants more hosts, fewer ranks on each, or a smaller model\n"));
+    dt_buf_finish(&out);
+    dt_config_finish(&c);
+}
+
+TEST(activation_checkpointing_is_the_last_thing_tried)
+{
+    struct dt_config c = parsed("{\"train_batch_size\": 2, " SMALL "}");
+    struct dt_buf out = {0};
+    c.zero.stage = 3;
+    c.model.shape.layers = 12; /* so that what is kept of each block counts */
+    c.model.recompute = true;
+    size_t least = 2 * of(&c, 2, 2, 3).total;
+    c.model.recompute = false;
+    CHECK(least < 2 * of(&c, 2, 2, 3).total);
+    CHECK(strstr(
+        printed(&c, 2, 2, least, &out),
+        "stage 3, train_micro_batch_size_per_gpu 1 and model.activation_checkpointing true\n"));
+    dt_buf_finish(&out);
+    dt_config_finish(&c);
+}
+
+TEST(what_cannot_be_estimated_is_said)
+{
+    struct dt_config none = parsed("{}"), c = parsed("{" SMALL "}");
+    struct dt_estimate e;
+    struct dt_err err;
+    struct dt_buf out = {0};
+    CHECK_FAIL(dt_estimate(&none, 1, 1, 0, &e, &err), err, "there is no model.config");
+    CHECK_FAIL(dt_estimate(&c, 1, 2, 0, &e, &err), err, "2 of 1 ranks cannot be on one host");
+    CHECK_STR(printed(&none, 1, 1, 1, &out), "there is no model.config to estimate\n");
+    CHECK(strstr(printed(&c, 1, 1, 1 << 30, &out), "no batch fits this world: neither"));
+    dt_buf_finish(&out);
+    dt_config_finish(&none);
+    dt_config_finish(&c);
+}
+
+struct real {
+    struct dt_config *c;
+    bool apart; /* as if each rank were on a host of its own */
+};
+
+/* What a dt_zero of these ranks says it holds is what was estimated. */
+static void check_memory(struct rank_self *me, const struct dt_zero_place *place, int stage)
+{
+    const struct real *real = me->arg;
+    struct dt_err err = {0};
+    struct dt_unit *units;
+    struct dt_param *params;
+    struct dt_zero_memory m;
+    struct dt_zero_options o = real->c->zero;
+    struct dt_tensor *tensors = dt_shape_tensors(&real->c->model.shape, &err);
+    CHECK(tensors != NULL);
+    CHECK_OK(dt_shape_units(&real->c->model.shape, tensors, &units, &params, &err), err);
+    o.stage = stage;
+    struct dt_zero *z =
+        dt_zero_create_on(place, units, dt_shape_unit_count(&real->c->model.shape), &o, &err);
+    CHECK_OK(z ? 0 : -1, err);
+    dt_zero_memory(z, &m);
+    CHECK_ROW("stage %d%s", stage, real->apart ? ", apart" : "");
+    struct dt_estimate e = of(real->c, me->size, real->apart ? 1 : me->size, stage);
+    CHECK_EQ(e.optimizer, m.optimizer);
+    if (stage == 3 && real->apart) /* units are gathered when they are asked for */
+        CHECK(e.params + e.grads >= m.params + m.grads + m.scratch);
+    else
+        CHECK_EQ(e.params + e.grads, m.params + m.grads + m.scratch);
+    dt_zero_destroy(z);
+    free(units);
+    free(params);
+    free(tensors);
+}
+
+static void compares(struct rank_self *me)
+{
+    const struct real *real = me->arg;
+    struct dt_err err = {0};
+    struct dt_coll *group = rank_open(me);
+    struct dt_device *device = dt_device_open_cpu(1, &err);
+    CHECK_OK(device ? 0 : -1, err);
+    struct dt_zero_place place = {.device = device,
+                                  .group = group,
+                                  .sharing = real->apart ? 1 : (size_t)me->size,
+                                  .apart = real->apart};
+    for (int stage = 0; stage < 4; stage++)
+        check_memory(me, &place, stage);
+    dt_device_close(device);
+    dt_coll_destroy(group);
+}
+
+TEST(the_real_thing_holds_what_was_estimated)
+{
+    static const char *const texts[] = {
+        "{\"train_micro_batch_size_per_gpu\": 1, " SMALL "}",
+        "{\"train_micro_batch_size_per_gpu\": 1, \"bf16\": {\"enabled\": true}, " SMALL "}",
+    };
+    for (size_t i = 0; i < ROWS(texts); i++)
+        for (int world = 1; world <= 3; world++)
+            for (int apart = 0; apart < 2; apart++) {
+                CHECK_ROW("%zu: %d ranks", i, world);
+                struct dt_config c = parsed(texts[i]);
+                struct real real = {&c, world > 1 && apart};
+                ranks_run(world, compares, &real);
+                dt_config_finish(&c);
+            }
+}

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Command lines of dtrun-train. */
+#include "tests/lib/check.h"
+#include "worker_runtime/train/options.h"
+
+#define WORDS 12
+
+static int read_line(const char *line, struct dt_train_args *a, struct dt_opt_result *result,
+                     struct dt_err *err)
+{
+    static char text[400];
+    char *argv[WORDS + 1] = {text};
+    int argc = 0;
+    snprintf(text, sizeof text, "dtrun-train %s", line);
+    for (char *rest, *word = strtok_r(text, " ", &rest); word; word = strtok_r(NULL, " ", &rest)) {
+        CHECK(argc < WORDS);
+        argv[argc++] = word;
+    }
+    return dt_train_args_read(a, argc, argv, result, err);
+}
+
+struct good {
+    const char *line;
+    const char *config, *deepspeed, *resume, *init_from, *estimate, *output;
+    int world, local, local_rank, sets, files;
+};
+
+TEST(good_lines_are_taken)
+{
+    static const struct good rows[] = {
+        {.line = "--config a.json", .config = "a.json"},
+        {.line = "-c a.json", .config = "a.json"},
+        {.line = "--config=a.json --resume none", .config = "a.json", .resume = "none"},
+        {.line = "--config a --resume old --init-from gpt2",
+         .config = "a",
+         .resume = "old",
+         .init_from = "gpt2"},
+        {.line = "-c a --set train.steps=3 --set x=", .config = "a", .sets = 2},
+        {.line = "--estimate a --world 8 --local-world 4", .estimate = "a", .world = 8, .local = 4},
+        {.line = "tokenize a b -o out", .output = "out", .files = 3},
+        {.line = "-o out tokenize -", .output = "out", .files = 2},
+        {.line = "tokenize --output=out a", .output = "out", .files = 2},
+        {.line = "tokenize -o out -- -a", .output = "out", .files = 2},
+        /* As people come from DeepSpeed: its launchers and their scripts. */
+        {.line = "--deepspeed ds.json --config a", .config = "a", .deepspeed = "ds.json"},
+        {.line = "--deepspeed ds.json", .deepspeed = "ds.json"},
+        {.line = "--deepspeed_config ds.json -c a", .config = "a", .deepspeed = "ds.json"},
+        {.line = "--deepspeed_config=ds.json -c a", .config = "a", .deepspeed = "ds.json"},
+        {.line = "--deepspeed --deepspeed_config ds.json -c a",
+         .config = "a",
+         .deepspeed = "ds.json"},
+        {.line = "-c a --deepspeed_config ds.json --deepspeed",
+         .config = "a",
+         .deepspeed = "ds.json"},
+        {.line = "--local_rank=3 --deepspeed ds.json --config a",
+         .config = "a",
+         .deepspeed = "ds.json",
+         .local_rank = 3},
+        {.line = "--local-rank 1 -c a", .config = "a", .local_rank = 1},
+        {.line = "-c a --local_rank=0", .config = "a"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const struct good *r = &rows[i];
+        struct dt_train_args a;
+        struct dt_opt_result result;
+        struct dt_err err = {0};
+        CHECK_ROW("%s", r->line);
+        CHECK_OK(read_line(r->line, &a, &result, &err), err);
+        CHECK_STR(a.config, r->config);
+        CHECK_STR(a.deepspeed, r->deepspeed);
+        CHECK_STR(a.resume, r->resume ? r->resume : "auto");
+        CHECK_STR(a.init_from, r->init_from);
+        CHECK_STR(a.estimate, r->estimate);
+        CHECK_STR(a.output, r->output);
+        CHECK_EQ(a.world, r->world);
+        CHECK_EQ(a.local, r->local);
+        CHECK_EQ(a.local_rank, r->local_rank);
+        CHECK_EQ(a.set.len, r->sets);
+        CHECK_EQ(a.file_count, r->files);
+        CHECK_EQ(a.tokenize, r->files > 0);
+        dt_train_args_finish(&a);
+    }
+}
+
+TEST(bad_lines_are_refused_with_a_sentence)
+{
+    static const struct {
+        const char *line, *words;
+    } rows[] = {
+        {"", "which configuration? Give --config FILE"},
+        {"-c a --world 2", "--world and --local-world go with --estimate"},
+        {"--deepspeed", "which configuration?"},
+        {"a.json", "what is \"a.json\"? A configuration is given as --config a.json"},
+        {"-c a b", "what is \"b\"?"},
+        {"tokenize", "tokenize: which files? - is standard input"},
+        {"tokenize -o out", "tokenize: which files?"},
+        {"tokenize a", "tokenize: where to? Give -o FILE"},
+        {"-c a -o out", "--output goes with tokenize"},
+        {"-c a --resume=", "--resume: auto, none, or a folder"},
+        {"--config", "--config"},
+        {"-c a --set", "--set"},
+        {"-c a --steps 3", "--steps"},
+        {"-c a --local_rank=x", "local"},
+        {"--estimate a --world -1", "--world"},
+        {"--estimate a --world 8x", "--world"},
+        {"--estimate a --local-world", "--local-world"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct dt_train_args a;
+        struct dt_opt_result result;
+        struct dt_err err = {0};
+        CHECK_ROW("%s", rows[i].line);
+        CHECK_FAIL(read_line(rows[i].line, &a, &result, &err), err, rows[i].words);
+        CHECK_EQ(err.code, DT_E_USAGE);
+        dt_train_args_finish(&a);
+    }
+}
+
+TEST(help_and_version_need_nothing_else)
+{
+    struct dt_train_args a;
+    struct dt_opt_result result;
+    struct dt_err err = {0};
+    CHECK_OK(read_line("--help", &a, &result, &err), err);
+    CHECK(result.help);
+    dt_train_args_finish(&a);
+    CHECK_OK(read_line("tokenize --version", &a, &result, &err), err);
+    CHECK(result.version);
+    dt_train_args_finish(&a);
+}

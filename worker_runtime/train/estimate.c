@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The sums that zero/ and model/ will allocate, from the same layout and the same walk over
+ * activations. What a run takes beside them (the program, its libraries, the page cache of the
+ * data) is not in them. */
+#include "worker_runtime/train/estimate.h"
+
+#include "worker_runtime/model/transformer.h"
+#include "worker_runtime/zero/layout.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Buffers for units' gradients at stages 2 and 3: one for the largest unit, and so many for the
+ * next (zero/loans.c). */
+#define OTHER_LOANS 3
+
+/* What decides, of the configuration and where it runs. */
+struct place {
+    const struct dt_config *c;
+    size_t world, local;
+    size_t elem;    /* bytes of what is computed with */
+    size_t sharing; /* ranks that hold one copy of shared memory together */
+    size_t micro;
+    bool many; /* micro-steps are added up before gradients are reduced */
+};
+
+static void settle_batch(struct place *p)
+{
+    struct dt_batch b;
+    const struct dt_config_batch *w = &p->c->batch;
+    p->micro = w->micro_batch > 0 ? (size_t)w->micro_batch : 1;
+    p->many = p->c->train.balance != DT_BALANCE_OFF || w->accumulation > 1;
+    if (dt_batch_resolve(&b, w, (int)p->world, NULL) < 0)
+        return;
+    p->micro = (size_t)b.micro;
+    p->many = p->many || b.accumulation > 1;
+}
+
+static struct place place_of(const struct dt_config *c, int world, int local)
+{
+    bool cuda = strcmp(c->train.device, "cuda") == 0;
+    struct place p = {.c = c, .world = (size_t)world, .local = (size_t)local};
+    p.elem = cuda ? dt_dtype_size(c->zero.model_type) : sizeof(float);
+    p.sharing = cuda ? 1 : p.local;
+    settle_batch(&p);
+    return p;
+}
+
+static int open_layout(struct dt_layout *l, const struct dt_shape *s, size_t world,
+                       struct dt_err *err)
+{
+    size_t units = dt_shape_unit_count(s), count = dt_shape_tensor_count(s);
+    struct dt_tensor *tensors = dt_shape_tensors(s, err);
+    size_t *sizes = calloc(units, sizeof *sizes);
+    int rc = -1;
+    if (tensors && !sizes)
+        dt_err_set(err, DT_E_MEMORY, "no memory for a list of %zu units", units);
+    if (tensors && sizes) {
+        for (size_t i = 0; i < count; i++)
+            sizes[tensors[i].unit] +=
+                tensors[i].dims[0] * (tensors[i].rank == 2 ? tensors[i].dims[1] : 1);
+        rc = dt_layout_init(l, sizes, units, world, err);
+    }
+    free(tensors);
+    free(sizes);
+    return rc;
+}
+
+static size_t largest_unit(const struct dt_layout *l)
+{
+    size_t most = 0;
+    for (size_t u = 0; u < l->units; u++)
+        most = l->unit[u].padded > most ? l->unit[u].padded : most;
+    return most;
+}
+
+static size_t second_unit(const struct dt_layout *l)
+{
+    size_t most = largest_unit(l), second = 0;
+    bool passed = false;
+    for (size_t u = 0; u < l->units; u++) {
+        size_t n = l->unit[u].padded;
+        bool first = n == most && !passed;
+        passed = passed || first;
+        second = !first && n > second ? n : second;
+    }
+    return second;
+}
+
+/* Stage 2 with micro-steps added up first, and any stage of a rank alone, keeps what 1 keeps. */
+static int kept_stage(const struct place *p, int stage)
+{
+    if (stage > 1 && p->world == 1)
+        return 1;
+    return stage == 2 && p->many ? 1 : stage;
+}
+
+/* At stage 3 between hosts: what is gathered, at most. */
+static size_t live(const struct place *p, const struct dt_layout *l)
+{
+    size_t most = p->c->zero.max_live, unit = largest_unit(l);
+    if (most == 0 || most > l->padded)
+        return l->padded;
+    return most > unit ? most : unit;
+}
+
+static size_t params_of(const struct place *p, const struct dt_layout *l, int stage)
+{
+    if (stage == 0)
+        return l->padded * p->elem;
+    if (stage < 3 || p->sharing == p->world)
+        return l->padded * p->elem / p->sharing;
+    return (l->shard + live(p, l)) * p->elem;
+}
+
+static size_t grads_of(const struct place *p, const struct dt_layout *l, int stage)
+{
+    if (stage < 2)
+        return l->padded * p->elem;
+    size_t others = l->units - 1 < OTHER_LOANS ? l->units - 1 : OTHER_LOANS;
+    return (l->shard + largest_unit(l) + others * second_unit(l)) * p->elem;
+}
+
+/* With fp32 throughout, the parameters are the master copy. */
+static size_t optimizer_of(const struct place *p, const struct dt_layout *l, int stage)
+{
+    bool master = p->elem != sizeof(float) || p->c->zero.model_type != DT_F32;
+    return (stage == 0 ? l->padded : l->shard) * sizeof(float) * (master ? 3 : 2);
+}
+
+static size_t activations_of(const struct place *p)
+{
+    const struct dt_config_model *m = &p->c->model;
+    struct dt_transformer_options o = {.batch = p->micro,
+                                       .positions = p->c->data.positions,
+                                       .recompute = m->recompute,
+                                       .recompute_every = m->recompute_every};
+    return dt_transformer_bytes(&m->shape, &o) / sizeof(float) * p->elem;
+}
+
+int dt_estimate(const struct dt_config *c, int world, int local, int stage, struct dt_estimate *out,
+                struct dt_err *err)
+{
+    struct dt_layout l;
+    memset(out, 0, sizeof *out);
+    if (!c->has_model)
+        return dt_err_set(err, DT_E_USAGE, "there is no model.config to estimate");
+    if (world < 1 || local < 1 || local > world)
+        return dt_err_set(err, DT_E_USAGE, "%d of %d ranks cannot be on one host", local, world);
+    struct place p = place_of(c, world, local);
+    if (open_layout(&l, &c->model.shape, p.world, err) < 0)
+        return -1;
+    int kept = kept_stage(&p, stage);
+    out->params = params_of(&p, &l, kept);
+    out->grads = grads_of(&p, &l, kept);
+    out->optimizer = optimizer_of(&p, &l, kept);
+    out->activations = activations_of(&p);
+    out->snapshot = c->train.save_dir ? l.shard * sizeof(float) * 3 : 0;
+    out->total = out->params + out->grads + out->optimizer + out->activations + out->snapshot;
+    dt_layout_finish(&l);
+    return 0;
+}

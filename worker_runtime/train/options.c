@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "worker_runtime/train/options.h"
+
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define AT(field) .at = offsetof(struct dt_train_args, field)
+
+/* clang-format off */
+static const struct dt_opt train_opts[] = {
+    {.name = "config", .letter = 'c', .arg = "FILE", .completes = DT_OPT_FILE, AT(config), .group = "Training",
+     .help = "the run, as JSON: DeepSpeed's keys, and the blocks model, data and train"},
+    {.name = "deepspeed", .arg = "FILE", .completes = DT_OPT_FILE, AT(deepspeed), .group = "Training",
+     .help = "a DeepSpeed configuration, as it is, whose keys join those of --config"},
+    {.name = "deepspeed-config", .arg = "FILE", .completes = DT_OPT_FILE, AT(deepspeed), .hidden = true},
+    {.name = "set", .arg = "KEY=VALUE", .parse = dt_opt_append, .finish = dt_opt_finish_strings, .repeat = true,
+     AT(set), .group = "Training",
+     .help = "put VALUE in the place of a key of the configuration, as in train.steps=20"},
+    {.name = "resume", .arg = "auto|none|DIR", .words = "auto none", .fallback = "auto", AT(resume), .group = "Training",
+     .help = "go on from the last whole checkpoint in train.save_dir if there is one, from no checkpoint, or from DIR, which is one or has some"},
+    {.name = "init-from", .arg = "DIR", .completes = DT_OPT_DIRECTORY, AT(init_from), .group = "Training",
+     .help = "begin with the weights in this folder of safetensors, as Hugging Face has them"},
+
+    {.name = "estimate", .arg = "FILE", .completes = DT_OPT_FILE, AT(estimate), .group = "Instead of training",
+     .help = "print how much memory a rank of this configuration takes at each ZeRO stage, and what fits here"},
+    {.name = "world", .arg = "N", .parse = dt_opt_count, AT(world), .fallback = "0", .group = "Instead of training",
+     .help = "with --estimate: ranks of the job; 0: what WORLD_SIZE says, or 1"},
+    {.name = "local-world", .arg = "N", .parse = dt_opt_count, AT(local), .fallback = "0", .group = "Instead of training",
+     .help = "with --estimate: ranks on this host; 0: what LOCAL_WORLD_SIZE says, or all"},
+    {.name = "output", .letter = 'o', .arg = "FILE", .completes = DT_OPT_FILE, AT(output), .group = "Instead of training",
+     .help = "with tokenize: the file of tokens to make"},
+    {.name = "local-rank", .arg = "N", .parse = dt_opt_count, AT(local_rank), .fallback = "0", .hidden = true},
+    {0},
+};
+/* clang-format on */
+
+const struct dt_opt_program dt_train_program = {
+    .name = "dtrun-train",
+    .summary = "train a sharded transformer, one process of however many",
+    .usage = "--config FILE [options]\n"
+             "       dtrun-train --estimate FILE [options]\n"
+             "       dtrun-train tokenize FILE... -o OUT",
+    .version = DT_VERSION,
+    .table = train_opts,
+    .takes_operands = true,
+};
+
+/* An argument that is no option ends them, and people write some behind it: so each such word is
+ * taken out of ARGS, and the rest read again. */
+static int read_words(struct dt_train_args *a, int argc, char **args, struct dt_opt_result *result,
+                      struct dt_err *err)
+{
+    for (;;) {
+        struct dt_train_args fresh = {.files = a->files, .file_count = a->file_count};
+        dt_opt_finish(&dt_train_program, a);
+        *a = fresh;
+        if (dt_opt_parse(&dt_train_program, argc, args, NULL, a, result, err) < 0)
+            return -1;
+        if (result->help || result->version || result->operands == argc)
+            return 0;
+        a->files[a->file_count++] = args[result->operands];
+        memmove(args + result->operands, args + result->operands + 1,
+                (size_t)(argc - result->operands) * sizeof *args);
+        argc--;
+    }
+}
+
+/* To scripts for DeepSpeed --deepspeed is a flag beside --deepspeed_config, which says all we need.
+ */
+static bool is_bare_deepspeed(const char *arg, const char *next)
+{
+    return strcmp(arg, "--deepspeed") == 0 && (!next || next[0] == '-');
+}
+
+static int check_whole(struct dt_train_args *a, struct dt_err *err)
+{
+    a->tokenize = a->file_count > 0 && strcmp(a->files[0], "tokenize") == 0;
+    if (a->file_count > 0 && !a->tokenize)
+        return dt_err_set(err, DT_E_USAGE,
+                          "what is \"%s\"? A configuration is given as --config %s; the one "
+                          "command is tokenize",
+                          a->files[0], a->files[0]);
+    if (a->tokenize && a->file_count == 1)
+        return dt_err_set(err, DT_E_USAGE, "tokenize: which files? - is standard input");
+    if (a->tokenize && !a->output)
+        return dt_err_set(err, DT_E_USAGE, "tokenize: where to? Give -o FILE");
+    if (a->output && !a->tokenize)
+        return dt_err_set(err, DT_E_USAGE, "--output goes with tokenize");
+    if (!a->tokenize && !a->config && !a->deepspeed && !a->estimate)
+        return dt_err_set(
+            err, DT_E_USAGE,
+            "which configuration? Give --config FILE; dtrun-train(1) says what stands in it");
+    if ((a->world || a->local) && !a->estimate)
+        return dt_err_set(err, DT_E_USAGE, "--world and --local-world go with --estimate");
+    if (a->resume && a->resume[0] == '\0')
+        return dt_err_set(err, DT_E_USAGE, "--resume: auto, none, or a folder");
+    return 0;
+}
+
+int dt_train_args_read(struct dt_train_args *a, int argc, char *const *argv,
+                       struct dt_opt_result *result, struct dt_err *err)
+{
+    char **args = calloc((size_t)argc + 1, sizeof *args);
+    *a = (struct dt_train_args){.files = calloc((size_t)argc + 1, sizeof *a->files)};
+    if (!args || !a->files) {
+        free(args);
+        return dt_err_set(err, DT_E_MEMORY, "no memory for the command line");
+    }
+    int count = 0;
+    for (int i = 0; i < argc; i++)
+        if (i == 0 || !is_bare_deepspeed(argv[i], argv[i + 1]))
+            args[count++] = argv[i];
+    int rc = read_words(a, count, args, result, err);
+    free(args);
+    if (rc < 0 || result->help || result->version)
+        return rc;
+    return check_whole(a, err);
+}
+
+void dt_train_args_finish(struct dt_train_args *a)
+{
+    dt_opt_finish(&dt_train_program, a);
+    free(a->files);
+    a->files = NULL;
+}

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The command line of dtrun-train. */
+#ifndef DT_WORKER_RUNTIME_TRAIN_OPTIONS_H
+#define DT_WORKER_RUNTIME_TRAIN_OPTIONS_H
+
+#include "base/opt.h"
+
+struct dt_train_args {
+    char *config, *deepspeed, *resume, *init_from, *output;
+    struct dt_opt_strings set;
+    int world, local; /* for --estimate; 0: as many as the environment says */
+    char *estimate;
+    int local_rank;     /* what older launchers append; the environment says it too */
+    const char **files; /* with tokenize: what to read; owned, its strings are argv's */
+    int file_count;
+    bool tokenize;
+};
+
+extern const struct dt_opt_program dt_train_program;
+
+/* End with dt_train_args_finish() also after a failure. */
+int dt_train_args_read(struct dt_train_args *a, int argc, char *const *argv,
+                       struct dt_opt_result *result, struct dt_err *err);
+void dt_train_args_finish(struct dt_train_args *a);
+
+#endif

@@ -1,0 +1,368 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Makes all that a run consists of, in the order in which one thing needs another, and says on rank
+ * 0 what came of it. */
+#include "base/buf.h"
+#include "base/fs.h"
+#include "worker_runtime/context_parts.h"
+#include "worker_runtime/train/init.h"
+#include "worker_runtime/train/trainer.h"
+#include "worker_runtime/zero/state.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static int open_model(struct dt_trainer *t, struct dt_err *err)
+{
+    const struct dt_shape *shape = &t->config->model.shape;
+    t->tensor_count = dt_shape_tensor_count(shape);
+    t->tensors = dt_shape_tensors(shape, err);
+    return t->tensors ? dt_shape_units(shape, t->tensors, &t->units, &t->params, err) : -1;
+}
+
+/* One sample at least, since an epoch of none never ends. */
+static struct dt_tokens *open_tokens(struct dt_trainer *t, const char *path, const char *key,
+                                     struct dt_err *err)
+{
+    const struct dt_config_data *d = &t->config->data;
+    struct dt_tokens *tokens =
+        dt_tokens_open(path, d->raw_width, t->config->model.shape.vocabulary, err);
+    if (!tokens) {
+        dt_err_wrap(err, "data.%s", key);
+        return NULL;
+    }
+    if (dt_tokens_samples(tokens, d->positions) > 0)
+        return tokens;
+    dt_err_set(err, DT_E_RUNTIME,
+               "data.%s: %s holds %zu tokens, fewer than one sample of %zu and its last target; "
+               "give more text, or a smaller data.sequence_length",
+               key, path, dt_tokens_count(tokens), d->positions);
+    dt_tokens_close(tokens);
+    return NULL;
+}
+
+static int open_data(struct dt_trainer *t, struct dt_err *err)
+{
+    const struct dt_config_data *d = &t->config->data;
+    t->train = open_tokens(t, d->train, "train", err);
+    if (!t->train)
+        return -1;
+    t->sampler = (struct dt_sampler){.samples = dt_tokens_samples(t->train, d->positions),
+                                     .seed = t->config->train.seed,
+                                     .shuffle = d->shuffle};
+    if (!d->validation)
+        return 0;
+    t->validation = open_tokens(t, d->validation, "validation", err);
+    return t->validation ? 0 : -1;
+}
+
+/* What rank 0 found to go on from, on all ranks. */
+struct found {
+    int32_t failed, exact; /* EXACT: --resume names one checkpoint, and no other will do */
+    int32_t own;           /* this job has saved it, in train.save_dir */
+    char path[4096];       /* "": nothing */
+    char why[512];
+};
+
+static void look(const char *dir, struct found *f)
+{
+    struct dt_err why = {0};
+    char state[4096 + 16];
+    snprintf(state, sizeof state, "%s/state.json", dir);
+    f->exact = dt_fs_exists(state);
+    if (f->exact)
+        f->failed = (size_t)snprintf(f->path, sizeof f->path, "%s", dir) >= sizeof f->path;
+    else
+        f->failed = dt_ckpt_find(dir, f->path, sizeof f->path, NULL, &why) < 0; /* resume() warns */
+    snprintf(f->why, sizeof f->why, "%s", why.text);
+}
+
+static void look_for_own(const struct dt_trainer *t, struct found *f)
+{
+    const char *id = dt_context_run_id(t->context);
+    struct dt_ckpt_state s;
+    if (!*id || strcmp(id, "none") == 0) /* the name of all jobs that were given none */
+        return;
+    f->own = dt_ckpt_find(t->config->train.save_dir, f->path, sizeof f->path, NULL, NULL) == 0 &&
+             f->path[0] && dt_ckpt_peek(f->path, &s, NULL) == 0 &&
+             strncmp(s.run_id, id, sizeof s.run_id - 1) == 0;
+    if (!f->own)
+        f->path[0] = '\0';
+}
+
+/* What --resume says is where a job begins. A later world of it, behind a restart or because nodes
+ * came or went, goes on from what the job itself has saved, else its work would be done again and
+ * again. */
+static int find_own(struct dt_trainer *t, struct found *f, struct dt_err *err)
+{
+    if (dt_context_epoch(t->context) == 0 || !t->config->train.save_dir)
+        return 0;
+    if (t->rank == 0)
+        look_for_own(t, f);
+    return dt_coll_broadcast(t->world, f, sizeof *f, DT_U8, 0, err);
+}
+
+static int find_resume(struct dt_trainer *t, struct found *f, struct dt_err *err)
+{
+    const char *resume = t->options->resume;
+    bool automatic = strcmp(resume, "auto") == 0;
+    const char *dir = automatic ? t->config->train.save_dir : resume;
+    memset(f, 0, sizeof *f);
+    if (!automatic && find_own(t, f, err) < 0)
+        return -1;
+    if (f->own)
+        return dt_ckpt_peek(f->path, &t->state, err);
+    if (strcmp(resume, "none") == 0 || !dir)
+        return 0;
+    if (t->rank == 0)
+        look(dir, f);
+    if (dt_coll_broadcast(t->world, f, sizeof *f, DT_U8, 0, err) < 0)
+        return -1;
+    if (f->failed)
+        return dt_err_set(err, DT_E_RUNTIME, "%s", f->why);
+    if (!f->path[0] && !automatic)
+        return dt_err_set(err, DT_E_RUNTIME, "--resume %s: there is no checkpoint", resume);
+    return f->path[0] ? dt_ckpt_peek(f->path, &t->state, err) : 0;
+}
+
+/* The total batch of the run that is resumed is kept, whatever the world is now. */
+static int settle_batch(struct dt_trainer *t, bool resumed, struct dt_err *err)
+{
+    struct dt_config_batch written = t->config->batch;
+    if (resumed && t->state.train_batch > 0 && t->state.world != t->ranks &&
+        (written.train_batch == 0 || written.train_batch == t->state.train_batch)) {
+        written.train_batch = t->state.train_batch;
+        if (written.micro_batch > 0)
+            written.accumulation = 0;
+    }
+    if (dt_batch_resolve(&t->batch, &written, t->ranks, err) < 0)
+        return -1;
+    t->state.train_batch = t->batch.train;
+    int total = (int)(t->batch.accumulation * t->ranks);
+    t->balance = dt_balance_create(t->config->train.balance, t->ranks, total, err);
+    t->compute_s = calloc((size_t)t->ranks, sizeof *t->compute_s);
+    if (!t->balance || !t->compute_s)
+        return t->balance ? dt_err_set(err, DT_E_MEMORY, "no memory for the balance") : -1;
+    if (resumed && t->state.micro_steps_count == t->ranks &&
+        t->config->train.balance != DT_BALANCE_OFF)
+        dt_balance_set(t->balance, t->state.micro_steps, t->ranks, NULL);
+    return 0;
+}
+
+static int open_zero(struct dt_trainer *t, struct dt_err *err)
+{
+    struct dt_zero_options o = t->config->zero;
+    bool balanced = t->config->train.balance != DT_BALANCE_OFF;
+    o.full_gradients = t->batch.accumulation > 1 || balanced;
+    t->zero = dt_zero_create(t->context, t->world, t->units,
+                             dt_shape_unit_count(&t->config->model.shape), &o, err);
+    return t->zero ? 0 : -1;
+}
+
+static int open_transformer(struct dt_trainer *t, struct dt_err *err)
+{
+    const struct dt_config_model *m = &t->config->model;
+    size_t micro = (size_t)t->batch.micro, positions = t->config->data.positions;
+    struct dt_transformer_options o = {.batch = micro,
+                                       .positions = positions,
+                                       .recompute = m->recompute,
+                                       .recompute_every = m->recompute_every};
+    t->ids = calloc(micro * positions, sizeof *t->ids);
+    t->targets = calloc(micro * positions, sizeof *t->targets);
+    if (!t->ids || !t->targets)
+        return dt_err_set(err, DT_E_MEMORY, "no memory for a micro-batch");
+    t->model = dt_transformer_create(&m->shape, &o, t->device, err);
+    return t->model ? 0 : -1;
+}
+
+static bool may_commit(void *arg)
+{
+    const struct dt_trainer *t = arg;
+    return !dt_beat_round_over(t->beat);
+}
+
+static int open_ckpt(struct dt_trainer *t, struct dt_err *err)
+{
+    if (!t->config->train.save_dir)
+        return 0;
+    struct dt_ckpt_options o = {.dir = t->config->train.save_dir,
+                                .keep_last = t->config->train.keep_last,
+                                .shape = &t->config->model.shape,
+                                .tensors = t->tensors,
+                                .tensor_count = t->tensor_count,
+                                .model_type = t->config->zero.model_type,
+                                .rank = t->rank,
+                                .world = t->ranks,
+                                .epoch = dt_context_epoch(t->context),
+                                .run_id = dt_context_run_id(t->context),
+                                .may_commit = may_commit,
+                                .may_commit_arg = t};
+    t->saving.ckpt = dt_ckpt_open(&o, err);
+    return t->saving.ckpt ? 0 : -1;
+}
+
+static void fill(void *arg, size_t unit, size_t param, size_t first, size_t count, float *out)
+{
+    const struct dt_trainer *t = arg;
+    size_t tensor = (size_t)(t->units[unit].params - t->params) + param;
+    dt_init_tensor(&t->tensors[tensor], tensor, t->config->train.seed, first, count, out);
+}
+
+/* The newest checkpoint may turn out to be damaged when all of it is read; then the one before it.
+ */
+static int resume(struct dt_trainer *t, struct found *f, struct dt_err *err)
+{
+    const struct dt_shape *shape = &t->config->model.shape;
+    bool saved_here = f->own || strcmp(t->options->resume, "auto") == 0;
+    const char *dir = saved_here ? t->config->train.save_dir : t->options->resume;
+    if (f->exact)
+        return dt_ckpt_load(f->path, shape, t->tensors, t->tensor_count, t->zero, &t->state, err);
+    return dt_ckpt_resume(t->world, dir, shape, t->tensors, t->tensor_count, t->zero, &t->state,
+                          f->path, sizeof f->path, &t->warnings, err);
+}
+
+static int first_weights(struct dt_trainer *t, struct found *f, struct dt_err *err)
+{
+    const struct dt_shape *shape = &t->config->model.shape;
+    if (f->path[0])
+        return resume(t, f, err);
+    if (t->options->init_from)
+        return dt_ckpt_load_weights(t->options->init_from, shape, t->tensors, t->tensor_count,
+                                    t->zero, err);
+    return dt_zero_fill(t->zero, fill, t, err);
+}
+
+static int open_metrics(struct dt_trainer *t, struct dt_err *err)
+{
+    const struct dt_config_train *c = &t->config->train;
+    if (t->rank != 0)
+        return 0;
+    struct dt_metrics_options o = {.console = t->options->console,
+                                   .terminal = t->options->terminal,
+                                   .every = c->log_every,
+                                   .breakdown = c->breakdown,
+                                   .jsonl = c->metrics,
+                                   .csv_path = c->csv_path,
+                                   .csv_job = c->csv_job};
+    t->metrics = dt_metrics_open(&o, t->state.step + 1, err);
+    return t->metrics ? 0 : -1;
+}
+
+/* Of a checkpoint that could not be read the rank tells that met it. */
+static void say_warnings(struct dt_trainer *t)
+{
+    char *rest = t->warnings.len ? (char *)dt_buf_cstr(&t->warnings) : NULL, *line;
+    while (rest && (line = strsep(&rest, "\n")))
+        if (*line && t->metrics)
+            dt_metrics_say(t->metrics, "%s", line);
+        else if (*line)
+            fprintf(stderr, "dtrun-train: rank %d: %s\n", t->rank, line);
+}
+
+static void introduce(struct dt_trainer *t, const char *resume)
+{
+    const struct dt_config *c = t->config;
+    struct dt_zero_memory m;
+    if (!t->metrics)
+        return;
+    dt_zero_memory(t->zero, &m);
+    dt_metrics_say(
+        t->metrics, "%s with %.1f M parameters; %d rank%s on %d host%s, ZeRO stage %d; %s",
+        c->model.shape.family == DT_GPT2 ? "GPT-2" : "Llama",
+        (double)dt_shape_params(&c->model.shape) * 1e-6, t->ranks, t->ranks == 1 ? "" : "s",
+        dt_context_hosts(t->context), dt_context_hosts(t->context) == 1 ? "" : "s", c->zero.stage,
+        t->device->description);
+    dt_metrics_say(t->metrics,
+                   "batch %lld = micro %lld x accumulation %lld x %d; %zu samples of %zu tokens; "
+                   "%.0f MiB in each rank",
+                   (long long)t->batch.train, (long long)t->batch.micro,
+                   (long long)t->batch.accumulation, t->ranks, t->sampler.samples,
+                   c->data.positions,
+                   (double)(m.params + m.grads + m.optimizer + m.scratch) / (1 << 20));
+    if (resume[0])
+        dt_metrics_say(t->metrics, "resumed from %s: step %lld", resume, (long long)t->state.step);
+}
+
+/* The state of a run that begins. */
+static void begin_state(struct dt_trainer *t)
+{
+    t->scaler = t->config->scaler;
+    t->saving.saved = -1;
+    t->state = (struct dt_ckpt_state){.seed = t->config->train.seed,
+                                      .world = t->ranks,
+                                      .stage = t->config->zero.stage,
+                                      .scaler = t->scaler,
+                                      .round = dt_context_epoch(t->context)};
+    snprintf(t->state.run_id, sizeof t->state.run_id, "%s", dt_context_run_id(t->context));
+}
+
+/* Whether PATH is in this run's own folder of checkpoints. */
+static bool is_ours(const struct dt_trainer *t, const char *path)
+{
+    const char *dir = t->config->train.save_dir;
+    size_t n = dir ? strlen(dir) : 0;
+    return n > 0 && strncmp(path, dir, n) == 0 && path[n] == '/';
+}
+
+/* What a checkpoint says of the past stays; what it says of its own world is ours now. */
+static void go_on_from(struct dt_trainer *t, const char *path)
+{
+    /* One of a run without fp16 has no hysteresis, and nothing to go on from. */
+    if (t->scaler.dynamic && t->state.scaler.hysteresis_left > 0) {
+        t->scaler.scale = t->state.scaler.scale;
+        t->scaler.hysteresis_left = t->state.scaler.hysteresis_left;
+        t->scaler.iteration = t->state.scaler.iteration;
+        t->scaler.last_overflow = t->state.scaler.last_overflow;
+    }
+    t->saving.saved = is_ours(t, path) ? t->state.step : -1;
+    t->sampler.seed = t->state.seed;
+    t->state.train_batch = t->batch.train;
+    t->state.world = t->ranks;
+    t->state.stage = t->config->zero.stage;
+    t->state.round = dt_context_epoch(t->context);
+    snprintf(t->state.run_id, sizeof t->state.run_id, "%s", dt_context_run_id(t->context));
+}
+
+int dt_trainer_open(struct dt_trainer *t, struct dt_context *context,
+                    const struct dt_train_options *o, struct dt_err *err)
+{
+    struct found found;
+    *t = (struct dt_trainer){.config = o->config,
+                             .options = o,
+                             .context = context,
+                             .world = dt_context_coll(context),
+                             .rank = dt_context_rank(context),
+                             .ranks = dt_context_world(context),
+                             .device = dt_context_device(context),
+                             .beat = dt_context_beat(context)};
+    begin_state(t);
+    dt_beat_section(t->beat, "setup");
+    if (open_model(t, err) < 0 || open_data(t, err) < 0 || find_resume(t, &found, err) < 0 ||
+        settle_batch(t, found.path[0] != '\0', err) < 0 || open_zero(t, err) < 0 ||
+        open_transformer(t, err) < 0 || open_ckpt(t, err) < 0 || first_weights(t, &found, err) < 0)
+        return -1;
+    if (found.path[0])
+        go_on_from(t, found.path);
+    if (open_metrics(t, err) < 0)
+        return -1;
+    say_warnings(t);
+    introduce(t, found.path);
+    return 0;
+}
+
+void dt_trainer_close(struct dt_trainer *t)
+{
+    dt_ckpt_close(t->saving.ckpt);
+    dt_metrics_close(t->metrics);
+    dt_transformer_destroy(t->model);
+    dt_zero_destroy(t->zero);
+    dt_balance_destroy(t->balance);
+    dt_tokens_close(t->train);
+    dt_tokens_close(t->validation);
+    dt_buf_finish(&t->warnings);
+    free(t->compute_s);
+    free(t->ids);
+    free(t->targets);
+    free(t->units);
+    free(t->params);
+    free(t->tensors);
+}

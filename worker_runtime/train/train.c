@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The loop. A step is: micro-batches forward and backward, one sum over all ranks in which they
+ * also agree, the update; then what is due at this step: a line, a validation, a checkpoint.
+ *
+ * How a gradient gets from here to the rank that owns it is told in zero/stage.h. */
+#include "worker_runtime/train/train.h"
+
+#include "base/clock.h"
+#include "worker_runtime/optim/schedule.h"
+#include "worker_runtime/train/trainer.h"
+
+#include <string.h>
+
+/* Where the time of a step went, in seconds. */
+struct step_times {
+    double begun, data, forward, backward, communication, optimizer, all;
+};
+
+static double seconds(void)
+{
+    return (double)dt_clock_monotonic_ns() * 1e-9;
+}
+
+/* Micro-batches this rank goes through. At stage 3 as many as the busiest rank, the last of them
+ * empty: parameters are gathered together. */
+static int micro_steps(const struct dt_trainer *t)
+{
+    const int *deal = dt_balance_deal(t->balance);
+    int most = deal[t->rank];
+    for (int r = 0; t->config->zero.stage == 3 && r < t->ranks; r++)
+        most = deal[r] > most ? deal[r] : most;
+    return most;
+}
+
+static int compute(struct dt_trainer *t, double *loss_sum, struct step_times *times,
+                   struct dt_err *err)
+{
+    int mine = dt_balance_deal(t->balance)[t->rank], all = micro_steps(t);
+    size_t tokens = (size_t)t->batch.train * t->config->data.positions;
+    float scale = (float)(t->scaler.scale / (double)tokens);
+    for (int m = 0; m < all; m++) {
+        double begun = seconds();
+        if (m < mine && dt_feed_micro_batch(t, m, err) < 0)
+            return -1;
+        times->data += seconds() - begun;
+        dt_zero_begin(t->zero, true, m == all - 1);
+        if (dt_transformer_train(t->model, t->zero, m < mine ? (size_t)t->batch.micro : 0, t->ids,
+                                 t->targets, scale, loss_sum, err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+static int agree(struct dt_trainer *t, struct dt_agreement *own, struct dt_agreement *all,
+                 struct dt_err *err)
+{
+    own->stop = t->options->stop && *t->options->stop;
+    dt_saver_tell(t, own);
+    *all = *own;
+    return dt_coll_all_reduce(t->world, all, sizeof *all / sizeof(double), DT_F64, DT_SUM, err);
+}
+
+/* Which part of a step each rank computes changes with what it took them. */
+static int rebalance(struct dt_trainer *t, const struct step_times *times, struct dt_err *err)
+{
+    double mine = times->forward + times->backward;
+    if (t->config->train.balance == DT_BALANCE_OFF || t->ranks == 1)
+        return 0;
+    if (dt_coll_all_gather(t->world, &mine, t->compute_s, 1, DT_F64, err) < 0)
+        return -1;
+    /* The times are the same on all ranks; the length of the step must be too. */
+    double longest = times->all;
+    if (dt_coll_all_reduce(t->world, &longest, 1, DT_F64, DT_MAX, err) < 0)
+        return -1;
+    dt_balance_step(t->balance, t->compute_s, longest);
+    return 0;
+}
+
+/* Forward and backward as measured hold what they waited for in collectives; almost all of that is
+ * backward's. */
+static void take_times(struct dt_trainer *t, struct step_times *times)
+{
+    uint64_t forward, backward, communication, optimizer;
+    dt_transformer_times(t->model, &forward, &backward);
+    dt_zero_times(t->zero, &communication, &optimizer);
+    times->communication = (double)communication * 1e-9;
+    times->optimizer = (double)optimizer * 1e-9;
+    times->forward = (double)forward * 1e-9;
+    times->backward = (double)backward * 1e-9 - times->communication;
+    if (times->backward < 0)
+        times->backward = 0;
+    times->all = seconds() - times->begun;
+}
+
+static void report(struct dt_trainer *t, const struct step_times *times, double lr,
+                   const struct dt_zero_updated *updated)
+{
+    double tokens = (double)t->batch.train * (double)t->config->data.positions;
+    double share =
+        (double)dt_balance_deal(t->balance)[t->rank] / (double)(t->batch.accumulation * t->ranks);
+    struct dt_step_metrics m = {
+        .step = t->state.step,
+        .steps = t->config->train.steps,
+        .loss = t->state.last_loss,
+        .lr = lr,
+        .grad_norm = updated->grad_norm,
+        .loss_scale = t->scaler.scale,
+        .skipped = updated->overflow,
+        .tokens_per_s = tokens / times->all,
+        .samples = t->state.data_position,
+        .tokens = (uint64_t)t->state.tokens,
+        .ms = times->all * 1e3,
+        .forward_ms = times->forward * 1e3,
+        .backward_ms = times->backward * 1e3,
+        .communication_ms = times->communication * 1e3,
+        .optimizer_ms = times->optimizer * 1e3,
+        .data_ms = times->data * 1e3,
+        .checkpoint_ms = t->save_s * 1e3,
+        .utilisation = (times->forward + times->backward + times->optimizer) / times->all};
+    struct dt_beat_values beat = {.step = m.step,
+                                  .saved = t->saving.saved,
+                                  .steps = m.steps,
+                                  .loss = m.loss,
+                                  .tokens_per_s = m.tokens_per_s * share,
+                                  .utilisation = m.utilisation};
+    t->told = beat;
+    dt_beat_update(t->beat, &beat);
+    t->save_s = 0;
+    if (t->metrics)
+        dt_metrics_step(t->metrics, &m);
+}
+
+/* One step. *STOP: somebody was told to end. */
+static int step(struct dt_trainer *t, bool *stop, struct dt_err *err)
+{
+    struct step_times times = {.begun = seconds()};
+    struct dt_agreement own = {0}, all;
+    struct dt_zero_updated updated;
+    double lr = dt_schedule_rate(&t->config->schedule, t->state.schedule_steps);
+    dt_beat_section(t->beat, "compute");
+    if (compute(t, &own.loss_sum, &times, err) < 0 || agree(t, &own, &all, err) < 0)
+        return -1;
+    dt_beat_section(t->beat, "update");
+    struct dt_zero_update u = {
+        .lr = (float)lr, .loss_scale = (float)t->scaler.scale, .clip = t->config->clip};
+    if (dt_zero_step(t->zero, &u, &updated, err) < 0 ||
+        dt_loss_scaler_update(&t->scaler, updated.overflow, err) < 0)
+        return -1;
+    int64_t tokens = t->batch.train * (int64_t)t->config->data.positions;
+    t->state.step++;
+    t->state.tokens += tokens;
+    t->state.data_position += (uint64_t)t->batch.train;
+    t->state.schedule_steps += !updated.overflow;
+    t->state.last_loss = all.loss_sum / (double)tokens;
+    take_times(t, &times);
+    report(t, &times, lr, &updated);
+    if (dt_saver_hear(t, &own, &all, err) < 0)
+        return -1;
+    *stop = all.stop > 0;
+    return rebalance(t, &times, err);
+}
+
+static bool due(int64_t every, int64_t step)
+{
+    return every > 0 && step % every == 0;
+}
+
+static int validate(struct dt_trainer *t, struct dt_err *err)
+{
+    double loss;
+    if (!t->validation || t->config->train.validation_batches == 0)
+        return 0;
+    if (dt_validate(t, &loss, err) < 0)
+        return -1;
+    if (t->metrics)
+        dt_metrics_validation(t->metrics, t->state.step, loss);
+    return 0;
+}
+
+static int save(struct dt_trainer *t, struct dt_err *err)
+{
+    const struct dt_saving *s = &t->saving;
+    bool under_way = s->phase != DT_SAVING_NONE && s->step == t->state.step;
+    if (!s->ckpt || s->saved == t->state.step || under_way)
+        return 0;
+    double begun = seconds();
+    int rc = dt_saver_begin(t, err);
+    t->save_s = seconds() - begun;
+    return rc;
+}
+
+/* The last step's checkpoint is what a run is for: without it, it has not succeeded. */
+static int finish(struct dt_trainer *t, enum dt_train_end end, struct dt_err *err)
+{
+    if (t->state.step > 0 && save(t, err) < 0)
+        return dt_err_wrap(err, "checkpoint of step %lld", (long long)t->state.step);
+    if (dt_saver_finish(t, err) < 0)
+        return -1;
+    t->told.saved = t->saving.saved;
+    if (t->told.step > 0)
+        dt_beat_update(t->beat, &t->told);
+    if (!t->saving.ckpt || t->saving.saved == t->state.step || end != DT_TRAIN_DONE)
+        return 0;
+    return dt_err_set(err, DT_E_RUNTIME,
+                      "all %lld steps are done, but the last of them is not saved in %s, as said "
+                      "above; start it again when that is cured",
+                      (long long)t->state.step, t->config->train.save_dir);
+}
+
+static int loop(struct dt_trainer *t, enum dt_train_end *end, struct dt_err *err)
+{
+    const struct dt_config_train *c = &t->config->train;
+    bool stop = false;
+    while (t->state.step < c->steps && !stop) {
+        if (step(t, &stop, err) < 0)
+            return dt_err_wrap(err, "step %lld", (long long)t->state.step + 1);
+        bool last = t->state.step == c->steps;
+        if (!stop && (due(c->validate_every, t->state.step) || last) && validate(t, err) < 0)
+            return dt_err_wrap(err, "validation after step %lld", (long long)t->state.step);
+        if (due(c->save_every, t->state.step) && save(t, err) < 0)
+            return dt_err_wrap(err, "checkpoint of step %lld", (long long)t->state.step);
+    }
+    *end = stop ? DT_TRAIN_STOPPED : DT_TRAIN_DONE;
+    return finish(t, *end, err);
+}
+
+static void say_end(struct dt_trainer *t, enum dt_train_end end)
+{
+    bool saved = t->saving.saved == t->state.step;
+    dt_metrics_say(t->metrics, "%s: step %lld, loss %.4f%s%s",
+                   end == DT_TRAIN_DONE ? "done" : "told to end", (long long)t->state.step,
+                   t->state.last_loss, saved ? ", saved in " : "",
+                   saved ? t->config->train.save_dir : "");
+}
+
+int dt_train_run(struct dt_context *context, const struct dt_train_options *o,
+                 enum dt_train_end *end, struct dt_err *err)
+{
+    struct dt_trainer t;
+    int rc = dt_trainer_open(&t, context, o, err);
+    if (rc == 0)
+        rc = loop(&t, end, err);
+    if (rc == 0 && t.metrics)
+        say_end(&t, *end);
+    dt_trainer_close(&t);
+    return rc;
+}

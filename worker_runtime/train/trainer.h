@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a run consists of, for the files of this folder: train.c is the loop, setup.c makes and ends
+ * all of this, feed.c brings samples, validate.c measures, saver.c has
+ * checkpoints written beside the steps. */
+#ifndef DT_WORKER_RUNTIME_TRAIN_TRAINER_H
+#define DT_WORKER_RUNTIME_TRAIN_TRAINER_H
+
+#include "base/buf.h"
+#include "worker_runtime/ckpt/saving.h"
+#include "worker_runtime/data/sampler.h"
+#include "worker_runtime/data/tokens.h"
+#include "worker_runtime/device.h"
+#include "worker_runtime/model/transformer.h"
+#include "worker_runtime/telemetry/metrics.h"
+#include "worker_runtime/train/train.h"
+
+#include <dtrun/beat.h>
+
+/* One sum over all ranks a step, which is also where they agree. */
+struct dt_agreement {
+    double loss_sum;
+    double stop; /* ranks that were told to end */
+    struct dt_saving_news save;
+};
+
+struct dt_trainer {
+    const struct dt_config *config;
+    const struct dt_train_options *options;
+    struct dt_context *context;
+    struct dt_coll *world;
+    int rank, ranks;
+    struct dt_device *device;
+    struct dt_beat_writer *beat;
+    struct dt_beat_values told; /* the last time */
+
+    struct dt_tensor *tensors;
+    size_t tensor_count;
+    struct dt_unit *units;
+    struct dt_param *params;
+    struct dt_zero *zero;
+    struct dt_transformer *model;
+
+    struct dt_tokens *train, *validation;
+    struct dt_sampler sampler;
+    int32_t *ids, *targets; /* of one micro-batch */
+
+    struct dt_batch batch;
+    struct dt_balance *balance;
+    double *compute_s; /* of each rank, last step; for the balance */
+    struct dt_loss_scaler scaler;
+    struct dt_metrics *metrics; /* of rank 0; NULL elsewhere */
+    struct dt_buf warnings;     /* from before there were metrics */
+
+    struct dt_saving saving;    /* its .ckpt NULL: nothing is saved */
+    double save_s;              /* that the last one held training up; 0 once it was told */
+    struct dt_ckpt_state state; /* how far we are */
+};
+
+int dt_trainer_open(struct dt_trainer *t, struct dt_context *context,
+                    const struct dt_train_options *o, struct dt_err *err);
+void dt_trainer_close(struct dt_trainer *t);
+
+/* Fills ids and targets with micro-batch number MICRO_STEP of this rank in the step at hand. */
+int dt_feed_micro_batch(struct dt_trainer *t, int micro_step, struct dt_err *err);
+
+/* The mean loss over validation samples; collective. */
+int dt_validate(struct dt_trainer *t, double *loss, struct dt_err *err);
+
+/* Begins a checkpoint of the state at hand; one still under way is brought to its end first.
+ * Collective. */
+int dt_saver_begin(struct dt_trainer *t, struct dt_err *err);
+/* What this rank knows of the one under way, into A; and what all know, out of it. */
+void dt_saver_tell(struct dt_trainer *t, struct dt_agreement *a);
+int dt_saver_hear(struct dt_trainer *t, const struct dt_agreement *own,
+                  const struct dt_agreement *all, struct dt_err *err);
+/* Until it is whole, or given up. Collective. */
+int dt_saver_finish(struct dt_trainer *t, struct dt_err *err);
+
+#endif

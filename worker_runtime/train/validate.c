@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The loss on data that is not trained on. Ranks take samples in turn; each goes through as many
+ * rounds as the others, since at stage 3 parameters are gathered together. */
+#include "worker_runtime/train/trainer.h"
+
+static size_t least(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Reads COUNT samples from FIRST on. */
+static int read_samples(struct dt_trainer *t, size_t first, size_t count, struct dt_err *err)
+{
+    size_t positions = t->config->data.positions;
+    for (size_t i = 0; i < count; i++)
+        if (dt_tokens_sample(t->validation, first + i, positions, t->ids + i * positions,
+                             t->targets + i * positions, err) < 0)
+            return -1;
+    return 0;
+}
+
+/* What a validation took is no part of the next step's times. */
+static void forget_times(struct dt_trainer *t)
+{
+    uint64_t a, b;
+    dt_transformer_times(t->model, &a, &b);
+    dt_zero_times(t->zero, &a, &b);
+}
+
+int dt_validate(struct dt_trainer *t, double *loss, struct dt_err *err)
+{
+    size_t micro = (size_t)t->batch.micro, positions = t->config->data.positions;
+    size_t samples = least(dt_tokens_samples(t->validation, positions),
+                           (size_t)t->config->train.validation_batches * micro);
+    size_t a_round = micro * (size_t)t->ranks;
+    double sum = 0;
+    dt_beat_section(t->beat, "validation");
+    for (size_t at = 0; at < samples; at += a_round) {
+        size_t first = at + micro * (size_t)t->rank;
+        size_t count = first < samples ? least(micro, samples - first) : 0;
+        dt_zero_begin(t->zero, false, false);
+        if (read_samples(t, first, count, err) < 0 ||
+            dt_transformer_loss(t->model, t->zero, count, t->ids, t->targets, &sum, err) < 0)
+            return -1;
+    }
+    if (dt_coll_all_reduce(t->world, &sum, 1, DT_F64, DT_SUM, err) < 0)
+        return -1;
+    forget_times(t);
+    *loss = sum / (double)(samples * positions);
+    return 0;
+}

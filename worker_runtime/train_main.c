@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* dtrun-train: one worker of a training run, or all of it. Told to end by SIGTERM or SIGINT, it
+ * finishes its step, saves, and dies by that signal. */
+#include "base/fs.h"
+#include "base/json.h"
+#include "worker_runtime/blas.h"
+#include "worker_runtime/data/tokenizer.h"
+#include "worker_runtime/train/estimate.h"
+#include "worker_runtime/train/options.h"
+#include "worker_runtime/train/train.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+/* The signal that came; the second one is not caught any more. */
+static volatile sig_atomic_t told_to_end;
+
+static void on_signal(int sig)
+{
+    told_to_end = sig;
+}
+
+static void catch_signals(void)
+{
+    struct sigaction sa = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND | SA_RESTART};
+    sigaction(SIGTERM, &sa, NULL);
+    sigaction(SIGINT, &sa, NULL);
+}
+
+static int die_by(int sig)
+{
+    fflush(NULL);
+    signal(sig, SIG_DFL);
+    raise(sig);
+    return 128 + sig; /* a signal that is blocked */
+}
+
+/* The exit status of having printed: a full disk is no success. */
+static int printed(void)
+{
+    if (fflush(stdout) == 0)
+        return 0;
+    perror("dtrun-train: standard output");
+    return 1;
+}
+
+/* Where dtrun and torchrun look for why a worker failed. */
+static void leave_error_file(const char *text)
+{
+    const char *path = getenv("TORCHELASTIC_ERROR_FILE");
+    struct dt_buf out = {0};
+    if (!path || !*path)
+        return;
+    dt_buf_put_str(&out, "{\"message\": ");
+    dt_json_quote(&out, text, strlen(text));
+    dt_buf_put_str(&out, "}\n");
+    if (!out.bad)
+        dt_fs_replace(path, out.at, out.len, 0644, NULL);
+    dt_buf_finish(&out);
+}
+
+/* A rank that fails because another one is gone knows nothing of why. It lets the one that does be
+ * the first to end, and the launcher take it for the cause; most often it is told to end before
+ * this second is over. */
+static void let_the_first_speak(void)
+{
+    sigset_t ending, before;
+    sigemptyset(&ending);
+    sigaddset(&ending, SIGTERM);
+    sigaddset(&ending, SIGINT);
+    sigprocmask(SIG_BLOCK, &ending, &before);
+    if (!told_to_end) /* a signal that comes from here on ends the wait */
+        ppoll(NULL, 0, &(struct timespec){.tv_sec = 1}, &before);
+    sigprocmask(SIG_SETMASK, &before, NULL);
+}
+
+static int say(const struct dt_err *err)
+{
+    const char *rank = getenv("RANK");
+    char text[sizeof err->text + 64];
+    if (rank && *rank)
+        snprintf(text, sizeof text, "rank %.12s: %s", rank, err->text);
+    else
+        snprintf(text, sizeof text, "%s", err->text);
+    fprintf(stderr, "dtrun-train: %s\n", text);
+    if (err->code == DT_E_DISCONNECTED)
+        let_the_first_speak();
+    if (!told_to_end)
+        leave_error_file(text);
+    return dt_err_exit_status(err);
+}
+
+static int tokenize(const struct dt_train_args *a, struct dt_err *err)
+{
+    uint64_t tokens;
+    if (dt_tokenize_files(a->files + 1, a->file_count - 1, a->output, &tokens, err) < 0)
+        return -1;
+    printf("%s: %llu tokens of %d file%s; vocabulary %d\n", a->output, (unsigned long long)tokens,
+           a->file_count - 1, a->file_count == 2 ? "" : "s", DT_BYTE_VOCABULARY);
+    return 0;
+}
+
+static int from_environment(const char *name, int fallback)
+{
+    const char *value = getenv(name);
+    int n = value ? atoi(value) : 0;
+    return n > 0 ? n : fallback;
+}
+
+static int estimate(const struct dt_train_args *a, const struct dt_config *c)
+{
+    int world = a->world > 0 ? a->world : from_environment("WORLD_SIZE", 1);
+    int local = a->local > 0 ? a->local : from_environment("LOCAL_WORLD_SIZE", world);
+    size_t memory = (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE);
+    struct dt_buf out = {0};
+    dt_estimate_print(c, world, local, memory, &out);
+    fputs(dt_buf_cstr(&out), stdout);
+    dt_buf_finish(&out);
+    return 0;
+}
+
+static int train(const struct dt_train_args *a, const struct dt_config *c, struct dt_err *err)
+{
+    struct dt_context_options o = {.device = c->train.device,
+                                   .threads = c->train.threads,
+                                   .coll_timeout_ms = c->train.collective_timeout_ms};
+    struct dt_train_options t = {.config = c,
+                                 .resume = a->resume,
+                                 .init_from = a->init_from,
+                                 .console = stdout,
+                                 .terminal = isatty(STDOUT_FILENO),
+                                 .stop = &told_to_end};
+    enum dt_train_end end = DT_TRAIN_DONE;
+    if (!c->has_model || !c->has_data)
+        return dt_err_set(err, DT_E_USAGE, "%s: there is no \"%s\" block; see dtrun-train(1)",
+                          a->config ? a->config : a->deepspeed, c->has_model ? "data" : "model");
+    if (c->train.steps == 0)
+        return dt_err_set(err, DT_E_USAGE, "train.steps: how many? It is 0, or not written");
+    signal(SIGPIPE, SIG_IGN); /* who looks at a run may go away; it goes on */
+    struct dt_context *context = dt_context_open(&o, err);
+    if (!context)
+        return -1;
+    catch_signals(); /* not before: who waits for ranks that never come has nothing to save */
+    if (dt_blas_advice() && dt_context_local_rank(context) == 0)
+        fprintf(stderr, "dtrun-train: %s\n", dt_blas_advice());
+    int rc = dt_train_run(context, &t, &end, err);
+    dt_context_close(context);
+    if (rc == 0 && end == DT_TRAIN_DONE)
+        told_to_end = 0; /* it came when all was done */
+    return rc;
+}
+
+/* Once for the job: all ranks read the same configuration. */
+static void warn(struct dt_buf *warnings)
+{
+    if (!warnings->len || from_environment("RANK", 0) != 0)
+        return;
+    char *rest = (char *)dt_buf_cstr(warnings), *line;
+    while ((line = strsep(&rest, "\n")))
+        if (*line)
+            fprintf(stderr, "dtrun-train: %s\n", line);
+}
+
+static int run(const struct dt_train_args *a, struct dt_err *err)
+{
+    struct dt_config config = {0};
+    struct dt_buf warnings = {0};
+    if (a->tokenize)
+        return tokenize(a, err);
+    const char **overrides = calloc(a->set.len + 1, sizeof *overrides); /* ends with NULL */
+    if (!overrides)
+        return dt_err_set(err, DT_E_MEMORY, "no memory for --set");
+    for (size_t i = 0; i < a->set.len; i++)
+        overrides[i] = a->set.at[i];
+    int rc = dt_config_load(&config, a->estimate ? a->estimate : a->config, a->deepspeed, overrides,
+                            &warnings, err);
+    free(overrides);
+    warn(&warnings);
+    dt_buf_finish(&warnings);
+    if (rc == 0)
+        rc = a->estimate ? estimate(a, &config) : train(a, &config, err);
+    dt_config_finish(&config);
+    return rc;
+}
+
+int main(int argc, char **argv)
+{
+    struct dt_train_args args;
+    struct dt_opt_result result;
+    struct dt_err err = {0};
+    int status = 0;
+    dt_fs_fill_standard_fds();
+    if (dt_train_args_read(&args, argc, argv, &result, &err) < 0)
+        status = say(&err);
+    else if (result.help)
+        dt_opt_help(&dt_train_program, stdout);
+    else if (result.version)
+        puts("dtrun-train " DT_VERSION);
+    else if (run(&args, &err) < 0)
+        status = say(&err);
+    dt_train_args_finish(&args);
+    if (told_to_end)
+        return die_by(told_to_end);
+    int failed = printed();
+    return status ? status : failed;
+}
