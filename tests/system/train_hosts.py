@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# dtrun-train on several hosts that are network namespaces: the same losses as on one, and going on when a host dies or is
+# cut off.
+
+import os
+import signal
+import subprocess
+
+import netns
+import tap
+import training
+
+CONF = "keep_alive_interval=1,last_call_timeout=1,join_timeout=60"
+
+
+def cluster_of(hosts):
+    why = netns.why_not()
+    if why:
+        raise tap.Skip(why)
+    return netns.Cluster(hosts)
+
+
+def start(s, cluster, host, c, nnodes, *options, run="job", at=0, env=None):
+    """dtrun on that host with two ranks of dtrun-train; the first one serves the rendezvous."""
+    return cluster[host].run(
+        s.tools.dtrun, "--rdzv-backend", "c10d", "--rdzv-endpoint", "%s:29400" % cluster[at].address, "--rdzv-id", run,
+        "--rdzv-conf", CONF, "--nnodes", nnodes, "--nproc-per-node", 2, *options, "--no-python", s.tools.train, "--config", c,
+        env={"OMP_NUM_THREADS": "1", **(env or {})})
+
+
+def together(s, cluster, c, run, env=None):
+    programs = [start(s, cluster, host, c, "2", run=run, env=env) for host in (0, 1)]
+    for program in programs:
+        status = program.end()
+        tap.check_equal(status, 0, "exit status; it said\n%s\n" % "\n".join(program.lines))
+    return programs
+
+
+@training.story
+def same_losses(s):
+    """two hosts of two ranks: the losses of four ranks on one host, at every stage; the same bits from stage to stage"""
+    with cluster_of(2) as cluster:
+        by_stage = []
+        for stage in (0, 1, 2, 3):
+            near = s.config("near%d.json" % stage, stage=stage, accumulation=1)
+            s.run(near, world=4)
+            far = s.config("far%d.json" % stage, stage=stage, accumulation=1)
+            programs = together(s, cluster, far, "stage%d" % stage)
+            tap.check_equal(any(p.says(r"4 ranks on 2 hosts, ZeRO stage %d" % stage) for p in programs), True, "4 ranks on 2 hosts")
+            training.close(s.losses(far), s.losses(near), 1e-5, "two hosts against one, stage %d" % stage)
+            by_stage.append(s.losses(far))
+            tap.check_equal(by_stage[-1], by_stage[0], "losses on two hosts of stage %d and 0" % stage)
+
+
+@training.story
+def host_killed(s):
+    """a host whose processes are all killed: the other goes on alone from the checkpoint, with the batch that was"""
+    # Small steps: with large ones the last bits of a sum over other ranks grow in a few hundred steps to what can be seen.
+    small = {"optimizer": {"type": "AdamW", "params": {"lr": 1e-5}}, "scheduler": {"type": "WarmupLR", "params": {"warmup_max_lr": 1e-5}}}
+    whole = s.config("whole.json", stage=2, steps=400, **small)
+    s.run(whole, world=2)
+    with cluster_of(3) as cluster:
+        c = s.config("killed.json", stage=2, steps=400, save_every=10, save_dir=s.path("ckpt"), **small)
+        survivor = lost(s, cluster, c, lambda: kill_all(cluster[1]))
+        survivor.expect(r"2 ranks on 1 host, ZeRO stage 2")
+        survivor.expect(r"batch 12 = micro 6 x accumulation 1 x 2")
+        survivor.expect(r"resumed from .*: step \d+")
+        tap.check_equal(survivor.end(), 0, "exit status")
+    training.close(s.losses(c), s.losses(whole), 1e-5, "with a host that was killed, against one host alone")
+    tap.check_equal([row["samples"] for _, row in sorted(s.steps(c).items())], [12 * (i + 1) for i in range(400)], "samples")
+
+
+@training.story
+def link_cut(s):
+    """a host that is cut off: the others' ranks end with a sentence that names a rank of it, and the job goes on"""
+    with cluster_of(3) as cluster:
+        c = s.config("cut.json", stage=3, steps=400, save_every=10, save_dir=s.path("ckpt"), collective_timeout=5)
+        survivor = lost(s, cluster, c, cluster[1].cut)
+        survivor.expect(r"dtrun-train: rank \d: step \d+: .*\brank \d")
+        survivor.expect(r"resumed from .*: step \d+")
+        tap.check_equal(survivor.end(), 0, "exit status; it said\n" + "\n".join(survivor.lines))
+
+
+def kill_all(host):
+    pids = subprocess.run(["ip", "netns", "pids", host.space], check=True, stdout=subprocess.PIPE, text=True).stdout.split()
+    for pid in pids:
+        os.kill(int(pid), signal.SIGKILL)
+
+
+def lost(s, cluster, c, happens):
+    """Two hosts train, a third one holds the rendezvous. When they have saved, HAPPENS to host 1. Returns host 0's dtrun."""
+    cluster[2].run(s.tools.rendezvous, "--listen", "*:29400").expect(r"listening on ")
+    survivor, other = [start(s, cluster, host, c, "1:2", "--max-restarts", "3", at=2) for host in (0, 1)]
+    training.wait_for(lambda: any(p.says(r"4 ranks on 2 hosts") for p in (survivor, other)), "a world of 4")
+    before = set(s.checkpoints(s.path("ckpt"))) if os.path.exists(s.path("ckpt")) else set()
+    training.wait_for(lambda: os.path.exists(s.path("ckpt")) and set(s.checkpoints(s.path("ckpt"))) - before, "a checkpoint of it")
+    survivor.forget()
+    happens()
+    return survivor
+
+
+@training.story
+def no_wire(s):
+    """a wire that is not there is refused with what to install"""
+    os.mkdir(s.path("plugins"))
+    c = s.config(steps=2)
+    with cluster_of(2) as cluster:
+        programs = [start(s, cluster, host, c, "2", env={"DTRUN_WIRE": "ucx", "DTRUN_PLUGIN_DIR": s.path("plugins")}) for host in (0, 1)]
+        for program in programs:
+            program.expect(r"rank \d: .*DTRUN_WIRE=ucx needs UCX \(Debian: libucx0\) and dtrun's helper library dt_ucx\.so")
+            tap.check_equal(program.end() != 0, True, "exit status is one of failure")
+
+
+training.main()

@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# The same losses: whatever the stage, the world, the accumulation, and whatever happened on the way.
+
+import json
+import os
+import signal
+
+import tap
+import training
+
+
+@training.story
+def stages_worlds_accumulation(s):
+    """stages 0 to 3, worlds 1, 2 and 4, accumulation 1 and 3 give the same losses, and the same bits where they must"""
+    first = None
+    for world in (1, 2, 4):
+        for accumulation in (1, 3):
+            by_stage = []
+            for stage in (0, 1, 2, 3):
+                c = s.config("c%d%d%d.json" % (world, accumulation, stage), stage=stage, accumulation=accumulation)
+                s.run(c, world=world)
+                by_stage.append(s.losses(c))
+            what = "world %d, accumulation %d" % (world, accumulation)
+            first = first or by_stage[0]
+            training.close(by_stage[0], first, 1e-5, what + " against world 1")
+            tap.check_equal(by_stage[1], by_stage[0], "losses of stage 1 and 0, " + what)
+            tap.check_equal(by_stage[2], by_stage[0], "losses of stage 2 and 0, " + what)
+            if accumulation == 1:
+                tap.check_equal(by_stage[3], by_stage[0], "losses of stage 3 and 0, " + what)
+            else:  # stage 3 adds micro-steps up behind the ranks
+                training.close(by_stage[3], by_stage[0], 1e-6, "stage 3 and 0, " + what)
+    if not first[-1] < first[0] - 0.3:
+        raise AssertionError("the model learned nothing: %r" % first)
+
+
+@training.story
+def llama(s):
+    """the same for a Llama with shared key heads and recomputed activations"""
+    plain = s.config("plain.json", model=training.LLAMA)
+    s.run(plain, world=1)
+    sharded = s.config("sharded.json", model=training.LLAMA, stage=3, activation_checkpointing={})
+    s.run(sharded, world=2)
+    training.close(s.losses(sharded), s.losses(plain), 1e-5, "Llama, 2 ranks at stage 3 against 1 at stage 0")
+
+
+@training.story
+def alone(s):
+    """without dtrun it is a world of one, with the same bits"""
+    a, b = s.config("a.json"), s.config("b.json")
+    s.run(a, world=0)
+    s.run(b, world=1)
+    tap.check_equal(s.losses(a), s.losses(b), "losses")
+
+
+@training.story
+def from_deepspeed(s):
+    """a DeepSpeed configuration beside ours, and the options that DeepSpeed's launchers and scripts give: the same bits"""
+    whole = s.config("whole.json", stage=2)
+    s.run(whole, world=2)
+    with open(whole, encoding="utf-8") as f:
+        all_keys = json.load(f)
+    ours = ("model", "data", "train")
+    for i, options in enumerate((("--deepspeed", "ds.json"), ("--deepspeed_config=ds.json", "--local_rank=0"),
+                                 ("--local_rank", "1", "--deepspeed", "--deepspeed_config", "ds.json"))):
+        c = s.path("ours%d.json" % i)
+        with open(c, "w", encoding="utf-8") as f:
+            json.dump({key: all_keys[key] for key in ours}, f)
+        with open(s.path("ds.json"), "w", encoding="utf-8") as f:
+            json.dump({key: all_keys[key] for key in all_keys if key not in ours}, f)
+        options = [word.replace("ds.json", s.path("ds.json")) for word in options]
+        s.run(c, "--set", "train.metrics=" + c + ".jsonl", *options, world=2)
+        tap.check_equal(s.losses(c), s.losses(whole), "losses with " + " ".join(options))
+
+
+@training.story
+def sixteen_bits(s):
+    """bf16 and fp16 parameters train nearly as fp32, fp16 scales its losses, all stages alike"""
+    c = s.config("f32.json")
+    s.run(c, world=2)
+    for block in ({"bf16": {"enabled": True}}, {"fp16": {"enabled": True, "initial_scale_power": 12}}):
+        name = list(block)[0]
+        by_stage = []
+        for stage in (0, 2, 3):
+            d = s.config("%s%d.json" % (name, stage), stage=stage, **block)
+            s.run(d, world=2)
+            by_stage.append(s.losses(d))
+            tap.check_equal(by_stage[-1], by_stage[0], "losses of %s at stage %d and 0" % (name, stage))
+        training.close(by_stage[0], s.losses(c), 1e-2, name + " against fp32")
+
+
+@training.story
+def killed(s):
+    """a rank killed with -9 costs the steps since the last checkpoint and nothing else: the same bits"""
+    whole = s.config("whole.json", stage=2, steps=40)
+    s.run(whole, world=2)
+    c = s.config("killed.json", stage=2, steps=40, save_every=5, save_dir=s.path("ckpt"))
+    program = s.start(c, world=2, dtrun=("--max-restarts", "1"))
+    program.expect(r"step 17/40")
+    os.kill(s.workers(program)[1], signal.SIGKILL)
+    program.expect(r"resumed from .*: step (\d+)")
+    tap.check_equal(program.end(), 0, "exit status")
+    tap.check_equal(s.losses(c), s.losses(whole), "losses")
+
+
+@training.story
+def begins_anew(s):
+    """--resume none and DIR are about a job's beginning: a restart goes on from what the job saved, not from an older run's"""
+    older = s.config("older.json", stage=2, steps=4, save_every=2, save_dir=s.path("older"), seed=7)
+    s.run(older, world=2)
+    for resume in ("none", s.path("older")):
+        name = "anew" if resume == "none" else "from"
+        whole = s.config(name + "_whole.json", stage=2, steps=40)
+        s.run(whole, "--resume", resume, world=2)
+        c = s.config(name + ".json", stage=2, steps=40, save_every=5, save_dir=s.path(name))
+        s.run(older, "--set", "train.save_dir=" + s.path(name), "--set", "train.metrics=" + s.path("unread"), "--resume", "none",
+              world=2)
+        program = s.start(c, "--resume", resume, world=2, dtrun=("--max-restarts", "1"))
+        program.expect(r"step 17/40")
+        os.kill(s.workers(program)[1], signal.SIGKILL)
+        tap.check_equal(int(program.expect(r"resumed from %s/.*: step (\d+)" % s.path(name)).group(1)) >= 10, True, "its own")
+        tap.check_equal(program.end(), 0, "exit status")
+        tap.check_equal(s.losses(c)[-20:], s.losses(whole)[-20:], "losses, --resume " + resume)
+
+
+@training.story
+def told_to_end(s):
+    """SIGTERM saves the step at hand; the next start goes on from it, with the same bits"""
+    whole = s.config("whole.json", stage=3, steps=30)
+    s.run(whole, world=2)
+    c = s.config("told.json", stage=3, steps=30, save_dir=s.path("ckpt"))
+    program = s.start(c, world=2)
+    program.expect(r"step 9/30")
+    program.kill(signal.SIGTERM)
+    program.expect(r"told to end: step (\d+), loss [\d.]+, saved in ")
+    tap.check_equal(program.end() != 0, True, "a job that was told to end says so")
+    tap.check_equal(len(s.checkpoints(s.path("ckpt"))), 1, "checkpoints")
+    s.run(c, world=2)
+    tap.check_equal(s.losses(c), s.losses(whole), "losses")
+
+
+@training.story
+def other_worlds(s):
+    """on as many ranks as there are: 2, then 1, then 4, at other stages; the batch is kept, no sample is missed"""
+    whole = s.config("whole.json", steps=12)
+    s.run(whole, world=1)
+    for world, stage, upto in ((2, 1, 4), (1, 0, 7), (4, 3, 12)):
+        c = s.config("c.json", stage=stage, steps=12, save_dir=s.path("ckpt"))
+        s.run(c, "--set", "train.steps=%d" % upto, world=world)
+    training.close(s.losses(c), s.losses(whole), 1e-5, "three worlds against one")
+    samples = [row["samples"] for _, row in sorted(s.steps(c).items())]
+    tap.check_equal(samples, [12 * (i + 1) for i in range(12)], "samples")
+
+
+@training.story
+def balanced(s):
+    """dynamic accumulation moves work between ranks and leaves the losses what they are"""
+    even = s.config("even.json", steps=12, accumulation=3)
+    s.run(even, world=2)
+    for stage in (1, 3):
+        c = s.config("balance%d.json" % stage, steps=12, accumulation=3, stage=stage,
+                     train={"dynamic_accumulation": {"policy": "balance"}}, save_every=4, save_dir=s.path("ckpt%d" % stage))
+        s.run(c, world=2)
+        training.close(s.losses(c), s.losses(even), 1e-5, "balanced against even, stage %d" % stage)
+
+
+training.main()

@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# What stories of training share: a small model, a text, runs of dtrun-train under dtrun, and what they left behind.
+
+import argparse
+import json
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+
+import netns
+import tap
+
+TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+STORIES = []
+
+GPT2 = {"model_type": "gpt2", "n_layer": 2, "n_embd": 48, "n_head": 3, "n_positions": 32, "vocab_size": 320}
+LLAMA = {"model_type": "llama", "hidden_size": 48, "intermediate_size": 80, "num_hidden_layers": 2,
+         "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 32, "vocab_size": 320}
+
+
+def arguments():
+    p = argparse.ArgumentParser()
+    p.add_argument("--dtrun", required=True)
+    p.add_argument("--train", required=True)
+    p.add_argument("--rendezvous")
+    p.add_argument("only", nargs="*")
+    return p.parse_args()
+
+
+class Story:
+    """A folder of its own, and programs that end with it."""
+
+    def __init__(self, tools):
+        self.tools = tools
+        self.dir = tempfile.mkdtemp(prefix="dtrun-train-")
+        self.programs = []
+        self.data = self.path("text.bin")
+        texts = [os.path.join(TOP, "README.md")] + [
+            os.path.join(TOP, "docs", name) for name in ("architecture.md", "protocol.md")]
+        subprocess.run([tools.train, "tokenize", *texts, "-o", self.data], check=True,
+                       stdout=subprocess.DEVNULL)
+
+    def path(self, *names):
+        return os.path.join(self.dir, *names)
+
+    def config(self, name="config.json", model=None, stage=0, batch=12, accumulation=None, steps=8, **train):
+        """Writes a configuration; blocks of TRAIN that are dicts join the whole."""
+        c = {
+            "train_batch_size": batch,
+            "gradient_clipping": 1.0,
+            "optimizer": {"type": "AdamW", "params": {"lr": 3e-3, "betas": [0.9, 0.95], "weight_decay": 0.1}},
+            "scheduler": {"type": "WarmupCosineLR", "params": {"warmup_num_steps": 3, "total_num_steps": steps}},
+            "zero_optimization": {"stage": stage},
+            "model": {"config": model or GPT2},
+            "data": {"train": self.data},
+            "train": {"steps": steps, "seed": 7, "log_every": 1, "threads": 1, "metrics": self.path(name + ".jsonl")},
+        }
+        if accumulation:
+            c["gradient_accumulation_steps"] = accumulation
+        for key, value in train.items():
+            if isinstance(value, dict):
+                c[key] = {**c.get(key, {}), **value}
+            else:
+                c["train"][key] = value
+        with open(self.path(name), "w", encoding="utf-8") as f:
+            json.dump(c, f)
+        return self.path(name)
+
+    def start(self, config, *options, world=1, dtrun=(), env=None):
+        """dtrun-train under dtrun, or alone where WORLD is 0."""
+        words = [self.tools.train, "--config", config, *options]
+        if world:
+            words = [self.tools.dtrun, "--nproc-per-node", str(world), *dtrun, "--no-python", *words]
+        return self.start_words(words, env)
+
+    def start_words(self, words, env=None):
+        popen = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                                 preexec_fn=tap.die_with_parent, env={**os.environ, "OMP_NUM_THREADS": "1", **(env or {})})
+        program = netns.Program("dtrun-train", popen)
+        self.programs.append(program)
+        return program
+
+    def run(self, config, *options, status=0, **how):
+        program = self.start(config, *options, **how)
+        ended = program.end()
+        tap.check_equal(ended, status, "exit status; it said\n%s\n" % "\n".join(program.lines))
+        return program
+
+    def steps(self, config):
+        """The metrics of each step, by its number; the last word on a step counts."""
+        with open(config + ".jsonl", encoding="utf-8") as f:
+            rows = [json.loads(line) for line in f]
+        numbers = [r["step"] for r in rows if "loss" in r]
+        tap.check_equal(numbers, sorted(set(numbers)), "steps in the file of metrics")
+        return {r["step"]: r for r in rows if "loss" in r}
+
+    def losses(self, config):
+        return [row["loss"] for _, row in sorted(self.steps(config).items())]
+
+    def checkpoints(self, folder):
+        return sorted(name for name in os.listdir(folder) if name.startswith("step-"))
+
+    def workers(self, program):
+        """{rank: pid} of the dtrun-train processes below PROGRAM."""
+        parents, found = {}, {}
+        for name in os.listdir("/proc"):
+            if name.isdigit():
+                try:
+                    with open("/proc/%s/stat" % name, encoding="utf-8") as f:
+                        parents[int(name)] = int(f.read().rsplit(")", 1)[1].split()[1])
+                except OSError:
+                    pass
+        for pid in parents:
+            above = pid
+            while above in parents and above != program.popen.pid:
+                above = parents[above]
+            if above != program.popen.pid or pid == above:
+                continue
+            try:
+                if os.path.basename(os.readlink("/proc/%d/exe" % pid)) != os.path.basename(self.tools.train):
+                    continue
+                with open("/proc/%d/environ" % pid, "rb") as f:
+                    environ = dict(x.split(b"=", 1) for x in f.read().split(b"\0") if b"=" in x)
+                found[int(environ[b"RANK"])] = pid
+            except (OSError, KeyError):
+                pass
+        return found
+
+    def finish(self):
+        for program in self.programs:
+            program.kill(signal.SIGKILL)
+        shutil.rmtree(self.dir, ignore_errors=True)
+
+
+def story(tell):
+    STORIES.append(tell)
+    return tell
+
+
+def wait_for(happened, what, patience=netns.PATIENCE):
+    """What happens in files and processes, and nobody tells."""
+    deadline = time.monotonic() + patience
+    while not happened():
+        if time.monotonic() > deadline:
+            raise AssertionError("%s: not in %d s" % (what, patience))
+        time.sleep(0.0005)
+
+
+def await_save(folder):
+    """Until a save is under way there."""
+    wait_for(lambda: os.path.isdir(folder) and any(n.startswith(".tmp-step-") for n in os.listdir(folder)), "a save in " + folder)
+
+
+def close(got, wanted, relative, what):
+    tap.check_equal(len(got), len(wanted), "number of losses: " + what)
+    worst = max(abs(a - b) / abs(b) for a, b in zip(got, wanted))
+    if worst > relative:
+        raise AssertionError("%s: differs by %.3g, more than %.3g\n%r\n%r" % (what, worst, relative, got, wanted))
+
+
+def main():
+    tools = arguments()
+    tap.start(limit=600)
+    for tell in STORIES:
+        if tools.only and tell.__name__ not in tools.only:
+            continue
+
+        def run(tell=tell):
+            s = Story(tools)
+            try:
+                tell(s)
+            finally:
+                s.finish()
+        tap.case(tell.__doc__, run)
+    tap.done()
