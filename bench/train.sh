@@ -1,0 +1,106 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Training beside PyTorch 2.6's, in one run on this machine: the same GPT-2 (6 layers, width 384, 6 heads, 256 positions,
+# vocabulary 8192: 13.9 million parameters), batches of 4 x 256 tokens for each rank, fp32, AdamW, clipping. One process with two
+# threads; then two ranks of one thread: DDP, ZeroRedundancyOptimizer and FSDP beside our stages 0 to 3. PyTorch is that of the trixie root
+# (scripts/make-root trixie) with OpenBLAS preloaded, as Debian's default there is the reference BLAS. Rounds alternate; medians of
+# steps, least of rounds. Then what a checkpoint every 50 steps costs.
+# Exit status: 0 when measured, met or not; 1 when something could not be; 2 for a bad command line.
+set -eu
+export LC_ALL=C
+
+usage="Usage: train.sh [--build DIR] [--rounds N] [--steps N] [--no-torch]
+  --build DIR   where the project is built (build), best as a release
+  --rounds N    rounds of each measurement (3)
+  --steps N     steps of each run (20)
+  --no-torch    ours alone"
+
+here=$(cd "$(dirname "$0")" && pwd)
+top=$(cd "$here/.." && pwd)
+build=$top/build rounds=3 steps=20 torch=yes
+refuse() {
+    echo "train.sh: $1" >&2
+    exit 2
+}
+while [ $# -gt 0 ]; do
+    case $1 in
+    --build | --rounds | --steps)
+        [ $# -gt 1 ] || refuse "$1 needs a value."
+        case $1 in
+        --build) build=$2 ;;
+        --rounds) rounds=$2 ;;
+        --steps) steps=$2 ;;
+        esac
+        shift
+        ;;
+    --no-torch) torch= ;;
+    --help) echo "$usage" && exit 0 ;;
+    *) refuse "$1 is no option; --help lists them." ;;
+    esac
+    shift
+done
+[[ $rounds =~ ^[1-9][0-9]?$ ]] || refuse "--rounds: \"$rounds\" is not a number from 1 to 99."
+[[ $steps =~ ^[1-9][0-9]{0,3}$ ]] || refuse "--steps: \"$steps\" is not a number from 1 to 9999."
+build=$(cd "$build" && pwd) || exit 1
+for program in launcher/dtrun worker_runtime/dtrun-train; do
+    [ -x "$build/$program" ] || refuse "no $build/$program; build first or say --build DIR."
+done
+
+. "$top/scripts/lib/packages.sh"
+. "$top/scripts/lib/roots.sh"
+if [ -n "$torch" ] && [ ! -d "$roots/trixie" ]; then
+    refuse "no root with PyTorch 2.6: scripts/make-root trixie makes it; --no-torch measures ours alone."
+fi
+blas=/usr/lib/$(uname -m)-linux-gnu/openblas-openmp/libopenblas.so.0 # the build that shares PyTorch's threads; the other is slower by far
+if [ -n "$torch" ] && [ ! -e "$roots/trixie$blas" ]; then
+    root_run trixie env DEBIAN_FRONTEND=noninteractive PATH=/usr/sbin:/usr/bin:/sbin:/bin \
+        sh -euc 'apt-get -q update && apt-get -q -y --no-install-recommends install libopenblas0-openmp' >&2
+fi
+
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+python3 - "$tmp/tokens.bin" <<'END'
+import random, struct, sys
+random.seed(1)
+open(sys.argv[1], "wb").write(struct.pack("<200000H", *(random.randrange(8192) for _ in range(200000))))
+END
+
+# theirs MODE: a line of JSON from PyTorch.
+theirs() {
+    local train=$root_host$here/train/torch_train.py
+    if [ "$1" = single ]; then
+        root_run trixie env LD_PRELOAD="$blas" OMP_NUM_THREADS=2 python3 "$train" single --steps "$steps" --threads 2
+    else
+        root_run trixie env LD_PRELOAD="$blas" OMP_NUM_THREADS=1 \
+            python3 -m torch.distributed.run --standalone --nproc-per-node 2 "$train" "$1" --steps "$steps" --threads 1
+    fi 2>>"$tmp/log" | grep '^{' | tail -n 1 >>"$tmp/$1" || true
+}
+
+# ours NAME STAGE RANKS THREADS [--set KEY=VALUE...]: the same from dtrun-train.
+ours() {
+    local name=$1 stage=$2 ranks=$3 threads=$4
+    shift 4
+    rm -f "$tmp/metrics"
+    python3 "$here/train/measure.py" "$tmp/metrics" \
+        "$build/launcher/dtrun" --standalone --nproc-per-node "$ranks" "$build/worker_runtime/dtrun-train" \
+        --config "$here/train/model.json" --set "data.train=$tmp/tokens.bin" --set "zero_optimization.stage=$stage" \
+        --set "train.threads=$threads" --set "train.steps=$((steps + 3))" --set "train.metrics=$tmp/metrics" "$@" \
+        2>>"$tmp/log" >>"$tmp/$name" || {
+        tail -n 20 "$tmp/log" >&2
+        exit 1
+    }
+}
+
+for _ in $(seq "$rounds"); do
+    [ -z "$torch" ] || theirs single
+    ours dtrun-single 0 1 2
+    for mode in ddp zero1 fsdp; do
+        [ -z "$torch" ] || theirs "$mode"
+    done
+    for stage in 0 1 2 3; do
+        ours "dtrun-stage$stage" "$stage" 2 1
+    done
+done
+ours dtrun-saves 2 2 1 --set "train.steps=153" --set "train.save_every=50" --set "train.save_dir=$tmp/checkpoints"
+uptime
+python3 "$here/train/table.py" "$tmp" 
