@@ -61,5 +61,8 @@ install_if_offered()
 # shellcheck disable=SC2034
 build_packages="gcc libc6-dev meson ninja-build pkg-config libuv1-dev libcjson-dev libxxhash-dev libhwloc-dev \
     libmicrohttpd-dev libsodium-dev"
+# What dtrun-train opens when it runs: matrix products, and connections between hosts. libucx-dev is for building dt_ucx.so.
+# shellcheck disable=SC2034
+runtime_packages="libopenblas0-pthread libucx-dev"
 # shellcheck disable=SC2034
 test_packages="mandoc systemd iproute2 nftables"
