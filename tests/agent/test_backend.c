@@ -7,7 +7,7 @@
 #include "base/log.h"
 #include "rendezvous/store_client.h"
 #include "rendezvous/store_server.h"
-#include "tests/lib/check.h"
+#include "tests/lib/port.h"
 
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -93,7 +93,7 @@ static void job_open(struct job *j, int nodes)
     uv_timer_init(&j->loop, &j->tick);
     uv_timer_start(&j->tick, on_tick, 5, 5);
     uv_unref((uv_handle_t *)&j->tick);
-    close(bind_somewhere(&j->port));
+    j->port = port_take();
     for (int i = 0; i < NODES; i++)
         j->nodes[i].plan = (struct dt_plan){.nproc = 1,
                                             .role = (char *)"default",
@@ -510,7 +510,7 @@ TEST(nodes_that_never_come_are_named)
     struct job j;
     struct worker w;
     job_open(&j, 5);
-    j.nodes[0].plan.join_timeout = 100;
+    j.nodes[0].plan.join_timeout = 1000;
     for (int i = 0; i < 5; i += 2)
         node_open(&j, i);
     node_join(&j, 2);
@@ -531,7 +531,7 @@ TEST(two_nodes_with_one_rank_are_suspected)
     struct job j;
     struct worker w;
     job_open(&j, 3);
-    j.nodes[0].plan.join_timeout = 100;
+    j.nodes[0].plan.join_timeout = 1000;
     j.nodes[2].plan.node_rank = 1;
     for (int i = 0; i < 3; i++)
         node_open(&j, i);
@@ -580,7 +580,7 @@ TEST(a_node_0_that_cannot_be_reached_is_a_failure_after_the_time)
         int fd = bind_somewhere(&j.port);
         j.nodes[1].plan.endpoint_host = (char *)rows[i].host;
         j.nodes[1].plan.endpoint_port = j.port;
-        j.nodes[1].plan.join_timeout = 200;
+        j.nodes[1].plan.join_timeout = 1000;
         node_open(&j, 1);
         node_join(&j, 1);
         RUN_UNTIL(&j, j.nodes[1].failed.code);

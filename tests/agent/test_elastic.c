@@ -8,6 +8,7 @@
 #include "rendezvous/rdzv_server.h"
 #include "rendezvous/store_client.h"
 #include "tests/agent/fake_rendezvous.h"
+#include "tests/lib/port.h"
 
 #define SOON (60 * DT_SECOND) /* never reached unless something is broken */
 #define NODES 3
@@ -151,17 +152,6 @@ static void run_once(struct job *j)
     while (!(cond))                                                                                \
     run_once(j)
 
-static int free_port(void)
-{
-    struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
-    socklen_t len = sizeof a;
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    CHECK_EQ(bind(fd, (struct sockaddr *)&a, len), 0);
-    CHECK_EQ(getsockname(fd, (struct sockaddr *)&a, &len), 0);
-    close(fd);
-    return ntohs(a.sin_port);
-}
-
 /* For all nodes, the first of which hosts unless the test wants it otherwise. */
 static struct dt_plan plan_of(int port, int i)
 {
@@ -183,7 +173,7 @@ static struct dt_plan plan_of(int port, int i)
                 .max_restarts = 3,
                 .max_node_losses = -1,
                 .join_timeout = SOON,
-                .last_call = 50,
+                .last_call = SOON,
                 .beat = SOON,
                 .beats = 3,
                 .reconnect_grace = 50,
@@ -205,7 +195,7 @@ static struct job *job_new(void)
     uv_timer_init(&j->loop, &j->tick);
     uv_timer_start(&j->tick, on_tick, 5, 5);
     uv_unref((uv_handle_t *)&j->tick);
-    j->port = free_port();
+    j->port = port_take();
     for (int i = 0; i < NODES; i++)
         j->nodes[i].plan = plan_of(j->port, i);
     return j;
@@ -214,8 +204,8 @@ static struct job *job_new(void)
 /* For who must notice that nobody is there, though not whenever this machine is busy. */
 static void keep_short(struct dt_run_spec *spec)
 {
-    spec->beat = 20;
-    spec->beats = 15;
+    spec->beat = 50;
+    spec->beats = 20;
 }
 
 /* With a fake rendezvous in place of a host. */
@@ -576,7 +566,7 @@ TEST(the_wait_for_a_daemon_begins_when_it_is_needed)
             node_fail(j, 1);
         (done ? node_barrier : node_join)(j, 1);
         RUN_UNTIL(j, *n->told);
-        CHECK(strstr(told(n), " has been gone for 0 s: "));
+        CHECK(strstr(told(n), " has been gone for "));
         CHECK(uv_now(&j->loop) >= from + 100);
         job_end(j);
     }

@@ -197,9 +197,7 @@ TEST(binding_stays_within_the_processors_that_dtrun_may_use)
     struct job j;
     if (!DT_TEST_HWLOC)
         SKIP("built without hwloc");
-    job_start_as(
-        &j, use_last_processor, NULL,
-        (const char *const[]){"--numa-binding", "node", "--no-python", WORKER, "mask", NULL});
+    JOB_START_AS(&j, use_last_processor, NULL, "--numa-binding", "node", NO_PYTHON, "mask");
     CHECK_EQ(job_wait(&j), 0);
     char *cpus = rest_of_line(job_out(&j), "Cpus_allowed_list:\t");
     CHECK_EQ(strspn(cpus, "0123456789"), strlen(cpus));

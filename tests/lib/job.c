@@ -3,13 +3,13 @@
 
 #include "base/fs.h"
 #include "tests/lib/check.h"
+#include "tests/lib/port.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
 #include <grp.h>
-#include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -81,6 +81,8 @@ void job_start_as(struct job *j, void (*prepare)(void *arg), void *arg, const ch
     int out[2], err[2];
     *j = (struct job){0};
     CHECK(pipe2(out, O_CLOEXEC) == 0 && pipe2(err, O_CLOEXEC) == 0);
+    j->fds[JOB_OUT] = out[0];
+    j->fds[JOB_ERR] = err[0];
     j->pid = fork();
     CHECK(j->pid >= 0);
     if (j->pid == 0) {
@@ -90,8 +92,6 @@ void job_start_as(struct job *j, void (*prepare)(void *arg), void *arg, const ch
     }
     close(out[1]);
     close(err[1]);
-    j->fds[JOB_OUT] = out[0];
-    j->fds[JOB_ERR] = err[0];
 }
 
 static void read_stream(struct job *j, int stream)
@@ -188,13 +188,7 @@ void job_finish(struct job *j)
 
 const char *free_port(char out[8])
 {
-    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t len = sizeof at;
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    CHECK(fd >= 0 && bind(fd, (struct sockaddr *)&at, len) == 0);
-    CHECK(getsockname(fd, (struct sockaddr *)&at, &len) == 0);
-    close(fd);
-    snprintf(out, 8, "%d", ntohs(at.sin_port));
+    snprintf(out, 8, "%d", port_take());
     return out;
 }
 

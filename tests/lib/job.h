@@ -22,8 +22,11 @@ struct job {
 
 /* ARGS: NAME=VALUE... as in env(1), then dtrun's; NULL-ended. The job dies with us. */
 void job_start(struct job *j, const char *const *args);
-/* The same, and the child calls PREPARE (may be NULL) before it becomes dtrun. */
+/* The same, and the child calls PREPARE (may be NULL) before it becomes dtrun; j->fds are open by
+ * then. */
 void job_start_as(struct job *j, void (*prepare)(void *arg), void *arg, const char *const *args);
+#define JOB_START_AS(j, prepare, arg, ...)                                                         \
+    job_start_as((j), (prepare), (arg), (const char *const[]){__VA_ARGS__, NULL})
 #define JOB_START(j, ...) job_start((j), (const char *const[]){__VA_ARGS__, NULL})
 
 /* Starts it and waits for its end; returns as job_wait(). */
@@ -54,7 +57,7 @@ void job_as_user(unsigned uid, void (*story)(const char *dir), const char *dir);
 /* Whether that user can reach what was built; in a home folder it may not be so. */
 bool job_user_can_run(unsigned uid);
 
-/* A port of loopback that nobody uses now, as text. */
+/* port_take() as text. */
 const char *free_port(char out[8]);
 
 /* A folder of the test's own, removed with all in it by tmp_remove(). */
