@@ -229,7 +229,7 @@ TEST(when_nobody_comes_the_wait_ends_with_the_reason)
         fake_open(&s->fake, &s->loop);
         fake_close(&s->fake);
         s->config.ours = ours[i];
-        s->config.open_timeout = 100;
+        s->config.open_timeout = 500;
         connect_to(s, s->fake.port);
         RUN_UNTIL(s, s->failures);
         CHECK(strstr(s->why.text, "refused"));
@@ -247,7 +247,7 @@ TEST(who_says_nothing_is_given_up_in_time)
         int port, fd = listen_somewhere(&port);
         s->config.ours = ours[i];
         s->config.attempt_timeout = 50;
-        s->config.open_timeout = 200;
+        s->config.open_timeout = 1000;
         connect_to(s, port);
         RUN_UNTIL(s, s->failures);
         CHECK(strstr(s->why.text, "did not answer in time"));
@@ -359,12 +359,12 @@ TEST(a_connection_that_is_lost_is_made_again_without_a_second_question)
 TEST(a_rendezvous_that_is_away_is_waited_for_as_long_as_it_takes)
 {
     struct story *s = story_new();
-    s->config.open_timeout = 200; /* counts only the first time */
+    s->config.open_timeout = 1000; /* counts only the first time */
     begin(s);
     RUN_UNTIL(s, s->ups);
     fake_close(&s->fake);
     RUN_UNTIL(s, s->downs);
-    uint64_t end_at = uv_now(&s->loop) + 300;
+    uint64_t end_at = uv_now(&s->loop) + 1200;
     RUN_UNTIL(s, uv_now(&s->loop) > end_at);
     fake_open(&s->fake, &s->loop);
     RUN_UNTIL(s, s->ups == 2);

@@ -257,7 +257,7 @@ TEST(ipv6_and_every_address)
 TEST(idle_clients_are_closed_and_waiting_ones_are_not)
 {
     struct daemon_process d;
-    DAEMON_START(&d, PROGRAM, LISTEN, "--idle-timeout", "100ms");
+    DAEMON_START(&d, PROGRAM, LISTEN, "--idle-timeout", "1s");
     int waiter = peer_greet(d.port), idle = peer_greet(d.port);
     peer_wait(waiter, "go");
     peer_expect_end(idle);

@@ -131,7 +131,7 @@ TEST(who_does_not_greet_in_time_is_sent_away)
 {
     struct dt_rdzv_server_config config = usual;
     struct stage st;
-    config.patience = 30;
+    config.patience = DT_SECOND;
     stage_open(&st, &config);
     struct node silent = node_of("run", "node0", 1, 1), idle = silent, member = silent;
     member.spec.min_nodes = member.spec.max_nodes = 2;

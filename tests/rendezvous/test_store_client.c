@@ -310,7 +310,7 @@ TEST(a_key_that_comes_while_its_wait_is_taken_back_shifts_no_answer)
     world_open(&w);
     actor_start(&a, script, NULL);
     struct dt_store_client *c = client_open(&w, a.addr, DEFAULTS);
-    issue_keys(&w, c, DT_C10D_WAIT, "k", 250);
+    issue_keys(&w, c, DT_C10D_WAIT, "k", 2000);
     settle(&w);
     check_told(&w, "CONNECTED timeout ");
     issue_keys(&w, c, DT_C10D_WAIT, "k", SOON); /* the script accepts no third connection */
@@ -410,7 +410,7 @@ TEST(who_never_finds_a_server_gives_up)
     world_open(&w);
     int fd = bind_somewhere(w.addr, sizeof w.addr);
     struct dt_store_client_config config = DEFAULTS;
-    config.open_timeout = 150;
+    config.open_timeout = 500;
     struct dt_store_client *c = client_open(&w, w.addr, config);
     issue(&w, c, ADD_("n", 1), SOON);
     settle(&w);
@@ -514,7 +514,7 @@ TEST(a_wait_of_a_legacy_store_that_is_over_its_time_costs_its_connection)
     actor_start(&a, script, NULL);
     struct dt_store_client *c = client_open(&w, a.addr, DEFAULTS);
     run_until_told(&w, "CONNECTED");
-    issue_keys(&w, c, DT_C10D_WAIT, "k", 250);
+    issue_keys(&w, c, DT_C10D_WAIT, "k", 2000);
     settle(&w);
     issue_keys(&w, c, DT_C10D_WAIT, "k", SOON);
     settle(&w);

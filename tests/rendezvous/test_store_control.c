@@ -255,7 +255,7 @@ TEST(silence_of_control_peers_is_not_idleness)
 {
     struct dt_store_server_config config = DT_STORE_SERVER_CONFIG_DEFAULT;
     struct stage st;
-    config.idle_timeout = 50;
+    config.idle_timeout = DT_SECOND;
     stage_open_with(&st, &config);
     int control = peer_connect(st.serving.port);
     say(control, "DTRN 1\n");

@@ -217,7 +217,7 @@ TEST(silence_ends_with_the_time_that_was_given)
     CHECK_EQ(listen(fd, 1), 0); /* the kernel takes the connection, and nobody else does */
     CHECK_EQ(getsockname(fd, (struct sockaddr *)&a.sa, &a.len), 0);
     dt_addr_text(&a, addr, sizeof addr);
-    struct dt_sync_control *c = dt_sync_control_open(addr, "a test", NULL, 50, &err);
+    struct dt_sync_control *c = dt_sync_control_open(addr, "a test", NULL, 500, &err);
     CHECK_FAIL(c ? 0 : -1, err, "no answer to the greeting: timed out");
     CHECK_EQ(err.code, DT_E_TIMEOUT);
     close(fd);

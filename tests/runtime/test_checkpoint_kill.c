@@ -13,6 +13,7 @@
 
 #define KILLS 100
 #define DELAY_MAX_US 10000
+#define DELAY_MORE_US 5000 /* for each kill, until a step was saved: machines may be slow */
 
 static char memory_dir[64];
 
@@ -75,7 +76,8 @@ TEST(a_run_killed_at_any_moment_is_resumed_from_a_whole_checkpoint)
     printf("# seed %llu\n", (unsigned long long)seed);
     for (int i = 0; i < KILLS; i++) {
         int size = 1 + (int)(dt_chance(&seed) % WORLD_MAX);
-        uint64_t delay = dt_chance(&seed) % DELAY_MAX_US;
+        uint64_t most = DELAY_MAX_US + (before == 0 ? (uint64_t)i * DELAY_MORE_US : 0);
+        uint64_t delay = dt_chance(&seed) % most;
         char path[PATH_MAX];
         struct dt_buf warning = {0};
         struct dt_ckpt_state s = {0};

@@ -92,7 +92,7 @@ static void fail_to_open(struct rank_self *me, struct harm *h, dt_ms timeout, co
 static void wait_in_vain(struct rank_self *me)
 {
     struct harm h = {.before = me->rank == VICTIM};
-    fail_to_open(me, &h, 300, "rank 2");
+    fail_to_open(me, &h, 3 * DT_SECOND, "rank 2"); /* in which the others come */
 }
 
 TEST(a_rank_that_never_comes_is_named)

@@ -10,7 +10,7 @@
 #include <dtrun/context.h>
 
 #define LONG (60 * DT_SECOND) /* only a hang takes it */
-#define SHORT (2 * DT_SECOND) /* where its end is what is waited for */
+#define SHORT (5 * DT_SECOND) /* where its end is what is waited for, and others come before */
 
 struct place {
     int rank, world, group, groups;
