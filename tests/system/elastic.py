@@ -37,8 +37,12 @@ read words < "$CONTROL.$LOCAL_RANK"
 eval "$words"
 """
 
-# Beats of a second, so that three of them are no long story.
-QUICK = "keep_alive_interval=1,last_call_timeout=1,join_timeout=60"
+# Beats of a second, so that three of them are no long story; and who is on its way to the first
+# round is waited for, unless a story begins with FEWER nodes than the most.
+QUICK = "keep_alive_interval=1,last_call_timeout=60,join_timeout=60"
+FEWER = "keep_alive_interval=1,last_call_timeout=1,join_timeout=60"
+# The same for stories of what is shorter than three beats.
+SLOW = "keep_alive_interval=3,last_call_timeout=60"
 
 Worker = collections.namedtuple("Worker", "rank size round was restarts master")
 
@@ -194,7 +198,7 @@ class Story:
         tap.check_equal(left, [], "temporary files that are left")
 
     @staticmethod
-    def await_nobody(host, patience=10):
+    def await_nobody(host, patience=60):
         """Who was killed may take a moment; who stays was left behind."""
         pids = subprocess.run(["ip", "netns", "pids", host.space], check=True,
                               stdout=subprocess.PIPE, universal_newlines=True).stdout.split()

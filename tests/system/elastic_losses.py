@@ -6,7 +6,7 @@
 import signal
 
 import elastic
-from elastic import last, story
+from elastic import SLOW, last, story
 
 
 # -- nodes that die --
@@ -148,7 +148,7 @@ def mute_for_long(s):
 def cut_for_short(s):
     """a link is down for less than three beats: nobody notices"""
     s.serve(3)
-    agents = s.running(3, nnodes="2:3", at=3, conf="keep_alive_interval=3,last_call_timeout=1")
+    agents = s.running(3, nnodes="2:3", at=3, conf=SLOW)
     s.cluster[2].cut()
     last(3)
     s.cluster[2].heal()
@@ -159,7 +159,7 @@ def cut_for_short(s):
 def flapping(s):
     """a link that comes and goes: nobody notices"""
     s.serve(3)
-    agents = s.running(3, nnodes="2:3", at=3, conf="keep_alive_interval=3,last_call_timeout=1")
+    agents = s.running(3, nnodes="2:3", at=3, conf=SLOW)
     for way in ("in", "out", "in", "out"):
         s.cluster[2].cut((way,))
         last(0.5)
@@ -204,7 +204,7 @@ def all_cut(s):
 def stopped_for_short(s):
     """an agent is stopped for less than three beats: nobody notices"""
     s.serve(3)
-    agents = s.running(3, nnodes="2:3", at=3, conf="keep_alive_interval=3,last_call_timeout=1")
+    agents = s.running(3, nnodes="2:3", at=3, conf=SLOW)
     agents[2].kill(signal.SIGSTOP)
     last(3)
     agents[2].kill(signal.SIGCONT)

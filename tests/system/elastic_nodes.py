@@ -9,7 +9,7 @@ import signal
 
 import elastic
 import tap
-from elastic import story
+from elastic import FEWER, story
 
 CRASH = "kill -SEGV $$"
 
@@ -21,9 +21,9 @@ CRASH = "kill -SEGV $$"
 def scale(s):
     """from two nodes to four, and down to three: ranks stay, and sizes are right"""
     s.serve(0)
-    agents = s.running(2, nnodes="2:4")
+    agents = s.running(2, nnodes="2:4", conf=FEWER)
     for size in 3, 4:
-        agents.append(s.agent(size - 1, nnodes="2:4"))
+        agents.append(s.agent(size - 1, nnodes="2:4", conf=FEWER))
         for rank, agent in enumerate(agents):
             agent.reads("round %d: node%d joins; node%d takes seat %d; %d nodes instead of %d" % (
                 size - 2, size - 1, size - 1, size - 1, size, size - 1))
@@ -229,11 +229,11 @@ def budget_spent(s):
 def late_joiner_of_the_budget(s):
     """a node that comes after a restart is told of it: the count is the job's"""
     s.serve(0)
-    first = s.agent(0, "--max-restarts", "1", nnodes="1:2")
+    first = s.agent(0, "--max-restarts", "1", nnodes="1:2", conf=FEWER)
     first.starts(rank=0, size=1, round=0)
     first.tell("exit 7")
     first.starts(rank=0, size=1, round=1, restarts=1)
-    second = s.agent(1, "--max-restarts", "1", nnodes="1:2")
+    second = s.agent(1, "--max-restarts", "1", nnodes="1:2", conf=FEWER)
     for rank, agent in enumerate((first, second)):
         agent.starts(rank=rank, size=2, round=2, restarts=1)
     s.succeed(first, second)

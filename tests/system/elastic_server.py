@@ -8,7 +8,7 @@ import signal
 
 import elastic
 import tap
-from elastic import story
+from elastic import FEWER, story
 
 AWAY = "the rendezvous at 10.99.0.1:29400: .*connecting again, workers run on"
 
@@ -183,7 +183,7 @@ def token(s):
     liar = s.agent(2, "--token-file", wrong, nnodes="2:3")
     liar.reads("token")
     liar.ends(1)
-    agents = s.running(2, "--token-file", right, nnodes="2:3")
+    agents = s.running(2, "--token-file", right, nnodes="2:3", conf=FEWER)
     tap.check_equal("run job: running" in s.ctl(0, "--token-file", right, "status"), True, "status")
     s.ctl(0, "status", status=1)
     s.succeed(*agents)
@@ -278,8 +278,8 @@ def two_jobs(s):
 def namesake(s):
     """another job of the scheduler's under the same --rdzv-id: it is refused, with the reason"""
     s.serve(0)
-    agents = s.running(2, nnodes="2:3", env={"SLURM_JOB_ID": "11"})
-    other = s.agent(2, nnodes="2:3", env={"SLURM_JOB_ID": "12"})
+    agents = s.running(2, nnodes="2:3", conf=FEWER, env={"SLURM_JOB_ID": "11"})
+    other = s.agent(2, nnodes="2:3", conf=FEWER, env={"SLURM_JOB_ID": "12"})
     other.reads('run "job" belongs to the scheduler\'s job 11, and node2 comes from job 12')
     other.ends(1)
     s.succeed_unmoved(*agents)

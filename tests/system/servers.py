@@ -3,6 +3,7 @@
 # Two servers that a test talks to in the same words: ours, and PyTorch's own as the reference. Each
 # is a process that listens on a free port of loopback, says so, and is gone after the with block.
 
+import random
 import re
 import shlex
 import signal
@@ -66,7 +67,7 @@ class Server:
         self.process.stdin.close()
         self.process.terminate()
         try:
-            return self.process.wait(timeout=10)
+            return self.process.wait(timeout=60)
         except subprocess.TimeoutExpired:
             self.process.kill()
             return self.process.wait()
@@ -96,7 +97,20 @@ def original(port=0):
     return Server("PyTorch's server", command, "stdout")
 
 
+_claims = []
+
+
 def free_port():
-    with socket.socket() as s:
-        s.bind((HOST, 0))
-        return s.getsockname()[1]
+    """As tests/lib/port.h: below the ports that the kernel gives out, and of this test alone."""
+    for port in random.sample(range(20000, 32000), 1000):
+        claim = socket.socket(socket.AF_UNIX)
+        with socket.socket() as s:
+            try:
+                claim.bind("\0dtrun-test-port-%d" % port)
+                s.bind(("", port))
+            except OSError:
+                claim.close()
+                continue
+        _claims.append(claim)
+        return port
+    raise RuntimeError("no port is free")

@@ -11,7 +11,7 @@ import signal
 import sys
 import traceback
 
-LIMIT = int(os.environ.get("DTRUN_TEST_LIMIT", "180"))
+LIMIT = int(os.environ.get("DTRUN_TEST_LIMIT", "280"))
 PR_SET_PDEATHSIG = 1
 
 # Before PyTorch is imported: it would print a stack for each failure that a test provokes.

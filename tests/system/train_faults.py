@@ -105,9 +105,9 @@ def killed_at_random(s):
 @training.story
 def dtrun_killed(s):
     """dtrun itself killed with -9 takes its workers with it; started anew it goes on"""
-    whole = s.config("whole.json", steps=40)
+    whole = s.config("whole.json", steps=250)
     s.run(whole, world=2)
-    c = s.config("killed.json", steps=40, save_every=3, save_dir=s.path("ckpt"))
+    c = s.config("killed.json", steps=250, save_every=3, save_dir=s.path("ckpt"))
     program = s.start(c, world=2)
     program.expect(r"step 10/")
     program.kill(signal.SIGKILL)

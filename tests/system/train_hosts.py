@@ -11,7 +11,7 @@ import netns
 import tap
 import training
 
-CONF = "keep_alive_interval=1,last_call_timeout=1,join_timeout=60"
+CONF = "keep_alive_interval=1,last_call_timeout=60,join_timeout=60"
 
 
 def cluster_of(hosts):
