@@ -13,7 +13,7 @@
 #include <sys/un.h>
 
 #define PORT_FIRST 20000
-#define PORT_COUNT 12000
+#define PORT_COUNT 9000 /* and below those that are usual for PyTorch */
 
 static inline bool port_claim(int port)
 {
