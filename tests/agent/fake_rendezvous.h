@@ -7,14 +7,14 @@
 #include "rendezvous/protocol/proof.h"
 #include "rendezvous/store_control.h"
 #include "rendezvous/store_server.h"
-#include "tests/lib/check.h"
+#include "tests/lib/port.h"
 
 #include <netinet/in.h>
 
 struct fake_rendezvous {
     uv_loop_t *loop;
     struct dt_store_server *store; /* NULL: it is away */
-    uint16_t port;                 /* 0: any, the first time */
+    uint16_t port;                 /* 0: some, the first time */
     struct dt_control_peer *peer;  /* the agent's connection, greeted or not */
     int connections;               /* so far */
     bool greeted;
@@ -182,11 +182,11 @@ static inline void fake_open(struct fake_rendezvous *f, uv_loop_t *loop)
     struct dt_addr at;
     struct dt_err err;
     f->loop = loop;
+    f->port = f->port ? f->port : (uint16_t)port_take();
     f->store = dt_store_server_create(loop, &config, &err);
     CHECK(f->store != NULL);
     CHECK_OK(dt_addr_parse("127.0.0.1", f->port, &at, &err), err);
-    CHECK_OK(dt_store_server_listen(f->store, &at, &at, &err), err);
-    f->port = ntohs(((struct sockaddr_in *)&at.sa)->sin_port);
+    CHECK_OK(dt_store_server_listen(f->store, &at, NULL, &err), err);
     if (!f->foreign)
         dt_store_server_control(f->store, &ops, f);
 }

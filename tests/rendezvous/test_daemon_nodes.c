@@ -3,6 +3,7 @@
 #include "tests/lib/daemon.h"
 #include "tests/lib/folder.h"
 #include "tests/lib/node.h"
+#include "tests/lib/port.h"
 
 #include <signal.h>
 #include <sys/stat.h>
@@ -46,9 +47,9 @@ TEST(killed_and_started_again_it_lets_agents_go_on)
     struct node n[2];
     char addr[32], dir_of_state[300];
     snprintf(dir_of_state, sizeof dir_of_state, "%s", at("killed"));
-    DAEMON_START(&d, PROGRAM, "--listen", "127.0.0.1:0", "--state-dir", dir_of_state);
+    snprintf(addr, sizeof addr, "127.0.0.1:%d", port_take());
+    DAEMON_START(&d, PROGRAM, "--listen", addr, "--state-dir", dir_of_state);
     two_run(n, d.port);
-    snprintf(addr, sizeof addr, "127.0.0.1:%d", d.port);
     kill(d.pid, SIGKILL);
     CHECK_EQ(daemon_wait(&d), 128 + SIGKILL);
     daemon_stop(&d);
