@@ -201,11 +201,12 @@ static struct job *job_new(void)
     return j;
 }
 
-/* For who must notice that nobody is there, though not whenever this machine is busy. */
+/* For who must notice that nobody is there, though not whenever this machine is busy: a pause of two
+ * beats is taken for one of ours, and then the wait begins anew. */
 static void keep_short(struct dt_run_spec *spec)
 {
-    spec->beat = 50;
-    spec->beats = 20;
+    spec->beat = 300;
+    spec->beats = 4;
 }
 
 /* With a fake rendezvous in place of a host. */
@@ -592,7 +593,7 @@ TEST(workers_that_must_not_run_alone_are_stopped)
 TEST(a_connection_on_which_nothing_comes_is_made_again)
 {
     struct job *j = job_with_fake();
-    j->nodes[1].plan.run.beat = 10;
+    j->nodes[1].plan.run.beat = 300;
     j->fake.silent = true;
     node_joins(j, 1);
     RUN_UNTIL(j, j->fake.connections == 2 && *j->fake.heard);
