@@ -201,8 +201,8 @@ static struct job *job_new(void)
     return j;
 }
 
-/* For who must notice that nobody is there, though not whenever this machine is busy: a pause of two
- * beats is taken for one of ours, and then the wait begins anew. */
+/* For who must notice that nobody is there, though not whenever this machine is busy: a pause of
+ * two beats is taken for one of ours, and then the wait begins anew. */
 static void keep_short(struct dt_run_spec *spec)
 {
     spec->beat = 300;
