@@ -54,6 +54,25 @@ def same_losses(s):
 
 
 @training.story
+def same_losses_over_ucx(s):
+    """the same over UCX: the bits that TCP gave, at every stage"""
+    if not os.path.exists(os.path.join(os.path.dirname(s.tools.dtrun), "..", "agent", "dt_ucx.so")):
+        raise tap.Skip("dt_ucx.so was not built: UCX is missing (package libucx-dev)")
+    with cluster_of(2) as cluster:
+        for stage in (0, 1, 2, 3):
+            losses = {}
+            for wire in ("tcp", "ucx"):
+                c = s.config("%s%d.json" % (wire, stage), stage=stage, accumulation=1)
+                # UCX would otherwise also try the host's shared memory, which two hosts do not have. The last is for a
+                # build with LeakSanitizer: ucx.supp says why.
+                together(s, cluster, c, "%s%d" % (wire, stage), env={
+                    "DTRUN_WIRE": wire, "UCX_TLS": "tcp,self",
+                    "LSAN_OPTIONS": "use_tls=0:suppressions=" + os.path.join(training.TOP, "tests", "runtime", "ucx.supp")})
+                losses[wire] = s.losses(c)
+            tap.check_equal(losses["ucx"], losses["tcp"], "losses over UCX and over TCP, stage %d" % stage)
+
+
+@training.story
 def host_killed(s):
     """a host whose processes are all killed: the other goes on alone from the checkpoint, with the batch that was"""
     # Small steps: with large ones the last bits of a sum over other ranks grow in a few hundred steps to what can be seen.
