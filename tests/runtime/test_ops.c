@@ -4,6 +4,7 @@
 #include "tests/runtime/ops_kit.h"
 #include "worker_runtime/cpu_level.h"
 #include "worker_runtime/device.h"
+#include "worker_runtime/model/by_chance.h"
 #include "worker_runtime/model/ops.h"
 
 /* Runs FN(ops, stream, kit) for each table, on a pool of 3 threads. */
@@ -436,6 +437,91 @@ static void optimizer(const struct dt_ops *ops, struct dt_stream *s, struct kit 
 TEST(adamw_in_both_ways_and_three_types)
 {
     on_each_table(optimizer);
+}
+
+/* ADAMW where it changes nothing, so that PARAMS are X rounded. */
+static void round_by(const struct dt_ops *ops, struct dt_stream *s, struct kit *k,
+                     enum dt_dtype type, uint64_t chance, size_t n, float *params, const float *x)
+{
+    struct dt_adamw a = {.beta1 = 0.9f,
+                         .beta2 = 0.95f,
+                         .eps = 1,
+                         .bias1 = 1,
+                         .bias2 = 1,
+                         .grad_scale = 1,
+                         .decoupled = true,
+                         .model_type = type,
+                         .chance = chance};
+    size_t bytes = n * sizeof(float);
+    ops->adamw(&a, n, kit_copy(k, n, x), kit_alloc(k, bytes), kit_alloc(k, bytes), params,
+               kit_alloc(k, bytes), s);
+}
+
+/* Many roundings of one number, a third of the way from one 16-bit number to the next. */
+static void one_number(const struct dt_ops *ops, struct dt_stream *s, struct kit *k,
+                       enum dt_dtype type, float below, float above)
+{
+    enum { N = 90000 };
+    float third = below + (above - below) / 3, *x = kit_alloc(k, N * sizeof *x);
+    size_t ups = 0, again = 0;
+    CHECK_ROW("type %d from %g to %g", type, (double)below, (double)above);
+    for (size_t i = 0; i < N; i++)
+        x[i] = third;
+    float *is = kit_alloc(k, N * sizeof *is), *other = kit_alloc(k, N * sizeof *other);
+    round_by(ops, s, k, type, 41, N, is, x);
+    round_by(ops, s, k, type, 42, N, other, x);
+    for (size_t i = 0; i < N; i++) {
+        CHECK(is[i] == below || is[i] == above);
+        ups += is[i] == above;
+        again += is[i] == other[i];
+    }
+    /* Five deviations of a coin thrown N times; 5/9 agree where the next step's throws differ. */
+    CHECK(fabs((double)ups - N / 3.0) < 5 * sqrt(N * 2 / 9.0));
+    CHECK(fabs((double)again - N * 5 / 9.0) < 5 * sqrt(N * 20 / 81.0));
+    kit_free(k);
+}
+
+static void chances(const struct dt_ops *ops, struct dt_stream *s, struct kit *k)
+{
+    one_number(ops, s, k, DT_BF16, 1, 1.0078125f);
+    one_number(ops, s, k, DT_BF16, -3.984375f, -4);
+    one_number(ops, s, k, DT_F16, 1, 0x1.004p+0f);
+    one_number(ops, s, k, DT_F16, 0x1.ff8p-15f, 0x1p-14f);
+    one_number(ops, s, k, DT_F16, 0, -0x1p-24f);
+    for (int type = DT_BF16; type <= DT_F16; type++) {
+        enum { N = 1 << 16 };
+        CHECK_ROW("type %d", type);
+        float *all = kit_alloc(k, N * sizeof *all), *is = kit_alloc(k, N * sizeof *all);
+        for (uint32_t i = 0; i < N; i++)
+            all[i] = type == DT_BF16 ? dt_bf16_to_float((uint16_t)i) : dt_f16_to_float((uint16_t)i);
+        round_by(ops, s, k, type, 9, N, is, all);
+        for (uint32_t i = 0; i < N; i++)
+            CHECK(!isfinite(all[i]) || is[i] == all[i]);
+        float *x = kit_numbers(k, N), *wanted = kit_alloc(k, N * sizeof *x);
+        for (uint32_t i = 0; i < N; i++)
+            x[i] *= i % 3 == 0 ? 1e-6f : i % 3 == 1 ? 1 : 4e4f;
+        round_by(ops, s, k, type, UINT64_MAX, N - 3, is, x);
+        round_by(ref, NULL, k, type, UINT64_MAX, N - 3, wanted, x);
+        CHECK_BYTES(is, (N - 3) * sizeof *is, wanted, (N - 3) * sizeof *wanted);
+        kit_free(k);
+    }
+}
+
+TEST(what_is_no_number_stays_so_by_any_chance)
+{
+    for (uint64_t chance = 0; chance <= UINT32_MAX; chance += UINT32_MAX / 9) {
+        uint32_t c = (uint32_t)chance;
+        CHECK_EQ(dt_float_to_bf16_by_chance(-INFINITY, c), 0xff80);
+        CHECK_EQ(dt_float_to_f16_by_chance(INFINITY, c), 0x7c00);
+        CHECK_EQ(dt_float_to_f16_by_chance(-65536, c), 0xfc00);
+        CHECK(isnan(dt_bf16_to_float(dt_float_to_bf16_by_chance(NAN, c))));
+        CHECK(isnan(dt_f16_to_float(dt_float_to_f16_by_chance(NAN, c))));
+    }
+}
+
+TEST(rounding_by_chance_is_right_on_average_and_the_same_everywhere)
+{
+    on_each_table(chances);
 }
 
 static void squares(const struct dt_ops *ops, struct dt_stream *s, struct kit *k)

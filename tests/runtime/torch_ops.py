@@ -30,7 +30,7 @@ Attention = struct(batch=SIZE, positions=SIZE, heads=SIZE, kv_heads=SIZE, head_d
                    logsum=P)
 CrossEntropy = struct(rows=SIZE, vocabulary=SIZE, stride=SIZE, targets=P, scale=FLOAT)
 AdamW = struct(lr=FLOAT, beta1=FLOAT, beta2=FLOAT, eps=FLOAT, weight_decay=FLOAT, bias1=FLOAT,
-               bias2=FLOAT, grad_scale=FLOAT, decoupled=BOOL, model_type=INT)
+               bias2=FLOAT, grad_scale=FLOAT, decoupled=BOOL, model_type=INT, chance=ctypes.c_uint64)
 
 # In the order of struct dt_ops.
 OPS = {

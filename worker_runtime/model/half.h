@@ -11,26 +11,32 @@
 #include <stdint.h>
 #include <string.h>
 
-static inline uint32_t dt_float_bits(float x)
+#ifdef __CUDACC__
+#define DT_HALF static inline __host__ __device__ /* a GPU's kernels round by the same code */
+#else
+#define DT_HALF static inline
+#endif
+
+DT_HALF uint32_t dt_float_bits(float x)
 {
     uint32_t bits;
     memcpy(&bits, &x, sizeof bits);
     return bits;
 }
 
-static inline float dt_bits_float(uint32_t bits)
+DT_HALF float dt_bits_float(uint32_t bits)
 {
     float x;
     memcpy(&x, &bits, sizeof x);
     return x;
 }
 
-static inline float dt_bf16_to_float(uint16_t h)
+DT_HALF float dt_bf16_to_float(uint16_t h)
 {
     return dt_bits_float((uint32_t)h << 16);
 }
 
-static inline uint16_t dt_float_to_bf16(float x)
+DT_HALF uint16_t dt_float_to_bf16(float x)
 {
     uint32_t bits = dt_float_bits(x);
     /* Adding just under half of the last place, and one more where that place is odd, carries
@@ -40,7 +46,7 @@ static inline uint16_t dt_float_to_bf16(float x)
     return (uint16_t)((bits & 0x7fffffff) > 0x7f800000 ? quiet_nan : rounded);
 }
 
-static inline float dt_f16_to_float(uint16_t h)
+DT_HALF float dt_f16_to_float(uint16_t h)
 {
     uint32_t sign = (uint32_t)(h & 0x8000) << 16, rest = (uint32_t)(h & 0x7fff) << 13;
     /* The exponents' biases differ by 112. A product by 2^112 makes up for it and normalises
@@ -50,7 +56,7 @@ static inline float dt_f16_to_float(uint16_t h)
     return dt_bits_float(sign | (rest >= 0x0f800000 ? special : finite));
 }
 
-static inline uint16_t dt_float_to_f16(float x)
+DT_HALF uint16_t dt_float_to_f16(float x)
 {
     uint32_t bits = dt_float_bits(x), sign = bits >> 16 & 0x8000, rest = bits & 0x7fffffff;
     /* Normal: rebias, and round as for bfloat16 above, 13 bits away. */
@@ -67,7 +73,7 @@ static inline uint16_t dt_float_to_f16(float x)
 
 /* To float so that a second rounding, to 16 bits, comes out as one rounding would: what does not
  * fit leaves its trace in the last bit ("round to odd"). */
-static inline float dt_double_to_float_odd(double x)
+DT_HALF float dt_double_to_float_odd(double x)
 {
     float f = (float)x;
     uint32_t bits = dt_float_bits(f);

@@ -66,6 +66,10 @@ struct dt_adamw {
     float grad_scale;         /* gradients are multiplied by it: clipping and loss scale in one */
     bool decoupled;           /* AdamW; else the decay joins the gradient */
     enum dt_dtype model_type; /* what the updated parameters are rounded to */
+    /* Not 0: rounded up or down by chance, up the more often the nearer it is, so that small
+     * updates are not lost; the chance of element i of a call is dt_chance_bits(dt_mix(chance), i)
+     * of model/by_chance.h, on every device. For 16 bits only. */
+    uint64_t chance;
 };
 
 struct dt_ops {
@@ -79,8 +83,8 @@ struct dt_ops {
     void (*embedding_backward)(const struct dt_embedding *e, dt_elem *dtoken, dt_elem *dposition,
                                const dt_elem *dout, struct dt_stream *s);
 
-    /* sum = x + add, out = norm(sum); add NULL: out = norm(x), and sum may be NULL. sum may be x.
-     */
+    /* sum = x + add, out = norm(sum), of the sum as it is stored; add NULL: out = norm(x), and sum
+     * may be NULL. sum may be x. */
     void (*norm_forward)(const struct dt_norm *n, dt_elem *out, dt_elem *sum, const dt_elem *x,
                          const dt_elem *add, struct dt_stream *s);
     /* dx += gradient through the norm of x (the sum, forward); dweight += ; dbias += unless NULL.

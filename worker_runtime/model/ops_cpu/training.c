@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "worker_runtime/model/by_chance.h"
 #include "worker_runtime/model/ops_cpu/cpu.h"
 #include "worker_runtime/model/ops_cpu/math.h"
 
@@ -113,16 +114,39 @@ static void put_params(enum dt_dtype type, size_t n, float *params, const float 
     }
 }
 
+/* AT: the index of the first of these elements in the call. */
+static void put_by_chance(const struct dt_adamw *a, size_t at, size_t n, float *params,
+                          const float *master)
+{
+    uint64_t start = dt_mix(a->chance) + at;
+    if (a->model_type == DT_BF16) {
+#pragma omp simd
+        for (size_t i = 0; i < n; i++)
+            params[i] =
+                dt_bf16_to_float(dt_float_to_bf16_by_chance(master[i], dt_chance_bits(start, i)));
+    } else {
+#pragma omp simd
+        for (size_t i = 0; i < n; i++)
+            params[i] =
+                dt_f16_to_float(dt_float_to_f16_by_chance(master[i], dt_chance_bits(start, i)));
+    }
+}
+
 /* Pieces small enough for the new values to be in the first cache when they are rounded. */
 static void adamw(void *arg, size_t part)
 {
     enum { PIECE = 1024 };
     const struct adamw_job *j = arg;
     struct dt_range r = dt_part(j->n, PART, part);
+    enum dt_dtype type = j->a->model_type;
+    bool by_chance = j->a->chance && (type == DT_BF16 || type == DT_F16);
     for (size_t i = r.from; i < r.to; i += PIECE) {
         size_t n = r.to - i < PIECE ? r.to - i : PIECE;
         step(j->a, n, j->master + i, j->exp_avg + i, j->exp_avg_sq + i, j->grads + i);
-        put_params(j->a->model_type, n, j->params + i, j->master + i);
+        if (by_chance)
+            put_by_chance(j->a, i, n, j->params + i, j->master + i);
+        else
+            put_params(type, n, j->params + i, j->master + i);
     }
 }
 

@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "worker_runtime/model/half.h"
+#include "worker_runtime/model/by_chance.h"
 
 /* One row: loss = log(sum over v of exp(logit[v])) - logit[target]. Its gradient is
  * softmax(logits), less 1 at the target. */
@@ -53,15 +53,26 @@ static float round_one(float x, enum dt_dtype type)
     return x;
 }
 
+static float round_by_chance(float x, enum dt_dtype type, uint32_t chance)
+{
+    if (type == DT_BF16)
+        return dt_bf16_to_float(dt_float_to_bf16_by_chance(x, chance));
+    if (type == DT_F16)
+        return dt_f16_to_float(dt_float_to_f16_by_chance(x, chance));
+    return x;
+}
+
 /* Two running averages for each parameter: m of its gradient, v of the gradient's square. Both
  * start at 0 and so are too small at first, by 1 - beta^step, which is made up for. The step is
  *   lr * m / (sqrt(v) + eps)
  * about lr in size however large gradients are. Weight decay pulls to 0: beside the step (AdamW,
- * decoupled), or as part of the gradient (Adam with L2). */
+ * decoupled), or as part of the gradient (Adam with L2). The model gets what is left of the result
+ * in its type, rounded to nearest or by chance. */
 void dt_ref_adamw(const struct dt_adamw *a, size_t n, float *master, float *exp_avg,
                   float *exp_avg_sq, dt_elem *params_, const float *grads, struct dt_stream *s)
 {
     float *params = params_;
+    uint64_t start = dt_mix(a->chance);
     (void)s;
     for (size_t i = 0; i < n; i++) {
         double p = (double)master[i], g = (double)grads[i] * (double)a->grad_scale;
@@ -75,7 +86,8 @@ void dt_ref_adamw(const struct dt_adamw *a, size_t n, float *master, float *exp_
         exp_avg_sq[i] = (float)v;
         p -= (double)a->lr * (m / (double)a->bias1) / (sqrt(v / (double)a->bias2) + (double)a->eps);
         master[i] = (float)p;
-        params[i] = round_one(master[i], a->model_type);
+        params[i] = a->chance ? round_by_chance(master[i], a->model_type, dt_chance_bits(start, i))
+                              : round_one(master[i], a->model_type);
     }
 }
 
