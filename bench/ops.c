@@ -173,7 +173,7 @@ int main(int argc, char **argv)
     if (dt_blas_advice())
         printf("%s\n", dt_blas_advice());
     for (int i = 0; i < ARRAYS; i++) {
-        b.x[i] = dt_device_alloc(b.d, (P + 64) * sizeof(float), &err);
+        b.x[i] = dt_device_alloc(b.d, (P + 64) * sizeof(float), "a benchmark", &err);
         if (!b.x[i])
             return 1;
         fill(P, b.x[i]);

@@ -73,6 +73,11 @@ static int meet(struct dt_context *c, dt_ms start_timeout, dt_ms coll_timeout, s
     return rc;
 }
 
+static bool round_over(void *arg)
+{
+    return dt_beat_round_over(arg);
+}
+
 struct dt_context *dt_context_open(const struct dt_context_options *options, struct dt_err *err)
 {
     const struct dt_context_options none = {0}, *o = options ? options : &none;
@@ -89,7 +94,16 @@ struct dt_context *dt_context_open(const struct dt_context_options *options, str
     if (!c->beat)
         goto fail;
     /* The device first: who has none does not keep the others waiting for its collectives. */
-    c->device = dt_device_open(o->device ? o->device : "auto", threads, c->env.local_rank, err);
+    struct dt_device_wish wish = {.kind = o->device ? o->device : "auto",
+                                  .threads = threads,
+                                  .local_rank = c->env.local_rank,
+                                  .local_world = c->env.local_world,
+                                  .elem = o->elem,
+                                  .wide_sums = o->wide_sums,
+                                  .fast = o->fast,
+                                  .round_over = round_over,
+                                  .round_over_arg = c->beat};
+    c->device = dt_device_open(&wish, err);
     if (!c->device)
         goto fail;
     if (meet(c, o->start_timeout_ms > 0 ? o->start_timeout_ms : TEN_MINUTES,

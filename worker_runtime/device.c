@@ -2,24 +2,50 @@
 /* Which device a rank gets. */
 #include "worker_runtime/device.h"
 
+#include "worker_runtime/device_cpu.h"
+#include "worker_runtime/plugin.h"
+
 #include <string.h>
 
-static struct dt_device *open_cuda(int local_rank, struct dt_err *err)
+/* The plugin, where it has a GPU to work with. */
+static const struct dt_plugin *usable_plugin(struct dt_err *err)
 {
-    (void)local_rank;
-    dt_err_set(err, DT_E_USAGE,
-               "device \"cuda\": this build of dtrun has no CUDA plugin; \"cpu\" and \"auto\" run "
-               "without one");
-    return NULL;
+    const struct dt_plugin *p = dt_plugin_load(err);
+    return p && p->devices(err) > 0 ? p : NULL;
 }
 
-struct dt_device *dt_device_open(const char *kind, int threads, int local_rank, struct dt_err *err)
+static struct dt_device *open_cuda(const struct dt_device_wish *w, struct dt_err *err)
 {
-    if (strcmp(kind, "cuda") == 0)
-        return open_cuda(local_rank, err);
-    if (strcmp(kind, "auto") == 0 || strcmp(kind, "cpu") == 0)
-        return dt_device_open_cpu(threads, err);
-    dt_err_set(err, DT_E_USAGE, "\"%s\" is not a device; give auto, cpu or cuda", kind);
+    const struct dt_plugin *p = usable_plugin(err);
+    struct dt_device *d = p ? p->open(w, err) : NULL;
+    if (!p)
+        dt_err_wrap(err, "device \"cuda\"");
+    return d;
+}
+
+/* A GPU that is there and cannot be opened is an error here, too: on the CPU this rank would keep
+ * waiting those that have theirs. Who installed no plugin knows why there is no GPU. */
+static struct dt_device *open_auto(const struct dt_device_wish *w, struct dt_err *err)
+{
+    struct dt_err why = {0};
+    const struct dt_plugin *p = usable_plugin(&why);
+    if (p)
+        return p->open(w, err);
+    struct dt_device *d = dt_device_open_cpu(w->threads, err);
+    if (d && dt_plugin_installed())
+        dt_device_cpu_remark(d, "no GPU: %s", why.text);
+    return d;
+}
+
+struct dt_device *dt_device_open(const struct dt_device_wish *w, struct dt_err *err)
+{
+    if (strcmp(w->kind, "cuda") == 0)
+        return open_cuda(w, err);
+    if (strcmp(w->kind, "auto") == 0)
+        return open_auto(w, err);
+    if (strcmp(w->kind, "cpu") == 0)
+        return dt_device_open_cpu(w->threads, err);
+    dt_err_set(err, DT_E_USAGE, "\"%s\" is not a device; give auto, cpu or cuda", w->kind);
     return NULL;
 }
 

@@ -7,9 +7,12 @@
 
 #include "base/err.h"
 
+#include <dtrun/dtype.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
+struct dt_coll_backend;
 struct dt_ops;
 struct dt_pool;
 struct dt_stream; /* on the CPU: pool and scratch; work on it is done when the call is back */
@@ -20,15 +23,26 @@ struct dt_device {
     const struct dt_ops *ops; /* model/ops.h */
     struct dt_stream *stream;
     const struct dt_device_ops *table;
+    /* Moves this device's memory between ranks; NULL: it is the host's, and the host's groups do.
+     */
+    const struct dt_coll_backend *coll;
+    size_t head_rows; /* of logits that are best held at once; 0: as few as suit a CPU */
 };
 
+/* Work is done in the order of the calls; what gives memory of the host to the caller waits for it.
+ */
 struct dt_device_ops {
-    void *(*alloc)(struct dt_device *d, size_t bytes,
-                   struct dt_err *err); /* 64-byte aligned; zeroed */
+    /* 256-byte aligned and zeroed. WHAT it is for ("activations") is a string that lasts: when
+     * there is not enough, the error lists who holds how much. */
+    void *(*alloc)(struct dt_device *d, size_t bytes, const char *what, struct dt_err *err);
     void (*free)(struct dt_device *d, void *memory);
     void (*clear)(struct dt_device *d, void *at, size_t bytes);
     void (*to_host)(struct dt_device *d, void *host, const void *at, size_t bytes);
+    /* HOST may be changed when the call is back. */
     void (*from_host)(struct dt_device *d, void *at, const void *host, size_t bytes);
+    /* Memory of the host that copies to and from are fastest with (pinned, for a GPU). */
+    void *(*alloc_host)(struct dt_device *d, size_t bytes, struct dt_err *err);
+    void (*free_host)(struct dt_device *d, void *memory);
     int (*sync)(struct dt_device *d,
                 struct dt_err *err); /* all work is done, and none of it failed */
     void (*close)(struct dt_device *d);
@@ -36,13 +50,29 @@ struct dt_device_ops {
 
 /* The CPU, with as many threads as said. */
 struct dt_device *dt_device_open_cpu(int threads, struct dt_err *err);
-/* KIND: "auto", "cpu", "cuda". */
-struct dt_device *dt_device_open(const char *kind, int threads, int local_rank, struct dt_err *err);
+
+struct dt_device_wish {
+    const char *kind; /* "auto", "cpu", "cuda" */
+    int threads;      /* of a CPU */
+    int local_rank, local_world;
+    enum dt_dtype elem; /* what a GPU computes with: DT_F32 or DT_BF16; a CPU takes float */
+    bool fast;          /* sums on a GPU may be taken in any order, so that bits vary */
+    bool wide_sums;     /* sums of BF16 over ranks are taken in float, and rounded once */
+    size_t memory;      /* most bytes of a GPU; 0: all there are */
+    bool (*round_over)(
+        void *arg); /* whether the agent has ended this world; any thread; may be NULL */
+    void *round_over_arg;
+};
+
+/* "auto": a GPU where one can be used, else the CPU, whose description then says why it is not a
+ * GPU; "cuda": the same is an error. */
+struct dt_device *dt_device_open(const struct dt_device_wish *w, struct dt_err *err);
 void dt_device_close(struct dt_device *d);
 
-static inline void *dt_device_alloc(struct dt_device *d, size_t bytes, struct dt_err *err)
+static inline void *dt_device_alloc(struct dt_device *d, size_t bytes, const char *what,
+                                    struct dt_err *err)
 {
-    return d->table->alloc(d, bytes, err);
+    return d->table->alloc(d, bytes, what, err);
 }
 
 static inline void dt_device_free(struct dt_device *d, void *memory)

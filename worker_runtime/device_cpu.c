@@ -3,6 +3,7 @@
  * when its call is back, so there is nothing to wait for. */
 #include "worker_runtime/device_cpu.h"
 
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,34 +19,39 @@
 struct cpu {
     struct dt_device device;
     struct dt_stream stream;
-    char description[200];
+    char description[800]; /* with a remark as long as an error */
 };
 
 enum { LINE = 64, HUGE_PAGE = 2 << 20 };
 
 /* What is large starts on a huge page: a step walks through all of it, and fewer pages are fewer
  * misses of the TLB. */
-static void *cpu_alloc(struct dt_device *d, size_t bytes, struct dt_err *err)
+static void *cpu_alloc(struct dt_device *d, size_t bytes, const char *what, struct dt_err *err)
 {
     size_t align = bytes >= HUGE_PAGE ? HUGE_PAGE : LINE;
     (void)d;
     if (bytes > SIZE_MAX - align) {
-        dt_err_set(err, DT_E_MEMORY, "no memory for %zu bytes on the CPU", bytes);
+        dt_err_set(err, DT_E_MEMORY, "no memory for %zu bytes of %s on the CPU", bytes, what);
         return NULL;
     }
     size_t size = (bytes + align - 1) / align * align;
     void *at = aligned_alloc(align, size ? size : align);
     if (!at) {
         dt_err_set(err, DT_E_MEMORY,
-                   "no memory for %zu bytes on the CPU; a smaller micro-batch or a higher ZeRO "
-                   "stage needs less",
-                   bytes);
+                   "no memory for %zu bytes of %s on the CPU; a smaller micro-batch or a higher "
+                   "ZeRO stage needs less",
+                   bytes, what);
         return NULL;
     }
     if (align == HUGE_PAGE)
         madvise(at, size, MADV_HUGEPAGE);
     memset(at, 0, bytes);
     return at;
+}
+
+static void *cpu_alloc_host(struct dt_device *d, size_t bytes, struct dt_err *err)
+{
+    return cpu_alloc(d, bytes, "a copy", err);
 }
 
 static void cpu_free(struct dt_device *d, void *memory)
@@ -101,6 +107,8 @@ static const struct dt_device_ops cpu_table = {
     .clear = cpu_clear,
     .to_host = cpu_to_host,
     .from_host = cpu_copy,
+    .alloc_host = cpu_alloc_host,
+    .free_host = cpu_free,
     .sync = cpu_sync,
     .close = cpu_close,
 };
@@ -152,4 +160,16 @@ struct dt_device *dt_device_open_cpu(int threads, struct dt_err *err)
     snprintf(c->description, sizeof c->description, "CPU, %s, %d thread%s, %s", c->device.ops->name,
              threads, threads == 1 ? "" : "s", dt_blas_name());
     return &c->device;
+}
+
+void dt_device_cpu_remark(struct dt_device *d, const char *fmt, ...)
+{
+    char *text = ((struct cpu *)d)->description;
+    size_t size = sizeof((struct cpu *)d)->description, used = strlen(text);
+    va_list ap;
+    va_start(ap, fmt);
+    used += (size_t)snprintf(text + used, size - used, "; ");
+    if (used < size)
+        vsnprintf(text + used, size - used, fmt, ap);
+    va_end(ap);
 }

@@ -6,6 +6,7 @@
 
 #include <stddef.h>
 
+struct dt_device;
 struct dt_pool;
 
 struct dt_stream {
@@ -15,5 +16,9 @@ struct dt_stream {
 };
 
 enum { DT_SCRATCH_BYTES = 1 << 20, DT_SHARED_BYTES = 4 << 20 };
+
+/* Adds "; " and that to the description of D, a CPU. */
+void dt_device_cpu_remark(struct dt_device *d, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
 
 #endif

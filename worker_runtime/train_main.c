@@ -6,6 +6,7 @@
 #include "worker_runtime/blas.h"
 #include "worker_runtime/data/tokenizer.h"
 #include "worker_runtime/train/estimate.h"
+#include "worker_runtime/plugin.h"
 #include "worker_runtime/train/options.h"
 #include "worker_runtime/train/train.h"
 
@@ -124,9 +125,32 @@ static int estimate(const struct dt_train_args *a, const struct dt_config *c)
     return 0;
 }
 
+static void print_check(void *arg, enum dt_check_level level, const char *line)
+{
+    static const char *const marks[] = {
+        [DT_CHECK_FINE] = "   ", [DT_CHECK_ADVICE] = " * ", [DT_CHECK_PROBLEM] = " ! "};
+    (void)arg;
+    printf("%s%s\n", marks[level], line);
+}
+
+static int check_nccl(struct dt_err *err)
+{
+    const struct dt_plugin *p = dt_plugin_load(err);
+    if (!p)
+        return dt_err_wrap(err, "--check-nccl");
+    int problems = p->check_nccl(print_check, NULL);
+    if (problems == 0)
+        return 0;
+    return dt_err_set(err, DT_E_RUNTIME, "--check-nccl: %d problem%s, marked with ! above",
+                      problems, problems == 1 ? "" : "s");
+}
+
 static int train(const struct dt_train_args *a, const struct dt_config *c, struct dt_err *err)
 {
     struct dt_context_options o = {.device = c->train.device,
+                                   .elem = c->zero.model_type == DT_BF16 ? DT_BF16 : DT_F32,
+                                   .wide_sums = c->train.wide_sums,
+                                   .fast = !c->train.deterministic,
                                    .threads = c->train.threads,
                                    .coll_timeout_ms = c->train.collective_timeout_ms};
     struct dt_train_options t = {.config = c,
@@ -172,6 +196,8 @@ static int run(const struct dt_train_args *a, struct dt_err *err)
     struct dt_buf warnings = {0};
     if (a->tokenize)
         return tokenize(a, err);
+    if (a->check_nccl)
+        return check_nccl(err);
     const char **overrides = calloc(a->set.len + 1, sizeof *overrides); /* ends with NULL */
     if (!overrides)
         return dt_err_set(err, DT_E_MEMORY, "no memory for --set");

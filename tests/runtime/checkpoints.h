@@ -188,11 +188,11 @@ static inline int read_rank(const char *path, int rank, int size, int64_t step, 
     int64_t steps = 0;
     struct dt_zero_state in = {.steps = &steps};
     CHECK_OK(dt_ckpt_cut(m.tensors, m.count, (size_t)size, &l, err), *err);
-    CHECK_OK(dt_ckpt_shards_init(&in, &l, (size_t)rank, err), *err);
+    CHECK_OK(dt_ckpt_shards_init(&in, &l, (size_t)rank, NULL, err), *err);
     int rc = dt_ckpt_read(path, &m.shape, m.tensors, m.count, &in, s, err);
     if (wrong)
         *wrong = rc == 0 ? wrong_values(&in, step) : 0;
-    dt_ckpt_shards_finish(&in);
+    dt_ckpt_shards_finish(&in, NULL);
     dt_layout_finish(&l);
     free(m.tensors);
     return rc;

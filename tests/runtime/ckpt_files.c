@@ -47,13 +47,13 @@ static int weights(const char *folder)
     struct dt_stretch p;
     struct dt_err err;
     if (dt_ckpt_cut(m.tensors, m.count, 1, &l, &err) < 0 ||
-        dt_ckpt_shards_init(&in, &l, 0, &err) < 0 ||
+        dt_ckpt_shards_init(&in, &l, 0, NULL, &err) < 0 ||
         dt_ckpt_read_weights(folder, &m.shape, m.tensors, m.count, &in, &err) < 0)
         return fail(&err);
     for (size_t i = 0; dt_layout_owned(&l, 0, &i, &p);)
         for (size_t k = 0; k < p.count; k++)
             printf("%.9g\n", (double)in.master[p.shard_at + k]);
-    dt_ckpt_shards_finish(&in);
+    dt_ckpt_shards_finish(&in, NULL);
     dt_layout_finish(&l);
     free(m.tensors);
     return 0;

@@ -13,7 +13,7 @@ EXPORT struct dt_stream *ops_stream(const struct dt_device *d);
 
 struct dt_device *ops_open(int threads, struct dt_err *err)
 {
-    return dt_device_open("cpu", threads, 0, err);
+    return dt_device_open(&(struct dt_device_wish){.kind = "cpu", .threads = threads}, err);
 }
 
 /* "reference", or the device's own. */

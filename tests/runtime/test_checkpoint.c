@@ -386,7 +386,7 @@ TEST(another_model_is_refused_with_what_differs)
     struct dt_err err;
     save_once(at("model"), 1, DT_F32, 1);
     CHECK_OK(dt_ckpt_cut(m.tensors, m.count, 1, &l, &err), err);
-    CHECK_OK(dt_ckpt_shards_init(&in, &l, 0, &err), err);
+    CHECK_OK(dt_ckpt_shards_init(&in, &l, 0, NULL, &err), err);
     m.shape.layers = 3;
     CHECK_FAIL(dt_ckpt_read(at("model/step-00000001"), &m.shape, m.tensors, m.count, &in, &s, &err),
                err, "has layers 2, this run's has 3");
@@ -394,7 +394,7 @@ TEST(another_model_is_refused_with_what_differs)
     m.tensors[3].dims[0]++;
     CHECK_FAIL(dt_ckpt_read(at("model/step-00000001"), &m.shape, m.tensors, m.count, &in, &s, &err),
                err, m.tensors[3].name);
-    dt_ckpt_shards_finish(&in);
+    dt_ckpt_shards_finish(&in, NULL);
     dt_layout_finish(&l);
     free(m.tensors);
 }

@@ -75,7 +75,7 @@ static int read_folder(const char *folder, const struct model *m, int size, stru
         int64_t steps = 0;
         struct dt_zero_state in = {.steps = &steps};
         CHECK_OK(dt_ckpt_cut(m->tensors, m->count, (size_t)size, &l, err), *err);
-        CHECK_OK(dt_ckpt_shards_init(&in, &l, (size_t)r, err), *err);
+        CHECK_OK(dt_ckpt_shards_init(&in, &l, (size_t)r, NULL, err), *err);
         int rc = dt_ckpt_read_weights(folder, &m->shape, m->tensors, m->count, &in, err);
         for (size_t i = 0; rc == 0 && dt_layout_owned(&l, (size_t)r, &i, &p);)
             for (size_t k = 0; k < p.count; k++) {
@@ -83,7 +83,7 @@ static int read_folder(const char *folder, const struct model *m, int size, stru
                 CHECK(in.master[p.shard_at + k] * 4 == (float)((p.payload_at + k) % 251));
                 CHECK(in.exp_avg[p.shard_at + k] == 0);
             }
-        dt_ckpt_shards_finish(&in);
+        dt_ckpt_shards_finish(&in, NULL);
         dt_layout_finish(&l);
         if (rc < 0)
             return -1;

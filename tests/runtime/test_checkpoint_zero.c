@@ -66,10 +66,10 @@ static void put_state(struct actor *a, int64_t step)
     struct dt_err err = {0};
     int64_t steps = step - 1;
     in.steps = &steps;
-    CHECK_OK(dt_ckpt_shards_init(&in, dt_zero_layout(a->z), dt_zero_rank(a->z), &err), err);
+    CHECK_OK(dt_ckpt_shards_init(&in, dt_zero_layout(a->z), dt_zero_rank(a->z), NULL, &err), err);
     fill(&in, step);
     CHECK_OK(dt_zero_load(a->z, &in, &err), err);
-    dt_ckpt_shards_finish(&in);
+    dt_ckpt_shards_finish(&in, NULL);
 }
 
 static void check_state(struct actor *a, int64_t step)
@@ -77,11 +77,11 @@ static void check_state(struct actor *a, int64_t step)
     int64_t steps = 0;
     struct dt_zero_state out = {.steps = &steps};
     struct dt_err err = {0};
-    CHECK_OK(dt_ckpt_shards_init(&out, dt_zero_layout(a->z), dt_zero_rank(a->z), &err), err);
+    CHECK_OK(dt_ckpt_shards_init(&out, dt_zero_layout(a->z), dt_zero_rank(a->z), NULL, &err), err);
     CHECK_OK(dt_zero_save(a->z, &out, &err), err);
     CHECK_EQ(wrong_values(&out, step), 0);
     CHECK_EQ(steps, step - 1);
-    dt_ckpt_shards_finish(&out);
+    dt_ckpt_shards_finish(&out, NULL);
 }
 
 static void save(struct rank_self *me)

@@ -342,14 +342,15 @@ TEST(sixteen_bits_are_rounded_to_the_nearest)
 TEST(devices_that_are_not_there_are_told_of)
 {
     struct dt_err err;
-    CHECK(dt_device_open("cuda", 1, 0, &err) == NULL);
+    CHECK(dt_device_open(&(struct dt_device_wish){.kind = "cuda", .threads = 1}, &err) == NULL);
     CHECK(strstr(err.text, "no CUDA plugin") != NULL);
-    CHECK(dt_device_open("tpu", 1, 0, &err) == NULL);
+    CHECK(dt_device_open(&(struct dt_device_wish){.kind = "tpu", .threads = 1}, &err) == NULL);
     CHECK_STR(err.text, "\"tpu\" is not a device; give auto, cpu or cuda");
-    struct dt_device *d = dt_device_open("auto", 2, 0, &err);
+    struct dt_device *d =
+        dt_device_open(&(struct dt_device_wish){.kind = "auto", .threads = 2}, &err);
     CHECK(d != NULL);
     CHECK_STR(d->name, "cpu");
-    float *x = dt_device_alloc(d, 100 * sizeof *x, &err), y[2] = {1, 2};
+    float *x = dt_device_alloc(d, 100 * sizeof *x, "a test", &err), y[2] = {1, 2};
     CHECK(x != NULL && x[99] == 0 && (uintptr_t)x % 64 == 0);
     d->table->from_host(d, x, y, sizeof y);
     d->table->to_host(d, y + 1, x, sizeof *y);

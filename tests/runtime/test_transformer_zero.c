@@ -73,7 +73,7 @@ static void open_trainer(struct trainer *t, struct rank_self *me)
     t->z = dt_zero_create_on(&place, t->units, dt_shape_unit_count(&run->shape), &o, &err);
     CHECK_OK(t->z ? 0 : -1, err);
     CHECK_OK(dt_zero_fill(t->z, fill, t, &err), err);
-    struct dt_transformer_options to = {SAMPLES, POSITIONS, run->recompute, 2};
+    struct dt_transformer_options to = {SAMPLES, POSITIONS, run->recompute, 2, false};
     t->t = dt_transformer_create(&run->shape, &to, t->device, &err);
     CHECK_OK(t->t ? 0 : -1, err);
 }

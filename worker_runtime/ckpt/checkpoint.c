@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Opening, and the life of a save up to the moment all ranks are done; commit.c has the rest. */
 #include "worker_runtime/ckpt/inside.h"
+#include "worker_runtime/device.h"
 
 #include <inttypes.h>
 #include <signal.h>
@@ -63,24 +64,31 @@ static float *shard_memory(size_t count)
 }
 
 int dt_ckpt_shards_init(struct dt_zero_state *s, const struct dt_layout *l, size_t rank,
-                        struct dt_err *err)
+                        struct dt_device *device, struct dt_err *err)
 {
     float **arrays[] = {&s->master, &s->exp_avg, &s->exp_avg_sq};
     s->layout = l;
     s->rank = rank;
     for (size_t i = 0; i < 3; i++) {
-        *arrays[i] = shard_memory(l->shard);
+        *arrays[i] = device ? device->table->alloc_host(device, l->shard * sizeof(float), err)
+                            : shard_memory(l->shard);
         if (!*arrays[i])
-            return dt_err_set(err, DT_E_MEMORY, "no memory for a copy of %zu elements", l->shard);
+            return device ? dt_err_wrap(err, "a copy of the shards")
+                          : dt_err_set(err, DT_E_MEMORY, "no memory for a copy of %zu elements",
+                                       l->shard);
     }
     return 0;
 }
 
-void dt_ckpt_shards_finish(struct dt_zero_state *s)
+void dt_ckpt_shards_finish(struct dt_zero_state *s, struct dt_device *device)
 {
-    free(s->master);
-    free(s->exp_avg);
-    free(s->exp_avg_sq);
+    float *arrays[] = {s->master, s->exp_avg, s->exp_avg_sq};
+    for (size_t i = 0; i < 3; i++) {
+        if (device && arrays[i])
+            device->table->free_host(device, arrays[i]);
+        else
+            free(arrays[i]);
+    }
     memset(s, 0, sizeof *s);
 }
 
@@ -146,7 +154,7 @@ struct dt_ckpt *dt_ckpt_open(const struct dt_ckpt_options *o, struct dt_err *err
     if (dt_fs_mkdir_p(o->dir, 0777, err) < 0 ||
         dt_ckpt_cut(o->tensors, o->tensor_count, (size_t)o->world, &c->layout, err) < 0 ||
         make_heads(c, err) < 0 ||
-        dt_ckpt_shards_init(&c->shards, &c->layout, (size_t)o->rank, err) < 0)
+        dt_ckpt_shards_init(&c->shards, &c->layout, (size_t)o->rank, o->device, err) < 0)
         goto fail;
     if (o->rank == 0 && o->run_id && dt_ckpt_claim(o->dir, o->run_id, &c->claim, err) < 0)
         goto fail;
@@ -169,7 +177,7 @@ void dt_ckpt_close(struct dt_ckpt *c)
         close(c->claim);
     for (int f = 0; f < DT_CKPT_FILES; f++)
         dt_buf_finish(&c->head[f]);
-    dt_ckpt_shards_finish(&c->shards);
+    dt_ckpt_shards_finish(&c->shards, c->o.device);
     dt_layout_finish(&c->layout);
     free(c->pieces.v);
     free(c);

@@ -70,10 +70,10 @@ int dt_ckpt_thread(pthread_t *out, void *(*run)(void *), void *arg);
 void dt_ckpt_settle(struct dt_ckpt *c); /* no save is under way, and none is wanted */
 int dt_ckpt_cut(const struct dt_tensor *tensors, size_t count, size_t world, struct dt_layout *l,
                 struct dt_err *err); /* the layout that follows from TENSORS */
-/* OUT's arrays, for RANK in L, zeroed. */
+/* OUT's arrays, for RANK in L, zeroed; in memory DEVICE copies to best, if it is not NULL. */
 int dt_ckpt_shards_init(struct dt_zero_state *out, const struct dt_layout *l, size_t rank,
-                        struct dt_err *err);
-void dt_ckpt_shards_finish(struct dt_zero_state *s);
+                        struct dt_device *device, struct dt_err *err);
+void dt_ckpt_shards_finish(struct dt_zero_state *s, struct dt_device *device);
 
 /* write.c: the thread of a save. */
 void *dt_ckpt_write(void *ckpt);

@@ -4,6 +4,7 @@
 
 #include "worker_runtime/ckpt/inside.h"
 #include "worker_runtime/ckpt/saving.h"
+#include "worker_runtime/context_parts.h"
 
 #include <dtrun/beat.h>
 #include <math.h>
@@ -40,6 +41,7 @@ static int open_ckpt(struct dt_checkpoint *k, int keep_last, struct dt_err *err)
                                 .rank = dt_coll_rank(k->group),
                                 .world = dt_coll_size(k->group),
                                 .epoch = dt_context_epoch(k->context),
+                                .device = dt_context_device(k->context),
                                 .run_id = dt_context_run_id(k->context),
                                 .may_commit = may_commit,
                                 .may_commit_arg = k};

@@ -25,12 +25,12 @@ int dt_ckpt_load(const char *path, const struct dt_shape *shape, const struct dt
 {
     int64_t steps = 0;
     struct dt_zero_state in = {.steps = &steps};
-    int rc = dt_ckpt_shards_init(&in, dt_zero_layout(z), dt_zero_rank(z), err);
+    int rc = dt_ckpt_shards_init(&in, dt_zero_layout(z), dt_zero_rank(z), NULL, err);
     if (rc == 0)
         rc = dt_ckpt_read(path, shape, tensors, tensor_count, &in, s, err);
     if (rc == 0)
         rc = dt_zero_load(z, &in, err);
-    dt_ckpt_shards_finish(&in);
+    dt_ckpt_shards_finish(&in, NULL);
     return rc;
 }
 
@@ -40,12 +40,12 @@ int dt_ckpt_load_weights(const char *dir, const struct dt_shape *shape,
 {
     int64_t steps = 0;
     struct dt_zero_state in = {.steps = &steps};
-    int rc = dt_ckpt_shards_init(&in, dt_zero_layout(z), dt_zero_rank(z), err);
+    int rc = dt_ckpt_shards_init(&in, dt_zero_layout(z), dt_zero_rank(z), NULL, err);
     if (rc == 0)
         rc = dt_ckpt_read_weights(dir, shape, tensors, tensor_count, &in, err);
     if (rc == 0)
         rc = dt_zero_load(z, &in, err);
-    dt_ckpt_shards_finish(&in);
+    dt_ckpt_shards_finish(&in, NULL);
     return rc;
 }
 
@@ -90,7 +90,7 @@ int dt_ckpt_resume(struct dt_coll *g, const char *dir, const struct dt_shape *sh
     struct dt_zero_state in = {.steps = &steps};
     struct find f = {0};
     struct dt_err why = {0};
-    bool room = dt_ckpt_shards_init(&in, dt_zero_layout(z), dt_zero_rank(z), &why) == 0;
+    bool room = dt_ckpt_shards_init(&in, dt_zero_layout(z), dt_zero_rank(z), NULL, &why) == 0;
     int rc;
     for (;;) {
         rc = find_together(g, dir, &f, warning, err);
@@ -119,6 +119,6 @@ int dt_ckpt_resume(struct dt_coll *g, const char *dir, const struct dt_shape *sh
     snprintf(path, size, "%s", rc == 0 ? f.path : "");
     if (rc == 0 && f.answer == FOUND)
         rc = dt_zero_load(z, &in, err);
-    dt_ckpt_shards_finish(&in);
+    dt_ckpt_shards_finish(&in, NULL);
     return rc;
 }

@@ -3,12 +3,16 @@
  * says which colour and key it has, and from these all work out the same lists. */
 #include "worker_runtime/coll/group.h"
 
+#include "worker_runtime/device.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 static const struct dt_coll_backend *choose(const struct dt_coll_group *g)
 {
+    if (g->device)
+        return g->device->coll;
     if (g->size == 1)
         return &dt_coll_alone;
     for (int r = 1; r < g->size; r++)
@@ -72,6 +76,10 @@ void dt_coll_destroy(struct dt_coll *c)
     free((void *)(uintptr_t)c->group.name);
     free(c->sends);
     free(c->recvs);
+    if (c->host)
+        free(c->meeting);
+    if (c->owns_host)
+        dt_coll_destroy(c->host);
     free(c);
 }
 
@@ -127,6 +135,28 @@ static struct dt_coll *open_split(struct dt_coll *parent, const struct choice *o
     return c;
 }
 
+/* The host's group is split first; who has a part of that has one of the device's. A backend may
+ * make parts out of the whole only if nobody stays out, for that takes all ranks. */
+static int split_device(struct dt_coll *parent, int colour, int key, struct dt_coll **out,
+                        struct dt_err *err)
+{
+    struct dt_coll *host;
+    int32_t least = colour;
+    if (dt_coll_all_reduce(parent->host, &least, 1, DT_I32, DT_MIN, err) < 0 ||
+        dt_coll_split(parent->host, colour, key, &host, err) < 0)
+        return -1;
+    if (!host)
+        return 0;
+    *out = dt_coll_beside_parent(host, parent->group.device, least < 0 ? NULL : parent->state,
+                                 colour, key, err);
+    if (!*out) {
+        dt_coll_destroy(host);
+        return -1;
+    }
+    (*out)->owns_host = true;
+    return 0;
+}
+
 int dt_coll_split(struct dt_coll *parent, int colour, int key, struct dt_coll **out,
                   struct dt_err *err)
 {
@@ -134,6 +164,8 @@ int dt_coll_split(struct dt_coll *parent, int colour, int key, struct dt_coll **
     if (colour < -1)
         return dt_err_set(err, DT_E_RUNTIME, "a split of group %s: no colour %d",
                           parent->group.name, colour);
+    if (parent->host)
+        return split_device(parent, colour, key, out, err);
     struct choice own = {.colour = colour, .key = key, .rank = parent->group.rank};
     struct choice *all = calloc((size_t)parent->group.size, sizeof *all);
     if (!all)

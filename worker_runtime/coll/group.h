@@ -20,6 +20,14 @@ struct dt_coll {
     struct dt_err failed; /* why it is of no use any more */
     atomic_int aborted;   /* 1: being written, 2: the reason stands */
     char why[200];
+    /* Of a group of a device's memory: the host's, of the same members; its meeting is ours then.
+     */
+    struct dt_coll *host;
+    bool owns_host; /* made by a split */
 };
+
+/* dt_coll_beside() for a split: see struct dt_coll_group. */
+struct dt_coll *dt_coll_beside_parent(struct dt_coll *host, struct dt_device *device, void *parent,
+                                      int colour, int key, struct dt_err *err);
 
 #endif

@@ -38,7 +38,9 @@ struct dt_config_train {
     char *metrics;                                                     /* JSON lines; NULL: none */
     int threads;                                                       /* 0: see context.h */
     char device[16];                                                   /* "auto", "cpu", "cuda" */
-    int64_t collective_timeout_ms;                                     /* default 600 s */
+    bool wide_sums;     /* communication_data_type "fp32" is written: no sum in fewer bits */
+    bool deterministic; /* the same bits on each run, on a GPU too; default true */
+    int64_t collective_timeout_ms; /* default 600 s */
     enum dt_balance_policy
         balance; /* "dynamic_accumulation": false, true, { "policy": "balance" | "utilization" } */
     bool breakdown;           /* wall_clock_breakdown */

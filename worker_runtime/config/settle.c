@@ -45,6 +45,7 @@ void dt_draft_init(struct dt_draft *d)
     dt_zero_defaults(&d->c.zero);
     d->c.data.shuffle = true;
     d->c.train.keep_last = 2;
+    d->c.train.deterministic = true;
     d->c.train.validation_batches = VALIDATION_BATCHES;
     d->c.train.collective_timeout_ms = 600000;
 }
@@ -206,6 +207,7 @@ static int settle_precision(const struct dt_reading *r)
     d->c.zero.comm_type = d->fp16 ? DT_F16 : DT_F32;
     if (d->communication_type >= 0)
         d->c.zero.comm_type = types[d->communication_type];
+    d->c.train.wide_sums = d->communication_type >= 0 && d->c.zero.comm_type == DT_F32;
     settle_scaler(d);
     if (!d->prescale || d->predivide == 1)
         return 0;

@@ -46,7 +46,7 @@ struct sizes {
 };
 
 static struct sizes sizes_of(const struct dt_shape *s, const struct dt_transformer_options *o,
-                             size_t elem)
+                             size_t elem, size_t head_rows)
 {
     struct sizes z = {
         .width = s->width,
@@ -60,7 +60,7 @@ static struct sizes sizes_of(const struct dt_shape *s, const struct dt_transform
     };
     if (__builtin_mul_overflow(o->batch, o->positions, &z.rows))
         z.rows = SIZE_MAX;
-    z.head_rows = smaller(z.rows, HEAD_ROWS);
+    z.head_rows = smaller(z.rows, head_rows ? head_rows : HEAD_ROWS);
     return z;
 }
 
@@ -131,7 +131,7 @@ static size_t lay_out(struct dt_activations *a, const struct dt_shape *s, const 
 size_t dt_transformer_bytes(const struct dt_shape *shape, const struct dt_transformer_options *o)
 {
     struct dt_activations a = {.segment = segment_of(shape, o)};
-    struct sizes z = sizes_of(shape, o, sizeof(float));
+    struct sizes z = sizes_of(shape, o, sizeof(float), 0);
     return lay_out(&a, shape, &z, NULL);
 }
 
@@ -139,7 +139,7 @@ int dt_activations_create(struct dt_activations *a, const struct dt_shape *s,
                           const struct dt_transformer_options *o, struct dt_device *device,
                           struct dt_err *err)
 {
-    struct sizes z = sizes_of(s, o, dt_dtype_size(device->ops->elem));
+    struct sizes z = sizes_of(s, o, dt_dtype_size(device->ops->elem), device->head_rows);
     *a = (struct dt_activations){.segment = segment_of(s, o)};
     size_t bytes = lay_out(a, s, &z, NULL);
     a->inputs = calloc(s->layers, sizeof *a->inputs);
@@ -148,7 +148,7 @@ int dt_activations_create(struct dt_activations *a, const struct dt_shape *s,
         return dt_err_set(err, DT_E_MEMORY,
                           "no memory for activations of %zu samples with %zu positions", o->batch,
                           o->positions);
-    a->memory = dt_device_alloc(device, bytes, err);
+    a->memory = dt_device_alloc(device, bytes, "activations", err);
     if (!a->memory)
         return dt_err_wrap(err, "activations");
     lay_out(a, s, &z, a->memory);

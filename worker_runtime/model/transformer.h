@@ -16,6 +16,7 @@ struct dt_transformer_options {
     bool recompute; /* activation checkpointing: keep a block's input only, and go through it again
                      */
     size_t recompute_every; /* blocks between two that are kept, with .recompute; 0: 1 */
+    bool timed; /* wait for the device wherever forward and backward change, to tell them apart */
 };
 
 /* Allocates all activations there will be. DEVICE outlives it. */

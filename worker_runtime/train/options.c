@@ -28,6 +28,8 @@ static const struct dt_opt train_opts[] = {
      .help = "with --estimate: ranks of the job; 0: what WORLD_SIZE says, or 1"},
     {.name = "local-world", .arg = "N", .parse = dt_opt_count, AT(local), .fallback = "0", .group = "Instead of training",
      .help = "with --estimate: ranks on this host; 0: what LOCAL_WORLD_SIZE says, or all"},
+    {.name = "check-nccl", AT(check_nccl), .group = "Instead of training",
+     .help = "print what NCCL finds on this host: versions, ways between GPUs, networks, and the NCCL_ variables that are set"},
     {.name = "output", .letter = 'o', .arg = "FILE", .completes = DT_OPT_FILE, AT(output), .group = "Instead of training",
      .help = "with tokenize: the file of tokens to make"},
     {.name = "local-rank", .arg = "N", .parse = dt_opt_count, AT(local_rank), .fallback = "0", .hidden = true},
@@ -40,6 +42,7 @@ const struct dt_opt_program dt_train_program = {
     .summary = "train a sharded transformer, one process of however many",
     .usage = "--config FILE [options]\n"
              "       dtrun-train --estimate FILE [options]\n"
+             "       dtrun-train --check-nccl\n"
              "       dtrun-train tokenize FILE... -o OUT",
     .version = DT_VERSION,
     .table = train_opts,
@@ -87,7 +90,7 @@ static int check_whole(struct dt_train_args *a, struct dt_err *err)
         return dt_err_set(err, DT_E_USAGE, "tokenize: where to? Give -o FILE");
     if (a->output && !a->tokenize)
         return dt_err_set(err, DT_E_USAGE, "--output goes with tokenize");
-    if (!a->tokenize && !a->config && !a->deepspeed && !a->estimate)
+    if (!a->tokenize && !a->config && !a->deepspeed && !a->estimate && !a->check_nccl)
         return dt_err_set(
             err, DT_E_USAGE,
             "which configuration? Give --config FILE; dtrun-train(1) says what stands in it");

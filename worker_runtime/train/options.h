@@ -13,7 +13,7 @@ struct dt_train_args {
     int local_rank;     /* what older launchers append; the environment says it too */
     const char **files; /* with tokenize: what to read; owned, its strings are argv's */
     int file_count;
-    bool tokenize;
+    bool tokenize, check_nccl;
 };
 
 extern const struct dt_opt_program dt_train_program;

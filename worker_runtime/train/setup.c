@@ -153,6 +153,7 @@ static int open_zero(struct dt_trainer *t, struct dt_err *err)
     struct dt_zero_options o = t->config->zero;
     bool balanced = t->config->train.balance != DT_BALANCE_OFF;
     o.full_gradients = t->batch.accumulation > 1 || balanced;
+    o.seed = t->config->train.seed;
     t->zero = dt_zero_create(t->context, t->world, t->units,
                              dt_shape_unit_count(&t->config->model.shape), &o, err);
     return t->zero ? 0 : -1;
@@ -165,7 +166,8 @@ static int open_transformer(struct dt_trainer *t, struct dt_err *err)
     struct dt_transformer_options o = {.batch = micro,
                                        .positions = positions,
                                        .recompute = m->recompute,
-                                       .recompute_every = m->recompute_every};
+                                       .recompute_every = m->recompute_every,
+                                       .timed = t->config->train.breakdown};
     t->ids = calloc(micro * positions, sizeof *t->ids);
     t->targets = calloc(micro * positions, sizeof *t->targets);
     if (!t->ids || !t->targets)
@@ -193,6 +195,7 @@ static int open_ckpt(struct dt_trainer *t, struct dt_err *err)
                                 .rank = t->rank,
                                 .world = t->ranks,
                                 .epoch = dt_context_epoch(t->context),
+                                .device = t->device,
                                 .run_id = dt_context_run_id(t->context),
                                 .may_commit = may_commit,
                                 .may_commit_arg = t};

@@ -35,7 +35,7 @@ static struct loan *grow(struct dt_loans *l, size_t capacity, bool private, stru
         return NULL;
     }
     l->loan = more;
-    void *memory = private ? dt_device_alloc(z->device, bytes, err)
+    void *memory = private ? dt_device_alloc(z->device, bytes, "gradients on their way", err)
                            : dt_coll_alloc(z->coll, bytes, DT_OWN, err);
     if (!memory) {
         dt_err_wrap(err, "buffer for the gradients of a unit");

@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <string.h>
-
 #include "worker_runtime/context_parts.h"
 #include "worker_runtime/zero/create.h"
 
@@ -10,7 +8,7 @@ struct dt_zero *dt_zero_create(struct dt_context *context, struct dt_coll *g,
 {
     struct dt_zero_place place = {.device = dt_context_device(context), .group = g, .sharing = 1};
     size_t local = (size_t)dt_context_local_world(context), size = (size_t)dt_coll_size(g);
-    if (strcmp(place.device->name, "cpu") == 0)
-        place.sharing = local < size ? local : size; /* GPUs share nothing */
+    if (!place.device->coll) /* GPUs share nothing */
+        place.sharing = local < size ? local : size;
     return dt_zero_create_on(&place, units, count, o, err);
 }

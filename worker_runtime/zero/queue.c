@@ -25,7 +25,7 @@ int dt_zero_wait(struct dt_zero *z, struct dt_coll_handle *h, size_t unit, struc
 int dt_zero_barrier(struct dt_zero *z, struct dt_err *err)
 {
     int64_t from = dt_clock_monotonic_ns();
-    int rc = dt_coll_barrier(z->coll, err);
+    int rc = dt_coll_barrier(z->host, err);
     z->communication_ns += (uint64_t)(dt_clock_monotonic_ns() - from);
     return rc;
 }

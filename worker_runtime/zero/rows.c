@@ -10,10 +10,10 @@ int dt_row_open(struct dt_zero *z, struct dt_row *r, enum dt_dtype type, bool sh
     size_t elements = sharded ? z->layout.shard : z->layout.padded;
     r->elem = dt_dtype_size(type);
     r->bytes = elements * r->elem;
-    r->memory = memory;
+    r->memory = z->device->coll ? DT_ROW_DEVICE : memory;
     r->sharded = sharded;
-    if (memory == DT_ROW_DEVICE)
-        r->at = dt_device_alloc(z->device, r->bytes, err);
+    if (r->memory == DT_ROW_DEVICE)
+        r->at = dt_device_alloc(z->device, r->bytes, what, err);
     else
         r->at = dt_coll_alloc(z->coll, r->bytes, memory == DT_ROW_SHARED ? DT_SHARED : DT_OWN, err);
     return r->at ? 0 : dt_err_wrap(err, "%s of %zu elements", what, elements);

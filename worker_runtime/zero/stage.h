@@ -41,6 +41,8 @@ struct dt_zero_stage {
 
 extern const struct dt_zero_stage dt_zero_stage0, dt_zero_stage1, dt_zero_stage2, dt_zero_stage3;
 
+/* A GPU shares no memory with another, and its collectives take any memory of its own: there all
+ * three are the first. */
 enum dt_row_memory { DT_ROW_DEVICE, DT_ROW_OWN, DT_ROW_SHARED };
 
 struct dt_row {
@@ -80,7 +82,9 @@ struct dt_zero {
     struct dt_zero_options o;
     struct dt_zero_place place;
     struct dt_device *device;
-    struct dt_coll *coll;
+    struct dt_coll *host; /* the group we were given: for numbers of the host */
+    struct dt_coll
+        *coll; /* for what the rows hold: the same, or one beside it for a GPU's memory */
     size_t rank, world;
     struct dt_layout layout;
     size_t units;
@@ -93,7 +97,6 @@ struct dt_zero {
     struct dt_slots *slots;
     float *scratch; /* a shard in float, where elem is not */
     size_t scratch_bytes;
-    double *norm_square; /* one number, where collectives like it */
     bool train, last;
     int64_t steps;
     uint64_t communication_ns, optimizer_ns;

@@ -31,12 +31,19 @@ static int norm_square(struct dt_zero *z, double *out, struct dt_err *err)
     }
     if (dt_device_sync(z->device, err) < 0)
         return -1;
-    z->device->table->from_host(z->device, z->norm_square, &mine, sizeof mine);
+    *out = mine;
     int64_t from = dt_clock_monotonic_ns();
-    int rc = dt_coll_all_reduce(z->coll, z->norm_square, 1, DT_F64, DT_SUM, err);
+    int rc = dt_coll_all_reduce(z->host, out, 1, DT_F64, DT_SUM, err);
     z->communication_ns += (uint64_t)(dt_clock_monotonic_ns() - from);
-    z->device->table->to_host(z->device, out, z->norm_square, sizeof *out);
     return rc < 0 ? dt_err_wrap(err, "norm of the gradients") : 0;
+}
+
+/* Where a step's chances begin, from which each element of the model has its own. */
+static uint64_t chance(const struct dt_zero *z, size_t unit)
+{
+    uint64_t x = z->o.seed + (uint64_t)z->steps * 0x9e3779b97f4a7c15u;
+    x = (x ^ (x >> 31)) * 0xd6e8feb86659fd93u;
+    return (x ^ (x >> 32)) + z->layout.unit[unit].payload_at;
 }
 
 static void update_shard(struct dt_zero *z, struct dt_adamw *a, size_t unit, size_t owner)
@@ -47,11 +54,14 @@ static void update_shard(struct dt_zero *z, struct dt_adamw *a, size_t unit, siz
     float *exp_avg = dt_row_at(z, &z->exp_avg, unit, owner);
     float *exp_avg_sq = dt_row_at(z, &z->exp_avg_sq, unit, owner);
     char *params = dt_row_at(z, &z->params, unit, owner);
+    uint64_t first_chance = chance(z, unit);
     struct dt_piece p;
     for (size_t i = 0; i < u->params; i++) {
         if (!dt_zero_piece(z, unit, owner, i, &p))
             continue;
         a->weight_decay = u->decay[i] ? z->o.weight_decay : 0;
+        if (z->o.stochastic_rounding)
+            a->chance = first_chance + u->param_at[i] + p.first;
         z->device->ops->adamw(a, p.count, master + p.at, exp_avg + p.at, exp_avg_sq + p.at,
                               params + p.at * z->params.elem, grads + p.at, z->device->stream);
     }

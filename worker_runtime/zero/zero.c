@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "worker_runtime/coll/backend.h"
 #include "worker_runtime/zero/loans.h"
 #include "worker_runtime/zero/slots.h"
 #include "worker_runtime/zero/stage.h"
@@ -105,16 +106,13 @@ static int open_state(struct dt_zero *z, struct dt_err *err)
     if (dt_row_open(z, &z->exp_avg, DT_F32, sharded, DT_ROW_DEVICE, "first moments", err) < 0 ||
         dt_row_open(z, &z->exp_avg_sq, DT_F32, sharded, DT_ROW_DEVICE, "second moments", err) < 0)
         return -1;
-    z->norm_square = dt_coll_alloc(z->coll, sizeof *z->norm_square, DT_OWN, err);
-    if (!z->norm_square)
-        return -1;
     if (z->elem == DT_F32)
         return 0;
     size_t largest = 0;
     for (size_t u = 0; u < z->layout.units; u++)
         largest = z->layout.unit[u].shard > largest ? z->layout.unit[u].shard : largest;
     z->scratch_bytes = largest * sizeof *z->scratch;
-    z->scratch = dt_device_alloc(z->device, z->scratch_bytes, err);
+    z->scratch = dt_device_alloc(z->device, z->scratch_bytes, "gradients as floats", err);
     return z->scratch ? 0 : -1;
 }
 
@@ -143,12 +141,13 @@ struct dt_zero *dt_zero_create_on(const struct dt_zero_place *place, const struc
     z->place = *place;
     z->place.sharing = place->sharing ? place->sharing : 1;
     z->device = place->device;
-    z->coll = place->group;
-    z->rank = (size_t)dt_coll_rank(z->coll);
-    z->world = (size_t)dt_coll_size(z->coll);
+    z->host = place->group;
+    z->rank = (size_t)dt_coll_rank(z->host);
+    z->world = (size_t)dt_coll_size(z->host);
     z->elem = z->device->ops->elem;
     z->stage = pick_stage(z);
-    if (copy_units(z, units, count, err) == 0 && z->stage->open(z, err) == 0 &&
+    z->coll = z->device->coll ? dt_coll_beside(z->host, z->device, err) : z->host;
+    if (z->coll && copy_units(z, units, count, err) == 0 && z->stage->open(z, err) == 0 &&
         open_state(z, err) == 0)
         return z;
     dt_zero_destroy(z);
@@ -164,7 +163,6 @@ void dt_zero_destroy(struct dt_zero *z)
     dt_slots_destroy(z->slots);
     dt_loans_destroy(z->loans);
     dt_device_free(z->device, z->scratch);
-    dt_coll_release(z->coll, z->norm_square);
     dt_row_close(z, &z->exp_avg_sq);
     dt_row_close(z, &z->exp_avg);
     dt_row_close(z, &z->master);
@@ -180,6 +178,8 @@ void dt_zero_destroy(struct dt_zero *z)
     }
     free(z->unit);
     dt_layout_finish(&z->layout);
+    if (z->coll != z->host)
+        dt_coll_destroy(z->coll);
     free(z);
 }
 
@@ -233,7 +233,7 @@ const struct dt_zero_options *dt_zero_options_of(const struct dt_zero *z)
 
 struct dt_coll *dt_zero_group(const struct dt_zero *z)
 {
-    return z->coll;
+    return z->host;
 }
 
 const char *dt_zero_param(const struct dt_zero *z, size_t unit, size_t param, struct dt_param *out)

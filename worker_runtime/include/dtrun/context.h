@@ -5,6 +5,7 @@
 #define DTRUN_CONTEXT_H
 
 #include <dtrun/api.h>
+#include <dtrun/dtype.h>
 
 DT_BEGIN_C
 
@@ -14,6 +15,9 @@ struct dt_beat_writer;
 
 struct dt_context_options {
     const char *device; /* "auto", "cpu", "cuda"; NULL: "auto" */
+    enum dt_dtype elem; /* what a GPU computes with: DT_F32 or DT_BF16; a CPU takes float */
+    bool wide_sums;     /* GPUs add up DT_BF16 of ranks in float, which takes twice the bytes */
+    bool fast;          /* a GPU may add up in any order, so that the last bits vary */
     int threads;        /* for computing; 0: OMP_NUM_THREADS, else the processors this process may
                            use divided by the ranks of its host */
     int64_t start_timeout_ms; /* for all ranks to be there; 0: 10 minutes */

@@ -59,6 +59,10 @@ struct dt_zero_options {
      * 0: no limit); units of so many stay whole always (0: none). */
     size_t prefetch, max_live, max_reuse_distance, persist_below;
     bool overlap; /* reduce while backward goes on */
+    /* Parameters of 16 bits are rounded up or down by chance, so that updates too small for them
+     * are not lost: by SEED, the step and the element's place in the model alone. */
+    bool stochastic_rounding;
+    uint64_t seed;
     float beta1, beta2, eps, weight_decay;
     bool decoupled, bias_correction;
 };

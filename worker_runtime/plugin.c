@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "worker_runtime/plugin.h"
+
+#include "base/fs.h"
+
+#include <dlfcn.h>
+#include <libgen.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Beside us, from bin/ to the libraries of the same tree, and where it was configured to be. */
+static const char *const beside[] = {"", "../" DT_PLUGIN_LIBDIR "/", "../lib/"};
+
+static struct {
+    pthread_once_t once;
+    const struct dt_plugin *plugin;
+    bool installed;
+    struct dt_err err;
+} loaded = {.once = PTHREAD_ONCE_INIT};
+
+/* The folder of the library or program this code is in. The loader knows a program as it was
+ * called, perhaps relative to a folder that is not the current one any more. */
+static const char *own_folder(char path[PATH_MAX])
+{
+    Dl_info info;
+    if (dladdr(&loaded, &info) && info.dli_fname && info.dli_fname[0] == '/' &&
+        realpath(info.dli_fname, path))
+        return dirname(path);
+    return realpath("/proc/self/exe", path) ? dirname(path) : NULL;
+}
+
+static bool find_file(char path[PATH_MAX])
+{
+    char own[PATH_MAX];
+    const char *dir = own_folder(own);
+    for (size_t i = 0; dir && i < sizeof beside / sizeof *beside; i++)
+        if (snprintf(path, PATH_MAX, "%s/%s" DT_PLUGIN_FILE, dir, beside[i]) < PATH_MAX &&
+            dt_fs_exists(path))
+            return true;
+    snprintf(path, PATH_MAX, "%s/" DT_PLUGIN_FILE, DT_LIBRARY_DIR);
+    return dt_fs_exists(path);
+}
+
+static const char *why_not_loaded(void)
+{
+    const char *why = dlerror();
+    return why ? why : "the loader does not say why";
+}
+
+/* A library named by PATH, which the loader may look for itself. Sets loaded.installed. */
+static void *open_library(const char *path, struct dt_err *err)
+{
+    static const char absent[] = DT_PLUGIN_FILE ": cannot open";
+    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    const char *why = library ? NULL : why_not_loaded();
+    loaded.installed = library || strncmp(why, absent, strlen(absent)) != 0;
+    if (!loaded.installed)
+        dt_err_set(err, DT_E_USAGE,
+                   "no CUDA plugin (" DT_PLUGIN_FILE ") is installed: this dtrun was built without "
+                   "CUDA, or its package for GPUs is missing");
+    else if (!library)
+        dt_err_set(err, DT_E_RUNTIME,
+                   "cannot load the CUDA plugin: %.300s; where a library of CUDA or NCCL is "
+                   "missing, install it or put its folder into LD_LIBRARY_PATH",
+                   why);
+    return library;
+}
+
+static const struct dt_plugin *check_table(void *library, const char *path, struct dt_err *err)
+{
+    dt_plugin_fn table_of;
+    void *symbol = dlsym(library, DT_PLUGIN_SYMBOL);
+    memcpy(&table_of, &symbol, sizeof symbol); /* C has no cast that POSIX's promise fits */
+    const struct dt_plugin *p = symbol ? table_of() : NULL;
+    if (!p)
+        dt_err_set(err, DT_E_RUNTIME, "%.300s is no CUDA plugin of dtrun: it has no %s", path,
+                   DT_PLUGIN_SYMBOL);
+    else if (p->abi != DT_PLUGIN_ABI)
+        dt_err_set(err, DT_E_RUNTIME,
+                   "%.300s belongs to another version of dtrun (its interface is %u, ours is %u); "
+                   "install both from one build",
+                   path, p->abi, (unsigned)DT_PLUGIN_ABI);
+    else if (p->size < sizeof *p)
+        dt_err_set(err, DT_E_RUNTIME,
+                   "%.300s belongs to an older dtrun (its table has %u bytes, ours %zu); install "
+                   "both from one build",
+                   path, p->size, sizeof *p);
+    else
+        return p;
+    return NULL;
+}
+
+static const struct dt_plugin *load(struct dt_err *err)
+{
+    char path[PATH_MAX] = DT_PLUGIN_FILE;
+    const char *given = secure_getenv("DTRUN_CUDA_PLUGIN");
+    if (given && *given) {
+        loaded.installed = true; /* somebody says so */
+        if (*given != '/' || strlen(given) >= sizeof path) {
+            dt_err_set(err, DT_E_USAGE,
+                       "DTRUN_CUDA_PLUGIN is \"%.200s\"; give the full path of a " DT_PLUGIN_FILE
+                       ", or unset it",
+                       given);
+            return NULL;
+        }
+        strcpy(path, given);
+    } else if (!find_file(path)) {
+        strcpy(path, DT_PLUGIN_FILE); /* then the loader knows where, or nobody does */
+    }
+    void *library = open_library(path, err);
+    if (!library)
+        return NULL;
+    const struct dt_plugin *p = check_table(library, path, err);
+    if (!p)
+        dlclose(library);
+    return p;
+}
+
+static void load_once(void)
+{
+    loaded.plugin = load(&loaded.err);
+}
+
+const struct dt_plugin *dt_plugin_load(struct dt_err *err)
+{
+    pthread_once(&loaded.once, load_once);
+    if (!loaded.plugin && err)
+        *err = loaded.err;
+    return loaded.plugin;
+}
+
+bool dt_plugin_installed(void)
+{
+    pthread_once(&loaded.once, load_once);
+    return loaded.installed;
+}
