@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A linear layer as products. With x [rows,in] and W [in,out], row-major:
+ *
+ *   out = x W + bias      dx = dout W'      dW += x' dout      dbias += sum of dout's rows
+ *
+ * Where W is stored [out,in], its gradient is the transpose of the above: dW += dout' x. cuBLASLt
+ * adds the bias and takes GELU while it stores, where it offers to; the sum for dbias it could only
+ * assign, not add, so bias.cu does that. */
+#include "cuda/kernels.h"
+#include "cuda/linear.h"
+
+#include <stdint.h>
+
+static struct dt_cuda_product forward_product(enum dt_dtype elem, const struct dt_linear *l,
+                                              void *out, const void *x)
+{
+    return (struct dt_cuda_product){
+        .elem = elem,
+        .rows = l->rows,
+        .columns = l->out,
+        .inner = l->in,
+        .a = x,
+        .b = l->weight,
+        .b_transposed = l->layout == DT_WEIGHT_OUT_IN,
+        .to = out,
+        .after = l->bias ? DT_CUDA_BIAS : DT_CUDA_NOTHING,
+        .bias = l->bias,
+    };
+}
+
+cudaError_t dt_cuda_linear_forward(enum dt_dtype elem, const struct dt_linear *l, void *out,
+                                   const void *x, struct dt_stream *s)
+{
+    struct dt_cuda_product p = forward_product(elem, l, out, x);
+    if (l->rows == 0)
+        return cudaSuccess;
+    cudaError_t e = dt_cuda_multiply(&p, s);
+    if (e != cudaErrorNotSupported || !l->bias)
+        return e;
+    p.after = DT_CUDA_NOTHING;
+    e = dt_cuda_multiply(&p, s);
+    return e == cudaSuccess ? dt_cuda_bias_forward(elem, l->rows, l->out, out, l->bias, s) : e;
+}
+
+/* cuBLASLt's rule: rows of what is kept begin at multiples of 8 elements, and of 16 bytes. */
+static bool may_keep(const void *pre, size_t out)
+{
+    return !pre || ((uintptr_t)pre % 16 == 0 && out % 8 == 0);
+}
+
+static enum dt_cuda_after with_gelu(const void *bias, const void *pre)
+{
+    if (bias)
+        return pre ? DT_CUDA_BIAS_GELU_KEEP : DT_CUDA_BIAS_GELU;
+    return pre ? DT_CUDA_GELU_KEEP : DT_CUDA_GELU;
+}
+
+/* What cuBLASLt keeps as PRE is rounded to ELEM, as the gelu kernel would find it; its own GELU it
+ * takes before that rounding. */
+cudaError_t dt_cuda_linear_gelu_forward(enum dt_dtype elem, const struct dt_linear *l, void *out,
+                                        void *pre, const void *x, struct dt_stream *s)
+{
+    struct dt_cuda_product p = forward_product(elem, l, out, x);
+    cudaError_t e = cudaErrorNotSupported;
+
+    if (l->rows == 0)
+        return cudaSuccess;
+    if (dt_cuda_linear_fuses_gelu(s->linear) && may_keep(pre, l->out)) {
+        p.after = with_gelu(l->bias, pre);
+        p.keep = pre;
+        e = dt_cuda_multiply(&p, s);
+    }
+    if (e != cudaErrorNotSupported)
+        return e;
+    void *before = pre ? pre : out;
+    e = dt_cuda_linear_forward(elem, l, before, x, s);
+    return e == cudaSuccess ? dt_cuda_gelu_forward(elem, l->rows * l->out, out, before, s) : e;
+}
+
+static cudaError_t backward_x(enum dt_dtype elem, const struct dt_linear *l, void *dx, bool add,
+                              const void *dout, struct dt_stream *s)
+{
+    struct dt_cuda_product p = {
+        .elem = elem,
+        .rows = l->rows,
+        .columns = l->in,
+        .inner = l->out,
+        .a = dout,
+        .b = l->weight,
+        .b_transposed = l->layout == DT_WEIGHT_IN_OUT,
+        .to = dx,
+        .add = add,
+    };
+    return dt_cuda_multiply(&p, s);
+}
+
+static cudaError_t backward_weight(enum dt_dtype elem, const struct dt_linear *l, void *dweight,
+                                   const void *x, const void *dout, struct dt_stream *s)
+{
+    bool in_out = l->layout == DT_WEIGHT_IN_OUT;
+    struct dt_cuda_product p = {
+        .elem = elem,
+        .rows = in_out ? l->in : l->out,
+        .columns = in_out ? l->out : l->in,
+        .inner = l->rows,
+        .a = in_out ? x : dout,
+        .a_transposed = true,
+        .b = in_out ? dout : x,
+        .to = dweight,
+        .add = true,
+    };
+    return dt_cuda_multiply(&p, s);
+}
+
+cudaError_t dt_cuda_linear_backward(enum dt_dtype elem, const struct dt_linear *l, void *dx,
+                                    bool add, void *dweight, void *dbias, const void *x,
+                                    const void *dout, struct dt_stream *s)
+{
+    cudaError_t e = cudaSuccess;
+    if (l->rows == 0)
+        return cudaSuccess;
+    if (dx)
+        e = backward_x(elem, l, dx, add, dout, s);
+    if (e == cudaSuccess)
+        e = backward_weight(elem, l, dweight, x, dout, s);
+    if (e == cudaSuccess && dbias)
+        e = dt_cuda_bias_backward(elem, l->rows, l->out, dbias, dout, s);
+    return e;
+}
