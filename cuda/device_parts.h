@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What device.c and device_open.c share. */
+#ifndef DT_CUDA_DEVICE_PARTS_H
+#define DT_CUDA_DEVICE_PARTS_H
+
+#include "cuda/device.h"
+#include "cuda/memory.h"
+#include "cuda/staging.h"
+
+struct dt_cuda_gpu {
+    struct dt_cuda cuda; /* first: what others of the plugin see */
+    struct dt_cuda_staging *staging;
+    char name[24]; /* "GPU 0" */
+};
+
+/* Its close() takes one that is half open, too. */
+extern const struct dt_device_ops dt_cuda_device_table;
+
+#endif

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The tables of ops: a launcher of kernels.h each, with the element type filled in. What could not
+ * be started is kept by the stream, the first failure of all; a kernel that fails while it runs
+ * comes out of dt_device_sync(). */
+#include "cuda/ops.h"
+
+#include "cuda/device.h"
+#include "cuda/kernels.h"
+
+#include <math.h>
+
+static void keep(struct dt_stream *s, cudaError_t e, const char *op)
+{
+    if (e != cudaSuccess && s->failed.code == DT_E_NONE)
+        dt_cuda_fail(e, op, &s->failed);
+}
+
+/* An op for both element types, from its parameters and what its launcher takes of them. */
+#define TYPED(op, parameters, ...)                                                                 \
+    static void op##_f32 parameters                                                                \
+    {                                                                                              \
+        keep(s, dt_cuda_##op(DT_F32, __VA_ARGS__, s), #op);                                        \
+    }                                                                                              \
+    static void op##_bf16 parameters                                                               \
+    {                                                                                              \
+        keep(s, dt_cuda_##op(DT_BF16, __VA_ARGS__, s), #op);                                       \
+    }
+
+/* clang-format off */
+TYPED(embedding_forward,
+      (const struct dt_embedding *e, dt_elem *out, const dt_elem *token, const dt_elem *position, struct dt_stream *s),
+      e, out, token, position)
+TYPED(embedding_backward,
+      (const struct dt_embedding *e, dt_elem *dtoken, dt_elem *dposition, const dt_elem *dout, struct dt_stream *s),
+      e, dtoken, dposition, dout)
+TYPED(norm_forward,
+      (const struct dt_norm *n, dt_elem *out, dt_elem *sum, const dt_elem *x, const dt_elem *add, struct dt_stream *s),
+      n, out, sum, x, add)
+TYPED(norm_backward,
+      (const struct dt_norm *n, dt_elem *dx, dt_elem *dweight, dt_elem *dbias, const dt_elem *x, const dt_elem *dout, struct dt_stream *s),
+      n, dx, dweight, dbias, x, dout)
+TYPED(rope,
+      (const struct dt_rope *r, dt_elem *x, bool backward, struct dt_stream *s),
+      r, x, backward)
+TYPED(linear_forward,
+      (const struct dt_linear *l, dt_elem *out, const dt_elem *x, struct dt_stream *s),
+      l, out, x)
+TYPED(linear_gelu_forward,
+      (const struct dt_linear *l, dt_elem *out, dt_elem *pre, const dt_elem *x, struct dt_stream *s),
+      l, out, pre, x)
+TYPED(linear_backward,
+      (const struct dt_linear *l, dt_elem *dx, bool add, dt_elem *dweight, dt_elem *dbias, const dt_elem *x, const dt_elem *dout, struct dt_stream *s),
+      l, dx, add, dweight, dbias, x, dout)
+TYPED(attention_forward,
+      (const struct dt_attention *a, dt_elem *out, struct dt_stream *s),
+      a, out)
+TYPED(attention_backward,
+      (const struct dt_attention *a, dt_elem *dq, dt_elem *dk, dt_elem *dv, const dt_elem *out, const dt_elem *dout, struct dt_stream *s),
+      a, dq, dk, dv, out, dout)
+TYPED(gelu_forward,
+      (size_t n, dt_elem *out, const dt_elem *pre, struct dt_stream *s),
+      n, out, pre)
+TYPED(gelu_backward,
+      (size_t n, dt_elem *dpre, const dt_elem *pre, const dt_elem *dout, struct dt_stream *s),
+      n, dpre, pre, dout)
+TYPED(swiglu_forward,
+      (size_t n, dt_elem *out, const dt_elem *gate, const dt_elem *up, struct dt_stream *s),
+      n, out, gate, up)
+TYPED(swiglu_backward,
+      (size_t n, dt_elem *dgate, dt_elem *dup, const dt_elem *gate, const dt_elem *up, const dt_elem *dout, struct dt_stream *s),
+      n, dgate, dup, gate, up, dout)
+TYPED(cross_entropy,
+      (const struct dt_cross_entropy *c, float *losses, dt_elem *logits, bool gradients, struct dt_stream *s),
+      c, losses, logits, gradients)
+TYPED(add,
+      (size_t n, dt_elem *to, const dt_elem *from, struct dt_stream *s),
+      n, to, from)
+TYPED(adamw,
+      (const struct dt_adamw *a, size_t n, float *master, float *exp_avg, float *exp_avg_sq, dt_elem *params, const float *grads, struct dt_stream *s),
+      a, n, master, exp_avg, exp_avg_sq, params, grads)
+/* clang-format on */
+
+static void sum_squares(size_t n, double *out, const float *x, struct dt_stream *s)
+{
+    cudaError_t e = dt_cuda_sum_squares(n, out, x, s);
+    keep(s, e, "sum_squares");
+    if (e != cudaSuccess)
+        *out = NAN; /* no number that somebody might go on with */
+}
+
+static void cast(size_t n, void *out, enum dt_dtype out_type, const void *x, enum dt_dtype type,
+                 struct dt_stream *s)
+{
+    keep(s, dt_cuda_cast(n, out, out_type, x, type, s), "cast");
+}
+
+static void round_to(size_t n, float *x, enum dt_dtype type, struct dt_stream *s)
+{
+    keep(s, dt_cuda_round_to(n, x, type, s), "round_to");
+}
+
+/* clang-format off */
+#define TABLE(of, T, type)                                      \
+    {                                                           \
+        .name = of,                                             \
+        .elem = type,                                           \
+        .embedding_forward = embedding_forward_##T,             \
+        .embedding_backward = embedding_backward_##T,           \
+        .norm_forward = norm_forward_##T,                       \
+        .norm_backward = norm_backward_##T,                     \
+        .rope = rope_##T,                                       \
+        .linear_forward = linear_forward_##T,                   \
+        .linear_gelu_forward = linear_gelu_forward_##T,         \
+        .linear_backward = linear_backward_##T,                 \
+        .attention_forward = attention_forward_##T,             \
+        .attention_backward = attention_backward_##T,           \
+        .gelu_forward = gelu_forward_##T,                       \
+        .gelu_backward = gelu_backward_##T,                     \
+        .swiglu_forward = swiglu_forward_##T,                   \
+        .swiglu_backward = swiglu_backward_##T,                 \
+        .cross_entropy = cross_entropy_##T,                     \
+        .add = add_##T,                                         \
+        .adamw = adamw_##T,                                     \
+        .sum_squares = sum_squares,                             \
+        .cast = cast,                                           \
+        .round_to = round_to,                                   \
+    }
+/* clang-format on */
+
+const struct dt_ops dt_cuda_ops_f32 = TABLE("cuda", f32, DT_F32);
+const struct dt_ops dt_cuda_ops_bf16 = TABLE("cuda, bf16", bf16, DT_BF16);
