@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Causes stand in the order in which they explain each other: a dead process names its rank; an
+ * error of our own is the news itself; the agent ends a world because of something it has told; a
+ * remote error says that it was somebody; a timeout says nothing but that.
+ *
+ * A rank that has done its work ends as a dead one does, so an end counts only while something is
+ * under way that it does not end by itself, SETTLE later, or once the agent says so. Connections
+ * break before the process can be seen to have ended, which for one with a GPU takes a while, so an
+ * error is believed GRACE later. */
+#include "cuda/verdict.h"
+
+#include "cuda/nccl_hints.h"
+
+#define SETTLE ((dt_ms)100)
+#define GRACE ((dt_ms)500)
+
+/* What F says of one cause. */
+typedef enum dt_verdict cause_fn(const struct dt_facts *f, struct dt_err *why);
+
+static enum dt_verdict a_rank_ended(const struct dt_facts *f, struct dt_err *why)
+{
+    if (f->gone_pid == 0 || (!f->connecting && !f->under_way))
+        return DT_VERDICT_FINE;
+    if (!f->connecting && f->waited < SETTLE && !f->round_over)
+        return DT_VERDICT_SOON;
+    if (f->connecting)
+        dt_err_set(why, DT_E_DISCONNECTED,
+                   "rank %d (pid %d on this host) ended while group %s was being made", f->gone,
+                   f->gone_pid, f->group);
+    else
+        dt_err_set(why, DT_E_DISCONNECTED,
+                   "rank %d (pid %d on this host) ended while %s of group %s was under way",
+                   f->gone, f->gone_pid, f->call, f->group);
+    return DT_VERDICT_LOST;
+}
+
+static enum dt_verdict an_error(const struct dt_facts *f, bool remote, enum dt_err_code code,
+                                struct dt_err *why)
+{
+    if (f->error == ncclSuccess || dt_nccl_is_remote(f->error) != remote)
+        return DT_VERDICT_FINE;
+    if (f->error_age < GRACE)
+        return DT_VERDICT_SOON;
+    dt_err_set(why, code, "group %s: %s", f->group, f->error_is);
+    return DT_VERDICT_LOST;
+}
+
+static enum dt_verdict own_error(const struct dt_facts *f, struct dt_err *why)
+{
+    return an_error(f, false, DT_E_RUNTIME, why);
+}
+
+static enum dt_verdict remote_error(const struct dt_facts *f, struct dt_err *why)
+{
+    return an_error(f, true, DT_E_DISCONNECTED, why);
+}
+
+static enum dt_verdict agent_said(const struct dt_facts *f, struct dt_err *why)
+{
+    if (!f->round_over)
+        return DT_VERDICT_FINE;
+    dt_err_set(why, DT_E_CANCELED,
+               "the agent has ended this world: a worker elsewhere failed, or the job changes its "
+               "size");
+    return DT_VERDICT_LOST;
+}
+
+static enum dt_verdict took_too_long(const struct dt_facts *f, struct dt_err *why)
+{
+    if (!f->under_way || f->waited < f->timeout)
+        return DT_VERDICT_FINE;
+    dt_err_set(why, DT_E_TIMEOUT,
+               "%s of group %s has not ended in %g s: a rank has not come to it, or cannot be "
+               "reached; see which rank's log stands still, or run with NCCL_DEBUG=INFO",
+               f->call, f->group, (double)f->timeout / 1e3);
+    return DT_VERDICT_LOST;
+}
+
+static cause_fn *const causes[] = {a_rank_ended, own_error, agent_said, remote_error,
+                                   took_too_long};
+
+enum dt_verdict dt_verdict(const struct dt_facts *facts, int n, struct dt_err *why)
+{
+    enum dt_verdict all = DT_VERDICT_FINE;
+    for (size_t c = 0; c < sizeof causes / sizeof *causes; c++)
+        for (int i = 0; i < n; i++) {
+            enum dt_verdict v = causes[c](&facts[i], why);
+            if (v == DT_VERDICT_LOST)
+                return v;
+            if (v == DT_VERDICT_SOON)
+                all = v;
+        }
+    return all;
+}

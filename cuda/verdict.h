@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Whether the work of a GPU with other ranks can still end, from what is known at one moment: pure.
+ * When a rank dies much is seen at once and in any order: broken connections, collectives that
+ * hang, an agent that ends the world. The reason told is the one that says most about the cause. */
+#ifndef DT_CUDA_VERDICT_H
+#define DT_CUDA_VERDICT_H
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "cuda/nccl_calls.h"
+
+#include <stdbool.h>
+
+struct dt_facts { /* of one communicator */
+    const char *group;
+    bool connecting;
+    bool under_way;       /* a collective could run, and has not ended */
+    const char *call;     /* "all-reduce number 17", while under way */
+    dt_ms waited;         /* for so long */
+    dt_ms timeout;        /* how long it may take */
+    int gone, gone_pid;   /* a rank of this host that has ended, and its process; 0: none has */
+    ncclResult_t error;   /* what NCCL met by itself */
+    dt_ms error_age;      /* since it was seen */
+    const char *error_is; /* how NCCL calls it, and its hint */
+    bool round_over;      /* the agent has ended this world */
+};
+
+enum dt_verdict {
+    DT_VERDICT_FINE,
+    DT_VERDICT_SOON, /* something is wrong; what it is, the next look tells */
+    DT_VERDICT_LOST, /* and *why says by what */
+};
+
+enum dt_verdict dt_verdict(const struct dt_facts *facts, int n, struct dt_err *why);
+
+#endif
