@@ -17,7 +17,9 @@ allowed()
     launcher) echo base rendezvous/protocol rendezvous agent launcher ;;
     ctl) echo base rendezvous/protocol ctl ;;
     worker_runtime) echo base rendezvous/protocol worker_runtime ;;
-    cuda) echo cuda ;;
+    cuda) echo base worker_runtime cuda cuda/launch.cuh ;;
+    # Where what a kernel may use is defined once more, for CPUs.
+    cuda/launch.cuh) echo tests ;;
     # A crowd of agents speaks our own protocol; ranks meet as those of tests do.
     bench) echo base rendezvous/protocol worker_runtime bench tests ;;
     examples) echo base rendezvous/protocol ;;
@@ -29,6 +31,7 @@ floor_of()
 {
     case $1 in
     rendezvous/protocol/*) echo rendezvous/protocol ;;
+    cuda/launch.cuh) echo cuda/launch.cuh ;;
     */*) echo "${1%%/*}" ;;
     *) echo '?' ;;
     esac
@@ -37,7 +40,8 @@ floor_of()
 # Prints "FILE includes WHAT" for each include that points up.
 violations()
 {
-    (cd "$1" && find . -path ./tests -prune -o -path './build*' -prune -o -name '*.[ch]' -print |
+    (cd "$1" && find . -path ./tests -prune -o -path './build*' -prune -o \
+        \( -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh' \) -print |
         sed 's|^\./||' | xargs grep -H '^#include' /dev/null |
         sed -n 's|^\([^:]*\):#include *["<]\([^">]*\)[">].*|\1 \2|p') |
         while read -r file header; do
@@ -63,7 +67,7 @@ planted=
 if [ $# -eq 0 ]; then
     planted=$(mktemp -d)
     trap 'rm -rf "$planted"' EXIT
-    mkdir -p "$planted/base" "$planted/rendezvous/protocol" "$planted/bench" "$planted/ctl"
+    mkdir -p "$planted/base" "$planted/rendezvous/protocol" "$planted/bench" "$planted/ctl" "$planted/cuda"
     echo '#include "rendezvous/store.h"' >"$planted/base/a.c"
     echo '#include <uv.h>' >"$planted/base/b.h"
     echo '#include "rendezvous/store.h"' >"$planted/rendezvous/protocol/c.c"
@@ -72,13 +76,15 @@ if [ $# -eq 0 ]; then
     echo '#include <uv.h>' >"$planted/base/uvx.c"
     echo '#include "rendezvous/store_client.h"' >"$planted/ctl/e.c"
     echo '#include <uv.h>' >"$planted/ctl/f.c"
+    echo '#include "cuda/launch.cuh"' >"$planted/cuda/fine.cu"
+    echo '#include "tests/lib/check.h"' >"$planted/cuda/g.cu"
     echo 1..2
     found=$(violations "$planted" | wc -l)
-    if [ "$found" -eq 6 ]; then
+    if [ "$found" -eq 7 ]; then
         echo 'ok 1 - planted violations are noticed'
     else
         violations "$planted" | sed 's/^/# /'
-        echo "not ok 1 - planted violations are noticed ($found of 6)"
+        echo "not ok 1 - planted violations are noticed ($found of 7)"
     fi
 else
     echo 1..1
