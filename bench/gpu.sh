@@ -1,0 +1,164 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Training on GPUs beside PyTorch's, in one run on the same GPU. Three tables:
+# - Each op beside the bandwidth of a copy and beside PyTorch's own: gpu_kernels and gpu/kernels.py.
+# - GPT-2 124M (examples/gpt2-124m.json) and a Llama of 1.1 B (examples/llama-1b.json) in bfloat16 on one GPU, at 1024 and 4096
+#   positions: tokens/s, MFU, peak memory of dtrun-train and of plain PyTorch (gpu/torch_train.py), eager and compiled. Rounds
+#   alternate; medians of steps, least of rounds. MFU: 6 operations for each weight of a matrix product and token, and
+#   6 x layers x width x positions for attention, the half that is not masked; over the time, over --peak.
+# - NCCL's all-reduce through libdtrun on all GPUs of this host, where there are two or more.
+# PyTorch is that of python3, where it sees a GPU; else ours is measured alone.
+# Exit status: 0 when measured; 1 when something could not be; 2 for a bad command line.
+set -eu
+export LC_ALL=C
+
+usage="Usage: gpu.sh [--build DIR] [--rounds N] [--steps N] [--peak TFLOPS] [--no-torch] [--toy]
+  --build DIR    where the project is built (build), best as a release
+  --rounds N     rounds of each measurement (3)
+  --steps N      steps of each run (20)
+  --peak TFLOPS  what the GPU could do: dense bfloat16 (989, an H100 or H200 SXM)
+  --no-torch     ours alone
+  --toy          tiny sizes, on the tests' mock GPU unless DTRUN_CUDA_PLUGIN names a plugin: shows that this runs, and measures nothing"
+
+here=$(cd "$(dirname "$0")" && pwd)
+top=$(cd "$here/.." && pwd)
+build=$top/build rounds=3 steps=20 peak=989 torch=yes toy=
+refuse() {
+    echo "gpu.sh: $1" >&2
+    exit 2
+}
+while [ $# -gt 0 ]; do
+    case $1 in
+    --build | --rounds | --steps | --peak)
+        [ $# -gt 1 ] || refuse "$1 needs a value."
+        case $1 in
+        --build) build=$2 ;;
+        --rounds) rounds=$2 ;;
+        --steps) steps=$2 ;;
+        --peak) peak=$2 ;;
+        esac
+        shift
+        ;;
+    --no-torch) torch= ;;
+    --toy) toy=yes ;;
+    --help) echo "$usage" && exit 0 ;;
+    *) refuse "$1 is no option; --help lists them." ;;
+    esac
+    shift
+done
+[[ $rounds =~ ^[1-9][0-9]?$ ]] || refuse "--rounds: \"$rounds\" is not a number from 1 to 99."
+[[ $steps =~ ^[1-9][0-9]{0,3}$ ]] || refuse "--steps: \"$steps\" is not a number from 1 to 9999."
+[[ $peak =~ ^[1-9][0-9]{0,5}$ ]] || refuse "--peak: \"$peak\" is not a number of TFLOP/s from 1 to 999999."
+build=$(cd "$build" && pwd) || exit 1
+for program in launcher/dtrun worker_runtime/dtrun-train bench/gpu_kernels bench/gpu_allreduce; do
+    [ -x "$build/$program" ] || refuse "no $build/$program; build first or say --build DIR."
+done
+
+sees_gpu() {
+    python3 -c 'import sys, torch; sys.exit(not torch.cuda.is_available())' 2>/dev/null
+}
+gpus=$(nvidia-smi -L 2>/dev/null | grep -c '^GPU' || true)
+mock=$build/tests/gpu/emulator/libdt_cuda_emulated.so
+if [ -z "${DTRUN_CUDA_PLUGIN:-}" ]; then
+    if [ -n "$toy" ] && [ -e "$mock" ]; then
+        gpus=2
+        export DTRUN_CUDA_PLUGIN=$mock DT_EMULATOR_DEVICES=$gpus
+    else
+        export DTRUN_CUDA_PLUGIN=$build/cuda/libdt_cuda.so
+    fi
+fi
+[ -e "$DTRUN_CUDA_PLUGIN" ] || refuse "no $DTRUN_CUDA_PLUGIN: a build with CUDA makes it."
+[ "$gpus" -gt 0 ] || refuse "no GPU here; --toy shows on the tests' mock GPU that this runs."
+if [ -n "$torch" ] && [ -z "$toy" ] && ! sees_gpu; then
+    echo "gpu.sh: python3 has no PyTorch that sees a GPU: ours alone" >&2
+    torch=
+elif [ -n "$torch" ] && [ -n "$toy" ] && ! python3 -c 'import torch' 2>/dev/null; then
+    torch=
+fi
+
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+# run COMMAND...: what it prints goes on, and its errors are shown when it fails.
+run() {
+    "$@" 2>>"$tmp/log" || {
+        echo "gpu.sh: $* ended with $?" >&2
+        tail -n 20 "$tmp/log" >&2
+        exit 1
+    }
+}
+
+kernels() {
+    run "$build/bench/gpu_kernels" --rounds "$rounds" ${toy:+--toy yes} >"$tmp/ours"
+    if [ -n "$torch" ]; then
+        run python3 "$here/gpu/kernels.py" --rounds "$rounds" ${toy:+--toy} <"$tmp/ours" >"$tmp/kernels"
+    else
+        cp "$tmp/ours" "$tmp/kernels"
+    fi
+    python3 "$here/gpu/table.py" kernels "$tmp/kernels" "$peak"
+}
+
+tokens() { # FILE COUNT VOCABULARY
+    python3 - "$@" <<'END'
+import array, random, sys
+random.seed(1)
+path, count, below = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+with open(path, "wb") as f:
+    array.array("H", (random.randrange(below) for _ in range(count))).tofile(f)
+END
+}
+
+# train NAME EXAMPLE POSITIONS BATCH: a round of ours and of theirs.
+train() {
+    local config=$tmp/$1.json
+    rm -f "$tmp/metrics"
+    python3 "$here/gpu/config.py" "$top/examples/$2.json" "$3" "$4" "$((steps + 3))" "$tmp/tokens-$2" "$tmp/metrics" >"$config"
+    run python3 "$here/gpu/measure.py" "$tmp/metrics" "$build/worker_runtime/dtrun-train" --config "$config" >>"$tmp/$1.dtrun"
+    [ -n "$torch" ] || return 0
+    run python3 "$here/gpu/measure.py" - python3 "$here/gpu/torch_train.py" "$config" --steps "$steps" ${toy:+--toy} \
+        >>"$tmp/$1.eager"
+    run python3 "$here/gpu/measure.py" - python3 "$here/gpu/torch_train.py" "$config" --steps "$steps" --compile ${toy:+--toy} \
+        >>"$tmp/$1.compiled"
+}
+
+# Name, example, positions, samples of a step.
+models="gpt2-1024 gpt2-124m 1024 16
+gpt2-4096 gpt2-124m 4096 4
+llama-1024 llama-1b 1024 8
+llama-4096 llama-1b 4096 2"
+[ -z "$toy" ] || models="tiny-16 tiny 16 2
+tiny-32 tiny 32 1"
+
+trainings() {
+    local name example positions batch
+    if [ -n "$toy" ]; then
+        tokens "$tmp/tokens-tiny" 5000 320
+    else
+        tokens "$tmp/tokens-gpt2-124m" 4000000 50257
+        tokens "$tmp/tokens-llama-1b" 4000000 32000
+    fi
+    for _ in $(seq "$rounds"); do
+        while read -r name example positions batch; do
+            train "$name" "$example" "$positions" "$batch" </dev/null
+        done <<<"$models"
+    done
+    while read -r name example positions batch; do
+        echo "$name"
+    done <<<"$models" | python3 "$here/gpu/table.py" trainings "$tmp" "$peak"
+}
+
+all_reduce() {
+    run "$build/launcher/dtrun" --standalone --nproc-per-node "$gpus" "$build/bench/gpu_allreduce" ${toy:+--toy yes} >"$tmp/reduces"
+    python3 "$here/gpu/table.py" reduces "$tmp/reduces" "$gpus"
+}
+
+nvidia-smi --query-gpu=name,driver_version,clocks.sm,power.limit --format=csv,noheader 2>/dev/null || true
+[ -z "$toy" ] || echo "Toy sizes: these are no measurements."
+kernels
+echo
+trainings
+echo
+if [ "$gpus" -gt 1 ]; then
+    all_reduce
+else
+    echo "One GPU: no all-reduce to measure."
+fi

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What an all-reduce of bfloat16 costs between GPUs, through libdtrun: run by dtrun, a worker for
+ * each GPU; rank 0 prints a line of JSON for each size, with the median of rounds. */
+#include "bench/fail.h"
+#include "bench/flags.h"
+#include "worker_runtime/coll/backend.h"
+#include "worker_runtime/context_parts.h"
+#include "worker_runtime/device.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+enum { ROUNDS = 7 };
+
+struct options {
+    int toy;
+};
+
+static const char *const yes_or_no[] = {"no", "yes", NULL};
+
+static const struct flag flags[] = {
+    {"toy", FLAG_CHOICE, offsetof(struct options, toy), 0, 0, yes_or_no,
+     "tiny sizes: to see that it runs (no)"},
+    {0},
+};
+
+static void ok(int rc, const struct dt_err *err)
+{
+    if (rc == 0)
+        return;
+    fprintf(stderr, "gpu_allreduce: %s\n", err->text);
+    exit(1);
+}
+
+static double now_ms(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
+}
+
+/* Milliseconds of each of CALLS all-reduces, begun together by all ranks. */
+static double round_of(struct dt_coll *all, struct dt_coll *gpus, struct dt_device *d, void *memory,
+                       size_t count, int calls)
+{
+    struct dt_err err;
+    ok(dt_device_sync(d, &err), &err);
+    ok(dt_coll_barrier(all, &err), &err);
+    double from = now_ms();
+    for (int i = 0; i < calls; i++)
+        ok(dt_coll_all_reduce(gpus, memory, count, DT_BF16, DT_SUM, &err), &err);
+    ok(dt_device_sync(d, &err), &err);
+    return (now_ms() - from) / calls;
+}
+
+static int by_size(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static void measure(struct dt_context *c, struct dt_coll *gpus, size_t bytes, int calls)
+{
+    struct dt_err err;
+    struct dt_device *d = dt_context_device(c);
+    void *memory = dt_device_alloc(d, bytes, "a benchmark", &err);
+    double rounds[ROUNDS];
+    ok(memory ? 0 : -1, &err);
+    round_of(dt_context_coll(c), gpus, d, memory, bytes / 2, calls);
+    for (int i = 0; i < ROUNDS; i++)
+        rounds[i] = round_of(dt_context_coll(c), gpus, d, memory, bytes / 2, calls);
+    qsort(rounds, ROUNDS, sizeof *rounds, by_size);
+    if (dt_context_rank(c) == 0)
+        printf("{\"bytes\": %zu, \"ms\": %.6f}\n", bytes, rounds[ROUNDS / 2]);
+    dt_device_free(d, memory);
+}
+
+int main(int argc, char **argv)
+{
+    struct options opt = {0};
+    struct dt_context_options wish = {.device = "cuda", .elem = DT_BF16};
+    const char *word;
+    struct dt_err err;
+    struct fail f;
+    int parsed = flags_parse(flags, argc, argv, &opt, &word,
+                             "gpu_allreduce: times all-reduces between GPUs, under dtrun", &f);
+    if (parsed != 0)
+        return parsed > 0 ? 0 : fail_print(&f, "gpu_allreduce");
+    struct dt_context *c = dt_context_open(&wish, &err);
+    ok(c ? 0 : -1, &err);
+    struct dt_coll *gpus = dt_coll_beside(dt_context_coll(c), dt_context_device(c), &err);
+    ok(gpus ? 0 : -1, &err);
+    if (opt.toy)
+        measure(c, gpus, 4096, 2);
+    for (size_t bytes = 64 << 10; !opt.toy && bytes <= (size_t)1 << 30; bytes *= 16)
+        measure(c, gpus, bytes, bytes < (size_t)64 << 20 ? 200 : 10);
+    dt_coll_destroy(gpus);
+    dt_context_close(c);
+    return 0;
+}
