@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Streams and events of the mock GPU. A stream is a queue of work, done as soon as possible: at
+ * the call, or later by a thread where it has to wait for other processes. With DT_EMULATOR_LAZY=MS
+ * it is done when somebody waits or asks for it, and only as much as that needs (or when nothing
+ * new has come for MS milliseconds), so that work which waits for no event of another stream comes
+ * too early and shows. Both are orders that a GPU may choose. */
+#ifndef DT_TESTS_GPU_EMULATOR_STREAM_H
+#define DT_TESTS_GPU_EMULATOR_STREAM_H
+
+#include "tests/gpu/emulator/emulator.h"
+
+namespace dt_emulator
+{
+
+/* False: not yet (a collective whose peers have not come); it is asked again. */
+typedef std::function<bool()> work;
+
+/* S may be NULL, the default stream, which here waits for no other. */
+void put(cudaStream_t s, work w);
+/* Blocks. */
+void wait_for(cudaStream_t s);
+void wait_for_all();
+
+/* block.cc */
+void run_grid(const char *call, dim3 grid, dim3 block, size_t shared,
+              const std::function<void()> &body);
+
+/* What cudaGetLastError() says next. Returns E. */
+cudaError_t note(cudaError_t e);
+
+} // namespace dt_emulator
+
+#endif
