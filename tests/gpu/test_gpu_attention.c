@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Attention on a GPU against its twin. The shapes have one position, odd numbers of them, and
+ * numbers about the tiles' 32, 64 and 128 rows; heads alone, shared by some and by all; the head
+ * sizes that tensor cores take and others. Rows of bfloat16 that begin 16-byte aligned are what the
+ * tensor cores' kernels want; with rows that do not, the same shapes go to the plain ones.
+ *
+ * q, k and v, and their gradients, are in one array each: side by side in each row, or one behind
+ * the other with strides of their own. What lies between is not to change.
+ *
+ * Errors allowed: what floats lose in sums of some hundred; for bfloat16, half a unit of the last
+ * place (2^-8 at most) for rounding the result, and as much for weights, which the tensor cores
+ * take rounded. */
+#include "tests/gpu/gpu_kit.h"
+
+struct shape {
+    size_t batch, positions, heads, kv_heads, head_dim;
+};
+
+enum { ALIGNED = 8, UNALIGNED = 3 }; /* elements between rows */
+
+struct layout {
+    struct dt_attention a; /* sizes and strides */
+    size_t k_at, v_at;     /* q is at 0 */
+    size_t n, n_out, n_logsum;
+};
+
+static struct layout lay_out(const struct shape *s, size_t gap, bool together)
+{
+    size_t rows = s->batch * s->positions, q = s->heads * s->head_dim,
+           kv = s->kv_heads * s->head_dim;
+    struct layout l = {.a = {.batch = s->batch,
+                             .positions = s->positions,
+                             .heads = s->heads,
+                             .kv_heads = s->kv_heads,
+                             .head_dim = s->head_dim,
+                             .out_stride = q + gap}};
+    if (together) {
+        l.a.q_stride = l.a.k_stride = l.a.v_stride = q + 2 * kv + gap;
+        l.k_at = q;
+        l.v_at = q + kv;
+        l.n = rows * l.a.q_stride;
+    } else {
+        l.a.q_stride = q + gap;
+        l.a.k_stride = kv + 2 * gap;
+        l.a.v_stride = kv;
+        l.k_at = rows * l.a.q_stride;
+        l.v_at = l.k_at + rows * l.a.k_stride;
+        l.n = l.v_at + rows * l.a.v_stride;
+    }
+    l.n_out = rows * l.a.out_stride;
+    l.n_logsum = s->batch * s->heads * s->positions;
+    return l;
+}
+
+/* The sizes and strides of L with these arrays; ELEM: bytes of an element. */
+static struct dt_attention with(const struct layout *l, const void *qkv, float *logsum, size_t elem)
+{
+    struct dt_attention a = l->a;
+    a.q = qkv;
+    a.k = (const uint8_t *)qkv + l->k_at * elem;
+    a.v = (const uint8_t *)qkv + l->v_at * elem;
+    a.logsum = logsum;
+    return a;
+}
+
+static void backward(const struct dt_ops *ops, const struct layout *l, const struct dt_attention *a,
+                     void *dqkv, const void *out, const void *dout, size_t elem,
+                     struct dt_stream *s)
+{
+    uint8_t *at = dqkv;
+    ops->attention_backward(a, at, at + l->k_at * elem, at + l->v_at * elem, out, dout, s);
+}
+
+/* MARKS what rows of WIDTH cover. */
+static void mark(bool *marks, size_t rows, size_t width, size_t stride)
+{
+    for (size_t r = 0; r < rows; r++)
+        memset(marks + r * stride, true, width);
+}
+
+/* What is not marked is as BEFORE. */
+static void untouched(const char *what, size_t n, const float *is, const float *before,
+                      const bool *marks)
+{
+    size_t changed = 0;
+    for (size_t i = 0; i < n; i++)
+        changed += !marks[i] && memcmp(&is[i], &before[i], sizeof *is) != 0;
+    CHECK_ROW("between rows of %s", what);
+    CHECK_EQ(changed, 0);
+}
+
+static void look_between_rows(struct gpu_kit *g, const struct layout *l, const float *out,
+                              const float *out_before, const float *dqkv, const float *dqkv_before)
+{
+    size_t rows = l->a.batch * l->a.positions;
+    size_t q = l->a.heads * l->a.head_dim, kv = l->a.kv_heads * l->a.head_dim;
+    bool *marks = kit_alloc(&g->k, l->n_out);
+    mark(marks, rows, q, l->a.out_stride);
+    untouched("out", l->n_out, out, out_before, marks);
+    marks = kit_alloc(&g->k, l->n);
+    mark(marks, rows, q, l->a.q_stride);
+    mark(marks + l->k_at, rows, kv, l->a.k_stride);
+    mark(marks + l->v_at, rows, kv, l->a.v_stride);
+    untouched("dq, dk, dv", l->n, dqkv, dqkv_before, marks);
+}
+
+/* Of the arithmetic; gpu_near() adds the rounding of the result. */
+static double allowed(const struct gpu_kit *g, double single)
+{
+    return g->elem == DT_BF16 ? 0x1p-8 + single : single;
+}
+
+static void compare(struct gpu_kit *g, const struct shape *s, size_t gap, bool together)
+{
+    CHECK_ROW("batch %zu positions %zu heads %zu/%zu dim %zu gap %zu together %d", s->batch,
+              s->positions, s->heads, s->kv_heads, s->head_dim, gap, together);
+    struct layout l = lay_out(s, gap, together);
+    float *qkv = gpu_numbers(g, l.n), *dqkv = gpu_numbers(g, l.n);
+    float *out = gpu_numbers(g, l.n_out), *dout = gpu_numbers(g, l.n_out);
+    float *logsum = kit_alloc(&g->k, l.n_logsum * sizeof *logsum);
+    const float *out_before = kit_copy(&g->k, l.n_out, out), *before = kit_copy(&g->k, l.n, dqkv);
+    void *out_at = gpu_up(g, l.n_out, out), *dqkv_at = gpu_up(g, l.n, dqkv);
+    float *logsum_at = gpu_bytes(g, l.n_logsum * sizeof *logsum, NULL, 0);
+    struct dt_attention here = with(&l, qkv, logsum, sizeof *qkv);
+    struct dt_attention there = with(&l, gpu_up(g, l.n, qkv), logsum_at, gpu_size(g));
+    ref->attention_forward(&here, out, NULL);
+    g->ops->attention_forward(&there, out_at, g->s);
+    gpu_near(g, "out", l.n_out, out_at, out, allowed(g, 5e-6));
+    gpu_near_float(g, "logsum", l.n_logsum, logsum_at, logsum, 2e-6);
+    const float *is = gpu_down(g, l.n_out, out_at);
+    /* The way back begins with the same out on both sides. */
+    gpu_rounded(g, l.n_out, out);
+    backward(ref, &l, &here, dqkv, out, dout, sizeof *qkv, NULL);
+    backward(g->ops, &l, &there, dqkv_at, gpu_up(g, l.n_out, out), gpu_up(g, l.n_out, dout),
+             gpu_size(g), g->s);
+    gpu_near(g, "dq, dk, dv", l.n, dqkv_at, dqkv, allowed(g, 1e-5));
+    look_between_rows(g, &l, is, out_before, gpu_down(g, l.n, dqkv_at), before);
+    gpu_free(g);
+}
+
+static void around_the_tiles(struct gpu_kit *g)
+{
+    static const size_t positions[] = {1, 3, 63, 64, 65, 127, 130, 200};
+    for (size_t i = 0; i < sizeof positions / sizeof positions[0]; i++) {
+        compare(g, &(struct shape){1, positions[i], 2, 1, 64}, ALIGNED, i % 2);
+        compare(g, &(struct shape){1, positions[i], 1, 1, 128}, ALIGNED, i % 2 == 0);
+    }
+}
+
+TEST(positions_around_the_tiles)
+{
+    gpu_each(around_the_tiles);
+}
+
+static void shared_heads(struct gpu_kit *g)
+{
+    static const struct shape shapes[] = {
+        {2, 33, 3, 3, 64}, {2, 70, 4, 2, 64},   {1, 40, 3, 1, 64},
+        {1, 33, 6, 2, 64}, {1, 140, 2, 1, 128}, {2, 33, 4, 2, 128},
+    };
+    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
+        compare(g, &shapes[i], ALIGNED, true);
+        compare(g, &shapes[i], 0, false);
+    }
+}
+
+TEST(heads_that_share_keys_and_values)
+{
+    gpu_each(shared_heads);
+}
+
+static void any_head_dim(struct gpu_kit *g)
+{
+    static const struct shape shapes[] = {{1, 1, 1, 1, 1},    {2, 37, 2, 1, 5},   {1, 65, 2, 2, 16},
+                                          {1, 40, 3, 3, 65},  {1, 70, 2, 1, 80},  {1, 33, 2, 1, 96},
+                                          {1, 70, 2, 1, 200}, {2, 33, 2, 2, 256}, {1, 65, 2, 1, 64},
+                                          {1, 40, 2, 1, 128}};
+    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++)
+        compare(g, &shapes[i], UNALIGNED, i % 2);
+}
+
+TEST(any_head_dim_and_rows_that_begin_anywhere)
+{
+    gpu_each(any_head_dim);
+}
+
+/* Scores of some hundreds: weights of 0 and 1, sums that would overflow without care. */
+static void steep(struct gpu_kit *g)
+{
+    static const struct shape shape = {1, 100, 2, 1, 64};
+    struct layout l = lay_out(&shape, ALIGNED, true);
+    float *qkv = gpu_numbers(g, l.n), *out = gpu_numbers(g, l.n_out);
+    float *logsum = kit_alloc(&g->k, l.n_logsum * sizeof *logsum);
+    for (size_t i = 0; i < l.n; i++)
+        qkv[i] *= i % l.a.q_stride < l.v_at ? 8 : 1;
+    void *out_at = gpu_up(g, l.n_out, out);
+    float *logsum_at = gpu_bytes(g, l.n_logsum * sizeof *logsum, NULL, 0);
+    struct dt_attention here = with(&l, qkv, logsum, sizeof *qkv);
+    struct dt_attention there = with(&l, gpu_up(g, l.n, qkv), logsum_at, gpu_size(g));
+    ref->attention_forward(&here, out, NULL);
+    g->ops->attention_forward(&there, out_at, g->s);
+    gpu_near(g, "out", l.n_out, out_at, out, allowed(g, 1e-4)); /* a score's last place is 2^-16 */
+    gpu_near_float(g, "logsum", l.n_logsum, logsum_at, logsum, 2e-6);
+}
+
+TEST(steep_scores)
+{
+    gpu_each(steep);
+}
+
+/* SEED: of a mock GPU, the order that its threads take their turns in. */
+static uint8_t *bytes_of_a_run(struct gpu_kit *g, const struct layout *l,
+                               const struct dt_attention *a, const void *dout, const char *seed)
+{
+    size_t n_out = l->n_out * gpu_size(g), n = l->n * gpu_size(g), stats = l->n_logsum * 4;
+    uint8_t *bytes = kit_alloc(&g->k, n_out + n + stats);
+    void *out = gpu_bytes(g, n_out, NULL, 0), *dqkv = gpu_bytes(g, n, NULL, 0);
+    setenv("DT_EMULATOR_SEED", seed, 1);
+    g->ops->attention_forward(a, out, g->s);
+    backward(g->ops, l, a, dqkv, out, dout, gpu_size(g), g->s);
+    gpu_to_host(g, bytes, out, n_out);
+    gpu_to_host(g, bytes + n_out, dqkv, n);
+    gpu_to_host(g, bytes + n_out + n, a->logsum, stats);
+    return bytes;
+}
+
+static void repeats(struct gpu_kit *g)
+{
+    static const struct shape shapes[] = {
+        {2, 130, 4, 2, 64}, {1, 70, 3, 1, 128}, {1, 50, 2, 1, 24}};
+    static const char *const seeds[] = {"0", "0", "1", "5"};
+    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
+        struct layout l = lay_out(&shapes[i], 0, true);
+        size_t all = (l.n_out + l.n) * gpu_size(g) + l.n_logsum * 4;
+        void *qkv = gpu_up(g, l.n, gpu_numbers(g, l.n));
+        void *dout = gpu_up(g, l.n_out, gpu_numbers(g, l.n_out));
+        float *logsum = gpu_bytes(g, l.n_logsum * 4, NULL, 0);
+        struct dt_attention a = with(&l, qkv, logsum, gpu_size(g));
+        uint8_t *first = NULL;
+        for (size_t n = 0; n < sizeof seeds / sizeof seeds[0]; n++) {
+            uint8_t *now = bytes_of_a_run(g, &l, &a, dout, seeds[n]);
+            first = first ? first : now;
+            CHECK_ROW("dim %zu, run %zu", l.a.head_dim, n);
+            CHECK_BYTES(now, all, first, all);
+        }
+        gpu_free(g);
+    }
+}
+
+TEST(the_same_again_has_the_same_bits)
+{
+    const char *seed = getenv("DT_EMULATOR_SEED");
+    char *kept = seed ? strdup(seed) : NULL;
+    gpu_each(repeats);
+    if (kept)
+        setenv("DT_EMULATOR_SEED", kept, 1);
+    else
+        unsetenv("DT_EMULATOR_SEED");
+    free(kept);
+}
+
+static void nothing(struct gpu_kit *g)
+{
+    struct dt_err err = {0};
+    struct dt_attention a = {.heads = 2, .kv_heads = 1, .head_dim = 64};
+    void *at = gpu_bytes(g, 8, NULL, 0);
+    a.q = a.k = a.v = at;
+    a.logsum = at;
+    g->ops->attention_forward(&a, at, g->s);
+    g->ops->attention_backward(&a, at, at, at, at, at, g->s);
+    CHECK_OK(dt_device_sync(g->device, &err), err);
+}
+
+TEST(no_rows_are_nothing_to_do)
+{
+    gpu_each(nothing);
+}
+
+BEFORE_ALL
+{
+    gpu_plugin_or_skip();
+}

@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Linear layers of a GPU beside the plain loops: both layouts of the weight, with and without bias
+ * and GELU, widths that cuBLASLt's fused GELU takes and widths that it does not. */
+#include "tests/gpu/gpu_kit.h"
+
+BEFORE_ALL
+{
+    gpu_plugin_or_skip();
+}
+
+static const struct shape {
+    size_t rows, in, out;
+} shapes[] = {
+    {1, 1, 1}, {1, 16, 8}, {3, 5, 7}, {17, 33, 24}, {64, 16, 41}, {33, 8, 64}, {130, 72, 96},
+};
+
+/* A layer's weight and bias, on both sides. */
+struct layer {
+    struct dt_linear host, device;
+};
+
+static struct layer layer_new(struct gpu_kit *g, const struct shape *s, enum dt_weight_layout w,
+                              bool bias)
+{
+    struct layer l = {.host = {s->rows, s->in, s->out, w, NULL, NULL}};
+    l.device = l.host;
+    l.host.weight = gpu_numbers(g, s->in * s->out);
+    l.device.weight = gpu_up(g, s->in * s->out, l.host.weight);
+    if (bias) {
+        l.host.bias = gpu_numbers(g, s->out);
+        l.device.bias = gpu_up(g, s->out, l.host.bias);
+    }
+    return l;
+}
+
+static void forward(struct gpu_kit *g, const struct shape *s, const struct layer *l)
+{
+    size_t n = s->rows * s->out;
+    const float *x = gpu_numbers(g, s->rows * s->in);
+    const void *dx = gpu_up(g, s->rows * s->in, x);
+    float *out = kit_alloc(&g->k, n * sizeof *out), *pre = kit_alloc(&g->k, n * sizeof *pre);
+    void *dout = gpu_up(g, n, NULL), *dpre = gpu_up(g, n, NULL), *alone = gpu_up(g, n, NULL);
+
+    g->ops->linear_forward(&l->device, dout, dx, g->s);
+    ref->linear_forward(&l->host, out, x, NULL);
+    /* Where the bias or GELU are kernels of their own, what they are given was rounded before. */
+    double twice = g->elem == DT_BF16 ? 0x1p-8 : 2e-6;
+    gpu_near(g, "out", n, dout, out, twice);
+
+    g->ops->linear_gelu_forward(&l->device, dout, dpre, dx, g->s);
+    g->ops->linear_gelu_forward(&l->device, alone, NULL, dx, g->s);
+    ref->linear_gelu_forward(&l->host, out, pre, x, NULL);
+    gpu_near(g, "pre", n, dpre, pre, twice);
+    gpu_near(g, "gelu", n, dout, out, twice);
+    gpu_near(g, "gelu without pre", n, alone, out, twice);
+}
+
+/* dx is assigned over NaNs, or added to what is there; the other two are always added to. */
+static void backward(struct gpu_kit *g, const struct shape *s, const struct layer *l, bool add)
+{
+    size_t in = s->rows * s->in, out = s->rows * s->out, w = s->in * s->out;
+    const float *x = gpu_numbers(g, in), *dout = gpu_numbers(g, out);
+    float *dx = gpu_numbers(g, in), *dw = gpu_numbers(g, w), *db = gpu_numbers(g, s->out);
+    const void *x_there = gpu_up(g, in, x), *dout_there = gpu_up(g, out, dout);
+    void *dx_there = gpu_up(g, in, add ? dx : NULL), *dw_there = gpu_up(g, w, dw);
+    void *db_there = gpu_up(g, s->out, db);
+
+    g->ops->linear_backward(&l->device, dx_there, add, dw_there, db_there, x_there, dout_there,
+                            g->s);
+    ref->linear_backward(&l->host, dx, add, dw, db, x, dout, NULL);
+    gpu_near(g, "dx", in, dx_there, dx, 2e-6);
+    gpu_near(g, "dweight", w, dw_there, dw, 2e-6);
+    gpu_near(g, "dbias", s->out, db_there, db, 2e-6);
+}
+
+static void each_shape(struct gpu_kit *g)
+{
+    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
+        for (int w = DT_WEIGHT_IN_OUT; w <= DT_WEIGHT_OUT_IN; w++) {
+            for (int bias = 0; bias < 2; bias++) {
+                const struct shape *s = &shapes[i];
+                CHECK_ROW("%zu rows, %zu to %zu, %s, %s bias", s->rows, s->in, s->out,
+                          w == DT_WEIGHT_IN_OUT ? "[in,out]" : "[out,in]", bias ? "with" : "no");
+                struct layer l = layer_new(g, s, (enum dt_weight_layout)w, bias);
+                forward(g, s, &l);
+                backward(g, s, &l, bias);
+                gpu_free(g);
+            }
+        }
+    }
+}
+
+TEST(layers_of_both_layouts_are_those_of_the_plain_loops)
+{
+    gpu_each(each_shape);
+}
+
+/* A real cuBLASLt decides that by itself. */
+TEST(what_cublaslt_does_not_do_with_a_product_is_done_behind_it)
+{
+    setenv("DT_EMULATOR_PLAIN_PRODUCTS", "1", 1);
+    gpu_each(each_shape);
+    unsetenv("DT_EMULATOR_PLAIN_PRODUCTS");
+}
+
+/* Arrays of a block's parts begin where they begin. */
+static void at_odd_addresses(struct gpu_kit *g)
+{
+    static const struct shape s = {9, 24, 16};
+    for (g->shift = 1; g->shift < 9; g->shift *= 2) {
+        CHECK_ROW("%zu elements behind an aligned address", g->shift);
+        struct layer l = layer_new(g, &s, DT_WEIGHT_IN_OUT, true);
+        forward(g, &s, &l);
+        backward(g, &s, &l, true);
+        gpu_free(g);
+    }
+}
+
+TEST(arrays_may_begin_at_any_element)
+{
+    gpu_each(at_odd_addresses);
+}
+
+/* An algorithm that was found for aligned arrays must not be used where one of them is not. */
+static void one_at_an_odd_address(struct gpu_kit *g)
+{
+    enum { ROWS = 9, IN = 24, OUT = 16, ALIGNED = 4 };
+    const float *x = gpu_numbers(g, ROWS * IN), *weight = gpu_numbers(g, IN * OUT);
+    float *out = kit_alloc(&g->k, ROWS * OUT * sizeof *out);
+    struct dt_linear l = {ROWS, IN, OUT, DT_WEIGHT_OUT_IN, weight, weight};
+    ref->linear_forward(&l, out, x, NULL);
+    for (int odd = ALIGNED; odd >= 0; odd--) {
+        CHECK_ROW("array %d", odd);
+        g->shift = odd == 0;
+        const void *x_there = gpu_up(g, ROWS * IN, x);
+        g->shift = odd == 1;
+        l.weight = gpu_up(g, IN * OUT, weight);
+        g->shift = odd == 2;
+        l.bias = gpu_up(g, OUT, weight);
+        g->shift = odd == 3;
+        void *out_there = gpu_up(g, ROWS * OUT, NULL);
+        g->ops->linear_forward(&l, out_there, x_there, g->s);
+        gpu_near(g, "out", ROWS * OUT, out_there, out, 2e-6);
+    }
+}
+
+TEST(each_array_may_begin_elsewhere)
+{
+    gpu_each(one_at_an_odd_address);
+}
+
+static void without_some(struct gpu_kit *g)
+{
+    static const struct shape s = {5, 8, 24};
+    struct layer l = layer_new(g, &s, DT_WEIGHT_OUT_IN, false);
+    const float *x = gpu_numbers(g, 5 * 8), *dout = gpu_numbers(g, 5 * 24);
+    float *dw = gpu_numbers(g, 8 * 24);
+    const void *x_there = gpu_up(g, 5 * 8, x), *dout_there = gpu_up(g, 5 * 24, dout);
+    void *dw_there = gpu_up(g, 8 * 24, dw);
+
+    g->ops->linear_backward(&l.device, NULL, false, dw_there, NULL, x_there, dout_there, g->s);
+    ref->linear_backward(&l.host, NULL, false, dw, NULL, x, dout, NULL);
+    gpu_near(g, "dweight", 8 * 24, dw_there, dw, 2e-6);
+
+    l.device.rows = 0;
+    void *out = gpu_up(g, 24, x);
+    g->ops->linear_forward(&l.device, out, x_there, g->s);
+    g->ops->linear_gelu_forward(&l.device, out, NULL, x_there, g->s);
+    g->ops->linear_backward(&l.device, out, false, dw_there, NULL, x_there, dout_there, g->s);
+    gpu_near(g, "dweight after no rows", 8 * 24, dw_there, dw, 2e-6);
+    gpu_near(g, "out of no rows", 24, out, x, 0);
+}
+
+TEST(gradients_that_are_not_wanted_are_left_out_and_no_rows_do_nothing)
+{
+    gpu_each(without_some);
+}
+
+/* More rows than a block sums, more columns than a block is wide, in both of its widths. */
+static void tall_sums(struct gpu_kit *g)
+{
+    static const struct shape tall[] = {{1, 1, 300}, {7, 1, 520}, {500, 1, 33}, {777, 1, 264}};
+    for (size_t i = 0; i < sizeof tall / sizeof tall[0]; i++) {
+        CHECK_ROW("%zu rows of %zu", tall[i].rows, tall[i].out);
+        struct layer l = layer_new(g, &tall[i], DT_WEIGHT_IN_OUT, true);
+        backward(g, &tall[i], &l, false);
+        gpu_free(g);
+    }
+}
+
+TEST(gradients_of_a_bias_are_sums_over_all_rows)
+{
+    gpu_each(tall_sums);
+}
+
+static void *gradients_of(struct gpu_kit *g, const struct layer *l, const void *x, const void *dout)
+{
+    size_t w = l->host.in * l->host.out;
+    float *zeros = kit_alloc(&g->k, (w + l->host.out) * sizeof *zeros);
+    char *to = gpu_up(g, w + l->host.out, zeros);
+    g->ops->linear_backward(&l->device, NULL, false, to, to + w * gpu_size(g), x, dout, g->s);
+    void *bits = kit_alloc(&g->k, (w + l->host.out) * gpu_size(g));
+    gpu_to_host(g, bits, to, (w + l->host.out) * gpu_size(g));
+    return bits;
+}
+
+static void same_bits(struct gpu_kit *g)
+{
+    static const struct shape s = {300, 24, 40};
+    struct layer l = layer_new(g, &s, DT_WEIGHT_OUT_IN, true);
+    const void *x = gpu_up(g, 300 * 24, gpu_numbers(g, 300 * 24));
+    const void *dout = gpu_up(g, 300 * 40, gpu_numbers(g, 300 * 40));
+    size_t bytes = (24 * 40 + 40) * gpu_size(g);
+    const void *once = gradients_of(g, &l, x, dout), *again = gradients_of(g, &l, x, dout);
+    CHECK_BYTES(once, bytes, again, bytes);
+}
+
+TEST(the_same_gradients_have_the_same_bits)
+{
+    gpu_each(same_bits);
+}
+
+/* More kinds of products than plans are kept for, then the first again. */
+static void many_kinds(struct gpu_kit *g)
+{
+    enum { KINDS = 140, IN = 4, OUT = 8 };
+    static const struct shape s = {KINDS, IN, OUT};
+    struct layer l = layer_new(g, &s, DT_WEIGHT_IN_OUT, true);
+    const float *x = gpu_numbers(g, KINDS * IN);
+    const void *x_there = gpu_up(g, KINDS * IN, x);
+    float *out = kit_alloc(&g->k, KINDS * OUT * sizeof *out);
+    void *out_there = gpu_up(g, KINDS * OUT, NULL);
+
+    ref->linear_forward(&l.host, out, x, NULL);
+    for (size_t i = 0; i <= KINDS; i++) {
+        CHECK_ROW("kind %zu", i);
+        size_t rows = l.device.rows = i < KINDS ? KINDS - i : KINDS;
+        g->ops->linear_forward(&l.device, out_there, x_there, g->s);
+        if (rows == 1 || rows == KINDS)
+            gpu_near(g, "out", rows * OUT, out_there, out, 2e-6);
+    }
+}
+
+TEST(a_model_may_have_any_number_of_kinds_of_products)
+{
+    gpu_each(many_kinds);
+}
+
+/* Where any order of sums will do, tensor cores may take 10 bits of a float. */
+TEST(fast_products_are_near)
+{
+    static const struct shape s = {33, 40, 24};
+    struct gpu_kit g = {.k.state = 3, .elem = DT_F32};
+    g.device = gpu_open_device(DT_F32, true);
+    g.ops = g.device->ops;
+    g.s = g.device->stream;
+    struct layer l = layer_new(&g, &s, DT_WEIGHT_OUT_IN, true);
+    const float *x = gpu_numbers(&g, 33 * 40);
+    float *out = kit_alloc(&g.k, 33 * 24 * sizeof *out);
+    void *there = gpu_up(&g, 33 * 24, NULL);
+    g.ops->linear_forward(&l.device, there, gpu_up(&g, 33 * 40, x), g.s);
+    ref->linear_forward(&l.host, out, x, NULL);
+    gpu_near(&g, "out", 33 * 24, there, out, 2e-3);
+    gpu_free(&g);
+    dt_device_close(g.device);
+}
+
+static void no_width(struct gpu_kit *g)
+{
+    struct dt_err err = {0};
+    struct dt_linear l = {3, 0, 5, DT_WEIGHT_IN_OUT, gpu_up(g, 1, NULL), NULL};
+    void *x = gpu_up(g, 1, NULL), *out = gpu_up(g, 3 * 5, NULL);
+
+    g->ops->linear_forward(&l, out, x, g->s);
+    CHECK_EQ(dt_device_sync(g->device, &err), -1);
+    CHECK_ROW("%s", err.text);
+    CHECK(strstr(err.text, "[3,0]") && strstr(err.text, "[0,5]"));
+    CHECK(strstr(err.text, "CUBLAS_STATUS_"));
+    g->used = 0; /* a device that has failed gives nothing back any more */
+    kit_free(&g->k);
+}
+
+TEST(what_cublaslt_cannot_multiply_is_told_with_its_shape)
+{
+    gpu_each(no_width);
+}

@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Cross-entropy of a GPU beside the plain loops: vocabularies of which a row fits a few threads and
+ * of which it does not, strides that leave each row at another alignment, padding, rows that do not
+ * count, and logits that are no help: infinite, huge, not a number. */
+#include "tests/gpu/gpu_kit.h"
+
+BEFORE_ALL
+{
+    gpu_plugin_or_skip();
+}
+
+static const struct shape {
+    size_t rows, vocabulary, stride;
+} shapes[] = {
+    {1, 1, 1},       {2, 2, 2},       {5, 3, 8},       {9, 7, 7},
+    {4, 32, 32},     {6, 100, 103},   {3, 333, 333},   {3, 1000, 1024},
+    {2, 4097, 4097}, {2, 2049, 2060}, {2, 5000, 5003}, {2, 60013, 60013},
+};
+
+struct rows {
+    struct dt_cross_entropy host, device;
+    size_t n;
+    float *logits, *losses;
+    void *logits_there, *losses_there;
+};
+
+/* Every third row does not count, but there is one that does. */
+static struct rows rows_new(struct gpu_kit *g, const struct shape *s)
+{
+    struct rows r = {.host = {s->rows, s->vocabulary, s->stride, NULL, 300}};
+    int32_t *targets = kit_ids(&g->k, s->rows, s->vocabulary);
+    for (size_t i = 2; i < s->rows; i += 3)
+        targets[i] = i % 2 ? -100 : -1;
+    targets[0] = (int32_t)s->vocabulary - 1;
+    if (s->rows > 1)
+        targets[1] = 0;
+    r.device = r.host;
+    r.host.targets = targets;
+    r.device.targets = gpu_up_ids(g, s->rows, targets);
+    r.n = s->rows * s->stride;
+    r.logits = gpu_numbers(g, r.n);
+    for (size_t i = 0; i < r.n; i++)
+        r.logits[i] *= 4;
+    r.losses = kit_alloc(&g->k, s->rows * sizeof *r.losses);
+    r.logits_there = gpu_up(g, r.n, r.logits);
+    r.losses_there = gpu_up_float(g, s->rows, NULL);
+    return r;
+}
+
+static void run(struct gpu_kit *g, struct rows *r, bool gradients)
+{
+    g->ops->cross_entropy(&r->device, r->losses_there, r->logits_there, gradients, g->s);
+    ref->cross_entropy(&r->host, r->losses, r->logits, gradients, NULL);
+}
+
+/* Each gradient as near as its own size asks for: most are far smaller than the target's. */
+static void same_gradients(struct gpu_kit *g, const struct rows *r)
+{
+    const float *is = gpu_down(g, r->n, r->logits_there);
+    double relative = gpu_error(g, 1e-5), absolute = 1e-6 * (double)r->host.scale;
+    for (size_t i = 0; i < r->n; i++) {
+        double off = fabs((double)is[i] - (double)r->logits[i]);
+        double allowed = relative * fabs((double)r->logits[i]) + absolute;
+        if (!(off <= allowed)) {
+            CHECK_ROW("row %zu, logit %zu is %.9g, wanted %.9g", i / r->host.stride,
+                      i % r->host.stride, (double)is[i], (double)r->logits[i]);
+            CHECK(off <= allowed);
+        }
+    }
+    CHECK(true);
+}
+
+static void each_shape(struct gpu_kit *g)
+{
+    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
+        for (int gradients = 0; gradients < 2; gradients++) {
+            const struct shape *s = &shapes[i];
+            CHECK_ROW("%zu rows of %zu in %zu, %s gradients", s->rows, s->vocabulary, s->stride,
+                      gradients ? "with" : "no");
+            struct rows r = rows_new(g, s);
+            run(g, &r, gradients);
+            gpu_near_float(g, "losses", s->rows, r.losses_there, r.losses, 2e-6);
+            same_gradients(g, &r); /* without gradients: logits are as they were */
+            gpu_free(g);
+        }
+    }
+}
+
+TEST(losses_and_gradients_are_those_of_the_plain_loops)
+{
+    gpu_each(each_shape);
+}
+
+static void at_odd_addresses(struct gpu_kit *g)
+{
+    static const struct shape s = {3, 50, 53};
+    for (g->shift = 1; g->shift < 9; g->shift++) {
+        CHECK_ROW("%zu elements behind an aligned address", g->shift);
+        struct rows r = rows_new(g, &s);
+        run(g, &r, true);
+        gpu_near_float(g, "losses", s.rows, r.losses_there, r.losses, 2e-6);
+        same_gradients(g, &r);
+        gpu_free(g);
+    }
+}
+
+TEST(rows_may_begin_at_any_element)
+{
+    gpu_each(at_odd_addresses);
+}
+
+/* A mask is -infinity or the like; that it comes first must not matter. */
+static void masked(struct gpu_kit *g)
+{
+    static const struct shape s = {4, 700, 700};
+    static const float masks[] = {-INFINITY, -3e38f, -1e4f};
+    for (size_t m = 0; m < sizeof masks / sizeof masks[0]; m++) {
+        CHECK_ROW("%g", (double)masks[m]);
+        struct rows r = rows_new(g, &s);
+        for (size_t i = 0; i < r.n; i++)
+            if (i % 700 < 690 && (int32_t)(i % 700) != r.host.targets[i / 700])
+                r.logits[i] = masks[m];
+        gpu_rounded(g, r.n, r.logits);
+        r.logits_there = gpu_up(g, r.n, r.logits);
+        run(g, &r, true);
+        gpu_near_float(g, "losses", s.rows, r.losses_there, r.losses, 2e-6);
+        same_gradients(g, &r);
+        gpu_free(g);
+    }
+}
+
+TEST(masked_words_have_no_chance_and_no_gradient)
+{
+    gpu_each(masked);
+}
+
+static void far_apart(struct gpu_kit *g)
+{
+    static const struct shape s = {5, 90, 96};
+    struct rows r = rows_new(g, &s);
+    for (size_t i = 0; i < r.n; i++)
+        r.logits[i] *= i / 96 % 2 ? 1e30f : 40;
+    gpu_rounded(g, r.n, r.logits);
+    r.logits_there = gpu_up(g, r.n, r.logits);
+    run(g, &r, true);
+    const float *is = gpu_down_float(g, s.rows, r.losses_there);
+    for (size_t i = 0; i < s.rows; i++) {
+        CHECK_ROW("loss %zu is %g, wanted %g", i, (double)is[i], (double)r.losses[i]);
+        CHECK(fabs((double)is[i] - (double)r.losses[i]) <= 2e-6 * fabs((double)r.losses[i]));
+    }
+    same_gradients(g, &r);
+}
+
+TEST(logits_may_be_far_apart)
+{
+    gpu_each(far_apart);
+}
+
+/* What has gone wrong must be seen in the loss, not hidden by a maximum. */
+static void broken(struct gpu_kit *g)
+{
+    static const struct shape s = {2, 600, 600};
+    static const float values[] = {NAN, INFINITY};
+    for (size_t v = 0; v < 2; v++) {
+        CHECK_ROW("%g", (double)values[v]);
+        struct rows r = rows_new(g, &s);
+        r.logits[417] = values[v];
+        r.logits_there = gpu_up(g, r.n, r.logits);
+        run(g, &r, true);
+        const float *is = gpu_down_float(g, s.rows, r.losses_there);
+        CHECK(isnan(is[0]));
+        CHECK(isnan(r.losses[0]));
+        CHECK(isfinite(is[1]));
+        gpu_free(g);
+    }
+}
+
+TEST(a_logit_that_is_no_number_makes_a_loss_that_is_none)
+{
+    gpu_each(broken);
+}
+
+static void no_rows(struct gpu_kit *g)
+{
+    static const struct shape s = {1, 40, 40};
+    struct rows r = rows_new(g, &s);
+    float *was = gpu_down(g, r.n, r.logits_there);
+    r.device.rows = 0;
+    g->ops->cross_entropy(&r.device, r.losses_there, r.logits_there, true, g->s);
+    gpu_near(g, "logits", r.n, r.logits_there, was, 0);
+}
+
+TEST(no_rows_do_nothing)
+{
+    gpu_each(no_rows);
+}

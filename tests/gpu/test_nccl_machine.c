@@ -1,0 +1,307 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The life of a communicator, over a table of calls that the test fills. */
+#include "tests/gpu/fake_nccl.h"
+
+#include <semaphore.h>
+
+static dt_ms in(dt_ms ms)
+{
+    return dt_clock_after(dt_clock_monotonic(), ms);
+}
+
+static int connect_one(struct dt_comm *c, struct dt_err *err)
+{
+    ncclUniqueId id;
+    memset(&id, 'i', sizeof id);
+    return dt_comm_connect(c, id, 2, 0, in(2000), err);
+}
+
+static void ready_one(struct dt_comm *c)
+{
+    struct dt_err err = {0};
+    CHECK_OK(dt_comm_init(c, fake_calls(), &err), err);
+    CHECK_OK(connect_one(c, &err), err);
+}
+
+static void check_state(struct dt_comm *c, const char *name)
+{
+    CHECK_STR(dt_comm_state_name(dt_comm_state(c)), name);
+}
+
+static void end_one(struct dt_comm *c)
+{
+    dt_comm_close(c, 100);
+    dt_comm_finish(c);
+}
+
+TEST(connecting_is_over_when_nccl_says_so)
+{
+    struct dt_comm c;
+    fake_reset();
+    fake.init = ncclInProgress;
+    fake.polls = 5;
+    ready_one(&c);
+    CHECK_EQ(fake.asked, 6);
+    check_state(&c, "ready");
+    end_one(&c);
+    CHECK_STR(fake.log, "init finalize destroy ");
+    CHECK_NOTHING_LEFT;
+}
+
+TEST(one_that_nccl_does_not_begin_leaves_nothing)
+{
+    struct dt_comm c;
+    struct dt_err err = {0};
+    fake_reset();
+    fake.init = ncclUnhandledCudaError;
+    fake.text = "Cuda failure 35 'CUDA driver version is insufficient'";
+    CHECK_OK(dt_comm_init(&c, fake_calls(), &err), err);
+    CHECK_FAIL(connect_one(&c, &err), err, "driver version is insufficient");
+    check_state(&c, "failed");
+    end_one(&c);
+    CHECK_EQ(fake.aborts, 0);
+    CHECK_NOTHING_LEFT;
+}
+
+TEST(one_that_fails_while_connecting_is_aborted)
+{
+    struct dt_comm c;
+    struct dt_err err = {0};
+    fake_reset();
+    fake.init = ncclInProgress;
+    fake.polls = 2;
+    fake.async = ncclSystemError;
+    CHECK_OK(dt_comm_init(&c, fake_calls(), &err), err);
+    CHECK_FAIL(connect_one(&c, &err), err, "unhandled system error");
+    end_one(&c);
+    CHECK_STR(fake.log, "init abort ");
+    CHECK_NOTHING_LEFT;
+}
+
+TEST(connecting_ends_at_the_deadline)
+{
+    struct dt_comm c;
+    struct dt_err err = {0};
+    ncclUniqueId id;
+    fake_reset();
+    memset(&id, 'i', sizeof id);
+    fake.init = ncclInProgress;
+    fake.polls = 1 << 30;
+    CHECK_OK(dt_comm_init(&c, fake_calls(), &err), err);
+    CHECK_FAIL(dt_comm_connect(&c, id, 2, 0, in(20), &err), err, "NCCL is still at it");
+    CHECK_EQ(err.code, DT_E_TIMEOUT);
+    end_one(&c);
+    CHECK_EQ(fake.aborts, 1);
+    CHECK_NOTHING_LEFT;
+}
+
+TEST(a_call_in_progress_is_waited_for)
+{
+    struct dt_comm c;
+    struct dt_err err = {0};
+    fake_reset();
+    ready_one(&c);
+    fake.polls = 3;
+    CHECK(dt_comm_enter(&c, &err) != NULL);
+    check_state(&c, "busy");
+    CHECK_OK(dt_comm_leave(&c, ncclInProgress, "a call", in(2000), &err), err);
+    CHECK_EQ(fake.polls, 0);
+    check_state(&c, "ready");
+    end_one(&c);
+    CHECK_NOTHING_LEFT;
+}
+
+TEST(a_call_that_fails_makes_all_later_ones_say_why)
+{
+    struct dt_comm c;
+    struct dt_err err = {0}, later = {0};
+    fake_reset();
+    ready_one(&c);
+    CHECK(dt_comm_enter(&c, &err) != NULL);
+    CHECK_FAIL(dt_comm_leave(&c, ncclInvalidUsage, "a call", in(10), &err), err,
+               "a call: NCCL says");
+    CHECK(dt_comm_enter(&c, &later) == NULL);
+    CHECK_STR(later.text, err.text);
+    CHECK_FAIL(dt_comm_check(&c, &later), later, err.text);
+    end_one(&c);
+    CHECK_STR(fake.log, "init abort ");
+    CHECK_NOTHING_LEFT;
+}
+
+TEST(the_first_reason_counts_and_nccl_is_told_once)
+{
+    struct dt_comm c;
+    struct dt_err first = {.code = DT_E_DISCONNECTED, .text = "rank 3 ended"};
+    struct dt_err second = {.code = DT_E_TIMEOUT, .text = "too late"}, err = {0};
+    fake_reset();
+    ready_one(&c);
+    dt_comm_fail(&c, &first);
+    check_state(&c, "failed");
+    dt_comm_abort(&c, &second);
+    dt_comm_abort(&c, &second);
+    check_state(&c, "aborted");
+    CHECK_FAIL(dt_comm_check(&c, &err), err, "rank 3 ended");
+    CHECK_EQ(err.code, DT_E_DISCONNECTED);
+    end_one(&c);
+    CHECK_EQ(fake.aborts, 1);
+    CHECK_EQ(fake.finalizes, 0);
+    CHECK_NOTHING_LEFT;
+}
+
+TEST(an_end_that_others_do_not_come_to_is_an_abort)
+{
+    struct dt_comm c;
+    fake_reset();
+    ready_one(&c);
+    fake.finalize = ncclInProgress;
+    fake.polls = 1 << 30;
+    dt_comm_close(&c, 20);
+    dt_comm_finish(&c);
+    CHECK_STR(fake.log, "init finalize abort ");
+    CHECK_NOTHING_LEFT;
+}
+
+TEST(one_that_never_connected_ends_without_a_word)
+{
+    struct dt_comm c;
+    struct dt_err err = {0};
+    fake_reset();
+    CHECK_OK(dt_comm_init(&c, fake_calls(), &err), err);
+    end_one(&c);
+    CHECK_STR(fake.log, "");
+}
+
+TEST(an_abort_before_the_beginning_keeps_it_from_beginning)
+{
+    struct dt_comm c;
+    struct dt_err why = {.code = DT_E_CANCELED, .text = "called off"}, err = {0};
+    fake_reset();
+    CHECK_OK(dt_comm_init(&c, fake_calls(), &err), err);
+    dt_comm_abort(&c, &why);
+    CHECK_FAIL(connect_one(&c, &err), err, "called off");
+    end_one(&c);
+    CHECK_STR(fake.log, "");
+}
+
+/* ---- two threads ---- */
+
+struct caller {
+    struct dt_comm *c;
+    pthread_t thread;
+    sem_t inside;
+    ncclResult_t answers; /* of its call */
+    bool stuck;           /* in that */
+    int rc;
+    struct dt_err err;
+};
+
+static void *call(void *arg)
+{
+    struct caller *x = arg;
+    ncclComm_t comm = dt_comm_enter(x->c, &x->err);
+    sem_post(&x->inside);
+    ncclResult_t r = x->answers;
+    if (comm && x->stuck)
+        r = fake_calls()->all_gather(NULL, NULL, 0, ncclFloat32, comm, NULL);
+    x->rc = comm ? dt_comm_leave(x->c, r, "a call", in(30000), &x->err) : -1;
+    return NULL;
+}
+
+static void start_caller(struct caller *x)
+{
+    sem_init(&x->inside, 0, 0);
+    CHECK_EQ(pthread_create(&x->thread, NULL, call, x), 0);
+    sem_wait(&x->inside);
+}
+
+TEST(an_abort_brings_out_who_waits_for_nccl)
+{
+    struct dt_comm c;
+    struct dt_err why = {.code = DT_E_DISCONNECTED, .text = "rank 1 ended"};
+    fake_reset();
+    ready_one(&c);
+    fake.polls = 1 << 30;
+    struct caller x = {.c = &c, .answers = ncclInProgress};
+    start_caller(&x);
+    dt_ms from = dt_clock_monotonic();
+    dt_comm_abort(&c, &why);
+    CHECK(dt_clock_monotonic() - from < 900); /* it came out, and was not given up */
+    pthread_join(x.thread, NULL);
+    CHECK_FAIL(x.rc, x.err, "rank 1 ended");
+    end_one(&c);
+    CHECK_EQ(fake.aborts, 1);
+    CHECK_NOTHING_LEFT;
+}
+
+TEST(who_does_not_come_out_is_freed_by_the_abort)
+{
+    struct dt_comm c;
+    struct dt_err why = {.code = DT_E_DISCONNECTED, .text = "rank 1 ended"}, err = {0};
+    struct dt_nccl_calls calls = fake_copy();
+    fake_reset();
+    CHECK_OK(dt_comm_init(&c, &calls, &err), err);
+    CHECK_OK(connect_one(&c, &err), err);
+    fake.stuck = true;
+    struct caller x = {.c = &c, .stuck = true};
+    start_caller(&x);
+    dt_comm_abort(&c, &why);
+    pthread_join(x.thread, NULL);
+    CHECK_FAIL(x.rc, x.err, "rank 1 ended");
+    end_one(&c);
+    CHECK_EQ(fake.aborts, 1);
+    CHECK_NOTHING_LEFT;
+}
+
+TEST(the_watchdog_asks_only_when_nobody_is_inside)
+{
+    struct dt_comm c;
+    struct dt_err err = {0};
+    fake_reset();
+    ready_one(&c);
+    fake.async = ncclRemoteError;
+    CHECK_EQ(dt_comm_ask(&c), ncclRemoteError);
+    CHECK(dt_comm_enter(&c, &err) != NULL);
+    CHECK_EQ(dt_comm_ask(&c), ncclSuccess);
+    CHECK_OK(dt_comm_leave(&c, ncclSuccess, "a call", 0, &err), err);
+    dt_comm_fail(&c, &(struct dt_err){.code = DT_E_RUNTIME, .text = "x"});
+    CHECK_EQ(dt_comm_ask(&c), ncclSuccess);
+    end_one(&c);
+    CHECK_NOTHING_LEFT;
+}
+
+/* ---- splits ---- */
+
+TEST(a_split_is_waited_for_at_the_parent_and_then_at_the_part)
+{
+    struct dt_comm parent, part;
+    struct dt_err err = {0};
+    fake_reset();
+    ready_one(&parent);
+    CHECK_OK(dt_comm_init(&part, fake_calls(), &err), err);
+    fake.split = ncclInProgress;
+    fake.polls = 4;
+    CHECK_OK(dt_comm_split(&part, &parent, 0, 0, in(2000), &err), err);
+    check_state(&parent, "ready");
+    check_state(&part, "ready");
+    end_one(&part);
+    end_one(&parent);
+    CHECK_STR(fake.log, "init split finalize destroy finalize destroy ");
+    CHECK_NOTHING_LEFT;
+}
+
+TEST(a_split_that_fails_takes_the_parent_along)
+{
+    struct dt_comm parent, part;
+    struct dt_err err = {0};
+    fake_reset();
+    ready_one(&parent);
+    CHECK_OK(dt_comm_init(&part, fake_calls(), &err), err);
+    fake.split = ncclInProgress;
+    fake.polls = 1 << 30;
+    CHECK_FAIL(dt_comm_split(&part, &parent, 0, 0, in(20), &err), err, "splitting");
+    check_state(&parent, "aborted");
+    end_one(&part);
+    end_one(&parent);
+    CHECK_EQ(fake.aborts, 2);
+    CHECK_NOTHING_LEFT;
+}

@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What is made of what is seen: rows of facts. Then the thread itself, over a table of calls that
+ * the test fills: that it sees, tells the device, aborts, and ends at once when it is told to. */
+#include "tests/gpu/fake_nccl.h"
+
+#include "cuda/verdict.h"
+
+#include <signal.h>
+#include <sys/wait.h>
+
+/* ---- deciding ---- */
+
+struct row {
+    const char *story;
+    struct dt_facts facts[2];
+    int n;
+    enum dt_verdict verdict;
+    const char *says;
+};
+
+#define AT(...)                                                                                    \
+    {                                                                                              \
+        .group = "world", .timeout = 30000, __VA_ARGS__                                            \
+    }
+#define RUNNING(ms) .under_way = true, .call = "all-reduce number 7", .waited = (ms)
+#define DEAD .gone = 3, .gone_pid = 812
+#define MET(r, age) .error = (r), .error_age = (age), .error_is = "NCCL's words"
+
+/* clang-format off */
+static const struct row rows[] = {
+    {"all is well", {AT(.connecting = false)}, 1, DT_VERDICT_FINE, ""},
+    {"a collective runs", {AT(RUNNING(29999))}, 1, DT_VERDICT_FINE, ""},
+    {"a collective runs for too long", {AT(RUNNING(30000))}, 1, DT_VERDICT_LOST, "all-reduce number 7 of group world has not ended in 30 s"},
+    {"a rank ends in a collective", {AT(RUNNING(100), DEAD)}, 1, DT_VERDICT_LOST, "rank 3 (pid 812 on this host) ended while all-reduce number 7 of group world was under way"},
+    {"a rank ends, and the collective may yet", {AT(RUNNING(99), DEAD)}, 1, DT_VERDICT_SOON, ""},
+    {"a rank has done its work", {AT(DEAD)}, 1, DT_VERDICT_FINE, ""},
+    {"a rank ends before it came", {AT(.connecting = true, DEAD)}, 1, DT_VERDICT_LOST, "rank 3 (pid 812 on this host) ended while group world was being made"},
+    {"an error is young", {AT(MET(ncclSystemError, 499))}, 1, DT_VERDICT_SOON, ""},
+    {"an error stays", {AT(MET(ncclSystemError, 500))}, 1, DT_VERDICT_LOST, "group world: NCCL's words"},
+    {"a remote error is young", {AT(RUNNING(500), MET(ncclRemoteError, 499))}, 1, DT_VERDICT_SOON, ""},
+    {"a remote error stays", {AT(RUNNING(500), MET(ncclRemoteError, 500))}, 1, DT_VERDICT_LOST, "group world: NCCL's words"},
+    {"a dead rank explains a remote error", {AT(RUNNING(500), DEAD, MET(ncclRemoteError, 900))}, 1, DT_VERDICT_LOST, "rank 3 (pid 812"},
+    {"a dead rank explains a timeout", {AT(RUNNING(40000), DEAD)}, 1, DT_VERDICT_LOST, "rank 3 (pid 812"},
+    {"the agent ends the world", {AT(.round_over = true)}, 1, DT_VERDICT_LOST, "the agent has ended this world"},
+    {"the agent explains a remote error", {AT(MET(ncclRemoteError, 900), .round_over = true)}, 1, DT_VERDICT_LOST, "the agent has ended this world"},
+    {"an error of our own is the news", {AT(MET(ncclUnhandledCudaError, 900), .round_over = true)}, 1, DT_VERDICT_LOST, "NCCL's words"},
+    {"the agent does not wait for a young error", {AT(MET(ncclSystemError, 1), .round_over = true)}, 1, DT_VERDICT_LOST, "the agent has ended this world"},
+    {"the agent takes a dead rank's grace away", {AT(RUNNING(1), DEAD, .round_over = true)}, 1, DT_VERDICT_LOST, "rank 3 (pid 812"},
+    {"a dead rank is named before the agent is", {AT(RUNNING(100), DEAD, .round_over = true)}, 1, DT_VERDICT_LOST, "rank 3 (pid 812"},
+    {"the best reason counts, whichever group has it", {AT(RUNNING(40000)), AT(RUNNING(100), DEAD)}, 2, DT_VERDICT_LOST, "rank 3 (pid 812"},
+    {"one group is well, the other soon is not", {AT(MET(ncclRemoteError, 3)), AT(RUNNING(1))}, 2, DT_VERDICT_SOON, ""},
+    {"no groups", {AT(DEAD)}, 0, DT_VERDICT_FINE, ""},
+};
+/* clang-format on */
+
+TEST(the_reason_told_is_the_one_that_explains_the_others)
+{
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const struct row *r = &rows[i];
+        struct dt_err why = {0};
+        CHECK_ROW("%s", r->story);
+        CHECK_EQ(dt_verdict(r->facts, r->n, &why), r->verdict);
+        CHECK_FAIL(-1, why, r->says);
+        CHECK_EQ(why.code != DT_E_NONE, r->verdict == DT_VERDICT_LOST);
+    }
+}
+
+/* ---- the thread ---- */
+
+struct stand { /* a communicator under watch, with one other rank */
+    struct dt_comm comm;
+    struct dt_flights flights;
+    struct dt_peers peers;
+    struct dt_watched watched;
+};
+
+static void take_lose(void *arg, const struct dt_err *why)
+{
+    dt_cuda_device_lose(arg, why);
+}
+
+static bool ask_round(void *arg)
+{
+    (void)arg;
+    return fake.round_over;
+}
+
+static struct dt_watchdog *open_watchdog(void)
+{
+    struct dt_err err = {0};
+    struct dt_watchdog_of of = {.calls = fake_calls(), .round_over = ask_round, .lose = take_lose};
+    struct dt_watchdog *d = dt_watchdog_open(&of, &err);
+    CHECK_OK(d ? 0 : -1, err);
+    return d;
+}
+
+/* Rank 0 of two; rank 3 of the world is process PID. */
+static void stand_up(struct stand *s, struct dt_watchdog *d, int pid, dt_ms timeout)
+{
+    struct dt_err err = {0};
+    struct dt_coll_member who[2] = {{.world_rank = 0, .pid = getpid()}, {3, 0, pid}};
+    struct dt_coll_group g = {.members = who, .size = 2};
+    ncclUniqueId id;
+    memset(&id, 'i', sizeof id);
+    memset(s, 0, sizeof *s);
+    CHECK_OK(dt_comm_init(&s->comm, fake_calls(), &err), err);
+    CHECK_OK(dt_comm_connect(&s->comm, id, 2, 0, DT_FOREVER, &err), err);
+    dt_flights_init(&s->flights, fake_calls());
+    CHECK_OK(dt_peers_open(&s->peers, &g, &err), err);
+    s->watched.comm = &s->comm;
+    s->watched.flights = &s->flights;
+    s->watched.peers = &s->peers;
+    s->watched.group = "world";
+    s->watched.timeout = timeout;
+    CHECK_OK(dt_watchdog_add(d, &s->watched, &err), err);
+}
+
+static void start_flight(struct stand *s)
+{
+    struct dt_err err = {0};
+    struct dt_flight *f = dt_flights_take(&s->flights, DT_LANE_REDUCE, &err);
+    CHECK_OK(f ? 0 : -1, err);
+    f->kind = DT_ALL_REDUCE;
+    f->sequence = 7;
+    static char lane;
+    fake_calls()->event_record(f->done, (cudaStream_t)(void *)&lane);
+    dt_flights_begin(&s->flights, f);
+    dt_flights_let_go(&s->flights, f);
+}
+
+static void stand_down(struct stand *s, struct dt_watchdog *d, bool last)
+{
+    CHECK_EQ(dt_watchdog_remove(d, &s->watched), last);
+    dt_comm_close(&s->comm, 100);
+    dt_comm_finish(&s->comm);
+    dt_flights_finish(&s->flights);
+    dt_peers_close(&s->peers);
+}
+
+/* The abort is what the thread does last. */
+static void wait_for_aborts(int n)
+{
+    pthread_mutex_lock(&fake.lock);
+    while (fake.aborts < n)
+        pthread_cond_wait(&fake.aborted, &fake.lock);
+    pthread_mutex_unlock(&fake.lock);
+}
+
+TEST(a_thread_with_nothing_to_see_ends_at_once)
+{
+    fake_reset();
+    struct dt_watchdog *d = open_watchdog();
+    struct stand s;
+    stand_up(&s, d, 0, 30000);
+    stand_down(&s, d, true);
+    dt_watchdog_close(d);
+    CHECK(!fake.is_lost);
+    CHECK_NOTHING_LEFT;
+    dt_ms from = dt_clock_monotonic();
+    for (int i = 0; i < 40; i++)
+        dt_watchdog_close(open_watchdog());
+    CHECK(dt_clock_monotonic() - from < 5000); /* and not 40 pauses of a thread with no work */
+}
+
+static int child_that_waits(void)
+{
+    int pid = fork();
+    if (pid == 0)
+        for (;;)
+            pause();
+    return pid;
+}
+
+TEST(a_rank_that_is_killed_is_named_and_all_groups_are_aborted)
+{
+    fake_reset();
+    struct dt_watchdog *d = open_watchdog();
+    struct stand a, b;
+    struct dt_err err = {0};
+    int pid = child_that_waits();
+    fake.hang = true;
+    stand_up(&a, d, pid, 30000);
+    stand_up(&b, d, 0, 30000);
+    start_flight(&a);
+    kill(pid, SIGKILL);
+    wait_for_aborts(2);
+    CHECK_FAIL(-1, fake.lost, "rank 3 (pid ");
+    CHECK_FAIL(-1, fake.lost, "ended while all-reduce number 7 of group world was under way");
+    CHECK_FAIL(dt_comm_check(&a.comm, &err), err, fake.lost.text);
+    CHECK_FAIL(dt_comm_check(&b.comm, &err), err, fake.lost.text);
+    waitpid(pid, NULL, 0);
+    stand_down(&a, d, false);
+    stand_down(&b, d, true);
+    dt_watchdog_close(d);
+    CHECK_EQ(fake.aborts, 2);
+    CHECK_NOTHING_LEFT;
+}
+
+TEST(a_rank_that_ends_behind_its_work_is_let_go)
+{
+    fake_reset();
+    struct dt_watchdog *d = open_watchdog();
+    struct stand a, b;
+    int pid = child_that_waits();
+    stand_up(&a, d, pid, 30000);
+    start_flight(&a); /* done at once */
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+    /* Looks have been taken when the word of an error in a second group has come through. */
+    stand_up(&b, d, 0, 30000);
+    fake.async = ncclInternalError;
+    wait_for_aborts(2);
+    CHECK_FAIL(-1, fake.lost, "internal error");
+    stand_down(&a, d, false);
+    stand_down(&b, d, true);
+    dt_watchdog_close(d);
+    CHECK_NOTHING_LEFT;
+}
+
+struct cause {
+    const char *story;
+    ncclResult_t async;
+    bool hang, round_over;
+    const char *says;
+};
+
+TEST(whatever_is_seen_ends_in_one_abort)
+{
+    static const struct cause causes[] = {
+        {"NCCL met an error", ncclRemoteError, false, false, "another rank ended or the network"},
+        {"a collective hangs", ncclSuccess, true, false, "has not ended in 0.15 s"},
+        {"the agent ends the world", ncclSuccess, false, true, "the agent has ended this world"},
+    };
+    for (size_t i = 0; i < sizeof causes / sizeof *causes; i++) {
+        CHECK_ROW("%s", causes[i].story);
+        struct stand s;
+        fake_reset();
+        fake.hang = causes[i].hang;
+        struct dt_watchdog *d = open_watchdog();
+        stand_up(&s, d, 0, 150);
+        start_flight(&s);
+        fake.async = causes[i].async;
+        fake.round_over = causes[i].round_over;
+        wait_for_aborts(1);
+        CHECK_FAIL(-1, fake.lost, causes[i].says);
+        stand_down(&s, d, true);
+        dt_watchdog_close(d);
+        CHECK_EQ(fake.aborts, 1);
+        CHECK_NOTHING_LEFT;
+    }
+}
+
+static void end_child(int pid)
+{
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+}
+
+TEST(the_first_rank_to_end_is_the_one_to_name)
+{
+    struct dt_peers p;
+    struct dt_err err = {0};
+    int a = child_that_waits(), b = child_that_waits();
+    struct dt_coll_member who[4] = {{4, 0, getpid()}, {5, 0, a}, {6, 0, b}, {7, 1, b}};
+    struct dt_coll_group g = {.members = who, .size = 4};
+    CHECK_OK(dt_peers_open(&p, &g, &err), err);
+    CHECK_EQ(p.count, 2); /* neither itself nor another host's */
+    CHECK(!dt_peers_gone(&p));
+    end_child(b);
+    CHECK_EQ(dt_peers_gone(&p)->world_rank, 6);
+    end_child(a);
+    CHECK_EQ(dt_peers_gone(&p)->world_rank, 6);
+    dt_peers_close(&p);
+    CHECK_OK(dt_peers_open(&p, &g, &err), err); /* both have ended before */
+    CHECK_EQ(dt_peers_gone(&p)->world_rank, 5);
+    dt_peers_close(&p);
+}
+
+/* ---- what flies ---- */
+
+TEST(flights_are_used_again_once_they_are_done_and_let_go)
+{
+    struct dt_flights f;
+    struct dt_err err = {0};
+    struct dt_flight_report r;
+    static char lane;
+    fake_reset();
+    dt_flights_init(&f, fake_calls());
+    fake.hang = true;
+    struct dt_flight *a = dt_flights_take(&f, DT_LANE_GATHER, &err);
+    fake_calls()->event_record(a->done, (cudaStream_t)(void *)&lane);
+    CHECK(!dt_flights_oldest(&f, 5, &r));
+    dt_flights_begin(&f, a);
+    CHECK(dt_flights_oldest(&f, 10, &r));
+    CHECK(dt_flights_oldest(&f, 35, &r));
+    CHECK_EQ(r.waited, 25);
+    struct dt_flight *b = dt_flights_take(&f, DT_LANE_REDUCE, &err);
+    CHECK(b != a);
+    dt_flights_drop(&f, b);
+    fake.hang = false;
+    CHECK(!dt_flights_oldest(&f, 40, &r));
+    CHECK(dt_flights_take(&f, DT_LANE_REDUCE, &err) == b); /* a is held */
+    dt_flights_drop(&f, b);
+    dt_flights_let_go(&f, a);
+    CHECK(dt_flights_take(&f, DT_LANE_REDUCE, &err) == b);
+    CHECK(dt_flights_take(&f, DT_LANE_REDUCE, &err) == a);
+    CHECK_EQ(fake.events, 4);
+    dt_flights_drop(&f, a);
+    dt_flights_drop(&f, b);
+    dt_flights_finish(&f);
+    CHECK_NOTHING_LEFT;
+}

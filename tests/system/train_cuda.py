@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# dtrun-train on a GPU says what it says on a CPU. By the plugin that DTRUN_CUDA_PLUGIN names: the real one, or, with
+# DT_EMULATED=1, the one that runs its kernels on a CPU, where ranks can have as many devices, and as little memory, as a
+# story wants.
+
+import os
+import re
+import signal
+import subprocess
+
+import tap
+import training
+
+EMULATED = os.environ.get("DT_EMULATED") == "1"
+# Small, as the emulator has to make it.
+SIZE = {"batch": 4, "accumulation": 1}
+HEADS_OF_64 = {"model_type": "gpt2", "n_layer": 2, "n_embd": 128, "n_head": 2, "n_positions": 32, "vocab_size": 320}
+DEEPSPEED_BF16 = {"bf16": {"enabled": True}}
+
+
+def gpus(n):
+    """The environment of a story with N devices; skipped where there are fewer."""
+    if EMULATED:
+        return {"DT_EMULATOR_DEVICES": str(n)}
+    listed = subprocess.run(["nvidia-smi", "-L"], stdout=subprocess.PIPE, text=True, check=False).stdout
+    if listed.count("GPU ") < n:
+        raise tap.Skip("%d GPUs are needed, there are %d" % (n, listed.count("GPU ")))
+    return {}
+
+
+def emulated():
+    if not EMULATED:
+        raise tap.Skip("only on the emulator can a GPU be so")
+
+
+def on_both(s, name, env=None, world=1, **how):
+    """Losses on the CPU and on the GPU."""
+    losses = []
+    for device in ("cpu", "cuda"):
+        c = s.config("%s-%s.json" % (name, device), device=device, **{**SIZE, **how})
+        program = s.run(c, world=world, env=env)
+        if device == "cuda":
+            tap.check_equal(program.says(r"; GPU \d"), True, "a GPU in what it says of itself")
+        losses.append(s.losses(c))
+    return losses
+
+
+@training.story
+def floats(s):
+    """20 steps in float: the losses of the CPU to 1e-4, for both families"""
+    for name, model in (("gpt2", training.GPT2), ("llama", training.LLAMA)):
+        cpu, cuda = on_both(s, name, gpus(1), model=model, steps=20)
+        training.close(cuda, cpu, 1e-4, name)
+        if not cuda[-1] < cuda[0] - 0.3:
+            raise AssertionError("the model learned nothing: %r" % cuda)
+
+
+@training.story
+def halves(s):
+    """8 steps in bfloat16: the losses of the CPU within 1 %"""
+    for name, model in (("gpt2", HEADS_OF_64), ("llama", training.LLAMA)):
+        cpu, cuda = on_both(s, name, gpus(1), model=model, steps=8, **DEEPSPEED_BF16)
+        training.close(cuda, cpu, 0.01, name + " in bfloat16")
+
+
+@training.story
+def stages(s):
+    """every stage has the same bits on a GPU, and every run of it"""
+    first = None
+    for stage in (0, 1, 2, 3, 0):
+        c = s.config("c.json", model=training.LLAMA, stage=stage, device="cuda", batch=4, accumulation=2, steps=3, **DEEPSPEED_BF16)
+        s.run(c, env=gpus(1))
+        first = first or s.losses(c)
+        tap.check_equal(s.losses(c), first, "losses of stage %d and 0" % stage)
+        os.unlink(c + ".jsonl")
+
+
+@training.story
+def ranks(s):
+    """two ranks with a GPU each, at every stage: the losses of two ranks on a CPU; and prefetch, recomputing, 2 micro-steps"""
+    env = gpus(2)
+    for stage in (0, 1, 2, 3):
+        cpu, cuda = on_both(s, "stage%d" % stage, env, world=2, stage=stage, accumulation=2, steps=4, activation_checkpointing={})
+        training.close(cuda, cpu, 1e-4, "two ranks, stage %d" % stage)
+
+
+@training.story
+def devices_change(s):
+    """a checkpoint of a GPU goes on on a CPU, and the other way round"""
+    whole = s.config("whole.json", steps=6, device="cpu", **SIZE)
+    s.run(whole)
+    for first, then in (("cpu", "cuda"), ("cuda", "cpu")):
+        common = {"save_dir": s.path("from-" + first), "stage": 2}
+        total = {"scheduler": {"type": "WarmupCosineLR", "params": {"warmup_num_steps": 3, "total_num_steps": 6}}}
+        a = s.config("a.json", steps=3, device=first, **total, **common, **SIZE)
+        s.run(a, env=gpus(1))
+        b = s.config("b.json", steps=6, device=then, **total, **common, **SIZE)
+        s.run(b, env=gpus(1)).says(r"resumed from .*: step 3")
+        training.close(s.losses(a) + s.losses(b), s.losses(whole), 1e-4, "%s, then %s" % (first, then))
+        os.unlink(a + ".jsonl")
+        os.unlink(b + ".jsonl")
+
+
+@training.story
+def killed(s):
+    """a rank on a GPU killed with -9 costs the steps since the last checkpoint, and no bit"""
+    whole = s.config("whole.json", steps=12, device="cuda", **SIZE)
+    s.run(whole, env=gpus(1))
+    c = s.config("killed.json", steps=12, device="cuda", save_every=2, save_dir=s.path("ckpt"), **SIZE)
+    program = s.start(c, dtrun=("--max-restarts", "1"), env=gpus(1))
+    training.wait_for(lambda: os.path.exists(s.path("ckpt", "latest")), "a checkpoint")
+    os.kill(s.workers(program)[0], signal.SIGKILL)
+    tap.check_equal(program.end(), 0, "exit status; it said\n" + "\n".join(program.lines))
+    tap.check_equal(program.says(r"resumed from .*: step \d+"), True, "that it resumed")
+    tap.check_equal(s.losses(c), s.losses(whole), "losses with a rank killed, and without")
+
+
+@training.story
+def a_peer_killed(s):
+    """of two ranks with a GPU each one is killed with -9: the other is told by the watchdog, and the job goes on"""
+    env = gpus(2)
+    c = s.config("killed.json", steps=12, stage=3, device="cuda", save_every=2, save_dir=s.path("ckpt"), **SIZE)
+    program = s.start(c, world=2, dtrun=("--max-restarts", "1"), env=env)
+    training.wait_for(lambda: os.path.exists(s.path("ckpt", "latest")), "a checkpoint")
+    os.kill(s.workers(program)[1], signal.SIGKILL)
+    program.expect(r"dtrun-train: rank 0: .*(rank 1 \(pid \d+ on this host\) ended|rank 1\b.* gone|the agent has ended this world)")
+    tap.check_equal(program.end(), 0, "exit status; it said\n" + "\n".join(program.lines))
+    tap.check_equal(program.says(r"resumed from .*: step \d+"), True, "that it resumed")
+
+
+@training.story
+def memory(s):
+    """what does not fit is refused with who holds how much, and what to change"""
+    emulated()
+    c = s.config(device="cuda", model={**HEADS_OF_64, "n_layer": 12})
+    program = s.run(c, status=1, world=0, env={"DT_EMULATOR_MEMORY": str(100 << 20)})
+    text = "\n".join(program.lines)
+    for word in (r"GPU 0", r"parameters", r"train_micro_batch_size_per_gpu|zero_optimization.stage"):
+        if not re.search(word, text):
+            raise AssertionError("there is no %s in\n%s" % (word, text))
+
+
+@training.story
+def too_many_ranks(s):
+    """more ranks than GPUs are refused with both numbers"""
+    emulated()
+    c = s.config(device="cuda")
+    program = s.start(c, world=3, env={"DT_EMULATOR_DEVICES": "2"})
+    program.expect(r"dtrun-train: rank 2: .*2 GPUs")
+    tap.check_equal(program.end(), 1, "exit status")
+
+
+@training.story
+def none(s):
+    """without a GPU "auto" trains on the CPU and says why, and "cuda" ends with the reason"""
+    emulated()
+    env = {"DT_EMULATOR_DEVICES": "0"}
+    program = s.run(s.config("auto.json", device="auto", steps=2, **SIZE), env=env)
+    tap.check_equal(program.says(r"CPU, .*; no GPU: "), True, "the reason; it said\n" + "\n".join(program.lines))
+    program = s.run(s.config("cuda.json", device="cuda", steps=2), world=0, status=1, env=env)
+    tap.check_equal(program.says(r"no GPU|no NVIDIA driver|no device"), True, "the reason; it said\n" + "\n".join(program.lines))
+
+
+def why_not():
+    """What is missing for a GPU here, or None."""
+    if EMULATED:
+        return None
+    if not os.path.exists("/dev/nvidiactl"):
+        return "there is no GPU here"
+    return None
+
+
+if why_not():
+    tap.skip_all(why_not())
+training.main()
