@@ -41,8 +41,11 @@ class Story:
         self.data = self.path("text.bin")
         texts = [os.path.join(TOP, "README.md")] + [
             os.path.join(TOP, "docs", name) for name in ("architecture.md", "protocol.md")]
-        subprocess.run([tools.train, "tokenize", *texts, "-o", self.data], check=True,
-                       stdout=subprocess.DEVNULL)
+        try:
+            subprocess.run([tools.train, "tokenize", *texts, "-o", self.data], check=True, stdout=subprocess.DEVNULL)
+        except BaseException:
+            self.finish()
+            raise
 
     def path(self, *names):
         return os.path.join(self.dir, *names)
