@@ -81,14 +81,16 @@ static void take_leave(struct dt_rdzv *r, struct dt_rdzv_actions *out, struct dt
     rdzv_gone(r, out, m, DT_EVIDENCE_PREEMPTED, how);
 }
 
-/* Last in a step: what ended the round in it counts. */
+/* Last in a step, so that what ended the round in it counts. RAN: the round that ran before it; one
+ * that began in it is not known to anybody yet, so nothing of it can be ready to be committed. */
 static void answer_commit(struct dt_rdzv *r, struct dt_rdzv_actions *out,
-                          const struct dt_message *f)
+                          const struct dt_message *f, int ran)
 {
     const struct dt_member *m = dt_members_find(&r->members, f->incarnation);
     struct dt_rdzv_action *a = rdzv_send(out, f->incarnation, DT_MSG_MAY_COMMIT, f->round, 0);
     if (a)
         a->may_commit = m && r->state == DT_RUN_RUNNING && f->round == r->round &&
+                        ran == r->round &&
                         (m->doing == DT_DOING_RUNNING || m->doing == DT_DOING_DONE);
 }
 
@@ -239,6 +241,7 @@ static void excuse(struct dt_rdzv *r, struct dt_rdzv_actions *out, dt_ms away)
 void dt_rdzv_step(struct dt_rdzv *r, const struct dt_rdzv_event *event, dt_ms now,
                   struct dt_rdzv_actions *out)
 {
+    int ran = r->state == DT_RUN_RUNNING ? r->round : -1;
     rdzv_actions_clear(out);
     r->now = now;
     if (r->state == DT_RUN_RUNNING)
@@ -268,7 +271,7 @@ void dt_rdzv_step(struct dt_rdzv *r, const struct dt_rdzv_event *event, dt_ms no
     }
     settle(r, out);
     if (event->type == DT_EV_FRAME && event->frame->type == DT_MSG_MAY_COMMIT)
-        answer_commit(r, out, event->frame);
+        answer_commit(r, out, event->frame, ran);
 }
 
 static dt_ms sooner(dt_ms a, dt_ms b)
