@@ -103,4 +103,4 @@ for _ in $(seq "$rounds"); do
 done
 ours dtrun-saves 2 2 1 --set "train.steps=153" --set "train.save_every=50" --set "train.save_dir=$tmp/checkpoints"
 uptime
-python3 "$here/train/table.py" "$tmp" 
+python3 "$here/train/table.py" "$tmp"

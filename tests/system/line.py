@@ -221,4 +221,3 @@ def see(path, commands, env=(), port=None, names_job=False, stop=None, hanging=1
         "all of standard error": [r.text["stderr"] for r in runs],
     }
     return seen
-
