@@ -16,6 +16,7 @@ struct dt_coll_backend;
 struct dt_ops;
 struct dt_pool;
 struct dt_stream; /* on the CPU: pool and scratch; work on it is done when the call is back */
+struct dt_tape_ops;
 
 struct dt_device {
     const char *name;         /* "cpu" */
@@ -27,6 +28,7 @@ struct dt_device {
      */
     const struct dt_coll_backend *coll;
     size_t head_rows; /* of logits that are best held at once; 0: as few as suit a CPU */
+    const struct dt_tape_ops *tapes; /* NULL: nothing is gained by them */
 };
 
 /* Work is done in the order of the calls; what gives memory of the host to the caller waits for it.
@@ -46,6 +48,19 @@ struct dt_device_ops {
     int (*sync)(struct dt_device *d,
                 struct dt_err *err); /* all work is done, and none of it failed */
     void (*close)(struct dt_device *d);
+};
+
+/* Work that is wanted again and again, the same to the last pointer and number, is told to some
+ * devices faster as one thing than op by op. */
+struct dt_tape;
+typedef void (*dt_work_fn)(void *arg);
+struct dt_tape_ops {
+    struct dt_tape *(*open)(struct dt_device *d, struct dt_err *err);
+    /* Puts work on the device's stream: what WORK(ARG) asks for, which is called the first times,
+     * and may be called again whenever that is needed. KEY holds all that the work depends on; WORK
+     * asks for ops and clears memory, and does nothing else. */
+    void (*play)(struct dt_tape *t, const void *key, size_t bytes, dt_work_fn work, void *arg);
+    void (*close)(struct dt_tape *t);
 };
 
 /* The CPU, with as many threads as said. */
@@ -79,6 +94,16 @@ static inline void dt_device_free(struct dt_device *d, void *memory)
 {
     if (memory)
         d->table->free(d, memory);
+}
+
+/* TAPE NULL: just does it. */
+static inline void dt_device_play(const struct dt_device *d, struct dt_tape *tape, const void *key,
+                                  size_t bytes, dt_work_fn work, void *arg)
+{
+    if (tape)
+        d->tapes->play(tape, key, bytes, work, arg);
+    else
+        work(arg);
 }
 
 static inline int dt_device_sync(struct dt_device *d, struct dt_err *err)

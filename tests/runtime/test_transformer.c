@@ -103,7 +103,10 @@ struct world {
 static void open_transformer(struct world *w, bool recompute, size_t every)
 {
     struct dt_err err = {0};
-    struct dt_transformer_options o = {w->batch, w->positions, recompute, every, false};
+    struct dt_transformer_options o = {.batch = w->batch,
+                                       .positions = w->positions,
+                                       .recompute = recompute,
+                                       .recompute_every = every};
     dt_transformer_destroy(w->t);
     w->t = dt_transformer_create(&w->shape, &o, w->device, &err);
     CHECK_OK(w->t ? 0 : -1, err);
@@ -467,11 +470,12 @@ TEST(a_unit_that_cannot_be_had_ends_the_pass)
 
 TEST(the_memory_it_says_is_the_memory_it_takes)
 {
-    static const struct dt_transformer_options options[] = {{3, 6, false, 0, false},
-                                                            {1, 1, false, 0, false},
-                                                            {3, 5, true, 0, false},
-                                                            {2, 6, true, 2, false},
-                                                            {2, 6, true, 9, false}};
+    static const struct dt_transformer_options options[] = {
+        {.batch = 3, .positions = 6},
+        {.batch = 1, .positions = 1},
+        {.batch = 3, .positions = 5, .recompute = true},
+        {.batch = 2, .positions = 6, .recompute = true, .recompute_every = 2},
+        {.batch = 2, .positions = 6, .recompute = true, .recompute_every = 9}};
     for (size_t i = 0; i < ROWS(shapes); i++) {
         for (size_t k = 0; k < ROWS(options); k++) {
             CHECK_ROW("%s, options %zu", name_of(&shapes[i]), k);
@@ -488,17 +492,17 @@ TEST(the_memory_it_says_is_the_memory_it_takes)
 TEST(recomputing_takes_less_memory)
 {
     struct dt_shape s = {DT_GPT2, 12, 12, 12, 768, 64, 3072, 1024, 50257, 1e-5f, 0, 0.02f, true};
-    struct dt_transformer_options all = {4, 1024, false, 0, false},
-                                  none = {4, 1024, true, 0, false};
+    struct dt_transformer_options all = {.batch = 4, .positions = 1024},
+                                  none = {.batch = 4, .positions = 1024, .recompute = true};
     CHECK(dt_transformer_bytes(&s, &none) < dt_transformer_bytes(&s, &all) / 3);
 }
 
 TEST(what_cannot_be_made_is_refused)
 {
     struct counted c = {.device = {.ops = &dt_ops_reference, .table = &counted_table}};
-    struct dt_transformer_options long_ones = {1, 8, false, 0, false},
-                                  none = {0, 5, false, 0, false};
-    struct dt_transformer_options huge = {SIZE_MAX / 4, 6, false, 0, false};
+    struct dt_transformer_options long_ones = {.batch = 1, .positions = 8},
+                                  none = {.batch = 0, .positions = 5};
+    struct dt_transformer_options huge = {.batch = SIZE_MAX / 4, .positions = 6};
     struct dt_err err = {0};
     CHECK_FAIL(dt_transformer_create(&shapes[0], &long_ones, &c.device, &err) ? 0 : -1, err,
                "1 samples of 8 positions; this model takes 1 to 7 positions");

@@ -73,7 +73,10 @@ static void open_trainer(struct trainer *t, struct rank_self *me)
     t->z = dt_zero_create_on(&place, t->units, dt_shape_unit_count(&run->shape), &o, &err);
     CHECK_OK(t->z ? 0 : -1, err);
     CHECK_OK(dt_zero_fill(t->z, fill, t, &err), err);
-    struct dt_transformer_options to = {SAMPLES, POSITIONS, run->recompute, 2, false};
+    struct dt_transformer_options to = {.batch = SAMPLES,
+                                        .positions = POSITIONS,
+                                        .recompute = run->recompute,
+                                        .recompute_every = 2};
     t->t = dt_transformer_create(&run->shape, &to, t->device, &err);
     CHECK_OK(t->t ? 0 : -1, err);
 }

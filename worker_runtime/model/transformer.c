@@ -12,51 +12,22 @@
  * for it at each. */
 #include "worker_runtime/model/transformer.h"
 
-#include "base/clock.h"
-#include "worker_runtime/model/block.h"
-#include "worker_runtime/model/head.h"
+#include "worker_runtime/model/work.h"
 
 #include <stdlib.h>
-
-/* So the walk names GPT-2's where it means either's. */
-_Static_assert((int)DT_GPT2_WTE == (int)DT_LLAMA_EMBED_TOKENS, "tokens come first");
-_Static_assert((int)DT_GPT2_LN_F_WEIGHT == (int)DT_LLAMA_NORM, "the last norm comes first");
-
-struct dt_transformer {
-    struct dt_shape shape;
-    struct dt_transformer_options options;
-    struct dt_device *device;
-    struct dt_activations a;
-    /* Where tensors begin in their units, in bytes. */
-    size_t embed_at[2], block_at[DT_BLOCK_TENSORS_MOST], head_at[3];
-    float *losses; /* host memory */
-    uint64_t forward_ns, backward_ns;
-};
 
 struct pass {
     struct dt_transformer *t;
     struct dt_zero *z;
-    size_t batch, rows;
+    size_t batch;
     bool train;
     float scale;
-    int64_t since; /* when computing began that is not counted yet */
     struct dt_err *err;
 };
 
-static void start_clock(struct pass *p)
+static size_t rows_of(const struct pass *p)
 {
-    p->since = dt_clock_monotonic_ns();
-}
-
-/* A GPU computes behind our back: what it was given here may be done, and counted, at a later stop.
- * A failure stays with the device until finish() asks. */
-static void count_time(struct pass *p, uint64_t *sum)
-{
-    if (p->t->options.timed)
-        dt_device_sync(p->t->device, NULL);
-    int64_t now = dt_clock_monotonic_ns();
-    *sum += (uint64_t)(now - p->since);
-    p->since = now;
+    return p->batch * p->t->options.positions;
 }
 
 static size_t head_unit(const struct dt_transformer *t)
@@ -64,121 +35,57 @@ static size_t head_unit(const struct dt_transformer *t)
     return t->shape.layers + 1;
 }
 
-static struct dt_embedding embedding(const struct pass *p)
+/* Without samples there is nothing to compute. */
+static void compute(const struct pass *p, struct dt_work *w)
 {
-    const struct dt_transformer *t = p->t;
-    return (struct dt_embedding){
-        .rows = p->rows,
-        .positions = t->options.positions,
-        .width = t->shape.width,
-        .vocabulary = t->shape.vocabulary,
-        .ids = t->a.ids,
-    };
+    w->batch = p->batch;
+    if (p->batch > 0)
+        dt_work_compute(p->t, w);
 }
 
 static int embed_forward(struct pass *p)
 {
-    struct dt_transformer *t = p->t;
-    const char *params = dt_zero_gather(p->z, 0, p->err);
-    if (!params)
+    struct dt_work w = {.kind = DT_EMBED_FORWARD};
+    w.params = dt_zero_gather(p->z, 0, p->err);
+    if (!w.params)
         return -1;
-    if (p->rows > 0) {
-        bool gpt2 = t->shape.family == DT_GPT2;
-        struct dt_embedding e = embedding(p);
-        start_clock(p);
-        t->device->ops->embedding_forward(&e, t->a.inputs[0], params + t->embed_at[DT_GPT2_WTE],
-                                          gpt2 ? params + t->embed_at[DT_GPT2_WPE] : NULL,
-                                          t->device->stream);
-        count_time(p, &t->forward_ns);
-    }
+    compute(p, &w);
     dt_zero_release(p->z, 0);
     return 0;
 }
 
 static int embed_backward(struct pass *p)
 {
-    struct dt_transformer *t = p->t;
-    char *grads = dt_zero_grads(p->z, 0, p->err);
-    if (!grads)
+    struct dt_work w = {.kind = DT_EMBED_BACKWARD};
+    w.grads = dt_zero_grads(p->z, 0, p->err);
+    if (!w.grads)
         return -1;
-    if (p->rows > 0) {
-        bool gpt2 = t->shape.family == DT_GPT2;
-        struct dt_embedding e = embedding(p);
-        start_clock(p);
-        t->device->ops->embedding_backward(&e, grads + t->embed_at[DT_GPT2_WTE],
-                                           gpt2 ? grads + t->embed_at[DT_GPT2_WPE] : NULL,
-                                           t->a.scratch.dstream, t->device->stream);
-        count_time(p, &t->backward_ns);
-    }
+    compute(p, &w);
     return dt_zero_reduce(p->z, 0, p->err);
 }
 
-static struct dt_block block_of(const struct pass *p, size_t block, const char *params, char *grads)
+static int block_forward(struct pass *p, size_t block, bool chained, bool again)
 {
-    const struct dt_transformer *t = p->t;
-    return (struct dt_block){
-        .shape = &t->shape,
-        .ops = t->device->ops,
-        .stream = t->device->stream,
-        .batch = p->batch,
-        .positions = t->options.positions,
-        .rows = p->rows,
-        .params = params,
-        .grads = grads,
-        .offset = t->block_at,
-        .input = t->a.inputs[block],
-        .kept = &t->a.kept[block],
-        .scratch = &t->a.scratch,
-    };
-}
-
-/* CHAINED: the input is still to be summed up, from what the block before left. */
-static void compute_forward(const struct pass *p, size_t block, const char *params, bool chained,
-                            bool output)
-{
-    const struct dt_activations *a = &p->t->a;
-    struct dt_block b = block_of(p, block, params, NULL);
-    const dt_elem *from = chained ? a->kept[block - 1].middle : NULL;
-    if (p->t->shape.family == DT_GPT2)
-        dt_gpt2_forward(&b, from, a->scratch.branch, output);
-    else
-        dt_llama_forward(&b, from, a->scratch.branch, output);
-}
-
-static int block_forward(struct pass *p, size_t block, bool chained, uint64_t *time)
-{
-    const char *params = dt_zero_gather(p->z, block + 1, p->err);
-    if (!params)
+    struct dt_work w = {
+        .kind = DT_BLOCK_FORWARD, .block = block, .chained = chained, .again = again};
+    w.params = dt_zero_gather(p->z, block + 1, p->err);
+    if (!w.params)
         return -1;
-    if (p->rows > 0) {
-        start_clock(p);
-        compute_forward(p, block, params, chained, true);
-        count_time(p, time);
-    }
+    compute(p, &w);
     dt_zero_release(p->z, block + 1);
     return 0;
 }
 
-/* RECOMPUTE: its forward pass first, as what it kept is not there any more. What comes out of that
- * is not wanted: the way back began behind it. */
-static int block_backward(struct pass *p, size_t block, bool recompute, bool chained)
+/* AGAIN: its forward pass first, as what it kept is not there any more. */
+static int block_backward(struct pass *p, size_t block, bool chained, bool again)
 {
-    struct dt_transformer *t = p->t;
-    const char *params = dt_zero_gather(p->z, block + 1, p->err);
-    char *grads = params ? dt_zero_grads(p->z, block + 1, p->err) : NULL;
-    if (!grads)
+    struct dt_work w = {
+        .kind = DT_BLOCK_BACKWARD, .block = block, .chained = chained, .again = again};
+    w.params = dt_zero_gather(p->z, block + 1, p->err);
+    w.grads = w.params ? dt_zero_grads(p->z, block + 1, p->err) : NULL;
+    if (!w.grads)
         return -1;
-    if (p->rows > 0) {
-        struct dt_block b = block_of(p, block, params, grads);
-        start_clock(p);
-        if (recompute)
-            compute_forward(p, block, params, chained, false);
-        if (t->shape.family == DT_GPT2)
-            dt_gpt2_backward(&b);
-        else
-            dt_llama_backward(&b);
-        count_time(p, &t->backward_ns);
-    }
+    compute(p, &w);
     dt_zero_release(p->z, block + 1);
     return dt_zero_reduce(p->z, block + 1, p->err);
 }
@@ -186,7 +93,7 @@ static int block_backward(struct pass *p, size_t block, bool recompute, bool cha
 static int blocks_forward(struct pass *p)
 {
     for (size_t block = 0; block < p->t->shape.layers; block++)
-        if (block_forward(p, block, block > 0, &p->t->forward_ns) < 0)
+        if (block_forward(p, block, block > 0, false) < 0)
             return -1;
     return 0;
 }
@@ -201,10 +108,10 @@ static int blocks_backward(struct pass *p)
         size_t first = (end - 1) / segment * segment;
         bool recompute = end < t->shape.layers;
         for (size_t block = first; recompute && block + 1 < end; block++)
-            if (block_forward(p, block, block > first, &t->backward_ns) < 0)
+            if (block_forward(p, block, block > first, true) < 0)
                 return -1;
         for (size_t block = end; block-- > first;)
-            if (block_backward(p, block, recompute && block + 1 == end, block > first) < 0)
+            if (block_backward(p, block, block > first, recompute && block + 1 == end) < 0)
                 return -1;
         end = first;
     }
@@ -212,72 +119,30 @@ static int blocks_backward(struct pass *p)
 }
 
 /* Finds its parameters and where their gradients go. */
-static int gather_head(struct pass *p, struct dt_head *h)
+static int gather_head(struct pass *p, struct dt_work *w)
 {
     const struct dt_transformer *t = p->t;
-    bool gpt2 = t->shape.family == DT_GPT2, tied = t->shape.tied;
-    size_t matrix_at = tied ? t->embed_at[DT_GPT2_WTE]
-                            : t->head_at[gpt2 ? (size_t)DT_GPT2_LM_HEAD : (size_t)DT_LLAMA_LM_HEAD];
-    const char *params = dt_zero_gather(p->z, head_unit(t), p->err), *matrix = params;
-    char *grads, *dmatrix;
-    if (params && tied)
-        matrix = dt_zero_gather(p->z, 0, p->err);
-    if (!params || !matrix)
+    bool tied = t->shape.tied;
+    w->params = w->matrix = dt_zero_gather(p->z, head_unit(t), p->err);
+    if (w->params && tied)
+        w->matrix = dt_zero_gather(p->z, 0, p->err);
+    if (!w->params || !w->matrix)
         return -1;
-    h->weight = params + t->head_at[DT_GPT2_LN_F_WEIGHT];
-    h->bias = gpt2 ? params + t->head_at[DT_GPT2_LN_F_BIAS] : NULL;
-    h->matrix = matrix + matrix_at;
     if (!p->train)
         return 0;
-    grads = dt_zero_grads(p->z, head_unit(t), p->err);
-    dmatrix = grads && tied ? dt_zero_grads(p->z, 0, p->err) : grads;
-    if (!grads || !dmatrix)
-        return -1;
-    h->dweight = grads + t->head_at[DT_GPT2_LN_F_WEIGHT];
-    h->dbias = gpt2 ? grads + t->head_at[DT_GPT2_LN_F_BIAS] : NULL;
-    h->dmatrix = dmatrix + matrix_at;
-    return 0;
-}
-
-/* Chunk by chunk to the loss and back, so only the logits of one are ever there. Chunks are equal
- * but for the last, for a small one costs as many walks through the matrix as a large one. */
-static void compute_head(struct pass *p, const struct dt_head *h)
-{
-    struct dt_transformer *t = p->t;
-    struct dt_device *device = t->device;
-    size_t chunks = (p->rows + t->a.head_rows - 1) / t->a.head_rows;
-    size_t size = (p->rows + chunks - 1) / chunks;
-    start_clock(p);
-    if (p->train)
-        device->table->clear(device, t->a.scratch.dstream,
-                             p->rows * t->shape.width * dt_dtype_size(device->ops->elem));
-    for (size_t first = 0; first < p->rows; first += size) {
-        size_t left = p->rows - first, rows = left < size ? left : size;
-        dt_head_forward(h, first, rows, p->train, p->scale);
-        count_time(p, &t->forward_ns);
-        if (!p->train)
-            continue;
-        dt_head_backward(h, first, rows);
-        count_time(p, &t->backward_ns);
-    }
+    w->grads = w->dmatrix = dt_zero_grads(p->z, head_unit(t), p->err);
+    if (w->grads && tied)
+        w->dmatrix = dt_zero_grads(p->z, 0, p->err);
+    return w->grads && w->dmatrix ? 0 : -1;
 }
 
 static int head(struct pass *p)
 {
     struct dt_transformer *t = p->t;
-    struct dt_head h = {
-        .shape = &t->shape,
-        .ops = t->device->ops,
-        .stream = t->device->stream,
-        .middle = t->a.kept[t->shape.layers - 1].middle,
-        .targets = t->a.targets,
-        .losses = t->a.losses,
-        .scratch = &t->a.scratch,
-    };
-    if (gather_head(p, &h) < 0)
+    struct dt_work w = {.kind = DT_HEAD, .scale = p->scale};
+    if (gather_head(p, &w) < 0)
         return -1;
-    if (p->rows > 0)
-        compute_head(p, &h);
+    compute(p, &w);
     if (t->shape.tied)
         dt_zero_release(p->z, 0);
     dt_zero_release(p->z, head_unit(t));
@@ -289,7 +154,7 @@ static int check_ids(const struct pass *p, const char *what, const int32_t *ids,
 {
     const struct dt_transformer *t = p->t;
     size_t positions = t->options.positions;
-    for (size_t i = 0; i < p->rows; i++)
+    for (size_t i = 0; i < rows_of(p); i++)
         if (ids[i] < least || (ids[i] >= 0 && (size_t)ids[i] >= t->shape.vocabulary))
             return dt_err_set(p->err, DT_E_USAGE,
                               "%s %d of sample %zu at position %zu is none of this model's %zu "
@@ -306,27 +171,26 @@ static int load(const struct pass *p, const int32_t *ids, const int32_t *targets
                           p->t->options.batch);
     if (check_ids(p, "token", ids, 0) < 0 || check_ids(p, "target", targets, INT32_MIN) < 0)
         return -1;
-    device->table->from_host(device, p->t->a.ids, ids, p->rows * sizeof *ids);
-    device->table->from_host(device, p->t->a.targets, targets, p->rows * sizeof *targets);
+    device->table->from_host(device, p->t->a.ids, ids, rows_of(p) * sizeof *ids);
+    device->table->from_host(device, p->t->a.targets, targets, rows_of(p) * sizeof *targets);
     return 0;
 }
 
 static int finish(struct pass *p, double *loss_sum)
 {
     struct dt_transformer *t = p->t;
-    start_clock(p);
-    t->device->table->to_host(t->device, t->losses, t->a.losses, p->rows * sizeof *t->losses);
+    dt_work_start_clock(t);
+    t->device->table->to_host(t->device, t->losses, t->a.losses, rows_of(p) * sizeof *t->losses);
     if (dt_device_sync(t->device, p->err) < 0)
         return -1;
-    count_time(p, p->train ? &t->backward_ns : &t->forward_ns);
-    for (size_t i = 0; i < p->rows; i++)
+    dt_work_count_time(t, p->train ? &t->backward_ns : &t->forward_ns);
+    for (size_t i = 0; i < rows_of(p); i++)
         *loss_sum += (double)t->losses[i];
     return 0;
 }
 
 static int run(struct pass *p, const int32_t *ids, const int32_t *targets, double *loss_sum)
 {
-    p->rows = p->batch * p->t->options.positions;
     if (load(p, ids, targets) < 0 || embed_forward(p) < 0 || blocks_forward(p) < 0 || head(p) < 0)
         return -1;
     if (p->train && (blocks_backward(p) < 0 || embed_backward(p) < 0))
@@ -396,6 +260,11 @@ struct dt_transformer *dt_transformer_create(const struct dt_shape *shape,
     t->device = device;
     if (dt_activations_create(&t->a, shape, o, device, err) < 0 || find_tensors(t, err) < 0)
         goto fail;
+    if (device->tapes && !o->op_by_op && !o->timed) { /* who is timed waits in between */
+        t->tape = device->tapes->open(device, err);
+        if (!t->tape)
+            goto fail;
+    }
     t->losses = calloc(o->batch * o->positions, sizeof *t->losses);
     if (t->losses)
         return t;
@@ -409,6 +278,8 @@ void dt_transformer_destroy(struct dt_transformer *t)
 {
     if (!t)
         return;
+    if (t->tape)
+        t->device->tapes->close(t->tape);
     dt_activations_destroy(&t->a, t->device);
     free(t->losses);
     free(t);

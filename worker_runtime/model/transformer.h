@@ -17,6 +17,7 @@ struct dt_transformer_options {
                      */
     size_t recompute_every; /* blocks between two that are kept, with .recompute; 0: 1 */
     bool timed; /* wait for the device wherever forward and backward change, to tell them apart */
+    bool op_by_op; /* no tapes, even where the device gains by them */
 };
 
 /* Allocates all activations there will be. DEVICE outlives it. */

@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "worker_runtime/model/work.h"
+
+#include "base/clock.h"
+#include "worker_runtime/model/block.h"
+#include "worker_runtime/model/head.h"
+
+/* So GPT-2's are named where either's are meant. */
+_Static_assert((int)DT_GPT2_WTE == (int)DT_LLAMA_EMBED_TOKENS, "tokens come first");
+_Static_assert((int)DT_GPT2_LN_F_WEIGHT == (int)DT_LLAMA_NORM, "the last norm comes first");
+
+void dt_work_start_clock(struct dt_transformer *t)
+{
+    t->since = dt_clock_monotonic_ns();
+}
+
+void dt_work_count_time(struct dt_transformer *t, uint64_t *sum)
+{
+    if (t->options.timed)
+        dt_device_sync(t->device, NULL);
+    int64_t now = dt_clock_monotonic_ns();
+    *sum += (uint64_t)(now - t->since);
+    t->since = now;
+}
+
+static size_t rows_of(const struct dt_transformer *t, const struct dt_work *w)
+{
+    return w->batch * t->options.positions;
+}
+
+static struct dt_embedding embedding(const struct dt_transformer *t, const struct dt_work *w)
+{
+    return (struct dt_embedding){
+        .rows = rows_of(t, w),
+        .positions = t->options.positions,
+        .width = t->shape.width,
+        .vocabulary = t->shape.vocabulary,
+        .ids = t->a.ids,
+    };
+}
+
+static void embed_forward(struct dt_transformer *t, const struct dt_work *w)
+{
+    bool gpt2 = t->shape.family == DT_GPT2;
+    struct dt_embedding e = embedding(t, w);
+    t->device->ops->embedding_forward(&e, t->a.inputs[0], w->params + t->embed_at[DT_GPT2_WTE],
+                                      gpt2 ? w->params + t->embed_at[DT_GPT2_WPE] : NULL,
+                                      t->device->stream);
+}
+
+static void embed_backward(struct dt_transformer *t, const struct dt_work *w)
+{
+    bool gpt2 = t->shape.family == DT_GPT2;
+    struct dt_embedding e = embedding(t, w);
+    t->device->ops->embedding_backward(&e, w->grads + t->embed_at[DT_GPT2_WTE],
+                                       gpt2 ? w->grads + t->embed_at[DT_GPT2_WPE] : NULL,
+                                       t->a.scratch.dstream, t->device->stream);
+}
+
+static struct dt_block block_of(const struct dt_transformer *t, const struct dt_work *w)
+{
+    return (struct dt_block){
+        .shape = &t->shape,
+        .ops = t->device->ops,
+        .stream = t->device->stream,
+        .batch = w->batch,
+        .positions = t->options.positions,
+        .rows = rows_of(t, w),
+        .params = w->params,
+        .grads = w->grads,
+        .offset = t->block_at,
+        .input = t->a.inputs[w->block],
+        .kept = &t->a.kept[w->block],
+        .scratch = &t->a.scratch,
+    };
+}
+
+static void block_forward(struct dt_transformer *t, const struct dt_work *w, bool output)
+{
+    const struct dt_activations *a = &t->a;
+    struct dt_block b = block_of(t, w);
+    const dt_elem *from = w->chained ? a->kept[w->block - 1].middle : NULL;
+    if (t->shape.family == DT_GPT2)
+        dt_gpt2_forward(&b, from, a->scratch.branch, output);
+    else
+        dt_llama_forward(&b, from, a->scratch.branch, output);
+}
+
+/* What comes out of going forward once more is not wanted: the way back began behind it. */
+static void block_backward(struct dt_transformer *t, const struct dt_work *w)
+{
+    struct dt_block b = block_of(t, w);
+    if (w->again)
+        block_forward(t, w, false);
+    if (t->shape.family == DT_GPT2)
+        dt_gpt2_backward(&b);
+    else
+        dt_llama_backward(&b);
+}
+
+static struct dt_head head_of(const struct dt_transformer *t, const struct dt_work *w)
+{
+    bool gpt2 = t->shape.family == DT_GPT2;
+    size_t matrix_at = t->shape.tied
+                           ? t->embed_at[DT_GPT2_WTE]
+                           : t->head_at[gpt2 ? (size_t)DT_GPT2_LM_HEAD : (size_t)DT_LLAMA_LM_HEAD];
+    struct dt_head h = {
+        .shape = &t->shape,
+        .ops = t->device->ops,
+        .stream = t->device->stream,
+        .weight = w->params + t->head_at[DT_GPT2_LN_F_WEIGHT],
+        .bias = gpt2 ? w->params + t->head_at[DT_GPT2_LN_F_BIAS] : NULL,
+        .matrix = w->matrix + matrix_at,
+        .middle = t->a.kept[t->shape.layers - 1].middle,
+        .targets = t->a.targets,
+        .losses = t->a.losses,
+        .scratch = &t->a.scratch,
+    };
+    if (!w->grads)
+        return h;
+    h.dweight = w->grads + t->head_at[DT_GPT2_LN_F_WEIGHT];
+    h.dbias = gpt2 ? w->grads + t->head_at[DT_GPT2_LN_F_BIAS] : NULL;
+    h.dmatrix = w->dmatrix + matrix_at;
+    return h;
+}
+
+/* Chunk by chunk to the loss and back, so only the logits of one are ever there. Chunks are equal
+ * but for the last, for a small one costs as many walks through the matrix as a large one. */
+static void head(struct dt_transformer *t, const struct dt_work *w)
+{
+    struct dt_device *device = t->device;
+    struct dt_head h = head_of(t, w);
+    size_t all = rows_of(t, w), chunks = (all + t->a.head_rows - 1) / t->a.head_rows;
+    size_t size = (all + chunks - 1) / chunks;
+    if (w->grads)
+        device->table->clear(device, t->a.scratch.dstream,
+                             all * t->shape.width * dt_dtype_size(device->ops->elem));
+    for (size_t first = 0; first < all; first += size) {
+        size_t left = all - first, rows = left < size ? left : size;
+        dt_head_forward(&h, first, rows, w->grads != NULL, (float)w->scale);
+        dt_work_count_time(t, &t->forward_ns);
+        if (!w->grads)
+            continue;
+        dt_head_backward(&h, first, rows);
+        dt_work_count_time(t, &t->backward_ns);
+    }
+}
+
+struct told {
+    struct dt_transformer *t;
+    const struct dt_work *w;
+};
+
+static void tell(void *arg)
+{
+    const struct told *told = arg;
+    struct dt_transformer *t = told->t;
+    const struct dt_work *w = told->w;
+    switch ((enum dt_work_kind)w->kind) {
+    case DT_EMBED_FORWARD:
+        embed_forward(t, w);
+        break;
+    case DT_BLOCK_FORWARD:
+        block_forward(t, w, true);
+        break;
+    case DT_HEAD:
+        head(t, w);
+        break;
+    case DT_BLOCK_BACKWARD:
+        block_backward(t, w);
+        break;
+    case DT_EMBED_BACKWARD:
+        embed_backward(t, w);
+        break;
+    }
+}
+
+void dt_work_compute(struct dt_transformer *t, const struct dt_work *w)
+{
+    bool forward = w->kind == DT_EMBED_FORWARD || (w->kind == DT_BLOCK_FORWARD && !w->again) ||
+                   (w->kind == DT_HEAD && !w->grads);
+    struct told told = {t, w};
+    dt_work_start_clock(t);
+    dt_device_play(t->device, t->tape, w, sizeof *w, tell, &told);
+    dt_work_count_time(t, forward ? &t->forward_ns : &t->backward_ns);
+}

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a transformer computes at each stop of its walk, between a unit's parameters gathered and
+ * given back. For the files of the transformer. */
+#ifndef DT_WORKER_RUNTIME_MODEL_WORK_H
+#define DT_WORKER_RUNTIME_MODEL_WORK_H
+
+#include "worker_runtime/model/activations.h"
+#include "worker_runtime/model/transformer.h"
+
+struct dt_transformer {
+    struct dt_shape shape;
+    struct dt_transformer_options options;
+    struct dt_device *device;
+    struct dt_tape *tape; /* NULL: op by op */
+    struct dt_activations a;
+    /* Where tensors begin in their units, in bytes. */
+    size_t embed_at[2], block_at[DT_BLOCK_TENSORS_MOST], head_at[3];
+    float *losses; /* host memory */
+    uint64_t forward_ns, backward_ns;
+    int64_t since; /* when computing began that is not counted yet */
+};
+
+enum dt_work_kind {
+    DT_EMBED_FORWARD,
+    DT_BLOCK_FORWARD,
+    DT_HEAD, /* the loss; with GRADS backward as well */
+    DT_BLOCK_BACKWARD,
+    DT_EMBED_BACKWARD,
+};
+
+/* All that it depends on, beside what the transformer is from its beginning: a device may know it
+ * again by these bytes, so there are no gaps between them. */
+struct dt_work {
+    uint64_t kind, batch, block;
+    uint64_t chained; /* a block's input is still to be summed up: the one before left it */
+    uint64_t again;   /* for backward's sake, as what was kept is gone */
+    const char *params, *matrix; /* the unit's; the head's, of another unit where it is tied */
+    char *grads, *dmatrix;
+    double scale; /* of the head's gradients */
+};
+
+void dt_work_compute(struct dt_transformer *t, const struct dt_work *w);
+
+void dt_work_start_clock(struct dt_transformer *t);
+/* Adds what went by since. A GPU computes behind our back: what it was given here may be done, and
+ * counted, at a later stop, unless times are asked for. A failure stays with the device. */
+void dt_work_count_time(struct dt_transformer *t, uint64_t *sum);
+
+#endif
