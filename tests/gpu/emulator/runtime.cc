@@ -34,6 +34,8 @@ cudaError_t launch(const char *call, dim3 grid, dim3 block, size_t shared, cudaS
         return note(cudaErrorInvalidConfiguration);
     if (shared > 227 * 1024)
         return note(cudaErrorInvalidValue);
+    if (may_record(s) != cudaSuccess)
+        return cudaErrorStreamCaptureInvalidated;
     put(s, [=] {
         run_grid(call, grid, block, shared, thread);
         return true;
@@ -202,6 +204,10 @@ static const struct {
     {cudaErrorLaunchFailure, "cudaErrorLaunchFailure", "unspecified launch failure"},
     {cudaErrorIllegalAddress, "cudaErrorIllegalAddress",
      "an illegal memory access was encountered"},
+    {cudaErrorStreamCaptureUnsupported, "cudaErrorStreamCaptureUnsupported",
+     "operation not permitted when stream is capturing"},
+    {cudaErrorStreamCaptureInvalidated, "cudaErrorStreamCaptureInvalidated",
+     "operation failed due to a previous error during capture"},
     {cudaErrorNoKernelImageForDevice, "cudaErrorNoKernelImageForDevice",
      "no kernel image is available for execution on the device"},
 };
@@ -239,6 +245,8 @@ cudaError_t cudaPeekAtLastError(void)
 cudaError_t cudaMalloc(void **at, size_t bytes)
 {
     *at = nullptr;
+    if (not_while_recording() != cudaSuccess)
+        return cudaErrorStreamCaptureUnsupported;
     if (bytes == 0)
         return cudaSuccess;
     *at = device_alloc(bytes);
@@ -250,6 +258,8 @@ cudaError_t cudaFree(void *at)
 {
     if (!at)
         return cudaSuccess;
+    if (not_while_recording() != cudaSuccess)
+        return cudaErrorStreamCaptureUnsupported;
     wait_for_all();
     return note(device_free(at) ? cudaSuccess : cudaErrorInvalidValue);
 }
@@ -313,6 +323,9 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, cudaMemcpy
         return cudaSuccess;
     if (!ends_fit(to, from, bytes, kind))
         return note(cudaErrorInvalidValue);
+    bool pageable = kind_of(from) == memory_kind::PAGEABLE || kind_of(to) == memory_kind::PAGEABLE;
+    if (pageable && not_while_recording() != cudaSuccess)
+        return cudaErrorStreamCaptureUnsupported;
     std::shared_ptr<void> taken;
     if (kind_of(from) == memory_kind::PAGEABLE) {
         taken = std::shared_ptr<void>(malloc(bytes), free);

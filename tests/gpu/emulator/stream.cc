@@ -8,6 +8,7 @@
 #include <mutex>
 #include <set>
 #include <thread>
+#include <vector>
 
 using namespace dt_emulator;
 
@@ -17,6 +18,9 @@ struct CUstream_st {
     std::deque<work> queue;
     uint64_t put = 0, done = 0;
     bool closed = false;
+    /* What is asked for is recorded, and not done; spoilt: it cannot be any more. */
+    bool records = false, spoilt = false;
+    std::vector<work> recorded;
 };
 
 struct CUevent_st {
@@ -42,6 +46,9 @@ static device_streams &streams()
 }
 
 typedef std::lock_guard<std::recursive_mutex> holding;
+
+/* The stream that this thread records. */
+static thread_local CUstream_st *recording;
 
 static CUstream_st *of(cudaStream_t s)
 {
@@ -105,6 +112,10 @@ void put(cudaStream_t stream, work w)
 {
     holding hold(streams().lock);
     CUstream_st *s = of(stream);
+    if (s->records) {
+        s->recorded.push_back(std::move(w));
+        return;
+    }
     s->queue.push_back(std::move(w));
     s->put++;
     streams().last_put = milliseconds();
@@ -126,6 +137,53 @@ static void wait_until(CUstream_st *s, uint64_t to)
         }
         std::this_thread::sleep_for(std::chrono::microseconds(100));
     }
+}
+
+cudaError_t may_record(cudaStream_t stream)
+{
+    holding hold(streams().lock);
+    return of(stream)->spoilt ? note(cudaErrorStreamCaptureInvalidated) : cudaSuccess;
+}
+
+cudaError_t not_while_recording()
+{
+    holding hold(streams().lock);
+    if (!recording)
+        return cudaSuccess;
+    recording->spoilt = true;
+    return note(cudaErrorStreamCaptureUnsupported);
+}
+
+static cudaError_t not_of_recorded(CUstream_st *s)
+{
+    holding hold(streams().lock);
+    if (!s || !s->records)
+        return cudaSuccess;
+    s->spoilt = true;
+    return note(cudaErrorStreamCaptureUnsupported);
+}
+
+cudaError_t begin_recording(cudaStream_t s)
+{
+    holding hold(streams().lock);
+    if (!s || s->records || recording)
+        return note(s ? cudaErrorIllegalState : cudaErrorStreamCaptureUnsupported);
+    s->records = true;
+    recording = s;
+    return cudaSuccess;
+}
+
+cudaError_t end_recording(cudaStream_t s, std::vector<work> *all)
+{
+    holding hold(streams().lock);
+    if (!s || recording != s)
+        return note(cudaErrorIllegalState);
+    bool spoilt = s->spoilt;
+    *all = std::move(s->recorded);
+    s->recorded.clear();
+    s->records = s->spoilt = false;
+    recording = nullptr;
+    return note(spoilt ? cudaErrorStreamCaptureInvalidated : cudaSuccess);
 }
 
 void wait_for(cudaStream_t s)
@@ -192,18 +250,26 @@ cudaError_t cudaStreamDestroy(cudaStream_t s)
 
 cudaError_t cudaStreamSynchronize(cudaStream_t s)
 {
-    wait_for(s);
-    return cudaSuccess;
+    cudaError_t e = not_of_recorded(s);
+    if (e == cudaSuccess)
+        wait_for(s);
+    return e;
 }
 
 cudaError_t cudaStreamQuery(cudaStream_t s)
 {
     holding hold(streams().lock);
+    cudaError_t e = not_of_recorded(s);
+    if (e != cudaSuccess)
+        return e;
     return advance(of(s), of(s)->put) ? cudaSuccess : cudaErrorNotReady;
 }
 
 cudaError_t cudaDeviceSynchronize(void)
 {
+    cudaError_t e = not_while_recording();
+    if (e != cudaSuccess)
+        return e;
     wait_for_all();
     return cudaSuccess;
 }
@@ -243,6 +309,8 @@ cudaError_t cudaEventRecord(cudaEvent_t e, cudaStream_t stream)
 {
     holding hold(streams().lock);
     CUstream_st *s = of(stream);
+    if (not_of_recorded(s) != cudaSuccess) /* a GPU would take it along; here nobody needs that */
+        return cudaErrorStreamCaptureUnsupported;
     e->stream = s;
     e->at = s->put + 1;
     e->when = std::make_shared<clock_type::time_point>();
@@ -256,6 +324,8 @@ cudaError_t cudaEventRecord(cudaEvent_t e, cudaStream_t stream)
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t e, unsigned)
 {
     holding hold(streams().lock);
+    if (not_of_recorded(stream) != cudaSuccess)
+        return cudaErrorStreamCaptureUnsupported;
     if (e->stream)
         put(stream, [s = e->stream, at = e->at] { return advance(s, at); });
     return cudaSuccess;

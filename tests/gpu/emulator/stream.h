@@ -9,6 +9,8 @@
 
 #include "tests/gpu/emulator/emulator.h"
 
+#include <vector>
+
 namespace dt_emulator
 {
 
@@ -20,6 +22,14 @@ void put(cudaStream_t s, work w);
 /* Blocks. */
 void wait_for(cudaStream_t s);
 void wait_for_all();
+
+/* What is put on S from now on is recorded, in place of being done; S is not NULL. */
+cudaError_t begin_recording(cudaStream_t s);
+cudaError_t end_recording(cudaStream_t s, std::vector<work> *all);
+/* Why nothing can be put on S any more: something was that cannot be recorded. */
+cudaError_t may_record(cudaStream_t s);
+/* What a thread that records may not do, as it would never end or be forgotten: spoils it. */
+cudaError_t not_while_recording();
 
 /* block.cc */
 void run_grid(const char *call, dim3 grid, dim3 block, size_t shared,

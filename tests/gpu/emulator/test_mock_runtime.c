@@ -132,6 +132,104 @@ TEST(launches_that_no_gpu_takes_are_refused)
     CHECK_EQ(cudaFree(x), cudaSuccess);
 }
 
+/* *AT += 1, as a float */
+static void add_one(float *at, const float *one, cudaStream_t s)
+{
+    CHECK_EQ(sample_axpy(1, at, 1, at, one, s), cudaSuccess);
+}
+
+static int value(const float *at, cudaStream_t s)
+{
+    float got;
+    CHECK_EQ(cudaMemcpyAsync(&got, at, sizeof got, cudaMemcpyDeviceToHost, s), cudaSuccess);
+    return (int)got;
+}
+
+TEST(a_graph_is_done_when_it_is_launched_and_as_often)
+{
+    cudaStream_t s = stream();
+    float *at, *one, number = 1;
+    cudaGraph_t graph;
+    cudaGraphExec_t twice;
+    CHECK_EQ(cudaMalloc((void **)&at, 4), cudaSuccess);
+    CHECK_EQ(cudaMalloc((void **)&one, 4), cudaSuccess);
+    CHECK_EQ(cudaMemcpy(one, &number, 4, cudaMemcpyHostToDevice), cudaSuccess);
+    CHECK_EQ(cudaMemset(at, 0, 4), cudaSuccess);
+    CHECK_EQ(cudaStreamBeginCapture(s, cudaStreamCaptureModeThreadLocal), cudaSuccess);
+    add_one(at, one, s);
+    add_one(at, one, s);
+    CHECK_EQ(cudaStreamEndCapture(s, &graph), cudaSuccess);
+    CHECK_EQ(value(at, s), 0);
+    CHECK_EQ(cudaGraphInstantiate(&twice, graph, 0), cudaSuccess);
+    CHECK_EQ(cudaGraphDestroy(graph), cudaSuccess);
+    for (int i = 1; i < 4; i++) {
+        CHECK_EQ(cudaGraphLaunch(twice, s), cudaSuccess);
+        CHECK_EQ(value(at, s), 2 * i);
+    }
+    CHECK_EQ(cudaGraphExecDestroy(twice), cudaSuccess);
+    CHECK_EQ(cudaFree(at), cudaSuccess);
+    CHECK_EQ(cudaFree(one), cudaSuccess);
+    CHECK_EQ(cudaStreamDestroy(s), cudaSuccess);
+}
+
+static cudaError_t sync_of(cudaStream_t s)
+{
+    return cudaStreamSynchronize(s);
+}
+
+static cudaError_t query_of(cudaStream_t s)
+{
+    return cudaStreamQuery(s);
+}
+
+static cudaError_t record_on(cudaStream_t s)
+{
+    cudaEvent_t e = event();
+    cudaError_t result = cudaEventRecord(e, s);
+    CHECK_EQ(cudaEventDestroy(e), cudaSuccess);
+    return result;
+}
+
+static cudaError_t allocate(cudaStream_t s)
+{
+    void *at;
+    (void)s;
+    return cudaMalloc(&at, 4);
+}
+
+static cudaError_t from_pageable(cudaStream_t s)
+{
+    static void *at;
+    int number = 1;
+    if (!s)
+        return cudaMalloc(&at, 4);
+    return cudaMemcpyAsync(at, &number, 4, cudaMemcpyHostToDevice, s);
+}
+
+TEST(what_cannot_be_recorded_spoils_the_recording)
+{
+    cudaError_t (*const all[])(cudaStream_t) = {sync_of, query_of, record_on, allocate,
+                                                from_pageable};
+    cudaStream_t s = stream();
+    float *at;
+    CHECK_EQ(from_pageable(NULL), cudaSuccess);
+    CHECK_EQ(cudaMalloc((void **)&at, 4), cudaSuccess);
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        cudaGraph_t graph;
+        CHECK_ROW("%zu", i);
+        CHECK_EQ(cudaStreamBeginCapture(s, cudaStreamCaptureModeThreadLocal), cudaSuccess);
+        CHECK_EQ(all[i](s), cudaErrorStreamCaptureUnsupported);
+        CHECK_EQ(sample_axpy(1, at, 1, at, at, s), cudaErrorStreamCaptureInvalidated);
+        CHECK_EQ(cudaStreamEndCapture(s, &graph), cudaErrorStreamCaptureInvalidated);
+        CHECK(graph == NULL);
+        CHECK_EQ(cudaStreamSynchronize(s), cudaSuccess);
+    }
+    CHECK_EQ(cudaStreamBeginCapture(NULL, cudaStreamCaptureModeThreadLocal),
+             cudaErrorStreamCaptureUnsupported);
+    CHECK_EQ(cudaFree(at), cudaSuccess);
+    CHECK_EQ(cudaStreamDestroy(s), cudaSuccess);
+}
+
 TEST(there_may_be_no_device)
 {
     int n;
