@@ -107,12 +107,15 @@ with open(path, "wb") as f:
 END
 }
 
-# train NAME EXAMPLE POSITIONS BATCH: a round of ours and of theirs.
+# train NAME EXAMPLE POSITIONS BATCH: a round of ours, with CUDA graphs and without, and of theirs.
 train() {
-    local config=$tmp/$1.json
-    rm -f "$tmp/metrics"
-    python3 "$here/gpu/config.py" "$top/examples/$2.json" "$3" "$4" "$((steps + 3))" "$tmp/tokens-$2" "$tmp/metrics" >"$config"
-    run python3 "$here/gpu/measure.py" "$tmp/metrics" "$build/worker_runtime/dtrun-train" --config "$config" >>"$tmp/$1.dtrun"
+    local how config=$tmp/$1.json
+    for how in op-by-op dtrun; do
+        rm -f "$tmp/metrics"
+        python3 "$here/gpu/config.py" "$top/examples/$2.json" "$3" "$4" "$((steps + 3))" "$tmp/tokens-$2" "$tmp/metrics" \
+            "$how" >"$config"
+        run python3 "$here/gpu/measure.py" "$tmp/metrics" "$build/worker_runtime/dtrun-train" --config "$config" >>"$tmp/$1.$how"
+    done
     [ -n "$torch" ] || return 0
     run python3 "$here/gpu/measure.py" - python3 "$here/gpu/torch_train.py" "$config" --steps "$steps" ${toy:+--toy} \
         >>"$tmp/$1.eager"

@@ -7,6 +7,7 @@
 #include "cuda/linear.h"
 #include "cuda/ops.h"
 #include "cuda/room.h"
+#include "cuda/tape.h"
 
 #include <stdint.h>
 #include <stdio.h>
@@ -190,6 +191,7 @@ struct dt_device *dt_cuda_device_open(const struct dt_device_wish *w, struct dt_
         .table = &dt_cuda_device_table,
         .coll = &dt_cuda_nccl,
         .head_rows = head_rows(w->elem),
+        .tapes = &dt_cuda_tapes,
     };
     pthread_mutex_init(&c->lock, NULL);
     if (open_gpu(g, w, err) == 0)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Makes a benchmark's configuration of an example's: config.py EXAMPLE POSITIONS BATCH STEPS TOKENS METRICS
+"""Makes a benchmark's configuration of an example's: config.py EXAMPLE POSITIONS BATCH STEPS TOKENS METRICS [op-by-op]
 
 One GPU, bfloat16, batches of BATCH x POSITIONS tokens without accumulation, nothing saved, no activations computed twice. The
 result, plain JSON, is what both dtrun-train and torch_train.py read."""
@@ -17,7 +17,7 @@ def read_jsonc(path):
 
 
 def main():
-    example, positions, batch, steps, tokens, metrics = sys.argv[1:]
+    example, positions, batch, steps, tokens, metrics = sys.argv[1:7]
     c = read_jsonc(example)
     model = c["model"]["config"]
     model["n_positions" if model["model_type"] == "gpt2" else "max_position_embeddings"] = int(positions)
@@ -28,6 +28,7 @@ def main():
     c.pop("scheduler", None)
     c["data"] = {"train": tokens, "raw_width": 2}
     c["train"] = {"steps": int(steps), "seed": 1, "log_every": 10, "metrics": metrics, "device": "cuda"}
+    c["train"]["cuda_graphs"] = "op-by-op" not in sys.argv[7:]
     json.dump(c, sys.stdout, indent=2)
 
 

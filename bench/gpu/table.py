@@ -3,7 +3,7 @@
 """The tables of bench/gpu.sh:
 
     table.py kernels LINES PEAK       an op each, beside the bandwidth of a copy, or PEAK TFLOP/s, and beside PyTorch
-    table.py trainings FOLDER PEAK    of names on standard input: FOLDER has NAME.json, and rounds in NAME.dtrun, .eager, .compiled
+    table.py trainings FOLDER PEAK    of names on standard input: FOLDER has NAME.json, and rounds in NAME.dtrun, .op-by-op, .eager, .compiled
     table.py reduces LINES RANKS      all-reduces of RANKS GPUs"""
 import json
 import os
@@ -66,7 +66,7 @@ def trainings(folder, peak):
         operations, positions = operations_of_token(config)
         tokens = config["train_batch_size"] * positions
         ours = None
-        for kind, who in (("dtrun", "dtrun-train"), ("eager", "PyTorch"), ("compiled", "torch.compile")):
+        for kind, who in (("dtrun", "dtrun-train"), ("op-by-op", "without CUDA graphs"), ("eager", "PyTorch"), ("compiled", "torch.compile")):
             rows = read(os.path.join(folder, "%s.%s" % (name, kind)))
             if not rows:
                 continue

@@ -77,6 +77,20 @@ def stages(s):
 
 
 @training.story
+def graphs(s):
+    """what is told a GPU as one has the bits of what is told op by op: in two micro-steps, validation, and recomputed"""
+    how = {"model": training.LLAMA, "device": "cuda", "batch": 4, "accumulation": 2, "steps": 5, **DEEPSPEED_BF16}
+    for stage in (0, 3):
+        losses = []
+        for as_one in (True, False):
+            c = s.config("graphs.json", stage=stage, cuda_graphs=as_one, activation_checkpointing={}, data={"validation": s.data}, validate_every=2, **how)
+            s.run(c, world=1 if stage == 0 else 2, env=gpus(1 if stage == 0 else 2))
+            losses.append(s.losses(c))
+            os.unlink(c + ".jsonl")
+        tap.check_equal(losses[0], losses[1], "losses of stage %d with CUDA graphs, and without" % stage)
+
+
+@training.story
 def ranks(s):
     """two ranks with a GPU each, at every stage: the losses of two ranks on a CPU; and prefetch, recomputing, 2 micro-steps"""
     env = gpus(2)

@@ -40,6 +40,7 @@ struct dt_config_train {
     char device[16];                                                   /* "auto", "cpu", "cuda" */
     bool wide_sums;     /* communication_data_type "fp32" is written: no sum in fewer bits */
     bool deterministic; /* the same bits on each run, on a GPU too; default true */
+    bool cuda_graphs;   /* a GPU is told of repeated work as one; default true */
     int64_t collective_timeout_ms; /* default 600 s */
     enum dt_balance_policy
         balance; /* "dynamic_accumulation": false, true, { "policy": "balance" | "utilization" } */

@@ -45,7 +45,7 @@ void dt_draft_init(struct dt_draft *d)
     dt_zero_defaults(&d->c.zero);
     d->c.data.shuffle = true;
     d->c.train.keep_last = 2;
-    d->c.train.deterministic = true;
+    d->c.train.deterministic = d->c.train.cuda_graphs = true;
     d->c.train.validation_batches = VALIDATION_BATCHES;
     d->c.train.collective_timeout_ms = 600000;
 }

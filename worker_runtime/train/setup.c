@@ -167,7 +167,8 @@ static int open_transformer(struct dt_trainer *t, struct dt_err *err)
                                        .positions = positions,
                                        .recompute = m->recompute,
                                        .recompute_every = m->recompute_every,
-                                       .timed = t->config->train.breakdown};
+                                       .timed = t->config->train.breakdown,
+                                       .op_by_op = !t->config->train.cuda_graphs};
     t->ids = calloc(micro * positions, sizeof *t->ids);
     t->targets = calloc(micro * positions, sizeof *t->targets);
     if (!t->ids || !t->targets)
