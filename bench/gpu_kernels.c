@@ -274,7 +274,7 @@ static void linears(struct bench *b, size_t rows, size_t in, size_t out, enum dt
                     bool bias, bool gelu)
 {
     char shape[SHAPE];
-    struct dt_linear l = {rows, in, out, w, elements(b, in * out), NULL};
+    struct dt_linear l = {rows, in, out, 0, w, elements(b, in * out), NULL};
     dt_elem *x = elements(b, rows * in), *y = elements(b, rows * out), *dbias = NULL;
     dt_elem *dx = array(b, rows * in * b->size), *dweight = array(b, in * out * b->size);
     dt_elem *pre = array(b, rows * out * b->size);

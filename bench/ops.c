@@ -73,7 +73,7 @@ static void linears(struct bench *b)
         {"head", C, V, DT_WEIGHT_OUT_IN, 1, false, false},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        struct dt_linear l = {N, rows[i].in, rows[i].out, rows[i].layout, b->x[0], NULL};
+        struct dt_linear l = {N, rows[i].in, rows[i].out, 0, rows[i].layout, b->x[0], NULL};
         double flops = 2.0 * N * (double)l.in * (double)l.out;
         char name[64];
         l.bias = rows[i].bias ? b->x[1] : NULL;

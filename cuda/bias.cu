@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* dbias[columns] += the sum of dout[rows, columns]'s rows, in two steps: each block sums some rows
+/* dbias[columns] += the sum of dout[rows, stride]'s rows, in two steps: each block sums some rows
  * of some columns, and leaves floats in scratch; then the parts of each column are summed, and
  * added once. How rows are cut follows from the shape alone, and so does the order of additions. */
 #include "cuda/common.cuh"
@@ -34,8 +34,8 @@ template <class E> __device__ inline void load(const E *from, float (&x)[dt_pack
 /* parts[gridDim.y, columns]. WIDE columns a thread: 1, or as many as 16 bytes hold. */
 template <class E, int WIDE>
 __global__ void __launch_bounds__(ACROSS *DOWN)
-    sum_rows(size_t rows, size_t columns, size_t rows_each, float *__restrict__ parts,
-             const E *__restrict__ dout)
+    sum_rows(size_t rows, size_t columns, size_t row_stride, size_t rows_each,
+             float *__restrict__ parts, const E *__restrict__ dout)
 {
     DT_SHARED(float, sums, [DOWN * WIDE * ACROSS]);
     size_t column = (static_cast<size_t>(blockIdx.x) * ACROSS + threadIdx.x) * WIDE;
@@ -46,7 +46,7 @@ __global__ void __launch_bounds__(ACROSS *DOWN)
     if (column < columns) {
 #pragma unroll 4
         for (size_t row = first + threadIdx.y; row < last; row += DOWN) {
-            load(dout + row * columns + column, x);
+            load(dout + row * row_stride + column, x);
 #pragma unroll
             for (int i = 0; i < WIDE; i++)
                 sum[i] += x[i];
@@ -82,12 +82,15 @@ __global__ void __launch_bounds__(ACROSS *DOWN)
 }
 
 template <class E>
-__global__ void __launch_bounds__(ADDING)
-    add_bias(size_t n, size_t columns, E *__restrict__ out, const E *__restrict__ bias)
+__global__ void __launch_bounds__(ADDING) add_bias(size_t n, size_t columns, size_t row_stride,
+                                                   E *__restrict__ out, const E *__restrict__ bias)
 {
     size_t stride = static_cast<size_t>(gridDim.x) * ADDING;
-    for (size_t i = static_cast<size_t>(blockIdx.x) * ADDING + threadIdx.x; i < n; i += stride)
-        out[i] = dt_from_float<E>(dt_to_float(out[i]) + dt_to_float(bias[i % columns]));
+    for (size_t i = static_cast<size_t>(blockIdx.x) * ADDING + threadIdx.x; i < n; i += stride) {
+        size_t row = i / columns, column = i - row * columns;
+        E *at = out + row * row_stride + column;
+        *at = dt_from_float<E>(dt_to_float(*at) + dt_to_float(bias[column]));
+    }
 }
 
 /* Enough blocks to fill a device, but not so many that they sum little more than they write. */
@@ -102,10 +105,11 @@ size_t parts_for(size_t rows, size_t columns, int wide)
 }
 
 template <class E>
-cudaError_t backward(size_t rows, size_t columns, E *dbias, const E *dout, struct dt_stream *s)
+cudaError_t backward(size_t rows, size_t columns, size_t row_stride, E *dbias, const E *dout,
+                     struct dt_stream *s)
 {
     constexpr int WIDE = dt_pack<E>::COUNT;
-    bool wide = columns % WIDE == 0 && dt_aligned16(dout);
+    bool wide = columns % WIDE == 0 && row_stride % WIDE == 0 && dt_aligned16(dout);
     size_t parts = parts_for(rows, columns, WIDE);
     if (parts == 0)
         return cudaErrorInvalidValue; /* wider than scratch */
@@ -117,7 +121,7 @@ cudaError_t backward(size_t rows, size_t columns, E *dbias, const E *dout, struc
               static_cast<unsigned>(parts));
     float *scratch = static_cast<float *>(s->scratch);
     cudaError_t e = dt_launch(wide ? sum_rows<E, WIDE> : sum_rows<E, 1>, grid, block, 0, s->compute,
-                              rows, columns, rows_each, scratch, dout);
+                              rows, columns, row_stride, rows_each, scratch, dout);
     if (e != cudaSuccess)
         return e;
     return dt_launch(add_parts<E>, dim3(dt_blocks(columns, ACROSS)), block, 0, s->compute, parts,
@@ -126,26 +130,28 @@ cudaError_t backward(size_t rows, size_t columns, E *dbias, const E *dout, struc
 
 } // namespace
 
-cudaError_t dt_cuda_bias_forward(enum dt_dtype elem, size_t rows, size_t out, void *to,
-                                 const void *bias, struct dt_stream *s)
+cudaError_t dt_cuda_bias_forward(enum dt_dtype elem, const struct dt_linear *l, void *out,
+                                 struct dt_stream *s)
 {
-    size_t n = rows * out;
+    size_t n = l->rows * l->out;
     if (n == 0)
         return cudaSuccess;
     return dt_with_elem(elem, [&](auto of) {
         using E = decltype(of);
         return dt_launch(add_bias<E>, dim3(dt_blocks(n, ADDING)), dim3(ADDING), 0, s->compute, n,
-                         out, static_cast<E *>(to), static_cast<const E *>(bias));
+                         l->out, dt_linear_stride(l), static_cast<E *>(out),
+                         static_cast<const E *>(l->bias));
     });
 }
 
-cudaError_t dt_cuda_bias_backward(enum dt_dtype elem, size_t rows, size_t out, void *dbias,
+cudaError_t dt_cuda_bias_backward(enum dt_dtype elem, const struct dt_linear *l, void *dbias,
                                   const void *dout, struct dt_stream *s)
 {
-    if (rows == 0 || out == 0)
+    if (l->rows == 0 || l->out == 0)
         return cudaSuccess;
     return dt_with_elem(elem, [&](auto of) {
         using E = decltype(of);
-        return backward(rows, out, static_cast<E *>(dbias), static_cast<const E *>(dout), s);
+        return backward(l->rows, l->out, dt_linear_stride(l), static_cast<E *>(dbias),
+                        static_cast<const E *>(dout), s);
     });
 }

@@ -39,11 +39,11 @@ cudaError_t dt_cuda_linear_gelu_forward(enum dt_dtype elem, const struct dt_line
 cudaError_t dt_cuda_linear_backward(enum dt_dtype elem, const struct dt_linear *l, void *dx,
                                     bool add, void *dweight, void *dbias, const void *x,
                                     const void *dout, struct dt_stream *s);
-/* bias.cu: to[rows,out] += bias[out] */
-cudaError_t dt_cuda_bias_forward(enum dt_dtype elem, size_t rows, size_t out, void *to,
-                                 const void *bias, struct dt_stream *s);
+/* bias.cu: each row of out += the layer's bias */
+cudaError_t dt_cuda_bias_forward(enum dt_dtype elem, const struct dt_linear *l, void *out,
+                                 struct dt_stream *s);
 /* dbias[out] += the sum of dout's rows. */
-cudaError_t dt_cuda_bias_backward(enum dt_dtype elem, size_t rows, size_t out, void *dbias,
+cudaError_t dt_cuda_bias_backward(enum dt_dtype elem, const struct dt_linear *l, void *dbias,
                                   const void *dout, struct dt_stream *s);
 
 /* attention.cu, attention_backward.cu */

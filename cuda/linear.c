@@ -23,6 +23,7 @@ static struct dt_cuda_product forward_product(enum dt_dtype elem, const struct d
         .b = l->weight,
         .b_transposed = l->layout == DT_WEIGHT_OUT_IN,
         .to = out,
+        .to_stride = l->out_stride,
         .after = l->bias ? DT_CUDA_BIAS : DT_CUDA_NOTHING,
         .bias = l->bias,
     };
@@ -39,7 +40,7 @@ cudaError_t dt_cuda_linear_forward(enum dt_dtype elem, const struct dt_linear *l
         return e;
     p.after = DT_CUDA_NOTHING;
     e = dt_cuda_multiply(&p, s);
-    return e == cudaSuccess ? dt_cuda_bias_forward(elem, l->rows, l->out, out, l->bias, s) : e;
+    return e == cudaSuccess ? dt_cuda_bias_forward(elem, l, out, s) : e;
 }
 
 /* cuBLASLt's rule: rows of what is kept begin at multiples of 8 elements, and of 16 bytes. */
@@ -65,6 +66,8 @@ cudaError_t dt_cuda_linear_gelu_forward(enum dt_dtype elem, const struct dt_line
 
     if (l->rows == 0)
         return cudaSuccess;
+    if (dt_linear_stride(l) != l->out)
+        return cudaErrorInvalidValue;
     if (dt_cuda_linear_fuses_gelu(s->linear) && may_keep(pre, l->out)) {
         p.after = with_gelu(l->bias, pre);
         p.keep = pre;
@@ -86,6 +89,7 @@ static cudaError_t backward_x(enum dt_dtype elem, const struct dt_linear *l, voi
         .columns = l->in,
         .inner = l->out,
         .a = dout,
+        .a_stride = l->out_stride,
         .b = l->weight,
         .b_transposed = l->layout == DT_WEIGHT_IN_OUT,
         .to = dx,
@@ -106,6 +110,8 @@ static cudaError_t backward_weight(enum dt_dtype elem, const struct dt_linear *l
         .a = in_out ? x : dout,
         .a_transposed = true,
         .b = in_out ? dout : x,
+        .a_stride = in_out ? 0 : l->out_stride,
+        .b_stride = in_out ? l->out_stride : 0,
         .to = dweight,
         .add = true,
     };
@@ -124,6 +130,6 @@ cudaError_t dt_cuda_linear_backward(enum dt_dtype elem, const struct dt_linear *
     if (e == cudaSuccess)
         e = backward_weight(elem, l, dweight, x, dout, s);
     if (e == cudaSuccess && dbias)
-        e = dt_cuda_bias_backward(elem, l->rows, l->out, dbias, dout, s);
+        e = dt_cuda_bias_backward(elem, l, dbias, dout, s);
     return e;
 }

@@ -33,17 +33,19 @@ enum dt_cuda_after {
     DT_CUDA_BIAS_GELU_KEEP,
 };
 
-/* to[rows,columns] = a b, row-major and packed; each of a and b may be stored transposed. */
+/* to[rows,columns] = a b, row-major; each of a and b may be stored transposed. */
 struct dt_cuda_product {
     enum dt_dtype elem;
     size_t rows, columns, inner;
     const void *a, *b;
     bool a_transposed, b_transposed; /* a is [inner,rows], b is [columns,inner] */
     void *to;
+    /* From row to row, as each is stored; 0: packed. */
+    size_t a_stride, b_stride, to_stride;
     bool add; /* += */
     enum dt_cuda_after after;
     const void *bias; /* [columns] */
-    void *keep;       /* [rows,columns], 16-byte aligned, columns a multiple of 8 */
+    void *keep;       /* [rows,columns] packed, 16-byte aligned, columns a multiple of 8 */
 };
 
 /* cudaErrorNotSupported, and nothing in S->failed, where cuBLASLt does not do what is to follow

@@ -25,6 +25,7 @@ enum {
 /* All that an algorithm is chosen by. Numbers of one size, so that memcmp() sees no gaps. */
 struct key {
     uint64_t elem, rows, columns, inner, a_transposed, b_transposed, add, after;
+    uint64_t a_stride, b_stride, to_stride;
     uint64_t a_aligned, b_aligned, to_aligned, bias_aligned;
 };
 
@@ -114,6 +115,23 @@ static uint32_t alignment(const void *p)
     return (uint32_t)(at & -at);
 }
 
+static size_t a_stride(const struct dt_cuda_product *p)
+{
+    size_t packed = p->a_transposed ? p->rows : p->inner;
+    return p->a_stride ? p->a_stride : packed;
+}
+
+static size_t b_stride(const struct dt_cuda_product *p)
+{
+    size_t packed = p->b_transposed ? p->inner : p->columns;
+    return p->b_stride ? p->b_stride : packed;
+}
+
+static size_t to_stride(const struct dt_cuda_product *p)
+{
+    return p->to_stride ? p->to_stride : p->columns;
+}
+
 static struct key key_of(const struct dt_cuda_product *p)
 {
     return (struct key){
@@ -125,6 +143,9 @@ static struct key key_of(const struct dt_cuda_product *p)
         .b_transposed = p->b_transposed,
         .add = p->add,
         .after = p->after,
+        .a_stride = a_stride(p),
+        .b_stride = b_stride(p),
+        .to_stride = to_stride(p),
         .a_aligned = alignment(p->a),
         .b_aligned = alignment(p->b),
         .to_aligned = alignment(p->to),
@@ -212,13 +233,13 @@ static cublasStatus_t prefer(cublasStatus_t status, cublasLtMatmulPreference_t p
     return cublasLtMatmulPreferenceSetAttribute(preference, attribute, value, size);
 }
 
-/* A packed row-major matrix, as cuBLASLt sees it. */
+/* A row-major matrix, as cuBLASLt sees it. */
 static cublasStatus_t lay_out(cublasStatus_t status, cublasLtMatrixLayout_t *layout,
-                              cudaDataType_t type, size_t rows, size_t columns)
+                              cudaDataType_t type, size_t rows, size_t columns, size_t stride)
 {
     if (status != CUBLAS_STATUS_SUCCESS)
         return status;
-    return cublasLtMatrixLayoutCreate(layout, type, columns, rows, (int64_t)columns);
+    return cublasLtMatrixLayoutCreate(layout, type, columns, rows, (int64_t)stride);
 }
 
 /* Pointers are told before each use: cuBLASLt looks at them while the call lasts. */
@@ -254,10 +275,10 @@ static cublasStatus_t plan_describe(struct plan *plan, const struct dt_cuda_prod
     status = describe_pointers(status, plan, p);
 
     status = lay_out(status, &plan->a, type, p->b_transposed ? p->columns : p->inner,
-                     p->b_transposed ? p->inner : p->columns);
+                     p->b_transposed ? p->inner : p->columns, b_stride(p));
     status = lay_out(status, &plan->b, type, p->a_transposed ? p->inner : p->rows,
-                     p->a_transposed ? p->rows : p->inner);
-    return lay_out(status, &plan->d, type, p->rows, p->columns);
+                     p->a_transposed ? p->rows : p->inner, a_stride(p));
+    return lay_out(status, &plan->d, type, p->rows, p->columns, to_stride(p));
 }
 
 static cublasStatus_t state_preference(cublasLtMatmulPreference_t preference,

@@ -22,7 +22,7 @@ struct layer {
 static struct layer layer_new(struct gpu_kit *g, const struct shape *s, enum dt_weight_layout w,
                               bool bias)
 {
-    struct layer l = {.host = {s->rows, s->in, s->out, w, NULL, NULL}};
+    struct layer l = {.host = {s->rows, s->in, s->out, 0, w, NULL, NULL}};
     l.device = l.host;
     l.host.weight = gpu_numbers(g, s->in * s->out);
     l.device.weight = gpu_up(g, s->in * s->out, l.host.weight);
@@ -127,7 +127,7 @@ static void one_at_an_odd_address(struct gpu_kit *g)
     enum { ROWS = 9, IN = 24, OUT = 16, ALIGNED = 4 };
     const float *x = gpu_numbers(g, ROWS * IN), *weight = gpu_numbers(g, IN * OUT);
     float *out = kit_alloc(&g->k, ROWS * OUT * sizeof *out);
-    struct dt_linear l = {ROWS, IN, OUT, DT_WEIGHT_OUT_IN, weight, weight};
+    struct dt_linear l = {ROWS, IN, OUT, 0, DT_WEIGHT_OUT_IN, weight, weight};
     ref->linear_forward(&l, out, x, NULL);
     for (int odd = ALIGNED; odd >= 0; odd--) {
         CHECK_ROW("array %d", odd);
@@ -268,7 +268,7 @@ TEST(fast_products_are_near)
 static void no_width(struct gpu_kit *g)
 {
     struct dt_err err = {0};
-    struct dt_linear l = {3, 0, 5, DT_WEIGHT_IN_OUT, gpu_up(g, 1, NULL), NULL};
+    struct dt_linear l = {3, 0, 5, 0, DT_WEIGHT_IN_OUT, gpu_up(g, 1, NULL), NULL};
     void *x = gpu_up(g, 1, NULL), *out = gpu_up(g, 3 * 5, NULL);
 
     g->ops->linear_forward(&l, out, x, g->s);

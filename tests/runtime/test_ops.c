@@ -266,7 +266,7 @@ TEST(attention_with_heads_shared_and_rows_apart)
 static void repeats(const struct dt_ops *ops, struct dt_stream *s, struct kit *k)
 {
     enum { B = 2, T = 300, H = 4, D = 24, N = B * T, C = H * D };
-    struct dt_linear l = {N, C, 3 * C, DT_WEIGHT_IN_OUT, kit_numbers(k, 3 * C * C), NULL};
+    struct dt_linear l = {N, C, 3 * C, 0, DT_WEIGHT_IN_OUT, kit_numbers(k, 3 * C * C), NULL};
     struct dt_attention a = {B, T, H, 2, D, 3 * C, 3 * C, 3 * C, C, NULL, NULL, NULL, NULL};
     float *x = kit_numbers(k, N * C), *dout = kit_numbers(k, N * C);
     float *first[4] = {NULL};

@@ -24,7 +24,7 @@ def struct(**fields):
 Embedding = struct(rows=SIZE, positions=SIZE, width=SIZE, vocabulary=SIZE, ids=P)
 Norm = struct(rows=SIZE, width=SIZE, eps=FLOAT, weight=P, bias=P, mean=P, rstd=P)
 Rope = struct(rows=SIZE, positions=SIZE, heads=SIZE, head_dim=SIZE, stride=SIZE, theta=FLOAT)
-Linear = struct(rows=SIZE, inputs=SIZE, outputs=SIZE, layout=INT, weight=P, bias=P)
+Linear = struct(rows=SIZE, inputs=SIZE, outputs=SIZE, out_stride=SIZE, layout=INT, weight=P, bias=P)
 Attention = struct(batch=SIZE, positions=SIZE, heads=SIZE, kv_heads=SIZE, head_dim=SIZE,
                    q_stride=SIZE, k_stride=SIZE, v_stride=SIZE, out_stride=SIZE, q=P, k=P, v=P,
                    logsum=P)

@@ -40,10 +40,15 @@ struct dt_rope {
 
 enum dt_weight_layout { DT_WEIGHT_IN_OUT, DT_WEIGHT_OUT_IN }; /* GPT-2's Conv1D; torch's Linear */
 struct dt_linear {
-    size_t rows, in, out;
+    size_t rows, in, out, out_stride; /* of out and dout, from row to row; 0: packed */
     enum dt_weight_layout layout;
     const dt_elem *weight, *bias; /* bias may be NULL */
 };
+
+static inline size_t dt_linear_stride(const struct dt_linear *l)
+{
+    return l->out_stride ? l->out_stride : l->out;
+}
 
 /* Causal attention. Query head h reads key/value head h / (heads / kv_heads). Strides are from row
  * to row. */
@@ -95,10 +100,12 @@ struct dt_ops {
     /* In place, over heads heads of each row. BACKWARD rotates the other way. */
     void (*rope)(const struct dt_rope *r, dt_elem *x, bool backward, struct dt_stream *s);
 
-    /* out[N,out] = x[N,in] W + bias. */
+    /* out[N,out] = x[N,in] W + bias. What lies between rows is neither read nor written, here and
+     * backward. */
     void (*linear_forward)(const struct dt_linear *l, dt_elem *out, const dt_elem *x,
                            struct dt_stream *s);
-    /* pre = x W + bias, out = gelu(pre), in one pass; pre may be NULL where no backward follows. */
+    /* pre = x W + bias, out = gelu(pre), in one pass; pre may be NULL where no backward follows.
+     * Both are packed. */
     void (*linear_gelu_forward)(const struct dt_linear *l, dt_elem *out, dt_elem *pre,
                                 const dt_elem *x, struct dt_stream *s);
     /* dx = dout W' (NULL: not wanted; ADD: += ), dweight += , dbias += unless NULL. */

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cuBLASLt as plain loops, by what NVIDIA's documentation says of it: column-major matrices of
  * float or bfloat16, products and sums in float, and the epilogues of bias and GELU (its tanh
- * form). What it refuses a real one may refuse too: an algorithm for other sizes or types than it
- * was found for, pointers less aligned than was promised then, auxiliary leading dimensions that
- * are no multiple of 8. With DT_EMULATOR_PLAIN_PRODUCTS set it has no algorithm for any epilogue.
+ * form). What it refuses a real one may refuse too: an algorithm for other sizes, strides or types
+ * than it was found for, pointers less aligned than was promised then, auxiliary leading dimensions
+ * that are no multiple of 8. With DT_EMULATOR_PLAIN_PRODUCTS set it has no algorithm for any
+ * epilogue.
  */
 #include "tests/gpu/emulator/memory.h"
 #include "tests/gpu/emulator/stream.h"
@@ -274,6 +275,9 @@ uint64_t fingerprint(const problem &p)
     const uint64_t parts[] = {p.m,
                               p.n,
                               p.k,
+                              uint64_t(p.a.ld),
+                              uint64_t(p.b.ld),
+                              uint64_t(p.d.ld),
                               uint64_t(p.a.type),
                               uint64_t(p.d.type),
                               uint64_t(p.op.transposed_a),

@@ -2,6 +2,7 @@
 /* Matrix products, cut among threads along the longer side of their result, with what follows them
  * done on each piece while it is still in the cache. The bias is put where the product is added
  * to: a BLAS clears that memory otherwise. */
+#include <assert.h>
 #include <string.h>
 
 #include "worker_runtime/blas.h"
@@ -90,7 +91,7 @@ static void run_forward(const struct dt_linear *l, float *c, float *gelu, const 
                            .ldb = l->layout == DT_WEIGHT_OUT_IN ? l->in : l->out,
                            .beta = l->bias ? 1 : 0,
                            .c = c,
-                           .ldc = l->out};
+                           .ldc = dt_linear_stride(l)};
     j.pieces = count_pieces(&j.g, s);
     dt_pool_run(s->pool, j.pieces, forward, &j);
 }
@@ -104,6 +105,7 @@ void DT_CPU(linear_forward)(const struct dt_linear *l, dt_elem *out, const dt_el
 void DT_CPU(linear_gelu_forward)(const struct dt_linear *l, dt_elem *out, dt_elem *pre,
                                  const dt_elem *x, struct dt_stream *s)
 {
+    assert(dt_linear_stride(l) == l->out);
     run_forward(l, pre ? pre : out, out, x, s);
 }
 
@@ -124,7 +126,7 @@ static void sum_columns(const struct backward_job *j, size_t slice)
     struct dt_range r = dt_part(j->l->out, SLICE, slice);
     size_t width = r.to - r.from;
     for (size_t n = 0; n < j->l->rows; n++) {
-        const float *dout = j->dout + n * j->l->out + r.from;
+        const float *dout = j->dout + n * dt_linear_stride(j->l) + r.from;
 #pragma omp simd
         for (size_t i = 0; i < width; i++)
             sum[i] += dout[i];
@@ -159,7 +161,7 @@ static struct dt_gemm product_dx(const struct dt_linear *l, float *dx, bool add,
                             .k = l->out,
                             .alpha = 1,
                             .a = dout,
-                            .lda = l->out,
+                            .lda = dt_linear_stride(l),
                             .b = l->weight,
                             .ldb = in_out ? l->out : l->in,
                             .beta = add ? 1 : 0,
@@ -172,15 +174,16 @@ static struct dt_gemm product_dweight(const struct dt_linear *l, float *dweight,
                                       const float *dout)
 {
     bool in_out = l->layout == DT_WEIGHT_IN_OUT;
+    size_t stride = dt_linear_stride(l);
     return (struct dt_gemm){.transpose_a = true,
                             .m = in_out ? l->in : l->out,
                             .n = in_out ? l->out : l->in,
                             .k = l->rows,
                             .alpha = 1,
                             .a = in_out ? x : dout,
-                            .lda = in_out ? l->in : l->out,
+                            .lda = in_out ? l->in : stride,
                             .b = in_out ? dout : x,
-                            .ldb = in_out ? l->out : l->in,
+                            .ldb = in_out ? stride : l->in,
                             .beta = 1,
                             .c = dweight,
                             .ldc = in_out ? l->out : l->in};

@@ -7,6 +7,7 @@
  * Shapes: N rows, C width, I in, O out; all row-major, so x[n,c] is x[n * C + c]. */
 #include "worker_runtime/model/ops_reference/reference.h"
 
+#include <assert.h>
 #include <math.h>
 
 /* out[N,C] = token[id(n), C] + position[n % T, C] */
@@ -143,13 +144,14 @@ void dt_ref_linear_forward(const struct dt_linear *l, dt_elem *out_, const dt_el
 {
     float *out = out_;
     const float *x = x_, *weight = l->weight, *bias = l->bias;
+    size_t stride = dt_linear_stride(l);
     (void)s;
     for (size_t n = 0; n < l->rows; n++) {
         for (size_t o = 0; o < l->out; o++) {
             double sum = bias ? (double)bias[o] : 0;
             for (size_t i = 0; i < l->in; i++)
                 sum += (double)x[n * l->in + i] * weight[weight_at(l, i, o)];
-            out[n * l->out + o] = (float)sum;
+            out[n * stride + o] = (float)sum;
         }
     }
 }
@@ -157,6 +159,7 @@ void dt_ref_linear_forward(const struct dt_linear *l, dt_elem *out_, const dt_el
 void dt_ref_linear_gelu_forward(const struct dt_linear *l, dt_elem *out, dt_elem *pre,
                                 const dt_elem *x, struct dt_stream *s)
 {
+    assert(dt_linear_stride(l) == l->out);
     if (!pre)
         pre = out;
     dt_ref_linear_forward(l, pre, x, s);
@@ -167,11 +170,12 @@ void dt_ref_linear_gelu_forward(const struct dt_linear *l, dt_elem *out, dt_elem
 static void linear_dx(const struct dt_linear *l, float *dx, bool add, const float *dout)
 {
     const float *weight = l->weight;
+    size_t stride = dt_linear_stride(l);
     for (size_t n = 0; n < l->rows; n++) {
         for (size_t i = 0; i < l->in; i++) {
             double sum = add ? (double)dx[n * l->in + i] : 0;
             for (size_t o = 0; o < l->out; o++)
-                sum += (double)dout[n * l->out + o] * weight[weight_at(l, i, o)];
+                sum += (double)dout[n * stride + o] * weight[weight_at(l, i, o)];
             dx[n * l->in + i] = (float)sum;
         }
     }
@@ -184,6 +188,7 @@ void dt_ref_linear_backward(const struct dt_linear *l, dt_elem *dx, bool add, dt
 {
     float *dweight = dweight_, *dbias = dbias_;
     const float *x = x_, *dout = dout_;
+    size_t stride = dt_linear_stride(l);
     (void)s;
     if (dx)
         linear_dx(l, dx, add, dout);
@@ -191,12 +196,12 @@ void dt_ref_linear_backward(const struct dt_linear *l, dt_elem *dx, bool add, dt
         for (size_t i = 0; i < l->in; i++) {
             double sum = 0;
             for (size_t n = 0; n < l->rows; n++)
-                sum += (double)x[n * l->in + i] * dout[n * l->out + o];
+                sum += (double)x[n * l->in + i] * dout[n * stride + o];
             dweight[weight_at(l, i, o)] += (float)sum;
         }
         double sum = 0;
         for (size_t n = 0; dbias && n < l->rows; n++)
-            sum += dout[n * l->out + o];
+            sum += dout[n * stride + o];
         if (dbias)
             dbias[o] += (float)sum;
     }
