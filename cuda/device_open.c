@@ -168,6 +168,9 @@ static size_t head_rows(enum dt_dtype elem)
     return 8192 / dt_dtype_size(elem);
 }
 
+/* Rows of whole 16 bytes in either type: what products of tensor cores load at once. */
+enum { HEAD_STRIDE = 8 };
+
 struct dt_device *dt_cuda_device_open(const struct dt_device_wish *w, struct dt_err *err)
 {
     int ordinal = dt_cuda_choose(w, err);
@@ -191,6 +194,7 @@ struct dt_device *dt_cuda_device_open(const struct dt_device_wish *w, struct dt_
         .table = &dt_cuda_device_table,
         .coll = &dt_cuda_nccl,
         .head_rows = head_rows(w->elem),
+        .head_stride = HEAD_STRIDE,
         .tapes = &dt_cuda_tapes,
     };
     pthread_mutex_init(&c->lock, NULL);

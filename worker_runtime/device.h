@@ -27,7 +27,8 @@ struct dt_device {
     /* Moves this device's memory between ranks; NULL: it is the host's, and the host's groups do.
      */
     const struct dt_coll_backend *coll;
-    size_t head_rows; /* of logits that are best held at once; 0: as few as suit a CPU */
+    size_t head_rows;   /* of logits that are best held at once; 0: as few as suit a CPU */
+    size_t head_stride; /* theirs is best a multiple of so many elements; 0: packed */
     const struct dt_tape_ops *tapes; /* NULL: nothing is gained by them */
 };
 

@@ -103,6 +103,62 @@ TEST(what_cublaslt_does_not_do_with_a_product_is_done_behind_it)
     unsetenv("DT_EMULATOR_PLAIN_PRODUCTS");
 }
 
+/* Rows of out STRIDE apart, beside the plain loops over packed ones. NaNs between the rows stay,
+ * and come into no gradient. */
+static void spread(struct gpu_kit *g, const struct shape *s, struct layer *l, size_t stride)
+{
+    size_t in = s->rows * s->in, out = s->rows * s->out, w = s->in * s->out;
+    size_t apart = kit_spread_size(s->rows, s->out, stride);
+    const float *x = gpu_numbers(g, in), *dout = gpu_numbers(g, out);
+    float *dx = kit_alloc(&g->k, in * sizeof *dx), *dw = gpu_numbers(g, w);
+    float *db = gpu_numbers(g, s->out), *want = kit_alloc(&g->k, out * sizeof *want);
+    const void *x_there = gpu_up(g, in, x);
+    void *there = gpu_up(g, apart, kit_spread(&g->k, s->rows, s->out, stride, dout));
+    void *dx_there = gpu_up(g, in, NULL), *dw_there = gpu_up(g, w, dw);
+    void *db_there = gpu_up(g, s->out, db);
+
+    l->device.out_stride = stride;
+    g->ops->linear_backward(&l->device, dx_there, false, dw_there, db_there, x_there, there, g->s);
+    ref->linear_backward(&l->host, dx, false, dw, db, x, dout, NULL);
+    gpu_near(g, "dx", in, dx_there, dx, 2e-6);
+    gpu_near(g, "dweight", w, dw_there, dw, 2e-6);
+    gpu_near(g, "dbias", s->out, db_there, db, 2e-6);
+
+    g->ops->linear_forward(&l->device, there, x_there, g->s);
+    ref->linear_forward(&l->host, want, x, NULL);
+    const float *is = kit_gather(&g->k, s->rows, s->out, stride, gpu_down(g, apart, there));
+    /* As above: the bias may be added to what was rounded before. */
+    kit_near("out", out, is, want, gpu_error(g, g->elem == DT_BF16 ? 0x1p-8 : 2e-6));
+}
+
+/* Each stride on the same device, so that a plan for another one would be found. */
+static void each_stride(struct gpu_kit *g)
+{
+    static const struct shape s[] = {
+        {1, 3, 1}, {17, 33, 24}, {9, 16, 41}, {33, 8, 50}, {130, 5, 261}};
+    for (size_t i = 0; i < sizeof s / sizeof s[0] * 4; i++) {
+        const struct shape *shape = &s[i / 4];
+        size_t out = shape->out, up = (out + 7) / 8 * 8;
+        const size_t strides[] = {up, out, out + 1, up + 8, up + 3, up};
+        bool bias = i % 2;
+        struct layer l = layer_new(g, shape, i & 2 ? DT_WEIGHT_IN_OUT : DT_WEIGHT_OUT_IN, bias);
+        for (size_t k = 0; k < sizeof strides / sizeof strides[0]; k++) {
+            CHECK_ROW("%zu rows, %zu to %zu of %zu, layout %d, %s bias", shape->rows, shape->in,
+                      out, strides[k], l.host.layout, bias ? "with" : "no");
+            spread(g, shape, &l, strides[k]);
+        }
+        gpu_free(g);
+    }
+}
+
+TEST(rows_of_out_may_lie_apart)
+{
+    gpu_each(each_stride);
+    setenv("DT_EMULATOR_PLAIN_PRODUCTS", "1", 1);
+    gpu_each(each_stride);
+    unsetenv("DT_EMULATOR_PLAIN_PRODUCTS");
+}
+
 /* Arrays of a block's parts begin where they begin. */
 static void at_odd_addresses(struct gpu_kit *g)
 {

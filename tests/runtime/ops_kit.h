@@ -70,6 +70,38 @@ static inline int32_t *kit_ids(struct kit *k, size_t n, size_t below)
     return ids;
 }
 
+/* X[rows,width] with its rows STRIDE apart and NaNs between them. The array ends with the last
+ * row. */
+static inline size_t kit_spread_size(size_t rows, size_t width, size_t stride)
+{
+    return rows ? (rows - 1) * stride + width : 0;
+}
+
+static inline float *kit_spread(struct kit *k, size_t rows, size_t width, size_t stride,
+                                const float *x)
+{
+    size_t n = kit_spread_size(rows, width, stride);
+    float *to = kit_alloc(k, n * sizeof *to);
+    for (size_t i = 0; i < n; i++)
+        to[i] = i % stride < width ? x[i / stride * width + i % stride] : NAN;
+    return to;
+}
+
+/* The rows again, packed, after a look at what is between them. */
+static inline float *kit_gather(struct kit *k, size_t rows, size_t width, size_t stride,
+                                const float *x)
+{
+    size_t n = kit_spread_size(rows, width, stride);
+    float *to = kit_alloc(k, rows * width * sizeof *to);
+    for (size_t i = 0; i < n; i++) {
+        if (i % stride < width)
+            to[i / stride * width + i % stride] = x[i];
+        else
+            CHECK(isnan(x[i]));
+    }
+    return to;
+}
+
 /* Each element is as near as ERROR times the largest wanted one (1 where all are smaller). */
 static inline void kit_near(const char *what, size_t n, const float *is, const float *wanted,
                             double error)

@@ -197,6 +197,58 @@ TEST(linear_layers_in_both_layouts)
     on_each_table(linears);
 }
 
+/* L, whose rows of out lie apart, beside the plain loops over packed ones. */
+static void one_spread(const struct dt_ops *ops, struct dt_stream *s, struct kit *k,
+                       struct dt_linear l, bool biased)
+{
+    size_t in = l.rows * l.in, out = l.rows * l.out, w = l.in * l.out;
+    CHECK_ROW("%s: rows %zu in %zu out %zu of %zu layout %d bias %d", ops->name, l.rows, l.in,
+              l.out, l.out_stride, l.layout, biased);
+    l.weight = kit_numbers(k, w);
+    l.bias = biased ? kit_numbers(k, l.out) : NULL;
+    struct dt_linear packed = l;
+    packed.out_stride = 0;
+    float *x = kit_numbers(k, in), *dout = kit_numbers(k, out), *want = kit_numbers(k, out);
+    float *y = kit_spread(k, l.rows, l.out, l.out_stride, dout);
+    ops->linear_forward(&l, y, x, s);
+    ref->linear_forward(&packed, want, x, NULL);
+    kit_near("out", out, kit_gather(k, l.rows, l.out, l.out_stride, y), want, 2e-5);
+
+    float *apart = kit_spread(k, l.rows, l.out, l.out_stride, dout);
+    float *dx = kit_alloc(k, in * sizeof *dx), *dx2 = kit_alloc(k, in * sizeof *dx);
+    float *dw = kit_copy(k, w, l.weight), *dw2 = kit_copy(k, w, l.weight);
+    float *db = kit_numbers(k, l.out), *db2 = kit_copy(k, l.out, db);
+    ops->linear_backward(&l, dx, false, dw, biased ? db : NULL, x, apart, s);
+    ref->linear_backward(&packed, dx2, false, dw2, biased ? db2 : NULL, x, dout, NULL);
+    kit_near("dx", in, dx, dx2, 2e-5);
+    kit_near("dweight", w, dw, dw2, 2e-5);
+    kit_near("dbias", l.out, db, db2, 2e-5);
+}
+
+static void spreads(const struct dt_ops *ops, struct dt_stream *s, struct kit *k)
+{
+    static const size_t shapes[][4] = {{1, 1, 1, 3},      {3, 5, 7, 7},       {3, 5, 7, 8},
+                                       {257, 33, 65, 72}, {64, 96, 300, 301}, {300, 64, 40, 57},
+                                       {70, 70, 519, 520}};
+    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
+        for (int how = 0; how < 4; how++) {
+            struct dt_linear l = {.rows = shapes[i][0],
+                                  .in = shapes[i][1],
+                                  .out = shapes[i][2],
+                                  .out_stride = shapes[i][3]};
+            l.layout = how & 2 ? DT_WEIGHT_IN_OUT : DT_WEIGHT_OUT_IN;
+            one_spread(ops, s, k, l, how & 1);
+            one_spread(ref, NULL, k, l, how & 1);
+            kit_free(k);
+        }
+    }
+}
+
+TEST(rows_of_a_linear_layer_may_lie_apart)
+{
+    on_each_table(spreads);
+}
+
 /* q, k, v side by side in one row of width STRIDE, or apart where it is 0. */
 static void one_attention(const struct dt_ops *ops, struct dt_stream *s, struct kit *k,
                           struct dt_attention a, bool together)

@@ -543,6 +543,34 @@ TEST(the_fast_ops_agree_with_the_plain_ones)
     }
 }
 
+/* As a GPU asks for it: no vocabulary here is a multiple of 8. */
+TEST(rows_of_logits_may_be_padded)
+{
+    for (size_t i = 0; i < ROWS(shapes); i++) {
+        CHECK_ROW("%s", name_of(&shapes[i]));
+        struct world packed, padded;
+        size_t count;
+        open_world(&packed, &shapes[i], 2, 6);
+        open_world(&padded, &shapes[i], 2, 6);
+        padded.counted.device.head_stride = 8;
+        padded.counted.device.head_rows = packed.counted.device.head_rows = 5;
+        open_transformer(&packed, false, 0);
+        open_transformer(&padded, false, 0);
+        packed.targets[3] = padded.targets[3] = -100;
+        double a = loss_of(&packed), b = loss_of(&padded);
+        CHECK(a == b);
+        a = train(&packed, 2, 1);
+        b = train(&padded, 2, 1);
+        CHECK(a == b);
+        float *p = grads_of(&packed, &count), *q = grads_of(&padded, &count);
+        check_same_bits(q, p, count);
+        free(p);
+        free(q);
+        close_world(&padded);
+        close_world(&packed);
+    }
+}
+
 TEST(time_is_counted_until_it_is_asked_for)
 {
     struct world w;

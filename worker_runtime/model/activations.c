@@ -41,21 +41,28 @@ static size_t smaller(size_t a, size_t b)
 }
 
 struct sizes {
-    size_t rows, width, q, qkv, inner, vocabulary, heads, head_rows, elem;
+    size_t rows, width, q, qkv, inner, heads, head_rows, logits, elem;
     bool llama;
 };
 
-static struct sizes sizes_of(const struct dt_shape *s, const struct dt_transformer_options *o,
-                             size_t elem, size_t head_rows)
+static size_t round_up(size_t n, size_t to)
 {
+    return to ? (n + to - 1) / to * to : n;
+}
+
+/* DEVICE NULL: a CPU. */
+static struct sizes sizes_of(const struct dt_shape *s, const struct dt_transformer_options *o,
+                             const struct dt_device *device)
+{
+    size_t head_rows = device ? device->head_rows : 0;
     struct sizes z = {
         .width = s->width,
         .q = s->heads * s->head_dim,
         .qkv = (s->heads + 2 * s->kv_heads) * s->head_dim,
         .inner = s->inner,
-        .vocabulary = s->vocabulary,
+        .logits = round_up(s->vocabulary, device ? device->head_stride : 0),
         .heads = s->heads,
-        .elem = elem,
+        .elem = device ? dt_dtype_size(device->ops->elem) : sizeof(float),
         .llama = s->family == DT_LLAMA,
     };
     if (__builtin_mul_overflow(o->batch, o->positions, &z.rows))
@@ -86,7 +93,8 @@ static void lay_scratch(struct cursor *c, const struct sizes *z, struct dt_scrat
     struct cursor head = *c;
     s->wide = take(c, z->rows, larger(z->inner, z->qkv), z->elem);
     s->dwide = take(c, z->rows, z->inner, z->elem);
-    s->logits = take(&head, z->head_rows, z->vocabulary, z->elem);
+    s->logits_stride = z->logits;
+    s->logits = take(&head, z->head_rows, z->logits, z->elem);
     s->dnormed = take(&head, z->head_rows, z->width, z->elem);
     s->mean = z->llama ? NULL : take(&head, z->head_rows, 1, sizeof(float));
     s->rstd = take(&head, z->head_rows, 1, sizeof(float));
@@ -131,7 +139,7 @@ static size_t lay_out(struct dt_activations *a, const struct dt_shape *s, const 
 size_t dt_transformer_bytes(const struct dt_shape *shape, const struct dt_transformer_options *o)
 {
     struct dt_activations a = {.segment = segment_of(shape, o)};
-    struct sizes z = sizes_of(shape, o, sizeof(float), 0);
+    struct sizes z = sizes_of(shape, o, NULL);
     return lay_out(&a, shape, &z, NULL);
 }
 
@@ -139,7 +147,7 @@ int dt_activations_create(struct dt_activations *a, const struct dt_shape *s,
                           const struct dt_transformer_options *o, struct dt_device *device,
                           struct dt_err *err)
 {
-    struct sizes z = sizes_of(s, o, dt_dtype_size(device->ops->elem), device->head_rows);
+    struct sizes z = sizes_of(s, o, device);
     *a = (struct dt_activations){.segment = segment_of(s, o)};
     size_t bytes = lay_out(a, s, &z, NULL);
     a->inputs = calloc(s->layers, sizeof *a->inputs);

@@ -33,9 +33,10 @@ struct dt_scratch {
     dt_elem *wide;    /* [N, max(I, Q + 2 K)] */
     dt_elem *dwide;   /* [N, I] */
     /* For the head, in the same memory as the two above: R rows are gone through at once. */
-    dt_elem *logits;    /* [R, V] */
+    dt_elem *logits;    /* [R, logits_stride], the first V of each row */
     dt_elem *dnormed;   /* [R, C] */
     float *mean, *rstd; /* [R] */
+    size_t logits_stride;
 };
 
 struct dt_activations {

@@ -30,6 +30,7 @@ static struct dt_linear linear(const struct dt_head *h, size_t rows)
         .rows = rows,
         .in = h->shape->width,
         .out = h->shape->vocabulary,
+        .out_stride = h->scratch->logits_stride,
         .layout = DT_WEIGHT_OUT_IN,
         .weight = h->matrix,
     };
@@ -45,7 +46,7 @@ void dt_head_forward(const struct dt_head *h, size_t first, size_t rows, bool gr
     struct dt_cross_entropy loss = {
         .rows = rows,
         .vocabulary = h->shape->vocabulary,
-        .stride = h->shape->vocabulary,
+        .stride = s->logits_stride,
         .targets = h->targets + first,
         .scale = scale,
     };
