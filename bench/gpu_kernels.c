@@ -270,12 +270,20 @@ static void activations(struct bench *b, size_t n)
     free_arrays(b);
 }
 
+/* From row to row, as the head has them. */
+static size_t head_stride(const struct bench *b, size_t vocabulary)
+{
+    size_t to = b->d->head_stride;
+    return to ? (vocabulary + to - 1) / to * to : vocabulary;
+}
+
 static void linears(struct bench *b, size_t rows, size_t in, size_t out, enum dt_weight_layout w,
                     bool bias, bool gelu)
 {
     char shape[SHAPE];
-    struct dt_linear l = {rows, in, out, 0, w, elements(b, in * out), NULL};
-    dt_elem *x = elements(b, rows * in), *y = elements(b, rows * out), *dbias = NULL;
+    size_t stride = gelu ? out : head_stride(b, out);
+    struct dt_linear l = {rows, in, out, stride, w, elements(b, in * out), NULL};
+    dt_elem *x = elements(b, rows * in), *y = elements(b, rows * stride), *dbias = NULL;
     dt_elem *dx = array(b, rows * in * b->size), *dweight = array(b, in * out * b->size);
     dt_elem *pre = array(b, rows * out * b->size);
     double once = 2.0 * (double)rows * (double)in * (double)out;
@@ -324,8 +332,9 @@ static void attentions(struct bench *b, size_t batch, size_t positions, size_t h
 static void losses(struct bench *b, size_t rows, size_t vocabulary)
 {
     char shape[SHAPE];
-    struct dt_cross_entropy c = {rows, vocabulary, vocabulary, ids(b, rows, vocabulary), 1e-3f};
-    dt_elem *logits = elements(b, rows * vocabulary);
+    size_t stride = head_stride(b, vocabulary);
+    struct dt_cross_entropy c = {rows, vocabulary, stride, ids(b, rows, vocabulary), 1e-3f};
+    dt_elem *logits = elements(b, rows * stride);
     float *loss = floats(b, rows);
     snprintf(shape, sizeof shape, "\"rows\": %zu, \"vocabulary\": %zu", rows, vocabulary);
     double ms = MEASURE(b, b->o->cross_entropy(&c, loss, logits, true, b->s));

@@ -61,6 +61,7 @@ TEST(a_gpu_says_what_it_is)
     CHECK(strncmp(d->description, "GPU 0, ", 7) == 0);
     CHECK(strstr(d->description, " GiB, CUDA 1"));
     CHECK(d->coll && d->head_rows > 0);
+    CHECK_EQ(d->head_stride, 8);
     check_sync(d);
     dt_device_close(d);
 }

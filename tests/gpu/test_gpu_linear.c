@@ -336,6 +336,26 @@ static void no_width(struct gpu_kit *g)
     kit_free(&g->k);
 }
 
+/* GELU goes over packed rows alone. */
+static void gelu_of_rows_apart(struct gpu_kit *g)
+{
+    struct dt_err err = {0};
+    struct dt_linear l = {3, 4, 5, 8, DT_WEIGHT_IN_OUT, gpu_up(g, 4 * 5, NULL), NULL};
+    void *x = gpu_up(g, 3 * 4, NULL), *out = gpu_up(g, 3 * 8, NULL);
+
+    g->ops->linear_gelu_forward(&l, out, NULL, x, g->s);
+    CHECK_EQ(dt_device_sync(g->device, &err), -1);
+    CHECK_ROW("%s", err.text);
+    CHECK(strstr(err.text, "linear_gelu_forward"));
+    g->used = 0;
+    kit_free(&g->k);
+}
+
+TEST(gelu_of_rows_that_lie_apart_is_refused)
+{
+    gpu_each(gelu_of_rows_apart);
+}
+
 TEST(what_cublaslt_cannot_multiply_is_told_with_its_shape)
 {
     gpu_each(no_width);

@@ -65,6 +65,17 @@ def halves(s):
 
 
 @training.story
+def odd_vocabularies(s):
+    """rows of logits that a GPU pads: 325 and 323 words have the losses of the CPU, in float and in bfloat16"""
+    models = {"gpt2": {**training.GPT2, "vocab_size": 325}, "llama": {**training.LLAMA, "vocab_size": 323}}
+    for name, model in models.items():
+        cpu, cuda = on_both(s, name, gpus(1), model=model, steps=6)
+        training.close(cuda, cpu, 1e-4, name)
+        cpu, cuda = on_both(s, name + "-bf16", gpus(1), model=model, steps=4, **DEEPSPEED_BF16)
+        training.close(cuda, cpu, 0.01, name + " in bfloat16")
+
+
+@training.story
 def stages(s):
     """every stage has the same bits on a GPU, and every run of it"""
     first = None
