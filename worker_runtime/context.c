@@ -2,7 +2,7 @@
 #include "worker_runtime/context_parts.h"
 
 #include "worker_runtime/coll/backend.h"
-#include "worker_runtime/device.h"
+#include "worker_runtime/device_card.h"
 #include "worker_runtime/job_env.h"
 #include "worker_runtime/store_meeting.h"
 
@@ -73,6 +73,23 @@ static int meet(struct dt_context *c, dt_ms start_timeout, dt_ms coll_timeout, s
     return rc;
 }
 
+/* That all computing is done on one kind of device; no rank goes before all know that it is not. */
+static int compare_devices(struct dt_context *c, struct dt_err *err)
+{
+    struct dt_device_card own, *all = calloc((size_t)c->env.world, sizeof *all);
+    if (!all)
+        return dt_err_set(err, DT_E_MEMORY, "no memory for what %d ranks say of their devices",
+                          c->env.world);
+    dt_device_card_write(c->device, &own);
+    int rc = dt_coll_all_gather(c->coll, &own, all, sizeof own, DT_U8, err);
+    if (rc == 0 && dt_device_cards_check(all, c->env.world, err) < 0) {
+        dt_coll_barrier(c->coll, NULL);
+        rc = -1;
+    }
+    free(all);
+    return rc;
+}
+
 static bool round_over(void *arg)
 {
     return dt_beat_round_over(arg);
@@ -107,7 +124,8 @@ struct dt_context *dt_context_open(const struct dt_context_options *options, str
     if (!c->device)
         goto fail;
     if (meet(c, o->start_timeout_ms > 0 ? o->start_timeout_ms : TEN_MINUTES,
-             o->coll_timeout_ms > 0 ? o->coll_timeout_ms : TEN_MINUTES, err) < 0)
+             o->coll_timeout_ms > 0 ? o->coll_timeout_ms : TEN_MINUTES, err) < 0 ||
+        compare_devices(c, err) < 0)
         goto fail;
     return c;
 fail:

@@ -24,7 +24,8 @@ static struct dt_device *open_cuda(const struct dt_device_wish *w, struct dt_err
 }
 
 /* A GPU that is there and cannot be opened is an error here, too: on the CPU this rank would keep
- * waiting those that have theirs. Who installed no plugin knows why there is no GPU. */
+ * waiting those that have theirs. Who installed no plugin knows why there is no GPU, until other
+ * ranks have one. */
 static struct dt_device *open_auto(const struct dt_device_wish *w, struct dt_err *err)
 {
     struct dt_err why = {0};
@@ -32,8 +33,8 @@ static struct dt_device *open_auto(const struct dt_device_wish *w, struct dt_err
     if (p)
         return p->open(w, err);
     struct dt_device *d = dt_device_open_cpu(w->threads, err);
-    if (d && dt_plugin_installed())
-        dt_device_cpu_remark(d, "no GPU: %s", why.text);
+    if (d)
+        dt_device_cpu_no_gpu(d, why.text, dt_plugin_installed());
     return d;
 }
 

@@ -30,6 +30,7 @@ struct dt_device {
     size_t head_rows;   /* of logits that are best held at once; 0: as few as suit a CPU */
     size_t head_stride; /* theirs is best a multiple of so many elements; 0: packed */
     const struct dt_tape_ops *tapes; /* NULL: nothing is gained by them */
+    const char *no_gpu; /* of a CPU that "auto" took: why it is no GPU; else NULL */
 };
 
 /* Work is done in the order of the calls; what gives memory of the host to the caller waits for it.
@@ -80,8 +81,8 @@ struct dt_device_wish {
     void *round_over_arg;
 };
 
-/* "auto": a GPU where one can be used, else the CPU, whose description then says why it is not a
- * GPU; "cuda": the same is an error. */
+/* "auto": a GPU where one can be used, else the CPU, which then knows why it is not a GPU; "cuda":
+ * the same is an error. */
 struct dt_device *dt_device_open(const struct dt_device_wish *w, struct dt_err *err);
 void dt_device_close(struct dt_device *d);
 

@@ -3,7 +3,6 @@
  * when its call is back, so there is nothing to wait for. */
 #include "worker_runtime/device_cpu.h"
 
-#include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +18,8 @@
 struct cpu {
     struct dt_device device;
     struct dt_stream stream;
-    char description[800]; /* with a remark as long as an error */
+    char description[800]; /* with no_gpu in it */
+    char no_gpu[512];
 };
 
 enum { LINE = 64, HUGE_PAGE = 2 << 20 };
@@ -162,14 +162,12 @@ struct dt_device *dt_device_open_cpu(int threads, struct dt_err *err)
     return &c->device;
 }
 
-void dt_device_cpu_remark(struct dt_device *d, const char *fmt, ...)
+void dt_device_cpu_no_gpu(struct dt_device *d, const char *why, bool say)
 {
-    char *text = ((struct cpu *)d)->description;
-    size_t size = sizeof((struct cpu *)d)->description, used = strlen(text);
-    va_list ap;
-    va_start(ap, fmt);
-    used += (size_t)snprintf(text + used, size - used, "; ");
-    if (used < size)
-        vsnprintf(text + used, size - used, fmt, ap);
-    va_end(ap);
+    struct cpu *c = (struct cpu *)d;
+    size_t used = strlen(c->description);
+    snprintf(c->no_gpu, sizeof c->no_gpu, "%s", why);
+    d->no_gpu = c->no_gpu;
+    if (say)
+        snprintf(c->description + used, sizeof c->description - used, "; no GPU: %s", why);
 }

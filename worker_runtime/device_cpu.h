@@ -4,6 +4,7 @@
 #ifndef DT_WORKER_RUNTIME_DEVICE_CPU_H
 #define DT_WORKER_RUNTIME_DEVICE_CPU_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 struct dt_device;
@@ -17,8 +18,7 @@ struct dt_stream {
 
 enum { DT_SCRATCH_BYTES = 1 << 20, DT_SHARED_BYTES = 4 << 20 };
 
-/* Adds "; " and that to the description of D, a CPU. */
-void dt_device_cpu_remark(struct dt_device *d, const char *fmt, ...)
-    __attribute__((format(printf, 2, 3)));
+/* Why D, a CPU, was taken for a GPU. SAY: in its description, too. */
+void dt_device_cpu_no_gpu(struct dt_device *d, const char *why, bool say);
 
 #endif

@@ -13,7 +13,7 @@
 
 /* Rises with any change of what crosses the seam: this file, device.h, model/ops.h, coll/backend.h.
  */
-#define DT_PLUGIN_ABI 1
+#define DT_PLUGIN_ABI 2
 #define DT_PLUGIN_SYMBOL "dt_cuda_plugin"
 #define DT_PLUGIN_FILE "libdt_cuda.so"
 

@@ -9,6 +9,7 @@ import re
 import signal
 import subprocess
 
+import servers
 import tap
 import training
 
@@ -185,6 +186,24 @@ def none(s):
     tap.check_equal(program.says(r"CPU, .*; no GPU: "), True, "the reason; it said\n" + "\n".join(program.lines))
     program = s.run(s.config("cuda.json", device="cuda", steps=2), world=0, status=1, env=env)
     tap.check_equal(program.says(r"no GPU|no NVIDIA driver|no device"), True, "the reason; it said\n" + "\n".join(program.lines))
+
+
+@training.story
+def mixed(s):
+    """a host without a GPU beside one that has some is refused on all ranks, with the reason, and leaves nothing behind"""
+    emulated()
+    # A plugin without a device, and none at all.
+    for lacking, why in (({"DT_EMULATOR_DEVICES": "0"}, r"no NVIDIA driver"), ({"DTRUN_CUDA_PLUGIN": s.path("absent.so")}, r"absent\.so")):
+        port = servers.free_port()
+        c = s.config(device="auto", steps=2, save_dir=s.path("ckpt"), **SIZE)
+        words = [s.tools.dtrun, "--nnodes", "2", "--master-addr", servers.HOST, "--master-port", str(port),
+                 "--no-python", s.tools.train, "--config", c]
+        programs = [s.start_words([*words[:1], "--node-rank", str(node), *words[1:]], env) for node, env in enumerate(({}, lacking))]
+        for rank, program in enumerate(programs):
+            program.expect(r"dtrun-train: rank %d: rank 0 \(.*\) is on a GPU and rank 1 \(.*\) is not, and one job cannot mix them; "
+                           r"rank 1 has no GPU: .*%s.*; cure that, set train\.device to \"cpu\", or leave .* out" % (rank, why))
+            tap.check_equal(program.end() != 0, True, "exit status is one of failure")
+        tap.check_equal(os.path.exists(s.path("ckpt")), False, "a folder for checkpoints")
 
 
 def why_not():

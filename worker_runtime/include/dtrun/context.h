@@ -24,8 +24,9 @@ struct dt_context_options {
     int64_t coll_timeout_ms;  /* for any one collective; 0: 10 minutes */
 };
 
-/* Reads the environment, meets the other ranks at MASTER_ADDR:MASTER_PORT, and opens the device.
- * Collective over all ranks of the job. OPTIONS may be NULL. */
+/* Reads the environment, opens the device, and meets the other ranks at MASTER_ADDR:MASTER_PORT.
+ * Where some of them are on GPUs and some are not it fails on all, with what the one has and the
+ * other lacks. Collective over all ranks of the job. OPTIONS may be NULL. */
 DT_API struct dt_context *dt_context_open(const struct dt_context_options *options,
                                           struct dt_err *err);
 DT_API void dt_context_close(struct dt_context *c); /* NULL is fine */
