@@ -73,8 +73,7 @@ static cudaError_t enter(const struct dt_cuda_gpu *g, const struct dt_device_wis
     return e;
 }
 
-static int check_kind(const struct dt_cuda_gpu *g, const struct cudaDeviceProp *p,
-                      struct dt_err *err)
+static int check_kind(const char *name, const struct cudaDeviceProp *p, struct dt_err *err)
 {
     if (p->major >= 8)
         return 0;
@@ -82,7 +81,7 @@ static int check_kind(const struct dt_cuda_gpu *g, const struct cudaDeviceProp *
                       "%s is an %.60s of compute capability %d.%d, and 8.0 (Ampere) or newer is "
                       "needed; choose another by CUDA_VISIBLE_DEVICES, or set train.device to "
                       "\"cpu\"",
-                      g->name, p->name, p->major, p->minor);
+                      name, p->name, p->major, p->minor);
 }
 
 static void describe(struct dt_cuda_gpu *g, const char *name, size_t free_bytes, size_t total)
@@ -148,7 +147,7 @@ static int open_gpu(struct dt_cuda_gpu *g, const struct dt_device_wish *w, struc
         e = cudaGetDeviceProperties(&p, g->cuda.ordinal);
     if (e != cudaSuccess)
         return dt_cuda_fail(e, g->name, err);
-    if (check_kind(g, &p, err) < 0)
+    if (check_kind(g->name, &p, err) < 0)
         return -1;
     do {
         left(NULL, &free_bytes, &total);
@@ -161,15 +160,6 @@ static int open_gpu(struct dt_cuda_gpu *g, const struct dt_device_wish *w, struc
     g->cuda.stream.fast = w->fast;
     return g->cuda.memory ? open_stream(g, w, err) : -1;
 }
-
-/* Logits of so many rows and 50 thousand words are 400 MiB: enough to keep a GPU busy. */
-static size_t head_rows(enum dt_dtype elem)
-{
-    return 8192 / dt_dtype_size(elem);
-}
-
-/* Rows of whole 16 bytes in either type: what products of tensor cores load at once. */
-enum { HEAD_STRIDE = 8 };
 
 struct dt_device *dt_cuda_device_open(const struct dt_device_wish *w, struct dt_err *err)
 {
@@ -193,8 +183,8 @@ struct dt_device *dt_cuda_device_open(const struct dt_device_wish *w, struct dt_
         .stream = &c->stream,
         .table = &dt_cuda_device_table,
         .coll = &dt_cuda_nccl,
-        .head_rows = head_rows(w->elem),
-        .head_stride = HEAD_STRIDE,
+        .head_rows = dt_gpu_form(w->elem).head_rows,
+        .head_stride = dt_gpu_form(w->elem).head_stride,
         .tapes = &dt_cuda_tapes,
     };
     pthread_mutex_init(&c->lock, NULL);
@@ -202,4 +192,24 @@ struct dt_device *dt_cuda_device_open(const struct dt_device_wish *w, struct dt_
         return &c->device;
     c->device.table->close(&c->device);
     return NULL;
+}
+
+/* It takes a context to know what is free, as a worker's will take one. */
+int dt_cuda_device_memory(int ordinal, struct dt_gpu_memory *out, struct dt_err *err)
+{
+    struct cudaDeviceProp p;
+    char name[24];
+    snprintf(name, sizeof name, "GPU %d", ordinal);
+    cudaError_t e = cudaSetDevice(ordinal);
+    if (e == cudaSuccess)
+        e = cudaGetDeviceProperties(&p, ordinal);
+    if (e == cudaSuccess && check_kind(name, &p, err) < 0)
+        return -1;
+    *out = (struct dt_gpu_memory){.scratch = DT_CUDA_SCRATCH + WORKSPACE};
+    if (e == cudaSuccess)
+        e = cudaMemGetInfo(&out->free, &out->total);
+    if (e != cudaSuccess)
+        return dt_cuda_fail(e, name, err);
+    snprintf(out->name, sizeof out->name, "%s, %.60s", name, p.name);
+    return 0;
 }

@@ -17,6 +17,7 @@ const struct dt_plugin *dt_cuda_plugin(void)
         .version = version,
         .devices = dt_cuda_devices,
         .open = dt_cuda_device_open,
+        .memory = dt_cuda_device_memory,
         .check_nccl = dt_cuda_check_nccl,
     };
     snprintf(version, sizeof version, "CUDA %d.%d, NCCL %d.%d.%d", CUDART_VERSION / 1000,

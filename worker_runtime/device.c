@@ -50,6 +50,20 @@ struct dt_device *dt_device_open(const struct dt_device_wish *w, struct dt_err *
     return NULL;
 }
 
+int dt_device_gpu_memory(int workers, struct dt_gpu_memory *out, struct dt_err *err)
+{
+    const struct dt_plugin *p = usable_plugin(err);
+    int devices = p ? p->devices(err) : -1;
+    for (int i = 0; i < devices && i < workers; i++) {
+        struct dt_gpu_memory m = {0};
+        if (p->memory(i, &m, err) < 0)
+            return -1;
+        if (i == 0 || m.free < out->free)
+            *out = m;
+    }
+    return devices;
+}
+
 void dt_device_close(struct dt_device *d)
 {
     if (d)

@@ -30,7 +30,7 @@ struct dt_device {
     size_t head_rows;   /* of logits that are best held at once; 0: as few as suit a CPU */
     size_t head_stride; /* theirs is best a multiple of so many elements; 0: packed */
     const struct dt_tape_ops *tapes; /* NULL: nothing is gained by them */
-    const char *no_gpu; /* of a CPU that "auto" took: why it is no GPU; else NULL */
+    const char *no_gpu;              /* of a CPU that "auto" took: why it is no GPU; else NULL */
 };
 
 /* Work is done in the order of the calls; what gives memory of the host to the caller waits for it.
@@ -85,6 +85,31 @@ struct dt_device_wish {
  * the same is an error. */
 struct dt_device *dt_device_open(const struct dt_device_wish *w, struct dt_err *err);
 void dt_device_close(struct dt_device *d);
+
+/* A GPU's memory as a worker finds it. */
+struct dt_gpu_memory {
+    char name[96];      /* "GPU 0, NVIDIA H100 80GB HBM3" */
+    size_t total, free; /* of the device; free now, and CUDA has taken its own part already */
+    size_t scratch;     /* of what is free: a worker takes it before it has a model */
+};
+
+/* Of the GPUs that WORKERS of this host would take, the one with the least free. How many there are
+ * on this host for them; -1 and *err where none can be used. Opens no device. */
+int dt_device_gpu_memory(int workers, struct dt_gpu_memory *out, struct dt_err *err);
+
+/* What decides, of a device, how much memory activations take. Zeroed: a CPU. */
+struct dt_device_form {
+    enum dt_dtype elem;
+    size_t head_rows, head_stride;
+};
+
+/* Of every GPU. Logits of so many rows and 50 thousand words are 400 MiB: enough to keep it busy.
+ * Rows are of whole 16 bytes in either type: what products of tensor cores load at once. */
+static inline struct dt_device_form dt_gpu_form(enum dt_dtype elem)
+{
+    return (struct dt_device_form){
+        .elem = elem, .head_rows = 8192 / dt_dtype_size(elem), .head_stride = 8};
+}
 
 static inline void *dt_device_alloc(struct dt_device *d, size_t bytes, const char *what,
                                     struct dt_err *err)

@@ -28,6 +28,9 @@ struct dt_plugin {
      * a driver that is too old, no device, CUDA_VISIBLE_DEVICES hides all. */
     int (*devices)(struct dt_err *err);
     struct dt_device *(*open)(const struct dt_device_wish *w, struct dt_err *err);
+    /* That of device ORDINAL. It refuses what open() does, but for want of memory, and opens
+     * nothing. 0, or -1 and *err. */
+    int (*memory)(int ordinal, struct dt_gpu_memory *out, struct dt_err *err);
     /* What NCCL finds here: versions, the way between devices, NICs and InfiniBand, variables that
      * are set and what they do. How many problems there are. */
     int (*check_nccl)(dt_check_line_fn say, void *arg);

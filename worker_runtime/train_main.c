@@ -115,11 +115,17 @@ static int from_environment(const char *name, int fallback)
 
 static int estimate(const struct dt_train_args *a, const struct dt_config *c)
 {
-    int world = a->world > 0 ? a->world : from_environment("WORLD_SIZE", 1);
-    int local = a->local > 0 ? a->local : from_environment("LOCAL_WORLD_SIZE", world);
-    size_t memory = (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE);
+    struct dt_estimate_place at = {
+        .world = a->world > 0 ? a->world : from_environment("WORLD_SIZE", 1),
+        .memory = (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE)};
+    at.local = a->local > 0 ? a->local : from_environment("LOCAL_WORLD_SIZE", at.world);
     struct dt_buf out = {0};
-    dt_estimate_print(c, world, local, memory, &out);
+    struct dt_err why = {0};
+    if (strcmp(c->train.device, "cpu") != 0)
+        at.gpus = dt_device_gpu_memory(at.local, &at.gpu, &why);
+    at.on_gpu = at.gpus > 0 || strcmp(c->train.device, "cuda") == 0;
+    at.no_gpu = at.gpus < 0 ? why.text : NULL;
+    dt_estimate_print(c, &at, &out);
     fputs(dt_buf_cstr(&out), stdout);
     dt_buf_finish(&out);
     return 0;
@@ -148,7 +154,7 @@ static int check_nccl(struct dt_err *err)
 static int train(const struct dt_train_args *a, const struct dt_config *c, struct dt_err *err)
 {
     struct dt_context_options o = {.device = c->train.device,
-                                   .elem = c->zero.model_type == DT_BF16 ? DT_BF16 : DT_F32,
+                                   .elem = dt_config_gpu_elem(c),
                                    .wide_sums = c->train.wide_sums,
                                    .fast = !c->train.deterministic,
                                    .threads = c->train.threads,

@@ -74,6 +74,15 @@ static struct dt_device *open_fake(const struct dt_device_wish *w, struct dt_err
     return NULL;
 }
 
+/* The second has the least free. */
+static int memory_of_straw(int ordinal, struct dt_gpu_memory *out, struct dt_err *err)
+{
+    static const struct dt_gpu_memory all[] = {{"straw 0", 100, 90, 5}, {"straw 1", 100, 70, 5}};
+    (void)err;
+    *out = all[ordinal];
+    return 0;
+}
+
 DT_API const struct dt_plugin *dt_cuda_plugin(void);
 const struct dt_plugin *dt_cuda_plugin(void)
 {
@@ -83,6 +92,7 @@ const struct dt_plugin *dt_cuda_plugin(void)
         .version = "straw 1.0",
         .devices = devices,
         .open = open_fake,
+        .memory = memory_of_straw,
     };
     return &plugin;
 }

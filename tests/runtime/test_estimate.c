@@ -27,13 +27,25 @@ static struct dt_config parsed(const char *text)
     return c;
 }
 
-static struct dt_estimate of(const struct dt_config *c, int world, int local, int stage)
+static struct dt_estimate at(const struct dt_config *c, struct dt_estimate_place place, int stage)
 {
     struct dt_estimate e;
     struct dt_err err = {0};
-    CHECK_OK(dt_estimate(c, world, local, stage, &e, &err), err);
-    CHECK_EQ(e.total, e.params + e.grads + e.optimizer + e.activations + e.snapshot);
+    CHECK_OK(dt_estimate(c, &place, stage, &e, &err), err);
+    CHECK_EQ(e.total, e.params + e.grads + e.optimizer + e.activations + e.scratch +
+                          (place.gpus > 0 ? 0 : e.snapshot));
     return e;
+}
+
+static struct dt_estimate of(const struct dt_config *c, int world, int local, int stage)
+{
+    return at(c, (struct dt_estimate_place){.world = world, .local = local}, stage);
+}
+
+/* Where ranks have GPUs, which are not here. */
+static struct dt_estimate on_gpus(const struct dt_config *c, int world, int stage)
+{
+    return at(c, (struct dt_estimate_place){.world = world, .local = world, .on_gpu = true}, stage);
 }
 
 TEST(stages_keep_what_they_keep)
@@ -69,9 +81,48 @@ TEST(sixteen_bits_have_a_master_copy_beside_them)
         parsed("{\"train_micro_batch_size_per_gpu\": 2, \"bf16\": {\"enabled\": true}, " SMALL "}");
     CHECK_EQ(of(&c, 2, 2, 1).optimizer, ALL * 6);
     CHECK_EQ(of(&c, 2, 2, 1).params, ALL * 2); /* a processor computes with floats */
-    strcpy(c.train.device, "cuda");
-    CHECK_EQ(of(&c, 2, 2, 1).params, ALL * 2);
-    CHECK_EQ(of(&c, 2, 2, 1).grads, ALL * 2);
+    dt_config_finish(&c);
+}
+
+/* No rank sees another's copy. Gradients are widened a unit at a time: for the update, and for sums
+ * where these are told to be. */
+TEST(gpus_compute_with_bfloat16_or_float)
+{
+#define ONE "{\"train_micro_batch_size_per_gpu\": 2, "
+    /* clang-format off */
+    static const struct { const char *text; size_t params, grads, optimizer; } rows[] = {
+        {ONE SMALL "}", ALL * 4, ALL * 4, ALL * 4},
+        {ONE "\"fp16\": {\"enabled\": true}, " SMALL "}", ALL * 4, ALL * 4, ALL * 6},
+        {ONE "\"bf16\": {\"enabled\": true}, " SMALL "}", ALL * 2, ALL * 2 + BLOCK * 2, ALL * 6},
+        {ONE "\"bf16\": {\"enabled\": true}, \"communication_data_type\": \"fp32\", " SMALL "}",
+         ALL * 2, ALL * 2 + BLOCK * 2 + BLOCK * 4, ALL * 6},
+    };
+    /* clang-format on */
+    for (size_t i = 0; i < ROWS(rows); i++) {
+        CHECK_ROW("%s", rows[i].text);
+        struct dt_config c = parsed(rows[i].text);
+        struct dt_estimate e = on_gpus(&c, 2, 1);
+        CHECK_EQ(e.params, rows[i].params);
+        CHECK_EQ(e.grads, rows[i].grads);
+        CHECK_EQ(e.optimizer, rows[i].optimizer);
+        dt_config_finish(&c);
+    }
+#undef ONE
+}
+
+TEST(a_gpu_has_the_scratch_of_its_ops_and_the_host_the_snapshot)
+{
+    struct dt_config c = parsed("{\"train_batch_size\": 8, \"bf16\": {\"enabled\": true}, "
+                                "\"train\": {\"save_dir\": \"x\"}, " SMALL "}");
+    struct dt_transformer_options o = {.batch = 4, .positions = 64};
+    struct dt_estimate_place place = {.world = 2, .local = 2, .on_gpu = true, .gpus = 2};
+    place.gpu.scratch = 1000;
+    struct dt_estimate here = at(&c, place, 0), far = on_gpus(&c, 2, 0);
+    CHECK_EQ(here.activations, dt_transformer_bytes(&c.model.shape, &o, dt_gpu_form(DT_BF16)));
+    CHECK_EQ(here.scratch, 1000);
+    CHECK_EQ(here.snapshot, ALL * 6);
+    CHECK_EQ(far.activations, here.activations);
+    CHECK_EQ(far.total, here.total - 1000 + ALL * 6);
     dt_config_finish(&c);
 }
 
@@ -80,10 +131,12 @@ TEST(activations_are_those_of_the_model_and_the_snapshot_is_a_shard)
     struct dt_config c =
         parsed("{\"train_batch_size\": 8, \"train\": {\"save_dir\": \"x\"}, " SMALL "}");
     struct dt_transformer_options o = {.batch = 4, .positions = 64};
-    CHECK_EQ(of(&c, 2, 2, 0).activations, dt_transformer_bytes(&c.model.shape, &o));
+    CHECK_EQ(of(&c, 2, 2, 0).activations,
+             dt_transformer_bytes(&c.model.shape, &o, (struct dt_device_form){0}));
     CHECK_EQ(of(&c, 2, 2, 0).snapshot, ALL * 6);
     c.model.recompute = o.recompute = true;
-    CHECK_EQ(of(&c, 2, 2, 0).activations, dt_transformer_bytes(&c.model.shape, &o));
+    CHECK_EQ(of(&c, 2, 2, 0).activations,
+             dt_transformer_bytes(&c.model.shape, &o, (struct dt_device_form){0}));
     dt_config_finish(&c);
 }
 
@@ -113,8 +166,9 @@ TEST(max_live_bounds_what_is_gathered)
 static const char *printed(const struct dt_config *c, int world, int local, size_t memory,
                            struct dt_buf *out)
 {
+    struct dt_estimate_place place = {.world = world, .local = local, .memory = memory};
     dt_buf_clear(out);
-    dt_estimate_print(c, world, local, memory, out);
+    dt_estimate_print(c, &place, out);
     return dt_buf_cstr(out);
 }
 
@@ -126,7 +180,7 @@ TEST(the_table_says_what_fits_and_what_would)
     const char *text = printed(&c, 2, 2, (size_t)23 << 30, &out);
     CHECK(strstr(text, "0.0 million parameters in fp32; 2 ranks, 2 on each host\n"));
     CHECK(strstr(text, "a step: 64 samples of 64 tokens, as 1 micro-batch of 32 on each rank\n"));
-    CHECK(strstr(text, "whether 2 of them fit in 23 GiB:\n"));
+    CHECK(strstr(text, "whether 2 of them fit in this host's 23 GiB:\n"));
     CHECK(strstr(text, "\n* 0 ") && strstr(text, "\n  3 "));
     CHECK(strstr(text, " of 23 GiB with 2 ranks on the host: it fits\n"));
     CHECK(!strstr(text, "it would fit"));
@@ -145,6 +199,76 @@ TEST(the_table_says_what_fits_and_what_would)
 
     text = printed(&c, 2, 2, 1000, &out);
     CHECK(strstr(text, "it wants more hosts, fewer ranks on each, or a smaller model\n"));
+    dt_buf_finish(&out);
+    dt_config_finish(&c);
+}
+
+TEST(with_gpus_it_is_one_of_them_that_a_rank_fits_in)
+{
+    struct dt_config c = parsed("{\"train_batch_size\": 64, \"train_micro_batch_size_per_gpu\": "
+                                "32, \"train\": {\"save_dir\": \"x\"}, " SMALL "}");
+    struct dt_buf out = {0};
+    struct dt_estimate_place place = {
+        .world = 2, .local = 2, .memory = 1 << 30, .on_gpu = true, .gpus = 2};
+    place.gpu = (struct dt_gpu_memory){
+        .name = "GPU 1, of straw", .total = (size_t)80 << 30, .free = (size_t)79 << 30};
+    dt_estimate_print(&c, &place, &out);
+    const char *text = dt_buf_cstr(&out);
+    CHECK(strstr(text, "whether it fits in GPU 1, of straw, 80 GiB, 79 GiB free:\n"));
+    CHECK(strstr(text, " of the 79 GiB that are free there: it fits\n"));
+    CHECK(strstr(text, " of this host's 1 GiB with 2 ranks on it: it fits\n"));
+    CHECK(!strstr(text, "no GPU") && !strstr(text, "would"));
+
+    place.gpus = 1;
+    place.gpu.free = at(&c, place, 1).total; /* and no byte more, whatever is total */
+    CHECK(place.gpu.free < at(&c, place, 0).total);
+    place.memory = 1000;
+    dt_buf_clear(&out);
+    dt_estimate_print(&c, &place, &out);
+    text = dt_buf_cstr(&out);
+    CHECK(strstr(text, "this host has 1 GPU; 2 ranks on it would be refused"));
+    CHECK(strstr(text, "with 2 ranks on it: it does not fit\n"));
+    CHECK(strstr(text, "it would fit with zero_optimization.stage 1\n"));
+
+    place.gpu.free = 1000;
+    dt_buf_clear(&out);
+    dt_estimate_print(&c, &place, &out);
+    CHECK(strstr(dt_buf_cstr(&out), "it wants more GPUs, or larger ones, or a smaller model\n"));
+    dt_buf_finish(&out);
+    dt_config_finish(&c);
+}
+
+TEST(without_a_gpu_it_is_the_host_and_said_why)
+{
+    struct dt_config c = parsed("{\"train_batch_size\": 2, " SMALL "}");
+    struct dt_buf out = {0};
+    struct dt_estimate_place place = {
+        .world = 2, .local = 2, .memory = (size_t)23 << 30, .gpus = -1, .no_gpu = "it is sold"};
+    for (int cuda = 0; cuda < 2; cuda++) {
+        place.on_gpu = cuda;
+        dt_buf_clear(&out);
+        dt_estimate_print(&c, &place, &out);
+        const char *text = dt_buf_cstr(&out);
+        CHECK(strstr(text, "\nno GPU: it is sold\nmemory of one rank, and whether 2 of them fit in "
+                           "this host's 23 GiB:\n"));
+        CHECK(strstr(text, " of 23 GiB with 2 ranks on the host: it fits\n"));
+    }
+    dt_buf_finish(&out);
+    dt_config_finish(&c);
+}
+
+TEST(more_activations_than_can_be_counted_do_not_fit)
+{
+    struct dt_config c = parsed("{\"train_micro_batch_size_per_gpu\": 1, " SMALL "}");
+    struct dt_buf out = {0};
+    c.batch.micro_batch = INT64_MAX / 2;
+    struct dt_estimate_place place = {.world = 1, .local = 1};
+    struct dt_estimate e;
+    struct dt_err err = {0};
+    CHECK_OK(dt_estimate(&c, &place, 0, &e, &err), err);
+    CHECK_EQ(e.activations, SIZE_MAX);
+    CHECK_EQ(e.total, SIZE_MAX);
+    CHECK(strstr(printed(&c, 1, 1, (size_t)1 << 40, &out), "it does not fit\n"));
     dt_buf_finish(&out);
     dt_config_finish(&c);
 }
@@ -169,11 +293,12 @@ TEST(activation_checkpointing_is_the_last_thing_tried)
 TEST(what_cannot_be_estimated_is_said)
 {
     struct dt_config none = parsed("{}"), c = parsed("{" SMALL "}");
+    struct dt_estimate_place one = {.world = 1, .local = 1}, two = {.world = 1, .local = 2};
     struct dt_estimate e;
     struct dt_err err;
     struct dt_buf out = {0};
-    CHECK_FAIL(dt_estimate(&none, 1, 1, 0, &e, &err), err, "there is no model.config");
-    CHECK_FAIL(dt_estimate(&c, 1, 2, 0, &e, &err), err, "2 of 1 ranks cannot be on one host");
+    CHECK_FAIL(dt_estimate(&none, &one, 0, &e, &err), err, "there is no model.config");
+    CHECK_FAIL(dt_estimate(&c, &two, 0, &e, &err), err, "2 of 1 ranks cannot be on one host");
     CHECK_STR(printed(&none, 1, 1, 1, &out), "there is no model.config to estimate\n");
     CHECK(strstr(printed(&c, 1, 1, 1 << 30, &out), "no batch fits this world: neither"));
     dt_buf_finish(&out);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A plugin is looked for once per process, so each story asks another process: this program again,
- * which with DT_TELL=KIND,LOCAL_RANK in its environment opens a device and tells what it got. */
+ * which with DT_TELL=KIND,LOCAL_RANK in its environment opens a device and tells what it got; as
+ * KIND "memory" asks for that of so many workers' GPUs. */
 #include "base/buf.h"
 #include "base/fs.h"
 #include "tests/lib/check.h"
@@ -13,6 +14,18 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
+static void tell_memory(int workers)
+{
+    struct dt_gpu_memory m;
+    struct dt_err err = {0};
+    int gpus = dt_device_gpu_memory(workers, &m, &err);
+    if (gpus < 0)
+        printf("%s", err.text);
+    else
+        printf("%d: %s, %zu of %zu free", gpus, m.name, m.free, m.total);
+    exit(gpus < 0 ? dt_err_exit_status(&err) : 0);
+}
+
 static void tell(const char *wanted)
 {
     char kind[16] = "";
@@ -20,6 +33,8 @@ static void tell(const char *wanted)
     struct dt_err err = {0};
     if (sscanf(wanted, "%15[^,],%d", kind, &w.local_rank) != 2)
         exit(3);
+    if (strcmp(kind, "memory") == 0)
+        tell_memory(w.local_rank);
     struct dt_device *d = dt_device_open(&w, &err);
     printf("%s", d ? d->description : err.text);
     dt_device_close(d);
@@ -144,7 +159,7 @@ TEST(without_a_usable_plugin_auto_says_why_and_cuda_fails)
         {"idle",    "the driver is on holiday", 1},
         {"symbol",  "libplugin_symbol.so is no CUDA plugin of dtrun: it has no dt_cuda_plugin", 1},
         {"abi",     "libplugin_abi.so belongs to another version of dtrun (its interface is 9, ours is 2)", 1},
-        {"size",    "libplugin_size.so belongs to an older dtrun (its table has 32 bytes, ours 40)", 1},
+        {"size",    "libplugin_size.so belongs to an older dtrun (its table has 40 bytes, ours 48)", 1},
         {"library", "cannot load the CUDA plugin: libdt_vanished.so.9: cannot open shared object file", 1},
         {"absent",  "libplugin_absent.so: cannot open shared object file", 1},
     };
@@ -160,6 +175,25 @@ TEST(without_a_usable_plugin_auto_says_why_and_cuda_fails)
         CHECK(strncmp(t.text, "device \"cuda\": ", 15) == 0);
         check_told(ask("cpu", .plugin = fake(rows[i].plugin)), 0, "CPU, ");
     }
+}
+
+TEST(of_the_gpus_that_workers_would_take_the_fullest_is_told)
+{
+    static const struct {
+        int workers;
+        const char *words;
+    } rows[] = {
+        {1, "2: straw 0, 90 of 100 free"},
+        {2, "2: straw 1, 70 of 100 free"},
+        {3, "2: straw 1, 70 of 100 free"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        check_told(ask("memory", .plugin = fake("good"), .local_rank = rows[i].workers), 0,
+                   rows[i].words);
+    check_told(ask("memory", .plugin = fake("idle"), .local_rank = 1), 1,
+               "the driver is on holiday");
+    check_told(ask("memory", .plugin = fake("absent"), .local_rank = 1), 1,
+               "libplugin_absent.so: cannot open shared object file");
 }
 
 TEST(the_variable_takes_a_full_path_only)

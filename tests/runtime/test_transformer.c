@@ -468,6 +468,23 @@ TEST(a_unit_that_cannot_be_had_ends_the_pass)
     close_world(&w);
 }
 
+static const struct dt_device_form cpu;
+
+static void check_counted(const struct dt_shape *s, const struct dt_transformer_options *o,
+                          struct dt_device_form form)
+{
+    struct dt_ops ops = dt_ops_reference;
+    struct counted c = {.device = {.ops = &ops,
+                                   .table = &counted_table,
+                                   .head_rows = form.head_rows,
+                                   .head_stride = form.head_stride}};
+    ops.elem = form.elem;
+    struct dt_transformer *t = dt_transformer_create(s, o, &c.device, NULL);
+    CHECK(t != NULL);
+    CHECK_EQ(c.bytes, dt_transformer_bytes(s, o, form));
+    dt_transformer_destroy(t);
+}
+
 TEST(the_memory_it_says_is_the_memory_it_takes)
 {
     static const struct dt_transformer_options options[] = {
@@ -479,12 +496,9 @@ TEST(the_memory_it_says_is_the_memory_it_takes)
     for (size_t i = 0; i < ROWS(shapes); i++) {
         for (size_t k = 0; k < ROWS(options); k++) {
             CHECK_ROW("%s, options %zu", name_of(&shapes[i]), k);
-            struct counted c = {.device = {.ops = &dt_ops_reference, .table = &counted_table}};
-            struct dt_transformer *t =
-                dt_transformer_create(&shapes[i], &options[k], &c.device, NULL);
-            CHECK(t != NULL);
-            CHECK_EQ(c.bytes, dt_transformer_bytes(&shapes[i], &options[k]));
-            dt_transformer_destroy(t);
+            check_counted(&shapes[i], &options[k], cpu);
+            check_counted(&shapes[i], &options[k], dt_gpu_form(DT_BF16));
+            check_counted(&shapes[i], &options[k], (struct dt_device_form){DT_F32, 2, 8});
         }
     }
 }
@@ -494,7 +508,7 @@ TEST(recomputing_takes_less_memory)
     struct dt_shape s = {DT_GPT2, 12, 12, 12, 768, 64, 3072, 1024, 50257, 1e-5f, 0, 0.02f, true};
     struct dt_transformer_options all = {.batch = 4, .positions = 1024},
                                   none = {.batch = 4, .positions = 1024, .recompute = true};
-    CHECK(dt_transformer_bytes(&s, &none) < dt_transformer_bytes(&s, &all) / 3);
+    CHECK(dt_transformer_bytes(&s, &none, cpu) < dt_transformer_bytes(&s, &all, cpu) / 3);
 }
 
 TEST(what_cannot_be_made_is_refused)
@@ -508,7 +522,7 @@ TEST(what_cannot_be_made_is_refused)
                "1 samples of 8 positions; this model takes 1 to 7 positions");
     CHECK_FAIL(dt_transformer_create(&shapes[0], &none, &c.device, &err) ? 0 : -1, err,
                "0 samples of 5");
-    CHECK_EQ(dt_transformer_bytes(&shapes[0], &huge), SIZE_MAX);
+    CHECK_EQ(dt_transformer_bytes(&shapes[0], &huge, cpu), SIZE_MAX);
     CHECK_FAIL(dt_transformer_create(&shapes[0], &huge, &c.device, &err) ? 0 : -1, err,
                "no memory for activations");
     CHECK_EQ(c.bytes, 0);

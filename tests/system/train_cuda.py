@@ -167,6 +167,39 @@ def memory(s):
             raise AssertionError("there is no %s in\n%s" % (word, text))
 
 
+def mib(text):
+    number, unit = re.match(r"([0-9.]+) (\w+)$", text).groups()
+    return float(number) * {"MiB": 1, "GiB": 1024}[unit]
+
+
+@training.story
+def estimates(s):
+    """--estimate compares with the GPU's memory: what fits by its word trains, and what does not is refused"""
+    emulated()
+    c = s.config(device="auto", model={**HEADS_OF_64, "n_layer": 12}, steps=1, batch=4, accumulation=1, **DEEPSPEED_BF16)
+
+    def asked(memory, *options):
+        program = s.start_words([s.tools.train, "--estimate", c, *options], {"DT_EMULATOR_MEMORY": str(int(memory * (1 << 20)))})
+        tap.check_equal(program.end(), 0, "exit status")
+        return "\n".join(program.lines)
+
+    text = asked(1024)
+    if not re.search(r"whether it fits in GPU 0, .*, 1 GiB, 1 GiB free:\n", text):
+        raise AssertionError("it does not say which memory it compares with:\n" + text)
+    taken = mib(re.search(r"stage 0 takes (.*) of the 1 GiB that are free there: it fits", text).group(1))
+    # Blocks of memory are rounded up to pages of 2 MiB.
+    for memory, fits in ((taken + 24, True), (taken * 0.95, False)):
+        told = asked(memory)
+        tap.check_equal("free there: it fits" in told, fits, "that it fits; it said\n" + told)
+        s.run(c, world=0, status=0 if fits else 1, env={"DT_EMULATOR_MEMORY": str(int(memory * (1 << 20)))})
+    for device, said in (("auto", r"no GPU: there is no NVIDIA driver"), ("cuda", r"no GPU: there is no NVIDIA driver"), ("cpu", None)):
+        program = s.start_words([s.tools.train, "--estimate", c, "--set", "train.device=" + device], {"DT_EMULATOR_DEVICES": "0"})
+        tap.check_equal(program.end(), 0, "exit status without a GPU")
+        text = "\n".join(program.lines)
+        tap.check_equal(bool(re.search(r"fit in this host's ", text)), True, "that it is the host's memory; it said\n" + text)
+        tap.check_equal(bool(re.search(said or "no GPU", text)), bool(said), "why it is; it said\n" + text)
+
+
 @training.story
 def too_many_ranks(s):
     """more ranks than GPUs are refused with both numbers"""

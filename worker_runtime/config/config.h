@@ -64,6 +64,12 @@ struct dt_config {
     bool has_model, has_data; /* model.config and data.train are there */
 };
 
+/* What a GPU computes with; a CPU takes float. */
+static inline enum dt_dtype dt_config_gpu_elem(const struct dt_config *c)
+{
+    return c->zero.model_type == DT_BF16 ? DT_BF16 : DT_F32;
+}
+
 /* PATH is the file, DEEPSPEED (may be NULL) another whose keys it takes in: a key that both have,
  * with another value, is refused, but "auto" gives way to a value. With DEEPSPEED alone, PATH may
  * be NULL. OVERRIDES (NULL-ended; may be NULL): "train.steps=20", set after both, checked alike. In

@@ -50,24 +50,22 @@ static size_t round_up(size_t n, size_t to)
     return to ? (n + to - 1) / to * to : n;
 }
 
-/* DEVICE NULL: a CPU. */
 static struct sizes sizes_of(const struct dt_shape *s, const struct dt_transformer_options *o,
-                             const struct dt_device *device)
+                             struct dt_device_form form)
 {
-    size_t head_rows = device ? device->head_rows : 0;
     struct sizes z = {
         .width = s->width,
         .q = s->heads * s->head_dim,
         .qkv = (s->heads + 2 * s->kv_heads) * s->head_dim,
         .inner = s->inner,
-        .logits = round_up(s->vocabulary, device ? device->head_stride : 0),
+        .logits = round_up(s->vocabulary, form.head_stride),
         .heads = s->heads,
-        .elem = device ? dt_dtype_size(device->ops->elem) : sizeof(float),
+        .elem = dt_dtype_size(form.elem),
         .llama = s->family == DT_LLAMA,
     };
     if (__builtin_mul_overflow(o->batch, o->positions, &z.rows))
         z.rows = SIZE_MAX;
-    z.head_rows = smaller(z.rows, head_rows ? head_rows : HEAD_ROWS);
+    z.head_rows = smaller(z.rows, form.head_rows ? form.head_rows : HEAD_ROWS);
     return z;
 }
 
@@ -136,10 +134,11 @@ static size_t lay_out(struct dt_activations *a, const struct dt_shape *s, const 
     return c.used;
 }
 
-size_t dt_transformer_bytes(const struct dt_shape *shape, const struct dt_transformer_options *o)
+size_t dt_transformer_bytes(const struct dt_shape *shape, const struct dt_transformer_options *o,
+                            struct dt_device_form form)
 {
     struct dt_activations a = {.segment = segment_of(shape, o)};
-    struct sizes z = sizes_of(shape, o, NULL);
+    struct sizes z = sizes_of(shape, o, form);
     return lay_out(&a, shape, &z, NULL);
 }
 
@@ -147,7 +146,12 @@ int dt_activations_create(struct dt_activations *a, const struct dt_shape *s,
                           const struct dt_transformer_options *o, struct dt_device *device,
                           struct dt_err *err)
 {
-    struct sizes z = sizes_of(s, o, device);
+    const struct dt_device_form form = {
+        .elem = device->ops->elem,
+        .head_rows = device->head_rows,
+        .head_stride = device->head_stride,
+    };
+    struct sizes z = sizes_of(s, o, form);
     *a = (struct dt_activations){.segment = segment_of(s, o)};
     size_t bytes = lay_out(a, s, &z, NULL);
     a->inputs = calloc(s->layers, sizeof *a->inputs);

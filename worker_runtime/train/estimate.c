@@ -17,7 +17,8 @@
 /* What decides, of the configuration and where it runs. */
 struct place {
     const struct dt_config *c;
-    size_t world, local;
+    size_t world;
+    struct dt_device_form form;
     size_t elem;    /* bytes of what is computed with */
     size_t sharing; /* ranks that hold one copy of shared memory together */
     size_t micro;
@@ -36,12 +37,13 @@ static void settle_batch(struct place *p)
     p->many = p->many || b.accumulation > 1;
 }
 
-static struct place place_of(const struct dt_config *c, int world, int local)
+static struct place place_of(const struct dt_config *c, const struct dt_estimate_place *at)
 {
-    bool cuda = strcmp(c->train.device, "cuda") == 0;
-    struct place p = {.c = c, .world = (size_t)world, .local = (size_t)local};
-    p.elem = cuda ? dt_dtype_size(c->zero.model_type) : sizeof(float);
-    p.sharing = cuda ? 1 : p.local;
+    struct place p = {.c = c, .world = (size_t)at->world};
+    if (at->on_gpu)
+        p.form = dt_gpu_form(dt_config_gpu_elem(c));
+    p.elem = dt_dtype_size(p.form.elem);
+    p.sharing = at->on_gpu ? 1 : (size_t)at->local;
     settle_batch(&p);
     return p;
 }
@@ -113,18 +115,27 @@ static size_t params_of(const struct place *p, const struct dt_layout *l, int st
     return (l->shard + live(p, l)) * p->elem;
 }
 
+/* The update takes float, and sums over ranks may: each a unit at a time. */
+static size_t widened(const struct place *p, const struct dt_layout *l)
+{
+    bool sums = p->c->train.wide_sums && p->world > 1;
+    if (p->form.elem == DT_F32)
+        return 0;
+    return (largest_unit(l) / p->world + (sums ? largest_unit(l) : 0)) * sizeof(float);
+}
+
 static size_t grads_of(const struct place *p, const struct dt_layout *l, int stage)
 {
     if (stage < 2)
-        return l->padded * p->elem;
+        return l->padded * p->elem + widened(p, l);
     size_t others = l->units - 1 < OTHER_LOANS ? l->units - 1 : OTHER_LOANS;
-    return (l->shard + largest_unit(l) + others * second_unit(l)) * p->elem;
+    return (l->shard + largest_unit(l) + others * second_unit(l)) * p->elem + widened(p, l);
 }
 
 /* With fp32 throughout, the parameters are the master copy. */
 static size_t optimizer_of(const struct place *p, const struct dt_layout *l, int stage)
 {
-    bool master = p->elem != sizeof(float) || p->c->zero.model_type != DT_F32;
+    bool master = p->c->zero.model_type != DT_F32;
     return (stage == 0 ? l->padded : l->shard) * sizeof(float) * (master ? 3 : 2);
 }
 
@@ -135,19 +146,27 @@ static size_t activations_of(const struct place *p)
                                        .positions = p->c->data.positions,
                                        .recompute = m->recompute,
                                        .recompute_every = m->recompute_every};
-    return dt_transformer_bytes(&m->shape, &o) / sizeof(float) * p->elem;
+    return dt_transformer_bytes(&m->shape, &o, p->form);
 }
 
-int dt_estimate(const struct dt_config *c, int world, int local, int stage, struct dt_estimate *out,
-                struct dt_err *err)
+/* Activations may be more than can be counted. */
+static void add(size_t *sum, size_t bytes)
+{
+    if (__builtin_add_overflow(*sum, bytes, sum))
+        *sum = SIZE_MAX;
+}
+
+int dt_estimate(const struct dt_config *c, const struct dt_estimate_place *at, int stage,
+                struct dt_estimate *out, struct dt_err *err)
 {
     struct dt_layout l;
     memset(out, 0, sizeof *out);
     if (!c->has_model)
         return dt_err_set(err, DT_E_USAGE, "there is no model.config to estimate");
-    if (world < 1 || local < 1 || local > world)
-        return dt_err_set(err, DT_E_USAGE, "%d of %d ranks cannot be on one host", local, world);
-    struct place p = place_of(c, world, local);
+    if (at->world < 1 || at->local < 1 || at->local > at->world)
+        return dt_err_set(err, DT_E_USAGE, "%d of %d ranks cannot be on one host", at->local,
+                          at->world);
+    struct place p = place_of(c, at);
     if (open_layout(&l, &c->model.shape, p.world, err) < 0)
         return -1;
     int kept = kept_stage(&p, stage);
@@ -155,8 +174,12 @@ int dt_estimate(const struct dt_config *c, int world, int local, int stage, stru
     out->grads = grads_of(&p, &l, kept);
     out->optimizer = optimizer_of(&p, &l, kept);
     out->activations = activations_of(&p);
+    out->scratch = at->gpus > 0 ? at->gpu.scratch : 0;
     out->snapshot = c->train.save_dir ? l.shard * sizeof(float) * 3 : 0;
-    out->total = out->params + out->grads + out->optimizer + out->activations + out->snapshot;
+    out->total = out->params + out->grads + out->optimizer + out->scratch;
+    add(&out->total, out->activations);
+    if (at->gpus <= 0)
+        add(&out->total, out->snapshot);
     dt_layout_finish(&l);
     return 0;
 }

@@ -1,26 +1,38 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a run would take, before it runs: memory of a rank at each stage, activations, and what fits
- * in this machine. Pure but for the size of the machine, which is an argument. */
+ * in this machine's memory or in its GPUs'. Pure: how large these are is an argument. */
 #ifndef DT_WORKER_RUNTIME_TRAIN_ESTIMATE_H
 #define DT_WORKER_RUNTIME_TRAIN_ESTIMATE_H
 
 #include "worker_runtime/config/config.h"
+#include "worker_runtime/device.h"
+
+/* Where a run would be. */
+struct dt_estimate_place {
+    int world, local;         /* ranks, and those of a host */
+    size_t memory;            /* of the host */
+    bool on_gpu;              /* computes with a GPU's type, and no two ranks share a copy */
+    int gpus;                 /* of this host; where it has none, its own memory is compared with */
+    struct dt_gpu_memory gpu; /* each of them is taken to be like this one */
+    const char *no_gpu;       /* why there are none; NULL: nobody asked */
+};
 
 /* Bytes of one rank, a host's shared memory counted by its share. */
 struct dt_estimate {
     size_t params;      /* with those gathered for a while at stage 3 */
-    size_t grads;       /* with buffers that units' gradients are computed into */
+    size_t grads;       /* with buffers that units' gradients are computed into, or widened */
     size_t optimizer;   /* master copy and moments */
     size_t activations; /* of a micro-batch */
-    size_t snapshot;    /* what a checkpoint is written from while training goes on */
-    size_t total;
+    size_t scratch;     /* what ops of a GPU work in; 0 where none is there to say */
+    size_t snapshot;    /* what a checkpoint is written from while training goes on; the host's */
+    size_t total;       /* but for the snapshot of a rank on a GPU that is there */
 };
 
-/* Of each of WORLD ranks, LOCAL of them on its host. */
-int dt_estimate(const struct dt_config *c, int world, int local, int stage, struct dt_estimate *out,
-                struct dt_err *err);
-/* The table that `dtrun-train --estimate` prints. MEMORY: of the host; LOCAL: ranks on it. */
-void dt_estimate_print(const struct dt_config *c, int world, int local, size_t memory,
+/* Of each rank. */
+int dt_estimate(const struct dt_config *c, const struct dt_estimate_place *at, int stage,
+                struct dt_estimate *out, struct dt_err *err);
+/* The table that `dtrun-train --estimate` prints. */
+void dt_estimate_print(const struct dt_config *c, const struct dt_estimate_place *at,
                        struct dt_buf *out);
 
 #endif

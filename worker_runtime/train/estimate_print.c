@@ -8,17 +8,16 @@
 
 #define STAGES 4
 
-struct room {
-    int world, local;
-    size_t memory;
-};
+/* Each rank on a GPU has one to itself; on a CPU all of a host share its memory. */
+static size_t room_of_rank(const struct dt_estimate_place *at)
+{
+    return at->gpus > 0 ? at->gpu.free : at->memory / (size_t)at->local;
+}
 
-static bool fits(const struct dt_config *c, const struct room *r, int stage)
+static bool fits(const struct dt_config *c, const struct dt_estimate_place *at, int stage)
 {
     struct dt_estimate e;
-    if (dt_estimate(c, r->world, r->local, stage, &e, NULL) < 0)
-        return false;
-    return e.total <= r->memory / (size_t)r->local;
+    return dt_estimate(c, at, stage, &e, NULL) == 0 && e.total <= room_of_rank(at);
 }
 
 static const char *size_text(size_t bytes, char out[24])
@@ -26,11 +25,12 @@ static const char *size_text(size_t bytes, char out[24])
     return dt_str_from_size(bytes, out, 24);
 }
 
-static void print_row(const struct dt_estimate *e, int stage, bool configured, bool fit,
+static void print_row(const struct dt_estimate *e, int stage, bool configured, bool gpu, bool fit,
                       struct dt_buf *out)
 {
-    const size_t columns[] = {e->params,      e->grads,    e->optimizer,
-                              e->activations, e->snapshot, e->total};
+    const size_t columns[] = {
+        e->params, e->grads, e->optimizer, e->activations, gpu ? e->scratch : e->snapshot,
+        e->total};
     char text[24];
     dt_buf_printf(out, "%s%-6d", configured ? "* " : "  ", stage);
     for (size_t i = 0; i < sizeof columns / sizeof *columns; i++)
@@ -43,15 +43,35 @@ static const char *precision(const struct dt_config *c)
     return c->zero.model_type == DT_BF16 ? "bf16" : c->zero.model_type == DT_F16 ? "fp16" : "fp32";
 }
 
-static void print_head(const struct dt_config *c, const struct room *r, struct dt_buf *out)
+/* Which memory it is. */
+static void print_room(const struct dt_estimate_place *at, struct dt_buf *out)
+{
+    char memory[24], left[24];
+    if (at->no_gpu)
+        dt_buf_printf(out, "no GPU: %s\n", at->no_gpu);
+    if (at->gpus > 0 && at->gpus < at->local)
+        dt_buf_printf(out,
+                      "this host has %d GPU%s; %d ranks on it would be refused, and are taken to "
+                      "have one like it each\n",
+                      at->gpus, at->gpus == 1 ? "" : "s", at->local);
+    if (at->gpus > 0)
+        dt_buf_printf(out, "memory of one rank, and whether it fits in %s, %s, %s free:\n\n",
+                      at->gpu.name, size_text(at->gpu.total, memory),
+                      size_text(at->gpu.free, left));
+    else
+        dt_buf_printf(out, "memory of one rank, and whether %d of them fit in this host's %s:\n\n",
+                      at->local, size_text(at->memory, memory));
+}
+
+static void print_head(const struct dt_config *c, const struct dt_estimate_place *at,
+                       struct dt_buf *out)
 {
     struct dt_batch b;
     struct dt_err err;
-    char memory[24];
     dt_buf_printf(out, "%.1f million parameters in %s; %d rank%s, %d on each host\n",
-                  (double)dt_shape_params(&c->model.shape) * 1e-6, precision(c), r->world,
-                  r->world == 1 ? "" : "s", r->local);
-    if (dt_batch_resolve(&b, &c->batch, r->world, &err) < 0)
+                  (double)dt_shape_params(&c->model.shape) * 1e-6, precision(c), at->world,
+                  at->world == 1 ? "" : "s", at->local);
+    if (dt_batch_resolve(&b, &c->batch, at->world, &err) < 0)
         dt_buf_printf(out, "no batch fits this world: %s\n", err.text);
     else
         dt_buf_printf(out,
@@ -59,10 +79,10 @@ static void print_head(const struct dt_config *c, const struct room *r, struct d
                       "rank\n",
                       (long long)b.train, c->data.positions, (long long)b.accumulation,
                       b.accumulation == 1 ? "" : "es", (long long)b.micro);
-    dt_buf_printf(out, "memory of one rank, and whether %d of them fit in %s:\n\n", r->local,
-                  size_text(r->memory, memory));
+    print_room(at, out);
     dt_buf_printf(out, "  %-6s%13s%13s%13s%13s%13s%13s  %s\n", "stage", "params", "grads",
-                  "optimizer", "activations", "snapshot", "total", "fits");
+                  "optimizer", "activations", at->gpus > 0 ? "scratch" : "snapshot", "total",
+                  "fits");
 }
 
 /* A trial is a copy of the configuration with other numbers; it owns nothing. */
@@ -89,34 +109,36 @@ static int64_t micro_of(const struct dt_config *c, int world)
 }
 
 /* The largest half, quarter, ... of the micro batch that fits; 0: none. */
-static int64_t smaller_micro(const struct dt_config *c, const struct room *r, int stage)
+static int64_t smaller_micro(const struct dt_config *c, const struct dt_estimate_place *at,
+                             int stage)
 {
-    for (int64_t micro = micro_of(c, r->world) / 2; micro > 0; micro /= 2) {
+    for (int64_t micro = micro_of(c, at->world) / 2; micro > 0; micro /= 2) {
         struct dt_config trial = with_micro(c, micro);
         struct dt_batch b;
-        if (dt_batch_resolve(&b, &trial.batch, r->world, NULL) == 0 && fits(&trial, r, stage))
+        if (dt_batch_resolve(&b, &trial.batch, at->world, NULL) == 0 && fits(&trial, at, stage))
             return micro;
     }
     return 0;
 }
 
-static void print_hint(const struct dt_config *c, const struct room *r, struct dt_buf *out)
+static void print_hint(const struct dt_config *c, const struct dt_estimate_place *at,
+                       struct dt_buf *out)
 {
     struct dt_config recompute = with_recompute(c);
     for (int stage = c->zero.stage + 1; stage < STAGES; stage++)
-        if (fits(c, r, stage)) {
+        if (fits(c, at, stage)) {
             dt_buf_printf(out, "it would fit with zero_optimization.stage %d\n", stage);
             return;
         }
-    int64_t micro = smaller_micro(c, r, c->zero.stage);
+    int64_t micro = smaller_micro(c, at, c->zero.stage);
     if (micro > 0) {
         dt_buf_printf(out, "it would fit with train_micro_batch_size_per_gpu %lld\n",
                       (long long)micro);
         return;
     }
     for (int stage = c->zero.stage; stage < STAGES; stage++) {
-        micro = fits(&recompute, r, stage) ? micro_of(c, r->world)
-                                           : smaller_micro(&recompute, r, stage);
+        micro = fits(&recompute, at, stage) ? micro_of(c, at->world)
+                                            : smaller_micro(&recompute, at, stage);
         if (micro == 0)
             continue;
         dt_buf_printf(out,
@@ -126,30 +148,62 @@ static void print_hint(const struct dt_config *c, const struct room *r, struct d
                       stage, (long long)micro);
         return;
     }
-    dt_buf_put_str(out, "no stage, micro batch or activation_checkpointing makes it fit: it wants "
-                        "more hosts, fewer ranks on each, or a smaller model\n");
+    dt_buf_printf(
+        out,
+        "no stage, micro batch or activation_checkpointing makes it fit: it wants %s, or a "
+        "smaller model\n",
+        at->gpus > 0 ? "more GPUs, or larger ones" : "more hosts, fewer ranks on each");
 }
 
-void dt_estimate_print(const struct dt_config *c, int world, int local, size_t memory,
+static size_t times(size_t bytes, int n)
+{
+    size_t all;
+    return __builtin_mul_overflow(bytes, (size_t)n, &all) ? SIZE_MAX : all;
+}
+
+static const char *verdict(bool fit)
+{
+    return fit ? "it fits" : "it does not fit";
+}
+
+/* What ranks on GPUs write checkpoints from is in the host's memory. */
+static void print_gpu_end(const struct dt_config *c, const struct dt_estimate_place *at,
+                          const struct dt_estimate *e, struct dt_buf *out)
+{
+    char needed[24], there[24];
+    size_t copies = times(e->snapshot, at->local);
+    dt_buf_printf(out, "\nstage %d takes %s of the %s that are free there: %s\n", c->zero.stage,
+                  size_text(e->total, needed), size_text(at->gpu.free, there),
+                  verdict(e->total <= at->gpu.free));
+    if (copies > 0)
+        dt_buf_printf(out, "checkpoints take %s of this host's %s with %d rank%s on it: %s\n",
+                      size_text(copies, needed), size_text(at->memory, there), at->local,
+                      at->local == 1 ? "" : "s", verdict(copies <= at->memory));
+}
+
+static void print_end(const struct dt_config *c, const struct dt_estimate_place *at,
+                      const struct dt_estimate *e, struct dt_buf *out)
+{
+    char needed[24], there[24];
+    dt_buf_printf(out, "\nstage %d takes %s of %s with %d rank%s on the host: %s\n", c->zero.stage,
+                  size_text(times(e->total, at->local), needed), size_text(at->memory, there),
+                  at->local, at->local == 1 ? "" : "s", verdict(fits(c, at, c->zero.stage)));
+}
+
+void dt_estimate_print(const struct dt_config *c, const struct dt_estimate_place *at,
                        struct dt_buf *out)
 {
-    struct room r = {world, local, memory};
-    struct dt_estimate e;
+    struct dt_estimate own, e;
     struct dt_err err;
-    char needed[24], there[24];
-    if (dt_estimate(c, world, local, c->zero.stage, &e, &err) < 0) {
+    if (dt_estimate(c, at, c->zero.stage, &own, &err) < 0) {
         dt_buf_printf(out, "%s\n", err.text);
         return;
     }
-    size_t whole = e.total * (size_t)local;
-    print_head(c, &r, out);
+    print_head(c, at, out);
     for (int stage = 0; stage < STAGES; stage++)
-        if (dt_estimate(c, world, local, stage, &e, NULL) == 0)
-            print_row(&e, stage, stage == c->zero.stage, fits(c, &r, stage), out);
-    bool fit = fits(c, &r, c->zero.stage);
-    dt_buf_printf(out, "\nstage %d takes %s of %s with %d rank%s on the host: %s\n", c->zero.stage,
-                  size_text(whole, needed), size_text(memory, there), local, local == 1 ? "" : "s",
-                  fit ? "it fits" : "it does not fit");
-    if (!fit)
-        print_hint(c, &r, out);
+        if (dt_estimate(c, at, stage, &e, NULL) == 0)
+            print_row(&e, stage, stage == c->zero.stage, at->gpus > 0, fits(c, at, stage), out);
+    (at->gpus > 0 ? print_gpu_end : print_end)(c, at, &own, out);
+    if (!fits(c, at, c->zero.stage))
+        print_hint(c, at, out);
 }
