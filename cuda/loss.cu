@@ -155,11 +155,11 @@ __device__ inline void write_row(const row<E> &r, unsigned vocabulary, const dt_
 }
 
 /* Each thread reads back only what it kept or wrote itself, but for the target's element, which is
- * read before and written after all others. */
+ * read before and written after all others: LOGITS must not be __restrict__, or a compiler may take
+ * it across the barriers that see to this. */
 template <class E, int BLOCK>
-__global__ void __launch_bounds__(BLOCK, 2)
-    cross_entropy(struct dt_cross_entropy c, float *__restrict__ losses, E *__restrict__ logits,
-                  bool gradients, unsigned kept)
+__global__ void __launch_bounds__(BLOCK, 2) cross_entropy(struct dt_cross_entropy c, float *losses,
+                                                          E *logits, bool gradients, unsigned kept)
 {
     DT_SHARED_DYNAMIC(dt_pack<E>, keep);
     unsigned vocabulary = static_cast<unsigned>(c.vocabulary);
@@ -178,7 +178,7 @@ __global__ void __launch_bounds__(BLOCK, 2)
         row<E> r(at, c.vocabulary);
         tally t = read_row<E, BLOCK>(r, vocabulary, keep, kept);
         float largest = dt_block_max<BLOCK>(t.largest);
-        float sum = dt_block_sum<BLOCK>(t.sum * exp_less(some(t.largest), some(largest)));
+        float sum = dt_block_sum<BLOCK>(t.sum * exp_less(t.largest, some(largest)));
         if (threadIdx.x == 0)
             losses[n] = logf(sum) + (largest - hit);
         if (!gradients)

@@ -156,6 +156,31 @@ TEST(logits_may_be_far_apart)
     gpu_each(far_apart);
 }
 
+/* Only differences count, and a thread that has no logits has none to compare. */
+static void far_below(struct gpu_kit *g)
+{
+    static const struct shape few[] = {{3, 2, 8}, {5, 90, 96}, {2, 700, 700}, {2, 5000, 5000}};
+    for (size_t i = 0; i < sizeof few / sizeof few[0]; i++) {
+        for (float by = -120; by > -1e5f; by *= 32) {
+            CHECK_ROW("%zu of %zu, by %g", few[i].vocabulary, few[i].stride, (double)by);
+            struct rows r = rows_new(g, &few[i]);
+            for (size_t l = 0; l < r.n; l++)
+                r.logits[l] += by;
+            gpu_rounded(g, r.n, r.logits);
+            r.logits_there = gpu_up(g, r.n, r.logits);
+            run(g, &r, true);
+            gpu_near_float(g, "losses", few[i].rows, r.losses_there, r.losses, 2e-6);
+            same_gradients(g, &r);
+            gpu_free(g);
+        }
+    }
+}
+
+TEST(logits_may_all_be_far_below_zero)
+{
+    gpu_each(far_below);
+}
+
 /* What has gone wrong must be seen in the loss, not hidden by a maximum. */
 static void broken(struct gpu_kit *g)
 {
