@@ -45,7 +45,7 @@ template <class E> __device__ inline float squares_of(const dt_pack<E> &p, float
 #pragma unroll
     for (int i = 0; i < dt_pack<E>::COUNT; i++) {
         float off = static_cast<size_t>(i) < left ? dt_to_float(p.at[i]) - mean : 0;
-        sum += off * off;
+        sum = fmaf(off, off, sum);
     }
     return sum;
 }
@@ -60,8 +60,8 @@ __device__ inline void put_normed(const dt_norm &n, E *out, const dt_pack<E> &x,
 #pragma unroll
     for (int i = 0; i < dt_pack<E>::COUNT; i++) {
         float h = (dt_to_float(x.at[i]) - mean) * rstd;
-        y.at[i] = dt_from_float<E>(h * dt_to_float(weight.at[i]) +
-                                   (n.bias ? dt_to_float(bias.at[i]) : 0));
+        y.at[i] = dt_from_float<E>(
+            fmaf(h, dt_to_float(weight.at[i]), n.bias ? dt_to_float(bias.at[i]) : 0));
     }
     put<E, ALIGNED>(out, n.width, c, y);
 }

@@ -40,7 +40,8 @@ __device__ inline void add_columns(const column_sums &s, size_t pack, const oper
 #pragma unroll
         for (int i = 0; i < 4; i++) {
             float d = dt_to_float(o.dout.at[four * 4 + i]);
-            weight[i] += d * ((dt_to_float(o.x.at[four * 4 + i]) - m.mean) * m.rstd);
+            float h = (dt_to_float(o.x.at[four * 4 + i]) - m.mean) * m.rstd;
+            weight[i] = fmaf(d, h, weight[i]);
             bias[i] += d;
         }
         dt_store16(s.weight + at, weight);

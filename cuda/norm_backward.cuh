@@ -40,9 +40,9 @@ __device__ inline void add_averages(const operands<E> &o, const moments &m, floa
 {
 #pragma unroll
     for (int i = 0; i < dt_pack<E>::COUNT; i++) {
-        float g = dt_to_float(o.dout.at[i]) * dt_to_float(o.weight.at[i]);
-        sums[0] += g;
-        sums[1] += g * ((dt_to_float(o.x.at[i]) - m.mean) * m.rstd);
+        float d = dt_to_float(o.dout.at[i]), weight = dt_to_float(o.weight.at[i]);
+        sums[0] = fmaf(d, weight, sums[0]);
+        sums[1] = fmaf(d * weight, (dt_to_float(o.x.at[i]) - m.mean) * m.rstd, sums[1]);
     }
 }
 
@@ -57,10 +57,10 @@ __device__ inline dt_pack<E> add_dx(const operands<E> &o, const moments &m, dt_p
 {
 #pragma unroll
     for (int i = 0; i < dt_pack<E>::COUNT; i++) {
-        float g = dt_to_float(o.dout.at[i]) * dt_to_float(o.weight.at[i]);
         float h = (dt_to_float(o.x.at[i]) - m.mean) * m.rstd;
-        float d = m.rstd * (g - m.average_g - h * m.average_gh);
-        dx.at[i] = dt_from_float<E>(dt_to_float(dx.at[i]) + d);
+        float g = fmaf(dt_to_float(o.dout.at[i]), dt_to_float(o.weight.at[i]), -m.average_g);
+        float d = fmaf(-h, m.average_gh, g);
+        dx.at[i] = dt_from_float<E>(fmaf(m.rstd, d, dt_to_float(dx.at[i])));
     }
     return dx;
 }
@@ -106,7 +106,7 @@ __global__ void __launch_bounds__(COLUMNS) add_wide_columns(dt_norm n, arrays<E>
     for (; row < (last < n.rows ? last : n.rows); row++) {
         moments m = moments_of(n, row);
         float d = dt_to_float(a.dout[row * n.width + c]);
-        weight += d * ((dt_to_float(a.x[row * n.width + c]) - m.mean) * m.rstd);
+        weight = fmaf(d, (dt_to_float(a.x[row * n.width + c]) - m.mean) * m.rstd, weight);
         bias += d;
     }
     a.partials[blockIdx.y * 2 * n.width + c] = weight;

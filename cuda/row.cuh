@@ -2,7 +2,8 @@
 /* A row of any width among LANES threads, in packs of 16 bytes: lane l has packs l, l + LANES, and
  * so on. Where arrays are not aligned for it (or the width is no multiple) the elements of a pack
  * are read one by one, by the same thread: the order of sums, and so their bits, hang on the width
- * and not on where things lie. */
+ * and not on where things lie. To that end a product that is added to something is written fmaf():
+ * a compiler joins the two as it likes, in the kernel of one alignment and not in the other's. */
 #ifndef DT_CUDA_ROW_CUH
 #define DT_CUDA_ROW_CUH
 
