@@ -6,7 +6,8 @@
  * Rows are cut in parts by their number and width alone. A block goes through the rows of a part
  * with one row in registers and the next one on its way, and adds up columns in shared memory,
  * where each thread has its own. The parts' sums go to scratch, and a second kernel joins them in
- * order. Rows too wide for that are read twice for dx and once more for the columns. */
+ * order. Rows too wide for that, or for the GPU's shared memory, are read twice for dx and once
+ * more for the columns. */
 #include "cuda/kernels.h"
 #include "cuda/norm_backward.cuh"
 
@@ -237,6 +238,17 @@ template <class E> size_t cut(const struct dt_norm *n, arrays<E> *a, size_t unit
     return dt_divide_up(n->rows, a->part_rows);
 }
 
+/* Whether a block may have shared memory for two sums of each column, and a little beside: no more
+ * than 99 KiB for all where GPUs are not made for data centers. */
+bool sums_fit(size_t width)
+{
+    int device = 0, most = 0;
+    return cudaGetDevice(&device) == cudaSuccess &&
+           cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device) ==
+               cudaSuccess &&
+           2 * width * sizeof(float) + 1024 <= static_cast<size_t>(most);
+}
+
 template <class E>
 cudaError_t run(const struct dt_norm *n, arrays<E> a, E *dweight, E *dbias, cudaStream_t s)
 {
@@ -253,7 +265,7 @@ cudaError_t run(const struct dt_norm *n, arrays<E> a, E *dweight, E *dbias, cuda
                       block::ROWS * 2 * padded * sizeof(float), s, *n, a);
     };
     if (!with_lanes<KEPT, DT_WARP, MOST>(n->width, aligned, launch) &&
-        !with_lanes<KEPT_ALONE, MOST, MOST>(n->width, aligned, launch)) {
+        !(sums_fit(n->width) && with_lanes<KEPT_ALONE, MOST, MOST>(n->width, aligned, launch))) {
         parts = cut(n, &a, 1, PART_THREADS / COLUMNS);
         e = parts ? back_wide(n, a, aligned, parts, s) : cudaErrorInvalidValue;
     }

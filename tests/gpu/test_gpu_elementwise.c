@@ -136,6 +136,12 @@ static void sum_of(struct gpu_kit *g, size_t n)
     g->ops->add(n, dx, dy, g->s);
     ref->add(n, x, y, NULL);
     gpu_near(g, "sum", n, dx, gpu_rounded(g, n, x), 0);
+    g->shift += 3;
+    dy = gpu_up(g, n, y);
+    g->shift -= 3;
+    g->ops->add(n, dx, dy, g->s);
+    ref->add(n, x, y, NULL);
+    gpu_near(g, "sum of arrays that lie differently", n, dx, gpu_rounded(g, n, x), 0);
 }
 
 static void sums(struct gpu_kit *g)

@@ -109,6 +109,28 @@ TEST(embeddings_add_up_in_any_order_where_that_is_allowed)
     dt_device_close(g.device);
 }
 
+/* More rows than are sorted at once, of a word that goes on behind them; sums are whole numbers, so
+ * that their order does not matter. */
+TEST(embeddings_add_up_more_rows_than_are_sorted_at_once)
+{
+    struct gpu_kit g = {.k.state = 7, .elem = DT_F32};
+    g.device = gpu_open_device(DT_F32, false);
+    g.ops = g.device->ops;
+    g.s = g.device->stream;
+    enum { ROWS = (1 << 20) + 70, WORDS = 300 };
+    struct dt_embedding e = {ROWS, ROWS, 1, WORDS, kit_ids(&g.k, ROWS, WORDS)}, de = e;
+    float *dout = kit_alloc(&g.k, ROWS * sizeof *dout), dtoken[WORDS] = {0};
+    for (size_t i = 0; i < ROWS; i++)
+        dout[i] = 1 + (float)(i % 5);
+    de.ids = gpu_up_ids(&g, ROWS, e.ids);
+    void *to = gpu_up(&g, WORDS, dtoken);
+    g.ops->embedding_backward(&de, to, NULL, gpu_up(&g, ROWS, dout), g.s);
+    ref->embedding_backward(&e, dtoken, NULL, dout, NULL);
+    CHECK_BYTES(gpu_down(&g, WORDS, to), sizeof dtoken, dtoken, sizeof dtoken);
+    gpu_free(&g);
+    dt_device_close(g.device);
+}
+
 /* One norm on both sides. */
 struct norm_case {
     struct dt_norm host, device;
@@ -204,8 +226,9 @@ static void norms_of(struct gpu_kit *g, size_t rows, size_t width)
 /* A warp a row; blocks of all sizes; rows too wide to be kept. */
 static void norms(struct gpu_kit *g)
 {
-    static const size_t shapes[][2] = {{1, 1},     {3, 5},    {17, 33},  {150, 65}, {33, 384},
-                                       {20, 1029}, {9, 2048}, {5, 4104}, {2, 8200}, {1, 16400}};
+    static const size_t shapes[][2] = {{1, 1},    {3, 5},    {17, 33},   {150, 65},
+                                       {33, 384}, {9, 512},  {20, 1029}, {9, 2048},
+                                       {5, 4104}, {2, 8200}, {1, 16384}, {1, 16400}};
     for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++)
         norms_of(g, shapes[i][0], shapes[i][1]);
 }
