@@ -19,7 +19,7 @@ struct step {
     float beta1, beta2, rest1, rest2; /* rest: 1 - beta */
     float grad_scale, eps, rate;      /* rate: lr without m's bias */
     float root;                       /* of what v lacks */
-    float keep, pull;                 /* decay of the weight itself; into the gradient */
+    float decay, pull;                /* of the weight itself; into the gradient */
     enum rounding rounding;
     uint64_t chance;
 };
@@ -52,13 +52,15 @@ __device__ inline float rounded(float x, enum rounding how, uint64_t chance, siz
     }
 }
 
-/* As the reference says it, in float. */
+/* As the reference says it, in float. Which products are joined with additions is not left to the
+ * compiler, so that an element's bits do not hang on whether it is alone or one of a few. */
 __device__ inline void move(const step &a, float grad, float *master, float *m, float *v)
 {
-    float g = grad * a.grad_scale + a.pull * *master;
-    *m = a.beta1 * *m + a.rest1 * g;
-    *v = a.beta2 * *v + a.rest2 * g * g;
-    *master = *master * a.keep - a.rate * *m / (sqrtf(*v) * a.root + a.eps);
+    float g = fmaf(grad, a.grad_scale, a.pull * *master);
+    *m = fmaf(a.beta1, *m, a.rest1 * g);
+    *v = fmaf(a.beta2, *v, a.rest2 * g * g);
+    float by = a.rate * *m / fmaf(sqrtf(*v), a.root, a.eps);
+    *master -= fmaf(a.decay, *master, by);
 }
 
 template <class E, int COUNT>
@@ -112,7 +114,7 @@ step step_of(const struct dt_adamw *a)
     s.eps = a->eps;
     s.rate = a->lr / a->bias1;
     s.root = 1 / sqrtf(a->bias2);
-    s.keep = a->decoupled ? 1 - a->lr * a->weight_decay : 1;
+    s.decay = a->decoupled ? a->lr * a->weight_decay : 0;
     s.pull = a->decoupled ? 0 : a->weight_decay;
     s.rounding = rounding_of(a);
     s.chance = dt_mix(a->chance);

@@ -95,6 +95,42 @@ TEST(adamw_in_both_ways_and_all_types)
     gpu_each(steps);
 }
 
+/* A decay far smaller than a float's last place next to 1 is not lost where there is a small step
+ * beside it: 64 weights of 64 sizes are moved by both together. */
+static void decays(struct gpu_kit *g)
+{
+    enum { N = 4096 };
+    struct dt_adamw a = usual;
+    a.lr = 1e-6f;
+    a.weight_decay = 0.025f;
+    a.decoupled = true;
+    a.model_type = DT_F32;
+    float *p = kit_alloc(&g->k, N * 4), *m = kit_alloc(&g->k, N * 4), *v = kit_alloc(&g->k, N * 4);
+    float *out = kit_alloc(&g->k, N * 4), *zeros = kit_alloc(&g->k, N * 4);
+    for (size_t i = 0; i < N; i++) {
+        p[i] = 0.5f + (float)(i % 64) / 128;
+        m[i] = (float)(i / 64) / 640;
+        v[i] = 1;
+        zeros[i] = 0;
+    }
+    void *dp = gpu_up_float(g, N, p), *dm = gpu_up_float(g, N, m), *dv = gpu_up_float(g, N, v);
+    void *dg = gpu_up_float(g, N, zeros), *params = gpu_up(g, N, NULL);
+    g->ops->adamw(&a, N, dp, dm, dv, params, dg, g->s);
+    ref->adamw(&a, N, p, m, v, out, zeros, NULL);
+    const float *is = gpu_down_float(g, N, dp);
+    double off = 0;
+    for (size_t i = 0; i < N; i++)
+        off += (double)is[i] - (double)p[i];
+    /* A twentieth of the decay, which is 2e-8. */
+    CHECK_ROW("off by %g on average", off / N);
+    CHECK(fabs(off) / N < 1e-9);
+}
+
+TEST(a_small_decay_is_not_lost)
+{
+    gpu_each(decays);
+}
+
 /* Rounded by chance where the step changes nothing: the bits of the reference, and right on
  * average. */
 static void chances(struct gpu_kit *g)
