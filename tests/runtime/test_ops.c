@@ -491,6 +491,46 @@ TEST(adamw_in_both_ways_and_three_types)
     on_each_table(optimizer);
 }
 
+/* A decay far smaller than a float's last place next to 1, beside a step: weights of 64 sizes are
+ * moved by both together, on average as far as they should be. */
+static void small_decay(const struct dt_ops *ops, struct dt_stream *s, struct kit *k)
+{
+    enum { N = 4096 };
+    size_t bytes = N * sizeof(float);
+    struct dt_adamw a = {.lr = 1e-6f,
+                         .beta1 = 0.9f,
+                         .beta2 = 0.95f,
+                         .eps = 1e-8f,
+                         .weight_decay = 0.025f,
+                         .bias1 = 0.19f,
+                         .bias2 = 0.1f,
+                         .grad_scale = 1,
+                         .decoupled = true,
+                         .model_type = DT_F32};
+    float *p = kit_alloc(k, bytes), *m = kit_alloc(k, bytes), *v = kit_alloc(k, bytes);
+    float *out = kit_alloc(k, bytes), *no_grads = kit_alloc(k, bytes);
+    double off = 0;
+    for (size_t i = 0; i < N; i++) {
+        p[i] = 0.5f + (float)(i % 64) / 128;
+        m[i] = (float)(i / 64) / 640;
+        v[i] = 1;
+        no_grads[i] = 0;
+    }
+    float *p2 = kit_copy(k, N, p), *m2 = kit_copy(k, N, m), *v2 = kit_copy(k, N, v);
+    ops->adamw(&a, N, p, m, v, out, no_grads, s);
+    ref->adamw(&a, N, p2, m2, v2, out, no_grads, NULL);
+    for (size_t i = 0; i < N; i++)
+        off += (double)p[i] - (double)p2[i];
+    CHECK_ROW("off by %g on average; the decay is 2e-8", off / N);
+    CHECK(fabs(off) / N < 1e-9);
+    kit_free(k);
+}
+
+TEST(a_small_decay_is_not_lost)
+{
+    on_each_table(small_decay);
+}
+
 /* ADAMW where it changes nothing, so that PARAMS are X rounded. */
 static void round_by(const struct dt_ops *ops, struct dt_stream *s, struct kit *k,
                      enum dt_dtype type, uint64_t chance, size_t n, float *params, const float *x)

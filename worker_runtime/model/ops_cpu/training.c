@@ -84,7 +84,8 @@ struct adamw_job {
 static void step(const struct dt_adamw *a, size_t n, float *master, float *exp_avg,
                  float *exp_avg_sq, const float *grads)
 {
-    float keep = a->decoupled ? 1 - a->lr * a->weight_decay : 1;
+    /* Taken from the weight with the rest: 1 - decay, as a float, would round a small one away. */
+    float decay = a->decoupled ? a->lr * a->weight_decay : 0;
     float pull = a->decoupled ? 0 : a->weight_decay, rest1 = 1 - a->beta1, rest2 = 1 - a->beta2;
     float beta1 = a->beta1, beta2 = a->beta2, eps = a->eps, grad_scale = a->grad_scale;
     float rate = a->lr / a->bias1, root = 1 / sqrtf(a->bias2);
@@ -95,7 +96,7 @@ static void step(const struct dt_adamw *a, size_t n, float *master, float *exp_a
         float v = beta2 * exp_avg_sq[i] + rest2 * g * g;
         exp_avg[i] = m;
         exp_avg_sq[i] = v;
-        master[i] = master[i] * keep - rate * m / (sqrtf(v) * root + eps);
+        master[i] -= decay * master[i] + rate * m / (sqrtf(v) * root + eps);
     }
 }
 
