@@ -105,14 +105,19 @@ static int look(struct dt_watchdog *d, dt_ms now)
 
 /* ---- doing ---- */
 
-/* First all are told, so that who is inside one comes out; then they are stopped. */
+/* First all are told, so that who is inside one comes out; then they are stopped. That in one group
+ * of calls: what NCCL frees behind an abort waits for the whole device, and so, one communicator
+ * after the other, for the kernels of those whose turn has not come. (Before 2.22 each is aborted
+ * where it stands, group or not.) */
 static void carry_out(struct dt_watchdog *d, const struct dt_err *why)
 {
     d->of.lose(d->of.lose_arg, why);
     dt_list_each(&d->watched, n)
         dt_comm_fail(dt_container_of(n, struct dt_watched, in_watchdog)->comm, why);
+    d->of.calls->group_start();
     dt_list_each(&d->watched, n)
         dt_comm_abort(dt_container_of(n, struct dt_watched, in_watchdog)->comm, why);
+    d->of.calls->group_end();
 }
 
 /* How long until the next look. */

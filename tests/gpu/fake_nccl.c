@@ -120,15 +120,25 @@ static ncclResult_t fake_destroy(ncclComm_t comm)
     return ncclSuccess;
 }
 
+static _Thread_local int group_depth, aborts_in_group;
+
+static void end_aborts(int n)
+{
+    pthread_mutex_lock(&fake.lock);
+    fake.aborts += n;
+    fake.hang = false;
+    pthread_cond_broadcast(&fake.aborted);
+    pthread_mutex_unlock(&fake.lock);
+}
+
 static ncclResult_t fake_abort(ncclComm_t comm)
 {
     say("abort");
     unmake(comm);
-    pthread_mutex_lock(&fake.lock);
-    fake.aborts++;
-    fake.hang = false;
-    pthread_cond_broadcast(&fake.aborted);
-    pthread_mutex_unlock(&fake.lock);
+    if (group_depth > 0)
+        aborts_in_group++;
+    else
+        end_aborts(1);
     return ncclSuccess;
 }
 
@@ -146,12 +156,18 @@ static ncclResult_t answer(const char *what)
 static ncclResult_t fake_group_start(void)
 {
     say("(");
+    group_depth++;
     return ncclSuccess;
 }
 
 static ncclResult_t fake_group_end(void)
 {
     say(")");
+    must(group_depth > 0);
+    if (--group_depth == 0 && aborts_in_group > 0) {
+        end_aborts(aborts_in_group);
+        aborts_in_group = 0;
+    }
     return fake.call;
 }
 

@@ -171,7 +171,7 @@ static int child_that_waits(void)
     return pid;
 }
 
-TEST(a_rank_that_is_killed_is_named_and_all_groups_are_aborted)
+TEST(a_rank_that_is_killed_is_named_and_all_groups_are_aborted_at_once)
 {
     fake_reset();
     struct dt_watchdog *d = open_watchdog();
@@ -184,6 +184,7 @@ TEST(a_rank_that_is_killed_is_named_and_all_groups_are_aborted)
     start_flight(&a);
     kill(pid, SIGKILL);
     wait_for_aborts(2);
+    CHECK_STR(fake.log, "init init ( abort abort ) ");
     CHECK_FAIL(-1, fake.lost, "rank 3 (pid ");
     CHECK_FAIL(-1, fake.lost, "ended while all-reduce number 7 of group world was under way");
     CHECK_FAIL(dt_comm_check(&a.comm, &err), err, fake.lost.text);
