@@ -16,7 +16,7 @@ struct loan {
     void *memory;
     size_t capacity, unit; /* elements */
     enum loan_state state;
-    bool private; /* from the device, because those of the collectives were all lent */
+    bool private; /* from the device, because what the collectives lend is the same on all ranks */
 };
 
 struct dt_loans {
@@ -121,8 +121,9 @@ void *dt_loans_take(struct dt_loans *l, size_t unit, struct dt_err *err)
     while (!(n = smallest_free(l, need)) && z->queue.count > 0)
         if (dt_queue_settle(z, err) < 0)
             return NULL;
-    if (!n)
-        n = grow(l, need, true, err);
+    if (!n) /* of a GPU's memory a rank may take more by itself, and NCCL wants it from one source
+             */
+        n = grow(l, need, !z->device->coll, err);
     if (!n)
         return NULL;
     n->state = HELD;
