@@ -114,6 +114,26 @@ void dt_flights_let_go(struct dt_flights *f, struct dt_flight *flight)
     pthread_mutex_unlock(&f->lock);
 }
 
+static bool any_on(const struct dt_flights *f, struct dt_list *lane)
+{
+    dt_list_each(lane, n)
+    {
+        if (!over(f, dt_container_of(n, struct dt_flight, in_list)->done))
+            return true;
+    }
+    return false;
+}
+
+bool dt_flights_any(struct dt_flights *f)
+{
+    bool any = false;
+    pthread_mutex_lock(&f->lock);
+    for (int i = 0; i < DT_LANES && !any; i++)
+        any = any_on(f, &f->lane[i]);
+    pthread_mutex_unlock(&f->lock);
+    return any;
+}
+
 /* The first of LANE that is not done, if its turn has come. */
 static struct dt_flight *running(struct dt_flights *f, struct dt_list *lane)
 {

@@ -49,6 +49,9 @@ struct dt_flight_report {
     dt_ms waited; /* since it was first seen to be able to run */
 };
 
+/* Whether one that began is not done. */
+bool dt_flights_any(struct dt_flights *f);
+
 /* The one that has been able to run for longest and is not done; false when there is none. */
 bool dt_flights_oldest(struct dt_flights *f, dt_ms now, struct dt_flight_report *r);
 

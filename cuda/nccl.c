@@ -113,6 +113,16 @@ static int say_late(const struct dt_coll_group *g, struct dt_err *err)
         g->members[g->rank].world_rank, g->name, (double)g->timeout / 1e3, g->size);
 }
 
+/* NCCL may hang where it splits a communicator that still has work. */
+static int split_off(struct dt_nccl *n, const struct dt_coll_group *g, dt_ms deadline,
+                     struct dt_err *err)
+{
+    struct dt_nccl *parent = g->parent;
+    if (dt_nccl_rest(parent, deadline, err) < 0)
+        return -1;
+    return dt_comm_split(&n->comm, &parent->comm, g->colour, g->key, deadline, err);
+}
+
 static int connect_all(struct dt_nccl *n, const struct dt_coll_group *g, struct dt_meeting *m,
                        struct dt_err *err)
 {
@@ -121,8 +131,7 @@ static int connect_all(struct dt_nccl *n, const struct dt_coll_group *g, struct 
     ncclUniqueId id = {{0}};
     bool split = parent && parent->connected && n->calls->split;
     dt_ms deadline = dt_clock_after(dt_clock_monotonic(), g->timeout);
-    int rc = split ? dt_comm_split(&n->comm, &parent->comm, g->colour, g->key, deadline, &why)
-                   : meet(n, g, m, &id, &why);
+    int rc = split ? split_off(n, g, deadline, &why) : meet(n, g, m, &id, &why);
     bool by_nccl = split || rc == 0;
     if (rc == 0 && !split)
         rc = dt_comm_connect(&n->comm, id, g->size, g->rank, deadline, &why);
@@ -203,8 +212,16 @@ static void close_connected(struct dt_nccl *n, dt_ms patience)
 {
     unwatch(n);
     dt_nccl_drop_posted(n);
-    dt_nccl_hide_all(n);
+    bool rests = dt_nccl_rest(n, dt_clock_after(dt_clock_monotonic(), patience), NULL) == 0;
+    if (rests)
+        dt_nccl_hide_all(n);
+    else
+        dt_comm_abort(&n->comm, NULL);
     dt_comm_close(&n->comm, patience);
+    if (!rests) { /* what stands behind NCCL's work there uses the memory that goes back now */
+        n->calls->stream_sync(n->cuda->gather);
+        n->calls->stream_sync(n->cuda->reduce);
+    }
     dt_comm_finish(&n->comm);
     dt_flights_finish(&n->flights);
     dt_peers_close(&n->peers);

@@ -40,6 +40,8 @@ int dt_nccl_start(void *b, struct dt_coll_handle *h, struct dt_err *err);
 int dt_nccl_wait(void *b, struct dt_coll_handle *h, dt_ms deadline, struct dt_err *err);
 /* Sends and receives that nobody has waited for do not happen. */
 void dt_nccl_drop_posted(struct dt_nccl *n);
+/* The host waits until all that began has ended on the device. */
+int dt_nccl_rest(struct dt_nccl *n, dt_ms deadline, struct dt_err *err);
 
 void *dt_nccl_alloc(void *b, size_t bytes, enum dt_coll_memory memory, struct dt_err *err);
 void dt_nccl_release(void *b, void *memory);
@@ -47,7 +49,7 @@ void dt_nccl_release_all(struct dt_nccl *n);
 /* Makes the block that AT lies in, if it is one of ours, known to NCCL, which then moves it without
  * a copy between GPUs and cards that can. Inside the communicator. */
 void dt_nccl_show(struct dt_nccl *n, ncclComm_t comm, const void *at);
-/* Takes that back; before the communicator ends. */
+/* Takes that back; before the communicator ends, and behind dt_nccl_rest(). */
 void dt_nccl_hide_all(struct dt_nccl *n);
 
 #endif

@@ -1,10 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Memory that a group lends is the device's. Only that is registered with NCCL, and not whatever is
  * handed to a collective: of other memory nobody says here when it goes. An NCCL that cannot or
- * does not want to is no error: it copies then. */
+ * does not want to is no error: it copies then. Two rules of NCCL's: what one rank has registered
+ * in a call, all have; and what is taken back, no work that began still uses. */
 #include "cuda/nccl_group.h"
 
 #include <stdlib.h>
+
+/* Before, NCCL also let GPUs of a host reach into each other's registered memory of cudaMalloc's,
+ * and says itself that this may hang, and crash when it is aborted. Since then it takes such memory
+ * for network cards only. */
+enum { REGISTERS_WELL = 22500 };
 
 struct block {
     struct dt_node in_group;
@@ -44,12 +50,21 @@ static struct block *find(struct dt_nccl *n, const void *at)
     return NULL;
 }
 
+static bool registers_well(const struct dt_nccl *n)
+{
+    int version = 0;
+    return n->calls->reg && n->calls->unreg && n->calls->version(&version) == ncclSuccess &&
+           version >= REGISTERS_WELL;
+}
+
 void dt_nccl_show(struct dt_nccl *n, ncclComm_t comm, const void *at)
 {
-    struct block *block = at && n->calls->reg && n->calls->unreg ? find(n, at) : NULL;
+    struct block *block = at ? find(n, at) : NULL;
     if (!block || block->shown)
         return;
     block->shown = true;
+    if (!registers_well(n))
+        return;
     if (n->calls->reg(comm, block->at, block->bytes, &block->registered) != ncclSuccess)
         block->registered = NULL;
 }
@@ -74,6 +89,12 @@ static void leave(struct dt_nccl *n, ncclComm_t comm)
         dt_comm_leave(&n->comm, ncclSuccess, "taking back a buffer", 0, NULL);
 }
 
+static bool comes_to_rest(struct dt_nccl *n)
+{
+    dt_ms timeout = atomic_load(&n->watched.timeout);
+    return dt_nccl_rest(n, dt_clock_after(dt_clock_monotonic(), timeout), NULL) == 0;
+}
+
 void dt_nccl_release(void *b, void *memory)
 {
     struct dt_nccl *n = b;
@@ -81,7 +102,7 @@ void dt_nccl_release(void *b, void *memory)
     if (!block)
         return;
     if (block->registered) {
-        ncclComm_t comm = enter_to_hide(n);
+        ncclComm_t comm = comes_to_rest(n) ? enter_to_hide(n) : NULL;
         if (comm)
             hide(n, comm, block);
         leave(n, comm);

@@ -305,6 +305,18 @@ int dt_nccl_start(void *b, struct dt_coll_handle *h, struct dt_err *err)
     return -1;
 }
 
+int dt_nccl_rest(struct dt_nccl *n, dt_ms deadline, struct dt_err *err)
+{
+    while (dt_flights_any(&n->flights)) {
+        if (dt_comm_check(&n->comm, err) < 0)
+            return -1;
+        if (dt_clock_monotonic() >= deadline)
+            return dt_err_set(err, DT_E_TIMEOUT, "collectives that began before have not ended");
+        nanosleep(&(struct timespec){.tv_nsec = 50000}, NULL);
+    }
+    return 0;
+}
+
 /* The host waits: for a barrier there is nothing on the device to wait for it. */
 static int come_together(struct dt_nccl *n, const struct dt_flight *f, dt_ms deadline,
                          struct dt_err *err)

@@ -5,6 +5,8 @@
 
 #include "tests/runtime/meeting.h"
 
+#include <sched.h>
+
 static const struct dt_coll_member members[2] = {{.world_rank = 4}, {.world_rank = 5}};
 
 static struct dt_coll_group group(struct dt_cuda *c, int size, int rank)
@@ -38,6 +40,17 @@ static int run(struct dt_nccl *n, struct dt_coll_call call, struct dt_err *err)
     if (dt_cuda_nccl.start(n, &h, err) < 0)
         return -1;
     return h.done ? 0 : dt_cuda_nccl.wait(n, &h, dt_clock_after(dt_clock_monotonic(), 2000), err);
+}
+
+/* The device comes to the end of its work after a while. */
+static void *end_work(void *arg)
+{
+    (void)arg;
+    dt_ms until = dt_clock_after(dt_clock_monotonic(), 20);
+    while (dt_clock_monotonic() < until)
+        sched_yield();
+    fake.hang = false;
+    return NULL;
 }
 
 /* ---- making one ---- */
@@ -155,6 +168,38 @@ TEST(a_part_is_split_off_its_parent_even_when_it_is_of_one)
     CHECK_OK(part ? 0 : -1, err);
     CHECK_STR(fake.log, "init split ");
     dt_cuda_nccl.close(part);
+    dt_cuda_nccl.close(parent);
+    CHECK_NOTHING_LEFT;
+    meeting_destroy(m);
+}
+
+TEST(a_part_is_split_off_behind_the_work_of_its_parent)
+{
+    struct dt_cuda c;
+    pthread_t device;
+    struct meeting *m = meeting_create();
+    struct dt_err err = {0};
+    fake_reset();
+    fake_gpu(&c);
+    struct dt_nccl *parent = open_rank(&c, 2, 0, m);
+    fake.hang = true;
+    CHECK_OK(run(parent, (struct dt_coll_call){DT_ALL_REDUCE, &c, &c, 2, DT_F32, DT_SUM, 0}, &err),
+             err);
+    CHECK_EQ(pthread_create(&device, NULL, end_work, NULL), 0);
+    struct dt_coll_group g = group(&c, 2, 0);
+    g.parent = parent;
+    g.name = "world/0.0";
+    struct dt_nccl *part = dt_cuda_nccl.open(&g, &m->table, &err);
+    CHECK_OK(part ? 0 : -1, err);
+    pthread_join(device, NULL);
+    dt_cuda_nccl.close(part);
+    fake.hang = true; /* from here on for good */
+    CHECK_OK(run(parent, (struct dt_coll_call){DT_ALL_REDUCE, &c, &c, 2, DT_F32, DT_SUM, 0}, &err),
+             err);
+    g.timeout = 30;
+    CHECK_FAIL(dt_cuda_nccl.open(&g, &m->table, &err) ? 0 : -1, err, "rank 4 of group world/0.0");
+    CHECK_EQ(err.code, DT_E_TIMEOUT);
+    dt_cuda_nccl.abort(parent);
     dt_cuda_nccl.close(parent);
     CHECK_NOTHING_LEFT;
     meeting_destroy(m);
@@ -320,6 +365,53 @@ TEST(memory_that_a_group_lends_is_registered_when_it_is_first_used)
     CHECK_EQ(fake.registered, 2);
     dt_cuda_nccl.release(n, one);
     CHECK_EQ(fake.registered, 1);
+    dt_cuda_nccl.close(n);
+    CHECK_NOTHING_LEFT;
+    meeting_destroy(m);
+}
+
+TEST(memory_is_taken_back_from_nccl_behind_the_work_that_uses_it)
+{
+    struct dt_cuda c;
+    struct dt_err err = {0};
+    pthread_t device;
+    struct meeting *m = meeting_create();
+    fake_reset();
+    fake_gpu(&c);
+    struct dt_nccl *n = open_rank(&c, 2, 0, m);
+    char *one = dt_cuda_nccl.alloc(n, 64, DT_OWN, &err);
+    char *two = dt_cuda_nccl.alloc(n, 64, DT_OWN, &err);
+    struct dt_coll_call call = {DT_ALL_GATHER, one, two, 2, DT_F32, DT_SUM, 0};
+    for (int i = 0; i < 2; i++) { /* when it is given back, and when the group ends */
+        CHECK_ROW("%d", i);
+        fake.hang = true;
+        CHECK_OK(run(n, call, &err), err);
+        CHECK_EQ(fake.registered, 2 - i);
+        CHECK_EQ(pthread_create(&device, NULL, end_work, NULL), 0);
+        if (i == 0)
+            dt_cuda_nccl.release(n, one);
+        else
+            dt_cuda_nccl.close(n);
+        pthread_join(device, NULL);
+        call.send = two + 32;
+    }
+    CHECK_EQ(fake.aborts, 0);
+    CHECK_NOTHING_LEFT;
+    meeting_destroy(m);
+}
+
+TEST(an_nccl_that_does_not_register_well_is_not_asked_to)
+{
+    struct dt_cuda c;
+    struct dt_err err = {0};
+    struct meeting *m = meeting_create();
+    fake_reset();
+    fake_gpu(&c);
+    fake.version_is = 22403;
+    struct dt_nccl *n = open_rank(&c, 2, 0, m);
+    char *at = dt_cuda_nccl.alloc(n, 64, DT_OWN, &err);
+    CHECK_OK(run(n, (struct dt_coll_call){DT_ALL_REDUCE, at, at, 2, DT_F32, DT_SUM, 0}, &err), err);
+    CHECK_EQ(fake.registered, 0);
     dt_cuda_nccl.close(n);
     CHECK_NOTHING_LEFT;
     meeting_destroy(m);
