@@ -13,7 +13,7 @@
 static struct dt_cuda *enter(struct dt_device *d)
 {
     struct dt_cuda *c = (struct dt_cuda *)d;
-    cudaSetDevice(c->ordinal);
+    cudaSetDevice(c->stream.ordinal);
     return c;
 }
 

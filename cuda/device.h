@@ -17,7 +17,6 @@ struct dt_cuda {
     struct dt_device device;
     struct dt_stream stream; /* of compute */
     cudaStream_t gather, reduce, copy;
-    int ordinal;
     bool (*round_over)(void *arg);
     void *round_over_arg;
     bool wide_sums;               /* of the wish */

@@ -44,8 +44,10 @@ static void give(void *arg, void *at)
 static void left(void *arg, size_t *free_bytes, size_t *total)
 {
     (void)arg;
-    if (cudaMemGetInfo(free_bytes, total) != cudaSuccess)
-        *free_bytes = *total = 0;
+    if (cudaMemGetInfo(free_bytes, total) == cudaSuccess)
+        return;
+    cudaGetLastError(); /* it is only not told */
+    *free_bytes = *total = 0;
 }
 
 /* Nobody tells when a driver has taken a dead process's memory back, so it is asked now and then.
@@ -67,9 +69,11 @@ static cudaError_t enter(const struct dt_cuda_gpu *g, const struct dt_device_wis
 {
     cudaError_t e;
     do {
-        e = cudaSetDevice(g->cuda.ordinal);
+        e = cudaSetDevice(g->cuda.stream.ordinal);
     } while ((e == cudaErrorMemoryAllocation || e == cudaErrorDevicesUnavailable) &&
              waits(room, w, 0, SIZE_MAX));
+    if (e == cudaSuccess)
+        cudaGetLastError(); /* what the first tries met is no op's */
     return e;
 }
 
@@ -140,11 +144,11 @@ static int open_gpu(struct dt_cuda_gpu *g, const struct dt_device_wish *w, struc
     struct dt_cuda_room room;
     struct cudaDeviceProp p;
     size_t free_bytes, total;
-    snprintf(g->name, sizeof g->name, "GPU %d", g->cuda.ordinal);
+    snprintf(g->name, sizeof g->name, "GPU %d", g->cuda.stream.ordinal);
     dt_cuda_room_begin(&room, dt_clock_monotonic());
     cudaError_t e = enter(g, w, &room);
     if (e == cudaSuccess)
-        e = cudaGetDeviceProperties(&p, g->cuda.ordinal);
+        e = cudaGetDeviceProperties(&p, g->cuda.stream.ordinal);
     if (e != cudaSuccess)
         return dt_cuda_fail(e, g->name, err);
     if (check_kind(g->name, &p, err) < 0)
@@ -172,7 +176,7 @@ struct dt_device *dt_cuda_device_open(const struct dt_device_wish *w, struct dt_
         return NULL;
     }
     struct dt_cuda *c = &g->cuda;
-    *c = (struct dt_cuda){.ordinal = ordinal,
+    *c = (struct dt_cuda){.stream = {.ordinal = ordinal},
                           .round_over = w->round_over,
                           .round_over_arg = w->round_over_arg,
                           .wide_sums = w->wide_sums};

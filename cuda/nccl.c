@@ -155,7 +155,7 @@ static int watch(struct dt_nccl *n, dt_ms timeout, struct dt_err *err)
 {
     struct dt_cuda *c = n->cuda;
     struct dt_watchdog_of of = {.calls = n->calls,
-                                .ordinal = c->ordinal,
+                                .ordinal = c->stream.ordinal,
                                 .round_over = c->round_over,
                                 .round_over_arg = c->round_over_arg,
                                 .lose = lose,
@@ -199,7 +199,7 @@ static int open_connected(struct dt_nccl *n, const struct dt_coll_group *g, stru
     n->connected = true;
     if (dt_peers_open(&n->peers, g, err) < 0 || watch(n, g->timeout, err) < 0)
         return -1;
-    cudaError_t e = n->calls->set_device(n->cuda->ordinal);
+    cudaError_t e = dt_nccl_choose_gpu(n);
     if (e != cudaSuccess)
         return dt_cuda_fail(e, "choosing the GPU", err);
     if (connect_all(n, g, m, err) < 0)
@@ -234,6 +234,7 @@ static void nccl_close(void *b)
     struct dt_nccl *n = b;
     if (!n)
         return;
+    dt_nccl_choose_gpu(n);
     if (n->connected)
         close_connected(n, PARTING);
     dt_nccl_release_all(n);
@@ -291,6 +292,7 @@ static void nccl_abort(void *b)
     struct dt_nccl *n = b;
     struct dt_err why = {0};
     dt_err_set(&why, DT_E_CANCELED, "this rank has aborted its group");
+    dt_nccl_choose_gpu(n);
     if (n->connected)
         dt_comm_abort(&n->comm, &why);
 }

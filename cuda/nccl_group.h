@@ -32,6 +32,12 @@ struct dt_nccl {
     size_t wide_bytes;
 };
 
+/* A thread that never said which GPU it speaks to speaks to the first, NCCL inside it included. */
+static inline cudaError_t dt_nccl_choose_gpu(const struct dt_nccl *n)
+{
+    return n->calls->set_device(n->cuda->stream.ordinal);
+}
+
 /* dt_cuda_nccl.open() over any table. */
 void *dt_nccl_open(const struct dt_nccl_calls *calls, const struct dt_coll_group *g,
                    struct dt_meeting *m, struct dt_err *err);

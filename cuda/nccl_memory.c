@@ -102,6 +102,7 @@ void dt_nccl_release(void *b, void *memory)
     if (!block)
         return;
     if (block->registered) {
+        dt_nccl_choose_gpu(n);
         ncclComm_t comm = comes_to_rest(n) ? enter_to_hide(n) : NULL;
         if (comm)
             hide(n, comm, block);

@@ -281,6 +281,7 @@ int dt_nccl_start(void *b, struct dt_coll_handle *h, struct dt_err *err)
 {
     struct dt_nccl *n = b;
     const struct dt_coll_call *c = &h->call;
+    dt_nccl_choose_gpu(n);
     if (n->size == 1)
         return start_alone(n, h, err);
     if (sums(c->kind) && c->type == DT_U16)
@@ -339,6 +340,7 @@ static int come_together(struct dt_nccl *n, const struct dt_flight *f, dt_ms dea
 int dt_nccl_wait(void *b, struct dt_coll_handle *h, dt_ms deadline, struct dt_err *err)
 {
     struct dt_nccl *n = b;
+    dt_nccl_choose_gpu(n);
     /* The watchdog's too: the caller may have changed how long this group's calls may take. */
     dt_ms left = deadline - dt_clock_monotonic();
     atomic_store(&n->watched.timeout, left > 0 ? left : 1);

@@ -15,15 +15,23 @@ static void keep(struct dt_stream *s, cudaError_t e, const char *op)
         dt_cuda_fail(e, op, &s->failed);
 }
 
+/* Kernels go to the GPU that the calling thread speaks to, which is the first until it says else.
+ */
+static struct dt_stream *enter(struct dt_stream *s)
+{
+    cudaSetDevice(s->ordinal);
+    return s;
+}
+
 /* An op for both element types, from its parameters and what its launcher takes of them. */
 #define TYPED(op, parameters, ...)                                                                 \
     static void op##_f32 parameters                                                                \
     {                                                                                              \
-        keep(s, dt_cuda_##op(DT_F32, __VA_ARGS__, s), #op);                                        \
+        keep(s, dt_cuda_##op(DT_F32, __VA_ARGS__, enter(s)), #op);                                 \
     }                                                                                              \
     static void op##_bf16 parameters                                                               \
     {                                                                                              \
-        keep(s, dt_cuda_##op(DT_BF16, __VA_ARGS__, s), #op);                                       \
+        keep(s, dt_cuda_##op(DT_BF16, __VA_ARGS__, enter(s)), #op);                                \
     }
 
 /* clang-format off */
@@ -82,7 +90,7 @@ TYPED(adamw,
 
 static void sum_squares(size_t n, double *out, const float *x, struct dt_stream *s)
 {
-    cudaError_t e = dt_cuda_sum_squares(n, out, x, s);
+    cudaError_t e = dt_cuda_sum_squares(n, out, x, enter(s));
     keep(s, e, "sum_squares");
     if (e != cudaSuccess)
         *out = NAN; /* no number that somebody might go on with */
@@ -91,12 +99,12 @@ static void sum_squares(size_t n, double *out, const float *x, struct dt_stream 
 static void cast(size_t n, void *out, enum dt_dtype out_type, const void *x, enum dt_dtype type,
                  struct dt_stream *s)
 {
-    keep(s, dt_cuda_cast(n, out, out_type, x, type, s), "cast");
+    keep(s, dt_cuda_cast(n, out, out_type, x, type, enter(s)), "cast");
 }
 
 static void round_to(size_t n, float *x, enum dt_dtype type, struct dt_stream *s)
 {
-    keep(s, dt_cuda_round_to(n, x, type, s), "round_to");
+    keep(s, dt_cuda_round_to(n, x, type, enter(s)), "round_to");
 }
 
 /* clang-format off */

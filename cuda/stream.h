@@ -14,6 +14,7 @@ struct dt_cuda_linear; /* linear.h: cuBLASLt's handle, workspace, and the plans 
 
 struct dt_stream {
     cudaStream_t compute;
+    int ordinal; /* of the device */
     int multiprocessors;
     bool fast; /* atomics where the order of sums then varies are allowed */
     struct dt_cuda_linear *linear;

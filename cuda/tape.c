@@ -46,7 +46,7 @@ static void free_take(void *entry)
 
 static void tape_close(struct dt_tape *t)
 {
-    cudaSetDevice(t->cuda->ordinal);
+    cudaSetDevice(t->cuda->stream.ordinal);
     cudaStreamSynchronize(t->cuda->stream.compute); /* none of them runs any more */
     dt_map_finish(&t->takes, free_take);
     free(t);

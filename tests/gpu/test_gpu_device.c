@@ -8,6 +8,7 @@
 
 BEFORE_ALL
 {
+    setenv("DT_EMULATOR_DEVICES", "2", 0);
     gpu_plugin_or_skip();
 }
 
@@ -220,25 +221,45 @@ TEST(the_first_failure_is_the_one_that_is_told)
     dt_device_close(d);
 }
 
+/* A thread begins with the first GPU; so this is not that, where there are more. */
+static struct dt_device *open_last(void)
+{
+    int last = gpu_plugin_or_skip()->devices(NULL) - 1;
+    struct dt_err err = {0};
+    struct dt_device_wish w = {.kind = "cuda", .local_rank = last, .local_world = last + 1};
+    struct dt_device *d = dt_device_open(&w, &err);
+    CHECK_OK(d ? 0 : -1, err);
+    return d;
+}
+
+struct visit { /* of another thread */
+    struct dt_device *d;
+    float *zeros;
+};
+
 static void *use_from_here(void *arg)
 {
-    struct dt_device *d = arg;
-    uint8_t *at = get(d, 5 * MIB), *x = pattern(5 * MIB, 2);
-    d->table->from_host(d, at, x, 5 * MIB);
-    check_holds(d, at, 5 * MIB, 2);
+    const struct visit *v = arg;
+    double sum = 1;
+    v->d->ops->sum_squares(MIB / sizeof *v->zeros, &sum, v->zeros, v->d->stream);
+    CHECK(sum == 0);
+    uint8_t *at = get(v->d, 5 * MIB), *x = pattern(5 * MIB, 2);
+    v->d->table->from_host(v->d, at, x, 5 * MIB);
+    check_holds(v->d, at, 5 * MIB, 2);
     free(x);
-    dt_device_free(d, at);
+    dt_device_free(v->d, at);
     return NULL;
 }
 
 TEST(other_threads_may_use_it_too)
 {
-    struct dt_device *d = open_capped(0);
+    struct visit v = {.d = open_last()};
     pthread_t thread;
-    CHECK_EQ(pthread_create(&thread, NULL, use_from_here, d), 0);
+    v.zeros = (float *)get(v.d, MIB);
+    CHECK_EQ(pthread_create(&thread, NULL, use_from_here, &v), 0);
     CHECK_EQ(pthread_join(thread, NULL), 0);
-    check_sync(d);
-    dt_device_close(d);
+    check_sync(v.d);
+    dt_device_close(v.d);
 }
 
 TEST(it_can_be_opened_again_and_again)

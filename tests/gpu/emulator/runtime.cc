@@ -28,19 +28,29 @@ cudaError_t launch(const char *call, dim3 grid, dim3 block, size_t shared, cudaS
                    std::function<void()> thread)
 {
     size_t threads = size_t(block.x) * block.y * block.z;
+    cudaError_t before = cudaGetLastError(); /* told, as by the real dt_launch() */
     bool fits = grid.x > 0 && grid.y > 0 && grid.z > 0 && grid.x <= 0x7fffffff && grid.y <= 65535 &&
                 grid.z <= 65535;
     if (!fits || threads == 0 || threads > 1024 || block.z > 64)
-        return note(cudaErrorInvalidConfiguration);
+        return cudaErrorInvalidConfiguration;
     if (shared > 227 * 1024)
-        return note(cudaErrorInvalidValue);
-    if (may_record(s) != cudaSuccess)
+        return cudaErrorInvalidValue;
+    if (device_of(s) != chosen)
+        return cudaErrorInvalidResourceHandle;
+    if (may_record(s) != cudaSuccess) {
+        cudaGetLastError();
         return cudaErrorStreamCaptureInvalidated;
+    }
     put(s, [=] {
         run_grid(call, grid, block, shared, thread);
         return true;
     });
-    return cudaSuccess;
+    return before;
+}
+
+int chosen_device()
+{
+    return chosen;
 }
 
 } // namespace dt_emulator

@@ -21,12 +21,14 @@ struct CUstream_st {
     /* What is asked for is recorded, and not done; spoilt: it cannot be any more. */
     bool records = false, spoilt = false;
     std::vector<work> recorded;
+    int device = 0;
 };
 
 struct CUevent_st {
     CUstream_st *stream = nullptr; /* NULL: not recorded yet, which counts as done */
     uint64_t at = 0;               /* done when the stream has done so much */
     bool timed = true;
+    int device = chosen_device();
     std::shared_ptr<clock_type::time_point> when = std::make_shared<clock_type::time_point>();
 };
 
@@ -126,6 +128,11 @@ void put(cudaStream_t stream, work w)
     std::thread(drive).detach();
 }
 
+int device_of(cudaStream_t s)
+{
+    return s ? s->device : chosen_device();
+}
+
 /* Peers are other processes, so what is not ready is asked for again and again. */
 static void wait_until(CUstream_st *s, uint64_t to)
 {
@@ -217,6 +224,7 @@ cudaError_t cudaStreamCreateWithPriority(cudaStream_t *s, unsigned, int)
 {
     holding hold(streams().lock);
     *s = new CUstream_st();
+    (*s)->device = chosen_device();
     streams().all.insert(*s);
     return cudaSuccess;
 }
@@ -308,6 +316,8 @@ cudaError_t cudaEventDestroy(cudaEvent_t e)
 cudaError_t cudaEventRecord(cudaEvent_t e, cudaStream_t stream)
 {
     holding hold(streams().lock);
+    if (e->device != device_of(stream))
+        return note(cudaErrorInvalidResourceHandle);
     CUstream_st *s = of(stream);
     if (not_of_recorded(s) != cudaSuccess) /* a GPU would take it along; here nobody needs that */
         return cudaErrorStreamCaptureUnsupported;

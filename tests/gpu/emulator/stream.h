@@ -19,6 +19,8 @@ typedef std::function<bool()> work;
 
 /* S may be NULL, the default stream, which here waits for no other. */
 void put(cudaStream_t s, work w);
+/* The one it was made for; what belongs to none has the one that is asked for. */
+int device_of(cudaStream_t s);
 /* Blocks. */
 void wait_for(cudaStream_t s);
 void wait_for_all();
@@ -34,6 +36,9 @@ cudaError_t not_while_recording();
 /* block.cc */
 void run_grid(const char *call, dim3 grid, dim3 block, size_t shared,
               const std::function<void()> &body);
+
+/* The calling thread's: runtime.cc. */
+int chosen_device();
 
 /* What cudaGetLastError() says next. Returns E. */
 cudaError_t note(cudaError_t e);
