@@ -122,7 +122,7 @@ static void gpu_close(struct dt_device *d)
 {
     struct dt_cuda *c = enter(d);
     struct dt_cuda_gpu *g = (struct dt_cuda_gpu *)d;
-    cudaStream_t streams[] = {c->stream.compute, c->gather, c->reduce, c->copy};
+    cudaStream_t streams[] = {c->stream.compute, c->gather, c->reduce};
     for (size_t i = 0; i < sizeof streams / sizeof *streams; i++)
         if (streams[i])
             cudaStreamSynchronize(streams[i]);

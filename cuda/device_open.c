@@ -109,10 +109,7 @@ static cudaError_t open_streams(struct dt_cuda *c)
     struct {
         cudaStream_t *stream;
         int priority;
-    } all[] = {{&c->stream.compute, least},
-               {&c->gather, greatest},
-               {&c->reduce, greatest},
-               {&c->copy, least}};
+    } all[] = {{&c->stream.compute, least}, {&c->gather, greatest}, {&c->reduce, greatest}};
     for (size_t i = 0; i < sizeof all / sizeof *all && e == cudaSuccess; i++)
         e = cudaStreamCreateWithPriority(all[i].stream, cudaStreamNonBlocking, all[i].priority);
     return e;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A collective, put beside the compute stream: its lane waits for what compute has done so far,
  * NCCL's work goes on the lane, and compute waits for the lane where the caller waits for the
- * collective. All-gathers have a lane of their own, so that parameters for what comes next do not
- * queue behind sums of gradients. The host waits only while NCCL, which is not blocking, has not
+ * collective. All-gathers have a lane of their own. NCCL still runs the kernels of one communicator
+ * one behind the other, in the order of the calls, so what the lanes let overlap is other groups'
+ * work and the casts around sums. The host waits only while NCCL, which is not blocking, has not
  * taken a call (the first between two ranks connects them), and in barriers. */
 #include "cuda/nccl_group.h"
 
