@@ -6,7 +6,9 @@
  * A rank that has done its work ends as a dead one does, so an end counts only while something is
  * under way that it does not end by itself, SETTLE later, or once the agent says so. Connections
  * break before the process can be seen to have ended, which for one with a GPU takes a while, so an
- * error is believed GRACE later. */
+ * error is believed GRACE later. One that a call met counts as well, though its caller knows it: he
+ * may be waiting for the device by then, where kernels of earlier calls still wait for their peers.
+ */
 #include "cuda/verdict.h"
 
 #include "cuda/nccl_hints.h"
@@ -34,14 +36,24 @@ static enum dt_verdict a_rank_ended(const struct dt_facts *f, struct dt_err *why
     return DT_VERDICT_LOST;
 }
 
+static bool met_error(const struct dt_facts *f, bool remote)
+{
+    if (f->failed)
+        return (f->failed->code == DT_E_DISCONNECTED) == remote;
+    return f->error != ncclSuccess && dt_nccl_is_remote(f->error) == remote;
+}
+
 static enum dt_verdict an_error(const struct dt_facts *f, bool remote, enum dt_err_code code,
                                 struct dt_err *why)
 {
-    if (f->error == ncclSuccess || dt_nccl_is_remote(f->error) != remote)
+    if (!met_error(f, remote))
         return DT_VERDICT_FINE;
     if (f->error_age < GRACE)
         return DT_VERDICT_SOON;
-    dt_err_set(why, code, "group %s: %s", f->group, f->error_is);
+    if (f->failed)
+        dt_err_set(why, f->failed->code, "group %s: %s", f->group, f->failed->text);
+    else
+        dt_err_set(why, code, "group %s: %s", f->group, f->error_is);
     return DT_VERDICT_LOST;
 }
 

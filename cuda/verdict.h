@@ -14,15 +14,16 @@
 struct dt_facts { /* of one communicator */
     const char *group;
     bool connecting;
-    bool under_way;       /* a collective could run, and has not ended */
-    const char *call;     /* "all-reduce number 17", while under way */
-    dt_ms waited;         /* for so long */
-    dt_ms timeout;        /* how long it may take */
-    int gone, gone_pid;   /* a rank of this host that has ended, and its process; 0: none has */
-    ncclResult_t error;   /* what NCCL met by itself */
-    dt_ms error_age;      /* since it was seen */
-    const char *error_is; /* how NCCL calls it, and its hint */
-    bool round_over;      /* the agent has ended this world */
+    bool under_way;     /* a collective could run, and has not ended */
+    const char *call;   /* "all-reduce number 17", while under way */
+    dt_ms waited;       /* for so long */
+    dt_ms timeout;      /* how long it may take */
+    int gone, gone_pid; /* a rank of this host that has ended, and its process; 0: none has */
+    ncclResult_t error; /* what NCCL met by itself */
+    const struct dt_err *failed; /* what a call of ours met: nobody has aborted it yet; NULL */
+    dt_ms error_age;             /* since either was seen */
+    const char *error_is;        /* how NCCL calls it, and its hint */
+    bool round_over;             /* the agent has ended this world */
 };
 
 enum dt_verdict {

@@ -58,6 +58,16 @@ static void look_for_error(struct dt_watchdog *d, struct dt_watched *w, struct d
     f->error_is = w->error_is;
 }
 
+static void look_for_failure(struct dt_watched *w, struct dt_facts *f, dt_ms now)
+{
+    if (w->failed_since == 0) {
+        w->failed_since = now;
+        dt_comm_check(w->comm, &w->failed);
+    }
+    f->failed = &w->failed;
+    f->error_age = now - w->failed_since;
+}
+
 static void look_for_flight(struct dt_watched *w, struct dt_facts *f, dt_ms now)
 {
     struct dt_flight_report r;
@@ -70,18 +80,27 @@ static void look_for_flight(struct dt_watched *w, struct dt_facts *f, dt_ms now)
     f->waited = r.waited;
 }
 
-/* False for one that is lost already, or not yet begun: of that only its processes are looked at.
- */
+/* Not of one that has not begun, or is ended or being ended. */
+static bool is_to_be_looked_at(enum dt_comm_state s)
+{
+    return s == DT_COMM_CONNECTING || s == DT_COMM_READY || s == DT_COMM_BUSY ||
+           s == DT_COMM_FAILED;
+}
+
+/* False where only its processes were looked at. */
 static bool look_at(struct dt_watchdog *d, struct dt_watched *w, struct dt_facts *f, dt_ms now)
 {
     const struct dt_coll_member *gone = dt_peers_gone(w->peers);
     enum dt_comm_state s = dt_comm_state(w->comm);
-    if (s == DT_COMM_NEW || s >= DT_COMM_CLOSING)
+    if (!is_to_be_looked_at(s))
         return false;
     *f = (struct dt_facts){.group = w->group, .connecting = s == DT_COMM_CONNECTING};
     f->timeout = atomic_load(&w->timeout);
     look_for_flight(w, f, now);
-    look_for_error(d, w, f, now);
+    if (s == DT_COMM_FAILED)
+        look_for_failure(w, f, now);
+    else
+        look_for_error(d, w, f, now);
     if (gone) {
         f->gone = gone->world_rank;
         f->gone_pid = gone->pid;
@@ -248,6 +267,7 @@ void dt_watchdog_close(struct dt_watchdog *d)
 int dt_watchdog_add(struct dt_watchdog *d, struct dt_watched *w, struct dt_err *err)
 {
     w->error = ncclSuccess;
+    w->failed_since = 0;
     pthread_mutex_lock(&d->lock);
     struct dt_facts *more = realloc(d->facts, (size_t)(d->count + 1) * sizeof *more);
     if (more) {

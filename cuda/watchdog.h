@@ -33,7 +33,8 @@ struct dt_watched {
     _Atomic int64_t timeout;
     /* The watchdog's own. */
     ncclResult_t error;
-    dt_ms error_since;
+    dt_ms error_since, failed_since; /* 0: has not */
+    struct dt_err failed;
     char call[64], error_is[440];
 };
 

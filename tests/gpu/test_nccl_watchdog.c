@@ -26,6 +26,9 @@ struct row {
 #define DEAD .gone = 3, .gone_pid = 812
 #define MET(r, age) .error = (r), .error_age = (age), .error_is = "NCCL's words"
 
+#define FAILED(is, age)                                                                            \
+    .failed = &(const struct dt_err){.code = (is), .text = "what a call met"}, .error_age = (age)
+
 /* clang-format off */
 static const struct row rows[] = {
     {"all is well", {AT(.connecting = false)}, 1, DT_VERDICT_FINE, ""},
@@ -41,6 +44,10 @@ static const struct row rows[] = {
     {"a remote error stays", {AT(RUNNING(500), MET(ncclRemoteError, 500))}, 1, DT_VERDICT_LOST, "group world: NCCL's words"},
     {"a dead rank explains a remote error", {AT(RUNNING(500), DEAD, MET(ncclRemoteError, 900))}, 1, DT_VERDICT_LOST, "rank 3 (pid 812"},
     {"a dead rank explains a timeout", {AT(RUNNING(40000), DEAD)}, 1, DT_VERDICT_LOST, "rank 3 (pid 812"},
+    {"a call has failed just now", {AT(FAILED(DT_E_LIMIT, 499))}, 1, DT_VERDICT_SOON, ""},
+    {"a call has failed, and nobody aborts", {AT(FAILED(DT_E_LIMIT, 500))}, 1, DT_VERDICT_LOST, "group world: what a call met"},
+    {"a dead rank explains a call that failed", {AT(RUNNING(500), DEAD, FAILED(DT_E_DISCONNECTED, 900))}, 1, DT_VERDICT_LOST, "rank 3 (pid 812"},
+    {"the agent explains a call that failed elsewhere", {AT(FAILED(DT_E_DISCONNECTED, 900), .round_over = true)}, 1, DT_VERDICT_LOST, "the agent has ended this world"},
     {"the agent ends the world", {AT(.round_over = true)}, 1, DT_VERDICT_LOST, "the agent has ended this world"},
     {"the agent explains a remote error", {AT(MET(ncclRemoteError, 900), .round_over = true)}, 1, DT_VERDICT_LOST, "the agent has ended this world"},
     {"an error of our own is the news", {AT(MET(ncclUnhandledCudaError, 900), .round_over = true)}, 1, DT_VERDICT_LOST, "NCCL's words"},
@@ -255,6 +262,28 @@ static void end_child(int pid)
 {
     kill(pid, SIGKILL);
     waitpid(pid, NULL, 0);
+}
+
+/* Its caller may wait for the device then, where earlier collectives do not end. */
+TEST(one_in_which_a_call_failed_is_aborted_if_its_owner_does_not)
+{
+    fake_reset();
+    struct dt_watchdog *d = open_watchdog();
+    struct stand s;
+    struct dt_err err = {0};
+    stand_up(&s, d, 0, 30000);
+    fake.hang = true;
+    start_flight(&s);
+    fake.text = "connection refused";
+    CHECK(dt_comm_enter(&s.comm, &err) != NULL);
+    CHECK_FAIL(dt_comm_leave(&s.comm, ncclSystemError, "a call", 0, &err), err, "a call: NCCL");
+    wait_for_aborts(1);
+    CHECK(!fake.hang);
+    CHECK_FAIL(-1, fake.lost, "group world: a call: NCCL says");
+    stand_down(&s, d, true);
+    dt_watchdog_close(d);
+    CHECK_EQ(fake.aborts, 1);
+    CHECK_NOTHING_LEFT;
 }
 
 TEST(the_first_rank_to_end_is_the_one_to_name)
