@@ -23,13 +23,14 @@ void dt_check_say(struct dt_check *c, enum dt_check_level level, const char *fmt
 
 /* ---- libraries ---- */
 
-static void check_calls(struct dt_check *c)
+static void check_calls(struct dt_check *c, int version)
 {
     struct {
         const char *what;
         bool there;
     } newer[] = {{"split groups (2.18)", c->calls->split},
-                 {"registered buffers (2.19)", c->calls->reg && c->calls->unreg},
+                 {"registered buffers of any memory (2.25)",
+                  c->calls->reg && c->calls->unreg && version >= DT_NCCL_REGISTERS_WELL},
                  {"all-to-all (2.28)", c->calls->all_to_all}};
     for (size_t i = 0; i < sizeof newer / sizeof *newer; i++)
         if (!newer[i].there)
@@ -53,7 +54,7 @@ static void check_nccl(struct dt_check *c)
         dt_check_say(c, DT_CHECK_ADVICE,
                      "the NCCL that is loaded is older than the one dtrun was built with: is it "
                      "the one you mean (LD_LIBRARY_PATH)?");
-    check_calls(c);
+    check_calls(c, v);
 }
 
 /* Whether there is a driver to ask further. */

@@ -62,6 +62,11 @@ struct dt_nccl_calls {
     cudaError_t (*can_access)(int *can, int ordinal, int peer);
 };
 
+/* The NCCL since which memory of cudaMalloc's can be registered without harm. Before, it also let
+ * GPUs of a host reach into each other's, and says itself that this may hang, and crash when it is
+ * aborted; since then it takes such memory for network cards only. */
+enum { DT_NCCL_REGISTERS_WELL = 22500 };
+
 /* Those of the libraries this one is linked with. */
 const struct dt_nccl_calls *dt_nccl_linked(void);
 

@@ -7,11 +7,6 @@
 
 #include <stdlib.h>
 
-/* Before, NCCL also let GPUs of a host reach into each other's registered memory of cudaMalloc's,
- * and says itself that this may hang, and crash when it is aborted. Since then it takes such memory
- * for network cards only. */
-enum { REGISTERS_WELL = 22500 };
-
 struct block {
     struct dt_node in_group;
     char *at;
@@ -54,7 +49,7 @@ static bool registers_well(const struct dt_nccl *n)
 {
     int version = 0;
     return n->calls->reg && n->calls->unreg && n->calls->version(&version) == ncclSuccess &&
-           version >= REGISTERS_WELL;
+           version >= DT_NCCL_REGISTERS_WELL;
 }
 
 void dt_nccl_show(struct dt_nccl *n, ncclComm_t comm, const void *at)
