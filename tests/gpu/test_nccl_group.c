@@ -1,33 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The backend over a table of calls that the test fills: how a group is made, in which order a
  * collective is put on streams, and that all is given back. One process plays each rank in turn. */
-#include "tests/gpu/fake_nccl.h"
-
-#include "tests/runtime/meeting.h"
+#include "tests/gpu/nccl_story.h"
 
 #include <sched.h>
 
-static const struct dt_coll_member members[2] = {{.world_rank = 4}, {.world_rank = 5}};
-
-static struct dt_coll_group group(struct dt_cuda *c, int size, int rank)
-{
-    return (struct dt_coll_group){.members = members,
-                                  .size = size,
-                                  .rank = rank,
-                                  .epoch = 3,
-                                  .name = "world",
-                                  .timeout = 2000,
-                                  .device = &c->device};
-}
-
-static struct dt_nccl *open_rank(struct dt_cuda *c, int size, int rank, struct meeting *m)
-{
-    struct dt_err err = {0};
-    struct dt_coll_group g = group(c, size, rank);
-    struct dt_nccl *n = dt_cuda_nccl.open(&g, m ? &m->table : NULL, &err);
-    CHECK_OK(n ? 0 : -1, err);
-    return n;
-}
+static char memory[64]; /* of the GPU, which is ours */
 
 static void forget_log(void)
 {
@@ -55,91 +33,65 @@ static void *end_work(void *arg)
 
 /* ---- making one ---- */
 
-TEST(rank_0_makes_the_id_and_the_others_take_it)
+GROUP_STORY(rank_0_makes_the_id_and_the_others_take_it)
 {
-    struct dt_cuda c;
-    struct meeting *m = meeting_create();
-    fake_reset();
-    fake_gpu(&c);
-    struct dt_nccl *a = open_rank(&c, 2, 0, m), *b = open_rank(&c, 2, 1, m);
+    struct dt_nccl *a = scene_rank(s, 2, 0), *b = scene_rank(s, 2, 1);
     CHECK_EQ(fake.comms, 2);
-    CHECK(c.watchdog != NULL);
+    CHECK(s->gpu.watchdog != NULL);
     dt_cuda_nccl.close(a);
-    CHECK(c.watchdog != NULL);
+    CHECK(s->gpu.watchdog != NULL);
     dt_cuda_nccl.close(b);
-    CHECK(c.watchdog == NULL);
+    CHECK(s->gpu.watchdog == NULL);
     CHECK_EQ(fake.destroys, 2);
-    CHECK_NOTHING_LEFT;
-    meeting_destroy(m);
 }
 
-static void check_does_not_open(int rank, struct meeting *m, const char *says)
+static void check_does_not_open(struct scene *s, int rank, const char *says)
 {
-    struct dt_cuda c;
     struct dt_err err = {0};
-    fake_gpu(&c);
-    struct dt_coll_group g = group(&c, 2, rank);
-    CHECK_FAIL(dt_cuda_nccl.open(&g, &m->table, &err) ? 0 : -1, err, says);
-    CHECK(c.watchdog == NULL);
+    struct dt_coll_group g = scene_group(s, 2, rank);
+    CHECK_FAIL(scene_open(s, &g, &err) ? 0 : -1, err, says);
+    CHECK(s->gpu.watchdog == NULL);
     CHECK_NOTHING_LEFT;
 }
 
-TEST(where_rank_0_cannot_begin_the_others_are_told_why)
+GROUP_STORY(where_rank_0_cannot_begin_the_others_are_told_why)
 {
-    struct meeting *m = meeting_create();
-    fake_reset();
     fake.unique_id = ncclInvalidUsage;
     fake.text = "Bootstrap : no socket interface found";
-    check_does_not_open(0, m, "making the id of a group: NCCL says \"invalid usage\" (Bootstrap");
+    check_does_not_open(s, 0, "making the id of a group: NCCL says \"invalid usage\" (Bootstrap");
     fake.unique_id = ncclSuccess;
-    check_does_not_open(1, m, "rank 4 could not begin: making the id of a group");
+    check_does_not_open(s, 1, "rank 4 could not begin: making the id of a group");
     CHECK_EQ(fake.inits, 0);
-    meeting_destroy(m);
 }
 
-TEST(another_version_of_nccl_is_refused_by_name)
+GROUP_STORY(another_version_of_nccl_is_refused_by_name)
 {
-    struct dt_cuda c;
-    struct meeting *m = meeting_create();
-    fake_reset();
-    fake_gpu(&c);
-    struct dt_nccl *a = open_rank(&c, 2, 0, m);
+    struct dt_nccl *a = scene_rank(s, 2, 0);
     fake.version_is = 22703;
     struct dt_err err = {0};
-    struct dt_coll_group g = group(&c, 2, 1);
-    CHECK_FAIL(dt_cuda_nccl.open(&g, &m->table, &err) ? 0 : -1, err,
+    struct dt_coll_group g = scene_group(s, 2, 1);
+    CHECK_FAIL(scene_open(s, &g, &err) ? 0 : -1, err,
                "rank 5 has NCCL 2.27.3 and rank 4 has NCCL 2.28.9");
     dt_cuda_nccl.close(a);
-    CHECK_NOTHING_LEFT;
-    meeting_destroy(m);
 }
 
-TEST(ranks_that_do_not_find_each_other_say_what_to_set)
+GROUP_STORY(ranks_that_do_not_find_each_other_say_what_to_set)
 {
-    struct dt_cuda c;
-    struct meeting *m = meeting_create();
     struct dt_err err = {0};
-    fake_reset();
-    fake_gpu(&c);
     fake.init = ncclInProgress;
     fake.polls = 1 << 30;
-    struct dt_coll_group g = group(&c, 2, 0);
+    struct dt_coll_group g = scene_group(s, 2, 0);
     g.timeout = 30;
-    CHECK_FAIL(dt_cuda_nccl.open(&g, &m->table, &err) ? 0 : -1, err, "NCCL_SOCKET_IFNAME");
+    CHECK_FAIL(scene_open(s, &g, &err) ? 0 : -1, err, "NCCL_SOCKET_IFNAME");
     CHECK_FAIL(-1, err, "rank 4 of group world has waited 0.03 s");
     CHECK_EQ(err.code, DT_E_TIMEOUT);
     CHECK_EQ(fake.aborts, 1);
-    CHECK_NOTHING_LEFT;
-    meeting_destroy(m);
 }
 
-TEST(a_group_of_one_needs_no_communicator)
+GROUP_STORY(a_group_of_one_needs_no_communicator)
 {
-    struct dt_cuda c;
     struct dt_err err = {0};
-    fake_reset();
-    fake_gpu(&c);
-    struct dt_nccl *n = open_rank(&c, 1, 0, NULL);
+    struct dt_nccl *n = scene_rank(s, 1, 0);
     int from[2] = {7, 8}, to[2] = {0};
     struct dt_coll_call call = {DT_ALL_GATHER, from, to, 2, DT_I32, DT_SUM, 0};
     CHECK_OK(run(n, call, &err), err);
@@ -150,81 +102,64 @@ TEST(a_group_of_one_needs_no_communicator)
     CHECK_STR(fake.log, "copy ");
     dt_cuda_nccl.abort(n);
     dt_cuda_nccl.close(n);
-    CHECK_NOTHING_LEFT;
 }
 
-TEST(a_part_is_split_off_its_parent_even_when_it_is_of_one)
+GROUP_STORY(a_part_is_split_off_its_parent_even_when_it_is_of_one)
 {
-    struct dt_cuda c;
-    struct meeting *m = meeting_create();
     struct dt_err err = {0};
-    fake_reset();
-    fake_gpu(&c);
-    struct dt_nccl *parent = open_rank(&c, 2, 0, m);
-    struct dt_coll_group g = group(&c, 1, 0);
+    struct dt_nccl *parent = scene_rank(s, 2, 0);
+    struct dt_coll_group g = scene_group(s, 1, 0);
     g.parent = parent;
     g.name = "world/0.0";
-    struct dt_nccl *part = dt_cuda_nccl.open(&g, &m->table, &err);
+    struct dt_nccl *part = scene_open(s, &g, &err);
     CHECK_OK(part ? 0 : -1, err);
     CHECK_STR(fake.log, "init split ");
     dt_cuda_nccl.close(part);
     dt_cuda_nccl.close(parent);
-    CHECK_NOTHING_LEFT;
-    meeting_destroy(m);
 }
 
-TEST(a_part_is_split_off_behind_the_work_of_its_parent)
+GROUP_STORY(a_part_is_split_off_behind_the_work_of_its_parent)
 {
-    struct dt_cuda c;
     pthread_t device;
-    struct meeting *m = meeting_create();
     struct dt_err err = {0};
-    fake_reset();
-    fake_gpu(&c);
-    struct dt_nccl *parent = open_rank(&c, 2, 0, m);
+    struct dt_nccl *parent = scene_rank(s, 2, 0);
     fake.hang = true;
-    CHECK_OK(run(parent, (struct dt_coll_call){DT_ALL_REDUCE, &c, &c, 2, DT_F32, DT_SUM, 0}, &err),
+    CHECK_OK(run(parent, (struct dt_coll_call){DT_ALL_REDUCE, memory, memory, 2, DT_F32, DT_SUM, 0},
+                 &err),
              err);
     CHECK_EQ(pthread_create(&device, NULL, end_work, NULL), 0);
-    struct dt_coll_group g = group(&c, 2, 0);
+    struct dt_coll_group g = scene_group(s, 2, 0);
     g.parent = parent;
     g.name = "world/0.0";
-    struct dt_nccl *part = dt_cuda_nccl.open(&g, &m->table, &err);
+    struct dt_nccl *part = scene_open(s, &g, &err);
     CHECK_OK(part ? 0 : -1, err);
     pthread_join(device, NULL);
     dt_cuda_nccl.close(part);
     fake.hang = true; /* from here on for good */
-    CHECK_OK(run(parent, (struct dt_coll_call){DT_ALL_REDUCE, &c, &c, 2, DT_F32, DT_SUM, 0}, &err),
+    CHECK_OK(run(parent, (struct dt_coll_call){DT_ALL_REDUCE, memory, memory, 2, DT_F32, DT_SUM, 0},
+                 &err),
              err);
     g.timeout = 30;
-    CHECK_FAIL(dt_cuda_nccl.open(&g, &m->table, &err) ? 0 : -1, err, "rank 4 of group world/0.0");
+    CHECK_FAIL(scene_open(s, &g, &err) ? 0 : -1, err, "rank 4 of group world/0.0");
     CHECK_EQ(err.code, DT_E_TIMEOUT);
     dt_cuda_nccl.abort(parent);
     dt_cuda_nccl.close(parent);
-    CHECK_NOTHING_LEFT;
-    meeting_destroy(m);
 }
 
-TEST(where_nccl_cannot_split_a_part_has_an_id_of_its_own)
+GROUP_STORY(where_nccl_cannot_split_a_part_has_an_id_of_its_own)
 {
-    struct dt_cuda c;
-    struct meeting *m = meeting_create();
     struct dt_err err = {0};
     struct dt_nccl_calls old = fake_copy();
-    fake_reset();
-    fake_gpu(&c);
     old.split = NULL;
-    struct dt_coll_group g = group(&c, 2, 0);
-    g.parent = dt_nccl_open(&old, &g, &m->table, &err);
+    struct dt_coll_group g = scene_group(s, 2, 0);
+    g.parent = dt_nccl_open(&old, &g, &s->meeting->table, &err);
     g.name = "world/0.0";
-    struct dt_nccl *part = dt_nccl_open(&old, &g, &m->table, &err);
+    struct dt_nccl *part = dt_nccl_open(&old, &g, &s->meeting->table, &err);
     CHECK_OK(part ? 0 : -1, err);
     CHECK_STR(fake.log, "init init ");
-    CHECK(meeting_find(m, "coll/3/world/0.0/nccl") != NULL);
+    CHECK(meeting_find(s->meeting, "coll/3/world/0.0/nccl") != NULL);
     dt_cuda_nccl.close(part);
     dt_cuda_nccl.close(g.parent);
-    CHECK_NOTHING_LEFT;
-    meeting_destroy(m);
 }
 
 /* ---- collectives ---- */
@@ -233,8 +168,6 @@ struct order {
     struct dt_coll_call call;
     const char *log;
 };
-
-static char memory[64];
 
 /* clang-format off */
 static const struct order orders[] = {
@@ -251,13 +184,9 @@ static const struct order orders[] = {
 };
 /* clang-format on */
 
-TEST(a_collective_stands_between_what_was_and_what_comes)
+GROUP_STORY(a_collective_stands_between_what_was_and_what_comes)
 {
-    struct dt_cuda c;
-    struct meeting *m = meeting_create();
-    fake_reset();
-    fake_gpu(&c);
-    struct dt_nccl *n = open_rank(&c, 2, 0, m);
+    struct dt_nccl *n = scene_rank(s, 2, 0);
     for (size_t i = 0; i < sizeof orders / sizeof *orders; i++) {
         struct dt_err err = {0};
         CHECK_ROW("kind %d, %zu", (int)orders[i].call.kind, i);
@@ -267,19 +196,13 @@ TEST(a_collective_stands_between_what_was_and_what_comes)
     }
     CHECK_EQ(fake.events, 2); /* each used the same two */
     dt_cuda_nccl.close(n);
-    CHECK_NOTHING_LEFT;
-    meeting_destroy(m);
 }
 
-TEST(sums_of_bf16_are_taken_in_float_where_that_is_wished)
+GROUP_STORY(sums_of_bf16_are_taken_in_float_where_that_is_wished)
 {
-    struct dt_cuda c;
     struct dt_err err = {0};
-    struct meeting *m = meeting_create();
-    fake_reset();
-    fake_gpu(&c);
-    c.wide_sums = true;
-    struct dt_nccl *n = open_rank(&c, 2, 0, m);
+    s->gpu.wide_sums = true;
+    struct dt_nccl *n = scene_rank(s, 2, 0);
     struct dt_coll_call call = {DT_REDUCE_SCATTER, memory, memory, 4, DT_BF16, DT_SUM, 0};
     forget_log();
     CHECK_OK(run(n, call, &err), err);
@@ -290,28 +213,20 @@ TEST(sums_of_bf16_are_taken_in_float_where_that_is_wished)
     CHECK_OK(run(n, call, &err), err);
     CHECK_STR(fake.log, "reduce-waits reduce-scatter-bf16 compute-waits ");
     dt_cuda_nccl.close(n);
-    CHECK_NOTHING_LEFT;
-    meeting_destroy(m);
 }
 
-TEST(an_old_nccl_exchanges_by_sends_and_receives)
+GROUP_STORY(an_old_nccl_exchanges_by_sends_and_receives)
 {
-    struct dt_cuda c;
     struct dt_err err = {0};
-    struct meeting *m = meeting_create();
     struct dt_nccl_calls old = fake_copy();
-    fake_reset();
-    fake_gpu(&c);
     old.all_to_all = NULL;
-    struct dt_coll_group g = group(&c, 2, 0);
-    struct dt_nccl *n = dt_nccl_open(&old, &g, &m->table, &err);
+    struct dt_coll_group g = scene_group(s, 2, 0);
+    struct dt_nccl *n = dt_nccl_open(&old, &g, &s->meeting->table, &err);
     forget_log();
     struct dt_coll_call call = {DT_ALL_TO_ALL, memory, memory + 32, 2, DT_F32, DT_SUM, 0};
     CHECK_OK(run(n, call, &err), err);
     CHECK_STR(fake.log, "reduce-waits ( send recv send recv ) compute-waits ");
     dt_cuda_nccl.close(n);
-    CHECK_NOTHING_LEFT;
-    meeting_destroy(m);
 }
 
 static void start(struct dt_nccl *n, struct dt_coll_handle *h, struct dt_coll_call call)
@@ -321,15 +236,11 @@ static void start(struct dt_nccl *n, struct dt_coll_handle *h, struct dt_coll_ca
     CHECK_OK(dt_cuda_nccl.start(n, h, &err), err);
 }
 
-TEST(sends_and_receives_begin_together)
+GROUP_STORY(sends_and_receives_begin_together)
 {
-    struct dt_cuda c;
     struct dt_err err = {0};
     struct dt_coll_handle out, in, third;
-    struct meeting *m = meeting_create();
-    fake_reset();
-    fake_gpu(&c);
-    struct dt_nccl *n = open_rank(&c, 2, 0, m);
+    struct dt_nccl *n = scene_rank(s, 2, 0);
     forget_log();
     start(n, &out, (struct dt_coll_call){DT_SEND, memory, NULL, 2, DT_F32, DT_SUM, 1});
     start(n, &in, (struct dt_coll_call){DT_RECV, NULL, memory, 2, DT_F32, DT_SUM, 1});
@@ -342,18 +253,12 @@ TEST(sends_and_receives_begin_together)
     CHECK_STR(fake.log, "reduce-waits gather-waits ( send ) all-gather ");
     start(n, &in, (struct dt_coll_call){DT_RECV, NULL, memory, 2, DT_F32, DT_SUM, 1});
     dt_cuda_nccl.close(n); /* with one that never began */
-    CHECK_NOTHING_LEFT;
-    meeting_destroy(m);
 }
 
-TEST(memory_that_a_group_lends_is_registered_when_it_is_first_used)
+GROUP_STORY(memory_that_a_group_lends_is_registered_when_it_is_first_used)
 {
-    struct dt_cuda c;
     struct dt_err err = {0};
-    struct meeting *m = meeting_create();
-    fake_reset();
-    fake_gpu(&c);
-    struct dt_nccl *n = open_rank(&c, 2, 0, m);
+    struct dt_nccl *n = scene_rank(s, 2, 0);
     char *one = dt_cuda_nccl.alloc(n, 64, DT_OWN, &err);
     char *two = dt_cuda_nccl.alloc(n, 64, DT_SHARED, &err);
     CHECK(one && two);
@@ -366,19 +271,13 @@ TEST(memory_that_a_group_lends_is_registered_when_it_is_first_used)
     dt_cuda_nccl.release(n, one);
     CHECK_EQ(fake.registered, 1);
     dt_cuda_nccl.close(n);
-    CHECK_NOTHING_LEFT;
-    meeting_destroy(m);
 }
 
-TEST(memory_is_taken_back_from_nccl_behind_the_work_that_uses_it)
+GROUP_STORY(memory_is_taken_back_from_nccl_behind_the_work_that_uses_it)
 {
-    struct dt_cuda c;
     struct dt_err err = {0};
     pthread_t device;
-    struct meeting *m = meeting_create();
-    fake_reset();
-    fake_gpu(&c);
-    struct dt_nccl *n = open_rank(&c, 2, 0, m);
+    struct dt_nccl *n = scene_rank(s, 2, 0);
     char *one = dt_cuda_nccl.alloc(n, 64, DT_OWN, &err);
     char *two = dt_cuda_nccl.alloc(n, 64, DT_OWN, &err);
     struct dt_coll_call call = {DT_ALL_GATHER, one, two, 2, DT_F32, DT_SUM, 0};
@@ -396,53 +295,35 @@ TEST(memory_is_taken_back_from_nccl_behind_the_work_that_uses_it)
         call.send = two + 32;
     }
     CHECK_EQ(fake.aborts, 0);
-    CHECK_NOTHING_LEFT;
-    meeting_destroy(m);
 }
 
-TEST(an_nccl_that_does_not_register_well_is_not_asked_to)
+GROUP_STORY(an_nccl_that_does_not_register_well_is_not_asked_to)
 {
-    struct dt_cuda c;
     struct dt_err err = {0};
-    struct meeting *m = meeting_create();
-    fake_reset();
-    fake_gpu(&c);
     fake.version_is = 22403;
-    struct dt_nccl *n = open_rank(&c, 2, 0, m);
+    struct dt_nccl *n = scene_rank(s, 2, 0);
     char *at = dt_cuda_nccl.alloc(n, 64, DT_OWN, &err);
     CHECK_OK(run(n, (struct dt_coll_call){DT_ALL_REDUCE, at, at, 2, DT_F32, DT_SUM, 0}, &err), err);
     CHECK_EQ(fake.registered, 0);
     dt_cuda_nccl.close(n);
-    CHECK_NOTHING_LEFT;
-    meeting_destroy(m);
 }
 
-TEST(a_call_that_cuda_refuses_leaves_nothing)
+GROUP_STORY(a_call_that_cuda_refuses_leaves_nothing)
 {
-    struct dt_cuda c;
     struct dt_err err = {0};
-    struct meeting *m = meeting_create();
-    fake_reset();
-    fake_gpu(&c);
-    struct dt_nccl *n = open_rank(&c, 2, 0, m);
+    struct dt_nccl *n = scene_rank(s, 2, 0);
     fake.event_record = cudaErrorLaunchFailure;
     struct dt_coll_call call = {DT_ALL_REDUCE, memory, memory, 2, DT_F32, DT_SUM, 0};
     CHECK_FAIL(run(n, call, &err), err, "CUDA error 719");
     dt_cuda_nccl.close(n);
-    CHECK_NOTHING_LEFT;
-    meeting_destroy(m);
 }
 
 /* ---- failing ---- */
 
-TEST(a_barrier_that_nobody_comes_to_ends_by_the_watchdog_and_says_why)
+GROUP_STORY(a_barrier_that_nobody_comes_to_ends_by_the_watchdog_and_says_why)
 {
-    struct dt_cuda c;
     struct dt_err err = {0};
-    struct meeting *m = meeting_create();
-    fake_reset();
-    fake_gpu(&c);
-    struct dt_nccl *n = open_rank(&c, 2, 0, m);
+    struct dt_nccl *n = scene_rank(s, 2, 0);
     fake.hang = true;
     struct dt_coll_handle h;
     start(n, &h, (struct dt_coll_call){.kind = DT_BARRIER});
@@ -452,18 +333,12 @@ TEST(a_barrier_that_nobody_comes_to_ends_by_the_watchdog_and_says_why)
     CHECK_STR(fake.lost.text, err.text);
     dt_cuda_nccl.close(n);
     CHECK_EQ(fake.aborts, 1);
-    CHECK_NOTHING_LEFT;
-    meeting_destroy(m);
 }
 
-TEST(a_barrier_that_takes_too_long_ends_at_its_deadline)
+GROUP_STORY(a_barrier_that_takes_too_long_ends_at_its_deadline)
 {
-    struct dt_cuda c;
     struct dt_err err = {0};
-    struct meeting *m = meeting_create();
-    fake_reset();
-    fake_gpu(&c);
-    struct dt_nccl *n = open_rank(&c, 2, 0, m);
+    struct dt_nccl *n = scene_rank(s, 2, 0);
     fake.hang = true;
     struct dt_coll_handle h;
     start(n, &h, (struct dt_coll_call){.kind = DT_BARRIER});
@@ -473,23 +348,17 @@ TEST(a_barrier_that_takes_too_long_ends_at_its_deadline)
     dt_cuda_nccl.abort(n);
     dt_cuda_nccl.close(n);
     CHECK_EQ(fake.aborts, 1);
-    CHECK_NOTHING_LEFT;
-    meeting_destroy(m);
 }
 
-TEST(after_an_abort_a_new_epoch_begins_from_nothing)
+GROUP_STORY(after_an_abort_a_new_epoch_begins_from_nothing)
 {
-    struct dt_cuda c;
-    struct meeting *m = meeting_create();
-    fake_reset();
-    fake_gpu(&c);
     for (int epoch = 0; epoch < 3; epoch++) {
         struct dt_err err = {0};
-        struct dt_coll_group g = group(&c, 2, 0);
+        struct dt_coll_group g = scene_group(s, 2, 0);
         struct dt_coll_call call = {DT_ALL_REDUCE, NULL, NULL, 2, DT_F32, DT_SUM, 0};
         CHECK_ROW("epoch %d", epoch);
         g.epoch = epoch;
-        struct dt_nccl *n = dt_cuda_nccl.open(&g, m ? &m->table : NULL, &err);
+        struct dt_nccl *n = scene_open(s, &g, &err);
         CHECK_OK(n ? 0 : -1, err);
         call.send = call.recv = dt_cuda_nccl.alloc(n, 64, DT_OWN, &err);
         CHECK_OK(run(n, call, &err), err);
@@ -502,7 +371,6 @@ TEST(after_an_abort_a_new_epoch_begins_from_nothing)
         dt_cuda_nccl.close(n);
         CHECK_EQ(fake.aborts, epoch + 1);
         CHECK_NOTHING_LEFT;
-        CHECK(c.watchdog == NULL);
+        CHECK(s->gpu.watchdog == NULL);
     }
-    meeting_destroy(m);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The life of a communicator, over a table of calls that the test fills. */
-#include "tests/gpu/fake_nccl.h"
+#include "tests/gpu/nccl_story.h"
 
 #include <semaphore.h>
 
@@ -34,10 +34,9 @@ static void end_one(struct dt_comm *c)
     dt_comm_finish(c);
 }
 
-TEST(connecting_is_over_when_nccl_says_so)
+STORY(connecting_is_over_when_nccl_says_so)
 {
     struct dt_comm c;
-    fake_reset();
     fake.init = ncclInProgress;
     fake.polls = 5;
     ready_one(&c);
@@ -45,14 +44,12 @@ TEST(connecting_is_over_when_nccl_says_so)
     check_state(&c, "ready");
     end_one(&c);
     CHECK_STR(fake.log, "init finalize destroy ");
-    CHECK_NOTHING_LEFT;
 }
 
-TEST(one_that_nccl_does_not_begin_leaves_nothing)
+STORY(one_that_nccl_does_not_begin_leaves_nothing)
 {
     struct dt_comm c;
     struct dt_err err = {0};
-    fake_reset();
     fake.init = ncclUnhandledCudaError;
     fake.text = "Cuda failure 35 'CUDA driver version is insufficient'";
     CHECK_OK(dt_comm_init(&c, fake_calls(), &err), err);
@@ -60,14 +57,12 @@ TEST(one_that_nccl_does_not_begin_leaves_nothing)
     check_state(&c, "failed");
     end_one(&c);
     CHECK_EQ(fake.aborts, 0);
-    CHECK_NOTHING_LEFT;
 }
 
-TEST(one_that_fails_while_connecting_is_aborted)
+STORY(one_that_fails_while_connecting_is_aborted)
 {
     struct dt_comm c;
     struct dt_err err = {0};
-    fake_reset();
     fake.init = ncclInProgress;
     fake.polls = 2;
     fake.async = ncclSystemError;
@@ -75,15 +70,13 @@ TEST(one_that_fails_while_connecting_is_aborted)
     CHECK_FAIL(connect_one(&c, &err), err, "unhandled system error");
     end_one(&c);
     CHECK_STR(fake.log, "init abort ");
-    CHECK_NOTHING_LEFT;
 }
 
-TEST(connecting_ends_at_the_deadline)
+STORY(connecting_ends_at_the_deadline)
 {
     struct dt_comm c;
     struct dt_err err = {0};
     ncclUniqueId id;
-    fake_reset();
     memset(&id, 'i', sizeof id);
     fake.init = ncclInProgress;
     fake.polls = 1 << 30;
@@ -92,14 +85,12 @@ TEST(connecting_ends_at_the_deadline)
     CHECK_EQ(err.code, DT_E_TIMEOUT);
     end_one(&c);
     CHECK_EQ(fake.aborts, 1);
-    CHECK_NOTHING_LEFT;
 }
 
-TEST(a_call_in_progress_is_waited_for)
+STORY(a_call_in_progress_is_waited_for)
 {
     struct dt_comm c;
     struct dt_err err = {0};
-    fake_reset();
     ready_one(&c);
     fake.polls = 3;
     CHECK(dt_comm_enter(&c, &err) != NULL);
@@ -108,14 +99,12 @@ TEST(a_call_in_progress_is_waited_for)
     CHECK_EQ(fake.polls, 0);
     check_state(&c, "ready");
     end_one(&c);
-    CHECK_NOTHING_LEFT;
 }
 
-TEST(a_call_that_fails_makes_all_later_ones_say_why)
+STORY(a_call_that_fails_makes_all_later_ones_say_why)
 {
     struct dt_comm c;
     struct dt_err err = {0}, later = {0};
-    fake_reset();
     ready_one(&c);
     CHECK(dt_comm_enter(&c, &err) != NULL);
     CHECK_FAIL(dt_comm_leave(&c, ncclInvalidUsage, "a call", in(10), &err), err,
@@ -125,15 +114,13 @@ TEST(a_call_that_fails_makes_all_later_ones_say_why)
     CHECK_FAIL(dt_comm_check(&c, &later), later, err.text);
     end_one(&c);
     CHECK_STR(fake.log, "init abort ");
-    CHECK_NOTHING_LEFT;
 }
 
-TEST(the_first_reason_counts_and_nccl_is_told_once)
+STORY(the_first_reason_counts_and_nccl_is_told_once)
 {
     struct dt_comm c;
     struct dt_err first = {.code = DT_E_DISCONNECTED, .text = "rank 3 ended"};
     struct dt_err second = {.code = DT_E_TIMEOUT, .text = "too late"}, err = {0};
-    fake_reset();
     ready_one(&c);
     dt_comm_fail(&c, &first);
     check_state(&c, "failed");
@@ -145,37 +132,32 @@ TEST(the_first_reason_counts_and_nccl_is_told_once)
     end_one(&c);
     CHECK_EQ(fake.aborts, 1);
     CHECK_EQ(fake.finalizes, 0);
-    CHECK_NOTHING_LEFT;
 }
 
-TEST(an_end_that_others_do_not_come_to_is_an_abort)
+STORY(an_end_that_others_do_not_come_to_is_an_abort)
 {
     struct dt_comm c;
-    fake_reset();
     ready_one(&c);
     fake.finalize = ncclInProgress;
     fake.polls = 1 << 30;
     dt_comm_close(&c, 20);
     dt_comm_finish(&c);
     CHECK_STR(fake.log, "init finalize abort ");
-    CHECK_NOTHING_LEFT;
 }
 
-TEST(one_that_never_connected_ends_without_a_word)
+STORY(one_that_never_connected_ends_without_a_word)
 {
     struct dt_comm c;
     struct dt_err err = {0};
-    fake_reset();
     CHECK_OK(dt_comm_init(&c, fake_calls(), &err), err);
     end_one(&c);
     CHECK_STR(fake.log, "");
 }
 
-TEST(an_abort_before_the_beginning_keeps_it_from_beginning)
+STORY(an_abort_before_the_beginning_keeps_it_from_beginning)
 {
     struct dt_comm c;
     struct dt_err why = {.code = DT_E_CANCELED, .text = "called off"}, err = {0};
-    fake_reset();
     CHECK_OK(dt_comm_init(&c, fake_calls(), &err), err);
     dt_comm_abort(&c, &why);
     CHECK_FAIL(connect_one(&c, &err), err, "called off");
@@ -214,11 +196,10 @@ static void start_caller(struct caller *x)
     sem_wait(&x->inside);
 }
 
-TEST(an_abort_brings_out_who_waits_for_nccl)
+STORY(an_abort_brings_out_who_waits_for_nccl)
 {
     struct dt_comm c;
     struct dt_err why = {.code = DT_E_DISCONNECTED, .text = "rank 1 ended"};
-    fake_reset();
     ready_one(&c);
     fake.polls = 1 << 30;
     struct caller x = {.c = &c, .answers = ncclInProgress};
@@ -230,15 +211,13 @@ TEST(an_abort_brings_out_who_waits_for_nccl)
     CHECK_FAIL(x.rc, x.err, "rank 1 ended");
     end_one(&c);
     CHECK_EQ(fake.aborts, 1);
-    CHECK_NOTHING_LEFT;
 }
 
-TEST(who_does_not_come_out_is_freed_by_the_abort)
+STORY(who_does_not_come_out_is_freed_by_the_abort)
 {
     struct dt_comm c;
     struct dt_err why = {.code = DT_E_DISCONNECTED, .text = "rank 1 ended"}, err = {0};
     struct dt_nccl_calls calls = fake_copy();
-    fake_reset();
     CHECK_OK(dt_comm_init(&c, &calls, &err), err);
     CHECK_OK(connect_one(&c, &err), err);
     fake.stuck = true;
@@ -249,14 +228,12 @@ TEST(who_does_not_come_out_is_freed_by_the_abort)
     CHECK_FAIL(x.rc, x.err, "rank 1 ended");
     end_one(&c);
     CHECK_EQ(fake.aborts, 1);
-    CHECK_NOTHING_LEFT;
 }
 
-TEST(the_watchdog_asks_only_when_nobody_is_inside)
+STORY(the_watchdog_asks_only_when_nobody_is_inside)
 {
     struct dt_comm c;
     struct dt_err err = {0};
-    fake_reset();
     ready_one(&c);
     fake.async = ncclRemoteError;
     CHECK_EQ(dt_comm_ask(&c), ncclRemoteError);
@@ -266,16 +243,14 @@ TEST(the_watchdog_asks_only_when_nobody_is_inside)
     dt_comm_fail(&c, &(struct dt_err){.code = DT_E_RUNTIME, .text = "x"});
     CHECK_EQ(dt_comm_ask(&c), ncclSuccess);
     end_one(&c);
-    CHECK_NOTHING_LEFT;
 }
 
 /* ---- splits ---- */
 
-TEST(a_split_is_waited_for_at_the_parent_and_then_at_the_part)
+STORY(a_split_is_waited_for_at_the_parent_and_then_at_the_part)
 {
     struct dt_comm parent, part;
     struct dt_err err = {0};
-    fake_reset();
     ready_one(&parent);
     CHECK_OK(dt_comm_init(&part, fake_calls(), &err), err);
     fake.split = ncclInProgress;
@@ -286,14 +261,12 @@ TEST(a_split_is_waited_for_at_the_parent_and_then_at_the_part)
     end_one(&part);
     end_one(&parent);
     CHECK_STR(fake.log, "init split finalize destroy finalize destroy ");
-    CHECK_NOTHING_LEFT;
 }
 
-TEST(a_split_that_fails_takes_the_parent_along)
+STORY(a_split_that_fails_takes_the_parent_along)
 {
     struct dt_comm parent, part;
     struct dt_err err = {0};
-    fake_reset();
     ready_one(&parent);
     CHECK_OK(dt_comm_init(&part, fake_calls(), &err), err);
     fake.split = ncclInProgress;
@@ -303,5 +276,4 @@ TEST(a_split_that_fails_takes_the_parent_along)
     end_one(&part);
     end_one(&parent);
     CHECK_EQ(fake.aborts, 2);
-    CHECK_NOTHING_LEFT;
 }

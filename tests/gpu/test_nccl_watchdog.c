@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What is made of what is seen: rows of facts. Then the thread itself, over a table of calls that
  * the test fills: that it sees, tells the device, aborts, and ends at once when it is told to. */
-#include "tests/gpu/fake_nccl.h"
+#include "tests/gpu/nccl_story.h"
 
 #include "cuda/verdict.h"
 
@@ -153,16 +153,14 @@ static void wait_for_aborts(int n)
     pthread_mutex_unlock(&fake.lock);
 }
 
-TEST(a_thread_with_nothing_to_see_ends_at_once)
+STORY(a_thread_with_nothing_to_see_ends_at_once)
 {
-    fake_reset();
     struct dt_watchdog *d = open_watchdog();
     struct stand s;
     stand_up(&s, d, 0, 30000);
     stand_down(&s, d, true);
     dt_watchdog_close(d);
     CHECK(!fake.is_lost);
-    CHECK_NOTHING_LEFT;
     dt_ms from = dt_clock_monotonic();
     for (int i = 0; i < 40; i++)
         dt_watchdog_close(open_watchdog());
@@ -178,9 +176,8 @@ static int child_that_waits(void)
     return pid;
 }
 
-TEST(a_rank_that_is_killed_is_named_and_all_groups_are_aborted_at_once)
+STORY(a_rank_that_is_killed_is_named_and_all_groups_are_aborted_at_once)
 {
-    fake_reset();
     struct dt_watchdog *d = open_watchdog();
     struct stand a, b;
     struct dt_err err = {0};
@@ -201,12 +198,10 @@ TEST(a_rank_that_is_killed_is_named_and_all_groups_are_aborted_at_once)
     stand_down(&b, d, true);
     dt_watchdog_close(d);
     CHECK_EQ(fake.aborts, 2);
-    CHECK_NOTHING_LEFT;
 }
 
-TEST(a_rank_that_ends_behind_its_work_is_let_go)
+STORY(a_rank_that_ends_behind_its_work_is_let_go)
 {
-    fake_reset();
     struct dt_watchdog *d = open_watchdog();
     struct stand a, b;
     int pid = child_that_waits();
@@ -222,7 +217,6 @@ TEST(a_rank_that_ends_behind_its_work_is_let_go)
     stand_down(&a, d, false);
     stand_down(&b, d, true);
     dt_watchdog_close(d);
-    CHECK_NOTHING_LEFT;
 }
 
 struct cause {
@@ -265,9 +259,8 @@ static void end_child(int pid)
 }
 
 /* Its caller may wait for the device then, where earlier collectives do not end. */
-TEST(one_in_which_a_call_failed_is_aborted_if_its_owner_does_not)
+STORY(one_in_which_a_call_failed_is_aborted_if_its_owner_does_not)
 {
-    fake_reset();
     struct dt_watchdog *d = open_watchdog();
     struct stand s;
     struct dt_err err = {0};
@@ -283,7 +276,6 @@ TEST(one_in_which_a_call_failed_is_aborted_if_its_owner_does_not)
     stand_down(&s, d, true);
     dt_watchdog_close(d);
     CHECK_EQ(fake.aborts, 1);
-    CHECK_NOTHING_LEFT;
 }
 
 TEST(the_first_rank_to_end_is_the_one_to_name)
@@ -308,13 +300,12 @@ TEST(the_first_rank_to_end_is_the_one_to_name)
 
 /* ---- what flies ---- */
 
-TEST(flights_are_used_again_once_they_are_done_and_let_go)
+STORY(flights_are_used_again_once_they_are_done_and_let_go)
 {
     struct dt_flights f;
     struct dt_err err = {0};
     struct dt_flight_report r;
     static char lane;
-    fake_reset();
     dt_flights_init(&f, fake_calls());
     fake.hang = true;
     struct dt_flight *a = dt_flights_take(&f, DT_LANE_GATHER, &err);
@@ -338,5 +329,4 @@ TEST(flights_are_used_again_once_they_are_done_and_let_go)
     dt_flights_drop(&f, a);
     dt_flights_drop(&f, b);
     dt_flights_finish(&f);
-    CHECK_NOTHING_LEFT;
 }
