@@ -324,48 +324,48 @@ static cudaError_t fake_cast(size_t n, void *out, enum dt_dtype out_type, const 
     return cudaSuccess;
 }
 
+static const struct dt_nccl_calls all = {
+    .version = fake_version,
+    .unique_id = fake_unique_id,
+    .result_text = fake_result_text,
+    .last_error = fake_last_error,
+    .init = fake_init,
+    .async_error = fake_async_error,
+    .finalize = fake_finalize,
+    .destroy = fake_destroy,
+    .abort = fake_abort,
+    .group_start = fake_group_start,
+    .group_end = fake_group_end,
+    .all_reduce = fake_all_reduce,
+    .reduce_scatter = fake_reduce_scatter,
+    .all_gather = fake_all_gather,
+    .broadcast = fake_broadcast,
+    .send = fake_send,
+    .recv = fake_recv,
+    .split = fake_split,
+    .reg = fake_reg,
+    .unreg = fake_unreg,
+    .all_to_all = fake_all_to_all,
+    .set_device = fake_set_device,
+    .event_create = fake_event_create,
+    .event_destroy = fake_event_destroy,
+    .event_record = fake_event_record,
+    .event_query = fake_event_query,
+    .stream_wait = fake_stream_wait,
+    .stream_sync = fake_stream_sync,
+    .copy = fake_copy_bytes,
+    .cuda_text = fake_cuda_text,
+    .cast = fake_cast,
+};
+
 struct dt_nccl_calls fake_copy(void)
 {
-    return (struct dt_nccl_calls){
-        .version = fake_version,
-        .unique_id = fake_unique_id,
-        .result_text = fake_result_text,
-        .last_error = fake_last_error,
-        .init = fake_init,
-        .async_error = fake_async_error,
-        .finalize = fake_finalize,
-        .destroy = fake_destroy,
-        .abort = fake_abort,
-        .group_start = fake_group_start,
-        .group_end = fake_group_end,
-        .all_reduce = fake_all_reduce,
-        .reduce_scatter = fake_reduce_scatter,
-        .all_gather = fake_all_gather,
-        .broadcast = fake_broadcast,
-        .send = fake_send,
-        .recv = fake_recv,
-        .split = fake_split,
-        .reg = fake_reg,
-        .unreg = fake_unreg,
-        .all_to_all = fake_all_to_all,
-        .set_device = fake_set_device,
-        .event_create = fake_event_create,
-        .event_destroy = fake_event_destroy,
-        .event_record = fake_event_record,
-        .event_query = fake_event_query,
-        .stream_wait = fake_stream_wait,
-        .stream_sync = fake_stream_sync,
-        .copy = fake_copy_bytes,
-        .cuda_text = fake_cuda_text,
-        .cast = fake_cast,
-    };
+    return all;
 }
 
 const struct dt_nccl_calls *fake_calls(void)
 {
-    static struct dt_nccl_calls calls;
-    calls = fake_copy();
-    return &calls;
+    return &all;
 }
 
 const struct dt_nccl_calls *dt_nccl_linked(void)
