@@ -123,6 +123,7 @@ static int go_in(struct dt_comm *c, enum event e, struct dt_err *err)
     } else {
         move(c, e);
         c->inside = true;
+        c->entered = dt_clock_monotonic();
     }
     pthread_mutex_unlock(&c->lock);
     return lost ? -1 : 0;
@@ -189,6 +190,14 @@ int dt_comm_leave(struct dt_comm *c, ncclResult_t r, const char *what, dt_ms dea
     struct dt_err why = {0};
     bool ok = settle(c, r, what, deadline, &why) == 0;
     return come_out(c, ok ? NULL : &why, err);
+}
+
+dt_ms dt_comm_busy(struct dt_comm *c, dt_ms now)
+{
+    pthread_mutex_lock(&c->lock);
+    dt_ms busy = c->state == DT_COMM_BUSY && now > c->entered ? now - c->entered : 0;
+    pthread_mutex_unlock(&c->lock);
+    return busy;
 }
 
 ncclResult_t dt_comm_ask(struct dt_comm *c)

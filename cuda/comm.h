@@ -30,6 +30,7 @@ struct dt_comm {
     pthread_cond_t left; /* somebody came out, or an abort is over */
     enum dt_comm_state state;
     bool inside, aborting;
+    dt_ms entered;     /* when who is inside came in to call */
     ncclComm_t handle; /* written by a thread of NCCL's when a split is done */
     struct dt_err why; /* the first failure */
 };
@@ -58,6 +59,8 @@ ncclComm_t dt_comm_enter(struct dt_comm *c, struct dt_err *err);
 int dt_comm_leave(struct dt_comm *c, ncclResult_t r, const char *what, dt_ms deadline,
                   struct dt_err *err);
 
+/* How long NCCL has not taken the call that somebody is inside for; 0: there is none. */
+dt_ms dt_comm_busy(struct dt_comm *c, dt_ms now);
 /* From the watchdog's thread: an error that NCCL met by itself. ncclSuccess also where somebody is
  * inside, who then finds it. */
 ncclResult_t dt_comm_ask(struct dt_comm *c);

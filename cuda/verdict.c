@@ -4,7 +4,8 @@
  * remote error says that it was somebody; a timeout says nothing but that.
  *
  * A rank that has done its work ends as a dead one does, so an end counts only while something is
- * under way that it does not end by itself, SETTLE later, or once the agent says so. Connections
+ * under way, or is being taken by NCCL, which connects ranks at their first calls, and does not end
+ * by itself, SETTLE later, or once the agent says so. Connections
  * break before the process can be seen to have ended, which for one with a GPU takes a while, so an
  * error is believed GRACE later. One that a call met counts as well, though its caller knows it: he
  * may be waiting for the device by then, where kernels of earlier calls still wait for their peers.
@@ -19,20 +20,29 @@
 /* What F says of one cause. */
 typedef enum dt_verdict cause_fn(const struct dt_facts *f, struct dt_err *why);
 
+static bool may_yet_end(const struct dt_facts *f)
+{
+    return !f->connecting && f->waited < SETTLE && f->busy < SETTLE && !f->round_over;
+}
+
 static enum dt_verdict a_rank_ended(const struct dt_facts *f, struct dt_err *why)
 {
-    if (f->gone_pid == 0 || (!f->connecting && !f->under_way))
+    if (f->gone_pid == 0 || (!f->connecting && !f->under_way && f->busy == 0))
         return DT_VERDICT_FINE;
-    if (!f->connecting && f->waited < SETTLE && !f->round_over)
+    if (may_yet_end(f))
         return DT_VERDICT_SOON;
     if (f->connecting)
         dt_err_set(why, DT_E_DISCONNECTED,
                    "rank %d (pid %d on this host) ended while group %s was being made", f->gone,
                    f->gone_pid, f->group);
-    else
+    else if (f->under_way)
         dt_err_set(why, DT_E_DISCONNECTED,
                    "rank %d (pid %d on this host) ended while %s of group %s was under way",
                    f->gone, f->gone_pid, f->call, f->group);
+    else
+        dt_err_set(why, DT_E_DISCONNECTED,
+                   "rank %d (pid %d on this host) ended while group %s started a collective",
+                   f->gone, f->gone_pid, f->group);
     return DT_VERDICT_LOST;
 }
 

@@ -96,6 +96,7 @@ static bool look_at(struct dt_watchdog *d, struct dt_watched *w, struct dt_facts
         return false;
     *f = (struct dt_facts){.group = w->group, .connecting = s == DT_COMM_CONNECTING};
     f->timeout = atomic_load(&w->timeout);
+    f->busy = dt_comm_busy(w->comm, now);
     look_for_flight(w, f, now);
     if (s == DT_COMM_FAILED)
         look_for_failure(w, f, now);
@@ -150,7 +151,7 @@ static dt_ms look_and_act(struct dt_watchdog *d)
     if (v == DT_VERDICT_SOON)
         return SOON;
     for (int i = 0; i < n; i++)
-        if (d->facts[i].under_way || d->facts[i].connecting)
+        if (d->facts[i].under_way || d->facts[i].connecting || d->facts[i].busy > 0)
             return UNDER_WAY;
     return IDLE;
 }

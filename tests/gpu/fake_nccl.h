@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* NCCL and CUDA as a table that a test fills: what calls answer is said in `fake`, what was called
  * stands in its log, and what was made and not given back is counted. Nothing is computed. Work "on
- * the device" is done at once, unless `hang` says that it never ends; an abort ends it, with the end
- * of the group of calls that it is in. */
+ * the device" is done at once, unless `hang` says that it never ends; an abort ends it, with the
+ * end of the group of calls that it is in. */
 #ifndef DT_TESTS_GPU_FAKE_NCCL_H
 #define DT_TESTS_GPU_FAKE_NCCL_H
 

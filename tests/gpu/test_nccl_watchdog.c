@@ -36,6 +36,9 @@ static const struct row rows[] = {
     {"a collective runs for too long", {AT(RUNNING(30000))}, 1, DT_VERDICT_LOST, "all-reduce number 7 of group world has not ended in 30 s"},
     {"a rank ends in a collective", {AT(RUNNING(100), DEAD)}, 1, DT_VERDICT_LOST, "rank 3 (pid 812 on this host) ended while all-reduce number 7 of group world was under way"},
     {"a rank ends, and the collective may yet", {AT(RUNNING(99), DEAD)}, 1, DT_VERDICT_SOON, ""},
+    {"a rank ends while NCCL takes a call", {AT(.busy = 99, DEAD)}, 1, DT_VERDICT_SOON, ""},
+    {"a rank ends before NCCL can take a call", {AT(.busy = 100, DEAD)}, 1, DT_VERDICT_LOST, "rank 3 (pid 812 on this host) ended while group world started a collective"},
+    {"NCCL takes long over a call", {AT(.busy = 20000)}, 1, DT_VERDICT_FINE, ""},
     {"a rank has done its work", {AT(DEAD)}, 1, DT_VERDICT_FINE, ""},
     {"a rank ends before it came", {AT(.connecting = true, DEAD)}, 1, DT_VERDICT_LOST, "rank 3 (pid 812 on this host) ended while group world was being made"},
     {"an error is young", {AT(MET(ncclSystemError, 499))}, 1, DT_VERDICT_SOON, ""},
@@ -276,6 +279,24 @@ STORY(one_in_which_a_call_failed_is_aborted_if_its_owner_does_not)
     stand_down(&s, d, true);
     dt_watchdog_close(d);
     CHECK_EQ(fake.aborts, 1);
+}
+
+STORY(a_rank_that_is_killed_before_nccl_connects_to_it_is_named)
+{
+    struct dt_watchdog *d = open_watchdog();
+    struct stand s;
+    struct dt_err err = {0};
+    int pid = child_that_waits();
+    stand_up(&s, d, pid, 30000);
+    kill(pid, SIGKILL);
+    fake.polls = 1 << 30;
+    CHECK(dt_comm_enter(&s.comm, &err) != NULL);
+    CHECK_FAIL(dt_comm_leave(&s.comm, ncclInProgress, "a call", DT_FOREVER, &err), err,
+               "ended while group world started a collective");
+    waitpid(pid, NULL, 0);
+    wait_for_aborts(1);
+    stand_down(&s, d, true);
+    dt_watchdog_close(d);
 }
 
 TEST(the_first_rank_to_end_is_the_one_to_name)
