@@ -8,8 +8,6 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#define OLDEST_NCCL 21400 /* communicators that do not block */
-
 void dt_check_say(struct dt_check *c, enum dt_check_level level, const char *fmt, ...)
 {
     char line[512];
@@ -48,8 +46,8 @@ static void check_nccl(struct dt_check *c)
     }
     dt_check_say(c, DT_CHECK_FINE, "NCCL %d.%d.%d is loaded; built with %d.%d.%d", v / 10000,
                  v / 100 % 100, v % 100, built / 10000, built / 100 % 100, built % 100);
-    if (v < OLDEST_NCCL)
-        dt_check_say(c, DT_CHECK_PROBLEM, "that NCCL is too old: 2.14 or newer is needed");
+    if (v < DT_NCCL_OLDEST)
+        dt_check_say(c, DT_CHECK_PROBLEM, "that NCCL is too old: 2.19 or newer is needed");
     else if (v / 100 < built / 100)
         dt_check_say(c, DT_CHECK_ADVICE,
                      "the NCCL that is loaded is older than the one dtrun was built with: is it "

@@ -38,7 +38,14 @@ static struct version_text show(int version)
 static int own_version(const struct dt_nccl *n, int *version, struct dt_err *err)
 {
     ncclResult_t r = n->calls->version(version);
-    return r == ncclSuccess ? 0 : dt_nccl_fail(n->calls, r, "asking NCCL for its version", err);
+    if (r != ncclSuccess)
+        return dt_nccl_fail(n->calls, r, "asking NCCL for its version", err);
+    if (*version >= DT_NCCL_OLDEST)
+        return 0;
+    return dt_err_set(err, DT_E_RUNTIME,
+                      "NCCL %s is loaded, and 2.19 or newer is needed: install one, or see which "
+                      "is found first (LD_LIBRARY_PATH)",
+                      show(*version).text);
 }
 
 static int make_hello(const struct dt_nccl *n, struct hello *hello, struct dt_err *err)

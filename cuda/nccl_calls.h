@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Every call of NCCL, and of CUDA beside it, that groups of GPUs stand on. One table, so that what
  * decides about communicators also runs where there is no GPU: tests fill a table of their own.
- * NULL is what the NCCL that was loaded is too old for; 2.14 has the rest. */
+ * NULL is what the NCCL that was loaded is too old for. */
 #ifndef DT_CUDA_NCCL_CALLS_H
 #define DT_CUDA_NCCL_CALLS_H
 
@@ -61,6 +61,10 @@ struct dt_nccl_calls {
     cudaError_t (*properties)(struct cudaDeviceProp *p, int ordinal);
     cudaError_t (*can_access)(int *can, int ordinal, int peer);
 };
+
+/* The oldest NCCL that will do: before, what a call began in the background belonged to the thread
+ * that called, so that an abort by the watchdog's freed a communicator which was at work. */
+enum { DT_NCCL_OLDEST = 21900 };
 
 /* The NCCL since which memory of cudaMalloc's can be registered without harm. Before, it also let
  * GPUs of a host reach into each other's, and says itself that this may hang, and crash when it is

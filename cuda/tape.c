@@ -96,6 +96,7 @@ static void make(struct take *take, struct dt_stream *s, dt_work_fn work, void *
 static void tape_play(struct dt_tape *t, const void *key, size_t bytes, dt_work_fn work, void *arg)
 {
     struct dt_stream *s = &t->cuda->stream;
+    cudaSetDevice(s->ordinal);
     struct take *take = dt_map_find(&t->takes, (struct dt_bytes){key, bytes});
     if (!take)
         remember(t, key, bytes);

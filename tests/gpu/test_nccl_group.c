@@ -64,6 +64,14 @@ GROUP_STORY(where_rank_0_cannot_begin_the_others_are_told_why)
     CHECK_EQ(fake.inits, 0);
 }
 
+GROUP_STORY(an_nccl_that_is_too_old_is_refused)
+{
+    fake.version_is = 21806;
+    check_does_not_open(s, 0, "NCCL 2.18.6 is loaded, and 2.19 or newer is needed");
+    check_does_not_open(s, 1, "rank 4 could not begin: NCCL 2.18.6 is loaded");
+    CHECK_EQ(fake.inits, 0);
+}
+
 GROUP_STORY(another_version_of_nccl_is_refused_by_name)
 {
     struct dt_nccl *a = scene_rank(s, 2, 0);

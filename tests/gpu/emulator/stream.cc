@@ -18,10 +18,10 @@ struct CUstream_st {
     std::deque<work> queue;
     uint64_t put = 0, done = 0;
     bool closed = false;
+    int device = 0;
     /* What is asked for is recorded, and not done; spoilt: it cannot be any more. */
     bool records = false, spoilt = false;
     std::vector<work> recorded;
-    int device = 0;
 };
 
 struct CUevent_st {
