@@ -341,6 +341,14 @@ static struct plan *place_for_plan(struct dt_cuda_linear *l)
     return oldest;
 }
 
+/* An epilogue that cuBLASLt does not know for a type it may call an invalid value: to who asks, it
+ * is one that is not there. */
+static cublasStatus_t judge(cublasStatus_t status, const struct dt_cuda_product *p)
+{
+    bool invalid = status == CUBLAS_STATUS_INVALID_VALUE;
+    return invalid && p->after != DT_CUDA_NOTHING ? CUBLAS_STATUS_NOT_SUPPORTED : status;
+}
+
 /* That there is no algorithm is a plan too; one that failed otherwise leaves its place empty, to be
  * the first that is taken again once all are full. */
 static cublasStatus_t find_plan(struct dt_cuda_linear *l, const struct dt_cuda_product *p,
@@ -358,6 +366,7 @@ static cublasStatus_t find_plan(struct dt_cuda_linear *l, const struct dt_cuda_p
     cublasStatus_t status = plan_describe(*plan, p, l->fast);
     if (status == CUBLAS_STATUS_SUCCESS)
         status = plan_choose(*plan, l, p);
+    status = judge(status, p);
     if (status != CUBLAS_STATUS_SUCCESS)
         plan_finish(*plan);
     if (status == CUBLAS_STATUS_SUCCESS || status == CUBLAS_STATUS_NOT_SUPPORTED) {
@@ -382,6 +391,7 @@ cudaError_t dt_cuda_multiply(const struct dt_cuda_product *p, struct dt_stream *
         status = cublasLtMatmul(l->handle, plan->product, &one, p->b, plan->a, p->a, plan->b,
                                 p->add ? &one : &zero, p->to, plan->d, p->to, plan->d,
                                 &plan->algorithm, l->workspace, l->bytes, s->compute);
+    status = judge(status, p);
     if (status == CUBLAS_STATUS_SUCCESS)
         return cudaSuccess;
     return status == CUBLAS_STATUS_NOT_SUPPORTED && p->after != DT_CUDA_NOTHING

@@ -100,6 +100,8 @@ TEST(what_cublaslt_does_not_do_with_a_product_is_done_behind_it)
 {
     setenv("DT_EMULATOR_PLAIN_PRODUCTS", "1", 1);
     gpu_each(each_shape);
+    setenv("DT_EMULATOR_PLAIN_PRODUCTS", "invalid", 1);
+    gpu_each(each_shape);
     unsetenv("DT_EMULATOR_PLAIN_PRODUCTS");
 }
 

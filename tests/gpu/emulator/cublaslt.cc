@@ -232,8 +232,10 @@ cublasStatus_t check_types(const problem &p)
 cublasStatus_t check_epilogue(const problem &p)
 {
     const operation &op = p.op;
-    if (op.epilogue != CUBLASLT_EPILOGUE_DEFAULT && getenv("DT_EMULATOR_PLAIN_PRODUCTS"))
-        return CUBLAS_STATUS_NOT_SUPPORTED;
+    const char *plain = getenv("DT_EMULATOR_PLAIN_PRODUCTS");
+    if (op.epilogue != CUBLASLT_EPILOGUE_DEFAULT && plain)
+        return strcmp(plain, "invalid") == 0 ? CUBLAS_STATUS_INVALID_VALUE
+                                             : CUBLAS_STATUS_NOT_SUPPORTED;
     if (!is_known_epilogue(op.epilogue))
         return refuse(CUBLAS_STATUS_NOT_SUPPORTED, "an epilogue that is not known here");
     bool flags = op.epilogue < CUBLASLT_EPILOGUE_BGRADA;
