@@ -17,6 +17,8 @@
 
 #include "cuda/common.cuh"
 
+#include <float.h>
+
 #ifdef __CUDACC__
 
 __device__ inline uint32_t dt_shared_address(const void *p)
@@ -93,7 +95,8 @@ __device__ inline uint32_t dt_pack_bf16(float low, float high)
 
 __device__ inline float dt_exp2(float x)
 {
-    return exp2f(x);
+    float y = exp2f(x);
+    return y < FLT_MIN ? 0 : y;
 }
 
 __device__ inline int dt_unforeseen(int x)

@@ -18,7 +18,7 @@ dim3 blockDim, gridDim;
 namespace dt_emulator
 {
 
-enum : size_t { SHARED = 227 * 1024, FENCE = 32, PAGE = 4096 };
+enum : size_t { FENCE = 32, PAGE = 4096 };
 static const unsigned char FENCE_BYTE = 0xa5;
 
 struct shared_array {

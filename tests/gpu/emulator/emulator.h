@@ -11,6 +11,9 @@
  * - Shared memory is NaN before each block, with guards behind each array; an asynchronous copy
  *   spoils where it goes to until it is waited for.
  * - Device memory can be touched by kernels and copies only (memory.h).
+ * - Loads and stores are as aligned as their types say, or end the program (alignment.cc).
+ * - A block has the least shared memory of all GPUs that are served, and exp2's smallest results
+ * are 0, as they are there.
  *
  * Other settings: DT_EMULATOR_LAZY (stream.h), DT_EMULATOR_MEMORY and DT_EMULATOR_DEVICES
  * (runtime.cc), DT_EMULATOR_NCCL_POLLS (nccl.cc), DT_EMULATOR_NO_KEYS (memory.cc).
@@ -41,6 +44,9 @@ namespace dt_emulator
 {
 
 enum { WARP = 32 };
+/* What a block can have at most on compute capability 8.6 and 8.9; on 8.0 it is 163 KiB, on 9.0
+ * 227. */
+enum : size_t { SHARED = 99 * 1024 };
 
 /* Where in a kernel a call stands, so that messages can say it. */
 struct place {

@@ -33,7 +33,7 @@ cudaError_t launch(const char *call, dim3 grid, dim3 block, size_t shared, cudaS
                 grid.z <= 65535;
     if (!fits || threads == 0 || threads > 1024 || block.z > 64)
         return cudaErrorInvalidConfiguration;
-    if (shared > 227 * 1024)
+    if (shared > SHARED)
         return cudaErrorInvalidValue;
     if (device_of(s) != chosen)
         return cudaErrorInvalidResourceHandle;
@@ -104,7 +104,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp *p, int device)
     p->maxGridSize[0] = 0x7fffffff;
     p->maxGridSize[1] = p->maxGridSize[2] = 65535;
     p->sharedMemPerBlock = 48 * 1024;
-    p->sharedMemPerBlockOptin = 227 * 1024;
+    p->sharedMemPerBlockOptin = SHARED;
     p->sharedMemPerMultiprocessor = 228 * 1024;
     p->regsPerBlock = 65536;
     p->asyncEngineCount = 2;

@@ -151,6 +151,17 @@ cudaError_t sample_read(float *out, const float *x, size_t at, cudaStream_t s)
     return dt_launch(read, dim3(1), dim3(1), 0, s, out, x, at);
 }
 
+static __global__ void read16(float *out, const float *x, size_t at)
+{
+    float4 four = *reinterpret_cast<const float4 *>(x + at);
+    *out = four.w;
+}
+
+cudaError_t sample_read16(float *out, const float *x, size_t at, cudaStream_t s)
+{
+    return dt_launch(read16, dim3(1), dim3(1), 0, s, out, x, at);
+}
+
 /* One warp. A row of 16 bfloat16 is two copies. A register holds what ldmatrix gives of 8 x 8: of
  * A its rows; of B its columns, which are rows where it is stored turned over. */
 static __global__ void product(float *d, const uint16_t *a, const uint16_t *b, bool turned,

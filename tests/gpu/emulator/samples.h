@@ -34,6 +34,8 @@ cudaError_t sample_shared_overrun(unsigned at, cudaStream_t s);
 cudaError_t sample_unwritten_shared(float *out, cudaStream_t s);
 /* Reads x[AT]. */
 cudaError_t sample_read(float *out, const float *x, size_t at, cudaStream_t s);
+/* Reads the 16 bytes from x[AT] on. */
+cudaError_t sample_read16(float *out, const float *x, size_t at, cudaStream_t s);
 /* d[16][8] += a[16][16] b, where b is [16][8], or [8][16] and TURNED over: bfloat16, by
  * asynchronous copies (zeros in place of A where not VALID), ldmatrix and mma. Without WAIT, wrong.
  */

@@ -209,6 +209,33 @@ TEST(memory_of_the_device_is_not_the_hosts)
     check_caught(read_of_host, SIGABRT, "kernel read: argument 2");
 }
 
+static float read16(size_t at)
+{
+    float x[8] = {0, 1, 2, 3, 4, 5, 6, 7}, out, *dx = upload(x, sizeof x), *to = device(sizeof out);
+    CHECK_EQ(sample_read16(to, dx, at, NULL), cudaSuccess);
+    download(&out, to, sizeof out);
+    cudaFree(dx);
+    return out;
+}
+
+#ifdef DT_EMULATOR_TELLS_ALIGNMENT /* else a sanitizer does */
+static void read16_unaligned(void)
+{
+    read16(2);
+}
+
+TEST(sixteen_bytes_at_an_address_that_is_not_aligned_are_told_of)
+{
+    check_caught(read16_unaligned, SIGABRT, "kernel read16, block (0, 0, 0), thread (0, 0, 0)");
+    check_caught(read16_unaligned, SIGABRT, "not aligned to 16 bytes");
+}
+#endif
+
+TEST(sixteen_bytes_are_read_at_addresses_of_sixteen)
+{
+    CHECK(read16(4) == 7);
+}
+
 static void write_behind_the_end(void)
 {
     float *x = device(100), *to = device(4), one = 1;
