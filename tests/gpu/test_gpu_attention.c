@@ -110,37 +110,55 @@ static double allowed(const struct gpu_kit *g, double single)
     return g->elem == DT_BF16 ? 0x1p-8 + single : single;
 }
 
+enum array { NONE, QKV, OUT, DQKV, DOUT, ARRAYS };
+
+/* On the device, one element behind an aligned address if this is the array to be ODD. */
+static void *up(struct gpu_kit *g, size_t n, const float *x, enum array array, enum array odd)
+{
+    g->shift = array == odd;
+    void *at = gpu_up(g, n, x);
+    g->shift = 0;
+    return at;
+}
+
+/* Of QKV, both ways; SINGLE and SINGLE_BACK are what floats may be off. */
+static void compare_of(struct gpu_kit *g, const struct layout *l, const float *qkv, double single,
+                       double single_back, enum array odd)
+{
+    float *dqkv = gpu_numbers(g, l->n);
+    float *out = gpu_numbers(g, l->n_out), *dout = gpu_numbers(g, l->n_out);
+    float *logsum = kit_alloc(&g->k, l->n_logsum * sizeof *logsum);
+    const float *out_before = kit_copy(&g->k, l->n_out, out), *before = kit_copy(&g->k, l->n, dqkv);
+    void *out_at = up(g, l->n_out, out, OUT, odd), *dqkv_at = up(g, l->n, dqkv, DQKV, odd);
+    float *logsum_at = gpu_bytes(g, l->n_logsum * sizeof *logsum, NULL, 0);
+    struct dt_attention here = with(l, qkv, logsum, sizeof *qkv);
+    struct dt_attention there = with(l, up(g, l->n, qkv, QKV, odd), logsum_at, gpu_size(g));
+    ref->attention_forward(&here, out, NULL);
+    g->ops->attention_forward(&there, out_at, g->s);
+    gpu_near(g, "out", l->n_out, out_at, out, allowed(g, single));
+    gpu_near_float(g, "logsum", l->n_logsum, logsum_at, logsum, 2e-6);
+    const float *is = gpu_down(g, l->n_out, out_at);
+    /* The way back begins with the same out on both sides. */
+    gpu_rounded(g, l->n_out, out);
+    backward(ref, l, &here, dqkv, out, dout, sizeof *qkv, NULL);
+    backward(g->ops, l, &there, dqkv_at, up(g, l->n_out, out, OUT, odd),
+             up(g, l->n_out, dout, DOUT, odd), gpu_size(g), g->s);
+    gpu_near(g, "dq, dk, dv", l->n, dqkv_at, dqkv, allowed(g, single_back));
+    look_between_rows(g, l, is, out_before, gpu_down(g, l->n, dqkv_at), before);
+    gpu_free(g);
+}
+
 static void compare(struct gpu_kit *g, const struct shape *s, size_t gap, bool together)
 {
     CHECK_ROW("batch %zu positions %zu heads %zu/%zu dim %zu gap %zu together %d", s->batch,
               s->positions, s->heads, s->kv_heads, s->head_dim, gap, together);
     struct layout l = lay_out(s, gap, together);
-    float *qkv = gpu_numbers(g, l.n), *dqkv = gpu_numbers(g, l.n);
-    float *out = gpu_numbers(g, l.n_out), *dout = gpu_numbers(g, l.n_out);
-    float *logsum = kit_alloc(&g->k, l.n_logsum * sizeof *logsum);
-    const float *out_before = kit_copy(&g->k, l.n_out, out), *before = kit_copy(&g->k, l.n, dqkv);
-    void *out_at = gpu_up(g, l.n_out, out), *dqkv_at = gpu_up(g, l.n, dqkv);
-    float *logsum_at = gpu_bytes(g, l.n_logsum * sizeof *logsum, NULL, 0);
-    struct dt_attention here = with(&l, qkv, logsum, sizeof *qkv);
-    struct dt_attention there = with(&l, gpu_up(g, l.n, qkv), logsum_at, gpu_size(g));
-    ref->attention_forward(&here, out, NULL);
-    g->ops->attention_forward(&there, out_at, g->s);
-    gpu_near(g, "out", l.n_out, out_at, out, allowed(g, 5e-6));
-    gpu_near_float(g, "logsum", l.n_logsum, logsum_at, logsum, 2e-6);
-    const float *is = gpu_down(g, l.n_out, out_at);
-    /* The way back begins with the same out on both sides. */
-    gpu_rounded(g, l.n_out, out);
-    backward(ref, &l, &here, dqkv, out, dout, sizeof *qkv, NULL);
-    backward(g->ops, &l, &there, dqkv_at, gpu_up(g, l.n_out, out), gpu_up(g, l.n_out, dout),
-             gpu_size(g), g->s);
-    gpu_near(g, "dq, dk, dv", l.n, dqkv_at, dqkv, allowed(g, 1e-5));
-    look_between_rows(g, &l, is, out_before, gpu_down(g, l.n, dqkv_at), before);
-    gpu_free(g);
+    compare_of(g, &l, gpu_numbers(g, l.n), 5e-6, 1e-5, NONE);
 }
 
 static void around_the_tiles(struct gpu_kit *g)
 {
-    static const size_t positions[] = {1, 3, 63, 64, 65, 127, 130, 200};
+    static const size_t positions[] = {1, 3, 16, 32, 33, 63, 64, 65, 127, 128, 129, 200, 257};
     for (size_t i = 0; i < sizeof positions / sizeof positions[0]; i++) {
         compare(g, &(struct shape){1, positions[i], 2, 1, 64}, ALIGNED, i % 2);
         compare(g, &(struct shape){1, positions[i], 1, 1, 128}, ALIGNED, i % 2 == 0);
@@ -184,6 +202,22 @@ TEST(any_head_dim_and_rows_that_begin_anywhere)
     gpu_each(any_head_dim);
 }
 
+static void one_odd_array(struct gpu_kit *g)
+{
+    static const struct shape shapes[] = {{1, 35, 2, 1, 64}, {1, 35, 1, 1, 128}};
+    for (size_t i = 0; i < 2 * (ARRAYS - QKV); i++) {
+        enum array odd = QKV + i / 2;
+        CHECK_ROW("dim %zu, array %d", shapes[i % 2].head_dim, odd);
+        struct layout l = lay_out(&shapes[i % 2], ALIGNED, true);
+        compare_of(g, &l, gpu_numbers(g, l.n), 5e-6, 1e-5, odd);
+    }
+}
+
+TEST(any_of_the_arrays_may_begin_at_an_odd_place)
+{
+    gpu_each(one_odd_array);
+}
+
 /* Scores of some hundreds: weights of 0 and 1, sums that would overflow without care. */
 static void steep(struct gpu_kit *g)
 {
@@ -206,6 +240,116 @@ static void steep(struct gpu_kit *g)
 TEST(steep_scores)
 {
     gpu_each(steep);
+}
+
+/* Keys of -1 and 1, and queries that are eight times one of them: their score with it is 8 sqrt(D),
+ * while others are about as far from 0 as 8. So a weight that is 1 or 0 hangs on which keys a query
+ * sees, and no tolerance hides one too many or too few. Of four queries one wants the next key,
+ * which it must not see, one its own, one the key before, and one the first. */
+static float *pointed(struct gpu_kit *g, const struct layout *l)
+{
+    const struct dt_attention *a = &l->a;
+    size_t D = a->head_dim, group = a->heads / a->kv_heads;
+    float *qkv = gpu_numbers(g, l->n), *k = qkv + l->k_at;
+    for (size_t row = 0; row < a->batch * a->positions; row++)
+        for (size_t i = 0; i < a->kv_heads * D; i++)
+            k[row * a->k_stride + i] = kit_random(&g->k) & 1 ? 1 : -1;
+    for (size_t row = 0; row < a->batch * a->positions; row++) {
+        size_t t = row % a->positions, first = row - t;
+        size_t wanted[] = {t + 1 < a->positions ? t + 1 : t, t, t > 0 ? t - 1 : t, 0};
+        for (size_t h = 0; h < a->heads; h++)
+            for (size_t d = 0; d < D; d++)
+                qkv[row * a->q_stride + h * D + d] =
+                    8 * k[(first + wanted[(t + h) % 4]) * a->k_stride + h / group * D + d];
+    }
+    return qkv;
+}
+
+static void one_key_each(struct gpu_kit *g)
+{
+    static const struct shape shapes[] = {
+        {1, 257, 2, 1, 64},  {2, 130, 3, 3, 64}, {1, 200, 2, 1, 128},
+        {1, 257, 1, 1, 128}, {2, 70, 2, 1, 40},  {1, 66, 1, 1, 200},
+    };
+    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
+        const struct shape *s = &shapes[i];
+        CHECK_ROW("batch %zu positions %zu dim %zu", s->batch, s->positions, s->head_dim);
+        struct layout l = lay_out(s, ALIGNED, i % 2);
+        compare_of(g, &l, pointed(g, &l), 1e-4, 1e-4, NONE);
+    }
+}
+
+TEST(a_query_sees_its_own_key_and_the_first_but_not_the_next)
+{
+    gpu_each(one_key_each);
+}
+
+/* Rows of all there is, q, k, v, out and the gradients, STRIDE apart in one array: what is in them
+ * afterwards, and logsum. ROWS: before. NULL where there is no such memory. */
+static uint8_t *after_both_ways(struct gpu_kit *g, const struct shape *s, size_t stride,
+                                const uint8_t *rows)
+{
+    struct dt_err err = {0};
+    size_t n = s->batch * s->positions, size = gpu_size(g), q = s->heads * s->head_dim;
+    size_t kv = s->kv_heads * s->head_dim, qkv = q + 2 * kv, width = 2 * qkv + 2 * q;
+    size_t stats = s->batch * s->heads * s->positions * sizeof(float);
+    uint8_t *at = dt_device_alloc(g->device, n * stride * size, "a test", &err);
+    if (!at)
+        return NULL;
+    for (size_t r = 0; r < n; r++)
+        g->device->table->from_host(g->device, at + r * stride * size, rows + r * width * size,
+                                    width * size);
+    struct layout l = {.a = {s->batch, s->positions, s->heads, s->kv_heads, s->head_dim, stride,
+                             stride, stride, stride},
+                       .k_at = q,
+                       .v_at = q + kv};
+    struct dt_attention a = with(&l, at, gpu_bytes(g, stats, NULL, 0), size);
+    uint8_t *out = at + qkv * size, *dout = out + q * size, *dqkv = dout + q * size;
+    g->ops->attention_forward(&a, out, g->s);
+    backward(g->ops, &l, &a, dqkv, out, dout, size, g->s);
+    uint8_t *after = kit_alloc(&g->k, n * width * size + stats);
+    for (size_t r = 0; r < n; r++)
+        gpu_to_host(g, after + r * width * size, at + r * stride * size, width * size);
+    gpu_to_host(g, after + n * width * size, a.logsum, stats);
+    dt_device_free(g->device, at);
+    return after;
+}
+
+/* The last row of the first sequence is where an index of 32 bits, signed or not, begins anew. */
+static void far_rows(struct gpu_kit *g)
+{
+    static const struct shape shapes[] = {{2, 33, 2, 1, 64}, {2, 33, 2, 1, 128}, {2, 33, 2, 1, 24}};
+    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
+        const struct shape *s = &shapes[i];
+        CHECK_ROW("dim %zu", s->head_dim);
+        size_t n = s->batch * s->positions, width = (4 * s->heads + 4 * s->kv_heads) * s->head_dim;
+        size_t size = gpu_size(g), stats = s->batch * s->heads * s->positions * sizeof(float);
+        const float *x = gpu_numbers(g, n * width);
+        uint8_t *rows = kit_alloc(&g->k, n * width * size);
+        gpu_to_host(g, rows, gpu_up(g, n * width, x), n * width * size);
+        const uint8_t *near = after_both_ways(g, s, width, rows);
+        const uint8_t *far = after_both_ways(g, s, (size_t)1 << 27, rows);
+        CHECK(near != NULL);
+        if (!far)
+            printf("# no memory for rows that far apart\n");
+        else
+            CHECK_BYTES(far, n * width * size + stats, near, n * width * size + stats);
+        gpu_free(g);
+    }
+}
+
+TEST(rows_may_lie_further_apart_than_32_bits_can_count)
+{
+    const char *memory = getenv("DT_EMULATOR_MEMORY");
+    char *kept = memory ? strdup(memory) : NULL;
+    setenv("DT_EMULATOR_MEMORY", "68719476736",
+           1); /* of a mock GPU; only what is touched is real */
+    gpu_each(far_rows);
+    if (kept)
+        setenv("DT_EMULATOR_MEMORY", kept, 1);
+    else
+        unsetenv("DT_EMULATOR_MEMORY");
+    free(kept);
 }
 
 /* SEED: of a mock GPU, the order that its threads take their turns in. */
