@@ -113,7 +113,7 @@ __device__ inline void dt_tile_weigh(float (&sum)[GROUPS][D / 8][4],
 }
 
 /* X, to rows of TO from ROW on, but none from VALID on; by way of this warp's rows of TILE, which
- * nobody reads any more, so that 16 bytes are written at a time. */
+ * no other warp reads any more, so that 16 bytes are written at a time. */
 template <int D, int GROUPS>
 __device__ inline void dt_tile_store(dt_bf16 *to, size_t stride, int valid, dt_bf16 *tile, int row,
                                      const float (&x)[GROUPS][D / 8][4])
@@ -121,6 +121,7 @@ __device__ inline void dt_tile_store(dt_bf16 *to, size_t stride, int valid, dt_b
     constexpr int PIECES = D / 8;
     int lane = static_cast<int>(threadIdx.x) % DT_WARP;
     int at = dt_tile_offset<D>(row + lane / 4, 0) + lane % 4 * 2;
+    __syncwarp(); /* what ldmatrix read for one lane another overwrites */
 #pragma unroll
     for (int g = 0; g < GROUPS; g++)
 #pragma unroll

@@ -40,6 +40,7 @@ struct machine {
     unsigned char *shared = nullptr; /* SHARED bytes that end at a page nobody may touch */
     size_t shared_dynamic = 0, shared_used = 0;
     std::vector<shared_array> arrays;
+    unsigned blocks = 0; /* run so far */
 
     size_t seed = 0;
     uint64_t random = 0;
@@ -161,6 +162,7 @@ static bool open_barrier()
         if (!same_place(t, m.threads[0]))
             give_up_waiting("threads of one block wait at different barriers");
         t.state = thread::READY;
+        t.meetings++;
     }
     return true;
 }
@@ -201,8 +203,15 @@ void meet_warp(unsigned mask, const char *what, void *mine, exchange_fn *exchang
     exchange(l);
 }
 
-void exchange_nothing(const lanes &)
+static void exchange_nothing(const lanes &)
 {
+}
+
+/* Full masks are what kernels have; of others it is too trusting. */
+void meet_lanes(unsigned mask, place at)
+{
+    meet_warp(mask, "__syncwarp", nullptr, exchange_nothing, at);
+    the().current->warp_meetings++;
 }
 
 void exchange_shuffled(const lanes &l)
@@ -295,6 +304,18 @@ bool is_shared(const void *at, size_t bytes)
     return false;
 }
 
+size_t shared_offset(const void *at)
+{
+    machine &m = the();
+    size_t offset = size_t(static_cast<const unsigned char *>(at) - m.shared);
+    return m.current && m.shared ? offset : size_t(SHARED);
+}
+
+unsigned block_number()
+{
+    return the().blocks;
+}
+
 static void check_fences()
 {
     for (const shared_array &a : the().arrays)
@@ -365,12 +386,14 @@ static void prepare_threads()
         t.lane = int(i % WARP);
         t.copies.clear();
         t.commits = 0;
+        t.meetings = t.warp_meetings = 0;
     }
 }
 
 static void run_block(size_t shared)
 {
     machine &m = the();
+    m.blocks++;
     open_shared(shared);
     prepare_threads();
     static std::vector<unsigned> turns;

@@ -28,6 +28,8 @@ struct thread {
     place at;
     unsigned mask;
     void *mine;
+    /* barriers that it has passed, of the block and of its warp */
+    unsigned meetings, warp_meetings;
 
     std::vector<copy> copies;
     int commits;
@@ -36,6 +38,14 @@ struct thread {
 /* The one that runs now. */
 thread *current();
 bool is_shared(const void *at, size_t bytes);
+/* Where in shared memory AT is; SHARED or more: elsewhere, or no kernel runs. */
+size_t shared_offset(const void *at);
+/* How many blocks have been run, with this one. */
+unsigned block_number();
+
+/* races.cc: before the current thread does so. */
+void shared_read(const void *at, size_t bytes);
+void shared_written(const void *at, size_t bytes);
 
 } // namespace dt_emulator
 

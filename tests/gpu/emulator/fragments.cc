@@ -80,6 +80,7 @@ static void load(uint32_t r[4], const void *row, exchange_fn *exchange, const ch
         give_up("%s at %s:%d: a row that is not 16-byte aligned", what, at.file, at.line);
     if (!is_shared(row, 16))
         give_up("%s at %s:%d: a row that is not in shared memory", what, at.file, at.line);
+    shared_read(row, 16);
     ldmatrix mine = {r, static_cast<const unsigned char *>(row)};
     meet_warp(0xffffffffu, what, &mine, exchange, at);
 }
@@ -114,6 +115,7 @@ void dt_copy_async16(void *shared, const void *global, bool valid)
         give_up("an asynchronous copy that is not 16-byte aligned");
     if (!is_shared(shared, 16))
         give_up("an asynchronous copy to what is not shared memory");
+    shared_written(shared, 16);
     memset(shared, 0xff, 16);
     t->copies.push_back({static_cast<unsigned char *>(shared),
                          valid ? static_cast<const unsigned char *>(global) : nullptr, t->commits});
@@ -129,9 +131,12 @@ void dt_emulator_copy_async_wait(int groups)
     thread *t = current();
     std::vector<copy> later;
     for (const copy &c : t->copies) {
-        if (c.group >= t->commits - groups)
+        if (c.group >= t->commits - groups) {
             later.push_back(c);
-        else if (c.from)
+            continue;
+        }
+        shared_written(c.to, 16);
+        if (c.from)
             memcpy(c.to, c.from, 16);
         else
             memset(c.to, 0, 16);

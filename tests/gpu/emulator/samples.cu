@@ -116,6 +116,22 @@ cudaError_t sample_divergent_shuffle(unsigned limit, cudaStream_t s)
     return dt_launch(divergent_shuffle, dim3(1), dim3(32), 0, s, limit);
 }
 
+static __global__ void lanes_exchange(float *out, bool barrier)
+{
+    DT_SHARED(float, all, [32]);
+    all[threadIdx.x] = float(threadIdx.x);
+    if (barrier)
+        __syncwarp();
+    else
+        __shfl_xor_sync(0xffffffffu, 1.0f, 1);
+    out[threadIdx.x] = all[31 - threadIdx.x];
+}
+
+cudaError_t sample_lanes_exchange(float *out, bool barrier, cudaStream_t s)
+{
+    return dt_launch(lanes_exchange, dim3(1), dim3(32), 0, s, out, barrier);
+}
+
 static __global__ void shared_overrun(unsigned at)
 {
     DT_SHARED(float, array, [64]);

@@ -28,6 +28,9 @@ cudaError_t sample_divergent_barrier(unsigned limit, cudaStream_t s);
 cudaError_t sample_two_barriers(cudaStream_t s);
 /* Only lanes below LIMIT shuffle. */
 cudaError_t sample_divergent_shuffle(unsigned limit, cudaStream_t s);
+/* out[lane] = 31 - lane, by way of shared memory: after __syncwarp(), or, wrong, after a shuffle.
+ */
+cudaError_t sample_lanes_exchange(float *out, bool barrier, cudaStream_t s);
 /* Writes to element AT of a shared array of 64. */
 cudaError_t sample_shared_overrun(unsigned at, cudaStream_t s);
 /* out[i] = what a shared array holds that nobody wrote */

@@ -114,6 +114,29 @@ TEST(barriers_and_shuffles_bring_a_block_together_in_any_order_of_threads)
     unsetenv("DT_EMULATOR_SEED");
 }
 
+#ifdef DT_EMULATOR_TELLS_RACES
+static void sum_without_barrier(void)
+{
+    right_sums(false, false);
+}
+
+static void exchange_by_shuffle(void)
+{
+    sample_lanes_exchange(device(32 * sizeof(float)), false, NULL);
+}
+
+TEST(a_missing_barrier_is_told_of_in_any_order_of_threads)
+{
+    for (int i = 0; i < SEEDS; i++) {
+        CHECK_ROW("seed %s", seeds[i]);
+        setenv("DT_EMULATOR_SEED", seeds[i], 1);
+        check_caught(sum_without_barrier, SIGABRT, "kernel block_sums<false>, block (");
+        check_caught(sum_without_barrier, SIGABRT, "no barrier is between");
+        check_caught(exchange_by_shuffle, SIGABRT, "a race: it reads byte");
+    }
+    unsetenv("DT_EMULATOR_SEED");
+}
+#else
 TEST(a_missing_barrier_shows)
 {
     for (int i = 0; i < SEEDS; i++) {
@@ -123,6 +146,17 @@ TEST(a_missing_barrier_shows)
         CHECK(right_sums(false, false) < 4 || strcmp(seeds[i], "1") == 0);
     }
     unsetenv("DT_EMULATOR_SEED");
+}
+
+#endif
+
+TEST(a_barrier_of_a_warp_orders_what_its_lanes_share)
+{
+    float out[32], *to = device(sizeof out);
+    CHECK_EQ(sample_lanes_exchange(to, true, NULL), cudaSuccess);
+    download(out, to, sizeof out);
+    for (int i = 0; i < 32; i++)
+        CHECK(out[i] == (float)(31 - i));
 }
 
 TEST(shuffles_give_what_cuda_says)
