@@ -46,6 +46,8 @@ struct machine {
     uint64_t random = 0;
 };
 
+unsigned char *shared_begin;
+
 static machine &the()
 {
     static machine *m = new machine();
@@ -266,6 +268,7 @@ static void open_shared(size_t dynamic)
     m.shared_dynamic = (dynamic + 15) / 16 * 16;
     m.shared_used = 0;
     m.arrays.clear();
+    shared_begin = m.shared;
     memset(m.shared + SHARED - m.shared_dynamic, 0xff, m.shared_dynamic);
 }
 
@@ -302,13 +305,6 @@ bool is_shared(const void *at, size_t bytes)
         if (p >= a.at && p + bytes <= a.at + a.bytes)
             return true;
     return false;
-}
-
-size_t shared_offset(const void *at)
-{
-    machine &m = the();
-    size_t offset = size_t(static_cast<const unsigned char *>(at) - m.shared);
-    return m.current && m.shared ? offset : size_t(SHARED);
 }
 
 unsigned block_number()
@@ -413,6 +409,7 @@ static void run_block(size_t shared)
         if (ran == 0 && !open_barrier())
             give_up_waiting("threads wait for others that will not come");
     }
+    shared_begin = nullptr;
     check_fences();
 }
 

@@ -38,8 +38,8 @@ struct thread {
 /* The one that runs now. */
 thread *current();
 bool is_shared(const void *at, size_t bytes);
-/* Where in shared memory AT is; SHARED or more: elsewhere, or no kernel runs. */
-size_t shared_offset(const void *at);
+/* SHARED bytes; NULL while no kernel runs. */
+extern unsigned char *shared_begin;
 /* How many blocks have been run, with this one. */
 unsigned block_number();
 

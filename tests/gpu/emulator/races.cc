@@ -13,48 +13,72 @@
 namespace dt_emulator
 {
 
-struct access {
-    unsigned block; /* which of all that ran, from 1 on: what others left is nothing */
-    unsigned meetings, warp_meetings;
-    int thread;
-};
+/* Who and when: 28 bits for the number of the block, of all that ran; 14 for the barriers passed;
+ * 12 for those of the warp; 10 for the thread. 0: nobody. */
+typedef uint64_t access;
+enum { WARP_BITS = 5, THREAD_BITS = 10, WARP_MEETINGS_BITS = 12, MEETINGS_BITS = 14 };
 
 struct place_in_shared {
     access wrote, read[2];
 };
 
-static std::vector<place_in_shared> places(SHARED); /* a byte each */
+static place_in_shared places[SHARED]; /* a byte each */
+
+/* Elements of two bytes and more begin at even ones. */
+static size_t step(size_t bytes)
+{
+    return bytes > 1 ? 2 : 1;
+}
+
+static inline uint64_t low(uint64_t x, int bits)
+{
+    return x & ((uint64_t(1) << bits) - 1);
+}
 
 static access now(const thread &t)
 {
-    return {block_number(), t.meetings, t.warp_meetings, t.warp * WARP + t.lane};
+    access a = low(block_number(), 28);
+    a = a << MEETINGS_BITS | low(t.meetings, MEETINGS_BITS);
+    a = a << WARP_MEETINGS_BITS | low(t.warp_meetings, WARP_MEETINGS_BITS);
+    return a << THREAD_BITS | uint64_t(t.warp * WARP + t.lane);
 }
 
-static bool is_before(const access &then, const access &a)
+static inline bool is_before(access then, access a)
 {
-    return then.block != a.block || then.thread == a.thread || then.meetings < a.meetings ||
-           (then.thread / WARP == a.thread / WARP && then.warp_meetings < a.warp_meetings);
+    const int barriers = THREAD_BITS + WARP_MEETINGS_BITS;
+    if (then == a || then >> barriers != a >> barriers) /* another block, or a barrier ago */
+        return true;
+    uint64_t thread = low(then, THREAD_BITS), self = low(a, THREAD_BITS);
+    return thread == self ||
+           (thread >> WARP_BITS == self >> WARP_BITS && then >> THREAD_BITS != a >> THREAD_BITS);
 }
 
-static void check(const access &then, const access &a, const char *what, const char *other,
-                  size_t at)
+static inline void check(access then, access a, const char *what, const char *other, size_t at)
 {
-    if (!is_before(then, a))
+    if (__builtin_expect(!is_before(then, a), 0))
         give_up("a race: it %s byte %zu of shared memory, which thread %d %s, and no barrier is "
                 "between",
-                what, at, then.thread, other);
+                what, at, int(low(then, THREAD_BITS)), other);
+}
+
+static size_t offset_of(const void *at)
+{
+    return shared_begin ? size_t(static_cast<const unsigned char *>(at) - shared_begin)
+                        : size_t(SHARED);
 }
 
 void shared_read(const void *at, size_t bytes)
 {
-    size_t from = shared_offset(at);
+    size_t from = offset_of(at);
     if (from >= SHARED)
         return;
     const access a = now(*current());
-    for (size_t i = from; i < from + bytes && i < SHARED; i++) {
+    for (size_t i = from; i < from + bytes && i < SHARED; i += step(bytes)) {
         place_in_shared *p = &places[i];
+        if (p->read[0] == a)
+            continue; /* it was right, and what is written in between would say so */
         check(p->wrote, a, "reads", "writes", i);
-        if (p->read[0].block == a.block && p->read[0].thread != a.thread)
+        if (low(p->read[0] ^ a, THREAD_BITS) != 0)
             p->read[1] = p->read[0];
         p->read[0] = a;
     }
@@ -62,11 +86,11 @@ void shared_read(const void *at, size_t bytes)
 
 void shared_written(const void *at, size_t bytes)
 {
-    size_t from = shared_offset(at);
+    size_t from = offset_of(at);
     if (from >= SHARED)
         return;
     const access a = now(*current());
-    for (size_t i = from; i < from + bytes && i < SHARED; i++) {
+    for (size_t i = from; i < from + bytes && i < SHARED; i += step(bytes)) {
         place_in_shared *p = &places[i];
         check(p->wrote, a, "writes", "writes", i);
         check(p->read[0], a, "writes", "reads", i);
