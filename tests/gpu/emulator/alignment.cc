@@ -2,7 +2,8 @@
 /* A GPU reads and writes what is as aligned as its type says, and ends a kernel that asks for
  * anything else; x86-64 does not mind. So kernels are compiled with the compiler's checks of
  * alignment, and what those call is here and not in the sanitizer's library, for then the message
- * says which kernel and thread it was. */
+ * says which kernel and thread it was. (clang 14 does not check where a whole struct is copied; gcc
+ * does.) */
 #include "tests/gpu/emulator/emulator.h"
 
 /* As compilers lay them out. */

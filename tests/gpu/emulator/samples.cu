@@ -169,8 +169,7 @@ cudaError_t sample_read(float *out, const float *x, size_t at, cudaStream_t s)
 
 static __global__ void read16(float *out, const float *x, size_t at)
 {
-    float4 four = *reinterpret_cast<const float4 *>(x + at);
-    *out = four.w;
+    *out = reinterpret_cast<const float4 *>(x + at)->w;
 }
 
 cudaError_t sample_read16(float *out, const float *x, size_t at, cudaStream_t s)
