@@ -299,10 +299,8 @@ static uint8_t *after_both_ways(struct gpu_kit *g, const struct shape *s, size_t
     for (size_t r = 0; r < n; r++)
         g->device->table->from_host(g->device, at + r * stride * size, rows + r * width * size,
                                     width * size);
-    struct layout l = {.a = {s->batch, s->positions, s->heads, s->kv_heads, s->head_dim, stride,
-                             stride, stride, stride},
-                       .k_at = q,
-                       .v_at = q + kv};
+    struct layout l = lay_out(s, 0, true);
+    l.a.q_stride = l.a.k_stride = l.a.v_stride = l.a.out_stride = stride;
     struct dt_attention a = with(&l, at, gpu_bytes(g, stats, NULL, 0), size);
     uint8_t *out = at + qkv * size, *dout = out + q * size, *dqkv = dout + q * size;
     g->ops->attention_forward(&a, out, g->s);

@@ -38,8 +38,15 @@ static void attention(struct gpu_kit *g)
     for (size_t i = 0; i < sizeof dims / sizeof dims[0]; i++) {
         CHECK_ROW("dim %zu", dims[i]);
         size_t D = dims[i], positions = 40, q_stride = 12 * D; /* 6 heads; 3 of keys, 3 of values */
-        struct dt_attention a = {2,        positions, 6,        3,     D,
-                                 q_stride, q_stride,  q_stride, 6 * D, .logsum = NULL};
+        struct dt_attention a = {.batch = 2,
+                                 .positions = positions,
+                                 .heads = 6,
+                                 .kv_heads = 3,
+                                 .head_dim = D,
+                                 .q_stride = q_stride,
+                                 .k_stride = q_stride,
+                                 .v_stride = q_stride,
+                                 .out_stride = 6 * D};
         size_t rows = a.batch * positions, n = rows * q_stride, n_out = rows * a.out_stride;
         uint8_t *qkv = gpu_up(g, n, gpu_numbers(g, n));
         a.q = qkv;
