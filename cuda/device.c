@@ -76,6 +76,38 @@ static void gpu_from_host(struct dt_device *d, void *at, const void *host, size_
              "a copy to the GPU");
 }
 
+/* Beside compute, behind what that has been given so far. */
+static void gpu_snap(struct dt_device *d, void *host, const void *at, size_t bytes)
+{
+    struct dt_cuda *c = enter(d);
+    struct dt_cuda_gpu *g = (struct dt_cuda_gpu *)d;
+    if (!bytes)
+        return;
+    cudaError_t e = cudaEventRecord(g->to_snap, c->stream.compute);
+    if (e == cudaSuccess)
+        e = cudaStreamWaitEvent(c->copy, g->to_snap, 0);
+    if (e == cudaSuccess)
+        e = cudaMemcpyAsync(host, at, bytes, cudaMemcpyDeviceToHost, c->copy);
+    if (e == cudaSuccess)
+        e = cudaEventRecord(g->snapped, c->copy);
+    keep(c, e, "a snapshot of the GPU's memory");
+}
+
+/* An event that was never recorded is no wait. */
+static void gpu_snap_fence(struct dt_device *d)
+{
+    struct dt_cuda *c = enter(d);
+    keep(c, cudaStreamWaitEvent(c->stream.compute, ((struct dt_cuda_gpu *)d)->snapped, 0),
+         "waiting for a snapshot");
+}
+
+static int gpu_snap_wait(struct dt_device *d, struct dt_err *err)
+{
+    enter(d);
+    cudaError_t e = cudaEventSynchronize(((struct dt_cuda_gpu *)d)->snapped);
+    return e == cudaSuccess ? 0 : dt_cuda_fail(e, "a snapshot of the GPU's memory", err);
+}
+
 static void *gpu_alloc_host(struct dt_device *d, size_t bytes, struct dt_err *err)
 {
     void *at = NULL;
@@ -122,7 +154,8 @@ static void gpu_close(struct dt_device *d)
 {
     struct dt_cuda *c = enter(d);
     struct dt_cuda_gpu *g = (struct dt_cuda_gpu *)d;
-    cudaStream_t streams[] = {c->stream.compute, c->gather, c->reduce};
+    cudaStream_t streams[] = {c->stream.compute, c->gather, c->reduce, c->copy};
+    cudaEvent_t events[] = {g->to_snap, g->snapped};
     for (size_t i = 0; i < sizeof streams / sizeof *streams; i++)
         if (streams[i])
             cudaStreamSynchronize(streams[i]);
@@ -134,6 +167,9 @@ static void gpu_close(struct dt_device *d)
     for (size_t i = 0; i < sizeof streams / sizeof *streams; i++)
         if (streams[i])
             cudaStreamDestroy(streams[i]);
+    for (size_t i = 0; i < sizeof events / sizeof *events; i++)
+        if (events[i])
+            cudaEventDestroy(events[i]);
     pthread_mutex_destroy(&c->lock);
     free(g);
 }
@@ -144,6 +180,9 @@ const struct dt_device_ops dt_cuda_device_table = {
     .clear = gpu_clear,
     .to_host = gpu_to_host,
     .from_host = gpu_from_host,
+    .snap = gpu_snap,
+    .snap_fence = gpu_snap_fence,
+    .snap_wait = gpu_snap_wait,
     .alloc_host = gpu_alloc_host,
     .free_host = gpu_free_host,
     .sync = gpu_sync,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One GPU as a dt_device. Work is put on three streams: compute, where all ops and copies run;
- * gather and reduce, where NCCL's collectives run beside them. What one stream needs of another it
- * waits for by events, never by the host. */
+/* One GPU as a dt_device. Work is put on four streams: compute, where all ops run; gather and
+ * reduce, where NCCL's collectives run beside them; copy, where snapshots for checkpoints do. What
+ * one stream needs of another it waits for by events, never by the host. */
 #ifndef DT_CUDA_DEVICE_H
 #define DT_CUDA_DEVICE_H
 
@@ -16,7 +16,7 @@ struct dt_cuda_memory; /* memory.h: the caching allocator, its cap, and who hold
 struct dt_cuda {
     struct dt_device device;
     struct dt_stream stream; /* of compute */
-    cudaStream_t gather, reduce;
+    cudaStream_t gather, reduce, copy;
     bool (*round_over)(void *arg);
     void *round_over_arg;
     bool wide_sums;               /* of the wish */

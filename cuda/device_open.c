@@ -109,9 +109,20 @@ static cudaError_t open_streams(struct dt_cuda *c)
     struct {
         cudaStream_t *stream;
         int priority;
-    } all[] = {{&c->stream.compute, least}, {&c->gather, greatest}, {&c->reduce, greatest}};
+    } all[] = {{&c->stream.compute, least},
+               {&c->gather, greatest},
+               {&c->reduce, greatest},
+               {&c->copy, least}};
     for (size_t i = 0; i < sizeof all / sizeof *all && e == cudaSuccess; i++)
         e = cudaStreamCreateWithPriority(all[i].stream, cudaStreamNonBlocking, all[i].priority);
+    return e;
+}
+
+static cudaError_t open_events(struct dt_cuda_gpu *g)
+{
+    cudaError_t e = cudaEventCreateWithFlags(&g->to_snap, cudaEventDisableTiming);
+    if (e == cudaSuccess)
+        e = cudaEventCreateWithFlags(&g->snapped, cudaEventDisableTiming | cudaEventBlockingSync);
     return e;
 }
 
@@ -120,6 +131,8 @@ static int open_stream(struct dt_cuda_gpu *g, const struct dt_device_wish *w, st
     struct dt_device *d = &g->cuda.device;
     struct dt_stream *s = &g->cuda.stream;
     cudaError_t e = open_streams(&g->cuda);
+    if (e == cudaSuccess)
+        e = open_events(g);
     if (e == cudaSuccess)
         e = cudaHostAlloc((void **)&s->host, sizeof *s->host, cudaHostAllocDefault);
     if (e != cudaSuccess)

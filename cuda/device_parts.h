@@ -10,7 +10,8 @@
 struct dt_cuda_gpu {
     struct dt_cuda cuda; /* first: what others of the plugin see */
     struct dt_cuda_staging *staging;
-    char name[24]; /* "GPU 0" */
+    cudaEvent_t to_snap, snapped; /* what is to be copied is there; the last snapshot begun is */
+    char name[24];                /* "GPU 0" */
 };
 
 /* Its close() takes one that is half open, too. */

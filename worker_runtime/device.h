@@ -44,6 +44,12 @@ struct dt_device_ops {
     void (*to_host)(struct dt_device *d, void *host, const void *at, size_t bytes);
     /* HOST may be changed when the call is back. */
     void (*from_host)(struct dt_device *d, void *at, const void *host, size_t bytes);
+    /* Snapshots. HOST gets what is AT behind the work so far, while work that comes later goes on:
+     * snap_fence() stands before what changes it. snap_wait(), from any thread, waits until all
+     * that was begun is there. */
+    void (*snap)(struct dt_device *d, void *host, const void *at, size_t bytes);
+    void (*snap_fence)(struct dt_device *d);
+    int (*snap_wait)(struct dt_device *d, struct dt_err *err);
     /* Memory of the host that copies to and from are fastest with (pinned, for a GPU). */
     void *(*alloc_host)(struct dt_device *d, size_t bytes, struct dt_err *err);
     void (*free_host)(struct dt_device *d, void *memory);

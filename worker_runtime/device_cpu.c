@@ -74,13 +74,18 @@ static void cpu_copy(struct dt_device *d, void *to, const void *from, size_t byt
         memmove(to, from, bytes);
 }
 
-/* A snapshot: large, and next read by another thread. */
-static void cpu_to_host(struct dt_device *d, void *to, const void *from, size_t bytes)
+/* Large, and next read by another thread. */
+static void cpu_snap(struct dt_device *d, void *to, const void *from, size_t bytes)
 {
     (void)d;
     if (bytes)
         dt_stream_copy(to, from, bytes);
     dt_stream_end();
+}
+
+static void cpu_snap_fence(struct dt_device *d)
+{
+    (void)d;
 }
 
 static int cpu_sync(struct dt_device *d, struct dt_err *err)
@@ -105,8 +110,11 @@ static const struct dt_device_ops cpu_table = {
     .alloc = cpu_alloc,
     .free = cpu_free,
     .clear = cpu_clear,
-    .to_host = cpu_to_host,
+    .to_host = cpu_copy,
     .from_host = cpu_copy,
+    .snap = cpu_snap,
+    .snap_fence = cpu_snap_fence,
+    .snap_wait = cpu_sync,
     .alloc_host = cpu_alloc_host,
     .free_host = cpu_free,
     .sync = cpu_sync,

@@ -115,6 +115,66 @@ TEST(memory_is_zeroed_each_time_it_is_handed_out)
     dt_device_close(d);
 }
 
+/* Its memory is cleared behind the fence, and that is done first if nothing holds it back. */
+TEST(a_snapshot_has_what_was_there_before_the_fence)
+{
+    struct dt_device *d = open_capped(0);
+    struct dt_err err = {0};
+    static const size_t sizes[] = {1, 70000, 3 * MIB};
+    CHECK_OK(d->table->snap_wait(d, &err), err); /* none was begun */
+    d->table->snap_fence(d);
+    for (size_t i = 0; i < 2 * sizeof sizes / sizeof *sizes; i++) {
+        size_t bytes = sizes[i / 2];
+        bool pinned = i % 2 == 0;
+        CHECK_ROW("%zu bytes, %s", bytes, pinned ? "pinned" : "pageable");
+        uint8_t *at = get(d, bytes), *some = pattern(bytes, 5), *host = malloc(bytes);
+        uint8_t *to = pinned ? d->table->alloc_host(d, bytes, &err) : host;
+        CHECK_OK(to ? 0 : -1, err);
+        d->table->from_host(d, at, some, bytes);
+        d->table->snap(d, to, at, bytes);
+        d->table->snap_fence(d);
+        d->table->clear(d, at, bytes);
+        check_sync(d);
+        CHECK_OK(d->table->snap_wait(d, &err), err);
+        CHECK_BYTES(to, bytes, some, bytes);
+        if (pinned)
+            d->table->free_host(d, to);
+        dt_device_free(d, at);
+        free(host);
+        free(some);
+    }
+    check_sync(d);
+    dt_device_close(d);
+}
+
+static void *wait_for_snapshot(void *device)
+{
+    struct dt_device *d = device;
+    struct dt_err err = {0};
+    CHECK_OK(d->table->snap_wait(d, &err), err);
+    return NULL;
+}
+
+TEST(a_snapshot_can_be_waited_for_in_another_thread)
+{
+    struct dt_device *d = open_capped(0);
+    struct dt_err err = {0};
+    enum { BYTES = 1000 };
+    uint8_t *at = get(d, BYTES), *some = pattern(BYTES, 9);
+    uint8_t *to = d->table->alloc_host(d, BYTES, &err);
+    pthread_t thread;
+    CHECK_OK(to ? 0 : -1, err);
+    d->table->from_host(d, at, some, BYTES);
+    d->table->snap(d, to, at, BYTES);
+    CHECK_EQ(pthread_create(&thread, NULL, wait_for_snapshot, d), 0);
+    CHECK_EQ(pthread_join(thread, NULL), 0);
+    CHECK_BYTES(to, BYTES, some, BYTES);
+    d->table->free_host(d, to);
+    dt_device_free(d, at);
+    free(some);
+    dt_device_close(d);
+}
+
 TEST(copies_of_any_size_come_back_as_they_were)
 {
     struct dt_device *d = open_capped(0);

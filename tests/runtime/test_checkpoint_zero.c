@@ -79,6 +79,7 @@ static void check_state(struct actor *a, int64_t step)
     struct dt_err err = {0};
     CHECK_OK(dt_ckpt_shards_init(&out, dt_zero_layout(a->z), dt_zero_rank(a->z), NULL, &err), err);
     CHECK_OK(dt_zero_save(a->z, &out, &err), err);
+    CHECK_OK(dt_zero_device(a->z)->table->snap_wait(dt_zero_device(a->z), &err), err);
     CHECK_EQ(wrong_values(&out, step), 0);
     CHECK_EQ(steps, step - 1);
     dt_ckpt_shards_finish(&out, NULL);

@@ -278,6 +278,7 @@ static inline void story_save(struct actor *a)
     struct dt_stretch s;
     shards_open(&t, a->z);
     CHECK_OK(dt_zero_save(a->z, &t.state, &err), err);
+    CHECK_OK(dt_zero_device(a->z)->table->snap_wait(dt_zero_device(a->z), &err), err);
     for (size_t i = 0; dt_layout_owned(t.state.layout, t.state.rank, &i, &s);) {
         memcpy(a->s->out->master + s.payload_at, t.state.master + s.shard_at, 4 * s.count);
         memcpy(a->s->out->exp_avg + s.payload_at, t.state.exp_avg + s.shard_at, 4 * s.count);

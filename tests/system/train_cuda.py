@@ -129,6 +129,24 @@ def devices_change(s):
 
 
 @training.story
+def snapshots(s):
+    """a checkpoint has the state of its step, while steps that follow it have begun: runs that resume lose no bit"""
+    # A mock GPU so does its work as late as it may: what should wait for a snapshot, and does not, is done before it.
+    env = {**gpus(1), "DT_EMULATOR_LAZY": "60000"}
+    total = {"scheduler": {"type": "WarmupCosineLR", "params": {"warmup_num_steps": 3, "total_num_steps": 4}}}
+    for name, more in (("float", {}), ("bfloat16", DEEPSPEED_BF16)):
+        how = {"steps": 4, "device": "cuda", "save_every": 1, "keep_last": 0, **total, **more, **SIZE}
+        whole = s.config("whole.json", save_dir=s.path(name), **how)
+        s.run(whole, env=env)
+        for step in (1, 2, 3):
+            c = s.config("again.json", save_dir=s.path("%s-from-%d" % (name, step)), **how)
+            s.run(c, "--resume", s.path(name, "step-%08d" % step), env=env).says(r"resumed from .*: step %d" % step)
+            tap.check_equal(s.losses(c), s.losses(whole)[step:], "losses of %s from step %d on" % (name, step))
+            os.unlink(c + ".jsonl")
+        os.unlink(whole + ".jsonl")
+
+
+@training.story
 def killed(s):
     """a rank on a GPU killed with -9 costs the steps since the last checkpoint, and no bit"""
     whole = s.config("whole.json", steps=12, device="cuda", **SIZE)

@@ -33,6 +33,7 @@ struct dt_ckpt {
     struct dt_ckpt_options o;
     struct dt_layout layout;
     struct dt_zero_state shards; /* the snapshot; its memory is kept from save to save */
+    struct dt_device *snapped;   /* it is whole when this one has waited for it; NULL: it is */
     int64_t steps;
     struct dt_buf head[DT_CKPT_FILES]; /* what stands in front of the data; all of config.json */
     uint64_t bytes[DT_CKPT_FILES];     /* of each file when it is whole; 0: there is no such */

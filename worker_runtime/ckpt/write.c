@@ -13,6 +13,7 @@
 
 #include "base/auto.h"
 #include "worker_runtime/ckpt/convert.h"
+#include "worker_runtime/device.h"
 
 #define CHUNK ((uint64_t)8 << 20)
 #define CHUNK_ELEMENTS ((size_t)1 << 18)
@@ -173,6 +174,14 @@ static int write_save(struct dt_ckpt *c, struct dt_err *err)
     return rc < 0 ? -1 : write_part(c, err);
 }
 
+/* Steps go on while a GPU copies. */
+static int await_snapshot(struct dt_ckpt *c, struct dt_err *err)
+{
+    if (!c->snapped || c->snapped->table->snap_wait(c->snapped, err) == 0)
+        return 0;
+    return dt_err_wrap(err, "the checkpoint of step %lld is given up", (long long)c->state.step);
+}
+
 void *dt_ckpt_write(void *ckpt)
 {
     struct dt_ckpt *c = ckpt;
@@ -181,7 +190,9 @@ void *dt_ckpt_write(void *ckpt)
         pthread_join(c->sweeper, NULL);
         c->sweeping = false;
     }
-    int rc = write_save(c, &c->failure);
+    int rc = await_snapshot(c, &c->failure);
+    if (rc == 0)
+        rc = write_save(c, &c->failure);
     atomic_store_explicit(&c->outcome, rc < 0 ? DT_CKPT_FAILED : DT_CKPT_WELL,
                           memory_order_release);
     return NULL;

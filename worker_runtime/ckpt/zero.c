@@ -16,6 +16,7 @@ int dt_ckpt_begin(struct dt_ckpt *c, struct dt_zero *z, const struct dt_ckpt_sta
     if (dt_zero_save(z, &c->shards, err) < 0)
         return -1;
     state.optimizer_steps = c->steps;
+    c->snapped = dt_zero_device(z);
     return dt_ckpt_start(c, &state, err);
 }
 

@@ -38,6 +38,7 @@ static int spread(struct dt_zero *z, bool moments, struct dt_err *err)
 /* Nobody reads what is to be written now. */
 static int others_are_done(struct dt_zero *z, struct dt_err *err)
 {
+    z->device->table->snap_fence(z->device);
     if (dt_slots_settle(z->slots, err) < 0)
         return -1;
     return dt_zero_barrier(z, err);
@@ -76,10 +77,9 @@ int dt_zero_save(struct dt_zero *z, struct dt_zero_state *out, struct dt_err *er
     const struct dt_device_ops *d = z->device->table;
     for (size_t u = 0; u < z->layout.units; u++) {
         size_t at = z->layout.unit[u].shard_at, bytes = z->layout.unit[u].shard * sizeof(float);
-        d->to_host(z->device, out->master + at, dt_zero_master(z, u, z->rank), bytes);
-        d->to_host(z->device, out->exp_avg + at, dt_row_at(z, &z->exp_avg, u, z->rank), bytes);
-        d->to_host(z->device, out->exp_avg_sq + at, dt_row_at(z, &z->exp_avg_sq, u, z->rank),
-                   bytes);
+        d->snap(z->device, out->master + at, dt_zero_master(z, u, z->rank), bytes);
+        d->snap(z->device, out->exp_avg + at, dt_row_at(z, &z->exp_avg, u, z->rank), bytes);
+        d->snap(z->device, out->exp_avg_sq + at, dt_row_at(z, &z->exp_avg_sq, u, z->rank), bytes);
     }
     out->layout = &z->layout;
     out->rank = z->rank;

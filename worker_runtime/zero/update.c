@@ -86,6 +86,7 @@ static void update(struct dt_zero *z, float lr, double grad_scale)
                          .model_type = z->o.model_type};
     size_t first, end;
     dt_zero_owners(z, &first, &end);
+    z->device->table->snap_fence(z->device);
     for (size_t u = 0; u < z->layout.units; u++)
         for (size_t owner = first; owner < end; owner++)
             update_shard(z, &a, u, owner);

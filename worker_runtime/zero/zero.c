@@ -160,6 +160,7 @@ void dt_zero_destroy(struct dt_zero *z)
         return;
     while (z->queue.count > 0) /* whatever becomes of them, their buffers go now */
         dt_queue_settle(z, NULL);
+    z->device->table->snap_wait(z->device, NULL);
     dt_slots_destroy(z->slots);
     dt_loans_destroy(z->loans);
     dt_device_free(z->device, z->scratch);
@@ -229,6 +230,11 @@ size_t dt_zero_rank(const struct dt_zero *z)
 const struct dt_zero_options *dt_zero_options_of(const struct dt_zero *z)
 {
     return &z->o;
+}
+
+struct dt_device *dt_zero_device(const struct dt_zero *z)
+{
+    return z->device;
 }
 
 struct dt_coll *dt_zero_group(const struct dt_zero *z)
