@@ -68,7 +68,8 @@ DT_API int dt_coll_start(struct dt_coll *c, const struct dt_coll_call *call,
                          struct dt_coll_handle *h, struct dt_err *err);
 DT_API int dt_coll_wait(struct dt_coll *c, struct dt_coll_handle *h, struct dt_err *err);
 
-/* The same without a handle: start and wait. */
+/* The same without a handle: start and wait. A send may be back only when it has been received, so
+ * ranks that send to each other start both halves before they wait for either. */
 DT_API int dt_coll_all_reduce(struct dt_coll *c, void *buf, size_t count, enum dt_dtype type,
                               enum dt_coll_op op, struct dt_err *err);
 DT_API int dt_coll_reduce_scatter(struct dt_coll *c, const void *send, void *recv, size_t count,
