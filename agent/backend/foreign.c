@@ -3,12 +3,11 @@
 
 #include "agent/backend/dynamic_store.h"
 #include "agent/backend/foreign_round.h"
+#include "agent/backend/foreign_store.h"
 #include "agent/backend/store_host.h"
 #include "base/list.h"
 #include "base/log.h"
 
-#include <errno.h>
-#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -46,8 +45,7 @@ struct foreign {
     void *arg;
     char store[DT_PLAN_ENDPOINT];
     struct dt_store_client *client;
-    struct dt_store_server *server; /* the workers'; NULL until this node was first in a round */
-    int port;                       /* of the workers' store, if this node is first */
+    struct dt_foreign_store workers;
     bool connected;
     struct dt_err gave_up; /* the client has, and why */
 
@@ -152,47 +150,13 @@ static void on_met(void *arg, const struct dt_err *err)
     f->events->on_barrier_over(f->arg, err ? &why : NULL);
 }
 
-/* Where a worker is to listen soon. As with torchrun, somebody else may take it first. */
-static int find_port(int *port, struct dt_err *err)
-{
-    struct sockaddr_in at = {.sin_family = AF_INET};
-    socklen_t len = sizeof at;
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    int rc = fd < 0 || bind(fd, (struct sockaddr *)&at, len) < 0 ||
-                     getsockname(fd, (struct sockaddr *)&at, &len) < 0
-                 ? dt_err_errno(err, DT_E_RUNTIME, errno, "a free port for the workers' store")
-                 : 0;
-    if (fd >= 0)
-        close(fd);
-    *port = ntohs(at.sin_port);
-    return rc;
-}
-
-/* The workers of each round find their store empty, and at the same place: others may not ask for
- * it a second time. Elders' workers take for granted that worker 0 serves it, and look for keys of
- * other names where an agent does. */
-static int prepare_store(struct foreign *f, struct dt_err *err)
-{
-    struct dt_plan plan = *f->plan;
-    struct dt_addr bound;
-    plan.endpoint_port = 0; /* that one is taken */
-    if (dt_store_client_legacy(f->client))
-        return find_port(&f->port, err);
-    if (f->server)
-        return dt_store_server_renew(f->server, err);
-    f->server = dt_store_host_open(f->loop, &plan, f->self.node.addr, &bound, err);
-    if (!f->server)
-        return -1;
-    f->port = dt_store_host_port(&bound);
-    f->handles++;
-    return 0;
-}
-
 static int open_round(struct foreign *f, struct dt_err *err)
 {
     const struct dt_dynamic_state *s = &f->shared.state;
     int node = dt_dynamic_find(s, &f->self.node)->rank;
-    if (dt_dynamic_copy(&f->then, s, err) < 0 || (node == 0 && prepare_store(f, err) < 0))
+    bool elders = dt_store_client_legacy(f->client);
+    if (dt_dynamic_copy(&f->then, s, err) < 0 ||
+        (node == 0 && dt_foreign_store_prepare(&f->workers, elders, err) < 0))
         return -1;
     f->round = dt_foreign_round_begin(
         &(struct dt_foreign_round_config){.client = f->client,
@@ -200,9 +164,9 @@ static int open_round(struct foreign *f, struct dt_err *err)
                                           .round = s->round,
                                           .node = node,
                                           .nodes = (int)dt_dynamic_participants(s),
-                                          .served = !dt_store_client_legacy(f->client),
+                                          .served = !elders,
                                           .addr = f->self.node.addr,
-                                          .port = f->port,
+                                          .port = f->workers.port,
                                           .on_world = on_world,
                                           .on_failed = on_round_failed,
                                           .on_met = on_met,
@@ -539,7 +503,7 @@ static void on_client_closed(void *arg)
 static void on_server_closed(void *arg)
 {
     struct foreign *f = arg;
-    f->server = NULL;
+    f->workers.server = NULL;
     close_step(f);
 }
 
@@ -548,14 +512,15 @@ static void tear_down(struct foreign *f, bool hurry)
     if (f->torn_down)
         return;
     f->torn_down = true;
+    f->handles = f->workers.server ? 5 : 4;
     dt_foreign_round_leave(f->round);
     f->next.data = f->soon.data = f->last_word.data = f;
     uv_close((uv_handle_t *)&f->soon, on_timer_closed);
     uv_close((uv_handle_t *)&f->next, on_timer_closed);
     uv_close((uv_handle_t *)&f->last_word, on_timer_closed);
     dt_store_client_close(f->client, on_client_closed, f);
-    if (f->server)
-        dt_store_host_close(f->server, f->met, hurry, on_server_closed, f);
+    if (f->workers.server)
+        dt_store_host_close(f->workers.server, f->met, hurry, on_server_closed, f);
 }
 
 static void on_last_word_over(uv_timer_t *t)
@@ -570,8 +535,8 @@ static void foreign_close(struct dt_backend *b, bool hurry, void (*on_closed)(vo
     struct foreign *f = dt_container_of(b, struct foreign, base);
     if (f->closing) {
         tear_down(f, hurry);
-        if (f->server && hurry)
-            dt_store_server_close(f->server, 0, NULL, NULL);
+        if (f->workers.server && hurry)
+            dt_store_server_close(f->workers.server, 0, NULL, NULL);
         return;
     }
     f->closing = true;
@@ -648,6 +613,7 @@ struct dt_backend *dt_backend_foreign_open(uv_loop_t *loop, const struct dt_plan
     f->shared.timeout = plan->read_timeout;
     f->shared.on_synced = on_synced;
     introduce(f);
+    f->workers = (struct dt_foreign_store){.loop = loop, .plan = plan, .addr = f->self.node.addr};
     if (open_client(f, err) < 0) {
         free(f);
         return NULL;
@@ -655,6 +621,5 @@ struct dt_backend *dt_backend_foreign_open(uv_loop_t *loop, const struct dt_plan
     uv_timer_init(loop, &f->next);
     uv_timer_init(loop, &f->soon);
     uv_timer_init(loop, &f->last_word);
-    f->handles = 4;
     return &f->base;
 }
