@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/clock.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <time.h>
 
@@ -26,6 +27,13 @@ int64_t dt_clock_wall_us(void)
 dt_ms dt_clock_after(dt_ms now, dt_ms wait)
 {
     return wait > DT_FOREVER - now ? DT_FOREVER : now + wait;
+}
+
+int dt_clock_seconds(dt_ms duration)
+{
+    if (duration <= 0)
+        return 0;
+    return duration < INT_MAX * DT_SECOND ? (int)((duration + DT_SECOND / 2) / DT_SECOND) : INT_MAX;
 }
 
 void dt_clock_format(int64_t wall_us, char out[DT_CLOCK_TEXT])

@@ -19,6 +19,9 @@ int64_t dt_clock_wall_us(void);      /* since 1970, UTC */
 /* NOW + WAIT without overflow; DT_FOREVER stays so. */
 dt_ms dt_clock_after(dt_ms now, dt_ms wait);
 
+/* Whole seconds for a sentence, rounded; 0 for what is over, INT_MAX for what never is. */
+int dt_clock_seconds(dt_ms duration);
+
 /* "2026-11-21T11:33:12.123456Z" */
 #define DT_CLOCK_TEXT 28
 void dt_clock_format(int64_t wall_us, char out[DT_CLOCK_TEXT]);

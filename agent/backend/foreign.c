@@ -72,11 +72,6 @@ static dt_ms now(const struct foreign *f)
     return (dt_ms)uv_now(f->loop);
 }
 
-static int seconds(dt_ms t)
-{
-    return (int)((t + DT_SECOND / 2) / DT_SECOND);
-}
-
 static void look(struct foreign *f);
 static void tear_down(struct foreign *f, bool hurry);
 
@@ -143,7 +138,7 @@ static void on_met(void *arg, const struct dt_err *err)
         err = NULL;
     } else if (why.code == DT_E_TIMEOUT) {
         dt_err_set(&why, DT_E_TIMEOUT, "waited %d s for the other nodes to finish",
-                   seconds(now(f) - f->since));
+                   dt_clock_seconds(now(f) - f->since));
     }
     f->phase = IDLE;
     f->met = !err;
@@ -244,7 +239,7 @@ static void judge(struct foreign *f)
 static void note_waiting(struct foreign *f)
 {
     const struct dt_dynamic_state *s = &f->shared.state;
-    int left = seconds(f->self.deadline - now(f));
+    int left = dt_clock_seconds(f->self.deadline - now(f));
     if (now(f) < f->next_note)
         return;
     f->next_note = now(f) + NEXT_NOTE;
@@ -273,7 +268,7 @@ static void refused(struct foreign *f, enum dt_dynamic_act act)
         dt_err_set(&err, DT_E_TIMEOUT,
                    "waited %d s at %s for job \"%s\" to have %zu nodes; start them, or wait longer "
                    "with --rdzv-conf join_timeout=SECONDS",
-                   seconds(now(f) - f->since), f->store, id, f->self.min_nodes);
+                   dt_clock_seconds(now(f) - f->since), f->store, id, f->self.min_nodes);
     else
         dt_err_set(&err, DT_E_LIMIT, "job \"%s\" has no room for one more node", id);
     fail(f, &err);

@@ -45,11 +45,6 @@ static dt_ms now(const struct dt_presence *p)
     return (dt_ms)uv_now(p->loop);
 }
 
-static int seconds(dt_ms t)
-{
-    return (int)((t + DT_SECOND / 2) / DT_SECOND);
-}
-
 static bool is_over(const struct dt_presence *p)
 {
     return !p->control;
@@ -147,7 +142,7 @@ static dt_ms end_of_away(const struct dt_presence *p)
 static void end_away(struct dt_presence *p)
 {
     struct dt_err err;
-    int away = seconds(now(p) - p->session.away_since);
+    int away = dt_clock_seconds(now(p) - p->session.away_since);
     dt_err_set(&err, DT_E_DISCONNECTED, "the rendezvous at %s%s has been gone for %d s: %s",
                p->config.endpoint, p->hosted ? ", hosted by an agent there," : "", away,
                trouble(p));
@@ -162,7 +157,7 @@ static void on_note(uv_timer_t *t)
     if (end == DT_FOREVER)
         return; /* nobody waits for it: workers run */
     dt_warn("waiting for the rendezvous at %s%s: %s; trying for %d s more", p->config.endpoint,
-            p->was_up ? " to come back" : "", trouble(p), seconds(end > now(p) ? end - now(p) : 0));
+            p->was_up ? " to come back" : "", trouble(p), dt_clock_seconds(end - now(p)));
 }
 
 static void start_notes(struct dt_presence *p)
@@ -346,12 +341,12 @@ static void on_failed(void *arg, const struct dt_err *why)
         dt_err_set(&err, why->code,
                    "the rendezvous that this agent hosts was not reached at %s within %d s: %s; "
                    "does --rdzv-endpoint lead to this host, and to what --store-listen names?",
-                   p->config.endpoint, seconds(now(p) - p->since), why->text);
+                   p->config.endpoint, dt_clock_seconds(now(p) - p->since), why->text);
     else if (why->code != DT_E_PROTOCOL)
         dt_err_set(&err, why->code,
                    "no rendezvous was found at %s within %d s: %s; is an agent of this job, or a "
                    "dtrun-rendezvous, running there?",
-                   p->config.endpoint, seconds(now(p) - p->since), why->text);
+                   p->config.endpoint, dt_clock_seconds(now(p) - p->since), why->text);
     dt_presence_end(p, NULL);
     p->config.events->failed(p->config.arg, &err);
 }

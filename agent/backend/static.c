@@ -59,11 +59,6 @@ static dt_ms left(const struct node *n)
     return n->deadline > now(n) ? n->deadline - now(n) : 0;
 }
 
-static int seconds(dt_ms t)
-{
-    return (int)((t + DT_SECOND / 2) / DT_SECOND);
-}
-
 /* -- for people ------------------------------------------------------------------------------- */
 
 /* Node 0 has the store at hand. Returns how many have not come; TEXT says which. */
@@ -103,13 +98,13 @@ static void note_join(struct node *n)
     const char *why = dt_store_client_trouble(n->client);
     if (n->phase == CONNECTING)
         dt_warn("no connection to the store of node 0 at %s yet%s%s; trying for %d s more",
-                n->store, why ? ": " : "", why ? why : "", seconds(left(n)));
+                n->store, why ? ": " : "", why ? why : "", dt_clock_seconds(left(n)));
     else if (n->server && (absent = find_absent(n, who, sizeof who)) > 0)
         dt_warn("waiting for node%s %s of %d to come to %s, for %d s more", absent > 1 ? "s" : "",
-                who, n->plan->max_nodes, n->store, seconds(left(n)));
+                who, n->plan->max_nodes, n->store, dt_clock_seconds(left(n)));
     else
         dt_warn("at the store of node 0 (%s), waiting for the other nodes for %d s more", n->store,
-                seconds(left(n)));
+                dt_clock_seconds(left(n)));
 }
 
 static void note_barrier(struct node *n)
@@ -117,9 +112,9 @@ static void note_barrier(struct node *n)
     if (n->server)
         dt_warn("done; %d of %d nodes are, waiting for the others for %d s more",
                 peek_count(n, dt_exchange_met_key(&n->exchange)), n->plan->max_nodes,
-                seconds(left(n)));
+                dt_clock_seconds(left(n)));
     else
-        dt_warn("done; waiting for the other nodes for %d s more", seconds(left(n)));
+        dt_warn("done; waiting for the other nodes for %d s more", dt_clock_seconds(left(n)));
 }
 
 static void on_note(uv_timer_t *t)
@@ -135,7 +130,7 @@ static void on_note(uv_timer_t *t)
 static void explain_join(struct node *n, struct dt_err *err)
 {
     char who[200];
-    int waited = seconds(now(n) - n->since);
+    int waited = dt_clock_seconds(now(n) - n->since);
     int came = n->server ? peek_count(n, dt_bytes_of("init/")) : 0;
     int absent = n->server ? find_absent(n, who, sizeof who) : 0;
     const char *s = absent > 1 ? "s" : "";
@@ -188,7 +183,7 @@ static void barrier_over(struct node *n, const struct dt_err *why)
     struct dt_err err = why ? *why : (struct dt_err){0};
     if (err.code == DT_E_TIMEOUT)
         dt_err_set(&err, DT_E_TIMEOUT, "waited %d s for the other nodes to finish",
-                   seconds(now(n) - n->since));
+                   dt_clock_seconds(now(n) - n->since));
     n->met = !why; /* who has waited in vain need not stay for others */
     rest(n);
     n->events->on_barrier_over(n->arg, why ? &err : NULL);

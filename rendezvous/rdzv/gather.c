@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "rendezvous/rdzv/parts.h"
 
-#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -90,11 +89,6 @@ static void append(char *out, size_t size, const char *fmt, ...)
     va_end(args);
 }
 
-static int seconds(dt_ms t)
-{
-    return t < INT_MAX * DT_SECOND ? (int)((t + DT_SECOND / 2) / DT_SECOND) : INT_MAX;
-}
-
 /* Holders of the last round's seats who are not ready, by name. */
 static void name_missing(const struct dt_rdzv *r, char *out, size_t size)
 {
@@ -113,7 +107,7 @@ static void name_missing(const struct dt_rdzv *r, char *out, size_t size)
             append(out, size, " (%s)",
                    m->link == DT_LINK_ONLINE ? dt_doing_name(m->doing) : "not heard of");
         else if (s->gone)
-            append(out, size, " (gone %d s)", seconds(r->now - s->gone));
+            append(out, size, " (gone %d s)", dt_clock_seconds(r->now - s->gone));
     }
     if (missing > NAMES_TOLD)
         append(out, size, " and %zu more", missing - NAMES_TOLD);
@@ -145,7 +139,8 @@ void rdzv_describe_wait(const struct dt_rdzv *r, char *out, size_t size)
     dt_ms end = dt_clock_after(r->gather_since, r->spec.join_timeout);
     if (r->last_call) {
         snprintf(out, size, "round %d: %zu nodes are ready, and %zu may be; %d s left for others",
-                 r->round, ready + fallback, rdzv_target(r), seconds(r->last_call - r->now));
+                 r->round, ready + fallback, rdzv_target(r),
+                 dt_clock_seconds(r->last_call - r->now));
         return;
     }
     snprintf(out, size, "round %d: %zu of %d nodes are ready", r->round, ready + fallback,
@@ -155,7 +150,7 @@ void rdzv_describe_wait(const struct dt_rdzv *r, char *out, size_t size)
     else
         name_gaps(r, out, size);
     if (r->state == DT_RUN_GATHERING && end > r->now && end < DT_FOREVER)
-        append(out, size, "; %d s left", seconds(end - r->now));
+        append(out, size, "; %d s left", dt_clock_seconds(end - r->now));
 }
 
 static void note(struct dt_rdzv *r, struct dt_rdzv_actions *out)
@@ -183,7 +178,8 @@ static void give_up_stuck(struct dt_rdzv *r, struct dt_rdzv_actions *out)
 {
     bool node_lost = r->fault.node_lost;
     char how[80];
-    snprintf(how, sizeof how, "did not stop its workers within %d s", seconds(r->spec.stop_bound));
+    snprintf(how, sizeof how, "did not stop its workers within %d s",
+             dt_clock_seconds(r->spec.stop_bound));
     rdzv_journal(out);
     dt_list_each(&r->members.all, n)
     {
@@ -264,7 +260,7 @@ static bool gathered(struct dt_rdzv *r, struct dt_rdzv_actions *out)
         return false;
     rdzv_describe_wait(r, text, sizeof text);
     rdzv_close(r, out, DT_CLOSE_TIMEOUT, "%s, after %d s (join_timeout)", text,
-               seconds(r->spec.join_timeout));
+               dt_clock_seconds(r->spec.join_timeout));
     return true;
 }
 

@@ -2,6 +2,8 @@
 #include "base/clock.h"
 #include "tests/lib/check.h"
 
+#include <limits.h>
+
 TEST(adding_does_not_overflow)
 {
     /* clang-format off */
@@ -20,6 +22,30 @@ TEST(adding_does_not_overflow)
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         CHECK_ROW("%jd + %jd", (intmax_t)rows[i].now, (intmax_t)rows[i].wait);
         CHECK_EQ(dt_clock_after(rows[i].now, rows[i].wait), rows[i].then);
+    }
+}
+
+TEST(seconds_for_a_sentence_are_rounded_and_fit)
+{
+    /* clang-format off */
+    static const struct { dt_ms duration; int seconds; } rows[] = {
+        {0, 0},
+        {499, 0},
+        {500, 1},
+        {1499, 1},
+        {30000, 30},
+        {-1, 0}, /* over */
+        {-DT_FOREVER, 0},
+        {INT_MAX * DT_SECOND - 501, INT_MAX - 1},
+        {INT_MAX * DT_SECOND - 1, INT_MAX},
+        {INT_MAX * DT_SECOND + 1, INT_MAX},
+        {DT_FOREVER - 123456, INT_MAX},
+        {DT_FOREVER, INT_MAX},
+    };
+    /* clang-format on */
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        CHECK_ROW("%jd", (intmax_t)rows[i].duration);
+        CHECK_EQ(dt_clock_seconds(rows[i].duration), rows[i].seconds);
     }
 }
 
