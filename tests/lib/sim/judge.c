@@ -248,15 +248,17 @@ void sim_judge_crash(struct sim *s)
     memset(j->causes, 0, sizeof j->causes); /* unless somebody was told, it did not happen */
 }
 
-/* Its record holds those who have seats. */
+/* Its record holds those who have seats. A loss that is not in it did not happen, unless it is why
+ * the record has another round, of which nobody has heard yet. */
 void sim_judge_restarted(struct sim *s)
 {
+    struct sim_world *w = &s->judge.now;
     const struct dt_rdzv *r = s->server.run;
     for (uint32_t i = 0; i < s->nodes_len; i++)
         if (!r || !dt_members_find(&r->members, s->nodes[i].member))
             s->nodes[i].member = 0;
-    s->judge.now.lost = false; /* nor did a loss that is not in its record */
-    sim_judge_note_holes(&s->judge.now, r);
+    w->lost = w->lost && r && r->round > w->round;
+    sim_judge_note_holes(w, r);
 }
 
 void sim_judge_forgot(struct sim *s)
