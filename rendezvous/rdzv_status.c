@@ -159,7 +159,7 @@ static void put_runs(const struct dt_rdzv_runs *runs, const char *id, dt_ms now,
     dt_list_each(&runs->all, n)
     {
         struct dt_rdzv_run *run = dt_container_of(n, struct dt_rdzv_run, in_all);
-        if (is_wanted(run, id) && out->len < most)
+        if (run->rdzv->begun && is_wanted(run, id) && out->len < most)
             put_run(out, run->rdzv, now);
     }
 }

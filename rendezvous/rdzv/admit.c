@@ -120,18 +120,8 @@ static void begin_again(struct dt_rdzv *r, struct dt_rdzv_actions *out)
 {
     rdzv_journal(out);
     rdzv_say(out, DT_SAY_INFO, "begins anew");
-    dt_list_each(&r->members.all, n)
-        dt_members_remove(&r->members, dt_container_of(n, struct dt_member, in_all));
-    free(r->seats);
-    r->seats = NULL;
-    r->seats_len = r->done_gone = 0;
-    r->state = DT_RUN_GATHERING;
-    r->begun = r->had_world = false;
-    r->expected = 0;
+    rdzv_wipe(r);
     r->round++;
-    r->news[0] = r->close_why[0] = '\0';
-    r->fault = (struct dt_fault){0};
-    dt_budget_init(&r->budget);
 }
 
 /* Of a crowd not each is worth a line. */

@@ -18,6 +18,11 @@ void rdzv_say(struct dt_rdzv_actions *a, enum dt_rdzv_level level, const char *f
 struct dt_rdzv_action *rdzv_send(struct dt_rdzv_actions *a, uint64_t to,
                                  enum dt_message_type message, int round, size_t why);
 
+/* -- rdzv.c -- */
+
+/* As it was before anybody came, but for the numbers of its rounds. */
+void rdzv_wipe(struct dt_rdzv *r);
+
 /* -- rounds.c: how rounds and runs end -- */
 
 /* Ends the round that runs: its workers are stopped, and nothing of it counts from here on. */

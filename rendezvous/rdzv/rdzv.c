@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define REMEMBERED (600 * DT_SECOND) /* how a run ended, when all have left */
+#define REMEMBERED (600 * DT_SECOND) /* a run that nobody is in any more */
 
 static const char *const state_name[] = {
     [DT_RUN_GATHERING] = "gathering", [DT_RUN_RUNNING] = "running", [DT_RUN_CLOSED] = "closed"};
@@ -33,6 +33,21 @@ void dt_rdzv_destroy(struct dt_rdzv *r)
     dt_members_finish(&r->members);
     free(r->seats);
     free(r);
+}
+
+void rdzv_wipe(struct dt_rdzv *r)
+{
+    dt_list_each(&r->members.all, n)
+        dt_members_remove(&r->members, dt_container_of(n, struct dt_member, in_all));
+    free(r->seats);
+    r->seats = NULL;
+    r->seats_len = r->done_gone = 0;
+    r->state = DT_RUN_GATHERING;
+    r->begun = r->had_world = false;
+    r->expected = 0;
+    r->news[0] = r->close_why[0] = '\0';
+    r->fault = (struct dt_fault){0};
+    dt_budget_init(&r->budget);
 }
 
 /* -- what members say ------------------------------------------------------------------------- */
@@ -201,6 +216,7 @@ static void end_recovery(struct dt_rdzv *r, struct dt_rdzv_actions *out)
     snprintf(why, sizeof why,
              "%zu of %zu nodes did not come back after the rendezvous was restarted", missing,
              r->seats_len);
+    r->strays = true;
     rdzv_lose_node(r, out, DT_EVIDENCE_OFFLINE, why);
 }
 
@@ -210,6 +226,22 @@ static void check_done(struct dt_rdzv *r, struct dt_rdzv_actions *out)
     if (r->state == DT_RUN_RUNNING &&
         done[DT_LINK_ONLINE] + done[DT_LINK_SUSPECT] + r->done_gone == r->seats_len)
         rdzv_close(r, out, DT_CLOSE_SUCCEEDED, "all nodes (%zu) have succeeded", r->seats_len);
+}
+
+/* Nobody is left. The first to be back with workers goes on with them, as if a server had lost its
+ * journal; but once others have begun the job anew, what is left of it is known by its round. */
+static void fall_asleep(struct dt_rdzv *r, struct dt_rdzv_actions *out)
+{
+    int next = r->round + (r->state == DT_RUN_RUNNING);
+    if (!r->begun || !r->strays || r->state == DT_RUN_CLOSED || !dt_rdzv_is_empty(r))
+        return;
+    rdzv_wipe(r);
+    r->round = 0;
+    if (r->floor < next)
+        r->floor = next;
+    r->left_at = r->now;
+    rdzv_journal(out);
+    rdzv_say(out, DT_SAY_INFO, "nobody is left");
 }
 
 /* Looks at all that an event may have made due. */
@@ -224,6 +256,7 @@ static void settle(struct dt_rdzv *r, struct dt_rdzv_actions *out)
         rdzv_say(out, DT_SAY_INFO, "ran well for %d s: all %d restarts may be used again",
                  (int)(r->spec.restart_reset / DT_SECOND), r->spec.max_restarts);
     }
+    fall_asleep(r, out);
 }
 
 /* While we did nothing nobody could tell us that it came, or that its workers are gone; what was
@@ -279,17 +312,24 @@ static dt_ms sooner(dt_ms a, dt_ms b)
     return a < b ? a : b;
 }
 
+/* Whether it is kept although nobody is in it, and until when. */
+static bool is_kept(const struct dt_rdzv *r, dt_ms *until)
+{
+    *until = dt_clock_after(r->state == DT_RUN_CLOSED ? r->closed_at : r->left_at, REMEMBERED);
+    return r->state == DT_RUN_CLOSED || r->strays;
+}
+
 dt_ms dt_rdzv_next(const struct dt_rdzv *r)
 {
-    dt_ms next = dt_members_next(&r->members, &r->spec);
+    dt_ms next = dt_members_next(&r->members, &r->spec), until;
     if (r->state == DT_RUN_GATHERING && r->begun)
         next = sooner(next, rdzv_gather_next(r));
     if (r->state == DT_RUN_RUNNING && r->grow_at > r->now)
         next = sooner(next, r->grow_at);
     if (r->state == DT_RUN_RUNNING && r->recover_until)
         next = sooner(next, r->recover_until);
-    if (r->state == DT_RUN_CLOSED && r->members.count == 0)
-        next = sooner(next, r->closed_at + REMEMBERED);
+    if (dt_rdzv_is_empty(r) && is_kept(r, &until))
+        next = sooner(next, until);
     return next;
 }
 
@@ -310,6 +350,6 @@ bool dt_rdzv_has_node(const struct dt_rdzv *r, const char *name)
 
 bool dt_rdzv_is_idle(const struct dt_rdzv *r, dt_ms now)
 {
-    return dt_rdzv_is_empty(r) &&
-           (r->state != DT_RUN_CLOSED || now >= dt_clock_after(r->closed_at, REMEMBERED));
+    dt_ms until;
+    return dt_rdzv_is_empty(r) && (!is_kept(r, &until) || now >= until);
 }

@@ -119,6 +119,7 @@ struct dt_rdzv {
     int round;      /* that runs, or is gathered for */
     int floor;      /* the next is not below: a member was in one nearly as high */
     bool had_world; /* seats are of a round */
+    bool strays;    /* nodes went silent, and may be back with workers */
     struct dt_seat *seats;
     size_t seats_len;
     size_t done_gone; /* seats that are done and whose holder is gone */
@@ -136,6 +137,7 @@ struct dt_rdzv {
     dt_ms next_note;
     dt_ms now;       /* of this step */
     dt_ms closed_at; /* CLOSED: when */
+    dt_ms left_at;   /* nobody is in it, but there are strays: since then */
     enum dt_close_kind close_kind;
     char close_why[DT_WHY_MAX];
     char news[DT_WHY_MAX]; /* since the last world ... */
@@ -157,13 +159,14 @@ dt_ms dt_rdzv_next(const struct dt_rdzv *r);
 bool dt_rdzv_is_empty(const struct dt_rdzv *r);
 /* By the name it said or the one it was given. */
 bool dt_rdzv_has_node(const struct dt_rdzv *r, const char *name);
-/* The same, and nobody can want to know how it ended any more. Nodes that lost us for so long that
- * they count as gone, and come back together, are then believed that their round still runs. */
+/* The same, and nothing of it need be known any more: nobody can want to hear how it ended, and no
+ * node is to be feared that comes back with workers. The first of such nodes is believed that its
+ * round still runs, unless others have begun the job anew. */
 bool dt_rdzv_is_idle(const struct dt_rdzv *r, dt_ms now);
 
 /* For the journal. A restored run waits for its members to come back, as if they had just been
  * heard of. NULL: no such record, or no memory. */
-void dt_rdzv_save(const struct dt_rdzv *r, struct dt_buf *out);
+void dt_rdzv_save(const struct dt_rdzv *r, struct dt_buf *out); /* nothing: nobody ever joined */
 struct dt_rdzv *dt_rdzv_restore(const char *id, struct dt_exclude *exclude, uint64_t seed,
                                 struct dt_bytes record, dt_ms now);
 

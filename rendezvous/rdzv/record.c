@@ -73,6 +73,8 @@ static void put_fault(struct dt_buf *out, const struct dt_fault *f)
 void dt_rdzv_save(const struct dt_rdzv *r, struct dt_buf *out)
 {
     const struct dt_budget *b = &r->budget;
+    if (!r->begun)
+        return;
     dt_buf_put_u8(out, RECORD_VERSION);
     put_spec(out, &r->spec);
     put_string(out, r->job);

@@ -148,6 +148,7 @@ void rdzv_gone(struct dt_rdzv *r, struct dt_rdzv_actions *out, struct dt_member 
     if (seated)
         leave_seat(r, m);
     dt_members_remove(&r->members, m);
+    r->strays |= evidence == DT_EVIDENCE_OFFLINE && doing != DT_DOING_WAITING;
     if (r->state == DT_RUN_CLOSED)
         return;
     if (evidence == DT_EVIDENCE_OFFLINE || evidence == DT_EVIDENCE_HARDWARE)

@@ -639,6 +639,66 @@ TEST(a_server_that_forgot_everything_learns_it_from_the_nodes)
     end();
 }
 
+/* Nodes 0 and 1, in round 0, are not heard of until both are given up. */
+static void begin_and_lose_all(void)
+{
+    begin_running(2, 2, 2);
+    pass(2 * spec.beat * spec.beats + DT_SECOND, 0, 1);
+    CHECK(dt_rdzv_is_empty(run));
+    CHECK(!dt_rdzv_is_idle(run, now));
+    CHECK_EQ(run->state, DT_RUN_GATHERING);
+    forget_told();
+}
+
+TEST(nodes_that_were_all_lost_and_come_back_go_on)
+{
+    begin_and_lose_all();
+    come_back(1000, false);
+    come_back(1001, false);
+    pass(60 * DT_SECOND, 3, 1);
+    CHECK_STR(told[0], "");
+    CHECK_STR(told[1], "");
+    CHECK_EQ(run->state, DT_RUN_RUNNING);
+    CHECK_EQ(run->round, 0);
+    end();
+}
+
+TEST(a_node_that_was_lost_does_not_undo_the_job_that_others_began_anew)
+{
+    begin_and_lose_all();
+    join(1002);
+    join(1003);
+    CHECK_STR(told[2], "world 1:0/2 ");
+    forget_told();
+    come_back(1000, false);
+    CHECK_STR(told[0], "stale ");
+    CHECK_STR(told[2], "");
+    CHECK_STR(told[3], "");
+    CHECK_EQ(run->round, 1);
+    end();
+}
+
+TEST(a_run_that_all_were_lost_from_is_remembered_for_a_while)
+{
+    struct dt_buf record = {0};
+    begin_and_lose_all();
+    dt_rdzv_save(run, &record);
+    CHECK_EQ(record.len, 0);
+    dt_ms next = dt_rdzv_next(run);
+    CHECK(next < DT_FOREVER);
+    CHECK(!dt_rdzv_is_idle(run, next - 1));
+    CHECK(dt_rdzv_is_idle(run, next));
+    end();
+}
+
+TEST(a_run_that_all_have_left_is_forgotten_at_once)
+{
+    begin_running(1, 1, 1);
+    frame(1000, (struct dt_message){.type = DT_MSG_LEAVE, .why = ""});
+    CHECK(dt_rdzv_is_idle(run, now));
+    end();
+}
+
 TEST(a_world_that_was_lost_with_its_connection_is_said_again)
 {
     begin_running(2, 2, 2);

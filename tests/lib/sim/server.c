@@ -423,8 +423,8 @@ void sim_server_replay_stale(struct sim *s)
     struct dt_rdzv_event event = {.type = DT_EV_FRAME, .frame = &m};
     dt_rdzv_step(v->run, &event, sim_server_clock(s), &v->actions);
     dt_rdzv_save(v->run, &after);
-    if (has_effect(&v->actions) || before.len != after.len ||
-        memcmp(before.at, after.at, before.len) != 0)
+    if (has_effect(&v->actions) || !dt_bytes_equal((struct dt_bytes){before.at, before.len},
+                                                   (struct dt_bytes){after.at, after.len}))
         sim_judge_fail(s, SIM_RULE_STALE, "a %s of round %d has an effect in round %d",
                        dt_message_name(m.type), m.round, v->run->round);
     dt_buf_finish(&before);
