@@ -691,6 +691,22 @@ TEST(a_run_that_all_were_lost_from_is_remembered_for_a_while)
     end();
 }
 
+TEST(a_last_call_ends_with_those_who_heard_it)
+{
+    begin_running(2, 1, 3);
+    pass(2 * spec.beat * spec.beats + DT_SECOND, 0, 1);
+    join(1002); /* begins the job anew, and leaves before it has a world */
+    CHECK(run->last_call > 0);
+    frame(1002, (struct dt_message){.type = DT_MSG_LEAVE, .why = ""});
+    CHECK(dt_rdzv_is_empty(run));
+    now += spec.last_call;
+    join(1003);
+    CHECK_STR(told[3], "");
+    pass(spec.last_call + DT_SECOND, 8, 1);
+    CHECK_STR(told[3], "world 1:0/1 ");
+    end();
+}
+
 TEST(a_run_that_all_have_left_is_forgotten_at_once)
 {
     begin_running(1, 1, 1);
