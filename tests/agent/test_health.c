@@ -143,7 +143,8 @@ static const char *read_all(int fd)
     static char text[8192];
     size_t n = 0;
     ssize_t got;
-    while (n < sizeof text - 1 && (got = recv(fd, text + n, sizeof text - 1 - n, 0)) > 0)
+    while (n < sizeof text - 1 &&
+           (got = TEMP_FAILURE_RETRY(recv(fd, text + n, sizeof text - 1 - n, 0))) > 0)
         n += (size_t)got;
     text[n] = '\0';
     close(fd);
@@ -233,7 +234,7 @@ static void ask_on(int fd, size_t slice)
         CHECK_EQ(send(fd, request + at, part, MSG_NOSIGNAL), part);
     }
     do {
-        ssize_t got = recv(fd, said + n, sizeof said - 1 - n, 0);
+        ssize_t got = TEMP_FAILURE_RETRY(recv(fd, said + n, sizeof said - 1 - n, 0));
         CHECK(got > 0);
         n += (size_t)got;
         said[n] = '\0';

@@ -10,6 +10,9 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
+/* A socket call with a time-out is not begun again by the kernel after an interruption, and where
+ * libuv uses io_uring the completions of a loop that this thread has made interrupt it. So each
+ * call here is begun again by TEMP_FAILURE_RETRY. */
 static void bound_waits(int fd)
 {
     struct timeval ceiling = {.tv_sec = 30};
@@ -53,7 +56,7 @@ void peer_send(int fd, const void *bytes, size_t len)
 {
     const uint8_t *at = bytes;
     while (len > 0) {
-        ssize_t n = send(fd, at, len, MSG_NOSIGNAL);
+        ssize_t n = TEMP_FAILURE_RETRY(send(fd, at, len, MSG_NOSIGNAL));
         CHECK(n > 0);
         at += n;
         len -= (size_t)n;
@@ -66,7 +69,7 @@ void peer_receive(int fd, const void *want, size_t len)
     size_t n = 0;
     CHECK(got != NULL);
     while (n < len) {
-        ssize_t r = recv(fd, got + n, len - n, 0);
+        ssize_t r = TEMP_FAILURE_RETRY(recv(fd, got + n, len - n, 0));
         if (r <= 0)
             break;
         n += (size_t)r;
@@ -78,7 +81,7 @@ void peer_receive(int fd, const void *want, size_t len)
 void peer_expect_end(int fd)
 {
     uint8_t byte;
-    ssize_t n = recv(fd, &byte, 1, 0);
+    ssize_t n = TEMP_FAILURE_RETRY(recv(fd, &byte, 1, 0));
     CHECK(n == 0 || (n < 0 && errno == ECONNRESET));
     close(fd);
 }
