@@ -4,6 +4,9 @@
 # layers.sh [TOP]: no include points up. Each floor may include from the floors listed behind it, and libuv stays out of
 # what a worker or dtrun-ctl links. Speaks TAP. Without TOP it first proves on a planted tree that it would notice.
 set -eu
+here=$(cd "$(dirname "$0")/.." && pwd)
+. "$here/tests/lib/tap.sh"
+top=${1:-$here}
 
 # Floor: what it may include. A floor that is missing here may include nothing of ours.
 allowed()
@@ -81,22 +84,19 @@ if [ $# -eq 0 ]; then
     echo 1..2
     found=$(violations "$planted" | wc -l)
     if [ "$found" -eq 7 ]; then
-        echo 'ok 1 - planted violations are noticed'
+        tap_ok 'planted violations are noticed'
     else
-        violations "$planted" | sed 's/^/# /'
-        echo "not ok 1 - planted violations are noticed ($found of 7)"
+        violations "$planted" | tap_not_ok "planted violations are noticed ($found of 7)"
     fi
 else
     echo 1..1
 fi
 
 top=${1:-$(cd "$(dirname "$0")/.." && pwd)}
-number=1
-[ -z "$planted" ] || number=2
 up=$(violations "$top")
 if [ -z "$up" ]; then
-    echo "ok $number - no include points up"
+    tap_ok 'no include points up'
 else
-    echo "$up" | sed 's/^/# /'
-    echo "not ok $number - no include points up"
+    echo "$up" | tap_not_ok 'no include points up'
 fi
+exit "$failed"

@@ -3,12 +3,15 @@
  *
  * Tests register themselves and run in the order of the file; names in argv pick some. A failing
  * check prints where, both values and the row at hand, ends its test, and the next one starts:
- * nothing is cleaned up on that path. The plan comes first, so a program that dies halfway has
- * failed. A test that checks nothing fails. Several files of one program may include this. */
+ * nothing is cleaned up on that path. A test that fails while a second thread runs ends the
+ * program, as that thread may use what the test had on its stack. The plan comes first, so a
+ * program that dies halfway has failed. A test that checks nothing fails. Several files of one
+ * program may include this. */
 #ifndef DT_TESTS_CHECK_H
 #define DT_TESTS_CHECK_H
 
 #include <ctype.h>
+#include <dirent.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -16,6 +19,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 struct check_test {
@@ -39,6 +43,7 @@ __attribute__((weak)) struct check_state {
     bool running, skipped;
     int number;
     pid_t thread; /* the one that may jump */
+    int threads;  /* before the test at hand, a sanitizer's own among them */
     jmp_buf out;
 } check_the;
 
@@ -134,31 +139,54 @@ __attribute__((format(printf, 2, 3))) static inline void check_row_name(struct c
 }
 
 /* Prints as a TAP comment, every line of it. */
+static inline void check_say_to(FILE *out, const char *text)
+{
+    fputs("# ", out);
+    for (; *text; text++) {
+        putc(*text, out);
+        if (*text == '\n' && text[1])
+            fputs("# ", out);
+    }
+    putc('\n', out);
+}
+
+/* Some runners, meson 1.0 among them, show nothing of a TAP program's stdout: what fails is said on
+ * stderr, too, unless both are the same file. */
 static inline void check_say(const char *text)
 {
-    fputs("# ", stdout);
-    for (; *text; text++) {
-        putchar(*text);
-        if (*text == '\n' && text[1])
-            fputs("# ", stdout);
-    }
-    putchar('\n');
+    struct stat out, err;
+    check_say_to(stdout, text);
+    if (fstat(STDOUT_FILENO, &out) < 0 || fstat(STDERR_FILENO, &err) < 0 ||
+        (out.st_dev == err.st_dev && out.st_ino == err.st_ino))
+        return;
+    fflush(stdout);
+    fprintf(stderr, "%s:\n", check_the.label);
+    check_say_to(stderr, text);
+}
+
+static inline int check_count_threads(void)
+{
+    DIR *tasks = opendir("/proc/self/task");
+    int n = 0;
+    if (!tasks)
+        return 1;
+    for (struct dirent *d; (d = readdir(tasks)) != NULL;)
+        n += d->d_name[0] != '.';
+    closedir(tasks);
+    return n;
 }
 
 __attribute__((format(printf, 3, 4), noreturn)) static inline void
 check_failed(const char *file, int line, const char *fmt, ...)
 {
-    char text[4096], where[320];
+    char text[6000];
+    size_t n = (size_t)snprintf(text, sizeof text, "%s:%d:\n", file, line);
+    for (const struct check_row *row = check_the.row; row && n < 2000; row = row->outer)
+        n += (size_t)snprintf(text + n, sizeof text - n, "  row: %s\n", row->text);
     va_list ap;
     va_start(ap, fmt);
-    vsnprintf(text, sizeof text, fmt, ap);
+    vsnprintf(text + n, sizeof text - n, fmt, ap);
     va_end(ap);
-    snprintf(where, sizeof where, "%s:%d:", file, line);
-    check_say(where);
-    for (const struct check_row *row = check_the.row; row; row = row->outer) {
-        snprintf(where, sizeof where, "  row: %s", row->text);
-        check_say(where);
-    }
     check_say(text);
     fflush(stdout);
     /* Of a forked child or a second thread, the runner's frame is not there to return to. */
@@ -296,6 +324,7 @@ static inline bool check_run_one(const struct check_test *t)
     check_the.row = NULL;
     check_the.skipped = false;
     check_the.number++;
+    check_the.threads = check_count_threads();
     bool failed = setjmp(check_the.out) != 0;
     if (!failed) {
         check_the.running = true;
@@ -309,6 +338,12 @@ static inline bool check_run_one(const struct check_test *t)
     failed = failed || check_the.checks == 0;
     printf("%sok %d - %s\n", failed ? "not " : "", check_the.number, check_the.label);
     fflush(stdout);
+    if (failed && check_count_threads() > check_the.threads) {
+        printf("Bail out! \"%s\" has left a thread running, and what comes after is not run\n",
+               check_the.label);
+        fflush(stdout);
+        _exit(1);
+    }
     return !failed;
 }
 

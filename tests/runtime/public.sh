@@ -6,22 +6,20 @@
 set -eu
 top=$1 library=$2
 shift 2
+. "$top/tests/lib/tap.sh"
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 mkdir "$tmp/dtrun"
 cp "$top"/worker_runtime/include/dtrun/*.h "$tmp/dtrun"
 cp "$top/base/err.h" "$tmp/dtrun/err.h" # in the tree a header of one line stands for it
 
-number=0 failed=0
+# result WHAT: it failed where there are complaints.
 result()
 {
-    number=$((number + 1))
     if [ ! -s "$tmp/out" ]; then
-        echo "ok $number - $1"
+        tap_ok "$1"
     else
-        sed 's/^/# /' "$tmp/out"
-        echo "not ok $number - $1"
-        failed=1
+        tap_not_ok "$1" <"$tmp/out"
     fi
 }
 
@@ -62,6 +60,6 @@ if [ -n "$cxx" ]; then
     alone "$cxx" -std=c++11 -x c++ >"$tmp/out"
     result 'each header compiles alone in C++'
 else
-    echo 'ok 4 - each header compiles alone in C++ # SKIP there is no C++ compiler'
+    tap_skip 'each header compiles alone in C++' 'there is no C++ compiler (package g++)'
 fi
 exit $failed

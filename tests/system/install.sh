@@ -6,29 +6,21 @@
 # shellcheck disable=SC2317 # functions are reached through check
 set -eu
 top=$(cd "$(dirname "$0")/../.." && pwd)
+. "$top/tests/lib/tap.sh"
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 
-number=0 failed=0
 # check WHAT COMMAND...: one test; what the command prints is shown when it fails. A function is called as a condition, where
 # -e means nothing: what may fail within one says so itself.
 check()
 {
     what=$1
     shift
-    number=$((number + 1))
     if "$@" >"$tmp/out" 2>&1; then
-        echo "ok $number - $what"
+        tap_ok "$what"
     else
-        sed 's/^/# /' "$tmp/out"
-        echo "not ok $number - $what"
-        failed=1
+        tap_not_ok "$what" <"$tmp/out"
     fi
-}
-skip()
-{
-    number=$((number + 1))
-    echo "ok $number - $1 # SKIP $2"
 }
 
 units_are_silent()
@@ -164,13 +156,13 @@ check 'and with the one in DESTDIR' example_trains "$tmp/dest"
 if command -v c++ >/dev/null; then
     check 'one in C++ links with it' links_from_cxx
 else
-    skip 'one in C++ links with it' 'c++ is missing (package g++)'
+    tap_skip 'one in C++ links with it' 'c++ is missing (package g++)'
 fi
 if command -v systemd-analyze >/dev/null; then
     check 'systemd finds no fault with the units' units_are_silent
     check 'the service is hardened to 2.0 or better' units_are_hardened
 else
-    skip 'systemd finds no fault with the units' 'systemd-analyze is missing (package systemd)'
-    skip 'the service is hardened to 2.0 or better' 'systemd-analyze is missing (package systemd)'
+    tap_skip 'systemd finds no fault with the units' 'systemd-analyze is missing (package systemd)'
+    tap_skip 'the service is hardened to 2.0 or better' 'systemd-analyze is missing (package systemd)'
 fi
 exit $failed

@@ -45,9 +45,18 @@ def skip_all(why):
     sys.exit(0)
 
 
-def comment(text):
+def comment(text, to=None):
     for line in str(text).splitlines():
-        print("# " + line, flush=True)
+        print("# " + line, file=to or sys.stdout, flush=True)
+
+
+def explain(name, text):
+    """Why NAME failed. Some runners, meson 1.0 among them, show nothing of a TAP program's stdout, so the
+    reason goes to stderr, too, unless both are the same file."""
+    comment(text)
+    if not os.path.sameopenfile(sys.stdout.fileno(), sys.stderr.fileno()):
+        print(name + ":", file=sys.stderr)
+        comment(text, sys.stderr)
 
 
 def case(name, run):
@@ -61,7 +70,7 @@ def case(name, run):
     except Exception:
         _failed += 1
         print("not ok %d - %s" % (_count, name), flush=True)
-        comment(traceback.format_exc())
+        explain(name, traceback.format_exc())
     else:
         print("ok %d - %s" % (_count, name), flush=True)
 
