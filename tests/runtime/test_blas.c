@@ -9,6 +9,13 @@
 #include "worker_runtime/blas.h"
 #include "worker_runtime/blas_library.h"
 
+/* The environment of whoever runs the tests may choose kernels, and each story here makes its own
+ * choice. */
+BEFORE_ALL
+{
+    unsetenv("OPENBLAS_CORETYPE");
+}
+
 TEST(a_basic_choice_is_made_better_and_a_good_one_kept)
 {
     static const struct {
