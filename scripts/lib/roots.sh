@@ -1,11 +1,11 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# Debian roots to test against a PyTorch other than the system's: build/roots/<suite>, made by
-# debootstrap from the system's own apt mirror. Sourced after packages.sh; the caller has set -eu
-# and $top, the top of the source tree. A root appears by rename when it is whole; one that was
-# interrupted is continued where it stopped. Programs run in it by chroot inside a mount and a pid
-# namespace of their own, so that no mount and no process outlives them.
+# Debian roots, made by debootstrap from the system's own apt mirror: build/roots/<suite> has a PyTorch
+# other than the system's, to measure against; build/roots/<suite>.bare has nothing, to see that the two commands
+# work there. Sourced after packages.sh; the caller has set -eu and $top, the top of the source tree. A
+# root appears by rename when it is whole; one that was interrupted is continued where it stopped. Programs run in
+# it by chroot inside a mount and a pid namespace of their own, so that no mount and no process outlives them.
 
 roots=${DTRUN_ROOTS:-$top/build/roots}
 
@@ -70,20 +70,11 @@ root_packages()
                  rm -rf /var/lib/apt/lists/* /usr/share/doc/*'
 }
 
-# root_safetensors SUITE: python3-safetensors, where the suite offers it; bookworm does not.
-root_safetensors()
+# root_bootstrap SUITE FOLDER
+root_bootstrap()
 {
-    # shellcheck disable=SC2016 # expanded by the inner shell
-    root_run "$1" env DEBIAN_FRONTEND=noninteractive LC_ALL=C PATH=/usr/sbin:/usr/bin:/sbin:/bin \
-        sh -euc '[ ! -e /usr/lib/python3/dist-packages/safetensors ] || exit 0
-                 apt-get -q update
-                 case $(apt-cache policy python3-safetensors) in
-                 *"Candidate: "[0-9]*)
-                     apt-get -q -y --no-install-recommends install python3-safetensors ;;
-                 *) echo "python3-safetensors is not offered by this release" ;;
-                 esac
-                 apt-get clean
-                 rm -rf /var/lib/apt/lists/*'
+    mirror=$(root_mirror)
+    debootstrap --variant=minbase "$1" "$2" ${mirror:+"$mirror"}
 }
 
 # root_make SUITE: makes the root unless it is there. Runs as root.
@@ -99,8 +90,7 @@ root_make()
     part=$roots/$suite.part
     if [ ! -e "$part/etc/dtrun-base" ]; then
         rm -rf "$part"
-        mirror=$(root_mirror)
-        debootstrap --variant=minbase "$suite" "$part" ${mirror:+"$mirror"} 9>&-
+        root_bootstrap "$suite" "$part" 9>&-
         mkdir -p "$part$root_host"
         : >"$part/etc/dtrun-base"
     fi
@@ -113,4 +103,59 @@ root_make()
     fi
     mv "$part" "$roots/$suite"
     exec 9>&-
+}
+
+bare_home=/home/somebody
+bare_tree="$bare_home/a clone of dtrun"
+
+# bare_make SUITE: the bare root, with the user somebody, unless it is there. Runs as root.
+bare_make()
+{
+    bare=$roots/$1.bare
+    [ ! -d "$bare" ] || return 0
+    mkdir -p "$roots"
+    rm -rf "$bare.part"
+    root_bootstrap "$1" "$bare.part"
+    cp -L /etc/resolv.conf "$bare.part/etc/resolv.conf"
+    root_names "$bare.part"
+    chroot "$bare.part" env PATH=/usr/sbin:/usr/bin:/sbin:/bin DEBIAN_FRONTEND=noninteractive \
+        sh -euc 'apt-get -q -y --no-install-recommends install sudo
+                 useradd --create-home somebody
+                 echo "somebody ALL=(ALL) NOPASSWD: ALL" >/etc/sudoers.d/somebody'
+    mv "$bare.part" "$bare"
+}
+
+# bare_copy SUITE: the tracked files of this tree, as they are now, in that root; unchanged ones keep their times, so that
+# what was built from them is not built again.
+bare_copy()
+{
+    tree=$roots/$1.bare$bare_tree
+    mkdir -p "$tree"
+    (cd "$top" && git -c safe.directory="$top" ls-files -z | tar --null --files-from=- -cf -) |
+        tar -C "$tree" -xf - --no-same-owner
+    chroot "$roots/$1.bare" chown -R --no-dereference somebody: "$bare_home"
+}
+
+# bare_run SUITE USER [NAME=VALUE...] COMMAND...: in the copy. The root is bound onto itself, so that what makes mounts
+# of its own in there, as ip does for network namespaces, finds a mount at /.
+bare_run()
+{
+    bare=$roots/$1.bare user=$2
+    shift 2
+    # shellcheck disable=SC2016 # expanded by the inner shell
+    unshare --mount --propagation private --pid --fork --kill-child sh -euc '
+        bare=$1 user=$2 tree=$3
+        shift 3
+        mount --bind "$bare" "$bare"
+        cd "$bare"
+        mount --rbind /dev dev
+        [ "$user" = root ] || mount -t tmpfs tmpfs dev/pts
+        mount --rbind /sys sys
+        mount -t proc proc proc
+        mount -t tmpfs tmpfs run
+        mount -t tmpfs tmpfs tmp
+        exec chroot . setpriv --reuid="$user" --regid="$user" --init-groups env -i -C "$tree" \
+            HOME="$(awk -F: -v u="$user" "\$1 == u { print \$6 }" etc/passwd)" \
+            PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin "$@"' \
+        sh "$bare" "$user" "$bare_tree" "$@"
 }
