@@ -63,6 +63,7 @@ TEST(an_empty_configuration_is_deepspeed_s_defaults)
     CHECK(!c.scaler.dynamic && c.scaler.scale == 1);
     CHECK(!c.has_model && !c.has_data && c.data.shuffle);
     CHECK_EQ(c.train.keep_last, 2);
+    CHECK_EQ(c.train.max_skipped_steps, 10);
     CHECK_EQ(c.train.log_every, 10);
     CHECK_EQ(c.train.collective_timeout_ms, 600000);
     CHECK_STR(c.train.device, "auto");

@@ -69,6 +69,45 @@ def full_disk_of_metrics(s):
         tap.check_equal(last, "done: step 60, loss %.4f" % s.losses(whole)[-1], "the last line")
 
 
+# By a rate far too high, fp32 steps into numbers that are finite, then skips, then updates once more with squares that are not.
+RUNAWAY = {"optimizer": {"type": "AdamW", "params": {"lr": 1e5, "weight_decay": 0.1}}, "scheduler": {"type": "WarmupLR", "params": {
+    "warmup_min_lr": 1e5, "warmup_max_lr": 1e5, "warmup_num_steps": 2}}}
+
+
+@training.story
+def diverged(s):
+    """a run that diverges ends by its own sentence, and the last checkpoint is of a step before"""
+    for name, precision in (("fp32", {}), ("bf16", {"bf16": {"enabled": True}}), ("fixed", {"fp16": {"enabled": True, "loss_scale": 1}})):
+        for world in (0, 2):
+            folder = s.path("%s%d" % (name, world))
+            c = s.config(name + ".json", steps=60, save_every=1, save_dir=folder, max_skipped_steps=4, **RUNAWAY, **precision)
+            program = s.run(c, world=world, status=1)
+            last = program.expect(r"step (\d+): the run has diverged: gradients were not finite in the last 4 steps "
+                                  r"\(train\.max_skipped_steps is 4\); .*; the last checkpoint holds step (\d+)")
+            rows = s.steps(c)
+            tap.check_equal([rows[n]["skipped"] for n in sorted(rows)[-4:]], [True] * 4, "the last four steps")
+            tap.check_equal(rows[int(last.group(2))]["skipped"], False, "the step that was saved was skipped")
+            tap.check_equal(s.checkpoints(folder)[-1], "step-%08d" % int(last.group(2)), "the newest checkpoint")
+            os.unlink(c + ".jsonl")
+
+
+@training.story
+def diverged_at_the_end(s):
+    """steps that are skipped at the very end are no success, however many may be skipped"""
+    c = s.config(steps=3, save_every=1, save_dir=s.path("ckpt"), max_skipped_steps=0, fp16={"enabled": True, "loss_scale": 1e38})
+    s.run(c, world=0, status=1).expect(r"step 3: the run has diverged: gradients were not finite in the last 3 steps")
+    tap.check_equal(s.checkpoints(s.path("ckpt")), [], "checkpoints")
+
+
+@training.story
+def infinite_state(s):
+    """a state with numbers that are not finite is not saved"""
+    c = s.config(steps=2, save_every=1, save_dir=s.path("ckpt"), **RUNAWAY)
+    program = s.run(c, "--set", "gradient_clipping=0", world=2, status=1)
+    program.expect(r"step 2 is not saved: rank [01]: .*the model has diverged, \S+\.safetensors would hold numbers that are not finite")
+    tap.check_equal(s.checkpoints(s.path("ckpt")), ["step-00000001"], "checkpoints")
+
+
 @training.story
 def killed_at_random(s):
     """ranks killed with -9 at many random moments, in saves too, cost time and not a bit of the losses"""

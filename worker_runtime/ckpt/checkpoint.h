@@ -65,6 +65,7 @@ struct dt_ckpt_options {
     uint64_t block_bytes;     /* each has a checksum of its own; 0: 64 MiB, as all but tests want */
     int64_t epoch;            /* of this world: part of temporary names */
     struct dt_device *device; /* that is copied from, where it has memory for that; NULL */
+    bool finite_only;         /* a state with a number that is not finite is given up, not saved */
     const char *run_id; /* no other run may save in DIR as long as this is open; NULL: any may */
     /* Asked by rank 0 before the folder gets its name, and again before `latest` is replaced: false
      * when this world's round is over. NULL: true. */

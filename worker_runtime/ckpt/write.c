@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
@@ -89,6 +90,20 @@ static const float *source(const struct dt_ckpt *c, enum dt_ckpt_file file)
     return file == DT_FILE_EXP_AVG_SQ ? c->shards.exp_avg_sq : c->shards.master;
 }
 
+/* A checkpoint that nobody can go on from would push out one that somebody can. */
+static int check_finite(const struct out *o, const float *v, size_t count)
+{
+    if (!o->c->o.finite_only)
+        return 0;
+    for (size_t i = 0; i < count; i++)
+        if (!isfinite(v[i]))
+            return dt_err_set(o->err, DT_E_RUNTIME,
+                              "the checkpoint of step %lld is given up: the model has diverged, %s "
+                              "would hold numbers that are not finite",
+                              (long long)o->c->state.step, dt_ckpt_file_name(o->file));
+    return 0;
+}
+
 /* This rank's part of a file, and as rank 0 what stands in front. */
 static int write_file(struct out *o)
 {
@@ -103,6 +118,8 @@ static int write_file(struct out *o)
         return 0;
     for (size_t i = 0; dt_layout_owned(&c->layout, (size_t)c->o.rank, &i, &s);) {
         const float *v = from + s.shard_at;
+        if (check_finite(o, v, s.count) < 0)
+            return -1;
         o->at = head->len + s.payload_at * dt_dtype_size(type);
         int rc = type == DT_F32 ? put(o, (const uint8_t *)v, s.count * sizeof *v)
                                 : put_rounded(o, type, v, s.count);

@@ -196,6 +196,7 @@ const struct dt_key dt_own_keys[] = {
     {"train.save_every", .kind = DT_KEY_INT, .at = AT(c.train.save_every), .min = 0, .max = HUGE_COUNT},
     {"train.save_dir", .kind = DT_KEY_TEXT, .at = AT(c.train.save_dir)},
     {"train.keep_last", .kind = DT_KEY_SMALL, .at = AT(c.train.keep_last), .min = 0, .max = 1e9},
+    {"train.max_skipped_steps", .kind = DT_KEY_INT, .at = AT(c.train.max_skipped_steps), .min = 0, .max = HUGE_COUNT},
     {"train.validate_every", .kind = DT_KEY_INT, .at = AT(c.train.validate_every), .min = 0, .max = HUGE_COUNT},
     {"train.validation_batches", .kind = DT_KEY_INT, .at = AT(c.train.validation_batches), .min = 0, .max = HUGE_COUNT},
     {"train.metrics", .kind = DT_KEY_TEXT, .at = AT(c.train.metrics)},

@@ -12,6 +12,7 @@
 #define WARMUP_STEPS 1000
 #define LOG_EVERY 10 /* DeepSpeed's documentation; its code is silent */
 #define VALIDATION_BATCHES 16
+#define MAX_SKIPPED_STEPS 10
 #define CLIP_AUTO 1.0 /* what the trainers that "auto" was made for clip at */
 
 void dt_draft_init(struct dt_draft *d)
@@ -45,6 +46,7 @@ void dt_draft_init(struct dt_draft *d)
     dt_zero_defaults(&d->c.zero);
     d->c.data.shuffle = true;
     d->c.train.keep_last = 2;
+    d->c.train.max_skipped_steps = MAX_SKIPPED_STEPS;
     d->c.train.deterministic = d->c.train.cuda_graphs = true;
     d->c.train.validation_batches = VALIDATION_BATCHES;
     d->c.train.collective_timeout_ms = 600000;

@@ -197,6 +197,7 @@ static int open_ckpt(struct dt_trainer *t, struct dt_err *err)
                                 .world = t->ranks,
                                 .epoch = dt_context_epoch(t->context),
                                 .device = t->device,
+                                .finite_only = true,
                                 .run_id = dt_context_run_id(t->context),
                                 .may_commit = may_commit,
                                 .may_commit_arg = t};

@@ -9,7 +9,7 @@
 #include "worker_runtime/optim/schedule.h"
 #include "worker_runtime/train/trainer.h"
 
-#include <string.h>
+#include <stdio.h>
 
 /* Where the time of a step went, in seconds. */
 struct step_times {
@@ -151,6 +151,7 @@ static int step(struct dt_trainer *t, bool *stop, struct dt_err *err)
     t->state.tokens += tokens;
     t->state.data_position += (uint64_t)t->batch.train;
     t->state.schedule_steps += !updated.overflow;
+    t->skipped = updated.overflow ? t->skipped + 1 : 0;
     t->state.last_loss = all.loss_sum / (double)tokens;
     take_times(t, &times);
     report(t, &times, lr, &updated);
@@ -177,11 +178,18 @@ static int validate(struct dt_trainer *t, struct dt_err *err)
     return 0;
 }
 
+/* The last step had gradients that were not finite. An adaptive loss scale skips steps on its way,
+ * and its scaler knows when that is hopeless; without one, such a model is no model to keep. */
+static bool is_diverging(const struct dt_trainer *t)
+{
+    return t->skipped > 0 && !t->scaler.dynamic;
+}
+
 static int save(struct dt_trainer *t, struct dt_err *err)
 {
     const struct dt_saving *s = &t->saving;
     bool under_way = s->phase != DT_SAVING_NONE && s->step == t->state.step;
-    if (!s->ckpt || s->saved == t->state.step || under_way)
+    if (!s->ckpt || s->saved == t->state.step || under_way || is_diverging(t))
         return 0;
     double begun = seconds();
     int rc = dt_saver_begin(t, err);
@@ -189,16 +197,42 @@ static int save(struct dt_trainer *t, struct dt_err *err)
     return rc;
 }
 
-/* The last step's checkpoint is what a run is for: without it, it has not succeeded. */
-static int finish(struct dt_trainer *t, enum dt_train_end end, struct dt_err *err)
+/* Brings the save under way to its end, and tells the launcher which step is the last one saved. */
+static int finish_saving(struct dt_trainer *t, struct dt_err *err)
 {
-    if (t->state.step > 0 && save(t, err) < 0)
-        return dt_err_wrap(err, "checkpoint of step %lld", (long long)t->state.step);
     if (dt_saver_finish(t, err) < 0)
         return -1;
     t->told.saved = t->saving.saved;
     if (t->told.step > 0)
         dt_beat_update(t->beat, &t->told);
+    return 0;
+}
+
+static int fail_diverged(struct dt_trainer *t, struct dt_err *err)
+{
+    char kept[80] = "";
+    if (finish_saving(t, err) < 0)
+        return -1;
+    if (t->saving.saved >= 0)
+        snprintf(kept, sizeof kept, "; the last checkpoint holds step %lld",
+                 (long long)t->saving.saved);
+    return dt_err_set(err, DT_E_RUNTIME,
+                      "step %lld: the run has diverged: gradients were not finite in the last %lld "
+                      "step%s (train.max_skipped_steps is %lld); try a smaller "
+                      "optimizer.params.lr, a longer warmup or gradient_clipping%s",
+                      (long long)t->state.step, (long long)t->skipped, t->skipped == 1 ? "" : "s",
+                      (long long)t->config->train.max_skipped_steps, kept);
+}
+
+/* The last step's checkpoint is what a run is for: without it, it has not succeeded. */
+static int finish(struct dt_trainer *t, enum dt_train_end end, struct dt_err *err)
+{
+    if (end == DT_TRAIN_DONE && is_diverging(t))
+        return fail_diverged(t, err);
+    if (t->state.step > 0 && save(t, err) < 0)
+        return dt_err_wrap(err, "checkpoint of step %lld", (long long)t->state.step);
+    if (finish_saving(t, err) < 0)
+        return -1;
     if (!t->saving.ckpt || t->saving.saved == t->state.step || end != DT_TRAIN_DONE)
         return 0;
     return dt_err_set(err, DT_E_RUNTIME,
@@ -210,15 +244,20 @@ static int finish(struct dt_trainer *t, enum dt_train_end end, struct dt_err *er
 static int loop(struct dt_trainer *t, enum dt_train_end *end, struct dt_err *err)
 {
     const struct dt_config_train *c = &t->config->train;
-    bool stop = false;
+    bool stop = false, owed = false;
     while (t->state.step < c->steps && !stop) {
         if (step(t, &stop, err) < 0)
             return dt_err_wrap(err, "step %lld", (long long)t->state.step + 1);
+        if (is_diverging(t) && t->skipped == c->max_skipped_steps)
+            return fail_diverged(t, err);
         bool last = t->state.step == c->steps;
         if (!stop && (due(c->validate_every, t->state.step) || last) && validate(t, err) < 0)
             return dt_err_wrap(err, "validation after step %lld", (long long)t->state.step);
-        if (due(c->save_every, t->state.step) && save(t, err) < 0)
+        /* One that is due while steps are skipped is made after the first step that is not. */
+        owed = owed || due(c->save_every, t->state.step);
+        if (owed && save(t, err) < 0)
             return dt_err_wrap(err, "checkpoint of step %lld", (long long)t->state.step);
+        owed = owed && is_diverging(t);
     }
     *end = stop ? DT_TRAIN_STOPPED : DT_TRAIN_DONE;
     return finish(t, *end, err);

@@ -48,6 +48,7 @@ struct dt_trainer {
     struct dt_balance *balance;
     double *compute_s; /* of each rank, last step; for the balance */
     struct dt_loss_scaler scaler;
+    int64_t skipped;            /* steps in a row, up to the last one, that changed nothing */
     struct dt_metrics *metrics; /* of rank 0; NULL elsewhere */
     struct dt_buf warnings;     /* from before there were metrics */
 
