@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/opt_given.h"
 
+#include "base/str.h"
+
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -143,37 +145,18 @@ const struct dt_opt *dt_opt_named(const struct dt_opt_program *program, const ch
     return NULL;
 }
 
-#define SIMILAR_MAX 48
-
-/* Levenshtein's: how many letters to add, drop or change. Both of at most SIMILAR_MAX letters. */
-static size_t distance(const char *a, size_t a_len, const char *b, size_t b_len)
-{
-    size_t row[SIMILAR_MAX + 1];
-    for (size_t j = 0; j <= b_len; j++)
-        row[j] = j;
-    for (size_t i = 1; i <= a_len; i++) {
-        size_t diagonal = row[0];
-        row[0] = i;
-        for (size_t j = 1; j <= b_len; j++) {
-            size_t change = diagonal + ((a[i - 1] == '_' ? '-' : a[i - 1]) != b[j - 1]);
-            diagonal = row[j];
-            size_t add = row[j - 1] + 1, drop = row[j] + 1;
-            row[j] = change < add ? change : add;
-            if (drop < row[j])
-                row[j] = drop;
-        }
-    }
-    return row[b_len];
-}
-
 const char *dt_opt_suggestion(const struct dt_opt_program *program, const char *name, size_t len,
                               const char *prefix, char *out, size_t size)
 {
+    char given[DT_STR_DISTANCE_MAX + 1];
     size_t best = len / 3 + 2; /* beyond that it is another word */
     const char *is = NULL;
-    for (const struct dt_opt *o = program->table; o->name && len <= SIMILAR_MAX; o++) {
-        size_t n = strlen(o->name);
-        size_t d = o->hidden || n > SIMILAR_MAX ? best : distance(name, len, o->name, n);
+    bool fits = len < sizeof given;
+    for (size_t i = 0; fits && i < len; i++)
+        given[i] = name[i] == '_' ? '-' : name[i];
+    given[fits ? len : 0] = '\0';
+    for (const struct dt_opt *o = program->table; fits && o->name; o++) {
+        size_t d = o->hidden ? best : dt_str_distance(given, o->name);
         if (d < best) {
             best = d;
             is = o->name;

@@ -167,6 +167,26 @@ const char *dt_str_printable(struct dt_bytes b, char *out, size_t size)
     return out;
 }
 
+size_t dt_str_distance(const char *a, const char *b)
+{
+    size_t row[DT_STR_DISTANCE_MAX + 1], a_len = strlen(a), b_len = strlen(b);
+    if (a_len > DT_STR_DISTANCE_MAX || b_len > DT_STR_DISTANCE_MAX)
+        return SIZE_MAX;
+    for (size_t j = 0; j <= b_len; j++)
+        row[j] = j;
+    for (size_t i = 1; i <= a_len; i++) {
+        size_t diagonal = row[0];
+        row[0] = i;
+        for (size_t j = 1; j <= b_len; j++) {
+            size_t change = diagonal + (a[i - 1] != b[j - 1]);
+            diagonal = row[j];
+            size_t other = (row[j] < row[j - 1] ? row[j] : row[j - 1]) + 1;
+            row[j] = change < other ? change : other;
+        }
+    }
+    return row[b_len];
+}
+
 char *dt_str_trim(char *s)
 {
     while (isspace((unsigned char)*s))

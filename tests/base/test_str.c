@@ -4,6 +4,28 @@
 
 #define ROWS(t) (sizeof(t) / sizeof *(t))
 
+TEST(names_are_as_far_apart_as_the_letters_to_change)
+{
+    static const struct {
+        const char *a, *b;
+        size_t distance;
+    } rows[] = {
+        {"", "", 0},
+        {"", "abc", 3},
+        {"abc", "", 3},
+        {"stage", "stage", 0},
+        {"stagee", "stage", 1},
+        {"sgate", "stage", 2},
+        {"kitten", "sitting", 3},
+        {"this-name-is-of-many-more-letters-than-anybody-types", "x", SIZE_MAX},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        CHECK_ROW("%s, %s", rows[i].a, rows[i].b);
+        CHECK_EQ(dt_str_distance(rows[i].a, rows[i].b), rows[i].distance);
+        CHECK_EQ(dt_str_distance(rows[i].b, rows[i].a), rows[i].distance);
+    }
+}
+
 TEST(whole_numbers)
 {
     /* clang-format off */

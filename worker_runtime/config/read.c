@@ -9,8 +9,9 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/str.h"
+
 #define PATH_MOST 256
-#define NAME_MOST 48
 
 void dt_config_warn(const struct dt_reading *r, const char *fmt, ...)
 {
@@ -48,25 +49,6 @@ const struct dt_key *dt_key_find(const char *path)
     return k ? k : find_in(dt_own_keys, path);
 }
 
-/* Levenshtein's distance. */
-static size_t distance(const char *a, const char *b)
-{
-    size_t row[NAME_MOST + 1], a_len = strlen(a), b_len = strlen(b);
-    for (size_t j = 0; j <= b_len; j++)
-        row[j] = j;
-    for (size_t i = 1; i <= a_len; i++) {
-        size_t diagonal = row[0];
-        row[0] = i;
-        for (size_t j = 1; j <= b_len; j++) {
-            size_t change = diagonal + (a[i - 1] != b[j - 1]);
-            diagonal = row[j];
-            size_t other = (row[j] < row[j - 1] ? row[j] : row[j - 1]) + 1;
-            row[j] = change < other ? change : other;
-        }
-    }
-    return row[b_len];
-}
-
 static const char *last_name(const char *path)
 {
     const char *dot = strrchr(path, '.');
@@ -92,11 +74,9 @@ static void look(const struct dt_key *keys, const char *prefix, const char *name
 {
     for (; keys->path; keys++) {
         const char *known = last_name(keys->path);
-        if (strlen(known) > NAME_MOST)
-            continue;
         size_t far = strcmp(known, name) == 0 ? 0 : SIZE_MAX;
         if (is_within(keys, prefix))
-            far = distance(name, known);
+            far = dt_str_distance(name, known);
         if (far < b->distance)
             *b = (struct best){far, keys->path};
     }
@@ -106,8 +86,6 @@ const char *dt_key_suggestion(const char *prefix, const char *name, char *out, s
 {
     struct best b = {strlen(name) / 3 + 2, NULL}; /* beyond that it is another word */
     *out = '\0';
-    if (strlen(name) > NAME_MOST)
-        return out;
     look(dt_deepspeed_keys, prefix, name, &b);
     look(dt_own_keys, prefix, name, &b);
     if (b.path)
