@@ -34,10 +34,12 @@ const char *dt_str_from_duration(dt_ms t, char *out, size_t size);
 /* For log lines: printable ASCII stays, all else becomes \xNN, what does not fit ends in "...". */
 const char *dt_str_printable(struct dt_bytes b, char *out, size_t size);
 
-/* How many letters to add, drop or change to make B of A: Levenshtein's distance. Names of more than
- * DT_STR_DISTANCE_MAX letters are SIZE_MAX apart. */
+/* How many letters to add, drop or change to make B of A: Levenshtein's distance. Names of more
+ * than DT_STR_DISTANCE_MAX letters are SIZE_MAX apart. */
 #define DT_STR_DISTANCE_MAX 48
 size_t dt_str_distance(const char *a, const char *b);
+/* How far another name may be from NAME to be the one that was meant, and not another word. */
+size_t dt_str_slip(const char *name);
 
 /* Cuts leading and trailing white space in place; returns the first character left. */
 char *dt_str_trim(char *s);

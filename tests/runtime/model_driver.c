@@ -49,7 +49,7 @@ static void open_shape(struct run *r, const char *path)
     struct dt_json doc = {0};
     check(dt_fs_read(path, FILE_MOST, &text, &err), &err);
     check(dt_json_parse(&doc, (const char *)text.at, text.len, FILE_MOST, &err), &err);
-    check(dt_shape_read(&r->shape, &doc, NULL, &err), &err);
+    check(dt_shape_read(&r->shape, &doc, NULL, NULL, &err), &err);
     dt_json_finish(&doc);
     dt_buf_finish(&text);
     r->tensors = dt_shape_tensors(&r->shape, &err);

@@ -234,6 +234,31 @@ TEST(an_error_names_the_source_that_has_the_key)
     dt_config_finish(&other);
 }
 
+TEST(a_model_s_file_takes_overrides_and_tells_what_it_leaves_out)
+{
+    static const char text[] =
+        "{\"model_type\":\"gpt2\",\"n_layer\":2,\"n_embd\":8,\"n_head\":2,\"n_positions\":16,"
+        "\"vocab_size\":320,\"resid_pdrop\":0.1,\"embd_pdrop\":0.1,\"_commit_hash\":\"x\"}";
+    const char *overrides[] = {"model.config.resid_pdrop=0", "model.config.n_layer=3", NULL};
+    const char *bad[] = {"model.config.n_head=3", NULL};
+    struct dt_config other;
+    struct dt_err err;
+    file("hub.json", text);
+    const char *run = file("run.json", "{\"model\": {\"config\": \"hub.json\"}}");
+    load(run, NULL, NULL);
+    CHECK_EQ(c.model.shape.layers, 2);
+    CHECK(warned("/hub.json: resid_pdrop, embd_pdrop are above 0; dropout is not implemented"));
+    CHECK(warned("/hub.json: _commit_hash is no setting that is known here, and is ignored"));
+    load(run, NULL, overrides);
+    CHECK_EQ(c.model.shape.layers, 3);
+    CHECK(warned("model.config: embd_pdrop is above 0; dropout is not implemented"));
+    CHECK_FAIL(dt_config_load(&other, run, NULL, bad, NULL, &err), err,
+               "model.config: n_embd 8 is no multiple of n_head 3");
+    file("run.json", "{\"model\": {\"config\": \"nowhere.json\"}}");
+    CHECK_FAIL(dt_config_load(&other, run, NULL, overrides, NULL, &err), err,
+               "override \"model.config.resid_pdrop=0\": cannot open ");
+}
+
 TEST(overrides_that_are_none_are_refused)
 {
     static const struct {

@@ -6,12 +6,15 @@
 
 #define ROWS(t) (sizeof(t) / sizeof *(t))
 
+static struct dt_buf notes; /* of the last one that was read */
+
 static int read_shape(struct dt_shape *s, const char *text, struct dt_err *err)
 {
     struct dt_json doc;
     int rc = dt_json_parse(&doc, text, strlen(text), 1 << 16, err);
+    dt_buf_clear(&notes);
     if (rc == 0)
-        rc = dt_shape_read(s, &doc, NULL, err);
+        rc = dt_shape_read(s, &doc, NULL, &notes, err);
     dt_json_finish(&doc);
     return rc;
 }
@@ -116,20 +119,29 @@ TEST(what_would_train_another_model_is_refused_by_its_path)
         {G ",\"n_head\":\"2\"}", "n_head: expected a whole number, found \"2\""},
         {G ",\"n_inner\":1e300}", "n_inner: expected a whole number from 1 to 1048576"},
         {G ",\"activation_function\":\"relu\"}", "activation_function: only \"gelu_new\" is implemented"},
-        {G ",\"resid_pdrop\":0.1}", "resid_pdrop: dropout is not implemented; set it to 0"},
+        {G ",\"resid_pdrop\":-0.1}", "resid_pdrop: expected a number from 0 to 1, found -0.1"},
         {G ",\"scale_attn_weights\":false}", "scale_attn_weights: only true is implemented"},
         {G ",\"add_cross_attention\":true}", "add_cross_attention: only false is implemented"},
         {G ",\"initializer_range\":-1}", "initializer_range: expected a number from 0 to 1, found -1"},
         {G ",\"tie_word_embeddings\":1}", "tie_word_embeddings: expected true or false, found 1"},
-        {G ",\"n_heads\":2}", "n_heads: there is no such setting"},
-        {G ",\"rope_theta\":10000}", "rope_theta: there is no such setting"},
+        {G ",\"n_heads\":2}", "n_heads: there is no such setting; did you mean n_head?"},
+        {G ",\"rotary_dim\":64}", "rotary_dim: it changes what a model computes, and is not implemented"},
+        {G ",\"eos_token_id\":\"<end>\"}", "eos_token_id: expected a token's number, or a list of them"},
+        {G ",\"eos_token_id\":[1,2.5]}", "eos_token_id: expected a token's number, or a list of them"},
+        {G ",\"pad_token_id\":-2}", "pad_token_id: expected a token's number, or a list of them"},
+        {G ",\"eos_token_id\":[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17]}", "eos_token_id: there are more tokens in it than are taken"},
         {L "}", "\"num_attention_heads\" is missing"},
         {L ",\"num_attention_heads\":3}", "hidden_size 8 is no multiple of num_attention_heads 3"},
         {L ",\"num_attention_heads\":4,\"num_key_value_heads\":3}", "num_attention_heads 4 is no multiple of num_key_value_heads 3"},
         {L ",\"num_attention_heads\":8}", "head_dim 1 is no multiple of a pair, 2"},
         {L ",\"hidden_act\":\"gelu\"}", "hidden_act: only \"silu\" is implemented"},
         {L ",\"attention_bias\":true}", "attention_bias: only false is implemented"},
-        {L ",\"attention_dropout\":0.1}", "attention_dropout: dropout is not implemented"},
+        {L ",\"mlp_bias\":true}", "mlp_bias: only false is implemented"},
+        {L ",\"rope_interleaved\":true}", "rope_interleaved: it changes what a model computes, and is not implemented"},
+        {L ",\"sliding_window\":4096}", "sliding_window: it changes what a model computes"},
+        {L ",\"residual_multiplier\":0.22}", "residual_multiplier: it changes what a model computes"},
+        {L ",\"quantization_config\":{\"bits\":4}}", "quantization_config: it changes what a model computes"},
+        {L ",\"rope_scaling\":{\"rope_type\":\"llama3\",\"factor\":8.0}}", "rope_scaling.rope_type: only \"default\" is implemented"},
         {L ",\"rope_scaling\":{\"type\":\"linear\",\"factor\":2.0}}", "rope_scaling.type: only \"default\" is implemented"},
         {L ",\"rope_scaling\":{\"factor\":2.0}}", "rope_scaling.factor: there is no such setting"},
         {L ",\"num_attention_heads\":2,\"rope_theta\":0}", "rope_theta: rotation needs a base of 1 or more"},
@@ -144,6 +156,43 @@ TEST(what_would_train_another_model_is_refused_by_its_path)
     }
 }
 
+/* What the hub has for GPT-2 and for SmolLM, with all that is beside the model itself. */
+TEST(dropout_and_keys_of_other_programs_are_noted_and_passed_over)
+{
+    struct dt_shape s =
+        shape_of(G ",\"n_head\":2,\"n_positions\":16,\"resid_pdrop\":0.1,\"embd_pdrop\":0.1,"
+                   "\"attn_pdrop\":0.1,\"bos_token_id\":50256,\"eos_token_id\":50256}");
+    CHECK_STR(dt_buf_cstr(&notes),
+              "resid_pdrop, embd_pdrop, attn_pdrop are above 0; dropout is not "
+              "implemented, and training goes without\n");
+    CHECK(s.bos.count == 1 && s.bos.id[0] == 50256 && s.eos.count == 1 && s.pad.count == 0);
+    s = shape_of(L ",\"num_attention_heads\":2,\"is_llama_config\":true,\"rope_interleaved\":false,"
+                   "\"auto_map\":{\"AutoConfig\":\"x\"},\"sliding_window\":null,\"foo\":null,"
+                   "\"partial_rotary_factor\":1.0,\"pad_token_id\":-1,\"eos_token_id\":[1,2,3]}");
+    CHECK_STR(dt_buf_cstr(&notes),
+              "is_llama_config, auto_map are no settings that are known here, and are ignored\n");
+    CHECK(s.pad.count == 0 && s.eos.count == 3 && s.eos.id[2] == 3);
+    shape_of(L ",\"num_attention_heads\":2,\"x\\u001b[2J\":1}");
+    CHECK_STR(dt_buf_cstr(&notes), "x\\x1b[2J is no setting that is known here, and is ignored\n");
+    shape_of(L ",\"num_attention_heads\":2,\"q1\":1,\"q2\":1,\"q3\":1,\"q4\":1,\"q5\":1,"
+               "\"q6\":1,\"q7\":1,\"q8\":1,\"q9\":1,\"q10\":1}");
+    CHECK_STR(dt_buf_cstr(&notes), "q1, q2, q3, q4, q5, q6, q7, q8 and 2 more are no settings that "
+                                   "are known here, and are ignored\n");
+}
+
+TEST(tokens_with_a_role_are_written_as_they_were_read)
+{
+    struct dt_shape s = shape_of(L ",\"num_attention_heads\":2,\"bos_token_id\":0,"
+                                   "\"eos_token_id\":[128001,128008],\"pad_token_id\":null}");
+    struct dt_buf out = {0};
+    dt_shape_write(&s, DT_F32, &out);
+    CHECK(strstr(dt_buf_cstr(&out), "  \"bos_token_id\": 0,\n"
+                                    "  \"eos_token_id\": [128001, 128008],\n"
+                                    "  \"torch_dtype\""));
+    CHECK(!strstr(dt_buf_cstr(&out), "pad_token_id"));
+    dt_buf_finish(&out);
+}
+
 TEST(a_shape_inside_a_larger_document_is_named_from_its_root)
 {
     static const char text[] = "{\"model\":{\"config\":{\"model_type\":\"t5\"}}}";
@@ -154,7 +203,7 @@ TEST(a_shape_inside_a_larger_document_is_named_from_its_root)
     CHECK_OK(dt_json_parse(&doc, text, strlen(text), 1 << 16, &err), err);
     CHECK_OK(dt_json_object(&doc, NULL, "model", &model, &err), err);
     CHECK_OK(dt_json_object(&doc, model, "config", &config, &err), err);
-    CHECK_FAIL(dt_shape_read(&s, &doc, config, &err), err, "model.config.model_type: only");
+    CHECK_FAIL(dt_shape_read(&s, &doc, config, NULL, &err), err, "model.config.model_type: only");
     dt_json_finish(&doc);
 }
 

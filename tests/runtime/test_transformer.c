@@ -9,11 +9,11 @@
 
 /* Sizes are odd on purpose: nothing here is a multiple of anything but what has to be. */
 static const struct dt_shape shapes[] = {
-    {DT_GPT2, 3, 2, 2, 10, 5, 13, 7, 11, 1e-5f, 0, 0.02f, true},
-    {DT_GPT2, 2, 5, 5, 10, 2, 9, 6, 11, 1e-5f, 0, 0.02f, false},
-    {DT_LLAMA, 3, 6, 2, 10, 4, 7, 6, 13, 1e-5f, 100, 0.02f, false},
-    {DT_LLAMA, 2, 3, 3, 12, 4, 15, 6, 11, 1e-6f, 10000, 0.02f, true},
-    {DT_LLAMA, 1, 4, 1, 6, 2, 5, 6, 11, 1e-6f, 10000, 0.02f, false},
+    {DT_GPT2, 3, 2, 2, 10, 5, 13, 7, 11, 1e-5f, 0, 0.02f, .tied = true},
+    {DT_GPT2, 2, 5, 5, 10, 2, 9, 6, 11, 1e-5f, 0, 0.02f, .tied = false},
+    {DT_LLAMA, 3, 6, 2, 10, 4, 7, 6, 13, 1e-5f, 100, 0.02f, .tied = false},
+    {DT_LLAMA, 2, 3, 3, 12, 4, 15, 6, 11, 1e-6f, 10000, 0.02f, .tied = true},
+    {DT_LLAMA, 1, 4, 1, 6, 2, 5, 6, 11, 1e-6f, 10000, 0.02f, .tied = false},
 };
 
 static const char *name_of(const struct dt_shape *s)
@@ -513,7 +513,8 @@ TEST(the_memory_it_says_is_the_memory_it_takes)
 
 TEST(recomputing_takes_less_memory)
 {
-    struct dt_shape s = {DT_GPT2, 12, 12, 12, 768, 64, 3072, 1024, 50257, 1e-5f, 0, 0.02f, true};
+    struct dt_shape s = {DT_GPT2, 12,    12,    12, 768,   64,          3072,
+                         1024,    50257, 1e-5f, 0,  0.02f, .tied = true};
     struct dt_transformer_options all = {.batch = 4, .positions = 1024},
                                   none = {.batch = 4, .positions = 1024, .recompute = true};
     CHECK(dt_transformer_bytes(&s, &none, cpu) < dt_transformer_bytes(&s, &all, cpu) / 3);

@@ -11,10 +11,10 @@
 
 enum { STEPS = 4, SAMPLES = 4, POSITIONS = 6, RANKS = 4 };
 
-static const struct dt_shape gpt2 = {DT_GPT2,   3,  2,     2, 10,   5,   13,
-                                     POSITIONS, 11, 1e-5f, 0, 0.3f, true};
-static const struct dt_shape llama = {DT_LLAMA,  3,  6,     2,   10,   4,    7,
-                                      POSITIONS, 13, 1e-5f, 100, 0.3f, false};
+static const struct dt_shape gpt2 = {DT_GPT2,   3,  2,     2, 10,   5,           13,
+                                     POSITIONS, 11, 1e-5f, 0, 0.3f, .tied = true};
+static const struct dt_shape llama = {DT_LLAMA, 3,     6,   2,    10,           4, 7, POSITIONS,
+                                      13,       1e-5f, 100, 0.3f, .tied = false};
 
 struct training {
     struct dt_shape shape;

@@ -227,7 +227,7 @@ static int check_model(const char *path, struct dt_buf *config, const struct dt_
                           path);
     int rc = dt_json_parse(&doc, (const char *)config->at, config->len, config->len, err);
     if (rc == 0 &&
-        (dt_shape_read(&there, &doc, NULL, err) < 0 || compare_shapes(&there, shape, err) < 0))
+        (dt_shape_read(&there, &doc, NULL, NULL, err) < 0 || compare_shapes(&there, shape, err) < 0))
         rc = -1;
     dt_json_finish(&doc);
     return rc < 0 ? dt_err_wrap(err, "%s/config.json", path) : 0;

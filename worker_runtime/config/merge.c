@@ -3,6 +3,7 @@
 
 #include "base/fs.h"
 #include "worker_runtime/config/config.h"
+#include "worker_runtime/config/model_file.h"
 
 #include <cjson/cJSON.h>
 #include <stdio.h>
@@ -181,10 +182,27 @@ static struct cJSON *block_of(struct cJSON *in, const char *name, struct dt_err 
     return NULL;
 }
 
+/* A setting of a model whose config.json is a file: what stands in the file comes into the
+ * document, and gives way to what is set. The file itself stays as it is. */
+static int open_model_file(struct cJSON *root, const char *path, struct dt_err *err)
+{
+    static const char model_config[] = "model.config.";
+    struct cJSON *model = cJSON_GetObjectItemCaseSensitive(root, "model");
+    const struct cJSON *file = cJSON_GetObjectItemCaseSensitive(model, "config");
+    struct dt_json doc;
+    if (strncmp(path, model_config, strlen(model_config)) != 0 || !cJSON_IsString(file))
+        return 0;
+    if (dt_model_file_read(&doc, file->valuestring, err) < 0)
+        return -1;
+    return put(model, "config", doc.root, err);
+}
+
 /* PATH is cut at its dots. */
 static int set_path(struct cJSON *root, char *path, const char *value, struct dt_err *err)
 {
     struct cJSON *in = root;
+    if (open_model_file(root, path, err) < 0)
+        return -1;
     for (char *dot; (dot = strchr(path, '.')); path = dot + 1) {
         *dot = '\0';
         in = *path ? block_of(in, path, err) : NULL;

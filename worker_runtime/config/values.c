@@ -1,18 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Values that are more than a number, a flag or a word of a list. */
-#include "base/auto.h"
-#include "base/fs.h"
 #include "base/str.h"
 #include "worker_runtime/config/keys.h"
+#include "worker_runtime/config/model_file.h"
 
 #include <cjson/cJSON.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
-#include <sys/stat.h>
-
-#define MODEL_FILE_MAX ((size_t)1 << 20)
 
 static bool is_auto(const struct cJSON *v)
 {
@@ -160,32 +156,27 @@ int dt_take_recompute(const struct dt_reading *r, const struct cJSON *v)
     return 0;
 }
 
-/* A config.json, or the folder it is in. */
+/* OBJECT (NULL: the root) of DOC, which is called NAME. */
+static int read_model(const struct dt_reading *r, const struct dt_json *doc,
+                      const struct cJSON *object, const char *name)
+{
+    struct dt_buf notes = {0};
+    int rc = dt_shape_read(&r->draft->c.model.shape, doc, object, &notes, r->err);
+    char *rest = notes.len ? (char *)dt_buf_cstr(&notes) : NULL, *line;
+    while (rc == 0 && rest && (line = strsep(&rest, "\n")))
+        if (*line)
+            dt_config_warn(r, "%s: %s", name, line);
+    dt_buf_finish(&notes);
+    return rc;
+}
+
 static int read_model_file(const struct dt_reading *r, const char *path)
 {
-    struct stat st;
-    struct dt_buf text = {0};
-    struct dt_json doc = {0};
-    char inside[4096];
-    if (stat(path, &st) == 0 && S_ISDIR(st.st_mode)) {
-        if ((size_t)snprintf(inside, sizeof inside, "%s/config.json", path) >= sizeof inside)
-            return dt_err_set(r->err, DT_E_USAGE, "the path %.60s... is too long", path);
-        path = inside;
-    }
-    int rc = dt_fs_read(path, MODEL_FILE_MAX, &text, r->err);
-    if (rc < 0 && r->err)
-        r->err->code = DT_E_USAGE; /* a person wrote the path */
-    if (rc == 0) {
-        rc = dt_json_parse(&doc, (const char *)text.at, text.len, MODEL_FILE_MAX, r->err);
-        if (rc == 0)
-            rc = dt_json_no_duplicates(&doc, r->err);
-        if (rc == 0)
-            rc = dt_shape_read(&r->draft->c.model.shape, &doc, NULL, r->err);
-        if (rc < 0)
-            dt_err_wrap(r->err, "%s", path);
-    }
+    struct dt_json doc;
+    int rc = dt_model_file_read(&doc, path, r->err);
+    if (rc == 0 && read_model(r, &doc, NULL, path) < 0)
+        rc = dt_err_wrap(r->err, "%s", path);
     dt_json_finish(&doc);
-    dt_buf_finish(&text);
     return rc;
 }
 
@@ -193,7 +184,7 @@ int dt_take_model(const struct dt_reading *r, const struct cJSON *v)
 {
     int rc;
     if (cJSON_IsObject(v))
-        rc = dt_shape_read(&r->draft->c.model.shape, r->doc, v, r->err);
+        rc = read_model(r, r->doc, v, "model.config");
     else if (cJSON_IsString(v))
         rc = read_model_file(r, v->valuestring);
     else

@@ -17,12 +17,14 @@
 #define MAGIC "DTRTOKEN"
 #define MAGIC_SIZE 8
 #define TOKENIZERS 2
+#define BYTE_TOKENIZER 1
 
 /* Where the tokens are, and what may stand there. */
 struct view {
     const uint8_t *at;
     size_t count, width;
     uint64_t limit; /* tokens are below it */
+    bool bytes;     /* of our byte tokenizer */
 };
 
 struct dt_tokens {
@@ -58,7 +60,11 @@ static int read_header(struct view *v, struct dt_bytes file, struct dt_err *err)
             "its header says %llu tokens of %u bytes, and %zu bytes are there: it was "
             "cut short, or added to",
             (unsigned long long)count, width, there);
-    *v = (struct view){r.at, (size_t)count, width, vocabulary ? vocabulary : (uint64_t)INT32_MAX};
+    *v = (struct view){.at = r.at,
+                       .count = (size_t)count,
+                       .width = width,
+                       .limit = vocabulary ? vocabulary : (uint64_t)INT32_MAX,
+                       .bytes = tokenizer == BYTE_TOKENIZER};
     return 0;
 }
 
@@ -73,7 +79,8 @@ static int read_raw(struct view *v, struct dt_bytes file, int raw_width, struct 
         return dt_err_set(err, DT_E_RUNTIME,
                           "%zu bytes are no whole number of tokens of %zu bytes (data.raw_width)",
                           file.len, width);
-    *v = (struct view){file.at, file.len / width, width, (uint64_t)INT32_MAX};
+    *v = (struct view){
+        .at = file.at, .count = file.len / width, .width = width, .limit = (uint64_t)INT32_MAX};
     return 0;
 }
 
@@ -157,6 +164,11 @@ void dt_tokens_close(struct dt_tokens *t)
 size_t dt_tokens_count(const struct dt_tokens *t)
 {
     return t->view.count;
+}
+
+bool dt_tokens_are_bytes(const struct dt_tokens *t)
+{
+    return t->view.bytes;
 }
 
 size_t dt_tokens_samples(const struct dt_tokens *t, size_t positions)

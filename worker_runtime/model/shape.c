@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A config.json is read by a table per family: each key Hugging Face writes is a row that says
- * where its value goes, what it has to be, or that it changes nothing in training. A key without a
- * row is refused: what it asks for would silently not happen. */
+ * where its value goes, what it has to be, or that it changes nothing in training. Files of the hub
+ * have keys of other programs, too: one without a row is noted and left alone, unless its name is
+ * nearly that of a row, which is a slip of the pen. */
 #include "worker_runtime/model/shape.h"
 
 #include "base/json.h"
+#include "base/str.h"
 
 #include <cjson/cJSON.h>
 #include <stdio.h>
@@ -12,7 +14,7 @@
 #include <string.h>
 
 #define ROWS(t) (sizeof(t) / sizeof *(t))
-#define KEYS_MOST 64
+#define NAMES_SHOWN 8
 
 /* The largest model these allow has fewer than 2^57 parameters: their bytes, with gradients and
  * optimizer state, still fit in 64 bits. */
@@ -31,7 +33,9 @@ enum kind {
     TRUE,    /* only true is ours */
     FALSE,   /* only false is */
     WORD,    /* only .word is */
-    DROPOUT, /* only 0 is */
+    DROPOUT, /* noted above 0; there is none here */
+    OFF,     /* changes the arithmetic, unless it is null, false, empty, or the number .most */
+    TOKENS,  /* a token or a list of tokens, into the dt_token_ids at .at; -1: none */
     ROPE,    /* only plain rotation is */
     IDLE,    /* changes nothing in training */
 };
@@ -72,6 +76,8 @@ static const struct key gpt2_keys[] = {
     {"summary_proj_to_labels", .kind = IDLE},
     {"summary_type", .kind = IDLE},
     {"summary_use_proj", .kind = IDLE},
+    {"rotary_dim", .kind = OFF},
+    {"multi_query", .kind = OFF},
 };
 
 static const struct key llama_keys[] = {
@@ -96,15 +102,40 @@ static const struct key llama_keys[] = {
     {"mlp_bias", .kind = FALSE},
     {"pretraining_tp", .kind = IDLE},
     {"max_sequence_length", .kind = IDLE},
+    {"rope_interleaved", .kind = OFF},
+    {"partial_rotary_factor", .kind = OFF, .most = 1},
+    {"no_rope_layers", .kind = OFF},
+    {"qk_norm", .kind = OFF},
+    {"use_qk_norm", .kind = OFF},
+    {"clip_qkv", .kind = OFF},
+    {"qkv_bias", .kind = OFF},
+    {"attention_multiplier", .kind = OFF},
+    {"embedding_multiplier", .kind = OFF, .most = 1},
+    {"residual_multiplier", .kind = OFF, .most = 1},
+    {"logits_scaling", .kind = OFF, .most = 1},
+    {"logit_scale", .kind = OFF, .most = 1},
+    {"attn_logit_softcapping", .kind = OFF},
+    {"final_logit_softcapping", .kind = OFF},
+    {"num_experts", .kind = OFF},
+    {"num_local_experts", .kind = OFF},
+    {"n_routed_experts", .kind = OFF},
 };
 
 static const struct key common_keys[] = {
     {"_name_or_path", .kind = IDLE},
     {"_attn_implementation_autoset", .kind = IDLE},
     {"architectures", .kind = IDLE},
-    {"bos_token_id", .kind = IDLE},
-    {"eos_token_id", .kind = IDLE},
-    {"pad_token_id", .kind = IDLE},
+    {"alibi", .kind = OFF},
+    {"layer_types", .kind = OFF},
+    {"quantization_config", .kind = OFF},
+    {"sliding_window", .kind = OFF},
+    {"use_parallel_residual", .kind = OFF},
+    {"use_sliding_window", .kind = OFF},
+    {"cls_token_id", .kind = IDLE},
+    {"decoder_start_token_id", .kind = IDLE},
+    {"mask_token_id", .kind = IDLE},
+    {"sep_token_id", .kind = IDLE},
+    {"unk_token_id", .kind = IDLE},
     {"dtype", .kind = IDLE},
     {"torch_dtype", .kind = IDLE},
     {"gradient_checkpointing", .kind = IDLE},
@@ -116,14 +147,35 @@ static const struct key common_keys[] = {
     {"transformers_version", .kind = IDLE},
     {"use_cache", .kind = IDLE},
 };
+
+static const struct key token_keys[] = {
+    {"bos_token_id", .kind = TOKENS, .at = AT(bos)},
+    {"eos_token_id", .kind = TOKENS, .at = AT(eos)},
+    {"pad_token_id", .kind = TOKENS, .at = AT(pad)},
+};
 /* clang-format on */
+
+/* Names that are said in one sentence. */
+struct names {
+    size_t count;
+    struct dt_buf text; /* the first of them */
+};
 
 struct reading {
     struct dt_shape *shape;
     const struct dt_json *doc;
     const struct cJSON *object;
+    struct names *dropouts, *unknown;
     struct dt_err *err;
 };
+
+static void add_name(struct names *n, const char *name)
+{
+    char text[64];
+    if (n->count++ < NAMES_SHOWN)
+        dt_buf_printf(&n->text, "%s%s", n->text.len ? ", " : "",
+                      dt_str_printable(dt_bytes_of(name), text, sizeof text));
+}
 
 /* "model.config.NAME: WHY" */
 static int refuse(const struct reading *r, const char *name, const char *why)
@@ -178,10 +230,48 @@ static int read_fixed(const struct reading *r, const char *name, bool only)
 
 static int read_dropout(const struct reading *r, const char *name)
 {
-    double x;
-    if (dt_json_number(r->doc, r->object, name, &x, r->err) < 0)
+    float x;
+    if (read_real(r, name, 1, &x) < 0)
         return -1;
-    return x == 0 ? 0 : refuse(r, name, "dropout is not implemented; set it to 0");
+    if (x > 0)
+        add_name(r->dropouts, name);
+    return 0;
+}
+
+static int read_off(const struct reading *r, const struct key *k)
+{
+    const struct cJSON *v = cJSON_GetObjectItemCaseSensitive(r->object, k->name);
+    bool off = cJSON_IsFalse(v);
+    if (cJSON_IsNumber(v))
+        off = v->valuedouble == k->most;
+    else if (cJSON_IsArray(v) || cJSON_IsObject(v))
+        off = !v->child;
+    return off ? 0 : refuse(r, k->name, "it changes what a model computes, and is not implemented");
+}
+
+static int read_token(const struct reading *r, const char *name, const struct cJSON *v,
+                      struct dt_token_ids *out)
+{
+    double id = cJSON_IsNumber(v) ? v->valuedouble : -2;
+    if (id != (double)(int32_t)id || id < -1)
+        return refuse(r, name, "expected a token's number, or a list of them");
+    if (id < 0)
+        return 0;
+    if (out->count == DT_TOKEN_IDS_MOST)
+        return refuse(r, name, "there are more tokens in it than are taken");
+    out->id[out->count++] = (int32_t)id;
+    return 0;
+}
+
+static int read_tokens(const struct reading *r, const char *name, struct dt_token_ids *out)
+{
+    const struct cJSON *v = cJSON_GetObjectItemCaseSensitive(r->object, name);
+    if (!cJSON_IsArray(v))
+        return read_token(r, name, v, out);
+    for (const struct cJSON *one = v->child; one; one = one->next)
+        if (read_token(r, name, one, out) < 0)
+            return -1;
+    return 0;
 }
 
 /* { "rope_type": "default" }, with "rope_theta" in newer files; older ones call it "type". */
@@ -224,31 +314,59 @@ static int read_key(const struct reading *r, const struct key *k)
         return read_dropout(r, k->name);
     case ROPE:
         return read_rope(r, k->name);
+    case OFF:
+        return read_off(r, k);
+    case TOKENS:
+        return read_tokens(r, k->name, at);
     case IDLE:
         return 0;
     }
     return 0;
 }
 
-static int read_keys(const struct reading *r, const struct key *keys, size_t count)
+struct table {
+    const struct key *keys;
+    size_t count;
+};
+
+/* A name without a row. */
+static int pass_over(const struct reading *r, const char *name, const struct table *tables,
+                     size_t count)
 {
-    const char *names[KEYS_MOST + 1];
-    size_t n = 0;
-    for (size_t i = 0; i < count; i++)
-        names[n++] = keys[i].name;
-    for (size_t i = 0; i < ROWS(common_keys); i++)
-        names[n++] = common_keys[i].name;
-    names[n] = NULL;
-    if (dt_json_only(r->doc, r->object, names, r->err) < 0)
-        return -1;
-    for (size_t i = 0; i < count; i++)
-        if (read_key(r, &keys[i]) < 0)
-            return -1;
-    return 0;
+    size_t best = dt_str_slip(name);
+    const char *meant = NULL;
+    char why[120];
+    for (const struct table *t = tables; t < tables + count; t++)
+        for (const struct key *k = t->keys; k < t->keys + t->count; k++) {
+            size_t far = dt_str_distance(name, k->name);
+            if (far == 0)
+                return 0;
+            if (far <= best) {
+                best = far - 1;
+                meant = k->name;
+            }
+        }
+    if (!meant) {
+        add_name(r->unknown, name);
+        return 0;
+    }
+    snprintf(why, sizeof why, "there is no such setting; did you mean %s?", meant);
+    return refuse(r, name, why);
 }
 
-_Static_assert(ROWS(gpt2_keys) + ROWS(common_keys) <= KEYS_MOST, "room for names");
-_Static_assert(ROWS(llama_keys) + ROWS(common_keys) <= KEYS_MOST, "room for names");
+static int read_keys(const struct reading *r, const struct key *keys, size_t count)
+{
+    const struct table tables[] = {
+        {keys, count}, {common_keys, ROWS(common_keys)}, {token_keys, ROWS(token_keys)}};
+    for (const struct cJSON *v = r->object->child; v; v = v->next)
+        if (!cJSON_IsNull(v) && pass_over(r, v->string, tables, ROWS(tables)) < 0)
+            return -1;
+    for (const struct table *t = tables; t < tables + ROWS(tables); t++)
+        for (const struct key *k = t->keys; k < t->keys + t->count; k++)
+            if (read_key(r, k) < 0)
+                return -1;
+    return 0;
+}
 
 static int missing(const struct reading *r, const char *name)
 {
@@ -312,18 +430,43 @@ static int read_llama(const struct reading *r)
     return whole(r, "head_dim", s->head_dim, "a pair,", 2);
 }
 
-int dt_shape_read(struct dt_shape *s, const struct dt_json *doc, const struct cJSON *object,
-                  struct dt_err *err)
+static int read_family(const struct reading *r)
 {
-    struct reading r = {s, doc, object ? object : doc->root, err};
     const char *family;
-    if (dt_json_string(doc, r.object, "model_type", &family, err) < 0)
+    if (dt_json_string(r->doc, r->object, "model_type", &family, r->err) < 0)
         return -1;
     if (strcmp(family, "gpt2") == 0)
-        return read_gpt2(&r);
+        return read_gpt2(r);
     if (strcmp(family, "llama") == 0)
-        return read_llama(&r);
-    return refuse(&r, "model_type", "only \"gpt2\" and \"llama\" are implemented");
+        return read_llama(r);
+    return refuse(r, "model_type", "only \"gpt2\" and \"llama\" are implemented");
+}
+
+static void note(struct dt_buf *notes, struct names *n, const char *one, const char *many)
+{
+    if (!notes || !n->count)
+        return;
+    dt_buf_printf(notes, "%s", dt_buf_cstr(&n->text));
+    if (n->count > NAMES_SHOWN)
+        dt_buf_printf(notes, " and %zu more", n->count - NAMES_SHOWN);
+    dt_buf_printf(notes, " %s\n", n->count == 1 ? one : many);
+}
+
+int dt_shape_read(struct dt_shape *s, const struct dt_json *doc, const struct cJSON *object,
+                  struct dt_buf *notes, struct dt_err *err)
+{
+    struct names dropouts = {0}, unknown = {0};
+    const struct reading r = {s, doc, object ? object : doc->root, &dropouts, &unknown, err};
+    int rc = read_family(&r);
+    if (rc == 0) {
+        note(notes, &dropouts, "is above 0; dropout is not implemented, and training goes without",
+             "are above 0; dropout is not implemented, and training goes without");
+        note(notes, &unknown, "is no setting that is known here, and is ignored",
+             "are no settings that are known here, and are ignored");
+    }
+    dt_buf_finish(&dropouts.text);
+    dt_buf_finish(&unknown.text);
+    return rc;
 }
 
 /* The shortest decimal that is read as this float: 1e-05, and not 9.99999975e-06. */
@@ -335,6 +478,17 @@ static void put_float(struct dt_buf *out, const char *name, float x)
         snprintf(text, sizeof text, "%.*g", digits++, (double)x);
     while (digits <= 9 && strtof(text, NULL) != x);
     dt_buf_printf(out, "  \"%s\": %s,\n", name, text);
+}
+
+/* One as a number, several as a list, none not at all. */
+static void put_tokens(struct dt_buf *out, const char *name, const struct dt_token_ids *t)
+{
+    if (t->count == 0)
+        return;
+    dt_buf_printf(out, "  \"%s\": %s%d", name, t->count > 1 ? "[" : "", (int)t->id[0]);
+    for (int i = 1; i < t->count; i++)
+        dt_buf_printf(out, ", %d", (int)t->id[i]);
+    dt_buf_printf(out, "%s,\n", t->count > 1 ? "]" : "");
 }
 
 static void put_keys(struct dt_buf *out, const struct dt_shape *s, const struct key *keys,
@@ -350,6 +504,8 @@ static void put_keys(struct dt_buf *out, const struct dt_shape *s, const struct 
             dt_buf_printf(out, "  \"%s\": %s,\n", k->name, *(const bool *)at ? "true" : "false");
         else if (k->kind == WORD)
             dt_buf_printf(out, "  \"%s\": \"%s\",\n", k->name, k->word);
+        else if (k->kind == TOKENS)
+            put_tokens(out, k->name, at);
         else if (k->kind == DROPOUT)
             dt_buf_printf(out, "  \"%s\": 0.0,\n", k->name);
         else if (k->kind == TRUE || k->kind == FALSE)
@@ -366,6 +522,7 @@ void dt_shape_write(const struct dt_shape *s, enum dt_dtype type, struct dt_buf 
         put_keys(out, s, gpt2_keys, ROWS(gpt2_keys));
     else
         put_keys(out, s, llama_keys, ROWS(llama_keys));
+    put_keys(out, s, token_keys, ROWS(token_keys));
     dt_buf_printf(out, "  \"torch_dtype\": \"%s\"\n}\n",
                   type == DT_BF16  ? "bfloat16"
                   : type == DT_F16 ? "float16"

@@ -16,19 +16,29 @@ struct dt_json;
 
 enum dt_model_family { DT_GPT2, DT_LLAMA };
 
+/* Tokens of one role, as a config.json names them: none, one, or a list. */
+#define DT_TOKEN_IDS_MOST 16
+struct dt_token_ids {
+    int count;
+    int32_t id[DT_TOKEN_IDS_MOST];
+};
+
 struct dt_shape {
     enum dt_model_family family;
     size_t layers, heads, kv_heads, width, head_dim, inner, positions, vocabulary;
     float norm_eps, rope_theta, init_std;
     bool tied; /* the head is the embedding */
+    /* Nothing in training depends on these: they go from the config.json that is read into those
+     * that are written, for programs that generate text. */
+    struct dt_token_ids bos, eos, pad;
 };
 
 /* OBJECT (NULL: the root) of DOC is a config.json. What changes the arithmetic and is not ours
- * (another activation, rope scaling, attention bias, dropout above 0) is refused by its path, and
- * so is a key that Hugging Face's files of the family do not have. A dropout that is not written is
- * 0. Sizes are bounded, so that no product of them overflows. */
+ * (another activation, rope scaling, attention bias) is refused by its path, and so is a name that
+ * is almost one we know. NOTES (may be NULL) gets a line on dropout, which is left out, and a line
+ * on the keys that nothing is known of. Sizes are bounded, so that no product of them overflows. */
 int dt_shape_read(struct dt_shape *s, const struct dt_json *doc, const struct cJSON *object,
-                  struct dt_err *err);
+                  struct dt_buf *notes, struct dt_err *err);
 /* A config.json that transformers opens. */
 void dt_shape_write(const struct dt_shape *s, enum dt_dtype type, struct dt_buf *out);
 

@@ -4,6 +4,7 @@
 #include "base/buf.h"
 #include "base/fs.h"
 #include "worker_runtime/context_parts.h"
+#include "worker_runtime/data/tokenizer.h"
 #include "worker_runtime/train/init.h"
 #include "worker_runtime/train/trainer.h"
 #include "worker_runtime/zero/state.h"
@@ -17,6 +18,16 @@ static int open_model(struct dt_trainer *t, struct dt_err *err)
     t->tensor_count = dt_shape_tensor_count(shape);
     t->tensors = dt_shape_tensors(shape, err);
     return t->tensors ? dt_shape_units(shape, t->tensors, &t->units, &t->params, err) : -1;
+}
+
+/* Programs that generate text stop at such a token, and else at one of Hugging Face's own models.
+ */
+static void settle_end_token(struct dt_trainer *t)
+{
+    static const struct dt_token_ids end = {1, {DT_BYTE_END}};
+    bool silent = t->shape.bos.count == 0 && t->shape.eos.count == 0;
+    if (silent && dt_tokens_are_bytes(t->train) && t->shape.vocabulary > DT_BYTE_END)
+        t->shape.bos = t->shape.eos = end;
 }
 
 /* One sample at least, since an epoch of none never ends. */
@@ -49,6 +60,8 @@ static int open_data(struct dt_trainer *t, struct dt_err *err)
     t->sampler = (struct dt_sampler){.samples = dt_tokens_samples(t->train, d->positions),
                                      .seed = t->config->train.seed,
                                      .shuffle = d->shuffle};
+    t->shape = t->config->model.shape;
+    settle_end_token(t);
     if (!d->validation)
         return 0;
     t->validation = open_tokens(t, d->validation, "validation", err);
@@ -189,7 +202,7 @@ static int open_ckpt(struct dt_trainer *t, struct dt_err *err)
         return 0;
     struct dt_ckpt_options o = {.dir = t->config->train.save_dir,
                                 .keep_last = t->config->train.keep_last,
-                                .shape = &t->config->model.shape,
+                                .shape = &t->shape,
                                 .tensors = t->tensors,
                                 .tensor_count = t->tensor_count,
                                 .model_type = t->config->zero.model_type,

@@ -33,6 +33,7 @@ struct dt_trainer {
     struct dt_beat_writer *beat;
     struct dt_beat_values told; /* the last time */
 
+    struct dt_shape shape; /* the configuration's; where that names no tokens, those of the data */
     struct dt_tensor *tensors;
     size_t tensor_count;
     struct dt_unit *units;
