@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/runtime/checkpoints.h"
 
+#include "base/crc32c.h"
 #include "base/fs.h"
 #include "worker_runtime/model/half.h"
 
@@ -36,9 +37,69 @@ TEST(any_world_reads_what_any_world_wrote)
             strcat(folder, "/step-00000100");
             CHECK_OK(dt_ckpt_verify(folder, &err), err);
             CHECK_OK(read_all_ranks(folder, b, 100, &err), err);
+            CHECK_EQ(entries(folder, ""), 4);
+            CHECK_EQ(entries(folder, "model"), 1); /* the only weights that others find */
+            strcat(folder, "/optimizer");
             CHECK_EQ(entries(folder, "master"), t != 0);
-            CHECK_EQ(entries(folder, ""), t ? 6 : 5);
+            CHECK_EQ(entries(folder, ""), t ? 3 : 2);
         }
+}
+
+/* What stands before AT in TEXT, with TO for each FROM. */
+static void put_replaced(struct dt_buf *out, const char *text, size_t len, const char *from,
+                         const char *to)
+{
+    const char *end = text + len;
+    for (const char *at; (at = strstr(text, from)) && at < end; text = at + strlen(from)) {
+        dt_buf_put(out, text, (size_t)(at - text));
+        dt_buf_put_str(out, to);
+    }
+    dt_buf_put(out, text, (size_t)(end - text));
+}
+
+/* PATH as the first version of the format had it. */
+static void make_flat(const char *path)
+{
+    static const char *const names[] = {"master", "exp_avg", "exp_avg_sq"};
+    struct dt_buf text = {0}, first = {0}, flat = {0};
+    struct dt_err err;
+    char from[400], to[400];
+    for (size_t i = 0; i < 3; i++) {
+        snprintf(from, sizeof from, "%s/optimizer/%s.safetensors", path, names[i]);
+        snprintf(to, sizeof to, "%s/%s.safetensors", path, names[i]);
+        CHECK_EQ(rename(from, to), 0);
+    }
+    snprintf(from, sizeof from, "%s/optimizer", path);
+    CHECK_EQ(rmdir(from), 0);
+    snprintf(to, sizeof to, "%s/state.json", path);
+    CHECK_OK(dt_fs_read(to, 1 << 20, &text, &err), err);
+    const char *json = dt_buf_cstr(&text), *sum = strstr(json, "  \"crc32c\": \"");
+    CHECK(sum != NULL);
+    put_replaced(&first, json, (size_t)(sum - json), "\"optimizer/", "\"");
+    const char *one = dt_buf_cstr(&first);
+    put_replaced(&flat, one, strlen(one), "\"version\": 2", "\"version\": 1");
+    uint32_t crc = dt_crc32c(0, (struct dt_bytes){flat.at, flat.len});
+    dt_buf_printf(&flat, "  \"crc32c\": \"%08x\"\n}\n", crc);
+    CHECK_OK(dt_fs_replace(to, flat.at, flat.len, 0644, &err), err);
+    dt_buf_finish(&text);
+    dt_buf_finish(&first);
+    dt_buf_finish(&flat);
+}
+
+TEST(what_the_first_version_wrote_is_read)
+{
+    char path[300];
+    struct dt_err err;
+    save_once(at("flat"), 2, DT_BF16, 100);
+    snprintf(path, sizeof path, "%s", at("flat/step-00000100"));
+    make_flat(path);
+    CHECK_STR(found(at("flat"), NULL), "step-00000100");
+    CHECK_OK(dt_ckpt_verify(path, &err), err);
+    CHECK_OK(read_all_ranks(path, 3, 100, &err), err);
+    snprintf(path, sizeof path, "%s", at("flat/step-00000100/exp_avg.safetensors"));
+    CHECK_EQ(unlink(path), 0);
+    CHECK_FAIL(dt_ckpt_verify(at("flat/step-00000100"), &err), err,
+               "step-00000100/exp_avg.safetensors");
 }
 
 TEST(the_state_comes_back)
@@ -131,8 +192,9 @@ static void flip(const char *path, off_t place, uint8_t bits)
 
 TEST(a_flipped_bit_anywhere_is_found_and_its_tensor_named)
 {
-    static const char *const files[] = {"config.json", "model.safetensors", "exp_avg.safetensors",
-                                        "exp_avg_sq.safetensors"};
+    static const char *const files[] = {"config.json", "model.safetensors",
+                                        "optimizer/exp_avg.safetensors",
+                                        "optimizer/exp_avg_sq.safetensors"};
     const char *path = "step-00000002";
     char folder[300], file[400];
     struct dt_err err;
@@ -151,7 +213,7 @@ TEST(a_flipped_bit_anywhere_is_found_and_its_tensor_named)
         }
         CHECK_OK(read_all_ranks(folder, 3, 2, &err), err);
     }
-    snprintf(file, sizeof file, "%s/exp_avg.safetensors", folder);
+    snprintf(file, sizeof file, "%s/optimizer/exp_avg.safetensors", folder);
     flip(file, size_of(file) - 1, 4);
     CHECK_FAIL(read_all_ranks(folder, 3, 2, &err), err, "ln_f.bias stand");
     CHECK_OK(dt_ckpt_find_before(at("flip"), folder, file, sizeof file, NULL, &err), err);
@@ -162,9 +224,12 @@ TEST(a_flipped_bit_anywhere_is_found_and_its_tensor_named)
 
 TEST(a_file_cut_short_or_gone_sends_back_to_the_checkpoint_before)
 {
-    static const char *const files[] = {
-        "config.json",         "model.safetensors",      "master.safetensors",
-        "exp_avg.safetensors", "exp_avg_sq.safetensors", "state.json"};
+    static const char *const files[] = {"config.json",
+                                        "model.safetensors",
+                                        "optimizer/master.safetensors",
+                                        "optimizer/exp_avg.safetensors",
+                                        "optimizer/exp_avg_sq.safetensors",
+                                        "state.json"};
     for (size_t f = 0; f < 6; f++)
         for (int gone = 0; gone < 2; gone++) {
             char folder[300], file[400];

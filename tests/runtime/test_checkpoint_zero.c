@@ -194,13 +194,13 @@ TEST(when_one_rank_meets_damage_all_take_the_one_before)
     ranks_run(2, save, &p);
     p.step = 2;
     ranks_run(2, save, &p);
-    snprintf(file, sizeof file, "%s/step-00000002/exp_avg.safetensors", folder);
+    snprintf(file, sizeof file, "%s/step-00000002/optimizer/exp_avg.safetensors", folder);
     int fd = open(file, O_WRONLY);
     CHECK(fd >= 0);
     CHECK_EQ(pwrite(fd, "?", 1, 3000), 1);
     close(fd);
     p.step = 1;
-    p.warning = "step-00000002/exp_avg.safetensors: bytes ";
+    p.warning = "step-00000002/optimizer/exp_avg.safetensors: bytes ";
     for (int size = 1; size <= 4; size++)
         ranks_run(size, resume, &p);
 }

@@ -81,11 +81,13 @@ def ours(type_name):
             files("write", folder, type_name)
             step = os.path.join(folder, "step-%08d" % STEP)
             names = shapes(step)
-            count = os.path.getsize(os.path.join(step, "exp_avg.safetensors")) // 4
-            rows = [("model", 0, TYPES[type_name]), ("exp_avg", 1, torch.float32)]
-            rows += [("exp_avg_sq", 2, torch.float32)]
+            count = os.path.getsize(os.path.join(step, "optimizer", "exp_avg.safetensors")) // 4
+            weights = [name for name in os.listdir(step) if name.endswith(".safetensors")]
+            tap.check_equal(weights, ["model.safetensors"], "what a loader takes for weights")
+            rows = [("model", 0, TYPES[type_name]), ("optimizer/exp_avg", 1, torch.float32)]
+            rows += [("optimizer/exp_avg_sq", 2, torch.float32)]
             if type_name != "F32":
-                rows.append(("master", 0, torch.float32))
+                rows.append(("optimizer/master", 0, torch.float32))
             for file, which, dtype in rows:
                 path = os.path.join(step, file + ".safetensors")
                 got = safetensors.torch.load_file(path)

@@ -161,7 +161,7 @@ def flipped_byte(s):
     """one byte that changed on disk: the file is named, the checkpoint before is taken, and the losses come again"""
     whole = s.config("whole.json", steps=12, stage=1)
     s.run(whole, world=2)
-    for number, (name, at) in enumerate((("model.safetensors", -100), ("exp_avg.safetensors", 4), ("exp_avg_sq.safetensors", 70000),
+    for number, (name, at) in enumerate((("model.safetensors", -100), ("optimizer/exp_avg.safetensors", 4), ("optimizer/exp_avg_sq.safetensors", 70000),
                                          ("config.json", 30), ("state.json", 30))):
         c = s.config("c%d.json" % number, steps=12, stage=1, save_every=4, save_dir=s.path("ckpt%d" % number))
         s.run(c, "--set", "train.steps=8", world=2)
@@ -184,9 +184,9 @@ def none_whole(s):
     c = s.config(steps=4, save_every=2, save_dir=s.path("ckpt"))
     s.run(c, world=1)
     for step in s.checkpoints(s.path("ckpt")):
-        os.truncate(s.path("ckpt", step, "exp_avg.safetensors"), 1000)
+        os.truncate(s.path("ckpt", step, "optimizer", "exp_avg.safetensors"), 1000)
     program = s.run(c, "--set", "train.steps=6", world=2, status=1)
-    program.expect(r"dtrun-train: rank [01]: no checkpoint in .* is whole \(.*exp_avg.safetensors.*\)")
+    program.expect(r"dtrun-train: rank [01]: no checkpoint in .* is whole \(.*optimizer/exp_avg.safetensors.*\)")
 
 
 @training.story

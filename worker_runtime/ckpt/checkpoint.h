@@ -5,8 +5,9 @@
  *     DIR/.lock                      whose DIR it is: one run at a time saves there
  *     DIR/step-00000100/config.json  the model, as transformers reads it
  *              model.safetensors     parameters, in the type the model has
- *              master.safetensors exp_avg.safetensors exp_avg_sq.safetensors    float32, the same
- * names state.json            all else, and the checksums of the files
+ *              optimizer/master.safetensors exp_avg.safetensors exp_avg_sq.safetensors
+ *                                    float32, and the same names of tensors
+ *              state.json            all else, and the checksums of the files
  *
  * Tensors stand in a file in the order of payload space (zero/layout.h), so a rank's shard is one
  * stretch of each file per unit, and ranks write side by side without speaking. A folder has a

@@ -77,6 +77,14 @@ static int collect(struct dt_ckpt *c, struct dt_ckpt_pieces *all, struct dt_err 
     return 0;
 }
 
+static int sync_optimizer(const struct dt_ckpt *c, struct dt_err *err)
+{
+    char path[PATH_MAX];
+    if (dt_ckpt_join_path(path, c->temp, DT_CKPT_OPTIMIZER, err) < 0)
+        return -1;
+    return dt_ckpt_sync_folder(path, err);
+}
+
 /* state.json, the last file; with it the folder is on disk. */
 static int write_state(struct dt_ckpt *c, struct dt_err *err)
 {
@@ -89,7 +97,8 @@ static int write_state(struct dt_ckpt *c, struct dt_err *err)
     for (int f = 0; f < DT_CKPT_FILES && rc == 0; f++)
         if (c->bytes[f])
             rc = dt_manifest_size(&m, f, c->bytes[f], err);
-    if (rc == 0 && (collect(c, &all, err) < 0 || dt_ckpt_pieces_join(&all, &m, err) < 0))
+    if (rc == 0 && (collect(c, &all, err) < 0 || dt_ckpt_pieces_join(&all, &m, err) < 0 ||
+                    sync_optimizer(c, err) < 0))
         rc = -1;
     if (rc == 0) {
         dt_manifest_write(&m, &text);

@@ -36,7 +36,7 @@ static int check_sizes(const char *path, const struct dt_manifest *m, struct dt_
         uint64_t bytes = m->files[f].bytes;
         if (!bytes)
             continue;
-        if (dt_ckpt_join_path(file, path, dt_ckpt_file_name(f), err) < 0)
+        if (dt_ckpt_join_path(file, path, dt_manifest_file_name(m, f), err) < 0)
             return -1;
         if (stat(file, &st) < 0)
             return dt_err_errno(err, DT_E_RUNTIME, errno, "%s", file);

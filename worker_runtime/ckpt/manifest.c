@@ -13,17 +13,27 @@
 #include "worker_runtime/ckpt/safetensors.h"
 
 #define FORMAT "dtrun checkpoint"
-#define VERSION 1
+#define VERSION 2
+#define FLAT_VERSION 1 /* is read, too */
 #define TRAILER_LEN 25 /* of: "crc32c": "xxxxxxxx"\n}\n with two spaces in front */
 #define EXACT_MAX ((int64_t)1 << 53)
 
 const char *dt_ckpt_file_name(enum dt_ckpt_file f)
 {
     static const char *const names[DT_CKPT_FILES] = {
-        "model.safetensors",      "master.safetensors", "exp_avg.safetensors",
-        "exp_avg_sq.safetensors", "config.json",
+        "model.safetensors",
+        DT_CKPT_OPTIMIZER "/master.safetensors",
+        DT_CKPT_OPTIMIZER "/exp_avg.safetensors",
+        DT_CKPT_OPTIMIZER "/exp_avg_sq.safetensors",
+        "config.json",
     };
     return names[f];
+}
+
+const char *dt_manifest_file_name(const struct dt_manifest *m, enum dt_ckpt_file f)
+{
+    const char *name = dt_ckpt_file_name(f), *slash = strchr(name, '/');
+    return m->flat && slash ? slash + 1 : name;
 }
 
 enum dt_ckpt_file dt_manifest_master(enum dt_dtype model_type)
@@ -222,7 +232,7 @@ static int read_sums(struct dt_manifest *m, enum dt_ckpt_file f, const struct dt
     uint64_t blocks = ((uint64_t)bytes + m->block_bytes - 1) / m->block_bytes;
     if (blocks > DT_MANIFEST_MAX || (uint64_t)cJSON_GetArraySize(array) != blocks)
         return dt_err_set(err, DT_E_USAGE, "%s has not one checksum for each block",
-                          dt_ckpt_file_name(f));
+                          dt_manifest_file_name(m, f));
     if (dt_manifest_size(m, f, (uint64_t)bytes, err) < 0)
         return -1;
     size_t i = 0;
@@ -231,7 +241,7 @@ static int read_sums(struct dt_manifest *m, enum dt_ckpt_file f, const struct dt
         m->files[f].crc[i] = cJSON_IsString(c) ? (uint32_t)strtoul(c->valuestring, &end, 16) : 0;
         if (!end || *end || end != c->valuestring + 8)
             return dt_err_set(err, DT_E_USAGE, "%s has a checksum that is none",
-                              dt_ckpt_file_name(f));
+                              dt_manifest_file_name(m, f));
     }
     return 0;
 }
@@ -244,12 +254,12 @@ static int read_files(struct dt_manifest *m, const struct dt_json *doc, struct d
         return -1;
     for (int i = 0; i < DT_CKPT_FILES; i++) {
         const struct cJSON *file;
+        const char *name = dt_manifest_file_name(m, i);
         if (i == DT_FILE_MASTER && master != DT_FILE_MASTER)
             continue;
-        if (i == DT_FILE_CONFIG && !dt_json_has(files, dt_ckpt_file_name(i)))
+        if (i == DT_FILE_CONFIG && !dt_json_has(files, name))
             continue;
-        if (dt_json_object(doc, files, dt_ckpt_file_name(i), &file, err) < 0 ||
-            read_sums(m, i, doc, file, err) < 0)
+        if (dt_json_object(doc, files, name, &file, err) < 0 || read_sums(m, i, doc, file, err) < 0)
             return -1;
     }
     return 0;
@@ -275,11 +285,12 @@ static int read_all(struct dt_manifest *m, const struct dt_json *doc, struct dt_
     if (dt_json_string(doc, NULL, "format", &format, err) < 0 ||
         dt_json_int(doc, NULL, "version", 0, INT32_MAX, &version, err) < 0)
         return -1;
-    if (strcmp(format, FORMAT) != 0 || version != VERSION)
+    if (strcmp(format, FORMAT) != 0 || (version != VERSION && version != FLAT_VERSION))
         return dt_err_set(err, DT_E_USAGE,
                           "\"%s\" of version %d is not read by this dtrun, which reads \"" FORMAT
-                          "\" of version %d",
-                          format, (int)version, VERSION);
+                          "\" of versions %d and %d",
+                          format, (int)version, FLAT_VERSION, VERSION);
+    m->flat = version == FLAT_VERSION;
     if (read_state(doc, &m->state, err) < 0 || read_type(doc, &m->model_type, err) < 0 ||
         dt_json_int(doc, NULL, "block_bytes", 1, (int64_t)DT_CKPT_BLOCK_MAX, &block, err) < 0)
         return -1;

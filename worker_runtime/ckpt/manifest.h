@@ -19,6 +19,10 @@ enum dt_ckpt_file {
     DT_CKPT_FILES
 };
 
+/* Where it is in the folder of a checkpoint. Those of the optimizer have a folder of their own, for
+ * their tensors have the names of the model's, and other programs take every *.safetensors beside
+ * config.json for weights. */
+#define DT_CKPT_OPTIMIZER "optimizer"
 const char *dt_ckpt_file_name(enum dt_ckpt_file f);
 
 struct dt_ckpt_sums {
@@ -31,6 +35,7 @@ struct dt_manifest {
     struct dt_ckpt_state state;
     enum dt_dtype model_type;
     uint64_t block_bytes;
+    bool flat; /* of version 1, which had no folder for the optimizer's files */
     struct dt_ckpt_sums files[DT_CKPT_FILES];
 };
 
@@ -38,6 +43,8 @@ void dt_manifest_finish(struct dt_manifest *m);
 /* Room for a file's sums. */
 int dt_manifest_size(struct dt_manifest *m, enum dt_ckpt_file f, uint64_t bytes,
                      struct dt_err *err);
+/* Where F is in the checkpoint that M is of. */
+const char *dt_manifest_file_name(const struct dt_manifest *m, enum dt_ckpt_file f);
 /* Which file holds float32 parameters. */
 enum dt_ckpt_file dt_manifest_master(enum dt_dtype model_type);
 

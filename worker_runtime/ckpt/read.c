@@ -146,10 +146,10 @@ static int read_stretches(struct blocks *b, const struct dt_zero_state *out, flo
     return 0;
 }
 
-static int open_file(struct dt_st_file *f, const char *path, enum dt_ckpt_file file,
-                     char name[PATH_MAX], struct dt_err *err)
+static int open_file(struct dt_st_file *f, const char *path, const struct dt_manifest *m,
+                     enum dt_ckpt_file file, char name[PATH_MAX], struct dt_err *err)
 {
-    if (dt_ckpt_join_path(name, path, dt_ckpt_file_name(file), err) < 0)
+    if (dt_ckpt_join_path(name, path, dt_manifest_file_name(m, file), err) < 0)
         return -1;
     return dt_st_open(f, name, err);
 }
@@ -170,7 +170,7 @@ static int read_file(const char *path, const struct dt_manifest *m, enum dt_ckpt
     struct dt_st_file f;
     struct blocks b = {.room = NULL};
     char name[PATH_MAX];
-    if (open_file(&f, path, file, name, err) < 0)
+    if (open_file(&f, path, m, file, name, err) < 0)
         return not_usage(NULL, err);
     int rc = check_tensors(&f, tensors, count, err);
     if (rc == 0)
@@ -226,8 +226,8 @@ static int check_model(const char *path, struct dt_buf *config, const struct dt_
         return dt_err_set(err, DT_E_USAGE, "%s has no config.json: no transformer was saved there",
                           path);
     int rc = dt_json_parse(&doc, (const char *)config->at, config->len, config->len, err);
-    if (rc == 0 &&
-        (dt_shape_read(&there, &doc, NULL, NULL, err) < 0 || compare_shapes(&there, shape, err) < 0))
+    if (rc == 0 && (dt_shape_read(&there, &doc, NULL, NULL, err) < 0 ||
+                    compare_shapes(&there, shape, err) < 0))
         rc = -1;
     dt_json_finish(&doc);
     return rc < 0 ? dt_err_wrap(err, "%s/config.json", path) : 0;
@@ -284,7 +284,7 @@ static int verify_file(const char *path, const struct dt_manifest *m, enum dt_ck
     struct dt_st_file f;
     struct blocks b;
     char name[PATH_MAX];
-    if (open_file(&f, path, file, name, err) < 0)
+    if (open_file(&f, path, m, file, name, err) < 0)
         return -1;
     int rc = blocks_init(&b, &f, m, file, err);
     if (rc == 0)

@@ -175,13 +175,30 @@ static int write_part(struct dt_ckpt *c, struct dt_err *err)
     return dt_ckpt_pieces_write(&c->pieces, path, err);
 }
 
+/* Whichever rank is the first makes it. */
+static int make_folder(const char *path, struct dt_err *err)
+{
+    if (mkdir(path, 0777) == 0 || errno == EEXIST)
+        return 0;
+    return dt_err_errno(err, DT_E_RUNTIME, errno, "cannot make the folder %s", path);
+}
+
+static int make_folders(const struct dt_ckpt *c, struct dt_err *err)
+{
+    char optimizer[PATH_MAX];
+    if (make_folder(c->temp, err) < 0 ||
+        dt_ckpt_join_path(optimizer, c->temp, DT_CKPT_OPTIMIZER, err) < 0)
+        return -1;
+    return make_folder(optimizer, err);
+}
+
 static int write_save(struct dt_ckpt *c, struct dt_err *err)
 {
     struct out out[DT_CKPT_FILES];
     int rc = 0;
     c->pieces.count = 0;
-    if (mkdir(c->temp, 0777) < 0 && errno != EEXIST)
-        return dt_err_errno(err, DT_E_RUNTIME, errno, "cannot make the folder %s", c->temp);
+    if (make_folders(c, err) < 0)
+        return -1;
     for (int f = 0; f < DT_CKPT_FILES; f++)
         out[f] = (struct out){.c = c, .file = f, .fd = -1, .err = err};
     rc = write_files(out);
