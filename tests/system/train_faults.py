@@ -108,6 +108,39 @@ def infinite_state(s):
     tap.check_equal(s.checkpoints(s.path("ckpt")), ["step-00000001"], "checkpoints")
 
 
+def blocked(pid):
+    """Whether the process sleeps, at many looks in a row."""
+    for _ in range(50):
+        with open("/proc/%d/stat" % pid, encoding="utf-8") as f:
+            if f.read().rsplit(")", 1)[1].split()[0] != "S":
+                return False
+        time.sleep(0.002)
+    return True
+
+
+@training.story
+def waiting_is_no_computing(s):
+    """a rank that waits for another one has waited, and the time it computed stays what it is"""
+    for stage in (0, 3):
+        c = s.config("stage%d.json" % stage, steps=100000, stage=stage)
+        program = s.start(c, world=2)
+        program.expect(r"step 5/")
+        late, waits = s.workers(program)[1], s.workers(program)[0]
+        os.kill(late, signal.SIGSTOP)
+        training.wait_for(lambda: blocked(waits), "rank 0 to wait for rank 1")
+        os.kill(late, signal.SIGCONT)
+        step = max(s.steps(c))
+        program.expect(r"step %d/" % (step + 5))
+        program.kill(signal.SIGTERM)
+        program.end()
+        rows = s.steps(c)
+        waited = max(rows.values(), key=lambda row: row["communication_ms"])
+        tap.check_equal(waited["communication_ms"] > 100, True, "waiting of the longest step: %r" % waited)
+        tap.check_equal(min(row["backward_ms"] for row in rows.values()) > 0, True, "every step went backward: %r" % waited)
+        parts = sum(waited[k] for k in ("forward_ms", "backward_ms", "communication_ms", "optimizer_ms", "data_ms"))
+        tap.check_equal(parts <= waited["ms"], True, "the parts are no more than the whole: %r" % waited)
+
+
 @training.story
 def killed_at_random(s):
     """ranks killed with -9 at many random moments, in saves too, cost time and not a bit of the losses"""

@@ -52,12 +52,15 @@ static int compute(struct dt_trainer *t, double *loss_sum, struct step_times *ti
 }
 
 static int agree(struct dt_trainer *t, struct dt_agreement *own, struct dt_agreement *all,
-                 struct dt_err *err)
+                 struct step_times *times, struct dt_err *err)
 {
     own->stop = t->options->stop && *t->options->stop;
     dt_saver_tell(t, own);
     *all = *own;
-    return dt_coll_all_reduce(t->world, all, sizeof *all / sizeof(double), DT_F64, DT_SUM, err);
+    double begun = seconds();
+    int rc = dt_coll_all_reduce(t->world, all, sizeof *all / sizeof(double), DT_F64, DT_SUM, err);
+    times->communication += seconds() - begun;
+    return rc;
 }
 
 /* Which part of a step each rank computes changes with what it took them. */
@@ -76,19 +79,16 @@ static int rebalance(struct dt_trainer *t, const struct step_times *times, struc
     return 0;
 }
 
-/* Forward and backward as measured hold what they waited for in collectives; almost all of that is
- * backward's. */
+/* Forward and backward are measured without the collectives between them. */
 static void take_times(struct dt_trainer *t, struct step_times *times)
 {
     uint64_t forward, backward, communication, optimizer;
     dt_transformer_times(t->model, &forward, &backward);
     dt_zero_times(t->zero, &communication, &optimizer);
-    times->communication = (double)communication * 1e-9;
+    times->communication += (double)communication * 1e-9;
     times->optimizer = (double)optimizer * 1e-9;
     times->forward = (double)forward * 1e-9;
-    times->backward = (double)backward * 1e-9 - times->communication;
-    if (times->backward < 0)
-        times->backward = 0;
+    times->backward = (double)backward * 1e-9;
     times->all = seconds() - times->begun;
 }
 
@@ -138,7 +138,7 @@ static int step(struct dt_trainer *t, bool *stop, struct dt_err *err)
     struct dt_zero_updated updated;
     double lr = dt_schedule_rate(&t->config->schedule, t->state.schedule_steps);
     dt_beat_section(t->beat, "compute");
-    if (compute(t, &own.loss_sum, &times, err) < 0 || agree(t, &own, &all, err) < 0)
+    if (compute(t, &own.loss_sum, &times, err) < 0 || agree(t, &own, &all, &times, err) < 0)
         return -1;
     dt_beat_section(t->beat, "update");
     struct dt_zero_update u = {
