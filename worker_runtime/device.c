@@ -14,6 +14,12 @@ static const struct dt_plugin *usable_plugin(struct dt_err *err)
     return p && p->devices(err) > 0 ? p : NULL;
 }
 
+/* The same for those who do without. */
+static const struct dt_plugin *usable_plugin_if_any(struct dt_err *err)
+{
+    return dt_plugin_is_worth_loading(err) ? usable_plugin(err) : NULL;
+}
+
 static struct dt_device *open_cuda(const struct dt_device_wish *w, struct dt_err *err)
 {
     const struct dt_plugin *p = usable_plugin(err);
@@ -29,7 +35,7 @@ static struct dt_device *open_cuda(const struct dt_device_wish *w, struct dt_err
 static struct dt_device *open_auto(const struct dt_device_wish *w, struct dt_err *err)
 {
     struct dt_err why = {0};
-    const struct dt_plugin *p = usable_plugin(&why);
+    const struct dt_plugin *p = usable_plugin_if_any(&why);
     if (p)
         return p->open(w, err);
     struct dt_device *d = dt_device_open_cpu(w->threads, err);
@@ -52,7 +58,7 @@ struct dt_device *dt_device_open(const struct dt_device_wish *w, struct dt_err *
 
 int dt_device_gpu_memory(int workers, struct dt_gpu_memory *out, struct dt_err *err)
 {
-    const struct dt_plugin *p = usable_plugin(err);
+    const struct dt_plugin *p = usable_plugin_if_any(err);
     int devices = p ? p->devices(err) : -1;
     for (int i = 0; i < devices && i < workers; i++) {
         struct dt_gpu_memory m = {0};

@@ -12,6 +12,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#define DRIVER "libcuda.so.1"
+
 /* Beside us, from bin/ to the libraries of the same tree, and where it was configured to be. */
 static const char *const beside[] = {"", "../" DT_PLUGIN_LIBDIR "/", "../lib/"};
 
@@ -133,8 +135,28 @@ const struct dt_plugin *dt_plugin_load(struct dt_err *err)
     return loaded.plugin;
 }
 
+static bool is_given(void)
+{
+    const char *given = secure_getenv("DTRUN_CUDA_PLUGIN");
+    return given && *given;
+}
+
 bool dt_plugin_installed(void)
 {
-    pthread_once(&loaded.once, load_once);
-    return loaded.installed;
+    char path[PATH_MAX];
+    return loaded.installed || is_given() || find_file(path);
+}
+
+bool dt_plugin_is_worth_loading(struct dt_err *err)
+{
+    if (is_given())
+        return true;
+    void *driver = dlopen(DRIVER, RTLD_LAZY | RTLD_LOCAL);
+    if (driver)
+        dlclose(driver);
+    else
+        dt_err_set(err, DT_E_RUNTIME,
+                   "there is no NVIDIA driver (" DRIVER "); install it, or start the container "
+                   "with GPUs (docker run --gpus all)");
+    return driver;
 }

@@ -43,7 +43,12 @@ typedef const struct dt_plugin *(*dt_plugin_fn)(void);
  * loader's path; never in the current folder. Once per process: later calls give the same. NULL and
  * *err: one sentence that says what is missing. */
 const struct dt_plugin *dt_plugin_load(struct dt_err *err);
-/* False: nothing of that name is there at all, as where only CPUs are trained on. */
+/* False: nothing of that name is there at all, as where only CPUs are trained on. Loads nothing;
+ * until dt_plugin_load() was called the loader's path is not looked at. */
 bool dt_plugin_installed(void);
+/* Whether loading can be of use: the driver's library is there, or $DTRUN_CUDA_PLUGIN names a
+ * plugin. CUDA's libraries take some 200 MB of each process before they notice that there is no
+ * driver. False and *err: a sentence that says so. */
+bool dt_plugin_is_worth_loading(struct dt_err *err);
 
 #endif

@@ -8,6 +8,7 @@
 #include "worker_runtime/device.h"
 #include "worker_runtime/plugin.h"
 
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <ftw.h>
 #include <limits.h>
@@ -246,11 +247,29 @@ TEST(a_plugin_beside_the_program_or_in_its_tree_is_found)
         CHECK_ROW("%s", places[i]);
         snprintf(path, sizeof path, "%s/tree/%s", dir, places[i]);
         copy_file(fake("good"), path);
-        check_told(ask("auto", .program = program), 0, "GPU of straw");
+        check_told(ask("cuda", .program = program), 0, "GPU of straw");
         /* Called by a name relative to where it was started. */
-        check_told(ask("auto", .program = "./program", .folder = bin), 0, "GPU of straw");
+        check_told(ask("cuda", .program = "./program", .folder = bin), 0, "GPU of straw");
         unlink(path);
     }
+}
+
+/* Its GPU of straw would be taken if it were asked. */
+TEST(auto_loads_no_plugin_where_there_is_no_driver)
+{
+    char bin[PATH_MAX], program[PATH_MAX], path[PATH_MAX];
+    struct dt_err err = {0};
+    if (dlopen("libcuda.so.1", RTLD_LAZY))
+        SKIP("there is an NVIDIA driver here");
+    snprintf(bin, sizeof bin, "%s/driver/bin", dir);
+    snprintf(program, sizeof program, "%s/driver/bin/program", dir);
+    snprintf(path, sizeof path, "%s/driver/bin/libdt_cuda.so", dir);
+    CHECK_OK(dt_fs_mkdir_p(bin, 0755, &err), err);
+    copy_file("/proc/self/exe", program);
+    copy_file(fake("good"), path);
+    check_told(ask("auto", .program = program), 0,
+               "; no GPU: there is no NVIDIA driver (libcuda.so.1)");
+    check_told(ask("memory", .program = program, .local_rank = 1), 1, "there is no NVIDIA driver");
 }
 
 /* The real one, on a machine as most are that test it. */
