@@ -410,6 +410,39 @@ TEST(two_runs_do_not_share_a_folder)
     free(m.tensors);
 }
 
+TEST(a_folder_that_is_removed_under_a_run_is_claimed_anew)
+{
+    struct world first;
+    struct model m = model_make();
+    struct dt_err err;
+    struct dt_ckpt_options other = {.dir = at("removed"),
+                                    .shape = &m.shape,
+                                    .tensors = m.tensors,
+                                    .tensor_count = m.count,
+                                    .world = 1,
+                                    .run_id = "run-b"};
+    world_open(&first, at("removed"), 2, (struct dt_ckpt_options){.run_id = "run-a"});
+    world_save(&first, 1);
+    dt_ckpt_remove(at("removed"));
+    world_save(&first, 2);
+    CHECK_STR(found(at("removed"), NULL), "step-00000002");
+    CHECK(!dt_ckpt_open(&other, &err));
+    CHECK_FAIL(-1, err, "another run run-a saves in ");
+
+    dt_ckpt_remove(at("removed"));
+    struct dt_ckpt *taken = dt_ckpt_open(&other, &err);
+    CHECK_OK(taken ? 0 : -1, err);
+    for (int64_t step = 3; step < 5; step++) {
+        world_start(&first, step);
+        CHECK_FAIL(world_finish(&first, &err), err, "another run run-b saves in ");
+    }
+    dt_ckpt_close(taken);
+    world_save(&first, 5);
+    CHECK_STR(found(at("removed"), NULL), "step-00000005");
+    world_close(&first);
+    free(m.tensors);
+}
+
 TEST(a_rank_on_another_disk_is_noticed)
 {
     struct world w;

@@ -9,10 +9,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/fs.h"
 #include "base/str.h"
 
+#define LOCK ".lock"
 #define RUN_MAX 128
 
 static void write_run(int fd, const char *run_id)
@@ -36,7 +39,7 @@ int dt_ckpt_claim(const char *dir, const char *run_id, int *out, struct dt_err *
 {
     char path[PATH_MAX], holder[RUN_MAX] = "";
     *out = -1;
-    if (dt_ckpt_join_path(path, dir, ".lock", err) < 0)
+    if (dt_ckpt_join_path(path, dir, LOCK, err) < 0)
         return -1;
     int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
     if (fd < 0)
@@ -53,4 +56,23 @@ int dt_ckpt_claim(const char *dir, const char *run_id, int *out, struct dt_err *
     if (why != EWOULDBLOCK || (*run_id && strncmp(holder, run_id, RUN_MAX - 1) == 0))
         return 0;
     return refuse(dir, holder, err);
+}
+
+int dt_ckpt_claim_again(const char *dir, const char *run_id, int *claim, struct dt_err *err)
+{
+    char path[PATH_MAX];
+    struct stat held, there;
+    int fresh;
+    if (*claim < 0)
+        return 0;
+    if (dt_ckpt_join_path(path, dir, LOCK, err) < 0)
+        return -1;
+    if (fstat(*claim, &held) == 0 && stat(path, &there) == 0 && held.st_dev == there.st_dev &&
+        held.st_ino == there.st_ino)
+        return 0;
+    if (dt_fs_mkdir_p(dir, 0777, err) < 0 || dt_ckpt_claim(dir, run_id, &fresh, err) < 0)
+        return -1;
+    close(*claim);
+    *claim = fresh;
+    return 0;
 }

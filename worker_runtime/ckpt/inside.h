@@ -91,6 +91,9 @@ int dt_ckpt_pieces_join(struct dt_ckpt_pieces *p, struct dt_manifest *m, struct 
 /* claim.c: no other run saves in DIR until *OUT is closed (-1: where that cannot be known, or an
  * older world of this run still lives); -1 and *err when one does. */
 int dt_ckpt_claim(const char *dir, const char *run_id, int *out, struct dt_err *err);
+/* The same where CLAIM does not hold DIR any more because somebody removed the folder, or the file
+ * in it, while the run went on. -1: another run has it now; CLAIM stays, and may be tried again. */
+int dt_ckpt_claim_again(const char *dir, const char *run_id, int *claim, struct dt_err *err);
 
 /* folders.c */
 bool dt_ckpt_step_of(const char *name, int64_t *step);

@@ -9,10 +9,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/auto.h"
+#include "base/fs.h"
 #include "worker_runtime/ckpt/convert.h"
 #include "worker_runtime/device.h"
 
@@ -175,21 +175,15 @@ static int write_part(struct dt_ckpt *c, struct dt_err *err)
     return dt_ckpt_pieces_write(&c->pieces, path, err);
 }
 
-/* Whichever rank is the first makes it. */
-static int make_folder(const char *path, struct dt_err *err)
-{
-    if (mkdir(path, 0777) == 0 || errno == EEXIST)
-        return 0;
-    return dt_err_errno(err, DT_E_RUNTIME, errno, "cannot make the folder %s", path);
-}
-
-static int make_folders(const struct dt_ckpt *c, struct dt_err *err)
+/* Whichever rank is the first makes them, from the top if somebody has removed it all. */
+static int make_folders(struct dt_ckpt *c, struct dt_err *err)
 {
     char optimizer[PATH_MAX];
-    if (make_folder(c->temp, err) < 0 ||
-        dt_ckpt_join_path(optimizer, c->temp, DT_CKPT_OPTIMIZER, err) < 0)
+    if (c->o.rank == 0 && dt_ckpt_claim_again(c->o.dir, c->o.run_id, &c->claim, err) < 0)
         return -1;
-    return make_folder(optimizer, err);
+    if (dt_ckpt_join_path(optimizer, c->temp, DT_CKPT_OPTIMIZER, err) < 0)
+        return -1;
+    return dt_fs_mkdir_p(optimizer, 0777, err);
 }
 
 static int write_save(struct dt_ckpt *c, struct dt_err *err)
