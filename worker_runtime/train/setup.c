@@ -2,7 +2,6 @@
 /* Makes all that a run consists of, in the order in which one thing needs another, and says on rank
  * 0 what came of it. */
 #include "base/buf.h"
-#include "base/fs.h"
 #include "worker_runtime/context_parts.h"
 #include "worker_runtime/data/tokenizer.h"
 #include "worker_runtime/train/init.h"
@@ -66,75 +65,6 @@ static int open_data(struct dt_trainer *t, struct dt_err *err)
         return 0;
     t->validation = open_tokens(t, d->validation, "validation", err);
     return t->validation ? 0 : -1;
-}
-
-/* What rank 0 found to go on from, on all ranks. */
-struct found {
-    int32_t failed, exact; /* EXACT: --resume names one checkpoint, and no other will do */
-    int32_t own;           /* this job has saved it, in train.save_dir */
-    char path[4096];       /* "": nothing */
-    char why[512];
-};
-
-static void look(const char *dir, struct found *f)
-{
-    struct dt_err why = {0};
-    char state[4096 + 16];
-    snprintf(state, sizeof state, "%s/state.json", dir);
-    f->exact = dt_fs_exists(state);
-    if (f->exact)
-        f->failed = (size_t)snprintf(f->path, sizeof f->path, "%s", dir) >= sizeof f->path;
-    else
-        f->failed = dt_ckpt_find(dir, f->path, sizeof f->path, NULL, &why) < 0; /* resume() warns */
-    snprintf(f->why, sizeof f->why, "%s", why.text);
-}
-
-static void look_for_own(const struct dt_trainer *t, struct found *f)
-{
-    const char *id = dt_context_run_id(t->context);
-    struct dt_ckpt_state s;
-    if (!*id || strcmp(id, "none") == 0) /* the name of all jobs that were given none */
-        return;
-    f->own = dt_ckpt_find(t->config->train.save_dir, f->path, sizeof f->path, NULL, NULL) == 0 &&
-             f->path[0] && dt_ckpt_peek(f->path, &s, NULL) == 0 &&
-             strncmp(s.run_id, id, sizeof s.run_id - 1) == 0;
-    if (!f->own)
-        f->path[0] = '\0';
-}
-
-/* What --resume says is where a job begins. A later world of it, behind a restart or because nodes
- * came or went, goes on from what the job itself has saved, else its work would be done again and
- * again. */
-static int find_own(struct dt_trainer *t, struct found *f, struct dt_err *err)
-{
-    if (dt_context_epoch(t->context) == 0 || !t->config->train.save_dir)
-        return 0;
-    if (t->rank == 0)
-        look_for_own(t, f);
-    return dt_coll_broadcast(t->world, f, sizeof *f, DT_U8, 0, err);
-}
-
-static int find_resume(struct dt_trainer *t, struct found *f, struct dt_err *err)
-{
-    const char *resume = t->options->resume;
-    bool automatic = strcmp(resume, "auto") == 0;
-    const char *dir = automatic ? t->config->train.save_dir : resume;
-    memset(f, 0, sizeof *f);
-    if (!automatic && find_own(t, f, err) < 0)
-        return -1;
-    if (f->own)
-        return dt_ckpt_peek(f->path, &t->state, err);
-    if (strcmp(resume, "none") == 0 || !dir)
-        return 0;
-    if (t->rank == 0)
-        look(dir, f);
-    if (dt_coll_broadcast(t->world, f, sizeof *f, DT_U8, 0, err) < 0)
-        return -1;
-    if (f->failed)
-        return dt_err_set(err, DT_E_RUNTIME, "%s", f->why);
-    if (!f->path[0] && !automatic)
-        return dt_err_set(err, DT_E_RUNTIME, "--resume %s: there is no checkpoint", resume);
-    return f->path[0] ? dt_ckpt_peek(f->path, &t->state, err) : 0;
 }
 
 /* The total batch of the run that is resumed is kept, whatever the world is now. */
@@ -225,24 +155,11 @@ static void fill(void *arg, size_t unit, size_t param, size_t first, size_t coun
     dt_init_tensor(&t->tensors[tensor], tensor, t->config->train.seed, first, count, out);
 }
 
-/* The newest checkpoint may turn out to be damaged when all of it is read; then the one before it.
- */
-static int resume(struct dt_trainer *t, struct found *f, struct dt_err *err)
-{
-    const struct dt_shape *shape = &t->config->model.shape;
-    bool saved_here = f->own || strcmp(t->options->resume, "auto") == 0;
-    const char *dir = saved_here ? t->config->train.save_dir : t->options->resume;
-    if (f->exact)
-        return dt_ckpt_load(f->path, shape, t->tensors, t->tensor_count, t->zero, &t->state, err);
-    return dt_ckpt_resume(t->world, dir, shape, t->tensors, t->tensor_count, t->zero, &t->state,
-                          f->path, sizeof f->path, &t->warnings, err);
-}
-
-static int first_weights(struct dt_trainer *t, struct found *f, struct dt_err *err)
+static int first_weights(struct dt_trainer *t, struct dt_found *f, struct dt_err *err)
 {
     const struct dt_shape *shape = &t->config->model.shape;
     if (f->path[0])
-        return resume(t, f, err);
+        return dt_resume_load(t, f, err);
     if (t->options->init_from)
         return dt_ckpt_load_weights(t->options->init_from, shape, t->tensors, t->tensor_count,
                                     t->zero, err);
@@ -313,37 +230,10 @@ static void begin_state(struct dt_trainer *t)
     snprintf(t->state.run_id, sizeof t->state.run_id, "%s", dt_context_run_id(t->context));
 }
 
-/* Whether PATH is in this run's own folder of checkpoints. */
-static bool is_ours(const struct dt_trainer *t, const char *path)
-{
-    const char *dir = t->config->train.save_dir;
-    size_t n = dir ? strlen(dir) : 0;
-    return n > 0 && strncmp(path, dir, n) == 0 && path[n] == '/';
-}
-
-/* What a checkpoint says of the past stays; what it says of its own world is ours now. */
-static void go_on_from(struct dt_trainer *t, const char *path)
-{
-    /* One of a run without fp16 has no hysteresis, and nothing to go on from. */
-    if (t->scaler.dynamic && t->state.scaler.hysteresis_left > 0) {
-        t->scaler.scale = t->state.scaler.scale;
-        t->scaler.hysteresis_left = t->state.scaler.hysteresis_left;
-        t->scaler.iteration = t->state.scaler.iteration;
-        t->scaler.last_overflow = t->state.scaler.last_overflow;
-    }
-    t->saving.saved = is_ours(t, path) ? t->state.step : -1;
-    t->sampler.seed = t->state.seed;
-    t->state.train_batch = t->batch.train;
-    t->state.world = t->ranks;
-    t->state.stage = t->config->zero.stage;
-    t->state.round = dt_context_epoch(t->context);
-    snprintf(t->state.run_id, sizeof t->state.run_id, "%s", dt_context_run_id(t->context));
-}
-
 int dt_trainer_open(struct dt_trainer *t, struct dt_context *context,
                     const struct dt_train_options *o, struct dt_err *err)
 {
-    struct found found;
+    struct dt_found found;
     *t = (struct dt_trainer){.config = o->config,
                              .options = o,
                              .context = context,
@@ -354,12 +244,12 @@ int dt_trainer_open(struct dt_trainer *t, struct dt_context *context,
                              .beat = dt_context_beat(context)};
     begin_state(t);
     dt_beat_section(t->beat, "setup");
-    if (open_model(t, err) < 0 || open_data(t, err) < 0 || find_resume(t, &found, err) < 0 ||
+    if (open_model(t, err) < 0 || open_data(t, err) < 0 || dt_resume_find(t, &found, err) < 0 ||
         settle_batch(t, found.path[0] != '\0', err) < 0 || open_zero(t, err) < 0 ||
         open_transformer(t, err) < 0 || open_ckpt(t, err) < 0 || first_weights(t, &found, err) < 0)
         return -1;
     if (found.path[0])
-        go_on_from(t, found.path);
+        dt_resume_settle(t, found.path);
     if (open_metrics(t, err) < 0)
         return -1;
     say_warnings(t);

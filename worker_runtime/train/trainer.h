@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a run consists of, for the files of this folder: train.c is the loop, setup.c makes and ends
- * all of this, feed.c brings samples, validate.c measures, saver.c has
- * checkpoints written beside the steps. */
+ * all of this, resume.c finds what to go on from, feed.c brings samples, validate.c measures,
+ * saver.c has checkpoints written beside the steps. */
 #ifndef DT_WORKER_RUNTIME_TRAIN_TRAINER_H
 #define DT_WORKER_RUNTIME_TRAIN_TRAINER_H
 
@@ -61,6 +61,22 @@ struct dt_trainer {
 int dt_trainer_open(struct dt_trainer *t, struct dt_context *context,
                     const struct dt_train_options *o, struct dt_err *err);
 void dt_trainer_close(struct dt_trainer *t);
+
+/* What rank 0 found to go on from, on all ranks. */
+struct dt_found {
+    int32_t failed, exact; /* EXACT: --resume names one checkpoint, and no other will do */
+    int32_t own;           /* this job has saved it, in train.save_dir */
+    char path[4096];       /* "": nothing */
+    char why[512];
+};
+
+/* What --resume and train.save_dir come to: F, and the state of it in the trainer. Collective. */
+int dt_resume_find(struct dt_trainer *t, struct dt_found *f, struct dt_err *err);
+/* Its shards. The newest may turn out to be damaged when all of it is read; then F becomes the one
+ * before it. Collective. */
+int dt_resume_load(struct dt_trainer *t, struct dt_found *f, struct dt_err *err);
+/* What the checkpoint at PATH says of the past stays; what it says of its own world is ours now. */
+void dt_resume_settle(struct dt_trainer *t, const char *path);
 
 /* Fills ids and targets with micro-batch number MICRO_STEP of this rank in the step at hand. */
 int dt_feed_micro_batch(struct dt_trainer *t, int micro_step, struct dt_err *err);

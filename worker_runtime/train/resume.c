@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a run goes on from: which checkpoint, its state into the trainer, and what of it stays. */
+#include "base/fs.h"
+#include "worker_runtime/context_parts.h"
+#include "worker_runtime/train/trainer.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static void look(const char *dir, struct dt_found *f)
+{
+    struct dt_err why = {0};
+    char state[4096 + 16];
+    snprintf(state, sizeof state, "%s/state.json", dir);
+    f->exact = dt_fs_exists(state);
+    if (f->exact)
+        f->failed = (size_t)snprintf(f->path, sizeof f->path, "%s", dir) >= sizeof f->path;
+    else
+        f->failed = dt_ckpt_find(dir, f->path, sizeof f->path, NULL, &why) < 0; /* resume() warns */
+    snprintf(f->why, sizeof f->why, "%s", why.text);
+}
+
+static void look_for_own(const struct dt_trainer *t, struct dt_found *f)
+{
+    const char *id = dt_context_run_id(t->context);
+    struct dt_ckpt_state s;
+    if (!*id || strcmp(id, "none") == 0) /* the name of all jobs that were given none */
+        return;
+    f->own = dt_ckpt_find(t->config->train.save_dir, f->path, sizeof f->path, NULL, NULL) == 0 &&
+             f->path[0] && dt_ckpt_peek(f->path, &s, NULL) == 0 &&
+             strncmp(s.run_id, id, sizeof s.run_id - 1) == 0;
+    if (!f->own)
+        f->path[0] = '\0';
+}
+
+/* What --resume says is where a job begins. A later world of it, behind a restart or because nodes
+ * came or went, goes on from what the job itself has saved, else its work would be done again and
+ * again. */
+static int find_own(struct dt_trainer *t, struct dt_found *f, struct dt_err *err)
+{
+    if (dt_context_epoch(t->context) == 0 || !t->config->train.save_dir)
+        return 0;
+    if (t->rank == 0)
+        look_for_own(t, f);
+    return dt_coll_broadcast(t->world, f, sizeof *f, DT_U8, 0, err);
+}
+
+int dt_resume_find(struct dt_trainer *t, struct dt_found *f, struct dt_err *err)
+{
+    const char *resume = t->options->resume;
+    bool automatic = strcmp(resume, "auto") == 0;
+    const char *dir = automatic ? t->config->train.save_dir : resume;
+    memset(f, 0, sizeof *f);
+    if (!automatic && find_own(t, f, err) < 0)
+        return -1;
+    if (f->own)
+        return dt_ckpt_peek(f->path, &t->state, err);
+    if (strcmp(resume, "none") == 0 || !dir)
+        return 0;
+    if (t->rank == 0)
+        look(dir, f);
+    if (dt_coll_broadcast(t->world, f, sizeof *f, DT_U8, 0, err) < 0)
+        return -1;
+    if (f->failed)
+        return dt_err_set(err, DT_E_RUNTIME, "%s", f->why);
+    if (!f->path[0] && !automatic)
+        return dt_err_set(err, DT_E_RUNTIME, "--resume %s: there is no checkpoint", resume);
+    return f->path[0] ? dt_ckpt_peek(f->path, &t->state, err) : 0;
+}
+
+int dt_resume_load(struct dt_trainer *t, struct dt_found *f, struct dt_err *err)
+{
+    const struct dt_shape *shape = &t->config->model.shape;
+    bool saved_here = f->own || strcmp(t->options->resume, "auto") == 0;
+    const char *dir = saved_here ? t->config->train.save_dir : t->options->resume;
+    if (f->exact)
+        return dt_ckpt_load(f->path, shape, t->tensors, t->tensor_count, t->zero, &t->state, err);
+    return dt_ckpt_resume(t->world, dir, shape, t->tensors, t->tensor_count, t->zero, &t->state,
+                          f->path, sizeof f->path, &t->warnings, err);
+}
+
+/* Whether PATH is in this run's own folder of checkpoints. */
+static bool is_ours(const struct dt_trainer *t, const char *path)
+{
+    const char *dir = t->config->train.save_dir;
+    size_t n = dir ? strlen(dir) : 0;
+    return n > 0 && strncmp(path, dir, n) == 0 && path[n] == '/';
+}
+
+void dt_resume_settle(struct dt_trainer *t, const char *path)
+{
+    /* One of a run without fp16 has no hysteresis, and nothing to go on from. */
+    if (t->scaler.dynamic && t->state.scaler.hysteresis_left > 0) {
+        t->scaler.scale = t->state.scaler.scale;
+        t->scaler.hysteresis_left = t->state.scaler.hysteresis_left;
+        t->scaler.iteration = t->state.scaler.iteration;
+        t->scaler.last_overflow = t->state.scaler.last_overflow;
+    }
+    t->saving.saved = is_ours(t, path) ? t->state.step : -1;
+    t->sampler.seed = t->state.seed;
+    t->state.train_batch = t->batch.train;
+    t->state.world = t->ranks;
+    t->state.stage = t->config->zero.stage;
+    t->state.round = dt_context_epoch(t->context);
+    snprintf(t->state.run_id, sizeof t->state.run_id, "%s", dt_context_run_id(t->context));
+}
