@@ -206,6 +206,8 @@ static void set_run(struct list *l, const struct dt_plan *plan, const struct dt_
     set_default(l, "TORCH_NCCL_ASYNC_ERROR_HANDLING", "1");
     if (plan->omp_threads > 0 && !value_in(l->at, "OMP_NUM_THREADS"))
         set_int(l, "OMP_NUM_THREADS", plan->omp_threads);
+    if (plan->ctype)
+        set(l, "LC_CTYPE", plan->ctype);
     /* Empty, not absent: PyTorch writes no error file for either, and ours is not the worker's. */
     set(l, "TORCHELASTIC_ERROR_FILE", worker->error_file ? worker->error_file : "");
     if (worker->timer_file)

@@ -36,6 +36,7 @@ void dt_plan_finish(struct dt_plan *plan)
     free_list(plan->needless);
     free(plan->title);
     free(plan->role);
+    free(plan->ctype);
     free(plan->run_id);
     free(plan->endpoint_host);
     free(plan->local_addr);

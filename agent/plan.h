@@ -44,6 +44,7 @@ struct dt_plan {
     char *role;              /* never NULL */
     bool virtual_local_rank; /* each worker is 0 and sees one device */
     int omp_threads;         /* OMP_NUM_THREADS for the workers; 0: leave it alone */
+    char *ctype;             /* LC_CTYPE for the workers; NULL: leave it alone */
 
     /* Where the nodes meet. */
     enum dt_plan_backend backend;

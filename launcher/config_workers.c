@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How many workers, what they are called, how many threads each, and where they may run. */
+/* How many workers, what they are called, how many threads each, their locale, and where they may
+ * run. */
 #include "launcher/config_parts.h"
 
+#include "launcher/lc_ctype.h"
 #include "launcher/number.h"
 #include "launcher/words.h"
 
@@ -75,7 +77,8 @@ static int choose_threads(struct dt_config *c)
 int dt_config_workers(struct dt_config *c)
 {
     struct dt_plan *p = c->plan;
-    if (read_nproc(c) < 0 || choose_threads(c) < 0 || dt_config_set(c, &p->role, c->o->role) < 0)
+    if (read_nproc(c) < 0 || choose_threads(c) < 0 || dt_config_set(c, &p->role, c->o->role) < 0 ||
+        dt_config_set(c, &p->ctype, dt_lc_ctype_coerced(c->facts)) < 0)
         return -1;
     p->virtual_local_rank = c->o->virtual_local_rank;
     p->bind = c->o->numa_binding;

@@ -79,6 +79,7 @@ static void put_what_runs(const struct dt_plan *p, struct dt_buf *out)
         dt_buf_printf(out, "OMP_NUM_THREADS: %d\n", p->omp_threads);
     else
         dt_buf_put_str(out, "OMP_NUM_THREADS: as it is\n");
+    put_text(out, "LC_CTYPE", p->ctype, "as it is");
 }
 
 static void put_allowed(const struct dt_plan *p, struct dt_buf *out)
