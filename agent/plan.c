@@ -35,6 +35,7 @@ void dt_plan_finish(struct dt_plan *plan)
     free_list(plan->ignored);
     free_list(plan->needless);
     free(plan->title);
+    free(plan->python_from);
     free(plan->role);
     free(plan->ctype);
     free(plan->run_id);

@@ -40,6 +40,7 @@ struct dt_plan {
     /* What runs. */
     char **argv;             /* of every worker; $local_rank is not put in yet */
     char *title;             /* how reports and events call it: "train.py" */
+    char *python_from;       /* what named the interpreter in argv; NULL: there is none in it */
     int nproc;               /* workers on this node */
     char *role;              /* never NULL */
     bool virtual_local_rank; /* each worker is 0 and sees one device */

@@ -79,9 +79,9 @@ static int check_flags(struct dt_config *c)
 /* Whether PROGRAM is the Python that we would have run anyway. */
 static bool is_own_interpreter(const struct dt_config *c, const char *program)
 {
-    char *own = dt_interpreter_own(c->facts, NULL);
-    bool same = own && strcmp(own, program) == 0;
-    free(own);
+    struct dt_interpreter own;
+    bool same = dt_interpreter_own(c->facts, &own, NULL) == 0 && strcmp(own.path, program) == 0;
+    dt_interpreter_finish(&own);
     return same;
 }
 
@@ -129,14 +129,40 @@ static bool wants_python(const struct dt_config *c)
     return !o->no_python && !dt_interpreter_is_program(c->facts, *o->operands);
 }
 
+/* An environment that is active and has no Python has been moved or deleted, and what runs instead
+ * lacks its packages. */
+static int note_dead(struct dt_config *c, const struct dt_interpreter *i)
+{
+    if (!i->dead)
+        return 0;
+    return dt_words_push(c->warnings, c->err,
+                         "%s is %s, which has no bin/python; scripts run with %s; activate another "
+                         "environment or unset %s",
+                         i->dead, dt_facts_env(c->facts, i->dead), i->path, i->dead);
+}
+
+/* The program that is executed, allocated. */
+static char *choose_python(struct dt_config *c)
+{
+    struct dt_interpreter i;
+    char *path = NULL;
+    if (dt_interpreter_find(c->facts, &i, c->err) == 0 && note_dead(c, &i) == 0 &&
+        dt_config_set(c, &c->plan->python_from, i.origin) == 0) {
+        path = i.path;
+        i.path = NULL;
+    }
+    dt_interpreter_finish(&i);
+    return path;
+}
+
 int dt_config_command(struct dt_config *c)
 {
     const struct dt_launch_options *o = c->o;
     if (check_flags(c) < 0)
         return -1;
     bool python = wants_python(c);
-    char *program = python ? dt_interpreter_find(c->facts, c->err)
-                           : dt_interpreter_resolve(c->facts, *o->operands, c->err);
+    char *program =
+        python ? choose_python(c) : dt_interpreter_resolve(c->facts, *o->operands, c->err);
     if (!program)
         return -1;
     struct argv a = {.at = calloc(dt_words_count(o->operands) + 8, sizeof *a.at)};

@@ -40,11 +40,13 @@ static int count_gpus(void)
     return dt_gpus_count(getenv("CUDA_VISIBLE_DEVICES"));
 }
 
-void dt_facts_read(struct dt_facts *f, char *const *env)
+void dt_facts_read(struct dt_facts *f, const char *program, char *const *env)
 {
     long online = sysconf(_SC_NPROCESSORS_ONLN);
-    *f = (struct dt_facts){
-        .cpus = online > 0 ? (int)online : 1, .count_gpus = count_gpus, .env = env};
+    *f = (struct dt_facts){.cpus = online > 0 ? (int)online : 1,
+                           .count_gpus = count_gpus,
+                           .env = env,
+                           .program = program};
     f->allowed_cpus = count_allowed(f->cpus);
     if (getrandom(f->random, sizeof f->random, GRND_NONBLOCK) != (ssize_t)sizeof f->random) {
         /* Early in the boot of a machine. The name of a job has to be its own, not secret. */

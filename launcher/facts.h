@@ -11,11 +11,12 @@ struct dt_facts {
     int allowed_cpus;        /* that this process may use */
     int (*count_gpus)(void); /* called only when somebody asks; 0: there are none */
     char *const *env;        /* as environ(7) */
+    const char *program;     /* how this program was called: its argv[0], or NULL */
     uint8_t random[16];
 };
 
-/* ENV is kept. */
-void dt_facts_read(struct dt_facts *f, char *const *env);
+/* PROGRAM and ENV are kept. */
+void dt_facts_read(struct dt_facts *f, const char *program, char *const *env);
 
 /* The value of a variable, or NULL. */
 const char *dt_facts_env(const struct dt_facts *f, const char *name);

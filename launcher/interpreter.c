@@ -100,35 +100,91 @@ bool dt_interpreter_is_program(const struct dt_facts *facts, const char *name)
            is_machine_code(path);
 }
 
-/* The python of the environment that lies in the folder that VARIABLE names. */
-static bool find_active(const struct dt_facts *facts, const char *variable, char out[PATH_MAX])
-{
-    const char *folder = dt_facts_env(facts, variable);
-    return folder && *folder && snprintf(out, PATH_MAX, "%s/bin/python", folder) < PATH_MAX &&
-           why_not(out) == 0;
-}
-
-char *dt_interpreter_own(const struct dt_facts *facts, struct dt_err *err)
+static bool is_there(const char *folder, const char *name)
 {
     char path[PATH_MAX];
-    int why;
-    if (find_active(facts, "VIRTUAL_ENV", path) || find_active(facts, "CONDA_PREFIX", path) ||
-        find_in(search_path(facts), "python3", path, &why) ||
-        find_in(search_path(facts), "python", path, &why))
-        return copy(path, err);
-    dt_err_set(err, DT_E_RUNTIME,
-               "there is no python3 in the folders of PATH; activate an environment, name an "
-               "interpreter in PYTHON_EXEC, or run a program that needs none with --no-python");
-    return NULL;
+    return snprintf(path, sizeof path, "%s/%s", folder, name) < PATH_MAX && access(path, F_OK) == 0;
 }
 
-char *dt_interpreter_find(const struct dt_facts *facts, struct dt_err *err)
+/* The path by which this program was called, as a shell would have found it. */
+static bool find_program(const struct dt_facts *facts, char out[PATH_MAX])
+{
+    const char *called = facts->program;
+    int why;
+    if (!called || !*called)
+        return false;
+    if (!strchr(called, '/'))
+        return find_in(search_path(facts), called, out, &why);
+    return snprintf(out, PATH_MAX, "%s", called) < PATH_MAX && why_not(out) == 0;
+}
+
+/* The python beside this program where both lie in an environment. A link to us there counts, not
+ * what it points to: torchrun of an environment is what people put into its folder. */
+static bool find_beside(const struct dt_facts *facts, char out[PATH_MAX])
+{
+    char here[PATH_MAX], top[PATH_MAX];
+    if (!find_program(facts, here))
+        return false;
+    *strrchr(here, '/') = '\0';
+    if (snprintf(top, sizeof top, "%s/..", here) >= PATH_MAX ||
+        !(is_there(top, "pyvenv.cfg") || is_there(top, "conda-meta")))
+        return false;
+    return snprintf(out, PATH_MAX, "%s/python", here) < PATH_MAX && why_not(out) == 0;
+}
+
+/* The python of the environment in the folder that VARIABLE, which is kept, names. */
+static bool find_active(const struct dt_facts *facts, const char *variable, char out[PATH_MAX],
+                        struct dt_interpreter *i)
+{
+    const char *folder = dt_facts_env(facts, variable);
+    if (!folder || !*folder)
+        return false;
+    i->origin = variable;
+    if (snprintf(out, PATH_MAX, "%s/bin/python", folder) < PATH_MAX && why_not(out) == 0)
+        return true;
+    if (!i->dead)
+        i->dead = variable;
+    return false;
+}
+
+static bool find_own(const struct dt_facts *facts, char out[PATH_MAX], struct dt_interpreter *i)
+{
+    int why;
+    i->origin = "the environment that dtrun was called in";
+    if (find_beside(facts, out) || find_active(facts, "VIRTUAL_ENV", out, i) ||
+        find_active(facts, "CONDA_PREFIX", out, i))
+        return true;
+    i->origin = "PATH";
+    return find_in(search_path(facts), "python3", out, &why) ||
+           find_in(search_path(facts), "python", out, &why);
+}
+
+int dt_interpreter_own(const struct dt_facts *facts, struct dt_interpreter *out, struct dt_err *err)
+{
+    char path[PATH_MAX];
+    *out = (struct dt_interpreter){0};
+    if (!find_own(facts, path, out))
+        return dt_err_set(err, DT_E_RUNTIME,
+                          "there is no python3 in the folders of PATH; activate an environment, "
+                          "name an interpreter in PYTHON_EXEC, or run a program that needs none "
+                          "with --no-python");
+    out->path = copy(path, err);
+    return out->path ? 0 : -1;
+}
+
+int dt_interpreter_find(const struct dt_facts *facts, struct dt_interpreter *out,
+                        struct dt_err *err)
 {
     const char *named = dt_facts_env(facts, "PYTHON_EXEC");
     if (!named || !*named)
-        return dt_interpreter_own(facts, err);
-    char *found = dt_interpreter_resolve(facts, named, err);
-    if (!found)
-        dt_err_wrap(err, "PYTHON_EXEC");
-    return found;
+        return dt_interpreter_own(facts, out, err);
+    *out = (struct dt_interpreter){.origin = "PYTHON_EXEC",
+                                   .path = dt_interpreter_resolve(facts, named, err)};
+    return out->path ? 0 : dt_err_wrap(err, "PYTHON_EXEC");
+}
+
+void dt_interpreter_finish(struct dt_interpreter *i)
+{
+    free(i->path);
+    *i = (struct dt_interpreter){0};
 }

@@ -89,7 +89,8 @@ static int run_plan(const struct dt_plan *plan, char *const *warnings)
     return dt_agent_run(plan);
 }
 
-static int plan_and_run(const struct dt_launch_options *o)
+/* CALLED: the name by which a person, or a script, called us. */
+static int plan_and_run(const struct dt_launch_options *o, const char *called)
 {
     const char *name = o->program->name;
     struct dt_facts facts;
@@ -97,7 +98,7 @@ static int plan_and_run(const struct dt_launch_options *o)
     struct dt_err err = {0};
     char **warnings = NULL;
     int status;
-    dt_facts_read(&facts, environ);
+    dt_facts_read(&facts, called, environ);
     dt_log_open(name,
                 dt_launch_options_gave(o, "log-level") ? o->log_level : dt_launch_log_level(&facts),
                 DT_LOG_TEXT);
@@ -129,7 +130,7 @@ int dt_launch(const struct dt_opt_program *program, int argc, char **argv)
         printf("%s " DT_VERSION "\n", program->name);
         status = printed(program->name);
     } else {
-        status = plan_and_run(&options);
+        status = plan_and_run(&options, argc > 0 ? argv[0] : NULL);
     }
     dt_launch_options_finish(&options);
     return status;

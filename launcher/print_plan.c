@@ -71,6 +71,7 @@ static void put_text(struct dt_buf *out, const char *name, const char *text, con
 static void put_what_runs(const struct dt_plan *p, struct dt_buf *out)
 {
     put_list(out, "command", p->argv);
+    put_text(out, "interpreter from", p->python_from, "none is needed");
     put_text(out, "title", p->title, "");
     dt_buf_printf(out, "workers: %d\n", p->nproc);
     put_text(out, "role", p->role, "");

@@ -8,7 +8,7 @@ TEST(this_machine)
 {
     struct dt_facts f, g;
     cpu_set_t one, before;
-    dt_facts_read(&f, NULL);
+    dt_facts_read(&f, NULL, NULL);
     CHECK(f.cpus >= 1);
     CHECK(f.allowed_cpus >= 1);
     CHECK_EQ(sched_getaffinity(0, sizeof before, &before), 0);
@@ -17,7 +17,7 @@ TEST(this_machine)
         if (CPU_ISSET(i, &before))
             CPU_SET(i, &one);
     CHECK_EQ(sched_setaffinity(0, sizeof one, &one), 0);
-    dt_facts_read(&g, NULL);
+    dt_facts_read(&g, NULL, NULL);
     sched_setaffinity(0, sizeof before, &before);
     CHECK_EQ(g.allowed_cpus, 1);
     CHECK_EQ(g.cpus, f.cpus); /* whatever we may use of them */
@@ -27,7 +27,7 @@ TEST(this_machine)
 TEST(gpus_are_those_that_are_visible)
 {
     struct dt_facts f;
-    dt_facts_read(&f, NULL);
+    dt_facts_read(&f, NULL, NULL);
     setenv("MOCK_NVML", "GPU-1f@0000:07:00.0 GPU-2e@0000:0f:00.0", 1);
     CHECK_EQ(f.count_gpus(), 2);
     setenv("CUDA_VISIBLE_DEVICES", "1", 1);

@@ -39,7 +39,7 @@ TEST(what_they_print_and_how_they_end)
         {"$D --no-such x", 2, "dtrun: --no-such: no such option\n`dtrun --help` lists the options.\n"},
         {"$D --nnodes 0 x", 1, "dtrun: --nnodes: \"0\" is not N or MIN:MAX"},
         {"$L --no-python true", 1, "dtrun-launch: --no-python: only Python scripts"},
-        {"$D --print-config --no-python true a", 0, "/true a\ntitle: true\nworkers: 1\n"},
+        {"$D --print-config --no-python true a", 0, "/true a\ninterpreter from: none is needed\ntitle: true\n"},
         {"$D --print-config --no-python true >/dev/full", 1, "dtrun: standard output cannot be written"},
         {"$D --help >/dev/full", 1, "dtrun: standard output cannot be written"},
     };
@@ -66,6 +66,28 @@ TEST(help_fits_80_columns)
     }
     CHECK(lines > 100);
     free(text);
+}
+
+/* A folder with all that a link to us in an environment is about. */
+#define IN_VENV                                                                                    \
+    "d=$(mktemp -d); trap 'rm -r $d' EXIT; mkdir -p $d/bin $d/work; >$d/pyvenv.cfg; "              \
+    ">$d/work/t.py; "                                                                              \
+    "cd $d/work; ln -s \"$D\" $d/bin/torchrun; ln -s /bin/echo $d/bin/python; "
+
+TEST(a_link_in_an_environment_runs_the_python_there)
+{
+    int status;
+    const char *text =
+        run(IN_VENV "$d/bin/torchrun t.py a; PATH=$d/bin:$PATH torchrun --log-dir /dev/null t.py b",
+            &status);
+    CHECK_STR(text, "-u t.py a\n-u t.py b\n");
+    CHECK_EQ(status, 0);
+    text = run(IN_VENV "$d/bin/torchrun --print-config t.py | sed \"s:$d::\"", &status);
+    CHECK(strstr(text, "command: /bin/python -u t.py\n"
+                       "interpreter from: 'the environment that dtrun was called in'\n") == text);
+    text = run(IN_VENV "VIRTUAL_ENV=/no/venv $D --print-config t.py", &status);
+    CHECK(strstr(text, "\nwarning: VIRTUAL_ENV is /no/venv, which has no bin/python; scripts run "
+                       "with "));
 }
 
 TEST(warnings_follow_the_log_level)
