@@ -561,13 +561,18 @@ static void leave_signals_alone(void)
     sigprocmask(SIG_BLOCK, &all, NULL);
 }
 
-static void finish(struct agent *a)
+static void finish_logs(struct agent *a)
 {
     struct dt_err err;
-    if (a->status == 0 && a->plan->keep_logs == DT_KEEP_LOGS_OF_FAILURE && a->logs.run &&
-        dt_log_dir_remove(&a->logs, &err) < 0)
+    bool all = a->status == 0 && a->plan->keep_logs == DT_KEEP_LOGS_OF_FAILURE;
+    if ((all ? dt_log_dir_remove : dt_log_dir_remove_empty)(&a->logs, &err) < 0)
         dt_warn("%s", err.text);
     dt_log_dir_finish(&a->logs);
+}
+
+static void finish(struct agent *a)
+{
+    finish_logs(a);
     dt_verdict_finish(&a->verdict);
     dt_bind_destroy(a->bind);
     dt_events_close(a->events);

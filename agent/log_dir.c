@@ -117,7 +117,6 @@ static char *absolute(const char *path)
 
 static int choose_base(struct dt_log_dir *d, const char *base, struct dt_err *err)
 {
-    const char *tmp = getenv("TMPDIR");
     if (base) {
         /* As a person would with mkdir: the umask decides who may look. */
         if (dt_fs_mkdir_p(base, 0777, err) < 0)
@@ -125,13 +124,15 @@ static int choose_base(struct dt_log_dir *d, const char *base, struct dt_err *er
         d->base = absolute(base);
         return d->base ? 0 : no_memory(err);
     }
-    DT_AUTO_FREE char *in = absolute(tmp && *tmp ? tmp : "/tmp");
+    DT_AUTO_FREE char *tmp = dt_fs_temp_folder(err);
+    if (!tmp)
+        return dt_err_wrap(err, "no place for a folder of logs; give --log-dir, or "
+                                "--log-dir=/dev/null for none");
+    DT_AUTO_FREE char *in = absolute(tmp);
     if (!in)
         return no_memory(err);
     d->base = make_fresh(in, "torchelastic", err);
     d->base_is_ours = d->base != NULL;
-    if (!d->base && tmp && *tmp)
-        return dt_err_wrap(err, "TMPDIR");
     return d->base ? 0 : -1;
 }
 
@@ -258,6 +259,29 @@ int dt_log_dir_remove(struct dt_log_dir *d, struct dt_err *err)
         return dt_err_errno(err, DT_E_RUNTIME, errno, "cannot remove %s", d->base);
     dt_log_dir_finish(d);
     return 0;
+}
+
+/* Whether there is anything but folders in the folder NAME; also when nobody can tell. */
+static bool holds_more(int at, const char *name, int depth)
+{
+    int fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    DIR *dir = fd < 0 || depth >= DEPTH_MAX ? NULL : fdopendir(fd);
+    bool more = !dir;
+    if (!dir && fd >= 0)
+        close(fd);
+    for (struct dirent *e; !more && (e = readdir(dir));)
+        if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
+            more = holds_more(dirfd(dir), e->d_name, depth + 1);
+    if (dir)
+        closedir(dir);
+    return more;
+}
+
+int dt_log_dir_remove_empty(struct dt_log_dir *d, struct dt_err *err)
+{
+    if (!d->base_is_ours || holds_more(AT_FDCWD, d->base, 0))
+        return 0;
+    return dt_log_dir_remove(d, err);
 }
 
 void dt_log_dir_finish(struct dt_log_dir *d)

@@ -10,15 +10,15 @@
 
 /* Zeroed memory: no files are kept. */
 struct dt_log_dir {
-    char *base; /* given, or made in $TMPDIR for us alone */
+    char *base; /* given, or made in a temporary folder for us alone */
     char *run;  /* the folder of this agent's run */
     char *attempt;
     int round; /* that this one is of */
     bool base_is_ours;
 };
 
-/* Makes the run's folder under BASE (NULL: a fresh one in $TMPDIR). A run id that would not be a
- * file name is made one. */
+/* Makes the run's folder under BASE (NULL: a fresh one where dt_fs_temp_folder() says). A run id
+ * that would not be a file name is made one. */
 int dt_log_dir_open(struct dt_log_dir *d, const char *base, const char *run_id, struct dt_err *err);
 
 /* Makes attempt_N with a folder per local rank; d->attempt names it. An older attempt_N, of a round
@@ -32,6 +32,10 @@ char *dt_log_dir_file(const struct dt_log_dir *d, int local_rank, const char *na
 /* Removes all that was made, the base too if it is ours and empty then. For jobs that went well and
  * were told not to keep their logs. */
 int dt_log_dir_remove(struct dt_log_dir *d, struct dt_err *err);
+
+/* The same when no worker left a file in a base that is ours: nobody would look for folders without
+ * anything in them. */
+int dt_log_dir_remove_empty(struct dt_log_dir *d, struct dt_err *err);
 
 void dt_log_dir_finish(struct dt_log_dir *d);
 

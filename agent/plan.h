@@ -84,7 +84,7 @@ struct dt_plan {
     enum dt_plan_exit exit_policy;
 
     /* Output. */
-    char *log_dir;                           /* NULL: a fresh one in $TMPDIR */
+    char *log_dir;                           /* NULL: a fresh one in a temporary folder */
     bool no_logs;                            /* --log-dir /dev/null */
     struct dt_plan_streams *streams;         /* one for each local rank */
     char *line_prefix;                       /* template; NULL: torchrun's "[role0]:" */
@@ -100,7 +100,7 @@ struct dt_plan {
     char *event_log;     /* "null", "console" or "file:PATH". Never NULL */
     int health_port;     /* 0: none */
     bool watchdog;       /* serve the file timers of workers */
-    char *watchdog_path; /* NULL: a fresh one in $TMPDIR */
+    char *watchdog_path; /* NULL: a fresh one in a temporary folder */
     char *error_file;    /* where we leave our own last word: TORCHELASTIC_ERROR_FILE */
 
     char **ignored;  /* sentences about options that have no effect here */

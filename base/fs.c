@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -39,6 +40,37 @@ int dt_fs_read(const char *path, size_t max, struct dt_buf *out, struct dt_err *
             return dt_err_set(err, DT_E_LIMIT, "%s is larger than %zu bytes", path, max);
         dt_buf_grew(out, (size_t)n);
     }
+}
+
+/* Whether files can be made in the folder PATH; NULL and "" are none. */
+static bool takes_files(const char *path)
+{
+    struct stat st;
+    return path && *path && stat(path, &st) == 0 && S_ISDIR(st.st_mode) &&
+           access(path, W_OK | X_OK) == 0;
+}
+
+char *dt_fs_temp_folder(struct dt_err *err)
+{
+    const char *const folders[] = {
+        getenv("TMPDIR"), getenv("TEMP"), getenv("TMP"), "/tmp", "/var/tmp", "/usr/tmp", "."};
+    size_t count = sizeof folders / sizeof *folders, i = 0;
+    while (i < count && !takes_files(folders[i]))
+        i++;
+    if (i == count) {
+        dt_err_set(err, DT_E_RUNTIME,
+                   "nothing can be written in TMPDIR, /tmp, /var/tmp and the working directory");
+        return NULL;
+    }
+    DT_AUTO_FREE char *here = *folders[i] == '/' ? NULL : getcwd(NULL, 0);
+    char *path = NULL;
+    if (!here)
+        path = strdup(folders[i]);
+    else if (asprintf(&path, "%s/%s", here, folders[i]) < 0)
+        path = NULL;
+    if (!path)
+        dt_err_set(err, DT_E_MEMORY, "no memory for the name of a folder");
+    return path;
 }
 
 static int write_all(int fd, const uint8_t *bytes, size_t len)

@@ -339,7 +339,7 @@ static const struct dt_opt launch_opts[] = {
              "TORCH_ELASTIC_EXIT_BARRIER_TIMEOUT, or 300)"},
 
     {.name = "log-dir", .arg = "DIR", .completes = DT_OPT_DIRECTORY, AT(log_dir), .group = "Output",
-     .help = "folder for what workers leave in files (default: a fresh one in $TMPDIR); /dev/null keeps no files"},
+     .help = "folder for what workers leave in files (default: a fresh one in $TMPDIR or /tmp); /dev/null keeps no files"},
     {.name = "redirects", .letter = 'r', .arg = "WHAT", AT(redirects), .fallback = "0", .group = "Output",
      .help = "write output to files: 1 is stdout, 2 stderr, 3 both; for all workers, or as LOCALRANK:WHAT,..."},
     {.name = "tee", .letter = 't', .arg = "WHAT", AT(tee), .fallback = "0", .group = "Output",

@@ -208,7 +208,8 @@ static void put_streams(const struct dt_plan *p, struct dt_buf *out)
 
 static void put_output(const struct dt_plan *p, struct dt_buf *out)
 {
-    put_text(out, "log folder", p->log_dir, p->no_logs ? "none" : "a fresh one in TMPDIR");
+    put_text(out, "log folder", p->log_dir,
+             p->no_logs ? "none" : "a fresh one in a temporary folder");
     dt_buf_printf(out, "keep logs: %s\n", p->keep_logs == DT_KEEP_ALL_LOGS ? "all" : "failed");
     put_streams(p, out);
     put_text(out, "line prefix", p->line_prefix, "'[${role_name}${local_rank}]:'");
@@ -237,7 +238,7 @@ static void put_watching(const struct dt_plan *p, struct dt_buf *out)
         dt_buf_put_str(out, "health port: none\n");
     dt_buf_printf(out, "file timers: %s\n", yes_no(p->watchdog));
     if (p->watchdog)
-        put_text(out, "timer file", p->watchdog_path, "a fresh one in TMPDIR");
+        put_text(out, "timer file", p->watchdog_path, "a fresh one in a temporary folder");
     put_text(out, "error file", p->error_file, "none");
     dt_buf_printf(out, "binding: %s\n", binds[p->bind]);
 }

@@ -2,7 +2,9 @@
 #include "agent/watch/watchdog.h"
 
 #include "agent/watch/timers.h"
+#include "base/auto.h"
 #include "base/buf.h"
+#include "base/fs.h"
 #include "base/json.h"
 #include "base/list.h"
 #include "base/log.h"
@@ -184,11 +186,12 @@ static void on_readable(uv_poll_t *p, int status, int events)
 
 static int name_fifo(struct dt_watchdog *w, const char *path, struct dt_err *err)
 {
-    const char *tmp = getenv("TMPDIR");
+    DT_AUTO_FREE char *tmp = path ? NULL : dt_fs_temp_folder(err);
+    if (!path && !tmp)
+        return dt_err_wrap(err, "no place for the FIFO of file timers");
     int n = path ? snprintf(w->path, sizeof w->path, "%s", path)
-                 : snprintf(w->path, sizeof w->path, "%s/dtrun_watchdog_%d_%08x",
-                            tmp && *tmp ? tmp : "/tmp", (int)getpid(),
-                            (unsigned)(uv_hrtime() * 2654435761u >> 16));
+                 : snprintf(w->path, sizeof w->path, "%s/dtrun_watchdog_%d_%08x", tmp,
+                            (int)getpid(), (unsigned)(uv_hrtime() * 2654435761u >> 16));
     if (n < 0 || (size_t)n >= sizeof w->path)
         return dt_err_set(err, DT_E_RUNTIME, "the watchdog's path %.60s... is too long", w->path);
     return 0;

@@ -13,9 +13,9 @@
 
 struct dt_watchdog;
 
-/* Makes a new FIFO at PATH (what is there is removed; NULL: a fresh name in $TMPDIR) and serves it.
- * BELONGS tells whether a pid may be signalled: processes that are not ours never are. ON_EXPIRED
- * is told before the signal is sent. */
+/* Makes a new FIFO at PATH (what is there is removed; NULL: a fresh name in a temporary folder) and
+ * serves it. BELONGS tells whether a pid may be signalled: processes that are not ours never are.
+ * ON_EXPIRED is told before the signal is sent. */
 struct dt_watchdog *
 dt_watchdog_open(uv_loop_t *loop, const char *path, bool (*belongs)(void *arg, pid_t pid),
                  void (*on_expired)(void *arg, pid_t pid, const char *scope, int signum), void *arg,

@@ -234,6 +234,20 @@ TEST(logs_of_a_job_that_went_well_can_go)
     tmp_remove(dir);
 }
 
+TEST(a_job_without_files_leaves_no_folder)
+{
+    struct job j;
+    char dir[64], tmp[80];
+    snprintf(tmp, sizeof tmp, "TMPDIR=%s", tmp_make(dir));
+    CHECK_EQ(JOB(&j, tmp, "--max-restarts", "1", NO_PYTHON, "exit:1"), 1);
+    CHECK_EQ(count_entries(dir), 0);
+    job_finish(&j);
+    CHECK_EQ(JOB(&j, tmp, "-r", "1", NO_PYTHON, "line:x"), 0);
+    CHECK_EQ(count_entries(dir), 1);
+    job_finish(&j);
+    tmp_remove(dir);
+}
+
 TEST(an_event_of_a_worker_that_failed_tells_why)
 {
     struct job j;

@@ -78,10 +78,49 @@ TEST(without_a_base_one_is_made_for_us_alone)
     CHECK_OK(dt_log_dir_remove(&d, &err), err);
     CHECK(!dt_fs_exists(base));
     CHECK(dt_fs_exists(at("tmp")));
-    setenv("TMPDIR", at("nowhere"), 1);
-    CHECK_FAIL(dt_log_dir_open(&d, NULL, "none", &err), err, "/nowhere: No such file");
     unsetenv("TMPDIR");
     dt_log_dir_finish(&d);
+}
+
+/* A run of two attempts, in which a worker left TEXT, if that is not NULL; its base in BASE. */
+static void run_once(const char *given, const char *text, char base[512])
+{
+    struct dt_log_dir d = {0};
+    struct dt_err err = {0};
+    CHECK_OK(dt_log_dir_open(&d, given, "none", &err), err);
+    CHECK_OK(dt_log_dir_begin(&d, 0, 0, 2, &err), err);
+    CHECK_OK(dt_log_dir_begin(&d, 1, 1, 2, &err), err);
+    if (text)
+        leave(&d, text);
+    snprintf(base, 512, "%s", d.base);
+    CHECK_OK(dt_log_dir_remove_empty(&d, &err), err);
+    dt_log_dir_finish(&d);
+}
+
+TEST(folders_that_nobody_named_go_when_they_are_empty)
+{
+    char base[512];
+    setenv("TMPDIR", dir, 1);
+    run_once(NULL, NULL, base);
+    CHECK_EQ(strncmp(base, at("torchelastic_"), strlen(at("torchelastic_"))), 0);
+    CHECK(!dt_fs_exists(base));
+    run_once(NULL, "", base); /* an empty file may be what somebody wants to see */
+    CHECK(dt_fs_exists(base));
+    run_once(at("empty"), NULL, base);
+    CHECK(dt_fs_exists(base)); /* a person named it */
+    CHECK_EQ(rmdir(base), -1);
+    unsetenv("TMPDIR");
+}
+
+TEST(a_tmpdir_that_is_not_there_is_passed_over)
+{
+    struct dt_log_dir d = {0};
+    struct dt_err err = {0};
+    setenv("TMPDIR", at("nowhere"), 1);
+    CHECK_OK(dt_log_dir_open(&d, NULL, "none", &err), err);
+    CHECK_EQ(strncmp(d.base, "/tmp/torchelastic_", 18), 0);
+    CHECK_OK(dt_log_dir_remove_empty(&d, &err), err);
+    unsetenv("TMPDIR");
 }
 
 TEST(a_base_without_a_root_is_made_absolute)

@@ -128,6 +128,47 @@ static int open_after(void (*fill)(void))
     return WEXITSTATUS(status);
 }
 
+TEST(the_folder_for_temporary_files_is_pythons)
+{
+    static const struct {
+        const char *tmpdir, *temp, *tmp, *chosen;
+    } rows[] = {
+        {"one", "two", "three", "one"},   {"gone", "two", "three", "two"},
+        {NULL, "gone", "three", "three"}, {"", "", "", NULL}, /* the system's */
+        {"file", NULL, "three", "three"}, {"locked", NULL, "three", "three"},
+        {"gone", "gone", "gone", NULL},
+    };
+    static const char *const names[] = {"TMPDIR", "TEMP", "TMP"};
+    struct dt_err err = {0};
+    CHECK_OK(dt_fs_mkdir_p(at("one"), 0700, &err), err);
+    CHECK_OK(dt_fs_mkdir_p(at("two"), 0700, &err), err);
+    CHECK_OK(dt_fs_mkdir_p(at("three"), 0700, &err), err);
+    CHECK_OK(dt_fs_mkdir_p(at("locked"), 0500, &err), err);
+    CHECK_OK(dt_fs_replace(at("file"), "x", 1, 0700, &err), err);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const char *const values[] = {rows[i].tmpdir, rows[i].temp, rows[i].tmp};
+        if (rows[i].tmpdir && strcmp(rows[i].tmpdir, "locked") == 0 && geteuid() == 0)
+            continue; /* root may write anywhere */
+        for (size_t n = 0; n < 3; n++)
+            if (values[n])
+                setenv(names[n], *values[n] ? at(values[n]) : "", 1);
+            else
+                unsetenv(names[n]);
+        char *folder = dt_fs_temp_folder(&err);
+        CHECK_ROW("%zu", i);
+        CHECK_STR(folder, rows[i].chosen ? at(rows[i].chosen) : "/tmp");
+        free(folder);
+    }
+    CHECK_EQ(chdir(dir), 0);
+    setenv("TMPDIR", "one", 1);
+    char *folder = dt_fs_temp_folder(&err);
+    CHECK_STR(folder, at("one"));
+    free(folder);
+    CHECK_EQ(chdir("/"), 0);
+    for (size_t n = 0; n < 3; n++)
+        unsetenv(names[n]);
+}
+
 TEST(closed_standard_descriptors_get_no_other_meaning)
 {
     int beyond = (fcntl(3, F_GETFD) >= 0) << 6; /* the test's own */

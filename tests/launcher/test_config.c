@@ -400,7 +400,7 @@ TEST(output)
          "ignored: --keep-logs has no effect: --log-dir=/dev/null keeps none", NULL, 0},
         {"--log-dir=/tmp/not/there/yet|--keep-logs=failed|x", "",
          "log folder: /tmp/not/there/yet|keep logs: failed", NULL, 0},
-        {"--log-dir=|x", "", "log folder: a fresh one in TMPDIR", NULL, 0},
+        {"--log-dir=|x", "", "log folder: a fresh one in a temporary folder", NULL, 0},
         {"-t1|--duplicate-stdout-filters=a,,b,c d|--duplicate-stderr-filters=e|x", "",
          "stdout filters: a,b 'c d'|stderr filters: e", NULL, 0},
         {"--collapse-lines|--partial-line-after=1s|x", "", "collapse lines: yes|partial lines after: 1 s|"
@@ -437,7 +437,7 @@ TEST(watching)
         {"x", "TORCHELASTIC_HEALTH_CHECK_PORT=http", "health port: none|"
          "ignored: TORCHELASTIC_HEALTH_CHECK_PORT has no effect: \"http\" is no port", NULL, 0},
         {"--health-port=65536|x", "", NULL, "--health-port: \"65536\" is not a whole number from 0 to 65535", 2},
-        {"x", "TORCHELASTIC_ENABLE_FILE_TIMER=1", "file timers: yes|timer file: a fresh one in TMPDIR", NULL, 0},
+        {"x", "TORCHELASTIC_ENABLE_FILE_TIMER=1", "file timers: yes|timer file: a fresh one in a temporary folder", NULL, 0},
         {"x", "TORCHELASTIC_ENABLE_FILE_TIMER=1|TORCHELASTIC_TIMER_FILE=/run/t", "timer file: /run/t", NULL, 0},
         {"x", "TORCHELASTIC_ENABLE_FILE_TIMER=yes|TORCHELASTIC_TIMER_FILE=/run/t", "file timers: no", NULL, 0},
         {"x", "TORCHELASTIC_ERROR_FILE=/e", "error file: /e", NULL, 0},

@@ -152,11 +152,19 @@ def error_file(text):
     return json.loads(text, object_hook=without_time)
 
 
+def is_empty(path):
+    """Whether there are only folders."""
+    return not any(files for _, _, files in os.walk(path))
+
+
 def tree(folder, normal):
-    """Every file and folder that is left, by name."""
+    """Every file and folder that is left, by name. What torchrun leaves in the folder of temporary
+    files is left out where no file is in it: dtrun removes it then."""
     found = {}
     for top in ("tmp", "logs"):
         for where, folders, files in os.walk(os.path.join(folder.path, top)):
+            folders[:] = [name for name in folders if not name.startswith("torchelastic_")
+                          or not is_empty(os.path.join(where, name))]
             for name in folders + files:
                 path = os.path.join(where, name)
                 text = None

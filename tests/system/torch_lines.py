@@ -105,6 +105,9 @@ ROWS = [
     (TWO + "--local_ranks_filter 1 -t 1 train.py say:out err:err", dict(since=(2, 3), streams=True)),
     (TWO + "--local_ranks_filter 0 train.py say:out err:err", dict(since=(2, 3), streams=True)),
     (TWO + "--log_dir /dev/null -t 3 train.py say:out err:err", dict(since=(2, 3), streams=True)),
+    # Where there is no such folder.
+    (TWO + "train.py", dict(env="TMPDIR=@/nowhere TEMP=@/tmp")),
+    ("train.py raise:boom", dict(env="TMPDIR=@/here/train.py TMP=@/tmp")),
     # How it ends.
     ("train.py raise:boom", {}),
     ("train.py exit:3", {}),
