@@ -109,6 +109,10 @@ void dt_opt_help(const struct dt_opt_program *program, FILE *out);
 /* Rows no table has to hold: --help, and --version where there is one. Ends with a zeroed row. */
 const struct dt_opt *dt_opt_builtins(const struct dt_opt_program *program);
 
+/* The row that NAME spells in full, also --help and --version, or NULL. */
+const struct dt_opt *dt_opt_named(const struct dt_opt_program *program, const char *name,
+                                  size_t len);
+
 /* The heading that O stands under, and whether O is the first row of TABLE that shows under it. */
 const char *dt_opt_group(const struct dt_opt *o);
 bool dt_opt_opens_group(const struct dt_opt *table, const struct dt_opt *o);

@@ -44,10 +44,6 @@ int dt_opt_given_apply(struct dt_opt_given *g, const struct dt_opt_program *prog
 /* Whether the LEN characters at NAME spell OPT in full; _ and - are alike. */
 bool dt_opt_spells(const struct dt_opt *opt, const char *name, size_t len);
 
-/* The row that NAME spells in full, also --help and --version, or NULL. */
-const struct dt_opt *dt_opt_named(const struct dt_opt_program *program, const char *name,
-                                  size_t len);
-
 /* ", did you mean ...?" with PREFIX and the most similar name, or "". */
 const char *dt_opt_suggestion(const struct dt_opt_program *program, const char *name, size_t len,
                               const char *prefix, char *out, size_t size);

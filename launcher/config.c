@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "launcher/config_parts.h"
 
+#include "launcher/number.h"
 #include "launcher/words.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* More nodes than any machine has; and no sum of a few of them overflows. */
+#define ENV_NUMBER_MAX 1000000
 
 int dt_config_fail(struct dt_config *c, const char *option, const char *fmt, ...)
 {
@@ -58,6 +62,17 @@ const char *dt_config_env(const struct dt_config *c, const char *name)
 {
     const char *value = dt_facts_env(c->facts, name);
     return value && *value ? value : NULL;
+}
+
+int dt_config_env_number(const struct dt_config *c, const char *const *names, int least, int none)
+{
+    for (; *names; names++) {
+        const char *text = dt_config_env(c, *names);
+        int64_t n;
+        if (text && dt_number_int(text, &n, NULL) == 0 && n >= least && n <= ENV_NUMBER_MAX)
+            return (int)n;
+    }
+    return none;
 }
 
 /* dtrun-launch is torch.distributed.launch, which has been on its way out for long. */

@@ -161,6 +161,8 @@ int dt_config_command(struct dt_config *c)
     if (check_flags(c) < 0)
         return -1;
     bool python = wants_python(c);
+    if ((python && dt_config_script(c) < 0) || dt_config_arguments(c) < 0)
+        return -1;
     char *program =
         python ? choose_python(c) : dt_interpreter_resolve(c->facts, *o->operands, c->err);
     if (!program)

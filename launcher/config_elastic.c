@@ -3,8 +3,6 @@
  * itself. Where a scheduler started the nodes its environment knows things nobody has to write. */
 #include "launcher/config_parts.h"
 
-#include "launcher/number.h"
-
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -16,7 +14,7 @@
 
 #define BEAT_MAX (60 * DT_SECOND)
 #define BEATS_MAX 1000
-#define NUMBER_MAX 1000000 /* of nodes and their places */
+#define PLACE_MAX 1000000
 
 /* From the last signal until the processes and their output are surely gone. */
 #define AFTER_KILL (5 * DT_SECOND)
@@ -66,28 +64,16 @@ int dt_config_elastic_conf(struct dt_config *c, const struct dt_rdzv_conf *conf)
 
 /* -- what a scheduler says -- */
 
-/* The first of NAMES, a NULL-ended list of variables, that is a number from LEAST on; else NONE. */
-static int first_number(const struct dt_config *c, const char *const *names, int least, int none)
-{
-    for (; *names; names++) {
-        const char *text = dt_config_env(c, *names);
-        int64_t n;
-        if (text && dt_number_int(text, &n, NULL) == 0 && n >= least && n <= NUMBER_MAX)
-            return (int)n;
-    }
-    return none;
-}
-
 /* Not SLURM_PROCID, which counts tasks: a batch script and all that it starts itself is task 0. */
 static int choose_order(struct dt_config *c)
 {
     static const char *const variables[] = {"GROUP_RANK", "SLURM_NODEID", "JOB_COMPLETION_INDEX",
                                             "PMI_RANK", NULL};
     struct dt_plan *p = c->plan;
-    p->order = first_number(c, variables, 0, -1);
+    p->order = dt_config_env_number(c, variables, 0, -1);
     if (!dt_launch_options_gave(c->o, "node-rank"))
         return 0;
-    if (c->o->node_rank < 0 || c->o->node_rank > NUMBER_MAX)
+    if (c->o->node_rank < 0 || c->o->node_rank > PLACE_MAX)
         return dt_config_fail(c, "node-rank", "%d is no place a node can wish for; give 0 or more",
                               c->o->node_rank);
     p->order = p->node_rank = c->o->node_rank;
@@ -102,7 +88,7 @@ static int ask_scheduler(struct dt_config *c)
     char job[DT_ROLE_MAX] = "";
     for (size_t i = 0; i < sizeof jobs / sizeof *jobs && !*job; i++)
         snprintf(job, sizeof job, "%s", dt_config_env(c, jobs[i]) ?: "");
-    p->expected_nodes = first_number(c, sizes, 1, 0);
+    p->expected_nodes = dt_config_env_number(c, sizes, 1, 0);
     if (dt_config_set(c, &p->job, job) < 0 || choose_order(c) < 0)
         return -1;
     p->run.job = p->job;

@@ -15,11 +15,13 @@ struct dt_config {
     struct dt_err *err;
 };
 
-int dt_config_workers(struct dt_config *c); /* how many, which threads, where bound */
-int dt_config_nodes(struct dt_config *c);   /* how nodes meet; after the workers */
-int dt_config_command(struct dt_config *c); /* what is executed */
-int dt_config_output(struct dt_config *c);  /* after the workers: a row for each */
-int dt_config_ending(struct dt_config *c);  /* signals, restarts, how long to wait */
+int dt_config_workers(struct dt_config *c);   /* how many, which threads, where bound */
+int dt_config_nodes(struct dt_config *c);     /* how nodes meet; after the workers */
+int dt_config_command(struct dt_config *c);   /* what is executed */
+int dt_config_script(struct dt_config *c);    /* whether Python can open it */
+int dt_config_arguments(struct dt_config *c); /* of the script */
+int dt_config_output(struct dt_config *c);    /* after the workers: a row for each */
+int dt_config_ending(struct dt_config *c);    /* signals, restarts, how long to wait */
 int dt_config_watching(struct dt_config *c);
 int dt_config_elastic(struct dt_config *c); /* what more there is to an elastic job; the last */
 
@@ -42,6 +44,9 @@ int dt_config_needless(struct dt_config *c, const char *option, const char *why)
 
 /* Copies TEXT into *FIELD of the plan; NULL stays NULL. */
 int dt_config_set(struct dt_config *c, char **field, const char *text);
+
+/* The first of NAMES, a NULL-ended list of variables, that is a number from LEAST on; else NONE. */
+int dt_config_env_number(const struct dt_config *c, const char *const *names, int least, int none);
 
 /* The variable, or NULL where it is absent or empty. */
 const char *dt_config_env(const struct dt_config *c, const char *name);

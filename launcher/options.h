@@ -16,6 +16,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* Where the workers of a job are, and how its nodes meet: what hardly a script has options for. */
+#define DT_LAUNCH_NODES_GROUP "Nodes and workers"
+#define DT_LAUNCH_RDZV_GROUP "Rendezvous"
+
 /* Options of these are for elastic jobs, others note that they have no effect. */
 #define DT_LAUNCH_ELASTIC_GROUP "Elastic jobs"
 

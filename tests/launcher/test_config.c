@@ -88,6 +88,8 @@ TEST(one_node)
         {"--standalone|--nnodes=2|x", "", NULL,
          "--nnodes: 2 nodes cannot meet in a job that is --standalone; drop one of the two", 1},
         {"--nnodes=1|--rdzv-id=job|x", "", "backend: c10d|run id: job", NULL, 0},
+        {"x", "SLURM_NNODES=2", "nodes: 1|warning: Slurm gave 2 nodes, but this job has one; give --nnodes=2 and "
+         "--rdzv-endpoint for a job of all, or --nnodes=1", NULL, 0},
         {"--nnodes=1|--rdzv-id=|x", "", "run id: 1418190706091043575770048787713486591|"
          "warning: the job has no id; it is called 1418190706091043575770048787713486591", NULL, 0},
         {"--node-rank=3|--master-addr=h|x", "", "backend: c10d|"
@@ -463,6 +465,10 @@ TEST(what_is_executed)
          "ignored: --no-python has no effect: --run-path is given too|"
          "ignored: --module has no effect: --run-path is given too", NULL, 0},
         {"--|s.py|--|-m", "", "command: /bin/sh -u s.py -- -m", NULL, 0},
+        {"s.py|-m|--nproc_per_node=2", "", "workers: 1|warning: --nproc-per-node stands behind SCRIPT, so it is an argument "
+         "of s.py and not an option of dtrun; write options before SCRIPT", NULL, 0},
+        {"--no-python|true|--rdzv-id|j", "", "warning: --rdzv-id stands behind SCRIPT, so it is an argument of true and not "
+         "an option of dtrun; write options before SCRIPT", NULL, 0},
         {"--no-python|-m|true", "", NULL, "--module: a module needs Python; drop --no-python or --module", 1},
         {"--no-python|no-such-program", "", NULL, "\"no-such-program\" is in none of the folders of PATH; write a "
          "program of this folder as ./NAME", 1},
@@ -470,6 +476,27 @@ TEST(what_is_executed)
         {"s.py", "PYTHON_EXEC=/no/python", "title: /bin/sh", NULL, 0}, /* told.h named one before */
     };
     TOLD_ROWS(&dt_launch_program, rows);
+}
+
+TEST(what_could_be_a_mistake_and_most_often_is_none)
+{
+    static const char *const rows[][2] = {
+        {"--nproc-per-node=2|x|--nproc-per-node=2", "OMP_NUM_THREADS=1"}, /* it is meant for both */
+        {"x|--log-dir|l|--role|r|-r|--lr|--nproc|nnodes|-nnodes", ""},    /* a script's own */
+        {"--nnodes=1|x", "SLURM_NNODES=2"},
+        {"--standalone|x", "SLURM_NNODES=2"},
+        {"x", "SLURM_NNODES=1"},
+        {"x", "SLURM_NNODES=8|SLURM_STEP_NUM_NODES=1"}, /* a step on one node of eight */
+        {"x", "SLURM_NNODES=many"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct told t;
+        CHECK_ROW("%s, with %s", rows[i][0], rows[i][1]);
+        told_tell(&t, &dt_launch_program, rows[i][0], rows[i][1]);
+        CHECK_OK(t.rc, t.err);
+        CHECK(strstr(dt_buf_cstr(&t.text), "warning: ") == NULL);
+        told_finish(&t);
+    }
 }
 
 TEST(torch_distributed_launch)
@@ -498,7 +525,8 @@ TEST(the_own_interpreter_is_not_worth_a_name)
     snprintf(path, sizeof path, "%s/python3", dir);
     CHECK_EQ(symlink("/bin/sh", path), 0);
     snprintf(env, sizeof env, "PATH=%s", dir);
-    static const char *const args[] = {"s.py|a", "-m|s.py"};
+    static const char *const args[] = {"/dev/null|a", "-m|pkg"};
+    static const char *const titles[] = {"/dev/null", "pkg"};
     for (size_t i = 0; i < 2; i++) {
         char *argv[8] = {(char *)"dtrun"}, text[64], *envp[] = {env, NULL};
         strcpy(text, args[i]);
@@ -508,7 +536,7 @@ TEST(the_own_interpreter_is_not_worth_a_name)
         CHECK_OK(dt_launch_options_read(&t.o, &dt_launch_program, argc, argv, envp, &t.err), t.err);
         CHECK_OK(dt_config_make(&t.o, &facts, &t.plan, &t.warnings, &t.err), t.err);
         CHECK_STR(t.plan.argv[0], path);
-        CHECK_STR(t.plan.title, "s.py");
+        CHECK_STR(t.plan.title, titles[i]);
         told_finish(&t);
     }
     unlink(path);

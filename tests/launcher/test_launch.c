@@ -16,7 +16,7 @@ static const char *run(const char *command, int *status)
     static char text[32768];
     setenv("D", getenv("DT_DTRUN"), 1);
     setenv("L", getenv("DT_DTRUN_LAUNCH"), 1);
-    char whole[1024];
+    char whole[2048];
     snprintf(whole, sizeof whole, "{ %s ; } 2>&1", command);
     FILE *p = popen(whole, "r");
     CHECK(p != NULL);
@@ -88,6 +88,48 @@ TEST(a_link_in_an_environment_runs_the_python_there)
     text = run(IN_VENV "VIRTUAL_ENV=/no/venv $D --print-config t.py", &status);
     CHECK(strstr(text, "\nwarning: VIRTUAL_ENV is /no/venv, which has no bin/python; scripts run "
                        "with "));
+}
+
+/* Each COMMAND runs in a folder with a script and a program, and a python that is neither. */
+TEST(scripts_that_no_python_can_run)
+{
+    /* clang-format off */
+    static const struct { const char *command; int status; const char *words; } rows[] = {
+        {"$D --max-restarts 3 --log-dir logs gone.py; s=$?; ls -d logs; exit $s", 1,
+         "dtrun: SCRIPT: there is no file \"gone.py\" in HERE\nls: "},
+        {"$D --print-config ./gone.py", 1, "dtrun: SCRIPT: there is no file \"./gone.py\" in HERE\n"},
+        {"$D /no/train.py", 1, "dtrun: SCRIPT: there is no file \"/no/train.py\"\n"},
+        {"$D t.py/x", 1, "dtrun: SCRIPT: there is no file \"t.py/x\" in HERE\n"},
+        {"$D pkg.train", 1, "dtrun: SCRIPT: there is no file \"pkg.train\" in HERE; give -m if it is a module\n"},
+        {"$D --run-path gone.py", 1, "dtrun: SCRIPT: there is no file \"gone.py\""},
+        {"$D python t.py", 1, "dtrun: SCRIPT: \"python\" is no file of the working directory, but the command "
+         "bin/python; give --no-python to run that\n"},
+        {"$D ./run.sh", 0, "warn: \"./run.sh\" begins with #!/bin/sh -e and will be run by Python; give --no-python to run "
+         "it as a program\n-u ./run.sh\n"},
+        {"$D ./run.py", 0, "-u ./run.py\n"},
+        {"$D -- -c gone.py", 0, "-u -c gone.py\n"},
+        {"$D 't${local_rank}.py'", 0, "-u t0.py\n"},
+        {"$D -m gone", 0, "-u -m gone\n"},
+        {"PYTHON_EXEC=echo $D gone.py", 0, "-u gone.py\n"},
+    };
+    /* clang-format on */
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char command[1024];
+        int status;
+        snprintf(command, sizeof command,
+                 "d=$(mktemp -d); trap 'rm -r $d' EXIT; cd $d; mkdir bin; PATH=bin:$PATH; >t.py; "
+                 "for n in run.sh run.py bin/python; do >$n; chmod +x $n; done; "
+                 "echo '#!/bin/sh -e' >run.sh; echo '#!/usr/bin/env python3' >run.py; "
+                 "printf '#!/bin/sh\necho \"$@\"\n' >bin/python; cp bin/python bin/python3; "
+                 "unset VIRTUAL_ENV CONDA_PREFIX; s=0; (%s) >said 2>&1 || s=$?; "
+                 "sed \"s:$PWD:HERE:; s/^[^ ]* [^ ]* dtrun: //\" said; exit $s",
+                 rows[i].command);
+        CHECK_ROW("%s", rows[i].command);
+        const char *text = run(command, &status);
+        CHECK_EQ(status, rows[i].status);
+        if (!strstr(text, rows[i].words))
+            CHECK_STR(text, rows[i].words);
+    }
 }
 
 TEST(warnings_follow_the_log_level)

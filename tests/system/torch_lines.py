@@ -55,7 +55,8 @@ ROWS = [
     (TWO + "--no_python sh -c 'echo told: $0 $LOCAL_RANK $$LOCAL_RANK $RANK' $local_rank",
      {}),
     ("--no_python ./absent", dict(differs={"files": "noticed before folders are made"})),
-    ("absent.py", {}),
+    ("-r 2 -t 2 absent.py", dict(differs=dict.fromkeys(
+        ("report", "files"), "noticed before anything starts"))),
     (TWO + "train.py '$local_rank' '${local_rank}x' '$$' '${RANK}' '$' '$$local_rank' 'é'", {}),
     ("--run_path absent.py", dict(differs=RUN_PATH)),
     ("--run_path train.py say:hello a", dict(differs={"workers": "programs of their own"})),
