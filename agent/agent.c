@@ -17,6 +17,7 @@
 #include "base/list.h"
 #include "base/log.h"
 #include "base/signame.h"
+#include "base/str.h"
 
 #include <inttypes.h>
 #include <signal.h>
@@ -433,6 +434,14 @@ static void stop_again(struct agent *a, int signum)
         dt_attempt_kill(a->attempt);
 }
 
+/* Only a second SIGINT ends the wait, so nobody else is told of it. */
+static void say_how_long(const struct agent *a)
+{
+    char grace[32];
+    dt_str_from_duration(a->plan->shutdown_timeout, grace, sizeof grace);
+    dt_warn("waiting up to %s for the workers to end; Ctrl-C again kills them", grace);
+}
+
 static void stop_by_signal(struct agent *a, int signum)
 {
     if (a->signum || a->phase == ENDING) {
@@ -444,6 +453,8 @@ static void stop_by_signal(struct agent *a, int signum)
     snprintf(why, sizeof why, "it got %s", dt_signame_text(signum, name));
     leave(a, why);
     dt_warn("Received %d death signal, shutting down workers", signum);
+    if (a->attempt && signum == SIGINT)
+        say_how_long(a);
     if (a->attempt)
         dt_attempt_stop(a->attempt, signum);
     else

@@ -82,6 +82,19 @@ TEST(a_second_ctrl_c_waits_no_longer)
     kill(j.pid, SIGINT);
     CHECK(job_says(&j, JOB_ERR, "closing signal SIGINT"));
     CHECK_EQ(job_stop(&j, SIGINT), 1);
+    const char *received = strstr(job_err(&j), "Received 2 death signal, shutting down workers\n");
+    CHECK(received != NULL);
+    CHECK(strstr(received, "waiting up to 16.7 min for the workers to end; Ctrl-C again kills"));
+    job_finish(&j);
+}
+
+TEST(who_gets_sigterm_is_told_nothing_of_ctrl_c)
+{
+    struct job j;
+    JOB_START(&j, NO_PYTHON, "line:up", "hang");
+    CHECK(job_says(&j, JOB_OUT, "up\n"));
+    CHECK_EQ(job_stop(&j, SIGTERM), 1);
+    CHECK(strstr(job_err(&j), "Ctrl-C") == NULL);
     job_finish(&j);
 }
 
