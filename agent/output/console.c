@@ -16,7 +16,7 @@ struct dt_console {
     const struct dt_speaker *open_by; /* whose line is not ended by a \n yet */
     struct dt_console_collapse how;
     struct dt_collapse *collapse; /* NULL: does not */
-    bool silent;
+    bool silent, lost;
 };
 
 /* Says something while the sink's buffer is ours. */
@@ -150,16 +150,21 @@ dt_ms dt_console_show_held(struct dt_console *c, dt_ms now)
     return dt_collapse_due(c->collapse);
 }
 
-/* A reader that has left, as head(1) does, is no news; a full disk is. */
+/* Said once, and on standard error, which may be what nobody reads. */
 static void notice_silence(struct dt_console *c)
 {
     int broken = c->silent ? 0 : dt_sink_broken(c->sink);
     if (!broken)
         return;
     c->silent = true;
-    (broken == EPIPE ? dt_debug : dt_warn)(
-        "cannot write to descriptor %d: %s; what workers print is not shown there any more", c->fd,
-        strerror(broken));
+    c->lost = broken == EPIPE;
+    if (c->lost)
+        dt_warn("the reader of descriptor %d has gone: teed output is only in its files from now "
+                "on, and a worker that prints there without a file gets a broken pipe",
+                c->fd);
+    else
+        dt_warn("cannot write to descriptor %d: %s; what workers print is not shown there any more",
+                c->fd, strerror(broken));
 }
 
 void dt_console_give_up(struct dt_console *c)
@@ -176,6 +181,12 @@ bool dt_console_is_silent(struct dt_console *c)
 {
     notice_silence(c);
     return c->silent;
+}
+
+bool dt_console_is_lost(struct dt_console *c)
+{
+    notice_silence(c);
+    return c->lost;
 }
 
 bool dt_console_has_room(struct dt_console *c)

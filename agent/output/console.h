@@ -50,6 +50,8 @@ void dt_console_give_up(struct dt_console *c);
 
 /* Nobody reads there: nothing need be brought any more. */
 bool dt_console_is_silent(struct dt_console *c);
+/* ... because its reader closed the pipe, as head(1) does. */
+bool dt_console_is_lost(struct dt_console *c);
 
 /* As of a sink. */
 bool dt_console_has_room(struct dt_console *c);

@@ -299,6 +299,14 @@ static void poll_as_needed(struct dt_stream *s)
         s->polling = uv_poll_start(&s->poll, UV_READABLE, on_readable) == 0;
 }
 
+/* A worker whose output goes nowhere but to a pipe that its reader has closed is to hear of that as
+ * if it had inherited the pipe, by SIGPIPE or EPIPE. Most end then. */
+static void pass_loss_on(struct dt_stream *s)
+{
+    if (s->is.file < 0 && s->is.console && dt_console_is_lost(s->is.console))
+        end_input(s);
+}
+
 void dt_stream_pump(struct dt_stream *s)
 {
     do {
@@ -307,6 +315,7 @@ void dt_stream_pump(struct dt_stream *s)
         file(s);
         show(s);
     } while (s->draining && can_take(s));
+    pass_loss_on(s);
     poll_as_needed(s);
     finish_if_done(s);
 }

@@ -117,24 +117,36 @@ TEST(closed_standard_streams_stay_closed_and_disturb_nobody)
     tmp_remove(dir);
 }
 
-TEST(a_reader_that_leaves_ends_neither_workers_nor_dtrun)
+/* As with torchrun: who would have had the pipe itself gets SIGPIPE and fails, who has a file does
+ * not notice; where dtrun can still be heard it says so, once. */
+TEST(a_reader_that_leaves_ends_workers_without_a_file_and_no_others)
 {
-    char dir[64], file[96];
-    snprintf(file, sizeof file, "%s/status", tmp_make(dir));
-    static const char *const rows[] = {
-        "($DT_RUN --no-python $DT_MISBEHAVE flood:20000 exit:0; echo $? >$DIR/status) | head -1 "
-        ">/dev/null",
-        "($DT_RUN -t 3 --no-python $DT_MISBEHAVE flood:20000; echo $? >$DIR/status) | head -1 "
-        ">/dev/null",
-        "($DT_RUN --exit-code root-cause -t 3 --no-python $DT_MISBEHAVE flood:20000 exit:7; echo "
-        "$? >$DIR/status)"
-        " 2>/dev/null | head -1 >/dev/null",
+    static const struct {
+        const char *options, *actions;
+        bool to_both; /* stderr is the same pipe */
+        const char *status;
+        const char *report; /* in stderr; NULL: there is none */
+    } rows[] = {
+        {"", "flood:20000 hang", false, "1\n", "exitcode  : -13 "},
+        {"", "flood:20000 hang", true, "1\n", NULL},
+        {"-t 3", "flood:20000", false, "0\n", NULL},
+        {"-t 3", "flood:20000", true, "0\n", NULL},
+        {"-t 3 --exit-code root-cause", "flood:20000 exit:7", false, "7\n", "exitcode  : 7 "},
     };
-    for (size_t i = 0; i < 3; i++) {
-        CHECK_ROW("%s", rows[i]);
-        unlink(file);
-        CHECK_EQ(shell(rows[i], dir), 0);
-        CHECK_STR(read_text(file), i == 2 ? "7\n" : "0\n");
+    char dir[64], file[96], err[96], line[1024];
+    snprintf(file, sizeof file, "%s/status", tmp_make(dir));
+    snprintf(err, sizeof err, "%s/stderr", dir);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        CHECK_ROW("%s %s %s", rows[i].options, rows[i].actions, rows[i].to_both ? "2>&1" : "");
+        snprintf(line, sizeof line,
+                 "($DT_RUN %s --no-python $DT_MISBEHAVE %s %s; echo $? >$DIR/status) "
+                 "2>$DIR/stderr | head -1 >/dev/null",
+                 rows[i].options, rows[i].actions, rows[i].to_both ? "2>&1" : "");
+        CHECK_EQ(shell(line, dir), 0);
+        CHECK_STR(read_text(file), rows[i].status);
+        CHECK_EQ(count_words(read_text(err), "the reader of descriptor 1 has gone"),
+                 !rows[i].to_both);
+        CHECK(!rows[i].report || strstr(read_text(err), rows[i].report));
     }
     tmp_remove(dir);
 }
