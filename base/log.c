@@ -6,8 +6,10 @@
 #include <errno.h>
 #include <poll.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #define LINE_MAX_BYTES 2048
@@ -19,6 +21,7 @@ static struct {
     enum dt_log_level level;
     enum dt_log_format format;
     bool stuck; /* nobody read there last time */
+    atomic_bool open_line;
 } sink = {.role = "dtrun", .level = DT_LOG_INFO, .format = DT_LOG_TEXT};
 
 static const char *const level_names[] = {"error", "warn", "info", "debug"};
@@ -48,11 +51,23 @@ static bool has_room(void)
     return rc != 0;
 }
 
-static void put_out(const void *line, size_t len)
+void dt_log_note_open_line(bool open)
 {
+    atomic_store(&sink.open_line, open);
+}
+
+bool dt_log_take_open_line(void)
+{
+    return atomic_exchange(&sink.open_line, false);
+}
+
+static void put_out(const char *line, size_t len)
+{
+    char newline = '\n';
     if (!has_room())
         return;
-    ssize_t n = write(STDERR_FILENO, line, len);
+    struct iovec parts[2] = {{&newline, dt_log_take_open_line()}, {(char *)(uintptr_t)line, len}};
+    ssize_t n = writev(STDERR_FILENO, parts, 2);
     (void)n; /* a log that cannot be written has nobody to tell */
 }
 
@@ -64,7 +79,7 @@ void dt_log_plain(const char *line)
 static void emit(struct dt_buf *line)
 {
     dt_buf_put_u8(line, '\n');
-    put_out(line->at, line->len);
+    put_out((const char *)line->at, line->len);
     dt_buf_finish(line);
 }
 

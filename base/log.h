@@ -26,6 +26,12 @@ bool dt_log_wants(enum dt_log_level level);
 /* A line of another form, with its newline, written as a log line is. */
 void dt_log_plain(const char *line);
 
+/* For others that write where the log does: OPEN says whether what they wrote last lacks the end of
+ * its line. Our next line then ends that one first. From any thread. */
+void dt_log_note_open_line(bool open);
+/* Whether the caller, who is about to write there without the log, has to end such a line. */
+bool dt_log_take_open_line(void);
+
 void dt_error(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void dt_warn(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void dt_info(const char *fmt, ...) __attribute__((format(printf, 1, 2)));

@@ -119,6 +119,8 @@ int dt_verdict_deliver(const struct dt_verdict *v, const struct dt_plan *plan)
     struct dt_buf text = {0};
     const struct dt_failure *root = &v->failures[v->root];
     dt_addr_own_name(host, sizeof host);
+    if (dt_log_take_open_line())
+        dt_buf_put_u8(&text, '\n');
     dt_failure_report(v->failures, v->count, plan->title, host, &text);
     print(&text);
     dt_buf_finish(&text);

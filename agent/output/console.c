@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 struct dt_console {
     int fd;
@@ -39,10 +40,15 @@ struct dt_console *dt_console_open(int fd, const struct dt_console_collapse *how
     c->how = *how;
     if (how->ranks && !(c->collapse = dt_collapse_create(how->ranks, how->moment)))
         dt_err_set(err, DT_E_MEMORY, "no memory to collapse lines of %d ranks", how->ranks);
-    else if ((c->sink = dt_sink_open(fd, tell, err)))
-        return c;
-    dt_console_close(c);
-    return NULL;
+    else
+        c->sink = dt_sink_open(fd, tell, err);
+    if (!c->sink) {
+        dt_console_close(c);
+        return NULL;
+    }
+    if (dt_console_same(fd, STDERR_FILENO))
+        dt_sink_shares_log(c->sink);
+    return c;
 }
 
 void dt_console_close(struct dt_console *c)

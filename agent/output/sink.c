@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/output/sink.h"
 
+#include "base/log.h"
+
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
@@ -12,6 +14,7 @@ struct dt_sink {
     int fd;
     uv_async_t *tell;
     pthread_t thread;
+    bool shares_log;
     bool started;         /* with the first bytes: most jobs of a test suite say nothing */
     pthread_mutex_t lock; /* of all below */
     pthread_cond_t work;
@@ -37,14 +40,17 @@ static ssize_t write_cancelable(int fd, const void *bytes, size_t len)
 }
 
 /* 0, or what went wrong. */
-static int write_all(int fd, struct dt_buf *b)
+static int write_all(const struct dt_sink *s, struct dt_buf *b)
 {
+    bool open_line = b->at[b->len - 1] != '\n';
     while (b->len) {
-        ssize_t n = write_cancelable(fd, b->at, b->len);
+        ssize_t n = write_cancelable(s->fd, b->at, b->len);
         if (n < 0 && errno != EINTR)
             return errno;
         dt_buf_consume(b, n > 0 ? (size_t)n : 0);
     }
+    if (s->shares_log)
+        dt_log_note_open_line(open_line);
     return 0;
 }
 
@@ -77,7 +83,7 @@ static void *write_along(void *arg)
         s->busy = true;
         tell(s);
         pthread_mutex_unlock(&s->lock);
-        int broken = write_all(s->fd, &s->writing);
+        int broken = write_all(s, &s->writing);
         pthread_mutex_lock(&s->lock);
         s->busy = false;
         s->broken = broken;
@@ -115,6 +121,11 @@ struct dt_sink *dt_sink_open(int fd, uv_async_t *to_tell, struct dt_err *err)
     pthread_mutex_init(&s->lock, NULL);
     pthread_cond_init(&s->work, NULL);
     return s;
+}
+
+void dt_sink_shares_log(struct dt_sink *s)
+{
+    s->shares_log = true;
 }
 
 struct dt_buf *dt_sink_begin(struct dt_sink *s)

@@ -23,6 +23,9 @@ struct dt_sink;
  * write, is told by TELL when to ask again. */
 struct dt_sink *dt_sink_open(int fd, uv_async_t *tell, struct dt_err *err);
 
+/* FD leads to where the log goes, too: it is told when a line was written without its end. */
+void dt_sink_shares_log(struct dt_sink *s);
+
 /* What is put into the buffer between these two is written, in order and at once. A few more bytes
  * than there is room for do no harm. */
 struct dt_buf *dt_sink_begin(struct dt_sink *s);

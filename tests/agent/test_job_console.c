@@ -124,3 +124,30 @@ TEST(a_console_that_nobody_reads_stops_neither_signals_nor_other_workers)
         job_finish(&j);
     }
 }
+
+/* Scripts look for lines of ours that begin with torch's names, so these begin a line. */
+TEST(the_last_words_begin_a_line_whatever_a_worker_left_unfinished)
+{
+    static const struct {
+        const char *text, *action, *seen;
+    } rows[] = {
+        {"err:half", "exit:1", "half\n"},      {"err:50%\r", "exit:1", "50%\r\n"},
+        {"err:whole\\n", "exit:1", "whole\n"}, {"err:half", "hang", "half"},
+        {"err:whole\\n", "hang", "whole\n"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct job j;
+        CHECK_ROW("%s %s", rows[i].text, rows[i].action);
+        JOB_START(&j, OMP, NO_PYTHON, rows[i].text, rows[i].action);
+        if (strcmp(rows[i].action, "hang") == 0) {
+            CHECK(job_says(&j, JOB_ERR, rows[i].seen));
+            kill(j.pid, SIGTERM);
+        }
+        CHECK_EQ(job_wait(&j), 1);
+        const char *last = strstr(job_err(&j), "torch.distributed.elastic.multiprocessing.");
+        CHECK(last != NULL && last > job_err(&j) && last[-1] == '\n');
+        CHECK(strstr(job_err(&j), rows[i].seen) != NULL);
+        CHECK(strstr(job_err(&j), "\n\n") == NULL);
+        job_finish(&j);
+    }
+}
