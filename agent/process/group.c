@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/process/group.h"
 
+#include "agent/process/fork_limits.h"
 #include "agent/process/guard.h"
 #include "agent/process/reap.h"
 #include "base/clock.h"
@@ -9,6 +10,7 @@
 #include "base/signame.h"
 
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -150,10 +152,13 @@ static const char *const step_words[] = {
 static void on_refused(void *arg, int i, enum dt_spawn_step step, int errnum)
 {
     struct dt_group *g = arg;
-    if (g->refusal.code == DT_E_NONE)
-        dt_err_errno(&g->refusal, DT_E_RUNTIME, errnum,
-                     "worker %d could not be started (%s): cannot %s", i, g->plan->argv[0],
-                     step_words[step]);
+    char what[256];
+    snprintf(what, sizeof what, "worker %d could not be started (%.128s): cannot %s", i,
+             g->plan->argv[0], step_words[step]);
+    if (g->refusal.code == DT_E_NONE && step == DT_SPAWN_FORK)
+        dt_fork_limits_err(&g->refusal, errnum, what);
+    else if (g->refusal.code == DT_E_NONE)
+        dt_err_errno(&g->refusal, DT_E_RUNTIME, errnum, "%s", what);
     g->outcome = DT_GROUP_REFUSED;
     if (g->state == RUNNING)
         stop(g, SIGTERM);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/process/guard.h"
 
+#include "agent/process/fork_limits.h"
 #include "agent/process/guard_wire.h"
 #include "agent/process/reap.h"
 #include "base/clock.h"
@@ -300,7 +301,7 @@ struct dt_guard *dt_guard_start(uv_loop_t *loop, const struct dt_spawn *workers,
     int errnum = errno;
     close(pair[1]);
     if (g->pid < 0) {
-        dt_err_errno(err, DT_E_RUNTIME, errnum, "cannot fork the guard process");
+        dt_fork_limits_err(err, errnum, "cannot fork the guard process");
         dt_guard_close(g, NULL, NULL);
         return NULL;
     }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Jobs on hosts where something runs out or is closed: open files, processes, disks, consoles. What
  * can go on does, and what cannot is told in one sentence. */
+#include "tests/lib/cgroup.h"
 #include "tests/lib/check.h"
 #include "tests/lib/job.h"
 
@@ -35,7 +36,8 @@ static void low_on_processes(const char *dir)
                  NO_PYTHON, "hang"),
              1);
     CHECK_EQ(count_words(job_err(&j), "could not be started"), 1);
-    CHECK(strstr(job_err(&j), "cannot fork it: Resource temporarily unavailable") != NULL);
+    CHECK(strstr(job_err(&j), "cannot fork it: Resource temporarily unavailable; ulimit -u, ") &&
+          strstr(job_err(&j), "of this user, is 6"));
     CHECK(strstr(job_err(&j), "closing signal SIGTERM") != NULL);
     CHECK(strstr(job_err(&j), "ChildFailedError") == NULL);
     job_finish(&j);
@@ -48,6 +50,22 @@ TEST(one_worker_that_cannot_start_ends_those_that_did_and_there_is_no_report)
     if (geteuid() != 0 || !job_user_can_run(uid))
         SKIP("needs root, to become a user without processes");
     job_as_user(uid, low_on_processes, NULL);
+}
+
+TEST(a_full_control_group_is_named_with_its_numbers)
+{
+    struct job j;
+    struct test_cgroup group;
+    char words[DT_CGROUP_PATH + 128];
+    cgroup_make(&group, "pids", "pids.max", "pids.max", "6");
+    JOB_START_AS(&j, cgroup_enter, &group, "OMP_NUM_THREADS=1", "--log-dir", "/dev/null",
+                 "--nproc-per-node", "8", NO_PYTHON, "hang");
+    CHECK_EQ(job_wait(&j), 1);
+    snprintf(words, sizeof words, ", pids.max of %s is 6 of which ", group.folder);
+    CHECK(strstr(job_err(&j), "cannot fork it: Resource temporarily unavailable; ulimit -u, "));
+    CHECK(strstr(job_err(&j), words) != NULL);
+    job_finish(&j);
+    cgroup_remove(&group);
 }
 
 /* Runs LINE by sh, where $DIR is the folder; its exit status. */
