@@ -5,6 +5,7 @@
 #include "base/str.h"
 
 #include <arpa/inet.h>
+#include <ctype.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <stdio.h>
@@ -86,12 +87,24 @@ struct parts {
     char port[8];
 };
 
+/* The resolver would take it for an IPv4 address written as one number. */
+static bool is_bare_port(const char *text)
+{
+    int64_t port;
+    return isdigit((unsigned char)*text) && dt_str_to_int(text, 0, 65535, &port, NULL) == 0;
+}
+
 static int take_apart(const char *text, uint16_t default_port, struct parts *p, struct dt_err *err)
 {
     bool marked = strncmp(text, "unix:", 5) == 0;
     *p = (struct parts){.path = marked ? text + 5 : *text == '/' ? text : NULL};
     if (p->path)
         return check_path(p->path, err);
+    if (is_bare_port(text))
+        return dt_err_set(err, DT_E_USAGE,
+                          "\"%s\" is a port and names no host; write HOST:%s, or *:%s for every "
+                          "address",
+                          text, text, text);
     const char *port;
     if (split(text, p->host, sizeof p->host, &port, err) < 0)
         return -1;

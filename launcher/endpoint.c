@@ -56,6 +56,9 @@ int dt_endpoint_parse(const char *text, int default_port, struct dt_endpoint *ou
             return dt_err_set(err, DT_E_RUNTIME, "\"%s\" has no port from 0 to 65535 at its end",
                               text);
     }
+    if (!colon && read_port(host) >= 0) /* the resolver would take it for an IPv4 address */
+        return dt_err_set(err, DT_E_RUNTIME, "\"%s\" is a port and names no host; write HOST:%s",
+                          host, host);
     len = strlen(host);
     if (len > 1 && host[0] == '[' && host[len - 1] == ']') {
         host[len - 1] = '\0';

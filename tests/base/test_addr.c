@@ -22,6 +22,8 @@ TEST(addresses_there_and_back)
         {"[::1]80", NULL, "not [ADDRESS]:PORT"},
         {":80", NULL, "names no host"},
         {"", NULL, "names no host"},
+        {"29400", NULL, "is a port and names no host; write HOST:29400, or *:29400"},
+        {"65536", "0.1.0.0:4711", NULL},
         {"unix:relative", NULL, "absolute"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {

@@ -48,6 +48,7 @@ TEST(what_is_no_endpoint)
         {"a b:80", "does not start with a host"},
         {"http://h:80", "does not start with a host"},
         {"[]:80", "does not start with a host"},
+        {"29400", "is a port and names no host; write HOST:29400"},
         {"::1", "[::1]:PORT"},
         {"a:b:80", "write an IPv6 address as"},
     };
