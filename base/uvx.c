@@ -8,6 +8,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 
 #define BACKLOG 4096 /* the kernel cuts it to net.core.somaxconn */
@@ -30,21 +31,36 @@ void dt_uvx_stream_init(uv_loop_t *loop, union dt_uvx_stream *s, int family)
         uv_tcp_init(loop, &s->tcp);
 }
 
-/* A socket file nobody answers on is what a killed daemon leaves behind. */
+static const char *socket_path(const struct dt_addr *addr)
+{
+    return ((const struct sockaddr_un *)&addr->sa)->sun_path;
+}
+
+/* A socket file nobody answers on is what a killed daemon leaves behind. connect() says the same
+ * of a file that is no socket at all; callers have looked at that. */
 static void remove_stale_socket(const struct dt_addr *addr)
 {
-    const struct sockaddr_un *un = (const struct sockaddr_un *)&addr->sa;
     DT_AUTO_FD fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (fd >= 0 && connect(fd, (const struct sockaddr *)un, sizeof *un) < 0 &&
+    if (fd >= 0 &&
+        connect(fd, (const struct sockaddr *)&addr->sa, sizeof(struct sockaddr_un)) < 0 &&
         errno == ECONNREFUSED)
-        unlink(un->sun_path);
+        unlink(socket_path(addr));
+}
+
+/* Whether something other than a socket has the path. A symbolic link is not followed: unlink()
+ * would remove the link. */
+static bool holds_other_file(const struct dt_addr *addr)
+{
+    struct stat st;
+    return addr->sa.ss_family == AF_UNIX && lstat(socket_path(addr), &st) == 0 &&
+           !S_ISSOCK(st.st_mode);
 }
 
 /* libuv calls a missing folder a lack of permission. */
 static bool folder_exists(const struct dt_addr *addr)
 {
     char path[sizeof((struct sockaddr_un *)0)->sun_path];
-    strcpy(path, ((const struct sockaddr_un *)&addr->sa)->sun_path);
+    strcpy(path, socket_path(addr));
     return access(dirname(path), F_OK) == 0;
 }
 
@@ -53,13 +69,18 @@ static int bind_stream(union dt_uvx_stream *s, const struct dt_addr *addr)
     if (s->handle.type == UV_TCP)
         return uv_tcp_bind(&s->tcp, (const struct sockaddr *)&addr->sa, 0);
     remove_stale_socket(addr);
-    return uv_pipe_bind(&s->pipe, ((const struct sockaddr_un *)&addr->sa)->sun_path);
+    return uv_pipe_bind(&s->pipe, socket_path(addr));
 }
 
 int dt_uvx_listen(union dt_uvx_stream *s, const struct dt_addr *addr,
                   uv_connection_cb on_connection, struct dt_err *err)
 {
     char text[DT_ADDR_TEXT];
+    if (holds_other_file(addr))
+        return dt_err_set(err, DT_E_RUNTIME,
+                          "cannot listen on %s: a file that is no socket has that path; remove it "
+                          "or choose another path",
+                          dt_addr_text(addr, text, sizeof text));
     int rc = bind_stream(s, addr);
     if (rc == 0)
         rc = uv_listen(&s->stream, BACKLOG, on_connection);

@@ -42,6 +42,7 @@ TEST(nonsense_is_answered_with_one_sentence_and_exit_2)
         {{"--lisen", "x"}, "--listen"},
         {{"--listen", "localhost:99999"}, "99999"},
         {{"--listen", ":1234"}, "names no host"},
+        {{"--listen", "29400"}, "is a port and names no host"},
         {{"--listen", "unix:relative"}, "absolute"},
         {{"--allow", "10.0.0.0/33"}, "--allow"},
         {{"--allow", "everybody"}, "no range of addresses"},
@@ -229,6 +230,28 @@ TEST(a_unix_socket_serves_and_a_stale_one_is_taken_over)
     CHECK_EQ(daemon_stop(&d), 0);
     CHECK(access(path, F_OK) != 0);
     rmdir(dir);
+}
+
+TEST(a_file_that_is_no_socket_keeps_its_path)
+{
+    char dir[256], path[300], link[300], listen[320];
+    struct daemon_process d;
+    snprintf(path, sizeof path, "%s/precious.conf", make_dir(dir, sizeof dir));
+    snprintf(link, sizeof link, "%s/link", dir);
+    write_file(path, "precious");
+    CHECK(symlink("precious.conf", link) == 0);
+    const char *const taken[] = {path, link, dir};
+    for (size_t i = 0; i < sizeof taken / sizeof *taken; i++) {
+        struct stat st;
+        CHECK_ROW("%s", taken[i]);
+        snprintf(listen, sizeof listen, "unix:%s", taken[i]);
+        DAEMON_START(&d, PROGRAM, "--listen", listen);
+        CHECK_EQ(daemon_wait(&d), 1);
+        CHECK_EQ(daemon_log_count(&d, "a file that is no socket has that path"), 1);
+        CHECK(lstat(taken[i], &st) == 0);
+        daemon_stop(&d);
+    }
+    CHECK(unlink(link) == 0 && unlink(path) == 0 && rmdir(dir) == 0);
 }
 
 TEST(ipv6_and_every_address)
