@@ -558,8 +558,8 @@ static int open_all(struct agent *a, struct dt_err *err)
     a->output = dt_output_create(&a->loop, plan, (const int[]){STDOUT_FILENO, STDERR_FILENO}, err);
     if (!a->output)
         return -1;
-    if (plan->health_port &&
-        !(a->health = dt_health_open(&a->loop, plan->health_port, health, a, err)))
+    if (plan->health_port && !(a->health = dt_health_open(&a->loop, plan->health_address,
+                                                          plan->health_port, health, a, err)))
         return -1;
     return open_backend(a, err);
 }

@@ -52,6 +52,7 @@ void dt_plan_finish(struct dt_plan *plan)
     free(plan->streams);
     free(plan->line_prefix);
     free(plan->event_log);
+    free(plan->health_address);
     free(plan->watchdog_path);
     free(plan->error_file);
     *plan = (struct dt_plan){0};

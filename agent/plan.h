@@ -97,11 +97,12 @@ struct dt_plan {
 
     /* Watching. */
     enum dt_plan_bind bind;
-    char *event_log;     /* "null", "console" or "file:PATH". Never NULL */
-    int health_port;     /* 0: none */
-    bool watchdog;       /* serve the file timers of workers */
-    char *watchdog_path; /* NULL: a fresh one in a temporary folder */
-    char *error_file;    /* where we leave our own last word: TORCHELASTIC_ERROR_FILE */
+    char *event_log;      /* "null", "console" or "file:PATH". Never NULL */
+    int health_port;      /* 0: none */
+    char *health_address; /* NULL: every one */
+    bool watchdog;        /* serve the file timers of workers */
+    char *watchdog_path;  /* NULL: a fresh one in a temporary folder */
+    char *error_file;     /* where we leave our own last word: TORCHELASTIC_ERROR_FILE */
 
     char **ignored;  /* sentences about options that have no effect here */
     char **needless; /* ... about options that have none on any job, which nobody need hear of */

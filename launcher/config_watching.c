@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-static int choose_health_port(struct dt_config *c)
+static int read_health_port(struct dt_config *c)
 {
     const char *text = dt_config_env(c, "TORCHELASTIC_HEALTH_CHECK_PORT");
     int64_t n;
@@ -22,6 +22,18 @@ static int choose_health_port(struct dt_config *c)
     return 0;
 }
 
+static int choose_health(struct dt_config *c)
+{
+    struct dt_plan *p = c->plan;
+    if (read_health_port(c) < 0 || dt_config_set(c, &p->health_address, c->o->health_address) < 0)
+        return -1;
+    if (p->health_address && p->health_port == 0)
+        return dt_words_push(&p->ignored, c->err,
+                             "--health-address has no effect: there is no "
+                             "--health-port");
+    return 0;
+}
+
 int dt_config_watching(struct dt_config *c)
 {
     struct dt_plan *p = c->plan;
@@ -32,5 +44,5 @@ int dt_config_watching(struct dt_config *c)
         return -1;
     if (dt_config_set(c, &p->error_file, dt_config_env(c, "TORCHELASTIC_ERROR_FILE")) < 0)
         return -1;
-    return choose_health_port(c);
+    return choose_health(c);
 }

@@ -251,14 +251,22 @@ static bool has_port(const char *text)
     return colon && (*text == '[' ? colon > text && colon[-1] == ']' : strchr(text, ':') == colon);
 }
 
-static int parse_listen(const char *value, void *target, struct dt_err *err)
+static int parse_address(const char *value, void *target, const char *port_of, struct dt_err *err)
 {
     if (*value == '/' || strncmp(value, "unix:", 5) == 0 || has_port(value))
-        return dt_err_set(err, DT_E_USAGE,
-                          "\"%s\" is not an address alone; the port is that of --master-port or "
-                          "--rdzv-endpoint",
-                          value);
+        return dt_err_set(err, DT_E_USAGE, "\"%s\" is not an address alone; the port is that of %s",
+                          value, port_of);
     return dt_addr_check(value, err) < 0 ? -1 : dt_opt_string(value, target, err);
+}
+
+static int parse_store_listen(const char *value, void *target, struct dt_err *err)
+{
+    return parse_address(value, target, "--master-port or --rdzv-endpoint", err);
+}
+
+static int parse_health_address(const char *value, void *target, struct dt_err *err)
+{
+    return parse_address(value, target, "--health-port", err);
 }
 
 static int parse_port(const char *value, void *target, struct dt_err *err)
@@ -375,12 +383,15 @@ static const struct dt_opt launch_opts[] = {
     {OWN, .name = "strip-codes", AT(strip_codes), .help = "leave terminal codes out of files"},
     {OWN, .name = "keep-logs", .arg = "WHICH", .parse = parse_keep_logs, .words = "all failed", AT(keep_logs),
      .fallback = "all", .help = "keep files always, or only when the job failed"},
-    {OWN, .name = "store-listen", .arg = "ADDR", .parse = parse_listen, .finish = dt_opt_finish_string, AT(store_listen),
+    {OWN, .name = "store-listen", .arg = "ADDR", .parse = parse_store_listen, .finish = dt_opt_finish_string, AT(store_listen),
      .help = "serve the store on this address only (default: loopback for one node, else every address)"},
     {OWN, .name = "store-allow", .arg = "CIDR", .parse = dt_opt_cidr, .repeat = true, AT(store_allow),
      .help = "let only clients from this range connect to the store"},
     {OWN, .name = "health-port", .arg = "PORT", .parse = parse_port, AT(health_port),
      .help = "answer GET /healthz there (default: TORCHELASTIC_HEALTH_CHECK_PORT, or none)"},
+    {OWN, .name = "health-address", .arg = "ADDR", .parse = parse_health_address, .finish = dt_opt_finish_string,
+     AT(health_address),
+     .help = "open the health port on this address only (default: every address; Kubernetes probes from the node's)"},
     {OWN, .name = "log-level", .arg = "LEVEL", .parse = dt_opt_log_level, .words = "error warn info debug", AT(log_level),
      .help = "error, warn, info or debug (default: what LOGLEVEL says, or warn)"},
 

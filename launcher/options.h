@@ -60,6 +60,7 @@ struct dt_launch_options {
     char *store_listen;
     struct dt_opt_cidrs store_allow;
     int health_port;
+    char *health_address;
     enum dt_log_level log_level;
 
     /* ... for elastic jobs; what the numbers mean is with struct dt_run_spec */

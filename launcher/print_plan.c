@@ -236,6 +236,8 @@ static void put_watching(const struct dt_plan *p, struct dt_buf *out)
         dt_buf_printf(out, "health port: %d\n", p->health_port);
     else
         dt_buf_put_str(out, "health port: none\n");
+    if (p->health_port)
+        put_text(out, "health address", p->health_address, "every one");
     dt_buf_printf(out, "file timers: %s\n", yes_no(p->watchdog));
     if (p->watchdog)
         put_text(out, "timer file", p->watchdog_path, "a fresh one in a temporary folder");

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #define CONNECTIONS 64u
-#define IDLE_SECONDS 10u
+#define PATIENCE (10 * DT_SECOND)
 
 struct dt_health {
     const struct dt_http_table *lib;
@@ -119,18 +119,29 @@ static int listen_at(const struct dt_addr *addr)
 }
 
 /* Both families through one socket; a kernel without IPv6 has the other. */
-static int open_listener(int port, struct dt_err *err)
+static int listen_everywhere(int port, struct dt_addr *addr)
 {
-    struct dt_addr addr = every_address(AF_INET6, port);
-    int fd = listen_at(&addr);
-    if (fd < 0 && (errno == EAFNOSUPPORT || errno == EADDRNOTAVAIL)) {
-        addr = every_address(AF_INET, port);
-        fd = listen_at(&addr);
-    }
+    *addr = every_address(AF_INET6, port);
+    int fd = listen_at(addr);
+    if (fd >= 0 || (errno != EAFNOSUPPORT && errno != EADDRNOTAVAIL))
+        return fd;
+    *addr = every_address(AF_INET, port);
+    return listen_at(addr);
+}
+
+static int open_listener(const char *address, int port, struct dt_err *err)
+{
+    struct dt_addr addr;
+    if (address && dt_addr_parse(address, (uint16_t)port, &addr, err) < 0)
+        return dt_err_wrap(err, "the address of the health port");
+    int fd = address ? listen_at(&addr) : listen_everywhere(port, &addr);
     if (fd >= 0)
         return fd;
-    if (errno != EADDRINUSE)
-        return dt_err_errno(err, DT_E_RUNTIME, errno, "cannot listen on the health port %d", port);
+    if (errno != EADDRINUSE) {
+        char at[DT_ADDR_TEXT];
+        return dt_err_errno(err, DT_E_RUNTIME, errno, "cannot open the health port at %s",
+                            dt_addr_text(&addr, at, sizeof at));
+    }
     char who[300];
     return dt_err_set(err, DT_E_RUNTIME,
                       "the health port cannot be opened: %s; stop that or choose another port",
@@ -150,15 +161,16 @@ static void on_handle_closed(uv_handle_t *handle)
         on_closed(arg);
 }
 
-static int serve(struct dt_health *h, uv_loop_t *loop, int port, struct dt_err *err)
+static int serve(struct dt_health *h, uv_loop_t *loop, const char *address, int port,
+                 struct dt_err *err)
 {
     h->lib = dt_plugin_open("http", DT_HTTP_ABI, sizeof *h->lib, err);
     if (!h->lib)
         return dt_err_wrap(err, "the health port takes libmicrohttpd");
-    int listener = open_listener(port, err);
+    int listener = open_listener(address, port, err);
     if (listener < 0)
         return -1;
-    h->http = h->lib->open(listener, CONNECTIONS, IDLE_SECONDS, answer, h, err);
+    h->http = h->lib->open(listener, CONNECTIONS, PATIENCE, answer, h, err);
     if (!h->http)
         return -1;
     int rc = uv_poll_init(loop, &h->readable, h->lib->descriptor(h->http));
@@ -173,8 +185,8 @@ static int serve(struct dt_health *h, uv_loop_t *loop, int port, struct dt_err *
     return 0;
 }
 
-struct dt_health *dt_health_open(uv_loop_t *loop, int port, dt_health_state_fn *state, void *arg,
-                                 struct dt_err *err)
+struct dt_health *dt_health_open(uv_loop_t *loop, const char *address, int port,
+                                 dt_health_state_fn *state, void *arg, struct dt_err *err)
 {
     struct dt_health *h = calloc(1, sizeof *h);
     if (!h) {
@@ -183,7 +195,7 @@ struct dt_health *dt_health_open(uv_loop_t *loop, int port, dt_health_state_fn *
     }
     h->state = state;
     h->arg = arg;
-    if (serve(h, loop, port, err) == 0)
+    if (serve(h, loop, address, port, err) == 0)
         return h;
     free(h);
     return NULL;

@@ -16,9 +16,9 @@ struct dt_health;
 /* Appends one JSON object about the present state to OUT; returns whether all is well. */
 typedef bool dt_health_state_fn(void *arg, struct dt_buf *out);
 
-/* Serves on PORT of every address. */
-struct dt_health *dt_health_open(uv_loop_t *loop, int port, dt_health_state_fn *state, void *arg,
-                                 struct dt_err *err);
+/* Serves on PORT of the host ADDRESS, which is looked up, or of every address when it is NULL. */
+struct dt_health *dt_health_open(uv_loop_t *loop, const char *address, int port,
+                                 dt_health_state_fn *state, void *arg, struct dt_err *err);
 void dt_health_close(struct dt_health *h, void (*on_closed)(void *arg), void *arg);
 
 #endif

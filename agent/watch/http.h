@@ -22,13 +22,14 @@ struct dt_http_answer {
 typedef void dt_http_answer_fn(void *arg, const char *method, const char *path,
                                struct dt_http_answer *answer);
 
-#define DT_HTTP_ABI 1
+#define DT_HTTP_ABI 2
 struct dt_http_table {
     struct dt_plugin_head head;
 
-    /* Serves on LISTENER, which it owns from then on, failing or not: at most CONNECTIONS at a
-     * time, each for TIMEOUT seconds without a byte. */
-    struct dt_http *(*open)(int listener, unsigned connections, unsigned timeout,
+    /* Serves on LISTENER, which it owns from then on, failing or not. A connection has PATIENCE for
+     * each request, from its beginning or the answer before to the end of the answer. When
+     * CONNECTIONS are open and another comes, the one is closed that was answered longest ago. */
+    struct dt_http *(*open)(int listener, unsigned connections, dt_ms patience,
                             dt_http_answer_fn *answer, void *arg, struct dt_err *err);
     int (*descriptor)(struct dt_http *h); /* readable: it wants a turn */
     /* Does what there is to do; returns after how long it wants the next turn, or DT_FOREVER. */

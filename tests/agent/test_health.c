@@ -69,7 +69,7 @@ static int serve(int port, int ready)
 {
     struct dt_err err = {0};
     uv_loop_init(&child.loop);
-    child.health = dt_health_open(&child.loop, port, state, NULL, &err);
+    child.health = dt_health_open(&child.loop, NULL, port, state, NULL, &err);
     if (!child.health)
         return 2;
     uv_signal_init(&child.loop, &child.term);
@@ -284,7 +284,51 @@ TEST(a_request_has_a_largest_size)
     stop_server(s);
 }
 
-/* Whoever holds all connections keeps others waiting, and not for ever. */
+/* Whether the server has closed FD, which is waited for. */
+static void await_end(int fd)
+{
+    struct pollfd ended = {.fd = fd, .events = POLLIN};
+    char byte;
+    CHECK_EQ(poll(&ended, 1, 30000), 1);
+    CHECK(recv(fd, &byte, 1, 0) <= 0);
+}
+
+TEST(whoever_holds_all_connections_keeps_nobody_waiting)
+{
+    int held[80];
+    struct server s = start_server();
+    for (int i = 0; i < 80; i++) {
+        held[i] = reach(s, AF_INET);
+        CHECK(held[i] >= 0);
+        CHECK_EQ(send(held[i], "G", 1, MSG_NOSIGNAL), 1);
+    }
+    CHECK(has(ask(s, "GET", "/healthz"), " 200 "));
+    for (int i = 0; i < 80; i++) { /* closed in the order in which they came, and only as needed */
+        struct pollfd ended = {.fd = held[i], .events = POLLIN};
+        CHECK_ROW("connection %d", i);
+        if (i < 16)
+            await_end(held[i]);
+        else if (i > 16) /* whose place the probe had */
+            CHECK_EQ(poll(&ended, 1, 0), 0);
+        close(held[i]);
+    }
+    stop_server(s);
+}
+
+/* The time for a request does not begin anew with each byte of it. */
+TEST(a_client_that_goes_on_slowly_is_let_go)
+{
+    struct server s = start_server();
+    int slow = reach(s, AF_INET);
+    struct pollfd ended = {.fd = slow, .events = POLLIN};
+    int turns = 0;
+    while (poll(&ended, 1, 500) == 0 && ++turns < 60)
+        CHECK_EQ(send(slow, "G", 1, MSG_NOSIGNAL), 1);
+    CHECK(turns < 60);
+    close(slow);
+    stop_server(s);
+}
+
 TEST(a_full_server_makes_room_again)
 {
     int held[80];
@@ -293,7 +337,7 @@ TEST(a_full_server_makes_room_again)
         held[i] = reach(s, AF_INET);
         CHECK(held[i] >= 0);
     }
-    ask_on(held[63], 100); /* the last that has a place: all before it have theirs */
+    ask_on(held[79], 100); /* all before it have been let in */
     kill(s.pid, SIGSTOP);
     for (int i = 0; i < 80; i++)
         close(held[i]);
@@ -320,13 +364,29 @@ TEST(a_taken_port_is_named_with_its_holder)
     char words[200];
     uv_loop_init(&loop);
     snprintf(words, sizeof words, "[::]:%d is in use by pid %d (test_health)", s.port, (int)s.pid);
-    CHECK_FAIL(dt_health_open(&loop, s.port, state, NULL, &err) ? 0 : -1, err, ":");
+    CHECK_FAIL(dt_health_open(&loop, NULL, s.port, state, NULL, &err) ? 0 : -1, err, ":");
     if (strstr(err.text, "[::]"))
         CHECK(has(err.text, words));
     else
         CHECK(has(err.text, "is in use by pid "));
     CHECK_EQ(uv_loop_close(&loop), 0);
     stop_server(s);
+}
+
+TEST(one_address_alone_is_served)
+{
+    struct dt_err err = {0};
+    uv_loop_t loop;
+    int port = free_port();
+    uv_loop_init(&loop);
+    struct dt_health *h = dt_health_open(&loop, "127.0.0.2", port, state, NULL, &err);
+    CHECK(h != NULL);
+    CHECK(reach((struct server){.port = port}, AF_INET) < 0); /* at 127.0.0.1 */
+    CHECK_FAIL(dt_health_open(&loop, "no-such-host.invalid", port, state, NULL, &err) ? 0 : -1, err,
+               "the address of the health port: ");
+    dt_health_close(h, NULL, NULL);
+    uv_run(&loop, UV_RUN_DEFAULT);
+    CHECK_EQ(uv_loop_close(&loop), 0);
 }
 
 TEST(without_the_helper_the_option_says_so)
@@ -336,7 +396,7 @@ TEST(without_the_helper_the_option_says_so)
     uv_loop_init(&loop);
     char *was = strdup(getenv("DTRUN_PLUGIN_DIR") ? getenv("DTRUN_PLUGIN_DIR") : "");
     setenv("DTRUN_PLUGIN_DIR", "/nonexistent", 1);
-    CHECK_FAIL(dt_health_open(&loop, 0, state, NULL, &err) ? 0 : -1, err,
+    CHECK_FAIL(dt_health_open(&loop, NULL, 0, state, NULL, &err) ? 0 : -1, err,
                "the health port takes libmicrohttpd: there is no dt_http.so in /nonexistent/");
     setenv("DTRUN_PLUGIN_DIR", was, 1);
     free(was);

@@ -435,7 +435,12 @@ TEST(watching)
 {
     static const struct told_row rows[] = {
         {"--health-port=80|x", "TORCHELASTIC_HEALTH_CHECK_PORT=81", "health port: 80", NULL, 0},
-        {"x", "TORCHELASTIC_HEALTH_CHECK_PORT=81", "health port: 81", NULL, 0},
+        {"x", "TORCHELASTIC_HEALTH_CHECK_PORT=81", "health port: 81|health address: every one", NULL, 0},
+        {"--health-port=80|--health-address=127.0.0.1|x", "", "health address: 127.0.0.1", NULL, 0},
+        {"--health-address=::1|x", "", "health port: none|ignored: --health-address has no effect: there is no --health-port",
+         NULL, 0},
+        {"--health-address=127.0.0.1:80|x", "", NULL,
+         "--health-address: \"127.0.0.1:80\" is not an address alone; the port is that of --health-port", 2},
         {"x", "TORCHELASTIC_HEALTH_CHECK_PORT=http", "health port: none|"
          "ignored: TORCHELASTIC_HEALTH_CHECK_PORT has no effect: \"http\" is no port", NULL, 0},
         {"--health-port=65536|x", "", NULL, "--health-port: \"65536\" is not a whole number from 0 to 65535", 2},
