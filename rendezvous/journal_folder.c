@@ -38,12 +38,16 @@ int dt_journal_write_at(int fd, const void *bytes, size_t len, uint64_t at)
 static int fail(const struct dt_journal_folder *f, const char *verb, const char *file,
                 struct dt_err *err)
 {
+    if (errno == ELOOP)
+        return dt_err_set(err, DT_E_RUNTIME,
+                          "%s/%s is a symbolic link, which no server made; remove it", f->name,
+                          file);
     return dt_err_errno(err, DT_E_RUNTIME, errno, "cannot %s %s/%s", verb, f->name, file);
 }
 
 static int make_file(const struct dt_journal_folder *f, const char *file, int flags)
 {
-    return openat(f->fd, file, O_RDWR | O_CREAT | O_CLOEXEC | flags, 0600);
+    return openat(f->fd, file, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | flags, 0600);
 }
 
 /* -- the folder ------------------------------------------------------------------------------- */
@@ -61,6 +65,26 @@ static int lock(struct dt_journal_folder *f, struct dt_err *err)
                       "%s: another server keeps its journal there; stop that one, or give this one "
                       "a folder of its own",
                       f->name);
+}
+
+/* What stands there is believed and written to: only who runs this server, or root, may have put it
+ * there. */
+static int check_owner(const struct dt_journal_folder *f, struct dt_err *err)
+{
+    struct stat st;
+    if (fstat(f->fd, &st) < 0)
+        return dt_err_errno(err, DT_E_RUNTIME, errno, "cannot look at the folder %s", f->name);
+    if (st.st_uid != geteuid() && st.st_uid != 0)
+        return dt_err_set(err, DT_E_RUNTIME,
+                          "%s belongs to user %u, who could change what this server believes; give "
+                          "it a folder of its own",
+                          f->name, (unsigned)st.st_uid);
+    if (st.st_mode & (S_IWGRP | S_IWOTH))
+        return dt_err_set(err, DT_E_RUNTIME,
+                          "other users may write to %s and could change what this server believes; "
+                          "`chmod go-w` it, or name a new folder inside it",
+                          f->name);
+    return 0;
 }
 
 /* A folder that was just made is on disk only when the one it stands in is. */
@@ -83,7 +107,7 @@ int dt_journal_folder_open(struct dt_journal_folder *f, const char *name, struct
         return dt_err_errno(err, DT_E_RUNTIME, errno, "cannot open the folder %s", name);
     if (made && sync_parent(f) < 0)
         return dt_err_errno(err, DT_E_RUNTIME, errno, "cannot sync the folder of %s", name);
-    if (lock(f, err) < 0)
+    if (check_owner(f, err) < 0 || lock(f, err) < 0)
         return -1;
     dt_journal_folder_drop_new(f);
     return 0;

@@ -4,6 +4,7 @@
 #include "tests/rendezvous/journal_world.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 
 BEFORE_ALL
 {
@@ -118,6 +119,39 @@ TEST(a_folder_that_cannot_be_is_an_error)
     CHECK_OK(dt_fs_replace(at("file"), "x", 1, 0600, &err), err);
     check_refused("file", "is no folder");
     check_refused("file/below", "file is there and is no folder");
+}
+
+static void check_folder_is_refused(const char *words)
+{
+    check_refused("shared", words);
+    CHECK(access(at("shared/journal.lock"), F_OK) != 0); /* nothing was written */
+}
+
+TEST(a_folder_that_others_may_write_to_is_not_believed)
+{
+    CHECK_EQ(mkdir(at("shared"), 0700), 0);
+    CHECK_EQ(chmod(at("shared"), 0777), 0);
+    check_folder_is_refused("other users may write to ");
+    CHECK_EQ(chmod(at("shared"), 0770), 0);
+    check_folder_is_refused("other users may write to ");
+    CHECK_EQ(chmod(at("shared"), 0700), 0);
+    if (geteuid() != 0) /* only root can give a folder away */
+        return;
+    CHECK_EQ(chown(at("shared"), 65534, (gid_t)-1), 0);
+    check_folder_is_refused("belongs to user 65534");
+}
+
+TEST(a_symbolic_link_in_the_folder_is_not_followed)
+{
+    static const char *const files[] = {"linked/journal.lock", "linked/journal"};
+    CHECK_EQ(mkdir(at("linked"), 0700), 0);
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        CHECK_ROW("%s", files[i]);
+        CHECK_EQ(symlink(at("elsewhere"), at(files[i])), 0);
+        check_refused("linked", "is a symbolic link");
+        CHECK(access(at("elsewhere"), F_OK) != 0);
+        CHECK_EQ(unlink(at(files[i])), 0);
+    }
 }
 
 /* -- other files, cuts and damage ------------------------------------------------------------- */
