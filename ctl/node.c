@@ -152,8 +152,9 @@ int dt_ctl_node_drain(const struct dt_ctl_options *o, struct dt_sync_control *c,
     dt_str_printable(dt_bytes_of(answer.why), why, sizeof why);
     if (answer.drain.done || o->json)
         put_answer(o, &answer, why, out);
-    int rc =
-        answer.drain.done ? 0 : dt_err_set(err, DT_E_RUNTIME, "%s: not done: %s", o->name, why);
+    int rc = answer.drain.done ? 0
+                               : dt_err_set(err, DT_E_RUNTIME, "%s: not done: %s",
+                                            o->all ? "all nodes" : o->name, why);
     dt_message_finish(&answer);
     return rc;
 }

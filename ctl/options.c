@@ -34,6 +34,8 @@ static const struct dt_opt ctl_opts[] = {
      .help = "print one JSON object, for programs"},
     {.name = "quarantined", .no_env = true, AT(quarantined), .group = "What",
      .help = "with node list: nodes that are kept out, or watched, and why"},
+    {.name = "all", .no_env = true, AT(all), .group = "What",
+     .help = "with node undrain: every node that is kept out, instead of one"},
     {.name = "why", .arg = "TEXT", .no_env = true, AT(why), .group = "What",
      .help = "with node drain: the reason, for whoever asks later"},
     {0},
@@ -111,7 +113,7 @@ static int read_command(struct dt_ctl_options *o, const char *const *words, int 
     if (count > used + (c->arg != NULL))
         return dt_err_set(err, DT_E_USAGE, "%s: what is \"%s\"? It takes %s", c->words,
                           words[used + (c->arg != NULL)], c->arg ? "one name" : "no name");
-    if (c->must && (count == used || !*words[used]))
+    if (c->must && !o->all && (count == used || !*words[used]))
         return dt_err_set(err, DT_E_USAGE, "%s: which node? Give its name", c->words);
     o->name = count > used ? words[used] : "";
     return 0;
@@ -123,6 +125,10 @@ static int check_whole(const struct dt_ctl_options *o, struct dt_err *err)
         return dt_err_set(err, DT_E_USAGE, "--quarantined goes with node list");
     if (o->why && o->command != DT_CTL_NODE_DRAIN)
         return dt_err_set(err, DT_E_USAGE, "--why goes with node drain");
+    if (o->all && o->command != DT_CTL_NODE_UNDRAIN)
+        return dt_err_set(err, DT_E_USAGE, "--all goes with node undrain");
+    if (o->all && *o->name)
+        return dt_err_set(err, DT_E_USAGE, "node undrain: %s, or --all?", o->name);
     return 0;
 }
 

@@ -22,7 +22,7 @@ enum dt_ctl_command {
 struct dt_ctl_options {
     char *endpoint, *token_file, *why;
     dt_ms timeout;
-    bool json, quarantined;
+    bool json, quarantined, all;
     enum dt_ctl_command command;
     const char *name; /* of a run or node, from argv; "" where none is given */
 };

@@ -452,32 +452,86 @@ void dt_rdzv_runs_lost(struct dt_rdzv_runs *runs, struct dt_rdzv_conn *c)
 
 /* -- what people and time bring --------------------------------------------------------------- */
 
+/* Tells all runs that this node, "" for all that there are, is kept out or no longer is. */
+static void tell_of_drain(struct dt_rdzv_runs *runs, const char *node)
+{
+    dt_list_each(&runs->all, n)
+    {
+        struct dt_rdzv_run *run = dt_container_of(n, struct dt_rdzv_run, in_all);
+        run->after = runs->marked;
+        run_step(runs, run, &(struct dt_rdzv_event){.type = DT_EV_DRAIN, .text = node});
+    }
+}
+
+static bool is_here(const struct dt_rdzv_runs *runs, const char *node)
+{
+    dt_list_each(&runs->all, n)
+    {
+        if (dt_rdzv_has_node(dt_container_of(n, struct dt_rdzv_run, in_all)->rdzv, node))
+            return true;
+    }
+    return false;
+}
+
+static bool drain(struct dt_rdzv_runs *runs, const char *node, const char *why, char *text,
+                  size_t size)
+{
+    struct dt_exclude *x = &runs->exclude;
+    bool here = is_here(runs, node);
+    if (!here && !dt_exclude_is_drained(x, node) && x->drained_count >= DT_DRAINED_UNKNOWN) {
+        snprintf(text, size,
+                 "%zu nodes are drained already, and none of that name is here; let some back with "
+                 "node undrain, or all with node undrain --all",
+                 x->drained_count);
+        return false;
+    }
+    if (dt_exclude_drain(x, node, false, *why ? why : "by hand", now_of(runs)) < 0) {
+        snprintf(text, size, "the rendezvous has no memory for one more node");
+        return false;
+    }
+    record_node(runs, node);
+    tell_of_drain(runs, node);
+    snprintf(text, size, "%s is given no seat until it is undrained%s", node,
+             here ? "" : "; no node of that name is here now"); /* perhaps a slip of the pen */
+    return true;
+}
+
+static void undrain(struct dt_rdzv_runs *runs, const char *node, char *text, size_t size)
+{
+    bool was_out = dt_exclude_is_out(&runs->exclude, node, now_of(runs), NULL);
+    dt_exclude_drain(&runs->exclude, node, true, NULL, now_of(runs));
+    record_node(runs, node);
+    tell_of_drain(runs, node);
+    snprintf(text, size, was_out ? "%s may be given a seat again" : "%s was not kept out", node);
+}
+
+static void undrain_all(struct dt_rdzv_runs *runs, char *text, size_t size)
+{
+    const char *out;
+    size_t count = 0;
+    while ((out = dt_exclude_any_out(&runs->exclude))) {
+        char node[DT_NODE_NAME_MAX];
+        snprintf(node, sizeof node, "%s", out);
+        count += dt_exclude_is_out(&runs->exclude, node, now_of(runs), NULL);
+        dt_exclude_drain(&runs->exclude, node, true, NULL, now_of(runs));
+        record_node(runs, node);
+    }
+    tell_of_drain(runs, "");
+    snprintf(text, size, "nodes that may be given a seat again: %zu", count);
+}
+
 void dt_rdzv_runs_drain(struct dt_rdzv_runs *runs, struct dt_rdzv_conn *c,
                         const struct dt_message *m)
 {
     const char *node = m->drain.node;
     char text[DT_WHY_MAX];
-    bool is_here = false, was_out = dt_exclude_is_out(&runs->exclude, node, now_of(runs), NULL);
-    bool done = dt_exclude_drain(&runs->exclude, node, m->drain.undo, *m->why ? m->why : "by hand",
-                                 now_of(runs)) == 0;
-    if (done) {
-        record_node(runs, node);
-        dt_list_each(&runs->all, n)
-        {
-            struct dt_rdzv_run *run = dt_container_of(n, struct dt_rdzv_run, in_all);
-            is_here = is_here || dt_rdzv_has_node(run->rdzv, node);
-            run->after = runs->marked;
-            run_step(runs, run, &(struct dt_rdzv_event){.type = DT_EV_DRAIN, .text = node});
-        }
-    }
-    if (!done)
-        snprintf(text, sizeof text, "the rendezvous has no memory for one more node");
-    else if (m->drain.undo)
-        snprintf(text, sizeof text,
-                 was_out ? "%s may be given a seat again" : "%s was not kept out", node);
-    else /* a slip of the pen is not to pass for done */
-        snprintf(text, sizeof text, "%s is given no seat until it is undrained%s", node,
-                 is_here ? "" : "; no node of that name is here now");
+    bool done = true;
+    if (!m->drain.undo)
+        done = drain(runs, node, m->why, text, sizeof text);
+    else if (*node)
+        undrain(runs, node, text, sizeof text);
+    else
+        undrain_all(runs, text, sizeof text);
     struct dt_message answer = {
         .type = DT_MSG_DRAIN, .run = m->run, .drain = {.node = node, .done = done}, .why = text};
     send_to(runs, c, &answer, runs->marked);

@@ -127,7 +127,7 @@ static int take_frame(struct dt_rdzv_server *s, struct dt_rdzv_conn *c, const st
     case DT_MSG_MAY_COMMIT:
         return dt_rdzv_runs_frame(&s->runs, c, m, err);
     case DT_MSG_DRAIN:
-        if (!*m->drain.node)
+        if (!*m->drain.node && !m->drain.undo)
             return dt_err_set(err, DT_E_PROTOCOL, "a drain without the name of a node");
         dt_rdzv_runs_drain(&s->runs, c, m);
         return 0;

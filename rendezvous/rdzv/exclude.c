@@ -26,6 +26,7 @@ void dt_exclude_finish(struct dt_exclude *x)
     dt_map_finish(&x->nodes, free);
     dt_list_init(&x->banned);
     dt_list_init(&x->drained);
+    x->drained_count = 0;
 }
 
 /* A name that is too long is cut the same way whenever it is met. */
@@ -98,26 +99,47 @@ static void end_ban(struct dt_excluded *e)
     e->why[0] = '\0';
 }
 
+static void set_drained(struct dt_exclude *x, struct dt_excluded *e, bool drained)
+{
+    x->drained_count -= dt_node_linked(&e->in_drained);
+    dt_list_remove(&e->in_drained);
+    e->drained = drained;
+    if (drained)
+        dt_list_append(&x->drained, &e->in_drained);
+    x->drained_count += drained;
+}
+
+static void forget(struct dt_exclude *x, struct dt_excluded *e)
+{
+    end_ban(e);
+    set_drained(x, e, false);
+    dt_map_remove(&x->nodes, key_of(e->name));
+    free(e);
+}
+
 static bool forget_one(struct dt_exclude *x, dt_ms now)
 {
     size_t cursor = 0;
     for (struct dt_excluded *e; (e = dt_map_next(&x->nodes, &cursor));) {
         if (anything_in_force(e, now))
             continue;
-        end_ban(e);
-        dt_map_remove(&x->nodes, key_of(e->name));
-        free(e);
+        forget(x, e);
         return true;
     }
     return false;
 }
 
-static struct dt_excluded *find_or_add(struct dt_exclude *x, const char *node, dt_ms now)
+/* To be DRAINED, or for something it did. */
+static struct dt_excluded *find_or_add(struct dt_exclude *x, const char *node, bool drained,
+                                       dt_ms now)
 {
     struct dt_excluded *e = find(x, node);
+    if (drained && x->drained_count >= DT_NODES_REMEMBERED && (!e || !e->drained))
+        return NULL;
     if (e)
         return e;
-    if (x->nodes.count >= DT_NODES_REMEMBERED && !forget_one(x, now))
+    bool is_full = x->nodes.count - x->drained_count >= DT_NODES_REMEMBERED;
+    if (!drained && is_full && !forget_one(x, now))
         return NULL;
     e = calloc(1, sizeof *e);
     if (!e)
@@ -265,7 +287,7 @@ enum dt_exclude_outcome dt_exclude_note(struct dt_exclude *x, const char *node,
     end_old_bans(x, now);
     if (limit <= 0 || evidence == DT_EVIDENCE_PROGRAM || evidence == DT_EVIDENCE_PREEMPTED)
         return DT_EXCLUDE_NOTHING;
-    struct dt_excluded *e = find_or_add(x, node, now);
+    struct dt_excluded *e = find_or_add(x, node, false, now);
     if (!e)
         return DT_EXCLUDE_NO_MEMORY;
     if (e->drained)
@@ -321,32 +343,28 @@ dt_ms dt_exclude_next(const struct dt_exclude *x, dt_ms now)
     return next;
 }
 
-/* Whom a person lets in again begins afresh: the strikes before led to the repair. */
-static void undrain(struct dt_excluded *e)
-{
-    end_ban(e);
-    dt_list_remove(&e->in_drained);
-    e->drained = false;
-    e->drained_why[0] = '\0';
-    e->probation = 0;
-    e->bans = e->strikes = 0;
-}
-
 int dt_exclude_drain(struct dt_exclude *x, const char *node, bool undo, const char *why, dt_ms now)
 {
-    struct dt_excluded *e = undo ? find(x, node) : find_or_add(x, node, now);
+    struct dt_excluded *e = undo ? find(x, node) : find_or_add(x, node, true, now);
     if (undo && e)
-        undrain(e);
+        forget(x, e); /* whom a person lets in begins afresh: the strikes led to the repair */
     if (undo)
         return 0;
     if (!e)
         return -1;
-    e->drained = true;
-    dt_list_remove(&e->in_drained);
-    dt_list_append(&x->drained, &e->in_drained);
+    set_drained(x, e, true);
     snprintf(e->drained_why, sizeof e->drained_why, "%s",
              why && *why ? why : "drained, and no reason was given");
     return 0;
+}
+
+const char *dt_exclude_any_out(const struct dt_exclude *x)
+{
+    struct dt_node *n;
+    if ((n = dt_list_first(&x->drained)))
+        return dt_container_of(n, struct dt_excluded, in_drained)->name;
+    n = dt_list_first(&x->banned);
+    return n ? dt_container_of(n, struct dt_excluded, in_banned)->name : NULL;
 }
 
 static void put_text(struct dt_buf *out, const char *s)
@@ -458,17 +476,16 @@ bool dt_exclude_restore(struct dt_exclude *x, struct dt_bytes record, dt_ms now,
     away = away < 0 ? 0 : away < LONGEST ? away : LONGEST;
     if (!read_record(&r, &e, now, away))
         return false;
-    struct dt_excluded *to = find_or_add(x, e.name, now);
+    struct dt_excluded *to = find_or_add(x, e.name, e.drained, now);
     if (!to)
         return false;
     end_ban(to);
-    dt_list_remove(&to->in_drained);
+    set_drained(x, to, false);
     e.in_map = to->in_map;
     *to = e;
     dt_node_init(&to->in_banned);
     dt_node_init(&to->in_drained);
-    if (to->drained)
-        dt_list_append(&x->drained, &to->in_drained);
+    set_drained(x, to, to->drained);
     if (to->until)
         dt_list_append(&x->banned, &to->in_banned);
     else

@@ -21,9 +21,14 @@
 #define DT_STRIKE_WINDOW (3600 * DT_SECOND)
 #define DT_EXCLUDE_MOST (24 * 3600 * DT_SECOND)
 #define DT_PROBATION (24 * 3600 * DT_SECOND)
-#define DT_STRIKES_KEPT 8         /* a higher limit means this one */
-#define DT_STRIKE_NODES 3         /* so many with one signature are forgiven */
-#define DT_NODES_REMEMBERED 65536 /* beyond, those are forgotten of whom nothing is in force */
+#define DT_STRIKES_KEPT 8 /* a higher limit means this one */
+#define DT_STRIKE_NODES 3 /* so many with one signature are forgiven */
+/* Of nodes that did something, and apart from them of nodes that a person drained. Beyond, those
+ * are forgotten of whom nothing is in force. */
+#define DT_NODES_REMEMBERED 65536
+/* Once so many are drained, only a node that is there is drained. Whoever reaches a server without
+ * a token can invent names, and a person who drains a real node must find room. */
+#define DT_DRAINED_UNKNOWN 1000
 
 struct dt_excluded {
     struct dt_map_node in_map;
@@ -49,6 +54,7 @@ struct dt_excluded {
 struct dt_exclude {
     struct dt_map nodes;
     struct dt_list banned, drained;
+    size_t drained_count;
     uint64_t jitter; /* state of its random numbers */
 };
 
@@ -77,8 +83,11 @@ int64_t dt_exclude_badness(const struct dt_exclude *x, const char *node, dt_ms n
 /* When the next quarantine ends; DT_FOREVER: none. */
 dt_ms dt_exclude_next(const struct dt_exclude *x, dt_ms now);
 
-/* -1: no memory. UNDO takes a quarantine back as well. */
+/* -1: no memory. UNDO takes a quarantine back as well, and forgets the node. */
 int dt_exclude_drain(struct dt_exclude *x, const char *node, bool undo, const char *why, dt_ms now);
+
+/* A node that is drained or in quarantine, or NULL; good until the next call that changes X. */
+const char *dt_exclude_any_out(const struct dt_exclude *x);
 
 const struct dt_excluded *dt_exclude_find(const struct dt_exclude *x, const char *node);
 

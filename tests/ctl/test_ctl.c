@@ -271,6 +271,16 @@ TEST(and_let_back)
     dt_buf_finish(&s.asked);
 }
 
+TEST(and_all_at_once)
+{
+    struct scripted s = {.answers = (const char *const[]){
+                             "{\"type\":\"drain\",\"done\":true,\"why\":\"12 came back\"}", NULL}};
+    CHECK_EQ(ctl_at(&s, "node undrain --all"), 0);
+    CHECK_STR(out, "12 came back\n");
+    CHECK(strstr(asked(&s), "{\"type\":\"drain\",\"undo\":true}\n"));
+    dt_buf_finish(&s.asked);
+}
+
 TEST(what_could_not_be_done_is_a_failure)
 {
     struct scripted s = {.answers = (const char *const[]){

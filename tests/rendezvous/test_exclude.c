@@ -381,19 +381,48 @@ TEST(only_who_is_in_no_trouble_is_forgotten)
     dt_exclude_init(&x, 1);
     dt_exclude_drain(&x, "drained", false, "", 0);
     ban(&x, "banned", 0);
-    for (int n = 2; n < DT_NODES_REMEMBERED; n++) {
+    for (int n = 1; n < DT_NODES_REMEMBERED; n++) {
         snprintf(name, sizeof name, "n%d", n);
         note(&x, name, CRASH, "", 0);
     }
-    CHECK_EQ(x.nodes.count, DT_NODES_REMEMBERED);
+    CHECK_EQ(x.nodes.count, DT_NODES_REMEMBERED + 1);
     CHECK_EQ(note(&x, "new", CRASH, "", 1), DT_EXCLUDE_NO_MEMORY);
-    CHECK_EQ(dt_exclude_drain(&x, "new", false, "", 1), -1);
     CHECK_EQ(note(&x, "n2", CRASH, "", 1), DT_EXCLUDE_STRIKE); /* who is known is */
     CHECK_EQ(note(&x, "new", CRASH, "", HOUR), DT_EXCLUDE_STRIKE);
-    CHECK_EQ(x.nodes.count, DT_NODES_REMEMBERED);
+    CHECK_EQ(x.nodes.count, DT_NODES_REMEMBERED + 1);
     CHECK(is_out(&x, "drained", HOUR));
     CHECK_EQ(strikes_of(&x, "n2"), 2);
     CHECK_EQ(dt_exclude_find(&x, "banned")->bans, 1);
+    dt_exclude_finish(&x);
+}
+
+static void fill_with_drained(struct dt_exclude *x)
+{
+    char name[16];
+    for (int n = 0; n < DT_NODES_REMEMBERED; n++) {
+        snprintf(name, sizeof name, "d%d", n);
+        CHECK_EQ(dt_exclude_drain(x, name, false, "", 0), 0);
+    }
+}
+
+/* Neither those that did something nor those that a person drained take the room of the others. */
+TEST(strikes_and_people_are_counted_apart)
+{
+    struct dt_exclude x;
+    char name[16];
+    dt_exclude_init(&x, 1);
+    fill_with_drained(&x);
+    CHECK_EQ(dt_exclude_drain(&x, "new", false, "", 0), -1);
+    CHECK_EQ(dt_exclude_drain(&x, "d7", false, "again", 0), 0);
+    for (int n = 0; n < DT_NODES_REMEMBERED; n++) {
+        snprintf(name, sizeof name, "n%d", n);
+        CHECK_EQ(note(&x, name, CRASH, "", 0), DT_EXCLUDE_STRIKE);
+    }
+    CHECK_EQ(note(&x, "new", CRASH, "", 1), DT_EXCLUDE_NO_MEMORY);
+    CHECK_EQ(dt_exclude_drain(&x, "n7", false, "", 1), -1);
+    CHECK_EQ(dt_exclude_drain(&x, "d7", true, NULL, 1), 0);
+    CHECK(!dt_exclude_find(&x, "d7"));
+    CHECK_EQ(dt_exclude_drain(&x, "new", false, "", 1), 0);
     dt_exclude_finish(&x);
 }
 
@@ -525,10 +554,10 @@ TEST(the_later_record_of_a_node_counts)
     struct dt_exclude x, y;
     dt_exclude_init(&x, 1);
     dt_exclude_init(&y, 2);
+    note(&x, "a", CRASH, "", 0);
+    struct dt_buf blank = saved(&x, "a", HOUR); /* the strike is too old to count */
     ban(&x, "a", 0);
     struct dt_buf banned = saved(&x, "a", 1);
-    dt_exclude_drain(&x, "a", true, NULL, 2);
-    struct dt_buf blank = saved(&x, "a", 2);
     for (int n = 0; n < 2; n++) {
         CHECK(dt_exclude_restore(&y, bytes_of(&banned), 0, 0));
         CHECK(is_out(&y, "a", 0));
@@ -548,6 +577,7 @@ static int count_drained(const struct dt_exclude *x)
     int count = 0;
     dt_list_each(&x->drained, n) count +=
         dt_container_of(n, struct dt_excluded, in_drained)->drained;
+    CHECK_EQ(x->drained_count, count);
     return count;
 }
 

@@ -4,6 +4,7 @@
 #include "base/fs.h"
 #include "base/json.h"
 #include "rendezvous/protocol/sync_control.h"
+#include "rendezvous/rdzv/exclude.h"
 #include "tests/lib/folder.h"
 #include "tests/rendezvous/rdzv_stage.h"
 
@@ -438,7 +439,8 @@ TEST(who_asks_and_does_not_listen_is_closed)
     stage_close(&st);
 }
 
-static void ask_drain(struct dt_sync_control *c, const char *node, bool undo, const char *words)
+/* Whether it was done, and said with WORDS. */
+static bool is_drained(struct dt_sync_control *c, const char *node, bool undo, const char *words)
 {
     struct dt_message ask = {.type = DT_MSG_DRAIN,
                              .run = "",
@@ -447,9 +449,15 @@ static void ask_drain(struct dt_sync_control *c, const char *node, bool undo, co
     struct dt_message answer;
     struct dt_err err;
     CHECK_OK(dt_sync_control_ask(c, &ask, &answer, &err), err);
-    CHECK(answer.drain.done);
     CHECK(strstr(answer.why, words) != NULL);
+    bool done = answer.drain.done;
     dt_message_finish(&answer);
+    return done;
+}
+
+static void ask_drain(struct dt_sync_control *c, const char *node, bool undo, const char *words)
+{
+    CHECK(is_drained(c, node, undo, words));
 }
 
 /* How much the server says in one turn of its loop at most. */
@@ -514,6 +522,40 @@ TEST(one_who_asks_much_gets_a_share_of_a_turn_as_others_do)
     dt_buf_finish(&out);
     dt_sync_control_close(c);
     node_finish(&n);
+    stage_close(&st);
+}
+
+TEST(invented_names_leave_room_for_a_node_that_is_there)
+{
+    struct dt_rdzv_server_config config = usual;
+    struct stage st;
+    struct node n[3];
+    char name[16];
+    config.state_dir = at("invented");
+    stage_open(&st, &config);
+    three_run(n, "run", st.serving.port);
+    struct dt_sync_control *c = control_open(&st);
+    for (int i = 0; i < DT_DRAINED_UNKNOWN; i++) {
+        snprintf(name, sizeof name, "invented%d", i);
+        ask_drain(c, name, false, "no node of that name is here");
+    }
+    CHECK(
+        !is_drained(c, "one-more", false, "1000 nodes are drained already, and none of that name"));
+    ask_drain(c, "invented7", false, "no seat"); /* another reason for one that is drained */
+    ask_drain(c, "node1", false, "node1 is given no seat until it is undrained");
+    dt_sync_control_close(c);
+    serving_do_and_wait(&st.serving, close_rdzv, NULL);
+    serving_do(&st.serving, reopen, NULL);
+    c = control_open(&st);
+    CHECK(!is_drained(c, "one-more", false, "1001 nodes are drained already"));
+    ask_drain(c, "", true, "nodes that may be given a seat again: 1001");
+    struct dt_json page = ask_status(c, "", 0);
+    CHECK_EQ(count_of(&page, "excluded", NULL), 0);
+    dt_json_finish(&page);
+    ask_drain(c, "one-more", false, "no seat");
+    dt_sync_control_close(c);
+    for (int i = 0; i < 3; i++)
+        node_finish(&n[i]);
     stage_close(&st);
 }
 
