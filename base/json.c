@@ -5,6 +5,7 @@
 #include "base/json.h"
 
 #include "base/str.h"
+#include "base/utf8.h"
 
 #include <cjson/cJSON.h>
 #include <math.h>
@@ -16,38 +17,6 @@
 #define PATH_TEXT 200
 /* Beyond this a double, which is all cJSON keeps, may not be the number that was written. */
 #define EXACT_MAX ((int64_t)1 << 53)
-
-/* The length of the UTF-8 character at S, 0 when there is none: overlong forms, surrogates and what
- * is above U+10FFFF are none (table 3-7 of the Unicode standard). */
-static size_t utf8_len(const uint8_t *s, size_t left)
-{
-    uint8_t low = 0x80, high = 0xbf;
-    size_t n;
-    if (s[0] < 0x80)
-        return 1;
-    if (s[0] >= 0xc2 && s[0] <= 0xdf)
-        n = 2;
-    else if (s[0] >= 0xe0 && s[0] <= 0xef)
-        n = 3;
-    else if (s[0] >= 0xf0 && s[0] <= 0xf4)
-        n = 4;
-    else
-        return 0;
-    if (s[0] == 0xe0)
-        low = 0xa0;
-    else if (s[0] == 0xed)
-        high = 0x9f;
-    else if (s[0] == 0xf0)
-        low = 0x90;
-    else if (s[0] == 0xf4)
-        high = 0x8f;
-    if (n > left || s[1] < low || s[1] > high)
-        return 0;
-    for (size_t i = 2; i < n; i++)
-        if ((s[i] & 0xc0) != 0x80)
-            return 0;
-    return n;
-}
 
 /* "line 3, column 7: WHY". Columns count bytes. */
 static int no_json(const char *text, size_t at, const char *why, struct dt_err *err)
@@ -69,7 +38,7 @@ static const char *wrong_char(const uint8_t *text, size_t i, size_t len, bool in
         return in_string ? "a control character in a string" : "a control character";
     if (in_string && len - i >= 6 && memcmp(text + i, nul, 6) == 0)
         return "\\u0000 in a string";
-    return utf8_len(text + i, len - i) ? NULL : "this is not UTF-8";
+    return dt_utf8_len(text + i, len - i) ? NULL : "this is not UTF-8";
 }
 
 static int scan(const char *bytes, size_t len, struct dt_err *err)
@@ -91,7 +60,7 @@ static int scan(const char *bytes, size_t len, struct dt_err *err)
         /* Behind a backslash a quote ends nothing; a newline there is still to be found. */
         if (in_string && c == '\\' && i + 1 < len && (text[i + 1] == '"' || text[i + 1] == '\\'))
             i++;
-        i += utf8_len(text + i, len - i);
+        i += dt_utf8_len(text + i, len - i);
     }
     return in_string || depth > 0 ? no_json(bytes, len, "the JSON ends early", err) : 0;
 }
@@ -380,13 +349,15 @@ void dt_json_quote_most(struct dt_buf *out, const char *text, size_t len, size_t
     const uint8_t *s = (const uint8_t *)text;
     dt_buf_put_u8(out, '"');
     for (size_t i = 0, n; i < len; i += n ? n : 1) {
-        n = utf8_len(s + i, len - i);
+        n = dt_utf8_len(s + i, len - i);
         size_t read_as = n ? n : strlen(stand_in);
         if (read_as > most)
             break;
         most -= read_as;
         if (n == 1 && (s[i] < 0x20 || s[i] == '"' || s[i] == '\\' || s[i] == 0x7f))
             quote_ascii(out, s[i]);
+        else if (n > 1 && dt_utf8_steers(s + i, n))
+            dt_buf_printf(out, "\\u%04x", dt_utf8_code(s + i, n));
         else if (n)
             dt_buf_put(out, s + i, n);
         else

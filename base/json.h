@@ -57,7 +57,7 @@ const char *dt_json_path(const struct dt_json *doc, const struct cJSON *node, ch
                          size_t size);
 
 /* Appends TEXT as a JSON string with its quotes. Invalid UTF-8 becomes U+FFFD, so the result is
- * always JSON. */
+ * always JSON; what would steer a terminal is escaped, as people look at JSON too. */
 void dt_json_quote(struct dt_buf *out, const char *text, size_t len);
 /* The same, cut in front of the first character with which it would be read as over MOST bytes. */
 void dt_json_quote_most(struct dt_buf *out, const char *text, size_t len, size_t most);

@@ -2,6 +2,7 @@
 #include "base/log.h"
 
 #include "base/json.h"
+#include "base/utf8.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -83,19 +84,6 @@ static void emit(struct dt_buf *line)
     dt_buf_finish(line);
 }
 
-/* A peer's words may be in TEXT: no newline of theirs starts a line of ours, no escape reaches the
- * terminal. */
-static void put_visible(struct dt_buf *line, const char *text)
-{
-    for (; *text; text++) {
-        uint8_t c = (uint8_t)*text;
-        if (c < 0x20 || c == 0x7f)
-            dt_buf_printf(line, "\\x%02x", c);
-        else
-            dt_buf_put_u8(line, c);
-    }
-}
-
 __attribute__((format(printf, 2, 0))) static void log_line(enum dt_log_level level, const char *fmt,
                                                            va_list ap)
 {
@@ -113,7 +101,7 @@ __attribute__((format(printf, 2, 0))) static void log_line(enum dt_log_level lev
         dt_buf_put_str(&line, "}");
     } else {
         dt_buf_printf(&line, "%s %s %s: ", when, sink.role, level_names[level]);
-        put_visible(&line, text);
+        dt_utf8_put_visible(&line, text, ""); /* a peer's words may be in it */
     }
     emit(&line);
 }

@@ -3,11 +3,13 @@
 
 #include "agent/failure/error_file.h"
 #include "agent/failure/excerpt.h"
+#include "agent/output/strip.h"
 #include "base/auto.h"
 #include "base/fs.h"
 #include "base/json.h"
 #include "base/log.h"
 #include "base/signame.h"
+#include "base/utf8.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -119,6 +121,18 @@ size_t dt_failure_root(const struct dt_failure *failures, size_t count)
     return root;
 }
 
+/* Of a worker's own file: what it holds for its terminal is not to be done on ours. */
+static void put_message(const char *message, struct dt_buf *out)
+{
+    struct dt_strip strip = {0};
+    struct dt_buf text = {0};
+    dt_buf_put_str(&text, message);
+    text.len = dt_strip(&strip, text.at, text.len);
+    dt_utf8_put_visible(out, dt_buf_cstr(&text), "\n\t");
+    out->bad = out->bad || text.bad;
+    dt_buf_finish(&text);
+}
+
 static void put_failure(const struct dt_failure *f, size_t index, const char *host,
                         struct dt_buf *out)
 {
@@ -137,7 +151,7 @@ static void put_failure(const struct dt_failure *f, size_t index, const char *ho
                   "  traceback : ",
                   index, when, host, f->rank, f->local_rank, f->exit_code, (int)f->pid,
                   f->error_file ? f->error_file : "<N/A>");
-    dt_buf_put_str(out, f->message ? f->message : HINT);
+    put_message(f->message ? f->message : HINT, out);
     dt_buf_put_u8(out, '\n');
 }
 

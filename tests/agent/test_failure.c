@@ -143,6 +143,23 @@ static void speak(int saved)
     close(saved);
 }
 
+/* A worker chooses the text of its file: codes for a terminal are taken out of it, and what is left
+ * of them is shown. */
+TEST(an_error_file_does_not_reach_the_terminal_as_it_is)
+{
+    static const char file[] = "{\"message\": \"a \\u001b[2Jred\\n\\tline\\u001b]52;c;eA==\\u0007 "
+                               "\\u009b2J \\u202e \\u00fc\\r\"}";
+    struct dt_failure f = {.pid = 77, .exit_code = 1};
+    struct dt_buf out = {0};
+    struct dt_err err = {0};
+    CHECK_OK(dt_fs_replace(at("evil.json"), file, sizeof file - 1, 0600, &err), err);
+    CHECK_OK(dt_failure_complete(&f, at("evil.json"), dt_bytes_of(""), 99, &err), err);
+    dt_failure_report(&f, 1, "x", "h", &out);
+    CHECK(strstr(dt_buf_cstr(&out), "traceback : a red\n\tline \\u009b2J \\u202e \xc3\xbc\\x0d\n"));
+    dt_buf_finish(&out);
+    dt_failure_finish(&f);
+}
+
 TEST(a_file_that_makes_no_sense_is_shown_and_not_believed)
 {
     static const struct {

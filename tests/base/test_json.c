@@ -211,6 +211,8 @@ TEST(quoting_makes_json_of_any_bytes)
         {"\xf4\x90\x80\x80", "\"" BAD BAD BAD BAD "\""},
         {"\xf5\x80\x80\x80", "\"" BAD BAD BAD BAD "\""},
         {"\xfe\xff", "\"" BAD BAD "\""},
+        {"\xc2\x9b" "31m", "\"\\u009b31m\""},                      /* obeyed by terminals */
+        {"\xe2\x80\xae", "\"\\u202e\""},
     };
     /* clang-format on */
     for (size_t i = 0; i < ROWS(rows); i++) {

@@ -202,6 +202,16 @@ TEST(names_from_afar_do_not_reach_the_terminal_as_they_are)
     dt_buf_finish(&s.asked);
 }
 
+TEST(nor_do_they_in_json)
+{
+    struct scripted s = {
+        .answers = (const char *const[]){
+            PAGE("", NODE("n\\u009b2J\\u202e", "a", "running", 2, 1, 7), "", 0), NULL}};
+    CHECK_EQ(ctl_at(&s, "node list --json"), 0);
+    CHECK(strstr(out, "\"n\\u009b2J\\u202e\"") != NULL);
+    dt_buf_finish(&s.asked);
+}
+
 TEST(json_is_the_same_as_one_object)
 {
     struct scripted s = {.answers = (const char *const[]){

@@ -125,6 +125,8 @@ static const struct row {
     {"{\"__metadata__\":[]}", 0, "no object"},
     {"{\"__metadata__\":{},\"__metadata__\":{}}", 0, "is there twice"},
     {"{\"a\\u001b[2J\":" T("U8", "[1]", 0, 1) "}", 1, "control characters"},
+    {"{\"a\xc2\x9b" "2J\":" T("U8", "[1]", 0, 1) "}", 1, "control characters"},
+    {"{\"a\xe2\x80\xae" "b\":" T("U8", "[1]", 0, 1) "}", 1, "control characters"},
     {"{\"a\":", 0, "header"},
     {"{} x", 0, "header"},
     {"{\"\xff\":1}", 0, "UTF-8"},

@@ -15,6 +15,7 @@
 #include "base/auto.h"
 #include "base/json.h"
 #include "base/str.h"
+#include "base/utf8.h"
 
 #define DATA_ALIGN 64
 #define EXACT_MAX (1ll << 53) /* dt_json_int()'s own bound */
@@ -165,11 +166,14 @@ static int members(const struct cJSON *object, const struct cJSON *m[3])
 }
 
 /* Names are shown to people, on terminals that do what such characters say. */
-static bool has_control(const char *name)
+static bool steers(const char *name)
 {
-    for (; *name; name++)
-        if ((unsigned char)*name < ' ' || *name == 0x7f)
+    const uint8_t *s = (const uint8_t *)name, *end = s + strlen(name);
+    for (size_t n; s < end; s += n) {
+        n = dt_utf8_len(s, (size_t)(end - s));
+        if (n == 0 || dt_utf8_steers(s, n))
             return true;
+    }
     return false;
 }
 
@@ -179,7 +183,7 @@ static int read_tensor(struct dt_st_tensor *t, const struct cJSON *object, uint6
     const struct cJSON *m[3] = {NULL, NULL, NULL};
     uint64_t range[2], bytes;
     t->name = object->string;
-    if (has_control(t->name))
+    if (steers(t->name))
         return wrong(err, t, "has control characters in its name");
     if (members(object, m) < 0)
         return wrong(err, t, "has not just dtype, shape and data_offsets");
