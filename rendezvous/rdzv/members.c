@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #define AGENTS_OF_A_HOST 4096 /* of one name */
-#define HELD_FROM 4           /* as many members it takes to suspect ourselves */
+#define CROWD_LEAST 4         /* connected members, for more than half of them to be a crowd */
 
 static const char *const link_name[] = {[DT_LINK_ONLINE] = "online", [DT_LINK_SUSPECT] = "suspect"};
 static const char *const doing_name[] = {[DT_DOING_WAITING] = "waiting",
@@ -134,6 +134,7 @@ struct dt_member *dt_members_add(struct dt_members *ms, uint64_t id,
     dt_list_append(&ms->all, &m->in_all);
     dt_list_append(&ms->unheard, &m->in_time);
     ms->count++;
+    ms->connected++;
     ms->counts[m->doing][m->link]++;
     return m;
 }
@@ -142,6 +143,9 @@ void dt_members_remove(struct dt_members *ms, struct dt_member *m)
 {
     ms->counts[m->doing][m->link]--;
     ms->count--;
+    ms->connected -= m->connected;
+    if (ms->count == 0)
+        ms->hold = 0;
     dt_list_remove(&m->in_all);
     dt_list_remove(&m->in_time);
     dt_map_remove(&ms->by_name, dt_bytes_of(m->name.text));
@@ -165,6 +169,13 @@ void dt_members_set_doing(struct dt_members *ms, struct dt_member *m, enum dt_do
     ms->counts[m->doing][m->link]++;
 }
 
+static void set_connected(struct dt_members *ms, struct dt_member *m, bool connected)
+{
+    ms->connected -= m->connected;
+    m->connected = connected;
+    ms->connected += connected;
+}
+
 static void move(struct dt_list *to, struct dt_member *m)
 {
     dt_list_remove(&m->in_time);
@@ -174,8 +185,8 @@ static void move(struct dt_list *to, struct dt_member *m)
 void dt_members_heard(struct dt_members *ms, struct dt_member *m, dt_ms now)
 {
     m->heard = now;
-    m->connected = true;
-    m->restored = m->spared_once = false;
+    set_connected(ms, m, true);
+    m->restored = m->with_crowd = false;
     set_link(ms, m, DT_LINK_ONLINE);
     move(&ms->unheard, m);
 }
@@ -184,7 +195,7 @@ void dt_members_lost(struct dt_members *ms, struct dt_member *m, dt_ms now)
 {
     if (!m->connected)
         return;
-    m->connected = false;
+    set_connected(ms, m, false);
     m->lost_at = now;
     set_link(ms, m, DT_LINK_SUSPECT);
     move(&ms->lost, m);
@@ -192,7 +203,7 @@ void dt_members_lost(struct dt_members *ms, struct dt_member *m, dt_ms now)
 
 void dt_members_mark_restored(struct dt_members *ms, struct dt_member *m, dt_ms now)
 {
-    m->connected = false;
+    set_connected(ms, m, false);
     m->restored = true;
     m->lost_at = now;
     set_link(ms, m, DT_LINK_SUSPECT);
@@ -200,6 +211,16 @@ void dt_members_mark_restored(struct dt_members *ms, struct dt_member *m, dt_ms 
 }
 
 /* -- time ------------------------------------------------------------------------------------- */
+
+static dt_ms sooner(dt_ms a, dt_ms b)
+{
+    return a < b ? a : b;
+}
+
+static dt_ms later(dt_ms a, dt_ms b)
+{
+    return a > b ? a : b;
+}
 
 static dt_ms silence(const struct dt_run_spec *spec)
 {
@@ -232,69 +253,86 @@ dt_ms dt_members_check_ourselves(struct dt_members *ms, const struct dt_run_spec
     return gap;
 }
 
-/* How many have been silent for too long, and are not held for the second time. */
-static size_t count_silent(const struct dt_members *ms, const struct dt_run_spec *spec, dt_ms now)
+/* Whether so many are silent at once that the cause may be our own network. If nobody is heard,
+ * there is nobody either whom waiting would cost anything. */
+static bool is_crowd(const struct dt_members *ms, size_t silent)
+{
+    return silent == ms->connected || (ms->connected >= CROWD_LEAST && silent * 2 > ms->connected);
+}
+
+/* Looks whether those who have been silent for longer than LIMIT are a crowd. If so, nobody counts
+ * as gone until the last of them has had twice its time. */
+static void look_for_crowd(struct dt_members *ms, const struct dt_run_spec *spec, dt_ms limit,
+                           dt_ms now)
 {
     size_t silent = 0;
     dt_list_each(&ms->unheard, n)
     {
-        if (dt_container_of(n, struct dt_member, in_time)->heard + silence(spec) > now)
+        if (dt_container_of(n, struct dt_member, in_time)->heard + limit >= now)
             break;
         silent++;
     }
-    return silent;
-}
-
-/* Whether the silence of FIRST, and of all behind it, is put down to our own network. */
-static bool hold(struct dt_members *ms, const struct dt_run_spec *spec, const struct dt_member *m,
-                 dt_ms now)
-{
-    size_t silent;
-    if (m->spared_once || ms->count < HELD_FROM ||
-        (silent = count_silent(ms, spec, now)) * 2 <= ms->count)
-        return false;
-    ms->hold = now + silence(spec);
+    if (silent == 0 || !is_crowd(ms, silent))
+        return;
     dt_list_each(&ms->unheard, n)
     {
+        struct dt_member *m = dt_container_of(n, struct dt_member, in_time);
         if (silent-- == 0)
             break;
-        dt_container_of(n, struct dt_member, in_time)->spared_once = true;
+        if (!m->with_crowd)
+            ms->hold = later(ms->hold, m->heard + 2 * silence(spec));
+        m->with_crowd = true;
     }
-    return true;
+}
+
+/* When M, whose connection is gone, counts as gone itself. A node that was cut off may close its
+ * old connection and be slow to open the next one. */
+static dt_ms end_of_grace(const struct dt_members *ms, const struct dt_run_spec *spec,
+                          const struct dt_member *m)
+{
+    return later(m->lost_at + spec->reconnect_grace, ms->hold);
+}
+
+static dt_ms end_of_silence(const struct dt_members *ms, const struct dt_run_spec *spec,
+                            const struct dt_member *m)
+{
+    return later(m->heard + silence(spec), ms->hold);
 }
 
 struct dt_member *dt_members_expired(struct dt_members *ms, const struct dt_run_spec *spec,
-                                     dt_ms now, bool *silent, bool *held)
+                                     dt_ms now, bool *silent)
 {
     struct dt_member *m;
-    *held = *silent = false;
-    if ((m = first(&ms->lost)) && m->lost_at + spec->reconnect_grace <= now)
+    *silent = false;
+    if ((m = first(&ms->lost)) && end_of_grace(ms, spec, m) <= now)
         return m;
     if ((m = first(&ms->restored)) && m->lost_at + silence(spec) + spec->reconnect_grace <= now)
         return m;
     m = first(&ms->unheard);
-    if (!m || m->heard + silence(spec) > now || ms->hold > now)
+    if (!m || end_of_silence(ms, spec, m) > now)
         return NULL;
-    *held = hold(ms, spec, m, now);
-    *silent = true;
-    return *held ? NULL : m;
+    /* Where few beats make a silence, the others of a crowd are no suspects yet. */
+    if (!m->with_crowd)
+        look_for_crowd(ms, spec, spec->beat + spec->beat / 4, now);
+    *silent = ms->hold <= now;
+    return *silent ? m : NULL;
 }
 
 void dt_members_suspect(struct dt_members *ms, const struct dt_run_spec *spec, dt_ms now)
 {
+    bool news = false;
     dt_list_each(&ms->unheard, n)
     {
         struct dt_member *m = dt_container_of(n, struct dt_member, in_time);
         if (m->heard + suspicion(spec) > now)
             break;
+        news = news || !m->with_crowd;
         if (m->link == DT_LINK_ONLINE)
             set_link(ms, m, DT_LINK_SUSPECT);
     }
-}
-
-static dt_ms sooner(dt_ms a, dt_ms b)
-{
-    return a < b ? a : b;
+    /* Before the first of a crowd counts as gone others of it may be back. */
+    if (news)
+        look_for_crowd(ms, spec, suspicion(spec) - 1, now);
 }
 
 dt_ms dt_members_next(const struct dt_members *ms, const struct dt_run_spec *spec)
@@ -304,11 +342,10 @@ dt_ms dt_members_next(const struct dt_members *ms, const struct dt_run_spec *spe
         return DT_FOREVER;
     dt_ms next = ms->checked + spec->beat / 2; /* so that we notice when we were away */
     if ((m = first(&ms->lost)))
-        next = sooner(next, m->lost_at + spec->reconnect_grace);
+        next = sooner(next, end_of_grace(ms, spec, m));
     if ((m = first(&ms->restored)))
         next = sooner(next, m->lost_at + silence(spec) + spec->reconnect_grace);
     if ((m = first(&ms->unheard)))
-        next =
-            sooner(next, m->heard + silence(spec) > ms->hold ? m->heard + silence(spec) : ms->hold);
+        next = sooner(next, end_of_silence(ms, spec, m));
     return next;
 }

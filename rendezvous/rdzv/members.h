@@ -5,8 +5,10 @@
  * Only the server's own monotonic clock counts, and anything heard of a node is a beat. A node is
  * online, then suspect (its connection closed, or a beat is missing), then offline. Since all of
  * one kind have the same time to go, two lists in the order of time replace timers. When we
- * ourselves were away for longer than a beat, everybody gets a fresh deadline; and when more than
- * half of at least four go silent together, it may be our network: they get one more window. */
+ * ourselves were away for longer than a beat, everybody gets a fresh deadline. When all who are
+ * connected miss a beat together, or more than half of at least four, the fault may be in our own
+ * network: nobody counts as gone before they have had twice their time, and their silence is no
+ * mark against them. */
 #ifndef DT_RENDEZVOUS_RDZV_MEMBERS_H
 #define DT_RENDEZVOUS_RDZV_MEMBERS_H
 
@@ -54,7 +56,7 @@ struct dt_member {
     bool connected;       /* suspect: for want of a beat, not of a connection */
     bool restored;        /* from the journal: not heard of since, and has longer to come back */
     bool parked;          /* was told so */
-    bool spared_once;     /* its silence was put down to us once */
+    bool with_crowd;      /* it fell silent together with most others, so perhaps by our fault */
     int seat;             /* in this round or, while gathering, the last; -1: none */
     int round;            /* the last it had a world in; -1: none */
     int first_rank, size; /* in that, of its workers and of all */
@@ -73,11 +75,12 @@ struct dt_members {
     struct dt_list lost;    /* whose connection is gone, by `lost_at` */
     struct dt_list restored;
     size_t count;
+    size_t connected; /* on the list UNHEARD */
     size_t counts[DT_DOINGS][DT_LINKS];
     int64_t comings;
     int crowd;     /* the most agents that a host ever had */
     dt_ms checked; /* when time was last looked at; 0: never */
-    dt_ms hold;    /* no silence counts before */
+    dt_ms hold;    /* nobody who was connected counts as gone before */
 };
 
 void dt_members_init(struct dt_members *ms, uint64_t seed);
@@ -108,9 +111,9 @@ void dt_members_mark_restored(struct dt_members *ms, struct dt_member *m, dt_ms 
  * were, 0 when that was nothing. */
 dt_ms dt_members_check_ourselves(struct dt_members *ms, const struct dt_run_spec *spec, dt_ms now);
 /* The next member whose time is over at NOW, or NULL; it is for the caller to remove it. *SILENT:
- * it was connected and said nothing. *HELD: silence is held against nobody just now. */
+ * it was connected and said nothing. */
 struct dt_member *dt_members_expired(struct dt_members *ms, const struct dt_run_spec *spec,
-                                     dt_ms now, bool *silent, bool *held);
+                                     dt_ms now, bool *silent);
 /* Makes suspects of those who missed a beat. */
 void dt_members_suspect(struct dt_members *ms, const struct dt_run_spec *spec, dt_ms now);
 /* When to look again. */

@@ -180,9 +180,9 @@ static void take_drain(struct dt_rdzv *r, struct dt_rdzv_actions *out, const cha
 static void expire(struct dt_rdzv *r, struct dt_rdzv_actions *out)
 {
     struct dt_member *m;
-    bool silent, held;
+    bool silent, held = r->members.hold > r->now;
     char how[DT_WHY_MAX];
-    while ((m = dt_members_expired(&r->members, &r->spec, r->now, &silent, &held))) {
+    while ((m = dt_members_expired(&r->members, &r->spec, r->now, &silent))) {
         if (m->restored)
             snprintf(how, sizeof how, "did not come back after the rendezvous was restarted");
         else if (silent)
@@ -194,12 +194,13 @@ static void expire(struct dt_rdzv *r, struct dt_rdzv_actions *out)
                      (double)r->spec.reconnect_grace / (double)DT_SECOND);
         rdzv_gone(r, out, m, DT_EVIDENCE_OFFLINE, how);
     }
-    if (held)
-        rdzv_say(out, DT_SAY_WARN,
-                 "more than half of the %zu nodes are silent: that may be our own network, so they "
-                 "get %d s more",
-                 r->members.count, (int)(r->spec.beat * r->spec.beats / DT_SECOND));
     dt_members_suspect(&r->members, &r->spec, r->now);
+    if (!held && r->members.hold > r->now)
+        rdzv_say(
+            out, DT_SAY_WARN,
+            "most of the %zu nodes are silent at once: that may be our own network, so no node "
+            "counts as lost for %d s",
+            r->members.count, dt_clock_seconds(r->members.hold - r->now));
 }
 
 /* Seats of a round that we learnt of late, or found in the journal, and nobody came for. */

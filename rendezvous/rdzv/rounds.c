@@ -141,6 +141,8 @@ void rdzv_gone(struct dt_rdzv *r, struct dt_rdzv_actions *out, struct dt_member 
 {
     char text[DT_WHY_MAX], host[DT_NODE_NAME_MAX];
     enum dt_doing doing = m->doing;
+    bool marked =
+        evidence == DT_EVIDENCE_HARDWARE || (evidence == DT_EVIDENCE_OFFLINE && !m->with_crowd);
     bool seated = m->seat >= 0 && r->had_world && (size_t)m->seat < r->seats_len &&
                   r->seats[m->seat].holder == m->id;
     snprintf(host, sizeof host, "%s", m->said_name);
@@ -151,7 +153,7 @@ void rdzv_gone(struct dt_rdzv *r, struct dt_rdzv_actions *out, struct dt_member 
     r->strays |= evidence == DT_EVIDENCE_OFFLINE && doing != DT_DOING_WAITING;
     if (r->state == DT_RUN_CLOSED)
         return;
-    if (evidence == DT_EVIDENCE_OFFLINE || evidence == DT_EVIDENCE_HARDWARE)
+    if (marked)
         note_evidence(r, out, host, evidence, "");
     if (doing == DT_DOING_RUNNING && r->state == DT_RUN_RUNNING) {
         rdzv_lose_node(r, out, evidence, text);

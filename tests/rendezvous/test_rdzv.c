@@ -356,6 +356,113 @@ TEST(most_nodes_silent_at_once_get_one_more_window)
     end();
 }
 
+/* N nodes that run, each of which beats some 0.6 s after the one before. */
+static void begin_spread(int n, int min, int max)
+{
+    begin_running(n, min, max);
+    for (int round = 0; round < 3; round++) {
+        for (int i = 0; i < n; i++) {
+            now += 5 * DT_SECOND / n;
+            beat(1000 + (uint64_t)i);
+        }
+    }
+}
+
+/* Nobody is heard for so long, and the time is looked at every 100 ms. */
+static void pass_in_silence(dt_ms time)
+{
+    for (dt_ms until = now + time; now < until;) {
+        now = now + 100 < until ? now + 100 : until;
+        tick();
+    }
+}
+
+static void come_back_all(int n)
+{
+    for (int i = 0; i < n; i++) {
+        now += 700;
+        come_back(1000 + (uint64_t)i, false);
+    }
+}
+
+TEST(an_outage_of_our_own_link_restarts_nobody)
+{
+    for (int n = 1; n <= 8; n++) {
+        begin_spread(n, (n + 1) / 2, n);
+        for (int i = 0; i < 3; i++) {
+            pass_in_silence(12 * DT_SECOND);
+            come_back_all(n);
+            pass(20 * DT_SECOND, (1u << n) - 1, 1);
+        }
+        CHECK_EQ(run->round, 0);
+        CHECK_STR(told[0], "");
+        CHECK_EQ(exclude.nodes.count, 0);
+        end();
+    }
+}
+
+TEST(a_connection_that_an_outage_broke_has_time_to_be_replaced)
+{
+    begin_spread(8, 4, 8);
+    pass_in_silence(14 * DT_SECOND);
+    for (uint64_t id = 1000; id < 1008; id++) {
+        beat(id); /* sent long ago, and so was its end */
+        lose(id);
+    }
+    pass_in_silence(4 * DT_SECOND);
+    come_back_all(8);
+    pass(40 * DT_SECOND, 255, 1);
+    CHECK_STR(told[0], "");
+    end();
+}
+
+TEST(who_stays_silent_with_the_crowd_is_lost_without_a_strike)
+{
+    begin_spread(8, 4, 8);
+    pass_in_silence(12 * DT_SECOND);
+    pass(20 * DT_SECOND, 0x7f, 1);
+    CHECK_STR(told[0], "stop ");
+    CHECK(strstr(why[0], "node7 went offline") != NULL);
+    CHECK(!dt_members_find_name(&run->members, "node7"));
+    CHECK_EQ(exclude.nodes.count, 0);
+    end();
+}
+
+TEST(one_node_of_two_that_falls_silent_is_lost_in_time)
+{
+    begin_spread(2, 1, 2);
+    pass(16 * DT_SECOND, 1, 1);
+    CHECK_STR(told[0], "stop ");
+    CHECK_EQ(exclude.nodes.count, 1);
+    end();
+}
+
+TEST(with_two_beats_a_crowd_is_known_before_its_first_node_is_lost)
+{
+    begin_spread(8, 4, 8);
+    run->spec.beats = 2;
+    pass_in_silence(9 * DT_SECOND);
+    come_back_all(8);
+    pass(20 * DT_SECOND, 255, 1);
+    CHECK_STR(told[0], "");
+    end();
+}
+
+/* Agents that were started together beat together: the other's next beat is due just then. */
+TEST(a_beat_that_is_due_when_another_node_is_lost_makes_no_crowd)
+{
+    begin_running(2, 1, 2);
+    for (int i = 0; i < 2; i++) {
+        now += 5 * DT_SECOND;
+        beat(1000);
+        now += 1;
+        tick();
+    }
+    pass_in_silence(5 * DT_SECOND);
+    CHECK_STR(told[0], "stop ");
+    end();
+}
+
 TEST(a_failure_is_paid_once_and_by_all)
 {
     begin_running(3, 3, 3);

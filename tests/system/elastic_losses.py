@@ -6,6 +6,7 @@
 import signal
 
 import elastic
+import tap
 from elastic import SLOW, last, story
 
 
@@ -195,6 +196,20 @@ def all_cut(s):
     for _ in agents:
         server.expect(r"node\d is back with seat \d of round 0")
     s.succeed_unmoved(*agents)
+
+
+@story(hosts=4)
+def server_cut_for_short(s):
+    """the daemon's own link is down for three beats: it gives no node up, and no round ends"""
+    server = s.serve(3)
+    agents = s.running(3, nnodes="2:3", at=3)
+    s.cluster[3].cut()
+    server.expect("most of the 3 nodes are silent at once: that may be our own network")
+    agents[0].reads(SILENT)
+    s.cluster[3].heal()
+    agents[0].reads("is there again")
+    s.succeed_unmoved(*agents)
+    tap.check_equal(server.says("went offline|is over"), False, "the daemon gave a node up")
 
 
 # -- agents that stand still --

@@ -4,11 +4,14 @@
 #include "tests/lib/sim/judge_parts.h"
 
 /* Whether N, that was a member as that, may be none any more: it goes, is another by now, or was
- * ill; while workers are to end, perhaps so that it heard late of it. */
+ * ill; while workers are to end, perhaps so that it heard late of it, also for a cut of the
+ * server's own network. */
 static bool may_be_gone(const struct sim *s, const struct sim_node *n, uint64_t as)
 {
     bool gathers = s->judge.before.state == DT_RUN_GATHERING;
     dt_ms ill = n->ill_until > s->server.ill_until ? n->ill_until : s->server.ill_until;
+    if (gathers && s->server.cut_until > ill)
+        ill = s->server.cut_until;
     return n->leaving || n->closed || n->session.incarnation != as || ill == DT_FOREVER ||
            ill + sim_judge_aftermath(s) + (gathers ? s->story.spec.stop_bound : 0) > s->now;
 }

@@ -123,8 +123,10 @@ static void on_dial(struct sim *s, struct sim_event *ev)
 
 static void lose_connection(struct sim_node *n)
 {
+    const struct sim *s = n->sim;
     sim_say(n->sim, n->name, "has no connection any more");
-    n->ill_until = DT_FOREVER;
+    if (s->server.cut_until < s->now)
+        n->ill_until = DT_FOREVER;
     if (n->greeted)
         dt_session_disconnected(&n->session, sim_node_clock(n));
     dial_later(n);
@@ -135,7 +137,8 @@ static void greet(struct sim_node *n)
     struct sim *s = n->sim;
     n->greeted = true;
     n->dials = 0;
-    n->ill_until = s->now;
+    if (n->ill_until == DT_FOREVER)
+        n->ill_until = s->now;
     for (int way = 0; way < 2; way++)
         if (n->blocked_until[way] > n->ill_until)
             n->ill_until = n->blocked_until[way];

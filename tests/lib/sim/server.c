@@ -358,6 +358,22 @@ void sim_server_jump(struct sim *s, dt_ms by)
     sim_disturb(s, s->now);
 }
 
+void sim_server_cut(struct sim *s, dt_ms until)
+{
+    struct sim_server *v = &s->server;
+    const struct dt_run_spec *spec = &s->story.spec;
+    if (spec->beats < 3 || s->now < v->cut_until + spec->beat * spec->beats)
+        return; /* with two beats a node may be lost before the others owe one */
+    sim_say(s, "server", "its network is down for %.1f s", (double)(until - s->now) / DT_SECOND);
+    if (v->cut_until < until)
+        v->cut_until = until;
+    for (uint32_t i = 0; i < s->nodes_len; i++)
+        for (enum sim_way way = SIM_UP; way <= SIM_DOWN; way++)
+            if (s->nodes[i].blocked_until[way] < until)
+                s->nodes[i].blocked_until[way] = until;
+    sim_disturb(s, until);
+}
+
 void sim_server_end(struct sim *s)
 {
     struct sim_server *v = &s->server;

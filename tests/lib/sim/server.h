@@ -33,6 +33,7 @@ struct sim_server {
     uint32_t memory; /* what it knows is of its own since; raised when all is lost */
     dt_ms paused_until, skew;
     dt_ms ill_until; /* as a node's */
+    dt_ms cut_until; /* its own network is down, which makes no node ill */
     dt_ms tick_at;
 
     struct dt_exclude exclude;
@@ -68,6 +69,9 @@ void sim_server_receive(struct sim *s, uint32_t conn, enum sim_parcel what,
 void sim_server_crash(struct sim *s, enum sim_crash how);
 void sim_server_pause(struct sim *s, dt_ms until);
 void sim_server_jump(struct sim *s, dt_ms by);
+/* Its own network fails, not twice in a row, for a silence at most: no node loses its place by it.
+ */
+void sim_server_cut(struct sim *s, dt_ms until);
 /* Whoever hosts it goes, and says so. */
 void sim_server_end(struct sim *s);
 void sim_server_drain(struct sim *s, const char *node, bool undo);

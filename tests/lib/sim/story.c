@@ -27,6 +27,7 @@ enum fault {
     FAULT_SERVER_JUMP,
     FAULT_SERVER_CRASH,
     FAULT_SERVER_BLANK,
+    FAULT_SERVER_CUT,
     FAULT_SLOW_DISK,
     FAULT_SERVER_END,
     FAULT_ASK,
@@ -41,8 +42,8 @@ static const unsigned weights[FAULTS] = {
     [FAULT_BLOCK] = 4,        [FAULT_SPLIT] = 2,       [FAULT_JUMP] = 2,
     [FAULT_LEAVE] = 2,        [FAULT_DRAIN] = 2,       [FAULT_START] = 3,
     [FAULT_SERVER_PAUSE] = 2, [FAULT_SERVER_JUMP] = 1, [FAULT_SERVER_CRASH] = 3,
-    [FAULT_SERVER_BLANK] = 1, [FAULT_SLOW_DISK] = 1,   [FAULT_SERVER_END] = 1,
-    [FAULT_ASK] = 10,         [FAULT_STALE] = 6,
+    [FAULT_SERVER_BLANK] = 1, [FAULT_SERVER_CUT] = 2,  [FAULT_SLOW_DISK] = 1,
+    [FAULT_SERVER_END] = 1,   [FAULT_ASK] = 10,        [FAULT_STALE] = 6,
 };
 
 static void plan(struct sim *s, dt_ms wait, void (*run)(struct sim *, struct sim_event *),
@@ -158,6 +159,7 @@ static void drain(struct sim *s, struct sim_node *n)
 
 static void strike_server(struct sim *s, enum fault fault)
 {
+    const struct dt_run_spec *spec = &s->story.spec;
     switch (fault) {
     case FAULT_SERVER_PAUSE:
         sim_server_pause(s, s->now + some_time(s));
@@ -170,6 +172,9 @@ static void strike_server(struct sim *s, enum fault fault)
         break;
     case FAULT_SERVER_BLANK:
         crash_server(s, SIM_CRASH_WIPE);
+        break;
+    case FAULT_SERVER_CUT:
+        sim_server_cut(s, s->now + sim_between(&s->random, 1, spec->beat * spec->beats));
         break;
     case FAULT_SLOW_DISK:
         slow_disk(s);
