@@ -224,6 +224,8 @@ static void recover(struct dt_rdzv *r, struct dt_rdzv_actions *out, const struct
     r->had_world = true;
     r->fault = (struct dt_fault){0};
     r->round_since = r->now;
+    r->first_step = -1;
+    r->moves = false;
     r->last_call = r->stop_deadline = r->grow_at = 0;
     r->recover_until = r->now + r->spec.beat * r->spec.beats + r->spec.reconnect_grace;
     if (claim->restarts > r->budget.restarts)

@@ -301,6 +301,21 @@ enum dt_exclude_outcome dt_exclude_note(struct dt_exclude *x, const char *node,
     return DT_EXCLUDE_BANNED;
 }
 
+enum dt_exclude_outcome dt_exclude_reject(struct dt_exclude *x, const char *node, const char *text,
+                                          dt_ms length, dt_ms now)
+{
+    end_old_bans(x, now);
+    struct dt_excluded *e = find_or_add(x, node, false, now);
+    if (!e)
+        return DT_EXCLUDE_NO_MEMORY;
+    if (e->drained)
+        return DT_EXCLUDE_NOTHING;
+    ban(x, e, length, now);
+    e->all_of = 0;
+    explain(e, "it failed as soon as it had joined", text);
+    return DT_EXCLUDE_BANNED;
+}
+
 bool dt_exclude_is_out(const struct dt_exclude *x, const char *node, dt_ms now, const char **why)
 {
     const struct dt_excluded *e = find(x, node);

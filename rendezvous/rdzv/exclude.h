@@ -6,7 +6,9 @@
  * The first exclusion lasts as the policy says, each further one twice as long, up to a day, with a
  * little jitter. Who comes back is on probation for a day: one strike excludes again. The same
  * signature on three different nodes is the program or the fabric, and all three are forgiven.
- * Going offline is a strike; being preempted, drained, or failing as a program does, is none.
+ * Going offline is a strike; being preempted, drained, or failing as a program does, is none. A
+ * node whose workers fail as soon as it has joined a job that ran without it is out at once: see
+ * dt_exclude_reject().
  *
  * That exclusion must not leave a job with fewer nodes than it needs is the rendezvous' affair. */
 #ifndef DT_RENDEZVOUS_RDZV_EXCLUDE_H
@@ -74,6 +76,10 @@ enum dt_exclude_outcome {
 enum dt_exclude_outcome dt_exclude_note(struct dt_exclude *x, const char *node,
                                         enum dt_evidence evidence, const char *signature, int limit,
                                         dt_ms length, dt_ms now);
+
+/* NODE joined a job that ran well without it, and its workers failed at once, as TEXT says. */
+enum dt_exclude_outcome dt_exclude_reject(struct dt_exclude *x, const char *node, const char *text,
+                                          dt_ms length, dt_ms now);
 
 /* Whether NODE is out at NOW; *WHY (may be NULL) is good until the next call that changes X. */
 bool dt_exclude_is_out(const struct dt_exclude *x, const char *node, dt_ms now, const char **why);

@@ -56,6 +56,7 @@ struct dt_member {
     bool connected;       /* suspect: for want of a beat, not of a connection */
     bool restored;        /* from the journal: not heard of since, and has longer to come back */
     bool parked;          /* was told so */
+    bool newcomer;        /* in the world of its round, and not in the one before */
     bool with_crowd;      /* it fell silent together with most others, so perhaps by our fault */
     int seat;             /* in this round or, while gathering, the last; -1: none */
     int round;            /* the last it had a world in; -1: none */

@@ -62,14 +62,21 @@ static void disown(struct dt_rdzv *r, struct dt_rdzv_actions *out, const struct 
                         "again as a new one"));
 }
 
+static void note_step(struct dt_rdzv *r, struct dt_member *m, int64_t step)
+{
+    m->step = step;
+    if (r->first_step < 0)
+        r->first_step = step;
+    r->moves = r->moves || step > r->first_step;
+    dt_budget_heard_step(&r->budget, &r->spec, step);
+}
+
 static void take_beat(struct dt_rdzv *r, struct dt_rdzv_actions *out, struct dt_member *m,
                       const struct dt_message *f)
 {
     m->beat = f->beat;
-    if (f->beat.step >= 0 && f->round == r->round && m->doing == DT_DOING_RUNNING) {
-        m->step = f->beat.step;
-        dt_budget_heard_step(&r->budget, &r->spec, f->beat.step);
-    }
+    if (f->beat.step >= 0 && f->round == r->round && m->doing == DT_DOING_RUNNING)
+        note_step(r, m, f->beat.step);
     struct dt_rdzv_action *a = rdzv_send(out, m->id, DT_MSG_BEAT, r->round, 0);
     if (a)
         a->beat.seq = f->beat.seq;

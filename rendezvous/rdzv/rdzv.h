@@ -101,6 +101,7 @@ struct dt_seat {
 struct dt_fault {
     bool pending;
     bool node_lost; /* one of the round's nodes went since */
+    bool newcomer;  /* NODE had just joined a job that ran without it */
     enum dt_evidence evidence;
     char node[DT_NODE_NAME_MAX];
     char text[DT_WHY_MAX], signature[DT_NODE_NAME_MAX];
@@ -132,6 +133,8 @@ struct dt_rdzv {
     dt_ms last_call;     /* GATHERING: its end; 0: MIN are not there */
     dt_ms stop_deadline; /* GATHERING: workers of the last round are gone by then; 0: all are */
     dt_ms round_since;   /* RUNNING: it began */
+    int64_t first_step;  /* RUNNING: that training was at when first heard of; -1: not yet ... */
+    bool moves;          /* ... and whether it has come further since */
     dt_ms grow_at;       /* RUNNING: may take in who waits; 0: nobody does */
     dt_ms recover_until; /* RUNNING: seats without a holder count as lost then; 0: none */
     dt_ms next_note;

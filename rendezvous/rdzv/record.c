@@ -63,7 +63,7 @@ static void put_fault(struct dt_buf *out, const struct dt_fault *f)
     dt_buf_put_u8(out, f->pending);
     if (!f->pending)
         return;
-    dt_buf_put_u8(out, f->node_lost);
+    dt_buf_put_u8(out, (uint8_t)(f->node_lost | f->newcomer << 1));
     dt_buf_put_u8(out, (uint8_t)f->evidence);
     put_string(out, f->node);
     put_string(out, f->text);
@@ -254,7 +254,10 @@ static void read_fault(struct dt_reader *in, struct dt_fault *f)
     f->pending = dt_read_u8(in) != 0;
     if (!f->pending)
         return;
-    f->node_lost = dt_read_u8(in) != 0;
+    uint8_t flags = dt_read_u8(in); /* older servers write the first only, and take any for it */
+    f->node_lost = flags & 1;
+    f->newcomer = flags & 2;
+    in->bad = in->bad || flags > 3;
     uint8_t evidence = dt_read_u8(in);
     in->bad = in->bad || evidence >= DT_EVIDENCES;
     f->evidence = (enum dt_evidence)evidence;

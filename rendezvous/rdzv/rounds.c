@@ -4,6 +4,11 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+/* For so long a world with a newcomer in it may fail by the newcomer's fault; the latter where the
+ * job tells its steps, and none has been made yet. */
+#define TRIAL (60 * DT_SECOND)
+#define TRIAL_OF_STEPS (600 * DT_SECOND)
+
 void rdzv_news(struct dt_rdzv *r, const char *fmt, ...)
 {
     size_t used = strlen(r->news);
@@ -80,11 +85,10 @@ static void journal_all_nodes(struct dt_rdzv *r, struct dt_rdzv_actions *out)
         rdzv_journal_node(out, e->name);
 }
 
-static void note_evidence(struct dt_rdzv *r, struct dt_rdzv_actions *out, const char *node,
-                          enum dt_evidence evidence, const char *signature)
+static void say_outcome(struct dt_rdzv *r, struct dt_rdzv_actions *out, const char *node,
+                        enum dt_exclude_outcome outcome)
 {
-    switch (dt_exclude_note(r->exclude, node, evidence, signature, r->spec.strikes,
-                            r->spec.quarantine, r->now)) {
+    switch (outcome) {
     case DT_EXCLUDE_NOTHING:
         return;
     case DT_EXCLUDE_STRIKE:
@@ -109,6 +113,14 @@ static void note_evidence(struct dt_rdzv *r, struct dt_rdzv_actions *out, const 
         return;
     }
     rdzv_journal_node(out, node);
+}
+
+static void note_evidence(struct dt_rdzv *r, struct dt_rdzv_actions *out, const char *node,
+                          enum dt_evidence evidence, const char *signature)
+{
+    say_outcome(r, out, node,
+                dt_exclude_note(r->exclude, node, evidence, signature, r->spec.strikes,
+                                r->spec.quarantine, r->now));
 }
 
 static void close_for_losses(struct dt_rdzv *r, struct dt_rdzv_actions *out, const char *text)
@@ -172,13 +184,29 @@ void rdzv_gone(struct dt_rdzv *r, struct dt_rdzv_actions *out, struct dt_member 
 
 /* -- workers that fail ------------------------------------------------------------------------ */
 
+/* Whether the world of this round has not shown yet that it works. */
+static bool is_untried(const struct dt_rdzv *r)
+{
+    return !r->moves && r->now - r->round_since < (r->budget.step < 0 ? TRIAL : TRIAL_OF_STEPS);
+}
+
+/* Whether M, whose workers failed, has just joined a job that can go on without it. */
+static bool is_newcomers_fault(const struct dt_rdzv *r, const struct dt_member *m)
+{
+    bool can_miss_it = r->seats_len > (size_t)r->spec.min_nodes ||
+                       r->members.counts[DT_DOING_WAITING][DT_LINK_ONLINE] > 0;
+    return m->newcomer && can_miss_it && is_untried(r) && r->spec.strikes > 0 &&
+           !rdzv_is_out(r, m, NULL);
+}
+
 void rdzv_failed(struct dt_rdzv *r, struct dt_rdzv_actions *out, struct dt_member *m,
                  const struct dt_result *result)
 {
     struct dt_fault *f = &r->fault;
     char why[DT_WHY_MAX];
     snprintf(why, sizeof why, "%s: %s", m->name.text, result->text);
-    *f = (struct dt_fault){.pending = true, .evidence = result->evidence};
+    *f = (struct dt_fault){
+        .pending = true, .evidence = result->evidence, .newcomer = is_newcomers_fault(r, m)};
     snprintf(f->node, sizeof f->node, "%s", m->said_name);
     snprintf(f->text, sizeof f->text, "%s", why);
     snprintf(f->signature, sizeof f->signature, "%s", result->signature);
@@ -202,11 +230,19 @@ static void close_for_fault(struct dt_rdzv *r, struct dt_rdzv_actions *out,
                    text, r->spec.max_restarts, r->spec.max_restarts == 1 ? "" : "s");
 }
 
-void rdzv_settle_fault(struct dt_rdzv *r, struct dt_rdzv_actions *out)
+/* The job ran well before NODE came, and will do so without it: nobody pays. */
+static void reject_newcomer(struct dt_rdzv *r, struct dt_rdzv_actions *out)
 {
-    struct dt_fault *f = &r->fault;
-    if (!f->pending)
-        return;
+    const struct dt_fault *f = &r->fault;
+    rdzv_news(r, "it had just joined, so no restart is charged");
+    say_outcome(r, out, f->node,
+                dt_exclude_reject(r->exclude, f->node, f->text, r->spec.quarantine, r->now));
+    rdzv_journal(out);
+}
+
+static void charge_fault(struct dt_rdzv *r, struct dt_rdzv_actions *out)
+{
+    const struct dt_fault *f = &r->fault;
     bool loss = f->node_lost || f->evidence == DT_EVIDENCE_HARDWARE;
     enum dt_evidence evidence = f->node_lost ? DT_EVIDENCE_OFFLINE : f->evidence;
     enum dt_budget_answer answer = dt_budget_charge(&r->budget, &r->spec, evidence, r->now);
@@ -221,5 +257,15 @@ void rdzv_settle_fault(struct dt_rdzv *r, struct dt_rdzv_actions *out)
         if (!loss)
             rdzv_news(r, "restart %d of %d", r->budget.spent, r->spec.max_restarts);
     }
-    *f = (struct dt_fault){0};
+}
+
+void rdzv_settle_fault(struct dt_rdzv *r, struct dt_rdzv_actions *out)
+{
+    if (!r->fault.pending)
+        return;
+    if (r->fault.newcomer && !r->fault.node_lost)
+        reject_newcomer(r, out);
+    else
+        charge_fault(r, out);
+    r->fault = (struct dt_fault){0};
 }

@@ -161,6 +161,7 @@ static struct dt_seat *fill_seats(struct dt_rdzv *r, const struct dt_seat_candid
         return NULL;
     for (size_t i = 0; i < count; i++) {
         struct dt_member *m = dt_members_find(&r->members, c[i].id);
+        m->newcomer = r->had_world && m->seat < 0;
         m->seat = c[i].seat;
         if (c[i].seat < 0)
             continue;
@@ -248,6 +249,8 @@ static void begin_round(struct dt_rdzv *r)
     r->state = DT_RUN_RUNNING;
     r->had_world = true;
     r->round_since = r->now;
+    r->first_step = -1;
+    r->moves = false;
     r->stop_deadline = r->last_call = 0;
     r->grow_at = r->recover_until = 0;
     dt_budget_round_began(&r->budget, r->now);

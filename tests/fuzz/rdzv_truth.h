@@ -48,6 +48,7 @@ static inline void check_members(const struct dt_rdzv *r)
     }
     FUZZ_CHECK(memcmp(counts, ms->counts, sizeof counts) == 0);
     FUZZ_CHECK(length(&ms->all) == ms->count);
+    FUZZ_CHECK(length(&ms->unheard) == ms->connected);
     FUZZ_CHECK(ms->by_id.count == ms->count && ms->by_name.count == ms->count);
     FUZZ_CHECK(length(&ms->unheard) + length(&ms->lost) + length(&ms->restored) == ms->count);
 }

@@ -622,6 +622,25 @@ TEST(a_record_that_is_cut_anywhere_is_none)
     dt_exclude_finish(&y);
 }
 
+TEST(who_fails_as_a_newcomer_is_out_at_once_and_longer_each_time)
+{
+    struct dt_exclude x;
+    const char *why;
+    dt_ms now = HOUR;
+    dt_exclude_init(&x, 1);
+    for (int times = 1; times <= 4; times *= 2) {
+        CHECK_EQ(dt_exclude_reject(&x, "a", "no data", MINUTE, now), DT_EXCLUDE_BANNED);
+        CHECK(dt_exclude_is_out(&x, "a", now + times * MINUTE - 1, &why));
+        CHECK_STR(why, "it failed as soon as it had joined: no data");
+        now += times * MINUTE * 9 / 8 + 1;
+        CHECK(!dt_exclude_is_out(&x, "a", now, NULL));
+    }
+    CHECK_EQ(dt_exclude_drain(&x, "a", true, "", now), 0);
+    CHECK_EQ(dt_exclude_reject(&x, "a", "no data", MINUTE, now), DT_EXCLUDE_BANNED);
+    CHECK(!dt_exclude_is_out(&x, "a", now + MINUTE * 9 / 8 + 1, NULL));
+    dt_exclude_finish(&x);
+}
+
 /* Every byte, every bit: refused, or something that can be saved and read again. */
 TEST(a_record_with_a_flipped_bit_is_none_or_a_sound_one)
 {

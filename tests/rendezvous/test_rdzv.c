@@ -489,6 +489,102 @@ TEST(a_failure_is_paid_once_and_by_all)
     end();
 }
 
+/* Two nodes run, and node2 has just joined them. */
+static void begin_grown(void)
+{
+    begin_running(2, 2, 3);
+    run->spec.max_restarts = 1;
+    join(1002);
+    join(1000);
+    join(1001);
+    CHECK_STR(told[2], "world 1:2/3 ");
+    forget_told();
+}
+
+TEST(a_newcomer_that_fails_at_once_is_kept_out_and_the_job_goes_on_without_it)
+{
+    begin_grown();
+    result(1002, false);
+    join(1002);
+    join(1000);
+    join(1001);
+    CHECK_STR(told[0], "stop world 2:0/2 ");
+    CHECK_STR(told[2], "stop park ");
+    CHECK(strstr(why[2], "node2 is kept out") != NULL);
+    CHECK(strstr(why[2], "failed as soon as it had joined: node2: rank 0 exited with 1") != NULL);
+    CHECK(strstr(news[0], "it had just joined, so no restart is charged") != NULL);
+    CHECK_EQ(world[0].restarts, 0);
+    CHECK_EQ(run->budget.losses, 0);
+    pass(601 * DT_SECOND + 75 * DT_SECOND, 7, 1); /* with the most of jitter */
+    CHECK_STR(told[0], "stop world 2:0/2 stop ");
+    end();
+}
+
+TEST(a_newcomers_later_failure_is_the_programs)
+{
+    static const struct {
+        const char *name;
+        dt_ms wait;
+        int64_t first, then; /* steps */
+        int restarts;
+    } rows[] = {
+        {"a minute later", 61 * DT_SECOND, -1, -1, 1},
+        {"no step yet", 61 * DT_SECOND, 40, 40, 0},
+        {"after a step", 1 * DT_SECOND, 40, 41, 1},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        CHECK_ROW("%s", rows[i].name);
+        begin_grown();
+        for (int told_step = 0; told_step < 2 && rows[i].first >= 0; told_step++)
+            frame(1000,
+                  (struct dt_message){.type = DT_MSG_BEAT,
+                                      .round = 1,
+                                      .beat = {.step = told_step ? rows[i].then : rows[i].first}});
+        pass(rows[i].wait, 7, 1);
+        result(1002, false);
+        for (uint64_t id = 1000; id < 1003; id++)
+            join(id);
+        CHECK_EQ(run->state, DT_RUN_RUNNING);
+        CHECK_EQ(world[0].restarts, rows[i].restarts);
+        end();
+    }
+}
+
+TEST(a_newcomer_that_the_job_cannot_do_without_pays_as_anybody)
+{
+    begin_running(2, 2, 2);
+    run->spec.max_restarts = 1;
+    lose(1001);
+    now += DT_SECOND;
+    tick();
+    join(1000);
+    join(1002);
+    CHECK_STR(told[2], "world 1:1/2 ");
+    result(1002, false);
+    join(1000);
+    join(1002);
+    CHECK_EQ(world[0].restarts, 1);
+    CHECK(!dt_exclude_is_out(&exclude, "node2", now, NULL));
+    end();
+}
+
+TEST(a_newcomers_fault_is_known_to_a_server_that_is_started_again)
+{
+    struct dt_buf record = {0};
+    begin_grown();
+    result(1002, false);
+    dt_rdzv_save(run, &record);
+    dt_rdzv_destroy(run);
+    run = dt_rdzv_restore("run", &exclude, 1, (struct dt_bytes){record.at, record.len}, now);
+    CHECK(run != NULL && run->fault.pending && run->fault.newcomer);
+    dt_buf_finish(&record);
+    for (uint64_t id = 1000; id < 1003; id++)
+        join(id);
+    CHECK_EQ(world[0].restarts, 0);
+    CHECK(dt_exclude_is_out(&exclude, "node2", now, NULL));
+    end();
+}
+
 TEST(a_failure_that_a_lost_node_explains_costs_no_restart)
 {
     begin_running(3, 2, 3);

@@ -256,6 +256,21 @@ def quarantined(s):
     s.succeed(*agents)
 
 
+@story(hosts=3)
+def bad_newcomer(s):
+    """a node that joins and fails at once is kept out, and costs the others no restart"""
+    s.serve(0)
+    options = "--max-restarts", "1"
+    agents = s.running(2, *options, nnodes="2:3", conf=FEWER)
+    third = s.agent(2, *options, nnodes="2:3", conf=FEWER, env={"AT_ONCE": "exit 7"})
+    for rank, agent in enumerate(agents):
+        agent.reads("round 2: node2: .*exited with 7.*; it had just joined, so no restart is charged")
+        agent.starts(rank=rank, size=2, round=2, restarts=0)
+    third.reads("node2 is kept out: it failed as soon as it had joined")
+    s.succeed(*agents)
+    third.ends(0)
+
+
 @story(hosts=2)
 def logs(s):
     """what workers of an ended round printed is kept beside that of the round that followed"""

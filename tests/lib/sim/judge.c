@@ -98,6 +98,7 @@ static void look_for_failure(struct sim_judge *j, const struct dt_rdzv *r,
         return;
     if (f->type == DT_MSG_RESULT && !f->result.succeeded) {
         j->before.worker_failed = true;
+        j->before.failed = m->id;
         j->before.node_failed = pays_node(f->result.evidence);
     }
     if (f->type == DT_MSG_JOIN && !f->join.claim.running && !f->join.claim.done)
@@ -115,6 +116,7 @@ void sim_judge_before(struct sim *s, const struct dt_rdzv_event *event)
     j->before.members = r->members.count;
     j->before.comings = r->members.comings;
     j->before.worker_failed = j->before.node_failed = false;
+    j->before.failed = 0;
     if (event->type == DT_EV_FRAME)
         look_for_failure(j, r, event->frame);
 }
@@ -135,9 +137,29 @@ static bool can_grow(const struct sim *s, const struct dt_rdzv *r)
     return false;
 }
 
+/* Who is called a newcomer was not in the round before. */
+static void check_newcomer(struct sim *s)
+{
+    const struct sim_judge *j = &s->judge;
+    const struct sim_world *was = &j->last;
+    if (!j->before.failed)
+        sim_judge_fail(s, SIM_RULE_BUDGET, "a newcomer failed, but nobody did");
+    if (!was->there || was->memory != s->server.memory || j->made_before != was->round)
+        return;
+    for (int i = 0; i < was->seats_len; i++)
+        if (was->seats[i].holder == j->before.failed && !was->seats[i].gone)
+            sim_judge_fail(s, SIM_RULE_BUDGET,
+                           "round %d was not charged to a newcomer, who was in round %d as well",
+                           j->before.round, was->round);
+}
+
 static enum sim_cause find_cause(struct sim *s, const struct dt_rdzv_event *event)
 {
     const struct sim_judge *j = &s->judge;
+    if (s->server.run->fault.newcomer) {
+        check_newcomer(s);
+        return SIM_CAUSE_NEWCOMER;
+    }
     if (j->before.worker_failed)
         return j->before.node_failed ? SIM_CAUSE_BROKEN : SIM_CAUSE_FAILED;
     if (event->type == DT_EV_DRAIN && dt_exclude_is_drained(&s->server.exclude, event->text))

@@ -39,8 +39,9 @@ struct sim_seat {
 /* Why a round ended. */
 enum sim_cause {
     SIM_CAUSE_NONE,
-    SIM_CAUSE_FAILED, /* of a worker, and the program pays */
-    SIM_CAUSE_BROKEN, /* of a worker, and the node pays */
+    SIM_CAUSE_FAILED,   /* of a worker, and the program pays */
+    SIM_CAUSE_BROKEN,   /* of a worker, and the node pays */
+    SIM_CAUSE_NEWCOMER, /* of a worker of a node that had just joined: nobody pays */
     SIM_CAUSE_GONE,
     SIM_CAUSE_DRAINED,
     SIM_CAUSE_GROWTH,
@@ -83,6 +84,7 @@ struct sim_judge {
         enum dt_run_state state;
         int round;
         bool had_world, recovering, worker_failed, node_failed;
+        uint64_t failed; /* whose workers did; 0: nobody's */
         size_t members;
         int64_t comings;
     } before;
