@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "rendezvous/rdzv/budget.h"
 
+#define HASTY (10 * DT_SECOND) /* a round that fails sooner has hardly begun */
+#define PAUSE_MOST (30 * DT_SECOND)
+
 void dt_budget_init(struct dt_budget *b)
 {
     *b = (struct dt_budget){.step = -1, .step_at_failure = -1, .healthy_since = DT_FOREVER};
@@ -53,6 +56,18 @@ enum dt_budget_answer dt_budget_charge(struct dt_budget *b, const struct dt_run_
     dt_budget_tick(b, spec, now); /* it may have been time, and nobody asked */
     b->healthy_since = DT_FOREVER;
     return is_loss(evidence) ? charge_loss(b, spec->max_node_losses) : charge_restart(b, spec);
+}
+
+/* A disk or a service that is away for a moment must not use up all restarts in that moment. */
+dt_ms dt_budget_pause(struct dt_budget *b, dt_ms lasted)
+{
+    dt_ms pause = DT_SECOND;
+    b->hasty = lasted < HASTY ? b->hasty + 1 : 0;
+    if (b->hasty < 2)
+        return 0;
+    for (int i = 2; i < b->hasty && pause < PAUSE_MOST; i++)
+        pause *= 2;
+    return pause < PAUSE_MOST ? pause : PAUSE_MOST;
 }
 
 void dt_budget_round_began(struct dt_budget *b, dt_ms now)

@@ -16,6 +16,7 @@ struct dt_budget {
     int stuck;               /* failed rounds in a row without a new step */
     int64_t step;            /* the highest heard of; -1: none */
     int64_t step_at_failure; /* what it was when a round last failed; -1 */
+    int hasty;               /* rounds in a row that failed almost as soon as they began */
     dt_ms healthy_since;     /* the round began, or the purse was filled; DT_FOREVER: none runs */
 };
 
@@ -31,6 +32,10 @@ enum dt_budget_answer {
  * failure, a silent node and a preempted one are losses, the rest restarts. */
 enum dt_budget_answer dt_budget_charge(struct dt_budget *b, const struct dt_run_spec *spec,
                                        enum dt_evidence evidence, dt_ms now);
+
+/* How long to wait before the next round, when one failed for which a restart was charged and that
+ * had run for LASTED. The first restart is always at once. */
+dt_ms dt_budget_pause(struct dt_budget *b, dt_ms lasted);
 
 /* A round began to run. */
 void dt_budget_round_began(struct dt_budget *b, dt_ms now);

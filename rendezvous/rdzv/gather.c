@@ -137,6 +137,11 @@ void rdzv_describe_wait(const struct dt_rdzv *r, char *out, size_t size)
 {
     size_t fallback, ready = count_ready(r, &fallback);
     dt_ms end = dt_clock_after(r->gather_since, r->spec.join_timeout);
+    if (r->now < r->pause_until) {
+        snprintf(out, size, "round %d begins in %d s, as %d rounds in a row failed at once",
+                 r->round, dt_clock_seconds(r->pause_until - r->now), r->budget.hasty);
+        return;
+    }
     if (r->last_call) {
         snprintf(out, size, "round %d: %zu nodes are ready, and %zu may be; %d s left for others",
                  r->round, ready + fallback, rdzv_target(r),
@@ -252,6 +257,8 @@ static bool gathered(struct dt_rdzv *r, struct dt_rdzv_actions *out)
     rdzv_settle_fault(r, out);
     if (r->state != DT_RUN_GATHERING)
         return true;
+    if (r->now < r->pause_until)
+        return false;
     if (is_time(r)) {
         rdzv_make_world(r, out);
         return true;
@@ -307,7 +314,7 @@ void rdzv_grow(struct dt_rdzv *r, struct dt_rdzv_actions *out)
 dt_ms rdzv_gather_next(const struct dt_rdzv *r)
 {
     dt_ms end = r->last_call ? r->last_call : dt_clock_after(r->gather_since, r->spec.join_timeout);
-    const dt_ms times[] = {r->stop_deadline, end, r->next_note};
+    const dt_ms times[] = {r->stop_deadline, r->pause_until, end, r->next_note};
     dt_ms next = DT_FOREVER;
     for (size_t i = 0; i < sizeof times / sizeof *times; i++)
         if (times[i] > r->now && times[i] < next)

@@ -45,7 +45,7 @@ void rdzv_wipe(struct dt_rdzv *r)
     r->state = DT_RUN_GATHERING;
     r->begun = r->had_world = false;
     r->expected = 0;
-    r->last_call = r->stop_deadline = r->grow_at = r->recover_until = 0;
+    r->last_call = r->stop_deadline = r->pause_until = r->grow_at = r->recover_until = 0;
     r->news[0] = r->close_why[0] = '\0';
     r->fault = (struct dt_fault){0};
     dt_budget_init(&r->budget);

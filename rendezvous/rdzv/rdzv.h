@@ -131,6 +131,7 @@ struct dt_rdzv {
     int master_port;
     dt_ms gather_since;  /* GATHERING: it began */
     dt_ms last_call;     /* GATHERING: its end; 0: MIN are not there */
+    dt_ms pause_until;   /* GATHERING: no round begins before, as the last ones failed at once */
     dt_ms stop_deadline; /* GATHERING: workers of the last round are gone by then; 0: all are */
     dt_ms round_since;   /* RUNNING: it began */
     int64_t first_step;  /* RUNNING: that training was at when first heard of; -1: not yet ... */

@@ -240,6 +240,18 @@ static void reject_newcomer(struct dt_rdzv *r, struct dt_rdzv_actions *out)
     rdzv_journal(out);
 }
 
+static void pause_for_fault(struct dt_rdzv *r, struct dt_rdzv_actions *out)
+{
+    dt_ms pause = dt_budget_pause(&r->budget, r->gather_since - r->round_since);
+    if (pause == 0)
+        return;
+    r->pause_until = r->now + pause;
+    rdzv_news(r, "%d rounds in a row failed at once, so this one began %d s later", r->budget.hasty,
+              dt_clock_seconds(pause));
+    rdzv_say(out, DT_SAY_INFO, "%d rounds in a row failed at once: the next one waits %d s",
+             r->budget.hasty, dt_clock_seconds(pause));
+}
+
 static void charge_fault(struct dt_rdzv *r, struct dt_rdzv_actions *out)
 {
     const struct dt_fault *f = &r->fault;
@@ -252,10 +264,12 @@ static void charge_fault(struct dt_rdzv *r, struct dt_rdzv_actions *out)
         note_evidence(r, out, f->node, f->evidence, f->signature);
     if (answer != DT_BUDGET_GO_ON) {
         close_for_fault(r, out, answer, loss);
-    } else {
-        rdzv_journal(out);
-        if (!loss)
-            rdzv_news(r, "restart %d of %d", r->budget.spent, r->spec.max_restarts);
+        return;
+    }
+    rdzv_journal(out);
+    if (!loss) {
+        rdzv_news(r, "restart %d of %d", r->budget.spent, r->spec.max_restarts);
+        pause_for_fault(r, out);
     }
 }
 

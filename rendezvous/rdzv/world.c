@@ -251,7 +251,7 @@ static void begin_round(struct dt_rdzv *r)
     r->round_since = r->now;
     r->first_step = -1;
     r->moves = false;
-    r->stop_deadline = r->last_call = 0;
+    r->stop_deadline = r->pause_until = r->last_call = 0;
     r->grow_at = r->recover_until = 0;
     dt_budget_round_began(&r->budget, r->now);
 }

@@ -37,6 +37,22 @@ TEST(each_evidence_has_its_purse)
     }
 }
 
+TEST(rounds_that_fail_at_once_again_and_again_are_spaced_out)
+{
+    static const struct {
+        dt_ms lasted, pause;
+    } rows[] = {{0, 0},       {20, 1000},      {20, 2000},     {9999, 4000}, {20, 8000},
+                {20, 16000},  {20, 30000},     {20, 30000},    {10000, 0},   {20, 0},
+                {9999, 1000}, {3600000000, 0}, {3600000000, 0}};
+    struct dt_budget b = begun();
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        CHECK_ROW("%zu", i);
+        CHECK_EQ(dt_budget_pause(&b, rows[i].lasted), rows[i].pause);
+    }
+    b.hasty = 1 << 30;
+    CHECK_EQ(dt_budget_pause(&b, 0), 30000);
+}
+
 TEST(a_purse_gives_what_is_in_it_and_no_more)
 {
     static const struct {

@@ -489,6 +489,35 @@ TEST(a_failure_is_paid_once_and_by_all)
     end();
 }
 
+TEST(a_job_that_fails_at_once_again_and_again_pauses_before_its_rounds)
+{
+    static const dt_ms pauses[] = {0, 1000, 2000, 4000};
+    begin_running(1, 1, 1);
+    run->spec.max_restarts = 20;
+    run->spec.no_progress = 0;
+    for (size_t i = 0; i < sizeof pauses / sizeof *pauses; i++) {
+        CHECK_ROW("%zu", i);
+        result(1000, false);
+        join(1000);
+        if (pauses[i]) {
+            CHECK_EQ(run->state, DT_RUN_GATHERING);
+            CHECK_EQ(dt_rdzv_next(run), now + (pauses[i] < 2500 ? pauses[i] : 2500));
+            now += pauses[i] - 1;
+            tick();
+            CHECK_EQ(run->state, DT_RUN_GATHERING);
+            now++;
+            tick();
+            CHECK(strstr(news[0], "rounds in a row failed at once") != NULL);
+        }
+        CHECK_EQ(run->state, DT_RUN_RUNNING);
+    }
+    pass(10 * DT_SECOND, 1, 1);
+    result(1000, false);
+    join(1000);
+    CHECK_EQ(run->state, DT_RUN_RUNNING);
+    end();
+}
+
 /* Two nodes run, and node2 has just joined them. */
 static void begin_grown(void)
 {

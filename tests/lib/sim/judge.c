@@ -73,13 +73,16 @@ dt_ms sim_judge_aftermath(const struct sim *s)
     return 2 * silence(s) + s->story.spec.beat + s->story.spec.reconnect_grace + overhead(s);
 }
 
+/* The longest pause between rounds that fail at once. */
+#define PAUSE_MOST (30 * DT_SECOND)
+
 /* From the end of all faults to a world: the dead are noticed, by agents and server, the last
- * round's workers are stopped, those who are called stale have come again, the last call is over.
- */
+ * round's workers are stopped, those who are called stale have come again, the last call and a
+ * pause after failures are over. */
 dt_ms sim_judge_live_bound(const struct sim *s)
 {
     const struct dt_run_spec *spec = &s->story.spec;
-    return 2 * sim_judge_aftermath(s) + 2 * spec->stop_bound + spec->last_call +
+    return 2 * sim_judge_aftermath(s) + 2 * spec->stop_bound + spec->last_call + PAUSE_MOST +
            s->story.start_time;
 }
 
