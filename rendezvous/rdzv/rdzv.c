@@ -48,6 +48,7 @@ void rdzv_wipe(struct dt_rdzv *r)
     r->last_call = r->stop_deadline = r->pause_until = r->grow_at = r->recover_until = 0;
     r->news[0] = r->close_why[0] = '\0';
     r->fault = (struct dt_fault){0};
+    r->blame = (struct dt_blame){0};
     dt_budget_init(&r->budget);
 }
 

@@ -107,6 +107,13 @@ struct dt_fault {
     char text[DT_WHY_MAX], signature[DT_NODE_NAME_MAX];
 };
 
+/* Who was to blame for the last failures in a row that cost a restart. */
+struct dt_blame {
+    char node[DT_NODE_NAME_MAX];
+    int times;
+    dt_ms since; /* the first of them */
+};
+
 /* Open so that tests and the simulator can look; nobody else changes it. */
 struct dt_rdzv {
     char id[DT_RUN_ID_MAX];
@@ -126,7 +133,8 @@ struct dt_rdzv {
     size_t done_gone; /* seats that are done and whose holder is gone */
     int size;         /* world size of that round */
     struct dt_fault fault;
-    int expected; /* nodes that a scheduler started; 0: unknown */
+    struct dt_blame blame; /* not journalled: who is to blame will show it again */
+    int expected;          /* nodes that a scheduler started; 0: unknown */
     char master_addr[DT_NODE_ADDR_MAX];
     int master_port;
     dt_ms gather_since;  /* GATHERING: it began */

@@ -240,6 +240,15 @@ static void reject_newcomer(struct dt_rdzv *r, struct dt_rdzv_actions *out)
     rdzv_journal(out);
 }
 
+static void blame(struct dt_rdzv *r, const char *node)
+{
+    struct dt_blame *b = &r->blame;
+    if (strcmp(b->node, node) != 0 || r->now - b->since >= DT_STRIKE_WINDOW)
+        *b = (struct dt_blame){.since = r->now};
+    snprintf(b->node, sizeof b->node, "%s", node);
+    b->times++;
+}
+
 static void pause_for_fault(struct dt_rdzv *r, struct dt_rdzv_actions *out)
 {
     dt_ms pause = dt_budget_pause(&r->budget, r->gather_since - r->round_since);
@@ -269,6 +278,7 @@ static void charge_fault(struct dt_rdzv *r, struct dt_rdzv_actions *out)
     rdzv_journal(out);
     if (!loss) {
         rdzv_news(r, "restart %d of %d", r->budget.spent, r->spec.max_restarts);
+        blame(r, r->fault.node);
         pause_for_fault(r, out);
     }
 }

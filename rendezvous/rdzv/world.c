@@ -47,6 +47,11 @@ void rdzv_send_world(struct dt_rdzv *r, struct dt_rdzv_actions *out, struct dt_m
                                          .news = r->told};
 }
 
+static bool is_of_host(const struct dt_rdzv *r, const struct dt_seat_candidate *c, const char *host)
+{
+    return strcmp(dt_members_find(&r->members, c->id)->said_name, host) == 0;
+}
+
 /* Those who may sit, with what decides where. Returns how many; *FIT: of these, without fault. */
 static size_t list_candidates(const struct dt_rdzv *r, struct dt_seat_candidate *c, size_t *fit)
 {
@@ -72,6 +77,28 @@ static size_t list_candidates(const struct dt_rdzv *r, struct dt_seat_candidate 
         *fit += !out;
     }
     return count;
+}
+
+/* A node that was to blame twice in a row makes room for a spare, if there is one. *FIT is less by
+ * those who do. */
+static void stand_down(struct dt_rdzv *r, struct dt_rdzv_actions *out, struct dt_seat_candidate *c,
+                       size_t count, size_t *fit)
+{
+    const struct dt_blame *b = &r->blame;
+    size_t blamed = 0, seated = 0;
+    for (size_t i = 0; b->times >= 2 && i < count; i++) {
+        bool is_it = !c[i].last_resort && is_of_host(r, &c[i], b->node);
+        blamed += is_it;
+        seated += is_it && c[i].last_seat >= 0;
+    }
+    if (seated == 0 || *fit - blamed < rdzv_target(r))
+        return;
+    for (size_t i = 0; i < count; i++)
+        c[i].last_resort = c[i].last_resort || is_of_host(r, &c[i], b->node);
+    *fit -= blamed;
+    rdzv_say(out, DT_SAY_WARN, "%s failed %d times in a row: a spare takes its place", b->node,
+             b->times);
+    rdzv_news(r, "%s failed %d times in a row, so a spare takes its place", b->node, b->times);
 }
 
 static int assign(struct dt_rdzv *r, struct dt_seat_candidate *c, size_t count, size_t fit)
@@ -262,6 +289,8 @@ void rdzv_make_world(struct dt_rdzv *r, struct dt_rdzv_actions *out)
     struct dt_seat_candidate *c = calloc(r->members.count, sizeof *c);
     struct dt_seat *seats = NULL;
     size_t count = c ? list_candidates(r, c, &fit) : 0;
+    if (c)
+        stand_down(r, out, c, count, &fit);
     int n = c ? assign(r, c, count, fit) : -1;
     if (n > 0)
         seats = fill_seats(r, c, count, (size_t)n);

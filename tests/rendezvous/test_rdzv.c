@@ -518,6 +518,44 @@ TEST(a_job_that_fails_at_once_again_and_again_pauses_before_its_rounds)
     end();
 }
 
+TEST(a_spare_takes_the_seat_of_a_node_that_fails_twice_in_a_row)
+{
+    begin_running(2, 2, 2);
+    run->spec.max_restarts = 20;
+    join(1002);
+    result(1001, false);
+    join(1000);
+    join(1001);
+    CHECK_STR(told[1], "stop world 1:1/2 ");
+    result(1001, false);
+    join(1000);
+    join(1001);
+    pass(2 * DT_SECOND, 7, 1);
+    CHECK_STR(told[1], "stop world 1:1/2 stop park ");
+    CHECK_STR(told[2], "park world 2:1/2 ");
+    CHECK(strstr(news[0], "node1 failed 2 times in a row, so a spare takes its place") != NULL);
+    result(1000, false); /* another one: the spare is not for the first that fails */
+    join(1000);
+    join(1002);
+    pass(3 * DT_SECOND, 7, 1);
+    CHECK_STR(told[2], "park world 2:1/2 stop world 3:1/2 ");
+    end();
+}
+
+TEST(a_node_that_fails_twice_stays_where_no_spare_is)
+{
+    begin_running(2, 1, 2);
+    run->spec.max_restarts = 20;
+    for (int i = 1; i < 3; i++) {
+        result(1001, false);
+        join(1000);
+        join(1001);
+        pass(2 * DT_SECOND, 3, 1);
+        CHECK_EQ(last_round[1], i);
+    }
+    end();
+}
+
 /* Two nodes run, and node2 has just joined them. */
 static void begin_grown(void)
 {

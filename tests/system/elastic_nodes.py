@@ -271,6 +271,25 @@ def bad_newcomer(s):
     third.ends(0)
 
 
+@story(hosts=3)
+def second_strike(s):
+    """a node whose worker fails twice in a row makes room for the spare"""
+    s.serve(0)
+    agents = s.running(2, "--max-restarts", "5")
+    spare = s.agent(2, "--max-restarts", "5")
+    spare.reads("node2 stands by as a spare")
+    agents[1].tell("exit 7")
+    for agent in agents:
+        agent.starts(size=2, round=1, restarts=1)
+    agents[1].tell("exit 7")
+    agents[0].reads("round 2: .*node1 failed 2 times in a row, so a spare takes its place")
+    agents[0].starts(rank=0, size=2, round=2, restarts=2)
+    spare.starts(rank=1, size=2, round=2, restarts=2)
+    agents[1].reads("node1 stands by as a spare")
+    s.succeed(agents[0], spare)
+    agents[1].ends(0)
+
+
 @story(hosts=2)
 def logs(s):
     """what workers of an ended round printed is kept beside that of the round that followed"""
