@@ -18,8 +18,8 @@
  * LOOKING --------------> DIALLING -----------> GREETING ---------> UP
  *    |                     ^  ^                    |                |
  *    | foreign             |  +------ PAUSING <----+----------------+
- *    v                     +-- known to be ours       lost
- *   OVER <-- refused, or not reached in time -- any but UP */
+ *    v                     +-- known to be ours       lost, or refused
+ *   OVER <-- refused, or not reached in time -- any, if it was never UP */
 enum state {
     LOOKING,  /* what is there; the store's client connects, and tries again */
     DIALLING, /* the name is looked up, its addresses are tried */
@@ -44,10 +44,11 @@ struct dt_control {
     size_t count, next;           /* of these */
     struct dt_control_link *link; /* DIALLING an address, GREETING or UP */
     bool choked;                  /* UP: the timer is to end the link */
+    bool refused;                 /* the last time: coming up is no success yet */
     struct dt_err why;            /* the latest trouble */
     struct dt_backoff backoff;
     uv_timer_t timer; /* an address is given up; or a pause is over; or what `choked` says */
-    dt_ms give_up_at; /* until it was up */
+    dt_ms give_up_at; /* until it was up; then DT_FOREVER */
     int handles;      /* timer, links and look not through their last callback */
     void (*on_closed)(void *arg);
     void *closed_arg;
@@ -115,13 +116,21 @@ static void lose(struct dt_control *c, const struct dt_err *why)
         c->config.events->down(c->config.arg, &c->why);
 }
 
-/* Whoever is there does not want us, now or later. */
+/* Whoever is there does not want us. */
 static void refuse(struct dt_control *c, const char *why)
 {
     struct dt_err err;
-    dt_err_set(&err, DT_E_PROTOCOL, "the rendezvous at %s: %s", c->config.addr, why);
+    bool was_up = c->give_up_at == DT_FOREVER;
     drop_link(c);
-    fail(c, &err);
+    dt_err_set(&err, DT_E_PROTOCOL, "the rendezvous at %s: %s", c->config.addr, why);
+    if (!was_up) {
+        fail(c, &err);
+        return;
+    }
+    c->refused = true;
+    dt_err_set(&c->why, DT_E_PROTOCOL, "%s", why);
+    pause_or_give_up(c);
+    c->config.events->refused(c->config.arg, &c->why);
 }
 
 /* -- greeting --------------------------------------------------------------------------------- */
@@ -150,7 +159,8 @@ static void come_up(struct dt_control *c)
         local = (struct dt_addr){0};
     c->give_up_at = DT_FOREVER;
     c->why = (struct dt_err){0};
-    dt_backoff_reset(&c->backoff);
+    if (!c->refused)
+        dt_backoff_reset(&c->backoff);
     enter(c, UP, DT_FOREVER);
     c->config.events->up(c->config.arg, c->host, &local);
 }
@@ -228,6 +238,15 @@ static void on_link_connected(struct dt_control_link *l)
     say_hello(l->owner);
 }
 
+static void hear_frame(struct dt_control *c, const struct dt_message *m)
+{
+    c->config.events->frame(c->config.arg, m);
+    if (!c->refused || c->state != UP)
+        return;
+    c->refused = false;
+    dt_backoff_reset(&c->backoff);
+}
+
 static void on_link_frame(struct dt_control_link *l, const struct dt_message *m)
 {
     struct dt_control *c = l->owner;
@@ -236,7 +255,7 @@ static void on_link_frame(struct dt_control_link *l, const struct dt_message *m)
     else if (c->state == GREETING)
         hear_greeting(c, m);
     else
-        c->config.events->frame(c->config.arg, m);
+        hear_frame(c, m);
 }
 
 static void on_link_lost(struct dt_control_link *l, const struct dt_err *why)
@@ -437,6 +456,12 @@ void dt_control_drop(struct dt_control *c, const char *why)
     dt_err_set(&c->why, DT_E_DISCONNECTED, "%s", why);
     drop_link(c);
     pause_or_give_up(c);
+}
+
+void dt_control_drop_refused(struct dt_control *c, const char *why)
+{
+    c->refused = true;
+    dt_control_drop(c, why);
 }
 
 const char *dt_control_trouble(const struct dt_control *c)

@@ -4,8 +4,11 @@
  * What is at an address is found out once, as every client of a c10d store would: a connection that
  * asks for the key that our stores always hold. Without it the store is somebody else's. With it a
  * second connection is made, which begins with our preamble; hello, and proof where a token is
- * asked for, follow. When that one is lost it is made again, with growing pauses, for ever. All
- * calls belong to the loop's thread. */
+ * asked for, follow. When that one is lost it is made again, with growing pauses, for ever.
+ *
+ * A refusal ends it only if it was never up. Later one is a lost connection like any other: before
+ * the proof anybody may have said it who got hold of the port, and a daemon that was started with
+ * the wrong options is started again. All calls belong to the loop's thread. */
 #ifndef DT_AGENT_BACKEND_CONTROL_H
 #define DT_AGENT_BACKEND_CONTROL_H
 
@@ -23,10 +26,13 @@ struct dt_control_events {
     /* HOST: "daemon" or "agent". LOCAL: our end of the connection, where others may reach us. */
     void (*up)(void *arg, const char *host, const struct dt_addr *local);
     void (*down)(void *arg, const struct dt_err *why); /* was up; it tries again */
+    /* The same of a rendezvous that was reached before: who answers there now refuses this agent,
+     * or cannot prove what it has to. Told each time. */
+    void (*refused)(void *arg, const struct dt_err *why);
     void (*frame)(void *arg, const struct dt_message *m);
     /* A c10d store without our key. Nothing more comes. */
     void (*foreign)(void *arg);
-    /* Refused, or never reached in time. Nothing more comes. */
+    /* Refused the first time, or never reached in time. Nothing more comes. */
     void (*failed)(void *arg, const struct dt_err *why);
 };
 
@@ -56,6 +62,8 @@ void dt_control_say(struct dt_control *c, const struct dt_message *m);
 
 /* The connection is of no use; makes a new one. No `down` comes of it. */
 void dt_control_drop(struct dt_control *c, const char *why);
+/* The same, as it refuses this agent: pauses grow until it says something else. */
+void dt_control_drop_refused(struct dt_control *c, const char *why);
 
 /* Why there is no connection, as far as is known. NULL: there is one, or nothing was tried yet. */
 const char *dt_control_trouble(const struct dt_control *c);

@@ -24,6 +24,7 @@ struct dt_presence {
     struct dt_control *control; /* NULL once it is over */
     bool hosted;                /* by an agent */
     bool was_up, closing;
+    char refusal[DT_WHY_MAX]; /* why it does not want us now; "": it was not heard to say so */
     struct {
         enum news what;
         struct dt_world world;
@@ -223,6 +224,24 @@ static void on_disconnect(void *arg, const char *why)
     dt_control_drop(p->control, why);
 }
 
+/* A reason is told once, however often it is heard. */
+static void tell_refusal(struct dt_presence *p, const char *why)
+{
+    if (strcmp(p->refusal, why) == 0)
+        return;
+    snprintf(p->refusal, sizeof p->refusal, "%s", why);
+    dt_warn("the rendezvous at %s: %s; trying again and again%s", p->config.endpoint, why,
+            p->session.phase == DT_SESSION_RUNNING ? ", workers run on" : "");
+    start_notes(p);
+}
+
+static void on_session_refused(void *arg, const char *why)
+{
+    struct dt_presence *p = arg;
+    tell_refusal(p, why);
+    dt_control_drop_refused(p->control, why);
+}
+
 static uint64_t on_random(void *arg)
 {
     (void)arg;
@@ -236,6 +255,7 @@ static const struct dt_session_ops session_ops = {
     .closed = on_session_closed,
     .note = on_session_note,
     .disconnect = on_disconnect,
+    .refused = on_session_refused,
     .random = on_random, /* and nobody asks to commit */
 };
 
@@ -298,7 +318,7 @@ static void on_up(void *arg, const char *host, const struct dt_addr *local)
 {
     struct dt_presence *p = arg;
     p->hosted = strcmp(host, "agent") == 0;
-    if (p->was_up)
+    if (p->was_up && !*p->refusal)
         dt_warn("the rendezvous at %s is there again", p->config.endpoint);
     p->was_up = true;
     uv_timer_stop(&p->notes);
@@ -319,10 +339,22 @@ static void on_down(void *arg, const struct dt_err *why)
     settle(p);
 }
 
+static void on_refused(void *arg, const struct dt_err *why)
+{
+    struct dt_presence *p = arg;
+    tell_refusal(p, why->text);
+    dt_session_disconnected(&p->session, now(p));
+    settle(p);
+}
+
 static void on_frame(void *arg, const struct dt_message *m)
 {
     struct dt_presence *p = arg;
     dt_session_frame(&p->session, m, now(p));
+    if (*p->refusal && p->session.up) {
+        *p->refusal = '\0';
+        dt_warn("the rendezvous at %s takes this node again", p->config.endpoint);
+    }
     settle(p);
 }
 
@@ -354,6 +386,7 @@ static void on_failed(void *arg, const struct dt_err *why)
 static const struct dt_control_events control_events = {
     .up = on_up,
     .down = on_down,
+    .refused = on_refused,
     .frame = on_frame,
     .foreign = on_foreign,
     .failed = on_failed,

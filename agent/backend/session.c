@@ -286,8 +286,19 @@ static void hear_stale(struct dt_session *s, const struct dt_message *m)
     s->config.ops->stop(s->config.arg, true, m->why);
 }
 
+static void hear_refusal(struct dt_session *s, const struct dt_message *m)
+{
+    go_away(s);
+    s->config.ops->refused(s->config.arg, m->why);
+}
+
 static void hear_close(struct dt_session *s, const struct dt_message *m)
 {
+    bool has_world = s->phase == DT_SESSION_RUNNING || s->phase == DT_SESSION_DONE;
+    if (m->close.kind == DT_CLOSE_REFUSED && has_world) {
+        hear_refusal(s, m);
+        return;
+    }
     answer_commit(s, false);
     become(s, DT_SESSION_ENDED);
     s->config.ops->closed(s->config.arg, m->close.kind, m->why);

@@ -13,7 +13,8 @@
  * The connection comes and goes beside that. Whatever the server may have missed is said again on
  * the next one: JOIN with what the agent has, and a result that nobody has answered. Frames of a
  * round that is over have no effect. While nobody can be reached the workers run on, or (policy)
- * are stopped. */
+ * are stopped. A server that refuses an agent whose workers run is one that cannot be reached: it
+ * was started anew, and knows less or may less than the one that made the world. */
 #ifndef DT_AGENT_BACKEND_SESSION_H
 #define DT_AGENT_BACKEND_SESSION_H
 
@@ -43,7 +44,9 @@ struct dt_session_ops {
     void (*commit)(void *arg, bool yes);
     void (*disconnect)(void *arg,
                        const char *why); /* the connection is no good; then comes down() */
-    uint64_t (*random)(void *arg);       /* a new incarnation */
+    /* The same, as the server refuses this agent, whose workers run on. */
+    void (*refused)(void *arg, const char *why);
+    uint64_t (*random)(void *arg); /* a new incarnation */
 };
 
 struct dt_session_config {

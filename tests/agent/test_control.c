@@ -16,7 +16,7 @@ struct story {
     struct dt_token token;
     char at[40];
     /* What was told. */
-    int ups, downs, frames, foreigns, failures;
+    int ups, downs, refusals, frames, foreigns, failures;
     char host[20], local[DT_ADDR_TEXT], note[DT_WHY_MAX]; /* of the last NOTE */
     struct dt_err why;
     const char *close_at; /* the event to close from inside of */
@@ -58,6 +58,14 @@ static void on_down(void *arg, const struct dt_err *why)
     told(s, "down");
 }
 
+static void on_refused(void *arg, const struct dt_err *why)
+{
+    struct story *s = arg;
+    s->refusals++;
+    s->why = *why;
+    told(s, "refused");
+}
+
 static void on_frame(void *arg, const struct dt_message *m)
 {
     struct story *s = arg;
@@ -82,7 +90,8 @@ static void on_failed(void *arg, const struct dt_err *why)
     told(s, "failed");
 }
 
-static const struct dt_control_events events = {on_up, on_down, on_frame, on_foreign, on_failed};
+static const struct dt_control_events events = {on_up,    on_down,    on_refused,
+                                                on_frame, on_foreign, on_failed};
 
 static void on_tick(uv_timer_t *t)
 {
@@ -318,6 +327,61 @@ TEST(a_token_must_be_known_on_both_sides)
         CHECK_EQ(s->ups, 0);
         story_end(s);
     }
+}
+
+/* Whoever has the port while the daemon is away, and the daemon with other options, may say what
+ * they like: it is a lost connection until a rendezvous is there that holds to what was agreed. */
+TEST(once_it_was_up_no_refusal_is_final)
+{
+    static const struct {
+        const char *ours, *theirs, *refusal;
+        int version;
+        const char *words;
+    } rows[] = {
+        {"secret", "guessed", NULL, 0, "does not know the token"},
+        {"secret", NULL, NULL, 0, "asks for no token"},
+        {"secret", "secret", NULL, 9, "speaks version 9"},
+        {"secret", "secret", "go away", 0, "go away"},
+        {NULL, "secret", NULL, 0, "give the file that holds it with --token-file"},
+        {NULL, NULL, NULL, 9, "speaks version 9"},
+        {NULL, NULL, "go away", 0, "go away"},
+    };
+    for (size_t i = 0; i < ROWS(rows); i++) {
+        CHECK_ROW("%zu: %s", i, rows[i].words);
+        struct story *s = story_new();
+        know_token(s, rows[i].ours ? rows[i].ours : "");
+        if (!rows[i].ours)
+            s->config.token = NULL;
+        s->fake.token = rows[i].ours;
+        begin(s);
+        RUN_UNTIL(s, s->ups);
+        s->fake.token = rows[i].theirs;
+        s->fake.refusal = rows[i].refusal;
+        s->fake.version = rows[i].version;
+        fake_hang_up(&s->fake);
+        RUN_UNTIL(s, s->refusals == 3);
+        CHECK(strstr(s->why.text, rows[i].words));
+        CHECK(strstr(dt_control_trouble(s->control), rows[i].words));
+        s->fake.token = rows[i].ours;
+        s->fake.refusal = NULL;
+        s->fake.version = 0;
+        RUN_UNTIL(s, s->ups == 2);
+        CHECK_EQ(s->failures, 0);
+        story_end(s);
+    }
+}
+
+TEST(a_refusal_on_a_connection_that_is_up_is_a_lost_connection)
+{
+    struct story *s = story_new();
+    begin(s);
+    RUN_UNTIL(s, s->ups);
+    FAKE_SAY(&s->fake, .type = DT_MSG_REFUSED, .why = "one too many");
+    RUN_UNTIL(s, s->refusals);
+    CHECK_STR(s->why.text, "one too many");
+    RUN_UNTIL(s, s->ups == 2);
+    CHECK_EQ(s->downs + s->failures, 0);
+    story_end(s);
 }
 
 /* -- while it is up --------------------------------------------------------------------------- */

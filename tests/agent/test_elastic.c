@@ -649,16 +649,42 @@ TEST(who_is_refused_hears_why)
     }
 }
 
-TEST(who_is_refused_when_it_comes_back_ends_its_workers)
+/* As by a daemon that came back with other options, before it is started with the right ones. */
+TEST(workers_run_on_while_the_rendezvous_refuses_their_node)
 {
     struct job *j = job_with_fake();
     struct node *n = node_runs(j, 1);
     j->fake.refusal = "no place is left";
     fake_hang_up(&j->fake);
+    int before = j->fake.connections;
+    RUN_UNTIL(j, j->fake.connections > before + 2);
+    CHECK_STR(told(n), "");
+    j->fake.refusal = NULL;
+    RUN_UNTIL(j, *j->fake.heard);
+    CHECK_STR(fake_heard(&j->fake), "JOIN 5 running");
+    for (int i = 0; i < 3; i++) { /* and now it hears the whole of the join first */
+        FAKE_SAY(&j->fake, .type = DT_MSG_CLOSE, .round = 5, .close = {DT_CLOSE_REFUSED},
+                 .why = "no room for one more run");
+        RUN_UNTIL(j, *j->fake.heard);
+        CHECK_STR(fake_heard(&j->fake), "JOIN 5 running");
+    }
+    CHECK_STR(told(n), "");
+    FAKE_SAY(&j->fake, .type = DT_MSG_STOP, .round = 5, .why = "node7 came");
     RUN_UNTIL(j, *n->told);
-    CHECK(strstr(told(n), "closed refused: the rendezvous at 127.0.0.1:"));
-    n->backend->ops->barrier(n->backend); /* it may not have been told in time */
-    node_fail(j, 1);
+    CHECK_STR(told(n), "stop: node7 came");
+    job_end(j);
+}
+
+TEST(a_node_that_waits_for_another_world_and_is_refused_waits_as_for_one_that_is_away)
+{
+    struct job *j = job_with_fake();
+    j->nodes[1].plan.join_timeout = 300;
+    struct node *n = node_joins(j, 1);
+    j->fake.refusal = "no place is left";
+    fake_hang_up(&j->fake);
+    RUN_UNTIL(j, *n->told);
+    CHECK(strstr(n->told, "failed: the rendezvous at 127.0.0.1:"));
+    CHECK(strstr(told(n), "no place is left"));
     job_end(j);
 }
 

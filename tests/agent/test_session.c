@@ -96,6 +96,11 @@ static void on_disconnect(void *arg, const char *why)
     note(arg, "disconnect: %s", why);
 }
 
+static void on_refused(void *arg, const char *why)
+{
+    note(arg, "refused: %s", why);
+}
+
 static uint64_t on_random(void *arg)
 {
     struct agent *a = arg;
@@ -110,6 +115,7 @@ static const struct dt_session_ops ops = {
     .note = on_note,
     .commit = on_commit,
     .disconnect = on_disconnect,
+    .refused = on_refused,
     .random = on_random,
 };
 
@@ -504,6 +510,37 @@ TEST(a_close_ends_it_in_every_phase)
         pass(a, 10 * BEAT, false);
         CHECK_STR(said(a), "");
         CHECK_EQ(dt_session_next(&a->session), DT_FOREVER);
+        free(a);
+    }
+}
+
+TEST(a_refusal_ends_who_has_no_world_and_is_one_more_loss_of_the_server_to_who_has)
+{
+    static const struct {
+        const char *phase, *joins, *said;
+    } rows[] = {
+        {"joining", NULL, "closed 4: no room"},
+        {"stopping", NULL, "closed 4: no room"},
+        {"running", "JOIN 5 as 1 port 4000 running seat 1/4 ranks 8/32 after 2 restarts",
+         "refused: no room"},
+        {"done", "JOIN 5 as 1 port 4000 done seat 1/4 ranks 8/32 after 2 restarts",
+         "refused: no room"},
+    };
+    for (size_t i = 0; i < ROWS(rows); i++) {
+        CHECK_ROW("%s", rows[i].phase);
+        struct agent *a = i == 0   ? agent_joining(false)
+                          : i == 3 ? agent_done()
+                                   : agent_running(false);
+        if (i == 1)
+            fail(a);
+        said(a);
+        CHECK_STR(dt_session_phase_name(a->session.phase), rows[i].phase);
+        HEAR(a, .type = DT_MSG_CLOSE, .close = {DT_CLOSE_REFUSED}, .why = "no room");
+        CHECK_STR(said(a), rows[i].said);
+        if (rows[i].joins) {
+            up(a);
+            CHECK_STR(said(a), rows[i].joins);
+        }
         free(a);
     }
 }

@@ -332,6 +332,7 @@ static const struct dt_session_ops session_ops = {
     .note = hear_note,
     .commit = hear_commit,
     .disconnect = disconnect,
+    .refused = disconnect,
     .random = new_incarnation,
 };
 

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Jobs whose nodes meet at a dtrun-rendezvous, each node a dtrun of its own on this machine. */
+#include "rendezvous/protocol/proof.h"
+#include "tests/lib/daemon.h"
+#include "tests/lib/folder.h"
+#include "tests/lib/job.h"
+#include "tests/lib/port.h"
+
+#include <signal.h>
+#include <sys/stat.h>
+
+#define PROGRAM getenv("DT_RENDEZVOUS")
+#define WORKER "--no-python", getenv("DT_MISBEHAVE")
+#define NODE(nodes, endpoint)                                                                      \
+    "OMP_NUM_THREADS=1", "--nnodes", nodes, "--rdzv-backend", "c10d", "--rdzv-endpoint", endpoint
+
+BEFORE_ALL
+{
+    folder_make();
+}
+
+/* Where a daemon is to listen, so that a second one can take its place. */
+static const char *free_endpoint(char out[32])
+{
+    snprintf(out, 32, "127.0.0.1:%d", port_take());
+    return out;
+}
+
+static void write_secret(const char *path, const char *secret)
+{
+    FILE *f = fopen(path, "w");
+    CHECK(f != NULL);
+    CHECK(fputs(secret, f) >= 0);
+    CHECK_EQ(fclose(f), 0);
+    CHECK_EQ(chmod(path, 0600), 0);
+}
+
+static void daemon_kill(struct daemon_process *d)
+{
+    kill(d->pid, SIGKILL);
+    daemon_wait(d);
+    daemon_stop(d);
+}
+
+/* -- a daemon that is replaced ----------------------------------------------------------------- */
+
+/* The first has the port for a while, and is not the daemon of this job. */
+TEST(who_takes_the_port_of_a_daemon_that_is_away_ends_no_job)
+{
+    struct dt_err err;
+    struct daemon_process d;
+    struct job j;
+    char endpoint[32], ours[300], other[300];
+    if (!dt_proof_open(&err))
+        SKIP("%s", err.text);
+    write_secret(strcpy(ours, at("ours")), "open sesame");
+    write_secret(strcpy(other, at("other")), "open barley");
+    const struct {
+        const char *option, *value, *says;
+    } rows[] = {
+        {"--token-file", other, "token is not that of this server"},
+        {"--max-connections", "100", "asks for no token"},
+    };
+    free_endpoint(endpoint);
+    DAEMON_START(&d, PROGRAM, "--listen", endpoint, "--token-file", ours);
+    JOB_START(&j, NODE("1:2", endpoint), "--rdzv-conf", "last_call_timeout=1", "--token-file", ours,
+              WORKER, "line:runs", "hang");
+    CHECK(job_says(&j, JOB_OUT, "runs"));
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        CHECK_ROW("%s", rows[i].says);
+        daemon_kill(&d);
+        DAEMON_START(&d, PROGRAM, "--listen", endpoint, rows[i].option, rows[i].value);
+        CHECK(job_says(&j, JOB_ERR, rows[i].says));
+    }
+    daemon_kill(&d);
+    DAEMON_START(&d, PROGRAM, "--listen", endpoint, "--token-file", ours);
+    CHECK(job_says(&j, JOB_ERR, "takes this node again"));
+    CHECK_EQ(count_words(job_out(&j), "runs"), 1);
+    job_stop(&j, SIGTERM);
+    job_finish(&j);
+    CHECK_EQ(daemon_stop(&d), 0);
+}
+
+TEST(a_daemon_that_comes_back_and_may_have_fewer_runs_ends_no_job)
+{
+    struct daemon_process d;
+    struct job a, b;
+    char endpoint[32];
+    free_endpoint(endpoint);
+    DAEMON_START(&d, PROGRAM, "--listen", endpoint);
+    JOB_START(&a, NODE("1:2", endpoint), "--rdzv-id", "a", "--rdzv-conf", "last_call_timeout=1",
+              WORKER, "line:runs", "hang");
+    JOB_START(&b, NODE("1:2", endpoint), "--rdzv-id", "b", "--rdzv-conf", "last_call_timeout=1",
+              WORKER, "line:runs", "hang");
+    CHECK(job_says(&a, JOB_OUT, "runs"));
+    CHECK(job_says(&b, JOB_OUT, "runs"));
+    daemon_kill(&d);
+    DAEMON_START(&d, PROGRAM, "--listen", endpoint, "--max-runs", "1");
+    CHECK(daemon_log_has(&d, "raise its --max-runs"));
+    struct job *late = daemon_log_count(&d, "run b: learnt from") ? &a : &b;
+    CHECK(job_says(late, JOB_ERR, "raise its --max-runs"));
+    daemon_kill(&d);
+    DAEMON_START(&d, PROGRAM, "--listen", endpoint);
+    CHECK(daemon_log_has(&d, "run a: learnt from"));
+    CHECK(daemon_log_has(&d, "run b: learnt from"));
+    CHECK_EQ(count_words(job_out(&a), "runs") + count_words(job_out(&b), "runs"), 2);
+    job_stop(&a, SIGTERM);
+    job_stop(&b, SIGTERM);
+    job_finish(&a);
+    job_finish(&b);
+    CHECK_EQ(daemon_stop(&d), 0);
+}
