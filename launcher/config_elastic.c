@@ -157,7 +157,16 @@ static uint64_t hash_command(const struct dt_launch_options *o)
     return XXH3_64bits_withSeed(o->operands[0], strlen(o->operands[0]), how);
 }
 
-static void fill_spec(struct dt_config *c)
+/* As a person would name it. */
+static int set_script(struct dt_config *c)
+{
+    const struct dt_launch_options *o = c->o;
+    char text[DT_NODE_NAME_MAX];
+    snprintf(text, sizeof text, "%s%s", o->module ? "-m " : "", o->operands[0]);
+    return dt_config_set(c, &c->plan->script, text);
+}
+
+static int fill_spec(struct dt_config *c)
 {
     const struct dt_launch_options *o = c->o;
     struct dt_plan *p = c->plan;
@@ -176,6 +185,12 @@ static void fill_spec(struct dt_config *c)
     run->grow_interval = o->grow_interval;
     run->restart_reset = o->restart_reset;
     run->command = hash_command(o);
+    run->mixed = o->mixed_nodes;
+    if (set_script(c) < 0 || dt_config_set(c, &p->user, c->facts->user) < 0)
+        return -1;
+    run->script = p->script;
+    run->user = p->user;
+    return 0;
 }
 
 /* A row of the group that somebody gave is noted by itself, and a new one cannot be forgotten. */
@@ -194,9 +209,8 @@ int dt_config_elastic(struct dt_config *c)
     const struct dt_launch_options *o = c->o;
     if (!dt_plan_is_elastic(c->plan))
         return note_no_effect(c);
-    if (ask_scheduler(c) < 0 || present_node(c) < 0)
+    if (ask_scheduler(c) < 0 || present_node(c) < 0 || fill_spec(c) < 0)
         return -1;
-    fill_spec(c);
     if (o->fixed_world && o->spares == 0 && c->plan->min_nodes == c->plan->max_nodes)
         return dt_config_ignore(c, "spare-policy", "--nnodes has no range, so nobody is a spare");
     return 0;

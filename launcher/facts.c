@@ -4,7 +4,9 @@
 #include "agent/bind/gpus.h"
 #include "base/clock.h"
 
+#include <pwd.h>
 #include <sched.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -40,6 +42,17 @@ static int count_gpus(void)
     return dt_gpus_count(getenv("CUDA_VISIBLE_DEVICES"));
 }
 
+/* As other hosts know it: numbers of users are each host's own. */
+static void name_user(char *out, size_t size)
+{
+    struct passwd entry, *found = NULL;
+    char text[1024];
+    if (getpwuid_r(geteuid(), &entry, text, sizeof text, &found) == 0 && found)
+        snprintf(out, size, "%s", found->pw_name);
+    else
+        snprintf(out, size, "uid %u", (unsigned)geteuid());
+}
+
 void dt_facts_read(struct dt_facts *f, const char *program, char *const *env)
 {
     long online = sysconf(_SC_NPROCESSORS_ONLN);
@@ -48,6 +61,7 @@ void dt_facts_read(struct dt_facts *f, const char *program, char *const *env)
                            .env = env,
                            .program = program};
     f->allowed_cpus = count_allowed(f->cpus);
+    name_user(f->user, sizeof f->user);
     if (getrandom(f->random, sizeof f->random, GRND_NONBLOCK) != (ssize_t)sizeof f->random) {
         /* Early in the boot of a machine. The name of a job has to be its own, not secret. */
         int64_t seed[2] = {dt_clock_wall_us(), getpid()};

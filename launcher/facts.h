@@ -13,6 +13,7 @@ struct dt_facts {
     char *const *env;        /* as environ(7) */
     const char *program;     /* how this program was called: its argv[0], or NULL */
     uint8_t random[16];
+    char user[64]; /* the name of who runs this, or "uid N" where it has none */
 };
 
 /* PROGRAM and ENV are kept. */

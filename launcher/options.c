@@ -424,6 +424,8 @@ static const struct dt_opt launch_opts[] = {
     {ELASTIC, .name = "on-daemon-loss", .arg = "WHAT", .parse = parse_daemon_loss, .words = "keep stop",
      AT(stop_when_away), .fallback = "keep",
      .help = "while the rendezvous cannot be reached, workers run on (keep), or are stopped until it can (stop)"},
+    {ELASTIC, .name = "allow-mixed-nodes", AT(mixed_nodes),
+     .help = "nodes of this job may run different commands, or belong to different users; given on all of them"},
     {ELASTIC, .name = "token-file", .arg = "FILE", .completes = DT_OPT_FILE, AT(token_file),
      .help = "file with the secret that agents and the rendezvous prove to each other that they know"},
     {ELASTIC, .name = "node-name", .arg = "NAME", .parse = parse_node_name, .finish = dt_opt_finish_string, AT(node_name),

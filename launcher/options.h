@@ -65,7 +65,7 @@ struct dt_launch_options {
 
     /* ... for elastic jobs; what the numbers mean is with struct dt_run_spec */
     int spares, max_node_losses, no_progress, strikes;
-    bool fixed_world, torchrun_ranks, stop_when_away;
+    bool fixed_world, torchrun_ranks, stop_when_away, mixed_nodes;
     dt_ms grow_interval, restart_reset, quarantine, reconnect_grace;
     char *token_file, *node_name, *domain, *progress_file;
 

@@ -171,6 +171,7 @@ static struct dt_rdzv_run *run_create(struct dt_rdzv_runs *runs, const char *id,
         return NULL;
     }
     snprintf(run->id, sizeof run->id, "%s", id);
+    dt_rdzv_set_shared(rdzv, !runs->hosted);
     run->rdzv = rdzv;
     dt_map_init(&run->conns, offsetof(struct dt_rdzv_conn, incarnation), dt_map_random_seed());
     dt_node_init(&run->in_unsaved);

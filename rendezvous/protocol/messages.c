@@ -104,6 +104,9 @@ static const struct dt_field spec[] = {
     DURATION("restart_reset", join.spec.restart_reset),
     NUMBER_64("command", join.spec.command),
     WORDS("job", join.spec.job, DT_ROLE_MAX),
+    PERHAPS_WORDS("script", join.spec.script, DT_NODE_NAME_MAX),
+    PERHAPS_WORDS("user", join.spec.user, DT_ROLE_MAX),
+    PERHAPS_TRUE("mixed", join.spec.mixed),
     {0},
 };
 static const struct dt_field node[] = {

@@ -83,6 +83,9 @@ struct dt_run_spec {
     dt_ms grow_interval;                 /* 0: at once */
     dt_ms restart_reset; /* healthy for so long: the budget is full again; 0: never */
     uint64_t command;    /* hash of what the workers are; nodes that differ are named */
+    const char *script;  /* the same for people: "train.py", "-m pkg.train"; "" unknown */
+    const char *user;    /* whose agent it is, as all hosts know the user; "" unknown */
+    bool mixed;          /* --allow-mixed-nodes: other commands and users are meant to be there */
     const char *job;     /* the scheduler's id of the job; "" where there is none */
 };
 

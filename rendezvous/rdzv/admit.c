@@ -24,60 +24,32 @@ static void send_close(struct dt_rdzv *r, struct dt_rdzv_actions *out, uint64_t 
         a->close = kind;
 }
 
-/* -- does it fit ------------------------------------------------------------------------------ */
-
-static void adopt_spec(struct dt_rdzv *r, const struct dt_run_spec *spec)
-{
-    r->spec = *spec;
-    snprintf(r->job, sizeof r->job, "%s", spec->job);
-    r->spec.job = r->job;
-    r->begun = true;
-    r->gather_since = r->now;
-    r->next_note = r->now + 10 * DT_SECOND;
-}
-
+/* Whether F's node may be in the run; else it is told why not. */
 static bool fits(struct dt_rdzv *r, struct dt_rdzv_actions *out, const struct dt_message *f)
 {
-    const struct dt_run_spec *spec = &f->join.spec;
     char why[DT_WHY_MAX];
-    if (spec->min_nodes > spec->max_nodes)
-        snprintf(why, sizeof why, "%.60s asks for at least %d nodes and at most %d",
-                 f->join.node.name, spec->min_nodes, spec->max_nodes);
-    else if (!r->begun)
-        return true;
-    else if (spec->min_nodes != r->spec.min_nodes || spec->max_nodes != r->spec.max_nodes)
-        snprintf(why, sizeof why,
-                 "%.60s asks for --nnodes %d:%d, but run \"%.80s\" has %d:%d; give all nodes the "
-                 "same, or another job another --rdzv-id",
-                 f->join.node.name, spec->min_nodes, spec->max_nodes, r->id, r->spec.min_nodes,
-                 r->spec.max_nodes);
-    else if (*spec->job && *r->job && strcmp(spec->job, r->job) != 0)
-        snprintf(
-            why, sizeof why,
-            "run \"%.80s\" belongs to the scheduler's job %s, and %.60s comes from job %.60s; give "
-            "each job an --rdzv-id of its own",
-            r->id, r->job, f->join.node.name, spec->job);
-    else
+    if (rdzv_fits(r, &f->join, why))
         return true;
     rdzv_say(out, DT_SAY_WARN, "refused: %s", why);
     send_close(r, out, f->incarnation, DT_CLOSE_REFUSED, why);
     return false;
 }
 
-/* Where nodes differ without harm the first one's counts, and a person should know. */
-static void warn_of_differences(struct dt_rdzv *r, struct dt_rdzv_actions *out,
-                                const struct dt_member *m, const struct dt_run_spec *spec)
-{
-    if (spec->max_restarts != r->spec.max_restarts)
-        rdzv_say(out, DT_SAY_WARN,
-                 "%s asks for --max-restarts %d; the run has %d, from the node that came first",
-                 m->name.text, spec->max_restarts, r->spec.max_restarts);
-    if (spec->command != r->spec.command)
-        rdzv_say(out, DT_SAY_WARN, "%s runs another command than the node that came first",
-                 m->name.text);
-}
-
 /* -- newcomers -------------------------------------------------------------------------------- */
+
+static void adopt_spec(struct dt_rdzv *r, const struct dt_run_spec *spec)
+{
+    r->spec = *spec;
+    snprintf(r->job, sizeof r->job, "%s", spec->job);
+    snprintf(r->script, sizeof r->script, "%s", spec->script ? spec->script : "");
+    snprintf(r->user, sizeof r->user, "%s", spec->user ? spec->user : "");
+    r->spec.job = r->job;
+    r->spec.script = r->script;
+    r->spec.user = r->user;
+    r->begun = true;
+    r->gather_since = r->now;
+    r->next_note = r->now + 10 * DT_SECOND;
+}
 
 static struct dt_member *add_member(struct dt_rdzv *r, struct dt_rdzv_actions *out,
                                     const struct dt_message *f)
@@ -91,7 +63,7 @@ static struct dt_member *add_member(struct dt_rdzv *r, struct dt_rdzv_actions *o
     m->command = f->join.spec.command;
     if (m->expected > r->expected)
         r->expected = m->expected;
-    warn_of_differences(r, out, m, &f->join.spec);
+    rdzv_note_differences(r, out, m, &f->join.spec);
     return m;
 }
 

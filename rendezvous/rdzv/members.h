@@ -58,6 +58,7 @@ struct dt_member {
     bool parked;          /* was told so */
     bool newcomer;        /* in the world of its round, and not in the one before */
     bool with_crowd;      /* it fell silent together with most others, so perhaps by our fault */
+    bool told_mixed;      /* was told that the run's nodes run different commands */
     int seat;             /* in this round or, while gathering, the last; -1: none */
     int round;            /* the last it had a world in; -1: none */
     int first_rank, size; /* in that, of its workers and of all */

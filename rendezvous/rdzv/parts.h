@@ -68,6 +68,16 @@ void rdzv_send_world(struct dt_rdzv *r, struct dt_rdzv_actions *out, struct dt_m
 /* Tells M that it stands by, and why. */
 void rdzv_park(struct dt_rdzv *r, struct dt_rdzv_actions *out, struct dt_member *m);
 
+/* -- agree.c: in what a node differs from the one that came first -- */
+
+/* Whether a node with JOIN may be in the run. False: WHY says why not. */
+bool rdzv_fits(const struct dt_rdzv *r, const struct dt_join *join, char why[DT_WHY_MAX]);
+/* M is let in with SPEC: in what it differs without harm is logged, and to be told. */
+void rdzv_note_differences(struct dt_rdzv *r, struct dt_rdzv_actions *out,
+                           const struct dt_member *m, const struct dt_run_spec *spec);
+/* Nobody knows whose mistake another command is: all nodes are told of the first one, once. */
+void rdzv_tell_mixed(struct dt_rdzv *r, struct dt_rdzv_actions *out);
+
 /* -- admit.c: who comes, and who comes back -- */
 
 void rdzv_join(struct dt_rdzv *r, struct dt_rdzv_actions *out, const struct dt_message *frame);

@@ -35,6 +35,11 @@ void dt_rdzv_destroy(struct dt_rdzv *r)
     free(r);
 }
 
+void dt_rdzv_set_shared(struct dt_rdzv *r, bool shared)
+{
+    r->shared = shared;
+}
+
 void rdzv_wipe(struct dt_rdzv *r)
 {
     dt_list_each(&r->members.all, n)
@@ -46,7 +51,7 @@ void rdzv_wipe(struct dt_rdzv *r)
     r->begun = r->had_world = false;
     r->expected = 0;
     r->last_call = r->stop_deadline = r->pause_until = r->grow_at = r->recover_until = 0;
-    r->news[0] = r->close_why[0] = '\0';
+    r->news[0] = r->close_why[0] = r->mixed[0] = '\0';
     r->fault = (struct dt_fault){0};
     r->blame = (struct dt_blame){0};
     dt_budget_init(&r->budget);
@@ -313,6 +318,7 @@ void dt_rdzv_step(struct dt_rdzv *r, const struct dt_rdzv_event *event, dt_ms no
         break;
     }
     settle(r, out);
+    rdzv_tell_mixed(r, out);
     if (event->type == DT_EV_FRAME && event->frame->type == DT_MSG_MAY_COMMIT)
         answer_commit(r, out, event->frame, ran);
 }

@@ -117,8 +117,9 @@ struct dt_blame {
 /* Open so that tests and the simulator can look; nobody else changes it. */
 struct dt_rdzv {
     char id[DT_RUN_ID_MAX];
-    char job[DT_ROLE_MAX];
-    struct dt_run_spec spec; /* its job is the above; set with the first join */
+    bool shared; /* see dt_rdzv_set_shared() */
+    char job[DT_ROLE_MAX], script[DT_NODE_NAME_MAX], user[DT_ROLE_MAX];
+    struct dt_run_spec spec; /* its strings are the above; set with the first join */
     struct dt_exclude *exclude;
     struct dt_members members;
     struct dt_budget budget;
@@ -154,11 +155,18 @@ struct dt_rdzv {
     char close_why[DT_WHY_MAX];
     char news[DT_WHY_MAX]; /* since the last world ... */
     char told[DT_WHY_MAX]; /* ... and what that one brought, should it be lost on its way */
+    /* That its nodes run different commands, as all are told; "": they do not. */
+    char mixed[DT_WHY_MAX];
+    bool mixed_untold; /* to some */
 };
 
 /* EXCLUDE is shared among runs and outlives them. SEED: of hashes. NULL: no memory. */
 struct dt_rdzv *dt_rdzv_create(const char *id, struct dt_exclude *exclude, uint64_t seed);
 void dt_rdzv_destroy(struct dt_rdzv *r);
+/* Whether jobs of several people meet where this run is, so that two of one name are likely to be
+ * two jobs: a node that runs another command than the first, or is another user's, is refused. Else
+ * (and at first) all nodes are told of it. */
+void dt_rdzv_set_shared(struct dt_rdzv *r, bool shared);
 
 /* Takes EVENT and says what is to be done, in this order. NOW never goes back. */
 void dt_rdzv_step(struct dt_rdzv *r, const struct dt_rdzv_event *event, dt_ms now,

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define RECORD_VERSION 1
+#define RECORD_VERSION 2     /* 1 lacks what put_owner() writes */
 #define NODES_MAX (1 << 20)  /* that may be wished for */
 #define COUNT_MOST (3 << 29) /* nothing of ours ever counted so far, and it may be counted on */
 #define WORKERS_MOST (1 << 14)
@@ -30,6 +30,14 @@ static void put_spec(struct dt_buf *out, const struct dt_run_spec *s)
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         dt_buf_put_i64(out, numbers[i]);
     dt_buf_put_u64(out, s->command);
+}
+
+/* Whose job it is: a node of another is refused after a restart, too. */
+static void put_owner(struct dt_buf *out, const struct dt_rdzv *r)
+{
+    put_string(out, r->script);
+    put_string(out, r->user);
+    dt_buf_put_u8(out, r->spec.mixed);
 }
 
 static void put_member(struct dt_buf *out, const struct dt_member *m)
@@ -78,6 +86,7 @@ void dt_rdzv_save(const struct dt_rdzv *r, struct dt_buf *out)
     dt_buf_put_u8(out, RECORD_VERSION);
     put_spec(out, &r->spec);
     put_string(out, r->job);
+    put_owner(out, r);
     dt_buf_put_u8(out, (uint8_t)r->state);
     dt_buf_put_u8(out, r->had_world);
     const int64_t numbers[] = {r->round,    r->size,           r->master_port, r->close_kind,
@@ -154,6 +163,13 @@ static void read_spec(struct dt_reader *in, struct dt_run_spec *s)
     s->grow_interval = read_time(in);
     s->restart_reset = read_time(in);
     s->command = dt_read_u64(in);
+}
+
+static void read_owner(struct dt_reader *in, struct dt_rdzv *r)
+{
+    read_string(in, r->script, sizeof r->script);
+    read_string(in, r->user, sizeof r->user);
+    r->spec.mixed = dt_read_u8(in) != 0;
 }
 
 /* What stands in a record of a member. */
@@ -269,11 +285,16 @@ static void read_fault(struct dt_reader *in, struct dt_fault *f)
 static bool read_run(struct dt_reader *in, struct dt_rdzv *r)
 {
     struct dt_budget *b = &r->budget;
-    if (dt_read_u8(in) != RECORD_VERSION)
+    uint8_t version = dt_read_u8(in);
+    if (version < 1 || version > RECORD_VERSION)
         return false;
     read_spec(in, &r->spec);
     read_string(in, r->job, sizeof r->job);
+    if (version > 1)
+        read_owner(in, r);
     r->spec.job = r->job;
+    r->spec.script = r->script;
+    r->spec.user = r->user;
     uint8_t state = dt_read_u8(in);
     r->had_world = dt_read_u8(in) != 0;
     r->round = read_count(in);

@@ -42,6 +42,49 @@ static void daemon_kill(struct daemon_process *d)
     daemon_stop(d);
 }
 
+/* -- whose job it is --------------------------------------------------------------------------- */
+
+TEST(another_command_under_the_same_name_is_refused_by_a_daemon)
+{
+    struct daemon_process d;
+    struct job a, b;
+    char endpoint[32];
+    free_endpoint(endpoint);
+    DAEMON_START(&d, PROGRAM, "--listen", endpoint);
+    JOB_START(&a, NODE("2", endpoint), WORKER, "line:runs", "hang");
+    CHECK(daemon_log_has(&d, "came: 1 of 2"));
+    CHECK_EQ(JOB(&b, NODE("2", endpoint), "--no-python", "/bin/true"), 1);
+    CHECK(strstr(job_err(&b), "runs /bin/true as "));
+    CHECK(strstr(job_err(&b), ", but run \"none\" is there to run "));
+    CHECK(strstr(job_err(&b), "misbehave as "));
+    CHECK(strstr(job_err(&b), "give each job an --rdzv-id of its own"));
+    job_finish(&b);
+    CHECK_EQ(JOB(&b, NODE("1:2", endpoint), "--rdzv-id", "b", "--rdzv-conf", "last_call_timeout=1",
+                 "--no-python", "/bin/true"),
+             0);
+    job_finish(&b);
+    job_stop(&a, SIGTERM);
+    job_finish(&a);
+    CHECK_EQ(daemon_stop(&d), 0);
+}
+
+TEST(a_job_may_be_meant_to_have_different_commands)
+{
+    struct daemon_process d;
+    struct job a, b;
+    char endpoint[32];
+    free_endpoint(endpoint);
+    DAEMON_START(&d, PROGRAM, "--listen", endpoint);
+    JOB_START(&a, NODE("2", endpoint), "--allow-mixed-nodes", WORKER, "line:runs");
+    CHECK(daemon_log_has(&d, "came: 1 of 2"));
+    CHECK_EQ(JOB(&b, NODE("2", endpoint), "--allow-mixed-nodes", "--no-python", "/bin/true"), 0);
+    CHECK_EQ(job_wait(&a), 0);
+    CHECK_STR(job_err(&b), "");
+    job_finish(&a);
+    job_finish(&b);
+    CHECK_EQ(daemon_stop(&d), 0);
+}
+
 /* -- a daemon that is replaced ----------------------------------------------------------------- */
 
 /* The first has the port for a while, and is not the daemon of this job. */

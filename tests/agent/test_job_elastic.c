@@ -26,6 +26,26 @@ TEST(an_endpoint_that_no_other_host_can_reach_is_named_when_nobody_came)
     }
 }
 
+/* A wrapper on one of them may be meant; two jobs on one port are not. */
+TEST(another_command_is_told_on_every_node)
+{
+    struct job a, b;
+    char port[8], endpoint[32];
+    snprintf(endpoint, sizeof endpoint, "127.0.0.1:%s", free_port(port));
+    JOB_START(&a, "LOGLEVEL=INFO", NODE(endpoint)); /* it hosts */
+    CHECK(job_says(&a, JOB_ERR, "came: 1 of 2"));
+    JOB_START(&b, "--nnodes", "2", "--rdzv-backend", "c10d", "--rdzv-endpoint", endpoint,
+              "--rdzv-id", "job", "--no-python", "/bin/true");
+    CHECK_EQ(job_wait(&a), 0);
+    CHECK_EQ(job_wait(&b), 0);
+    CHECK_EQ(count_words(job_err(&a), "warn: "), 1);
+    CHECK_EQ(count_words(job_err(&a), ", but run \"job\" is there to run "),
+             2); /* info of its log */
+    CHECK_EQ(count_words(job_err(&b), "runs /bin/true as "), 1);
+    job_finish(&a);
+    job_finish(&b);
+}
+
 TEST(what_ends_rounds_and_jobs_is_said_once_by_each_node)
 {
     struct job a, b;

@@ -326,10 +326,13 @@ TEST(what_elastic_options_cannot_do)
 TEST(nodes_that_run_other_things_are_told_apart)
 {
     static const struct {
-        const char *args;
+        const char *args, *script;
         bool same;
     } rows[] = {
-        {"train.py", true}, {"train.py|--node|3", true}, {"other.py", false}, {"-m|train.py", false},
+        {"train.py", "train.py", true},
+        {"train.py|--node|3", "train.py", true},
+        {"other.py", "other.py", false},
+        {"-m|train.py", "-m train.py", false},
     };
     uint64_t first = 0;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -341,6 +344,8 @@ TEST(nodes_that_run_other_things_are_told_apart)
         CHECK_OK(t.rc, t.err);
         first = i ? first : t.plan.run.command;
         CHECK_EQ(t.plan.run.command == first, rows[i].same);
+        CHECK_STR(t.plan.run.script, rows[i].script);
+        CHECK_STR(t.plan.run.user, "ada");
         told_finish(&t);
     }
 }

@@ -47,6 +47,7 @@ static inline void told_tell(struct told *t, const struct dt_opt_program *progra
     int argc = told_split(arg_text, argv);
     told_split(env_text, envp);
     struct dt_facts facts = {.cpus = 8, .allowed_cpus = 4, .env = envp};
+    strcpy(facts.user, "ada");
     for (size_t i = 0; i < sizeof facts.random; i++)
         facts.random[i] = (uint8_t)(i * 17);
     facts.count_gpus = dt_facts_env(&facts, "DT_TOLD_GPUS") ? told_two_gpus : told_no_gpus;

@@ -45,6 +45,9 @@ static const struct {
                         .grow_interval = 8,
                         .restart_reset = 9,
                         .command = 0x8000000000000001,
+                        .script = "train.py",
+                        .user = "ada",
+                        .mixed = true,
                         .job = "slurm-17"},
                .node = {.name = "n\"1\"",
                         .boot = "b-1",
@@ -67,7 +70,8 @@ static const struct {
      "\"torchrun_ranks\":false,\"max_restarts\":3,\"max_node_losses\":-1,\"no_progress\":5,"
      "\"strikes\":6,\"quarantine\":600000,\"join_timeout\":4503599627370496,\"last_call\":30000,"
      "\"beat\":5000,\"beats\":7,\"reconnect_grace\":1000,\"stop_bound\":45000,\"grow_interval\":8,"
-     "\"restart_reset\":9,\"command\":\"8000000000000001\",\"job\":\"slurm-17\"},"
+     "\"restart_reset\":9,\"command\":\"8000000000000001\",\"job\":\"slurm-17\","
+     "\"script\":\"train.py\",\"user\":\"ada\",\"mixed\":true},"
      "\"node\":{\"name\":\"n\\\"1\\\"\",\"boot\":\"b-1\",\"domain\":\"rack 3\","
      "\"addr\":\"10.0.0.1\",\"port\":29500,\"role\":\"default\",\"workers\":8,\"order\":-1,"
      "\"expected\":10},"
@@ -490,7 +494,7 @@ TEST(what_would_keep_a_server_busy_is_no_join)
  */
 TEST(a_message_without_one_of_its_members_is_none)
 {
-    static const char optional[] = " again host token tokens_per_s why yes ";
+    static const char optional[] = " again host mixed script token tokens_per_s user why yes ";
     for (size_t i = 0; i < COUNT(rows); i++) {
         if (rows[i].m.type == DT_MSG_DRAIN || rows[i].m.type == DT_MSG_STATUS)
             continue;

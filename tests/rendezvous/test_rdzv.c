@@ -877,6 +877,95 @@ TEST(who_does_not_come_back_to_a_restarted_server_is_lost)
     end();
 }
 
+/* -- two jobs of one name -----------------------------------------------------------------------
+ */
+
+/* The first node runs train.py as ada. */
+static void begin_as_ada(bool shared, bool mixed)
+{
+    begin(2, 2);
+    dt_rdzv_set_shared(run, shared);
+    spec.script = "train.py";
+    spec.user = "ada";
+    spec.mixed = mixed;
+    join(1000);
+}
+
+static void join_other(uint64_t id, uint64_t command, const char *script, const char *user,
+                       bool mixed)
+{
+    spec.command = command;
+    spec.script = script;
+    spec.user = user;
+    spec.mixed = mixed;
+    join(id);
+}
+
+TEST(where_several_people_meet_another_job_of_the_same_name_is_refused)
+{
+    static const struct {
+        const char *script, *user, *says;
+        uint64_t command;
+        bool first_mixed, mixed;
+    } rows[] = {
+        /* clang-format off */
+        {"train.py", "ada", NULL, 7, false, false},
+        {"train.py", "", NULL, 7, false, false}, /* of a dtrun that does not tell */
+        {"train.py", "bob", "node1 runs train.py as bob, but run \"run\" is there to run train.py as ada; ", 7, false, false},
+        {"eval.py", "ada", "node1 runs eval.py as ada, but run \"run\" is there to run train.py as ada; ", 8, false, false},
+        {"", "", "node1 runs another command, but run \"run\" is there to run train.py as ada; ", 8, false, false},
+        {"eval.py", "bob", "--allow-mixed-nodes", 8, false, true}, /* it takes both */
+        {"eval.py", "bob", "give each job an --rdzv-id", 8, true, false},
+        {"eval.py", "bob", NULL, 8, true, true},
+        /* clang-format on */
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        CHECK_ROW("%zu: %s as %s", i, rows[i].script, rows[i].user);
+        begin_as_ada(true, rows[i].first_mixed);
+        join_other(1001, rows[i].command, rows[i].script, rows[i].user, rows[i].mixed);
+        CHECK_STR(told[1], rows[i].says ? "close-refused " : "world 0:1/2 ");
+        CHECK_STR(told[0], rows[i].says ? "" : "world 0:0/2 ");
+        if (rows[i].says && !strstr(why[1], rows[i].says))
+            CHECK_STR(why[1], rows[i].says);
+        end();
+    }
+}
+
+TEST(what_a_job_is_for_outlives_a_restart_of_the_server)
+{
+    struct dt_buf record = {0};
+    begin_as_ada(true, false);
+    dt_rdzv_save(run, &record);
+    dt_rdzv_destroy(run);
+    run = dt_rdzv_restore("run", &exclude, 1, (struct dt_bytes){record.at, record.len}, now);
+    CHECK(run != NULL);
+    dt_rdzv_set_shared(run, true);
+    join(1000);
+    join_other(1001, 7, "train.py", "bob", false);
+    CHECK_STR(told[1], "close-refused ");
+    CHECK(strstr(why[1], "is there to run train.py as ada"));
+    dt_buf_finish(&record);
+    end();
+}
+
+/* Nobody knows who made the mistake. */
+TEST(where_one_of_the_nodes_hosts_all_are_told_of_another_command)
+{
+    begin(3, 3);
+    spec.script = "train.py";
+    spec.user = "ada";
+    join(1000);
+    join_other(1001, 8, "wrap.sh", "ada", false);
+    join_other(1002, 7, "train.py", "ada", false); /* comes later, and hears of it too */
+    for (int i = 0; i < 3; i++) {
+        CHECK_ROW("node%d", i);
+        CHECK_STR(why[i], "node1 runs wrap.sh as ada, but run \"run\" is there to run train.py as "
+                          "ada; if these are two jobs, give each an --rdzv-id of its own");
+    }
+    CHECK_STR(told[2], "world 0:2/3 ");
+    end();
+}
+
 TEST(a_record_that_is_cut_anywhere_is_no_record)
 {
     struct dt_buf record = {0};

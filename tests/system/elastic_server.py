@@ -287,13 +287,13 @@ def namesake(s):
 
 @story(hosts=3)
 def other_command(s):
-    """nodes of another program under the same --rdzv-id: they park, and are told why"""
+    """a node of another program under the same --rdzv-id: it is refused, with both programs and what to do"""
     s.serve(0)
     agents = s.running(2)
     other = s.agent(2, command=("--no-python", "/bin/sh", "-c", elastic.WORKER))
-    other.reads("run another command than this one; if this is another job, give it an --rdzv-id")
-    s.succeed(*agents)
-    other.ends(0)
+    other.reads('node2 runs /bin/sh as root, but run "job" is there to run sh as root; give each job an --rdzv-id')
+    other.ends(1)
+    s.succeed_unmoved(*agents)
 
 
 @story(hosts=2)

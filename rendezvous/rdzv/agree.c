@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "rendezvous/rdzv/parts.h"
+
+#include <stdio.h>
+
+#define OWNER_MAX 86 /* of "train.py as ada" */
+
+static const char *known(const char *text)
+{
+    return text ? text : "";
+}
+
+/* -- whose job it is -------------------------------------------------------------------------- */
+
+/* A user that one of the two does not know is nobody else. */
+static bool is_other_job(const struct dt_rdzv *r, const struct dt_run_spec *spec)
+{
+    const char *user = known(spec->user);
+    return spec->command != r->spec.command || (*user && *r->user && strcmp(user, r->user) != 0);
+}
+
+static bool may_differ(const struct dt_rdzv *r, const struct dt_run_spec *spec)
+{
+    return spec->mixed && r->spec.mixed;
+}
+
+static const char *owner_text(const struct dt_run_spec *spec, char out[OWNER_MAX])
+{
+    const char *script = known(spec->script), *user = known(spec->user);
+    snprintf(out, OWNER_MAX, "%.50s%s%.30s", *script ? script : "another command",
+             *user ? " as " : "", user);
+    return out;
+}
+
+/* -- does it fit ------------------------------------------------------------------------------ */
+
+bool rdzv_fits(const struct dt_rdzv *r, const struct dt_join *join, char why[DT_WHY_MAX])
+{
+    const struct dt_run_spec *spec = &join->spec;
+    const char *name = join->node.name;
+    char its[OWNER_MAX], ours[OWNER_MAX];
+    if (spec->min_nodes > spec->max_nodes)
+        snprintf(why, DT_WHY_MAX, "%.60s asks for at least %d nodes and at most %d", name,
+                 spec->min_nodes, spec->max_nodes);
+    else if (!r->begun)
+        return true;
+    else if (spec->min_nodes != r->spec.min_nodes || spec->max_nodes != r->spec.max_nodes)
+        snprintf(why, DT_WHY_MAX,
+                 "%.60s asks for --nnodes %d:%d, but run \"%.80s\" has %d:%d; give all nodes the "
+                 "same, or another job another --rdzv-id",
+                 name, spec->min_nodes, spec->max_nodes, r->id, r->spec.min_nodes,
+                 r->spec.max_nodes);
+    else if (*spec->job && *r->job && strcmp(spec->job, r->job) != 0)
+        snprintf(why, DT_WHY_MAX,
+                 "run \"%.80s\" belongs to the scheduler's job %s, and %.60s comes from job %.60s; "
+                 "give each job an --rdzv-id of its own",
+                 r->id, r->job, name, spec->job);
+    else if (r->shared && is_other_job(r, spec) && !may_differ(r, spec))
+        snprintf(why, DT_WHY_MAX,
+                 "%.40s runs %s, but run \"%.60s\" is there to run %s; give each job an --rdzv-id "
+                 "of its own, or all nodes --allow-mixed-nodes if they are one job",
+                 name, owner_text(spec, its), r->id, owner_text(&r->spec, ours));
+    else
+        return true;
+    return false;
+}
+
+/* -- what is said of it ----------------------------------------------------------------------- */
+
+static void warn_of_other_job(struct dt_rdzv *r, struct dt_rdzv_actions *out,
+                              const struct dt_member *m, const struct dt_run_spec *spec)
+{
+    char text[DT_WHY_MAX], its[OWNER_MAX], ours[OWNER_MAX];
+    snprintf(text, sizeof text,
+             "%.40s runs %s, but run \"%.60s\" is there to run %s; if these are two jobs, give "
+             "each an --rdzv-id of its own",
+             m->name.text, owner_text(spec, its), r->id, owner_text(&r->spec, ours));
+    rdzv_say(out, DT_SAY_WARN_TOLD, "%s", text);
+    if (!*r->mixed)
+        snprintf(r->mixed, sizeof r->mixed, "%s", text);
+}
+
+void rdzv_note_differences(struct dt_rdzv *r, struct dt_rdzv_actions *out,
+                           const struct dt_member *m, const struct dt_run_spec *spec)
+{
+    if (spec->max_restarts != r->spec.max_restarts)
+        rdzv_say(out, DT_SAY_WARN,
+                 "%s asks for --max-restarts %d; the run has %d, from the node that came first",
+                 m->name.text, spec->max_restarts, r->spec.max_restarts);
+    if (is_other_job(r, spec) && !may_differ(r, spec))
+        warn_of_other_job(r, out, m, spec);
+    r->mixed_untold = *r->mixed != '\0';
+}
+
+void rdzv_tell_mixed(struct dt_rdzv *r, struct dt_rdzv_actions *out)
+{
+    if (!r->mixed_untold)
+        return;
+    r->mixed_untold = false;
+    size_t text = rdzv_text(out, r->mixed);
+    dt_list_each(&r->members.all, n)
+    {
+        struct dt_member *m = dt_container_of(n, struct dt_member, in_all);
+        if (!m->told_mixed)
+            rdzv_send(out, m->id, DT_MSG_NOTE, r->round, text);
+        m->told_mixed = true;
+    }
+}
