@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "rendezvous/rdzv_runs.h"
 
+#include "rendezvous/rdzv_twins.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -316,7 +318,9 @@ static void run_step(struct dt_rdzv_runs *runs, struct dt_rdzv_run *run,
 {
     const struct dt_rdzv_actions *actions = &runs->actions;
     size_t nodes = run->rdzv->members.count;
-    dt_rdzv_step(run->rdzv, event, now_of(runs), &runs->actions);
+    struct dt_rdzv_event with_twin = *event;
+    with_twin.twin = dt_rdzv_twins_find(runs, run, now_of(runs));
+    dt_rdzv_step(run->rdzv, &with_twin, now_of(runs), &runs->actions);
     runs->counters->nodes += run->rdzv->members.count - nodes;
     if (actions->bad) {
         give_up(runs, run);

@@ -65,6 +65,22 @@ bool rdzv_fits(const struct dt_rdzv *r, const struct dt_join *join, char why[DT_
     return false;
 }
 
+/* -- one job under two names ------------------------------------------------------------------- */
+
+static bool awaits_first_world(const struct dt_rdzv *r)
+{
+    return r->begun && r->state == DT_RUN_GATHERING && !r->had_world && r->members.count > 0 &&
+           r->members.count < (size_t)r->spec.min_nodes;
+}
+
+bool dt_rdzv_may_be_one(const struct dt_rdzv *a, const struct dt_rdzv *b)
+{
+    return awaits_first_world(a) && awaits_first_world(b) &&
+           a->spec.min_nodes == b->spec.min_nodes && a->spec.max_nodes == b->spec.max_nodes &&
+           strcmp(a->job, b->job) == 0 && !is_other_job(a, &b->spec) &&
+           a->members.count + b->members.count <= (size_t)a->spec.max_nodes;
+}
+
 /* -- what is said of it ----------------------------------------------------------------------- */
 
 static void warn_of_other_job(struct dt_rdzv *r, struct dt_rdzv_actions *out,

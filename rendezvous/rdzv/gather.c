@@ -165,6 +165,11 @@ static void note(struct dt_rdzv *r, struct dt_rdzv_actions *out)
         return;
     r->next_note = r->now + NEXT_NOTE;
     rdzv_describe_wait(r, text, sizeof text);
+    if (r->twin)
+        append(text, sizeof text,
+               "; run \"%.80s\" waits here too, with the same --nnodes and command: was the same "
+               "--rdzv-id given on all nodes?",
+               r->twin);
     rdzv_say(out, DT_SAY_INFO, "%s", text);
     size_t at = rdzv_text(out, text);
     dt_list_each(&r->members.all, n)

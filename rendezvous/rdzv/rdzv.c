@@ -292,6 +292,7 @@ void dt_rdzv_step(struct dt_rdzv *r, const struct dt_rdzv_event *event, dt_ms no
     int ran = r->state == DT_RUN_RUNNING ? r->round : -1;
     rdzv_actions_clear(out);
     r->now = now;
+    r->twin = event->twin;
     if (r->state == DT_RUN_RUNNING)
         r->news[0] = '\0'; /* went out with the world; its frames were made of it until now */
     dt_ms away = dt_members_check_ourselves(&r->members, &r->spec, now);

@@ -39,6 +39,7 @@ struct dt_rdzv_event {
     const struct dt_message *frame; /* JOIN, BEAT, RESULT, LEAVE, MAY_COMMIT */
     uint64_t from;                  /* LOST: whose */
     const char *text;               /* DRAIN: the node's name; END: why */
+    const char *twin; /* another run for which dt_rdzv_may_be_one(), if anybody looked; or NULL */
 };
 
 enum dt_rdzv_action_type {
@@ -148,9 +149,10 @@ struct dt_rdzv {
     dt_ms grow_at;       /* RUNNING: may take in who waits; 0: nobody does */
     dt_ms recover_until; /* RUNNING: seats without a holder count as lost then; 0: none */
     dt_ms next_note;
-    dt_ms now;       /* of this step */
-    dt_ms closed_at; /* CLOSED: when */
-    dt_ms left_at;   /* nobody is in it, but there are strays: since then */
+    dt_ms now;        /* of this step ... */
+    const char *twin; /* ... as is this */
+    dt_ms closed_at;  /* CLOSED: when */
+    dt_ms left_at;    /* nobody is in it, but there are strays: since then */
     enum dt_close_kind close_kind;
     char close_why[DT_WHY_MAX];
     char news[DT_WHY_MAX]; /* since the last world ... */
@@ -171,6 +173,10 @@ void dt_rdzv_set_shared(struct dt_rdzv *r, bool shared);
 /* Takes EVENT and says what is to be done, in this order. NOW never goes back. */
 void dt_rdzv_step(struct dt_rdzv *r, const struct dt_rdzv_event *event, dt_ms now,
                   struct dt_rdzv_actions *out);
+
+/* Whether A and B may be one job whose nodes were given different ids by mistake: both wait for
+ * nodes that never came yet, and they agree on all that one job's nodes agree on. */
+bool dt_rdzv_may_be_one(const struct dt_rdzv *a, const struct dt_rdzv *b);
 
 /* When a TICK is wanted at the latest; DT_FOREVER: never. */
 dt_ms dt_rdzv_next(const struct dt_rdzv *r);

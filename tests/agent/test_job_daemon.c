@@ -85,6 +85,25 @@ TEST(a_job_may_be_meant_to_have_different_commands)
     CHECK_EQ(daemon_stop(&d), 0);
 }
 
+/* As where each node makes up an id of its own. They are told when they have waited for a while. */
+TEST(nodes_with_different_ids_hear_of_each_other)
+{
+    struct daemon_process d;
+    struct job a, b;
+    char endpoint[32];
+    free_endpoint(endpoint);
+    DAEMON_START(&d, PROGRAM, "--listen", endpoint);
+    JOB_START(&a, NODE("2", endpoint), "--rdzv-id", "17263", WORKER);
+    JOB_START(&b, NODE("2", endpoint), "--rdzv-id", "9041", WORKER);
+    CHECK(job_says(&a, JOB_ERR, "run \"9041\" waits here too"));
+    CHECK(job_says(&b, JOB_ERR, "run \"17263\" waits here too"));
+    job_stop(&a, SIGTERM);
+    job_stop(&b, SIGTERM);
+    job_finish(&a);
+    job_finish(&b);
+    CHECK_EQ(daemon_stop(&d), 0);
+}
+
 /* -- a daemon that is replaced ----------------------------------------------------------------- */
 
 /* The first has the port for a while, and is not the daemon of this job. */

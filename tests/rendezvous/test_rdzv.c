@@ -966,6 +966,49 @@ TEST(where_one_of_the_nodes_hosts_all_are_told_of_another_command)
     end();
 }
 
+TEST(nodes_of_one_job_that_were_given_two_ids_are_asked_about_it)
+{
+    static const struct {
+        int min, max;
+        uint64_t command;
+        const char *user, *job;
+        bool came, one; /* as many as are wanted; it may be the same job */
+    } rows[] = {
+        {2, 2, 7, "ada", "", false, true},   {2, 3, 7, "ada", "", false, false},
+        {2, 2, 8, "ada", "", false, false},  {2, 2, 7, "bob", "", false, false},
+        {2, 2, 7, "ada", "9", false, false}, {2, 2, 7, "ada", "", true, false},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        CHECK_ROW("%zu", i);
+        begin_as_ada(true, false);
+        struct dt_rdzv *first = run, *other = dt_rdzv_create("other", &exclude, 1);
+        run = other;
+        spec.min_nodes = rows[i].min;
+        spec.max_nodes = rows[i].max;
+        spec.job = rows[i].job;
+        join_other(1001, rows[i].command, "train.py", rows[i].user, false);
+        if (rows[i].came)
+            join(1002);
+        CHECK_EQ(dt_rdzv_may_be_one(first, other), rows[i].one);
+        CHECK_EQ(dt_rdzv_may_be_one(other, first), rows[i].one);
+        dt_rdzv_destroy(other);
+        run = first;
+        end();
+    }
+}
+
+TEST(who_waits_is_told_of_a_run_that_may_be_its_own)
+{
+    begin_as_ada(true, false);
+    pass(9 * DT_SECOND, 1, 1);
+    now += DT_SECOND;
+    step(&(struct dt_rdzv_event){.type = DT_EV_TICK, .twin = "17263"});
+    CHECK(strstr(why[0],
+                 "round 0: 1 of 2 nodes are ready; 590 s left; run \"17263\" waits here too"));
+    CHECK(strstr(why[0], "was the same --rdzv-id given on all nodes?"));
+    end();
+}
+
 TEST(a_record_that_is_cut_anywhere_is_no_record)
 {
     struct dt_buf record = {0};
