@@ -24,7 +24,7 @@ int dt_plan_endpoint(const struct dt_plan *plan, char out[DT_PLAN_ENDPOINT], str
 
 bool dt_plan_is_elastic(const struct dt_plan *plan)
 {
-    return plan->backend == DT_BACKEND_C10D && (plan->max_nodes > 1 || plan->run.spares > 0);
+    return plan->backend == DT_BACKEND_C10D && plan->endpoint_port > 0;
 }
 
 void dt_plan_finish(struct dt_plan *plan)

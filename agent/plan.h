@@ -115,7 +115,7 @@ struct dt_plan {
 /* "HOST:PORT" of the endpoint, as all nodes know it. -1: no host has so long a name. */
 int dt_plan_endpoint(const struct dt_plan *plan, char out[DT_PLAN_ENDPOINT], struct dt_err *err);
 
-/* Whether nodes come and go: a c10d job of several, spares counted. */
+/* Whether nodes come and go: a c10d job that meets at an endpoint, be it of one node. */
 bool dt_plan_is_elastic(const struct dt_plan *plan);
 
 /* Frees what it holds; fine on zeroed memory. */

@@ -199,7 +199,8 @@ static int note_no_effect(struct dt_config *c)
     for (const struct dt_opt *o = c->o->program->table; o->name; o++)
         if (strcmp(dt_opt_group(o), DT_LAUNCH_ELASTIC_GROUP) == 0 &&
             dt_config_ignore(c, o->name,
-                             "only a job of several nodes with --rdzv-backend=c10d is elastic") < 0)
+                             "only a job with --rdzv-backend=c10d and an --rdzv-endpoint is "
+                             "elastic") < 0)
             return -1;
     return 0;
 }

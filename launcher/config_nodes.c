@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How the nodes of the job meet. A job of one node meets nobody: unless told a port it has a store
- * of its own on a free one, whatever backend was named. One of several is static, or elastic. */
+/* How the nodes of the job meet. A job of one node that was told no endpoint meets nobody: it has a
+ * store of its own on a free port, whatever backend was named. All others are static, or elastic:
+ * one c10d node that was told an endpoint may find another one there that does its work already. */
 #include "launcher/config_parts.h"
 
 #include "launcher/endpoint.h"
@@ -251,7 +252,8 @@ static int plan_alone_on_a_free_port(struct dt_config *c)
         return dt_config_fail(c, "rdzv-endpoint",
                               "port 0, any free one, is for a job of one node; the others could "
                               "not know it");
-    if (dt_config_ignore(c, "nnodes",
+    if (c->plan->max_nodes > 1 &&
+        dt_config_ignore(c, "nnodes",
                          "--rdzv-endpoint has port 0, any free one, which no other node could "
                          "know") < 0)
         return -1;
@@ -267,11 +269,10 @@ static int plan_c10d(struct dt_config *c)
         return dt_config_wrap(c, "rdzv-endpoint");
     c->plan->backend = DT_BACKEND_C10D;
     c->plan->run.spares = c->o->spares;
-    if (dt_plan_is_elastic(c->plan))
-        return e.port == 0 ? plan_alone_on_a_free_port(c) : plan_elastic(c, &e);
-    if (*given && dt_config_ignore(c, "rdzv-endpoint",
-                                   "a job of one node meets nobody; its store is its own") < 0)
-        return -1;
+    if (e.port == 0)
+        return plan_alone_on_a_free_port(c);
+    if (*given || c->plan->max_nodes > 1 || c->o->spares > 0)
+        return plan_elastic(c, &e);
     return plan_single(c, false);
 }
 

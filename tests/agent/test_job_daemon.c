@@ -104,6 +104,59 @@ TEST(nodes_with_different_ids_hear_of_each_other)
     CHECK_EQ(daemon_stop(&d), 0);
 }
 
+/* -- jobs of one node -------------------------------------------------------------------------- */
+
+static void start_standby(struct job *j, const char *endpoint)
+{
+    JOB_START(j, NODE("1", endpoint), "--rdzv-id", "one", WORKER, "line:runs too");
+    CHECK(job_says(j, JOB_ERR, "stands by as a spare"));
+}
+
+/* As with torchrun, though there the second node fails where the first took the store away. */
+TEST(a_second_node_of_a_job_of_one_waits_until_the_first_is_done)
+{
+    static const bool hosted[] = {false, true};
+    for (size_t i = 0; i < sizeof hosted / sizeof *hosted; i++) {
+        CHECK_ROW("hosted by an agent: %d", hosted[i]);
+        struct daemon_process d;
+        struct job a, b;
+        char endpoint[32], await[300];
+        snprintf(await, sizeof await, "await:%s%zu", at("go"), i);
+        free_endpoint(endpoint);
+        if (!hosted[i])
+            DAEMON_START(&d, PROGRAM, "--listen", endpoint);
+        JOB_START(&a, NODE("1", endpoint), "--rdzv-id", "one", WORKER, "line:runs", await);
+        CHECK(job_says(&a, JOB_OUT, "runs"));
+        start_standby(&b, endpoint);
+        fclose(fopen(await + strlen("await:"), "w"));
+        CHECK_EQ(job_wait(&a), 0);
+        CHECK_EQ(job_wait(&b), 0);
+        CHECK_STR(job_out(&b), "");
+        job_finish(&a);
+        job_finish(&b);
+        if (!hosted[i])
+            CHECK_EQ(daemon_stop(&d), 0);
+    }
+}
+
+TEST(a_second_node_of_a_job_of_one_takes_the_place_of_the_first)
+{
+    struct daemon_process d;
+    struct job a, b;
+    char endpoint[32];
+    free_endpoint(endpoint);
+    DAEMON_START(&d, PROGRAM, "--listen", endpoint);
+    JOB_START(&a, NODE("1", endpoint), "--rdzv-id", "one", WORKER, "line:runs", "hang");
+    CHECK(job_says(&a, JOB_OUT, "runs"));
+    start_standby(&b, endpoint);
+    job_stop(&a, SIGKILL);
+    CHECK_EQ(job_wait(&b), 0);
+    CHECK_STR(job_out(&b), "runs too\n");
+    job_finish(&a);
+    job_finish(&b);
+    CHECK_EQ(daemon_stop(&d), 0);
+}
+
 /* -- a daemon that is replaced ----------------------------------------------------------------- */
 
 /* The first has the port for a while, and is not the daemon of this job. */

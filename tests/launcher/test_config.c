@@ -97,8 +97,9 @@ TEST(one_node)
          "ignored: --master-addr has no effect: the job has one node, and its store is here", NULL, 0},
         {"--rdzv-backend=c10d|--master-port=5|x", "", "run id: none|endpoint: localhost:0|ignored: --master-port has no "
          "effect: the store of this job is on a free port; --rdzv-backend=static uses the one given", NULL, 0},
-        {"--rdzv-backend=c10d|--rdzv-endpoint=h|x", "", "endpoint: localhost:0|ignored: --rdzv-endpoint has no effect: a "
-         "job of one node meets nobody; its store is its own", NULL, 0},
+        {"--rdzv-backend=c10d|--rdzv-endpoint=h|x", "", "nodes: 1|endpoint: h:29400|node name: that of the host", NULL, 0},
+        {"--rdzv-backend=c10d|--rdzv-endpoint=|x", "", "endpoint: localhost:0", NULL, 0},
+        {"--nnodes=1|--rdzv-backend=c10d|--rdzv-endpoint=h:0|x", "", "endpoint: localhost:0", NULL, 0},
         {"--rdzv-backend=c10d|--local-addr=10.0.0.7|x", "", "local address: 10.0.0.7", NULL, 0},
         {"--master-port=1234|x", "", "backend: static|nodes: 1|run id: none|endpoint: 127.0.0.1:1234", NULL, 0},
         {"x", "PET_MASTER_PORT=29500", "backend: static|endpoint: 127.0.0.1:29500", NULL, 0},
@@ -306,7 +307,7 @@ TEST(a_scheduler_knows_what_nobody_wrote)
 
 TEST(what_elastic_options_cannot_do)
 {
-    static const char why[] = " has no effect: only a job of several nodes with --rdzv-backend=c10d is elastic";
+    static const char why[] = " has no effect: only a job with --rdzv-backend=c10d and an --rdzv-endpoint is elastic";
     static const char *const jobs[] = {"", "--standalone|", "--nnodes=2|", C10D};
     static const char *const options[] = {"--rank-policy=stable", "--node-name=a", "--grow-interval=0"};
     for (size_t i = 0; i < sizeof jobs / sizeof *jobs; i++)
