@@ -133,7 +133,7 @@ TEST(inherited_output_has_no_prefix_and_keeps_the_order_of_both_streams)
     /* One file for both: dtrun is the shell's last word here. */
     char dir[64], line[512], file[96];
     snprintf(file, sizeof file, "%s/both", tmp_make(dir));
-    snprintf(line, sizeof line, "%s --no-python %s out:1 err:2 out:3 err:4 >%s 2>&1",
+    snprintf(line, sizeof line, "'%s' --no-python '%s' out:1 err:2 out:3 err:4 >%s 2>&1",
              getenv("DT_RUN"), WORKER, file);
     CHECK_EQ(system(line), 0);
     CHECK_STR(read_text(file), "1234");

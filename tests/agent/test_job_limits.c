@@ -93,8 +93,8 @@ TEST(a_low_limit_of_open_files_is_told_and_a_low_soft_limit_is_no_matter)
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         CHECK_ROW("%s", rows[i].limit);
         snprintf(line, sizeof line,
-                 "%s; OMP_NUM_THREADS=1 exec $DT_RUN --nproc-per-node 60 -t 3 --no-python "
-                 "$DT_MISBEHAVE 2>$DIR/stderr",
+                 "%s; OMP_NUM_THREADS=1 exec \"$DT_RUN\" --nproc-per-node 60 -t 3 --no-python "
+                 "\"$DT_MISBEHAVE\" 2>$DIR/stderr",
                  rows[i].limit);
         CHECK_EQ(shell(line, dir), rows[i].status);
         check_words(read_text(file), rows[i].words);
@@ -118,11 +118,12 @@ TEST(closed_standard_streams_stay_closed_and_disturb_nobody)
     char dir[64], file[96];
     snprintf(file, sizeof file, "%s/done", tmp_make(dir));
     static const char *const rows[] = {
-        ("$DT_RUN --log-dir /dev/null --no-python $DT_MISBEHAVE fds line:x touch:$DIR/done <&- >&- "
+        ("\"$DT_RUN\" --log-dir /dev/null --no-python \"$DT_MISBEHAVE\" fds line:x touch:$DIR/done "
+         "<&- >&- "
          "2>&-"),
-        "$DT_RUN --no-python $DT_MISBEHAVE line:x touch:$DIR/done <&-",
-        "$DT_RUN -t 3 --no-python $DT_MISBEHAVE line:x touch:$DIR/done >&-",
-        "$DT_RUN -t 3 --no-python $DT_MISBEHAVE line:x err:y touch:$DIR/done 2>&-",
+        "\"$DT_RUN\" --no-python \"$DT_MISBEHAVE\" line:x touch:$DIR/done <&-",
+        "\"$DT_RUN\" -t 3 --no-python \"$DT_MISBEHAVE\" line:x touch:$DIR/done >&-",
+        "\"$DT_RUN\" -t 3 --no-python \"$DT_MISBEHAVE\" line:x err:y touch:$DIR/done 2>&-",
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         char line[1024];
@@ -157,7 +158,7 @@ TEST(a_reader_that_leaves_ends_workers_without_a_file_and_no_others)
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         CHECK_ROW("%s %s %s", rows[i].options, rows[i].actions, rows[i].to_both ? "2>&1" : "");
         snprintf(line, sizeof line,
-                 "($DT_RUN %s --no-python $DT_MISBEHAVE %s %s; echo $? >$DIR/status) "
+                 "(\"$DT_RUN\" %s --no-python \"$DT_MISBEHAVE\" %s %s; echo $? >$DIR/status) "
                  "2>$DIR/stderr | head -1 >/dev/null",
                  rows[i].options, rows[i].actions, rows[i].to_both ? "2>&1" : "");
         CHECK_EQ(shell(line, dir), 0);

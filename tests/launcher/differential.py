@@ -398,10 +398,9 @@ def check_row(command, is_legacy, args, variables, since=(0, 0), dtrun_does=None
             compare(lines, means, env)
 
 
-def found(command):
-    """COMMAND as words, its program looked up before a row changes PATH."""
-    words = shlex.split(command)
-    return [shutil.which(words[0]) or words[0]] + words[1:]
+def found(program):
+    """PROGRAM as words of a command, looked up before a row changes PATH."""
+    return [shutil.which(program) or program]
 
 
 SCRIPT = """import sys

@@ -10,7 +10,7 @@ BEFORE_ALL
         SKIP("DT_DTRUN and DT_DTRUN_LAUNCH name no programs");
 }
 
-/* Runs COMMAND (dtrun is $D, dtrun-launch $L) in a shell; what it printed on both streams. */
+/* Runs COMMAND (dtrun is "$D", dtrun-launch "$L") in a shell; what it printed on both streams. */
 static const char *run(const char *command, int *status)
 {
     static char text[32768];
@@ -31,17 +31,17 @@ TEST(what_they_print_and_how_they_end)
 {
     /* clang-format off */
     static const struct { const char *command; int status; const char *words; } rows[] = {
-        {"$D --help", 0, "Usage: dtrun [options] SCRIPT [ARG...]\n"},
-        {"$L --help", 0, "--use-env"},
-        {"$D --version", 0, "dtrun " DT_VERSION "\n"},
-        {"$L --version", 0, "dtrun-launch " DT_VERSION "\n"},
-        {"$D", 2, "dtrun: SCRIPT is missing"},
-        {"$D --no-such x", 2, "dtrun: --no-such: no such option\n`dtrun --help` lists the options.\n"},
-        {"$D --nnodes 0 x", 1, "dtrun: --nnodes: \"0\" is not N or MIN:MAX"},
-        {"$L --no-python true", 1, "dtrun-launch: --no-python: only Python scripts"},
-        {"$D --print-config --no-python true a", 0, "/true a\ninterpreter from: none is needed\ntitle: true\n"},
-        {"$D --print-config --no-python true >/dev/full", 1, "dtrun: standard output cannot be written"},
-        {"$D --help >/dev/full", 1, "dtrun: standard output cannot be written"},
+        {"\"$D\" --help", 0, "Usage: dtrun [options] SCRIPT [ARG...]\n"},
+        {"\"$L\" --help", 0, "--use-env"},
+        {"\"$D\" --version", 0, "dtrun " DT_VERSION "\n"},
+        {"\"$L\" --version", 0, "dtrun-launch " DT_VERSION "\n"},
+        {"\"$D\"", 2, "dtrun: SCRIPT is missing"},
+        {"\"$D\" --no-such x", 2, "dtrun: --no-such: no such option\n`dtrun --help` lists the options.\n"},
+        {"\"$D\" --nnodes 0 x", 1, "dtrun: --nnodes: \"0\" is not N or MIN:MAX"},
+        {"\"$L\" --no-python true", 1, "dtrun-launch: --no-python: only Python scripts"},
+        {"\"$D\" --print-config --no-python true a", 0, "/true a\ninterpreter from: none is needed\ntitle: true\n"},
+        {"\"$D\" --print-config --no-python true >/dev/full", 1, "dtrun: standard output cannot be written"},
+        {"\"$D\" --help >/dev/full", 1, "dtrun: standard output cannot be written"},
     };
     /* clang-format on */
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -58,7 +58,7 @@ TEST(what_they_print_and_how_they_end)
 TEST(help_fits_80_columns)
 {
     int status;
-    char *text = strdup(run("$D --help; $L --help", &status));
+    char *text = strdup(run("\"$D\" --help; \"$L\" --help", &status));
     int lines = 0;
     for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n"), lines++) {
         CHECK_ROW("%s", line);
@@ -85,7 +85,7 @@ TEST(a_link_in_an_environment_runs_the_python_there)
     text = run(IN_VENV "$d/bin/torchrun --print-config t.py | sed \"s:$d::\"", &status);
     CHECK(strstr(text, "command: /bin/python -u t.py\n"
                        "interpreter from: 'the environment that dtrun was called in'\n") == text);
-    text = run(IN_VENV "VIRTUAL_ENV=/no/venv $D --print-config t.py", &status);
+    text = run(IN_VENV "VIRTUAL_ENV=/no/venv \"$D\" --print-config t.py", &status);
     CHECK(strstr(text, "\nwarning: VIRTUAL_ENV is /no/venv, which has no bin/python; scripts run "
                        "with "));
 }
@@ -95,22 +95,22 @@ TEST(scripts_that_no_python_can_run)
 {
     /* clang-format off */
     static const struct { const char *command; int status; const char *words; } rows[] = {
-        {"$D --max-restarts 3 --log-dir logs gone.py; s=$?; ls -d logs; exit $s", 1,
+        {"\"$D\" --max-restarts 3 --log-dir logs gone.py; s=$?; ls -d logs; exit $s", 1,
          "dtrun: SCRIPT: there is no file \"gone.py\" in HERE\nls: "},
-        {"$D --print-config ./gone.py", 1, "dtrun: SCRIPT: there is no file \"./gone.py\" in HERE\n"},
-        {"$D /no/train.py", 1, "dtrun: SCRIPT: there is no file \"/no/train.py\"\n"},
-        {"$D t.py/x", 1, "dtrun: SCRIPT: there is no file \"t.py/x\" in HERE\n"},
-        {"$D pkg.train", 1, "dtrun: SCRIPT: there is no file \"pkg.train\" in HERE; give -m if it is a module\n"},
-        {"$D --run-path gone.py", 1, "dtrun: SCRIPT: there is no file \"gone.py\""},
-        {"$D python t.py", 1, "dtrun: SCRIPT: \"python\" is no file of the working directory, but the command "
+        {"\"$D\" --print-config ./gone.py", 1, "dtrun: SCRIPT: there is no file \"./gone.py\" in HERE\n"},
+        {"\"$D\" /no/train.py", 1, "dtrun: SCRIPT: there is no file \"/no/train.py\"\n"},
+        {"\"$D\" t.py/x", 1, "dtrun: SCRIPT: there is no file \"t.py/x\" in HERE\n"},
+        {"\"$D\" pkg.train", 1, "dtrun: SCRIPT: there is no file \"pkg.train\" in HERE; give -m if it is a module\n"},
+        {"\"$D\" --run-path gone.py", 1, "dtrun: SCRIPT: there is no file \"gone.py\""},
+        {"\"$D\" python t.py", 1, "dtrun: SCRIPT: \"python\" is no file of the working directory, but the command "
          "bin/python; give --no-python to run that\n"},
-        {"$D ./run.sh", 0, "warn: \"./run.sh\" begins with #!/bin/sh -e and will be run by Python; give --no-python to run "
+        {"\"$D\" ./run.sh", 0, "warn: \"./run.sh\" begins with #!/bin/sh -e and will be run by Python; give --no-python to run "
          "it as a program\n-u ./run.sh\n"},
-        {"$D ./run.py", 0, "-u ./run.py\n"},
-        {"$D -- -c gone.py", 0, "-u -c gone.py\n"},
-        {"$D 't${local_rank}.py'", 0, "-u t0.py\n"},
-        {"$D -m gone", 0, "-u -m gone\n"},
-        {"PYTHON_EXEC=echo $D gone.py", 0, "-u gone.py\n"},
+        {"\"$D\" ./run.py", 0, "-u ./run.py\n"},
+        {"\"$D\" -- -c gone.py", 0, "-u -c gone.py\n"},
+        {"\"$D\" 't${local_rank}.py'", 0, "-u t0.py\n"},
+        {"\"$D\" -m gone", 0, "-u -m gone\n"},
+        {"PYTHON_EXEC=echo \"$D\" gone.py", 0, "-u gone.py\n"},
     };
     /* clang-format on */
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -138,17 +138,17 @@ TEST(warnings_follow_the_log_level)
         const char *how;
         bool shown;
     } rows[] = {
-        {"$D", true},
-        {"LOGLEVEL=WARNING $D", true},
-        {"LOGLEVEL=info $D", true},
-        {"LOGLEVEL=30 $D", true},
-        {"LOGLEVEL=nonsense $D", true},
-        {"LOGLEVEL= $D", true},
-        {"LOGLEVEL=ERROR $D", false},
-        {"LOGLEVEL=critical $D", false},
-        {"LOGLEVEL=31 $D", false},
-        {"LOGLEVEL=ERROR $D --log-level=warn", true},
-        {"LOGLEVEL=DEBUG DTRUN_LOG_LEVEL=error $D", false},
+        {"\"$D\"", true},
+        {"LOGLEVEL=WARNING \"$D\"", true},
+        {"LOGLEVEL=info \"$D\"", true},
+        {"LOGLEVEL=30 \"$D\"", true},
+        {"LOGLEVEL=nonsense \"$D\"", true},
+        {"LOGLEVEL= \"$D\"", true},
+        {"LOGLEVEL=ERROR \"$D\"", false},
+        {"LOGLEVEL=critical \"$D\"", false},
+        {"LOGLEVEL=31 \"$D\"", false},
+        {"LOGLEVEL=ERROR \"$D\" --log-level=warn", true},
+        {"LOGLEVEL=DEBUG DTRUN_LOG_LEVEL=error \"$D\"", false},
     };
     unsetenv("OMP_NUM_THREADS");
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -167,7 +167,7 @@ TEST(asking_for_the_plan_leaves_nothing_behind)
 {
     int status;
     const char *text =
-        run("d=$(mktemp -d); $D --print-config --log-dir $d/a/b --no-python true >/dev/null; "
+        run("d=$(mktemp -d); \"$D\" --print-config --log-dir $d/a/b --no-python true >/dev/null; "
             "ls -A $d; rmdir $d",
             &status);
     CHECK_STR(text, "");

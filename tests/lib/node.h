@@ -9,6 +9,7 @@
 #include "tests/lib/check.h"
 #include "tests/lib/peer.h"
 
+#include <errno.h>
 #include <sys/socket.h>
 
 struct node {
@@ -74,7 +75,7 @@ static inline bool node_hear_any(struct node *n)
             dt_buf_consume(&n->in, used);
             return true;
         }
-        ssize_t r = recv(n->fd, bytes, sizeof bytes, 0);
+        ssize_t r = TEMP_FAILURE_RETRY(recv(n->fd, bytes, sizeof bytes, 0));
         if (r <= 0)
             return false;
         dt_buf_put(&n->in, bytes, (size_t)r);

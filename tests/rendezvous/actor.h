@@ -57,7 +57,7 @@ struct actor {
 static inline void read_bytes(int fd, size_t len, uint8_t *out)
 {
     for (size_t have = 0; have < len;) {
-        ssize_t n = recv(fd, out + have, len - have, 0);
+        ssize_t n = TEMP_FAILURE_RETRY(recv(fd, out + have, len - have, 0));
         if (n <= 0)
             return;
         have += (size_t)n;
@@ -101,7 +101,7 @@ static inline void *act(void *arg)
             shutdown(a->peer, SHUT_RDWR); /* closed by actor_stop() */
             break;
         case DO_READ_ALL:
-            while (recv(a->peer, bytes, sizeof bytes, 0) > 0)
+            while (TEMP_FAILURE_RETRY(recv(a->peer, bytes, sizeof bytes, 0)) > 0)
                 ;
             break;
         case DO_END:

@@ -7,6 +7,7 @@
 #include "tests/lib/peer.h"
 
 #include <arpa/inet.h>
+#include <errno.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/socket.h>
@@ -340,7 +341,7 @@ static void expect_notice(int fd, const char *words)
     for (;;) {
         struct pollfd p = {.fd = fd, .events = POLLIN};
         CHECK(poll(&p, 1, 30000) == 1);
-        ssize_t n = recv(fd, text, sizeof text - 1, 0);
+        ssize_t n = TEMP_FAILURE_RETRY(recv(fd, text, sizeof text - 1, 0));
         CHECK(n > 0);
         text[n] = '\0';
         if (strstr(text, words))

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# demo_allreduce.py --server COMMAND | --connect HOST:PORT: four PyTorch processes find each other
+# demo_allreduce.py --server PROGRAM | --connect HOST:PORT: four PyTorch processes find each other
 # through dtrun-rendezvous and add up one tensor. Says in a dozen lines who met where, what each
 # brought, and what each got.
 
@@ -21,7 +21,7 @@ def words(tensor):
 
 
 @contextlib.contextmanager
-def meeting_place(command, connect):
+def meeting_place(program, connect):
     """The port of the store. Ours to start and stop, or somebody's who said where it is."""
     if connect:
         host, _, port = connect.rpartition(":")
@@ -30,7 +30,7 @@ def meeting_place(command, connect):
         print("dtrun-rendezvous is said to listen on %s:%s" % (servers.HOST, port))
         yield int(port)
         return
-    with servers.daemon(command) as server:
+    with servers.daemon(program) as server:
         pid = server.process.pid
         print("dtrun-rendezvous (pid %d) listens on %s:%d" % (pid, servers.HOST, server.port))
         yield server.port
@@ -39,7 +39,7 @@ def meeting_place(command, connect):
 def main():
     parser = argparse.ArgumentParser()
     where = parser.add_mutually_exclusive_group(required=True)
-    where.add_argument("--server", metavar="COMMAND", help="start this dtrun-rendezvous")
+    where.add_argument("--server", metavar="PROGRAM", help="start this dtrun-rendezvous")
     where.add_argument("--connect", metavar="HOST:PORT", help="use the one that runs there")
     options = parser.parse_args()
     tap.start()

@@ -15,7 +15,6 @@ import collections
 import os
 import re
 import select
-import shlex
 import signal
 import subprocess
 import tempfile
@@ -231,7 +230,7 @@ def main():
     """Runs the stories that were added."""
     parser = argparse.ArgumentParser()
     for tool in ("dtrun", "rendezvous", "ctl"):
-        parser.add_argument("--" + tool, required=True, metavar="COMMAND", type=shlex.split)
+        parser.add_argument("--" + tool, required=True, metavar="PROGRAM", type=lambda program: [program])
     parser.add_argument("--tokens", action="store_true", help="they were built with libsodium")
     parser.add_argument("--only", default="", metavar="PATTERN", help="stories whose line has it")
     options = parser.parse_args()

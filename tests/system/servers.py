@@ -5,7 +5,6 @@
 
 import random
 import re
-import shlex
 import signal
 import socket
 import subprocess
@@ -86,10 +85,10 @@ class Server:
             raise AssertionError("%s ended %s with status %d" % (self.name, when, status))
 
 
-def daemon(command, port=0):
-    """Ours. COMMAND is a path, or words such as "chroot /host /path/to/dtrun-rendezvous"."""
+def daemon(program, port=0):
+    """Ours, which is PROGRAM."""
     listen = ["--listen", "%s:%d" % (HOST, port), "--log-level", "info"]
-    return Server("dtrun-rendezvous", shlex.split(command) + listen, "stderr")
+    return Server("dtrun-rendezvous", [program] + listen, "stderr")
 
 
 def original(port=0):

@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# torch_ddp.py --dtrun COMMAND: PyTorch workers train under dtrun: data parallel over gloo, a crash
+# torch_ddp.py --dtrun PROGRAM: PyTorch workers train under dtrun: data parallel over gloo, a crash
 # in the middle, the restart, and the same losses in the end as without the crash.
 
 import argparse
 import os
 import re
-import shlex
 import subprocess
 import sys
 import tempfile
@@ -23,8 +22,8 @@ SCRIPT = os.path.join(TOP, "examples", "train_ddp.py")
 
 
 class Dtrun:
-    def __init__(self, command, folder):
-        self.command = shlex.split(command)
+    def __init__(self, program, folder):
+        self.program = program
         self.folder = folder
 
     def run(self, *args, expect=0):
@@ -32,7 +31,7 @@ class Dtrun:
         path = os.path.dirname(sys.executable) + os.pathsep + os.environ.get("PATH", "")
         env = dict(os.environ, PATH=path, LOGLEVEL="INFO", TMPDIR=self.folder)
         job = subprocess.run(
-            self.command + list(args), env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            [self.program] + list(args), env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
             universal_newlines=True, preexec_fn=tap.die_with_parent)
         if job.returncode != expect:
             tap.comment(job.stdout)
@@ -49,12 +48,12 @@ def last_loss(out):
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--dtrun", required=True, metavar="COMMAND")
-    command = parser.parse_args().dtrun
+    parser.add_argument("--dtrun", required=True, metavar="PROGRAM")
+    program = parser.parse_args().dtrun
     tap.start()
     tap.comment("PyTorch %s" % torch.__version__)
     folder = tempfile.TemporaryDirectory()
-    dtrun = Dtrun(command, folder.name)
+    dtrun = Dtrun(program, folder.name)
 
     def train(name, *options, script=()):
         path = os.path.join(folder.name, name + ".pt")

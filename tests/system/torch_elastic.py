@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# torch_elastic.py --dtrun COMMAND: elastic jobs that a real torchrun serves, with ours among its
+# torch_elastic.py --dtrun PROGRAM: elastic jobs that a real torchrun serves, with ours among its
 # agents. What the workers of all are told must fit together in each round; nodes come, begin again
 # and go, and the job goes on as if all were torchrun's.
 
 import argparse
 import os
-import shlex
 import signal
 import sys
 import tempfile
@@ -139,8 +138,8 @@ class Tests:
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--dtrun", required=True, metavar="COMMAND")
-    tests = Tests(shlex.split(parser.parse_args().dtrun))
+    parser.add_argument("--dtrun", required=True, metavar="PROGRAM")
+    tests = Tests([parser.parse_args().dtrun])
     tap.start(600)
     tap.comment("PyTorch %s" % torch.__version__)
     if (2, 1) <= VERSION < (2, 4):

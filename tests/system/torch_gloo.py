@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# torch_gloo.py --server COMMAND: four processes form gloo groups through our store in the way of
+# torch_gloo.py --server PROGRAM: four processes form gloo groups through our store in the way of
 # an agent's workers, and compute what they compute through PyTorch's own. Each group has a fresh
 # store.
 
@@ -30,8 +30,8 @@ def check(members):
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--server", required=True, metavar="COMMAND")
-    command = parser.parse_args().server
+    parser.add_argument("--server", required=True, metavar="PROGRAM")
+    program = parser.parse_args().server
     tap.start()
     tap.comment("PyTorch %s" % torch.__version__)
 
@@ -43,7 +43,7 @@ def main():
     for attempt in (1, 2, 3):
         tap.case(
             "gloo through dtrun-rendezvous, attempt %d" % attempt,
-            lambda: group_on(lambda: servers.daemon(command)),
+            lambda: group_on(lambda: servers.daemon(program)),
         )
     tap.done()
 

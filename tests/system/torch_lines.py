@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# torch_lines.py --dtrun COMMAND --launch COMMAND [WORD...]: lines of launch scripts, each run by the
+# torch_lines.py --dtrun PROGRAM --launch PROGRAM [WORD...]: lines of launch scripts, each run by the
 # real torchrun and by dtrun, whose exit status, output, report, folders and files, and all that the
 # workers were given must be the same. What differs on purpose is named here, with its reason. With
 # WORDs only the lines that contain one of them are run.
@@ -272,11 +272,11 @@ def check_pair(ours, texts, row):
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--dtrun", required=True, metavar="COMMAND")
-    parser.add_argument("--launch", required=True, metavar="COMMAND")
+    parser.add_argument("--dtrun", required=True, metavar="PROGRAM")
+    parser.add_argument("--launch", required=True, metavar="PROGRAM")
     parser.add_argument("word", nargs="*")
     args = parser.parse_args()
-    ours = shlex.split(args.dtrun), shlex.split(args.launch)
+    ours = [args.dtrun], [args.launch]
     tap.start(900)
     tap.comment("PyTorch %s" % torch.__version__)
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# torch_rendezvous.py --server COMMAND: real torchruns whose c10d rendezvous is a dtrun-rendezvous.
+# torch_rendezvous.py --server PROGRAM: real torchruns whose c10d rendezvous is a dtrun-rendezvous.
 # They agree there as they do at a store of their own.
 
 import argparse
@@ -80,15 +80,15 @@ class Tests:
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--server", required=True, metavar="COMMAND")
-    command = parser.parse_args().server
+    parser.add_argument("--server", required=True, metavar="PROGRAM")
+    program = parser.parse_args().server
     tap.start(600)
     tap.comment("PyTorch %s" % torch.__version__)
     logs = tempfile.TemporaryDirectory()  # where launchers make folders that they leave
     os.environ["TMPDIR"] = logs.name
     os.environ["PATH"] = os.path.dirname(sys.executable) + os.pathsep + os.environ["PATH"]
 
-    with servers.daemon(command) as server:
+    with servers.daemon(program) as server:
         tests = Tests(server.port)
         tap.case("two agents", tests.two)
         tap.case("both begin again, twice", tests.begins_again)

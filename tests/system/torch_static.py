@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# torch_static.py --dtrun COMMAND: static jobs of several nodes, some of them ours and some of them
+# torch_static.py --dtrun PROGRAM: static jobs of several nodes, some of them ours and some of them
 # the real torchrun, with either as node 0. What the workers of all are told must fit together: each
 # rank once, sizes alike, roles counted apart.
 
 import argparse
 import os
-import shlex
 import tempfile
 
 import servers
@@ -104,8 +103,8 @@ class Job:
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--dtrun", required=True, metavar="COMMAND")
-    ours = shlex.split(parser.parse_args().dtrun)
+    parser.add_argument("--dtrun", required=True, metavar="PROGRAM")
+    ours = [parser.parse_args().dtrun]
     tap.start()
     tap.comment("PyTorch %s" % torch.__version__)
     logs = tempfile.TemporaryDirectory()  # where launchers make folders that they leave

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# torch_store.py --server COMMAND: real PyTorch cannot tell our store from its own. Each story makes
+# torch_store.py --server PROGRAM: real PyTorch cannot tell our store from its own. Each story makes
 # the calls of a Python store against both servers; a row of it is what was asked, what came, and,
 # where it is worth pinning, what had to come. A call that fails counts by its exception's class.
 # Stories share the two servers, as jobs do, so a story's keys begin with its subject.
@@ -427,20 +427,20 @@ def compare(name, on, run, ports):
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--server", required=True, metavar="COMMAND")
-    command = parser.parse_args().server
+    parser.add_argument("--server", required=True, metavar="PROGRAM")
+    program = parser.parse_args().server
     tap.start()
     tap.comment("PyTorch %s" % torch.__version__)
     multiprocessing.set_start_method("forkserver")
     multiprocessing.set_forkserver_preload(["torch.distributed"])
 
-    with servers.daemon(command) as ours, servers.original() as original:
+    with servers.daemon(program) as ours, servers.original() as original:
         ports = {"daemon": ours.port, "original": original.port}
         for name, on, run in stories:
             compare(name, on, run, ports)
 
     def start_ours(port):
-        return servers.daemon(command, port)
+        return servers.daemon(program, port)
 
     for name, life, wanted in (
         ("a server that starts after its client is found", late_server, 1),

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# torch_timer.py --host COMMAND: PyTorch's own client of file timers against our watchdog. The host
+# torch_timer.py --host PROGRAM: PyTorch's own client of file timers against our watchdog. The host
 # runs this file again as the worker that sets the timers.
 
 import argparse
@@ -40,7 +40,7 @@ def told(host, story):
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--host", metavar="COMMAND")
+    parser.add_argument("--host", metavar="PROGRAM")
     parser.add_argument("--worker", metavar="STORY")
     arguments = parser.parse_args()
     if arguments.worker:
