@@ -185,7 +185,7 @@ static void rejoin(struct agent *a)
  * follows the join. */
 static void keep_verdict(struct agent *a, const struct dt_verdict *v)
 {
-    char words[160];
+    char words[DT_VERDICT_SENTENCE];
     dt_events_workers(a->events, dt_attempt_group(a->attempt), v);
     dt_warn("%s", dt_verdict_sentence(v, dt_attempt_group(a->attempt), words, sizeof words));
     a->verdict = *v;
@@ -194,7 +194,7 @@ static void keep_verdict(struct agent *a, const struct dt_verdict *v)
 
 static void decide_alone(struct agent *a, struct dt_verdict *v)
 {
-    char words[160];
+    char words[DT_VERDICT_SENTENCE];
     if (a->restarts < a->plan->max_restarts) {
         a->restarts++;
         dt_warn("%s; restart %d of %d",

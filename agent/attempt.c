@@ -25,10 +25,9 @@ struct dt_attempt {
     struct dt_pages *pages; /* NULL: none could be made */
     struct dt_group *group;
     uv_timer_t last_words;
-    bool stopped;  /* we were told to end it */
-    bool failed;   /* a worker did, and it was said */
-    bool drains;   /* the group is over and what it printed is not all out */
-    pid_t overdue; /* the last that the watchdog has signalled; 0: none */
+    bool stopped; /* we were told to end it */
+    bool failed;  /* a worker did, and it was said */
+    bool drains;  /* the group is over and what it printed is not all out */
 };
 
 /* -- the end ---------------------------------------------------------------------------------- */
@@ -113,8 +112,7 @@ static void say_failure(struct dt_attempt *t, int local_rank, const struct dt_wo
 {
     struct dt_notice n;
     t->failed = true;
-    dt_notice_make(&n, &t->world, local_rank, w, w->pid == t->overdue, t->means.logs,
-                   t->means.output);
+    dt_notice_make(&n, &t->world, local_rank, w, t->means.logs, t->means.output);
     t->events->on_failed(t->arg, &n.result);
 }
 
@@ -145,7 +143,7 @@ static void on_timer_expired(void *arg, pid_t pid, const char *scope, int signum
 {
     struct dt_attempt *t = arg;
     char name[DT_SIGNAME_TEXT];
-    t->overdue = pid;
+    dt_group_claim(t->group, pid);
     dt_warn("process %d is over its time in \"%s\": sending %s", pid, scope,
             dt_signame_text(signum, name));
 }

@@ -69,7 +69,7 @@ static int make_message(struct dt_failure *f, struct dt_bytes last, struct dt_er
         const char *name = dt_signame(-f->exit_code);
         dt_buf_printf(&message, "Signal %d (%s) received by PID %d%s", -f->exit_code,
                       name ? name : "<N/A>", (int)f->pid, lines.len ? "\n  " : "");
-    } else if (lines.len == 0) {
+    } else if (lines.len == 0 && !*f->cause) {
         dt_buf_put_str(&message, HINT);
     }
     for (size_t i = 0; i < lines.len; i++) {
@@ -84,13 +84,26 @@ static int make_message(struct dt_failure *f, struct dt_bytes last, struct dt_er
     return bad ? no_memory(err) : 0;
 }
 
+/* Behind whatever the worker said of itself, as it cannot know this. */
+static int add_cause(struct dt_failure *f, struct dt_err *err)
+{
+    char *both;
+    if (asprintf(&both, "%s%s%s", f->message, *f->message ? "\n  " : "", f->cause) < 0)
+        return no_memory(err);
+    free(f->message);
+    f->message = both;
+    return 0;
+}
+
 int dt_failure_complete(struct dt_failure *f, const char *error_file, struct dt_bytes last,
                         int64_t now, struct dt_err *err)
 {
     f->time = now;
     if (error_file && look_at_file(f, error_file, err) < 0)
         return -1;
-    return f->message ? 0 : make_message(f, last, err);
+    if (!f->message && make_message(f, last, err) < 0)
+        return -1;
+    return *f->cause ? add_cause(f, err) : 0;
 }
 
 void dt_failure_finish(struct dt_failure *f)

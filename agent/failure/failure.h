@@ -12,6 +12,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#define DT_FAILURE_CAUSE 512
+
 struct dt_failure {
     int local_rank, rank;
     pid_t pid;
@@ -21,13 +23,15 @@ struct dt_failure {
     bool has_file;    /* an error file was there and made sense */
     char *error_file; /* its path, or NULL: shown as <N/A>. Kept if it made no sense: go and look */
     char *message;    /* as the "traceback" line shows it, later lines indented: from the file, the
-                       * signal, the last output, or a fixed hint */
+                       * signal, the last output, or a fixed hint; CAUSE is its last line */
+    char cause[DT_FAILURE_CAUSE]; /* what else we know of why; empty: nothing */
 };
 
-/* Completes F (local_rank, rank, pid, exit_code, died_ns are set): looks at ERROR_FILE (NULL: there
- * is none) and, when that tells nothing, at the LAST output of the worker's standard error, where
- * it takes a Python traceback, or the last lines. NOW: seconds since 1970, when it was seen to have
- * ended: error files hold whole seconds of the same clock and are compared with it. -1: no memory.
+/* Completes F (local_rank, rank, pid, exit_code, died_ns, cause are set): looks at ERROR_FILE
+ * (NULL: there is none) and, when that tells nothing, at the LAST output of the worker's standard
+ * error, where it takes a Python traceback, or the last lines. NOW: seconds since 1970, when it was
+ * seen to have ended: error files hold whole seconds of the same clock and are compared with it.
+ * -1: no memory.
  */
 int dt_failure_complete(struct dt_failure *f, const char *error_file, struct dt_bytes last,
                         int64_t now, struct dt_err *err);

@@ -69,14 +69,15 @@ static void find_message(int local_rank, const struct dt_log_dir *logs,
     dt_buf_finish(&last);
 }
 
-static void put_text(struct dt_notice *n, const char *message)
+static void put_text(struct dt_notice *n, const struct dt_oom *oom, const char *message)
 {
     const struct dt_result *r = &n->result;
     struct dt_bytes line = last_line(message);
-    char name[DT_SIGNAME_TEXT];
+    char name[DT_SIGNAME_TEXT], memory[DT_OOM_TEXT];
+    dt_oom_text(oom, memory);
     if (r->signal)
-        snprintf(n->text, sizeof n->text, "rank %d (local rank %d) died of %s", r->rank,
-                 r->local_rank, dt_signame_text(r->signal, name));
+        snprintf(n->text, sizeof n->text, "rank %d (local rank %d) died of %s%s%s", r->rank,
+                 r->local_rank, dt_signame_text(r->signal, name), *memory ? ", " : "", memory);
     else
         snprintf(n->text, sizeof n->text, "rank %d (local rank %d) exited with %d%s%.*s", r->rank,
                  r->local_rank, r->exit_code, line.len ? ": " : "",
@@ -84,14 +85,14 @@ static void put_text(struct dt_notice *n, const char *message)
 }
 
 void dt_notice_make(struct dt_notice *n, const struct dt_world *world, int local_rank,
-                    const struct dt_worker *w, bool ours, const struct dt_log_dir *logs,
+                    const struct dt_worker *w, const struct dt_log_dir *logs,
                     const struct dt_output *output)
 {
     struct dt_buf message = {0};
     bool killed = WIFSIGNALED(w->status);
     *n = (struct dt_notice){0};
     n->result = (struct dt_result){
-        .evidence = killed && !ours ? DT_EVIDENCE_CRASH : DT_EVIDENCE_PROGRAM,
+        .evidence = killed && !w->ours ? DT_EVIDENCE_CRASH : DT_EVIDENCE_PROGRAM,
         .rank = world->first_rank + local_rank,
         .local_rank = local_rank,
         .exit_code = killed ? 0 : WEXITSTATUS(w->status),
@@ -101,6 +102,6 @@ void dt_notice_make(struct dt_notice *n, const struct dt_world *world, int local
     };
     find_message(local_rank, logs, output, &message);
     dt_notice_signature(n->result.exit_code, n->result.signal, dt_buf_cstr(&message), n->signature);
-    put_text(n, dt_buf_cstr(&message));
+    put_text(n, &w->oom, dt_buf_cstr(&message));
     dt_buf_finish(&message);
 }

@@ -17,9 +17,8 @@ struct dt_notice {
     char signature[DT_SIGNATURE_MAX], text[DT_WHY_MAX];
 };
 
-/* OURS: a signal that ended it was sent by us, for its own fault. */
 void dt_notice_make(struct dt_notice *n, const struct dt_world *world, int local_rank,
-                    const struct dt_worker *w, bool ours, const struct dt_log_dir *logs,
+                    const struct dt_worker *w, const struct dt_log_dir *logs,
                     const struct dt_output *output);
 
 /* "exit 1: ValueError: no file for rank #" out of MESSAGE, of which the last line counts; numbers

@@ -32,6 +32,7 @@ static int add_failure(struct dt_verdict *v, const struct dt_world *world, int l
                        const struct dt_output *output, struct dt_err *err)
 {
     struct dt_buf last = {0};
+    char memory[DT_OOM_TEXT];
     char *error_file = dt_log_dir_file(logs, local_rank, "error.json");
     struct dt_failure *f = &v->failures[v->count];
     *f = (struct dt_failure){
@@ -41,6 +42,7 @@ static int add_failure(struct dt_verdict *v, const struct dt_world *world, int l
         .exit_code = exit_code(w->status),
         .died_ns = w->exited_ns,
     };
+    snprintf(f->cause, sizeof f->cause, "%s", dt_oom_text(&w->oom, memory));
     dt_output_tail(output, local_rank, DT_STDERR, &last);
     int rc = dt_failure_complete(f, error_file, (struct dt_bytes){last.at, last.len},
                                  seconds_of(w->exited_ns), err);
@@ -85,8 +87,8 @@ const char *dt_verdict_sentence(const struct dt_verdict *v, const struct dt_grou
     else
         snprintf(how, sizeof how, "exited with %d", f->exit_code);
     dt_str_from_duration((w->exited_ns - w->started_ns) / 1000000, age, sizeof age);
-    snprintf(out, size, "worker %d (rank %d, pid %d) %s after %s", f->local_rank, f->rank, f->pid,
-             how, age);
+    snprintf(out, size, "worker %d (rank %d, pid %d) %s after %s%s%s", f->local_rank, f->rank,
+             f->pid, how, age, *f->cause ? ", " : "", f->cause);
     return out;
 }
 

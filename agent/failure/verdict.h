@@ -24,6 +24,7 @@ int dt_verdict_make(struct dt_verdict *v, const struct dt_plan *plan, const stru
 void dt_verdict_finish(struct dt_verdict *v);
 
 /* "worker 3 (pid 812) killed by SIGSEGV after 41.2 s" of the root cause. */
+#define DT_VERDICT_SENTENCE (160 + DT_FAILURE_CAUSE)
 const char *dt_verdict_sentence(const struct dt_verdict *v, const struct dt_group *group, char *out,
                                 size_t size);
 

@@ -34,6 +34,8 @@ struct dt_group {
     uint64_t deadline;  /* of the loop's clock: whoever is left then is killed */
     bool told_the_rest; /* what the leaders left behind has the signal too */
     int alive;
+    pid_t claimed; /* the last that we signalled for its own fault; 0: none */
+    struct dt_oom_watch oom;
     struct dt_err refusal;
     const struct dt_group_events *events;
     void *arg;
@@ -189,6 +191,9 @@ static void on_exited(void *arg, int i, int status, int64_t at_ns)
     w->status = status;
     w->exited_ns = at_ns;
     w->end = judge(g, status, at_ns);
+    w->ours = w->pid == g->claimed;
+    if (w->end == DT_WORKER_FAILED)
+        w->oom = dt_oom_look(&g->oom, status, w->ours);
     g->alive--;
     if (w->end == DT_WORKER_FAILED && g->outcome != DT_GROUP_REFUSED) {
         if (g->outcome != DT_GROUP_FAILED)
@@ -248,6 +253,11 @@ void dt_group_kill(struct dt_group *g)
     if (g->state == RUNNING)
         dt_group_stop(g, SIGTERM);
     kill_all(g);
+}
+
+void dt_group_claim(struct dt_group *g, pid_t pid)
+{
+    g->claimed = pid;
 }
 
 void dt_group_forward(struct dt_group *g, int signum)
@@ -326,6 +336,7 @@ struct dt_group *dt_group_start(uv_loop_t *loop, const struct dt_plan *plan,
     g->events = events;
     g->arg = arg;
     uv_timer_init(loop, &g->timer);
+    dt_oom_begin(&g->oom);
     g->guard = dt_guard_start(loop, spawns, plan->nproc, inherited, &guard_events, g, err);
     if (!g->guard) {
         dt_group_close(g, NULL, NULL);

@@ -10,6 +10,7 @@
 
 #include "agent/backend/backend.h"
 #include "agent/plan.h"
+#include "agent/process/oom.h"
 #include "agent/process/spawn.h"
 #include "base/err.h"
 
@@ -40,6 +41,8 @@ struct dt_worker {
     enum dt_worker_end end;
     int status; /* as of waitpid() */
     int64_t started_ns, exited_ns;
+    bool ours;         /* a signal that we sent for its own fault ended it */
+    struct dt_oom oom; /* of one that failed */
 };
 
 /* All told from the loop, never from inside a call. */
@@ -60,6 +63,8 @@ struct dt_group *dt_group_start(uv_loop_t *loop, const struct dt_plan *plan,
 void dt_group_stop(struct dt_group *g, int signum);
 /* ... and without waiting any longer. */
 void dt_group_kill(struct dt_group *g);
+/* PID, of these workers, is about to get a signal of ours for its own fault. */
+void dt_group_claim(struct dt_group *g, pid_t pid);
 /* Passes a signal on to the workers that still run. */
 void dt_group_forward(struct dt_group *g, int signum);
 

@@ -103,20 +103,26 @@ TEST(without_a_file_the_last_output_speaks)
 {
     static const struct {
         int exit_code;
-        const char *last, *message;
+        const char *last, *message, *cause;
     } rows[] = {
-        {7, "", "To enable traceback see: https://pytorch.org/docs/stable/elastic/errors.html"},
-        {7, "one\ntwo\n", "one\n  two"},
+        {7, "", "To enable traceback see: https://pytorch.org/docs/stable/elastic/errors.html",
+         NULL},
+        {7, "one\ntwo\n", "one\n  two", NULL},
         {1, "x\nTraceback (most recent call last):\n  File\nE: y\n",
-         "Traceback (most recent call last):\n    File\n  E: y"},
-        {-9, "\n", "Signal 9 (SIGKILL) received by PID 77"},
-        {-11, "one\ntwo\n", "Signal 11 (SIGSEGV) received by PID 77\n  one\n  two"},
-        {-40, "", "Signal 40 (<N/A>) received by PID 77"},
+         "Traceback (most recent call last):\n    File\n  E: y", NULL},
+        {-9, "\n", "Signal 9 (SIGKILL) received by PID 77", NULL},
+        {-11, "one\ntwo\n", "Signal 11 (SIGSEGV) received by PID 77\n  one\n  two", NULL},
+        {-40, "", "Signal 40 (<N/A>) received by PID 77", NULL},
+        {-9, "one\ntwo\n", "Signal 9 (SIGKILL) received by PID 77\n  one\n  two\n  no memory",
+         "no memory"},
+        {-9, "", "Signal 9 (SIGKILL) received by PID 77\n  no memory", "no memory"},
+        {1, "", "no memory", "no memory"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct dt_failure f = {.pid = 77, .exit_code = rows[i].exit_code};
         struct dt_err err = {0};
         CHECK_ROW("%d after \"%s\"", rows[i].exit_code, rows[i].last);
+        strcpy(f.cause, rows[i].cause ? rows[i].cause : "");
         CHECK_OK(dt_failure_complete(&f, at("no such file"), dt_bytes_of(rows[i].last), 99, &err),
                  err);
         CHECK_STR(f.message, rows[i].message);

@@ -53,10 +53,14 @@ TEST(without_files_and_output_there_is_still_a_sentence)
         bool ours;
         enum dt_evidence evidence;
         const char *text;
+        enum dt_oom_kind oom;
     } rows[] = {
-        {3 << 8, false, DT_EVIDENCE_PROGRAM, "rank 5 (local rank 1) exited with 3"},
-        {SIGKILL, false, DT_EVIDENCE_CRASH, "rank 5 (local rank 1) died of SIGKILL"},
-        {SIGKILL, true, DT_EVIDENCE_PROGRAM, "rank 5 (local rank 1) died of SIGKILL"},
+        {3 << 8, false, DT_EVIDENCE_PROGRAM, "rank 5 (local rank 1) exited with 3", DT_OOM_NO},
+        {SIGKILL, false, DT_EVIDENCE_CRASH, "rank 5 (local rank 1) died of SIGKILL", DT_OOM_NO},
+        {SIGKILL, true, DT_EVIDENCE_PROGRAM, "rank 5 (local rank 1) died of SIGKILL", DT_OOM_NO},
+        {SIGKILL, false, DT_EVIDENCE_CRASH,
+         "rank 5 (local rank 1) died of SIGKILL, killed by the kernel: out of memory (limit 1 GiB)",
+         DT_OOM_KILLED},
     };
     static const int console[2] = {1, 2};
     struct dt_plan_streams streams[2] = {{0}};
@@ -70,10 +74,13 @@ TEST(without_files_and_output_there_is_still_a_sentence)
     CHECK(output != NULL);
     CHECK_OK(dt_output_begin(output, NULL, 4, &err), err);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        struct dt_worker w = {.end = DT_WORKER_FAILED, .status = rows[i].status};
+        struct dt_worker w = {.end = DT_WORKER_FAILED,
+                              .status = rows[i].status,
+                              .ours = rows[i].ours,
+                              .oom = {rows[i].oom, 1 << 30}};
         struct dt_notice n;
         CHECK_ROW("%d", rows[i].status);
-        dt_notice_make(&n, &world, 1, &w, rows[i].ours, &logs, output);
+        dt_notice_make(&n, &world, 1, &w, &logs, output);
         CHECK_EQ(n.result.evidence, rows[i].evidence);
         CHECK(!n.result.succeeded);
         CHECK_STR(n.result.text, rows[i].text);

@@ -17,6 +17,7 @@
  *   pages                  "pages N own M": how many progress pages it has, and the environment's
  *   over                   "over N": whether the page says that the round is
  *   trap-over:SIG          "over N" when the signal comes, and exits with 3
+ *   eat:MIB                fills that much memory
  *   stop                   SIGSTOPs itself          fail-below:N         exits 1 if the restart
  *                                                                        count is below N
  *   rank:R:ACTION          does ACTION only where RANK is R
@@ -191,6 +192,17 @@ static void blocks(long count)
         put(1, block, sizeof block);
 }
 
+/* Not a page less than MIB, and not all equal ones, which a kernel could merge. */
+static void eat(size_t mib)
+{
+    for (size_t i = 0; i < mib << 8; i++) {
+        size_t *page = malloc(4096);
+        if (!page)
+            exit(90);
+        page[0] = page[511] = i;
+    }
+}
+
 static const char *var(const char *name)
 {
     const char *value = getenv(name);
@@ -350,6 +362,8 @@ static void act(const char *a)
         flood(atol(v));
     else if ((v = after(a, "blocks")))
         blocks(atol(v));
+    else if ((v = after(a, "eat")))
+        eat((size_t)atol(v));
     else if ((v = after(a, "touch")))
         touch(v, "");
     else if ((v = after(a, "await")))
