@@ -146,8 +146,8 @@ TEST(a_reader_that_leaves_ends_workers_without_a_file_and_no_others)
         const char *status;
         const char *report; /* in stderr; NULL: there is none */
     } rows[] = {
-        {"", "flood:20000 hang", false, "1\n", "exitcode  : -13 "},
-        {"", "flood:20000 hang", true, "1\n", NULL},
+        {"", "flood:2000000 hang", false, "1\n", "exitcode  : -13 "},
+        {"", "flood:2000000 hang", true, "1\n", NULL},
         {"-t 3", "flood:20000", false, "0\n", NULL},
         {"-t 3", "flood:20000", true, "0\n", NULL},
         {"-t 3 --exit-code root-cause", "flood:20000 exit:7", false, "7\n", "exitcode  : 7 "},
