@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/failure/verdict.h"
 
+#include "agent/output/way.h"
 #include "base/addr.h"
 #include "base/clock.h"
 #include "base/log.h"
@@ -12,8 +13,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/statvfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#define FULL_BYTES (16ul << 10) /* fewer are of no use: file systems keep some to themselves */
 
 static int exit_code(int status)
 {
@@ -27,9 +31,34 @@ static int64_t seconds_of(int64_t monotonic_ns)
     return (dt_clock_wall_us() - ago_us) / 1000000;
 }
 
-static int add_failure(struct dt_verdict *v, const struct dt_world *world, int local_rank,
-                       const struct dt_worker *w, const struct dt_log_dir *logs,
-                       const struct dt_output *output, struct dt_err *err)
+/* Whoever writes there gets ENOSPC, or does so with the next few lines. Root may use what others
+ * may not. */
+static bool is_full(const char *folder)
+{
+    struct statvfs s;
+    if (statvfs(folder, &s) < 0)
+        return false;
+    return (geteuid() == 0 ? s.f_bfree : s.f_bavail) * s.f_frsize < FULL_BYTES;
+}
+
+/* A worker that writes its files itself, and cannot, dies of that and has nowhere to say so. */
+static void look_at_disk(struct dt_failure *f, const struct dt_plan *plan,
+                         const struct dt_log_dir *logs, const struct dt_buf *last)
+{
+    bool writes = dt_way_of(plan, logs->attempt, f->local_rank, DT_STDOUT) == DT_WAY_FILE ||
+                  dt_way_of(plan, logs->attempt, f->local_rank, DT_STDERR) == DT_WAY_FILE;
+    if (!writes || !is_full(logs->base))
+        return;
+    snprintf(f->cause, sizeof f->cause,
+             last->len ? "what it printed last could not be written: %s is full"
+                       : "its output could not be written: %s is full",
+             logs->base);
+}
+
+static int add_failure(struct dt_verdict *v, const struct dt_plan *plan,
+                       const struct dt_world *world, int local_rank, const struct dt_worker *w,
+                       const struct dt_log_dir *logs, const struct dt_output *output,
+                       struct dt_err *err)
 {
     struct dt_buf last = {0};
     char memory[DT_OOM_TEXT];
@@ -44,6 +73,8 @@ static int add_failure(struct dt_verdict *v, const struct dt_world *world, int l
     };
     snprintf(f->cause, sizeof f->cause, "%s", dt_oom_text(&w->oom, memory));
     dt_output_tail(output, local_rank, DT_STDERR, &last);
+    if (!*f->cause)
+        look_at_disk(f, plan, logs, &last);
     int rc = dt_failure_complete(f, error_file, (struct dt_bytes){last.at, last.len},
                                  seconds_of(w->exited_ns), err);
     v->count++; /* from here on dt_verdict_finish() frees what there is of it */
@@ -61,7 +92,7 @@ int dt_verdict_make(struct dt_verdict *v, const struct dt_plan *plan, const stru
         return dt_err_set(err, DT_E_MEMORY, "no memory for the report");
     for (int i = 0; i < plan->nproc; i++) {
         const struct dt_worker *w = dt_group_worker(group, i);
-        if (w->end == DT_WORKER_FAILED && add_failure(v, world, i, w, logs, output, err) < 0)
+        if (w->end == DT_WORKER_FAILED && add_failure(v, plan, world, i, w, logs, output, err) < 0)
             return -1;
     }
     v->root = dt_failure_root(v->failures, v->count);

@@ -172,7 +172,7 @@ TEST(a_reader_that_leaves_ends_workers_without_a_file_and_no_others)
 
 TEST(a_full_disk_costs_the_file_and_not_the_job)
 {
-    char dir[64];
+    char dir[64], words[160];
     struct job j;
     tmp_make(dir);
     if (mount("none", dir, "tmpfs", 0, "size=64k") < 0) {
@@ -185,9 +185,15 @@ TEST(a_full_disk_costs_the_file_and_not_the_job)
     int lines = count_words(job_out(&j), "\n");
     bool told = strstr(job_err(&j), "stdout.log: no space left on device") != NULL;
     job_finish(&j);
-    /* Redirected: the worker itself writes, and fails as it likes; the report comes. */
-    int filed = JOB(&j, "--log-dir", dir, "-r", "1", NO_PYTHON, "flood:20000");
+    /* Redirected: the worker itself writes, and fails as it likes; the report comes, and why. */
+    int filed = JOB(&j, "--log-dir", dir, "-r", "3", NO_PYTHON, "flood:20000");
     bool reported = strstr(job_err(&j), "exitcode  : 99 ") != NULL;
+    snprintf(words, sizeof words, "traceback : its output could not be written: %s is full\n", dir);
+    bool why = strstr(job_err(&j), words) != NULL;
+    job_finish(&j);
+    /* A worker that fails with room left is told nothing of disks. */
+    JOB(&j, "-r", "3", NO_PYTHON, "exit:1");
+    bool silent = strstr(job_err(&j), "is full") == NULL;
     job_finish(&j);
     umount2(dir, MNT_DETACH);
     tmp_remove(dir);
@@ -195,5 +201,5 @@ TEST(a_full_disk_costs_the_file_and_not_the_job)
     CHECK_EQ(lines, 20001);
     CHECK(told);
     CHECK_EQ(filed, 1);
-    CHECK(reported);
+    CHECK(reported && why && silent);
 }
