@@ -220,6 +220,7 @@ static void take_failure(struct agent *a)
         return;
     }
     dt_verdict_say_steps(&v, dt_attempt_pages(a->attempt));
+    dt_verdict_say_cores(&v, g);
     if (is_elastic(a))
         keep_verdict(a, &v);
     else

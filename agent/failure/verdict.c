@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/failure/verdict.h"
 
+#include "agent/failure/core.h"
 #include "agent/output/way.h"
 #include "base/addr.h"
 #include "base/clock.h"
+#include "base/fs.h"
 #include "base/log.h"
 #include "base/signame.h"
 #include "base/str.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -130,6 +133,36 @@ void dt_verdict_say_steps(const struct dt_verdict *v, const struct dt_pages *pag
         const struct dt_failure *f = &v->failures[i];
         if (*dt_pages_describe(pages, f->local_rank, words))
             dt_warn("worker %d (rank %d): %s", f->local_rank, f->rank, words);
+    }
+}
+
+/* A setting of the kernel without its newline; "" where it cannot be read. */
+static const char *read_setting(const char *path, char *out, size_t size)
+{
+    struct dt_buf text = {0};
+    dt_fs_read(path, size, &text, NULL);
+    snprintf(out, size, "%s", dt_buf_cstr(&text));
+    dt_buf_finish(&text);
+    return dt_str_trim(out);
+}
+
+void dt_verdict_say_cores(const struct dt_verdict *v, const struct dt_group *group)
+{
+    char pattern[256], one[16], folder[PATH_MAX], where[PATH_MAX + 256];
+    for (size_t i = 0; i < v->count; i++) {
+        const struct dt_failure *f = &v->failures[i];
+        int status = dt_group_worker(group, f->local_rank)->status;
+        if (!WIFSIGNALED(status) || !WCOREDUMP(status))
+            continue;
+        struct dt_core core = {
+            .pattern = read_setting("/proc/sys/kernel/core_pattern", pattern, sizeof pattern),
+            .uses_pid = read_setting("/proc/sys/kernel/core_uses_pid", one, sizeof one)[0] == '1',
+            .pid = f->pid,
+            .signum = WTERMSIG(status),
+            .folder = getcwd(folder, sizeof folder) ? folder : ".",
+        };
+        dt_warn("worker %d (rank %d, pid %d) dumped core: %s", f->local_rank, f->rank, f->pid,
+                dt_core_where(&core, where, sizeof where));
     }
 }
 

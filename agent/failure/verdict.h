@@ -31,6 +31,9 @@ const char *dt_verdict_sentence(const struct dt_verdict *v, const struct dt_grou
 /* How far each that failed was, where it told on its page: a log line each. */
 void dt_verdict_say_steps(const struct dt_verdict *v, const struct dt_pages *pages);
 
+/* Where the core dump of each is that left one: a log line each. */
+void dt_verdict_say_cores(const struct dt_verdict *v, const struct dt_group *group);
+
 /* Prints the report and leaves the root cause in plan->error_file. Returns the exit status. */
 int dt_verdict_deliver(const struct dt_verdict *v, const struct dt_plan *plan);
 

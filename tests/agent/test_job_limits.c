@@ -102,6 +102,37 @@ TEST(a_low_limit_of_open_files_is_told_and_a_low_soft_limit_is_no_matter)
     tmp_remove(dir);
 }
 
+static void allow_cores(void *folder)
+{
+    struct rlimit most;
+    getrlimit(RLIMIT_CORE, &most);
+    most.rlim_cur = most.rlim_max;
+    if (setrlimit(RLIMIT_CORE, &most) < 0 || chdir(folder) < 0)
+        _exit(126);
+}
+
+TEST(a_core_dump_is_told_with_its_place)
+{
+    struct job j;
+    struct rlimit most;
+    char dir[64], words[128];
+    bool plain = strcmp(read_text("/proc/sys/kernel/core_pattern"), "core\n") == 0;
+    if (getrlimit(RLIMIT_CORE, &most) < 0 || most.rlim_max == 0)
+        SKIP("the hard limit of ulimit -c is 0");
+    tmp_make(dir);
+    JOB_START_AS(&j, allow_cores, dir, NO_PYTHON, "kill:11");
+    CHECK_EQ(job_wait(&j), 1);
+    snprintf(words, sizeof words, "dumped core: %s/core", dir);
+    /* Where a program gets core dumps it may take none. */
+    CHECK(strstr(job_err(&j), words) != NULL || !plain);
+    CHECK(strstr(job_err(&j), "Signal 11 (SIGSEGV) received by PID ") != NULL);
+    job_finish(&j);
+    CHECK_EQ(JOB(&j, NO_PYTHON, "kill:9"), 1);
+    CHECK(strstr(job_err(&j), "dumped core") == NULL);
+    job_finish(&j);
+    tmp_remove(dir);
+}
+
 TEST(three_hundred_workers_with_a_file_and_a_prefix_each)
 {
     struct job j;
