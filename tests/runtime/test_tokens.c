@@ -2,6 +2,8 @@
 #include "tests/lib/folder.h"
 #include "worker_runtime/data/tokens.h"
 
+#include <sys/stat.h>
+
 BEFORE_ALL
 {
     folder_make();
@@ -163,6 +165,108 @@ TEST(raw_files_want_to_be_told_their_width)
     CHECK_FAIL(dt_tokens_check(six, 4, &err), err, "6 bytes are no whole number of tokens");
 }
 
+static void put_llmc(struct dt_buf *b, uint32_t magic, uint32_t version, uint32_t count)
+{
+    dt_buf_put_u32(b, magic);
+    dt_buf_put_u32(b, version);
+    dt_buf_put_u32(b, count);
+    for (int i = 3; i < 256; i++)
+        dt_buf_put_u32(b, 0);
+}
+
+TEST(files_of_llm_c_are_known_by_their_header)
+{
+    static const struct {
+        uint32_t magic, version;
+        size_t width;
+    } kinds[] = {{20240520, 1, 2}, {20240801, 7, 4}};
+    for (size_t i = 0; i < 2; i++) {
+        CHECK_ROW("%u", kinds[i].magic);
+        struct dt_buf b = {0};
+        struct dt_err err;
+        int32_t ids[4], targets[4];
+        put_llmc(&b, kinds[i].magic, kinds[i].version, 9);
+        put_tokens(&b, 9, kinds[i].width);
+        struct dt_tokens *t = dt_tokens_open(keep("llmc", &b), 2, 50257, &err);
+        CHECK(t != NULL);
+        CHECK_EQ(dt_tokens_count(t), 9);
+        CHECK_OK(dt_tokens_sample(t, 0, 4, ids, targets, &err), err);
+        CHECK_EQ(ids[0], 1);
+        CHECK_EQ(targets[3], 5);
+        dt_tokens_close(t);
+
+        put_llmc(&b, kinds[i].magic, kinds[i].version, 10);
+        put_tokens(&b, 9, kinds[i].width);
+        CHECK_FAIL(dt_tokens_check((struct dt_bytes){b.at, b.len}, 0, &err), err, "says 10 tokens");
+        CHECK_FAIL(dt_tokens_check((struct dt_bytes){b.at, 1023}, 0, &err), err,
+                   "cut short: 1023 bytes of 1024");
+        dt_buf_clear(&b);
+        put_llmc(&b, kinds[i].magic, 99, 0);
+        CHECK_FAIL(dt_tokens_check((struct dt_bytes){b.at, b.len}, 0, &err), err,
+                   "a file of llm.c of version 99");
+        dt_buf_finish(&b);
+    }
+}
+
+TEST(headers_of_others_are_no_tokens)
+{
+    struct dt_err err;
+    CHECK_FAIL(dt_tokens_check(dt_bytes_of("\x93NUMPY\x01 {'descr': '<u2'}"), 2, &err), err,
+               "it is a NumPy file");
+    CHECK_FAIL(dt_tokens_check(dt_bytes_of("version https://git-lfs.github.com/spec/v1\noid x\n "),
+                               2, &err),
+               err, "a pointer of git-lfs");
+}
+
+TEST(a_file_for_a_greater_vocabulary_is_refused_at_once)
+{
+    struct dt_buf b = {0};
+    struct dt_err err;
+    put_header(&b, 1, 2, 1, 320, 11);
+    put_tokens(&b, 11, 2);
+    const char *path = keep("greater", &b);
+    CHECK(dt_tokens_open(path, 0, 200, &err) == NULL);
+    CHECK(strstr(err.text, "made for a vocabulary of 320, and that of the model is 200") != NULL);
+    struct dt_tokens *t = dt_tokens_open(path, 0, 320, &err);
+    CHECK(t != NULL);
+    dt_tokens_close(t);
+}
+
+TEST(a_sample_longer_than_what_is_read_at_once_is_whole)
+{
+    struct dt_buf b = {0};
+    struct dt_err err;
+    static int32_t ids[9000], targets[9000];
+    put_header(&b, 1, 4, 0, 0, 30001);
+    put_tokens(&b, 30001, 4);
+    struct dt_tokens *t = dt_tokens_open(keep("long", &b), 0, 0, &err);
+    CHECK(t != NULL);
+    CHECK_OK(dt_tokens_sample(t, 2, 9000, ids, targets, &err), err);
+    for (int i = 0; i < 9000; i++) {
+        CHECK_EQ(ids[i], 18001 + i);
+        CHECK_EQ(targets[i], 18002 + i);
+    }
+    dt_tokens_close(t);
+}
+
+TEST(a_file_that_is_cut_short_in_use_is_an_error_with_its_name)
+{
+    struct dt_buf b = {0};
+    struct dt_err err;
+    int32_t ids[4], targets[4];
+    put_header(&b, 1, 2, 0, 0, 100000);
+    put_tokens(&b, 100000, 2);
+    const char *path = keep("shrinking", &b);
+    struct dt_tokens *t = dt_tokens_open(path, 0, 0, &err);
+    CHECK(t != NULL);
+    CHECK_OK(dt_tokens_sample(t, 9000, 4, ids, targets, &err), err);
+    CHECK_EQ(truncate(path, 4096), 0);
+    CHECK_FAIL(dt_tokens_sample(t, 9000, 4, ids, targets, &err), err, "shrinking: it ends at byte");
+    CHECK(strstr(err.text, "cut short while it is in use") != NULL);
+    CHECK_OK(dt_tokens_sample(t, 7, 4, ids, targets, &err), err);
+    dt_tokens_close(t);
+}
+
 TEST(what_is_no_file_of_tokens_is_refused_by_name)
 {
     struct dt_buf none = {0};
@@ -172,6 +276,9 @@ TEST(what_is_no_file_of_tokens_is_refused_by_name)
     CHECK(dt_tokens_open(keep("empty", &none), 2, 0, &err) == NULL);
     CHECK(strstr(err.text, "/empty: it is empty") != NULL);
     CHECK(dt_tokens_open(dir, 2, 0, &err) == NULL);
+    CHECK(strstr(err.text, "no ordinary file") != NULL);
+    CHECK_EQ(mkfifo(at("pipe"), 0600), 0);
+    CHECK(dt_tokens_open(at("pipe"), 2, 0, &err) == NULL); /* at once: nobody writes to it */
     CHECK(strstr(err.text, "no ordinary file") != NULL);
     dt_tokens_close(NULL);
 }

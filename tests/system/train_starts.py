@@ -63,19 +63,24 @@ def broken_configurations(s):
 
 @training.story
 def tokens(s):
-    """tokens that are missing, too few, without a width, beyond the vocabulary, or cut short"""
+    """tokens that are missing, too few, without a width, for another vocabulary, cut short, or a pipe"""
     with open(s.path("raw.bin"), "wb") as f:
         f.write(struct.pack("<400H", *range(0, 400)))
     with open(s.path("short.bin"), "wb") as f:
         f.write(bytes(40))
     with open(s.data, "rb") as f, open(s.path("cut.bin"), "wb") as g:
         g.write(f.read()[:-1])
+    with open(s.path("big.bin"), "wb") as f:
+        f.write(b"DTRTOKEN" + struct.pack("<IIIIQ400H", 1, 2, 0, 999, 400, *range(400)))
+    os.mkfifo(s.path("pipe"))
     for says, status, data in (
             (r"data\.train: .*nope\.bin: cannot open: No such file", 1, {"train": s.path("nope.bin")}),
             (r"data\.train: .*raw\.bin: it has no header of ours; .*data\.raw_width, 2 or 4", 2, {"train": s.path("raw.bin")}),
             (r"raw\.bin: token 320 is 320, and the vocabulary ends at 319", 1, {"train": s.path("raw.bin"), "raw_width": 2, "shuffle": False}),
             (r"data\.train: .*short\.bin holds 20 tokens, fewer than one sample of 32", 1, {"train": s.path("short.bin"), "raw_width": 2}),
             (r"data\.train: .*cut\.bin: its header says \d+ tokens of 2 bytes, and \d+ bytes are there", 1, {"train": s.path("cut.bin")}),
+            (r"data\.train: .*big\.bin: it was made for a vocabulary of 999, and that of the model is 320", 1, {"train": s.path("big.bin")}),
+            (r"data\.train: .*pipe: it is no ordinary file", 1, {"train": s.path("pipe")}),
             (r"data\.validation: .*nope\.bin", 1, {"validation": s.path("nope.bin")})):
         refused(s, s.config("bad.json", data=data), says, status)
 

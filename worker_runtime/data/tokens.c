@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The file is mapped and read in place. Everything the header says is compared with the size of the
- * file before a token is looked at; tokens are looked at one by one as they are used, as going
- * through a file of many gigabytes at the start would take minutes. */
+/* Everything the header says is compared with the size of the file before a token is looked at;
+ * tokens are looked at one by one as they are used, as going through a file of many gigabytes at
+ * the start would take minutes.
+ *
+ * The file is read and not mapped: a file that somebody cuts short, and a disk that fails, are then
+ * an error with a name, where a mapping ends the process by SIGBUS without a word. */
 #include "worker_runtime/data/tokens.h"
 
 #include "base/auto.h"
+#include "worker_runtime/lfs_pointer.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 
 #define HEADER_SIZE 32
@@ -18,32 +21,60 @@
 #define MAGIC_SIZE 8
 #define TOKENIZERS 2
 #define BYTE_TOKENIZER 1
+#define NUMPY_MAGIC "\x93NUMPY"
+#define LLMC_HEADER_SIZE 1024
+#define HEAD_MAX LLMC_HEADER_SIZE /* of any file that is known */
+#define CHUNK ((size_t)8 << 10)   /* tokens are read in such pieces */
 
 /* Where the tokens are, and what may stand there. */
 struct view {
-    const uint8_t *at;
+    uint64_t first; /* byte of the file */
     size_t count, width;
     uint64_t limit; /* tokens are below it */
     bool bytes;     /* of our byte tokenizer */
 };
 
 struct dt_tokens {
-    void *map;
-    size_t map_size;
+    int fd;
     struct view view;
     char path[];
 };
 
-static int read_header(struct view *v, struct dt_bytes file, struct dt_err *err)
+/* -- headers ---------------------------------------------------------------------------------- */
+
+/* HEADER bytes, and then COUNT tokens of WIDTH that end where the file does. */
+static int set_view(struct view *v, size_t header, uint64_t count, size_t width, uint64_t size,
+                    struct dt_err *err)
 {
-    struct dt_reader r = dt_reader_over(file.at, file.len);
+    uint64_t there = size - header;
+    if (count > there / width || count * width != there)
+        return dt_err_set(
+            err, DT_E_RUNTIME,
+            "its header says %llu tokens of %zu bytes, and %llu bytes are there: it was "
+            "cut short, or added to",
+            (unsigned long long)count, width, (unsigned long long)there);
+    *v = (struct view){.first = header,
+                       .count = (size_t)count,
+                       .width = width,
+                       .limit = (uint64_t)INT32_MAX};
+    return 0;
+}
+
+static int cut_short(uint64_t size, size_t header, struct dt_err *err)
+{
+    return dt_err_set(err, DT_E_RUNTIME, "its header is cut short: %llu bytes of %zu",
+                      (unsigned long long)size, header);
+}
+
+static int read_header(struct view *v, struct dt_bytes head, uint64_t size, struct dt_err *err)
+{
+    struct dt_reader r = dt_reader_over(head.at, head.len);
     dt_read_bytes(&r, MAGIC_SIZE);
     uint32_t version = dt_read_u32(&r), width = dt_read_u32(&r);
     uint32_t tokenizer = dt_read_u32(&r), vocabulary = dt_read_u32(&r);
     uint64_t count = dt_read_u64(&r);
     if (r.bad)
-        return dt_err_set(err, DT_E_RUNTIME, "its header is cut short: %zu bytes of %d", file.len,
-                          HEADER_SIZE);
+        return cut_short(size, HEADER_SIZE, err);
     if (version != 1)
         return dt_err_set(err, DT_E_RUNTIME, "its version is %u; this program reads version 1",
                           version);
@@ -53,56 +84,109 @@ static int read_header(struct view *v, struct dt_bytes file, struct dt_err *err)
     if (tokenizer >= TOKENIZERS)
         return dt_err_set(err, DT_E_RUNTIME, "its header names tokenizer %u; 0 and 1 are known",
                           tokenizer);
-    size_t there = dt_reader_left(&r);
-    if (count > there / width || (size_t)count * width != there)
-        return dt_err_set(
-            err, DT_E_RUNTIME,
-            "its header says %llu tokens of %u bytes, and %zu bytes are there: it was "
-            "cut short, or added to",
-            (unsigned long long)count, width, there);
-    *v = (struct view){.at = r.at,
-                       .count = (size_t)count,
-                       .width = width,
-                       .limit = vocabulary ? vocabulary : (uint64_t)INT32_MAX,
-                       .bytes = tokenizer == BYTE_TOKENIZER};
+    if (set_view(v, HEADER_SIZE, count, width, size, err) < 0)
+        return -1;
+    if (vocabulary)
+        v->limit = vocabulary;
+    v->bytes = tokenizer == BYTE_TOKENIZER;
     return 0;
 }
 
-static int read_raw(struct view *v, struct dt_bytes file, int raw_width, struct dt_err *err)
+/* The files of llm.c: 256 numbers of 32 bits, of which three say something, and then the tokens. */
+static const struct llmc {
+    uint32_t magic, version;
+    size_t width;
+} llmc_kinds[] = {{20240520, 1, 2}, {20240801, 7, 4}};
+
+static const struct llmc *llmc_kind(struct dt_bytes head)
+{
+    struct dt_reader r = dt_reader_over(head.at, head.len);
+    uint32_t magic = dt_read_u32(&r);
+    for (size_t i = 0; i < sizeof llmc_kinds / sizeof *llmc_kinds; i++)
+        if (!r.bad && magic == llmc_kinds[i].magic)
+            return &llmc_kinds[i];
+    return NULL;
+}
+
+static int read_llmc(struct view *v, const struct llmc *kind, struct dt_bytes head, uint64_t size,
+                     struct dt_err *err)
+{
+    struct dt_reader r = dt_reader_over(head.at, head.len);
+    dt_read_u32(&r);
+    uint32_t version = dt_read_u32(&r), count = dt_read_u32(&r);
+    if (size < LLMC_HEADER_SIZE)
+        return cut_short(size, LLMC_HEADER_SIZE, err);
+    if (version != kind->version)
+        return dt_err_set(err, DT_E_RUNTIME,
+                          "it is a file of llm.c of version %u; this program reads version %u",
+                          version, kind->version);
+    return set_view(v, LLMC_HEADER_SIZE, count, kind->width, size, err);
+}
+
+static int read_raw(struct view *v, uint64_t size, int raw_width, struct dt_err *err)
 {
     if (raw_width != 2 && raw_width != 4)
         return dt_err_set(err, DT_E_USAGE,
                           "it has no header of ours; if it is raw little-endian tokens, say how "
                           "wide they are with data.raw_width, 2 or 4");
     size_t width = (size_t)raw_width;
-    if (file.len % width)
+    if (size % width)
         return dt_err_set(err, DT_E_RUNTIME,
-                          "%zu bytes are no whole number of tokens of %zu bytes (data.raw_width)",
-                          file.len, width);
-    *v = (struct view){
-        .at = file.at, .count = file.len / width, .width = width, .limit = (uint64_t)INT32_MAX};
+                          "%llu bytes are no whole number of tokens of %zu bytes (data.raw_width)",
+                          (unsigned long long)size, width);
+    return set_view(v, 0, size / width, width, size, err);
+}
+
+static bool begins_with(struct dt_bytes head, const char *magic)
+{
+    return head.len >= strlen(magic) && memcmp(head.at, magic, strlen(magic)) == 0;
+}
+
+/* HEAD: the first HEAD_MAX bytes of a file of SIZE, or all of it. */
+static int read_any(struct view *v, struct dt_bytes head, uint64_t size, int raw_width,
+                    struct dt_err *err)
+{
+    const struct llmc *llmc = llmc_kind(head);
+    if (size == 0)
+        return dt_err_set(err, DT_E_RUNTIME, "it is empty");
+    if (begins_with(head, MAGIC))
+        return read_header(v, head, size, err);
+    if (llmc)
+        return read_llmc(v, llmc, head, size, err);
+    if (begins_with(head, NUMPY_MAGIC))
+        return dt_err_set(
+            err, DT_E_USAGE,
+            "it is a NumPy file (.npy), whose header would be taken for tokens; write "
+            "the tokens alone, with array.tofile(), and set data.raw_width");
+    if (dt_is_lfs_pointer(head))
+        return dt_err_set(err, DT_E_USAGE, DT_LFS_POINTER_TEXT);
+    return read_raw(v, size, raw_width, err);
+}
+
+/* VOCABULARY: of the model, 0: not known. A header that promises greater tokens is not waited for
+ * until one comes. */
+static int view_init(struct view *v, struct dt_bytes head, uint64_t size, int raw_width,
+                     size_t vocabulary, struct dt_err *err)
+{
+    if (read_any(v, head, size, raw_width, err) < 0)
+        return -1;
+    if (vocabulary && vocabulary < v->limit && v->limit != (uint64_t)INT32_MAX)
+        return dt_err_set(err, DT_E_RUNTIME,
+                          "it was made for a vocabulary of %llu, and that of the model is %zu; "
+                          "tokenize the text for this model, or give the model that vocabulary",
+                          (unsigned long long)v->limit, vocabulary);
+    if (vocabulary && vocabulary < v->limit)
+        v->limit = vocabulary;
     return 0;
 }
 
-static int view_init(struct view *v, struct dt_bytes file, int raw_width, struct dt_err *err)
-{
-    if (file.len == 0)
-        return dt_err_set(err, DT_E_RUNTIME, "it is empty");
-    if (file.len >= MAGIC_SIZE && memcmp(file.at, MAGIC, MAGIC_SIZE) == 0)
-        return read_header(v, file, err);
-    return read_raw(v, file, raw_width, err);
-}
+/* -- tokens ----------------------------------------------------------------------------------- */
 
-static uint32_t token_at(const struct view *v, size_t i)
+/* Token number I, whose bytes are at P. */
+static int take(const struct view *v, size_t i, const uint8_t *p, int32_t *out, struct dt_err *err)
 {
-    const uint8_t *p = v->at + i * v->width;
     uint32_t low = p[0] | (uint32_t)p[1] << 8;
-    return v->width == 2 ? low : low | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
-}
-
-static int take(const struct view *v, size_t i, int32_t *out, struct dt_err *err)
-{
-    uint32_t token = token_at(v, i);
+    uint32_t token = v->width == 2 ? low : low | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
     if (token >= v->limit)
         return dt_err_set(err, DT_E_RUNTIME,
                           "token %zu is %u, and the vocabulary ends at %llu: the file was made for "
@@ -112,23 +196,41 @@ static int take(const struct view *v, size_t i, int32_t *out, struct dt_err *err
     return 0;
 }
 
-static int map_file(struct dt_tokens *t, struct dt_err *err)
+/* LEN bytes from AT on, all of them. */
+static int read_at(const struct dt_tokens *t, uint8_t *to, size_t len, uint64_t at,
+                   struct dt_err *err)
+{
+    while (len) {
+        ssize_t n = pread(t->fd, to, len, (off_t)at);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return dt_err_errno(err, DT_E_RUNTIME, errno, "cannot read");
+        if (n == 0)
+            return dt_err_set(err, DT_E_RUNTIME,
+                              "it ends at byte %llu now: it was cut short while it is in use",
+                              (unsigned long long)at);
+        to += n;
+        at += (uint64_t)n;
+        len -= (size_t)n;
+    }
+    return 0;
+}
+
+static int open_file(struct dt_tokens *t, int raw_width, size_t vocabulary, struct dt_err *err)
 {
     struct stat st;
-    DT_AUTO_FD fd = open(t->path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0 || fstat(fd, &st) < 0)
+    uint8_t head[HEAD_MAX];
+    t->fd = open(t->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe would be waited for */
+    if (t->fd < 0 || fstat(t->fd, &st) < 0)
         return dt_err_errno(err, DT_E_RUNTIME, errno, "cannot open");
     if (!S_ISREG(st.st_mode))
         return dt_err_set(err, DT_E_RUNTIME, "it is no ordinary file");
-    if (st.st_size == 0)
-        return 0; /* mmap() takes no empty ones; view_init() says it */
-    void *map = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_SHARED, fd, 0);
-    if (map == MAP_FAILED)
-        return dt_err_errno(err, DT_E_RUNTIME, errno, "cannot map its %lld bytes",
-                            (long long)st.st_size);
-    t->map = map;
-    t->map_size = (size_t)st.st_size;
-    return 0;
+    uint64_t size = (uint64_t)st.st_size;
+    size_t len = size < sizeof head ? (size_t)size : sizeof head;
+    if (read_at(t, head, len, 0, err) < 0)
+        return -1;
+    return view_init(&t->view, (struct dt_bytes){head, len}, size, raw_width, vocabulary, err);
 }
 
 struct dt_tokens *dt_tokens_open(const char *path, int raw_width, size_t vocabulary,
@@ -141,23 +243,19 @@ struct dt_tokens *dt_tokens_open(const char *path, int raw_width, size_t vocabul
         return NULL;
     }
     memcpy(t->path, path, path_size);
-    if (map_file(t, err) < 0 ||
-        view_init(&t->view, (struct dt_bytes){t->map, t->map_size}, raw_width, err) < 0) {
-        dt_err_wrap(err, "%s", path);
-        dt_tokens_close(t);
-        return NULL;
-    }
-    if (vocabulary && vocabulary < t->view.limit)
-        t->view.limit = vocabulary;
-    return t;
+    if (open_file(t, raw_width, vocabulary, err) == 0)
+        return t;
+    dt_err_wrap(err, "%s", path);
+    dt_tokens_close(t);
+    return NULL;
 }
 
 void dt_tokens_close(struct dt_tokens *t)
 {
     if (!t)
         return;
-    if (t->map)
-        munmap(t->map, t->map_size);
+    if (t->fd >= 0)
+        close(t->fd);
     free(t);
 }
 
@@ -176,6 +274,29 @@ size_t dt_tokens_samples(const struct dt_tokens *t, size_t positions)
     return t->view.count && positions ? (t->view.count - 1) / positions : 0;
 }
 
+/* Tokens FIRST to FIRST + POSITIONS: all but the last are inputs, all but the first are targets. */
+static int read_sample(const struct dt_tokens *t, size_t first, size_t positions, int32_t *ids,
+                       int32_t *targets, struct dt_err *err)
+{
+    const struct view *v = &t->view;
+    const size_t most = CHUNK / v->width;
+    uint8_t bytes[CHUNK];
+    int32_t next = 0;
+    for (size_t k = 0; k <= positions; k++) {
+        size_t left = positions + 1 - k, i = first + k;
+        if (k % most == 0 && read_at(t, bytes, (left < most ? left : most) * v->width,
+                                     v->first + i * v->width, err) < 0)
+            return -1;
+        if (take(v, i, bytes + k % most * v->width, &next, err) < 0)
+            return -1;
+        if (k > 0)
+            targets[k - 1] = next;
+        if (k < positions)
+            ids[k] = next;
+    }
+    return 0;
+}
+
 int dt_tokens_sample(const struct dt_tokens *t, size_t i, size_t positions, int32_t *ids,
                      int32_t *targets, struct dt_err *err)
 {
@@ -189,27 +310,20 @@ int dt_tokens_sample(const struct dt_tokens *t, size_t i, size_t positions, int3
     if (i >= samples)
         return dt_err_set(err, DT_E_RUNTIME, "%s: there is no sample %zu; there are %zu", t->path,
                           i, samples);
-    size_t first = i * positions;
-    int32_t next = 0;
-    for (size_t k = 0; k <= positions; k++) {
-        if (take(&t->view, first + k, &next, err) < 0)
-            return dt_err_wrap(err, "%s", t->path);
-        if (k > 0)
-            targets[k - 1] = next;
-        if (k < positions)
-            ids[k] = next;
-    }
-    return 0;
+    return read_sample(t, i * positions, positions, ids, targets, err) < 0
+               ? dt_err_wrap(err, "%s", t->path)
+               : 0;
 }
 
 int dt_tokens_check(struct dt_bytes file, int raw_width, struct dt_err *err)
 {
     struct view v;
     int32_t token;
-    if (view_init(&v, file, raw_width, err) < 0)
+    struct dt_bytes head = {file.at, file.len < HEAD_MAX ? file.len : HEAD_MAX};
+    if (view_init(&v, head, file.len, raw_width, 0, err) < 0)
         return -1;
     for (size_t i = 0; i < v.count; i++)
-        if (take(&v, i, &token, err) < 0)
+        if (take(&v, i, file.at + v.first + i * v.width, &token, err) < 0)
             return -1;
     return 0;
 }

@@ -14,18 +14,19 @@
 
 DT_BEGIN_C
 
-/* A file of tokens, mapped: a header that says how wide they are, then one behind the other;
+/* A file of tokens: a header that says how wide they are, then one behind the other;
  * `dtrun-train tokenize` writes it.
  *
  *     0   8  "DTRTOKEN"          16  4  tokenizer: 0 unknown, 1 bytes
  *     8   4  version, 1          20  4  vocabulary: all tokens are below it; 0: not told
  *     12  4  bytes a token, 2/4  24  8  tokens            then the tokens, little-endian
  *
- * A file without that header is taken as raw tokens of the width that the caller names. */
+ * The .bin files of llm.c (version 1, and 7 with 4 bytes a token) are read as well. Any other file
+ * is taken as raw tokens of the width that the caller names. */
 struct dt_tokens;
 
-/* RAW_WIDTH: 2 or 4 for a file without header, 0: refuse one. Every token is checked against
- * VOCABULARY when it is read. */
+/* RAW_WIDTH: 2 or 4 for a file without header, 0: refuse one. A header with a vocabulary greater
+ * than VOCABULARY (0: any) is refused, and every token is checked against both when it is read. */
 DT_API struct dt_tokens *dt_tokens_open(const char *path, int raw_width, size_t vocabulary,
                                         struct dt_err *err);
 DT_API void dt_tokens_close(struct dt_tokens *t); /* NULL is fine */
