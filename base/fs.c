@@ -18,11 +18,8 @@ bool dt_fs_exists(const char *path)
     return access(path, F_OK) == 0;
 }
 
-int dt_fs_read(const char *path, size_t max, struct dt_buf *out, struct dt_err *err)
+static int read_fd(int fd, const char *path, size_t max, struct dt_buf *out, struct dt_err *err)
 {
-    DT_AUTO_FD fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return dt_err_errno(err, DT_E_RUNTIME, errno, "cannot open %s", path);
     size_t got = 0;
     for (;;) {
         uint8_t *to = dt_buf_room(out, READ_STEP);
@@ -40,6 +37,25 @@ int dt_fs_read(const char *path, size_t max, struct dt_buf *out, struct dt_err *
             return dt_err_set(err, DT_E_LIMIT, "%s is larger than %zu bytes", path, max);
         dt_buf_grew(out, (size_t)n);
     }
+}
+
+int dt_fs_read_any(const char *path, size_t max, struct dt_buf *out, struct dt_err *err)
+{
+    DT_AUTO_FD fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return dt_err_errno(err, DT_E_RUNTIME, errno, "cannot open %s", path);
+    return read_fd(fd, path, max, out, err);
+}
+
+int dt_fs_read(const char *path, size_t max, struct dt_buf *out, struct dt_err *err)
+{
+    struct stat st;
+    DT_AUTO_FD fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0 || fstat(fd, &st) < 0)
+        return dt_err_errno(err, DT_E_RUNTIME, errno, "cannot open %s", path);
+    if (!S_ISREG(st.st_mode))
+        return dt_err_set(err, DT_E_RUNTIME, "%s is no ordinary file", path);
+    return read_fd(fd, path, max, out, err);
 }
 
 /* Whether files can be made in the folder PATH; NULL and "" are none. */

@@ -13,9 +13,12 @@
 
 bool dt_fs_exists(const char *path);
 
-/* Appends the file's bytes to OUT. More than MAX bytes, also of a pipe that never ends, are
- * DT_E_LIMIT. */
+/* Appends the bytes of an ordinary file to OUT; nothing else is opened for long enough to wait for
+ * it. More than MAX bytes are DT_E_LIMIT. */
 int dt_fs_read(const char *path, size_t max, struct dt_buf *out, struct dt_err *err);
+/* The same, also of a pipe as in `--config <(...)`, which is waited for and may never end: for what
+ * a person names. */
+int dt_fs_read_any(const char *path, size_t max, struct dt_buf *out, struct dt_err *err);
 
 /* Puts LEN bytes into PATH by way of a temporary file beside it. 0: they are on disk under that
  * name. On failure the old file, or none, is still there. */

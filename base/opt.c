@@ -292,7 +292,7 @@ static int read_config_file(struct dt_opt_given *g, const struct dt_opt_program 
     if (!path || !*path || (!given && !dt_fs_exists(path)))
         return 0;
     struct dt_buf text = {0};
-    int rc = dt_fs_read(path, DT_OPT_CONFIG_MAX, &text, err);
+    int rc = dt_fs_read_any(path, DT_OPT_CONFIG_MAX, &text, err);
     if (rc < 0)
         dt_err_wrap(err, "%s", given ? given->where : "the default config file");
     else /* PATH stays: G copies what it is told */

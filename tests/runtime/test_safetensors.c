@@ -174,7 +174,12 @@ TEST(lengths_that_are_none)
     dt_buf_put_u64(&b, DT_ST_HEADER_MAX + 1);
     CHECK_OK(dt_fs_replace(at("sparse"), b.at, b.len, 0644, &err), err);
     CHECK_EQ(truncate(at("sparse"), (off_t)DT_ST_HEADER_MAX * 2), 0);
-    CHECK_FAIL(dt_st_open(&f, at("sparse"), &err), err, "100 MiB");
+    CHECK_FAIL(dt_st_open(&f, at("sparse"), &err), err, "longer than 16 MiB");
+    dt_buf_clear(&b);
+    dt_buf_put_str(&b,
+                   "version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 548105171\n");
+    CHECK_OK(dt_fs_replace(at("pointer"), b.at, b.len, 0644, &err), err);
+    CHECK_FAIL(dt_st_open(&f, at("pointer"), &err), err, "a pointer of git-lfs and not the file");
     CHECK_EQ(truncate(at("sparse"), 7), 0);
     CHECK_FAIL(dt_st_open(&f, at("sparse"), &err), err, "too short");
     CHECK_FAIL(dt_st_open(&f, at("none"), &err), err, "cannot open");

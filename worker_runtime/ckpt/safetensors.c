@@ -16,6 +16,7 @@
 #include "base/json.h"
 #include "base/str.h"
 #include "base/utf8.h"
+#include "worker_runtime/lfs_pointer.h"
 
 #define DATA_ALIGN 64
 #define EXACT_MAX (1ll << 53) /* dt_json_int()'s own bound */
@@ -292,7 +293,8 @@ static int check_length(uint64_t n, uint64_t size, struct dt_err *err)
                           "its header would be %" PRIu64 " bytes long, the file has %" PRIu64, n,
                           size);
     if (n > DT_ST_HEADER_MAX)
-        return dt_err_set(err, DT_E_LIMIT, "its header is longer than 100 MiB");
+        return dt_err_set(err, DT_E_LIMIT, "its header is longer than %d MiB",
+                          (int)(DT_ST_HEADER_MAX >> 20));
     return 0;
 }
 
@@ -344,20 +346,24 @@ static int read_at(int fd, void *to, size_t n, uint64_t at, struct dt_err *err)
 static int parse_fd(struct dt_st_file *f, int fd, struct dt_err *err)
 {
     struct stat st;
-    uint8_t length[8];
+    uint8_t first[64];
     if (fstat(fd, &st) < 0)
         return dt_err_errno(err, DT_E_RUNTIME, errno, "cannot look at it");
     if (!S_ISREG(st.st_mode))
         return dt_err_set(err, DT_E_USAGE, "it is no file");
-    if (st.st_size < (off_t)sizeof length)
+    uint64_t size = (uint64_t)st.st_size, n;
+    if (size < sizeof n)
         return dt_err_set(err, DT_E_USAGE, "it is too short for a safetensors file");
-    if (read_at(fd, length, sizeof length, 0, err) < 0)
+    struct dt_bytes begin = {first, size < sizeof first ? (size_t)size : sizeof first};
+    if (read_at(fd, first, begin.len, 0, err) < 0)
         return -1;
-    struct dt_reader r = dt_reader_over(length, sizeof length);
-    uint64_t n = dt_read_u64(&r), size = (uint64_t)st.st_size;
+    if (dt_is_lfs_pointer(begin))
+        return dt_err_set(err, DT_E_USAGE, DT_LFS_POINTER_TEXT);
+    struct dt_reader r = dt_reader_over(begin.at, begin.len);
+    n = dt_read_u64(&r);
     if (check_length(n, size, err) < 0)
         return -1;
-    size_t len = sizeof length + (size_t)n;
+    size_t len = sizeof n + (size_t)n;
     DT_AUTO_FREE uint8_t *head = malloc(len);
     if (!head)
         return dt_err_set(err, DT_E_MEMORY, "no memory for its header");

@@ -11,7 +11,9 @@
 #include <stdint.h>
 
 #define DT_ST_DIMS_MAX 8
-#define DT_ST_HEADER_MAX ((uint64_t)100 << 20)
+/* Read as JSON a header takes thirty times its length in each rank. 16 MiB are some 100,000
+ * tensors, far more than any model has in one file. */
+#define DT_ST_HEADER_MAX ((uint64_t)16 << 20)
 
 struct dt_st_tensor {
     const char *name;   /* in a read file: owned by it */

@@ -83,7 +83,7 @@ int dt_merge_file(struct dt_json *doc, const char *path, struct dt_err *err)
     *doc = (struct dt_json){0};
     if (slash)
         snprintf(folder, sizeof folder, "%.*s", slash == path ? 1 : (int)(slash - path), path);
-    int rc = dt_fs_read(path, FILE_MAX, &text, err);
+    int rc = dt_fs_read_any(path, FILE_MAX, &text, err);
     if (rc < 0 && err)
         err->code = DT_E_USAGE;
     if (rc == 0)

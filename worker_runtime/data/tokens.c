@@ -53,10 +53,8 @@ static int set_view(struct view *v, size_t header, uint64_t count, size_t width,
             "its header says %llu tokens of %zu bytes, and %llu bytes are there: it was "
             "cut short, or added to",
             (unsigned long long)count, width, (unsigned long long)there);
-    *v = (struct view){.first = header,
-                       .count = (size_t)count,
-                       .width = width,
-                       .limit = (uint64_t)INT32_MAX};
+    *v = (struct view){
+        .first = header, .count = (size_t)count, .width = width, .limit = (uint64_t)INT32_MAX};
     return 0;
 }
 
