@@ -163,13 +163,20 @@ static enum dt_decoded take_proof(struct dt_rdzv_conn *c, const struct dt_messag
         dt_err_set(err, DT_E_PROTOCOL, "a token is asked for here; give --token-file");
         return dt_rdzv_conn_refuse(c, err);
     }
+    /* Not refused in words, which an agent takes for the last one: it comes again. */
+    if (!dt_guesses_may_try(g->guesses, &c->peer->addr, dt_clock_monotonic())) {
+        dt_err_set(err, DT_E_LIMIT, "too many wrong tokens came from its address; it is not tried");
+        return DT_BAD;
+    }
     if (!dt_proof_holds(g->proofs, g->token.secret, g->token.len, DT_PROOF_CLIENT, &c->nonces,
                         m->proof)) {
+        dt_guesses_wrong(g->guesses, &c->peer->addr, dt_clock_monotonic());
         dt_err_set(err, DT_E_PROTOCOL,
                    "the client's token is not that of this server; give both the same "
                    "--token-file");
         return dt_rdzv_conn_refuse(c, err);
     }
+    dt_guesses_right(g->guesses, &c->peer->addr);
     dt_proof_make(g->proofs, g->token.secret, g->token.len, DT_PROOF_SERVER, &c->nonces,
                   ours.proof);
     dt_rdzv_conn_send(c, &ours);

@@ -11,6 +11,7 @@
 #include "base/map.h"
 #include "rendezvous/protocol/messages.h"
 #include "rendezvous/protocol/proof.h"
+#include "rendezvous/rdzv_guesses.h"
 #include "rendezvous/rdzv_server.h"
 #include "rendezvous/store_control.h"
 
@@ -21,6 +22,7 @@ struct dt_rdzv_greeting {
     const char *host;
     const struct dt_proof_table *proofs; /* NULL: no token is asked for */
     struct dt_token token;
+    struct dt_guesses *guesses; /* at the token; NULL where none is asked for */
 };
 
 enum dt_rdzv_conn_phase {

@@ -209,6 +209,7 @@ static const struct dt_control_ops control = {on_opened, on_bytes, on_conn_close
 static void server_free(struct dt_rdzv_server *s)
 {
     dt_token_finish(&s->greeting.token);
+    free(s->greeting.guesses);
     dt_buf_finish(&s->page);
     free(s); /* the only free of a server */
 }
@@ -292,6 +293,14 @@ static int take_token(struct dt_rdzv_server *s, const struct dt_rdzv_server_conf
         return dt_err_set(err, DT_E_USAGE, "a token has 1 to %zu bytes", sizeof token->secret);
     memcpy(token->secret, config->token, config->token_len);
     token->len = config->token_len;
+    if (token->len < DT_TOKEN_ADVISED)
+        dt_warn("the token is %zu bytes long: whoever poses as this server can find it by trying, "
+                "from one attempt of an agent; use one of %d or more, as from \"openssl rand -hex "
+                "32\"",
+                token->len, DT_TOKEN_ADVISED);
+    s->greeting.guesses = calloc(1, sizeof *s->greeting.guesses);
+    if (!s->greeting.guesses)
+        return dt_err_set(err, DT_E_MEMORY, "no memory to count wrong tokens");
     s->greeting.proofs = dt_proof_open(err);
     return s->greeting.proofs ? 0 : -1;
 }

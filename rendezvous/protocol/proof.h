@@ -17,6 +17,9 @@
 
 #define DT_TOKEN_MAX 1024
 
+/* A shorter one can be found by trying. */
+#define DT_TOKEN_ADVISED 16
+
 struct dt_token {
     uint8_t secret[DT_TOKEN_MAX];
     size_t len;

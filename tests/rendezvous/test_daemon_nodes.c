@@ -198,3 +198,24 @@ TEST(a_token_that_cannot_be_used_is_said_before_anybody_is_served)
         daemon_stop(&d);
     }
 }
+
+TEST(a_short_token_is_taken_with_a_warning)
+{
+    static const struct {
+        const char *token;
+        int warnings;
+    } rows[] = {{"fifteen bytes..", 1}, {"sixteen bytes...", 0}};
+    struct dt_err err;
+    struct daemon_process d;
+    char secret[300];
+    if (!dt_proof_open(&err))
+        SKIP("%s", err.text);
+    snprintf(secret, sizeof secret, "%s", at("short"));
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        CHECK_ROW("%s", rows[i].token);
+        write_secret(secret, rows[i].token, 0600);
+        DAEMON_START(&d, PROGRAM, "--listen", "127.0.0.1:0", "--token-file", secret);
+        CHECK_EQ(daemon_log_count(&d, "warn: the token is 15 bytes long"), rows[i].warnings);
+        CHECK_EQ(daemon_stop(&d), 0);
+    }
+}

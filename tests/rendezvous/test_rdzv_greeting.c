@@ -190,3 +190,34 @@ TEST(a_wrong_token_and_none_are_refused)
     CHECK_EQ(counters(&st)->refused, 2);
     stage_close(&st);
 }
+
+/* Greets with TOKEN; false: the connection is closed without a word. */
+static bool is_answered(struct stage *st, struct node *n, const char *token)
+{
+    char byte;
+    *n = node_of("run", "node0", 1, 2);
+    n->token = token;
+    node_greet(n, st->serving.port);
+    return recv(n->fd, &byte, 1, MSG_PEEK) == 1;
+}
+
+TEST(who_guesses_much_is_not_listened_to_for_a_while)
+{
+    struct stage st;
+    struct node n;
+    int guesses = 0;
+    open_with_token(&st);
+    while (is_answered(&st, &n, "a guess")) { /* one more each second: none on a fast machine */
+        check_refused(&n, "not that of this server");
+        CHECK(++guesses < 1000);
+    }
+    CHECK(guesses >= 10);
+    node_finish(&n);
+    while (!is_answered(&st, &n, SECRET))
+        node_finish(&n);
+    node_hear(&n, DT_MSG_PROOF);
+    node_finish(&n);
+    CHECK(is_answered(&st, &n, "a guess")); /* the right one has made up for those before */
+    node_finish(&n);
+    stage_close(&st);
+}
