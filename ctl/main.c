@@ -14,23 +14,12 @@ static command_fn *const commands[DT_CTL_COMMANDS] = {
     [DT_CTL_NODE_UNDRAIN] = dt_ctl_node_drain,
 };
 
-/* Nobody is there, or somebody else: the person may have meant another place. */
-static int ask_where(struct dt_err *err)
-{
-    struct dt_err why = *err;
-    if (why.code != DT_E_DISCONNECTED)
-        return -1;
-    return dt_err_set(err, why.code,
-                      "%.400s; is a rendezvous running there? --endpoint says where to look",
-                      why.text);
-}
-
 static int ask(const struct dt_ctl_options *o, const struct dt_token *token, struct dt_buf *out,
                struct dt_err *err)
 {
     struct dt_sync_control *c =
         dt_sync_control_open(o->endpoint, "dtrun-ctl " DT_VERSION, token, o->timeout, err);
-    int rc = c ? commands[o->command](o, c, out, err) : ask_where(err);
+    int rc = c ? commands[o->command](o, c, out, err) : -1;
     dt_sync_control_close(c);
     if (rc == 0 && out->bad)
         rc = dt_err_set(err, DT_E_MEMORY, "no memory for what is to be printed");

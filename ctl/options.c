@@ -2,6 +2,7 @@
 #include "ctl/options.h"
 
 #include "base/addr.h"
+#include "base/str.h"
 
 #include <stddef.h>
 #include <stdlib.h>
@@ -91,14 +92,44 @@ static int takes(const struct command *c, const char *const *words, int count)
     return *name ? 0 : n;
 }
 
+/* How far GIVEN is from NAME, SIZE_MAX for another word: of few names a third may be wrong. */
+static size_t slips(const char *given, const char *name)
+{
+    size_t d = dt_str_distance(given, name);
+    return d <= 1 + strlen(given) / 3 ? d : SIZE_MAX;
+}
+
+/* How far WORDS are from the name of C, of which people leave out the first word. */
+static size_t distance(const struct command *c, const char *const *words, int count)
+{
+    const char *last = strrchr(c->words, ' ');
+    char first[16];
+    if (!last)
+        return slips(words[0], c->words);
+    snprintf(first, sizeof first, "%.*s", (int)(last - c->words), c->words);
+    bool both = count > 1 && slips(words[0], first) != SIZE_MAX;
+    return slips(words[both], last + 1);
+}
+
 static int no_command(const char *const *words, int count, struct dt_err *err)
 {
     if (count == 0)
         return dt_err_set(err, DT_E_USAGE, "which command? See dtrun-ctl --help");
     if (count == 1 && strcmp(words[0], "node") == 0)
         return dt_err_set(err, DT_E_USAGE, "node list, node drain, or node undrain?");
-    return dt_err_set(err, DT_E_USAGE, "there is no command \"%s%s%s\"; see dtrun-ctl --help",
-                      words[0], count > 1 ? " " : "", count > 1 ? words[1] : "");
+    size_t best = SIZE_MAX;
+    const char *meant = NULL;
+    for (const struct command *c = commands; c < commands + DT_CTL_COMMANDS; c++) {
+        size_t d = distance(c, words, count);
+        if (d < best) {
+            best = d;
+            meant = c->words;
+        }
+    }
+    return dt_err_set(err, DT_E_USAGE, "there is no command \"%s%s%s\"; %s%s%s", words[0],
+                      count > 1 ? " " : "", count > 1 ? words[1] : "",
+                      meant ? "did you mean " : "see dtrun-ctl --help", meant ? meant : "",
+                      meant ? "?" : "");
 }
 
 static int read_command(struct dt_ctl_options *o, const char *const *words, int count,

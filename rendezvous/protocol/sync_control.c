@@ -78,7 +78,8 @@ static int no_greeting(struct dt_err *err)
     if (cause.code != DT_E_DISCONNECTED && cause.code != DT_E_TIMEOUT)
         return -1;
     return dt_err_set(err, cause.code,
-                      "no answer to the greeting: %s; is it dtrun's rendezvous that serves there?",
+                      "no answer to the greeting: %s; is it dtrun's rendezvous that serves there? "
+                      "--endpoint says where to look",
                       cause.text);
 }
 
@@ -150,6 +151,21 @@ static int greet(struct dt_sync_control *c, const char *program, const struct dt
 
 /* -- connecting ------------------------------------------------------------------------------- */
 
+/* Nobody is there, or somebody else: the person may have meant another place. */
+static int no_connection(struct dt_err *err)
+{
+    struct dt_err cause = *err;
+    if (cause.code == DT_E_TIMEOUT)
+        return dt_err_set(err, cause.code,
+                          "nothing answers: perhaps a firewall drops what is sent there, or the "
+                          "host is down; --endpoint says where to look");
+    if (cause.code == DT_E_DISCONNECTED)
+        return dt_err_set(err, cause.code,
+                          "%s; is a rendezvous running there? --endpoint says where to look",
+                          cause.text);
+    return -1;
+}
+
 static int connect_to(struct dt_sync_control *c, const char *addr, dt_ms deadline,
                       struct dt_err *err)
 {
@@ -160,7 +176,7 @@ static int connect_to(struct dt_sync_control *c, const char *addr, dt_ms deadlin
     for (size_t i = 0; i < count; i++)
         if (dt_sync_socket_connect(&c->socket, &to[i], deadline, err) == 0)
             return 0;
-    return -1;
+    return no_connection(err);
 }
 
 static int explain(const struct dt_sync_control *c, struct dt_err *err)

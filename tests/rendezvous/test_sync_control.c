@@ -206,6 +206,32 @@ TEST(nobody_there_is_said_with_the_address)
     close(fd);
 }
 
+/* As behind a firewall: the kernel answers to no more than it may keep for a program that takes
+ * none. */
+TEST(where_nothing_answers_a_firewall_is_thought_of)
+{
+    struct dt_addr a;
+    struct dt_err err = {0};
+    char addr[DT_ADDR_TEXT];
+    int held[8];
+    CHECK_OK(dt_addr_parse("127.0.0.1:0", 0, &a, &err), err);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    CHECK_EQ(bind(fd, (struct sockaddr *)&a.sa, a.len), 0);
+    CHECK_EQ(listen(fd, 0), 0);
+    CHECK_EQ(getsockname(fd, (struct sockaddr *)&a.sa, &a.len), 0);
+    for (int i = 0; i < 8; i++) {
+        held[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+        connect(held[i], (struct sockaddr *)&a.sa, a.len);
+    }
+    dt_addr_text(&a, addr, sizeof addr);
+    struct dt_sync_control *c = dt_sync_control_open(addr, "a test", NULL, 300, &err);
+    CHECK_FAIL(c ? 0 : -1, err, "nothing answers: perhaps a firewall drops what is sent there");
+    CHECK_EQ(err.code, DT_E_TIMEOUT);
+    for (int i = 0; i < 8; i++)
+        close(held[i]);
+    close(fd);
+}
+
 TEST(silence_ends_with_the_time_that_was_given)
 {
     struct dt_addr a;
