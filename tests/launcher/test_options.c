@@ -100,7 +100,7 @@ TEST(each_option_of_dtrun_alone_has_no_abbreviation)
             own++;
         }
     }
-    CHECK_EQ(own, 30);
+    CHECK_EQ(own, 31);
 }
 
 TEST(both_programs_have_the_same_rows)
