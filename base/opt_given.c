@@ -61,6 +61,9 @@ int dt_opt_given_add_list(struct dt_opt_given *g, const struct dt_opt *opt,
                           struct dt_err *err)
 {
     static const char between[] = " ,\t\n";
+    if (!list[strspn(list, between)]) /* an unset variable of a unit must not allow everybody */
+        return dt_err_set(err, DT_E_USAGE, "%s: it names nothing; give a value, or unset it",
+                          where);
     for (const char *s = list + strspn(list, between); *s; s += strspn(s, between)) {
         size_t n = strcspn(s, between);
         if (dt_opt_given_add(g, opt, source, s, n, err, "%s", where) < 0)

@@ -212,7 +212,9 @@ TEST(the_environment)
         {"", "TESTD_NAME=", "name=", NULL},
         {"", "TESTD_VERBOSE=yes|TESTD_QUIET=off", "verbose", NULL},
         {"", "TESTD_LISTEN=a b,c ,, d", "listen=a listen=b listen=c listen=d", NULL},
-        {"", "TESTD_LISTEN= , ", "", NULL}, /* names no value: as if it were not there */
+        {"", "TESTD_LISTEN= , ", NULL, "TESTD_LISTEN: it names nothing; give a value, or unset it"},
+        {"", "TESTD_LISTEN=", NULL, "TESTD_LISTEN: it names nothing; give a value, or unset it"},
+        {"-l|z", "TESTD_LISTEN=", "listen=z", NULL},
         {"-l|z", "TESTD_LISTEN=a b", "listen=z", NULL},
         {"--max-port|5", "TESTD_MAX_PORT=x", "port=5", NULL}, /* not even looked at */
         {"", "TESTD_WAIT=5s|TESTD_|TESTD_NO_SUCH=1|TESTD_NAMEX=1|XTESTD_NAME=1", "", NULL},
