@@ -251,7 +251,7 @@ static enum dt_rdzv_level level_here(const struct dt_rdzv_runs *runs, enum dt_rd
 }
 
 /* Of ten thousand nodes that are lost at once, or one that comes and goes without end, not each is
- * worth a line. */
+ * worth a line: a stranger could fill the disk with them. */
 static void say(struct dt_rdzv_runs *runs, const char *run, enum dt_rdzv_level level,
                 const char *text)
 {
@@ -624,7 +624,7 @@ int dt_rdzv_runs_open(struct dt_rdzv_runs *runs, const char *state_dir, struct d
     dt_list_init(&runs->holding);
     dt_exclude_init(&runs->exclude, dt_map_random_seed());
     runs->complaints = (struct dt_log_limit){.burst = 3, .every = 60 * DT_SECOND};
-    runs->lines = (struct dt_log_limit){.burst = 500, .every = 20};
+    runs->lines = (struct dt_log_limit){.burst = 500, .every = DT_SECOND / 5};
     runs->next = DT_FOREVER;
     if (!state_dir)
         return 0;
