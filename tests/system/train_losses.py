@@ -126,6 +126,24 @@ def begins_anew(s):
 
 
 @training.story
+def keeps_histories_apart(s):
+    """a run that begins elsewhere moves the checkpoints it finds aside, and one that goes back in its own folder does not"""
+    c = s.config(steps=12, save_every=2, keep_last=0, save_dir=s.path("ckpt"))
+    s.run(c, world=2)
+    old = s.checkpoints(s.path("ckpt"))
+    program = s.run(c, "--resume", "none", "--set", "train.steps=4", world=2)
+    tap.check_equal(len([x for x in program.lines if "they are in %s now" % s.path("ckpt", "earlier-1") in x]), 1, "sentences")
+    tap.check_equal(s.checkpoints(s.path("ckpt", "earlier-1")), old, "what was moved")
+    tap.check_equal(s.checkpoints(s.path("ckpt")), ["step-00000002", "step-00000004"], "what was saved")
+    program = s.run(c, "--resume", s.path("ckpt", "step-00000002"), "--set", "train.steps=3", world=1)
+    tap.check_equal([x for x in program.lines if "earlier" in x], [], "of a run that went back")
+    program = s.run(c, "--resume", s.path("ckpt", "earlier-1"), "--set", "train.steps=14", world=1)
+    program.expect(r"they are in .*/earlier-2 now")
+    program.expect(r"resumed from .*/earlier-1/step-00000012: step 12")
+    tap.check_equal(s.checkpoints(s.path("ckpt")), ["step-00000014"], "what was saved")
+
+
+@training.story
 def told_to_end(s):
     """SIGTERM saves the step at hand; the next start goes on from it, with the same bits"""
     whole = s.config("whole.json", stage=3, steps=LONG)

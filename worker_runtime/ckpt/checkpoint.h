@@ -25,6 +25,7 @@
 #include "worker_runtime/zero/state.h"
 
 #include <dtrun/checkpoint.h>
+#include <limits.h>
 
 #define DT_CKPT_RANKS_MAX 65536
 
@@ -105,6 +106,9 @@ int dt_ckpt_find(const char *dir, char *out, size_t size, struct dt_buf *warning
 /* The same, from those behind BEFORE (a path that find gave, which then could not be read) on. */
 int dt_ckpt_find_before(const char *dir, const char *before, char *out, size_t size,
                         struct dt_buf *warning, struct dt_err *err);
+/* Moves all checkpoints of DIR, and `latest`, into a new folder in it, DIR/earlier-1 or the next
+ * that is free; ASIDE "": there were none. */
+int dt_ckpt_set_aside(const char *dir, char aside[PATH_MAX], struct dt_err *err);
 /* Every byte of the checkpoint against its checksums. */
 int dt_ckpt_verify(const char *path, struct dt_err *err);
 /* What is in state.json of the checkpoint at PATH. */

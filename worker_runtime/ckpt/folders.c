@@ -8,6 +8,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/auto.h"
@@ -128,4 +129,45 @@ void dt_ckpt_sweep(const char *dir, dt_ckpt_goes_fn goes, const void *arg)
             dt_ckpt_remove(path);
     }
     closedir(d);
+}
+
+static int make_aside(const char *dir, char aside[PATH_MAX], struct dt_err *err)
+{
+    for (int n = 1;; n++) {
+        if (snprintf(aside, PATH_MAX, "%s/earlier-%d", dir, n) >= PATH_MAX)
+            return dt_err_set(err, DT_E_RUNTIME, "the path %.60s... is too long", dir);
+        if (mkdir(aside, 0777) == 0)
+            return 0;
+        if (errno != EEXIST)
+            return dt_err_errno(err, DT_E_RUNTIME, errno, "cannot make the folder %s", aside);
+    }
+}
+
+static int move_aside(const char *dir, const char *name, const char *aside, struct dt_err *err)
+{
+    char from[PATH_MAX], to[PATH_MAX];
+    if (dt_ckpt_join_path(from, dir, name, err) < 0 || dt_ckpt_join_path(to, aside, name, err) < 0)
+        return -1;
+    if (rename(from, to) == 0 || errno == ENOENT)
+        return 0;
+    return dt_err_errno(err, DT_E_RUNTIME, errno, "cannot move %s to %s", from, to);
+}
+
+int dt_ckpt_set_aside(const char *dir, char aside[PATH_MAX], struct dt_err *err)
+{
+    int64_t *steps;
+    size_t count;
+    *aside = '\0';
+    if (dt_ckpt_steps(dir, &steps, &count, err) < 0)
+        return -1;
+    int rc = 0;
+    if (count && (make_aside(dir, aside, err) < 0 || move_aside(dir, "latest", aside, err) < 0))
+        rc = -1;
+    for (size_t i = 0; i < count && rc == 0; i++) {
+        char name[40];
+        snprintf(name, sizeof name, STEP "%08" PRId64, steps[i]);
+        rc = move_aside(dir, name, aside, err);
+    }
+    free(steps);
+    return rc;
 }

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a run goes on from: which checkpoint, its state into the trainer, and what of it stays. */
+#include "base/auto.h"
 #include "base/fs.h"
 #include "worker_runtime/context_parts.h"
 #include "worker_runtime/train/trainer.h"
 
+#include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static void look(const char *dir, struct dt_found *f)
@@ -79,12 +82,33 @@ int dt_resume_load(struct dt_trainer *t, struct dt_found *f, struct dt_err *err)
                           f->path, sizeof f->path, &t->warnings, err);
 }
 
-/* Whether PATH is in this run's own folder of checkpoints. */
+/* Whether the checkpoint at PATH is one of this run's own folder, by whatever names. */
 static bool is_ours(const struct dt_trainer *t, const char *path)
 {
     const char *dir = t->config->train.save_dir;
-    size_t n = dir ? strlen(dir) : 0;
-    return n > 0 && strncmp(path, dir, n) == 0 && path[n] == '/';
+    DT_AUTO_FREE char *there = *path ? realpath(path, NULL) : NULL;
+    DT_AUTO_FREE char *here = dir ? realpath(dir, NULL) : NULL;
+    char *slash = there ? strrchr(there, '/') : NULL;
+    if (!slash || !here)
+        return false;
+    *slash = '\0';
+    return strcmp(there, here) == 0;
+}
+
+int dt_resume_make_room(struct dt_trainer *t, const struct dt_found *f, struct dt_err *err)
+{
+    const char *dir = t->config->train.save_dir;
+    char aside[PATH_MAX];
+    if (t->rank != 0 || !dir || strcmp(t->options->resume, "auto") == 0 || is_ours(t, f->path))
+        return 0;
+    if (dt_ckpt_set_aside(dir, aside, err) < 0)
+        return dt_err_wrap(err, "train.save_dir has the checkpoints of another beginning");
+    if (*aside)
+        dt_buf_printf(&t->warnings,
+                      "train.save_dir had the checkpoints of another beginning; they are in %s "
+                      "now\n",
+                      aside);
+    return 0;
 }
 
 void dt_resume_settle(struct dt_trainer *t, const char *path)

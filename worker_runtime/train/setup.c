@@ -246,7 +246,8 @@ int dt_trainer_open(struct dt_trainer *t, struct dt_context *context,
     dt_beat_section(t->beat, "setup");
     if (open_model(t, err) < 0 || open_data(t, err) < 0 || dt_resume_find(t, &found, err) < 0 ||
         settle_batch(t, found.path[0] != '\0', err) < 0 || open_zero(t, err) < 0 ||
-        open_transformer(t, err) < 0 || open_ckpt(t, err) < 0 || first_weights(t, &found, err) < 0)
+        open_transformer(t, err) < 0 || open_ckpt(t, err) < 0 ||
+        dt_resume_make_room(t, &found, err) < 0 || first_weights(t, &found, err) < 0)
         return -1;
     if (found.path[0])
         dt_resume_settle(t, found.path);

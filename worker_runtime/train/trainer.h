@@ -72,6 +72,9 @@ struct dt_found {
 
 /* What --resume and train.save_dir come to: F, and the state of it in the trainer. Collective. */
 int dt_resume_find(struct dt_trainer *t, struct dt_found *f, struct dt_err *err);
+/* A run that does not go on from its own folder finds it empty: two histories in one would count,
+ * prune and fall back to each other's steps. Once this run has claimed it. */
+int dt_resume_make_room(struct dt_trainer *t, const struct dt_found *f, struct dt_err *err);
 /* Its shards. The newest may turn out to be damaged when all of it is read; then F becomes the one
  * before it. Collective. */
 int dt_resume_load(struct dt_trainer *t, struct dt_found *f, struct dt_err *err);
