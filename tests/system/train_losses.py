@@ -4,7 +4,10 @@
 
 import json
 import os
+import re
+import shutil
 import signal
+import subprocess
 
 import tap
 import training
@@ -141,6 +144,36 @@ def keeps_histories_apart(s):
     program.expect(r"they are in .*/earlier-2 now")
     program.expect(r"resumed from .*/earlier-1/step-00000012: step 12")
     tap.check_equal(s.checkpoints(s.path("ckpt")), ["step-00000014"], "what was saved")
+
+
+@training.story
+def says_what_is_new(s):
+    """a run that is resumed with another seed, batch, file or length of samples says so, a line each, and which counts"""
+    other = s.path("other.bin")
+    with open(s.path("other.txt"), "w", encoding="utf-8") as f:
+        f.write("Another text altogether. " * 400)
+    subprocess.run([s.tools.train, "tokenize", s.path("other.txt"), "-o", other], check=True, stdout=subprocess.DEVNULL)
+    c = s.config(steps=4, save_dir=s.path("ckpt"))
+    s.run(c, world=2)
+    says = {r"train\.seed is 8, and the run began with 7: that one stays": ("train.seed=8",),
+            r"a step has 24 samples from here on; it had 12": ("train_batch_size=24",),
+            r"a sample has 16 tokens from here on; it had 32": ("data.sequence_length=16",),
+            r"data\.train is another file than before": ("data.train=" + other,)}
+
+    def told(steps, settings):
+        words = sum((["--set", x] for x in (*settings, "train.steps=%d" % steps)), [])
+        program = s.run(c, *words, world=2)
+        return [text for text in says for line in program.lines if re.search(text, line)]
+
+    tap.check_equal(told(5, ()), [], "what is said where all is as it was")
+    for number, (text, settings) in enumerate(says.items()):
+        tap.check_equal(told(6 + 2 * number, settings), [text], "what is said with %s" % settings)
+        shutil.rmtree(s.path("ckpt"))
+        s.run(c, "--resume", "none", "--set", "train.steps=4", world=2)
+    tap.check_equal(told(30, sum(says.values(), ())), list(says), "what is said where all is new")
+    with open(s.path("ckpt", "step-00000030", "state.json"), encoding="utf-8") as f:
+        state = json.load(f)
+    tap.check_equal((state["seed"], state["train_batch"], state["sequence_length"]), ("7", 24, 16), "what counts")
 
 
 @training.story

@@ -36,6 +36,9 @@ struct dt_ckpt_state {
     uint64_t data_position; /* of the sampler */
     uint64_t seed;
     int64_t train_batch;     /* samples a step */
+    int64_t sequence_length; /* tokens a sample; this and the next two: 0: not known */
+    int64_t data_tokens;     /* in the file that is trained on */
+    uint32_t data_mark;      /* dt_tokens_mark() of it */
     int64_t optimizer_steps; /* Adam's count; skipped steps are not in it */
     int64_t schedule_steps;
     struct dt_loss_scaler scaler; /* the part that is saved */

@@ -67,6 +67,11 @@ static void put_state(struct dt_buf *out, const struct dt_ckpt_state *s)
     dt_buf_printf(out, "  \"data_position\": \"%" PRIu64 "\",\n  \"seed\": \"%" PRIu64 "\",\n",
                   s->data_position, s->seed);
     dt_buf_printf(out, "  \"train_batch\": %" PRId64 ",\n", s->train_batch);
+    if (s->sequence_length)
+        dt_buf_printf(out,
+                      "  \"sequence_length\": %" PRId64 ",\n  \"data_tokens\": %" PRId64
+                      ",\n  \"data_mark\": \"%" PRIu32 "\",\n",
+                      s->sequence_length, s->data_tokens, s->data_mark);
     dt_buf_printf(out, "  \"optimizer_steps\": %" PRId64 ",\n  \"schedule_steps\": %" PRId64 ",\n",
                   s->optimizer_steps, s->schedule_steps);
     dt_buf_printf(out,
@@ -197,6 +202,20 @@ static int read_own(const struct dt_json *doc, struct dt_ckpt_state *s, struct d
     return rc;
 }
 
+/* Not there in what programs of other people save, nor in older checkpoints. */
+static int read_data(const struct dt_json *doc, struct dt_ckpt_state *s, struct dt_err *err)
+{
+    uint64_t mark;
+    if (!dt_json_has(doc->root, "sequence_length"))
+        return 0;
+    if (read_count(doc, "sequence_length", &s->sequence_length, err) < 0 ||
+        read_count(doc, "data_tokens", &s->data_tokens, err) < 0 ||
+        read_u64(doc, "data_mark", &mark, err) < 0)
+        return -1;
+    s->data_mark = (uint32_t)mark;
+    return 0;
+}
+
 static int read_state(const struct dt_json *doc, struct dt_ckpt_state *s, struct dt_err *err)
 {
     const char *run_id;
@@ -218,7 +237,9 @@ static int read_state(const struct dt_json *doc, struct dt_ckpt_state *s, struct
     if (dt_json_has(doc->root, "last_loss") &&
         dt_json_number(doc, NULL, "last_loss", &s->last_loss, err) < 0)
         return -1;
-    return read_own(doc, s, err) < 0 ? -1 : read_micro_steps(doc, s, err);
+    if (read_data(doc, s, err) < 0 || read_own(doc, s, err) < 0)
+        return -1;
+    return read_micro_steps(doc, s, err);
 }
 
 static int read_sums(struct dt_manifest *m, enum dt_ckpt_file f, const struct dt_json *doc,

@@ -8,6 +8,7 @@
 #include "worker_runtime/data/tokens.h"
 
 #include "base/auto.h"
+#include "base/crc32c.h"
 #include "worker_runtime/lfs_pointer.h"
 
 #include <errno.h>
@@ -17,6 +18,7 @@
 #include <sys/stat.h>
 
 #define HEADER_SIZE 32
+#define MARKED ((size_t)64 << 10) /* bytes of each end */
 #define MAGIC "DTRTOKEN"
 #define MAGIC_SIZE 8
 #define TOKENIZERS 2
@@ -265,6 +267,27 @@ size_t dt_tokens_count(const struct dt_tokens *t)
 bool dt_tokens_are_bytes(const struct dt_tokens *t)
 {
     return t->view.bytes;
+}
+
+/* Of LEN bytes from AT on, behind CRC. What cannot be read does not count; whoever trains with it
+ * is told. */
+static uint32_t mark(const struct dt_tokens *t, uint32_t crc, uint64_t at, size_t len)
+{
+    uint8_t bytes[CHUNK];
+    for (size_t n; len > 0; at += n, len -= n) {
+        n = len < sizeof bytes ? len : sizeof bytes;
+        if (read_at(t, bytes, n, at, NULL) < 0)
+            break;
+        crc = dt_crc32c(crc, (struct dt_bytes){bytes, n});
+    }
+    return crc;
+}
+
+uint32_t dt_tokens_mark(const struct dt_tokens *t)
+{
+    uint64_t size = t->view.first + (uint64_t)t->view.count * t->view.width;
+    size_t n = size < MARKED ? (size_t)size : MARKED;
+    return mark(t, mark(t, 0, 0, n), size - n, n);
 }
 
 size_t dt_tokens_samples(const struct dt_tokens *t, size_t positions)

@@ -11,6 +11,9 @@
 /* Made by our byte tokenizer, so that DT_BYTE_END ends a document: its header says so. */
 bool dt_tokens_are_bytes(const struct dt_tokens *t);
 
+/* By which a file is known again, wherever it lies: a checksum of its beginning and its end. */
+uint32_t dt_tokens_mark(const struct dt_tokens *t);
+
 /* The checks of dt_tokens_open() over bytes in memory: for the fuzzer. */
 int dt_tokens_check(struct dt_bytes file, int raw_width, struct dt_err *err);
 

@@ -111,6 +111,36 @@ int dt_resume_make_room(struct dt_trainer *t, const struct dt_found *f, struct d
     return 0;
 }
 
+/* What is not as it was, a line each, and which of the two counts. */
+static void compare(struct dt_trainer *t)
+{
+    const struct dt_ckpt_state *was = &t->state;
+    const struct dt_config *c = t->config;
+    struct dt_buf *out = &t->warnings;
+    if (was->seed != c->train.seed)
+        dt_buf_printf(out,
+                      "train.seed is %llu, and the run began with %llu: that one stays, as the "
+                      "order of samples follows from it\n",
+                      (unsigned long long)c->train.seed, (unsigned long long)was->seed);
+    if (was->train_batch > 0 && was->train_batch != t->batch.train)
+        dt_buf_printf(out, "a step has %lld samples from here on; it had %lld\n",
+                      (long long)t->batch.train, (long long)was->train_batch);
+    if (was->sequence_length <= 0)
+        return;
+    if ((size_t)was->sequence_length != c->data.positions)
+        dt_buf_printf(out,
+                      "a sample has %zu tokens from here on; it had %lld, so the samples to come "
+                      "are not those that were left\n",
+                      c->data.positions, (long long)was->sequence_length);
+    if ((size_t)was->data_tokens != dt_tokens_count(t->train) ||
+        was->data_mark != dt_tokens_mark(t->train))
+        dt_buf_printf(out,
+                      "data.train is another file than before (%zu tokens; it had %lld): the run "
+                      "goes on in it at sample %llu of its order\n",
+                      dt_tokens_count(t->train), (long long)was->data_tokens,
+                      (unsigned long long)was->data_position);
+}
+
 void dt_resume_settle(struct dt_trainer *t, const char *path)
 {
     /* One of a run without fp16 has no hysteresis, and nothing to go on from. */
@@ -120,6 +150,8 @@ void dt_resume_settle(struct dt_trainer *t, const char *path)
         t->scaler.iteration = t->state.scaler.iteration;
         t->scaler.last_overflow = t->state.scaler.last_overflow;
     }
+    if (t->rank == 0)
+        compare(t);
     t->saving.saved = is_ours(t, path) ? t->state.step : -1;
     t->sampler.seed = t->state.seed;
     t->state.train_batch = t->batch.train;

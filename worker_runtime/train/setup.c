@@ -96,7 +96,7 @@ static int open_zero(struct dt_trainer *t, struct dt_err *err)
     struct dt_zero_options o = t->config->zero;
     bool balanced = t->config->train.balance != DT_BALANCE_OFF;
     o.full_gradients = t->batch.accumulation > 1 || balanced;
-    o.seed = t->config->train.seed;
+    o.seed = t->state.seed;
     t->zero = dt_zero_create(t->context, t->world, t->units,
                              dt_shape_unit_count(&t->config->model.shape), &o, err);
     return t->zero ? 0 : -1;
@@ -230,6 +230,14 @@ static void begin_state(struct dt_trainer *t)
     snprintf(t->state.run_id, sizeof t->state.run_id, "%s", dt_context_run_id(t->context));
 }
 
+/* So that who resumes can tell whether it is the same. */
+static void note_data(struct dt_trainer *t)
+{
+    t->state.sequence_length = (int64_t)t->config->data.positions;
+    t->state.data_tokens = (int64_t)dt_tokens_count(t->train);
+    t->state.data_mark = dt_tokens_mark(t->train);
+}
+
 int dt_trainer_open(struct dt_trainer *t, struct dt_context *context,
                     const struct dt_train_options *o, struct dt_err *err)
 {
@@ -251,6 +259,7 @@ int dt_trainer_open(struct dt_trainer *t, struct dt_context *context,
         return -1;
     if (found.path[0])
         dt_resume_settle(t, found.path);
+    note_data(t);
     if (open_metrics(t, err) < 0)
         return -1;
     say_warnings(t);
