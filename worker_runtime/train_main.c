@@ -18,6 +18,11 @@
 #include <time.h>
 #include <unistd.h>
 
+struct failure {
+    struct dt_err err;
+    bool of_configuration;
+};
+
 /* The signal that came; the second one is not caught any more. */
 static volatile sig_atomic_t told_to_end;
 
@@ -80,15 +85,32 @@ static void let_the_first_speak(void)
     sigprocmask(SIG_SETMASK, &before, NULL);
 }
 
-static int say(const struct dt_err *err)
+static int from_environment(const char *name, int fallback)
 {
+    const char *value = getenv(name);
+    int n = value ? atoi(value) : 0;
+    return n > 0 ? n : fallback;
+}
+
+/* What is wrong with a configuration is wrong with it on all ranks, so rank 0 says it; the others
+ * only where no launcher shows what they leave. */
+static bool is_said_by_another(const struct failure *f)
+{
+    const char *left = getenv("TORCHELASTIC_ERROR_FILE");
+    return f->of_configuration && left && *left && from_environment("RANK", 0) != 0;
+}
+
+static int say(const struct failure *f)
+{
+    const struct dt_err *err = &f->err;
     const char *rank = getenv("RANK");
     char text[sizeof err->text + 64];
     if (rank && *rank)
         snprintf(text, sizeof text, "rank %.12s: %s", rank, err->text);
     else
         snprintf(text, sizeof text, "%s", err->text);
-    fprintf(stderr, "dtrun-train: %s\n", text);
+    if (!is_said_by_another(f))
+        fprintf(stderr, "dtrun-train: %s\n", text);
     if (err->code == DT_E_DISCONNECTED)
         let_the_first_speak();
     if (!told_to_end)
@@ -104,13 +126,6 @@ static int tokenize(const struct dt_train_args *a, struct dt_err *err)
     printf("%s: %llu tokens of %d file%s; vocabulary %d\n", a->output, (unsigned long long)tokens,
            a->file_count - 1, a->file_count == 2 ? "" : "s", DT_BYTE_VOCABULARY);
     return 0;
-}
-
-static int from_environment(const char *name, int fallback)
-{
-    const char *value = getenv(name);
-    int n = value ? atoi(value) : 0;
-    return n > 0 ? n : fallback;
 }
 
 static int estimate(const struct dt_train_args *a, const struct dt_config *c)
@@ -196,8 +211,9 @@ static void warn(struct dt_buf *warnings)
             fprintf(stderr, "dtrun-train: %s\n", line);
 }
 
-static int run(const struct dt_train_args *a, struct dt_err *err)
+static int run(const struct dt_train_args *a, struct failure *f)
 {
+    struct dt_err *err = &f->err;
     struct dt_config config = {0};
     struct dt_buf warnings = {0};
     if (a->tokenize)
@@ -214,6 +230,7 @@ static int run(const struct dt_train_args *a, struct dt_err *err)
     free(overrides);
     warn(&warnings);
     dt_buf_finish(&warnings);
+    f->of_configuration = rc < 0;
     if (rc == 0)
         rc = a->estimate ? estimate(a, &config) : train(a, &config, err);
     dt_config_finish(&config);
@@ -224,17 +241,17 @@ int main(int argc, char **argv)
 {
     struct dt_train_args args;
     struct dt_opt_result result;
-    struct dt_err err = {0};
+    struct failure failure = {0};
     int status = 0;
     dt_fs_fill_standard_fds();
-    if (dt_train_args_read(&args, argc, argv, &result, &err) < 0)
-        status = say(&err);
+    if (dt_train_args_read(&args, argc, argv, &result, &failure.err) < 0)
+        status = say(&failure);
     else if (result.help)
         dt_opt_help(&dt_train_program, stdout);
     else if (result.version)
         puts("dtrun-train " DT_VERSION);
-    else if (run(&args, &err) < 0)
-        status = say(&err);
+    else if (run(&args, &failure) < 0)
+        status = say(&failure);
     dt_train_args_finish(&args);
     if (told_to_end)
         return die_by(told_to_end);
