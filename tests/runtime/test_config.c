@@ -134,7 +134,11 @@ TEST(keys_of_stage_3_go_without_their_prefix_too)
     CHECK_EQ(c.zero.max_reuse_distance, 5000);
     CHECK(c.zero.overlap); /* the default of stage 3 */
     CHECK(c.model.recompute);
-    CHECK(warned("offloading to the CPU is what a run without a GPU does anyway"));
+    struct dt_err err;
+    CHECK(c.offload && !warned("offload"));
+    CHECK_FAIL(dt_config_check_gpu(&c, &err), err, "offloading from a GPU to the CPU is not");
+    load(CONFIGS "own.json", NULL, NULL);
+    CHECK_OK(dt_config_check_gpu(&c, &err), err);
 }
 
 TEST(the_old_form_of_zero_is_stage_1)

@@ -58,6 +58,16 @@ def floats(s):
 
 
 @training.story
+def offloading(s):
+    """a configuration that offloads is refused on a GPU, however the run came to be on it, and is taken on a CPU"""
+    offload = {"zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}}}
+    for device in ("cuda", "auto"):
+        c = s.config("c.json", device=device, steps=1, **SIZE, **offload)
+        s.run(c, env=gpus(1), world=1, status=1).expect(r"offloading from a GPU to the CPU is not implemented; drop offload_optimizer")
+    s.run(s.config("c.json", device="cpu", steps=1, **SIZE, **offload), world=1)
+
+
+@training.story
 def halves(s):
     """8 steps in bfloat16: the losses of the CPU within 1 %"""
     for name, model in (("gpt2", HEADS_OF_64), ("llama", training.LLAMA)):

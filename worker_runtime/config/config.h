@@ -63,7 +63,11 @@ struct dt_config {
     struct dt_loss_scaler scaler;
     float clip;
     bool has_model, has_data; /* model.config and data.train are there */
+    bool offload;             /* to the CPU's memory, where a run on a CPU has all of it anyway */
 };
+
+/* Whether the run can be on a GPU: for those who learn late that there is one. */
+int dt_config_check_gpu(const struct dt_config *c, struct dt_err *err);
 
 /* What a GPU computes with; a CPU takes float. */
 static inline enum dt_dtype dt_config_gpu_elem(const struct dt_config *c)

@@ -226,20 +226,25 @@ static int settle_zero(const struct dt_reading *r)
 {
     struct dt_draft *d = r->draft;
     struct dt_zero_options *z = &d->c.zero;
-    bool offload = d->offloads || d->offloads_params || d->offloads_activations;
     z->overlap = d->overlap == DT_UNSET ? z->stage == 3 : d->overlap == 1;
     if (z->max_live == 0)
         z->max_live = 1; /* 0 would be no limit: what is computed with is always there */
     if (d->offloads_params && z->stage < 3)
         return contradiction(r, "zero_optimization.offload_param wants stage 3");
-    if (offload && strcmp(d->c.train.device, "cuda") == 0)
-        return contradiction(r, "offloading from a GPU to the CPU is not implemented; drop "
-                                "offload_optimizer, offload_param and cpu_checkpointing, or set "
-                                "train.device to \"cpu\"");
-    if (offload && strcmp(d->c.train.device, "auto") == 0)
-        dt_config_warn(r, "offloading to the CPU is what a run without a GPU does anyway; on a GPU "
-                          "it is not implemented, and nothing is moved");
+    d->c.offload = d->offloads || d->offloads_params || d->offloads_activations;
+    if (strcmp(d->c.train.device, "cuda") == 0)
+        return dt_config_check_gpu(&d->c, r->err);
     return 0;
+}
+
+int dt_config_check_gpu(const struct dt_config *c, struct dt_err *err)
+{
+    if (!c->offload)
+        return 0;
+    return dt_err_set(err, DT_E_USAGE,
+                      "offloading from a GPU to the CPU is not implemented; drop "
+                      "offload_optimizer, offload_param and cpu_checkpointing, or set "
+                      "train.device to \"cpu\"");
 }
 
 static int settle_device(const struct dt_reading *r)

@@ -252,6 +252,8 @@ int dt_trainer_open(struct dt_trainer *t, struct dt_context *context,
                              .beat = dt_context_beat(context)};
     begin_state(t);
     dt_beat_section(t->beat, "setup");
+    if (strcmp(t->device->name, "cpu") != 0 && dt_config_check_gpu(t->config, err) < 0)
+        return -1;
     if (open_model(t, err) < 0 || open_data(t, err) < 0 || dt_resume_find(t, &found, err) < 0 ||
         settle_batch(t, found.path[0] != '\0', err) < 0 || open_zero(t, err) < 0 ||
         open_transformer(t, err) < 0 || open_ckpt(t, err) < 0 ||
