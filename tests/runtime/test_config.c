@@ -173,7 +173,8 @@ TEST(our_own_blocks_are_read_and_paths_stand_beside_the_file)
     CHECK_STR(c.train.device, "cpu");
     CHECK_EQ(c.train.collective_timeout_ms, 90000);
     CHECK_EQ(c.train.balance, DT_BALANCE_UTILISATION);
-    CHECK_STR(dt_buf_cstr(&warnings), "");
+    CHECK_STR(dt_buf_cstr(&warnings), "there is no \"optimizer\" block: it is AdamW with lr 0.001 "
+                                      "and weight_decay 0\n");
 }
 
 TEST(two_files_and_overrides_are_one_configuration)
@@ -238,6 +239,19 @@ TEST(an_error_names_the_source_that_has_the_key)
     dt_config_finish(&other);
 }
 
+TEST(what_is_missing_is_missed_by_the_file_it_belongs_into)
+{
+    struct dt_config other;
+    struct dt_err err;
+    const char *alone = file("alone.json", "{\"train\": {\"steps\": 5}}");
+    const char *theirs =
+        file("theirs.json", "{\"scheduler\": {\"type\": \"WarmupDecayLR\", \"params\": {}}}");
+    CHECK_FAIL(dt_config_load(&other, alone, theirs, NULL, NULL, &err), err,
+               "theirs.json: scheduler.params.total_num_steps is missing");
+    CHECK_FAIL(dt_config_load(&other, theirs, alone, NULL, NULL, &err), err,
+               "theirs.json: scheduler.params.total_num_steps is missing");
+}
+
 TEST(a_model_s_file_takes_overrides_and_tells_what_it_leaves_out)
 {
     static const char text[] =
@@ -273,6 +287,7 @@ TEST(overrides_that_are_none_are_refused)
         {".a=3", "expected BLOCK.KEY=VALUE"},
         {"train.=3", "expected BLOCK.KEY=VALUE"},
         {"train.steps.x=3", "steps is no block"},
+        {"epochs=3", "epochs: there is no such setting"},
         {"optimizer.params={\"lr\":1,\"lr\":2}", "lr: it is there twice"},
     };
     struct dt_err err;
@@ -292,7 +307,18 @@ TEST(what_cannot_be_is_refused_by_its_path)
     static const struct { const char *text, *error; } rows[] = {
         {"", "here.json: line 1, column 1: the JSON ends early"},
         {"[]", "here.json: a configuration is a JSON object"},
-        {"{\"a\": 1}", "here.json: a: there is no such setting"},
+        {"{\"optimiser\": {}}", "here.json: optimiser: there is no such setting; did you mean optimizer?"},
+        {"{\"lr\": 1}", "lr: there is no such setting; did you mean optimizer.params.lr?"},
+        {"{\"fp16\": {\"a\": 1}}", "here.json: fp16.a: there is no such setting"},
+        {"{\"train\": {\"a\": 1}}", "train.a: there is no such setting"},
+        {"{\"sparse_attention\": {\"mode\": \"fixed\"}}", "sparse_attention: it would change what is computed"},
+        {"{\"data_efficiency\": {\"enabled\": true}}", "data_efficiency: it would change what is computed"},
+        {"{\"compression_training\": {\"weight_quantization\": {}}}", "compression_training: it would change what is computed"},
+        {"{\"curriculum_learning\": {\"enabled\": true}}", "curriculum_learning: it would change what is computed"},
+        {"{\"torch_autocast\": {\"enabled\": true}}", "torch_autocast: it would change what is computed; write \"bf16\""},
+        {"{\"gradient_clipping\": \"1e400\"}", "gradient_clipping: expected a number, found \"1e400\""},
+        {"{\"gradient_clipping\": \"1.0 \"}", "gradient_clipping: expected a number, found \"1.0 \""},
+        {"{\"gradient_clipping\": \"inf\"}", "gradient_clipping: expected a number, found \"inf\""},
         {"{\"stage\": 1}", "stage: there is no such setting; did you mean zero_optimization.stage?"},
         {"{\"train_batchsize\": 1}", "did you mean train_batch_size?"},
         {"{\"zero_optimization\": {\"reduce_bucketsize\": 1}}", "zero_optimization.reduce_bucketsize: there is no such setting; did you mean zero_optimization.reduce_bucket_size?"},
@@ -370,6 +396,11 @@ TEST(what_cannot_be_is_refused_by_its_path)
     }
 }
 
+#define MODEL                                                                                      \
+    "\"model\": {\"config\": {\"model_type\": \"gpt2\", \"n_layer\": 1, \"n_embd\": 2, "           \
+    "\"n_head\": 1, "                                                                              \
+    "\"n_positions\": 4, \"vocab_size\": 8}}"
+
 TEST(what_means_nothing_here_is_warned_of_once_and_what_is_off_is_not)
 {
     /* clang-format off */
@@ -396,6 +427,16 @@ TEST(what_means_nothing_here_is_warned_of_once_and_what_is_off_is_not)
         {"{\"steps_per_print\": 5, \"train\": {\"log_every\": 4}}", "steps_per_print 5 gives way to train.log_every 4"},
         {"{\"steps_per_print\": 5, \"train\": {\"log_every\": 5}}", NULL},
         {"{\"zero_optimization\": {\"cpu_offload\": true}, \"train\": {\"device\": \"cpu\"}}", NULL},
+        {"{\"zero_optimization\": {\"cpu_offload\": true}}", NULL},
+        {"{\"a\": 1}", "a: there is no such setting, and it is ignored"},
+        {"{\"_comment\": \"of LLaMA-Factory\"}", "_comment: there is no such setting, and it is ignored"},
+        {"{\"fp16\": {\"_comment\": \"off\", \"enabled\": false}}", "fp16._comment: there is no such setting, and it is ignored"},
+        {"{\"comms_config\": {\"a\": 1}}", "comms_config: it has no meaning here"},
+        {"{\"monitor_config\": {\"tag\": 1}}", "monitor_config: write csv_monitor"},
+        {"{\"data_efficiency\": {\"enabled\": false}}", NULL},
+        {"{" MODEL ", \"optimizer\": {\"type\": \"Adam\", \"params\": {}}}", "optimizer.params.lr is not written and is 0.001"},
+        {"{" MODEL ", \"optimizer\": {\"type\": \"Adam\", \"params\": {\"lr\": \"5e-5\"}}}", NULL},
+        {"{" MODEL "}", "there is no \"optimizer\" block: it is AdamW with lr 0.001 and weight_decay 0"},
     };
     /* clang-format on */
     for (size_t i = 0; i < ROWS(rows); i++) {
@@ -413,6 +454,14 @@ TEST(what_means_nothing_here_is_warned_of_once_and_what_is_off_is_not)
 TEST(small_choices_do_what_they_say)
 {
     struct dt_err err;
+    CHECK_OK(
+        parse("{\"gradient_clipping\": \"5e-1\", \"zero_optimization\": {\"reduce_bucket_size\": "
+              "0, \"allgather_bucket_size\": 0}}",
+              &err),
+        err);
+    CHECK(near(c.clip, 0.5));
+    CHECK_EQ(c.zero.reduce_bucket, 1); /* 0 is "no limit" of dt_zero_options */
+    CHECK_EQ(c.zero.gather_bucket, 1);
     CHECK_OK(parse("{\"fp16\": {\"enabled\": true, \"loss_scale\": 128}}", &err), err);
     CHECK(!c.scaler.dynamic && c.scaler.scale == 128);
     CHECK_EQ(c.zero.comm_type, DT_F16);

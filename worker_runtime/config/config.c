@@ -12,7 +12,7 @@ static int understand(struct dt_config *c, struct dt_merge *m, struct dt_buf *wa
                       struct dt_err *err)
 {
     struct dt_draft draft;
-    struct dt_reading r = {&draft, &m->doc, warnings, err};
+    struct dt_reading r = {&draft, &m->doc, m, warnings, err};
     dt_draft_init(&draft);
     int rc = dt_config_read(&r);
     if (rc == 0)

@@ -7,6 +7,7 @@
 
 #include "base/json.h"
 #include "worker_runtime/config/config.h"
+#include "worker_runtime/config/merge.h"
 
 /* In numbers of the draft that are never below 0: not written, and "auto" is. */
 #define DT_UNSET (-1)
@@ -20,6 +21,7 @@ struct dt_draft {
     struct dt_config c;
     int optimizer, adam_w, scheduler, warmup_type; /* the word's number; DT_UNSET */
     bool optimizer_block, scheduler_block;
+    bool lr_by_default;
     double lr, beta1, beta2, eps, weight_decay, clip;
     double min_lr, max_lr, warmup_min_ratio, cos_min_ratio;
     int64_t warmup_steps, total_steps;
@@ -48,7 +50,8 @@ void dt_draft_finish(struct dt_draft *d);
 struct dt_reading {
     struct dt_draft *draft;
     const struct dt_json *doc;
-    struct dt_buf *warnings; /* may be NULL */
+    const struct dt_merge *sources; /* NULL: nobody knows */
+    struct dt_buf *warnings;        /* may be NULL */
     struct dt_err *err;
 };
 
@@ -96,7 +99,9 @@ const struct dt_key *dt_key_find(const char *path);
 /* "; did you mean X?" for a name that has no row in the block PREFIX ("" for the top), or "". */
 const char *dt_key_suggestion(const char *prefix, const char *name, char *out, size_t size);
 
-/* Every member of the document, by its row. */
+/* Every member of the document, by its row. One without is refused within a block. On the top
+ * DeepSpeed takes any, so there it is named in a warning, unless it is a slip of the pen or comes
+ * from an override. A name with _ in front is a comment anywhere. */
 int dt_config_read(const struct dt_reading *r);
 
 /* The parts of the draft together, as the configuration. */

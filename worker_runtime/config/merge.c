@@ -234,17 +234,28 @@ int dt_merge_overrides(struct dt_merge *m, struct dt_err *err)
     return 0;
 }
 
-static bool has_path(const struct dt_json *doc, const char *path)
+/* How many names of PATH, from the first on, lead to something in DOC. */
+static int depth_in(const struct dt_json *doc, const char *path)
 {
     const struct cJSON *at = doc->root;
     char name[PATH_MOST];
-    while (at && *path) {
+    int depth = 0;
+    for (; *path; depth++) {
         size_t n = strcspn(path, ".");
         snprintf(name, sizeof name, "%.*s", (int)n, path);
         at = cJSON_GetObjectItemCaseSensitive(at, name);
+        if (!at)
+            break;
         path += n + (path[n] == '.');
     }
-    return at != NULL;
+    return depth;
+}
+
+/* Something that is missing is missed by the source that has the most of the way to it. */
+static bool is_of_second(const struct dt_merge *m, const char *path)
+{
+    int depth = m->second_name ? depth_in(&m->second, path) : 0;
+    return depth > 0 && depth == depth_in(&m->doc, path);
 }
 
 /* "a.b" is within "a.b", and "a.b[1]" is, and "a.bc" is not. */
@@ -253,17 +264,30 @@ static bool is_within(const char *path, const char *block, size_t len)
     return strncmp(path, block, len) == 0 && (!path[len] || strchr(".[", path[len]));
 }
 
+static const char *find_override(const struct dt_merge *m, const char *path)
+{
+    for (const char *const *o = m->overrides; o && *o; o++)
+        if (is_within(path, *o, strcspn(*o, "=")))
+            return *o;
+    return NULL;
+}
+
+bool dt_merge_overridden(const struct dt_merge *m, const char *path)
+{
+    return find_override(m, path);
+}
+
 int dt_merge_blame(const struct dt_merge *m, struct dt_err *err)
 {
     char path[PATH_MOST];
     if (!err)
         return -1;
     snprintf(path, sizeof path, "%.*s", (int)strcspn(err->text, ": "), err->text);
-    for (const char *const *o = m->overrides; o && *o; o++)
-        if (is_within(path, *o, strcspn(*o, "=")))
-            return dt_err_wrap(err, "override \"%.80s\"", *o);
+    const char *override = find_override(m, path);
+    if (override)
+        return dt_err_wrap(err, "override \"%.80s\"", override);
     path[strcspn(path, "[")] = '\0';
-    if (m->second_name && (!m->name || (*path && has_path(&m->second, path))))
+    if (is_of_second(m, path))
         return dt_err_wrap(err, "%s", m->second_name);
     return m->name ? dt_err_wrap(err, "%s", m->name) : -1;
 }

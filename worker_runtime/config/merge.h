@@ -23,6 +23,8 @@ int dt_merge_file(struct dt_json *doc, const char *path, struct dt_err *err);
 int dt_merge_second(struct dt_merge *m, struct dt_err *err);
 /* Sets each override. */
 int dt_merge_overrides(struct dt_merge *m, struct dt_err *err);
+/* Whether an override sets PATH, or a part of it. */
+bool dt_merge_overridden(const struct dt_merge *m, const char *path);
 /* Puts in front of ERR, which begins with a key's path, the source that has the key. Gives -1. */
 int dt_merge_blame(const struct dt_merge *m, struct dt_err *err);
 

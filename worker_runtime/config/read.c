@@ -3,6 +3,7 @@
 #include "worker_runtime/config/keys.h"
 
 #include <cjson/cJSON.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -82,12 +83,18 @@ static void look(const struct dt_key *keys, const char *prefix, const char *name
     }
 }
 
-const char *dt_key_suggestion(const char *prefix, const char *name, char *out, size_t size)
+static struct best nearest(const char *prefix, const char *name, size_t below)
 {
-    struct best b = {strlen(name) / 3 + 2, NULL}; /* beyond that it is another word */
-    *out = '\0';
+    struct best b = {below, NULL};
     look(dt_deepspeed_keys, prefix, name, &b);
     look(dt_own_keys, prefix, name, &b);
+    return b;
+}
+
+const char *dt_key_suggestion(const char *prefix, const char *name, char *out, size_t size)
+{
+    struct best b = nearest(prefix, name, strlen(name) / 3 + 2); /* beyond: another word */
+    *out = '\0';
     if (b.path)
         snprintf(out, size, "; did you mean %s?", b.path);
     return out;
@@ -135,9 +142,20 @@ static int take_int(const struct dt_reading *r, const struct value *x, int64_t *
                        r->err);
 }
 
+/* What turns YAML into JSON leaves "5e-5" a string. */
+static bool is_number_as_text(const struct cJSON *v, double *out)
+{
+    char *end = NULL;
+    if (!cJSON_IsString(v) || !strchr("+-.0123456789", v->valuestring[0]))
+        return false;
+    *out = strtod(v->valuestring, &end);
+    return end != v->valuestring && !*end && isfinite(*out);
+}
+
 static int take_real(const struct dt_reading *r, const struct value *x, double *out)
 {
-    if (dt_json_number(r->doc, x->in, x->v->string, out, r->err) < 0)
+    if (!is_number_as_text(x->v, out) &&
+        dt_json_number(r->doc, x->in, x->v->string, out, r->err) < 0)
         return -1;
     if (*out >= x->key->min && *out <= x->key->max)
         return 0;
@@ -276,10 +294,26 @@ static const struct dt_key *find_short(const char *prefix, const char *name)
     return dt_key_find(path);
 }
 
+/* V, which is PATH, has no row. */
+static int pass_over(const struct dt_reading *r, const struct cJSON *v, const char *prefix,
+                     const char *path)
+{
+    char hint[PATH_MOST];
+    bool given = r->sources && dt_merge_overridden(r->sources, path);
+    bool foreign = !*prefix && !strchr(v->string, '.') &&
+                   !nearest(prefix, v->string, dt_str_slip(v->string) + 1).path;
+    if (given || (!foreign && v->string[0] != '_'))
+        return dt_config_refuse(r, v, "there is no such setting%s",
+                                dt_key_suggestion(prefix, v->string, hint, sizeof hint));
+    dt_config_warn(r, "%s: there is no such setting, and it is ignored",
+                   dt_json_path(r->doc, v, hint, sizeof hint));
+    return 0;
+}
+
 static int read_member(const struct dt_reading *r, const struct cJSON *object,
                        const struct cJSON *v, const char *prefix)
 {
-    char path[PATH_MOST], hint[PATH_MOST];
+    char path[PATH_MOST];
     snprintf(path, sizeof path, "%s%s%s", prefix, *prefix ? "." : "", v->string);
     struct value x = {object, v, dt_key_find(path)};
     /* A name with a dot would be found as a path. */
@@ -292,8 +326,7 @@ static int read_member(const struct dt_reading *r, const struct cJSON *object,
                                     last_name(x.key->path));
     }
     if (!x.key)
-        return dt_config_refuse(r, v, "there is no such setting%s",
-                                dt_key_suggestion(prefix, v->string, hint, sizeof hint));
+        return pass_over(r, v, prefix, path);
     return cJSON_IsNull(v) ? 0 : take(r, &x);
 }
 

@@ -74,9 +74,25 @@ static int settle_rate(const struct dt_reading *r)
                                     "no scheduler.params.warmup_max_lr says it; write a number");
         d->lr = d->max_lr;
     }
-    if (d->lr < 0)
+    d->lr_by_default = d->lr < 0;
+    if (d->lr_by_default)
         d->lr = LR;
     return 0;
+}
+
+/* What a run trains with when nobody says: written files of others leave it to a program of theirs.
+ */
+static void say_optimizer(const struct dt_reading *r)
+{
+    const struct dt_draft *d = r->draft;
+    bool rate_follows = d->scheduler == DT_SCHEDULER_DECAY || d->max_lr >= 0;
+    if (!d->c.has_model)
+        return;
+    if (!d->optimizer_block)
+        dt_config_warn(
+            r, "there is no \"optimizer\" block: it is AdamW with lr %g and weight_decay 0", d->lr);
+    else if (d->lr_by_default && !rate_follows)
+        dt_config_warn(r, "optimizer.params.lr is not written and is %g", d->lr);
 }
 
 static int settle_optimizer(const struct dt_reading *r)
@@ -87,6 +103,7 @@ static int settle_optimizer(const struct dt_reading *r)
         return contradiction(r, "optimizer.type is missing; Adam and AdamW are implemented");
     if (settle_rate(r) < 0)
         return -1;
+    say_optimizer(r);
     if (d->optimizer == DT_ADAMW && d->weight_decay < 0)
         dt_config_warn(r, "optimizer.params.weight_decay is not written and is 0, as DeepSpeed's "
                           "AdamW has it (torch's has 0.01)");
@@ -227,8 +244,11 @@ static int settle_zero(const struct dt_reading *r)
     struct dt_draft *d = r->draft;
     struct dt_zero_options *z = &d->c.zero;
     z->overlap = d->overlap == DT_UNSET ? z->stage == 3 : d->overlap == 1;
-    if (z->max_live == 0)
-        z->max_live = 1; /* 0 would be no limit: what is computed with is always there */
+    /* 0 would be no limit here, and is the smallest there: what is computed with is always there,
+     * and a bucket holds a unit. */
+    size_t *limits[] = {&z->max_live, &z->reduce_bucket, &z->gather_bucket};
+    for (size_t i = 0; i < sizeof limits / sizeof *limits; i++)
+        *limits[i] = *limits[i] ? *limits[i] : 1;
     if (d->offloads_params && z->stage < 3)
         return contradiction(r, "zero_optimization.offload_param wants stage 3");
     d->c.offload = d->offloads || d->offloads_params || d->offloads_activations;
