@@ -4,11 +4,8 @@
 #include "worker_runtime/coll/patience.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 size_t dt_board_bytes(const struct dt_roster *roster)
@@ -21,23 +18,10 @@ size_t dt_board_bytes(const struct dt_roster *roster)
 static int watch(struct dt_board *b, int place, struct dt_err *err)
 {
     int pid = atomic_load(&b->page->line[place].pid);
-    b->alive[place] = (int)syscall(SYS_pidfd_open, pid, 0);
-    if (b->alive[place] >= 0)
+    if (dt_life_open(&b->life[place], pid) == 0)
         return 0;
     return dt_err_errno(err, DT_E_RUNTIME, errno, "rank %d (pid %d) cannot be watched",
                         b->roster->members[dt_roster_own(b->roster)->ranks[place]].world_rank, pid);
-}
-
-/* Of a process that has not come yet; who does not know its number knows nothing. */
-static bool is_gone(int pid)
-{
-    int fd = pid > 0 ? (int)syscall(SYS_pidfd_open, pid, 0) : -1;
-    if (fd < 0)
-        return pid > 0 && errno == ESRCH;
-    struct pollfd p = {.fd = fd, .events = POLLIN};
-    bool gone = poll(&p, 1, 0) > 0;
-    close(fd);
-    return gone;
 }
 
 static int await_all(struct dt_board *b, dt_ms deadline, struct dt_err *err)
@@ -47,7 +31,7 @@ static int await_all(struct dt_board *b, dt_ms deadline, struct dt_err *err)
         if (dt_clock_monotonic() >= deadline)
             return dt_err_set(err, DT_E_TIMEOUT, "rank %d of this host did not come to the group",
                               b->roster->members[behind].world_rank);
-        if (is_gone(b->roster->members[behind].pid))
+        if (dt_life_was(b->roster->members[behind].pid))
             return dt_err_set(err, DT_E_DISCONNECTED,
                               "rank %d of this host ended before it came to the group",
                               b->roster->members[behind].world_rank);
@@ -62,10 +46,9 @@ int dt_board_open(struct dt_board *b, const struct dt_roster *roster, void *page
     int n = dt_roster_own(roster)->n;
     dt_ms deadline = dt_clock_after(dt_clock_monotonic(), timeout);
     *b = (struct dt_board){.page = page, .roster = roster};
-    b->alive = malloc((size_t)n * sizeof *b->alive);
-    if (!b->alive)
+    b->life = calloc((size_t)n, sizeof *b->life);
+    if (!b->life)
         return dt_err_set(err, DT_E_MEMORY, "no memory to watch %d ranks", n);
-    memset(b->alive, -1, (size_t)n * sizeof *b->alive);
     atomic_store(&b->page->line[roster->local].pid, getpid());
     dt_board_step(b);
     if (await_all(b, deadline, err) < 0)
@@ -78,13 +61,12 @@ int dt_board_open(struct dt_board *b, const struct dt_roster *roster, void *page
 
 void dt_board_close(struct dt_board *b)
 {
-    if (b->page && b->alive) {
+    if (b->page && b->life) {
         atomic_store(&b->page->line[b->roster->local].left, 1);
         for (int place = 0; place < dt_roster_own(b->roster)->n; place++)
-            if (b->alive[place] >= 0)
-                close(b->alive[place]);
+            dt_life_close(&b->life[place]);
     }
-    free(b->alive);
+    free(b->life);
     *b = (struct dt_board){0};
 }
 
@@ -153,8 +135,7 @@ bool dt_board_look(struct dt_board *b, struct dt_blame *blame)
         return false;
     b->looked = now;
     for (int place = 0; place < own->n; place++) {
-        struct pollfd p = {.fd = b->alive[place], .events = POLLIN};
-        if (p.fd < 0 || poll(&p, 1, 0) <= 0 || dt_board_has_left(b, place))
+        if (!dt_life_is_over(&b->life[place]) || dt_board_has_left(b, place))
             continue;
         if (is_blamed(b, blame))
             return true;

@@ -6,6 +6,7 @@
 #define DT_WORKER_RUNTIME_COLL_BOARD_H
 
 #include "worker_runtime/coll/blame.h"
+#include "worker_runtime/coll/life.h"
 #include "worker_runtime/coll/roster.h"
 
 #include <stdatomic.h>
@@ -26,9 +27,9 @@ struct dt_board_page {
 struct dt_board {
     struct dt_board_page *page;
     const struct dt_roster *roster;
-    int *alive;    /* by place on the host: readable when that process is gone; -1: own */
-    dt_ms looked;  /* at those, last */
-    uint32_t step; /* of this rank */
+    struct dt_life *life; /* of the processes, by place on the host; of nobody: own */
+    dt_ms looked;         /* at those, last */
+    uint32_t step;        /* of this rank */
 };
 
 size_t dt_board_bytes(const struct dt_roster *roster);

@@ -6,12 +6,10 @@
 #include "worker_runtime/coll/segment.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #define LOOK DT_SECOND /* a wait for a card goes on for so long without a look at who has died */
@@ -68,8 +66,7 @@ static int seat_reach(struct dt_seats *s, int rank, const struct card *card, str
                           "container, or in containers that share theirs");
     if (card->fd < 0)
         return dt_err_set(err, DT_E_RUNTIME, "it could not make its own seat");
-    s->alive[rank] = (int)syscall(SYS_pidfd_open, card->pid, 0);
-    if (s->alive[rank] < 0)
+    if (dt_life_open(&s->life[rank], card->pid) < 0)
         return dt_err_errno(err, DT_E_RUNTIME, errno, "its process cannot be watched");
     int fd = dt_segment_reach(card->pid, card->fd, false, err);
     if (fd < 0)
@@ -88,16 +85,7 @@ static int seat_reach(struct dt_seats *s, int rank, const struct card *card, str
 /* Whether the process of a member is over, as far as its id is known. */
 static bool is_gone(const struct dt_seats *s, int rank)
 {
-    int pid = s->members[rank].pid;
-    if (rank == s->rank || pid <= 0)
-        return false;
-    int fd = (int)syscall(SYS_pidfd_open, pid, 0);
-    if (fd < 0)
-        return errno == ESRCH;
-    struct pollfd p = {.fd = fd, .events = POLLIN};
-    bool gone = poll(&p, 1, 0) > 0;
-    close(fd);
-    return gone;
+    return rank != s->rank && dt_life_was(s->members[rank].pid);
 }
 
 /* Whom a rank that is gone said it left because of; itself, when it said nothing. */
@@ -224,11 +212,9 @@ int dt_seats_open(struct dt_seats *s, const struct dt_coll_group *g, struct dt_m
     *own_fd = -1;
     *s = (struct dt_seats){.size = g->size, .rank = g->rank, .culprit = g->rank};
     s->members = calloc(n, sizeof *s->members);
-    s->alive = malloc(n * sizeof *s->alive);
+    s->life = calloc(n, sizeof *s->life);
     s->seat = calloc(n, sizeof(struct dt_seat *));
-    if (s->alive)
-        memset(s->alive, -1, n * sizeof *s->alive); /* first of all: dt_seats_close() closes them */
-    if (!s->members || !s->alive || !s->seat)
+    if (!s->members || !s->life || !s->seat)
         return dt_err_set(err, DT_E_MEMORY, "no memory for the %d ranks of a group", g->size);
     memcpy(s->members, g->members, n * sizeof *s->members);
     s->members[s->rank].pid = card.pid;
@@ -256,13 +242,13 @@ void dt_seats_tell(const struct dt_coll_group *g, struct dt_meeting *m, int culp
 void dt_seats_close(struct dt_seats *s)
 {
     for (int r = 0; r < s->size; r++) {
-        if (s->alive && s->alive[r] >= 0)
-            close(s->alive[r]);
+        if (s->life)
+            dt_life_close(&s->life[r]);
         if (s->seat)
             dt_segment_unmap(s->seat[r], dt_seat_bytes(s->size));
     }
     free(s->members);
-    free(s->alive);
+    free(s->life);
     free(s->seat);
     *s = (struct dt_seats){0};
 }
@@ -289,6 +275,5 @@ void dt_seats_publish(const struct dt_seats *s, _Atomic uint32_t *word, uint32_t
 
 bool dt_seats_dead(const struct dt_seats *s, int rank)
 {
-    struct pollfd p = {.fd = s->alive[rank], .events = POLLIN};
-    return rank != s->rank && poll(&p, 1, 0) > 0;
+    return rank != s->rank && dt_life_is_over(&s->life[rank]);
 }

@@ -6,6 +6,7 @@
 #define DT_WORKER_RUNTIME_COLL_SEAT_H
 
 #include "worker_runtime/coll/backend.h"
+#include "worker_runtime/coll/life.h"
 #include "worker_runtime/coll/patience.h"
 
 #include <stdatomic.h>
@@ -85,7 +86,7 @@ static inline size_t dt_seat_bytes(int size)
 struct dt_seats {
     int size, rank;
     struct dt_coll_member *members; /* with their pids */
-    int *alive;                     /* a descriptor that tells of a peer's death; -1: own */
+    struct dt_life *life;           /* of the peers' processes; of nobody: own */
     struct dt_seat **seat;
     bool own_core;
     int culprit; /* when they could not be opened: because of whom; own: nobody else */
