@@ -165,6 +165,17 @@ def weights_of_others(s):
 
 
 @training.story
+def nothing_left(s):
+    """a run whose steps are all done says that, and that train.steps is behind"""
+    c = s.config(steps=4, save_dir=s.path("ckpt"))
+    s.run(c, world=2)
+    for steps in (4, 3):
+        program = s.run(c, "--set", "train.steps=%d" % steps, world=1)
+        program.expect(r"nothing is left to train: step 4 is done, and train\.steps is %d" % steps)
+    tap.check_equal(s.checkpoints(s.path("ckpt")), ["step-00000004"], "checkpoints")
+
+
+@training.story
 def weights_of_checkpoints(s):
     """--init-from takes our own checkpoints, and the loss on other data is what it was"""
     validation = {"data": {"validation": s.data}, "validate_every": 4, "validation_batches": 3}

@@ -208,7 +208,7 @@ static void introduce(struct dt_trainer *t, const char *resume)
         t->device->description);
     dt_metrics_say(t->metrics,
                    "batch %lld = micro %lld x accumulation %lld x %d; %zu samples of %zu tokens; "
-                   "%.0f MiB in each rank",
+                   "%.0f MiB of parameters, gradients and optimizer in each rank",
                    (long long)t->batch.train, (long long)t->batch.micro,
                    (long long)t->batch.accumulation, t->ranks, t->sampler.samples,
                    c->data.positions,

@@ -265,6 +265,13 @@ static int loop(struct dt_trainer *t, enum dt_train_end *end, struct dt_err *err
 
 static void say_end(struct dt_trainer *t, enum dt_train_end end)
 {
+    bool nothing_done = t->told.step == 0;
+    if (end == DT_TRAIN_DONE && nothing_done && t->state.step > 0) {
+        dt_metrics_say(t->metrics,
+                       "nothing is left to train: step %lld is done, and train.steps is %lld",
+                       (long long)t->state.step, (long long)t->config->train.steps);
+        return;
+    }
     bool saved = t->saving.saved == t->state.step;
     dt_metrics_say(t->metrics, "%s: step %lld, loss %.4f%s%s",
                    end == DT_TRAIN_DONE ? "done" : "told to end", (long long)t->state.step,
