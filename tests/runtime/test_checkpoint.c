@@ -410,6 +410,51 @@ TEST(two_runs_do_not_share_a_folder)
     free(m.tensors);
 }
 
+/* One number of rank 1 is none that a run can go on from. */
+static void start_with(struct world *w, int64_t step, enum dt_ckpt_file file, float number)
+{
+    struct dt_ckpt_state state = state_of(step);
+    struct dt_err err;
+    struct dt_stretch p;
+    size_t i = 0;
+    for (int r = 0; r < w->size; r++) {
+        struct dt_zero_state *s = dt_ckpt_shards(w->rank[r]);
+        fill(s, step);
+        if (r == 1 && dt_layout_owned(s->layout, s->rank, &i, &p))
+            *((file == DT_FILE_EXP_AVG      ? s->exp_avg
+               : file == DT_FILE_EXP_AVG_SQ ? s->exp_avg_sq
+                                            : s->master) +
+              p.shard_at) = number;
+        CHECK_OK(dt_ckpt_start(w->rank[r], &state, &err), err);
+    }
+}
+
+TEST(a_state_with_numbers_that_are_not_finite_is_not_saved_where_that_is_asked_for)
+{
+    static const enum dt_ckpt_file files[] = {DT_FILE_MASTER, DT_FILE_EXP_AVG, DT_FILE_EXP_AVG_SQ};
+    const float numbers[] = {NAN, INFINITY, -INFINITY};
+    struct world w;
+    struct dt_err err;
+    world_open(&w, at("finite"), 2,
+               (struct dt_ckpt_options){.model_type = DT_BF16, .finite_only = true});
+    world_save(&w, 1);
+    for (size_t i = 0; i < 3; i++) {
+        CHECK_ROW("%s", dt_ckpt_file_name(files[i]));
+        start_with(&w, 2, files[i], numbers[i]);
+        CHECK_FAIL(world_finish(&w, &err), err, "the model has diverged, ");
+        CHECK(strstr(err.text, i == 0 ? "model.safetensors" : dt_ckpt_file_name(files[i])));
+        CHECK_STR(found(at("finite"), NULL), "step-00000001");
+    }
+    world_save(&w, 3);
+    CHECK_STR(found(at("finite"), NULL), "step-00000003");
+    world_close(&w);
+
+    world_open(&w, at("any"), 2, (struct dt_ckpt_options){.model_type = DT_BF16});
+    start_with(&w, 1, DT_FILE_MASTER, -INFINITY);
+    CHECK_OK(world_finish(&w, &err), err);
+    world_close(&w);
+}
+
 TEST(a_folder_that_is_removed_under_a_run_is_claimed_anew)
 {
     struct world first;

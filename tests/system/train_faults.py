@@ -69,7 +69,7 @@ def full_disk_of_metrics(s):
         tap.check_equal(last, "done: step 60, loss %.4f" % s.losses(whole)[-1], "the last line")
 
 
-# By a rate far too high, fp32 steps into numbers that are finite, then skips, then updates once more with squares that are not.
+# A rate far too high.
 RUNAWAY = {"optimizer": {"type": "AdamW", "params": {"lr": 1e5, "weight_decay": 0.1}}, "scheduler": {"type": "WarmupLR", "params": {
     "warmup_min_lr": 1e5, "warmup_max_lr": 1e5, "warmup_num_steps": 2}}}
 
@@ -97,15 +97,6 @@ def diverged_at_the_end(s):
     c = s.config(steps=3, save_every=1, save_dir=s.path("ckpt"), max_skipped_steps=0, fp16={"enabled": True, "loss_scale": 1e38})
     s.run(c, world=0, status=1).expect(r"step 3: the run has diverged: gradients were not finite in the last 3 steps")
     tap.check_equal(s.checkpoints(s.path("ckpt")), [], "checkpoints")
-
-
-@training.story
-def infinite_state(s):
-    """a state with numbers that are not finite is not saved"""
-    c = s.config(steps=2, save_every=1, save_dir=s.path("ckpt"), **RUNAWAY)
-    program = s.run(c, "--set", "gradient_clipping=0", world=2, status=1)
-    program.expect(r"step 2 is not saved: rank [01]: .*the model has diverged, \S+\.safetensors would hold numbers that are not finite")
-    tap.check_equal(s.checkpoints(s.path("ckpt")), ["step-00000001"], "checkpoints")
 
 
 def blocked(pid):
