@@ -83,77 +83,87 @@ struct candidates {
     char names[256];
 };
 
-static void add_candidate(struct candidates *c, const struct dt_opt *o, char separator)
+static void add_candidate(struct candidates *c, const struct dt_opt *o)
 {
-    char name[80];
     size_t used = strlen(c->names);
-    snprintf(name, sizeof name, "%s", o->name);
-    for (char *s = name; *s; s++)
-        if (*s == '-')
-            *s = separator;
-    snprintf(c->names + used, sizeof c->names - used, "%s--%s", c->count ? " or " : "", name);
+    snprintf(c->names + used, sizeof c->names - used, "%s--%s", c->count ? " or " : "", o->name);
     c->count++;
     c->opt = o;
 }
 
-/* Whether NAME begins O's name when its words are joined by SEPARATOR; 0: by either. */
-static bool begins(const struct dt_opt *o, const char *name, size_t len, char separator)
+/* Whether NAME begins O's name, in either spelling. */
+static bool begins(const struct dt_opt *o, const char *name, size_t len)
 {
-    for (size_t i = 0; i < len; i++) {
-        char own = o->name[i], c = name[i];
-        if (own == '-' && separator)
-            own = separator;
-        else if (c == '_')
-            c = '-';
-        if (own == '\0' || own != c)
+    for (size_t i = 0; i < len; i++)
+        if (o->name[i] == '\0' || o->name[i] != (name[i] == '_' ? '-' : name[i]))
             return false;
-    }
     return true;
 }
 
-static void find_candidates(const struct dt_opt_program *p, const struct dt_opt *rows,
-                            const char *name, size_t len, struct candidates *c)
+static void find_candidates(const struct dt_opt *rows, const char *name, size_t len, bool later,
+                            struct candidates *c)
 {
-    for (const struct dt_opt *o = rows; o->name; o++) {
-        if (o->exact)
-            continue;
-        if (!p->abbreviate_both_spellings) {
-            if (begins(o, name, len, 0))
-                add_candidate(c, o, '-');
-            continue;
-        }
-        if (begins(o, name, len, '-'))
-            add_candidate(c, o, '-');
-        if (strchr(o->name, '-') && begins(o, name, len, '_'))
-            add_candidate(c, o, '_');
-    }
+    for (const struct dt_opt *o = rows; o->name; o++)
+        if (!o->exact && o->later == later && begins(o, name, len))
+            add_candidate(c, o);
 }
 
-/* The option called NAME in full or by its beginning, or NULL and *err. */
-static const struct dt_opt *find_long(const struct dt_opt_program *p, const char *name, size_t len,
-                                      struct dt_err *err)
+/* What to write instead of ARG, which stands there with its dashes and perhaps its value, if that
+ * is an option of another program; NULL: it is none. */
+static const char *find_foreign(const struct dt_opt_program *p, const char *arg)
 {
-    const struct dt_opt *o = dt_opt_named(p, name, len);
-    if (o)
-        return o;
-    struct candidates c = {0};
-    find_candidates(p, p->table, name, len, &c);
-    find_candidates(p, dt_opt_builtins(p), name, len, &c);
-    if (c.count == 1)
-        return c.opt;
-    char shown[64], hint[96];
-    struct dt_bytes written = {(const uint8_t *)name, len};
-    dt_str_printable(written, shown, sizeof shown);
-    if (c.count)
-        dt_err_set(err, DT_E_USAGE, "--%s could be %s", shown, c.names);
-    else
-        dt_err_set(err, DT_E_USAGE, "--%s: no such option%s", shown,
-                   dt_opt_suggestion(p, name, len, "--", hint, sizeof hint));
+    size_t len = strcspn(arg, "=");
+    for (const struct dt_opt_foreign *f = p->foreign; f && f->written; f++) {
+        struct dt_opt as_row = {.name = f->written};
+        if (dt_opt_spells(&as_row, arg, len))
+            return f->hint;
+    }
     return NULL;
 }
 
+/* Sets *err, and returns NULL. */
+static const struct dt_opt *no_such(const struct dt_opt_program *p, const char *arg, size_t len,
+                                    struct dt_err *err)
+{
+    const char *foreign = find_foreign(p, arg);
+    char shown[64], hint[96] = "";
+    struct dt_bytes written = {(const uint8_t *)arg, len};
+    if (!foreign && arg[1] == '-')
+        dt_opt_suggestion(p, arg + 2, len - 2, "--", hint, sizeof hint);
+    dt_err_set(err, DT_E_USAGE, "%s: no such option%s%s",
+               dt_str_printable(written, shown, sizeof shown), foreign ? "; " : "",
+               foreign ? foreign : hint);
+    return NULL;
+}
+
+/* The option that the LEN characters at ARG, two dashes first, name in full or by its beginning, or
+ * NULL and *err. */
+static const struct dt_opt *find_long(const struct dt_opt_program *p, const char *arg, size_t len,
+                                      struct dt_err *err)
+{
+    const char *name = arg + 2;
+    const struct dt_opt *o = dt_opt_named(p, name, len - 2);
+    if (o)
+        return o;
+    struct candidates c = {0};
+    find_candidates(p->table, name, len - 2, false, &c);
+    find_candidates(dt_opt_builtins(p), name, len - 2, false, &c);
+    if (c.count == 0)
+        find_candidates(p->table, name, len - 2, true, &c);
+    if (c.count == 0)
+        return no_such(p, arg, len, err);
+    if (c.count == 1)
+        return c.opt;
+    char shown[64];
+    struct dt_bytes written = {(const uint8_t *)arg, len};
+    dt_err_set(err, DT_E_USAGE, "%s could be %s", dt_str_printable(written, shown, sizeof shown),
+               c.names);
+    return NULL;
+}
+
+/* The option of one letter of ARG, or NULL and *err. */
 static const struct dt_opt *find_letter(const struct dt_opt_program *p, char letter,
-                                        struct dt_err *err)
+                                        const char *arg, struct dt_err *err)
 {
     for (const struct dt_opt *o = p->table; o->name; o++)
         if (o->letter == letter)
@@ -161,11 +171,9 @@ static const struct dt_opt *find_letter(const struct dt_opt_program *p, char let
     for (const struct dt_opt *o = dt_opt_builtins(p); o->name; o++)
         if (o->letter == letter)
             return o;
-    char shown[8];
-    struct dt_bytes written = {(const uint8_t *)&letter, 1};
-    dt_err_set(err, DT_E_USAGE, "-%s: no such option",
-               dt_str_printable(written, shown, sizeof shown));
-    return NULL;
+    if (find_foreign(p, arg))
+        return no_such(p, arg, strlen(arg), err);
+    return no_such(p, (const char[]){'-', letter, '\0'}, 2, err);
 }
 
 /* "-5" and "-.5" are values, as are texts with a space, as in argparse. */
@@ -200,9 +208,9 @@ static int take(struct walk *w, const struct dt_opt *o, const char *written, con
 
 static int take_long(struct walk *w, const char *arg, struct dt_err *err)
 {
-    size_t len = strcspn(arg + 2, "=");
-    const char *value = arg[2 + len] ? arg + 2 + len + 1 : NULL;
-    const struct dt_opt *o = find_long(w->program, arg + 2, len, err);
+    size_t len = strcspn(arg, "=");
+    const char *value = arg[len] ? arg + len + 1 : NULL;
+    const struct dt_opt *o = find_long(w->program, arg, len, err);
     if (!o)
         return -1;
     char written[80];
@@ -214,7 +222,7 @@ static int take_long(struct walk *w, const char *arg, struct dt_err *err)
 static int take_letters(struct walk *w, const char *arg, struct dt_err *err)
 {
     for (const char *c = arg + 1; *c; c++) {
-        const struct dt_opt *o = find_letter(w->program, *c, err);
+        const struct dt_opt *o = find_letter(w->program, *c, arg, err);
         if (!o)
             return -1;
         char written[3] = {'-', *c, '\0'};

@@ -52,7 +52,13 @@ struct dt_opt {
     bool no_config; /* not in a config file */
     bool exact;     /* no abbreviation stands for it, so a new row cannot make an old abbreviation
                        ambiguous */
+    bool later;     /* an abbreviation that it shares with rows which are not is theirs */
     bool hidden;    /* works, but help and documents are silent about it */
+};
+
+/* An option of other programs, with its dashes, and what to write instead: a part of a sentence. */
+struct dt_opt_foreign {
+    const char *written, *hint;
 };
 
 struct dt_opt_program {
@@ -65,13 +71,10 @@ struct dt_opt_program {
     /* What a flag's text in the environment means; NULL: yes, true, on, 1 and their opposites. */
     int (*env_flag)(const char *value, bool *on, struct dt_err *err);
     const char
-        *config_option;  /* the row whose value is the path of the config file; NULL: none. A file
-                          * that is named  by nothing but that row's fallback may be missing */
-    bool takes_operands; /* else an argument that is no option is an error */
-    /* As Python's argparse does when each option is declared in both spellings: --nproc is
-     * ambiguous, as it could be
-     * --nproc-per-node or --nproc_per_node, and --nproc_per is not. */
-    bool abbreviate_both_spellings;
+        *config_option; /* the row whose value is the path of the config file; NULL: none. A file
+                         * that is named  by nothing but that row's fallback may be missing */
+    const struct dt_opt_foreign *foreign; /* ends with a zeroed row; NULL: none */
+    bool takes_operands;                  /* else an argument that is no option is an error */
 };
 
 struct dt_opt_result {

@@ -279,6 +279,8 @@ static int parse_port(const char *value, void *target, struct dt_err *err)
 }
 
 #define AT(field) .at = offsetof(struct dt_launch_options, field)
+/* Of torchruns after 1.13, whose abbreviations go on to be what they were. */
+#define LATER .later = true
 #define OWN .exact = true, .env_prefix = "DTRUN_", .group = "Not in torchrun"
 #define ELASTIC .exact = true, .env_prefix = "DTRUN_", .group = DT_LAUNCH_ELASTIC_GROUP
 
@@ -295,9 +297,9 @@ static const struct dt_opt launch_opts[] = {
      .help = "run SCRIPT by runpy.run_path(), so that an exception that ends it is found in the report"},
     {.name = "role", .arg = "NAME", AT(role), .fallback = "default", .group = "Program",
      .help = "what the workers are called; those of one name have ranks of their own too"},
-    {.name = "virtual-local-rank", AT(virtual_local_rank), .group = "Program",
+    {LATER, .name = "virtual-local-rank", AT(virtual_local_rank), .group = "Program",
      .help = "show each worker one GPU only, as device 0, and make it local rank 0"},
-    {.name = "numa-binding", .arg = "KIND", .parse = parse_numa_binding, .no_env = true,
+    {LATER, .name = "numa-binding", .arg = "KIND", .parse = parse_numa_binding, .no_env = true,
      .words = "node socket exclusive core-complex", AT(numa_binding), .group = "Program",
      .help = "keep each worker on the processors near its GPU: on their NUMA node, their socket, its exclusive "
              "share of the node's cores, or one core-complex"},
@@ -328,7 +330,7 @@ static const struct dt_opt launch_opts[] = {
      .help = "name of the job, the same on all its nodes"},
     {.name = "rdzv-conf", .arg = "KEY=VALUE,...", AT(rdzv_conf), .group = DT_LAUNCH_RDZV_GROUP,
      .help = "more about meeting: timeout (static, 900), join_timeout (600), read_timeout (60), in seconds, ..."},
-    {.name = "local-addr", .arg = "HOST", AT(local_addr), .group = DT_LAUNCH_RDZV_GROUP,
+    {LATER, .name = "local-addr", .arg = "HOST", AT(local_addr), .group = DT_LAUNCH_RDZV_GROUP,
      .help = "this node, as the others reach it"},
 
     {.name = "max-restarts", .arg = "N", .parse = parse_int, AT(max_restarts), .fallback = "0",
@@ -336,9 +338,9 @@ static const struct dt_opt launch_opts[] = {
     {.name = "monitor-interval", .arg = "SECONDS", .parse = parse_float, AT(monitor_interval), .fallback = "0.1",
      .group = "Failures and signals",
      .help = "taken for torchrun's sake and without effect: the end of a worker is noticed at once"},
-    {.name = "signals-to-handle", .arg = "LIST", AT(signals_to_handle), .fallback = "SIGTERM,SIGINT,SIGHUP,SIGQUIT",
+    {LATER, .name = "signals-to-handle", .arg = "LIST", AT(signals_to_handle), .fallback = "SIGTERM,SIGINT,SIGHUP,SIGQUIT",
      .group = "Failures and signals", .help = "signals that are passed on to the workers and end the job"},
-    {.name = "shutdown-timeout", .arg = "SECONDS", .parse = parse_seconds, AT(shutdown_timeout),
+    {LATER, .name = "shutdown-timeout", .arg = "SECONDS", .parse = parse_seconds, AT(shutdown_timeout),
      .group = "Failures and signals",
      .help = "from the signal that ends workers to SIGKILL (default: TORCH_ELASTIC_SHUTDOWN_TIMEOUT, or 30)"},
     {.name = "exit-barrier-timeout", .arg = "SECONDS", .parse = parse_seconds, .exact = true, AT(exit_barrier_timeout),
@@ -352,15 +354,15 @@ static const struct dt_opt launch_opts[] = {
      .help = "write output to files: 1 is stdout, 2 stderr, 3 both; for all workers, or as LOCALRANK:WHAT,..."},
     {.name = "tee", .letter = 't', .arg = "WHAT", AT(tee), .fallback = "0", .group = "Output",
      .help = "the same, and show it with a prefix"},
-    {.name = "local-ranks-filter", .arg = "LIST", AT(local_ranks_filter), .group = "Output",
+    {LATER, .name = "local-ranks-filter", .arg = "LIST", AT(local_ranks_filter), .group = "Output",
      .help = "show the output of these local ranks only"},
-    {.name = "duplicate-stdout-filters", .arg = "LIST", AT(stdout_filters), .group = "Output",
+    {LATER, .name = "duplicate-stdout-filters", .arg = "LIST", AT(stdout_filters), .group = "Output",
      .help = "copy lines of teed stdout with one of these texts to filtered_stdout.log; `,,` is a comma"},
-    {.name = "duplicate-stderr-filters", .arg = "LIST", AT(stderr_filters), .group = "Output",
+    {LATER, .name = "duplicate-stderr-filters", .arg = "LIST", AT(stderr_filters), .group = "Output",
      .help = "the same for stderr"},
-    {.name = "event-log-handler", .arg = "NAME", .words = "null console", AT(event_log_handler), .fallback = "null",
+    {LATER, .name = "event-log-handler", .arg = "NAME", .words = "null console", AT(event_log_handler), .fallback = "null",
      .group = "Output", .help = "where events go: null, console (JSON lines on stderr), or file:PATH"},
-    {.name = "logs-specs", .arg = "NAME", .no_env = true, .hidden = true, AT(logs_specs)},
+    {LATER, .name = "logs-specs", .arg = "NAME", .no_env = true, .hidden = true, AT(logs_specs)},
 
     {OWN, .name = "print-config", .no_env = true, AT(print_config),
      .help = "print what would be done, and what has no effect, and exit"},
@@ -443,6 +445,29 @@ _Static_assert(sizeof launch_opts / sizeof *launch_opts <= DT_OPT_ROWS_MAX, "too
 
 #define USAGE "[options] SCRIPT [ARG...]"
 
+#define COUNT_WORKERS "the workers of a node are counted by --nproc-per-node"
+#define COUNT_NODES "the nodes are counted by --nnodes"
+#define ON_EACH_NODE "start it on each node, as srun does"
+
+/* Of mpirun, accelerate and deepspeed; the first one of dtrun-launch. */
+static const struct dt_opt_foreign foreign_opts[] = {
+    {"--use-env", "leave it out: workers find LOCAL_RANK anyway"},
+    {"-n", COUNT_WORKERS},
+    {"-np", COUNT_WORKERS},
+    {"--gpus", COUNT_WORKERS},
+    {"--num-gpus", COUNT_WORKERS},
+    {"--num-processes", COUNT_WORKERS},
+    {"--num-nodes", COUNT_NODES},
+    {"--num-machines", COUNT_NODES},
+    {"--machine-rank", "the number of this node is --node-rank"},
+    {"--main-process-ip", "node 0 is named by --master-addr"},
+    {"--main-process-port", "the port of node 0 is --master-port"},
+    {"-H", ON_EACH_NODE},
+    {"--host", ON_EACH_NODE},
+    {"--hostfile", ON_EACH_NODE},
+    {NULL, NULL},
+};
+
 const struct dt_opt_program dt_launch_program = {
     .name = "dtrun",
     .summary = "Starts and supervises the workers of a distributed job on this node.",
@@ -451,8 +476,8 @@ const struct dt_opt_program dt_launch_program = {
     .table = launch_opts + 1,
     .env_prefix = "PET_",
     .env_flag = pet_flag,
+    .foreign = foreign_opts,
     .takes_operands = true,
-    .abbreviate_both_spellings = true,
 };
 
 const struct dt_opt_program dt_legacy_program = {
@@ -463,8 +488,8 @@ const struct dt_opt_program dt_legacy_program = {
     .table = launch_opts,
     .env_prefix = "PET_",
     .env_flag = pet_flag,
+    .foreign = foreign_opts,
     .takes_operands = true,
-    .abbreviate_both_spellings = true,
 };
 
 int dt_launch_options_read(struct dt_launch_options *o, const struct dt_opt_program *program,

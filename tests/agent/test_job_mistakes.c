@@ -83,7 +83,7 @@ TEST(mistakes_on_the_command_line)
 {
     static const struct mistake rows[] = {
         {"--nproc-per-node|2", 2, "SCRIPT is missing"},
-        {"--nproc|2|@", 2, "--nproc could be --nproc-per-node or --nproc_per_node"},
+        {"--max|2|--m|@", 2, "--m could be --module or --master-addr or "},
         {"--bogus|@", 2, "--bogus: no such option"},
         {"--nproc-per-node|x8|@", 1, "--nproc-per-node: \"x8\"|cpu, gpu or auto"},
         {"--nproc_per_node|0|@", 1, "--nproc-per-node: \"0\" is not from 1"},
@@ -184,8 +184,8 @@ TEST(programs_that_are_not_there_or_not_programs)
         {"--no-python|/tmp", 1, "\"/tmp\" cannot be executed: Is a directory"},
         {"--no-python||a", 1, "SCRIPT is empty"},
         {"", 1, "SCRIPT is empty"},
-        {"PYTHON_EXEC=/nonexistent|x.py", 1, "PYTHON_EXEC: \"/nonexistent\" cannot be executed"},
-        {"PATH=/nonexistent|VIRTUAL_ENV=|CONDA_PREFIX=|x.py", 1, "no python3|PATH|PYTHON_EXEC|--no-python"},
+        {"PYTHON_EXEC=/nonexistent|/dev/null", 1, "PYTHON_EXEC: \"/nonexistent\" cannot be executed"},
+        {"PATH=/nonexistent|VIRTUAL_ENV=|CONDA_PREFIX=|/dev/null", 1, "no python3|PATH|PYTHON_EXEC|--no-python"},
         {"--log-dir|/dev/null/x|@", 1, "--log-dir: \"/dev/null/x\" cannot be used: Not a directory"},
         {"--log-dir|/etc/passwd|@", 1, "--log-dir: /etc/passwd is a file; name a folder"},
     };

@@ -32,6 +32,7 @@ static const struct dt_opt table[] = {
     {.name = "config", .arg = "FILE", AT(config), .no_config = true, .help = "more options"},
     {.name = "new-thing", .arg = "X", AT(name), .exact = true, .help = "never an abbreviation"},
     {.name = "allow", .arg = "CIDR", .parse = dt_opt_cidr, AT(allow), .repeat = true, .help = "who may come"},
+    {.name = "verbatim", AT(quiet), .later = true, .help = "a newer one"},
     {.name = "own-flag", AT(quiet), .env_prefix = "OWN_", .exact = true, .help = "not of this family"},
     {0},
 };
@@ -64,7 +65,6 @@ static const struct dt_opt_program torchrun_like = {
     .env_prefix = "PET_",
     .env_flag = number_flag,
     .takes_operands = true,
-    .abbreviate_both_spellings = true,
 };
 
 struct told {
@@ -230,12 +230,14 @@ TEST(as_torchrun_has_it)
 {
     /* clang-format off */
     static const struct row rows[] = {
-        {"--nproc|2", "", NULL, "--nproc could be --nproc-per-node or --nproc_per_node"},
-        {"--nproc=2", "", NULL, "--nproc could be --nproc-per-node or --nproc_per_node"},
+        {"--nproc|2", "", "nproc=2", NULL}, /* two spellings of one option */
+        {"--nproc=2", "", "nproc=2", NULL},
         {"--nproc_per|2", "", "nproc=2", NULL},
         {"--nproc-per=2", "", "nproc=2", NULL},
         {"--nnod|2", "", "size=2", NULL}, /* one word has one spelling */
-        {"--n|2", "", NULL, "--n could be --name or --nproc-per-node or --nproc_per_node or --nnodes"},
+        {"--n|2", "", NULL, "--n could be --name or --nproc-per-node or --nnodes"},
+        {"--verb", "", "verbose", NULL}, /* although there is a --verbatim since */
+        {"--verba", "", "quiet", NULL},
         {"--nproc-per-node|2|-v", "", "verbose nproc=2", NULL},
         {"", "PET_VERBOSE=1|PET_QUIET=0", "verbose", NULL},
         {"-v", "PET_VERBOSE=0", "verbose", NULL},

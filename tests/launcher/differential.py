@@ -9,6 +9,7 @@ import argparse
 import json
 import logging
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -219,6 +220,42 @@ LEGACY_ROWS = [
     ("--use_env=1 s.py", ""),
     ("", ""),
 ]
+
+
+NEWER = ("virtual_local_rank", "numa_binding", "local_addr", "signals_to_handle",
+         "shutdown_timeout", "local_ranks_filter", "duplicate_stdout_filters",
+         "duplicate_stderr_filters", "event_log_handler", "logs_specs")
+
+
+def valid_value(action):
+    return [] if action.nargs == 0 else ["spawn" if action.choices else "1"]
+
+
+def abbreviations(command):
+    """What argparse takes for an option, dtrun takes for the same one. It also takes what argparse
+    calls ambiguous where all that it finds are spellings of one option, or where only one of the
+    options was there in PyTorch 1.13."""
+    actions = {name: action for action in run.get_args_parser()._actions
+               for name in action.option_strings if name.startswith("--")}
+    parts = {name[:n] for name in actions for n in range(3, len(name))} - set(actions)
+
+    def printed(name, action):
+        done = subprocess.run(command + ["--print-config", name] + valid_value(action) +
+                              ["--no-python", "/bin/true"],
+                              env=dict(LIBRARIES, PATH="/usr/bin:/bin"), stdin=subprocess.DEVNULL,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                              universal_newlines=True)
+        return done.returncode, re.sub(r"(?m)^run id: .*", "", done.stdout)
+
+    for part in sorted(parts):
+        meant = {action for name, action in actions.items() if name.startswith(part)}
+        meant = {action for action in meant if action.dest not in NEWER} or meant
+        status, text = printed(part, next(iter(meant)))
+        if len(meant) > 1:
+            tap.check_equal(status, USAGE, "exit status of " + part)
+        else:
+            action = meant.pop()
+            tap.check_equal((status, text), printed(action.option_strings[-1], action), part)
 
 
 class Reached(BaseException):
@@ -468,6 +505,7 @@ def main():
     programs = found(commands.dtrun), found(commands.launch)
     add_cases(programs[0], ROWS, False)
     add_cases(programs[1], LEGACY_ROWS, True)
+    tap.case("every abbreviation", lambda: abbreviations(programs[0]))
     tap.case("--run-path leaves the record that torchrun would",
              lambda: run_path_as_torch_does(programs[0]))
     os.environ.clear()

@@ -18,7 +18,14 @@ TEST(usage_errors)
         {"--standalone", "", NULL, "SCRIPT is missing: dtrun [options] SCRIPT [ARG...]", 2},
         {"--no-such|x", "", NULL, "--no-such: no such option", 2},
         {"-q|x", "", NULL, "-q: no such option", 2},
-        {"--nproc|2|x", "", NULL, "--nproc could be --nproc-per-node or --nproc_per_node", 2},
+        {"-mq|x", "", NULL, "-q: no such option", 2},
+        {"-np|2|x", "", NULL, "-np: no such option; the workers of a node are counted by --nproc-per-node", 2},
+        {"-n|2|x", "", NULL, "-n: no such option; the workers of a node are counted by --nproc-per-node", 2},
+        {"--num_processes=2|x", "", NULL, "--num_processes: no such option; the workers of a node are counted by "
+         "--nproc-per-node", 2},
+        {"--hostfile|f|x", "", NULL, "--hostfile: no such option; start it on each node, as srun does", 2},
+        {"--hostfiles|f|x", "", NULL, "--hostfiles: no such option", 2},
+        {"--rdzv=h|x", "", NULL, "--rdzv could be --rdzv-backend or --rdzv-endpoint or --rdzv-id or --rdzv-conf", 2},
         {"--max-restarts=x|x", "", NULL, "--max-restarts: \"x\" is not a whole number", 2},
         {"--max-restarts=1.0|x", "", NULL, "--max-restarts: \"1.0\" is not a whole number", 2},
         {"--max-restarts=9999999999|x", "", NULL, "--max-restarts: 9999999999 is out of range", 2},
@@ -29,7 +36,7 @@ TEST(usage_errors)
         {"--numa-binding=x|x", "", NULL, "--numa-binding: \"x\" is none of node, socket, exclusive, core-complex", 2},
         {"--standalone=1|x", "", NULL, "--standalone: takes no value, found \"1\"", 2},
         {"--role", "", NULL, "--role: needs a value: --role=NAME", 2},
-        {"--use-env|x", "", NULL, "--use-env: no such option", 2}, /* dtrun-launch has it */
+        {"--use-env|x", "", NULL, "--use-env: no such option; leave it out: workers find LOCAL_RANK anyway", 2}, /* dtrun-launch has it */
         {"--log-level=loud|x", "", NULL, "--log-level: \"loud\" is no log level; give error, warn, info or debug", 2},
         {"--keep-logs=some|x", "", NULL, "--keep-logs: \"some\" is none of all, failed", 2},
         {"--store-allow=x|x", "", NULL,
@@ -72,6 +79,8 @@ TEST(spellings)
     static const struct told_row rows[] = {
         {"--nproc_per_node=2|x", "", "workers: 2", NULL, 0},
         {"--nproc-per=2|x", "", "workers: 2", NULL, 0},
+        {"--nproc=2|x", "", "workers: 2", NULL, 0}, /* its two spellings are one option */
+        {"--log=/tmp|x", "", "log folder: /tmp", NULL, 0}, /* as before there was --logs-specs */
         {"--no-py|true", "", "command: /bin/true", NULL, 0},
         {"--standal|x", "", "backend: c10d", NULL, 0},
         {"--mod|x", "", "command: /bin/sh -u -m x", NULL, 0},
