@@ -106,7 +106,7 @@ struct dt_plan {
     char *error_file;     /* where we leave our own last word: TORCHELASTIC_ERROR_FILE */
 
     char **ignored;  /* sentences about options that have no effect here */
-    char **needless; /* ... about options that have none on any job, which nobody need hear of */
+    char **needless; /* ... about options that change nothing wherever they stand: no warning */
 };
 
 #define DT_PLAN_HOST_MAX 256

@@ -39,7 +39,8 @@ int dt_config_wrap(struct dt_config *c, const char *option);
 int dt_config_ignore(struct dt_config *c, const char *option, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* The same for an option that is there for torchrun's sake only: in the plan, but no warning. */
+/* The same for an option that is there for torchrun's sake only: in the plan, but no warning; the
+ * log tells of it at level info. */
 int dt_config_needless(struct dt_config *c, const char *option, const char *why);
 
 /* Copies TEXT into *FIELD of the plan; NULL stays NULL. */

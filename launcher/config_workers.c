@@ -67,11 +67,10 @@ static int choose_threads(struct dt_config *c)
     if (p->nproc == 1)
         return 0;
     p->omp_threads = 1;
-    return dt_words_push(c->warnings, c->err,
-                         "OMP_NUM_THREADS is set to 1 for each of %d workers, as torchrun does, so "
-                         "that they do not crowd the machine; set it, or give --omp-threads=auto, "
-                         "for what is faster",
-                         p->nproc);
+    return dt_words_push(
+        c->warnings, c->err,
+        "OMP_NUM_THREADS is set to 1, as by torchrun; --omp-threads=auto divides the "
+        "processors among the workers");
 }
 
 int dt_config_workers(struct dt_config *c)

@@ -86,6 +86,8 @@ static int run_plan(const struct dt_plan *plan, char *const *warnings)
         dt_warn("%s", *w);
     for (char *const *i = plan->ignored; i && *i; i++)
         dt_warn("%s", *i);
+    for (char *const *n = plan->needless; n && *n; n++)
+        dt_info("%s", *n);
     return dt_agent_run(plan);
 }
 

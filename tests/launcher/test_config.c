@@ -55,9 +55,8 @@ TEST(numbers_of_workers)
 TEST(threads_of_each_worker)
 {
     static const struct told_row rows[] = {
-        {"--nproc-per-node=2|x", "", "OMP_NUM_THREADS: 1|warning: OMP_NUM_THREADS is set to 1 for each of 2 workers, as "
-         "torchrun does, so that they do not crowd the machine; set it, or give --omp-threads=auto, for what is faster",
-         NULL, 0},
+        {"--nproc-per-node=2|x", "", "OMP_NUM_THREADS: 1|warning: OMP_NUM_THREADS is set to 1, as by torchrun; "
+         "--omp-threads=auto divides the processors among the workers", NULL, 0},
         {"--nproc-per-node=2|x", "OMP_NUM_THREADS=3", "OMP_NUM_THREADS: as it is", NULL, 0},
         {"--nproc-per-node=2|x", "OMP_NUM_THREADS=", "OMP_NUM_THREADS: as it is", NULL, 0},
         {"--nproc-per-node=2|--omp-threads=auto|x", "", "OMP_NUM_THREADS: 2", NULL, 0},
