@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The smallest worker: dtrun --nproc-per-node 4 --no-python hello
+/* The smallest worker: dtrun --nproc-per-node 4 build/examples/hello
  *
  * Each finds the store where dtrun says, leaves its name there, waits until all have come, and
  * prints who met. */
@@ -54,7 +54,7 @@ static int number(const char *name, int64_t min, int64_t max, int64_t *out, stru
     const char *text = getenv(name);
     if (!text)
         return dt_err_set(err, DT_E_USAGE,
-                          "%s is not set; try: dtrun --nproc-per-node 4 --no-python hello", name);
+                          "%s is not set; try: dtrun --nproc-per-node 4 ./hello", name);
     return dt_str_to_int(text, min, max, out, err) < 0 ? dt_err_wrap(err, "%s", name) : 0;
 }
 
