@@ -74,7 +74,11 @@ struct dt_opt_program {
         *config_option; /* the row whose value is the path of the config file; NULL: none. A file
                          * that is named  by nothing but that row's fallback may be missing */
     const struct dt_opt_foreign *foreign; /* ends with a zeroed row; NULL: none */
-    bool takes_operands;                  /* else an argument that is no option is an error */
+    /* What operands begin with: "status", "node list"; a second word FILE stands for files. Options
+     * may stand behind them then; without commands the first operand ends the options. For
+     * completions. Ends with NULL; NULL: none. */
+    const char *const *commands;
+    bool takes_operands; /* else an argument that is no option is an error */
 };
 
 struct dt_opt_result {

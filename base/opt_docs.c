@@ -175,6 +175,8 @@ static void bash_name(const struct dt_opt_program *p, const struct dt_opt *o, FI
     fprintf(out, " --%s%s", o->name, o->arg ? "=" : "");
 }
 
+#define BASH_FILES "compopt -o filenames; mapfile -t COMPREPLY < <(compgen -f -- \"$cur\")"
+
 static void bash_case(const struct dt_opt_program *p, const struct dt_opt *o, FILE *out)
 {
     (void)p;
@@ -187,12 +189,104 @@ static void bash_case(const struct dt_opt_program *p, const struct dt_opt *o, FI
     if (o->words)
         fprintf(out, "COMPREPLY=($(compgen -W '%s' -- \"$cur\"))", o->words);
     else if (o->completes == DT_OPT_FILE)
-        fputs("compopt -o filenames; mapfile -t COMPREPLY < <(compgen -f -- \"$cur\")", out);
+        fputs(BASH_FILES, out);
     else if (o->completes == DT_OPT_DIRECTORY)
         fputs("compopt -o filenames; mapfile -t COMPREPLY < <(compgen -d -- \"$cur\")", out);
     else
         fputs(":", out);
     fputs("; return ;;\n", out);
+}
+
+static void bash_option_with_value(const struct dt_opt_program *p, const struct dt_opt *o,
+                                   FILE *out)
+{
+    (void)p;
+    if (o->arg)
+        fprintf(out, "--%s ", o->name);
+    if (o->arg && o->letter)
+        fprintf(out, "-%c ", o->letter);
+}
+
+/* Whether both begin with the same word. */
+static bool begins_alike(const char *one, const char *other)
+{
+    size_t n = strcspn(one, " ");
+    return n == strcspn(other, " ") && memcmp(one, other, n) == 0;
+}
+
+static bool is_first_of_its_word(const struct dt_opt_program *p, const char *const *command)
+{
+    for (const char *const *c = p->commands; c < command; c++)
+        if (begins_alike(*c, *command))
+            return false;
+    return true;
+}
+
+/* The words that a command can begin with, or those that stand behind that of FIRST. */
+static void print_command_words(const struct dt_opt_program *p, const char *first, FILE *out)
+{
+    const char *between = "";
+    for (const char *const *c = p->commands; *c; c++) {
+        const char *space = strchr(*c, ' ');
+        if (first ? !space || !begins_alike(*c, first) : !is_first_of_its_word(p, c))
+            continue;
+        if (first)
+            fprintf(out, "%s%s", between, space + 1);
+        else
+            fprintf(out, "%s%.*s", between, (int)strcspn(*c, " "), *c);
+        between = " ";
+    }
+}
+
+static void bash_commands(const struct dt_opt_program *p, FILE *out)
+{
+    fputs("    else\n        case $operands in\n        '') COMPREPLY=($(compgen -W '", out);
+    print_command_words(p, NULL, out);
+    fputs("' -- \"$cur\")) ;;\n", out);
+    for (const char *const *c = p->commands; *c; c++) {
+        const char *space = strchr(*c, ' ');
+        if (!space || !is_first_of_its_word(p, c))
+            continue;
+        bool files = strcmp(space, " FILE") == 0;
+        fprintf(out, "        ' %.*s'%s) ", (int)(space - *c), *c, files ? "*" : "");
+        if (files) {
+            fputs(BASH_FILES, out);
+        } else {
+            fputs("COMPREPLY=($(compgen -W '", out);
+            print_command_words(p, *c, out);
+            fputs("' -- \"$cur\"))", out);
+        }
+        fputs(" ;;\n", out);
+    }
+    fputs("        esac\n", out);
+}
+
+/* Walks the words before the one at the cursor: $operands are those that are neither options nor
+ * their values, each behind a space. */
+static void bash_operands(const struct dt_opt_program *p, FILE *out)
+{
+    fputs("    local word value='' operands=''\n"
+          "    for word in \"${COMP_WORDS[@]:1:COMP_CWORD-1}\"; do\n"
+          "        if [[ $word == '=' ]]; then\n"
+          "            value=1\n"
+          "        elif [[ -n $value ]]; then\n"
+          "            value=''\n"
+          "        elif [[ $word != -* ]]; then\n"
+          "            operands+=\" $word\"\n"
+          "        elif [[ ' ",
+          out);
+    each_row(p, bash_option_with_value, out);
+    fputs("' == *\" ${word//_/-} \"* ]]; then\n"
+          "            value=1\n"
+          "        fi\n"
+          "    done\n",
+          out);
+    if (!p->commands) /* all behind the first one is its own */
+        fputs("    if [[ -n $operands ]]; then\n"
+              "        " BASH_FILES "\n"
+              "        return 0\n"
+              "    fi\n",
+              out);
 }
 
 /* Bash splits words at '=' (COMP_WORDBREAKS), so in "--x=VAL" the option stands two words back. */
@@ -208,18 +302,21 @@ void dt_opt_print_bash(const struct dt_opt_program *program, FILE *out)
           "    elif [[ $prev == '=' ]]; then\n"
           "        prev=${COMP_WORDS[COMP_CWORD-2]}\n"
           "    fi\n"
-          "    case $prev in\n",
+          "    [[ $prev == --* ]] && prev=${prev//_/-}\n",
           out);
+    if (program->takes_operands)
+        bash_operands(program, out);
+    fputs("    case $prev in\n", out);
     each_row(program, bash_case, out);
     fputs("    esac\n    if [[ $cur == -* ]]; then\n        COMPREPLY=($(compgen -W '", out);
     each_row(program, bash_name, out);
-    fputs("' -- \"$cur\"))\n"
+    fputs("' -- \"${cur//_/-}\"))\n"
           "        [[ ${COMPREPLY[*]} == *= ]] && compopt -o nospace\n",
           out);
-    if (program->takes_operands)
-        fputs("    else\n        compopt -o filenames; mapfile -t COMPREPLY < <(compgen -f -- "
-              "\"$cur\")\n",
-              out);
+    if (program->commands)
+        bash_commands(program, out);
+    else if (program->takes_operands)
+        fputs("    else\n        " BASH_FILES "\n", out);
     fputs("    fi\n    return 0\n}\ncomplete -F ", out);
     print_identifier(program->name, out);
     fprintf(out, "_complete %s\n", program->name);
@@ -255,12 +352,37 @@ static void zsh_row(const struct dt_opt_program *p, const struct dt_opt *o, FILE
         zsh_spec(o, "-", letter, out);
 }
 
+/* All second words together: which first word stands there is not looked at. */
+static void zsh_commands(const struct dt_opt_program *p, FILE *out)
+{
+    bool files = false;
+    fputs("    '1:command:(", out);
+    print_command_words(p, NULL, out);
+    fputs(")' \\\n", out);
+    for (const char *const *c = p->commands; *c; c++)
+        files = files || (strchr(*c, ' ') && strcmp(strchr(*c, ' '), " FILE") == 0);
+    if (files) {
+        fputs("    '*::file:_files'\n", out);
+        return;
+    }
+    fputs("    '2::word:(", out);
+    for (const char *const *c = p->commands; *c; c++)
+        if (strchr(*c, ' ') && is_first_of_its_word(p, c)) {
+            print_command_words(p, *c, out);
+            fputc(' ', out);
+        }
+    fputs(")' '3::name: '\n", out);
+}
+
 void dt_opt_print_zsh(const struct dt_opt_program *program, FILE *out)
 {
     fprintf(out, "#compdef %s\n# generated from its option table\n_arguments -s -S \\\n",
             program->name);
     each_row(program, zsh_row, out);
-    fputs(program->takes_operands ? "    '*::file:_files'\n" : "    && return 0\n", out);
+    if (program->commands)
+        zsh_commands(program, out);
+    else
+        fputs(program->takes_operands ? "    '*::file:_files'\n" : "    && return 0\n", out);
 }
 
 static void fish_row(const struct dt_opt_program *p, const struct dt_opt *o, FILE *out)
@@ -280,10 +402,33 @@ static void fish_row(const struct dt_opt_program *p, const struct dt_opt *o, FIL
     fputs("'\n", out);
 }
 
+static void fish_commands(const struct dt_opt_program *p, FILE *out)
+{
+    fprintf(out, "complete -c %s -n __fish_use_subcommand -a '", p->name);
+    print_command_words(p, NULL, out);
+    fputs("'\n", out);
+    for (const char *const *c = p->commands; *c; c++) {
+        const char *space = strchr(*c, ' ');
+        if (!space || !is_first_of_its_word(p, c))
+            continue;
+        fprintf(out, "complete -c %s -n '__fish_seen_subcommand_from %.*s' ", p->name,
+                (int)(space - *c), *c);
+        if (strcmp(space, " FILE") == 0) {
+            fputs("-F\n", out);
+            continue;
+        }
+        fputs("-a '", out);
+        print_command_words(p, *c, out);
+        fputs("'\n", out);
+    }
+}
+
 void dt_opt_print_fish(const struct dt_opt_program *program, FILE *out)
 {
     fprintf(out, "# fish completion for %s; generated from its option table\n", program->name);
-    if (!program->takes_operands)
+    if (!program->takes_operands || program->commands)
         fprintf(out, "complete -c %s -f\n", program->name);
+    if (program->commands)
+        fish_commands(program, out);
     each_row(program, fish_row, out);
 }

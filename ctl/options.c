@@ -42,25 +42,33 @@ static const struct dt_opt ctl_opts[] = {
     {0},
 };
 
+static const char *const names[DT_CTL_COMMANDS + 1] = {
+    [DT_CTL_STATUS] =       "status",
+    [DT_CTL_NODE_LIST] =    "node list",
+    [DT_CTL_NODE_DRAIN] =   "node drain",
+    [DT_CTL_NODE_UNDRAIN] = "node undrain",
+};
+
 static const struct command {
-    const char *words, *arg; /* arg: NULL: takes none */
-    bool must;               /* be given */
+    const char *arg; /* NULL: takes none */
+    bool must;       /* be given */
     const char *help;
 } commands[DT_CTL_COMMANDS] = {
-    [DT_CTL_STATUS] =       {"status", "[RUN]", false, "how all runs are, or one"},
-    [DT_CTL_NODE_LIST] =    {"node list", NULL, false, "each node that is there, on a line of its own"},
-    [DT_CTL_NODE_DRAIN] =   {"node drain", "NAME", true, "take a node out of its job, and keep it out"},
-    [DT_CTL_NODE_UNDRAIN] = {"node undrain", "NAME", true, "let it back; ends a quarantine too"},
+    [DT_CTL_STATUS] =       {"[RUN]", false, "show the state of all runs, or of one"},
+    [DT_CTL_NODE_LIST] =    {NULL, false, "show each node that is there, on a line of its own"},
+    [DT_CTL_NODE_DRAIN] =   {"NAME", true, "take a node out of its job, and keep it out"},
+    [DT_CTL_NODE_UNDRAIN] = {"NAME", true, "let it back; ends a quarantine too"},
 };
 /* clang-format on */
 
 const struct dt_opt_program dt_ctl_program = {
     .name = "dtrun-ctl",
-    .summary = "look at the runs of a rendezvous, and keep nodes out",
+    .summary = "Shows the state of the jobs at a rendezvous, and takes nodes out of them.",
     .usage = "[options] COMMAND",
     .version = DT_VERSION,
     .table = ctl_opts,
     .env_prefix = "DTRUN_",
+    .commands = names,
     .takes_operands = true,
 };
 
@@ -68,19 +76,19 @@ void dt_ctl_options_help(FILE *out)
 {
     dt_opt_help(&dt_ctl_program, out);
     fputs("\nCommands:\n", out);
-    for (const struct command *c = commands; c < commands + DT_CTL_COMMANDS; c++) {
+    for (int i = 0; i < DT_CTL_COMMANDS; i++) {
+        const struct command *c = &commands[i];
         char shape[64];
-        snprintf(shape, sizeof shape, "%s %s", c->words, c->arg ? c->arg : "");
+        snprintf(shape, sizeof shape, "%s %s", names[i], c->arg ? c->arg : "");
         fprintf(out, "  %-25s %s\n", shape, c->help);
     }
 }
 
 /* -- the words -------------------------------------------------------------------------------- */
 
-/* How many of WORDS the command's own name takes; 0: they are not its name. */
-static int takes(const struct command *c, const char *const *words, int count)
+/* How many of WORDS the NAME of a command takes; 0: they are not its name. */
+static int takes(const char *name, const char *const *words, int count)
 {
-    const char *name = c->words;
     int n = 0;
     while (*name && n < count) {
         size_t len = strcspn(name, " ");
@@ -99,14 +107,14 @@ static size_t slips(const char *given, const char *name)
     return d <= 1 + strlen(given) / 3 ? d : SIZE_MAX;
 }
 
-/* How far WORDS are from the name of C, of which people leave out the first word. */
-static size_t distance(const struct command *c, const char *const *words, int count)
+/* How far WORDS are from NAME, of which people leave out the first word. */
+static size_t distance(const char *name, const char *const *words, int count)
 {
-    const char *last = strrchr(c->words, ' ');
+    const char *last = strrchr(name, ' ');
     char first[16];
     if (!last)
-        return slips(words[0], c->words);
-    snprintf(first, sizeof first, "%.*s", (int)(last - c->words), c->words);
+        return slips(words[0], name);
+    snprintf(first, sizeof first, "%.*s", (int)(last - name), name);
     bool both = count > 1 && slips(words[0], first) != SIZE_MAX;
     return slips(words[both], last + 1);
 }
@@ -119,11 +127,11 @@ static int no_command(const char *const *words, int count, struct dt_err *err)
         return dt_err_set(err, DT_E_USAGE, "node list, node drain, or node undrain?");
     size_t best = SIZE_MAX;
     const char *meant = NULL;
-    for (const struct command *c = commands; c < commands + DT_CTL_COMMANDS; c++) {
-        size_t d = distance(c, words, count);
+    for (int i = 0; i < DT_CTL_COMMANDS; i++) {
+        size_t d = distance(names[i], words, count);
         if (d < best) {
             best = d;
-            meant = c->words;
+            meant = names[i];
         }
     }
     return dt_err_set(err, DT_E_USAGE, "there is no command \"%s%s%s\"; %s%s%s", words[0],
@@ -137,15 +145,16 @@ static int read_command(struct dt_ctl_options *o, const char *const *words, int 
 {
     int used = 0;
     o->command = DT_CTL_STATUS;
-    while ((used = takes(&commands[o->command], words, count)) == 0)
+    while ((used = takes(names[o->command], words, count)) == 0)
         if (++o->command == DT_CTL_COMMANDS)
             return no_command(words, count, err);
     const struct command *c = &commands[o->command];
+    const char *name = names[o->command];
     if (count > used + (c->arg != NULL))
-        return dt_err_set(err, DT_E_USAGE, "%s: what is \"%s\"? It takes %s", c->words,
+        return dt_err_set(err, DT_E_USAGE, "%s: what is \"%s\"? It takes %s", name,
                           words[used + (c->arg != NULL)], c->arg ? "one name" : "no name");
     if (c->must && !o->all && (count == used || !*words[used]))
-        return dt_err_set(err, DT_E_USAGE, "%s: which node? Give its name", c->words);
+        return dt_err_set(err, DT_E_USAGE, "%s: which node? Give its name", name);
     o->name = count > used ? words[used] : "";
     return 0;
 }

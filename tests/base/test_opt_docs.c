@@ -38,14 +38,20 @@ static const struct dt_opt_program program = {
     .env_prefix = "DT_",
 };
 
-static char *printed(void (*print)(const struct dt_opt_program *, FILE *))
+static char *printed_of(const struct dt_opt_program *p,
+                        void (*print)(const struct dt_opt_program *, FILE *))
 {
     char *text = NULL;
     size_t len;
     FILE *f = open_memstream(&text, &len);
-    print(&program, f);
+    print(p, f);
     fclose(f);
     return text;
+}
+
+static char *printed(void (*print)(const struct dt_opt_program *, FILE *))
+{
+    return printed_of(&program, print);
 }
 
 /* Runs COMMAND with TEXT in the file $F; what it prints, "" when nothing. */
@@ -116,6 +122,25 @@ TEST(mandoc_finds_nothing_wrong_and_shows_what_was_written)
     free(text);
 }
 
+/* What the completion TEXT offers for the last of WORDS. */
+static void complete_in_bash(const char *text, const char *words, char out[4096])
+{
+    char command[512];
+    int status;
+    /* compopt works inside a real completion only. */
+    snprintf(command, sizeof command,
+             "bash -uc '. $F; compopt() { :; }; COMP_WORDS=(%s); "
+             "COMP_CWORD=$((${#COMP_WORDS[@]}-1)); dt_test_complete; "
+             "((${#COMPREPLY[@]})) && printf \"%%s \" \"${COMPREPLY[@]}\"; true' 2>&1",
+             words);
+    for (char *q = strstr(command, "''"); q; q = strstr(q, "''")) {
+        q[0] = '"'; /* the line itself stands in single quotes */
+        q[1] = '"';
+    }
+    run(text, command, out, &status);
+    CHECK_EQ(status, 0);
+}
+
 TEST(bash_takes_the_completion_and_completes)
 {
     if (!have("bash"))
@@ -133,24 +158,54 @@ TEST(bash_takes_the_completion_and_completes)
         {"dt-test --sec", ""},
     };
     /* clang-format on */
-    char *text = printed(dt_opt_print_bash), out[4096], command[512];
+    char *text = printed(dt_opt_print_bash), out[4096];
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         CHECK_ROW("%s", rows[i].words);
-        int status;
-        /* compopt works inside a real completion only. */
-        snprintf(command, sizeof command,
-                 "bash -uc '. $F; compopt() { :; }; COMP_WORDS=(%s); "
-                 "COMP_CWORD=$((${#COMP_WORDS[@]}-1)); dt_test_complete; "
-                 "((${#COMPREPLY[@]})) && printf \"%%s \" \"${COMPREPLY[@]}\"; true' 2>&1",
-                 rows[i].words);
-        for (char *q = strstr(command, "''"); q; q = strstr(q, "''")) {
-            q[0] = '"'; /* the line itself stands in single quotes */
-            q[1] = '"';
-        }
-        CHECK_STR(run(text, command, out, &status), rows[i].replies);
-        CHECK_EQ(status, 0);
+        complete_in_bash(text, rows[i].words, out);
+        CHECK_STR(out, rows[i].replies);
     }
     free(text);
+}
+
+TEST(bash_tells_operands_from_options)
+{
+    if (!have("bash"))
+        SKIP("bash is not installed");
+    static const char *const with_commands[] = {"status", "node list", "node drain", "keep FILE",
+                                                NULL};
+    /* clang-format off */
+    static const struct { const char *const *commands; const char *words, *replies; } rows[] = {
+        {NULL, "dt-test --ver", "--verbose --version "},
+        {NULL, "dt-test /bin/true --ver", ""}, /* an option of the script, and not ours */
+        {NULL, "dt-test --format json --ver", "--verbose --version "},
+        {NULL, "dt-test --format = json --ver", "--verbose --version "},
+        {NULL, "dt-test -v --config_file x --log_d", "--log-dir= "},
+        {NULL, "dt-test /bin/true --format ''", NULL}, /* files, of which there may be any */
+        {NULL, "dt-test /bin/true /bin/basenam", "/bin/basename "},
+        {with_commands, "dt-test ''", "status node keep "},
+        {with_commands, "dt-test --format json s", "status "},
+        {with_commands, "dt-test node ''", "list drain "},
+        {with_commands, "dt-test node dr", "drain "},
+        {with_commands, "dt-test node drain ''", ""},
+        {with_commands, "dt-test status ''", ""},
+        {with_commands, "dt-test status --ver", "--verbose --version "},
+        {with_commands, "dt-test keep /bin/basenam", "/bin/basename "},
+        {with_commands, "dt-test keep a /bin/basenam", "/bin/basename "},
+    };
+    /* clang-format on */
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        CHECK_ROW("%s%s", rows[i].words, rows[i].commands ? ", with commands" : "");
+        struct dt_opt_program operands = program;
+        operands.takes_operands = true;
+        operands.commands = rows[i].commands;
+        char out[4096], *text = printed_of(&operands, dt_opt_print_bash);
+        complete_in_bash(text, rows[i].words, out);
+        if (rows[i].replies)
+            CHECK_STR(out, rows[i].replies);
+        else
+            CHECK(strstr(out, "json") == NULL);
+        free(text);
+    }
 }
 
 TEST(zsh_rows_are_quoted)

@@ -46,6 +46,7 @@ const struct dt_opt_program dt_train_program = {
              "       dtrun-train tokenize FILE... -o OUT",
     .version = DT_VERSION,
     .table = train_opts,
+    .commands = (const char *const[]){"tokenize FILE", NULL},
     .takes_operands = true,
 };
 
