@@ -406,8 +406,9 @@ static const struct dt_opt launch_opts[] = {
     {ELASTIC, .name = "rank-policy", .arg = "POLICY", .parse = parse_rank_policy, .words = "stable torchrun",
      AT(torchrun_ranks), .fallback = "stable",
      .help = "in a new round, nodes keep their ranks as far as possible (stable), or are sorted anew (torchrun)"},
-    {ELASTIC, .name = "grow-interval", .arg = "TIME", .parse = dt_opt_duration, AT(grow_interval), .fallback = "0",
-     .help = "take in nodes that come late at most that often; 0 does so at once"},
+    {ELASTIC, .name = "grow-interval", .arg = "TIME", .parse = dt_opt_duration, AT(grow_interval), .fallback = "5s",
+     .help = "take in nodes that come late at most that often, together with all others that come within 5 seconds of "
+             "each other; 0 takes in each at once"},
     {ELASTIC, .name = "max-node-losses", .arg = "N", .parse = parse_node_losses, .words = "unlimited",
      AT(max_node_losses), .fallback = "unlimited",
      .help = "how many nodes may be lost, which costs no restart, before the job ends"},

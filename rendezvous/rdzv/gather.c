@@ -282,40 +282,6 @@ void rdzv_gather(struct dt_rdzv *r, struct dt_rdzv_actions *out)
         note(r, out);
 }
 
-static const struct dt_member *find_newcomer(const struct dt_rdzv *r)
-{
-    dt_list_each(&r->members.all, n)
-    {
-        const struct dt_member *m = dt_container_of(n, struct dt_member, in_all);
-        if (rdzv_is_ready(m) && !rdzv_is_out(r, m, NULL))
-            return m;
-    }
-    return NULL;
-}
-
-/* Once somebody is done nobody is taken in any more: the job is about to end. */
-void rdzv_grow(struct dt_rdzv *r, struct dt_rdzv_actions *out)
-{
-    const size_t(*counts)[DT_LINKS] = r->members.counts;
-    if (r->state != DT_RUN_RUNNING || r->recover_until || r->seats_len >= rdzv_target(r) ||
-        counts[DT_DOING_WAITING][DT_LINK_ONLINE] == 0 || r->now < r->grow_at ||
-        counts[DT_DOING_DONE][DT_LINK_ONLINE] + counts[DT_DOING_DONE][DT_LINK_SUSPECT] +
-                r->done_gone >
-            0)
-        return;
-    dt_ms at = dt_clock_after(r->round_since, r->spec.grow_interval);
-    const struct dt_member *m = find_newcomer(r);
-    if (!m) {
-        r->grow_at = dt_exclude_next(r->exclude, r->now);
-    } else if (r->now < at) {
-        r->grow_at = at;
-    } else {
-        char why[DT_WHY_MAX];
-        snprintf(why, sizeof why, "%s joins", m->name.text);
-        rdzv_fence(r, out, why);
-    }
-}
-
 dt_ms rdzv_gather_next(const struct dt_rdzv *r)
 {
     dt_ms end = r->last_call ? r->last_call : dt_clock_after(r->gather_since, r->spec.join_timeout);

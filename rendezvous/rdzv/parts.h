@@ -47,8 +47,6 @@ void rdzv_news(struct dt_rdzv *r, const char *fmt, ...) __attribute__((format(pr
 
 /* Makes a world when it is time, or gives up. */
 void rdzv_gather(struct dt_rdzv *r, struct dt_rdzv_actions *out);
-/* Ends the round when there is somebody to take in. */
-void rdzv_grow(struct dt_rdzv *r, struct dt_rdzv_actions *out);
 bool rdzv_is_ready(const struct dt_member *m);
 /* Whether M is kept out, by the name of its host, which an agent that is started anew does not
  * change, or by the one that tells it from others on that host. *WHY (may be NULL): see exclude.h.
@@ -60,6 +58,13 @@ size_t rdzv_target(const struct dt_rdzv *r);
 /* Whom we wait for, as a sentence; for the log and those who wait. */
 void rdzv_describe_wait(const struct dt_rdzv *r, char *out, size_t size);
 dt_ms rdzv_gather_next(const struct dt_rdzv *r);
+
+/* -- grow.c: when a round ends to take others in -- */
+
+/* Ends the round when it is time to take somebody in. */
+void rdzv_grow(struct dt_rdzv *r, struct dt_rdzv_actions *out);
+/* Whether those who stand by and are not kept out get a seat at `grow_at`. */
+bool rdzv_will_grow(const struct dt_rdzv *r);
 
 /* -- world.c: who is in it -- */
 

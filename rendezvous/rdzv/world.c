@@ -22,6 +22,10 @@ void rdzv_park(struct dt_rdzv *r, struct dt_rdzv_actions *out, struct dt_member 
                  "the %zu nodes of run \"%s\" are there already, and run another command than this "
                  "one; if this is another job, give it an --rdzv-id of its own",
                  r->seats_len, r->id);
+    else if (rdzv_will_grow(r))
+        snprintf(text, sizeof text, "the job runs with %zu node%s; %s joins it in about %d s",
+                 r->seats_len, r->seats_len == 1 ? "" : "s", m->name.text,
+                 dt_clock_seconds(r->grow_at - r->now));
     else
         snprintf(text, sizeof text, "the job runs with %zu node%s; %s stands by as a spare",
                  r->seats_len, r->seats_len == 1 ? "" : "s", m->name.text);

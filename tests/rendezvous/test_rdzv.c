@@ -781,6 +781,56 @@ TEST(growth_ends_the_round_at_once_or_when_it_may)
     end();
 }
 
+TEST(nodes_that_come_one_after_the_other_are_taken_in_together)
+{
+    begin_running(2, 2, 8);
+    run->spec.grow_interval = 5 * DT_SECOND;
+    for (uint64_t i = 2; i < 6; i++) {
+        join(1000 + i);
+        CHECK_STR(told[i], "park ");
+        CHECK(strstr(why[i], "joins it in about 5 s") != NULL);
+        pass(1500, (2u << i) - 1, 1);
+        CHECK_STR(told[0], "");
+    }
+    pass(3400, 0x3f, 1);
+    CHECK_STR(told[0], "");
+    pass(100, 0x3f, 1);
+    CHECK_STR(told[0], "stop ");
+    CHECK_STR(why[0], "node2 and 3 other nodes join");
+    join(1000);
+    join(1001);
+    CHECK_STR(told[0], "stop world 1:0/6 ");
+    end();
+}
+
+TEST(nobody_more_is_waited_for_when_a_growing_job_is_full)
+{
+    begin_running(2, 2, 4);
+    run->spec.grow_interval = 5 * DT_SECOND;
+    pass(5 * DT_SECOND, 3, 1);
+    join(1002);
+    CHECK_STR(told[0], "");
+    join(1003);
+    CHECK_STR(told[0], "stop ");
+    end();
+}
+
+TEST(a_growing_job_waits_no_longer_than_a_last_call)
+{
+    begin_running(2, 2, 16);
+    run->spec.grow_interval = 5 * DT_SECOND;
+    run->spec.last_call = 10 * DT_SECOND;
+    join(1002);
+    for (uint64_t i = 3; i < 6; i++) {
+        pass(3 * DT_SECOND, (1u << i) - 1, 1);
+        join(1000 + i);
+    }
+    CHECK_STR(told[0], "");
+    pass(DT_SECOND, 0x3f, 1);
+    CHECK_STR(told[0], "stop ");
+    end();
+}
+
 TEST(too_few_are_named_when_time_is_over)
 {
     begin_running(3, 3, 3);

@@ -132,7 +132,7 @@ class Story:
         return "%s:%d" % (self.cluster[number].address, PORT)
 
     def agent(self, number, *options, at=0, nnodes="2", nproc=1, run="job", conf=QUICK, env=None,
-              command=("--no-python", "sh", "-c", WORKER)):
+              grow="0", command=("--no-python", "sh", "-c", WORKER)):
         """A dtrun on that host, whose rendezvous is on host AT."""
         host = self.cluster[number]
         control = self.path("control", str(len(self.controls)))
@@ -142,7 +142,8 @@ class Story:
         program = host.run(
             *self.tools.dtrun, "--rdzv-backend", "c10d", "--rdzv-endpoint", self.endpoint(at),
             "--rdzv-id", run, "--rdzv-conf", conf, "--nnodes", nnodes, "--nproc-per-node", nproc,
-            "--log-dir", self.path("logs", host.name), *options, *command, env=env)
+            "--log-dir", self.path("logs", host.name), "--grow-interval", grow,
+            *options, *command, env=env)
         return Agent(host, program, controls)
 
     def agents(self, count, *options, **more):

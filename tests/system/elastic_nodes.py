@@ -37,6 +37,20 @@ def scale(s):
     s.succeed(*agents)
 
 
+@story(hosts=5)
+def late_ones(s):
+    """nodes that come one after the other while a job runs are taken in by one new round"""
+    s.serve(0)
+    agents = s.running(2, nnodes="2:5", grow="5s", env={"SLURM_NNODES": "2"})
+    for number in range(2, 5):
+        agents.append(s.agent(number, nnodes="2:5", grow="5s"))
+        if number < 4:
+            agents[-1].reads("the job runs with 2 nodes; node%d joins it in about" % number)
+    for rank, agent in enumerate(agents):
+        agent.starts(rank=rank, size=5, round=1, restarts=0)
+    s.succeed(*agents)
+
+
 @story(hosts=3)
 def late(s):
     """a node comes long after the others: they wait for it, and then begin together"""

@@ -156,6 +156,31 @@ static void check_newcomer(struct sim *s)
                            j->before.round, was->round);
 }
 
+/* The job is not stopped for one node while others come one after the other that there is room for.
+ */
+static void check_growth(struct sim *s)
+{
+    const struct dt_run_spec *spec = &s->story.spec;
+    const struct dt_rdzv *r = s->server.run;
+    dt_ms quiet = spec->grow_interval < 5 * DT_SECOND ? spec->grow_interval : 5 * DT_SECOND;
+    dt_ms first = DT_FOREVER, last = 0;
+    int seats = s->judge.now.seats_len,
+        most = spec->fixed_world ? spec->min_nodes : spec->max_nodes;
+    dt_list_each(&r->members.all, n)
+    {
+        const struct dt_member *m = dt_container_of(n, struct dt_member, in_all);
+        if (m->doing != DT_DOING_WAITING || m->link != DT_LINK_ONLINE ||
+            dt_exclude_is_out(&s->server.exclude, m->said_name, r->now, NULL))
+            continue;
+        seats++;
+        first = m->joined_at < first ? m->joined_at : first;
+        last = m->joined_at > last ? m->joined_at : last;
+    }
+    if (seats < most && r->now < last + quiet && r->now < first + spec->last_call)
+        sim_judge_fail(s, SIM_RULE_CALM, "round %d ends for a node that came %.1f s ago, with room",
+                       s->judge.before.round, (double)(r->now - last) / DT_SECOND);
+}
+
 static enum sim_cause find_cause(struct sim *s, const struct dt_rdzv_event *event)
 {
     const struct sim_judge *j = &s->judge;
@@ -173,8 +198,10 @@ static enum sim_cause find_cause(struct sim *s, const struct dt_rdzv_event *even
         return SIM_CAUSE_RECOVERY;
     if (j->now.lost)
         return SIM_CAUSE_GONE;
-    if (can_grow(s, s->server.run))
+    if (can_grow(s, s->server.run)) {
+        check_growth(s);
         return SIM_CAUSE_GROWTH;
+    }
     sim_judge_fail(s, SIM_RULE_CALM, "round %d ends, and nothing was the matter with it",
                    j->before.round);
     return SIM_CAUSE_NONE;
