@@ -478,6 +478,24 @@ static bool is_here(const struct dt_rdzv_runs *runs, const char *node)
     return false;
 }
 
+/* Appends which job has to stop without NODE. */
+static void warn_of_shortage(const struct dt_rdzv_runs *runs, const char *node, char *text,
+                             size_t size)
+{
+    size_t left, used = strlen(text);
+    dt_list_each(&runs->all, n)
+    {
+        const struct dt_rdzv *r = dt_container_of(n, struct dt_rdzv_run, in_all)->rdzv;
+        if (!dt_rdzv_has_node(r, node) || !dt_rdzv_is_short(r, &left))
+            continue;
+        snprintf(text + used, size - used,
+                 "; run %.80s stops: it needs %d nodes and has %zu left, and it ends unless others "
+                 "come within %d s",
+                 r->id, r->spec.min_nodes, left, dt_clock_seconds(r->spec.join_timeout));
+        return;
+    }
+}
+
 static bool drain(struct dt_rdzv_runs *runs, const char *node, const char *why, char *text,
                   size_t size)
 {
@@ -498,6 +516,7 @@ static bool drain(struct dt_rdzv_runs *runs, const char *node, const char *why, 
     tell_of_drain(runs, node);
     snprintf(text, size, "%s is given no seat until it is undrained%s", node,
              here ? "" : "; no node of that name is here now"); /* perhaps a slip of the pen */
+    warn_of_shortage(runs, node, text, size);
     return true;
 }
 

@@ -33,7 +33,7 @@ static size_t doing(const struct dt_rdzv *r, enum dt_doing what)
 /* Whom it waits for, or how it ended. */
 static const char *run_why(const struct dt_rdzv *r, char *out, size_t size)
 {
-    size_t ready = doing(r, DT_DOING_WAITING), stopping = doing(r, DT_DOING_STOPPING);
+    size_t ready = dt_rdzv_count_ready(r), stopping = doing(r, DT_DOING_STOPPING);
     size_t needed = (size_t)r->spec.min_nodes;
     *out = '\0';
     switch (r->state) {
@@ -52,8 +52,12 @@ static const char *run_why(const struct dt_rdzv *r, char *out, size_t size)
     else if (ready < needed)
         snprintf(out, size, "%zu more node%s needed", needed - ready,
                  needed - ready == 1 ? " is" : "s are");
+    else if (r->pause_until > r->now)
+        snprintf(out, size, "the last rounds failed at once, so the next one waits a moment");
     else
         snprintf(out, size, "more nodes may come before it starts");
+    if (ready < needed)
+        dt_rdzv_name_drained(r, out, size);
     return out;
 }
 
@@ -70,7 +74,7 @@ static void put_run(struct dt_buf *out, const struct dt_rdzv *r, dt_ms now)
         .state = dt_run_state_name(r->state),
         .round = r->round,
         .world = r->size,
-        .nodes = (int)(r->state == DT_RUN_GATHERING ? doing(r, DT_DOING_WAITING) : r->seats_len),
+        .nodes = (int)(r->state == DT_RUN_GATHERING ? dt_rdzv_count_ready(r) : r->seats_len),
         .min = r->spec.min_nodes,
         .max = r->spec.max_nodes,
         .restarts = r->budget.restarts,

@@ -326,6 +326,19 @@ bool dt_exclude_is_out(const struct dt_exclude *x, const char *node, dt_ms now, 
     return true;
 }
 
+void dt_exclude_describe(const struct dt_exclude *x, const char *node, dt_ms now, char *out,
+                         size_t size)
+{
+    const struct dt_excluded *e = find(x, node);
+    char time[32];
+    *out = '\0';
+    if (e && e->drained)
+        snprintf(out, size, "until \"dtrun-ctl node undrain %s\": %s", e->name, e->drained_why);
+    else if (e && e->until > now)
+        snprintf(out, size, "for %s (\"dtrun-ctl node undrain %s\" ends that): %s",
+                 dt_str_from_duration(e->until - now, time, sizeof time), e->name, e->why);
+}
+
 bool dt_exclude_is_drained(const struct dt_exclude *x, const char *node)
 {
     const struct dt_excluded *e = find(x, node);

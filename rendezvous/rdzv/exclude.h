@@ -83,6 +83,10 @@ enum dt_exclude_outcome dt_exclude_reject(struct dt_exclude *x, const char *node
 
 /* Whether NODE is out at NOW; *WHY (may be NULL) is good until the next call that changes X. */
 bool dt_exclude_is_out(const struct dt_exclude *x, const char *node, dt_ms now, const char **why);
+/* How long NODE is out, how to end that, and why, behind "NODE is kept out": `for 9 min ("dtrun-ctl
+ * node undrain NODE" ends that): WHY`. "": it is not. */
+void dt_exclude_describe(const struct dt_exclude *x, const char *node, dt_ms now, char *out,
+                         size_t size);
 bool dt_exclude_is_drained(const struct dt_exclude *x, const char *node);
 /* Lower is less bad: for who must be taken nevertheless. Drained nodes are worst. */
 int64_t dt_exclude_badness(const struct dt_exclude *x, const char *node, dt_ms now);

@@ -19,6 +19,13 @@ bool rdzv_is_out(const struct dt_rdzv *r, const struct dt_member *m, const char 
            dt_exclude_is_out(r->exclude, m->name.text, r->now, why);
 }
 
+void rdzv_describe_out(const struct dt_rdzv *r, const struct dt_member *m, char *out, size_t size)
+{
+    dt_exclude_describe(r->exclude, m->said_name, r->now, out, size);
+    if (*out == '\0')
+        dt_exclude_describe(r->exclude, m->name.text, r->now, out, size);
+}
+
 bool rdzv_is_drained(const struct dt_rdzv *r, const struct dt_member *m)
 {
     return dt_exclude_is_drained(r->exclude, m->said_name) ||
@@ -133,6 +140,40 @@ static void name_gaps(const struct dt_rdzv *r, char *out, size_t size)
     free(there);
 }
 
+void dt_rdzv_name_drained(const struct dt_rdzv *r, char *out, size_t size)
+{
+    const char *why = "";
+    size_t drained = 0;
+    if (dt_list_empty(&r->exclude->drained))
+        return;
+    dt_list_each(&r->members.all, n)
+    {
+        const struct dt_member *m = dt_container_of(n, struct dt_member, in_all);
+        if (!rdzv_is_drained(r, m) || drained++ >= NAMES_TOLD)
+            continue;
+        rdzv_is_out(r, m, &why);
+        append(out, size, "; %s is drained (%.100s)", m->name.text, why);
+    }
+    if (drained > NAMES_TOLD)
+        append(out, size, "; and %zu more are drained", drained - NAMES_TOLD);
+}
+
+size_t dt_rdzv_count_ready(const struct dt_rdzv *r)
+{
+    size_t fallback, ready = count_ready(r, &fallback);
+    return ready + fallback;
+}
+
+bool dt_rdzv_is_short(const struct dt_rdzv *r, size_t *left)
+{
+    *left = 0;
+    dt_list_each(&r->members.all, n)
+    {
+        *left += !rdzv_is_drained(r, dt_container_of(n, struct dt_member, in_all));
+    }
+    return r->state == DT_RUN_GATHERING && r->had_world && *left < (size_t)r->spec.min_nodes;
+}
+
 void rdzv_describe_wait(const struct dt_rdzv *r, char *out, size_t size)
 {
     size_t fallback, ready = count_ready(r, &fallback);
@@ -154,6 +195,7 @@ void rdzv_describe_wait(const struct dt_rdzv *r, char *out, size_t size)
         name_missing(r, out, size);
     else
         name_gaps(r, out, size);
+    dt_rdzv_name_drained(r, out, size);
     if (r->state == DT_RUN_GATHERING && end > r->now && end < DT_FOREVER)
         append(out, size, "; %d s left", dt_clock_seconds(end - r->now));
 }

@@ -52,6 +52,8 @@ bool rdzv_is_ready(const struct dt_member *m);
  * change, or by the one that tells it from others on that host. *WHY (may be NULL): see exclude.h.
  */
 bool rdzv_is_out(const struct dt_rdzv *r, const struct dt_member *m, const char **why);
+/* The same as dt_exclude_describe(), by either name. */
+void rdzv_describe_out(const struct dt_rdzv *r, const struct dt_member *m, char *out, size_t size);
 bool rdzv_is_drained(const struct dt_rdzv *r, const struct dt_member *m);
 /* How many nodes a world has if there are enough. */
 size_t rdzv_target(const struct dt_rdzv *r);

@@ -190,6 +190,13 @@ bool dt_rdzv_has_node(const struct dt_rdzv *r, const char *name);
  * round still runs, unless others have begun the job anew. */
 bool dt_rdzv_is_idle(const struct dt_rdzv *r, dt_ms now);
 
+/* GATHERING: nodes that a round could begin with now. */
+size_t dt_rdzv_count_ready(const struct dt_rdzv *r);
+/* Appends "; node1 is drained (WHY)" for each that is there and can have no seat. */
+void dt_rdzv_name_drained(const struct dt_rdzv *r, char *out, size_t size);
+/* Whether the job had to stop, as the nodes that are left are fewer than it needs. */
+bool dt_rdzv_is_short(const struct dt_rdzv *r, size_t *left);
+
 /* For the journal. A restored run waits for its members to come back, as if they had just been
  * heard of. NULL: no such record, or no memory. */
 void dt_rdzv_save(const struct dt_rdzv *r, struct dt_buf *out); /* nothing: nobody ever joined */

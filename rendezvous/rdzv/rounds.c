@@ -94,11 +94,10 @@ static void say_outcome(struct dt_rdzv *r, struct dt_rdzv_actions *out, const ch
     case DT_EXCLUDE_STRIKE:
         break;
     case DT_EXCLUDE_BANNED: {
-        const char *why;
-        if (dt_exclude_is_out(r->exclude, node, r->now, &why)) {
-            rdzv_say(out, DT_SAY_WARN, "%s is kept out: %s", node, why);
-            rdzv_news(r, "%s is kept out from now on", node);
-        }
+        char how[DT_WHY_MAX];
+        dt_exclude_describe(r->exclude, node, r->now, how, sizeof how);
+        rdzv_say(out, DT_SAY_WARN, "%s is kept out %s", node, how);
+        rdzv_news(r, "%s is kept out from now on", node);
         break;
     }
     case DT_EXCLUDE_FORGIVEN:

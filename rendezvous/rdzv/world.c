@@ -10,13 +10,14 @@
 
 void rdzv_park(struct dt_rdzv *r, struct dt_rdzv_actions *out, struct dt_member *m)
 {
-    char text[DT_WHY_MAX];
-    const char *why;
+    char text[DT_WHY_MAX], how[DT_WHY_MAX];
     if (m->parked)
         return;
     m->parked = true;
-    if (rdzv_is_out(r, m, &why))
-        snprintf(text, sizeof text, "%s is kept out: %s", m->name.text, why);
+    rdzv_describe_out(r, m, how, sizeof how);
+    if (*how)
+        snprintf(text, sizeof text, "%s is kept out %.*s", m->name.text,
+                 (int)(sizeof text - sizeof m->name.text - 16), how);
     else if (m->command != r->spec.command)
         snprintf(text, sizeof text,
                  "the %zu nodes of run \"%s\" are there already, and run another command than this "

@@ -622,6 +622,26 @@ TEST(a_record_that_is_cut_anywhere_is_none)
     dt_exclude_finish(&y);
 }
 
+TEST(how_long_a_node_is_out_is_said_and_how_to_end_it)
+{
+    struct dt_exclude x;
+    char text[DT_WHY_MAX];
+    dt_exclude_init(&x, 1);
+    dt_exclude_describe(&x, "a", 0, text, sizeof text);
+    CHECK_STR(text, "");
+    dt_exclude_reject(&x, "a", "no data", 2, 0);
+    dt_exclude_describe(&x, "a", 1, text, sizeof text);
+    CHECK_STR(text,
+              "for 1 ms (\"dtrun-ctl node undrain a\" ends that): it failed as soon as it had "
+              "joined: no data");
+    dt_exclude_describe(&x, "a", 2, text, sizeof text);
+    CHECK_STR(text, "");
+    dt_exclude_drain(&x, "a", false, "a loud fan", 3);
+    dt_exclude_describe(&x, "a", 3, text, sizeof text);
+    CHECK_STR(text, "until \"dtrun-ctl node undrain a\": a loud fan");
+    dt_exclude_finish(&x);
+}
+
 TEST(who_fails_as_a_newcomer_is_out_at_once_and_longer_each_time)
 {
     struct dt_exclude x;

@@ -1196,6 +1196,26 @@ TEST(a_drained_node_goes_at_once_and_comes_back_when_it_may)
     end();
 }
 
+TEST(a_drain_that_leaves_too_few_is_told_with_its_reason)
+{
+    size_t left;
+    begin_running(2, 2, 3);
+    CHECK(!dt_rdzv_is_short(run, &left));
+    dt_exclude_drain(&exclude, "node1", false, "a loud fan", now);
+    step(&(struct dt_rdzv_event){.type = DT_EV_DRAIN, .text = "node1"});
+    CHECK(dt_rdzv_is_short(run, &left));
+    CHECK_EQ(left, 1);
+    join(1000);
+    join(1001);
+    CHECK_EQ(dt_rdzv_count_ready(run), 1);
+    pass(600 * DT_SECOND, 3, 1);
+    CHECK_EQ(run->state, DT_RUN_CLOSED);
+    CHECK_STR(run->close_why,
+              "round 1: 1 of 2 nodes are ready; node1 is drained (a loud fan), after "
+              "600 s (join_timeout)");
+    end();
+}
+
 TEST(a_seat_that_a_smaller_world_lacks_is_nobodys)
 {
     begin_running(3, 2, 3);

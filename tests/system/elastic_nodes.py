@@ -123,12 +123,29 @@ def drained(s):
     for rank, agent in enumerate(agents[:2]):
         agent.reads("round 0 is over: node2 is drained .*its fan is loud")
         agent.starts(rank=rank, size=2, round=1, was=rank, restarts=0)
-    agents[2].reads("node2 is kept out: .*its fan is loud")
+    agents[2].reads('node2 is kept out until "dtrun-ctl node undrain node2": its fan is loud')
     kept_out = s.ctl(0, "node", "list", "--quarantined")
     tap.check_equal(bool(re.search("node2 +drained .*its fan is loud", kept_out)), True, kept_out)
     s.ctl(0, "node", "undrain", "node2")
     for rank, agent in enumerate(agents):
         agent.starts(rank=rank, size=3, round=2, restarts=0)
+    s.succeed(*agents)
+
+
+@story(hosts=2)
+def drained_below_least(s):
+    """a drain that leaves too few nodes: all that tell of the job say whom it waits for, and why"""
+    s.serve(0)
+    agents = s.running(2, nnodes="2:3", conf=FEWER)
+    said = s.ctl(0, "node", "drain", "node1", "--why", "its fan is loud")
+    tap.check_equal(bool(re.search("run job stops: it needs 2 nodes and has 1 left", said)), True, said)
+    agents[0].reads(r"round 1: 1 of 2 nodes are ready; .*node1 is drained \(its fan is loud\)")
+    status = s.ctl(0, "status")
+    tap.check_equal(bool(re.search("gathering, round 1, 1 of 2:3 nodes.*\n  1 more node is needed; "
+                                   "node1 is drained .its fan is loud", status)), True, status)
+    s.ctl(0, "node", "undrain", "node1")
+    for rank, agent in enumerate(agents):
+        agent.starts(rank=rank, size=2, round=1, restarts=0)
     s.succeed(*agents)
 
 
@@ -257,13 +274,13 @@ def late_joiner_of_the_budget(s):
 def quarantined(s):
     """a node that crashes three times is kept out, and comes back when its time is over"""
     s.serve(0)
-    agents = s.running(3, "--quarantine-time", "3s", "--max-restarts", "5", nnodes="2:3")
+    agents = s.running(3, "--quarantine-time", "6s", "--max-restarts", "5", nnodes="2:3")
     for number in range(1, 4):
         agents[2].tell(CRASH)
         for rank, agent in enumerate(agents if number < 3 else agents[:2]):
             agent.reads("round %d: node2: .*SIGSEGV; .*restart %d of 5" % (number, number))
             agent.starts(rank=rank, size=3 if number < 3 else 2, round=number, restarts=number)
-    agents[2].reads("node2 is kept out: ")
+    agents[2].reads(r'node2 is kept out for \S+ s \("dtrun-ctl node undrain node2" ends that\): 3 strikes')
     for rank, agent in enumerate(agents):
         agent.reads("round 4: node2 joins")
         agent.starts(rank=rank, size=3, round=4, restarts=3)
@@ -280,7 +297,7 @@ def bad_newcomer(s):
     for rank, agent in enumerate(agents):
         agent.reads("round 2: node2: .*exited with 7.*; it had just joined, so no restart is charged")
         agent.starts(rank=rank, size=2, round=2, restarts=0)
-    third.reads("node2 is kept out: it failed as soon as it had joined")
+    third.reads("node2 is kept out for .*: it failed as soon as it had joined")
     s.succeed(*agents)
     third.ends(0)
 
