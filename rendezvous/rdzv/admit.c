@@ -174,6 +174,7 @@ static void recover(struct dt_rdzv *r, struct dt_rdzv_actions *out, const struct
                    "the rendezvous has no memory for the round that this node is in");
         return;
     }
+    rdzv_journal(out);
     dt_list_each(&r->members.all, n)
     {
         struct dt_member *m = dt_container_of(n, struct dt_member, in_all);
@@ -203,11 +204,23 @@ static void recover(struct dt_rdzv *r, struct dt_rdzv_actions *out, const struct
     if (claim->restarts > r->budget.restarts)
         r->budget.restarts = r->budget.spent = claim->restarts;
     dt_budget_round_began(&r->budget, r->now);
-    rdzv_journal(out);
     rdzv_say(out, DT_SAY_WARN,
              "learnt from %s that round %d of %d nodes runs; waiting for the others",
              f->join.node.name, r->round, claim->seats);
     restore_member(r, out, f);
+}
+
+/* Whether the world that runs here is at least as large, by the nodes that are connected, as the
+ * one that a node says it is in. A server that lost its journal may have made it of other nodes,
+ * and a straggler of the world before must not undo it. */
+static bool is_outweighed(const struct dt_rdzv *r, const struct dt_message *f)
+{
+    int here = 0;
+    for (size_t i = 0; r->state == DT_RUN_RUNNING && i < r->seats_len; i++) {
+        const struct dt_member *m = dt_members_find(&r->members, r->seats[i].holder);
+        here += m && m->connected && m->id != f->incarnation;
+    }
+    return here >= f->join.claim.seats;
 }
 
 /* A node has workers of a round, and we do not know the one or the other. */
@@ -224,7 +237,10 @@ static void claimant(struct dt_rdzv *r, struct dt_rdzv_actions *out, const struc
     if (!fits(r, out, f))
         return;
     bool unknown = !r->had_world || f->round > r->round;
-    if (f->round < r->round || (r->had_world && r->state == DT_RUN_GATHERING && !unknown)) {
+    if (unknown && is_outweighed(r, f)) {
+        learn_round(r, f);
+        send_stale(r, out, f->incarnation, f->round);
+    } else if (f->round < r->round || (r->had_world && r->state == DT_RUN_GATHERING && !unknown)) {
         send_stale(r, out, f->incarnation, f->round);
     } else if (unknown) {
         recover(r, out, f);

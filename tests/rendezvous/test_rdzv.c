@@ -1459,6 +1459,35 @@ TEST(a_journal_that_is_older_than_the_nodes_is_put_right_by_them)
 }
 
 /* Its nodes have been in the run, so they would be told how the one before it ended. */
+/* The server lost its journal, and all nodes but one were replaced before it was back. */
+TEST(a_straggler_of_a_forgotten_round_does_not_undo_the_world_of_others)
+{
+    begin_running(3, 3, 4);
+    last_round[0] = 6;
+    for (int i = 1; i < 3; i++)
+        beat(1000 + (uint64_t)i);
+    come_back(2000, false); /* in seat 0 of 3, of round 6 */
+    CHECK_STR(told[0], "stale ");
+    CHECK_STR(told[1], "");
+    CHECK_EQ(run->round, 0);
+    join(3000); /* as a newcomer */
+    CHECK_STR(told[1], "stop ");
+    CHECK_EQ(run->round, 7); /* news to it */
+    end();
+}
+
+TEST(a_larger_world_that_a_node_is_in_takes_the_place_of_a_smaller_one)
+{
+    begin_running(2, 2, 4);
+    last_round[2] = 6;
+    world[2] = (struct dt_world_message){.seat = 2, .seats = 4, .first_rank = 4, .size = 8};
+    come_back(1002, false);
+    CHECK_STR(told[0], "stale ");
+    CHECK_STR(told[2], "");
+    CHECK_EQ(run->round, 6);
+    end();
+}
+
 TEST(a_server_started_again_does_not_take_the_next_job_for_the_last)
 {
     struct dt_buf record = {0};
