@@ -106,9 +106,21 @@ static void say_came(struct dt_rdzv *r, struct dt_rdzv_actions *out, const struc
                  r->spec.min_nodes, r->spec.max_nodes);
 }
 
+/* Whether the job was ended by force and is begun anew with another size: the connections of all
+ * its agents have just closed, and the host of one of them has a new one. */
+static bool replaces_job(const struct dt_rdzv *r, const struct dt_message *f)
+{
+    const struct dt_run_spec *spec = &f->join.spec;
+    return r->begun &&
+           (spec->min_nodes != r->spec.min_nodes || spec->max_nodes != r->spec.max_nodes) &&
+           r->members.connected == 0 && dt_list_empty(&r->members.restored) && !r->recover_until &&
+           !f->join.claim.again && dt_members_find_forerunner(&r->members, &f->join.node);
+}
+
 static void newcomer(struct dt_rdzv *r, struct dt_rdzv_actions *out, const struct dt_message *f)
 {
-    if (r->begun && r->members.count == 0 && !f->join.claim.again)
+    bool empty = r->begun && r->members.count == 0 && !f->join.claim.again;
+    if (empty || replaces_job(r, f))
         begin_again(r, out); /* nobody is left of the last job, so this is the next */
     if (!fits(r, out, f))
         return;

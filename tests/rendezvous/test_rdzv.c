@@ -856,6 +856,40 @@ TEST(nodes_that_ask_for_another_size_are_refused_by_name)
     end();
 }
 
+TEST(a_job_whose_agents_were_all_killed_begins_anew_with_another_size)
+{
+    begin_running(2, 2, 2);
+    lose(1000);
+    spec.min_nodes = spec.max_nodes = 1;
+    last_round[0] = last_round[1] = -1;
+    join(2000);
+    CHECK_STR(told[0], "close-refused "); /* node1 is still there */
+    lose(1001);
+    now += 100;
+    join(3000);
+    CHECK_STR(told[0], "close-refused world 1:0/1 ");
+    last_round[1] = 0;
+    come_back(1001, false);
+    CHECK_STR(told[1], "close-refused "); /* it is of another size */
+    end();
+}
+
+TEST(an_agent_of_another_host_does_not_replace_a_job_of_another_size)
+{
+    begin_running(2, 2, 2);
+    lose(1000);
+    lose(1001);
+    spec.min_nodes = spec.max_nodes = 1;
+    join(1002);
+    CHECK_STR(told[2], "close-refused ");
+    spec.min_nodes = spec.max_nodes = 2;
+    come_back(1000, false);
+    come_back(1001, false);
+    CHECK_STR(told[0], "");
+    CHECK_EQ(run->round, 0);
+    end();
+}
+
 TEST(another_schedulers_job_of_the_same_name_is_refused)
 {
     begin(2, 2);
