@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "rendezvous/rdzv/parts.h"
 
+#include "base/str.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -94,6 +96,22 @@ static void begin_again(struct dt_rdzv *r, struct dt_rdzv_actions *out)
     rdzv_say(out, DT_SAY_INFO, "begins anew");
     rdzv_wipe(r);
     r->round++;
+}
+
+/* That the name was used a moment ago may be what is wanted, or an agent that somebody started once
+ * too often: only a person can tell, so it is said at once. Empty: nothing of the kind. */
+static void describe_last_job(const struct dt_rdzv *r, const struct dt_message *f, char *out,
+                              size_t size)
+{
+    char ago[32];
+    int needed = f->join.spec.min_nodes;
+    *out = '\0';
+    if (r->state == DT_RUN_CLOSED && r->had_world)
+        snprintf(out, size,
+                 "run \"%.80s\" ended %s ago (%.120s); this node begins the next job of that name, "
+                 "and needs %d node%s for it",
+                 r->id, dt_str_from_duration(r->now - r->closed_at, ago, sizeof ago), r->close_why,
+                 needed, needed == 1 ? "" : "s");
 }
 
 /* Of a crowd not each is worth a line. */
@@ -325,6 +343,7 @@ void rdzv_join(struct dt_rdzv *r, struct dt_rdzv_actions *out, const struct dt_m
 {
     struct dt_member *m = dt_members_find(&r->members, f->incarnation);
     bool claims = f->join.claim.running || f->join.claim.done;
+    char last_job[DT_WHY_MAX];
     if (f->round > ROUND_MOST) {
         send_close(r, out, f->incarnation, DT_CLOSE_REFUSED, "no job was ever in such a round");
         return;
@@ -333,6 +352,7 @@ void rdzv_join(struct dt_rdzv *r, struct dt_rdzv_actions *out, const struct dt_m
         send_close(r, out, f->incarnation, r->close_kind, r->close_why);
         return;
     }
+    describe_last_job(r, f, last_job, sizeof last_job);
     if (r->state == DT_RUN_CLOSED)
         begin_again(r, out);
     if (m && !(claims && f->round > r->round)) {
@@ -347,5 +367,7 @@ void rdzv_join(struct dt_rdzv *r, struct dt_rdzv_actions *out, const struct dt_m
         claimant(r, out, f);
     } else {
         newcomer(r, out, f);
+        if (*last_job)
+            rdzv_send(out, f->incarnation, DT_MSG_NOTE, r->round, rdzv_text(out, last_job));
     }
 }

@@ -1301,7 +1301,11 @@ TEST(the_next_job_of_a_name_begins_when_the_last_is_over)
     result(1001, true);
     forget_told();
     last_round[0] = last_round[1] = -1;
+    now += 40 * DT_SECOND;
     join(2000);
+    CHECK_STR(why[0],
+              "run \"run\" ended 40 s ago (all nodes (2) have succeeded); this node begins the "
+              "next job of that name, and needs 2 nodes for it");
     join(2001);
     CHECK_STR(told[0], "world 1:0/2 ");
     CHECK_EQ(world[0].restarts, 0);
