@@ -385,18 +385,18 @@ static void on_backend_failed(void *arg, const struct dt_err *err)
 }
 
 /* Ending workers so is no failure of ours: it costs nothing and is not reported. */
-static void on_stop(void *arg, bool kill, const char *why)
+static void on_stop(void *arg, enum dt_stop_how how, const char *why)
 {
     struct agent *a = arg;
     if (a->phase != RUNNING && a->phase != FINISHED)
         return; /* no worker is here */
-    dt_warn("round %d is over: %s", a->world.round, why);
+    dt_warn("round %d%s: %s", a->world.round, a->recalled ? "" : " is over", why);
     a->recalled = true;
-    if (a->phase == RUNNING && !a->signum)
+    if (a->phase == RUNNING && how != DT_STOP_TOGETHER)
         dt_attempt_end_round(a->attempt);
     if (a->phase == FINISHED)
         join(a);
-    else if (kill)
+    else if (how == DT_STOP_KILL)
         dt_attempt_kill(a->attempt);
     else
         dt_attempt_stop(a->attempt, SIGTERM);

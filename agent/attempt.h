@@ -50,8 +50,9 @@ void dt_attempt_kill(struct dt_attempt *t);
 /* Passes a signal on to the workers that still run. */
 void dt_attempt_forward(struct dt_attempt *t, int signum);
 
-/* Tells the workers that this round is over and what they have not saved comes too late. For before
- * they are stopped; not where a person ends the job, since then is the time to save. */
+/* Tells the workers that this round is over and what they have not saved comes too late: before
+ * they are stopped, or later when a next round may begin beside them. Not where a person ends the
+ * job, since then is the time to save. */
 void dt_attempt_end_round(struct dt_attempt *t);
 
 /* A log line on how far the furthest worker came, where one told. */

@@ -43,8 +43,8 @@ struct dt_backend_events {
     /* No world will come, now or later. The backend is still to be closed. */
     void (*on_failed)(void *arg, const struct dt_err *err);
     /* The rest only from an elastic backend. The round is over: stop the workers, and join when
-     * they are gone. KILL: give them no time, what they still do may do harm. */
-    void (*on_stop)(void *arg, bool kill, const char *why);
+     * they are gone. Comes again when they may do less than before. */
+    void (*on_stop)(void *arg, enum dt_stop_how how, const char *why);
     /* The job is over. Workers that are alive are to be stopped. The backend is still to be closed.
      */
     void (*on_closed)(void *arg, enum dt_close_kind kind, const char *why);
@@ -61,8 +61,8 @@ struct dt_backend_ops {
     /* NULL, or: the first of the workers failed. Said at once, while the others here are being
      * stopped; join() follows when they are gone, and brings a world or on_closed(). */
     void (*failed)(struct dt_backend *b, const struct dt_result *result);
-    /* NULL, or: this agent was told to end; the others may go on. Workers here may still be alive.
-     */
+    /* NULL, or: this agent was told to end; the others may go on. Those of them who share a round
+     * with workers that are alive here wait for these, until the backend is closed. */
     void (*leave)(struct dt_backend *b, const char *why);
     /* NULL, or: how the workers are, for beats. */
     void (*tell)(struct dt_backend *b, const struct dt_beat *facts);

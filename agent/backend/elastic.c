@@ -57,7 +57,7 @@ static void rest(struct elastic *e, const struct dt_err *why)
 {
     e->over = true;
     e->gave_up = *why;
-    dt_presence_end(e->presence, NULL);
+    dt_presence_end(e->presence);
 }
 
 /* There will never be a world again. Who had one may have a failure to report. */
@@ -117,11 +117,11 @@ static void on_world(void *arg, const struct dt_world *world)
     e->events->on_world(e->arg, world);
 }
 
-static void on_stop(void *arg, bool kill, const char *why)
+static void on_stop(void *arg, enum dt_stop_how how, const char *why)
 {
     struct elastic *e = arg;
     e->in_barrier = false;
-    e->events->on_stop(e->arg, kill, why);
+    e->events->on_stop(e->arg, how, why);
 }
 
 /* On a free port, which is another one than that of a store that is there still. */
@@ -248,11 +248,12 @@ static void elastic_leave(struct dt_backend *b, const char *why)
     struct elastic *e = of(b);
     char all[DT_WHY_MAX];
     struct dt_err err;
+    if (!e->host) {
+        dt_presence_leave(e->presence, why);
+        return;
+    }
     snprintf(all, sizeof all, "%s, whose agent hosted it, leaves: %s", e->name, why);
-    if (e->host)
-        dt_rdzv_host_end(e->host, all);
-    else
-        dt_presence_end(e->presence, why);
+    dt_rdzv_host_end(e->host, all);
     dt_err_set(&err, DT_E_CANCELED, "this agent leaves: %s", why);
     rest(e, &err);
 }

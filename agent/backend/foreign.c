@@ -200,7 +200,7 @@ static void stop_workers(struct foreign *f, const char *why)
     dt_foreign_round_leave(f->round);
     f->round = NULL;
     f->phase = STOPPING;
-    f->events->on_stop(f->arg, false, why);
+    f->events->on_stop(f->arg, DT_STOP_ALONE, why);
 }
 
 static void tell_closed(struct foreign *f)

@@ -28,7 +28,7 @@ struct dt_presence {
     struct {
         enum news what;
         struct dt_world world;
-        bool kill;
+        enum dt_stop_how how;
         enum dt_close_kind kind;
         char why[DT_WHY_MAX];
     } news;
@@ -85,12 +85,11 @@ static void on_notes_closed(uv_handle_t *h)
     close_step(dt_container_of((uv_timer_t *)h, struct dt_presence, notes));
 }
 
-void dt_presence_end(struct dt_presence *p, const char *why)
+void dt_presence_end(struct dt_presence *p)
 {
     if (is_over(p))
         return;
-    if (why)
-        dt_session_leave(&p->session, why, now(p));
+    dt_session_end(&p->session, now(p));
     dt_session_disconnected(&p->session, now(p));
     dt_control_close(p->control, on_control_closed, p);
     p->control = NULL;
@@ -100,7 +99,7 @@ void dt_presence_end(struct dt_presence *p, const char *why)
 
 void dt_presence_close(struct dt_presence *p, void (*on_closed)(void *arg), void *arg)
 {
-    dt_presence_end(p, NULL);
+    dt_presence_end(p);
     p->closing = true;
     p->on_closed = on_closed;
     p->closed_arg = arg;
@@ -124,6 +123,7 @@ static dt_ms most_away(const struct dt_presence *p)
     case DT_SESSION_IDLE:
     case DT_SESSION_RUNNING:
     case DT_SESSION_STOPPING:
+    case DT_SESSION_LEAVING:
     case DT_SESSION_ENDED:
         return DT_FOREVER;
     }
@@ -147,7 +147,7 @@ static void end_away(struct dt_presence *p)
     dt_err_set(&err, DT_E_DISCONNECTED, "the rendezvous at %s%s has been gone for %d s: %s",
                p->config.endpoint, p->hosted ? ", hosted by an agent there," : "", away,
                trouble(p));
-    dt_presence_end(p, NULL);
+    dt_presence_end(p);
     p->config.events->gone(p->config.arg, p->hosted, &err);
 }
 
@@ -194,11 +194,11 @@ static void on_world(void *arg, int round, const struct dt_world_message *w)
     snprintf(world->news, sizeof world->news, "%s", w->news);
 }
 
-static void on_stop(void *arg, bool kill, const char *why)
+static void on_stop(void *arg, enum dt_stop_how how, const char *why)
 {
     struct dt_presence *p = arg;
     p->news.what = NEWS_STOP;
-    p->news.kill = kill;
+    p->news.how = how;
     snprintf(p->news.why, sizeof p->news.why, "%s", why);
 }
 
@@ -273,10 +273,10 @@ static void tell(struct dt_presence *p)
         events->world(p->config.arg, &p->news.world);
         break;
     case NEWS_STOP:
-        events->stop(p->config.arg, p->news.kill, p->news.why);
+        events->stop(p->config.arg, p->news.how, p->news.why);
         break;
     case NEWS_CLOSED:
-        dt_presence_end(p, NULL);
+        dt_presence_end(p);
         events->closed(p->config.arg, p->news.kind, p->news.why);
         break;
     }
@@ -361,7 +361,7 @@ static void on_frame(void *arg, const struct dt_message *m)
 static void on_foreign(void *arg)
 {
     struct dt_presence *p = arg;
-    dt_presence_end(p, NULL);
+    dt_presence_end(p);
     p->config.events->foreign(p->config.arg);
 }
 
@@ -379,7 +379,7 @@ static void on_failed(void *arg, const struct dt_err *why)
                    "no rendezvous was found at %s within %d s: %s; is an agent of this job, or a "
                    "dtrun-rendezvous, running there?",
                    p->config.endpoint, dt_clock_seconds(now(p) - p->since), why->text);
-    dt_presence_end(p, NULL);
+    dt_presence_end(p);
     p->config.events->failed(p->config.arg, &err);
 }
 
@@ -417,6 +417,14 @@ void dt_presence_succeeded(struct dt_presence *p)
         return;
     p->wanted = now(p);
     dt_session_succeeded(&p->session, now(p));
+    arm(p);
+}
+
+void dt_presence_leave(struct dt_presence *p, const char *why)
+{
+    if (is_over(p))
+        return;
+    dt_session_leave(&p->session, why, now(p));
     arm(p);
 }
 

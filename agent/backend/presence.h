@@ -21,7 +21,7 @@ struct dt_presence_events {
      * must be right when this returns. */
     void (*reached)(void *arg, const struct dt_addr *local);
     void (*world)(void *arg, const struct dt_world *world);
-    void (*stop)(void *arg, bool kill, const char *why);
+    void (*stop)(void *arg, enum dt_stop_how how, const char *why);
     /* The job is over, as the rendezvous says. */
     void (*closed)(void *arg, enum dt_close_kind kind, const char *why);
     /* A store that is no dtrun's. */
@@ -54,9 +54,11 @@ void dt_presence_tell(struct dt_presence *p, const struct dt_beat *facts);
 /* Where workers would meet here. */
 void dt_presence_set_port(struct dt_presence *p, int port);
 
-/* No event comes any more, and the connection is closed: whoever hosts need not wait for us. WHY
- * (may be NULL) is said before, to a rendezvous whose job goes on. */
-void dt_presence_end(struct dt_presence *p, const char *why);
+/* Tells that this node goes, WHY. Until the end the others wait for workers that are alive here. */
+void dt_presence_leave(struct dt_presence *p, const char *why);
+
+/* No event comes any more, and the connection is closed: whoever hosts need not wait for us. */
+void dt_presence_end(struct dt_presence *p);
 
 /* The same; frees P, then calls ON_CLOSED. */
 void dt_presence_close(struct dt_presence *p, void (*on_closed)(void *arg), void *arg);

@@ -9,7 +9,8 @@ const char *dt_session_phase_name(enum dt_session_phase p)
     static const char *const names[] = {
         [DT_SESSION_IDLE] = "idle",       [DT_SESSION_JOINING] = "joining",
         [DT_SESSION_RUNNING] = "running", [DT_SESSION_STOPPING] = "stopping",
-        [DT_SESSION_DONE] = "done",       [DT_SESSION_ENDED] = "ended",
+        [DT_SESSION_DONE] = "done",       [DT_SESSION_LEAVING] = "leaving",
+        [DT_SESSION_ENDED] = "ended",
     };
     return names[p];
 }
@@ -30,7 +31,8 @@ static void become(struct dt_session *s, enum dt_session_phase phase)
 {
     s->phase = phase;
     s->parked = false;
-    s->claim.running = phase == DT_SESSION_RUNNING || phase == DT_SESSION_STOPPING;
+    s->claim.running =
+        phase == DT_SESSION_RUNNING || phase == DT_SESSION_STOPPING || phase == DT_SESSION_LEAVING;
     s->claim.done = phase == DT_SESSION_DONE;
 }
 
@@ -64,6 +66,7 @@ static bool is_member(const struct dt_session *s)
     case DT_SESSION_ENDED:
         return false;
     case DT_SESSION_STOPPING:
+    case DT_SESSION_LEAVING:
         return s->round >= 0;
     case DT_SESSION_JOINING:
     case DT_SESSION_RUNNING:
@@ -73,14 +76,41 @@ static bool is_member(const struct dt_session *s)
     return false;
 }
 
+/* The workers are being stopped, and may do so much. */
+static void stop(struct dt_session *s, enum dt_stop_how how, const char *why)
+{
+    s->how = how;
+    s->config.ops->stop(s->config.arg, how, why);
+}
+
+/* Workers that are being stopped with those of the other nodes are waited for only as long as we
+ * are heard of. */
+static void stop_alone(struct dt_session *s)
+{
+    if ((s->phase == DT_SESSION_STOPPING || s->phase == DT_SESSION_LEAVING) &&
+        s->how == DT_STOP_TOGETHER)
+        stop(s, DT_STOP_ALONE,
+             "the rendezvous is not heard of, and the others may go on without this node: its "
+             "workers may not save any more");
+}
+
+/* Until then the server, which has heard of us for certain when it answered, does not give us up.
+ */
+static dt_ms kept_until(const struct dt_session *s)
+{
+    return dt_clock_after(s->heard_of, silence(s) - spec_of(s)->beat / 4);
+}
+
 /* Ticks come at least once a beat, so a longer gap is our own: a stopped virtual machine, a loop
- * that was held up. That is no silence of the server's, whose frames may be waiting to be read. */
+ * that was held up. That is no silence of the server's, whose frames may be waiting to be read; but
+ * it may have given us up meanwhile. */
 static void look_at_clock(struct dt_session *s, dt_ms now)
 {
     if (s->phase != DT_SESSION_IDLE && now - s->now >= 2 * spec_of(s)->beat) {
         s->answered = now;
         if (s->away_since != DT_FOREVER)
             s->away_since = now;
+        stop_alone(s);
     }
     s->now = now;
 }
@@ -102,6 +132,7 @@ static void say_join(struct dt_session *s)
     struct dt_message m = {.type = DT_MSG_JOIN, .join = s->config.join};
     m.join.claim = s->claim;
     say(s, m);
+    s->join_said = s->now;
     s->next_beat = dt_clock_after(s->now, spec_of(s)->beat);
 }
 
@@ -123,9 +154,15 @@ static void tell_failure_again(struct dt_session *s)
         say_join(s);
 }
 
+static void say_leave(struct dt_session *s, bool stopping, const char *why)
+{
+    say(s, (struct dt_message){.type = DT_MSG_LEAVE, .leave = {.stopping = stopping}, .why = why});
+}
+
 static void say_beat(struct dt_session *s)
 {
     s->facts.seq++;
+    s->beat_said = s->now;
     say(s, (struct dt_message){.type = DT_MSG_BEAT, .beat = s->facts});
 }
 
@@ -163,6 +200,7 @@ void dt_session_failed(struct dt_session *s, const struct dt_result *result, dt_
     s->result.text = s->result_text;
     s->result.signature = s->result_signature;
     s->result_pending = true;
+    s->how = DT_STOP_ALONE;
     become(s, DT_SESSION_STOPPING);
     say_beat(s); /* rounds may be shorter than a beat, and how far this one came counts */
     say_failure(s);
@@ -184,8 +222,26 @@ void dt_session_leave(struct dt_session *s, const char *why, dt_ms now)
 {
     look_at_clock(s, now);
     answer_commit(s, false);
+    if (s->phase == DT_SESSION_RUNNING || s->phase == DT_SESSION_STOPPING) {
+        if (s->phase == DT_SESSION_RUNNING)
+            s->how = DT_STOP_TOGETHER;
+        s->stop_by = dt_clock_after(now, spec_of(s)->stop_bound);
+        snprintf(s->leave_text, sizeof s->leave_text, "%s", why);
+        become(s, DT_SESSION_LEAVING);
+        say_leave(s, true, s->leave_text);
+        return;
+    }
     if (is_member(s))
-        say(s, (struct dt_message){.type = DT_MSG_LEAVE, .why = why});
+        say_leave(s, false, why);
+    become(s, DT_SESSION_ENDED);
+}
+
+void dt_session_end(struct dt_session *s, dt_ms now)
+{
+    look_at_clock(s, now);
+    if (s->phase == DT_SESSION_LEAVING && is_member(s))
+        say_leave(s, false, "its workers are gone");
+    answer_commit(s, false);
     become(s, DT_SESSION_ENDED);
 }
 
@@ -225,14 +281,18 @@ void dt_session_connected(struct dt_session *s, dt_ms now)
         tell_failure_again(s);
     else
         say_join(s);
+    if (s->phase == DT_SESSION_LEAVING)
+        say_leave(s, true, s->leave_text);
     if (s->commit_pending)
         say(s, (struct dt_message){.type = DT_MSG_MAY_COMMIT});
 }
 
 static void go_away(struct dt_session *s)
 {
-    if (s->up)
+    if (s->up) {
         s->away_since = s->answered;
+        stop_alone(s);
+    }
     s->up = false;
 }
 
@@ -250,6 +310,8 @@ static void hear_world(struct dt_session *s, const struct dt_message *m)
     if (s->phase != DT_SESSION_JOINING || m->round <= s->round)
         return;
     s->round = s->known_round = m->round;
+    if (s->heard_of < s->join_said)
+        s->heard_of = s->join_said;
     s->result_pending = false;
     s->claim = (struct dt_claim){.again = true,
                                  .seat = m->world.seat,
@@ -265,12 +327,18 @@ static void hear_stop(struct dt_session *s, const struct dt_message *m)
 {
     if (m->round != s->round)
         return;
+    bool together = m->stop.together && s->now < kept_until(s); /* it may have come late */
+    enum dt_stop_how how = together ? DT_STOP_TOGETHER : DT_STOP_ALONE;
     s->result_pending = false;
     answer_commit(s, false);
-    if (s->phase != DT_SESSION_RUNNING && s->phase != DT_SESSION_DONE)
+    if (s->phase == DT_SESSION_RUNNING || s->phase == DT_SESSION_DONE) {
+        become(s, DT_SESSION_STOPPING);
+        s->stop_by = dt_clock_after(s->heard_of, spec_of(s)->stop_bound); /* it came from then on */
+    } else if ((s->phase != DT_SESSION_STOPPING && s->phase != DT_SESSION_LEAVING) ||
+               how <= s->how) {
         return;
-    become(s, DT_SESSION_STOPPING);
-    s->config.ops->stop(s->config.arg, false, m->why);
+    }
+    stop(s, how, m->why);
 }
 
 static void hear_stale(struct dt_session *s, const struct dt_message *m)
@@ -282,8 +350,9 @@ static void hear_stale(struct dt_session *s, const struct dt_message *m)
         say_join(s);
         return;
     }
-    become(s, DT_SESSION_STOPPING);
-    s->config.ops->stop(s->config.arg, true, m->why);
+    if (s->phase != DT_SESSION_LEAVING)
+        become(s, DT_SESSION_STOPPING);
+    stop(s, DT_STOP_KILL, m->why);
 }
 
 static void hear_refusal(struct dt_session *s, const struct dt_message *m)
@@ -342,7 +411,10 @@ void dt_session_frame(struct dt_session *s, const struct dt_message *m, dt_ms no
         if (m->round == s->round)
             answer_commit(s, m->may_commit);
         break;
-    case DT_MSG_BEAT: /* that it came is all it says */
+    case DT_MSG_BEAT:
+        if (m->beat.seq == s->facts.seq)
+            s->heard_of = s->beat_said;
+        break;
     case DT_MSG_HELLO:
     case DT_MSG_PROOF:
     case DT_MSG_REFUSED:
@@ -362,6 +434,15 @@ void dt_session_frame(struct dt_session *s, const struct dt_message *m, dt_ms no
 static dt_ms patience(const struct dt_session *s)
 {
     return s->up && is_member(s) ? dt_clock_after(s->answered, silence(s)) : DT_FOREVER;
+}
+
+/* When workers that save with those of other nodes count as cut off. */
+static dt_ms trust(const struct dt_session *s)
+{
+    bool saves = s->phase == DT_SESSION_STOPPING || s->phase == DT_SESSION_LEAVING;
+    if (!s->up || !saves || s->how != DT_STOP_TOGETHER)
+        return DT_FOREVER;
+    return kept_until(s) < s->stop_by ? kept_until(s) : s->stop_by;
 }
 
 /* When workers that nobody watches over are stopped. */
@@ -391,12 +472,14 @@ static void stop_for_away(struct dt_session *s)
     answer_commit(s, false);
     be_born(s); /* it comes back as one that was away, whose workers did not fail */
     become(s, DT_SESSION_STOPPING);
-    s->config.ops->stop(s->config.arg, false, why);
+    stop(s, DT_STOP_ALONE, why);
 }
 
 void dt_session_tick(struct dt_session *s, dt_ms now)
 {
     look_at_clock(s, now);
+    if (now >= trust(s))
+        stop_alone(s);
     if (now >= patience(s))
         give_up_connection(s);
     if (now >= leash(s))
@@ -413,6 +496,8 @@ dt_ms dt_session_next(const struct dt_session *s)
     dt_ms next = s->next_beat;
     if (s->phase == DT_SESSION_IDLE || s->phase == DT_SESSION_ENDED)
         return DT_FOREVER;
+    if (trust(s) < next)
+        next = trust(s);
     if (patience(s) < next)
         next = patience(s);
     return leash(s) < next ? leash(s) : next;

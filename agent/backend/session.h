@@ -10,6 +10,7 @@
  *      +-------------------------------------------------------+
  *   any --- close, leave --> ENDED
  *
+ * Who leaves while workers are alive is LEAVING until they are gone: the others wait for them.
  * The connection comes and goes beside that. Whatever the server may have missed is said again on
  * the next one: JOIN with what the agent has, and a result that nobody has answered. Frames of a
  * round that is over have no effect. While nobody can be reached the workers run on, or (policy)
@@ -27,6 +28,7 @@ enum dt_session_phase {
     DT_SESSION_RUNNING,
     DT_SESSION_STOPPING, /* the owner ends its workers, and joins when they are gone */
     DT_SESSION_DONE,     /* its workers have succeeded; waits for the others */
+    DT_SESSION_LEAVING,  /* the owner ends its workers, and goes when they are gone */
     DT_SESSION_ENDED,
 };
 const char *dt_session_phase_name(enum dt_session_phase p);
@@ -37,8 +39,9 @@ struct dt_session;
 struct dt_session_ops {
     void (*send)(void *arg, const struct dt_message *m);                   /* only while up */
     void (*world)(void *arg, int round, const struct dt_world_message *w); /* start workers */
-    /* The round is over. Kill: nothing it still does may count, so no time to save. */
-    void (*stop)(void *arg, bool kill, const char *why);
+    /* The round is over. Called again while workers are being stopped, when they may do less than
+     * they were told before. */
+    void (*stop)(void *arg, enum dt_stop_how how, const char *why);
     void (*closed)(void *arg, enum dt_close_kind kind, const char *why);
     void (*note)(void *arg, const char *text); /* for the person at the terminal */
     void (*commit)(void *arg, bool yes);
@@ -65,15 +68,20 @@ struct dt_session {
     int round;       /* of its last world; -1: none */
     int known_round; /* the same, of earlier incarnations too */
     bool parked;
+    enum dt_stop_how how;  /* STOPPING and LEAVING: what workers were told ... */
+    dt_ms stop_by;         /* ... and when the server waits for them no longer, at the earliest */
     struct dt_claim claim; /* of that world */
     bool result_pending;   /* a failure that the server has not answered */
     struct dt_result result;
     char result_text[DT_WHY_MAX], result_signature[128];
+    char leave_text[DT_WHY_MAX]; /* LEAVING: why */
     bool commit_pending;
     struct dt_beat facts; /* what beats say */
     dt_ms away_since;     /* not up, and when it was last heard; DT_FOREVER: is up, or never was */
-    dt_ms next_beat, answered; /* when the server last said anything */
-    dt_ms now;                 /* of the last call */
+    dt_ms next_beat, answered;  /* when the server last said anything */
+    dt_ms join_said, beat_said; /* the latest of each ... */
+    dt_ms heard_of;             /* ... and of those that the server has answered */
+    dt_ms now;                  /* of the last call */
 };
 
 void dt_session_init(struct dt_session *s, const struct dt_session_config *config);
@@ -86,8 +94,10 @@ void dt_session_join(struct dt_session *s, dt_ms now);
  * answer is a world, or that the job is closed. */
 void dt_session_failed(struct dt_session *s, const struct dt_result *result, dt_ms now);
 void dt_session_succeeded(struct dt_session *s, dt_ms now);
-/* Goes for good; the others go on. */
+/* Goes for good; the others go on, once workers that are alive here are gone. */
 void dt_session_leave(struct dt_session *s, const char *why, dt_ms now);
+/* The workers of one that leaves are gone, or the owner waits no longer. */
+void dt_session_end(struct dt_session *s, dt_ms now);
 void dt_session_ask_commit(struct dt_session *s, dt_ms now);
 /* What the next beats say. */
 void dt_session_tell(struct dt_session *s, const struct dt_beat *facts);

@@ -184,6 +184,16 @@ static const struct dt_field closing[] = {
     PERHAPS_WORDS("why", why, DT_WHY_MAX),
     {0},
 };
+static const struct dt_field stop[] = {
+    PERHAPS_TRUE("together", stop.together),
+    PERHAPS_WORDS("why", why, DT_WHY_MAX),
+    {0},
+};
+static const struct dt_field leave[] = {
+    PERHAPS_TRUE("stopping", leave.stopping),
+    PERHAPS_WORDS("why", why, DT_WHY_MAX),
+    {0},
+};
 static const struct dt_field may_commit[] = {
     PERHAPS_TRUE("yes", may_commit),
     {0},
@@ -211,9 +221,9 @@ static const struct {
     [DT_MSG_BEAT] = {"beat", of_round, beat},
     [DT_MSG_WORLD] = {"world", of_round, world},
     [DT_MSG_PARK] = {"park", of_round, only_why},
-    [DT_MSG_STOP] = {"stop", of_round, only_why},
+    [DT_MSG_STOP] = {"stop", of_round, stop},
     [DT_MSG_RESULT] = {"result", of_round, result},
-    [DT_MSG_LEAVE] = {"leave", of_round, only_why},
+    [DT_MSG_LEAVE] = {"leave", of_round, leave},
     [DT_MSG_CLOSE] = {"close", of_round, closing},
     [DT_MSG_STALE] = {"stale", of_round, only_why},
     [DT_MSG_MAY_COMMIT] = {"may_commit", of_round, may_commit},

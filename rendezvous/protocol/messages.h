@@ -52,7 +52,7 @@ enum dt_message_type {
     DT_MSG_PARK,       /* down: you are a spare for now, WHY */
     DT_MSG_STOP,       /* down: the round is over, WHY; stop your workers and join again */
     DT_MSG_RESULT,     /* up: what came of the workers */
-    DT_MSG_LEAVE,      /* up: this agent goes, the job goes on */
+    DT_MSG_LEAVE,      /* up: this agent goes, the job goes on without it */
     DT_MSG_CLOSE,      /* down: the job is over */
     DT_MSG_STALE,      /* down: you speak of a round that is over; kill your workers, come as new */
     DT_MSG_MAY_COMMIT, /* up: may what this round made become valid? Down: yes or no */
@@ -168,6 +168,15 @@ enum dt_close_kind {
 };
 const char *dt_close_kind_name(enum dt_close_kind k);
 
+/* How much the workers of a round that is over may still do, more first. */
+enum dt_stop_how {
+    DT_STOP_TOGETHER, /* all nodes of the round are there and stop their workers too: a checkpoint
+                         that all of them write now counts, as no other round runs before all are
+                         gone */
+    DT_STOP_ALONE,    /* they have their time to end, but nothing that they save counts */
+    DT_STOP_KILL,     /* what they still do may do harm */
+};
+
 struct dt_message {
     enum dt_message_type type;
     /* All but HELLO, PROOF and REFUSED. DRAIN and STATUS: run may be "", the other two are 0. */
@@ -190,6 +199,12 @@ struct dt_message {
         struct {
             enum dt_close_kind kind;
         } close;
+        struct {
+            bool together; /* DT_STOP_TOGETHER */
+        } stop;
+        struct {
+            bool stopping; /* its workers are being stopped; says it again when they are gone */
+        } leave;
         bool may_commit; /* down */
         struct {
             const char *node; /* up */

@@ -233,6 +233,7 @@ static void give_up_stuck(struct dt_rdzv *r, struct dt_rdzv_actions *out)
     snprintf(how, sizeof how, "did not stop its workers within %d s",
              dt_clock_seconds(r->spec.stop_bound));
     rdzv_journal(out);
+    r->together = false; /* each is told more than that */
     dt_list_each(&r->members.all, n)
     {
         struct dt_member *m = dt_container_of(n, struct dt_member, in_all);

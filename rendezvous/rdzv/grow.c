@@ -65,7 +65,7 @@ static void take_in(struct dt_rdzv *r, struct dt_rdzv_actions *out, const struct
     else
         snprintf(why, sizeof why, "%s and %zu other node%s join", new->one->name.text, others,
                  others == 1 ? "" : "s");
-    rdzv_fence(r, out, why);
+    rdzv_fence(r, out, true, why);
 }
 
 void rdzv_grow(struct dt_rdzv *r, struct dt_rdzv_actions *out)

@@ -25,16 +25,21 @@ void rdzv_wipe(struct dt_rdzv *r);
 
 /* -- rounds.c: how rounds and runs end -- */
 
-/* Ends the round that runs: its workers are stopped, and nothing of it counts from here on. */
-void rdzv_fence(struct dt_rdzv *r, struct dt_rdzv_actions *out, const char *why);
+/* Ends the round that runs: its workers are stopped. TOGETHER: all of them are there, and what they
+ * save until they are gone counts; else nothing of it counts from here on. */
+void rdzv_fence(struct dt_rdzv *r, struct dt_rdzv_actions *out, bool together, const char *why);
 void rdzv_close(struct dt_rdzv *r, struct dt_rdzv_actions *out, enum dt_close_kind kind,
                 const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 /* M is not there any more, HOW: "went offline (...)", "leaves (...)". Frees M. */
 void rdzv_gone(struct dt_rdzv *r, struct dt_rdzv_actions *out, struct dt_member *m,
                enum dt_evidence evidence, const char *how);
-/* A node of the round that runs is no more: the round is over, and the loss is charged. */
+/* A node of the round that runs is no more, or (TOGETHER) goes when its workers are gone: the round
+ * is over, and the loss is charged. */
 void rdzv_lose_node(struct dt_rdzv *r, struct dt_rdzv_actions *out, enum dt_evidence evidence,
-                    const char *text);
+                    bool together, const char *text);
+/* M goes when its workers are gone, HOW. */
+void rdzv_leaves(struct dt_rdzv *r, struct dt_rdzv_actions *out, struct dt_member *m,
+                 const char *how);
 /* Workers of M failed in the round that runs. */
 void rdzv_failed(struct dt_rdzv *r, struct dt_rdzv_actions *out, struct dt_member *m,
                  const struct dt_result *result);

@@ -107,7 +107,11 @@ static void take_leave(struct dt_rdzv *r, struct dt_rdzv_actions *out, struct dt
 {
     char how[DT_WHY_MAX];
     snprintf(how, sizeof how, "leaves%s%s%s", *f->why ? " (" : "", f->why, *f->why ? ")" : "");
-    rdzv_gone(r, out, m, DT_EVIDENCE_PREEMPTED, how);
+    if (f->leave.stopping && r->state != DT_RUN_CLOSED &&
+        (m->doing == DT_DOING_RUNNING || m->doing == DT_DOING_STOPPING))
+        rdzv_leaves(r, out, m, how);
+    else
+        rdzv_gone(r, out, m, DT_EVIDENCE_PREEMPTED, how);
 }
 
 /* Last in a step, so that what ended the round in it counts. RAN: the round that ran before it; one
@@ -165,7 +169,7 @@ static void drain_member(struct dt_rdzv *r, struct dt_rdzv_actions *out, struct 
     m->parked = false;
     snprintf(text, sizeof text, "%s is drained (%.*s)", m->name.text, DT_WHY_MAX / 2, why);
     if (r->state == DT_RUN_RUNNING && m->doing == DT_DOING_RUNNING)
-        rdzv_lose_node(r, out, DT_EVIDENCE_PREEMPTED, text);
+        rdzv_lose_node(r, out, DT_EVIDENCE_PREEMPTED, true, text);
     else /* it has no workers, or they are done: the round can do without it */
         rdzv_say(out, DT_SAY_WARN, "%s", text);
 }
@@ -232,7 +236,7 @@ static void end_recovery(struct dt_rdzv *r, struct dt_rdzv_actions *out)
              "%zu of %zu nodes did not come back after the rendezvous was restarted", missing,
              r->seats_len);
     r->strays = true;
-    rdzv_lose_node(r, out, DT_EVIDENCE_OFFLINE, why);
+    rdzv_lose_node(r, out, DT_EVIDENCE_OFFLINE, false, why);
 }
 
 static void check_done(struct dt_rdzv *r, struct dt_rdzv_actions *out)

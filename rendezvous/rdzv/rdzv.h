@@ -68,6 +68,7 @@ struct dt_rdzv_action {
         struct dt_beat beat;
         enum dt_close_kind close;
         bool may_commit;
+        bool together; /* STOP */
     };
 };
 
@@ -129,6 +130,7 @@ struct dt_rdzv {
     int round;      /* that runs, or is gathered for */
     int floor;      /* the next is not below: a member was in one nearly as high */
     bool had_world; /* seats are of a round */
+    bool together;  /* workers of the last round were told to stop together, and all still may */
     bool strays;    /* nodes went silent, and may be back with workers */
     struct dt_seat *seats;
     size_t seats_len;

@@ -23,7 +23,15 @@ void rdzv_news(struct dt_rdzv *r, const char *fmt, ...)
 
 /* -- ends ------------------------------------------------------------------------------------- */
 
-void rdzv_fence(struct dt_rdzv *r, struct dt_rdzv_actions *out, const char *why)
+static void send_stop(struct dt_rdzv_actions *out, const struct dt_member *m, int round,
+                      bool together, size_t why)
+{
+    struct dt_rdzv_action *a = rdzv_send(out, m->id, DT_MSG_STOP, round, why);
+    if (a)
+        a->together = together;
+}
+
+void rdzv_fence(struct dt_rdzv *r, struct dt_rdzv_actions *out, bool together, const char *why)
 {
     int over = r->round++;
     if (r->round < r->floor)
@@ -35,6 +43,7 @@ void rdzv_fence(struct dt_rdzv *r, struct dt_rdzv_actions *out, const char *why)
     r->stop_deadline = dt_clock_after(r->now, r->spec.stop_bound);
     r->budget.healthy_since = DT_FOREVER;
     r->done_gone = 0;
+    r->together = together;
     for (size_t i = 0; i < r->seats_len; i++)
         r->seats[i].done = false;
     rdzv_journal(out);
@@ -47,7 +56,23 @@ void rdzv_fence(struct dt_rdzv *r, struct dt_rdzv_actions *out, const char *why)
         if (m->doing != DT_DOING_RUNNING && m->doing != DT_DOING_DONE)
             continue;
         dt_members_set_doing(&r->members, m, DT_DOING_STOPPING);
-        rdzv_send(out, m->id, DT_MSG_STOP, over, text);
+        send_stop(out, m, over, together, text);
+    }
+}
+
+/* One that was to stop its workers with the others is not there any more: theirs are no whole world
+ * now, and some may wait for those that are gone. */
+static void stop_alone(struct dt_rdzv *r, struct dt_rdzv_actions *out, const char *why)
+{
+    if (!r->together)
+        return;
+    r->together = false;
+    size_t text = rdzv_text(out, why);
+    dt_list_each(&r->members.all, n)
+    {
+        const struct dt_member *m = dt_container_of(n, struct dt_member, in_all);
+        if (m->doing == DT_DOING_STOPPING)
+            send_stop(out, m, m->round, false, text);
     }
 }
 
@@ -131,11 +156,23 @@ static void close_for_losses(struct dt_rdzv *r, struct dt_rdzv_actions *out, con
 }
 
 void rdzv_lose_node(struct dt_rdzv *r, struct dt_rdzv_actions *out, enum dt_evidence evidence,
-                    const char *text)
+                    bool together, const char *text)
 {
-    rdzv_fence(r, out, text);
+    rdzv_fence(r, out, together, text);
     if (dt_budget_charge(&r->budget, &r->spec, evidence, r->now) != DT_BUDGET_GO_ON)
         close_for_losses(r, out, text);
+}
+
+void rdzv_leaves(struct dt_rdzv *r, struct dt_rdzv_actions *out, struct dt_member *m,
+                 const char *how)
+{
+    char text[DT_WHY_MAX];
+    m->leaving = true;
+    snprintf(text, sizeof text, "%s %s", m->name.text, how);
+    if (m->doing == DT_DOING_RUNNING)
+        rdzv_lose_node(r, out, DT_EVIDENCE_PREEMPTED, true, text);
+    else
+        rdzv_say(out, DT_SAY_INFO, "%s, when its workers are gone", text);
 }
 
 static void leave_seat(struct dt_rdzv *r, const struct dt_member *m)
@@ -152,8 +189,9 @@ void rdzv_gone(struct dt_rdzv *r, struct dt_rdzv_actions *out, struct dt_member 
 {
     char text[DT_WHY_MAX], host[DT_NODE_NAME_MAX];
     enum dt_doing doing = m->doing;
-    bool marked =
-        evidence == DT_EVIDENCE_HARDWARE || (evidence == DT_EVIDENCE_OFFLINE && !m->with_crowd);
+    bool leaves = m->leaving; /* then it is known why */
+    bool marked = !leaves && (evidence == DT_EVIDENCE_HARDWARE ||
+                              (evidence == DT_EVIDENCE_OFFLINE && !m->with_crowd));
     bool seated = m->seat >= 0 && r->had_world && (size_t)m->seat < r->seats_len &&
                   r->seats[m->seat].holder == m->id;
     snprintf(host, sizeof host, "%s", m->said_name);
@@ -167,7 +205,7 @@ void rdzv_gone(struct dt_rdzv *r, struct dt_rdzv_actions *out, struct dt_member 
     if (marked)
         note_evidence(r, out, host, evidence, "");
     if (doing == DT_DOING_RUNNING && r->state == DT_RUN_RUNNING) {
-        rdzv_lose_node(r, out, evidence, text);
+        rdzv_lose_node(r, out, evidence, false, text);
         return;
     }
     rdzv_say(out, DT_SAY_INFO, "%s%s", text,
@@ -175,10 +213,13 @@ void rdzv_gone(struct dt_rdzv *r, struct dt_rdzv_actions *out, struct dt_member 
              : seated               ? ""
                                     : ", standing by");
     if (seated && r->state == DT_RUN_GATHERING) {
-        rdzv_news(r, "%s", text);
+        if (!leaves)
+            rdzv_news(r, "%s", text);
         rdzv_journal(out);
         r->fault.node_lost = true;
     }
+    if (doing == DT_DOING_STOPPING && evidence == DT_EVIDENCE_OFFLINE)
+        stop_alone(r, out, text);
 }
 
 /* -- workers that fail ------------------------------------------------------------------------ */
@@ -209,7 +250,7 @@ void rdzv_failed(struct dt_rdzv *r, struct dt_rdzv_actions *out, struct dt_membe
     snprintf(f->node, sizeof f->node, "%s", m->said_name);
     snprintf(f->text, sizeof f->text, "%s", why);
     snprintf(f->signature, sizeof f->signature, "%s", result->signature);
-    rdzv_fence(r, out, why);
+    rdzv_fence(r, out, false, why);
 }
 
 static void close_for_fault(struct dt_rdzv *r, struct dt_rdzv_actions *out,

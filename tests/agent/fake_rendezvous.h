@@ -122,7 +122,7 @@ static inline void fake_hear(struct fake_rendezvous *f, const struct dt_message 
     else if (m->type == DT_MSG_RESULT)
         fake_note(f, "RESULT %d %s", m->round, m->result.succeeded ? "well" : m->result.text);
     else if (m->type == DT_MSG_LEAVE)
-        fake_note(f, "LEAVE %s", m->why);
+        fake_note(f, "LEAVE%s %s", m->leave.stopping ? " stopping" : "", m->why);
     else
         fake_note(f, "%s", dt_message_name(m->type));
 }

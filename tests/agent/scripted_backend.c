@@ -90,7 +90,7 @@ static void on_soon(uv_timer_t *t)
         break;
     case A_STOP:
     case A_KILL:
-        s->events->on_stop(s->arg, l->answer == A_KILL, l->words);
+        s->events->on_stop(s->arg, l->answer == A_KILL ? DT_STOP_KILL : DT_STOP_ALONE, l->words);
         break;
     case A_CLOSED:
         s->events->on_closed(s->arg, l->kind, l->words);

@@ -61,9 +61,10 @@ static void on_failed(void *arg, const struct dt_err *err)
     note(arg, "failed: %s", err->text);
 }
 
-static void on_stop(void *arg, bool kill, const char *why)
+static void on_stop(void *arg, enum dt_stop_how how, const char *why)
 {
-    note(arg, "%s: %s", kill ? "kill" : "stop", why);
+    static const char *const words[] = {"stop together", "stop", "kill"};
+    note(arg, "%s: %s", words[how], why);
 }
 
 static void on_closed(void *arg, enum dt_close_kind kind, const char *why)
@@ -474,9 +475,11 @@ TEST(who_leaves_says_so)
     struct job *j = job_with_fake();
     struct node *n = node_runs(j, 1);
     n->backend->ops->leave(n->backend, "SIGTERM");
+    RUN_UNTIL(j, *j->fake.heard);
+    CHECK_STR(fake_heard(&j->fake), "LEAVE stopping SIGTERM");
     node_close(j, 1, false);
     RUN_UNTIL(j, *j->fake.heard);
-    CHECK_STR(fake_heard(&j->fake), "LEAVE SIGTERM");
+    CHECK_STR(fake_heard(&j->fake), "LEAVE its workers are gone");
     job_end(j);
 }
 

@@ -58,10 +58,10 @@ static void on_failed(void *arg, const struct dt_err *err)
     n->failed = *err;
 }
 
-static void on_stop(void *arg, bool kill, const char *why)
+static void on_stop(void *arg, enum dt_stop_how how, const char *why)
 {
     struct node *n = arg;
-    CHECK(!kill);
+    CHECK_EQ(how, DT_STOP_ALONE);
     n->stops++;
     snprintf(n->why, sizeof n->why, "%s", why);
 }

@@ -59,7 +59,7 @@ static void on_send(void *arg, const struct dt_message *m)
     else if (m->type == DT_MSG_RESULT)
         note(a, "RESULT %d %s (%s)", m->round, m->result.text, m->result.signature);
     else if (m->type == DT_MSG_LEAVE)
-        note(a, "LEAVE %d %s", m->round, m->why);
+        note(a, "LEAVE %d%s %s", m->round, m->leave.stopping ? " stopping" : "", m->why);
     else if (m->type == DT_MSG_MAY_COMMIT)
         note(a, "MAY_COMMIT %d", m->round);
     else
@@ -71,9 +71,10 @@ static void on_world(void *arg, int round, const struct dt_world_message *w)
     note(arg, "world %d seat %d/%d", round, w->seat, w->seats);
 }
 
-static void on_stop(void *arg, bool kill, const char *why)
+static void on_stop(void *arg, enum dt_stop_how how, const char *why)
 {
-    note(arg, "%s: %s", kill ? "kill" : "stop", why);
+    static const char *const words[] = {"stop together", "stop", "kill"};
+    note(arg, "%s: %s", words[how], why);
 }
 
 static void on_closed(void *arg, enum dt_close_kind kind, const char *why)
@@ -126,7 +127,10 @@ static struct agent *agent_new(bool stop_when_away)
     struct agent *a = calloc(1, sizeof *a);
     struct dt_session_config config = {
         .run = "train",
-        .join = {.spec = {.beat = BEAT, .beats = BEATS, .reconnect_grace = GRACE},
+        .join = {.spec = {.beat = BEAT,
+                          .beats = BEATS,
+                          .reconnect_grace = GRACE,
+                          .stop_bound = 30 * BEAT},
                  .node = {.name = "node1", .port = 4000}},
         .stop_when_away = stop_when_away,
         .ops = &ops,
@@ -194,7 +198,7 @@ static void pass(struct agent *a, dt_ms wait, bool echo)
         a->now = dt_session_next(&a->session);
         dt_session_tick(&a->session, a->now);
         if (echo)
-            HEAR(a, .type = DT_MSG_BEAT);
+            HEAR(a, .type = DT_MSG_BEAT, .beat = {.seq = a->session.facts.seq});
     }
     a->now = end;
 }
@@ -545,26 +549,96 @@ TEST(a_refusal_ends_who_has_no_world_and_is_one_more_loss_of_the_server_to_who_h
     }
 }
 
-TEST(who_leaves_says_so_and_nothing_more)
+TEST(who_leaves_says_so_and_once_more_when_its_workers_are_gone)
 {
     struct agent *a = agent_running(false);
     dt_session_leave(&a->session, "SIGTERM", a->now);
-    CHECK_STR(said(a), "LEAVE 5 SIGTERM");
-    HEAR(a, .type = DT_MSG_STOP, .round = 5);
+    CHECK_STR(said(a), "LEAVE 5 stopping SIGTERM");
+    CHECK_STR(dt_session_phase_name(a->session.phase), "leaving");
+    HEAR(a, .type = DT_MSG_STOP, .round = 5, .stop = {.together = true});
+    CHECK_STR(said(a), ""); /* they are being stopped */
+    pass(a, BEAT, true);
+    CHECK_STR(said(a), "BEAT 5 #1 step -1");
+    dt_session_end(&a->session, a->now);
+    CHECK_STR(said(a), "LEAVE 5 its workers are gone");
     join(a);
     pass(a, 10 * BEAT, false);
     CHECK_STR(said(a), "");
     free(a);
 }
 
-TEST(who_leaves_while_nobody_is_there_just_goes)
+TEST(who_leaves_without_workers_says_so_and_nothing_more)
+{
+    for (int i = 0; i < 2; i++) {
+        CHECK_ROW("%s", i ? "done" : "joining");
+        struct agent *a = i ? agent_done() : agent_joining(false);
+        said(a);
+        dt_session_leave(&a->session, "SIGTERM", a->now);
+        CHECK_STR(said(a), i ? "LEAVE 5 SIGTERM" : "LEAVE -1 SIGTERM");
+        dt_session_end(&a->session, a->now);
+        CHECK_STR(said(a), "");
+        free(a);
+    }
+}
+
+TEST(who_leaves_says_so_on_the_next_connection_too)
 {
     struct agent *a = agent_running(false);
     down(a);
     dt_session_leave(&a->session, "SIGTERM", a->now);
+    CHECK_STR(said(a), "");
+    up(a);
+    CHECK_STR(said(a), "JOIN 5 as 1 port 4000 running seat 1/4 ranks 8/32 after 2 restarts; "
+                       "LEAVE 5 stopping SIGTERM");
+    down(a);
+    said(a);
+    dt_session_end(&a->session, a->now);
     up(a);
     CHECK_STR(said(a), "");
     free(a);
+}
+
+/* What all nodes save together counts for as long as all may, and a node is heard of. */
+TEST(workers_that_are_stopped_with_the_others_save_while_they_are_not_cut_off)
+{
+    static const char cut[] = "stop: the rendezvous is not heard of, and the others may go on "
+                              "without this node: its workers may not save any more";
+    for (int i = 0; i < 8; i++) {
+        CHECK_ROW("%s, %d", i & 1 ? "leaving" : "told to stop", i / 2);
+        struct agent *a = agent_running(false);
+        if (i & 1)
+            dt_session_leave(&a->session, "SIGTERM", a->now);
+        HEAR(a, .type = DT_MSG_STOP, .round = 5, .stop = {.together = true}, .why = "node7 leaves");
+        pass(a, 5 * BEAT, true);
+        char *text = strstr(said(a), "stop");
+        CHECK(i & 1 ? !strstr(text ? text : "", "together") : text != NULL);
+        switch (i / 2) {
+        case 0: /* the connection is lost */
+            down(a);
+            CHECK_STR(said(a), cut);
+            break;
+        case 1: /* a server that hears nothing gives us up, whatever is heard of it */
+            pass(a, BEAT, false);
+            HEAR(a, .type = DT_MSG_NOTE, .why = "");
+            pass(a, (BEATS - 1) * BEAT - 1, false);
+            CHECK(strstr(said(a), cut) != NULL);
+            break;
+        case 2: /* one of the others is gone */
+            HEAR(a, .type = DT_MSG_STOP, .round = 5, .why = "node7 went offline");
+            CHECK_STR(said(a), "stop: node7 went offline");
+            HEAR(a, .type = DT_MSG_STOP, .round = 5, .why = "node8 went offline");
+            down(a);
+            CHECK_STR(said(a), "");
+            break;
+        case 3: /* the time is over */
+            HEAR(a, .type = DT_MSG_STALE, .round = 6, .why = "it took too long");
+            CHECK_STR(said(a), "kill: it took too long");
+            dt_session_end(&a->session, a->now);
+            CHECK_STR(said(a), "");
+            break;
+        }
+        free(a);
+    }
 }
 
 /* -- for people ------------------------------------------------------------------------------- */

@@ -134,6 +134,22 @@ static const struct {
      "\"signature\":\"Xid 79\",\"text\":\"rank 3 died of SIGSEGV\"}"},
     {{.type = DT_MSG_LEAVE, .run = "r", .round = 1, .incarnation = 1},
      "{\"type\":\"leave\",\"run\":\"r\",\"round\":1,\"incarnation\":\"1\"}"},
+    {{.type = DT_MSG_LEAVE,
+      .run = "r",
+      .round = 1,
+      .incarnation = 1,
+      .leave = {.stopping = true},
+      .why = "SIGTERM"},
+     "{\"type\":\"leave\",\"run\":\"r\",\"round\":1,\"incarnation\":\"1\",\"stopping\":true,"
+     "\"why\":\"SIGTERM\"}"},
+    {{.type = DT_MSG_STOP,
+      .run = "r",
+      .round = 1,
+      .incarnation = 1,
+      .stop = {.together = true},
+      .why = "node1 leaves"},
+     "{\"type\":\"stop\",\"run\":\"r\",\"round\":1,\"incarnation\":\"1\",\"together\":true,"
+     "\"why\":\"node1 leaves\"}"},
     {{.type = DT_MSG_CLOSE,
       .run = "r",
       .round = 1,
@@ -494,7 +510,8 @@ TEST(what_would_keep_a_server_busy_is_no_join)
  */
 TEST(a_message_without_one_of_its_members_is_none)
 {
-    static const char optional[] = " again host mixed script token tokens_per_s user why yes ";
+    static const char optional[] =
+        " again host mixed over script stopping together token tokens_per_s user why yes ";
     for (size_t i = 0; i < COUNT(rows); i++) {
         if (rows[i].m.type == DT_MSG_DRAIN || rows[i].m.type == DT_MSG_STATUS)
             continue;

@@ -41,6 +41,8 @@ static void note_send(const struct dt_rdzv_action *a)
         snprintf(text, sizeof text, "close-%s ", dt_close_kind_name(m.close.kind));
     } else if (m.type == DT_MSG_MAY_COMMIT) {
         snprintf(text, sizeof text, "commit-%s ", m.may_commit ? "yes" : "no");
+    } else if (m.type == DT_MSG_STOP && m.stop.together) {
+        snprintf(text, sizeof text, "stop-together ");
     } else {
         snprintf(text, sizeof text, "%s ", dt_message_name(m.type));
     }
@@ -724,6 +726,100 @@ TEST(leaving_ends_the_round_and_not_the_job)
     end();
 }
 
+static void leave(uint64_t id, bool stopping, const char *text)
+{
+    frame(id, (struct dt_message){.type = DT_MSG_LEAVE,
+                                  .round = last_round[node_of(id)],
+                                  .leave = {.stopping = stopping},
+                                  .why = text});
+}
+
+TEST(who_leaves_with_workers_is_waited_for_until_they_are_gone)
+{
+    begin_running(3, 2, 3);
+    leave(1001, true, "SIGTERM");
+    for (int i = 0; i < 3; i++) {
+        CHECK_STR(told[i], "stop-together ");
+        CHECK_STR(why[i], "node1 leaves (SIGTERM)");
+    }
+    CHECK_EQ(run->budget.losses, 1);
+    join(1000);
+    join(1002);
+    pass(20 * DT_SECOND, 7, 1);
+    CHECK(strstr(told[0], "world") == NULL);
+    leave(1001, false, "its workers are gone");
+    CHECK(strstr(told[0], "world 1:0/2 ") != NULL);
+    CHECK_STR(news[0], "node1 leaves (SIGTERM); node2 takes seat 1 of node1; 2 nodes instead of 3");
+    CHECK(dt_exclude_find(&exclude, "node1") == NULL);
+    CHECK_EQ(run->budget.losses, 1);
+    end();
+}
+
+TEST(who_leaves_is_waited_for_no_longer_than_the_others_are)
+{
+    for (int i = 0; i < 2; i++) {
+        CHECK_ROW("%s", i ? "its connection is lost" : "its workers do not end");
+        begin_running(3, 2, 3);
+        leave(1001, true, "SIGTERM");
+        forget_told();
+        join(1000);
+        join(1002);
+        if (i) {
+            lose(1001);
+            pass(2 * DT_SECOND, 5, 1);
+        } else {
+            pass(spec.stop_bound + DT_SECOND, 7, 1);
+            CHECK(strstr(told[1], "stale ") != NULL);
+        }
+        CHECK_EQ(run->state, DT_RUN_RUNNING);
+        CHECK(dt_exclude_find(&exclude, "node1") == NULL); /* it was told to go: no strike */
+        end();
+    }
+}
+
+TEST(who_leaves_when_the_round_is_over_is_waited_for_too)
+{
+    begin_running(3, 2, 3);
+    lose(1002);
+    pass(DT_SECOND, 3, 1);
+    CHECK_STR(told[0], "stop ");
+    join(1000);
+    leave(1001, true, "SIGTERM");
+    forget_told();
+    pass(20 * DT_SECOND, 3, 1);
+    leave(1001, false, "its workers are gone");
+    CHECK_EQ(run->state, DT_RUN_GATHERING); /* of two, one is left */
+    CHECK_EQ(run->members.count, 1);
+    end();
+}
+
+/* As a world without it is no whole one, and some may wait in it for those that are gone. */
+TEST(workers_that_stop_together_are_told_when_one_of_them_is_lost)
+{
+    begin_running(4, 2, 4);
+    leave(1001, true, "SIGTERM");
+    join(1000);
+    forget_told();
+    lose(1002);
+    pass(2 * DT_SECOND, 11, 1);
+    CHECK_STR(told[0], ""); /* its workers are gone */
+    CHECK_STR(told[1], "stop ");
+    CHECK_STR(told[3], "stop ");
+    lose(1003);
+    pass(2 * DT_SECOND, 3, 1);
+    CHECK_STR(told[1], "stop "); /* once is enough */
+    end();
+}
+
+TEST(workers_of_a_round_that_grows_stop_together)
+{
+    begin_running(2, 2, 3);
+    join(1002);
+    CHECK_STR(told[0], "stop-together ");
+    CHECK_STR(told[1], "stop-together ");
+    end();
+}
+
 TEST(a_node_started_anew_takes_its_own_seat)
 {
     begin_running(3, 3, 3);
@@ -773,7 +869,7 @@ TEST(growth_ends_the_round_at_once_or_when_it_may)
     CHECK_STR(told[2], "park ");
     CHECK_STR(told[0], "");
     pass(60 * DT_SECOND, 7, 1);
-    CHECK_STR(told[0], "stop ");
+    CHECK_STR(told[0], "stop-together ");
     join(1000);
     join(1001);
     CHECK_STR(told[2], "park world 1:2/3 ");
@@ -1220,12 +1316,12 @@ TEST(a_drained_node_goes_at_once_and_comes_back_when_it_may)
     CHECK_STR(why[0], "node1 is drained (a fan is broken)");
     for (uint64_t id = 1000; id < 1003; id++)
         join(id);
-    CHECK_STR(told[0], "stop world 1:0/2 ");
-    CHECK_STR(told[1], "stop park ");
+    CHECK_STR(told[0], "stop-together world 1:0/2 ");
+    CHECK_STR(told[1], "stop-together park ");
     forget_told();
     dt_exclude_drain(&exclude, "node1", true, "", now);
     step(&(struct dt_rdzv_event){.type = DT_EV_DRAIN, .text = "node1"});
-    CHECK_STR(told[0], "stop ");
+    CHECK_STR(told[0], "stop-together ");
     CHECK_STR(why[0], "node1 joins");
     end();
 }
@@ -1257,8 +1353,8 @@ TEST(a_seat_that_a_smaller_world_lacks_is_nobodys)
     step(&(struct dt_rdzv_event){.type = DT_EV_DRAIN, .text = "node2"});
     for (uint64_t id = 1002; id >= 1000; id--)
         join(id);
-    CHECK_STR(told[0], "stop world 1:0/2 ");
-    CHECK_STR(told[2], "stop park ");
+    CHECK_STR(told[0], "stop-together world 1:0/2 ");
+    CHECK_STR(told[2], "stop-together park ");
     end();
 }
 
@@ -1464,7 +1560,7 @@ TEST(a_spare_that_missed_a_beat_is_taken_in_when_it_is_heard_again)
     pass(10 * DT_SECOND, 0xb, 1); /* node 2 is not heard of when its time has come */
     CHECK_STR(told[0], "world 0:0/2 ");
     beat(1002);
-    CHECK_STR(told[0], "world 0:0/2 stop ");
+    CHECK_STR(told[0], "world 0:0/2 stop-together ");
     end();
 }
 

@@ -149,6 +149,39 @@ def drained_below_least(s):
     s.succeed(*agents)
 
 
+# Workers that take their time to end, as those do that save, say so, and end when they are told.
+SAVES = """
+trap 'echo saving; read word < "$CONTROL.$LOCAL_RANK"; : > "$SAVED"; exit 0' TERM
+echo training; while :; do sleep 1000 & wait; done
+"""
+# The next round begins with a look at what they left.
+LOOKS = """[ "$DTRUN_ROUND" = 0 ] || [ -e "$SAVED" ] || echo "round $DTRUN_ROUND began beside them" """
+
+
+@story(hosts=3)
+def leaves(s):
+    """SIGTERM to an agent: the others go on when its workers are gone everywhere, and not before"""
+    s.serve(0)
+    saved = s.path("saved")
+    agents = s.agents(3, nnodes="2:3", env={"SAVED": saved, "AT_ONCE": LOOKS})
+    for agent in agents:
+        agent.starts(size=3, round=0)
+    agents[2].tell(SAVES.replace("\n", "; ").strip("; "))
+    agents[2].reads("training")
+    agents[2].kill(signal.SIGTERM)
+    agents[2].reads("saving")
+    for agent in agents[:2]:
+        agent.reads(r"round 0 is over: node2 leaves \(it got SIGTERM\)")
+    tap.check_equal(bool(re.search("node2 +.*stopping", s.ctl(0, "node", "list"))), True, "node2 is waited for")
+    agents[2].tell("now")
+    for rank, agent in enumerate(agents[:2]):
+        agent.starts(rank=rank, size=2, round=1, was=rank, restarts=0)
+    agents[2].ends(1)
+    s.succeed(*agents[:2])
+    for agent in agents[:2]:
+        tap.check_equal(agent.program.says("began beside them"), False, "an overlap of rounds")
+
+
 # -- who sits where --
 
 

@@ -73,6 +73,25 @@ def same_losses_over_ucx(s):
 
 
 @training.story
+def preempted(s):
+    """SIGTERM to one of three hosts: all save the step at hand, and the other two go on from it"""
+    with cluster_of(3) as cluster:
+        c = s.config(steps=100000, save_every=100000, save_dir=s.path("ckpt"))
+        programs = [start(s, cluster, host, c, "2:3") for host in range(3)]
+        programs[0].expect(r"step 10/")
+        programs[1].kill(signal.SIGTERM)
+        tap.check_equal(programs[1].end(), 1, "exit status; it said\n%s\n" % "\n".join(programs[1].lines))
+        step = int(programs[0].expect(r"resumed from .*: step (\d+)").group(1))
+        programs[0].expect(r"step %d/" % (step + 1))
+        tap.check_equal(any("is not saved" in line for p in programs for line in p.lines), False, "a save was dropped")
+        for host in (0, 2):
+            programs[host].kill(signal.SIGTERM)
+        for host in (0, 2):
+            programs[host].end()
+        tap.check_equal(sorted(s.steps(c)), list(range(1, max(s.steps(c)) + 1)), "steps, each made once")
+
+
+@training.story
 def host_killed(s):
     """a host whose processes are all killed: the other goes on alone from the checkpoint, with the batch that was"""
     # Small steps: with large ones the last bits of a sum over other ranks grow in a few hundred steps to what can be seen.

@@ -73,7 +73,7 @@ struct dt_ckpt_options {
     bool finite_only;         /* a state with a number that is not finite is given up, not saved */
     const char *run_id; /* no other run may save in DIR as long as this is open; NULL: any may */
     /* Asked by rank 0 before the folder gets its name, and again before `latest` is replaced: false
-     * when this world's round is over. NULL: true. */
+     * when a later world may run beside this one. NULL: true. */
     bool (*may_commit)(void *arg);
     void *may_commit_arg;
 };

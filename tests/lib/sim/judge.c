@@ -12,21 +12,14 @@
 const char *sim_rule_name(enum sim_rule r)
 {
     static const char *const names[SIM_RULES] = {
-        [SIM_RULE_SEAT] = "seat",
-        [SIM_RULE_RANKS] = "ranks",
-        [SIM_RULE_SIZE] = "size",
-        [SIM_RULE_OVERLAP] = "overlap",
-        [SIM_RULE_COMMIT] = "commit",
-        [SIM_RULE_SURVIVORS] = "survivors",
-        [SIM_RULE_BUDGET] = "budget",
-        [SIM_RULE_RESTARTS] = "restarts",
-        [SIM_RULE_QUARANTINE] = "quarantine",
-        [SIM_RULE_LIVE] = "live",
-        [SIM_RULE_STALE] = "stale",
-        [SIM_RULE_CALM] = "calm",
-        [SIM_RULE_HEALTHY] = "healthy",
-        [SIM_RULE_CLOSED] = "closed",
-        [SIM_RULE_SUCCESS] = "success",
+        [SIM_RULE_SEAT] = "seat",           [SIM_RULE_RANKS] = "ranks",
+        [SIM_RULE_SIZE] = "size",           [SIM_RULE_OVERLAP] = "overlap",
+        [SIM_RULE_COMMIT] = "commit",       [SIM_RULE_LEAVE] = "leave",
+        [SIM_RULE_SURVIVORS] = "survivors", [SIM_RULE_BUDGET] = "budget",
+        [SIM_RULE_RESTARTS] = "restarts",   [SIM_RULE_QUARANTINE] = "quarantine",
+        [SIM_RULE_LIVE] = "live",           [SIM_RULE_STALE] = "stale",
+        [SIM_RULE_CALM] = "calm",           [SIM_RULE_HEALTHY] = "healthy",
+        [SIM_RULE_CLOSED] = "closed",       [SIM_RULE_SUCCESS] = "success",
         [SIM_RULE_RECORD] = "record",
     };
     return names[r];
@@ -190,6 +183,8 @@ static enum sim_cause find_cause(struct sim *s, const struct dt_rdzv_event *even
     }
     if (j->before.worker_failed)
         return j->before.node_failed ? SIM_CAUSE_BROKEN : SIM_CAUSE_FAILED;
+    if (event->type == DT_EV_FRAME && event->frame->type == DT_MSG_LEAVE)
+        return SIM_CAUSE_GONE;
     if (event->type == DT_EV_DRAIN && dt_exclude_is_drained(&s->server.exclude, event->text))
         return SIM_CAUSE_DRAINED;
     if (event->type == DT_EV_END)

@@ -14,7 +14,8 @@ enum sim_rule {
     SIM_RULE_RANKS,      /* ranks of a world, and of each role, are exactly 0 to n - 1 */
     SIM_RULE_SIZE,       /* worlds have MIN to MAX nodes; all agree on what the world is */
     SIM_RULE_OVERLAP,    /* two rounds never run at once among connected nodes */
-    SIM_RULE_COMMIT,     /* a round that is over never commits */
+    SIM_RULE_COMMIT,     /* a round that is over never commits, unless nobody runs a later one */
+    SIM_RULE_LEAVE,      /* whoever leaves in order is waited for until its workers are gone */
     SIM_RULE_SURVIVORS,  /* survivors keep their seats unless the world shrank */
     SIM_RULE_BUDGET,     /* each failure is charged once, and never more than there is */
     SIM_RULE_RESTARTS,   /* all nodes of a world know the same restart count */
@@ -109,6 +110,9 @@ void sim_judge_forgot(struct sim *s);
 void sim_judge_told(struct sim *s, struct sim_node *n, int round, const struct dt_world_message *w);
 void sim_judge_commit(struct sim *s, struct sim_node *n, bool yes);
 void sim_judge_closed(struct sim *s, struct sim_node *n);
+
+/* Nothing was wrong with N, nor with the server, for so long that all it led to is over. */
+bool sim_judge_is_well(const struct sim *s, const struct sim_node *n);
 
 /* From the end of all faults to a world that runs, at most. */
 dt_ms sim_judge_live_bound(const struct sim *s);

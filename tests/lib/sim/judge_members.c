@@ -60,6 +60,39 @@ void sim_judge_follow_members(struct sim *s, const struct dt_rdzv_event *event)
     n->member_since = s->now;
 }
 
+static bool is_past(const struct sim *s, dt_ms illness)
+{
+    return illness != DT_FOREVER && illness + sim_judge_aftermath(s) <= s->now;
+}
+
+bool sim_judge_is_well(const struct sim *s, const struct sim_node *n)
+{
+    return is_past(s, n->ill_until) && is_past(s, s->server.ill_until);
+}
+
+/* N is leaving, the server could hear of it, and nothing was in the way since. */
+static bool leaves_well(struct sim *s, const struct sim_node *n)
+{
+    const struct sim_conn *c = n->leaving ? sim_net_conn(s, n->left) : NULL;
+    return c && n->left == n->conn && c->open[SIM_UP] && c->open[SIM_DOWN] && !c->dead &&
+           n->paused_until <= n->left_at && n->blocked_until[SIM_UP] <= n->left_at &&
+           n->blocked_until[SIM_DOWN] <= n->left_at && s->server.ill_until <= n->left_at;
+}
+
+/* A round begins: nobody who could know it has workers of an older one that matter. */
+static void check_leaving(struct sim *s, const struct sim_node *n)
+{
+    const struct dt_rdzv *r = s->server.run;
+    if (leaves_well(s, n))
+        sim_judge_fail(s, SIM_RULE_LEAVE, "round %d begins, and %s leaves with workers of round %d",
+                       r->round, n->name, n->round);
+    const struct sim_conn *c = sim_net_conn(s, n->conn);
+    bool half_open = c && c->open[SIM_UP] && !c->open[SIM_DOWN]; /* what only the server knows */
+    if (n->may_save && !half_open && n->paused_until <= s->now && is_past(s, s->server.ill_until))
+        sim_judge_fail(s, SIM_RULE_COMMIT, "round %d begins, and %s may still save round %d",
+                       r->round, n->name, n->round);
+}
+
 /* A round begins: no member has workers of another. */
 void sim_judge_check_overlap(struct sim *s)
 {
@@ -71,6 +104,8 @@ void sim_judge_check_overlap(struct sim *s)
             sim_judge_fail(s, SIM_RULE_OVERLAP,
                            "round %d begins while %s is a member and has workers of round %d (%s)",
                            r->round, n->name, n->round, sim_workers_name(n->state));
+        if (n->state == SIM_ENDING && n->round < r->round)
+            check_leaving(s, n);
     }
 }
 

@@ -233,6 +233,7 @@ static void on_workers_gone(struct sim *s, struct sim_event *ev)
         return;
     n->state = SIM_NO_WORKERS;
     if (n->closed || n->leaving) {
+        dt_session_end(&n->session, sim_node_clock(n));
         end_agent(n);
         return;
     }
@@ -268,11 +269,16 @@ static void on_join_early(struct sim *s, struct sim_event *ev)
     sim_node_settle(n);
 }
 
-static void stop_workers(void *arg, bool kill, const char *why)
+static void stop_workers(void *arg, enum dt_stop_how how, const char *why)
 {
+    static const char *const words[] = {"stops, together with the others,", "stops", "kills"};
     struct sim_node *n = arg;
-    sim_say(n->sim, n->name, "%s its workers: %s", kill ? "kills" : "stops", why);
-    sim_node_end_workers(n, kill);
+    sim_say(n->sim, n->name, "%s its workers: %s", words[how], why);
+    n->may_save =
+        how == DT_STOP_TOGETHER || (sim_planted(n->sim, SIM_PLANT_SAVES_ON) && n->may_save);
+    if (n->state == SIM_ENDING && how != DT_STOP_KILL)
+        return; /* they are being stopped, and may only do less */
+    sim_node_end_workers(n, how == DT_STOP_KILL);
     if (sim_planted(n->sim, SIM_PLANT_JOIN_EARLY) && n->state == SIM_ENDING)
         sim_node_plan(n, 0, on_join_early, 0);
 }
@@ -364,7 +370,8 @@ void sim_node_start(struct sim *s, struct sim_node *n)
     n->life++;
     n->crew++;
     n->agent_up = true;
-    n->leaving = n->closed = n->ended = n->greeted = false;
+    n->leaving = n->closed = n->ended = n->greeted = n->may_save = false;
+    n->left = SIM_NO_CONN;
     n->conn = SIM_NO_CONN;
     n->state = SIM_NO_WORKERS;
     n->tick_at = DT_FOREVER;

@@ -42,7 +42,10 @@ struct sim_node {
     enum sim_workers state;
     uint32_t crew; /* which of its workers: events of former ones are void */
     int round;     /* theirs */
-    bool leaving;  /* was asked to go */
+    bool may_save; /* they are being stopped, and what they save with the others counts */
+    bool leaving;  /* was asked to go ... */
+    dt_ms left_at; /* ... then, and nothing was wrong with it ... */
+    uint32_t left; /* ... over this connection; SIM_NO_CONN: something was */
 
     bool closed; /* was told that the job is over ... */
     enum dt_close_kind closed_as;

@@ -101,9 +101,15 @@ static void on_leave(struct sim *s, struct sim_event *ev)
         return;
     sim_say(s, n->name, "is asked to go");
     n->leaving = true;
+    n->left_at = s->now;
+    n->left = n->greeted && sim_judge_is_well(s, n) ? n->conn : SIM_NO_CONN;
     n->ill_until = DT_FOREVER;
     dt_session_leave(&n->session, "it was asked to go", sim_node_clock(n));
-    sim_node_end_workers(n, false);
+    if (n->state != SIM_ENDING) { /* else they have their time already */
+        /* Where nobody is there who could tell, whoever ends the whole job is believed. */
+        n->may_save = n->session.up;
+        sim_node_end_workers(n, false);
+    }
     sim_disturb(s, s->now);
 }
 

@@ -23,6 +23,8 @@ const struct sim_plant_row sim_plants[SIM_PLANTS] = {
     [SIM_PLANT_CLOSE_UNTOLD] = {"close-untold", SIM_RULE_CLOSED},
     [SIM_PLANT_SUCCESS_EARLY] = {"success-early", SIM_RULE_SUCCESS},
     [SIM_PLANT_SENDS_EARLY] = {"sends-early", SIM_RULE_SIZE},
+    [SIM_PLANT_LEAVES_AT_ONCE] = {"leaves-at-once", SIM_RULE_LEAVE},
+    [SIM_PLANT_SAVES_ON] = {"saves-on", SIM_RULE_COMMIT},
 };
 
 /* Tells who has seat 0 what belongs to seat 1, and the other way round. */
@@ -72,9 +74,20 @@ bool sim_plant_in_frame(struct sim *s, const struct dt_message *m)
            !dt_exclude_is_out(&v->exclude, m->join.node.name, sim_server_clock(s), NULL);
 }
 
+static void leave_at_once(struct dt_rdzv_event *event, struct dt_message *room)
+{
+    if (event->type != DT_EV_FRAME || event->frame->type != DT_MSG_LEAVE)
+        return;
+    *room = *event->frame;
+    room->leave.stopping = false;
+    event->frame = room;
+}
+
 void sim_plant_in_event(struct sim *s, struct dt_rdzv_event *event, struct dt_message *room)
 {
     const struct dt_rdzv *r = s->server.run;
+    if (sim_planted(s, SIM_PLANT_LEAVES_AT_ONCE))
+        leave_at_once(event, room);
     if (!sim_planted(s, SIM_PLANT_SPARE_DISTURBS) || event->type != DT_EV_LOST ||
         r->state != DT_RUN_RUNNING || !r->seats[0].holder)
         return;

@@ -26,6 +26,8 @@ enum sim_plant {
     SIM_PLANT_CLOSE_UNTOLD,      /* one node is not told that the job is over */
     SIM_PLANT_SUCCESS_EARLY,     /* one node's success counts for two */
     SIM_PLANT_SENDS_EARLY,       /* sends do not wait for the journal */
+    SIM_PLANT_LEAVES_AT_ONCE,    /* whoever leaves is not waited for */
+    SIM_PLANT_SAVES_ON,          /* workers that are cut off while they end may save */
     SIM_PLANTS,
 };
 
