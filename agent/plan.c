@@ -27,6 +27,11 @@ bool dt_plan_is_elastic(const struct dt_plan *plan)
     return plan->backend == DT_BACKEND_C10D && plan->endpoint_port > 0;
 }
 
+bool dt_plan_has_others(const struct dt_plan *plan)
+{
+    return plan->max_nodes > 1 || plan->run.spares > 0;
+}
+
 void dt_plan_finish(struct dt_plan *plan)
 {
     free_list(plan->argv);

@@ -118,6 +118,9 @@ int dt_plan_endpoint(const struct dt_plan *plan, char out[DT_PLAN_ENDPOINT], str
 /* Whether nodes come and go: a c10d job that meets at an endpoint, be it of one node. */
 bool dt_plan_is_elastic(const struct dt_plan *plan);
 
+/* Whether more than this node may take part, as one of the world or standing by. */
+bool dt_plan_has_others(const struct dt_plan *plan);
+
 /* Frees what it holds; fine on zeroed memory. */
 void dt_plan_finish(struct dt_plan *plan);
 

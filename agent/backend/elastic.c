@@ -109,9 +109,22 @@ static void on_failed(void *arg, const struct dt_err *why)
 
 /* -- rounds ----------------------------------------------------------------------------------- */
 
+/* Node 0 came to the endpoint by an address of loopback, and we did not. It may be on this host all
+ * the same. */
+static void warn_of_loopback(const struct elastic *e, const struct dt_world *world)
+{
+    if (world->group_rank > 0 && dt_own_node_is_loopback(world->master_addr) &&
+        !dt_own_node_is_loopback(e->addr))
+        dt_warn("workers are to meet at %s, which is this host itself, while others know this host "
+                "as %s; if node 0 is another host, give it --local-addr, or an --rdzv-endpoint "
+                "that is no loopback address",
+                world->master_addr, e->addr);
+}
+
 static void on_world(void *arg, const struct dt_world *world)
 {
     struct elastic *e = arg;
+    warn_of_loopback(e, world);
     e->wanted = false;
     e->had_world = true;
     e->events->on_world(e->arg, world);
@@ -166,7 +179,8 @@ static void on_reached(void *arg, const struct dt_addr *local)
     if (e->plan->local_addr)
         snprintf(e->addr, sizeof e->addr, "%s", e->plan->local_addr);
     else
-        dt_own_node_addr(e->plan->endpoint_host, local, e->addr, sizeof e->addr);
+        dt_own_node_addr(e->plan->endpoint_host, local, dt_plan_has_others(e->plan), e->addr,
+                         sizeof e->addr);
     if (open_store(e, &err) < 0)
         give_up(e, DT_CLOSE_REFUSED, &err);
 }

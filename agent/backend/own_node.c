@@ -4,6 +4,7 @@
 #include "base/fs.h"
 
 #include <ifaddrs.h>
+#include <net/if.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
@@ -116,14 +117,80 @@ void dt_own_node_boot(char *out, size_t size)
 
 /* -- how others reach us ---------------------------------------------------------------------- */
 
-void dt_own_node_addr(const char *host, const struct dt_addr *local, char *out, size_t size)
+/* The one that our own name leads to. */
+static bool named_addr(struct dt_addr *out)
+{
+    struct dt_addr found[ADDRESSES];
+    char name[256];
+    size_t count = 0;
+    dt_own_node_name(name, sizeof name);
+    if (dt_addr_resolve(name, 0, found, ADDRESSES, &count, NULL) < 0)
+        return false;
+    for (size_t i = 0; i < count; i++) {
+        *out = found[i];
+        if (!is_loopback_addr(out) && has_interface(out))
+            return true;
+    }
+    return false;
+}
+
+/* The one that the kernel would send from into the wide world. Nothing is sent. */
+static bool routed_addr(struct dt_addr *out)
+{
+    struct dt_addr far; /* an address for documentation, which nobody has */
+    int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    out->len = sizeof out->sa;
+    bool found = fd >= 0 && dt_addr_parse("192.0.2.1:9", 0, &far, NULL) == 0 &&
+                 connect(fd, (const struct sockaddr *)&far.sa, far.len) == 0 &&
+                 getsockname(fd, (struct sockaddr *)&out->sa, &out->len) == 0;
+    if (fd >= 0)
+        close(fd);
+    return found && !is_loopback_addr(out);
+}
+
+/* The first that an interface has. Link-local ones of IPv6 mean nothing on other hosts. */
+static bool first_addr(struct dt_addr *out)
+{
+    struct ifaddrs *all;
+    bool found = false;
+    if (getifaddrs(&all) < 0)
+        return false;
+    for (const struct ifaddrs *i = all; i && !found; i = i->ifa_next) {
+        if (!i->ifa_addr || !(i->ifa_flags & IFF_UP) ||
+            (i->ifa_addr->sa_family != AF_INET && i->ifa_addr->sa_family != AF_INET6))
+            continue;
+        out->len = i->ifa_addr->sa_family == AF_INET ? sizeof(struct sockaddr_in)
+                                                     : sizeof(struct sockaddr_in6);
+        memcpy(&out->sa, i->ifa_addr, out->len);
+        const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)&out->sa;
+        found = !is_loopback_addr(out) &&
+                (i->ifa_addr->sa_family == AF_INET || !IN6_IS_ADDR_LINKLOCAL(&in6->sin6_addr));
+    }
+    freeifaddrs(all);
+    return found;
+}
+
+/* ADDR without its port. */
+static void put_addr(const struct dt_addr *addr, char *out, size_t size)
 {
     char text[DT_ADDR_TEXT];
-    dt_addr_text(local, text, sizeof text);
+    dt_addr_text(addr, text, sizeof text);
     char *from = *text == '[' ? text + 1 : text;
     char *end = *text == '[' ? strchr(text, ']') : strrchr(text, ':');
     if (end)
         *end = '\0';
-    snprintf(out, size, "%s",
-             is_loopback_addr(local) && !dt_own_node_is_loopback(host) ? host : from);
+    snprintf(out, size, "%s", from);
+}
+
+void dt_own_node_addr(const char *host, const struct dt_addr *local, bool others, char *out,
+                      size_t size)
+{
+    struct dt_addr outside = {0};
+    if (is_loopback_addr(local) && !dt_own_node_is_loopback(host))
+        snprintf(out, size, "%s", host);
+    else if (is_loopback_addr(local) && others && strcasecmp(host, "localhost") == 0 &&
+             (named_addr(&outside) || routed_addr(&outside) || first_addr(&outside)))
+        put_addr(&outside, out, size);
+    else
+        put_addr(local, out, size);
 }

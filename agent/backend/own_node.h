@@ -18,8 +18,13 @@ bool dt_own_node_is(const char *host);
 
 /* Where others reach this node that connected from LOCAL to the endpoint's HOST: the address alone.
  * Never a name that somebody would have to look up, but for one case. When LOCAL is loopback
- * although HOST is not, this is that host, and all others know it by HOST. */
-void dt_own_node_addr(const char *host, const struct dt_addr *local, char *out, size_t size);
+ * although HOST is not, this is that host, and all others know it by HOST.
+ *
+ * When HOST is "localhost" the others, if there may be any, gave it another name: they are told an
+ * address of ours that leads here from outside, the one that our own name has if it has one. Can
+ * block for that. */
+void dt_own_node_addr(const char *host, const struct dt_addr *local, bool others, char *out,
+                      size_t size);
 
 /* Its host name. */
 void dt_own_node_name(char *out, size_t size);

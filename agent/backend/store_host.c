@@ -62,13 +62,14 @@ int dt_store_host_decide(const struct dt_plan *plan, const char *master,
     *out = (struct dt_store_host_where){.count = 1};
     if (plan->store_listen)
         return listen_as_told(plan, &out->at[0], err);
-    if (strcmp(master, "localhost") == 0) {
+    bool localhost = strcmp(master, "localhost") == 0;
+    if (localhost && !dt_plan_has_others(plan)) {
         out->count = 2;
         return dt_addr_parse("[::1]", port, &out->at[1], err) < 0
                    ? -1
                    : dt_addr_parse("127.0.0.1", port, &out->at[0], err);
     }
-    if (!is_loopback(master))
+    if (localhost || !is_loopback(master))
         return dt_addr_parse("*", port, &out->at[0], err);
     const char *v6 = strchr(master, ':');
     snprintf(text, sizeof text, "%s%s%s", v6 ? "[" : "", master, v6 ? "]" : "");

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Jobs whose nodes meet at a dtrun-rendezvous, each node a dtrun of its own on this machine. */
 #include "rendezvous/protocol/proof.h"
+#include "tests/lib/cable.h"
 #include "tests/lib/daemon.h"
 #include "tests/lib/folder.h"
 #include "tests/lib/job.h"
@@ -155,6 +156,36 @@ TEST(a_second_node_of_a_job_of_one_takes_the_place_of_the_first)
     job_finish(&a);
     job_finish(&b);
     CHECK_EQ(daemon_stop(&d), 0);
+}
+
+/* -- a host that calls itself localhost -------------------------------------------------------- */
+
+/* As with torchrun, which serves on every address and tells the name of the host. */
+TEST(localhost_as_the_endpoint_is_an_address_that_others_reach)
+{
+    static const bool hosted[] = {true, false};
+    for (size_t i = 0; i < sizeof hosted / sizeof *hosted; i++) {
+        CHECK_ROW("hosted by an agent: %d", hosted[i]);
+        struct cable c;
+        struct daemon_process d;
+        struct job a, b;
+        cable_make(&c);
+        if (!hosted[i])
+            DAEMON_START(&d, "/usr/bin/env", "ip", "netns", "exec", c.names[0], PROGRAM, "--listen",
+                         "*:29400");
+        START_ON(&c, 0, &a, NODE("2", "localhost:29400"), "--node-rank", "0", WORKER, "env");
+        START_ON(&c, 1, &b, NODE("2", ADDR_0 ":29400"), "--node-rank", "1", WORKER, "env");
+        int ends_with[2] = {job_wait(&a), job_wait(&b)};
+        if (!hosted[i])
+            daemon_stop(&d);
+        cable_remove(&c);
+        CHECK_EQ(ends_with[0], 0);
+        CHECK_EQ(ends_with[1], 0);
+        CHECK(strstr(job_out(&a), "MASTER_ADDR=" ADDR_0 "\n"));
+        CHECK(strstr(job_out(&b), "MASTER_ADDR=" ADDR_0 "\n"));
+        job_finish(&a);
+        job_finish(&b);
+    }
 }
 
 /* -- a daemon that is replaced ----------------------------------------------------------------- */

@@ -27,17 +27,20 @@ TEST(others_reach_us_where_we_came_from)
 {
     static const struct {
         const char *host, *local, *wanted;
+        bool others;
     } rows[] = {
-        {"node0", "10.1.2.3:40000", "10.1.2.3"},
-        {"node0", "[fd00::7]:40000", "fd00::7"},
-        {"node0", "[::ffff:10.1.2.3]:40000", "10.1.2.3"},
+        {"node0", "10.1.2.3:40000", "10.1.2.3", false},
+        {"node0", "[fd00::7]:40000", "fd00::7", false},
+        {"node0", "[::ffff:10.1.2.3]:40000", "10.1.2.3", false},
         /* On the endpoint's host itself, whose name leads to loopback there. */
-        {"node0", "127.0.0.1:40000", "node0"},
-        {"10.1.2.3", "127.0.0.1:40000", "10.1.2.3"},
+        {"node0", "127.0.0.1:40000", "node0", false},
+        {"10.1.2.3", "127.0.0.1:40000", "10.1.2.3", false},
         /* All nodes are on one host. */
-        {"localhost", "127.0.0.1:40000", "127.0.0.1"},
-        {"127.0.0.1", "127.0.0.1:40000", "127.0.0.1"},
-        {"::1", "[::1]:40000", "::1"},
+        {"localhost", "127.0.0.1:40000", "127.0.0.1", false},
+        {"localhost", "10.1.2.3:40000", "10.1.2.3", true},
+        {"127.0.0.1", "127.0.0.1:40000", "127.0.0.1", true},
+        {"127.0.0.1", "127.0.0.1:40000", "127.0.0.1", false},
+        {"::1", "[::1]:40000", "::1", false},
     };
     for (size_t i = 0; i < ROWS(rows); i++) {
         struct dt_addr local;
@@ -45,7 +48,7 @@ TEST(others_reach_us_where_we_came_from)
         char addr[100];
         CHECK_ROW("%s at %s", rows[i].local, rows[i].host);
         CHECK_OK(dt_addr_parse(rows[i].local, 0, &local, &err), err);
-        dt_own_node_addr(rows[i].host, &local, addr, sizeof addr);
+        dt_own_node_addr(rows[i].host, &local, rows[i].others, addr, sizeof addr);
         CHECK_STR(addr, rows[i].wanted);
     }
 }

@@ -7,21 +7,25 @@ TEST(where_the_store_listens)
     /* EVERY stands for the address of all, which depends on this kernel's IPv6. */
     static const struct {
         const char *master, *listen, *at, *second;
+        int nodes, spares;
     } rows[] = {
-        {"127.0.0.1", NULL, "127.0.0.1:29500", NULL},
-        {"127.1.2.3", NULL, "127.1.2.3:29500", NULL},
-        {"::1", NULL, "[::1]:29500", NULL},
-        {"localhost", NULL, "127.0.0.1:29500", "[::1]:29500"},
-        {"node0.example", NULL, "EVERY", NULL},
-        {"10.0.0.1", NULL, "EVERY", NULL},
-        {"fd00::1", NULL, "EVERY", NULL},
-        {"0.0.0.0", NULL, "EVERY", NULL},
-        {"127.0.0.1/8", NULL, "EVERY", NULL}, /* no address, whatever it is */
-        {"127.0.0.1", "*", "EVERY", NULL},
-        {"node0.example", "10.0.0.1", "10.0.0.1:29500", NULL},
-        {"node0.example", "10.0.0.1:29500", "10.0.0.1:29500", NULL},
-        {"node0.example", "[fd00::1]", "[fd00::1]:29500", NULL},
-        {"localhost", "127.0.0.1", "127.0.0.1:29500", NULL},
+        {"127.0.0.1", NULL, "127.0.0.1:29500", NULL, 1, 0},
+        {"127.1.2.3", NULL, "127.1.2.3:29500", NULL, 1, 0},
+        {"::1", NULL, "[::1]:29500", NULL, 1, 0},
+        {"localhost", NULL, "127.0.0.1:29500", "[::1]:29500", 1, 0},
+        {"localhost", NULL, "EVERY", NULL, 2, 0}, /* as others do not call it */
+        {"localhost", NULL, "EVERY", NULL, 1, 1},
+        {"127.0.0.1", NULL, "127.0.0.1:29500", NULL, 2, 0},
+        {"node0.example", NULL, "EVERY", NULL, 1, 0},
+        {"10.0.0.1", NULL, "EVERY", NULL, 1, 0},
+        {"fd00::1", NULL, "EVERY", NULL, 1, 0},
+        {"0.0.0.0", NULL, "EVERY", NULL, 1, 0},
+        {"127.0.0.1/8", NULL, "EVERY", NULL, 1, 0}, /* no address, whatever it is */
+        {"127.0.0.1", "*", "EVERY", NULL, 1, 0},
+        {"node0.example", "10.0.0.1", "10.0.0.1:29500", NULL, 1, 0},
+        {"node0.example", "10.0.0.1:29500", "10.0.0.1:29500", NULL, 1, 0},
+        {"node0.example", "[fd00::1]", "[fd00::1]:29500", NULL, 1, 0},
+        {"localhost", "127.0.0.1", "127.0.0.1:29500", NULL, 1, 0},
     };
     char every[DT_ADDR_TEXT], at[DT_ADDR_TEXT];
     struct dt_addr any;
@@ -30,7 +34,10 @@ TEST(where_the_store_listens)
     dt_addr_text(&any, every, sizeof every);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         CHECK_ROW("%s, %s", rows[i].master, rows[i].listen ? rows[i].listen : "");
-        struct dt_plan plan = {.endpoint_port = 29500, .store_listen = (char *)rows[i].listen};
+        struct dt_plan plan = {.endpoint_port = 29500,
+                               .store_listen = (char *)rows[i].listen,
+                               .max_nodes = rows[i].nodes,
+                               .run.spares = rows[i].spares};
         struct dt_store_host_where where;
         CHECK_OK(dt_store_host_decide(&plan, rows[i].master, &where, &err), err);
         CHECK_STR(dt_addr_text(&where.at[0], at, sizeof at),
