@@ -304,11 +304,47 @@ void dt_session_disconnected(struct dt_session *s, dt_ms now)
 
 /* -- what is heard ---------------------------------------------------------------------------- */
 
+/* What no rendezvous that holds to the protocol says is a refusal. */
+static void hear_refusal(struct dt_session *s, const char *why)
+{
+    go_away(s);
+    s->config.ops->refused(s->config.arg, why);
+}
+
+static bool has_room(int first, int size, int workers)
+{
+    return size >= workers && first <= size - workers;
+}
+
+/* Whether it can be the world of a node with so many workers: ranks are computed from it. */
+static bool is_possible(const struct dt_world_message *w, int workers)
+{
+    return w->seat < w->seats && w->role_size <= w->size &&
+           has_room(w->first_rank, w->size, workers) &&
+           has_room(w->first_role_rank, w->role_size, workers) &&
+           (w->prev_size == 0 || has_room(w->prev_rank, w->prev_size, workers));
+}
+
+static void refuse_world(struct dt_session *s, const struct dt_world_message *w)
+{
+    char why[DT_WHY_MAX];
+    snprintf(why, sizeof why,
+             "its world has no room for this node: %d workers from rank %d of %d, %d of %d in the "
+             "role, %d of %d before, in seat %d of %d",
+             s->config.join.node.workers, w->first_rank, w->size, w->first_role_rank, w->role_size,
+             w->prev_rank, w->prev_size, w->seat, w->seats);
+    hear_refusal(s, why);
+}
+
 static void hear_world(struct dt_session *s, const struct dt_message *m)
 {
     /* One that was sent twice because the first may have been lost, or an old one. */
     if (s->phase != DT_SESSION_JOINING || m->round <= s->round)
         return;
+    if (!is_possible(&m->world, s->config.join.node.workers)) {
+        refuse_world(s, &m->world);
+        return;
+    }
     s->round = s->known_round = m->round;
     if (s->heard_of < s->join_said)
         s->heard_of = s->join_said;
@@ -355,17 +391,11 @@ static void hear_stale(struct dt_session *s, const struct dt_message *m)
     stop(s, DT_STOP_KILL, m->why);
 }
 
-static void hear_refusal(struct dt_session *s, const struct dt_message *m)
-{
-    go_away(s);
-    s->config.ops->refused(s->config.arg, m->why);
-}
-
 static void hear_close(struct dt_session *s, const struct dt_message *m)
 {
     bool has_world = s->phase == DT_SESSION_RUNNING || s->phase == DT_SESSION_DONE;
     if (m->close.kind == DT_CLOSE_REFUSED && has_world) {
-        hear_refusal(s, m);
+        hear_refusal(s, m->why);
         return;
     }
     answer_commit(s, false);

@@ -4,6 +4,8 @@
 #include "agent/backend/session.h"
 #include "tests/lib/check.h"
 
+#include <limits.h>
+
 #define BEAT 1000
 #define BEATS 3
 #define GRACE 500
@@ -545,6 +547,38 @@ TEST(a_refusal_ends_who_has_no_world_and_is_one_more_loss_of_the_server_to_who_h
             up(a);
             CHECK_STR(said(a), rows[i].joins);
         }
+        free(a);
+    }
+}
+
+TEST(a_world_without_room_for_the_node_is_none)
+{
+    static const struct dt_world_message rows[] = {
+        {.seat = 4, .seats = 4, .size = 8, .role_size = 8},
+        {.seats = 4, .first_rank = INT_MAX, .size = 8, .role_size = 8},
+        {.seats = 4, .first_rank = 7, .size = 8, .role_size = 8},
+        {.seats = 4, .first_rank = INT_MAX, .size = INT_MAX, .role_size = 8},
+        {.seats = 4, .size = 1, .role_size = 1},
+        {.seats = 4, .size = 8, .first_role_rank = INT_MAX, .role_size = 8},
+        {.seats = 4, .size = 8, .role_size = 9},
+        {.seats = 4, .size = 8, .role_size = 8, .prev_rank = INT_MAX, .prev_size = 8},
+        {.seats = 4, .size = 8, .role_size = 8, .prev_rank = 7, .prev_size = 8},
+        {.seats = 4, .first_rank = 6, .size = 8, .first_role_rank = 6, .role_size = 8}, /* good */
+    };
+    for (size_t i = 0; i < ROWS(rows); i++) {
+        bool good = i == ROWS(rows) - 1;
+        CHECK_ROW("%zu", i);
+        struct agent *a = agent_new(false);
+        a->session.config.join.node.workers = 2;
+        up(a);
+        join(a);
+        said(a);
+        HEAR(a, .type = DT_MSG_WORLD, .round = 5, .world = rows[i]);
+        if (good)
+            CHECK_STR(said(a), "world 5 seat 0/4");
+        else
+            CHECK(strstr(said(a), "refused: its world has no room for this node: 2 workers"));
+        CHECK_EQ(a->session.phase, good ? DT_SESSION_RUNNING : DT_SESSION_JOINING);
         free(a);
     }
 }
