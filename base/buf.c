@@ -31,6 +31,16 @@ static void compact(struct dt_buf *b)
     b->at = b->base;
 }
 
+static int resize(struct dt_buf *b, size_t size)
+{
+    uint8_t *base = realloc(b->base, size);
+    if (!base)
+        return -1;
+    b->base = b->at = base;
+    b->size = size;
+    return 0;
+}
+
 static int grow(struct dt_buf *b, size_t need)
 {
     size_t size = b->size ? b->size : 256;
@@ -39,12 +49,23 @@ static int grow(struct dt_buf *b, size_t need)
             return -1;
         size *= 2;
     }
-    uint8_t *base = realloc(b->base, size);
-    if (!base)
-        return -1;
-    b->base = b->at = base;
-    b->size = size;
-    return 0;
+    return resize(b, size);
+}
+
+int dt_buf_resize(struct dt_buf *b, size_t size)
+{
+    compact(b);
+    if (size < b->len)
+        size = b->len;
+    return size == b->size || resize(b, size) == 0 ? 0 : -1;
+}
+
+void dt_buf_trim(struct dt_buf *b)
+{
+    if (b->len == 0)
+        dt_buf_finish(b);
+    else
+        dt_buf_resize(b, b->len); /* what a failure keeps is no harm */
 }
 
 uint8_t *dt_buf_room(struct dt_buf *b, size_t n)

@@ -60,6 +60,12 @@ void dt_buf_grew(struct dt_buf *b, size_t n);
 size_t dt_buf_free_room(const struct dt_buf *b); /* how much fits without growing or moving */
 void dt_buf_consume(struct dt_buf *b, size_t n);
 
+/* Moves the content to the front of an allocation of SIZE bytes, or as many as the content needs.
+ * -1: no memory, and nothing is changed. */
+int dt_buf_resize(struct dt_buf *b, size_t size);
+/* Gives back what stands allocated behind the content. */
+void dt_buf_trim(struct dt_buf *b);
+
 void dt_buf_put(struct dt_buf *b, const void *bytes, size_t n);
 void dt_buf_put_u8(struct dt_buf *b, uint8_t v);
 void dt_buf_put_u32(struct dt_buf *b, uint32_t v);

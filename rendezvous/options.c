@@ -77,6 +77,12 @@ static int parse_total_size(const char *value, void *target, struct dt_err *err)
     return dt_str_to_size(value, 1, UINT64_C(1) << 50, target, err);
 }
 
+/* Below that even small requests would not find room. */
+static int parse_buffered(const char *value, void *target, struct dt_err *err)
+{
+    return dt_str_to_size(value, 1u << 20, UINT64_C(1) << 50, target, err);
+}
+
 static int parse_legacy(const char *value, void *target, struct dt_err *err)
 {
     bool l2 = strcmp(value, "2.1") == 0;
@@ -138,9 +144,9 @@ static const struct dt_opt rendezvous_opts[] = {
     {.name = "max-peer-buffer", .arg = "SIZE", .parse = parse_peer_buffer,
      AT(max_peer_buffer), .fallback = "64M", .group = "Limits",
      .help = "largest request, and largest answer, of one client; twice --max-value-size and 64K at the least"},
-    {.name = "max-buffered", .arg = "SIZE", .parse = parse_total_size,
+    {.name = "max-buffered", .arg = "SIZE", .parse = parse_buffered,
      AT(max_buffered), .fallback = "1G", .group = "Limits",
-     .help = "most memory for requests and answers under way of all clients together"},
+     .help = "most memory for requests and answers under way of all clients together; beyond, requests wait"},
     {.name = "idle-timeout", .arg = "TIME", .parse = dt_opt_duration,
      AT(idle_timeout), .fallback = "0", .group = "Limits",
      .help = "close clients that ask nothing for so long, unless they wait for a key; 0 never does. PyTorch "

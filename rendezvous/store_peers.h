@@ -11,6 +11,7 @@
 
 #include "base/list.h"
 #include "base/log.h"
+#include "rendezvous/store_budget.h"
 #include "rendezvous/store_control.h"
 #include "rendezvous/store_server.h"
 #include "rendezvous/store_turns.h"
@@ -32,6 +33,8 @@ struct dt_store_peers {
     size_t count;        /* accepted and not yet gone */
     struct dt_list list; /* the longest inactive first */
     struct dt_store_turns turns;
+    struct dt_store_budget budget;
+    uv_timer_t watch; /* active while somebody holds bytes, or waits for room */
     struct dt_log_limit complaints;
     struct dt_buf spare_out; /* lent to whoever is answering */
     uint8_t read_buffer[DT_STORE_READ_SIZE];
@@ -40,6 +43,9 @@ struct dt_store_peers {
 void dt_store_peers_open(struct dt_store_peers *peers);
 /* Only when count is 0; on_closed is called later. */
 void dt_store_peers_close(struct dt_store_peers *peers);
+
+/* Looks now and then at those that hold bytes, until there are none. */
+void dt_store_peers_watch(struct dt_store_peers *peers);
 
 /* Takes the connection that waits at LISTENER. -1: no memory for it now, it goes on waiting. */
 int dt_store_peers_accept(struct dt_store_peers *peers, uv_stream_t *listener);

@@ -59,8 +59,7 @@ struct dt_store_server_counters {
     uint64_t cut_short;   /* peers that went away inside a request */
     uint64_t bytes_in, bytes_out;
     uint64_t requests[DT_C10D_OPS];
-    size_t connected;  /* now */
-    uint64_t buffered; /* bytes held for peers, now */
+    size_t connected; /* now */
 };
 
 /* NULL and *err when there is no memory. End with dt_store_server_close(). */

@@ -5,6 +5,8 @@
 
 #include <inttypes.h>
 
+#define LARGE_ANSWER (64u << 10)
+
 static void on_waiter_woken(struct dt_store_waiter *w)
 {
     struct dt_store_session *s = dt_container_of(w, struct dt_store_session, waiter);
@@ -31,11 +33,28 @@ void dt_store_session_finish(struct dt_store_session *s)
     dt_buf_finish(&s->out);
 }
 
-/* Asked before an answer of N bytes is made. */
-static int check_answer(const struct dt_store_session *s, uint64_t n, struct dt_err *err)
+static int check_room(struct dt_store_session *s, uint64_t n)
 {
-    if (n <= s->most_out && s->out.len <= s->most_out - n)
+    s->no_room = s->may_answer && !s->may_answer(s, n);
+    return s->no_room ? -1 : 0;
+}
+
+/* Room for an answer that is large exactly: growing by doubling would take twice as much. */
+static void make_room(struct dt_store_session *s, uint64_t n)
+{
+    if (n >= LARGE_ANSWER && dt_buf_free_room(&s->out) < n)
+        dt_buf_resize(&s->out, s->out.len + n); /* a failure is met again when it is written */
+}
+
+/* Asked before an answer of N bytes is made, and before its request has any effect. */
+static int check_answer(struct dt_store_session *s, uint64_t n, struct dt_err *err)
+{
+    if (n <= s->most_out && s->out.len <= s->most_out - n) {
+        if (check_room(s, n) < 0)
+            return -1;
+        make_room(s, n);
         return 0;
+    }
     return dt_err_set(err, DT_E_LIMIT,
                       "an answer of %" PRIu64 " bytes is over the limit of %" PRIu64
                       " for one peer",
@@ -112,6 +131,24 @@ static int do_multi_set(struct dt_store_session *s, struct dt_c10d_request *req,
     return 0;
 }
 
+static size_t longest(struct dt_bytes a, struct dt_bytes b, struct dt_bytes c)
+{
+    size_t most = a.len > b.len ? a.len : b.len;
+    return most > c.len ? most : c.len;
+}
+
+static int do_compare_set(struct dt_store_session *s, const struct dt_c10d_request *req,
+                          struct dt_err *err)
+{
+    struct dt_bytes value;
+    dt_store_get(s->store, req->key, &value);
+    if (check_answer(s, 8 + (uint64_t)longest(value, req->value, req->desired), err) < 0 ||
+        dt_store_compare_set(s->store, req->key, req->value, req->desired, &value, err) < 0)
+        return -1;
+    dt_c10d_put_value(&s->out, value);
+    return 0;
+}
+
 static int do_list_keys(struct dt_store_session *s, struct dt_err *err)
 {
     const struct dt_store_counts *c = dt_store_counts(s->store);
@@ -172,19 +209,40 @@ static int check_hello_only(struct dt_c10d_request req, struct dt_err *err)
                       "the ranges given with --allow-c10d");
 }
 
+/* Bytes of the answer where each has as many; other operations look at what they answer. */
+static uint64_t fixed_answer(enum dt_c10d_op op)
+{
+    switch (dt_c10d_answer_of(op)) {
+    case DT_C10D_ANSWER_U8:
+        return 1;
+    case DT_C10D_ANSWER_U32:
+        return 4;
+    case DT_C10D_ANSWER_I64:
+        return 8;
+    case DT_C10D_NO_ANSWER:
+    case DT_C10D_ANSWER_VALUE:
+    case DT_C10D_ANSWER_VALUES:
+    case DT_C10D_ANSWER_POP:
+    case DT_C10D_ANSWER_KEYS:
+        break;
+    }
+    return 0;
+}
+
 static int do_request(struct dt_store_session *s, struct dt_c10d_request *req, struct dt_err *err)
 {
     struct dt_store *store = s->store;
     struct dt_bytes value;
+    uint64_t fixed = fixed_answer(req->op);
+    if (fixed > 0 && check_room(s, fixed) < 0)
+        return -1;
     switch (req->op) {
     case DT_C10D_VALIDATE:
         return 0;
     case DT_C10D_SET:
         return dt_store_set(store, req->key, req->value, err);
     case DT_C10D_COMPARE_SET:
-        return dt_store_compare_set(store, req->key, req->value, req->desired, &value, err) < 0
-                   ? -1
-                   : answer_value(s, value, err);
+        return do_compare_set(s, req, err);
     case DT_C10D_GET:
         dt_store_get(store, req->key, &value); /* absent: empty, which keeps the client alive */
         return answer_value(s, value, err);
@@ -239,6 +297,7 @@ enum dt_decoded dt_store_session_step(struct dt_store_session *s, const uint8_t 
                                       size_t *used, enum dt_c10d_op *op, struct dt_err *err)
 {
     struct dt_c10d_request req;
+    s->no_room = false;
     enum dt_decoded got = dt_c10d_decode(&s->decoder, bytes, len, &req, used, err);
     if (got != DT_DONE) {
         *op = s->decoder.op;
@@ -253,7 +312,7 @@ enum dt_decoded dt_store_session_step(struct dt_store_session *s, const uint8_t 
     if (s->only_hello && check_hello_only(req, err) < 0)
         return DT_BAD;
     if (do_request(s, &req, err) < 0)
-        return DT_BAD;
+        return s->no_room ? DT_MORE : DT_BAD;
     if (s->out.bad) {
         dt_err_set(err, DT_E_MEMORY, "the machine has no memory left for the answer");
         return DT_BAD;

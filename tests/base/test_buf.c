@@ -23,6 +23,23 @@ TEST(integers_are_little_endian_and_come_back)
     dt_buf_finish(&b);
 }
 
+TEST(a_buffer_is_as_large_as_it_is_told_or_as_its_content)
+{
+    struct dt_buf b = {0};
+    CHECK_EQ(dt_buf_resize(&b, 1000), 0);
+    CHECK_EQ(b.size, 1000);
+    dt_buf_put_str(&b, "gone and left");
+    dt_buf_consume(&b, 9);
+    dt_buf_trim(&b);
+    CHECK_EQ(b.size, 4);
+    CHECK_EQ(dt_buf_resize(&b, 1), 0);
+    CHECK_BYTES(b.at, b.len, "left", 4);
+    dt_buf_consume(&b, 4);
+    dt_buf_trim(&b);
+    CHECK(b.base == NULL);
+    CHECK_EQ(b.size, 0);
+}
+
 TEST(a_length_is_set_when_it_is_known)
 {
     struct dt_buf b = {0};

@@ -115,7 +115,8 @@ int daemon_stop(struct daemon_process *d)
     return rc;
 }
 
-long daemon_rss(const struct daemon_process *d)
+/* The number of KiB behind NAME in /proc. */
+static long read_kib(const struct daemon_process *d, const char *name)
 {
     char path[64], line[256];
     long kib = -1;
@@ -123,8 +124,20 @@ long daemon_rss(const struct daemon_process *d)
     FILE *f = fopen(path, "r");
     CHECK(f != NULL);
     while (fgets(line, sizeof line, f))
-        if (sscanf(line, "VmRSS: %ld", &kib) == 1)
+        if (strncmp(line, name, strlen(name)) == 0) {
+            kib = atol(line + strlen(name));
             break;
+        }
     fclose(f);
     return kib;
+}
+
+long daemon_rss(const struct daemon_process *d)
+{
+    return read_kib(d, "VmRSS:");
+}
+
+long daemon_rss_peak(const struct daemon_process *d)
+{
+    return read_kib(d, "VmHWM:");
 }

@@ -36,7 +36,8 @@ int daemon_wait(struct daemon_process *d);
 /* SIGTERM, then as daemon_wait(). Frees. */
 int daemon_stop(struct daemon_process *d);
 
-/* Resident memory in KiB. */
+/* Resident memory in KiB: now, and the most there ever was. */
 long daemon_rss(const struct daemon_process *d);
+long daemon_rss_peak(const struct daemon_process *d);
 
 #endif

@@ -257,12 +257,13 @@ TEST(buffers_of_all_peers_together_are_bounded)
     for (int i = 0; i < MANY; i++) {
         bad[i] = peer_greet(d.port);
         peer_send(bad[i], head.at, head.len);
-        for (size_t at = 0; at < len && send(bad[i], part + at, 64u << 10, MSG_NOSIGNAL) > 0;
+        for (size_t at = 0;
+             at < len && send(bad[i], part + at, 64u << 10, MSG_NOSIGNAL | MSG_DONTWAIT) > 0;
              at += 64u << 10)
-            ;
+            ; /* whoever finds no room is not read from */
         check_still_serving(good, &n);
     }
-    CHECK(daemon_log_has(&d, "are buffered for all peers, over the limit"));
+    CHECK(daemon_log_has(&d, "are buffered for all peers, near the limit"));
     CHECK(daemon_rss(&d) < 80 * 1024); /* 40 peers would hold 160 MiB */
     for (int i = 0; i < MANY; i++)
         close(bad[i]);

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a real dtrun-rendezvous holds in memory, whatever its clients do: no more than its options
+ * say. It runs under a limit of its address space, so that a fault here takes no machine down. */
+#include "tests/lib/check.h"
+#include "tests/lib/daemon.h"
+#include "tests/lib/peer.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+
+#define PROGRAM getenv("DT_RENDEZVOUS")
+#define LISTEN "--listen", "127.0.0.1:0"
+#define VALUE (4u << 20)
+
+#if defined(__SANITIZE_ADDRESS__)
+#define SANITIZED true /* reserves address space, and keeps what was freed */
+#elif defined(__has_feature)
+#define SANITIZED __has_feature(address_sanitizer)
+#else
+#define SANITIZED false
+#endif
+
+/* The daemon and this program get no more address space. */
+static void limit_memory(rlim_t bytes)
+{
+    struct rlimit r = {.rlim_cur = bytes, .rlim_max = bytes};
+    if (!SANITIZED)
+        CHECK(setrlimit(RLIMIT_AS, &r) == 0);
+}
+
+/* MIB as options allow, the daemon itself, and a tenth. */
+static void check_peak(const struct daemon_process *d, long mib)
+{
+    long peak = daemon_rss_peak(d);
+    printf("# at most %ld KiB were resident, of %ld MiB that the options allow\n", peak, mib);
+    CHECK(SANITIZED || peak < (mib + 8) * 1024 * 11 / 10);
+}
+
+static void raise_descriptors(void)
+{
+    struct rlimit r;
+    CHECK(getrlimit(RLIMIT_NOFILE, &r) == 0);
+    r.rlim_cur = r.rlim_max;
+    CHECK(setrlimit(RLIMIT_NOFILE, &r) == 0);
+}
+
+static void set_big(int fd)
+{
+    char *value = calloc(1, VALUE);
+    CHECK(value != NULL);
+    peer_set_bytes(fd, "big", value, VALUE);
+    free(value);
+    peer_get(fd, "absent", ""); /* it is set */
+}
+
+static void ask_multi_get(int fd, const char *key, uint64_t times)
+{
+    struct dt_buf items = {0}, request = {0};
+    for (uint64_t i = 0; i < times; i++)
+        dt_c10d_put_item(&items, dt_bytes_of(key), NULL);
+    struct dt_c10d_request get = {
+        .op = DT_C10D_MULTI_GET, .count = times, .items = {items.at, items.len}};
+    CHECK(dt_c10d_encode(&request, DT_C10D_MODERN, &get));
+    peer_send(fd, request.at, request.len);
+    dt_buf_finish(&items);
+    dt_buf_finish(&request);
+}
+
+/* Reads from all at once until each has got WANT bytes; false when one is closed before. */
+static bool read_all(const int *fds, int count, size_t want)
+{
+    static uint8_t bytes[1 << 20];
+    struct pollfd polls[256];
+    size_t got[256] = {0};
+    int left = count;
+    for (int i = 0; i < count; i++)
+        polls[i] = (struct pollfd){.fd = fds[i], .events = POLLIN};
+    while (left > 0) {
+        CHECK(poll(polls, (nfds_t)count, 60000) > 0);
+        for (int i = 0; i < count; i++) {
+            ssize_t n = polls[i].revents ? recv(fds[i], bytes, sizeof bytes, 0) : 0;
+            if (polls[i].revents && n <= 0)
+                return false;
+            got[i] += (size_t)n;
+            if (polls[i].fd >= 0 && got[i] == want) {
+                polls[i].fd = -1;
+                polls[i].revents = 0;
+                left--;
+            }
+        }
+    }
+    return true;
+}
+
+TEST(a_herd_that_asks_for_a_large_value_at_once_is_answered_within_the_budget)
+{
+    enum { MANY = 200 };
+    struct daemon_process d;
+    int fds[MANY];
+    limit_memory(1u << 30);
+    DAEMON_START(&d, PROGRAM, LISTEN, "--max-buffered", "64M", "--max-value-size", "4M",
+                 "--max-peer-buffer", "16M");
+    int good = peer_greet(d.port);
+    set_big(good);
+    for (int i = 0; i < MANY; i++)
+        fds[i] = peer_greet(d.port);
+    kill(d.pid, SIGSTOP); /* so that it finds all requests in one turn */
+    for (int i = 0; i < MANY; i++)
+        peer_ask_get(fds[i], "big");
+    kill(d.pid, SIGCONT);
+    peer_add(good, "n", 1, 1);
+    CHECK(read_all(fds, MANY, VALUE + 8)); /* 800 MiB in all, and nobody is thrown out */
+    check_peak(&d, 64 + 4);
+    for (int i = 0; i < MANY; i++)
+        close(fds[i]);
+    close(good);
+    CHECK_EQ(daemon_stop(&d), 0);
+}
+
+TEST(a_herd_that_never_reads_is_ended_and_not_the_others)
+{
+    enum { MANY = 200 };
+    struct daemon_process d;
+    int fds[MANY];
+    limit_memory(1u << 30);
+    DAEMON_START(&d, PROGRAM, LISTEN, "--max-buffered", "64M", "--max-value-size", "4M",
+                 "--max-peer-buffer", "16M");
+    int good = peer_greet(d.port);
+    set_big(good);
+    kill(d.pid, SIGSTOP);
+    for (int i = 0; i < MANY; i++) {
+        fds[i] = peer_connect(d.port);
+        peer_send(fds[i], "\0\xce\xf7\x85\x3c", 5);
+        ask_multi_get(fds[i], "big", i % 2 ? 1 : 3);
+    }
+    kill(d.pid, SIGCONT);
+    peer_add(good, "n", 1, 1); /* small requests do not notice */
+    CHECK(daemon_log_has(&d, "are buffered for all peers, near the limit"));
+    set_big(good); /* and large ones wait their turn */
+    ask_multi_get(good, "big", 2);
+    CHECK(read_all(&good, 1, 2 * (VALUE + 8)));
+    check_peak(&d, 64 + 4);
+    for (int i = 0; i < MANY; i++)
+        close(fds[i]);
+    close(good);
+    CHECK_EQ(daemon_stop(&d), 0);
+}
+
+TEST(thousands_of_half_sent_requests_stay_within_the_budget)
+{
+    enum { MANY = 3000 };
+    static const uint8_t part[48 << 10];
+    static int fds[MANY];
+    struct daemon_process d;
+    raise_descriptors();
+    limit_memory(1u << 30);
+    DAEMON_START(&d, PROGRAM, LISTEN, "--max-buffered", "32M", "--max-value-size", "4M",
+                 "--max-peer-buffer", "16M");
+    int good = peer_greet(d.port);
+    struct dt_buf head = {0};
+    dt_buf_put_u8(&head, DT_C10D_SET);
+    dt_c10d_put_value(&head, dt_bytes_of("k"));
+    dt_buf_put_u64(&head, sizeof part + 1);
+    for (int i = 0; i < MANY; i++) {
+        fds[i] = peer_connect(d.port);
+        peer_send(fds[i], "\0\xce\xf7\x85\x3c", 5);
+        peer_send(fds[i], head.at, head.len);
+        send(fds[i], part, sizeof part, MSG_NOSIGNAL | MSG_DONTWAIT);
+    }
+    peer_add(good, "n", 1, 1); /* it may have to wait until some are ended */
+    check_peak(&d, 32 + 12);   /* 4 KiB for each connection */
+    dt_buf_finish(&head);
+    for (int i = 0; i < MANY; i++)
+        close(fds[i]);
+    close(good);
+    CHECK_EQ(daemon_stop(&d), 0);
+}
