@@ -11,10 +11,13 @@
 #define EMPTY 0u
 #define REMOVED 1u
 #define FIRST_SIZE 16
-/* Slots of the old table emptied per insert or remove. The new table is twice as large and filled
- * to 3/4 at most, so it takes at least size/4 inserts until the next growth: 8 a call empties the
- * old one well before that. */
-#define MOVE_PER_CALL 8
+/* Slots of the old table emptied per insert or remove. A table that grew is twice as large and
+ * filled to 3/4 at most, so it takes at least size/4 inserts until the next growth: 8 a call
+ * empties the old one well before that. One that shrank is half as large as the old one, of which
+ * an eighth was in use; it shrinks again when half of that is gone: 16 a call are done just then.
+ */
+#define MOVE_PER_CALL_GROWING 8
+#define MOVE_PER_CALL_SHRINKING 16
 
 static uint32_t hash_of(const struct dt_map *m, struct dt_bytes key)
 {
@@ -91,14 +94,16 @@ static void move_some(struct dt_map *m, size_t slots)
         table_finish(old);
 }
 
-/* Starts a larger table (or one of the same size, when removed slots fill this one). */
-static int grow(struct dt_map *m)
+static void move_a_few(struct dt_map *m)
 {
-    move_some(m, m->old.size); /* only after a burst of removes is anything left here */
-    size_t size = m->now.size ? m->now.size : FIRST_SIZE;
-    while (m->count >= size / 2)
-        size *= 2;
+    move_some(m, m->now.size < m->old.size ? MOVE_PER_CALL_SHRINKING : MOVE_PER_CALL_GROWING);
+}
+
+/* Begins to move to a table of SIZE. */
+static int begin_move(struct dt_map *m, size_t size)
+{
     struct dt_map_table next;
+    move_some(m, m->old.size); /* only after a burst of removes is anything left here */
     if (table_init(&next, size) < 0)
         return -1;
     m->old = m->now;
@@ -107,6 +112,22 @@ static int grow(struct dt_map *m)
     if (m->old.size == 0)
         table_finish(&m->old);
     return 0;
+}
+
+/* To a larger table (or one of the same size, when removed slots fill this one). */
+static int grow(struct dt_map *m)
+{
+    size_t size = m->now.size ? m->now.size : FIRST_SIZE;
+    while (m->count >= size / 2)
+        size *= 2;
+    return begin_move(m, size);
+}
+
+/* Whoever walks the map walks its table. Without memory for a smaller one it stays as it is. */
+static void shrink_if_empty_enough(struct dt_map *m)
+{
+    if (m->now.size > FIRST_SIZE && m->old.size == 0 && m->count < m->now.size / 8)
+        begin_move(m, m->now.size / 2);
 }
 
 void dt_map_init(struct dt_map *m, size_t key_at, uint64_t seed)
@@ -157,7 +178,7 @@ int dt_map_insert(struct dt_map *m, void *entry, uint32_t key_len)
     n->hash = hash_of(m, (struct dt_bytes){key_of(m, entry), key_len});
     table_add(&m->now, n->hash, entry);
     m->count++;
-    move_some(m, MOVE_PER_CALL);
+    move_a_few(m);
     return 0;
 }
 
@@ -178,7 +199,8 @@ void *dt_map_remove(struct dt_map *m, struct dt_bytes key)
         entry = table_take(&m->old, i);
     if (entry)
         m->count--;
-    move_some(m, MOVE_PER_CALL);
+    move_a_few(m);
+    shrink_if_empty_enough(m);
     return entry;
 }
 

@@ -3,8 +3,9 @@
  *
  * An entry is one allocation of the caller's: a dt_map_node first, and its key somewhere at a fixed
  * offset behind it. The map holds pointers only (open addressing, 12 bytes a slot) and owns none.
- * Growing is spread over the inserts that follow, a few slots each, so that no single call walks
- * the whole table. Hashes are seeded: a peer who picks keys cannot make them collide. */
+ * Growing, and shrinking when most entries are gone, is spread over the calls that follow, a few
+ * slots each, so that no single call walks the whole table. Hashes are seeded: a peer who picks
+ * keys cannot make them collide. */
 #ifndef DT_BASE_MAP_H
 #define DT_BASE_MAP_H
 
@@ -29,7 +30,7 @@ struct dt_map {
     size_t key_at;
     uint64_t seed;
     size_t count;
-    struct dt_map_table now, old; /* old: being emptied into now; size 0 when not growing */
+    struct dt_map_table now, old; /* old: being emptied into now, or of size 0 */
     size_t moved;                 /* slots of old already emptied */
 };
 

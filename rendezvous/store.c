@@ -10,6 +10,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#define NUMBER_MOST 64
+
 /* A key and its value in one allocation: key bytes, then value bytes, then spare room for the
  * value. */
 struct entry {
@@ -207,10 +209,12 @@ int dt_store_append(struct dt_store *s, struct dt_bytes key, struct dt_bytes suf
 }
 
 /* As the original reads a stored number: C's strtoll over the bytes; what follows the digits does
- * not matter. */
+ * not matter. Only the first NUMBER_MOST bytes are looked at: a value may have megabytes. */
 static int parse_number(struct dt_bytes text, int64_t *out)
 {
     size_t i = 0;
+    if (text.len > NUMBER_MOST)
+        text.len = NUMBER_MOST;
     while (i < text.len && isspace(text.at[i]))
         i++;
     bool negative = i < text.len && text.at[i] == '-';

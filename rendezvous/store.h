@@ -66,7 +66,7 @@ bool dt_store_delete(struct dt_store *s, struct dt_bytes key); /* true: it was t
 
 /* Waiting: count what dt_store_has() not; if that is nothing do not wait; else begin with that
  * count and name every key: those present are passed over. begin drops what W waited for before. A
- * key named twice is waited for twice. */
+ * key may be named twice. */
 int dt_store_wait_begin(struct dt_store *s, struct dt_store_waiter *w, uint64_t missing,
                         struct dt_err *err);
 int dt_store_wait_key(struct dt_store *s, struct dt_store_waiter *w, struct dt_bytes key,

@@ -262,7 +262,8 @@ static bool share_spent(struct dt_store_peer *p)
         p->turn = p->peers->turns.number;
         p->turn_requests = p->turn_bytes = 0;
     }
-    return p->turn_requests >= REQUESTS_PER_TURN || p->turn_bytes >= BYTES_PER_TURN;
+    return p->turn_requests >= REQUESTS_PER_TURN || p->turn_bytes >= BYTES_PER_TURN ||
+           (p->turn_requests % REQUESTS_PER_LOOK == 0 && dt_store_turns_over(&p->peers->turns));
 }
 
 /* Takes at most one request, or frame, off the front. BAD: *DURING says about what. */

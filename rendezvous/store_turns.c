@@ -3,8 +3,11 @@
 
 #include <sched.h>
 
-/* How many peers with work left over get their share in one turn. */
+/* How many peers with work left over get their share in one turn; when it is late, all that it has
+ * time for. */
 #define PEERS_PER_TURN 4
+/* Half of a turn: there is one such time for the queue, and one for what the sockets bring. */
+#define HALF_TURN UINT64_C(25000000)
 #define MOST_SPIN_MISSES 10
 
 static bool spinning(struct dt_store_turns *t)
@@ -22,15 +25,45 @@ static bool spinning(struct dt_store_turns *t)
     return false;
 }
 
+bool dt_store_turns_over(struct dt_store_turns *t)
+{
+    if (t->late && !t->working)
+        return true;
+    uint64_t now = uv_hrtime();
+    if (t->ends == 0)
+        t->ends = now + HALF_TURN;
+    if (now < t->ends)
+        return false;
+    t->late = true;
+    return true;
+}
+
+/* Calls those that were due when it began, until it is time to look at the sockets again; the
+ * others stay in front of whoever has come meanwhile. */
+static void call_due(struct dt_store_turns *t)
+{
+    struct dt_list now;
+    struct dt_node *n;
+    dt_list_init(&now);
+    dt_list_move(&now, &t->due);
+    t->working = true;
+    t->ends = 0;
+    for (int i = 0; i < PEERS_PER_TURN || t->late; i++) {
+        if (dt_store_turns_over(t) || !(n = dt_list_pop(&now)))
+            break;
+        t->on_due(n);
+    }
+    t->working = false;
+    dt_list_move(&now, &t->due);
+    dt_list_move(&t->due, &now);
+}
+
 static void on_work(uv_idle_t *h)
 {
     struct dt_store_turns *t = dt_container_of(h, struct dt_store_turns, work);
-    struct dt_list now;
-    dt_list_init(&now);
-    for (int i = 0; i < PEERS_PER_TURN && !dt_list_empty(&t->due); i++)
-        dt_list_append(&now, dt_list_pop(&t->due));
-    for (struct dt_node *n; (n = dt_list_pop(&now));)
-        t->on_due(n);
+    call_due(t);
+    if (dt_list_empty(&t->due))
+        t->late = false;
     if (dt_list_empty(&t->due) && !spinning(t))
         uv_idle_stop(&t->work);
 }
@@ -63,6 +96,7 @@ static void on_turn(uv_prepare_t *h)
 {
     struct dt_store_turns *t = dt_container_of(h, struct dt_store_turns, count);
     t->number++;
+    t->ends = 0;
 }
 
 void dt_store_turns_open(struct dt_store_turns *t)

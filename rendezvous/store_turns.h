@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The turns of the loop that peers take: who has work for the next one, and whether to sleep before
- * it. Inside the server only.
+/* The turns of the loop that peers take: who has work for the next one, how long one may last, and
+ * whether to sleep before it. Inside the server only.
+ *
+ * What is done for all peers together in one turn ends after 50 ms, so that timers and signals have
+ * their time. From then on everybody stands in one queue, in the order of coming, until all that
+ * was left over is done.
  *
  * Sleeping until the next request costs a wake-up of this process, which on an idle machine is most
  * of a round trip. So after a request the loop goes on looking for some time. Where that finds
@@ -11,6 +15,7 @@
 
 #include "base/list.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <uv.h>
 
@@ -22,6 +27,9 @@ struct dt_store_turns {
 
     uint64_t number;    /* of the turn that runs */
     struct dt_list due; /* have work for the next */
+    uint64_t ends;      /* this turn, on the clock of uv_hrtime(); 0: nobody has asked yet */
+    bool late;          /* a turn ended before all was done: who comes now queues up behind */
+    bool working;       /* those of the queue are called */
     uv_prepare_t count;
     uv_idle_t work;      /* active while somebody is due, or requests are expected at once */
     int handles;         /* of the two above, not yet through their close callback */
@@ -36,6 +44,9 @@ void dt_store_turns_close(struct dt_store_turns *t);
 /* IN_DUE is called for in the next turn, or a later one when many are; once, however often it is
  * asked. dt_list_remove() takes it back. */
 void dt_store_turns_add(struct dt_store_turns *t, struct dt_node *in_due);
+
+/* Whether whoever asks has to leave what is left of its work for a later turn. */
+bool dt_store_turns_over(struct dt_store_turns *t);
 
 /* A request came, so another may: keeps the loop awake for SPIN nanoseconds. */
 void dt_store_turns_expect_more(struct dt_store_turns *t, uint64_t spin);

@@ -103,6 +103,16 @@ int dt_store_waits_begin(struct dt_store_waits *w, struct dt_store_waiter *who, 
     return 0;
 }
 
+/* Whether the last ticket on A is WHO's. All names of one wait are added at once, so it is if the
+ * same name was added before. */
+static bool is_added(const struct awaited *a, const struct dt_store_waiter *who)
+{
+    if (dt_list_empty(&a->tickets))
+        return false;
+    const struct dt_node *last = a->tickets.head.prev;
+    return dt_container_of(last, struct dt_store_ticket, in_awaited)->waiter == who;
+}
+
 int dt_store_waits_add(struct dt_store_waits *w, struct dt_store_waiter *who, struct dt_bytes name,
                        struct dt_err *err)
 {
@@ -111,6 +121,8 @@ int dt_store_waits_add(struct dt_store_waits *w, struct dt_store_waiter *who, st
         dt_store_waits_cancel(w, who);
         return -1;
     }
+    if (is_added(a, who))
+        return 0; /* so that one name wakes no more tickets than there are waiters */
     struct dt_store_ticket *t = &who->tickets[who->missing++];
     *t = (struct dt_store_ticket){.awaited = a, .waiter = who};
     dt_list_append(&a->tickets, &t->in_awaited);

@@ -202,6 +202,28 @@ TEST(no_call_moves_more_than_a_few_slots)
     dt_map_finish(&m, free);
 }
 
+TEST(an_emptied_map_is_small_again)
+{
+    enum { MANY = 100000 };
+    struct dt_map m;
+    dt_map_init(&m, offsetof(struct entry, key), 5);
+    for (uint32_t i = 0; i < MANY; i++)
+        put(&m, i, 1);
+    size_t full = dt_map_overhead(&m);
+    for (uint32_t i = 0; i < MANY; i++) {
+        CHECK_ROW("remove %u", i);
+        size_t moved = m.moved, old = m.old.size;
+        CHECK_EQ(take(&m, i), 1);
+        if (old && m.old.size == old)
+            CHECK(m.moved - moved <= 16);
+        if (i % 1000 == 0)
+            CHECK_EQ(get(&m, MANY - 1), 1);
+    }
+    CHECK(full > 1000000);
+    CHECK(dt_map_overhead(&m) < 1000);
+    dt_map_finish(&m, free);
+}
+
 TEST(churn_at_one_size_does_not_grow_the_tables)
 {
     struct dt_map m;

@@ -51,6 +51,8 @@ TEST(numbers_are_read_as_strtoll_reads_them)
         {"  +7", 1, "8"},
         {"\t\n\v\f\r 7", 1, "8"},
         {"12abc", 1, "13"},
+        {"                                                               7", 1, "8"}, /* 64 bytes */
+        {"                                                                7", 1, NULL},
         {"0x10", 1, "1"},
         {"9223372036854775807", 1, "-9223372036854775808"},
         {"-9223372036854775808", -1, "9223372036854775807"},
@@ -193,6 +195,23 @@ TEST(one_set_wakes_every_waiter_of_the_key)
     CHECK_EQ(dt_store_counts(s)->woken, MANY);
     CHECK_OK(dt_store_set(s, B("go"), B("2"), &err), err);
     CHECK_EQ(who[0].woken, 1);
+    dt_store_destroy(s);
+}
+
+TEST(a_key_that_is_named_many_times_in_one_wait_is_waited_for_once)
+{
+    struct dt_store *s = dt_store_create(&roomy, 7);
+    struct sleeper who = {.waiter.woken = on_woken};
+    struct dt_err err;
+    CHECK_OK(dt_store_wait_begin(s, &who.waiter, 1000, &err), err);
+    for (int i = 0; i < 1000; i++)
+        CHECK_OK(dt_store_wait_key(s, &who.waiter, B(i == 500 ? "other" : "go"), &err), err);
+    CHECK_EQ(dt_store_counts(s)->waiting, 2);
+    CHECK_OK(dt_store_set(s, B("go"), B("1"), &err), err);
+    CHECK_EQ(who.woken, 0);
+    CHECK_OK(dt_store_set(s, B("other"), B("1"), &err), err);
+    CHECK_EQ(who.woken, 1);
+    CHECK_EQ(dt_store_counts(s)->waiting, 0);
     dt_store_destroy(s);
 }
 

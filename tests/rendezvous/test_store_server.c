@@ -4,6 +4,7 @@
 #include "rendezvous/store_client.h"
 #include "rendezvous/store_server.h"
 #include "tests/lib/check.h"
+#include "tests/lib/peer.h"
 
 #include <sys/resource.h>
 
@@ -197,6 +198,37 @@ TEST(leaving_may_be_cut_short_and_is_quick_when_nobody_is_there)
 
     world_open(&w);
     dt_store_server_leave(w.server, DT_FOREVER, on_closed, &w.server_closed);
+    world_close(&w);
+}
+
+TEST(one_turn_of_the_loop_ends_before_all_of_many_long_requests_are_done)
+{
+    enum { MANY = 32, KEYS = 300000 };
+    struct world w;
+    struct dt_err err;
+    int fds[MANY];
+    world_open(&w);
+    const struct dt_store_server_counters *counters = dt_store_server_counters(w.server);
+    for (int i = 0; i < KEYS; i++) {
+        char key[16];
+        snprintf(key, sizeof key, "%d", i);
+        CHECK_OK(
+            dt_store_set(dt_store_server_inside(w.server), dt_bytes_of(key), dt_bytes_of(""), &err),
+            err);
+    }
+    for (int i = 0; i < MANY; i++) {
+        fds[i] = peer_connect((uint16_t)atoi(strrchr(w.addr, ':') + 1));
+        peer_send(fds[i], "\0\xce\xf7\x85\x3c\x11", 6); /* the last is LIST_KEYS */
+    }
+    while (counters->accepted < MANY)
+        uv_run(&w.loop, UV_RUN_NOWAIT);
+    uv_run(&w.loop, UV_RUN_NOWAIT);
+    CHECK(counters->requests[DT_C10D_LIST_KEYS] < MANY);
+    while (counters->requests[DT_C10D_LIST_KEYS] < MANY)
+        uv_run(&w.loop, UV_RUN_NOWAIT);
+    for (int i = 0; i < MANY; i++)
+        close(fds[i]);
+    dt_store_server_close(w.server, 0, on_closed, &w.server_closed);
     world_close(&w);
 }
 
