@@ -9,7 +9,7 @@
 #include <xxhash.h>
 
 #define EMPTY 0u
-#define REMOVED 1u
+#define MOVED 1u
 #define FIRST_SIZE 16
 /* Slots of the old table emptied per insert or remove. A table that grew is twice as large and
  * filled to 3/4 at most, so it takes at least size/4 inserts until the next growth: 8 a call
@@ -23,7 +23,7 @@ static uint32_t hash_of(const struct dt_map *m, struct dt_bytes key)
 {
     uint64_t h = XXH3_64bits_withSeed(key.at, key.len, m->seed);
     uint32_t folded = (uint32_t)(h ^ h >> 32);
-    return folded > REMOVED ? folded : folded + 2;
+    return folded > MOVED ? folded : folded + 2;
 }
 
 static const uint8_t *key_of(const struct dt_map *m, const void *entry)
@@ -57,7 +57,7 @@ static void table_finish(struct dt_map_table *t)
     *t = (struct dt_map_table){0};
 }
 
-/* The slot of KEY in T, or -1. Ends at a never-used slot, of which a table always has some. */
+/* The slot of KEY in T, or -1. Ends at a free slot, of which a table always has some. */
 static ptrdiff_t table_find(const struct dt_map *m, const struct dt_map_table *t, uint32_t hash,
                             struct dt_bytes key)
 {
@@ -73,7 +73,7 @@ static ptrdiff_t table_find(const struct dt_map *m, const struct dt_map_table *t
 static void table_add(struct dt_map_table *t, uint32_t hash, void *entry)
 {
     size_t mask = t->size - 1, i = hash & mask;
-    while (t->hashes[i] > REMOVED)
+    while (t->hashes[i] > MOVED)
         i = (i + 1) & mask;
     if (t->hashes[i] == EMPTY)
         t->filled++;
@@ -85,9 +85,9 @@ static void move_some(struct dt_map *m, size_t slots)
 {
     struct dt_map_table *old = &m->old;
     for (; slots && m->moved < old->size; slots--, m->moved++) {
-        if (old->hashes[m->moved] > REMOVED) {
+        if (old->hashes[m->moved] > MOVED) {
             table_add(&m->now, old->hashes[m->moved], old->entries[m->moved]);
-            old->hashes[m->moved] = REMOVED; /* keeps later chains of the old table whole */
+            old->hashes[m->moved] = MOVED; /* keeps later chains of the old table whole */
         }
     }
     if (old->size && m->moved == old->size)
@@ -114,19 +114,21 @@ static int begin_move(struct dt_map *m, size_t size)
     return 0;
 }
 
-/* To a larger table (or one of the same size, when removed slots fill this one). */
-static int grow(struct dt_map *m)
+/* The size that the table is to have for one more entry. */
+static size_t size_for_one_more(const struct dt_map *m)
 {
-    size_t size = m->now.size ? m->now.size : FIRST_SIZE;
-    while (m->count >= size / 2)
-        size *= 2;
-    return begin_move(m, size);
+    if (m->now.size == 0)
+        return FIRST_SIZE;
+    return m->now.filled < m->now.size / 4 * 3 ? m->now.size : m->now.size * 2;
 }
 
 /* Whoever walks the map walks its table. Without memory for a smaller one it stays as it is. */
 static void shrink_if_empty_enough(struct dt_map *m)
 {
-    if (m->now.size > FIRST_SIZE && m->old.size == 0 && m->count < m->now.size / 8)
+    if (m->count == 0) {
+        table_finish(&m->now);
+        table_finish(&m->old);
+    } else if (m->now.size > FIRST_SIZE && m->old.size == 0 && m->count < m->now.size / 8)
         begin_move(m, m->now.size / 2);
 }
 
@@ -171,7 +173,8 @@ void *dt_map_find(const struct dt_map *m, struct dt_bytes key)
 
 int dt_map_insert(struct dt_map *m, void *entry, uint32_t key_len)
 {
-    if (m->now.filled >= m->now.size / 4 * 3 && grow(m) < 0)
+    size_t size = size_for_one_more(m);
+    if (size != m->now.size && begin_move(m, size) < 0)
         return -1;
     struct dt_map_node *n = entry;
     n->key_len = key_len;
@@ -182,10 +185,21 @@ int dt_map_insert(struct dt_map *m, void *entry, uint32_t key_len)
     return 0;
 }
 
-static void *table_take(struct dt_map_table *t, ptrdiff_t i)
+/* Frees the slot HOLE. What lies behind it, up to the next free slot, comes nearer to where its
+ * hash wants it, so that nobody who looks for it ends at this one. */
+static void close_up(struct dt_map_table *t, size_t hole)
 {
-    t->hashes[i] = REMOVED;
-    return t->entries[i];
+    size_t mask = t->size - 1;
+    for (size_t i = (hole + 1) & mask; t->hashes[i] != EMPTY; i = (i + 1) & mask) {
+        size_t wanted = t->hashes[i] & mask;
+        if (((i - wanted) & mask) < ((i - hole) & mask))
+            continue;
+        t->hashes[hole] = t->hashes[i];
+        t->entries[hole] = t->entries[i];
+        hole = i;
+    }
+    t->hashes[hole] = EMPTY;
+    t->filled--;
 }
 
 void *dt_map_remove(struct dt_map *m, struct dt_bytes key)
@@ -193,10 +207,13 @@ void *dt_map_remove(struct dt_map *m, struct dt_bytes key)
     uint32_t hash = hash_of(m, key);
     void *entry = NULL;
     ptrdiff_t i = table_find(m, &m->now, hash, key);
-    if (i >= 0)
-        entry = table_take(&m->now, i);
-    else if ((i = table_find(m, &m->old, hash, key)) >= 0)
-        entry = table_take(&m->old, i);
+    if (i >= 0) {
+        entry = m->now.entries[i];
+        close_up(&m->now, (size_t)i);
+    } else if ((i = table_find(m, &m->old, hash, key)) >= 0) {
+        entry = m->old.entries[i];
+        m->old.hashes[i] = MOVED;
+    }
     if (entry)
         m->count--;
     move_a_few(m);
@@ -207,7 +224,7 @@ void *dt_map_remove(struct dt_map *m, struct dt_bytes key)
 static void *table_next(const struct dt_map_table *t, size_t *i)
 {
     for (; *i < t->size; (*i)++)
-        if (t->hashes[*i] > REMOVED)
+        if (t->hashes[*i] > MOVED)
             return t->entries[(*i)++];
     return NULL;
 }
@@ -225,7 +242,18 @@ void *dt_map_next(const struct dt_map *m, size_t *cursor)
     return e;
 }
 
+static size_t table_bytes(size_t size)
+{
+    return size * (sizeof(uint32_t) + sizeof(void *));
+}
+
 size_t dt_map_overhead(const struct dt_map *m)
 {
-    return (m->now.size + m->old.size) * (sizeof *m->now.hashes + sizeof *m->now.entries);
+    return table_bytes(m->now.size) + table_bytes(m->old.size);
+}
+
+size_t dt_map_growth(const struct dt_map *m)
+{
+    size_t size = size_for_one_more(m);
+    return size == m->now.size ? 0 : table_bytes(size);
 }

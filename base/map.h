@@ -20,10 +20,10 @@ struct dt_map_node {
 };
 
 struct dt_map_table {
-    uint32_t *hashes; /* 0: never used, 1: removed, else the entry's hash */
+    uint32_t *hashes; /* 0: free, 1: moved away (in old only), else the entry's hash */
     void **entries;
     size_t size;   /* 0 or a power of two */
-    size_t filled; /* used and removed slots */
+    size_t filled; /* slots that are not free */
 };
 
 struct dt_map {
@@ -60,5 +60,7 @@ void *dt_map_next(const struct dt_map *m, size_t *cursor);
 
 /* Bytes of the tables, for accounting. */
 size_t dt_map_overhead(const struct dt_map *m);
+/* By how much the next insert will make them larger. */
+size_t dt_map_growth(const struct dt_map *m);
 
 #endif

@@ -127,19 +127,21 @@ static struct entry *create_entry(struct dt_store *s, struct dt_bytes key, size_
     if (dt_store_charge_name(&s->account, cost, err) < 0)
         return NULL;
     struct entry *e = malloc(sizeof *e + key.len + room);
-    if (e) {
-        dt_bytes_copy(e->bytes, key);
-        e->len = 0;
-        e->room = room;
-        if (dt_map_insert(&s->entries, e, (uint32_t)key.len) == 0) {
-            s->account.counts.keys++;
-            s->account.counts.key_bytes += key.len;
-            return e;
-        }
+    if (!e) {
+        dt_store_no_memory(&s->account, cost, err);
+        return NULL;
     }
-    free(e);
-    dt_store_no_memory(&s->account, cost, err);
-    return NULL;
+    dt_bytes_copy(e->bytes, key);
+    e->len = 0;
+    e->room = room;
+    if (dt_store_enter(&s->account, &s->entries, e, (uint32_t)key.len, err) < 0) {
+        dt_store_credit(&s->account, cost);
+        free(e);
+        return NULL;
+    }
+    s->account.counts.keys++;
+    s->account.counts.key_bytes += key.len;
+    return e;
 }
 
 /* Gives the entry in SLOT room for LEN bytes of value, and takes room away that has become far too
@@ -290,7 +292,7 @@ bool dt_store_has(const struct dt_store *s, struct dt_bytes key)
 
 bool dt_store_delete(struct dt_store *s, struct dt_bytes key)
 {
-    struct entry *e = dt_map_remove(&s->entries, key);
+    struct entry *e = dt_store_take_out(&s->account, &s->entries, key);
     if (!e)
         return false;
     s->account.counts.keys--;
@@ -349,25 +351,27 @@ static struct queue *find_or_create_queue(struct dt_store *s, struct dt_bytes na
     if (dt_store_charge_name(&s->account, queue_cost(name.len), err) < 0)
         return NULL;
     q = malloc(sizeof *q + name.len);
-    if (q) {
-        dt_bytes_copy(q->name, name);
-        q->count = 0;
-        dt_list_init(&q->items);
-        if (dt_map_insert(&s->queues, q, (uint32_t)name.len) == 0) {
-            s->account.counts.queues++;
-            return q;
-        }
+    if (!q) {
+        dt_store_no_memory(&s->account, queue_cost(name.len), err);
+        return NULL;
     }
-    free(q);
-    dt_store_no_memory(&s->account, queue_cost(name.len), err);
-    return NULL;
+    dt_bytes_copy(q->name, name);
+    q->count = 0;
+    dt_list_init(&q->items);
+    if (dt_store_enter(&s->account, &s->queues, q, (uint32_t)name.len, err) < 0) {
+        dt_store_credit(&s->account, queue_cost(name.len));
+        free(q);
+        return NULL;
+    }
+    s->account.counts.queues++;
+    return q;
 }
 
 static void forget_queue_if_empty(struct dt_store *s, struct queue *q)
 {
     if (q->count > 0)
         return;
-    dt_map_remove(&s->queues, (struct dt_bytes){q->name, q->node.key_len});
+    dt_store_take_out(&s->account, &s->queues, (struct dt_bytes){q->name, q->node.key_len});
     s->account.counts.queues--;
     dt_store_credit(&s->account, queue_cost(q->node.key_len));
     free(q);

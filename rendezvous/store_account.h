@@ -4,11 +4,12 @@
 #ifndef DT_RENDEZVOUS_STORE_ACCOUNT_H
 #define DT_RENDEZVOUS_STORE_ACCOUNT_H
 
+#include "base/map.h"
 #include "rendezvous/store.h"
 
-/* What an allocation costs beyond its bytes: malloc's header and a slot of a map at its usual fill.
- */
-#define DT_STORE_ALLOCATION_COST 40
+/* What an allocation costs beyond its bytes: malloc's header, and what it rounds up. The tables of
+ * maps are entered when they change. */
+#define DT_STORE_ALLOCATION_COST 16
 
 struct dt_store_account {
     struct dt_store_limits limits;
@@ -20,6 +21,12 @@ int dt_store_charge(struct dt_store_account *a, uint64_t bytes, struct dt_err *e
 /* The same for what takes a name of its own, a key or a queue. */
 int dt_store_charge_name(struct dt_store_account *a, uint64_t bytes, struct dt_err *err);
 void dt_store_credit(struct dt_store_account *a, uint64_t bytes);
+
+/* Puts ENTRY, which was charged, into a map of the store, if its table may grow for that. */
+int dt_store_enter(struct dt_store_account *a, struct dt_map *m, void *entry, uint32_t key_len,
+                   struct dt_err *err);
+/* Takes the entry of KEY out, or returns NULL; its cost is for the caller to credit. */
+void *dt_store_take_out(struct dt_store_account *a, struct dt_map *m, struct dt_bytes key);
 
 /* Values have a limit of their own. */
 int dt_store_check_value(struct dt_store_account *a, uint64_t len, struct dt_err *err);

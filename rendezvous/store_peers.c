@@ -123,12 +123,23 @@ static void on_peer_due(struct dt_node *in_due)
     dt_store_peer_continue(dt_container_of(in_due, struct dt_store_peer, in_due));
 }
 
+static void on_turn(struct dt_store_turns *t)
+{
+    struct dt_store_peers *peers = dt_container_of(t, struct dt_store_peers, turns);
+    dt_store_heap_note(&peers->heap, dt_store_counts(peers->store)->bytes + peers->budget.held,
+                       (dt_ms)uv_now(peers->loop));
+}
+
 void dt_store_peers_open(struct dt_store_peers *peers)
 {
     dt_list_init(&peers->list);
     peers->complaints = (struct dt_log_limit){.burst = 10, .every = DT_SECOND};
     peers->turns = (struct dt_store_turns){
-        .loop = peers->loop, .on_due = on_peer_due, .on_closed = on_turns_closed};
+        .loop = peers->loop,
+        .on_due = on_peer_due,
+        .on_turn = on_turn,
+        .on_closed = on_turns_closed,
+    };
     dt_store_turns_open(&peers->turns);
     dt_store_budget_init(&peers->budget, peers->config->buffered_bytes);
     uv_timer_init(peers->loop, &peers->watch);

@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "rendezvous/store_budget.h"
 #include "rendezvous/store_control.h"
+#include "rendezvous/store_heap.h"
 #include "rendezvous/store_server.h"
 #include "rendezvous/store_turns.h"
 
@@ -34,6 +35,7 @@ struct dt_store_peers {
     struct dt_list list; /* the longest inactive first */
     struct dt_store_turns turns;
     struct dt_store_budget budget;
+    struct dt_store_heap heap;
     uv_timer_t watch; /* active while somebody holds bytes, or waits for room */
     struct dt_log_limit complaints;
     struct dt_buf spare_out; /* lent to whoever is answering */

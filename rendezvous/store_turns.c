@@ -92,18 +92,19 @@ void dt_store_turns_expect_more(struct dt_store_turns *t, uint64_t spin)
     uv_idle_start(&t->work, on_work);
 }
 
-static void on_turn(uv_prepare_t *h)
+static void on_prepare(uv_prepare_t *h)
 {
     struct dt_store_turns *t = dt_container_of(h, struct dt_store_turns, count);
     t->number++;
     t->ends = 0;
+    t->on_turn(t);
 }
 
 void dt_store_turns_open(struct dt_store_turns *t)
 {
     dt_list_init(&t->due);
     uv_prepare_init(t->loop, &t->count);
-    uv_prepare_start(&t->count, on_turn);
+    uv_prepare_start(&t->count, on_prepare);
     uv_unref((uv_handle_t *)&t->count); /* counting turns keeps no loop alive */
     uv_idle_init(t->loop, &t->work);
     t->handles = 2;

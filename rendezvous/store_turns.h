@@ -22,7 +22,8 @@
 /* The owner sets the first block before dt_store_turns_open(). */
 struct dt_store_turns {
     uv_loop_t *loop;
-    void (*on_due)(struct dt_node *in_due); /* its turn has come; it is on no list any more */
+    void (*on_due)(struct dt_node *in_due);    /* its turn has come; it is on no list any more */
+    void (*on_turn)(struct dt_store_turns *t); /* one begins */
     void (*on_closed)(struct dt_store_turns *t);
 
     uint64_t number;    /* of the turn that runs */

@@ -43,20 +43,22 @@ static struct awaited *find_or_create(struct dt_store_waits *w, struct dt_bytes 
     if (dt_store_charge(w->account, awaited_cost(name.len), err) < 0)
         return NULL;
     a = malloc(sizeof *a + name.len);
-    if (a) {
-        dt_bytes_copy(a->name, name);
-        dt_list_init(&a->tickets);
-        if (dt_map_insert(&w->awaited, a, (uint32_t)name.len) == 0)
-            return a;
+    if (!a) {
+        dt_store_no_memory(w->account, awaited_cost(name.len), err);
+        return NULL;
     }
+    dt_bytes_copy(a->name, name);
+    dt_list_init(&a->tickets);
+    if (dt_store_enter(w->account, &w->awaited, a, (uint32_t)name.len, err) == 0)
+        return a;
+    dt_store_credit(w->account, awaited_cost(name.len));
     free(a);
-    dt_store_no_memory(w->account, awaited_cost(name.len), err);
     return NULL;
 }
 
 static void forget(struct dt_store_waits *w, struct awaited *a)
 {
-    dt_map_remove(&w->awaited, (struct dt_bytes){a->name, a->node.key_len});
+    dt_store_take_out(w->account, &w->awaited, (struct dt_bytes){a->name, a->node.key_len});
     dt_store_credit(w->account, awaited_cost(a->node.key_len));
     free(a);
 }

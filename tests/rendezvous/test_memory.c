@@ -177,3 +177,43 @@ TEST(thousands_of_half_sent_requests_stay_within_the_budget)
     close(good);
     CHECK_EQ(daemon_stop(&d), 0);
 }
+
+/* KEYS requests of OP, a thousand at a time; ANSWER is what each is answered, if anything. */
+static void for_each_key(int fd, enum dt_c10d_op op, int keys, size_t answer)
+{
+    for (int i = 0; i < keys;) {
+        struct dt_buf all = {0};
+        size_t owed = 0;
+        for (int end = i + 1000; i < end; i++) {
+            char key[16];
+            snprintf(key, sizeof key, "%d", i);
+            struct dt_c10d_request r = {.op = op, .key = dt_bytes_of(key)};
+            CHECK(dt_c10d_encode(&all, DT_C10D_MODERN, &r));
+            owed += answer;
+        }
+        peer_send(fd, all.at, all.len);
+        CHECK(owed == 0 || read_all(&fd, 1, owed));
+        dt_buf_finish(&all);
+    }
+}
+
+TEST(a_store_that_is_emptied_gives_its_memory_back)
+{
+    enum { KEYS = 300000 };
+    struct daemon_process d;
+    limit_memory(1u << 30);
+    DAEMON_START(&d, PROGRAM, LISTEN);
+    int good = peer_greet(d.port);
+    long empty = daemon_rss(&d);
+    for_each_key(good, DT_C10D_SET, KEYS, 0);
+    peer_num_keys(good, KEYS);
+    long full = daemon_rss(&d);
+    for_each_key(good, DT_C10D_DELETE_KEY, KEYS, 8);
+    /* At the next turn of its loop, when a second has passed. */
+    for (int i = 0; i < 1000000 && daemon_rss(&d) > empty + 4 * 1024 && !SANITIZED; i++)
+        peer_num_keys(good, 0);
+    CHECK(SANITIZED || daemon_rss(&d) <= empty + 4 * 1024);
+    printf("# %ld KiB resident with %d keys\n", full, KEYS);
+    close(good);
+    CHECK_EQ(daemon_stop(&d), 0);
+}

@@ -118,7 +118,7 @@ TEST(values_grow_shrink_and_are_accounted_for)
 
 TEST(a_full_store_refuses_and_changes_nothing)
 {
-    struct dt_store_limits tight = {.keys = 3, .bytes = 900, .value = 400};
+    struct dt_store_limits tight = {.keys = 3, .bytes = 1100, .value = 400};
     struct dt_store *s = dt_store_create(&tight, 1);
     struct dt_err err;
     static uint8_t bytes[500];
@@ -173,6 +173,28 @@ TEST(waits_count_towards_the_limit)
     CHECK_EQ(who.waiter.missing, 0); /* the failure ended the whole wait */
     CHECK_EQ(dt_store_counts(s)->bytes, 0);
     CHECK_EQ(dt_store_counts(s)->waiting, 0);
+    dt_store_destroy(s);
+}
+
+TEST(the_tables_of_keys_count_towards_the_limit)
+{
+    struct dt_store_limits limits = {.keys = 1u << 20, .bytes = 4u << 20, .value = 100};
+    struct dt_store *s = dt_store_create(&limits, 1);
+    struct dt_err err;
+    int keys = 0;
+    char key[16];
+    do
+        snprintf(key, sizeof key, "%d", keys++);
+    while (dt_store_set(s, B(key), B("1"), &err) == 0);
+    CHECK_FAIL(dt_store_set(s, B(key), B("1"), &err), err, "store is full");
+    CHECK(dt_store_counts(s)->bytes <= limits.bytes);
+    /* At the least: an entry of malloc's, and a slot in a table that is full to three quarters. */
+    CHECK((uint64_t)keys * (32 + 12 * 4 / 3) <= limits.bytes);
+    for (int i = 0; i < keys - 1; i++) {
+        snprintf(key, sizeof key, "%d", i);
+        CHECK(dt_store_delete(s, B(key)));
+    }
+    CHECK_EQ(dt_store_counts(s)->bytes, 0);
     dt_store_destroy(s);
 }
 
