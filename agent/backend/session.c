@@ -45,6 +45,7 @@ static void be_born(struct dt_session *s)
     s->result_pending = false;
     s->claim.seat = -1;
     s->claim.seats = s->claim.first_rank = s->claim.size = 0;
+    s->claim.over = NULL;
 }
 
 void dt_session_init(struct dt_session *s, const struct dt_session_config *config)
@@ -142,7 +143,8 @@ static void say_failure(struct dt_session *s)
 }
 
 /* The reason before the consequence: to a server that hears first that the workers are gone, the
- * result is one of a round that is over. */
+ * result is one of a round that is over. One that has answered it and forgot that is to charge it
+ * again, and one that did not forget takes no notice. */
 static void tell_failure_again(struct dt_session *s)
 {
     bool workers_are_gone = s->phase == DT_SESSION_JOINING;
@@ -365,8 +367,9 @@ static void hear_stop(struct dt_session *s, const struct dt_message *m)
         return;
     bool together = m->stop.together && s->now < kept_until(s); /* it may have come late */
     enum dt_stop_how how = together ? DT_STOP_TOGETHER : DT_STOP_ALONE;
-    s->result_pending = false;
     answer_commit(s, false);
+    snprintf(s->over, sizeof s->over, "%s", *m->why ? m->why : "the server has ended it");
+    s->claim.over = s->over;
     if (s->phase == DT_SESSION_RUNNING || s->phase == DT_SESSION_DONE) {
         become(s, DT_SESSION_STOPPING);
         s->stop_by = dt_clock_after(s->heard_of, spec_of(s)->stop_bound); /* it came from then on */
@@ -408,6 +411,8 @@ static void hear_park(struct dt_session *s, const struct dt_message *m)
     if (s->phase != DT_SESSION_JOINING)
         return;
     s->parked = true;
+    s->result_pending = false; /* the next world is there, without this node */
+    s->claim.over = NULL;
     s->config.ops->note(s->config.arg, m->why);
 }
 

@@ -11,11 +11,12 @@
  *   any --- close, leave --> ENDED
  *
  * Who leaves while workers are alive is LEAVING until they are gone: the others wait for them.
- * The connection comes and goes beside that. Whatever the server may have missed is said again on
- * the next one: JOIN with what the agent has, and a result that nobody has answered. Frames of a
- * round that is over have no effect. While nobody can be reached the workers run on, or (policy)
- * are stopped. A server that refuses an agent whose workers run is one that cannot be reached: it
- * was started anew, and knows less or may less than the one that made the world. */
+ * The connection comes and goes beside that. Whatever the server may have missed or forgotten is
+ * said again on the next one: JOIN with what the agent has and that its round is over, and a
+ * failure until the next world. Frames of a round that is over have no effect. While nobody can be
+ * reached the workers run on, or (policy) are stopped. A server that refuses an agent whose workers
+ * run is one that cannot be reached: it was started anew, and knows less or may less than the one
+ * that made the world. */
 #ifndef DT_AGENT_BACKEND_SESSION_H
 #define DT_AGENT_BACKEND_SESSION_H
 
@@ -71,7 +72,8 @@ struct dt_session {
     enum dt_stop_how how;  /* STOPPING and LEAVING: what workers were told ... */
     dt_ms stop_by;         /* ... and when the server waits for them no longer, at the earliest */
     struct dt_claim claim; /* of that world */
-    bool result_pending;   /* a failure that the server has not answered */
+    char over[DT_WHY_MAX]; /* the claim's */
+    bool result_pending;   /* a failure that no world has followed yet */
     struct dt_result result;
     char result_text[DT_WHY_MAX], result_signature[128];
     char leave_text[DT_WHY_MAX]; /* LEAVING: why */

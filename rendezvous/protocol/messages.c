@@ -130,6 +130,7 @@ static const struct dt_field claim[] = {
     COUNTED("first_rank", join.claim.first_rank, -1, INT_MAX),
     COUNTED("size", join.claim.size, 0, INT_MAX),
     COUNTED("restarts", join.claim.restarts, 0, RESTARTS_MAX),
+    PERHAPS_WORDS("over", join.claim.over, DT_WHY_MAX),
     {0},
 };
 static const struct dt_field join[] = {

@@ -109,7 +109,8 @@ struct dt_claim {
     bool again;      /* the agent has been in this run, perhaps as another incarnation */
     int seat, seats; /* its place in the frame's round; -1: none yet */
     int first_rank, size;
-    int restarts; /* of the job so far, as it was told */
+    int restarts;     /* of the job so far, as it was told */
+    const char *over; /* why that round is over, as it was told; NULL or "": it was not */
 };
 
 struct dt_join {

@@ -167,6 +167,28 @@ static void newcomer(struct dt_rdzv *r, struct dt_rdzv_actions *out, const struc
 
 /* -- who comes back --------------------------------------------------------------------------- */
 
+/* Whether the agent was told that its round is over, by a server that knew more than we may. */
+static bool is_over(const struct dt_claim *claim)
+{
+    return claim->over && *claim->over;
+}
+
+/* Whether F is of a round that we know nothing of. */
+static bool is_news(const struct dt_rdzv *r, const struct dt_message *f)
+{
+    if (r->state == DT_RUN_GATHERING && r->recover_until)
+        return f->round > r->recover_round;
+    return f->round >= 0 && f->round >= r->round + r->had_world;
+}
+
+/* Whether it is of the round whose nodes we wait for, and in a seat of one of these. */
+static bool is_awaited(const struct dt_rdzv *r, const struct dt_message *f)
+{
+    int seat = f->join.claim.seat;
+    return r->recover_until && f->round == r->recover_round && seat >= 0 &&
+           (size_t)seat < r->seats_len && r->seats[seat].holder == 0;
+}
+
 /* Takes the seat it says it has. */
 static void restore_member(struct dt_rdzv *r, struct dt_rdzv_actions *out,
                            const struct dt_message *f)
@@ -183,10 +205,15 @@ static void restore_member(struct dt_rdzv *r, struct dt_rdzv_actions *out,
     r->done_gone -= s->done; /* it is back */
     s->holder = m->id;
     s->gone = 0;
-    s->done = claim->done;
+    s->done = claim->done && r->state == DT_RUN_RUNNING;
     snprintf(s->name, sizeof s->name, "%s", m->name.text);
     snprintf(s->domain, sizeof s->domain, "%s", m->domain);
-    dt_members_set_doing(&r->members, m, claim->done ? DT_DOING_DONE : DT_DOING_RUNNING);
+    if (r->state == DT_RUN_RUNNING) {
+        dt_members_set_doing(&r->members, m, claim->done ? DT_DOING_DONE : DT_DOING_RUNNING);
+    } else {
+        dt_members_set_doing(&r->members, m, DT_DOING_STOPPING);
+        rdzv_send(out, m->id, DT_MSG_STOP, f->round, rdzv_text(out, r->news));
+    }
     rdzv_say(out, DT_SAY_INFO, "%s is back with seat %d of round %d", m->name.text, m->seat,
              m->round);
 }
@@ -230,6 +257,7 @@ static void recover(struct dt_rdzv *r, struct dt_rdzv_actions *out, const struct
     r->first_step = -1;
     r->moves = false;
     r->last_call = r->stop_deadline = r->grow_at = 0;
+    r->recover_round = r->round;
     r->recover_until = r->now + r->spec.beat * r->spec.beats + r->spec.reconnect_grace;
     if (claim->restarts > r->budget.restarts)
         r->budget.restarts = r->budget.spent = claim->restarts;
@@ -253,7 +281,20 @@ static bool is_outweighed(const struct dt_rdzv *r, const struct dt_message *f)
     return here >= f->join.claim.seats;
 }
 
-/* A node has workers of a round, and we do not know the one or the other. */
+/* M, which is back, knows that the round is over that we learnt of. */
+static void learn_end(struct dt_rdzv *r, struct dt_rdzv_actions *out, struct dt_member *m,
+                      const struct dt_claim *claim)
+{
+    char why[DT_WHY_MAX];
+    snprintf(why, sizeof why, "%s", claim->over);
+    if (r->state == DT_RUN_RUNNING)
+        rdzv_fence(r, out, false, why);
+    if (!claim->running && !claim->done)
+        dt_members_set_doing(&r->members, m, DT_DOING_WAITING);
+}
+
+/* A node has workers of a round, or had them until that was over, and we do not know the one or the
+ * other. */
 static void claimant(struct dt_rdzv *r, struct dt_rdzv_actions *out, const struct dt_message *f)
 {
     const struct dt_claim *claim = &f->join.claim;
@@ -266,22 +307,21 @@ static void claimant(struct dt_rdzv *r, struct dt_rdzv_actions *out, const struc
     }
     if (!fits(r, out, f))
         return;
-    bool unknown = !r->had_world || f->round > r->round;
-    if (unknown && is_outweighed(r, f)) {
+    if (is_awaited(r, f)) {
+        restore_member(r, out, f);
+    } else if (is_news(r, f) && is_outweighed(r, f)) {
         learn_round(r, f);
         send_stale(r, out, f->incarnation, f->round);
-    } else if (f->round < r->round || (r->had_world && r->state == DT_RUN_GATHERING && !unknown)) {
-        send_stale(r, out, f->incarnation, f->round);
-    } else if (unknown) {
+        return;
+    } else if (is_news(r, f)) {
         recover(r, out, f);
     } else {
-        const struct dt_seat *s =
-            (size_t)claim->seat < r->seats_len ? &r->seats[claim->seat] : NULL;
-        if (r->recover_until && s && s->holder == 0)
-            restore_member(r, out, f);
-        else
-            send_stale(r, out, f->incarnation, f->round);
+        send_stale(r, out, f->incarnation, f->round);
+        return;
     }
+    struct dt_member *m = dt_members_find(&r->members, f->incarnation);
+    if (m && is_over(claim))
+        learn_end(r, out, m, claim);
 }
 
 /* It will come as another. */
@@ -297,12 +337,16 @@ static void returner(struct dt_rdzv *r, struct dt_rdzv_actions *out, struct dt_m
 {
     const struct dt_claim *claim = &f->join.claim;
     bool seated = m->doing == DT_DOING_RUNNING || m->doing == DT_DOING_DONE;
+    if (is_over(claim) && (m->doing == DT_DOING_WAITING || f->round < m->round))
+        return; /* it says why first, and next that they are gone, which is known */
     if (!seated || f->round != m->round) {
         size_t why = rdzv_text(out, *r->news ? r->news : "the round is over");
         if (m->doing == DT_DOING_STOPPING && f->round == m->round)
             rdzv_send(out, m->id, DT_MSG_STOP, f->round, why);
         else
             disown(r, out, m, f->round);
+    } else if (is_over(claim)) {
+        learn_end(r, out, m, claim);
     } else if (claim->done && m->doing == DT_DOING_RUNNING) {
         dt_members_set_doing(&r->members, m, DT_DOING_DONE);
         r->seats[m->seat].done = true;
@@ -363,7 +407,7 @@ void rdzv_join(struct dt_rdzv *r, struct dt_rdzv_actions *out, const struct dt_m
             learn_round(r, f);
             ready(r, out, m, f);
         }
-    } else if (claims) {
+    } else if (claims || (is_over(&f->join.claim) && (is_news(r, f) || is_awaited(r, f)))) {
         claimant(r, out, f);
     } else {
         newcomer(r, out, f);

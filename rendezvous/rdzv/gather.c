@@ -273,6 +273,14 @@ static bool someone_suspect(const struct dt_rdzv *r)
     return false;
 }
 
+size_t rdzv_count_awaited(const struct dt_rdzv *r)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < r->seats_len; i++)
+        count += r->seats[i].holder == 0 && r->seats[i].gone == 0 && !r->seats[i].done;
+    return count;
+}
+
 /* Whether anybody may come that a moment's patience would get us. After the first round all who
  * could are known: back, or gone. */
 static bool others_may_come(const struct dt_rdzv *r)
@@ -299,7 +307,8 @@ static bool is_time(struct dt_rdzv *r)
 static bool gathered(struct dt_rdzv *r, struct dt_rdzv_actions *out)
 {
     char text[DT_WHY_MAX];
-    if (!all_stopped(r, out) || someone_suspect(r))
+    if (!all_stopped(r, out) || someone_suspect(r) ||
+        (r->recover_until && rdzv_count_awaited(r) > 0))
         return false;
     r->stop_deadline = 0;
     rdzv_settle_fault(r, out);
@@ -328,7 +337,7 @@ void rdzv_gather(struct dt_rdzv *r, struct dt_rdzv_actions *out)
 dt_ms rdzv_gather_next(const struct dt_rdzv *r)
 {
     dt_ms end = r->last_call ? r->last_call : dt_clock_after(r->gather_since, r->spec.join_timeout);
-    const dt_ms times[] = {r->stop_deadline, r->pause_until, end, r->next_note};
+    const dt_ms times[] = {r->stop_deadline, r->recover_until, r->pause_until, end, r->next_note};
     dt_ms next = DT_FOREVER;
     for (size_t i = 0; i < sizeof times / sizeof *times; i++)
         if (times[i] > r->now && times[i] < next)

@@ -40,6 +40,8 @@ void rdzv_lose_node(struct dt_rdzv *r, struct dt_rdzv_actions *out, enum dt_evid
 /* M goes when its workers are gone, HOW. */
 void rdzv_leaves(struct dt_rdzv *r, struct dt_rdzv_actions *out, struct dt_member *m,
                  const char *how);
+/* Workers of M failed in the round that is over: it is to be charged when that is settled. */
+void rdzv_note_fault(struct dt_rdzv *r, const struct dt_member *m, const struct dt_result *result);
 /* Workers of M failed in the round that runs. */
 void rdzv_failed(struct dt_rdzv *r, struct dt_rdzv_actions *out, struct dt_member *m,
                  const struct dt_result *result);
@@ -60,6 +62,8 @@ bool rdzv_is_out(const struct dt_rdzv *r, const struct dt_member *m, const char 
 /* The same as dt_exclude_describe(), by either name. */
 void rdzv_describe_out(const struct dt_rdzv *r, const struct dt_member *m, char *out, size_t size);
 bool rdzv_is_drained(const struct dt_rdzv *r, const struct dt_member *m);
+/* How many seats are of nodes that are not back, and whose workers may be alive. */
+size_t rdzv_count_awaited(const struct dt_rdzv *r);
 /* How many nodes a world has if there are enough. */
 size_t rdzv_target(const struct dt_rdzv *r);
 /* Whom we wait for, as a sentence; for the log and those who wait. */

@@ -88,10 +88,23 @@ static void take_beat(struct dt_rdzv *r, struct dt_rdzv_actions *out, struct dt_
         a->beat.seq = f->beat.seq;
 }
 
+/* Whether M's failure may be what ended a round that was over when we learnt of it: the server that
+ * was told of it first is to charge it, and has forgotten it. */
+static bool is_forgotten(const struct dt_rdzv *r, const struct dt_member *m)
+{
+    return r->state == DT_RUN_GATHERING && r->recover_until && !r->fault.pending &&
+           m->round == r->recover_round;
+}
+
 /* Of a round that is over, or from one that has no part in it, it has no effect. */
 static void take_result(struct dt_rdzv *r, struct dt_rdzv_actions *out, struct dt_member *m,
                         const struct dt_message *f)
 {
+    if (!f->result.succeeded && is_forgotten(r, m) && f->round == m->round) {
+        rdzv_journal(out);
+        rdzv_note_fault(r, m, &f->result);
+        return;
+    }
     if (r->state != DT_RUN_RUNNING || f->round != r->round || m->doing != DT_DOING_RUNNING)
         return;
     if (!f->result.succeeded) {
@@ -224,11 +237,9 @@ static void expire(struct dt_rdzv *r, struct dt_rdzv_actions *out)
 static void end_recovery(struct dt_rdzv *r, struct dt_rdzv_actions *out)
 {
     char why[DT_WHY_MAX];
-    size_t missing = 0;
-    if (r->state != DT_RUN_RUNNING || r->recover_until == 0 || r->now < r->recover_until)
+    if (r->recover_until == 0 || r->now < r->recover_until)
         return;
-    for (size_t i = 0; i < r->seats_len; i++)
-        missing += r->seats[i].holder == 0 && !r->seats[i].done;
+    size_t missing = rdzv_count_awaited(r);
     r->recover_until = 0;
     if (missing == 0)
         return;
@@ -236,7 +247,10 @@ static void end_recovery(struct dt_rdzv *r, struct dt_rdzv_actions *out)
              "%zu of %zu nodes did not come back after the rendezvous was restarted", missing,
              r->seats_len);
     r->strays = true;
-    rdzv_lose_node(r, out, DT_EVIDENCE_OFFLINE, false, why);
+    if (r->state == DT_RUN_RUNNING)
+        rdzv_lose_node(r, out, DT_EVIDENCE_OFFLINE, false, why);
+    else
+        rdzv_news(r, "%s", why);
 }
 
 static void check_done(struct dt_rdzv *r, struct dt_rdzv_actions *out)

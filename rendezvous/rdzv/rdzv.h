@@ -149,7 +149,8 @@ struct dt_rdzv {
     int64_t first_step;  /* RUNNING: that training was at when first heard of; -1: not yet ... */
     bool moves;          /* ... and whether it has come further since */
     dt_ms grow_at;       /* RUNNING: may take in who waits; 0: nobody does */
-    dt_ms recover_until; /* RUNNING: seats without a holder count as lost then; 0: none */
+    dt_ms recover_until; /* who is not back in its seat counts as lost then; 0: all are known */
+    int recover_round;   /* of these seats: runs, or is over */
     dt_ms next_note;
     dt_ms now;        /* of this step ... */
     const char *twin; /* ... as is this */

@@ -247,8 +247,8 @@ static void read_seat(struct dt_reader *in, struct dt_rdzv *r, struct dt_seat *s
         seat->holder = 0;
     if (!seat->holder && seat->done)
         r->done_gone++;
-    if (!seat->holder)
-        seat->gone = r->now;
+    if (!seat->holder && (seat->done || r->state != DT_RUN_RUNNING))
+        seat->gone = r->now; /* else it is yet to come back */
 }
 
 static bool read_seats(struct dt_reader *in, struct dt_rdzv *r)
@@ -350,8 +350,10 @@ static void resume(struct dt_rdzv *r)
         r->stop_deadline = dt_clock_after(r->now + window, r->spec.stop_bound);
     if (r->state == DT_RUN_RUNNING)
         dt_budget_round_began(&r->budget, r->now);
-    if (r->state == DT_RUN_RUNNING && r->members.count + r->done_gone < r->seats_len)
+    if (r->state == DT_RUN_RUNNING && r->members.count + r->done_gone < r->seats_len) {
         r->recover_until = r->now + window;
+        r->recover_round = r->round;
+    }
 }
 
 struct dt_rdzv *dt_rdzv_restore(const char *id, struct dt_exclude *exclude, uint64_t seed,

@@ -39,7 +39,7 @@ void rdzv_fence(struct dt_rdzv *r, struct dt_rdzv_actions *out, bool together, c
     r->state = DT_RUN_GATHERING;
     r->gather_since = r->now;
     r->next_note = r->now + 10 * DT_SECOND;
-    r->last_call = r->grow_at = r->recover_until = 0;
+    r->last_call = r->grow_at = 0;
     r->stop_deadline = dt_clock_after(r->now, r->spec.stop_bound);
     r->budget.healthy_since = DT_FOREVER;
     r->done_gone = 0;
@@ -239,18 +239,21 @@ static bool is_newcomers_fault(const struct dt_rdzv *r, const struct dt_member *
            !rdzv_is_out(r, m, NULL);
 }
 
-void rdzv_failed(struct dt_rdzv *r, struct dt_rdzv_actions *out, struct dt_member *m,
-                 const struct dt_result *result)
+void rdzv_note_fault(struct dt_rdzv *r, const struct dt_member *m, const struct dt_result *result)
 {
     struct dt_fault *f = &r->fault;
-    char why[DT_WHY_MAX];
-    snprintf(why, sizeof why, "%s: %s", m->name.text, result->text);
     *f = (struct dt_fault){
         .pending = true, .evidence = result->evidence, .newcomer = is_newcomers_fault(r, m)};
     snprintf(f->node, sizeof f->node, "%s", m->said_name);
-    snprintf(f->text, sizeof f->text, "%s", why);
+    snprintf(f->text, sizeof f->text, "%s: %s", m->name.text, result->text);
     snprintf(f->signature, sizeof f->signature, "%s", result->signature);
-    rdzv_fence(r, out, false, why);
+}
+
+void rdzv_failed(struct dt_rdzv *r, struct dt_rdzv_actions *out, struct dt_member *m,
+                 const struct dt_result *result)
+{
+    rdzv_note_fault(r, m, result);
+    rdzv_fence(r, out, false, r->fault.text);
 }
 
 static void close_for_fault(struct dt_rdzv *r, struct dt_rdzv_actions *out,

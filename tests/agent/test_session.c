@@ -35,11 +35,12 @@ static const char *claim_text(const struct dt_claim *c, char *out, size_t size)
     if (c->seat < 0)
         snprintf(out, size, "with nothing");
     else
-        snprintf(out, size, "%s seat %d/%d ranks %d/%d after %d restarts",
+        snprintf(out, size, "%s seat %d/%d ranks %d/%d after %d restarts%s%s",
                  c->running ? "running"
                  : c->done  ? "done"
                             : "last in",
-                 c->seat, c->seats, c->first_rank, c->size, c->restarts);
+                 c->seat, c->seats, c->first_rank, c->size, c->restarts, c->over ? ", over: " : "",
+                 c->over ? c->over : "");
     return out;
 }
 
@@ -247,7 +248,8 @@ TEST(a_round_is_joined_run_stopped_and_joined_again)
     CHECK_STR(dt_session_phase_name(a->session.phase), "stopping");
     dt_session_set_port(&a->session, 4001);
     join(a);
-    CHECK_STR(said(a), "JOIN 0 as 1 port 4001 last in seat 1/4 ranks 8/32 after 2 restarts");
+    CHECK_STR(said(a), "JOIN 0 as 1 port 4001 last in seat 1/4 ranks 8/32 after 2 restarts, "
+                       "over: node7 came");
     hear_world(a, 1);
     CHECK_STR(said(a), "world 1 seat 1/4");
     free(a);
@@ -273,7 +275,8 @@ TEST(a_failure_is_answered_by_stop_and_the_next_world)
     HEAR(a, .type = DT_MSG_STOP, .round = 5, .why = "rank 9 died");
     CHECK_STR(said(a), ""); /* they are being stopped */
     join(a);
-    CHECK_STR(said(a), "JOIN 5 as 1 port 4000 last in seat 1/4 ranks 8/32 after 2 restarts");
+    CHECK_STR(said(a), "JOIN 5 as 1 port 4000 last in seat 1/4 ranks 8/32 after 2 restarts, "
+                       "over: rank 9 died");
     hear_world(a, 6);
     CHECK_STR(said(a), "world 6 seat 1/4");
     free(a);
@@ -299,7 +302,8 @@ TEST(after_success_the_round_may_still_have_to_be_repeated)
     HEAR(a, .type = DT_MSG_STOP, .round = 5, .why = "rank 3 died");
     CHECK_STR(said(a), "stop: rank 3 died");
     join(a);
-    CHECK_STR(said(a), "JOIN 5 as 1 port 4000 last in seat 1/4 ranks 8/32 after 2 restarts");
+    CHECK_STR(said(a), "JOIN 5 as 1 port 4000 last in seat 1/4 ranks 8/32 after 2 restarts, "
+                       "over: rank 3 died");
     free(a);
 }
 
@@ -448,8 +452,8 @@ TEST(success_while_nobody_was_there_is_said_with_the_join)
     free(a);
 }
 
-/* What answers a failure, so that it is not said on yet another connection. */
-TEST(a_failure_is_said_on_each_connection_until_it_is_answered)
+/* What follows a failure, so that it is not said on yet another connection. */
+TEST(a_failure_is_said_on_each_connection_until_a_world_follows_it)
 {
     static const struct {
         const char *what;
@@ -467,7 +471,13 @@ TEST(a_failure_is_said_on_each_connection_until_it_is_answered)
          "RESULT 5 rank 9 died (segv); "
          "JOIN 5 as 1 port 4000 last in seat 1/4 ranks 8/32 after 2 restarts"},
         {"stop",
-         {.type = DT_MSG_STOP, .round = 5},
+         {.type = DT_MSG_STOP, .round = 5, .why = "rank 9 died"},
+         /* who said it may have forgotten it */
+         "JOIN 5 as 1 port 4000 running seat 1/4 ranks 8/32 after 2 restarts, over: rank 9 died; "
+         "RESULT 5 rank 9 died (segv); "
+         "JOIN 5 as 1 port 4000 last in seat 1/4 ranks 8/32 after 2 restarts, over: rank 9 died"},
+        {"park",
+         {.type = DT_MSG_PARK, .round = 6},
          "JOIN 5 as 1 port 4000 last in seat 1/4 ranks 8/32 after 2 restarts"},
         {"world",
          {.type = DT_MSG_WORLD, .round = 6, .world = {.seats = 1, .size = 1}},

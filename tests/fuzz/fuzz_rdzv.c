@@ -88,10 +88,11 @@ static struct dt_join join_of(const struct story *s, uint8_t who, uint8_t how, b
                                  .order = who & 128 ? who % PEERS : -1},
                         .claim = {.seat = -1, .again = how & 128}};
     const struct dt_member *m = dt_members_find(&s->run->members, id_of(who));
-    if (!claims)
+    j.claim.over = how & 8 ? "the server said so" : "";
+    if (!claims && !*j.claim.over)
         return j;
-    j.claim.done = how & 32;
-    j.claim.running = !j.claim.done;
+    j.claim.done = claims && how & 32;
+    j.claim.running = claims && !j.claim.done;
     j.claim.seats = how & 64 ? (int)s->run->seats_len : who / PEERS % 6;
     j.claim.seat = m && how & 64 ? m->seat : who % PEERS % 6;
     j.claim.size = who & 4 ? 0 : INT_MAX;
@@ -213,7 +214,8 @@ static void take_event(struct story *s, const uint8_t *b)
         tell_result(s, b[1], b[2]);
         break;
     case 6:
-        say(s, b[1], b[2], (struct dt_message){.type = DT_MSG_LEAVE});
+        say(s, b[1], b[2],
+            (struct dt_message){.type = DT_MSG_LEAVE, .leave = {.stopping = b[2] & 8}});
         break;
     case 7:
         say(s, b[1], b[2], (struct dt_message){.type = DT_MSG_MAY_COMMIT});

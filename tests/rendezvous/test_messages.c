@@ -64,7 +64,8 @@ static const struct {
                          .seats = 12,
                          .first_rank = 13,
                          .size = 14,
-                         .restarts = 15}}},
+                         .restarts = 15,
+                         .over = "node3 leaves"}}},
      "{\"type\":\"join\",\"run\":\"llama\",\"round\":-1,\"incarnation\":\"ffffffffffffffff\","
      "\"spec\":{\"min_nodes\":2,\"max_nodes\":4,\"spares\":1,\"fixed_world\":true,"
      "\"torchrun_ranks\":false,\"max_restarts\":3,\"max_node_losses\":-1,\"no_progress\":5,"
@@ -77,7 +78,7 @@ static const struct {
      "\"expected\":10},"
      "\"claim\":{\"running\":false,\"done\":true,\"again\":true,\"seat\":11,\"seats\":12,\"first_"
      "rank\":13,"
-     "\"size\":14,\"restarts\":15}}"},
+     "\"size\":14,\"restarts\":15,\"over\":\"node3 leaves\"}}"},
     {{.type = DT_MSG_BEAT,
       .run = "r",
       .round = 3,

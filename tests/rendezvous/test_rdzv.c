@@ -585,7 +585,7 @@ TEST(a_newcomer_that_fails_at_once_is_kept_out_and_the_job_goes_on_without_it)
     CHECK_EQ(world[0].restarts, 0);
     CHECK_EQ(run->budget.losses, 0);
     pass(601 * DT_SECOND + 75 * DT_SECOND, 7, 1); /* with the most of jitter */
-    CHECK_STR(told[0], "stop world 2:0/2 stop ");
+    CHECK_STR(told[0], "stop world 2:0/2 stop-together ");
     end();
 }
 
@@ -1197,6 +1197,103 @@ TEST(a_record_that_is_cut_anywhere_is_no_record)
     for (size_t n = 0; n < record.len; n++)
         CHECK(dt_rdzv_restore("run", &exclude, 1, (struct dt_bytes){record.at, n}, now) == NULL);
     dt_buf_finish(&record);
+    end();
+}
+
+/* As it does when it is on a new connection, and its round is over for TEXT. */
+static void come_back_from_round_over(uint64_t id, bool has_workers, const char *text)
+{
+    int i = node_of(id);
+    struct dt_message m = {.type = DT_MSG_JOIN, .round = last_round[i], .join = join_of(id)};
+    m.join.claim = (struct dt_claim){.running = has_workers,
+                                     .again = true,
+                                     .seat = world[i].seat,
+                                     .seats = world[i].seats,
+                                     .first_rank = world[i].first_rank,
+                                     .size = world[i].size,
+                                     .over = text};
+    frame(id, m);
+}
+
+static void forget_everything(void)
+{
+    dt_rdzv_destroy(run);
+    run = dt_rdzv_create("run", &exclude, 2);
+    forget_told();
+}
+
+TEST(a_server_that_forgot_everything_learns_that_a_round_is_over)
+{
+    begin_running(3, 2, 3);
+    lose(1002);
+    now += spec.reconnect_grace;
+    tick();
+    CHECK_STR(told[0], "stop ");
+    forget_everything();
+    come_back_from_round_over(1000, true, "node2 went offline");
+    CHECK_EQ(run->state, DT_RUN_GATHERING);
+    come_back(1001, false); /* which never heard of it */
+    CHECK_STR(told[1], "stop ");
+    CHECK_STR(why[1], "node2 went offline");
+    join(1000);
+    join(1001);
+    CHECK_STR(told[1], "stop "); /* the third may yet come back, with workers */
+    pass(spec.beat * spec.beats + spec.reconnect_grace, 3, 1);
+    CHECK_STR(told[1], "stop world 1:1/2 ");
+    CHECK_EQ(world[0].restarts, 0);
+    end();
+}
+
+TEST(a_failure_that_the_server_forgot_is_charged_once)
+{
+    for (int i = 0; i < 3; i++) {
+        CHECK_ROW("%s comes first", i == 0 ? "the failed node" : i == 1 ? "one told" : "one not");
+        begin(2, 2);
+        spec.max_restarts = 3;
+        join(1000);
+        join(1001);
+        result(1000, false);
+        forget_everything();
+        if (i == 1)
+            come_back_from_round_over(1001, true, "rank 0 exited with 1");
+        else if (i == 2)
+            come_back(1001, false);
+        come_back_from_round_over(1000, true, "rank 0 exited with 1");
+        result(1000, false);
+        result(1000, false);
+        come_back_from_round_over(1000, false, "rank 0 exited with 1");
+        if (i == 0)
+            come_back(1001, false);
+        CHECK_STR(told[1], "stop ");
+        join(1001);
+        CHECK(strstr(told[0], "world 1:0/2 ") != NULL);
+        CHECK_EQ(world[0].restarts, 1);
+        end();
+    }
+}
+
+/* It says so on each connection, to whoever may have forgotten it. */
+TEST(a_failure_that_was_charged_is_not_charged_again)
+{
+    begin(2, 2);
+    spec.max_restarts = 3;
+    join(1000);
+    join(1001);
+    result(1000, false);
+    join(1000);
+    lose(1000);
+    come_back_from_round_over(1000, true, "rank 0 exited with 1");
+    result(1000, false);
+    come_back_from_round_over(1000, false, "rank 0 exited with 1");
+    join(1001);
+    CHECK_STR(told[0], "world 0:0/2 stop world 1:0/2 ");
+    last_round[0] = 0; /* it was lost with its connection */
+    lose(1000);
+    come_back_from_round_over(1000, true, "rank 0 exited with 1");
+    result(1000, false);
+    come_back_from_round_over(1000, false, "rank 0 exited with 1");
+    CHECK_STR(told[0], "world 0:0/2 stop world 1:0/2 world 1:0/2 ");
+    CHECK_EQ(world[0].restarts, 1);
     end();
 }
 

@@ -99,6 +99,33 @@ static bool find_plant(enum sim_plant plant)
     return false;
 }
 
+static bool tell_amnesia(uint64_t seed, const struct sim_amnesia *how)
+{
+    struct sim s;
+    sim_run(&s, &(struct sim_options){.seed = seed, .amnesia = *how});
+    if (!s.judge.failed && s.judge.now.restarts != sim_amnesia_restarts(how))
+        sim_judge_fail(&s, SIM_RULE_BUDGET, "%d restarts were charged, and not %d",
+                       s.judge.now.restarts, sim_amnesia_restarts(how));
+    bool ok = !s.judge.failed;
+    if (!ok)
+        printf("# %s, and the server is killed %+" PRId64 " ms later, seed %" PRIu64 ": %s\n",
+               sim_amnesia_name(how->cause), how->after, seed, s.judge.text);
+    sim_finish(&s);
+    return ok;
+}
+
+/* A server without a folder for its state that is killed at any moment of what ends a round. */
+static bool tell_all_amnesia(void)
+{
+    int broken = 0;
+    for (int cause = SIM_AMNESIA_NONE + 1; cause < SIM_AMNESIA_CAUSES; cause++)
+        for (dt_ms after = -200; after < 12 * DT_SECOND; after += after < 200 ? 1 : 97)
+            for (uint64_t seed = 0; seed < 3 && broken < BROKEN_MAX; seed++)
+                broken += !tell_amnesia(
+                    seed, &(struct sim_amnesia){(enum sim_amnesia_cause)cause, after});
+    return broken == 0;
+}
+
 static int run_tests(void)
 {
     const char *share = getenv("DT_SIM_SHARE");
@@ -107,10 +134,12 @@ static int run_tests(void)
     struct wishes big = {.to = (BIG_SEEDS * percent + 99) / 100, .nodes = BIG_NODES};
     int test = 0;
     bool ok = true;
-    printf("1..%d\n", 3 + SIM_PLANTS - 1);
+    printf("1..%d\n", 4 + SIM_PLANTS - 1);
     ok &= report(++test, tell_twice(), "a seed is the same story each time", "");
     ok &= report(++test, tell_all(&small), "no rule is broken in stories of up to 64 nodes", "");
     ok &= report(++test, tell_all(&big), "no rule is broken in stories of 10,000 nodes", "");
+    ok &=
+        report(++test, tell_all_amnesia(), "a server that forgets all costs nobody a restart", "");
     for (int i = SIM_PLANT_NONE + 1; i < SIM_PLANTS; i++)
         ok &= report(++test, find_plant((enum sim_plant)i), "planted: ", sim_plants[i].name);
     return ok ? 0 : 1;

@@ -60,6 +60,47 @@ def killed_without_journal(s):
     goes_on(s, agents)
 
 
+# Workers that end when they are told, and not when they are stopped.
+ENDS = """trap 'echo stopping; read word < "$CONTROL.$LOCAL_RANK"; exit 0' TERM; """ \
+    "echo training; while :; do sleep 1000 & wait; done"
+
+
+def forgets(s, happens, goes):
+    """HAPPENS to the third node; the server is killed while workers are stopped, and knows nothing when it is back."""
+    server = s.serve(0)
+    agents = s.running(3, nnodes="2:3")
+    stay = [agent for agent in agents if agent is not agents[2] or not goes]
+    for agent in stay:
+        agent.tell(ENDS)
+        agent.reads("training")
+    happens(agents[2])
+    for agent in stay:
+        agent.reads("stopping")
+    server.kill(signal.SIGKILL)
+    server.end()
+    s.serve(0).expect(r"round 0 is over: node2 (went offline|leaves)")
+    for agent in stay:
+        agent.reads("the rendezvous at 10.99.0.1:29400 is there again")
+        agent.tell("now")
+    for rank, agent in enumerate(stay[:2]):
+        agent.starts(rank=rank, size=2, round=1, was=rank, restarts=0)
+    return agents
+
+
+@story(hosts=3)
+def forgets_loss(s):
+    """killed without --state-dir while workers stop for a node that was lost: no worker failed, and no restart is needed"""
+    s.succeed(*forgets(s, lambda agent: agent.kill(), True)[:2])
+
+
+@story(hosts=3)
+def forgets_leave(s):
+    """the same for a node that leaves, and takes its time"""
+    agents = forgets(s, lambda agent: agent.kill(signal.SIGTERM), False)
+    agents[2].ends(1)
+    s.succeed(*agents[:2])
+
+
 @story(hosts=3)
 def replaced_with_journal(s):
     """SIGTERM to a rendezvous with --state-dir, as for an update: workers notice nothing"""

@@ -223,7 +223,8 @@ static void check_close(struct sim *s)
     bool spent = j->failures > spec->max_restarts ||
                  (spec->max_node_losses >= 0 && j->losses > spec->max_node_losses);
     dt_ms since = j->too_few > s->calm_from ? j->too_few : s->calm_from;
-    if (r->close_kind == DT_CLOSE_FAILED && !spent && !j->unsure)
+    bool may_fail = spec->max_node_losses >= 0 || j->worker_failures > spec->max_restarts;
+    if (r->close_kind == DT_CLOSE_FAILED && ((!spent && !j->unsure) || !may_fail))
         sim_judge_fail(s, SIM_RULE_BUDGET, "closed after %d failures of %d and %d losses of %d",
                        j->failures, spec->max_restarts, j->losses, spec->max_node_losses);
     if (r->close_kind == DT_CLOSE_TIMEOUT && s->now > since + sim_judge_live_bound(s))

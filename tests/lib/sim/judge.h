@@ -75,6 +75,7 @@ struct sim_judge {
     dt_ms made_at;                          /* ... then */
     int charged, lost;                      /* rounds that ended so, since the job began */
     int failures, losses;                   /* rounds that may have ended so, and were paid for */
+    int worker_failures;                    /* that there were at all, on any node */
     bool unsure;                            /* and before that others that nobody remembers */
     dt_ms too_few;                          /* when there last were fewer than MIN able nodes */
     dt_ms well;                             /* when a round last ran, or the run was closed */

@@ -80,6 +80,9 @@ static void begin_round(struct sim *s, const struct dt_message *m)
     bool pardon = s->story.spec.strikes > 0 && j->last.cause == SIM_CAUSE_GROWTH;
     if (s->now > s->calm_from && !pardon)
         j->rounds_in_calm++;
+    if (m->world.restarts > j->worker_failures)
+        sim_judge_fail(s, SIM_RULE_BUDGET, "%d restarts were charged for %d failures",
+                       m->world.restarts, j->worker_failures);
     check_size(s, &j->now);
     check_charges(s);
 }

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { STRINGS_MAX = 8 };
+enum { STRINGS_MAX = 12 };
 
 /* Where the strings of M are; returns how many. */
 static size_t strings_of(struct dt_message *m, const char **at[STRINGS_MAX])
@@ -20,6 +20,7 @@ static size_t strings_of(struct dt_message *m, const char **at[STRINGS_MAX])
         at[n++] = &m->join.node.domain;
         at[n++] = &m->join.node.addr;
         at[n++] = &m->join.node.role;
+        at[n++] = &m->join.claim.over;
         break;
     case DT_MSG_WORLD:
         at[n++] = &m->world.master_addr;

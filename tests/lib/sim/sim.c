@@ -73,7 +73,10 @@ void sim_run(struct sim *s, const struct sim_options *options)
     *s = (struct sim){.seed = options->seed, .tracing = options->tracing, .plant = options->plant};
     s->random = options->seed * 2 + 1;
     s->coded = sim_likely(&s->random, CODED_SHARE);
-    sim_story_begin(s, options->nodes);
+    if (options->amnesia.cause)
+        sim_amnesia_begin(s, &options->amnesia);
+    else
+        sim_story_begin(s, options->nodes);
     sim_plant_in_story(s);
     sim_queue_put(&s->queue, (struct sim_event){.at = DT_SECOND, .run = on_watch});
     while (!s->judge.failed && !s->ended && sim_queue_take(&s->queue, &ev)) {

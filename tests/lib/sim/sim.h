@@ -6,6 +6,7 @@
 #ifndef DT_TESTS_SIM_SIM_H
 #define DT_TESTS_SIM_SIM_H
 
+#include "tests/lib/sim/amnesia.h"
 #include "tests/lib/sim/journal.h"
 #include "tests/lib/sim/judge.h"
 #include "tests/lib/sim/letter.h"
@@ -44,6 +45,7 @@ struct sim_options {
     uint32_t nodes; /* 0: as the seed says */
     bool tracing;
     enum sim_plant plant;
+    struct sim_amnesia amnesia;
 };
 
 /* Runs a story to its end, or until a rule is broken: what is in judge then says it. */

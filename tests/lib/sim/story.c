@@ -404,6 +404,33 @@ void sim_story_begin(struct sim *s, uint32_t nodes)
     plan_faults(s);
 }
 
+void sim_story_begin_plain(struct sim *s, uint32_t nodes)
+{
+    struct sim_story *t = &s->story;
+    t->run = "sim";
+    choose_nodes(s, nodes);
+    for (uint32_t i = 0; i < nodes; i++) {
+        snprintf(s->nodes[i].host, sizeof s->nodes[i].host, "%s", s->nodes[i].name);
+        s->nodes[i].stop_when_away = false;
+    }
+    t->shares_hosts = false;
+    t->spec = (struct dt_run_spec){.min_nodes = 2,
+                                   .max_nodes = (int)nodes,
+                                   .max_node_losses = -1,
+                                   .join_timeout = 300 * DT_SECOND,
+                                   .last_call = 5 * DT_SECOND,
+                                   .beat = 2 * DT_SECOND,
+                                   .beats = 3,
+                                   .reconnect_grace = DT_SECOND,
+                                   .stop_bound = 8 * DT_SECOND,
+                                   .job = ""};
+    choose_times(s);
+    t->trouble = 60 * DT_SECOND;
+    choose_end(s);
+    t->acts = 0;
+    t->finish = 120 * DT_SECOND;
+}
+
 bool sim_story_next_act(struct sim *s)
 {
     struct sim_story *t = &s->story;

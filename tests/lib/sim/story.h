@@ -26,6 +26,8 @@ struct sim_story {
 
 /* Makes up nodes, job and faults from the seed of S; NODES of 0: as many as the seed says. */
 void sim_story_begin(struct sim *s, uint32_t nodes);
+/* The same without anything that happens, and a job that begins with 2 to NODES of them. */
+void sim_story_begin_plain(struct sim *s, uint32_t nodes);
 /* All agents have ended: the next job of the name begins, on the hosts that are up. False: there is
  * none. */
 bool sim_story_next_act(struct sim *s);
