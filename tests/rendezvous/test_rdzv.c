@@ -891,11 +891,11 @@ TEST(nodes_that_come_one_after_the_other_are_taken_in_together)
     pass(3400, 0x3f, 1);
     CHECK_STR(told[0], "");
     pass(100, 0x3f, 1);
-    CHECK_STR(told[0], "stop ");
+    CHECK_STR(told[0], "stop-together ");
     CHECK_STR(why[0], "node2 and 3 other nodes join");
     join(1000);
     join(1001);
-    CHECK_STR(told[0], "stop world 1:0/6 ");
+    CHECK_STR(told[0], "stop-together world 1:0/6 ");
     end();
 }
 
@@ -907,7 +907,7 @@ TEST(nobody_more_is_waited_for_when_a_growing_job_is_full)
     join(1002);
     CHECK_STR(told[0], "");
     join(1003);
-    CHECK_STR(told[0], "stop ");
+    CHECK_STR(told[0], "stop-together ");
     end();
 }
 
@@ -923,7 +923,7 @@ TEST(a_growing_job_waits_no_longer_than_a_last_call)
     }
     CHECK_STR(told[0], "");
     pass(DT_SECOND, 0x3f, 1);
-    CHECK_STR(told[0], "stop ");
+    CHECK_STR(told[0], "stop-together ");
     end();
 }
 
@@ -1702,7 +1702,7 @@ TEST(a_straggler_of_a_forgotten_round_does_not_undo_the_world_of_others)
     CHECK_STR(told[1], "");
     CHECK_EQ(run->round, 0);
     join(3000); /* as a newcomer */
-    CHECK_STR(told[1], "stop ");
+    CHECK_STR(told[1], "stop-together ");
     CHECK_EQ(run->round, 7); /* news to it */
     end();
 }
