@@ -73,7 +73,8 @@ static void attempt_failed(struct dt_store_dial *d, const struct dt_err *why)
 
 static void attempt_late(struct dt_store_dial *d)
 {
-    static const struct dt_err late = {.code = DT_E_TIMEOUT, .text = "it did not answer in time"};
+    static const struct dt_err late = {
+        .code = DT_E_TIMEOUT, .text = "it did not answer in time; perhaps a firewall is between"};
     struct dt_err before = d->why;
     bool cut_short = d->act_at == d->give_up_at && before.code != DT_E_NONE;
     dt_store_link_close(d->link);

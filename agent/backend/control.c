@@ -385,7 +385,8 @@ static int look(struct dt_control *c, struct dt_err *err)
 static void end_late_look(struct dt_control *c)
 {
     const char *trouble = dt_store_client_trouble(c->look);
-    dt_err_set(&c->why, DT_E_TIMEOUT, "%s", trouble ? trouble : "it did not answer in time");
+    dt_err_set(&c->why, DT_E_TIMEOUT, "%s",
+               trouble ? trouble : "it did not answer in time; perhaps a firewall is between");
     end_look(c);
     fail(c, &c->why);
 }
@@ -394,7 +395,8 @@ static void end_late_look(struct dt_control *c)
 
 static void on_timer(uv_timer_t *t)
 {
-    static const struct dt_err late = {.code = DT_E_TIMEOUT, .text = "it did not answer in time"};
+    static const struct dt_err late = {
+        .code = DT_E_TIMEOUT, .text = "it did not answer in time; perhaps a firewall is between"};
     static const struct dt_err stuck = {.code = DT_E_LIMIT,
                                         .text = "it does not take what it is told"};
     struct dt_control *c = dt_container_of(t, struct dt_control, timer);
