@@ -24,7 +24,7 @@ struct dt_bytes dt_exchange_key(struct dt_buf *room, const char *prefix, const c
     return (struct dt_bytes){room->at, room->bad ? 0 : room->len};
 }
 
-static struct dt_bytes place_key(struct dt_exchange *x, int node)
+struct dt_bytes dt_exchange_place_key(struct dt_exchange *x, int node)
 {
     return key(x, "torchelastic/assigned_ranks/%d", node);
 }
@@ -93,7 +93,8 @@ static void on_told(void *arg, const struct dt_c10d_reply *reply, const struct d
         x->on_place(x, NULL, err);
     } else if (dt_ranks_read_place(reply->value, &place, &wrong) < 0 ||
                check_place(x, &place, &wrong) < 0) {
-        dt_err_wrap(&wrong, "what node 0 tells node %d", x->node);
+        if (wrong.code != DT_E_CANCELED)
+            dt_err_wrap(&wrong, "what node 0 tells node %d", x->node);
         x->on_place(x, NULL, &wrong);
     } else {
         x->on_place(x, &place, NULL);
@@ -102,8 +103,49 @@ static void on_told(void *arg, const struct dt_c10d_reply *reply, const struct d
 
 static int ask_place(struct dt_exchange *x, struct dt_err *err)
 {
-    struct dt_c10d_request get = {.op = DT_C10D_GET, .key = place_key(x, x->node)};
+    struct dt_c10d_request get = {.op = DT_C10D_GET, .key = dt_exchange_place_key(x, x->node)};
     return ask(x, get, on_told, err);
+}
+
+/* -- the same job for all --------------------------------------------------------------------- */
+
+static int compare(const struct dt_exchange *x, int node, const struct dt_ranks_node *said,
+                   struct dt_err *err)
+{
+    bool first = x->node < node;
+    if (!x->fixed || said->nodes == 0 || said->nodes == x->nodes)
+        return 0;
+    return dt_err_set(err, DT_E_PROTOCOL,
+                      "node %d was started with --nnodes %d and node %d with --nnodes %d; give all "
+                      "nodes of the job the same",
+                      first ? x->node : node, first ? x->nodes : said->nodes,
+                      first ? node : x->node, first ? said->nodes : x->nodes);
+}
+
+int dt_exchange_check(const struct dt_exchange *x, int node, struct dt_bytes said,
+                      struct dt_err *err)
+{
+    struct dt_ranks_node other;
+    if (dt_ranks_read_node(said, &other, err) < 0)
+        return dt_err_wrap(err, "what node %d says of itself", node);
+    int rc = compare(x, node, &other, err);
+    free(other.role);
+    return rc;
+}
+
+static void on_node_0(void *arg, const struct dt_c10d_reply *reply, const struct dt_err *err)
+{
+    struct dt_exchange *x = arg;
+    struct dt_err wrong;
+    if (!err && dt_exchange_check(x, 0, reply->value, &wrong) < 0)
+        x->on_place(x, NULL, &wrong);
+}
+
+/* A node that node 0 does not expect would wait for its place in vain. */
+static int ask_node_0(struct dt_exchange *x, struct dt_err *err)
+{
+    struct dt_c10d_request get = {.op = DT_C10D_GET, .key = dt_exchange_said_key(x, 0)};
+    return x->fixed ? ask(x, get, on_node_0, err) : 0;
 }
 
 /* -- everybody's places, by node 0 ------------------------------------------------------------ */
@@ -113,8 +155,8 @@ static int read_nodes(const struct dt_exchange *x, struct dt_bytes said,
 {
     struct dt_bytes text;
     for (int i = 0; i < x->nodes && dt_c10d_next_blob(&said, &text); i++)
-        if (dt_ranks_read_node(text, &nodes[i], err) < 0)
-            return dt_err_wrap(err, "what node %d says of itself", i);
+        if (dt_exchange_check(x, i, text, err) < 0 || dt_ranks_read_node(text, &nodes[i], err) < 0)
+            return -1;
     return 0;
 }
 
@@ -125,7 +167,8 @@ static int tell_places(struct dt_exchange *x, const struct dt_ranks_place *place
     for (int i = 0; i < x->nodes; i++) {
         dt_buf_clear(&text);
         dt_ranks_write_place(&text, &places[i]);
-        dt_c10d_put_item(&items, place_key(x, i), &(struct dt_bytes){text.at, text.len});
+        dt_c10d_put_item(&items, dt_exchange_place_key(x, i),
+                         &(struct dt_bytes){text.at, text.len});
     }
     items.bad |= text.bad;
     dt_buf_finish(&text);
@@ -185,7 +228,8 @@ static int ask_all(struct dt_exchange *x, struct dt_err *err)
 static int say_role(struct dt_exchange *x, struct dt_err *err)
 {
     struct dt_buf text = {0};
-    dt_ranks_write_node(&text, x->role, x->node, x->workers);
+    const struct dt_ranks_node self = {(char *)x->role, x->workers, x->fixed ? x->nodes : 0};
+    dt_ranks_write_node(&text, &self, x->node);
     const char *said = dt_buf_cstr(&text);
     int rc = text.bad ? dt_err_set(err, DT_E_MEMORY, "no memory for a role")
                       : set(x, dt_exchange_said_key(x, x->node), said, NULL, err);
@@ -199,7 +243,9 @@ int dt_exchange_ranks(struct dt_exchange *x, dt_ms timeout, struct dt_err *err)
     x->elder = dt_store_client_legacy(x->client);
     if (say_role(x, err) < 0)
         return -1;
-    return x->node == 0 || x->elder ? ask_all(x, err) : ask_place(x, err);
+    if (x->node == 0 || x->elder)
+        return ask_all(x, err);
+    return ask_node_0(x, err) < 0 ? -1 : ask_place(x, err);
 }
 
 /* -- the barrier ------------------------------------------------------------------------------ */

@@ -13,13 +13,15 @@
 
 /* Zeroed and given its first block; the strings and the client are the owner's. One thing is under
  * way at a time. The two events come from the loop, once for each thing that was begun, and with an
- * ERR (PLACE is then NULL) when it came to nothing; they come also when the client is closed. */
+ * ERR (PLACE is then NULL) when it came to nothing; they come also when the client is closed, and a
+ * second time where FIXED found the first ERR. */
 struct dt_exchange {
     struct dt_store_client *client;
     const char *prefix;
     int node, nodes; /* this one, of how many. Node 0 gives out the ranks */
     const char *role;
     int workers;
+    bool fixed; /* people said how many nodes there are, and may have said it differently */
     void (*on_place)(struct dt_exchange *x, const struct dt_ranks_place *place,
                      const struct dt_err *err);
     void (*on_met)(struct dt_exchange *x, const struct dt_err *err);
@@ -47,5 +49,11 @@ int dt_exchange_meet(struct dt_exchange *x, dt_ms timeout, struct dt_err *err);
  * barrier. Good until the next call. */
 struct dt_bytes dt_exchange_said_key(struct dt_exchange *x, int node);
 struct dt_bytes dt_exchange_met_key(struct dt_exchange *x);
+/* What is set when NODE may go on, be it to its end. */
+struct dt_bytes dt_exchange_place_key(struct dt_exchange *x, int node);
+
+/* Whether NODE, which SAID that, was told of as many nodes as this one. */
+int dt_exchange_check(const struct dt_exchange *x, int node, struct dt_bytes said,
+                      struct dt_err *err);
 
 #endif

@@ -10,27 +10,38 @@
 
 /* -- what nodes say --------------------------------------------------------------------------- */
 
-void dt_ranks_write_node(struct dt_buf *out, const char *role, int rank, int workers)
+void dt_ranks_write_node(struct dt_buf *out, const struct dt_ranks_node *node, int rank)
 {
     dt_buf_put_str(out, "{\"role\": ");
-    dt_json_quote(out, role, strlen(role));
-    dt_buf_printf(out, ", \"rank\": %d, \"local_world_size\": %d}", rank, workers);
+    dt_json_quote(out, node->role, strlen(node->role));
+    dt_buf_printf(out, ", \"rank\": %d, \"local_world_size\": %d", rank, node->workers);
+    if (node->nodes)
+        dt_buf_printf(out, ", \"nodes\": %d", node->nodes);
+    dt_buf_put_str(out, "}");
+}
+
+/* An optional member. */
+static int read_count(const struct dt_json *doc, const char *name, int64_t *out, struct dt_err *err)
+{
+    *out = 0;
+    return dt_json_has(doc->root, name) ? dt_json_int(doc, NULL, name, 0, INT_MAX, out, err) : 0;
 }
 
 int dt_ranks_read_node(struct dt_bytes text, struct dt_ranks_node *out, struct dt_err *err)
 {
     struct dt_json doc;
     const char *role;
-    int64_t workers;
+    int64_t workers, nodes;
     int rc = -1;
     if (dt_json_parse(&doc, (const char *)text.at, text.len, DT_RANKS_TEXT_MAX, err) < 0)
         return -1;
     if (dt_json_string(&doc, NULL, "role", &role, err) == 0 &&
-        dt_json_int(&doc, NULL, "local_world_size", 1, DT_RANKS_WORKERS_MAX, &workers, err) == 0) {
+        dt_json_int(&doc, NULL, "local_world_size", 1, DT_RANKS_WORKERS_MAX, &workers, err) == 0 &&
+        read_count(&doc, "nodes", &nodes, err) == 0) {
         char *copy = strdup(role);
         rc = copy ? 0 : dt_err_set(err, DT_E_MEMORY, "no memory for a node's role");
         if (copy)
-            *out = (struct dt_ranks_node){copy, (int)workers};
+            *out = (struct dt_ranks_node){copy, (int)workers, (int)nodes};
     }
     dt_json_finish(&doc);
     return rc;
@@ -88,10 +99,35 @@ static bool read_four(struct dt_bytes text, int out[4])
     return next_char(&r) == '\0' && r.bad; /* nothing but the end */
 }
 
+void dt_ranks_write_refusal(struct dt_buf *out, const char *why)
+{
+    dt_buf_put_str(out, "{\"refused\": ");
+    dt_json_quote(out, why, strlen(why));
+    dt_buf_put_str(out, "}");
+}
+
+/* Whether TEXT is a refusal, which *ERR is then. */
+static bool read_refusal(struct dt_bytes text, struct dt_err *err)
+{
+    struct dt_json doc;
+    const char *why;
+    char shown[400];
+    if (dt_json_parse(&doc, (const char *)text.at, text.len, DT_RANKS_TEXT_MAX, NULL) < 0)
+        return false;
+    bool refused = dt_json_string(&doc, NULL, "refused", &why, NULL) == 0;
+    if (refused)
+        dt_err_set(err, DT_E_CANCELED, "%s",
+                   dt_str_printable(dt_bytes_of(why), shown, sizeof shown));
+    dt_json_finish(&doc);
+    return refused;
+}
+
 int dt_ranks_read_place(struct dt_bytes text, struct dt_ranks_place *out, struct dt_err *err)
 {
     int n[4];
     char shown[100];
+    if (text.len > 0 && text.at[0] == '{' && read_refusal(text, err))
+        return -1;
     if (text.len > DT_RANKS_TEXT_MAX || !read_four(text, n) || n[0] >= n[1] || n[2] >= n[3] ||
         n[3] > n[1])
         return dt_err_set(err, DT_E_PROTOCOL,

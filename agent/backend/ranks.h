@@ -18,6 +18,7 @@
 struct dt_ranks_node {
     char *role; /* owned */
     int workers;
+    int nodes; /* how many it was told that there are; 0: it does not say, as torchrun's do not */
 };
 
 /* Where a node's workers stand: theirs are FIRST, FIRST + 1, ... of SIZE. */
@@ -26,8 +27,8 @@ struct dt_ranks_place {
     int first_in_role, role_size;
 };
 
-/* {"role": "default", "rank": 0, "local_world_size": 2} */
-void dt_ranks_write_node(struct dt_buf *out, const char *role, int rank, int workers);
+/* {"role": "default", "rank": 0, "local_world_size": 2}, and "nodes" where NODE has a number. */
+void dt_ranks_write_node(struct dt_buf *out, const struct dt_ranks_node *node, int rank);
 /* Members that are not known are passed over, as torchrun does. *OUT is filled only on success;
  * its role is to be freed. */
 int dt_ranks_read_node(struct dt_bytes text, struct dt_ranks_node *out, struct dt_err *err);
@@ -35,6 +36,8 @@ int dt_ranks_read_node(struct dt_bytes text, struct dt_ranks_node *out, struct d
 /* [0, 5, 0, 2]: first, size, first in role, role size. */
 void dt_ranks_write_place(struct dt_buf *out, const struct dt_ranks_place *place);
 int dt_ranks_read_place(struct dt_bytes text, struct dt_ranks_place *out, struct dt_err *err);
+/* In place of that, why there are no ranks. Reading it as a place fails with WHY, DT_E_CANCELED. */
+void dt_ranks_write_refusal(struct dt_buf *out, const char *why);
 
 /* The places of all COUNT nodes. -1: no memory, or more workers than a rank can count. */
 int dt_ranks_assign(const struct dt_ranks_node *nodes, size_t count, struct dt_ranks_place *places,

@@ -35,13 +35,15 @@ struct node {
     bool connected;
     struct dt_err gave_up; /* the client has, and why */
     enum phase phase;
-    bool met; /* it came to the barrier, so others may still be there */
+    bool met;     /* it came to the barrier, so others may still be there */
+    bool refused; /* it told the others why there is no job, and they are to hear of it */
     dt_ms since, deadline;
     int round;                /* of the next world */
     uv_timer_t soon;          /* begins what was asked for, from the loop */
     enum phase begin;         /* CONNECTING or MEETING */
     uv_timer_t notes;         /* says what is waited for */
     struct dt_elders *elders; /* of node 0 */
+    bool *checked;            /* of node 0: what they say of the job was looked at, by rank */
     uv_timer_t looks;         /* for them, while others are waited for */
     bool closing;
     int handles; /* timers, client and server, not through their last callback */
@@ -160,6 +162,18 @@ static void rest(struct node *n)
     uv_timer_stop(&n->looks);
 }
 
+/* Node 0 has the store at hand: those who wait there for their ranks hear why there are none. */
+static void refuse_all(struct node *n, const char *why)
+{
+    struct dt_buf text = {0};
+    dt_ranks_write_refusal(&text, why);
+    for (int i = 1; i < n->plan->max_nodes && !text.bad; i++)
+        dt_store_set(dt_store_server_inside(n->server), dt_exchange_place_key(&n->exchange, i),
+                     (struct dt_bytes){text.at, text.len}, NULL);
+    dt_buf_finish(&text);
+    n->refused = true;
+}
+
 static void join_failed(struct node *n, const struct dt_err *why)
 {
     struct dt_err err = *why;
@@ -174,6 +188,8 @@ static void join_failed(struct node *n, const struct dt_err *why)
                    "this node, %d of %d, could not reach node 0: %s; is it running, and is the "
                    "endpoint %s right?",
                    n->plan->node_rank, n->plan->max_nodes, why->text, n->store);
+    if (n->server && why->code == DT_E_PROTOCOL)
+        refuse_all(n, err.text);
     rest(n);
     n->events->on_failed(n->arg, &err);
 }
@@ -219,7 +235,7 @@ static void on_place(struct dt_exchange *x, const struct dt_ranks_place *place,
                      const struct dt_err *err)
 {
     struct node *n = dt_container_of(x, struct node, exchange);
-    if (n->closing)
+    if (n->closing || n->phase == IDLE)
         return;
     if (err && may_try_again(n, err)) {
         n->phase = CONNECTING;
@@ -286,13 +302,30 @@ static void begin_barrier(struct node *n)
         barrier_over(n, &err);
 }
 
+/* A node that was told of fewer or more nodes may be why others never come: said as it comes. */
+static void check_came(struct node *n, struct dt_store *store)
+{
+    struct dt_bytes said;
+    struct dt_err err;
+    for (int i = 1; i < n->plan->max_nodes; i++) {
+        if (n->checked[i] || !dt_store_get(store, dt_exchange_said_key(&n->exchange, i), &said))
+            continue;
+        n->checked[i] = true;
+        if (dt_exchange_check(&n->exchange, i, said, &err) < 0) {
+            join_failed(n, &err);
+            return;
+        }
+    }
+}
+
 static void on_look(uv_timer_t *t)
 {
     struct node *n = dt_container_of(t, struct node, looks);
     struct dt_store *store = dt_store_server_inside(n->server);
-    if (n->phase == EXCHANGING)
+    if (n->phase == EXCHANGING) {
         dt_elders_hear(n->elders, store);
-    else if (n->phase == MEETING)
+        check_came(n, store);
+    } else if (n->phase == MEETING)
         dt_elders_count(n->elders, store);
 }
 
@@ -373,6 +406,7 @@ static void close_step(struct node *n)
     void *arg = n->closed_arg;
     dt_exchange_finish(&n->exchange);
     dt_elders_destroy(n->elders);
+    free(n->checked);
     free(n); /* the only free of one that was opened */
     if (on_closed)
         on_closed(arg);
@@ -412,7 +446,8 @@ static void static_close(struct dt_backend *b, bool hurry, void (*on_closed)(voi
     uv_close((uv_handle_t *)&n->looks, on_timer_closed);
     dt_store_client_close(n->client, on_client_closed, n);
     if (n->server)
-        dt_store_host_close(n->server, n->met, hurry, on_server_closed, n);
+        dt_store_host_close(n->server, n->met || n->refused, hurry && !n->refused, on_server_closed,
+                            n);
 }
 
 /* -- the beginning ---------------------------------------------------------------------------- */
@@ -453,7 +488,8 @@ static int open_store(struct node *n, struct dt_err *err)
     if (n->plan->node_rank > 0)
         return open_client(n, n->store, err);
     n->elders = dt_elders_create(n->plan->run_id, n->plan->max_nodes);
-    if (!n->elders)
+    n->checked = calloc((size_t)n->plan->max_nodes, sizeof *n->checked);
+    if (!n->elders || !n->checked)
         return dt_err_set(err, DT_E_MEMORY, "no memory for a job");
     n->server = dt_store_host_open(n->loop, n->plan, n->plan->endpoint_host, &bound, err);
     if (!n->server)
@@ -481,12 +517,14 @@ struct dt_backend *dt_backend_static_open(uv_loop_t *loop, const struct dt_plan 
                                        .nodes = plan->max_nodes,
                                        .role = plan->role,
                                        .workers = plan->nproc,
+                                       .fixed = true,
                                        .on_place = on_place,
                                        .on_met = on_met};
     if (open_store(n, err) < 0) {
         if (n->server)
             dt_store_server_close(n->server, 0, NULL, NULL);
         dt_elders_destroy(n->elders);
+        free(n->checked);
         free(n);
         return NULL;
     }

@@ -404,9 +404,9 @@ TEST(what_stands_in_the_store_is_what_torchrun_would_find)
     } rows[] = {
         {"init/", "3"}, /* two agents, and the client of this test adds one */
         {"/none/torchelastic/role_info/0",
-         "{\"role\": \"default\", \"rank\": 0, \"local_world_size\": 2}"},
+         "{\"role\": \"default\", \"rank\": 0, \"local_world_size\": 2, \"nodes\": 2}"},
         {"/none/torchelastic/role_info/1",
-         "{\"role\": \"other\", \"rank\": 1, \"local_world_size\": 3}"},
+         "{\"role\": \"other\", \"rank\": 1, \"local_world_size\": 3, \"nodes\": 2}"},
         {"/none/torchelastic/assigned_ranks/0", "[0, 5, 0, 2]"},
         {"/none/torchelastic/assigned_ranks/1", "[2, 5, 0, 3]"},
     };
@@ -624,6 +624,9 @@ TEST(ranks_that_do_not_fit_are_refused)
     struct dt_c10d_request set = {.op = DT_C10D_SET,
                                   .key = dt_bytes_of("/none/torchelastic/assigned_ranks/1"),
                                   .value = dt_bytes_of("[2, 4, 0, 2]")};
+    CHECK_OK(dt_store_client_request(w.client, &set, SOON, NULL, NULL, &err), err);
+    set.key = dt_bytes_of("/none/torchelastic/role_info/0");
+    set.value = dt_bytes_of("{\"role\": \"default\", \"rank\": 0, \"local_world_size\": 2}");
     CHECK_OK(dt_store_client_request(w.client, &set, SOON, NULL, NULL, &err), err);
     node_open(&j, 1);
     node_join(&j, 1);

@@ -130,6 +130,56 @@ TEST(two_nodes_of_one_rank_are_told)
     }
 }
 
+/* Whoever is wrong, the job would not be what either of them was told. */
+TEST(nodes_that_were_told_different_numbers_of_nodes_say_so)
+{
+    static const struct {
+        const char *nodes[2], *says; /* what each of the two says */
+    } rows[] = {
+        {{"2", "3"}, "node 0 was started with --nnodes 2 and node 1 with --nnodes 3"},
+        {{"3", "2"}, "node 0 was started with --nnodes 3 and node 1 with --nnodes 2"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct job a, b;
+        char port[8];
+        CHECK_ROW("%s", rows[i].says);
+        free_port(port);
+        JOB_START(&a, NODE("0", rows[i].nodes[0], HERE, port), NO_PYTHON, "line:ran");
+        CHECK(job_says(&a, JOB_ERR, "joining at"));
+        JOB_START(&b, NODE("1", rows[i].nodes[1], HERE, port), NO_PYTHON, "line:ran");
+        CHECK_EQ(job_wait(&a), 1);
+        CHECK_EQ(job_wait(&b), 1);
+        CHECK(strstr(job_err(&a), rows[i].says));
+        CHECK(strstr(job_err(&b), rows[i].says));
+        CHECK_STR(job_out(&a), "");
+        CHECK_STR(job_out(&b), "");
+        job_finish(&a);
+        job_finish(&b);
+    }
+}
+
+/* Node 0 does not look for it, as it has all its nodes. */
+TEST(a_node_beyond_those_of_node_0_says_so_at_once)
+{
+    struct job a, b, c;
+    struct file f;
+    char port[8];
+    free_port(port);
+    file_make(&f);
+    JOB_START(&a, NODE("0", "2", HERE, port), NO_PYTHON, f.await);
+    JOB_START(&b, NODE("1", "2", HERE, port), NO_PYTHON, f.await);
+    JOB_START(&c, NODE("2", "3", HERE, port), NO_PYTHON, "line:ran");
+    CHECK_EQ(job_wait(&c), 1);
+    CHECK(strstr(job_err(&c), "with --nnodes 2 and node 2 with --nnodes 3"));
+    file_touch(&f);
+    CHECK_EQ(job_wait(&a), 0);
+    CHECK_EQ(job_wait(&b), 0);
+    job_finish(&a);
+    job_finish(&b);
+    job_finish(&c);
+    tmp_remove(f.dir);
+}
+
 TEST(a_node_whose_workers_fail_starts_them_again_and_the_other_runs_on)
 {
     struct job a, b;

@@ -9,12 +9,16 @@
 TEST(a_node_speaks_as_python_would)
 {
     struct dt_buf out = {0};
-    dt_ranks_write_node(&out, "default", 0, 2);
+    dt_ranks_write_node(&out, &(struct dt_ranks_node){(char *)"default", 2, 0}, 0);
     CHECK_STR(dt_buf_cstr(&out), "{\"role\": \"default\", \"rank\": 0, \"local_world_size\": 2}");
     dt_buf_clear(&out);
-    dt_ranks_write_node(&out, "a\"b\\\n\xc3\xa9", 12, 8);
+    dt_ranks_write_node(&out, &(struct dt_ranks_node){(char *)"a\"b\\\n\xc3\xa9", 8, 0}, 12);
     CHECK_STR(dt_buf_cstr(&out),
               "{\"role\": \"a\\\"b\\\\\\n\xc3\xa9\", \"rank\": 12, \"local_world_size\": 8}");
+    dt_buf_clear(&out);
+    dt_ranks_write_node(&out, &(struct dt_ranks_node){(char *)"r", 2, 3}, 0);
+    CHECK_STR(dt_buf_cstr(&out),
+              "{\"role\": \"r\", \"rank\": 0, \"local_world_size\": 2, \"nodes\": 3}");
     dt_buf_clear(&out);
     dt_ranks_write_place(&out, &(struct dt_ranks_place){2, 5, 0, 3});
     CHECK_STR(dt_buf_cstr(&out), "[2, 5, 0, 3]");
@@ -41,6 +45,7 @@ TEST(what_nodes_say)
         {"{\"role\": \"a\", \"local_world_size\": \"2\"}", NULL, 0, "whole number"},
         {"[0, 5, 0, 2]", NULL, 0, "expected an object"},
         {"null", NULL, 0, "expected an object"},
+        {"{\"role\": \"a\", \"local_world_size\": 1, \"nodes\": -1}", NULL, 0, "nodes: expected a whole number"},
     };
     /* clang-format on */
     for (size_t i = 0; i < ROWS(rows); i++) {
@@ -66,11 +71,23 @@ TEST(a_node_that_says_too_much_is_not_listened_to)
     char *role = calloc(1, DT_RANKS_TEXT_MAX + 1);
     CHECK(role != NULL);
     memset(role, 'r', DT_RANKS_TEXT_MAX);
-    dt_ranks_write_node(&out, role, 0, 1);
+    dt_ranks_write_node(&out, &(struct dt_ranks_node){role, 1, 0}, 0);
     CHECK_FAIL(dt_ranks_read_node((struct dt_bytes){out.at, out.len}, &node, &err), err, "65536");
     CHECK(node.role == NULL);
     dt_buf_finish(&out);
     free(role);
+}
+
+TEST(a_node_may_be_told_why_it_has_no_ranks)
+{
+    struct dt_buf out = {0};
+    struct dt_ranks_place place;
+    struct dt_err err;
+    dt_ranks_write_refusal(&out, "node 1 is \"lost\"\n");
+    CHECK_FAIL(dt_ranks_read_place((struct dt_bytes){out.at, out.len}, &place, &err), err,
+               "node 1 is \"lost\"");
+    CHECK_EQ(err.code, DT_E_CANCELED);
+    dt_buf_finish(&out);
 }
 
 TEST(what_a_node_is_told)
@@ -150,7 +167,7 @@ TEST(the_walk)
         size_t count = 0;
         for (; rows[i].nodes[count].role; count++)
             nodes[count] = (struct dt_ranks_node){(char *)rows[i].nodes[count].role,
-                                                  rows[i].nodes[count].workers};
+                                                  rows[i].nodes[count].workers, 0};
         CHECK_OK(dt_ranks_assign(nodes, count, places, &err), err);
         for (size_t n = 0; n < count; n++)
             dt_ranks_write_place(&out, &places[n]);
@@ -171,7 +188,7 @@ TEST(ten_thousand_nodes_of_a_thousand_roles)
     CHECK(nodes && places);
     for (int i = 0; i < MANY; i++) {
         snprintf(roles[i % 1000], sizeof roles[0], "r%d", i % 1000);
-        nodes[i] = (struct dt_ranks_node){roles[i % 1000], 1 + i % 7};
+        nodes[i] = (struct dt_ranks_node){roles[i % 1000], 1 + i % 7, 0};
     }
     CHECK_OK(dt_ranks_assign(nodes, MANY, places, &err), err);
     for (int i = 1; i < MANY; i++)

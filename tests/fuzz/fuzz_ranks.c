@@ -16,10 +16,11 @@ static void read_node(struct dt_bytes text)
         return;
     }
     FUZZ_CHECK(node.workers >= 1 && node.workers <= DT_RANKS_WORKERS_MAX);
-    dt_ranks_write_node(&out, node.role, 0, node.workers);
+    dt_ranks_write_node(&out, &node, 0);
     if (out.len <= DT_RANKS_TEXT_MAX) {
         FUZZ_CHECK(dt_ranks_read_node((struct dt_bytes){out.at, out.len}, &again, &err) == 0);
-        FUZZ_CHECK(strcmp(again.role, node.role) == 0 && again.workers == node.workers);
+        FUZZ_CHECK(strcmp(again.role, node.role) == 0 && again.workers == node.workers &&
+                   again.nodes == node.nodes);
         free(again.role);
     }
     free(node.role);
