@@ -462,6 +462,19 @@ static void stop_by_signal(struct agent *a, int signum)
         end_by_signal(a);
 }
 
+/* Ctrl-Z reaches nobody but us: workers are in sessions of their own. The other nodes of an elastic
+ * job give up one that is stopped for long, and it joins again when it goes on. */
+static void pause_job(struct agent *a)
+{
+    dt_ms began = dt_clock_monotonic();
+    dt_warn("SIGTSTP stops this dtrun and its workers; fg or SIGCONT lets them go on");
+    if (a->attempt)
+        dt_attempt_pause(a->attempt);
+    dt_sigwatch_stop_process();
+    if (a->attempt)
+        dt_attempt_resume(a->attempt, dt_clock_monotonic() - began);
+}
+
 static void on_signal(void *arg, int signum)
 {
     struct agent *a = arg;
@@ -469,6 +482,8 @@ static void on_signal(void *arg, int signum)
         stop_by_signal(a, signum);
     else if (signum == SIGWINCH && a->output)
         dt_output_resize(a->output);
+    else if (signum == SIGTSTP && !(a->plan->forward_signals >> signum & 1))
+        pause_job(a);
     else if (signum != SIGWINCH && a->attempt)
         dt_attempt_forward(a->attempt, signum);
 }
@@ -545,7 +560,8 @@ static int open_backend(struct agent *a, struct dt_err *err)
 static int open_all(struct agent *a, struct dt_err *err)
 {
     const struct dt_plan *plan = a->plan;
-    uint64_t heard = plan->stop_signals | plan->forward_signals | UINT64_C(1) << SIGWINCH;
+    uint64_t heard = plan->stop_signals | plan->forward_signals | UINT64_C(1) << SIGWINCH |
+                     UINT64_C(1) << SIGTSTP;
     if (open_events(a, err) < 0)
         return -1;
     a->signals = dt_sigwatch_open(&a->loop, heard, on_signal, a, err);

@@ -239,6 +239,20 @@ void dt_attempt_forward(struct dt_attempt *t, int signum)
     dt_group_forward(t->group, signum);
 }
 
+void dt_attempt_pause(struct dt_attempt *t)
+{
+    dt_group_pause(t->group);
+}
+
+void dt_attempt_resume(struct dt_attempt *t, dt_ms paused)
+{
+    if (t->watchdog)
+        dt_watchdog_delay(t->watchdog, paused);
+    dt_group_resume(t->group, paused);
+    if (uv_is_active((uv_handle_t *)&t->last_words))
+        uv_timer_start(&t->last_words, on_last_words_over, LAST_WORDS, 0);
+}
+
 void dt_attempt_end_round(struct dt_attempt *t)
 {
     dt_pages_end_round(t->pages);

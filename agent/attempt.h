@@ -50,6 +50,11 @@ void dt_attempt_kill(struct dt_attempt *t);
 /* Passes a signal on to the workers that still run. */
 void dt_attempt_forward(struct dt_attempt *t, int signum);
 
+/* Stops the workers where they are, until dt_attempt_resume(), PAUSED ms later: no time that they
+ * have, or have set themselves, runs out meanwhile. */
+void dt_attempt_pause(struct dt_attempt *t);
+void dt_attempt_resume(struct dt_attempt *t, dt_ms paused);
+
 /* Tells the workers that this round is over and what they have not saved comes too late: before
  * they are stopped, or later when a next round may begin beside them. Not where a person ends the
  * job, since then is the time to save. */

@@ -55,6 +55,14 @@ struct dt_sigwatch *dt_sigwatch_open(uv_loop_t *loop, uint64_t set,
     return s;
 }
 
+void dt_sigwatch_stop_process(void)
+{
+    struct sigaction ours, plain = {.sa_handler = SIG_DFL};
+    sigaction(SIGTSTP, &plain, &ours);
+    raise(SIGTSTP);
+    sigaction(SIGTSTP, &ours, NULL);
+}
+
 static void finish(struct dt_sigwatch *s)
 {
     void (*on_closed)(void *) = s->on_closed;

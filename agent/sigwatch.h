@@ -15,6 +15,10 @@ struct dt_sigwatch;
 struct dt_sigwatch *dt_sigwatch_open(uv_loop_t *loop, uint64_t set,
                                      void (*on_signal)(void *arg, int signum), void *arg,
                                      struct dt_err *err);
+/* Stops this process as SIGTSTP does where nobody listens to it, until it is continued. Returns at
+ * once where the kernel does not let it stop: nobody would be there to continue it. */
+void dt_sigwatch_stop_process(void);
+
 /* From here on they are ignored: all is decided, and no thread is to die of one that comes late. */
 void dt_sigwatch_close(struct dt_sigwatch *s, void (*on_closed)(void *arg), void *arg);
 

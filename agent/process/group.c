@@ -32,6 +32,7 @@ struct dt_group {
     int signum; /* that we stop them with */
     int64_t stopped_ns;
     uint64_t deadline;  /* of the loop's clock: whoever is left then is killed */
+    uint64_t left;      /* of the timer when they were paused */
     bool told_the_rest; /* what the leaders left behind has the signal too */
     int alive;
     pid_t claimed; /* the last that we signalled for its own fault; 0: none */
@@ -264,6 +265,24 @@ void dt_group_forward(struct dt_group *g, int signum)
 {
     if (g->state == RUNNING)
         dt_guard_signal(g->guard, -1, signum, g->plan->stop_leaders_first);
+}
+
+/* Their own Ctrl-Z would not do: what leads a session of its own cannot be stopped by SIGTSTP. */
+void dt_group_pause(struct dt_group *g)
+{
+    g->left = uv_timer_get_due_in(&g->timer);
+    if (g->state != KILLING && g->state != OVER)
+        dt_guard_signal(g->guard, -1, SIGSTOP, false);
+}
+
+void dt_group_resume(struct dt_group *g, dt_ms paused)
+{
+    uv_update_time(g->timer.loop);
+    g->deadline += (uint64_t)paused;
+    if (uv_is_active((uv_handle_t *)&g->timer))
+        wait_for(g, (dt_ms)g->left);
+    if (g->state != KILLING && g->state != OVER)
+        dt_guard_signal(g->guard, -1, SIGCONT, false);
 }
 
 const struct dt_worker *dt_group_worker(const struct dt_group *g, int local_rank)

@@ -68,6 +68,11 @@ void dt_group_claim(struct dt_group *g, pid_t pid);
 /* Passes a signal on to the workers that still run. */
 void dt_group_forward(struct dt_group *g, int signum);
 
+/* Stops the workers where they are, until dt_group_resume(): the time between, in ms, is not taken
+ * from what they have to end in. */
+void dt_group_pause(struct dt_group *g);
+void dt_group_resume(struct dt_group *g, dt_ms paused);
+
 const struct dt_worker *dt_group_worker(const struct dt_group *g, int local_rank);
 /* Whether PID is a process of this group's workers, for who is asked to signal it. */
 bool dt_group_has(const struct dt_group *g, pid_t pid);

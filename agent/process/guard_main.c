@@ -139,8 +139,9 @@ static bool reap(struct guard *g)
 }
 
 /* The signal comes before SIGCONT: a stopped process that is continued has it then, and does not go
- * on with its work for a moment. While we have not reaped the leader its number is nobody else's.
- * Afterwards only processes that are known to be below us are signalled. */
+ * on with its work for a moment. Only SIGSTOP is to stay. While we have not reaped the leader its
+ * number is nobody else's. Afterwards only processes that are known to be below us are signalled.
+ */
 static void signal_group(const struct guard *g, int i, pid_t group, int signum)
 {
     if (g->pids[i] == 0) {
@@ -153,7 +154,8 @@ static void signal_group(const struct guard *g, int i, pid_t group, int signum)
         to = group;
         kill(to, signum);
     }
-    kill(to, SIGCONT);
+    if (signum != SIGSTOP)
+        kill(to, SIGCONT);
 }
 
 static void signal_leader(const struct guard *g, int i, int signum)

@@ -69,6 +69,13 @@ void dt_timers_release(struct dt_timers *t, pid_t pid, const char *scope)
         drop(t, (size_t)(timer - t->at));
 }
 
+void dt_timers_delay(struct dt_timers *t, int64_t delay)
+{
+    for (size_t i = 0; i < t->count; i++)
+        t->at[i].expires =
+            t->at[i].expires < INT64_MAX - 1 - delay ? t->at[i].expires + delay : INT64_MAX - 1;
+}
+
 int64_t dt_timers_next(const struct dt_timers *t)
 {
     int64_t next = INT64_MAX;

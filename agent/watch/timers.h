@@ -33,6 +33,9 @@ int dt_timers_add(struct dt_timers *t, pid_t pid, const char *scope, int64_t exp
                   struct dt_err *err);
 void dt_timers_release(struct dt_timers *t, pid_t pid, const char *scope);
 
+/* All of them expire DELAY later. */
+void dt_timers_delay(struct dt_timers *t, int64_t delay);
+
 /* When the next one expires; INT64_MAX: none. */
 int64_t dt_timers_next(const struct dt_timers *t);
 

@@ -170,15 +170,28 @@ static void take_lines(struct dt_watchdog *w)
     w->held = 0;
 }
 
-static void on_readable(uv_poll_t *p, int status, int events)
+static void take_requests(struct dt_watchdog *w)
 {
-    struct dt_watchdog *w = dt_container_of(p, struct dt_watchdog, readable);
-    (void)events;
-    ssize_t n = status < 0 ? -1 : read(w->fd, w->in + w->held, READ_MAX);
+    ssize_t n = read(w->fd, w->in + w->held, READ_MAX);
     if (n <= 0)
         return;
     w->held += (size_t)n;
     take_lines(w);
+    arm(w);
+}
+
+static void on_readable(uv_poll_t *p, int status, int events)
+{
+    (void)events;
+    if (status == 0)
+        take_requests(dt_container_of(p, struct dt_watchdog, readable));
+}
+
+/* Requests of before are still in the FIFO. */
+void dt_watchdog_delay(struct dt_watchdog *w, dt_ms delay)
+{
+    take_requests(w);
+    dt_timers_delay(&w->timers, delay * 1000);
     arm(w);
 }
 

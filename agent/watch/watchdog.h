@@ -23,6 +23,10 @@ dt_watchdog_open(uv_loop_t *loop, const char *path, bool (*belongs)(void *arg, p
 
 const char *dt_watchdog_path(const struct dt_watchdog *w);
 
+/* All that have set themselves a time were stopped for DELAY and have as much more of it. To be
+ * called before they go on. */
+void dt_watchdog_delay(struct dt_watchdog *w, dt_ms delay);
+
 /* Removes the FIFO, forgets all timers, frees W, then calls ON_CLOSED (may be NULL). */
 void dt_watchdog_close(struct dt_watchdog *w, void (*on_closed)(void *arg), void *arg);
 

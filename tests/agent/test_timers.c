@@ -50,6 +50,18 @@ TEST(a_release_and_a_new_time_undo_the_old_one)
     dt_timers_finish(&t);
 }
 
+TEST(a_delay_moves_all_of_them_and_none_beyond_the_end_of_time)
+{
+    struct dt_timers t = {0};
+    add(&t, 10, "a", 100, 9);
+    add(&t, 11, "b", INT64_MAX - 1, 9);
+    dt_timers_delay(&t, 1000);
+    CHECK_STR(take(&t, 1099), "");
+    CHECK_STR(take(&t, 1100), "10 a 9");
+    CHECK_EQ(dt_timers_next(&t), INT64_MAX - 1);
+    dt_timers_finish(&t);
+}
+
 TEST(a_process_that_gets_its_signal_has_no_timers_left)
 {
     struct dt_timers t = {0};
