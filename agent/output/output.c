@@ -49,6 +49,7 @@ struct dt_output {
     struct place *places; /* two for each local rank */
     unsigned open;        /* handles and streams that are not closed yet */
     bool started, draining, closing;
+    bool told_of_pipes; /* that stand for terminals which could not be had */
     void (*on_drained)(void *arg);
     void *drained_arg;
     void (*on_closed)(void *arg);
@@ -334,14 +335,18 @@ static int open_pipe(int ends[2], struct dt_err *err)
     return 0;
 }
 
-/* LIKE: the terminal it is to resemble, if it is one; -1: a pipe will do. */
-static int open_ends(int like, int ends[2], struct dt_err *err)
+/* LIKE: the terminal it is to resemble, if it is one; -1: a pipe will do. Containers often have no
+ * terminals to give, and all workers of a job fare alike, so that is said once. */
+static int open_ends(struct dt_output *o, int like, int ends[2], struct dt_err *err)
 {
     struct dt_err why;
     if (like >= 0 && isatty(like)) {
         if (dt_pty_open(like, ends, &why) == 0)
             return 0;
-        dt_debug("%s; workers see a pipe instead", why.text);
+        if (!o->told_of_pipes)
+            dt_info("workers see a pipe instead of a terminal: %s (is /dev/pts mounted?)",
+                    why.text);
+        o->told_of_pipes = true;
     }
     return open_pipe(ends, err);
 }
@@ -376,7 +381,7 @@ static int give_pipe(struct dt_output *o, int local_rank, int i, struct place *p
                                     .arg = o};
     int ends[2] = {-1, -1};
     if (fill_setup(o, local_rank, i, &setup, err) == 0 &&
-        open_ends(setup.file < 0 && setup.console ? o->console_fd[i] : -1, ends, err) == 0) {
+        open_ends(o, setup.file < 0 && setup.console ? o->console_fd[i] : -1, ends, err) == 0) {
         setup.fd = ends[0];
         p->worker_end = ends[1];
         if ((p->stream = dt_stream_open(o->loop, &setup, err))) {

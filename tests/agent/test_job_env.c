@@ -2,17 +2,21 @@
 /* What the workers of a whole job are given: environment, arguments, streams, folders. */
 #include "tests/lib/check.h"
 #include "tests/lib/job.h"
+#include "tests/lib/terminal.h"
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/ioctl.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <termios.h>
 
 #define WORKER getenv("DT_MISBEHAVE")
 #define NO_PYTHON "--no-python", WORKER
+#define CANNOT_HIDE 77 /* an exit status that dtrun has not */
 
 /* The value of NAME in output of the action "env"; NULL: not set. In static memory. */
 static const char *value(struct job *j, const char *name)
@@ -207,14 +211,21 @@ TEST(without_a_log_folder_nothing_is_filed_and_nothing_is_prefixed)
     job_finish(&j);
 }
 
+/* As in a container or a chroot that has none: new ones cannot be had, those that are open stay. */
+static void hide_terminals(void)
+{
+    if (unshare(CLONE_NEWNS) < 0 || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
+        mount("none", "/dev/pts", "tmpfs", 0, NULL) < 0)
+        _exit(CANNOT_HIDE);
+}
+
 /* What a process with a terminal of its own shows; dtrun's end is waited for. */
-static char *run_on_terminal(const char *const *args)
+static char *run_on_terminal(void (*prepare)(void), const char *const *args)
 {
     static char out[65536];
     size_t n = 0;
     ssize_t got;
-    int master = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
-    CHECK(master >= 0 && grantpt(master) == 0 && unlockpt(master) == 0);
+    int master = terminal_open();
     struct winsize size = {.ws_row = 33, .ws_col = 77};
     ioctl(master, TIOCSWINSZ, &size);
     pid_t pid = fork();
@@ -222,6 +233,8 @@ static char *run_on_terminal(const char *const *args)
         int slave = open(ptsname(master), O_RDWR | O_NOCTTY);
         for (int fd = 0; fd < 3; fd++)
             dup2(slave, fd);
+        if (prepare)
+            prepare();
         execv(getenv("DT_RUN"), (char *const *)(uintptr_t)args);
         _exit(127);
     }
@@ -231,18 +244,33 @@ static char *run_on_terminal(const char *const *args)
         n += (size_t)got;
     out[n] = '\0';
     CHECK(waitpid(pid, &status, 0) == pid);
-    CHECK_EQ(status, 0);
     close(master);
+    if (WIFEXITED(status) && WEXITSTATUS(status) == CANNOT_HIDE)
+        SKIP("/dev/pts cannot be hidden: no mount namespace of our own can be made");
+    CHECK_EQ(status, 0);
     return out;
 }
 
 TEST(on_a_terminal_workers_see_a_terminal)
 {
     const char *const plain[] = {"dtrun", "--no-python", WORKER, "tty", NULL};
-    CHECK_STR(run_on_terminal(plain), "tty 1 1 1\r\n");
+    CHECK_STR(run_on_terminal(NULL, plain), "tty 1 1 1\r\n");
     const char *const inherit[] = {"dtrun", "--inherit-streams", "--no-python", WORKER, "tty",
                                    NULL};
-    CHECK_STR(run_on_terminal(inherit), "tty 1 1 1\r\n");
+    CHECK_STR(run_on_terminal(NULL, inherit), "tty 1 1 1\r\n");
     const char *const teed[] = {"dtrun", "-t", "1", "--no-python", WORKER, "tty", NULL};
-    CHECK_STR(run_on_terminal(teed), "[default0]:tty 1 0 1\r\n");
+    CHECK_STR(run_on_terminal(NULL, teed), "[default0]:tty 1 0 1\r\n");
+}
+
+TEST(without_pseudo_terminals_workers_see_pipes_which_is_said_once)
+{
+    const char *const args[] = {"dtrun", "--nproc-per-node", "3", "--no-python", WORKER, "tty",
+                                NULL};
+    setenv("OMP_NUM_THREADS", "1", 1);
+    setenv("LOGLEVEL", "INFO", 1);
+    const char *shown = run_on_terminal(hide_terminals, args);
+    unsetenv("LOGLEVEL");
+    unsetenv("OMP_NUM_THREADS");
+    CHECK_EQ(count_words(shown, "workers see a pipe instead of a terminal: "), 1);
+    CHECK_EQ(count_words(shown, "tty 1 0 0"), 3);
 }

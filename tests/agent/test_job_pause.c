@@ -2,8 +2,8 @@
 /* Ctrl-Z and fg: a job that is stopped for a while with its workers. */
 #include "tests/lib/check.h"
 #include "tests/lib/job.h"
+#include "tests/lib/terminal.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
@@ -113,14 +113,6 @@ TEST(where_nobody_could_continue_it_a_stop_signal_changes_nothing)
 
 /* -- on a terminal ---------------------------------------------------------------------------- */
 
-static int open_terminal(void)
-{
-    int master = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
-    if (master < 0 || grantpt(master) < 0 || unlockpt(master) < 0 || access(ptsname(master), R_OK))
-        SKIP("no pseudo-terminal can be had (is /dev/pts mounted?): %s", strerror(errno));
-    return master;
-}
-
 /* What a shell does with `dtrun ...`, Ctrl-Z, fg: exits with dtrun's status. */
 _Noreturn static void be_shell(const char *terminal, const char *const *args)
 {
@@ -168,7 +160,7 @@ static void await_words(int master, const char *words, char *out, size_t size)
 TEST(ctrl_z_and_fg_on_a_terminal)
 {
     char shown[16384] = "", dir[64], go[96], await[128];
-    int master = open_terminal(), status;
+    int master = terminal_open(), status;
     snprintf(go, sizeof go, "%s/go", tmp_make(dir));
     snprintf(await, sizeof await, "await:%s", go);
     pid_t shell = fork();
