@@ -38,8 +38,7 @@ static int resolve(const char *host, const char *port, struct dt_addr *out, size
     struct addrinfo *found;
     int rc = getaddrinfo(host, port, &hints, &found);
     if (rc != 0)
-        return dt_err_set(err, DT_E_RUNTIME, "\"%s\" is no address of a host: %s", host,
-                          gai_strerror(rc));
+        return dt_err_set(err, DT_E_RUNTIME, "cannot resolve \"%s\": %s", host, gai_strerror(rc));
     *count = 0;
     for (struct addrinfo *a = found; a && *count < max; a = a->ai_next) {
         out[*count] = (struct dt_addr){.len = a->ai_addrlen};

@@ -65,6 +65,7 @@ struct dt_opt_program {
     const char *name;
     const char *summary; /* what it does, a sentence */
     const char *usage;   /* behind the name: "[options]" */
+    const char *example; /* a whole command line for help; NULL: none */
     const char *version; /* NULL: there is no --version */
     const struct dt_opt *table;
     const char *env_prefix; /* "DTRUN_RENDEZVOUS_"; NULL: the environment is not looked at */

@@ -111,9 +111,12 @@ void dt_opt_help(const struct dt_opt_program *program, FILE *out)
     fprintf(out, "Usage: %s %s\n", program->name, program->usage);
     if (program->summary)
         fprintf(out, "%s\n", program->summary);
+    if (program->example)
+        fprintf(out, "For example: %s\n", program->example);
     print_groups(program->table, out);
     fprintf(out, "\nOther:\n");
     for (const struct dt_opt *o = dt_opt_builtins(program); o->name; o++)
         print_row(o, out);
     print_other_sources(program, out);
+    fprintf(out, "\nThe manual says more: man %s\n", program->name);
 }

@@ -65,6 +65,7 @@ const struct dt_opt_program dt_ctl_program = {
     .name = "dtrun-ctl",
     .summary = "Shows the state of the jobs at a rendezvous, and takes nodes out of them.",
     .usage = "[options] COMMAND",
+    .example = "dtrun-ctl status --endpoint node0:29400",
     .version = DT_VERSION,
     .table = ctl_opts,
     .env_prefix = "DTRUN_",

@@ -37,9 +37,9 @@ static int read_nproc(struct dt_config *c)
         if (strcmp(text, "cpu") == 0 || (strcmp(text, "auto") == 0 && counted == 0))
             counted = c->facts->cpus;
         if (counted == 0)
-            return dt_config_fail(c, "nproc-per-node",
-                                  "\"%s\" is no number of workers; give one, or cpu, gpu or auto",
-                                  text);
+            return dt_config_fail(
+                c, "nproc-per-node",
+                "\"%s\" is not a number of workers; give a number, cpu, gpu or auto", text);
         n = counted;
     }
     if (n < 1 || n > WORKERS_MAX)

@@ -514,8 +514,10 @@ static bool drain(struct dt_rdzv_runs *runs, const char *node, const char *why, 
     }
     record_node(runs, node);
     tell_of_drain(runs, node);
-    snprintf(text, size, "%s is given no seat until it is undrained%s", node,
-             here ? "" : "; no node of that name is here now"); /* perhaps a slip of the pen */
+    snprintf(text, size, "%s is drained%s; undo it with: dtrun-ctl node undrain %s", node,
+             here ? ""
+                  : ", though no node of that name is here now", /* perhaps a slip of the pen */
+             node);
     warn_of_shortage(runs, node, text, size);
     return true;
 }

@@ -275,7 +275,7 @@ TEST(who_is_waited_for_in_vain_is_named)
          "this node, 2 of 4, could not reach node 0: |connection refused|is the endpoint "
          "127.0.0.1:"},
         {"1", "no-such-host.invalid",
-         "this node, 1 of 4, could not reach node 0: |\"no-such-host.invalid\" is no address"},
+         "this node, 1 of 4, could not reach node 0: |cannot resolve \"no-such-host.invalid\""},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         struct job j;

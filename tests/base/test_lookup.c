@@ -60,9 +60,8 @@ TEST(what_is_found_is_told_once)
     static const struct {
         const char *name, *why;
         size_t count;
-    } rows[] = {
-        {"somewhere:80", "", 1},
-        {"nowhere:80", "\"nowhere\" is no address of a host: Name or service not known", 0}};
+    } rows[] = {{"somewhere:80", "", 1},
+                {"nowhere:80", "cannot resolve \"nowhere\": Name or service not known", 0}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         uv_loop_t loop;
         struct heard h = {0};

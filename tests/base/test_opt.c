@@ -536,6 +536,7 @@ TEST(help_fits_80_columns_and_tells_all)
         "      --version ",
         "--verbose is\nTESTD_VERBOSE, --own-flag is OWN_OWN_FLAG.",
         "The file of --config",
+        "\nThe manual says more: man testd\n",
     };
     for (size_t i = 0; i < ROWS(wanted); i++) {
         CHECK_ROW("%s", wanted[i]);

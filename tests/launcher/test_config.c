@@ -40,13 +40,13 @@ TEST(numbers_of_workers)
         {"--nproc-per-node=xpu|x", "", NULL,
          "--nproc-per-node: \"xpu\": dtrun cannot count GPUs of that kind; give a number", 1},
         {"--nproc-per-node=many|x", "", NULL,
-         "--nproc-per-node: \"many\" is no number of workers; give one, or cpu, gpu or auto", 1},
+         "--nproc-per-node: \"many\" is not a number of workers; give a number, cpu, gpu or auto", 1},
         {"x", "PET_NPROC_PER_NODE=many", NULL,
-         "PET_NPROC_PER_NODE: \"many\" is no number of workers; give one, or cpu, gpu or auto", 1},
+         "PET_NPROC_PER_NODE: \"many\" is not a number of workers; give a number, cpu, gpu or auto", 1},
         {"--nproc-per-node=0|x", "", NULL, "--nproc-per-node: \"0\" is not from 1 to 65536", 1},
         {"--nproc-per-node=-1|x", "", NULL, "--nproc-per-node: \"-1\" is not from 1 to 65536", 1},
         {"--nproc-per-node=|x", "", NULL,
-         "--nproc-per-node: \"\" is no number of workers; give one, or cpu, gpu or auto", 1},
+         "--nproc-per-node: \"\" is not a number of workers; give a number, cpu, gpu or auto", 1},
         {"--nproc-per-node=65537|x", "", NULL, "--nproc-per-node: \"65537\" is not from 1 to 65536", 1},
     };
     TOLD_ROWS(&dt_launch_program, rows);

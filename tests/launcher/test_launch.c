@@ -32,6 +32,7 @@ TEST(what_they_print_and_how_they_end)
     /* clang-format off */
     static const struct { const char *command; int status; const char *words; } rows[] = {
         {"\"$D\" --help", 0, "Usage: dtrun [options] SCRIPT [ARG...]\n"},
+        {"\"$D\" --help", 0, "\nFor example: dtrun --nproc-per-node 8"},
         {"\"$L\" --help", 0, "--use-env"},
         {"\"$D\" --version", 0, "dtrun " DT_VERSION "\n"},
         {"\"$L\" --version", 0, "dtrun-launch " DT_VERSION "\n"},

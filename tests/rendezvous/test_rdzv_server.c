@@ -495,7 +495,7 @@ static void drain_many(struct dt_sync_control *c)
     char name[DT_NODE_NAME_MAX];
     for (int i = 0; i < 600; i++) {
         snprintf(name, sizeof name, "%0*d", DT_NODE_NAME_MAX - 1, i);
-        ask_drain(c, name, false, "no seat");
+        ask_drain(c, name, false, "is drained");
     }
 }
 
@@ -541,8 +541,8 @@ TEST(invented_names_leave_room_for_a_node_that_is_there)
     }
     CHECK(
         !is_drained(c, "one-more", false, "1000 nodes are drained already, and none of that name"));
-    ask_drain(c, "invented7", false, "no seat"); /* another reason for one that is drained */
-    ask_drain(c, "node1", false, "node1 is given no seat until it is undrained");
+    ask_drain(c, "invented7", false, "is drained"); /* another reason for one that is drained */
+    ask_drain(c, "node1", false, "node1 is drained; undo it with: dtrun-ctl node undrain node1");
     dt_sync_control_close(c);
     serving_do_and_wait(&st.serving, close_rdzv, NULL);
     serving_do(&st.serving, reopen, NULL);
@@ -552,7 +552,7 @@ TEST(invented_names_leave_room_for_a_node_that_is_there)
     struct dt_json page = ask_status(c, "", 0);
     CHECK_EQ(count_of(&page, "excluded", NULL), 0);
     dt_json_finish(&page);
-    ask_drain(c, "one-more", false, "no seat");
+    ask_drain(c, "one-more", false, "is drained");
     dt_sync_control_close(c);
     for (int i = 0; i < 3; i++)
         node_finish(&n[i]);
@@ -569,7 +569,7 @@ TEST(a_drained_node_ends_its_round_and_gets_no_seat)
     stage_open(&st, &config);
     three_run(n, "run", st.serving.port);
     struct dt_sync_control *c = control_open(&st);
-    ask_drain(c, "node1", false, "no seat");
+    ask_drain(c, "node1", false, "is drained");
     for (int i = 0; i < 3; i++)
         node_stop(&n[i]);
     struct node spare = node_of("run", "spare", 99, 3);
@@ -592,7 +592,8 @@ TEST(a_drained_node_ends_its_round_and_gets_no_seat)
     dt_json_finish(&page);
     ask_drain(c, "node1", true, "again");
     ask_drain(c, "node1", true, "was not kept out");
-    ask_drain(c, "nobody", false, "until it is undrained; no node of that name is here now");
+    ask_drain(c, "nobody", false,
+              "nobody is drained, though no node of that name is here now; undo it with");
     ask_drain(c, "nobody", true, "again");
     page = ask_status(c, "", 0);
     CHECK_EQ(count_of(&page, "excluded", NULL), 0);
