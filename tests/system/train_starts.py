@@ -150,6 +150,10 @@ def weights_of_others(s):
     os.mkdir(s.path("head"))
     write_safetensors(s.path("head", "model.safetensors"),
                       {**{"transformer." + k: v for k, v in made.items()}, "lm_head.weight": made["wte.weight"]})
+    said = {"tokenizer.json": "{}", "generation_config.json": '{"eos_token_id": 7}', "merges.txt": "a b\n", "README.md": "of another"}
+    for name, text in said.items():
+        with open(s.path("plain", name), "w", encoding="utf-8") as f:
+            f.write(text)
     firsts = []
     for folder in ("plain", "shards", "head"):
         for world, stage in ((1, 0), (2, 3)):
@@ -159,6 +163,14 @@ def weights_of_others(s):
     tap.check_equal(firsts[2], firsts[0], "losses from shards in bf16 and from one file")
     tap.check_equal(firsts[4], firsts[0], "losses with a head and without")
     training.close(firsts[1], firsts[0], 1e-5, "2 ranks at stage 3 against 1")
+    c = s.config("kept.json", steps=2, save_dir=s.path("kept"))
+    s.run(c, "--init-from", s.path("plain"), world=2)
+    s.run(c, "--set", "train.steps=3", world=1)
+    for step in (2, 3):
+        there = sorted(os.listdir(s.path("kept", "step-%08d" % step)))
+        tap.check_equal(there, sorted(["config.json", "model.safetensors", "optimizer", "state.json", *list(said)[:3]]), "files of step %d" % step)
+        with open(s.path("kept", "step-%08d" % step, "generation_config.json"), encoding="utf-8") as f:
+            tap.check_equal(f.read(), said["generation_config.json"], "what says how text is generated, in step %d" % step)
     c = s.config("own.json", steps=3)
     s.run(c)
     tap.check_equal(s.losses(c)[0] == firsts[0][0], False, "the same as without --init-from")

@@ -179,8 +179,15 @@ void dt_ckpt_close(struct dt_ckpt *c)
         dt_buf_finish(&c->head[f]);
     dt_ckpt_shards_finish(&c->shards, c->o.device);
     dt_layout_finish(&c->layout);
+    dt_companions_finish(&c->companions);
     free(c->pieces.v);
     free(c);
+}
+
+int dt_ckpt_accompany(struct dt_ckpt *c, const char *folder, struct dt_err *err)
+{
+    dt_ckpt_settle(c);
+    return dt_companions_read(&c->companions, folder, err);
 }
 
 /* ---- a save ---- */

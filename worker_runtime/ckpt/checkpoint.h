@@ -82,6 +82,9 @@ struct dt_ckpt_options {
 struct dt_ckpt *dt_ckpt_open(const struct dt_ckpt_options *o, struct dt_err *err);
 void dt_ckpt_close(struct dt_ckpt *c); /* likewise gives up, or waits */
 
+/* Tokenizer and the like that are in FOLDER go into all checkpoints from here on. Rank 0. */
+int dt_ckpt_accompany(struct dt_ckpt *c, const char *folder, struct dt_err *err);
+
 /* Snapshot between two steps. A save before it that was not committed is given up; one whose commit
  * was started is waited for. */
 int dt_ckpt_begin(struct dt_ckpt *c, struct dt_zero *z, const struct dt_ckpt_state *s,

@@ -97,8 +97,9 @@ static int write_state(struct dt_ckpt *c, struct dt_err *err)
     for (int f = 0; f < DT_CKPT_FILES && rc == 0; f++)
         if (c->bytes[f])
             rc = dt_manifest_size(&m, f, c->bytes[f], err);
-    if (rc == 0 && (collect(c, &all, err) < 0 || dt_ckpt_pieces_join(&all, &m, err) < 0 ||
-                    sync_optimizer(c, err) < 0))
+    if (rc == 0 &&
+        (collect(c, &all, err) < 0 || dt_ckpt_pieces_join(&all, &m, err) < 0 ||
+         sync_optimizer(c, err) < 0 || dt_companions_write(&c->companions, c->temp, err) < 0))
         rc = -1;
     if (rc == 0) {
         dt_manifest_write(&m, &text);

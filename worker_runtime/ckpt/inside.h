@@ -9,6 +9,7 @@
 #ifndef DT_WORKER_RUNTIME_CKPT_INSIDE_H
 #define DT_WORKER_RUNTIME_CKPT_INSIDE_H
 
+#include "worker_runtime/ckpt/companions.h"
 #include "worker_runtime/ckpt/manifest.h"
 #include "worker_runtime/ckpt/safetensors.h"
 
@@ -56,7 +57,8 @@ struct dt_ckpt {
         char world[48]; /* "-RUN-EPOCH-", as all temporary names of this world have it */
         unsigned before;
     } sweep;
-    int claim;     /* on the folder, of rank 0; -1 */
+    struct dt_companions companions; /* of rank 0 */
+    int claim;                       /* on the folder, of rank 0; -1 */
     bool sweeping; /* SWEEPER removes what nobody needs; the thread above joins it first */
     pthread_t sweeper;
 };

@@ -166,6 +166,15 @@ static int first_weights(struct dt_trainer *t, struct dt_found *f, struct dt_err
     return dt_zero_fill(t->zero, fill, t, err);
 }
 
+/* Tokenizer and the like of the model that is gone on with, be it a checkpoint of ours. */
+static int keep_companions(struct dt_trainer *t, const struct dt_found *f, struct dt_err *err)
+{
+    const char *folder = f->path[0] ? f->path : t->options->init_from;
+    if (t->rank != 0 || !t->saving.ckpt || !folder)
+        return 0;
+    return dt_ckpt_accompany(t->saving.ckpt, folder, err);
+}
+
 static int open_metrics(struct dt_trainer *t, struct dt_err *err)
 {
     const struct dt_config_train *c = &t->config->train;
@@ -257,7 +266,8 @@ int dt_trainer_open(struct dt_trainer *t, struct dt_context *context,
     if (open_model(t, err) < 0 || open_data(t, err) < 0 || dt_resume_find(t, &found, err) < 0 ||
         settle_batch(t, found.path[0] != '\0', err) < 0 || open_zero(t, err) < 0 ||
         open_transformer(t, err) < 0 || open_ckpt(t, err) < 0 ||
-        dt_resume_make_room(t, &found, err) < 0 || first_weights(t, &found, err) < 0)
+        dt_resume_make_room(t, &found, err) < 0 || first_weights(t, &found, err) < 0 ||
+        keep_companions(t, &found, err) < 0)
         return -1;
     if (found.path[0])
         dt_resume_settle(t, found.path);
