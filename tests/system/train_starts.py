@@ -194,8 +194,9 @@ def weights_of_checkpoints(s):
     c = s.config("first.json", steps=4, save_dir=s.path("ckpt"), **validation)
     was = s.run(c, world=2).expect(r"step 4/4  validation loss ([\d.]+)").group(1)
     c = s.config("second.json", steps=1, scheduler={"type": "WarmupLR", "params": {"warmup_num_steps": 10}}, **validation)
-    now = s.run(c, "--init-from", s.path("ckpt", "step-00000004"), world=2).expect(r"step 1/1  validation loss ([\d.]+)").group(1)
-    tap.check_equal(now, was, "validation loss")
+    for folder in (s.path("ckpt", "step-00000004"), s.path("ckpt")):
+        now = s.run(c, "--init-from", folder, world=2).expect(r"step 1/1  validation loss ([\d.]+)").group(1)
+        tap.check_equal(now, was, "validation loss from " + folder)
 
 
 @training.story

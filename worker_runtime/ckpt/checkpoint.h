@@ -138,6 +138,9 @@ int dt_ckpt_resume(struct dt_coll *g, const char *dir, const struct dt_shape *sh
                    const struct dt_tensor *tensors, size_t tensor_count, struct dt_zero *z,
                    struct dt_ckpt_state *s, char *path, size_t size, struct dt_buf *warning,
                    struct dt_err *err);
+/* Where the weights of DIR are: DIR, or the checkpoint that its `latest` names, which is put into
+ * ROOM. */
+const char *dt_ckpt_weights_folder(const char *dir, char room[PATH_MAX]);
 /* Weights alone, from a folder of Hugging Face's (one file, or shards with an index), any float
  * type. Names may have the prefixes "transformer." or "model."; what is missing, left over or of
  * another shape is named. */

@@ -14,6 +14,7 @@
 #include "base/json.h"
 #include "worker_runtime/ckpt/convert.h"
 
+#define WEIGHTS "model.safetensors"
 #define INDEX "model.safetensors.index.json"
 #define INDEX_MAX ((size_t)100 << 20)
 #define CHUNK ((size_t)1 << 18) /* elements */
@@ -33,6 +34,20 @@ struct weights {
 };
 
 /* ---- opening ---- */
+
+static bool has(const char *dir, const char *name)
+{
+    char path[PATH_MAX];
+    return dt_ckpt_join_path(path, dir, name, NULL) == 0 && dt_fs_exists(path);
+}
+
+const char *dt_ckpt_weights_folder(const char *dir, char room[PATH_MAX])
+{
+    if (has(dir, WEIGHTS) || has(dir, INDEX))
+        return dir;
+    int64_t latest = dt_ckpt_latest(dir);
+    return latest < 0 ? dir : dt_ckpt_step_path(dir, latest, room);
+}
 
 static int add_file(struct weights *w, const char *dir, const char *name, struct dt_err *err)
 {
@@ -82,14 +97,12 @@ static int open_files(struct weights *w, const char *dir, struct dt_err *err)
     char path[PATH_MAX];
     struct dt_buf text = {0};
     struct dt_json doc = {NULL};
-    if (dt_ckpt_join_path(path, dir, "model.safetensors", err) < 0)
-        return -1;
-    if (dt_fs_exists(path))
-        return add_file(w, dir, "model.safetensors", err);
+    if (has(dir, WEIGHTS))
+        return add_file(w, dir, WEIGHTS, err);
     if (dt_ckpt_join_path(path, dir, INDEX, err) < 0)
         return -1;
     if (!dt_fs_exists(path))
-        return dt_err_set(err, DT_E_USAGE, "%s has neither model.safetensors nor " INDEX, dir);
+        return dt_err_set(err, DT_E_USAGE, "%s has neither " WEIGHTS " nor " INDEX, dir);
     int rc = dt_fs_read(path, INDEX_MAX, &text, err);
     if (rc == 0 && (dt_json_parse(&doc, (const char *)text.at, text.len, INDEX_MAX, err) < 0 ||
                     add_indexed(w, dir, &doc, err) < 0))
@@ -286,6 +299,8 @@ int dt_ckpt_read_weights(const char *dir, const struct dt_shape *shape,
                          const struct dt_zero_state *out, struct dt_err *err)
 {
     struct weights w = {.tensors = tensors, .tensor_count = count, .tied = shape->tied};
+    char room[PATH_MAX];
+    dir = dt_ckpt_weights_folder(dir, room);
     int rc = open_files(&w, dir, err);
     if (rc == 0 && (bind_all(&w, err) < 0 || read_owned(&w, out, err) < 0))
         rc = dt_err_wrap(err, "%s", dir);

@@ -170,9 +170,10 @@ static int first_weights(struct dt_trainer *t, struct dt_found *f, struct dt_err
 static int keep_companions(struct dt_trainer *t, const struct dt_found *f, struct dt_err *err)
 {
     const char *folder = f->path[0] ? f->path : t->options->init_from;
+    char room[PATH_MAX];
     if (t->rank != 0 || !t->saving.ckpt || !folder)
         return 0;
-    return dt_ckpt_accompany(t->saving.ckpt, folder, err);
+    return dt_ckpt_accompany(t->saving.ckpt, dt_ckpt_weights_folder(folder, room), err);
 }
 
 static int open_metrics(struct dt_trainer *t, struct dt_err *err)
