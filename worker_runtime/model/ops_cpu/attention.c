@@ -129,8 +129,8 @@ static void soften(const struct dt_attention *a, float *scores, struct dt_range 
         float *x = scores + row * KEYS;
         size_t n = visible(t.from + row, from, keys);
         hide(n, x);
-        float before = largest[row], now = dt_largest(n, x);
-        now = from > 0 && before > now ? before : now;
+        float before = from > 0 ? largest[row] : -INFINITY, now = dt_largest(n, x);
+        now = before > now ? before : now;
         float fresh = exp_row(n, keys, x, now);
         if (from > 0) {
             float shrink = dt_expf(before - now);
