@@ -18,7 +18,7 @@ struct dt_rendezvous_options {
     struct dt_opt_cidrs allow, allow_c10d;
     char *token_file, *state_dir;
     uint64_t max_runs, max_nodes;
-    uint64_t max_connections, max_keys, max_request_keys;
+    uint64_t max_connections, max_per_address, max_keys, max_request_keys;
     uint64_t max_key_size, max_value_size, max_total_size;
     uint64_t max_peer_buffer, max_buffered;
     uint64_t busy_poll; /* microseconds */

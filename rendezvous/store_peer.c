@@ -93,6 +93,7 @@ static void on_peer_closed(uv_handle_t *h)
     struct dt_store_peers *peers = p->peers;
     dt_buf_finish(&p->sending); /* libuv may have looked at it until now */
     dt_store_budget_leave(&peers->budget, &p->holding);
+    dt_store_sources_leave(&peers->sources, p->source);
     free(p); /* the only free of a peer */
     peers->count--;
     dt_store_peer_feed(peers);
@@ -106,6 +107,7 @@ void dt_store_peer_close(struct dt_store_peer *p)
     p->closing = true;
     dt_list_remove(&p->in_list);
     dt_list_remove(&p->in_due);
+    dt_list_remove(&p->in_newcomers);
     if (p->connected)
         p->peers->counters->connected--;
     if (p->control.conn)
@@ -225,10 +227,10 @@ bool dt_store_peer_is_in(const struct dt_store_peer *p, const struct dt_cidr *ra
 
 static void meet_client(struct dt_store_peer *p)
 {
-    const struct dt_store_server_config *config = p->peers->config;
     p->met = true;
     p->session.holds_hello = p->peers->control != NULL;
-    p->session.only_hello = !dt_store_peer_is_in(p, config->allow_c10d, config->allow_c10d_count);
+    if (p->only_hello)
+        dt_store_session_restrict(&p->session);
 }
 
 static int meet_control(struct dt_store_peer *p, struct dt_err *err)
@@ -283,7 +285,23 @@ static enum dt_decoded peer_step(struct dt_store_peer *p, const uint8_t *bytes, 
     *during = op < DT_C10D_OPS ? dt_c10d_op_name(op) : "request";
     if (got == DT_DONE)
         p->peers->counters->requests[op]++;
+    p->understood = got == DT_DONE || p->session.decoder.begun;
     return got;
+}
+
+/* A peer is no newcomer any more when it has said something that can be understood: a request of
+ * the store, if it may ask for more than whether this is one of ours, or the control protocol's
+ * first bytes, whose handler has a patience of its own. */
+static void judge_newcomer(struct dt_store_peer *p)
+{
+    if (!dt_node_linked(&p->in_newcomers))
+        return;
+    if (p->control.conn || (p->understood && !p->only_hello)) {
+        dt_list_remove(&p->in_newcomers);
+    } else if (!p->spoke) {
+        p->spoke = true;
+        dt_store_peers_expect(p);
+    }
 }
 
 /* A client that does not take its answers is not listened to. Agents are sent more than they ask
@@ -445,6 +463,7 @@ static void peer_settle(struct dt_store_peer *p, enum pause why)
     if (p->closing)
         return;
     give_back_out(p);
+    judge_newcomer(p);
     dt_store_peer_account(p);
     check_untaken(p);
     if (!p->closing)
@@ -564,6 +583,7 @@ struct dt_store_peer *dt_store_peer_create(struct dt_store_peers *peers, int fam
     p->session.may_answer = may_answer;
     dt_store_holding_init(&p->holding);
     dt_node_init(&p->in_due);
+    dt_node_init(&p->in_newcomers);
     dt_list_append(&peers->list, &p->in_list);
     p->last_active = now_of(p);
     peers->count++;

@@ -13,6 +13,11 @@ struct dt_store_peer {
     struct dt_node in_due; /* linked: has work for the next turn */
     union dt_uvx_stream io;
     struct dt_store_peers *peers;
+    struct dt_store_source *source;
+    struct dt_node in_newcomers; /* linked: nothing that it said could be understood so far */
+    dt_ms newcomer_since;
+    bool only_hello; /* by its address, unless it speaks the control protocol */
+    bool spoke, understood;
     bool met; /* its first bytes have told whom it wants: the store, or the control handler */
     struct dt_store_session session; /* a control peer's is over, only its `out` is used */
     struct dt_control_peer control;  /* conn: NULL unless it is one */

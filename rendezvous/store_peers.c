@@ -5,24 +5,51 @@
 
 #include <inttypes.h>
 
-/* How often those that hold bytes are looked at. */
+/* How often those that hold bytes, and newcomers, are looked at. */
 #define WATCH_EVERY 250
+/* Places taken from those that say nothing, at each look. */
+#define PLACES_PER_LOOK 16
 
 /* -- arrivals --------------------------------------------------------------------------------- */
+
+/* Counts it among those of its address. */
+static int check_source(struct dt_store_peer *p, struct dt_err *err)
+{
+    const struct dt_store_server_config *config = p->peers->config;
+    if (!dt_store_peer_is_in(p, config->allow, config->allow_count))
+        return dt_err_set(err, DT_E_LIMIT,
+                          "its address is in none of the ranges given with --allow");
+    size_t most = config->per_address ? config->per_address : SIZE_MAX;
+    if (!dt_store_sources_enter(&p->peers->sources, &p->control.addr, most, &p->source))
+        return dt_err_set(err, DT_E_LIMIT,
+                          "%zu connections come from its address, the limit (raise "
+                          "--max-connections-per-address)",
+                          most);
+    return 0;
+}
+
+static void make_newcomer(struct dt_store_peer *p)
+{
+    const struct dt_store_server_config *config = p->peers->config;
+    p->only_hello = !dt_store_peer_is_in(p, config->allow_c10d, config->allow_c10d_count);
+    p->newcomer_since = (dt_ms)uv_now(p->peers->loop);
+    if (p->only_hello)
+        dt_store_peers_expect(p);
+    else
+        dt_list_append(&p->peers->silent, &p->in_newcomers);
+}
 
 static void admit(struct dt_store_peer *p)
 {
     struct dt_store_server_counters *counters = p->peers->counters;
+    struct dt_err err;
     counters->accepted++;
     if (dt_uvx_remote(&p->io, &p->control.addr) < 0) {
         dt_store_peer_close(p); /* gone already */
         return;
     }
-    const struct dt_store_server_config *config = p->peers->config;
-    if (!dt_store_peer_is_in(p, config->allow, config->allow_count)) {
-        struct dt_err err;
+    if (check_source(p, &err) < 0) {
         counters->not_allowed++;
-        dt_err_set(&err, DT_E_LIMIT, "its address is in none of the ranges given with --allow");
         dt_store_peer_complain(p, "connection", &err);
         dt_store_peer_close(p);
         return;
@@ -37,6 +64,7 @@ static void admit(struct dt_store_peer *p)
         char text[DT_ADDR_TEXT];
         dt_debug("%s connected", dt_addr_text(&p->control.addr, text, sizeof text));
     }
+    make_newcomer(p);
     dt_store_peer_read(p, true);
 }
 
@@ -46,6 +74,7 @@ int dt_store_peers_accept(struct dt_store_peers *peers, uv_stream_t *listener)
         dt_store_peer_create(peers, listener->type == UV_TCP ? AF_INET : AF_UNIX);
     if (!p)
         return -1;
+    peers->crowded = false;
     if (uv_accept(listener, &p->io.stream) < 0)
         dt_store_peer_close(p);
     else
@@ -80,9 +109,8 @@ static struct dt_store_peer *peer_in(struct dt_node *in_holders)
     return dt_container_of(in_holders, struct dt_store_peer, holding.in_holders);
 }
 
-static void on_watch(uv_timer_t *t)
+static void end_stuck_holders(struct dt_store_peers *peers)
 {
-    struct dt_store_peers *peers = dt_container_of(t, struct dt_store_peers, watch);
     struct dt_store_budget *b = &peers->budget;
     struct dt_list gone;
     dt_list_init(&gone);
@@ -91,15 +119,63 @@ static void on_watch(uv_timer_t *t)
     for (struct dt_node *n; (n = dt_list_pop(&gone));)
         end_holder(peer_in(n));
     dt_store_peer_feed(peers); /* the limit may have been raised */
-    if (dt_list_empty(&b->holders) && dt_list_empty(&b->waiting))
+}
+
+/* -- newcomers -------------------------------------------------------------------------------- */
+
+void dt_store_peers_expect(struct dt_store_peer *p)
+{
+    p->newcomer_since = (dt_ms)uv_now(p->peers->loop);
+    dt_list_remove(&p->in_newcomers);
+    dt_list_append(&p->peers->expected, &p->in_newcomers);
+    dt_store_peers_watch(p->peers);
+}
+
+/* Ends at most MOST of those in LIST that have been there too long. */
+static void end_newcomers(struct dt_store_peers *peers, struct dt_list *list, size_t most,
+                          const char *what)
+{
+    dt_ms now = (dt_ms)uv_now(peers->loop);
+    for (struct dt_node *n; most-- > 0 && (n = dt_list_first(list));) {
+        struct dt_store_peer *p = dt_container_of(n, struct dt_store_peer, in_newcomers);
+        if (now - p->newcomer_since < DT_STORE_PATIENCE)
+            return; /* the lists are ordered by that time */
+        struct dt_err err;
+        dt_err_set(&err, DT_E_TIMEOUT, "%s within %d s", what, dt_clock_seconds(DT_STORE_PATIENCE));
+        dt_store_peer_complain(p, "connection", &err);
+        dt_store_peer_close(p);
+    }
+}
+
+void dt_store_peers_want_place(struct dt_store_peers *peers)
+{
+    peers->crowded = true;
+    dt_store_peers_watch(peers);
+}
+
+/* -- now and then ----------------------------------------------------------------------------- */
+
+static bool is_worth_watching(const struct dt_store_peers *peers)
+{
+    return !dt_list_empty(&peers->budget.holders) || !dt_list_empty(&peers->budget.waiting) ||
+           !dt_list_empty(&peers->expected) || (peers->crowded && !dt_list_empty(&peers->silent));
+}
+
+static void on_watch(uv_timer_t *t)
+{
+    struct dt_store_peers *peers = dt_container_of(t, struct dt_store_peers, watch);
+    end_stuck_holders(peers);
+    end_newcomers(peers, &peers->expected, SIZE_MAX, "it said nothing that it may");
+    if (peers->crowded)
+        end_newcomers(peers, &peers->silent, PLACES_PER_LOOK,
+                      "others wait for its place, and it said nothing");
+    if (!is_worth_watching(peers))
         uv_timer_stop(t);
 }
 
 void dt_store_peers_watch(struct dt_store_peers *peers)
 {
-    const struct dt_store_budget *b = &peers->budget;
-    if (!uv_is_active((uv_handle_t *)&peers->watch) &&
-        !(dt_list_empty(&b->holders) && dt_list_empty(&b->waiting)))
+    if (!uv_is_active((uv_handle_t *)&peers->watch) && is_worth_watching(peers))
         uv_timer_start(&peers->watch, on_watch, WATCH_EVERY, WATCH_EVERY);
 }
 
@@ -109,6 +185,7 @@ static void on_watch_closed(uv_handle_t *h)
 {
     struct dt_store_peers *peers = dt_container_of((uv_timer_t *)h, struct dt_store_peers, watch);
     dt_buf_finish(&peers->spare_out);
+    dt_store_sources_finish(&peers->sources);
     peers->on_closed(peers);
 }
 
@@ -133,6 +210,9 @@ static void on_turn(struct dt_store_turns *t)
 void dt_store_peers_open(struct dt_store_peers *peers)
 {
     dt_list_init(&peers->list);
+    dt_list_init(&peers->expected);
+    dt_list_init(&peers->silent);
+    dt_store_sources_init(&peers->sources);
     peers->complaints = (struct dt_log_limit){.burst = 10, .every = DT_SECOND};
     peers->turns = (struct dt_store_turns){
         .loop = peers->loop,

@@ -15,9 +15,14 @@
 #include "rendezvous/store_control.h"
 #include "rendezvous/store_heap.h"
 #include "rendezvous/store_server.h"
+#include "rendezvous/store_sources.h"
 #include "rendezvous/store_turns.h"
 
+struct dt_store_peer;
+
 #define DT_STORE_READ_SIZE (64u << 10)
+/* How long a connection may be there without a word that can be understood. */
+#define DT_STORE_PATIENCE (10 * DT_SECOND)
 
 /* The server sets the first block before dt_store_peers_open() and owns what it points to. */
 struct dt_store_peers {
@@ -33,10 +38,15 @@ struct dt_store_peers {
 
     size_t count;        /* accepted and not yet gone */
     struct dt_list list; /* the longest inactive first */
+    /* Newcomers that have to be understood soon, and those that have said nothing; in both who has
+     * been there longest is first. */
+    struct dt_list expected, silent;
+    bool crowded; /* somebody waits for a place */
+    struct dt_store_sources sources;
     struct dt_store_turns turns;
     struct dt_store_budget budget;
     struct dt_store_heap heap;
-    uv_timer_t watch; /* active while somebody holds bytes, or waits for room */
+    uv_timer_t watch; /* active while somebody has to be looked at */
     struct dt_log_limit complaints;
     struct dt_buf spare_out; /* lent to whoever is answering */
     uint8_t read_buffer[DT_STORE_READ_SIZE];
@@ -46,8 +56,12 @@ void dt_store_peers_open(struct dt_store_peers *peers);
 /* Only when count is 0; on_closed is called later. */
 void dt_store_peers_close(struct dt_store_peers *peers);
 
-/* Looks now and then at those that hold bytes, until there are none. */
+/* Looks now and then at those that hold bytes and at newcomers, while there is reason to. */
 void dt_store_peers_watch(struct dt_store_peers *peers);
+/* P has to be understood within DT_STORE_PATIENCE from now. */
+void dt_store_peers_expect(struct dt_store_peer *p);
+/* Somebody waits for a place: those that have said nothing for DT_STORE_PATIENCE lose theirs. */
+void dt_store_peers_want_place(struct dt_store_peers *peers);
 
 /* Takes the connection that waits at LISTENER. -1: no memory for it now, it goes on waiting. */
 int dt_store_peers_accept(struct dt_store_peers *peers, uv_stream_t *listener);

@@ -56,6 +56,7 @@ static void accept_one(struct listener *l)
         return;
     if (s->peers.count >= s->config.connections) {
         s->counters.waited++;
+        dt_store_peers_want_place(&s->peers);
         if (may_note(s))
             dt_warn("%zu clients are connected, the limit; others wait until one leaves (raise "
                     "--max-connections)",

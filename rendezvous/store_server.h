@@ -26,6 +26,7 @@ struct dt_store_server_config {
     struct dt_c10d_limits request;
     enum dt_c10d_dialect legacy; /* how peers without a hello are read: DT_C10D_L1 or _L2 */
     size_t connections;
+    size_t per_address;          /* of these; 0: as many as there are. See store_sources.h */
     uint64_t peer_bytes;         /* one peer's request or untaken answers; below 4 GiB */
     uint64_t buffered_bytes;     /* buffered for all peers together */
     dt_ms idle_timeout;          /* 0: none. A peer that waits for a key is not idle */

@@ -27,6 +27,13 @@ void dt_store_session_init(struct dt_store_session *s, struct dt_store *store,
     };
 }
 
+void dt_store_session_restrict(struct dt_store_session *s)
+{
+    s->only_hello = true;
+    s->decoder.limits =
+        (struct dt_c10d_limits){.key = strlen(DT_HELLO_KEY), .value = 0, .keys = 1, .whole = 64};
+}
+
 void dt_store_session_finish(struct dt_store_session *s)
 {
     dt_store_wait_cancel(s->store, &s->waiter);
@@ -195,18 +202,28 @@ static int do_barrier(struct dt_store_session *s, const struct dt_c10d_request *
     return 0;
 }
 
+static int refuse_stranger(struct dt_err *err)
+{
+    return dt_err_set(err, DT_E_LIMIT,
+                      "this server asks for a token, which PyTorch cannot show: its store is for "
+                      "the ranges given with --allow-c10d");
+}
+
+static bool may_stranger_ask(enum dt_c10d_op op)
+{
+    return op == DT_C10D_VALIDATE || op == DT_C10D_PING || op == DT_C10D_CHECK;
+}
+
 /* What an agent asks first, to learn whether it may speak the control protocol here. */
 static int check_hello_only(struct dt_c10d_request req, struct dt_err *err)
 {
     struct dt_bytes key;
-    if (req.op == DT_C10D_VALIDATE || req.op == DT_C10D_PING)
-        return 0;
-    if (req.op == DT_C10D_CHECK && req.count == 1 && dt_c10d_next_item(&req, &key, NULL) &&
-        is_hello(key))
-        return 0;
-    return dt_err_set(err, DT_E_LIMIT,
-                      "this server asks for a token, which PyTorch cannot show: its store is for "
-                      "the ranges given with --allow-c10d");
+    if (!may_stranger_ask(req.op))
+        return refuse_stranger(err);
+    if (req.op == DT_C10D_CHECK &&
+        !(req.count == 1 && dt_c10d_next_item(&req, &key, NULL) && is_hello(key)))
+        return refuse_stranger(err);
+    return 0;
 }
 
 /* Bytes of the answer where each has as many; other operations look at what they answer. */
@@ -301,7 +318,10 @@ enum dt_decoded dt_store_session_step(struct dt_store_session *s, const uint8_t 
     enum dt_decoded got = dt_c10d_decode(&s->decoder, bytes, len, &req, used, err);
     if (got != DT_DONE) {
         *op = s->decoder.op;
-        return got;
+        if (!s->only_hello || !s->decoder.begun || may_stranger_ask(*op))
+            return got;
+        refuse_stranger(err); /* before its lengths make us keep anything */
+        return DT_BAD;
     }
     *op = req.op;
     /* A legacy client never cancels. It is synchronous, so whatever it asks while a wait is open

@@ -18,7 +18,7 @@ struct dt_store_session {
     struct dt_store *store;
     struct dt_store_waiter waiter;
     bool holds_hello; /* DT_HELLO_KEY is there: always, and counted nowhere */
-    bool only_hello;  /* nothing may be asked but whether it is; both are false after init */
+    bool only_hello;  /* nothing may be asked but whether it is; see dt_store_session_restrict() */
     /* Whether OUT may grow by N bytes now; asked before a request has any effect. NULL, as after
      * init: always. */
     bool (*may_answer)(struct dt_store_session *s, uint64_t n);
@@ -31,6 +31,9 @@ struct dt_store_session {
 void dt_store_session_init(struct dt_store_session *s, struct dt_store *store,
                            const struct dt_c10d_limits *limits, enum dt_c10d_dialect legacy,
                            uint64_t most_out, void (*on_wake)(struct dt_store_session *s));
+/* Before its first step: this peer may ask nothing but whether DT_HELLO_KEY is there. Anything else
+ * is refused as soon as its operation, or a length, is known. */
+void dt_store_session_restrict(struct dt_store_session *s);
 void dt_store_session_finish(struct dt_store_session *s);
 
 /* Takes at most one request off the front of BYTES and carries it out. DONE: *USED bytes are dealt

@@ -348,3 +348,46 @@ TEST(whoever_only_closes_its_sending_side_still_gets_its_answers)
     dt_buf_finish(&want);
     CHECK_EQ(daemon_stop(&d), 0);
 }
+
+TEST(places_are_taken_from_those_that_say_nothing_while_others_wait)
+{
+    enum { PLACES = 8 };
+    struct daemon_process d;
+    int silent[PLACES];
+    DAEMON_START(&d, PROGRAM, LISTEN, "--max-connections", "8");
+    int good = peer_greet(d.port);
+    for (int i = 1; i < PLACES; i++)
+        silent[i] = peer_connect(d.port);
+    int late = peer_greet(d.port); /* is answered when one of them was ended */
+    CHECK(daemon_log_has(&d, "others wait for its place, and it said nothing within 10 s"));
+    int64_t n = 0;
+    check_still_serving(good, &n);
+    check_still_serving(late, &n);
+    for (int i = 1; i < PLACES; i++)
+        close(silent[i]);
+    close(late);
+    close(good);
+    CHECK_EQ(daemon_stop(&d), 0);
+}
+
+TEST(half_a_hello_keeps_no_place)
+{
+    struct daemon_process d;
+    DAEMON_START(&d, PROGRAM, LISTEN);
+    int good = peer_greet(d.port), silent = peer_connect(d.port);
+    int half = peer_connect(d.port), modern = peer_connect(d.port);
+    peer_send(half, "DTR", 3);
+    peer_send(modern, "\0\xce\xf7", 3);
+    peer_expect_end(half);
+    peer_expect_end(modern);
+    int64_t n = 0;
+    check_still_serving(good, &n);
+    static const uint8_t legacy_keys[] = {6}; /* PyTorch 1.13 may say nothing for long */
+    peer_send(silent, legacy_keys, 1);
+    peer_receive(silent, "\1\0\0\0\0\0\0\0", 8);
+    close(half);
+    close(modern);
+    close(silent);
+    close(good);
+    CHECK_EQ(daemon_stop(&d), 0);
+}

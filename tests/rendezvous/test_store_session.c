@@ -255,3 +255,62 @@ TEST(the_2_1_dialect_is_a_switch)
     dt_buf_finish(&all);
     stage_close(&st);
 }
+
+TEST(a_restricted_peer_is_refused_before_its_lengths_count)
+{
+    static const struct {
+        const char *what;
+        uint8_t bytes[32];
+        size_t len;
+        enum dt_decoded got;
+    } rows[] = {
+        {"SET", {1}, 1, DT_BAD},
+        {"GET", {3}, 1, DT_BAD},
+        {"a list of keys to wait for", {6, 1}, 9, DT_BAD},
+        {"a longer key to check", {5, 1, 0, 0, 0, 0, 0, 0, 0, 13}, 17, DT_BAD},
+        {"two keys to check", {5, 2}, 9, DT_BAD},
+        {"half of a ping", {13}, 1, DT_MORE},
+        {"half of the key", {5, 1, 0, 0, 0, 0, 0, 0, 0, 12, 0, 0, 0, 0, 0, 0, 0, '/'}, 18, DT_MORE},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        CHECK_ROW("%s", rows[i].what);
+        struct stage st;
+        struct dt_err err;
+        size_t used;
+        enum dt_c10d_op op;
+        stage_open(&st, 1);
+        struct dt_store_session *s = &client_of(&st, 'A')->session;
+        dt_store_session_restrict(s);
+        greet(&st, client_of(&st, 'A'));
+        CHECK_EQ(dt_store_session_step(s, rows[i].bytes, rows[i].len, &used, &op, &err),
+                 rows[i].got);
+        stage_close(&st);
+    }
+}
+
+static bool say_no(struct dt_store_session *s, uint64_t n)
+{
+    (void)s;
+    return n < 8;
+}
+
+TEST(a_request_without_room_for_its_answer_has_no_effect)
+{
+    static const uint8_t add[] = {4, 1, 0, 0, 0, 0, 0, 0, 0, 'n', 1, 0, 0, 0, 0, 0, 0, 0};
+    struct stage st;
+    struct dt_err err;
+    size_t used;
+    enum dt_c10d_op op;
+    stage_open(&st, 1);
+    struct dt_store_session *s = &client_of(&st, 'A')->session;
+    greet(&st, client_of(&st, 'A'));
+    s->may_answer = say_no;
+    CHECK_EQ(dt_store_session_step(s, add, sizeof add, &used, &op, &err), DT_MORE);
+    CHECK(s->no_room);
+    CHECK_EQ(dt_store_counts(st.store)->keys, 0);
+    s->may_answer = NULL;
+    CHECK_EQ(dt_store_session_step(s, add, sizeof add, &used, &op, &err), DT_DONE);
+    CHECK(!s->no_room);
+    CHECK_BYTES(s->out.at, s->out.len, "\1\0\0\0\0\0\0\0", 8);
+    stage_close(&st);
+}
