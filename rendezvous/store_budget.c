@@ -122,7 +122,7 @@ static uint64_t choose_overdue(struct dt_store_budget *b, dt_ms now, struct dt_l
     {
         if (!still_for(holder(n), DT_STORE_MOVE_DEADLINE, now))
             break; /* the list is ordered by that time */
-        if (!is_waiting(holder(n)))
+        if (!is_waiting(holder(n)) && !holder(n)->excused)
             freed += choose(holder(n), gone);
     }
     return freed;

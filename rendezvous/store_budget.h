@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "base/list.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* In this time a peer that holds bytes has to move DT_STORE_MOVE_LEAST of them, or all. */
@@ -35,6 +36,7 @@ struct dt_store_budget {
 struct dt_store_holding {
     struct dt_node in_holders; /* linked: bytes > 0 */
     struct dt_node in_waiting;
+    bool excused; /* others keep it from moving its bytes; there is no deadline */
     uint64_t bytes;
     uint64_t wanted; /* how many it waits to hold */
     uint64_t moved;  /* of them, since moved_at */

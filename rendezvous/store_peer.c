@@ -73,6 +73,16 @@ static bool may_answer(struct dt_store_session *session, uint64_t n)
     return take_answer(dt_container_of(session, struct dt_store_peer, session), n);
 }
 
+/* Asked for each request of a client until it is seated. */
+static bool may_serve(struct dt_store_session *session)
+{
+    struct dt_store_peer *p = dt_container_of(session, struct dt_store_peer, session);
+    if (!dt_store_peers_seat(p))
+        return false;
+    session->may_serve = NULL;
+    return true;
+}
+
 static bool is_waiting_for_room(const struct dt_store_peer *p)
 {
     return dt_node_linked(&p->holding.in_waiting);
@@ -108,6 +118,7 @@ void dt_store_peer_close(struct dt_store_peer *p)
     dt_list_remove(&p->in_list);
     dt_list_remove(&p->in_due);
     dt_list_remove(&p->in_newcomers);
+    dt_store_peers_unseat(p);
     if (p->connected)
         p->peers->counters->connected--;
     if (p->control.conn)
@@ -580,10 +591,12 @@ struct dt_store_peer *dt_store_peer_create(struct dt_store_peers *peers, int fam
     dt_uvx_stream_init(peers->loop, &p->io, family);
     dt_store_session_init(&p->session, peers->store, &peers->config->request, peers->config->legacy,
                           peers->config->peer_bytes, on_session_wake);
+    p->session.may_serve = may_serve;
     p->session.may_answer = may_answer;
     dt_store_holding_init(&p->holding);
     dt_node_init(&p->in_due);
     dt_node_init(&p->in_newcomers);
+    dt_node_init(&p->in_standing);
     dt_list_append(&peers->list, &p->in_list);
     p->last_active = now_of(p);
     peers->count++;

@@ -16,6 +16,9 @@ struct dt_store_peer {
     struct dt_store_source *source;
     struct dt_node in_newcomers; /* linked: nothing that it said could be understood so far */
     dt_ms newcomer_since;
+    bool seated;                /* it has one of the store's places */
+    struct dt_node in_standing; /* linked: it waits for one */
+    dt_ms standing_since;
     bool only_hello; /* by its address, unless it speaks the control protocol */
     bool spoke, understood;
     bool met; /* its first bytes have told whom it wants: the store, or the control handler */

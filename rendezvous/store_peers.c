@@ -121,6 +121,68 @@ static void end_stuck_holders(struct dt_store_peers *peers)
     dt_store_peer_feed(peers); /* the limit may have been raised */
 }
 
+/* -- seats ------------------------------------------------------------------------------------ */
+
+static size_t seats(const struct dt_store_peers *peers)
+{
+    size_t places = peers->config->connections;
+    return peers->control ? places - places / 16 : places;
+}
+
+/* The client that has stood longest goes on, if there is a seat. */
+static void call_standing(struct dt_store_peers *peers)
+{
+    struct dt_node *n = dt_list_first(&peers->standing);
+    if (n && peers->seated < seats(peers))
+        dt_store_peer_later(dt_container_of(n, struct dt_store_peer, in_standing));
+}
+
+bool dt_store_peers_seat(struct dt_store_peer *p)
+{
+    struct dt_store_peers *peers = p->peers;
+    p->seated = peers->seated < seats(peers);
+    p->holding.excused = !p->seated;
+    if (p->seated) {
+        peers->seated++;
+        dt_list_remove(&p->in_standing);
+        call_standing(peers);
+    } else if (!dt_node_linked(&p->in_standing)) {
+        p->standing_since = (dt_ms)uv_now(peers->loop);
+        dt_list_append(&peers->standing, &p->in_standing);
+        dt_store_peers_watch(peers);
+    }
+    return p->seated;
+}
+
+void dt_store_peers_unseat(struct dt_store_peer *p)
+{
+    dt_list_remove(&p->in_standing);
+    if (!p->seated)
+        return;
+    p->seated = false;
+    p->peers->seated--;
+    call_standing(p->peers);
+}
+
+/* Those that stand in the places of control peers while others wait for these. */
+static void end_standing(struct dt_store_peers *peers)
+{
+    dt_ms now = (dt_ms)uv_now(peers->loop);
+    struct dt_node *n;
+    for (int i = 0; i < PLACES_PER_LOOK && (n = dt_list_first(&peers->standing)); i++) {
+        struct dt_store_peer *p = dt_container_of(n, struct dt_store_peer, in_standing);
+        struct dt_err err;
+        if (now - p->standing_since < DT_STORE_PATIENCE)
+            return;
+        dt_err_set(&err, DT_E_LIMIT,
+                   "%zu clients are served, and the other places are for agents (raise "
+                   "--max-connections)",
+                   peers->seated);
+        dt_store_peer_complain(p, "connection", &err);
+        dt_store_peer_close(p);
+    }
+}
+
 /* -- newcomers -------------------------------------------------------------------------------- */
 
 void dt_store_peers_expect(struct dt_store_peer *p)
@@ -158,7 +220,8 @@ void dt_store_peers_want_place(struct dt_store_peers *peers)
 static bool is_worth_watching(const struct dt_store_peers *peers)
 {
     return !dt_list_empty(&peers->budget.holders) || !dt_list_empty(&peers->budget.waiting) ||
-           !dt_list_empty(&peers->expected) || (peers->crowded && !dt_list_empty(&peers->silent));
+           !dt_list_empty(&peers->expected) ||
+           (peers->crowded && !(dt_list_empty(&peers->silent) && dt_list_empty(&peers->standing)));
 }
 
 static void on_watch(uv_timer_t *t)
@@ -166,9 +229,11 @@ static void on_watch(uv_timer_t *t)
     struct dt_store_peers *peers = dt_container_of(t, struct dt_store_peers, watch);
     end_stuck_holders(peers);
     end_newcomers(peers, &peers->expected, SIZE_MAX, "it said nothing that it may");
-    if (peers->crowded)
+    if (peers->crowded) {
         end_newcomers(peers, &peers->silent, PLACES_PER_LOOK,
                       "others wait for its place, and it said nothing");
+        end_standing(peers);
+    }
     if (!is_worth_watching(peers))
         uv_timer_stop(t);
 }
@@ -212,6 +277,7 @@ void dt_store_peers_open(struct dt_store_peers *peers)
     dt_list_init(&peers->list);
     dt_list_init(&peers->expected);
     dt_list_init(&peers->silent);
+    dt_list_init(&peers->standing);
     dt_store_sources_init(&peers->sources);
     peers->complaints = (struct dt_log_limit){.burst = 10, .every = DT_SECOND};
     peers->turns = (struct dt_store_turns){

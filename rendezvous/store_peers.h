@@ -41,7 +41,9 @@ struct dt_store_peers {
     /* Newcomers that have to be understood soon, and those that have said nothing; in both who has
      * been there longest is first. */
     struct dt_list expected, silent;
-    bool crowded; /* somebody waits for a place */
+    size_t seated;           /* clients of the store that are served */
+    struct dt_list standing; /* those that are not yet; the first is next */
+    bool crowded;            /* somebody waits for a place of any kind */
     struct dt_store_sources sources;
     struct dt_store_turns turns;
     struct dt_store_budget budget;
@@ -60,6 +62,10 @@ void dt_store_peers_close(struct dt_store_peers *peers);
 void dt_store_peers_watch(struct dt_store_peers *peers);
 /* P has to be understood within DT_STORE_PATIENCE from now. */
 void dt_store_peers_expect(struct dt_store_peer *p);
+/* The last sixteenth of all places is for control peers: a client of the store that has one of them
+ * is served when another leaves. True: P is seated. False: it stands, and goes on later. */
+bool dt_store_peers_seat(struct dt_store_peer *p);
+void dt_store_peers_unseat(struct dt_store_peer *p);
 /* Somebody waits for a place: those that have said nothing for DT_STORE_PATIENCE lose theirs. */
 void dt_store_peers_want_place(struct dt_store_peers *peers);
 

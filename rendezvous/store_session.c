@@ -202,11 +202,11 @@ static int do_barrier(struct dt_store_session *s, const struct dt_c10d_request *
     return 0;
 }
 
-static int refuse_stranger(struct dt_err *err)
+static void refuse_stranger(struct dt_err *err)
 {
-    return dt_err_set(err, DT_E_LIMIT,
-                      "this server asks for a token, which PyTorch cannot show: its store is for "
-                      "the ranges given with --allow-c10d");
+    dt_err_set(err, DT_E_LIMIT,
+               "this server asks for a token, which PyTorch cannot show: its store is for the "
+               "ranges given with --allow-c10d");
 }
 
 static bool may_stranger_ask(enum dt_c10d_op op)
@@ -215,15 +215,12 @@ static bool may_stranger_ask(enum dt_c10d_op op)
 }
 
 /* What an agent asks first, to learn whether it may speak the control protocol here. */
-static int check_hello_only(struct dt_c10d_request req, struct dt_err *err)
+static bool asks_for_hello(struct dt_c10d_request req)
 {
     struct dt_bytes key;
-    if (!may_stranger_ask(req.op))
-        return refuse_stranger(err);
-    if (req.op == DT_C10D_CHECK &&
-        !(req.count == 1 && dt_c10d_next_item(&req, &key, NULL) && is_hello(key)))
-        return refuse_stranger(err);
-    return 0;
+    if (req.op != DT_C10D_CHECK)
+        return may_stranger_ask(req.op);
+    return req.count == 1 && dt_c10d_next_item(&req, &key, NULL) && is_hello(key);
 }
 
 /* Bytes of the answer where each has as many; other operations look at what they answer. */
@@ -329,8 +326,14 @@ enum dt_decoded dt_store_session_step(struct dt_store_session *s, const uint8_t 
      * byte. */
     if (s->decoder.dialect != DT_C10D_MODERN && s->waiter.missing > 0)
         dt_store_wait_cancel(s->store, &s->waiter);
-    if (s->only_hello && check_hello_only(req, err) < 0)
+    if (s->only_hello && !asks_for_hello(req)) {
+        refuse_stranger(err);
         return DT_BAD;
+    }
+    if (s->may_serve && !asks_for_hello(req) && !s->may_serve(s)) {
+        s->no_room = true;
+        return DT_MORE;
+    }
     if (do_request(s, &req, err) < 0)
         return s->no_room ? DT_MORE : DT_BAD;
     if (s->out.bad) {

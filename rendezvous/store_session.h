@@ -14,11 +14,14 @@ struct dt_store_session {
     struct dt_c10d_decoder decoder;
     struct dt_buf out; /* answers, oldest first; the shell takes them from here */
     uint64_t most_out; /* an answer that would make OUT larger ends the session */
-    bool no_room;      /* step() returned MORE as may_answer() said no; ask again with the same */
+    bool no_room;      /* see may_serve; ask again with the same bytes */
     struct dt_store *store;
     struct dt_store_waiter waiter;
     bool holds_hello; /* DT_HELLO_KEY is there: always, and counted nowhere */
     bool only_hello;  /* nothing may be asked but whether it is; see dt_store_session_restrict() */
+    /* Whether requests of this peer may be served now, but the question for DT_HELLO_KEY. NULL, as
+     * after init: always. Where it or the next says no, step() returns MORE, and no_room is set. */
+    bool (*may_serve)(struct dt_store_session *s);
     /* Whether OUT may grow by N bytes now; asked before a request has any effect. NULL, as after
      * init: always. */
     bool (*may_answer)(struct dt_store_session *s, uint64_t n);

@@ -219,3 +219,47 @@ TEST(a_short_token_is_taken_with_a_warning)
         CHECK_EQ(daemon_stop(&d), 0);
     }
 }
+
+static void ask_add(int fd, const char *key)
+{
+    struct dt_buf out = {0};
+    struct dt_c10d_request add = {.op = DT_C10D_ADD, .key = dt_bytes_of(key), .number = 1};
+    CHECK(dt_c10d_encode(&out, DT_C10D_MODERN, &add));
+    peer_send(fd, out.at, out.len);
+    dt_buf_finish(&out);
+}
+
+TEST(clients_of_the_store_leave_places_for_agents)
+{
+    enum { PLACES = 32, SEATS = 30 };
+    struct daemon_process d;
+    int fds[PLACES + 1];
+    DAEMON_START(&d, PROGRAM, "--listen", "127.0.0.1:0", "--max-connections", "32");
+    for (int i = 0; i < SEATS; i++) {
+        fds[i] = peer_greet(d.port);
+        peer_add(fds[i], "n", 1, i + 1);
+    }
+    fds[SEATS] = peer_greet(d.port); /* is greeted, and served when another has left */
+    ask_add(fds[SEATS], "n");
+    struct node n = node_of("run", "node0", 1, 2);
+    node_greet(&n, d.port);
+    node_join(&n);
+    node_beat(&n);
+    close(fds[0]);
+    peer_receive(fds[SEATS], "\37\0\0\0\0\0\0\0", 8);
+    node_finish(&n);
+
+    /* Those that only stand give way when an agent finds no place at all. */
+    for (int i = SEATS + 1; i < PLACES + 1; i++) {
+        fds[i] = peer_greet(d.port);
+        ask_add(fds[i], "n");
+    }
+    n = node_of("run", "node1", 2, 2);
+    node_greet(&n, d.port);
+    node_join(&n);
+    CHECK(daemon_log_has(&d, "the other places are for agents"));
+    node_finish(&n);
+    for (int i = 1; i < PLACES + 1; i++)
+        close(fds[i]);
+    CHECK_EQ(daemon_stop(&d), 0);
+}
