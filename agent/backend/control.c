@@ -48,6 +48,7 @@ struct dt_control {
     struct dt_err why;            /* the latest trouble */
     struct dt_backoff backoff;
     uv_timer_t timer; /* an address is given up; or a pause is over; or what `choked` says */
+    dt_ms up_since;
     dt_ms give_up_at; /* until it was up; then DT_FOREVER */
     int handles;      /* timer, links and look not through their last callback */
     void (*on_closed)(void *arg);
@@ -101,6 +102,14 @@ static void drop_link(struct dt_control *c)
     c->choked = false;
 }
 
+/* At the address that was good until now, without a pause or a name server: whoever lives is back
+ * before the rendezvous takes it for lost. */
+static void dial_again(struct dt_control *c)
+{
+    c->next--;
+    try_next_address(c);
+}
+
 /* This connection, or this address, will not do. */
 static void lose(struct dt_control *c, const struct dt_err *why)
 {
@@ -111,7 +120,10 @@ static void lose(struct dt_control *c, const struct dt_err *why)
         try_next_address(c);
         return;
     }
-    pause_or_give_up(c);
+    if (was == UP && now(c) - c->up_since >= c->config.lasted)
+        dial_again(c);
+    else
+        pause_or_give_up(c);
     if (was == UP)
         c->config.events->down(c->config.arg, &c->why);
 }
@@ -159,6 +171,7 @@ static void come_up(struct dt_control *c)
         local = (struct dt_addr){0};
     c->give_up_at = DT_FOREVER;
     c->why = (struct dt_err){0};
+    c->up_since = now(c);
     if (!c->refused)
         dt_backoff_reset(&c->backoff);
     enter(c, UP, DT_FOREVER);

@@ -4,7 +4,8 @@
  * What is at an address is found out once, as every client of a c10d store would: a connection that
  * asks for the key that our stores always hold. Without it the store is somebody else's. With it a
  * second connection is made, which begins with our preamble; hello, and proof where a token is
- * asked for, follow. When that one is lost it is made again, with growing pauses, for ever.
+ * asked for, follow. When that one is lost it is made again, at once if it lasted for more than a
+ * moment, then with growing pauses, for ever.
  *
  * A refusal ends it only if it was never up. Later one is a lost connection like any other: before
  * the proof anybody may have said it who got hold of the port, and a daemon that was started with
@@ -44,6 +45,7 @@ struct dt_control_config {
     dt_ms open_timeout;    /* until it is up for the first time */
     dt_ms attempt_timeout; /* for one address to connect and greet */
     dt_ms backoff_first, backoff_most;
+    dt_ms lasted; /* a connection that was up for so long is made again at once */
     const struct dt_control_events *events;
     void *arg;
 };
@@ -51,7 +53,8 @@ struct dt_control_config {
     ((struct dt_control_config){.open_timeout = 60 * DT_SECOND,                                    \
                                 .attempt_timeout = 5 * DT_SECOND,                                  \
                                 .backoff_first = 50,                                               \
-                                .backoff_most = 2 * DT_SECOND})
+                                .backoff_most = 2 * DT_SECOND,                                     \
+                                .lasted = DT_SECOND})
 
 /* Starts connecting. NULL: no memory. */
 struct dt_control *dt_control_open(uv_loop_t *loop, const struct dt_control_config *config,

@@ -4,8 +4,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define AGENTS_OF_A_HOST 4096 /* of one name */
-#define CROWD_LEAST 4         /* connected members, for more than half of them to be a crowd */
+#define AGENTS_OF_A_HOST 4096    /* of one name */
+#define CROWD_LEAST 4            /* connected members, for more than half of them to be a crowd */
+#define CROWD_GRACE ((dt_ms)900) /* when most connections are lost at once */
+#define LATE ((dt_ms)50)         /* a look at the time is that much too late: we were held up */
 
 static const char *const link_name[] = {[DT_LINK_ONLINE] = "online", [DT_LINK_SUSPECT] = "suspect"};
 static const char *const doing_name[] = {[DT_DOING_WAITING] = "waiting",
@@ -199,6 +201,8 @@ void dt_members_lost(struct dt_members *ms, struct dt_member *m, dt_ms now)
     m->lost_at = now;
     set_link(ms, m, DT_LINK_SUSPECT);
     move(&ms->lost, m);
+    if (ms->connected * 2 < ms->count)
+        ms->crowd_until = now + CROWD_GRACE;
 }
 
 void dt_members_mark_restored(struct dt_members *ms, struct dt_member *m, dt_ms now)
@@ -243,6 +247,8 @@ dt_ms dt_members_check_ourselves(struct dt_members *ms, const struct dt_run_spec
 {
     dt_ms gap = ms->checked && ms->count ? now - ms->checked : 0;
     ms->checked = now;
+    if (gap > spec->reconnect_grace + LATE) /* they may be back, and we have not looked */
+        dt_list_each(&ms->lost, n) dt_container_of(n, struct dt_member, in_time)->lost_at = now;
     if (spec->beat == 0 || gap <= spec->beat)
         return 0;
     dt_list_each(&ms->all, n)
@@ -285,12 +291,13 @@ static void look_for_crowd(struct dt_members *ms, const struct dt_run_spec *spec
     }
 }
 
-/* When M, whose connection is gone, counts as gone itself. A node that was cut off may close its
- * old connection and be slow to open the next one. */
+/* When M, whose connection is gone, counts as gone itself. A kernel closes the connections of a
+ * process that dies, and an agent that lives is back at once; but a node that was cut off may be
+ * slow to open the next one, and so may many that come at once. */
 static dt_ms end_of_grace(const struct dt_members *ms, const struct dt_run_spec *spec,
                           const struct dt_member *m)
 {
-    return later(m->lost_at + spec->reconnect_grace, ms->hold);
+    return later(m->lost_at + spec->reconnect_grace, later(ms->hold, ms->crowd_until));
 }
 
 static dt_ms end_of_silence(const struct dt_members *ms, const struct dt_run_spec *spec,

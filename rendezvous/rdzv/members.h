@@ -81,9 +81,10 @@ struct dt_members {
     size_t connected; /* on the list UNHEARD */
     size_t counts[DT_DOINGS][DT_LINKS];
     int64_t comings;
-    int crowd;     /* the most agents that a host ever had */
-    dt_ms checked; /* when time was last looked at; 0: never */
-    dt_ms hold;    /* nobody who was connected counts as gone before */
+    int crowd;         /* the most agents that a host ever had */
+    dt_ms checked;     /* when time was last looked at; 0: never */
+    dt_ms hold;        /* nobody who was connected counts as gone before */
+    dt_ms crowd_until; /* nobody whose connection was lost does */
 };
 
 void dt_members_init(struct dt_members *ms, uint64_t seed);

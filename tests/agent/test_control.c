@@ -450,6 +450,23 @@ TEST(nonsense_ends_the_connection)
     story_end(s);
 }
 
+/* Whoever lives is to be back before a rendezvous takes it for dead; but one that takes each
+ * connection and ends it in that moment must not be met with a storm. */
+TEST(a_connection_that_lasted_is_made_again_at_once)
+{
+    for (int i = 0; i < 2; i++) {
+        CHECK_ROW("%s", i ? "it was short" : "it lasted");
+        struct story *s = story_new();
+        s->config.lasted = i ? SOON : 0;
+        s->config.backoff_first = s->config.backoff_most = i ? 10 : DT_FOREVER;
+        begin(s);
+        RUN_UNTIL(s, s->ups);
+        fake_hang_up(&s->fake);
+        RUN_UNTIL(s, s->ups == 2);
+        story_end(s);
+    }
+}
+
 TEST(a_connection_that_is_dropped_is_made_again_and_no_word_about_it)
 {
     struct story *s = story_new();

@@ -202,7 +202,7 @@ TEST(elastic_jobs)
          "token file: none|progress file: none|without the rendezvous: keep|spares: 0|spare policy: extra|"
          "rank policy: stable|node losses: unlimited|restarts are full again after: never", NULL, 0},
         {UP_TO_4 "x", "", "cycles without progress: 3|strikes until quarantine: 3|quarantine: 10 min|last call: 30 s|"
-         "heartbeat: 5 s|heartbeats that may be missed: 3|time to reconnect: 900 ms|workers are gone within: 35 s|"
+         "heartbeat: 5 s|heartbeats that may be missed: 3|time to reconnect: 100 ms|workers are gone within: 35 s|"
          "grow interval: 5 s", NULL, 0},
         {C10D "--nnodes=2|x", "", "nodes: 2|endpoint: localhost:29400", NULL, 0},
         {C10D "--nnodes=2|--rdzv-endpoint=h|x", "", "endpoint: h:29400", NULL, 0},

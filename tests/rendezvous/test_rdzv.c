@@ -310,6 +310,41 @@ TEST(a_connection_that_is_back_in_time_was_never_away)
     end();
 }
 
+/* A proxy that is started anew ends all connections, and its clients come one after the other. */
+TEST(most_connections_that_are_lost_at_once_have_longer_to_come_back)
+{
+    begin_running(4, 2, 4);
+    spec.reconnect_grace = run->spec.reconnect_grace = 100;
+    for (uint64_t id = 1000; id < 1003; id++)
+        lose(id);
+    for (uint64_t id = 1000; id < 1003; id++) {
+        now += 140;
+        tick();
+        come_back(id, false);
+    }
+    CHECK_STR(told[3], "");
+    lose(1001); /* it may still be one of those */
+    for (int i = 0; i < 4; i++, now += 100)
+        tick();
+    CHECK_STR(told[3], "");
+    for (int i = 0; i < 2; i++, now += 100)
+        tick();
+    CHECK_STR(told[3], "stop ");
+    end();
+}
+
+TEST(a_look_that_comes_late_finds_nobody_lost_that_may_be_back)
+{
+    begin_running(4, 2, 4);
+    spec.reconnect_grace = run->spec.reconnect_grace = 100;
+    lose(1001);
+    now += 400; /* what was said meanwhile is yet to be read */
+    tick();
+    come_back(1001, false);
+    CHECK_STR(told[0], "");
+    end();
+}
+
 TEST(a_silent_node_is_given_up_after_three_beats_and_hears_of_it)
 {
     begin_running(3, 2, 3);

@@ -95,11 +95,14 @@ static void on_dial(struct sim *s, struct sim_event *ev);
 static void dial_later(struct sim_node *n)
 {
     struct sim *s = n->sim;
-    dt_ms most = 100 << (n->dials < 6 ? n->dials : 6);
+    dt_ms most = 100 << (n->dials < 6 ? n->dials : 6), least = n->dials ? 20 : 0;
+    if (n->dials == 0)
+        most = 1; /* at once */
     n->dials++;
     n->conn = SIM_NO_CONN;
     n->greeted = false;
-    sim_node_plan(n, sim_between(&s->random, 20, most < DIAL_BACKOFF_MAX ? most : DIAL_BACKOFF_MAX),
+    sim_node_plan(n,
+                  sim_between(&s->random, least, most < DIAL_BACKOFF_MAX ? most : DIAL_BACKOFF_MAX),
                   on_dial, 0);
 }
 
@@ -209,6 +212,7 @@ static void start_workers(void *arg, int round, const struct dt_world_message *w
     struct sim *s = n->sim;
     sim_judge_told(s, n, round, w);
     n->state = SIM_STARTING;
+    n->may_save = false;
     n->round = round;
     n->crew++;
     sim_node_plan(n, sim_between(&s->random, 10, 10 + s->story.start_time), on_workers_started,

@@ -83,6 +83,7 @@ static void on_failure(struct sim *s, struct sim_event *ev)
                                .text = texts[evidence]};
     sim_say(s, n->name, "a worker fails (%s)", dt_evidence_name(evidence));
     s->judge.worker_failures++;
+    n->may_save = false;
     sim_node_end_workers(n, false);
     dt_session_failed(&n->session, &result, sim_node_clock(n));
     sim_node_settle(n);

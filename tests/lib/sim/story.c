@@ -305,7 +305,7 @@ static void choose_spec(struct sim *s)
     spec->last_call = sim_between(random, 0, 30 * DT_SECOND);
     spec->beat = sim_between(random, 1 * DT_SECOND, 5 * DT_SECOND);
     spec->beats = 2 + (int)sim_below(random, 3);
-    spec->reconnect_grace = sim_between(random, 500, 3 * DT_SECOND);
+    spec->reconnect_grace = sim_between(random, 100, 3 * DT_SECOND);
     spec->stop_bound = sim_between(random, 2 * DT_SECOND, 35 * DT_SECOND);
     spec->grow_interval = sim_likely(random, 50) ? 0 : sim_between(random, 1, 60 * DT_SECOND);
     spec->restart_reset = sim_likely(random, 80) ? 0 : sim_between(random, 1, 60 * DT_SECOND);
