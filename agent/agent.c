@@ -10,6 +10,7 @@
 #include "agent/log_dir.h"
 #include "agent/output/output.h"
 #include "agent/process/reap.h"
+#include "agent/own_addr.h"
 #include "agent/sigwatch.h"
 #include "agent/watch/health.h"
 #include "agent/watch/progress.h"
@@ -50,6 +51,7 @@ struct agent {
     struct dt_events *events;
     struct dt_bind *bind;
     struct dt_sigwatch *signals;
+    struct dt_own_addr own_addr;
     struct dt_output *output; /* until ENDING */
     struct dt_backend *backend;
     struct dt_health *health;
@@ -101,6 +103,7 @@ static void end(struct agent *a, int status)
     a->status = status;
     enter(a, ENDING);
     uv_close((uv_handle_t *)&a->tell, NULL);
+    dt_own_addr_stop(&a->own_addr);
     dt_progress_close(a->progress);
     a->progress = NULL;
     if (a->health)
@@ -542,6 +545,7 @@ static int open_events(struct agent *a, struct dt_err *err)
 static int open_backend(struct agent *a, struct dt_err *err)
 {
     const struct dt_plan *plan = a->plan;
+    dt_own_addr_check(&a->own_addr, &a->loop, plan);
     if (dt_plan_is_elastic(plan)) {
         if (plan->progress_file &&
             !(a->progress = dt_progress_open(&a->loop, plan->progress_file, err)))

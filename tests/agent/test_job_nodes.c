@@ -158,6 +158,24 @@ TEST(nodes_that_were_told_different_numbers_of_nodes_say_so)
     }
 }
 
+/* Nobody could come, or no worker could meet, and one would wait without a word why. */
+TEST(a_name_of_this_node_that_is_not_known_here_is_said)
+{
+    struct job j;
+    char port[8];
+    free_port(port);
+    JOB_START(&j, NODE("0", "2", "nosuch..invalid", port), NO_PYTHON, "line:ran");
+    CHECK(
+        job_says(&j, JOB_ERR, "--master-addr: this host itself does not know \"nosuch..invalid\""));
+    job_stop(&j, SIGTERM);
+    job_finish(&j);
+    JOB_START(&j, "--local-addr", "nosuch..invalid", NO_PYTHON, "hang");
+    CHECK(
+        job_says(&j, JOB_ERR, "--local-addr: this host itself does not know \"nosuch..invalid\""));
+    job_stop(&j, SIGTERM);
+    job_finish(&j);
+}
+
 /* Node 0 does not look for it, as it has all its nodes. */
 TEST(a_node_beyond_those_of_node_0_says_so_at_once)
 {
