@@ -318,7 +318,8 @@ static const struct dt_opt launch_opts[] = {
     {.name = "master-addr", .arg = "HOST", AT(master_addr), .fallback = "127.0.0.1", .group = DT_LAUNCH_NODES_GROUP,
      .help = "node 0, as all others reach it"},
     {.name = "master-port", .arg = "PORT", .parse = parse_int, AT(master_port), .group = DT_LAUNCH_NODES_GROUP,
-     .help = "port of the store there (default: 29500, and any free one in a job of one node)"},
+     .help = "port of the store there (default: 29500, and any free one in a job of one node, and in each round of "
+             "a c10d job)"},
 
     {.name = "standalone", AT(standalone), .group = DT_LAUNCH_RDZV_GROUP,
      .help = "a job of this node alone, on a free port; --rdzv-backend, --rdzv-endpoint and --rdzv-id do not matter"},
