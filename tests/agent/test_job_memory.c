@@ -51,10 +51,9 @@ TEST(a_restart_says_why_too)
 TEST(a_worker_whose_child_was_killed_is_told_of_it)
 {
     struct job j;
-    char line[512];
     limit_memory();
-    snprintf(line, sizeof line, "%s eat:400; echo a child is gone >&2; exit 3", WORKER);
-    JOB_START_AS(&j, cgroup_enter, &group, "--no-python", "sh", "-c", line);
+    JOB_START_AS(&j, cgroup_enter, &group, "--no-python", "sh", "-c",
+                 "\"$$DT_MISBEHAVE\" eat:400; echo a child is gone >&2; exit 3");
     CHECK_EQ(job_wait(&j), 1);
     CHECK(strstr(job_err(&j), "a child is gone\n  the kernel killed another process of this job: "
                               "out of memory (limit 80 MiB)\n"));
