@@ -18,6 +18,7 @@
 /* Helpers that notice by themselves that their worker is gone (Python's resource tracker is one)
  * need a moment; who is there after it is told to go. */
 #define LEFTOVER_PATIENCE ((dt_ms)500)
+#define STRAY_PATIENCE ((dt_ms)5000) /* for those who have left their worker's session */
 #define STILL_WAITING_EVERY (10 * DT_SECOND)
 
 enum state { RUNNING, LEAVING, STOPPING, KILLING, OVER };
@@ -73,6 +74,15 @@ static void kill_all(struct dt_group *g)
     wait_for(g, STILL_WAITING_EVERY);
 }
 
+/* What is left in the session of a worker may be the worker itself, behind a shell, and save. */
+static bool workers_may_live(const struct dt_group *g)
+{
+    for (int i = 0; i < g->plan->nproc; i++)
+        if (g->workers[i].pid && dt_reap_has_session(dt_guard_pid(g->guard), g->workers[i].pid))
+            return true;
+    return false;
+}
+
 /* The leaders are gone, and what they started is not, whose turn it is now. */
 static void tell_the_rest(struct dt_group *g)
 {
@@ -82,7 +92,10 @@ static void tell_the_rest(struct dt_group *g)
         dt_warn("all workers have exited but not what they started: sending %s to %s",
                 dt_signame_text(g->signum, name), left);
     dt_guard_signal_all(g->guard, g->signum);
-    wait_for(g, until_deadline(g));
+    dt_ms patience = until_deadline(g);
+    if (patience > STRAY_PATIENCE && !workers_may_live(g))
+        patience = STRAY_PATIENCE;
+    wait_for(g, patience);
 }
 
 static void leaders_are_gone(struct dt_group *g)

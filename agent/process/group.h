@@ -4,7 +4,8 @@
  *
  * Stopping: the signal goes to every worker's process group at once (or to the leaders first); when
  * all leaders are gone, to whatever else they started; after the shutdown timeout everything that
- * is left is killed. */
+ * is left is killed. What has left its worker's session has outlived the worker that it was there
+ * for, and has only a few seconds from then. */
 #ifndef DT_AGENT_PROCESS_GROUP_H
 #define DT_AGENT_PROCESS_GROUP_H
 

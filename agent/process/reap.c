@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 struct process {
-    pid_t pid, parent, group;
+    pid_t pid, parent, group, session;
     bool ours, zombie;
     char name[16];
 };
@@ -54,7 +54,7 @@ static bool read_process(const char *pid, struct process *p)
     text[n] = '\0';
     const char *open_at = strchr(text, '('), *close_at = strrchr(text, ')');
     if (!open_at || !close_at || close_at < open_at ||
-        sscanf(close_at + 1, " %c %d %d", &state, &p->parent, &p->group) != 3)
+        sscanf(close_at + 1, " %c %d %d %d", &state, &p->parent, &p->group, &p->session) != 4)
         return false;
     p->pid = atoi(text);
     p->zombie = state == 'Z';
@@ -171,6 +171,16 @@ pid_t *dt_reap_children(size_t *count)
             children[(*count)++] = all.at[i].pid;
     free(all.at);
     return children;
+}
+
+bool dt_reap_has_session(pid_t root, pid_t session)
+{
+    struct processes all = read_tree((struct tree){.root = root ? root : getpid()});
+    bool has = false;
+    for (size_t i = 0; i < all.len; i++)
+        has = has || (all.at[i].ours && all.at[i].session == session);
+    free(all.at);
+    return has;
 }
 
 const char *dt_reap_describe(pid_t root, char *out, size_t size)

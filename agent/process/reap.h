@@ -28,6 +28,9 @@ pid_t *dt_reap_children(size_t *count);
 /* Kills each descendant but STRANGERS and what is below them; returns how many there were. */
 size_t dt_reap_kill_but(const pid_t *strangers, size_t count);
 
+/* Whether a process below process ROOT (0: us) is of session SESSION. */
+bool dt_reap_has_session(pid_t root, pid_t session);
+
 /* "4242 (python3), ..." of what is below process ROOT (0: us), for a log line, cut to SIZE. NULL:
  * nothing is, which one may learn before the guard has said so. */
 const char *dt_reap_describe(pid_t root, char *out, size_t size);

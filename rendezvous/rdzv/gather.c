@@ -96,6 +96,25 @@ static void append(char *out, size_t size, const char *fmt, ...)
     va_end(args);
 }
 
+/* What a node that is not ready does, and how long that may take. */
+static void describe_delay(const struct dt_rdzv *r, const struct dt_member *m, char *out,
+                           size_t size)
+{
+    const struct dt_beat *b = &m->beat;
+    if (m->link != DT_LINK_ONLINE) {
+        append(out, size, " (not heard of)");
+    } else if (m->doing != DT_DOING_STOPPING) {
+        append(out, size, " (%s)", dt_doing_name(m->doing));
+    } else {
+        bool gone = b->seq > 0 && b->running == 0;
+        append(out, size, " (%s",
+               gone ? "its workers are gone, what they started is not" : "stopping its workers");
+        if (r->stop_deadline > r->now && r->stop_deadline < DT_FOREVER)
+            append(out, size, ", %d s more at most", dt_clock_seconds(r->stop_deadline - r->now));
+        append(out, size, ")");
+    }
+}
+
 /* Holders of the last round's seats who are not ready, by name. */
 static void name_missing(const struct dt_rdzv *r, char *out, size_t size)
 {
@@ -111,8 +130,7 @@ static void name_missing(const struct dt_rdzv *r, char *out, size_t size)
             continue;
         append(out, size, "%s%s", missing == 1 ? "; missing " : ", ", *s->name ? s->name : "one");
         if (m)
-            append(out, size, " (%s)",
-                   m->link == DT_LINK_ONLINE ? dt_doing_name(m->doing) : "not heard of");
+            describe_delay(r, m, out, size);
         else if (s->gone)
             append(out, size, " (gone %d s)", dt_clock_seconds(r->now - s->gone));
     }

@@ -133,6 +133,19 @@ TEST(what_a_worker_leaves_behind_after_success_is_told_to_go)
     tmp_remove(dir);
 }
 
+/* Others wait for it, where there are any. */
+TEST(what_left_its_worker_and_does_not_end_is_not_waited_for_as_a_worker_is)
+{
+    struct job j;
+    int pidfd;
+    JOB_START(&j, "--shutdown-timeout", "600", NO_PYTHON, "ignore:15", "daemon", "trap:15", "hang");
+    open_pids(&j, 1, &pidfd);
+    CHECK_EQ(job_stop(&j, SIGTERM), 1);
+    CHECK(strstr(job_err(&j), "all workers have exited but not what they started") != NULL);
+    CHECK(ends(pidfd));
+    job_finish(&j);
+}
+
 TEST(killing_dtrun_leaves_nothing)
 {
     struct job j;

@@ -780,8 +780,13 @@ TEST(who_leaves_with_workers_is_waited_for_until_they_are_gone)
     CHECK_EQ(run->budget.losses, 1);
     join(1000);
     join(1002);
-    pass(20 * DT_SECOND, 7, 1);
+    pass(9 * DT_SECOND, 5, 1);
+    tick();
+    beat(1001); /* of no workers */
+    pass(11 * DT_SECOND, 5, 1);
     CHECK(strstr(told[0], "world") == NULL);
+    CHECK(strstr(why[0], "missing node1 (its workers are gone, what they started is not, 25 s more "
+                         "at most)") != NULL);
     leave(1001, false, "its workers are gone");
     CHECK(strstr(told[0], "world 1:0/2 ") != NULL);
     CHECK_STR(news[0], "node1 leaves (SIGTERM); node2 takes seat 1 of node1; 2 nodes instead of 3");
