@@ -2,6 +2,7 @@
 #include "agent/backend/foreign.h"
 
 #include "agent/backend/dynamic_store.h"
+#include "agent/backend/exchange.h"
 #include "agent/backend/foreign_round.h"
 #include "agent/backend/foreign_store.h"
 #include "agent/backend/store_host.h"
@@ -236,16 +237,49 @@ static void judge(struct foreign *f)
         stop_workers(f, why);
 }
 
+static int seconds_left(const struct foreign *f)
+{
+    return dt_clock_seconds(f->self.deadline - now(f));
+}
+
+static void on_looked_for_static(void *arg, const struct dt_c10d_reply *reply,
+                                 const struct dt_err *err)
+{
+    struct foreign *f = arg;
+    if (err || f->torn_down)
+        return;
+    if (reply->number == DT_C10D_READY)
+        dt_warn("job \"%s\" at %s is a static one; give all its nodes the same --rdzv-backend, or "
+                "this job a port of its own; waiting for %d s more",
+                f->plan->run_id, f->store, seconds_left(f));
+    else
+        dt_warn("no torchrun has begun job \"%s\" at %s yet; waiting for %d s more",
+                f->plan->run_id, f->store, seconds_left(f));
+}
+
+/* Node 0 of a static job says its role before anything else. */
+static void look_for_static(struct foreign *f)
+{
+    struct dt_buf key = {0}, items = {0};
+    dt_c10d_put_item(&items, dt_exchange_key(&key, f->plan->run_id, "torchelastic/role_info/%d", 0),
+                     NULL);
+    struct dt_c10d_request check = {
+        .op = DT_C10D_CHECK, .count = 1, .items = {items.at, items.len}};
+    if (!items.bad && !key.bad)
+        dt_store_client_request(f->client, &check, NEXT_NOTE, on_looked_for_static, f, NULL);
+    dt_buf_finish(&items);
+    dt_buf_finish(&key);
+}
+
 static void note_waiting(struct foreign *f)
 {
     const struct dt_dynamic_state *s = &f->shared.state;
-    int left = dt_clock_seconds(f->self.deadline - now(f));
+    int left = seconds_left(f);
     if (now(f) < f->next_note)
         return;
     f->next_note = now(f) + NEXT_NOTE;
     if (!f->shared.begun)
-        dt_warn("no torchrun has begun job \"%s\" at %s yet; waiting for %d s more",
-                f->plan->run_id, f->store, left);
+        look_for_static(f);
     else if (s->complete)
         dt_warn("round %lld of job \"%s\" is under way with %zu nodes; waiting for the next",
                 (long long)s->round, f->plan->run_id, dt_dynamic_participants(s));

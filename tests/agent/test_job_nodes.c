@@ -158,6 +158,24 @@ TEST(nodes_that_were_told_different_numbers_of_nodes_say_so)
     }
 }
 
+/* It is told when it has waited for a while. */
+TEST(a_c10d_node_at_the_port_of_a_static_job_hears_what_is_there)
+{
+    struct job a, b;
+    char port[8], endpoint[32];
+    snprintf(endpoint, sizeof endpoint, HERE ":%s", free_port(port));
+    JOB_START(&a, NODE("0", "2", HERE, port), NO_PYTHON, "line:ran");
+    CHECK(job_says(&a, JOB_ERR, "joining at"));
+    JOB_START(&b, "--nnodes", "2", "--rdzv-backend", "c10d", "--rdzv-endpoint", endpoint,
+              "--rdzv-conf", "is_host=false", NO_PYTHON, "line:ran");
+    CHECK(job_says(&b, JOB_ERR, "job \"none\" at 127.0.0.1:"));
+    CHECK(strstr(job_err(&b), " is a static one; give all its nodes the same --rdzv-backend"));
+    job_stop(&a, SIGTERM);
+    job_stop(&b, SIGTERM);
+    job_finish(&a);
+    job_finish(&b);
+}
+
 /* Nobody could come, or no worker could meet, and one would wait without a word why. */
 TEST(a_name_of_this_node_that_is_not_known_here_is_said)
 {
