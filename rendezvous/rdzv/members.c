@@ -306,6 +306,15 @@ static dt_ms end_of_silence(const struct dt_members *ms, const struct dt_run_spe
     return later(m->heard + silence(spec), ms->hold);
 }
 
+/* When nobody has come back to a server that was started again, its network may not be up yet. */
+static void excuse_restored(struct dt_members *ms)
+{
+    dt_list_each(&ms->restored, n)
+    {
+        dt_container_of(n, struct dt_member, in_time)->with_crowd = true;
+    }
+}
+
 struct dt_member *dt_members_expired(struct dt_members *ms, const struct dt_run_spec *spec,
                                      dt_ms now, bool *silent)
 {
@@ -313,8 +322,11 @@ struct dt_member *dt_members_expired(struct dt_members *ms, const struct dt_run_
     *silent = false;
     if ((m = first(&ms->lost)) && end_of_grace(ms, spec, m) <= now)
         return m;
-    if ((m = first(&ms->restored)) && m->lost_at + silence(spec) + spec->reconnect_grace <= now)
+    if ((m = first(&ms->restored)) && m->lost_at + silence(spec) + spec->reconnect_grace <= now) {
+        if (ms->connected == 0 && !m->with_crowd)
+            excuse_restored(ms);
         return m;
+    }
     m = first(&ms->unheard);
     if (!m || end_of_silence(ms, spec, m) > now)
         return NULL;

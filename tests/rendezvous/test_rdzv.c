@@ -1093,6 +1093,25 @@ TEST(who_does_not_come_back_to_a_restarted_server_is_lost)
     CHECK_STR(told[0], "");
     pass(2 * DT_SECOND, 3, 1);
     CHECK_STR(told[0], "stop ");
+    CHECK_EQ(exclude.nodes.count, 1);
+    dt_buf_finish(&record);
+    end();
+}
+
+TEST(nodes_that_a_restarted_server_hears_nothing_of_have_no_strike)
+{
+    struct dt_buf record = {0};
+    begin_running(3, 2, 3);
+    dt_rdzv_save(run, &record);
+    dt_rdzv_destroy(run);
+    run = dt_rdzv_restore("run", &exclude, 1, (struct dt_bytes){record.at, record.len}, now);
+    pass_in_silence(20 * DT_SECOND);
+    CHECK_EQ(run->members.count, 0);
+    CHECK_EQ(exclude.nodes.count, 0);
+    for (uint64_t id = 1000; id < 1003; id++)
+        come_back(id, false);
+    CHECK_EQ(run->state, DT_RUN_RUNNING);
+    CHECK_EQ(run->round, 0);
     dt_buf_finish(&record);
     end();
 }
