@@ -241,10 +241,45 @@ static void count_end(struct sim_judge *j, enum sim_cause cause)
     j->losses += cause != SIM_CAUSE_NONE && cause != SIM_CAUSE_GROWTH;
 }
 
+/* Which host failed last, and how often in a row, as far as that is beyond doubt. */
+static void note_failing(struct sim *s, enum sim_cause cause)
+{
+    struct sim_judge *j = &s->judge;
+    const struct sim_node *n = sim_node_by_incarnation(s, j->before.failed);
+    if (cause != SIM_CAUSE_FAILED || !n || j->failing != n->host)
+        j->failed_in_a_row = 0;
+    j->failing = n ? n->host : NULL;
+    j->failed_in_a_row += cause == SIM_CAUSE_FAILED;
+}
+
+/* Who was first to fail twice in a row has no seat that a spare could have. */
+static void check_second_strike(struct sim *s)
+{
+    struct sim_judge *j = &s->judge;
+    const struct dt_rdzv *r = s->server.run;
+    size_t seats = 0, spares = 0;
+    if (j->now.lost)
+        j->failed_in_a_row = 0; /* the failure is put down to that */
+    if (j->failed_in_a_row < 2)
+        return;
+    dt_list_each(&r->members.all, n)
+    {
+        const struct dt_member *m = dt_container_of(n, struct dt_member, in_all);
+        bool is_it = strcmp(m->said_name, j->failing) == 0;
+        seats += is_it && m->doing == DT_DOING_RUNNING && !m->newcomer;
+        spares += !is_it && m->doing == DT_DOING_WAITING && m->link == DT_LINK_ONLINE &&
+                  !dt_exclude_is_out(&s->server.exclude, m->said_name, r->now, NULL);
+    }
+    if (seats > 0 && spares >= seats)
+        sim_judge_fail(s, SIM_RULE_QUARANTINE, "%s failed %d times in a row, and has a seat still",
+                       j->failing, j->failed_in_a_row);
+}
+
 static void note_begin(struct sim *s)
 {
     struct sim_judge *j = &s->judge;
     const struct dt_rdzv *r = s->server.run;
+    check_second_strike(s);
     j->made_before = j->made_round;
     j->made_round = r->round;
     j->made_life = s->server.life;
@@ -260,6 +295,7 @@ static void note_end(struct sim *s, const struct dt_rdzv_event *event)
     enum sim_cause cause = find_cause(s, event);
     j->causes[j->before.round % SIM_CAUSES_KEPT] = cause;
     count_end(j, cause);
+    note_failing(s, cause);
 }
 
 /* Whether the server has forgotten what was, to begin the next job of that name, or as it learnt of
@@ -294,6 +330,7 @@ void sim_judge_crash(struct sim *s)
 {
     struct sim_judge *j = &s->judge;
     memset(j->causes, 0, sizeof j->causes); /* unless somebody was told, it did not happen */
+    j->failed_in_a_row = 0;
 }
 
 /* Its record holds those who have seats. A loss that is not in it did not happen, unless it is why
@@ -316,6 +353,7 @@ void sim_judge_forgot(struct sim *s)
     for (uint32_t i = 0; i < s->nodes_len; i++)
         s->nodes[i].member = 0;
     j->charged = j->lost = j->failures = j->losses = 0;
+    j->failed_in_a_row = 0;
     j->unsure = j->before.state != DT_RUN_CLOSED;
     memset(j->causes, 0, sizeof j->causes);
 }

@@ -76,6 +76,8 @@ struct sim_judge {
     int charged, lost;                      /* rounds that ended so, since the job began */
     int failures, losses;                   /* rounds that may have ended so, and were paid for */
     int worker_failures;                    /* that there were at all, on any node */
+    const char *failing;                    /* host that was first to fail in the last rounds ... */
+    int failed_in_a_row;                    /* ... so many of them */
     bool unsure;                            /* and before that others that nobody remembers */
     dt_ms too_few;                          /* when there last were fewer than MIN able nodes */
     dt_ms well;                             /* when a round last ran, or the run was closed */
