@@ -13,14 +13,15 @@ struct dt_store_peer {
     struct dt_node in_due; /* linked: has work for the next turn */
     union dt_uvx_stream io;
     struct dt_store_peers *peers;
-    struct dt_store_source *source;
-    struct dt_node in_newcomers; /* linked: nothing that it said could be understood so far */
+    struct dt_store_source *source; /* where it is counted; NULL: nowhere */
+    struct dt_node in_newcomers;    /* linked: nothing that it said could be understood so far */
     dt_ms newcomer_since;
     bool seated;                /* it has one of the store's places */
     struct dt_node in_standing; /* linked: it waits for one */
     dt_ms standing_since;
     bool only_hello; /* by its address, unless it speaks the control protocol */
-    bool spoke, understood;
+    bool spoke;      /* a byte came, so that it has to be understood soon */
+    bool understood; /* a whole request, or the beginning of one, was among its bytes */
     bool met; /* its first bytes have told whom it wants: the store, or the control handler */
     struct dt_store_session session; /* a control peer's is over, only its `out` is used */
     struct dt_control_peer control;  /* conn: NULL unless it is one */

@@ -5,9 +5,11 @@
  * Fairness: in one turn of the loop a peer gets a bounded number of requests and bytes, and a
  * bounded number of peers get their wake-ups; the rest waits for the next turn, so nobody's flood
  * is anybody else's silence. Bounds: what a peer may have buffered in and out, what all may
- * together, how many there may be. Beyond the number of connections nobody is accepted until a
- * place is free: clients wait in the kernel's queue, none is reset. A violation closes that one
- * peer with one rate-limited log line. All calls belong to the loop's thread. */
+ * together (store_budget.h), how many there may be, and from one address. Beyond the number of
+ * connections nobody is accepted until a place is free: clients wait in the kernel's queue. Places
+ * and memory are taken from those that say nothing, or do not read, while others want them. A
+ * violation closes that one peer with one rate-limited log line. All calls belong to the loop's
+ * thread. */
 #ifndef DT_RENDEZVOUS_STORE_SERVER_H
 #define DT_RENDEZVOUS_STORE_SERVER_H
 
