@@ -335,4 +335,5 @@ void rdzv_settle_fault(struct dt_rdzv *r, struct dt_rdzv_actions *out)
     else
         charge_fault(r, out);
     r->fault = (struct dt_fault){0};
+    r->recover_until = 0; /* why the round ended is known: who says it again is late */
 }

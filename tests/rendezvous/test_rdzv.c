@@ -1766,6 +1766,25 @@ TEST(a_straggler_of_a_forgotten_round_does_not_undo_the_world_of_others)
     end();
 }
 
+/* Its first word of the failure was not answered, as far as it knows. */
+TEST(a_failure_of_a_round_that_was_learnt_and_that_is_said_again_is_paid_once)
+{
+    begin(1, 1);
+    spec.max_restarts = 5;
+    last_round[0] = 4;
+    world[0] = (struct dt_world_message){.seat = 0, .seats = 1, .first_rank = 0, .size = 2};
+    come_back(1000, false);
+    CHECK_EQ(run->round, 4);
+    dt_exclude_drain(&exclude, "node0", false, "", now); /* so that no round begins */
+    result(1000, false);
+    join(1000);
+    CHECK_EQ(run->budget.restarts, 1);
+    result(1000, false);
+    join(1000);
+    CHECK_EQ(run->budget.restarts, 1);
+    end();
+}
+
 TEST(a_larger_world_that_a_node_is_in_takes_the_place_of_a_smaller_one)
 {
     begin_running(2, 2, 4);
