@@ -70,9 +70,9 @@ static void leave_error_file(const char *text)
     dt_buf_finish(&out);
 }
 
-/* A rank that fails because another one is gone knows nothing of why. It lets the one that does be
- * the first to end, and the launcher take it for the cause; most often it is told to end before
- * this second is over. */
+/* A rank that fails because another one is gone knows nothing of why, and one that leaves a sentence
+ * to rank 0 says nothing. Such a rank lets the one that speaks be the first to end, so that the
+ * launcher takes that one for the cause; most often it is told to end before this second is over. */
 static void let_the_first_speak(void)
 {
     sigset_t ending, before;
@@ -111,7 +111,7 @@ static int say(const struct failure *f)
         snprintf(text, sizeof text, "%s", err->text);
     if (!is_said_by_another(f))
         fprintf(stderr, "dtrun-train: %s\n", text);
-    if (err->code == DT_E_DISCONNECTED)
+    if (err->code == DT_E_DISCONNECTED || is_said_by_another(f))
         let_the_first_speak();
     if (!told_to_end)
         leave_error_file(text);

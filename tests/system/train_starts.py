@@ -42,7 +42,7 @@ def said_once(s):
     """what is wrong with a configuration is said by one rank of the job, and by any without a launcher"""
     program = s.run(s.config("bad.json", zero_optimization={"stage": 4}), world=3, status=1)
     told = [line for line in program.lines if line.startswith("dtrun-train: ")]
-    tap.check_equal((len(told), "rank 0: " in told[0]), (1, True), "sentences in %r" % program.lines)
+    tap.check_equal([line[:20] for line in told], ["dtrun-train: rank 0:"], "sentences in %r" % program.lines)
     place = {"RANK": "2", "WORLD_SIZE": "3", "LOCAL_RANK": "2", "LOCAL_WORLD_SIZE": "3"}
     s.run(s.path("bad.json"), world=0, status=2, env=place).expect(r"dtrun-train: rank 2: .*zero_optimization\.stage")
 
