@@ -64,7 +64,7 @@ ROWS = [
     ("--standalone=1 s.py", ""),
     ("-r -m s.py", ""),
     ("--n 2 s.py", ""),
-    ("--nproc 2 s.py", "", dict(since=(2, 0))),
+    ("--nproc 2 s.py", "", dict(since=(2, 0), dtrun=OK)),  # two spellings of one option are clear
     ("--nproc_per 2 s.py", ""),
     ("--nproc-per 2 s.py", "", dict(since=(2, 0))),
     ("--nproc-per-node 2 s.py", "", dict(since=(2, 0))),
