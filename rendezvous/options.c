@@ -260,6 +260,7 @@ struct dt_store_server_config dt_rendezvous_options_server(const struct dt_rende
         .peer_bytes = o->max_peer_buffer,
         .buffered_bytes = o->max_buffered,
         .idle_timeout = o->idle_timeout,
+        .turn = DT_STORE_TURN,
         .spin = o->busy_poll * 1000,
         .allow = o->allow.at,
         .allow_count = o->allow.len,

@@ -197,6 +197,7 @@ int dt_store_server_reconfigure(struct dt_store_server *s,
     s->config.allow = s->allow;
     s->config.allow_c10d = s->allow_c10d;
     s->peers.budget.limit = config->buffered_bytes;
+    s->peers.turns.half = config->turn / 2;
     dt_store_set_limits(s->store, &config->store);
     if (config->idle_timeout > 0) {
         uint64_t every = (uint64_t)config->idle_timeout / 4 + 1;

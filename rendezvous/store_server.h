@@ -32,6 +32,7 @@ struct dt_store_server_config {
     uint64_t peer_bytes;         /* one peer's request or untaken answers; below 4 GiB */
     uint64_t buffered_bytes;     /* buffered for all peers together */
     dt_ms idle_timeout;          /* 0: none. A peer that waits for a key is not idle */
+    uint64_t turn;               /* ns that all peers together have of one turn of the loop */
     uint64_t spin;               /* ns to look for another request before sleeping; 0: none */
     const struct dt_cidr *allow; /* copied; none: everybody may connect */
     size_t allow_count;
@@ -40,6 +41,8 @@ struct dt_store_server_config {
     const struct dt_cidr *allow_c10d;
     size_t allow_c10d_count;
 };
+
+#define DT_STORE_TURN UINT64_C(50000000) /* 50 ms: timers and signals are late by no more */
 
 /* Room for every PyTorch job we know of, in a few GiB at the very most. */
 #define DT_STORE_SERVER_CONFIG_DEFAULT                                                             \
@@ -50,6 +53,7 @@ struct dt_store_server_config {
         .connections = 65536,                                                                      \
         .peer_bytes = 64u << 20,                                                                   \
         .buffered_bytes = UINT64_C(1) << 30,                                                       \
+        .turn = DT_STORE_TURN,                                                                     \
     })
 
 struct dt_store_server_counters {

@@ -6,8 +6,6 @@
 /* How many peers with work left over get their share in one turn; when it is late, all that it has
  * time for. */
 #define PEERS_PER_TURN 4
-/* Half of a turn: there is one such time for the queue, and one for what the sockets bring. */
-#define HALF_TURN UINT64_C(25000000)
 #define MOST_SPIN_MISSES 10
 
 static bool spinning(struct dt_store_turns *t)
@@ -31,7 +29,7 @@ bool dt_store_turns_over(struct dt_store_turns *t)
         return true;
     uint64_t now = uv_hrtime();
     if (t->ends == 0)
-        t->ends = now + HALF_TURN;
+        t->ends = now + t->half;
     if (now < t->ends)
         return false;
     t->late = true;

@@ -2,8 +2,8 @@
 /* The turns of the loop that peers take: who has work for the next one, how long one may last, and
  * whether to sleep before it. Inside the server only.
  *
- * What is done for all peers together in one turn ends after 50 ms, so that timers and signals have
- * their time. From then on everybody stands in one queue, in the order of coming, until all that
+ * What is done for all peers together in one turn ends after a time, so that timers and signals
+ * have theirs. From then on everybody stands in one queue, in the order of coming, until all that
  * was left over is done.
  *
  * Sleeping until the next request costs a wake-up of this process, which on an idle machine is most
@@ -26,6 +26,7 @@ struct dt_store_turns {
     void (*on_turn)(struct dt_store_turns *t); /* one begins */
     void (*on_closed)(struct dt_store_turns *t);
 
+    uint64_t half; /* ns of a turn, set before it runs: for the queue, and for what sockets bring */
     uint64_t number;    /* of the turn that runs */
     struct dt_list due; /* have work for the next */
     uint64_t ends;      /* this turn, on the clock of uv_hrtime(); 0: nobody has asked yet */
