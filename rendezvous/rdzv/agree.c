@@ -3,7 +3,8 @@
 
 #include <stdio.h>
 
-#define OWNER_MAX 86 /* of "train.py as ada" */
+#define SCRIPT_MAX 50
+#define OWNER_MAX (SCRIPT_MAX + 40) /* of "train.py as ada" */
 
 static const char *known(const char *text)
 {
@@ -24,11 +25,21 @@ static bool may_differ(const struct dt_rdzv *r, const struct dt_run_spec *spec)
     return spec->mixed && r->spec.mixed;
 }
 
+/* The end of a path is what tells scripts apart, so a long one loses its beginning. */
+static const char *tail_of(const char *path)
+{
+    size_t len = strlen(path);
+    const char *tail = len > SCRIPT_MAX ? path + len - SCRIPT_MAX : path;
+    while (((unsigned char)*tail & 0xc0) == 0x80) /* inside a character */
+        tail++;
+    return tail;
+}
+
 static const char *owner_text(const struct dt_run_spec *spec, char out[OWNER_MAX])
 {
-    const char *script = known(spec->script), *user = known(spec->user);
-    snprintf(out, OWNER_MAX, "%.50s%s%.30s", *script ? script : "another command",
-             *user ? " as " : "", user);
+    const char *script = known(spec->script), *user = known(spec->user), *tail = tail_of(script);
+    snprintf(out, OWNER_MAX, "%s%s%s%.30s", tail == script ? "" : "...",
+             *script ? tail : "another command", *user ? " as " : "", user);
     return out;
 }
 
