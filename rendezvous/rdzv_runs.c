@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "rendezvous/rdzv_runs.h"
 
+#include "rendezvous/rdzv_drain.h"
 #include "rendezvous/rdzv_twins.h"
 
 #include <inttypes.h>
@@ -125,7 +126,7 @@ static void mark_run(struct dt_rdzv_runs *runs, struct dt_rdzv_run *run)
 }
 
 /* Its times are told from now on, so the record says when that was. */
-static void record_node(struct dt_rdzv_runs *runs, const char *name)
+void dt_rdzv_runs_record_node(struct dt_rdzv_runs *runs, const char *name)
 {
     const struct dt_excluded *e = dt_exclude_find(&runs->exclude, name);
     if (!runs->journal)
@@ -294,7 +295,7 @@ static void carry_out(struct dt_rdzv_runs *runs, struct dt_rdzv_run *run,
         mark_run(runs, run);
         break;
     case DT_DO_NODE:
-        record_node(runs, dt_rdzv_text(&runs->actions, a->text));
+        dt_rdzv_runs_record_node(runs, dt_rdzv_text(&runs->actions, a->text));
         run->after = runs->marked;
         break;
     case DT_DO_SAY:
@@ -457,8 +458,7 @@ void dt_rdzv_runs_lost(struct dt_rdzv_runs *runs, struct dt_rdzv_conn *c)
 
 /* -- what people and time bring --------------------------------------------------------------- */
 
-/* Tells all runs that this node, "" for all that there are, is kept out or no longer is. */
-static void tell_of_drain(struct dt_rdzv_runs *runs, const char *node)
+void dt_rdzv_runs_tell_of_node(struct dt_rdzv_runs *runs, const char *node)
 {
     dt_list_each(&runs->all, n)
     {
@@ -468,98 +468,15 @@ static void tell_of_drain(struct dt_rdzv_runs *runs, const char *node)
     }
 }
 
-static bool is_here(const struct dt_rdzv_runs *runs, const char *node)
-{
-    dt_list_each(&runs->all, n)
-    {
-        if (dt_rdzv_has_node(dt_container_of(n, struct dt_rdzv_run, in_all)->rdzv, node))
-            return true;
-    }
-    return false;
-}
-
-/* Appends which job has to stop without NODE. */
-static void warn_of_shortage(const struct dt_rdzv_runs *runs, const char *node, char *text,
-                             size_t size)
-{
-    size_t left, used = strlen(text);
-    dt_list_each(&runs->all, n)
-    {
-        const struct dt_rdzv *r = dt_container_of(n, struct dt_rdzv_run, in_all)->rdzv;
-        if (!dt_rdzv_has_node(r, node) || !dt_rdzv_is_short(r, &left))
-            continue;
-        snprintf(text + used, size - used,
-                 "; run %.80s stops: it needs %d nodes and has %zu left, and it ends unless others "
-                 "come within %d s",
-                 r->id, r->spec.min_nodes, left, dt_clock_seconds(r->spec.join_timeout));
-        return;
-    }
-}
-
-static bool drain(struct dt_rdzv_runs *runs, const char *node, const char *why, char *text,
-                  size_t size)
-{
-    struct dt_exclude *x = &runs->exclude;
-    bool here = is_here(runs, node);
-    if (!here && !dt_exclude_is_drained(x, node) && x->drained_count >= DT_DRAINED_UNKNOWN) {
-        snprintf(text, size,
-                 "%zu nodes are drained already, and none of that name is here; let some back with "
-                 "node undrain, or all with node undrain --all",
-                 x->drained_count);
-        return false;
-    }
-    if (dt_exclude_drain(x, node, false, *why ? why : "by hand", now_of(runs)) < 0) {
-        snprintf(text, size, "the rendezvous has no memory for one more node");
-        return false;
-    }
-    record_node(runs, node);
-    tell_of_drain(runs, node);
-    snprintf(text, size, "%s is drained%s; undo it with: dtrun-ctl node undrain %s", node,
-             here ? ""
-                  : ", though no node of that name is here now", /* perhaps a slip of the pen */
-             node);
-    warn_of_shortage(runs, node, text, size);
-    return true;
-}
-
-static void undrain(struct dt_rdzv_runs *runs, const char *node, char *text, size_t size)
-{
-    bool was_out = dt_exclude_is_out(&runs->exclude, node, now_of(runs), NULL);
-    dt_exclude_drain(&runs->exclude, node, true, NULL, now_of(runs));
-    record_node(runs, node);
-    tell_of_drain(runs, node);
-    snprintf(text, size, was_out ? "%s may be given a seat again" : "%s was not kept out", node);
-}
-
-static void undrain_all(struct dt_rdzv_runs *runs, char *text, size_t size)
-{
-    const char *out;
-    size_t count = 0;
-    while ((out = dt_exclude_any_out(&runs->exclude))) {
-        char node[DT_NODE_NAME_MAX];
-        snprintf(node, sizeof node, "%s", out);
-        count += dt_exclude_is_out(&runs->exclude, node, now_of(runs), NULL);
-        dt_exclude_drain(&runs->exclude, node, true, NULL, now_of(runs));
-        record_node(runs, node);
-    }
-    tell_of_drain(runs, "");
-    snprintf(text, size, "nodes that may be given a seat again: %zu", count);
-}
-
 void dt_rdzv_runs_drain(struct dt_rdzv_runs *runs, struct dt_rdzv_conn *c,
                         const struct dt_message *m)
 {
-    const char *node = m->drain.node;
     char text[DT_WHY_MAX];
-    bool done = true;
-    if (!m->drain.undo)
-        done = drain(runs, node, m->why, text, sizeof text);
-    else if (*node)
-        undrain(runs, node, text, sizeof text);
-    else
-        undrain_all(runs, text, sizeof text);
-    struct dt_message answer = {
-        .type = DT_MSG_DRAIN, .run = m->run, .drain = {.node = node, .done = done}, .why = text};
+    bool done = dt_rdzv_drain(runs, m, text, sizeof text);
+    struct dt_message answer = {.type = DT_MSG_DRAIN,
+                                .run = m->run,
+                                .drain = {.node = m->drain.node, .done = done},
+                                .why = text};
     send_to(runs, c, &answer, runs->marked);
     start_sync(runs);
 }

@@ -74,4 +74,9 @@ void dt_rdzv_runs_tick(struct dt_rdzv_runs *runs);
 /* All of them end. */
 void dt_rdzv_runs_end(struct dt_rdzv_runs *runs, const char *why);
 
+/* For rdzv_drain.c. Records what is known of the node NAME, which has changed. */
+void dt_rdzv_runs_record_node(struct dt_rdzv_runs *runs, const char *name);
+/* Tells all runs that this node, "" for all that there are, is kept out or no longer is. */
+void dt_rdzv_runs_tell_of_node(struct dt_rdzv_runs *runs, const char *node);
+
 #endif
