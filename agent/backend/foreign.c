@@ -2,9 +2,9 @@
 #include "agent/backend/foreign.h"
 
 #include "agent/backend/dynamic_store.h"
-#include "agent/backend/exchange.h"
 #include "agent/backend/foreign_round.h"
 #include "agent/backend/foreign_store.h"
+#include "agent/backend/foreign_wait.h"
 #include "agent/backend/store_host.h"
 #include "base/list.h"
 #include "base/log.h"
@@ -13,10 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FIRST_LOOK 100              /* for the state to be there, once the store is */
-#define FIRST_NOTE (10 * DT_SECOND) /* who waits that long is told for whom ... */
-#define NEXT_NOTE (30 * DT_SECOND)  /* ... and again */
-#define LAST_WORD (2 * DT_SECOND)   /* for the others to be told that this node goes */
+#define FIRST_LOOK 100            /* for the state to be there, once the store is */
+#define LAST_WORD (2 * DT_SECOND) /* for the others to be told that this node goes */
 
 /* What the agent waits for, or what its workers do. */
 enum phase {
@@ -56,8 +54,9 @@ struct foreign {
     struct dt_foreign_round *round; /* NULL: in none */
     enum phase phase;
     enum aim aim;
-    uv_timer_t next; /* look at the state */
-    dt_ms since, next_note;
+    uv_timer_t next;             /* look at the state */
+    struct dt_foreign_wait wait; /* for a round */
+    dt_ms at_barrier;            /* since when */
     bool closes_job, met, told_closed, told_away;
 
     bool closing, torn_down;
@@ -139,7 +138,7 @@ static void on_met(void *arg, const struct dt_err *err)
         err = NULL;
     } else if (why.code == DT_E_TIMEOUT) {
         dt_err_set(&why, DT_E_TIMEOUT, "waited %d s for the other nodes to finish",
-                   dt_clock_seconds(now(f) - f->since));
+                   dt_clock_seconds(now(f) - f->at_barrier));
     }
     f->phase = IDLE;
     f->met = !err;
@@ -188,9 +187,8 @@ static void enter_anew(struct foreign *f)
     dt_foreign_round_leave(f->round);
     f->round = NULL;
     f->phase = JOINING;
-    f->since = now(f);
-    f->next_note = f->since + FIRST_NOTE;
     f->self.deadline = dt_clock_after(now(f), f->plan->join_timeout);
+    dt_foreign_wait_begin(&f->wait);
     aim_for(f, EXITING);
 }
 
@@ -237,74 +235,10 @@ static void judge(struct foreign *f)
         stop_workers(f, why);
 }
 
-static int seconds_left(const struct foreign *f)
-{
-    return dt_clock_seconds(f->self.deadline - now(f));
-}
-
-static void on_looked_for_static(void *arg, const struct dt_c10d_reply *reply,
-                                 const struct dt_err *err)
-{
-    struct foreign *f = arg;
-    if (err || f->torn_down)
-        return;
-    if (reply->number == DT_C10D_READY)
-        dt_warn("job \"%s\" at %s is a static one; give all its nodes the same --rdzv-backend, or "
-                "this job a port of its own; waiting for %d s more",
-                f->plan->run_id, f->store, seconds_left(f));
-    else
-        dt_warn("no torchrun has begun job \"%s\" at %s yet; waiting for %d s more",
-                f->plan->run_id, f->store, seconds_left(f));
-}
-
-/* Node 0 of a static job says its role before anything else. */
-static void look_for_static(struct foreign *f)
-{
-    struct dt_buf key = {0}, items = {0};
-    dt_c10d_put_item(&items, dt_exchange_key(&key, f->plan->run_id, "torchelastic/role_info/%d", 0),
-                     NULL);
-    struct dt_c10d_request check = {
-        .op = DT_C10D_CHECK, .count = 1, .items = {items.at, items.len}};
-    if (!items.bad && !key.bad)
-        dt_store_client_request(f->client, &check, NEXT_NOTE, on_looked_for_static, f, NULL);
-    dt_buf_finish(&items);
-    dt_buf_finish(&key);
-}
-
-static void note_waiting(struct foreign *f)
-{
-    const struct dt_dynamic_state *s = &f->shared.state;
-    int left = seconds_left(f);
-    if (now(f) < f->next_note)
-        return;
-    f->next_note = now(f) + NEXT_NOTE;
-    if (!f->shared.begun)
-        look_for_static(f);
-    else if (s->complete)
-        dt_warn("round %lld of job \"%s\" is under way with %zu nodes; waiting for the next",
-                (long long)s->round, f->plan->run_id, dt_dynamic_participants(s));
-    else
-        dt_warn("%zu of at least %zu nodes are at %s; waiting for %d s more",
-                dt_dynamic_participants(s), f->self.min_nodes, f->store, left);
-}
-
 static void refused(struct foreign *f, enum dt_dynamic_act act)
 {
     struct dt_err err;
-    const char *id = f->plan->run_id;
-    if (act == DT_DYNAMIC_CLOSED)
-        dt_err_set(
-            &err, DT_E_RUNTIME,
-            "job \"%s\" at %s was closed by one of its nodes; to begin again give all of them "
-            "another --rdzv-id",
-            id, f->store);
-    else if (act == DT_DYNAMIC_TIMEOUT)
-        dt_err_set(&err, DT_E_TIMEOUT,
-                   "waited %d s at %s for job \"%s\" to have %zu nodes; start them, or wait longer "
-                   "with --rdzv-conf join_timeout=SECONDS",
-                   dt_clock_seconds(now(f) - f->since), f->store, id, f->self.min_nodes);
-    else
-        dt_err_set(&err, DT_E_LIMIT, "job \"%s\" has no room for one more node", id);
+    dt_foreign_wait_refused(&f->wait, act, &err);
     fail(f, &err);
 }
 
@@ -366,7 +300,7 @@ static void await_first(struct foreign *f)
     } else if (now(f) > f->self.deadline) {
         refused(f, DT_DYNAMIC_TIMEOUT);
     } else if (f->aim != RESTING) {
-        note_waiting(f);
+        dt_foreign_wait_note(&f->wait, &f->shared);
         look_in(f, FIRST_LOOK);
     }
 }
@@ -386,7 +320,7 @@ static void act_on_state(struct foreign *f)
         write_state(f);
         break;
     case DT_DYNAMIC_SLEEP:
-        note_waiting(f);
+        dt_foreign_wait_note(&f->wait, &f->shared);
         look_in(f, DT_DYNAMIC_LOOK);
         break;
     case DT_DYNAMIC_DONE:
@@ -467,7 +401,7 @@ static void begin_barrier(struct foreign *f)
 {
     struct dt_err err;
     int rc = -1;
-    f->since = now(f);
+    f->at_barrier = now(f);
     if (!f->connected)
         dt_err_set(&err, DT_E_DISCONNECTED, "the rendezvous at %s is gone", f->store);
     else if (!f->round)
@@ -541,6 +475,7 @@ static void tear_down(struct foreign *f, bool hurry)
     if (f->torn_down)
         return;
     f->torn_down = true;
+    dt_foreign_wait_end(&f->wait);
     f->handles = f->workers.server ? 5 : 4;
     dt_foreign_round_leave(f->round);
     f->next.data = f->soon.data = f->last_word.data = f;
@@ -599,7 +534,7 @@ static int open_client(struct foreign *f, struct dt_err *err)
     config.reconnect_timeout = f->plan->read_timeout;
     config.on_event = on_event;
     config.arg = f;
-    f->client = f->shared.client = dt_store_client_open(f->loop, &config, err);
+    f->client = f->shared.client = f->wait.client = dt_store_client_open(f->loop, &config, err);
     return f->client ? 0 : -1;
 }
 
@@ -641,6 +576,8 @@ struct dt_backend *dt_backend_foreign_open(uv_loop_t *loop, const struct dt_plan
     f->shared.run_id = plan->run_id;
     f->shared.timeout = plan->read_timeout;
     f->shared.on_synced = on_synced;
+    f->wait = (struct dt_foreign_wait){
+        .loop = loop, .run_id = plan->run_id, .store = f->store, .self = &f->self};
     introduce(f);
     f->workers = (struct dt_foreign_store){.loop = loop, .plan = plan, .addr = f->self.node.addr};
     if (open_client(f, err) < 0) {
