@@ -2,6 +2,7 @@
 #include "rendezvous/store_peer.h"
 
 #include "rendezvous/protocol/messages.h"
+#include "rendezvous/store_room.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -33,44 +34,11 @@ static dt_ms now_of(const struct dt_store_peer *p)
     return (dt_ms)uv_now(p->peers->loop);
 }
 
-/* -- the budget ------------------------------------------------------------------------------- */
-
-void dt_store_peer_feed(struct dt_store_peers *peers)
-{
-    struct dt_store_holding *h = dt_store_budget_next(&peers->budget);
-    if (h)
-        dt_store_peer_later(dt_container_of(h, struct dt_store_peer, holding));
-}
-
-void dt_store_peer_account(struct dt_store_peer *p)
-{
-    dt_store_budget_set(&p->peers->budget, &p->holding,
-                        p->in.size + p->session.out.size + p->sending.size, now_of(p));
-    p->incoming = 0;
-    dt_store_peers_watch(p->peers);
-    dt_store_peer_feed(p->peers);
-}
-
-/* Whether it may hold IN and OUT bytes, beside what is being sent; asked before they are allocated.
- */
-static bool take(struct dt_store_peer *p, uint64_t in, uint64_t out)
-{
-    uint64_t bytes = in + out + p->sending.size;
-    if (dt_store_budget_take(&p->peers->budget, &p->holding, bytes, now_of(p)))
-        return true;
-    dt_store_peers_watch(p->peers);
-    return false;
-}
-
-/* Of a buffer that is lent to it only the content counts: no more is kept. */
-static bool take_answer(struct dt_store_peer *p, uint64_t n)
-{
-    return take(p, p->in.size + p->incoming, p->session.out.len + n);
-}
+/* -- what a session asks for ------------------------------------------------------------------- */
 
 static bool may_answer(struct dt_store_session *session, uint64_t n)
 {
-    return take_answer(dt_container_of(session, struct dt_store_peer, session), n);
+    return dt_store_room_take_answer(dt_container_of(session, struct dt_store_peer, session), n);
 }
 
 /* Asked for each request of a client until it is seated. */
@@ -81,18 +49,6 @@ static bool may_serve(struct dt_store_session *session)
         return false;
     session->may_serve = NULL;
     return true;
-}
-
-static bool is_waiting_for_room(const struct dt_store_peer *p)
-{
-    return dt_node_linked(&p->holding.in_waiting);
-}
-
-void dt_store_peer_note_sent(struct dt_store_peer *p)
-{
-    size_t left = p->writing ? p->io.stream.write_queue_size : 0;
-    dt_store_budget_moved(&p->peers->budget, &p->holding, p->unsent - left, now_of(p));
-    p->unsent = left;
 }
 
 /* -- the end of a peer ------------------------------------------------------------------------ */
@@ -106,7 +62,7 @@ static void on_peer_closed(uv_handle_t *h)
     dt_store_sources_leave(&peers->sources, p->source);
     free(p); /* the only free of a peer */
     peers->count--;
-    dt_store_peer_feed(peers);
+    dt_store_room_offer(peers);
     peers->on_gone(peers);
 }
 
@@ -164,7 +120,7 @@ static void on_peer_written(uv_write_t *req, int status)
     if (p->closing)
         return; /* on_peer_closed() frees what was being sent */
     p->writing = false;
-    dt_store_peer_note_sent(p);
+    dt_store_room_note_sent(p);
     dt_buf_finish(&p->sending);
     if (status < 0)
         dt_store_peer_close(p);
@@ -325,7 +281,7 @@ static bool may_ask(const struct dt_store_peer *p)
 /* Room for what a control peer's next message may make us answer is asked for before. */
 static bool may_step(struct dt_store_peer *p)
 {
-    return !p->control.conn || take_answer(p, CONTROL_ANSWER);
+    return !p->control.conn || dt_store_room_take_answer(p, CONTROL_ANSWER);
 }
 
 /* Counts a request of USED bytes, whose answer began at BEFORE of `out`, towards its share. */
@@ -385,7 +341,7 @@ static uv_buf_t place_for_more(struct dt_store_peer *p)
 {
     uint8_t *shared = p->peers->read_buffer;
     if (p->in.len <= CARRY_SIZE) {
-        if (!take(p, DT_STORE_READ_SIZE, p->session.out.size))
+        if (!dt_store_room_take(p, DT_STORE_READ_SIZE, p->session.out.size))
             return uv_buf_init(NULL, 0);
         p->incoming = DT_STORE_READ_SIZE; /* all of it may have to be kept */
         dt_bytes_copy(shared, (struct dt_bytes){p->in.at, p->in.len});
@@ -393,7 +349,7 @@ static uv_buf_t place_for_more(struct dt_store_peer *p)
     }
     if (dt_buf_free_room(&p->in) == 0) {
         size_t size = next_size(p);
-        if (!take(p, size, p->session.out.size) || dt_buf_resize(&p->in, size) < 0)
+        if (!dt_store_room_take(p, size, p->session.out.size) || dt_buf_resize(&p->in, size) < 0)
             return uv_buf_init(NULL, 0);
     }
     return uv_buf_init((char *)p->in.at + p->in.len, (unsigned)dt_buf_free_room(&p->in));
@@ -460,7 +416,7 @@ static void go_on(struct dt_store_peer *p, enum pause why)
     if (p->closing)
         return;
     if (why == FULL)
-        check_wanted(p); /* else dt_store_peer_feed() goes on */
+        check_wanted(p); /* else dt_store_room_offer() goes on */
     else if (p->ended && why == STARVED && owed(p) == 0)
         leave(p);
     else if (!blocked && !read_on && !(p->ended && why == STARVED))
@@ -475,7 +431,7 @@ static void peer_settle(struct dt_store_peer *p, enum pause why)
         return;
     give_back_out(p);
     judge_newcomer(p);
-    dt_store_peer_account(p);
+    dt_store_room_account(p);
     check_untaken(p);
     if (!p->closing)
         go_on(p, why);
@@ -529,7 +485,7 @@ static void touch(struct dt_store_peer *p, size_t n)
 /* Reading has ended, or there is no place for more. */
 static void on_no_bytes(struct dt_store_peer *p, ssize_t status)
 {
-    if (status == UV_ENOBUFS && is_waiting_for_room(p)) {
+    if (status == UV_ENOBUFS && dt_store_room_is_awaited(p)) {
         go_on(p, FULL);
         return;
     }
@@ -547,7 +503,7 @@ static void on_peer_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
     struct dt_store_peer *p =
         dt_container_of((union dt_uvx_stream *)stream, struct dt_store_peer, io);
     if (n == 0) {
-        dt_store_peer_account(p); /* what the read might have brought is not held */
+        dt_store_room_account(p); /* what the read might have brought is not held */
         return;
     }
     if (n < 0) {

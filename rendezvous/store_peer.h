@@ -60,12 +60,4 @@ void dt_store_peer_end(struct dt_store_peer *p);
  * path's permissions. */
 bool dt_store_peer_is_in(const struct dt_store_peer *p, const struct dt_cidr *ranges, size_t count);
 
-/* The peer that has waited longest for room in the budget tries again, if there is some. The next
- * follows when that one has its share. */
-void dt_store_peer_feed(struct dt_store_peers *peers);
-/* Enters in the budget what it holds now. */
-void dt_store_peer_account(struct dt_store_peer *p);
-/* Enters what the socket has taken of its answers since the last look. */
-void dt_store_peer_note_sent(struct dt_store_peer *p);
-
 #endif

@@ -2,6 +2,7 @@
 #include "rendezvous/store_peers.h"
 
 #include "rendezvous/store_peer.h"
+#include "rendezvous/store_room.h"
 
 #include <inttypes.h>
 
@@ -114,11 +115,11 @@ static void end_stuck_holders(struct dt_store_peers *peers)
     struct dt_store_budget *b = &peers->budget;
     struct dt_list gone;
     dt_list_init(&gone);
-    dt_list_each(&b->holders, n) dt_store_peer_note_sent(peer_in(n));
+    dt_list_each(&b->holders, n) dt_store_room_note_sent(peer_in(n));
     dt_store_budget_choose(b, (dt_ms)uv_now(peers->loop), &gone);
     for (struct dt_node *n; (n = dt_list_pop(&gone));)
         end_holder(peer_in(n));
-    dt_store_peer_feed(peers); /* the limit may have been raised */
+    dt_store_room_offer(peers); /* the limit may have been raised */
 }
 
 /* -- seats ------------------------------------------------------------------------------------ */
@@ -350,7 +351,7 @@ static struct dt_store_peer *peer_of(struct dt_control_peer *control)
 
 void dt_control_peer_send(struct dt_control_peer *control)
 {
-    dt_store_peer_account(peer_of(control));
+    dt_store_room_account(peer_of(control));
     dt_store_peer_later(peer_of(control));
 }
 
