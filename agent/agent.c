@@ -9,8 +9,8 @@
 #include "agent/failure/verdict.h"
 #include "agent/log_dir.h"
 #include "agent/output/output.h"
-#include "agent/process/reap.h"
 #include "agent/own_addr.h"
+#include "agent/process/self.h"
 #include "agent/sigwatch.h"
 #include "agent/watch/health.h"
 #include "agent/watch/progress.h"
@@ -25,12 +25,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #define TELL_EVERY DT_SECOND
 #define RENDEZVOUS_UNREACHABLE 69 /* exit statuses under --exit-code=root-cause: sysexits.h */
-#define FILES_AT_LEAST 64 /* the loop, a store and its clients, logs; not what workers take */
 
 /* Where an agent is. Each event that can come in a phase is looked at where it comes in. */
 enum phase {
@@ -283,14 +281,8 @@ static void tell(struct agent *a)
     struct dt_beat facts = {.step = step_of(a)};
     if (!a->backend->ops->tell)
         return;
-    for (int i = 0; a->attempt && i < a->plan->nproc; i++) {
-        enum dt_worker_end e = dt_group_worker(dt_attempt_group(a->attempt), i)->end;
-        if (e == DT_WORKER_RUNS)
-            facts.tokens_per_s += dt_pages_tokens_per_s(pages_of(a), i);
-        facts.running += e == DT_WORKER_RUNS;
-        facts.failed += e == DT_WORKER_FAILED;
-        facts.succeeded += e == DT_WORKER_SUCCEEDED;
-    }
+    if (a->attempt)
+        dt_attempt_tell(a->attempt, &facts);
     if (a->phase == FINISHED)
         facts.succeeded = a->plan->nproc;
     a->backend->ops->tell(a->backend, &facts);
@@ -504,27 +496,10 @@ static bool health(void *arg, struct dt_buf *out)
     return a->phase != ENDING;
 }
 
-/* What workers inherit is noted before anything of it is changed. */
-static void prepare_process(struct agent *a)
-{
-    struct rlimit *files = &a->inherited.files;
-    sigprocmask(SIG_SETMASK, NULL, &a->inherited.mask);
-    getrlimit(RLIMIT_NOFILE, files);
-    struct rlimit most = {.rlim_cur = files->rlim_max, .rlim_max = files->rlim_max};
-    setrlimit(RLIMIT_NOFILE, &most); /* the workers of a whole job may connect to our store */
-    signal(SIGPIPE, SIG_IGN);
-    dt_reap_adopt();
-}
-
-/* Before libuv finds out in the middle of something that it cannot undo. */
 static int open_loop(struct agent *a, struct dt_err *err)
 {
-    rlim_t most = a->inherited.files.rlim_max;
-    if (most < FILES_AT_LEAST)
-        return dt_err_set(err, DT_E_RUNTIME,
-                          "this process may have only %llu files open, by the hard limit of "
-                          "ulimit -n; raise it to %d and some for each worker",
-                          (unsigned long long)most, FILES_AT_LEAST);
+    if (dt_self_check_files(&a->inherited, err) < 0)
+        return -1;
     int rc = uv_loop_init(&a->loop);
     if (rc < 0)
         return dt_err_set(err, DT_E_RUNTIME, "no event loop can be opened: %s", uv_strerror(rc));
@@ -585,14 +560,6 @@ static int open_all(struct agent *a, struct dt_err *err)
     return open_backend(a, err);
 }
 
-/* One that comes between the last handler and the exit must not change the exit status. */
-static void leave_signals_alone(void)
-{
-    sigset_t all;
-    sigfillset(&all);
-    sigprocmask(SIG_BLOCK, &all, NULL);
-}
-
 static void finish_logs(struct agent *a)
 {
     struct dt_err err;
@@ -608,7 +575,7 @@ static void finish(struct agent *a)
     dt_verdict_finish(&a->verdict);
     dt_bind_destroy(a->bind);
     dt_events_close(a->events);
-    leave_signals_alone();
+    dt_self_block_signals();
     if (a->signals)
         dt_sigwatch_close(a->signals, NULL, NULL);
     uv_run(&a->loop, UV_RUN_DEFAULT);
@@ -619,7 +586,7 @@ int dt_agent_run(const struct dt_plan *plan)
 {
     struct agent a = {.plan = plan};
     struct dt_err err;
-    prepare_process(&a);
+    dt_self_prepare(&a.inherited);
     if (open_loop(&a, &err) < 0) {
         dt_error("%s", err.text);
         return 1;

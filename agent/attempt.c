@@ -266,6 +266,18 @@ void dt_attempt_say_step(const struct dt_attempt *t)
         dt_warn("round %d: %s", t->world.round, dt_pages_describe(t->pages, furthest, words));
 }
 
+void dt_attempt_tell(const struct dt_attempt *t, struct dt_beat *facts)
+{
+    for (int i = 0; i < t->means.plan->nproc; i++) {
+        enum dt_worker_end e = dt_group_worker(t->group, i)->end;
+        if (e == DT_WORKER_RUNS)
+            facts->tokens_per_s += dt_pages_tokens_per_s(t->pages, i);
+        facts->running += e == DT_WORKER_RUNS;
+        facts->failed += e == DT_WORKER_FAILED;
+        facts->succeeded += e == DT_WORKER_SUCCEEDED;
+    }
+}
+
 const struct dt_pages *dt_attempt_pages(const struct dt_attempt *t)
 {
     return t->pages;

@@ -63,6 +63,9 @@ void dt_attempt_end_round(struct dt_attempt *t);
 /* A log line on how far the furthest worker came, where one told. */
 void dt_attempt_say_step(const struct dt_attempt *t);
 
+/* Adds to FACTS how many of them run, have failed and have succeeded, and how fast they are. */
+void dt_attempt_tell(const struct dt_attempt *t, struct dt_beat *facts);
+
 /* What they tell of themselves; NULL: nothing is known. */
 const struct dt_pages *dt_attempt_pages(const struct dt_attempt *t);
 
