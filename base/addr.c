@@ -203,18 +203,25 @@ int dt_cidr_parse(const char *text, struct dt_cidr *out, struct dt_err *err)
     return 0;
 }
 
-bool dt_cidr_contains(const struct dt_cidr *c, const struct dt_addr *a)
+/* The bytes of an address of the Internet, and in *FAMILY whose they are; NULL for others. */
+static const uint8_t *ip_of(const struct dt_addr *a, int *family)
 {
     const struct sockaddr_in *in = (const struct sockaddr_in *)&a->sa;
     const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)&a->sa;
-    const uint8_t *bytes;
-    if (a->sa.ss_family == AF_INET && c->family == AF_INET)
-        bytes = (const uint8_t *)&in->sin_addr;
-    else if (a->sa.ss_family == AF_INET6 && is_mapped(in6) && c->family == AF_INET)
-        bytes = &in6->sin6_addr.s6_addr[12];
-    else if (a->sa.ss_family == AF_INET6 && !is_mapped(in6) && c->family == AF_INET6)
-        bytes = in6->sin6_addr.s6_addr;
-    else
+    bool mapped = a->sa.ss_family == AF_INET6 && is_mapped(in6);
+    *family = mapped ? AF_INET : a->sa.ss_family;
+    if (mapped)
+        return &in6->sin6_addr.s6_addr[12];
+    if (*family == AF_INET6)
+        return in6->sin6_addr.s6_addr;
+    return *family == AF_INET ? (const uint8_t *)&in->sin_addr : NULL;
+}
+
+bool dt_cidr_contains(const struct dt_cidr *c, const struct dt_addr *a)
+{
+    int family;
+    const uint8_t *bytes = ip_of(a, &family);
+    if (!bytes || family != c->family)
         return false;
     unsigned whole = c->bits / 8, rest = c->bits % 8;
     if (memcmp(bytes, c->bytes, whole) != 0)
@@ -228,6 +235,25 @@ bool dt_cidr_any_contains(const struct dt_cidr *c, size_t count, const struct dt
         if (dt_cidr_contains(&c[i], a))
             return true;
     return false;
+}
+
+struct dt_addr_host dt_addr_host(const struct dt_addr *a)
+{
+    int family;
+    const uint8_t *ip = ip_of(a, &family);
+    struct dt_addr_host h = {{(uint8_t)family}};
+    if (ip)
+        memcpy(h.bytes + 1, ip, family == AF_INET ? 4 : 8);
+    return h;
+}
+
+bool dt_addr_is_local(const struct dt_addr *a)
+{
+    int family;
+    const uint8_t *ip = ip_of(a, &family);
+    if (ip && family == AF_INET)
+        return ip[0] == 127;
+    return !ip || IN6_IS_ADDR_LOOPBACK((const struct in6_addr *)ip);
 }
 
 void dt_addr_own_name(char *out, size_t size)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Socket addresses as people write them, and ranges of them. */
+/* Socket addresses as people write them, and ranges of them. IPv4 peers of a dual-stack socket
+ * count as IPv4. */
 #ifndef DT_BASE_ADDR_H
 #define DT_BASE_ADDR_H
 
@@ -32,6 +33,16 @@ int dt_addr_resolve(const char *text, uint16_t default_port, struct dt_addr *out
 /* "127.0.0.1:29400", "[::1]:29400", "unix:/run/x", or "a unix socket" for one without a name. */
 const char *dt_addr_text(const struct dt_addr *a, char *out, size_t size);
 
+/* What of an address tells one host from another, zeros behind it. Of an IPv6 address that is its
+ * network of 64 bits, as one host has all of that. All unix sockets are one. */
+struct dt_addr_host {
+    uint8_t bytes[9];
+};
+struct dt_addr_host dt_addr_host(const struct dt_addr *a);
+
+/* A loopback address, or no address of the Internet: only this machine can be there. */
+bool dt_addr_is_local(const struct dt_addr *a);
+
 /* How this host is called by others: its name in the resolver that has a dot in it, else the plain
  * one. Looks it up, which can block. */
 void dt_addr_own_name(char *out, size_t size);
@@ -45,7 +56,7 @@ struct dt_cidr {
 
 int dt_cidr_parse(const char *text, struct dt_cidr *out, struct dt_err *err);
 
-/* IPv4 peers of a dual-stack socket count as IPv4. Unix sockets are in no range. */
+/* Unix sockets are in no range. */
 bool dt_cidr_contains(const struct dt_cidr *c, const struct dt_addr *a);
 /* Whether A is in one of COUNT of them. */
 bool dt_cidr_any_contains(const struct dt_cidr *c, size_t count, const struct dt_addr *a);

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A brake for those who try tokens: how many wrong ones came from an address lately. Pure.
+/* A brake for those who try tokens: how many wrong ones came from a host lately. Pure.
  *
- * Each address has DT_GUESSES_BURST of them, and one more a second. One who has none left is not
+ * Each host has DT_GUESSES_BURST of them, and one more a second. One who has none left is not
  * looked at until then, right or wrong: else the answer would tell which. The right token gives all
- * of them back. Of an IPv6 address its network of 64 bits counts, as one host has all of that; all
- * unix sockets count as one. */
+ * of them back. */
 #ifndef DT_RENDEZVOUS_RDZV_GUESSES_H
 #define DT_RENDEZVOUS_RDZV_GUESSES_H
 
@@ -15,17 +14,16 @@
 
 #define DT_GUESSES_BURST 10
 #define DT_GUESSES_EVERY DT_SECOND
-#define DT_GUESSES_ADDRESSES                                                                       \
-    1024 /* that are remembered; then the one is forgotten that is longest                         \
-          * quiet */
+/* So many are remembered; then the one is forgotten that is longest quiet. */
+#define DT_GUESSES_HOSTS 1024
 
 /* Zeroed memory has seen none. */
 struct dt_guesses {
     struct dt_guesser {
-        uint8_t host[9]; /* family, and what of the address counts */
-        int wrong;       /* 0: the row is free */
-        dt_ms since;     /* when the oldest of them began to be forgiven */
-    } rows[DT_GUESSES_ADDRESSES];
+        struct dt_addr_host host;
+        int wrong;   /* 0: the row is free */
+        dt_ms since; /* when the oldest of them began to be forgiven */
+    } rows[DT_GUESSES_HOSTS];
 };
 
 bool dt_guesses_may_try(struct dt_guesses *g, const struct dt_addr *from, dt_ms now);

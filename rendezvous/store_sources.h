@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How many connections come from each address, so that one host cannot take all places. An IPv6
- * host has a whole /64 to choose from, so that counts as one. This machine's own loopback addresses
- * and unix sockets are not counted. Pure; inside the server only. */
+/* How many connections come from each host, so that one cannot take all places. This machine's own
+ * loopback addresses and unix sockets are not counted. Pure; inside the server only. */
 #ifndef DT_RENDEZVOUS_STORE_SOURCES_H
 #define DT_RENDEZVOUS_STORE_SOURCES_H
 
@@ -12,7 +11,7 @@ struct dt_store_sources {
     struct dt_map all;
 };
 
-/* One address, while somebody is connected from there. */
+/* One host, while somebody is connected from there. */
 struct dt_store_source;
 
 void dt_store_sources_init(struct dt_store_sources *s);

@@ -120,3 +120,32 @@ TEST(what_is_no_range)
         CHECK_FAIL(dt_cidr_parse(rows[i], &c, &err), err, rows[i]);
     }
 }
+
+TEST(which_addresses_are_one_host_and_which_this_one)
+{
+    static const struct {
+        const char *one, *other;
+        bool same, local; /* local: the first */
+    } rows[] = {
+        {"10.0.0.1:5", "10.0.0.1:6", true, false},
+        {"10.0.0.1:5", "10.0.0.2:5", false, false},
+        {"[::ffff:10.0.0.1]:5", "10.0.0.1:5", true, false},
+        {"[fd00:1:2:3::1]:5", "[fd00:1:2:3:ffff::2]:5", true, false},
+        {"[fd00:1:2:3::1]:5", "[fd00:1:2:4::1]:5", false, false},
+        {"127.1.2.3:5", "127.0.0.1:5", false, true},
+        {"[::ffff:127.0.0.1]:5", "127.0.0.1:5", true, true},
+        {"[::1]:5", "127.0.0.1:5", false, true},
+        {"unix:/a", "unix:/b", true, true},
+        {"unix:/a", "10.0.0.1:5", false, true},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        CHECK_ROW("%s and %s", rows[i].one, rows[i].other);
+        struct dt_addr one, other;
+        struct dt_err err;
+        CHECK_OK(dt_addr_parse(rows[i].one, 1, &one, &err), err);
+        CHECK_OK(dt_addr_parse(rows[i].other, 1, &other, &err), err);
+        struct dt_addr_host a = dt_addr_host(&one), b = dt_addr_host(&other);
+        CHECK_EQ(memcmp(&a, &b, sizeof a) == 0, rows[i].same);
+        CHECK_EQ(dt_addr_is_local(&one), rows[i].local);
+    }
+}

@@ -76,7 +76,7 @@ TEST(who_is_quiet_for_longest_is_forgotten_first)
 {
     char host[32];
     g = (struct dt_guesses){0};
-    for (int i = 0; i < DT_GUESSES_ADDRESSES; i++) {
+    for (int i = 0; i < DT_GUESSES_HOSTS; i++) {
         snprintf(host, sizeof host, "10.0.%d.%d", i / 256, i % 256);
         wrong(host, 10, i == 7 ? 0 : 1);
     }
