@@ -152,12 +152,12 @@ const char *dt_opt_suggestion(const struct dt_opt_program *program, const char *
                               const char *prefix, char *out, size_t size)
 {
     char given[DT_STR_DISTANCE_MAX + 1];
-    size_t best = len / 3 + 2; /* beyond that it is another word */
     const char *is = NULL;
     bool fits = len < sizeof given;
     for (size_t i = 0; fits && i < len; i++)
         given[i] = name[i] == '_' ? '-' : name[i];
     given[fits ? len : 0] = '\0';
+    size_t best = dt_str_guess(given) + 1;
     for (const struct dt_opt *o = program->table; fits && o->name; o++) {
         size_t d = o->hidden ? best : dt_str_distance(given, o->name);
         if (d < best) {

@@ -187,6 +187,11 @@ size_t dt_str_distance(const char *a, const char *b)
     return row[b_len];
 }
 
+size_t dt_str_guess(const char *name)
+{
+    return 1 + strlen(name) / 3;
+}
+
 size_t dt_str_slip(const char *name)
 {
     return 1 + strlen(name) / 6;

@@ -38,7 +38,11 @@ const char *dt_str_printable(struct dt_bytes b, char *out, size_t size);
  * than DT_STR_DISTANCE_MAX letters are SIZE_MAX apart. */
 #define DT_STR_DISTANCE_MAX 48
 size_t dt_str_distance(const char *a, const char *b);
-/* How far another name may be from NAME to be the one that was meant, and not another word. */
+/* How far another name may be from NAME to be offered as the one that was perhaps meant: beyond
+ * that it is another word. */
+size_t dt_str_guess(const char *name);
+/* ... and to be taken for the one that was meant, so that NAME is a mistake and not something new.
+ */
 size_t dt_str_slip(const char *name);
 
 /* Cuts leading and trailing white space in place; returns the first character left. */

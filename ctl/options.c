@@ -101,11 +101,11 @@ static int takes(const char *name, const char *const *words, int count)
     return *name ? 0 : n;
 }
 
-/* How far GIVEN is from NAME, SIZE_MAX for another word: of few names a third may be wrong. */
+/* How far GIVEN is from NAME, SIZE_MAX for another word. */
 static size_t slips(const char *given, const char *name)
 {
     size_t d = dt_str_distance(given, name);
-    return d <= 1 + strlen(given) / 3 ? d : SIZE_MAX;
+    return d <= dt_str_guess(given) ? d : SIZE_MAX;
 }
 
 /* How far WORDS are from NAME, of which people leave out the first word. */

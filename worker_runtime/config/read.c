@@ -93,7 +93,7 @@ static struct best nearest(const char *prefix, const char *name, size_t below)
 
 const char *dt_key_suggestion(const char *prefix, const char *name, char *out, size_t size)
 {
-    struct best b = nearest(prefix, name, strlen(name) / 3 + 2); /* beyond: another word */
+    struct best b = nearest(prefix, name, dt_str_guess(name) + 1);
     *out = '\0';
     if (b.path)
         snprintf(out, size, "; did you mean %s?", b.path);
