@@ -218,6 +218,20 @@ static void restore_member(struct dt_rdzv *r, struct dt_rdzv_actions *out,
              m->round);
 }
 
+/* All but those who wait, and ITSELF in any case: the round that they were in is none. */
+static void forget_seated(struct dt_rdzv *r, struct dt_rdzv_actions *out, uint64_t itself)
+{
+    dt_list_each(&r->members.all, n)
+    {
+        struct dt_member *m = dt_container_of(n, struct dt_member, in_all);
+        if (m->doing == DT_DOING_WAITING && m->id != itself)
+            continue;
+        if (m->connected && m->id != itself)
+            send_stale(r, out, m->id, m->round);
+        dt_members_remove(&r->members, m);
+    }
+}
+
 /* Nobody here knows of a round that an agent is in: a server that lost its journal, or the end of
  * it, learns of it from those who are in it, and waits as long as for a silent node until it takes
  * a seat for lost.
@@ -232,16 +246,7 @@ static void recover(struct dt_rdzv *r, struct dt_rdzv_actions *out, const struct
         return;
     }
     rdzv_journal(out);
-    dt_list_each(&r->members.all, n)
-    {
-        struct dt_member *m = dt_container_of(n, struct dt_member, in_all);
-        bool itself = m->id == f->incarnation;
-        if (m->doing == DT_DOING_WAITING && !itself)
-            continue;
-        if (m->connected && !itself)
-            send_stale(r, out, m->id, m->round);
-        dt_members_remove(&r->members, m);
-    }
+    forget_seated(r, out, f->incarnation);
     if (!r->begun)
         adopt_spec(r, &f->join.spec);
     free(r->seats);
