@@ -20,6 +20,10 @@
 
 #define DT_WORLD_ADDR_MAX DT_PLAN_HOST_MAX
 
+/* A person whose node waits that long for others is told for whom ... */
+#define DT_FIRST_NOTE (10 * DT_SECOND)
+#define DT_NEXT_NOTE (30 * DT_SECOND) /* ... and again */
+
 /* One round, as one node sees it. Of constant size however many nodes there are. */
 struct dt_world {
     int round;                      /* 0, 1, ... */

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/backend/foreign_wait.h"
 
+#include "agent/backend/backend.h"
 #include "agent/backend/exchange.h"
 #include "base/log.h"
-
-#define FIRST_NOTE (10 * DT_SECOND) /* who waits that long is told for whom ... */
-#define NEXT_NOTE (30 * DT_SECOND)  /* ... and again */
 
 static dt_ms now(const struct dt_foreign_wait *w)
 {
@@ -15,7 +13,7 @@ static dt_ms now(const struct dt_foreign_wait *w)
 void dt_foreign_wait_begin(struct dt_foreign_wait *w)
 {
     w->since = now(w);
-    w->next_note = w->since + FIRST_NOTE;
+    w->next_note = w->since + DT_FIRST_NOTE;
 }
 
 void dt_foreign_wait_end(struct dt_foreign_wait *w)
@@ -52,7 +50,7 @@ static void look_for_static(struct dt_foreign_wait *w)
     struct dt_c10d_request check = {
         .op = DT_C10D_CHECK, .count = 1, .items = {items.at, items.len}};
     if (!items.bad && !key.bad)
-        dt_store_client_request(w->client, &check, NEXT_NOTE, on_looked_for_static, w, NULL);
+        dt_store_client_request(w->client, &check, DT_NEXT_NOTE, on_looked_for_static, w, NULL);
     dt_buf_finish(&items);
     dt_buf_finish(&key);
 }
@@ -63,7 +61,7 @@ void dt_foreign_wait_note(struct dt_foreign_wait *w, const struct dt_dynamic_sto
     int left = seconds_left(w);
     if (now(w) < w->next_note)
         return;
-    w->next_note = now(w) + NEXT_NOTE;
+    w->next_note = now(w) + DT_NEXT_NOTE;
     if (!shared->begun)
         look_for_static(w);
     else if (s->complete)

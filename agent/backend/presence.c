@@ -11,9 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FIRST_NOTE (10 * DT_SECOND) /* who waits that long is told for what ... */
-#define NEXT_NOTE (30 * DT_SECOND)  /* ... and again */
-
 /* What the session called for. It is told when the session is through. */
 enum news { NO_NEWS, NEWS_WORLD, NEWS_STOP, NEWS_CLOSED };
 
@@ -163,7 +160,7 @@ static void on_note(uv_timer_t *t)
 
 static void start_notes(struct dt_presence *p)
 {
-    uv_timer_start(&p->notes, on_note, (uint64_t)FIRST_NOTE, (uint64_t)NEXT_NOTE);
+    uv_timer_start(&p->notes, on_note, (uint64_t)DT_FIRST_NOTE, (uint64_t)DT_NEXT_NOTE);
 }
 
 /* -- what the session calls ------------------------------------------------------------------- */

@@ -11,9 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FIRST_NOTE (10 * DT_SECOND) /* who waits that long is told for whom ... */
 #define LOOK_FOR_ELDERS 100
-#define NEXT_NOTE (30 * DT_SECOND) /* ... and again */
 
 enum phase {
     IDLE,       /* nothing is asked for */
@@ -335,7 +333,7 @@ static void on_soon(uv_timer_t *t)
     n->since = now(n);
     if (n->elders)
         uv_timer_start(&n->looks, on_look, LOOK_FOR_ELDERS, LOOK_FOR_ELDERS);
-    uv_timer_start(&n->notes, on_note, (uint64_t)FIRST_NOTE, (uint64_t)NEXT_NOTE);
+    uv_timer_start(&n->notes, on_note, (uint64_t)DT_FIRST_NOTE, (uint64_t)DT_NEXT_NOTE);
     if (n->begin == CONNECTING)
         begin_join(n);
     else

@@ -18,7 +18,7 @@
 /* Helpers that notice by themselves that their worker is gone (Python's resource tracker is one)
  * need a moment; who is there after it is told to go. */
 #define LEFTOVER_PATIENCE ((dt_ms)500)
-#define STRAY_PATIENCE ((dt_ms)5000) /* for those who have left their worker's session */
+#define STRAY_PATIENCE (5 * DT_SECOND) /* for those who have left their worker's session */
 #define STILL_WAITING_EVERY (10 * DT_SECOND)
 
 enum state { RUNNING, LEAVING, STOPPING, KILLING, OVER };

@@ -50,7 +50,7 @@ static void adopt_spec(struct dt_rdzv *r, const struct dt_run_spec *spec)
     r->spec.user = r->user;
     r->begun = true;
     r->gather_since = r->now;
-    r->next_note = r->now + 10 * DT_SECOND;
+    r->next_note = r->now + FIRST_NOTE;
 }
 
 static struct dt_member *add_member(struct dt_rdzv *r, struct dt_rdzv_actions *out,

@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define NEXT_NOTE (30 * DT_SECOND)
 #define NAMES_TOLD 8 /* of those who are missing */
 
 size_t rdzv_target(const struct dt_rdzv *r)

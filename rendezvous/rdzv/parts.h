@@ -5,6 +5,10 @@
 
 #include "rendezvous/rdzv/rdzv.h"
 
+/* A run that gathers for that long says whom it waits for ... */
+#define FIRST_NOTE (10 * DT_SECOND)
+#define NEXT_NOTE (30 * DT_SECOND) /* ... and again */
+
 /* -- actions.c: what is to be done -- */
 
 void rdzv_actions_clear(struct dt_rdzv_actions *a);

@@ -345,7 +345,7 @@ static void resume(struct dt_rdzv *r)
     const dt_ms window = r->spec.beat * r->spec.beats + r->spec.reconnect_grace;
     r->begun = true;
     r->gather_since = r->round_since = r->closed_at = r->now;
-    r->next_note = r->now + 10 * DT_SECOND;
+    r->next_note = r->now + FIRST_NOTE;
     if (r->state == DT_RUN_GATHERING)
         r->stop_deadline = dt_clock_after(r->now + window, r->spec.stop_bound);
     if (r->state == DT_RUN_RUNNING)

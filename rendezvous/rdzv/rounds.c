@@ -38,7 +38,7 @@ void rdzv_fence(struct dt_rdzv *r, struct dt_rdzv_actions *out, bool together, c
         r->round = r->floor;
     r->state = DT_RUN_GATHERING;
     r->gather_since = r->now;
-    r->next_note = r->now + 10 * DT_SECOND;
+    r->next_note = r->now + FIRST_NOTE;
     r->last_call = r->grow_at = 0;
     r->stop_deadline = dt_clock_after(r->now, r->spec.stop_bound);
     r->budget.healthy_since = DT_FOREVER;
