@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "rendezvous/rdzv_drain.h"
 
+#include "rendezvous/rdzv_records.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -53,7 +55,7 @@ static bool drain(struct dt_rdzv_runs *runs, const char *node, const char *why, 
         snprintf(text, size, "the rendezvous has no memory for one more node");
         return false;
     }
-    dt_rdzv_runs_record_node(runs, node);
+    dt_rdzv_records_node(runs, node);
     dt_rdzv_runs_tell_of_node(runs, node);
     snprintf(text, size, "%s is drained%s; undo it with: dtrun-ctl node undrain %s", node,
              here ? ""
@@ -67,7 +69,7 @@ static void undrain(struct dt_rdzv_runs *runs, const char *node, char *text, siz
 {
     bool was_out = dt_exclude_is_out(&runs->exclude, node, now_of(runs), NULL);
     dt_exclude_drain(&runs->exclude, node, true, NULL, now_of(runs));
-    dt_rdzv_runs_record_node(runs, node);
+    dt_rdzv_records_node(runs, node);
     dt_rdzv_runs_tell_of_node(runs, node);
     snprintf(text, size, was_out ? "%s may be given a seat again" : "%s was not kept out", node);
 }
@@ -81,7 +83,7 @@ static void undrain_all(struct dt_rdzv_runs *runs, char *text, size_t size)
         snprintf(node, sizeof node, "%s", out);
         count += dt_exclude_is_out(&runs->exclude, node, now_of(runs), NULL);
         dt_exclude_drain(&runs->exclude, node, true, NULL, now_of(runs));
-        dt_rdzv_runs_record_node(runs, node);
+        dt_rdzv_records_node(runs, node);
     }
     dt_rdzv_runs_tell_of_node(runs, "");
     snprintf(text, size, "nodes that may be given a seat again: %zu", count);

@@ -2,15 +2,12 @@
 #include "rendezvous/rdzv_runs.h"
 
 #include "rendezvous/rdzv_drain.h"
+#include "rendezvous/rdzv_records.h"
 #include "rendezvous/rdzv_twins.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
-
-#define RUN_KEY "run/"
-#define NODE_KEY "node/"
-#define DISK_PATIENCE (2 * DT_SECOND) /* less than a beat: nodes would take us for silent */
 
 static dt_ms now_of(const struct dt_rdzv_runs *runs)
 {
@@ -22,132 +19,10 @@ static struct dt_bytes incarnation_key(const uint64_t *incarnation)
     return (struct dt_bytes){(const uint8_t *)incarnation, sizeof *incarnation};
 }
 
-/* -- the journal ------------------------------------------------------------------------------ */
-
-static void start_sync(struct dt_rdzv_runs *runs);
-
-static void complain(struct dt_rdzv_runs *runs, const struct dt_err *err)
-{
-    uint64_t held_back;
-    if (dt_log_limit_pass(&runs->complaints, now_of(runs), &held_back))
-        dt_error("what is decided now would not survive a restart of this server: %s", err->text);
-}
-
-static void put(struct dt_rdzv_runs *runs, const char *kind, const char *name,
-                struct dt_bytes value)
-{
-    char key[sizeof NODE_KEY + DT_RUN_ID_MAX];
-    struct dt_err err;
-    snprintf(key, sizeof key, "%s%s", kind, name);
-    if (dt_journal_put(runs->journal, dt_bytes_of(key), value, &err) < 0)
-        complain(runs, &err);
-}
-
-/* What waited for so much to be on disk goes out. */
-static void release(struct dt_rdzv_runs *runs, uint64_t durable)
-{
-    if (durable > runs->durable)
-        runs->durable = durable;
-    dt_list_each(&runs->holding, n)
-    {
-        struct dt_rdzv_conn *c = dt_container_of(n, struct dt_rdzv_conn, in_holding);
-        dt_rdzv_conn_release(c, runs->durable);
-        if (dt_list_empty(&c->held))
-            dt_list_remove(&c->in_holding);
-    }
-}
-
-static void on_synced(void *arg, const struct dt_err *err)
-{
-    struct dt_rdzv_runs *runs = arg;
-    if (err)
-        complain(runs, err);
-    runs->syncing = false;
-    release(runs, runs->asked);
-    start_sync(runs);
-    if (!runs->syncing)
-        runs->on_durable(runs);
-}
-
-static void look_again_at(struct dt_rdzv_runs *runs, dt_ms when)
+void dt_rdzv_runs_look_again(struct dt_rdzv_runs *runs, dt_ms when)
 {
     if (when < runs->next)
         runs->next = when;
-}
-
-/* A disk that hangs must not make us a server that says nothing. */
-static void mind_slow_disk(struct dt_rdzv_runs *runs)
-{
-    struct dt_err err;
-    if (!runs->syncing)
-        return;
-    if (now_of(runs) - runs->asked_at >= DISK_PATIENCE && runs->durable < runs->marked) {
-        dt_err_set(&err, DT_E_RUNTIME, "the disk has taken longer than %d s to write",
-                   (int)(DISK_PATIENCE / DT_SECOND));
-        complain(runs, &err);
-        release(runs, runs->marked);
-    }
-    look_again_at(runs, now_of(runs) + DISK_PATIENCE);
-}
-
-static void save_marked(struct dt_rdzv_runs *runs)
-{
-    for (struct dt_node *n; (n = dt_list_pop(&runs->unsaved));) {
-        struct dt_rdzv_run *run = dt_container_of(n, struct dt_rdzv_run, in_unsaved);
-        dt_buf_clear(&runs->record);
-        dt_rdzv_save(run->rdzv, &runs->record);
-        if (!runs->record.bad)
-            put(runs, RUN_KEY, run->id, (struct dt_bytes){runs->record.at, runs->record.len});
-    }
-}
-
-/* Does nothing while the disk is busy: on_synced() comes here again. */
-static void start_sync(struct dt_rdzv_runs *runs)
-{
-    struct dt_err err;
-    if (runs->syncing || runs->asked == runs->marked)
-        return;
-    save_marked(runs);
-    runs->asked = runs->marked;
-    runs->asked_at = now_of(runs);
-    runs->syncing = true;
-    look_again_at(runs, runs->asked_at + DISK_PATIENCE);
-    if (dt_journal_sync(runs->journal, on_synced, runs, &err) < 0)
-        on_synced(runs, &err);
-}
-
-static void mark_run(struct dt_rdzv_runs *runs, struct dt_rdzv_run *run)
-{
-    if (!runs->journal)
-        return;
-    if (!dt_node_linked(&run->in_unsaved))
-        dt_list_append(&runs->unsaved, &run->in_unsaved);
-    run->after = ++runs->marked;
-}
-
-/* Its times are told from now on, so the record says when that was. */
-void dt_rdzv_runs_record_node(struct dt_rdzv_runs *runs, const char *name)
-{
-    const struct dt_excluded *e = dt_exclude_find(&runs->exclude, name);
-    if (!runs->journal)
-        return;
-    dt_buf_clear(&runs->record);
-    if (e) {
-        dt_buf_put_i64(&runs->record, dt_clock_wall_us());
-        dt_exclude_save(e, &runs->record, now_of(runs));
-    }
-    if (!runs->record.bad)
-        put(runs, NODE_KEY, name, (struct dt_bytes){runs->record.at, runs->record.len});
-    runs->marked++;
-}
-
-static void forget_run(struct dt_rdzv_runs *runs, struct dt_rdzv_run *run)
-{
-    dt_list_remove(&run->in_unsaved);
-    if (!runs->journal)
-        return;
-    put(runs, RUN_KEY, run->id, (struct dt_bytes){0});
-    runs->marked++;
 }
 
 /* -- runs ------------------------------------------------------------------------------------- */
@@ -220,7 +95,7 @@ static bool make_room(struct dt_rdzv_runs *runs)
         struct dt_rdzv_run *run = dt_container_of(n, struct dt_rdzv_run, in_all);
         if (!dt_rdzv_is_empty(run->rdzv))
             continue;
-        forget_run(runs, run);
+        dt_rdzv_records_forget(runs, run);
         run_destroy(runs, run);
         return true;
     }
@@ -228,18 +103,6 @@ static bool make_room(struct dt_rdzv_runs *runs)
 }
 
 /* -- what a step asks for --------------------------------------------------------------------- */
-
-static void send_to(struct dt_rdzv_runs *runs, struct dt_rdzv_conn *c, const struct dt_message *m,
-                    uint64_t after)
-{
-    if (after <= runs->durable && dt_list_empty(&c->held)) {
-        dt_rdzv_conn_send(c, m);
-        return;
-    }
-    dt_rdzv_conn_hold(c, m, after);
-    if (!dt_node_linked(&c->in_holding) && !dt_list_empty(&c->held))
-        dt_list_append(&runs->holding, &c->in_holding);
-}
 
 /* Where an agent of the run hosts it, one console shows both. */
 static enum dt_rdzv_level level_here(const struct dt_rdzv_runs *runs, enum dt_rdzv_level level)
@@ -289,13 +152,13 @@ static void carry_out(struct dt_rdzv_runs *runs, struct dt_rdzv_run *run,
         if (!c)
             return;
         dt_rdzv_message(&runs->actions, a, run->id, &m);
-        send_to(runs, c, &m, run->after);
+        dt_rdzv_records_send(runs, c, &m, run->after);
         break;
     case DT_DO_JOURNAL:
-        mark_run(runs, run);
+        dt_rdzv_records_mark(runs, run);
         break;
     case DT_DO_NODE:
-        dt_rdzv_runs_record_node(runs, dt_rdzv_text(&runs->actions, a->text));
+        dt_rdzv_records_node(runs, dt_rdzv_text(&runs->actions, a->text));
         run->after = runs->marked;
         break;
     case DT_DO_SAY:
@@ -330,12 +193,12 @@ static void run_step(struct dt_rdzv_runs *runs, struct dt_rdzv_run *run,
     for (size_t i = 0; i < actions->len; i++)
         carry_out(runs, run, &actions->at[i]);
     if (dt_rdzv_is_idle(run->rdzv, now_of(runs))) {
-        forget_run(runs, run);
+        dt_rdzv_records_forget(runs, run);
         run_destroy(runs, run);
     } else {
-        look_again_at(runs, dt_rdzv_next(run->rdzv));
+        dt_rdzv_runs_look_again(runs, dt_rdzv_next(run->rdzv));
     }
-    start_sync(runs);
+    dt_rdzv_records_sync(runs);
 }
 
 /* -- what agents say -------------------------------------------------------------------------- */
@@ -352,7 +215,7 @@ static void refuse_node(struct dt_rdzv_runs *runs, struct dt_rdzv_conn *c,
                            .why = why};
     snprintf(text, sizeof text, "%s is refused: %s", join->join.node.name, why);
     say(runs, join->run, DT_SAY_WARN, text);
-    send_to(runs, c, &m, 0);
+    dt_rdzv_records_send(runs, c, &m, 0);
 }
 
 /* The run of a JOIN, made where it is new. NULL, and *WHY: there is no room for it, or the node. */
@@ -440,7 +303,7 @@ int dt_rdzv_runs_frame(struct dt_rdzv_runs *runs, struct dt_rdzv_conn *c,
                                 .run = m->run,
                                 .round = m->round,
                                 .incarnation = m->incarnation};
-        send_to(runs, c, &no, 0);
+        dt_rdzv_records_send(runs, c, &no, 0);
     }
     return 0;
 }
@@ -477,8 +340,8 @@ void dt_rdzv_runs_drain(struct dt_rdzv_runs *runs, struct dt_rdzv_conn *c,
                                 .run = m->run,
                                 .drain = {.node = m->drain.node, .done = done},
                                 .why = text};
-    send_to(runs, c, &answer, runs->marked);
-    start_sync(runs);
+    dt_rdzv_records_send(runs, c, &answer, runs->marked);
+    dt_rdzv_records_sync(runs);
 }
 
 void dt_rdzv_runs_tick(struct dt_rdzv_runs *runs)
@@ -492,9 +355,9 @@ void dt_rdzv_runs_tick(struct dt_rdzv_runs *runs)
         if (next <= now)
             run_step(runs, run, &(struct dt_rdzv_event){.type = DT_EV_TICK});
         else
-            look_again_at(runs, next);
+            dt_rdzv_runs_look_again(runs, next);
     }
-    mind_slow_disk(runs);
+    dt_rdzv_records_mind_disk(runs);
 }
 
 void dt_rdzv_runs_end(struct dt_rdzv_runs *runs, const char *why)
@@ -504,8 +367,9 @@ void dt_rdzv_runs_end(struct dt_rdzv_runs *runs, const char *why)
         struct dt_rdzv_run *run = dt_container_of(n, struct dt_rdzv_run, in_all);
         run_step(runs, run, &(struct dt_rdzv_event){.type = DT_EV_END, .text = why});
     }
-    dt_list_each(&runs->all, n) forget_run(runs, dt_container_of(n, struct dt_rdzv_run, in_all));
-    start_sync(runs);
+    dt_list_each(&runs->all, n)
+        dt_rdzv_records_forget(runs, dt_container_of(n, struct dt_rdzv_run, in_all));
+    dt_rdzv_records_sync(runs);
 }
 
 /* -- beginning and end ------------------------------------------------------------------------ */
@@ -534,12 +398,12 @@ static bool restore_node(struct dt_rdzv_runs *runs, struct dt_bytes value)
 static void on_replay(void *arg, struct dt_bytes key, struct dt_bytes value)
 {
     struct dt_rdzv_runs *runs = arg;
-    char name[DT_RUN_ID_MAX + sizeof NODE_KEY];
+    char name[DT_RUN_ID_MAX + sizeof DT_RECORD_OF_NODE];
     bool good = key.len < sizeof name;
     snprintf(name, sizeof name, "%.*s", (int)(good ? key.len : sizeof name - 1), key.at);
-    if (good && has_prefix(key, RUN_KEY))
-        good = restore_run(runs, name + strlen(RUN_KEY), value);
-    else if (good && has_prefix(key, NODE_KEY))
+    if (good && has_prefix(key, DT_RECORD_OF_RUN))
+        good = restore_run(runs, name + strlen(DT_RECORD_OF_RUN), value);
+    else if (good && has_prefix(key, DT_RECORD_OF_NODE))
         good = restore_node(runs, value);
     if (!good)
         dt_warn("the journal's record of %s cannot be read and is not used", name);
@@ -580,8 +444,7 @@ int dt_rdzv_runs_open(struct dt_rdzv_runs *runs, const char *state_dir, struct d
 /* What the disk did not get yet goes to the journal's last flush, which is its own affair. */
 void dt_rdzv_runs_close(struct dt_rdzv_runs *runs, void (*on_closed)(void *arg), void *arg)
 {
-    save_marked(runs);
-    runs->asked = runs->marked;
+    dt_rdzv_records_save(runs);
     finish(runs);
     if (runs->journal)
         dt_journal_close(runs->journal, on_closed, arg);

@@ -1,13 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The runs of a rendezvous server: finds the one that a frame is for, steps it, carries out what it
- * decides, and keeps the journal. Inside the server only.
- *
- * What is decided must be on disk before anybody hears of it, and a disk is slow beside ten
- * thousand nodes that join at once. So a run that has something to record is marked, and written
- * when the disk is free: once, however much came meanwhile. A number counts what was marked; what a
- * run says waits for the number that was reached then. When the disk takes nothing more, or takes
- * longer than two seconds, agents are told nevertheless: training that goes on is worth more than a
- * journal. */
+/* The runs of a rendezvous server: finds the one that a frame is for, steps it, and carries out
+ * what it decides. What of it must be on disk first is rdzv_records.h. Inside the server only. */
 #ifndef DT_RENDEZVOUS_RDZV_RUNS_H
 #define DT_RENDEZVOUS_RDZV_RUNS_H
 
@@ -74,9 +67,10 @@ void dt_rdzv_runs_tick(struct dt_rdzv_runs *runs);
 /* All of them end. */
 void dt_rdzv_runs_end(struct dt_rdzv_runs *runs, const char *why);
 
-/* For rdzv_drain.c. Records what is known of the node NAME, which has changed. */
-void dt_rdzv_runs_record_node(struct dt_rdzv_runs *runs, const char *name);
-/* Tells all runs that this node, "" for all that there are, is kept out or no longer is. */
+/* For rdzv_records.c: there is something to do at WHEN. */
+void dt_rdzv_runs_look_again(struct dt_rdzv_runs *runs, dt_ms when);
+/* For rdzv_drain.c. Tells all runs that this node, "" for all that there are, is kept out or no
+ * longer is. */
 void dt_rdzv_runs_tell_of_node(struct dt_rdzv_runs *runs, const char *node);
 
 #endif
