@@ -13,8 +13,8 @@
 
 bool dt_fs_exists(const char *path);
 
-/* Appends the bytes of an ordinary file to OUT; nothing else is opened for long enough to wait for
- * it. More than MAX bytes are DT_E_LIMIT. */
+/* Appends the bytes of an ordinary file to OUT. Anything else is an error, so that nobody waits for
+ * the other end of a pipe. More than MAX bytes are DT_E_LIMIT. */
 int dt_fs_read(const char *path, size_t max, struct dt_buf *out, struct dt_err *err);
 /* The same, also of a pipe as in `--config <(...)`, which is waited for and may never end: for what
  * a person names. */

@@ -73,7 +73,7 @@ struct dt_opt_program {
     int (*env_flag)(const char *value, bool *on, struct dt_err *err);
     const char
         *config_option; /* the row whose value is the path of the config file; NULL: none. A file
-                         * that is named  by nothing but that row's fallback may be missing */
+                         * that is named by nothing but that row's fallback may be missing */
     const struct dt_opt_foreign *foreign; /* ends with a zeroed row; NULL: none */
     /* What operands begin with: "status", "node list"; a second word FILE stands for files. Options
      * may stand behind them then; without commands the first operand ends the options. For
