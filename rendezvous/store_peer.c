@@ -252,7 +252,7 @@ static enum dt_decoded peer_step(struct dt_store_peer *p, const uint8_t *bytes, 
     *during = op < DT_C10D_OPS ? dt_c10d_op_name(op) : "request";
     if (got == DT_DONE)
         p->peers->counters->requests[op]++;
-    p->understood = got == DT_DONE || p->session.decoder.begun;
+    p->understood |= got == DT_DONE || p->session.decoder.begun || p->session.no_room;
     return got;
 }
 

@@ -263,3 +263,27 @@ TEST(clients_of_the_store_leave_places_for_agents)
         close(fds[i]);
     CHECK_EQ(daemon_stop(&d), 0);
 }
+
+TEST(a_client_whose_first_request_waits_for_a_place_is_no_newcomer)
+{
+    enum { SEATS = 30 };
+    struct daemon_process d;
+    int fds[SEATS];
+    DAEMON_START(&d, PROGRAM, "--listen", "127.0.0.1:0", "--max-connections", "32");
+    for (int i = 0; i < SEATS; i++) {
+        fds[i] = peer_greet(d.port);
+        peer_add(fds[i], "n", 1, i + 1);
+    }
+    int waits = peer_connect(d.port); /* nothing that may be answered comes before the ADD */
+    peer_send(waits, "\0\xce\xf7\x85\x3c", 5);
+    ask_add(waits, "n");
+    int stranger = peer_connect(d.port);
+    peer_send(stranger, "DTR", 3);
+    peer_expect_end(stranger); /* so much patience is over */
+    close(fds[0]);
+    peer_receive(waits, "\37\0\0\0\0\0\0\0", 8);
+    for (int i = 1; i < SEATS; i++)
+        close(fds[i]);
+    close(waits);
+    CHECK_EQ(daemon_stop(&d), 0);
+}
