@@ -309,6 +309,7 @@ TEST(what_cannot_be_is_refused_by_its_path)
         {"[]", "here.json: a configuration is a JSON object"},
         {"{\"optimiser\": {}}", "here.json: optimiser: there is no such setting; did you mean optimizer?"},
         {"{\"lr\": 1}", "lr: there is no such setting; did you mean optimizer.params.lr?"},
+        {"{\"model_type\": \"gpt2\", \"n_ctx\": 8}", "here.json: model_type: a file with this key describes a model, and not a run; write a configuration whose model.config is the name of this file"},
         {"{\"fp16\": {\"a\": 1}}", "here.json: fp16.a: there is no such setting"},
         {"{\"train\": {\"a\": 1}}", "train.a: there is no such setting"},
         {"{\"sparse_attention\": {\"mode\": \"fixed\"}}", "sparse_attention: it would change what is computed"},

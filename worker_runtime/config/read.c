@@ -342,5 +342,11 @@ int dt_config_read(const struct dt_reading *r)
 {
     if (!cJSON_IsObject(r->doc->root))
         return dt_err_set(r->err, DT_E_USAGE, "a configuration is a JSON object: { ... }");
+    /* A model's config.json has nothing but keys that would be passed over one by one. */
+    const struct cJSON *type = cJSON_GetObjectItemCaseSensitive(r->doc->root, "model_type");
+    if (type && !dt_json_has(r->doc->root, "model"))
+        return dt_config_refuse(r, type,
+                                "a file with this key describes a model, and not a run; write a "
+                                "configuration whose model.config is the name of this file");
     return read_block(r, r->doc->root, "");
 }
