@@ -190,7 +190,8 @@ static const struct dt_opt rendezvous_opts[] = {
 
 const struct dt_opt_program dt_rendezvous_program = {
     .name = "dtrun-rendezvous",
-    .summary = "the store where the nodes and workers of PyTorch and dtrun jobs meet",
+    .summary = "Serves the store where the nodes and workers of PyTorch and dtrun jobs meet.",
+    .example = "dtrun-rendezvous --listen '*:29400' --allow 10.0.0.0/8",
     .usage = "[options]",
     .version = DT_VERSION,
     .table = rendezvous_opts,

@@ -39,7 +39,8 @@ static const struct dt_opt train_opts[] = {
 
 const struct dt_opt_program dt_train_program = {
     .name = "dtrun-train",
-    .summary = "train a sharded transformer, one process of however many",
+    .summary = "Trains a transformer whose state is spread over the workers of a job.",
+    .example = "dtrun --nproc-per-node 2 dtrun-train --config examples/tiny.json",
     .usage = "--config FILE [options]\n"
              "       dtrun-train --estimate FILE [options]\n"
              "       dtrun-train --check-nccl\n"
