@@ -165,7 +165,8 @@ static enum dt_decoded take_proof(struct dt_rdzv_conn *c, const struct dt_messag
     }
     /* Not refused in words, which an agent takes for the last one: it comes again. */
     if (!dt_guesses_may_try(g->guesses, &c->peer->addr, dt_clock_monotonic())) {
-        dt_err_set(err, DT_E_LIMIT, "too many wrong tokens came from its address; it is not tried");
+        dt_err_set(err, DT_E_LIMIT,
+                   "too many wrong tokens came from its address, so this one is not checked");
         return DT_BAD;
     }
     if (!dt_proof_holds(g->proofs, g->token.secret, g->token.len, DT_PROOF_CLIENT, &c->nonces,

@@ -206,7 +206,9 @@ static int meet_control(struct dt_store_peer *p, struct dt_err *err)
     dt_store_session_finish(&p->session);
     p->control.out = &p->session.out;
     p->control.conn = p->peers->control->opened(p->peers->control_arg, &p->control);
-    return p->control.conn ? 0 : dt_err_set(err, DT_E_LIMIT, "the rendezvous takes nobody now");
+    return p->control.conn
+               ? 0
+               : dt_err_set(err, DT_E_LIMIT, "the rendezvous takes no new connection now");
 }
 
 static enum dt_decoded meet(struct dt_store_peer *p, const uint8_t *bytes, size_t len,

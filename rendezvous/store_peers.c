@@ -229,7 +229,7 @@ static void on_watch(uv_timer_t *t)
 {
     struct dt_store_peers *peers = dt_container_of(t, struct dt_store_peers, watch);
     end_stuck_holders(peers);
-    end_newcomers(peers, &peers->expected, SIZE_MAX, "it said nothing that it may");
+    end_newcomers(peers, &peers->expected, SIZE_MAX, "it sent nothing that it may send");
     if (peers->crowded) {
         end_newcomers(peers, &peers->silent, PLACES_PER_LOOK,
                       "others wait for its place, and it said nothing");

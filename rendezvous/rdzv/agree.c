@@ -68,7 +68,7 @@ bool rdzv_fits(const struct dt_rdzv *r, const struct dt_join *join, char why[DT_
                  r->id, r->job, name, spec->job);
     else if (r->shared && is_other_job(r, spec) && !may_differ(r, spec))
         snprintf(why, DT_WHY_MAX,
-                 "%.40s runs %s, but run \"%.60s\" is there to run %s; give each job an --rdzv-id "
+                 "%.40s runs %s, but run \"%.60s\" runs %s; give each job an --rdzv-id "
                  "of its own, or all nodes --allow-mixed-nodes if they are one job",
                  name, owner_text(spec, its), r->id, owner_text(&r->spec, ours));
     else
@@ -99,7 +99,7 @@ static void warn_of_other_job(struct dt_rdzv *r, struct dt_rdzv_actions *out,
 {
     char text[DT_WHY_MAX], its[OWNER_MAX], ours[OWNER_MAX];
     snprintf(text, sizeof text,
-             "%.40s runs %s, but run \"%.60s\" is there to run %s; if these are two jobs, give "
+             "%.40s runs %s, but run \"%.60s\" runs %s; if these are two jobs, give "
              "each an --rdzv-id of its own",
              m->name.text, owner_text(spec, its), r->id, owner_text(&r->spec, ours));
     rdzv_say(out, DT_SAY_WARN_TOLD, "%s", text);

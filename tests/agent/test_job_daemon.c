@@ -56,7 +56,7 @@ TEST(another_command_under_the_same_name_is_refused_by_a_daemon)
     CHECK(daemon_log_has(&d, "came: 1 of 2"));
     CHECK_EQ(JOB(&b, NODE("2", endpoint), "--no-python", "/bin/true"), 1);
     CHECK(strstr(job_err(&b), "runs /bin/true as "));
-    CHECK(strstr(job_err(&b), ", but run \"none\" is there to run "));
+    CHECK(strstr(job_err(&b), ", but run \"none\" runs "));
     CHECK(strstr(job_err(&b), "misbehave as "));
     CHECK(strstr(job_err(&b), "give each job an --rdzv-id of its own"));
     job_finish(&b);

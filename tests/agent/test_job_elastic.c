@@ -39,8 +39,7 @@ TEST(another_command_is_told_on_every_node)
     CHECK_EQ(job_wait(&a), 0);
     CHECK_EQ(job_wait(&b), 0);
     CHECK_EQ(count_words(job_err(&a), "warn: "), 1);
-    CHECK_EQ(count_words(job_err(&a), ", but run \"job\" is there to run "),
-             2); /* info of its log */
+    CHECK_EQ(count_words(job_err(&a), ", but run \"job\" runs "), 2); /* info of its log */
     CHECK_EQ(count_words(job_err(&b), "runs /bin/true as "), 1);
     job_finish(&a);
     job_finish(&b);

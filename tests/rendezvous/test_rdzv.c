@@ -1150,9 +1150,9 @@ TEST(where_several_people_meet_another_job_of_the_same_name_is_refused)
         /* clang-format off */
         {"train.py", "ada", NULL, 7, false, false},
         {"train.py", "", NULL, 7, false, false}, /* of a dtrun that does not tell */
-        {"train.py", "bob", "node1 runs train.py as bob, but run \"run\" is there to run train.py as ada; ", 7, false, false},
-        {"eval.py", "ada", "node1 runs eval.py as ada, but run \"run\" is there to run train.py as ada; ", 8, false, false},
-        {"", "", "node1 runs another command, but run \"run\" is there to run train.py as ada; ", 8, false, false},
+        {"train.py", "bob", "node1 runs train.py as bob, but run \"run\" runs train.py as ada; ", 7, false, false},
+        {"eval.py", "ada", "node1 runs eval.py as ada, but run \"run\" runs train.py as ada; ", 8, false, false},
+        {"", "", "node1 runs another command, but run \"run\" runs train.py as ada; ", 8, false, false},
         {"eval.py", "bob", "--allow-mixed-nodes", 8, false, true}, /* it takes both */
         {"eval.py", "bob", "give each job an --rdzv-id", 8, true, false},
         {"eval.py", "bob", NULL, 8, true, true},
@@ -1182,7 +1182,7 @@ TEST(what_a_job_is_for_outlives_a_restart_of_the_server)
     join(1000);
     join_other(1001, 7, "train.py", "bob", false);
     CHECK_STR(told[1], "close-refused ");
-    CHECK(strstr(why[1], "is there to run train.py as ada"));
+    CHECK(strstr(why[1], "runs train.py as ada"));
     dt_buf_finish(&record);
     end();
 }
@@ -1198,7 +1198,7 @@ TEST(where_one_of_the_nodes_hosts_all_are_told_of_another_command)
     join_other(1002, 7, "train.py", "ada", false); /* comes later, and hears of it too */
     for (int i = 0; i < 3; i++) {
         CHECK_ROW("node%d", i);
-        CHECK_STR(why[i], "node1 runs wrap.sh as ada, but run \"run\" is there to run train.py as "
+        CHECK_STR(why[i], "node1 runs wrap.sh as ada, but run \"run\" runs train.py as "
                           "ada; if these are two jobs, give each an --rdzv-id of its own");
     }
     CHECK_STR(told[2], "world 0:2/3 ");

@@ -332,7 +332,7 @@ def other_command(s):
     s.serve(0)
     agents = s.running(2)
     other = s.agent(2, command=("--no-python", "/bin/sh", "-c", elastic.WORKER))
-    other.reads('node2 runs /bin/sh as root, but run "job" is there to run sh as root; give each job an --rdzv-id')
+    other.reads('node2 runs /bin/sh as root, but run "job" runs sh as root; give each job an --rdzv-id')
     other.ends(1)
     s.succeed_unmoved(*agents)
 
