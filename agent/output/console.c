@@ -165,9 +165,9 @@ static void notice_silence(struct dt_console *c)
     c->silent = true;
     c->lost = broken == EPIPE;
     if (c->lost)
-        dt_warn("the reader of descriptor %d has gone: teed output is only in its files from now "
-                "on, and a worker that prints there without a file gets a broken pipe",
-                c->fd);
+        dt_warn("the reader of %s has gone: teed output goes on into its files only, and a worker "
+                "that prints there without a file gets a broken pipe",
+                c->fd == STDOUT_FILENO ? "standard output" : "standard error");
     else
         dt_warn("cannot write to descriptor %d: %s; what workers print is not shown there any more",
                 c->fd, strerror(broken));

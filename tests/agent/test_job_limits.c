@@ -195,7 +195,7 @@ TEST(a_reader_that_leaves_ends_workers_without_a_file_and_no_others)
                  rows[i].options, rows[i].actions, rows[i].to_both ? "2>&1" : "");
         CHECK_EQ(shell(line, dir), 0);
         CHECK_STR(read_text(file), rows[i].status);
-        CHECK_EQ(count_words(read_text(err), "the reader of descriptor 1 has gone"),
+        CHECK_EQ(count_words(read_text(err), "the reader of standard output has gone"),
                  !rows[i].to_both);
         CHECK(!rows[i].report || strstr(read_text(err), rows[i].report));
     }
