@@ -358,7 +358,8 @@ static int note_scheduled_nodes(struct dt_config *c)
         return 0;
     return dt_words_push(c->warnings, c->err,
                          "Slurm gave %d nodes, but this job has one; give --nnodes=%d and "
-                         "--rdzv-endpoint for a job of all, or --nnodes=1",
+                         "--rdzv-endpoint for one job on all of them, or --nnodes=1 for a "
+                         "job on each",
                          nodes, nodes);
 }
 

@@ -447,8 +447,8 @@ _Static_assert(sizeof launch_opts / sizeof *launch_opts <= DT_OPT_ROWS_MAX, "too
 
 #define USAGE "[options] SCRIPT [ARG...]"
 
-#define COUNT_WORKERS "the workers of a node are counted by --nproc-per-node"
-#define COUNT_NODES "the nodes are counted by --nnodes"
+#define COUNT_WORKERS "--nproc-per-node is the number of workers on a node"
+#define COUNT_NODES "--nnodes is the number of nodes"
 #define ON_EACH_NODE "start it on each node, as srun does"
 
 /* Of mpirun, accelerate and deepspeed; the first one of dtrun-launch. */
@@ -461,9 +461,9 @@ static const struct dt_opt_foreign foreign_opts[] = {
     {"--num-processes", COUNT_WORKERS},
     {"--num-nodes", COUNT_NODES},
     {"--num-machines", COUNT_NODES},
-    {"--machine-rank", "the number of this node is --node-rank"},
-    {"--main-process-ip", "node 0 is named by --master-addr"},
-    {"--main-process-port", "the port of node 0 is --master-port"},
+    {"--machine-rank", "--node-rank is the number of this node"},
+    {"--main-process-ip", "--master-addr names node 0"},
+    {"--main-process-port", "--master-port is the port of node 0"},
     {"-H", ON_EACH_NODE},
     {"--host", ON_EACH_NODE},
     {"--hostfile", ON_EACH_NODE},

@@ -88,7 +88,7 @@ TEST(one_node)
          "--nnodes: 2 nodes cannot meet in a job that is --standalone; drop one of the two", 1},
         {"--nnodes=1|--rdzv-id=job|x", "", "backend: c10d|run id: job", NULL, 0},
         {"x", "SLURM_NNODES=2", "nodes: 1|warning: Slurm gave 2 nodes, but this job has one; give --nnodes=2 and "
-         "--rdzv-endpoint for a job of all, or --nnodes=1", NULL, 0},
+         "--rdzv-endpoint for one job on all of them, or --nnodes=1 for a job on each", NULL, 0},
         {"--nnodes=1|--rdzv-id=|x", "", "run id: 1418190706091043575770048787713486591|"
          "warning: the job has no id; it is called 1418190706091043575770048787713486591", NULL, 0},
         {"--node-rank=3|--master-addr=h|x", "", "backend: c10d|"

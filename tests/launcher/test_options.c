@@ -19,10 +19,10 @@ TEST(usage_errors)
         {"--no-such|x", "", NULL, "--no-such: no such option", 2},
         {"-q|x", "", NULL, "-q: no such option", 2},
         {"-mq|x", "", NULL, "-q: no such option", 2},
-        {"-np|2|x", "", NULL, "-np: no such option; the workers of a node are counted by --nproc-per-node", 2},
-        {"-n|2|x", "", NULL, "-n: no such option; the workers of a node are counted by --nproc-per-node", 2},
-        {"--num_processes=2|x", "", NULL, "--num_processes: no such option; the workers of a node are counted by "
-         "--nproc-per-node", 2},
+        {"-np|2|x", "", NULL, "-np: no such option; --nproc-per-node is the number of workers on a node", 2},
+        {"-n|2|x", "", NULL, "-n: no such option; --nproc-per-node is the number of workers on a node", 2},
+        {"--num_processes=2|x", "", NULL, "--num_processes: no such option; --nproc-per-node is the "
+         "number of workers on a node", 2},
         {"--hostfile|f|x", "", NULL, "--hostfile: no such option; start it on each node, as srun does", 2},
         {"--hostfiles|f|x", "", NULL, "--hostfiles: no such option", 2},
         {"--rdzv=h|x", "", NULL, "--rdzv could be --rdzv-backend or --rdzv-endpoint or --rdzv-id or --rdzv-conf", 2},
