@@ -266,7 +266,7 @@ TEST(a_model_s_file_takes_overrides_and_tells_what_it_leaves_out)
     load(run, NULL, NULL);
     CHECK_EQ(c.model.shape.layers, 2);
     CHECK(warned("/hub.json: resid_pdrop, embd_pdrop are above 0; dropout is not implemented"));
-    CHECK(warned("/hub.json: _commit_hash is no setting that is known here, and is ignored"));
+    CHECK(warned("/hub.json: _commit_hash is not a known setting, and is ignored"));
     load(run, NULL, overrides);
     CHECK_EQ(c.model.shape.layers, 3);
     CHECK(warned("model.config: embd_pdrop is above 0; dropout is not implemented"));

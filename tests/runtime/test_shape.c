@@ -170,14 +170,14 @@ TEST(dropout_and_keys_of_other_programs_are_noted_and_passed_over)
                    "\"auto_map\":{\"AutoConfig\":\"x\"},\"sliding_window\":null,\"foo\":null,"
                    "\"partial_rotary_factor\":1.0,\"pad_token_id\":-1,\"eos_token_id\":[1,2,3]}");
     CHECK_STR(dt_buf_cstr(&notes),
-              "is_llama_config, auto_map are no settings that are known here, and are ignored\n");
+              "is_llama_config, auto_map are not known settings, and are ignored\n");
     CHECK(s.pad.count == 0 && s.eos.count == 3 && s.eos.id[2] == 3);
     shape_of(L ",\"num_attention_heads\":2,\"x\\u001b[2J\":1}");
-    CHECK_STR(dt_buf_cstr(&notes), "x\\x1b[2J is no setting that is known here, and is ignored\n");
+    CHECK_STR(dt_buf_cstr(&notes), "x\\x1b[2J is not a known setting, and is ignored\n");
     shape_of(L ",\"num_attention_heads\":2,\"q1\":1,\"q2\":1,\"q3\":1,\"q4\":1,\"q5\":1,"
                "\"q6\":1,\"q7\":1,\"q8\":1,\"q9\":1,\"q10\":1}");
-    CHECK_STR(dt_buf_cstr(&notes), "q1, q2, q3, q4, q5, q6, q7, q8 and 2 more are no settings that "
-                                   "are known here, and are ignored\n");
+    CHECK_STR(dt_buf_cstr(&notes), "q1, q2, q3, q4, q5, q6, q7, q8 and 2 more are not known "
+                                   "settings, and are ignored\n");
 }
 
 TEST(tokens_with_a_role_are_written_as_they_were_read)

@@ -206,7 +206,7 @@ def models_of_the_hub(s):
     smol = {**training.LLAMA, "is_llama_config": True, "rope_interleaved": False, "eos_token_id": 0}
     bare = training.GPT2
     for name, model, says, tokens in (("gpt2", gpt2, "resid_pdrop, embd_pdrop, attn_pdrop are above 0; dropout is not", (7, [7, 9])),
-                                      ("smol", smol, "is_llama_config is no setting that is known here", (None, 0)),
+                                      ("smol", smol, "is_llama_config is not a known setting", (None, 0)),
                                       ("bare", bare, None, (256, 256))):
         with open(s.path(name + ".json"), "w", encoding="utf-8") as f:
             json.dump(model, f)

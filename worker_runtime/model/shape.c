@@ -461,8 +461,8 @@ int dt_shape_read(struct dt_shape *s, const struct dt_json *doc, const struct cJ
     if (rc == 0) {
         note(notes, &dropouts, "is above 0; dropout is not implemented, and training goes without",
              "are above 0; dropout is not implemented, and training goes without");
-        note(notes, &unknown, "is no setting that is known here, and is ignored",
-             "are no settings that are known here, and are ignored");
+        note(notes, &unknown, "is not a known setting, and is ignored",
+             "are not known settings, and are ignored");
     }
     dt_buf_finish(&dropouts.text);
     dt_buf_finish(&unknown.text);

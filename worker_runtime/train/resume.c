@@ -102,10 +102,10 @@ int dt_resume_make_room(struct dt_trainer *t, const struct dt_found *f, struct d
     if (t->rank != 0 || !dir || strcmp(t->options->resume, "auto") == 0 || is_ours(t, f->path))
         return 0;
     if (dt_ckpt_set_aside(dir, aside, err) < 0)
-        return dt_err_wrap(err, "train.save_dir has the checkpoints of another beginning");
+        return dt_err_wrap(err, "train.save_dir has checkpoints of another run");
     if (*aside)
         dt_buf_printf(&t->warnings,
-                      "train.save_dir had the checkpoints of another beginning; they are in %s "
+                      "train.save_dir had checkpoints of another run; they are in %s "
                       "now\n",
                       aside);
     return 0;
