@@ -55,7 +55,9 @@ static void worker_exited(struct dt_guard *g, int index, int status, int64_t at_
 static void take_report(struct dt_guard *g, const struct dt_guard_report *r)
 {
     switch (r->kind) {
-    case DT_GUARD_STARTED:
+    case DT_GUARD_STARTED: /* by the worker itself and by the guard, in whichever order */
+        if (g->pids[r->index] == r->value)
+            break;
         g->pids[r->index] = r->value;
         g->events->on_started(g->arg, r->index, r->value, r->at_ns);
         break;

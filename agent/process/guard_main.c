@@ -60,26 +60,35 @@ static int open_signals(void)
     return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
-struct refusal {
+/* A worker that is being started, for what it says itself. */
+struct beginner {
     const struct guard *guard;
     int index;
+    int64_t at_ns;
 };
+
+/* The guard says this too, but may be kept from its processor until the worker has done much that
+ * dtrun has to know it for. */
+static void begin(void *arg)
+{
+    const struct beginner *b = arg;
+    report(b->guard, DT_GUARD_STARTED, b->index, getpid(), 0, b->at_ns);
+}
 
 static void refuse(void *arg, enum dt_spawn_step step, int errnum)
 {
-    const struct refusal *r = arg;
-    report(r->guard, DT_GUARD_REFUSED, r->index, (int)step, errnum, 0);
+    const struct beginner *b = arg;
+    report(b->guard, DT_GUARD_REFUSED, b->index, (int)step, errnum, 0);
 }
 
 static void spawn_all(struct guard *g, const struct dt_spawn *workers,
                       const struct dt_spawn_inherited *inherited)
 {
     for (int i = 0; i < g->count; i++) {
-        struct refusal r = {g, i};
-        int64_t at_ns = dt_clock_monotonic_ns();
-        g->pids[i] = dt_spawn_worker(&workers[i], inherited, refuse, &r);
+        struct beginner b = {g, i, dt_clock_monotonic_ns()};
+        g->pids[i] = dt_spawn_worker(&workers[i], inherited, begin, refuse, &b);
         if (g->pids[i] > 0) {
-            report(g, DT_GUARD_STARTED, i, g->pids[i], 0, at_ns);
+            report(g, DT_GUARD_STARTED, i, g->pids[i], 0, b.at_ns);
             if (workers[i].keep > 2)
                 close(workers[i].keep); /* the next ones need not even close it */
         } else {

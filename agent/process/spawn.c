@@ -93,11 +93,13 @@ static enum dt_spawn_step prepare_and_exec(const struct dt_spawn *what, pid_t pa
 }
 
 pid_t dt_spawn_worker(const struct dt_spawn *what, const struct dt_spawn_inherited *inherited,
+                      void (*begin)(void *arg),
                       void (*refuse)(void *arg, enum dt_spawn_step step, int errnum), void *arg)
 {
     pid_t parent = getpid(), pid = fork();
     if (pid != 0)
         return pid;
+    begin(arg);
     enum dt_spawn_step failed = prepare_and_exec(what, parent, inherited);
     refuse(arg, failed, errno);
     _exit(127);

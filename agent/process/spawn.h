@@ -44,10 +44,11 @@ enum dt_spawn_step {
 };
 
 /* Forks from a process with one thread, all signals blocked. The child leads a session of its own,
- * is killed when this process dies, and has no descriptor beyond 2 but the one it keeps. When a
- * step fails REFUSE is called in the child, which then exits with 127. Returns its pid, or -1 and
- * errno. */
+ * is killed when this process dies, and has no descriptor beyond 2 but the one it keeps. BEGIN is
+ * called in the child before all else, and REFUSE when a step fails; it then exits with 127.
+ * Returns its pid, or -1 and errno. */
 pid_t dt_spawn_worker(const struct dt_spawn *what, const struct dt_spawn_inherited *inherited,
+                      void (*begin)(void *arg),
                       void (*refuse)(void *arg, enum dt_spawn_step step, int errnum), void *arg);
 
 #endif

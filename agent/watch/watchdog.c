@@ -35,6 +35,8 @@ struct dt_watchdog {
     char path[PATH_MAX];
     int fd; /* of both ends, so that the last worker's leaving is no end of file */
     uv_poll_t readable;
+    uv_check_t
+        polled; /* active from then until all that the same look at descriptors found is told */
     uv_timer_t due;
     int handles;
     bool closing;
@@ -180,11 +182,20 @@ static void take_requests(struct dt_watchdog *w)
     arm(w);
 }
 
+static void on_polled(uv_check_t *c)
+{
+    uv_check_stop(c);
+    take_requests(dt_container_of(c, struct dt_watchdog, polled));
+}
+
+/* A worker's first request and the guard's word that the worker has been started may be found at
+ * once: in whichever order, the request is looked at behind the other. */
 static void on_readable(uv_poll_t *p, int status, int events)
 {
+    struct dt_watchdog *w = dt_container_of(p, struct dt_watchdog, readable);
     (void)events;
     if (status == 0)
-        take_requests(dt_container_of(p, struct dt_watchdog, readable));
+        uv_check_start(&w->polled, on_polled);
 }
 
 /* Requests of before are still in the FIFO. */
@@ -250,8 +261,9 @@ static int serve(struct dt_watchdog *w, struct dt_err *err)
     if (rc < 0)
         return dt_err_set(err, DT_E_RUNTIME, "cannot watch %s: %s", w->path, uv_strerror(rc));
     uv_timer_init(w->loop, &w->due);
-    w->readable.data = w->due.data = w;
-    w->handles = 2;
+    uv_check_init(w->loop, &w->polled);
+    w->readable.data = w->polled.data = w->due.data = w;
+    w->handles = 3;
     uv_poll_start(&w->readable, UV_READABLE, on_readable);
     return 0;
 }
@@ -296,5 +308,6 @@ void dt_watchdog_close(struct dt_watchdog *w, void (*on_closed)(void *arg), void
     w->closed_arg = arg;
     unlink(w->path);
     uv_close((uv_handle_t *)&w->readable, on_handle_closed);
+    uv_close((uv_handle_t *)&w->polled, on_handle_closed);
     uv_close((uv_handle_t *)&w->due, on_handle_closed);
 }
