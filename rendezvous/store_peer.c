@@ -31,7 +31,7 @@ enum pause {
 
 static dt_ms now_of(const struct dt_store_peer *p)
 {
-    return (dt_ms)uv_now(p->peers->loop);
+    return dt_store_peers_now(p->peers);
 }
 
 /* -- what a session asks for ------------------------------------------------------------------- */

@@ -33,7 +33,7 @@ static void make_newcomer(struct dt_store_peer *p)
 {
     const struct dt_store_server_config *config = p->peers->config;
     p->only_hello = !dt_store_peer_is_in(p, config->allow_c10d, config->allow_c10d_count);
-    p->newcomer_since = (dt_ms)uv_now(p->peers->loop);
+    p->newcomer_since = dt_store_peers_now(p->peers);
     if (p->only_hello)
         dt_store_peers_expect(p);
     else
@@ -90,7 +90,7 @@ static void end_holder(struct dt_store_peer *p)
     struct dt_err err;
     const struct dt_store_budget *b = &p->peers->budget;
     uint64_t held = p->holding.bytes;
-    int seconds = dt_clock_seconds((dt_ms)uv_now(p->peers->loop) - p->holding.moved_at);
+    int seconds = dt_clock_seconds(dt_store_peers_now(p->peers) - p->holding.moved_at);
     if (dt_list_empty(&b->waiting))
         dt_err_set(&err, DT_E_LIMIT,
                    "%" PRIu64 " bytes are buffered for it and did not move for %d s", held,
@@ -116,7 +116,7 @@ static void end_stuck_holders(struct dt_store_peers *peers)
     struct dt_list gone;
     dt_list_init(&gone);
     dt_list_each(&b->holders, n) dt_store_room_note_sent(peer_in(n));
-    dt_store_budget_choose(b, (dt_ms)uv_now(peers->loop), &gone);
+    dt_store_budget_choose(b, dt_store_peers_now(peers), &gone);
     for (struct dt_node *n; (n = dt_list_pop(&gone));)
         end_holder(peer_in(n));
     dt_store_room_offer(peers); /* the limit may have been raised */
@@ -148,7 +148,7 @@ bool dt_store_peers_seat(struct dt_store_peer *p)
         dt_list_remove(&p->in_standing);
         call_standing(peers);
     } else if (!dt_node_linked(&p->in_standing)) {
-        p->standing_since = (dt_ms)uv_now(peers->loop);
+        p->standing_since = dt_store_peers_now(peers);
         dt_list_append(&peers->standing, &p->in_standing);
         dt_store_peers_watch(peers);
     }
@@ -168,7 +168,7 @@ void dt_store_peers_unseat(struct dt_store_peer *p)
 /* Those that stand in the places of control peers while others wait for these. */
 static void end_standing(struct dt_store_peers *peers)
 {
-    dt_ms now = (dt_ms)uv_now(peers->loop);
+    dt_ms now = dt_store_peers_now(peers);
     struct dt_node *n;
     for (int i = 0; i < PLACES_PER_LOOK && (n = dt_list_first(&peers->standing)); i++) {
         struct dt_store_peer *p = dt_container_of(n, struct dt_store_peer, in_standing);
@@ -188,7 +188,7 @@ static void end_standing(struct dt_store_peers *peers)
 
 void dt_store_peers_expect(struct dt_store_peer *p)
 {
-    p->newcomer_since = (dt_ms)uv_now(p->peers->loop);
+    p->newcomer_since = dt_store_peers_now(p->peers);
     dt_list_remove(&p->in_newcomers);
     dt_list_append(&p->peers->expected, &p->in_newcomers);
     dt_store_peers_watch(p->peers);
@@ -198,7 +198,7 @@ void dt_store_peers_expect(struct dt_store_peer *p)
 static void end_newcomers(struct dt_store_peers *peers, struct dt_list *list, size_t most,
                           const char *what)
 {
-    dt_ms now = (dt_ms)uv_now(peers->loop);
+    dt_ms now = dt_store_peers_now(peers);
     for (struct dt_node *n; most-- > 0 && (n = dt_list_first(list));) {
         struct dt_store_peer *p = dt_container_of(n, struct dt_store_peer, in_newcomers);
         if (now - p->newcomer_since < DT_STORE_PATIENCE)
@@ -225,9 +225,24 @@ static bool is_worth_watching(const struct dt_store_peers *peers)
            (peers->crowded && !(dt_list_empty(&peers->silent) && dt_list_empty(&peers->standing)));
 }
 
+dt_ms dt_store_peers_now(const struct dt_store_peers *peers)
+{
+    return (dt_ms)uv_now(peers->loop) - peers->stopped;
+}
+
+/* A look that comes late says that the process was stopped, or had no processor. */
+static void note_stop(struct dt_store_peers *peers)
+{
+    dt_ms late = dt_store_peers_now(peers) - peers->watched_at - WATCH_EVERY;
+    if (late > WATCH_EVERY)
+        peers->stopped += late;
+    peers->watched_at = dt_store_peers_now(peers);
+}
+
 static void on_watch(uv_timer_t *t)
 {
     struct dt_store_peers *peers = dt_container_of(t, struct dt_store_peers, watch);
+    note_stop(peers);
     end_stuck_holders(peers);
     end_newcomers(peers, &peers->expected, SIZE_MAX, "it sent nothing that it may send");
     if (peers->crowded) {
@@ -241,8 +256,10 @@ static void on_watch(uv_timer_t *t)
 
 void dt_store_peers_watch(struct dt_store_peers *peers)
 {
-    if (!uv_is_active((uv_handle_t *)&peers->watch) && is_worth_watching(peers))
-        uv_timer_start(&peers->watch, on_watch, WATCH_EVERY, WATCH_EVERY);
+    if (uv_is_active((uv_handle_t *)&peers->watch) || !is_worth_watching(peers))
+        return;
+    peers->watched_at = dt_store_peers_now(peers);
+    uv_timer_start(&peers->watch, on_watch, WATCH_EVERY, WATCH_EVERY);
 }
 
 /* -- all of them ------------------------------------------------------------------------------ */
@@ -270,7 +287,7 @@ static void on_turn(struct dt_store_turns *t)
 {
     struct dt_store_peers *peers = dt_container_of(t, struct dt_store_peers, turns);
     dt_store_heap_note(&peers->heap, dt_store_counts(peers->store)->bytes + peers->budget.held,
-                       (dt_ms)uv_now(peers->loop));
+                       dt_store_peers_now(peers));
 }
 
 void dt_store_peers_open(struct dt_store_peers *peers)

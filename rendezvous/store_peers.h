@@ -49,6 +49,8 @@ struct dt_store_peers {
     struct dt_store_budget budget;
     struct dt_store_heap heap;
     uv_timer_t watch; /* active while somebody has to be looked at */
+    dt_ms watched_at;
+    dt_ms stopped; /* for how long, in all, this process did not run */
     struct dt_log_limit complaints;
     struct dt_buf spare_out; /* lent to whoever is answering */
     uint8_t read_buffer[DT_STORE_READ_SIZE];
@@ -57,6 +59,10 @@ struct dt_store_peers {
 void dt_store_peers_open(struct dt_store_peers *peers);
 /* Only when count is 0; on_closed is called later. */
 void dt_store_peers_close(struct dt_store_peers *peers);
+
+/* The time by which peers are judged. It stands still while the process does, as nobody's bytes can
+ * move then. */
+dt_ms dt_store_peers_now(const struct dt_store_peers *peers);
 
 /* Looks now and then at those that hold bytes and at newcomers, while there is reason to. */
 void dt_store_peers_watch(struct dt_store_peers *peers);

@@ -3,7 +3,7 @@
 
 static dt_ms now_of(const struct dt_store_peer *p)
 {
-    return (dt_ms)uv_now(p->peers->loop);
+    return dt_store_peers_now(p->peers);
 }
 
 void dt_store_room_offer(struct dt_store_peers *peers)

@@ -161,7 +161,7 @@ int dt_store_server_adopt(struct dt_store_server *s, int fd, struct dt_addr *bou
 static void on_sweep(uv_timer_t *t)
 {
     struct dt_store_server *s = dt_container_of(t, struct dt_store_server, sweep);
-    dt_store_peers_close_idle(&s->peers, (dt_ms)uv_now(s->loop) - s->config.idle_timeout);
+    dt_store_peers_close_idle(&s->peers, dt_store_peers_now(&s->peers) - s->config.idle_timeout);
 }
 
 static struct dt_cidr *copy_ranges(const struct dt_cidr *ranges, size_t count)

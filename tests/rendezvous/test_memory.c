@@ -178,6 +178,39 @@ TEST(thousands_of_half_sent_requests_stay_within_the_budget)
     CHECK_EQ(daemon_stop(&d), 0);
 }
 
+TEST(who_could_not_move_its_bytes_as_the_daemon_stood_still_stays)
+{
+    enum { MANY = 4, SIZE = VALUE - 4096 }; /* the budget has room for three of them */
+    static const uint8_t value[SIZE];
+    struct daemon_process d;
+    int fds[MANY];
+    limit_memory(1u << 30);
+    DAEMON_START(&d, PROGRAM, LISTEN, "--max-buffered", "16M", "--max-value-size", "4M",
+                 "--max-peer-buffer", "16M");
+    struct dt_buf head = {0};
+    dt_buf_put_u8(&head, DT_C10D_SET);
+    dt_c10d_put_value(&head, dt_bytes_of("k"));
+    dt_buf_put_u64(&head, SIZE);
+    size_t most[MANY] = {SIZE - 1000, SIZE - 1000, SIZE - 1000, 5u << 19};
+    for (int i = 0; i < MANY; i++) {
+        fds[i] = peer_greet(d.port);
+        peer_send(fds[i], head.at, head.len);
+        peer_send(fds[i], value, most[i]);
+    }
+    kill(d.pid, SIGSTOP);
+    poll(NULL, 0, 3000); /* of 2 s that a peer has while others wait */
+    kill(d.pid, SIGCONT);
+    poll(NULL, 0, 500); /* it has looked at them since */
+    for (int i = 0; i < MANY; i++)
+        peer_send(fds[i], value, SIZE - most[i]);
+    for (int i = 0; i < MANY; i++) {
+        peer_num_keys(fds[i], 1);
+        close(fds[i]);
+    }
+    dt_buf_finish(&head);
+    CHECK_EQ(daemon_stop(&d), 0);
+}
+
 /* KEYS requests of OP, a thousand at a time; ANSWER is what each is answered, if anything. */
 static void for_each_key(int fd, enum dt_c10d_op op, int keys, size_t answer)
 {
