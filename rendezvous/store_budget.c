@@ -114,16 +114,19 @@ static bool is_waiting(const struct dt_store_holding *h)
     return dt_node_linked(&h->in_waiting);
 }
 
-/* Those that wait for room themselves are kept from moving by others. */
+/* Those that wait for room themselves have longer, and a deadline all the same: several that wait,
+ * and one that moves just enough, would keep everybody else waiting. */
 static uint64_t choose_overdue(struct dt_store_budget *b, dt_ms now, struct dt_list *gone)
 {
     uint64_t freed = 0;
     dt_list_each(&b->holders, n)
     {
-        if (!still_for(holder(n), DT_STORE_MOVE_DEADLINE, now))
+        struct dt_store_holding *h = holder(n);
+        if (!still_for(h, DT_STORE_MOVE_DEADLINE, now))
             break; /* the list is ordered by that time */
-        if (!is_waiting(holder(n)) && !holder(n)->excused)
-            freed += choose(holder(n), gone);
+        bool over = !is_waiting(h) || still_for(h, DT_STORE_MOVE_KEPT, now);
+        if (over && !h->excused)
+            freed += choose(h, gone);
     }
     return freed;
 }

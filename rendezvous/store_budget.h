@@ -22,6 +22,8 @@
 /* The same while others wait for room. */
 #define DT_STORE_MOVE_PRESSED (2 * DT_SECOND)
 #define DT_STORE_MOVE_LEAST (64u << 10)
+/* Who waits for room itself is kept from moving by others, but not for ever. */
+#define DT_STORE_MOVE_KEPT (60 * DT_SECOND)
 /* A peer that holds no more may have the last eighth, too. */
 #define DT_STORE_HOLDS_LITTLE (192u << 10)
 

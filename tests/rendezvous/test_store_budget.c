@@ -91,6 +91,23 @@ TEST(while_others_wait_those_that_hold_most_go_first)
     CHECK_EQ(chosen(&w, DT_STORE_MOVE_PRESSED), 0);
 }
 
+TEST(those_that_wait_for_room_do_not_keep_it_for_ever)
+{
+    struct world w;
+    world_open(&w);
+    CHECK(take(&w, 0, 4 * MIB, 0));
+    CHECK(take(&w, 1, 3 * MIB, 0)); /* moves just enough, and so is never ended */
+    CHECK(!take(&w, 0, 8 * MIB, 0));
+    CHECK(!take(&w, 2, 1 * MIB, 0));
+    dt_ms now = 0;
+    for (; now < DT_STORE_MOVE_KEPT; now += 1000) {
+        CHECK_EQ(chosen(&w, now), 0);
+        dt_store_budget_moved(&w.budget, &w.h[1], DT_STORE_MOVE_LEAST, now);
+    }
+    CHECK_EQ(chosen(&w, now), 1);
+    CHECK(dt_store_budget_next(&w.budget) == &w.h[2]);
+}
+
 TEST(of_those_that_wait_for_each_other_one_goes)
 {
     struct world w;
