@@ -43,6 +43,13 @@ static void raise_descriptor_limit(void)
     }
 }
 
+/* A quarter of the places keeps several hosts from being shut out by one, and is enough for the
+ * workers of a cluster behind one address. */
+static size_t default_per_address(size_t places)
+{
+    return places / 4 > 1024 ? places / 4 : 1024;
+}
+
 static struct dt_store_server_config server_config(const struct daemon *d,
                                                    const struct dt_rendezvous_options *o)
 {
@@ -55,6 +62,8 @@ static struct dt_store_server_config server_config(const struct daemon *d,
                 "for no more (raise LimitNOFILE= or `ulimit -n`)",
                 places, c.connections);
     c.connections = places;
+    if (c.per_address == 0)
+        c.per_address = default_per_address(places);
     return c;
 }
 

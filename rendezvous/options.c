@@ -132,7 +132,7 @@ static const struct dt_opt rendezvous_opts[] = {
     {.name = "max-connections-per-address", .arg = "N", .parse = parse_per_address,
      AT(max_per_address), .fallback = "0", .group = "Limits",
      .help = "most of them from one address, or one /64 of IPv6; further ones are closed. 0 is a quarter of "
-             "--max-connections, but 1024 at the least. Loopback and unix sockets are not counted"},
+             "--max-connections, or of what the limit of open files leaves, but 1024 at the least. Loopback and unix sockets are not counted"},
     {.name = "max-runs", .arg = "N", .parse = parse_runs,
      AT(max_runs), .fallback = "1024", .group = "Limits", .help = "most elastic jobs at a time"},
     {.name = "max-nodes", .arg = "N", .parse = parse_nodes,
@@ -237,16 +237,6 @@ void dt_rendezvous_options_finish(struct dt_rendezvous_options *o)
     dt_opt_finish(&dt_rendezvous_program, o);
 }
 
-/* A quarter of the places keeps several hosts from being shut out by one, and is enough for the
- * workers of a cluster behind one address. */
-static size_t per_address(const struct dt_rendezvous_options *o)
-{
-    uint64_t quarter = o->max_connections / 4;
-    if (o->max_per_address > 0)
-        return o->max_per_address;
-    return quarter > 1024 ? quarter : 1024;
-}
-
 struct dt_store_server_config dt_rendezvous_options_server(const struct dt_rendezvous_options *o)
 {
     return (struct dt_store_server_config){
@@ -257,7 +247,7 @@ struct dt_store_server_config dt_rendezvous_options_server(const struct dt_rende
                     .whole = o->max_peer_buffer},
         .legacy = o->legacy,
         .connections = o->max_connections,
-        .per_address = per_address(o),
+        .per_address = o->max_per_address,
         .peer_bytes = o->max_peer_buffer,
         .buffered_bytes = o->max_buffered,
         .idle_timeout = o->idle_timeout,
