@@ -58,12 +58,15 @@ int dt_fs_read(const char *path, size_t max, struct dt_buf *out, struct dt_err *
     return read_fd(fd, path, max, out, err);
 }
 
-/* Whether files can be made in the folder PATH; NULL and "" are none. */
-static bool takes_files(const char *path)
+/* Whether a folder can be made in the folder PATH; NULL and "" are none. Permissions alone do not
+ * tell: the disk may be full, or PATH be a place like /proc. */
+static bool takes_folders(const char *path)
 {
-    struct stat st;
-    return path && *path && stat(path, &st) == 0 && S_ISDIR(st.st_mode) &&
-           access(path, W_OK | X_OK) == 0;
+    char probe[PATH_MAX];
+    if (!path || !*path ||
+        (size_t)snprintf(probe, sizeof probe, "%s/dtrun_probe_XXXXXX", path) >= sizeof probe)
+        return false;
+    return mkdtemp(probe) && rmdir(probe) == 0;
 }
 
 char *dt_fs_temp_folder(struct dt_err *err)
@@ -71,7 +74,7 @@ char *dt_fs_temp_folder(struct dt_err *err)
     const char *const folders[] = {
         getenv("TMPDIR"), getenv("TEMP"), getenv("TMP"), "/tmp", "/var/tmp", "/usr/tmp", "."};
     size_t count = sizeof folders / sizeof *folders, i = 0;
-    while (i < count && !takes_files(folders[i]))
+    while (i < count && !takes_folders(folders[i]))
         i++;
     if (i == count) {
         dt_err_set(err, DT_E_RUNTIME,

@@ -28,8 +28,8 @@ int dt_fs_replace(const char *path, const void *bytes, size_t len, mode_t mode, 
 int dt_fs_mkdir_p(const char *path, mode_t mode, struct dt_err *err);
 
 /* The folder for what nobody named a place for, by an absolute path: the first of $TMPDIR, $TEMP,
- * $TMP, /tmp, /var/tmp, /usr/tmp and the working directory in which files can be made, as Python
- * chooses. Allocated; NULL and *err: there is none. */
+ * $TMP, /tmp, /var/tmp, /usr/tmp and the working directory in which a folder can be made, as
+ * Python chooses. Allocated; NULL and *err: there is none. */
 char *dt_fs_temp_folder(struct dt_err *err);
 
 /* Opens /dev/null on each of descriptors 0 to 2 that is closed. For the first line of a program

@@ -183,6 +183,11 @@ TEST(the_folder_for_temporary_files_is_pythons)
     char *folder = dt_fs_temp_folder(&err);
     CHECK_STR(folder, at("one"));
     free(folder);
+    setenv("TMPDIR", "/proc", 1); /* root may write there, and cannot */
+    setenv("TEMP", at("two"), 1);
+    folder = dt_fs_temp_folder(&err);
+    CHECK_STR(folder, at("two"));
+    free(folder);
     CHECK_EQ(chdir("/"), 0);
     for (size_t n = 0; n < 3; n++)
         unsetenv(names[n]);
