@@ -156,6 +156,11 @@ dt_ms dt_console_show_held(struct dt_console *c, dt_ms now)
     return dt_collapse_due(c->collapse);
 }
 
+static const char *stream_name(const struct dt_console *c)
+{
+    return c->fd == STDOUT_FILENO ? "standard output" : "standard error";
+}
+
 /* Said once, and on standard error, which may be what nobody reads. */
 static void notice_silence(struct dt_console *c)
 {
@@ -167,19 +172,18 @@ static void notice_silence(struct dt_console *c)
     if (c->lost)
         dt_warn("the reader of %s has gone: teed output goes on into its files only, and a worker "
                 "that prints there without a file gets a broken pipe",
-                c->fd == STDOUT_FILENO ? "standard output" : "standard error");
+                stream_name(c));
     else
-        dt_warn("cannot write to descriptor %d: %s; what workers print is not shown there any more",
-                c->fd, strerror(broken));
+        dt_warn("cannot write to %s: %s; what workers print is not shown there any more",
+                stream_name(c), strerror(broken));
 }
 
 void dt_console_give_up(struct dt_console *c)
 {
     if (!dt_sink_is_empty(c->sink))
-        dt_warn(
-            "nobody has read descriptor %d for too long: the rest of what workers printed is not "
-            "shown there",
-            c->fd);
+        dt_warn("nobody has read %s for too long: the rest of what workers printed is not "
+                "shown there",
+                stream_name(c));
     c->silent = true;
 }
 
