@@ -70,9 +70,10 @@ static void leave_error_file(const char *text)
     dt_buf_finish(&out);
 }
 
-/* A rank that fails because another one is gone knows nothing of why, and one that leaves a sentence
- * to rank 0 says nothing. Such a rank lets the one that speaks be the first to end, so that the
- * launcher takes that one for the cause; most often it is told to end before this second is over. */
+/* A rank that fails because another one is gone knows nothing of why, and one that leaves a
+ * sentence to rank 0 says nothing. Such a rank lets the one that speaks be the first to end, so
+ * that the launcher takes that one for the cause; most often it is told to end before this second
+ * is over. */
 static void let_the_first_speak(void)
 {
     sigset_t ending, before;
@@ -92,12 +93,13 @@ static int from_environment(const char *name, int fallback)
     return n > 0 ? n : fallback;
 }
 
-/* What is wrong with a configuration is wrong with it on all ranks, so rank 0 says it; the others
- * only where no launcher shows what they leave. */
+/* What is wrong with the options or the configuration is wrong on all ranks, so rank 0 says it; the
+ * others only where no launcher shows what they leave. */
 static bool is_said_by_another(const struct failure *f)
 {
     const char *left = getenv("TORCHELASTIC_ERROR_FILE");
-    return f->of_configuration && left && *left && from_environment("RANK", 0) != 0;
+    return (f->of_configuration || f->err.code == DT_E_USAGE) && left && *left &&
+           from_environment("RANK", 0) != 0;
 }
 
 static int say(const struct failure *f)

@@ -43,6 +43,10 @@ def said_once(s):
     program = s.run(s.config("bad.json", zero_optimization={"stage": 4}), world=3, status=1)
     told = [line for line in program.lines if line.startswith("dtrun-train: ")]
     tap.check_equal([line[:20] for line in told], ["dtrun-train: rank 0:"], "sentences in %r" % program.lines)
+    for option in ("--no-such", "--set=train_batch_size=7"):
+        program = s.run(s.config(), option, world=3, status=1)
+        told = [line for line in program.lines if line.startswith("dtrun-train: rank ")]
+        tap.check_equal(len(told), 1, "sentences in %r" % program.lines)
     place = {"RANK": "2", "WORLD_SIZE": "3", "LOCAL_RANK": "2", "LOCAL_WORLD_SIZE": "3"}
     s.run(s.path("bad.json"), world=0, status=2, env=place).expect(r"dtrun-train: rank 2: .*zero_optimization\.stage")
 
