@@ -101,8 +101,8 @@ static int take_apart(const char *text, uint16_t default_port, struct parts *p, 
         return check_path(p->path, err);
     if (is_bare_port(text))
         return dt_err_set(err, DT_E_USAGE,
-                          "\"%s\" is a port and names no host; write HOST:%s, or *:%s for every "
-                          "address",
+                          "\"%s\" is a port and names no host; write HOST:%s, or *:%s to listen "
+                          "on every address",
                           text, text, text);
     const char *port;
     if (split(text, p->host, sizeof p->host, &port, err) < 0)
@@ -111,7 +111,9 @@ static int take_apart(const char *text, uint16_t default_port, struct parts *p, 
     if (port && dt_str_to_int(port, 0, 65535, &number, err) < 0)
         return dt_err_wrap(err, "port");
     if (p->host[0] == '\0')
-        return dt_err_set(err, DT_E_USAGE, "\"%s\" names no host; write *:PORT for every address",
+        return dt_err_set(err, DT_E_USAGE,
+                          "\"%s\" names no host; write HOST:PORT, or *:PORT "
+                          "to listen on every address",
                           text);
     snprintf(p->port, sizeof p->port, "%d", (int)number);
     return 0;

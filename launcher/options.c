@@ -244,9 +244,11 @@ static int parse_quarantine_time(const char *value, void *target, struct dt_err 
     return dt_str_to_duration(value, 1, DT_FOREVER, target, err);
 }
 
-/* Whether the address TEXT ends in a port. */
+/* Whether TEXT is a port, or an address that ends in one. */
 static bool has_port(const char *text)
 {
+    if (*text && text[strspn(text, "0123456789")] == '\0')
+        return true;
     const char *colon = strrchr(text, ':');
     return colon && (*text == '[' ? colon > text && colon[-1] == ']' : strchr(text, ':') == colon);
 }

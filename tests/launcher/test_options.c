@@ -41,6 +41,8 @@ TEST(usage_errors)
         {"--keep-logs=some|x", "", NULL, "--keep-logs: \"some\" is none of all, failed", 2},
         {"--store-allow=x|x", "", NULL,
          "--store-allow: \"x\" is no range of addresses; write it as 10.0.0.0/8 or fd00::/8", 2},
+        {"--store-listen=29400|x", "", NULL, "--store-listen: \"29400\" is not an address alone; the port is that of "
+         "--master-port or --rdzv-endpoint", 2},
         {"--store-listen=h:5|x", "", NULL, "--store-listen: \"h:5\" is not an address alone; the port is that of "
          "--master-port or --rdzv-endpoint", 2},
         {"--store-listen=[::1]:5|x", "", NULL, "--store-listen: \"[::1]:5\" is not an address alone; the port is that of "
