@@ -44,8 +44,11 @@ static bool tell(const struct wishes *w, uint64_t seed, enum sim_rule *rule, boo
     bool ok = !s.judge.failed;
     *rule = s.judge.rule;
     if (!ok && !quiet) {
-        printf("# seed %" PRIu64 ", at %.3f s: %s: %s\n", seed, (double)s.now / DT_SECOND,
-               sim_rule_name(s.judge.rule), s.judge.text);
+        FILE *const both[] = {stdout,
+                              stderr}; /* some runners show nothing of a TAP program's stdout */
+        for (size_t i = 0; i < sizeof both / sizeof *both; i++)
+            fprintf(both[i], "# seed %" PRIu64 ", at %.3f s: %s: %s\n", seed,
+                    (double)s.now / DT_SECOND, sim_rule_name(s.judge.rule), s.judge.text);
         printf("# see it all: test_sim --seed %" PRIu64 " --trace", seed);
         if (w->nodes)
             printf(" --nodes %u", w->nodes);
