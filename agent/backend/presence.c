@@ -21,7 +21,8 @@ struct dt_presence {
     struct dt_control *control; /* NULL once it is over */
     bool hosted;                /* by an agent */
     bool was_up, closing;
-    char refusal[DT_WHY_MAX]; /* why it does not want us now; "": it was not heard to say so */
+    char refusal[sizeof((struct dt_err *)0)->text]; /* why it does not want us now; "": it was not
+                                                       heard to say so */
     struct {
         enum news what;
         struct dt_world world;
