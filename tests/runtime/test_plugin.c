@@ -104,7 +104,8 @@ static struct told ask_as(const struct asked *a)
         become(a, ends[1]);
     close(ends[1]);
     size_t used = 0;
-    for (ssize_t n; (n = read(ends[0], t.text + used, sizeof t.text - 1 - used)) > 0;)
+    for (ssize_t n; used < sizeof t.text - 1 &&
+                    (n = read(ends[0], t.text + used, sizeof t.text - 1 - used)) > 0;)
         used += (size_t)n;
     close(ends[0]);
     int status;

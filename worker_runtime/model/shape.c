@@ -18,7 +18,6 @@
 
 /* The largest model these allow has fewer than 2^57 parameters: their bytes, with gradients and
  * optimizer state, still fit in 64 bits. */
-#define LAYERS_MOST 4096
 #define HEADS_MOST 4096
 #define HEAD_DIM_MOST 4096
 #define WIDTH_MOST (1 << 18)
@@ -53,7 +52,7 @@ struct key {
 /* clang-format off */
 static const struct key gpt2_keys[] = {
     {"model_type", .kind = WORD, .word = "gpt2"},
-    {"n_layer", .kind = COUNT, .at = AT(layers), .most = LAYERS_MOST},
+    {"n_layer", .kind = COUNT, .at = AT(layers), .most = DT_LAYERS_MOST},
     {"n_head", .kind = COUNT, .at = AT(heads), .most = HEADS_MOST},
     {"n_embd", .kind = COUNT, .at = AT(width), .most = WIDTH_MOST},
     {"n_inner", .kind = COUNT, .at = AT(inner), .most = INNER_MOST},
@@ -82,7 +81,7 @@ static const struct key gpt2_keys[] = {
 
 static const struct key llama_keys[] = {
     {"model_type", .kind = WORD, .word = "llama"},
-    {"num_hidden_layers", .kind = COUNT, .at = AT(layers), .most = LAYERS_MOST},
+    {"num_hidden_layers", .kind = COUNT, .at = AT(layers), .most = DT_LAYERS_MOST},
     {"num_attention_heads", .kind = COUNT, .at = AT(heads), .most = HEADS_MOST},
     {"num_key_value_heads", .kind = COUNT, .at = AT(kv_heads), .most = HEADS_MOST},
     {"head_dim", .kind = COUNT, .at = AT(head_dim), .most = HEAD_DIM_MOST},

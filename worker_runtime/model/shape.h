@@ -16,6 +16,8 @@ struct dt_json;
 
 enum dt_model_family { DT_GPT2, DT_LLAMA };
 
+#define DT_LAYERS_MOST 4096
+
 /* Tokens of one role, as a config.json names them: none, one, or a list. */
 #define DT_TOKEN_IDS_MOST 16
 struct dt_token_ids {

@@ -6,6 +6,7 @@
  * Linear, as [out, in]. */
 #include "worker_runtime/model/shape.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -123,6 +124,7 @@ static size_t unit_elements(const struct dt_shape *s, size_t unit)
 
 size_t dt_shape_unit_count(const struct dt_shape *s)
 {
+    assert(s->layers <= DT_LAYERS_MOST);
     return s->layers + 2;
 }
 
@@ -133,6 +135,7 @@ size_t dt_shape_params(const struct dt_shape *s)
 
 size_t dt_shape_tensor_count(const struct dt_shape *s)
 {
+    assert(s->layers <= DT_LAYERS_MOST); /* gcc 14 minds a sum that wraps around */
     return table_of(s, 0).count + s->layers * table_of(s, 1).count +
            table_of(s, s->layers + 1).count;
 }
