@@ -431,7 +431,9 @@ void sim_server_replay_stale(struct sim *s)
         return;
     struct dt_message m = v->old[sim_below(&s->random, v->old_len)]->m;
     step(s, (struct dt_rdzv_event){.type = DT_EV_TICK});
-    if (!v->run || !is_stale(v->run, &m))
+    /* Nothing arrives over a network that is down, and a node that seems to be heard then hides
+     * from the server that all of them are silent. */
+    if (!v->run || v->cut_until > s->now || !is_stale(v->run, &m))
         return;
     if (sim_planted(s, SIM_PLANT_OLD_IS_NEW))
         m.round = v->run->round;
