@@ -173,7 +173,7 @@ static void end_standing(struct dt_store_peers *peers)
     for (int i = 0; i < PLACES_PER_LOOK && (n = dt_list_first(&peers->standing)); i++) {
         struct dt_store_peer *p = dt_container_of(n, struct dt_store_peer, in_standing);
         struct dt_err err;
-        if (now - p->standing_since < DT_STORE_PATIENCE)
+        if (now - p->standing_since < DT_STORE_YIELD)
             return;
         dt_err_set(&err, DT_E_LIMIT,
                    "%zu clients are served, and the other places are for agents (raise "
