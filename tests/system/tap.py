@@ -9,6 +9,7 @@ import faulthandler
 import os
 import signal
 import sys
+import tempfile
 import traceback
 
 LIMIT = int(os.environ.get("DTRUN_TEST_LIMIT", "280"))
@@ -19,6 +20,7 @@ os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
 
 _libc = ctypes.CDLL(None)
 _count = _failed = 0
+_folder = None
 
 
 class Skip(Exception):
@@ -31,7 +33,11 @@ def die_with_parent():
 
 
 def start(limit=LIMIT):
+    global _folder
     faulthandler.dump_traceback_later(limit, exit=True)
+    # Jobs that fail leave their logs where TMPDIR says; here they go with the test.
+    _folder = tempfile.TemporaryDirectory(prefix="dt-test-")
+    tempfile.tempdir = os.environ["TMPDIR"] = _folder.name
     # A shell that runs tests in its background, or nohup, has these ignored, and that stays so.
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
