@@ -84,23 +84,34 @@ static size_t list_candidates(const struct dt_rdzv *r, struct dt_seat_candidate 
     return count;
 }
 
-/* A node that was to blame twice in a row makes room for a spare, if there is one. *FIT is less by
- * those who do. */
+/* Agents of the blamed node, those that had a seat or those that had none, become a last resort, as
+ * far as there are more candidates than seats. *FIT is less by those who do. */
+static void make_room(const struct dt_rdzv *r, struct dt_seat_candidate *c, size_t count,
+                      bool had_seat, size_t *fit)
+{
+    size_t target = rdzv_target(r);
+    for (size_t i = 0; i < count && target < *fit; i++) {
+        bool is_it = !c[i].last_resort && is_of_host(r, &c[i], r->blame.node);
+        if (!is_it || (c[i].last_seat >= 0) != had_seat)
+            continue;
+        c[i].last_resort = true;
+        --*fit;
+    }
+}
+
+/* A node that was to blame twice in a row makes room for spares. It may have several agents, and
+ * there may be spares for some of them only: those that were in the round that failed go first. */
 static void stand_down(struct dt_rdzv *r, struct dt_rdzv_actions *out, struct dt_seat_candidate *c,
                        size_t count, size_t *fit)
 {
     const struct dt_blame *b = &r->blame;
-    size_t blamed = 0, seated = 0;
-    for (size_t i = 0; b->times >= 2 && i < count; i++) {
-        bool is_it = !c[i].last_resort && is_of_host(r, &c[i], b->node);
-        blamed += is_it;
-        seated += is_it && c[i].last_seat >= 0;
-    }
-    if (seated == 0 || *fit - blamed < rdzv_target(r))
+    size_t before = *fit;
+    if (b->times < 2)
         return;
-    for (size_t i = 0; i < count; i++)
-        c[i].last_resort = c[i].last_resort || is_of_host(r, &c[i], b->node);
-    *fit -= blamed;
+    make_room(r, c, count, true, fit);
+    if (*fit == before)
+        return;
+    make_room(r, c, count, false, fit);
     rdzv_say(out, DT_SAY_WARN, "%s failed %d times in a row: a spare takes its place", b->node,
              b->times);
     rdzv_news(r, "%s failed %d times in a row, so a spare takes its place", b->node, b->times);

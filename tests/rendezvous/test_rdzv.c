@@ -579,6 +579,61 @@ TEST(a_spare_takes_the_seat_of_a_node_that_fails_twice_in_a_row)
     end();
 }
 
+/* The agent ID says that it is on the host of the agent HOST, too. */
+static void join_on(uint64_t id, uint64_t host)
+{
+    struct dt_join j = join_of(id);
+    j.node.name = join_of(host).node.name;
+    frame(id,
+          (struct dt_message){.type = DT_MSG_JOIN, .round = last_round[node_of(id)], .join = j});
+}
+
+TEST(a_spare_of_another_host_comes_before_more_agents_of_the_one_that_failed_twice)
+{
+    begin_running(2, 2, 2);
+    run->spec.max_restarts = 20;
+    join(1002);
+    join_on(1003, 1001);
+    for (int i = 0; i < 2; i++) {
+        result(1001, false);
+        if (i == 1) /* so that there are two seats to fill */
+            dt_exclude_reject(&exclude, "node0", "no data", 600 * DT_SECOND, now);
+        join(1000);
+        join(1001);
+    }
+    pass(2 * DT_SECOND, 15, 1);
+    CHECK_STR(told[0], "stop world 1:0/2 stop park ");
+    CHECK_STR(told[1], "stop world 1:1/2 stop park ");
+    CHECK(strstr(told[2], "park world 2:") != NULL);
+    CHECK(strstr(told[3], "park world 2:") != NULL);
+    CHECK(strstr(news[2], "node1 failed 2 times in a row, so a spare takes its place") != NULL);
+    end();
+}
+
+TEST(a_node_with_two_agents_gives_up_as_many_seats_as_there_are_spares)
+{
+    begin(3, 3);
+    join(1000);
+    join(1001);
+    join_on(1003, 1001);
+    join(1002);
+    run->spec.max_restarts = 20;
+    for (int i = 1; i <= 3; i++) {
+        result(1003, false);
+        join(1000);
+        join(1001);
+        join_on(1003, 1001);
+        if (i == 3)
+            join(1002);
+        pass(5 * DT_SECOND, 15, 1);
+        CHECK_EQ(run->round, i);
+        CHECK_EQ(last_round[1] == i, i != 2); /* nobody knows which of the two it is ... */
+        CHECK_EQ(last_round[3] == i, i != 3); /* ... until one fails beside a spare */
+        CHECK_EQ(last_round[2] == i, i >= 2);
+    }
+    end();
+}
+
 TEST(a_node_that_fails_twice_stays_where_no_spare_is)
 {
     begin_running(2, 1, 2);

@@ -270,7 +270,7 @@ static void check_second_strike(struct sim *s)
         spares += !is_it && m->doing == DT_DOING_WAITING && m->link == DT_LINK_ONLINE &&
                   !dt_exclude_is_out(&s->server.exclude, m->said_name, r->now, NULL);
     }
-    if (seats > 0 && spares >= seats)
+    if (seats > 0 && spares > 0)
         sim_judge_fail(s, SIM_RULE_QUARANTINE, "%s failed %d times in a row, and has a seat still",
                        j->failing, j->failed_in_a_row);
 }
