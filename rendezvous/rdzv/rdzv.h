@@ -114,6 +114,7 @@ struct dt_blame {
     char node[DT_NODE_NAME_MAX];
     int times;
     dt_ms since; /* the first of them */
+    bool recent; /* no world was made since the last of them */
 };
 
 /* Open so that tests and the simulator can look; nobody else changes it. */

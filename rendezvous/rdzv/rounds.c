@@ -290,6 +290,7 @@ static void blame(struct dt_rdzv *r, const char *node)
         *b = (struct dt_blame){.since = r->now};
     snprintf(b->node, sizeof b->node, "%s", node);
     b->times++;
+    b->recent = true;
 }
 
 static void pause_for_fault(struct dt_rdzv *r, struct dt_rdzv_actions *out)

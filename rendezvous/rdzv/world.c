@@ -99,14 +99,15 @@ static void make_room(const struct dt_rdzv *r, struct dt_seat_candidate *c, size
     }
 }
 
-/* A node that was to blame twice in a row makes room for spares. It may have several agents, and
- * there may be spares for some of them only: those that were in the round that failed go first. */
+/* A node that was to blame twice in a row makes room for spares, in the world that comes right
+ * after that. It may have several agents, and there may be spares for some of them only: those that
+ * were in the round that failed go first. */
 static void stand_down(struct dt_rdzv *r, struct dt_rdzv_actions *out, struct dt_seat_candidate *c,
                        size_t count, size_t *fit)
 {
     const struct dt_blame *b = &r->blame;
     size_t before = *fit;
-    if (b->times < 2)
+    if (b->times < 2 || !b->recent)
         return;
     make_room(r, c, count, true, fit);
     if (*fit == before)
@@ -296,6 +297,7 @@ static void begin_round(struct dt_rdzv *r)
     r->moves = false;
     r->stop_deadline = r->pause_until = r->last_call = 0;
     r->grow_at = r->recover_until = 0;
+    r->blame.recent = false;
     dt_budget_round_began(&r->budget, r->now);
 }
 

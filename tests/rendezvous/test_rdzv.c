@@ -648,6 +648,28 @@ TEST(a_node_that_fails_twice_stays_where_no_spare_is)
     end();
 }
 
+TEST(a_node_that_failed_twice_long_ago_keeps_its_seat_when_another_is_lost)
+{
+    begin_running(2, 2, 2);
+    run->spec.max_restarts = 20;
+    for (int i = 0; i < 2; i++) {
+        result(1001, false);
+        join(1000);
+        join(1001);
+        pass(2 * DT_SECOND, 3, 1);
+    }
+    pass(2 * 3600 * DT_SECOND, 3, 1);
+    join(1002);
+    join(1003);
+    lose(1000);
+    pass(2 * DT_SECOND, 14, 1);
+    join(1001); /* two spares are there, and one is needed */
+    CHECK_EQ(last_round[1], 3);
+    CHECK_EQ(world[1].seat, 1);
+    CHECK_EQ(last_round[2], 3);
+    end();
+}
+
 /* Two nodes run, and node2 has just joined them. */
 static void begin_grown(void)
 {
