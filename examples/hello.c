@@ -53,8 +53,8 @@ static int number(const char *name, int64_t min, int64_t max, int64_t *out, stru
 {
     const char *text = getenv(name);
     if (!text)
-        return dt_err_set(err, DT_E_USAGE,
-                          "%s is not set; try: dtrun --nproc-per-node 4 ./hello", name);
+        return dt_err_set(err, DT_E_USAGE, "%s is not set; try: dtrun --nproc-per-node 4 ./hello",
+                          name);
     return dt_str_to_int(text, min, max, out, err) < 0 ? dt_err_wrap(err, "%s", name) : 0;
 }
 

@@ -23,7 +23,8 @@ struct dt_store_peer;
 #define DT_STORE_READ_SIZE (64u << 10)
 /* How long a connection may be there without a word that can be understood. */
 #define DT_STORE_PATIENCE (10 * DT_SECOND)
-/* How long a client may stand in the way of an agent: well below what dtrun-ctl waits for an answer. */
+/* How long a client may stand in the way of an agent: well below what dtrun-ctl waits for an
+ * answer. */
 #define DT_STORE_YIELD (4 * DT_SECOND)
 
 /* The server sets the first block before dt_store_peers_open() and owns what it points to. */
