@@ -46,6 +46,10 @@ SLOW = "keep_alive_interval=3,last_call_timeout=60"
 Worker = collections.namedtuple("Worker", "rank size round was restarts master")
 
 
+# PyTorch 2.6 writes this in a temporary folder of its own, and a worker that is killed cannot take it away.
+LEFT_BY_TORCH = "_remote_module_non_scriptable.py"
+
+
 class Agent:
     """A dtrun on HOST, and its workers."""
 
@@ -194,7 +198,8 @@ class Story:
         for host in self.cluster.hosts:
             self.await_nobody(host)
         left = [os.path.join(where, name)
-                for where, _, names in os.walk(self.path("tmp", "")) for name in names]
+                for where, _, names in os.walk(self.path("tmp", "")) for name in names
+                if name != LEFT_BY_TORCH]
         tap.check_equal(left, [], "temporary files that are left")
 
     @staticmethod
