@@ -176,9 +176,8 @@ static bool is_over(const struct dt_claim *claim)
 /* Whether F is of a round that we know nothing of. */
 static bool is_news(const struct dt_rdzv *r, const struct dt_message *f)
 {
-    if (r->state == DT_RUN_GATHERING && r->recover_until)
-        return f->round > r->recover_round;
-    return f->round >= 0 && f->round >= r->round + r->had_world;
+    bool learnt = r->state == DT_RUN_GATHERING && r->recover_until; /* that the last one is over */
+    return f->round >= r->round + (r->had_world && !learnt);
 }
 
 /* Whether it is of the round whose nodes we wait for, and in a seat of one of these. */
@@ -187,6 +186,20 @@ static bool is_awaited(const struct dt_rdzv *r, const struct dt_message *f)
     int seat = f->join.claim.seat;
     return r->recover_until && f->round == r->recover_round && seat >= 0 &&
            (size_t)seat < r->seats_len && r->seats[seat].holder == 0;
+}
+
+/* M has the workers of a seat again. One whose workers are gone waits for the next world. */
+static void restore_workers(struct dt_rdzv *r, struct dt_rdzv_actions *out, struct dt_member *m,
+                            const struct dt_claim *claim)
+{
+    if (!claim->running && !claim->done)
+        return;
+    if (r->state == DT_RUN_RUNNING) {
+        dt_members_set_doing(&r->members, m, claim->done ? DT_DOING_DONE : DT_DOING_RUNNING);
+    } else {
+        dt_members_set_doing(&r->members, m, DT_DOING_STOPPING);
+        rdzv_send(out, m->id, DT_MSG_STOP, m->round, rdzv_text(out, r->news));
+    }
 }
 
 /* Takes the seat it says it has. */
@@ -208,12 +221,7 @@ static void restore_member(struct dt_rdzv *r, struct dt_rdzv_actions *out,
     s->done = claim->done && r->state == DT_RUN_RUNNING;
     snprintf(s->name, sizeof s->name, "%s", m->name.text);
     snprintf(s->domain, sizeof s->domain, "%s", m->domain);
-    if (r->state == DT_RUN_RUNNING) {
-        dt_members_set_doing(&r->members, m, claim->done ? DT_DOING_DONE : DT_DOING_RUNNING);
-    } else {
-        dt_members_set_doing(&r->members, m, DT_DOING_STOPPING);
-        rdzv_send(out, m->id, DT_MSG_STOP, f->round, rdzv_text(out, r->news));
-    }
+    restore_workers(r, out, m, claim);
     rdzv_say(out, DT_SAY_INFO, "%s is back with seat %d of round %d", m->name.text, m->seat,
              m->round);
 }
@@ -286,16 +294,13 @@ static bool is_outweighed(const struct dt_rdzv *r, const struct dt_message *f)
     return here >= f->join.claim.seats;
 }
 
-/* M, which is back, knows that the round is over that we learnt of. */
-static void learn_end(struct dt_rdzv *r, struct dt_rdzv_actions *out, struct dt_member *m,
-                      const struct dt_claim *claim)
+/* A node that is back knows that the round is over that we learnt of. */
+static void learn_end(struct dt_rdzv *r, struct dt_rdzv_actions *out, const struct dt_claim *claim)
 {
     char why[DT_WHY_MAX];
     snprintf(why, sizeof why, "%s", claim->over);
     if (r->state == DT_RUN_RUNNING)
         rdzv_fence(r, out, false, why);
-    if (!claim->running && !claim->done)
-        dt_members_set_doing(&r->members, m, DT_DOING_WAITING);
 }
 
 /* A node has workers of a round, or had them until that was over, and we do not know the one or the
@@ -324,9 +329,8 @@ static void claimant(struct dt_rdzv *r, struct dt_rdzv_actions *out, const struc
         send_stale(r, out, f->incarnation, f->round);
         return;
     }
-    struct dt_member *m = dt_members_find(&r->members, f->incarnation);
-    if (m && is_over(claim))
-        learn_end(r, out, m, claim);
+    if (is_over(claim) && dt_members_find(&r->members, f->incarnation))
+        learn_end(r, out, claim);
 }
 
 /* It will come as another. */
@@ -351,7 +355,7 @@ static void returner(struct dt_rdzv *r, struct dt_rdzv_actions *out, struct dt_m
         else
             disown(r, out, m, f->round);
     } else if (is_over(claim)) {
-        learn_end(r, out, m, claim);
+        learn_end(r, out, claim);
     } else if (claim->done && m->doing == DT_DOING_RUNNING) {
         dt_members_set_doing(&r->members, m, DT_DOING_DONE);
         r->seats[m->seat].done = true;

@@ -140,6 +140,7 @@ static void step(struct story *s, const struct dt_rdzv_event *event)
     dt_rdzv_step(s->run, event, s->now, &s->out);
     check_truth(s->run);
     check_actions(s, &was);
+    FUZZ_CHECK(s->run->round >= was.round || !s->run->begun); /* nobody begins a round twice */
     check_rest(s->run, &s->out, s->now);
     check_truth(s->run);
     if (!dt_rdzv_is_idle(s->run, s->now))

@@ -1380,6 +1380,43 @@ TEST(a_server_that_forgot_everything_learns_that_a_round_is_over)
     end();
 }
 
+TEST(a_node_that_is_back_without_workers_is_not_told_to_stop_them)
+{
+    begin_running(3, 3, 3);
+    forget_everything();
+    come_back_from_round_over(1000, false, "node2 went offline");
+    come_back_from_round_over(1001, false, "node2 went offline");
+    CHECK_STR(told[0], "");
+    CHECK_STR(told[1], "");
+    come_back_from_round_over(1002, true, "node2 went offline");
+    CHECK_STR(told[2], "stop ");
+    join(1002);
+    CHECK_STR(told[0], "world 1:0/3 ");
+    CHECK_STR(told[1], "world 1:1/3 ");
+    CHECK_STR(told[2], "stop world 1:2/3 ");
+    end();
+}
+
+TEST(a_server_that_forgot_everything_begins_no_round_twice)
+{
+    begin_running(3, 3, 3);
+    forget_everything();
+    come_back_from_round_over(1000, false, "node2 went offline");
+    last_round[3] = 5;
+    join(1003); /* it was in a later round, of which nobody else has told yet */
+    CHECK_EQ(run->round, 6);
+    last_round[1] = 3;
+    come_back(1001, false);
+    CHECK_STR(told[1], "stale ");
+    CHECK_EQ(run->state, DT_RUN_GATHERING);
+    CHECK_EQ(run->round, 6);
+    last_round[2] = 6;
+    come_back(1002, false); /* this one is news */
+    CHECK_EQ(run->state, DT_RUN_RUNNING);
+    CHECK_EQ(run->round, 6);
+    end();
+}
+
 TEST(a_failure_that_the_server_forgot_is_charged_once)
 {
     for (int i = 0; i < 3; i++) {
