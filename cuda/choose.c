@@ -60,7 +60,7 @@ int dt_cuda_choose(const struct dt_device_wish *w, struct dt_err *err)
     if (count > 0 && w->local_rank < count)
         return w->local_rank;
     if (count > 0)
-        dt_err_set(err, DT_E_USAGE,
+        dt_err_set(err, DT_E_RUNTIME,
                    "this host has %d workers and %d GPU%s to see, so there is none for worker %d; "
                    "start %d (--nproc-per-node), make more of them visible (CUDA_VISIBLE_DEVICES), "
                    "or set train.device to \"cpu\"",
