@@ -138,8 +138,10 @@ TEST(what_left_its_worker_and_does_not_end_is_not_waited_for_as_a_worker_is)
 {
     struct job j;
     int pidfd;
-    JOB_START(&j, "--shutdown-timeout", "600", NO_PYTHON, "ignore:15", "daemon", "trap:15", "hang");
+    JOB_START(&j, "--shutdown-timeout", "600", NO_PYTHON, "ignore:15", "daemon", "trap:15",
+              "line:ready", "hang");
     open_pids(&j, 1, &pidfd);
+    CHECK(job_says(&j, JOB_OUT, "ready"));
     CHECK_EQ(job_stop(&j, SIGTERM), 1);
     CHECK(strstr(job_err(&j), "all workers have exited but not what they started") != NULL);
     CHECK(ends(pidfd));
