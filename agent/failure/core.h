@@ -17,7 +17,7 @@ struct dt_core {
     const char *folder;
 };
 
-/* "/work/core.812" or "see it by: coredumpctl info 812"; cut to SIZE. What only the kernel knows of
+/* "/runs/core.812" or "see it by: coredumpctl info 812"; cut to SIZE. What only the kernel knows of
  * a name, as the second of the crash, is a "*" in it, as for a shell. */
 const char *dt_core_where(const struct dt_core *core, char *out, size_t size);
 

@@ -13,13 +13,13 @@ TEST(the_pattern_of_the_kernel_says_where_a_core_dump_is)
         bool uses_pid;
         const char *where;
     } rows[] = {
-        {"core", false, "/work/core" SHARED},
-        {"core", true, "/work/core.812"},
-        {"core.%p", false, "/work/core.812"},
-        {"core.%p", true, "/work/core.812"},
+        {"core", false, "/runs/core" SHARED},
+        {"core", true, "/runs/core.812"},
+        {"core.%p", false, "/runs/core.812"},
+        {"core.%p", true, "/runs/core.812"},
         {"/var/crash/%e.%s.%t", false, "/var/crash/*.11.*" SHARED},
         {"/var/crash/%e-%P", false, "/var/crash/*-*"},
-        {"100%%_core%", false, "/work/100%_core" SHARED},
+        {"100%%_core%", false, "/runs/100%_core" SHARED},
         {"|/usr/lib/systemd/systemd-coredump %P %u %g", false, "see it by: coredumpctl info 812"},
         {"|/usr/share/apport/apport -p%p", true,
          "/usr/share/apport/apport has it, as kernel.core_pattern says"},
@@ -27,7 +27,7 @@ TEST(the_pattern_of_the_kernel_says_where_a_core_dump_is)
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         char where[512];
-        struct dt_core core = {rows[i].pattern, rows[i].uses_pid, 812, SIGSEGV, "/work"};
+        struct dt_core core = {rows[i].pattern, rows[i].uses_pid, 812, SIGSEGV, "/runs"};
         CHECK_ROW("%s", rows[i].pattern);
         CHECK_STR(dt_core_where(&core, where, sizeof where), rows[i].where);
         dt_core_where(&core, where, 6);
