@@ -6,7 +6,7 @@
 #define DT_AGENT_OWN_ADDR_H
 
 #include "agent/plan.h"
-#include "base/lookup.h"
+#include "base/loop/lookup.h"
 
 struct dt_own_addr {
     const char *option, *name; /* who gave it, and what */

@@ -6,7 +6,7 @@
 
 #include "base/clock.h"
 #include "base/err.h"
-#include "base/opt.h"
+#include "base/opt/opt.h"
 
 #include <stdbool.h>
 #include <stdio.h>

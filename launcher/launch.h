@@ -4,7 +4,7 @@
 #define DT_LAUNCHER_LAUNCH_H
 
 #include "base/log.h"
-#include "base/opt.h"
+#include "base/opt/opt.h"
 #include "launcher/facts.h"
 
 /* The body of main(). Returns the exit status. */

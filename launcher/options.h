@@ -11,7 +11,7 @@
 #include "agent/plan.h"
 #include "base/err.h"
 #include "base/log.h"
-#include "base/opt.h"
+#include "base/opt/opt.h"
 
 #include <stdbool.h>
 #include <stdint.h>

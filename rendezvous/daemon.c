@@ -2,8 +2,8 @@
 #include "rendezvous/daemon.h"
 
 #include "base/list.h"
+#include "base/loop/uvx.h"
 #include "base/str.h"
-#include "base/uvx.h"
 #include "rendezvous/protocol/proof.h"
 #include "rendezvous/rdzv_server.h"
 #include "rendezvous/systemd.h"

@@ -6,7 +6,7 @@
 
 #include "base/err.h"
 #include "base/log.h"
-#include "base/opt.h"
+#include "base/opt/opt.h"
 #include "rendezvous/rdzv_server.h"
 #include "rendezvous/store_server.h"
 

@@ -6,7 +6,7 @@
 #define DT_RENDEZVOUS_STORE_DIAL_H
 
 #include "base/backoff.h"
-#include "base/lookup.h"
+#include "base/loop/lookup.h"
 #include "rendezvous/store_client.h"
 #include "rendezvous/store_link.h"
 

@@ -5,7 +5,7 @@
 #ifndef DT_RENDEZVOUS_STORE_LINK_H
 #define DT_RENDEZVOUS_STORE_LINK_H
 
-#include "base/wire.h"
+#include "base/loop/wire.h"
 #include "rendezvous/protocol/c10d_answer.h"
 
 struct dt_store_link;

@@ -4,7 +4,7 @@
 #ifndef DT_RENDEZVOUS_STORE_PEER_H
 #define DT_RENDEZVOUS_STORE_PEER_H
 
-#include "base/uvx.h"
+#include "base/loop/uvx.h"
 #include "rendezvous/store_peers.h"
 #include "rendezvous/store_session.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "rendezvous/store_server.h"
 
+#include "base/loop/uvx.h"
 #include "base/map.h"
-#include "base/uvx.h"
 #include "rendezvous/store_peers.h"
 
 #include <stdlib.h>

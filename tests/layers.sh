@@ -52,7 +52,7 @@ violations()
             case $header in
             uv.h)
                 case $file in
-                base/uvx.* | base/lookup.* | rendezvous/protocol/*) [ "$floor" = base ] || echo "$file includes $header" ;;
+                base/loop/* | rendezvous/protocol/*) [ "$floor" = base ] || echo "$file includes $header" ;;
                 base/* | ctl/* | worker_runtime/* | examples/* | cuda/*) echo "$file includes $header" ;;
                 esac
                 ;;
@@ -70,13 +70,13 @@ planted=
 if [ $# -eq 0 ]; then
     planted=$(mktemp -d)
     trap 'rm -rf "$planted"' EXIT
-    mkdir -p "$planted/base" "$planted/rendezvous/protocol" "$planted/bench" "$planted/ctl" "$planted/cuda"
+    mkdir -p "$planted/base/loop" "$planted/rendezvous/protocol" "$planted/bench" "$planted/ctl" "$planted/cuda"
     echo '#include "rendezvous/store.h"' >"$planted/base/a.c"
     echo '#include <uv.h>' >"$planted/base/b.h"
     echo '#include "rendezvous/store.h"' >"$planted/rendezvous/protocol/c.c"
     echo '#include "base/err.h"' >"$planted/rendezvous/protocol/fine.c"
     echo '#include "tests/lib/check.h"' >"$planted/rendezvous/d.c"
-    echo '#include <uv.h>' >"$planted/base/uvx.c"
+    echo '#include <uv.h>' >"$planted/base/loop/uvx.c"
     echo '#include "rendezvous/store_client.h"' >"$planted/ctl/e.c"
     echo '#include <uv.h>' >"$planted/ctl/f.c"
     echo '#include "cuda/launch.cuh"' >"$planted/cuda/fine.cu"

@@ -4,7 +4,7 @@
 #include "agent/backend/control_link.h"
 #include "base/backoff.h"
 #include "base/list.h"
-#include "base/lookup.h"
+#include "base/loop/lookup.h"
 #include "base/map.h"
 #include "rendezvous/store_client.h"
 

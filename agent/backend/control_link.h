@@ -5,7 +5,7 @@
 #ifndef DT_AGENT_BACKEND_CONTROL_LINK_H
 #define DT_AGENT_BACKEND_CONTROL_LINK_H
 
-#include "base/wire.h"
+#include "base/loop/wire.h"
 #include "rendezvous/protocol/messages.h"
 
 struct dt_control_link;

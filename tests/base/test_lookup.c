@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Names are looked up by a name server of the test's, which answers when it is let. */
-#include "base/lookup.h"
+#include "base/loop/lookup.h"
 #include "tests/lib/check.h"
 
 #include <netdb.h>

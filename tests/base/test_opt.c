@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/fs.h"
-#include "base/opt.h"
+#include "base/opt/opt.h"
 #include "base/str.h"
 #include "tests/lib/check.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/fs.h"
-#include "base/opt_docs.h"
+#include "base/opt/docs.h"
 #include "tests/lib/check.h"
 
 #include <sys/wait.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A connection to a server of the test's, in the same loop, which gives back what it is sent. */
-#include "base/wire.h"
+#include "base/loop/wire.h"
 #include "base/list.h"
 #include "tests/lib/check.h"
 #include "tests/lib/folder.h"

@@ -3,7 +3,7 @@
 #ifndef DT_WORKER_RUNTIME_TRAIN_OPTIONS_H
 #define DT_WORKER_RUNTIME_TRAIN_OPTIONS_H
 
-#include "base/opt.h"
+#include "base/opt/opt.h"
 
 struct dt_train_args {
     char *config, *deepspeed, *resume, *init_from, *output;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The command line and the environment, and the order of the sources. */
-#include "base/opt.h"
+#include "base/opt/opt.h"
 
 #include "base/fs.h"
-#include "base/opt_given.h"
+#include "base/opt/given.h"
 #include "base/str.h"
 
 #include <ctype.h>

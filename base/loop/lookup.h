@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Names of hosts, looked up on a thread, since the resolver may take as long as it likes. */
-#ifndef DT_BASE_LOOKUP_H
-#define DT_BASE_LOOKUP_H
+#ifndef DT_BASE_LOOP_LOOKUP_H
+#define DT_BASE_LOOP_LOOKUP_H
 
 #include "base/addr.h"
 #include "base/err.h"

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The bytes of one connection that we make to a server, from connecting to closed; it is never used
  * twice. A member of what knows the bytes' meaning. All calls belong to the loop's thread. */
-#ifndef DT_BASE_WIRE_H
-#define DT_BASE_WIRE_H
+#ifndef DT_BASE_LOOP_WIRE_H
+#define DT_BASE_LOOP_WIRE_H
 
 #include "base/buf.h"
-#include "base/uvx.h"
+#include "base/loop/uvx.h"
 
 struct dt_wire;
 

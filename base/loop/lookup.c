@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Not on libuv's own threads: a loop waits for these before it ends, and so would a process that
  * was told to end, for a name server that does not answer. */
-#include "base/lookup.h"
+#include "base/loop/lookup.h"
 
 #include "base/list.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The lines of a config file. All from memory, so that a fuzzer can drive it. */
-#include "base/opt_given.h"
+#include "base/opt/given.h"
 
 #include "base/buf.h"
 #include "base/str.h"

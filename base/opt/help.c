@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* --help, for 80 columns. */
-#include "base/opt.h"
+#include "base/opt/opt.h"
 
 #include "base/buf.h"
 

@@ -4,7 +4,7 @@
 #ifndef DT_BASE_OPT_DOCS_H
 #define DT_BASE_OPT_DOCS_H
 
-#include "base/opt.h"
+#include "base/opt/opt.h"
 
 #include <stdio.h>
 

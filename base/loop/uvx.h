@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The little that every user of libuv here needs. A library of its own: what workers link stands on
  * base alone. */
-#ifndef DT_BASE_UVX_H
-#define DT_BASE_UVX_H
+#ifndef DT_BASE_LOOP_UVX_H
+#define DT_BASE_LOOP_UVX_H
 
 #include "base/addr.h"
 #include "base/err.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "base/opt_given.h"
+#include "base/opt/given.h"
 
 #include "base/str.h"
 

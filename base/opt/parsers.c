@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Parsers for targets that need no words, and the end of what they own. */
-#include "base/opt.h"
+#include "base/opt/opt.h"
 
 #include "base/clock.h"
 #include "base/log.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "base/opt_docs.h"
+#include "base/opt/docs.h"
 
 #include "base/buf.h"
 

@@ -3,7 +3,7 @@
 #ifndef DT_BASE_OPT_GIVEN_H
 #define DT_BASE_OPT_GIVEN_H
 
-#include "base/opt.h"
+#include "base/opt/opt.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -8,8 +8,8 @@
  * something stronger replaces hurts nobody. In long names `_` and `-` are alike. The first argument
  * that is no option ends them; all behind it is the caller's. Errors name what the person wrote:
  * `--listen: ...`, `DTRUN_RENDEZVOUS_LISTEN: ...`, `/etc/x.conf:7: listen: ...`. */
-#ifndef DT_BASE_OPT_H
-#define DT_BASE_OPT_H
+#ifndef DT_BASE_OPT_OPT_H
+#define DT_BASE_OPT_OPT_H
 
 #include "base/addr.h"
 #include "base/err.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "base/wire.h"
+#include "base/loop/wire.h"
 
 #include "base/list.h"
 

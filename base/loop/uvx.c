@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "base/uvx.h"
+#include "base/loop/uvx.h"
 
 #include "base/auto.h"
 
