@@ -8,7 +8,7 @@
 #include "base/opt/docs.h"
 #include "ctl/options.h"
 #include "launcher/options.h"
-#include "rendezvous/options.h"
+#include "rendezvous/daemon/options.h"
 #include "worker_runtime/train/options.h"
 
 #include <stdio.h>

@@ -71,13 +71,13 @@ if [ $# -eq 0 ]; then
     planted=$(mktemp -d)
     trap 'rm -rf "$planted"' EXIT
     mkdir -p "$planted/base/loop" "$planted/rendezvous/protocol" "$planted/bench" "$planted/ctl" "$planted/cuda"
-    echo '#include "rendezvous/store.h"' >"$planted/base/a.c"
+    echo '#include "rendezvous/store/store.h"' >"$planted/base/a.c"
     echo '#include <uv.h>' >"$planted/base/b.h"
-    echo '#include "rendezvous/store.h"' >"$planted/rendezvous/protocol/c.c"
+    echo '#include "rendezvous/store/store.h"' >"$planted/rendezvous/protocol/c.c"
     echo '#include "base/err.h"' >"$planted/rendezvous/protocol/fine.c"
     echo '#include "tests/lib/check.h"' >"$planted/rendezvous/d.c"
     echo '#include <uv.h>' >"$planted/base/loop/uvx.c"
-    echo '#include "rendezvous/store_client.h"' >"$planted/ctl/e.c"
+    echo '#include "rendezvous/client/client.h"' >"$planted/ctl/e.c"
     echo '#include <uv.h>' >"$planted/ctl/f.c"
     echo '#include "cuda/launch.cuh"' >"$planted/cuda/fine.cu"
     echo '#include "tests/lib/check.h"' >"$planted/cuda/g.cu"

@@ -6,7 +6,7 @@
 #include "base/list.h"
 #include "base/loop/lookup.h"
 #include "base/map.h"
-#include "rendezvous/store_client.h"
+#include "rendezvous/client/client.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -5,7 +5,7 @@
 #define DT_AGENT_BACKEND_DYNAMIC_STORE_H
 
 #include "agent/backend/dynamic.h"
-#include "rendezvous/store_client.h"
+#include "rendezvous/client/client.h"
 
 /* Zeroed and given its first block; the client and the string are the owner's. One thing is under
  * way at a time. ON_SYNCED comes from the loop, once for each that was begun. */

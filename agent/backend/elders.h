@@ -7,7 +7,7 @@
 #ifndef DT_AGENT_BACKEND_ELDERS_H
 #define DT_AGENT_BACKEND_ELDERS_H
 
-#include "rendezvous/store.h"
+#include "rendezvous/store/store.h"
 
 #include <stdbool.h>
 

@@ -9,7 +9,7 @@
 
 #include "agent/backend/ranks.h"
 #include "base/clock.h"
-#include "rendezvous/store_client.h"
+#include "rendezvous/client/client.h"
 
 /* Zeroed and given its first block; the strings and the client are the owner's. One thing is under
  * way at a time. The two events come from the loop, once for each thing that was begun, and with an

@@ -6,7 +6,7 @@
 #define DT_AGENT_BACKEND_FOREIGN_ROUND_H
 
 #include "agent/backend/backend.h"
-#include "rendezvous/store_client.h"
+#include "rendezvous/client/client.h"
 
 struct dt_foreign_round;
 

@@ -7,7 +7,7 @@
 
 #include "agent/plan.h"
 #include "base/err.h"
-#include "rendezvous/store_server.h"
+#include "rendezvous/store/server.h"
 
 /* Zeroed, and given its first block; the plan and the string are the owner's. Once no round is to
  * be prepared any more the owner ends the server with dt_store_host_close(). */

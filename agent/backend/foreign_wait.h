@@ -5,7 +5,7 @@
 #define DT_AGENT_BACKEND_FOREIGN_WAIT_H
 
 #include "agent/backend/dynamic_store.h"
-#include "rendezvous/store_client.h"
+#include "rendezvous/client/client.h"
 
 /* Zeroed and given its first block; the client, the strings and SELF are the owner's. */
 struct dt_foreign_wait {

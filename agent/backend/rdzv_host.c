@@ -3,7 +3,7 @@
 
 #include "agent/backend/store_host.h"
 #include "base/list.h"
-#include "rendezvous/rdzv_server.h"
+#include "rendezvous/runs/server.h"
 
 #include <stdlib.h>
 

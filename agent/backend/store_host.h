@@ -7,7 +7,7 @@
 #include "agent/plan.h"
 #include "base/addr.h"
 #include "base/err.h"
-#include "rendezvous/store_server.h"
+#include "rendezvous/store/server.h"
 
 /* Where to listen; a second address is there only for names that may mean either, and may fail. */
 struct dt_store_host_where {

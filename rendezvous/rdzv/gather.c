@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "rendezvous/rdzv/parts.h"
+#include "rendezvous/rdzv/inside.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -2,7 +2,7 @@
 /* When a job that runs takes in nodes that came late. Each new round costs all nodes their
  * start-up, so nodes that come one after the other, as those of a rack do, are taken in together.
  */
-#include "rendezvous/rdzv/parts.h"
+#include "rendezvous/rdzv/inside.h"
 
 #include <stdio.h>
 

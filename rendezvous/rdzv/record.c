@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A run as bytes, for the journal: what nodes agreed on, who sits where, what was charged. Who is
  * connected, and what time is left, are found out anew. */
-#include "rendezvous/rdzv/parts.h"
+#include "rendezvous/rdzv/inside.h"
 
 #include <stdio.h>
 #include <stdlib.h>

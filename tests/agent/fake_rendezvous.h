@@ -5,8 +5,8 @@
 #define DT_TESTS_AGENT_FAKE_RENDEZVOUS_H
 
 #include "rendezvous/protocol/proof.h"
-#include "rendezvous/store_control.h"
-#include "rendezvous/store_server.h"
+#include "rendezvous/store/control.h"
+#include "rendezvous/store/server.h"
 #include "tests/lib/port.h"
 
 #include <netinet/in.h>

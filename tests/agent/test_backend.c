@@ -5,8 +5,8 @@
 #include "base/buf.h"
 #include "base/list.h"
 #include "base/log.h"
-#include "rendezvous/store_client.h"
-#include "rendezvous/store_server.h"
+#include "rendezvous/client/client.h"
+#include "rendezvous/store/server.h"
 #include "tests/lib/port.h"
 
 #include <netinet/in.h>

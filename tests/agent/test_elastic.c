@@ -5,8 +5,8 @@
 #include "agent/backend/backend.h"
 #include "agent/backend/foreign.h"
 #include "base/log.h"
-#include "rendezvous/rdzv_server.h"
-#include "rendezvous/store_client.h"
+#include "rendezvous/client/client.h"
+#include "rendezvous/runs/server.h"
 #include "tests/agent/fake_rendezvous.h"
 #include "tests/lib/port.h"
 

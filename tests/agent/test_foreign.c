@@ -6,7 +6,7 @@
 #include "agent/backend/foreign.h"
 #include "agent/backend/store_host.h"
 #include "base/log.h"
-#include "rendezvous/store_server.h"
+#include "rendezvous/store/server.h"
 #include "tests/lib/check.h"
 
 #define SOON (60 * DT_SECOND) /* never reached unless something is broken */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The daemon's config file from any bytes: read or refused with a sentence that names a line, never
  * a crash or a leak. */
-#include "rendezvous/options.h"
+#include "rendezvous/daemon/options.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <string.h>

@@ -2,8 +2,8 @@
 /* The records of whatever a disk may give back. Each that is found must be, byte for byte, what
  * writing its key and value gives; the sum makes finding one by chance unlikely, so the input's
  * bytes are also written as records themselves, and read. */
-#include "rendezvous/journal.h"
-#include "rendezvous/journal_format.h"
+#include "rendezvous/journal/format.h"
+#include "rendezvous/journal/journal.h"
 #include "tests/fuzz/fuzz.h"
 
 static void check_written_again(struct dt_bytes from, const struct dt_journal_record *r)

@@ -2,7 +2,7 @@
 /* Several clients of one small store, fed with byte streams in turns: the input is a series of (who
  * and how much, bytes). Nothing may crash or leak, books must balance, and buffers stay within
  * their bounds. */
-#include "rendezvous/store_session.h"
+#include "rendezvous/store/session.h"
 #include "tests/fuzz/fuzz.h"
 
 #define CLIENTS 4

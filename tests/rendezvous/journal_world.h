@@ -5,7 +5,7 @@
 
 #include "base/fs.h"
 #include "base/log.h"
-#include "rendezvous/journal.h"
+#include "rendezvous/journal/journal.h"
 #include "tests/lib/check.h"
 #include "tests/lib/folder.h"
 

@@ -3,7 +3,7 @@
 #ifndef DT_TESTS_RENDEZVOUS_RDZV_STAGE_H
 #define DT_TESTS_RENDEZVOUS_RDZV_STAGE_H
 
-#include "rendezvous/rdzv_server.h"
+#include "rendezvous/runs/server.h"
 #include "tests/lib/node.h"
 #include "tests/rendezvous/serving.h"
 

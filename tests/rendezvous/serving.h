@@ -4,7 +4,7 @@
 #ifndef DT_TESTS_RENDEZVOUS_SERVING_H
 #define DT_TESTS_RENDEZVOUS_SERVING_H
 
-#include "rendezvous/store_server.h"
+#include "rendezvous/store/server.h"
 #include "tests/lib/check.h"
 
 #include <netinet/in.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "rendezvous/rdzv_guesses.h"
+#include "rendezvous/runs/guesses.h"
 #include "tests/lib/check.h"
 
 static struct dt_guesses g;

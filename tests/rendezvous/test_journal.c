@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a journal gives back after it was closed, cut or damaged. */
-#include "rendezvous/journal_format.h"
+#include "rendezvous/journal/format.h"
 #include "tests/rendezvous/journal_world.h"
 
 #include <fcntl.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The store without its wire: limits, accounting, waits that end in every way. What requests mean
  * to the byte is told by tests/golden through test_store_session.c. */
-#include "rendezvous/store.h"
+#include "rendezvous/store/store.h"
 #include "tests/lib/check.h"
 
 #include <inttypes.h>

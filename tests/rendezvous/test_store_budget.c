@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Who gets room for bytes, who waits for it, and who has to go, without any socket. */
-#include "rendezvous/store_budget.h"
+#include "rendezvous/store/budget.h"
 #include "tests/lib/check.h"
 
 #define MIB (UINT64_C(1) << 20)

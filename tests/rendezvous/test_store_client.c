@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The event-loop client, on the same loop as our server, or against a scripted one. Time passes
  * only where a timeout is the story. */
-#include "rendezvous/store_client.h"
-#include "rendezvous/store_server.h"
+#include "rendezvous/client/client.h"
+#include "rendezvous/store/server.h"
 #include "tests/lib/port.h"
 #include "tests/rendezvous/actor.h"
 

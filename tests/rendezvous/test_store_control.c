@@ -2,7 +2,7 @@
 /* Who is served beside the store's clients: a handler that repeats lines stands for the rendezvous.
  * Peers block, the server is on a thread of its own. */
 #include "rendezvous/protocol/messages.h"
-#include "rendezvous/store_control.h"
+#include "rendezvous/store/control.h"
 #include "tests/lib/peer.h"
 #include "tests/rendezvous/serving.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a process that serves a store inside itself asks of it, beside serving: beginning anew for
  * the next attempt, and leaving last. Clients are on the same loop. */
-#include "rendezvous/store_client.h"
-#include "rendezvous/store_server.h"
+#include "rendezvous/client/client.h"
+#include "rendezvous/store/server.h"
 #include "tests/lib/check.h"
 #include "tests/lib/peer.h"
 

@@ -3,7 +3,7 @@
 #include "base/auto.h"
 #include "base/fs.h"
 #include "base/str.h"
-#include "rendezvous/store_session.h"
+#include "rendezvous/store/session.h"
 #include "tests/lib/check.h"
 
 #include <ctype.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which addresses are one host, and how many connections each may have. */
-#include "rendezvous/store_sources.h"
+#include "rendezvous/store/sources.h"
 #include "tests/lib/check.h"
 
 static struct dt_addr addr_of(const char *text)

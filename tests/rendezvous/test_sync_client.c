@@ -4,7 +4,7 @@
 #include "base/addr.h"
 #include "rendezvous/protocol/c10d.h"
 #include "rendezvous/protocol/sync_client.h"
-#include "rendezvous/store_server.h"
+#include "rendezvous/store/server.h"
 #include "tests/lib/check.h"
 #include "tests/rendezvous/actor.h"
 

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the files of the rendezvous machine share among themselves; nobody else includes it. */
+#ifndef DT_RENDEZVOUS_RDZV_INSIDE_H
+#define DT_RENDEZVOUS_RDZV_INSIDE_H
+
+#include "rendezvous/rdzv/rdzv.h"
+
+/* A run that gathers for that long says whom it waits for ... */
+#define FIRST_NOTE (10 * DT_SECOND)
+#define NEXT_NOTE (30 * DT_SECOND) /* ... and again */
+
+/* -- actions.c: what is to be done -- */
+
+void rdzv_actions_clear(struct dt_rdzv_actions *a);
+/* Keeps TEXT for one or many sends. */
+size_t rdzv_text(struct dt_rdzv_actions *a, const char *text);
+void rdzv_journal(struct dt_rdzv_actions *a);
+void rdzv_journal_node(struct dt_rdzv_actions *a, const char *name);
+void rdzv_say(struct dt_rdzv_actions *a, enum dt_rdzv_level level, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+/* NULL: no memory, and A is bad. */
+struct dt_rdzv_action *rdzv_send(struct dt_rdzv_actions *a, uint64_t to,
+                                 enum dt_message_type message, int round, size_t why);
+
+/* -- rdzv.c -- */
+
+/* As it was before anybody came, but for the numbers of its rounds. */
+void rdzv_wipe(struct dt_rdzv *r);
+
+/* -- rounds.c: how rounds and runs end -- */
+
+/* Ends the round that runs: its workers are stopped. TOGETHER: all of them are there, and what they
+ * save until they are gone counts; else nothing of it counts from here on. */
+void rdzv_fence(struct dt_rdzv *r, struct dt_rdzv_actions *out, bool together, const char *why);
+void rdzv_close(struct dt_rdzv *r, struct dt_rdzv_actions *out, enum dt_close_kind kind,
+                const char *fmt, ...) __attribute__((format(printf, 4, 5)));
+/* M is not there any more, HOW: "went offline (...)", "leaves (...)". Frees M. */
+void rdzv_gone(struct dt_rdzv *r, struct dt_rdzv_actions *out, struct dt_member *m,
+               enum dt_evidence evidence, const char *how);
+/* A node of the round that runs is no more, or (TOGETHER) goes when its workers are gone: the round
+ * is over, and the loss is charged. */
+void rdzv_lose_node(struct dt_rdzv *r, struct dt_rdzv_actions *out, enum dt_evidence evidence,
+                    bool together, const char *text);
+/* M goes when its workers are gone, HOW. */
+void rdzv_leaves(struct dt_rdzv *r, struct dt_rdzv_actions *out, struct dt_member *m,
+                 const char *how);
+/* Workers of M failed in the round that is over: it is to be charged when that is settled. */
+void rdzv_note_fault(struct dt_rdzv *r, const struct dt_member *m, const struct dt_result *result);
+/* Workers of M failed in the round that runs. */
+void rdzv_failed(struct dt_rdzv *r, struct dt_rdzv_actions *out, struct dt_member *m,
+                 const struct dt_result *result);
+/* All nodes of the round that ended are back or known to be gone: who pays for it. May close. */
+void rdzv_settle_fault(struct dt_rdzv *r, struct dt_rdzv_actions *out);
+/* Adds a sentence to what the next world is told. */
+void rdzv_news(struct dt_rdzv *r, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* -- gather.c: when a world is made -- */
+
+/* Makes a world when it is time, or gives up. */
+void rdzv_gather(struct dt_rdzv *r, struct dt_rdzv_actions *out);
+bool rdzv_is_ready(const struct dt_member *m);
+/* Whether M is kept out, by the name of its host, which an agent that is started anew does not
+ * change, or by the one that tells it from others on that host. *WHY (may be NULL): see exclude.h.
+ */
+bool rdzv_is_out(const struct dt_rdzv *r, const struct dt_member *m, const char **why);
+/* The same as dt_exclude_describe(), by either name. */
+void rdzv_describe_out(const struct dt_rdzv *r, const struct dt_member *m, char *out, size_t size);
+bool rdzv_is_drained(const struct dt_rdzv *r, const struct dt_member *m);
+/* How many seats are of nodes that are not back, and whose workers may be alive. */
+size_t rdzv_count_awaited(const struct dt_rdzv *r);
+/* How many nodes a world has if there are enough. */
+size_t rdzv_target(const struct dt_rdzv *r);
+/* Whom we wait for, as a sentence; for the log and those who wait. */
+void rdzv_describe_wait(const struct dt_rdzv *r, char *out, size_t size);
+dt_ms rdzv_gather_next(const struct dt_rdzv *r);
+
+/* -- grow.c: when a round ends to take others in -- */
+
+/* Ends the round when it is time to take somebody in. */
+void rdzv_grow(struct dt_rdzv *r, struct dt_rdzv_actions *out);
+/* Whether those who stand by and are not kept out get a seat at `grow_at`. */
+bool rdzv_will_grow(const struct dt_rdzv *r);
+
+/* -- world.c: who is in it -- */
+
+void rdzv_make_world(struct dt_rdzv *r, struct dt_rdzv_actions *out);
+void rdzv_send_world(struct dt_rdzv *r, struct dt_rdzv_actions *out, struct dt_member *m);
+/* Tells M that it stands by, and why. */
+void rdzv_park(struct dt_rdzv *r, struct dt_rdzv_actions *out, struct dt_member *m);
+
+/* -- agree.c: in what a node differs from the one that came first -- */
+
+/* Whether a node with JOIN may be in the run. False: WHY says why not. */
+bool rdzv_fits(const struct dt_rdzv *r, const struct dt_join *join, char why[DT_WHY_MAX]);
+/* M is let in with SPEC: in what it differs without harm is logged, and to be told. */
+void rdzv_note_differences(struct dt_rdzv *r, struct dt_rdzv_actions *out,
+                           const struct dt_member *m, const struct dt_run_spec *spec);
+/* Nobody knows whose mistake another command is: all nodes are told of the first one, once. */
+void rdzv_tell_mixed(struct dt_rdzv *r, struct dt_rdzv_actions *out);
+
+/* -- admit.c: who comes, and who comes back -- */
+
+void rdzv_join(struct dt_rdzv *r, struct dt_rdzv_actions *out, const struct dt_message *frame);
+
+#endif

@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "rendezvous/runs/conn.h"
+
+#include <stdlib.h>
+
+struct held_frame {
+    struct dt_node in_held;
+    uint64_t after;
+    struct dt_buf bytes;
+};
+
+void dt_rdzv_conn_init(struct dt_rdzv_conn *c, struct dt_control_peer *peer,
+                       const struct dt_rdzv_greeting *greeting,
+                       struct dt_rdzv_server_counters *counters)
+{
+    *c = (struct dt_rdzv_conn){.peer = peer, .greeting = greeting, .counters = counters};
+    dt_node_init(&c->in_server);
+    dt_node_init(&c->in_strangers);
+    dt_node_init(&c->in_holding);
+    dt_list_init(&c->held);
+}
+
+static void free_frame(struct dt_rdzv_conn *c, struct held_frame *f)
+{
+    dt_list_remove(&f->in_held);
+    c->held_bytes -= f->bytes.len;
+    dt_buf_finish(&f->bytes);
+    free(f);
+}
+
+void dt_rdzv_conn_finish(struct dt_rdzv_conn *c)
+{
+    dt_list_remove(&c->in_server);
+    dt_list_remove(&c->in_strangers);
+    dt_list_remove(&c->in_holding);
+    dt_list_each(&c->held, n) free_frame(c, dt_container_of(n, struct held_frame, in_held));
+}
+
+/* -- out -------------------------------------------------------------------------------------- */
+
+void dt_rdzv_conn_send(struct dt_rdzv_conn *c, const struct dt_message *m)
+{
+    size_t before = c->peer->out->len;
+    dt_message_encode(c->peer->out, m);
+    if (c->peer->out->bad) {
+        dt_rdzv_conn_end(c); /* it would miss something; it comes again, and is told all anew */
+        return;
+    }
+    c->counters->frames_out++;
+    c->counters->bytes_out += c->peer->out->len - before;
+    dt_control_peer_send(c->peer);
+}
+
+void dt_rdzv_conn_hold(struct dt_rdzv_conn *c, const struct dt_message *m, uint64_t after)
+{
+    struct held_frame *f = calloc(1, sizeof *f);
+    if (f) {
+        dt_node_init(&f->in_held);
+        dt_message_encode(&f->bytes, m);
+    }
+    if (!f || f->bytes.bad || c->held_bytes + f->bytes.len > DT_CONTROL_UNTAKEN_MAX) {
+        if (f)
+            dt_buf_finish(&f->bytes);
+        free(f);
+        dt_rdzv_conn_end(c);
+        return;
+    }
+    f->after = after;
+    dt_list_append(&c->held, &f->in_held);
+    c->held_bytes += f->bytes.len;
+}
+
+void dt_rdzv_conn_release(struct dt_rdzv_conn *c, uint64_t upto)
+{
+    bool any = false;
+    dt_list_each(&c->held, n)
+    {
+        struct held_frame *f = dt_container_of(n, struct held_frame, in_held);
+        if (f->after > upto)
+            break;
+        dt_buf_put(c->peer->out, f->bytes.at, f->bytes.len);
+        c->counters->frames_out++;
+        c->counters->bytes_out += f->bytes.len;
+        free_frame(c, f);
+        any = true;
+    }
+    if (any)
+        dt_control_peer_send(c->peer);
+}
+
+void dt_rdzv_conn_end(struct dt_rdzv_conn *c)
+{
+    c->phase = DT_CONN_DEAF;
+    dt_control_peer_end(c->peer);
+}
+
+enum dt_decoded dt_rdzv_conn_refuse(struct dt_rdzv_conn *c, const struct dt_err *err)
+{
+    struct dt_message refused = {.type = DT_MSG_REFUSED, .why = err->text};
+    dt_rdzv_conn_send(c, &refused);
+    c->counters->refused++;
+    return DT_BAD;
+}
+
+/* -- the greeting ----------------------------------------------------------------------------- */
+
+static int send_hello(struct dt_rdzv_conn *c, struct dt_err *err)
+{
+    struct dt_message hello = {
+        .type = DT_MSG_HELLO,
+        .hello = {.version = DT_CONTROL_VERSION,
+                  .program = "dtrun " DT_VERSION,
+                  .host = c->greeting->host,
+                  .token = c->greeting->proofs != NULL},
+    };
+    if (dt_proof_make_nonce(c->nonces.server, err) < 0)
+        return -1;
+    memcpy(hello.hello.nonce, c->nonces.server, DT_NONCE_SIZE);
+    dt_rdzv_conn_send(c, &hello);
+    return 0;
+}
+
+static enum dt_decoded read_preamble(struct dt_rdzv_conn *c, const uint8_t *bytes, size_t len,
+                                     size_t *used, struct dt_err *err)
+{
+    int version;
+    enum dt_decoded got = dt_control_read_preamble(bytes, len, &version);
+    if (got != DT_DONE)
+        return got; /* never BAD: the magic was seen by who called us */
+    *used = DT_CONTROL_PREAMBLE;
+    if (version != DT_CONTROL_VERSION) {
+        dt_err_set(err, DT_E_PROTOCOL,
+                   "the client speaks version %d of the control protocol and this server version "
+                   "%d; run the same dtrun on all hosts",
+                   version, DT_CONTROL_VERSION);
+        return dt_rdzv_conn_refuse(c, err);
+    }
+    if (send_hello(c, err) < 0)
+        return dt_rdzv_conn_refuse(c, err);
+    c->phase = DT_CONN_HELLO;
+    return DT_DONE;
+}
+
+static enum dt_decoded take_hello(struct dt_rdzv_conn *c, const struct dt_message *m,
+                                  struct dt_err *err)
+{
+    if (m->type != DT_MSG_HELLO) {
+        dt_err_set(err, DT_E_PROTOCOL, "its first frame is a %s and no hello",
+                   dt_message_name(m->type));
+        return dt_rdzv_conn_refuse(c, err);
+    }
+    memcpy(c->nonces.client, m->hello.nonce, DT_NONCE_SIZE);
+    c->phase = c->greeting->proofs ? DT_CONN_PROOF : DT_CONN_FRAMES;
+    return DT_DONE;
+}
+
+static enum dt_decoded take_proof(struct dt_rdzv_conn *c, const struct dt_message *m,
+                                  struct dt_err *err)
+{
+    const struct dt_rdzv_greeting *g = c->greeting;
+    struct dt_message ours = {.type = DT_MSG_PROOF};
+    if (m->type != DT_MSG_PROOF) {
+        dt_err_set(err, DT_E_PROTOCOL, "a token is asked for here; give --token-file");
+        return dt_rdzv_conn_refuse(c, err);
+    }
+    /* Not refused in words, which an agent takes for the last one: it comes again. */
+    if (!dt_guesses_may_try(g->guesses, &c->peer->addr, dt_clock_monotonic())) {
+        dt_err_set(err, DT_E_LIMIT,
+                   "too many wrong tokens came from its address, so this one is not checked");
+        return DT_BAD;
+    }
+    if (!dt_proof_holds(g->proofs, g->token.secret, g->token.len, DT_PROOF_CLIENT, &c->nonces,
+                        m->proof)) {
+        dt_guesses_wrong(g->guesses, &c->peer->addr, dt_clock_monotonic());
+        dt_err_set(err, DT_E_PROTOCOL,
+                   "the client's token is not that of this server; give both the same "
+                   "--token-file");
+        return dt_rdzv_conn_refuse(c, err);
+    }
+    dt_guesses_right(g->guesses, &c->peer->addr);
+    dt_proof_make(g->proofs, g->token.secret, g->token.len, DT_PROOF_SERVER, &c->nonces,
+                  ours.proof);
+    dt_rdzv_conn_send(c, &ours);
+    c->phase = DT_CONN_FRAMES;
+    return DT_DONE;
+}
+
+/* -- in --------------------------------------------------------------------------------------- */
+
+enum dt_decoded dt_rdzv_conn_read(struct dt_rdzv_conn *c, const uint8_t *bytes, size_t len,
+                                  struct dt_message *m, size_t *used, struct dt_err *err)
+{
+    enum dt_rdzv_conn_phase phase = c->phase;
+    m->type = DT_MSG_TYPES;
+    if (phase == DT_CONN_DEAF) {
+        *used = len;
+        return DT_DONE;
+    }
+    if (phase == DT_CONN_PREAMBLE)
+        return read_preamble(c, bytes, len, used, err);
+    enum dt_decoded got = dt_message_decode(bytes, len, DT_FRAME_MAX, m, used, err);
+    if (got == DT_BAD)
+        return dt_rdzv_conn_refuse(c, err);
+    if (got == DT_MORE)
+        return got;
+    c->counters->frames_in++;
+    c->counters->bytes_in += *used;
+    if (phase == DT_CONN_FRAMES)
+        return DT_DONE;
+    got = phase == DT_CONN_HELLO ? take_hello(c, m, err) : take_proof(c, m, err);
+    dt_message_finish(m);
+    m->type = DT_MSG_TYPES;
+    return got;
+}

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One connection of the control protocol, on the server's side: the greeting, frames in and out,
+ * and frames that may not go out yet. Inside the rendezvous server only.
+ *
+ * Greeting: preamble up, hello both ways and, where a token is asked for, a proof both ways. What
+ * does not fit is refused with a sentence, and the connection ends. */
+#ifndef DT_RENDEZVOUS_RUNS_CONN_H
+#define DT_RENDEZVOUS_RUNS_CONN_H
+
+#include "base/list.h"
+#include "base/map.h"
+#include "rendezvous/protocol/messages.h"
+#include "rendezvous/protocol/proof.h"
+#include "rendezvous/runs/guesses.h"
+#include "rendezvous/runs/server.h"
+#include "rendezvous/store/control.h"
+
+struct dt_rdzv_run;
+
+/* What all connections are greeted with. */
+struct dt_rdzv_greeting {
+    const char *host;
+    const struct dt_proof_table *proofs; /* NULL: no token is asked for */
+    struct dt_token token;
+    struct dt_guesses *guesses; /* at the token; NULL where none is asked for */
+};
+
+enum dt_rdzv_conn_phase {
+    DT_CONN_PREAMBLE, /* what is awaited */
+    DT_CONN_HELLO,
+    DT_CONN_PROOF,
+    DT_CONN_FRAMES,
+    DT_CONN_DEAF, /* nothing any more: it is being ended */
+};
+
+struct dt_rdzv_conn {
+    /* The agent that speaks here, once it has joined a run. */
+    struct dt_map_node in_run; /* by incarnation, in the run's connections */
+    uint64_t incarnation;
+    struct dt_rdzv_run *run; /* NULL: none, or not yet */
+
+    struct dt_node in_server; /* of all */
+    struct dt_node
+        in_strangers; /* linked: of no run, and since when decides how long it may stay */
+    dt_ms stranger_since;
+    uint64_t number; /* 1, 2, ... as they were accepted: the later one speaks for its agent */
+    void *server;
+
+    const struct dt_rdzv_greeting *greeting;
+    struct dt_rdzv_server_counters *counters;
+    struct dt_control_peer *peer;
+    enum dt_rdzv_conn_phase phase;
+    struct dt_proof_nonces nonces;
+
+    struct dt_node in_holding; /* linked: `held` is not empty */
+    struct dt_list held;       /* frames that wait for the journal, oldest first */
+    size_t held_bytes;
+};
+
+void dt_rdzv_conn_init(struct dt_rdzv_conn *c, struct dt_control_peer *peer,
+                       const struct dt_rdzv_greeting *greeting,
+                       struct dt_rdzv_server_counters *counters);
+/* Off all lists but the run's. */
+void dt_rdzv_conn_finish(struct dt_rdzv_conn *c);
+
+/* Takes the next thing off the front of BYTES. DONE, and M->type is DT_MSG_TYPES: it was of the
+ * greeting; else M is a frame, for the caller to finish. BAD: it was told why, if it can be told.
+ */
+enum dt_decoded dt_rdzv_conn_read(struct dt_rdzv_conn *c, const uint8_t *bytes, size_t len,
+                                  struct dt_message *m, size_t *used, struct dt_err *err);
+
+/* Refuses it with a sentence in ERR; always BAD. */
+enum dt_decoded dt_rdzv_conn_refuse(struct dt_rdzv_conn *c, const struct dt_err *err);
+
+void dt_rdzv_conn_send(struct dt_rdzv_conn *c, const struct dt_message *m);
+/* The same, not before dt_rdzv_conn_release(c, AFTER), or a later number; also waits whatever is
+ * sent behind it. */
+void dt_rdzv_conn_hold(struct dt_rdzv_conn *c, const struct dt_message *m, uint64_t after);
+/* Sends what waits for numbers up to UPTO. */
+void dt_rdzv_conn_release(struct dt_rdzv_conn *c, uint64_t upto);
+
+/* It gets what was sent, nothing that it says counts any more, and it is closed. */
+void dt_rdzv_conn_end(struct dt_rdzv_conn *c);
+
+#endif

@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "rendezvous/runs/status.h"
+
+#include "rendezvous/protocol/status.h"
+
+#include <stdio.h>
+
+/* Bytes of the two lists that have no pages of their own, some 500 rows each: what is beyond is
+ * left out, so that a page fits its frame even where every name has to be escaped. */
+#define LIST_MOST (192u << 10)
+
+static int64_t seconds(dt_ms duration)
+{
+    return duration > 0 ? duration / DT_SECOND : 0;
+}
+
+static void put_object(struct dt_buf *out, const void *from, const struct dt_field *fields)
+{
+    if (out->len > 0 && out->at[out->len - 1] == '}')
+        dt_buf_put_str(out, ",");
+    dt_buf_put_str(out, "{");
+    dt_fields_put(out, from, fields);
+    dt_buf_put_str(out, "}");
+}
+
+/* -- runs ------------------------------------------------------------------------------------- */
+
+static size_t doing(const struct dt_rdzv *r, enum dt_doing what)
+{
+    return r->members.counts[what][DT_LINK_ONLINE] + r->members.counts[what][DT_LINK_SUSPECT];
+}
+
+/* Whom it waits for, or how it ended. */
+static const char *run_why(const struct dt_rdzv *r, char *out, size_t size)
+{
+    size_t ready = dt_rdzv_count_ready(r), stopping = doing(r, DT_DOING_STOPPING);
+    size_t needed = (size_t)r->spec.min_nodes;
+    *out = '\0';
+    switch (r->state) {
+    case DT_RUN_CLOSED:
+        return r->close_why;
+    case DT_RUN_RUNNING:
+        if (r->recover_until)
+            snprintf(out, size, "nodes of the round that did not come back yet are waited for");
+        return out;
+    case DT_RUN_GATHERING:
+        break;
+    }
+    if (stopping)
+        snprintf(out, size, "%zu node%s stopping workers", stopping,
+                 stopping == 1 ? " is" : "s are");
+    else if (ready < needed)
+        snprintf(out, size, "%zu more node%s needed", needed - ready,
+                 needed - ready == 1 ? " is" : "s are");
+    else if (r->pause_until > r->now)
+        snprintf(out, size, "the last rounds failed at once, so the next one waits a moment");
+    else
+        snprintf(out, size, "more nodes may come before it starts");
+    if (ready < needed)
+        dt_rdzv_name_drained(r, out, size);
+    return out;
+}
+
+static void put_run(struct dt_buf *out, const struct dt_rdzv *r, dt_ms now)
+{
+    char master[DT_NODE_ADDR_MAX + 16] = "", why[DT_WHY_MAX];
+    if (r->state == DT_RUN_RUNNING)
+        snprintf(master, sizeof master, "%s:%d", r->master_addr, r->master_port);
+    const dt_ms since[] = {[DT_RUN_GATHERING] = r->gather_since,
+                           [DT_RUN_RUNNING] = r->round_since,
+                           [DT_RUN_CLOSED] = r->closed_at};
+    struct dt_status_run row = {
+        .id = r->id,
+        .state = dt_run_state_name(r->state),
+        .round = r->round,
+        .world = r->size,
+        .nodes = (int)(r->state == DT_RUN_GATHERING ? dt_rdzv_count_ready(r) : r->seats_len),
+        .min = r->spec.min_nodes,
+        .max = r->spec.max_nodes,
+        .restarts = r->budget.restarts,
+        .max_restarts = r->spec.max_restarts,
+        .losses = r->budget.losses,
+        .since_s = seconds(now - since[r->state]),
+        .master = master,
+        .why = run_why(r, why, sizeof why),
+    };
+    put_object(out, &row, dt_status_run_fields);
+}
+
+/* -- nodes ------------------------------------------------------------------------------------ */
+
+static void put_node(struct dt_buf *out, const struct dt_rdzv *r, const struct dt_member *m,
+                     dt_ms now)
+{
+    bool parked = m->doing == DT_DOING_WAITING && m->parked;
+    struct dt_status_node row = {
+        .name = m->name.text,
+        .run = r->id,
+        .state = dt_link_name(m->link),
+        .doing = parked ? "parked" : dt_doing_name(m->doing),
+        .seat = m->seat,
+        .workers = m->workers,
+        .beat_age_s = seconds(now - m->heard),
+        .round = m->round,
+        .step = m->step,
+        .tokens_per_s = m->doing == DT_DOING_RUNNING ? m->beat.tokens_per_s : 0,
+    };
+    put_object(out, &row, dt_status_node_fields);
+}
+
+/* Puts those of R from *SKIP on, as many as *ROOM says, and takes both down by what it passed. */
+static void put_nodes(struct dt_buf *out, const struct dt_rdzv *r, size_t *skip, size_t *room,
+                      dt_ms now)
+{
+    if (*skip >= r->members.count) {
+        *skip -= r->members.count;
+        return;
+    }
+    dt_list_each(&r->members.all, n)
+    {
+        if (*skip > 0) {
+            --*skip;
+            continue;
+        }
+        if (*room == 0)
+            return;
+        --*room;
+        put_node(out, r, dt_container_of(n, struct dt_member, in_all), now);
+    }
+}
+
+/* -- who is kept out -------------------------------------------------------------------------- */
+
+/* Others are only remembered, in case they fail again. */
+static bool is_in_force(const struct dt_excluded *e, dt_ms now)
+{
+    return e->drained || e->strikes > 0 || e->until > now || e->probation > now;
+}
+
+static void put_excluded(struct dt_buf *out, const struct dt_excluded *e, dt_ms now)
+{
+    struct dt_status_excluded row = {
+        .name = e->name,
+        .why = e->drained ? e->drained_why : e->why,
+        .until_s = seconds(e->until - now),
+        .strikes = e->strikes,
+        .drained = e->drained,
+        .probation_s = seconds(e->probation - now),
+    };
+    put_object(out, &row, dt_status_excluded_fields);
+}
+
+/* -- the page --------------------------------------------------------------------------------- */
+
+static bool is_wanted(const struct dt_rdzv_run *run, const char *id)
+{
+    return !*id || strcmp(run->id, id) == 0;
+}
+
+static void put_runs(const struct dt_rdzv_runs *runs, const char *id, dt_ms now, struct dt_buf *out)
+{
+    size_t most = out->len + LIST_MOST;
+    dt_list_each(&runs->all, n)
+    {
+        struct dt_rdzv_run *run = dt_container_of(n, struct dt_rdzv_run, in_all);
+        if (run->rdzv->begun && is_wanted(run, id) && out->len < most)
+            put_run(out, run->rdzv, now);
+    }
+}
+
+static void put_all_excluded(const struct dt_rdzv_runs *runs, dt_ms now, struct dt_buf *out)
+{
+    size_t most = out->len + LIST_MOST, cursor = 0;
+    for (struct dt_excluded *e; (e = dt_map_next(&runs->exclude.nodes, &cursor));)
+        if (is_in_force(e, now) && out->len < most)
+            put_excluded(out, e, now);
+}
+
+void dt_rdzv_status_page(const struct dt_rdzv_runs *runs, const char *host, const char *run,
+                         int from, struct dt_buf *out)
+{
+    dt_ms now = (dt_ms)uv_now(runs->loop);
+    size_t skip = (size_t)from, room = DT_STATUS_PAGE_NODES, nodes = 0;
+    struct dt_status_server server = {.host = host, .version = DT_VERSION};
+    dt_buf_put_str(out, "{\"server\":");
+    put_object(out, &server, dt_status_server_fields);
+    dt_buf_put_str(out, ",\"runs\":[");
+    if (from == 0)
+        put_runs(runs, run, now, out);
+    dt_buf_put_str(out, "],\"nodes\":[");
+    dt_list_each(&runs->all, n)
+    {
+        struct dt_rdzv_run *r = dt_container_of(n, struct dt_rdzv_run, in_all);
+        if (!is_wanted(r, run))
+            continue;
+        nodes += r->rdzv->members.count;
+        put_nodes(out, r->rdzv, &skip, &room, now);
+    }
+    dt_buf_put_str(out, "],\"excluded\":[");
+    if (from == 0)
+        put_all_excluded(runs, now, out);
+    size_t next = (size_t)from + DT_STATUS_PAGE_NODES;
+    dt_buf_printf(out, "],\"next\":%zu}", next < nodes ? next : 0);
+}
