@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A connection to a rendezvous, and whom it meets: fakes on one loop with it, over sockets of
  * loopback. Time passes only where a timeout is the story. */
-#include "agent/backend/control.h"
+#include "agent/backend/elastic/control.h"
 #include "tests/agent/fake_rendezvous.h"
 
 #define SOON (60 * DT_SECOND) /* never reached unless something is broken */

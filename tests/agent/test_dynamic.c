@@ -2,7 +2,7 @@
 /* The rules of torchrun's rendezvous, one row each. A state is written as who is in it: "a=" takes
  * part, "a?" waits, "a!" is redundant; "a" is this node, and "~" behind it: its last beat is old.
  */
-#include "agent/backend/dynamic.h"
+#include "agent/backend/torchrun/dynamic.h"
 #include "tests/lib/check.h"
 
 #define ROWS(a) (sizeof(a) / sizeof *(a))

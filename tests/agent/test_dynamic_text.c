@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* States that real agents wrote: tests/golden/rendezvous-*.golden. */
-#include "agent/backend/dynamic.h"
+#include "agent/backend/torchrun/dynamic.h"
 #include "base/base64.h"
 #include "tests/lib/check.h"
 

@@ -3,7 +3,7 @@
  * a rendezvous that does what the test says, and with the one that an agent hosts. Time passes only
  * where a timeout is the story. */
 #include "agent/backend/backend.h"
-#include "agent/backend/foreign.h"
+#include "agent/backend/torchrun/foreign.h"
 #include "base/log.h"
 #include "rendezvous/client/client.h"
 #include "rendezvous/runs/server.h"

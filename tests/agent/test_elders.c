@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "agent/backend/elders.h"
+#include "agent/backend/fixed/elders.h"
 #include "tests/lib/check.h"
 
 static struct dt_store *store_open(void)

@@ -2,9 +2,9 @@
 /* Agents at a store like a torchrun's, several in one process on one loop. The test has the store
  * at hand and plays the torchruns: it writes the first state, which tells how states are written,
  * and what they would say later. Time passes where the agents only look once a second. */
-#include "agent/backend/dynamic.h"
-#include "agent/backend/foreign.h"
 #include "agent/backend/store_host.h"
+#include "agent/backend/torchrun/dynamic.h"
+#include "agent/backend/torchrun/foreign.h"
 #include "base/log.h"
 #include "rendezvous/store/server.h"
 #include "tests/lib/check.h"

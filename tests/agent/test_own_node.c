@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "agent/backend/own_node.h"
+#include "agent/backend/elastic/own_node.h"
 #include "tests/lib/check.h"
 
 #define ROWS(a) (sizeof(a) / sizeof *(a))

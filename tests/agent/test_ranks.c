@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "agent/backend/ranks.h"
+#include "agent/backend/fixed/ranks.h"
 #include "tests/lib/check.h"
 
 #include <limits.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The shared state of torchrun's agents, from any pickle: what is taken can be written and read
  * again, and then is written in the same bytes. */
-#include "agent/backend/dynamic.h"
+#include "agent/backend/torchrun/dynamic.h"
 #include "base/base64.h"
 #include "tests/fuzz/fuzz.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What other nodes say at the static rendezvous, from any bytes: what is read can be written and
  * read again, and ranks that are taken are ranks. The first byte says which of the two it is. */
-#include "agent/backend/ranks.h"
+#include "agent/backend/fixed/ranks.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <string.h>

@@ -1,0 +1,447 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Nodes that come and go. Who hosts the rendezvous is found out first, without asking anybody: the
+ * agent on the endpoint's host, if no other and no daemon there was faster. It is then a member
+ * like all the others. Each agent serves a store for workers, should its node get the first seat.
+ */
+#include "agent/backend/backend.h"
+#include "agent/backend/elastic/host.h"
+#include "agent/backend/elastic/own_node.h"
+#include "agent/backend/elastic/presence.h"
+#include "agent/backend/store_host.h"
+#include "agent/backend/torchrun/delegate.h"
+#include "agent/backend/torchrun/foreign.h"
+#include "base/list.h"
+#include "base/log.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct elastic {
+    struct dt_delegate front;
+    struct dt_backend *foreign; /* what it stands for, once the store turned out to be foreign */
+    uv_loop_t *loop;
+    const struct dt_plan *plan;
+    const struct dt_backend_events *events;
+    void *arg;
+    char endpoint[DT_PLAN_ENDPOINT];
+    char name[DT_NODE_NAME_MAX], boot[48];
+    char addr[DT_NODE_ADDR_MAX];   /* where others reach this node */
+    struct dt_token token;         /* empty: none */
+    struct dt_rdzv_host *host;     /* NULL: somebody else hosts */
+    struct dt_err no_host;         /* why not, where it would have been ours */
+    struct dt_store_server *store; /* for workers; NULL until we know where others reach us */
+    struct dt_presence *presence;
+    bool wanted; /* a world is */
+    bool had_world;
+    bool in_barrier;
+    bool over;             /* nothing is told any more, but what a join is answered */
+    struct dt_err gave_up; /* what that is */
+    uv_timer_t soon;       /* answers such a join */
+    bool closing;
+    int handles; /* timer, host, store, presence, foreign, not through their last callback */
+    void (*on_closed)(void *arg);
+    void *closed_arg;
+};
+
+static void close_step(struct elastic *e);
+
+static struct elastic *of(struct dt_backend *b)
+{
+    return dt_container_of(b, struct elastic, front.base);
+}
+
+/* -- ends ------------------------------------------------------------------------------------- */
+
+static void rest(struct elastic *e, const struct dt_err *why)
+{
+    e->over = true;
+    e->gave_up = *why;
+    dt_presence_end(e->presence);
+}
+
+/* There will never be a world again. Who had one may have a failure to report. */
+static void give_up(struct elastic *e, enum dt_close_kind kind, const struct dt_err *why)
+{
+    rest(e, why);
+    if (e->had_world)
+        e->events->on_closed(e->arg, kind, why->text);
+    else if (e->wanted)
+        e->events->on_failed(e->arg, why);
+}
+
+static void on_closed(void *arg, enum dt_close_kind kind, const char *why)
+{
+    struct elastic *e = arg;
+    struct dt_err err;
+    dt_err_set(&err, DT_E_CANCELED, "%s", why);
+    if (kind == DT_CLOSE_TIMEOUT && e->host && dt_own_node_is_loopback(e->plan->endpoint_host))
+        dt_err_set(&err, DT_E_CANCELED,
+                   "%s; %s leads each host to itself, so nodes of other hosts could not come", why,
+                   e->plan->endpoint_host);
+    rest(e, &err);
+    if (e->in_barrier && kind == DT_CLOSE_SUCCEEDED)
+        e->events->on_barrier_over(e->arg, NULL);
+    else
+        e->events->on_closed(e->arg, kind, err.text);
+}
+
+static void on_gone(void *arg, bool hosted, const struct dt_err *why)
+{
+    struct elastic *e = arg;
+    if (hosted || !e->in_barrier) {
+        give_up(e, DT_CLOSE_ENDED, why);
+        return;
+    }
+    rest(e, why);
+    e->events->on_barrier_over(e->arg, why);
+}
+
+static void on_failed(void *arg, const struct dt_err *why)
+{
+    struct elastic *e = arg;
+    struct dt_err err = *why;
+    /* Who was answered knows who has the port: nobody is to be stopped for it. */
+    if (e->no_host.code != DT_E_NONE && why->code != DT_E_PROTOCOL)
+        dt_err_set(&err, why->code, "%s; and %s", e->no_host.text, why->text);
+    give_up(e, DT_CLOSE_REFUSED, &err);
+}
+
+/* -- rounds ----------------------------------------------------------------------------------- */
+
+/* Node 0 came to the endpoint by an address of loopback, and we did not. It may be on this host all
+ * the same. */
+static void warn_of_loopback(const struct elastic *e, const struct dt_world *world)
+{
+    if (world->group_rank > 0 && dt_own_node_is_loopback(world->master_addr) &&
+        !dt_own_node_is_loopback(e->addr))
+        dt_warn("workers are to meet at %s, which is this host itself, while others know this host "
+                "as %s; if node 0 is another host, give it --local-addr, or an --rdzv-endpoint "
+                "that is no loopback address",
+                world->master_addr, e->addr);
+}
+
+static void on_world(void *arg, const struct dt_world *world)
+{
+    struct elastic *e = arg;
+    warn_of_loopback(e, world);
+    e->wanted = false;
+    e->had_world = true;
+    e->events->on_world(e->arg, world);
+}
+
+static void on_stop(void *arg, enum dt_stop_how how, const char *why)
+{
+    struct elastic *e = arg;
+    e->in_barrier = false;
+    e->events->on_stop(e->arg, how, why);
+}
+
+/* On a free port, which is another one than that of a store that is there still. */
+static int open_store(struct elastic *e, struct dt_err *err)
+{
+    struct dt_plan plan = *e->plan;
+    struct dt_addr bound;
+    plan.endpoint_port = 0;
+    e->store = dt_store_host_open(e->loop, &plan, e->addr, &bound, err);
+    if (!e->store)
+        return -1;
+    e->handles++;
+    dt_presence_set_port(e->presence, dt_store_host_port(&bound));
+    return 0;
+}
+
+static void on_old_store_closed(void *arg)
+{
+    close_step(arg);
+}
+
+/* Workers of the round before may still run elsewhere, or have only begun: what they say must not
+ * get into a store of the next one. They know its old port alone. */
+static int renew_store(struct elastic *e, struct dt_err *err)
+{
+    struct dt_store_server *old = e->store;
+    if (open_store(e, err) < 0) {
+        e->store = old;
+        return -1;
+    }
+    dt_store_server_close(old, 0, on_old_store_closed, e);
+    return 0;
+}
+
+/* Where others reach us is where we came from, the first time. */
+static void on_reached(void *arg, const struct dt_addr *local)
+{
+    struct elastic *e = arg;
+    struct dt_err err;
+    if (e->store)
+        return;
+    if (e->plan->local_addr)
+        snprintf(e->addr, sizeof e->addr, "%s", e->plan->local_addr);
+    else
+        dt_own_node_addr(e->plan->endpoint_host, local, dt_plan_has_others(e->plan), e->addr,
+                         sizeof e->addr);
+    if (open_store(e, &err) < 0)
+        give_up(e, DT_CLOSE_REFUSED, &err);
+}
+
+/* -- a foreign store -------------------------------------------------------------------------- */
+
+static int open_foreign(struct elastic *e, struct dt_err *err)
+{
+    if (e->token.len)
+        return dt_err_set(err, DT_E_PROTOCOL,
+                          "the store at %s is no dtrun's and cannot prove that it knows the token; "
+                          "serve it with dtrun, or leave --token-file away",
+                          e->endpoint);
+    dt_info("the store at %s is no dtrun's: joining as one of torchrun's agents", e->endpoint);
+    e->foreign = dt_backend_foreign_open(e->loop, e->plan, e->events, e->arg, err);
+    return e->foreign ? 0 : -1;
+}
+
+static void on_foreign(void *arg)
+{
+    struct elastic *e = arg;
+    struct dt_err err;
+    if (open_foreign(e, &err) < 0) {
+        give_up(e, DT_CLOSE_REFUSED, &err);
+        return;
+    }
+    e->handles++;
+    dt_delegate_to(&e->front, e->foreign);
+    if (e->wanted)
+        e->foreign->ops->join(e->foreign);
+}
+
+static const struct dt_presence_events presence_events = {
+    .reached = on_reached,
+    .world = on_world,
+    .stop = on_stop,
+    .closed = on_closed,
+    .foreign = on_foreign,
+    .failed = on_failed,
+    .gone = on_gone,
+};
+
+/* -- what the owner wishes -------------------------------------------------------------------- */
+
+static void on_soon(uv_timer_t *t)
+{
+    struct elastic *e = dt_container_of(t, struct elastic, soon);
+    e->events->on_failed(e->arg, &e->gave_up);
+}
+
+static void elastic_join(struct dt_backend *b)
+{
+    struct elastic *e = of(b);
+    struct dt_err err;
+    e->wanted = true;
+    e->in_barrier = false;
+    if (!e->over && e->store && renew_store(e, &err) < 0)
+        rest(e, &err);
+    if (e->over)
+        uv_timer_start(&e->soon, on_soon, 0, 0);
+    else
+        dt_presence_join(e->presence);
+}
+
+static void elastic_barrier(struct dt_backend *b)
+{
+    of(b)->in_barrier = true;
+    dt_presence_succeeded(of(b)->presence);
+}
+
+static void elastic_failed(struct dt_backend *b, const struct dt_result *result)
+{
+    dt_presence_failed(of(b)->presence, result);
+}
+
+/* Who hosts the rendezvous takes it away with him: then the others are told that. */
+static void elastic_leave(struct dt_backend *b, const char *why)
+{
+    struct elastic *e = of(b);
+    char all[DT_WHY_MAX];
+    struct dt_err err;
+    if (!e->host) {
+        dt_presence_leave(e->presence, why);
+        return;
+    }
+    snprintf(all, sizeof all, "%s, whose agent hosted it, leaves: %s", e->name, why);
+    dt_rdzv_host_end(e->host, all);
+    dt_err_set(&err, DT_E_CANCELED, "this agent leaves: %s", why);
+    rest(e, &err);
+}
+
+static void elastic_tell(struct dt_backend *b, const struct dt_beat *facts)
+{
+    dt_presence_tell(of(b)->presence, facts);
+}
+
+/* -- closing ---------------------------------------------------------------------------------- */
+
+static void close_step(struct elastic *e)
+{
+    if (--e->handles > 0)
+        return;
+    void (*on_closed_too)(void *) = e->on_closed;
+    void *arg = e->closed_arg;
+    dt_token_finish(&e->token);
+    free(e); /* the only free of one that was opened */
+    if (on_closed_too)
+        on_closed_too(arg);
+}
+
+static void on_soon_closed(uv_handle_t *h)
+{
+    close_step(dt_container_of((uv_timer_t *)h, struct elastic, soon));
+}
+
+static void on_presence_closed(void *arg)
+{
+    close_step(arg);
+}
+
+static void on_foreign_closed(void *arg)
+{
+    ((struct elastic *)arg)->foreign = NULL;
+    close_step(arg);
+}
+
+static void on_store_closed(void *arg)
+{
+    ((struct elastic *)arg)->store = NULL;
+    close_step(arg);
+}
+
+static void on_host_closed(void *arg)
+{
+    ((struct elastic *)arg)->host = NULL;
+    close_step(arg);
+}
+
+static void hurry_up(struct elastic *e)
+{
+    if (e->store)
+        dt_store_server_close(e->store, 0, NULL, NULL);
+    if (e->host)
+        dt_rdzv_host_close(e->host, true, NULL, NULL);
+    if (e->foreign)
+        e->foreign->ops->close(e->foreign, true, NULL, NULL);
+}
+
+static void elastic_close(struct dt_backend *b, bool hurry, void (*done)(void *arg), void *arg)
+{
+    struct elastic *e = of(b);
+    if (e->closing) {
+        if (hurry)
+            hurry_up(e);
+        return;
+    }
+    e->closing = true;
+    e->on_closed = done;
+    e->closed_arg = arg;
+    uv_close((uv_handle_t *)&e->soon, on_soon_closed);
+    if (e->presence)
+        dt_presence_close(e->presence, on_presence_closed, e);
+    if (e->store)
+        dt_store_host_close(e->store, false, hurry, on_store_closed, e);
+    if (e->host)
+        dt_rdzv_host_close(e->host, hurry, on_host_closed, e);
+    if (e->foreign)
+        e->foreign->ops->close(e->foreign, hurry, on_foreign_closed, e);
+}
+
+/* -- the beginning ---------------------------------------------------------------------------- */
+
+static const struct dt_backend_ops elastic_ops = {
+    .join = elastic_join,
+    .barrier = elastic_barrier,
+    .failed = elastic_failed,
+    .leave = elastic_leave,
+    .tell = elastic_tell,
+    .close = elastic_close,
+};
+
+/* What a person must mend is found now, not when it is used. */
+static int read_plan(struct elastic *e, struct dt_err *err)
+{
+    const struct dt_plan *plan = e->plan;
+    struct dt_store_host_where where;
+    if (dt_plan_endpoint(plan, e->endpoint, err) < 0)
+        return -1;
+    if (plan->token_file && dt_proof_read_token(plan->token_file, &e->token, err) < 0)
+        return dt_err_wrap(err, "--token-file");
+    if (plan->store_listen && dt_store_host_decide(plan, plan->endpoint_host, &where, err) < 0)
+        return -1;
+    dt_own_node_boot(e->boot, sizeof e->boot);
+    if (plan->node_name)
+        snprintf(e->name, sizeof e->name, "%s", plan->node_name);
+    else
+        dt_own_node_name(e->name, sizeof e->name);
+    return 0;
+}
+
+static int host_perhaps(struct elastic *e, struct dt_err *err)
+{
+    const struct dt_plan *plan = e->plan;
+    bool must = plan->is_host == DT_HOST_YES;
+    bool ours = must || (plan->is_host == DT_HOST_INFERRED && dt_own_node_is(plan->endpoint_host));
+    if (!ours)
+        return 0;
+    e->host = dt_rdzv_host_open(e->loop, plan, e->token.len ? &e->token : NULL, must, err);
+    if (e->host) {
+        e->handles++;
+        return 0;
+    }
+    if (must || err->code == DT_E_USAGE || err->code == DT_E_MEMORY)
+        return -1;
+    e->no_host = *err;
+    dt_info("joining whoever serves %s already", e->endpoint);
+    return 0;
+}
+
+static int attend(struct elastic *e, struct dt_err *err)
+{
+    const struct dt_plan *plan = e->plan;
+    struct dt_presence_config config = {.plan = plan,
+                                        .endpoint = e->endpoint,
+                                        .ours = e->host != NULL,
+                                        .token = e->token.len ? &e->token : NULL,
+                                        .node = {.name = e->name,
+                                                 .boot = e->boot,
+                                                 .domain = plan->domain ? plan->domain : "",
+                                                 .addr = e->addr,
+                                                 .role = plan->role,
+                                                 .workers = plan->nproc,
+                                                 .order = plan->order,
+                                                 .expected = plan->expected_nodes},
+                                        .events = &presence_events,
+                                        .arg = e};
+    e->presence = dt_presence_open(e->loop, &config, err);
+    if (!e->presence)
+        return -1;
+    e->handles++;
+    return 0;
+}
+
+struct dt_backend *dt_backend_elastic_open(uv_loop_t *loop, const struct dt_plan *plan,
+                                           const struct dt_backend_events *events, void *arg,
+                                           struct dt_err *err)
+{
+    struct elastic *e = calloc(1, sizeof *e);
+    if (!e) {
+        dt_err_set(err, DT_E_MEMORY, "no memory for a job");
+        return NULL;
+    }
+    e->front.base.ops = &elastic_ops;
+    e->loop = loop;
+    e->plan = plan;
+    e->events = events;
+    e->arg = arg;
+    uv_timer_init(loop, &e->soon);
+    e->handles = 1;
+    if (read_plan(e, err) == 0 && host_perhaps(e, err) == 0 && attend(e, err) == 0)
+        return &e->front.base;
+    elastic_close(&e->front.base, true, NULL, NULL);
+    return NULL;
+}

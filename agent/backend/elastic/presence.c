@@ -1,0 +1,484 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/backend/elastic/presence.h"
+
+#include "agent/backend/elastic/control.h"
+#include "agent/backend/elastic/session.h"
+#include "base/list.h"
+#include "base/log.h"
+#include "base/map.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What the session called for. It is told when the session is through. */
+enum news { NO_NEWS, NEWS_WORLD, NEWS_STOP, NEWS_CLOSED };
+
+struct dt_presence {
+    uv_loop_t *loop;
+    struct dt_presence_config config;
+    struct dt_session session;
+    struct dt_control *control; /* NULL once it is over */
+    bool hosted;                /* by an agent */
+    bool was_up, closing;
+    char refusal[sizeof((struct dt_err *)0)->text]; /* why it does not want us now; "": it was not
+                                                       heard to say so */
+    struct {
+        enum news what;
+        struct dt_world world;
+        enum dt_stop_how how;
+        enum dt_close_kind kind;
+        char why[DT_WHY_MAX];
+    } news;
+    dt_ms since;      /* it was opened */
+    dt_ms wanted;     /* since then a world, or that the others are done */
+    uv_timer_t tick;  /* the session's, and the end of being away */
+    uv_timer_t notes; /* says what is waited for */
+    int handles;      /* timers and control, not through their last callback */
+    void (*on_closed)(void *arg);
+    void *closed_arg;
+};
+
+static dt_ms now(const struct dt_presence *p)
+{
+    return (dt_ms)uv_now(p->loop);
+}
+
+static bool is_over(const struct dt_presence *p)
+{
+    return !p->control;
+}
+
+static const char *trouble(const struct dt_presence *p)
+{
+    const char *why = dt_control_trouble(p->control);
+    return why ? why : "it does not answer";
+}
+
+/* -- the end ---------------------------------------------------------------------------------- */
+
+static void close_step(struct dt_presence *p)
+{
+    if (--p->handles > 0 || !p->closing)
+        return;
+    void (*on_closed)(void *) = p->on_closed;
+    void *arg = p->closed_arg;
+    free(p); /* the only free of one that was opened */
+    if (on_closed)
+        on_closed(arg);
+}
+
+static void on_control_closed(void *arg)
+{
+    close_step(arg);
+}
+
+static void on_tick_closed(uv_handle_t *h)
+{
+    close_step(dt_container_of((uv_timer_t *)h, struct dt_presence, tick));
+}
+
+static void on_notes_closed(uv_handle_t *h)
+{
+    close_step(dt_container_of((uv_timer_t *)h, struct dt_presence, notes));
+}
+
+void dt_presence_end(struct dt_presence *p)
+{
+    if (is_over(p))
+        return;
+    dt_session_end(&p->session, now(p));
+    dt_session_disconnected(&p->session, now(p));
+    dt_control_close(p->control, on_control_closed, p);
+    p->control = NULL;
+    uv_timer_stop(&p->tick);
+    uv_timer_stop(&p->notes);
+}
+
+void dt_presence_close(struct dt_presence *p, void (*on_closed)(void *arg), void *arg)
+{
+    dt_presence_end(p);
+    p->closing = true;
+    p->on_closed = on_closed;
+    p->closed_arg = arg;
+    uv_close((uv_handle_t *)&p->tick, on_tick_closed);
+    uv_close((uv_handle_t *)&p->notes, on_notes_closed);
+}
+
+/* -- being away ------------------------------------------------------------------------------- */
+
+/* How long nobody may be there before that is the end; DT_FOREVER: for ever. */
+static dt_ms most_away(const struct dt_presence *p)
+{
+    const struct dt_plan *plan = p->config.plan;
+    if (p->hosted)
+        return plan->run.beat * plan->run.beats + plan->run.reconnect_grace;
+    switch (p->session.phase) {
+    case DT_SESSION_JOINING:
+        return plan->join_timeout;
+    case DT_SESSION_DONE:
+        return plan->barrier_timeout;
+    case DT_SESSION_IDLE:
+    case DT_SESSION_RUNNING:
+    case DT_SESSION_STOPPING:
+    case DT_SESSION_LEAVING:
+    case DT_SESSION_ENDED:
+        return DT_FOREVER;
+    }
+    return DT_FOREVER;
+}
+
+static dt_ms end_of_away(const struct dt_presence *p)
+{
+    dt_ms most = most_away(p), from = p->session.away_since;
+    if (from == DT_FOREVER || most == DT_FOREVER)
+        return DT_FOREVER;
+    if (!p->hosted && from < p->wanted)
+        from = p->wanted; /* before, workers ran and nobody missed it */
+    return dt_clock_after(from, most);
+}
+
+static void end_away(struct dt_presence *p)
+{
+    struct dt_err err;
+    int away = dt_clock_seconds(now(p) - p->session.away_since);
+    dt_err_set(&err, DT_E_DISCONNECTED, "the rendezvous at %s%s has been gone for %d s: %s",
+               p->config.endpoint, p->hosted ? ", hosted by an agent there," : "", away,
+               trouble(p));
+    dt_presence_end(p);
+    p->config.events->gone(p->config.arg, p->hosted, &err);
+}
+
+static void on_note(uv_timer_t *t)
+{
+    struct dt_presence *p = dt_container_of(t, struct dt_presence, notes);
+    dt_ms end = p->was_up ? end_of_away(p) : dt_clock_after(p->since, p->config.plan->read_timeout);
+    if (end == DT_FOREVER)
+        return; /* nobody waits for it: workers run */
+    dt_warn("waiting for the rendezvous at %s%s: %s; trying for %d s more", p->config.endpoint,
+            p->was_up ? " to come back" : "", trouble(p), dt_clock_seconds(end - now(p)));
+}
+
+static void start_notes(struct dt_presence *p)
+{
+    uv_timer_start(&p->notes, on_note, (uint64_t)DT_FIRST_NOTE, (uint64_t)DT_NEXT_NOTE);
+}
+
+/* -- what the session calls ------------------------------------------------------------------- */
+
+static void on_send(void *arg, const struct dt_message *m)
+{
+    dt_control_say(((struct dt_presence *)arg)->control, m);
+}
+
+static void on_world(void *arg, int round, const struct dt_world_message *w)
+{
+    struct dt_presence *p = arg;
+    struct dt_world *world = &p->news.world;
+    p->news.what = NEWS_WORLD;
+    *world = (struct dt_world){.round = round,
+                               .group_rank = w->seat,
+                               .group_size = w->seats,
+                               .first_rank = w->first_rank,
+                               .size = w->size,
+                               .first_role_rank = w->first_role_rank,
+                               .role_size = w->role_size,
+                               .master_port = w->master_port,
+                               .store_is_served = true,
+                               .prev_first_rank = w->prev_rank,
+                               .prev_size = w->prev_size,
+                               .restarts = w->restarts};
+    snprintf(world->master_addr, sizeof world->master_addr, "%s", w->master_addr);
+    snprintf(world->news, sizeof world->news, "%s", w->news);
+}
+
+static void on_stop(void *arg, enum dt_stop_how how, const char *why)
+{
+    struct dt_presence *p = arg;
+    p->news.what = NEWS_STOP;
+    p->news.how = how;
+    snprintf(p->news.why, sizeof p->news.why, "%s", why);
+}
+
+static void on_session_closed(void *arg, enum dt_close_kind kind, const char *why)
+{
+    struct dt_presence *p = arg;
+    p->news.what = NEWS_CLOSED;
+    p->news.kind = kind;
+    snprintf(p->news.why, sizeof p->news.why, "%s", why);
+}
+
+static void on_session_note(void *arg, const char *text)
+{
+    (void)arg;
+    dt_warn("%s", text);
+}
+
+static void on_disconnect(void *arg, const char *why)
+{
+    struct dt_presence *p = arg;
+    dt_warn("the rendezvous at %s: %s; connecting again", p->config.endpoint, why);
+    start_notes(p);
+    dt_control_drop(p->control, why);
+}
+
+/* A reason is told once, however often it is heard. */
+static void tell_refusal(struct dt_presence *p, const char *why)
+{
+    if (strcmp(p->refusal, why) == 0)
+        return;
+    snprintf(p->refusal, sizeof p->refusal, "%s", why);
+    dt_warn("the rendezvous at %s: %s; trying again and again%s", p->config.endpoint, why,
+            p->session.phase == DT_SESSION_RUNNING ? ", workers run on" : "");
+    start_notes(p);
+}
+
+static void on_session_refused(void *arg, const char *why)
+{
+    struct dt_presence *p = arg;
+    tell_refusal(p, why);
+    dt_control_drop_refused(p->control, why);
+}
+
+static uint64_t on_random(void *arg)
+{
+    (void)arg;
+    return dt_map_random_seed();
+}
+
+static const struct dt_session_ops session_ops = {
+    .send = on_send,
+    .world = on_world,
+    .stop = on_stop,
+    .closed = on_session_closed,
+    .note = on_session_note,
+    .disconnect = on_disconnect,
+    .refused = on_session_refused,
+    .random = on_random, /* and nobody asks to commit */
+};
+
+/* -- telling the owner ------------------------------------------------------------------------ */
+
+static void tell(struct dt_presence *p)
+{
+    const struct dt_presence_events *events = p->config.events;
+    enum news what = p->news.what;
+    p->news.what = NO_NEWS;
+    switch (what) {
+    case NO_NEWS:
+        break;
+    case NEWS_WORLD:
+        events->world(p->config.arg, &p->news.world);
+        break;
+    case NEWS_STOP:
+        events->stop(p->config.arg, p->news.how, p->news.why);
+        break;
+    case NEWS_CLOSED:
+        dt_presence_end(p);
+        events->closed(p->config.arg, p->news.kind, p->news.why);
+        break;
+    }
+}
+
+static void on_tick(uv_timer_t *t);
+
+/* After each call of the session's: the next tick. */
+static void arm(struct dt_presence *p)
+{
+    dt_ms next = dt_session_next(&p->session);
+    if (end_of_away(p) < next)
+        next = end_of_away(p);
+    if (next == DT_FOREVER)
+        uv_timer_stop(&p->tick);
+    else
+        uv_timer_start(&p->tick, on_tick, next > now(p) ? (uint64_t)(next - now(p)) : 0, 0);
+}
+
+/* The same from the loop, where what it called for can be told. */
+static void settle(struct dt_presence *p)
+{
+    arm(p);
+    tell(p);
+}
+
+static void on_tick(uv_timer_t *t)
+{
+    struct dt_presence *p = dt_container_of(t, struct dt_presence, tick);
+    dt_session_tick(&p->session, now(p));
+    settle(p);
+    if (!is_over(p) && now(p) >= end_of_away(p))
+        end_away(p);
+}
+
+/* -- the connection --------------------------------------------------------------------------- */
+
+static void on_up(void *arg, const char *host, const struct dt_addr *local)
+{
+    struct dt_presence *p = arg;
+    p->hosted = strcmp(host, "agent") == 0;
+    if (p->was_up && !*p->refusal)
+        dt_warn("the rendezvous at %s is there again", p->config.endpoint);
+    p->was_up = true;
+    uv_timer_stop(&p->notes);
+    p->config.events->reached(p->config.arg, local);
+    if (is_over(p))
+        return;
+    dt_session_connected(&p->session, now(p));
+    settle(p);
+}
+
+static void on_down(void *arg, const struct dt_err *why)
+{
+    struct dt_presence *p = arg;
+    dt_warn("the rendezvous at %s: %s; connecting again%s", p->config.endpoint, why->text,
+            p->session.phase == DT_SESSION_RUNNING ? ", workers run on" : "");
+    start_notes(p);
+    dt_session_disconnected(&p->session, now(p));
+    settle(p);
+}
+
+static void on_refused(void *arg, const struct dt_err *why)
+{
+    struct dt_presence *p = arg;
+    tell_refusal(p, why->text);
+    dt_session_disconnected(&p->session, now(p));
+    settle(p);
+}
+
+static void on_frame(void *arg, const struct dt_message *m)
+{
+    struct dt_presence *p = arg;
+    dt_session_frame(&p->session, m, now(p));
+    if (*p->refusal && p->session.up) {
+        *p->refusal = '\0';
+        dt_warn("the rendezvous at %s takes this node again", p->config.endpoint);
+    }
+    settle(p);
+}
+
+static void on_foreign(void *arg)
+{
+    struct dt_presence *p = arg;
+    dt_presence_end(p);
+    p->config.events->foreign(p->config.arg);
+}
+
+static void on_failed(void *arg, const struct dt_err *why)
+{
+    struct dt_presence *p = arg;
+    struct dt_err err = *why;
+    if (why->code != DT_E_PROTOCOL && p->config.ours)
+        dt_err_set(&err, why->code,
+                   "the rendezvous that this agent hosts was not reached at %s within %d s: %s; "
+                   "does --rdzv-endpoint lead to this host, and to what --store-listen names?",
+                   p->config.endpoint, dt_clock_seconds(now(p) - p->since), why->text);
+    else if (why->code != DT_E_PROTOCOL)
+        dt_err_set(&err, why->code,
+                   "no rendezvous was found at %s within %d s: %s; is an agent of this job, or a "
+                   "dtrun-rendezvous, running there?",
+                   p->config.endpoint, dt_clock_seconds(now(p) - p->since), why->text);
+    dt_presence_end(p);
+    p->config.events->failed(p->config.arg, &err);
+}
+
+static const struct dt_control_events control_events = {
+    .up = on_up,
+    .down = on_down,
+    .refused = on_refused,
+    .frame = on_frame,
+    .foreign = on_foreign,
+    .failed = on_failed,
+};
+
+/* -- what the owner wishes -------------------------------------------------------------------- */
+
+void dt_presence_join(struct dt_presence *p)
+{
+    if (is_over(p))
+        return;
+    p->wanted = now(p);
+    dt_session_join(&p->session, now(p));
+    arm(p);
+}
+
+void dt_presence_failed(struct dt_presence *p, const struct dt_result *result)
+{
+    if (is_over(p))
+        return;
+    dt_session_failed(&p->session, result, now(p));
+    arm(p);
+}
+
+void dt_presence_succeeded(struct dt_presence *p)
+{
+    if (is_over(p))
+        return;
+    p->wanted = now(p);
+    dt_session_succeeded(&p->session, now(p));
+    arm(p);
+}
+
+void dt_presence_leave(struct dt_presence *p, const char *why)
+{
+    if (is_over(p))
+        return;
+    dt_session_leave(&p->session, why, now(p));
+    arm(p);
+}
+
+void dt_presence_tell(struct dt_presence *p, const struct dt_beat *facts)
+{
+    dt_session_tell(&p->session, facts);
+}
+
+void dt_presence_set_port(struct dt_presence *p, int port)
+{
+    dt_session_set_port(&p->session, port);
+}
+
+/* -- the beginning ---------------------------------------------------------------------------- */
+
+static int begin(struct dt_presence *p, struct dt_err *err)
+{
+    const struct dt_plan *plan = p->config.plan;
+    struct dt_session_config session = {
+        .run = plan->run_id,
+        .join = {.spec = plan->run, .node = p->config.node},
+        .stop_when_away = plan->stop_when_away,
+        .ops = &session_ops,
+        .arg = p,
+    };
+    struct dt_control_config control = DT_CONTROL_CONFIG_DEFAULT;
+    session.join.spec.job = plan->job;
+    dt_session_init(&p->session, &session);
+    control.addr = p->config.endpoint;
+    control.ours = p->config.ours;
+    control.token = p->config.token;
+    control.open_timeout = plan->read_timeout;
+    control.events = &control_events;
+    control.arg = p;
+    p->control = dt_control_open(p->loop, &control, err);
+    return p->control ? 0 : -1;
+}
+
+struct dt_presence *dt_presence_open(uv_loop_t *loop, const struct dt_presence_config *config,
+                                     struct dt_err *err)
+{
+    struct dt_presence *p = calloc(1, sizeof *p);
+    if (!p) {
+        dt_err_set(err, DT_E_MEMORY, "no memory for a job");
+        return NULL;
+    }
+    p->loop = loop;
+    p->config = *config;
+    p->since = now(p);
+    if (begin(p, err) < 0) {
+        free(p);
+        return NULL;
+    }
+    uv_timer_init(loop, &p->tick);
+    uv_timer_init(loop, &p->notes);
+    p->handles = 3;
+    start_notes(p);
+    return p;
+}
