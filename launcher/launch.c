@@ -4,7 +4,7 @@
 #include "agent/agent.h"
 #include "agent/bind/bind.h"
 #include "base/fs.h"
-#include "launcher/config.h"
+#include "launcher/config/config.h"
 #include "launcher/number.h"
 #include "launcher/print_plan.h"
 #include "launcher/words.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/fs.h"
-#include "launcher/interpreter.h"
+#include "launcher/python/interpreter.h"
 #include "tests/lib/check.h"
 
 #include <ftw.h>

@@ -5,7 +5,7 @@
 #ifndef DT_TESTS_LAUNCHER_TOLD_H
 #define DT_TESTS_LAUNCHER_TOLD_H
 
-#include "launcher/config.h"
+#include "launcher/config/config.h"
 #include "launcher/print_plan.h"
 #include "launcher/words.h"
 #include "tests/lib/check.h"

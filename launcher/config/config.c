@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "launcher/config_parts.h"
+#include "launcher/config/inside.h"
 
 #include "launcher/number.h"
 #include "launcher/words.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Where what the workers print goes, and which files are kept. */
-#include "launcher/config_parts.h"
+#include "launcher/config/inside.h"
 
-#include "launcher/streams.h"
+#include "launcher/config/streams.h"
 
 #include <errno.h>
 #include <limits.h>

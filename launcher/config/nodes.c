@@ -2,11 +2,11 @@
 /* How the nodes of the job meet. A job of one node that was told no endpoint meets nobody: it has a
  * store of its own on a free port, whatever backend was named. All others are static, or elastic:
  * one c10d node that was told an endpoint may find another one there that does its work already. */
-#include "launcher/config_parts.h"
+#include "launcher/config/inside.h"
 
-#include "launcher/endpoint.h"
+#include "launcher/config/endpoint.h"
+#include "launcher/config/rdzv_conf.h"
 #include "launcher/number.h"
-#include "launcher/rdzv_conf.h"
 #include "launcher/words.h"
 
 #include <stdio.h>
@@ -232,7 +232,7 @@ static int plan_standalone(struct dt_config *c)
     return plan_single(c, true);
 }
 
-/* Nodes that come and go. More of it, once the rest is known, is in config_elastic.c. */
+/* Nodes that come and go. More of it, once the rest is known, is in elastic.c. */
 static int plan_elastic(struct dt_config *c, const struct dt_endpoint *e)
 {
     if (set_endpoint(c, e->host, e->port) < 0 || choose_run_id(c, false) < 0 || apply_conf(c) < 0 ||

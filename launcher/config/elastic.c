@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What there is more to an elastic job: what its nodes have to agree on, and how this one presents
  * itself. Where a scheduler started the nodes its environment knows things nobody has to write. */
-#include "launcher/config_parts.h"
+#include "launcher/config/inside.h"
 
 #include <errno.h>
 #include <stdio.h>

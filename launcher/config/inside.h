@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the files of launcher/config share. Each part fills its fields of the plan, or says why not.
  */
-#ifndef DT_LAUNCHER_CONFIG_PARTS_H
-#define DT_LAUNCHER_CONFIG_PARTS_H
+#ifndef DT_LAUNCHER_CONFIG_INSIDE_H
+#define DT_LAUNCHER_CONFIG_INSIDE_H
 
-#include "launcher/config.h"
-#include "launcher/rdzv_conf.h"
+#include "launcher/config/config.h"
+#include "launcher/config/rdzv_conf.h"
 
 struct dt_config {
     const struct dt_launch_options *o;

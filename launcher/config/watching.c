@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Who looks after the job while it runs: health port, time limits of workers, who started us. */
-#include "launcher/config_parts.h"
+#include "launcher/config/inside.h"
 
 #include "launcher/number.h"
 #include "launcher/words.h"

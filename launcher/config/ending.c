@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How the job ends: by signals, by failure, and how long it may take. */
-#include "launcher/config_parts.h"
+#include "launcher/config/inside.h"
 
 #include "launcher/number.h"
 #include "base/signame.h"

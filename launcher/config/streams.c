@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "launcher/streams.h"
+#include "launcher/config/streams.h"
 
 #include "base/buf.h"
 #include "launcher/number.h"

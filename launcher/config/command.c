@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What is executed, and how reports call it. */
-#include "launcher/config_parts.h"
+#include "launcher/config/inside.h"
 
-#include "launcher/interpreter.h"
+#include "launcher/python/interpreter.h"
 #include "launcher/words.h"
 
 #include <stdlib.h>

@@ -2,8 +2,8 @@
 /* From what a person wrote to a plan that can be carried out, with every mistake answered by one
  * sentence: which option, what it says, why that cannot be, what to try. Decides only; what it must
  * know about the machine is in the facts, and the file system is looked at but not changed. */
-#ifndef DT_LAUNCHER_CONFIG_H
-#define DT_LAUNCHER_CONFIG_H
+#ifndef DT_LAUNCHER_CONFIG_CONFIG_H
+#define DT_LAUNCHER_CONFIG_CONFIG_H
 
 #include "agent/plan.h"
 #include "launcher/facts.h"

@@ -3,8 +3,8 @@
  * in itself: that of the environment it is installed in. We are no Python, so the same one is
  * looked for: where this program lies in an environment, called so or linked there, it is that
  * one's. Else it is the one that is active. */
-#ifndef DT_LAUNCHER_INTERPRETER_H
-#define DT_LAUNCHER_INTERPRETER_H
+#ifndef DT_LAUNCHER_PYTHON_INTERPRETER_H
+#define DT_LAUNCHER_PYTHON_INTERPRETER_H
 
 #include "base/err.h"
 #include "launcher/facts.h"

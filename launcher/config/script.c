@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Mistakes that can be seen in SCRIPT and in the words behind it before anything starts. What could
  * work is never refused, only warned of. */
-#include "launcher/config_parts.h"
+#include "launcher/config/inside.h"
 
 #include "base/auto.h"
-#include "launcher/interpreter.h"
+#include "launcher/python/interpreter.h"
 #include "launcher/words.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "launcher/lc_ctype.h"
+#include "launcher/python/lc_ctype.h"
 
 #include <langinfo.h>
 #include <locale.h>

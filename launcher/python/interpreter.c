@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "launcher/interpreter.h"
+#include "launcher/python/interpreter.h"
 
 #include <errno.h>
 #include <fcntl.h>

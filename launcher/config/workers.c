@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How many workers, what they are called, how many threads each, their locale, and where they may
  * run. */
-#include "launcher/config_parts.h"
+#include "launcher/config/inside.h"
 
-#include "launcher/lc_ctype.h"
 #include "launcher/number.h"
+#include "launcher/python/lc_ctype.h"
 #include "launcher/words.h"
 
 #include <string.h>
