@@ -4,8 +4,8 @@
 #include "bench/fail.h"
 #include "bench/flags.h"
 #include "worker_runtime/coll/backend.h"
-#include "worker_runtime/context_parts.h"
-#include "worker_runtime/device.h"
+#include "worker_runtime/device/device.h"
+#include "worker_runtime/inside.h"
 
 #include <stdio.h>
 #include <stdlib.h>

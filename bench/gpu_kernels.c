@@ -9,8 +9,8 @@
  * cache, so that each call finds its input in memory. */
 #include "bench/fail.h"
 #include "bench/flags.h"
-#include "worker_runtime/device.h"
-#include "worker_runtime/model/ops.h"
+#include "worker_runtime/device/device.h"
+#include "worker_runtime/ops/ops.h"
 
 #include <stdio.h>
 #include <stdlib.h>

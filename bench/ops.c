@@ -10,9 +10,9 @@
 #include <string.h>
 #include <time.h>
 
-#include "worker_runtime/blas.h"
-#include "worker_runtime/device.h"
-#include "worker_runtime/model/ops.h"
+#include "worker_runtime/device/device.h"
+#include "worker_runtime/ops/cpu/blas.h"
+#include "worker_runtime/ops/ops.h"
 
 enum { B = 4, T = 256, N = B * T, C = 384, H = 6, V = 8192, F = 4 * C, P = 13900000, ARRAYS = 8 };
 

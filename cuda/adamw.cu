@@ -4,7 +4,7 @@
  * rounded to its type to nearest or by chance (model/by_chance.h: the same bits as on a CPU). */
 #include "cuda/common.cuh"
 #include "cuda/kernels.h"
-#include "worker_runtime/model/by_chance.h"
+#include "worker_runtime/ops/by_chance.h"
 
 namespace
 {

@@ -3,7 +3,7 @@
 #ifndef DT_CUDA_CHOOSE_H
 #define DT_CUDA_CHOOSE_H
 
-#include "worker_runtime/device.h"
+#include "worker_runtime/device/device.h"
 
 /* How many this process may use; 0 and *err saying why there are none. */
 int dt_cuda_devices(struct dt_err *err);

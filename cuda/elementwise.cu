@@ -4,7 +4,7 @@
  * a CPU; of NaN in double only that it is one. */
 #include "cuda/kernels.h"
 #include "cuda/map.cuh"
-#include "worker_runtime/model/half.h"
+#include "worker_runtime/ops/half.h"
 
 #include <type_traits>
 

@@ -7,7 +7,7 @@
 #define DT_CUDA_KERNELS_H
 
 #include "cuda/stream.h"
-#include "worker_runtime/model/ops.h"
+#include "worker_runtime/ops/ops.h"
 
 #ifdef __cplusplus
 extern "C" {

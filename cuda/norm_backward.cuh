@@ -5,7 +5,7 @@
 #define DT_CUDA_NORM_BACKWARD_CUH
 
 #include "cuda/row.cuh"
-#include "worker_runtime/model/ops.h"
+#include "worker_runtime/ops/ops.h"
 
 namespace
 {

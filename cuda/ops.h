@@ -3,7 +3,7 @@
 #ifndef DT_CUDA_OPS_H
 #define DT_CUDA_OPS_H
 
-#include "worker_runtime/model/ops.h"
+#include "worker_runtime/ops/ops.h"
 
 extern const struct dt_ops dt_cuda_ops_f32;
 extern const struct dt_ops dt_cuda_ops_bf16;

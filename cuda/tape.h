@@ -5,7 +5,7 @@
 #ifndef DT_CUDA_TAPE_H
 #define DT_CUDA_TAPE_H
 
-#include "worker_runtime/device.h"
+#include "worker_runtime/device/device.h"
 
 extern const struct dt_tape_ops dt_cuda_tapes;
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "worker_runtime/context_parts.h"
+#include "worker_runtime/inside.h"
 
 #include "worker_runtime/coll/backend.h"
-#include "worker_runtime/device_card.h"
+#include "worker_runtime/device/card.h"
 #include "worker_runtime/job_env.h"
 #include "worker_runtime/store_meeting.h"
 

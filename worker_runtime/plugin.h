@@ -6,7 +6,7 @@
 #define DT_WORKER_RUNTIME_PLUGIN_H
 
 #include "base/err.h"
-#include "worker_runtime/device.h"
+#include "worker_runtime/device/device.h"
 
 #include <stdbool.h>
 #include <stdint.h>

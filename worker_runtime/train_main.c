@@ -3,7 +3,7 @@
  * finishes its step, saves, and dies by that signal. */
 #include "base/fs.h"
 #include "base/json.h"
-#include "worker_runtime/blas.h"
+#include "worker_runtime/ops/cpu/blas.h"
 #include "worker_runtime/data/tokenizer.h"
 #include "worker_runtime/train/estimate.h"
 #include "worker_runtime/plugin.h"

@@ -16,9 +16,9 @@
 #define DT_TESTS_GPU_KIT_H
 
 #include "tests/runtime/ops_kit.h"
-#include "worker_runtime/device.h"
-#include "worker_runtime/model/half.h"
-#include "worker_runtime/model/ops.h"
+#include "worker_runtime/device/device.h"
+#include "worker_runtime/ops/half.h"
+#include "worker_runtime/ops/ops.h"
 #include "worker_runtime/plugin.h"
 
 enum { GPU_ARRAYS = 256, GPU_GUARD = 256 };

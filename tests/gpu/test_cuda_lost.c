@@ -3,7 +3,7 @@
  * watchdog of a communicator, stands behind no seam. */
 #include "cuda/device.h"
 #include "tests/lib/check.h"
-#include "worker_runtime/device.h"
+#include "worker_runtime/device/device.h"
 
 static struct dt_device *open_device(void)
 {

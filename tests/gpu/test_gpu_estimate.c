@@ -2,8 +2,8 @@
 /* That ranks on GPUs hold what `dtrun-train --estimate` said they would. CUDA does not survive a
  * fork: this process never calls it. */
 #include "tests/runtime/ranks.h"
-#include "worker_runtime/model/ops.h"
 #include "worker_runtime/model/transformer.h"
+#include "worker_runtime/ops/ops.h"
 #include "worker_runtime/plugin.h"
 #include "worker_runtime/train/estimate.h"
 #include "worker_runtime/zero/create.h"

@@ -4,8 +4,8 @@
  * type holds them and results are exact. CUDA does not survive a fork: this process never calls it.
  */
 #include "tests/runtime/ranks.h"
-#include "worker_runtime/device.h"
-#include "worker_runtime/model/half.h"
+#include "worker_runtime/device/device.h"
+#include "worker_runtime/ops/half.h"
 #include "worker_runtime/plugin.h"
 
 static int gpus;

@@ -3,7 +3,7 @@
  * steps that are made meanwhile wait for it before they change anything. */
 #include "tests/runtime/ranks.h"
 #include "worker_runtime/ckpt/inside.h"
-#include "worker_runtime/model/ops.h"
+#include "worker_runtime/ops/ops.h"
 #include "worker_runtime/plugin.h"
 #include "worker_runtime/zero/create.h"
 #include "worker_runtime/zero/state.h"

@@ -10,7 +10,7 @@
  * [batch, positions] tokens, then as many targets. */
 #include "base/fs.h"
 #include "base/json.h"
-#include "worker_runtime/context_parts.h"
+#include "worker_runtime/inside.h"
 #include "worker_runtime/model/transformer.h"
 
 #include <stdio.h>

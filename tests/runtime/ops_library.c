@@ -2,8 +2,8 @@
 /* The tables of ops for torch_ops.py, which calls them by way of ctypes. */
 #include <string.h>
 
-#include "worker_runtime/device.h"
-#include "worker_runtime/model/ops.h"
+#include "worker_runtime/device/device.h"
+#include "worker_runtime/ops/ops.h"
 
 #define EXPORT __attribute__((visibility("default")))
 

@@ -6,8 +6,8 @@
 #include <sys/wait.h>
 
 #include "tests/lib/check.h"
-#include "worker_runtime/blas.h"
-#include "worker_runtime/blas_library.h"
+#include "worker_runtime/ops/cpu/blas.h"
+#include "worker_runtime/ops/cpu/blas_library.h"
 
 /* The environment of whoever runs the tests may choose kernels, and each story here makes its own
  * choice. */

@@ -3,7 +3,7 @@
 
 #include "base/crc32c.h"
 #include "base/fs.h"
-#include "worker_runtime/model/half.h"
+#include "worker_runtime/ops/half.h"
 
 #include <fcntl.h>
 #include <math.h>

@@ -2,7 +2,7 @@
 /* Ranks that are processes, and their dt_zero: saved at one stage and world, resumed at another. */
 #include "tests/runtime/checkpoints.h"
 #include "tests/runtime/ranks.h"
-#include "worker_runtime/device.h"
+#include "worker_runtime/device/device.h"
 #include "worker_runtime/zero/create.h"
 
 #include <fcntl.h>

@@ -6,7 +6,7 @@
 #include <dirent.h>
 #include <sys/resource.h>
 
-#include "worker_runtime/coll/memory.h"
+#include "worker_runtime/coll/host/memory.h"
 
 static int entries(const char *path)
 {

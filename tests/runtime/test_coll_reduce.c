@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The arithmetic under the collectives, and who has a core of its own. */
 #include "tests/lib/check.h"
-#include "worker_runtime/coll/patience.h"
-#include "worker_runtime/coll/reduce.h"
+#include "worker_runtime/coll/host/patience.h"
+#include "worker_runtime/coll/host/reduce.h"
 
 #include <math.h>
 

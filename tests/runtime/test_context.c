@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a worker makes of its environment: all of a job or none, and each mistake a sentence. */
 #include "tests/lib/check.h"
-#include "worker_runtime/context_parts.h"
+#include "worker_runtime/inside.h"
 #include "worker_runtime/job_env.h"
 
 #include <dtrun/coll.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What ranks make of each other's devices. */
 #include "tests/lib/check.h"
-#include "worker_runtime/device_card.h"
-#include "worker_runtime/model/ops.h"
+#include "worker_runtime/device/card.h"
+#include "worker_runtime/ops/ops.h"
 
 #include <string.h>
 

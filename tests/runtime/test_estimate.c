@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/runtime/ranks.h"
-#include "worker_runtime/device.h"
+#include "worker_runtime/device/device.h"
 #include "worker_runtime/model/transformer.h"
 #include "worker_runtime/train/estimate.h"
 #include "worker_runtime/zero/create.h"

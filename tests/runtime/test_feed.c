@@ -2,7 +2,7 @@
 /* Who trains on what: a step's samples, each exactly once, however they are dealt. */
 #include "tests/lib/folder.h"
 #include "worker_runtime/config/config.h"
-#include "worker_runtime/train/trainer.h"
+#include "worker_runtime/train/inside.h"
 
 BEFORE_ALL
 {

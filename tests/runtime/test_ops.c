@@ -2,10 +2,10 @@
 /* The fast ops say what the reference says: each op, for each set of instructions this processor
  * has, over shapes that are 1, odd, and no multiple of any block. */
 #include "tests/runtime/ops_kit.h"
-#include "worker_runtime/cpu_level.h"
-#include "worker_runtime/device.h"
-#include "worker_runtime/model/by_chance.h"
-#include "worker_runtime/model/ops.h"
+#include "worker_runtime/device/device.h"
+#include "worker_runtime/ops/by_chance.h"
+#include "worker_runtime/ops/cpu/cpu_level.h"
+#include "worker_runtime/ops/ops.h"
 
 /* Runs FN(ops, stream, kit) for each table, on a pool of 3 threads. */
 typedef void (*story_fn)(const struct dt_ops *ops, struct dt_stream *s, struct kit *k);

@@ -3,9 +3,9 @@
  * a random sum of outputs, found by going a little way there and back, is what the backward op
  * says. And conversions between types, against what the formats define. */
 #include "tests/runtime/ops_kit.h"
-#include "worker_runtime/device.h"
-#include "worker_runtime/model/half.h"
-#include "worker_runtime/model/ops.h"
+#include "worker_runtime/device/device.h"
+#include "worker_runtime/ops/half.h"
+#include "worker_runtime/ops/ops.h"
 
 static const struct dt_ops *const ref = &dt_ops_reference;
 

@@ -5,7 +5,7 @@
 #include "base/buf.h"
 #include "base/fs.h"
 #include "tests/lib/check.h"
-#include "worker_runtime/device.h"
+#include "worker_runtime/device/device.h"
 #include "worker_runtime/plugin.h"
 
 #include <dlfcn.h>

@@ -6,9 +6,9 @@
 #include <sys/wait.h>
 
 #include "tests/lib/check.h"
-#include "worker_runtime/device.h"
-#include "worker_runtime/model/ops.h"
-#include "worker_runtime/pool.h"
+#include "worker_runtime/device/device.h"
+#include "worker_runtime/ops/cpu/pool.h"
+#include "worker_runtime/ops/ops.h"
 
 enum { MOST = 5000 };
 

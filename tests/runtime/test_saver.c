@@ -3,7 +3,7 @@
  * and the steps go on. */
 #include "tests/lib/folder.h"
 #include "tests/runtime/ranks.h"
-#include "worker_runtime/train/trainer.h"
+#include "worker_runtime/train/inside.h"
 #include "worker_runtime/zero/create.h"
 
 #include <dtrun/coll.h>

@@ -3,7 +3,7 @@
 
 #include "tests/lib/check.h"
 #include "tests/runtime/held_zero.h"
-#include "worker_runtime/model/ops.h"
+#include "worker_runtime/ops/ops.h"
 
 #define ROWS(t) (sizeof(t) / sizeof *(t))
 

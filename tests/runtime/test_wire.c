@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/runtime/ranks.h"
-#include "worker_runtime/coll/wire.h"
+#include "worker_runtime/coll/wire/wire.h"
 
 #include <poll.h>
 #include <stdatomic.h>

@@ -2,8 +2,8 @@
 /* The wire over TCP against those who do not keep to its rules: strangers at the door, impostors,
  * peers that send too much. Both ends are of this process and moved in turns. */
 #include "tests/lib/check.h"
-#include "worker_runtime/coll/tcp_parts.h"
-#include "worker_runtime/coll/wire_tcp.h"
+#include "worker_runtime/coll/wire/tcp/inside.h"
+#include "worker_runtime/coll/wire/tcp/tcp.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

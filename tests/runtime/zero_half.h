@@ -3,7 +3,7 @@
 #ifndef DT_TESTS_RUNTIME_ZERO_HALF_H
 #define DT_TESTS_RUNTIME_ZERO_HALF_H
 
-#include "worker_runtime/model/ops.h"
+#include "worker_runtime/ops/ops.h"
 
 #include <stdlib.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Opening, and the life of a save up to the moment all ranks are done; commit.c has the rest. */
 #include "worker_runtime/ckpt/inside.h"
-#include "worker_runtime/device.h"
+#include "worker_runtime/device/device.h"
 
 #include <inttypes.h>
 #include <signal.h>

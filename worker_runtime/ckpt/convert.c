@@ -4,7 +4,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "worker_runtime/model/half.h"
+#include "worker_runtime/ops/half.h"
 
 bool dt_convert_is_float(enum dt_dtype type)
 {

@@ -4,7 +4,7 @@
 
 #include "worker_runtime/ckpt/inside.h"
 #include "worker_runtime/ckpt/saving.h"
-#include "worker_runtime/context_parts.h"
+#include "worker_runtime/inside.h"
 
 #include <dtrun/beat.h>
 #include <math.h>

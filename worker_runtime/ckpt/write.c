@@ -14,7 +14,7 @@
 #include "base/auto.h"
 #include "base/fs.h"
 #include "worker_runtime/ckpt/convert.h"
-#include "worker_runtime/device.h"
+#include "worker_runtime/device/device.h"
 
 #define CHUNK ((uint64_t)8 << 20)
 #define CHUNK_ELEMENTS ((size_t)1 << 18)

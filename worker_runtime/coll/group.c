@@ -3,7 +3,7 @@
  * says which colour and key it has, and from these all work out the same lists. */
 #include "worker_runtime/coll/group.h"
 
-#include "worker_runtime/device.h"
+#include "worker_runtime/device/device.h"
 
 #include <stdio.h>
 #include <stdlib.h>

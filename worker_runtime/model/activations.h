@@ -8,8 +8,8 @@
 #ifndef DT_WORKER_RUNTIME_MODEL_ACTIVATIONS_H
 #define DT_WORKER_RUNTIME_MODEL_ACTIVATIONS_H
 
-#include "worker_runtime/model/ops.h"
 #include "worker_runtime/model/transformer.h"
+#include "worker_runtime/ops/ops.h"
 
 /* Letters as in ops.h, and Q = heads * head_dim, K = kv_heads * head_dim, I = inner. */
 

@@ -5,7 +5,7 @@
 #ifndef DT_WORKER_RUNTIME_MODEL_TRANSFORMER_H
 #define DT_WORKER_RUNTIME_MODEL_TRANSFORMER_H
 
-#include "worker_runtime/device.h"
+#include "worker_runtime/device/device.h"
 #include "worker_runtime/model/shape.h"
 
 struct dt_transformer;

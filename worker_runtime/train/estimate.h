@@ -5,7 +5,7 @@
 #define DT_WORKER_RUNTIME_TRAIN_ESTIMATE_H
 
 #include "worker_runtime/config/config.h"
-#include "worker_runtime/device.h"
+#include "worker_runtime/device/device.h"
 
 /* Where a run would be. */
 struct dt_estimate_place {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Samples of a step in the job's one order, of which each rank takes what it was dealt. */
-#include "worker_runtime/train/trainer.h"
+#include "worker_runtime/train/inside.h"
 
 int dt_feed_micro_batch(struct dt_trainer *t, int micro_step, struct dt_err *err)
 {

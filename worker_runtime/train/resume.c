@@ -2,8 +2,8 @@
 /* What a run goes on from: which checkpoint, its state into the trainer, and what of it stays. */
 #include "base/auto.h"
 #include "base/fs.h"
-#include "worker_runtime/context_parts.h"
-#include "worker_runtime/train/trainer.h"
+#include "worker_runtime/inside.h"
+#include "worker_runtime/train/inside.h"
 
 #include <limits.h>
 #include <stdio.h>

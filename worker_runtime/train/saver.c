@@ -2,7 +2,7 @@
 /* Checkpoints beside the steps. What ranks know of one goes into the step's own sum over all ranks;
  * ckpt/saving.h has what they make of it. A checkpoint that cannot be written costs a warning and
  * what it would have saved, never the run. */
-#include "worker_runtime/train/trainer.h"
+#include "worker_runtime/train/inside.h"
 
 #include <string.h>
 

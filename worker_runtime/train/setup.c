@@ -2,10 +2,10 @@
 /* Makes all that a run consists of, in the order in which one thing needs another, and says on rank
  * 0 what came of it. */
 #include "base/buf.h"
-#include "worker_runtime/context_parts.h"
 #include "worker_runtime/data/tokenizer.h"
+#include "worker_runtime/inside.h"
 #include "worker_runtime/train/init.h"
-#include "worker_runtime/train/trainer.h"
+#include "worker_runtime/train/inside.h"
 #include "worker_runtime/zero/state.h"
 
 #include <stdlib.h>

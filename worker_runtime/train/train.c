@@ -7,7 +7,7 @@
 
 #include "base/clock.h"
 #include "worker_runtime/optim/schedule.h"
-#include "worker_runtime/train/trainer.h"
+#include "worker_runtime/train/inside.h"
 
 #include <stdio.h>
 

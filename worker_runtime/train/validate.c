@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The loss on data that is not trained on. Ranks take samples in turn; each goes through as many
  * rounds as the others, since at stage 3 parameters are gathered together. */
-#include "worker_runtime/train/trainer.h"
+#include "worker_runtime/train/inside.h"
 
 static size_t least(size_t a, size_t b)
 {

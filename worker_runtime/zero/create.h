@@ -4,7 +4,7 @@
 #ifndef DT_WORKER_RUNTIME_ZERO_CREATE_H
 #define DT_WORKER_RUNTIME_ZERO_CREATE_H
 
-#include "worker_runtime/device.h"
+#include "worker_runtime/device/device.h"
 
 #include <dtrun/zero.h>
 

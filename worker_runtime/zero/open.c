@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "worker_runtime/context_parts.h"
+#include "worker_runtime/inside.h"
 #include "worker_runtime/zero/create.h"
 
 struct dt_zero *dt_zero_create(struct dt_context *context, struct dt_coll *g,

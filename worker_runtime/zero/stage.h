@@ -12,17 +12,17 @@
  *     zero/stage2.c          dt_shard_reduce()   hands the buffer over, to be summed over ranks
  *     zero/queue.c           dt_queue_push()     starts that, while backward goes on;
  *                            dt_queue_settle()   waits for it
- *     coll/shm_collective.c  direct_read()       sums this rank's part, read where each rank has it
+ *     coll/host/collective.c direct_read()       sums this rank's part, read where each rank has it
  *     zero/stage2.c          dt_shard_arrived()  keeps the sum in the row of this rank's shards
  *
  * There update.c finds it: norm, clip, AdamW over the part; stage->publish() shows the result to
  * all. At stages 0 and 1 the unit's place in a full row takes the part of the lent buffer. Between
- * hosts the sum is coll/hosts_sum.c's. */
+ * hosts the sum is coll/hosts/sum.c's. */
 #ifndef DT_WORKER_RUNTIME_ZERO_STAGE_H
 #define DT_WORKER_RUNTIME_ZERO_STAGE_H
 
-#include "worker_runtime/device.h"
-#include "worker_runtime/model/ops.h"
+#include "worker_runtime/device/device.h"
+#include "worker_runtime/ops/ops.h"
 #include "worker_runtime/zero/create.h"
 #include "worker_runtime/zero/layout.h"
 

@@ -5,7 +5,7 @@
 #include <math.h>
 
 #include "tests/lib/check.h"
-#include "worker_runtime/model/half.h"
+#include "worker_runtime/ops/half.h"
 
 enum { M = 5, N = 7, K = 9, AUX_LD = 8 };
 

@@ -1,0 +1,343 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Attention by blocks: BLOCK queries at a time meet a chunk of up to KEYS keys, in small matrix
+ * products whose scores stay in the cache, and keys after a block's last query are never looked at.
+ * Where there are more than KEYS keys the softmax goes on from chunk to chunk: what was summed up
+ * under the largest score so far is scaled down when a larger one comes. A chunk is turned on its
+ * side once for all the blocks that meet it, or the BLAS would do so for each.
+ *
+ * Backwards the weights come again from the logsum that the forward pass kept. A part is one
+ * key/value head of one sequence with all its queries, so each gradient is added up by one thread,
+ * in one order. */
+#include <math.h>
+#include <string.h>
+
+#include "worker_runtime/ops/cpu/blas.h"
+#include "worker_runtime/ops/cpu/cpu.h"
+#include "worker_runtime/ops/cpu/math.h"
+
+enum { BLOCK = 32, KEYS = 256, QUERIES = 256, WIDEST = 256 };
+_Static_assert(KEYS % 16 == 0, "rows of scores are whole vectors");
+_Static_assert(KEYS % BLOCK == 0, "a chunk of keys starts no later than the first query");
+
+struct job {
+    const struct dt_attention *a;
+    struct dt_stream *s;
+    float scale;
+    float *out, *dq, *dk, *dv;
+    const float *fout, *dout;
+};
+
+/* What each thread works in. */
+struct scratch {
+    float scores[BLOCK * KEYS];
+    float dscores[BLOCK * KEYS];
+    float keys[WIDEST * KEYS], values[WIDEST * KEYS]; /* on their side: [head_dim, KEYS] */
+    float largest[QUERIES], sum[QUERIES];
+};
+_Static_assert(sizeof(struct scratch) <= DT_SCRATCH_BYTES, "scratch is too small");
+
+static struct scratch *my_scratch(const struct job *j)
+{
+    return (struct scratch *)j->s->scratch[dt_pool_self()];
+}
+
+/* Keys FROM..FROM+KEYS that query T may see, and that its block may. */
+static size_t visible(size_t t, size_t from, size_t keys)
+{
+    return t + 1 - from < keys ? t + 1 - from : keys;
+}
+
+/* The right side of a product [rows, dim] x [dim, keys]: a chunk of keys or values. */
+struct side {
+    const float *at;
+    size_t stride;
+    bool transpose;
+};
+
+/* Turns x[rows, dim] on its side, 16 rows at a time; what is too wide for TO stays as it is. */
+static struct side turn(size_t rows, size_t dim, float *to, const float *x, size_t stride)
+{
+    if (dim > WIDEST)
+        return (struct side){x, stride, true};
+    for (size_t from = 0; from < rows; from += 16) {
+        size_t n = rows - from < 16 ? rows - from : 16;
+        for (size_t d = 0; d < dim; d++)
+            for (size_t i = 0; i < n; i++)
+                to[d * KEYS + from + i] = x[(from + i) * stride + d];
+    }
+    return (struct side){to, KEYS, false};
+}
+
+/* c[BLOCK, KEYS] = alpha * x[rows, dim] times the chunk */
+static void meet(size_t rows, size_t keys, size_t dim, float alpha, const float *x, size_t stride,
+                 const struct side *chunk, float *c)
+{
+    dt_blas_gemm(&(struct dt_gemm){.transpose_b = chunk->transpose,
+                                   .m = rows,
+                                   .n = keys,
+                                   .k = dim,
+                                   .alpha = alpha,
+                                   .a = x,
+                                   .lda = stride,
+                                   .b = chunk->at,
+                                   .ldb = chunk->stride,
+                                   .c = c,
+                                   .ldc = KEYS});
+}
+
+/* Rows of scores are walked in whole vectors: a few keys too many cost less than single ones. */
+static size_t whole(size_t n)
+{
+    return (n + 15) & ~(size_t)15;
+}
+
+/* What is past the visible keys weighs nothing. */
+static void hide(size_t from, float *x)
+{
+    for (size_t i = from; i < whole(from); i++)
+        x[i] = -INFINITY;
+}
+
+/* x becomes exp(x - largest), 0 past the visible N; answers the sum. */
+static float exp_row(size_t n, size_t keys, float *x, float largest)
+{
+    size_t most = whole(n);
+    float sum = 0;
+#pragma omp simd reduction(+ : sum)
+    for (size_t i = 0; i < most; i++) {
+        x[i] = dt_expf(x[i] - largest);
+        sum += x[i];
+    }
+    if (keys > most)
+        memset(x + most, 0, (keys - most) * sizeof *x);
+    return sum;
+}
+
+static void scale_row(size_t n, float *x, float by)
+{
+#pragma omp simd
+    for (size_t i = 0; i < n; i++)
+        x[i] *= by;
+}
+
+/* Scores of queries T.. against keys FROM.. become weights, and what is in out follows. LARGEST and
+ * SUM are of the queries' rows so far. */
+static void soften(const struct dt_attention *a, float *scores, struct dt_range t, size_t from,
+                   size_t keys, float *largest, float *sum, float *out)
+{
+    for (size_t row = 0; row < t.to - t.from; row++) {
+        float *x = scores + row * KEYS;
+        size_t n = visible(t.from + row, from, keys);
+        hide(n, x);
+        float before = from > 0 ? largest[row] : -INFINITY, now = dt_largest(n, x);
+        now = before > now ? before : now;
+        float fresh = exp_row(n, keys, x, now);
+        if (from > 0) {
+            float shrink = dt_expf(before - now);
+            fresh += sum[row] * shrink;
+            scale_row(a->head_dim, out + row * a->out_stride, shrink);
+        }
+        largest[row] = now;
+        sum[row] = fresh;
+    }
+}
+
+/* Where one head of one sequence lies in each array. */
+struct head {
+    const float *q, *k, *v, *out, *dout;
+    float *logsum, *fout, *dq, *dk, *dv;
+};
+
+static struct head find_head(const struct job *j, size_t b, size_t h)
+{
+    const struct dt_attention *a = j->a;
+    size_t first = b * a->positions, kv = h / (a->heads / a->kv_heads) * a->head_dim;
+    size_t q = first * a->q_stride + h * a->head_dim;
+    size_t out = first * a->out_stride + h * a->head_dim;
+    size_t k = first * a->k_stride + kv, v = first * a->v_stride + kv;
+    struct head at = {.q = (const float *)a->q + q,
+                      .k = (const float *)a->k + k,
+                      .v = (const float *)a->v + v,
+                      .logsum = a->logsum + (b * a->heads + h) * a->positions};
+    if (j->dq) {
+        at.out = j->fout + out;
+        at.dout = j->dout + out;
+        at.dq = j->dq + q;
+        at.dk = j->dk + k;
+        at.dv = j->dv + v;
+    } else {
+        at.fout = j->out + out;
+    }
+    return at;
+}
+
+static size_t least(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+/* A chunk of keys, and the queries T.. of which some may see it. */
+static void forward_chunk(const struct job *j, const struct head *at, struct scratch *w,
+                          struct dt_range t, size_t from)
+{
+    const struct dt_attention *a = j->a;
+    size_t dim = a->head_dim;
+    struct side k =
+        turn(least(t.to - from, KEYS), dim, w->keys, at->k + from * a->k_stride, a->k_stride);
+    for (size_t begin = t.from; begin < t.to; begin += BLOCK) {
+        struct dt_range block = {begin, least(begin + BLOCK, t.to)};
+        size_t rows = block.to - block.from, row = block.from - t.from;
+        if (block.to <= from)
+            continue;
+        size_t keys = least(block.to - from, KEYS);
+        float *out = at->fout + block.from * a->out_stride;
+        meet(rows, keys, dim, j->scale, at->q + block.from * a->q_stride, a->q_stride, &k,
+             w->scores);
+        soften(a, w->scores, block, from, keys, w->largest + row, w->sum + row, out);
+        dt_blas_gemm(&(struct dt_gemm){.m = rows,
+                                       .n = dim,
+                                       .k = keys,
+                                       .alpha = 1,
+                                       .a = w->scores,
+                                       .lda = KEYS,
+                                       .b = at->v + from * a->v_stride,
+                                       .ldb = a->v_stride,
+                                       .beta = from > 0 ? 1 : 0,
+                                       .c = out,
+                                       .ldc = a->out_stride});
+    }
+}
+
+/* A part is up to QUERIES queries of one head. */
+static void forward(void *arg, size_t part)
+{
+    const struct job *j = arg;
+    const struct dt_attention *a = j->a;
+    struct scratch *w = my_scratch(j);
+    size_t b = part / a->heads % a->batch, h = part % a->heads;
+    struct dt_range t = dt_part(a->positions, QUERIES, part / a->heads / a->batch);
+    struct head at = find_head(j, b, h);
+    for (size_t from = 0; from < t.to; from += KEYS)
+        forward_chunk(j, &at, w, t, from);
+    for (size_t row = 0; row < t.to - t.from; row++) {
+        at.logsum[t.from + row] = w->largest[row] + logf(w->sum[row]);
+        scale_row(a->head_dim, at.fout + (t.from + row) * a->out_stride, 1 / w->sum[row]);
+    }
+}
+
+/* Parts are taken from the last: those with the longest rows of keys first. */
+void DT_CPU(attention_forward)(const struct dt_attention *a, dt_elem *out, struct dt_stream *s)
+{
+    struct job j = {.a = a, .s = s, .out = out, .scale = 1 / sqrtf((float)a->head_dim)};
+    dt_pool_run(s->pool, a->batch * a->heads * dt_parts(a->positions, QUERIES), forward, &j);
+}
+
+static float dot(size_t n, const float *x, const float *y)
+{
+    float sum = 0;
+#pragma omp simd reduction(+ : sum)
+    for (size_t i = 0; i < n; i++)
+        sum += x[i] * y[i];
+    return sum;
+}
+
+/* scores to weights p; dp to dscores = p (dp - average). */
+static void unsoften(const struct dt_attention *a, const struct head *at, struct scratch *w,
+                     struct dt_range t, size_t from, size_t keys)
+{
+    for (size_t row = 0; row < t.to - t.from; row++) {
+        float *p = w->scores + row * KEYS, *dp = w->dscores + row * KEYS;
+        size_t place = (t.from + row) * a->out_stride;
+        float logsum = at->logsum[t.from + row];
+        float average = dot(a->head_dim, at->out + place, at->dout + place);
+        size_t n = visible(t.from + row, from, keys), most = whole(n);
+#pragma omp simd
+        for (size_t i = 0; i < most; i++) {
+            p[i] = dt_expf(p[i] - logsum);
+            dp[i] = p[i] * (dp[i] - average);
+        }
+        for (size_t i = n; i < keys; i++)
+            p[i] = dp[i] = 0;
+    }
+}
+
+/* dk or dv[keys, dim] += alpha * weights[rows, keys]' x[rows, dim] */
+static void pull_back(size_t rows, size_t keys, size_t dim, float alpha, const float *weights,
+                      const float *x, size_t x_stride, float *to, size_t stride)
+{
+    dt_blas_gemm(&(struct dt_gemm){.transpose_a = true,
+                                   .m = keys,
+                                   .n = dim,
+                                   .k = rows,
+                                   .alpha = alpha,
+                                   .a = weights,
+                                   .lda = KEYS,
+                                   .b = x,
+                                   .ldb = x_stride,
+                                   .beta = 1,
+                                   .c = to,
+                                   .ldc = stride});
+}
+
+static void backward_block(const struct job *j, const struct head *at, struct scratch *w,
+                           const struct side *k, const struct side *v, struct dt_range t,
+                           size_t from)
+{
+    const struct dt_attention *a = j->a;
+    size_t rows = t.to - t.from, dim = a->head_dim, keys = least(t.to - from, KEYS);
+    const float *q = at->q + t.from * a->q_stride, *dout = at->dout + t.from * a->out_stride;
+    meet(rows, keys, dim, j->scale, q, a->q_stride, k, w->scores);
+    meet(rows, keys, dim, 1, dout, a->out_stride, v, w->dscores);
+    unsoften(a, at, w, t, from, keys);
+    pull_back(rows, keys, dim, 1, w->scores, dout, a->out_stride, at->dv + from * a->v_stride,
+              a->v_stride);
+    pull_back(rows, keys, dim, j->scale, w->dscores, q, a->q_stride, at->dk + from * a->k_stride,
+              a->k_stride);
+    dt_blas_gemm(&(struct dt_gemm){.m = rows,
+                                   .n = dim,
+                                   .k = keys,
+                                   .alpha = j->scale,
+                                   .a = w->dscores,
+                                   .lda = KEYS,
+                                   .b = at->k + from * a->k_stride,
+                                   .ldb = a->k_stride,
+                                   .beta = from > 0 ? 1 : 0,
+                                   .c = at->dq + t.from * a->q_stride,
+                                   .ldc = a->q_stride});
+}
+
+static void clear(size_t rows, size_t width, size_t stride, float *x)
+{
+    for (size_t n = 0; n < rows; n++)
+        memset(x + n * stride, 0, width * sizeof *x);
+}
+
+static void backward(void *arg, size_t part)
+{
+    const struct job *j = arg;
+    const struct dt_attention *a = j->a;
+    struct scratch *w = my_scratch(j);
+    size_t b = part / a->kv_heads, group = a->heads / a->kv_heads, h = part % a->kv_heads * group;
+    struct head at = find_head(j, b, h);
+    clear(a->positions, a->head_dim, a->k_stride, at.dk);
+    clear(a->positions, a->head_dim, a->v_stride, at.dv);
+    for (size_t from = 0; from < a->positions; from += KEYS) {
+        size_t keys = least(a->positions - from, KEYS);
+        struct side k = turn(keys, a->head_dim, w->keys, at.k + from * a->k_stride, a->k_stride);
+        struct side v = turn(keys, a->head_dim, w->values, at.v + from * a->v_stride, a->v_stride);
+        for (size_t i = 0; i < group; i++) {
+            struct head query = find_head(j, b, h + i);
+            for (size_t t = from; t < a->positions; t += BLOCK)
+                backward_block(j, &query, w, &k, &v,
+                               (struct dt_range){t, least(t + BLOCK, a->positions)}, from);
+        }
+    }
+}
+
+void DT_CPU(attention_backward)(const struct dt_attention *a, dt_elem *dq, dt_elem *dk, dt_elem *dv,
+                                const dt_elem *out, const dt_elem *dout, struct dt_stream *s)
+{
+    struct job j = {.a = a, .s = s, .dq = dq, .dk = dk, .dv = dv, .fout = out, .dout = dout};
+    j.scale = 1 / sqrtf((float)a->head_dim);
+    dt_pool_run(s->pool, a->batch * a->kv_heads, backward, &j);
+}

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The table of one set of instructions. */
+#include "worker_runtime/ops/cpu/cpu.h"
+#include "worker_runtime/ops/cpu/tables.h"
+
+const struct dt_ops DT_CPU(ops) = {
+    .name = DT_ISA_NAME,
+    .elem = DT_F32,
+    .embedding_forward = DT_CPU(embedding_forward),
+    .embedding_backward = DT_CPU(embedding_backward),
+    .norm_forward = DT_CPU(norm_forward),
+    .norm_backward = DT_CPU(norm_backward),
+    .rope = DT_CPU(rope),
+    .linear_forward = DT_CPU(linear_forward),
+    .linear_gelu_forward = DT_CPU(linear_gelu_forward),
+    .linear_backward = DT_CPU(linear_backward),
+    .attention_forward = DT_CPU(attention_forward),
+    .attention_backward = DT_CPU(attention_backward),
+    .gelu_forward = DT_CPU(gelu_forward),
+    .gelu_backward = DT_CPU(gelu_backward),
+    .swiglu_forward = DT_CPU(swiglu_forward),
+    .swiglu_backward = DT_CPU(swiglu_backward),
+    .cross_entropy = DT_CPU(cross_entropy),
+    .add = DT_CPU(add),
+    .adamw = DT_CPU(adamw),
+    .sum_squares = DT_CPU(sum_squares),
+    .cast = DT_CPU(cast),
+    .round_to = DT_CPU(round_to),
+};

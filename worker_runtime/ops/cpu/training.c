@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Loss and optimizer: a row of logits, or a stretch of parameters, passes through the cache once.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "worker_runtime/ops/by_chance.h"
+#include "worker_runtime/ops/cpu/cpu.h"
+#include "worker_runtime/ops/cpu/math.h"
+
+enum { ROWS = 4, PART = 1 << 14, SQUARES = 1 << 16 };
+
+struct loss_job {
+    const struct dt_cross_entropy *c;
+    float *losses, *logits;
+    bool gradients;
+};
+
+/* The sum of exp(x - largest). */
+static float sum_exp(size_t n, const float *x, float largest)
+{
+    float sum = 0;
+#pragma omp simd reduction(+ : sum)
+    for (size_t i = 0; i < n; i++)
+        sum += dt_expf(x[i] - largest);
+    return sum;
+}
+
+/* The same, and x becomes exp(x - largest). */
+static float exp_in_place(size_t n, float *x, float largest)
+{
+    float sum = 0;
+#pragma omp simd reduction(+ : sum)
+    for (size_t i = 0; i < n; i++) {
+        x[i] = dt_expf(x[i] - largest);
+        sum += x[i];
+    }
+    return sum;
+}
+
+static float lose_row(const struct dt_cross_entropy *c, float *x, size_t target, bool gradients)
+{
+    float largest = dt_largest(c->vocabulary, x), wanted = x[target];
+    if (!gradients)
+        return logf(sum_exp(c->vocabulary, x, largest)) + (largest - wanted);
+    float sum = exp_in_place(c->vocabulary, x, largest), share = c->scale / sum;
+#pragma omp simd
+    for (size_t i = 0; i < c->vocabulary; i++)
+        x[i] *= share;
+    x[target] -= c->scale;
+    return logf(sum) + (largest - wanted);
+}
+
+static void lose(void *arg, size_t part)
+{
+    const struct loss_job *j = arg;
+    const struct dt_cross_entropy *c = j->c;
+    struct dt_range r = dt_part(c->rows, ROWS, part);
+    for (size_t n = r.from; n < r.to; n++) {
+        float *x = j->logits + n * c->stride;
+        bool counts = c->targets[n] >= 0;
+        j->losses[n] = counts ? lose_row(c, x, (size_t)c->targets[n], j->gradients) : 0;
+        size_t from = counts ? c->vocabulary : 0;
+        if (j->gradients)
+            memset(x + from, 0, (c->stride - from) * sizeof *x);
+    }
+}
+
+void DT_CPU(cross_entropy)(const struct dt_cross_entropy *c, float *losses, dt_elem *logits,
+                           bool gradients, struct dt_stream *s)
+{
+    struct loss_job j = {.c = c, .losses = losses, .logits = logits, .gradients = gradients};
+    dt_pool_run(s->pool, dt_parts(c->rows, ROWS), lose, &j);
+}
+
+struct adamw_job {
+    const struct dt_adamw *a;
+    size_t n;
+    float *master, *exp_avg, *exp_avg_sq, *params;
+    const float *grads;
+};
+
+/* As in the reference, with what does not depend on the element computed before. */
+static void step(const struct dt_adamw *a, size_t n, float *master, float *exp_avg,
+                 float *exp_avg_sq, const float *grads)
+{
+    /* Taken from the weight with the rest: 1 - decay, as a float, would round a small one away. */
+    float decay = a->decoupled ? a->lr * a->weight_decay : 0;
+    float pull = a->decoupled ? 0 : a->weight_decay, rest1 = 1 - a->beta1, rest2 = 1 - a->beta2;
+    float beta1 = a->beta1, beta2 = a->beta2, eps = a->eps, grad_scale = a->grad_scale;
+    float rate = a->lr / a->bias1, root = 1 / sqrtf(a->bias2);
+#pragma omp simd
+    for (size_t i = 0; i < n; i++) {
+        float g = grads[i] * grad_scale + pull * master[i];
+        float m = beta1 * exp_avg[i] + rest1 * g;
+        float v = beta2 * exp_avg_sq[i] + rest2 * g * g;
+        exp_avg[i] = m;
+        exp_avg_sq[i] = v;
+        master[i] -= decay * master[i] + rate * m / (sqrtf(v) * root + eps);
+    }
+}
+
+static void put_params(enum dt_dtype type, size_t n, float *params, const float *master)
+{
+    if (type == DT_BF16) {
+#pragma omp simd
+        for (size_t i = 0; i < n; i++)
+            params[i] = dt_bf16_to_float(dt_float_to_bf16(master[i]));
+    } else if (type == DT_F16) {
+#pragma omp simd
+        for (size_t i = 0; i < n; i++)
+            params[i] = dt_f16_to_float(dt_float_to_f16(master[i]));
+    } else if (params != master) {
+        memcpy(params, master, n * sizeof *params);
+    }
+}
+
+/* AT: the index of the first of these elements in the call. */
+static void put_by_chance(const struct dt_adamw *a, size_t at, size_t n, float *params,
+                          const float *master)
+{
+    uint64_t start = dt_mix(a->chance) + at;
+    if (a->model_type == DT_BF16) {
+#pragma omp simd
+        for (size_t i = 0; i < n; i++)
+            params[i] =
+                dt_bf16_to_float(dt_float_to_bf16_by_chance(master[i], dt_chance_bits(start, i)));
+    } else {
+#pragma omp simd
+        for (size_t i = 0; i < n; i++)
+            params[i] =
+                dt_f16_to_float(dt_float_to_f16_by_chance(master[i], dt_chance_bits(start, i)));
+    }
+}
+
+/* Pieces small enough for the new values to be in the first cache when they are rounded. */
+static void adamw(void *arg, size_t part)
+{
+    enum { PIECE = 1024 };
+    const struct adamw_job *j = arg;
+    struct dt_range r = dt_part(j->n, PART, part);
+    enum dt_dtype type = j->a->model_type;
+    bool by_chance = j->a->chance && (type == DT_BF16 || type == DT_F16);
+    for (size_t i = r.from; i < r.to; i += PIECE) {
+        size_t n = r.to - i < PIECE ? r.to - i : PIECE;
+        step(j->a, n, j->master + i, j->exp_avg + i, j->exp_avg_sq + i, j->grads + i);
+        if (by_chance)
+            put_by_chance(j->a, i, n, j->params + i, j->master + i);
+        else
+            put_params(type, n, j->params + i, j->master + i);
+    }
+}
+
+void DT_CPU(adamw)(const struct dt_adamw *a, size_t n, float *master, float *exp_avg,
+                   float *exp_avg_sq, dt_elem *params, const float *grads, struct dt_stream *s)
+{
+    struct adamw_job j = {.a = a,
+                          .n = n,
+                          .master = master,
+                          .exp_avg = exp_avg,
+                          .exp_avg_sq = exp_avg_sq,
+                          .params = params,
+                          .grads = grads};
+    dt_pool_run(s->pool, dt_parts(n, PART), adamw, &j);
+}
+
+struct squares_job {
+    size_t n;
+    const float *x;
+    double *sums;
+};
+
+static void sum_part(void *arg, size_t part)
+{
+    const struct squares_job *j = arg;
+    struct dt_range r = dt_part(j->n, SQUARES, part);
+    const float *x = j->x;
+    double sum = 0;
+#pragma omp simd reduction(+ : sum)
+    for (size_t i = r.from; i < r.to; i++)
+        sum += (double)x[i] * (double)x[i];
+    j->sums[part] = sum;
+}
+
+/* The parts' sums lie in memory that threads share, as many at a time as fit. */
+void DT_CPU(sum_squares)(size_t n, double *out, const float *x, struct dt_stream *s)
+{
+    size_t most = DT_SHARED_BYTES / sizeof(double) * SQUARES;
+    double total = 0;
+    for (size_t from = 0; from < n; from += most) {
+        struct squares_job j = {
+            .n = n - from < most ? n - from : most, .x = x + from, .sums = s->shared};
+        size_t parts = dt_parts(j.n, SQUARES);
+        dt_pool_run(s->pool, parts, sum_part, &j);
+        for (size_t i = 0; i < parts; i++)
+            total += j.sums[i];
+    }
+    *out = total;
+}

@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The layers around attention, as plain loops. A forward op maps inputs to outputs; its backward op
+ * is given d(loss)/d(output), "dout", and finds d(loss)/d(input) by the chain rule. What feeds
+ * several places gets the sum of what each of them says, hence "+=". Sums run in double, so that
+ * what is compared with these has the larger error.
+ *
+ * Shapes: N rows, C width, I in, O out; all row-major, so x[n,c] is x[n * C + c]. */
+#include "worker_runtime/ops/reference/reference.h"
+
+#include <assert.h>
+#include <math.h>
+
+/* out[N,C] = token[id(n), C] + position[n % T, C] */
+void dt_ref_embedding_forward(const struct dt_embedding *e, dt_elem *out_, const dt_elem *token_,
+                              const dt_elem *position_, struct dt_stream *s)
+{
+    float *out = out_;
+    const float *token = token_, *position = position_;
+    size_t width = e->width;
+    (void)s;
+    for (size_t n = 0; n < e->rows; n++) {
+        const float *word = token + (size_t)e->ids[n] * width;
+        for (size_t c = 0; c < width; c++)
+            out[n * width + c] = word[c] + (position ? position[n % e->positions * width + c] : 0);
+    }
+}
+
+/* Each row's gradient goes to the word and to the position that made it. */
+void dt_ref_embedding_backward(const struct dt_embedding *e, dt_elem *dtoken_, dt_elem *dposition_,
+                               const dt_elem *dout_, struct dt_stream *s)
+{
+    float *dtoken = dtoken_, *dposition = dposition_;
+    const float *dout = dout_;
+    size_t width = e->width;
+    (void)s;
+    for (size_t n = 0; n < e->rows; n++) {
+        for (size_t c = 0; c < width; c++) {
+            dtoken[(size_t)e->ids[n] * width + c] += dout[n * width + c];
+            if (dposition)
+                dposition[n % e->positions * width + c] += dout[n * width + c];
+        }
+    }
+}
+
+/* LayerNorm: mean = sum x / C; rstd = 1 / sqrt(sum (x - mean)^2 / C + eps).
+ * RMSNorm has no mean to take away. */
+static void find_moments(const struct dt_norm *n, size_t row, const float *x)
+{
+    double mean = 0, square = 0;
+    for (size_t c = 0; n->mean && c < n->width; c++)
+        mean += x[c];
+    mean /= (double)n->width;
+    for (size_t c = 0; c < n->width; c++)
+        square += (x[c] - mean) * (x[c] - mean);
+    if (n->mean)
+        n->mean[row] = (float)mean;
+    n->rstd[row] = (float)(1 / sqrt(square / (double)n->width + (double)n->eps));
+}
+
+/* sum = x + add; out = (sum - mean) * rstd * weight + bias, [N,C] each. */
+void dt_ref_norm_forward(const struct dt_norm *n, dt_elem *out_, dt_elem *sum_, const dt_elem *x_,
+                         const dt_elem *add_, struct dt_stream *s)
+{
+    float *out = out_, *sum = sum_;
+    const float *x = x_, *add = add_, *weight = n->weight, *bias = n->bias;
+    size_t width = n->width;
+    (void)s;
+    for (size_t i = 0; sum && i < n->rows * width; i++)
+        sum[i] = x[i] + (add ? add[i] : 0);
+    for (size_t row = 0; row < n->rows; row++) {
+        const float *in = (sum ? sum : x) + row * width;
+        find_moments(n, row, in);
+        float mean = n->mean ? n->mean[row] : 0;
+        for (size_t c = 0; c < width; c++)
+            out[row * width + c] = (in[c] - mean) * n->rstd[row] * weight[c] + (bias ? bias[c] : 0);
+    }
+}
+
+/* With h = (x - mean) * rstd and g = dout * weight, the gradient of h:
+ *   dx = rstd * (g - average(g) - h * average(g * h))
+ * The averages are there because mean and rstd depend on every x of the row; RMSNorm has no mean,
+ * and so not the first of them. dweight[C] = sum over rows of dout * h; dbias[C] = that of dout. */
+void dt_ref_norm_backward(const struct dt_norm *n, dt_elem *dx_, dt_elem *dweight_, dt_elem *dbias_,
+                          const dt_elem *x_, const dt_elem *dout_, struct dt_stream *s)
+{
+    float *dx = dx_, *dweight = dweight_, *dbias = dbias_;
+    const float *x = x_, *dout = dout_, *weight = n->weight;
+    size_t width = n->width;
+    (void)s;
+    for (size_t row = 0; row < n->rows; row++, x += width, dout += width, dx += width) {
+        double mean = n->mean ? (double)n->mean[row] : 0, rstd = (double)n->rstd[row];
+        double average_g = 0, average_gh = 0;
+        for (size_t c = 0; c < width; c++) {
+            double g = (double)dout[c] * weight[c];
+            average_g += g / (double)width;
+            average_gh += g * (x[c] - mean) * rstd / (double)width;
+        }
+        if (!n->mean)
+            average_g = 0;
+        for (size_t c = 0; c < width; c++) {
+            double h = (x[c] - mean) * rstd, g = (double)dout[c] * weight[c];
+            dx[c] += (float)(rstd * (g - average_g - h * average_gh));
+            dweight[c] += (float)(dout[c] * h);
+            if (dbias)
+                dbias[c] += dout[c];
+        }
+    }
+}
+
+/* Each pair (x[i], x[i + D/2]) of a head is a point in the plane, turned by an angle that grows
+ * with the position, faster for small i: so the product of a query and a key depends on how far
+ * they are apart. Turning back is the backward pass, as the inverse of a rotation is its transpose.
+ * The angle is a float, because models were trained with one. */
+void dt_ref_rope(const struct dt_rope *r, dt_elem *x_, bool backward, struct dt_stream *s)
+{
+    float *x = x_;
+    size_t half = r->head_dim / 2;
+    (void)s;
+    for (size_t n = 0; n < r->rows; n++) {
+        for (size_t i = 0; i < half; i++) {
+            float speed = (float)pow((double)r->theta, -2.0 * (double)i / (double)r->head_dim);
+            float angle = (float)(n % r->positions) * speed;
+            float cosine = (float)cos((double)angle), sine = (float)sin((double)angle);
+            if (backward)
+                sine = -sine;
+            for (size_t h = 0; h < r->heads; h++) {
+                float *a = x + n * r->stride + h * r->head_dim + i, *b = a + half, was = *a;
+                *a = was * cosine - *b * sine;
+                *b = *b * cosine + was * sine;
+            }
+        }
+    }
+}
+
+/* Where W[i,o] lies: GPT-2 stores [I,O], torch's Linear [O,I]. */
+static size_t weight_at(const struct dt_linear *l, size_t i, size_t o)
+{
+    return l->layout == DT_WEIGHT_IN_OUT ? i * l->out + o : o * l->in + i;
+}
+
+/* out[n,o] = sum over i of x[n,i] * W[i,o] + bias[o] */
+void dt_ref_linear_forward(const struct dt_linear *l, dt_elem *out_, const dt_elem *x_,
+                           struct dt_stream *s)
+{
+    float *out = out_;
+    const float *x = x_, *weight = l->weight, *bias = l->bias;
+    size_t stride = dt_linear_stride(l);
+    (void)s;
+    for (size_t n = 0; n < l->rows; n++) {
+        for (size_t o = 0; o < l->out; o++) {
+            double sum = bias ? (double)bias[o] : 0;
+            for (size_t i = 0; i < l->in; i++)
+                sum += (double)x[n * l->in + i] * weight[weight_at(l, i, o)];
+            out[n * stride + o] = (float)sum;
+        }
+    }
+}
+
+void dt_ref_linear_gelu_forward(const struct dt_linear *l, dt_elem *out, dt_elem *pre,
+                                const dt_elem *x, struct dt_stream *s)
+{
+    assert(dt_linear_stride(l) == l->out);
+    if (!pre)
+        pre = out;
+    dt_ref_linear_forward(l, pre, x, s);
+    dt_ref_gelu_forward(l->rows * l->out, out, pre, s);
+}
+
+/* dx[n,i] = sum over o of dout[n,o] * W[i,o], added to what is there when so asked. */
+static void linear_dx(const struct dt_linear *l, float *dx, bool add, const float *dout)
+{
+    const float *weight = l->weight;
+    size_t stride = dt_linear_stride(l);
+    for (size_t n = 0; n < l->rows; n++) {
+        for (size_t i = 0; i < l->in; i++) {
+            double sum = add ? (double)dx[n * l->in + i] : 0;
+            for (size_t o = 0; o < l->out; o++)
+                sum += (double)dout[n * stride + o] * weight[weight_at(l, i, o)];
+            dx[n * l->in + i] = (float)sum;
+        }
+    }
+}
+
+/* dW[i,o] += sum over n of x[n,i] * dout[n,o]; dbias[o] += sum over n of dout[n,o] */
+void dt_ref_linear_backward(const struct dt_linear *l, dt_elem *dx, bool add, dt_elem *dweight_,
+                            dt_elem *dbias_, const dt_elem *x_, const dt_elem *dout_,
+                            struct dt_stream *s)
+{
+    float *dweight = dweight_, *dbias = dbias_;
+    const float *x = x_, *dout = dout_;
+    size_t stride = dt_linear_stride(l);
+    (void)s;
+    if (dx)
+        linear_dx(l, dx, add, dout);
+    for (size_t o = 0; o < l->out; o++) {
+        for (size_t i = 0; i < l->in; i++) {
+            double sum = 0;
+            for (size_t n = 0; n < l->rows; n++)
+                sum += (double)x[n * l->in + i] * dout[n * stride + o];
+            dweight[weight_at(l, i, o)] += (float)sum;
+        }
+        double sum = 0;
+        for (size_t n = 0; dbias && n < l->rows; n++)
+            sum += dout[n * stride + o];
+        if (dbias)
+            dbias[o] += (float)sum;
+    }
+}
+
+/* gelu(x) = x/2 * (1 + tanh(u)), u = sqrt(2/pi) * (x + 0.044715 x^3) */
+static const double gelu_scale = 0.7978845608028654, gelu_cube = 0.044715;
+
+void dt_ref_gelu_forward(size_t n, dt_elem *out_, const dt_elem *pre_, struct dt_stream *s)
+{
+    float *out = out_;
+    const float *pre = pre_;
+    (void)s;
+    for (size_t i = 0; i < n; i++) {
+        double x = (double)pre[i];
+        out[i] = (float)(x / 2 * (1 + tanh(gelu_scale * (x + gelu_cube * x * x * x))));
+    }
+}
+
+/* gelu'(x) = (1 + tanh(u)) / 2 + x/2 * (1 - tanh(u)^2) * u', as tanh' = 1 - tanh^2 */
+void dt_ref_gelu_backward(size_t n, dt_elem *dpre_, const dt_elem *pre_, const dt_elem *dout_,
+                          struct dt_stream *s)
+{
+    float *dpre = dpre_;
+    const float *pre = pre_, *dout = dout_;
+    (void)s;
+    for (size_t i = 0; i < n; i++) {
+        double x = (double)pre[i];
+        double t = tanh(gelu_scale * (x + gelu_cube * x * x * x));
+        double du = gelu_scale * (1 + 3 * gelu_cube * x * x);
+        /* 1 - t^2 is 0 long before du overflows. */
+        double tail = t * t == 1 ? 0 : x / 2 * (1 - t * t) * du;
+        dpre[i] = (float)(dout[i] * ((1 + t) / 2 + tail));
+    }
+}
+
+/* silu(x) = x * sigmoid(x), sigmoid(x) = 1 / (1 + e^-x) */
+void dt_ref_swiglu_forward(size_t n, dt_elem *out_, const dt_elem *gate_, const dt_elem *up_,
+                           struct dt_stream *s)
+{
+    float *out = out_;
+    const float *gate = gate_, *up = up_;
+    (void)s;
+    for (size_t i = 0; i < n; i++)
+        out[i] = (float)((double)gate[i] / (1 + exp(-(double)gate[i])) * up[i]);
+}
+
+/* silu'(x) = sigmoid + x * sigmoid * (1 - sigmoid), as sigmoid' = sigmoid * (1 - sigmoid) */
+void dt_ref_swiglu_backward(size_t n, dt_elem *dgate_, dt_elem *dup_, const dt_elem *gate_,
+                            const dt_elem *up_, const dt_elem *dout_, struct dt_stream *s)
+{
+    float *dgate = dgate_, *dup = dup_;
+    const float *gate = gate_, *up = up_, *dout = dout_;
+    (void)s;
+    for (size_t i = 0; i < n; i++) {
+        double g = (double)gate[i], u = (double)up[i], d = (double)dout[i];
+        double sigmoid = 1 / (1 + exp(-g));
+        dup[i] = (float)(d * g * sigmoid);
+        dgate[i] = (float)(d * u * sigmoid * (1 + g * (1 - sigmoid)));
+    }
+}
+
+void dt_ref_add(size_t n, dt_elem *to_, const dt_elem *from_, struct dt_stream *s)
+{
+    float *to = to_;
+    const float *from = from_;
+    (void)s;
+    for (size_t i = 0; i < n; i++)
+        to[i] += from[i];
+}

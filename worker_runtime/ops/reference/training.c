@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What training adds to a model: the loss at its end, the optimizer's step, and the conversions
+ * between the types that parameters and gradients are kept in. */
+#include "worker_runtime/ops/reference/reference.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "worker_runtime/ops/by_chance.h"
+
+/* One row: loss = log(sum over v of exp(logit[v])) - logit[target]. Its gradient is
+ * softmax(logits), less 1 at the target. */
+static float row_cross_entropy(size_t vocabulary, float *logits, size_t target, float scale,
+                               bool gradients)
+{
+    double largest = (double)logits[0], sum = 0;
+    for (size_t v = 1; v < vocabulary; v++)
+        largest = fmax(largest, (double)logits[v]);
+    for (size_t v = 0; v < vocabulary; v++)
+        sum += exp((double)logits[v] - largest);
+    double logsum = largest + log(sum), loss = logsum - (double)logits[target];
+    for (size_t v = 0; gradients && v < vocabulary; v++) {
+        double p = exp((double)logits[v] - logsum);
+        logits[v] = (float)((p - (v == target)) * (double)scale);
+    }
+    return (float)loss;
+}
+
+void dt_ref_cross_entropy(const struct dt_cross_entropy *c, float *losses, dt_elem *logits_,
+                          bool gradients, struct dt_stream *s)
+{
+    float *logits = logits_;
+    (void)s;
+    for (size_t n = 0; n < c->rows; n++, logits += c->stride) {
+        bool counts = c->targets[n] >= 0;
+        losses[n] = 0;
+        if (counts)
+            losses[n] = row_cross_entropy(c->vocabulary, logits, (size_t)c->targets[n], c->scale,
+                                          gradients);
+        /* Padding takes no part, and a row that does not count pulls at nothing. */
+        size_t from = counts ? c->vocabulary : 0;
+        for (size_t v = from; gradients && v < c->stride; v++)
+            logits[v] = 0;
+    }
+}
+
+static float round_one(float x, enum dt_dtype type)
+{
+    if (type == DT_BF16)
+        return dt_bf16_to_float(dt_float_to_bf16(x));
+    if (type == DT_F16)
+        return dt_f16_to_float(dt_float_to_f16(x));
+    return x;
+}
+
+static float round_by_chance(float x, enum dt_dtype type, uint32_t chance)
+{
+    if (type == DT_BF16)
+        return dt_bf16_to_float(dt_float_to_bf16_by_chance(x, chance));
+    if (type == DT_F16)
+        return dt_f16_to_float(dt_float_to_f16_by_chance(x, chance));
+    return x;
+}
+
+/* Two running averages for each parameter: m of its gradient, v of the gradient's square. Both
+ * start at 0 and so are too small at first, by 1 - beta^step, which is made up for. The step is
+ *   lr * m / (sqrt(v) + eps)
+ * about lr in size however large gradients are. Weight decay pulls to 0: beside the step (AdamW,
+ * decoupled), or as part of the gradient (Adam with L2). The model gets what is left of the result
+ * in its type, rounded to nearest or by chance. */
+void dt_ref_adamw(const struct dt_adamw *a, size_t n, float *master, float *exp_avg,
+                  float *exp_avg_sq, dt_elem *params_, const float *grads, struct dt_stream *s)
+{
+    float *params = params_;
+    uint64_t start = dt_mix(a->chance);
+    (void)s;
+    for (size_t i = 0; i < n; i++) {
+        double p = (double)master[i], g = (double)grads[i] * (double)a->grad_scale;
+        if (a->decoupled)
+            p -= (double)a->lr * (double)a->weight_decay * p;
+        else
+            g += (double)a->weight_decay * p;
+        double m = (double)a->beta1 * exp_avg[i] + (1 - (double)a->beta1) * g;
+        double v = (double)a->beta2 * exp_avg_sq[i] + (1 - (double)a->beta2) * g * g;
+        exp_avg[i] = (float)m;
+        exp_avg_sq[i] = (float)v;
+        p -= (double)a->lr * (m / (double)a->bias1) / (sqrt(v / (double)a->bias2) + (double)a->eps);
+        master[i] = (float)p;
+        params[i] = a->chance ? round_by_chance(master[i], a->model_type, dt_chance_bits(start, i))
+                              : round_one(master[i], a->model_type);
+    }
+}
+
+/* Blocks of fixed size, so that the order of additions is the same everywhere. */
+void dt_ref_sum_squares(size_t n, double *out, const float *x, struct dt_stream *s)
+{
+    enum { BLOCK = 4096 };
+    double total = 0;
+    (void)s;
+    for (size_t from = 0; from < n; from += BLOCK) {
+        size_t to = from + BLOCK < n ? from + BLOCK : n;
+        double sum = 0;
+        for (size_t i = from; i < to; i++)
+            sum += (double)x[i] * (double)x[i];
+        total += sum;
+    }
+    *out = total;
+}
+
+static double load(const void *x, enum dt_dtype type, size_t i)
+{
+    switch (type) {
+    case DT_F32:
+        return (double)((const float *)x)[i];
+    case DT_BF16:
+        return (double)dt_bf16_to_float(((const uint16_t *)x)[i]);
+    case DT_F16:
+        return (double)dt_f16_to_float(((const uint16_t *)x)[i]);
+    default:
+        return ((const double *)x)[i];
+    }
+}
+
+static void store(void *out, enum dt_dtype type, size_t i, double x)
+{
+    switch (type) {
+    case DT_F32:
+        ((float *)out)[i] = (float)x;
+        break;
+    case DT_BF16:
+        ((uint16_t *)out)[i] = dt_float_to_bf16(dt_double_to_float_odd(x));
+        break;
+    case DT_F16:
+        ((uint16_t *)out)[i] = dt_float_to_f16(dt_double_to_float_odd(x));
+        break;
+    default:
+        ((double *)out)[i] = x;
+    }
+}
+
+/* Between the float types. Equal types are copied bit by bit. */
+void dt_ref_cast(size_t n, void *out, enum dt_dtype out_type, const void *x, enum dt_dtype type,
+                 struct dt_stream *s)
+{
+    (void)s;
+    if (type == out_type) {
+        memmove(out, x, n * dt_dtype_size(type));
+        return;
+    }
+    for (size_t i = 0; i < n; i++)
+        store(out, out_type, i, load(x, type, i));
+}
+
+void dt_ref_round_to(size_t n, float *x, enum dt_dtype type, struct dt_stream *s)
+{
+    (void)s;
+    for (size_t i = 0; i < n; i++)
+        x[i] = round_one(x[i], type);
+}

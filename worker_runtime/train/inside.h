@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a run consists of, for the files of this folder: train.c is the loop, setup.c makes and ends
+ * all of this, resume.c finds what to go on from, feed.c brings samples, validate.c measures,
+ * saver.c has checkpoints written beside the steps. */
+#ifndef DT_WORKER_RUNTIME_TRAIN_INSIDE_H
+#define DT_WORKER_RUNTIME_TRAIN_INSIDE_H
+
+#include "base/buf.h"
+#include "worker_runtime/ckpt/saving.h"
+#include "worker_runtime/data/sampler.h"
+#include "worker_runtime/data/tokens.h"
+#include "worker_runtime/device/device.h"
+#include "worker_runtime/model/transformer.h"
+#include "worker_runtime/telemetry/metrics.h"
+#include "worker_runtime/train/train.h"
+
+#include <dtrun/beat.h>
+
+/* One sum over all ranks a step, which is also where they agree. */
+struct dt_agreement {
+    double loss_sum;
+    double stop; /* ranks that were told to end */
+    struct dt_saving_news save;
+};
+
+struct dt_trainer {
+    const struct dt_config *config;
+    const struct dt_train_options *options;
+    struct dt_context *context;
+    struct dt_coll *world;
+    int rank, ranks;
+    struct dt_device *device;
+    struct dt_beat_writer *beat;
+    struct dt_beat_values told; /* the last time */
+
+    struct dt_shape shape; /* the configuration's; where that names no tokens, those of the data */
+    struct dt_tensor *tensors;
+    size_t tensor_count;
+    struct dt_unit *units;
+    struct dt_param *params;
+    struct dt_zero *zero;
+    struct dt_transformer *model;
+
+    struct dt_tokens *train, *validation;
+    struct dt_sampler sampler;
+    int32_t *ids, *targets; /* of one micro-batch */
+
+    struct dt_batch batch;
+    struct dt_balance *balance;
+    double *compute_s; /* of each rank, last step; for the balance */
+    struct dt_loss_scaler scaler;
+    int64_t skipped;            /* steps in a row, up to the last one, that changed nothing */
+    struct dt_metrics *metrics; /* of rank 0; NULL elsewhere */
+    struct dt_buf warnings;     /* from before there were metrics */
+
+    struct dt_saving saving;    /* its .ckpt NULL: nothing is saved */
+    double save_s;              /* that the last one held training up; 0 once it was told */
+    struct dt_ckpt_state state; /* how far we are */
+};
+
+int dt_trainer_open(struct dt_trainer *t, struct dt_context *context,
+                    const struct dt_train_options *o, struct dt_err *err);
+void dt_trainer_close(struct dt_trainer *t);
+
+/* What rank 0 found to go on from, on all ranks. */
+struct dt_found {
+    int32_t failed, exact; /* EXACT: --resume names one checkpoint, and no other will do */
+    int32_t own;           /* this job has saved it, in train.save_dir */
+    char path[4096];       /* "": nothing */
+    char why[512];
+};
+
+/* What --resume and train.save_dir come to: F, and the state of it in the trainer. Collective. */
+int dt_resume_find(struct dt_trainer *t, struct dt_found *f, struct dt_err *err);
+/* A run that does not go on from its own folder finds it empty: two histories in one would count,
+ * prune and fall back to each other's steps. Once this run has claimed it. */
+int dt_resume_make_room(struct dt_trainer *t, const struct dt_found *f, struct dt_err *err);
+/* Its shards. The newest may turn out to be damaged when all of it is read; then F becomes the one
+ * before it. Collective. */
+int dt_resume_load(struct dt_trainer *t, struct dt_found *f, struct dt_err *err);
+/* What the checkpoint at PATH says of the past stays; what it says of its own world is ours now. */
+void dt_resume_settle(struct dt_trainer *t, const char *path);
+
+/* Fills ids and targets with micro-batch number MICRO_STEP of this rank in the step at hand. */
+int dt_feed_micro_batch(struct dt_trainer *t, int micro_step, struct dt_err *err);
+
+/* The mean loss over validation samples; collective. */
+int dt_validate(struct dt_trainer *t, double *loss, struct dt_err *err);
+
+/* Begins a checkpoint of the state at hand; one still under way is brought to its end first.
+ * Collective. */
+int dt_saver_begin(struct dt_trainer *t, struct dt_err *err);
+/* What this rank knows of the one under way, into A; and what all know, out of it. */
+void dt_saver_tell(struct dt_trainer *t, struct dt_agreement *a);
+int dt_saver_hear(struct dt_trainer *t, const struct dt_agreement *own,
+                  const struct dt_agreement *all, struct dt_err *err);
+/* Until it is whole, or given up. Collective. */
+int dt_saver_finish(struct dt_trainer *t, struct dt_err *err);
+
+#endif
