@@ -4,7 +4,7 @@
 #include "agent/agent.h"
 #include "agent/bind/bind.h"
 #include "base/fs.h"
-#include "launcher/config/config.h"
+#include "launcher/planning/planning.h"
 #include "launcher/number.h"
 #include "launcher/print_plan.h"
 #include "launcher/words.h"
@@ -104,7 +104,7 @@ static int plan_and_run(const struct dt_launch_options *o, const char *called)
     dt_log_open(name,
                 dt_launch_options_gave(o, "log-level") ? o->log_level : dt_launch_log_level(&facts),
                 DT_LOG_TEXT);
-    if (dt_config_make(o, &facts, &plan, &warnings, &err) < 0)
+    if (dt_plan_make(o, &facts, &plan, &warnings, &err) < 0)
         status = refuse(name, &err);
     else if (o->print_config)
         status = print_config(name, &plan, warnings);

@@ -2,7 +2,7 @@
 /* What dtrun can be told: torchrun's command line, spelling for spelling, and what is dtrun's own.
  *
  * torchrun decides much of what is right only after parsing, and ends with 1 where a usage error
- * would be 2. So what it takes as plain text is plain text here too, and launcher/config/config.h
+ * would be 2. So what it takes as plain text is plain text here too, and launcher/planning/planning.h
  * reads it. Options of dtrun alone are read at once, cannot be abbreviated, and so make none of
  * torchrun's abbreviations ambiguous; in the environment they are DTRUN_*, torchrun's are PET_*. */
 #ifndef DT_LAUNCHER_OPTIONS_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "launcher/config/rdzv_conf.h"
+#include "launcher/planning/rdzv_conf.h"
 #include "tests/lib/check.h"
 
 #define ROWS(t) (sizeof(t) / sizeof *(t))

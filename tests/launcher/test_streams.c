@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "launcher/config/streams.h"
+#include "launcher/planning/streams.h"
 #include "launcher/words.h"
 #include "tests/lib/check.h"
 

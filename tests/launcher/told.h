@@ -5,7 +5,7 @@
 #ifndef DT_TESTS_LAUNCHER_TOLD_H
 #define DT_TESTS_LAUNCHER_TOLD_H
 
-#include "launcher/config/config.h"
+#include "launcher/planning/planning.h"
 #include "launcher/print_plan.h"
 #include "launcher/words.h"
 #include "tests/lib/check.h"
@@ -54,7 +54,7 @@ static inline void told_tell(struct told *t, const struct dt_opt_program *progra
     *t = (struct told){0};
     t->rc = dt_launch_options_read(&t->o, program, argc, argv, envp, &t->err);
     if (t->rc == 0 && !t->o.result.help && !t->o.result.version)
-        t->rc = dt_config_make(&t->o, &facts, &t->plan, &t->warnings, &t->err);
+        t->rc = dt_plan_make(&t->o, &facts, &t->plan, &t->warnings, &t->err);
     if (t->rc == 0 && t->plan.argv)
         dt_plan_print(&t->plan, t->warnings, &t->text);
     t->o.operands = NULL;

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Who looks after the job while it runs: health port, time limits of workers, who started us. */
-#include "launcher/config/inside.h"
+#include "launcher/planning/inside.h"
 
 #include "launcher/number.h"
 #include "launcher/words.h"
 
 #include <string.h>
 
-static int read_health_port(struct dt_config *c)
+static int read_health_port(struct dt_planning *c)
 {
-    const char *text = dt_config_env(c, "TORCHELASTIC_HEALTH_CHECK_PORT");
+    const char *text = dt_planning_env(c, "TORCHELASTIC_HEALTH_CHECK_PORT");
     int64_t n;
     c->plan->health_port = c->o->health_port;
     if (dt_launch_options_gave(c->o, "health-port") || !text)
@@ -22,10 +22,10 @@ static int read_health_port(struct dt_config *c)
     return 0;
 }
 
-static int choose_health(struct dt_config *c)
+static int choose_health(struct dt_planning *c)
 {
     struct dt_plan *p = c->plan;
-    if (read_health_port(c) < 0 || dt_config_set(c, &p->health_address, c->o->health_address) < 0)
+    if (read_health_port(c) < 0 || dt_planning_set(c, &p->health_address, c->o->health_address) < 0)
         return -1;
     if (p->health_address && p->health_port == 0)
         return dt_words_push(&p->ignored, c->err,
@@ -34,15 +34,15 @@ static int choose_health(struct dt_config *c)
     return 0;
 }
 
-int dt_config_watching(struct dt_config *c)
+int dt_planning_watching(struct dt_planning *c)
 {
     struct dt_plan *p = c->plan;
-    const char *timers = dt_config_env(c, "TORCHELASTIC_ENABLE_FILE_TIMER");
+    const char *timers = dt_planning_env(c, "TORCHELASTIC_ENABLE_FILE_TIMER");
     p->watchdog = timers && strcmp(timers, "1") == 0;
     if (p->watchdog &&
-        dt_config_set(c, &p->watchdog_path, dt_config_env(c, "TORCHELASTIC_TIMER_FILE")) < 0)
+        dt_planning_set(c, &p->watchdog_path, dt_planning_env(c, "TORCHELASTIC_TIMER_FILE")) < 0)
         return -1;
-    if (dt_config_set(c, &p->error_file, dt_config_env(c, "TORCHELASTIC_ERROR_FILE")) < 0)
+    if (dt_planning_set(c, &p->error_file, dt_planning_env(c, "TORCHELASTIC_ERROR_FILE")) < 0)
         return -1;
     return choose_health(c);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* --rdzv-conf: KEY=VALUE,KEY=VALUE. Pure. */
-#ifndef DT_LAUNCHER_CONFIG_RDZV_CONF_H
-#define DT_LAUNCHER_CONFIG_RDZV_CONF_H
+#ifndef DT_LAUNCHER_PLANNING_RDZV_CONF_H
+#define DT_LAUNCHER_PLANNING_RDZV_CONF_H
 
 #include "base/clock.h"
 #include "base/err.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* HOST:PORT as torchrun reads an endpoint. Pure: no name is looked up. */
-#ifndef DT_LAUNCHER_CONFIG_ENDPOINT_H
-#define DT_LAUNCHER_CONFIG_ENDPOINT_H
+#ifndef DT_LAUNCHER_PLANNING_ENDPOINT_H
+#define DT_LAUNCHER_PLANNING_ENDPOINT_H
 
 #include "base/err.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "launcher/config/endpoint.h"
+#include "launcher/planning/endpoint.h"
 
 #include "base/str.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Where what the workers print goes, and which files are kept. */
-#include "launcher/config/inside.h"
+#include "launcher/planning/inside.h"
 
-#include "launcher/config/streams.h"
+#include "launcher/planning/streams.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -25,31 +25,33 @@ static void cut_to_parent(char *path)
 }
 
 /* Whether files can be made in DIR, which is made when the job starts. */
-static int check_log_dir(struct dt_config *c, const char *dir)
+static int check_log_dir(struct dt_planning *c, const char *dir)
 {
     char path[PATH_MAX];
     struct stat st;
     if (strlen(dir) >= sizeof path)
-        return dt_config_fail(c, "log-dir", "\"%.40s...\" is too long for a path", dir);
+        return dt_planning_fail(c, "log-dir", "\"%.40s...\" is too long for a path", dir);
     strcpy(path, dir);
     while (*path && stat(path, &st) < 0) {
         if (errno != ENOENT)
-            return dt_config_fail(c, "log-dir", "\"%s\" cannot be used: %s", dir, strerror(errno));
+            return dt_planning_fail(c, "log-dir", "\"%s\" cannot be used: %s", dir,
+                                    strerror(errno));
         cut_to_parent(path);
     }
     const char *there = *path ? path : ".";
     if (*path && !S_ISDIR(st.st_mode))
-        return dt_config_fail(c, "log-dir", "%s is a file; name a folder, or /dev/null for none",
-                              there);
+        return dt_planning_fail(c, "log-dir", "%s is a file; name a folder, or /dev/null for none",
+                                there);
     if (access(there, W_OK | X_OK) < 0)
-        return dt_config_fail(c, "log-dir",
-                              "nothing can be written in %s: %s; name another folder, or /dev/null "
-                              "for none",
-                              there, strerror(errno));
+        return dt_planning_fail(
+            c, "log-dir",
+            "nothing can be written in %s: %s; name another folder, or /dev/null "
+            "for none",
+            there, strerror(errno));
     return 0;
 }
 
-static int choose_log_dir(struct dt_config *c)
+static int choose_log_dir(struct dt_planning *c)
 {
     const char *dir = c->o->log_dir;
     struct dt_plan *p = c->plan;
@@ -58,27 +60,27 @@ static int choose_log_dir(struct dt_config *c)
         return 0;
     p->no_logs = strcmp(dir, "/dev/null") == 0;
     if (p->no_logs)
-        return dt_config_ignore(c, "keep-logs", "--log-dir=/dev/null keeps none");
-    return check_log_dir(c, dir) < 0 ? -1 : dt_config_set(c, &p->log_dir, dir);
+        return dt_planning_ignore(c, "keep-logs", "--log-dir=/dev/null keeps none");
+    return check_log_dir(c, dir) < 0 ? -1 : dt_planning_set(c, &p->log_dir, dir);
 }
 
 /* One of --redirects and --tee, into MASKS. */
-static int read_masks(struct dt_config *c, const char *option, const char *text, unsigned *masks)
+static int read_masks(struct dt_planning *c, const char *option, const char *text, unsigned *masks)
 {
     int64_t beyond;
     if (dt_streams_masks(text, masks, c->plan->nproc, &beyond, c->err) < 0)
-        return dt_config_wrap(c, option);
-    if (beyond >= 0 && dt_config_ignore(c, option, "for local rank %lld: the last one is %d",
-                                        (long long)beyond, c->plan->nproc - 1) < 0)
+        return dt_planning_wrap(c, option);
+    if (beyond >= 0 && dt_planning_ignore(c, option, "for local rank %lld: the last one is %d",
+                                          (long long)beyond, c->plan->nproc - 1) < 0)
         return -1;
     if (!c->plan->no_logs)
         return 0;
     memset(masks, 0, (size_t)c->plan->nproc * sizeof *masks);
-    return dt_config_ignore(c, option, "--log-dir=/dev/null keeps no files");
+    return dt_planning_ignore(c, option, "--log-dir=/dev/null keeps no files");
 }
 
 /* MASKS and SHOWN have a place for each worker. */
-static int fill_streams(struct dt_config *c, unsigned *masks, bool *shown)
+static int fill_streams(struct dt_planning *c, unsigned *masks, bool *shown)
 {
     struct dt_plan *p = c->plan;
     const char *filter = c->o->local_ranks_filter;
@@ -94,13 +96,13 @@ static int fill_streams(struct dt_config *c, unsigned *masks, bool *shown)
     if (!filter || !*filter)
         return 0;
     if (dt_streams_ranks(filter, shown, p->nproc, c->err) < 0)
-        return dt_config_wrap(c, "local-ranks-filter");
+        return dt_planning_wrap(c, "local-ranks-filter");
     for (int i = 0; i < p->nproc; i++)
         p->streams[i].hidden = !shown[i];
     return 0;
 }
 
-static int choose_streams(struct dt_config *c)
+static int choose_streams(struct dt_planning *c)
 {
     size_t n = (size_t)c->plan->nproc;
     unsigned *masks = calloc(n, sizeof *masks);
@@ -115,7 +117,7 @@ static int choose_streams(struct dt_config *c)
 }
 
 /* Options that say something about teed lines alone. */
-static int note_without_tee(struct dt_config *c)
+static int note_without_tee(struct dt_planning *c)
 {
     static const char *const options[] = {"duplicate-stdout-filters", "duplicate-stderr-filters",
                                           "partial-line-after", "collapse-lines"};
@@ -123,28 +125,28 @@ static int note_without_tee(struct dt_config *c)
         if (c->plan->streams[i].tee)
             return 0;
     for (size_t i = 0; i < sizeof options / sizeof *options; i++)
-        if (dt_config_ignore(c, options[i], "no output is teed; give --tee") < 0)
+        if (dt_planning_ignore(c, options[i], "no output is teed; give --tee") < 0)
             return -1;
     return 0;
 }
 
-static int choose_events(struct dt_config *c)
+static int choose_events(struct dt_planning *c)
 {
     const char *name = c->o->event_log_handler;
     if (strcmp(name, "null") != 0 && strcmp(name, "console") != 0 &&
         (strncmp(name, "file:", 5) != 0 || !name[5]))
-        return dt_config_fail(c, "event-log-handler",
-                              "\"%s\" is no place for events; give null, console or file:PATH",
-                              name);
-    return dt_config_set(c, &c->plan->event_log, name);
+        return dt_planning_fail(c, "event-log-handler",
+                                "\"%s\" is no place for events; give null, console or file:PATH",
+                                name);
+    return dt_planning_set(c, &c->plan->event_log, name);
 }
 
-int dt_config_output(struct dt_config *c)
+int dt_planning_output(struct dt_planning *c)
 {
     struct dt_plan *p = c->plan;
     const struct dt_launch_options *o = c->o;
     if (o->logs_specs)
-        return dt_config_fail(
+        return dt_planning_fail(
             c, "logs-specs",
             "\"%s\" is a Python plug-in, which dtrun cannot load; give --log-dir, "
             "--redirects and --tee, or run the job with torchrun",
@@ -161,6 +163,6 @@ int dt_config_output(struct dt_config *c)
     p->partial_line_after = o->partial_line_after;
     p->collapse_lines = o->collapse_lines;
     p->strip_codes = o->strip_codes;
-    return dt_config_set(c, &p->line_prefix,
-                         dt_config_env(c, "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE"));
+    return dt_planning_set(c, &p->line_prefix,
+                           dt_planning_env(c, "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE"));
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How many workers, what they are called, how many threads each, their locale, and where they may
  * run. */
-#include "launcher/config/inside.h"
+#include "launcher/planning/inside.h"
 
 #include "launcher/number.h"
 #include "launcher/python/lc_ctype.h"
@@ -11,17 +11,17 @@
 
 #define WORKERS_MAX 65536
 
-static int count_gpus(struct dt_config *c, int *n)
+static int count_gpus(struct dt_planning *c, int *n)
 {
     *n = c->facts->count_gpus();
     if (*n > 0)
         return 0;
-    return dt_config_fail(c, "nproc-per-node",
-                          "\"gpu\" needs a GPU and none is visible here; look at nvidia-smi and "
-                          "CUDA_VISIBLE_DEVICES, or give a number");
+    return dt_planning_fail(c, "nproc-per-node",
+                            "\"gpu\" needs a GPU and none is visible here; look at nvidia-smi and "
+                            "CUDA_VISIBLE_DEVICES, or give a number");
 }
 
-static int read_nproc(struct dt_config *c)
+static int read_nproc(struct dt_planning *c)
 {
     const char *text = c->o->nproc_per_node;
     int64_t n = 0;
@@ -30,25 +30,26 @@ static int read_nproc(struct dt_config *c)
         if (strcmp(text, "gpu") == 0 && count_gpus(c, &counted) < 0)
             return -1;
         if (strcmp(text, "xpu") == 0)
-            return dt_config_fail(c, "nproc-per-node",
-                                  "\"xpu\": dtrun cannot count GPUs of that kind; give a number");
+            return dt_planning_fail(c, "nproc-per-node",
+                                    "\"xpu\": dtrun cannot count GPUs of that kind; give a number");
         if (strcmp(text, "auto") == 0)
             counted = c->facts->count_gpus();
         if (strcmp(text, "cpu") == 0 || (strcmp(text, "auto") == 0 && counted == 0))
             counted = c->facts->cpus;
         if (counted == 0)
-            return dt_config_fail(
+            return dt_planning_fail(
                 c, "nproc-per-node",
                 "\"%s\" is not a number of workers; give a number, cpu, gpu or auto", text);
         n = counted;
     }
     if (n < 1 || n > WORKERS_MAX)
-        return dt_config_fail(c, "nproc-per-node", "\"%s\" is not from 1 to %d", text, WORKERS_MAX);
+        return dt_planning_fail(c, "nproc-per-node", "\"%s\" is not from 1 to %d", text,
+                                WORKERS_MAX);
     c->plan->nproc = (int)n;
     return 0;
 }
 
-static int choose_threads(struct dt_config *c)
+static int choose_threads(struct dt_planning *c)
 {
     struct dt_plan *p = c->plan;
     const struct dt_launch_threads *t = &c->o->omp_threads;
@@ -58,7 +59,7 @@ static int choose_threads(struct dt_config *c)
     }
     const char *set = dt_facts_env(c->facts, "OMP_NUM_THREADS");
     if (set)
-        return dt_config_ignore(c, "omp-threads", "OMP_NUM_THREADS is set, to \"%s\"", set);
+        return dt_planning_ignore(c, "omp-threads", "OMP_NUM_THREADS is set, to \"%s\"", set);
     if (t->how == DT_OMP_AUTO) {
         int share = c->facts->allowed_cpus / p->nproc;
         p->omp_threads = share > 1 ? share : 1;
@@ -73,13 +74,14 @@ static int choose_threads(struct dt_config *c)
         "processors among the workers");
 }
 
-int dt_config_workers(struct dt_config *c)
+int dt_planning_workers(struct dt_planning *c)
 {
     struct dt_plan *p = c->plan;
-    if (read_nproc(c) < 0 || choose_threads(c) < 0 || dt_config_set(c, &p->role, c->o->role) < 0 ||
-        dt_config_set(c, &p->ctype, dt_lc_ctype_coerced(c->facts)) < 0)
+    if (read_nproc(c) < 0 || choose_threads(c) < 0 ||
+        dt_planning_set(c, &p->role, c->o->role) < 0 ||
+        dt_planning_set(c, &p->ctype, dt_lc_ctype_coerced(c->facts)) < 0)
         return -1;
     p->virtual_local_rank = c->o->virtual_local_rank;
     p->bind = c->o->numa_binding;
-    return dt_config_needless(c, "start-method", "workers are always programs of their own");
+    return dt_planning_needless(c, "start-method", "workers are always programs of their own");
 }

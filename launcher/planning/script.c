@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Mistakes that can be seen in SCRIPT and in the words behind it before anything starts. What could
  * work is never refused, only warned of. */
-#include "launcher/config/inside.h"
+#include "launcher/planning/inside.h"
 
 #include "base/auto.h"
 #include "launcher/python/interpreter.h"
@@ -27,13 +27,13 @@ static bool read_shebang(const char *path, char out[128])
 }
 
 /* Nobody asks for an interpreter of PYTHON_EXEC that it opens its script. */
-static bool is_opened_by_python(const struct dt_config *c, const char *script)
+static bool is_opened_by_python(const struct dt_planning *c, const char *script)
 {
     bool is_option = *script == '-', is_template = strchr(script, '$') != NULL;
-    return !c->o->module && !is_option && !is_template && !dt_config_env(c, "PYTHON_EXEC");
+    return !c->o->module && !is_option && !is_template && !dt_planning_env(c, "PYTHON_EXEC");
 }
 
-static int fail_missing(struct dt_config *c, const char *script)
+static int fail_missing(struct dt_planning *c, const char *script)
 {
     bool has_folder = strchr(script, '/') != NULL;
     DT_AUTO_FREE char *command = has_folder ? NULL : dt_interpreter_resolve(c->facts, script, NULL);
@@ -49,7 +49,7 @@ static int fail_missing(struct dt_config *c, const char *script)
 }
 
 /* torchrun starts Python for it all the same, as often as there are restarts. */
-int dt_config_script(struct dt_config *c)
+int dt_planning_script(struct dt_planning *c)
 {
     const char *script = *c->o->operands;
     char line[128];
@@ -66,7 +66,7 @@ int dt_config_script(struct dt_config *c)
 }
 
 /* Whether WORD is, in full, an option about nodes and workers. */
-static const struct dt_opt *find_option(const struct dt_config *c, const char *word)
+static const struct dt_opt *find_option(const struct dt_planning *c, const char *word)
 {
     if (strncmp(word, "--", 2) != 0)
         return NULL;
@@ -76,7 +76,7 @@ static const struct dt_opt *find_option(const struct dt_config *c, const char *w
     return about_nodes ? o : NULL;
 }
 
-int dt_config_arguments(struct dt_config *c)
+int dt_planning_arguments(struct dt_planning *c)
 {
     for (char *const *word = c->o->operands + 1; *word; word++) {
         const struct dt_opt *o = find_option(c, *word);

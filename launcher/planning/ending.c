@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How the job ends: by signals, by failure, and how long it may take. */
-#include "launcher/config/inside.h"
+#include "launcher/planning/inside.h"
 
 #include "launcher/number.h"
 #include "base/signame.h"
 #include "launcher/words.h"
 
 /* What OPTION gave, else the VARIABLE, else FALLBACK. */
-static int read_timeout(struct dt_config *c, const char *option, dt_ms given, const char *variable,
-                        dt_ms fallback, dt_ms *out)
+static int read_timeout(struct dt_planning *c, const char *option, dt_ms given,
+                        const char *variable, dt_ms fallback, dt_ms *out)
 {
     const char *text = dt_facts_env(c->facts, variable);
     int64_t n;
@@ -16,7 +16,7 @@ static int read_timeout(struct dt_config *c, const char *option, dt_ms given, co
         *out = given;
         return *out >= 0
                    ? 0
-                   : dt_config_fail(c, option, "the time is negative; give seconds from 0 on");
+                   : dt_planning_fail(c, option, "the time is negative; give seconds from 0 on");
     }
     *out = fallback;
     if (!text)
@@ -28,7 +28,7 @@ static int read_timeout(struct dt_config *c, const char *option, dt_ms given, co
     return 0;
 }
 
-static int read_timeouts(struct dt_config *c)
+static int read_timeouts(struct dt_planning *c)
 {
     if (read_timeout(c, "shutdown-timeout", c->o->shutdown_timeout,
                      "TORCH_ELASTIC_SHUTDOWN_TIMEOUT", 30 * DT_SECOND,
@@ -40,7 +40,7 @@ static int read_timeouts(struct dt_config *c)
 }
 
 /* A name that torchrun does not know costs it a warning, and us no more. */
-static int read_stop_signals(struct dt_config *c)
+static int read_stop_signals(struct dt_planning *c)
 {
     const char *at = c->o->signals_to_handle, *name;
     char written[64];
@@ -58,7 +58,7 @@ static int read_stop_signals(struct dt_config *c)
     return 0;
 }
 
-static int choose_signals(struct dt_config *c)
+static int choose_signals(struct dt_planning *c)
 {
     struct dt_plan *p = c->plan;
     if (read_stop_signals(c) < 0)
@@ -68,10 +68,11 @@ static int choose_signals(struct dt_config *c)
     if (both && dt_launch_options_gave(c->o, "signals-to-handle")) {
         struct dt_buf names = {0};
         dt_signame_list(both, &names);
-        dt_config_fail(c, "forward-signals",
-                       "%s cannot both end the job, as --signals-to-handle says, and be passed on "
-                       "alone; drop one of the two",
-                       dt_buf_cstr(&names));
+        dt_planning_fail(
+            c, "forward-signals",
+            "%s cannot both end the job, as --signals-to-handle says, and be passed on "
+            "alone; drop one of the two",
+            dt_buf_cstr(&names));
         c->err->code = DT_E_USAGE; /* of an option that is ours */
         dt_buf_finish(&names);
         return -1;
@@ -80,19 +81,19 @@ static int choose_signals(struct dt_config *c)
     return 0;
 }
 
-int dt_config_ending(struct dt_config *c)
+int dt_planning_ending(struct dt_planning *c)
 {
     struct dt_plan *p = c->plan;
     if (c->o->max_restarts < 0)
-        return dt_config_fail(c, "max-restarts", "%d is negative; give 0 for none",
-                              c->o->max_restarts);
+        return dt_planning_fail(c, "max-restarts", "%d is negative; give 0 for none",
+                                c->o->max_restarts);
     if (!(c->o->monitor_interval > 0)) /* also what is no number */
-        return dt_config_fail(c, "monitor-interval", "%g is not above 0; leave it out",
-                              c->o->monitor_interval);
+        return dt_planning_fail(c, "monitor-interval", "%g is not above 0; leave it out",
+                                c->o->monitor_interval);
     if (read_timeouts(c) < 0 || choose_signals(c) < 0)
         return -1;
     p->max_restarts = c->o->max_restarts;
     p->stop_leaders_first = c->o->stop_leaders_first;
     p->exit_policy = c->o->exit_code;
-    return dt_config_needless(c, "monitor-interval", "the end of a worker is noticed at once");
+    return dt_planning_needless(c, "monitor-interval", "the end of a worker is noticed at once");
 }

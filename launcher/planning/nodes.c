@@ -2,10 +2,10 @@
 /* How the nodes of the job meet. A job of one node that was told no endpoint meets nobody: it has a
  * store of its own on a free port, whatever backend was named. All others are static, or elastic:
  * one c10d node that was told an endpoint may find another one there that does its work already. */
-#include "launcher/config/inside.h"
+#include "launcher/planning/inside.h"
 
-#include "launcher/config/endpoint.h"
-#include "launcher/config/rdzv_conf.h"
+#include "launcher/planning/endpoint.h"
+#include "launcher/planning/rdzv_conf.h"
 #include "launcher/number.h"
 #include "launcher/words.h"
 
@@ -32,7 +32,7 @@ static int read_one_count(const char *text, size_t len, int *out)
     return 0;
 }
 
-static int read_nnodes(struct dt_config *c)
+static int read_nnodes(struct dt_planning *c)
 {
     const char *text = c->o->nnodes, *colon = strchr(text, ':');
     struct dt_plan *p = c->plan;
@@ -40,22 +40,23 @@ static int read_nnodes(struct dt_config *c)
     if (read_one_count(text, first, &p->min_nodes) < 0 ||
         read_one_count(colon ? colon + 1 : text, colon ? strlen(colon + 1) : first, &p->max_nodes) <
             0)
-        return dt_config_fail(c, "nnodes", "\"%s\" is not N or MIN:MAX with numbers from 1 to %d",
-                              text, NODES_MAX);
+        return dt_planning_fail(c, "nnodes", "\"%s\" is not N or MIN:MAX with numbers from 1 to %d",
+                                text, NODES_MAX);
     if (p->min_nodes > p->max_nodes)
-        return dt_config_fail(c, "nnodes", "\"%s\" has its minimum above its maximum; write %d:%d",
-                              text, p->max_nodes, p->min_nodes);
+        return dt_planning_fail(c, "nnodes",
+                                "\"%s\" has its minimum above its maximum; write %d:%d", text,
+                                p->max_nodes, p->min_nodes);
     if ((int64_t)p->max_nodes * p->nproc > INT32_MAX)
-        return dt_config_fail(c, "nnodes",
-                              "%d nodes of %d workers are more than there can be ranks",
-                              p->max_nodes, p->nproc);
+        return dt_planning_fail(c, "nnodes",
+                                "%d nodes of %d workers are more than there can be ranks",
+                                p->max_nodes, p->nproc);
     return 0;
 }
 
 /* -- names of jobs -- */
 
 /* A random UUID, version 4. */
-static int set_uuid(struct dt_config *c)
+static int set_uuid(struct dt_planning *c)
 {
     uint8_t b[16];
     char text[40];
@@ -66,11 +67,11 @@ static int set_uuid(struct dt_config *c)
     for (int i = 0; i < 16; i++)
         n += (size_t)snprintf(text + n, sizeof text - n, "%s%02x",
                               i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "", b[i]);
-    return dt_config_set(c, &c->plan->run_id, text);
+    return dt_planning_set(c, &c->plan->run_id, text);
 }
 
 /* 128 random bits as one decimal number: what torchrun makes of an id that is empty. */
-static int set_number(struct dt_config *c)
+static int set_number(struct dt_planning *c)
 {
     uint8_t b[16];
     char text[48], *at = text + sizeof text - 1;
@@ -90,45 +91,45 @@ static int set_number(struct dt_config *c)
     }
     if (dt_words_push(c->warnings, c->err, "the job has no id; it is called %s", at) < 0)
         return -1;
-    return dt_config_set(c, &c->plan->run_id, at);
+    return dt_planning_set(c, &c->plan->run_id, at);
 }
 
-static int choose_run_id(struct dt_config *c, bool of_its_own)
+static int choose_run_id(struct dt_planning *c, bool of_its_own)
 {
     if (of_its_own)
         return set_uuid(c);
-    return *c->o->rdzv_id ? dt_config_set(c, &c->plan->run_id, c->o->rdzv_id) : set_number(c);
+    return *c->o->rdzv_id ? dt_planning_set(c, &c->plan->run_id, c->o->rdzv_id) : set_number(c);
 }
 
 /* -- --rdzv-conf -- */
 
 /* Notes the keys of CONF that are not in USED, a NULL-ended list. */
-static int note_unused(struct dt_config *c, const struct dt_rdzv_conf *conf,
+static int note_unused(struct dt_planning *c, const struct dt_rdzv_conf *conf,
                        const char *const *used, const char *why)
 {
     for (size_t i = 0; i < conf->len; i++) {
         const char *const *u = used;
         while (*u && strcmp(*u, conf->at[i].key) != 0)
             u++;
-        if (!*u && dt_config_ignore(c, "rdzv-conf", "%s %s", conf->at[i].key, why) < 0)
+        if (!*u && dt_planning_ignore(c, "rdzv-conf", "%s %s", conf->at[i].key, why) < 0)
             return -1;
     }
     return 0;
 }
 
-static int apply_static_conf(struct dt_config *c, const struct dt_rdzv_conf *conf)
+static int apply_static_conf(struct dt_planning *c, const struct dt_rdzv_conf *conf)
 {
     static const char *const used[] = {"timeout", NULL};
     struct dt_plan *p = c->plan;
     p->join_timeout = 900 * DT_SECOND;
     if (dt_rdzv_conf_seconds(conf, "timeout", &p->join_timeout, c->err) < 0)
-        return dt_config_wrap(c, "rdzv-conf");
+        return dt_planning_wrap(c, "rdzv-conf");
     p->read_timeout = p->join_timeout; /* torchrun's static store has one for both */
     return note_unused(c, conf, used, "is no setting of a static job; timeout is");
 }
 
 /* All that torchrun checks is checked, so that a job grows to several nodes without surprise. */
-static int apply_c10d_conf(struct dt_config *c, const struct dt_rdzv_conf *conf)
+static int apply_c10d_conf(struct dt_planning *c, const struct dt_rdzv_conf *conf)
 {
     static const char *const single[] = {"join_timeout", "read_timeout", NULL};
     static const char *const elastic[] = {"join_timeout",
@@ -147,26 +148,26 @@ static int apply_c10d_conf(struct dt_config *c, const struct dt_rdzv_conf *conf)
     p->join_timeout = 600 * DT_SECOND;
     p->read_timeout = 60 * DT_SECOND;
     if (store && strcasecmp(store, "tcp") != 0)
-        return dt_config_fail(c, "rdzv-conf", "store_type is \"%s\"; dtrun has the tcp store only",
-                              store);
+        return dt_planning_fail(c, "rdzv-conf",
+                                "store_type is \"%s\"; dtrun has the tcp store only", store);
     if (dt_rdzv_conf_bool(conf, "is_host", &is_host, c->err) < 0 ||
         dt_rdzv_conf_seconds(conf, "join_timeout", &p->join_timeout, c->err) < 0 ||
         dt_rdzv_conf_seconds(conf, "read_timeout", &p->read_timeout, c->err) < 0)
-        return dt_config_wrap(c, "rdzv-conf");
+        return dt_planning_wrap(c, "rdzv-conf");
     if (dt_rdzv_conf_find(conf, "is_host"))
         p->is_host = is_host ? DT_HOST_YES : DT_HOST_NO;
-    if (dt_config_elastic_conf(c, conf) < 0)
+    if (dt_planning_elastic_conf(c, conf) < 0)
         return -1;
     if (dt_plan_is_elastic(p))
         return note_unused(c, conf, elastic, "is no setting of a c10d job");
     return note_unused(c, conf, single, "does not matter to a job of one node");
 }
 
-static int apply_conf(struct dt_config *c)
+static int apply_conf(struct dt_planning *c)
 {
     struct dt_rdzv_conf conf;
     if (dt_rdzv_conf_parse(c->o->rdzv_conf ? c->o->rdzv_conf : "", &conf, c->err) < 0)
-        return dt_config_wrap(c, "rdzv-conf");
+        return dt_planning_wrap(c, "rdzv-conf");
     int rc = c->plan->backend == DT_BACKEND_STATIC ? apply_static_conf(c, &conf)
                                                    : apply_c10d_conf(c, &conf);
     dt_rdzv_conf_finish(&conf);
@@ -175,22 +176,22 @@ static int apply_conf(struct dt_config *c)
 
 /* -- the two kinds of jobs -- */
 
-static int set_endpoint(struct dt_config *c, const char *host, int port)
+static int set_endpoint(struct dt_planning *c, const char *host, int port)
 {
     c->plan->endpoint_port = port;
-    return dt_config_set(c, &c->plan->endpoint_host, host);
+    return dt_planning_set(c, &c->plan->endpoint_host, host);
 }
 
 /* An empty one is none, as with torchrun: scripts pass on a variable that nobody set. */
-static int set_local_addr(struct dt_config *c)
+static int set_local_addr(struct dt_planning *c)
 {
     const char *given = c->o->local_addr;
-    return dt_config_set(c, &c->plan->local_addr, given && *given ? given : NULL);
+    return dt_planning_set(c, &c->plan->local_addr, given && *given ? given : NULL);
 }
 
-static int note_store_apart(struct dt_config *c)
+static int note_store_apart(struct dt_planning *c)
 {
-    const char *apart = dt_config_env(c, "TORCH_DISABLE_SHARE_RDZV_TCP_STORE");
+    const char *apart = dt_planning_env(c, "TORCH_DISABLE_SHARE_RDZV_TCP_STORE");
     if (!apart || strcmp(apart, "1") != 0)
         return 0;
     return dt_words_push(&c->plan->ignored, c->err,
@@ -199,7 +200,7 @@ static int note_store_apart(struct dt_config *c)
 }
 
 /* A job of this node alone, with a store of its own. */
-static int plan_single(struct dt_config *c, bool unnamed)
+static int plan_single(struct dt_planning *c, bool unnamed)
 {
     struct dt_plan *p = c->plan;
     p->backend = DT_BACKEND_C10D;
@@ -207,66 +208,67 @@ static int plan_single(struct dt_config *c, bool unnamed)
     if (set_endpoint(c, "localhost", 0) < 0 || choose_run_id(c, unnamed) < 0 || apply_conf(c) < 0 ||
         set_local_addr(c) < 0 || note_store_apart(c) < 0)
         return -1;
-    if (dt_config_ignore(c, "node-rank", "the job has one node") < 0 ||
-        dt_config_ignore(c, "master-addr", "the job has one node, and its store is here") < 0)
+    if (dt_planning_ignore(c, "node-rank", "the job has one node") < 0 ||
+        dt_planning_ignore(c, "master-addr", "the job has one node, and its store is here") < 0)
         return -1;
-    return dt_config_ignore(c, "master-port",
-                            "the store of this job is on a free port; "
-                            "--rdzv-backend=static uses the one given");
+    return dt_planning_ignore(c, "master-port",
+                              "the store of this job is on a free port; "
+                              "--rdzv-backend=static uses the one given");
 }
 
-static int plan_standalone(struct dt_config *c)
+static int plan_standalone(struct dt_planning *c)
 {
     static const char *const set[] = {"rdzv-backend", "rdzv-endpoint", "rdzv-id"};
     if (c->plan->min_nodes > 1)
-        return dt_config_fail(c, "nnodes",
-                              "%d nodes cannot meet in a job that is --standalone; drop one of "
-                              "the two",
-                              c->plan->min_nodes);
+        return dt_planning_fail(c, "nnodes",
+                                "%d nodes cannot meet in a job that is --standalone; drop one of "
+                                "the two",
+                                c->plan->min_nodes);
     if (c->plan->max_nodes > 1 &&
-        dt_config_ignore(c, "nnodes", "--standalone is a job of this node alone") < 0)
+        dt_planning_ignore(c, "nnodes", "--standalone is a job of this node alone") < 0)
         return -1;
     for (size_t i = 0; i < sizeof set / sizeof *set; i++)
-        if (dt_config_ignore(c, set[i], "--standalone chooses its own") < 0)
+        if (dt_planning_ignore(c, set[i], "--standalone chooses its own") < 0)
             return -1;
     return plan_single(c, true);
 }
 
 /* Nodes that come and go. More of it, once the rest is known, is in elastic.c. */
-static int plan_elastic(struct dt_config *c, const struct dt_endpoint *e)
+static int plan_elastic(struct dt_planning *c, const struct dt_endpoint *e)
 {
     if (set_endpoint(c, e->host, e->port) < 0 || choose_run_id(c, false) < 0 || apply_conf(c) < 0 ||
         set_local_addr(c) < 0 || note_store_apart(c) < 0)
         return -1;
-    if (dt_config_ignore(c, "master-addr", "nodes of a c10d job meet at --rdzv-endpoint") < 0)
+    if (dt_planning_ignore(c, "master-addr", "nodes of a c10d job meet at --rdzv-endpoint") < 0)
         return -1;
-    return dt_config_ignore(c, "master-port",
-                            "nodes of a c10d job meet at --rdzv-endpoint, and node 0 has its store "
-                            "on a free port");
+    return dt_planning_ignore(
+        c, "master-port",
+        "nodes of a c10d job meet at --rdzv-endpoint, and node 0 has its store "
+        "on a free port");
 }
 
 /* Nobody could find this node, as with torchrun, where each agent has then a store of its own. */
-static int plan_alone_on_a_free_port(struct dt_config *c)
+static int plan_alone_on_a_free_port(struct dt_planning *c)
 {
     if (c->plan->min_nodes > 1)
-        return dt_config_fail(c, "rdzv-endpoint",
-                              "port 0, any free one, is for a job of one node; the others could "
-                              "not know it");
+        return dt_planning_fail(c, "rdzv-endpoint",
+                                "port 0, any free one, is for a job of one node; the others could "
+                                "not know it");
     if (c->plan->max_nodes > 1 &&
-        dt_config_ignore(c, "nnodes",
-                         "--rdzv-endpoint has port 0, any free one, which no other node could "
-                         "know") < 0)
+        dt_planning_ignore(c, "nnodes",
+                           "--rdzv-endpoint has port 0, any free one, which no other node could "
+                           "know") < 0)
         return -1;
     c->plan->run.spares = 0;
     return plan_single(c, false);
 }
 
-static int plan_c10d(struct dt_config *c)
+static int plan_c10d(struct dt_planning *c)
 {
     struct dt_endpoint e;
     const char *given = c->o->rdzv_endpoint ? c->o->rdzv_endpoint : "";
     if (dt_endpoint_parse(given, C10D_PORT, &e, c->err) < 0)
-        return dt_config_wrap(c, "rdzv-endpoint");
+        return dt_planning_wrap(c, "rdzv-endpoint");
     c->plan->backend = DT_BACKEND_C10D;
     c->plan->run.spares = c->o->spares;
     if (e.port == 0)
@@ -276,7 +278,7 @@ static int plan_c10d(struct dt_config *c)
     return plan_single(c, false);
 }
 
-static int read_static_endpoint(struct dt_config *c)
+static int read_static_endpoint(struct dt_planning *c)
 {
     struct dt_endpoint e;
     char text[512];
@@ -284,51 +286,51 @@ static int read_static_endpoint(struct dt_config *c)
     bool here = given && *given;
     bool port = dt_launch_options_gave(c->o, "master-port");
     if (!here && port && (c->o->master_port < 0 || c->o->master_port > 65535))
-        return dt_config_fail(c, "master-port", "%d is no port; give one from 1 to 65535",
-                              c->o->master_port);
+        return dt_planning_fail(c, "master-port", "%d is no port; give one from 1 to 65535",
+                                c->o->master_port);
     if (!here) {
         snprintf(text, sizeof text, "%s:%d", c->o->master_addr,
                  port ? c->o->master_port : STATIC_PORT);
         if (strlen(c->o->master_addr) > 256)
-            return dt_config_fail(c, "master-addr", "\"%.40s...\" is too long for a host",
-                                  c->o->master_addr);
+            return dt_planning_fail(c, "master-addr", "\"%.40s...\" is too long for a host",
+                                    c->o->master_addr);
     }
     if (dt_endpoint_parse(here ? given : text, DT_ENDPOINT_PORT_REQUIRED, &e, c->err) < 0)
-        return dt_config_wrap(c, here ? "rdzv-endpoint" : port ? "master-port" : "master-addr");
+        return dt_planning_wrap(c, here ? "rdzv-endpoint" : port ? "master-port" : "master-addr");
     if (e.port == 0 && c->plan->max_nodes > 1)
-        return dt_config_fail(c, here ? "rdzv-endpoint" : "master-port",
-                              "port 0, any free one, is for a job of one node; the others could "
-                              "not know it");
-    if (here && (dt_config_ignore(c, "master-addr", "--rdzv-endpoint is given too") < 0 ||
-                 dt_config_ignore(c, "master-port", "--rdzv-endpoint is given too") < 0))
+        return dt_planning_fail(c, here ? "rdzv-endpoint" : "master-port",
+                                "port 0, any free one, is for a job of one node; the others could "
+                                "not know it");
+    if (here && (dt_planning_ignore(c, "master-addr", "--rdzv-endpoint is given too") < 0 ||
+                 dt_planning_ignore(c, "master-port", "--rdzv-endpoint is given too") < 0))
         return -1;
     return set_endpoint(c, e.host, e.port);
 }
 
-static int plan_static(struct dt_config *c)
+static int plan_static(struct dt_planning *c)
 {
     struct dt_plan *p = c->plan;
     p->backend = DT_BACKEND_STATIC;
     if (p->min_nodes != p->max_nodes &&
-        dt_config_ignore(c, "nnodes",
-                         "a static job always has its %d nodes; it takes --rdzv-backend=c10d to "
-                         "begin with %d",
-                         p->max_nodes, p->min_nodes) < 0)
+        dt_planning_ignore(c, "nnodes",
+                           "a static job always has its %d nodes; it takes --rdzv-backend=c10d to "
+                           "begin with %d",
+                           p->max_nodes, p->min_nodes) < 0)
         return -1;
     p->min_nodes = p->max_nodes;
     p->node_rank = c->o->node_rank;
     if (p->node_rank < 0 || p->node_rank >= p->max_nodes)
-        return dt_config_fail(c, "node-rank", "%d is no rank in a job of %d node%s; give 0%s",
-                              p->node_rank, p->max_nodes, p->max_nodes > 1 ? "s" : "",
-                              p->max_nodes > 1 ? " to one less than --nnodes" : "");
+        return dt_planning_fail(c, "node-rank", "%d is no rank in a job of %d node%s; give 0%s",
+                                p->node_rank, p->max_nodes, p->max_nodes > 1 ? "s" : "",
+                                p->max_nodes > 1 ? " to one less than --nnodes" : "");
     if (read_static_endpoint(c) < 0 || choose_run_id(c, false) < 0 || apply_conf(c) < 0)
         return -1;
-    return dt_config_ignore(c, "local-addr",
-                            "in a static job nobody asks for the address of this "
-                            "node; --master-addr names node 0");
+    return dt_planning_ignore(c, "local-addr",
+                              "in a static job nobody asks for the address of this "
+                              "node; --master-addr names node 0");
 }
 
-static int choose_backend(struct dt_config *c)
+static int choose_backend(struct dt_planning *c)
 {
     const char *backend = c->o->rdzv_backend;
     bool endpoint = c->o->rdzv_endpoint && *c->o->rdzv_endpoint;
@@ -342,18 +344,19 @@ static int choose_backend(struct dt_config *c)
         return plan_static(c);
     }
     if (strcmp(backend, "etcd") == 0 || strcmp(backend, "etcd-v2") == 0)
-        return dt_config_fail(c, "rdzv-backend",
-                              "dtrun does not speak to etcd; give static or c10d, or run the job "
-                              "with torchrun");
-    return dt_config_fail(c, "rdzv-backend", "\"%s\" is no backend; give static or c10d", backend);
+        return dt_planning_fail(c, "rdzv-backend",
+                                "dtrun does not speak to etcd; give static or c10d, or run the job "
+                                "with torchrun");
+    return dt_planning_fail(c, "rdzv-backend", "\"%s\" is no backend; give static or c10d",
+                            backend);
 }
 
 /* A dtrun on each node of an allocation, and none of them knows of the others. */
-static int note_scheduled_nodes(struct dt_config *c)
+static int note_scheduled_nodes(struct dt_planning *c)
 {
     static const char *const sizes[] = {"SLURM_STEP_NUM_NODES", "SLURM_NNODES",
                                         "SLURM_JOB_NUM_NODES", NULL};
-    int nodes = dt_config_env_number(c, sizes, 1, 1);
+    int nodes = dt_planning_env_number(c, sizes, 1, 1);
     if (nodes == 1 || c->o->standalone || dt_launch_options_gave(c->o, "nnodes"))
         return 0;
     return dt_words_push(c->warnings, c->err,
@@ -363,12 +366,12 @@ static int note_scheduled_nodes(struct dt_config *c)
                          nodes, nodes);
 }
 
-int dt_config_nodes(struct dt_config *c)
+int dt_planning_nodes(struct dt_planning *c)
 {
     struct dt_plan *p = c->plan;
     if (read_nnodes(c) < 0 || choose_backend(c) < 0 || note_scheduled_nodes(c) < 0)
         return -1;
-    p->identical = strcmp(dt_config_env(c, "TORCH_ELASTIC_WORKER_IDENTICAL") ?: "0", "1") == 0;
+    p->identical = strcmp(dt_planning_env(c, "TORCH_ELASTIC_WORKER_IDENTICAL") ?: "0", "1") == 0;
     p->store_allow_count = c->o->store_allow.len;
     if (p->store_allow_count) {
         size_t size = p->store_allow_count * sizeof *p->store_allow;
@@ -377,5 +380,5 @@ int dt_config_nodes(struct dt_config *c)
             return dt_err_set(c->err, DT_E_MEMORY, "no memory for the plan");
         memcpy(p->store_allow, c->o->store_allow.at, size);
     }
-    return dt_config_set(c, &p->store_listen, c->o->store_listen);
+    return dt_planning_set(c, &p->store_listen, c->o->store_listen);
 }

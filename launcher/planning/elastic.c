@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What there is more to an elastic job: what its nodes have to agree on, and how this one presents
  * itself. Where a scheduler started the nodes its environment knows things nobody has to write. */
-#include "launcher/config/inside.h"
+#include "launcher/planning/inside.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -21,29 +21,29 @@
 
 /* -- --rdzv-conf -- */
 
-static int note_idle_keys(struct dt_config *c, const struct dt_rdzv_conf *conf)
+static int note_idle_keys(struct dt_planning *c, const struct dt_rdzv_conf *conf)
 {
     if (dt_rdzv_conf_find(conf, "close_timeout") &&
-        dt_config_needless(c, "rdzv-conf", "close_timeout: the end of a job is told at once") < 0)
+        dt_planning_needless(c, "rdzv-conf", "close_timeout: the end of a job is told at once") < 0)
         return -1;
     if (!dt_rdzv_conf_find(conf, "heartbeat_timeout"))
         return 0;
-    return dt_config_needless(c, "rdzv-conf",
-                              "heartbeat_timeout: nobody waits for the answer to a heartbeat");
+    return dt_planning_needless(c, "rdzv-conf",
+                                "heartbeat_timeout: nobody waits for the answer to a heartbeat");
 }
 
-static int check_beats(struct dt_config *c, dt_ms beat, dt_ms beats)
+static int check_beats(struct dt_planning *c, dt_ms beat, dt_ms beats)
 {
     if (beat > BEAT_MAX)
-        return dt_config_fail(c, "rdzv-conf", "keep_alive_interval is %lld; give 1 to %lld",
-                              (long long)(beat / DT_SECOND), (long long)(BEAT_MAX / DT_SECOND));
+        return dt_planning_fail(c, "rdzv-conf", "keep_alive_interval is %lld; give 1 to %lld",
+                                (long long)(beat / DT_SECOND), (long long)(BEAT_MAX / DT_SECOND));
     if (beats / DT_SECOND > BEATS_MAX)
-        return dt_config_fail(c, "rdzv-conf", "keep_alive_max_attempt is %lld; give 1 to %d",
-                              (long long)(beats / DT_SECOND), BEATS_MAX);
+        return dt_planning_fail(c, "rdzv-conf", "keep_alive_max_attempt is %lld; give 1 to %d",
+                                (long long)(beats / DT_SECOND), BEATS_MAX);
     return 0;
 }
 
-int dt_config_elastic_conf(struct dt_config *c, const struct dt_rdzv_conf *conf)
+int dt_planning_elastic_conf(struct dt_planning *c, const struct dt_rdzv_conf *conf)
 {
     struct dt_run_spec *run = &c->plan->run;
     dt_ms beats = 3 * DT_SECOND, unused; /* a count, read as torchrun reads all of them */
@@ -54,7 +54,7 @@ int dt_config_elastic_conf(struct dt_config *c, const struct dt_rdzv_conf *conf)
         dt_rdzv_conf_seconds(conf, "keep_alive_max_attempt", &beats, c->err) < 0 ||
         dt_rdzv_conf_seconds(conf, "close_timeout", &unused, c->err) < 0 ||
         dt_rdzv_conf_seconds(conf, "heartbeat_timeout", &unused, c->err) < 0)
-        return dt_config_wrap(c, "rdzv-conf");
+        return dt_planning_wrap(c, "rdzv-conf");
     if (!dt_plan_is_elastic(c->plan))
         return 0;
     run->join_timeout = c->plan->join_timeout;
@@ -65,31 +65,31 @@ int dt_config_elastic_conf(struct dt_config *c, const struct dt_rdzv_conf *conf)
 /* -- what a scheduler says -- */
 
 /* Not SLURM_PROCID, which counts tasks: a batch script and all that it starts itself is task 0. */
-static int choose_order(struct dt_config *c)
+static int choose_order(struct dt_planning *c)
 {
     static const char *const variables[] = {"GROUP_RANK", "SLURM_NODEID", "JOB_COMPLETION_INDEX",
                                             "PMI_RANK", NULL};
     struct dt_plan *p = c->plan;
-    p->order = dt_config_env_number(c, variables, 0, -1);
+    p->order = dt_planning_env_number(c, variables, 0, -1);
     if (!dt_launch_options_gave(c->o, "node-rank"))
         return 0;
     if (c->o->node_rank < 0 || c->o->node_rank > PLACE_MAX)
-        return dt_config_fail(c, "node-rank", "%d is no place a node can wish for; give 0 or more",
-                              c->o->node_rank);
+        return dt_planning_fail(
+            c, "node-rank", "%d is no place a node can wish for; give 0 or more", c->o->node_rank);
     p->order = p->node_rank = c->o->node_rank;
     return 0;
 }
 
-static int ask_scheduler(struct dt_config *c)
+static int ask_scheduler(struct dt_planning *c)
 {
     static const char *const sizes[] = {"SLURM_NNODES", "SLURM_JOB_NUM_NODES", NULL};
     static const char *const jobs[] = {"SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID"};
     struct dt_plan *p = c->plan;
     char job[DT_ROLE_MAX] = "";
     for (size_t i = 0; i < sizeof jobs / sizeof *jobs && !*job; i++)
-        snprintf(job, sizeof job, "%s", dt_config_env(c, jobs[i]) ?: "");
-    p->expected_nodes = dt_config_env_number(c, sizes, 1, 0);
-    if (dt_config_set(c, &p->job, job) < 0 || choose_order(c) < 0)
+        snprintf(job, sizeof job, "%s", dt_planning_env(c, jobs[i]) ?: "");
+    p->expected_nodes = dt_planning_env_number(c, sizes, 1, 0);
+    if (dt_planning_set(c, &p->job, job) < 0 || choose_order(c) < 0)
         return -1;
     p->run.job = p->job;
     return 0;
@@ -97,40 +97,41 @@ static int ask_scheduler(struct dt_config *c)
 
 /* -- this node -- */
 
-static int check_length(struct dt_config *c, const char *option, const char *text, size_t size)
+static int check_length(struct dt_planning *c, const char *option, const char *text, size_t size)
 {
     if (!text || strlen(text) < size)
         return 0;
-    return dt_config_fail(c, option,
-                          "\"%.40s...\" has %zu bytes; in a job of several nodes %zu are the most",
-                          text, strlen(text), size - 1);
+    return dt_planning_fail(
+        c, option, "\"%.40s...\" has %zu bytes; in a job of several nodes %zu are the most", text,
+        strlen(text), size - 1);
 }
 
 /* It becomes MASTER_ADDR, which workers look up as it is. */
-static int check_local_addr(struct dt_config *c)
+static int check_local_addr(struct dt_planning *c)
 {
     const char *text = c->plan->local_addr, *colon = text ? strchr(text, ':') : NULL;
     bool port = colon && !strchr(colon + 1, ':'); /* IPv6 has more of them */
     if (!text || (!port && *text != '['))
         return 0;
-    return dt_config_fail(c, "local-addr",
-                          "\"%s\" is more than an address; leave port and brackets away", text);
+    return dt_planning_fail(c, "local-addr",
+                            "\"%s\" is more than an address; leave port and brackets away", text);
 }
 
-static int check_token_file(struct dt_config *c)
+static int check_token_file(struct dt_planning *c)
 {
     struct stat st;
     const char *path = c->o->token_file;
     if (!path)
         return 0;
     if (stat(path, &st) < 0 || access(path, R_OK) < 0)
-        return dt_config_fail(c, "token-file", "\"%s\" cannot be read: %s", path, strerror(errno));
+        return dt_planning_fail(c, "token-file", "\"%s\" cannot be read: %s", path,
+                                strerror(errno));
     if (!S_ISREG(st.st_mode))
-        return dt_config_fail(c, "token-file", "\"%s\" is no file", path);
+        return dt_planning_fail(c, "token-file", "\"%s\" is no file", path);
     return 0;
 }
 
-static int present_node(struct dt_config *c)
+static int present_node(struct dt_planning *c)
 {
     const struct dt_launch_options *o = c->o;
     struct dt_plan *p = c->plan;
@@ -140,11 +141,11 @@ static int present_node(struct dt_config *c)
         check_local_addr(c) < 0 || check_token_file(c) < 0)
         return -1;
     p->stop_when_away = o->stop_when_away;
-    if (dt_config_set(c, &p->node_name, o->node_name) < 0 ||
-        dt_config_set(c, &p->domain, o->domain) < 0 ||
-        dt_config_set(c, &p->token_file, o->token_file) < 0)
+    if (dt_planning_set(c, &p->node_name, o->node_name) < 0 ||
+        dt_planning_set(c, &p->domain, o->domain) < 0 ||
+        dt_planning_set(c, &p->token_file, o->token_file) < 0)
         return -1;
-    return dt_config_set(c, &p->progress_file, o->progress_file);
+    return dt_planning_set(c, &p->progress_file, o->progress_file);
 }
 
 /* -- what all agree on -- */
@@ -158,15 +159,15 @@ static uint64_t hash_command(const struct dt_launch_options *o)
 }
 
 /* As a person would name it. */
-static int set_script(struct dt_config *c)
+static int set_script(struct dt_planning *c)
 {
     const struct dt_launch_options *o = c->o;
     char text[DT_NODE_NAME_MAX];
     snprintf(text, sizeof text, "%s%s", o->module ? "-m " : "", o->operands[0]);
-    return dt_config_set(c, &c->plan->script, text);
+    return dt_planning_set(c, &c->plan->script, text);
 }
 
-static int fill_spec(struct dt_config *c)
+static int fill_spec(struct dt_planning *c)
 {
     const struct dt_launch_options *o = c->o;
     struct dt_plan *p = c->plan;
@@ -186,7 +187,7 @@ static int fill_spec(struct dt_config *c)
     run->restart_reset = o->restart_reset;
     run->command = hash_command(o);
     run->mixed = o->mixed_nodes;
-    if (set_script(c) < 0 || dt_config_set(c, &p->user, c->facts->user) < 0)
+    if (set_script(c) < 0 || dt_planning_set(c, &p->user, c->facts->user) < 0)
         return -1;
     run->script = p->script;
     run->user = p->user;
@@ -194,18 +195,18 @@ static int fill_spec(struct dt_config *c)
 }
 
 /* A row of the group that somebody gave is noted by itself, and a new one cannot be forgotten. */
-static int note_no_effect(struct dt_config *c)
+static int note_no_effect(struct dt_planning *c)
 {
     for (const struct dt_opt *o = c->o->program->table; o->name; o++)
         if (strcmp(dt_opt_group(o), DT_LAUNCH_ELASTIC_GROUP) == 0 &&
-            dt_config_ignore(c, o->name,
-                             "only a job with --rdzv-backend=c10d and an --rdzv-endpoint is "
-                             "elastic") < 0)
+            dt_planning_ignore(c, o->name,
+                               "only a job with --rdzv-backend=c10d and an --rdzv-endpoint is "
+                               "elastic") < 0)
             return -1;
     return 0;
 }
 
-int dt_config_elastic(struct dt_config *c)
+int dt_planning_elastic(struct dt_planning *c)
 {
     const struct dt_launch_options *o = c->o;
     if (!dt_plan_is_elastic(c->plan))
@@ -213,6 +214,6 @@ int dt_config_elastic(struct dt_config *c)
     if (ask_scheduler(c) < 0 || present_node(c) < 0 || fill_spec(c) < 0)
         return -1;
     if (o->fixed_world && o->spares == 0 && c->plan->min_nodes == c->plan->max_nodes)
-        return dt_config_ignore(c, "spare-policy", "--nnodes has no range, so nobody is a spare");
+        return dt_planning_ignore(c, "spare-policy", "--nnodes has no range, so nobody is a spare");
     return 0;
 }

@@ -544,7 +544,7 @@ TEST(the_own_interpreter_is_not_worth_a_name)
         struct dt_facts facts = {.cpus = 1, .allowed_cpus = 1, .env = envp};
         t = (struct told){0};
         CHECK_OK(dt_launch_options_read(&t.o, &dt_launch_program, argc, argv, envp, &t.err), t.err);
-        CHECK_OK(dt_config_make(&t.o, &facts, &t.plan, &t.warnings, &t.err), t.err);
+        CHECK_OK(dt_plan_make(&t.o, &facts, &t.plan, &t.warnings, &t.err), t.err);
         CHECK_STR(t.plan.argv[0], path);
         CHECK_STR(t.plan.title, titles[i]);
         told_finish(&t);
@@ -578,7 +578,7 @@ TEST(many_arguments_are_not_slow)
     for (int i = 0; i < N; i++)
         argv[i] = (char *)"arg";
     CHECK_OK(dt_launch_options_read(&t.o, &dt_launch_program, N, argv, envp, &t.err), t.err);
-    CHECK_OK(dt_config_make(&t.o, &facts, &t.plan, &t.warnings, &t.err), t.err);
+    CHECK_OK(dt_plan_make(&t.o, &facts, &t.plan, &t.warnings, &t.err), t.err);
     CHECK_EQ(dt_words_count(t.plan.argv), N + 1); /* dtrun gone, sh and -u come */
     told_finish(&t);
     free(argv);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What is executed, and how reports call it. */
-#include "launcher/config/inside.h"
+#include "launcher/planning/inside.h"
 
 #include "launcher/python/interpreter.h"
 #include "launcher/words.h"
@@ -42,13 +42,13 @@ static void add(struct argv *a, const char *word)
 }
 
 /* Whether workers get --local-rank=N, as scripts for torch.distributed.launch expect. */
-static bool passes_local_rank(const struct dt_config *c)
+static bool passes_local_rank(const struct dt_planning *c)
 {
     return c->o->program == &dt_legacy_program && !c->o->use_env;
 }
 
 /* Each may have been given by its variable. */
-static int fail_for_both(struct dt_config *c, const char *option, const char *other)
+static int fail_for_both(struct dt_planning *c, const char *option, const char *other)
 {
     char one[64], two[64];
     dt_opt_written(c->o->program, &c->o->result, option, one, sizeof one);
@@ -57,17 +57,17 @@ static int fail_for_both(struct dt_config *c, const char *option, const char *ot
                       one);
 }
 
-static int check_flags(struct dt_config *c)
+static int check_flags(struct dt_planning *c)
 {
     const struct dt_launch_options *o = c->o;
     if (passes_local_rank(c) && o->no_python)
-        return dt_config_fail(c, "no-python",
-                              "only Python scripts get an argument --local-rank; give --use-env "
-                              "too");
+        return dt_planning_fail(c, "no-python",
+                                "only Python scripts get an argument --local-rank; give --use-env "
+                                "too");
     if (o->run_path)
-        return dt_config_ignore(c, "no-python", "--run-path is given too") < 0
+        return dt_planning_ignore(c, "no-python", "--run-path is given too") < 0
                    ? -1
-                   : dt_config_ignore(c, "module", "--run-path is given too");
+                   : dt_planning_ignore(c, "module", "--run-path is given too");
     if (!**o->operands)
         return dt_err_set(c->err, DT_E_RUNTIME,
                           "SCRIPT is empty; is a variable in its place on the command line unset?");
@@ -77,7 +77,7 @@ static int check_flags(struct dt_config *c)
 }
 
 /* Whether PROGRAM is the Python that we would have run anyway. */
-static bool is_own_interpreter(const struct dt_config *c, const char *program)
+static bool is_own_interpreter(const struct dt_planning *c, const char *program)
 {
     struct dt_interpreter own;
     bool same = dt_interpreter_own(c->facts, &own, NULL) == 0 && strcmp(own.path, program) == 0;
@@ -86,7 +86,7 @@ static bool is_own_interpreter(const struct dt_config *c, const char *program)
 }
 
 /* The script's name where Python is a matter of course, else that of the program. */
-static const char *find_title(const struct dt_config *c, const char *program)
+static const char *find_title(const struct dt_planning *c, const char *program)
 {
     char *const *args = c->plan->argv + 1;
     if (c->o->run_path)
@@ -98,7 +98,7 @@ static const char *find_title(const struct dt_config *c, const char *program)
     return program;
 }
 
-static void fill(const struct dt_config *c, const char *program, bool python, struct argv *a)
+static void fill(const struct dt_planning *c, const char *program, bool python, struct argv *a)
 {
     const struct dt_launch_options *o = c->o;
     char *const *operands = o->operands;
@@ -121,7 +121,7 @@ static void fill(const struct dt_config *c, const char *program, bool python, st
 }
 
 /* No Python can run machine code, so a script that is some is a program: nobody has to say so. */
-static bool wants_python(const struct dt_config *c)
+static bool wants_python(const struct dt_planning *c)
 {
     const struct dt_launch_options *o = c->o;
     if (o->run_path || o->module)
@@ -131,7 +131,7 @@ static bool wants_python(const struct dt_config *c)
 
 /* An environment that is active and has no Python has been moved or deleted, and what runs instead
  * lacks its packages. */
-static int note_dead(struct dt_config *c, const struct dt_interpreter *i)
+static int note_dead(struct dt_planning *c, const struct dt_interpreter *i)
 {
     if (!i->dead)
         return 0;
@@ -142,12 +142,12 @@ static int note_dead(struct dt_config *c, const struct dt_interpreter *i)
 }
 
 /* The program that is executed, allocated. */
-static char *choose_python(struct dt_config *c)
+static char *choose_python(struct dt_planning *c)
 {
     struct dt_interpreter i;
     char *path = NULL;
     if (dt_interpreter_find(c->facts, &i, c->err) == 0 && note_dead(c, &i) == 0 &&
-        dt_config_set(c, &c->plan->python_from, i.origin) == 0) {
+        dt_planning_set(c, &c->plan->python_from, i.origin) == 0) {
         path = i.path;
         i.path = NULL;
     }
@@ -155,13 +155,13 @@ static char *choose_python(struct dt_config *c)
     return path;
 }
 
-int dt_config_command(struct dt_config *c)
+int dt_planning_command(struct dt_planning *c)
 {
     const struct dt_launch_options *o = c->o;
     if (check_flags(c) < 0)
         return -1;
     bool python = wants_python(c);
-    if ((python && dt_config_script(c) < 0) || dt_config_arguments(c) < 0)
+    if ((python && dt_planning_script(c) < 0) || dt_planning_arguments(c) < 0)
         return -1;
     char *program =
         python ? choose_python(c) : dt_interpreter_resolve(c->facts, *o->operands, c->err);
@@ -174,6 +174,6 @@ int dt_config_command(struct dt_config *c)
     free(program);
     if (!a.at || a.bad)
         return dt_err_set(c->err, DT_E_MEMORY, "no memory for the plan");
-    const char *named = python ? dt_config_env(c, "PYTHON_EXEC") : *o->operands;
-    return dt_config_set(c, &c->plan->title, find_title(c, named ? named : a.at[0]));
+    const char *named = python ? dt_planning_env(c, "PYTHON_EXEC") : *o->operands;
+    return dt_planning_set(c, &c->plan->title, find_title(c, named ? named : a.at[0]));
 }

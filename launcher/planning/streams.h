@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The little languages of torchrun's output options. Pure. */
-#ifndef DT_LAUNCHER_CONFIG_STREAMS_H
-#define DT_LAUNCHER_CONFIG_STREAMS_H
+#ifndef DT_LAUNCHER_PLANNING_STREAMS_H
+#define DT_LAUNCHER_PLANNING_STREAMS_H
 
 #include "base/err.h"
 
