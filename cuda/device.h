@@ -10,7 +10,7 @@
 
 #include <pthread.h>
 
-struct dt_watchdog;
+struct dt_comm_watchdog;
 struct dt_cuda_memory; /* memory.h: the caching allocator, its cap, and who holds how much */
 
 struct dt_cuda {
@@ -19,8 +19,8 @@ struct dt_cuda {
     cudaStream_t gather, reduce, copy;
     bool (*round_over)(void *arg);
     void *round_over_arg;
-    bool wide_sums;               /* of the wish */
-    struct dt_watchdog *watchdog; /* nccl.c: while there is a communicator */
+    bool wide_sums;                    /* of the wish */
+    struct dt_comm_watchdog *watchdog; /* nccl.c: while there is a communicator */
     struct dt_cuda_memory *memory;
     char description[200];
     /* Why its work cannot be trusted any more, told by the watchdog of a communicator before it

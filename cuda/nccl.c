@@ -161,12 +161,12 @@ static void lose(void *cuda, const struct dt_err *why)
 static int watch(struct dt_nccl *n, dt_ms timeout, struct dt_err *err)
 {
     struct dt_cuda *c = n->cuda;
-    struct dt_watchdog_of of = {.calls = n->calls,
-                                .ordinal = c->stream.ordinal,
-                                .round_over = c->round_over,
-                                .round_over_arg = c->round_over_arg,
-                                .lose = lose,
-                                .lose_arg = c};
+    struct dt_comm_watchdog_of of = {.calls = n->calls,
+                                     .ordinal = c->stream.ordinal,
+                                     .round_over = c->round_over,
+                                     .round_over_arg = c->round_over_arg,
+                                     .lose = lose,
+                                     .lose_arg = c};
     n->watched.comm = &n->comm;
     n->watched.flights = &n->flights;
     n->watched.peers = &n->peers;
@@ -174,12 +174,12 @@ static int watch(struct dt_nccl *n, dt_ms timeout, struct dt_err *err)
     atomic_store(&n->watched.timeout, timeout);
     bool first = !c->watchdog;
     if (first)
-        c->watchdog = dt_watchdog_open(&of, err);
+        c->watchdog = dt_comm_watchdog_open(&of, err);
     if (!c->watchdog)
         return -1;
-    n->watching = dt_watchdog_add(c->watchdog, &n->watched, err) == 0;
+    n->watching = dt_comm_watchdog_add(c->watchdog, &n->watched, err) == 0;
     if (first && !n->watching) {
-        dt_watchdog_close(c->watchdog);
+        dt_comm_watchdog_close(c->watchdog);
         c->watchdog = NULL;
     }
     return n->watching ? 0 : -1;
@@ -188,8 +188,8 @@ static int watch(struct dt_nccl *n, dt_ms timeout, struct dt_err *err)
 static void unwatch(struct dt_nccl *n)
 {
     struct dt_cuda *c = n->cuda;
-    if (n->watching && dt_watchdog_remove(c->watchdog, &n->watched)) {
-        dt_watchdog_close(c->watchdog);
+    if (n->watching && dt_comm_watchdog_remove(c->watchdog, &n->watched)) {
+        dt_comm_watchdog_close(c->watchdog);
         c->watchdog = NULL;
     }
     n->watching = false;

@@ -18,19 +18,19 @@
 #define GRACE ((dt_ms)500)
 
 /* What F says of one cause. */
-typedef enum dt_verdict cause_fn(const struct dt_facts *f, struct dt_err *why);
+typedef enum dt_comm_verdict cause_fn(const struct dt_comm_facts *f, struct dt_err *why);
 
-static bool may_yet_end(const struct dt_facts *f)
+static bool may_yet_end(const struct dt_comm_facts *f)
 {
     return !f->connecting && f->waited < SETTLE && f->busy < SETTLE && !f->round_over;
 }
 
-static enum dt_verdict a_rank_ended(const struct dt_facts *f, struct dt_err *why)
+static enum dt_comm_verdict a_rank_ended(const struct dt_comm_facts *f, struct dt_err *why)
 {
     if (f->gone_pid == 0 || (!f->connecting && !f->under_way && f->busy == 0))
-        return DT_VERDICT_FINE;
+        return DT_COMM_VERDICT_FINE;
     if (may_yet_end(f))
-        return DT_VERDICT_SOON;
+        return DT_COMM_VERDICT_SOON;
     if (f->connecting)
         dt_err_set(why, DT_E_DISCONNECTED,
                    "rank %d (pid %d on this host) ended while group %s was being made", f->gone,
@@ -43,73 +43,73 @@ static enum dt_verdict a_rank_ended(const struct dt_facts *f, struct dt_err *why
         dt_err_set(why, DT_E_DISCONNECTED,
                    "rank %d (pid %d on this host) ended while group %s started a collective",
                    f->gone, f->gone_pid, f->group);
-    return DT_VERDICT_LOST;
+    return DT_COMM_VERDICT_LOST;
 }
 
-static bool met_error(const struct dt_facts *f, bool remote)
+static bool met_error(const struct dt_comm_facts *f, bool remote)
 {
     if (f->failed)
         return (f->failed->code == DT_E_DISCONNECTED) == remote;
     return f->error != ncclSuccess && dt_nccl_is_remote(f->error) == remote;
 }
 
-static enum dt_verdict an_error(const struct dt_facts *f, bool remote, enum dt_err_code code,
-                                struct dt_err *why)
+static enum dt_comm_verdict an_error(const struct dt_comm_facts *f, bool remote,
+                                     enum dt_err_code code, struct dt_err *why)
 {
     if (!met_error(f, remote))
-        return DT_VERDICT_FINE;
+        return DT_COMM_VERDICT_FINE;
     if (f->error_age < GRACE)
-        return DT_VERDICT_SOON;
+        return DT_COMM_VERDICT_SOON;
     if (f->failed)
         dt_err_set(why, f->failed->code, "group %s: %s", f->group, f->failed->text);
     else
         dt_err_set(why, code, "group %s: %s", f->group, f->error_is);
-    return DT_VERDICT_LOST;
+    return DT_COMM_VERDICT_LOST;
 }
 
-static enum dt_verdict own_error(const struct dt_facts *f, struct dt_err *why)
+static enum dt_comm_verdict own_error(const struct dt_comm_facts *f, struct dt_err *why)
 {
     return an_error(f, false, DT_E_RUNTIME, why);
 }
 
-static enum dt_verdict remote_error(const struct dt_facts *f, struct dt_err *why)
+static enum dt_comm_verdict remote_error(const struct dt_comm_facts *f, struct dt_err *why)
 {
     return an_error(f, true, DT_E_DISCONNECTED, why);
 }
 
-static enum dt_verdict agent_said(const struct dt_facts *f, struct dt_err *why)
+static enum dt_comm_verdict agent_said(const struct dt_comm_facts *f, struct dt_err *why)
 {
     if (!f->round_over)
-        return DT_VERDICT_FINE;
+        return DT_COMM_VERDICT_FINE;
     dt_err_set(why, DT_E_CANCELED,
                "the agent has ended this world: a worker elsewhere failed, or the job changes its "
                "size");
-    return DT_VERDICT_LOST;
+    return DT_COMM_VERDICT_LOST;
 }
 
-static enum dt_verdict took_too_long(const struct dt_facts *f, struct dt_err *why)
+static enum dt_comm_verdict took_too_long(const struct dt_comm_facts *f, struct dt_err *why)
 {
     if (!f->under_way || f->waited < f->timeout)
-        return DT_VERDICT_FINE;
+        return DT_COMM_VERDICT_FINE;
     dt_err_set(why, DT_E_TIMEOUT,
                "%s of group %s has not ended in %g s: a rank has not come to it, or cannot be "
                "reached; see which rank's log stands still, or run with NCCL_DEBUG=INFO",
                f->call, f->group, (double)f->timeout / 1e3);
-    return DT_VERDICT_LOST;
+    return DT_COMM_VERDICT_LOST;
 }
 
 static cause_fn *const causes[] = {a_rank_ended, own_error, agent_said, remote_error,
                                    took_too_long};
 
-enum dt_verdict dt_verdict(const struct dt_facts *facts, int n, struct dt_err *why)
+enum dt_comm_verdict dt_comm_verdict(const struct dt_comm_facts *facts, int n, struct dt_err *why)
 {
-    enum dt_verdict all = DT_VERDICT_FINE;
+    enum dt_comm_verdict all = DT_COMM_VERDICT_FINE;
     for (size_t c = 0; c < sizeof causes / sizeof *causes; c++)
         for (int i = 0; i < n; i++) {
-            enum dt_verdict v = causes[c](&facts[i], why);
-            if (v == DT_VERDICT_LOST)
+            enum dt_comm_verdict v = causes[c](&facts[i], why);
+            if (v == DT_COMM_VERDICT_LOST)
                 return v;
-            if (v == DT_VERDICT_SOON)
+            if (v == DT_COMM_VERDICT_SOON)
                 all = v;
         }
     return all;

@@ -11,7 +11,7 @@
 
 #include <stdbool.h>
 
-struct dt_facts { /* of one communicator */
+struct dt_comm_facts { /* of one communicator */
     const char *group;
     bool connecting;
     dt_ms busy;         /* for so long NCCL has not taken a call; 0: there is none */
@@ -27,12 +27,12 @@ struct dt_facts { /* of one communicator */
     bool round_over;             /* the agent has ended this world */
 };
 
-enum dt_verdict {
-    DT_VERDICT_FINE,
-    DT_VERDICT_SOON, /* something is wrong; what it is, the next look tells */
-    DT_VERDICT_LOST, /* and *why says by what */
+enum dt_comm_verdict {
+    DT_COMM_VERDICT_FINE,
+    DT_COMM_VERDICT_SOON, /* something is wrong; what it is, the next look tells */
+    DT_COMM_VERDICT_LOST, /* and *why says by what */
 };
 
-enum dt_verdict dt_verdict(const struct dt_facts *facts, int n, struct dt_err *why);
+enum dt_comm_verdict dt_comm_verdict(const struct dt_comm_facts *facts, int n, struct dt_err *why);
 
 #endif

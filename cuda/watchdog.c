@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is decided is decided by dt_verdict(); here facts are gathered and its word is carried out.
- * The lock is held for a whole look, aborts included, so who removes a communicator can be sure
- * that nobody is at it any more. */
+/* What is decided is decided by dt_comm_verdict(); here facts are gathered and its word is carried
+ * out. The lock is held for a whole look, aborts included, so who removes a communicator can be
+ * sure that nobody is at it any more. */
 #include "cuda/watchdog.h"
 
 #include "cuda/nccl_hints.h"
@@ -19,14 +19,14 @@
 #define UNDER_WAY ((dt_ms)50)
 #define SOON ((dt_ms)10)
 
-struct dt_watchdog {
-    struct dt_watchdog_of of;
+struct dt_comm_watchdog {
+    struct dt_comm_watchdog_of of;
     pthread_t thread;
     pthread_mutex_t lock;
     int news; /* an eventfd: somebody was added, or the end */
     bool end;
     struct dt_list watched;
-    struct dt_facts *facts; /* [count] */
+    struct dt_comm_facts *facts; /* [count] */
     int count;
     struct pollfd *sleep; /* [room], the thread's own: news, and processes that have not ended */
     int room;
@@ -41,8 +41,8 @@ static const char *const kind_names[DT_COLL_KINDS] = {
 
 /* ---- facts ---- */
 
-static void look_for_error(struct dt_watchdog *d, struct dt_watched *w, struct dt_facts *f,
-                           dt_ms now)
+static void look_for_error(struct dt_comm_watchdog *d, struct dt_watched *w,
+                           struct dt_comm_facts *f, dt_ms now)
 {
     ncclResult_t r = dt_comm_ask(w->comm);
     if (r != w->error) {
@@ -58,7 +58,7 @@ static void look_for_error(struct dt_watchdog *d, struct dt_watched *w, struct d
     f->error_is = w->error_is;
 }
 
-static void look_for_failure(struct dt_watched *w, struct dt_facts *f, dt_ms now)
+static void look_for_failure(struct dt_watched *w, struct dt_comm_facts *f, dt_ms now)
 {
     if (w->failed_since == 0) {
         w->failed_since = now;
@@ -68,7 +68,7 @@ static void look_for_failure(struct dt_watched *w, struct dt_facts *f, dt_ms now
     f->error_age = now - w->failed_since;
 }
 
-static void look_for_flight(struct dt_watched *w, struct dt_facts *f, dt_ms now)
+static void look_for_flight(struct dt_watched *w, struct dt_comm_facts *f, dt_ms now)
 {
     struct dt_flight_report r;
     f->under_way = dt_flights_oldest(w->flights, now, &r);
@@ -88,13 +88,14 @@ static bool is_to_be_looked_at(enum dt_comm_state s)
 }
 
 /* False where only its processes were looked at. */
-static bool look_at(struct dt_watchdog *d, struct dt_watched *w, struct dt_facts *f, dt_ms now)
+static bool look_at(struct dt_comm_watchdog *d, struct dt_watched *w, struct dt_comm_facts *f,
+                    dt_ms now)
 {
     const struct dt_coll_member *gone = dt_peers_gone(w->peers);
     enum dt_comm_state s = dt_comm_state(w->comm);
     if (!is_to_be_looked_at(s))
         return false;
-    *f = (struct dt_facts){.group = w->group, .connecting = s == DT_COMM_CONNECTING};
+    *f = (struct dt_comm_facts){.group = w->group, .connecting = s == DT_COMM_CONNECTING};
     f->timeout = atomic_load(&w->timeout);
     f->busy = dt_comm_busy(w->comm, now);
     look_for_flight(w, f, now);
@@ -109,7 +110,7 @@ static bool look_at(struct dt_watchdog *d, struct dt_watched *w, struct dt_facts
     return true;
 }
 
-static int look(struct dt_watchdog *d, dt_ms now)
+static int look(struct dt_comm_watchdog *d, dt_ms now)
 {
     int n = 0;
     dt_list_each(&d->watched, node)
@@ -129,7 +130,7 @@ static int look(struct dt_watchdog *d, dt_ms now)
  * of calls: what NCCL frees behind an abort waits for the whole device, and so, one communicator
  * after the other, for the kernels of those whose turn has not come. (Before 2.22 each is aborted
  * where it stands, group or not.) */
-static void carry_out(struct dt_watchdog *d, const struct dt_err *why)
+static void carry_out(struct dt_comm_watchdog *d, const struct dt_err *why)
 {
     d->of.lose(d->of.lose_arg, why);
     dt_list_each(&d->watched, n)
@@ -141,14 +142,14 @@ static void carry_out(struct dt_watchdog *d, const struct dt_err *why)
 }
 
 /* How long until the next look. */
-static dt_ms look_and_act(struct dt_watchdog *d)
+static dt_ms look_and_act(struct dt_comm_watchdog *d)
 {
     struct dt_err why = {0};
     int n = look(d, dt_clock_monotonic());
-    enum dt_verdict v = dt_verdict(d->facts, n, &why);
-    if (v == DT_VERDICT_LOST)
+    enum dt_comm_verdict v = dt_comm_verdict(d->facts, n, &why);
+    if (v == DT_COMM_VERDICT_LOST)
         carry_out(d, &why);
-    if (v == DT_VERDICT_SOON)
+    if (v == DT_COMM_VERDICT_SOON)
         return SOON;
     for (int i = 0; i < n; i++)
         if (d->facts[i].under_way || d->facts[i].connecting || d->facts[i].busy > 0)
@@ -157,7 +158,7 @@ static dt_ms look_and_act(struct dt_watchdog *d)
 }
 
 /* What to sleep on: how many. Where there is no memory for all, some are seen later. */
-static int gather(struct dt_watchdog *d)
+static int gather(struct dt_comm_watchdog *d)
 {
     int n = 1, all = 1;
     dt_list_each(&d->watched, node) all +=
@@ -179,7 +180,7 @@ static int gather(struct dt_watchdog *d)
 }
 
 /* Who is removed meanwhile closes what is polled here, which wakes us for nothing at the worst. */
-static void wait_for(struct dt_watchdog *d, dt_ms pause)
+static void wait_for(struct dt_comm_watchdog *d, dt_ms pause)
 {
     uint64_t told;
     int n = gather(d);
@@ -192,7 +193,7 @@ static void wait_for(struct dt_watchdog *d, dt_ms pause)
 
 static void *watch(void *d_v)
 {
-    struct dt_watchdog *d = d_v;
+    struct dt_comm_watchdog *d = d_v;
     d->of.calls->set_device(d->of.ordinal);
     pthread_mutex_lock(&d->lock);
     while (!d->end)
@@ -203,7 +204,7 @@ static void *watch(void *d_v)
 
 /* ---- beginning and ending ---- */
 
-static void destroy(struct dt_watchdog *d)
+static void destroy(struct dt_comm_watchdog *d)
 {
     if (d->news >= 0)
         close(d->news);
@@ -213,14 +214,14 @@ static void destroy(struct dt_watchdog *d)
     free(d);
 }
 
-static void tell(struct dt_watchdog *d)
+static void tell(struct dt_comm_watchdog *d)
 {
     if (eventfd_write(d->news, 1) < 0)
         return; /* it is full of news */
 }
 
 /* Signals are for the threads of the program. */
-static int start_thread(struct dt_watchdog *d)
+static int start_thread(struct dt_comm_watchdog *d)
 {
     sigset_t all, before;
     sigfillset(&all);
@@ -232,9 +233,10 @@ static int start_thread(struct dt_watchdog *d)
     return rc;
 }
 
-struct dt_watchdog *dt_watchdog_open(const struct dt_watchdog_of *of, struct dt_err *err)
+struct dt_comm_watchdog *dt_comm_watchdog_open(const struct dt_comm_watchdog_of *of,
+                                               struct dt_err *err)
 {
-    struct dt_watchdog *d = calloc(1, sizeof *d);
+    struct dt_comm_watchdog *d = calloc(1, sizeof *d);
     if (!d) {
         dt_err_set(err, DT_E_MEMORY, "no memory for the watchdog of NCCL");
         return NULL;
@@ -253,7 +255,7 @@ struct dt_watchdog *dt_watchdog_open(const struct dt_watchdog_of *of, struct dt_
     return NULL;
 }
 
-void dt_watchdog_close(struct dt_watchdog *d)
+void dt_comm_watchdog_close(struct dt_comm_watchdog *d)
 {
     if (!d)
         return;
@@ -265,12 +267,12 @@ void dt_watchdog_close(struct dt_watchdog *d)
     destroy(d);
 }
 
-int dt_watchdog_add(struct dt_watchdog *d, struct dt_watched *w, struct dt_err *err)
+int dt_comm_watchdog_add(struct dt_comm_watchdog *d, struct dt_watched *w, struct dt_err *err)
 {
     w->error = ncclSuccess;
     w->failed_since = 0;
     pthread_mutex_lock(&d->lock);
-    struct dt_facts *more = realloc(d->facts, (size_t)(d->count + 1) * sizeof *more);
+    struct dt_comm_facts *more = realloc(d->facts, (size_t)(d->count + 1) * sizeof *more);
     if (more) {
         d->facts = more;
         d->count++;
@@ -281,7 +283,7 @@ int dt_watchdog_add(struct dt_watchdog *d, struct dt_watched *w, struct dt_err *
     return more ? 0 : dt_err_set(err, DT_E_MEMORY, "no memory to watch one more group");
 }
 
-bool dt_watchdog_remove(struct dt_watchdog *d, struct dt_watched *w)
+bool dt_comm_watchdog_remove(struct dt_comm_watchdog *d, struct dt_watched *w)
 {
     pthread_mutex_lock(&d->lock);
     dt_list_remove(&w->in_watchdog);

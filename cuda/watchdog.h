@@ -12,9 +12,9 @@
 
 #include <stdatomic.h>
 
-struct dt_watchdog;
+struct dt_comm_watchdog;
 
-struct dt_watchdog_of { /* a device */
+struct dt_comm_watchdog_of { /* a device */
     const struct dt_nccl_calls *calls;
     int ordinal;
     bool (*round_over)(void *arg); /* may be NULL */
@@ -38,11 +38,12 @@ struct dt_watched {
     char call[64], error_is[440];
 };
 
-struct dt_watchdog *dt_watchdog_open(const struct dt_watchdog_of *of, struct dt_err *err);
-void dt_watchdog_close(struct dt_watchdog *d); /* ends the thread at once */
+struct dt_comm_watchdog *dt_comm_watchdog_open(const struct dt_comm_watchdog_of *of,
+                                               struct dt_err *err);
+void dt_comm_watchdog_close(struct dt_comm_watchdog *d); /* ends the thread at once */
 
-int dt_watchdog_add(struct dt_watchdog *d, struct dt_watched *w, struct dt_err *err);
+int dt_comm_watchdog_add(struct dt_comm_watchdog *d, struct dt_watched *w, struct dt_err *err);
 /* Waits while the watchdog looks at it. Whether it was the last. */
-bool dt_watchdog_remove(struct dt_watchdog *d, struct dt_watched *w);
+bool dt_comm_watchdog_remove(struct dt_comm_watchdog *d, struct dt_watched *w);
 
 #endif

@@ -22,17 +22,18 @@
 #define PIPE_SIZE (1 << 20)
 #define COLLAPSE_MOMENT 50
 
-_Static_assert(DT_STREAM_TAIL == DT_OUTPUT_TAIL, "a stream keeps what is promised");
+_Static_assert(DT_WORKER_STREAM_TAIL == DT_OUTPUT_TAIL, "a stream keeps what is promised");
 
 static const char *const stream_names[2] = {"stdout", "stderr"};
 static const unsigned stream_bits[2] = {DT_STDOUT, DT_STDERR};
 
 /* One of a worker's two streams. */
 struct place {
-    struct dt_stream *stream; /* NULL: it has its file, or our descriptor, or shares the other's */
-    int worker_end;           /* -1: the caller has been through with it, or it is the other's */
-    int file;                 /* of one that has its file itself: for the tail; else -1 */
-    bool shared;              /* stderr is one stream with stdout */
+    struct dt_worker_stream
+        *stream;    /* NULL: it has its file, or our descriptor, or shares the other's */
+    int worker_end; /* -1: the caller has been through with it, or it is the other's */
+    int file;       /* of one that has its file itself: for the tail; else -1 */
+    bool shared;    /* stderr is one stream with stdout */
 };
 
 struct dt_output {
@@ -70,7 +71,7 @@ static size_t place_count(const struct dt_output *o)
 static bool everything_is_out(struct dt_output *o)
 {
     bool out = true;
-    each_stream(o, p) out &= dt_stream_is_finished(p->stream);
+    each_stream(o, p) out &= dt_worker_stream_is_finished(p->stream);
     for (int i = 0; out && i < 2; i++) {
         if (o->console[i])
             dt_console_show_held(o->console[i], DT_FOREVER);
@@ -92,7 +93,7 @@ static void show_what_is_due(struct dt_output *o)
     dt_ms now = (dt_ms)uv_now(o->loop), due = DT_FOREVER;
     if (o->plan->partial_line_after)
         each_stream(o, p) due =
-            sooner(due, dt_stream_show_unfinished(p->stream, o->plan->partial_line_after));
+            sooner(due, dt_worker_stream_show_unfinished(p->stream, o->plan->partial_line_after));
     for (int i = 0; i < 2; i++)
         if (o->console[i])
             due = sooner(due, dt_console_show_held(o->console[i], now));
@@ -131,7 +132,7 @@ static void on_wake(uv_async_t *wake)
     if (o->closing)
         return;
     if (o->started)
-        each_stream(o, p) dt_stream_pump(p->stream);
+        each_stream(o, p) dt_worker_stream_pump(p->stream);
     settle(o);
 }
 
@@ -175,7 +176,7 @@ static void close_fd(int *fd)
 static void end_attempt(struct dt_output *o)
 {
     for (struct place *p = o->places; p < o->places + place_count(o); p++) {
-        dt_stream_close(p->stream);
+        dt_worker_stream_close(p->stream);
         close_fd(&p->worker_end);
         close_fd(&p->file);
         *p = (struct place){.worker_end = -1, .file = -1};
@@ -352,8 +353,8 @@ static int open_ends(struct dt_output *o, int like, int ends[2], struct dt_err *
 }
 
 /* SETUP owns what it has so far, also on failure. */
-static int fill_setup(struct dt_output *o, int local_rank, int i, struct dt_stream_setup *setup,
-                      struct dt_err *err)
+static int fill_setup(struct dt_output *o, int local_rank, int i,
+                      struct dt_worker_stream_setup *setup, struct dt_err *err)
 {
     const struct dt_plan *plan = o->plan;
     if (!plan->streams[local_rank].hidden && !(setup->console = console_of(o, i, err)))
@@ -373,18 +374,18 @@ static int fill_setup(struct dt_output *o, int local_rank, int i, struct dt_stre
 static int give_pipe(struct dt_output *o, int local_rank, int i, struct place *p,
                      struct dt_err *err)
 {
-    struct dt_stream_setup setup = {.fd = -1,
-                                    .file = -1,
-                                    .local_rank = local_rank,
-                                    .on_moved = on_stream_moved,
-                                    .on_closed = on_stream_closed,
-                                    .arg = o};
+    struct dt_worker_stream_setup setup = {.fd = -1,
+                                           .file = -1,
+                                           .local_rank = local_rank,
+                                           .on_moved = on_stream_moved,
+                                           .on_closed = on_stream_closed,
+                                           .arg = o};
     int ends[2] = {-1, -1};
     if (fill_setup(o, local_rank, i, &setup, err) == 0 &&
         open_ends(o, setup.file < 0 && setup.console ? o->console_fd[i] : -1, ends, err) == 0) {
         setup.fd = ends[0];
         p->worker_end = ends[1];
-        if ((p->stream = dt_stream_open(o->loop, &setup, err))) {
+        if ((p->stream = dt_worker_stream_open(o->loop, &setup, err))) {
             o->open++;
             return 0;
         }
@@ -426,7 +427,7 @@ void dt_output_resize(struct dt_output *o)
 {
     for (size_t i = 0; i < place_count(o); i++)
         if (o->places[i].stream)
-            dt_pty_resize(dt_stream_fd(o->places[i].stream), o->console_fd[i % 2]);
+            dt_pty_resize(dt_worker_stream_fd(o->places[i].stream), o->console_fd[i % 2]);
 }
 
 void dt_output_drain(struct dt_output *o, void (*on_drained)(void *arg), void *arg)
@@ -434,7 +435,7 @@ void dt_output_drain(struct dt_output *o, void (*on_drained)(void *arg), void *a
     o->on_drained = on_drained;
     o->drained_arg = arg;
     o->draining = true;
-    each_stream(o, p) dt_stream_drain(p->stream);
+    each_stream(o, p) dt_worker_stream_drain(p->stream);
     dt_output_started(o);
 }
 
@@ -468,7 +469,7 @@ void dt_output_tail(const struct dt_output *o, int local_rank, unsigned stream, 
     if (p->shared)
         p--;
     if (p->stream)
-        dt_stream_tail(p->stream, out);
+        dt_worker_stream_tail(p->stream, out);
     else if (p->file >= 0)
         tail_of_file(p->file, out);
 }

@@ -17,11 +17,11 @@
  * to for ever. */
 #define MOST_DRAINED (1u << 20)
 
-_Static_assert(RING >= DT_STREAM_TAIL, "the ring has the tail");
+_Static_assert(RING >= DT_WORKER_STREAM_TAIL, "the ring has the tail");
 
-struct dt_stream {
+struct dt_worker_stream {
     uv_loop_t *loop;
-    struct dt_stream_setup is; /* .fd -1: no more comes */
+    struct dt_worker_stream_setup is; /* .fd -1: no more comes */
     uv_poll_t poll;
     uv_fs_t write, read;
     bool polling, writing, reading; /* what is under way */
@@ -47,27 +47,27 @@ static size_t least(uint64_t a, uint64_t b)
 }
 
 /* How much may come. What is in the file may be forgotten, also of one that takes no more. */
-static size_t ring_room(const struct dt_stream *s)
+static size_t ring_room(const struct dt_worker_stream *s)
 {
     uint64_t needed_from = s->filing || s->filed > s->shown ? s->filed : s->shown;
     return RING - (size_t)(s->received - needed_from);
 }
 
 /* What came from AT on, in one piece. */
-static struct dt_bytes in_ring(const struct dt_stream *s, uint64_t at)
+static struct dt_bytes in_ring(const struct dt_worker_stream *s, uint64_t at)
 {
     size_t from = at % RING;
     return (struct dt_bytes){s->ring + from, least(s->received - at, RING - from)};
 }
 
-static bool ring_has(const struct dt_stream *s, uint64_t at)
+static bool ring_has(const struct dt_worker_stream *s, uint64_t at)
 {
     return at + RING >= s->received;
 }
 
-void dt_stream_tail(const struct dt_stream *s, struct dt_buf *out)
+void dt_worker_stream_tail(const struct dt_worker_stream *s, struct dt_buf *out)
 {
-    uint64_t at = s->received - least(s->received, DT_STREAM_TAIL);
+    uint64_t at = s->received - least(s->received, DT_WORKER_STREAM_TAIL);
     while (at < s->received) {
         struct dt_bytes b = in_ring(s, at);
         dt_buf_put(out, b.at, b.len);
@@ -77,9 +77,9 @@ void dt_stream_tail(const struct dt_stream *s, struct dt_buf *out)
 
 /* -- onto the console ------------------------------------------------------------------------- */
 
-static void move(struct dt_stream *s);
+static void move(struct dt_worker_stream *s);
 
-static void say(struct dt_stream *s, struct dt_bytes b)
+static void say(struct dt_worker_stream *s, struct dt_bytes b)
 {
     if (!s->is.prefix) {
         dt_console_pass(s->is.console, b);
@@ -94,7 +94,7 @@ static void say(struct dt_stream *s, struct dt_bytes b)
 }
 
 /* The part that only the file has. Somebody may have cut it meanwhile: then that part is lost. */
-static void take_back(struct dt_stream *s, ssize_t n)
+static void take_back(struct dt_worker_stream *s, ssize_t n)
 {
     uint64_t skipped = s->received - RING;
     if (n > 0) {
@@ -107,11 +107,11 @@ static void take_back(struct dt_stream *s, ssize_t n)
     }
 }
 
-static void free_if_done(struct dt_stream *s);
+static void free_if_done(struct dt_worker_stream *s);
 
 static void on_read_back(uv_fs_t *req)
 {
-    struct dt_stream *s = dt_container_of(req, struct dt_stream, read);
+    struct dt_worker_stream *s = dt_container_of(req, struct dt_worker_stream, read);
     ssize_t n = req->result;
     uv_fs_req_cleanup(req);
     s->reading = false;
@@ -123,7 +123,7 @@ static void on_read_back(uv_fs_t *req)
     move(s);
 }
 
-static void read_back(struct dt_stream *s)
+static void read_back(struct dt_worker_stream *s)
 {
     if (!s->slice && !(s->slice = malloc(SLICE))) {
         take_back(s, UV_ENOMEM);
@@ -136,7 +136,7 @@ static void read_back(struct dt_stream *s)
         take_back(s, rc);
 }
 
-static void show(struct dt_stream *s)
+static void show(struct dt_worker_stream *s)
 {
     if (!s->reading && (!s->is.console || dt_console_is_silent(s->is.console)))
         s->shown = s->received;
@@ -152,7 +152,7 @@ static void show(struct dt_stream *s)
     }
 }
 
-dt_ms dt_stream_show_unfinished(struct dt_stream *s, dt_ms age)
+dt_ms dt_worker_stream_show_unfinished(struct dt_worker_stream *s, dt_ms age)
 {
     dt_ms due = dt_clock_after(s->unfinished_since, age);
     if (due > (dt_ms)uv_now(s->loop))
@@ -164,7 +164,7 @@ dt_ms dt_stream_show_unfinished(struct dt_stream *s, dt_ms age)
 
 /* -- into the file ---------------------------------------------------------------------------- */
 
-static void note_filed(struct dt_stream *s, ssize_t n)
+static void note_filed(struct dt_worker_stream *s, ssize_t n)
 {
     if (n == UV_EAGAIN || n == UV_EINTR)
         return;
@@ -178,7 +178,7 @@ static void note_filed(struct dt_stream *s, ssize_t n)
 
 static void on_filed(uv_fs_t *req)
 {
-    struct dt_stream *s = dt_container_of(req, struct dt_stream, write);
+    struct dt_worker_stream *s = dt_container_of(req, struct dt_worker_stream, write);
     ssize_t n = req->result;
     uv_fs_req_cleanup(req);
     s->writing = false;
@@ -190,7 +190,7 @@ static void on_filed(uv_fs_t *req)
     move(s);
 }
 
-static void file(struct dt_stream *s)
+static void file(struct dt_worker_stream *s)
 {
     if (!s->filing || s->writing || s->filed == s->received)
         return;
@@ -204,13 +204,13 @@ static void file(struct dt_stream *s)
 
 /* -- from the worker -------------------------------------------------------------------------- */
 
-static bool can_take(const struct dt_stream *s)
+static bool can_take(const struct dt_worker_stream *s)
 {
     return s->is.fd >= 0 && ring_room(s) >= LEAST_READ &&
            (!s->is.filter || dt_filter_has_room(s->is.filter));
 }
 
-static void stop_polling(struct dt_stream *s)
+static void stop_polling(struct dt_worker_stream *s)
 {
     if (s->polling)
         uv_poll_stop(&s->poll);
@@ -219,7 +219,7 @@ static void stop_polling(struct dt_stream *s)
 
 static void on_poll_closed(uv_handle_t *h)
 {
-    struct dt_stream *s = dt_container_of((uv_poll_t *)h, struct dt_stream, poll);
+    struct dt_worker_stream *s = dt_container_of((uv_poll_t *)h, struct dt_worker_stream, poll);
     s->poll_closed = true;
     if (s->closing)
         free_if_done(s);
@@ -227,7 +227,7 @@ static void on_poll_closed(uv_handle_t *h)
 
 /* The handle goes before its descriptor does: closed later it would make deaf whoever has that
  * number then. */
-static void end_input(struct dt_stream *s)
+static void end_input(struct dt_worker_stream *s)
 {
     if (s->is.fd < 0)
         return;
@@ -238,7 +238,7 @@ static void end_input(struct dt_stream *s)
 }
 
 /* While the console is not behind it gets what comes at once, terminal codes and all. */
-static void arrived(struct dt_stream *s, uint8_t *at, size_t len)
+static void arrived(struct dt_worker_stream *s, uint8_t *at, size_t len)
 {
     struct dt_bytes b = {at, len};
     bool at_once = s->is.console && s->shown == s->received && dt_console_has_room(s->is.console);
@@ -251,7 +251,7 @@ static void arrived(struct dt_stream *s, uint8_t *at, size_t len)
         s->shown = s->received;
 }
 
-static void take(struct dt_stream *s)
+static void take(struct dt_worker_stream *s)
 {
     size_t to = s->received % RING;
     size_t room = least(least(ring_room(s), RING - to), SLICE);
@@ -266,7 +266,7 @@ static void take(struct dt_stream *s)
     }
 }
 
-static void finish_if_done(struct dt_stream *s)
+static void finish_if_done(struct dt_worker_stream *s)
 {
     if (s->finished || s->is.fd >= 0 || s->writing || s->reading || s->shown < s->received ||
         (s->filing && s->filed < s->received))
@@ -281,7 +281,7 @@ static void finish_if_done(struct dt_stream *s)
 
 static void on_readable(uv_poll_t *poll, int status, int events)
 {
-    struct dt_stream *s = dt_container_of(poll, struct dt_stream, poll);
+    struct dt_worker_stream *s = dt_container_of(poll, struct dt_worker_stream, poll);
     (void)events;
     if (status < 0)
         end_input(s);
@@ -290,7 +290,7 @@ static void on_readable(uv_poll_t *poll, int status, int events)
     move(s);
 }
 
-static void poll_as_needed(struct dt_stream *s)
+static void poll_as_needed(struct dt_worker_stream *s)
 {
     bool wanted = !s->draining && can_take(s);
     if (!wanted)
@@ -301,13 +301,13 @@ static void poll_as_needed(struct dt_stream *s)
 
 /* A worker whose output goes nowhere but to a pipe that its reader has closed is to hear of that as
  * if it had inherited the pipe, by SIGPIPE or EPIPE. Most end then. */
-static void pass_loss_on(struct dt_stream *s)
+static void pass_loss_on(struct dt_worker_stream *s)
 {
     if (s->is.file < 0 && s->is.console && dt_console_is_lost(s->is.console))
         end_input(s);
 }
 
-void dt_stream_pump(struct dt_stream *s)
+void dt_worker_stream_pump(struct dt_worker_stream *s)
 {
     do {
         if (s->draining && can_take(s))
@@ -321,18 +321,19 @@ void dt_stream_pump(struct dt_stream *s)
 }
 
 /* After an event of our own. */
-static void move(struct dt_stream *s)
+static void move(struct dt_worker_stream *s)
 {
-    dt_stream_pump(s);
+    dt_worker_stream_pump(s);
     s->is.on_moved(s->is.arg);
 }
 
 /* -- life ------------------------------------------------------------------------------------- */
 
-struct dt_stream *dt_stream_open(uv_loop_t *loop, const struct dt_stream_setup *setup,
-                                 struct dt_err *err)
+struct dt_worker_stream *dt_worker_stream_open(uv_loop_t *loop,
+                                               const struct dt_worker_stream_setup *setup,
+                                               struct dt_err *err)
 {
-    struct dt_stream *s = calloc(1, sizeof *s);
+    struct dt_worker_stream *s = calloc(1, sizeof *s);
     if (!s) {
         dt_err_set(err, DT_E_MEMORY, "no memory for the output of a worker");
         return NULL;
@@ -352,22 +353,22 @@ struct dt_stream *dt_stream_open(uv_loop_t *loop, const struct dt_stream_setup *
     return s;
 }
 
-void dt_stream_drain(struct dt_stream *s)
+void dt_worker_stream_drain(struct dt_worker_stream *s)
 {
     s->draining = true;
 }
 
-bool dt_stream_is_finished(const struct dt_stream *s)
+bool dt_worker_stream_is_finished(const struct dt_worker_stream *s)
 {
     return s->finished;
 }
 
-int dt_stream_fd(const struct dt_stream *s)
+int dt_worker_stream_fd(const struct dt_worker_stream *s)
 {
     return s->is.fd;
 }
 
-static void free_if_done(struct dt_stream *s)
+static void free_if_done(struct dt_worker_stream *s)
 {
     if (!s->poll_closed || s->writing || s->reading)
         return;
@@ -384,7 +385,7 @@ static void free_if_done(struct dt_stream *s)
     on_closed(arg);
 }
 
-void dt_stream_close(struct dt_stream *s)
+void dt_worker_stream_close(struct dt_worker_stream *s)
 {
     if (!s || s->closing)
         return;

@@ -16,12 +16,12 @@
 #include <stdbool.h>
 #include <uv.h>
 
-#define DT_STREAM_TAIL (64u << 10)
+#define DT_WORKER_STREAM_TAIL (64u << 10)
 
-struct dt_stream;
+struct dt_worker_stream;
 
 /* Descriptors and prefix become the stream's; console and filter are lent. */
-struct dt_stream_setup {
+struct dt_worker_stream_setup {
     int fd;          /* to read from; non-blocking */
     int file;        /* open for reading and appending; -1: none */
     char *file_name; /* for a message; allocated. NULL without a file */
@@ -36,28 +36,29 @@ struct dt_stream_setup {
 };
 
 /* NULL and *err: no memory, or the loop has no room; then SETUP still owns what it owned. */
-struct dt_stream *dt_stream_open(uv_loop_t *loop, const struct dt_stream_setup *setup,
-                                 struct dt_err *err);
+struct dt_worker_stream *dt_worker_stream_open(uv_loop_t *loop,
+                                               const struct dt_worker_stream_setup *setup,
+                                               struct dt_err *err);
 
 /* Takes, files and shows what it can now. To be called when there is room again. */
-void dt_stream_pump(struct dt_stream *s);
+void dt_worker_stream_pump(struct dt_worker_stream *s);
 
 /* No more is to be waited for: what is in the pipe is the rest. */
-void dt_stream_drain(struct dt_stream *s);
+void dt_worker_stream_drain(struct dt_worker_stream *s);
 
 /* Everything that came is in the file and has been given to console and filter. */
-bool dt_stream_is_finished(const struct dt_stream *s);
+bool dt_worker_stream_is_finished(const struct dt_worker_stream *s);
 
 /* Shows an unfinished line that is AGE old; returns when the one there is now will be. */
-dt_ms dt_stream_show_unfinished(struct dt_stream *s, dt_ms age);
+dt_ms dt_worker_stream_show_unfinished(struct dt_worker_stream *s, dt_ms age);
 
 /* Where it comes from; -1: no more comes. */
-int dt_stream_fd(const struct dt_stream *s);
+int dt_worker_stream_fd(const struct dt_worker_stream *s);
 
-/* Appends the last DT_STREAM_TAIL bytes, or what there is. */
-void dt_stream_tail(const struct dt_stream *s, struct dt_buf *out);
+/* Appends the last DT_WORKER_STREAM_TAIL bytes, or what there is. */
+void dt_worker_stream_tail(const struct dt_worker_stream *s, struct dt_buf *out);
 
 /* Drops what is not written. on_closed is called when S is no more, which may be at once. */
-void dt_stream_close(struct dt_stream *s);
+void dt_worker_stream_close(struct dt_worker_stream *s);
 
 #endif

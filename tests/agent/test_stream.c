@@ -204,14 +204,14 @@ TEST(a_stream_that_has_ended_lets_go_of_its_number)
     int number = ends[0];
     struct stage *s = calloc(1, sizeof *s);
     CHECK(s != NULL);
-    struct dt_stream_setup setup = {
+    struct dt_worker_stream_setup setup = {
         .fd = number, .file = -1, .on_moved = on_moved, .on_closed = on_closed, .arg = s};
     uv_loop_init(&loop);
-    struct dt_stream *stream = dt_stream_open(&loop, &setup, &err);
+    struct dt_worker_stream *stream = dt_worker_stream_open(&loop, &setup, &err);
     CHECK(stream != NULL);
-    dt_stream_pump(stream);
+    dt_worker_stream_pump(stream);
     close(ends[1]);
-    while (!dt_stream_is_finished(stream))
+    while (!dt_worker_stream_is_finished(stream))
         uv_run(&loop, UV_RUN_ONCE);
     CHECK_EQ(pipe2(ends, O_CLOEXEC | O_NONBLOCK), 0);
     CHECK_EQ(ends[0], number);
@@ -219,7 +219,7 @@ TEST(a_stream_that_has_ended_lets_go_of_its_number)
     other.data = &heard;
     uv_poll_start(&other, UV_READABLE, on_byte);
     uv_run(&loop, UV_RUN_NOWAIT);
-    dt_stream_close(stream);
+    dt_worker_stream_close(stream);
     CHECK_EQ(write(ends[1], "x", 1), 1);
     while (!heard)
         uv_run(&loop, UV_RUN_ONCE);

@@ -12,9 +12,9 @@
 
 struct row {
     const char *story;
-    struct dt_facts facts[2];
+    struct dt_comm_facts facts[2];
     int n;
-    enum dt_verdict verdict;
+    enum dt_comm_verdict verdict;
     const char *says;
 };
 
@@ -31,35 +31,35 @@ struct row {
 
 /* clang-format off */
 static const struct row rows[] = {
-    {"all is well", {AT(.connecting = false)}, 1, DT_VERDICT_FINE, ""},
-    {"a collective runs", {AT(RUNNING(29999))}, 1, DT_VERDICT_FINE, ""},
-    {"a collective runs for too long", {AT(RUNNING(30000))}, 1, DT_VERDICT_LOST, "all-reduce number 7 of group world has not ended in 30 s"},
-    {"a rank ends in a collective", {AT(RUNNING(100), DEAD)}, 1, DT_VERDICT_LOST, "rank 3 (pid 812 on this host) ended while all-reduce number 7 of group world was under way"},
-    {"a rank ends, and the collective may yet", {AT(RUNNING(99), DEAD)}, 1, DT_VERDICT_SOON, ""},
-    {"a rank ends while NCCL takes a call", {AT(.busy = 99, DEAD)}, 1, DT_VERDICT_SOON, ""},
-    {"a rank ends before NCCL can take a call", {AT(.busy = 100, DEAD)}, 1, DT_VERDICT_LOST, "rank 3 (pid 812 on this host) ended while group world started a collective"},
-    {"NCCL takes long over a call", {AT(.busy = 20000)}, 1, DT_VERDICT_FINE, ""},
-    {"a rank has done its work", {AT(DEAD)}, 1, DT_VERDICT_FINE, ""},
-    {"a rank ends before it came", {AT(.connecting = true, DEAD)}, 1, DT_VERDICT_LOST, "rank 3 (pid 812 on this host) ended while group world was being made"},
-    {"an error is young", {AT(MET(ncclSystemError, 499))}, 1, DT_VERDICT_SOON, ""},
-    {"an error stays", {AT(MET(ncclSystemError, 500))}, 1, DT_VERDICT_LOST, "group world: NCCL's words"},
-    {"a remote error is young", {AT(RUNNING(500), MET(ncclRemoteError, 499))}, 1, DT_VERDICT_SOON, ""},
-    {"a remote error stays", {AT(RUNNING(500), MET(ncclRemoteError, 500))}, 1, DT_VERDICT_LOST, "group world: NCCL's words"},
-    {"a dead rank explains a remote error", {AT(RUNNING(500), DEAD, MET(ncclRemoteError, 900))}, 1, DT_VERDICT_LOST, "rank 3 (pid 812"},
-    {"a dead rank explains a timeout", {AT(RUNNING(40000), DEAD)}, 1, DT_VERDICT_LOST, "rank 3 (pid 812"},
-    {"a call has failed just now", {AT(FAILED(DT_E_LIMIT, 499))}, 1, DT_VERDICT_SOON, ""},
-    {"a call has failed, and nobody aborts", {AT(FAILED(DT_E_LIMIT, 500))}, 1, DT_VERDICT_LOST, "group world: what a call met"},
-    {"a dead rank explains a call that failed", {AT(RUNNING(500), DEAD, FAILED(DT_E_DISCONNECTED, 900))}, 1, DT_VERDICT_LOST, "rank 3 (pid 812"},
-    {"the agent explains a call that failed elsewhere", {AT(FAILED(DT_E_DISCONNECTED, 900), .round_over = true)}, 1, DT_VERDICT_LOST, "the agent has ended this world"},
-    {"the agent ends the world", {AT(.round_over = true)}, 1, DT_VERDICT_LOST, "the agent has ended this world"},
-    {"the agent explains a remote error", {AT(MET(ncclRemoteError, 900), .round_over = true)}, 1, DT_VERDICT_LOST, "the agent has ended this world"},
-    {"an error of our own is the news", {AT(MET(ncclUnhandledCudaError, 900), .round_over = true)}, 1, DT_VERDICT_LOST, "NCCL's words"},
-    {"the agent does not wait for a young error", {AT(MET(ncclSystemError, 1), .round_over = true)}, 1, DT_VERDICT_LOST, "the agent has ended this world"},
-    {"the agent takes a dead rank's grace away", {AT(RUNNING(1), DEAD, .round_over = true)}, 1, DT_VERDICT_LOST, "rank 3 (pid 812"},
-    {"a dead rank is named before the agent is", {AT(RUNNING(100), DEAD, .round_over = true)}, 1, DT_VERDICT_LOST, "rank 3 (pid 812"},
-    {"the best reason counts, whichever group has it", {AT(RUNNING(40000)), AT(RUNNING(100), DEAD)}, 2, DT_VERDICT_LOST, "rank 3 (pid 812"},
-    {"one group is well, the other soon is not", {AT(MET(ncclRemoteError, 3)), AT(RUNNING(1))}, 2, DT_VERDICT_SOON, ""},
-    {"no groups", {AT(DEAD)}, 0, DT_VERDICT_FINE, ""},
+    {"all is well", {AT(.connecting = false)}, 1, DT_COMM_VERDICT_FINE, ""},
+    {"a collective runs", {AT(RUNNING(29999))}, 1, DT_COMM_VERDICT_FINE, ""},
+    {"a collective runs for too long", {AT(RUNNING(30000))}, 1, DT_COMM_VERDICT_LOST, "all-reduce number 7 of group world has not ended in 30 s"},
+    {"a rank ends in a collective", {AT(RUNNING(100), DEAD)}, 1, DT_COMM_VERDICT_LOST, "rank 3 (pid 812 on this host) ended while all-reduce number 7 of group world was under way"},
+    {"a rank ends, and the collective may yet", {AT(RUNNING(99), DEAD)}, 1, DT_COMM_VERDICT_SOON, ""},
+    {"a rank ends while NCCL takes a call", {AT(.busy = 99, DEAD)}, 1, DT_COMM_VERDICT_SOON, ""},
+    {"a rank ends before NCCL can take a call", {AT(.busy = 100, DEAD)}, 1, DT_COMM_VERDICT_LOST, "rank 3 (pid 812 on this host) ended while group world started a collective"},
+    {"NCCL takes long over a call", {AT(.busy = 20000)}, 1, DT_COMM_VERDICT_FINE, ""},
+    {"a rank has done its work", {AT(DEAD)}, 1, DT_COMM_VERDICT_FINE, ""},
+    {"a rank ends before it came", {AT(.connecting = true, DEAD)}, 1, DT_COMM_VERDICT_LOST, "rank 3 (pid 812 on this host) ended while group world was being made"},
+    {"an error is young", {AT(MET(ncclSystemError, 499))}, 1, DT_COMM_VERDICT_SOON, ""},
+    {"an error stays", {AT(MET(ncclSystemError, 500))}, 1, DT_COMM_VERDICT_LOST, "group world: NCCL's words"},
+    {"a remote error is young", {AT(RUNNING(500), MET(ncclRemoteError, 499))}, 1, DT_COMM_VERDICT_SOON, ""},
+    {"a remote error stays", {AT(RUNNING(500), MET(ncclRemoteError, 500))}, 1, DT_COMM_VERDICT_LOST, "group world: NCCL's words"},
+    {"a dead rank explains a remote error", {AT(RUNNING(500), DEAD, MET(ncclRemoteError, 900))}, 1, DT_COMM_VERDICT_LOST, "rank 3 (pid 812"},
+    {"a dead rank explains a timeout", {AT(RUNNING(40000), DEAD)}, 1, DT_COMM_VERDICT_LOST, "rank 3 (pid 812"},
+    {"a call has failed just now", {AT(FAILED(DT_E_LIMIT, 499))}, 1, DT_COMM_VERDICT_SOON, ""},
+    {"a call has failed, and nobody aborts", {AT(FAILED(DT_E_LIMIT, 500))}, 1, DT_COMM_VERDICT_LOST, "group world: what a call met"},
+    {"a dead rank explains a call that failed", {AT(RUNNING(500), DEAD, FAILED(DT_E_DISCONNECTED, 900))}, 1, DT_COMM_VERDICT_LOST, "rank 3 (pid 812"},
+    {"the agent explains a call that failed elsewhere", {AT(FAILED(DT_E_DISCONNECTED, 900), .round_over = true)}, 1, DT_COMM_VERDICT_LOST, "the agent has ended this world"},
+    {"the agent ends the world", {AT(.round_over = true)}, 1, DT_COMM_VERDICT_LOST, "the agent has ended this world"},
+    {"the agent explains a remote error", {AT(MET(ncclRemoteError, 900), .round_over = true)}, 1, DT_COMM_VERDICT_LOST, "the agent has ended this world"},
+    {"an error of our own is the news", {AT(MET(ncclUnhandledCudaError, 900), .round_over = true)}, 1, DT_COMM_VERDICT_LOST, "NCCL's words"},
+    {"the agent does not wait for a young error", {AT(MET(ncclSystemError, 1), .round_over = true)}, 1, DT_COMM_VERDICT_LOST, "the agent has ended this world"},
+    {"the agent takes a dead rank's grace away", {AT(RUNNING(1), DEAD, .round_over = true)}, 1, DT_COMM_VERDICT_LOST, "rank 3 (pid 812"},
+    {"a dead rank is named before the agent is", {AT(RUNNING(100), DEAD, .round_over = true)}, 1, DT_COMM_VERDICT_LOST, "rank 3 (pid 812"},
+    {"the best reason counts, whichever group has it", {AT(RUNNING(40000)), AT(RUNNING(100), DEAD)}, 2, DT_COMM_VERDICT_LOST, "rank 3 (pid 812"},
+    {"one group is well, the other soon is not", {AT(MET(ncclRemoteError, 3)), AT(RUNNING(1))}, 2, DT_COMM_VERDICT_SOON, ""},
+    {"no groups", {AT(DEAD)}, 0, DT_COMM_VERDICT_FINE, ""},
 };
 /* clang-format on */
 
@@ -69,9 +69,9 @@ TEST(the_reason_told_is_the_one_that_explains_the_others)
         const struct row *r = &rows[i];
         struct dt_err why = {0};
         CHECK_ROW("%s", r->story);
-        CHECK_EQ(dt_verdict(r->facts, r->n, &why), r->verdict);
+        CHECK_EQ(dt_comm_verdict(r->facts, r->n, &why), r->verdict);
         CHECK_FAIL(-1, why, r->says);
-        CHECK_EQ(why.code != DT_E_NONE, r->verdict == DT_VERDICT_LOST);
+        CHECK_EQ(why.code != DT_E_NONE, r->verdict == DT_COMM_VERDICT_LOST);
     }
 }
 
@@ -95,17 +95,18 @@ static bool ask_round(void *arg)
     return fake.round_over;
 }
 
-static struct dt_watchdog *open_watchdog(void)
+static struct dt_comm_watchdog *open_watchdog(void)
 {
     struct dt_err err = {0};
-    struct dt_watchdog_of of = {.calls = fake_calls(), .round_over = ask_round, .lose = take_lose};
-    struct dt_watchdog *d = dt_watchdog_open(&of, &err);
+    struct dt_comm_watchdog_of of = {
+        .calls = fake_calls(), .round_over = ask_round, .lose = take_lose};
+    struct dt_comm_watchdog *d = dt_comm_watchdog_open(&of, &err);
     CHECK_OK(d ? 0 : -1, err);
     return d;
 }
 
 /* Rank 0 of two; rank 3 of the world is process PID. */
-static void stand_up(struct stand *s, struct dt_watchdog *d, int pid, dt_ms timeout)
+static void stand_up(struct stand *s, struct dt_comm_watchdog *d, int pid, dt_ms timeout)
 {
     struct dt_err err = {0};
     struct dt_coll_member who[2] = {{.world_rank = 0, .pid = getpid()}, {3, 0, pid}};
@@ -122,7 +123,7 @@ static void stand_up(struct stand *s, struct dt_watchdog *d, int pid, dt_ms time
     s->watched.peers = &s->peers;
     s->watched.group = "world";
     s->watched.timeout = timeout;
-    CHECK_OK(dt_watchdog_add(d, &s->watched, &err), err);
+    CHECK_OK(dt_comm_watchdog_add(d, &s->watched, &err), err);
 }
 
 static void start_flight(struct stand *s)
@@ -138,9 +139,9 @@ static void start_flight(struct stand *s)
     dt_flights_let_go(&s->flights, f);
 }
 
-static void stand_down(struct stand *s, struct dt_watchdog *d, bool last)
+static void stand_down(struct stand *s, struct dt_comm_watchdog *d, bool last)
 {
-    CHECK_EQ(dt_watchdog_remove(d, &s->watched), last);
+    CHECK_EQ(dt_comm_watchdog_remove(d, &s->watched), last);
     dt_comm_close(&s->comm, 100);
     dt_comm_finish(&s->comm);
     dt_flights_finish(&s->flights);
@@ -158,15 +159,15 @@ static void wait_for_aborts(int n)
 
 STORY(a_thread_with_nothing_to_see_ends_at_once)
 {
-    struct dt_watchdog *d = open_watchdog();
+    struct dt_comm_watchdog *d = open_watchdog();
     struct stand s;
     stand_up(&s, d, 0, 30000);
     stand_down(&s, d, true);
-    dt_watchdog_close(d);
+    dt_comm_watchdog_close(d);
     CHECK(!fake.is_lost);
     dt_ms from = dt_clock_monotonic();
     for (int i = 0; i < 40; i++)
-        dt_watchdog_close(open_watchdog());
+        dt_comm_watchdog_close(open_watchdog());
     CHECK(dt_clock_monotonic() - from < 5000); /* and not 40 pauses of a thread with no work */
 }
 
@@ -181,7 +182,7 @@ static int child_that_waits(void)
 
 STORY(a_rank_that_is_killed_is_named_and_all_groups_are_aborted_at_once)
 {
-    struct dt_watchdog *d = open_watchdog();
+    struct dt_comm_watchdog *d = open_watchdog();
     struct stand a, b;
     struct dt_err err = {0};
     int pid = child_that_waits();
@@ -199,13 +200,13 @@ STORY(a_rank_that_is_killed_is_named_and_all_groups_are_aborted_at_once)
     waitpid(pid, NULL, 0);
     stand_down(&a, d, false);
     stand_down(&b, d, true);
-    dt_watchdog_close(d);
+    dt_comm_watchdog_close(d);
     CHECK_EQ(fake.aborts, 2);
 }
 
 STORY(a_rank_that_ends_behind_its_work_is_let_go)
 {
-    struct dt_watchdog *d = open_watchdog();
+    struct dt_comm_watchdog *d = open_watchdog();
     struct stand a, b;
     int pid = child_that_waits();
     stand_up(&a, d, pid, 30000);
@@ -219,7 +220,7 @@ STORY(a_rank_that_ends_behind_its_work_is_let_go)
     CHECK_FAIL(-1, fake.lost, "internal error");
     stand_down(&a, d, false);
     stand_down(&b, d, true);
-    dt_watchdog_close(d);
+    dt_comm_watchdog_close(d);
 }
 
 struct cause {
@@ -241,7 +242,7 @@ TEST(whatever_is_seen_ends_in_one_abort)
         struct stand s;
         fake_reset();
         fake.hang = causes[i].hang;
-        struct dt_watchdog *d = open_watchdog();
+        struct dt_comm_watchdog *d = open_watchdog();
         stand_up(&s, d, 0, 150);
         start_flight(&s);
         fake.async = causes[i].async;
@@ -249,7 +250,7 @@ TEST(whatever_is_seen_ends_in_one_abort)
         wait_for_aborts(1);
         CHECK_FAIL(-1, fake.lost, causes[i].says);
         stand_down(&s, d, true);
-        dt_watchdog_close(d);
+        dt_comm_watchdog_close(d);
         CHECK_EQ(fake.aborts, 1);
         CHECK_NOTHING_LEFT;
     }
@@ -264,7 +265,7 @@ static void end_child(int pid)
 /* Its caller may wait for the device then, where earlier collectives do not end. */
 STORY(one_in_which_a_call_failed_is_aborted_if_its_owner_does_not)
 {
-    struct dt_watchdog *d = open_watchdog();
+    struct dt_comm_watchdog *d = open_watchdog();
     struct stand s;
     struct dt_err err = {0};
     stand_up(&s, d, 0, 30000);
@@ -277,13 +278,13 @@ STORY(one_in_which_a_call_failed_is_aborted_if_its_owner_does_not)
     CHECK(!fake.hang);
     CHECK_FAIL(-1, fake.lost, "group world: a call: NCCL says");
     stand_down(&s, d, true);
-    dt_watchdog_close(d);
+    dt_comm_watchdog_close(d);
     CHECK_EQ(fake.aborts, 1);
 }
 
 STORY(a_rank_that_is_killed_before_nccl_connects_to_it_is_named)
 {
-    struct dt_watchdog *d = open_watchdog();
+    struct dt_comm_watchdog *d = open_watchdog();
     struct stand s;
     struct dt_err err = {0};
     int pid = child_that_waits();
@@ -296,7 +297,7 @@ STORY(a_rank_that_is_killed_before_nccl_connects_to_it_is_named)
     waitpid(pid, NULL, 0);
     wait_for_aborts(1);
     stand_down(&s, d, true);
-    dt_watchdog_close(d);
+    dt_comm_watchdog_close(d);
 }
 
 TEST(the_first_rank_to_end_is_the_one_to_name)

@@ -48,7 +48,7 @@ static void move(const struct shm *s, const struct shm_op *op, char *to, const c
 /* LEN elements from AT on, into the own slot of this round. */
 static void fill(struct shm *s, struct shm_op *op, size_t at, size_t len)
 {
-    char *slot = dt_seat_slot(dt_seats_own(&s->seats), s->seats.size, op->slot);
+    char *slot = dt_shm_seat_slot(dt_shm_seats_own(&s->seats), s->seats.size, op->slot);
     size_t e = shm_element(op);
     if (!shm_gives(s, op) || len == 0)
         return;
@@ -63,7 +63,7 @@ static void fill(struct shm *s, struct shm_op *op, size_t at, size_t len)
 static void use_slots(struct shm *s, const struct shm_op *op)
 {
     for (int r = 0; r < s->seats.size; r++)
-        s->from[r] = dt_seat_slot(s->seats.seat[r], s->seats.size, op->slot);
+        s->from[r] = dt_shm_seat_slot(s->seats.seat[r], s->seats.size, op->slot);
 }
 
 /* Where SEND of every rank is; a fault when one says what cannot be. */
@@ -164,7 +164,7 @@ static int enter(struct shm *s, struct shm_op *op)
         return 1;
     }
     op->slot = s->round++;
-    dt_seats_own(&s->seats)->slot_post[op->slot % 2] = shm_post_describe(s, op);
+    dt_shm_seats_own(&s->seats)->slot_post[op->slot % 2] = shm_post_describe(s, op);
     fill(s, op, 0, op->call.count);
     meet(s, op);
     op->phase = SMALL_TAKE;

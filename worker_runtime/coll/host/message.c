@@ -25,8 +25,8 @@ static void letter_fill(struct shm *s, struct shm_op *op)
 {
     int to = op->call.peer;
     uint32_t n = ++s->sent[to];
-    struct dt_seat *own = dt_seats_own(&s->seats);
-    struct dt_letter *l = &dt_seat_mailbox(own, to)->letters[n % 2];
+    struct dt_shm_seat *own = dt_shm_seats_own(&s->seats);
+    struct dt_letter *l = &dt_shm_seat_mailbox(own, to)->letters[n % 2];
     size_t total = bytes_of(op), len = total - op->at;
     struct dt_place place = {.memory = -1};
     if (total > SMALL)
@@ -34,12 +34,12 @@ static void letter_fill(struct shm *s, struct shm_op *op)
     if (place.memory < 0) {
         len = len < DT_MAIL ? len : DT_MAIL;
         if (len > 0)
-            memcpy(dt_seat_mail(own, s->seats.size, to, n), (const char *)op->call.send + op->at,
-                   len);
+            memcpy(dt_shm_seat_mail(own, s->seats.size, to, n),
+                   (const char *)op->call.send + op->at, len);
     }
     *l = (struct dt_letter){.total = total, .len = len, .type = op->call.type, .place = place};
     op->at += len;
-    dt_seats_publish(&s->seats, &dt_seat_mailbox(own, to)->filled, n);
+    dt_shm_seats_publish(&s->seats, &dt_shm_seat_mailbox(own, to)->filled, n);
     if (op->at < total)
         return;
     /* What was copied is the receiver's now; what lies in our memory must have been read. */
@@ -89,13 +89,13 @@ static int recv_advance(struct shm *s, struct shm_op *op)
     need(op, NEED_FILLED, n);
     if (!shm_ready(s, &op->need))
         return 0;
-    struct dt_seat *theirs = s->seats.seat[from];
-    const struct dt_letter l = dt_seat_mailbox(theirs, s->seats.rank)->letters[n % 2];
-    if (letter_read(s, op, &l, dt_seat_mail(theirs, s->seats.size, s->seats.rank, n)) < 0)
+    struct dt_shm_seat *theirs = s->seats.seat[from];
+    const struct dt_letter l = dt_shm_seat_mailbox(theirs, s->seats.rank)->letters[n % 2];
+    if (letter_read(s, op, &l, dt_shm_seat_mail(theirs, s->seats.size, s->seats.rank, n)) < 0)
         return -1;
     s->taken[from] = n;
-    struct dt_mailbox *own = dt_seat_mailbox(dt_seats_own(&s->seats), from);
-    dt_seats_publish(&s->seats, &own->drained, n);
+    struct dt_mailbox *own = dt_shm_seat_mailbox(dt_shm_seats_own(&s->seats), from);
+    dt_shm_seats_publish(&s->seats, &own->drained, n);
     return 1;
 }
 

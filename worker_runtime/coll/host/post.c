@@ -43,15 +43,15 @@ struct dt_post shm_post_describe(const struct shm *s, const struct shm_op *op)
 
 void shm_collective_post(struct shm *s, struct shm_op *op)
 {
-    struct dt_seat *own = dt_seats_own(&s->seats);
+    struct dt_shm_seat *own = dt_shm_seats_own(&s->seats);
     op->post = ++s->posted;
     own->posts[op->post % DT_POSTS] = shm_post_describe(s, op);
-    dt_seats_publish(&s->seats, &own->posted, op->post);
+    dt_shm_seats_publish(&s->seats, &own->posted, op->post);
 }
 
 const struct dt_post *shm_post_of(const struct shm *s, const struct shm_op *op, int rank)
 {
-    const struct dt_seat *seat = s->seats.seat[rank];
+    const struct dt_shm_seat *seat = s->seats.seat[rank];
     return shm_collective_is_small(s, op) ? &seat->slot_post[op->slot % 2]
                                           : &seat->posts[op->post % DT_POSTS];
 }
@@ -62,7 +62,7 @@ const struct dt_post *shm_post_of(const struct shm *s, const struct shm_op *op, 
 int shm_posts_expect(struct shm *s, const struct shm_op *op)
 {
     for (int r = 0; r < s->seats.size; r++) {
-        const struct dt_seat *seat = s->seats.seat[r];
+        const struct dt_shm_seat *seat = s->seats.seat[r];
         uint32_t step = atomic_load(&seat->step), posted = atomic_load(&seat->posted);
         if ((int32_t)(step - s->step) > 0 && (int32_t)(posted - op->post) < 0)
             return shm_fault(s, r, "calls another collective, or with another count");

@@ -38,13 +38,13 @@ static int card_show(const struct dt_coll_group *g, struct dt_meeting *m, const 
     return m->set(m, key, card, sizeof *card, err);
 }
 
-static int seat_make(struct dt_seats *s, struct card *card, struct dt_err *err)
+static int seat_make(struct dt_shm_seats *s, struct card *card, struct dt_err *err)
 {
-    size_t bytes = dt_seat_bytes(s->size);
+    size_t bytes = dt_shm_seat_bytes(s->size);
     card->fd = dt_segment_make("dtrun-seat", bytes, false, err);
     if (card->fd < 0)
         return -1;
-    struct dt_seat *own = dt_segment_map(card->fd, bytes, true, err);
+    struct dt_shm_seat *own = dt_segment_map(card->fd, bytes, true, err);
     if (!own)
         return -1;
     s->seat[s->rank] = own;
@@ -57,7 +57,7 @@ static int seat_make(struct dt_seats *s, struct card *card, struct dt_err *err)
 
 /* The descriptor of its life comes first: whoever the seat then turns out to be right of was alive
  * when it was opened, so it is about the same process. */
-static int seat_reach(struct dt_seats *s, int rank, const struct card *card, struct dt_err *err)
+static int seat_reach(struct dt_shm_seats *s, int rank, const struct card *card, struct dt_err *err)
 {
     s->members[rank].pid = card->pid;
     if (card->pid_namespace != dt_segment_namespace())
@@ -71,7 +71,7 @@ static int seat_reach(struct dt_seats *s, int rank, const struct card *card, str
     int fd = dt_segment_reach(card->pid, card->fd, false, err);
     if (fd < 0)
         return -1;
-    s->seat[rank] = dt_segment_map(fd, dt_seat_bytes(s->size), false, err);
+    s->seat[rank] = dt_segment_map(fd, dt_shm_seat_bytes(s->size), false, err);
     close(fd);
     if (!s->seat[rank])
         return -1;
@@ -83,14 +83,14 @@ static int seat_reach(struct dt_seats *s, int rank, const struct card *card, str
 }
 
 /* Whether the process of a member is over, as far as its id is known. */
-static bool is_gone(const struct dt_seats *s, int rank)
+static bool is_gone(const struct dt_shm_seats *s, int rank)
 {
     return rank != s->rank && dt_life_was(s->members[rank].pid);
 }
 
 /* Whom a rank that is gone said it left because of; itself, when it said nothing. */
-static int culprit_of(const struct dt_seats *s, const struct dt_coll_group *g, struct dt_meeting *m,
-                      int rank)
+static int culprit_of(const struct dt_shm_seats *s, const struct dt_coll_group *g,
+                      struct dt_meeting *m, int rank)
 {
     char key[256];
     int32_t culprit;
@@ -101,7 +101,7 @@ static int culprit_of(const struct dt_seats *s, const struct dt_coll_group *g, s
 }
 
 /* In place of *ERR, if somebody is gone: who stumbled over that is not the news. */
-static bool name_gone(struct dt_seats *s, const struct dt_coll_group *g, struct dt_meeting *m,
+static bool name_gone(struct dt_shm_seats *s, const struct dt_coll_group *g, struct dt_meeting *m,
                       struct dt_err *err)
 {
     const struct dt_coll_member *who = s->members;
@@ -125,8 +125,8 @@ static bool name_gone(struct dt_seats *s, const struct dt_coll_group *g, struct 
 
 /* A rank that is dead before it has a seat would be waited for to the end, so the wait is cut up
  * for looks at those whose process is known. */
-static int card_get(struct dt_seats *s, const struct dt_coll_group *g, struct dt_meeting *m, int r,
-                    struct card *card, struct dt_err *err)
+static int card_get(struct dt_shm_seats *s, const struct dt_coll_group *g, struct dt_meeting *m,
+                    int r, struct card *card, struct dt_err *err)
 {
     char key[256];
     dt_ms deadline = dt_clock_after(dt_clock_monotonic(), g->timeout), left = g->timeout;
@@ -147,7 +147,7 @@ static int card_get(struct dt_seats *s, const struct dt_coll_group *g, struct dt
 }
 
 /* Rank R lives, but gave up, and said because of whom before it closed what we looked for. */
-static void name_left(struct dt_seats *s, const struct dt_coll_group *g, struct dt_meeting *m,
+static void name_left(struct dt_shm_seats *s, const struct dt_coll_group *g, struct dt_meeting *m,
                       int r, struct dt_err *err)
 {
     int culprit = culprit_of(s, g, m, r);
@@ -160,7 +160,7 @@ static void name_left(struct dt_seats *s, const struct dt_coll_group *g, struct 
 
 /* Rank R could not be reached. It may have left because of another that died, so that one is looked
  * for, also among those whose cards we have not taken yet. */
-static int fail_reach(struct dt_seats *s, const struct dt_coll_group *g, struct dt_meeting *m,
+static int fail_reach(struct dt_shm_seats *s, const struct dt_coll_group *g, struct dt_meeting *m,
                       int r, struct dt_err *err)
 {
     char key[256];
@@ -177,7 +177,7 @@ static int fail_reach(struct dt_seats *s, const struct dt_coll_group *g, struct 
     return -1;
 }
 
-static int reach_all(struct dt_seats *s, const struct dt_coll_group *g, struct dt_meeting *m,
+static int reach_all(struct dt_shm_seats *s, const struct dt_coll_group *g, struct dt_meeting *m,
                      struct dt_err *err)
 {
     struct card card;
@@ -192,7 +192,7 @@ static int reach_all(struct dt_seats *s, const struct dt_coll_group *g, struct d
     return 0;
 }
 
-static bool cores_suffice(const struct dt_seats *s, int ranks)
+static bool cores_suffice(const struct dt_shm_seats *s, int ranks)
 {
     struct dt_cores *cores = calloc((unsigned)s->size, sizeof *cores);
     if (!cores)
@@ -204,16 +204,16 @@ static bool cores_suffice(const struct dt_seats *s, int ranks)
     return suffice;
 }
 
-int dt_seats_open(struct dt_seats *s, const struct dt_coll_group *g, struct dt_meeting *m,
-                  int *own_fd, struct dt_err *err)
+int dt_shm_seats_open(struct dt_shm_seats *s, const struct dt_coll_group *g, struct dt_meeting *m,
+                      int *own_fd, struct dt_err *err)
 {
     struct card card = {.pid = (int)getpid(), .fd = -1, .pid_namespace = dt_segment_namespace()};
     size_t n = (size_t)g->size;
     *own_fd = -1;
-    *s = (struct dt_seats){.size = g->size, .rank = g->rank, .culprit = g->rank};
+    *s = (struct dt_shm_seats){.size = g->size, .rank = g->rank, .culprit = g->rank};
     s->members = calloc(n, sizeof *s->members);
     s->life = calloc(n, sizeof *s->life);
-    s->seat = calloc(n, sizeof(struct dt_seat *));
+    s->seat = calloc(n, sizeof(struct dt_shm_seat *));
     if (!s->members || !s->life || !s->seat)
         return dt_err_set(err, DT_E_MEMORY, "no memory for the %d ranks of a group", g->size);
     memcpy(s->members, g->members, n * sizeof *s->members);
@@ -231,7 +231,7 @@ int dt_seats_open(struct dt_seats *s, const struct dt_coll_group *g, struct dt_m
     return 0;
 }
 
-void dt_seats_tell(const struct dt_coll_group *g, struct dt_meeting *m, int culprit)
+void dt_shm_seats_tell(const struct dt_coll_group *g, struct dt_meeting *m, int culprit)
 {
     char key[256];
     int32_t word = culprit;
@@ -239,23 +239,23 @@ void dt_seats_tell(const struct dt_coll_group *g, struct dt_meeting *m, int culp
         m->set(m, key, &word, sizeof word, NULL);
 }
 
-void dt_seats_close(struct dt_seats *s)
+void dt_shm_seats_close(struct dt_shm_seats *s)
 {
     for (int r = 0; r < s->size; r++) {
         if (s->life)
             dt_life_close(&s->life[r]);
         if (s->seat)
-            dt_segment_unmap(s->seat[r], dt_seat_bytes(s->size));
+            dt_segment_unmap(s->seat[r], dt_shm_seat_bytes(s->size));
     }
     free(s->members);
     free(s->life);
     free(s->seat);
-    *s = (struct dt_seats){0};
+    *s = (struct dt_shm_seats){0};
 }
 
-void dt_seats_ring(const struct dt_seats *s)
+void dt_shm_seats_ring(const struct dt_shm_seats *s)
 {
-    struct dt_seat *own = dt_seats_own(s);
+    struct dt_shm_seat *own = dt_shm_seats_own(s);
     bool asked = false;
     for (int r = 0; r < s->size; r++)
         asked |= s->seat[r] && atomic_load(&s->seat[r]->asleep_on) == (uint32_t)s->rank + 1;
@@ -267,13 +267,13 @@ void dt_seats_ring(const struct dt_seats *s)
 
 /* Who goes to sleep says so and then looks once more; we write and then look who sleeps. All in one
  * order, so one of the two sees the other. */
-void dt_seats_publish(const struct dt_seats *s, _Atomic uint32_t *word, uint32_t value)
+void dt_shm_seats_publish(const struct dt_shm_seats *s, _Atomic uint32_t *word, uint32_t value)
 {
     atomic_store(word, value);
-    dt_seats_ring(s);
+    dt_shm_seats_ring(s);
 }
 
-bool dt_seats_dead(const struct dt_seats *s, int rank)
+bool dt_shm_seats_dead(const struct dt_shm_seats *s, int rank)
 {
     return rank != s->rank && dt_life_is_over(&s->life[rank]);
 }

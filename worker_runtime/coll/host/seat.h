@@ -35,7 +35,7 @@ struct dt_post {
 };
 
 /* Counters only rise, and wrap; those who wait look at differences. */
-struct dt_seat {
+struct dt_shm_seat {
     uint64_t nonce;
     struct dt_cores cores;
     _Alignas(DT_LINE) _Atomic uint32_t step; /* grows at each point that others wait for */
@@ -61,56 +61,56 @@ struct dt_mailbox {                            /* of one rank, for one other */
 };
 
 /* Behind the seat: a mailbox for each rank, then the slots, then the mail. */
-static inline struct dt_mailbox *dt_seat_mailbox(struct dt_seat *s, int other)
+static inline struct dt_mailbox *dt_shm_seat_mailbox(struct dt_shm_seat *s, int other)
 {
     return (struct dt_mailbox *)(s + 1) + other;
 }
 
-static inline char *dt_seat_slot(struct dt_seat *s, int size, uint32_t round)
+static inline char *dt_shm_seat_slot(struct dt_shm_seat *s, int size, uint32_t round)
 {
-    return (char *)dt_seat_mailbox(s, size) + (size_t)(round % 2) * DT_SLOT;
+    return (char *)dt_shm_seat_mailbox(s, size) + (size_t)(round % 2) * DT_SLOT;
 }
 
-static inline char *dt_seat_mail(struct dt_seat *s, int size, int other, uint32_t letter)
+static inline char *dt_shm_seat_mail(struct dt_shm_seat *s, int size, int other, uint32_t letter)
 {
-    return dt_seat_slot(s, size, 0) + 2 * DT_SLOT + ((size_t)other * 2 + letter % 2) * DT_MAIL;
+    return dt_shm_seat_slot(s, size, 0) + 2 * DT_SLOT + ((size_t)other * 2 + letter % 2) * DT_MAIL;
 }
 
-static inline size_t dt_seat_bytes(int size)
+static inline size_t dt_shm_seat_bytes(int size)
 {
-    return sizeof(struct dt_seat) +
+    return sizeof(struct dt_shm_seat) +
            (size_t)size * (sizeof(struct dt_mailbox) + 2 * (size_t)DT_MAIL) + 2 * (size_t)DT_SLOT;
 }
 
 /* All seats of a group, and who sits on them. */
-struct dt_seats {
+struct dt_shm_seats {
     int size, rank;
     struct dt_coll_member *members; /* with their pids */
     struct dt_life *life;           /* of the peers' processes; of nobody: own */
-    struct dt_seat **seat;
+    struct dt_shm_seat **seat;
     bool own_core;
     int culprit; /* when they could not be opened: because of whom; own: nobody else */
 };
 
 /* Collective. Peers can still be on their way to our seat when this is back, so *OWN_FD is to stay
  * open until a first barrier has gone well; the caller closes it, also on failure. */
-int dt_seats_open(struct dt_seats *s, const struct dt_coll_group *g, struct dt_meeting *m,
-                  int *own_fd, struct dt_err *err);
+int dt_shm_seats_open(struct dt_shm_seats *s, const struct dt_coll_group *g, struct dt_meeting *m,
+                      int *own_fd, struct dt_err *err);
 /* For those who still come: this rank gave up, because of CULPRIT. */
-void dt_seats_tell(const struct dt_coll_group *g, struct dt_meeting *m, int culprit);
-void dt_seats_close(struct dt_seats *s); /* also of what could not be opened */
+void dt_shm_seats_tell(const struct dt_coll_group *g, struct dt_meeting *m, int culprit);
+void dt_shm_seats_close(struct dt_shm_seats *s); /* also of what could not be opened */
 
-static inline struct dt_seat *dt_seats_own(const struct dt_seats *s)
+static inline struct dt_shm_seat *dt_shm_seats_own(const struct dt_shm_seats *s)
 {
     return s->seat[s->rank];
 }
 
 /* Sets a counter of the own seat, and wakes who sleeps because of us. */
-void dt_seats_publish(const struct dt_seats *s, _Atomic uint32_t *word, uint32_t value);
+void dt_shm_seats_publish(const struct dt_shm_seats *s, _Atomic uint32_t *word, uint32_t value);
 
 /* Rings the own bell for whoever sleeps on it; part of the above. */
-void dt_seats_ring(const struct dt_seats *s);
+void dt_shm_seats_ring(const struct dt_shm_seats *s);
 
-bool dt_seats_dead(const struct dt_seats *s, int rank);
+bool dt_shm_seats_dead(const struct dt_shm_seats *s, int rank);
 
 #endif

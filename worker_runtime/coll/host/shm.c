@@ -11,7 +11,7 @@
 
 bool shm_has(const struct shm *s, const struct shm_need *need, int peer)
 {
-    struct dt_seat *seat = s->seats.seat[peer];
+    struct dt_shm_seat *seat = s->seats.seat[peer];
     const _Atomic uint32_t *word = &seat->step;
     switch (need->counter) {
     case NEED_NOTHING:
@@ -22,10 +22,10 @@ bool shm_has(const struct shm *s, const struct shm_need *need, int peer)
         word = &seat->posted;
         break;
     case NEED_FILLED:
-        word = &dt_seat_mailbox(seat, s->seats.rank)->filled;
+        word = &dt_shm_seat_mailbox(seat, s->seats.rank)->filled;
         break;
     case NEED_DRAINED:
-        word = &dt_seat_mailbox(seat, s->seats.rank)->drained;
+        word = &dt_shm_seat_mailbox(seat, s->seats.rank)->drained;
         break;
     }
     /* Not acquire alone: sleep_on() counts on it that this does not come before what it stored. */
@@ -45,7 +45,7 @@ bool shm_ready(const struct shm *s, const struct shm_need *need)
 uint32_t shm_step(struct shm *s)
 {
     dt_stream_end();
-    dt_seats_publish(&s->seats, &dt_seats_own(&s->seats)->step, ++s->step);
+    dt_shm_seats_publish(&s->seats, &dt_shm_seats_own(&s->seats)->step, ++s->step);
     return s->step;
 }
 
@@ -129,10 +129,10 @@ static void shm_close(void *b)
     struct shm *s = b;
     if (!s)
         return;
-    if (s->seats.seat && dt_seats_own(&s->seats))
+    if (s->seats.seat && dt_shm_seats_own(&s->seats))
         shm_give_up(s, s->seats.rank);
     dt_memories_finish(&s->memories);
-    dt_seats_close(&s->seats);
+    dt_shm_seats_close(&s->seats);
     free(s->sent);
     free(s->taken);
     free(s->from);
@@ -152,15 +152,15 @@ static int settle(struct shm *s, const struct dt_coll_group *g, struct dt_meetin
                   struct dt_err *err)
 {
     int fd = -1, rc = -1, culprit;
-    if (dt_seats_open(&s->seats, g, m, &fd, err) == 0) {
+    if (dt_shm_seats_open(&s->seats, g, m, &fd, err) == 0) {
         rc = run(s, &(struct dt_coll_call){.kind = DT_BARRIER}, err);
         culprit = shm_blamed_by(s, s->seats.rank);
     } else {
         culprit = s->seats.culprit;
     }
     if (rc < 0)
-        dt_seats_tell(g, m, culprit);
-    if (rc < 0 && s->seats.seat && dt_seats_own(&s->seats))
+        dt_shm_seats_tell(g, m, culprit);
+    if (rc < 0 && s->seats.seat && dt_shm_seats_own(&s->seats))
         shm_give_up(s, culprit); /* for who has this seat already */
     if (fd >= 0)
         close(fd);

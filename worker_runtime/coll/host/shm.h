@@ -34,7 +34,7 @@ struct shm_op {
 #define SHM_OPS (DT_COLL_PENDING + 1)
 
 struct shm {
-    struct dt_seats seats;
+    struct dt_shm_seats seats;
     struct dt_memories memories;
     struct shm_op ops[SHM_OPS];
     uint64_t orders;

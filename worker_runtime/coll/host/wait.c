@@ -8,10 +8,10 @@
 
 void shm_give_up(struct shm *s, int blame)
 {
-    struct dt_seat *own = dt_seats_own(&s->seats);
+    struct dt_shm_seat *own = dt_shm_seats_own(&s->seats);
     uint32_t nobody = 0;
     atomic_compare_exchange_strong(&own->gave_up, &nobody, (uint32_t)blame + 1);
-    dt_seats_ring(&s->seats);
+    dt_shm_seats_ring(&s->seats);
 }
 
 static bool missing(const struct shm *s, const struct shm_need *need, int r)
@@ -47,7 +47,7 @@ int shm_blamed_by(const struct shm *s, int r)
 /* Dead, and had no time to say why. */
 static bool was_killed(const struct shm *s, int r)
 {
-    return dt_seats_dead(&s->seats, r) && shm_blamed_by(s, r) < 0;
+    return dt_shm_seats_dead(&s->seats, r) && shm_blamed_by(s, r) < 0;
 }
 
 /* Peers that were killed or have left. In a collective that is anybody: who is done with it has
@@ -102,8 +102,8 @@ static void sleep_on(struct shm *s, const struct shm_need *need)
             peer = r;
     if (peer < 0)
         return;
-    const struct dt_seat *theirs = s->seats.seat[peer];
-    struct dt_seat *own = dt_seats_own(&s->seats);
+    const struct dt_shm_seat *theirs = s->seats.seat[peer];
+    struct dt_shm_seat *own = dt_shm_seats_own(&s->seats);
     uint32_t bell = atomic_load(&theirs->bell);
     atomic_store(&own->asleep_on, (uint32_t)peer + 1);
     if (atomic_load(&theirs->gave_up) == 0 && !shm_has(s, need, peer))

@@ -10,7 +10,7 @@
 
 #define DT_BLAME_WHY 120
 
-struct dt_blame {
+struct dt_hosts_blame {
     int32_t rank; /* of the group; -1: nobody's */
     int32_t code; /* enum dt_err_code */
     char why[DT_BLAME_WHY];

@@ -106,7 +106,7 @@ void dt_board_doze(struct dt_board *b)
     atomic_fetch_sub(&b->page->sleepers, 1);
 }
 
-void dt_board_blame(struct dt_board *b, const struct dt_blame *blame)
+void dt_board_blame(struct dt_board *b, const struct dt_hosts_blame *blame)
 {
     uint32_t nobody = 0;
     if (!b->page || !atomic_compare_exchange_strong(&b->page->blamed, &nobody, 1))
@@ -116,7 +116,7 @@ void dt_board_blame(struct dt_board *b, const struct dt_blame *blame)
     ring(b);
 }
 
-static bool is_blamed(const struct dt_board *b, struct dt_blame *blame)
+static bool is_blamed(const struct dt_board *b, struct dt_hosts_blame *blame)
 {
     if (atomic_load(&b->page->blamed) != 2)
         return false;
@@ -125,7 +125,7 @@ static bool is_blamed(const struct dt_board *b, struct dt_blame *blame)
 }
 
 /* Who died of another's death has said so before. */
-bool dt_board_look(struct dt_board *b, struct dt_blame *blame)
+bool dt_board_look(struct dt_board *b, struct dt_hosts_blame *blame)
 {
     const struct dt_roster_host *own = dt_roster_own(b->roster);
     if (is_blamed(b, blame))
@@ -139,7 +139,7 @@ bool dt_board_look(struct dt_board *b, struct dt_blame *blame)
             continue;
         if (is_blamed(b, blame))
             return true;
-        *blame = (struct dt_blame){.rank = own->ranks[place], .code = DT_E_DISCONNECTED};
+        *blame = (struct dt_hosts_blame){.rank = own->ranks[place], .code = DT_E_DISCONNECTED};
         snprintf(blame->why, sizeof blame->why, "its process (pid %d) is gone",
                  (int)atomic_load(&b->page->line[place].pid));
         return true;

@@ -20,7 +20,7 @@ struct dt_board_line { /* of one rank */
 struct dt_board_page {
     _Alignas(64) _Atomic uint32_t bell, sleepers;
     _Atomic uint32_t blamed; /* 0: nobody yet, 1: being written, 2: blame may be read */
-    struct dt_blame blame;
+    struct dt_hosts_blame blame;
     struct dt_board_line line[];
 };
 
@@ -49,8 +49,8 @@ void dt_board_doze(struct dt_board *b);
 bool dt_board_has_left(const struct dt_board *b, int place);
 
 /* The first blame stays. */
-void dt_board_blame(struct dt_board *b, const struct dt_blame *blame);
+void dt_board_blame(struct dt_board *b, const struct dt_hosts_blame *blame);
 /* True: the group is lost, by what another of this host says or because it died. */
-bool dt_board_look(struct dt_board *b, struct dt_blame *blame);
+bool dt_board_look(struct dt_board *b, struct dt_hosts_blame *blame);
 
 #endif

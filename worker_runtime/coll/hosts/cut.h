@@ -12,17 +12,17 @@ struct dt_cut {
     size_t element;             /* bytes */
 };
 
-struct dt_piece {
+struct dt_cut_part {
     size_t at, n; /* elements */
 };
 
-static inline struct dt_piece dt_cut_piece(const struct dt_cut *c, int rank, size_t from)
+static inline struct dt_cut_part dt_cut_part(const struct dt_cut *c, int rank, size_t from)
 {
     size_t at = (size_t)rank * c->slice + from;
     size_t end = (size_t)(rank + 1) * c->slice;
     size_t n = c->slice - from < c->chunk ? c->slice - from : c->chunk;
     end = end < c->total ? end : c->total;
-    return (struct dt_piece){at, at >= end ? 0 : n < end - at ? n : end - at};
+    return (struct dt_cut_part){at, at >= end ? 0 : n < end - at ? n : end - at};
 }
 
 static inline struct dt_cut dt_cut_make(const struct dt_hosts *h, size_t total, size_t slice,

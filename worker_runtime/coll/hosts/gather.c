@@ -9,7 +9,7 @@ static int expect_pieces(struct dt_hosts *h, const struct dt_cut *c, size_t from
                          size_t stride, struct dt_err *err)
 {
     for (int rank = 0; rank < h->roster.size; rank++) {
-        struct dt_piece p = dt_cut_piece(c, rank, from);
+        struct dt_cut_part p = dt_cut_part(c, rank, from);
         if (p.n > 0 && dt_hosts_in_charge(h, rank) &&
             dt_hosts_recv(h, &h->receives, rank, table + (size_t)rank * stride, p.n * c->element,
                           err) < 0)
@@ -48,7 +48,7 @@ static void copy_pieces(const struct dt_hosts *h, const struct dt_cut *c, const 
                         size_t from, char *out, bool own_too)
 {
     for (int rank = 0; rank < h->roster.size; rank++) {
-        struct dt_piece p = dt_cut_piece(c, rank, from);
+        struct dt_cut_part p = dt_cut_part(c, rank, from);
         if (p.n > 0 && (own_too || rank != h->roster.rank))
             memcpy(out + p.at * c->element, table + (size_t)rank * c->chunk * c->element,
                    p.n * c->element);
@@ -61,7 +61,7 @@ int dt_hosts_gather(struct dt_hosts *h, const struct dt_cut *c, const char *mine
     size_t stride = c->chunk * c->element;
     bool in_place = mine == out + (size_t)h->roster.rank * c->slice * c->element;
     for (size_t from = 0; from < c->slice; from += c->chunk) {
-        struct dt_piece p = dt_cut_piece(c, h->roster.rank, from);
+        struct dt_cut_part p = dt_cut_part(c, h->roster.rank, from);
         const char *bytes = mine + from * c->element;
         uint32_t turn = h->turn++;
         char *table = dt_hosts_stage(h, turn, 0);

@@ -219,7 +219,7 @@ fail:
 static void abort_hosts(void *b)
 {
     struct dt_hosts *h = b;
-    struct dt_blame own = dt_hosts_gave_up(h);
+    struct dt_hosts_blame own = dt_hosts_gave_up(h);
     atomic_store(&h->aborted, true);
     dt_board_blame(&h->board, &own);
     h->inside->abort(h->inner);
@@ -230,7 +230,7 @@ static void close_hosts(void *b)
     struct dt_hosts *h = b;
     if (!h)
         return;
-    struct dt_blame own = dt_hosts_gave_up(h);
+    struct dt_hosts_blame own = dt_hosts_gave_up(h);
     dt_net_close(h->net, atomic_load(&h->aborted) ? &own : NULL);
     dt_board_close(&h->board);
     if (h->inner)

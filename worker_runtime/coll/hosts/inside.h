@@ -10,7 +10,7 @@
 #include "worker_runtime/coll/hosts/net.h"
 
 /* Messages under way that are waited for together. */
-struct dt_flight {
+struct dt_hosts_flight {
     struct {
         struct dt_wire_request *request;
         int rank; /* the other end */
@@ -44,7 +44,7 @@ struct dt_hosts {
     char *incoming;   /* what other hosts summed for this rank */
     char *own;        /* this host's sum for this rank */
     const void **in;  /* room for a pointer for each rank of this host, or each host */
-    struct dt_flight sends[2], receives, rest;
+    struct dt_hosts_flight sends[2], receives, rest;
     struct dt_hosts_memory *shared; /* DT_SHARED memory of users */
     struct dt_hosts_slot slots[DT_COLL_PENDING];
     uint64_t started;
@@ -64,16 +64,17 @@ int dt_hosts_look(struct dt_hosts *h, int waits_for, struct dt_err *err);
 /* A connection to RANK failed. Whoever broke it may have said why, or another knows. */
 int dt_hosts_lose_rank(struct dt_hosts *h, int rank, const struct dt_err *why, struct dt_err *err);
 int dt_hosts_say_lost(const struct dt_hosts *h, struct dt_err *err); /* as it was before: -1 */
-struct dt_blame dt_hosts_gave_up(const struct dt_hosts *h);          /* this rank's own doing */
+struct dt_hosts_blame dt_hosts_gave_up(const struct dt_hosts *h);    /* this rank's own doing */
 
 /* This rank is at its next step, and so are all others of the host. */
 int dt_hosts_meet(struct dt_hosts *h, struct dt_err *err);
 
-int dt_hosts_send(struct dt_hosts *h, struct dt_flight *f, int rank, const void *bytes, size_t len,
+int dt_hosts_send(struct dt_hosts *h, struct dt_hosts_flight *f, int rank, const void *bytes,
+                  size_t len, struct dt_err *err);
+int dt_hosts_recv(struct dt_hosts *h, struct dt_hosts_flight *f, int rank, void *bytes, size_t len,
                   struct dt_err *err);
-int dt_hosts_recv(struct dt_hosts *h, struct dt_flight *f, int rank, void *bytes, size_t len,
-                  struct dt_err *err);
-int dt_hosts_land(struct dt_hosts *h, struct dt_flight *f, struct dt_err *err); /* waits for all */
+int dt_hosts_land(struct dt_hosts *h, struct dt_hosts_flight *f,
+                  struct dt_err *err); /* waits for all */
 
 /* Waits for one message to or from RANK. */
 int dt_hosts_await(struct dt_hosts *h, struct dt_wire_request *r, int rank, struct dt_err *err);

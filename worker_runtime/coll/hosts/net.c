@@ -17,7 +17,7 @@
 struct peer {
     bool connected, left;
     dt_ms broken_at; /* 0: not */
-    struct dt_blame news;
+    struct dt_hosts_blame news;
     struct dt_wire_request *news_request;
 };
 
@@ -30,10 +30,10 @@ struct dt_net {
     int64_t epoch;
     dt_ms timeout;
     char name[200];
-    struct peer *peers;    /* by rank */
-    bool lost;             /* by BLAME, */
-    struct dt_blame blame; /* which was heard once */
-    struct pollfd *watch;  /* the wire, and behind it the ranks of this host */
+    struct peer *peers;          /* by rank */
+    bool lost;                   /* by BLAME, */
+    struct dt_hosts_blame blame; /* which was heard once */
+    struct pollfd *watch;        /* the wire, and behind it the ranks of this host */
 };
 
 static void make_key(const struct dt_net *n, const char *what, int rank, char out[KEY_MAX])
@@ -89,7 +89,7 @@ struct dt_net *dt_net_open(const struct dt_coll_group *g, const struct dt_roster
     return NULL;
 }
 
-static void tell(struct dt_net *n, int rank, const struct dt_blame *news)
+static void tell(struct dt_net *n, int rank, const struct dt_hosts_blame *news)
 {
     struct dt_wire_request *r;
     struct peer *p = &n->peers[rank];
@@ -98,7 +98,7 @@ static void tell(struct dt_net *n, int rank, const struct dt_blame *news)
 }
 
 /* What a peer had to say: that it leaves, or why. */
-static bool read_news(struct dt_net *n, int rank, struct dt_blame *blame)
+static bool read_news(struct dt_net *n, int rank, struct dt_hosts_blame *blame)
 {
     struct peer *p = &n->peers[rank];
     if (!p->news_request)
@@ -122,7 +122,7 @@ static bool read_news(struct dt_net *n, int rank, struct dt_blame *blame)
 /* Whether a peer with whom we talked has not taken leave yet. */
 static bool some_stay(struct dt_net *n)
 {
-    struct dt_blame ignored;
+    struct dt_hosts_blame ignored;
     bool stay = false;
     for (int r = 0; r < n->roster->size; r++) {
         read_news(n, r, &ignored);
@@ -146,11 +146,11 @@ static void take_leave(struct dt_net *n)
         n->ops->close(n->wire);
 }
 
-void dt_net_close(struct dt_net *n, const struct dt_blame *blame)
+void dt_net_close(struct dt_net *n, const struct dt_hosts_blame *blame)
 {
     if (!n)
         return;
-    struct dt_blame bye = {.rank = -1}, news = blame ? *blame : bye;
+    struct dt_hosts_blame bye = {.rank = -1}, news = blame ? *blame : bye;
     for (int r = 0; r < n->roster->size; r++)
         tell(n, r, &news);
     n->ops->flush(n->wire, blame ? NEWS_TIME : LEAVE_TIME);
@@ -170,7 +170,7 @@ static int fetch(struct dt_net *n, const char *key, void *value, size_t len, dt_
 {
     for (;;) {
         struct dt_err why = {0};
-        struct dt_blame blame;
+        struct dt_hosts_blame blame;
         dt_ms left = deadline - dt_clock_monotonic();
         dt_ms slice = left < 1 ? 1 : left < FETCH_SLICE ? left : FETCH_SLICE;
         if (n->meeting->get(n->meeting, key, value, len, slice, &why) == 0)
@@ -252,7 +252,7 @@ static void hear(struct dt_net *n, int rank)
 }
 
 /* Whose connection broke without news. */
-static bool judge_broken(struct dt_net *n, struct dt_blame *blame)
+static bool judge_broken(struct dt_net *n, struct dt_hosts_blame *blame)
 {
     const char *why;
     dt_ms now = 0;
@@ -266,14 +266,14 @@ static bool judge_broken(struct dt_net *n, struct dt_blame *blame)
         p->broken_at = p->broken_at ? p->broken_at : now;
         if (now - p->broken_at < NEWS_GRACE)
             continue;
-        *blame = (struct dt_blame){.rank = r, .code = DT_E_DISCONNECTED};
+        *blame = (struct dt_hosts_blame){.rank = r, .code = DT_E_DISCONNECTED};
         snprintf(blame->why, sizeof blame->why, "its connection broke (%s)", why);
         return true;
     }
     return false;
 }
 
-bool dt_net_look(struct dt_net *n, struct dt_blame *blame)
+bool dt_net_look(struct dt_net *n, struct dt_hosts_blame *blame)
 {
     n->ops->progress(n->wire);
     for (int r = 0; r < n->roster->size && !n->lost; r++)

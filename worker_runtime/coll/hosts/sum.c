@@ -42,7 +42,7 @@ static void fill_stage(const struct dt_hosts *h, const struct dt_cut *c, uint32_
 {
     char *stage = dt_hosts_stage(h, turn, h->roster.local);
     for (int rank = 0; rank < h->roster.size; rank++) {
-        struct dt_piece p = dt_cut_piece(c, rank, from);
+        struct dt_cut_part p = dt_cut_part(c, rank, from);
         if (p.n > 0)
             memcpy(stage + (size_t)rank * c->chunk * c->element, send + p.at * c->element,
                    p.n * c->element);
@@ -56,7 +56,7 @@ static int send_parts(struct dt_hosts *h, const struct dt_coll_call *call, const
     char *out = h->partial[turn & 1];
     size_t stride = c->chunk * c->element;
     for (int rank = 0; rank < h->roster.size; rank++) {
-        struct dt_piece p = dt_cut_piece(c, rank, from);
+        struct dt_cut_part p = dt_cut_part(c, rank, from);
         if (p.n == 0 || !dt_hosts_in_charge(h, rank))
             continue;
         sum_stages(h, call, turn, (size_t)rank * stride, out, p.n);
@@ -72,7 +72,7 @@ int dt_hosts_scatter(struct dt_hosts *h, const struct dt_coll_call *call, const 
 {
     size_t stride = c->chunk * c->element;
     for (size_t from = 0; from < c->slice; from += c->chunk) {
-        struct dt_piece mine = dt_cut_piece(c, h->roster.rank, from);
+        struct dt_cut_part mine = dt_cut_part(c, h->roster.rank, from);
         uint32_t turn = h->turn++;
         if (expect_parts(h, c, mine.n, err) < 0)
             return -1;

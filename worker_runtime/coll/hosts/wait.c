@@ -19,7 +19,7 @@ int dt_hosts_say_lost(const struct dt_hosts *h, struct dt_err *err)
 
 /* The end of the group for this rank. The wire goes, since what is under way there must not be
  * written to buffers that the caller is about to free. */
-static int lose(struct dt_hosts *h, const struct dt_blame *b, struct dt_err *err)
+static int lose(struct dt_hosts *h, const struct dt_hosts_blame *b, struct dt_err *err)
 {
     if (h->lost.code != DT_E_NONE)
         return dt_hosts_say_lost(h, err);
@@ -40,12 +40,13 @@ static int lose(struct dt_hosts *h, const struct dt_blame *b, struct dt_err *err
     return dt_hosts_say_lost(h, err);
 }
 
-struct dt_blame dt_hosts_gave_up(const struct dt_hosts *h)
+struct dt_hosts_blame dt_hosts_gave_up(const struct dt_hosts *h)
 {
-    return (struct dt_blame){.rank = h->roster.rank, .code = DT_E_CANCELED, .why = "it gave up"};
+    return (struct dt_hosts_blame){
+        .rank = h->roster.rank, .code = DT_E_CANCELED, .why = "it gave up"};
 }
 
-static bool somebody_lost(struct dt_hosts *h, struct dt_blame *b)
+static bool somebody_lost(struct dt_hosts *h, struct dt_hosts_blame *b)
 {
     if (!atomic_load(&h->aborted))
         return dt_board_look(&h->board, b) || dt_net_look(h->net, b);
@@ -55,14 +56,14 @@ static bool somebody_lost(struct dt_hosts *h, struct dt_blame *b)
 
 int dt_hosts_look(struct dt_hosts *h, int waits_for, struct dt_err *err)
 {
-    struct dt_blame b;
+    struct dt_hosts_blame b;
     if (h->lost.code != DT_E_NONE)
         return dt_hosts_say_lost(h, err);
     if (somebody_lost(h, &b))
         return lose(h, &b, err);
     if (dt_clock_monotonic() < h->deadline)
         return 0;
-    b = (struct dt_blame){.rank = waits_for, .code = DT_E_TIMEOUT};
+    b = (struct dt_hosts_blame){.rank = waits_for, .code = DT_E_TIMEOUT};
     snprintf(b.why, sizeof b.why, "it is late: what it was to do did not come in time");
     return lose(h, &b, err);
 }
@@ -70,13 +71,13 @@ int dt_hosts_look(struct dt_hosts *h, int waits_for, struct dt_err *err)
 int dt_hosts_lose_rank(struct dt_hosts *h, int rank, const struct dt_err *why, struct dt_err *err)
 {
     dt_ms until = dt_clock_after(dt_clock_monotonic(), REASON_TIME);
-    struct dt_blame b;
+    struct dt_hosts_blame b;
     while (dt_clock_monotonic() < until) {
         if (somebody_lost(h, &b))
             return lose(h, &b, err);
         dt_net_doze(h->net, 1);
     }
-    b = (struct dt_blame){.rank = rank, .code = (int32_t)why->code};
+    b = (struct dt_hosts_blame){.rank = rank, .code = (int32_t)why->code};
     snprintf(b.why, sizeof b.why, "%.*s", DT_BLAME_WHY - 1, why->text);
     return lose(h, &b, err);
 }
@@ -114,7 +115,7 @@ int dt_hosts_await(struct dt_hosts *h, struct dt_wire_request *r, int rank, stru
     return rc > 0 ? 0 : dt_hosts_lose_rank(h, rank, &why, err);
 }
 
-static int add(struct dt_flight *f, struct dt_wire_request *r, int rank, struct dt_err *err)
+static int add(struct dt_hosts_flight *f, struct dt_wire_request *r, int rank, struct dt_err *err)
 {
     if (f->n == f->size) {
         size_t size = f->size ? 2 * f->size : 16;
@@ -129,8 +130,9 @@ static int add(struct dt_flight *f, struct dt_wire_request *r, int rank, struct 
     return 0;
 }
 
-static int took_off(struct dt_hosts *h, int rc, struct dt_flight *f, struct dt_wire_request *r,
-                    int rank, const struct dt_err *why, struct dt_err *err)
+static int took_off(struct dt_hosts *h, int rc, struct dt_hosts_flight *f,
+                    struct dt_wire_request *r, int rank, const struct dt_err *why,
+                    struct dt_err *err)
 {
     struct dt_err more = *why;
     if (rc < 0 || add(f, r, rank, &more) < 0)
@@ -138,8 +140,8 @@ static int took_off(struct dt_hosts *h, int rc, struct dt_flight *f, struct dt_w
     return 0;
 }
 
-int dt_hosts_send(struct dt_hosts *h, struct dt_flight *f, int rank, const void *bytes, size_t len,
-                  struct dt_err *err)
+int dt_hosts_send(struct dt_hosts *h, struct dt_hosts_flight *f, int rank, const void *bytes,
+                  size_t len, struct dt_err *err)
 {
     struct dt_wire_request *r = NULL;
     struct dt_err why = {0};
@@ -147,7 +149,7 @@ int dt_hosts_send(struct dt_hosts *h, struct dt_flight *f, int rank, const void 
     return took_off(h, rc, f, r, rank, &why, err);
 }
 
-int dt_hosts_recv(struct dt_hosts *h, struct dt_flight *f, int rank, void *bytes, size_t len,
+int dt_hosts_recv(struct dt_hosts *h, struct dt_hosts_flight *f, int rank, void *bytes, size_t len,
                   struct dt_err *err)
 {
     struct dt_wire_request *r = NULL;
@@ -156,7 +158,7 @@ int dt_hosts_recv(struct dt_hosts *h, struct dt_flight *f, int rank, void *bytes
     return took_off(h, rc, f, r, rank, &why, err);
 }
 
-int dt_hosts_land(struct dt_hosts *h, struct dt_flight *f, struct dt_err *err)
+int dt_hosts_land(struct dt_hosts *h, struct dt_hosts_flight *f, struct dt_err *err)
 {
     for (size_t i = 0; i < f->n; i++)
         if (dt_hosts_await(h, f->at[i].request, f->at[i].rank, err) < 0)
