@@ -22,6 +22,10 @@
 /* What a control peer's next message may make us answer: a page of status is the largest. */
 #define CONTROL_ANSWER (128u << 10)
 
+/* What a byte of a request may make malloc take: while its buffer doubles, the smaller ones before
+ * it and the copies in them are up to three, and the store's value is one. */
+#define GROWTH_OF_REQUEST UINT64_C(4)
+
 /* Why no more requests are carried out now. */
 enum pause {
     STARVED, /* what is left is an incomplete request */
@@ -38,7 +42,11 @@ static dt_ms now_of(const struct dt_store_peer *p)
 
 static bool may_answer(struct dt_store_session *session, uint64_t n)
 {
-    return dt_store_room_take_answer(dt_container_of(session, struct dt_store_peer, session), n);
+    struct dt_store_peer *p = dt_container_of(session, struct dt_store_peer, session);
+    if (!dt_store_room_take_answer(p, n))
+        return false;
+    dt_store_peers_grow(p->peers, n);
+    return true;
 }
 
 /* Asked for each request of a client until it is seated. */
@@ -479,6 +487,7 @@ static void touch(struct dt_store_peer *p, size_t n)
     dt_list_remove(&p->in_list);
     dt_list_append(&peers->list, &p->in_list);
     peers->counters->bytes_in += n;
+    dt_store_peers_grow(peers, n * GROWTH_OF_REQUEST);
     dt_store_budget_moved(&peers->budget, &p->holding, n, now_of(p));
     if (!p->control.conn)
         dt_store_turns_expect_more(&peers->turns, peers->config->spin);

@@ -122,6 +122,13 @@ static void end_stuck_holders(struct dt_store_peers *peers)
     dt_store_room_offer(peers); /* the limit may have been raised */
 }
 
+void dt_store_peers_grow(struct dt_store_peers *peers, uint64_t bytes)
+{
+    if (dt_store_heap_grow(&peers->heap, bytes))
+        dt_store_heap_look(&peers->heap,
+                           dt_store_counts(peers->store)->bytes + peers->budget.limit);
+}
+
 /* -- seats ------------------------------------------------------------------------------------ */
 
 static size_t seats(const struct dt_store_peers *peers)

@@ -67,6 +67,9 @@ void dt_store_peers_close(struct dt_store_peers *peers);
  * move then. */
 dt_ms dt_store_peers_now(const struct dt_store_peers *peers);
 
+/* Up to BYTES are going to be allocated for a peer. */
+void dt_store_peers_grow(struct dt_store_peers *peers, uint64_t bytes);
+
 /* Looks now and then at those that hold bytes and at newcomers, while there is reason to. */
 void dt_store_peers_watch(struct dt_store_peers *peers);
 /* P has to be understood within DT_STORE_PATIENCE from now. */

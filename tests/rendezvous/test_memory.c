@@ -3,10 +3,14 @@
  * say. It runs under a limit of its address space, so that a fault here takes no machine down. */
 #include "tests/lib/check.h"
 #include "tests/lib/daemon.h"
+#include "tests/lib/folder.h"
 #include "tests/lib/peer.h"
 
+#include <linux/sockios.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
+#include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 
@@ -21,6 +25,11 @@
 #else
 #define SANITIZED false
 #endif
+
+BEFORE_ALL
+{
+    folder_make();
+}
 
 /* The daemon and this program get no more address space. */
 static void limit_memory(rlim_t bytes)
@@ -174,6 +183,65 @@ TEST(thousands_of_half_sent_requests_stay_within_the_budget)
     dt_buf_finish(&head);
     for (int i = 0; i < MANY; i++)
         close(fds[i]);
+    close(good);
+    CHECK_EQ(daemon_stop(&d), 0);
+}
+
+/* A SET of SIZE bytes that lacks its last; returns when the daemon has read the others. */
+static int send_nearly(const char *path, size_t size)
+{
+    static const uint8_t value[VALUE];
+    struct dt_buf head = {0};
+    int fd = peer_connect_path(path), unread = 1;
+    dt_buf_put_u8(&head, DT_C10D_VALIDATE);
+    dt_buf_put_u32(&head, DT_C10D_MAGIC);
+    dt_buf_put_u8(&head, DT_C10D_SET);
+    dt_c10d_put_value(&head, dt_bytes_of("k"));
+    dt_buf_put_u64(&head, size);
+    peer_send(fd, head.at, head.len);
+    peer_send(fd, value, size - 1);
+    dt_buf_finish(&head);
+    while (unread > 0) {
+        CHECK(ioctl(fd, SIOCOUTQ, &unread) == 0);
+        sched_yield();
+    }
+    return fd;
+}
+
+TEST(buffers_of_mixed_sizes_leave_no_holes_that_stay)
+{
+    /* Of each size as much as there is room for, of which every fourth stays: what is free between
+     * them is too small for the next size. */
+    static const size_t sizes[] = {160 << 10, 640 << 10, 2560 << 10};
+    enum { SIZES = 3, MOST = 400, BUDGET = 64 };
+    struct daemon_process d;
+    char listen[600];
+    int fds[MOST], count = 0;
+    size_t held = 0;
+    limit_memory(1u << 30);
+    snprintf(listen, sizeof listen, "unix:%s", at("store.sock"));
+    DAEMON_START(&d, PROGRAM, LISTEN, "--listen", listen, "--max-buffered", "64M",
+                 "--max-value-size", "4M", "--max-peer-buffer", "16M");
+    int good = peer_greet(d.port);
+    set_big(good); /* malloc keeps what it has seen come and go */
+    for (int i = 0; i < SIZES; i++) {
+        int first = count;
+        for (; held + sizes[i] < BUDGET * 7 / 8 << 20; held += sizes[i])
+            fds[count++] = send_nearly(at("store.sock"), sizes[i]);
+        for (int k = first; k < count; k++) {
+            if (k % 4 == 0)
+                continue;
+            close(fds[k]);
+            fds[k] = -1;
+            held -= sizes[i];
+        }
+        for (int k = 0; k < 3; k++)
+            peer_add(good, "n", 0, 0); /* it has noticed */
+    }
+    check_peak(&d, BUDGET + 4);
+    for (int i = 0; i < count; i++)
+        if (fds[i] >= 0)
+            close(fds[i]);
     close(good);
     CHECK_EQ(daemon_stop(&d), 0);
 }
