@@ -20,10 +20,16 @@ void dt_rdzv_conn_init(struct dt_rdzv_conn *c, struct dt_control_peer *peer,
     dt_list_init(&c->held);
 }
 
+/* What it takes of memory, malloc's part of both allocations included. */
+static size_t cost(const struct held_frame *f)
+{
+    return sizeof *f + f->bytes.size + 32;
+}
+
 static void free_frame(struct dt_rdzv_conn *c, struct held_frame *f)
 {
     dt_list_remove(&f->in_held);
-    c->held_bytes -= f->bytes.len;
+    c->held_bytes -= cost(f);
     dt_buf_finish(&f->bytes);
     free(f);
 }
@@ -57,8 +63,9 @@ void dt_rdzv_conn_hold(struct dt_rdzv_conn *c, const struct dt_message *m, uint6
     if (f) {
         dt_node_init(&f->in_held);
         dt_message_encode(&f->bytes, m);
+        dt_buf_trim(&f->bytes);
     }
-    if (!f || f->bytes.bad || c->held_bytes + f->bytes.len > DT_CONTROL_UNTAKEN_MAX) {
+    if (!f || f->bytes.bad || c->held_bytes + cost(f) > DT_CONTROL_UNTAKEN_MAX) {
         if (f)
             dt_buf_finish(&f->bytes);
         free(f);
@@ -67,7 +74,8 @@ void dt_rdzv_conn_hold(struct dt_rdzv_conn *c, const struct dt_message *m, uint6
     }
     f->after = after;
     dt_list_append(&c->held, &f->in_held);
-    c->held_bytes += f->bytes.len;
+    c->held_bytes += cost(f);
+    dt_control_peer_keep(c->peer, c->held_bytes);
 }
 
 void dt_rdzv_conn_release(struct dt_rdzv_conn *c, uint64_t upto)
@@ -84,8 +92,10 @@ void dt_rdzv_conn_release(struct dt_rdzv_conn *c, uint64_t upto)
         free_frame(c, f);
         any = true;
     }
-    if (any)
-        dt_control_peer_send(c->peer);
+    if (!any)
+        return;
+    dt_control_peer_keep(c->peer, c->held_bytes);
+    dt_control_peer_send(c->peer);
 }
 
 void dt_rdzv_conn_end(struct dt_rdzv_conn *c)

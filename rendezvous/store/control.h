@@ -21,6 +21,7 @@ struct dt_control_peer {
     void *conn; /* the handler's */
     struct dt_addr addr;
     struct dt_buf *out; /* append here, then dt_control_peer_send() */
+    size_t kept;        /* set by dt_control_peer_keep() */
 };
 
 struct dt_control_ops {
@@ -41,6 +42,9 @@ struct dt_control_ops {
 void dt_store_server_control(struct dt_store_server *s, const struct dt_control_ops *ops,
                              void *arg);
 
+/* The handler keeps BYTES in all that may not go out yet. They count as what is buffered for the
+ * peer, until CLOSED was called for it or this says otherwise. */
+void dt_control_peer_keep(struct dt_control_peer *peer, size_t bytes);
 /* What was appended goes out in one of the next turns of the loop. Closes nothing from inside. */
 void dt_control_peer_send(struct dt_control_peer *peer);
 /* The same, and closes it when it has taken all. step() is called for what it has sent already. */

@@ -373,6 +373,12 @@ static struct dt_store_peer *peer_of(struct dt_control_peer *control)
     return dt_container_of(control, struct dt_store_peer, control);
 }
 
+void dt_control_peer_keep(struct dt_control_peer *control, size_t bytes)
+{
+    control->kept = bytes;
+    dt_store_room_account(peer_of(control));
+}
+
 void dt_control_peer_send(struct dt_control_peer *control)
 {
     dt_store_room_account(peer_of(control));

@@ -6,6 +6,12 @@ static dt_ms now_of(const struct dt_store_peer *p)
     return dt_store_peers_now(p->peers);
 }
 
+/* What is being sent, and what may not be sent yet. */
+static uint64_t held_besides(const struct dt_store_peer *p)
+{
+    return (uint64_t)p->sending.size + p->control.kept;
+}
+
 void dt_store_room_offer(struct dt_store_peers *peers)
 {
     struct dt_store_holding *h = dt_store_budget_next(&peers->budget);
@@ -16,7 +22,7 @@ void dt_store_room_offer(struct dt_store_peers *peers)
 void dt_store_room_account(struct dt_store_peer *p)
 {
     dt_store_budget_set(&p->peers->budget, &p->holding,
-                        p->in.size + p->session.out.size + p->sending.size, now_of(p));
+                        p->in.size + p->session.out.size + held_besides(p), now_of(p));
     p->incoming = 0;
     dt_store_peers_watch(p->peers);
     dt_store_room_offer(p->peers);
@@ -24,7 +30,7 @@ void dt_store_room_account(struct dt_store_peer *p)
 
 bool dt_store_room_take(struct dt_store_peer *p, uint64_t in, uint64_t out)
 {
-    uint64_t bytes = in + out + p->sending.size;
+    uint64_t bytes = in + out + held_besides(p);
     if (dt_store_budget_take(&p->peers->budget, &p->holding, bytes, now_of(p)))
         return true;
     dt_store_peers_watch(p->peers);

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What one peer's three buffers take of the budget of all. Inside the server only. */
+/* What one peer's buffers, and what is kept for it, take of the budget of all. Inside the server
+ * only. */
 #ifndef DT_RENDEZVOUS_STORE_ROOM_H
 #define DT_RENDEZVOUS_STORE_ROOM_H
 
 #include "rendezvous/store/peer.h"
 
-/* Whether P may hold IN and OUT bytes, beside what is being sent; asked before they are allocated.
- * False: it waits for room. */
+/* Whether P may hold IN and OUT bytes, beside what is being sent or kept for it; asked before they
+ * are allocated. False: it waits for room. */
 bool dt_store_room_take(struct dt_store_peer *p, uint64_t in, uint64_t out);
 /* The same for an answer of N bytes more. Of a buffer that is lent to P only the content counts: no
  * more is kept. */

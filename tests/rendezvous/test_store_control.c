@@ -43,6 +43,8 @@ static enum dt_decoded on_bytes(void *conn, const uint8_t *bytes, size_t len, si
     }
     if (*used >= 4 && memcmp(end - 3, "end", 3) == 0)
         dt_control_peer_end(p->peer);
+    if (*used >= 5 && memcmp(end - 4, "keep", 4) == 0)
+        dt_control_peer_keep(p->peer, 13u << 20);
     if (*used >= 6 && memcmp(end - 5, "flood", 5) == 0) {
         uint8_t *room = dt_buf_room(p->peer->out, 64u << 20);
         if (!room) {
@@ -189,6 +191,24 @@ TEST(who_does_not_read_is_closed_and_the_others_are_not)
     }
     close(good);
     close(deaf);
+    serving_stop(&st.serving);
+    CHECK_EQ(st.closed, 2);
+}
+
+TEST(what_the_handler_keeps_for_a_peer_counts_as_buffered_until_it_is_closed)
+{
+    struct dt_store_server_config config = DT_STORE_SERVER_CONFIG_DEFAULT;
+    struct stage st;
+    config.buffered_bytes = 14u << 20;
+    stage_open_with(&st, &config);
+    for (int i = 0; i < 2; i++) {
+        int fd = peer_connect(st.serving.port);
+        say(fd, "DTRN keep\n");
+        hear(fd, "DTRN keep\n");
+        say(fd, "1\n"); /* whatever the answer: there can never be room for it */
+        peer_expect_end(fd);
+        close(fd);
+    }
     serving_stop(&st.serving);
     CHECK_EQ(st.closed, 2);
 }
