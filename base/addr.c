@@ -249,6 +249,14 @@ struct dt_addr_host dt_addr_host(const struct dt_addr *a)
     return h;
 }
 
+bool dt_addr_is_same_ip(const struct dt_addr *a, const struct dt_addr *b)
+{
+    int family, other;
+    const uint8_t *ip = ip_of(a, &family), *other_ip = ip_of(b, &other);
+    return ip && other_ip && family == other &&
+           memcmp(ip, other_ip, family == AF_INET ? 4 : 16) == 0;
+}
+
 bool dt_addr_is_local(const struct dt_addr *a)
 {
     int family;

@@ -40,6 +40,9 @@ struct dt_addr_host {
 };
 struct dt_addr_host dt_addr_host(const struct dt_addr *a);
 
+/* Whether A and B are the same address of the Internet, whatever their ports. */
+bool dt_addr_is_same_ip(const struct dt_addr *a, const struct dt_addr *b);
+
 /* A loopback address, or no address of the Internet: only this machine can be there. */
 bool dt_addr_is_local(const struct dt_addr *a);
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #define AGENTS_OF_A_HOST 4096    /* of one name */
-#define CROWD_LEAST 4            /* connected members, for more than half of them to be a crowd */
+#define CROWD_LEAST 4            /* members with a say, for more than half of them to be a crowd */
 #define CROWD_GRACE ((dt_ms)900) /* when most connections are lost at once */
 #define LATE ((dt_ms)50)         /* a look at the time is that much too late: we were held up */
 
@@ -110,6 +110,13 @@ void dt_members_describe(struct dt_member *m, const struct dt_node_info *info)
     m->expected = info->expected;
 }
 
+/* Adds BY to what is counted of M while it is connected. */
+static void count_connected(struct dt_members *ms, const struct dt_member *m, int by)
+{
+    ms->connected += (size_t)by;
+    ms->remote += m->local ? 0 : (size_t)by;
+}
+
 struct dt_member *dt_members_add(struct dt_members *ms, uint64_t id,
                                  const struct dt_node_info *info, dt_ms now)
 {
@@ -136,7 +143,7 @@ struct dt_member *dt_members_add(struct dt_members *ms, uint64_t id,
     dt_list_append(&ms->all, &m->in_all);
     dt_list_append(&ms->unheard, &m->in_time);
     ms->count++;
-    ms->connected++;
+    count_connected(ms, m, 1);
     ms->counts[m->doing][m->link]++;
     return m;
 }
@@ -145,7 +152,8 @@ void dt_members_remove(struct dt_members *ms, struct dt_member *m)
 {
     ms->counts[m->doing][m->link]--;
     ms->count--;
-    ms->connected -= m->connected;
+    if (m->connected)
+        count_connected(ms, m, -1);
     if (ms->count == 0)
         ms->hold = 0;
     dt_list_remove(&m->in_all);
@@ -173,9 +181,17 @@ void dt_members_set_doing(struct dt_members *ms, struct dt_member *m, enum dt_do
 
 static void set_connected(struct dt_members *ms, struct dt_member *m, bool connected)
 {
-    ms->connected -= m->connected;
+    if (m->connected != connected)
+        count_connected(ms, m, connected ? 1 : -1);
     m->connected = connected;
-    ms->connected += connected;
+}
+
+void dt_members_set_local(struct dt_members *ms, struct dt_member *m, bool local)
+{
+    bool connected = m->connected;
+    set_connected(ms, m, false);
+    m->local = local;
+    set_connected(ms, m, connected);
 }
 
 static void move(struct dt_list *to, struct dt_member *m)
@@ -259,11 +275,49 @@ dt_ms dt_members_check_ourselves(struct dt_members *ms, const struct dt_run_spec
     return gap;
 }
 
-/* Whether so many are silent at once that the cause may be our own network. If nobody is heard,
- * there is nobody either whom waiting would cost anything. */
-static bool is_crowd(const struct dt_members *ms, size_t silent)
+/* Those who have been silent for longer than some limit; the first of the list. */
+struct silent {
+    size_t all, voters;
+};
+
+/* Where nobody is on another host all have a say: they may have come through a proxy on ours. */
+static bool is_voter(const struct dt_members *ms, const struct dt_member *m)
 {
-    return silent == ms->connected || (ms->connected >= CROWD_LEAST && silent * 2 > ms->connected);
+    return !m->local || ms->remote == 0;
+}
+
+static struct silent count_silent(const struct dt_members *ms, dt_ms limit, dt_ms now)
+{
+    struct silent s = {0};
+    dt_list_each(&ms->unheard, n)
+    {
+        const struct dt_member *m = dt_container_of(n, struct dt_member, in_time);
+        if (m->heard + limit >= now)
+            break;
+        s.all++;
+        s.voters += is_voter(ms, m);
+    }
+    return s;
+}
+
+size_t dt_members_voters(const struct dt_members *ms)
+{
+    return ms->remote ? ms->remote : ms->connected;
+}
+
+/* Whether so many are silent at once that the cause may be our own network. */
+static bool is_crowd(const struct dt_members *ms, struct silent s)
+{
+    size_t voters = dt_members_voters(ms);
+    return s.voters > 0 && (s.voters == voters || (voters >= CROWD_LEAST && s.voters * 2 > voters));
+}
+
+/* Whether a crowd gets more time. A single node is more often dead than our network is down: others
+ * wait for it only where they are too few without it. */
+static bool is_waited_for(const struct dt_members *ms, const struct dt_run_spec *spec,
+                          struct silent s)
+{
+    return s.voters > 1 || ms->connected - s.all < (size_t)spec->min_nodes;
 }
 
 /* Looks whether those who have been silent for longer than LIMIT are a crowd. If so, nobody counts
@@ -271,21 +325,16 @@ static bool is_crowd(const struct dt_members *ms, size_t silent)
 static void look_for_crowd(struct dt_members *ms, const struct dt_run_spec *spec, dt_ms limit,
                            dt_ms now)
 {
-    size_t silent = 0;
-    dt_list_each(&ms->unheard, n)
-    {
-        if (dt_container_of(n, struct dt_member, in_time)->heard + limit >= now)
-            break;
-        silent++;
-    }
-    if (silent == 0 || !is_crowd(ms, silent))
+    struct silent s = count_silent(ms, limit, now);
+    if (!is_crowd(ms, s))
         return;
+    bool waited_for = is_waited_for(ms, spec, s);
     dt_list_each(&ms->unheard, n)
     {
         struct dt_member *m = dt_container_of(n, struct dt_member, in_time);
-        if (silent-- == 0)
+        if (s.all-- == 0)
             break;
-        if (!m->with_crowd)
+        if (!m->with_crowd && waited_for)
             ms->hold = later(ms->hold, m->heard + 2 * silence(spec));
         m->with_crowd = true;
     }
@@ -306,7 +355,8 @@ static dt_ms end_of_silence(const struct dt_members *ms, const struct dt_run_spe
     return later(m->heard + silence(spec), ms->hold);
 }
 
-/* When nobody has come back to a server that was started again, its network may not be up yet. */
+/* When nobody has come back over its network to a server that was started again, that may not be up
+ * yet. */
 static void excuse_restored(struct dt_members *ms)
 {
     dt_list_each(&ms->restored, n)
@@ -323,7 +373,7 @@ struct dt_member *dt_members_expired(struct dt_members *ms, const struct dt_run_
     if ((m = first(&ms->lost)) && end_of_grace(ms, spec, m) <= now)
         return m;
     if ((m = first(&ms->restored)) && m->lost_at + silence(spec) + spec->reconnect_grace <= now) {
-        if (ms->connected == 0 && !m->with_crowd)
+        if (ms->remote == 0 && !m->with_crowd)
             excuse_restored(ms);
         return m;
     }

@@ -5,10 +5,14 @@
  * Only the server's own monotonic clock counts, and anything heard of a node is a beat. A node is
  * online, then suspect (its connection closed, or a beat is missing), then offline. Since all of
  * one kind have the same time to go, two lists in the order of time replace timers. When we
- * ourselves were away for longer than a beat, everybody gets a fresh deadline. When all who are
- * connected miss a beat together, or more than half of at least four, the fault may be in our own
- * network: nobody counts as gone before they have had twice their time, and their silence is no
- * mark against them. */
+ * ourselves were away for longer than a beat, everybody gets a fresh deadline.
+ *
+ * When all nodes miss a beat together, or more than half of at least four, the fault may be in our
+ * own network: nobody counts as gone before they have had twice their time, and their silence is no
+ * mark against them. A node on our own host has no say in that, as its beats do not cross the
+ * network. Where only one node is on another host, nothing tells its death from an outage: its
+ * silence is no mark against it, and it gets the second time only where the job cannot go on
+ * without it, so that nobody loses time by it. */
 #ifndef DT_RENDEZVOUS_RDZV_MEMBERS_H
 #define DT_RENDEZVOUS_RDZV_MEMBERS_H
 
@@ -54,6 +58,7 @@ struct dt_member {
     enum dt_link link;
     enum dt_doing doing;
     bool connected;       /* suspect: for want of a beat, not of a connection */
+    bool local;           /* on our own host: that it is heard says nothing about our network */
     bool restored;        /* from the journal: not heard of since, and has longer to come back */
     bool parked;          /* was told so */
     bool leaving;         /* goes when its workers are gone */
@@ -78,7 +83,8 @@ struct dt_members {
     struct dt_list lost;    /* whose connection is gone, by `lost_at` */
     struct dt_list restored;
     size_t count;
-    size_t connected; /* on the list UNHEARD */
+    size_t connected; /* on the list UNHEARD ... */
+    size_t remote;    /* ... and on other hosts */
     size_t counts[DT_DOINGS][DT_LINKS];
     int64_t comings;
     int crowd;         /* the most agents that a host ever had */
@@ -106,6 +112,7 @@ void dt_members_remove(struct dt_members *ms, struct dt_member *m);
 void dt_members_describe(struct dt_member *m, const struct dt_node_info *info);
 
 void dt_members_set_doing(struct dt_members *ms, struct dt_member *m, enum dt_doing doing);
+void dt_members_set_local(struct dt_members *ms, struct dt_member *m, bool local);
 void dt_members_heard(struct dt_members *ms, struct dt_member *m, dt_ms now);
 void dt_members_lost(struct dt_members *ms, struct dt_member *m, dt_ms now);
 /* Marks one as known from the journal only. */
@@ -118,6 +125,8 @@ dt_ms dt_members_check_ourselves(struct dt_members *ms, const struct dt_run_spec
  * it was connected and said nothing. */
 struct dt_member *dt_members_expired(struct dt_members *ms, const struct dt_run_spec *spec,
                                      dt_ms now, bool *silent);
+/* How many of those who are connected have a say in whether our own network is down. */
+size_t dt_members_voters(const struct dt_members *ms);
 /* Makes suspects of those who missed a beat. */
 void dt_members_suspect(struct dt_members *ms, const struct dt_run_spec *spec, dt_ms now);
 /* When to look again. */

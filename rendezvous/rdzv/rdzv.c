@@ -140,11 +140,22 @@ static void answer_commit(struct dt_rdzv *r, struct dt_rdzv_actions *out,
                         (m->doing == DT_DOING_RUNNING || m->doing == DT_DOING_DONE);
 }
 
-static void take_frame(struct dt_rdzv *r, struct dt_rdzv_actions *out, const struct dt_message *f)
+static void take_join(struct dt_rdzv *r, struct dt_rdzv_actions *out, const struct dt_message *f,
+                      bool local)
 {
+    rdzv_join(r, out, f);
+    struct dt_member *m = dt_members_find(&r->members, f->incarnation);
+    if (m)
+        dt_members_set_local(&r->members, m, local);
+}
+
+static void take_frame(struct dt_rdzv *r, struct dt_rdzv_actions *out,
+                       const struct dt_rdzv_event *event)
+{
+    const struct dt_message *f = event->frame;
     struct dt_member *m = dt_members_find(&r->members, f->incarnation);
     if (f->type == DT_MSG_JOIN)
-        rdzv_join(r, out, f);
+        take_join(r, out, f, event->local);
     else if (!m && f->type != DT_MSG_LEAVE && f->type != DT_MSG_MAY_COMMIT &&
              r->state != DT_RUN_CLOSED)
         disown(r, out, f);
@@ -207,6 +218,23 @@ static void take_drain(struct dt_rdzv *r, struct dt_rdzv_actions *out, const cha
 
 /* -- what time brings ------------------------------------------------------------------------- */
 
+static void say_held(struct dt_rdzv *r, struct dt_rdzv_actions *out)
+{
+    const struct dt_members *ms = &r->members;
+    size_t voters = dt_members_voters(ms);
+    char who[DT_WHY_MAX];
+    if (voters > 1)
+        snprintf(who, sizeof who, "most of the %zu nodes%s are silent at once", voters,
+                 voters < ms->connected ? " on other hosts" : "");
+    else
+        snprintf(who, sizeof who, "the only node%s is silent",
+                 voters < ms->connected ? " on another host, without which the job cannot go on,"
+                                        : "");
+    rdzv_say(out, DT_SAY_WARN,
+             "%s: that may be our own network, so no node counts as lost for %d s", who,
+             dt_clock_seconds(ms->hold - r->now));
+}
+
 static void expire(struct dt_rdzv *r, struct dt_rdzv_actions *out)
 {
     struct dt_member *m;
@@ -226,11 +254,7 @@ static void expire(struct dt_rdzv *r, struct dt_rdzv_actions *out)
     }
     dt_members_suspect(&r->members, &r->spec, r->now);
     if (!held && r->members.hold > r->now)
-        rdzv_say(
-            out, DT_SAY_WARN,
-            "most of the %zu nodes are silent at once: that may be our own network, so no node "
-            "counts as lost for %d s",
-            r->members.count, dt_clock_seconds(r->members.hold - r->now));
+        say_held(r, out);
 }
 
 /* Seats of a round that we learnt of late, or found in the journal, and nobody came for. */
@@ -321,7 +345,7 @@ void dt_rdzv_step(struct dt_rdzv *r, const struct dt_rdzv_event *event, dt_ms no
     expire(r, out);
     switch (event->type) {
     case DT_EV_FRAME:
-        take_frame(r, out, event->frame);
+        take_frame(r, out, event);
         break;
     case DT_EV_LOST:
         take_lost(r, event->from);

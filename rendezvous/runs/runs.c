@@ -284,7 +284,8 @@ static void take_join(struct dt_rdzv_runs *runs, struct dt_rdzv_conn *c, const s
             return;
         }
     }
-    run_step(runs, c->run, &(struct dt_rdzv_event){.type = DT_EV_FRAME, .frame = m});
+    run_step(runs, c->run,
+             &(struct dt_rdzv_event){.type = DT_EV_FRAME, .frame = m, .local = c->peer->local});
 }
 
 int dt_rdzv_runs_frame(struct dt_rdzv_runs *runs, struct dt_rdzv_conn *c,

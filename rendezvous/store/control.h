@@ -20,6 +20,7 @@ struct dt_store_server;
 struct dt_control_peer {
     void *conn; /* the handler's */
     struct dt_addr addr;
+    bool local;         /* it is on this host, and its bytes cross no network */
     struct dt_buf *out; /* append here, then dt_control_peer_send() */
     size_t kept;        /* set by dt_control_peer_keep() */
 };

@@ -40,6 +40,14 @@ static void make_newcomer(struct dt_store_peer *p)
         dt_list_append(&p->peers->silent, &p->in_newcomers);
 }
 
+/* Whether P is on this host: who connects to an address of its own host has that one, too. */
+static bool is_local(const struct dt_store_peer *p)
+{
+    struct dt_addr ours;
+    return dt_addr_is_local(&p->control.addr) ||
+           (dt_uvx_local(&p->io, &ours) == 0 && dt_addr_is_same_ip(&ours, &p->control.addr));
+}
+
 static void admit(struct dt_store_peer *p)
 {
     struct dt_store_server_counters *counters = p->peers->counters;
@@ -59,6 +67,7 @@ static void admit(struct dt_store_peer *p)
         uv_tcp_nodelay(&p->io.tcp, 1);
         uv_tcp_keepalive(&p->io.tcp, 1, 60); /* a host that lost power sends no FIN */
     }
+    p->control.local = is_local(p);
     p->connected = true;
     counters->connected++;
     if (dt_log_wants(DT_LOG_DEBUG)) {

@@ -125,18 +125,20 @@ TEST(which_addresses_are_one_host_and_which_this_one)
 {
     static const struct {
         const char *one, *other;
-        bool same, local; /* local: the first */
+        bool same, same_ip, local; /* local: the first */
     } rows[] = {
-        {"10.0.0.1:5", "10.0.0.1:6", true, false},
-        {"10.0.0.1:5", "10.0.0.2:5", false, false},
-        {"[::ffff:10.0.0.1]:5", "10.0.0.1:5", true, false},
-        {"[fd00:1:2:3::1]:5", "[fd00:1:2:3:ffff::2]:5", true, false},
-        {"[fd00:1:2:3::1]:5", "[fd00:1:2:4::1]:5", false, false},
-        {"127.1.2.3:5", "127.0.0.1:5", false, true},
-        {"[::ffff:127.0.0.1]:5", "127.0.0.1:5", true, true},
-        {"[::1]:5", "127.0.0.1:5", false, true},
-        {"unix:/a", "unix:/b", true, true},
-        {"unix:/a", "10.0.0.1:5", false, true},
+        {"10.0.0.1:5", "10.0.0.1:6", true, true, false},
+        {"10.0.0.1:5", "10.0.0.2:5", false, false, false},
+        {"[::ffff:10.0.0.1]:5", "10.0.0.1:5", true, true, false},
+        {"[fd00:1:2:3::1]:5", "[fd00:1:2:3:ffff::2]:5", true, false, false},
+        {"[fd00:1:2:3::1]:5", "[fd00:1:2:4::1]:5", false, false, false},
+        {"[fd00:1:2:3::1]:5", "[fd00:1:2:3::1]:6", true, true, false},
+        {"[a00:1::]:5", "10.0.0.1:5", false, false, false},
+        {"127.1.2.3:5", "127.0.0.1:5", false, false, true},
+        {"[::ffff:127.0.0.1]:5", "127.0.0.1:5", true, true, true},
+        {"[::1]:5", "127.0.0.1:5", false, false, true},
+        {"unix:/a", "unix:/b", true, false, true},
+        {"unix:/a", "10.0.0.1:5", false, false, true},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         CHECK_ROW("%s and %s", rows[i].one, rows[i].other);
@@ -146,6 +148,7 @@ TEST(which_addresses_are_one_host_and_which_this_one)
         CHECK_OK(dt_addr_parse(rows[i].other, 1, &other, &err), err);
         struct dt_addr_host a = dt_addr_host(&one), b = dt_addr_host(&other);
         CHECK_EQ(memcmp(&a, &b, sizeof a) == 0, rows[i].same);
+        CHECK_EQ(dt_addr_is_same_ip(&one, &other), rows[i].same_ip);
         CHECK_EQ(dt_addr_is_local(&one), rows[i].local);
     }
 }

@@ -13,6 +13,7 @@ static struct dt_exclude exclude;
 static struct dt_rdzv *run;
 static struct dt_rdzv_actions done;
 static dt_ms now;
+static unsigned at_home;       /* nodes that are on the server's host; a mask */
 static char told[NODES][4096]; /* node i's messages: "world 0:0/2 park stop " */
 static struct dt_world_message world[NODES];
 static int last_round[NODES];
@@ -97,6 +98,7 @@ static void end(void)
     dt_rdzv_destroy(run);
     dt_exclude_finish(&exclude);
     dt_rdzv_actions_finish(&done);
+    at_home = 0;
 }
 
 static void tick(void)
@@ -108,7 +110,8 @@ static void frame(uint64_t id, struct dt_message m)
 {
     m.run = "run";
     m.incarnation = id;
-    step(&(struct dt_rdzv_event){.type = DT_EV_FRAME, .frame = &m});
+    step(&(struct dt_rdzv_event){
+        .type = DT_EV_FRAME, .frame = &m, .local = at_home >> node_of(id) & 1});
 }
 
 static struct dt_join join_of(uint64_t id)
@@ -471,6 +474,78 @@ TEST(one_node_of_two_that_falls_silent_is_lost_in_time)
     pass(16 * DT_SECOND, 1, 1);
     CHECK_STR(told[0], "stop ");
     CHECK_EQ(exclude.nodes.count, 1);
+    end();
+}
+
+/* N nodes, of which node 0 is on the server's own host and heard while the others are silent. */
+static void outage_at_head(int n, int min, dt_ms time)
+{
+    at_home = 1;
+    begin_spread(n, min, n);
+    pass(time, 1, 1);
+    for (int i = 1; i < n; i++)
+        come_back(1000 + (uint64_t)i, false);
+    pass(40 * DT_SECOND, (1u << n) - 1, 1);
+}
+
+TEST(a_node_beside_the_server_does_not_hide_an_outage_of_our_own_link)
+{
+    for (int n = 3; n <= 8; n++)
+        for (int min = 1; min <= n; min++) {
+            CHECK_ROW("%d nodes, at least %d", n, min);
+            outage_at_head(n, min, 25 * DT_SECOND);
+            CHECK_EQ(run->round, 0);
+            CHECK_STR(told[0], "");
+            CHECK_EQ(exclude.nodes.count, 0);
+            end();
+        }
+}
+
+TEST(the_only_remote_node_is_waited_for_where_the_job_cannot_go_on_without_it)
+{
+    outage_at_head(2, 2, 25 * DT_SECOND);
+    CHECK_STR(told[0], "");
+    pass(35 * DT_SECOND, 1, 1);
+    CHECK_STR(told[0], "stop ");
+    CHECK_EQ(exclude.nodes.count, 0);
+    end();
+}
+
+TEST(the_only_remote_node_is_lost_in_time_where_others_can_go_on)
+{
+    at_home = 1;
+    begin_spread(2, 1, 2);
+    pass(16 * DT_SECOND, 1, 1);
+    CHECK_STR(told[0], "stop ");
+    CHECK_EQ(exclude.nodes.count, 0); /* nobody knows that it was not the network */
+    end();
+}
+
+TEST(two_nodes_beside_the_server_wait_for_no_third)
+{
+    at_home = 3;
+    begin_spread(3, 2, 3);
+    pass(16 * DT_SECOND, 3, 1);
+    CHECK_STR(told[0], "stop ");
+    end();
+}
+
+TEST(a_node_beside_the_server_that_falls_silent_is_lost_in_time)
+{
+    at_home = 1;
+    begin_spread(3, 2, 3);
+    pass(16 * DT_SECOND, 6, 1);
+    CHECK_STR(told[1], "stop ");
+    CHECK_EQ(exclude.nodes.count, 1);
+    end();
+}
+
+TEST(where_all_nodes_come_through_a_proxy_on_our_host_all_have_a_say)
+{
+    at_home = 0xf;
+    begin_spread(4, 1, 4);
+    pass(16 * DT_SECOND, 1, 1);
+    CHECK_STR(told[0], "");
     end();
 }
 

@@ -212,6 +212,33 @@ def server_cut_for_short(s):
     tap.check_equal(server.says("went offline|is over"), False, "the daemon gave a node up")
 
 
+def link_of_head_down(s, size, told):
+    """The link of node 0, where the daemon runs beside an agent, is down for three beats: it gives no node up."""
+    server = s.serve(0)
+    agents = s.running(size, nnodes=str(size))
+    s.cluster[0].cut()
+    server.expect(told)
+    for agent in agents[1:]:
+        agent.reads(SILENT)
+    s.cluster[0].heal()
+    for agent in agents[1:]:
+        agent.reads("is there again")
+    s.succeed_unmoved(*agents)
+    tap.check_equal(server.says("went offline|is over"), False, "the daemon gave a node up")
+
+
+@story(hosts=3)
+def head_cut_for_short(s):
+    """the same where an agent runs beside the daemon, and is heard all the time"""
+    link_of_head_down(s, 3, "most of the 2 nodes on other hosts are silent at once: that may be our own network")
+
+
+@story(hosts=2)
+def head_of_two_cut_for_short(s):
+    """the same of two nodes, one beside the daemon: the job could not go on with one"""
+    link_of_head_down(s, 2, "the only node on another host, .*, is silent: that may be our own network")
+
+
 # -- agents that stand still --
 
 

@@ -24,8 +24,27 @@ void sim_judge_note_holes(struct sim_world *w, const struct dt_rdzv *r)
             w->lost = w->seats[i].gone = true;
 }
 
+/* Whether N is lost for a cut of the server's own network because nobody could tell: no other node
+ * is on another host, and those on the server's own can go on. */
+static bool is_lost_alone(const struct sim *s, const struct sim_node *n)
+{
+    const struct dt_members *ms = &s->server.run->members;
+    return !n->local && s->server.cut_until + sim_judge_aftermath(s) > s->now && ms->remote == 0 &&
+           ms->connected >= (size_t)s->story.spec.min_nodes;
+}
+
+/* Whether an agent that has just come is taken for N, started anew: it is of the same host, and N
+ * has no connection because of a cut of the server's own network. */
+static bool is_succeeded(struct sim *s, const struct sim_node *n, const struct dt_rdzv_event *event)
+{
+    if (event->type != DT_EV_FRAME || event->frame->type != DT_MSG_JOIN)
+        return false;
+    return s->server.cut_until + sim_judge_aftermath(s) > s->now &&
+           strcmp(event->frame->join.node.name, n->host) == 0;
+}
+
 /* Looks for members that are none any more. */
-static void note_gone(struct sim *s)
+static void note_gone(struct sim *s, const struct dt_rdzv_event *event)
 {
     struct sim_judge *j = &s->judge;
     const struct dt_members *ms = &s->server.run->members;
@@ -36,7 +55,8 @@ static void note_gone(struct sim *s)
         if (!was || dt_members_find(ms, was))
             continue;
         n->member = 0;
-        if (!next_job && !may_be_gone(s, n, was))
+        if (!next_job && !may_be_gone(s, n, was) && !is_lost_alone(s, n) &&
+            !is_succeeded(s, n, event))
             sim_judge_fail(s, SIM_RULE_HEALTHY, "%s is well, and no member any more", n->name);
     }
     if (sim_judge_knows_round(s, j->now.round))
@@ -49,7 +69,7 @@ void sim_judge_follow_members(struct sim *s, const struct dt_rdzv_event *event)
     const struct dt_members *ms = &s->server.run->members;
     int64_t there = (int64_t)j->before.members + ms->comings - j->before.comings;
     if ((int64_t)ms->count < there)
-        note_gone(s);
+        note_gone(s, event);
     if (event->type != DT_EV_FRAME || event->frame->type != DT_MSG_JOIN)
         return;
     struct sim_node *n = sim_node_by_incarnation(s, event->frame->incarnation);
@@ -79,7 +99,8 @@ static bool leaves_well(struct sim *s, const struct sim_node *n)
            n->blocked_until[SIM_DOWN] <= n->left_at && s->server.ill_until <= n->left_at;
 }
 
-/* A round begins: nobody who could know it has workers of an older one that matter. */
+/* A round begins: nobody who could know it has workers of an older one that matter. What was said
+ * to one that was cut off may be heard just now, and that its round is over right behind it. */
 static void check_leaving(struct sim *s, const struct sim_node *n)
 {
     const struct dt_rdzv *r = s->server.run;
@@ -88,7 +109,8 @@ static void check_leaving(struct sim *s, const struct sim_node *n)
                        r->round, n->name, n->round);
     const struct sim_conn *c = sim_net_conn(s, n->conn);
     bool half_open = c && c->open[SIM_UP] && !c->open[SIM_DOWN]; /* what only the server knows */
-    if (n->may_save && !half_open && n->paused_until <= s->now && is_past(s, s->server.ill_until))
+    if (n->may_save && !half_open && n->paused_until <= s->now && is_past(s, s->server.ill_until) &&
+        (n->local || is_past(s, s->server.cut_until)))
         sim_judge_fail(s, SIM_RULE_COMMIT, "round %d begins, and %s may still save round %d",
                        r->round, n->name, n->round);
 }

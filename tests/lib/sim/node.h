@@ -24,6 +24,7 @@ struct sim_node {
     char host[24], boot[40], domain[24], addr[32], role[16]; /* as it says */
     int workers, order;
     bool stop_when_away;
+    bool local; /* on the server's host: between the two there is no network that may fail */
 
     bool host_up, agent_up;
     uint32_t life; /* of the agent: which start of it */

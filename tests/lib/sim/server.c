@@ -247,7 +247,8 @@ static void receive_message(struct sim *s, uint32_t conn, const struct dt_messag
     if (!v->run || !sim_plant_in_frame(s, m))
         return;
     remember(v, m);
-    step(s, (struct dt_rdzv_event){.type = DT_EV_FRAME, .frame = m});
+    step(s,
+         (struct dt_rdzv_event){.type = DT_EV_FRAME, .frame = m, .local = s->nodes[c->node].local});
 }
 
 void sim_server_receive(struct sim *s, uint32_t conn, enum sim_parcel what,
@@ -369,7 +370,7 @@ void sim_server_cut(struct sim *s, dt_ms until)
         v->cut_until = until;
     for (uint32_t i = 0; i < s->nodes_len; i++)
         for (enum sim_way way = SIM_UP; way <= SIM_DOWN; way++)
-            if (s->nodes[i].blocked_until[way] < until)
+            if (!s->nodes[i].local && s->nodes[i].blocked_until[way] < until)
                 s->nodes[i].blocked_until[way] = until;
     sim_disturb(s, until);
 }

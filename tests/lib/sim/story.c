@@ -5,6 +5,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define BIG 256 /* nodes from which on a story has few faults and no long ones */
 
@@ -261,6 +262,7 @@ static void choose_nodes(struct sim *s, uint32_t nodes)
     bool roles = sim_likely(&s->random, 20), uneven = sim_likely(&s->random, 20);
     s->story.shares_hosts = sim_likely(&s->random, 10);
     bool orders = sim_likely(&s->random, 30), domains = sim_likely(&s->random, 50);
+    bool head = sim_likely(&s->random, 30);
     int workers = 1 + (int)sim_below(&s->random, 8);
     for (uint32_t i = 0; i < s->nodes_len; i++) {
         sim_node_init(s, i);
@@ -271,6 +273,7 @@ static void choose_nodes(struct sim *s, uint32_t nodes)
         snprintf(n->role, sizeof n->role, roles && i % 3 == 0 ? "reader" : "trainer");
         if (s->story.shares_hosts)
             snprintf(n->host, sizeof n->host, "host%02u", i / 2);
+        n->local = head && strcmp(n->host, s->nodes[0].host) == 0;
         if (domains)
             snprintf(n->domain, sizeof n->domain, "rack%u", i / 4);
     }
@@ -411,7 +414,7 @@ void sim_story_begin_plain(struct sim *s, uint32_t nodes)
     choose_nodes(s, nodes);
     for (uint32_t i = 0; i < nodes; i++) {
         snprintf(s->nodes[i].host, sizeof s->nodes[i].host, "%s", s->nodes[i].name);
-        s->nodes[i].stop_when_away = false;
+        s->nodes[i].stop_when_away = s->nodes[i].local = false;
     }
     t->shares_hosts = false;
     t->spec = (struct dt_run_spec){.min_nodes = 2,
