@@ -2,12 +2,12 @@
 /* Stories of simulated clusters, each made up from its seed, and the test of that test: bugs that
  * were planted on purpose are found.
  *
- *   test_sim [--seeds FROM:TO] [--nodes N] [--planted NAME]   without any: the tests, as TAP
- *   test_sim --seed N [--nodes N] [--planted NAME] [--trace]  one story, to read
+ * Without an option it is the tests, as TAP; --help names the options.
  *
  * DT_SIM_SHARE in the environment is how many percent of the full count the tests run. */
 #include "tests/lib/sim/sim.h"
 
+#include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -129,10 +129,39 @@ static bool tell_all_amnesia(void)
     return broken == 0;
 }
 
+__attribute__((noreturn)) static void refuse(const char *option, const char *got, const char *want)
+{
+    fprintf(stderr, "test_sim: %s \"%s\": give %s\n", option, got, want);
+    exit(2);
+}
+
+/* The number that TEXT begins with, up to MOST; *END is behind it. False: there is none. */
+static bool read_number(const char *text, uint64_t most, const char **end, uint64_t *number)
+{
+    char *stop;
+    if (*text < '0' || *text > '9')
+        return false;
+    errno = 0;
+    *number = strtoull(text, &stop, 10);
+    *end = stop;
+    return errno == 0 && *number <= most;
+}
+
+static uint64_t number_of(const char *option, const char *text, uint64_t most)
+{
+    const char *end;
+    char want[64];
+    uint64_t number;
+    snprintf(want, sizeof want, "a number up to %" PRIu64, most);
+    if (!read_number(text, most, &end, &number) || *end != '\0')
+        refuse(option, text, want);
+    return number;
+}
+
 static int run_tests(void)
 {
     const char *share = getenv("DT_SIM_SHARE");
-    uint64_t percent = share ? strtoul(share, NULL, 10) : 10;
+    uint64_t percent = share ? number_of("DT_SIM_SHARE", share, 10000) : 10;
     struct wishes small = {.to = SEEDS * percent / 100};
     struct wishes big = {.to = (BIG_SEEDS * percent + 99) / 100, .nodes = BIG_NODES};
     int test = 0;
@@ -160,26 +189,48 @@ static enum sim_plant find_plant_name(const char *name)
     exit(2);
 }
 
+static void print_help(void)
+{
+    printf("usage: test_sim                                             the tests, as TAP\n"
+           "       test_sim --seeds FROM:TO [--nodes N] [--planted NAME]  stories FROM to TO - 1\n"
+           "       test_sim --seed N [--nodes N] [--planted NAME] [--trace]  one story, to read\n"
+           "Planted bugs:");
+    for (int i = SIM_PLANT_NONE + 1; i < SIM_PLANTS; i++)
+        printf(" %s", sim_plants[i].name);
+    putchar('\n');
+}
+
+static void read_seeds(const char *text, struct wishes *w)
+{
+    const char *end;
+    if (!read_number(text, UINT64_MAX, &end, &w->from) || *end != ':' ||
+        !read_number(end + 1, UINT64_MAX, &end, &w->to) || *end != '\0' || w->to <= w->from)
+        refuse("--seeds", text, "FROM:TO, as in 0:5000 for the seeds 0 to 4999");
+}
+
 static void read_options(int argc, char **argv, struct wishes *w)
 {
     static const struct option options[] = {
-        {"seeds", required_argument, NULL, 's'}, {"seed", required_argument, NULL, '1'},
-        {"nodes", required_argument, NULL, 'n'}, {"planted", required_argument, NULL, 'p'},
-        {"trace", no_argument, NULL, 't'},       {0},
+        {"seeds", required_argument, NULL, 's'},
+        {"seed", required_argument, NULL, '1'},
+        {"nodes", required_argument, NULL, 'n'},
+        {"planted", required_argument, NULL, 'p'},
+        {"trace", no_argument, NULL, 't'},
+        {"help", no_argument, NULL, 'h'},
+        {0},
     };
-    char *end;
+    w->to = 1;
     for (int c; (c = getopt_long(argc, argv, "", options, NULL)) != -1;) {
         switch (c) {
         case 's':
-            w->from = strtoull(optarg, &end, 10);
-            w->to = *end == ':' ? strtoull(end + 1, NULL, 10) : w->from + 1;
+            read_seeds(optarg, w);
             break;
         case '1':
-            w->from = strtoull(optarg, NULL, 10);
+            w->from = number_of("--seed", optarg, UINT64_MAX - 1);
             w->to = w->from + 1;
             break;
         case 'n':
-            w->nodes = (uint32_t)strtoul(optarg, NULL, 10);
+            w->nodes = (uint32_t)number_of("--nodes", optarg, 1u << SIM_NODE_BITS);
             break;
         case 'p':
             w->plant = find_plant_name(optarg);
@@ -187,10 +238,15 @@ static void read_options(int argc, char **argv, struct wishes *w)
         case 't':
             w->trace = true;
             break;
+        case 'h':
+            print_help();
+            exit(0);
         default:
             exit(2);
         }
     }
+    if (optind < argc)
+        refuse("the word", argv[optind], "options only, see --help");
 }
 
 int main(int argc, char **argv)
