@@ -601,6 +601,19 @@ TEST(a_failure_is_paid_once_and_by_all)
     end();
 }
 
+TEST(who_comes_without_its_workers_ends_the_round_and_all_are_told_why)
+{
+    begin_running(2, 2, 2);
+    run->spec.max_restarts = 1;
+    lose(1001);
+    join(1001);
+    for (int i = 0; i < 2; i++) {
+        CHECK_STR(told[i], "stop ");
+        CHECK_STR(why[i], "node1: its workers are gone, and it does not say why");
+    }
+    end();
+}
+
 TEST(a_job_that_fails_at_once_again_and_again_pauses_before_its_rounds)
 {
     static const dt_ms pauses[] = {0, 1000, 2000, 4000};
