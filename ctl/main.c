@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* dtrun-ctl: read the options, ask, print. */
+#include "base/say.h"
 #include "ctl/commands.h"
 
 #include <stdio.h>
@@ -49,7 +50,7 @@ static int printed(void)
 
 static int say(const struct dt_err *err)
 {
-    fprintf(stderr, "dtrun-ctl: %s\n", err->text);
+    dt_say("dtrun-ctl", err->text);
     return dt_err_exit_status(err);
 }
 

@@ -4,8 +4,9 @@
 #include "agent/agent.h"
 #include "agent/bind/bind.h"
 #include "base/fs.h"
-#include "launcher/planning/planning.h"
+#include "base/say.h"
 #include "launcher/number.h"
+#include "launcher/planning/planning.h"
 #include "launcher/print_plan.h"
 #include "launcher/words.h"
 
@@ -41,14 +42,14 @@ static int printed(const char *name)
 {
     if (fflush(stdout) == 0 && !ferror(stdout))
         return 0;
-    fprintf(stderr, "%s: standard output cannot be written\n", name);
+    dt_say(name, "standard output cannot be written");
     return 1;
 }
 
 static int refuse(const char *name, const struct dt_err *err)
 {
     int status = dt_err_exit_status(err);
-    fprintf(stderr, "%s: %s\n", name, err->text);
+    dt_say(name, err->text);
     if (status == 2)
         fprintf(stderr, "`%s --help` lists the options.\n", name);
     return status;

@@ -3,6 +3,7 @@
  * finishes its step, saves, and dies by that signal. */
 #include "base/fs.h"
 #include "base/json.h"
+#include "base/say.h"
 #include "worker_runtime/ops/cpu/blas.h"
 #include "worker_runtime/data/tokenizer.h"
 #include "worker_runtime/train/estimate.h"
@@ -17,6 +18,8 @@
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
+
+#define PROGRAM "dtrun-train"
 
 struct failure {
     struct dt_err err;
@@ -112,7 +115,7 @@ static int say(const struct failure *f)
     else
         snprintf(text, sizeof text, "%s", err->text);
     if (!is_said_by_another(f))
-        fprintf(stderr, "dtrun-train: %s\n", text);
+        dt_say(PROGRAM, text);
     if (err->code == DT_E_DISCONNECTED || is_said_by_another(f))
         let_the_first_speak();
     if (!told_to_end)
@@ -194,7 +197,7 @@ static int train(const struct dt_train_args *a, const struct dt_config *c, struc
         return -1;
     catch_signals(); /* not before: who waits for ranks that never come has nothing to save */
     if (dt_blas_advice() && dt_context_local_rank(context) == 0)
-        fprintf(stderr, "dtrun-train: %s\n", dt_blas_advice());
+        dt_say(PROGRAM, dt_blas_advice());
     int rc = dt_train_run(context, &t, &end, err);
     dt_context_close(context);
     if (rc == 0 && end == DT_TRAIN_DONE)
@@ -210,7 +213,7 @@ static void warn(struct dt_buf *warnings)
     char *rest = (char *)dt_buf_cstr(warnings), *line;
     while ((line = strsep(&rest, "\n")))
         if (*line)
-            fprintf(stderr, "dtrun-train: %s\n", line);
+            dt_say(PROGRAM, line);
 }
 
 static int run(const struct dt_train_args *a, struct failure *f)

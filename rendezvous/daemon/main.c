@@ -2,6 +2,7 @@
 /* dtrun-rendezvous: read the options, serve, say why not. */
 #include "base/fs.h"
 #include "base/log.h"
+#include "base/say.h"
 #include "rendezvous/daemon/daemon.h"
 
 #include <stdio.h>
@@ -23,7 +24,7 @@ int main(int argc, char **argv)
     dt_fs_fill_standard_fds();
     if (dt_rendezvous_options_read(&options, argc, argv, &result, &err) < 0) {
         dt_rendezvous_options_finish(&options);
-        fprintf(stderr, "dtrun-rendezvous: %s\n", err.text);
+        dt_say("dtrun-rendezvous", err.text);
         return dt_err_exit_status(&err);
     }
     if (result.help) {
