@@ -24,6 +24,7 @@ enum dt_err_code {
     DT_E_DISCONNECTED, /* the other side went away */
     DT_E_MEMORY,       /* no memory */
     DT_E_CANCELED,     /* the caller itself called it off */
+    DT_E_ELSEWHERE,    /* another process of the job failed, and says why */
 };
 
 struct dt_err {

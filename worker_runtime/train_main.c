@@ -24,6 +24,7 @@
 struct failure {
     struct dt_err err;
     bool of_configuration;
+    bool met; /* the other ranks: they found out together who says what, see dt_agree() */
 };
 
 /* The signal that came; the second one is not caught any more. */
@@ -96,10 +97,12 @@ static int from_environment(const char *name, int fallback)
     return n > 0 ? n : fallback;
 }
 
-/* What is wrong with the options or the configuration is wrong on all ranks, so rank 0 says it; the
- * others only where no launcher shows what they leave. */
+/* Before the ranks meet, what is wrong with the options or the configuration is wrong on all of
+ * them, so rank 0 says it; the others only where no launcher shows what they leave. */
 static bool is_said_by_another(const struct failure *f)
 {
+    if (f->met)
+        return f->err.code == DT_E_ELSEWHERE;
     const char *left = getenv("TORCHELASTIC_ERROR_FILE");
     return (f->of_configuration || f->err.code == DT_E_USAGE) && left && *left &&
            from_environment("RANK", 0) != 0;
@@ -171,8 +174,9 @@ static int check_nccl(struct dt_err *err)
                       problems, problems == 1 ? "" : "s");
 }
 
-static int train(const struct dt_train_args *a, const struct dt_config *c, struct dt_err *err)
+static int train(const struct dt_train_args *a, const struct dt_config *c, struct failure *f)
 {
+    struct dt_err *err = &f->err;
     struct dt_context_options o = {.device = c->train.device,
                                    .elem = dt_config_gpu_elem(c),
                                    .wide_sums = c->train.wide_sums,
@@ -195,6 +199,7 @@ static int train(const struct dt_train_args *a, const struct dt_config *c, struc
     struct dt_context *context = dt_context_open(&o, err);
     if (!context)
         return -1;
+    f->met = true;
     catch_signals(); /* not before: who waits for ranks that never come has nothing to save */
     if (dt_blas_advice() && dt_context_local_rank(context) == 0)
         dt_say(PROGRAM, dt_blas_advice());
@@ -237,7 +242,7 @@ static int run(const struct dt_train_args *a, struct failure *f)
     dt_buf_finish(&warnings);
     f->of_configuration = rc < 0;
     if (rc == 0)
-        rc = a->estimate ? estimate(a, &config) : train(a, &config, err);
+        rc = a->estimate ? estimate(a, &config) : train(a, &config, f);
     dt_config_finish(&config);
     return rc;
 }

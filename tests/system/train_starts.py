@@ -47,6 +47,13 @@ def said_once(s):
         program = s.run(s.config(), option, world=3, status=1)
         told = [line for line in program.lines if line.startswith("dtrun-train: rank ")]
         tap.check_equal(len(told), 1, "sentences in %r" % program.lines)
+    gone = s.path("nope")
+    for c, *options in ((s.config(data={"train": gone}),), (s.config(), "--init-from", gone), (s.config(), "--resume", gone),
+                        (s.config(save_dir=s.path("text.bin", "ckpt"), save_every=1),), (s.config(metrics=gone + "/m.jsonl"),)):
+        program = s.run(c, *options, world=3, status=1)
+        told = [line for line in program.lines if line.startswith("dtrun-train: ")]
+        tap.check_equal([line[:20] for line in told], ["dtrun-train: rank 0:"], "sentences in %r" % program.lines)
+        program.expect(r"^ *traceback : rank 0: ")
     place = {"RANK": "2", "WORLD_SIZE": "3", "LOCAL_RANK": "2", "LOCAL_WORLD_SIZE": "3"}
     s.run(s.path("bad.json"), world=0, status=2, env=place).expect(r"dtrun-train: rank 2: .*zero_optimization\.stage")
 

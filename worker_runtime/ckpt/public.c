@@ -4,6 +4,7 @@
 
 #include "worker_runtime/ckpt/inside.h"
 #include "worker_runtime/ckpt/saving.h"
+#include "worker_runtime/coll/agree.h"
 #include "worker_runtime/inside.h"
 
 #include <dtrun/beat.h>
@@ -52,16 +53,7 @@ static int open_ckpt(struct dt_checkpoint *k, int keep_last, struct dt_err *err)
 /* None begins to save before rank 0 has removed what an earlier world left. */
 static int open_together(struct dt_checkpoint *k, int keep_last, struct dt_err *err)
 {
-    struct dt_err why = {0};
-    int32_t well = open_ckpt(k, keep_last, &why) == 0;
-    int32_t all = well;
-    if (dt_coll_all_reduce(k->group, &all, 1, DT_I32, DT_MIN, err) < 0)
-        return -1;
-    if (well && !all)
-        return dt_err_set(err, DT_E_RUNTIME, "another rank cannot open checkpoints in %s", k->dir);
-    if (!well && err)
-        *err = why;
-    return all ? 0 : -1;
+    return dt_agree(k->group, open_ckpt(k, keep_last, err), err);
 }
 
 struct dt_checkpoint *dt_checkpoint_open(struct dt_context *context, struct dt_zero *zero,

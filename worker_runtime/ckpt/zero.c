@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Between a dt_zero and the files: all that needs a dt_zero or a group of ranks. */
 #include "worker_runtime/ckpt/inside.h"
+#include "worker_runtime/coll/agree.h"
 
 #include <stdio.h>
 
@@ -29,6 +30,7 @@ int dt_ckpt_load(const char *path, const struct dt_shape *shape, const struct dt
     int rc = dt_ckpt_shards_init(&in, dt_zero_layout(z), dt_zero_rank(z), NULL, err);
     if (rc == 0)
         rc = dt_ckpt_read(path, shape, tensors, tensor_count, &in, s, err);
+    rc = dt_agree(dt_zero_group(z), rc, err);
     if (rc == 0)
         rc = dt_zero_load(z, &in, err);
     dt_ckpt_shards_finish(&in, NULL);
@@ -44,6 +46,7 @@ int dt_ckpt_load_weights(const char *dir, const struct dt_shape *shape,
     int rc = dt_ckpt_shards_init(&in, dt_zero_layout(z), dt_zero_rank(z), NULL, err);
     if (rc == 0)
         rc = dt_ckpt_read_weights(dir, shape, tensors, tensor_count, &in, err);
+    rc = dt_agree(dt_zero_group(z), rc, err);
     if (rc == 0)
         rc = dt_zero_load(z, &in, err);
     dt_ckpt_shards_finish(&in, NULL);
@@ -97,6 +100,8 @@ int dt_ckpt_resume(struct dt_coll *g, const char *dir, const struct dt_shape *sh
         rc = find_together(g, dir, &f, warning, err);
         if (rc < 0 && *why.text && err)
             *err = why; /* says more than that there is no other */
+        if (rc < 0)
+            rc = dt_agree(g, rc, err);
         if (rc < 0 || f.answer == NOTHING)
             break;
         int32_t answer = BROKEN;
@@ -109,9 +114,7 @@ int dt_ckpt_resume(struct dt_coll *g, const char *dir, const struct dt_shape *sh
             why = here;
         rc = dt_coll_all_reduce(g, &answer, 1, DT_I32, DT_MIN, err);
         if (rc == 0 && answer == NOT_OURS)
-            rc = *here.text
-                     ? dt_err_set(err, here.code, "%s", here.text)
-                     : dt_err_set(err, DT_E_USAGE, "another rank cannot resume from %s", f.path);
+            rc = dt_agree(g, *here.text ? dt_err_set(err, here.code, "%s", here.text) : 0, err);
         if (rc < 0 || answer == WHOLE)
             break;
         if (*here.text && warning)

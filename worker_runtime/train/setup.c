@@ -2,6 +2,7 @@
 /* Makes all that a run consists of, in the order in which one thing needs another, and says on rank
  * 0 what came of it. */
 #include "base/buf.h"
+#include "worker_runtime/coll/agree.h"
 #include "worker_runtime/data/tokenizer.h"
 #include "worker_runtime/inside.h"
 #include "worker_runtime/train/init.h"
@@ -248,6 +249,37 @@ static void note_data(struct dt_trainer *t)
     t->state.data_mark = dt_tokens_mark(t->train);
 }
 
+/* -- all of it: between two agreements a rank that fails misses no call that the others make -- */
+
+static int open_inputs(struct dt_trainer *t, struct dt_err *err)
+{
+    if (strcmp(t->device->name, "cpu") != 0 && dt_config_check_gpu(t->config, err) < 0)
+        return -1;
+    return open_model(t, err) < 0 ? -1 : open_data(t, err);
+}
+
+static int find_beginning(struct dt_trainer *t, struct dt_found *f, struct dt_err *err)
+{
+    return dt_resume_find(t, f, err) < 0 ? -1 : settle_batch(t, f->path[0] != '\0', err);
+}
+
+static int open_work(struct dt_trainer *t, const struct dt_found *f, struct dt_err *err)
+{
+    if (open_transformer(t, err) < 0 || open_ckpt(t, err) < 0)
+        return -1;
+    return dt_resume_make_room(t, f, err);
+}
+
+static int open_records(struct dt_trainer *t, const struct dt_found *f, struct dt_err *err)
+{
+    if (keep_companions(t, f, err) < 0)
+        return -1;
+    if (f->path[0])
+        dt_resume_settle(t, f->path);
+    note_data(t);
+    return open_metrics(t, err);
+}
+
 int dt_trainer_open(struct dt_trainer *t, struct dt_context *context,
                     const struct dt_train_options *o, struct dt_err *err)
 {
@@ -262,18 +294,11 @@ int dt_trainer_open(struct dt_trainer *t, struct dt_context *context,
                              .beat = dt_context_beat(context)};
     begin_state(t);
     dt_beat_section(t->beat, "setup");
-    if (strcmp(t->device->name, "cpu") != 0 && dt_config_check_gpu(t->config, err) < 0)
-        return -1;
-    if (open_model(t, err) < 0 || open_data(t, err) < 0 || dt_resume_find(t, &found, err) < 0 ||
-        settle_batch(t, found.path[0] != '\0', err) < 0 || open_zero(t, err) < 0 ||
-        open_transformer(t, err) < 0 || open_ckpt(t, err) < 0 ||
-        dt_resume_make_room(t, &found, err) < 0 || first_weights(t, &found, err) < 0 ||
-        keep_companions(t, &found, err) < 0)
-        return -1;
-    if (found.path[0])
-        dt_resume_settle(t, found.path);
-    note_data(t);
-    if (open_metrics(t, err) < 0)
+    if (dt_agree(t->world, open_inputs(t, err), err) < 0 ||
+        dt_agree(t->world, find_beginning(t, &found, err), err) < 0 || open_zero(t, err) < 0 ||
+        dt_agree(t->world, open_work(t, &found, err), err) < 0 ||
+        first_weights(t, &found, err) < 0 ||
+        dt_agree(t->world, open_records(t, &found, err), err) < 0)
         return -1;
     say_warnings(t);
     introduce(t, found.path);
