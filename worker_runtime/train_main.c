@@ -19,8 +19,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#define PROGRAM "dtrun-train"
-
 struct failure {
     struct dt_err err;
     bool of_configuration;
@@ -118,7 +116,7 @@ static int say(const struct failure *f)
     else
         snprintf(text, sizeof text, "%s", err->text);
     if (!is_said_by_another(f))
-        dt_say(PROGRAM, text);
+        dt_say(DT_TRAIN_PROGRAM, text);
     if (err->code == DT_E_DISCONNECTED || is_said_by_another(f))
         let_the_first_speak();
     if (!told_to_end)
@@ -202,7 +200,7 @@ static int train(const struct dt_train_args *a, const struct dt_config *c, struc
     f->met = true;
     catch_signals(); /* not before: who waits for ranks that never come has nothing to save */
     if (dt_blas_advice() && dt_context_local_rank(context) == 0)
-        dt_say(PROGRAM, dt_blas_advice());
+        dt_say(DT_TRAIN_PROGRAM, dt_blas_advice());
     int rc = dt_train_run(context, &t, &end, err);
     dt_context_close(context);
     if (rc == 0 && end == DT_TRAIN_DONE)
@@ -213,12 +211,8 @@ static int train(const struct dt_train_args *a, const struct dt_config *c, struc
 /* Once for the job: all ranks read the same configuration. */
 static void warn(struct dt_buf *warnings)
 {
-    if (!warnings->len || from_environment("RANK", 0) != 0)
-        return;
-    char *rest = (char *)dt_buf_cstr(warnings), *line;
-    while ((line = strsep(&rest, "\n")))
-        if (*line)
-            dt_say(PROGRAM, line);
+    if (from_environment("RANK", 0) == 0)
+        dt_say_lines(DT_TRAIN_PROGRAM, dt_buf_cstr(warnings));
 }
 
 static int run(const struct dt_train_args *a, struct failure *f)

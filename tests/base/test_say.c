@@ -37,3 +37,19 @@ TEST(quoted_control_characters_do_nothing_to_the_terminal)
                         "2J \xe2\x80\xae"),
               "p: \\u009b2J \\u202e\n");
 }
+
+TEST(lines_are_said_one_by_one)
+{
+    int ends[2], was = dup(STDERR_FILENO);
+    char out[100] = "";
+    CHECK_EQ(pipe(ends), 0);
+    dup2(ends[1], STDERR_FILENO);
+    dt_say_lines("p: rank 3", "one\n\ntwo");
+    dt_say_lines("p", "");
+    dup2(was, STDERR_FILENO);
+    close(was);
+    close(ends[1]);
+    CHECK(read(ends[0], out, sizeof out - 1) > 0);
+    close(ends[0]);
+    CHECK_STR(out, "p: rank 3: one\np: rank 3: two\n");
+}

@@ -338,26 +338,57 @@ TEST(csv_files_are_as_deepspeed_writes_them)
               "step,elapsed_time_ms_step\r\n8,19.9\r\n");
 }
 
+/* Standard error goes into a file; returns what it was. */
+static int begin_warnings(void)
+{
+    int was = dup(STDERR_FILENO);
+    int to = open(at("warnings"), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    CHECK(was >= 0 && dup2(to, STDERR_FILENO) >= 0);
+    close(to);
+    return was;
+}
+
+static const char *end_warnings(int was)
+{
+    dup2(was, STDERR_FILENO);
+    close(was);
+    return text_of(at("warnings"));
+}
+
 TEST(a_full_disk_is_one_warning)
+{
+    struct dt_metrics_options o = {.program = "dtrun-train", .every = 1000, .jsonl = "/dev/full"};
+    int was = begin_warnings();
+    struct dt_metrics *m = open_metrics(&o, 1);
+    step_to(m, 1, 50);
+    dt_metrics_close(m);
+    CHECK_STR(end_warnings(was), "dtrun-train: cannot write /dev/full: No space left on device; "
+                                 "training goes on without\n");
+}
+
+/* The bar is taken away before, and drawn again behind it. */
+TEST(a_warning_stands_in_front_of_the_bar)
 {
     char *text;
     size_t len;
     FILE *to = open_memstream(&text, &len);
-    struct dt_metrics_options o = {.console = to, .every = 1000, .jsonl = "/dev/full"};
+    struct dt_metrics_options o = {.program = "p", .console = to, .terminal = true, .columns = 60};
+    int was = begin_warnings();
     struct dt_metrics *m = open_metrics(&o, 1);
-    step_to(m, 1, 50);
+    step_to(m, 1, 1);
+    size_t before = len;
+    dt_metrics_warn(m, "one\ntwo\n");
+    CHECK_STR(end_warnings(was), "p: one\np: two\n");
+    CHECK(strncmp(text + before, "\r\033[K", 4) == 0);
+    CHECK(strstr(text + before, "1/1000") != NULL);
     dt_metrics_close(m);
     fclose(to);
-    CHECK_STR(text, "cannot write /dev/full: No space left on device; training goes on without\n");
     free(text);
 }
 
 /* A disk that fills in the middle of a line, and has room again later. */
 TEST(a_line_is_written_whole_or_not_at_all)
 {
-    char *text;
-    size_t len;
-    FILE *to = open_memstream(&text, &len);
     const char *path = at("limited.jsonl");
     struct rlimit was, small;
     CHECK_EQ(getrlimit(RLIMIT_FSIZE, &was), 0);
@@ -365,18 +396,18 @@ TEST(a_line_is_written_whole_or_not_at_all)
     small.rlim_cur = 1000;
     signal(SIGXFSZ, SIG_IGN);
     struct dt_metrics_options o = {
-        .console = to, .jsonl = path, .csv_path = at("limited"), .csv_job = "j"};
+        .program = "p", .jsonl = path, .csv_path = at("limited"), .csv_job = "j"};
+    int warned = begin_warnings();
     struct dt_metrics *m = open_metrics(&o, 1);
     CHECK_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
     step_to(m, 1, 200);
     CHECK_EQ(setrlimit(RLIMIT_FSIZE, &was), 0);
     step_to(m, 201, 202);
     dt_metrics_close(m);
-    fclose(to);
-    CHECK_EQ(count(text, "training goes on without"), 2);
-    CHECK_EQ(count(text, "limited.jsonl: File too large"), 1);
-    free(text);
-    const char *got = text_of(path);
+    const char *got = end_warnings(warned);
+    CHECK_EQ(count(got, "training goes on without"), 2);
+    CHECK_EQ(count(got, "limited.jsonl: File too large"), 1);
+    got = text_of(path);
     CHECK_EQ(count(got, "{\"step\":"), count(got, "}\n"));
     CHECK(strstr(got, "}\n{\"step\":201,") != NULL);
     got = text_of(at("limited/j/Train_Samples_lr.csv"));

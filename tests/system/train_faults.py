@@ -42,7 +42,7 @@ def full_disk(s):
     with SmallDisk(s, 4 << 20, 600 << 10) as disk:
         c = s.config(steps=100000, save_every=20, stage=2, save_dir=os.path.join(disk.path, "ckpt"), keep_last=1)
         program = s.start(c, world=2)
-        step = program.expect(r"step (\d+) is not saved: rank [01]: .*No space left on device; training goes on").group(1)
+        step = program.expect(r"^dtrun-train: step (\d+) is not saved: rank [01]: .*No space left on device; training goes on").group(1)
         disk.free()
         program.expect(r"step %d/" % (int(step) + 60))
         program.kill(signal.SIGTERM)

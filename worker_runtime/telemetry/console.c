@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 
+#include "base/say.h"
 #include "worker_runtime/telemetry/line.h"
 
 #define REDRAW_EVERY ((dt_ms)100)
@@ -15,7 +16,8 @@ void dt_metrics_console_init(struct dt_metrics_console *c, const struct dt_metri
 {
     const char *term = getenv("TERM"), *no_color = getenv("NO_COLOR");
     bool capable = term && term[0] && strcmp(term, "dumb") != 0;
-    *c = (struct dt_metrics_console){.to = o->console, .columns = o->columns};
+    *c =
+        (struct dt_metrics_console){.to = o->console, .program = o->program, .columns = o->columns};
     c->bar = o->console && o->terminal && capable;
     c->color = c->bar && !(no_color && no_color[0]);
 }
@@ -85,6 +87,18 @@ void dt_metrics_console_line(struct dt_metrics_console *c, struct dt_bytes text)
     dt_buf_put_str(&out, over ? CLEAR_REST "\n" : "\n");
     if (over)
         put_bar(c, &out);
+    show(c, &out);
+}
+
+void dt_metrics_console_warn(struct dt_metrics_console *c, const char *lines)
+{
+    bool over = c->drawn;
+    dt_metrics_console_finish(c);
+    dt_say_lines(c->program, lines);
+    if (!over)
+        return;
+    struct dt_buf out = {0};
+    put_bar(c, &out);
     show(c, &out);
 }
 

@@ -9,7 +9,8 @@
 #include "worker_runtime/telemetry/metrics.h"
 
 struct dt_metrics_console {
-    FILE *to;   /* NULL: says nothing */
+    FILE *to; /* NULL: says nothing but warnings */
+    const char *program;
     bool bar;   /* draws one */
     bool drawn; /* one is there now */
     bool color;
@@ -26,6 +27,8 @@ void dt_metrics_console_progress(struct dt_metrics_console *c, const struct dt_s
                                  dt_ms now);
 /* TEXT, without a newline, in front of the bar. */
 void dt_metrics_console_line(struct dt_metrics_console *c, struct dt_bytes text);
+/* LINES on standard error; a terminal shows them in front of the bar. */
+void dt_metrics_console_warn(struct dt_metrics_console *c, const char *lines);
 void dt_metrics_console_finish(struct dt_metrics_console *c); /* the bar is taken away */
 
 #endif

@@ -9,7 +9,6 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
-#include "base/log.h"
 #include "worker_runtime/telemetry/console.h"
 #include "worker_runtime/telemetry/csv.h"
 #include "worker_runtime/telemetry/line.h"
@@ -74,10 +73,9 @@ void dt_metrics_close(struct dt_metrics *m)
 
 static void warn(struct dt_metrics *m, const struct dt_err *err)
 {
-    if (m->console.to)
-        dt_metrics_say(m, "%s; training goes on without", err->text);
-    else
-        dt_warn("%s; training goes on without", err->text);
+    char text[sizeof err->text + 40];
+    snprintf(text, sizeof text, "%s; training goes on without", err->text);
+    dt_metrics_warn(m, text);
 }
 
 /* JSON knows no NaN. */
@@ -182,4 +180,9 @@ void dt_metrics_say(struct dt_metrics *m, const char *fmt, ...)
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
     dt_metrics_console_line(&m->console, dt_bytes_of(text));
+}
+
+void dt_metrics_warn(struct dt_metrics *m, const char *lines)
+{
+    dt_metrics_console_warn(&m->console, lines);
 }

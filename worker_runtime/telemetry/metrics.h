@@ -24,6 +24,7 @@ struct dt_step_metrics {
 struct dt_metrics;
 
 struct dt_metrics_options {
+    const char *program;  /* that warns, see dt_say(); the pointer is kept */
     FILE *console;        /* NULL: nothing */
     bool terminal;        /* a progress bar with the time left, too */
     int columns;          /* of the terminal; 0: ask it */
@@ -42,6 +43,8 @@ void dt_metrics_validation(struct dt_metrics *m, int64_t step, double loss);
 /* A line among the others: the bar is taken away and comes again. */
 void dt_metrics_say(struct dt_metrics *m, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
+/* Warnings, a line each, on standard error as all others of the program. */
+void dt_metrics_warn(struct dt_metrics *m, const char *lines);
 void dt_metrics_close(struct dt_metrics *m);
 
 #endif

@@ -4,15 +4,11 @@
  * what it would have saved, never the run. */
 #include "worker_runtime/train/inside.h"
 
-#include <string.h>
-
 /* Rank 0 speaks for all. */
 static void say(struct dt_trainer *t, struct dt_buf *said)
 {
-    if (t->metrics && said->len) {
-        said->at[said->len - 1] = '\0'; /* the end of the last line */
-        dt_metrics_say(t->metrics, "%s", (const char *)said->at);
-    }
+    if (t->metrics && said->len)
+        dt_metrics_warn(t->metrics, dt_buf_cstr(said));
     dt_buf_finish(said);
 }
 

@@ -2,6 +2,7 @@
 /* Makes all that a run consists of, in the order in which one thing needs another, and says on rank
  * 0 what came of it. */
 #include "base/buf.h"
+#include "base/say.h"
 #include "worker_runtime/coll/agree.h"
 #include "worker_runtime/data/tokenizer.h"
 #include "worker_runtime/inside.h"
@@ -182,7 +183,8 @@ static int open_metrics(struct dt_trainer *t, struct dt_err *err)
     const struct dt_config_train *c = &t->config->train;
     if (t->rank != 0)
         return 0;
-    struct dt_metrics_options o = {.console = t->options->console,
+    struct dt_metrics_options o = {.program = DT_TRAIN_PROGRAM,
+                                   .console = t->options->console,
                                    .terminal = t->options->terminal,
                                    .every = c->log_every,
                                    .breakdown = c->breakdown,
@@ -196,12 +198,14 @@ static int open_metrics(struct dt_trainer *t, struct dt_err *err)
 /* Of a checkpoint that could not be read the rank tells that met it. */
 static void say_warnings(struct dt_trainer *t)
 {
-    char *rest = t->warnings.len ? (char *)dt_buf_cstr(&t->warnings) : NULL, *line;
-    while (rest && (line = strsep(&rest, "\n")))
-        if (*line && t->metrics)
-            dt_metrics_say(t->metrics, "%s", line);
-        else if (*line)
-            fprintf(stderr, "dtrun-train: rank %d: %s\n", t->rank, line);
+    const char *lines = dt_buf_cstr(&t->warnings);
+    char who[40];
+    if (t->metrics) {
+        dt_metrics_warn(t->metrics, lines);
+    } else {
+        snprintf(who, sizeof who, DT_TRAIN_PROGRAM ": rank %d", t->rank);
+        dt_say_lines(who, lines);
+    }
 }
 
 static void introduce(struct dt_trainer *t, const char *resume)

@@ -6,6 +6,7 @@
 #include "worker_runtime/train/train.h"
 
 #include "base/clock.h"
+#include "worker_runtime/coll/agree.h"
 #include "worker_runtime/optim/schedule.h"
 #include "worker_runtime/train/inside.h"
 
@@ -216,12 +217,13 @@ static int fail_diverged(struct dt_trainer *t, struct dt_err *err)
     if (t->saving.saved >= 0)
         snprintf(kept, sizeof kept, "; the last checkpoint holds step %lld",
                  (long long)t->saving.saved);
-    return dt_err_set(err, DT_E_RUNTIME,
-                      "step %lld: the run has diverged: gradients were not finite in the last %lld "
-                      "step%s (train.max_skipped_steps is %lld); try a smaller "
-                      "optimizer.params.lr, a longer warmup or gradient_clipping%s",
-                      (long long)t->state.step, (long long)t->skipped, t->skipped == 1 ? "" : "s",
-                      (long long)t->config->train.max_skipped_steps, kept);
+    dt_err_set(err, DT_E_RUNTIME,
+               "step %lld: the run has diverged: gradients were not finite in the last %lld step%s "
+               "(train.max_skipped_steps is %lld); try a smaller optimizer.params.lr, a longer "
+               "warmup or gradient_clipping%s",
+               (long long)t->state.step, (long long)t->skipped, t->skipped == 1 ? "" : "s",
+               (long long)t->config->train.max_skipped_steps, kept);
+    return dt_agree(t->world, -1, err); /* all know it; one says it */
 }
 
 /* The last step's checkpoint is what a run is for: without it, it has not succeeded. */
@@ -235,10 +237,11 @@ static int finish(struct dt_trainer *t, enum dt_train_end end, struct dt_err *er
         return -1;
     if (!t->saving.ckpt || t->saving.saved == t->state.step || end != DT_TRAIN_DONE)
         return 0;
-    return dt_err_set(err, DT_E_RUNTIME,
-                      "all %lld steps are done, but the last of them is not saved in %s, as said "
-                      "above; start it again when that is cured",
-                      (long long)t->state.step, t->config->train.save_dir);
+    dt_err_set(err, DT_E_RUNTIME,
+               "all %lld steps are done, but the last of them is not saved in %s, as said above; "
+               "start it again when that is cured",
+               (long long)t->state.step, t->config->train.save_dir);
+    return dt_agree(t->world, -1, err);
 }
 
 static int loop(struct dt_trainer *t, enum dt_train_end *end, struct dt_err *err)

@@ -10,6 +10,8 @@
 #include <stdbool.h>
 #include <stdio.h>
 
+#define DT_TRAIN_PROGRAM "dtrun-train" /* in front of its warnings and errors */
+
 struct dt_train_options {
     const struct dt_config *config;
     const char *resume;                /* "auto", "none", or a folder */
