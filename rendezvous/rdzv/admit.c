@@ -49,8 +49,7 @@ static void adopt_spec(struct dt_rdzv *r, const struct dt_run_spec *spec)
     r->spec.script = r->script;
     r->spec.user = r->user;
     r->begun = true;
-    r->gather_since = r->now;
-    r->next_note = r->now + FIRST_NOTE;
+    rdzv_enter(r, DT_RUN_GATHERING); /* its time counts from here */
 }
 
 static struct dt_member *add_member(struct dt_rdzv *r, struct dt_rdzv_actions *out,
@@ -110,7 +109,7 @@ static void describe_last_job(const struct dt_rdzv *r, const struct dt_message *
         snprintf(out, size,
                  "run \"%.80s\" ended %s ago (%.120s); this node begins the next job of that name, "
                  "and needs %d node%s for it",
-                 r->id, dt_str_from_duration(r->now - r->closed_at, ago, sizeof ago), r->close_why,
+                 r->id, dt_str_from_duration(r->now - r->since, ago, sizeof ago), r->closed.why,
                  needed, needed == 1 ? "" : "s");
 }
 
@@ -131,8 +130,9 @@ static bool replaces_job(const struct dt_rdzv *r, const struct dt_message *f)
     const struct dt_run_spec *spec = &f->join.spec;
     return r->begun &&
            (spec->min_nodes != r->spec.min_nodes || spec->max_nodes != r->spec.max_nodes) &&
-           r->members.connected == 0 && dt_list_empty(&r->members.restored) && !r->recover_until &&
-           !f->join.claim.again && dt_members_find_forerunner(&r->members, &f->join.node);
+           r->members.connected == 0 && dt_list_empty(&r->members.restored) &&
+           !dt_rdzv_recovery(r)->until && !f->join.claim.again &&
+           dt_members_find_forerunner(&r->members, &f->join.node);
 }
 
 static void newcomer(struct dt_rdzv *r, struct dt_rdzv_actions *out, const struct dt_message *f)
@@ -148,7 +148,7 @@ static void newcomer(struct dt_rdzv *r, struct dt_rdzv_actions *out, const struc
     if (old)
         rdzv_gone(r, out, old, DT_EVIDENCE_OFFLINE, "was started anew");
     if (r->state == DT_RUN_CLOSED) { /* for the loss of its forerunner */
-        send_close(r, out, f->incarnation, r->close_kind, r->close_why);
+        send_close(r, out, f->incarnation, r->closed.kind, r->closed.why);
         return;
     }
     struct dt_member *m = add_member(r, out, f);
@@ -158,7 +158,7 @@ static void newcomer(struct dt_rdzv *r, struct dt_rdzv_actions *out, const struc
     learn_restarts(r, f);
     say_came(r, out, m);
     if (r->state == DT_RUN_RUNNING) {
-        r->grow_at = 0; /* look anew */
+        r->running.grow_at = 0; /* look anew */
         rdzv_grow(r, out);
         if (r->state == DT_RUN_RUNNING)
             rdzv_park(r, out, m);
@@ -166,6 +166,22 @@ static void newcomer(struct dt_rdzv *r, struct dt_rdzv_actions *out, const struc
 }
 
 /* -- who comes back --------------------------------------------------------------------------- */
+
+dt_ms rdzv_patience(const struct dt_rdzv *r)
+{
+    return r->spec.beat * r->spec.beats + r->spec.reconnect_grace;
+}
+
+void rdzv_await_seats(struct dt_rdzv *r)
+{
+    r->running.recovery =
+        (struct dt_recovery){.until = r->now + rdzv_patience(r), .round = r->round};
+}
+
+const struct dt_recovery *dt_rdzv_recovery(const struct dt_rdzv *r)
+{
+    return r->state == DT_RUN_GATHERING ? &r->gathering.recovery : &r->running.recovery;
+}
 
 /* Whether the agent was told that its round is over, by a server that knew more than we may. */
 static bool is_over(const struct dt_claim *claim)
@@ -176,7 +192,7 @@ static bool is_over(const struct dt_claim *claim)
 /* Whether F is of a round that we know nothing of. */
 static bool is_news(const struct dt_rdzv *r, const struct dt_message *f)
 {
-    bool learnt = r->state == DT_RUN_GATHERING && r->recover_until; /* that the last one is over */
+    bool learnt = r->state == DT_RUN_GATHERING && r->gathering.recovery.until; /* of its end */
     return f->round >= r->round + (r->had_world && !learnt);
 }
 
@@ -184,7 +200,8 @@ static bool is_news(const struct dt_rdzv *r, const struct dt_message *f)
 static bool is_awaited(const struct dt_rdzv *r, const struct dt_message *f)
 {
     int seat = f->join.claim.seat;
-    return r->recover_until && f->round == r->recover_round && seat >= 0 &&
+    const struct dt_recovery *recovery = dt_rdzv_recovery(r);
+    return recovery->until && f->round == recovery->round && seat >= 0 &&
            (size_t)seat < r->seats_len && r->seats[seat].holder == 0;
 }
 
@@ -215,7 +232,7 @@ static void restore_member(struct dt_rdzv *r, struct dt_rdzv_actions *out,
     m->round = f->round;
     m->first_rank = claim->first_rank;
     m->size = claim->size;
-    r->done_gone -= s->done; /* it is back */
+    r->running.done_gone -= s->done; /* it is back */
     s->holder = m->id;
     s->gone = 0;
     s->done = claim->done && r->state == DT_RUN_RUNNING;
@@ -260,21 +277,13 @@ static void recover(struct dt_rdzv *r, struct dt_rdzv_actions *out, const struct
     free(r->seats);
     r->seats = seats;
     r->seats_len = (size_t)claim->seats;
-    r->done_gone = 0;
     r->size = claim->size;
     r->round = f->round;
-    r->state = DT_RUN_RUNNING;
+    rdzv_enter(r, DT_RUN_RUNNING);
     r->had_world = true;
-    r->fault = (struct dt_fault){0};
-    r->round_since = r->now;
-    r->first_step = -1;
-    r->moves = false;
-    r->last_call = r->stop_deadline = r->grow_at = 0;
-    r->recover_round = r->round;
-    r->recover_until = r->now + r->spec.beat * r->spec.beats + r->spec.reconnect_grace;
+    rdzv_await_seats(r);
     if (claim->restarts > r->budget.restarts)
         r->budget.restarts = r->budget.spent = claim->restarts;
-    dt_budget_round_began(&r->budget, r->now);
     rdzv_say(out, DT_SAY_WARN,
              "learnt from %s that round %d of %d nodes runs; waiting for the others",
              f->join.node.name, r->round, claim->seats);
@@ -402,7 +411,7 @@ void rdzv_join(struct dt_rdzv *r, struct dt_rdzv_actions *out, const struct dt_m
         return;
     }
     if (r->state == DT_RUN_CLOSED && (m || claims || f->join.claim.again)) {
-        send_close(r, out, f->incarnation, r->close_kind, r->close_why);
+        send_close(r, out, f->incarnation, r->closed.kind, r->closed.why);
         return;
     }
     describe_last_job(r, f, last_job, sizeof last_job);

@@ -5,7 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define NAMES_TOLD 8 /* of those who are missing */
+#define NAMES_TOLD 8               /* of those who are missing */
+#define NEXT_NOTE (30 * DT_SECOND) /* the first comes sooner: see phase.c */
 
 size_t rdzv_target(const struct dt_rdzv *r)
 {
@@ -108,8 +109,9 @@ static void describe_delay(const struct dt_rdzv *r, const struct dt_member *m, c
         bool gone = b->seq > 0 && b->running == 0;
         append(out, size, " (%s",
                gone ? "its workers are gone, what they started is not" : "stopping its workers");
-        if (r->stop_deadline > r->now && r->stop_deadline < DT_FOREVER)
-            append(out, size, ", %d s more at most", dt_clock_seconds(r->stop_deadline - r->now));
+        if (r->gathering.stop_deadline > r->now && r->gathering.stop_deadline < DT_FOREVER)
+            append(out, size, ", %d s more at most",
+                   dt_clock_seconds(r->gathering.stop_deadline - r->now));
         append(out, size, ")");
     }
 }
@@ -194,16 +196,16 @@ bool dt_rdzv_is_short(const struct dt_rdzv *r, size_t *left)
 void rdzv_describe_wait(const struct dt_rdzv *r, char *out, size_t size)
 {
     size_t fallback, ready = count_ready(r, &fallback);
-    dt_ms end = dt_clock_after(r->gather_since, r->spec.join_timeout);
-    if (r->now < r->pause_until) {
+    dt_ms end = dt_clock_after(r->since, r->spec.join_timeout);
+    if (r->now < r->gathering.pause_until) {
         snprintf(out, size, "round %d begins in %d s, as %d rounds in a row failed at once",
-                 r->round, dt_clock_seconds(r->pause_until - r->now), r->budget.hasty);
+                 r->round, dt_clock_seconds(r->gathering.pause_until - r->now), r->budget.hasty);
         return;
     }
-    if (r->last_call) {
+    if (r->gathering.last_call) {
         snprintf(out, size, "round %d: %zu nodes are ready, and %zu may be; %d s left for others",
                  r->round, ready + fallback, rdzv_target(r),
-                 dt_clock_seconds(r->last_call - r->now));
+                 dt_clock_seconds(r->gathering.last_call - r->now));
         return;
     }
     snprintf(out, size, "round %d: %zu of %d nodes are ready", r->round, ready + fallback,
@@ -220,9 +222,9 @@ void rdzv_describe_wait(const struct dt_rdzv *r, char *out, size_t size)
 static void note(struct dt_rdzv *r, struct dt_rdzv_actions *out)
 {
     char text[DT_WHY_MAX] = "";
-    if (r->now < r->next_note)
+    if (r->now < r->gathering.next_note)
         return;
-    r->next_note = r->now + NEXT_NOTE;
+    r->gathering.next_note = r->now + NEXT_NOTE;
     rdzv_describe_wait(r, text, sizeof text);
     if (r->twin)
         append(text, sizeof text,
@@ -245,12 +247,12 @@ static void note(struct dt_rdzv *r, struct dt_rdzv_actions *out)
  * those who are heard of all the time, their going explains no failure that came before it. */
 static void give_up_stuck(struct dt_rdzv *r, struct dt_rdzv_actions *out)
 {
-    bool node_lost = r->fault.node_lost;
+    bool node_lost = r->gathering.fault.node_lost;
     char how[80];
     snprintf(how, sizeof how, "did not stop its workers within %d s",
              dt_clock_seconds(r->spec.stop_bound));
     rdzv_journal(out);
-    r->together = false; /* each is told more than that */
+    r->gathering.together = false; /* each is told more than that */
     dt_list_each(&r->members.all, n)
     {
         struct dt_member *m = dt_container_of(n, struct dt_member, in_all);
@@ -261,7 +263,7 @@ static void give_up_stuck(struct dt_rdzv *r, struct dt_rdzv_actions *out)
                   rdzv_text(out, "this node was given up: it did not stop its workers in time"));
         rdzv_gone(r, out, m, DT_EVIDENCE_OFFLINE, how);
     }
-    r->fault.node_lost = node_lost;
+    r->gathering.fault.node_lost = node_lost;
 }
 
 static bool all_stopped(struct dt_rdzv *r, struct dt_rdzv_actions *out)
@@ -269,7 +271,7 @@ static bool all_stopped(struct dt_rdzv *r, struct dt_rdzv_actions *out)
     const size_t *stopping = r->members.counts[DT_DOING_STOPPING];
     if (stopping[DT_LINK_ONLINE] + stopping[DT_LINK_SUSPECT] == 0)
         return true;
-    if (r->now < r->stop_deadline)
+    if (r->now < r->gathering.stop_deadline)
         return false;
     give_up_stuck(r, out);
     return true;
@@ -312,12 +314,12 @@ static bool is_time(struct dt_rdzv *r)
     if (ready >= rdzv_target(r))
         return true;
     if (ready + fallback < min) {
-        r->last_call = 0;
+        r->gathering.last_call = 0;
         return false;
     }
-    if (r->last_call == 0)
-        r->last_call = dt_clock_after(r->now, r->spec.last_call);
-    return r->now >= r->last_call || !others_may_come(r);
+    if (r->gathering.last_call == 0)
+        r->gathering.last_call = dt_clock_after(r->now, r->spec.last_call);
+    return r->now >= r->gathering.last_call || !others_may_come(r);
 }
 
 /* Whether it came to something. */
@@ -325,19 +327,19 @@ static bool gathered(struct dt_rdzv *r, struct dt_rdzv_actions *out)
 {
     char text[DT_WHY_MAX];
     if (!all_stopped(r, out) || someone_suspect(r) ||
-        (r->recover_until && rdzv_count_awaited(r) > 0))
+        (r->gathering.recovery.until && rdzv_count_awaited(r) > 0))
         return false;
-    r->stop_deadline = 0;
+    r->gathering.stop_deadline = 0;
     rdzv_settle_fault(r, out);
     if (r->state != DT_RUN_GATHERING)
         return true;
-    if (r->now < r->pause_until)
+    if (r->now < r->gathering.pause_until)
         return false;
     if (is_time(r)) {
         rdzv_make_world(r, out);
         return true;
     }
-    if (r->last_call || r->now < dt_clock_after(r->gather_since, r->spec.join_timeout))
+    if (r->gathering.last_call || r->now < dt_clock_after(r->since, r->spec.join_timeout))
         return false;
     rdzv_describe_wait(r, text, sizeof text);
     rdzv_close(r, out, DT_CLOSE_TIMEOUT, "%s, after %d s (join_timeout)", text,
@@ -353,8 +355,10 @@ void rdzv_gather(struct dt_rdzv *r, struct dt_rdzv_actions *out)
 
 dt_ms rdzv_gather_next(const struct dt_rdzv *r)
 {
-    dt_ms end = r->last_call ? r->last_call : dt_clock_after(r->gather_since, r->spec.join_timeout);
-    const dt_ms times[] = {r->stop_deadline, r->recover_until, r->pause_until, end, r->next_note};
+    dt_ms end = r->gathering.last_call ? r->gathering.last_call
+                                       : dt_clock_after(r->since, r->spec.join_timeout);
+    const dt_ms times[] = {r->gathering.stop_deadline, r->gathering.recovery.until,
+                           r->gathering.pause_until, end, r->gathering.next_note};
     dt_ms next = DT_FOREVER;
     for (size_t i = 0; i < sizeof times / sizeof *times; i++)
         if (times[i] > r->now && times[i] < next)

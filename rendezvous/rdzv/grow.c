@@ -37,7 +37,7 @@ static struct newcomers find_newcomers(const struct dt_rdzv *r)
 static dt_ms time_to_grow(const struct dt_rdzv *r, const struct newcomers *new)
 {
     dt_ms interval = r->spec.grow_interval, quiet = interval < QUIET ? interval : QUIET;
-    dt_ms at = dt_clock_after(r->round_since, interval);
+    dt_ms at = dt_clock_after(r->since, interval);
     dt_ms call = new->last + quiet, end = dt_clock_after(new->first, r->spec.last_call);
     bool full = r->seats_len + new->count >= rdzv_target(r);
     bool complete = r->expected > 0 && r->members.count == (size_t)r->expected;
@@ -50,9 +50,10 @@ static dt_ms time_to_grow(const struct dt_rdzv *r, const struct newcomers *new)
 static bool can_grow(const struct dt_rdzv *r)
 {
     const size_t(*counts)[DT_LINKS] = r->members.counts;
-    return r->state == DT_RUN_RUNNING && !r->recover_until && r->seats_len < rdzv_target(r) &&
+    return r->state == DT_RUN_RUNNING && !r->running.recovery.until &&
+           r->seats_len < rdzv_target(r) &&
            counts[DT_DOING_DONE][DT_LINK_ONLINE] + counts[DT_DOING_DONE][DT_LINK_SUSPECT] +
-                   r->done_gone ==
+                   r->running.done_gone ==
                0;
 }
 
@@ -71,15 +72,15 @@ static void take_in(struct dt_rdzv *r, struct dt_rdzv_actions *out, const struct
 void rdzv_grow(struct dt_rdzv *r, struct dt_rdzv_actions *out)
 {
     if (!can_grow(r) || r->members.counts[DT_DOING_WAITING][DT_LINK_ONLINE] == 0 ||
-        r->now < r->grow_at)
+        r->now < r->running.grow_at)
         return;
     struct newcomers new = find_newcomers(r);
-    r->grow_at = new.count ? time_to_grow(r, &new) : dt_exclude_next(r->exclude, r->now);
-    if (new.count && r->now >= r->grow_at)
+    r->running.grow_at = new.count ? time_to_grow(r, &new) : dt_exclude_next(r->exclude, r->now);
+    if (new.count && r->now >= r->running.grow_at)
         take_in(r, out, &new);
 }
 
 bool rdzv_will_grow(const struct dt_rdzv *r)
 {
-    return can_grow(r) && r->grow_at > r->now && r->grow_at < DT_FOREVER;
+    return can_grow(r) && r->running.grow_at > r->now && r->running.grow_at < DT_FOREVER;
 }

@@ -5,10 +5,6 @@
 
 #include "rendezvous/rdzv/rdzv.h"
 
-/* A run that gathers for that long says whom it waits for ... */
-#define FIRST_NOTE (10 * DT_SECOND)
-#define NEXT_NOTE (30 * DT_SECOND) /* ... and again */
-
 /* -- actions.c: what is to be done -- */
 
 void rdzv_actions_clear(struct dt_rdzv_actions *a);
@@ -22,8 +18,12 @@ void rdzv_say(struct dt_rdzv_actions *a, enum dt_rdzv_level level, const char *f
 struct dt_rdzv_action *rdzv_send(struct dt_rdzv_actions *a, uint64_t to,
                                  enum dt_message_type message, int round, size_t why);
 
-/* -- rdzv.c -- */
+/* -- phase.c: which state the run is in -- */
 
+/* Enters state TO: nobody else assigns it. What belongs to the state left, and to TO, is zero then.
+ * A move that the table does not allow is reported as our bug, and made, as the caller relies on
+ * it. */
+void rdzv_enter(struct dt_rdzv *r, enum dt_run_state to);
 /* As it was before anybody came, but for the numbers of its rounds. */
 void rdzv_wipe(struct dt_rdzv *r);
 
@@ -101,5 +101,9 @@ void rdzv_tell_mixed(struct dt_rdzv *r, struct dt_rdzv_actions *out);
 /* -- admit.c: who comes, and who comes back -- */
 
 void rdzv_join(struct dt_rdzv *r, struct dt_rdzv_actions *out, const struct dt_message *frame);
+/* How long a node that is not heard of any more has to come back. */
+dt_ms rdzv_patience(const struct dt_rdzv *r);
+/* RUNNING: its nodes are not known yet, and come back to their seats. */
+void rdzv_await_seats(struct dt_rdzv *r);
 
 #endif

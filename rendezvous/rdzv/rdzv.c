@@ -6,14 +6,6 @@
 
 #define REMEMBERED (600 * DT_SECOND) /* a run that nobody is in any more */
 
-static const char *const state_name[] = {
-    [DT_RUN_GATHERING] = "gathering", [DT_RUN_RUNNING] = "running", [DT_RUN_CLOSED] = "closed"};
-
-const char *dt_run_state_name(enum dt_run_state s)
-{
-    return state_name[s];
-}
-
 struct dt_rdzv *dt_rdzv_create(const char *id, struct dt_exclude *exclude, uint64_t seed)
 {
     struct dt_rdzv *r = calloc(1, sizeof *r);
@@ -40,23 +32,6 @@ void dt_rdzv_set_shared(struct dt_rdzv *r, bool shared)
     r->shared = shared;
 }
 
-void rdzv_wipe(struct dt_rdzv *r)
-{
-    dt_list_each(&r->members.all, n)
-        dt_members_remove(&r->members, dt_container_of(n, struct dt_member, in_all));
-    free(r->seats);
-    r->seats = NULL;
-    r->seats_len = r->done_gone = 0;
-    r->state = DT_RUN_GATHERING;
-    r->begun = r->had_world = false;
-    r->expected = 0;
-    r->last_call = r->stop_deadline = r->pause_until = r->grow_at = r->recover_until = 0;
-    r->news[0] = r->close_why[0] = r->mixed[0] = '\0';
-    r->fault = (struct dt_fault){0};
-    r->blame = (struct dt_blame){0};
-    dt_budget_init(&r->budget);
-}
-
 /* -- what members say ------------------------------------------------------------------------- */
 
 /* To one that was given up, or that somebody else has the seat of. */
@@ -71,9 +46,9 @@ static void disown(struct dt_rdzv *r, struct dt_rdzv_actions *out, const struct 
 static void note_step(struct dt_rdzv *r, struct dt_member *m, int64_t step)
 {
     m->step = step;
-    if (r->first_step < 0)
-        r->first_step = step;
-    r->moves = r->moves || step > r->first_step;
+    if (r->running.first_step < 0)
+        r->running.first_step = step;
+    r->running.moves = r->running.moves || step > r->running.first_step;
     dt_budget_heard_step(&r->budget, &r->spec, step);
 }
 
@@ -92,8 +67,8 @@ static void take_beat(struct dt_rdzv *r, struct dt_rdzv_actions *out, struct dt_
  * was told of it first is to charge it, and has forgotten it. */
 static bool is_forgotten(const struct dt_rdzv *r, const struct dt_member *m)
 {
-    return r->state == DT_RUN_GATHERING && r->recover_until && !r->fault.pending &&
-           m->round == r->recover_round;
+    return r->state == DT_RUN_GATHERING && r->gathering.recovery.until &&
+           !r->gathering.fault.pending && m->round == r->gathering.recovery.round;
 }
 
 /* Of a round that is over, or from one that has no part in it, it has no effect. */
@@ -174,7 +149,7 @@ static void hear(struct dt_rdzv *r, uint64_t from)
     if (!m)
         return;
     if (m->doing == DT_DOING_WAITING && m->link == DT_LINK_SUSPECT)
-        r->grow_at = 0; /* it was passed over */
+        r->running.grow_at = 0; /* it was passed over */
     dt_members_heard(&r->members, m, r->now);
 }
 
@@ -205,7 +180,7 @@ static bool goes_by(const struct dt_member *m, const char *name)
 
 static void take_drain(struct dt_rdzv *r, struct dt_rdzv_actions *out, const char *name)
 {
-    r->grow_at = 0; /* it may be back */
+    r->running.grow_at = 0; /* it may be back */
     if (!dt_exclude_is_drained(r->exclude, name))
         return;
     dt_list_each(&r->members.all, n)
@@ -261,10 +236,11 @@ static void expire(struct dt_rdzv *r, struct dt_rdzv_actions *out)
 static void end_recovery(struct dt_rdzv *r, struct dt_rdzv_actions *out)
 {
     char why[DT_WHY_MAX];
-    if (r->recover_until == 0 || r->now < r->recover_until)
+    dt_ms until = dt_rdzv_recovery(r)->until;
+    if (until == 0 || r->now < until)
         return;
     size_t missing = rdzv_count_awaited(r);
-    r->recover_until = 0;
+    r->running.recovery = r->gathering.recovery = (struct dt_recovery){0};
     if (missing == 0)
         return;
     snprintf(why, sizeof why,
@@ -281,7 +257,7 @@ static void check_done(struct dt_rdzv *r, struct dt_rdzv_actions *out)
 {
     const size_t *done = r->members.counts[DT_DOING_DONE];
     if (r->state == DT_RUN_RUNNING &&
-        done[DT_LINK_ONLINE] + done[DT_LINK_SUSPECT] + r->done_gone == r->seats_len)
+        done[DT_LINK_ONLINE] + done[DT_LINK_SUSPECT] + r->running.done_gone == r->seats_len)
         rdzv_close(r, out, DT_CLOSE_SUCCEEDED, "all nodes (%zu) have succeeded", r->seats_len);
 }
 
@@ -296,7 +272,6 @@ static void fall_asleep(struct dt_rdzv *r, struct dt_rdzv_actions *out)
     r->round = 0;
     if (r->floor < next)
         r->floor = next;
-    r->left_at = r->now;
     rdzv_journal(out);
     rdzv_say(out, DT_SAY_INFO, "nobody is left");
 }
@@ -320,10 +295,13 @@ static void settle(struct dt_rdzv *r, struct dt_rdzv_actions *out)
  * said may yet be unread. */
 static void excuse(struct dt_rdzv *r, struct dt_rdzv_actions *out, dt_ms away)
 {
-    dt_ms *const waits[] = {&r->stop_deadline, &r->recover_until, &r->last_call, &r->gather_since};
+    dt_ms *const waits[] = {&r->gathering.stop_deadline, &r->gathering.last_call,
+                            &r->gathering.recovery.until, &r->running.recovery.until};
     for (size_t i = 0; i < sizeof waits / sizeof *waits; i++)
         if (*waits[i])
             *waits[i] = dt_clock_after(*waits[i], away);
+    if (r->state == DT_RUN_GATHERING)
+        r->since = dt_clock_after(r->since, away);
     rdzv_say(out, DT_SAY_WARN, "nothing was done here for %.1f s: no node's silence counts",
              (double)away / (double)DT_SECOND);
 }
@@ -374,7 +352,7 @@ static dt_ms sooner(dt_ms a, dt_ms b)
 /* Whether it is kept although nobody is in it, and until when. */
 static bool is_kept(const struct dt_rdzv *r, dt_ms *until)
 {
-    *until = dt_clock_after(r->state == DT_RUN_CLOSED ? r->closed_at : r->left_at, REMEMBERED);
+    *until = dt_clock_after(r->since, REMEMBERED);
     return r->state == DT_RUN_CLOSED || r->strays;
 }
 
@@ -383,10 +361,10 @@ dt_ms dt_rdzv_next(const struct dt_rdzv *r)
     dt_ms next = dt_members_next(&r->members, &r->spec), until;
     if (r->state == DT_RUN_GATHERING && r->begun)
         next = sooner(next, rdzv_gather_next(r));
-    if (r->state == DT_RUN_RUNNING && r->grow_at > r->now)
-        next = sooner(next, r->grow_at);
-    if (r->state == DT_RUN_RUNNING && r->recover_until)
-        next = sooner(next, r->recover_until);
+    if (r->state == DT_RUN_RUNNING && r->running.grow_at > r->now)
+        next = sooner(next, r->running.grow_at);
+    if (r->state == DT_RUN_RUNNING && r->running.recovery.until)
+        next = sooner(next, r->running.recovery.until);
     if (dt_rdzv_is_empty(r) && is_kept(r, &until))
         next = sooner(next, until);
     return next;
@@ -394,7 +372,7 @@ dt_ms dt_rdzv_next(const struct dt_rdzv *r)
 
 bool dt_rdzv_is_empty(const struct dt_rdzv *r)
 {
-    return r->members.count == 0 && (r->state != DT_RUN_RUNNING || !r->recover_until);
+    return r->members.count == 0 && (r->state != DT_RUN_RUNNING || !r->running.recovery.until);
 }
 
 bool dt_rdzv_has_node(const struct dt_rdzv *r, const char *name)

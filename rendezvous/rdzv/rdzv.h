@@ -118,6 +118,40 @@ struct dt_blame {
     bool recent; /* no world was made since the last of them */
 };
 
+/* Seats of a round that were not filled here: the server learnt of that round from a node, or found
+ * it in the journal, and waits for the nodes to come back. */
+struct dt_recovery {
+    dt_ms until; /* a node that is not back in its seat by then counts as lost; 0: all are known */
+    int round;   /* of these seats: runs, or is over */
+};
+
+/* Nodes are waited for, and workers of the last round stop. */
+struct dt_gathering {
+    dt_ms next_note;     /* when those who wait are told whom the run waits for */
+    dt_ms last_call;     /* its end; 0: MIN are not there */
+    dt_ms pause_until;   /* no round begins before, as the last ones failed at once */
+    dt_ms stop_deadline; /* workers of the last round are gone by then; 0: all are */
+    bool together;       /* they were told to stop together, and all still may */
+    dt_ms lasted;        /* so long the last round ran */
+    struct dt_fault fault;
+    struct dt_recovery recovery;
+};
+
+/* A round runs. */
+struct dt_running {
+    int64_t first_step; /* that training was at when first heard of; -1: not yet ... */
+    bool moves;         /* ... and whether it has come further since */
+    dt_ms grow_at;      /* may take in the nodes that wait; 0: none waits */
+    size_t done_gone;   /* seats that are done and whose holder is gone */
+    struct dt_recovery recovery;
+};
+
+/* The job is over. */
+struct dt_closed {
+    enum dt_close_kind kind;
+    char why[DT_WHY_MAX];
+};
+
 /* Open so that tests and the simulator can look; nobody else changes it. */
 struct dt_rdzv {
     char id[DT_RUN_ID_MAX];
@@ -127,39 +161,26 @@ struct dt_rdzv {
     struct dt_exclude *exclude;
     struct dt_members members;
     struct dt_budget budget;
+    /* The phase, and what is known in that phase alone: the others are zero. See phase.c. */
     enum dt_run_state state;
+    dt_ms since; /* that state was entered */
+    struct dt_gathering gathering;
+    struct dt_running running;
+    struct dt_closed closed;
     bool begun;     /* somebody joined, so there is a spec */
     int round;      /* that runs, or is gathered for */
     int floor;      /* the next is not below: a member was in one nearly as high */
     bool had_world; /* seats are of a round */
-    bool together;  /* workers of the last round were told to stop together, and all still may */
     bool strays;    /* nodes went silent, and may be back with workers */
     struct dt_seat *seats;
     size_t seats_len;
-    size_t done_gone; /* seats that are done and whose holder is gone */
-    int size;         /* world size of that round */
-    struct dt_fault fault;
+    int size;              /* world size of that round */
     struct dt_blame blame; /* not journalled: who is to blame will show it again */
     int expected;          /* nodes that a scheduler started; 0: unknown */
     char master_addr[DT_NODE_ADDR_MAX];
     int master_port;
-    dt_ms gather_since;  /* GATHERING: it began */
-    dt_ms last_call;     /* GATHERING: its end; 0: MIN are not there */
-    dt_ms pause_until;   /* GATHERING: no round begins before, as the last ones failed at once */
-    dt_ms stop_deadline; /* GATHERING: workers of the last round are gone by then; 0: all are */
-    dt_ms round_since;   /* RUNNING: it began */
-    int64_t first_step;  /* RUNNING: that training was at when first heard of; -1: not yet ... */
-    bool moves;          /* ... and whether it has come further since */
-    dt_ms grow_at;       /* RUNNING: may take in who waits; 0: nobody does */
-    dt_ms recover_until; /* who is not back in its seat counts as lost then; 0: all are known */
-    int recover_round;   /* of these seats: runs, or is over */
-    dt_ms next_note;
-    dt_ms now;        /* of this step ... */
-    const char *twin; /* ... as is this */
-    dt_ms closed_at;  /* CLOSED: when */
-    dt_ms left_at;    /* nobody is in it, but there are strays: since then */
-    enum dt_close_kind close_kind;
-    char close_why[DT_WHY_MAX];
+    dt_ms now;             /* of this step ... */
+    const char *twin;      /* ... as is this */
     char news[DT_WHY_MAX]; /* since the last world ... */
     char told[DT_WHY_MAX]; /* ... and what that one brought, should it be lost on its way */
     /* That its nodes run different commands, as all are told; "": they do not. */
@@ -194,6 +215,9 @@ bool dt_rdzv_has_node(const struct dt_rdzv *r, const char *name);
  * node is to be feared that comes back with workers. The first of such nodes is believed that its
  * round still runs, unless others have begun the job anew. */
 bool dt_rdzv_is_idle(const struct dt_rdzv *r, dt_ms now);
+
+/* Which nodes the run waits for to come back to their seats. */
+const struct dt_recovery *dt_rdzv_recovery(const struct dt_rdzv *r);
 
 /* GATHERING: nodes that a round could begin with now. */
 size_t dt_rdzv_count_ready(const struct dt_rdzv *r);

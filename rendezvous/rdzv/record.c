@@ -89,14 +89,14 @@ void dt_rdzv_save(const struct dt_rdzv *r, struct dt_buf *out)
     put_owner(out, r);
     dt_buf_put_u8(out, (uint8_t)r->state);
     dt_buf_put_u8(out, r->had_world);
-    const int64_t numbers[] = {r->round,    r->size,           r->master_port, r->close_kind,
+    const int64_t numbers[] = {r->round,    r->size,           r->master_port, r->closed.kind,
                                b->restarts, b->spent,          b->losses,      b->stuck,
                                b->step,     b->step_at_failure};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         dt_buf_put_i64(out, numbers[i]);
     put_string(out, r->master_addr);
-    put_string(out, r->close_why);
-    put_fault(out, &r->fault);
+    put_string(out, r->closed.why);
+    put_fault(out, &r->gathering.fault);
     dt_buf_put_u32(out, (uint32_t)r->seats_len);
     for (size_t i = 0; i < r->seats_len; i++)
         put_seat(out, r, &r->seats[i]);
@@ -245,8 +245,10 @@ static void read_seat(struct dt_reader *in, struct dt_rdzv *r, struct dt_seat *s
         add_saved(r, seat, &saved);
     else
         seat->holder = 0;
-    if (!seat->holder && seat->done)
-        r->done_gone++;
+    if (!seat->holder && seat->done && r->state == DT_RUN_GATHERING)
+        in->bad = true; /* the round is over, and nobody is done with the next */
+    if (!seat->holder && seat->done && r->state == DT_RUN_RUNNING)
+        r->running.done_gone++;
     if (!seat->holder && (seat->done || r->state != DT_RUN_RUNNING))
         seat->gone = r->now; /* else it is yet to come back */
 }
@@ -282,9 +284,22 @@ static void read_fault(struct dt_reader *in, struct dt_fault *f)
     read_string(in, f->signature, sizeof f->signature);
 }
 
+/* A record may hold what belongs to another state, and that is not used. */
+static void enter_saved(struct dt_rdzv *r, enum dt_run_state state, const struct dt_closed *closed,
+                        const struct dt_fault *fault)
+{
+    rdzv_enter(r, state);
+    if (state == DT_RUN_CLOSED)
+        r->closed = *closed;
+    if (state == DT_RUN_GATHERING)
+        r->gathering.fault = *fault;
+}
+
 static bool read_run(struct dt_reader *in, struct dt_rdzv *r)
 {
     struct dt_budget *b = &r->budget;
+    struct dt_closed closed = {0};
+    struct dt_fault fault = {0};
     uint8_t version = dt_read_u8(in);
     if (version < 1 || version > RECORD_VERSION)
         return false;
@@ -300,7 +315,7 @@ static bool read_run(struct dt_reader *in, struct dt_rdzv *r)
     r->round = read_count(in);
     r->size = read_int(in, 0);
     r->master_port = read_int(in, 0);
-    r->close_kind = (enum dt_close_kind)read_between(in, 0, DT_CLOSE_KINDS - 1);
+    closed.kind = (enum dt_close_kind)read_between(in, 0, DT_CLOSE_KINDS - 1);
     b->restarts = read_count(in);
     b->spent = read_count(in);
     b->losses = read_count(in);
@@ -308,11 +323,11 @@ static bool read_run(struct dt_reader *in, struct dt_rdzv *r)
     b->step = read_between(in, -1, INT64_MAX);
     b->step_at_failure = read_between(in, -1, INT64_MAX);
     read_string(in, r->master_addr, sizeof r->master_addr);
-    read_string(in, r->close_why, sizeof r->close_why);
-    read_fault(in, &r->fault);
+    read_string(in, closed.why, sizeof closed.why);
+    read_fault(in, &fault);
     if (in->bad || state > DT_RUN_CLOSED)
         return false;
-    r->state = (enum dt_run_state)state;
+    enter_saved(r, (enum dt_run_state)state, &closed, &fault);
     return read_seats(in, r);
 }
 
@@ -334,26 +349,17 @@ static bool is_whole(const struct dt_rdzv *r)
         if (!is_likely(r, dt_container_of(n, struct dt_member, in_all)))
             return false;
     }
-    if (r->state == DT_RUN_RUNNING)
-        return r->had_world && r->seats_len > 0;
-    return r->state == DT_RUN_CLOSED || r->done_gone == 0;
+    return r->state != DT_RUN_RUNNING || (r->had_world && r->seats_len > 0);
 }
 
 /* What stood in the record was true when it was written. */
 static void resume(struct dt_rdzv *r)
 {
-    const dt_ms window = r->spec.beat * r->spec.beats + r->spec.reconnect_grace;
     r->begun = true;
-    r->gather_since = r->round_since = r->closed_at = r->now;
-    r->next_note = r->now + FIRST_NOTE;
     if (r->state == DT_RUN_GATHERING)
-        r->stop_deadline = dt_clock_after(r->now + window, r->spec.stop_bound);
-    if (r->state == DT_RUN_RUNNING)
-        dt_budget_round_began(&r->budget, r->now);
-    if (r->state == DT_RUN_RUNNING && r->members.count + r->done_gone < r->seats_len) {
-        r->recover_until = r->now + window;
-        r->recover_round = r->round;
-    }
+        r->gathering.stop_deadline = dt_clock_after(r->now + rdzv_patience(r), r->spec.stop_bound);
+    if (r->state == DT_RUN_RUNNING && r->members.count + r->running.done_gone < r->seats_len)
+        rdzv_await_seats(r);
 }
 
 struct dt_rdzv *dt_rdzv_restore(const char *id, struct dt_exclude *exclude, uint64_t seed,

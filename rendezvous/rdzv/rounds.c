@@ -31,21 +31,25 @@ static void send_stop(struct dt_rdzv_actions *out, const struct dt_member *m, in
         a->together = together;
 }
 
-void rdzv_fence(struct dt_rdzv *r, struct dt_rdzv_actions *out, bool together, const char *why)
+/* From the round that ran to the gathering for the next, with what that has to know of it. */
+static void end_round(struct dt_rdzv *r, bool together)
 {
-    int over = r->round++;
-    if (r->round < r->floor)
-        r->round = r->floor;
-    r->state = DT_RUN_GATHERING;
-    r->gather_since = r->now;
-    r->next_note = r->now + FIRST_NOTE;
-    r->last_call = r->grow_at = 0;
-    r->stop_deadline = dt_clock_after(r->now, r->spec.stop_bound);
-    r->budget.healthy_since = DT_FOREVER;
-    r->done_gone = 0;
-    r->together = together;
+    dt_ms lasted = r->now - r->since;
+    struct dt_recovery recovery = r->running.recovery;
+    rdzv_enter(r, DT_RUN_GATHERING);
+    r->round = r->round + 1 < r->floor ? r->floor : r->round + 1;
+    r->gathering.stop_deadline = dt_clock_after(r->now, r->spec.stop_bound);
+    r->gathering.together = together;
+    r->gathering.lasted = lasted;
+    r->gathering.recovery = recovery;
     for (size_t i = 0; i < r->seats_len; i++)
         r->seats[i].done = false;
+}
+
+void rdzv_fence(struct dt_rdzv *r, struct dt_rdzv_actions *out, bool together, const char *why)
+{
+    int over = r->round;
+    end_round(r, together);
     rdzv_journal(out);
     rdzv_say(out, DT_SAY_WARN_TOLD, "round %d is over: %s", over, why);
     rdzv_news(r, "%s", why);
@@ -64,9 +68,9 @@ void rdzv_fence(struct dt_rdzv *r, struct dt_rdzv_actions *out, bool together, c
  * now, and some may wait for those that are gone. */
 static void stop_alone(struct dt_rdzv *r, struct dt_rdzv_actions *out, const char *why)
 {
-    if (!r->together)
+    if (!r->gathering.together)
         return;
-    r->together = false;
+    r->gathering.together = false;
     size_t text = rdzv_text(out, why);
     dt_list_each(&r->members.all, n)
     {
@@ -79,19 +83,17 @@ static void stop_alone(struct dt_rdzv *r, struct dt_rdzv_actions *out, const cha
 void rdzv_close(struct dt_rdzv *r, struct dt_rdzv_actions *out, enum dt_close_kind kind,
                 const char *fmt, ...)
 {
+    struct dt_closed closed = {.kind = kind};
     va_list args;
     va_start(args, fmt);
-    vsnprintf(r->close_why, sizeof r->close_why, fmt, args);
+    vsnprintf(closed.why, sizeof closed.why, fmt, args); /* ARGS may be of the phase that ends */
     va_end(args);
-    r->state = DT_RUN_CLOSED;
-    r->closed_at = r->now;
-    r->close_kind = kind;
-    r->fault.pending = false;
-    r->stop_deadline = r->last_call = r->grow_at = r->recover_until = 0;
+    rdzv_enter(r, DT_RUN_CLOSED);
+    r->closed = closed;
     rdzv_journal(out);
     rdzv_say(out, kind == DT_CLOSE_SUCCEEDED ? DT_SAY_INFO : DT_SAY_ERROR_TOLD, "closed: %s",
-             r->close_why);
-    size_t text = rdzv_text(out, r->close_why);
+             r->closed.why);
+    size_t text = rdzv_text(out, r->closed.why);
     dt_list_each(&r->members.all, n)
     {
         struct dt_member *m = dt_container_of(n, struct dt_member, in_all);
@@ -180,8 +182,8 @@ static void leave_seat(struct dt_rdzv *r, const struct dt_member *m)
     struct dt_seat *seat = &r->seats[m->seat];
     seat->holder = 0;
     seat->gone = r->now;
-    if (m->doing == DT_DOING_DONE)
-        r->done_gone++;
+    if (m->doing == DT_DOING_DONE && r->state == DT_RUN_RUNNING)
+        r->running.done_gone++;
 }
 
 void rdzv_gone(struct dt_rdzv *r, struct dt_rdzv_actions *out, struct dt_member *m,
@@ -216,7 +218,7 @@ void rdzv_gone(struct dt_rdzv *r, struct dt_rdzv_actions *out, struct dt_member 
         if (!leaves)
             rdzv_news(r, "%s", text);
         rdzv_journal(out);
-        r->fault.node_lost = true;
+        r->gathering.fault.node_lost = true;
     }
     if (doing == DT_DOING_STOPPING && evidence == DT_EVIDENCE_OFFLINE)
         stop_alone(r, out, text);
@@ -227,7 +229,7 @@ void rdzv_gone(struct dt_rdzv *r, struct dt_rdzv_actions *out, struct dt_member 
 /* Whether the world of this round has not shown yet that it works. */
 static bool is_untried(const struct dt_rdzv *r)
 {
-    return !r->moves && r->now - r->round_since < (r->budget.step < 0 ? TRIAL : TRIAL_OF_STEPS);
+    return !r->running.moves && r->now - r->since < (r->budget.step < 0 ? TRIAL : TRIAL_OF_STEPS);
 }
 
 /* Whether M, whose workers failed, has just joined a job that can go on without it. */
@@ -239,27 +241,32 @@ static bool is_newcomers_fault(const struct dt_rdzv *r, const struct dt_member *
            !rdzv_is_out(r, m, NULL);
 }
 
+static struct dt_fault fault_of(const struct dt_member *m, const struct dt_result *result)
+{
+    struct dt_fault f = {.pending = true, .evidence = result->evidence};
+    snprintf(f.node, sizeof f.node, "%s", m->said_name);
+    snprintf(f.text, sizeof f.text, "%s: %s", m->name.text, result->text);
+    snprintf(f.signature, sizeof f.signature, "%s", result->signature);
+    return f;
+}
+
 void rdzv_note_fault(struct dt_rdzv *r, const struct dt_member *m, const struct dt_result *result)
 {
-    struct dt_fault *f = &r->fault;
-    *f = (struct dt_fault){
-        .pending = true, .evidence = result->evidence, .newcomer = is_newcomers_fault(r, m)};
-    snprintf(f->node, sizeof f->node, "%s", m->said_name);
-    snprintf(f->text, sizeof f->text, "%s: %s", m->name.text, result->text);
-    snprintf(f->signature, sizeof f->signature, "%s", result->signature);
+    r->gathering.fault = fault_of(m, result);
 }
 
 void rdzv_failed(struct dt_rdzv *r, struct dt_rdzv_actions *out, struct dt_member *m,
                  const struct dt_result *result)
 {
-    rdzv_note_fault(r, m, result);
-    rdzv_fence(r, out, false, r->fault.text);
+    struct dt_fault fault = fault_of(m, result);
+    fault.newcomer = is_newcomers_fault(r, m);
+    rdzv_fence(r, out, false, fault.text);
+    r->gathering.fault = fault;
 }
 
 static void close_for_fault(struct dt_rdzv *r, struct dt_rdzv_actions *out,
-                            enum dt_budget_answer answer, bool loss)
+                            enum dt_budget_answer answer, bool loss, const char *text)
 {
-    const char *text = r->fault.text;
     if (answer == DT_BUDGET_NO_PROGRESS)
         rdzv_close(r, out, DT_CLOSE_NO_PROGRESS,
                    "%s; %d rounds in a row have failed without a new step, so another would too",
@@ -274,9 +281,9 @@ static void close_for_fault(struct dt_rdzv *r, struct dt_rdzv_actions *out,
 }
 
 /* The job ran well before NODE came, and will do so without it: nobody pays. */
-static void reject_newcomer(struct dt_rdzv *r, struct dt_rdzv_actions *out)
+static void reject_newcomer(struct dt_rdzv *r, struct dt_rdzv_actions *out,
+                            const struct dt_fault *f)
 {
-    const struct dt_fault *f = &r->fault;
     rdzv_news(r, "it had just joined, so no restart is charged");
     say_outcome(r, out, f->node,
                 dt_exclude_reject(r->exclude, f->node, f->text, r->spec.quarantine, r->now));
@@ -295,19 +302,18 @@ static void blame(struct dt_rdzv *r, const char *node)
 
 static void pause_for_fault(struct dt_rdzv *r, struct dt_rdzv_actions *out)
 {
-    dt_ms pause = dt_budget_pause(&r->budget, r->gather_since - r->round_since);
+    dt_ms pause = dt_budget_pause(&r->budget, r->gathering.lasted);
     if (pause == 0)
         return;
-    r->pause_until = r->now + pause;
+    r->gathering.pause_until = r->now + pause;
     rdzv_news(r, "%d rounds in a row failed at once, so this one began %d s later", r->budget.hasty,
               dt_clock_seconds(pause));
     rdzv_say(out, DT_SAY_INFO, "%d rounds in a row failed at once: the next one waits %d s",
              r->budget.hasty, dt_clock_seconds(pause));
 }
 
-static void charge_fault(struct dt_rdzv *r, struct dt_rdzv_actions *out)
+static void charge_fault(struct dt_rdzv *r, struct dt_rdzv_actions *out, const struct dt_fault *f)
 {
-    const struct dt_fault *f = &r->fault;
     bool loss = f->node_lost || f->evidence == DT_EVIDENCE_HARDWARE;
     enum dt_evidence evidence = f->node_lost ? DT_EVIDENCE_OFFLINE : f->evidence;
     enum dt_budget_answer answer = dt_budget_charge(&r->budget, &r->spec, evidence, r->now);
@@ -316,25 +322,27 @@ static void charge_fault(struct dt_rdzv *r, struct dt_rdzv_actions *out)
     else
         note_evidence(r, out, f->node, f->evidence, f->signature);
     if (answer != DT_BUDGET_GO_ON) {
-        close_for_fault(r, out, answer, loss);
+        close_for_fault(r, out, answer, loss, f->text);
         return;
     }
     rdzv_journal(out);
     if (!loss) {
         rdzv_news(r, "restart %d of %d", r->budget.spent, r->spec.max_restarts);
-        blame(r, r->fault.node);
+        blame(r, f->node);
         pause_for_fault(r, out);
     }
 }
 
 void rdzv_settle_fault(struct dt_rdzv *r, struct dt_rdzv_actions *out)
 {
-    if (!r->fault.pending)
+    struct dt_fault fault = r->gathering.fault;
+    if (!fault.pending)
         return;
-    if (r->fault.newcomer && !r->fault.node_lost)
-        reject_newcomer(r, out);
+    r->gathering.fault = (struct dt_fault){0};
+    /* Why the round ended is known: a node that says it again is late. */
+    r->gathering.recovery = (struct dt_recovery){0};
+    if (fault.newcomer && !fault.node_lost)
+        reject_newcomer(r, out, &fault);
     else
-        charge_fault(r, out);
-    r->fault = (struct dt_fault){0};
-    r->recover_until = 0; /* why the round ended is known: who says it again is late */
+        charge_fault(r, out, &fault);
 }

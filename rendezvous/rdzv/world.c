@@ -26,7 +26,7 @@ void rdzv_park(struct dt_rdzv *r, struct dt_rdzv_actions *out, struct dt_member 
     else if (rdzv_will_grow(r))
         snprintf(text, sizeof text, "the job runs with %zu node%s; %s joins it in about %d s",
                  r->seats_len, r->seats_len == 1 ? "" : "s", m->name.text,
-                 dt_clock_seconds(r->grow_at - r->now));
+                 dt_clock_seconds(r->running.grow_at - r->now));
     else
         snprintf(text, sizeof text, "the job runs with %zu node%s; %s stands by as a spare",
                  r->seats_len, r->seats_len == 1 ? "" : "s", m->name.text);
@@ -290,15 +290,9 @@ static void begin_round(struct dt_rdzv *r)
     const struct dt_member *first = dt_members_find(&r->members, r->seats[0].holder);
     snprintf(r->master_addr, sizeof r->master_addr, "%s", first->addr);
     r->master_port = first->port;
-    r->state = DT_RUN_RUNNING;
+    rdzv_enter(r, DT_RUN_RUNNING);
     r->had_world = true;
-    r->round_since = r->now;
-    r->first_step = -1;
-    r->moves = false;
-    r->stop_deadline = r->pause_until = r->last_call = 0;
-    r->grow_at = r->recover_until = 0;
     r->blame.recent = false;
-    dt_budget_round_began(&r->budget, r->now);
 }
 
 void rdzv_make_world(struct dt_rdzv *r, struct dt_rdzv_actions *out)

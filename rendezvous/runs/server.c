@@ -354,7 +354,7 @@ static bool is_busy(const struct dt_rdzv_run *run)
     if (r->state != DT_RUN_CLOSED)
         return r->members.count > 0;
     return run->conns.count > 0 ||
-           (lost && dt_container_of(lost, struct dt_member, in_time)->lost_at < r->closed_at);
+           (lost && dt_container_of(lost, struct dt_member, in_time)->lost_at < r->since);
 }
 
 bool dt_rdzv_server_busy(const struct dt_rdzv_server *s)

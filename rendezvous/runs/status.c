@@ -38,9 +38,9 @@ static const char *run_why(const struct dt_rdzv *r, char *out, size_t size)
     *out = '\0';
     switch (r->state) {
     case DT_RUN_CLOSED:
-        return r->close_why;
+        return r->closed.why;
     case DT_RUN_RUNNING:
-        if (r->recover_until)
+        if (r->running.recovery.until)
             snprintf(out, size, "nodes of the round that did not come back yet are waited for");
         return out;
     case DT_RUN_GATHERING:
@@ -52,7 +52,7 @@ static const char *run_why(const struct dt_rdzv *r, char *out, size_t size)
     else if (ready < needed)
         snprintf(out, size, "%zu more node%s needed", needed - ready,
                  needed - ready == 1 ? " is" : "s are");
-    else if (r->pause_until > r->now)
+    else if (r->gathering.pause_until > r->now)
         snprintf(out, size, "the last rounds failed at once, so the next one waits a moment");
     else
         snprintf(out, size, "more nodes may come before it starts");
@@ -66,9 +66,6 @@ static void put_run(struct dt_buf *out, const struct dt_rdzv *r, dt_ms now)
     char master[DT_NODE_ADDR_MAX + 16] = "", why[DT_WHY_MAX];
     if (r->state == DT_RUN_RUNNING)
         snprintf(master, sizeof master, "%s:%d", r->master_addr, r->master_port);
-    const dt_ms since[] = {[DT_RUN_GATHERING] = r->gather_since,
-                           [DT_RUN_RUNNING] = r->round_since,
-                           [DT_RUN_CLOSED] = r->closed_at};
     struct dt_status_run row = {
         .id = r->id,
         .state = dt_run_state_name(r->state),
@@ -80,7 +77,7 @@ static void put_run(struct dt_buf *out, const struct dt_rdzv *r, dt_ms now)
         .restarts = r->budget.restarts,
         .max_restarts = r->spec.max_restarts,
         .losses = r->budget.losses,
-        .since_s = seconds(now - since[r->state]),
+        .since_s = seconds(now - r->since),
         .master = master,
         .why = run_why(r, why, sizeof why),
     };

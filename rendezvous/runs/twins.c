@@ -4,7 +4,7 @@
 const char *dt_rdzv_twins_find(const struct dt_rdzv_runs *runs, const struct dt_rdzv_run *run,
                                dt_ms now)
 {
-    if (run->rdzv->state != DT_RUN_GATHERING || run->rdzv->next_note > now)
+    if (run->rdzv->state != DT_RUN_GATHERING || run->rdzv->gathering.next_note > now)
         return NULL;
     dt_list_each(&runs->all, n)
     {

@@ -64,10 +64,10 @@ static inline void check_seats(const struct dt_rdzv *r)
         const struct dt_seat *s = &r->seats[i];
         const struct dt_member *m = s->holder ? dt_members_find(&r->members, s->holder) : NULL;
         FUZZ_CHECK(!s->holder || (m && has_workers(m) && (size_t)m->seat == i));
-        FUZZ_CHECK(s->holder || s->done || r->recover_until);
+        FUZZ_CHECK(s->holder || s->done || r->running.recovery.until);
         done_gone += !s->holder && s->done;
     }
-    FUZZ_CHECK(done_gone == r->done_gone);
+    FUZZ_CHECK(done_gone == r->running.done_gone);
 }
 
 static inline void check_truth(const struct dt_rdzv *r)

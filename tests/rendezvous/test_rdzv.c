@@ -845,7 +845,7 @@ TEST(a_newcomers_fault_is_known_to_a_server_that_is_started_again)
     dt_rdzv_save(run, &record);
     dt_rdzv_destroy(run);
     run = dt_rdzv_restore("run", &exclude, 1, (struct dt_bytes){record.at, record.len}, now);
-    CHECK(run != NULL && run->fault.pending && run->fault.newcomer);
+    CHECK(run != NULL && run->gathering.fault.pending && run->gathering.fault.newcomer);
     dt_buf_finish(&record);
     for (uint64_t id = 1000; id < 1003; id++)
         join(id);
@@ -1636,7 +1636,7 @@ TEST(a_last_call_ends_with_those_who_heard_it)
     begin_running(2, 1, 3);
     pass(2 * spec.beat * spec.beats + DT_SECOND, 0, 1);
     join(1002); /* begins the job anew, and leaves before it has a world */
-    CHECK(run->last_call > 0);
+    CHECK(run->gathering.last_call > 0);
     frame(1002, (struct dt_message){.type = DT_MSG_LEAVE, .why = ""});
     CHECK(dt_rdzv_is_empty(run));
     now += spec.last_call;
@@ -1698,7 +1698,7 @@ TEST(a_drain_that_leaves_too_few_is_told_with_its_reason)
     CHECK_EQ(dt_rdzv_count_ready(run), 1);
     pass(600 * DT_SECOND, 3, 1);
     CHECK_EQ(run->state, DT_RUN_CLOSED);
-    CHECK_STR(run->close_why,
+    CHECK_STR(run->closed.why,
               "round 1: 1 of 2 nodes are ready; node1 is drained (a loud fan), after "
               "600 s (join_timeout)");
     end();

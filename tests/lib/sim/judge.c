@@ -108,7 +108,7 @@ void sim_judge_before(struct sim *s, const struct dt_rdzv_event *event)
     j->before.state = r->state;
     j->before.round = r->round;
     j->before.had_world = r->had_world;
-    j->before.recovering = r->recover_until != 0;
+    j->before.recovering = dt_rdzv_recovery(r)->until != 0;
     j->before.members = r->members.count;
     j->before.comings = r->members.comings;
     j->before.worker_failed = j->before.node_failed = false;
@@ -177,7 +177,7 @@ static void check_growth(struct sim *s)
 static enum sim_cause find_cause(struct sim *s, const struct dt_rdzv_event *event)
 {
     const struct sim_judge *j = &s->judge;
-    if (s->server.run->fault.newcomer) {
+    if (s->server.run->gathering.fault.newcomer) {
         check_newcomer(s);
         return SIM_CAUSE_NEWCOMER;
     }
@@ -224,13 +224,13 @@ static void check_close(struct sim *s)
                  (spec->max_node_losses >= 0 && j->losses > spec->max_node_losses);
     dt_ms since = j->too_few > s->calm_from ? j->too_few : s->calm_from;
     bool may_fail = spec->max_node_losses >= 0 || j->worker_failures > spec->max_restarts;
-    if (r->close_kind == DT_CLOSE_FAILED && ((!spent && !j->unsure) || !may_fail))
+    if (r->closed.kind == DT_CLOSE_FAILED && ((!spent && !j->unsure) || !may_fail))
         sim_judge_fail(s, SIM_RULE_BUDGET, "closed after %d failures of %d and %d losses of %d",
                        j->failures, spec->max_restarts, j->losses, spec->max_node_losses);
-    if (r->close_kind == DT_CLOSE_TIMEOUT && s->now > since + sim_judge_live_bound(s))
+    if (r->closed.kind == DT_CLOSE_TIMEOUT && s->now > since + sim_judge_live_bound(s))
         sim_judge_fail(s, SIM_RULE_LIVE, "gave up waiting, with enough nodes for %.1f s",
                        (double)(s->now - since) / DT_SECOND);
-    if (r->close_kind == DT_CLOSE_SUCCEEDED)
+    if (r->closed.kind == DT_CLOSE_SUCCEEDED)
         check_success(s);
 }
 
@@ -285,7 +285,7 @@ static void note_begin(struct sim *s)
     j->made_life = s->server.life;
     j->made_at = s->now;
     sim_judge_check_overlap(s);
-    if (!r->recover_until)
+    if (!r->running.recovery.until)
         sim_judge_check_quarantine(s);
 }
 
@@ -304,7 +304,8 @@ static bool has_begun_anew(const struct sim_judge *j, const struct dt_rdzv *r)
 {
     bool emptied = j->before.members == 0 && r->members.count > 0;
     bool reopened = j->before.state == DT_RUN_CLOSED && r->state != DT_RUN_CLOSED;
-    bool learnt = !j->before.recovering && r->recover_until && r->round != j->before.round;
+    bool learnt =
+        !j->before.recovering && dt_rdzv_recovery(r)->until && r->round != j->before.round;
     return reopened || learnt || (j->before.had_world && (emptied || !r->had_world));
 }
 
@@ -318,7 +319,7 @@ void sim_judge_after(struct sim *s, const struct dt_rdzv_event *event)
     sim_judge_follow_members(s, event);
     if (runs && (!ran || other))
         note_begin(s);
-    if (ran && (!runs || other) && !(closed && r->close_kind == DT_CLOSE_SUCCEEDED))
+    if (ran && (!runs || other) && !(closed && r->closed.kind == DT_CLOSE_SUCCEEDED))
         note_end(s, event);
     if (closed)
         check_close(s);

@@ -73,7 +73,7 @@ static void check_closed(struct sim *s)
     for (uint32_t i = 0; i < s->nodes_len; i++)
         if (is_up(s, &s->nodes[i]))
             sim_judge_fail(s, SIM_RULE_CLOSED, "%s has not ended, and the job is long over (%s)",
-                           s->nodes[i].name, r->close_why);
+                           s->nodes[i].name, r->closed.why);
 }
 
 static void check_liveness(struct sim *s)

@@ -406,10 +406,11 @@ void sim_server_drain(struct sim *s, const char *node, bool undo)
 /* Whether M can have no effect now but that its sender is alive, which is known anyway. */
 static bool is_stale(const struct dt_rdzv *run, const struct dt_message *m)
 {
+    const struct dt_recovery *recovery = dt_rdzv_recovery(run);
     const struct dt_member *who = dt_members_find(&run->members, m->incarnation);
     if (!who)
         return true;
-    if (run->recover_until && m->round == run->recover_round)
+    if (recovery->until && m->round == recovery->round)
         return false; /* what ended it was forgotten, and counts when it is said again */
     return m->round < run->round && who->link == DT_LINK_ONLINE &&
            (m->type == DT_MSG_RESULT || m->type == DT_MSG_MAY_COMMIT);
