@@ -380,6 +380,8 @@ static void ready(struct dt_rdzv *r, struct dt_rdzv_actions *out, struct dt_memb
         m->parked = false;
         break;
     case DT_DOING_STOPPING:
+        if (f->round < m->round && !m->may_lack_world)
+            break; /* it had not heard of its last world, and will yet start and stop workers */
         dt_members_set_doing(&r->members, m, DT_DOING_WAITING);
         m->parked = false;
         break;

@@ -62,6 +62,7 @@ struct dt_member {
     bool restored;        /* from the journal: not heard of since, and has longer to come back */
     bool parked;          /* was told so */
     bool leaving;         /* goes when its workers are gone */
+    bool may_lack_world;  /* its last world was sent over an earlier connection */
     bool newcomer;        /* in the world of its round, and not in the one before */
     bool with_crowd;      /* it fell silent together with most others, so perhaps by our fault */
     bool told_mixed;      /* was told that the run's nodes run different commands */

@@ -115,13 +115,17 @@ static void answer_commit(struct dt_rdzv *r, struct dt_rdzv_actions *out,
                         (m->doing == DT_DOING_RUNNING || m->doing == DT_DOING_DONE);
 }
 
-static void take_join(struct dt_rdzv *r, struct dt_rdzv_actions *out, const struct dt_message *f,
-                      bool local)
+static void take_join(struct dt_rdzv *r, struct dt_rdzv_actions *out,
+                      const struct dt_rdzv_event *event)
 {
-    rdzv_join(r, out, f);
-    struct dt_member *m = dt_members_find(&r->members, f->incarnation);
+    uint64_t from = event->frame->incarnation;
+    struct dt_member *m = dt_members_find(&r->members, from);
+    if (m && event->anew)
+        m->may_lack_world = true;
+    rdzv_join(r, out, event->frame);
+    m = dt_members_find(&r->members, from);
     if (m)
-        dt_members_set_local(&r->members, m, local);
+        dt_members_set_local(&r->members, m, event->local);
 }
 
 static void take_frame(struct dt_rdzv *r, struct dt_rdzv_actions *out,
@@ -130,7 +134,7 @@ static void take_frame(struct dt_rdzv *r, struct dt_rdzv_actions *out,
     const struct dt_message *f = event->frame;
     struct dt_member *m = dt_members_find(&r->members, f->incarnation);
     if (f->type == DT_MSG_JOIN)
-        take_join(r, out, f, event->local);
+        take_join(r, out, event);
     else if (!m && f->type != DT_MSG_LEAVE && f->type != DT_MSG_MAY_COMMIT &&
              r->state != DT_RUN_CLOSED)
         disown(r, out, f);

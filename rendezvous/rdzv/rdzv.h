@@ -37,9 +37,10 @@ enum dt_rdzv_event_type {
 struct dt_rdzv_event {
     enum dt_rdzv_event_type type;
     const struct dt_message *frame; /* JOIN, BEAT, RESULT, LEAVE, MAY_COMMIT */
-    bool local;                     /* JOIN: its connection comes from our own host */
-    uint64_t from;                  /* LOST: whose */
-    const char *text;               /* DRAIN: the node's name; END: why */
+    bool local;                     /* JOIN: its connection comes from our own host ... */
+    bool anew;        /* ... and it is the member's first there: what was sent before may be lost */
+    uint64_t from;    /* LOST: whose */
+    const char *text; /* DRAIN: the node's name; END: why */
     const char *twin; /* another run for which dt_rdzv_may_be_one(), if anybody looked; or NULL */
 };
 

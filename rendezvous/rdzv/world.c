@@ -38,6 +38,7 @@ void rdzv_send_world(struct dt_rdzv *r, struct dt_rdzv_actions *out, struct dt_m
     struct dt_rdzv_action *a = rdzv_send(out, m->id, DT_MSG_WORLD, r->round, 0);
     if (!a)
         return;
+    m->may_lack_world = false;
     a->world = (struct dt_world_message){.seat = m->seat,
                                          .seats = (int)r->seats_len,
                                          .first_rank = m->first_rank,

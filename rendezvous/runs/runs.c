@@ -272,7 +272,8 @@ static bool is_outdated(const struct dt_rdzv_run *run, const struct dt_rdzv_conn
 static void take_join(struct dt_rdzv_runs *runs, struct dt_rdzv_conn *c, const struct dt_message *m)
 {
     const char *why;
-    if (!speaks_for(c, m)) {
+    bool anew = !speaks_for(c, m);
+    if (anew) {
         dt_rdzv_runs_lost(runs, c); /* as whom it spoke so far */
         struct dt_rdzv_run *run = run_for(runs, m, &why);
         if (run && is_outdated(run, c, m->incarnation)) {
@@ -285,7 +286,8 @@ static void take_join(struct dt_rdzv_runs *runs, struct dt_rdzv_conn *c, const s
         }
     }
     run_step(runs, c->run,
-             &(struct dt_rdzv_event){.type = DT_EV_FRAME, .frame = m, .local = c->peer->local});
+             &(struct dt_rdzv_event){
+                 .type = DT_EV_FRAME, .frame = m, .local = c->peer->local, .anew = anew});
 }
 
 int dt_rdzv_runs_frame(struct dt_rdzv_runs *runs, struct dt_rdzv_conn *c,

@@ -108,10 +108,13 @@ static void tick(void)
 
 static void frame(uint64_t id, struct dt_message m)
 {
+    const struct dt_member *known = dt_members_find(&run->members, id);
     m.run = "run";
     m.incarnation = id;
-    step(&(struct dt_rdzv_event){
-        .type = DT_EV_FRAME, .frame = &m, .local = at_home >> node_of(id) & 1});
+    step(&(struct dt_rdzv_event){.type = DT_EV_FRAME,
+                                 .frame = &m,
+                                 .local = at_home >> node_of(id) & 1,
+                                 .anew = !known || !known->connected});
 }
 
 static struct dt_join join_of(uint64_t id)
@@ -611,6 +614,48 @@ TEST(who_comes_without_its_workers_ends_the_round_and_all_are_told_why)
         CHECK_STR(told[i], "stop ");
         CHECK_STR(why[i], "node1: its workers are gone, and it does not say why");
     }
+    end();
+}
+
+/* It says why its workers are gone, and then that they are; what it said over the connection before
+ * comes first. */
+TEST(who_was_ready_for_a_world_is_not_done_with_it)
+{
+    begin_running(2, 2, 3);
+    run->spec.max_restarts = 1;
+    result(1001, false);
+    lose(1001);
+    join(1001);
+    forget_told();
+    int before = last_round[1];
+    join(1000);
+    CHECK_STR(told[1], "world 1:1/2 ");
+    join(1002);
+    CHECK_EQ(run->state, DT_RUN_GATHERING);
+    last_round[1] = before;
+    join(1001); /* said before it heard of round 1 */
+    last_round[1] = 1;
+    join(1000);
+    CHECK_EQ(run->state, DT_RUN_GATHERING);
+    join(1001);
+    CHECK_EQ(run->state, DT_RUN_RUNNING);
+    end();
+}
+
+TEST(a_world_that_was_lost_with_its_connection_is_not_waited_for)
+{
+    begin_running(2, 2, 3);
+    run->spec.max_restarts = 1;
+    result(1001, false);
+    join(1001);
+    int before = last_round[1];
+    join(1000);
+    join(1002);
+    lose(1001);
+    last_round[1] = before;
+    join(1001);
+    join(1000);
+    CHECK_EQ(run->state, DT_RUN_RUNNING);
     end();
 }
 

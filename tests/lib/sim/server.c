@@ -236,6 +236,7 @@ static void receive_message(struct sim *s, uint32_t conn, const struct dt_messag
 {
     struct sim_server *v = &s->server;
     struct sim_conn *c = &s->net.conns[conn];
+    bool anew = c->member != m->incarnation;
     sim_say_message(s, "server", "gets", m);
     if (m->type == DT_MSG_JOIN ? !bind_member(s, conn, m->incarnation)
                                : c->member != m->incarnation) {
@@ -247,8 +248,8 @@ static void receive_message(struct sim *s, uint32_t conn, const struct dt_messag
     if (!v->run || !sim_plant_in_frame(s, m))
         return;
     remember(v, m);
-    step(s,
-         (struct dt_rdzv_event){.type = DT_EV_FRAME, .frame = m, .local = s->nodes[c->node].local});
+    step(s, (struct dt_rdzv_event){
+                .type = DT_EV_FRAME, .frame = m, .local = s->nodes[c->node].local, .anew = anew});
 }
 
 void sim_server_receive(struct sim *s, uint32_t conn, enum sim_parcel what,
