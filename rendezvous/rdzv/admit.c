@@ -12,9 +12,15 @@
 static void send_stale(struct dt_rdzv *r, struct dt_rdzv_actions *out, uint64_t to, int round)
 {
     char why[DT_WHY_MAX];
-    snprintf(why, sizeof why,
-             "round %d went on without this node; the job is at round %d, it may join that", round,
-             r->round);
+    if (round < r->round)
+        snprintf(why, sizeof why,
+                 "round %d went on without this node; the job is at round %d, it may join that",
+                 round, r->round);
+    else /* the server has lost its memory, and numbers begin anew */
+        snprintf(why, sizeof why,
+                 "the rendezvous was restarted and does not know round %d of this node; other "
+                 "nodes run the job now, it may join them",
+                 round);
     rdzv_send(out, to, DT_MSG_STALE, r->round, rdzv_text(out, why));
 }
 

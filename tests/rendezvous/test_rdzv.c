@@ -1995,7 +1995,6 @@ TEST(a_journal_that_is_older_than_the_nodes_is_put_right_by_them)
     end();
 }
 
-/* Its nodes have been in the run, so they would be told how the one before it ended. */
 /* The server lost its journal, and all nodes but one were replaced before it was back. */
 TEST(a_straggler_of_a_forgotten_round_does_not_undo_the_world_of_others)
 {
@@ -2005,6 +2004,8 @@ TEST(a_straggler_of_a_forgotten_round_does_not_undo_the_world_of_others)
         beat(1000 + (uint64_t)i);
     come_back(2000, false); /* in seat 0 of 3, of round 6 */
     CHECK_STR(told[0], "stale ");
+    CHECK(strstr(why[0], "does not know round 6 of this node; other nodes run the job now") !=
+          NULL);
     CHECK_STR(told[1], "");
     CHECK_EQ(run->round, 0);
     join(3000); /* as a newcomer */
@@ -2044,6 +2045,7 @@ TEST(a_larger_world_that_a_node_is_in_takes_the_place_of_a_smaller_one)
     end();
 }
 
+/* Its nodes have been in the run, so they would be told how the one before it ended. */
 TEST(a_server_started_again_does_not_take_the_next_job_for_the_last)
 {
     struct dt_buf record = {0};
