@@ -25,6 +25,7 @@ const struct sim_plant_row sim_plants[SIM_PLANTS] = {
     [SIM_PLANT_SENDS_EARLY] = {"sends-early", SIM_RULE_SIZE},
     [SIM_PLANT_LEAVES_AT_ONCE] = {"leaves-at-once", SIM_RULE_LEAVE},
     [SIM_PLANT_SAVES_ON] = {"saves-on", SIM_RULE_COMMIT},
+    [SIM_PLANT_HEAD_VOTES] = {"head-votes", SIM_RULE_HEALTHY},
 };
 
 /* Tells who has seat 0 what belongs to seat 1, and the other way round. */
@@ -88,6 +89,8 @@ void sim_plant_in_event(struct sim *s, struct dt_rdzv_event *event, struct dt_me
     const struct dt_rdzv *r = s->server.run;
     if (sim_planted(s, SIM_PLANT_LEAVES_AT_ONCE))
         leave_at_once(event, room);
+    if (sim_planted(s, SIM_PLANT_HEAD_VOTES))
+        event->local = false;
     if (!sim_planted(s, SIM_PLANT_SPARE_DISTURBS) || event->type != DT_EV_LOST ||
         r->state != DT_RUN_RUNNING || !r->seats[0].holder)
         return;

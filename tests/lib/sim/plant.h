@@ -28,6 +28,7 @@ enum sim_plant {
     SIM_PLANT_SENDS_EARLY,       /* sends do not wait for the journal */
     SIM_PLANT_LEAVES_AT_ONCE,    /* whoever leaves is not waited for */
     SIM_PLANT_SAVES_ON,          /* workers that are cut off while they end may save */
+    SIM_PLANT_HEAD_VOTES,        /* who is on the server's host hides that its network is down */
     SIM_PLANTS,
 };
 
