@@ -208,6 +208,7 @@ static void say_warnings(struct dt_trainer *t)
     }
 }
 
+/* Lines that fit 80 columns, as they stand in logs and on terminals beside each other. */
 static void introduce(struct dt_trainer *t, const char *resume)
 {
     const struct dt_config *c = t->config;
@@ -215,18 +216,17 @@ static void introduce(struct dt_trainer *t, const char *resume)
     if (!t->metrics)
         return;
     dt_zero_memory(t->zero, &m);
+    dt_metrics_say(t->metrics, "%s with %.1f M parameters; %d rank%s on %d host%s, ZeRO stage %d",
+                   c->model.shape.family == DT_GPT2 ? "GPT-2" : "Llama",
+                   (double)dt_shape_params(&c->model.shape) * 1e-6, t->ranks,
+                   t->ranks == 1 ? "" : "s", dt_context_hosts(t->context),
+                   dt_context_hosts(t->context) == 1 ? "" : "s", c->zero.stage);
+    dt_metrics_say(t->metrics, "%s", t->device->description);
     dt_metrics_say(
-        t->metrics, "%s with %.1f M parameters; %d rank%s on %d host%s, ZeRO stage %d; %s",
-        c->model.shape.family == DT_GPT2 ? "GPT-2" : "Llama",
-        (double)dt_shape_params(&c->model.shape) * 1e-6, t->ranks, t->ranks == 1 ? "" : "s",
-        dt_context_hosts(t->context), dt_context_hosts(t->context) == 1 ? "" : "s", c->zero.stage,
-        t->device->description);
-    dt_metrics_say(t->metrics,
-                   "batch %lld = micro %lld x accumulation %lld x %d; %zu samples of %zu tokens; "
-                   "%.0f MiB of parameters, gradients and optimizer in each rank",
-                   (long long)t->batch.train, (long long)t->batch.micro,
-                   (long long)t->batch.accumulation, t->ranks, t->sampler.samples,
-                   c->data.positions,
+        t->metrics, "batch %lld = micro %lld x accumulation %lld x %d; %zu samples of %zu tokens",
+        (long long)t->batch.train, (long long)t->batch.micro, (long long)t->batch.accumulation,
+        t->ranks, t->sampler.samples, c->data.positions);
+    dt_metrics_say(t->metrics, "%.0f MiB of parameters, gradients and optimizer in each rank",
                    (double)(m.params + m.grads + m.optimizer + m.scratch) / (1 << 20));
     if (resume[0])
         dt_metrics_say(t->metrics, "resumed from %s: step %lld", resume, (long long)t->state.step);
