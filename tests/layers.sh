@@ -66,6 +66,10 @@ violations()
         done
 }
 
+[ -d "$top/base" ] || {
+    echo "layers.sh: $top is not a tree of dtrun's sources: it has no folder base" >&2
+    exit 2
+}
 planted=
 if [ $# -eq 0 ]; then
     planted=$(mktemp -d)
@@ -81,18 +85,22 @@ if [ $# -eq 0 ]; then
     echo '#include <uv.h>' >"$planted/ctl/f.c"
     echo '#include "cuda/launch.cuh"' >"$planted/cuda/fine.cu"
     echo '#include "tests/lib/check.h"' >"$planted/cuda/g.cu"
-    echo 1..2
+    echo 1..3
     found=$(violations "$planted" | wc -l)
     if [ "$found" -eq 7 ]; then
         tap_ok 'planted violations are noticed'
     else
         violations "$planted" | tap_not_ok "planted violations are noticed ($found of 7)"
     fi
+    if said=$(sh "$0" "$planted/none" 2>&1); then
+        echo "$said" | tap_not_ok 'a tree that is not there is an error'
+    else
+        tap_ok 'a tree that is not there is an error'
+    fi
 else
     echo 1..1
 fi
 
-top=${1:-$(cd "$(dirname "$0")/.." && pwd)}
 up=$(violations "$top")
 if [ -z "$up" ]; then
     tap_ok 'no include points up'
