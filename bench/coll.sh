@@ -5,7 +5,7 @@
 # shared memory. The engines take turns in each round and the best time of all rounds counts: what
 # else runs on the machine only ever makes times longer. Then how long survivors of a kill -9 wait
 # for their error.
-# Exit status: 0 when measured, met or not; 1 when something could not be; 2 for a bad command line.
+# Exit status: 0 when measured; 1 when something could not be; 2 for a bad command line.
 # shellcheck disable=SC2016 # what looks like the shell's in single quotes are fields of awk
 set -u
 export LC_ALL=C
@@ -84,12 +84,9 @@ best() {
     awk -v bytes="$3" '$1 == bytes && (!best || $2 < best) { best = $2 } END { print best }' "$tmp/$1-$2"
 }
 
-# verdict WORDS VALUE RELATION TARGET
-verdict() {
-    awk -v words="$1" -v value="$2" -v how="$3" -v target="$4" 'BEGIN {
-        met = how == ">=" ? value + 0 >= target + 0 : value + 0 <= target + 0
-        printf "    %-52s %10s, target %s %s: %s\n", words, value, how, target, met ? "met" : "NOT MET"
-    }'
+# figure WORDS VALUE
+figure() {
+    printf '    %-52s %10s\n' "$1" "$2"
 }
 
 ratio() { # A B
@@ -130,13 +127,12 @@ deaths() {
 }
 
 measure 2 || exit 1
-verdict '64 MiB, times as fast as gloo' \
-    "$(ratio "$(best gloo 2 67108864)" "$(best allocated 2 67108864)")" '>=' 8
+figure '64 MiB, times as fast as gloo' \
+    "$(ratio "$(best gloo 2 67108864)" "$(best allocated 2 67108864)")"
 if [ -n "$trixie" ]; then
-    verdict "64 MiB, times as fast as gloo of PyTorch $trixie" \
-        "$(ratio "$(best gloo-trixie 2 67108864)" "$(best allocated 2 67108864)")" '>=' 8
+    figure "64 MiB, times as fast as gloo of PyTorch $trixie" \
+        "$(ratio "$(best gloo-trixie 2 67108864)" "$(best allocated 2 67108864)")"
 fi
-verdict '4 KiB, microseconds' "$(best allocated 2 4096)" '<=' 2
 measure 4 || exit 1
 
 printf '\nkill -9 of a rank among 3: milliseconds until the last survivor has its error, median and longest of 10\n'
@@ -144,4 +140,3 @@ read -r middle longest < <("$bench" --ranks 3 --deaths 10 | deaths)
 printf '    %-12s %10s %10s\n' libdtrun "$middle" "$longest"
 read -r gloo_middle gloo_longest < <(/usr/bin/python3 "$here/coll/gloo_bench.py" 3 1 10 2>"$tmp/log" | deaths)
 printf '    %-12s %10s %10s\n' gloo "$gloo_middle" "$gloo_longest"
-verdict 'error after a kill, longest, ms' "$longest" '<=' 50

@@ -3,7 +3,7 @@
 # Measures dtrun and torchrun side by side, in one run on one machine: a job that does nothing, a
 # restart, and teed output; and against the floor, which is bare fork, exec and wait. Torchrun is
 # that of PyTorch 2.6 in the trixie root (scripts/make-root trixie). Medians of the runs.
-# Exit status: 0 when measured, met or not; 1 when something could not be; 2 for a bad command line.
+# Exit status: 0 when measured; 1 when something could not be; 2 for a bad command line.
 set -u
 export LC_ALL=C
 
@@ -70,12 +70,9 @@ ratio() {
     awk -v a="$1" -v b="$2" 'BEGIN { printf "%.2f", a / b }'
 }
 
-# verdict WORDS VALUE RELATION TARGET
-verdict() {
-    awk -v words="$1" -v value="$2" -v how="$3" -v target="$4" 'BEGIN {
-        met = how == ">=" ? value + 0 >= target + 0 : value + 0 <= target + 0
-        printf "    %-34s %10s, target %s %s: %s\n", words, value, how, target, met ? "met" : "NOT MET"
-    }'
+# figure WORDS VALUE
+figure() {
+    printf '    %-34s %10s\n' "$1" "$2"
 }
 
 row() {
@@ -97,10 +94,9 @@ for workers in 2 64; do
     if [ -n "$torch" ]; then
         read -r torch_wall torch_cpu torch_rss <<<"$("$tools/job_time" "$few" "$tmp/torchrun" --nproc-per-node "$workers" --no-python /bin/true)"
         row "torchrun $torch" "$torch_wall" "$torch_cpu" "$torch_rss"
-        verdict 'sooner than torchrun' "$(ratio "$torch_wall" "$wall")" '>=' 150
+        figure 'sooner than torchrun' "$(ratio "$torch_wall" "$wall")"
     fi
-    verdict 'against fork, exec, wait' "$(ratio "$wall" "$floor_wall")" '<=' 3
-    verdict 'rss KiB' "$rss" '<=' 8192
+    figure 'against fork, exec, wait' "$(ratio "$wall" "$floor_wall")"
 done
 
 # restart COMMAND...: the median of what job_restart reports.
@@ -122,9 +118,8 @@ if [ -n "$torch" ]; then
     worker=/host$tools/job_restart file=/host$tmp/restart
     theirs=$(restart "$few" "$tmp/torchrun")
     printf '    %-22s %12s ms\n' "torchrun $torch" "$theirs"
-    verdict 'against torchrun' "$(ratio "$ours" "$theirs")" '<=' 1
+    figure 'against torchrun' "$(ratio "$ours" "$theirs")"
 fi
-verdict 'ms' "$ours" '<=' 10
 
 # tee_speed NAME TIMES MIB BYTES PROGRAM COMMAND...: sets $speed to the MB/s of workers' output, the
 # median of so many times, and prints what became of the lines in all of them.
@@ -156,5 +151,4 @@ for bytes in 4096 100; do
         tee_speed "torchrun $torch" 1 4 "$bytes" "/host$tools/job_flood" "$tmp/torchrun"
         printf '    %-34s %10s\n' 'against torchrun' "$(ratio "$ours" "$speed")"
     fi
-    [ "$bytes" != 4096 ] || verdict 'MB/s' "$ours" '>=' 500
 done
