@@ -9,8 +9,6 @@ import signal
 import tap
 import training
 
-LONG = 250  # steps, so that most are still to come when something happens at one of the first
-
 
 def resumes(s, c, whole):
     """The next start of the run goes on to the losses of WHOLE."""
@@ -55,10 +53,10 @@ def told_twice(s):
 @training.story
 def told_in_one_rank(s):
     """SIGTERM to one rank alone: all save the same step and end; the next world goes on"""
-    whole = s.config("whole.json", stage=2, steps=LONG)
+    whole = s.config("whole.json", stage=2, steps=training.LONG)
     s.run(whole, world=2)
     for rank in (0, 1):
-        c = s.config("c%d.json" % rank, stage=2, steps=LONG, save_dir=s.path("ckpt%d" % rank))
+        c = s.config("c%d.json" % rank, stage=2, steps=training.LONG, save_dir=s.path("ckpt%d" % rank))
         program = s.start(c, world=2)
         program.expect(r"step 9/")
         os.kill(s.workers(program)[rank], signal.SIGTERM)
@@ -70,10 +68,10 @@ def told_in_one_rank(s):
 @training.story
 def told_while_saving(s):
     """SIGTERM in a save: that save or the last step's is whole, and the run goes on from it"""
-    whole = s.config("whole.json", stage=1, steps=LONG)
+    whole = s.config("whole.json", stage=1, steps=training.LONG)
     s.run(whole, world=2)
     for number in range(3):
-        c = s.config("c%d.json" % number, stage=1, steps=LONG, save_every=7 + number, save_dir=s.path("ckpt%d" % number))
+        c = s.config("c%d.json" % number, stage=1, steps=training.LONG, save_every=7 + number, save_dir=s.path("ckpt%d" % number))
         program = s.start(c, world=2)
         training.await_save(s.path("ckpt%d" % number))
         program.kill(signal.SIGTERM)

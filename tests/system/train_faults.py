@@ -135,7 +135,7 @@ def waiting_is_no_computing(s):
 @training.story
 def killed_at_random(s):
     """ranks killed with -9 at many random moments, in saves too, cost time and not a bit of the losses"""
-    steps = 400
+    steps = training.LONG * 8 // 5
     whole = s.config("whole.json", stage=2, steps=steps)
     s.run(whole, world=2)
     chance = random.Random(20)
@@ -168,9 +168,9 @@ def killed_at_random(s):
 @training.story
 def dtrun_killed(s):
     """dtrun itself killed with -9 takes its workers with it; started anew it goes on"""
-    whole = s.config("whole.json", steps=250)
+    whole = s.config("whole.json", steps=training.LONG)
     s.run(whole, world=2)
-    c = s.config("killed.json", steps=250, save_every=3, save_dir=s.path("ckpt"))
+    c = s.config("killed.json", steps=training.LONG, save_every=3, save_dir=s.path("ckpt"))
     program = s.start(c, world=2)
     program.expect(r"step 10/")
     program.kill(signal.SIGKILL)

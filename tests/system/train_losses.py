@@ -12,8 +12,6 @@ import subprocess
 import tap
 import training
 
-LONG = 250  # steps, so that most are still to come when something happens at one of the first
-
 
 @training.story
 def stages_worlds_accumulation(s):
@@ -97,9 +95,9 @@ def sixteen_bits(s):
 @training.story
 def killed(s):
     """a rank killed with -9 costs the steps since the last checkpoint and nothing else: the same bits"""
-    whole = s.config("whole.json", stage=2, steps=LONG)
+    whole = s.config("whole.json", stage=2, steps=training.LONG)
     s.run(whole, world=2)
-    c = s.config("killed.json", stage=2, steps=LONG, save_every=5, save_dir=s.path("ckpt"))
+    c = s.config("killed.json", stage=2, steps=training.LONG, save_every=5, save_dir=s.path("ckpt"))
     program = s.start(c, world=2, dtrun=("--max-restarts", "1"))
     program.expect(r"step 17/")
     os.kill(s.workers(program)[1], signal.SIGKILL)
@@ -115,9 +113,9 @@ def begins_anew(s):
     s.run(older, world=2)
     for resume in ("none", s.path("older")):
         name = "anew" if resume == "none" else "from"
-        whole = s.config(name + "_whole.json", stage=2, steps=LONG)
+        whole = s.config(name + "_whole.json", stage=2, steps=training.LONG)
         s.run(whole, "--resume", resume, world=2)
-        c = s.config(name + ".json", stage=2, steps=LONG, save_every=5, save_dir=s.path(name))
+        c = s.config(name + ".json", stage=2, steps=training.LONG, save_every=5, save_dir=s.path(name))
         s.run(older, "--set", "train.save_dir=" + s.path(name), "--set", "train.metrics=" + s.path("unread"), "--resume", "none",
               world=2)
         program = s.start(c, "--resume", resume, world=2, dtrun=("--max-restarts", "1"))
@@ -179,9 +177,9 @@ def says_what_is_new(s):
 @training.story
 def told_to_end(s):
     """SIGTERM saves the step at hand; the next start goes on from it, with the same bits"""
-    whole = s.config("whole.json", stage=3, steps=LONG)
+    whole = s.config("whole.json", stage=3, steps=training.LONG)
     s.run(whole, world=2)
-    c = s.config("told.json", stage=3, steps=LONG, save_dir=s.path("ckpt"))
+    c = s.config("told.json", stage=3, steps=training.LONG, save_dir=s.path("ckpt"))
     program = s.start(c, world=2)
     program.expect(r"step 9/")
     program.kill(signal.SIGTERM)

@@ -16,6 +16,8 @@ import tap
 
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 STORIES = []
+# Steps of a run of which most are still to come when something happens at one of the first.
+LONG = int(os.environ.get("DT_LONG_RUN", "250"))
 
 GPT2 = {"model_type": "gpt2", "n_layer": 2, "n_embd": 48, "n_head": 3, "n_positions": 32, "vocab_size": 320}
 LLAMA = {"model_type": "llama", "hidden_size": 48, "intermediate_size": 80, "num_hidden_layers": 2,
