@@ -135,7 +135,7 @@ int main() { struct dt_err err; dt_err_set(&err, DT_E_RUNTIME, "%s", dt_version(
 
 echo 1..18
 check 'it builds in a folder of its own' meson setup "$tmp/build" "$top" --prefix="$tmp/prefix" --sysconfdir=etc -Dtests=false \
-    -Dtorchrun_symlink=true -Dcuda=disabled
+    --buildtype=plain -Dtorchrun_symlink=true -Dcuda=disabled
 check 'and installs into a prefix' meson install -C "$tmp/build"
 check 'and into a DESTDIR' env DESTDIR="$tmp/dest" meson install -C "$tmp/build" --no-rebuild
 program=$tmp/prefix/bin/dtrun-rendezvous
