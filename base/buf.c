@@ -143,6 +143,13 @@ void dt_buf_put_str(struct dt_buf *b, const char *s)
     dt_buf_put(b, s, strlen(s));
 }
 
+void dt_buf_put_text(struct dt_buf *b, const char *s)
+{
+    size_t len = strlen(s);
+    dt_buf_put_u32(b, (uint32_t)len);
+    dt_buf_put(b, s, len);
+}
+
 void dt_buf_printf(struct dt_buf *b, const char *fmt, ...)
 {
     va_list ap, again;
@@ -205,4 +212,15 @@ uint64_t dt_read_u64(struct dt_reader *r)
 int64_t dt_read_i64(struct dt_reader *r)
 {
     return (int64_t)dt_read_u64(r);
+}
+
+void dt_read_text(struct dt_reader *r, char *out, size_t size)
+{
+    uint32_t len = dt_read_u32(r);
+    const uint8_t *at = len < size ? dt_read_bytes(r, len) : NULL;
+    bool fits = at && !memchr(at, '\0', len);
+    r->bad = r->bad || !fits;
+    if (fits)
+        memcpy(out, at, len);
+    out[fits ? len : 0] = '\0';
 }

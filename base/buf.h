@@ -73,6 +73,7 @@ void dt_buf_set_u32(struct dt_buf *b, size_t at, uint32_t v); /* over content; a
 void dt_buf_put_u64(struct dt_buf *b, uint64_t v);
 void dt_buf_put_i64(struct dt_buf *b, int64_t v);
 void dt_buf_put_str(struct dt_buf *b, const char *s);
+void dt_buf_put_text(struct dt_buf *b, const char *s); /* behind its length, a u32 */
 void dt_buf_printf(struct dt_buf *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /* The content as a C string; the NUL behind it is not content. "" when bad. */
@@ -101,5 +102,8 @@ uint8_t dt_read_u8(struct dt_reader *r);
 uint32_t dt_read_u32(struct dt_reader *r);
 uint64_t dt_read_u64(struct dt_reader *r);
 int64_t dt_read_i64(struct dt_reader *r);
+/* What dt_buf_put_text() wrote, with a NUL behind it. One that has no room in SIZE bytes, or a NUL
+ * inside, is bad, and OUT then is "". */
+void dt_read_text(struct dt_reader *r, char *out, size_t size);
 
 #endif

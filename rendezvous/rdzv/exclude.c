@@ -395,28 +395,22 @@ const char *dt_exclude_any_out(const struct dt_exclude *x)
     return n ? dt_container_of(n, struct dt_excluded, in_banned)->name : NULL;
 }
 
-static void put_text(struct dt_buf *out, const char *s)
-{
-    dt_buf_put_u32(out, (uint32_t)strlen(s));
-    dt_buf_put_str(out, s);
-}
-
 static void put_ban(const struct dt_excluded *e, struct dt_buf *out, dt_ms now)
 {
     dt_buf_put_i64(out, e->until - now);
     dt_buf_put_i64(out, now - e->since);
     dt_buf_put_u8(out, e->hard);
     dt_buf_put_u64(out, e->all_of);
-    put_text(out, e->why);
+    dt_buf_put_text(out, e->why);
 }
 
 void dt_exclude_save(const struct dt_excluded *e, struct dt_buf *out, dt_ms now)
 {
     bool banned = e->until > now;
     dt_buf_put_u8(out, RECORD_VERSION);
-    put_text(out, e->name);
+    dt_buf_put_text(out, e->name);
     dt_buf_put_u8(out, e->drained);
-    put_text(out, e->drained_why);
+    dt_buf_put_text(out, e->drained_why);
     dt_buf_put_u8(out, banned);
     if (banned)
         put_ban(e, out, now);
@@ -428,18 +422,6 @@ void dt_exclude_save(const struct dt_excluded *e, struct dt_buf *out, dt_ms now)
             dt_buf_put_i64(out, now - e->strike[i].at);
             dt_buf_put_u64(out, e->strike[i].signature);
         }
-}
-
-static void read_text(struct dt_reader *r, char *out, size_t size)
-{
-    uint32_t len = dt_read_u32(r);
-    const uint8_t *at = len < size ? dt_read_bytes(r, len) : NULL;
-    if (!at) {
-        r->bad = true;
-        return;
-    }
-    memcpy(out, at, len);
-    out[len] = '\0';
 }
 
 static int64_t up_to(struct dt_reader *r, int64_t most, int64_t v)
@@ -467,7 +449,7 @@ static void read_ban(struct dt_reader *r, struct dt_excluded *e, dt_ms now, dt_m
     e->since = now - away - up_to(r, LONGEST, dt_read_i64(r));
     e->hard = read_bool(r);
     e->all_of = dt_read_u64(r);
-    read_text(r, e->why, sizeof e->why);
+    dt_read_text(r, e->why, sizeof e->why);
 }
 
 static void read_strikes(struct dt_reader *r, struct dt_excluded *e, dt_ms now, dt_ms away)
@@ -485,9 +467,9 @@ static bool read_record(struct dt_reader *r, struct dt_excluded *e, dt_ms now, d
 {
     if (dt_read_u8(r) != RECORD_VERSION)
         return false;
-    read_text(r, e->name, sizeof e->name);
+    dt_read_text(r, e->name, sizeof e->name);
     e->drained = read_bool(r);
-    read_text(r, e->drained_why, sizeof e->drained_why);
+    dt_read_text(r, e->drained_why, sizeof e->drained_why);
     if (read_bool(r))
         read_ban(r, e, now, away);
     e->probation = ends(up_to(r, LONGEST, dt_read_i64(r)), now, away);

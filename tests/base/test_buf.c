@@ -175,3 +175,31 @@ TEST(views_compare_and_copy_even_when_empty)
     dt_bytes_copy(out, none);
     CHECK_STR(out, "zzz");
 }
+
+TEST(a_text_is_read_as_it_was_written_and_never_past_its_room)
+{
+    struct dt_buf b = {0};
+    char out[8];
+    dt_buf_put_text(&b, "");
+    dt_buf_put_text(&b, "node0");
+    struct dt_reader r = dt_reader_over(b.at, b.len);
+    dt_read_text(&r, out, sizeof out);
+    CHECK_STR(out, "");
+    dt_read_text(&r, out, sizeof out);
+    CHECK_STR(out, "node0");
+    CHECK(!r.bad && dt_reader_left(&r) == 0);
+    for (size_t cut = 4; cut < b.len; cut++) { /* of the second one */
+        r = dt_reader_over(b.at + 4, cut - 4);
+        dt_read_text(&r, out, sizeof out);
+        CHECK(r.bad);
+        CHECK_STR(out, "");
+    }
+    r = dt_reader_over(b.at + 4, b.len - 4);
+    dt_read_text(&r, out, 5); /* no room for its NUL */
+    CHECK(r.bad);
+    b.at[b.len - 1] = '\0';
+    r = dt_reader_over(b.at + 4, b.len - 4);
+    dt_read_text(&r, out, sizeof out);
+    CHECK(r.bad);
+    dt_buf_finish(&b);
+}
