@@ -48,9 +48,6 @@ void dt_plan_finish(struct dt_plan *plan)
     free(plan->local_addr);
     free(plan->store_listen);
     free(plan->store_allow);
-    free(plan->job);
-    free(plan->script);
-    free(plan->user);
     free(plan->node_name);
     free(plan->domain);
     free(plan->token_file);

@@ -64,9 +64,7 @@ struct dt_plan {
     size_t store_allow_count;
 
     /* Of an elastic job. */
-    struct dt_run_spec run; /* its strings are those below */
-    char *job;              /* the scheduler's id of it; never NULL there */
-    char *script, *user;    /* what it runs and for whom, as people know them; never NULL there */
+    struct dt_run_spec run;
     enum dt_plan_is_host is_host;
     int order;           /* the seat this node wishes for; -1: none */
     int expected_nodes;  /* that the scheduler started; 0: unknown */

@@ -163,8 +163,8 @@ static void put_elastic(const struct dt_plan *p, struct dt_buf *out)
         dt_buf_printf(out, "nodes started: %d\n", p->expected_nodes);
     else
         dt_buf_put_str(out, "nodes started: not known\n");
-    put_text(out, "scheduler's job", *p->job ? p->job : NULL, "none");
-    put_text(out, "user", p->user, "");
+    put_text(out, "scheduler's job", *p->run.job ? p->run.job : NULL, "none");
+    put_text(out, "user", p->run.user, "");
     dt_buf_printf(out, "mixed nodes: %s\n", yes_no(p->run.mixed));
     put_text(out, "node name", p->node_name, "that of the host");
     put_text(out, "domain", p->domain, "none");

@@ -85,14 +85,10 @@ static int ask_scheduler(struct dt_planning *c)
     static const char *const sizes[] = {"SLURM_NNODES", "SLURM_JOB_NUM_NODES", NULL};
     static const char *const jobs[] = {"SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID"};
     struct dt_plan *p = c->plan;
-    char job[DT_ROLE_MAX] = "";
-    for (size_t i = 0; i < sizeof jobs / sizeof *jobs && !*job; i++)
-        snprintf(job, sizeof job, "%s", dt_planning_env(c, jobs[i]) ?: "");
+    for (size_t i = 0; i < sizeof jobs / sizeof *jobs && !*p->run.job; i++)
+        snprintf(p->run.job, sizeof p->run.job, "%s", dt_planning_env(c, jobs[i]) ?: "");
     p->expected_nodes = dt_planning_env_number(c, sizes, 1, 0);
-    if (dt_planning_set(c, &p->job, job) < 0 || choose_order(c) < 0)
-        return -1;
-    p->run.job = p->job;
-    return 0;
+    return choose_order(c);
 }
 
 /* -- this node -- */
@@ -158,16 +154,7 @@ static uint64_t hash_command(const struct dt_launch_options *o)
     return XXH3_64bits_withSeed(o->operands[0], strlen(o->operands[0]), how);
 }
 
-/* As a person would name it. */
-static int set_script(struct dt_planning *c)
-{
-    const struct dt_launch_options *o = c->o;
-    char text[DT_NODE_NAME_MAX];
-    snprintf(text, sizeof text, "%s%s", o->module ? "-m " : "", o->operands[0]);
-    return dt_planning_set(c, &c->plan->script, text);
-}
-
-static int fill_spec(struct dt_planning *c)
+static void fill_spec(struct dt_planning *c)
 {
     const struct dt_launch_options *o = c->o;
     struct dt_plan *p = c->plan;
@@ -187,11 +174,8 @@ static int fill_spec(struct dt_planning *c)
     run->restart_reset = o->restart_reset;
     run->command = hash_command(o);
     run->mixed = o->mixed_nodes;
-    if (set_script(c) < 0 || dt_planning_set(c, &p->user, c->facts->user) < 0)
-        return -1;
-    run->script = p->script;
-    run->user = p->user;
-    return 0;
+    snprintf(run->script, sizeof run->script, "%s%s", o->module ? "-m " : "", o->operands[0]);
+    snprintf(run->user, sizeof run->user, "%s", c->facts->user);
 }
 
 /* A row of the group that somebody gave is noted by itself, and a new one cannot be forgotten. */
@@ -211,8 +195,9 @@ int dt_planning_elastic(struct dt_planning *c)
     const struct dt_launch_options *o = c->o;
     if (!dt_plan_is_elastic(c->plan))
         return note_no_effect(c);
-    if (ask_scheduler(c) < 0 || present_node(c) < 0 || fill_spec(c) < 0)
+    if (ask_scheduler(c) < 0 || present_node(c) < 0)
         return -1;
+    fill_spec(c);
     if (o->fixed_world && o->spares == 0 && c->plan->min_nodes == c->plan->max_nodes)
         return dt_planning_ignore(c, "spare-policy", "--nnodes has no range, so nobody is a spare");
     return 0;

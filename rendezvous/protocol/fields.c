@@ -2,6 +2,7 @@
 #include "rendezvous/protocol/fields.h"
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/str.h"
 
 #include <assert.h>
@@ -57,15 +58,11 @@ static bool read_hex64(const char *text, uint64_t *v)
     return true;
 }
 
-/* -- writing ---------------------------------------------------------------------------------- */
+/* -- values in a struct ------------------------------------------------------------------------ */
 
-static int64_t within(const struct dt_field *f, int64_t v)
+int64_t dt_field_number(const struct dt_field *f, const void *from)
 {
-    return v < f->min ? f->min : v > f->max ? f->max : v;
-}
-
-static int64_t number_of(const struct dt_field *f, const void *at)
-{
+    const void *at = (const char *)from + f->at;
     switch (f->kind) {
     case DT_FIELD_INT:
         return *(const int *)at;
@@ -77,26 +74,119 @@ static int64_t number_of(const struct dt_field *f, const void *at)
     case DT_FIELD_ENUM:
         return *(const unsigned *)at;
     case DT_FIELD_HEX64:
-        return (int64_t) * (const uint64_t *)at; /* only whether it is 0 is of interest */
+        return (int64_t) * (const uint64_t *)at;
     case DT_FIELD_BYTES:
     case DT_FIELD_STRING:
+    case DT_FIELD_TEXT:
     case DT_FIELD_OBJECT:
         break;
     }
     return 0;
 }
 
-static const char *text_of(const void *at)
+static void set_number(const struct dt_field *f, void *to, int64_t v)
 {
-    const char *text = *(const char *const *)at;
+    void *at = (char *)to + f->at;
+    switch (f->kind) {
+    case DT_FIELD_INT:
+        *(int *)at = (int)v;
+        return;
+    case DT_FIELD_INT64:
+    case DT_FIELD_TIME:
+        *(int64_t *)at = v;
+        return;
+    case DT_FIELD_BOOL:
+        *(bool *)at = v != 0;
+        return;
+    case DT_FIELD_ENUM:
+        *(unsigned *)at = (unsigned)v;
+        return;
+    case DT_FIELD_HEX64:
+        *(uint64_t *)at = (uint64_t)v;
+        return;
+    case DT_FIELD_BYTES:
+    case DT_FIELD_STRING:
+    case DT_FIELD_TEXT:
+    case DT_FIELD_OBJECT:
+        assert(!"these are no numbers");
+    }
+}
+
+static bool is_within(const struct dt_field *f, int64_t v)
+{
+    switch (f->kind) {
+    case DT_FIELD_INT:
+    case DT_FIELD_INT64:
+        return v >= f->min && v <= f->max;
+    case DT_FIELD_TIME:
+        return (v >= f->min && v <= f->max) || (v == DT_FOREVER && f->max == DT_FIELD_FOREVER);
+    case DT_FIELD_BOOL:
+        return v == 0 || v == 1;
+    case DT_FIELD_ENUM:
+        return v >= 0 && v < f->max;
+    case DT_FIELD_HEX64:
+    case DT_FIELD_BYTES:
+    case DT_FIELD_STRING:
+    case DT_FIELD_TEXT:
+    case DT_FIELD_OBJECT:
+        break;
+    }
+    return true;
+}
+
+bool dt_field_fits(const struct dt_field *f, const void *from)
+{
+    return is_within(f, dt_field_number(f, from));
+}
+
+static const char *text_of(const struct dt_field *f, const void *from)
+{
+    const void *at = (const char *)from + f->at;
+    const char *text = f->kind == DT_FIELD_TEXT ? at : *(const char *const *)at;
     return text ? text : "";
 }
 
-static bool is_left_out(const struct dt_field *f, const void *at)
+static bool is_text(const struct dt_field *f)
+{
+    return f->kind == DT_FIELD_STRING || f->kind == DT_FIELD_TEXT;
+}
+
+/* What F is where it was left out. */
+static void clear(const struct dt_field *f, void *to)
+{
+    char *at = (char *)to + f->at;
+    if (f->kind == DT_FIELD_STRING)
+        *(const char **)at = "";
+    else if (f->kind == DT_FIELD_TEXT)
+        *at = '\0';
+    else
+        set_number(f, to, 0);
+}
+
+/* To be written. One that no reader would take is nothing to send quietly, nor is another one. */
+static int64_t checked_number(const struct dt_field *f, const void *from)
+{
+    int64_t v = dt_field_number(f, from);
+    if (!is_within(f, v))
+        dt_bug("%s is %" PRId64 ", and not from %" PRId64 " to %" PRId64, f->name, v, f->min,
+               f->max);
+    return v;
+}
+
+/* -- writing ---------------------------------------------------------------------------------- */
+
+static bool is_left_out(const struct dt_field *f, const void *from)
 {
     if (!f->optional)
         return false;
-    return f->kind == DT_FIELD_STRING ? !*text_of(at) : number_of(f, at) == 0;
+    return is_text(f) ? !*text_of(f, from) : dt_field_number(f, from) == 0;
+}
+
+static void put_number(struct dt_buf *out, const void *from, const struct dt_field *f)
+{
+    int64_t v = checked_number(f, from);
+    bool endless = f->kind == DT_FIELD_TIME && v == DT_FOREVER;
+    dt_buf_printf(out, "%" PRId64, endless ? DT_FIELD_FOREVER : v);
 }
 
 static void put_value(struct dt_buf *out, const void *from, const struct dt_field *f)
@@ -106,7 +196,7 @@ static void put_value(struct dt_buf *out, const void *from, const struct dt_fiel
     case DT_FIELD_INT:
     case DT_FIELD_INT64:
     case DT_FIELD_TIME:
-        dt_buf_printf(out, "%" PRId64, within(f, number_of(f, at)));
+        put_number(out, from, f);
         return;
     case DT_FIELD_BOOL:
         dt_buf_put_str(out, *(const bool *)at ? "true" : "false");
@@ -120,14 +210,15 @@ static void put_value(struct dt_buf *out, const void *from, const struct dt_fiel
         dt_buf_put_u8(out, '"');
         return;
     case DT_FIELD_STRING:
-        dt_json_quote_most(out, text_of(at), strlen(text_of(at)), (size_t)f->max);
+    case DT_FIELD_TEXT:
+        dt_json_quote_most(out, text_of(f, from), strlen(text_of(f, from)), (size_t)f->max);
         return;
     case DT_FIELD_ENUM:
-        dt_buf_printf(out, "\"%s\"", f->value_name((int)number_of(f, at)));
+        dt_buf_printf(out, "\"%s\"", f->value_name((int)dt_field_number(f, from)));
         return;
     case DT_FIELD_OBJECT:
         dt_buf_put_u8(out, '{');
-        dt_fields_put(out, from, f->fields);
+        dt_fields_put(out, at, f->fields);
         dt_buf_put_u8(out, '}');
         return;
     }
@@ -136,7 +227,7 @@ static void put_value(struct dt_buf *out, const void *from, const struct dt_fiel
 void dt_fields_put(struct dt_buf *out, const void *from, const struct dt_field *f)
 {
     for (; f->name; f++) {
-        if (is_left_out(f, (const char *)from + f->at))
+        if (is_left_out(f, from))
             continue;
         if (!out->bad && out->len > 0 && out->at[out->len - 1] != '{')
             dt_buf_put_u8(out, ',');
@@ -177,15 +268,12 @@ static int unexpected(const struct reading *r, const struct dt_field *f, const c
                       dt_str_printable(dt_bytes_of(found), text, sizeof text));
 }
 
-static int get_number(const struct reading *r, const struct dt_field *f, void *at)
+static int get_number(const struct reading *r, const struct dt_field *f, void *to)
 {
     int64_t v;
     if (dt_json_int(r->doc, r->object, f->name, f->min, f->max, &v, r->err) < 0)
         return -1;
-    if (f->kind == DT_FIELD_INT)
-        *(int *)at = (int)v;
-    else
-        *(int64_t *)at = f->kind == DT_FIELD_TIME && v == DT_FIELD_FOREVER ? DT_FOREVER : v;
+    set_number(f, to, f->kind == DT_FIELD_TIME && v == DT_FIELD_FOREVER ? DT_FOREVER : v);
     return 0;
 }
 
@@ -198,7 +286,10 @@ static int get_words(const struct reading *r, const struct dt_field *f, const ch
     if (len > (size_t)f->max)
         return dt_err_set(r->err, DT_E_PROTOCOL, "%s: %zu bytes; at most %d are taken",
                           path_of(r, f, path, sizeof path), len, (int)f->max);
-    *(const char **)at = text;
+    if (f->kind == DT_FIELD_TEXT)
+        memcpy(at, text, len + 1);
+    else
+        *(const char **)at = text;
     return 0;
 }
 
@@ -218,7 +309,7 @@ static int get_text(const struct reading *r, const struct dt_field *f, void *at)
     const char *text;
     if (dt_json_string(r->doc, r->object, f->name, &text, r->err) < 0)
         return -1;
-    if (f->kind == DT_FIELD_STRING)
+    if (is_text(f))
         return get_words(r, f, text, at);
     if (f->kind == DT_FIELD_ENUM)
         return get_enum(r, f, text, at);
@@ -237,48 +328,21 @@ static int get_value(const struct reading *r, const struct dt_field *f, void *to
     case DT_FIELD_INT:
     case DT_FIELD_INT64:
     case DT_FIELD_TIME:
-        return get_number(r, f, at);
+        return get_number(r, f, to);
     case DT_FIELD_BOOL:
         return dt_json_bool(r->doc, r->object, f->name, at, r->err);
     case DT_FIELD_HEX64:
     case DT_FIELD_BYTES:
     case DT_FIELD_STRING:
+    case DT_FIELD_TEXT:
     case DT_FIELD_ENUM:
         return get_text(r, f, at);
     case DT_FIELD_OBJECT:
         if (dt_json_object(r->doc, r->object, f->name, &inner, r->err) < 0)
             return -1;
-        return dt_fields_get(r->doc, inner, f->fields, to, r->err);
+        return dt_fields_get(r->doc, inner, f->fields, at, r->err);
     }
     return -1;
-}
-
-/* That of an optional member which is not there. */
-static void put_default(const struct dt_field *f, void *to)
-{
-    void *at = (char *)to + f->at;
-    switch (f->kind) {
-    case DT_FIELD_INT:
-        *(int *)at = 0;
-        return;
-    case DT_FIELD_INT64:
-    case DT_FIELD_TIME:
-    case DT_FIELD_HEX64:
-        *(int64_t *)at = 0;
-        return;
-    case DT_FIELD_BOOL:
-        *(bool *)at = false;
-        return;
-    case DT_FIELD_STRING:
-        *(const char **)at = "";
-        return;
-    case DT_FIELD_ENUM:
-        *(unsigned *)at = 0;
-        return;
-    case DT_FIELD_BYTES:
-    case DT_FIELD_OBJECT:
-        assert(!"these are never optional");
-    }
 }
 
 int dt_fields_get(const struct dt_json *doc, const struct cJSON *object,
@@ -287,9 +351,45 @@ int dt_fields_get(const struct dt_json *doc, const struct cJSON *object,
     struct reading r = {.doc = doc, .object = object ? object : doc->root, .err = err};
     for (const struct dt_field *f = fields; f->name; f++) {
         if (f->optional && !dt_json_has(r.object, f->name))
-            put_default(f, to);
+            clear(f, to);
         else if (get_value(&r, f, to) < 0)
             return -1;
     }
     return 0;
+}
+
+/* -- as bytes --------------------------------------------------------------------------------- */
+
+void dt_fields_pack(struct dt_buf *out, const void *from, const struct dt_field *f)
+{
+    for (; f->name; f++) {
+        assert(f->kind != DT_FIELD_BYTES && f->kind != DT_FIELD_STRING &&
+               f->kind != DT_FIELD_OBJECT);
+        if (f->kind == DT_FIELD_TEXT)
+            dt_buf_put_text(out, text_of(f, from));
+        else
+            dt_buf_put_i64(out, checked_number(f, from));
+    }
+}
+
+static void unpack_value(struct dt_reader *in, void *to, const struct dt_field *f)
+{
+    if (f->kind == DT_FIELD_TEXT) {
+        dt_read_text(in, (char *)to + f->at, (size_t)f->max + 1);
+        return;
+    }
+    int64_t v = dt_read_i64(in);
+    in->bad = in->bad || !is_within(f, v);
+    set_number(f, to, v);
+}
+
+void dt_fields_unpack(struct dt_reader *in, void *to, const struct dt_field *fields, size_t count)
+{
+    for (const struct dt_field *f = fields; f->name; f++) {
+        bool ended = f->optional && dt_reader_left(in) == 0;
+        if ((size_t)(f - fields) >= count || ended)
+            clear(f, to);
+        else
+            unpack_value(in, to, f);
+    }
 }

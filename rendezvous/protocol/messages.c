@@ -15,11 +15,6 @@
 #define FRAME_HEAD 4 /* bytes: the length */
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 
-#define NODES_MAX (1 << 20) /* that may be wished for */
-/* So that the workers of a world can be counted in an int ... */
-#define WORKERS_MAX (1 << 14)
-/* ... and restarts, from whatever an agent says there were. */
-#define RESTARTS_MAX (1 << 30)
 #define BOOT_MAX 48
 
 /* -- the tables ------------------------------------------------------------------------------- */
@@ -30,10 +25,6 @@
     {.name = name_, .kind = DT_FIELD_INT, .at = AT(member), .min = min_, .max = max_}
 #define WHOLE(name_, member, min_) \
     {.name = name_, .kind = DT_FIELD_INT64, .at = AT(member), .min = min_, .max = DT_FIELD_WHOLE_MAX}
-#define DURATION(name_, member) \
-    {.name = name_, .kind = DT_FIELD_TIME, .at = AT(member), .max = DT_FIELD_FOREVER}
-#define LIMITED_DURATION(name_, member, min_, max_) \
-    {.name = name_, .kind = DT_FIELD_TIME, .at = AT(member), .min = min_, .max = max_}
 #define TRUTH(name_, member) \
     {.name = name_, .kind = DT_FIELD_BOOL, .at = AT(member)}
 #define NUMBER_64(name_, member) \
@@ -83,32 +74,6 @@ static const struct dt_field hello[] = {
 };
 static const struct dt_field proof[] = {RAW("proof", proof, DT_PROOF_SIZE), {0}};
 
-static const struct dt_field spec[] = {
-    COUNTED("min_nodes", join.spec.min_nodes, 1, NODES_MAX),
-    COUNTED("max_nodes", join.spec.max_nodes, 1, NODES_MAX),
-    COUNTED("spares", join.spec.spares, 0, NODES_MAX),
-    TRUTH("fixed_world", join.spec.fixed_world),
-    TRUTH("torchrun_ranks", join.spec.torchrun_ranks),
-    COUNTED("max_restarts", join.spec.max_restarts, 0, INT_MAX),
-    COUNTED("max_node_losses", join.spec.max_node_losses, -1, INT_MAX),
-    COUNTED("no_progress", join.spec.no_progress, 0, INT_MAX),
-    COUNTED("strikes", join.spec.strikes, 0, INT_MAX),
-    DURATION("quarantine", join.spec.quarantine),
-    DURATION("join_timeout", join.spec.join_timeout),
-    DURATION("last_call", join.spec.last_call),
-    LIMITED_DURATION("beat", join.spec.beat, DT_BEAT_LEAST, DT_BEAT_MOST),
-    COUNTED("beats", join.spec.beats, 1, DT_BEATS_MOST),
-    LIMITED_DURATION("reconnect_grace", join.spec.reconnect_grace, 0, DT_RECONNECT_GRACE_MOST),
-    DURATION("stop_bound", join.spec.stop_bound),
-    DURATION("grow_interval", join.spec.grow_interval),
-    DURATION("restart_reset", join.spec.restart_reset),
-    NUMBER_64("command", join.spec.command),
-    WORDS("job", join.spec.job, DT_ROLE_MAX),
-    PERHAPS_WORDS("script", join.spec.script, DT_NODE_NAME_MAX),
-    PERHAPS_WORDS("user", join.spec.user, DT_ROLE_MAX),
-    PERHAPS_TRUE("mixed", join.spec.mixed),
-    {0},
-};
 static const struct dt_field node[] = {
     NAME("name", join.node.name, DT_NODE_NAME_MAX),
     WORDS("boot", join.node.boot, BOOT_MAX),
@@ -116,9 +81,9 @@ static const struct dt_field node[] = {
     WORDS("addr", join.node.addr, DT_NODE_ADDR_MAX),
     COUNTED("port", join.node.port, 0, UINT16_MAX),
     WORDS("role", join.node.role, DT_ROLE_MAX),
-    COUNTED("workers", join.node.workers, 1, WORKERS_MAX),
+    COUNTED("workers", join.node.workers, 1, DT_WORKERS_MOST),
     COUNTED("order", join.node.order, -1, INT_MAX),
-    COUNTED("expected", join.node.expected, 0, NODES_MAX),
+    COUNTED("expected", join.node.expected, 0, DT_NODES_WISHED_MOST),
     {0},
 };
 static const struct dt_field claim[] = {
@@ -129,12 +94,12 @@ static const struct dt_field claim[] = {
     COUNTED("seats", join.claim.seats, 0, DT_NODES_MOST),
     COUNTED("first_rank", join.claim.first_rank, -1, INT_MAX),
     COUNTED("size", join.claim.size, 0, INT_MAX),
-    COUNTED("restarts", join.claim.restarts, 0, RESTARTS_MAX),
+    COUNTED("restarts", join.claim.restarts, 0, DT_RESTARTS_MOST),
     PERHAPS_WORDS("over", join.claim.over, DT_WHY_MAX),
     {0},
 };
 static const struct dt_field join[] = {
-    PART("spec", spec),
+    {.name = "spec", .kind = DT_FIELD_OBJECT, .at = AT(join.spec), .fields = dt_spec_fields},
     PART("node", node),
     PART("claim", claim),
     {0},
@@ -160,7 +125,7 @@ static const struct dt_field world[] = {
     COUNTED("master_port", world.master_port, 0, UINT16_MAX),
     COUNTED("prev_rank", world.prev_rank, -1, INT_MAX),
     COUNTED("prev_size", world.prev_size, 0, INT_MAX),
-    COUNTED("restarts", world.restarts, 0, INT_MAX),
+    COUNTED("restarts", world.restarts, 0, DT_RESTARTS_MOST),
     WORDS("news", world.news, DT_WHY_MAX),
     {0},
 };
@@ -173,7 +138,7 @@ static const struct dt_field result[] = {
     TRUTH("succeeded", result.succeeded),
     CHOICE("evidence", result.evidence, DT_EVIDENCES, evidence_name),
     COUNTED("rank", result.rank, -1, INT_MAX),
-    COUNTED("local_rank", result.local_rank, -1, WORKERS_MAX),
+    COUNTED("local_rank", result.local_rank, -1, DT_WORKERS_MOST),
     COUNTED("exit_code", result.exit_code, 0, 255),
     COUNTED("signal", result.signal, 0, 128),
     WORDS("signature", result.signature, DT_WHY_MAX),

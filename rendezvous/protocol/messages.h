@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/json.h"
+#include "rendezvous/protocol/spec.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -26,21 +27,9 @@
 
 #define DT_FRAME_MAX (64u << 10)       /* bytes of JSON, of all but ... */
 #define DT_STATUS_FRAME_MAX (1u << 20) /* ... a page of status */
-#define DT_NODE_NAME_MAX 128           /* with its NUL, as all below */
-#define DT_NODE_ADDR_MAX 256
-#define DT_RUN_ID_MAX 256
-#define DT_ROLE_MAX 64
-#define DT_WHY_MAX 400 /* sentences for people are cut there */
+#define DT_WHY_MAX 400                 /* with its NUL; sentences for people are cut there */
 #define DT_NONCE_SIZE 16
 #define DT_PROOF_SIZE 32
-
-/* What may be asked of a rendezvous. What lies beyond would be a mistake, or malice: a server that
- * looks at a run every microsecond, or remembers for years whoever once said a word. */
-#define DT_NODES_MOST (1 << 16) /* in a world, and at a server */
-#define DT_BEAT_LEAST ((dt_ms)10)
-#define DT_BEAT_MOST (3600 * DT_SECOND)
-#define DT_BEATS_MOST 1000
-#define DT_RECONNECT_GRACE_MOST (3600 * DT_SECOND)
 
 enum dt_message_type {
     DT_MSG_HELLO,      /* both ways: who is there, which version, a nonce */
@@ -64,30 +53,6 @@ enum dt_message_type {
 
 /* "hello", "proof", ... as on the wire. */
 const char *dt_message_name(enum dt_message_type type);
-
-/* What all nodes of a run are to agree on; the first to come sets it. */
-struct dt_run_spec {
-    int min_nodes, max_nodes;
-    int spares;          /* admitted beyond the world; all surplus parks anyway */
-    bool fixed_world;    /* --spare-policy fixed: the world is MIN, the rest are spares */
-    bool torchrun_ranks; /* --rank-policy torchrun: seats anew in each round, by name */
-    int max_restarts;    /* of the whole job */
-    int max_node_losses; /* -1: as many as there can be */
-    int no_progress;     /* failed rounds in a row without a step until it ends; 0: never */
-    int strikes;         /* --quarantine-after; 0: nobody is excluded */
-    dt_ms quarantine;    /* the first exclusion's length */
-    dt_ms join_timeout, last_call, beat; /* beat: keep_alive_interval */
-    int beats;                           /* that may be missed: keep_alive_max_attempt */
-    dt_ms reconnect_grace;               /* for a closed connection to come back */
-    dt_ms stop_bound;                    /* from STOP until a node's workers are surely gone */
-    dt_ms grow_interval;                 /* 0: at once */
-    dt_ms restart_reset; /* healthy for so long: the budget is full again; 0: never */
-    uint64_t command;    /* hash of what the workers are; nodes that differ are named */
-    const char *script;  /* the same for people: "train.py", "-m pkg.train"; "" unknown */
-    const char *user;    /* whose agent it is, as all hosts know the user; "" unknown */
-    bool mixed;          /* --allow-mixed-nodes: other commands and users are meant to be there */
-    const char *job;     /* the scheduler's id of the job; "" where there is none */
-};
 
 /* A node as it presents itself. */
 struct dt_node_info {
@@ -227,7 +192,9 @@ void dt_control_put_preamble(struct dt_buf *out);
 /* MORE, DONE (*version), or BAD: not the magic. Version is not judged. */
 enum dt_decoded dt_control_read_preamble(const uint8_t *bytes, size_t len, int *version);
 
-/* Appends M as a frame. What is too long for its field is cut. OUT is sticky. */
+/* Appends M as a frame. A string that is too long for its field is cut. A number beyond its limits
+ * is our mistake: it is reported, and goes as it is, for the other side to refuse. OUT is sticky.
+ */
 void dt_message_encode(struct dt_buf *out, const struct dt_message *m);
 
 /* Takes one frame off the front. DONE: *used, and M is to be finished. BAD and *err: over MAX

@@ -48,12 +48,6 @@ static bool fits(struct dt_rdzv *r, struct dt_rdzv_actions *out, const struct dt
 static void adopt_spec(struct dt_rdzv *r, const struct dt_run_spec *spec)
 {
     r->spec = *spec;
-    snprintf(r->job, sizeof r->job, "%s", spec->job);
-    snprintf(r->script, sizeof r->script, "%s", spec->script ? spec->script : "");
-    snprintf(r->user, sizeof r->user, "%s", spec->user ? spec->user : "");
-    r->spec.job = r->job;
-    r->spec.script = r->script;
-    r->spec.user = r->user;
     r->begun = true;
     rdzv_enter(r, DT_RUN_GATHERING); /* its time counts from here */
 }

@@ -6,18 +6,13 @@
 #define SCRIPT_MAX 50
 #define OWNER_MAX (SCRIPT_MAX + 40) /* of "train.py as ada" */
 
-static const char *known(const char *text)
-{
-    return text ? text : "";
-}
-
 /* -- whose job it is -------------------------------------------------------------------------- */
 
 /* A user that one of the two does not know is nobody else. */
 static bool is_other_job(const struct dt_rdzv *r, const struct dt_run_spec *spec)
 {
-    const char *user = known(spec->user);
-    return spec->command != r->spec.command || (*user && *r->user && strcmp(user, r->user) != 0);
+    const char *its = spec->user, *ours = r->spec.user;
+    return spec->command != r->spec.command || (*its && *ours && strcmp(its, ours) != 0);
 }
 
 static bool may_differ(const struct dt_rdzv *r, const struct dt_run_spec *spec)
@@ -37,9 +32,9 @@ static const char *tail_of(const char *path)
 
 static const char *owner_text(const struct dt_run_spec *spec, char out[OWNER_MAX])
 {
-    const char *script = known(spec->script), *user = known(spec->user), *tail = tail_of(script);
-    snprintf(out, OWNER_MAX, "%s%s%s%.30s", tail == script ? "" : "...",
-             *script ? tail : "another command", *user ? " as " : "", user);
+    const char *tail = tail_of(spec->script);
+    snprintf(out, OWNER_MAX, "%s%.*s%s%.30s", tail == spec->script ? "" : "...", SCRIPT_MAX,
+             *spec->script ? tail : "another command", *spec->user ? " as " : "", spec->user);
     return out;
 }
 
@@ -61,11 +56,11 @@ bool rdzv_fits(const struct dt_rdzv *r, const struct dt_join *join, char why[DT_
                  "same, or another job another --rdzv-id",
                  name, spec->min_nodes, spec->max_nodes, r->id, r->spec.min_nodes,
                  r->spec.max_nodes);
-    else if (*spec->job && *r->job && strcmp(spec->job, r->job) != 0)
+    else if (*spec->job && *r->spec.job && strcmp(spec->job, r->spec.job) != 0)
         snprintf(why, DT_WHY_MAX,
                  "run \"%.80s\" belongs to the scheduler's job %s, and %.60s comes from job %.60s; "
                  "give each job an --rdzv-id of its own",
-                 r->id, r->job, name, spec->job);
+                 r->id, r->spec.job, name, spec->job);
     else if (r->shared && is_other_job(r, spec) && !may_differ(r, spec))
         snprintf(why, DT_WHY_MAX,
                  "%.40s runs %s, but run \"%.60s\" runs %s; give each job an --rdzv-id "
@@ -88,7 +83,7 @@ bool dt_rdzv_may_be_one(const struct dt_rdzv *a, const struct dt_rdzv *b)
 {
     return awaits_first_world(a) && awaits_first_world(b) &&
            a->spec.min_nodes == b->spec.min_nodes && a->spec.max_nodes == b->spec.max_nodes &&
-           strcmp(a->job, b->job) == 0 && !is_other_job(a, &b->spec) &&
+           strcmp(a->spec.job, b->spec.job) == 0 && !is_other_job(a, &b->spec) &&
            a->members.count + b->members.count <= (size_t)a->spec.max_nodes;
 }
 

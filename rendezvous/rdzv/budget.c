@@ -43,7 +43,7 @@ static enum dt_budget_answer charge_restart(struct dt_budget *b, const struct dt
     if (b->spent >= spec->max_restarts)
         return DT_BUDGET_SPENT;
     b->spent++;
-    b->restarts++;
+    b->restarts += b->restarts < DT_RESTARTS_MOST;
     return DT_BUDGET_GO_ON;
 }
 

@@ -156,9 +156,8 @@ struct dt_closed {
 /* Open so that tests and the simulator can look; nobody else changes it. */
 struct dt_rdzv {
     char id[DT_RUN_ID_MAX];
-    bool shared; /* see dt_rdzv_set_shared() */
-    char job[DT_ROLE_MAX], script[DT_NODE_NAME_MAX], user[DT_ROLE_MAX];
-    struct dt_run_spec spec; /* its strings are the above; set with the first join */
+    bool shared;             /* see dt_rdzv_set_shared() */
+    struct dt_run_spec spec; /* set with the first join */
     struct dt_exclude *exclude;
     struct dt_members members;
     struct dt_budget budget;

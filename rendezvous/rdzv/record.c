@@ -6,61 +6,68 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define RECORD_VERSION 2     /* 1 lacks what put_owner() writes */
-#define NODES_MAX (1 << 20)  /* that may be wished for */
+#define RECORD_VERSION 3     /* since 3 the spec has its length in front */
+#define V1_SPEC_ROWS 20      /* what a spec had then: up to "job" ... */
+#define V2_SPEC_ROWS 22      /* ... and up to "user"; "mixed" followed, as one byte */
 #define COUNT_MOST (3 << 29) /* nothing of ours ever counted so far, and it may be counted on */
-#define WORKERS_MOST (1 << 14)
+
+/* -- a member --------------------------------------------------------------------------------- */
+
+/* clang-format off */
+#define NUMBER(member, least, most) \
+    {.name = #member, .kind = DT_FIELD_INT, .at = offsetof(struct dt_member, member), .min = least, .max = most}
+#define TEXT(member) \
+    {.name = #member, .kind = DT_FIELD_TEXT, .at = offsetof(struct dt_member, member), \
+     .max = sizeof((struct dt_member *)0)->member - 1}
+/* clang-format on */
+
+static const struct dt_field member_fields[] = {
+    TEXT(said_name),
+    TEXT(boot),
+    TEXT(role),
+    TEXT(addr),
+    NUMBER(port, 0, UINT16_MAX),
+    NUMBER(workers, 1, DT_WORKERS_MOST),
+    NUMBER(order, -1, INT32_MAX),
+    NUMBER(expected, 0, DT_NODES_WISHED_MOST),
+    NUMBER(round, -1, INT32_MAX),
+    NUMBER(first_rank, 0, INT32_MAX),
+    NUMBER(size, 0, INT32_MAX),
+    NUMBER(first_role_rank, 0, INT32_MAX),
+    NUMBER(role_size, 0, INT32_MAX),
+    NUMBER(prev_rank, -1, INT32_MAX),
+    NUMBER(prev_size, 0, INT32_MAX),
+    {.name = "doing",
+     .kind = DT_FIELD_ENUM,
+     .at = offsetof(struct dt_member, doing),
+     .max = DT_DOINGS},
+    {0},
+};
 
 /* -- writing ---------------------------------------------------------------------------------- */
 
-static void put_string(struct dt_buf *out, const char *s)
-{
-    size_t len = strlen(s);
-    dt_buf_put_u32(out, (uint32_t)len);
-    dt_buf_put(out, s, len);
-}
-
+/* Whose job it is stands there, too: a node of another is refused after a restart as before. */
 static void put_spec(struct dt_buf *out, const struct dt_run_spec *s)
 {
-    const int64_t numbers[] = {
-        s->min_nodes,    s->max_nodes,       s->spares,       s->fixed_world, s->torchrun_ranks,
-        s->max_restarts, s->max_node_losses, s->no_progress,  s->strikes,     s->quarantine,
-        s->join_timeout, s->last_call,       s->beat,         s->beats,       s->reconnect_grace,
-        s->stop_bound,   s->grow_interval,   s->restart_reset};
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-        dt_buf_put_i64(out, numbers[i]);
-    dt_buf_put_u64(out, s->command);
-}
-
-/* Whose job it is: a node of another is refused after a restart, too. */
-static void put_owner(struct dt_buf *out, const struct dt_rdzv *r)
-{
-    put_string(out, r->script);
-    put_string(out, r->user);
-    dt_buf_put_u8(out, r->spec.mixed);
+    size_t start = out->len;
+    dt_buf_put_u32(out, 0);
+    dt_fields_pack(out, s, dt_spec_fields);
+    if (!out->bad)
+        dt_buf_set_u32(out, start, (uint32_t)(out->len - start - sizeof(uint32_t)));
 }
 
 static void put_member(struct dt_buf *out, const struct dt_member *m)
 {
     dt_buf_put_u8(out, m != NULL);
-    if (!m)
-        return;
-    put_string(out, m->said_name);
-    put_string(out, m->boot);
-    put_string(out, m->role);
-    put_string(out, m->addr);
-    const int64_t numbers[] = {m->port,      m->workers,    m->order,     m->expected,
-                               m->round,     m->first_rank, m->size,      m->first_role_rank,
-                               m->role_size, m->prev_rank,  m->prev_size, m->doing};
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-        dt_buf_put_i64(out, numbers[i]);
+    if (m)
+        dt_fields_pack(out, m, member_fields);
 }
 
 static void put_seat(struct dt_buf *out, const struct dt_rdzv *r, const struct dt_seat *s)
 {
     dt_buf_put_u64(out, s->holder);
-    put_string(out, s->name);
-    put_string(out, s->domain);
+    dt_buf_put_text(out, s->name);
+    dt_buf_put_text(out, s->domain);
     dt_buf_put_u8(out, s->done);
     put_member(out, s->holder ? dt_members_find(&r->members, s->holder) : NULL);
 }
@@ -73,9 +80,9 @@ static void put_fault(struct dt_buf *out, const struct dt_fault *f)
         return;
     dt_buf_put_u8(out, (uint8_t)(f->node_lost | f->newcomer << 1));
     dt_buf_put_u8(out, (uint8_t)f->evidence);
-    put_string(out, f->node);
-    put_string(out, f->text);
-    put_string(out, f->signature);
+    dt_buf_put_text(out, f->node);
+    dt_buf_put_text(out, f->text);
+    dt_buf_put_text(out, f->signature);
 }
 
 void dt_rdzv_save(const struct dt_rdzv *r, struct dt_buf *out)
@@ -85,8 +92,6 @@ void dt_rdzv_save(const struct dt_rdzv *r, struct dt_buf *out)
         return;
     dt_buf_put_u8(out, RECORD_VERSION);
     put_spec(out, &r->spec);
-    put_string(out, r->job);
-    put_owner(out, r);
     dt_buf_put_u8(out, (uint8_t)r->state);
     dt_buf_put_u8(out, r->had_world);
     const int64_t numbers[] = {r->round,    r->size,           r->master_port, r->closed.kind,
@@ -94,8 +99,8 @@ void dt_rdzv_save(const struct dt_rdzv *r, struct dt_buf *out)
                                b->step,     b->step_at_failure};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         dt_buf_put_i64(out, numbers[i]);
-    put_string(out, r->master_addr);
-    put_string(out, r->closed.why);
+    dt_buf_put_text(out, r->master_addr);
+    dt_buf_put_text(out, r->closed.why);
     put_fault(out, &r->gathering.fault);
     dt_buf_put_u32(out, (uint32_t)r->seats_len);
     for (size_t i = 0; i < r->seats_len; i++)
@@ -103,19 +108,6 @@ void dt_rdzv_save(const struct dt_rdzv *r, struct dt_buf *out)
 }
 
 /* -- reading ---------------------------------------------------------------------------------- */
-
-static void read_string(struct dt_reader *in, char *out, size_t size)
-{
-    uint32_t len = dt_read_u32(in);
-    const uint8_t *at = dt_read_bytes(in, len);
-    *out = '\0';
-    if (!at || len >= size || memchr(at, '\0', len)) {
-        in->bad = true;
-        return;
-    }
-    memcpy(out, at, len);
-    out[len] = '\0';
-}
 
 static int64_t read_between(struct dt_reader *in, int64_t min, int64_t max)
 {
@@ -137,82 +129,42 @@ static int read_count(struct dt_reader *in)
     return (int)read_between(in, 0, COUNT_MOST);
 }
 
-static dt_ms read_time(struct dt_reader *in)
+static void read_spec(struct dt_reader *in, uint8_t version, struct dt_run_spec *s)
 {
-    return read_between(in, 0, DT_FOREVER);
+    if (version < RECORD_VERSION) {
+        dt_fields_unpack(in, s, dt_spec_fields, version > 1 ? V2_SPEC_ROWS : V1_SPEC_ROWS);
+        s->mixed = version > 1 && dt_read_u8(in) != 0;
+    } else {
+        uint32_t len = dt_read_u32(in);
+        const uint8_t *at = dt_read_bytes(in, len);
+        struct dt_reader rows = dt_reader_over(at, at ? len : 0);
+        dt_fields_unpack(&rows, s, dt_spec_fields, SIZE_MAX);
+        in->bad = in->bad || rows.bad;
+    }
+    in->bad = in->bad || s->max_nodes < s->min_nodes;
 }
 
-static void read_spec(struct dt_reader *in, struct dt_run_spec *s)
+/* S is what stands in the record. */
+static void add_saved(struct dt_rdzv *r, struct dt_seat *seat, const struct dt_member *s)
 {
-    s->min_nodes = (int)read_between(in, 1, NODES_MAX);
-    s->max_nodes = (int)read_between(in, s->min_nodes, NODES_MAX);
-    s->spares = read_int(in, 0);
-    s->fixed_world = read_between(in, 0, 1);
-    s->torchrun_ranks = read_between(in, 0, 1);
-    s->max_restarts = read_int(in, 0);
-    s->max_node_losses = read_int(in, -1);
-    s->no_progress = read_int(in, 0);
-    s->strikes = read_int(in, 0);
-    s->quarantine = read_time(in);
-    s->join_timeout = read_time(in);
-    s->last_call = read_time(in);
-    s->beat = read_between(in, DT_BEAT_LEAST, DT_BEAT_MOST);
-    s->beats = (int)read_between(in, 1, DT_BEATS_MOST);
-    s->reconnect_grace = read_between(in, 0, DT_RECONNECT_GRACE_MOST);
-    s->stop_bound = read_time(in);
-    s->grow_interval = read_time(in);
-    s->restart_reset = read_time(in);
-    s->command = dt_read_u64(in);
-}
-
-static void read_owner(struct dt_reader *in, struct dt_rdzv *r)
-{
-    read_string(in, r->script, sizeof r->script);
-    read_string(in, r->user, sizeof r->user);
-    r->spec.mixed = dt_read_u8(in) != 0;
-}
-
-/* What stands in a record of a member. */
-struct saved {
-    char name[DT_NODE_NAME_MAX], boot[sizeof((struct dt_member *)0)->boot];
-    char role[DT_ROLE_MAX], addr[DT_NODE_ADDR_MAX];
-    struct dt_node_info info;
-    int round, first_rank, size, first_role_rank, role_size, prev_rank, prev_size;
-    enum dt_doing doing;
-};
-
-static void read_member(struct dt_reader *in, struct saved *s, const char *domain)
-{
-    read_string(in, s->name, sizeof s->name);
-    read_string(in, s->boot, sizeof s->boot);
-    read_string(in, s->role, sizeof s->role);
-    read_string(in, s->addr, sizeof s->addr);
-    s->info = (struct dt_node_info){
-        .name = s->name, .boot = s->boot, .domain = domain, .addr = s->addr, .role = s->role};
-    s->info.port = read_int(in, 0);
-    s->info.workers = (int)read_between(in, 1, WORKERS_MOST);
-    s->info.order = read_int(in, -1);
-    s->info.expected = read_int(in, 0);
-    s->round = read_int(in, -1);
-    s->first_rank = read_int(in, 0);
-    s->size = read_int(in, 0);
-    s->first_role_rank = read_int(in, 0);
-    s->role_size = read_int(in, 0);
-    s->prev_rank = read_int(in, -1);
-    s->prev_size = read_int(in, 0);
-    s->doing = (enum dt_doing)read_between(in, 0, DT_DOINGS - 1);
-}
-
-static void add_saved(struct dt_rdzv *r, struct dt_seat *seat, struct saved *s)
-{
-    s->info.name = seat->name; /* made unique then, and known to people and the exclude table */
-    struct dt_member *m = dt_members_add(&r->members, seat->holder, &s->info, r->now);
+    struct dt_node_info info = {
+        .name = seat->name, /* made unique then, and known to people and the exclude table */
+        .boot = s->boot,
+        .domain = seat->domain,
+        .addr = s->addr,
+        .port = s->port,
+        .role = s->role,
+        .workers = s->workers,
+        .order = s->order,
+        .expected = s->expected,
+    };
+    struct dt_member *m = dt_members_add(&r->members, seat->holder, &info, r->now);
     if (!m) {
         seat->holder = 0; /* no memory: it counts as gone */
         return;
     }
-    snprintf(m->said_name, sizeof m->said_name, "%s", s->name);
-    if (strcmp(m->name.text, s->name) != 0 && r->members.crowd < 2)
+    snprintf(m->said_name, sizeof m->said_name, "%s", s->said_name);
+    if (strcmp(m->name.text, s->said_name) != 0 && r->members.crowd < 2)
         r->members.crowd = 2; /* it was not the only agent of its host */
     m->seat = (int)(seat - r->seats);
     m->command = r->spec.command;
@@ -229,14 +181,14 @@ static void add_saved(struct dt_rdzv *r, struct dt_seat *seat, struct saved *s)
 
 static void read_seat(struct dt_reader *in, struct dt_rdzv *r, struct dt_seat *seat)
 {
-    struct saved saved;
+    struct dt_member saved;
     seat->holder = dt_read_u64(in);
-    read_string(in, seat->name, sizeof seat->name);
-    read_string(in, seat->domain, sizeof seat->domain);
+    dt_read_text(in, seat->name, sizeof seat->name);
+    dt_read_text(in, seat->domain, sizeof seat->domain);
     seat->done = dt_read_u8(in) != 0;
     bool there = dt_read_u8(in) != 0;
     if (there)
-        read_member(in, &saved, seat->domain);
+        dt_fields_unpack(in, &saved, member_fields, SIZE_MAX);
     if (there && dt_members_find(&r->members, seat->holder))
         in->bad = true; /* nobody sits twice */
     if (in->bad)
@@ -279,9 +231,9 @@ static void read_fault(struct dt_reader *in, struct dt_fault *f)
     uint8_t evidence = dt_read_u8(in);
     in->bad = in->bad || evidence >= DT_EVIDENCES;
     f->evidence = (enum dt_evidence)evidence;
-    read_string(in, f->node, sizeof f->node);
-    read_string(in, f->text, sizeof f->text);
-    read_string(in, f->signature, sizeof f->signature);
+    dt_read_text(in, f->node, sizeof f->node);
+    dt_read_text(in, f->text, sizeof f->text);
+    dt_read_text(in, f->signature, sizeof f->signature);
 }
 
 /* A record may hold what belongs to another state, and that is not used. */
@@ -303,27 +255,21 @@ static bool read_run(struct dt_reader *in, struct dt_rdzv *r)
     uint8_t version = dt_read_u8(in);
     if (version < 1 || version > RECORD_VERSION)
         return false;
-    read_spec(in, &r->spec);
-    read_string(in, r->job, sizeof r->job);
-    if (version > 1)
-        read_owner(in, r);
-    r->spec.job = r->job;
-    r->spec.script = r->script;
-    r->spec.user = r->user;
+    read_spec(in, version, &r->spec);
     uint8_t state = dt_read_u8(in);
     r->had_world = dt_read_u8(in) != 0;
     r->round = read_count(in);
     r->size = read_int(in, 0);
-    r->master_port = read_int(in, 0);
+    r->master_port = (int)read_between(in, 0, UINT16_MAX);
     closed.kind = (enum dt_close_kind)read_between(in, 0, DT_CLOSE_KINDS - 1);
-    b->restarts = read_count(in);
+    b->restarts = (int)read_between(in, 0, DT_RESTARTS_MOST);
     b->spent = read_count(in);
     b->losses = read_count(in);
     b->stuck = read_count(in);
     b->step = read_between(in, -1, INT64_MAX);
     b->step_at_failure = read_between(in, -1, INT64_MAX);
-    read_string(in, r->master_addr, sizeof r->master_addr);
-    read_string(in, closed.why, sizeof closed.why);
+    dt_read_text(in, r->master_addr, sizeof r->master_addr);
+    dt_read_text(in, closed.why, sizeof closed.why);
     read_fault(in, &fault);
     if (in->bad || state > DT_RUN_CLOSED)
         return false;

@@ -179,7 +179,6 @@ static struct dt_plan plan_of(int port, int i)
                 .beats = 3,
                 .reconnect_grace = 50,
                 .stop_bound = SOON},
-        .job = (char *)"",
         .is_host = i == 0 ? DT_HOST_YES : DT_HOST_NO,
         .order = i,
         .node_name = names[i],

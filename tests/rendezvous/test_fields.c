@@ -105,3 +105,106 @@ TEST(an_error_names_the_path_through_arrays_and_objects)
                "rows[1].inner.words: 6 bytes; at most 4 are taken");
     dt_json_finish(&doc);
 }
+
+/* -- as bytes --------------------------------------------------------------------------------- */
+
+struct packed {
+    int count;
+    dt_ms time;
+    bool truth;
+    uint64_t hash;
+    char text[5];
+    unsigned colour;
+    int later;
+};
+
+/* clang-format off */
+#define IN_PACKED(member_) .name = #member_, .at = offsetof(struct packed, member_)
+
+static const struct dt_field packed[] = {
+    {IN_PACKED(count),  .kind = DT_FIELD_INT, .min = -5, .max = 5},
+    {IN_PACKED(time),   .kind = DT_FIELD_TIME, .max = DT_FIELD_FOREVER},
+    {IN_PACKED(truth),  .kind = DT_FIELD_BOOL},
+    {IN_PACKED(hash),   .kind = DT_FIELD_HEX64},
+    {IN_PACKED(text),   .kind = DT_FIELD_TEXT, .max = 4},
+    {IN_PACKED(colour), .kind = DT_FIELD_ENUM, .max = 2, .value_name = colour_name},
+    {IN_PACKED(later),  .kind = DT_FIELD_INT, .optional = true, .max = 9},
+    {0},
+};
+/* clang-format on */
+
+#define COUNT_AT 0
+#define TIME_AT 8
+#define TRUTH_AT 16
+#define COLOUR_AT (32 + 4 + 4)
+#define LATER_AT (COLOUR_AT + 8)
+
+static struct dt_buf pack(void)
+{
+    struct dt_buf out = {0};
+    struct packed p = {-5, DT_FOREVER, true, UINT64_MAX, "four", 1, 9};
+    dt_fields_pack(&out, &p, packed);
+    CHECK_EQ(out.len, LATER_AT + 8);
+    return out;
+}
+
+/* False: they are bad. */
+static bool unpack(const struct dt_buf *b, size_t len, size_t count, struct packed *p)
+{
+    struct dt_reader in = dt_reader_over(b->at, len);
+    memset(p, 0xff, sizeof *p);
+    dt_fields_unpack(&in, p, packed, count);
+    return !in.bad;
+}
+
+TEST(what_is_packed_is_unpacked)
+{
+    struct dt_buf b = pack();
+    struct packed p;
+    CHECK(unpack(&b, b.len, SIZE_MAX, &p));
+    CHECK_EQ(p.count, -5);
+    CHECK_EQ(p.time, DT_FOREVER);
+    CHECK(p.truth);
+    CHECK_EQ(p.hash, UINT64_MAX);
+    CHECK_STR(p.text, "four");
+    CHECK_EQ(p.colour, 1);
+    CHECK_EQ(p.later, 9);
+    dt_buf_finish(&b);
+}
+
+TEST(rows_that_are_not_there_are_nothing_if_they_may_be_absent)
+{
+    struct dt_buf b = pack();
+    struct packed p;
+    for (size_t len = 0; len < b.len; len++) {
+        CHECK_ROW("%zu", len);
+        CHECK_EQ(unpack(&b, len, SIZE_MAX, &p), len == LATER_AT);
+    }
+    CHECK(unpack(&b, LATER_AT, SIZE_MAX, &p));
+    CHECK_EQ(p.colour, 1);
+    CHECK_EQ(p.later, 0);
+    CHECK(unpack(&b, TRUTH_AT, 2, &p));
+    CHECK_EQ(p.time, DT_FOREVER);
+    CHECK(!p.truth);
+    CHECK_STR(p.text, "");
+    dt_buf_finish(&b);
+}
+
+TEST(packed_values_beyond_their_limits_are_bad)
+{
+    static const struct {
+        size_t at;
+        uint8_t byte;
+    } rows[] = {
+        {COUNT_AT, 0xfa}, {COUNT_AT + 4, 0}, {TIME_AT, 0xfe},
+        {TRUTH_AT, 2},    {COLOUR_AT, 2},    {LATER_AT, 10},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct dt_buf b = pack();
+        struct packed p;
+        CHECK_ROW("byte %zu", rows[i].at);
+        b.at[rows[i].at] = rows[i].byte;
+        CHECK(!unpack(&b, b.len, SIZE_MAX, &p));
+        dt_buf_finish(&b);
+    }
+}

@@ -323,6 +323,19 @@ TEST(a_time_without_end_stays_so)
     dt_message_finish(&m);
 }
 
+static void check_bad(const uint8_t *bytes, size_t len, const char *words)
+{
+    struct dt_message m;
+    struct dt_err err = {0};
+    size_t used = 99;
+    uint8_t *copy = copy_of(bytes, len);
+    CHECK_EQ(dt_message_decode(copy, len, DT_FRAME_MAX, &m, &used, &err), DT_BAD);
+    free(copy);
+    CHECK_EQ(used, 99);
+    CHECK_EQ(err.code, DT_E_PROTOCOL);
+    CHECK_FAIL(-1, err, words);
+}
+
 /* -- what is too long or too large to be written ---------------------------------------------- */
 
 TEST(too_long_a_string_is_cut_between_characters)
@@ -358,39 +371,46 @@ TEST(what_is_no_utf8_is_cut_so_that_it_still_fits_with_its_stand_ins)
     dt_buf_finish(&out);
 }
 
-TEST(numbers_are_put_to_the_nearest_that_is_taken)
+/* SAID: what is written on standard error meanwhile. */
+static void encode_and_listen(struct dt_buf *out, const struct dt_message *m, char *said,
+                              size_t size)
 {
-    struct dt_buf out = {0};
-    struct dt_message in = {.type = DT_MSG_BEAT,
-                            .run = "r",
-                            .incarnation = 1,
-                            .beat = {.seq = INT64_MAX, .step = INT64_MIN, .running = -5}};
-    struct dt_message m;
-    struct dt_err err = {0};
-    size_t used;
-    dt_message_encode(&out, &in);
-    CHECK_EQ(dt_message_decode(out.at, out.len, DT_FRAME_MAX, &m, &used, &err), DT_DONE);
-    CHECK_EQ(m.beat.seq, (int64_t)1 << 53);
-    CHECK_EQ(m.beat.step, -1);
-    CHECK_EQ(m.beat.running, 0);
-    dt_message_finish(&m);
-    dt_buf_finish(&out);
+    FILE *log = tmpfile();
+    int before = dup(STDERR_FILENO);
+    CHECK(log && before >= 0 && dup2(fileno(log), STDERR_FILENO) >= 0);
+    dt_message_encode(out, m);
+    CHECK(dup2(before, STDERR_FILENO) >= 0);
+    close(before);
+    rewind(log);
+    said[fread(said, 1, size - 1, log)] = '\0';
+    fclose(log);
+}
+
+/* It would be another number that a reader took. */
+TEST(a_number_beyond_its_limits_is_reported_and_no_reader_takes_it)
+{
+    static const struct {
+        struct dt_beat beat;
+        const char *words;
+    } beats[] = {
+        {{.seq = INT64_MAX}, "seq is 9223372036854775807, and not from 0 to 9007199254740992"},
+        {{.step = -2}, "step is -2, and not from -1 to 9007199254740992"},
+        {{.running = -5}, "running is -5, and not from 0 to 2147483647"},
+    };
+    for (size_t i = 0; i < COUNT(beats); i++) {
+        char said[1000];
+        struct dt_buf out = {0};
+        struct dt_message in = {
+            .type = DT_MSG_BEAT, .run = "r", .incarnation = 1, .beat = beats[i].beat};
+        CHECK_ROW("%s", beats[i].words);
+        encode_and_listen(&out, &in, said, sizeof said);
+        CHECK(strstr(said, "this is a bug in dtrun") && strstr(said, beats[i].words));
+        check_bad(out.at, out.len, "expected a whole number from ");
+        dt_buf_finish(&out);
+    }
 }
 
 /* -- what is no message ----------------------------------------------------------------------- */
-
-static void check_bad(const uint8_t *bytes, size_t len, const char *words)
-{
-    struct dt_message m;
-    struct dt_err err = {0};
-    size_t used = 99;
-    uint8_t *copy = copy_of(bytes, len);
-    CHECK_EQ(dt_message_decode(copy, len, DT_FRAME_MAX, &m, &used, &err), DT_BAD);
-    free(copy);
-    CHECK_EQ(used, 99);
-    CHECK_EQ(err.code, DT_E_PROTOCOL);
-    CHECK_FAIL(-1, err, words);
-}
 
 TEST(too_long_a_frame_is_refused_by_its_length)
 {
@@ -446,7 +466,7 @@ static const struct {
     {"{\"type\":\"join\"," HEAD ",\"spec\":7}", "spec: expected an object, found 7"},
     {"{\"type\":\"join\"," HEAD ",\"spec\":{}}", "spec: \"min_nodes\" is missing"},
     {"{\"type\":\"join\"," HEAD ",\"spec\":{\"min_nodes\":0}}",
-     "spec.min_nodes: expected a whole number from 1 to 1048576, found 0"},
+     "spec.min_nodes: expected a whole number from 1 to 1000000, found 0"},
     {"{\"type\":\"close\"," HEAD ",\"kind\":\"bored\"}",
      "kind: expected a word that version 1 of the protocol has for it, found \"bored\""},
     {"{\"type\":\"result\"," HEAD ",\"succeeded\":1}",
@@ -473,7 +493,7 @@ TEST(what_is_wrong_is_said_with_its_path)
 static const struct {
     const char *good, *bad, *words;
 } too_much[] = {
-    {"\"beat\":5000", "\"beat\":0", "spec.beat: expected a whole number from 10 to 3600000"},
+    {"\"beat\":5000", "\"beat\":0", "spec.beat: expected a whole number from 10 to 60000"},
     {"\"beat\":5000", "\"beat\":4503599627370496", "found 4503599627370496"},
     {"\"beats\":7", "\"beats\":2147483647", "from 1 to 1000"},
     {"\"reconnect_grace\":1000", "\"reconnect_grace\":3600001", "from 0 to 3600000"},

@@ -65,6 +65,8 @@ static void step(const struct dt_rdzv_event *ev)
     }
 }
 
+#define set_text(member, text) snprintf(member, sizeof(member), "%s", text)
+
 static void begin(int min, int max)
 {
     now = 1000000;
@@ -1239,9 +1241,9 @@ TEST(an_agent_of_another_host_does_not_replace_a_job_of_another_size)
 TEST(another_schedulers_job_of_the_same_name_is_refused)
 {
     begin(2, 2);
-    spec.job = "17";
+    set_text(spec.job, "17");
     join(1000);
-    spec.job = "18";
+    set_text(spec.job, "18");
     join(1001);
     CHECK_STR(told[1], "close-refused ");
     CHECK(strstr(why[1], "job 17") != NULL);
@@ -1334,8 +1336,8 @@ static void begin_as_ada(bool shared, bool mixed)
 {
     begin(2, 2);
     dt_rdzv_set_shared(run, shared);
-    spec.script = "train.py";
-    spec.user = "ada";
+    set_text(spec.script, "train.py");
+    set_text(spec.user, "ada");
     spec.mixed = mixed;
     join(1000);
 }
@@ -1344,8 +1346,8 @@ static void join_other(uint64_t id, uint64_t command, const char *script, const 
                        bool mixed)
 {
     spec.command = command;
-    spec.script = script;
-    spec.user = user;
+    set_text(spec.script, script);
+    set_text(spec.user, user);
     spec.mixed = mixed;
     join(id);
 }
@@ -1401,8 +1403,8 @@ TEST(what_a_job_is_for_outlives_a_restart_of_the_server)
 TEST(where_one_of_the_nodes_hosts_all_are_told_of_another_command)
 {
     begin(3, 3);
-    spec.script = "train.py";
-    spec.user = "ada";
+    set_text(spec.script, "train.py");
+    set_text(spec.user, "ada");
     join(1000);
     join_other(1001, 8, "wrap.sh", "ada", false);
     join_other(1002, 7, "train.py", "ada", false); /* comes later, and hears of it too */
@@ -1434,7 +1436,7 @@ TEST(nodes_of_one_job_that_were_given_two_ids_are_asked_about_it)
         run = other;
         spec.min_nodes = rows[i].min;
         spec.max_nodes = rows[i].max;
-        spec.job = rows[i].job;
+        set_text(spec.job, rows[i].job);
         join_other(1001, rows[i].command, "train.py", rows[i].user, false);
         if (rows[i].came)
             join(1002);

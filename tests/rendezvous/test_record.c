@@ -137,3 +137,50 @@ TEST(what_is_written_is_read_as_it_was)
     dt_buf_finish(&old);
     dt_buf_finish(&now);
 }
+
+/* Where the length of the spec stands. */
+#define SPEC_AT 1
+
+static void resize_spec(struct dt_buf *record, const void *more, size_t more_len, size_t less)
+{
+    struct dt_reader in = dt_reader_over(record->at + SPEC_AT, record->len - SPEC_AT);
+    uint32_t len = dt_read_u32(&in);
+    size_t end = SPEC_AT + 4 + len;
+    struct dt_buf out = {0};
+    dt_buf_put(&out, record->at, end - less);
+    dt_buf_put(&out, more, more_len);
+    dt_buf_put(&out, record->at + end, record->len - end);
+    dt_buf_set_u32(&out, SPEC_AT, (uint32_t)(len - less + more_len));
+    dt_buf_finish(record);
+    *record = out;
+}
+
+/* What a server writes when a row is added to the spec, and what it reads then. */
+TEST(a_spec_with_more_rows_or_fewer_is_read_as_far_as_it_goes)
+{
+    struct dt_buf old = {0}, longer = {0}, shorter = {0};
+    dt_exclude_init(&exclude, 1);
+    read_golden("run-2.record", &old);
+    struct dt_rdzv *first = restore(&old);
+    CHECK(first != NULL);
+    dt_rdzv_save(first, &longer);
+    dt_rdzv_save(first, &shorter);
+    resize_spec(&longer, "12345678", 8, 0);
+    resize_spec(&shorter, NULL, 0, 8); /* "mixed" */
+    struct dt_rdzv *more = restore(&longer), *fewer = restore(&shorter);
+    CHECK(more && fewer);
+    check_numbers(&more->spec);
+    check_round(more);
+    CHECK(more->spec.mixed);
+    check_numbers(&fewer->spec);
+    check_round(fewer);
+    CHECK_STR(fewer->spec.user, "ada");
+    CHECK(!fewer->spec.mixed);
+    dt_rdzv_destroy(first);
+    dt_rdzv_destroy(more);
+    dt_rdzv_destroy(fewer);
+    dt_exclude_finish(&exclude);
+    dt_buf_finish(&old);
+    dt_buf_finish(&longer);
+    dt_buf_finish(&shorter);
+}

@@ -449,7 +449,6 @@ static int begin(struct dt_presence *p, struct dt_err *err)
         .arg = p,
     };
     struct dt_control_config control = DT_CONTROL_CONFIG_DEFAULT;
-    session.join.spec.job = plan->job;
     dt_session_init(&p->session, &session);
     control.addr = p->config.endpoint;
     control.ours = p->config.ours;

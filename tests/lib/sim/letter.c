@@ -14,7 +14,6 @@ static size_t strings_of(struct dt_message *m, const char **at[STRINGS_MAX])
     at[n++] = &m->why;
     switch (m->type) {
     case DT_MSG_JOIN:
-        at[n++] = &m->join.spec.job;
         at[n++] = &m->join.node.name;
         at[n++] = &m->join.node.boot;
         at[n++] = &m->join.node.domain;

@@ -313,7 +313,7 @@ static void choose_spec(struct sim *s)
     spec->grow_interval = sim_likely(random, 50) ? 0 : sim_between(random, 1, 60 * DT_SECOND);
     spec->restart_reset = sim_likely(random, 80) ? 0 : sim_between(random, 1, 60 * DT_SECOND);
     spec->command = 1;
-    spec->job = sim_likely(random, 50) ? "" : "job-17";
+    snprintf(spec->job, sizeof spec->job, "%s", sim_likely(random, 50) ? "" : "job-17");
 }
 
 static void choose_times(struct sim *s)
