@@ -64,6 +64,7 @@ struct agent {
     /* Of an elastic job. */
     uv_timer_t tell;
     struct dt_progress *progress; /* NULL: no file tells of it */
+    dt_ms lease;                  /* no later round can have begun by then; DT_FOREVER: ever */
     bool recalled;                /* the round is over, whatever comes of the workers */
     struct dt_closing closing;    /* the job is over */
     struct dt_verdict verdict; /* on what failed here last, until there is a new round; or empty */
@@ -324,6 +325,7 @@ static int start_attempt(struct agent *a, struct dt_err *err)
         .bind = a->bind,
         .world = &a->world,
         .restarts = a->restarts,
+        .lease = a->lease,
     };
     a->attempt = dt_attempt_start(&means, is_elastic(a) ? &elastic : &alone, a, err);
     return a->attempt ? 0 : -1;
@@ -412,8 +414,16 @@ static void on_closed(void *arg, enum dt_close_kind kind, const char *why)
     dt_attempt_stop(a->attempt, SIGTERM);
 }
 
+static void on_lease(void *arg, dt_ms until)
+{
+    struct agent *a = arg;
+    a->lease = until;
+    if (a->attempt)
+        dt_attempt_set_lease(a->attempt, until);
+}
+
 static const struct dt_backend_events backend_events = {
-    on_world, on_barrier_over, on_backend_failed, on_stop, on_closed,
+    on_world, on_barrier_over, on_backend_failed, on_stop, on_closed, on_lease,
 };
 
 /* -- signals ---------------------------------------------------------------------------------- */
@@ -584,7 +594,7 @@ static void finish(struct agent *a)
 
 int dt_agent_run(const struct dt_plan *plan)
 {
-    struct agent a = {.plan = plan};
+    struct agent a = {.plan = plan, .lease = DT_FOREVER};
     struct dt_err err;
     dt_self_prepare(&a.inherited);
     if (open_loop(&a, &err) < 0) {

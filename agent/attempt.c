@@ -174,6 +174,7 @@ static int start_group(struct dt_attempt *t, struct dt_err *err)
         .env = environ,
     };
     from.pages = t->pages = dt_pages_create(m->plan->nproc);
+    dt_pages_set_lease(t->pages, m->lease);
     struct dt_spawn *spawns = dt_lineup_make(&from, err);
     if (!spawns)
         return -1;
@@ -256,6 +257,11 @@ void dt_attempt_resume(struct dt_attempt *t, dt_ms paused)
 void dt_attempt_end_round(struct dt_attempt *t)
 {
     dt_pages_end_round(t->pages);
+}
+
+void dt_attempt_set_lease(struct dt_attempt *t, dt_ms until)
+{
+    dt_pages_set_lease(t->pages, until);
 }
 
 void dt_attempt_say_step(const struct dt_attempt *t)

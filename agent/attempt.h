@@ -27,6 +27,7 @@ struct dt_attempt_means {
     const struct dt_bind *bind; /* NULL: nobody is bound */
     const struct dt_world *world;
     int restarts;
+    dt_ms lease; /* of its workers, at first */
 };
 
 /* All told from the loop, never from inside a call. */
@@ -59,6 +60,9 @@ void dt_attempt_resume(struct dt_attempt *t, dt_ms paused);
  * they are stopped, or later when a next round may begin beside them. Not where a person ends the
  * job, since then is the time to save. */
 void dt_attempt_end_round(struct dt_attempt *t);
+
+/* Tells them until when no later round can have begun. */
+void dt_attempt_set_lease(struct dt_attempt *t, dt_ms until);
 
 /* A log line on how far the furthest worker came, where one told. */
 void dt_attempt_say_step(const struct dt_attempt *t);

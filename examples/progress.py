@@ -5,7 +5,8 @@
 #   progress = Progress(steps=1000)
 #   progress.section("forward")
 #   progress.update(step=done, loss=loss.item(), tokens_per_s=rate)
-#   if not progress.round_over(): save(...); progress.update(step=done, saved=done)
+#   save(...)
+#   if progress.may_commit(): make it the newest; progress.update(step=done, saved=done)
 #
 # An update is a few stores into a page of memory that dtrun shares with the worker: no system call,
 # no lock, nothing that could wait. The page stays when the worker dies, so dtrun can say in which
@@ -19,7 +20,7 @@ import time
 
 SIZE = 4096
 HEADER = struct.Struct("8sII")  # "DTRNBEAT", version, size
-ROUND_OVER, UPDATES, VALUES, SECTION = 16, 64, 72, 128
+ROUND_OVER, LEASE, UPDATES, VALUES, SECTION = 16, 24, 64, 72, 128
 
 
 class Progress:
@@ -72,3 +73,11 @@ class Progress:
         """The world changed: the workers are about to be started anew, and nothing may be committed
         any more. (When a person stops the job this stays False: then is the time to save.)"""
         return self.page is not None and struct.unpack_from("I", self.page, ROUND_OVER)[0] != 0
+
+    def may_commit(self):
+        """No later world can have begun: ask right before a checkpoint is made the newest. False
+        while round_over() is False: dtrun has not heard of the rendezvous for a while; ask again."""
+        if self.page is None:
+            return True
+        lease = struct.unpack_from("q", self.page, LEASE)[0]
+        return not self.round_over() and (lease == 0 or time.monotonic_ns() < lease)

@@ -52,6 +52,9 @@ struct dt_backend_events {
     /* The job is over. Workers that are alive are to be stopped. The backend is still to be closed.
      */
     void (*on_closed)(void *arg, enum dt_close_kind kind, const char *why);
+    /* Until UNTIL (0: the past) no later round can have begun beside the workers of this one. Each
+     * takes the place of the one before; as long as none came there is no limit. */
+    void (*on_lease)(void *arg, dt_ms until);
 };
 
 struct dt_backend {

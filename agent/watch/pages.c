@@ -117,6 +117,14 @@ void dt_pages_end_round(struct dt_pages *p)
         dt_beat_end_round(p->pages[i].at);
 }
 
+void dt_pages_set_lease(struct dt_pages *p, dt_ms until)
+{
+    int64_t past = 1;
+    int64_t ns = until == DT_FOREVER ? 0 : until > 0 ? until * (1000000000 / DT_SECOND) : past;
+    for (int i = 0; p && i < p->count; i++)
+        dt_beat_set_lease(p->pages[i].at, ns);
+}
+
 bool dt_pages_read(const struct dt_pages *p, int local_rank, struct dt_beat_told *out)
 {
     if (!p) {

@@ -7,6 +7,7 @@
 #ifndef DT_AGENT_WATCH_PAGES_H
 #define DT_AGENT_WATCH_PAGES_H
 
+#include "base/clock.h"
 #include "rendezvous/protocol/beat.h"
 
 #include <stddef.h>
@@ -27,6 +28,9 @@ void dt_pages_close_fds(struct dt_pages *p);
 
 /* What these workers have not saved by now is not to count any more. */
 void dt_pages_end_round(struct dt_pages *p);
+
+/* Until UNTIL no later round can have begun beside them. 0: it may have; DT_FOREVER: it cannot. */
+void dt_pages_set_lease(struct dt_pages *p, dt_ms until);
 
 /* False: this one has not written anything. */
 bool dt_pages_read(const struct dt_pages *p, int local_rank, struct dt_beat_told *out);

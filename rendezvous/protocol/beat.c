@@ -16,6 +16,7 @@ _Static_assert(sizeof(struct dt_beat_page) == DT_BEAT_SIZE, "others map as much"
 _Static_assert(offsetof(struct dt_beat_page, version) == 8, "layout");
 _Static_assert(offsetof(struct dt_beat_page, size) == 12, "layout");
 _Static_assert(offsetof(struct dt_beat_page, round_over) == 16, "layout");
+_Static_assert(offsetof(struct dt_beat_page, lease_ns) == 24, "layout");
 _Static_assert(offsetof(struct dt_beat_page, updates) == 64, "layout");
 _Static_assert(offsetof(struct dt_beat_page, step) == 72, "layout");
 _Static_assert(offsetof(struct dt_beat_page, saved) == 80, "layout");
@@ -47,6 +48,11 @@ bool dt_beat_is_page(const struct dt_beat_page *page)
 void dt_beat_end_round(struct dt_beat_page *page)
 {
     __atomic_store_n(&page->round_over, 1, __ATOMIC_RELEASE);
+}
+
+void dt_beat_set_lease(struct dt_beat_page *page, int64_t until_ns)
+{
+    __atomic_store_n(&page->lease_ns, until_ns, __ATOMIC_RELEASE);
 }
 
 static int64_t read_step(const int64_t *at)

@@ -9,6 +9,8 @@
  *     8      4    version, 1                     agent
  *     12     4    size, 4096                     agent
  *     16     4    the round is over: 1           agent: nothing may be committed any more
+ *     24     8    lease: CLOCK_MONOTONIC ns      agent: until then no later round can have begun;
+ *                                                0: it sets no such limit
  *     64     8    updates: grows with each       worker, last of an update
  *     72     8    step, -1: none yet             worker: steps done
  *     80     8    last step saved, -1            worker
@@ -36,8 +38,9 @@
 
 struct dt_beat_page {
     char magic[8];
-    uint32_t version, size, round_over;
-    char agent_rest[44];
+    uint32_t version, size, round_over, agent_pad;
+    int64_t lease_ns;
+    char agent_rest[32];
     uint64_t updates;
     int64_t step, saved, steps, updated_ns;
     double loss, tokens_per_s, utilisation;
@@ -58,6 +61,8 @@ struct dt_beat_told {
 /* The agent's side. */
 void dt_beat_init(struct dt_beat_page *page);
 void dt_beat_end_round(struct dt_beat_page *page);
+/* UNTIL_NS: 0 for no limit; a time that is past for no lease. */
+void dt_beat_set_lease(struct dt_beat_page *page, int64_t until_ns);
 /* Values beyond reason (negative steps, a save of the future, NaN, control characters) are read as
  * not told. */
 void dt_beat_read(const struct dt_beat_page *page, struct dt_beat_told *out);

@@ -19,6 +19,7 @@ struct node {
     struct dt_backend *backend;
     struct dt_world world;
     char told[1000]; /* events since they were last read: "world 0; stop: node2 came" */
+    dt_ms lease;     /* as it was told last; DT_FOREVER: not yet */
     bool closed;
 };
 
@@ -72,8 +73,13 @@ static void on_closed(void *arg, enum dt_close_kind kind, const char *why)
     note(arg, "closed %s: %s", dt_close_kind_name(kind), why);
 }
 
-static const struct dt_backend_events events = {on_world, on_barrier_over, on_failed, on_stop,
-                                                on_closed};
+static void on_lease(void *arg, dt_ms until)
+{
+    ((struct node *)arg)->lease = until;
+}
+
+static const struct dt_backend_events events = {on_world, on_barrier_over, on_failed,
+                                                on_stop,  on_closed,       on_lease};
 
 static const char *told(struct node *n)
 {
@@ -226,6 +232,7 @@ static void node_open(struct job *j, int i)
 {
     struct node *n = &j->nodes[i];
     struct dt_err err;
+    n->lease = DT_FOREVER;
     n->backend = dt_backend_elastic_open(&j->loop, &n->plan, &events, n, &err);
     if (!n->backend)
         check_say(err.text);
@@ -363,6 +370,7 @@ TEST(a_world_is_joined_for_and_all_of_it_is_told)
     CHECK_EQ(n->world.prev_size, 9);
     CHECK_EQ(n->world.restarts, 1);
     CHECK_STR(n->world.news, "node7 came");
+    CHECK(n->lease > 0 && n->lease < DT_FOREVER);
     job_end(j);
 }
 
@@ -490,6 +498,7 @@ TEST(workers_do_not_notice_that_a_daemon_was_away)
     struct node *n = node_runs(j, 1);
     fake_close(&j->fake);
     RUN_UNTIL(j, !j->fake.peer);
+    RUN_UNTIL(j, n->lease == 0);
     fake_open(&j->fake, &j->loop);
     RUN_UNTIL(j, *j->fake.heard);
     CHECK_STR(fake_heard(&j->fake), "JOIN 5 running");

@@ -73,8 +73,16 @@ static void on_job_closed(void *arg, enum dt_close_kind kind, const char *why)
     n->released = kind == DT_CLOSE_SUCCEEDED;
 }
 
-static const struct dt_backend_events events = {on_world, on_barrier_over, on_failed, on_stop,
-                                                on_job_closed};
+/* Nobody here knows when torchrun's agents begin a round. */
+static void on_lease(void *arg, dt_ms until)
+{
+    (void)arg;
+    (void)until;
+    CHECK(!"a lease of a foreign store");
+}
+
+static const struct dt_backend_events events = {on_world, on_barrier_over, on_failed,
+                                                on_stop,  on_job_closed,   on_lease};
 
 /* -- the store -------------------------------------------------------------------------------- */
 

@@ -68,6 +68,13 @@ TEST(what_one_writes_is_read_when_its_descriptors_are_closed)
     CHECK_EQ(dt_pages_tokens_per_s(p, 1), 1234);
     CHECK_EQ(dt_pages_tokens_per_s(p, 0), 0);
     CHECK_EQ(none->updates, 0);
+    CHECK_EQ(none->lease_ns, 0);
+    dt_pages_set_lease(p, 0);
+    CHECK_EQ(none->lease_ns, 1); /* a time that is past; 0 would be no limit */
+    dt_pages_set_lease(p, 12);
+    CHECK_EQ(one->lease_ns, 12000000);
+    dt_pages_set_lease(p, DT_FOREVER);
+    CHECK_EQ(one->lease_ns, 0);
     CHECK_EQ(none->round_over, 0);
     dt_pages_end_round(p);
     CHECK_EQ(none->round_over, 1);

@@ -19,6 +19,7 @@ TEST(of_a_new_page_nothing_is_known)
     dt_beat_init(&page);
     CHECK(dt_beat_is_page(&page));
     CHECK_EQ(page.round_over, 0);
+    CHECK_EQ(page.lease_ns, 0);
     struct dt_beat_told b = read_of(&page);
     CHECK(!b.seen);
     CHECK_EQ(b.step, -1);

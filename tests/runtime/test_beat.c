@@ -116,6 +116,22 @@ TEST(the_end_of_the_round_is_seen)
     agent_down(&a);
 }
 
+TEST(a_worker_may_commit_while_the_lease_of_its_round_lasts)
+{
+    struct agent a = agent_up();
+    struct dt_beat_writer *b = writer_open();
+    CHECK(dt_beat_may_commit(b)); /* an agent that sets no limit */
+    dt_beat_set_lease(a.page, 1);
+    CHECK(!dt_beat_may_commit(b));
+    CHECK(!dt_beat_round_over(b));
+    dt_beat_set_lease(a.page, INT64_MAX);
+    CHECK(dt_beat_may_commit(b));
+    dt_beat_end_round(a.page);
+    CHECK(!dt_beat_may_commit(b));
+    dt_beat_close(b);
+    agent_down(&a);
+}
+
 static void tell_to_nobody(const char *what)
 {
     CHECK_ROW("%s", what);
@@ -124,6 +140,7 @@ static void tell_to_nobody(const char *what)
     dt_beat_update(b, &(struct dt_beat_values){.step = 1});
     dt_beat_section(b, "forward");
     CHECK(!dt_beat_round_over(b));
+    CHECK(dt_beat_may_commit(b));
     dt_beat_close(b);
 }
 
@@ -216,7 +233,9 @@ TEST(the_agent_reads_what_python_tells)
     CHECK_EQ(a.page->rest[0], 0);
 
     dt_beat_end_round(a.page);
-    CHECK_EQ(run_python("from progress import Progress\nassert Progress().round_over()\n"), 0);
+    CHECK_EQ(run_python("from progress import Progress\nassert Progress().round_over()\n"
+                        "assert not Progress().may_commit()\n"),
+             0);
     a.page->magic[0] = 'X';
     CHECK_EQ(run_python("from progress import Progress\n"
                         "p = Progress()\np.update(step=9)\np.section('x')\n"

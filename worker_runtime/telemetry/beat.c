@@ -113,3 +113,10 @@ bool dt_beat_round_over(const struct dt_beat_writer *b)
 {
     return __atomic_load_n(&b->page->round_over, __ATOMIC_ACQUIRE) != 0;
 }
+
+/* What is not known to be over may be so all the same, once the lease is. */
+bool dt_beat_may_commit(const struct dt_beat_writer *b)
+{
+    int64_t lease = __atomic_load_n(&b->page->lease_ns, __ATOMIC_ACQUIRE);
+    return !dt_beat_round_over(b) && (lease == 0 || dt_clock_monotonic_ns() < lease);
+}

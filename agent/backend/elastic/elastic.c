@@ -137,6 +137,12 @@ static void on_stop(void *arg, enum dt_stop_how how, const char *why)
     e->events->on_stop(e->arg, how, why);
 }
 
+static void on_lease(void *arg, dt_ms until)
+{
+    struct elastic *e = arg;
+    e->events->on_lease(e->arg, until);
+}
+
 /* On a free port, which is another one than that of a store that is there still. */
 static int open_store(struct elastic *e, struct dt_err *err)
 {
@@ -216,6 +222,7 @@ static void on_foreign(void *arg)
 static const struct dt_presence_events presence_events = {
     .reached = on_reached,
     .world = on_world,
+    .lease = on_lease,
     .stop = on_stop,
     .closed = on_closed,
     .foreign = on_foreign,

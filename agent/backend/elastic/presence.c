@@ -30,6 +30,7 @@ struct dt_presence {
         enum dt_close_kind kind;
         char why[DT_WHY_MAX];
     } news;
+    dt_ms lease;      /* as the owner was told; DT_FOREVER: not yet */
     dt_ms since;      /* it was opened */
     dt_ms wanted;     /* since then a world, or that the others are done */
     uv_timer_t tick;  /* the session's, and the end of being away */
@@ -259,10 +260,22 @@ static const struct dt_session_ops session_ops = {
 
 /* -- telling the owner ------------------------------------------------------------------------ */
 
+/* Nothing while the store may turn out to be foreign: then nobody here knows. When the job is over
+ * the last lease runs out by itself, since workers that a person ends may save. */
+static void tell_lease(struct dt_presence *p)
+{
+    dt_ms lease = dt_session_lease(&p->session);
+    if (!p->was_up || p->session.phase == DT_SESSION_ENDED || lease == p->lease)
+        return;
+    p->lease = lease;
+    p->config.events->lease(p->config.arg, lease);
+}
+
 static void tell(struct dt_presence *p)
 {
     const struct dt_presence_events *events = p->config.events;
     enum news what = p->news.what;
+    tell_lease(p); /* before a world, whose workers begin with it */
     p->news.what = NO_NEWS;
     switch (what) {
     case NO_NEWS:
@@ -471,6 +484,7 @@ struct dt_presence *dt_presence_open(uv_loop_t *loop, const struct dt_presence_c
     p->loop = loop;
     p->config = *config;
     p->since = now(p);
+    p->lease = DT_FOREVER;
     if (begin(p, err) < 0) {
         free(p);
         return NULL;

@@ -21,6 +21,8 @@ struct dt_presence_events {
      * must be right when this returns. */
     void (*reached)(void *arg, const struct dt_addr *local);
     void (*world)(void *arg, const struct dt_world *world);
+    /* Until UNTIL no later round can have begun; 0: one may have. */
+    void (*lease)(void *arg, dt_ms until);
     void (*stop)(void *arg, enum dt_stop_how how, const char *why);
     /* The job is over, as the rendezvous says. */
     void (*closed)(void *arg, enum dt_close_kind kind, const char *why);

@@ -53,7 +53,7 @@ void dt_session_init(struct dt_session *s, const struct dt_session_config *confi
     memset(s, 0, sizeof *s);
     s->config = *config;
     s->facts.step = -1;
-    s->away_since = DT_FOREVER;
+    s->away_since = s->up_since = DT_FOREVER;
     s->known_round = -1;
     be_born(s);
 }
@@ -275,6 +275,7 @@ void dt_session_connected(struct dt_session *s, dt_ms now)
 {
     look_at_clock(s, now);
     s->up = true;
+    s->up_since = now;
     s->away_since = DT_FOREVER;
     s->answered = now;
     if (!is_member(s))
@@ -478,6 +479,21 @@ static dt_ms trust(const struct dt_session *s)
     if (!s->up || !saves || s->how != DT_STOP_TOGETHER)
         return DT_FOREVER;
     return kept_until(s) < s->stop_by ? kept_until(s) : s->stop_by;
+}
+
+/* A round that ends is told to those who are connected, and waited for until the stop bound is
+ * over. Who is not heard of any more is waited for as long as it is kept. Both count from the last
+ * moment at which the server knew of us for certain, over this connection: with another one it may
+ * have given us up for the end of the first. */
+dt_ms dt_session_lease(const struct dt_session *s)
+{
+    bool ends = s->phase == DT_SESSION_STOPPING || s->phase == DT_SESSION_LEAVING;
+    bool may = s->phase == DT_SESSION_RUNNING || (ends && s->how == DT_STOP_TOGETHER);
+    if (!s->up || !may || s->heard_of < s->up_since)
+        return 0;
+    dt_ms bound = ends ? s->stop_by : dt_clock_after(s->heard_of, spec_of(s)->stop_bound);
+    dt_ms until = bound - spec_of(s)->beat / 4;
+    return until < kept_until(s) ? until : kept_until(s);
 }
 
 /* When workers that nobody watches over are stopped. */

@@ -79,6 +79,7 @@ struct dt_session {
     char leave_text[DT_WHY_MAX]; /* LEAVING: why */
     bool commit_pending;
     struct dt_beat facts; /* what beats say */
+    dt_ms up_since;       /* this connection, or the last one */
     dt_ms away_since;     /* not up, and when it was last heard; DT_FOREVER: is up, or never was */
     dt_ms next_beat, answered;  /* when the server last said anything */
     dt_ms join_said, beat_said; /* the latest of each ... */
@@ -105,6 +106,10 @@ void dt_session_ask_commit(struct dt_session *s, dt_ms now);
 void dt_session_tell(struct dt_session *s, const struct dt_beat *facts);
 /* Where workers would meet here may change before each join. */
 void dt_session_set_port(struct dt_session *s, int port);
+
+/* Until when the server cannot have begun a later round, whatever it has heard or not: what the
+ * workers of this one have made may become valid before. 0: it may have. */
+dt_ms dt_session_lease(const struct dt_session *s);
 
 /* -- the connection -- */
 

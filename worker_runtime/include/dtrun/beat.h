@@ -27,6 +27,11 @@ DT_API void dt_beat_update(struct dt_beat_writer *b, const struct dt_beat_values
 DT_API void dt_beat_section(struct dt_beat_writer *b, const char *name);
 /* The agent says that this world is over: what is not saved yet may not be saved any more. */
 DT_API bool dt_beat_round_over(const struct dt_beat_writer *b);
+/* Whether no later world of this run can have begun: to be asked right before a checkpoint is made
+ * the newest. False while the round is not over: the agent has not heard of the rendezvous for so
+ * long that another world may have begun. Ask again, as the rendezvous may come back. Without an
+ * agent, and where no other world can begin, true. */
+DT_API bool dt_beat_may_commit(const struct dt_beat_writer *b);
 
 DT_END_C
 
