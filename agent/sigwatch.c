@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/sigwatch.h"
 
+#include "base/loop/ending.h"
 #include <signal.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -8,9 +9,8 @@
 struct dt_sigwatch {
     void (*on_signal)(void *arg, int signum);
     void *arg;
-    void (*on_closed)(void *arg);
-    void *closed_arg;
-    int handles, count;
+    struct dt_ending ending;
+    int count;
     uv_signal_t watchers[64];
 };
 
@@ -63,33 +63,15 @@ void dt_sigwatch_stop_process(void)
     sigaction(SIGTSTP, &ours, NULL);
 }
 
-static void finish(struct dt_sigwatch *s)
-{
-    void (*on_closed)(void *) = s->on_closed;
-    void *arg = s->closed_arg;
-    free(s); /* the only free of one that was opened */
-    if (on_closed)
-        on_closed(arg);
-}
-
-static void on_watcher_closed(uv_handle_t *h)
-{
-    struct dt_sigwatch *s = h->data;
-    if (--s->handles == 0)
-        finish(s);
-}
-
 void dt_sigwatch_close(struct dt_sigwatch *s, void (*on_closed)(void *arg), void *arg)
 {
-    s->on_closed = on_closed;
-    s->closed_arg = arg;
-    s->handles = s->count;
+    dt_ending_begin(&s->ending, free, s, on_closed, arg);
+    dt_ending_add(&s->ending); /* for there may be no watcher */
     for (int i = 0; i < s->count; i++) {
         int signum = s->watchers[i].signum;
-        uv_close((uv_handle_t *)&s->watchers[i], on_watcher_closed); /* which lets it kill again */
+        dt_ending_close(&s->ending, &s->watchers[i]); /* which lets it kill again */
         if (signum)
             signal(signum, SIG_IGN);
     }
-    if (s->count == 0)
-        finish(s);
+    dt_ending_step(&s->ending);
 }

@@ -9,6 +9,7 @@
 #include "agent/output/way.h"
 #include "base/list.h"
 #include "base/log.h"
+#include "base/loop/ending.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -47,14 +48,12 @@ struct dt_output {
     uv_timer_t timer;              /* for lines that are held */
     char *attempt_dir;
     int first_rank;
-    struct place *places; /* two for each local rank */
-    unsigned open;        /* handles and streams that are not closed yet */
-    bool started, draining, closing;
+    struct place *places;    /* two for each local rank */
+    struct dt_ending ending; /* of handles and streams */
+    bool started, draining;
     bool told_of_pipes; /* that stand for terminals which could not be had */
     void (*on_drained)(void *arg);
     void *drained_arg;
-    void (*on_closed)(void *arg);
-    void *closed_arg;
 };
 
 static size_t place_count(const struct dt_output *o)
@@ -106,7 +105,7 @@ static void show_what_is_due(struct dt_output *o)
 /* The last thing any callback does: our user may begin anew from on_drained. */
 static void settle(struct dt_output *o)
 {
-    if (o->closing)
+    if (o->ending.begun)
         return;
     if (o->plan->partial_line_after || o->plan->collapse_lines)
         show_what_is_due(o);
@@ -129,7 +128,7 @@ static void on_stream_moved(void *arg)
 static void on_wake(uv_async_t *wake)
 {
     struct dt_output *o = dt_container_of(wake, struct dt_output, wake);
-    if (o->closing)
+    if (o->ending.begun)
         return;
     if (o->started)
         each_stream(o, p) dt_worker_stream_pump(p->stream);
@@ -138,32 +137,18 @@ static void on_wake(uv_async_t *wake)
 
 /* -- life ------------------------------------------------------------------------------------- */
 
-static void forget(struct dt_output *o)
+static void output_free(void *output)
 {
-    if (--o->open)
-        return;
-    void (*on_closed)(void *) = o->on_closed;
-    void *arg = o->closed_arg;
+    struct dt_output *o = output;
     free(o->attempt_dir);
     free(o->places);
     free(o);
-    if (on_closed)
-        on_closed(arg);
 }
 
 static void on_stream_closed(void *arg)
 {
-    forget(arg);
-}
-
-static void on_wake_closed(uv_handle_t *h)
-{
-    forget(dt_container_of((uv_async_t *)h, struct dt_output, wake));
-}
-
-static void on_timer_closed(uv_handle_t *h)
-{
-    forget(dt_container_of((uv_timer_t *)h, struct dt_output, timer));
+    struct dt_output *o = arg;
+    dt_ending_step(&o->ending);
 }
 
 static void close_fd(int *fd)
@@ -208,7 +193,6 @@ struct dt_output *dt_output_create(uv_loop_t *loop, const struct dt_plan *plan,
     for (struct place *p = places; p < places + place_count(o); p++)
         p->worker_end = p->file = -1;
     uv_timer_init(loop, &o->timer);
-    o->open = 2;
     return o;
 }
 
@@ -219,14 +203,12 @@ void dt_output_close(struct dt_output *o, void (*on_closed)(void *arg), void *ar
             on_closed(arg);
         return;
     }
-    o->on_closed = on_closed;
-    o->closed_arg = arg;
-    o->closing = true;
+    dt_ending_begin(&o->ending, output_free, o, on_closed, arg);
+    dt_ending_close(&o->ending, &o->timer); /* before the streams, which may close at once */
     end_attempt(o);
     dt_console_close(o->console[0]);
     dt_console_close(o->console[1]);
-    uv_close((uv_handle_t *)&o->wake, on_wake_closed);
-    uv_close((uv_handle_t *)&o->timer, on_timer_closed);
+    dt_ending_close(&o->ending, &o->wake);
 }
 
 /* -- a new attempt ---------------------------------------------------------------------------- */
@@ -386,7 +368,7 @@ static int give_pipe(struct dt_output *o, int local_rank, int i, struct place *p
         setup.fd = ends[0];
         p->worker_end = ends[1];
         if ((p->stream = dt_worker_stream_open(o->loop, &setup, err))) {
-            o->open++;
+            dt_ending_add(&o->ending);
             return 0;
         }
     }

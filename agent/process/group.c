@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/list.h"
 #include "base/log.h"
+#include "base/loop/ending.h"
 #include "base/signame.h"
 
 #include <signal.h>
@@ -29,7 +30,7 @@ struct dt_group {
     enum dt_group_outcome outcome;
     struct dt_guard *guard;
     uv_timer_t timer; /* what the state waits for: patience, grace, the next complaint */
-    int handles;
+    struct dt_ending ending;
     int signum; /* that we stop them with */
     int64_t stopped_ns;
     uint64_t deadline;  /* of the loop's clock: whoever is left then is killed */
@@ -41,8 +42,6 @@ struct dt_group {
     struct dt_err refusal;
     const struct dt_group_events *events;
     void *arg;
-    void (*on_closed)(void *arg);
-    void *closed_arg;
     struct dt_worker workers[];
 };
 
@@ -325,33 +324,12 @@ const struct dt_err *dt_group_refusal(const struct dt_group *g)
 
 /* -- beginning and end ------------------------------------------------------------------------ */
 
-static void on_handle_closed(void *arg)
-{
-    struct dt_group *g = arg;
-    if (--g->handles > 0)
-        return;
-    void (*on_closed)(void *) = g->on_closed;
-    void *closed_arg = g->closed_arg;
-    free(g); /* the only free of a group that was started */
-    if (on_closed)
-        on_closed(closed_arg);
-}
-
-static void on_timer_closed(uv_handle_t *h)
-{
-    on_handle_closed(dt_container_of((uv_timer_t *)h, struct dt_group, timer));
-}
-
 void dt_group_close(struct dt_group *g, void (*on_closed)(void *arg), void *arg)
 {
-    g->on_closed = on_closed;
-    g->closed_arg = arg;
-    g->handles = 1;
-    if (g->guard) {
-        g->handles++;
-        dt_guard_close(g->guard, on_handle_closed, g);
-    }
-    uv_close((uv_handle_t *)&g->timer, on_timer_closed);
+    dt_ending_begin(&g->ending, free, g, on_closed, arg);
+    if (g->guard)
+        dt_guard_close(g->guard, dt_ending_step, dt_ending_add(&g->ending));
+    dt_ending_close(&g->ending, &g->timer);
 }
 
 struct dt_group *dt_group_start(uv_loop_t *loop, const struct dt_plan *plan,

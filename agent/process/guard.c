@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/list.h"
 #include "base/log.h"
+#include "base/loop/ending.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -23,7 +24,7 @@ struct dt_guard {
     uv_poll_t reports;
     uv_signal_t child;
     uv_timer_t look; /* while we kill in the guard's place */
-    int handles;
+    struct dt_ending ending;
     int sock;
     struct dt_guard_order unsent[MOST_UNSENT];
     int unsent_count;
@@ -37,8 +38,6 @@ struct dt_guard {
     int count;
     const struct dt_guard_events *events;
     void *arg;
-    void (*on_closed)(void *arg);
-    void *closed_arg;
     pid_t *pids;      /* of workers that are not known to be over; 0 otherwise */
     pid_t *strangers; /* children of a shell that became us: not ours to end */
     size_t stranger_count;
@@ -248,19 +247,13 @@ static pid_t fork_guard(const int pair[2], const struct dt_spawn *workers, pid_t
     return pid;
 }
 
-static void on_handle_closed(uv_handle_t *h)
+static void guard_free(void *guard)
 {
-    struct dt_guard *g = h->data;
-    if (--g->handles > 0)
-        return;
-    void (*on_closed)(void *) = g->on_closed;
-    void *arg = g->closed_arg;
+    struct dt_guard *g = guard;
     close(g->sock);
     free(g->strangers);
     free(g->pids);
     free(g); /* the only free of a guard that was started */
-    if (on_closed)
-        on_closed(arg);
 }
 
 static void watch(struct dt_guard *g, uv_loop_t *loop)
@@ -269,7 +262,6 @@ static void watch(struct dt_guard *g, uv_loop_t *loop)
     uv_signal_init(loop, &g->child);
     uv_timer_init(loop, &g->look);
     g->reports.data = g->child.data = g->look.data = g;
-    g->handles = 3;
     listen_to(g);
     uv_signal_start(&g->child, on_child, SIGCHLD);
 }
@@ -312,9 +304,8 @@ struct dt_guard *dt_guard_start(uv_loop_t *loop, const struct dt_spawn *workers,
 
 void dt_guard_close(struct dt_guard *g, void (*on_closed)(void *arg), void *arg)
 {
-    g->on_closed = on_closed;
-    g->closed_arg = arg;
-    uv_close((uv_handle_t *)&g->reports, on_handle_closed);
-    uv_close((uv_handle_t *)&g->child, on_handle_closed);
-    uv_close((uv_handle_t *)&g->look, on_handle_closed);
+    dt_ending_begin(&g->ending, guard_free, g, on_closed, arg);
+    dt_ending_close(&g->ending, &g->reports);
+    dt_ending_close(&g->ending, &g->child);
+    dt_ending_close(&g->ending, &g->look);
 }

@@ -3,6 +3,7 @@
 
 #include "agent/watch/http.h"
 #include "base/list.h"
+#include "base/loop/ending.h"
 #include "base/port_owner.h"
 
 #include <errno.h>
@@ -20,12 +21,9 @@ struct dt_health {
     struct dt_http *http;
     dt_health_state_fn *state;
     void *arg;
-    void (*on_closed)(void *arg);
-    void *closed_arg;
     uv_poll_t readable;
     uv_timer_t due;
-    int handles;
-    bool closing;
+    struct dt_ending ending;
 };
 
 /* -- requests --------------------------------------------------------------------------------- */
@@ -73,10 +71,10 @@ static void on_readable(uv_poll_t *p, int status, int events)
 
 static void take_turn(struct dt_health *h)
 {
-    if (h->closing)
+    if (h->ending.begun)
         return;
     dt_ms wait = h->lib->turn(h->http);
-    if (h->closing) /* by whoever was asked for the state */
+    if (h->ending.begun) /* by whoever was asked for the state */
         return;
     if (wait == DT_FOREVER)
         uv_timer_stop(&h->due);
@@ -148,17 +146,11 @@ static int open_listener(const char *address, int port, struct dt_err *err)
                       dt_port_owner_text(&addr, who, sizeof who));
 }
 
-static void on_handle_closed(uv_handle_t *handle)
+static void health_free(void *health)
 {
-    struct dt_health *h = handle->data;
-    if (--h->handles > 0)
-        return;
-    void (*on_closed)(void *arg) = h->on_closed;
-    void *arg = h->closed_arg;
+    struct dt_health *h = health;
     h->lib->close(h->http);
     free(h); /* the only free of one that was served */
-    if (on_closed)
-        on_closed(arg);
 }
 
 static int serve(struct dt_health *h, uv_loop_t *loop, const char *address, int port,
@@ -180,7 +172,6 @@ static int serve(struct dt_health *h, uv_loop_t *loop, const char *address, int 
     }
     uv_timer_init(loop, &h->due);
     h->readable.data = h->due.data = h;
-    h->handles = 2;
     uv_poll_start(&h->readable, UV_READABLE, on_readable);
     return 0;
 }
@@ -203,11 +194,9 @@ struct dt_health *dt_health_open(uv_loop_t *loop, const char *address, int port,
 
 void dt_health_close(struct dt_health *h, void (*on_closed)(void *arg), void *arg)
 {
-    if (h->closing)
+    if (h->ending.begun)
         return;
-    h->closing = true;
-    h->on_closed = on_closed;
-    h->closed_arg = arg;
-    uv_close((uv_handle_t *)&h->readable, on_handle_closed);
-    uv_close((uv_handle_t *)&h->due, on_handle_closed);
+    dt_ending_begin(&h->ending, health_free, h, on_closed, arg);
+    dt_ending_close(&h->ending, &h->readable);
+    dt_ending_close(&h->ending, &h->due);
 }

@@ -8,6 +8,7 @@
 #include "base/json.h"
 #include "base/list.h"
 #include "base/log.h"
+#include "base/loop/ending.h"
 #include "base/str.h"
 
 #include <errno.h>
@@ -30,16 +31,13 @@ struct dt_watchdog {
     bool (*belongs)(void *arg, pid_t pid);
     void (*on_expired)(void *arg, pid_t pid, const char *scope, int signum);
     void *arg;
-    void (*on_closed)(void *arg);
-    void *closed_arg;
     char path[PATH_MAX];
     int fd; /* of both ends, so that the last worker's leaving is no end of file */
     uv_poll_t readable;
     uv_check_t
         polled; /* active from then until all that the same look at descriptors found is told */
     uv_timer_t due;
-    int handles;
-    bool closing;
+    struct dt_ending ending;
     struct dt_timers timers;
     struct dt_log_limit complaints;
     bool skipping; /* inside a line that is too long */
@@ -54,7 +52,7 @@ static void on_due(uv_timer_t *t);
 static void arm(struct dt_watchdog *w)
 {
     int64_t next = dt_timers_next(&w->timers), now = dt_clock_wall_us();
-    if (w->closing || next == INT64_MAX) {
+    if (w->ending.begun || next == INT64_MAX) {
         uv_timer_stop(&w->due);
         return;
     }
@@ -83,7 +81,7 @@ static void on_due(uv_timer_t *t)
     struct dt_watchdog *w = dt_container_of(t, struct dt_watchdog, due);
     struct dt_timer timer;
     int64_t now = dt_clock_wall_us();
-    while (!w->closing && dt_timers_take_expired(&w->timers, now, &timer)) {
+    while (!w->ending.begun && dt_timers_take_expired(&w->timers, now, &timer)) {
         expire(w, &timer);
         free(timer.scope);
     }
@@ -241,18 +239,12 @@ static int make_fifo(struct dt_watchdog *w, struct dt_err *err)
     return 0;
 }
 
-static void on_handle_closed(uv_handle_t *h)
+static void watchdog_free(void *watchdog)
 {
-    struct dt_watchdog *w = h->data;
-    if (--w->handles > 0)
-        return;
-    void (*on_closed)(void *arg) = w->on_closed;
-    void *arg = w->closed_arg;
+    struct dt_watchdog *w = watchdog;
     close(w->fd);
     dt_timers_finish(&w->timers);
     free(w); /* the only free of one that was served */
-    if (on_closed)
-        on_closed(arg);
 }
 
 static int serve(struct dt_watchdog *w, struct dt_err *err)
@@ -263,7 +255,6 @@ static int serve(struct dt_watchdog *w, struct dt_err *err)
     uv_timer_init(w->loop, &w->due);
     uv_check_init(w->loop, &w->polled);
     w->readable.data = w->polled.data = w->due.data = w;
-    w->handles = 3;
     uv_poll_start(&w->readable, UV_READABLE, on_readable);
     return 0;
 }
@@ -301,13 +292,11 @@ const char *dt_watchdog_path(const struct dt_watchdog *w)
 
 void dt_watchdog_close(struct dt_watchdog *w, void (*on_closed)(void *arg), void *arg)
 {
-    if (w->closing)
+    if (w->ending.begun)
         return;
-    w->closing = true;
-    w->on_closed = on_closed;
-    w->closed_arg = arg;
+    dt_ending_begin(&w->ending, watchdog_free, w, on_closed, arg);
     unlink(w->path);
-    uv_close((uv_handle_t *)&w->readable, on_handle_closed);
-    uv_close((uv_handle_t *)&w->polled, on_handle_closed);
-    uv_close((uv_handle_t *)&w->due, on_handle_closed);
+    dt_ending_close(&w->ending, &w->readable);
+    dt_ending_close(&w->ending, &w->polled);
+    dt_ending_close(&w->ending, &w->due);
 }

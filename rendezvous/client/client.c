@@ -37,14 +37,11 @@ struct dt_store_client {
     char *addr;
     struct dt_store_dial dial;   /* the main connection */
     struct dt_store_lanes lanes; /* those for waits */
-    bool closing;
-    uv_timer_t timer; /* armed for the earliest deadline of the requests */
+    uv_timer_t timer;            /* armed for the earliest deadline of the requests */
     dt_ms armed;
     struct dt_list requests, unsent, sent;
     uint64_t count, bytes; /* of requests that are not freed */
-    int handles;           /* timer, dial and lanes, not through their last callback */
-    void (*on_closed)(void *arg);
-    void *closed_arg;
+    struct dt_ending ending;
 };
 
 static dt_ms now(const struct dt_store_client *c)
@@ -257,8 +254,6 @@ static void begin_waiting(struct request *r)
 
 /* -- the main connection comes and goes ------------------------------------------------------- */
 
-static void close_step(struct dt_store_client *c);
-
 /* The callback may close the client. */
 static void announce(struct dt_store_client *c, enum dt_store_client_event event,
                      const struct dt_err *why)
@@ -277,12 +272,12 @@ static void on_main_up(struct dt_store_dial *d)
 {
     struct dt_store_client *c = dt_container_of(d, struct dt_store_client, dial);
     struct dt_err err;
-    for (struct dt_node *n; !c->closing && (n = dt_list_first(&c->unsent));) {
+    for (struct dt_node *n; !c->ending.begun && (n = dt_list_first(&c->unsent));) {
         struct request *r = dt_container_of(n, struct request, in_line);
         if (start(r, &err) < 0)
             complete(r, NULL, &err);
     }
-    if (!c->closing)
+    if (!c->ending.begun)
         announce(c, DT_STORE_CLIENT_CONNECTED, NULL);
 }
 
@@ -326,7 +321,7 @@ static void on_timer(uv_timer_t *t);
 
 static void arm(struct dt_store_client *c, dt_ms when)
 {
-    if (c->closing || when >= c->armed)
+    if (c->ending.begun || when >= c->armed)
         return;
     c->armed = when;
     uv_timer_start(&c->timer, on_timer, when > now(c) ? (uint64_t)(when - now(c)) : 0, 0);
@@ -374,27 +369,13 @@ static void on_timer(uv_timer_t *t)
 
 /* -- the client ------------------------------------------------------------------------------- */
 
-static void on_main_closed(struct dt_store_dial *d)
-{
-    struct dt_store_client *c = dt_container_of(d, struct dt_store_client, dial);
-    c->handles--;
-    close_step(c);
-}
-
-static void on_lanes_closed(struct dt_store_lanes *p)
-{
-    struct dt_store_client *c = dt_container_of(p, struct dt_store_client, lanes);
-    c->handles--;
-    close_step(c);
-}
-
 static const struct dt_store_dial_events main_events = {
     .up = on_main_up,
     .moved = on_main_moved,
     .lost = on_main_lost,
     .failed = on_main_failed,
-    .closed = on_main_closed,
 };
+
 struct dt_store_client *dt_store_client_open(uv_loop_t *loop,
                                              const struct dt_store_client_config *config,
                                              struct dt_err *err)
@@ -416,15 +397,14 @@ struct dt_store_client *dt_store_client_open(uv_loop_t *loop,
     uv_timer_init(loop, &c->timer);
     c->armed = DT_FOREVER;
     dt_store_dial_open(&c->dial, loop, &c->config, &main_events);
-    dt_store_lanes_open(&c->lanes, loop, &c->config, on_lanes_closed);
-    c->handles = 3;
+    dt_store_lanes_open(&c->lanes, loop, &c->config);
     return c;
 }
 
 static int refuse(const struct dt_store_client *c, const struct dt_c10d_request *req,
                   struct dt_err *err)
 {
-    if (c->closing)
+    if (c->ending.begun)
         return dt_err_set(err, DT_E_CANCELED, "store %s: the client is closing", c->addr);
     if (c->dial.state == DT_STORE_DIAL_FAILED)
         return dt_err_set(err, c->dial.why.code, "%s", c->dial.why.text);
@@ -472,42 +452,24 @@ bool dt_store_client_legacy(const struct dt_store_client *c)
     return c->dial.dialect != DT_C10D_MODERN;
 }
 
-static void client_free(struct dt_store_client *c)
+static void client_free(void *client)
 {
-    void (*on_closed)(void *) = c->on_closed;
-    void *arg = c->closed_arg;
+    struct dt_store_client *c = client;
     struct dt_err err;
     dt_err_set(&err, DT_E_CANCELED, "store %s: the client was closed", c->addr);
     fail_all(&c->requests, &err);
     for (struct dt_node *n; (n = dt_list_first(&c->sent));)
         request_free(dt_container_of(n, struct request, in_line));
     free(c->addr);
-    free(c);
-    if (on_closed)
-        on_closed(arg);
-}
-
-static void close_step(struct dt_store_client *c)
-{
-    if (c->closing && c->handles == 0)
-        client_free(c);
-}
-
-static void on_timer_closed(uv_handle_t *h)
-{
-    struct dt_store_client *c = dt_container_of((uv_timer_t *)h, struct dt_store_client, timer);
-    c->handles--;
-    close_step(c);
+    free(c); /* the only free of a client that was opened */
 }
 
 void dt_store_client_close(struct dt_store_client *c, void (*on_closed)(void *arg), void *arg)
 {
-    if (!c || c->closing)
+    if (!c || c->ending.begun)
         return;
-    c->closing = true;
-    c->on_closed = on_closed;
-    c->closed_arg = arg;
-    dt_store_dial_close(&c->dial);
-    dt_store_lanes_close(&c->lanes);
-    uv_close((uv_handle_t *)&c->timer, on_timer_closed);
+    dt_ending_begin(&c->ending, client_free, c, on_closed, arg);
+    dt_store_dial_close(&c->dial, dt_ending_step, dt_ending_add(&c->ending));
+    dt_store_lanes_close(&c->lanes, dt_ending_step, dt_ending_add(&c->ending));
+    dt_ending_close(&c->ending, &c->timer);
 }

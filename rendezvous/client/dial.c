@@ -54,12 +54,6 @@ static void pause_or_give_up(struct dt_store_dial *d)
 
 /* -- one attempt ------------------------------------------------------------------------------ */
 
-static void close_step(struct dt_store_dial *d)
-{
-    if (--d->handles == 0 && d->closing)
-        d->events->closed(d);
-}
-
 /* This address will not do. */
 static void attempt_failed(struct dt_store_dial *d, const struct dt_err *why)
 {
@@ -139,7 +133,8 @@ static void on_link_lost(struct dt_store_link *l, const struct dt_err *why)
 
 static void on_link_closed(struct dt_store_link *l)
 {
-    close_step(l->owner);
+    struct dt_store_dial *d = l->owner;
+    dt_ending_step(&d->ending);
 }
 
 static const struct dt_store_link_events link_events = {
@@ -162,7 +157,7 @@ static void try_next_address(struct dt_store_dial *d)
         d->at = d->names.found[d->names.next++];
         d->link = dt_store_link_open(d->loop, &d->at, d->dialect, &link_events, d, &d->why);
         if (d->link) {
-            d->handles++;
+            dt_ending_add(&d->ending);
             enter(d, DT_STORE_DIAL_CONNECTING, sooner(until, d->give_up_at));
             return;
         }
@@ -220,21 +215,15 @@ void dt_store_dial_open(struct dt_store_dial *d, uv_loop_t *loop,
     d->backoff = (struct dt_backoff){
         .first = config->backoff_first, .most = config->backoff_most, .seed = dt_map_random_seed()};
     uv_timer_init(loop, &d->timer);
-    d->handles = 1;
     d->give_up_at = dt_clock_after(now(d), config->open_timeout);
     start_round(d);
 }
 
-static void on_dial_timer_closed(uv_handle_t *h)
+void dt_store_dial_close(struct dt_store_dial *d, void (*on_closed)(void *arg), void *arg)
 {
-    close_step(dt_container_of((uv_timer_t *)h, struct dt_store_dial, timer));
-}
-
-void dt_store_dial_close(struct dt_store_dial *d)
-{
-    d->closing = true;
+    dt_ending_begin(&d->ending, NULL, NULL, on_closed, arg);
     if (d->link)
         dt_store_link_close(d->link);
     dt_lookup_forget(d->lookup);
-    uv_close((uv_handle_t *)&d->timer, on_dial_timer_closed);
+    dt_ending_close(&d->ending, &d->timer);
 }

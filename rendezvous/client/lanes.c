@@ -151,18 +151,12 @@ static void on_lane_lost(struct dt_store_link *link, const struct dt_err *why)
     lane_fail(link->owner, why);
 }
 
-static void close_step(struct dt_store_lanes *p)
-{
-    if (--p->handles == 0 && p->closing)
-        p->on_closed(p);
-}
-
 static void on_lane_closed(struct dt_store_link *link)
 {
     struct dt_store_lane *l = link->owner;
     struct dt_store_lanes *p = l->pool;
     free(l); /* the only free of a lane that had a connection */
-    close_step(p);
+    dt_ending_step(&p->ending);
 }
 
 static const struct dt_store_link_events lane_events = {
@@ -186,7 +180,7 @@ static struct dt_store_lane *lane_create(struct dt_store_lanes *p, const struct 
         free(l);
         return NULL;
     }
-    p->handles++;
+    dt_ending_add(&p->ending);
     dt_list_append(&p->lanes, &l->in_pool);
     watch(l);
     return l;
@@ -242,23 +236,16 @@ void dt_store_lanes_drop(struct dt_store_lanes *p)
 }
 
 void dt_store_lanes_open(struct dt_store_lanes *p, uv_loop_t *loop,
-                         const struct dt_store_client_config *config,
-                         void (*on_closed)(struct dt_store_lanes *p))
+                         const struct dt_store_client_config *config)
 {
-    *p = (struct dt_store_lanes){.loop = loop, .config = config, .on_closed = on_closed};
+    *p = (struct dt_store_lanes){.loop = loop, .config = config};
     dt_list_init(&p->lanes);
     uv_timer_init(loop, &p->timer);
-    p->handles = 1;
 }
 
-static void on_lanes_timer_closed(uv_handle_t *h)
+void dt_store_lanes_close(struct dt_store_lanes *p, void (*on_closed)(void *arg), void *arg)
 {
-    close_step(dt_container_of((uv_timer_t *)h, struct dt_store_lanes, timer));
-}
-
-void dt_store_lanes_close(struct dt_store_lanes *p)
-{
-    p->closing = true;
+    dt_ending_begin(&p->ending, NULL, NULL, on_closed, arg);
     dt_store_lanes_drop(p);
-    uv_close((uv_handle_t *)&p->timer, on_lanes_timer_closed);
+    dt_ending_close(&p->ending, &p->timer);
 }

@@ -5,6 +5,7 @@
 #define DT_RENDEZVOUS_CLIENT_LANES_H
 
 #include "base/list.h"
+#include "base/loop/ending.h"
 #include "rendezvous/client/client.h"
 #include "rendezvous/client/link.h"
 
@@ -13,18 +14,15 @@ struct dt_store_lane;
 struct dt_store_lanes {
     uv_loop_t *loop;
     const struct dt_store_client_config *config;
-    void (*on_closed)(struct dt_store_lanes *p);
     struct dt_list lanes;
     uv_timer_t timer; /* runs while a lane has a deadline */
-    int handles;      /* timer and links not through their last callback */
-    bool closing;
+    struct dt_ending ending;
 };
 
 /* CONFIG must outlive P. */
 void dt_store_lanes_open(struct dt_store_lanes *p, uv_loop_t *loop,
-                         const struct dt_store_client_config *config,
-                         void (*on_closed)(struct dt_store_lanes *p));
-void dt_store_lanes_close(struct dt_store_lanes *p);
+                         const struct dt_store_client_config *config);
+void dt_store_lanes_close(struct dt_store_lanes *p, void (*on_closed)(void *arg), void *arg);
 
 /* From the loop, once. ERR is NULL when what was waited for has come. */
 typedef void dt_store_lane_done_fn(void *arg, const struct dt_err *err);

@@ -288,9 +288,9 @@ static void on_watch_closed(uv_handle_t *h)
     peers->on_closed(peers);
 }
 
-static void on_turns_closed(struct dt_store_turns *t)
+static void on_turns_closed(void *arg)
 {
-    struct dt_store_peers *peers = dt_container_of(t, struct dt_store_peers, turns);
+    struct dt_store_peers *peers = arg;
     uv_close((uv_handle_t *)&peers->watch, on_watch_closed);
 }
 
@@ -318,7 +318,6 @@ void dt_store_peers_open(struct dt_store_peers *peers)
         .loop = peers->loop,
         .on_due = on_peer_due,
         .on_turn = on_turn,
-        .on_closed = on_turns_closed,
     };
     dt_store_turns_open(&peers->turns);
     dt_store_budget_init(&peers->budget, peers->config->buffered_bytes);
@@ -328,7 +327,7 @@ void dt_store_peers_open(struct dt_store_peers *peers)
 
 void dt_store_peers_close(struct dt_store_peers *peers)
 {
-    dt_store_turns_close(&peers->turns);
+    dt_store_turns_close(&peers->turns, on_turns_closed, peers);
 }
 
 void dt_store_peers_end_all(struct dt_store_peers *peers)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "rendezvous/store/server.h"
 
+#include "base/loop/ending.h"
 #include "base/loop/uvx.h"
 #include "base/map.h"
 #include "rendezvous/store/peers.h"
@@ -31,8 +32,8 @@ struct dt_store_server {
     struct dt_list listeners;
     uv_timer_t sweep; /* idle timeout */
     uv_timer_t grace; /* of leaving, or of a drain */
-    int handles;      /* listeners and timers, not yet through their close callback */
     enum closing closing;
+    struct dt_ending listening; /* of listeners and timers */
     void (*on_closed)(void *arg);
     void *closed_arg;
     struct dt_log_limit accept_notes;
@@ -88,15 +89,12 @@ static void on_connection(uv_stream_t *stream, int status)
 
 /* -- listeners -------------------------------------------------------------------------------- */
 
-static void close_step(struct dt_store_server *s);
-
 static void on_listener_closed(uv_handle_t *h)
 {
     struct listener *l = dt_container_of((union dt_uvx_stream *)h, struct listener, io);
     struct dt_store_server *s = l->server;
     free(l);
-    s->handles--;
-    close_step(s);
+    dt_ending_step(&s->listening);
 }
 
 static struct listener *listener_create(struct dt_store_server *s, int family, struct dt_err *err)
@@ -109,7 +107,7 @@ static struct listener *listener_create(struct dt_store_server *s, int family, s
     l->server = s;
     dt_uvx_stream_init(s->loop, &l->io, family);
     dt_list_append(&s->listeners, &l->in_server);
-    s->handles++;
+    dt_ending_add(&s->listening);
     return l;
 }
 
@@ -211,6 +209,8 @@ int dt_store_server_reconfigure(struct dt_store_server *s,
 
 /* -- beginning and end ------------------------------------------------------------------------ */
 
+static void close_step(struct dt_store_server *s);
+
 static void on_peer_gone(struct dt_store_peers *peers)
 {
     struct dt_store_server *s = dt_container_of(peers, struct dt_store_server, peers);
@@ -231,17 +231,10 @@ static void on_peers_closed(struct dt_store_peers *peers)
         on_closed(arg);
 }
 
-static void on_timer_closed(uv_handle_t *h)
+static void on_listening_over(void *arg)
 {
-    struct dt_store_server *s = h->data;
-    s->handles--;
-    close_step(s);
-}
-
-static void close_timer(struct dt_store_server *s, uv_timer_t *t)
-{
-    t->data = s;
-    uv_close((uv_handle_t *)t, on_timer_closed);
+    struct dt_store_server *s = arg;
+    dt_store_peers_close(&s->peers);
 }
 
 static void stop_listening(struct dt_store_server *s)
@@ -256,10 +249,9 @@ static void close_step(struct dt_store_server *s)
         stop_listening(s);
     if (s->closing == DRAINING && s->peers.count == 0) {
         s->closing = CLOSING_PEERS;
-        close_timer(s, &s->sweep);
-        close_timer(s, &s->grace);
-    } else if (s->closing == CLOSING_PEERS && s->handles == 0) {
-        dt_store_peers_close(&s->peers);
+        dt_ending_begin(&s->listening, NULL, NULL, on_listening_over, s);
+        dt_ending_close(&s->listening, &s->sweep);
+        dt_ending_close(&s->listening, &s->grace);
     }
 }
 
@@ -345,7 +337,6 @@ struct dt_store_server *dt_store_server_create(uv_loop_t *loop,
     uv_timer_init(loop, &s->sweep);
     uv_timer_init(loop, &s->grace);
     uv_unref((uv_handle_t *)&s->sweep); /* sweeping keeps no loop alive */
-    s->handles = 2;
     s->peers = (struct dt_store_peers){
         .loop = loop,
         .store = store,

@@ -105,19 +105,11 @@ void dt_store_turns_open(struct dt_store_turns *t)
     uv_prepare_start(&t->count, on_prepare);
     uv_unref((uv_handle_t *)&t->count); /* counting turns keeps no loop alive */
     uv_idle_init(t->loop, &t->work);
-    t->handles = 2;
 }
 
-static void on_handle_closed(uv_handle_t *h)
+void dt_store_turns_close(struct dt_store_turns *t, void (*on_closed)(void *arg), void *arg)
 {
-    struct dt_store_turns *t = h->data;
-    if (--t->handles == 0)
-        t->on_closed(t);
-}
-
-void dt_store_turns_close(struct dt_store_turns *t)
-{
-    t->count.data = t->work.data = t;
-    uv_close((uv_handle_t *)&t->count, on_handle_closed);
-    uv_close((uv_handle_t *)&t->work, on_handle_closed);
+    dt_ending_begin(&t->ending, NULL, NULL, on_closed, arg);
+    dt_ending_close(&t->ending, &t->count);
+    dt_ending_close(&t->ending, &t->work);
 }

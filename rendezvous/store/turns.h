@@ -14,6 +14,7 @@
 #define DT_RENDEZVOUS_STORE_TURNS_H
 
 #include "base/list.h"
+#include "base/loop/ending.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -24,7 +25,6 @@ struct dt_store_turns {
     uv_loop_t *loop;
     void (*on_due)(struct dt_node *in_due);    /* its turn has come; it is on no list any more */
     void (*on_turn)(struct dt_store_turns *t); /* one begins */
-    void (*on_closed)(struct dt_store_turns *t);
 
     uint64_t half; /* ns of a turn, set before it runs: for the queue, and for what sockets bring */
     uint64_t number;    /* of the turn that runs */
@@ -33,15 +33,15 @@ struct dt_store_turns {
     bool late;          /* a turn ended before all was done: who comes now queues up behind */
     bool working;       /* those of the queue are called */
     uv_prepare_t count;
-    uv_idle_t work;      /* active while somebody is due, or requests are expected at once */
-    int handles;         /* of the two above, not yet through their close callback */
+    uv_idle_t work; /* active while somebody is due, or requests are expected at once */
+    struct dt_ending ending;
     uint64_t spin_until; /* no sleep before, on the clock of uv_hrtime(); 0: not spinning */
     uint64_t spin_turn;  /* the turn that spinning was last thought of */
     unsigned spin_misses, spin_skips;
 };
 
 void dt_store_turns_open(struct dt_store_turns *t);
-void dt_store_turns_close(struct dt_store_turns *t);
+void dt_store_turns_close(struct dt_store_turns *t, void (*on_closed)(void *arg), void *arg);
 
 /* IN_DUE is called for in the next turn, or a later one when many are; once, however often it is
  * asked. dt_list_remove() takes it back. */

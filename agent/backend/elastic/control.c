@@ -4,6 +4,7 @@
 #include "agent/backend/elastic/link.h"
 #include "base/backoff.h"
 #include "base/list.h"
+#include "base/loop/ending.h"
 #include "base/loop/lookup.h"
 #include "base/map.h"
 #include "rendezvous/client/client.h"
@@ -37,7 +38,6 @@ struct dt_control {
     bool greeted;                       /* it has said hello */
     char host[DT_ROLE_MAX];
     enum state state;
-    bool closing;
     struct dt_store_client *look; /* while LOOKING */
     struct dt_lookup *lookup;     /* while DIALLING without an address */
     struct dt_addr found[DT_LOOKUP_ADDRESSES];
@@ -50,9 +50,7 @@ struct dt_control {
     uv_timer_t timer; /* an address is given up; or a pause is over; or what `choked` says */
     dt_ms up_since;
     dt_ms give_up_at; /* until it was up; then DT_FOREVER */
-    int handles;      /* timer, links and look not through their last callback */
-    void (*on_closed)(void *arg);
-    void *closed_arg;
+    struct dt_ending ending;
 };
 
 static void dial(struct dt_control *c);
@@ -235,17 +233,6 @@ static void hear_greeting(struct dt_control *c, const struct dt_message *m)
 
 /* -- the connection --------------------------------------------------------------------------- */
 
-static void close_step(struct dt_control *c)
-{
-    if (--c->handles > 0 || !c->closing)
-        return;
-    void (*on_closed)(void *) = c->on_closed;
-    void *arg = c->closed_arg;
-    free(c); /* the only free of one that was opened */
-    if (on_closed)
-        on_closed(arg);
-}
-
 static void on_link_connected(struct dt_control_link *l)
 {
     say_hello(l->owner);
@@ -278,7 +265,8 @@ static void on_link_lost(struct dt_control_link *l, const struct dt_err *why)
 
 static void on_link_closed(struct dt_control_link *l)
 {
-    close_step(l->owner);
+    struct dt_control *c = l->owner;
+    dt_ending_step(&c->ending);
 }
 
 static const struct dt_control_link_events link_events = {
@@ -293,7 +281,7 @@ static void try_next_address(struct dt_control *c)
     while (c->next < c->count) {
         c->link = dt_control_link_open(c->loop, &c->found[c->next++], &link_events, c, &c->why);
         if (c->link) {
-            c->handles++;
+            dt_ending_add(&c->ending);
             enter(c, DIALLING, c->config.attempt_timeout);
             return;
         }
@@ -327,21 +315,16 @@ static void dial(struct dt_control *c)
 
 /* -- what is there ---------------------------------------------------------------------------- */
 
-static void on_look_closed(void *arg)
-{
-    close_step(arg);
-}
-
 static void end_look(struct dt_control *c)
 {
-    dt_store_client_close(c->look, on_look_closed, c);
+    dt_store_client_close(c->look, dt_ending_step, dt_ending_add(&c->ending));
     c->look = NULL;
 }
 
 static void on_key(void *arg, const struct dt_c10d_reply *reply, const struct dt_err *err)
 {
     struct dt_control *c = arg;
-    if (err || c->closing)
+    if (err || c->ending.begun)
         return; /* what becomes of the store's client is told as its event */
     end_look(c);
     if (reply->number == DT_C10D_READY) {
@@ -368,7 +351,7 @@ static void ask_for_key(struct dt_control *c)
 static void on_look(void *arg, enum dt_store_client_event event, const struct dt_err *why)
 {
     struct dt_control *c = arg;
-    if (c->closing || !c->look)
+    if (c->ending.begun || !c->look)
         return;
     if (event == DT_STORE_CLIENT_CONNECTED) {
         ask_for_key(c);
@@ -425,11 +408,6 @@ static void on_timer(uv_timer_t *t)
 
 /* -- from open to closed ---------------------------------------------------------------------- */
 
-static void on_timer_closed(uv_handle_t *h)
-{
-    close_step(dt_container_of((uv_timer_t *)h, struct dt_control, timer));
-}
-
 struct dt_control *dt_control_open(uv_loop_t *loop, const struct dt_control_config *config,
                                    struct dt_err *err)
 {
@@ -444,13 +422,11 @@ struct dt_control *dt_control_open(uv_loop_t *loop, const struct dt_control_conf
         .first = config->backoff_first, .most = config->backoff_most, .seed = dt_map_random_seed()};
     c->give_up_at = dt_clock_after(now(c), config->open_timeout);
     uv_timer_init(loop, &c->timer);
-    c->handles = 1;
     if ((config->token && !(c->proof = dt_proof_open(err))) ||
         (!config->ours && look(c, err) < 0)) {
         dt_control_close(c, NULL, NULL);
         return NULL;
     }
-    c->handles += c->look != NULL;
     if (config->ours)
         dial(c);
     return c;
@@ -490,12 +466,10 @@ void dt_control_close(struct dt_control *c, void (*on_closed)(void *arg), void *
 {
     if (!c)
         return;
-    c->closing = true;
-    c->on_closed = on_closed;
-    c->closed_arg = arg;
+    dt_ending_begin(&c->ending, free, c, on_closed, arg);
     dt_lookup_forget(c->lookup);
     drop_link(c);
     if (c->look)
         end_look(c);
-    uv_close((uv_handle_t *)&c->timer, on_timer_closed);
+    dt_ending_close(&c->ending, &c->timer);
 }

@@ -12,6 +12,7 @@
 #include "agent/backend/torchrun/foreign.h"
 #include "base/list.h"
 #include "base/log.h"
+#include "base/loop/ending.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,13 +39,8 @@ struct elastic {
     bool over;             /* nothing is told any more, but what a join is answered */
     struct dt_err gave_up; /* what that is */
     uv_timer_t soon;       /* answers such a join */
-    bool closing;
-    int handles; /* timer, host, store, presence, foreign, not through their last callback */
-    void (*on_closed)(void *arg);
-    void *closed_arg;
+    struct dt_ending ending;
 };
-
-static void close_step(struct elastic *e);
 
 static struct elastic *of(struct dt_backend *b)
 {
@@ -152,14 +148,8 @@ static int open_store(struct elastic *e, struct dt_err *err)
     e->store = dt_store_host_open(e->loop, &plan, e->addr, &bound, err);
     if (!e->store)
         return -1;
-    e->handles++;
     dt_presence_set_port(e->presence, dt_store_host_port(&bound));
     return 0;
-}
-
-static void on_old_store_closed(void *arg)
-{
-    close_step(arg);
 }
 
 /* Workers of the round before may still run elsewhere, or have only begun: what they say must not
@@ -171,7 +161,7 @@ static int renew_store(struct elastic *e, struct dt_err *err)
         e->store = old;
         return -1;
     }
-    dt_store_server_close(old, 0, on_old_store_closed, e);
+    dt_store_server_close(old, 0, dt_ending_step, dt_ending_add(&e->ending));
     return 0;
 }
 
@@ -213,7 +203,6 @@ static void on_foreign(void *arg)
         give_up(e, DT_CLOSE_REFUSED, &err);
         return;
     }
-    e->handles++;
     dt_delegate_to(&e->front, e->foreign);
     if (e->wanted)
         e->foreign->ops->join(e->foreign);
@@ -286,44 +275,29 @@ static void elastic_tell(struct dt_backend *b, const struct dt_beat *facts)
 
 /* -- closing ---------------------------------------------------------------------------------- */
 
-static void close_step(struct elastic *e)
+static void elastic_free(void *elastic)
 {
-    if (--e->handles > 0)
-        return;
-    void (*on_closed_too)(void *) = e->on_closed;
-    void *arg = e->closed_arg;
+    struct elastic *e = elastic;
     dt_token_finish(&e->token);
     free(e); /* the only free of one that was opened */
-    if (on_closed_too)
-        on_closed_too(arg);
-}
-
-static void on_soon_closed(uv_handle_t *h)
-{
-    close_step(dt_container_of((uv_timer_t *)h, struct elastic, soon));
-}
-
-static void on_presence_closed(void *arg)
-{
-    close_step(arg);
 }
 
 static void on_foreign_closed(void *arg)
 {
-    ((struct elastic *)arg)->foreign = NULL;
-    close_step(arg);
+    dt_container_of(arg, struct elastic, ending)->foreign = NULL;
+    dt_ending_step(arg);
 }
 
 static void on_store_closed(void *arg)
 {
-    ((struct elastic *)arg)->store = NULL;
-    close_step(arg);
+    dt_container_of(arg, struct elastic, ending)->store = NULL;
+    dt_ending_step(arg);
 }
 
 static void on_host_closed(void *arg)
 {
-    ((struct elastic *)arg)->host = NULL;
-    close_step(arg);
+    dt_container_of(arg, struct elastic, ending)->host = NULL;
+    dt_ending_step(arg);
 }
 
 static void hurry_up(struct elastic *e)
@@ -339,23 +313,21 @@ static void hurry_up(struct elastic *e)
 static void elastic_close(struct dt_backend *b, bool hurry, void (*done)(void *arg), void *arg)
 {
     struct elastic *e = of(b);
-    if (e->closing) {
+    if (e->ending.begun) {
         if (hurry)
             hurry_up(e);
         return;
     }
-    e->closing = true;
-    e->on_closed = done;
-    e->closed_arg = arg;
-    uv_close((uv_handle_t *)&e->soon, on_soon_closed);
+    dt_ending_begin(&e->ending, elastic_free, e, done, arg);
+    dt_ending_close(&e->ending, &e->soon);
     if (e->presence)
-        dt_presence_close(e->presence, on_presence_closed, e);
+        dt_presence_close(e->presence, dt_ending_step, dt_ending_add(&e->ending));
     if (e->store)
-        dt_store_host_close(e->store, false, hurry, on_store_closed, e);
+        dt_store_host_close(e->store, false, hurry, on_store_closed, dt_ending_add(&e->ending));
     if (e->host)
-        dt_rdzv_host_close(e->host, hurry, on_host_closed, e);
+        dt_rdzv_host_close(e->host, hurry, on_host_closed, dt_ending_add(&e->ending));
     if (e->foreign)
-        e->foreign->ops->close(e->foreign, hurry, on_foreign_closed, e);
+        e->foreign->ops->close(e->foreign, hurry, on_foreign_closed, dt_ending_add(&e->ending));
 }
 
 /* -- the beginning ---------------------------------------------------------------------------- */
@@ -396,10 +368,8 @@ static int host_perhaps(struct elastic *e, struct dt_err *err)
     if (!ours)
         return 0;
     e->host = dt_rdzv_host_open(e->loop, plan, e->token.len ? &e->token : NULL, must, err);
-    if (e->host) {
-        e->handles++;
+    if (e->host)
         return 0;
-    }
     if (must || err->code == DT_E_USAGE || err->code == DT_E_MEMORY)
         return -1;
     e->no_host = *err;
@@ -425,10 +395,7 @@ static int attend(struct elastic *e, struct dt_err *err)
                                         .events = &presence_events,
                                         .arg = e};
     e->presence = dt_presence_open(e->loop, &config, err);
-    if (!e->presence)
-        return -1;
-    e->handles++;
-    return 0;
+    return e->presence ? 0 : -1;
 }
 
 struct dt_backend *dt_backend_elastic_open(uv_loop_t *loop, const struct dt_plan *plan,
@@ -446,7 +413,6 @@ struct dt_backend *dt_backend_elastic_open(uv_loop_t *loop, const struct dt_plan
     e->events = events;
     e->arg = arg;
     uv_timer_init(loop, &e->soon);
-    e->handles = 1;
     if (read_plan(e, err) == 0 && host_perhaps(e, err) == 0 && attend(e, err) == 0)
         return &e->front.base;
     elastic_close(&e->front.base, true, NULL, NULL);

@@ -3,6 +3,7 @@
 
 #include "agent/backend/store_host.h"
 #include "base/list.h"
+#include "base/loop/ending.h"
 #include "rendezvous/runs/server.h"
 
 #include <stdlib.h>
@@ -25,49 +26,26 @@ struct dt_rdzv_host {
     struct dt_store_server *store;
     struct dt_rdzv_server *server;
     enum phase phase;
-    bool wanted, hurry; /* to be closed */
-    uv_timer_t looks;   /* while WAITING */
+    bool hurry;
+    uv_timer_t looks; /* while WAITING */
     dt_ms until;
-    int handles; /* timer and store, not through their last callback */
-    void (*on_closed)(void *arg);
-    void *closed_arg;
+    struct dt_ending ending;
 };
 
 /* -- the end ---------------------------------------------------------------------------------- */
 
-static void close_step(struct dt_rdzv_host *h)
-{
-    if (--h->handles > 0)
-        return;
-    void (*on_closed)(void *) = h->on_closed;
-    void *arg = h->closed_arg;
-    free(h); /* the only free of one that was opened */
-    if (on_closed)
-        on_closed(arg);
-}
-
-static void on_looks_closed(uv_handle_t *t)
-{
-    close_step(dt_container_of((uv_timer_t *)t, struct dt_rdzv_host, looks));
-}
-
-static void on_store_closed(void *arg)
-{
-    close_step(arg);
-}
-
 static void close_store(struct dt_rdzv_host *h)
 {
     h->phase = CLOSING;
-    uv_close((uv_handle_t *)&h->looks, on_looks_closed);
-    dt_store_host_close(h->store, false, h->hurry, on_store_closed, h);
+    dt_ending_close(&h->ending, &h->looks);
+    dt_store_host_close(h->store, false, h->hurry, dt_ending_step, dt_ending_add(&h->ending));
 }
 
 static void on_server_closed(void *arg)
 {
     struct dt_rdzv_host *h = arg;
     h->phase = ENDED;
-    if (h->wanted)
+    if (h->ending.begun)
         close_store(h);
 }
 
@@ -94,11 +72,8 @@ static void on_look(uv_timer_t *t)
 void dt_rdzv_host_close(struct dt_rdzv_host *h, bool hurry, void (*on_closed)(void *arg), void *arg)
 {
     h->hurry = h->hurry || hurry;
-    if (!h->wanted) {
-        h->wanted = true;
-        h->on_closed = on_closed;
-        h->closed_arg = arg;
-    }
+    if (!h->ending.begun)
+        dt_ending_begin(&h->ending, free, h, on_closed, arg);
     if (h->phase == OPEN) {
         h->phase = WAITING;
         h->until = dt_clock_after((dt_ms)uv_now(h->loop), LINGER);
@@ -149,6 +124,5 @@ struct dt_rdzv_host *dt_rdzv_host_open(uv_loop_t *loop, const struct dt_plan *pl
         return NULL;
     }
     uv_timer_init(loop, &h->looks);
-    h->handles = 2;
     return h;
 }

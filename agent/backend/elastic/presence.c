@@ -5,6 +5,7 @@
 #include "agent/backend/elastic/session.h"
 #include "base/list.h"
 #include "base/log.h"
+#include "base/loop/ending.h"
 #include "base/map.h"
 
 #include <stdio.h>
@@ -20,7 +21,7 @@ struct dt_presence {
     struct dt_session session;
     struct dt_control *control; /* NULL once it is over */
     bool hosted;                /* by an agent */
-    bool was_up, closing;
+    bool was_up;
     char refusal[sizeof((struct dt_err *)0)->text]; /* why it does not want us now; "": it was not
                                                        heard to say so */
     struct {
@@ -35,9 +36,7 @@ struct dt_presence {
     dt_ms wanted;     /* since then a world, or that the others are done */
     uv_timer_t tick;  /* the session's, and the end of being away */
     uv_timer_t notes; /* says what is waited for */
-    int handles;      /* timers and control, not through their last callback */
-    void (*on_closed)(void *arg);
-    void *closed_arg;
+    struct dt_ending ending;
 };
 
 static dt_ms now(const struct dt_presence *p)
@@ -58,39 +57,13 @@ static const char *trouble(const struct dt_presence *p)
 
 /* -- the end ---------------------------------------------------------------------------------- */
 
-static void close_step(struct dt_presence *p)
-{
-    if (--p->handles > 0 || !p->closing)
-        return;
-    void (*on_closed)(void *) = p->on_closed;
-    void *arg = p->closed_arg;
-    free(p); /* the only free of one that was opened */
-    if (on_closed)
-        on_closed(arg);
-}
-
-static void on_control_closed(void *arg)
-{
-    close_step(arg);
-}
-
-static void on_tick_closed(uv_handle_t *h)
-{
-    close_step(dt_container_of((uv_timer_t *)h, struct dt_presence, tick));
-}
-
-static void on_notes_closed(uv_handle_t *h)
-{
-    close_step(dt_container_of((uv_timer_t *)h, struct dt_presence, notes));
-}
-
 void dt_presence_end(struct dt_presence *p)
 {
     if (is_over(p))
         return;
     dt_session_end(&p->session, now(p));
     dt_session_disconnected(&p->session, now(p));
-    dt_control_close(p->control, on_control_closed, p);
+    dt_control_close(p->control, dt_ending_step, dt_ending_add(&p->ending));
     p->control = NULL;
     uv_timer_stop(&p->tick);
     uv_timer_stop(&p->notes);
@@ -99,11 +72,9 @@ void dt_presence_end(struct dt_presence *p)
 void dt_presence_close(struct dt_presence *p, void (*on_closed)(void *arg), void *arg)
 {
     dt_presence_end(p);
-    p->closing = true;
-    p->on_closed = on_closed;
-    p->closed_arg = arg;
-    uv_close((uv_handle_t *)&p->tick, on_tick_closed);
-    uv_close((uv_handle_t *)&p->notes, on_notes_closed);
+    dt_ending_begin(&p->ending, free, p, on_closed, arg);
+    dt_ending_close(&p->ending, &p->tick);
+    dt_ending_close(&p->ending, &p->notes);
 }
 
 /* -- being away ------------------------------------------------------------------------------- */
@@ -491,7 +462,6 @@ struct dt_presence *dt_presence_open(uv_loop_t *loop, const struct dt_presence_c
     }
     uv_timer_init(loop, &p->tick);
     uv_timer_init(loop, &p->notes);
-    p->handles = 3;
     start_notes(p);
     return p;
 }

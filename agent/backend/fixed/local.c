@@ -3,6 +3,7 @@
 #include "agent/backend/store_host.h"
 #include "base/list.h"
 #include "base/log.h"
+#include "base/loop/ending.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,10 +18,7 @@ struct local {
     struct dt_world world;          /* of the next round */
     uv_timer_t soon;                /* what was asked for is told from the loop */
     enum wish wish;
-    bool closing;
-    int handles; /* timer and server, not through their last callback */
-    void (*on_closed)(void *arg);
-    void *closed_arg;
+    struct dt_ending ending;
 };
 
 /* -- what is asked for ------------------------------------------------------------------------ */
@@ -68,42 +66,23 @@ static void local_barrier(struct dt_backend *b)
 
 /* -- beginning and end ------------------------------------------------------------------------ */
 
-static void close_step(struct local *l)
-{
-    if (--l->handles > 0)
-        return;
-    void (*on_closed)(void *) = l->on_closed;
-    void *arg = l->closed_arg;
-    free(l); /* the only free of one that was opened */
-    if (on_closed)
-        on_closed(arg);
-}
-
-static void on_soon_closed(uv_handle_t *h)
-{
-    close_step(dt_container_of((uv_timer_t *)h, struct local, soon));
-}
-
 static void on_server_closed(void *arg)
 {
-    struct local *l = arg;
-    l->server = NULL;
-    close_step(l);
+    dt_container_of(arg, struct local, ending)->server = NULL;
+    dt_ending_step(arg);
 }
 
 static void local_close(struct dt_backend *b, bool hurry, void (*on_closed)(void *arg), void *arg)
 {
     struct local *l = dt_container_of(b, struct local, base);
-    if (l->closing) {
+    if (l->ending.begun) {
         if (l->server)
             dt_store_host_close(l->server, false, hurry, NULL, NULL);
         return;
     }
-    l->closing = true;
-    l->on_closed = on_closed;
-    l->closed_arg = arg;
-    uv_close((uv_handle_t *)&l->soon, on_soon_closed);
-    dt_store_host_close(l->server, false, hurry, on_server_closed, l);
+    dt_ending_begin(&l->ending, free, l, on_closed, arg);
+    dt_ending_close(&l->ending, &l->soon);
+    dt_store_host_close(l->server, false, hurry, on_server_closed, dt_ending_add(&l->ending));
 }
 
 static const struct dt_backend_ops local_ops = {
@@ -145,6 +124,5 @@ struct dt_backend *dt_backend_local_open(uv_loop_t *loop, const struct dt_plan *
                                  .prev_first_rank = -1};
     snprintf(l->world.master_addr, sizeof l->world.master_addr, "%s", master_of(plan));
     uv_timer_init(loop, &l->soon);
-    l->handles = 2;
     return &l->base;
 }

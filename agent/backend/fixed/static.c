@@ -5,6 +5,7 @@
 #include "agent/backend/store_host.h"
 #include "base/list.h"
 #include "base/log.h"
+#include "base/loop/ending.h"
 
 #include <ctype.h>
 #include <stdio.h>
@@ -43,10 +44,7 @@ struct node {
     struct dt_elders *elders; /* of node 0 */
     bool *checked;            /* of node 0: what they say of the job was looked at, by rank */
     uv_timer_t looks;         /* for them, while others are waited for */
-    bool closing;
-    int handles; /* timers, client and server, not through their last callback */
-    void (*on_closed)(void *arg);
-    void *closed_arg;
+    struct dt_ending ending;
 };
 
 static dt_ms now(const struct node *n)
@@ -233,7 +231,7 @@ static void on_place(struct dt_exchange *x, const struct dt_ranks_place *place,
                      const struct dt_err *err)
 {
     struct node *n = dt_container_of(x, struct node, exchange);
-    if (n->closing || n->phase == IDLE)
+    if (n->ending.begun || n->phase == IDLE)
         return;
     if (err && may_try_again(n, err)) {
         n->phase = CONNECTING;
@@ -251,7 +249,7 @@ static void on_place(struct dt_exchange *x, const struct dt_ranks_place *place,
 static void on_met(struct dt_exchange *x, const struct dt_err *err)
 {
     struct node *n = dt_container_of(x, struct node, exchange);
-    if (n->closing)
+    if (n->ending.begun)
         return;
     if (!err && n->elders)
         dt_elders_release(n->elders, dt_store_server_inside(n->server));
@@ -386,7 +384,7 @@ static void on_event(void *arg, enum dt_store_client_event event, const struct d
     struct node *n = arg;
     if (event == DT_STORE_CLIENT_FAILED)
         n->gave_up = *why;
-    if (n->closing)
+    if (n->ending.begun)
         return;
     if (event == DT_STORE_CLIENT_CONNECTED)
         on_connected(n);
@@ -396,56 +394,37 @@ static void on_event(void *arg, enum dt_store_client_event event, const struct d
 
 /* -- the end ---------------------------------------------------------------------------------- */
 
-static void close_step(struct node *n)
+static void node_free(void *node)
 {
-    if (--n->handles > 0)
-        return;
-    void (*on_closed)(void *) = n->on_closed;
-    void *arg = n->closed_arg;
+    struct node *n = node;
     dt_exchange_finish(&n->exchange);
     dt_elders_destroy(n->elders);
     free(n->checked);
     free(n); /* the only free of one that was opened */
-    if (on_closed)
-        on_closed(arg);
-}
-
-static void on_timer_closed(uv_handle_t *h)
-{
-    close_step(h->data);
-}
-
-static void on_client_closed(void *arg)
-{
-    close_step(arg);
 }
 
 static void on_server_closed(void *arg)
 {
-    struct node *n = arg;
-    n->server = NULL;
-    close_step(n);
+    dt_container_of(arg, struct node, ending)->server = NULL;
+    dt_ending_step(arg);
 }
 
 static void static_close(struct dt_backend *b, bool hurry, void (*on_closed)(void *arg), void *arg)
 {
     struct node *n = dt_container_of(b, struct node, base);
-    if (n->closing) {
+    if (n->ending.begun) {
         if (n->server && hurry)
             dt_store_server_close(n->server, 0, NULL, NULL);
         return;
     }
-    n->closing = true;
-    n->on_closed = on_closed;
-    n->closed_arg = arg;
-    n->soon.data = n->notes.data = n->looks.data = n;
-    uv_close((uv_handle_t *)&n->soon, on_timer_closed);
-    uv_close((uv_handle_t *)&n->notes, on_timer_closed);
-    uv_close((uv_handle_t *)&n->looks, on_timer_closed);
-    dt_store_client_close(n->client, on_client_closed, n);
+    dt_ending_begin(&n->ending, node_free, n, on_closed, arg);
+    dt_ending_close(&n->ending, &n->soon);
+    dt_ending_close(&n->ending, &n->notes);
+    dt_ending_close(&n->ending, &n->looks);
+    dt_store_client_close(n->client, dt_ending_step, dt_ending_add(&n->ending));
     if (n->server)
         dt_store_host_close(n->server, n->met || n->refused, hurry && !n->refused, on_server_closed,
-                            n);
+                            dt_ending_add(&n->ending));
 }
 
 /* -- the beginning ---------------------------------------------------------------------------- */
@@ -529,6 +508,5 @@ struct dt_backend *dt_backend_static_open(uv_loop_t *loop, const struct dt_plan 
     uv_timer_init(loop, &n->soon);
     uv_timer_init(loop, &n->notes);
     uv_timer_init(loop, &n->looks);
-    n->handles = n->server ? 5 : 4;
     return &n->base;
 }

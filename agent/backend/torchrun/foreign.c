@@ -8,6 +8,7 @@
 #include "agent/backend/torchrun/foreign_wait.h"
 #include "base/list.h"
 #include "base/log.h"
+#include "base/loop/ending.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -59,12 +60,10 @@ struct foreign {
     dt_ms at_barrier;            /* since when */
     bool closes_job, met, told_closed, told_away;
 
-    bool closing, torn_down;
+    bool torn_down;
     uv_timer_t soon;      /* the barrier is begun from the loop */
     uv_timer_t last_word; /* the limit to it */
-    int handles;          /* timers, client and server, not through their last callback */
-    void (*on_closed)(void *arg);
-    void *closed_arg;
+    struct dt_ending ending;
 };
 
 static dt_ms now(const struct foreign *f)
@@ -99,7 +98,7 @@ static void fail(struct foreign *f, const struct dt_err *why)
 {
     f->aim = RESTING;
     f->phase = IDLE;
-    if (f->closing)
+    if (f->ending.begun)
         tear_down(f, true);
     else
         f->events->on_failed(f->arg, why);
@@ -256,7 +255,7 @@ static void reached(struct foreign *f)
     case LEAVING:
     case CLOSING:
         f->aim = RESTING;
-        if (f->closing)
+        if (f->ending.begun)
             tear_down(f, false);
         break;
     case RESTING:
@@ -364,7 +363,7 @@ static void on_synced(struct dt_dynamic_store *d, const struct dt_err *why)
             act_on_state(f);
         else
             await_first(f);
-    } else if (why->code == DT_E_DISCONNECTED && f->gave_up.code == DT_E_NONE && !f->closing) {
+    } else if (why->code == DT_E_DISCONNECTED && f->gave_up.code == DT_E_NONE && !f->ending.begun) {
         look_in(f, DT_DYNAMIC_LOOK);
     } else {
         fail_at_store(f, why);
@@ -386,7 +385,7 @@ static void on_event(void *arg, enum dt_store_client_event event, const struct d
     f->connected = event == DT_STORE_CLIENT_CONNECTED;
     if (event == DT_STORE_CLIENT_FAILED)
         f->gave_up = *why;
-    if (!f->connected && !f->closing)
+    if (!f->connected && !f->ending.begun)
         store_is_away(f, why); /* what is asked for hears of it by itself */
 }
 
@@ -440,34 +439,18 @@ static void foreign_leave(struct dt_backend *b, const char *why)
 
 /* -- the end ---------------------------------------------------------------------------------- */
 
-static void close_step(struct foreign *f)
+static void foreign_free(void *foreign)
 {
-    if (--f->handles > 0)
-        return;
-    void (*on_closed)(void *) = f->on_closed;
-    void *arg = f->closed_arg;
+    struct foreign *f = foreign;
     dt_dynamic_store_finish(&f->shared);
     dt_dynamic_finish(&f->then);
     free(f); /* the only free of one that was opened */
-    if (on_closed)
-        on_closed(arg);
-}
-
-static void on_timer_closed(uv_handle_t *h)
-{
-    close_step(h->data);
-}
-
-static void on_client_closed(void *arg)
-{
-    close_step(arg);
 }
 
 static void on_server_closed(void *arg)
 {
-    struct foreign *f = arg;
-    f->workers.server = NULL;
-    close_step(f);
+    dt_container_of(arg, struct foreign, ending)->workers.server = NULL;
+    dt_ending_step(arg);
 }
 
 static void tear_down(struct foreign *f, bool hurry)
@@ -476,15 +459,14 @@ static void tear_down(struct foreign *f, bool hurry)
         return;
     f->torn_down = true;
     dt_foreign_wait_end(&f->wait);
-    f->handles = f->workers.server ? 5 : 4;
     dt_foreign_round_leave(f->round);
-    f->next.data = f->soon.data = f->last_word.data = f;
-    uv_close((uv_handle_t *)&f->soon, on_timer_closed);
-    uv_close((uv_handle_t *)&f->next, on_timer_closed);
-    uv_close((uv_handle_t *)&f->last_word, on_timer_closed);
-    dt_store_client_close(f->client, on_client_closed, f);
+    dt_ending_close(&f->ending, &f->soon);
+    dt_ending_close(&f->ending, &f->next);
+    dt_ending_close(&f->ending, &f->last_word);
+    dt_store_client_close(f->client, dt_ending_step, dt_ending_add(&f->ending));
     if (f->workers.server)
-        dt_store_host_close(f->workers.server, f->met, hurry, on_server_closed, f);
+        dt_store_host_close(f->workers.server, f->met, hurry, on_server_closed,
+                            dt_ending_add(&f->ending));
 }
 
 static void on_last_word_over(uv_timer_t *t)
@@ -497,15 +479,13 @@ static void on_last_word_over(uv_timer_t *t)
 static void foreign_close(struct dt_backend *b, bool hurry, void (*on_closed)(void *arg), void *arg)
 {
     struct foreign *f = dt_container_of(b, struct foreign, base);
-    if (f->closing) {
+    if (f->ending.begun) {
         tear_down(f, hurry);
         if (f->workers.server && hurry)
             dt_store_server_close(f->workers.server, 0, NULL, NULL);
         return;
     }
-    f->closing = true;
-    f->on_closed = on_closed;
-    f->closed_arg = arg;
+    dt_ending_begin(&f->ending, foreign_free, f, on_closed, arg);
     f->phase = IDLE;
     if (!f->connected || !f->shared.begun) {
         tear_down(f, hurry);
