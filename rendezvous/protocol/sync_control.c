@@ -3,6 +3,7 @@
 
 #include "base/addr.h"
 #include "base/str.h"
+#include "rendezvous/protocol/greeting.h"
 #include "rendezvous/protocol/sync_socket.h"
 
 #include <stdio.h>
@@ -83,70 +84,61 @@ static int no_greeting(struct dt_err *err)
                       cause.text);
 }
 
-/* Takes the server's hello, and puts its nonce into NONCES. *TOKEN: it asks for a proof. */
-static int exchange_hellos(struct dt_sync_control *c, const char *program,
-                           struct dt_proof_nonces *nonces, bool *token, dt_ms deadline,
-                           struct dt_err *err)
+/* What is wrong with what the server said. */
+static int no_agreement(enum dt_greeting_outcome outcome, int version, struct dt_err *err)
 {
-    struct dt_message hello = {
-        .type = DT_MSG_HELLO,
-        .hello = {.version = DT_CONTROL_VERSION, .program = program},
-    };
-    struct dt_message answer;
-    if (dt_proof_make_nonce(nonces->client, err) < 0)
-        return -1;
-    memcpy(hello.hello.nonce, nonces->client, DT_NONCE_SIZE);
-    dt_control_put_preamble(&c->out);
-    if (send_message(c, &hello, deadline, err) < 0 ||
-        expect(c, DT_MSG_HELLO, &answer, deadline, err) < 0)
-        return no_greeting(err);
-    memcpy(nonces->server, answer.hello.nonce, DT_NONCE_SIZE);
-    *token = answer.hello.token;
-    int version = answer.hello.version;
-    dt_message_finish(&answer);
-    if (version != DT_CONTROL_VERSION)
+    switch (outcome) {
+    case DT_GREETING_OTHER_VERSION:
         return dt_err_set(err, DT_E_PROTOCOL,
                           "it speaks version %d of the control protocol and this program version "
                           "%d; use the dtrun-ctl that was installed with it",
                           version, DT_CONTROL_VERSION);
+    case DT_GREETING_TOKEN_ASKED:
+        return dt_err_set(err, DT_E_RUNTIME, "it asks for a token; give --token-file");
+    case DT_GREETING_TOKEN_NOT_ASKED:
+        return dt_err_set(err, DT_E_RUNTIME,
+                          "it asks for no token, though one is given: either it is another server, "
+                          "or leave --token-file out");
+    case DT_GREETING_WRONG_PROOF:
+        return dt_err_set(err, DT_E_PROTOCOL,
+                          "it does not know the token itself: this is not the server that it "
+                          "should be");
+    case DT_GREETING_GOES_ON:
+    case DT_GREETING_DONE:
+    case DT_GREETING_OUT_OF_PLACE: /* expect() has looked */
+        break;
+    }
     return 0;
 }
 
-/* Ours first: who does not know the token gets nothing to try guesses on. */
-static int exchange_proofs(struct dt_sync_control *c, const struct dt_token *token,
-                           const struct dt_proof_nonces *nonces, dt_ms deadline, struct dt_err *err)
+/* Hears what is due, and makes *ANSWER, which is to be said if its type is not DT_MSG_TYPES. */
+static int hear_greeting(struct dt_sync_control *c, struct dt_greeting *g,
+                         struct dt_message *answer, dt_ms deadline, struct dt_err *err)
 {
-    struct dt_message proof = {.type = DT_MSG_PROOF}, answer;
-    const struct dt_proof_table *lib = dt_proof_open(err);
-    if (!lib)
+    struct dt_message m;
+    if (expect(c, g->due, &m, deadline, err) < 0)
         return -1;
-    dt_proof_make(lib, token->secret, token->len, DT_PROOF_CLIENT, nonces, proof.proof);
-    if (send_message(c, &proof, deadline, err) < 0 ||
-        expect(c, DT_MSG_PROOF, &answer, deadline, err) < 0)
-        return -1;
-    bool good =
-        dt_proof_holds(lib, token->secret, token->len, DT_PROOF_SERVER, nonces, answer.proof);
-    dt_message_finish(&answer);
-    return good ? 0
-                : dt_err_set(err, DT_E_PROTOCOL,
-                             "it does not know the token itself: this is not the server that it "
-                             "should be");
+    enum dt_greeting_outcome outcome = dt_greeting_hear(g, &m, answer);
+    int version = m.type == DT_MSG_HELLO ? m.hello.version : 0;
+    dt_message_finish(&m);
+    return no_agreement(outcome, version, err);
 }
 
 static int greet(struct dt_sync_control *c, const char *program, const struct dt_token *token,
                  dt_ms deadline, struct dt_err *err)
 {
-    struct dt_proof_nonces nonces;
-    bool wanted;
-    if (exchange_hellos(c, program, &nonces, &wanted, deadline, err) < 0)
+    struct dt_greeting g = {.side = DT_PROOF_CLIENT, .token = token};
+    struct dt_message ours;
+    if ((token && !(g.proofs = dt_proof_open(err))) ||
+        dt_greeting_begin(&g, program, NULL, &ours, err) < 0)
         return -1;
-    if (wanted && !token)
-        return dt_err_set(err, DT_E_RUNTIME, "it asks for a token; give --token-file");
-    if (!wanted && token)
-        return dt_err_set(err, DT_E_RUNTIME,
-                          "it asks for no token, though one is given: either it is another server, "
-                          "or leave --token-file out");
-    return wanted ? exchange_proofs(c, token, &nonces, deadline, err) : 0;
+    dt_control_put_preamble(&c->out);
+    if (send_message(c, &ours, deadline, err) < 0 || hear_greeting(c, &g, &ours, deadline, err) < 0)
+        return no_greeting(err);
+    if (ours.type == DT_MSG_TYPES)
+        return 0;
+    return send_message(c, &ours, deadline, err) < 0 ? -1
+                                                     : hear_greeting(c, &g, &ours, deadline, err);
 }
 
 /* -- connecting ------------------------------------------------------------------------------- */

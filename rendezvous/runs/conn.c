@@ -10,10 +10,9 @@ struct held_frame {
 };
 
 void dt_rdzv_conn_init(struct dt_rdzv_conn *c, struct dt_control_peer *peer,
-                       const struct dt_rdzv_greeting *greeting,
-                       struct dt_rdzv_server_counters *counters)
+                       const struct dt_rdzv_door *door, struct dt_rdzv_server_counters *counters)
 {
-    *c = (struct dt_rdzv_conn){.peer = peer, .greeting = greeting, .counters = counters};
+    *c = (struct dt_rdzv_conn){.peer = peer, .door = door, .counters = counters};
     dt_node_init(&c->in_server);
     dt_node_init(&c->in_strangers);
     dt_node_init(&c->in_holding);
@@ -116,16 +115,13 @@ enum dt_decoded dt_rdzv_conn_refuse(struct dt_rdzv_conn *c, const struct dt_err 
 
 static int send_hello(struct dt_rdzv_conn *c, struct dt_err *err)
 {
-    struct dt_message hello = {
-        .type = DT_MSG_HELLO,
-        .hello = {.version = DT_CONTROL_VERSION,
-                  .program = "dtrun " DT_VERSION,
-                  .host = c->greeting->host,
-                  .token = c->greeting->proofs != NULL},
-    };
-    if (dt_proof_make_nonce(c->nonces.server, err) < 0)
+    const struct dt_rdzv_door *door = c->door;
+    struct dt_message hello;
+    c->greeting = (struct dt_greeting){.side = DT_PROOF_SERVER,
+                                       .token = door->proofs ? &door->token : NULL,
+                                       .proofs = door->proofs};
+    if (dt_greeting_begin(&c->greeting, "dtrun " DT_VERSION, door->host, &hello, err) < 0)
         return -1;
-    memcpy(hello.hello.nonce, c->nonces.server, DT_NONCE_SIZE);
     dt_rdzv_conn_send(c, &hello);
     return 0;
 }
@@ -147,51 +143,51 @@ static enum dt_decoded read_preamble(struct dt_rdzv_conn *c, const uint8_t *byte
     }
     if (send_hello(c, err) < 0)
         return dt_rdzv_conn_refuse(c, err);
-    c->phase = DT_CONN_HELLO;
+    c->phase = DT_CONN_GREETING;
     return DT_DONE;
 }
 
-static enum dt_decoded take_hello(struct dt_rdzv_conn *c, const struct dt_message *m,
-                                  struct dt_err *err)
+static enum dt_decoded refuse_token(struct dt_rdzv_conn *c, struct dt_err *err)
 {
-    if (m->type != DT_MSG_HELLO) {
+    dt_guesses_wrong(c->door->guesses, &c->peer->addr, dt_clock_monotonic());
+    dt_err_set(err, DT_E_PROTOCOL,
+               "the client's token is not that of this server; give both the same --token-file");
+    return dt_rdzv_conn_refuse(c, err);
+}
+
+static enum dt_decoded refuse_order(struct dt_rdzv_conn *c, const struct dt_message *m,
+                                    struct dt_err *err)
+{
+    if (c->greeting.due == DT_MSG_HELLO)
         dt_err_set(err, DT_E_PROTOCOL, "its first frame is a %s and no hello",
                    dt_message_name(m->type));
-        return dt_rdzv_conn_refuse(c, err);
-    }
-    memcpy(c->nonces.client, m->hello.nonce, DT_NONCE_SIZE);
-    c->phase = c->greeting->proofs ? DT_CONN_PROOF : DT_CONN_FRAMES;
-    return DT_DONE;
+    else
+        dt_err_set(err, DT_E_PROTOCOL, "a token is asked for here; give --token-file");
+    return dt_rdzv_conn_refuse(c, err);
 }
 
-static enum dt_decoded take_proof(struct dt_rdzv_conn *c, const struct dt_message *m,
-                                  struct dt_err *err)
+static enum dt_decoded take_greeting(struct dt_rdzv_conn *c, const struct dt_message *m,
+                                     struct dt_err *err)
 {
-    const struct dt_rdzv_greeting *g = c->greeting;
-    struct dt_message ours = {.type = DT_MSG_PROOF};
-    if (m->type != DT_MSG_PROOF) {
-        dt_err_set(err, DT_E_PROTOCOL, "a token is asked for here; give --token-file");
-        return dt_rdzv_conn_refuse(c, err);
-    }
+    struct dt_message answer;
+    bool guess = c->greeting.due == DT_MSG_PROOF && m->type == DT_MSG_PROOF;
     /* Not refused in words, which an agent takes for the last one: it comes again. */
-    if (!dt_guesses_may_try(g->guesses, &c->peer->addr, dt_clock_monotonic())) {
+    if (guess && !dt_guesses_may_try(c->door->guesses, &c->peer->addr, dt_clock_monotonic())) {
         dt_err_set(err, DT_E_LIMIT,
                    "too many wrong tokens came from its address, so this one is not checked");
         return DT_BAD;
     }
-    if (!dt_proof_holds(g->proofs, g->token.secret, g->token.len, DT_PROOF_CLIENT, &c->nonces,
-                        m->proof)) {
-        dt_guesses_wrong(g->guesses, &c->peer->addr, dt_clock_monotonic());
-        dt_err_set(err, DT_E_PROTOCOL,
-                   "the client's token is not that of this server; give both the same "
-                   "--token-file");
-        return dt_rdzv_conn_refuse(c, err);
-    }
-    dt_guesses_right(g->guesses, &c->peer->addr);
-    dt_proof_make(g->proofs, g->token.secret, g->token.len, DT_PROOF_SERVER, &c->nonces,
-                  ours.proof);
-    dt_rdzv_conn_send(c, &ours);
-    c->phase = DT_CONN_FRAMES;
+    enum dt_greeting_outcome outcome = dt_greeting_hear(&c->greeting, m, &answer);
+    if (outcome == DT_GREETING_WRONG_PROOF)
+        return refuse_token(c, err);
+    if (outcome == DT_GREETING_OUT_OF_PLACE)
+        return refuse_order(c, m, err);
+    if (guess)
+        dt_guesses_right(c->door->guesses, &c->peer->addr);
+    if (answer.type != DT_MSG_TYPES)
+        dt_rdzv_conn_send(c, &answer);
+    if (outcome == DT_GREETING_DONE)
+        c->phase = DT_CONN_FRAMES;
     return DT_DONE;
 }
 
@@ -217,7 +213,7 @@ enum dt_decoded dt_rdzv_conn_read(struct dt_rdzv_conn *c, const uint8_t *bytes, 
     c->counters->bytes_in += *used;
     if (phase == DT_CONN_FRAMES)
         return DT_DONE;
-    got = phase == DT_CONN_HELLO ? take_hello(c, m, err) : take_proof(c, m, err);
+    got = take_greeting(c, m, err);
     dt_message_finish(m);
     m->type = DT_MSG_TYPES;
     return got;

@@ -9,17 +9,16 @@
 
 #include "base/list.h"
 #include "base/map.h"
-#include "rendezvous/protocol/messages.h"
-#include "rendezvous/protocol/proof.h"
+#include "rendezvous/protocol/greeting.h"
 #include "rendezvous/runs/guesses.h"
 #include "rendezvous/runs/server.h"
 #include "rendezvous/store/control.h"
 
 struct dt_rdzv_run;
 
-/* What all connections are greeted with. */
-struct dt_rdzv_greeting {
-    const char *host;
+/* What decides who is let in. */
+struct dt_rdzv_door {
+    const char *host;                    /* "daemon" or "agent" */
     const struct dt_proof_table *proofs; /* NULL: no token is asked for */
     struct dt_token token;
     struct dt_guesses *guesses; /* at the token; NULL where none is asked for */
@@ -27,8 +26,7 @@ struct dt_rdzv_greeting {
 
 enum dt_rdzv_conn_phase {
     DT_CONN_PREAMBLE, /* what is awaited */
-    DT_CONN_HELLO,
-    DT_CONN_PROOF,
+    DT_CONN_GREETING,
     DT_CONN_FRAMES,
     DT_CONN_DEAF, /* nothing any more: it is being ended */
 };
@@ -46,11 +44,11 @@ struct dt_rdzv_conn {
     uint64_t number; /* 1, 2, ... as they were accepted: the later one speaks for its agent */
     void *server;
 
-    const struct dt_rdzv_greeting *greeting;
+    const struct dt_rdzv_door *door;
     struct dt_rdzv_server_counters *counters;
     struct dt_control_peer *peer;
     enum dt_rdzv_conn_phase phase;
-    struct dt_proof_nonces nonces;
+    struct dt_greeting greeting;
 
     struct dt_node in_holding; /* linked: `held` is not empty */
     struct dt_list held;       /* frames that wait for the journal, oldest first */
@@ -58,8 +56,7 @@ struct dt_rdzv_conn {
 };
 
 void dt_rdzv_conn_init(struct dt_rdzv_conn *c, struct dt_control_peer *peer,
-                       const struct dt_rdzv_greeting *greeting,
-                       struct dt_rdzv_server_counters *counters);
+                       const struct dt_rdzv_door *door, struct dt_rdzv_server_counters *counters);
 /* Off all lists but the run's. */
 void dt_rdzv_conn_finish(struct dt_rdzv_conn *c);
 

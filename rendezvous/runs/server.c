@@ -18,7 +18,7 @@ struct dt_rdzv_server {
     uv_loop_t *loop;
     struct dt_store_server *store;
     dt_ms patience;
-    struct dt_rdzv_greeting greeting;
+    struct dt_rdzv_door door;
     struct dt_rdzv_server_counters counters;
     struct dt_rdzv_runs runs;
     struct dt_list conns;
@@ -105,7 +105,7 @@ static int answer_status(struct dt_rdzv_server *s, struct dt_rdzv_conn *c,
                          const struct dt_message *m, struct dt_err *err)
 {
     dt_buf_clear(&s->page);
-    dt_rdzv_status_page(&s->runs, s->greeting.host, m->run, m->status.from, &s->page);
+    dt_rdzv_status_page(&s->runs, s->door.host, m->run, m->status.from, &s->page);
     struct dt_message answer = {
         .type = DT_MSG_STATUS, .run = m->run, .status = {.json = dt_buf_cstr(&s->page)}};
     if (s->page.bad) {
@@ -159,7 +159,7 @@ static void *on_opened(void *arg, struct dt_control_peer *peer)
     struct dt_rdzv_conn *c = s->closing == OPEN ? calloc(1, sizeof *c) : NULL;
     if (!c)
         return NULL;
-    dt_rdzv_conn_init(c, peer, &s->greeting, &s->counters);
+    dt_rdzv_conn_init(c, peer, &s->door, &s->counters);
     c->server = s;
     c->number = ++s->opened;
     dt_list_append(&s->conns, &c->in_server);
@@ -208,8 +208,8 @@ static const struct dt_control_ops control = {on_opened, on_bytes, on_conn_close
 
 static void server_free(struct dt_rdzv_server *s)
 {
-    dt_token_finish(&s->greeting.token);
-    free(s->greeting.guesses);
+    dt_token_finish(&s->door.token);
+    free(s->door.guesses);
     dt_buf_finish(&s->page);
     free(s); /* the only free of a server */
 }
@@ -286,7 +286,7 @@ void dt_rdzv_server_close(struct dt_rdzv_server *s, const char *why, void (*on_c
 static int take_token(struct dt_rdzv_server *s, const struct dt_rdzv_server_config *config,
                       struct dt_err *err)
 {
-    struct dt_token *token = &s->greeting.token;
+    struct dt_token *token = &s->door.token;
     if (!config->token)
         return 0;
     if (config->token_len == 0 || config->token_len > sizeof token->secret)
@@ -298,11 +298,11 @@ static int take_token(struct dt_rdzv_server *s, const struct dt_rdzv_server_conf
                 "from one attempt of an agent; use one of %d or more, as from \"openssl rand -hex "
                 "32\"",
                 token->len, DT_TOKEN_ADVISED);
-    s->greeting.guesses = calloc(1, sizeof *s->greeting.guesses);
-    if (!s->greeting.guesses)
+    s->door.guesses = calloc(1, sizeof *s->door.guesses);
+    if (!s->door.guesses)
         return dt_err_set(err, DT_E_MEMORY, "no memory to count wrong tokens");
-    s->greeting.proofs = dt_proof_open(err);
-    return s->greeting.proofs ? 0 : -1;
+    s->door.proofs = dt_proof_open(err);
+    return s->door.proofs ? 0 : -1;
 }
 
 struct dt_rdzv_server *dt_rdzv_server_open(uv_loop_t *loop, struct dt_store_server *store,
@@ -318,7 +318,7 @@ struct dt_rdzv_server *dt_rdzv_server_open(uv_loop_t *loop, struct dt_store_serv
     s->store = store;
     s->patience = config->patience;
     s->armed = DT_FOREVER;
-    s->greeting.host = config->host;
+    s->door.host = config->host;
     dt_list_init(&s->conns);
     dt_list_init(&s->strangers);
     s->runs = (struct dt_rdzv_runs){.loop = loop,

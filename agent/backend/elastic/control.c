@@ -8,6 +8,7 @@
 #include "base/loop/lookup.h"
 #include "base/map.h"
 #include "rendezvous/client/client.h"
+#include "rendezvous/protocol/greeting.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,8 +35,7 @@ struct dt_control {
     uv_loop_t *loop;
     struct dt_control_config config;
     const struct dt_proof_table *proof; /* where there is a token */
-    struct dt_proof_nonces nonces;      /* of this connection */
-    bool greeted;                       /* it has said hello */
+    struct dt_greeting greeting;        /* of this connection */
     char host[DT_ROLE_MAX];
     enum state state;
     struct dt_store_client *look; /* while LOOKING */
@@ -145,21 +145,24 @@ static void refuse(struct dt_control *c, const char *why)
 
 /* -- greeting --------------------------------------------------------------------------------- */
 
+static void say(struct dt_control *c, const struct dt_message *m)
+{
+    struct dt_err err;
+    if (dt_control_link_say(c->link, m, &err) < 0)
+        lose(c, &err);
+}
+
 static void say_hello(struct dt_control *c)
 {
-    struct dt_message m = {
-        .type = DT_MSG_HELLO,
-        .hello = {.version = DT_CONTROL_VERSION, .program = "dtrun " DT_VERSION, .host = ""}};
+    struct dt_message hello;
     struct dt_err err;
     enter(c, GREETING, c->config.attempt_timeout);
-    c->greeted = false;
-    if (dt_proof_make_nonce(c->nonces.client, &err) < 0) {
+    c->greeting =
+        (struct dt_greeting){.side = DT_PROOF_CLIENT, .token = c->config.token, .proofs = c->proof};
+    if (dt_greeting_begin(&c->greeting, "dtrun " DT_VERSION, "", &hello, &err) < 0)
         lose(c, &err);
-        return;
-    }
-    memcpy(m.hello.nonce, c->nonces.client, sizeof m.hello.nonce);
-    if (dt_control_link_say(c->link, &m, &err) < 0)
-        lose(c, &err);
+    else
+        say(c, &hello);
 }
 
 static void come_up(struct dt_control *c)
@@ -176,58 +179,52 @@ static void come_up(struct dt_control *c)
     c->config.events->up(c->config.arg, c->host, &local);
 }
 
-static void say_proof(struct dt_control *c)
-{
-    struct dt_message m = {.type = DT_MSG_PROOF};
-    struct dt_err err;
-    dt_proof_make(c->proof, c->config.token->secret, c->config.token->len, DT_PROOF_CLIENT,
-                  &c->nonces, m.proof);
-    if (dt_control_link_say(c->link, &m, &err) < 0)
-        lose(c, &err);
-}
-
-static void hear_hello(struct dt_control *c, const struct dt_message *m)
+static void refuse_version(struct dt_control *c, const struct dt_message *m)
 {
     char why[300];
     snprintf(why, sizeof why,
              "it is %s and speaks version %d of the protocol, this is dtrun " DT_VERSION
              " and speaks version %d; install the same on both",
              m->hello.program, m->hello.version, DT_CONTROL_VERSION);
-    memcpy(c->nonces.server, m->hello.nonce, sizeof c->nonces.server);
-    snprintf(c->host, sizeof c->host, "%s", m->hello.host);
-    c->greeted = true;
-    if (m->hello.version != DT_CONTROL_VERSION)
-        refuse(c, why);
-    else if (m->hello.token && !c->config.token)
-        refuse(c, "it asks for a token; give the file that holds it with --token-file");
-    else if (!m->hello.token && c->config.token)
-        refuse(c, "it asks for no token, so it may be anybody's; start it with --token-file too");
-    else if (c->config.token)
-        say_proof(c);
-    else
-        come_up(c);
+    refuse(c, why);
 }
 
-static void hear_proof(struct dt_control *c, const struct dt_message *m)
+static void lose_order(struct dt_control *c, const struct dt_message *m)
 {
-    if (dt_proof_holds(c->proof, c->config.token->secret, c->config.token->len, DT_PROOF_SERVER,
-                       &c->nonces, m->proof))
-        come_up(c);
-    else
-        refuse(c, "it does not know the token of --token-file; is it the rendezvous of this job?");
+    struct dt_err err;
+    dt_err_set(&err, DT_E_PROTOCOL, "it said \"%s\" in place of a greeting",
+               dt_message_name(m->type));
+    lose(c, &err);
 }
 
 static void hear_greeting(struct dt_control *c, const struct dt_message *m)
 {
-    struct dt_err err;
-    if (m->type == DT_MSG_HELLO && !c->greeted) {
-        hear_hello(c, m);
-    } else if (m->type == DT_MSG_PROOF && c->greeted) {
-        hear_proof(c, m);
-    } else {
-        dt_err_set(&err, DT_E_PROTOCOL, "it said \"%s\" in place of a greeting",
-                   dt_message_name(m->type));
-        lose(c, &err);
+    struct dt_message answer;
+    enum dt_greeting_outcome outcome = dt_greeting_hear(&c->greeting, m, &answer);
+    if (m->type == DT_MSG_HELLO && outcome != DT_GREETING_OUT_OF_PLACE)
+        snprintf(c->host, sizeof c->host, "%s", m->hello.host);
+    switch (outcome) {
+    case DT_GREETING_GOES_ON:
+        say(c, &answer);
+        break;
+    case DT_GREETING_DONE:
+        come_up(c);
+        break;
+    case DT_GREETING_OUT_OF_PLACE:
+        lose_order(c, m);
+        break;
+    case DT_GREETING_OTHER_VERSION:
+        refuse_version(c, m);
+        break;
+    case DT_GREETING_TOKEN_ASKED:
+        refuse(c, "it asks for a token; give the file that holds it with --token-file");
+        break;
+    case DT_GREETING_TOKEN_NOT_ASKED:
+        refuse(c, "it asks for no token, so it may be anybody's; start it with --token-file too");
+        break;
+    case DT_GREETING_WRONG_PROOF:
+        refuse(c, "it does not know the token of --token-file; is it the rendezvous of this job?");
+        break;
     }
 }
 
