@@ -15,6 +15,7 @@
 #include "agent/watch/health.h"
 #include "agent/watch/progress.h"
 #include "base/addr.h"
+#include "base/json_write.h"
 #include "base/list.h"
 #include "base/log.h"
 #include "base/signame.h"
@@ -498,11 +499,15 @@ static void on_signal(void *arg, int signum)
 static bool health(void *arg, struct dt_buf *out)
 {
     const struct agent *a = arg;
-    dt_buf_printf(out, "{\"state\": \"%s\", \"round\": %d, \"restarts\": %d, \"workers\": %d",
-                  phase_name[a->phase], a->world.round, a->restarts, a->plan->nproc);
+    struct dt_json_writer w = {.out = out, .style = DT_JSON_SPACED};
+    dt_json_put_object(&w, NULL);
+    dt_json_put_text(&w, "state", phase_name[a->phase]);
+    dt_json_put_int(&w, "round", a->world.round);
+    dt_json_put_int(&w, "restarts", a->restarts);
+    dt_json_put_int(&w, "workers", a->plan->nproc);
     if (step_of(a) >= 0)
-        dt_buf_printf(out, ", \"step\": %" PRId64, step_of(a));
-    dt_buf_put_str(out, "}");
+        dt_json_put_int(&w, "step", step_of(a));
+    dt_json_put_end(&w);
     return a->phase != ENDING;
 }
 

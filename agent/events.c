@@ -3,7 +3,7 @@
 
 #include "base/buf.h"
 #include "base/clock.h"
-#include "base/json.h"
+#include "base/json_write.h"
 #include "base/log.h"
 
 #include <errno.h>
@@ -90,67 +90,79 @@ void dt_events_set_world(struct dt_events *e, const struct dt_world *world, int 
     e->restarts = restarts;
 }
 
-static void put_text(struct dt_buf *out, const char *name, const char *value)
-{
-    dt_buf_printf(out, ", \"%s\": ", name);
-    if (value)
-        dt_json_quote(out, value, strlen(value));
-    else
-        dt_buf_put_str(out, "null");
-}
-
-static void put_int(struct dt_buf *out, const char *name, bool known, int64_t value)
+static void put_count(struct dt_json_writer *w, const char *name, bool known, int64_t value)
 {
     if (known)
-        dt_buf_printf(out, ", \"%s\": %lld", name, (long long)value);
+        dt_json_put_int(w, name, value);
     else
-        dt_buf_printf(out, ", \"%s\": null", name);
+        dt_json_put_null(w, name);
+}
+
+static void put_list_of_one(struct dt_json_writer *w, const char *name, int value)
+{
+    dt_json_put_array(w, name);
+    dt_json_put_int(w, NULL, value);
+    dt_json_put_end(w);
 }
 
 /* The "metadata" inside the metadata: JSON in a string, with lists of one element, as it came about
  * in torchrun. */
-static void put_inner(struct dt_buf *out, const struct dt_events *e, const struct subject *of)
+static void put_inner(struct dt_json_writer *out, const struct dt_events *e,
+                      const struct subject *of)
 {
     struct dt_buf inner = {0};
-    if (e->has_world)
-        dt_buf_printf(&inner, "{\"group_world_size\": %d", e->world.group_size);
-    else
-        dt_buf_put_str(&inner, "{\"group_world_size\": null");
-    put_text(&inner, "entry_point", e->plan->title);
-    if (of->local_rank >= 0)
-        dt_buf_printf(
-            &inner, ", \"local_rank\": [%d], \"role_rank\": [%d], \"role_world_size\": [%d]",
-            of->local_rank, e->world.first_role_rank + of->local_rank, e->world.role_size);
-    dt_buf_put_u8(&inner, '}');
-    put_text(out, "metadata", dt_buf_cstr(&inner));
-    out->bad = out->bad || inner.bad;
+    struct dt_json_writer w = {.out = &inner, .style = DT_JSON_SPACED};
+    dt_json_put_object(&w, NULL);
+    put_count(&w, "group_world_size", e->has_world, e->world.group_size);
+    dt_json_put_text(&w, "entry_point", e->plan->title);
+    if (of->local_rank >= 0) {
+        put_list_of_one(&w, "local_rank", of->local_rank);
+        put_list_of_one(&w, "role_rank", e->world.first_role_rank + of->local_rank);
+        put_list_of_one(&w, "role_world_size", e->world.role_size);
+    }
+    dt_json_put_end(&w);
+    dt_json_put_text(out, "metadata", dt_buf_cstr(&inner));
+    out->out->bad = out->out->bad || inner.bad;
     dt_buf_finish(&inner);
+}
+
+static void put_metadata(struct dt_json_writer *w, const struct dt_events *e,
+                         const struct subject *of, const char *state, dt_ms duration,
+                         const char *raw_error)
+{
+    bool worker = of->local_rank >= 0;
+    char id[16];
+    snprintf(id, sizeof id, "%d", (int)of->pid);
+    dt_json_put_text(w, "run_id", e->plan->run_id);
+    put_count(w, "global_rank", worker && e->has_world, e->world.first_rank + of->local_rank);
+    put_count(w, "group_rank", e->has_world, e->world.group_rank);
+    dt_json_put_text(w, "worker_id", worker ? id : NULL);
+    dt_json_put_text(w, "role", e->plan->role);
+    dt_json_put_text(w, "hostname", e->host);
+    dt_json_put_text(w, "state", state);
+    dt_json_put_int(w, "total_run_time", (dt_clock_monotonic() - e->since) / DT_SECOND);
+    dt_json_put_text(w, "rdzv_backend", e->plan->backend == DT_BACKEND_STATIC ? "static" : "c10d");
+    dt_json_put_text(w, "raw_error", raw_error);
+    put_inner(w, e, of);
+    dt_json_put_int(w, "agent_restarts", e->restarts);
+    put_count(w, "duration_ms", duration >= 0, duration);
 }
 
 static void put_event(struct dt_buf *out, const struct dt_events *e, const struct subject *of,
                       const char *state, dt_ms duration, const char *raw_error)
 {
-    bool worker = of->local_rank >= 0;
-    char id[16];
-    snprintf(id, sizeof id, "%d", (int)of->pid);
-    dt_buf_printf(out, "{\"name\": \"torchelastic.worker.status.%s\", \"source\": \"%s\"", state,
-                  worker ? "WORKER" : "AGENT");
-    put_int(out, "timestamp", true, dt_clock_wall_us() / 1000);
-    dt_buf_put_str(out, ", \"metadata\": {\"run_id\": ");
-    dt_json_quote(out, e->plan->run_id, strlen(e->plan->run_id));
-    put_int(out, "global_rank", worker && e->has_world, e->world.first_rank + of->local_rank);
-    put_int(out, "group_rank", e->has_world, e->world.group_rank);
-    put_text(out, "worker_id", worker ? id : NULL);
-    put_text(out, "role", e->plan->role);
-    put_text(out, "hostname", e->host);
-    put_text(out, "state", state);
-    put_int(out, "total_run_time", true, (dt_clock_monotonic() - e->since) / DT_SECOND);
-    put_text(out, "rdzv_backend", e->plan->backend == DT_BACKEND_STATIC ? "static" : "c10d");
-    put_text(out, "raw_error", raw_error);
-    put_inner(out, e, of);
-    put_int(out, "agent_restarts", true, e->restarts);
-    put_int(out, "duration_ms", duration >= 0, duration);
-    dt_buf_put_str(out, "}}\n");
+    char name[80];
+    struct dt_json_writer w = {.out = out, .style = DT_JSON_SPACED};
+    snprintf(name, sizeof name, "torchelastic.worker.status.%s", state);
+    dt_json_put_object(&w, NULL);
+    dt_json_put_text(&w, "name", name);
+    dt_json_put_text(&w, "source", of->local_rank >= 0 ? "WORKER" : "AGENT");
+    dt_json_put_int(&w, "timestamp", dt_clock_wall_us() / 1000);
+    dt_json_put_object(&w, "metadata");
+    put_metadata(&w, e, of, state, duration, raw_error);
+    dt_json_put_end(&w);
+    dt_json_put_end(&w);
+    dt_buf_put_u8(out, '\n');
 }
 
 static void record(struct dt_events *e, const struct subject *of, const char *state, dt_ms duration,

@@ -150,19 +150,25 @@ void dt_buf_put_text(struct dt_buf *b, const char *s)
     dt_buf_put(b, s, len);
 }
 
-void dt_buf_printf(struct dt_buf *b, const char *fmt, ...)
+void dt_buf_vprintf(struct dt_buf *b, const char *fmt, va_list ap)
 {
-    va_list ap, again;
-    va_start(ap, fmt);
+    va_list again;
     va_copy(again, ap);
     int n = vsnprintf(NULL, 0, fmt, ap);
-    va_end(ap);
     uint8_t *to = n < 0 ? NULL : dt_buf_room(b, (size_t)n + 1);
     if (to) {
         vsnprintf((char *)to, (size_t)n + 1, fmt, again);
         b->len += (size_t)n;
     }
     va_end(again);
+}
+
+void dt_buf_printf(struct dt_buf *b, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    dt_buf_vprintf(b, fmt, ap);
+    va_end(ap);
 }
 
 const char *dt_buf_cstr(struct dt_buf *b)

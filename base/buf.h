@@ -6,6 +6,7 @@
 #ifndef DT_BASE_BUF_H
 #define DT_BASE_BUF_H
 
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -75,6 +76,8 @@ void dt_buf_put_i64(struct dt_buf *b, int64_t v);
 void dt_buf_put_str(struct dt_buf *b, const char *s);
 void dt_buf_put_text(struct dt_buf *b, const char *s); /* behind its length, a u32 */
 void dt_buf_printf(struct dt_buf *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void dt_buf_vprintf(struct dt_buf *b, const char *fmt, va_list ap)
+    __attribute__((format(printf, 2, 0)));
 
 /* The content as a C string; the NUL behind it is not content. "" when bad. */
 const char *dt_buf_cstr(struct dt_buf *b);

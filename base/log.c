@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/log.h"
 
-#include "base/json.h"
+#include "base/json_write.h"
 #include "base/utf8.h"
 
 #include <errno.h>
@@ -94,11 +94,14 @@ __attribute__((format(printf, 2, 0))) static void log_line(enum dt_log_level lev
     dt_clock_format(dt_clock_wall_us(), when);
     struct dt_buf line = {0};
     if (sink.format == DT_LOG_JSON) {
-        dt_buf_printf(&line,
-                      "{\"time\":\"%s\",\"level\":\"%s\",\"role\":\"%s\",\"pid\":%d,\"message\":",
-                      when, level_names[level], sink.role, (int)getpid());
-        dt_json_quote(&line, text, strlen(text));
-        dt_buf_put_str(&line, "}");
+        struct dt_json_writer w = {.out = &line};
+        dt_json_put_object(&w, NULL);
+        dt_json_put_text(&w, "time", when);
+        dt_json_put_text(&w, "level", level_names[level]);
+        dt_json_put_text(&w, "role", sink.role);
+        dt_json_put_int(&w, "pid", getpid());
+        dt_json_put_text(&w, "message", text);
+        dt_json_put_end(&w);
     } else {
         dt_buf_printf(&line, "%s %s %s: ", when, sink.role, level_names[level]);
         dt_utf8_put_visible(&line, text, ""); /* a peer's words may be in it */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* dtrun-ctl node: list, drain, undrain. */
 #include "base/str.h"
+#include "base/json_write.h"
 #include "ctl/commands.h"
 #include "ctl/table.h"
 
@@ -130,11 +131,13 @@ static void put_answer(const struct dt_ctl_options *o, const struct dt_message *
         dt_buf_printf(out, "%s\n", why);
         return;
     }
-    dt_buf_put_str(out, "{\"node\":");
-    dt_json_quote(out, o->name, strlen(o->name));
-    dt_buf_printf(out, ",\"done\":%s,\"why\":", answer->drain.done ? "true" : "false");
-    dt_json_quote(out, answer->why, strlen(answer->why));
-    dt_buf_put_str(out, "}\n");
+    struct dt_json_writer w = {.out = out};
+    dt_json_put_object(&w, NULL);
+    dt_json_put_text(&w, "node", o->name);
+    dt_json_put_bool(&w, "done", answer->drain.done);
+    dt_json_put_text(&w, "why", answer->why);
+    dt_json_put_end(&w);
+    dt_buf_put_u8(out, '\n');
 }
 
 int dt_ctl_node_drain(const struct dt_ctl_options *o, struct dt_sync_control *c, struct dt_buf *out,

@@ -7,6 +7,7 @@
 #include "base/auto.h"
 #include "base/fs.h"
 #include "base/json.h"
+#include "base/json_write.h"
 #include "base/log.h"
 #include "base/signame.h"
 #include "base/utf8.h"
@@ -237,9 +238,10 @@ int dt_failure_json(const struct dt_failure *f, struct dt_buf *out, struct dt_er
     if (f->has_file)
         return print_file(f, 0, out, err);
     const char *message = f->message ? f->message : HINT;
-    dt_buf_put_str(out, "{\"message\": ");
-    dt_json_quote(out, message, strlen(message));
-    dt_buf_put_u8(out, '}');
+    struct dt_json_writer w = {.out = out, .style = DT_JSON_SPACED};
+    dt_json_put_object(&w, NULL);
+    dt_json_put_text(&w, "message", message);
+    dt_json_put_end(&w);
     return out->bad ? no_memory(err) : 0;
 }
 

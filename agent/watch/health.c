@@ -2,6 +2,7 @@
 #include "agent/watch/health.h"
 
 #include "agent/watch/http.h"
+#include "base/json_write.h"
 #include "base/list.h"
 #include "base/loop/ending.h"
 #include "base/port_owner.h"
@@ -36,7 +37,11 @@ static bool is_ours(const char *path)
 static void refuse(struct dt_http_answer *a, int status, const char *why)
 {
     a->status = status;
-    dt_buf_printf(&a->body, "{\"error\":\"%s\"}\n", why);
+    struct dt_json_writer w = {.out = &a->body};
+    dt_json_put_object(&w, NULL);
+    dt_json_put_text(&w, "error", why);
+    dt_json_put_end(&w);
+    dt_buf_put_u8(&a->body, '\n');
 }
 
 static void answer(void *arg, const char *method, const char *path, struct dt_http_answer *a)

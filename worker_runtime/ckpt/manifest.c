@@ -10,6 +10,7 @@
 #include "base/base64.h"
 #include "base/crc32c.h"
 #include "base/json.h"
+#include "base/json_write.h"
 #include "worker_runtime/ckpt/safetensors.h"
 
 #define FORMAT "dtrun checkpoint"
@@ -59,48 +60,64 @@ int dt_manifest_size(struct dt_manifest *m, enum dt_ckpt_file f, uint64_t bytes,
 
 /* ---- writing ---- */
 
-static void put_state(struct dt_buf *out, const struct dt_ckpt_state *s)
+static void put_scaler(struct dt_json_writer *w, const struct dt_ckpt_state *s)
 {
-    dt_buf_printf(out, "  \"step\": %" PRId64 ",\n  \"tokens\": %" PRId64 ",\n", s->step,
-                  s->tokens);
-    /* As text: JSON's numbers are exact to 2^53 only. */
-    dt_buf_printf(out, "  \"data_position\": \"%" PRIu64 "\",\n  \"seed\": \"%" PRIu64 "\",\n",
-                  s->data_position, s->seed);
-    dt_buf_printf(out, "  \"train_batch\": %" PRId64 ",\n", s->train_batch);
-    if (s->sequence_length)
-        dt_buf_printf(out,
-                      "  \"sequence_length\": %" PRId64 ",\n  \"data_tokens\": %" PRId64
-                      ",\n  \"data_mark\": \"%" PRIu32 "\",\n",
-                      s->sequence_length, s->data_tokens, s->data_mark);
-    dt_buf_printf(out, "  \"optimizer_steps\": %" PRId64 ",\n  \"schedule_steps\": %" PRId64 ",\n",
-                  s->optimizer_steps, s->schedule_steps);
-    dt_buf_printf(out,
-                  "  \"loss_scale\": {\"scale\": %.17g, \"hysteresis_left\": %d, \"iteration\": "
-                  "%" PRId64 ", \"last_overflow\": %" PRId64 "},\n",
-                  s->scaler.scale, s->scaler.hysteresis_left, s->scaler.iteration,
-                  s->scaler.last_overflow);
-    if (isfinite(s->last_loss))
-        dt_buf_printf(out, "  \"last_loss\": %.17g,\n", s->last_loss);
-    dt_buf_printf(out, "  \"world\": %d,\n  \"stage\": %d,\n  \"run_id\": ", s->world, s->stage);
-    dt_json_quote(out, s->run_id, strnlen(s->run_id, sizeof s->run_id));
-    dt_buf_printf(out, ",\n  \"round\": %" PRId64 ",\n  \"micro_steps\": [", s->round);
-    for (int i = 0; i < s->micro_steps_count; i++)
-        dt_buf_printf(out, "%s%d", i ? "," : "", s->micro_steps[i]);
-    dt_buf_put_str(out, "],\n");
-    if (!s->own_size)
-        return;
-    dt_buf_put_str(out, "  \"own\": \"");
-    dt_base64_write(out, (struct dt_bytes){s->own, s->own_size});
-    dt_buf_put_str(out, "\",\n");
+    dt_json_put_object(w, "loss_scale");
+    dt_json_put_number(w, "scale", s->scaler.scale);
+    dt_json_put_int(w, "hysteresis_left", s->scaler.hysteresis_left);
+    dt_json_put_int(w, "iteration", s->scaler.iteration);
+    dt_json_put_int(w, "last_overflow", s->scaler.last_overflow);
+    dt_json_put_end(w);
 }
 
-static void put_file(struct dt_buf *out, const char *name, const struct dt_ckpt_sums *s, bool first)
+static void put_own(struct dt_json_writer *w, const struct dt_ckpt_state *s)
 {
-    dt_buf_printf(out, "%s\n    \"%s\": {\"bytes\": %" PRIu64 ", \"crc32c\": [", first ? "" : ",",
-                  name, s->bytes);
+    struct dt_buf text = {0};
+    dt_base64_write(&text, (struct dt_bytes){s->own, s->own_size});
+    dt_json_put_text(w, "own", dt_buf_cstr(&text));
+    w->out->bad = w->out->bad || text.bad;
+    dt_buf_finish(&text);
+}
+
+/* What may be above 2^53 is written as text: JSON's numbers are exact to there only. */
+static void put_state(struct dt_json_writer *w, const struct dt_ckpt_state *s)
+{
+    dt_json_put_int(w, "step", s->step);
+    dt_json_put_int(w, "tokens", s->tokens);
+    dt_json_put_raw(w, "data_position", "\"%" PRIu64 "\"", s->data_position);
+    dt_json_put_raw(w, "seed", "\"%" PRIu64 "\"", s->seed);
+    dt_json_put_int(w, "train_batch", s->train_batch);
+    if (s->sequence_length) {
+        dt_json_put_int(w, "sequence_length", s->sequence_length);
+        dt_json_put_int(w, "data_tokens", s->data_tokens);
+        dt_json_put_raw(w, "data_mark", "\"%" PRIu32 "\"", s->data_mark);
+    }
+    dt_json_put_int(w, "optimizer_steps", s->optimizer_steps);
+    dt_json_put_int(w, "schedule_steps", s->schedule_steps);
+    put_scaler(w, s);
+    if (isfinite(s->last_loss))
+        dt_json_put_number(w, "last_loss", s->last_loss);
+    dt_json_put_int(w, "world", s->world);
+    dt_json_put_int(w, "stage", s->stage);
+    dt_json_put_text(w, "run_id", s->run_id);
+    dt_json_put_int(w, "round", s->round);
+    dt_json_put_array(w, "micro_steps");
+    for (int i = 0; i < s->micro_steps_count; i++)
+        dt_json_put_int(w, NULL, s->micro_steps[i]);
+    dt_json_put_end(w);
+    if (s->own_size)
+        put_own(w, s);
+}
+
+static void put_file(struct dt_json_writer *w, const char *name, const struct dt_ckpt_sums *s)
+{
+    dt_json_put_object(w, name);
+    dt_json_put_uint(w, "bytes", s->bytes);
+    dt_json_put_array(w, "crc32c");
     for (size_t i = 0; i < s->blocks; i++)
-        dt_buf_printf(out, "%s\"%08" PRIx32 "\"", i ? "," : "", s->crc[i]);
-    dt_buf_put_str(out, "]}");
+        dt_json_put_raw(w, NULL, "\"%08" PRIx32 "\"", s->crc[i]);
+    dt_json_put_end(w);
+    dt_json_put_end(w);
 }
 
 static void trailer(char out[TRAILER_LEN + 1], struct dt_bytes before)
@@ -111,21 +128,21 @@ static void trailer(char out[TRAILER_LEN + 1], struct dt_bytes before)
 void dt_manifest_write(const struct dt_manifest *m, struct dt_buf *out)
 {
     char end[TRAILER_LEN + 1];
-    bool first = true;
     size_t at = out->len;
-    dt_buf_printf(out, "{\n  \"format\": \"" FORMAT "\",\n  \"version\": %d,\n", VERSION);
-    put_state(out, &m->state);
-    dt_buf_printf(out, "  \"model_type\": \"%s\",\n  \"master\": \"%s\",\n",
-                  dt_st_type_name(m->model_type),
-                  dt_ckpt_file_name(dt_manifest_master(m->model_type)));
-    dt_buf_printf(out, "  \"block_bytes\": %" PRIu64 ",\n  \"files\": {", m->block_bytes);
-    for (int i = 0; i < DT_CKPT_FILES; i++) {
-        if (!m->files[i].bytes)
-            continue;
-        put_file(out, dt_ckpt_file_name(i), &m->files[i], first);
-        first = false;
-    }
-    dt_buf_put_str(out, "\n  },\n");
+    struct dt_json_writer w = {.out = out, .style = DT_JSON_SPACED, .lines = 2};
+    dt_json_put_object(&w, NULL);
+    dt_json_put_text(&w, "format", FORMAT);
+    dt_json_put_int(&w, "version", VERSION);
+    put_state(&w, &m->state);
+    dt_json_put_text(&w, "model_type", dt_st_type_name(m->model_type));
+    dt_json_put_text(&w, "master", dt_ckpt_file_name(dt_manifest_master(m->model_type)));
+    dt_json_put_uint(&w, "block_bytes", m->block_bytes);
+    dt_json_put_object(&w, "files");
+    for (int i = 0; i < DT_CKPT_FILES; i++)
+        if (m->files[i].bytes)
+            put_file(&w, dt_ckpt_file_name(i), &m->files[i]);
+    dt_json_put_end(&w);
+    dt_buf_put_str(out, ",\n"); /* the trailer is the last member, and sums what stands before it */
     if (out->bad)
         return;
     trailer(end, (struct dt_bytes){out->at + at, out->len - at});

@@ -14,6 +14,7 @@
 
 #include "base/auto.h"
 #include "base/json.h"
+#include "base/json_write.h"
 #include "base/str.h"
 #include "base/utf8.h"
 #include "worker_runtime/lfs_pointer.h"
@@ -56,21 +57,19 @@ static int size_of(const struct dt_st_tensor *t, size_t element, uint64_t *out)
 
 /* ---- writing ---- */
 
-static void put_pair(struct dt_buf *out, const char *name, const char *value)
+static void put_tensor(struct dt_json_writer *w, const struct dt_st_tensor *t)
 {
-    dt_json_quote(out, name, strlen(name));
-    dt_buf_put_u8(out, ':');
-    dt_json_quote(out, value, strlen(value));
-}
-
-static void put_tensor(struct dt_buf *out, const struct dt_st_tensor *t)
-{
-    dt_buf_put_u8(out, ',');
-    dt_json_quote(out, t->name, strlen(t->name));
-    dt_buf_printf(out, ":{\"dtype\":\"%s\",\"shape\":[", dt_st_type_name(t->type));
+    dt_json_put_object(w, t->name);
+    dt_json_put_text(w, "dtype", dt_st_type_name(t->type));
+    dt_json_put_array(w, "shape");
     for (int i = 0; i < t->rank; i++)
-        dt_buf_printf(out, "%s%" PRIu64, i ? "," : "", t->dims[i]);
-    dt_buf_printf(out, "],\"data_offsets\":[%" PRIu64 ",%" PRIu64 "]}", t->begin, t->end);
+        dt_json_put_uint(w, NULL, t->dims[i]);
+    dt_json_put_end(w);
+    dt_json_put_array(w, "data_offsets");
+    dt_json_put_uint(w, NULL, t->begin);
+    dt_json_put_uint(w, NULL, t->end);
+    dt_json_put_end(w);
+    dt_json_put_end(w);
 }
 
 static int place(struct dt_st_tensor *t, uint64_t begin, struct dt_err *err)
@@ -90,19 +89,19 @@ int dt_st_header(struct dt_st_tensor *tensors, size_t count, const char *const *
 {
     size_t at = out->len;
     dt_buf_put_u64(out, 0);
-    dt_buf_put_str(out, "{\"__metadata__\":{");
-    put_pair(out, "format", "pt");
-    for (; metadata && *metadata; metadata += 2) {
-        dt_buf_put_u8(out, ',');
-        put_pair(out, metadata[0], metadata[1]);
-    }
-    dt_buf_put_u8(out, '}');
+    struct dt_json_writer w = {.out = out};
+    dt_json_put_object(&w, NULL);
+    dt_json_put_object(&w, "__metadata__");
+    dt_json_put_text(&w, "format", "pt");
+    for (; metadata && *metadata; metadata += 2)
+        dt_json_put_text(&w, metadata[0], metadata[1]);
+    dt_json_put_end(&w);
     for (size_t i = 0; i < count; i++) {
         if (place(&tensors[i], i ? tensors[i - 1].end : 0, err) < 0)
             return -1;
-        put_tensor(out, &tensors[i]);
+        put_tensor(&w, &tensors[i]);
     }
-    dt_buf_put_u8(out, '}');
+    dt_json_put_end(&w);
     while ((out->len - at) % DATA_ALIGN)
         dt_buf_put_u8(out, ' ');
     if (out->bad)

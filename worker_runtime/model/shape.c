@@ -6,6 +6,7 @@
 #include "worker_runtime/model/shape.h"
 
 #include "base/json.h"
+#include "base/json_write.h"
 #include "base/str.h"
 
 #include <cjson/cJSON.h>
@@ -469,61 +470,85 @@ int dt_shape_read(struct dt_shape *s, const struct dt_json *doc, const struct cJ
 }
 
 /* The shortest decimal that is read as this float: 1e-05, and not 9.99999975e-06. */
-static void put_float(struct dt_buf *out, const char *name, float x)
+static void put_float(struct dt_json_writer *w, const char *name, float x)
 {
     char text[32];
     int digits = 1;
     do
         snprintf(text, sizeof text, "%.*g", digits++, (double)x);
     while (digits <= 9 && strtof(text, NULL) != x);
-    dt_buf_printf(out, "  \"%s\": %s,\n", name, text);
+    dt_json_put_raw(w, name, "%s", text);
 }
 
 /* One as a number, several as a list, none not at all. */
-static void put_tokens(struct dt_buf *out, const char *name, const struct dt_token_ids *t)
+static void put_tokens(struct dt_json_writer *w, const char *name, const struct dt_token_ids *t)
 {
     if (t->count == 0)
         return;
-    dt_buf_printf(out, "  \"%s\": %s%d", name, t->count > 1 ? "[" : "", (int)t->id[0]);
-    for (int i = 1; i < t->count; i++)
-        dt_buf_printf(out, ", %d", (int)t->id[i]);
-    dt_buf_printf(out, "%s,\n", t->count > 1 ? "]" : "");
+    if (t->count > 1)
+        dt_json_put_array(w, name);
+    for (int i = 0; i < t->count; i++)
+        dt_json_put_int(w, t->count > 1 ? NULL : name, t->id[i]);
+    if (t->count > 1)
+        dt_json_put_end(w);
 }
 
-static void put_keys(struct dt_buf *out, const struct dt_shape *s, const struct key *keys,
+static void put_key(struct dt_json_writer *w, const struct key *k, const void *at)
+{
+    switch (k->kind) {
+    case COUNT:
+        dt_json_put_uint(w, k->name, *(const size_t *)at);
+        break;
+    case REAL:
+        put_float(w, k->name, *(const float *)at);
+        break;
+    case FLAG:
+        dt_json_put_bool(w, k->name, *(const bool *)at);
+        break;
+    case WORD:
+        dt_json_put_text(w, k->name, k->word);
+        break;
+    case TOKENS:
+        put_tokens(w, k->name, at);
+        break;
+    case DROPOUT:
+        dt_json_put_raw(w, k->name, "0.0");
+        break;
+    case TRUE:
+    case FALSE:
+        dt_json_put_bool(w, k->name, k->kind == TRUE);
+        break;
+    case OFF:
+    case ROPE:
+    case IDLE:
+        break; /* what we leave out means the same */
+    }
+}
+
+static void put_keys(struct dt_json_writer *w, const struct dt_shape *s, const struct key *keys,
                      size_t count)
 {
-    for (const struct key *k = keys; k < keys + count; k++) {
-        const void *at = (const char *)s + k->at;
-        if (k->kind == COUNT)
-            dt_buf_printf(out, "  \"%s\": %zu,\n", k->name, *(const size_t *)at);
-        else if (k->kind == REAL)
-            put_float(out, k->name, *(const float *)at);
-        else if (k->kind == FLAG)
-            dt_buf_printf(out, "  \"%s\": %s,\n", k->name, *(const bool *)at ? "true" : "false");
-        else if (k->kind == WORD)
-            dt_buf_printf(out, "  \"%s\": \"%s\",\n", k->name, k->word);
-        else if (k->kind == TOKENS)
-            put_tokens(out, k->name, at);
-        else if (k->kind == DROPOUT)
-            dt_buf_printf(out, "  \"%s\": 0.0,\n", k->name);
-        else if (k->kind == TRUE || k->kind == FALSE)
-            dt_buf_printf(out, "  \"%s\": %s,\n", k->name, k->kind == TRUE ? "true" : "false");
-    }
+    for (const struct key *k = keys; k < keys + count; k++)
+        put_key(w, k, (const char *)s + k->at);
 }
 
 void dt_shape_write(const struct dt_shape *s, enum dt_dtype type, struct dt_buf *out)
 {
     bool gpt2 = s->family == DT_GPT2;
-    dt_buf_printf(out, "{\n  \"architectures\": [\"%s\"],\n",
-                  gpt2 ? "GPT2LMHeadModel" : "LlamaForCausalLM");
+    struct dt_json_writer w = {.out = out, .style = DT_JSON_SPACED, .lines = 1};
+    dt_json_put_object(&w, NULL);
+    dt_json_put_array(&w, "architectures");
+    dt_json_put_text(&w, NULL, gpt2 ? "GPT2LMHeadModel" : "LlamaForCausalLM");
+    dt_json_put_end(&w);
     if (gpt2)
-        put_keys(out, s, gpt2_keys, ROWS(gpt2_keys));
+        put_keys(&w, s, gpt2_keys, ROWS(gpt2_keys));
     else
-        put_keys(out, s, llama_keys, ROWS(llama_keys));
-    put_keys(out, s, token_keys, ROWS(token_keys));
-    dt_buf_printf(out, "  \"torch_dtype\": \"%s\"\n}\n",
-                  type == DT_BF16  ? "bfloat16"
-                  : type == DT_F16 ? "float16"
-                                   : "float32");
+        put_keys(&w, s, llama_keys, ROWS(llama_keys));
+    put_keys(&w, s, token_keys, ROWS(token_keys));
+    dt_json_put_text(&w, "torch_dtype",
+                     type == DT_BF16  ? "bfloat16"
+                     : type == DT_F16 ? "float16"
+                                      : "float32");
+    dt_json_put_end(&w);
+    dt_buf_put_u8(out, '\n');
 }

@@ -9,12 +9,14 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "base/json_write.h"
 #include "worker_runtime/telemetry/console.h"
 #include "worker_runtime/telemetry/csv.h"
 #include "worker_runtime/telemetry/line.h"
 #include "worker_runtime/telemetry/series.h"
 
-#define JSON_OPENING "{\"step\":"
+#define STEP "step"
+#define JSON_OPENING "{\"" STEP "\":" /* how a line of the file begins */
 
 struct dt_metrics {
     struct dt_metrics_console console;
@@ -78,39 +80,44 @@ static void warn(struct dt_metrics *m, const struct dt_err *err)
     dt_metrics_warn(m, text);
 }
 
-/* JSON knows no NaN. */
-static void put_number(struct dt_buf *out, const char *name, double v)
-{
-    dt_buf_printf(out, isfinite(v) ? ",\"%s\":%.17g" : ",\"%s\":null", name, v);
-}
-
-static void put_time(struct dt_buf *out)
+/* A line of the file, to be ended with end_object(). */
+static struct dt_json_writer begin_object(struct dt_buf *out, int64_t step)
 {
     char time[DT_CLOCK_TEXT];
+    struct dt_json_writer w = {.out = out};
     dt_clock_format(dt_clock_wall_us(), time);
-    dt_buf_printf(out, ",\"time\":\"%s\"", time);
+    dt_json_put_object(&w, NULL);
+    dt_json_put_int(&w, STEP, step);
+    dt_json_put_text(&w, "time", time);
+    return w;
+}
+
+static void end_object(struct dt_json_writer *w)
+{
+    dt_json_put_end(w);
+    dt_buf_put_u8(w->out, '\n');
 }
 
 static void put_object(struct dt_buf *out, const struct dt_step_metrics *s)
 {
-    dt_buf_printf(out, JSON_OPENING "%" PRId64, s->step);
-    put_time(out);
-    put_number(out, "loss", s->loss);
-    put_number(out, "lr", s->lr);
-    put_number(out, "grad_norm", s->grad_norm);
-    put_number(out, "loss_scale", s->loss_scale);
-    dt_buf_printf(out, ",\"skipped\":%s", s->skipped ? "true" : "false");
-    put_number(out, "tokens_per_s", s->tokens_per_s);
-    dt_buf_printf(out, ",\"samples\":%" PRIu64 ",\"tokens\":%" PRIu64, s->samples, s->tokens);
-    put_number(out, "ms", s->ms);
-    put_number(out, "forward_ms", s->forward_ms);
-    put_number(out, "backward_ms", s->backward_ms);
-    put_number(out, "communication_ms", s->communication_ms);
-    put_number(out, "optimizer_ms", s->optimizer_ms);
-    put_number(out, "data_ms", s->data_ms);
-    put_number(out, "checkpoint_ms", s->checkpoint_ms);
-    put_number(out, "utilisation", s->utilisation);
-    dt_buf_put_str(out, "}\n");
+    struct dt_json_writer w = begin_object(out, s->step);
+    dt_json_put_number(&w, "loss", s->loss);
+    dt_json_put_number(&w, "lr", s->lr);
+    dt_json_put_number(&w, "grad_norm", s->grad_norm);
+    dt_json_put_number(&w, "loss_scale", s->loss_scale);
+    dt_json_put_bool(&w, "skipped", s->skipped);
+    dt_json_put_number(&w, "tokens_per_s", s->tokens_per_s);
+    dt_json_put_uint(&w, "samples", s->samples);
+    dt_json_put_uint(&w, "tokens", s->tokens);
+    dt_json_put_number(&w, "ms", s->ms);
+    dt_json_put_number(&w, "forward_ms", s->forward_ms);
+    dt_json_put_number(&w, "backward_ms", s->backward_ms);
+    dt_json_put_number(&w, "communication_ms", s->communication_ms);
+    dt_json_put_number(&w, "optimizer_ms", s->optimizer_ms);
+    dt_json_put_number(&w, "data_ms", s->data_ms);
+    dt_json_put_number(&w, "checkpoint_ms", s->checkpoint_ms);
+    dt_json_put_number(&w, "utilisation", s->utilisation);
+    end_object(&w);
 }
 
 static void write_jsonl(struct dt_metrics *m, struct dt_buf *line)
@@ -163,10 +170,9 @@ void dt_metrics_validation(struct dt_metrics *m, int64_t step, double loss)
     dt_line_put_loss(&line, loss);
     say_line(m, &line);
     if (m->jsonl.path) {
-        dt_buf_printf(&line, JSON_OPENING "%" PRId64, step);
-        put_time(&line);
-        put_number(&line, "validation_loss", loss);
-        dt_buf_put_str(&line, "}\n");
+        struct dt_json_writer w = begin_object(&line, step);
+        dt_json_put_number(&w, "validation_loss", loss);
+        end_object(&w);
         write_jsonl(m, &line);
     }
     dt_buf_finish(&line);

@@ -2,6 +2,7 @@
 #include "agent/backend/fixed/ranks.h"
 
 #include "base/json.h"
+#include "base/json_write.h"
 #include "base/str.h"
 
 #include <limits.h>
@@ -12,12 +13,14 @@
 
 void dt_ranks_write_node(struct dt_buf *out, const struct dt_ranks_node *node, int rank)
 {
-    dt_buf_put_str(out, "{\"role\": ");
-    dt_json_quote(out, node->role, strlen(node->role));
-    dt_buf_printf(out, ", \"rank\": %d, \"local_world_size\": %d", rank, node->workers);
+    struct dt_json_writer w = {.out = out, .style = DT_JSON_SPACED};
+    dt_json_put_object(&w, NULL);
+    dt_json_put_text(&w, "role", node->role);
+    dt_json_put_int(&w, "rank", rank);
+    dt_json_put_int(&w, "local_world_size", node->workers);
     if (node->nodes)
-        dt_buf_printf(out, ", \"nodes\": %d", node->nodes);
-    dt_buf_put_str(out, "}");
+        dt_json_put_int(&w, "nodes", node->nodes);
+    dt_json_put_end(&w);
 }
 
 /* An optional member. */
@@ -101,9 +104,10 @@ static bool read_four(struct dt_bytes text, int out[4])
 
 void dt_ranks_write_refusal(struct dt_buf *out, const char *why)
 {
-    dt_buf_put_str(out, "{\"refused\": ");
-    dt_json_quote(out, why, strlen(why));
-    dt_buf_put_str(out, "}");
+    struct dt_json_writer w = {.out = out, .style = DT_JSON_SPACED};
+    dt_json_put_object(&w, NULL);
+    dt_json_put_text(&w, "refused", why);
+    dt_json_put_end(&w);
 }
 
 /* Whether TEXT is a refusal, which *ERR is then. */
