@@ -11,10 +11,13 @@
 #include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #define CONNECTIONS 64u
+#define FILES_PER_CONNECTION 16 /* that we may have open, for each caller let in */
+#define CONNECTIONS_LEAST 4u
 #define PATIENCE (10 * DT_SECOND)
 
 struct dt_health {
@@ -151,6 +154,17 @@ static int open_listener(const char *address, int port, struct dt_err *err)
                       dt_port_owner_text(&addr, who, sizeof who));
 }
 
+/* Callers are strangers: they must not leave us without the descriptors for the next workers. */
+static unsigned connections(void)
+{
+    struct rlimit files;
+    if (getrlimit(RLIMIT_NOFILE, &files) < 0 ||
+        files.rlim_cur / FILES_PER_CONNECTION >= CONNECTIONS)
+        return CONNECTIONS;
+    unsigned share = (unsigned)(files.rlim_cur / FILES_PER_CONNECTION);
+    return share > CONNECTIONS_LEAST ? share : CONNECTIONS_LEAST;
+}
+
 static void health_free(void *health)
 {
     struct dt_health *h = health;
@@ -167,7 +181,7 @@ static int serve(struct dt_health *h, uv_loop_t *loop, const char *address, int 
     int listener = open_listener(address, port, err);
     if (listener < 0)
         return -1;
-    h->http = h->lib->open(listener, CONNECTIONS, PATIENCE, answer, h, err);
+    h->http = h->lib->open(listener, connections(), PATIENCE, answer, h, err);
     if (!h->http)
         return -1;
     int rc = uv_poll_init(loop, &h->readable, h->lib->descriptor(h->http));

@@ -8,6 +8,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 
@@ -29,6 +30,7 @@ static struct {
     uv_signal_t term, usr1;
     struct dt_health *health;
     bool ill;
+    rlim_t files; /* that it may have open; 0: as many as we */
 } child;
 
 static bool state(void *arg, struct dt_buf *out)
@@ -68,6 +70,8 @@ static int free_port(void)
 static int serve(int port, int ready)
 {
     struct dt_err err = {0};
+    if (child.files)
+        setrlimit(RLIMIT_NOFILE, &(struct rlimit){child.files, child.files});
     uv_loop_init(&child.loop);
     child.health = dt_health_open(&child.loop, NULL, port, state, NULL, &err);
     if (!child.health)
@@ -309,6 +313,30 @@ TEST(whoever_holds_all_connections_keeps_nobody_waiting)
         if (i < 16)
             await_end(held[i]);
         else if (i > 16) /* whose place the probe had */
+            CHECK_EQ(poll(&ended, 1, 0), 0);
+        close(held[i]);
+    }
+    stop_server(s);
+}
+
+/* Else the launcher could not start its workers anew. */
+TEST(callers_leave_descriptors_where_there_are_few)
+{
+    int held[40];
+    child.files = 96; /* and so six callers */
+    struct server s = start_server();
+    child.files = 0;
+    for (int i = 0; i < 40; i++) {
+        held[i] = reach(s, AF_INET);
+        CHECK(held[i] >= 0);
+    }
+    ask_on(held[39], 100); /* all before it have been let in */
+    for (int i = 0; i < 40; i++) {
+        struct pollfd ended = {.fd = held[i], .events = POLLIN};
+        CHECK_ROW("connection %d", i);
+        if (i < 34)
+            await_end(held[i]);
+        else
             CHECK_EQ(poll(&ended, 1, 0), 0);
         close(held[i]);
     }
