@@ -12,6 +12,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* A macro's number as a literal: for strings put together at compile time. */
+#define DT_STR_OF(number) DT_STR_OF_(number)
+#define DT_STR_OF_(token) #token
+
 /* Decimal; MIN and MAX are inclusive and named in the error. */
 int dt_str_to_int(const char *s, int64_t min, int64_t max, int64_t *out, struct dt_err *err);
 

@@ -10,8 +10,6 @@
 #include <stddef.h>
 #include <string.h>
 
-#define SPARES_MAX 1000000
-
 /* -- what torchrun's parser checks -- */
 
 static int parse_int(const char *value, void *target, struct dt_err *err)
@@ -36,7 +34,7 @@ static int parse_seconds(const char *value, void *target, struct dt_err *err)
     int64_t n;
     dt_ms *ms = target;
     if (dt_number_int(value, &n, NULL) == 0) {
-        int64_t most = DT_FOREVER / DT_SECOND;
+        int64_t most = DT_FIELD_FOREVER / DT_SECOND;
         *ms = n > most ? DT_FOREVER : n < -most ? -DT_FOREVER : n * DT_SECOND;
         return 0;
     }
@@ -211,7 +209,7 @@ static int parse_restart_reset(const char *value, void *target, struct dt_err *e
 static int parse_spares(const char *value, void *target, struct dt_err *err)
 {
     int64_t n;
-    if (dt_str_to_int(value, 0, SPARES_MAX, &n, err) < 0)
+    if (dt_str_to_int(value, 0, DT_NODES_WISHED_MOST, &n, err) < 0)
         return -1;
     *(int *)target = (int)n;
     return 0;
@@ -336,7 +334,7 @@ static const struct dt_opt launch_opts[] = {
     {LATER, .name = "local-addr", .arg = "HOST", AT(local_addr), .group = DT_LAUNCH_RDZV_GROUP,
      .help = "this node, as the others reach it"},
 
-    {.name = "max-restarts", .arg = "N", .parse = parse_int, AT(max_restarts), .fallback = "0",
+    {.name = "max-restarts", .arg = "N", .parse = parse_int, AT(run.max_restarts), .fallback = "0",
      .group = "Failures and signals", .help = "how often the workers are started again after one failed"},
     {.name = "monitor-interval", .arg = "SECONDS", .parse = parse_float, AT(monitor_interval), .fallback = "0.1",
      .group = "Failures and signals",
@@ -400,37 +398,37 @@ static const struct dt_opt launch_opts[] = {
     {OWN, .name = "log-level", .arg = "LEVEL", .parse = dt_opt_log_level, .words = "error warn info debug", AT(log_level),
      .help = "error, warn, info or debug (default: what LOGLEVEL says, or warn)"},
 
-    {ELASTIC, .name = "spares", .arg = "N", .parse = parse_spares, AT(spares), .fallback = "0",
+    {ELASTIC, .name = "spares", .arg = "N", .parse = parse_spares, AT(run.spares), .fallback = "0",
      .help = "number of standby nodes beyond the maximum of --nnodes; they wait until another node is lost"},
     {ELASTIC, .name = "spare-policy", .arg = "POLICY", .parse = parse_spare_policy, .words = "extra fixed",
-     AT(fixed_world), .fallback = "extra",
+     AT(run.fixed_world), .fallback = "extra",
      .help = "how many nodes run: as many as come, up to the most of --nnodes (extra), or always the least of it, so "
              "that the others are spares (fixed)"},
     {ELASTIC, .name = "rank-policy", .arg = "POLICY", .parse = parse_rank_policy, .words = "stable torchrun",
-     AT(torchrun_ranks), .fallback = "stable",
+     AT(run.torchrun_ranks), .fallback = "stable",
      .help = "in a new round, nodes keep their ranks as far as possible (stable), or are sorted anew (torchrun)"},
-    {ELASTIC, .name = "grow-interval", .arg = "TIME", .parse = dt_opt_duration, AT(grow_interval), .fallback = "5s",
+    {ELASTIC, .name = "grow-interval", .arg = "TIME", .parse = dt_opt_duration, AT(run.grow_interval), .fallback = "5s",
      .help = "let late nodes join at most that often, together with all others that come within 5 seconds of "
              "each other; 0 lets each join at once"},
     {ELASTIC, .name = "max-node-losses", .arg = "N", .parse = parse_node_losses, .words = "unlimited",
-     AT(max_node_losses), .fallback = "unlimited",
+     AT(run.max_node_losses), .fallback = "unlimited",
      .help = "how many nodes may be lost before the job ends; a lost node costs no restart"},
-    {ELASTIC, .name = "restart-reset", .arg = "TIME", .parse = parse_restart_reset, .words = "never", AT(restart_reset),
+    {ELASTIC, .name = "restart-reset", .arg = "TIME", .parse = parse_restart_reset, .words = "never", AT(run.restart_reset),
      .fallback = "never",
      .help = "restore the full budget of --max-restarts after that long without a failure, and after each step that "
              "workers or --progress-file report"},
-    {ELASTIC, .name = "no-progress-cycles", .arg = "N", .parse = dt_opt_count, AT(no_progress), .fallback = "3",
+    {ELASTIC, .name = "no-progress-cycles", .arg = "N", .parse = dt_opt_count, AT(run.no_progress), .fallback = "3",
      .help = "end the job when that many rounds in a row failed without a new step; 0 never does"},
-    {ELASTIC, .name = "quarantine-after", .arg = "N", .parse = dt_opt_count, AT(strikes), .fallback = "3",
+    {ELASTIC, .name = "quarantine-after", .arg = "N", .parse = dt_opt_count, AT(run.strikes), .fallback = "3",
      .help = "quarantine a node that caused that many failures within an hour; 0 never does"},
-    {ELASTIC, .name = "quarantine-time", .arg = "TIME", .parse = parse_quarantine_time, AT(quarantine), .fallback = "10m",
+    {ELASTIC, .name = "quarantine-time", .arg = "TIME", .parse = parse_quarantine_time, AT(run.quarantine), .fallback = "10m",
      .help = "how long the first quarantine of a node is; each further one is twice as long"},
-    {ELASTIC, .name = "reconnect-grace", .arg = "TIME", .parse = dt_opt_duration, AT(reconnect_grace), .fallback = "100ms",
+    {ELASTIC, .name = "reconnect-grace", .arg = "TIME", .parse = dt_opt_duration, AT(run.reconnect_grace), .fallback = "100ms",
      .help = "how long a node whose connection closed may take to come back before it counts as lost; an agent that lives tries at once"},
     {ELASTIC, .name = "on-daemon-loss", .arg = "WHAT", .parse = parse_daemon_loss, .words = "keep stop",
      AT(stop_when_away), .fallback = "keep",
      .help = "while the rendezvous cannot be reached, workers run on (keep), or are stopped until it can (stop)"},
-    {ELASTIC, .name = "allow-mixed-nodes", AT(mixed_nodes),
+    {ELASTIC, .name = "allow-mixed-nodes", AT(run.mixed),
      .help = "nodes of this job may run different commands, or belong to different users; given on all of them"},
     {ELASTIC, .name = "token-file", .arg = "FILE", .completes = DT_OPT_FILE, AT(token_file),
      .help = "file with the secret that agents and the rendezvous prove to each other that they know"},

@@ -2,9 +2,10 @@
 /* What dtrun can be told: torchrun's command line, spelling for spelling, and what is dtrun's own.
  *
  * torchrun decides much of what is right only after parsing, and ends with 1 where a usage error
- * would be 2. So what it takes as plain text is plain text here too, and launcher/planning/planning.h
- * reads it. Options of dtrun alone are read at once, cannot be abbreviated, and so make none of
- * torchrun's abbreviations ambiguous; in the environment they are DTRUN_*, torchrun's are PET_*. */
+ * would be 2. So what it takes as plain text is plain text here too, and
+ * launcher/planning/planning.h reads it. Options of dtrun alone are read at once, cannot be
+ * abbreviated, and so make none of torchrun's abbreviations ambiguous; in the environment they are
+ * DTRUN_*, torchrun's are PET_*. */
 #ifndef DT_LAUNCHER_OPTIONS_H
 #define DT_LAUNCHER_OPTIONS_H
 
@@ -43,7 +44,6 @@ struct dt_launch_options {
     bool module, no_python, run_path, virtual_local_rank;
     char *start_method;
     enum dt_plan_bind numa_binding;
-    int max_restarts;
     double monitor_interval;
     char *signals_to_handle;
     dt_ms shutdown_timeout, exit_barrier_timeout;
@@ -63,10 +63,9 @@ struct dt_launch_options {
     char *health_address;
     enum dt_log_level log_level;
 
-    /* ... for elastic jobs; what the numbers mean is with struct dt_run_spec */
-    int spares, max_node_losses, no_progress, strikes;
-    bool fixed_world, torchrun_ranks, stop_when_away, mixed_nodes;
-    dt_ms grow_interval, restart_reset, quarantine, reconnect_grace;
+    /* ... for elastic jobs */
+    struct dt_run_spec run; /* what options say of it */
+    bool stop_when_away;
     char *token_file, *node_name, *domain, *progress_file;
 
     /* of dtrun-launch */

@@ -128,26 +128,11 @@ static void put_signals(uint64_t set, struct dt_buf *out)
 
 static void put_agreement(const struct dt_run_spec *run, struct dt_buf *out)
 {
-    dt_buf_printf(out, "spares: %d\nspare policy: %s\nrank policy: %s\n", run->spares,
-                  run->fixed_world ? "fixed" : "extra",
-                  run->torchrun_ranks ? "torchrun" : "stable");
-    if (run->max_node_losses < 0)
-        dt_buf_put_str(out, "node losses: unlimited\n");
-    else
-        dt_buf_printf(out, "node losses: %d\n", run->max_node_losses);
-    if (run->restart_reset)
-        put_time(out, "restarts are full again after", run->restart_reset);
-    else
-        dt_buf_put_str(out, "restarts are full again after: never\n");
-    dt_buf_printf(out, "cycles without progress: %d\nstrikes until quarantine: %d\n",
-                  run->no_progress, run->strikes);
-    put_time(out, "quarantine", run->quarantine);
-    put_time(out, "last call", run->last_call);
-    put_time(out, "heartbeat", run->beat);
-    dt_buf_printf(out, "heartbeats that may be missed: %d\n", run->beats);
-    put_time(out, "time to reconnect", run->reconnect_grace);
-    put_time(out, "workers are gone within", run->stop_bound);
-    put_time(out, "grow interval", run->grow_interval);
+    char text[64];
+    for (size_t row = 0; dt_spec_fields[row].name; row++)
+        if (dt_spec_looks[row].label)
+            dt_buf_printf(out, "%s: %s\n", dt_spec_looks[row].label,
+                          dt_spec_text(run, row, text, sizeof text));
 }
 
 static void put_elastic(const struct dt_plan *p, struct dt_buf *out)
@@ -165,7 +150,6 @@ static void put_elastic(const struct dt_plan *p, struct dt_buf *out)
         dt_buf_put_str(out, "nodes started: not known\n");
     put_text(out, "scheduler's job", *p->run.job ? p->run.job : NULL, "none");
     put_text(out, "user", p->run.user, "");
-    dt_buf_printf(out, "mixed nodes: %s\n", yes_no(p->run.mixed));
     put_text(out, "node name", p->node_name, "that of the host");
     put_text(out, "domain", p->domain, "none");
     put_text(out, "token file", p->token_file, "none");

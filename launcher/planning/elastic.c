@@ -12,8 +12,6 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-#define BEAT_MAX (60 * DT_SECOND)
-#define BEATS_MAX 1000
 #define PLACE_MAX 1000000
 
 /* From the last signal until the processes and their output are surely gone. */
@@ -34,12 +32,13 @@ static int note_idle_keys(struct dt_planning *c, const struct dt_rdzv_conf *conf
 
 static int check_beats(struct dt_planning *c, dt_ms beat, dt_ms beats)
 {
-    if (beat > BEAT_MAX)
+    if (beat > DT_BEAT_MOST)
         return dt_planning_fail(c, "rdzv-conf", "keep_alive_interval is %lld; give 1 to %lld",
-                                (long long)(beat / DT_SECOND), (long long)(BEAT_MAX / DT_SECOND));
-    if (beats / DT_SECOND > BEATS_MAX)
+                                (long long)(beat / DT_SECOND),
+                                (long long)(DT_BEAT_MOST / DT_SECOND));
+    if (beats / DT_SECOND > DT_BEATS_MOST)
         return dt_planning_fail(c, "rdzv-conf", "keep_alive_max_attempt is %lld; give 1 to %d",
-                                (long long)(beats / DT_SECOND), BEATS_MAX);
+                                (long long)(beats / DT_SECOND), DT_BEATS_MOST);
     return 0;
 }
 
@@ -154,6 +153,7 @@ static uint64_t hash_command(const struct dt_launch_options *o)
     return XXH3_64bits_withSeed(o->operands[0], strlen(o->operands[0]), how);
 }
 
+/* The options have said the rest. */
 static void fill_spec(struct dt_planning *c)
 {
     const struct dt_launch_options *o = c->o;
@@ -161,21 +161,25 @@ static void fill_spec(struct dt_planning *c)
     struct dt_run_spec *run = &p->run;
     run->min_nodes = p->min_nodes;
     run->max_nodes = p->max_nodes;
-    run->fixed_world = o->fixed_world;
-    run->torchrun_ranks = o->torchrun_ranks;
-    run->max_restarts = p->max_restarts;
-    run->max_node_losses = o->max_node_losses;
-    run->no_progress = o->no_progress;
-    run->strikes = o->strikes;
-    run->quarantine = o->quarantine;
-    run->reconnect_grace = o->reconnect_grace;
     run->stop_bound = dt_clock_after(p->shutdown_timeout, AFTER_KILL);
-    run->grow_interval = o->grow_interval;
-    run->restart_reset = o->restart_reset;
     run->command = hash_command(o);
-    run->mixed = o->mixed_nodes;
     snprintf(run->script, sizeof run->script, "%s%s", o->module ? "-m " : "", o->operands[0]);
     snprintf(run->user, sizeof run->user, "%s", c->facts->user);
+}
+
+/* A rendezvous would not take it, and nobody but the one who gave it knows what was meant. */
+static int check_spec(struct dt_planning *c)
+{
+    struct dt_err beyond;
+    size_t row;
+    if (dt_spec_check(&c->plan->run, &row, &beyond) == 0)
+        return 0;
+    const char *option = dt_spec_looks[row].option;
+    if (!option)
+        return dt_err_set(c->err, DT_E_RUNTIME, "%s: %s", dt_spec_fields[row].name, beyond.text);
+    dt_planning_fail(c, option, "%s", beyond.text);
+    c->err->code = DT_E_USAGE; /* of an option that is ours */
+    return -1;
 }
 
 /* A row of the group that somebody gave is noted by itself, and a new one cannot be forgotten. */
@@ -198,7 +202,9 @@ int dt_planning_elastic(struct dt_planning *c)
     if (ask_scheduler(c) < 0 || present_node(c) < 0)
         return -1;
     fill_spec(c);
-    if (o->fixed_world && o->spares == 0 && c->plan->min_nodes == c->plan->max_nodes)
+    if (check_spec(c) < 0)
+        return -1;
+    if (o->run.fixed_world && o->run.spares == 0 && c->plan->min_nodes == c->plan->max_nodes)
         return dt_planning_ignore(c, "spare-policy", "--nnodes has no range, so nobody is a spare");
     return 0;
 }

@@ -84,15 +84,15 @@ static int choose_signals(struct dt_planning *c)
 int dt_planning_ending(struct dt_planning *c)
 {
     struct dt_plan *p = c->plan;
-    if (c->o->max_restarts < 0)
+    if (c->o->run.max_restarts < 0)
         return dt_planning_fail(c, "max-restarts", "%d is negative; give 0 for none",
-                                c->o->max_restarts);
+                                c->o->run.max_restarts);
     if (!(c->o->monitor_interval > 0)) /* also what is no number */
         return dt_planning_fail(c, "monitor-interval", "%g is not above 0; leave it out",
                                 c->o->monitor_interval);
     if (read_timeouts(c) < 0 || choose_signals(c) < 0)
         return -1;
-    p->max_restarts = c->o->max_restarts;
+    p->max_restarts = c->o->run.max_restarts;
     p->stop_leaders_first = c->o->stop_leaders_first;
     p->exit_policy = c->o->exit_code;
     return dt_planning_needless(c, "monitor-interval", "the end of a worker is noticed at once");

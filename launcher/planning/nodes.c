@@ -14,9 +14,7 @@
 #include <string.h>
 #include <strings.h>
 
-#define NODES_MAX 1000000
 #define STATIC_PORT 29500
-#define C10D_PORT 29400
 
 static int read_one_count(const char *text, size_t len, int *out)
 {
@@ -26,7 +24,7 @@ static int read_one_count(const char *text, size_t len, int *out)
         return -1;
     memcpy(copy, text, len);
     copy[len] = '\0';
-    if (dt_number_int(copy, &n, NULL) < 0 || n < 1 || n > NODES_MAX)
+    if (dt_number_int(copy, &n, NULL) < 0 || n < 1 || n > DT_NODES_WISHED_MOST)
         return -1;
     *out = (int)n;
     return 0;
@@ -41,7 +39,7 @@ static int read_nnodes(struct dt_planning *c)
         read_one_count(colon ? colon + 1 : text, colon ? strlen(colon + 1) : first, &p->max_nodes) <
             0)
         return dt_planning_fail(c, "nnodes", "\"%s\" is not N or MIN:MAX with numbers from 1 to %d",
-                                text, NODES_MAX);
+                                text, DT_NODES_WISHED_MOST);
     if (p->min_nodes > p->max_nodes)
         return dt_planning_fail(c, "nnodes",
                                 "\"%s\" has its minimum above its maximum; write %d:%d", text,
@@ -267,13 +265,13 @@ static int plan_c10d(struct dt_planning *c)
 {
     struct dt_endpoint e;
     const char *given = c->o->rdzv_endpoint ? c->o->rdzv_endpoint : "";
-    if (dt_endpoint_parse(given, C10D_PORT, &e, c->err) < 0)
+    if (dt_endpoint_parse(given, DT_RENDEZVOUS_PORT, &e, c->err) < 0)
         return dt_planning_wrap(c, "rdzv-endpoint");
     c->plan->backend = DT_BACKEND_C10D;
-    c->plan->run.spares = c->o->spares;
+    c->plan->run = c->o->run;
     if (e.port == 0)
         return plan_alone_on_a_free_port(c);
-    if (*given || c->plan->max_nodes > 1 || c->o->spares > 0)
+    if (*given || c->plan->max_nodes > 1 || c->o->run.spares > 0)
         return plan_elastic(c, &e);
     return plan_single(c, false);
 }

@@ -3,6 +3,7 @@
 
 #include "base/str.h"
 #include "launcher/number.h"
+#include "rendezvous/protocol/spec.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -67,7 +68,7 @@ int dt_rdzv_conf_seconds(const struct dt_rdzv_conf *c, const char *key, dt_ms *o
     if (dt_number_int(value, &n, NULL) < 0 || n <= 0)
         return dt_err_set(err, DT_E_RUNTIME, "%s is \"%s\"; give whole seconds from 1 on", key,
                           value);
-    *out = n > DT_FOREVER / DT_SECOND ? DT_FOREVER : n * DT_SECOND;
+    *out = n > DT_FIELD_FOREVER / DT_SECOND ? DT_FOREVER : n * DT_SECOND;
     return 0;
 }
 

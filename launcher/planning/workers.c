@@ -9,8 +9,6 @@
 
 #include <string.h>
 
-#define WORKERS_MAX 65536
-
 static int count_gpus(struct dt_planning *c, int *n)
 {
     *n = c->facts->count_gpus();
@@ -42,9 +40,9 @@ static int read_nproc(struct dt_planning *c)
                 "\"%s\" is not a number of workers; give a number, cpu, gpu or auto", text);
         n = counted;
     }
-    if (n < 1 || n > WORKERS_MAX)
+    if (n < 1 || n > DT_WORKERS_MOST)
         return dt_planning_fail(c, "nproc-per-node", "\"%s\" is not from 1 to %d", text,
-                                WORKERS_MAX);
+                                DT_WORKERS_MOST);
     c->plan->nproc = (int)n;
     return 0;
 }

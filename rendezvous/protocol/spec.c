@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "rendezvous/protocol/spec.h"
 
-#include "base/str.h"
-
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -64,9 +62,10 @@ int dt_spec_check(const struct dt_run_spec *spec, size_t *row, struct dt_err *er
     char text[32], least[32], most[32];
     for (*row = 0; dt_spec_fields[*row].name; ++*row) {
         const struct dt_field *f = &dt_spec_fields[*row];
+        int64_t v = dt_field_number(f, spec);
         if (!dt_field_fits(f, spec))
-            return dt_err_set(err, DT_E_USAGE, "%s is not from %s to %s",
-                              text_of(*row, dt_field_number(f, spec), text, sizeof text),
+            return dt_err_set(err, DT_E_USAGE, "%s is too %s; give %s to %s",
+                              text_of(*row, v, text, sizeof text), v < f->min ? "little" : "much",
                               text_of(*row, f->min, least, sizeof least),
                               text_of(*row, f->max, most, sizeof most));
     }

@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/str.h"
 #include "rendezvous/protocol/fields.h"
 
 #include <limits.h>
@@ -19,6 +20,7 @@
 
 /* Where a rendezvous listens if nobody says otherwise. */
 #define DT_RENDEZVOUS_PORT 29400
+#define DT_RENDEZVOUS_LOOPBACK "127.0.0.1:" DT_STR_OF(DT_RENDEZVOUS_PORT)
 
 /* Bytes, with the NUL. */
 #define DT_NODE_NAME_MAX 128
@@ -123,7 +125,7 @@ const char *dt_spec_text(const struct dt_run_spec *spec, size_t row, char *out, 
 
 bool dt_spec_is_same(const struct dt_run_spec *a, const struct dt_run_spec *b, size_t row);
 
-/* -1: the member of *ROW is beyond its limits, as *err says: "2 h is not from 0 s to 1 h". */
+/* -1: the member of *ROW is beyond its limits, as *err says: "2 h is too much; give 0 s to 1 h". */
 int dt_spec_check(const struct dt_run_spec *spec, size_t *row, struct dt_err *err);
 
 #endif

@@ -2,6 +2,7 @@
 /* What other nodes say at the static rendezvous, from any bytes: what is read can be written and
  * read again, and ranks that are taken are ranks. The first byte says which of the two it is. */
 #include "agent/backend/fixed/ranks.h"
+#include "rendezvous/protocol/spec.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <string.h>
@@ -15,7 +16,7 @@ static void read_node(struct dt_bytes text)
         FUZZ_CHECK(err.text[0] != '\0');
         return;
     }
-    FUZZ_CHECK(node.workers >= 1 && node.workers <= DT_RANKS_WORKERS_MAX);
+    FUZZ_CHECK(node.workers >= 1 && node.workers <= DT_WORKERS_MOST);
     dt_ranks_write_node(&out, &node, 0);
     if (out.len <= DT_RANKS_TEXT_MAX) {
         FUZZ_CHECK(dt_ranks_read_node((struct dt_bytes){out.at, out.len}, &again, &err) == 0);

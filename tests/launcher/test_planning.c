@@ -43,11 +43,11 @@ TEST(numbers_of_workers)
          "--nproc-per-node: \"many\" is not a number of workers; give a number, cpu, gpu or auto", 1},
         {"x", "PET_NPROC_PER_NODE=many", NULL,
          "PET_NPROC_PER_NODE: \"many\" is not a number of workers; give a number, cpu, gpu or auto", 1},
-        {"--nproc-per-node=0|x", "", NULL, "--nproc-per-node: \"0\" is not from 1 to 65536", 1},
-        {"--nproc-per-node=-1|x", "", NULL, "--nproc-per-node: \"-1\" is not from 1 to 65536", 1},
+        {"--nproc-per-node=0|x", "", NULL, "--nproc-per-node: \"0\" is not from 1 to 16384", 1},
+        {"--nproc-per-node=-1|x", "", NULL, "--nproc-per-node: \"-1\" is not from 1 to 16384", 1},
         {"--nproc-per-node=|x", "", NULL,
          "--nproc-per-node: \"\" is not a number of workers; give a number, cpu, gpu or auto", 1},
-        {"--nproc-per-node=65537|x", "", NULL, "--nproc-per-node: \"65537\" is not from 1 to 65536", 1},
+        {"--nproc-per-node=16385|x", "", NULL, "--nproc-per-node: \"16385\" is not from 1 to 16384", 1},
     };
     TOLD_ROWS(&dt_launch_program, rows);
 }
@@ -157,8 +157,8 @@ TEST(several_nodes)
         {"--nnodes=1:|x", "", NULL, "--nnodes: \"1:\" is not N or MIN:MAX with numbers from 1 to 1000000", 1},
         {"--nnodes=|x", "", NULL, "--nnodes: \"\" is not N or MIN:MAX with numbers from 1 to 1000000", 1},
         {"x", "PET_NNODES=two", NULL, "PET_NNODES: \"two\" is not N or MIN:MAX with numbers from 1 to 1000000", 1},
-        {"--nnodes=1000000|--nproc-per-node=65536|x", "", NULL,
-         "--nnodes: 1000000 nodes of 65536 workers are more than there can be ranks", 1},
+        {"--nnodes=1000000|--nproc-per-node=16384|x", "", NULL,
+         "--nnodes: 1000000 nodes of 16384 workers are more than there can be ranks", 1},
     };
     TOLD_ROWS(&dt_launch_program, rows);
 }
@@ -232,6 +232,9 @@ TEST(elastic_jobs)
         {C10D "--nnodes=2|--rdzv-endpoint=h:0|x", "", NULL, "--rdzv-endpoint: port 0, any free one, is for a job of one "
          "node; the others could not know it", 1},
         {UP_TO_4 "--spares=-1|x", "", NULL, "--spares: \"-1\" is not a whole number from 0 to 1000000", 2},
+        {UP_TO_4 "--reconnect-grace=2h|x", "", NULL, "--reconnect-grace: 2 h is too much; give 0 s to 1 h", 2},
+        {UP_TO_4 "--quarantine-time=99999999d|x", "", NULL, "--quarantine-time: 99999999 d is too much; give 0 s to 52124996 d", 2},
+        {UP_TO_4 "x", "DTRUN_RECONNECT_GRACE=61m", NULL, "DTRUN_RECONNECT_GRACE: 1.0 h is too much; give 0 s to 1 h", 2},
         {UP_TO_4 "--spares=some|x", "", NULL, "--spares: \"some\" is not a whole number from 0 to 1000000", 2},
         {UP_TO_4 "--spare-policy=x|x", "", NULL, "--spare-policy: \"x\" is none of extra, fixed", 2},
         {UP_TO_4 "--rank-policy=x|x", "", NULL, "--rank-policy: \"x\" is none of stable, torchrun", 2},
@@ -275,6 +278,8 @@ TEST(settings_of_an_elastic_rendezvous)
          "ignored: --rdzv-conf has no effect: heartbeat_timeout: nobody waits for the answer to a heartbeat", NULL, 0},
         {UP_TO_4 "--rdzv-conf=heartbeat_timeout=0|x", "", NULL,
          "--rdzv-conf: heartbeat_timeout is \"0\"; give whole seconds from 1 on", 1},
+        {UP_TO_4 "--rdzv-conf=join_timeout=99999999999999,last_call_timeout=99999999999999|x", "",
+         "join timeout: for ever|last call: for ever", NULL, 0},
         {UP_TO_4 "--rdzv-conf=keep_alive_interval=61|x", "", NULL,
          "--rdzv-conf: keep_alive_interval is 61; give 1 to 60", 1},
         {UP_TO_4 "--rdzv-conf=keep_alive_max_attempt=1001|x", "", NULL,

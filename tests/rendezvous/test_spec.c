@@ -53,10 +53,10 @@ TEST(the_first_member_beyond_its_limits_is_named)
     size_t row;
     CHECK_OK(dt_spec_check(&spec, &row, &err), err);
     spec.reconnect_grace = 7200 * DT_SECOND;
-    CHECK_FAIL(dt_spec_check(&spec, &row, &err), err, "2 h is not from 0 s to 1 h");
+    CHECK_FAIL(dt_spec_check(&spec, &row, &err), err, "2 h is too much; give 0 s to 1 h");
     CHECK_EQ(row, row_of("reconnect_grace"));
     spec.spares = -1;
-    CHECK_FAIL(dt_spec_check(&spec, &row, &err), err, "-1 is not from 0 to 1000000");
+    CHECK_FAIL(dt_spec_check(&spec, &row, &err), err, "-1 is too little; give 0 to 1000000");
     CHECK_EQ(row, row_of("spares"));
 }
 

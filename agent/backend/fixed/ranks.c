@@ -4,6 +4,7 @@
 #include "base/json.h"
 #include "base/json_write.h"
 #include "base/str.h"
+#include "rendezvous/protocol/spec.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -39,7 +40,7 @@ int dt_ranks_read_node(struct dt_bytes text, struct dt_ranks_node *out, struct d
     if (dt_json_parse(&doc, (const char *)text.at, text.len, DT_RANKS_TEXT_MAX, err) < 0)
         return -1;
     if (dt_json_string(&doc, NULL, "role", &role, err) == 0 &&
-        dt_json_int(&doc, NULL, "local_world_size", 1, DT_RANKS_WORKERS_MAX, &workers, err) == 0 &&
+        dt_json_int(&doc, NULL, "local_world_size", 1, DT_WORKERS_MOST, &workers, err) == 0 &&
         read_count(&doc, "nodes", &nodes, err) == 0) {
         char *copy = strdup(role);
         rc = copy ? 0 : dt_err_set(err, DT_E_MEMORY, "no memory for a node's role");

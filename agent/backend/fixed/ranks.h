@@ -11,8 +11,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#define DT_RANKS_TEXT_MAX 65536    /* bytes of what a node sends */
-#define DT_RANKS_WORKERS_MAX 65536 /* of one node */
+#define DT_RANKS_TEXT_MAX 65536 /* bytes of what a node sends */
 
 /* What a node says of itself. */
 struct dt_ranks_node {
