@@ -3,6 +3,7 @@
 
 #include "base/addr.h"
 #include "base/str.h"
+#include "rendezvous/protocol/spec.h"
 
 #include <stddef.h>
 #include <stdlib.h>
@@ -21,7 +22,7 @@ static int parse_endpoint(const char *value, void *target, struct dt_err *err)
 /* clang-format off */
 static const struct dt_opt ctl_opts[] = {
     {.name = "endpoint", .arg = "HOST[:PORT]", .parse = parse_endpoint, .finish = dt_opt_finish_string,
-     AT(endpoint), .fallback = "127.0.0.1:29400", .group = "Where",
+     AT(endpoint), .fallback = DT_RENDEZVOUS_LOOPBACK, .group = "Where",
      .help = "where the rendezvous serves: the --rdzv-endpoint of the job, or unix:/PATH"},
     {.name = "token-file", .arg = "FILE", .completes = DT_OPT_FILE,
      AT(token_file), .group = "Where",

@@ -3,10 +3,9 @@
 
 #include "base/list.h"
 #include "base/map.h"
+#include "rendezvous/protocol/spec.h"
 
 #include <string.h>
-
-#define DEFAULT_PORT 29400
 
 static void try_next_address(struct dt_store_dial *d);
 static void start_round(struct dt_store_dial *d);
@@ -186,7 +185,7 @@ static void on_looked_up(void *arg, const struct dt_addr *found, size_t count,
 static void start_round(struct dt_store_dial *d)
 {
     enter(d, DT_STORE_DIAL_RESOLVING, DT_FOREVER);
-    d->lookup = dt_lookup_start(d->loop, d->config->addr, DEFAULT_PORT, on_looked_up, d);
+    d->lookup = dt_lookup_start(d->loop, d->config->addr, DT_RENDEZVOUS_PORT, on_looked_up, d);
     if (!d->lookup) {
         dt_err_set(&d->why, DT_E_MEMORY, "no memory to look the name up");
         enter(d, DT_STORE_DIAL_PAUSING, dt_clock_after(now(d), d->config->backoff_most));

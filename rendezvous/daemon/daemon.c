@@ -6,6 +6,7 @@
 #include "base/str.h"
 #include "rendezvous/daemon/systemd.h"
 #include "rendezvous/protocol/proof.h"
+#include "rendezvous/protocol/spec.h"
 #include "rendezvous/runs/server.h"
 
 #include <errno.h>
@@ -15,7 +16,6 @@
 
 /* Descriptors that are not clients': listeners, signals, the loop, a log. */
 #define RESERVED_FDS 64
-#define DEFAULT_PORT 29400
 #define STATUS_EVERY (10 * DT_SECOND)
 
 struct daemon {
@@ -85,7 +85,7 @@ static int open_listeners(struct daemon *d, struct dt_err *err)
     }
     for (size_t i = 0; inherited == 0 && i < d->options.listen.len; i++) {
         struct dt_addr addr;
-        if (dt_addr_parse(d->options.listen.at[i], DEFAULT_PORT, &addr, err) < 0)
+        if (dt_addr_parse(d->options.listen.at[i], DT_RENDEZVOUS_PORT, &addr, err) < 0)
             return dt_err_wrap(err, "--listen");
         if (dt_store_server_listen(d->server, &addr, &bound, err) < 0)
             return -1;

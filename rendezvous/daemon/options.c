@@ -106,7 +106,7 @@ static int parse_legacy(const char *value, void *target, struct dt_err *err)
 /* clang-format off */
 static const struct dt_opt rendezvous_opts[] = {
     {.name = "listen", .arg = "ADDR:PORT", .parse = parse_listen, .finish = dt_opt_finish_strings, .repeat = true,
-     AT(listen), .fallback = "127.0.0.1:29400", .group = "Where",
+     AT(listen), .fallback = DT_RENDEZVOUS_LOOPBACK, .group = "Where",
      .help = "serve on this address: HOST:PORT, [IPV6]:PORT, *:PORT for every address, or unix:/PATH; "
              "port 0 takes a free one. Sockets handed over by systemd stand in for all of these"},
     {.name = "allow", .arg = "CIDR", .parse = dt_opt_cidr, .repeat = true,

@@ -5,6 +5,7 @@
 #include "base/map.h"
 #include "base/str.h"
 #include "rendezvous/protocol/c10d_answer.h"
+#include "rendezvous/protocol/spec.h"
 #include "rendezvous/protocol/sync_socket.h"
 
 #include <assert.h>
@@ -13,7 +14,6 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#define DEFAULT_PORT 29400
 #define ADDRESSES 16 /* of one name that are tried */
 /* For one address: the next one may answer. */
 #define CONNECT_TIME (5 * DT_SECOND)
@@ -238,7 +238,7 @@ static int try_addresses(struct dt_sync_client *c, const char *addr, dt_ms deadl
 {
     struct dt_addr to[ADDRESSES];
     size_t count;
-    if (dt_addr_resolve(addr, DEFAULT_PORT, to, ADDRESSES, &count, cause) < 0)
+    if (dt_addr_resolve(addr, DT_RENDEZVOUS_PORT, to, ADDRESSES, &count, cause) < 0)
         return -1;
     for (size_t i = 0; i < count; i++) {
         dt_ms soon = from_now(CONNECT_TIME);

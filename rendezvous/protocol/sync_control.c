@@ -10,7 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define DEFAULT_PORT 29400
 #define ADDRESSES 16 /* of one name that are tried */
 
 struct dt_sync_control {
@@ -163,7 +162,7 @@ static int connect_to(struct dt_sync_control *c, const char *addr, dt_ms deadlin
 {
     struct dt_addr to[ADDRESSES];
     size_t count;
-    if (dt_addr_resolve(addr, DEFAULT_PORT, to, ADDRESSES, &count, err) < 0)
+    if (dt_addr_resolve(addr, DT_RENDEZVOUS_PORT, to, ADDRESSES, &count, err) < 0)
         return -1;
     for (size_t i = 0; i < count; i++)
         if (dt_sync_socket_connect(&c->socket, &to[i], deadline, err) == 0)

@@ -9,12 +9,11 @@
 #include "base/map.h"
 #include "rendezvous/client/client.h"
 #include "rendezvous/protocol/greeting.h"
+#include "rendezvous/protocol/spec.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define DEFAULT_PORT 29400
 
 /*            key is there          first hello       hellos, proofs
  * LOOKING --------------> DIALLING -----------> GREETING ---------> UP
@@ -303,7 +302,7 @@ static void on_looked_up(void *arg, const struct dt_addr *found, size_t count,
 static void dial(struct dt_control *c)
 {
     enter(c, DIALLING, DT_FOREVER);
-    c->lookup = dt_lookup_start(c->loop, c->config.addr, DEFAULT_PORT, on_looked_up, c);
+    c->lookup = dt_lookup_start(c->loop, c->config.addr, DT_RENDEZVOUS_PORT, on_looked_up, c);
     if (c->lookup)
         return;
     dt_err_set(&c->why, DT_E_MEMORY, "no memory to look the name up");
