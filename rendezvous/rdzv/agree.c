@@ -89,6 +89,26 @@ bool dt_rdzv_may_be_one(const struct dt_rdzv *a, const struct dt_rdzv *b)
 
 /* -- what is said of it ----------------------------------------------------------------------- */
 
+/* What the first node's options said holds for the run, and whoever gave M others should know. */
+static void warn_of_options(const struct dt_rdzv *r, struct dt_rdzv_actions *out,
+                            const struct dt_member *m, const struct dt_run_spec *spec)
+{
+    struct dt_buf its = {0}, ours = {0};
+    char text[32];
+    for (size_t row = 0; dt_spec_fields[row].name; row++) {
+        const char *option = dt_spec_looks[row].option, *comma = its.len > 0 ? ", " : "";
+        if (!option || dt_spec_is_same(spec, &r->spec, row))
+            continue;
+        dt_buf_printf(&its, "%s--%s %s", comma, option, dt_spec_text(spec, row, text, sizeof text));
+        dt_buf_printf(&ours, "%s%s", comma, dt_spec_text(&r->spec, row, text, sizeof text));
+    }
+    if (its.len > 0)
+        rdzv_say(out, DT_SAY_WARN, "%s asks for %s; the run has %s, from the node that came first",
+                 m->name.text, dt_buf_cstr(&its), dt_buf_cstr(&ours));
+    dt_buf_finish(&its);
+    dt_buf_finish(&ours);
+}
+
 static void warn_of_other_job(struct dt_rdzv *r, struct dt_rdzv_actions *out,
                               const struct dt_member *m, const struct dt_run_spec *spec)
 {
@@ -105,10 +125,7 @@ static void warn_of_other_job(struct dt_rdzv *r, struct dt_rdzv_actions *out,
 void rdzv_note_differences(struct dt_rdzv *r, struct dt_rdzv_actions *out,
                            const struct dt_member *m, const struct dt_run_spec *spec)
 {
-    if (spec->max_restarts != r->spec.max_restarts)
-        rdzv_say(out, DT_SAY_WARN,
-                 "%s asks for --max-restarts %d; the run has %d, from the node that came first",
-                 m->name.text, spec->max_restarts, r->spec.max_restarts);
+    warn_of_options(r, out, m, spec);
     if (is_other_job(r, spec) && !may_differ(r, spec))
         warn_of_other_job(r, out, m, spec);
     r->mixed_untold = *r->mixed != '\0';

@@ -1328,6 +1328,41 @@ TEST(nodes_that_a_restarted_server_hears_nothing_of_have_no_strike)
     end();
 }
 
+/* -- nodes whose options differ --------------------------------------------------------------- */
+
+/* Whether the last step logged a warning that ends so. */
+static bool warned(const char *end_of_line)
+{
+    for (size_t i = 0; i < done.len; i++) {
+        const char *text = dt_rdzv_text(&done, done.at[i].text);
+        size_t len = strlen(text), wanted = strlen(end_of_line);
+        if (done.at[i].type == DT_DO_SAY && done.at[i].level == DT_SAY_WARN && len >= wanted &&
+            strcmp(text + len - wanted, end_of_line) == 0)
+            return true;
+    }
+    return false;
+}
+
+TEST(a_node_whose_options_differ_is_told_of_in_the_log)
+{
+    begin(3, 3);
+    join(1000);
+    CHECK(!warned("came first"));
+    spec.max_restarts = 5;
+    join(1001);
+    CHECK(warned("node1 asks for --max-restarts 5; the run has 0, from the node that came first"));
+    spec.max_restarts = 0;
+    spec.torchrun_ranks = true;
+    spec.quarantine = DT_SECOND;
+    spec.max_node_losses = 2;
+    join(1002);
+    CHECK(warned("node2 asks for --rank-policy torchrun, --max-node-losses 2, --quarantine-time "
+                 "1 s; the run has stable, unlimited, 10 min, from the node that came first"));
+    CHECK_EQ(run->spec.max_node_losses, -1);
+    CHECK_STR(told[2], "world 0:2/3 ");
+    end();
+}
+
 /* -- two jobs of one name -----------------------------------------------------------------------
  */
 
