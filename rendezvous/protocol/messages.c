@@ -160,10 +160,6 @@ static const struct dt_field leave[] = {
     PERHAPS_WORDS("why", why, DT_WHY_MAX),
     {0},
 };
-static const struct dt_field may_commit[] = {
-    PERHAPS_TRUE("yes", may_commit),
-    {0},
-};
 static const struct dt_field drain[] = {
     PERHAPS_WORDS("node", drain.node, DT_NODE_NAME_MAX),
     PERHAPS_TRUE("undo", drain.undo),
@@ -192,7 +188,6 @@ static const struct {
     [DT_MSG_LEAVE] = {"leave", of_round, leave},
     [DT_MSG_CLOSE] = {"close", of_round, closing},
     [DT_MSG_STALE] = {"stale", of_round, only_why},
-    [DT_MSG_MAY_COMMIT] = {"may_commit", of_round, may_commit},
     [DT_MSG_NOTE] = {"note", of_round, only_why},
     [DT_MSG_DRAIN] = {"drain", of_person, drain},
     [DT_MSG_STATUS] = {"status", of_person, status},

@@ -32,22 +32,21 @@
 #define DT_PROOF_SIZE 32
 
 enum dt_message_type {
-    DT_MSG_HELLO,      /* both ways: who is there, which version, a nonce */
-    DT_MSG_PROOF,      /* both ways: that the token is known */
-    DT_MSG_REFUSED,    /* down: this connection ends, WHY says the reason; do not come again so */
-    DT_MSG_JOIN,       /* up: wants a world; or has one, and is back on a new connection */
-    DT_MSG_BEAT,       /* up, and echoed down: alive */
-    DT_MSG_WORLD,      /* down: start your workers */
-    DT_MSG_PARK,       /* down: you are a spare for now, WHY */
-    DT_MSG_STOP,       /* down: the round is over, WHY; stop your workers and join again */
-    DT_MSG_RESULT,     /* up: what came of the workers */
-    DT_MSG_LEAVE,      /* up: this agent goes, the job goes on without it */
-    DT_MSG_CLOSE,      /* down: the job is over */
-    DT_MSG_STALE,      /* down: you speak of a round that is over; kill your workers, come as new */
-    DT_MSG_MAY_COMMIT, /* up: may what this round made become valid? Down: yes or no */
-    DT_MSG_NOTE,       /* down: for the person at the terminal: whom we wait for */
-    DT_MSG_DRAIN,      /* from dtrun-ctl, and its answer */
-    DT_MSG_STATUS,     /* from dtrun-ctl, and its answer */
+    DT_MSG_HELLO,   /* both ways: who is there, which version, a nonce */
+    DT_MSG_PROOF,   /* both ways: that the token is known */
+    DT_MSG_REFUSED, /* down: this connection ends, WHY says the reason; do not come again so */
+    DT_MSG_JOIN,    /* up: wants a world; or has one, and is back on a new connection */
+    DT_MSG_BEAT,    /* up, and echoed down: alive */
+    DT_MSG_WORLD,   /* down: start your workers */
+    DT_MSG_PARK,    /* down: you are a spare for now, WHY */
+    DT_MSG_STOP,    /* down: the round is over, WHY; stop your workers and join again */
+    DT_MSG_RESULT,  /* up: what came of the workers */
+    DT_MSG_LEAVE,   /* up: this agent goes, the job goes on without it */
+    DT_MSG_CLOSE,   /* down: the job is over */
+    DT_MSG_STALE,   /* down: you speak of a round that is over; kill your workers, come as new */
+    DT_MSG_NOTE,    /* down: for the person at the terminal: whom we wait for */
+    DT_MSG_DRAIN,   /* from dtrun-ctl, and its answer */
+    DT_MSG_STATUS,  /* from dtrun-ctl, and its answer */
     DT_MSG_TYPES,
 };
 
@@ -171,7 +170,6 @@ struct dt_message {
         struct {
             bool stopping; /* its workers are being stopped; says it again when they are gone */
         } leave;
-        bool may_commit; /* down */
         struct {
             const char *node; /* up */
             bool undo;        /* up */

@@ -110,6 +110,4 @@ void dt_rdzv_message(const struct dt_rdzv_actions *a, const struct dt_rdzv_actio
         out->close.kind = send->close;
     else if (send->message == DT_MSG_STOP)
         out->stop.together = send->together;
-    else if (send->message == DT_MSG_MAY_COMMIT)
-        out->may_commit = send->may_commit;
 }

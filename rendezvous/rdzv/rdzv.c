@@ -102,19 +102,6 @@ static void take_leave(struct dt_rdzv *r, struct dt_rdzv_actions *out, struct dt
         rdzv_gone(r, out, m, DT_EVIDENCE_PREEMPTED, how);
 }
 
-/* Last in a step, so that what ended the round in it counts. RAN: the round that ran before it; one
- * that began in it is not known to anybody yet, so nothing of it can be ready to be committed. */
-static void answer_commit(struct dt_rdzv *r, struct dt_rdzv_actions *out,
-                          const struct dt_message *f, int ran)
-{
-    const struct dt_member *m = dt_members_find(&r->members, f->incarnation);
-    struct dt_rdzv_action *a = rdzv_send(out, f->incarnation, DT_MSG_MAY_COMMIT, f->round, 0);
-    if (a)
-        a->may_commit = m && r->state == DT_RUN_RUNNING && f->round == r->round &&
-                        ran == r->round &&
-                        (m->doing == DT_DOING_RUNNING || m->doing == DT_DOING_DONE);
-}
-
 static void take_join(struct dt_rdzv *r, struct dt_rdzv_actions *out,
                       const struct dt_rdzv_event *event)
 {
@@ -135,8 +122,7 @@ static void take_frame(struct dt_rdzv *r, struct dt_rdzv_actions *out,
     struct dt_member *m = dt_members_find(&r->members, f->incarnation);
     if (f->type == DT_MSG_JOIN)
         take_join(r, out, event);
-    else if (!m && f->type != DT_MSG_LEAVE && f->type != DT_MSG_MAY_COMMIT &&
-             r->state != DT_RUN_CLOSED)
+    else if (!m && f->type != DT_MSG_LEAVE && r->state != DT_RUN_CLOSED)
         disown(r, out, f);
     else if (m && f->type == DT_MSG_BEAT)
         take_beat(r, out, m, f);
@@ -313,7 +299,6 @@ static void excuse(struct dt_rdzv *r, struct dt_rdzv_actions *out, dt_ms away)
 void dt_rdzv_step(struct dt_rdzv *r, const struct dt_rdzv_event *event, dt_ms now,
                   struct dt_rdzv_actions *out)
 {
-    int ran = r->state == DT_RUN_RUNNING ? r->round : -1;
     rdzv_actions_clear(out);
     r->now = now;
     r->twin = event->twin;
@@ -344,8 +329,6 @@ void dt_rdzv_step(struct dt_rdzv *r, const struct dt_rdzv_event *event, dt_ms no
     }
     settle(r, out);
     rdzv_tell_mixed(r, out);
-    if (event->type == DT_EV_FRAME && event->frame->type == DT_MSG_MAY_COMMIT)
-        answer_commit(r, out, event->frame, ran);
 }
 
 static dt_ms sooner(dt_ms a, dt_ms b)

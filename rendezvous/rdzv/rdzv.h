@@ -36,7 +36,7 @@ enum dt_rdzv_event_type {
 
 struct dt_rdzv_event {
     enum dt_rdzv_event_type type;
-    const struct dt_message *frame; /* JOIN, BEAT, RESULT, LEAVE, MAY_COMMIT */
+    const struct dt_message *frame; /* JOIN, BEAT, RESULT, LEAVE */
     bool local;                     /* JOIN: its connection comes from our own host ... */
     bool anew;        /* ... and it is the member's first there: what was sent before may be lost */
     uint64_t from;    /* LOST: whose */
@@ -69,7 +69,6 @@ struct dt_rdzv_action {
         struct dt_world_message world; /* its strings are good until the next step */
         struct dt_beat beat;
         enum dt_close_kind close;
-        bool may_commit;
         bool together; /* STOP */
     };
 };

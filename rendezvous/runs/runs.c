@@ -300,13 +300,6 @@ int dt_rdzv_runs_frame(struct dt_rdzv_runs *runs, struct dt_rdzv_conn *c,
     } else if (c->run) {
         return dt_err_set(err, DT_E_PROTOCOL, "a %s of a node that did not join here",
                           dt_message_name(m->type));
-    } else if (m->type ==
-               DT_MSG_MAY_COMMIT) { /* of a run that is over: the others have no answer */
-        struct dt_message no = {.type = DT_MSG_MAY_COMMIT,
-                                .run = m->run,
-                                .round = m->round,
-                                .incarnation = m->incarnation};
-        dt_rdzv_records_send(runs, c, &no, 0);
     }
     return 0;
 }

@@ -124,7 +124,6 @@ static int take_frame(struct dt_rdzv_server *s, struct dt_rdzv_conn *c, const st
     case DT_MSG_BEAT:
     case DT_MSG_RESULT:
     case DT_MSG_LEAVE:
-    case DT_MSG_MAY_COMMIT:
         return dt_rdzv_runs_frame(&s->runs, c, m, err);
     case DT_MSG_DRAIN:
         if (!*m->drain.node && !m->drain.undo)

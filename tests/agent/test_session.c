@@ -63,8 +63,6 @@ static void on_send(void *arg, const struct dt_message *m)
         note(a, "RESULT %d %s (%s)", m->round, m->result.text, m->result.signature);
     else if (m->type == DT_MSG_LEAVE)
         note(a, "LEAVE %d%s %s", m->round, m->leave.stopping ? " stopping" : "", m->why);
-    else if (m->type == DT_MSG_MAY_COMMIT)
-        note(a, "MAY_COMMIT %d", m->round);
     else
         note(a, "message %d", m->type);
 }
@@ -90,11 +88,6 @@ static void on_note(void *arg, const char *text)
     note(arg, "note: %s", text);
 }
 
-static void on_commit(void *arg, bool yes)
-{
-    note(arg, "commit %s", yes ? "yes" : "no");
-}
-
 static void on_disconnect(void *arg, const char *why)
 {
     note(arg, "disconnect: %s", why);
@@ -117,7 +110,6 @@ static const struct dt_session_ops ops = {
     .stop = on_stop,
     .closed = on_closed,
     .note = on_note,
-    .commit = on_commit,
     .disconnect = on_disconnect,
     .refused = on_refused,
     .random = on_random,
@@ -331,7 +323,6 @@ TEST(frames_that_are_not_for_this_moment_have_no_effect)
         {"a close of another life", RUNNING, {.type = DT_MSG_CLOSE, .incarnation = 99}},
         {"stale, said to another life", RUNNING, {.type = DT_MSG_STALE, .incarnation = 99}},
         {"a place among the spares", RUNNING, {.type = DT_MSG_PARK}},
-        {"leave to commit that nobody asked for", RUNNING, {.type = DT_MSG_MAY_COMMIT, .round = 5}},
         {"what only agents say", RUNNING, {.type = DT_MSG_JOIN}},
     };
     for (size_t i = 0; i < ROWS(rows); i++) {
@@ -698,56 +689,6 @@ TEST(a_spare_is_told_so_and_waits_for_its_world)
     CHECK_STR(said(a), "world 3 seat 1/4");
     CHECK(!a->session.parked);
     free(a);
-}
-
-/* -- committing ------------------------------------------------------------------------------- */
-
-TEST(the_server_says_whether_a_round_may_commit)
-{
-    struct agent *a = agent_running(false);
-    dt_session_ask_commit(&a->session, a->now);
-    CHECK_STR(said(a), "MAY_COMMIT 5");
-    HEAR(a, .type = DT_MSG_MAY_COMMIT, .round = 4, .may_commit = true);
-    CHECK_STR(said(a), "");
-    HEAR(a, .type = DT_MSG_MAY_COMMIT, .round = 5, .may_commit = true);
-    CHECK_STR(said(a), "commit yes");
-    free(a);
-}
-
-TEST(a_question_that_was_lost_is_asked_again)
-{
-    struct agent *a = agent_running(false);
-    dt_session_ask_commit(&a->session, a->now);
-    down(a);
-    said(a);
-    up(a);
-    CHECK_STR(said(a), "JOIN 5 as 1 port 4000 running seat 1/4 ranks 8/32 after 2 restarts; "
-                       "MAY_COMMIT 5");
-    free(a);
-}
-
-TEST(a_round_that_ends_may_not_commit)
-{
-    static const struct {
-        const char *what;
-        struct dt_message frame;
-        const char *wanted;
-    } rows[] = {
-        {"stop", {.type = DT_MSG_STOP, .round = 5, .why = "over"}, "commit no; stop: over"},
-        {"stale", {.type = DT_MSG_STALE, .why = "over"}, "commit no; kill: over"},
-        {"close", {.type = DT_MSG_CLOSE, .why = "over"}, "commit no; closed 0: over"},
-    };
-    for (size_t i = 0; i < ROWS(rows); i++) {
-        CHECK_ROW("%s", rows[i].what);
-        struct agent *a = agent_running(false);
-        dt_session_ask_commit(&a->session, a->now);
-        said(a);
-        hear(a, rows[i].frame);
-        CHECK_STR(said(a), rows[i].wanted);
-        dt_session_ask_commit(&a->session, a->now);
-        CHECK_STR(said(a), "commit no");
-        free(a);
-    }
 }
 
 /* -- the lease -------------------------------------------------------------------------------- */

@@ -110,8 +110,6 @@ static void check_send(const struct story *s, const struct before *was,
     if (a->message == DT_MSG_STOP)
         FUZZ_CHECK(m == NULL || m->doing == DT_DOING_STOPPING || r->state == DT_RUN_CLOSED ||
                    was->round != r->round);
-    if (a->message == DT_MSG_MAY_COMMIT && a->may_commit)
-        FUZZ_CHECK(was->state == DT_RUN_RUNNING && a->round == was->round);
     if (a->message != DT_MSG_WORLD)
         return;
     FUZZ_CHECK(a->round == r->round || a->round == was->round); /* its stop may follow at once */
@@ -215,11 +213,9 @@ static void take_event(struct story *s, const uint8_t *b)
         tell_result(s, b[1], b[2]);
         break;
     case 6:
+    case 7:
         say(s, b[1], b[2],
             (struct dt_message){.type = DT_MSG_LEAVE, .leave = {.stopping = b[2] & 8}});
-        break;
-    case 7:
-        say(s, b[1], b[2], (struct dt_message){.type = DT_MSG_MAY_COMMIT});
         break;
     case 8:
         step(s, &(struct dt_rdzv_event){.type = DT_EV_LOST, .from = id_of(b[1])});

@@ -161,10 +161,6 @@ static const struct {
      "\"kind\":\"no_progress\",\"why\":\"it would only fail again\"}"},
     {{.type = DT_MSG_STALE, .run = "r", .round = 1, .incarnation = 1},
      "{\"type\":\"stale\",\"run\":\"r\",\"round\":1,\"incarnation\":\"1\"}"},
-    {{.type = DT_MSG_MAY_COMMIT, .run = "r", .round = 1, .incarnation = 1},
-     "{\"type\":\"may_commit\",\"run\":\"r\",\"round\":1,\"incarnation\":\"1\"}"},
-    {{.type = DT_MSG_MAY_COMMIT, .run = "r", .round = 1, .incarnation = 1, .may_commit = true},
-     "{\"type\":\"may_commit\",\"run\":\"r\",\"round\":1,\"incarnation\":\"1\",\"yes\":true}"},
     {{.type = DT_MSG_NOTE, .run = "r", .round = 1, .incarnation = 1, .why = "waiting for node2"},
      "{\"type\":\"note\",\"run\":\"r\",\"round\":1,\"incarnation\":\"1\","
      "\"why\":\"waiting for node2\"}"},

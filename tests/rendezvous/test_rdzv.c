@@ -40,8 +40,6 @@ static void note_send(const struct dt_rdzv_action *a)
         snprintf(text, sizeof text, "world %d:%d/%d ", m.round, m.world.seat, m.world.seats);
     } else if (m.type == DT_MSG_CLOSE) {
         snprintf(text, sizeof text, "close-%s ", dt_close_kind_name(m.close.kind));
-    } else if (m.type == DT_MSG_MAY_COMMIT) {
-        snprintf(text, sizeof text, "commit-%s ", m.may_commit ? "yes" : "no");
     } else if (m.type == DT_MSG_STOP && m.stop.together) {
         snprintf(text, sizeof text, "stop-together ");
     } else {
@@ -362,8 +360,6 @@ TEST(a_silent_node_is_given_up_after_three_beats_and_hears_of_it)
     CHECK_STR(told[0], "stop ");
     beat(1001);
     CHECK_STR(told[1], "stale ");
-    frame(1001, (struct dt_message){.type = DT_MSG_MAY_COMMIT, .round = 0});
-    CHECK_STR(told[1], "stale commit-no ");
     end();
 }
 

@@ -237,30 +237,6 @@ TEST(who_comes_and_goes_without_end_does_not_fill_the_log)
     stage_close(&st);
 }
 
-TEST(may_what_was_made_become_valid)
-{
-    struct stage st;
-    struct node n[3];
-    stage_open(&st, &usual);
-    three_run(n, "run", st.serving.port);
-    struct dt_message ask = node_message(&n[0], DT_MSG_MAY_COMMIT);
-    node_send(&n[0], &ask);
-    CHECK(node_hear(&n[0], DT_MSG_MAY_COMMIT)->may_commit);
-    node_hang_up(&n[2]);
-    node_hear(&n[0], DT_MSG_STOP);
-    node_send(&n[0], &ask);
-    CHECK(!node_hear(&n[0], DT_MSG_MAY_COMMIT)->may_commit);
-    struct node stranger = node_of("gone", "node0", 1, 1);
-    node_greet(&stranger, st.serving.port);
-    ask.run = "gone";
-    node_send(&stranger, &ask);
-    CHECK(!node_hear(&stranger, DT_MSG_MAY_COMMIT)->may_commit);
-    node_finish(&stranger);
-    for (int i = 0; i < 3; i++)
-        node_finish(&n[i]);
-    stage_close(&st);
-}
-
 TEST(who_hosts_the_rendezvous_can_end_all_runs)
 {
     struct stage st;

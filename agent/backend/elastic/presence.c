@@ -226,7 +226,7 @@ static const struct dt_session_ops session_ops = {
     .note = on_session_note,
     .disconnect = on_disconnect,
     .refused = on_session_refused,
-    .random = on_random, /* and nobody asks to commit */
+    .random = on_random,
 };
 
 /* -- telling the owner ------------------------------------------------------------------------ */

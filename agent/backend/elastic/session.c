@@ -168,14 +168,6 @@ static void say_beat(struct dt_session *s)
     say(s, (struct dt_message){.type = DT_MSG_BEAT, .beat = s->facts});
 }
 
-static void answer_commit(struct dt_session *s, bool yes)
-{
-    if (!s->commit_pending)
-        return;
-    s->commit_pending = false;
-    s->config.ops->commit(s->config.arg, yes);
-}
-
 /* -- the owner's wishes ----------------------------------------------------------------------- */
 
 void dt_session_join(struct dt_session *s, dt_ms now)
@@ -183,7 +175,6 @@ void dt_session_join(struct dt_session *s, dt_ms now)
     look_at_clock(s, now);
     if (s->phase == DT_SESSION_ENDED)
         return;
-    answer_commit(s, false);
     if (!is_member(s))
         s->answered = now; /* who was not asked was not silent */
     become(s, DT_SESSION_JOINING);
@@ -195,7 +186,6 @@ void dt_session_failed(struct dt_session *s, const struct dt_result *result, dt_
     look_at_clock(s, now);
     if (s->phase != DT_SESSION_RUNNING)
         return; /* of a round that is over already */
-    answer_commit(s, false);
     snprintf(s->result_text, sizeof s->result_text, "%s", result->text);
     snprintf(s->result_signature, sizeof s->result_signature, "%s", result->signature);
     s->result = *result;
@@ -223,7 +213,6 @@ void dt_session_succeeded(struct dt_session *s, dt_ms now)
 void dt_session_leave(struct dt_session *s, const char *why, dt_ms now)
 {
     look_at_clock(s, now);
-    answer_commit(s, false);
     if (s->phase == DT_SESSION_RUNNING || s->phase == DT_SESSION_STOPPING) {
         if (s->phase == DT_SESSION_RUNNING)
             s->how = DT_STOP_TOGETHER;
@@ -243,18 +232,7 @@ void dt_session_end(struct dt_session *s, dt_ms now)
     look_at_clock(s, now);
     if (s->phase == DT_SESSION_LEAVING && is_member(s))
         say_leave(s, false, "its workers are gone");
-    answer_commit(s, false);
     become(s, DT_SESSION_ENDED);
-}
-
-void dt_session_ask_commit(struct dt_session *s, dt_ms now)
-{
-    look_at_clock(s, now);
-    s->commit_pending = true;
-    if (s->phase == DT_SESSION_RUNNING || s->phase == DT_SESSION_DONE)
-        say(s, (struct dt_message){.type = DT_MSG_MAY_COMMIT});
-    else
-        answer_commit(s, false);
 }
 
 void dt_session_tell(struct dt_session *s, const struct dt_beat *facts)
@@ -286,8 +264,6 @@ void dt_session_connected(struct dt_session *s, dt_ms now)
         say_join(s);
     if (s->phase == DT_SESSION_LEAVING)
         say_leave(s, true, s->leave_text);
-    if (s->commit_pending)
-        say(s, (struct dt_message){.type = DT_MSG_MAY_COMMIT});
 }
 
 static void go_away(struct dt_session *s)
@@ -368,7 +344,6 @@ static void hear_stop(struct dt_session *s, const struct dt_message *m)
         return;
     bool together = m->stop.together && s->now < kept_until(s); /* it may have come late */
     enum dt_stop_how how = together ? DT_STOP_TOGETHER : DT_STOP_ALONE;
-    answer_commit(s, false);
     snprintf(s->over, sizeof s->over, "%s", *m->why ? m->why : "the server has ended it");
     s->claim.over = s->over;
     if (s->phase == DT_SESSION_RUNNING || s->phase == DT_SESSION_DONE) {
@@ -383,7 +358,6 @@ static void hear_stop(struct dt_session *s, const struct dt_message *m)
 
 static void hear_stale(struct dt_session *s, const struct dt_message *m)
 {
-    answer_commit(s, false);
     be_born(s);
     if (s->phase == DT_SESSION_JOINING) {
         become(s, DT_SESSION_JOINING);
@@ -402,7 +376,6 @@ static void hear_close(struct dt_session *s, const struct dt_message *m)
         hear_refusal(s, m->why);
         return;
     }
-    answer_commit(s, false);
     become(s, DT_SESSION_ENDED);
     s->config.ops->closed(s->config.arg, m->close.kind, m->why);
 }
@@ -442,10 +415,6 @@ void dt_session_frame(struct dt_session *s, const struct dt_message *m, dt_ms no
         break;
     case DT_MSG_NOTE:
         s->config.ops->note(s->config.arg, m->why);
-        break;
-    case DT_MSG_MAY_COMMIT:
-        if (m->round == s->round)
-            answer_commit(s, m->may_commit);
         break;
     case DT_MSG_BEAT:
         if (m->beat.seq == s->facts.seq)
@@ -520,7 +489,6 @@ static void stop_for_away(struct dt_session *s)
         why, sizeof why,
         "nothing was heard of the rendezvous for %.1f s, and workers are not to run without it",
         (double)(s->now - s->away_since) / DT_SECOND);
-    answer_commit(s, false);
     be_born(s); /* it comes back as one that was away, whose workers did not fail */
     become(s, DT_SESSION_STOPPING);
     stop(s, DT_STOP_ALONE, why);

@@ -45,7 +45,6 @@ struct dt_session_ops {
     void (*stop)(void *arg, enum dt_stop_how how, const char *why);
     void (*closed)(void *arg, enum dt_close_kind kind, const char *why);
     void (*note)(void *arg, const char *text); /* for the person at the terminal */
-    void (*commit)(void *arg, bool yes);
     void (*disconnect)(void *arg,
                        const char *why); /* the connection is no good; then comes down() */
     /* The same, as the server refuses this agent, whose workers run on. */
@@ -77,10 +76,9 @@ struct dt_session {
     struct dt_result result;
     char result_text[DT_WHY_MAX], result_signature[128];
     char leave_text[DT_WHY_MAX]; /* LEAVING: why */
-    bool commit_pending;
-    struct dt_beat facts; /* what beats say */
-    dt_ms up_since;       /* this connection, or the last one */
-    dt_ms away_since;     /* not up, and when it was last heard; DT_FOREVER: is up, or never was */
+    struct dt_beat facts;        /* what beats say */
+    dt_ms up_since;              /* this connection, or the last one */
+    dt_ms away_since; /* not up, and when it was last heard; DT_FOREVER: is up, or never was */
     dt_ms next_beat, answered;  /* when the server last said anything */
     dt_ms join_said, beat_said; /* the latest of each ... */
     dt_ms heard_of;             /* ... and of those that the server has answered */
@@ -101,7 +99,6 @@ void dt_session_succeeded(struct dt_session *s, dt_ms now);
 void dt_session_leave(struct dt_session *s, const char *why, dt_ms now);
 /* The workers of one that leaves are gone, or the owner waits no longer. */
 void dt_session_end(struct dt_session *s, dt_ms now);
-void dt_session_ask_commit(struct dt_session *s, dt_ms now);
 /* What the next beats say. */
 void dt_session_tell(struct dt_session *s, const struct dt_beat *facts);
 /* Where workers would meet here may change before each join. */

@@ -372,14 +372,6 @@ void sim_judge_told(struct sim *s, struct sim_node *n, int round, const struct d
                        n->name, w->seat, round, n->world_seat);
 }
 
-void sim_judge_commit(struct sim *s, struct sim_node *n, bool yes)
-{
-    sim_say(s, n->name, "%s commit", yes ? "may" : "may not");
-    if (yes && n->state != SIM_TRAINING && n->state != SIM_SUCCEEDED)
-        sim_judge_fail(s, SIM_RULE_COMMIT, "%s commits, and its workers of round %d are %s",
-                       n->name, n->round, sim_workers_name(n->state));
-}
-
 void sim_judge_closed(struct sim *s, struct sim_node *n)
 {
     if (n->closed_as == DT_CLOSE_REFUSED)

@@ -111,7 +111,6 @@ void sim_judge_forgot(struct sim *s);
 
 /* Agents. */
 void sim_judge_told(struct sim *s, struct sim_node *n, int round, const struct dt_world_message *w);
-void sim_judge_commit(struct sim *s, struct sim_node *n, bool yes);
 void sim_judge_closed(struct sim *s, struct sim_node *n);
 
 /* Nothing was wrong with N, nor with the server, for so long that all it led to is over. */

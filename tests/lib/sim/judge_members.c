@@ -99,18 +99,33 @@ static bool leaves_well(struct sim *s, const struct sim_node *n)
            n->blocked_until[SIM_DOWN] <= n->left_at && s->server.ill_until <= n->left_at;
 }
 
-/* A round begins: nobody who could know it has workers of an older one that matter. What was said
- * to one that was cut off may be heard just now, and that its round is over right behind it. */
+/* A round begins: nobody who could know it has workers of an older one that matter. */
 static void check_leaving(struct sim *s, const struct sim_node *n)
 {
     const struct dt_rdzv *r = s->server.run;
     if (leaves_well(s, n))
         sim_judge_fail(s, SIM_RULE_LEAVE, "round %d begins, and %s leaves with workers of round %d",
                        r->round, n->name, n->round);
+}
+
+/* What a lease does not know of: that only the server takes the connection for closed, that its
+ * clock leapt, that it forgot all and learns of a round from those who run it, that it takes one of
+ * two agents of a host for the other anew, and the next job of that name. */
+static bool is_beyond_lease(struct sim *s, const struct sim_node *n)
+{
     const struct sim_conn *c = sim_net_conn(s, n->conn);
-    bool half_open = c && c->open[SIM_UP] && !c->open[SIM_DOWN]; /* what only the server knows */
-    if (n->may_save && !half_open && n->paused_until <= s->now && is_past(s, s->server.ill_until) &&
-        (n->local || is_past(s, s->server.cut_until)))
+    bool half_open = c && c->open[SIM_UP] && !c->open[SIM_DOWN];
+    bool leapt = s->server.leapt && !is_past(s, s->server.leapt);
+    bool learnt = dt_rdzv_recovery(s->server.run)->until != 0;
+    return half_open || leapt || learnt || s->story.shares_hosts ||
+           n->world_memory != s->server.memory || s->judge.before.state == DT_RUN_CLOSED;
+}
+
+/* A round begins: nobody may commit an older one, whether its agent could hear of that or not. */
+static void check_commit(struct sim *s, const struct sim_node *n)
+{
+    const struct dt_rdzv *r = s->server.run;
+    if (sim_node_may_commit(n) && !is_beyond_lease(s, n))
         sim_judge_fail(s, SIM_RULE_COMMIT, "round %d begins, and %s may still save round %d",
                        r->round, n->name, n->round);
 }
@@ -128,6 +143,8 @@ void sim_judge_check_overlap(struct sim *s)
                            r->round, n->name, n->round, sim_workers_name(n->state));
         if (n->state == SIM_ENDING && n->round < r->round)
             check_leaving(s, n);
+        if (n->round < r->round)
+            check_commit(s, n);
     }
 }
 

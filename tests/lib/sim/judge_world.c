@@ -209,17 +209,6 @@ static void fence(struct sim *s)
     w->cause = s->judge.causes[w->round % SIM_CAUSES_KEPT];
 }
 
-static void see_yes(struct sim *s, const struct dt_message *m)
-{
-    const struct sim_world *w = &s->judge.now;
-    const struct sim_node *n = sim_node_by_incarnation(s, m->incarnation);
-    if (!w->there || w->memory != s->server.memory)
-        return; /* it knows no more than what it is told */
-    if (m->round != w->round || w->fenced)
-        sim_judge_fail(s, SIM_RULE_COMMIT, "%s may commit round %d, and round %d %s", n->name,
-                       m->round, w->round, w->fenced ? "is over" : "runs");
-}
-
 void sim_judge_sent(struct sim *s, const struct dt_message *m)
 {
     bool now = sim_judge_knows_round(s, m->round);
@@ -234,10 +223,6 @@ void sim_judge_sent(struct sim *s, const struct dt_message *m)
     case DT_MSG_CLOSE:
         if (m->close.kind != DT_CLOSE_REFUSED && s->judge.now.there)
             fence(s);
-        break;
-    case DT_MSG_MAY_COMMIT:
-        if (m->may_commit)
-            see_yes(s, m);
         break;
     default:
         break;

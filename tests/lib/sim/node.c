@@ -23,6 +23,15 @@ bool sim_node_has_workers(const struct sim_node *n)
     return n->state == SIM_STARTING || n->state == SIM_TRAINING || n->state == SIM_ENDING;
 }
 
+bool sim_node_may_commit(const struct sim_node *n)
+{
+    bool ends = n->state == SIM_ENDING;
+    if (!sim_node_has_workers(n) || (ends && !n->may_save))
+        return false;
+    return sim_planted(n->sim, ends ? SIM_PLANT_SAVES_ON : SIM_PLANT_LEASE_LASTS) ||
+           dt_session_lease(&n->session) > sim_node_clock(n);
+}
+
 dt_ms sim_node_clock(const struct sim_node *n)
 {
     return n->sim->now + n->skew;
@@ -304,12 +313,6 @@ static void hear_note(void *arg, const char *text)
     sim_say(n->sim, n->name, "is told: %s", text);
 }
 
-static void hear_commit(void *arg, bool yes)
-{
-    struct sim_node *n = arg;
-    sim_judge_commit(n->sim, n, yes);
-}
-
 static void on_drop(struct sim *s, struct sim_event *ev)
 {
     struct sim_node *n = sim_node_of(s, ev);
@@ -340,7 +343,6 @@ static const struct dt_session_ops session_ops = {
     .stop = stop_workers,
     .closed = hear_closed,
     .note = hear_note,
-    .commit = hear_commit,
     .disconnect = disconnect,
     .refused = disconnect,
     .random = new_incarnation,

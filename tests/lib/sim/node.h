@@ -76,13 +76,14 @@ void sim_node_pause(struct sim *s, struct sim_node *n, dt_ms until);
 void sim_node_jump(struct sim *s, struct sim_node *n, dt_ms by);
 void sim_node_fail(struct sim *s, struct sim_node *n, enum dt_evidence evidence, int cause);
 void sim_node_leave(struct sim *s, struct sim_node *n);
-void sim_node_ask_commit(struct sim *s, struct sim_node *n);
 /* Its connection goes silently. */
 void sim_node_lose_connection(struct sim *s, struct sim_node *n);
 /* Nothing gets through that way for a while. */
 void sim_node_block(struct sim *s, struct sim_node *n, enum sim_way way, dt_ms until);
 
 bool sim_node_has_workers(const struct sim_node *n); /* alive ones */
+/* What they have made may become valid, as their progress pages say. */
+bool sim_node_may_commit(const struct sim_node *n);
 const char *sim_workers_name(enum sim_workers w);
 
 #endif

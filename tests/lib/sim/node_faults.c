@@ -121,21 +121,6 @@ void sim_node_leave(struct sim *s, struct sim_node *n)
     sim_node_plan(n, 0, on_leave, 0);
 }
 
-static void on_ask(struct sim *s, struct sim_event *ev)
-{
-    struct sim_node *n = sim_node_of(s, ev);
-    if (!n || n->state != SIM_TRAINING || n->session.commit_pending)
-        return;
-    dt_session_ask_commit(&n->session, s->now + n->skew);
-    sim_node_settle(n);
-}
-
-void sim_node_ask_commit(struct sim *s, struct sim_node *n)
-{
-    (void)s;
-    sim_node_plan(n, 0, on_ask, 0);
-}
-
 void sim_node_lose_connection(struct sim *s, struct sim_node *n)
 {
     if (n->conn == SIM_NO_CONN)

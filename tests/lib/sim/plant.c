@@ -9,7 +9,7 @@ const struct sim_plant_row sim_plants[SIM_PLANTS] = {
     [SIM_PLANT_RANK_GAP] = {"rank-gap", SIM_RULE_RANKS},
     [SIM_PLANT_ONE_TOO_FEW] = {"one-too-few", SIM_RULE_SIZE},
     [SIM_PLANT_JOIN_EARLY] = {"join-early", SIM_RULE_OVERLAP},
-    [SIM_PLANT_COMMIT_ALWAYS] = {"commit-always", SIM_RULE_COMMIT},
+    [SIM_PLANT_LEASE_LASTS] = {"lease-lasts", SIM_RULE_COMMIT},
     [SIM_PLANT_SEATS_MOVE] = {"seats-move", SIM_RULE_SURVIVORS},
     [SIM_PLANT_FREE_RESTARTS] = {"free-restarts", SIM_RULE_BUDGET},
     [SIM_PLANT_FREE_LOSSES] = {"free-losses", SIM_RULE_BUDGET},
@@ -58,8 +58,6 @@ bool sim_plant_in_message(struct sim *s, struct dt_message *m)
 {
     if (m->type == DT_MSG_WORLD)
         plant_in_world(s, &m->world);
-    if (m->type == DT_MSG_MAY_COMMIT && sim_planted(s, SIM_PLANT_COMMIT_ALWAYS))
-        m->may_commit = true;
     return m->type != DT_MSG_CLOSE || !sim_planted(s, SIM_PLANT_CLOSE_UNTOLD) ||
            sim_node_by_incarnation(s, m->incarnation)->index != 0;
 }

@@ -12,7 +12,7 @@ enum sim_plant {
     SIM_PLANT_RANK_GAP,          /* a node's ranks begin one too late */
     SIM_PLANT_ONE_TOO_FEW,       /* the run goes on below MIN */
     SIM_PLANT_JOIN_EARLY,        /* an agent says that its workers are gone while they are not */
-    SIM_PLANT_COMMIT_ALWAYS,     /* whoever asks may commit */
+    SIM_PLANT_LEASE_LASTS,       /* workers may save until they hear that the round is over */
     SIM_PLANT_SEATS_MOVE,        /* two survivors swap seats */
     SIM_PLANT_FREE_RESTARTS,     /* failures are not charged */
     SIM_PLANT_FREE_LOSSES,       /* lost nodes are not charged */

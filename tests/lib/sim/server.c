@@ -354,6 +354,7 @@ void sim_server_jump(struct sim *s, dt_ms by)
         return;
     sim_say(s, "server", "its clock leaps ahead by %.1f s", (double)by / DT_SECOND);
     v->skew += by;
+    v->leapt = s->now;
     if (v->ill_until < s->now)
         v->ill_until = s->now;
     arm(s);
@@ -413,8 +414,7 @@ static bool is_stale(const struct dt_rdzv *run, const struct dt_message *m)
         return true;
     if (recovery->until && m->round == recovery->round)
         return false; /* what ended it was forgotten, and counts when it is said again */
-    return m->round < run->round && who->link == DT_LINK_ONLINE &&
-           (m->type == DT_MSG_RESULT || m->type == DT_MSG_MAY_COMMIT);
+    return m->round < run->round && who->link == DT_LINK_ONLINE && m->type == DT_MSG_RESULT;
 }
 
 static bool has_effect(const struct dt_rdzv_actions *a)

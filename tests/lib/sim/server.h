@@ -33,6 +33,7 @@ struct sim_server {
     uint32_t memory; /* what it knows is of its own since; raised when all is lost */
     dt_ms paused_until, skew;
     dt_ms ill_until; /* as a node's */
+    dt_ms leapt;     /* its clock, last, in true time; 0: never */
     dt_ms cut_until; /* its own network is down, which makes no node ill */
     dt_ms tick_at;
 

@@ -31,7 +31,6 @@ enum fault {
     FAULT_SERVER_CUT,
     FAULT_SLOW_DISK,
     FAULT_SERVER_END,
-    FAULT_ASK,
     FAULT_STALE,
     FAULTS,
 };
@@ -44,7 +43,7 @@ static const unsigned weights[FAULTS] = {
     [FAULT_LEAVE] = 2,        [FAULT_DRAIN] = 2,       [FAULT_START] = 3,
     [FAULT_SERVER_PAUSE] = 2, [FAULT_SERVER_JUMP] = 1, [FAULT_SERVER_CRASH] = 3,
     [FAULT_SERVER_BLANK] = 1, [FAULT_SERVER_CUT] = 2,  [FAULT_SLOW_DISK] = 1,
-    [FAULT_SERVER_END] = 1,   [FAULT_ASK] = 10,        [FAULT_STALE] = 6,
+    [FAULT_SERVER_END] = 1,   [FAULT_STALE] = 6,
 };
 
 static void plan(struct sim *s, dt_ms wait, void (*run)(struct sim *, struct sim_event *),
@@ -235,9 +234,6 @@ static void strike_node(struct sim *s, struct sim_node *n, enum fault fault)
     case FAULT_START:
         plan(s, 0, on_start, n->index, 0);
         break;
-    case FAULT_ASK:
-        sim_node_ask_commit(s, n);
-        break;
     default:
         strike_server(s, fault);
         break;
@@ -352,7 +348,7 @@ static enum fault choose_fault(struct sim *s, const bool *has)
 /* A story has some kinds of faults and not others, so that each is also seen without noise. */
 static void plan_faults(struct sim *s)
 {
-    bool has[FAULTS] = {[FAULT_ASK] = true, [FAULT_STALE] = true};
+    bool has[FAULTS] = {[FAULT_STALE] = true};
     unsigned share = sim_below(&s->random, 100);
     for (int i = 0; i < FAULTS; i++)
         has[i] = has[i] || sim_likely(&s->random, share);

@@ -43,9 +43,6 @@ static void print_body(const struct dt_message *m)
     case DT_MSG_RESULT:
         printf(": %s", m->result.succeeded ? "succeeded" : m->result.text);
         break;
-    case DT_MSG_MAY_COMMIT:
-        printf("%s", m->may_commit ? ": yes" : "");
-        break;
     case DT_MSG_CLOSE:
         printf(": %s", dt_close_kind_name(m->close.kind));
         break;
