@@ -339,10 +339,10 @@ TEST(a_step_saved_again_replaces_what_was_there)
 }
 
 /* A round that ends behind so many questions. */
-static bool ask(void *arg)
+static enum dt_ckpt_leave ask(void *arg)
 {
     int *left = arg;
-    return (*left)-- > 0;
+    return (*left)-- > 0 ? DT_CKPT_MAY : DT_CKPT_MAY_NEVER;
 }
 
 /* A save asks before the folder gets its name, and before `latest` does. */

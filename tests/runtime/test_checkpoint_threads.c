@@ -65,11 +65,11 @@ TEST(steps_go_on_while_a_commit_is_under_way)
     CHECK_EQ(entries(at("commits"), ""), 3);
 }
 
-static bool look_at_signals(void *arg)
+static enum dt_ckpt_leave look_at_signals(void *arg)
 {
     sigset_t *blocked = arg;
     pthread_sigmask(SIG_SETMASK, NULL, blocked);
-    return true;
+    return DT_CKPT_MAY;
 }
 
 TEST(signals_are_left_to_the_threads_of_the_program)

@@ -129,16 +129,6 @@ static int make_heads(struct dt_ckpt *c, struct dt_err *err)
     return config->bad ? dt_err_set(err, DT_E_MEMORY, "no memory for config.json") : 0;
 }
 
-static bool is_leftover(const char *name, const void *arg)
-{
-    (void)arg;
-    static const char *const ours[] = {".tmp-step-", ".tmp-gone-", ".tmp-latest"};
-    for (size_t i = 0; i < sizeof ours / sizeof *ours; i++)
-        if (strncmp(name, ours[i], strlen(ours[i])) == 0)
-            return true;
-    return false;
-}
-
 struct dt_ckpt *dt_ckpt_open(const struct dt_ckpt_options *o, struct dt_err *err)
 {
     struct dt_ckpt *c = calloc(1, sizeof *c);
@@ -159,7 +149,7 @@ struct dt_ckpt *dt_ckpt_open(const struct dt_ckpt_options *o, struct dt_err *err
     if (o->rank == 0 && o->run_id && dt_ckpt_claim(o->dir, o->run_id, &c->claim, err) < 0)
         goto fail;
     if (o->rank == 0)
-        dt_ckpt_sweep(o->dir, is_leftover, NULL);
+        dt_ckpt_fence_begin(c);
     return c;
 fail:
     dt_ckpt_close(c);
@@ -210,10 +200,11 @@ struct dt_zero_state *dt_ckpt_shards(struct dt_ckpt *c)
 int dt_ckpt_start(struct dt_ckpt *c, const struct dt_ckpt_state *s, struct dt_err *err)
 {
     c->state = *s;
-    c->run = dt_crc32c(0, dt_bytes_of(s->run_id));
     c->saves++;
-    if (snprintf(c->temp, sizeof c->temp, "%s/.tmp-step-%08" PRId64 "-%08" PRIx32 "-%" PRId64 "-%u",
-                 c->o.dir, s->step, c->run, c->o.epoch, c->saves) >= (int)sizeof c->temp)
+    snprintf(c->world, sizeof c->world, "-%08" PRIx32 "-%" PRId64 "-",
+             dt_crc32c(0, dt_bytes_of(s->run_id)), c->o.epoch);
+    if (snprintf(c->temp, sizeof c->temp, "%s/.tmp-step-%08" PRId64 "%s%u", c->o.dir, s->step,
+                 c->world, c->saves) >= (int)sizeof c->temp)
         return dt_err_set(err, DT_E_RUNTIME, "the path %.60s... is too long", c->o.dir);
     atomic_store(&c->outcome, DT_CKPT_BUSY);
     atomic_store(&c->stop, false);
@@ -234,6 +225,7 @@ void dt_ckpt_wait(struct dt_ckpt *c)
 void dt_ckpt_settle(struct dt_ckpt *c)
 {
     if (c->committing) {
+        dt_ckpt_hurry(c);
         dt_ckpt_wait(c);
         dt_ckpt_committed(c, NULL);
     } else if (c->active) {

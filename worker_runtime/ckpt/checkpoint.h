@@ -3,6 +3,7 @@
  *
  *     DIR/latest                     "step-00000100": replaced when that one is whole
  *     DIR/.lock                      whose DIR it is: one run at a time saves there
+ *     DIR/.world                     which world of that run does; fence.c
  *     DIR/step-00000100/config.json  the model, as transformers reads it
  *              model.safetensors     parameters, in the type the model has
  *              optimizer/master.safetensors exp_avg.safetensors exp_avg_sq.safetensors
@@ -59,6 +60,14 @@ struct dt_ckpt;
 int dt_ckpt_tensors_of(const struct dt_zero *z, struct dt_tensor **out, size_t *count,
                        struct dt_err *err);
 
+enum dt_ckpt_leave {
+    DT_CKPT_MAY,       /* no later world can have begun */
+    DT_CKPT_MAY_LATER, /* nobody knows: ask again */
+    DT_CKPT_MAY_NEVER, /* the round of this world is over */
+};
+/* What the agent says on the page of ARG, a struct dt_beat_writer. */
+enum dt_ckpt_leave dt_ckpt_ask_beat(void *beat);
+
 struct dt_ckpt_options {
     const char *dir;
     int keep_last;                /* 0: all */
@@ -72,9 +81,9 @@ struct dt_ckpt_options {
     struct dt_device *device; /* that is copied from, where it has memory for that; NULL */
     bool finite_only;         /* a state with a number that is not finite is given up, not saved */
     const char *run_id; /* no other run may save in DIR as long as this is open; NULL: any may */
-    /* Asked by rank 0 before the folder gets its name, and again before `latest` is replaced: false
-     * when a later world may run beside this one. NULL: true. */
-    bool (*may_commit)(void *arg);
+    /* Asked by rank 0 before the folder gets its name, and again before `latest` is replaced. NULL:
+     * it may. */
+    enum dt_ckpt_leave (*may_commit)(void *arg);
     void *may_commit_arg;
 };
 
@@ -102,6 +111,9 @@ int dt_ckpt_commit(struct dt_ckpt *c, bool ok, struct dt_err *err);
  * another thread then. */
 int dt_ckpt_commit_start(struct dt_ckpt *c, bool ok, struct dt_err *err);
 int dt_ckpt_committed(struct dt_ckpt *c, struct dt_err *err);
+/* A commit that is under way waits for leave no longer: it goes by what the folder says of later
+ * worlds. For who is about to wait for it. */
+void dt_ckpt_hurry(struct dt_ckpt *c);
 
 /* Finds what to resume from: the newest whole checkpoint of DIR (`latest`, else the highest step),
  * checksums of its state.json and config.json and sizes of its files in order. OUT "": there is no

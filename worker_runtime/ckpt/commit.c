@@ -14,15 +14,13 @@
 #include "base/auto.h"
 #include "base/fs.h"
 
-#define GONE ".tmp-gone-"
-
 /* What has been taken back, and what a rank made that began with a save when it was over already: a
  * save has the end of the one before behind it on every rank. */
 static bool goes(const char *name, const void *arg)
 {
     const struct dt_ckpt_sweep *s = arg;
     const char *world = strstr(name, s->world);
-    if (strncmp(name, GONE, strlen(GONE)) == 0)
+    if (strncmp(name, DT_CKPT_GONE, strlen(DT_CKPT_GONE)) == 0)
         return true;
     return strncmp(name, ".tmp-step-", strlen(".tmp-step-")) == 0 && world &&
            strtoul(world + strlen(s->world), NULL, 10) < s->before;
@@ -42,8 +40,7 @@ static void start_sweep(struct dt_ckpt *c)
         pthread_join(c->sweeper, NULL);
     c->sweep.dir = c->o.dir;
     c->sweep.before = c->saves;
-    snprintf(c->sweep.world, sizeof c->sweep.world, "-%08" PRIx32 "-%" PRId64 "-", c->run,
-             c->o.epoch);
+    memcpy(c->sweep.world, c->world, sizeof c->sweep.world);
     c->sweeping = dt_ckpt_thread(&c->sweeper, sweep, &c->sweep) == 0;
 }
 
@@ -53,7 +50,7 @@ static void discard(const struct dt_ckpt *c, const char *path)
     char gone[PATH_MAX], name[64];
     const char *base = strrchr(path, '/');
     /* The step and the count of saves: a name that is not there yet. */
-    snprintf(name, sizeof name, GONE "%u-%.40s", c->saves, base ? base + 1 : path);
+    snprintf(name, sizeof name, DT_CKPT_GONE "%u-%.40s", c->saves, base ? base + 1 : path);
     if (dt_ckpt_join_path(gone, c->o.dir, name, NULL) == 0)
         rename(path, gone);
 }
@@ -112,6 +109,14 @@ static int write_state(struct dt_ckpt *c, struct dt_err *err)
     return rc;
 }
 
+static int not_renamed(struct dt_ckpt *c, const char *from, const char *to, struct dt_err *err)
+{
+    int why = errno;
+    if (why == ENOENT && dt_ckpt_fence_check(c, err) < 0)
+        return -1;
+    return dt_err_errno(err, DT_E_RUNTIME, why, "cannot rename %s to %s", from, to);
+}
+
 /* The folder's final name. Where a folder has it already (a run that went back, and came here
  * again) the two change places, and *OLD says so. */
 static int give_name(struct dt_ckpt *c, const char *final, bool *old, struct dt_err *err)
@@ -126,12 +131,12 @@ static int give_name(struct dt_ckpt *c, const char *final, bool *old, struct dt_
     }
     if (errno == EINVAL || errno == ENOSYS) { /* a file system that knows neither */
         *old = false;
-        if (dt_fs_exists(final))
+        if (dt_fs_exists(final) && dt_fs_exists(c->temp))
             discard(c, final);
         if (rename(c->temp, final) == 0)
             return 0;
     }
-    return dt_err_errno(err, DT_E_RUNTIME, errno, "cannot rename %s to %s", c->temp, final);
+    return not_renamed(c, c->temp, final, err);
 }
 
 static void take_name_back(struct dt_ckpt *c, const char *final, bool old)
@@ -139,29 +144,21 @@ static void take_name_back(struct dt_ckpt *c, const char *final, bool old)
     renameat2(AT_FDCWD, final, AT_FDCWD, c->temp, old ? RENAME_EXCHANGE : 0);
 }
 
-static int check_round(const struct dt_ckpt *c, struct dt_err *err)
-{
-    if (!c->o.may_commit || c->o.may_commit(c->o.may_commit_arg))
-        return 0;
-    return dt_err_set(err, DT_E_CANCELED,
-                      "the checkpoint of step %" PRId64
-                      " is dropped: the round of this world is over",
-                      c->state.step);
-}
-
-/* A disk may take seconds to sync, in which the round can end: so that is asked again, last. */
+/* A disk may take seconds to sync, in which the round can end: so that is asked again, last. The
+ * temporary name is this world's alone: nobody else's rename takes it. */
 static int point_latest(struct dt_ckpt *c, struct dt_err *err)
 {
-    char path[PATH_MAX], temp[PATH_MAX], text[40];
+    char path[PATH_MAX], temp[PATH_MAX], name[64], text[40];
     int n = snprintf(text, sizeof text, "step-%08" PRId64 "\n", c->state.step);
+    snprintf(name, sizeof name, ".tmp-latest%s%u", c->world, c->saves);
     if (dt_ckpt_sync_folder(c->o.dir, err) < 0 ||
-        dt_ckpt_join_path(temp, c->o.dir, ".tmp-latest", err) < 0 ||
+        dt_ckpt_join_path(temp, c->o.dir, name, err) < 0 ||
         dt_ckpt_join_path(path, c->o.dir, "latest", err) < 0 ||
         dt_fs_replace(temp, text, (size_t)n, 0644, err) < 0)
         return -1;
-    int rc = check_round(c, err);
+    int rc = dt_ckpt_fence_pass(c, err);
     if (rc == 0 && rename(temp, path) < 0)
-        rc = dt_err_errno(err, DT_E_RUNTIME, errno, "cannot replace %s", path);
+        rc = not_renamed(c, temp, path, err);
     if (rc < 0) {
         unlink(temp);
         return -1;
@@ -191,18 +188,24 @@ static int finish(struct dt_ckpt *c, struct dt_err *err)
 {
     char final[PATH_MAX];
     bool old;
-    if (write_state(c, err) < 0 || check_round(c, err) < 0)
+    if (write_state(c, err) < 0) {
+        dt_ckpt_fence_check(c, err); /* a later world that has taken the files away is the reason */
+        return -1;
+    }
+    if (dt_ckpt_fence_pass(c, err) < 0)
         return -1;
     dt_ckpt_step_path(c->o.dir, c->state.step, final);
     if (give_name(c, final, &old, err) < 0)
         return -1;
     if (point_latest(c, err) < 0) {
-        take_name_back(c, final, old);
+        if (!dt_ckpt_fence_is_lost(c)) /* else the name may be another's by now */
+            take_name_back(c, final, old);
         return -1;
     }
     if (old)
         discard(c, c->temp);
-    prune(c);
+    if (dt_ckpt_fence_check(c, NULL) == 0)
+        prune(c);
     return 0;
 }
 
@@ -232,6 +235,7 @@ int dt_ckpt_commit_start(struct dt_ckpt *c, bool ok, struct dt_err *err)
     if (!ok)
         atomic_store(&c->stop, true);
     dt_ckpt_wait(c);
+    atomic_store(&c->hurry, false);
     int rc = ok && dt_ckpt_done(c, err) < 0 ? -1 : 0;
     if (ok && rc == 0 && c->o.rank == 0) {
         atomic_store(&c->outcome, DT_CKPT_BUSY);
@@ -266,6 +270,7 @@ int dt_ckpt_commit(struct dt_ckpt *c, bool ok, struct dt_err *err)
 {
     if (dt_ckpt_commit_start(c, ok, err) < 0)
         return -1;
+    dt_ckpt_hurry(c);
     dt_ckpt_wait(c);
     return dt_ckpt_committed(c, err) < 0 ? -1 : 0;
 }

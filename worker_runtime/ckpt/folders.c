@@ -118,15 +118,27 @@ void dt_ckpt_remove(const char *path)
     nftw(path, remove_one, 8, FTW_DEPTH | FTW_PHYS);
 }
 
+static void take_away(const char *dir, const char *name)
+{
+    char path[PATH_MAX], gone[PATH_MAX];
+    if (dt_ckpt_join_path(path, dir, name, NULL) < 0)
+        return;
+    if (strncmp(name, DT_CKPT_GONE, strlen(DT_CKPT_GONE)) != 0 &&
+        snprintf(gone, sizeof gone, "%s/" DT_CKPT_GONE "%s", dir, name) < (int)sizeof gone &&
+        rename(path, gone) == 0)
+        dt_ckpt_remove(gone);
+    else
+        dt_ckpt_remove(path);
+}
+
 void dt_ckpt_sweep(const char *dir, dt_ckpt_goes_fn goes, const void *arg)
 {
     DIR *d = opendir(dir);
     if (!d)
         return;
     for (struct dirent *e; (e = readdir(d));) {
-        char path[PATH_MAX];
-        if (goes(e->d_name, arg) && dt_ckpt_join_path(path, dir, e->d_name, NULL) == 0)
-            dt_ckpt_remove(path);
+        if (goes(e->d_name, arg))
+            take_away(dir, e->d_name);
     }
     closedir(d);
 }

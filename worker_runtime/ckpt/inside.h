@@ -17,6 +17,8 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#define DT_CKPT_GONE ".tmp-gone-" /* a name that is no checkpoint's any more begins so */
+
 struct dt_ckpt_piece {
     enum dt_ckpt_file file;
     uint64_t at, len;
@@ -48,17 +50,20 @@ struct dt_ckpt {
     struct dt_err failure; /* of the thread, behind OUTCOME */
     struct dt_ckpt_state state;
     char temp[PATH_MAX];
-    uint32_t run; /* the run's id, short, and fit for a name */
+    char world[48]; /* "-RUN-EPOCH-", as all temporary names of this world have it */
     unsigned saves;
     struct dt_ckpt_pieces pieces;
 
     struct dt_ckpt_sweep {
         const char *dir;
-        char world[48]; /* "-RUN-EPOCH-", as all temporary names of this world have it */
+        char world[48];
         unsigned before;
     } sweep;
     struct dt_companions companions; /* of rank 0 */
     int claim;                       /* on the folder, of rank 0; -1 */
+    uint64_t mark;                   /* of this world, in .world ... */
+    bool marked;                     /* ... where it stood once */
+    atomic_bool hurry;               /* a commit is not to wait for leave */
     bool sweeping; /* SWEEPER removes what nobody needs; the thread above joins it first */
     pthread_t sweeper;
 };
@@ -97,6 +102,17 @@ int dt_ckpt_claim(const char *dir, const char *run_id, int *out, struct dt_err *
  * in it, while the run went on. -1: another run has it now; CLAIM stays, and may be tried again. */
 int dt_ckpt_claim_again(const char *dir, const char *run_id, int *claim, struct dt_err *err);
 
+/* fence.c, of rank 0. Behind the claim: takes the folder over from earlier worlds, unless this may
+ * be one. Again: the folder is a new one. */
+void dt_ckpt_fence_begin(struct dt_ckpt *c);
+int dt_ckpt_fence_begin_again(struct dt_ckpt *c, struct dt_err *err);
+/* Right before a temporary name that is there already gets its final one. Waits for leave; -1:
+ * there will be none, and ERR says why. */
+int dt_ckpt_fence_pass(struct dt_ckpt *c, struct dt_err *err);
+/* The same without leave: only whether a later world has taken the folder over. */
+int dt_ckpt_fence_check(struct dt_ckpt *c, struct dt_err *err);
+bool dt_ckpt_fence_is_lost(const struct dt_ckpt *c);
+
 /* folders.c */
 bool dt_ckpt_step_of(const char *name, int64_t *step);
 const char *dt_ckpt_step_path(const char *dir, int64_t step, char out[PATH_MAX]);
@@ -105,7 +121,8 @@ int dt_ckpt_steps(const char *dir, int64_t **out, size_t *count, struct dt_err *
 int64_t dt_ckpt_latest(const char *dir); /* -1: none is named */
 int dt_ckpt_sync_folder(const char *path, struct dt_err *err);
 void dt_ckpt_remove(const char *path);
-/* Removes all in DIR whose name GOES says so of. */
+/* Removes all in DIR whose name GOES says so of. Each name is gone before what stands behind it:
+ * whoever made it may be alive, and about to give it another. */
 typedef bool (*dt_ckpt_goes_fn)(const char *name, const void *arg);
 void dt_ckpt_sweep(const char *dir, dt_ckpt_goes_fn goes, const void *arg);
 int dt_ckpt_join_path(char out[PATH_MAX], const char *dir, const char *name, struct dt_err *err);

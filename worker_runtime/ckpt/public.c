@@ -7,7 +7,6 @@
 #include "worker_runtime/coll/agree.h"
 #include "worker_runtime/inside.h"
 
-#include <dtrun/beat.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,13 +22,6 @@ struct dt_checkpoint {
     struct dt_buf said, shown; /* sentences: to be asked for, and those last given out */
 };
 
-/* From the thread that commits: a beat's page is there to be read at any time. */
-static bool may_commit(void *arg)
-{
-    const struct dt_checkpoint *k = arg;
-    return !dt_beat_round_over(dt_context_beat(k->context));
-}
-
 static int open_ckpt(struct dt_checkpoint *k, int keep_last, struct dt_err *err)
 {
     if (dt_ckpt_tensors_of(k->zero, &k->tensors, &k->tensor_count, err) < 0)
@@ -44,8 +36,8 @@ static int open_ckpt(struct dt_checkpoint *k, int keep_last, struct dt_err *err)
                                 .epoch = dt_context_epoch(k->context),
                                 .device = dt_context_device(k->context),
                                 .run_id = dt_context_run_id(k->context),
-                                .may_commit = may_commit,
-                                .may_commit_arg = k};
+                                .may_commit = dt_ckpt_ask_beat,
+                                .may_commit_arg = dt_context_beat(k->context)};
     k->saving.ckpt = dt_ckpt_open(&o, err);
     return k->saving.ckpt ? 0 : -1;
 }

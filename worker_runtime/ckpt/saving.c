@@ -78,6 +78,7 @@ int dt_saving_finish(struct dt_saving *s, struct dt_coll *g, struct dt_buf *said
                      struct dt_err *err)
 {
     while (s->phase != DT_SAVING_NONE) {
+        dt_ckpt_hurry(s->ckpt);
         dt_ckpt_wait(s->ckpt);
         if (dt_saving_poll(s, g, said, err) < 0)
             return -1;

@@ -179,7 +179,10 @@ static int write_part(struct dt_ckpt *c, struct dt_err *err)
 static int make_folders(struct dt_ckpt *c, struct dt_err *err)
 {
     char optimizer[PATH_MAX];
+    int claim = c->claim;
     if (c->o.rank == 0 && dt_ckpt_claim_again(c->o.dir, c->o.run_id, &c->claim, err) < 0)
+        return -1;
+    if (c->claim != claim && dt_ckpt_fence_begin_again(c, err) < 0)
         return -1;
     if (dt_ckpt_join_path(optimizer, c->temp, DT_CKPT_OPTIMIZER, err) < 0)
         return -1;

@@ -122,12 +122,6 @@ static int open_transformer(struct dt_trainer *t, struct dt_err *err)
     return t->model ? 0 : -1;
 }
 
-static bool may_commit(void *arg)
-{
-    const struct dt_trainer *t = arg;
-    return !dt_beat_round_over(t->beat);
-}
-
 static int open_ckpt(struct dt_trainer *t, struct dt_err *err)
 {
     if (!t->config->train.save_dir)
@@ -144,8 +138,8 @@ static int open_ckpt(struct dt_trainer *t, struct dt_err *err)
                                 .device = t->device,
                                 .finite_only = true,
                                 .run_id = dt_context_run_id(t->context),
-                                .may_commit = may_commit,
-                                .may_commit_arg = t};
+                                .may_commit = dt_ckpt_ask_beat,
+                                .may_commit_arg = t->beat};
     t->saving.ckpt = dt_ckpt_open(&o, err);
     return t->saving.ckpt ? 0 : -1;
 }

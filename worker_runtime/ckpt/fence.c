@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which world gives names in the folder. Two of one run may live at once: one that is cut off from
+ * the rendezvous, and the one that follows it. Whoever asks the agent (may_commit) is told that no
+ * later world can have begun, or that nobody knows; then a commit waits while training goes on. The
+ * folder itself tells for certain, without clocks and locks:
+ *
+ *     a world that begins    writes its mark into DIR/.world, then takes all temporary names away
+ *     a world that commits   makes a temporary name, then looks for its mark, then renames
+ *
+ * A world that found its mark had its temporary name before a later world wrote another mark, and
+ * so that one takes the name away before it saves anything. The rename comes first or fails,
+ * however long the process was stopped behind its look. */
+#include "worker_runtime/ckpt/inside.h"
+
+#include <dtrun/beat.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "base/fs.h"
+
+#define WORLD ".world"
+#define MARK_DIGITS 16
+#define LOOK_EVERY_NS 20000000
+
+/* ---- what the folder says ---- */
+
+enum whose { OURS, NOBODYS, ANOTHERS, UNKNOWN };
+
+/* ROUND: of the other world. UNKNOWN: it cannot be read, and ERR says why. */
+static enum whose look(const struct dt_ckpt *c, int64_t *round, struct dt_err *err)
+{
+    char path[PATH_MAX];
+    struct dt_buf text = {0};
+    uint64_t mark = 0;
+    enum whose whose = ANOTHERS;
+    if (dt_ckpt_join_path(path, c->o.dir, WORLD, err) < 0)
+        return UNKNOWN;
+    if (!dt_fs_exists(path))
+        whose = NOBODYS;
+    else if (dt_fs_read(path, 512, &text, err) < 0)
+        whose = UNKNOWN;
+    else if (sscanf(dt_buf_cstr(&text), "%16" SCNx64 " %" SCNd64, &mark, round) != 2)
+        whose = NOBODYS;
+    else if (mark == c->mark)
+        whose = OURS;
+    dt_buf_finish(&text);
+    return whose;
+}
+
+/* ---- beginning ---- */
+
+/* Temporary names of earlier worlds, and of an earlier attempt of this one: while it has saved
+ * nothing yet, none is its own. */
+static bool is_leftover(const char *name, const void *ckpt)
+{
+    static const char *const ours[] = {".tmp-step-", ".tmp-gone-", ".tmp-latest", WORLD "."};
+    const struct dt_ckpt *c = ckpt;
+    if (c->saves && strstr(name, c->world))
+        return false;
+    for (size_t i = 0; i < sizeof ours / sizeof *ours; i++)
+        if (strncmp(name, ours[i], strlen(ours[i])) == 0)
+            return true;
+    return false;
+}
+
+static int write_mark(struct dt_ckpt *c, struct dt_err *err)
+{
+    char path[PATH_MAX], text[512];
+    int n = snprintf(text, sizeof text, "%0*" PRIx64 " %" PRId64 " %.200s\n", MARK_DIGITS, c->mark,
+                     c->o.epoch, c->o.run_id);
+    if (dt_ckpt_join_path(path, c->o.dir, WORLD, err) < 0 ||
+        dt_fs_replace(path, text, (size_t)n, 0644, err) < 0)
+        return -1;
+    c->marked = true;
+    return 0;
+}
+
+/* From here on no world that began earlier gives names. */
+static int take_over(struct dt_ckpt *c, struct dt_err *err)
+{
+    if (c->o.run_id && write_mark(c, err) < 0)
+        return -1;
+    dt_ckpt_sweep(c->o.dir, is_leftover, c);
+    return 0;
+}
+
+static enum dt_ckpt_leave ask(const struct dt_ckpt *c)
+{
+    return c->o.may_commit ? c->o.may_commit(c->o.may_commit_arg) : DT_CKPT_MAY;
+}
+
+/* Whoever holds the lock is alone. Without it an earlier world is alive, or a later one: it is
+ * earlier where the agent knows that there is no later one. */
+void dt_ckpt_fence_begin(struct dt_ckpt *c)
+{
+    if (getrandom(&c->mark, sizeof c->mark, 0) < 0)
+        c->mark = (uint64_t)dt_clock_monotonic_ns();
+    if (!c->o.run_id || c->claim >= 0 || ask(c) == DT_CKPT_MAY)
+        take_over(c, NULL); /* a folder that cannot be written is told by the first save */
+}
+
+int dt_ckpt_fence_begin_again(struct dt_ckpt *c, struct dt_err *err)
+{
+    return take_over(c, err);
+}
+
+/* ---- committing ---- */
+
+static int refuse(const struct dt_ckpt *c, int64_t round, struct dt_err *err)
+{
+    return dt_err_set(err, DT_E_CANCELED,
+                      "the checkpoint of step %" PRId64
+                      " is dropped: another world of this run, of round %" PRId64
+                      ", saves in %s, and this one is of round %" PRId64,
+                      c->state.step, round, c->o.dir, c->o.epoch);
+}
+
+static int check(struct dt_ckpt *c, bool may_begin, struct dt_err *err)
+{
+    int64_t round = -1;
+    if (!c->o.run_id)
+        return 0;
+    switch (look(c, &round, err)) {
+    case OURS:
+        return 0;
+    case NOBODYS: /* somebody has removed the file, or the folder */
+        return take_over(c, err);
+    case ANOTHERS:
+        return may_begin && !c->marked ? take_over(c, err) : refuse(c, round, err);
+    case UNKNOWN:
+        return -1;
+    }
+    return -1;
+}
+
+int dt_ckpt_fence_check(struct dt_ckpt *c, struct dt_err *err)
+{
+    return check(c, false, err);
+}
+
+bool dt_ckpt_fence_is_lost(const struct dt_ckpt *c)
+{
+    int64_t round;
+    return c->o.run_id && look(c, &round, NULL) == ANOTHERS;
+}
+
+int dt_ckpt_fence_pass(struct dt_ckpt *c, struct dt_err *err)
+{
+    const struct timespec nap = {.tv_nsec = LOOK_EVERY_NS};
+    enum dt_ckpt_leave leave;
+    while ((leave = ask(c)) == DT_CKPT_MAY_LATER && !atomic_load(&c->hurry))
+        nanosleep(&nap, NULL);
+    if (leave == DT_CKPT_MAY_NEVER)
+        return dt_err_set(err, DT_E_CANCELED,
+                          "the checkpoint of step %" PRId64
+                          " is dropped: the round of this world is over",
+                          c->state.step);
+    return check(c, leave == DT_CKPT_MAY, err);
+}
+
+void dt_ckpt_hurry(struct dt_ckpt *c)
+{
+    atomic_store(&c->hurry, true);
+}
+
+enum dt_ckpt_leave dt_ckpt_ask_beat(void *beat)
+{
+    if (dt_beat_may_commit(beat))
+        return DT_CKPT_MAY;
+    return dt_beat_round_over(beat) ? DT_CKPT_MAY_NEVER : DT_CKPT_MAY_LATER;
+}
