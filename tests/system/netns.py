@@ -156,6 +156,12 @@ class Host:
         for way in ways:
             self.nft("add rule inet story %s %s eth0 drop" % (way, way[0] + "ifname"))
 
+    def cut_from(self, *others):
+        """The same, but only what comes from those hosts, or goes there."""
+        for other in others:
+            self.nft("add rule inet story in ip saddr %s drop" % other.address,
+                     "add rule inet story out ip daddr %s drop" % other.address)
+
     def heal(self):
         self.nft("flush chain inet story in", "flush chain inet story out")
 

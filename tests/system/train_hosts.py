@@ -3,7 +3,9 @@
 # dtrun-train on several hosts that are network namespaces: the same losses as on one, and going on when a host dies or is
 # cut off.
 
+import json
 import os
+import re
 import signal
 import subprocess
 
@@ -136,6 +138,77 @@ def lost(s, cluster, c, happens):
     survivor.forget()
     happens()
     return survivor
+
+
+def saved(folder):
+    """What `latest` names, and the round of the world that saved it; (0, -1) where there is none yet."""
+    for _ in range(100):
+        try:
+            with open(os.path.join(folder, "latest"), encoding="utf-8") as f:
+                name = f.read().strip()
+            with open(os.path.join(folder, name, "state.json"), encoding="utf-8") as f:
+                return int(name[len("step-"):]), json.load(f)["round"]
+        except FileNotFoundError:
+            pass  # a moment ago it was another one
+    return 0, -1
+
+
+@training.story
+def cut_world(s):
+    """two hosts that are cut off from the rendezvous together: their world trains on, and leaves its successor's latest alone"""
+    ckpt = s.path("ckpt")
+    with cluster_of(4) as cluster:
+        daemon = cluster[2].run(s.tools.rendezvous, "--listen", "*:29400")
+        daemon.expect(r"listening on ")
+        c = s.config(steps=1000000, save_every=10, save_dir=ckpt)
+        old = [start(s, cluster, host, c, "2", at=2) for host in (0, 1)]
+        training.wait_for(lambda: saved(ckpt)[1] == 0, "a checkpoint of round 0")
+        new = [start(s, cluster, host, c, "2", at=2) for host in (2, 3)]
+        for program in new:
+            program.expect(r"stands by as a spare")
+        for host in (0, 1):
+            cluster[host].cut_from(cluster[2], cluster[3])
+        training.wait_for(lambda: saved(ckpt)[1] == 1, "a checkpoint of round 1")
+        first, refused = saved(ckpt)[0], r"is not saved: rank 0: .*another world of this run, of round 1, saves in "
+        training.wait_for(lambda: any(p.says(refused) for p in old), "a checkpoint of round 0 that is dropped")
+        # Both save on, each some times.
+        for program in old:
+            program.forget()
+        rounds = set()
+
+        def both_went_on():
+            step, of_round = saved(ckpt)
+            rounds.add(of_round)
+            dropped = sum(bool(re.search(refused, line)) for p in old for line in p.lines)
+            return step >= first + 100 and dropped >= 10
+
+        training.wait_for(both_went_on, "ten saves of each world")
+        tap.check_equal(rounds, {1}, "rounds that latest was of since round 1 first saved")
+        for program in old + new:
+            tap.check_equal(program.popen.poll(), None, "exit status of %s" % program.name)
+
+
+@training.story
+def daemon_away(s):
+    """what is saved while the daemon is away becomes latest when it is back; training does not wait for it"""
+    ckpt, every = s.path("ckpt"), 1000
+    serve = (s.tools.rendezvous, "--listen", "*:29400", "--state-dir", s.path("state"))
+    with cluster_of(1) as cluster:
+        daemon = cluster[0].run(*serve)
+        daemon.expect(r"listening on ")
+        tiny = {**training.GPT2, "n_layer": 1, "n_embd": 12, "n_positions": 8}
+        c = s.config(model=tiny, batch=2, steps=1000000, save_every=every, save_dir=ckpt)
+        program = start(s, cluster, 0, c, "1")
+        training.wait_for(lambda: saved(ckpt)[0] == every, "the first checkpoint")
+        daemon.kill()
+        program.expect(r"connecting again, workers run on")
+        program.expect(r"step %d/" % (2 * every + every // 10))
+        step = saved(ckpt)[0]
+        if not program.says(r"step %d/" % (3 * every)):  # then it would have gone by the folder
+            tap.check_equal(step, every, "step of latest while the daemon is away")
+        cluster[0].run(*serve).expect(r"listening on ")
+        training.wait_for(lambda: saved(ckpt)[0] >= 2 * every, "the checkpoint that waited")
+        tap.check_equal(any("is not saved" in line for line in program.lines), False, "a save was dropped")
 
 
 @training.story
