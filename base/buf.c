@@ -154,10 +154,13 @@ void dt_buf_vprintf(struct dt_buf *b, const char *fmt, va_list ap)
 {
     va_list again;
     va_copy(again, ap);
-    int n = vsnprintf(NULL, 0, fmt, ap);
+    /* Mostly there is room already, and formatting is what costs. */
+    size_t room = b->bad ? 0 : dt_buf_free_room(b);
+    int n = vsnprintf(room ? (char *)b->at + b->len : NULL, room, fmt, ap);
     uint8_t *to = n < 0 ? NULL : dt_buf_room(b, (size_t)n + 1);
     if (to) {
-        vsnprintf((char *)to, (size_t)n + 1, fmt, again);
+        if ((size_t)n >= room)
+            vsnprintf((char *)to, (size_t)n + 1, fmt, again);
         b->len += (size_t)n;
     }
     va_end(again);
