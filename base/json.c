@@ -29,6 +29,16 @@ static int no_json(const char *text, size_t at, const char *why, struct dt_err *
     return dt_err_set(err, DT_E_USAGE, "line %zu, column %zu: %s", line, column, why);
 }
 
+/* How many bytes from S on stand for themselves in a string. Most do, so that nothing else is asked
+ * about them one by one. */
+static size_t plain_run(const uint8_t *s, size_t len)
+{
+    size_t n = 0;
+    while (n < len && s[n] >= 0x20 && s[n] < 0x7f && s[n] != '"' && s[n] != '\\')
+        n++;
+    return n;
+}
+
 /* What is wrong with the character at TEXT[I], or NULL. */
 static const char *wrong_char(const uint8_t *text, size_t i, size_t len, bool in_string)
 {
@@ -47,6 +57,11 @@ static int scan(const char *bytes, size_t len, struct dt_err *err)
     bool in_string = false;
     int depth = 0;
     for (size_t i = 0; i < len;) {
+        size_t plain = in_string ? plain_run(text + i, len - i) : 0;
+        if (plain) {
+            i += plain;
+            continue;
+        }
         const char *wrong = wrong_char(text, i, len, in_string);
         if (wrong)
             return no_json(bytes, i, wrong, err);
@@ -349,6 +364,12 @@ void dt_json_quote_most(struct dt_buf *out, const char *text, size_t len, size_t
     const uint8_t *s = (const uint8_t *)text;
     dt_buf_put_u8(out, '"');
     for (size_t i = 0, n; i < len; i += n ? n : 1) {
+        n = plain_run(s + i, len - i < most ? len - i : most);
+        if (n) {
+            dt_buf_put(out, s + i, n);
+            most -= n;
+            continue;
+        }
         n = dt_utf8_len(s + i, len - i);
         size_t read_as = n ? n : strlen(stand_in);
         if (read_as > most)

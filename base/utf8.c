@@ -3,12 +3,10 @@
 
 #include <string.h>
 
-size_t dt_utf8_len(const uint8_t *s, size_t left)
+size_t dt_utf8_long_len(const uint8_t *s, size_t left)
 {
     uint8_t low = 0x80, high = 0xbf;
     size_t n;
-    if (s[0] < 0x80)
-        return 1;
     if (s[0] >= 0xc2 && s[0] <= 0xdf)
         n = 2;
     else if (s[0] >= 0xe0 && s[0] <= 0xef)

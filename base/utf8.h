@@ -9,9 +9,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* dt_utf8_len() where S begins no character of one byte. */
+size_t dt_utf8_long_len(const uint8_t *s, size_t left);
+
 /* The length of the character at S, 0 when there is none: overlong forms, surrogates and what is
  * above U+10FFFF are none (table 3-7 of the Unicode standard). LEFT is not 0. */
-size_t dt_utf8_len(const uint8_t *s, size_t left);
+static inline size_t dt_utf8_len(const uint8_t *s, size_t left)
+{
+    return s[0] < 0x80 ? 1 : dt_utf8_long_len(s, left);
+}
 
 /* The code point of the character of N bytes at S. */
 unsigned dt_utf8_code(const uint8_t *s, size_t n);
