@@ -365,10 +365,17 @@ static uv_buf_t place_for_more(struct dt_store_peer *p)
     return uv_buf_init((char *)p->in.at + p->in.len, (unsigned)dt_buf_free_room(&p->in));
 }
 
+/* Bytes of it wait for their turn. */
+static bool has_its_turn_to_come(const struct dt_store_peer *p)
+{
+    return p->in.len > 0 && dt_node_linked(&p->in_due);
+}
+
 static void on_peer_alloc(uv_handle_t *h, size_t hint, uv_buf_t *buf)
 {
+    struct dt_store_peer *p = dt_container_of((union dt_uvx_stream *)h, struct dt_store_peer, io);
     (void)hint;
-    *buf = place_for_more(dt_container_of((union dt_uvx_stream *)h, struct dt_store_peer, io));
+    *buf = has_its_turn_to_come(p) ? uv_buf_init(NULL, 0) : place_for_more(p);
 }
 
 static void on_peer_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf);
@@ -421,16 +428,22 @@ static void leave(struct dt_store_peer *p)
 static void go_on(struct dt_store_peer *p, enum pause why)
 {
     bool blocked = !may_ask(p); /* on_peer_written() goes on */
+    bool finished = p->ended && why == STARVED;
     bool read_on = why == STARVED && !p->ended && !blocked && !share_spent(p);
+    if (read_on)
+        dt_list_remove(&p->in_due); /* what it had to send has been sent */
+    if (why != FULL && !blocked && !finished && !read_on) {
+        dt_store_peer_later(p); /* stops reading only if more comes before: that takes three calls
+                                   of the system, and most wait for an answer first */
+        return;
+    }
     dt_store_peer_read(p, read_on);
     if (p->closing)
         return;
     if (why == FULL)
         check_wanted(p); /* else dt_store_room_offer() goes on */
-    else if (p->ended && why == STARVED && owed(p) == 0)
+    else if (finished && owed(p) == 0)
         leave(p);
-    else if (!blocked && !read_on && !(p->ended && why == STARVED))
-        dt_store_peer_later(p);
 }
 
 /* After requests were worked through: sends, and keeps no more than is needed. */
@@ -496,6 +509,10 @@ static void touch(struct dt_store_peer *p, size_t n)
 /* Reading has ended, or there is no place for more. */
 static void on_no_bytes(struct dt_store_peer *p, ssize_t status)
 {
+    if (status == UV_ENOBUFS && has_its_turn_to_come(p)) {
+        dt_store_peer_read(p, false);
+        return;
+    }
     if (status == UV_ENOBUFS && dt_store_room_is_awaited(p)) {
         go_on(p, FULL);
         return;
