@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The life of dtrun-rendezvous as its operator sees it: what it says when told nonsense, signals,
  * reload, sockets of every kind, systemd. */
+#include "base/clock.h"
 #include "base/json.h"
 #include "tests/lib/check.h"
 #include "tests/lib/daemon.h"
@@ -296,6 +297,7 @@ TEST(idle_clients_are_closed_and_waiting_ones_are_not)
 TEST(a_flood_of_violations_does_not_fill_the_log)
 {
     struct daemon_process d;
+    dt_ms began = dt_clock_monotonic();
     DAEMON_START(&d, PROGRAM, LISTEN);
     for (int i = 0; i < 300; i++) {
         int fd = peer_greet(d.port);
@@ -305,7 +307,8 @@ TEST(a_flood_of_violations_does_not_fill_the_log)
     kill(d.pid, SIGUSR1);
     CHECK(daemon_log_has(&d, "closed 300 for the protocol"));
     CHECK(daemon_log_count(&d, "opcode 238 is unknown") >= 1);
-    CHECK(daemon_log_count(&d, "opcode 238 is unknown") < 60);
+    CHECK(daemon_log_count(&d, "opcode 238 is unknown") <=
+          10 + (dt_clock_monotonic() - began) / DT_SECOND + 1);
     CHECK_EQ(daemon_stop(&d), 0);
 }
 
