@@ -2,7 +2,7 @@
 /* dtrun-train: one worker of a training run, or all of it. Told to end by SIGTERM or SIGINT, it
  * finishes its step, saves, and dies by that signal. */
 #include "base/fs.h"
-#include "base/json.h"
+#include "base/json_write.h"
 #include "base/say.h"
 #include "worker_runtime/ops/cpu/blas.h"
 #include "worker_runtime/data/tokenizer.h"
@@ -64,9 +64,11 @@ static void leave_error_file(const char *text)
     struct dt_buf out = {0};
     if (!path || !*path)
         return;
-    dt_buf_put_str(&out, "{\"message\": ");
-    dt_json_quote(&out, text, strlen(text));
-    dt_buf_put_str(&out, "}\n");
+    struct dt_json_writer w = {.out = &out, .style = DT_JSON_SPACED};
+    dt_json_put_object(&w, NULL);
+    dt_json_put_text(&w, "message", text);
+    dt_json_put_end(&w);
+    dt_buf_put_u8(&out, '\n');
     if (!out.bad)
         dt_fs_replace(path, out.at, out.len, 0644, NULL);
     dt_buf_finish(&out);
