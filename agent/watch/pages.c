@@ -4,6 +4,7 @@
 #include "agent/watch/pages.h"
 
 #include "base/log.h"
+#include "rendezvous/protocol/spec.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -14,6 +15,9 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
+
+/* Of a worker each second, so that a beat can say the sum of a node. */
+#define TOKENS_MOST (DT_FIELD_WHOLE_MAX / DT_WORKERS_MOST)
 
 #ifndef MFD_NOEXEC_SEAL
 #define MFD_NOEXEC_SEAL 8u
@@ -165,7 +169,7 @@ int64_t dt_pages_tokens_per_s(const struct dt_pages *p, int local_rank)
 {
     struct dt_beat_told t;
     bool told = dt_pages_read(p, local_rank, &t) && t.tokens_per_s > 0; /* NaN is not */
-    return told && t.tokens_per_s < 1e12 ? (int64_t)t.tokens_per_s : 0;
+    return told && t.tokens_per_s < (double)TOKENS_MOST ? (int64_t)t.tokens_per_s : 0;
 }
 
 static size_t put_steps(const struct dt_beat_told *t, char *out, size_t size)

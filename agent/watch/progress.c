@@ -4,6 +4,7 @@
 #include "base/auto.h"
 #include "base/list.h"
 #include "base/str.h"
+#include "rendezvous/protocol/spec.h"
 
 #include <fcntl.h>
 #include <stdlib.h>
@@ -32,7 +33,7 @@ static int64_t read_number(const char *path)
     if (len <= 0)
         return -1;
     text[len] = '\0';
-    return dt_str_to_int(dt_str_trim(text), 0, INT64_MAX, &n, NULL) == 0 ? n : -1;
+    return dt_str_to_int(dt_str_trim(text), 0, DT_STEPS_MOST, &n, NULL) == 0 ? n : -1;
 }
 
 static void read_along(uv_work_t *w)

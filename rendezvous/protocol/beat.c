@@ -3,12 +3,11 @@
  * value is loaded once and judged after that; nothing read here is trusted to stay. */
 #include "rendezvous/protocol/beat.h"
 
+#include "rendezvous/protocol/spec.h"
+
 #include <math.h>
 #include <stddef.h>
 #include <string.h>
-
-/* Beyond this a step is no step. All of them are exact as a JSON number. */
-#define MOST_STEPS ((int64_t)1 << 53)
 
 static const char magic[8] = {'D', 'T', 'R', 'N', 'B', 'E', 'A', 'T'};
 
@@ -58,7 +57,7 @@ void dt_beat_set_lease(struct dt_beat_page *page, int64_t until_ns)
 static int64_t read_step(const int64_t *at)
 {
     int64_t v = __atomic_load_n(at, __ATOMIC_RELAXED);
-    return v < 0 || v > MOST_STEPS ? -1 : v;
+    return v < 0 || v > DT_STEPS_MOST ? -1 : v;
 }
 
 static int64_t read_time(const int64_t *at)

@@ -388,8 +388,10 @@ static void ready(struct dt_rdzv *r, struct dt_rdzv_actions *out, struct dt_memb
     case DT_DOING_RUNNING:
     case DT_DOING_DONE:
     case DT_DOINGS: /* nobody does that */
-        if (f->round < m->round && *r->master_addr) {
-            rdzv_send_world(r, out, m); /* the first was lost with its connection */
+        if (f->round < m->round && *r->master_addr && m->role_size > 0) {
+            /* The first was lost with its connection. Of a round that was learnt from the nodes
+             * themselves the roles are not known, and none of them lacks its world. */
+            rdzv_send_world(r, out, m);
         } else {
             struct dt_result result = {.evidence = DT_EVIDENCE_PROGRAM,
                                        .signature = "",

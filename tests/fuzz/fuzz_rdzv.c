@@ -101,12 +101,26 @@ static struct dt_join join_of(const struct story *s, uint8_t who, uint8_t how, b
     return j;
 }
 
+/* A node would take it: no number in it is beyond its limits. */
+static void check_readable(const struct story *s, const struct dt_rdzv_action *a)
+{
+    struct dt_message said, read;
+    struct dt_buf frame = {0};
+    size_t used;
+    dt_rdzv_message(&s->out, a, "run", &said);
+    dt_message_encode(&frame, &said);
+    FUZZ_CHECK(dt_message_decode(frame.at, frame.len, DT_FRAME_MAX, &read, &used, NULL) == DT_DONE);
+    dt_message_finish(&read);
+    dt_buf_finish(&frame);
+}
+
 static void check_send(const struct story *s, const struct before *was,
                        const struct dt_rdzv_action *a)
 {
     const struct dt_rdzv *r = s->run;
     const struct dt_member *m = dt_members_find(&r->members, a->to);
     FUZZ_CHECK(a->to >= 100 && a->to < 100 + PEERS);
+    check_readable(s, a);
     if (a->message == DT_MSG_STOP)
         FUZZ_CHECK(m == NULL || m->doing == DT_DOING_STOPPING || r->state == DT_RUN_CLOSED ||
                    was->round != r->round);
