@@ -32,11 +32,11 @@ static void put_verdict(const struct dt_status_run *r, struct dt_buf *out)
     put_shown(out, r->id);
     dt_buf_put_str(out, ": ");
     put_shown(out, r->state);
-    dt_buf_printf(out, ", round %d, %d of %d", r->round, r->nodes, r->min);
-    if (r->max != r->min)
-        dt_buf_printf(out, ":%d", r->max);
-    dt_buf_printf(out, " node%s, restarts %d of %d\n", plural(r->max), r->restarts,
-                  r->max_restarts);
+    dt_buf_printf(out, ", round %d, %d of %d", r->round, r->nodes, r->spec.min_nodes);
+    if (r->spec.max_nodes != r->spec.min_nodes)
+        dt_buf_printf(out, ":%d", r->spec.max_nodes);
+    dt_buf_printf(out, " node%s, restarts %d of %d\n", plural(r->spec.max_nodes), r->restarts,
+                  r->spec.max_restarts);
     if (*r->why) {
         dt_buf_put_str(out, "  ");
         put_shown(out, r->why);

@@ -14,6 +14,8 @@
     {.name = #member, .kind = DT_FIELD_STRING, .at = offsetof(struct type, member), .max = size - 1}
 #define COUNTED(type, member, min_) \
     {.name = #member, .kind = DT_FIELD_INT, .at = offsetof(struct type, member), .min = min_, .max = INT_MAX}
+#define OF_SPEC(name_, member) \
+    {.name = name_, .kind = DT_FIELD_INT, .at = offsetof(struct dt_status_run, spec.member), .max = INT_MAX}
 #define WHOLE(type, member, min_) \
     {.name = #member, .kind = DT_FIELD_INT64, .at = offsetof(struct type, member), .min = min_, \
      .max = DT_FIELD_WHOLE_MAX}
@@ -35,10 +37,10 @@ const struct dt_field dt_status_run_fields[] = {
     COUNTED(dt_status_run, round, -1),
     COUNTED(dt_status_run, world, 0),
     COUNTED(dt_status_run, nodes, 0),
-    COUNTED(dt_status_run, min, 0),
-    COUNTED(dt_status_run, max, 0),
+    OF_SPEC("min", min_nodes),
+    OF_SPEC("max", max_nodes),
     COUNTED(dt_status_run, restarts, 0),
-    COUNTED(dt_status_run, max_restarts, 0),
+    OF_SPEC("max_restarts", max_restarts),
     COUNTED(dt_status_run, losses, 0),
     WHOLE(dt_status_run, since_s, 0),
     WORDS(dt_status_run, master, MASTER_MAX),

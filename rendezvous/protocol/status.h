@@ -4,7 +4,7 @@
 #ifndef DT_RENDEZVOUS_PROTOCOL_STATUS_H
 #define DT_RENDEZVOUS_PROTOCOL_STATUS_H
 
-#include "rendezvous/protocol/fields.h"
+#include "rendezvous/protocol/spec.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -19,10 +19,10 @@ struct dt_status_server {
 struct dt_status_run {
     const char *id, *state; /* "gathering", "running", "closed" */
     int round;
-    int world;    /* how many workers this round has, or the last had */
-    int nodes;    /* with a seat; while gathering, ready for one */
-    int min, max; /* that it may run with */
-    int restarts, max_restarts;
+    int world;               /* how many workers this round has, or the last had */
+    int nodes;               /* with a seat; while gathering, ready for one */
+    struct dt_run_spec spec; /* of which the rows name what is shown */
+    int restarts;
     int losses; /* nodes lost, ever */
     int64_t since_s;
     const char *master; /* "ADDR:PORT" of the round, or "" */
