@@ -70,6 +70,22 @@ TEST(a_job_that_fails_at_once_again_and_again_pauses_before_its_rounds)
     end();
 }
 
+TEST(a_pause_of_our_own_is_no_time_that_a_failed_round_ran)
+{
+    begin_running(1, 1, 1);
+    run->spec.max_restarts = 20;
+    result(1000, false);
+    join(1000);
+    result(1000, false);
+    now += 60 * DT_SECOND;
+    join(1000);
+    CHECK_EQ(run->state, DT_RUN_GATHERING);
+    now += DT_SECOND;
+    tick();
+    CHECK(strstr(news[0], "2 rounds in a row failed at once") != NULL);
+    end();
+}
+
 TEST(a_spare_takes_the_seat_of_a_node_that_fails_twice_in_a_row)
 {
     begin_running(2, 2, 2);
