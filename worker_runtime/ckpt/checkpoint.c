@@ -3,6 +3,7 @@
 #include "worker_runtime/ckpt/inside.h"
 #include "worker_runtime/device/device.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
@@ -161,8 +162,7 @@ void dt_ckpt_close(struct dt_ckpt *c)
     if (!c)
         return;
     dt_ckpt_settle(c);
-    if (c->sweeping)
-        pthread_join(c->sweeper, NULL);
+    dt_ckpt_sweep_join(&c->sweep);
     if (c->claim >= 0)
         close(c->claim);
     for (int f = 0; f < DT_CKPT_FILES; f++)
@@ -181,6 +181,21 @@ int dt_ckpt_accompany(struct dt_ckpt *c, const char *folder, struct dt_err *err)
 }
 
 /* ---- a save ---- */
+
+/* What may follow what. */
+static const bool may_follow[DT_CKPT_PHASES][DT_CKPT_PHASES] = {
+    [DT_CKPT_IDLE] = {[DT_CKPT_WRITING] = true},
+    [DT_CKPT_WRITING] = {[DT_CKPT_WRITTEN] = true},
+    [DT_CKPT_WRITTEN] = {[DT_CKPT_COMMITTING] = true, [DT_CKPT_IDLE] = true},
+    [DT_CKPT_COMMITTING] = {[DT_CKPT_NAMED] = true},
+    [DT_CKPT_NAMED] = {[DT_CKPT_IDLE] = true},
+};
+
+void dt_ckpt_enter(struct dt_ckpt *c, enum dt_ckpt_phase to)
+{
+    assert(may_follow[c->phase][to]);
+    c->phase = to;
+}
 
 int dt_ckpt_thread(pthread_t *out, void *(*run)(void *), void *arg)
 {
@@ -211,31 +226,33 @@ int dt_ckpt_start(struct dt_ckpt *c, const struct dt_ckpt_state *s, struct dt_er
     int rc = dt_ckpt_thread(&c->thread, dt_ckpt_write, c);
     if (rc)
         return dt_err_errno(err, DT_E_RUNTIME, rc, "cannot start the thread that writes");
-    c->active = c->running = true;
+    dt_ckpt_enter(c, DT_CKPT_WRITING);
     return 0;
 }
 
 void dt_ckpt_wait(struct dt_ckpt *c)
 {
-    if (c->running)
-        pthread_join(c->thread, NULL);
-    c->running = false;
+    if (c->phase != DT_CKPT_WRITING && c->phase != DT_CKPT_COMMITTING)
+        return;
+    pthread_join(c->thread, NULL);
+    dt_ckpt_enter(c, c->phase == DT_CKPT_WRITING ? DT_CKPT_WRITTEN : DT_CKPT_NAMED);
+}
+
+void dt_ckpt_sweep_join(struct dt_ckpt_sweep *s)
+{
+    if (s->running)
+        pthread_join(s->thread, NULL);
+    s->running = false;
 }
 
 void dt_ckpt_settle(struct dt_ckpt *c)
 {
-    if (c->committing) {
-        dt_ckpt_hurry(c);
-        dt_ckpt_wait(c);
-        dt_ckpt_committed(c, NULL);
-    } else if (c->active) {
-        dt_ckpt_commit(c, false, NULL);
-    }
+    dt_ckpt_commit(c, false, NULL);
 }
 
 int dt_ckpt_done(struct dt_ckpt *c, struct dt_err *err)
 {
-    if (!c->active || c->committing)
+    if (c->phase != DT_CKPT_WRITING && c->phase != DT_CKPT_WRITTEN)
         return 1;
     int outcome = atomic_load_explicit(&c->outcome, memory_order_acquire);
     if (outcome == DT_CKPT_FAILED && err)

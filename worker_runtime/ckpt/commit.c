@@ -36,12 +36,11 @@ static void *sweep(void *arg)
 /* Large files take their time to go, so the step does not wait for it. */
 static void start_sweep(struct dt_ckpt *c)
 {
-    if (c->sweeping)
-        pthread_join(c->sweeper, NULL);
+    dt_ckpt_sweep_join(&c->sweep);
     c->sweep.dir = c->o.dir;
     c->sweep.before = c->saves;
     memcpy(c->sweep.world, c->world, sizeof c->sweep.world);
-    c->sweeping = dt_ckpt_thread(&c->sweeper, sweep, &c->sweep) == 0;
+    c->sweep.running = dt_ckpt_thread(&c->sweep.thread, sweep, &c->sweep) == 0;
 }
 
 /* No checkpoint any more, from this moment on. */
@@ -223,14 +222,14 @@ static void *commit(void *ckpt)
 /* Behind a save, however it went. */
 static void end(struct dt_ckpt *c)
 {
-    c->active = c->committing = false;
+    dt_ckpt_enter(c, DT_CKPT_IDLE);
     if (c->o.rank == 0)
         start_sweep(c);
 }
 
 int dt_ckpt_commit_start(struct dt_ckpt *c, bool ok, struct dt_err *err)
 {
-    if (!c->active || c->committing)
+    if (c->phase != DT_CKPT_WRITING && c->phase != DT_CKPT_WRITTEN)
         return 0;
     if (!ok)
         atomic_store(&c->stop, true);
@@ -241,7 +240,7 @@ int dt_ckpt_commit_start(struct dt_ckpt *c, bool ok, struct dt_err *err)
         atomic_store(&c->outcome, DT_CKPT_BUSY);
         int why = dt_ckpt_thread(&c->thread, commit, c);
         if (why == 0) {
-            c->committing = c->running = true;
+            dt_ckpt_enter(c, DT_CKPT_COMMITTING);
             return 0;
         }
         rc = dt_err_errno(err, DT_E_RUNTIME, why, "cannot start the thread that commits");
@@ -254,7 +253,7 @@ int dt_ckpt_commit_start(struct dt_ckpt *c, bool ok, struct dt_err *err)
 
 int dt_ckpt_committed(struct dt_ckpt *c, struct dt_err *err)
 {
-    if (!c->committing)
+    if (c->phase != DT_CKPT_COMMITTING && c->phase != DT_CKPT_NAMED)
         return 1;
     int outcome = atomic_load_explicit(&c->outcome, memory_order_acquire);
     if (outcome == DT_CKPT_BUSY)

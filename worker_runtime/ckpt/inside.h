@@ -30,7 +30,20 @@ struct dt_ckpt_pieces {
     size_t count, size;
 };
 
-enum { DT_CKPT_BUSY, DT_CKPT_WELL, DT_CKPT_FAILED }; /* the thread, and how it ended */
+/* The life of a save, as the thread sees it that calls the functions of checkpoint.h ("the owner").
+ * No other thread reads it. */
+enum dt_ckpt_phase {
+    DT_CKPT_IDLE,       /* there is no save */
+    DT_CKPT_WRITING,    /* THREAD writes this rank's part, or has ended and is to be joined */
+    DT_CKPT_WRITTEN,    /* it has been joined: well or not, it is to be committed or given up */
+    DT_CKPT_COMMITTING, /* rank 0: THREAD gives the folder its name, or has ended */
+    DT_CKPT_NAMED,      /* it has been joined, and how it went is to be told */
+    DT_CKPT_PHASES,
+};
+
+/* How far THREAD is, in `outcome`. The thread sets it last; until then the pieces and `failure` are
+ * the thread's alone, from then on the owner's. */
+enum { DT_CKPT_BUSY, DT_CKPT_WELL, DT_CKPT_FAILED };
 
 struct dt_ckpt {
     struct dt_ckpt_options o;
@@ -41,12 +54,10 @@ struct dt_ckpt {
     struct dt_buf head[DT_CKPT_FILES]; /* what stands in front of the data; all of config.json */
     uint64_t bytes[DT_CKPT_FILES];     /* of each file when it is whole; 0: there is no such */
 
-    bool active;     /* begun, and not yet committed */
-    bool committing; /* what THREAD does: else it writes */
-    bool running;    /* THREAD is to be joined */
+    enum dt_ckpt_phase phase; /* dt_ckpt_enter() alone assigns it */
     pthread_t thread;
     atomic_int outcome;
-    atomic_bool stop;      /* the thread may give up */
+    atomic_bool stop;      /* the owner's word to THREAD: it may give up */
     struct dt_err failure; /* of the thread, behind OUTCOME */
     struct dt_ckpt_state state;
     char temp[PATH_MAX];
@@ -54,7 +65,11 @@ struct dt_ckpt {
     unsigned saves;
     struct dt_ckpt_pieces pieces;
 
+    /* Another thread removes what nobody needs. The writing thread joins it first, and RUNNING is
+     * that thread's until then; else the owner's. */
     struct dt_ckpt_sweep {
+        bool running;
+        pthread_t thread;
         const char *dir;
         char world[48];
         unsigned before;
@@ -63,12 +78,14 @@ struct dt_ckpt {
     int claim;                       /* on the folder, of rank 0; -1 */
     uint64_t mark;                   /* of this world, in .world ... */
     bool marked;                     /* ... where it stood once */
-    atomic_bool hurry;               /* a commit is not to wait for leave */
-    bool sweeping; /* SWEEPER removes what nobody needs; the thread above joins it first */
-    pthread_t sweeper;
+    atomic_bool hurry; /* the owner's word to THREAD: a commit is not to wait for leave */
 };
 
 /* checkpoint.c */
+/* The owner's. A move that the table does not allow is a mistake of ours, and ends the program: a
+ * library logs nothing. */
+void dt_ckpt_enter(struct dt_ckpt *c, enum dt_ckpt_phase to);
+void dt_ckpt_sweep_join(struct dt_ckpt_sweep *s);
 struct dt_zero_state *dt_ckpt_shards(struct dt_ckpt *c); /* to fill, then dt_ckpt_start() */
 int dt_ckpt_start(struct dt_ckpt *c, const struct dt_ckpt_state *s, struct dt_err *err);
 /* Starts a thread that no signal is handled on: the one that asks for an end often comes while a

@@ -217,10 +217,7 @@ void *dt_ckpt_write(void *ckpt)
 {
     struct dt_ckpt *c = ckpt;
     setpriority(PRIO_PROCESS, (id_t)gettid(), NICE);
-    if (c->sweeping) {
-        pthread_join(c->sweeper, NULL);
-        c->sweeping = false;
-    }
+    dt_ckpt_sweep_join(&c->sweep);
     int rc = await_snapshot(c, &c->failure);
     if (rc == 0)
         rc = write_save(c, &c->failure);
