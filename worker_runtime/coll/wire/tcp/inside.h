@@ -47,9 +47,19 @@ struct dt_tcp_list {
 
 enum dt_tcp_line_name { DT_TCP_MESSAGES, DT_TCP_PULSE, DT_TCP_LINES };
 
+enum dt_tcp_line_state {
+    DT_TCP_NONE,    /* not called for yet, or broken off */
+    DT_TCP_CALLING, /* a socket connects */
+    DT_TCP_GREETED, /* it is connected, and the other's answer is to come */
+    DT_TCP_RESTS,   /* nobody answered as they should: called again at `retry_at` */
+    DT_TCP_OPEN,
+    DT_TCP_ENDED, /* an open pulse was closed at its other end: it is not called for again */
+    DT_TCP_LINE_STATES,
+};
+
 struct dt_tcp_line {
-    enum { DT_TCP_NONE, DT_TCP_RESTS, DT_TCP_CALLING, DT_TCP_GREETED, DT_TCP_OPEN } state;
-    int fd; /* -1: none */
+    enum dt_tcp_line_state state; /* lines.c alone assigns it */
+    int fd;                       /* -1: none */
     int tries, refusals;
     dt_ms retry_at, give_up_at;
     uint8_t in[sizeof(struct dt_tcp_hello)]; /* the answer, as far as it came */
@@ -117,6 +127,7 @@ bool dt_tcp_same_secret(const uint8_t a[DT_TCP_SECRET], const uint8_t b[DT_TCP_S
 bool dt_tcp_say_hello(int fd, const struct dt_tcp_hello *h); /* false: errno */
 /* Both ends have shown who they are; the line's socket is set. */
 void dt_tcp_open_line(struct dt_wire *w, struct dt_tcp_peer *p, enum dt_tcp_line_name name);
+void dt_tcp_close_line(struct dt_wire *w, struct dt_tcp_line *l); /* it is none then */
 
 /* -- messages.c ----------------------------------------------------------------------------- */
 

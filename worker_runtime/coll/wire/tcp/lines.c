@@ -5,6 +5,7 @@
  * who got the port of a rank that is gone. Nothing here waits. */
 #include "worker_runtime/coll/wire/tcp/inside.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -92,14 +93,34 @@ void dt_tcp_hang_up(struct dt_wire *w, int fd)
     close(fd);
 }
 
-static void close_line(struct dt_wire *w, struct dt_tcp_line *l)
+/* What may follow what. A line that the other rank calls for is none, and then open. */
+static const bool may_follow[DT_TCP_LINE_STATES][DT_TCP_LINE_STATES] = {
+    [DT_TCP_NONE] = {[DT_TCP_NONE] = true, [DT_TCP_CALLING] = true, [DT_TCP_OPEN] = true},
+    [DT_TCP_CALLING] = {[DT_TCP_NONE] = true, [DT_TCP_GREETED] = true, [DT_TCP_RESTS] = true},
+    [DT_TCP_GREETED] = {[DT_TCP_NONE] = true, [DT_TCP_OPEN] = true, [DT_TCP_RESTS] = true},
+    [DT_TCP_RESTS] = {[DT_TCP_NONE] = true, [DT_TCP_CALLING] = true},
+    [DT_TCP_OPEN] = {[DT_TCP_NONE] = true, [DT_TCP_ENDED] = true},
+    [DT_TCP_ENDED] = {[DT_TCP_NONE] = true},
+};
+
+static void enter(struct dt_wire *w, struct dt_tcp_line *l, enum dt_tcp_line_state to)
+{
+    assert(may_follow[l->state][to]);
+    w->resting += (to == DT_TCP_RESTS) - (l->state == DT_TCP_RESTS);
+    l->state = to;
+}
+
+static void drop_socket(struct dt_wire *w, struct dt_tcp_line *l)
 {
     dt_tcp_hang_up(w, l->fd);
-    if (l->state == DT_TCP_RESTS)
-        w->resting--;
     l->fd = -1;
-    l->state = DT_TCP_NONE;
     l->got = 0;
+}
+
+void dt_tcp_close_line(struct dt_wire *w, struct dt_tcp_line *l)
+{
+    drop_socket(w, l);
+    enter(w, l, DT_TCP_NONE);
 }
 
 void dt_tcp_break(struct dt_wire *w, struct dt_tcp_peer *p, const char *fmt, ...)
@@ -112,14 +133,14 @@ void dt_tcp_break(struct dt_wire *w, struct dt_tcp_peer *p, const char *fmt, ...
     vsnprintf(p->why, sizeof p->why, fmt, ap);
     va_end(ap);
     for (int i = 0; i < DT_TCP_LINES; i++)
-        close_line(w, &p->line[i]);
+        dt_tcp_close_line(w, &p->line[i]);
     dt_tcp_drop_messages(w, p);
 }
 
 void dt_tcp_open_line(struct dt_wire *w, struct dt_tcp_peer *p, enum dt_tcp_line_name name)
 {
     struct dt_tcp_line *l = &p->line[name];
-    l->state = DT_TCP_OPEN;
+    enter(w, l, DT_TCP_OPEN);
     tune(l->fd, name);
     dt_tcp_epoll(w, EPOLL_CTL_MOD, l->fd, EPOLLIN | EPOLLRDHUP,
                  dt_tcp_what(DT_TCP_LINE, name, p->number));
@@ -155,20 +176,19 @@ static void call_again_later(struct dt_wire *w, struct dt_tcp_peer *p, enum dt_t
     struct dt_tcp_line *l = &p->line[name];
     dt_ms now = dt_clock_monotonic(), wait = RETRY_MIN << (l->tries < 6 ? l->tries : 6);
     char at[DT_TCP_TEXT];
-    close_line(w, l);
+    drop_socket(w, l);
     l->tries++;
     l->refusals += why == ECONNREFUSED || why == ECONNRESET || why == EPIPE;
     if (now >= l->give_up_at || l->refusals >= REFUSALS_MAX) {
         /* The line of messages is of use without a pulse. */
         if (name == DT_TCP_PULSE && p->line[DT_TCP_MESSAGES].state == DT_TCP_OPEN)
-            return;
+            return enter(w, l, DT_TCP_NONE);
         dt_tcp_address_print(&p->card.at, at);
         return dt_tcp_break(w, p, "no connection to %s after %d tries: %s", at, l->tries,
                             strerror(why));
     }
-    l->state = DT_TCP_RESTS;
+    enter(w, l, DT_TCP_RESTS);
     l->retry_at = dt_clock_after(now, wait < RETRY_MAX ? wait : RETRY_MAX);
-    w->resting++;
 }
 
 static void greet(struct dt_wire *w, struct dt_tcp_peer *p, enum dt_tcp_line_name name)
@@ -187,18 +207,17 @@ static void greet(struct dt_wire *w, struct dt_tcp_peer *p, enum dt_tcp_line_nam
         why = errno;
     if (why != 0)
         return call_again_later(w, p, name, why);
-    l->state = DT_TCP_GREETED;
+    enter(w, l, DT_TCP_GREETED);
     dt_tcp_epoll(w, EPOLL_CTL_MOD, l->fd, EPOLLIN, dt_tcp_what(DT_TCP_LINE, (int)name, p->number));
 }
 
 static void call_now(struct dt_wire *w, struct dt_tcp_peer *p, enum dt_tcp_line_name name)
 {
     struct dt_tcp_line *l = &p->line[name];
-    close_line(w, l);
+    enter(w, l, DT_TCP_CALLING);
     l->fd = socket(p->card.at.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (l->fd < 0)
         return call_again_later(w, p, name, errno);
-    l->state = DT_TCP_CALLING;
     tune(l->fd, name);
     set_int(l->fd, IPPROTO_TCP, TCP_USER_TIMEOUT, SILENT_MS);
     dt_tcp_epoll(w, EPOLL_CTL_ADD, l->fd, EPOLLOUT, dt_tcp_what(DT_TCP_LINE, (int)name, p->number));
@@ -267,8 +286,8 @@ static void end_pulse(struct dt_wire *w, struct dt_tcp_peer *p)
     int why = n == 0 ? 0 : errno;
     if (n < 0 && (why == EAGAIN || why == EINTR))
         return;
-    close_line(w, l);
-    l->state = DT_TCP_OPEN; /* and stays so, without a socket: it is not called for again */
+    drop_socket(w, l);
+    enter(w, l, DT_TCP_ENDED);
     if (n > 0)
         return;
     if (why != 0 && why != ECONNRESET && why != EPIPE) {

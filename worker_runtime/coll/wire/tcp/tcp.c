@@ -205,9 +205,7 @@ static bool drain(struct dt_wire *w)
             some = true;
             continue;
         }
-        dt_tcp_hang_up(w, l->fd);
-        l->fd = -1;
-        l->state = DT_TCP_NONE;
+        dt_tcp_close_line(w, l);
     }
     return some;
 }
