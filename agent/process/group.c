@@ -22,7 +22,28 @@
 #define STRAY_PATIENCE (5 * DT_SECOND) /* for those who have left their worker's session */
 #define STILL_WAITING_EVERY (10 * DT_SECOND)
 
-enum state { RUNNING, LEAVING, STOPPING, KILLING, OVER };
+enum state {
+    RUNNING,
+    LEAVING,  /* all workers have succeeded; what they started may go by itself */
+    STOPPING, /* they have the signal */
+    CLEARING, /* the workers are gone, and what they started has the signal too */
+    KILLING,
+    OVER,
+    STATES,
+};
+
+/* What may follow what. */
+static const bool may_follow[STATES][STATES] = {
+    [RUNNING] = {[LEAVING] = true, [STOPPING] = true, [OVER] = true},
+    [LEAVING] = {[STOPPING] = true, [KILLING] = true, [OVER] = true},
+    [STOPPING] = {[CLEARING] = true, [KILLING] = true, [OVER] = true},
+    [CLEARING] = {[KILLING] = true, [OVER] = true},
+    [KILLING] = {[OVER] = true},
+};
+
+static const char *const state_name[] = {
+    [RUNNING] = "running",   [LEAVING] = "leaving", [STOPPING] = "stopping",
+    [CLEARING] = "clearing", [KILLING] = "killing", [OVER] = "over"};
 
 struct dt_group {
     const struct dt_plan *plan;
@@ -33,9 +54,8 @@ struct dt_group {
     struct dt_ending ending;
     int signum; /* that we stop them with */
     int64_t stopped_ns;
-    uint64_t deadline;  /* of the loop's clock: whoever is left then is killed */
-    uint64_t left;      /* of the timer when they were paused */
-    bool told_the_rest; /* what the leaders left behind has the signal too */
+    uint64_t deadline; /* of the loop's clock: whoever is left then is killed */
+    uint64_t left;     /* of the timer when they were paused */
     int alive;
     pid_t claimed; /* the last that we signalled for its own fault; 0: none */
     struct dt_oom_watch oom;
@@ -44,6 +64,13 @@ struct dt_group {
     void *arg;
     struct dt_worker workers[];
 };
+
+static void enter(struct dt_group *g, enum state to)
+{
+    if (!may_follow[g->state][to])
+        dt_bug("workers that are %s cannot be %s", state_name[g->state], state_name[to]);
+    g->state = to;
+}
 
 static void on_time(uv_timer_t *t);
 
@@ -68,7 +95,7 @@ static void kill_all(struct dt_group *g)
     if (dt_reap_describe(dt_guard_pid(g->guard), left, sizeof left))
         dt_warn("Unable to shutdown process %s via %s, forcefully exiting via SIGKILL", left,
                 dt_signame_text(g->signum, name));
-    g->state = KILLING;
+    enter(g, KILLING);
     dt_guard_end(g->guard);
     wait_for(g, STILL_WAITING_EVERY);
 }
@@ -86,7 +113,7 @@ static bool workers_may_live(const struct dt_group *g)
 static void tell_the_rest(struct dt_group *g)
 {
     char left[256], name[DT_SIGNAME_TEXT];
-    g->told_the_rest = true;
+    enter(g, CLEARING);
     if (dt_reap_describe(dt_guard_pid(g->guard), left, sizeof left))
         dt_warn("all workers have exited but not what they started: sending %s to %s",
                 dt_signame_text(g->signum, name), left);
@@ -100,14 +127,13 @@ static void tell_the_rest(struct dt_group *g)
 static void leaders_are_gone(struct dt_group *g)
 {
     dt_ms left = until_deadline(g);
-    if (!g->told_the_rest)
-        wait_for(g, left < LEFTOVER_PATIENCE ? left : LEFTOVER_PATIENCE);
+    wait_for(g, left < LEFTOVER_PATIENCE ? left : LEFTOVER_PATIENCE);
 }
 
 static void stop(struct dt_group *g, int signum)
 {
     char name[DT_SIGNAME_TEXT];
-    g->state = STOPPING;
+    enter(g, STOPPING);
     g->signum = signum;
     g->stopped_ns = dt_clock_monotonic_ns();
     g->deadline = uv_now(g->timer.loop) + (uint64_t)g->plan->shutdown_timeout;
@@ -129,10 +155,13 @@ static void on_time(uv_timer_t *t)
         tell_the_rest(g);
         break;
     case STOPPING:
-        if (g->alive == 0 && !g->told_the_rest && until_deadline(g) > 0)
+        if (g->alive == 0 && until_deadline(g) > 0)
             tell_the_rest(g);
         else
             kill_all(g);
+        break;
+    case CLEARING:
+        kill_all(g);
         break;
     case KILLING:
         if (dt_reap_describe(dt_guard_pid(g->guard), left, sizeof left))
@@ -142,6 +171,7 @@ static void on_time(uv_timer_t *t)
         break;
     case RUNNING:
     case OVER:
+    case STATES:
         break;
     }
 }
@@ -217,7 +247,7 @@ static void on_exited(void *arg, int i, int status, int64_t at_ns)
     if (g->state == RUNNING && w->end == DT_WORKER_FAILED) {
         stop(g, SIGTERM);
     } else if (g->state == RUNNING && g->alive == 0) {
-        g->state = LEAVING;
+        enter(g, LEAVING);
         wait_for(g, LEFTOVER_PATIENCE);
     }
     if (g->state == STOPPING && g->alive == 0)
@@ -240,7 +270,7 @@ static void check_all_were_started(struct dt_group *g)
 static void on_over(void *arg)
 {
     struct dt_group *g = arg;
-    g->state = OVER;
+    enter(g, OVER);
     check_all_were_started(g);
     uv_timer_stop(&g->timer);
     g->events->on_over(g->arg);
