@@ -4,6 +4,7 @@
 #ifndef DT_AGENT_FAILURE_VERDICT_H
 #define DT_AGENT_FAILURE_VERDICT_H
 
+#include "agent/backend/backend.h"
 #include "agent/failure/failure.h"
 #include "agent/process/group.h"
 #include "agent/log_dir.h"

@@ -9,10 +9,10 @@
 #ifndef DT_AGENT_PROCESS_GROUP_H
 #define DT_AGENT_PROCESS_GROUP_H
 
-#include "agent/backend/backend.h"
 #include "agent/plan.h"
 #include "agent/process/oom.h"
 #include "agent/process/spawn.h"
+#include "base/clock.h"
 #include "base/err.h"
 
 #include <stdbool.h>
