@@ -303,6 +303,28 @@ TEST(who_is_told_to_go_leaves_and_the_job_goes_on)
     job_close(&j);
 }
 
+TEST(who_is_told_to_go_while_ranks_are_given_out_leaves_too)
+{
+    struct job j;
+    job_open(&j, 1, 2);
+    struct node *a = &j.nodes[0];
+    j.state.dialect = (struct dt_dynamic_dialect){.told = true, .redundancy = true};
+    theirs(&j, "z.example")->participates = true;
+    write_state(&j);
+    join(&j, 0);
+    UNTIL(&j, has(&j, "/torch.rendezvous.job.0/torchelastic/role_info/0"));
+    a->backend->ops->leave(a->backend, "SIGTERM");
+    put(&j, "/torch.rendezvous.job.0/torchelastic/role_info/1",
+        "{\"role\": \"default\", \"rank\": 1, \"local_world_size\": 4}");
+    UNTIL(&j, has(&j, "/torch.rendezvous.job.0/torchelastic/assigned_ranks/1"));
+    close_node(&j, 0);
+    CHECK_EQ(a->worlds, 0);
+    read_state(&j);
+    CHECK_EQ(dt_dynamic_participants(&j.state), 1);
+    CHECK(!j.state.closed);
+    job_close(&j);
+}
+
 TEST(a_node_that_falls_silent_is_missed)
 {
     struct job j;
