@@ -23,8 +23,10 @@ static struct dt_stream *enter(struct dt_stream *s)
     return s;
 }
 
-/* An op for both element types, from its parameters and what its launcher takes of them. */
+/* An op for both element types, from its parameters, which its type in ops/ops.h checks, and what
+ * its launcher takes of them. */
 #define TYPED(op, parameters, ...)                                                                 \
+    static dt_##op##_fn op##_f32, op##_bf16;                                                       \
     static void op##_f32 parameters                                                                \
     {                                                                                              \
         keep(s, dt_cuda_##op(DT_F32, __VA_ARGS__, enter(s)), #op);                                 \
@@ -87,6 +89,10 @@ TYPED(adamw,
       (const struct dt_adamw *a, size_t n, float *master, float *exp_avg, float *exp_avg_sq, dt_elem *params, const float *grads, struct dt_stream *s),
       a, n, master, exp_avg, exp_avg_sq, params, grads)
 /* clang-format on */
+
+static dt_sum_squares_fn sum_squares;
+static dt_cast_fn cast;
+static dt_round_to_fn round_to;
 
 static void sum_squares(size_t n, double *out, const float *x, struct dt_stream *s)
 {

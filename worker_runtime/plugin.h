@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Rises with any change of what crosses the seam: this file, device.h, model/ops.h, coll/backend.h.
+/* Rises with any change of what crosses the seam: this file, device.h, ops/ops.h, coll/backend.h.
  */
 #define DT_PLUGIN_ABI 2
 #define DT_PLUGIN_SYMBOL "dt_cuda_plugin"

@@ -21,7 +21,7 @@ struct dt_tape_ops;
 struct dt_device {
     const char *name;         /* "cpu" */
     const char *description;  /* "CPU, x86-64-v4, 2 threads, OpenBLAS 0.3.21 SkylakeX" */
-    const struct dt_ops *ops; /* model/ops.h */
+    const struct dt_ops *ops; /* ops/ops.h */
     struct dt_stream *stream;
     const struct dt_device_ops *table;
     /* Moves this device's memory between ranks; NULL: it is the host's, and the host's groups do.

@@ -73,81 +73,112 @@ struct dt_adamw {
     enum dt_dtype model_type; /* what the updated parameters are rounded to */
     /* Not 0: rounded up or down by chance, up the more often the nearer it is, so that small
      * updates are not lost; the chance of element i of a call is dt_chance_bits(dt_mix(chance), i)
-     * of model/by_chance.h, on every device. For 16 bits only. */
+     * of ops/by_chance.h, on every device. For 16 bits only. */
     uint64_t chance;
 };
+
+/* What each op is, as the type of a function. Whoever implements one declares its function by this
+ * type, so an op's parameters are written here and where it is defined. */
+
+/* out[N,C] = token[id] + position[t]; position may be NULL. Backward: dtoken +=, dposition +=. */
+typedef void dt_embedding_forward_fn(const struct dt_embedding *e, dt_elem *out,
+                                     const dt_elem *token, const dt_elem *position,
+                                     struct dt_stream *s);
+typedef void dt_embedding_backward_fn(const struct dt_embedding *e, dt_elem *dtoken,
+                                      dt_elem *dposition, const dt_elem *dout, struct dt_stream *s);
+
+/* sum = x + add, out = norm(sum), of the sum as it is stored; add NULL: out = norm(x), and sum
+ * may be NULL. sum may be x. */
+typedef void dt_norm_forward_fn(const struct dt_norm *n, dt_elem *out, dt_elem *sum,
+                                const dt_elem *x, const dt_elem *add, struct dt_stream *s);
+/* dx += gradient through the norm of x (the sum, forward); dweight += ; dbias += unless NULL. */
+typedef void dt_norm_backward_fn(const struct dt_norm *n, dt_elem *dx, dt_elem *dweight,
+                                 dt_elem *dbias, const dt_elem *x, const dt_elem *dout,
+                                 struct dt_stream *s);
+
+/* In place, over heads heads of each row. BACKWARD rotates the other way. */
+typedef void dt_rope_fn(const struct dt_rope *r, dt_elem *x, bool backward, struct dt_stream *s);
+
+/* out[N,out] = x[N,in] W + bias. What lies between rows is neither read nor written, here and
+ * backward. */
+typedef void dt_linear_forward_fn(const struct dt_linear *l, dt_elem *out, const dt_elem *x,
+                                  struct dt_stream *s);
+/* pre = x W + bias, out = gelu(pre), in one pass; pre may be NULL where no backward follows.
+ * Both are packed. */
+typedef void dt_linear_gelu_forward_fn(const struct dt_linear *l, dt_elem *out, dt_elem *pre,
+                                       const dt_elem *x, struct dt_stream *s);
+/* dx = dout W' (NULL: not wanted; ADD: += ), dweight += , dbias += unless NULL. */
+typedef void dt_linear_backward_fn(const struct dt_linear *l, dt_elem *dx, bool add,
+                                   dt_elem *dweight, dt_elem *dbias, const dt_elem *x,
+                                   const dt_elem *dout, struct dt_stream *s);
+
+typedef void dt_attention_forward_fn(const struct dt_attention *a, dt_elem *out,
+                                     struct dt_stream *s);
+/* dq, dk, dv have the strides of q, k, v, and are assigned. */
+typedef void dt_attention_backward_fn(const struct dt_attention *a, dt_elem *dq, dt_elem *dk,
+                                      dt_elem *dv, const dt_elem *out, const dt_elem *dout,
+                                      struct dt_stream *s);
+
+/* The tanh form. out may be pre; dpre may be dout. */
+typedef void dt_gelu_forward_fn(size_t n, dt_elem *out, const dt_elem *pre, struct dt_stream *s);
+typedef void dt_gelu_backward_fn(size_t n, dt_elem *dpre, const dt_elem *pre, const dt_elem *dout,
+                                 struct dt_stream *s);
+
+/* out = gate * sigmoid(gate) * up. dgate may be gate or dout, dup may be up. */
+typedef void dt_swiglu_forward_fn(size_t n, dt_elem *out, const dt_elem *gate, const dt_elem *up,
+                                  struct dt_stream *s);
+typedef void dt_swiglu_backward_fn(size_t n, dt_elem *dgate, dt_elem *dup, const dt_elem *gate,
+                                   const dt_elem *up, const dt_elem *dout, struct dt_stream *s);
+
+/* losses[N] of each row (0 where it does not count), and, with GRADIENTS, logits become scale *
+ * dlogits in place. */
+typedef void dt_cross_entropy_fn(const struct dt_cross_entropy *c, float *losses, dt_elem *logits,
+                                 bool gradients, struct dt_stream *s);
+
+/* to += from */
+typedef void dt_add_fn(size_t n, dt_elem *to, const dt_elem *from, struct dt_stream *s);
+
+/* Over float shards: master, moments; PARAMS gets the updated values rounded to model_type, as
+ * dt_elem. It may be MASTER where both are floats of one value: a copy less. */
+typedef void dt_adamw_fn(const struct dt_adamw *a, size_t n, float *master, float *exp_avg,
+                         float *exp_avg_sq, dt_elem *params, const float *grads,
+                         struct dt_stream *s);
+
+/* *out = the sum of squares, in double and in blocks of fixed size; infinite or NaN when an
+ * element is. Host memory: waits. */
+typedef void dt_sum_squares_fn(size_t n, double *out, const float *x, struct dt_stream *s);
+
+/* out may be x when sizes are equal. To 16 bits: to nearest, ties to even, too large becomes
+ * infinite. */
+typedef void dt_cast_fn(size_t n, void *out, enum dt_dtype out_type, const void *x,
+                        enum dt_dtype type, struct dt_stream *s);
+
+/* x becomes what is left of it when stored as TYPE and read back. */
+typedef void dt_round_to_fn(size_t n, float *x, enum dt_dtype type, struct dt_stream *s);
 
 struct dt_ops {
     const char *name; /* "x86-64-v4" */
     enum dt_dtype elem;
-
-    /* out[N,C] = token[id] + position[t]; position may be NULL. Backward: dtoken += , dposition +=
-     * . */
-    void (*embedding_forward)(const struct dt_embedding *e, dt_elem *out, const dt_elem *token,
-                              const dt_elem *position, struct dt_stream *s);
-    void (*embedding_backward)(const struct dt_embedding *e, dt_elem *dtoken, dt_elem *dposition,
-                               const dt_elem *dout, struct dt_stream *s);
-
-    /* sum = x + add, out = norm(sum), of the sum as it is stored; add NULL: out = norm(x), and sum
-     * may be NULL. sum may be x. */
-    void (*norm_forward)(const struct dt_norm *n, dt_elem *out, dt_elem *sum, const dt_elem *x,
-                         const dt_elem *add, struct dt_stream *s);
-    /* dx += gradient through the norm of x (the sum, forward); dweight += ; dbias += unless NULL.
-     */
-    void (*norm_backward)(const struct dt_norm *n, dt_elem *dx, dt_elem *dweight, dt_elem *dbias,
-                          const dt_elem *x, const dt_elem *dout, struct dt_stream *s);
-
-    /* In place, over heads heads of each row. BACKWARD rotates the other way. */
-    void (*rope)(const struct dt_rope *r, dt_elem *x, bool backward, struct dt_stream *s);
-
-    /* out[N,out] = x[N,in] W + bias. What lies between rows is neither read nor written, here and
-     * backward. */
-    void (*linear_forward)(const struct dt_linear *l, dt_elem *out, const dt_elem *x,
-                           struct dt_stream *s);
-    /* pre = x W + bias, out = gelu(pre), in one pass; pre may be NULL where no backward follows.
-     * Both are packed. */
-    void (*linear_gelu_forward)(const struct dt_linear *l, dt_elem *out, dt_elem *pre,
-                                const dt_elem *x, struct dt_stream *s);
-    /* dx = dout W' (NULL: not wanted; ADD: += ), dweight += , dbias += unless NULL. */
-    void (*linear_backward)(const struct dt_linear *l, dt_elem *dx, bool add, dt_elem *dweight,
-                            dt_elem *dbias, const dt_elem *x, const dt_elem *dout,
-                            struct dt_stream *s);
-
-    void (*attention_forward)(const struct dt_attention *a, dt_elem *out, struct dt_stream *s);
-    /* dq, dk, dv have the strides of q, k, v, and are assigned. */
-    void (*attention_backward)(const struct dt_attention *a, dt_elem *dq, dt_elem *dk, dt_elem *dv,
-                               const dt_elem *out, const dt_elem *dout, struct dt_stream *s);
-
-    /* The tanh form. out may be pre; dpre may be dout. */
-    void (*gelu_forward)(size_t n, dt_elem *out, const dt_elem *pre, struct dt_stream *s);
-    void (*gelu_backward)(size_t n, dt_elem *dpre, const dt_elem *pre, const dt_elem *dout,
-                          struct dt_stream *s);
-    /* out = gate * sigmoid(gate) * up. dgate may be gate or dout, dup may be up. */
-    void (*swiglu_forward)(size_t n, dt_elem *out, const dt_elem *gate, const dt_elem *up,
-                           struct dt_stream *s);
-    void (*swiglu_backward)(size_t n, dt_elem *dgate, dt_elem *dup, const dt_elem *gate,
-                            const dt_elem *up, const dt_elem *dout, struct dt_stream *s);
-
-    /* losses[N] of each row (0 where it does not count), and, with GRADIENTS, logits become scale *
-     * dlogits in place. */
-    void (*cross_entropy)(const struct dt_cross_entropy *c, float *losses, dt_elem *logits,
-                          bool gradients, struct dt_stream *s);
-
-    /* to += from */
-    void (*add)(size_t n, dt_elem *to, const dt_elem *from, struct dt_stream *s);
-    /* Over float shards: master, moments; PARAMS gets the updated values rounded to model_type, as
-     * dt_elem. It may be MASTER where both are floats of one value: a copy less. */
-    void (*adamw)(const struct dt_adamw *a, size_t n, float *master, float *exp_avg,
-                  float *exp_avg_sq, dt_elem *params, const float *grads, struct dt_stream *s);
-    /* *out = the sum of squares, in double and in blocks of fixed size; infinite or NaN when an
-     * element is. Host memory: waits. */
-    void (*sum_squares)(size_t n, double *out, const float *x, struct dt_stream *s);
-    /* out may be x when sizes are equal. To 16 bits: to nearest, ties to even, too large becomes
-     * infinite. */
-    void (*cast)(size_t n, void *out, enum dt_dtype out_type, const void *x, enum dt_dtype type,
-                 struct dt_stream *s);
-    /* x becomes what is left of it when stored as TYPE and read back. */
-    void (*round_to)(size_t n, float *x, enum dt_dtype type, struct dt_stream *s);
+    dt_embedding_forward_fn *embedding_forward;
+    dt_embedding_backward_fn *embedding_backward;
+    dt_norm_forward_fn *norm_forward;
+    dt_norm_backward_fn *norm_backward;
+    dt_rope_fn *rope;
+    dt_linear_forward_fn *linear_forward;
+    dt_linear_gelu_forward_fn *linear_gelu_forward;
+    dt_linear_backward_fn *linear_backward;
+    dt_attention_forward_fn *attention_forward;
+    dt_attention_backward_fn *attention_backward;
+    dt_gelu_forward_fn *gelu_forward;
+    dt_gelu_backward_fn *gelu_backward;
+    dt_swiglu_forward_fn *swiglu_forward;
+    dt_swiglu_backward_fn *swiglu_backward;
+    dt_cross_entropy_fn *cross_entropy;
+    dt_add_fn *add;
+    dt_adamw_fn *adamw;
+    dt_sum_squares_fn *sum_squares;
+    dt_cast_fn *cast;
+    dt_round_to_fn *round_to;
 };
 
 /* Plain loops that say what each op means: what other devices are tested against. Any processor, no

@@ -36,40 +36,25 @@ static inline struct dt_range dt_part(size_t n, size_t size, size_t part)
     return (struct dt_range){from, n - from < size ? n : from + size};
 }
 
-void DT_CPU(embedding_forward)(const struct dt_embedding *e, dt_elem *out, const dt_elem *token,
-                               const dt_elem *position, struct dt_stream *s);
-void DT_CPU(embedding_backward)(const struct dt_embedding *e, dt_elem *dtoken, dt_elem *dposition,
-                                const dt_elem *dout, struct dt_stream *s);
-void DT_CPU(norm_forward)(const struct dt_norm *n, dt_elem *out, dt_elem *sum, const dt_elem *x,
-                          const dt_elem *add, struct dt_stream *s);
-void DT_CPU(norm_backward)(const struct dt_norm *n, dt_elem *dx, dt_elem *dweight, dt_elem *dbias,
-                           const dt_elem *x, const dt_elem *dout, struct dt_stream *s);
-void DT_CPU(rope)(const struct dt_rope *r, dt_elem *x, bool backward, struct dt_stream *s);
-void DT_CPU(linear_forward)(const struct dt_linear *l, dt_elem *out, const dt_elem *x,
-                            struct dt_stream *s);
-void DT_CPU(linear_gelu_forward)(const struct dt_linear *l, dt_elem *out, dt_elem *pre,
-                                 const dt_elem *x, struct dt_stream *s);
-void DT_CPU(linear_backward)(const struct dt_linear *l, dt_elem *dx, bool add, dt_elem *dweight,
-                             dt_elem *dbias, const dt_elem *x, const dt_elem *dout,
-                             struct dt_stream *s);
-void DT_CPU(attention_forward)(const struct dt_attention *a, dt_elem *out, struct dt_stream *s);
-void DT_CPU(attention_backward)(const struct dt_attention *a, dt_elem *dq, dt_elem *dk, dt_elem *dv,
-                                const dt_elem *out, const dt_elem *dout, struct dt_stream *s);
-void DT_CPU(gelu_forward)(size_t n, dt_elem *out, const dt_elem *pre, struct dt_stream *s);
-void DT_CPU(gelu_backward)(size_t n, dt_elem *dpre, const dt_elem *pre, const dt_elem *dout,
-                           struct dt_stream *s);
-void DT_CPU(swiglu_forward)(size_t n, dt_elem *out, const dt_elem *gate, const dt_elem *up,
-                            struct dt_stream *s);
-void DT_CPU(swiglu_backward)(size_t n, dt_elem *dgate, dt_elem *dup, const dt_elem *gate,
-                             const dt_elem *up, const dt_elem *dout, struct dt_stream *s);
-void DT_CPU(cross_entropy)(const struct dt_cross_entropy *c, float *losses, dt_elem *logits,
-                           bool gradients, struct dt_stream *s);
-void DT_CPU(add)(size_t n, dt_elem *to, const dt_elem *from, struct dt_stream *s);
-void DT_CPU(adamw)(const struct dt_adamw *a, size_t n, float *master, float *exp_avg,
-                   float *exp_avg_sq, dt_elem *params, const float *grads, struct dt_stream *s);
-void DT_CPU(sum_squares)(size_t n, double *out, const float *x, struct dt_stream *s);
-void DT_CPU(cast)(size_t n, void *out, enum dt_dtype out_type, const void *x, enum dt_dtype type,
-                  struct dt_stream *s);
-void DT_CPU(round_to)(size_t n, float *x, enum dt_dtype type, struct dt_stream *s);
+dt_embedding_forward_fn DT_CPU(embedding_forward);
+dt_embedding_backward_fn DT_CPU(embedding_backward);
+dt_norm_forward_fn DT_CPU(norm_forward);
+dt_norm_backward_fn DT_CPU(norm_backward);
+dt_rope_fn DT_CPU(rope);
+dt_linear_forward_fn DT_CPU(linear_forward);
+dt_linear_gelu_forward_fn DT_CPU(linear_gelu_forward);
+dt_linear_backward_fn DT_CPU(linear_backward);
+dt_attention_forward_fn DT_CPU(attention_forward);
+dt_attention_backward_fn DT_CPU(attention_backward);
+dt_gelu_forward_fn DT_CPU(gelu_forward);
+dt_gelu_backward_fn DT_CPU(gelu_backward);
+dt_swiglu_forward_fn DT_CPU(swiglu_forward);
+dt_swiglu_backward_fn DT_CPU(swiglu_backward);
+dt_cross_entropy_fn DT_CPU(cross_entropy);
+dt_add_fn DT_CPU(add);
+dt_adamw_fn DT_CPU(adamw);
+dt_sum_squares_fn DT_CPU(sum_squares);
+dt_cast_fn DT_CPU(cast);
+dt_round_to_fn DT_CPU(round_to);
 
 #endif
