@@ -2,9 +2,11 @@
 #include "rendezvous/client/client.h"
 
 #include "base/list.h"
+#include "base/loop/dial.h"
 #include "base/str.h"
-#include "rendezvous/client/dial.h"
 #include "rendezvous/client/lanes.h"
+#include "rendezvous/client/link.h"
+#include "rendezvous/protocol/spec.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -35,9 +37,12 @@ struct dt_store_client {
     uv_loop_t *loop;
     struct dt_store_client_config config;
     char *addr;
-    struct dt_store_dial dial;   /* the main connection */
-    struct dt_store_lanes lanes; /* those for waits */
-    uv_timer_t timer;            /* armed for the earliest deadline of the requests */
+    struct dt_dial dial;          /* the main connection */
+    struct dt_store_link link;    /* what is said over it */
+    enum dt_c10d_dialect dialect; /* MODERN, until somebody hangs up on it and answers to L1 */
+    struct dt_err gave_up;        /* why the dial has */
+    struct dt_store_lanes lanes;  /* those for waits */
+    uv_timer_t timer;             /* armed for the earliest deadline of the requests */
     dt_ms armed;
     struct dt_list requests, unsent, sent;
     uint64_t count, bytes; /* of requests that are not freed */
@@ -145,11 +150,11 @@ static int send_on_main(struct request *r, enum step step, const struct dt_c10d_
                         struct dt_err *err)
 {
     struct dt_store_client *c = r->client;
-    if (dt_store_link_send(c->dial.link, ask, err) < 0)
+    if (dt_store_link_send(&c->link, ask, err) < 0)
         return -1;
     r->step = step;
     r->expected = false;
-    r->end = c->dial.link->queued;
+    r->end = c->link.queued;
     dt_list_append(&c->sent, &r->in_line);
     if (step == ASKED)
         dt_buf_finish(&r->bytes);
@@ -198,33 +203,31 @@ static enum dt_decoded take_answer(struct dt_store_link *l, struct request *r,
                                    struct dt_c10d_reply *reply, size_t *used, struct dt_err *err)
 {
     enum dt_c10d_op op = r->step == CHECKING ? DT_C10D_CHECK : r->ask.op;
-    if (dt_c10d_answer_of(op) == DT_C10D_NO_ANSWER && l->wire.written < r->end)
+    if (dt_c10d_answer_of(op) == DT_C10D_NO_ANSWER && l->wire->written < r->end)
         return DT_MORE;
     if (!r->expected)
         dt_c10d_answer_expect(&l->answers, op, r->ask.count);
     r->expected = true;
-    return dt_c10d_answer_decode(&l->answers, l->wire.in.at, l->wire.in.len, reply, used, err);
+    return dt_c10d_answer_decode(&l->answers, l->wire->in.at, l->wire->in.len, reply, used, err);
 }
 
-static void on_main_moved(struct dt_store_dial *d)
+static void take_answers(struct dt_store_client *c, struct dt_wire *w)
 {
-    struct dt_store_client *c = dt_container_of(d, struct dt_store_client, dial);
-    struct dt_store_link *l = d->link;
     struct dt_err err = {.code = DT_E_PROTOCOL, .text = "the server sent what nobody asked for"};
     enum dt_decoded got = DT_DONE;
-    while (!l->wire.closing && got == DT_DONE && !dt_list_empty(&c->sent)) {
+    while (!w->closing && got == DT_DONE && !dt_list_empty(&c->sent)) {
         struct request *r = dt_container_of(dt_list_first(&c->sent), struct request, in_line);
         struct dt_c10d_reply reply;
         size_t used;
-        got = take_answer(l, r, &reply, &used, &err);
+        got = take_answer(&c->link, r, &reply, &used, &err);
         if (got == DT_DONE) {
-            answered(r, &reply); /* the reply's views are into l->wire.in */
-            dt_buf_consume(&l->wire.in, used);
+            answered(r, &reply); /* the reply's views are into w->in */
+            dt_buf_consume(&w->in, used);
         }
     }
-    if (l->wire.closing || got == DT_MORE || (got == DT_DONE && l->wire.in.len == 0))
+    if (w->closing || got == DT_MORE || (got == DT_DONE && w->in.len == 0))
         return;
-    dt_store_dial_drop(d, &err);
+    dt_wire_lose(w, &err);
 }
 
 /* -- waiting ---------------------------------------------------------------------------------- */
@@ -246,8 +249,8 @@ static void begin_waiting(struct request *r)
     if (wait.op != DT_C10D_BARRIER)
         wait.op = DT_C10D_WAIT;
     r->step = WAITING;
-    r->lane =
-        dt_store_lanes_wait(&c->lanes, &c->dial.at, c->dial.dialect, &wait, on_lane_done, r, &err);
+    r->lane = dt_store_lanes_wait(&c->lanes, dt_dial_at(&c->dial), c->dialect, &wait, on_lane_done,
+                                  r, &err);
     if (!r->lane)
         complete(r, NULL, &err);
 }
@@ -268,10 +271,12 @@ static void fail_all(struct dt_list *requests, const struct dt_err *why)
         complete(dt_container_of(n, struct request, in_all), NULL, why);
 }
 
-static void on_main_up(struct dt_store_dial *d)
+/* The greeting is through. */
+static void come_up(struct dt_store_client *c)
 {
-    struct dt_store_client *c = dt_container_of(d, struct dt_store_client, dial);
     struct dt_err err;
+    dt_dial_up(&c->dial);
+    dt_backoff_reset(&c->dial.backoff);
     for (struct dt_node *n; !c->ending.begun && (n = dt_list_first(&c->unsent));) {
         struct request *r = dt_container_of(n, struct request, in_line);
         if (start(r, &err) < 0)
@@ -279,6 +284,52 @@ static void on_main_up(struct dt_store_dial *d)
     }
     if (!c->ending.begun)
         announce(c, DT_STORE_CLIENT_CONNECTED, NULL);
+}
+
+static void on_main_connected(struct dt_dial *d)
+{
+    struct dt_store_client *c = dt_container_of(d, struct dt_store_client, dial);
+    struct dt_err err;
+    if (dt_store_link_greet(&c->link, d->wire, c->dialect, &err) < 0)
+        dt_wire_lose(d->wire, &err);
+}
+
+static void on_main_came(struct dt_dial *d)
+{
+    struct dt_store_client *c = dt_container_of(d, struct dt_store_client, dial);
+    struct dt_wire *w = d->wire;
+    struct dt_err err;
+    if (!c->link.up) {
+        enum dt_decoded got = dt_store_link_hear_greeting(&c->link, &err);
+        if (got == DT_BAD)
+            dt_wire_lose(w, &err);
+        if (got != DT_DONE)
+            return;
+        come_up(c);
+    }
+    take_answers(c, w);
+}
+
+static void on_main_wrote(struct dt_dial *d)
+{
+    struct dt_store_client *c = dt_container_of(d, struct dt_store_client, dial);
+    if (c->link.up)
+        take_answers(c, d->wire);
+}
+
+/* A store of PyTorch before 2.1 takes our greeting for a request that cannot be, and hangs up. So
+ * the same address is tried once more in its own way. What is no store will not become one. */
+static enum dt_dial_next on_main_missed(struct dt_dial *d, const struct dt_err *why)
+{
+    struct dt_store_client *c = dt_container_of(d, struct dt_store_client, dial);
+    bool try_legacy = c->dialect == DT_C10D_MODERN && d->state == DT_DIAL_GREETING &&
+                      why->code == DT_E_DISCONNECTED;
+    if (why->code == DT_E_PROTOCOL)
+        return d->was_up ? DT_DIAL_PAUSE : DT_DIAL_GIVE_UP;
+    if (d->was_up)
+        return DT_DIAL_NEXT_ADDRESS;
+    c->dialect = try_legacy ? DT_C10D_L1 : DT_C10D_MODERN;
+    return try_legacy ? DT_DIAL_SAME_ADDRESS : DT_DIAL_NEXT_ADDRESS;
 }
 
 /* Fails all that is pending. What was sent has an unknown fate; unsent there is something only when
@@ -301,7 +352,7 @@ static void fail_pending(struct dt_store_client *c, enum dt_store_client_event e
     fail_all(&doomed, why);
 }
 
-static void on_main_lost(struct dt_store_dial *d, const struct dt_err *cause)
+static void on_main_lost(struct dt_dial *d, const struct dt_err *cause)
 {
     struct dt_store_client *c = dt_container_of(d, struct dt_store_client, dial);
     struct dt_err why;
@@ -309,10 +360,11 @@ static void on_main_lost(struct dt_store_dial *d, const struct dt_err *cause)
     fail_pending(c, DT_STORE_CLIENT_LOST, &why);
 }
 
-static void on_main_failed(struct dt_store_dial *d, const struct dt_err *why)
+static void on_main_failed(struct dt_dial *d, const struct dt_err *why)
 {
     struct dt_store_client *c = dt_container_of(d, struct dt_store_client, dial);
-    fail_pending(c, DT_STORE_CLIENT_FAILED, why);
+    dt_err_set(&c->gave_up, why->code, "store %s: given up: %s", c->addr, why->text);
+    fail_pending(c, DT_STORE_CLIENT_FAILED, &c->gave_up);
 }
 
 /* -- time ------------------------------------------------------------------------------------- */
@@ -369,12 +421,28 @@ static void on_timer(uv_timer_t *t)
 
 /* -- the client ------------------------------------------------------------------------------- */
 
-static const struct dt_store_dial_events main_events = {
-    .up = on_main_up,
-    .moved = on_main_moved,
+static const struct dt_dial_events main_events = {
+    .connected = on_main_connected,
+    .came = on_main_came,
+    .wrote = on_main_wrote,
+    .missed = on_main_missed,
     .lost = on_main_lost,
     .failed = on_main_failed,
 };
+
+static void dial(struct dt_store_client *c)
+{
+    struct dt_dial_config config = {.addr = c->addr,
+                                    .default_port = DT_RENDEZVOUS_PORT,
+                                    .open_timeout = c->config.open_timeout,
+                                    .reconnect_timeout = c->config.reconnect_timeout,
+                                    .attempt_timeout = c->config.attempt_timeout,
+                                    .backoff_first = c->config.backoff_first,
+                                    .backoff_most = c->config.backoff_most,
+                                    .lasted = DT_FOREVER,
+                                    .events = &main_events};
+    dt_dial_open(&c->dial, c->loop, &config);
+}
 
 struct dt_store_client *dt_store_client_open(uv_loop_t *loop,
                                              const struct dt_store_client_config *config,
@@ -396,7 +464,8 @@ struct dt_store_client *dt_store_client_open(uv_loop_t *loop,
     dt_list_init(&c->sent);
     uv_timer_init(loop, &c->timer);
     c->armed = DT_FOREVER;
-    dt_store_dial_open(&c->dial, loop, &c->config, &main_events);
+    c->dialect = DT_C10D_MODERN;
+    dial(c);
     dt_store_lanes_open(&c->lanes, loop, &c->config);
     return c;
 }
@@ -406,9 +475,9 @@ static int refuse(const struct dt_store_client *c, const struct dt_c10d_request 
 {
     if (c->ending.begun)
         return dt_err_set(err, DT_E_CANCELED, "store %s: the client is closing", c->addr);
-    if (c->dial.state == DT_STORE_DIAL_FAILED)
-        return dt_err_set(err, c->dial.why.code, "%s", c->dial.why.text);
-    if (c->config.fail_fast && c->dial.state != DT_STORE_DIAL_UP)
+    if (c->dial.state == DT_DIAL_OVER)
+        return dt_err_set(err, c->gave_up.code, "%s", c->gave_up.text);
+    if (c->config.fail_fast && c->dial.state != DT_DIAL_UP)
         return dt_err_set(err, DT_E_DISCONNECTED, "store %s: not connected", c->addr);
     uint64_t size = size_of(req);
     if (c->count >= c->config.requests || size > c->config.bytes ||
@@ -431,7 +500,7 @@ int dt_store_client_request(struct dt_store_client *c, const struct dt_c10d_requ
     r->done = done;
     r->arg = arg;
     r->deadline = dt_clock_after(now(c), timeout);
-    if (c->dial.state != DT_STORE_DIAL_UP) {
+    if (c->dial.state != DT_DIAL_UP) {
         dt_list_append(&c->unsent, &r->in_line);
     } else if (start(r, err) < 0) {
         request_free(r);
@@ -444,12 +513,13 @@ int dt_store_client_request(struct dt_store_client *c, const struct dt_c10d_requ
 
 const char *dt_store_client_trouble(const struct dt_store_client *c)
 {
-    return c->dial.why.code == DT_E_NONE ? NULL : c->dial.why.text;
+    const struct dt_err *why = c->dial.state == DT_DIAL_OVER ? &c->gave_up : &c->dial.why;
+    return why->code == DT_E_NONE ? NULL : why->text;
 }
 
 bool dt_store_client_legacy(const struct dt_store_client *c)
 {
-    return c->dial.dialect != DT_C10D_MODERN;
+    return c->dialect != DT_C10D_MODERN;
 }
 
 static void client_free(void *client)
@@ -469,7 +539,7 @@ void dt_store_client_close(struct dt_store_client *c, void (*on_closed)(void *ar
     if (!c || c->ending.begun)
         return;
     dt_ending_begin(&c->ending, client_free, c, on_closed, arg);
-    dt_store_dial_close(&c->dial, dt_ending_step, dt_ending_add(&c->ending));
+    dt_dial_close(&c->dial, dt_ending_step, dt_ending_add(&c->ending));
     dt_store_lanes_close(&c->lanes, dt_ending_step, dt_ending_add(&c->ending));
     dt_ending_close(&c->ending, &c->timer);
 }

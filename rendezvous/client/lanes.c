@@ -8,7 +8,9 @@
 struct dt_store_lane {
     struct dt_node in_pool; /* unlinked: it is closing */
     struct dt_store_lanes *pool;
-    struct dt_store_link *link;
+    struct dt_wire wire;
+    enum dt_c10d_dialect dialect;
+    struct dt_store_link link;
     struct dt_c10d_request ask;
     dt_store_lane_done_fn *done; /* NULL: idle, or `canceling` */
     void *arg;
@@ -26,12 +28,12 @@ static void lane_close(struct dt_store_lane *l)
 {
     dt_list_remove(&l->in_pool);
     l->done = NULL;
-    dt_store_link_close(l->link);
+    dt_wire_close(&l->wire);
 }
 
 static bool lane_idle(const struct dt_store_lane *l)
 {
-    return l->link->up && !l->done && !l->canceling;
+    return l->link.up && !l->done && !l->canceling;
 }
 
 static void lane_fail(struct dt_store_lane *l, const struct dt_err *why)
@@ -83,7 +85,7 @@ static void on_lanes_timer(uv_timer_t *t)
 static int lane_ask(struct dt_store_lane *l, struct dt_err *err)
 {
     l->deadline = DT_FOREVER;
-    return dt_store_link_send(l->link, &l->ask, err);
+    return dt_store_link_send(&l->link, &l->ask, err);
 }
 
 /* Keeps some idle lanes for the next wait. */
@@ -97,9 +99,8 @@ static void lane_rest(struct dt_store_lane *l)
         lane_close(l);
 }
 
-static void on_lane_up(struct dt_store_link *link)
+static void lane_begin(struct dt_store_lane *l)
 {
-    struct dt_store_lane *l = link->owner;
     struct dt_err err;
     if (!l->done)
         lane_rest(l); /* canceled while it connected */
@@ -127,18 +128,18 @@ static bool lane_take(struct dt_store_lane *l, int64_t answer)
     return true;
 }
 
-static void on_lane_moved(struct dt_store_link *link)
+static void lane_hear(struct dt_store_lane *l)
 {
-    struct dt_store_lane *l = link->owner;
     struct dt_err err = {.code = DT_E_PROTOCOL, .text = "the server sent what nobody asked for"};
-    while (!link->wire.closing && link->wire.in.len > 0) {
+    struct dt_wire *w = &l->wire;
+    while (!w->closing && w->in.len > 0) {
         struct dt_c10d_reply reply;
         size_t used;
-        dt_c10d_answer_expect(&link->answers, DT_C10D_WAIT, 1);
-        enum dt_decoded got = dt_c10d_answer_decode(&link->answers, link->wire.in.at,
-                                                    link->wire.in.len, &reply, &used, &err);
+        dt_c10d_answer_expect(&l->link.answers, DT_C10D_WAIT, 1);
+        enum dt_decoded got =
+            dt_c10d_answer_decode(&l->link.answers, w->in.at, w->in.len, &reply, &used, &err);
         if (got == DT_DONE) /* a byte is never too few */
-            dt_buf_consume(&link->wire.in, used);
+            dt_buf_consume(&w->in, used);
         if (got != DT_DONE || !lane_take(l, reply.number)) {
             lane_fail(l, &err);
             return;
@@ -146,22 +147,52 @@ static void on_lane_moved(struct dt_store_link *link)
     }
 }
 
-static void on_lane_lost(struct dt_store_link *link, const struct dt_err *why)
+/* -- its connection --------------------------------------------------------------------------- */
+
+static struct dt_store_lane *lane_of(struct dt_wire *w)
 {
-    lane_fail(link->owner, why);
+    return dt_container_of(w, struct dt_store_lane, wire);
 }
 
-static void on_lane_closed(struct dt_store_link *link)
+static void on_lane_connected(struct dt_wire *w)
 {
-    struct dt_store_lane *l = link->owner;
+    struct dt_store_lane *l = lane_of(w);
+    struct dt_err err;
+    if (dt_store_link_greet(&l->link, w, l->dialect, &err) < 0)
+        lane_fail(l, &err);
+}
+
+static void on_lane_came(struct dt_wire *w)
+{
+    struct dt_store_lane *l = lane_of(w);
+    struct dt_err err;
+    if (!l->link.up) {
+        enum dt_decoded got = dt_store_link_hear_greeting(&l->link, &err);
+        if (got == DT_BAD)
+            lane_fail(l, &err);
+        if (got != DT_DONE)
+            return;
+        lane_begin(l);
+    }
+    lane_hear(l);
+}
+
+static void on_lane_lost(struct dt_wire *w, const struct dt_err *why)
+{
+    lane_fail(lane_of(w), why);
+}
+
+static void on_lane_closed(struct dt_wire *w)
+{
+    struct dt_store_lane *l = lane_of(w);
     struct dt_store_lanes *p = l->pool;
-    free(l); /* the only free of a lane that had a connection */
+    free(l); /* the only free of a lane */
     dt_ending_step(&p->ending);
 }
 
-static const struct dt_store_link_events lane_events = {
-    .up = on_lane_up,
-    .moved = on_lane_moved,
+static const struct dt_wire_events lane_events = {
+    .connected = on_lane_connected,
+    .came = on_lane_came,
     .lost = on_lane_lost,
     .closed = on_lane_closed,
 };
@@ -175,12 +206,11 @@ static struct dt_store_lane *lane_create(struct dt_store_lanes *p, const struct 
         return NULL;
     }
     l->pool = p;
-    l->link = dt_store_link_open(p->loop, at, dialect, &lane_events, l, err);
-    if (!l->link) {
-        free(l);
-        return NULL;
-    }
+    l->dialect = dialect;
+    dt_node_init(&l->in_pool);
     dt_ending_add(&p->ending);
+    if (dt_wire_open(&l->wire, p->loop, at, &lane_events, err) < 0)
+        return NULL; /* freed when it is closed */
     dt_list_append(&p->lanes, &l->in_pool);
     watch(l);
     return l;
@@ -211,7 +241,7 @@ struct dt_store_lane *dt_store_lanes_wait(struct dt_store_lanes *p, const struct
     l->ask = *ask;
     l->done = done;
     l->arg = arg;
-    if (l->link->up && lane_ask(l, err) < 0) {
+    if (l->link.up && lane_ask(l, err) < 0) {
         lane_close(l);
         return NULL;
     }
@@ -222,11 +252,11 @@ void dt_store_lane_cancel(struct dt_store_lane *l)
 {
     static const struct dt_c10d_request cancel = {.op = DT_C10D_CANCEL_WAIT};
     l->done = NULL;
-    if (!l->link->up)
+    if (!l->link.up)
         return; /* it still connects, and rests then */
     l->canceling = true;
     watch(l);
-    if (dt_store_link_send(l->link, &cancel, NULL) < 0)
+    if (dt_store_link_send(&l->link, &cancel, NULL) < 0)
         lane_close(l);
 }
 
