@@ -4,13 +4,13 @@
 #ifndef DT_AGENT_ATTEMPT_H
 #define DT_AGENT_ATTEMPT_H
 
-#include "agent/backend/backend.h"
 #include "agent/bind/bind.h"
 #include "agent/log_dir.h"
 #include "agent/output/output.h"
 #include "agent/plan.h"
 #include "agent/process/group.h"
 #include "agent/watch/pages.h"
+#include "agent/world.h"
 #include "base/err.h"
 
 #include <uv.h>

@@ -3,8 +3,8 @@
 #ifndef DT_AGENT_ENV_H
 #define DT_AGENT_ENV_H
 
-#include "agent/backend/backend.h"
 #include "agent/plan.h"
+#include "agent/world.h"
 #include "base/err.h"
 
 /* What is one worker's own, beside the plan and the world. */

@@ -7,10 +7,10 @@
 #ifndef DT_AGENT_EVENTS_H
 #define DT_AGENT_EVENTS_H
 
-#include "agent/backend/backend.h"
 #include "agent/failure/verdict.h"
 #include "agent/plan.h"
 #include "agent/process/group.h"
+#include "agent/world.h"
 #include "base/err.h"
 
 #include <stdint.h>

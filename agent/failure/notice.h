@@ -5,10 +5,10 @@
 #ifndef DT_AGENT_FAILURE_NOTICE_H
 #define DT_AGENT_FAILURE_NOTICE_H
 
-#include "agent/backend/backend.h"
 #include "agent/log_dir.h"
 #include "agent/output/output.h"
 #include "agent/process/group.h"
+#include "agent/world.h"
 
 #define DT_SIGNATURE_MAX 128
 

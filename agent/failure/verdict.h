@@ -6,11 +6,12 @@
 
 #include "agent/backend/backend.h"
 #include "agent/failure/failure.h"
-#include "agent/process/group.h"
 #include "agent/log_dir.h"
 #include "agent/output/output.h"
 #include "agent/plan.h"
+#include "agent/process/group.h"
 #include "agent/watch/pages.h"
+#include "agent/world.h"
 
 struct dt_verdict {
     struct dt_failure *failures; /* by local rank; never empty */
