@@ -423,8 +423,14 @@ static void on_lease(void *arg, dt_ms until)
         dt_attempt_set_lease(a->attempt, until);
 }
 
+static void on_replaced(void *arg, struct dt_backend *by)
+{
+    struct agent *a = arg;
+    a->backend = by;
+}
+
 static const struct dt_backend_events backend_events = {
-    on_world, on_barrier_over, on_backend_failed, on_stop, on_closed, on_lease,
+    on_world, on_barrier_over, on_backend_failed, on_stop, on_closed, on_lease, on_replaced,
 };
 
 /* -- signals ---------------------------------------------------------------------------------- */

@@ -23,6 +23,10 @@
 #define DT_FIRST_NOTE (10 * DT_SECOND)
 #define DT_NEXT_NOTE (30 * DT_SECOND) /* ... and again */
 
+struct dt_backend {
+    const struct dt_backend_ops *ops;
+};
+
 struct dt_backend_events {
     /* What was joined for. */
     void (*on_world)(void *arg, const struct dt_world *world);
@@ -39,10 +43,9 @@ struct dt_backend_events {
     /* Until UNTIL (0: the past) no later round can have begun beside the workers of this one. Each
      * takes the place of the one before; as long as none came there is no limit. */
     void (*on_lease)(void *arg, dt_ms until);
-};
-
-struct dt_backend {
-    const struct dt_backend_ops *ops;
+    /* BY turned out to be what is wanted: it has the same events, and the join if one was waiting.
+     * This one is closed already. Only before any other event. */
+    void (*on_replaced)(void *arg, struct dt_backend *by);
 };
 
 struct dt_backend_ops {

@@ -78,8 +78,13 @@ static void on_lease(void *arg, dt_ms until)
     ((struct node *)arg)->lease = until;
 }
 
-static const struct dt_backend_events events = {on_world, on_barrier_over, on_failed,
-                                                on_stop,  on_closed,       on_lease};
+static void on_replaced(void *arg, struct dt_backend *by)
+{
+    ((struct node *)arg)->backend = by;
+}
+
+static const struct dt_backend_events events = {on_world,  on_barrier_over, on_failed,  on_stop,
+                                                on_closed, on_lease,        on_replaced};
 
 static const char *told(struct node *n)
 {

@@ -8,7 +8,6 @@
 #include "agent/backend/elastic/own_node.h"
 #include "agent/backend/elastic/presence.h"
 #include "agent/backend/store_host.h"
-#include "agent/backend/torchrun/delegate.h"
 #include "agent/backend/torchrun/foreign.h"
 #include "base/list.h"
 #include "base/log.h"
@@ -19,8 +18,7 @@
 #include <string.h>
 
 struct elastic {
-    struct dt_delegate front;
-    struct dt_backend *foreign; /* what it stands for, once the store turned out to be foreign */
+    struct dt_backend base;
     uv_loop_t *loop;
     const struct dt_plan *plan;
     const struct dt_backend_events *events;
@@ -33,111 +31,15 @@ struct elastic {
     struct dt_err no_host;         /* why not, where it would have been ours */
     struct dt_store_server *store; /* for workers; NULL until we know where others reach us */
     struct dt_presence *presence;
-    bool wanted; /* a world is */
-    bool had_world;
-    bool in_barrier;
-    bool over;             /* nothing is told any more, but what a join is answered */
-    struct dt_err gave_up; /* what that is */
-    uv_timer_t soon;       /* answers such a join */
     struct dt_ending ending;
 };
 
 static struct elastic *of(struct dt_backend *b)
 {
-    return dt_container_of(b, struct elastic, front.base);
+    return dt_container_of(b, struct elastic, base);
 }
 
-/* -- ends ------------------------------------------------------------------------------------- */
-
-static void rest(struct elastic *e, const struct dt_err *why)
-{
-    e->over = true;
-    e->gave_up = *why;
-    dt_presence_end(e->presence);
-}
-
-/* There will never be a world again. Who had one may have a failure to report. */
-static void give_up(struct elastic *e, enum dt_close_kind kind, const struct dt_err *why)
-{
-    rest(e, why);
-    if (e->had_world)
-        e->events->on_closed(e->arg, kind, why->text);
-    else if (e->wanted)
-        e->events->on_failed(e->arg, why);
-}
-
-static void on_closed(void *arg, enum dt_close_kind kind, const char *why)
-{
-    struct elastic *e = arg;
-    struct dt_err err;
-    dt_err_set(&err, DT_E_CANCELED, "%s", why);
-    if (kind == DT_CLOSE_TIMEOUT && e->host && dt_own_node_is_loopback(e->plan->endpoint_host))
-        dt_err_set(&err, DT_E_CANCELED,
-                   "%s; %s leads each host to itself, so nodes of other hosts could not come", why,
-                   e->plan->endpoint_host);
-    rest(e, &err);
-    if (e->in_barrier && kind == DT_CLOSE_SUCCEEDED)
-        e->events->on_barrier_over(e->arg, NULL);
-    else
-        e->events->on_closed(e->arg, kind, err.text);
-}
-
-static void on_gone(void *arg, bool hosted, const struct dt_err *why)
-{
-    struct elastic *e = arg;
-    if (hosted || !e->in_barrier) {
-        give_up(e, DT_CLOSE_ENDED, why);
-        return;
-    }
-    rest(e, why);
-    e->events->on_barrier_over(e->arg, why);
-}
-
-static void on_failed(void *arg, const struct dt_err *why)
-{
-    struct elastic *e = arg;
-    struct dt_err err = *why;
-    /* Who was answered knows who has the port: nobody is to be stopped for it. */
-    if (e->no_host.code != DT_E_NONE && why->code != DT_E_PROTOCOL)
-        dt_err_set(&err, why->code, "%s; and %s", e->no_host.text, why->text);
-    give_up(e, DT_CLOSE_REFUSED, &err);
-}
-
-/* -- rounds ----------------------------------------------------------------------------------- */
-
-/* Node 0 came to the endpoint by an address of loopback, and we did not. It may be on this host all
- * the same. */
-static void warn_of_loopback(const struct elastic *e, const struct dt_world *world)
-{
-    if (world->group_rank > 0 && dt_own_node_is_loopback(world->master_addr) &&
-        !dt_own_node_is_loopback(e->addr))
-        dt_warn("workers are to meet at %s, which is this host itself, while others know this host "
-                "as %s; if node 0 is another host, give it --local-addr, or an --rdzv-endpoint "
-                "that is no loopback address",
-                world->master_addr, e->addr);
-}
-
-static void on_world(void *arg, const struct dt_world *world)
-{
-    struct elastic *e = arg;
-    warn_of_loopback(e, world);
-    e->wanted = false;
-    e->had_world = true;
-    e->events->on_world(e->arg, world);
-}
-
-static void on_stop(void *arg, enum dt_stop_how how, const char *why)
-{
-    struct elastic *e = arg;
-    e->in_barrier = false;
-    e->events->on_stop(e->arg, how, why);
-}
-
-static void on_lease(void *arg, dt_ms until)
-{
-    struct elastic *e = arg;
-    e->events->on_lease(e->arg, until);
-}
+/* -- the store for workers -------------------------------------------------------------------- */
 
 /* On a free port, which is another one than that of a store that is there still. */
 static int open_store(struct elastic *e, struct dt_err *err)
@@ -166,85 +68,33 @@ static int renew_store(struct elastic *e, struct dt_err *err)
 }
 
 /* Where others reach us is where we came from, the first time. */
-static void on_reached(void *arg, const struct dt_addr *local)
+static int on_reached(void *owner, const struct dt_addr *local, struct dt_err *err)
 {
-    struct elastic *e = arg;
-    struct dt_err err;
+    struct elastic *e = owner;
     if (e->store)
-        return;
+        return 0;
     if (e->plan->local_addr)
         snprintf(e->addr, sizeof e->addr, "%s", e->plan->local_addr);
     else
         dt_own_node_addr(e->plan->endpoint_host, local, dt_plan_has_others(e->plan), e->addr,
                          sizeof e->addr);
-    if (open_store(e, &err) < 0)
-        give_up(e, DT_CLOSE_REFUSED, &err);
+    return open_store(e, err);
 }
-
-/* -- a foreign store -------------------------------------------------------------------------- */
-
-static int open_foreign(struct elastic *e, struct dt_err *err)
-{
-    if (e->token.len)
-        return dt_err_set(err, DT_E_PROTOCOL,
-                          "the store at %s is no dtrun's and cannot prove that it knows the token; "
-                          "serve it with dtrun, or leave --token-file away",
-                          e->endpoint);
-    dt_info("the store at %s is no dtrun's: joining as one of torchrun's agents", e->endpoint);
-    e->foreign = dt_backend_foreign_open(e->loop, e->plan, e->events, e->arg, err);
-    return e->foreign ? 0 : -1;
-}
-
-static void on_foreign(void *arg)
-{
-    struct elastic *e = arg;
-    struct dt_err err;
-    if (open_foreign(e, &err) < 0) {
-        give_up(e, DT_CLOSE_REFUSED, &err);
-        return;
-    }
-    dt_delegate_to(&e->front, e->foreign);
-    if (e->wanted)
-        e->foreign->ops->join(e->foreign);
-}
-
-static const struct dt_presence_events presence_events = {
-    .reached = on_reached,
-    .world = on_world,
-    .lease = on_lease,
-    .stop = on_stop,
-    .closed = on_closed,
-    .foreign = on_foreign,
-    .failed = on_failed,
-    .gone = on_gone,
-};
 
 /* -- what the owner wishes -------------------------------------------------------------------- */
-
-static void on_soon(uv_timer_t *t)
-{
-    struct elastic *e = dt_container_of(t, struct elastic, soon);
-    e->events->on_failed(e->arg, &e->gave_up);
-}
 
 static void elastic_join(struct dt_backend *b)
 {
     struct elastic *e = of(b);
     struct dt_err err;
-    e->wanted = true;
-    e->in_barrier = false;
-    if (!e->over && e->store && renew_store(e, &err) < 0)
-        rest(e, &err);
-    if (e->over)
-        uv_timer_start(&e->soon, on_soon, 0, 0);
-    else
-        dt_presence_join(e->presence);
+    if (e->store && !dt_presence_is_over(e->presence) && renew_store(e, &err) < 0)
+        dt_presence_end(e->presence, &err);
+    dt_presence_join(e->presence);
 }
 
 static void elastic_barrier(struct dt_backend *b)
 {
-    of(b)->in_barrier = true;
-    dt_presence_succeeded(of(b)->presence);
+    dt_presence_barrier(of(b)->presence);
 }
 
 static void elastic_failed(struct dt_backend *b, const struct dt_result *result)
@@ -265,7 +115,7 @@ static void elastic_leave(struct dt_backend *b, const char *why)
     snprintf(all, sizeof all, "%s, whose agent hosted it, leaves: %s", e->name, why);
     dt_rdzv_host_end(e->host, all);
     dt_err_set(&err, DT_E_CANCELED, "this agent leaves: %s", why);
-    rest(e, &err);
+    dt_presence_end(e->presence, &err);
 }
 
 static void elastic_tell(struct dt_backend *b, const struct dt_beat *facts)
@@ -280,12 +130,6 @@ static void elastic_free(void *elastic)
     struct elastic *e = elastic;
     dt_token_finish(&e->token);
     free(e); /* the only free of one that was opened */
-}
-
-static void on_foreign_closed(void *arg)
-{
-    dt_container_of(arg, struct elastic, ending)->foreign = NULL;
-    dt_ending_step(arg);
 }
 
 static void on_store_closed(void *arg)
@@ -306,8 +150,6 @@ static void hurry_up(struct elastic *e)
         dt_store_server_close(e->store, 0, NULL, NULL);
     if (e->host)
         dt_rdzv_host_close(e->host, true, NULL, NULL);
-    if (e->foreign)
-        e->foreign->ops->close(e->foreign, true, NULL, NULL);
 }
 
 static void elastic_close(struct dt_backend *b, bool hurry, void (*done)(void *arg), void *arg)
@@ -319,15 +161,35 @@ static void elastic_close(struct dt_backend *b, bool hurry, void (*done)(void *a
         return;
     }
     dt_ending_begin(&e->ending, elastic_free, e, done, arg);
-    dt_ending_close(&e->ending, &e->soon);
+    dt_ending_add(&e->ending); /* for nothing may be open yet */
     if (e->presence)
         dt_presence_close(e->presence, dt_ending_step, dt_ending_add(&e->ending));
     if (e->store)
         dt_store_host_close(e->store, false, hurry, on_store_closed, dt_ending_add(&e->ending));
     if (e->host)
         dt_rdzv_host_close(e->host, hurry, on_host_closed, dt_ending_add(&e->ending));
-    if (e->foreign)
-        e->foreign->ops->close(e->foreign, hurry, on_foreign_closed, dt_ending_add(&e->ending));
+    dt_ending_step(&e->ending);
+}
+
+/* -- a foreign store -------------------------------------------------------------------------- */
+
+static int on_foreign(void *owner, struct dt_err *err)
+{
+    struct elastic *e = owner;
+    if (e->token.len)
+        return dt_err_set(err, DT_E_PROTOCOL,
+                          "the store at %s is no dtrun's and cannot prove that it knows the token; "
+                          "serve it with dtrun, or leave --token-file away",
+                          e->endpoint);
+    dt_info("the store at %s is no dtrun's: joining as one of torchrun's agents", e->endpoint);
+    struct dt_backend *by = dt_backend_foreign_open(e->loop, e->plan, e->events, e->arg, err);
+    if (!by)
+        return -1;
+    if (dt_presence_is_joining(e->presence))
+        by->ops->join(by);
+    elastic_close(&e->base, true, NULL, NULL);
+    e->events->on_replaced(e->arg, by);
+    return 0;
 }
 
 /* -- the beginning ---------------------------------------------------------------------------- */
@@ -383,6 +245,7 @@ static int attend(struct elastic *e, struct dt_err *err)
     struct dt_presence_config config = {.plan = plan,
                                         .endpoint = e->endpoint,
                                         .ours = e->host != NULL,
+                                        .no_host = &e->no_host,
                                         .token = e->token.len ? &e->token : NULL,
                                         .node = {.name = e->name,
                                                  .boot = e->boot,
@@ -392,8 +255,11 @@ static int attend(struct elastic *e, struct dt_err *err)
                                                  .workers = plan->nproc,
                                                  .order = plan->order,
                                                  .expected = plan->expected_nodes},
-                                        .events = &presence_events,
-                                        .arg = e};
+                                        .events = e->events,
+                                        .arg = e->arg,
+                                        .reached = on_reached,
+                                        .foreign = on_foreign,
+                                        .owner = e};
     e->presence = dt_presence_open(e->loop, &config, err);
     return e->presence ? 0 : -1;
 }
@@ -407,14 +273,13 @@ struct dt_backend *dt_backend_elastic_open(uv_loop_t *loop, const struct dt_plan
         dt_err_set(err, DT_E_MEMORY, "no memory for a job");
         return NULL;
     }
-    e->front.base.ops = &elastic_ops;
+    e->base.ops = &elastic_ops;
     e->loop = loop;
     e->plan = plan;
     e->events = events;
     e->arg = arg;
-    uv_timer_init(loop, &e->soon);
     if (read_plan(e, err) == 0 && host_perhaps(e, err) == 0 && attend(e, err) == 0)
-        return &e->front.base;
-    elastic_close(&e->front.base, true, NULL, NULL);
+        return &e->base;
+    elastic_close(&e->base, true, NULL, NULL);
     return NULL;
 }

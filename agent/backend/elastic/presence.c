@@ -2,6 +2,7 @@
 #include "agent/backend/elastic/presence.h"
 
 #include "agent/backend/elastic/control.h"
+#include "agent/backend/elastic/own_node.h"
 #include "agent/backend/elastic/session.h"
 #include "base/list.h"
 #include "base/log.h"
@@ -22,6 +23,10 @@ struct dt_presence {
     struct dt_control *control; /* NULL once it is over */
     bool hosted;                /* by an agent */
     bool was_up;
+    bool joining; /* a world is wanted */
+    bool had_world, in_barrier;
+    struct dt_err gave_up;                          /* once it is over: why there is no world */
+    uv_timer_t soon;                                /* answers a join then */
     char refusal[sizeof((struct dt_err *)0)->text]; /* why it does not want us now; "": it was not
                                                        heard to say so */
     struct {
@@ -44,9 +49,14 @@ static dt_ms now(const struct dt_presence *p)
     return (dt_ms)uv_now(p->loop);
 }
 
-static bool is_over(const struct dt_presence *p)
+bool dt_presence_is_over(const struct dt_presence *p)
 {
     return !p->control;
+}
+
+bool dt_presence_is_joining(const struct dt_presence *p)
+{
+    return p->joining;
 }
 
 static const char *trouble(const struct dt_presence *p)
@@ -57,9 +67,9 @@ static const char *trouble(const struct dt_presence *p)
 
 /* -- the end ---------------------------------------------------------------------------------- */
 
-void dt_presence_end(struct dt_presence *p)
+static void disconnect(struct dt_presence *p)
 {
-    if (is_over(p))
+    if (dt_presence_is_over(p))
         return;
     dt_session_end(&p->session, now(p));
     dt_session_disconnected(&p->session, now(p));
@@ -69,12 +79,29 @@ void dt_presence_end(struct dt_presence *p)
     uv_timer_stop(&p->notes);
 }
 
+void dt_presence_end(struct dt_presence *p, const struct dt_err *why)
+{
+    p->gave_up = *why;
+    disconnect(p);
+}
+
+/* There will never be a world again. Who had one may have a failure to report. */
+static void give_up(struct dt_presence *p, enum dt_close_kind kind, const struct dt_err *why)
+{
+    dt_presence_end(p, why);
+    if (p->had_world)
+        p->config.events->on_closed(p->config.arg, kind, why->text);
+    else if (p->joining)
+        p->config.events->on_failed(p->config.arg, why);
+}
+
 void dt_presence_close(struct dt_presence *p, void (*on_closed)(void *arg), void *arg)
 {
-    dt_presence_end(p);
+    disconnect(p);
     dt_ending_begin(&p->ending, free, p, on_closed, arg);
     dt_ending_close(&p->ending, &p->tick);
     dt_ending_close(&p->ending, &p->notes);
+    dt_ending_close(&p->ending, &p->soon);
 }
 
 /* -- being away ------------------------------------------------------------------------------- */
@@ -117,8 +144,12 @@ static void end_away(struct dt_presence *p)
     dt_err_set(&err, DT_E_DISCONNECTED, "the rendezvous at %s%s has been gone for %d s: %s",
                p->config.endpoint, p->hosted ? ", hosted by an agent there," : "", away,
                trouble(p));
-    dt_presence_end(p);
-    p->config.events->gone(p->config.arg, p->hosted, &err);
+    if (p->hosted || !p->in_barrier) {
+        give_up(p, DT_CLOSE_ENDED, &err);
+        return;
+    }
+    dt_presence_end(p, &err);
+    p->config.events->on_barrier_over(p->config.arg, &err);
 }
 
 static void on_note(uv_timer_t *t)
@@ -239,12 +270,42 @@ static void tell_lease(struct dt_presence *p)
     if (!p->was_up || p->session.phase == DT_SESSION_ENDED || lease == p->lease)
         return;
     p->lease = lease;
-    p->config.events->lease(p->config.arg, lease);
+    p->config.events->on_lease(p->config.arg, lease);
+}
+
+/* Node 0 came to the endpoint by an address of loopback, and we did not. It may be on this host all
+ * the same. */
+static void warn_of_loopback(const struct dt_presence *p, const struct dt_world *world)
+{
+    const char *addr = p->config.node.addr;
+    if (world->group_rank > 0 && dt_own_node_is_loopback(world->master_addr) &&
+        !dt_own_node_is_loopback(addr))
+        dt_warn("workers are to meet at %s, which is this host itself, while others know this host "
+                "as %s; if node 0 is another host, give it --local-addr, or an --rdzv-endpoint "
+                "that is no loopback address",
+                world->master_addr, addr);
+}
+
+static void tell_closed(struct dt_presence *p, enum dt_close_kind kind, const char *text)
+{
+    const struct dt_backend_events *events = p->config.events;
+    const char *host = p->config.plan->endpoint_host;
+    struct dt_err why;
+    dt_err_set(&why, DT_E_CANCELED, "%s", text);
+    if (kind == DT_CLOSE_TIMEOUT && p->config.ours && dt_own_node_is_loopback(host))
+        dt_err_set(&why, DT_E_CANCELED,
+                   "%s; %s leads each host to itself, so nodes of other hosts could not come", text,
+                   host);
+    dt_presence_end(p, &why);
+    if (p->in_barrier && kind == DT_CLOSE_SUCCEEDED)
+        events->on_barrier_over(p->config.arg, NULL);
+    else
+        events->on_closed(p->config.arg, kind, why.text);
 }
 
 static void tell(struct dt_presence *p)
 {
-    const struct dt_presence_events *events = p->config.events;
+    const struct dt_backend_events *events = p->config.events;
     enum news what = p->news.what;
     tell_lease(p); /* before a world, whose workers begin with it */
     p->news.what = NO_NEWS;
@@ -252,14 +313,17 @@ static void tell(struct dt_presence *p)
     case NO_NEWS:
         break;
     case NEWS_WORLD:
-        events->world(p->config.arg, &p->news.world);
+        p->joining = false;
+        p->had_world = true;
+        warn_of_loopback(p, &p->news.world);
+        events->on_world(p->config.arg, &p->news.world);
         break;
     case NEWS_STOP:
-        events->stop(p->config.arg, p->news.how, p->news.why);
+        p->in_barrier = false;
+        events->on_stop(p->config.arg, p->news.how, p->news.why);
         break;
     case NEWS_CLOSED:
-        dt_presence_end(p);
-        events->closed(p->config.arg, p->news.kind, p->news.why);
+        tell_closed(p, p->news.kind, p->news.why);
         break;
     }
 }
@@ -290,7 +354,7 @@ static void on_tick(uv_timer_t *t)
     struct dt_presence *p = dt_container_of(t, struct dt_presence, tick);
     dt_session_tick(&p->session, now(p));
     settle(p);
-    if (!is_over(p) && now(p) >= end_of_away(p))
+    if (!dt_presence_is_over(p) && now(p) >= end_of_away(p))
         end_away(p);
 }
 
@@ -299,14 +363,16 @@ static void on_tick(uv_timer_t *t)
 static void on_up(void *arg, const char *host, const struct dt_addr *local)
 {
     struct dt_presence *p = arg;
+    struct dt_err err;
     p->hosted = strcmp(host, "agent") == 0;
     if (p->was_up && !*p->refusal)
         dt_warn("the rendezvous at %s is there again", p->config.endpoint);
     p->was_up = true;
     uv_timer_stop(&p->notes);
-    p->config.events->reached(p->config.arg, local);
-    if (is_over(p))
+    if (p->config.reached(p->config.owner, local, &err) < 0) {
+        give_up(p, DT_CLOSE_REFUSED, &err);
         return;
+    }
     dt_session_connected(&p->session, now(p));
     settle(p);
 }
@@ -343,14 +409,16 @@ static void on_frame(void *arg, const struct dt_message *m)
 static void on_foreign(void *arg)
 {
     struct dt_presence *p = arg;
-    dt_presence_end(p);
-    p->config.events->foreign(p->config.arg);
+    struct dt_err err;
+    if (p->config.foreign(p->config.owner, &err) < 0)
+        give_up(p, DT_CLOSE_REFUSED, &err);
 }
 
 static void on_failed(void *arg, const struct dt_err *why)
 {
     struct dt_presence *p = arg;
-    struct dt_err err = *why;
+    const struct dt_err *no_host = p->config.no_host;
+    struct dt_err err = *why, both;
     if (why->code != DT_E_PROTOCOL && p->config.ours)
         dt_err_set(&err, why->code,
                    "the rendezvous that this agent hosts was not reached at %s within %d s: %s; "
@@ -361,8 +429,12 @@ static void on_failed(void *arg, const struct dt_err *why)
                    "no rendezvous was found at %s within %d s: %s; is an agent of this job, or a "
                    "dtrun-rendezvous, running there?",
                    p->config.endpoint, dt_clock_seconds(now(p) - p->since), why->text);
-    dt_presence_end(p);
-    p->config.events->failed(p->config.arg, &err);
+    /* Who was answered knows who has the port: nobody is to be stopped for it. */
+    if (no_host->code != DT_E_NONE && why->code != DT_E_PROTOCOL) {
+        dt_err_set(&both, err.code, "%s; and %s", no_host->text, err.text);
+        err = both;
+    }
+    give_up(p, DT_CLOSE_REFUSED, &err);
 }
 
 static const struct dt_control_events control_events = {
@@ -376,10 +448,20 @@ static const struct dt_control_events control_events = {
 
 /* -- what the owner wishes -------------------------------------------------------------------- */
 
+static void on_soon(uv_timer_t *t)
+{
+    struct dt_presence *p = dt_container_of(t, struct dt_presence, soon);
+    p->config.events->on_failed(p->config.arg, &p->gave_up);
+}
+
 void dt_presence_join(struct dt_presence *p)
 {
-    if (is_over(p))
+    p->joining = true;
+    p->in_barrier = false;
+    if (dt_presence_is_over(p)) {
+        uv_timer_start(&p->soon, on_soon, 0, 0);
         return;
+    }
     p->wanted = now(p);
     dt_session_join(&p->session, now(p));
     arm(p);
@@ -387,15 +469,16 @@ void dt_presence_join(struct dt_presence *p)
 
 void dt_presence_failed(struct dt_presence *p, const struct dt_result *result)
 {
-    if (is_over(p))
+    if (dt_presence_is_over(p))
         return;
     dt_session_failed(&p->session, result, now(p));
     arm(p);
 }
 
-void dt_presence_succeeded(struct dt_presence *p)
+void dt_presence_barrier(struct dt_presence *p)
 {
-    if (is_over(p))
+    p->in_barrier = true;
+    if (dt_presence_is_over(p))
         return;
     p->wanted = now(p);
     dt_session_succeeded(&p->session, now(p));
@@ -404,7 +487,7 @@ void dt_presence_succeeded(struct dt_presence *p)
 
 void dt_presence_leave(struct dt_presence *p, const char *why)
 {
-    if (is_over(p))
+    if (dt_presence_is_over(p))
         return;
     dt_session_leave(&p->session, why, now(p));
     arm(p);
@@ -462,6 +545,7 @@ struct dt_presence *dt_presence_open(uv_loop_t *loop, const struct dt_presence_c
     }
     uv_timer_init(loop, &p->tick);
     uv_timer_init(loop, &p->notes);
+    uv_timer_init(loop, &p->soon);
     start_notes(p);
     return p;
 }
