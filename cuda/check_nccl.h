@@ -5,7 +5,7 @@
 #define DT_CUDA_CHECK_NCCL_H
 
 #include "cuda/nccl_calls.h"
-#include "worker_runtime/plugin.h"
+#include "worker_runtime/device/cuda_plugin.h"
 
 struct dt_check {
     const struct dt_nccl_calls *calls;

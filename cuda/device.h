@@ -6,7 +6,7 @@
 #define DT_CUDA_DEVICE_H
 
 #include "cuda/stream.h"
-#include "worker_runtime/plugin.h"
+#include "worker_runtime/device/cuda_plugin.h"
 
 #include <pthread.h>
 

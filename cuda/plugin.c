@@ -6,13 +6,13 @@
 #include <nccl.h>
 #include <stdio.h>
 
-DT_API const struct dt_plugin *dt_cuda_plugin(void);
+DT_API const struct dt_cuda_plugin *dt_cuda_plugin(void);
 
-const struct dt_plugin *dt_cuda_plugin(void)
+const struct dt_cuda_plugin *dt_cuda_plugin(void)
 {
     static char version[64];
-    static const struct dt_plugin plugin = {
-        .abi = DT_PLUGIN_ABI,
+    static const struct dt_cuda_plugin plugin = {
+        .abi = DT_CUDA_PLUGIN_ABI,
         .size = sizeof plugin,
         .version = version,
         .devices = dt_cuda_devices,

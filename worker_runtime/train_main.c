@@ -7,7 +7,7 @@
 #include "worker_runtime/ops/cpu/blas.h"
 #include "worker_runtime/data/tokenizer.h"
 #include "worker_runtime/train/estimate.h"
-#include "worker_runtime/plugin.h"
+#include "worker_runtime/device/cuda_plugin.h"
 #include "worker_runtime/train/options.h"
 #include "worker_runtime/train/train.h"
 
@@ -164,7 +164,7 @@ static void print_check(void *arg, enum dt_check_level level, const char *line)
 
 static int check_nccl(struct dt_err *err)
 {
-    const struct dt_plugin *p = dt_plugin_load(err);
+    const struct dt_cuda_plugin *p = dt_cuda_plugin_load(err);
     if (!p)
         return dt_err_wrap(err, "--check-nccl");
     int problems = p->check_nccl(print_check, NULL);

@@ -19,7 +19,7 @@
 #include "worker_runtime/device/device.h"
 #include "worker_runtime/ops/half.h"
 #include "worker_runtime/ops/ops.h"
-#include "worker_runtime/plugin.h"
+#include "worker_runtime/device/cuda_plugin.h"
 
 enum { GPU_ARRAYS = 256, GPU_GUARD = 256 };
 
@@ -42,10 +42,10 @@ struct gpu_kit {
 static const struct dt_ops *const ref = &dt_ops_reference;
 
 /* To be called in BEFORE_ALL. */
-static inline const struct dt_plugin *gpu_plugin_or_skip(void)
+static inline const struct dt_cuda_plugin *gpu_plugin_or_skip(void)
 {
     struct dt_err err = {0};
-    const struct dt_plugin *p = dt_plugin_load(&err);
+    const struct dt_cuda_plugin *p = dt_cuda_plugin_load(&err);
     const char *named = getenv("DTRUN_CUDA_PLUGIN");
     if (named && strstr(named, "emulated")) /* the mock GPU is there wherever it was built */
         CHECK_OK(p ? 0 : -1, err);

@@ -4,7 +4,7 @@
 #include "tests/runtime/ranks.h"
 #include "worker_runtime/model/transformer.h"
 #include "worker_runtime/ops/ops.h"
-#include "worker_runtime/plugin.h"
+#include "worker_runtime/device/cuda_plugin.h"
 #include "worker_runtime/train/estimate.h"
 #include "worker_runtime/zero/create.h"
 
@@ -44,7 +44,7 @@ static struct dt_gpu_memory memory_of(int rank)
 {
     struct dt_gpu_memory m = {0};
     struct dt_err err = {0};
-    const struct dt_plugin *p = dt_plugin_load(&err);
+    const struct dt_cuda_plugin *p = dt_cuda_plugin_load(&err);
     CHECK_OK(p ? p->memory(rank, &m, &err) : -1, err);
     return m;
 }

@@ -6,7 +6,7 @@
 #include "tests/runtime/ranks.h"
 #include "worker_runtime/device/device.h"
 #include "worker_runtime/ops/half.h"
-#include "worker_runtime/plugin.h"
+#include "worker_runtime/device/cuda_plugin.h"
 
 static int gpus;
 
@@ -18,7 +18,7 @@ struct answer {
 static void count_gpus(struct rank_self *me)
 {
     struct answer *a = me->arg;
-    const struct dt_plugin *p = dt_plugin_load(&a->err);
+    const struct dt_cuda_plugin *p = dt_cuda_plugin_load(&a->err);
     a->gpus = p ? p->devices(&a->err) : 0;
 }
 
@@ -72,7 +72,7 @@ static void open_device(struct gpu_rank *g, struct rank_self *self, bool wide)
                                .local_world = self->size,
                                .elem = DT_BF16,
                                .wide_sums = wide};
-    const struct dt_plugin *p = dt_plugin_load(&err);
+    const struct dt_cuda_plugin *p = dt_cuda_plugin_load(&err);
     g->device = p ? p->open(&w, &err) : NULL;
     CHECK_OK(g->device ? 0 : -1, err);
     g->nccl = g->device->coll;

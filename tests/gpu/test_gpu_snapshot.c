@@ -4,7 +4,7 @@
 #include "tests/runtime/ranks.h"
 #include "worker_runtime/ckpt/inside.h"
 #include "worker_runtime/ops/ops.h"
-#include "worker_runtime/plugin.h"
+#include "worker_runtime/device/cuda_plugin.h"
 #include "worker_runtime/zero/create.h"
 #include "worker_runtime/zero/state.h"
 
@@ -14,7 +14,7 @@ enum { COUNT = 5000 };
 static void look_for_gpu(struct rank_self *me)
 {
     struct dt_err *why = me->arg;
-    const struct dt_plugin *p = dt_plugin_load(why);
+    const struct dt_cuda_plugin *p = dt_cuda_plugin_load(why);
     if (p && p->devices(why) > 0)
         *why = (struct dt_err){0};
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Plugins for test_plugin.c, one for each WRONG; none of them knows anything of CUDA. */
-#include "worker_runtime/plugin.h"
+#include "worker_runtime/device/cuda_plugin.h"
 
 #include "base/err.h"
 
@@ -83,11 +83,11 @@ static int memory_of_straw(int ordinal, struct dt_gpu_memory *out, struct dt_err
     return 0;
 }
 
-DT_API const struct dt_plugin *dt_cuda_plugin(void);
-const struct dt_plugin *dt_cuda_plugin(void)
+DT_API const struct dt_cuda_plugin *dt_cuda_plugin(void);
+const struct dt_cuda_plugin *dt_cuda_plugin(void)
 {
-    static const struct dt_plugin plugin = {
-        .abi = DT_PLUGIN_ABI + WRONG_ABI,
+    static const struct dt_cuda_plugin plugin = {
+        .abi = DT_CUDA_PLUGIN_ABI + WRONG_ABI,
         .size = sizeof plugin - WRONG_SIZE,
         .version = "straw 1.0",
         .devices = devices,

@@ -6,7 +6,7 @@
 #include "base/fs.h"
 #include "tests/lib/check.h"
 #include "worker_runtime/device/device.h"
-#include "worker_runtime/plugin.h"
+#include "worker_runtime/device/cuda_plugin.h"
 
 #include <dlfcn.h>
 #include <fcntl.h>

@@ -3,26 +3,26 @@
 #include "worker_runtime/device/device.h"
 
 #include "worker_runtime/device/cpu.h"
-#include "worker_runtime/plugin.h"
+#include "worker_runtime/device/cuda_plugin.h"
 
 #include <string.h>
 
 /* The plugin, where it has a GPU to work with. */
-static const struct dt_plugin *usable_plugin(struct dt_err *err)
+static const struct dt_cuda_plugin *usable_plugin(struct dt_err *err)
 {
-    const struct dt_plugin *p = dt_plugin_load(err);
+    const struct dt_cuda_plugin *p = dt_cuda_plugin_load(err);
     return p && p->devices(err) > 0 ? p : NULL;
 }
 
 /* The same for those who do without. */
-static const struct dt_plugin *usable_plugin_if_any(struct dt_err *err)
+static const struct dt_cuda_plugin *usable_plugin_if_any(struct dt_err *err)
 {
-    return dt_plugin_is_worth_loading(err) ? usable_plugin(err) : NULL;
+    return dt_cuda_plugin_is_worth_loading(err) ? usable_plugin(err) : NULL;
 }
 
 static struct dt_device *open_cuda(const struct dt_device_wish *w, struct dt_err *err)
 {
-    const struct dt_plugin *p = usable_plugin(err);
+    const struct dt_cuda_plugin *p = usable_plugin(err);
     struct dt_device *d = p ? p->open(w, err) : NULL;
     if (!p)
         dt_err_wrap(err, "device \"cuda\"");
@@ -35,12 +35,12 @@ static struct dt_device *open_cuda(const struct dt_device_wish *w, struct dt_err
 static struct dt_device *open_auto(const struct dt_device_wish *w, struct dt_err *err)
 {
     struct dt_err why = {0};
-    const struct dt_plugin *p = usable_plugin_if_any(&why);
+    const struct dt_cuda_plugin *p = usable_plugin_if_any(&why);
     if (p)
         return p->open(w, err);
     struct dt_device *d = dt_device_open_cpu(w->threads, err);
     if (d)
-        dt_device_cpu_no_gpu(d, why.text, dt_plugin_installed());
+        dt_device_cpu_no_gpu(d, why.text, dt_cuda_plugin_installed());
     return d;
 }
 
@@ -58,7 +58,7 @@ struct dt_device *dt_device_open(const struct dt_device_wish *w, struct dt_err *
 
 int dt_device_gpu_memory(int workers, struct dt_gpu_memory *out, struct dt_err *err)
 {
-    const struct dt_plugin *p = usable_plugin_if_any(err);
+    const struct dt_cuda_plugin *p = usable_plugin_if_any(err);
     int devices = p ? p->devices(err) : -1;
     for (int i = 0; i < devices && i < workers; i++) {
         struct dt_gpu_memory m = {0};

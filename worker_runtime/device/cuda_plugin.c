@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "worker_runtime/plugin.h"
+#include "worker_runtime/device/cuda_plugin.h"
 
 #include "base/fs.h"
 
@@ -19,7 +19,7 @@ static const char *const beside[] = {"", "../" DT_PLUGIN_LIBDIR "/", "../lib/"};
 
 static struct {
     pthread_once_t once;
-    const struct dt_plugin *plugin;
+    const struct dt_cuda_plugin *plugin;
     bool installed;
     struct dt_err err;
 } loaded = {.once = PTHREAD_ONCE_INIT};
@@ -40,10 +40,10 @@ static bool find_file(char path[PATH_MAX])
     char own[PATH_MAX];
     const char *dir = own_folder(own);
     for (size_t i = 0; dir && i < sizeof beside / sizeof *beside; i++)
-        if (snprintf(path, PATH_MAX, "%s/%s" DT_PLUGIN_FILE, dir, beside[i]) < PATH_MAX &&
+        if (snprintf(path, PATH_MAX, "%s/%s" DT_CUDA_PLUGIN_FILE, dir, beside[i]) < PATH_MAX &&
             dt_fs_exists(path))
             return true;
-    snprintf(path, PATH_MAX, "%s/" DT_PLUGIN_FILE, DT_LIBRARY_DIR);
+    snprintf(path, PATH_MAX, "%s/" DT_CUDA_PLUGIN_FILE, DT_LIBRARY_DIR);
     return dt_fs_exists(path);
 }
 
@@ -56,13 +56,14 @@ static const char *why_not_loaded(void)
 /* A library named by PATH, which the loader may look for itself. Sets loaded.installed. */
 static void *open_library(const char *path, struct dt_err *err)
 {
-    static const char absent[] = DT_PLUGIN_FILE ": cannot open";
+    static const char absent[] = DT_CUDA_PLUGIN_FILE ": cannot open";
     void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     const char *why = library ? NULL : why_not_loaded();
     loaded.installed = library || strncmp(why, absent, strlen(absent)) != 0;
     if (!loaded.installed)
         dt_err_set(err, DT_E_USAGE,
-                   "no CUDA plugin (" DT_PLUGIN_FILE ") is installed: this dtrun was built without "
+                   "no CUDA plugin (" DT_CUDA_PLUGIN_FILE
+                   ") is installed: this dtrun was built without "
                    "CUDA, or its package for GPUs is missing");
     else if (!library)
         dt_err_set(err, DT_E_RUNTIME,
@@ -72,20 +73,20 @@ static void *open_library(const char *path, struct dt_err *err)
     return library;
 }
 
-static const struct dt_plugin *check_table(void *library, const char *path, struct dt_err *err)
+static const struct dt_cuda_plugin *check_table(void *library, const char *path, struct dt_err *err)
 {
-    dt_plugin_fn table_of;
-    void *symbol = dlsym(library, DT_PLUGIN_SYMBOL);
+    dt_cuda_plugin_fn table_of;
+    void *symbol = dlsym(library, DT_CUDA_PLUGIN_SYMBOL);
     memcpy(&table_of, &symbol, sizeof symbol); /* C has no cast that POSIX's promise fits */
-    const struct dt_plugin *p = symbol ? table_of() : NULL;
+    const struct dt_cuda_plugin *p = symbol ? table_of() : NULL;
     if (!p)
         dt_err_set(err, DT_E_RUNTIME, "%.300s is no CUDA plugin of dtrun: it has no %s", path,
-                   DT_PLUGIN_SYMBOL);
-    else if (p->abi != DT_PLUGIN_ABI)
+                   DT_CUDA_PLUGIN_SYMBOL);
+    else if (p->abi != DT_CUDA_PLUGIN_ABI)
         dt_err_set(err, DT_E_RUNTIME,
                    "%.300s belongs to another version of dtrun (its interface is %u, ours is %u); "
                    "install both from one build",
-                   path, p->abi, (unsigned)DT_PLUGIN_ABI);
+                   path, p->abi, (unsigned)DT_CUDA_PLUGIN_ABI);
     else if (p->size < sizeof *p)
         dt_err_set(err, DT_E_RUNTIME,
                    "%.300s belongs to an older dtrun (its table has %u bytes, ours %zu); install "
@@ -96,27 +97,28 @@ static const struct dt_plugin *check_table(void *library, const char *path, stru
     return NULL;
 }
 
-static const struct dt_plugin *load(struct dt_err *err)
+static const struct dt_cuda_plugin *load(struct dt_err *err)
 {
-    char path[PATH_MAX] = DT_PLUGIN_FILE;
+    char path[PATH_MAX] = DT_CUDA_PLUGIN_FILE;
     const char *given = secure_getenv("DTRUN_CUDA_PLUGIN");
     if (given && *given) {
         loaded.installed = true; /* somebody says so */
         if (*given != '/' || strlen(given) >= sizeof path) {
-            dt_err_set(err, DT_E_USAGE,
-                       "DTRUN_CUDA_PLUGIN is \"%.200s\"; give the full path of a " DT_PLUGIN_FILE
-                       ", or unset it",
-                       given);
+            dt_err_set(
+                err, DT_E_USAGE,
+                "DTRUN_CUDA_PLUGIN is \"%.200s\"; give the full path of a " DT_CUDA_PLUGIN_FILE
+                ", or unset it",
+                given);
             return NULL;
         }
         strcpy(path, given);
     } else if (!find_file(path)) {
-        strcpy(path, DT_PLUGIN_FILE); /* then the loader knows where, or nobody does */
+        strcpy(path, DT_CUDA_PLUGIN_FILE); /* then the loader knows where, or nobody does */
     }
     void *library = open_library(path, err);
     if (!library)
         return NULL;
-    const struct dt_plugin *p = check_table(library, path, err);
+    const struct dt_cuda_plugin *p = check_table(library, path, err);
     if (!p)
         dlclose(library);
     return p;
@@ -127,7 +129,7 @@ static void load_once(void)
     loaded.plugin = load(&loaded.err);
 }
 
-const struct dt_plugin *dt_plugin_load(struct dt_err *err)
+const struct dt_cuda_plugin *dt_cuda_plugin_load(struct dt_err *err)
 {
     pthread_once(&loaded.once, load_once);
     if (!loaded.plugin && err)
@@ -141,13 +143,13 @@ static bool is_given(void)
     return given && *given;
 }
 
-bool dt_plugin_installed(void)
+bool dt_cuda_plugin_installed(void)
 {
     char path[PATH_MAX];
     return loaded.installed || is_given() || find_file(path);
 }
 
-bool dt_plugin_is_worth_loading(struct dt_err *err)
+bool dt_cuda_plugin_is_worth_loading(struct dt_err *err)
 {
     if (is_given())
         return true;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What libdt_cuda.so gives: the seam between a runtime that links nothing of CUDA and a library
  * that knows nothing but CUDA, NCCL and the tables it fills. It exports one symbol,
- * DT_PLUGIN_SYMBOL, a dt_plugin_fn. */
-#ifndef DT_WORKER_RUNTIME_PLUGIN_H
-#define DT_WORKER_RUNTIME_PLUGIN_H
+ * DT_CUDA_PLUGIN_SYMBOL, a dt_cuda_plugin_fn. */
+#ifndef DT_WORKER_RUNTIME_DEVICE_CUDA_PLUGIN_H
+#define DT_WORKER_RUNTIME_DEVICE_CUDA_PLUGIN_H
 
 #include "base/err.h"
 #include "worker_runtime/device/device.h"
@@ -13,16 +13,16 @@
 
 /* Rises with any change of what crosses the seam: this file, device.h, ops/ops.h, coll/backend.h.
  */
-#define DT_PLUGIN_ABI 2
-#define DT_PLUGIN_SYMBOL "dt_cuda_plugin"
-#define DT_PLUGIN_FILE "libdt_cuda.so"
+#define DT_CUDA_PLUGIN_ABI 2
+#define DT_CUDA_PLUGIN_SYMBOL "dt_cuda_plugin"
+#define DT_CUDA_PLUGIN_FILE "libdt_cuda.so"
 
 /* One line of `dtrun-train --check-nccl`. */
 enum dt_check_level { DT_CHECK_FINE, DT_CHECK_ADVICE, DT_CHECK_PROBLEM };
 typedef void (*dt_check_line_fn)(void *arg, enum dt_check_level level, const char *line);
 
-struct dt_plugin {
-    uint32_t abi, size;  /* DT_PLUGIN_ABI and sizeof this */
+struct dt_cuda_plugin {
+    uint32_t abi, size;  /* DT_CUDA_PLUGIN_ABI and sizeof this */
     const char *version; /* "CUDA 13.0, NCCL 2.28.9", as it was built */
     /* Devices this process may use; 0 and *err (may be NULL) saying why there are none: no driver,
      * a driver that is too old, no device, CUDA_VISIBLE_DEVICES hides all. */
@@ -36,19 +36,19 @@ struct dt_plugin {
     int (*check_nccl)(dt_check_line_fn say, void *arg);
 };
 
-typedef const struct dt_plugin *(*dt_plugin_fn)(void);
+typedef const struct dt_cuda_plugin *(*dt_cuda_plugin_fn)(void);
 
 /* Looks in $DTRUN_CUDA_PLUGIN (a full path, and then nowhere else), beside the library or program
  * this code is in, in the library folder that belongs to that, in the configured one, and on the
  * loader's path; never in the current folder. Once per process: later calls give the same. NULL and
  * *err: one sentence that says what is missing. */
-const struct dt_plugin *dt_plugin_load(struct dt_err *err);
+const struct dt_cuda_plugin *dt_cuda_plugin_load(struct dt_err *err);
 /* False: nothing of that name is there at all, as where only CPUs are trained on. Loads nothing;
- * until dt_plugin_load() was called the loader's path is not looked at. */
-bool dt_plugin_installed(void);
+ * until dt_cuda_plugin_load() was called the loader's path is not looked at. */
+bool dt_cuda_plugin_installed(void);
 /* Whether loading can be of use: the driver's library is there, or $DTRUN_CUDA_PLUGIN names a
  * plugin. CUDA's libraries take some 200 MB of each process before they notice that there is no
  * driver. False and *err: a sentence that says so. */
-bool dt_plugin_is_worth_loading(struct dt_err *err);
+bool dt_cuda_plugin_is_worth_loading(struct dt_err *err);
 
 #endif
