@@ -65,26 +65,45 @@ static int say_missing(const struct places *p, const char *name, struct dt_err *
                       name, p->count ? p->at[p->count - 1] : "any folder");
 }
 
-static const void *check_table(void *module, const char *path, uint32_t abi, size_t size,
+static const void *check_table(void *module, const char *path, const struct dt_plugin_kind *k,
                                struct dt_err *err)
 {
     const struct dt_plugin_head *head = dlsym(module, "dt_plugin");
     if (!head)
-        dt_err_set(err, DT_E_RUNTIME, "%s is no helper library of dtrun: it has no dt_plugin",
-                   path);
-    else if (head->abi != abi)
+        dt_err_set(err, DT_E_RUNTIME, "%.300s is no %s of dtrun: it has no dt_plugin", path,
+                   k->what);
+    else if (head->abi != k->abi)
         dt_err_set(err, DT_E_RUNTIME,
-                   "%s belongs to another version of dtrun (its interface is %u, ours is %u); "
+                   "%.300s belongs to another version of dtrun (its interface is %u, ours is %u); "
                    "install both from one build",
-                   path, head->abi, abi);
-    else if (head->size < size)
+                   path, head->abi, k->abi);
+    else if (head->size < k->size)
         dt_err_set(err, DT_E_RUNTIME,
-                   "%s belongs to an older dtrun (its table has %u bytes, ours %zu); install both "
-                   "from one build",
-                   path, head->size, size);
+                   "%.300s belongs to an older dtrun (its table has %u bytes, ours %zu); install "
+                   "both from one build",
+                   path, head->size, k->size);
     else
         return head;
     return NULL;
+}
+
+const void *dt_plugin_load(const char *path, const struct dt_plugin_kind *k, struct dt_err *err)
+{
+    void *module = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (!module) {
+        const char *why = dlerror();
+        k->not_loaded(path, why ? why : "the loader does not say why", err);
+        return NULL;
+    }
+    const void *table = check_table(module, path, k, err);
+    if (!table)
+        dlclose(module);
+    return table;
+}
+
+static void say_not_loaded(const char *path, const char *why, struct dt_err *err)
+{
+    dt_err_set(err, DT_E_RUNTIME, "cannot load the helper library %s: %s", path, why);
 }
 
 const void *dt_plugin_open(const char *name, uint32_t abi, size_t size, struct dt_err *err)
@@ -102,15 +121,6 @@ const void *dt_plugin_open(const char *name, uint32_t abi, size_t size, struct d
     free(places);
     if (!found)
         return NULL;
-    void *module = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    if (!module) {
-        const char *why = dlerror();
-        dt_err_set(err, DT_E_RUNTIME, "cannot load the helper library %s: %s", path,
-                   why ? why : "the loader does not say why");
-        return NULL;
-    }
-    const void *table = check_table(module, path, abi, size, err);
-    if (!table)
-        dlclose(module);
-    return table;
+    const struct dt_plugin_kind kind = {"helper library", abi, size, say_not_loaded};
+    return dt_plugin_load(path, &kind, err);
 }

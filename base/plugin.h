@@ -15,6 +15,15 @@ struct dt_plugin_head {
     uint32_t size; /* of the whole table; later rows are added behind */
 };
 
+/* What a module has to be to be taken. */
+struct dt_plugin_kind {
+    const char *what; /* in sentences: "helper library" */
+    uint32_t abi;
+    size_t size; /* the fewest bytes that its table has */
+    /* Fills *err with what a person can do about WHY, the loader's words. */
+    void (*not_loaded)(const char *path, const char *why, struct dt_err *err);
+};
+
 #define DT_PLUGIN_EXPORT __attribute__((visibility("default")))
 
 /* The table of dt_NAME.so, which speaks interface ABI and has at least SIZE bytes; it stays loaded
@@ -22,5 +31,8 @@ struct dt_plugin_head {
  * executable and in a build tree's folders, in the library folder that belongs to the executable,
  * and in the configured one. NULL and one sentence in *err. */
 const void *dt_plugin_open(const char *name, uint32_t abi, size_t size, struct dt_err *err);
+
+/* The same of the module at PATH, or of that name where the loader itself looks. */
+const void *dt_plugin_load(const char *path, const struct dt_plugin_kind *kind, struct dt_err *err);
 
 #endif

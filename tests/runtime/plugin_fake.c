@@ -83,17 +83,11 @@ static int memory_of_straw(int ordinal, struct dt_gpu_memory *out, struct dt_err
     return 0;
 }
 
-DT_API const struct dt_cuda_plugin *dt_cuda_plugin(void);
-const struct dt_cuda_plugin *dt_cuda_plugin(void)
-{
-    static const struct dt_cuda_plugin plugin = {
-        .abi = DT_CUDA_PLUGIN_ABI + WRONG_ABI,
-        .size = sizeof plugin - WRONG_SIZE,
-        .version = "straw 1.0",
-        .devices = devices,
-        .open = open_fake,
-        .memory = memory_of_straw,
-    };
-    return &plugin;
-}
+extern const struct dt_cuda_plugin dt_plugin;
+DT_PLUGIN_EXPORT const struct dt_cuda_plugin dt_plugin = {
+    .head = {.abi = DT_CUDA_PLUGIN_ABI + WRONG_ABI, .size = sizeof dt_plugin - WRONG_SIZE},
+    .devices = devices,
+    .open = open_fake,
+    .memory = memory_of_straw,
+};
 #endif

@@ -47,62 +47,35 @@ static bool find_file(char path[PATH_MAX])
     return dt_fs_exists(path);
 }
 
-static const char *why_not_loaded(void)
-{
-    const char *why = dlerror();
-    return why ? why : "the loader does not say why";
-}
-
-/* A library named by PATH, which the loader may look for itself. Sets loaded.installed. */
-static void *open_library(const char *path, struct dt_err *err)
+static void say_not_loaded(const char *path, const char *why, struct dt_err *err)
 {
     static const char absent[] = DT_CUDA_PLUGIN_FILE ": cannot open";
-    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    const char *why = library ? NULL : why_not_loaded();
-    loaded.installed = library || strncmp(why, absent, strlen(absent)) != 0;
+    (void)path;
+    loaded.installed = strncmp(why, absent, strlen(absent)) != 0;
     if (!loaded.installed)
         dt_err_set(err, DT_E_USAGE,
-                   "no CUDA plugin (" DT_CUDA_PLUGIN_FILE
-                   ") is installed: this dtrun was built without "
-                   "CUDA, or its package for GPUs is missing");
-    else if (!library)
+                   "no CUDA plugin (" DT_CUDA_PLUGIN_FILE ") is installed: this dtrun was built "
+                   "without CUDA, or its package for GPUs is missing");
+    else
         dt_err_set(err, DT_E_RUNTIME,
                    "cannot load the CUDA plugin: %.300s; where a library of CUDA or NCCL is "
                    "missing, install it or put its folder into LD_LIBRARY_PATH",
                    why);
-    return library;
 }
 
-static const struct dt_cuda_plugin *check_table(void *library, const char *path, struct dt_err *err)
-{
-    dt_cuda_plugin_fn table_of;
-    void *symbol = dlsym(library, DT_CUDA_PLUGIN_SYMBOL);
-    memcpy(&table_of, &symbol, sizeof symbol); /* C has no cast that POSIX's promise fits */
-    const struct dt_cuda_plugin *p = symbol ? table_of() : NULL;
-    if (!p)
-        dt_err_set(err, DT_E_RUNTIME, "%.300s is no CUDA plugin of dtrun: it has no %s", path,
-                   DT_CUDA_PLUGIN_SYMBOL);
-    else if (p->abi != DT_CUDA_PLUGIN_ABI)
-        dt_err_set(err, DT_E_RUNTIME,
-                   "%.300s belongs to another version of dtrun (its interface is %u, ours is %u); "
-                   "install both from one build",
-                   path, p->abi, (unsigned)DT_CUDA_PLUGIN_ABI);
-    else if (p->size < sizeof *p)
-        dt_err_set(err, DT_E_RUNTIME,
-                   "%.300s belongs to an older dtrun (its table has %u bytes, ours %zu); install "
-                   "both from one build",
-                   path, p->size, sizeof *p);
-    else
-        return p;
-    return NULL;
-}
+static const struct dt_plugin_kind kind = {
+    .what = "CUDA plugin",
+    .abi = DT_CUDA_PLUGIN_ABI,
+    .size = sizeof(struct dt_cuda_plugin),
+    .not_loaded = say_not_loaded,
+};
 
 static const struct dt_cuda_plugin *load(struct dt_err *err)
 {
     char path[PATH_MAX] = DT_CUDA_PLUGIN_FILE;
     const char *given = secure_getenv("DTRUN_CUDA_PLUGIN");
+    loaded.installed = true; /* until say_not_loaded() knows better */
     if (given && *given) {
-        loaded.installed = true; /* somebody says so */
         if (*given != '/' || strlen(given) >= sizeof path) {
             dt_err_set(
                 err, DT_E_USAGE,
@@ -115,13 +88,7 @@ static const struct dt_cuda_plugin *load(struct dt_err *err)
     } else if (!find_file(path)) {
         strcpy(path, DT_CUDA_PLUGIN_FILE); /* then the loader knows where, or nobody does */
     }
-    void *library = open_library(path, err);
-    if (!library)
-        return NULL;
-    const struct dt_cuda_plugin *p = check_table(library, path, err);
-    if (!p)
-        dlclose(library);
-    return p;
+    return dt_plugin_load(path, &kind, err);
 }
 
 static void load_once(void)

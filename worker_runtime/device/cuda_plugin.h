@@ -1,20 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What libdt_cuda.so gives: the seam between a runtime that links nothing of CUDA and a library
  * that knows nothing but CUDA, NCCL and the tables it fills. It exports one symbol,
- * DT_CUDA_PLUGIN_SYMBOL, a dt_cuda_plugin_fn. */
+ * dt_plugin (base/plugin.h), which is a struct dt_cuda_plugin. */
 #ifndef DT_WORKER_RUNTIME_DEVICE_CUDA_PLUGIN_H
 #define DT_WORKER_RUNTIME_DEVICE_CUDA_PLUGIN_H
 
-#include "base/err.h"
+#include "base/plugin.h"
 #include "worker_runtime/device/device.h"
 
 #include <stdbool.h>
-#include <stdint.h>
 
 /* Rises with any change of what crosses the seam: this file, device.h, ops/ops.h, coll/backend.h.
  */
-#define DT_CUDA_PLUGIN_ABI 2
-#define DT_CUDA_PLUGIN_SYMBOL "dt_cuda_plugin"
+#define DT_CUDA_PLUGIN_ABI 3
 #define DT_CUDA_PLUGIN_FILE "libdt_cuda.so"
 
 /* One line of `dtrun-train --check-nccl`. */
@@ -22,8 +20,7 @@ enum dt_check_level { DT_CHECK_FINE, DT_CHECK_ADVICE, DT_CHECK_PROBLEM };
 typedef void (*dt_check_line_fn)(void *arg, enum dt_check_level level, const char *line);
 
 struct dt_cuda_plugin {
-    uint32_t abi, size;  /* DT_CUDA_PLUGIN_ABI and sizeof this */
-    const char *version; /* "CUDA 13.0, NCCL 2.28.9", as it was built */
+    struct dt_plugin_head head;
     /* Devices this process may use; 0 and *err (may be NULL) saying why there are none: no driver,
      * a driver that is too old, no device, CUDA_VISIBLE_DEVICES hides all. */
     int (*devices)(struct dt_err *err);
@@ -35,8 +32,6 @@ struct dt_cuda_plugin {
      * are set and what they do. How many problems there are. */
     int (*check_nccl)(dt_check_line_fn say, void *arg);
 };
-
-typedef const struct dt_cuda_plugin *(*dt_cuda_plugin_fn)(void);
 
 /* Looks in $DTRUN_CUDA_PLUGIN (a full path, and then nowhere else), beside the library or program
  * this code is in, in the library folder that belongs to that, in the configured one, and on the
