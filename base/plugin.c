@@ -3,6 +3,7 @@
 
 #include "base/fs.h"
 
+#include <assert.h>
 #include <dlfcn.h>
 #include <libgen.h>
 #include <limits.h>
@@ -12,29 +13,28 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Relative to the executable, in a build tree (the first two) and where it was installed. */
-static const char *const beside[] = {"", "../agent/", "../" DT_PLUGIN_LIBDIR "/dtrun/",
-                                     "../lib/dtrun/"};
-
-#define PLACES (sizeof beside / sizeof *beside + 1)
+#define PLACES_MAX 5
+#define FOLDER_MAX 64
 
 struct places {
-    char at[PLACES][PATH_MAX]; /* folders, each with its slash */
+    char at[PLACES_MAX][PATH_MAX]; /* folders, each with its slash */
     size_t count;
 };
 
-static void add_place(struct places *p, const char *dir, const char *more)
+static void add_place(struct places *p, const char *dir, const char *more, const char *folder)
 {
-    if ((size_t)snprintf(p->at[p->count], PATH_MAX, "%s/%s", dir, more) < PATH_MAX)
+    if ((size_t)snprintf(p->at[p->count], PATH_MAX, "%s/%s%s", dir, more, folder) < PATH_MAX)
         p->count++;
 }
 
-static void find_places(struct places *p)
+/* FOLDER is the module's in a build tree; where they are installed they lie in one. */
+static void find_places(struct places *p, const char *folder)
 {
     const char *given = secure_getenv("DTRUN_PLUGIN_DIR");
     p->count = 0;
     if (given && *given) {
-        add_place(p, given, "");
+        add_place(p, given, "", folder);
+        add_place(p, given, "", "");
         return;
     }
     char exe[PATH_MAX];
@@ -42,27 +42,29 @@ static void find_places(struct places *p)
     if (n > 0) {
         exe[n] = '\0';
         const char *dir = dirname(exe);
-        for (size_t i = 0; i < sizeof beside / sizeof *beside; i++)
-            add_place(p, dir, beside[i]);
+        add_place(p, dir, "", "");
+        add_place(p, dir, "../", folder);
+        add_place(p, dir, "../" DT_PLUGIN_LIBDIR "/dtrun/", "");
+        add_place(p, dir, "../lib/dtrun/", "");
     }
-    add_place(p, DT_PLUGIN_DIR, "");
+    add_place(p, DT_PLUGIN_DIR, "", "");
 }
 
-static bool find_file(const struct places *p, const char *name, char path[PATH_MAX])
+static bool find_file(const struct places *p, const char *noun, char path[PATH_MAX])
 {
     for (size_t i = 0; i < p->count; i++)
-        if (snprintf(path, PATH_MAX, "%sdt_%s.so", p->at[i], name) < PATH_MAX && dt_fs_exists(path))
+        if (snprintf(path, PATH_MAX, "%sdt_%s.so", p->at[i], noun) < PATH_MAX && dt_fs_exists(path))
             return true;
     return false;
 }
 
 /* The folder to name is the one where a person would put it: the given or the configured one. */
-static int say_missing(const struct places *p, const char *name, struct dt_err *err)
+static int say_missing(const struct places *p, const char *noun, struct dt_err *err)
 {
     return dt_err_set(err, DT_E_RUNTIME,
                       "there is no dt_%s.so in %s: this dtrun was built without it, or only a part "
                       "of it was installed",
-                      name, p->count ? p->at[p->count - 1] : "any folder");
+                      noun, p->count ? p->at[p->count - 1] : "any folder");
 }
 
 static const void *check_table(void *module, const char *path, const struct dt_plugin_kind *k,
@@ -108,16 +110,19 @@ static void say_not_loaded(const char *path, const char *why, struct dt_err *err
 
 const void *dt_plugin_open(const char *name, uint32_t abi, size_t size, struct dt_err *err)
 {
+    assert(strchr(name, '/'));
+    const char *noun = strrchr(name, '/') + 1;
+    char folder[FOLDER_MAX], path[PATH_MAX];
+    snprintf(folder, sizeof folder, "%.*s", (int)(noun - name), name);
     struct places *places = malloc(sizeof *places);
     if (!places) {
-        dt_err_set(err, DT_E_MEMORY, "no memory to look for dt_%s.so", name);
+        dt_err_set(err, DT_E_MEMORY, "no memory to look for dt_%s.so", noun);
         return NULL;
     }
-    char path[PATH_MAX];
-    find_places(places);
-    bool found = find_file(places, name, path);
+    find_places(places, folder);
+    bool found = find_file(places, noun, path);
     if (!found)
-        say_missing(places, name, err);
+        say_missing(places, noun, err);
     free(places);
     if (!found)
         return NULL;

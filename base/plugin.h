@@ -26,10 +26,11 @@ struct dt_plugin_kind {
 
 #define DT_PLUGIN_EXPORT __attribute__((visibility("default")))
 
-/* The table of dt_NAME.so, which speaks interface ABI and has at least SIZE bytes; it stays loaded
- * until the process ends. Looked for in $DTRUN_PLUGIN_DIR alone if that is set, else beside the
- * executable and in a build tree's folders, in the library folder that belongs to the executable,
- * and in the configured one. NULL and one sentence in *err. */
+/* The table of the helper library NAME, "agent/http": dt_http.so, which agent/meson.build builds.
+ * It speaks interface ABI, has at least SIZE bytes, and stays loaded until the process ends. Looked
+ * for in $DTRUN_PLUGIN_DIR alone if that is set, else beside the executable, in the library folder
+ * that belongs to the executable, and in the configured one. In a build tree, whose top folder may
+ * be $DTRUN_PLUGIN_DIR too, it is found where it was built. NULL and one sentence in *err. */
 const void *dt_plugin_open(const char *name, uint32_t abi, size_t size, struct dt_err *err);
 
 /* The same of the module at PATH, or of that name where the loader itself looks. */

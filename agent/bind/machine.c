@@ -7,7 +7,7 @@ int dt_machine_read(struct dt_machine *m, struct dt_err *err)
 {
     *m = (struct dt_machine){0};
     const struct dt_topology *topology =
-        dt_plugin_open("topology", DT_TOPOLOGY_ABI, sizeof *topology, err);
+        dt_plugin_open("agent/topology", DT_TOPOLOGY_ABI, sizeof *topology, err);
     if (!topology)
         return dt_err_wrap(err, "binding takes hwloc");
     if (topology->read(m, err) == 0)

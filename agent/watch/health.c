@@ -175,7 +175,7 @@ static void health_free(void *health)
 static int serve(struct dt_health *h, uv_loop_t *loop, const char *address, int port,
                  struct dt_err *err)
 {
-    h->lib = dt_plugin_open("http", DT_HTTP_ABI, sizeof *h->lib, err);
+    h->lib = dt_plugin_open("agent/http", DT_HTTP_ABI, sizeof *h->lib, err);
     if (!h->lib)
         return dt_err_wrap(err, "the health port takes libmicrohttpd");
     int listener = open_listener(address, port, err);

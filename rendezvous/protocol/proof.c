@@ -85,7 +85,8 @@ void dt_token_finish(struct dt_token *token)
 
 const struct dt_proof_table *dt_proof_open(struct dt_err *err)
 {
-    const struct dt_proof_table *lib = dt_plugin_open("proof", DT_PROOF_ABI, sizeof *lib, err);
+    const struct dt_proof_table *lib =
+        dt_plugin_open("rendezvous/protocol/proof", DT_PROOF_ABI, sizeof *lib, err);
     if (!lib) {
         dt_err_wrap(err, "a token takes libsodium");
         return NULL;

@@ -58,7 +58,7 @@ def same_losses(s):
 @training.story
 def same_losses_over_ucx(s):
     """the same over UCX: the bits that TCP gave, at every stage"""
-    if not os.path.exists(os.path.join(os.path.dirname(s.tools.dtrun), "..", "agent", "dt_ucx.so")):
+    if not os.path.exists(os.path.join(os.path.dirname(s.tools.dtrun), "..", "worker_runtime", "coll", "dt_ucx.so")):
         raise tap.Skip("dt_ucx.so was not built: UCX is missing (package libucx-dev)")
     with cluster_of(2) as cluster:
         for stage in (0, 1, 2, 3):

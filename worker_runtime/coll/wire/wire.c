@@ -39,7 +39,7 @@ const struct dt_wire_ops *dt_wire_load(struct dt_err *err)
     for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
         setenv(settings[i].name, settings[i].value, 0);
     const struct dt_wire_ops *ops =
-        dt_plugin_open("ucx", DT_WIRE_ABI, sizeof(struct dt_wire_ops), err);
+        dt_plugin_open("worker_runtime/coll/ucx", DT_WIRE_ABI, sizeof(struct dt_wire_ops), err);
     if (!ops)
         dt_err_wrap(err, "DTRUN_WIRE=ucx needs UCX (Debian: libucx0) and "
                          "dtrun's helper library dt_ucx.so; install both, or unset DTRUN_WIRE");
