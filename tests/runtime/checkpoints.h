@@ -39,6 +39,11 @@ static inline struct model model_make(void)
     return m;
 }
 
+static inline struct dt_ckpt_model model_saved(const struct model *m)
+{
+    return (struct dt_ckpt_model){&m->shape, m->tensors, m->count};
+}
+
 struct world {
     struct model model;
     int size;
@@ -54,9 +59,7 @@ static inline void world_open(struct world *w, const char *folder, int size,
     w->size = size;
     snprintf(w->dir, sizeof w->dir, "%s", folder);
     o.dir = w->dir;
-    o.shape = &w->model.shape;
-    o.tensors = w->model.tensors;
-    o.tensor_count = w->model.count;
+    o.model = model_saved(&w->model);
     o.world = size;
     o.block_bytes = o.block_bytes ? o.block_bytes : BLOCK;
     for (o.rank = 0; o.rank < size; o.rank++) {
@@ -184,12 +187,13 @@ static inline int read_rank(const char *path, int rank, int size, int64_t step, 
                             struct dt_ckpt_state *s, struct dt_err *err)
 {
     struct model m = model_make();
+    struct dt_ckpt_model saved = model_saved(&m);
     struct dt_layout l;
     int64_t steps = 0;
     struct dt_zero_state in = {.steps = &steps};
-    CHECK_OK(dt_ckpt_cut(m.tensors, m.count, (size_t)size, &l, err), *err);
+    CHECK_OK(dt_ckpt_cut(&saved, (size_t)size, &l, err), *err);
     CHECK_OK(dt_ckpt_shards_init(&in, &l, (size_t)rank, NULL, err), *err);
-    int rc = dt_ckpt_read(path, &m.shape, m.tensors, m.count, &in, s, err);
+    int rc = dt_ckpt_read(path, &saved, &in, s, err);
     if (wrong)
         *wrong = rc == 0 ? wrong_values(&in, step) : 0;
     dt_ckpt_shards_finish(&in, NULL);

@@ -41,14 +41,14 @@ static int list(const char *path)
 static int weights(const char *folder)
 {
     struct model m = model_make();
+    struct dt_ckpt_model saved = model_saved(&m);
     struct dt_layout l;
     int64_t steps = 0;
     struct dt_zero_state in = {.steps = &steps};
     struct dt_stretch p;
     struct dt_err err;
-    if (dt_ckpt_cut(m.tensors, m.count, 1, &l, &err) < 0 ||
-        dt_ckpt_shards_init(&in, &l, 0, NULL, &err) < 0 ||
-        dt_ckpt_read_weights(folder, &m.shape, m.tensors, m.count, &in, &err) < 0)
+    if (dt_ckpt_cut(&saved, 1, &l, &err) < 0 || dt_ckpt_shards_init(&in, &l, 0, NULL, &err) < 0 ||
+        dt_ckpt_read_weights(folder, &saved, &in, &err) < 0)
         return fail(&err);
     for (size_t i = 0; dt_layout_owned(&l, 0, &i, &p);)
         for (size_t k = 0; k < p.count; k++)

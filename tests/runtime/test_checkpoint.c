@@ -389,12 +389,8 @@ TEST(two_runs_do_not_share_a_folder)
     struct dt_err err;
     world_open(&first, at("claimed"), 2, (struct dt_ckpt_options){.run_id = "run-a"});
     world_start(&first, 1);
-    struct dt_ckpt_options other = {.dir = at("claimed"),
-                                    .shape = &m.shape,
-                                    .tensors = m.tensors,
-                                    .tensor_count = m.count,
-                                    .world = 1,
-                                    .run_id = "run-b"};
+    struct dt_ckpt_options other = {
+        .dir = at("claimed"), .model = model_saved(&m), .world = 1, .run_id = "run-b"};
     CHECK(!dt_ckpt_open(&other, &err));
     CHECK_FAIL(-1, err, "another run run-a saves in ");
     other.run_id = ""; /* alone, without a name: not the same as anybody */
@@ -460,12 +456,8 @@ TEST(a_folder_that_is_removed_under_a_run_is_claimed_anew)
     struct world first;
     struct model m = model_make();
     struct dt_err err;
-    struct dt_ckpt_options other = {.dir = at("removed"),
-                                    .shape = &m.shape,
-                                    .tensors = m.tensors,
-                                    .tensor_count = m.count,
-                                    .world = 1,
-                                    .run_id = "run-b"};
+    struct dt_ckpt_options other = {
+        .dir = at("removed"), .model = model_saved(&m), .world = 1, .run_id = "run-b"};
     world_open(&first, at("removed"), 2, (struct dt_ckpt_options){.run_id = "run-a"});
     world_save(&first, 1);
     dt_ckpt_remove(at("removed"));
@@ -522,21 +514,22 @@ TEST(a_save_that_begins_before_the_last_one_ended_gives_that_one_up)
 TEST(another_model_is_refused_with_what_differs)
 {
     struct model m = model_make();
+    struct dt_ckpt_model saved = model_saved(&m);
     struct dt_layout l;
     int64_t steps;
     struct dt_zero_state in = {.steps = &steps};
     struct dt_ckpt_state s = {0};
     struct dt_err err;
     save_once(at("model"), 1, DT_F32, 1);
-    CHECK_OK(dt_ckpt_cut(m.tensors, m.count, 1, &l, &err), err);
+    CHECK_OK(dt_ckpt_cut(&saved, 1, &l, &err), err);
     CHECK_OK(dt_ckpt_shards_init(&in, &l, 0, NULL, &err), err);
     m.shape.layers = 3;
-    CHECK_FAIL(dt_ckpt_read(at("model/step-00000001"), &m.shape, m.tensors, m.count, &in, &s, &err),
-               err, "has layers 2, this run's has 3");
+    CHECK_FAIL(dt_ckpt_read(at("model/step-00000001"), &saved, &in, &s, &err), err,
+               "has layers 2, this run's has 3");
     m.shape.layers = 2;
     m.tensors[3].dims[0]++;
-    CHECK_FAIL(dt_ckpt_read(at("model/step-00000001"), &m.shape, m.tensors, m.count, &in, &s, &err),
-               err, m.tensors[3].name);
+    CHECK_FAIL(dt_ckpt_read(at("model/step-00000001"), &saved, &in, &s, &err), err,
+               m.tensors[3].name);
     dt_ckpt_shards_finish(&in, NULL);
     dt_layout_finish(&l);
     free(m.tensors);

@@ -196,21 +196,20 @@ TEST(other_names_stay_as_they_are_and_two_of_one_name_are_refused)
     CHECK_OK(c ? 0 : -1, err);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct dt_zero_options o;
-        struct dt_tensor *t;
-        size_t count;
+        struct dt_ckpt_model m;
         CHECK_ROW("%zu", i);
         dt_zero_defaults(&o);
         struct dt_zero *z = dt_zero_create(c, dt_context_coll(c), rows[i].units, 2, &o, &err);
         CHECK_OK(z ? 0 : -1, err);
-        int rc = dt_ckpt_tensors_of(z, &t, &count, &err);
+        int rc = dt_ckpt_model_of(z, &m, &err);
         if (rows[i].why) {
             CHECK_FAIL(rc, err, rows[i].why);
         } else {
             CHECK_OK(rc, err);
-            CHECK_STR(t[0].name, rows[i].first);
-            CHECK_STR(t[count - 1].name, rows[i].last);
+            CHECK_STR(m.tensors[0].name, rows[i].first);
+            CHECK_STR(m.tensors[m.count - 1].name, rows[i].last);
         }
-        free(t);
+        free(m.tensors);
         dt_zero_destroy(z);
     }
     dt_context_close(c);

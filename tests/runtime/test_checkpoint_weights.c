@@ -69,14 +69,15 @@ static void add_model(struct folder *f, const struct model *m, const char *prefi
 /* Reads FOLDER as each rank of SIZE. */
 static int read_folder(const char *folder, const struct model *m, int size, struct dt_err *err)
 {
+    struct dt_ckpt_model saved = model_saved(m);
     for (int r = 0; r < size; r++) {
         struct dt_layout l;
         struct dt_stretch p;
         int64_t steps = 0;
         struct dt_zero_state in = {.steps = &steps};
-        CHECK_OK(dt_ckpt_cut(m->tensors, m->count, (size_t)size, &l, err), *err);
+        CHECK_OK(dt_ckpt_cut(&saved, (size_t)size, &l, err), *err);
         CHECK_OK(dt_ckpt_shards_init(&in, &l, (size_t)r, NULL, err), *err);
-        int rc = dt_ckpt_read_weights(folder, &m->shape, m->tensors, m->count, &in, err);
+        int rc = dt_ckpt_read_weights(folder, &saved, &in, err);
         for (size_t i = 0; rc == 0 && dt_layout_owned(&l, (size_t)r, &i, &p);)
             for (size_t k = 0; k < p.count; k++) {
                 CHECK_ROW("element %zu", p.payload_at + k);

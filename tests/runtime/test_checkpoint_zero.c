@@ -92,9 +92,7 @@ static void save(struct rank_self *me)
     open_actor(&a, me);
     struct dt_ckpt_state s = state_of(a.p->step);
     struct dt_ckpt_options o = {.dir = a.p->folder,
-                                .shape = &a.m.shape,
-                                .tensors = a.m.tensors,
-                                .tensor_count = a.m.count,
+                                .model = model_saved(&a.m),
                                 .model_type = a.p->type,
                                 .rank = me->rank,
                                 .world = me->size,
@@ -121,9 +119,8 @@ static void resume(struct rank_self *me)
     struct dt_buf warning = {0};
     char path[PATH_MAX];
     open_actor(&a, me);
-    CHECK_OK(dt_ckpt_resume(a.coll, a.p->folder, &a.m.shape, a.m.tensors, a.m.count, a.z, &s, path,
-                            sizeof path, &warning, &err),
-             err);
+    struct dt_ckpt_model saved = model_saved(&a.m);
+    CHECK_OK(dt_ckpt_resume(a.p->folder, &saved, a.z, &s, path, &warning, &err), err);
     if (a.p->step == 0) {
         CHECK_STR(path, "");
     } else {
@@ -143,9 +140,10 @@ static void load(struct rank_self *me)
     struct dt_err err = {0};
     struct dt_ckpt_state s = {0};
     open_actor(&a, me);
-    CHECK_OK(dt_ckpt_load(a.p->folder, &a.m.shape, a.m.tensors, a.m.count, a.z, &s, &err), err);
+    struct dt_ckpt_model saved = model_saved(&a.m);
+    CHECK_OK(dt_ckpt_load(a.p->folder, &saved, a.z, &s, &err), err);
     check_state(&a, a.p->step);
-    CHECK_OK(dt_ckpt_load_weights(a.p->folder, &a.m.shape, a.m.tensors, a.m.count, a.z, &err), err);
+    CHECK_OK(dt_ckpt_load_weights(a.p->folder, &saved, a.z, &err), err);
     CHECK_EQ(dt_zero_steps(a.z), 0);
     close_actor(&a);
 }

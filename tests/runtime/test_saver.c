@@ -20,7 +20,7 @@ static const struct dt_unit unit = {"u", params, 1};
 
 struct actor {
     struct dt_trainer t;
-    struct dt_tensor *tensors;
+    struct dt_ckpt_model model;
     int warned, stderr_was; /* rank 0: what was said there, to be read, and where it went before */
 };
 
@@ -52,16 +52,12 @@ static void hear_warnings(struct actor *a)
 static void open_actor(struct actor *a, struct rank_self *me)
 {
     struct dt_err err = {0};
-    size_t count;
     *a = (struct actor){.t = {.rank = me->rank, .ranks = me->size, .saving = {.saved = -1}}};
     a->t.world = rank_open(me);
     open_zero(a, me);
-    CHECK_OK(dt_ckpt_tensors_of(a->t.zero, &a->tensors, &count, &err), err);
-    struct dt_ckpt_options o = {.dir = at("saves"),
-                                .tensors = a->tensors,
-                                .tensor_count = count,
-                                .rank = me->rank,
-                                .world = me->size};
+    CHECK_OK(dt_ckpt_model_of(a->t.zero, &a->model, &err), err);
+    struct dt_ckpt_options o = {
+        .dir = at("saves"), .model = a->model, .rank = me->rank, .world = me->size};
     a->t.saving.ckpt = dt_ckpt_open(&o, &err);
     a->t.balance = dt_balance_create(DT_BALANCE_OFF, me->size, me->size, &err);
     a->t.beat = dt_beat_open(&err);
@@ -86,7 +82,7 @@ static void close_actor(struct actor *a)
     dt_ckpt_close(a->t.saving.ckpt);
     dt_balance_destroy(a->t.balance);
     dt_beat_close(a->t.beat);
-    free(a->tensors);
+    free(a->model.tensors);
     dt_zero_destroy(a->t.zero);
     dt_coll_destroy(a->t.world);
     dt_device_close(a->t.device);

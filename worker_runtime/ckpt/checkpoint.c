@@ -26,17 +26,17 @@ static size_t elements(const struct dt_tensor *t)
     return n;
 }
 
-int dt_ckpt_cut(const struct dt_tensor *tensors, size_t count, size_t world, struct dt_layout *l,
+int dt_ckpt_cut(const struct dt_ckpt_model *m, size_t world, struct dt_layout *l,
                 struct dt_err *err)
 {
-    size_t units = count ? tensors[count - 1].unit + 1 : 0;
+    size_t units = m->count ? m->tensors[m->count - 1].unit + 1 : 0;
     size_t *sizes = calloc(units + 1, sizeof *sizes);
     if (!sizes)
         return dt_err_set(err, DT_E_MEMORY, "no memory for %zu units", units);
-    for (size_t i = 0; i < count; i++) {
-        const struct dt_tensor *t = &tensors[i];
+    for (size_t i = 0; i < m->count; i++) {
+        const struct dt_tensor *t = &m->tensors[i];
         if (t->unit >= units || t->offset != sizes[t->unit] ||
-            (i && t->unit < tensors[i - 1].unit)) {
+            (i && t->unit < m->tensors[i - 1].unit)) {
             free(sizes);
             return dt_err_set(err, DT_E_RUNTIME, "tensor %s does not stand behind the one before",
                               t->name);
@@ -96,16 +96,17 @@ void dt_ckpt_shards_finish(struct dt_zero_state *s, struct dt_device *device)
 static int make_head(struct dt_ckpt *c, enum dt_ckpt_file file, enum dt_dtype type,
                      struct dt_err *err)
 {
-    size_t count = c->o.tensor_count;
+    const struct dt_tensor *tensors = c->o.model.tensors;
+    size_t count = c->o.model.count;
     struct dt_st_tensor *t = calloc(count + 1, sizeof *t);
     if (!t)
         return dt_err_set(err, DT_E_MEMORY, "no memory for %zu tensors", count);
     for (size_t i = 0; i < count; i++) {
-        t[i].name = c->o.tensors[i].name;
+        t[i].name = tensors[i].name;
         t[i].type = type;
-        t[i].rank = c->o.tensors[i].rank;
+        t[i].rank = tensors[i].rank;
         for (int d = 0; d < t[i].rank; d++)
-            t[i].dims[d] = c->o.tensors[i].dims[d];
+            t[i].dims[d] = tensors[i].dims[d];
     }
     int rc = dt_st_header(t, count, NULL, &c->head[file], err);
     c->bytes[file] = c->head[file].len + (count ? t[count - 1].end : 0);
@@ -123,9 +124,9 @@ static int make_heads(struct dt_ckpt *c, struct dt_err *err)
     if (dt_manifest_master(c->o.model_type) == DT_FILE_MASTER &&
         make_head(c, DT_FILE_MASTER, DT_F32, err) < 0)
         return -1;
-    if (!c->o.shape)
+    if (!c->o.model.shape)
         return 0;
-    dt_shape_write(c->o.shape, c->o.model_type, config);
+    dt_shape_write(c->o.model.shape, c->o.model_type, config);
     c->bytes[DT_FILE_CONFIG] = config->len;
     return config->bad ? dt_err_set(err, DT_E_MEMORY, "no memory for config.json") : 0;
 }
@@ -143,8 +144,7 @@ struct dt_ckpt *dt_ckpt_open(const struct dt_ckpt_options *o, struct dt_err *err
         c->o.block_bytes = DT_CKPT_BLOCK;
     c->shards.steps = &c->steps;
     if (dt_fs_mkdir_p(o->dir, 0777, err) < 0 ||
-        dt_ckpt_cut(o->tensors, o->tensor_count, (size_t)o->world, &c->layout, err) < 0 ||
-        make_heads(c, err) < 0 ||
+        dt_ckpt_cut(&o->model, (size_t)o->world, &c->layout, err) < 0 || make_heads(c, err) < 0 ||
         dt_ckpt_shards_init(&c->shards, &c->layout, (size_t)o->rank, o->device, err) < 0)
         goto fail;
     if (o->rank == 0 && o->run_id && dt_ckpt_claim(o->dir, o->run_id, &c->claim, err) < 0)

@@ -55,10 +55,18 @@ struct dt_ckpt_state {
 
 struct dt_ckpt;
 
-/* The tensors that follow from Z's own parameters, each a row of numbers. A tensor is named as its
- * parameter; where two of those have one name, all are UNIT.PARAMETER. Free *OUT. */
-int dt_ckpt_tensors_of(const struct dt_zero *z, struct dt_tensor **out, size_t *count,
-                       struct dt_err *err);
+/* What a checkpoint is of. Memory is the caller's. */
+struct dt_ckpt_model {
+    /* NULL: no transformer; then no config.json is written, and none is looked at. */
+    const struct dt_shape *shape;
+    struct dt_tensor *tensors; /* in the order of payload space */
+    size_t count;
+};
+
+/* The tensors that follow from Z's own parameters, each a row of numbers, and no shape. A tensor is
+ * named as its parameter; where two of those have one name, all are UNIT.PARAMETER. Free
+ * OUT->tensors. */
+int dt_ckpt_model_of(const struct dt_zero *z, struct dt_ckpt_model *out, struct dt_err *err);
 
 enum dt_ckpt_leave {
     DT_CKPT_MAY,       /* no later world can have begun */
@@ -70,10 +78,8 @@ enum dt_ckpt_leave dt_ckpt_ask_beat(void *beat);
 
 struct dt_ckpt_options {
     const char *dir;
-    int keep_last;                /* 0: all */
-    const struct dt_shape *shape; /* NULL: a model that is no transformer; then no config.json */
-    const struct dt_tensor *tensors;
-    size_t tensor_count;
+    int keep_last; /* 0: all */
+    struct dt_ckpt_model model;
     enum dt_dtype model_type;
     int rank, world;
     uint64_t block_bytes;     /* each has a checksum of its own; 0: 64 MiB, as all but tests want */
@@ -134,21 +140,18 @@ int dt_ckpt_peek(const char *path, struct dt_ckpt_state *s, struct dt_err *err);
 /* Reads RANK's shards from PATH into OUT's arrays, verifying the checksum of every block it
  * touches: all ranks together touch all of them. Errors name file and tensor. No collective: ranks
  * may agree on how it went before dt_zero_load(). What the configuration says of the scaler in S
- * stays. SHAPE NULL: config.json is not looked at. */
-int dt_ckpt_read(const char *path, const struct dt_shape *shape, const struct dt_tensor *tensors,
-                 size_t tensor_count, const struct dt_zero_state *out, struct dt_ckpt_state *s,
-                 struct dt_err *err);
+ * stays. */
+int dt_ckpt_read(const char *path, const struct dt_ckpt_model *m, const struct dt_zero_state *out,
+                 struct dt_ckpt_state *s, struct dt_err *err);
 /* dt_ckpt_read() and dt_zero_load(). Collective, where all fail when one does: for one rank, and
  * for who has no other checkpoint to try. */
-int dt_ckpt_load(const char *path, const struct dt_shape *shape, const struct dt_tensor *tensors,
-                 size_t tensor_count, struct dt_zero *z, struct dt_ckpt_state *s,
-                 struct dt_err *err);
+int dt_ckpt_load(const char *path, const struct dt_ckpt_model *m, struct dt_zero *z,
+                 struct dt_ckpt_state *s, struct dt_err *err);
 /* What a training program does at its start: rank 0 finds, all read, and when a rank could not, all
  * take the one before, with a line in WARNING of whoever knows why. PATH "": there is none, nothing
- * was loaded. Collective over G, which is Z's. */
-int dt_ckpt_resume(struct dt_coll *g, const char *dir, const struct dt_shape *shape,
-                   const struct dt_tensor *tensors, size_t tensor_count, struct dt_zero *z,
-                   struct dt_ckpt_state *s, char *path, size_t size, struct dt_buf *warning,
+ * was loaded. Collective over Z's group. */
+int dt_ckpt_resume(const char *dir, const struct dt_ckpt_model *m, struct dt_zero *z,
+                   struct dt_ckpt_state *s, char path[PATH_MAX], struct dt_buf *warning,
                    struct dt_err *err);
 /* Where the weights of DIR are: DIR, or the checkpoint that its `latest` names, which is put into
  * ROOM. */
@@ -156,8 +159,7 @@ const char *dt_ckpt_weights_folder(const char *dir, char room[PATH_MAX]);
 /* Weights alone, from a folder of Hugging Face's (one file, or shards with an index), any float
  * type. Names may have the prefixes "transformer." or "model."; what is missing, left over or of
  * another shape is named. */
-int dt_ckpt_load_weights(const char *dir, const struct dt_shape *shape,
-                         const struct dt_tensor *tensors, size_t tensor_count, struct dt_zero *z,
+int dt_ckpt_load_weights(const char *dir, const struct dt_ckpt_model *m, struct dt_zero *z,
                          struct dt_err *err);
 
 #endif

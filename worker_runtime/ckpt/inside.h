@@ -93,8 +93,8 @@ int dt_ckpt_start(struct dt_ckpt *c, const struct dt_ckpt_state *s, struct dt_er
  * on some file systems. What pthread_create() gives. */
 int dt_ckpt_thread(pthread_t *out, void *(*run)(void *), void *arg);
 void dt_ckpt_settle(struct dt_ckpt *c); /* no save is under way, and none is wanted */
-int dt_ckpt_cut(const struct dt_tensor *tensors, size_t count, size_t world, struct dt_layout *l,
-                struct dt_err *err); /* the layout that follows from TENSORS */
+int dt_ckpt_cut(const struct dt_ckpt_model *m, size_t world, struct dt_layout *l,
+                struct dt_err *err); /* the layout that follows from M's tensors */
 /* OUT's arrays, for RANK in L, zeroed; in memory DEVICE copies to best, if it is not NULL. */
 int dt_ckpt_shards_init(struct dt_zero_state *out, const struct dt_layout *l, size_t rank,
                         struct dt_device *device, struct dt_err *err);
@@ -150,8 +150,7 @@ int dt_ckpt_look(const char *path, struct dt_manifest *m, struct dt_buf *config,
                  struct dt_err *err);
 
 /* weights.c: master of OUT from a folder of Hugging Face's. */
-int dt_ckpt_read_weights(const char *dir, const struct dt_shape *shape,
-                         const struct dt_tensor *tensors, size_t count,
+int dt_ckpt_read_weights(const char *dir, const struct dt_ckpt_model *m,
                          const struct dt_zero_state *out, struct dt_err *err);
 
 #endif

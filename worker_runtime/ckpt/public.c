@@ -16,20 +16,18 @@ struct dt_checkpoint {
     struct dt_zero *zero;
     struct dt_coll *group;
     char *dir;
-    struct dt_tensor *tensors;
-    size_t tensor_count;
+    struct dt_ckpt_model model;
     struct dt_saving saving;
     struct dt_buf said, shown; /* sentences: to be asked for, and those last given out */
 };
 
 static int open_ckpt(struct dt_checkpoint *k, int keep_last, struct dt_err *err)
 {
-    if (dt_ckpt_tensors_of(k->zero, &k->tensors, &k->tensor_count, err) < 0)
+    if (dt_ckpt_model_of(k->zero, &k->model, err) < 0)
         return -1;
     struct dt_ckpt_options o = {.dir = k->dir,
                                 .keep_last = keep_last,
-                                .tensors = k->tensors,
-                                .tensor_count = k->tensor_count,
+                                .model = k->model,
                                 .model_type = dt_zero_options_of(k->zero)->model_type,
                                 .rank = dt_coll_rank(k->group),
                                 .world = dt_coll_size(k->group),
@@ -73,7 +71,7 @@ void dt_checkpoint_close(struct dt_checkpoint *k)
     dt_ckpt_close(k->saving.ckpt);
     dt_buf_finish(&k->said);
     dt_buf_finish(&k->shown);
-    free(k->tensors);
+    free(k->model.tensors);
     free(k->dir);
     free(k);
 }
@@ -84,8 +82,7 @@ int dt_checkpoint_resume(struct dt_checkpoint *k, int64_t *step, void *state, si
     struct dt_ckpt_state s = {0};
     char path[PATH_MAX];
     *step = 0;
-    if (dt_ckpt_resume(k->group, k->dir, NULL, k->tensors, k->tensor_count, k->zero, &s, path,
-                       sizeof path, &k->said, err) < 0)
+    if (dt_ckpt_resume(k->dir, &k->model, k->zero, &s, path, &k->said, err) < 0)
         return -1;
     if (!path[0])
         return 0;

@@ -108,15 +108,16 @@ static int blocks_init(struct blocks *b, const struct dt_st_file *f, const struc
     return b->room ? 0 : dt_err_set(err, DT_E_MEMORY, "no memory for a block of %zu bytes", room);
 }
 
-/* F holds TENSORS as float32 in the order of payload space, so that a place in that is a place in
- * the file. */
-static int check_tensors(const struct dt_st_file *f, const struct dt_tensor *tensors, size_t count,
+/* F holds the model's tensors as float32 in the order of payload space, so that a place in that is
+ * a place in the file. */
+static int check_tensors(const struct dt_st_file *f, const struct dt_ckpt_model *model,
                          struct dt_err *err)
 {
-    if (f->count != count)
+    const struct dt_tensor *tensors = model->tensors;
+    if (f->count != model->count)
         return dt_err_set(err, DT_E_RUNTIME, "it has %zu tensors, this model has %zu", f->count,
-                          count);
-    for (size_t i = 0; i < count; i++) {
+                          model->count);
+    for (size_t i = 0; i < model->count; i++) {
         const struct dt_st_tensor *t = dt_st_find(f, tensors[i].name);
         uint64_t begin = i ? f->tensors[i - 1].end : 0;
         bool same = t && t->type == DT_F32 && t->rank == tensors[i].rank && t->begin == begin;
@@ -164,15 +165,15 @@ static int not_usage(const char *name, struct dt_err *err)
 
 /* FILE's part of the rank that OUT is for, into TO. */
 static int read_file(const char *path, const struct dt_manifest *m, enum dt_ckpt_file file,
-                     const struct dt_tensor *tensors, size_t count, const struct dt_zero_state *out,
-                     float *to, struct dt_err *err)
+                     const struct dt_ckpt_model *model, const struct dt_zero_state *out, float *to,
+                     struct dt_err *err)
 {
     struct dt_st_file f;
     struct blocks b = {.room = NULL};
     char name[PATH_MAX];
     if (open_file(&f, path, m, file, name, err) < 0)
         return not_usage(NULL, err);
-    int rc = check_tensors(&f, tensors, count, err);
+    int rc = check_tensors(&f, model, err);
     if (rc == 0)
         rc = blocks_init(&b, &f, m, file, err);
     if (rc == 0)
@@ -246,28 +247,28 @@ static void keep_state(const struct dt_ckpt_state *from, struct dt_ckpt_state *t
     to->scaler.hysteresis = configured.hysteresis;
 }
 
-static int read_all(const char *path, const struct dt_manifest *m, const struct dt_tensor *tensors,
-                    size_t count, const struct dt_zero_state *out, struct dt_err *err)
+static int read_all(const char *path, const struct dt_manifest *m,
+                    const struct dt_ckpt_model *model, const struct dt_zero_state *out,
+                    struct dt_err *err)
 {
-    if (read_file(path, m, dt_manifest_master(m->model_type), tensors, count, out, out->master,
-                  err) < 0 ||
-        read_file(path, m, DT_FILE_EXP_AVG, tensors, count, out, out->exp_avg, err) < 0)
+    enum dt_ckpt_file master = dt_manifest_master(m->model_type);
+    if (read_file(path, m, master, model, out, out->master, err) < 0 ||
+        read_file(path, m, DT_FILE_EXP_AVG, model, out, out->exp_avg, err) < 0)
         return -1;
-    return read_file(path, m, DT_FILE_EXP_AVG_SQ, tensors, count, out, out->exp_avg_sq, err);
+    return read_file(path, m, DT_FILE_EXP_AVG_SQ, model, out, out->exp_avg_sq, err);
 }
 
-int dt_ckpt_read(const char *path, const struct dt_shape *shape, const struct dt_tensor *tensors,
-                 size_t tensor_count, const struct dt_zero_state *out, struct dt_ckpt_state *s,
-                 struct dt_err *err)
+int dt_ckpt_read(const char *path, const struct dt_ckpt_model *model,
+                 const struct dt_zero_state *out, struct dt_ckpt_state *s, struct dt_err *err)
 {
     struct dt_manifest m;
     struct dt_buf config = {0};
     int rc = dt_ckpt_look(path, &m, &config, err);
     if (rc == 0) {
-        if (shape)
-            rc = check_model(path, &config, shape, err);
+        if (model->shape)
+            rc = check_model(path, &config, model->shape, err);
         if (rc == 0)
-            rc = read_all(path, &m, tensors, tensor_count, out, err);
+            rc = read_all(path, &m, model, out, err);
         if (rc == 0) {
             keep_state(&m.state, s);
             *out->steps = m.state.optimizer_steps;

@@ -75,28 +75,28 @@ static int put_all(const struct dt_zero *z, struct dt_tensor *t, bool with_unit,
     return 0;
 }
 
-int dt_ckpt_tensors_of(const struct dt_zero *z, struct dt_tensor **out, size_t *count,
-                       struct dt_err *err)
+int dt_ckpt_model_of(const struct dt_zero *z, struct dt_ckpt_model *out, struct dt_err *err)
 {
-    *count = count_params(z);
-    *out = calloc(*count, sizeof **out);
-    bool failed = !*out;
+    size_t count = count_params(z);
+    struct dt_tensor *tensors = calloc(count, sizeof *tensors);
+    bool failed = !tensors;
     const char *name = NULL;
     int rc = 0;
-    if (*out)
-        rc = put_all(z, *out, false, err);
-    if (rc == 0 && *out && twice(*out, *count, &failed)) {
-        rc = put_all(z, *out, true, err);
-        name = rc == 0 ? twice(*out, *count, &failed) : NULL;
+    if (tensors)
+        rc = put_all(z, tensors, false, err);
+    if (rc == 0 && tensors && twice(tensors, count, &failed)) {
+        rc = put_all(z, tensors, true, err);
+        name = rc == 0 ? twice(tensors, count, &failed) : NULL;
     }
     if (failed)
-        rc = dt_err_set(err, DT_E_MEMORY, "no memory for the names of %zu tensors", *count);
+        rc = dt_err_set(err, DT_E_MEMORY, "no memory for the names of %zu tensors", count);
     else if (name)
         rc = dt_err_set(err, DT_E_USAGE,
                         "two parameters are named %s; give them names of their own", name);
     if (rc < 0) {
-        free(*out);
-        *out = NULL;
+        free(tensors);
+        tensors = NULL;
     }
+    *out = (struct dt_ckpt_model){.tensors = tensors, .count = count};
     return rc;
 }

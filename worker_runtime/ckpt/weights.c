@@ -27,10 +27,8 @@ struct bound {
 struct weights {
     struct dt_st_file *files;
     size_t count;
-    const struct dt_tensor *tensors;
-    size_t tensor_count;
-    struct bound *bound; /* as TENSORS */
-    bool tied;
+    const struct dt_ckpt_model *model;
+    struct bound *bound; /* as MODEL's tensors */
 };
 
 /* ---- opening ---- */
@@ -139,7 +137,7 @@ static bool to_ignore(const struct weights *w, const char *name)
 {
     return ends_in(name, ".attn.bias") || ends_in(name, ".attn.masked_bias") ||
            ends_in(name, ".rotary_emb.inv_freq") ||
-           (w->tied && strcmp(name, "lm_head.weight") == 0);
+           (w->model->shape->tied && strcmp(name, "lm_head.weight") == 0);
 }
 
 struct name {
@@ -176,7 +174,7 @@ static int other_shape(const struct dt_tensor *ours, const struct dt_st_tensor *
 static int bind_one(struct weights *w, size_t i, const struct dt_st_file *f,
                     const struct dt_st_tensor *t, struct dt_err *err)
 {
-    const struct dt_tensor *ours = &w->tensors[i];
+    const struct dt_tensor *ours = &w->model->tensors[i];
     bool same = t->rank == ours->rank;
     for (int d = 0; same && d < t->rank; d++)
         same = t->dims[d] == ours->dims[d];
@@ -200,7 +198,7 @@ static int bind_file(struct weights *w, const struct dt_st_file *f, const struct
         struct name key = {bare(t->name), 0};
         if (to_ignore(w, t->name))
             continue;
-        const struct name *found = bsearch(&key, names, w->tensor_count, sizeof key, by_bare);
+        const struct name *found = bsearch(&key, names, w->model->count, sizeof key, by_bare);
         if (!found)
             return dt_err_set(err, DT_E_USAGE, "tensor %.200s is none of this model's", t->name);
         if (bind_one(w, found->index, f, t, err) < 0)
@@ -211,19 +209,19 @@ static int bind_file(struct weights *w, const struct dt_st_file *f, const struct
 
 static int bind_all(struct weights *w, struct dt_err *err)
 {
-    DT_AUTO_FREE struct name *names = calloc(w->tensor_count + 1, sizeof *names);
-    w->bound = calloc(w->tensor_count + 1, sizeof *w->bound);
+    DT_AUTO_FREE struct name *names = calloc(w->model->count + 1, sizeof *names);
+    w->bound = calloc(w->model->count + 1, sizeof *w->bound);
     if (!names || !w->bound)
-        return dt_err_set(err, DT_E_MEMORY, "no memory for %zu tensors", w->tensor_count);
-    for (size_t i = 0; i < w->tensor_count; i++)
-        names[i] = (struct name){bare(w->tensors[i].name), i};
-    qsort(names, w->tensor_count, sizeof *names, by_bare);
+        return dt_err_set(err, DT_E_MEMORY, "no memory for %zu tensors", w->model->count);
+    for (size_t i = 0; i < w->model->count; i++)
+        names[i] = (struct name){bare(w->model->tensors[i].name), i};
+    qsort(names, w->model->count, sizeof *names, by_bare);
     for (size_t i = 0; i < w->count; i++)
         if (bind_file(w, &w->files[i], names, err) < 0)
             return -1;
-    for (size_t i = 0; i < w->tensor_count; i++)
+    for (size_t i = 0; i < w->model->count; i++)
         if (!w->bound[i].tensor)
-            return dt_err_set(err, DT_E_USAGE, "tensor %s is missing", w->tensors[i].name);
+            return dt_err_set(err, DT_E_USAGE, "tensor %s is missing", w->model->tensors[i].name);
     return 0;
 }
 
@@ -268,7 +266,7 @@ static uint64_t elements(const struct dt_tensor *t)
 static int read_overlap(const struct weights *w, size_t i, const struct dt_layout *l,
                         const struct dt_stretch *s, float *master, struct dt_err *err)
 {
-    const struct dt_tensor *t = &w->tensors[i];
+    const struct dt_tensor *t = &w->model->tensors[i];
     if (t->unit != s->unit)
         return 0;
     uint64_t begin = l->unit[t->unit].payload_at + t->offset, end = begin + elements(t);
@@ -285,20 +283,19 @@ static int read_owned(const struct weights *w, const struct dt_zero_state *out, 
     struct dt_stretch s;
     size_t first = 0;
     for (size_t i = 0; dt_layout_owned(out->layout, out->rank, &i, &s);) {
-        while (first < w->tensor_count && w->tensors[first].unit < s.unit)
+        while (first < w->model->count && w->model->tensors[first].unit < s.unit)
             first++;
-        for (size_t t = first; t < w->tensor_count && w->tensors[t].unit == s.unit; t++)
+        for (size_t t = first; t < w->model->count && w->model->tensors[t].unit == s.unit; t++)
             if (read_overlap(w, t, out->layout, &s, out->master, err) < 0)
                 return -1;
     }
     return 0;
 }
 
-int dt_ckpt_read_weights(const char *dir, const struct dt_shape *shape,
-                         const struct dt_tensor *tensors, size_t count,
+int dt_ckpt_read_weights(const char *dir, const struct dt_ckpt_model *m,
                          const struct dt_zero_state *out, struct dt_err *err)
 {
-    struct weights w = {.tensors = tensors, .tensor_count = count, .tied = shape->tied};
+    struct weights w = {.model = m};
     char room[PATH_MAX];
     dir = dt_ckpt_weights_folder(dir, room);
     int rc = open_files(&w, dir, err);

@@ -21,15 +21,14 @@ int dt_ckpt_begin(struct dt_ckpt *c, struct dt_zero *z, const struct dt_ckpt_sta
     return dt_ckpt_start(c, &state, err);
 }
 
-int dt_ckpt_load(const char *path, const struct dt_shape *shape, const struct dt_tensor *tensors,
-                 size_t tensor_count, struct dt_zero *z, struct dt_ckpt_state *s,
-                 struct dt_err *err)
+int dt_ckpt_load(const char *path, const struct dt_ckpt_model *m, struct dt_zero *z,
+                 struct dt_ckpt_state *s, struct dt_err *err)
 {
     int64_t steps = 0;
     struct dt_zero_state in = {.steps = &steps};
     int rc = dt_ckpt_shards_init(&in, dt_zero_layout(z), dt_zero_rank(z), NULL, err);
     if (rc == 0)
-        rc = dt_ckpt_read(path, shape, tensors, tensor_count, &in, s, err);
+        rc = dt_ckpt_read(path, m, &in, s, err);
     rc = dt_agree(dt_zero_group(z), rc, err);
     if (rc == 0)
         rc = dt_zero_load(z, &in, err);
@@ -37,15 +36,14 @@ int dt_ckpt_load(const char *path, const struct dt_shape *shape, const struct dt
     return rc;
 }
 
-int dt_ckpt_load_weights(const char *dir, const struct dt_shape *shape,
-                         const struct dt_tensor *tensors, size_t tensor_count, struct dt_zero *z,
+int dt_ckpt_load_weights(const char *dir, const struct dt_ckpt_model *m, struct dt_zero *z,
                          struct dt_err *err)
 {
     int64_t steps = 0;
     struct dt_zero_state in = {.steps = &steps};
     int rc = dt_ckpt_shards_init(&in, dt_zero_layout(z), dt_zero_rank(z), NULL, err);
     if (rc == 0)
-        rc = dt_ckpt_read_weights(dir, shape, tensors, tensor_count, &in, err);
+        rc = dt_ckpt_read_weights(dir, m, &in, err);
     rc = dt_agree(dt_zero_group(z), rc, err);
     if (rc == 0)
         rc = dt_zero_load(z, &in, err);
@@ -85,11 +83,11 @@ static int find_together(struct dt_coll *g, const char *dir, struct find *f, str
     return f->answer == NONE_WHOLE ? dt_err_set(err, DT_E_RUNTIME, "%s", f->why) : 0;
 }
 
-int dt_ckpt_resume(struct dt_coll *g, const char *dir, const struct dt_shape *shape,
-                   const struct dt_tensor *tensors, size_t tensor_count, struct dt_zero *z,
-                   struct dt_ckpt_state *s, char *path, size_t size, struct dt_buf *warning,
+int dt_ckpt_resume(const char *dir, const struct dt_ckpt_model *m, struct dt_zero *z,
+                   struct dt_ckpt_state *s, char path[PATH_MAX], struct dt_buf *warning,
                    struct dt_err *err)
 {
+    struct dt_coll *g = dt_zero_group(z);
     int64_t steps = 0;
     struct dt_zero_state in = {.steps = &steps};
     struct find f = {0};
@@ -106,7 +104,7 @@ int dt_ckpt_resume(struct dt_coll *g, const char *dir, const struct dt_shape *sh
             break;
         int32_t answer = BROKEN;
         struct dt_err here = {0};
-        if (room && dt_ckpt_read(f.path, shape, tensors, tensor_count, &in, s, &here) == 0)
+        if (room && dt_ckpt_read(f.path, m, &in, s, &here) == 0)
             answer = WHOLE;
         else if (here.code == DT_E_USAGE)
             answer = NOT_OURS;
@@ -120,7 +118,7 @@ int dt_ckpt_resume(struct dt_coll *g, const char *dir, const struct dt_shape *sh
         if (*here.text && warning)
             dt_buf_printf(warning, "%s\n", here.text);
     }
-    snprintf(path, size, "%s", rc == 0 ? f.path : "");
+    snprintf(path, PATH_MAX, "%s", rc == 0 ? f.path : "");
     if (rc == 0 && f.answer == FOUND)
         rc = dt_zero_load(z, &in, err);
     dt_ckpt_shards_finish(&in, NULL);

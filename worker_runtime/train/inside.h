@@ -34,8 +34,7 @@ struct dt_trainer {
     struct dt_beat_values told; /* the last time */
 
     struct dt_shape shape; /* the configuration's; where that names no tokens, those of the data */
-    struct dt_tensor *tensors;
-    size_t tensor_count;
+    struct dt_ckpt_model saved; /* that shape, and its tensors */
     struct dt_unit *units;
     struct dt_param *params;
     struct dt_zero *zero;
@@ -66,7 +65,7 @@ void dt_trainer_close(struct dt_trainer *t);
 struct dt_found {
     int32_t failed, exact; /* EXACT: --resume names one checkpoint, and no other will do */
     int32_t own;           /* this job has saved it, in train.save_dir */
-    char path[4096];       /* "": nothing */
+    char path[PATH_MAX];   /* "": nothing */
     char why[512];
 };
 

@@ -73,13 +73,11 @@ int dt_resume_find(struct dt_trainer *t, struct dt_found *f, struct dt_err *err)
 
 int dt_resume_load(struct dt_trainer *t, struct dt_found *f, struct dt_err *err)
 {
-    const struct dt_shape *shape = &t->config->model.shape;
     bool saved_here = f->own || strcmp(t->options->resume, "auto") == 0;
     const char *dir = saved_here ? t->config->train.save_dir : t->options->resume;
     if (f->exact)
-        return dt_ckpt_load(f->path, shape, t->tensors, t->tensor_count, t->zero, &t->state, err);
-    return dt_ckpt_resume(t->world, dir, shape, t->tensors, t->tensor_count, t->zero, &t->state,
-                          f->path, sizeof f->path, &t->warnings, err);
+        return dt_ckpt_load(f->path, &t->saved, t->zero, &t->state, err);
+    return dt_ckpt_resume(dir, &t->saved, t->zero, &t->state, f->path, &t->warnings, err);
 }
 
 /* Whether the checkpoint at PATH is one of this run's own folder, by whatever names. */

@@ -16,9 +16,9 @@
 static int open_model(struct dt_trainer *t, struct dt_err *err)
 {
     const struct dt_shape *shape = &t->config->model.shape;
-    t->tensor_count = dt_shape_tensor_count(shape);
-    t->tensors = dt_shape_tensors(shape, err);
-    return t->tensors ? dt_shape_units(shape, t->tensors, &t->units, &t->params, err) : -1;
+    struct dt_tensor *tensors = dt_shape_tensors(shape, err);
+    t->saved = (struct dt_ckpt_model){&t->shape, tensors, dt_shape_tensor_count(shape)};
+    return tensors ? dt_shape_units(shape, tensors, &t->units, &t->params, err) : -1;
 }
 
 /* Programs that generate text stop at such a token, and else at one of Hugging Face's own models.
@@ -128,9 +128,7 @@ static int open_ckpt(struct dt_trainer *t, struct dt_err *err)
         return 0;
     struct dt_ckpt_options o = {.dir = t->config->train.save_dir,
                                 .keep_last = t->config->train.keep_last,
-                                .shape = &t->shape,
-                                .tensors = t->tensors,
-                                .tensor_count = t->tensor_count,
+                                .model = t->saved,
                                 .model_type = t->config->zero.model_type,
                                 .rank = t->rank,
                                 .world = t->ranks,
@@ -148,17 +146,15 @@ static void fill(void *arg, size_t unit, size_t param, size_t first, size_t coun
 {
     const struct dt_trainer *t = arg;
     size_t tensor = (size_t)(t->units[unit].params - t->params) + param;
-    dt_init_tensor(&t->tensors[tensor], tensor, t->config->train.seed, first, count, out);
+    dt_init_tensor(&t->saved.tensors[tensor], tensor, t->config->train.seed, first, count, out);
 }
 
 static int first_weights(struct dt_trainer *t, struct dt_found *f, struct dt_err *err)
 {
-    const struct dt_shape *shape = &t->config->model.shape;
     if (f->path[0])
         return dt_resume_load(t, f, err);
     if (t->options->init_from)
-        return dt_ckpt_load_weights(t->options->init_from, shape, t->tensors, t->tensor_count,
-                                    t->zero, err);
+        return dt_ckpt_load_weights(t->options->init_from, &t->saved, t->zero, err);
     return dt_zero_fill(t->zero, fill, t, err);
 }
 
@@ -318,5 +314,5 @@ void dt_trainer_close(struct dt_trainer *t)
     free(t->targets);
     free(t->units);
     free(t->params);
-    free(t->tensors);
+    free(t->saved.tensors);
 }
