@@ -3,7 +3,7 @@
  * each other is told through the host's group, which met before: what rank 0 sets, all others get,
  * by a broadcast, so both ends have to call as often and in one order. Behind a failure the host's
  * group is what the ranks still have to agree in. */
-#include "worker_runtime/coll/group.h"
+#include "worker_runtime/coll/inside.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 /* Groups: what is the same whoever moves the bytes. Calls are checked and numbered here, get their
  * deadline, and failures get their name. A group that failed once stays so: its ranks no longer
  * agree about what has been called. */
-#include "worker_runtime/coll/group.h"
+#include "worker_runtime/coll/inside.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Making groups: which backend fits the members, and groups out of groups. In a split everybody
  * says which colour and key it has, and from these all work out the same lists. */
-#include "worker_runtime/coll/group.h"
+#include "worker_runtime/coll/inside.h"
 
 #include "worker_runtime/device/device.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The inside of a group, for those who make one and those who call in one. */
-#ifndef DT_WORKER_RUNTIME_COLL_GROUP_H
-#define DT_WORKER_RUNTIME_COLL_GROUP_H
+#ifndef DT_WORKER_RUNTIME_COLL_INSIDE_H
+#define DT_WORKER_RUNTIME_COLL_INSIDE_H
 
 #include "worker_runtime/coll/backend.h"
 
