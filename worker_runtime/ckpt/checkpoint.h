@@ -120,6 +120,7 @@ int dt_ckpt_committed(struct dt_ckpt *c, struct dt_err *err);
 /* A commit that is under way waits for leave no longer: it goes by what the folder says of later
  * worlds. For who is about to wait for it. */
 void dt_ckpt_hurry(struct dt_ckpt *c);
+bool dt_ckpt_waits(const struct dt_ckpt *c); /* for leave, just now */
 
 /* Finds what to resume from: the newest whole checkpoint of DIR (`latest`, else the highest step),
  * checksums of its state.json and config.json and sizes of its files in order. OUT "": there is no

@@ -152,8 +152,11 @@ int dt_ckpt_fence_pass(struct dt_ckpt *c, struct dt_err *err)
 {
     const struct timespec nap = {.tv_nsec = LOOK_EVERY_NS};
     enum dt_ckpt_leave leave;
-    while ((leave = ask(c)) == DT_CKPT_MAY_LATER && !atomic_load(&c->hurry))
+    while ((leave = ask(c)) == DT_CKPT_MAY_LATER && !atomic_load(&c->hurry)) {
+        atomic_store(&c->waits, true);
         nanosleep(&nap, NULL);
+    }
+    atomic_store(&c->waits, false);
     if (leave == DT_CKPT_MAY_NEVER)
         return dt_err_set(err, DT_E_CANCELED,
                           "the checkpoint of step %" PRId64
@@ -165,6 +168,11 @@ int dt_ckpt_fence_pass(struct dt_ckpt *c, struct dt_err *err)
 void dt_ckpt_hurry(struct dt_ckpt *c)
 {
     atomic_store(&c->hurry, true);
+}
+
+bool dt_ckpt_waits(const struct dt_ckpt *c)
+{
+    return atomic_load(&c->waits);
 }
 
 enum dt_ckpt_leave dt_ckpt_ask_beat(void *beat)

@@ -78,7 +78,8 @@ struct dt_ckpt {
     int claim;                       /* on the folder, of rank 0; -1 */
     uint64_t mark;                   /* of this world, in .world ... */
     bool marked;                     /* ... where it stood once */
-    atomic_bool hurry; /* the owner's word to THREAD: a commit is not to wait for leave */
+    atomic_bool hurry; /* the owner's word to THREAD: a commit is not to wait for leave ... */
+    atomic_bool waits; /* ... and THREAD's to the owner: it does */
 };
 
 /* checkpoint.c */

@@ -10,6 +10,7 @@ int dt_saving_begin(struct dt_saving *s, struct dt_zero *z, const struct dt_ckpt
     if (dt_ckpt_begin(s->ckpt, z, state, err) < 0)
         return -1;
     s->phase = DT_SAVING_WRITING;
+    s->told_waiting = false;
     s->step = state->step;
     return 0;
 }
@@ -23,6 +24,7 @@ void dt_saving_tell(struct dt_saving *s, struct dt_saving_news *mine)
         rc = dt_ckpt_committed(s->ckpt, &s->why); /* of other ranks than 0: yes */
     mine->busy = rc == 0;
     mine->failed = rc < 0 || s->failed;
+    mine->waiting = rc == 0 && s->phase == DT_SAVING_NAMING && dt_ckpt_waits(s->ckpt);
     s->failed = false;
 }
 
@@ -42,6 +44,17 @@ static int give_up(struct dt_saving *s, bool mine, struct dt_coll *g, struct dt_
     return 0;
 }
 
+static void say_waiting(struct dt_saving *s, struct dt_buf *said)
+{
+    if (!s->told_waiting)
+        dt_buf_printf(said,
+                      "step %" PRId64 " is written and waits, as dtrun does not hear of the "
+                      "rendezvous: it becomes the newest checkpoint when that is back, or at the "
+                      "next save; training goes on\n",
+                      s->step);
+    s->told_waiting = true;
+}
+
 int dt_saving_hear(struct dt_saving *s, const struct dt_saving_news *mine,
                    const struct dt_saving_news *sum, struct dt_coll *g, struct dt_buf *said,
                    struct dt_err *err)
@@ -50,6 +63,8 @@ int dt_saving_hear(struct dt_saving *s, const struct dt_saving_news *mine,
         return 0;
     if (sum->failed > 0)
         return give_up(s, mine->failed > 0, g, said, err);
+    if (sum->waiting > 0)
+        say_waiting(s, said);
     if (sum->busy > 0)
         return 0;
     if (s->phase == DT_SAVING_WRITING) {
