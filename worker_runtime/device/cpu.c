@@ -13,6 +13,7 @@
 #include "worker_runtime/device/device.h"
 #include "worker_runtime/ops/cpu/blas.h"
 #include "worker_runtime/ops/cpu/pool.h"
+#include "worker_runtime/ops/cpu/stream.h"
 #include "worker_runtime/ops/ops.h"
 
 struct cpu {

@@ -10,8 +10,8 @@
 
 #include <stddef.h>
 
-#include "worker_runtime/device/cpu.h"
 #include "worker_runtime/ops/cpu/pool.h"
+#include "worker_runtime/ops/cpu/stream.h"
 #include "worker_runtime/ops/ops.h"
 
 #define DT_JOIN_AS(a, b) a##_##b
