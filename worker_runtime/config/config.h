@@ -10,7 +10,6 @@
 #include "worker_runtime/model/shape.h"
 #include "worker_runtime/optim/loss_scaler.h"
 #include "worker_runtime/optim/schedule.h"
-#include "worker_runtime/train/balance.h"
 
 #include <dtrun/zero.h>
 
@@ -28,6 +27,8 @@ struct dt_config_data {
     size_t positions;         /* "sequence_length"; default: the model's positions */
     bool shuffle;             /* default true */
 };
+
+enum dt_balance_policy { DT_BALANCE_OFF, DT_BALANCE_TIMES, DT_BALANCE_UTILISATION };
 
 struct dt_config_train {
     int64_t steps; /* 0: not written */

@@ -5,11 +5,7 @@
 #ifndef DT_WORKER_RUNTIME_TRAIN_BALANCE_H
 #define DT_WORKER_RUNTIME_TRAIN_BALANCE_H
 
-#include "base/err.h"
-
-#include <stdbool.h>
-
-enum dt_balance_policy { DT_BALANCE_OFF, DT_BALANCE_TIMES, DT_BALANCE_UTILISATION };
+#include "worker_runtime/config/config.h"
 
 struct dt_balance;
 

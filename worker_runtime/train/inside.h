@@ -12,6 +12,7 @@
 #include "worker_runtime/device/device.h"
 #include "worker_runtime/model/transformer.h"
 #include "worker_runtime/telemetry/metrics.h"
+#include "worker_runtime/train/balance.h"
 #include "worker_runtime/train/train.h"
 
 #include <dtrun/beat.h>
