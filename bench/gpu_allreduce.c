@@ -89,7 +89,8 @@ int main(int argc, char **argv)
         return parsed > 0 ? 0 : fail_print(&f, "gpu_allreduce");
     struct dt_context *c = dt_context_open(&wish, &err);
     ok(c ? 0 : -1, &err);
-    struct dt_coll *gpus = dt_coll_beside(dt_context_coll(c), dt_context_device(c), &err);
+    struct dt_device *device = dt_context_device(c);
+    struct dt_coll *gpus = dt_coll_beside(dt_context_coll(c), device->coll, device, &err);
     ok(gpus ? 0 : -1, &err);
     if (opt.toy)
         measure(c, gpus, 4096, 2);

@@ -25,8 +25,8 @@ struct dt_coll_group {
     const char *name; /* the same on all and unique in an epoch: "world", "world/3.0" */
     int neighbours;   /* ranks that share this host's cores, when more than are in the group; 0 */
     dt_ms timeout;
-    struct dt_device
-        *device; /* whose memory is moved, in the order of its work; NULL: the host's */
+    const struct dt_coll_backend *backend; /* NULL: of the host's, the one that fits the members */
+    struct dt_device *device; /* whose memory BACKEND moves, in the order of its work */
     /* Of a part of a device's group of which all ranks got into some part: what open() gave for
      * that group, and the colour and key this rank gave. Else NULL. */
     void *parent;
@@ -59,11 +59,12 @@ extern const struct dt_coll_backend dt_coll_alone;
 extern const struct dt_coll_backend dt_coll_shm;
 extern const struct dt_coll_backend dt_coll_hosts;
 
-/* A group of the members of HOST, which outlives it, for the memory of DEVICE: by device->coll,
- * whose ranks meet through HOST. Collective. Where a call's done, its result is there for work that
+/* A group of the members of HOST, which outlives it, for the memory of DEVICE: by BACKEND, whose
+ * ranks meet through HOST. Collective. Where a call's done, its result is there for work that
  * the device is given later, not yet for the host. In its open(), rank 0 of the group calls set()
  * and all others get(), as often and in one order. */
-struct dt_coll *dt_coll_beside(struct dt_coll *host, struct dt_device *device, struct dt_err *err);
+struct dt_coll *dt_coll_beside(struct dt_coll *host, const struct dt_coll_backend *backend,
+                               struct dt_device *device, struct dt_err *err);
 
 /* The group of all of G by the backend that fits its members; M outlives it. */
 struct dt_coll *dt_coll_open(const struct dt_coll_group *g, struct dt_meeting *m,

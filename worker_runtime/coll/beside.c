@@ -35,31 +35,30 @@ static int get(struct dt_meeting *m, const char *key, void *value, size_t len, d
     return dt_coll_broadcast(b->host, value, len, DT_U8, 0, err);
 }
 
-struct dt_coll *dt_coll_beside(struct dt_coll *host, struct dt_device *device, struct dt_err *err)
-{
-    return dt_coll_beside_parent(host, device, NULL, 0, 0, err);
-}
-
-struct dt_coll *dt_coll_beside_parent(struct dt_coll *host, struct dt_device *device, void *parent,
-                                      int colour, int key, struct dt_err *err)
+struct dt_coll *dt_coll_open_beside(struct dt_coll *host, const struct dt_coll_group *g,
+                                    struct dt_err *err)
 {
     struct beside *b = calloc(1, sizeof *b);
-    struct dt_coll_group g = host->group;
     if (!b) {
-        dt_err_set(err, DT_E_MEMORY, "group %s: no memory", g.name);
+        dt_err_set(err, DT_E_MEMORY, "group %s: no memory", g->name);
         return NULL;
     }
     *b = (struct beside){.meeting = {set, get}, .host = host};
-    g.device = device;
-    g.parent = parent;
-    g.colour = colour;
-    g.key = key;
-    g.timeout = atomic_load(&host->timeout);
-    struct dt_coll *c = dt_coll_open(&g, &b->meeting, err);
+    struct dt_coll *c = dt_coll_open(g, &b->meeting, err);
     if (!c) {
         free(b);
         return NULL;
     }
     c->host = host;
     return c;
+}
+
+struct dt_coll *dt_coll_beside(struct dt_coll *host, const struct dt_coll_backend *backend,
+                               struct dt_device *device, struct dt_err *err)
+{
+    struct dt_coll_group g = host->group;
+    g.backend = backend;
+    g.device = device;
+    g.timeout = atomic_load(&host->timeout);
+    return dt_coll_open_beside(host, &g, err);
 }

@@ -2,15 +2,13 @@
 /* Making groups: which backend fits the members. */
 #include "worker_runtime/coll/inside.h"
 
-#include "worker_runtime/device/device.h"
-
 #include <stdlib.h>
 #include <string.h>
 
 static const struct dt_coll_backend *choose(const struct dt_coll_group *g)
 {
-    if (g->device)
-        return g->device->coll;
+    if (g->backend)
+        return g->backend;
     if (g->size == 1)
         return &dt_coll_alone;
     for (int r = 1; r < g->size; r++)

@@ -26,8 +26,8 @@ struct dt_coll {
     bool owns_host; /* made by a split */
 };
 
-/* dt_coll_beside() for a split: see struct dt_coll_group. */
-struct dt_coll *dt_coll_beside_parent(struct dt_coll *host, struct dt_device *device, void *parent,
-                                      int colour, int key, struct dt_err *err);
+/* A group as G says, for a device's memory, of the members of HOST: see struct dt_coll_group. */
+struct dt_coll *dt_coll_open_beside(struct dt_coll *host, const struct dt_coll_group *g,
+                                    struct dt_err *err);
 
 #endif

@@ -68,8 +68,14 @@ static int split_device(struct dt_coll *parent, int colour, int key, struct dt_c
         return -1;
     if (!host)
         return 0;
-    *out = dt_coll_beside_parent(host, parent->group.device, least < 0 ? NULL : parent->state,
-                                 colour, key, err);
+    struct dt_coll_group g = host->group;
+    g.backend = parent->group.backend;
+    g.device = parent->group.device;
+    g.parent = least < 0 ? NULL : parent->state;
+    g.colour = colour;
+    g.key = key;
+    g.timeout = atomic_load(&host->timeout);
+    *out = dt_coll_open_beside(host, &g, err);
     if (!*out) {
         dt_coll_destroy(host);
         return -1;

@@ -146,7 +146,7 @@ struct dt_zero *dt_zero_create_on(const struct dt_zero_place *place, const struc
     z->world = (size_t)dt_coll_size(z->host);
     z->elem = z->device->ops->elem;
     z->stage = pick_stage(z);
-    z->coll = z->device->coll ? dt_coll_beside(z->host, z->device, err) : z->host;
+    z->coll = z->device->coll ? dt_coll_beside(z->host, z->device->coll, z->device, err) : z->host;
     if (z->coll && copy_units(z, units, count, err) == 0 && z->stage->open(z, err) == 0 &&
         open_state(z, err) == 0)
         return z;
