@@ -89,28 +89,6 @@ int dt_str_to_duration(const char *s, dt_ms min, dt_ms max, dt_ms *out, struct d
     return 0;
 }
 
-int dt_str_to_range(const char *s, int64_t floor, int64_t *min, int64_t *max, struct dt_err *err)
-{
-    char first[32];
-    const char *colon = strchr(s, ':');
-    size_t n = colon ? (size_t)(colon - s) : strlen(s);
-    if (n >= sizeof first)
-        return dt_err_set(err, DT_E_USAGE, "\"%s\" is not N or MIN:MAX", s);
-    memcpy(first, s, n);
-    first[n] = '\0';
-    int64_t lo, hi;
-    if (dt_str_to_int(first, floor, INT32_MAX, &lo, err) < 0)
-        return -1;
-    hi = lo;
-    if (colon && dt_str_to_int(colon + 1, floor, INT32_MAX, &hi, err) < 0)
-        return -1;
-    if (lo > hi)
-        return dt_err_set(err, DT_E_USAGE, "\"%s\" has its minimum above its maximum", s);
-    *min = lo;
-    *max = hi;
-    return 0;
-}
-
 int dt_str_to_bool(const char *s, bool *out, struct dt_err *err)
 {
     static const char *const yes[] = {"yes", "true", "on", "1"}, *const no[] = {"no", "false",

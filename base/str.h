@@ -25,9 +25,6 @@ int dt_str_to_size(const char *s, uint64_t min, uint64_t max, uint64_t *out, str
 /* "250ms", "1.5s", "5m", "2h", "1d"; a bare number is seconds. */
 int dt_str_to_duration(const char *s, dt_ms min, dt_ms max, dt_ms *out, struct dt_err *err);
 
-/* "N" or "MIN:MAX" with FLOOR <= MIN <= MAX. */
-int dt_str_to_range(const char *s, int64_t floor, int64_t *min, int64_t *max, struct dt_err *err);
-
 /* "yes", "true", "on", "1" and their opposites. */
 int dt_str_to_bool(const char *s, bool *out, struct dt_err *err);
 

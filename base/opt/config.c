@@ -111,14 +111,3 @@ int dt_opt_given_read_config(struct dt_opt_given *g, const struct dt_opt_program
     }
     return 0;
 }
-
-int dt_opt_parse_config(const struct dt_opt_program *program, const char *text, size_t len,
-                        const char *file_name, void *options, struct dt_err *err)
-{
-    struct dt_opt_given given = {0};
-    int rc = dt_opt_given_read_config(&given, program, text, len, file_name, err);
-    if (rc == 0)
-        rc = dt_opt_given_apply(&given, program, options, NULL, err);
-    dt_opt_given_finish(&given);
-    return rc;
-}

@@ -94,11 +94,9 @@ struct dt_opt_result {
 int dt_opt_parse(const struct dt_opt_program *program, int argc, char *const *argv,
                  char *const *env, void *options, struct dt_opt_result *result, struct dt_err *err);
 
-/* The same from the text of a config file alone: lines `name = value`, or `name` for a flag; lines
- * that start with # and blank ones are skipped. */
-#define DT_OPT_CONFIG_MAX ((size_t)1 << 20)
-int dt_opt_parse_config(const struct dt_opt_program *program, const char *text, size_t len,
-                        const char *file_name, void *options, struct dt_err *err);
+/* A config file has lines `name = value`, or `name` for a flag; lines that start with # and blank
+ * ones are skipped. */
+#define DT_OPT_CONFIG_MAX ((size_t)1 << 20) /* bytes */
 
 void dt_opt_finish(const struct dt_opt_program *program, void *options);
 
@@ -147,9 +145,7 @@ int dt_opt_cidr(const char *value, void *cidrs_target, struct dt_err *err);     
 /* The .finish of a parser that ends in dt_opt_string(), or in dt_opt_append(). */
 void dt_opt_finish_string(void *char_ptr_target);
 void dt_opt_finish_strings(void *strings_target);
-int dt_opt_int(const char *value, void *int_target, struct dt_err *err);
 int dt_opt_count(const char *value, void *int_target, struct dt_err *err); /* 0 and more */
-int dt_opt_size(const char *value, void *uint64_target, struct dt_err *err);
 int dt_opt_duration(const char *value, void *dt_ms_target, struct dt_err *err);
 int dt_opt_log_level(const char *value, void *dt_log_level_target, struct dt_err *err);
 int dt_opt_log_format(const char *value, void *dt_log_format_target, struct dt_err *err);

@@ -58,28 +58,13 @@ int dt_opt_cidr(const char *value, void *cidrs_target, struct dt_err *err)
     return 0;
 }
 
-static int read_int(const char *value, int64_t min, int *out, struct dt_err *err)
-{
-    int64_t v;
-    if (dt_str_to_int(value, min, INT_MAX, &v, err) < 0)
-        return -1;
-    *out = (int)v;
-    return 0;
-}
-
-int dt_opt_int(const char *value, void *int_target, struct dt_err *err)
-{
-    return read_int(value, INT_MIN, int_target, err);
-}
-
 int dt_opt_count(const char *value, void *int_target, struct dt_err *err)
 {
-    return read_int(value, 0, int_target, err);
-}
-
-int dt_opt_size(const char *value, void *uint64_target, struct dt_err *err)
-{
-    return dt_str_to_size(value, 0, UINT64_MAX, uint64_target, err);
+    int64_t v;
+    if (dt_str_to_int(value, 0, INT_MAX, &v, err) < 0)
+        return -1;
+    *(int *)int_target = (int)v;
+    return 0;
 }
 
 int dt_opt_duration(const char *value, void *dt_ms_target, struct dt_err *err)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/fs.h"
-#include "base/opt/opt.h"
+#include "base/opt/given.h"
 #include "base/str.h"
 #include "tests/lib/check.h"
 
@@ -18,14 +18,28 @@ struct options {
 
 #define AT(field) .at = offsetof(struct options, field)
 
+static int parse_int(const char *value, void *int_target, struct dt_err *err)
+{
+    int64_t n;
+    if (dt_str_to_int(value, INT32_MIN, INT32_MAX, &n, err) < 0)
+        return -1;
+    *(int *)int_target = (int)n;
+    return 0;
+}
+
+static int parse_size(const char *value, void *uint64_target, struct dt_err *err)
+{
+    return dt_str_to_size(value, 0, UINT64_MAX, uint64_target, err);
+}
+
 /* clang-format off */
 static const struct dt_opt table[] = {
     {.name = "verbose", .letter = 'v', AT(verbose), .help = "say more"},
     {.name = "quiet", .letter = 'q', AT(quiet), .help = "say less"},
     {.name = "name", .letter = 'n', .arg = "NAME", AT(name), .fallback = "nobody", .help = "who"},
-    {.name = "max-port", .letter = 'p', .arg = "N", .parse = dt_opt_int, AT(port), .fallback = "80", .help = "highest"},
+    {.name = "max-port", .letter = 'p', .arg = "N", .parse = parse_int, AT(port), .fallback = "80", .help = "highest"},
     {.name = "nproc-per-node", .arg = "N", .parse = dt_opt_count, AT(nproc), .fallback = "1", .help = "workers"},
-    {.name = "nnodes", .arg = "N", .parse = dt_opt_size, AT(size), .help = "nodes"},
+    {.name = "nnodes", .arg = "N", .parse = parse_size, AT(size), .help = "nodes"},
     {.name = "wait", .arg = "TIME", .parse = dt_opt_duration, AT(wait), .no_env = true, .help = "time"},
     {.name = "listen", .letter = 'l', .arg = "ADDR", .parse = dt_opt_append, AT(listen), .repeat = true,
      .fallback = "first second", .help = "where to listen"},
@@ -365,12 +379,24 @@ TEST(usage_errors_have_their_code)
     CHECK_EQ(t.err.code, DT_E_RUNTIME); /* what the hook says */
 }
 
+/* A config file alone. */
+static int read_config(const char *text, size_t len, const char *name, struct options *o,
+                       struct dt_err *err)
+{
+    struct dt_opt_given given = {0};
+    int rc = dt_opt_given_read_config(&given, &daemon_like, text, len, name, err);
+    if (rc == 0)
+        rc = dt_opt_given_apply(&given, &daemon_like, o, NULL, err);
+    dt_opt_given_finish(&given);
+    return rc;
+}
+
 static void configure(struct told *t, const char *text, size_t len)
 {
     char *copy = malloc(len + !len); /* so that a sanitizer sees a read beyond */
     memcpy(copy, text, len);
     *t = (struct told){0};
-    t->rc = dt_opt_parse_config(&daemon_like, copy, len, "x.conf", &t->o, &t->err);
+    t->rc = read_config(copy, len, "x.conf", &t->o, &t->err);
     free(copy);
     if (t->rc == 0)
         describe(t);
@@ -443,7 +469,7 @@ TEST(a_million_bytes_of_one_option_are_not_slow)
     for (size_t i = 0; i < len; i += 16)
         memcpy(big + i, "listen = abcdef\n", 16);
     dt_ms before = dt_clock_monotonic();
-    CHECK_OK(dt_opt_parse_config(&daemon_like, big, len, "x", &o, &err), err);
+    CHECK_OK(read_config(big, len, "x", &o, &err), err);
     CHECK_EQ(o.listen.len, len / 16);
     CHECK(dt_clock_monotonic() - before <
           20 * DT_SECOND); /* milliseconds; the square would be minutes */

@@ -145,36 +145,6 @@ TEST(durations)
     }
 }
 
-TEST(ranges)
-{
-    /* clang-format off */
-    static const struct { const char *s; int64_t min, max; const char *error; } rows[] = {
-        {"1", 1, 1, NULL},
-        {"2:4", 2, 4, NULL},
-        {"4:4", 4, 4, NULL},
-        {"4:2", 0, 0, "minimum above its maximum"},
-        {"0", 0, 0, "is not a whole number"},
-        {"1:2:3", 0, 0, "is not a whole number"},
-        {":2", 0, 0, "is not a whole number"},
-        {"2:", 0, 0, "is not a whole number"},
-        {"", 0, 0, "is not a whole number"},
-        {"11111111111111111111111111111111111111", 0, 0, "is not N or MIN:MAX"},
-    };
-    /* clang-format on */
-    for (size_t i = 0; i < ROWS(rows); i++) {
-        CHECK_ROW("\"%s\"", rows[i].s);
-        struct dt_err err = {0};
-        int64_t min = 0, max = 0;
-        int rc = dt_str_to_range(rows[i].s, 1, &min, &max, &err);
-        if (rows[i].error)
-            CHECK_FAIL(rc, err, rows[i].error);
-        else
-            CHECK_OK(rc, err);
-        CHECK_EQ(min, rows[i].min);
-        CHECK_EQ(max, rows[i].max);
-    }
-}
-
 TEST(yes_and_no)
 {
     static const char *const words[] = {"yes", "no", "TRUE", "false", "On",
