@@ -405,11 +405,6 @@ int dt_journal_sync(struct dt_journal *j, void (*done)(void *arg, const struct d
     return 0;
 }
 
-bool dt_journal_is_durable(const struct dt_journal *j)
-{
-    return j->puts == j->durable;
-}
-
 void dt_journal_close(struct dt_journal *j, void (*on_closed)(void *arg), void *arg)
 {
     if (!j)

@@ -14,7 +14,6 @@
 #include "base/buf.h"
 #include "base/err.h"
 
-#include <stdbool.h>
 #include <uv.h>
 
 #define DT_JOURNAL_KEY_MAX 1024
@@ -42,8 +41,6 @@ int dt_journal_put(struct dt_journal *j, struct dt_bytes key, struct dt_bytes va
  * tells what is there. */
 int dt_journal_sync(struct dt_journal *j, void (*done)(void *arg, const struct dt_err *err),
                     void *arg, struct dt_err *err);
-/* Whether there is something to be waited for. */
-bool dt_journal_is_durable(const struct dt_journal *j);
 
 struct dt_journal_counters { /* since it was opened */
     uint64_t records, bytes; /* written by puts */
