@@ -65,11 +65,6 @@ static int tell_why(const struct dt_comm *c, struct dt_err *err)
     return -1;
 }
 
-const char *dt_comm_state_name(enum dt_comm_state s)
-{
-    return state_names[s];
-}
-
 int dt_comm_init(struct dt_comm *c, const struct dt_nccl_calls *calls, struct dt_err *err)
 {
     pthread_condattr_t monotonic;

@@ -39,7 +39,6 @@ int dt_comm_init(struct dt_comm *c, const struct dt_nccl_calls *calls, struct dt
 /* Waits for an abort under way. What was opened is closed or aborted before. */
 void dt_comm_finish(struct dt_comm *c);
 
-const char *dt_comm_state_name(enum dt_comm_state s);
 enum dt_comm_state dt_comm_state(struct dt_comm *c);
 /* 0, or -1 and the first failure. */
 int dt_comm_check(struct dt_comm *c, struct dt_err *err);
