@@ -224,7 +224,7 @@ static void embeddings(struct bench *b, size_t rows, size_t positions, size_t wi
                        size_t vocabulary)
 {
     char shape[SHAPE];
-    struct dt_embedding e = {rows, positions, width, vocabulary, ids(b, rows, vocabulary)};
+    struct dt_embedding e = {rows, positions, width, vocabulary, ids(b, rows, vocabulary), 0};
     dt_elem *token = elements(b, vocabulary * width), *position = elements(b, positions * width);
     dt_elem *out = elements(b, rows * width);
     double bytes = (double)(rows * width * b->size);
@@ -242,7 +242,7 @@ static void rotations(struct bench *b, size_t rows, size_t positions, size_t hea
 {
     char shape[SHAPE];
     size_t n = rows * heads * head_dim;
-    struct dt_rope r = {rows, positions, heads, head_dim, heads * head_dim, 10000};
+    struct dt_rope r = {rows, positions, heads, head_dim, heads * head_dim, 10000, 0};
     dt_elem *x = elements(b, n);
     snprintf(shape, sizeof shape,
              "\"rows\": %zu, \"positions\": %zu, \"heads\": %zu, \"head_dim\": %zu", rows,
@@ -314,8 +314,20 @@ static void attentions(struct bench *b, size_t batch, size_t positions, size_t h
     dt_elem *dq = array(b, rows * wide * b->size), *dk = array(b, rows * narrow * b->size);
     dt_elem *dv = array(b, rows * narrow * b->size), *dout = elements(b, rows * wide);
     float *logsum = floats(b, batch * heads * positions);
-    struct dt_attention a = {batch,  positions, heads, kv_heads, head_dim, wide,  narrow,
-                             narrow, wide,      q,     k,        v,        logsum};
+    struct dt_attention a = {.batch = batch,
+                             .queries = positions,
+                             .keys = positions,
+                             .heads = heads,
+                             .kv_heads = kv_heads,
+                             .head_dim = head_dim,
+                             .q_stride = wide,
+                             .k_stride = narrow,
+                             .v_stride = narrow,
+                             .out_stride = wide,
+                             .q = q,
+                             .k = k,
+                             .v = v,
+                             .logsum = logsum};
     /* Two products over half of all pairs; backward has five. */
     double pair = 2.0 * (double)(rows * wide) * (double)positions / 2;
     snprintf(

@@ -92,8 +92,20 @@ static void linears(struct bench *b)
 
 static void attention(struct bench *b)
 {
-    struct dt_attention a = {B,     T, H,       H,           C / H,           3 * C,  3 * C,
-                             3 * C, C, b->x[0], b->x[0] + C, b->x[0] + 2 * C, b->x[1]};
+    struct dt_attention a = {.batch = B,
+                             .queries = T,
+                             .keys = T,
+                             .heads = H,
+                             .kv_heads = H,
+                             .head_dim = C / H,
+                             .q_stride = 3 * C,
+                             .k_stride = 3 * C,
+                             .v_stride = 3 * C,
+                             .out_stride = C,
+                             .q = b->x[0],
+                             .k = b->x[0] + C,
+                             .v = b->x[0] + 2 * C,
+                             .logsum = b->x[1]};
     double flops = 2.0 * 2 * B * H * (T + 1) * T / 2 * (C / H);
     MEASURE(b, "attention", 6, flops, "GFLOP/s", b->o->attention_forward(&a, b->x[2], b->s));
     MEASURE(b, "attention backward", 6, 2.5 * flops, "GFLOP/s",
@@ -103,9 +115,9 @@ static void attention(struct bench *b)
 
 static void layers(struct bench *b)
 {
-    struct dt_embedding e = {N, T, C, V, b->ids};
+    struct dt_embedding e = {N, T, C, V, b->ids, 0};
     struct dt_norm n = {N, C, 1e-5f, b->x[0], b->x[1], b->x[2], b->x[2] + N};
-    struct dt_rope r = {N, T, H, C / H, C, 10000};
+    struct dt_rope r = {N, T, H, C / H, C, 10000, 0};
     size_t hidden = (size_t)N * F;
     double row = 4.0 * N * C;
     MEASURE(b, "embedding", 1, 2 * row, "GB/s   ",

@@ -74,7 +74,7 @@ __device__ static void finish(struct gathered<N::COLUMNS> *g, E *out, int query,
             g->out[i][c] /= sum;
         int row = query + at.row + i;
         if (at.column == 0 && row < t.positions)
-            t.a.logsum[head * t.a.positions + row] = g->largest[i] / DT_LOG2_E + logf(sum);
+            t.a.logsum[head * t.a.queries + row] = g->largest[i] / DT_LOG2_E + logf(sum);
     }
     dt_plain_store(dt_attention_head(out, t, t.a.out_stride, t.a.heads, head), t.a.out_stride,
                    query, g->out, t);
@@ -113,7 +113,7 @@ template <class E>
 static cudaError_t plain(const struct dt_attention_task &t, E *out, cudaStream_t s)
 {
     dim3 grid;
-    cudaError_t e = dt_attention_grid(&grid, dt_divide_up(t.a.positions, DT_PLAIN_ROWS), t.heads);
+    cudaError_t e = dt_attention_grid(&grid, dt_divide_up(t.a.queries, DT_PLAIN_ROWS), t.heads);
     if (e != cudaSuccess)
         return e;
     return dt_plain_with_columns(t.a.head_dim, [&](auto columns) {
@@ -129,7 +129,7 @@ static cudaError_t on_tensor_cores(const struct dt_attention_task &t, void *out,
 {
     dim3 grid;
     size_t shared = sizeof(dt_bf16) * (DT_FORWARD_ROWS + 2 * DT_FORWARD_KEYS) * D;
-    cudaError_t e = dt_attention_grid(&grid, dt_divide_up(t.a.positions, DT_FORWARD_ROWS), t.heads);
+    cudaError_t e = dt_attention_grid(&grid, dt_divide_up(t.a.queries, DT_FORWARD_ROWS), t.heads);
     if (e != cudaSuccess)
         return e;
     return dt_launch(dt_attention_forward_mma<D>, grid, dim3(DT_FORWARD_THREADS), shared, s, t,
@@ -140,9 +140,11 @@ cudaError_t dt_cuda_attention_forward(enum dt_dtype elem, const struct dt_attent
                                       struct dt_stream *s)
 {
     struct dt_attention_task t;
-    if (a->batch == 0 || a->positions == 0)
+    if (a->batch == 0 || a->queries == 0)
         return cudaSuccess;
-    cudaError_t e = dt_attention_begin(&t, a);
+    cudaError_t e = dt_attention_check(a, s);
+    if (e == cudaSuccess)
+        e = dt_attention_begin(&t, a);
     if (e != cudaSuccess)
         return e;
     bool vectors = elem == DT_BF16 && dt_attention_vectors(a) && dt_aligned16(out);

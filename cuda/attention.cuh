@@ -38,21 +38,36 @@ struct dt_attention_task {
     size_t padded;
 };
 
+/* Of the host. What these kernels do not compute is refused with a sentence, so that nobody takes
+ * something else for it. */
+inline cudaError_t dt_attention_check(const struct dt_attention *a, struct dt_stream *s)
+{
+    if (a->first == 0 && a->queries == a->keys && a->window == 0 && !a->documents)
+        return cudaSuccess;
+    if (s->failed.code == DT_E_NONE)
+        dt_err_set(&s->failed, DT_E_RUNTIME,
+                   "attention on a GPU takes whole sequences only: %zu queries from position %zu, "
+                   "%zu keys, a window of %zu and %s are computed on CPUs alone",
+                   a->queries, a->first, a->keys, a->window,
+                   a->documents ? "documents" : "no documents");
+    return cudaErrorNotSupported;
+}
+
 /* Of the host. Kernels count positions in int. */
 inline cudaError_t dt_attention_begin(struct dt_attention_task *t, const struct dt_attention *a)
 {
-    if (a->positions > (1u << 30) || a->head_dim > 256 || a->heads % a->kv_heads != 0)
+    if (a->queries > (1u << 30) || a->head_dim > 256 || a->heads % a->kv_heads != 0)
         return cudaErrorInvalidValue;
     *t = {};
     t->a = *a;
-    t->positions = static_cast<int>(a->positions);
+    t->positions = static_cast<int>(a->queries);
     t->head_dim = static_cast<int>(a->head_dim);
     t->pitch = t->head_dim | 1;
     t->group = static_cast<int>(a->heads / a->kv_heads);
     t->heads = a->batch * a->heads;
     t->scale = static_cast<float>(1 / sqrt(static_cast<double>(a->head_dim)));
     t->factor = t->scale * DT_LOG2_E;
-    t->padded = dt_divide_up(a->positions, DT_ATTENTION_PAD) * DT_ATTENTION_PAD;
+    t->padded = dt_divide_up(a->queries, DT_ATTENTION_PAD) * DT_ATTENTION_PAD;
     return cudaSuccess;
 }
 
@@ -76,7 +91,7 @@ template <class E>
 __device__ inline E *dt_attention_head(E *x, const struct dt_attention_task &t, size_t stride,
                                        size_t heads, size_t head)
 {
-    return x + head / heads * t.a.positions * stride + head % heads * t.a.head_dim;
+    return x + head / heads * t.a.queries * stride + head % heads * t.a.head_dim;
 }
 
 template <class E>

@@ -30,7 +30,7 @@ __global__ void __launch_bounds__(NOTE_THREADS)
     for (size_t n = warp; n < t.heads * t.padded; n += warps) {
         size_t head = t.first + n / t.padded, row = n % t.padded;
         struct dt_attention_row note = {INFINITY, 0};
-        if (row < t.a.positions) {
+        if (row < t.a.queries) {
             const E *x = dt_attention_head(out, t, t.a.out_stride, t.a.heads, head);
             const E *dx = dt_attention_head(dout, t, t.a.out_stride, t.a.heads, head);
             float sum = 0;
@@ -38,7 +38,7 @@ __global__ void __launch_bounds__(NOTE_THREADS)
                 sum += dt_to_float(x[row * t.a.out_stride + d]) *
                        dt_to_float(dx[row * t.a.out_stride + d]);
             note.average = dt_warp_sum(sum);
-            note.logsum = t.a.logsum[head * t.a.positions + row] * DT_LOG2_E;
+            note.logsum = t.a.logsum[head * t.a.queries + row] * DT_LOG2_E;
         }
         if (lane == 0)
             t.rows[n] = note;
@@ -166,7 +166,7 @@ static cudaError_t plain(const struct dt_attention_task &t, const struct gradien
                          cudaStream_t s)
 {
     dim3 queries, keys;
-    size_t tiles = dt_divide_up(t.a.positions, DT_PLAIN_ROWS);
+    size_t tiles = dt_divide_up(t.a.queries, DT_PLAIN_ROWS);
     cudaError_t e = dt_attention_grid(&queries, tiles, t.heads);
     if (e == cudaSuccess)
         e = dt_attention_grid(&keys, tiles, t.heads / t.group);
@@ -192,9 +192,9 @@ static cudaError_t on_tensor_cores(const struct dt_attention_task &t,
     using Q = dt_backward_shape<D, 1>;
     using K = dt_backward_shape<D, 2>;
     dim3 queries, keys;
-    cudaError_t e = dt_attention_grid(&queries, dt_divide_up(t.a.positions, Q::ROWS), t.heads);
+    cudaError_t e = dt_attention_grid(&queries, dt_divide_up(t.a.queries, Q::ROWS), t.heads);
     if (e == cudaSuccess)
-        e = dt_attention_grid(&keys, dt_divide_up(t.a.positions, K::ROWS), t.heads / t.group);
+        e = dt_attention_grid(&keys, dt_divide_up(t.a.queries, K::ROWS), t.heads / t.group);
     if (e == cudaSuccess)
         e = dt_launch(dt_attention_dq_mma<D>, queries, dim3(Q::THREADS), Q::SHARED, s, t, g.dq,
                       g.dout);
@@ -245,9 +245,11 @@ cudaError_t dt_cuda_attention_backward(enum dt_dtype elem, const struct dt_atten
                                        struct dt_stream *s)
 {
     struct dt_attention_task t;
-    if (a->batch == 0 || a->positions == 0)
+    if (a->batch == 0 || a->queries == 0)
         return cudaSuccess;
-    cudaError_t e = dt_attention_begin(&t, a);
+    cudaError_t e = dt_attention_check(a, s);
+    if (e == cudaSuccess)
+        e = dt_attention_begin(&t, a);
     if (e != cudaSuccess)
         return e;
     return dt_with_elem(elem, [&](auto x) {

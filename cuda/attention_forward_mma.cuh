@@ -101,7 +101,7 @@ __device__ inline void dt_forward_finish(struct dt_forward_state<D> &state, dt_b
             sum += __shfl_xor_sync(0xffffffffu, sum, 2);
             int position = query + row + dt_tile_row(g, below);
             if (threadIdx.x % 4 == 0 && position < t.positions)
-                t.a.logsum[head * t.a.positions + position] =
+                t.a.logsum[head * t.a.queries + position] =
                     state.largest[g][below] * t.scale + logf(sum);
             float inverse = 1 / sum;
 #pragma unroll

@@ -202,6 +202,12 @@ template <class E> bool in_packs(const struct dt_embedding *e, bool aligned)
     return aligned && e->width % dt_pack<E>::COUNT == 0;
 }
 
+/* Kernels count positions from the first one's row of the table on. */
+template <class E, class T> E *first_position(const struct dt_embedding *e, T *table)
+{
+    return table ? static_cast<E *>(table) + e->first * e->width : nullptr;
+}
+
 /* Rows that are at most CHUNK. */
 template <class E>
 cudaError_t add_words(const struct dt_embedding *e, E *dtoken, const E *dout, struct dt_stream *s)
@@ -275,11 +281,11 @@ cudaError_t dt_cuda_embedding_forward(enum dt_dtype elem, const struct dt_embedd
     return dt_with_elem(elem, [=](auto one) {
         using E = decltype(one);
         constexpr int COUNT = dt_pack<E>::COUNT;
-        bool packs = in_packs<E>(e, dt_aligned16(out, token, position));
+        const E *place = first_position<const E>(e, position);
+        bool packs = in_packs<E>(e, dt_aligned16(out, token, place));
         return dt_launch(packs ? embed<E, COUNT> : embed<E, 1>,
                          dim3(dt_blocks(e->rows, THREADS / DT_WARP)), dim3(THREADS), 0, s->compute,
-                         *e, static_cast<E *>(out), static_cast<const E *>(token),
-                         static_cast<const E *>(position));
+                         *e, static_cast<E *>(out), static_cast<const E *>(token), place);
     });
 }
 
@@ -291,7 +297,7 @@ cudaError_t dt_cuda_embedding_backward(enum dt_dtype elem, const struct dt_embed
         return cudaSuccess;
     return dt_with_elem(elem, [=](auto one) {
         using E = decltype(one);
-        return backward<E>(e, static_cast<E *>(dtoken), static_cast<E *>(dposition),
+        return backward<E>(e, static_cast<E *>(dtoken), first_position<E>(e, dposition),
                            static_cast<const E *>(dout), s);
     });
 }

@@ -14,7 +14,7 @@ namespace
 enum { THREADS = 256 };
 
 struct heads {
-    size_t rows, positions, stride;
+    size_t rows, positions, first, stride;
     int count, dim, half;
     int together; /* rows of a block at a time */
 };
@@ -34,7 +34,7 @@ __device__ inline void find_turns(const heads &h, size_t first, int rows, const 
 {
     for (int at = static_cast<int>(threadIdx.x); at < rows * h.half; at += THREADS) {
         int row = at / h.half, i = at % h.half;
-        size_t position = (first + static_cast<size_t>(row)) % h.positions;
+        size_t position = h.first + (first + static_cast<size_t>(row)) % h.positions;
         float angle = static_cast<float>(position) * speeds[i], sine = sinf(angle);
         float2 *to = turns + row * h.half + i % COUNT * (h.half / COUNT) + i / COUNT;
         to->x = cosf(angle);
@@ -98,6 +98,7 @@ cudaError_t run(const struct dt_rope *r, E *x, bool backward, struct dt_stream *
     heads h = {};
     h.rows = r->rows;
     h.positions = r->positions;
+    h.first = r->first;
     h.stride = r->stride;
     h.count = static_cast<int>(r->heads);
     h.dim = static_cast<int>(r->head_dim);

@@ -29,7 +29,8 @@ static struct layout lay_out(const struct shape *s, size_t gap, bool together)
     size_t rows = s->batch * s->positions, q = s->heads * s->head_dim,
            kv = s->kv_heads * s->head_dim;
     struct layout l = {.a = {.batch = s->batch,
-                             .positions = s->positions,
+                             .queries = s->positions,
+                             .keys = s->positions,
                              .heads = s->heads,
                              .kv_heads = s->kv_heads,
                              .head_dim = s->head_dim,
@@ -92,7 +93,7 @@ static void untouched(const char *what, size_t n, const float *is, const float *
 static void look_between_rows(struct gpu_kit *g, const struct layout *l, const float *out,
                               const float *out_before, const float *dqkv, const float *dqkv_before)
 {
-    size_t rows = l->a.batch * l->a.positions;
+    size_t rows = l->a.batch * l->a.queries;
     size_t q = l->a.heads * l->a.head_dim, kv = l->a.kv_heads * l->a.head_dim;
     bool *marks = kit_alloc(&g->k, l->n_out);
     mark(marks, rows, q, l->a.out_stride);
@@ -251,12 +252,12 @@ static float *pointed(struct gpu_kit *g, const struct layout *l)
     const struct dt_attention *a = &l->a;
     size_t D = a->head_dim, group = a->heads / a->kv_heads;
     float *qkv = gpu_numbers(g, l->n), *k = qkv + l->k_at;
-    for (size_t row = 0; row < a->batch * a->positions; row++)
+    for (size_t row = 0; row < a->batch * a->queries; row++)
         for (size_t i = 0; i < a->kv_heads * D; i++)
             k[row * a->k_stride + i] = kit_random(&g->k) & 1 ? 1 : -1;
-    for (size_t row = 0; row < a->batch * a->positions; row++) {
-        size_t t = row % a->positions, first = row - t;
-        size_t wanted[] = {t + 1 < a->positions ? t + 1 : t, t, t > 0 ? t - 1 : t, 0};
+    for (size_t row = 0; row < a->batch * a->queries; row++) {
+        size_t t = row % a->queries, first = row - t;
+        size_t wanted[] = {t + 1 < a->queries ? t + 1 : t, t, t > 0 ? t - 1 : t, 0};
         for (size_t h = 0; h < a->heads; h++)
             for (size_t d = 0; d < D; d++)
                 qkv[row * a->q_stride + h * D + d] =
@@ -411,6 +412,46 @@ static void nothing(struct gpu_kit *g)
     g->ops->attention_forward(&a, at, g->s);
     g->ops->attention_backward(&a, at, at, at, at, at, g->s);
     CHECK_OK(dt_device_sync(g->device, &err), err);
+}
+
+/* What the kernels do not compute they say, and nothing is written. */
+static void refused(struct gpu_kit *g)
+{
+    static const int32_t documents[8] = {0};
+    static const struct dt_attention others[] = {
+        {.queries = 4, .keys = 8, .first = 4},
+        {.queries = 4, .keys = 8},
+        {.queries = 8, .keys = 8, .window = 3},
+        {.queries = 8, .keys = 8, .documents = documents},
+    };
+    for (size_t i = 0; i < 2 * sizeof others / sizeof others[0]; i++) {
+        enum { DIM = 64, N = 8 * DIM };
+        struct dt_err err = {0};
+        struct dt_attention a = others[i / 2];
+        a.batch = a.heads = a.kv_heads = 1;
+        a.head_dim = a.q_stride = a.k_stride = a.v_stride = a.out_stride = DIM;
+        float *x = gpu_numbers(g, N);
+        void *at = gpu_up(g, N, x), *out = gpu_up(g, N, x);
+        a.q = a.k = a.v = at;
+        a.logsum = gpu_bytes(g, 8 * sizeof(float), NULL, 0);
+        if (i % 2)
+            g->ops->attention_forward(&a, out, g->s);
+        else
+            g->ops->attention_backward(&a, out, out, out, at, at, g->s);
+        CHECK_ROW("attention %zu, backward %d", i / 2, i % 2 == 0);
+        CHECK(dt_device_sync(g->device, &err) < 0);
+        CHECK(strstr(err.text, "attention on a GPU takes whole sequences only") != NULL);
+        dt_device_close(g->device);
+        g->used = 0; /* its arrays ended with it */
+        g->device = gpu_open_device(g->elem, false);
+        g->ops = g->device->ops;
+        g->s = g->device->stream;
+    }
+}
+
+TEST(what_no_kernel_computes_is_refused)
+{
+    gpu_each(refused);
 }
 
 TEST(no_rows_are_nothing_to_do)

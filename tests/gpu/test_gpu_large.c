@@ -60,7 +60,7 @@ TEST(rows_far_apart_are_turned_and_lose)
 {
     enum { ROWS = 5, STRIDE = (1 << 30) + 8 };
     struct large l = large_open();
-    struct dt_rope turn = {ROWS, ROWS, 1, LOOK, STRIDE, 10000}, turn_here = turn;
+    struct dt_rope turn = {ROWS, ROWS, 1, LOOK, STRIDE, 10000, 0}, turn_here = turn;
     struct dt_cross_entropy loss = {ROWS, LOOK, STRIDE, NULL, 1}, loss_here = loss;
     const int32_t targets[ROWS] = {0, 3, LOOK - 1, 7, 8};
     float *x = gpu_numbers(&l.g, ROWS * LOOK), losses[ROWS];
@@ -84,7 +84,7 @@ TEST(words_far_behind_are_looked_up_and_added_to)
 {
     struct large l = large_open();
     const int32_t ids[] = {FAR / WIDTH, 0, FAR / WIDTH};
-    struct dt_embedding e = {3, 3, WIDTH, FAR / WIDTH + 1, gpu_up_ids(&l.g, 3, ids)};
+    struct dt_embedding e = {3, 3, WIDTH, FAR / WIDTH + 1, gpu_up_ids(&l.g, 3, ids), 0};
     const size_t at[] = {0, WIDTH - LOOK, FAR, FAR + WIDTH - LOOK};
     uint16_t *out = gpu_up(&l.g, 3 * WIDTH, NULL);
     for (size_t i = 0; i < 4; i++) {

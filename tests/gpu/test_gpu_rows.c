@@ -40,10 +40,14 @@ static int32_t *ids_for(struct gpu_kit *g, const struct embedding_row *r)
 /* Forward, and backward twice: the same bits. */
 static void one_embedding(struct gpu_kit *g, const struct embedding_row *r, bool placed)
 {
-    struct dt_embedding e = {r->rows, r->positions, r->width, r->vocabulary, ids_for(g, r)}, de = e;
-    size_t n = e.rows * e.width, words = e.vocabulary * e.width, places = e.positions * e.width;
-    CHECK_ROW("rows %zu positions %zu width %zu vocabulary %zu common %zu placed %d shift %zu",
-              e.rows, e.positions, e.width, e.vocabulary, r->common, placed, g->shift);
+    struct dt_embedding e = {r->rows,       r->positions,  r->width,
+                             r->vocabulary, ids_for(g, r), r->rows % 3};
+    struct dt_embedding de = e;
+    size_t n = e.rows * e.width, words = e.vocabulary * e.width;
+    size_t places = (e.first + e.positions) * e.width;
+    CHECK_ROW(
+        "rows %zu positions %zu from %zu width %zu vocabulary %zu common %zu placed %d shift %zu",
+        e.rows, e.positions, e.first, e.width, e.vocabulary, r->common, placed, g->shift);
     de.ids = gpu_up_ids(g, e.rows, e.ids);
     float *token = gpu_numbers(g, words), *place = placed ? gpu_numbers(g, places) : NULL;
     float *dout = gpu_numbers(g, n), *out = gpu_numbers(g, n);
@@ -98,7 +102,7 @@ TEST(embeddings_add_up_in_any_order_where_that_is_allowed)
     g.ops = g.device->ops;
     g.s = g.device->stream;
     enum { ROWS = 150, WIDTH = 33, WORDS = 9 };
-    struct dt_embedding e = {ROWS, 50, WIDTH, WORDS, kit_ids(&g.k, ROWS, WORDS)}, de = e;
+    struct dt_embedding e = {ROWS, 50, WIDTH, WORDS, kit_ids(&g.k, ROWS, WORDS), 0}, de = e;
     de.ids = gpu_up_ids(&g, ROWS, e.ids);
     float *dtoken = gpu_numbers(&g, WORDS * WIDTH), *dout = gpu_numbers(&g, ROWS * WIDTH);
     void *to = gpu_up(&g, WORDS * WIDTH, dtoken);
@@ -118,7 +122,7 @@ TEST(embeddings_add_up_more_rows_than_are_sorted_at_once)
     g.ops = g.device->ops;
     g.s = g.device->stream;
     enum { ROWS = (1 << 20) + 70, WORDS = 300 };
-    struct dt_embedding e = {ROWS, ROWS, 1, WORDS, kit_ids(&g.k, ROWS, WORDS)}, de = e;
+    struct dt_embedding e = {ROWS, ROWS, 1, WORDS, kit_ids(&g.k, ROWS, WORDS), 0}, de = e;
     float *dout = kit_alloc(&g.k, ROWS * sizeof *dout), dtoken[WORDS] = {0};
     for (size_t i = 0; i < ROWS; i++)
         dout[i] = 1 + (float)(i % 5);
@@ -277,7 +281,7 @@ static void ropes(struct gpu_kit *g)
         {5, 9, 1, 4, 4}, {7, 5, 2, 5, 11}, {20, 10, 3, 32, 104},   {3, 3, 1, 600, 600}};
     for (size_t i = 0; i < sizeof shapes / sizeof shapes[0] * 2; i++) {
         const size_t *h = shapes[i / 2];
-        struct dt_rope r = {h[0], h[1], h[2], h[3], h[4], 10000};
+        struct dt_rope r = {h[0], h[1], h[2], h[3], h[4], 10000, 3 * i};
         size_t n = r.rows * r.stride;
         g->shift = i % 2;
         CHECK_ROW("rows %zu positions %zu heads %zu dim %zu shift %zu", h[0], h[1], h[2], h[3],
@@ -303,9 +307,9 @@ TEST(rotary_positions_turn_forth_and_back)
 
 static void nothing(struct gpu_kit *g)
 {
-    struct dt_embedding e = {0, 4, 8, 5, NULL};
+    struct dt_embedding e = {0, 4, 8, 5, NULL, 0};
     struct dt_norm n = {.rows = 0, .width = 8};
-    struct dt_rope r = {0, 4, 1, 8, 8, 10000};
+    struct dt_rope r = {0, 4, 1, 8, 8, 10000, 0};
     float *x = gpu_numbers(g, 40);
     void *dx = gpu_up(g, 40, x);
     g->ops->embedding_forward(&e, dx, dx, NULL, g->s);

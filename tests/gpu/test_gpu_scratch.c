@@ -19,12 +19,12 @@ static void spoil_scratch(struct gpu_kit *g)
 static uint8_t *gradients(struct gpu_kit *g, const struct dt_attention *a, const void *out,
                           const void *dout, size_t heads)
 {
-    size_t before = g->s->scratch_bytes, n = a->batch * a->positions * a->q_stride * gpu_size(g);
+    size_t before = g->s->scratch_bytes, n = a->batch * a->queries * a->q_stride * gpu_size(g);
     uint8_t *at = gpu_bytes(g, n, NULL, 0), *bytes = kit_alloc(&g->k, n);
     size_t k_at = a->heads * a->head_dim, v_at = k_at + a->kv_heads * a->head_dim;
     spoil_scratch(g);
     if (heads > 0)
-        g->s->scratch_bytes = heads * ((a->positions + 127) / 128 * 128) * NOTE;
+        g->s->scratch_bytes = heads * ((a->queries + 127) / 128 * 128) * NOTE;
     g->ops->attention_backward(a, at, at + k_at * gpu_size(g), at + v_at * gpu_size(g), out, dout,
                                g->s);
     g->s->scratch_bytes = before;
@@ -39,7 +39,8 @@ static void attention(struct gpu_kit *g)
         CHECK_ROW("dim %zu", dims[i]);
         size_t D = dims[i], positions = 40, q_stride = 12 * D; /* 6 heads; 3 of keys, 3 of values */
         struct dt_attention a = {.batch = 2,
-                                 .positions = positions,
+                                 .queries = positions,
+                                 .keys = positions,
                                  .heads = 6,
                                  .kv_heads = 3,
                                  .head_dim = D,

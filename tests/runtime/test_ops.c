@@ -35,9 +35,11 @@ static void embedding(const struct dt_ops *ops, struct dt_stream *s, struct kit 
     static const size_t rows[][4] = {
         {1, 1, 1, 1}, {6, 3, 5, 7}, {514, 257, 65, 11}, {40, 20, 128, 9}};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        struct dt_embedding e = {rows[i][0], rows[i][1], rows[i][2], rows[i][3], NULL};
-        size_t n = e.rows * e.width, words = e.vocabulary * e.width, places = e.positions * e.width;
-        CHECK_ROW("rows %zu positions %zu width %zu", e.rows, e.positions, e.width);
+        struct dt_embedding e = {rows[i][0], rows[i][1], rows[i][2], rows[i][3], NULL, i};
+        size_t n = e.rows * e.width, words = e.vocabulary * e.width,
+               places = (e.first + e.positions) * e.width;
+        CHECK_ROW("rows %zu positions %zu from %zu width %zu", e.rows, e.positions, e.first,
+                  e.width);
         e.ids = kit_ids(k, e.rows, e.vocabulary);
         float *token = kit_numbers(k, words), *place = kit_numbers(k, places);
         float *out = kit_numbers(k, n), *want = kit_numbers(k, n);
@@ -129,9 +131,10 @@ static void ropes(const struct dt_ops *ops, struct dt_stream *s, struct kit *k)
                                        {5, 9, 1, 4, 4}};
     for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
         const size_t *h = shapes[i];
-        struct dt_rope r = {h[0], h[1], h[2], h[3], h[4], 10000};
+        struct dt_rope r = {h[0], h[1], h[2], h[3], h[4], 10000, 3 * i};
         size_t n = r.rows * r.stride;
-        CHECK_ROW("rows %zu positions %zu heads %zu dim %zu", h[0], h[1], h[2], h[3]);
+        CHECK_ROW("rows %zu positions %zu from %zu heads %zu dim %zu", h[0], h[1], r.first, h[2],
+                  h[3]);
         float *was = kit_numbers(k, n), *x = kit_copy(k, n, was), *y = kit_copy(k, n, was);
         ops->rope(&r, x, false, s);
         ref->rope(&r, y, false, NULL);
@@ -253,14 +256,17 @@ TEST(rows_of_a_linear_layer_may_lie_apart)
 static void one_attention(const struct dt_ops *ops, struct dt_stream *s, struct kit *k,
                           struct dt_attention a, bool together)
 {
-    size_t rows = a.batch * a.positions, q = a.heads * a.head_dim, kv = a.kv_heads * a.head_dim;
-    size_t row = together ? q + 2 * kv + 3 : 0, stats = a.batch * a.heads * a.positions;
-    CHECK_ROW("batch %zu positions %zu heads %zu/%zu dim %zu together %d", a.batch, a.positions,
-              a.heads, a.kv_heads, a.head_dim, together);
+    size_t rows = a.batch * a.queries, key_rows = a.batch * a.keys;
+    size_t q = a.heads * a.head_dim, kv = a.kv_heads * a.head_dim;
+    size_t row = together ? q + 2 * kv + 3 : 0, stats = a.batch * a.heads * a.queries;
+    CHECK_ROW("batch %zu, %zu queries from %zu, %zu keys, window %zu, documents %d, heads %zu/%zu "
+              "dim %zu together %d",
+              a.batch, a.queries, a.first, a.keys, a.window, a.documents != NULL, a.heads,
+              a.kv_heads, a.head_dim, together);
     a.q_stride = together ? row : q + 1;
     a.k_stride = a.v_stride = together ? row : kv;
     a.out_stride = q + 2;
-    size_t n_q = rows * a.q_stride, n_kv = rows * a.k_stride, n_out = rows * a.out_stride;
+    size_t n_q = rows * a.q_stride, n_kv = key_rows * a.k_stride, n_out = rows * a.out_stride;
     float *base = kit_numbers(k, n_q), *dbase = kit_numbers(k, n_q),
           *dbase2 = kit_copy(k, n_q, dbase);
     a.q = base;
@@ -299,7 +305,8 @@ static void attentions(const struct dt_ops *ops, struct dt_stream *s, struct kit
             const size_t *h = shapes[i];
             one_attention(ops, s, k,
                           (struct dt_attention){.batch = h[0],
-                                                .positions = h[1],
+                                                .queries = h[1],
+                                                .keys = h[1],
                                                 .heads = h[2],
                                                 .kv_heads = h[3],
                                                 .head_dim = h[4]},
@@ -314,12 +321,68 @@ TEST(attention_with_heads_shared_and_rows_apart)
     on_each_table(attentions);
 }
 
+/* Documents of LENGTH positions, the first of the second sequence one shorter. */
+static const int32_t *documents_of(struct kit *k, size_t batch, size_t keys, size_t length)
+{
+    int32_t *begins = kit_alloc(k, batch * keys * sizeof *begins);
+    for (size_t i = 0; i < batch * keys; i++) {
+        size_t t = i % keys, shift = i / keys;
+        size_t begin = (t + shift) / length * length;
+        begins[i] = (int32_t)(begin > shift ? begin - shift : 0);
+    }
+    return begins;
+}
+
+/* Of blocks of 32 queries and chunks of 256 keys: parts begin and end inside of them, at them, and
+ * chunks away from them. */
+static void parts_of_attention(const struct dt_ops *ops, struct dt_stream *s, struct kit *k)
+{
+    static const struct {
+        size_t batch, queries, keys, first, window, document;
+    } rows[] = {
+        {1, 1, 9, 8, 0, 0},         {2, 5, 9, 3, 0, 0},       {1, 40, 300, 250, 0, 0},
+        {1, 300, 600, 256, 0, 0},   {2, 100, 777, 500, 0, 0}, {1, 32, 288, 256, 0, 0},
+        {1, 70, 70, 0, 1, 0},       {1, 600, 600, 0, 100, 0}, {2, 300, 600, 290, 33, 0},
+        {1, 600, 600, 0, 999, 0},   {1, 70, 70, 0, 0, 1},     {2, 70, 70, 0, 0, 10},
+        {2, 600, 600, 0, 0, 256},   {1, 600, 600, 0, 0, 300}, {2, 300, 640, 300, 0, 77},
+        {2, 300, 640, 300, 50, 77},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct dt_attention a = {.batch = rows[i].batch,
+                                 .queries = rows[i].queries,
+                                 .keys = rows[i].keys,
+                                 .first = rows[i].first,
+                                 .window = rows[i].window,
+                                 .heads = 4,
+                                 .kv_heads = 2,
+                                 .head_dim = 12};
+        if (rows[i].document > 0)
+            a.documents = documents_of(k, a.batch, a.keys, rows[i].document);
+        one_attention(ops, s, k, a, a.queries == a.keys);
+        kit_free(k);
+    }
+}
+
+TEST(attention_over_parts_of_sequences_windows_and_documents)
+{
+    on_each_table(parts_of_attention);
+}
+
 /* Products and attention on three threads, three times: the same bits. */
 static void repeats(const struct dt_ops *ops, struct dt_stream *s, struct kit *k)
 {
     enum { B = 2, T = 300, H = 4, D = 24, N = B * T, C = H * D };
     struct dt_linear l = {N, C, 3 * C, 0, DT_WEIGHT_IN_OUT, kit_numbers(k, 3 * C * C), NULL};
-    struct dt_attention a = {B, T, H, 2, D, 3 * C, 3 * C, 3 * C, C, NULL, NULL, NULL, NULL};
+    struct dt_attention a = {.batch = B,
+                             .queries = T,
+                             .keys = T,
+                             .heads = H,
+                             .kv_heads = 2,
+                             .head_dim = D,
+                             .q_stride = 3 * C,
+                             .k_stride = 3 * C,
+                             .v_stride = 3 * C,
+                             .out_stride = C};
     float *x = kit_numbers(k, N * C), *dout = kit_numbers(k, N * C);
     float *first[4] = {NULL};
     static const size_t sizes[] = {N * 3 * C, N * C, N * 3 * C, 3 * C * C};

@@ -81,8 +81,8 @@ TEST(gradients_of_embeddings)
 {
     struct kit k = {.state = 1};
     int32_t ids[] = {0, 3, 3, 1, 4, 0};
-    struct dt_embedding e = {6, 3, 4, 5, ids};
-    check_function(&k, &(struct function){.n = {20, 12},
+    struct dt_embedding e = {6, 3, 4, 5, ids, 2};
+    check_function(&k, &(struct function){.n = {20, 20},
                                           .n_out = 24,
                                           .how = &e,
                                           .forward = embedding_forward,
@@ -139,10 +139,31 @@ static void rope_backward(struct function *f)
     ref->rope(f->how, f->dx[0], true, NULL);
 }
 
+/* Those of a part of a sequence are those of its rows in the whole. */
+TEST(positions_count_from_the_first_one)
+{
+    enum { T = 7, FROM = 3, D = 4, BYTES = (T - FROM) * D * 4 };
+    struct kit k = {.state = 12};
+    int32_t ids[T] = {0, 3, 3, 1, 4, 0, 2};
+    float *token = kit_numbers(&k, 5 * D), *place = kit_numbers(&k, T * D);
+    float whole[T * D], part[T * D];
+    ref->embedding_forward(&(struct dt_embedding){T, T, D, 5, ids, 0}, whole, token, place, NULL);
+    ref->embedding_forward(&(struct dt_embedding){T - FROM, T - FROM, D, 5, ids + FROM, FROM}, part,
+                           token, place, NULL);
+    CHECK_BYTES(part, BYTES, whole + FROM * D, BYTES);
+    for (int backward = 0; backward < 2; backward++) {
+        memcpy(part, whole + FROM * D, BYTES);
+        ref->rope(&(struct dt_rope){T, T, 1, D, D, 100, 0}, whole, backward, NULL);
+        ref->rope(&(struct dt_rope){T - FROM, T - FROM, 1, D, D, 100, FROM}, part, backward, NULL);
+        CHECK_BYTES(part, BYTES, whole + FROM * D, BYTES);
+    }
+    kit_free(&k);
+}
+
 TEST(gradients_of_rotary_positions)
 {
     struct kit k = {.state = 3};
-    struct dt_rope r = {10, 5, 2, 6, 13, 100};
+    struct dt_rope r = {10, 5, 2, 6, 13, 100, 4};
     check_function(&k, &(struct function){.n = {130},
                                           .n_out = 130,
                                           .how = &r,
@@ -210,7 +231,8 @@ TEST(gradients_of_attention)
     float logsum[2 * 4 * 7];
     for (size_t kv = 1; kv <= 4; kv *= 2) {
         struct dt_attention a = {.batch = 2,
-                                 .positions = 7,
+                                 .queries = 7,
+                                 .keys = 7,
                                  .heads = 4,
                                  .kv_heads = kv,
                                  .head_dim = 5,
@@ -226,6 +248,156 @@ TEST(gradients_of_attention)
                                               .forward = attention_forward,
                                               .backward = attention_backward});
     }
+}
+
+/* Queries are the last five of nine positions, of which a document has the first two, another the
+ * next four. */
+TEST(gradients_of_attention_over_parts_of_sequences)
+{
+    struct kit k = {.state = 8};
+    float logsum[2 * 4 * 5];
+    int32_t documents[] = {0, 0, 2, 2, 2, 2, 6, 6, 6, 0, 0, 0, 0, 4, 4, 4, 4, 4};
+    for (int how = 0; how < 4; how++) {
+        struct dt_attention a = {.batch = 2,
+                                 .queries = 5,
+                                 .keys = 9,
+                                 .first = 4,
+                                 .window = how & 1 ? 2 : 0,
+                                 .documents = how & 2 ? documents : NULL,
+                                 .heads = 4,
+                                 .kv_heads = 2,
+                                 .head_dim = 5,
+                                 .q_stride = 20,
+                                 .k_stride = 10,
+                                 .v_stride = 10,
+                                 .out_stride = 20,
+                                 .logsum = logsum};
+        CHECK_ROW("window %zu, documents %d", a.window, a.documents != NULL);
+        check_function(&k, &(struct function){.n = {10 * 20, 18 * 10, 18 * 10},
+                                              .n_out = 10 * 20,
+                                              .how = &a,
+                                              .forward = attention_forward,
+                                              .backward = attention_backward});
+    }
+}
+
+enum { LENGTH = 9, DIM = 4, PART = 3 };
+
+/* One head of LENGTH positions. */
+static struct dt_attention whole_attention(struct kit *k)
+{
+    return (struct dt_attention){.batch = 1,
+                                 .queries = LENGTH,
+                                 .keys = LENGTH,
+                                 .heads = 1,
+                                 .kv_heads = 1,
+                                 .head_dim = DIM,
+                                 .q_stride = DIM,
+                                 .k_stride = DIM,
+                                 .v_stride = DIM,
+                                 .out_stride = DIM,
+                                 .q = kit_numbers(k, LENGTH * DIM),
+                                 .k = kit_numbers(k, LENGTH * DIM),
+                                 .v = kit_numbers(k, LENGTH * DIM),
+                                 .logsum = kit_alloc(k, LENGTH * sizeof(float))};
+}
+
+/* A, of ROWS queries and keys from FROM on. */
+static struct dt_attention cut_attention(struct kit *k, const struct dt_attention *a, size_t from,
+                                         size_t rows)
+{
+    struct dt_attention c = *a;
+    c.queries = c.keys = rows;
+    c.documents = NULL;
+    c.q = (const float *)a->q + from * DIM;
+    c.k = (const float *)a->k + from * DIM;
+    c.v = (const float *)a->v + from * DIM;
+    c.logsum = kit_alloc(k, rows * sizeof(float));
+    return c;
+}
+
+TEST(a_document_is_attended_to_as_if_it_were_alone)
+{
+    struct kit k = {.state = 9};
+    int32_t documents[LENGTH] = {0, 0, 2, 2, 2, 2, 2, 7, 7};
+    size_t begins[] = {0, 2, 7, LENGTH};
+    struct dt_attention a = whole_attention(&k);
+    a.documents = documents;
+    float out[LENGTH * DIM], dq[LENGTH * DIM], dk[LENGTH * DIM], dv[LENGTH * DIM];
+    float *dout = kit_numbers(&k, LENGTH * DIM), alone[4][LENGTH * DIM];
+    ref->attention_forward(&a, out, NULL);
+    ref->attention_backward(&a, dq, dk, dv, out, dout, NULL);
+    for (size_t i = 0; i < 3; i++) {
+        size_t at = begins[i] * DIM, rows = begins[i + 1] - begins[i], bytes = rows * DIM * 4;
+        struct dt_attention c = cut_attention(&k, &a, begins[i], rows);
+        ref->attention_forward(&c, alone[0], NULL);
+        ref->attention_backward(&c, alone[1], alone[2], alone[3], alone[0], dout + at, NULL);
+        CHECK_ROW("document %zu", i);
+        CHECK_BYTES(out + at, bytes, alone[0], bytes);
+        CHECK_BYTES(dq + at, bytes, alone[1], bytes);
+        CHECK_BYTES(dk + at, bytes, alone[2], bytes);
+        CHECK_BYTES(dv + at, bytes, alone[3], bytes);
+        CHECK_BYTES(a.logsum + begins[i], rows * 4, c.logsum, rows * 4);
+    }
+    kit_free(&k);
+}
+
+/* Gradients of keys and values are the sums over parts of the queries. */
+TEST(parts_of_the_queries_are_attended_to_as_in_the_whole)
+{
+    struct kit k = {.state = 10};
+    struct dt_attention a = whole_attention(&k);
+    float out[LENGTH * DIM], dq[LENGTH * DIM], dk[LENGTH * DIM], dv[LENGTH * DIM];
+    float some[3][LENGTH * DIM], dk_sum[LENGTH * DIM] = {0}, dv_sum[LENGTH * DIM] = {0};
+    float *dout = kit_numbers(&k, LENGTH * DIM);
+    ref->attention_forward(&a, out, NULL);
+    ref->attention_backward(&a, dq, dk, dv, out, dout, NULL);
+    for (size_t first = 0; first < LENGTH; first += PART) {
+        struct dt_attention c = a;
+        c.first = first;
+        c.queries = PART;
+        c.q = (const float *)a.q + first * DIM;
+        c.logsum = kit_alloc(&k, PART * sizeof(float));
+        ref->attention_forward(&c, some[0], NULL);
+        CHECK_ROW("from %zu", first);
+        CHECK_BYTES(out + first * DIM, PART * DIM * 4, some[0], PART * DIM * 4);
+        ref->attention_backward(&c, some[0], some[1], some[2], out + first * DIM,
+                                dout + first * DIM, NULL);
+        CHECK_BYTES(dq + first * DIM, PART * DIM * 4, some[0], PART * DIM * 4);
+        for (size_t i = 0; i < LENGTH * DIM; i++) {
+            dk_sum[i] += some[1][i];
+            dv_sum[i] += some[2][i];
+        }
+    }
+    kit_near("dk", LENGTH * DIM, dk_sum, dk, 1e-6);
+    kit_near("dv", LENGTH * DIM, dv_sum, dv, 1e-6);
+    kit_free(&k);
+}
+
+/* A window of one is the query's own key; one as long as the sequence is none; between them each
+ * query reads as if its own document began where the window does. */
+TEST(a_window_ends_behind_the_last_keys)
+{
+    struct kit k = {.state = 11};
+    struct dt_attention a = whole_attention(&k);
+    float out[LENGTH * DIM], want[LENGTH * DIM];
+    a.window = 1;
+    ref->attention_forward(&a, out, NULL);
+    kit_near("a window of one", LENGTH * DIM, out, a.v, 1e-6);
+    for (int32_t window = 1; window <= LENGTH; window++) {
+        int32_t begins[LENGTH];
+        for (int32_t t = 0; t < LENGTH; t++)
+            begins[t] = t >= window ? t + 1 - window : 0;
+        a.window = (size_t)window;
+        a.documents = NULL;
+        ref->attention_forward(&a, out, NULL);
+        a.window = 0;
+        a.documents = window < LENGTH ? begins : NULL;
+        ref->attention_forward(&a, want, NULL);
+        CHECK_ROW("a window of %d", (int)window);
+        CHECK_BYTES(out, sizeof out, want, sizeof want);
+    }
+    kit_free(&k);
 }
 
 static void gelu_forward(struct function *f)

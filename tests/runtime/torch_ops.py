@@ -21,13 +21,13 @@ def struct(**fields):
     return type("Struct", (ctypes.Structure,), {"_fields_": list(fields.items())})
 
 
-Embedding = struct(rows=SIZE, positions=SIZE, width=SIZE, vocabulary=SIZE, ids=P)
+Embedding = struct(rows=SIZE, positions=SIZE, width=SIZE, vocabulary=SIZE, ids=P, first=SIZE)
 Norm = struct(rows=SIZE, width=SIZE, eps=FLOAT, weight=P, bias=P, mean=P, rstd=P)
-Rope = struct(rows=SIZE, positions=SIZE, heads=SIZE, head_dim=SIZE, stride=SIZE, theta=FLOAT)
+Rope = struct(rows=SIZE, positions=SIZE, heads=SIZE, head_dim=SIZE, stride=SIZE, theta=FLOAT, first=SIZE)
 Linear = struct(rows=SIZE, inputs=SIZE, outputs=SIZE, out_stride=SIZE, layout=INT, weight=P, bias=P)
-Attention = struct(batch=SIZE, positions=SIZE, heads=SIZE, kv_heads=SIZE, head_dim=SIZE,
-                   q_stride=SIZE, k_stride=SIZE, v_stride=SIZE, out_stride=SIZE, q=P, k=P, v=P,
-                   logsum=P)
+Attention = struct(batch=SIZE, queries=SIZE, keys=SIZE, first=SIZE, window=SIZE, documents=P,
+                   heads=SIZE, kv_heads=SIZE, head_dim=SIZE, q_stride=SIZE, k_stride=SIZE,
+                   v_stride=SIZE, out_stride=SIZE, q=P, k=P, v=P, logsum=P)
 CrossEntropy = struct(rows=SIZE, vocabulary=SIZE, stride=SIZE, targets=P, scale=FLOAT)
 AdamW = struct(lr=FLOAT, beta1=FLOAT, beta2=FLOAT, eps=FLOAT, weight_decay=FLOAT, bias1=FLOAT,
                bias2=FLOAT, grad_scale=FLOAT, decoupled=BOOL, model_type=INT, chance=ctypes.c_uint64)
@@ -186,7 +186,7 @@ def attention(ops, b, t, h, kv, d):
     want.backward(dout)
     flat, logsum, out = raw(qkv), torch.empty(b, h, t), torch.empty(b, t, h * d)
     step = 4 * d
-    a = make(Attention, batch=b, positions=t, heads=h, kv_heads=kv, head_dim=d, q_stride=width,
+    a = make(Attention, batch=b, queries=t, keys=t, heads=h, kv_heads=kv, head_dim=d, q_stride=width,
              k_stride=width, v_stride=width, out_stride=h * d, q=flat, k=flat.data_ptr() + step * h,
              v=flat.data_ptr() + step * (h + kv), logsum=logsum)
     ops.attention_forward(a, out)

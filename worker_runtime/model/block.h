@@ -55,7 +55,8 @@ static inline struct dt_attention dt_block_attention(const struct dt_block *b)
     const char *qkv = b->kept->qkv;
     return (struct dt_attention){
         .batch = b->batch,
-        .positions = b->positions,
+        .queries = b->positions,
+        .keys = b->positions,
         .heads = s->heads,
         .kv_heads = s->kv_heads,
         .head_dim = s->head_dim,

@@ -19,8 +19,9 @@ typedef void dt_elem;
 struct dt_stream;
 
 struct dt_embedding {
-    size_t rows, positions, width, vocabulary; /* row n is at position n % positions */
+    size_t rows, positions, width, vocabulary; /* row n is at position first + n % positions */
     const int32_t *ids;                        /* [rows], each within the vocabulary */
+    size_t first;
 };
 
 /* LayerNorm, or RMSNorm where bias and mean are NULL. */
@@ -32,10 +33,11 @@ struct dt_norm {
 };
 
 /* Rotates pairs (i, i + head_dim/2) of each head by position * theta^(-2i/head_dim), as Hugging
- * Face's Llama. */
+ * Face's Llama. Row n is at position first + n % positions. */
 struct dt_rope {
     size_t rows, positions, heads, head_dim, stride; /* stride: from row to row */
     float theta;
+    size_t first;
 };
 
 enum dt_weight_layout { DT_WEIGHT_IN_OUT, DT_WEIGHT_OUT_IN }; /* GPT-2's Conv1D; torch's Linear */
@@ -50,14 +52,31 @@ static inline size_t dt_linear_stride(const struct dt_linear *l)
     return l->out_stride ? l->out_stride : l->out;
 }
 
-/* Causal attention. Query head h reads key/value head h / (heads / kv_heads). Strides are from row
- * to row. */
+/* Causal attention. Of each sequence there are KEYS keys, at positions 0 to keys - 1, and QUERIES
+ * queries, at positions first to first + queries - 1, which are positions of keys too. A query at
+ * position p reads the keys up to p, those of its own document, and of them the last WINDOW.
+ *
+ * Query head h reads key/value head h / (heads / kv_heads). Strides are from row to row. */
 struct dt_attention {
-    size_t batch, positions, heads, kv_heads, head_dim;
+    size_t batch, queries, keys, first;
+    size_t window; /* 0: all */
+    /* [batch, keys]: the position where the document begins that a position belongs to; it never
+     * falls from one position to the next. NULL: a sequence is one document. */
+    const int32_t *documents;
+    size_t heads, kv_heads, head_dim;
     size_t q_stride, k_stride, v_stride, out_stride;
     const dt_elem *q, *k, *v;
-    float *logsum; /* [batch, heads, positions]: written forward, read backward */
+    float *logsum; /* [batch, heads, queries]: written forward, read backward */
 };
+
+/* The first key that the query at POSITION of sequence B reads; the last is its own position. It
+ * never falls from one position to the next. DOCUMENTS is read here. */
+static inline size_t dt_attention_begins(const struct dt_attention *a, size_t b, size_t position)
+{
+    size_t document = a->documents ? (size_t)a->documents[b * a->keys + position] : 0;
+    size_t window = a->window > 0 && position >= a->window ? position + 1 - a->window : 0;
+    return document > window ? document : window;
+}
 
 struct dt_cross_entropy {
     size_t rows, vocabulary, stride; /* logits beyond vocabulary are padding */
@@ -80,7 +99,8 @@ struct dt_adamw {
 /* What each op is, as the type of a function. Whoever implements one declares its function by this
  * type, so an op's parameters are written here and where it is defined. */
 
-/* out[N,C] = token[id] + position[t]; position may be NULL. Backward: dtoken +=, dposition +=. */
+/* out[N,C] = token[id] + position[first + t]; position may be NULL. Backward: dtoken +=, dposition
+ * +=. */
 typedef void dt_embedding_forward_fn(const struct dt_embedding *e, dt_elem *out,
                                      const dt_elem *token, const dt_elem *position,
                                      struct dt_stream *s);
@@ -114,7 +134,7 @@ typedef void dt_linear_backward_fn(const struct dt_linear *l, dt_elem *dx, bool 
 
 typedef void dt_attention_forward_fn(const struct dt_attention *a, dt_elem *out,
                                      struct dt_stream *s);
-/* dq, dk, dv have the strides of q, k, v, and are assigned. */
+/* dq, dk, dv have the strides of q, k, v, and are assigned, 0 where no query reads a key. */
 typedef void dt_attention_backward_fn(const struct dt_attention *a, dt_elem *dq, dt_elem *dk,
                                       dt_elem *dv, const dt_elem *out, const dt_elem *dout,
                                       struct dt_stream *s);

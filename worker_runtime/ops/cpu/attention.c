@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Attention by blocks: BLOCK queries at a time meet a chunk of up to KEYS keys, in small matrix
- * products whose scores stay in the cache, and keys after a block's last query are never looked at.
- * Where there are more than KEYS keys the softmax goes on from chunk to chunk: what was summed up
- * under the largest score so far is scaled down when a larger one comes. A chunk is turned on its
- * side once for all the blocks that meet it, or the BLAS would do so for each.
+ * products whose scores stay in the cache. A block looks at no chunk that none of its queries
+ * reads. Where there are more than KEYS keys the softmax goes on from chunk to chunk: what was
+ * summed up under the largest score so far is scaled down when a larger one comes. A chunk is
+ * turned on its side once for all the blocks that meet it, or the BLAS would do so for each.
  *
  * Backwards the weights come again from the logsum that the forward pass kept. A part is one
  * key/value head of one sequence with all its queries, so each gradient is added up by one thread,
  * in one order. */
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -17,7 +18,6 @@
 
 enum { BLOCK = 32, KEYS = 256, QUERIES = 256, WIDEST = 256 };
 _Static_assert(KEYS % 16 == 0, "rows of scores are whole vectors");
-_Static_assert(KEYS % BLOCK == 0, "a chunk of keys starts no later than the first query");
 
 struct job {
     const struct dt_attention *a;
@@ -41,10 +41,20 @@ static struct scratch *my_scratch(const struct job *j)
     return (struct scratch *)j->s->scratch[dt_pool_self()];
 }
 
-/* Keys FROM..FROM+KEYS that query T may see, and that its block may. */
-static size_t visible(size_t t, size_t from, size_t keys)
+static size_t least(size_t a, size_t b)
 {
-    return t + 1 - from < keys ? t + 1 - from : keys;
+    return a < b ? a : b;
+}
+
+/* Of a chunk of KEYS keys from FROM on, those that the query at POSITION of sequence B reads; none:
+ * from 0 to 0. */
+static struct dt_range visible(const struct dt_attention *a, size_t b, size_t position, size_t from,
+                               size_t keys)
+{
+    size_t begins = dt_attention_begins(a, b, position);
+    if (position < from || begins >= from + keys)
+        return (struct dt_range){0, 0};
+    return (struct dt_range){begins > from ? begins - from : 0, least(position + 1 - from, keys)};
 }
 
 /* The right side of a product [rows, dim] x [dim, keys]: a chunk of keys or values. */
@@ -91,10 +101,12 @@ static size_t whole(size_t n)
     return (n + 15) & ~(size_t)15;
 }
 
-/* What is past the visible keys weighs nothing. */
-static void hide(size_t from, float *x)
+/* What is beside the visible keys weighs nothing. */
+static void hide(struct dt_range visible, float *x)
 {
-    for (size_t i = from; i < whole(from); i++)
+    for (size_t i = 0; i < visible.from; i++)
+        x[i] = -INFINITY;
+    for (size_t i = visible.to; i < whole(visible.to); i++)
         x[i] = -INFINITY;
 }
 
@@ -120,19 +132,52 @@ static void scale_row(size_t n, float *x, float by)
         x[i] *= by;
 }
 
-/* Scores of queries T.. against keys FROM.. become weights, and what is in out follows. LARGEST and
- * SUM are of the queries' rows so far. */
-static void soften(const struct dt_attention *a, float *scores, struct dt_range t, size_t from,
-                   size_t keys, float *largest, float *sum, float *out)
+/* A block of queries, and a chunk of keys of which some read some. */
+struct meeting {
+    size_t b;
+    struct dt_range t; /* the queries */
+    size_t from, keys; /* the keys */
+    bool again;        /* the block has met an earlier chunk */
+};
+
+/* False: none of the queries T reads any of the KEYS keys from FROM on. */
+static bool find_meeting(const struct dt_attention *a, size_t b, struct dt_range t, size_t from,
+                         struct meeting *m)
 {
-    for (size_t row = 0; row < t.to - t.from; row++) {
+    size_t end = a->first + t.to, begins = dt_attention_begins(a, b, a->first + t.from);
+    if (end <= from || begins >= from + KEYS)
+        return false;
+    *m = (struct meeting){b, t, from, least(end - from, KEYS), begins < from};
+    return true;
+}
+
+/* A row that reads nothing of a chunk: its weights are 0. */
+static void forget_row(const struct meeting *m, float *x, float *largest, float *sum)
+{
+    memset(x, 0, m->keys * sizeof *x);
+    if (!m->again) {
+        *largest = -INFINITY;
+        *sum = 0;
+    }
+}
+
+/* Scores become weights, and what is in out follows. LARGEST and SUM are of the queries' rows so
+ * far. */
+static void soften(const struct dt_attention *a, float *scores, const struct meeting *m,
+                   float *largest, float *sum, float *out)
+{
+    for (size_t row = 0; row < m->t.to - m->t.from; row++) {
         float *x = scores + row * KEYS;
-        size_t n = visible(t.from + row, from, keys);
+        struct dt_range n = visible(a, m->b, a->first + m->t.from + row, m->from, m->keys);
+        if (n.to == 0) {
+            forget_row(m, x, &largest[row], &sum[row]);
+            continue;
+        }
         hide(n, x);
-        float before = from > 0 ? largest[row] : -INFINITY, now = dt_largest(n, x);
+        float before = m->again ? largest[row] : -INFINITY, now = dt_largest(n.to, x);
         now = before > now ? before : now;
-        float fresh = exp_row(n, keys, x, now);
-        if (from > 0) {
+        float fresh = exp_row(n.to, m->keys, x, now);
+        if (m->again) {
             float shrink = dt_expf(before - now);
             fresh += sum[row] * shrink;
             scale_row(a->head_dim, out + row * a->out_stride, shrink);
@@ -151,14 +196,15 @@ struct head {
 static struct head find_head(const struct job *j, size_t b, size_t h)
 {
     const struct dt_attention *a = j->a;
-    size_t first = b * a->positions, kv = h / (a->heads / a->kv_heads) * a->head_dim;
-    size_t q = first * a->q_stride + h * a->head_dim;
-    size_t out = first * a->out_stride + h * a->head_dim;
-    size_t k = first * a->k_stride + kv, v = first * a->v_stride + kv;
+    size_t query = b * a->queries, key = b * a->keys;
+    size_t kv = h / (a->heads / a->kv_heads) * a->head_dim;
+    size_t q = query * a->q_stride + h * a->head_dim;
+    size_t out = query * a->out_stride + h * a->head_dim;
+    size_t k = key * a->k_stride + kv, v = key * a->v_stride + kv;
     struct head at = {.q = (const float *)a->q + q,
                       .k = (const float *)a->k + k,
                       .v = (const float *)a->v + v,
-                      .logsum = a->logsum + (b * a->heads + h) * a->positions};
+                      .logsum = a->logsum + (b * a->heads + h) * a->queries};
     if (j->dq) {
         at.out = j->fout + out;
         at.dout = j->dout + out;
@@ -171,38 +217,33 @@ static struct head find_head(const struct job *j, size_t b, size_t h)
     return at;
 }
 
-static size_t least(size_t a, size_t b)
-{
-    return a < b ? a : b;
-}
-
-/* A chunk of keys, and the queries T.. of which some may see it. */
-static void forward_chunk(const struct job *j, const struct head *at, struct scratch *w,
+/* A chunk of keys, and the queries T.. of sequence B, of which some may read it. */
+static void forward_chunk(const struct job *j, size_t b, const struct head *at, struct scratch *w,
                           struct dt_range t, size_t from)
 {
     const struct dt_attention *a = j->a;
-    size_t dim = a->head_dim;
+    size_t dim = a->head_dim, end = a->first + t.to;
     struct side k =
-        turn(least(t.to - from, KEYS), dim, w->keys, at->k + from * a->k_stride, a->k_stride);
+        turn(least(end - from, KEYS), dim, w->keys, at->k + from * a->k_stride, a->k_stride);
+    struct meeting m;
     for (size_t begin = t.from; begin < t.to; begin += BLOCK) {
         struct dt_range block = {begin, least(begin + BLOCK, t.to)};
         size_t rows = block.to - block.from, row = block.from - t.from;
-        if (block.to <= from)
+        if (!find_meeting(a, b, block, from, &m))
             continue;
-        size_t keys = least(block.to - from, KEYS);
         float *out = at->fout + block.from * a->out_stride;
-        meet(rows, keys, dim, j->scale, at->q + block.from * a->q_stride, a->q_stride, &k,
+        meet(rows, m.keys, dim, j->scale, at->q + block.from * a->q_stride, a->q_stride, &k,
              w->scores);
-        soften(a, w->scores, block, from, keys, w->largest + row, w->sum + row, out);
+        soften(a, w->scores, &m, w->largest + row, w->sum + row, out);
         dt_blas_gemm(&(struct dt_gemm){.m = rows,
                                        .n = dim,
-                                       .k = keys,
+                                       .k = m.keys,
                                        .alpha = 1,
                                        .a = w->scores,
                                        .lda = KEYS,
                                        .b = at->v + from * a->v_stride,
                                        .ldb = a->v_stride,
-                                       .beta = from > 0 ? 1 : 0,
+                                       .beta = m.again ? 1 : 0,
                                        .c = out,
                                        .ldc = a->out_stride});
     }
@@ -215,10 +256,11 @@ static void forward(void *arg, size_t part)
     const struct dt_attention *a = j->a;
     struct scratch *w = my_scratch(j);
     size_t b = part / a->heads % a->batch, h = part % a->heads;
-    struct dt_range t = dt_part(a->positions, QUERIES, part / a->heads / a->batch);
+    struct dt_range t = dt_part(a->queries, QUERIES, part / a->heads / a->batch);
     struct head at = find_head(j, b, h);
-    for (size_t from = 0; from < t.to; from += KEYS)
-        forward_chunk(j, &at, w, t, from);
+    size_t from = dt_attention_begins(a, b, a->first + t.from) / KEYS * KEYS;
+    for (; from < a->first + t.to; from += KEYS)
+        forward_chunk(j, b, &at, w, t, from);
     for (size_t row = 0; row < t.to - t.from; row++) {
         at.logsum[t.from + row] = w->largest[row] + logf(w->sum[row]);
         scale_row(a->head_dim, at.fout + (t.from + row) * a->out_stride, 1 / w->sum[row]);
@@ -229,7 +271,8 @@ static void forward(void *arg, size_t part)
 void DT_CPU(attention_forward)(const struct dt_attention *a, dt_elem *out, struct dt_stream *s)
 {
     struct job j = {.a = a, .s = s, .out = out, .scale = 1 / sqrtf((float)a->head_dim)};
-    dt_pool_run(s->pool, a->batch * a->heads * dt_parts(a->positions, QUERIES), forward, &j);
+    assert(a->first + a->queries <= a->keys);
+    dt_pool_run(s->pool, a->batch * a->heads * dt_parts(a->queries, QUERIES), forward, &j);
 }
 
 static float dot(size_t n, const float *x, const float *y)
@@ -243,20 +286,23 @@ static float dot(size_t n, const float *x, const float *y)
 
 /* scores to weights p; dp to dscores = p (dp - average). */
 static void unsoften(const struct dt_attention *a, const struct head *at, struct scratch *w,
-                     struct dt_range t, size_t from, size_t keys)
+                     const struct meeting *m)
 {
-    for (size_t row = 0; row < t.to - t.from; row++) {
+    for (size_t row = 0; row < m->t.to - m->t.from; row++) {
         float *p = w->scores + row * KEYS, *dp = w->dscores + row * KEYS;
-        size_t place = (t.from + row) * a->out_stride;
-        float logsum = at->logsum[t.from + row];
+        size_t query = m->t.from + row, place = query * a->out_stride;
+        float logsum = at->logsum[query];
         float average = dot(a->head_dim, at->out + place, at->dout + place);
-        size_t n = visible(t.from + row, from, keys), most = whole(n);
+        struct dt_range n = visible(a, m->b, a->first + query, m->from, m->keys);
+        size_t most = whole(n.to);
 #pragma omp simd
         for (size_t i = 0; i < most; i++) {
             p[i] = dt_expf(p[i] - logsum);
             dp[i] = p[i] * (dp[i] - average);
         }
-        for (size_t i = n; i < keys; i++)
+        for (size_t i = 0; i < n.from; i++)
+            p[i] = dp[i] = 0;
+        for (size_t i = n.to; i < m->keys; i++)
             p[i] = dp[i] = 0;
     }
 }
@@ -280,15 +326,14 @@ static void pull_back(size_t rows, size_t keys, size_t dim, float alpha, const f
 }
 
 static void backward_block(const struct job *j, const struct head *at, struct scratch *w,
-                           const struct side *k, const struct side *v, struct dt_range t,
-                           size_t from)
+                           const struct side *k, const struct side *v, const struct meeting *m)
 {
     const struct dt_attention *a = j->a;
-    size_t rows = t.to - t.from, dim = a->head_dim, keys = least(t.to - from, KEYS);
-    const float *q = at->q + t.from * a->q_stride, *dout = at->dout + t.from * a->out_stride;
+    size_t rows = m->t.to - m->t.from, dim = a->head_dim, keys = m->keys, from = m->from;
+    const float *q = at->q + m->t.from * a->q_stride, *dout = at->dout + m->t.from * a->out_stride;
     meet(rows, keys, dim, j->scale, q, a->q_stride, k, w->scores);
     meet(rows, keys, dim, 1, dout, a->out_stride, v, w->dscores);
-    unsoften(a, at, w, t, from, keys);
+    unsoften(a, at, w, m);
     pull_back(rows, keys, dim, 1, w->scores, dout, a->out_stride, at->dv + from * a->v_stride,
               a->v_stride);
     pull_back(rows, keys, dim, j->scale, w->dscores, q, a->q_stride, at->dk + from * a->k_stride,
@@ -301,8 +346,8 @@ static void backward_block(const struct job *j, const struct head *at, struct sc
                                    .lda = KEYS,
                                    .b = at->k + from * a->k_stride,
                                    .ldb = a->k_stride,
-                                   .beta = from > 0 ? 1 : 0,
-                                   .c = at->dq + t.from * a->q_stride,
+                                   .beta = m->again ? 1 : 0,
+                                   .c = at->dq + m->t.from * a->q_stride,
                                    .ldc = a->q_stride});
 }
 
@@ -312,6 +357,19 @@ static void clear(size_t rows, size_t width, size_t stride, float *x)
         memset(x + n * stride, 0, width * sizeof *x);
 }
 
+/* A chunk of keys, and all queries of one head. */
+static void backward_chunk(const struct job *j, size_t b, size_t h, struct scratch *w,
+                           const struct side *k, const struct side *v, size_t from)
+{
+    const struct dt_attention *a = j->a;
+    struct head at = find_head(j, b, h);
+    size_t earlier = from > a->first ? (from - a->first) / BLOCK * BLOCK : 0;
+    struct meeting m;
+    for (size_t t = earlier; t < a->queries; t += BLOCK)
+        if (find_meeting(a, b, (struct dt_range){t, least(t + BLOCK, a->queries)}, from, &m))
+            backward_block(j, &at, w, k, v, &m);
+}
+
 static void backward(void *arg, size_t part)
 {
     const struct job *j = arg;
@@ -319,18 +377,15 @@ static void backward(void *arg, size_t part)
     struct scratch *w = my_scratch(j);
     size_t b = part / a->kv_heads, group = a->heads / a->kv_heads, h = part % a->kv_heads * group;
     struct head at = find_head(j, b, h);
-    clear(a->positions, a->head_dim, a->k_stride, at.dk);
-    clear(a->positions, a->head_dim, a->v_stride, at.dv);
-    for (size_t from = 0; from < a->positions; from += KEYS) {
-        size_t keys = least(a->positions - from, KEYS);
+    size_t end = a->first + a->queries; /* nobody reads keys from there on */
+    clear(a->keys, a->head_dim, a->k_stride, at.dk);
+    clear(a->keys, a->head_dim, a->v_stride, at.dv);
+    for (size_t from = 0; from < end; from += KEYS) {
+        size_t keys = least(end - from, KEYS);
         struct side k = turn(keys, a->head_dim, w->keys, at.k + from * a->k_stride, a->k_stride);
         struct side v = turn(keys, a->head_dim, w->values, at.v + from * a->v_stride, a->v_stride);
-        for (size_t i = 0; i < group; i++) {
-            struct head query = find_head(j, b, h + i);
-            for (size_t t = from; t < a->positions; t += BLOCK)
-                backward_block(j, &query, w, &k, &v,
-                               (struct dt_range){t, least(t + BLOCK, a->positions)}, from);
-        }
+        for (size_t i = 0; i < group; i++)
+            backward_chunk(j, b, h + i, w, &k, &v, from);
     }
 }
 
@@ -339,5 +394,6 @@ void DT_CPU(attention_backward)(const struct dt_attention *a, dt_elem *dq, dt_el
 {
     struct job j = {.a = a, .s = s, .dq = dq, .dk = dk, .dv = dv, .fout = out, .dout = dout};
     j.scale = 1 / sqrtf((float)a->head_dim);
+    assert(a->first + a->queries <= a->keys);
     dt_pool_run(s->pool, a->batch * a->kv_heads, backward, &j);
 }

@@ -26,7 +26,7 @@ static void embed(void *arg, size_t part)
             memcpy(out, word, e->width * sizeof *out);
             continue;
         }
-        const float *place = j->position + n % e->positions * e->width;
+        const float *place = j->position + (e->first + n % e->positions) * e->width;
 #pragma omp simd
         for (size_t c = 0; c < e->width; c++)
             out[c] = word[c] + place[c];
@@ -54,7 +54,7 @@ static void embed_back(void *arg, size_t part)
             word[c] += dout[c];
         if (!j->dposition)
             continue;
-        float *place = j->dposition + n % e->positions * e->width;
+        float *place = j->dposition + (e->first + n % e->positions) * e->width;
 #pragma omp simd
         for (size_t c = r.from; c < r.to; c++)
             place[c] += dout[c];
@@ -249,8 +249,9 @@ static void rope(void *arg, size_t part)
         speed[i] = (float)pow((double)r->theta, -2.0 * (double)i / (double)r->head_dim);
     for (size_t t = range.from; t < range.to && t < r->rows; t++) {
         for (size_t i = 0; i < half; i++) {
-            cosine[i] = cosf((float)t * speed[i]);
-            sine[i] = sinf((float)t * speed[i]) * (j->backward ? -1.0f : 1.0f);
+            float angle = (float)(r->first + t) * speed[i];
+            cosine[i] = cosf(angle);
+            sine[i] = sinf(angle) * (j->backward ? -1.0f : 1.0f);
         }
         for (size_t n = t; n < r->rows; n += r->positions)
             for (size_t h = 0; h < r->heads; h++)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Causal attention, one query at a time and without keeping the T x T matrix of its weights.
+/* Causal attention, one query at a time and without keeping the matrix of its weights.
  *
- * For query t of one head, D = head_dim, and keys s = 0..t:
+ * For query t of one head, D = head_dim, and the keys s that it reads:
  *   score[s] = q[t] . k[s] / sqrt(D)
- *   p[s]     = exp(score[s]) / sum over s' <= t of exp(score[s'])
+ *   p[s]     = exp(score[s]) / sum over these s' of exp(score[s'])
  *   out[t]   = sum over s of p[s] * v[s]
  * Kept for the way back is one number a query: logsum = log(sum of exp(score)), for with it any
  * weight is found again as p[s] = exp(score[s] - logsum).
@@ -11,26 +11,31 @@
  * Several query heads may read one key/value head; then its gradients are sums over them. */
 #include "worker_runtime/ops/reference/reference.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
 /* The rows of one query and of what it reads: q of (b, t, h), k and v of (b, 0, its kv head). */
 struct query {
     const float *q, *k, *v;
-    size_t row;     /* b * T + t: the query's row in q and out */
-    size_t first;   /* b * T: the row of key 0 */
-    size_t head;    /* h */
-    size_t kv_head; /* h / (heads / kv_heads) */
+    size_t row;        /* of the query in q and out */
+    size_t key_row;    /* of key 0 */
+    size_t logsum;     /* where the query's logsum is */
+    size_t kv_head;    /* h / (heads / kv_heads) */
+    size_t begin, end; /* the keys it reads */
     double scale;
 };
 
 static struct query find_query(const struct dt_attention *a, size_t b, size_t h, size_t t)
 {
-    struct query q = {.row = b * a->positions + t, .first = b * a->positions, .head = h};
+    struct query q = {.row = b * a->queries + t, .key_row = b * a->keys};
+    q.logsum = (b * a->heads + h) * a->queries + t;
     q.kv_head = h / (a->heads / a->kv_heads);
+    q.begin = dt_attention_begins(a, b, a->first + t);
+    q.end = a->first + t + 1;
     q.q = (const float *)a->q + q.row * a->q_stride + h * a->head_dim;
-    q.k = (const float *)a->k + q.first * a->k_stride + q.kv_head * a->head_dim;
-    q.v = (const float *)a->v + q.first * a->v_stride + q.kv_head * a->head_dim;
+    q.k = (const float *)a->k + q.key_row * a->k_stride + q.kv_head * a->head_dim;
+    q.v = (const float *)a->v + q.key_row * a->v_stride + q.kv_head * a->head_dim;
     q.scale = 1 / sqrt((double)a->head_dim);
     return q;
 }
@@ -49,12 +54,12 @@ static double score(const struct dt_attention *a, const struct query *q, size_t 
 }
 
 /* The largest score is taken out before exp(), which else could overflow. */
-static double find_logsum(const struct dt_attention *a, const struct query *q, size_t t)
+static double find_logsum(const struct dt_attention *a, const struct query *q)
 {
-    double largest = score(a, q, 0), sum = 0;
-    for (size_t s = 1; s <= t; s++)
+    double largest = score(a, q, q->begin), sum = 0;
+    for (size_t s = q->begin + 1; s < q->end; s++)
         largest = fmax(largest, score(a, q, s));
-    for (size_t s = 0; s <= t; s++)
+    for (size_t s = q->begin; s < q->end; s++)
         sum += exp(score(a, q, s) - largest);
     return largest + log(sum);
 }
@@ -62,11 +67,11 @@ static double find_logsum(const struct dt_attention *a, const struct query *q, s
 static void forward(const struct dt_attention *a, float *out, size_t b, size_t h, size_t t)
 {
     struct query q = find_query(a, b, h, t);
-    double logsum = find_logsum(a, &q, t);
-    a->logsum[(b * a->heads + h) * a->positions + t] = (float)logsum;
+    double logsum = find_logsum(a, &q);
+    a->logsum[q.logsum] = (float)logsum;
     out += q.row * a->out_stride + h * a->head_dim;
     memset(out, 0, a->head_dim * sizeof *out);
-    for (size_t s = 0; s <= t; s++) {
+    for (size_t s = q.begin; s < q.end; s++) {
         double p = exp(score(a, &q, s) - logsum);
         for (size_t d = 0; d < a->head_dim; d++)
             out[d] += (float)(p * q.v[s * a->v_stride + d]);
@@ -76,9 +81,10 @@ static void forward(const struct dt_attention *a, float *out, size_t b, size_t h
 void dt_ref_attention_forward(const struct dt_attention *a, dt_elem *out, struct dt_stream *stream)
 {
     (void)stream;
+    assert(a->first + a->queries <= a->keys);
     for (size_t b = 0; b < a->batch; b++)
         for (size_t h = 0; h < a->heads; h++)
-            for (size_t t = 0; t < a->positions; t++)
+            for (size_t t = 0; t < a->queries; t++)
                 forward(a, out, b, h, t);
 }
 
@@ -91,12 +97,12 @@ static void clear(size_t rows, size_t width, size_t stride, float *x)
 /* dp[s] = dout . v[s]. Through the softmax, dscore[s] = p[s] * (dp[s] - sum over s' of p dp), and
  * that sum is dout . out, as out is the sum of p v. Then
  *   dq += dscore[s] k[s] / sqrt(D),  dk[s] += dscore[s] q / sqrt(D),  dv[s] += p[s] dout. */
-static void backward(const struct dt_attention *a, const struct query *q, size_t t, float *dq,
-                     float *dk, float *dv, const float *out, const float *dout)
+static void backward(const struct dt_attention *a, const struct query *q, float *dq, float *dk,
+                     float *dv, const float *out, const float *dout)
 {
-    double logsum = (double)a->logsum[(q->first * a->heads) + q->head * a->positions + t];
+    double logsum = (double)a->logsum[q->logsum];
     double average = dot(a->head_dim, dout, out);
-    for (size_t s = 0; s <= t; s++) {
+    for (size_t s = q->begin; s < q->end; s++) {
         const float *k = q->k + s * a->k_stride, *v = q->v + s * a->v_stride;
         double p = exp(score(a, q, s) - logsum);
         double dscore = p * (dot(a->head_dim, dout, v) - average) * q->scale;
@@ -111,19 +117,19 @@ static void backward(const struct dt_attention *a, const struct query *q, size_t
 void dt_ref_attention_backward(const struct dt_attention *a, dt_elem *dq, dt_elem *dk, dt_elem *dv,
                                const dt_elem *out, const dt_elem *dout, struct dt_stream *stream)
 {
-    size_t rows = a->batch * a->positions, width = a->head_dim;
+    size_t rows = a->batch * a->queries, key_rows = a->batch * a->keys, width = a->head_dim;
     (void)stream;
     clear(rows, a->heads * width, a->q_stride, dq);
-    clear(rows, a->kv_heads * width, a->k_stride, dk);
-    clear(rows, a->kv_heads * width, a->v_stride, dv);
+    clear(key_rows, a->kv_heads * width, a->k_stride, dk);
+    clear(key_rows, a->kv_heads * width, a->v_stride, dv);
     for (size_t b = 0; b < a->batch; b++) {
         for (size_t h = 0; h < a->heads; h++) {
-            for (size_t t = 0; t < a->positions; t++) {
+            for (size_t t = 0; t < a->queries; t++) {
                 struct query q = find_query(a, b, h, t);
                 size_t at = q.row * a->out_stride + h * width, kv = q.kv_head * width;
-                backward(a, &q, t, (float *)dq + q.row * a->q_stride + h * width,
-                         (float *)dk + q.first * a->k_stride + kv,
-                         (float *)dv + q.first * a->v_stride + kv, (const float *)out + at,
+                backward(a, &q, (float *)dq + q.row * a->q_stride + h * width,
+                         (float *)dk + q.key_row * a->k_stride + kv,
+                         (float *)dv + q.key_row * a->v_stride + kv, (const float *)out + at,
                          (const float *)dout + at);
             }
         }

@@ -10,7 +10,7 @@
 #include <assert.h>
 #include <math.h>
 
-/* out[N,C] = token[id(n), C] + position[n % T, C] */
+/* out[N,C] = token[id(n), C] + position[first + n % T, C] */
 void dt_ref_embedding_forward(const struct dt_embedding *e, dt_elem *out_, const dt_elem *token_,
                               const dt_elem *position_, struct dt_stream *s)
 {
@@ -20,8 +20,9 @@ void dt_ref_embedding_forward(const struct dt_embedding *e, dt_elem *out_, const
     (void)s;
     for (size_t n = 0; n < e->rows; n++) {
         const float *word = token + (size_t)e->ids[n] * width;
+        size_t at = (e->first + n % e->positions) * width;
         for (size_t c = 0; c < width; c++)
-            out[n * width + c] = word[c] + (position ? position[n % e->positions * width + c] : 0);
+            out[n * width + c] = word[c] + (position ? position[at + c] : 0);
     }
 }
 
@@ -34,10 +35,11 @@ void dt_ref_embedding_backward(const struct dt_embedding *e, dt_elem *dtoken_, d
     size_t width = e->width;
     (void)s;
     for (size_t n = 0; n < e->rows; n++) {
+        size_t at = (e->first + n % e->positions) * width;
         for (size_t c = 0; c < width; c++) {
             dtoken[(size_t)e->ids[n] * width + c] += dout[n * width + c];
             if (dposition)
-                dposition[n % e->positions * width + c] += dout[n * width + c];
+                dposition[at + c] += dout[n * width + c];
         }
     }
 }
@@ -119,7 +121,7 @@ void dt_ref_rope(const struct dt_rope *r, dt_elem *x_, bool backward, struct dt_
     for (size_t n = 0; n < r->rows; n++) {
         for (size_t i = 0; i < half; i++) {
             float speed = (float)pow((double)r->theta, -2.0 * (double)i / (double)r->head_dim);
-            float angle = (float)(n % r->positions) * speed;
+            float angle = (float)(r->first + n % r->positions) * speed;
             float cosine = (float)cos((double)angle), sine = (float)sin((double)angle);
             if (backward)
                 sine = -sine;
