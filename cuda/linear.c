@@ -127,7 +127,7 @@ cudaError_t dt_cuda_linear_backward(enum dt_dtype elem, const struct dt_linear *
         return cudaSuccess;
     if (dx)
         e = backward_x(elem, l, dx, add, dout, s);
-    if (e == cudaSuccess)
+    if (e == cudaSuccess && dweight)
         e = backward_weight(elem, l, dweight, x, dout, s);
     if (e == cudaSuccess && dbias)
         e = dt_cuda_bias_backward(elem, l, dbias, dout, s);

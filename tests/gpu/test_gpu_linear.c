@@ -73,6 +73,28 @@ static void backward(struct gpu_kit *g, const struct shape *s, const struct laye
     gpu_near(g, "dbias", s->out, db_there, db, 2e-6);
 }
 
+/* Each gradient without the others, as two steps of a schedule ask for them: the same bits. */
+static void backward_apart(struct gpu_kit *g, const struct shape *s, const struct layer *l)
+{
+    size_t in = s->rows * s->in, w = s->in * s->out;
+    const float *dw = gpu_numbers(g, w), *db = gpu_numbers(g, s->out);
+    const void *x = gpu_up(g, in, gpu_numbers(g, in));
+    const void *dout = gpu_up(g, s->rows * s->out, gpu_numbers(g, s->rows * s->out));
+    void *dx_there[2], *dw_there[2], *db_there[2];
+    for (int i = 0; i < 2; i++) {
+        dx_there[i] = gpu_up(g, in, NULL);
+        dw_there[i] = gpu_up(g, w, dw);
+        db_there[i] = gpu_up(g, s->out, db);
+    }
+    g->ops->linear_backward(&l->device, dx_there[0], false, dw_there[0], db_there[0], x, dout,
+                            g->s);
+    g->ops->linear_backward(&l->device, dx_there[1], false, NULL, NULL, NULL, dout, g->s);
+    g->ops->linear_backward(&l->device, NULL, false, dw_there[1], db_there[1], x, dout, g->s);
+    gpu_near(g, "dx alone", in, dx_there[1], gpu_down(g, in, dx_there[0]), 0);
+    gpu_near(g, "dweight without dx", w, dw_there[1], gpu_down(g, w, dw_there[0]), 0);
+    gpu_near(g, "dbias without dx", s->out, db_there[1], gpu_down(g, s->out, db_there[0]), 0);
+}
+
 static void each_shape(struct gpu_kit *g)
 {
     for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
@@ -84,6 +106,7 @@ static void each_shape(struct gpu_kit *g)
                 struct layer l = layer_new(g, s, (enum dt_weight_layout)w, bias);
                 forward(g, s, &l);
                 backward(g, s, &l, bias);
+                backward_apart(g, s, &l);
                 gpu_free(g);
             }
         }

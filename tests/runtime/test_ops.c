@@ -179,6 +179,12 @@ static void one_linear(const struct dt_ops *ops, struct dt_stream *s, struct kit
     ops->linear_backward(&l, NULL, false, dw, NULL, x, dout, s);
     ref->linear_backward(&l, NULL, false, dw2, NULL, x, dout, NULL);
     kit_near("dweight without dx", w, dw, dw2, 2e-5);
+    ops->linear_backward(&l, dx, add, NULL, NULL, NULL, dout, s);
+    ref->linear_backward(&l, dx2, add, NULL, NULL, NULL, dout, NULL);
+    kit_near("dx without dweight", in, dx, dx2, 2e-5);
+    ops->linear_backward(&l, NULL, false, NULL, biased ? db : NULL, NULL, dout, s);
+    ref->linear_backward(&l, NULL, false, NULL, biased ? db2 : NULL, NULL, dout, NULL);
+    kit_near("dbias alone, or nothing", l.out, db, db2, 2e-5);
 }
 
 static void linears(const struct dt_ops *ops, struct dt_stream *s, struct kit *k)

@@ -192,6 +192,25 @@ static void linear_backward(struct function *f)
                          f->weight, NULL);
 }
 
+/* One at a time: the same bits as together, and the others are not touched. */
+TEST(each_gradient_of_a_linear_layer_alone)
+{
+    enum { ROWS = 5, IN = 7, OUT = 6 };
+    struct kit k = {.state = 13};
+    struct dt_linear l = {.rows = ROWS, .in = IN, .out = OUT, .layout = DT_WEIGHT_OUT_IN};
+    float *x = kit_numbers(&k, ROWS * IN), *dout = kit_numbers(&k, ROWS * OUT);
+    float dx[2][ROWS * IN] = {0}, dweight[2][IN * OUT] = {0}, dbias[2][OUT] = {0};
+    l.weight = kit_numbers(&k, IN * OUT);
+    ref->linear_backward(&l, dx[0], true, dweight[0], dbias[0], x, dout, NULL);
+    ref->linear_backward(&l, dx[1], true, NULL, NULL, NULL, dout, NULL);
+    ref->linear_backward(&l, NULL, false, dweight[1], NULL, x, dout, NULL);
+    ref->linear_backward(&l, NULL, false, NULL, dbias[1], NULL, dout, NULL);
+    CHECK_BYTES(dx[0], sizeof dx[0], dx[1], sizeof dx[1]);
+    CHECK_BYTES(dweight[0], sizeof dweight[0], dweight[1], sizeof dweight[1]);
+    CHECK_BYTES(dbias[0], sizeof dbias[0], dbias[1], sizeof dbias[1]);
+    kit_free(&k);
+}
+
 TEST(gradients_of_linear_layers)
 {
     struct kit k = {.state = 4};

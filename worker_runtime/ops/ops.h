@@ -127,7 +127,8 @@ typedef void dt_linear_forward_fn(const struct dt_linear *l, dt_elem *out, const
  * Both are packed. */
 typedef void dt_linear_gelu_forward_fn(const struct dt_linear *l, dt_elem *out, dt_elem *pre,
                                        const dt_elem *x, struct dt_stream *s);
-/* dx = dout W' (NULL: not wanted; ADD: += ), dweight += , dbias += unless NULL. */
+/* dx = dout W' (ADD: +=), dweight +=, dbias +=. Each may be NULL where it is not wanted; X may be
+ * NULL without dweight. */
 typedef void dt_linear_backward_fn(const struct dt_linear *l, dt_elem *dx, bool add,
                                    dt_elem *dweight, dt_elem *dbias, const dt_elem *x,
                                    const dt_elem *dout, struct dt_stream *s);

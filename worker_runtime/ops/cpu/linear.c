@@ -109,7 +109,7 @@ void DT_CPU(linear_gelu_forward)(const struct dt_linear *l, dt_elem *out, dt_ele
     run_forward(l, pre ? pre : out, out, x, s);
 }
 
-/* All three gradients in one go: the pieces of dx, those of dweight, slices of dbias. */
+/* All gradients that are wanted in one go: the pieces of dx, those of dweight, slices of dbias. */
 struct backward_job {
     struct dt_gemm dx, dweight;
     size_t dx_pieces, dweight_pieces;
@@ -194,11 +194,13 @@ void DT_CPU(linear_backward)(const struct dt_linear *l, dt_elem *dx, bool add, d
                              struct dt_stream *s)
 {
     struct backward_job j = {.l = l, .dout = dout, .dbias = dbias};
-    j.dweight = product_dweight(l, dweight, x, dout);
-    j.dweight_pieces = count_pieces(&j.dweight, s);
     if (dx) {
         j.dx = product_dx(l, dx, add, dout);
         j.dx_pieces = count_pieces(&j.dx, s);
+    }
+    if (dweight) {
+        j.dweight = product_dweight(l, dweight, x, dout);
+        j.dweight_pieces = count_pieces(&j.dweight, s);
     }
     size_t slices = dbias ? dt_parts(l->out, SLICE) : 0;
     dt_pool_run(s->pool, j.dx_pieces + j.dweight_pieces + slices, backward, &j);

@@ -183,17 +183,11 @@ static void linear_dx(const struct dt_linear *l, float *dx, bool add, const floa
     }
 }
 
-/* dW[i,o] += sum over n of x[n,i] * dout[n,o]; dbias[o] += sum over n of dout[n,o] */
-void dt_ref_linear_backward(const struct dt_linear *l, dt_elem *dx, bool add, dt_elem *dweight_,
-                            dt_elem *dbias_, const dt_elem *x_, const dt_elem *dout_,
-                            struct dt_stream *s)
+/* dW[i,o] += sum over n of x[n,i] * dout[n,o] */
+static void linear_dweight(const struct dt_linear *l, float *dweight, const float *x,
+                           const float *dout)
 {
-    float *dweight = dweight_, *dbias = dbias_;
-    const float *x = x_, *dout = dout_;
     size_t stride = dt_linear_stride(l);
-    (void)s;
-    if (dx)
-        linear_dx(l, dx, add, dout);
     for (size_t o = 0; o < l->out; o++) {
         for (size_t i = 0; i < l->in; i++) {
             double sum = 0;
@@ -201,12 +195,32 @@ void dt_ref_linear_backward(const struct dt_linear *l, dt_elem *dx, bool add, dt
                 sum += (double)x[n * l->in + i] * dout[n * stride + o];
             dweight[weight_at(l, i, o)] += (float)sum;
         }
-        double sum = 0;
-        for (size_t n = 0; dbias && n < l->rows; n++)
-            sum += dout[n * stride + o];
-        if (dbias)
-            dbias[o] += (float)sum;
     }
+}
+
+/* dbias[o] += sum over n of dout[n,o] */
+static void linear_dbias(const struct dt_linear *l, float *dbias, const float *dout)
+{
+    size_t stride = dt_linear_stride(l);
+    for (size_t o = 0; o < l->out; o++) {
+        double sum = 0;
+        for (size_t n = 0; n < l->rows; n++)
+            sum += dout[n * stride + o];
+        dbias[o] += (float)sum;
+    }
+}
+
+void dt_ref_linear_backward(const struct dt_linear *l, dt_elem *dx, bool add, dt_elem *dweight,
+                            dt_elem *dbias, const dt_elem *x, const dt_elem *dout,
+                            struct dt_stream *s)
+{
+    (void)s;
+    if (dx)
+        linear_dx(l, dx, add, dout);
+    if (dweight)
+        linear_dweight(l, dweight, x, dout);
+    if (dbias)
+        linear_dbias(l, dbias, dout);
 }
 
 /* gelu(x) = x/2 * (1 + tanh(u)), u = sqrt(2/pi) * (x + 0.044715 x^3) */
