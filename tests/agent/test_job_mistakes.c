@@ -88,7 +88,7 @@ TEST(mistakes_on_the_command_line)
         {"--nproc-per-node|x8|@", 1, "--nproc-per-node: \"x8\"|cpu, gpu or auto"},
         {"--nproc_per_node|0|@", 1, "--nproc-per-node: \"0\" is not from 1"},
         {"--nproc-per-node=-1|@", 1, "--nproc-per-node: \"-1\" is not from 1"},
-        {"--nproc-per-node|70000|@", 1, "--nproc-per-node: \"70000\" is not from 1 to 65536"},
+        {"--nproc-per-node|70000|@", 1, "--nproc-per-node: \"70000\" is not from 1 to 16384"},
         {"--nnodes|1:2:3|@", 1, "--nnodes: \"1:2:3\" is not N or MIN:MAX"},
         {"--nnodes|3:2|@", 1, "--nnodes: \"3:2\"|write 2:3"},
         {"--nnodes|two|@", 1, "--nnodes: \"two\""},
