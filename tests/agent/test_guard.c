@@ -59,9 +59,13 @@ static void on_exited(void *arg, int i, int status, int64_t at_ns)
     s->exited++;
 }
 
+/* A loop that is run once goes through its timers, and then waits for what else may come: after a
+ * last event that a timer has told nothing does. */
 static void on_over(void *arg)
 {
-    ((struct seen *)arg)->over = true;
+    struct seen *s = arg;
+    s->over = true;
+    uv_stop(&s->loop);
 }
 
 static const struct dt_guard_events events = {on_started, on_refused, on_exited, on_over};
