@@ -45,8 +45,8 @@
  *     NUMBER  int         TRUTH  bool         TEXT  char[most + 1]
  *     TIME    dt_ms       HASH   uint64_t
  *
- * A new row goes to the end, as the journal has values without names, and is LATER: agents and
- * records of older versions lack it, and then it is 0, false or "". */
+ * The journal has the values without names, so a row stays where it is, and a new one goes to the
+ * end. It is LATER: agents and records of older versions lack it, and then it is 0, false or "". */
 /* clang-format off */
 #define DT_RUN_SPEC(ROW, LATER)                                                                                       \
     ROW(NUMBER, min_nodes,       1,  DT_NODES_WISHED_MOST)                                                            \
@@ -95,7 +95,8 @@
     /* Whose agent it is, as all hosts know the user; "": unknown. */                                                 \
     LATER(TEXT, user,            0,  DT_ROLE_MAX - 1)                                                                 \
     /* --allow-mixed-nodes: other commands and users are meant to be there. */                                        \
-    LATER(TRUTH, mixed,          0,  1,                        .label = "mixed nodes")
+    LATER(TRUTH, mixed,          0,  1,                        .label = "mixed nodes")                                \
+    /* A new row goes here. */
 /* clang-format on */
 
 #define DT_SPEC_NUMBER(member, most) int member;
