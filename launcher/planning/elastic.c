@@ -12,8 +12,6 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-#define PLACE_MAX 1000000
-
 /* From the last signal until the processes and their output are surely gone. */
 #define AFTER_KILL (5 * DT_SECOND)
 
@@ -72,7 +70,7 @@ static int choose_order(struct dt_planning *c)
     p->order = dt_planning_env_number(c, variables, 0, -1);
     if (!dt_launch_options_gave(c->o, "node-rank"))
         return 0;
-    if (c->o->node_rank < 0 || c->o->node_rank > PLACE_MAX)
+    if (c->o->node_rank < 0 || c->o->node_rank > DT_NODES_WISHED_MOST)
         return dt_planning_fail(
             c, "node-rank", "%d is no place a node can wish for; give 0 or more", c->o->node_rank);
     p->order = p->node_rank = c->o->node_rank;

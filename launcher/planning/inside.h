@@ -46,7 +46,8 @@ int dt_planning_needless(struct dt_planning *c, const char *option, const char *
 /* Copies TEXT into *FIELD of the plan; NULL stays NULL. */
 int dt_planning_set(struct dt_planning *c, char **field, const char *text);
 
-/* The first of NAMES, a NULL-ended list of variables, that is a number from LEAST on; else NONE. */
+/* The first of NAMES, a NULL-ended list of variables, that is a number from LEAST to
+ * DT_NODES_WISHED_MOST; else NONE. */
 int dt_planning_env_number(const struct dt_planning *c, const char *const *names, int least,
                            int none);
 

@@ -9,9 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* More nodes than any machine has; and no sum of a few of them overflows. */
-#define ENV_NUMBER_MAX 1000000
-
 int dt_planning_fail(struct dt_planning *c, const char *option, const char *fmt, ...)
 {
     char text[sizeof c->err->text], written[128];
@@ -70,7 +67,7 @@ int dt_planning_env_number(const struct dt_planning *c, const char *const *names
     for (; *names; names++) {
         const char *text = dt_planning_env(c, *names);
         int64_t n;
-        if (text && dt_number_int(text, &n, NULL) == 0 && n >= least && n <= ENV_NUMBER_MAX)
+        if (text && dt_number_int(text, &n, NULL) == 0 && n >= least && n <= DT_NODES_WISHED_MOST)
             return (int)n;
     }
     return none;

@@ -15,8 +15,6 @@
 #define FRAME_HEAD 4 /* bytes: the length */
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 
-#define BOOT_MAX 48
-
 /* -- the tables ------------------------------------------------------------------------------- */
 
 /* clang-format off */
@@ -76,7 +74,7 @@ static const struct dt_field proof[] = {RAW("proof", proof, DT_PROOF_SIZE), {0}}
 
 static const struct dt_field node[] = {
     NAME("name", join.node.name, DT_NODE_NAME_MAX),
-    WORDS("boot", join.node.boot, BOOT_MAX),
+    WORDS("boot", join.node.boot, DT_BOOT_MAX),
     WORDS("domain", join.node.domain, DT_ROLE_MAX),
     WORDS("addr", join.node.addr, DT_NODE_ADDR_MAX),
     COUNTED("port", join.node.port, 0, UINT16_MAX),

@@ -27,6 +27,7 @@
 #define DT_NODE_ADDR_MAX 256
 #define DT_RUN_ID_MAX 256
 #define DT_ROLE_MAX 64
+#define DT_BOOT_MAX 48 /* of the id of a boot */
 
 /* What may be asked of a rendezvous. What lies beyond would be a mistake, or malice: a server that
  * looks at a run every microsecond, or remembers for years whoever once said a word. */

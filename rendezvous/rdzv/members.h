@@ -51,7 +51,7 @@ struct dt_member {
     struct dt_member_name name; /* made unique among those who are there: "host#2" */
     /* As it presented itself. */
     char said_name[DT_NODE_NAME_MAX];
-    char boot[48], domain[DT_ROLE_MAX], role[DT_ROLE_MAX], addr[DT_NODE_ADDR_MAX];
+    char boot[DT_BOOT_MAX], domain[DT_ROLE_MAX], role[DT_ROLE_MAX], addr[DT_NODE_ADDR_MAX];
     int port, workers, order, expected;
     uint64_t command;
 

@@ -24,7 +24,7 @@ struct elastic {
     const struct dt_backend_events *events;
     void *arg;
     char endpoint[DT_PLAN_ENDPOINT];
-    char name[DT_NODE_NAME_MAX], boot[48];
+    char name[DT_NODE_NAME_MAX], boot[DT_BOOT_MAX];
     char addr[DT_NODE_ADDR_MAX];   /* where others reach this node */
     struct dt_token token;         /* empty: none */
     struct dt_rdzv_host *host;     /* NULL: somebody else hosts */
