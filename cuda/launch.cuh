@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The one door to the device's language. Kernels use what CUDA C++ has and stand in .cu files; what
  * has no meaning to a C++ compiler for the host is written with the names below, so that the same
- * files can also be compiled for tests/gpu/emulator, which runs a kernel's threads one after
- * another on a CPU. What a kernel may use beside plain C++17 and these names: __global__,
- * __device__, __launch_bounds__, __restrict__, threadIdx, blockIdx, blockDim, gridDim,
- * __syncthreads(), __syncwarp(), __shfl_{xor,down,up,}_sync(), __ballot_sync(), atomicAdd() of int
- * and float, the math functions of <math.h> (expf, exp2f, tanhf, rsqrtf, fmaxf, ...), and
- * <cuda_bf16.h>'s conversions __bfloat162float(), __float2bfloat16_rn(). All threads of a block
- * call __syncthreads(), and all 32 of a warp each shuffle.
+ * files can also be compiled for tests/gpu/emulator, which has a cuda/launch.cuh of its own and
+ * runs a kernel's threads one after another on a CPU. What a kernel may use beside plain C++17 and
+ * these names: __global__, __device__, __launch_bounds__, __restrict__, threadIdx, blockIdx,
+ * blockDim, gridDim, __syncthreads(), __syncwarp(), __shfl_{xor,down,up,}_sync(), __ballot_sync(),
+ * atomicAdd() of int and float, the math functions of <math.h> (expf, exp2f, tanhf, rsqrtf, fmaxf,
+ * ...), and <cuda_bf16.h>'s conversions __bfloat162float(), __float2bfloat16_rn(). All threads of a
+ * block call __syncthreads(), and all 32 of a warp each shuffle.
  *
  *   DT_SHARED(type, name, [count]);   shared memory of a fixed size, in a kernel or what it calls
  *   DT_SHARED_DYNAMIC(type, name);    as much as dt_launch() was told, 16-byte aligned
@@ -15,8 +15,6 @@
  */
 #ifndef DT_CUDA_LAUNCH_CUH
 #define DT_CUDA_LAUNCH_CUH
-
-#ifdef __CUDACC__
 
 #include <cuda_bf16.h>
 #include <cuda_runtime.h>
@@ -41,9 +39,5 @@ cudaError_t dt_launch(void (*kernel)(P...), dim3 grid, dim3 block, size_t shared
     kernel<<<grid, block, shared, s>>>(static_cast<P>(arguments)...);
     return cudaGetLastError();
 }
-
-#else
-#include "tests/gpu/emulator/emulator.h" /* the same names, for a CPU */
-#endif
 
 #endif
