@@ -1,44 +1,53 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# layers.sh [TOP]: no include points up. Each floor may include from the floors listed behind it, and libuv stays out of
-# what a worker or dtrun-ctl links. Speaks TAP. Without TOP it first proves on a planted tree that it would notice.
+# layers.sh [TOP]: no include points up. Speaks TAP. Without TOP it first proves on a planted tree that it would notice.
 set -eu
 here=$(cd "$(dirname "$0")/.." && pwd)
 . "$here/tests/lib/tap.sh"
 top=${1:-$here}
 
-# Floor: what it may include. A floor that is missing here may include nothing of ours.
-allowed()
-{
-    case $1 in
-    base) echo base ;;
-    rendezvous/protocol) echo base rendezvous/protocol ;;
-    rendezvous) echo base rendezvous/protocol rendezvous ;;
-    preflight) echo base preflight ;;
-    agent) echo base rendezvous/protocol rendezvous preflight agent ;;
-    launcher) echo base rendezvous/protocol rendezvous agent launcher ;;
-    ctl) echo base rendezvous/protocol ctl ;;
-    worker_runtime) echo base rendezvous/protocol worker_runtime ;;
-    cuda) echo base worker_runtime cuda cuda/launch.cuh ;;
-    # Where what a kernel may use is defined once more, for CPUs.
-    cuda/launch.cuh) echo tests ;;
-    # A crowd of agents speaks our own protocol; ranks meet as those of tests do.
-    bench) echo base rendezvous/protocol worker_runtime bench tests ;;
-    examples) echo base rendezvous/protocol ;;
-    man) echo base rendezvous launcher ctl worker_runtime ;;
-    esac
-}
-
-floor_of()
-{
-    case $1 in
-    rendezvous/protocol/*) echo rendezvous/protocol ;;
-    cuda/launch.cuh) echo cuda/launch.cuh ;;
-    */*) echo "${1%%/*}" ;;
-    *) echo '?' ;;
-    esac
-}
+# From the ground up, each floor with those that it stands on. A floor includes from itself, from these and from all that
+# they stand on, so no header brings in what its reader may not have: libuv, above all, stays out of what a worker or
+# dtrun-ctl links. A file stands on the floor with the longest name that its path begins with; in a folder that is missing
+# here it may include nothing of ours.
+floors='
+base:
+base/loop: base uv.h
+rendezvous/protocol: base
+rendezvous/journal: base uv.h
+rendezvous/rdzv: rendezvous/protocol
+rendezvous/store: rendezvous/protocol base/loop
+rendezvous/client: rendezvous/protocol base/loop
+rendezvous/runs: rendezvous/journal rendezvous/rdzv rendezvous/store
+rendezvous/daemon: rendezvous/runs
+agent: rendezvous/client rendezvous/runs
+launcher: agent
+ctl: rendezvous/protocol
+worker_runtime/lfs_pointer.h: base
+worker_runtime/include: base
+worker_runtime/optim: base
+worker_runtime/data: worker_runtime/include worker_runtime/lfs_pointer.h
+worker_runtime/telemetry: worker_runtime/include rendezvous/protocol
+worker_runtime/ops: worker_runtime/include
+worker_runtime/coll: worker_runtime/include
+worker_runtime/coll/wire: worker_runtime/coll
+worker_runtime/coll/host: worker_runtime/coll
+worker_runtime/coll/hosts: worker_runtime/coll/host worker_runtime/coll/wire
+worker_runtime/device: worker_runtime/coll/host worker_runtime/ops
+worker_runtime: worker_runtime/device rendezvous/protocol
+worker_runtime/zero: worker_runtime
+worker_runtime/model: worker_runtime/zero
+worker_runtime/config: worker_runtime/model worker_runtime/optim
+worker_runtime/ckpt: worker_runtime/model worker_runtime/optim worker_runtime/lfs_pointer.h
+worker_runtime/train: worker_runtime/ckpt worker_runtime/config worker_runtime/data worker_runtime/telemetry
+worker_runtime/train_main.c: worker_runtime/train
+cuda: worker_runtime/device
+examples: worker_runtime/include rendezvous/protocol
+man: launcher ctl rendezvous/daemon worker_runtime/train
+# A crowd of agents speaks our own protocol; ranks meet as those of tests do.
+bench: base/loop worker_runtime tests
+'
 
 # Prints "FILE includes WHAT" for each include that points up.
 violations()
@@ -47,23 +56,39 @@ violations()
         \( -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh' \) -print |
         sed 's|^\./||' | xargs grep -H '^#include' /dev/null |
         sed -n 's|^\([^:]*\):#include *["<]\([^">]*\)[">].*|\1 \2|p') |
-        while read -r file header; do
-            floor=$(floor_of "$file")
-            case $header in
-            uv.h)
-                case $file in
-                base/loop/* | rendezvous/protocol/*) [ "$floor" = base ] || echo "$file includes $header" ;;
-                base/* | ctl/* | worker_runtime/* | examples/* | cuda/*) echo "$file includes $header" ;;
-                esac
-                ;;
-            base/* | rendezvous/* | preflight/* | agent/* | launcher/* | ctl/* | worker_runtime/* | cuda/* | bench/* | tests/*)
-                case " $(allowed "$floor") " in
-                *" $(floor_of "$header") "*) ;;
-                *) echo "$file includes $header" ;;
-                esac
-                ;;
-            esac
-        done
+        floors=$floors awk '
+            # LOWER, and all that it stands on, is below FLOOR.
+            function stand(floor, lower,    low, n) {
+                known[lower] = 1
+                if (!(lower in ground))
+                    ground[lower] = lower
+                split(ground[lower], low, " ")
+                for (n in low)
+                    if (!((floor, low[n]) in below)) {
+                        below[floor, low[n]] = 1
+                        ground[floor] = ground[floor] " " low[n]
+                    }
+            }
+            function floor_of(file) {
+                while (!(file in known) && sub(/\/[^\/]*$/, "", file))
+                    ;
+                return file
+            }
+            BEGIN {
+                rows = split(ENVIRON["floors"], row, "\n")
+                for (i = 1; i <= rows; i++) {
+                    words = split(row[i], word, /:? +|:$/)
+                    for (k = 1; row[i] !~ /^#/ && k <= words; k++)
+                        if (word[k] != "")
+                            stand(word[1], word[k])
+                }
+            }
+            {
+                sub(/^dtrun\//, "worker_runtime/include/dtrun/", $2)
+                floor = floor_of($2)
+                if ((floor in known) && !((floor_of($1), floor) in below))
+                    print $1 " includes " $2
+            }'
 }
 
 [ -d "$top/base" ] || {
@@ -74,7 +99,8 @@ planted=
 if [ $# -eq 0 ]; then
     planted=$(mktemp -d)
     trap 'rm -rf "$planted"' EXIT
-    mkdir -p "$planted/base/loop" "$planted/rendezvous/protocol" "$planted/bench" "$planted/ctl" "$planted/cuda"
+    mkdir -p "$planted/base/loop" "$planted/rendezvous/protocol" "$planted/bench" "$planted/ctl" "$planted/cuda" \
+        "$planted/worker_runtime/ops"
     echo '#include "rendezvous/store/store.h"' >"$planted/base/a.c"
     echo '#include <uv.h>' >"$planted/base/b.h"
     echo '#include "rendezvous/store/store.h"' >"$planted/rendezvous/protocol/c.c"
@@ -85,12 +111,16 @@ if [ $# -eq 0 ]; then
     echo '#include <uv.h>' >"$planted/ctl/f.c"
     echo '#include "cuda/launch.cuh"' >"$planted/cuda/fine.cu"
     echo '#include "tests/lib/check.h"' >"$planted/cuda/g.cu"
+    echo '#include "base/loop/wire.h"' >"$planted/worker_runtime/h.c"
+    echo '#include "worker_runtime/device/device.h"' >"$planted/worker_runtime/ops/i.h"
+    echo '#include "worker_runtime/ops/ops.h"' >"$planted/worker_runtime/fine.c"
+    echo '#include <dtrun/zero.h>' >"$planted/base/k.c"
     echo 1..3
     found=$(violations "$planted" | wc -l)
-    if [ "$found" -eq 7 ]; then
+    if [ "$found" -eq 10 ]; then
         tap_ok 'planted violations are noticed'
     else
-        violations "$planted" | tap_not_ok "planted violations are noticed ($found of 7)"
+        violations "$planted" | tap_not_ok "planted violations are noticed ($found of 10)"
     fi
     if said=$(sh "$0" "$planted/none" 2>&1); then
         echo "$said" | tap_not_ok 'a tree that is not there is an error'
