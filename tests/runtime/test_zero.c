@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The stages against each other, against other worlds, and against AdamW written out. */
 #include "tests/runtime/zero_story.h"
+#include "worker_runtime/zero/update.h"
 
 static void check_stages(int world, int accumulation)
 {
@@ -230,4 +231,95 @@ TEST(a_device_with_16_bits_adds_up_micro_steps)
     s.o.stage = 3;
     check_ways(s, second);
     outcome_destroy(second);
+}
+
+/* Two units in one dt_zero, and each in one of its own. Gradients are whole numbers, so that
+ * squares add up to the same in any order. */
+enum { TWO_UNITS = 2, UNIT_SIZE = 37 };
+static const struct dt_param two_params[] = {{"a", UNIT_SIZE, true}, {"b", UNIT_SIZE, true}};
+static const struct dt_unit two_units[] = {{"first", two_params, 1}, {"second", two_params + 1, 1}};
+
+static void give_gradients(struct dt_zero *z, size_t unit, float first)
+{
+    struct dt_err err = {0};
+    float *grads = dt_zero_grads(z, unit, &err);
+    CHECK_OK(grads ? 0 : -1, err);
+    for (size_t i = 0; i < UNIT_SIZE; i++)
+        grads[i] += first + (float)i;
+    CHECK_OK(dt_zero_reduce(z, unit, &err), err);
+}
+
+static void check_same_params(struct dt_zero *a, size_t unit, struct dt_zero *b, size_t other)
+{
+    struct dt_err err = {0};
+    const void *x = dt_zero_gather(a, unit, &err), *y = dt_zero_gather(b, other, &err);
+    CHECK(x != NULL && y != NULL);
+    CHECK_BYTES(x, UNIT_SIZE * sizeof(float), y, UNIT_SIZE * sizeof(float));
+    dt_zero_release(a, unit);
+    dt_zero_release(b, other);
+}
+
+/* A step of both models; BROKEN: with an infinite gradient in the second unit. */
+static void step_both(struct dt_zero *whole, struct dt_zero **part, bool broken)
+{
+    struct dt_err err = {0};
+    struct dt_zero_update u = {.lr = 0.01f, .loss_scale = 4, .clip = 3};
+    struct dt_zero_updated done, done_apart;
+    double square = 0, one;
+    dt_zero_begin(whole, true, true);
+    for (size_t i = 0; i < TWO_UNITS; i++) {
+        float first = broken && i == 1 ? INFINITY : (float)i;
+        dt_zero_begin(part[i], true, true);
+        give_gradients(whole, i, first);
+        give_gradients(part[i], 0, first);
+        CHECK_OK(dt_zero_norm(part[i], &one, &err), err);
+        square += one;
+    }
+    CHECK_OK(dt_zero_step(whole, &u, &done, &err), err);
+    double factor = dt_zero_factor(&u, square, &done_apart);
+    CHECK_EQ(done.overflow, broken);
+    CHECK_EQ(done_apart.overflow, broken);
+    CHECK(broken || done.grad_norm == done_apart.grad_norm);
+    for (size_t i = 0; i < TWO_UNITS; i++)
+        CHECK_OK(broken ? dt_zero_skip(part[i], &err) : dt_zero_apply(part[i], u.lr, factor, &err),
+                 err);
+}
+
+static void joined(struct rank_self *me)
+{
+    struct dt_err err = {0};
+    struct dt_device *device = dt_device_open_cpu(1, &err);
+    CHECK_OK(device ? 0 : -1, err);
+    struct dt_coll *coll = rank_open(me);
+    struct dt_zero_place place = {.device = device, .group = coll, .sharing = 2};
+    struct dt_zero_options o;
+    struct dt_zero *whole, *part[TWO_UNITS];
+    dt_zero_defaults(&o);
+    o.stage = *(const int *)me->arg;
+    whole = dt_zero_create_on(&place, two_units, TWO_UNITS, &o, &err);
+    CHECK_OK(whole ? 0 : -1, err);
+    for (size_t i = 0; i < TWO_UNITS; i++) {
+        part[i] = dt_zero_create_on(&place, two_units + i, 1, &o, &err);
+        CHECK_OK(part[i] ? 0 : -1, err);
+    }
+    for (int step = 0; step < 4; step++)
+        step_both(whole, part, step == 2);
+    CHECK_EQ(dt_zero_steps(whole), 3);
+    dt_zero_begin(whole, false, false);
+    for (size_t i = 0; i < TWO_UNITS; i++) {
+        dt_zero_begin(part[i], false, false);
+        check_same_params(whole, i, part[i], 0);
+        dt_zero_destroy(part[i]);
+    }
+    dt_zero_destroy(whole);
+    dt_coll_destroy(coll);
+    dt_device_close(device);
+}
+
+TEST(parts_of_a_model_are_clipped_by_one_norm)
+{
+    for (int stage = 0; stage < 4; stage++) {
+        CHECK_ROW("stage %d", stage);
+        ranks_run(2, joined, &stage);
+    }
 }

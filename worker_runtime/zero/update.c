@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "worker_runtime/zero/stage.h"
+#include "worker_runtime/zero/update.h"
 
 /* OWNER's gradients of UNIT as floats; the scratch is good for one at a time. */
 static const float *float_grads(struct dt_zero *z, size_t unit, size_t owner)
@@ -99,23 +100,49 @@ static void clear_grads(struct dt_zero *z)
         z->unit[u].reduced = z->unit[u].added = false;
 }
 
-int dt_zero_step(struct dt_zero *z, const struct dt_zero_update *u, struct dt_zero_updated *out,
-                 struct dt_err *err)
+int dt_zero_norm(struct dt_zero *z, double *square, struct dt_err *err)
 {
-    double square;
-    if (z->stage->finish(z, err) < 0 || norm_square(z, &square, err) < 0)
-        return -1;
+    return z->stage->finish(z, err) < 0 ? -1 : norm_square(z, square, err);
+}
+
+double dt_zero_factor(const struct dt_zero_update *u, double square, struct dt_zero_updated *out)
+{
     double loss_scale = u->loss_scale != 0 ? (double)u->loss_scale : 1;
     double norm = sqrt(square) / loss_scale, factor = 1;
     *out = (struct dt_zero_updated){.grad_norm = norm, .overflow = !isfinite(norm)};
-    int64_t from = dt_clock_monotonic_ns();
     if (u->clip > 0)
         factor = fmin(1, (double)u->clip / (norm + 1e-6));
-    if (!out->overflow)
-        update(z, u->lr, factor / loss_scale);
+    return factor / loss_scale;
+}
+
+/* What the optimizer does since FROM is done when this returns. */
+static int finish_update(struct dt_zero *z, int64_t from, struct dt_err *err)
+{
     clear_grads(z);
     if (dt_device_sync(z->device, err) < 0)
         return -1;
     z->optimizer_ns += (uint64_t)(dt_clock_monotonic_ns() - from);
-    return out->overflow ? 0 : z->stage->publish(z, err);
+    return 0;
+}
+
+int dt_zero_apply(struct dt_zero *z, float lr, double factor, struct dt_err *err)
+{
+    int64_t from = dt_clock_monotonic_ns();
+    update(z, lr, factor);
+    return finish_update(z, from, err) < 0 ? -1 : z->stage->publish(z, err);
+}
+
+int dt_zero_skip(struct dt_zero *z, struct dt_err *err)
+{
+    return finish_update(z, dt_clock_monotonic_ns(), err);
+}
+
+int dt_zero_step(struct dt_zero *z, const struct dt_zero_update *u, struct dt_zero_updated *out,
+                 struct dt_err *err)
+{
+    double square;
+    if (dt_zero_norm(z, &square, err) < 0)
+        return -1;
+    double factor = dt_zero_factor(u, square, out);
+    return out->overflow ? dt_zero_skip(z, err) : dt_zero_apply(z, u->lr, factor, err);
 }

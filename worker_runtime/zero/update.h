@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* dt_zero_step() in its parts, for a model whose gradients lie in several dt_zero and are clipped
+ * by one norm: dt_zero_norm() of each, the squares added up, one dt_zero_factor() of the sum, and
+ * dt_zero_apply() or dt_zero_skip() of each. */
+#ifndef DT_WORKER_RUNTIME_ZERO_UPDATE_H
+#define DT_WORKER_RUNTIME_ZERO_UPDATE_H
+
+#include <dtrun/zero.h>
+
+/* Waits for the sums of this step. *SQUARE: of the norm of all gradients of Z as they stand, with
+ * the loss scale in them; infinite or NaN when one of them is. All ranks get the same. Collective.
+ */
+int dt_zero_norm(struct dt_zero *z, double *square, struct dt_err *err);
+
+/* What SQUARE means for a step as U wants it: OUT, and what gradients are to be multiplied by,
+ * which is of no use where OUT says overflow. Pure. */
+double dt_zero_factor(const struct dt_zero_update *u, double square, struct dt_zero_updated *out);
+
+/* AdamW with the gradients times FACTOR, and the new parameters everywhere. Gradients are 0 again.
+ * Collective. */
+int dt_zero_apply(struct dt_zero *z, float lr, double factor, struct dt_err *err);
+/* The step changes nothing but that gradients are 0 again. */
+int dt_zero_skip(struct dt_zero *z, struct dt_err *err);
+
+#endif
