@@ -113,6 +113,7 @@ static void open_transformer(struct world *w, bool recompute, size_t every)
     struct dt_err err = {0};
     struct dt_transformer_options o = {.batch = w->batch,
                                        .positions = w->positions,
+                                       .slots = 3,
                                        .recompute = recompute,
                                        .recompute_every = every};
     dt_transformer_destroy(w->t);
@@ -304,6 +305,57 @@ TEST(what_is_recomputed_has_the_same_bits)
             free(again);
         }
         free(kept);
+        close_world(&w);
+    }
+}
+
+/* MICRO_BATCHES forward, and then backward from the first: what pipelines do. */
+enum { MICRO_BATCHES = 3 };
+
+static double train_at_once(struct world *w, int32_t *const *ids, const size_t *batch)
+{
+    struct dt_err err = {0};
+    double loss = 0;
+    for (size_t i = 0; i < MICRO_BATCHES; i++)
+        CHECK_OK(dt_transformer_forward(w->t, w->z, i, batch[i], ids[i], w->targets, 1, &err), err);
+    for (size_t i = 0; i < MICRO_BATCHES; i++)
+        CHECK_OK(dt_transformer_backward(w->t, w->z, i, &loss, &err), err);
+    CHECK(held_all_back(w->z));
+    return loss;
+}
+
+/* A tied matrix has its two gradients added in another order, all others in the same. */
+TEST(several_micro_batches_may_be_under_way)
+{
+    static const size_t batch[MICRO_BATCHES] = {2, 1, 2};
+    for (size_t i = 0; i < 2 * ROWS(shapes); i++) {
+        struct world w;
+        struct dt_err err = {0};
+        size_t count, samples = 2 * 5;
+        int32_t *ids[MICRO_BATCHES];
+        double loss = 0;
+        open_world(&w, &shapes[i / 2], 2, 5);
+        open_transformer(&w, i % 2, 1);
+        CHECK_ROW("%s, recompute %zu", name_of(&w.shape), i % 2);
+        for (size_t m = 0; m < MICRO_BATCHES; m++) {
+            ids[m] = calloc(samples, sizeof *ids[m]);
+            for (size_t k = 0; k < samples; k++)
+                ids[m][k] = w.ids[(k + m) % samples];
+            CHECK_OK(dt_transformer_train(w.t, w.z, batch[m], ids[m], w.targets, 1, &loss, &err),
+                     err);
+        }
+        float *one_by_one = grads_of(&w, &count);
+        held_clear_grads(w.z);
+        CHECK(train_at_once(&w, ids, batch) == loss);
+        float *at_once = grads_of(&w, &count);
+        if (w.shape.tied)
+            check_close(at_once, one_by_one, count, 1e-6);
+        else
+            check_same_bits(at_once, one_by_one, count);
+        for (size_t m = 0; m < MICRO_BATCHES; m++)
+            free(ids[m]);
+        free(one_by_one);
+        free(at_once);
         close_world(&w);
     }
 }
@@ -500,6 +552,8 @@ TEST(the_memory_it_says_is_the_memory_it_takes)
         {.batch = 1, .positions = 1},
         {.batch = 3, .positions = 5, .recompute = true},
         {.batch = 2, .positions = 6, .recompute = true, .recompute_every = 2},
+        {.batch = 2, .positions = 6, .slots = 3},
+        {.batch = 2, .positions = 6, .slots = 2, .recompute = true, .recompute_every = 2},
         {.batch = 2, .positions = 6, .recompute = true, .recompute_every = 9}};
     for (size_t i = 0; i < ROWS(shapes); i++) {
         for (size_t k = 0; k < ROWS(options); k++) {

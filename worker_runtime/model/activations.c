@@ -87,7 +87,6 @@ static void lay_scratch(struct cursor *c, const struct sizes *z, struct dt_scrat
 {
     s->branch = take(c, z->rows, larger(z->width, z->q), z->elem);
     s->normed = take(c, z->rows, z->width, z->elem);
-    s->dstream = take(c, z->rows, z->width, z->elem);
     struct cursor head = *c;
     s->wide = take(c, z->rows, larger(z->inner, z->qkv), z->elem);
     s->dwide = take(c, z->rows, z->inner, z->elem);
@@ -99,6 +98,11 @@ static void lay_scratch(struct cursor *c, const struct sizes *z, struct dt_scrat
     c->used = larger(c->used, head.used);
 }
 
+static size_t slots_of(const struct dt_transformer_options *o)
+{
+    return larger(o->slots, 1);
+}
+
 /* Segments of that many blocks; 0 when nothing is recomputed. */
 static size_t segment_of(const struct dt_shape *s, const struct dt_transformer_options *o)
 {
@@ -107,29 +111,41 @@ static size_t segment_of(const struct dt_shape *s, const struct dt_transformer_o
     return smaller(larger(o->recompute_every, 1), s->layers);
 }
 
-/* A->inputs and A->kept are NULL when only the size is asked for. */
+/* SEGMENT: of the activations. The slot's inputs and kept are NULL when only the size is asked for.
+ */
+static void lay_slot(struct cursor *c, const struct dt_shape *s, const struct sizes *z,
+                     size_t segment, struct dt_activation_slot *to)
+{
+    size_t kept = segment ? segment : s->layers;
+    to->ids = take(c, z->rows, 1, sizeof *to->ids);
+    to->targets = take(c, z->rows, 1, sizeof *to->targets);
+    to->losses = take(c, z->rows, 1, sizeof *to->losses);
+    to->dstream = take(c, z->rows, z->width, z->elem);
+    for (size_t i = 0; i < kept; i++) {
+        struct dt_kept one;
+        lay_kept(c, z, &one);
+        for (size_t block = i; to->kept && block < s->layers; block += kept)
+            to->kept[block] = one;
+    }
+    /* Inside a segment an input is needed only as long as the segment is. */
+    for (size_t block = 0; block < s->layers; block++) {
+        bool own = !segment || block % segment == 0 || block < segment;
+        dt_elem *input = own ? take(c, z->rows, z->width, z->elem) : NULL;
+        if (to->inputs)
+            to->inputs[block] = own ? input : to->inputs[block % segment];
+    }
+}
+
+/* A->slots is NULL when only the size is asked for. */
 static size_t lay_out(struct dt_activations *a, const struct dt_shape *s, const struct sizes *z,
                       char *base)
 {
     struct cursor c = {.base = base};
-    size_t kept = a->segment ? a->segment : s->layers;
     a->head_rows = z->head_rows;
-    a->ids = take(&c, z->rows, 1, sizeof *a->ids);
-    a->targets = take(&c, z->rows, 1, sizeof *a->targets);
-    a->losses = take(&c, z->rows, 1, sizeof *a->losses);
     lay_scratch(&c, z, &a->scratch);
-    for (size_t i = 0; i < kept; i++) {
-        struct dt_kept slot;
-        lay_kept(&c, z, &slot);
-        for (size_t block = i; a->kept && block < s->layers; block += kept)
-            a->kept[block] = slot;
-    }
-    /* Inside a segment an input is needed only as long as the segment is. */
-    for (size_t block = 0; block < s->layers; block++) {
-        bool own = !a->segment || block % a->segment == 0 || block < a->segment;
-        dt_elem *input = own ? take(&c, z->rows, z->width, z->elem) : NULL;
-        if (a->inputs)
-            a->inputs[block] = own ? input : a->inputs[block % a->segment];
+    for (size_t i = 0; i < a->slot_count; i++) {
+        struct dt_activation_slot none = {0};
+        lay_slot(&c, s, z, a->segment, a->slots ? &a->slots[i] : &none);
     }
     return c.used;
 }
@@ -137,9 +153,21 @@ static size_t lay_out(struct dt_activations *a, const struct dt_shape *s, const 
 size_t dt_transformer_bytes(const struct dt_shape *shape, const struct dt_transformer_options *o,
                             struct dt_device_form form)
 {
-    struct dt_activations a = {.segment = segment_of(shape, o)};
+    struct dt_activations a = {.slot_count = slots_of(o), .segment = segment_of(shape, o)};
     struct sizes z = sizes_of(shape, o, form);
     return lay_out(&a, shape, &z, NULL);
+}
+
+static bool open_slots(struct dt_activations *a, size_t layers)
+{
+    a->slots = calloc(a->slot_count, sizeof *a->slots);
+    for (size_t i = 0; a->slots && i < a->slot_count; i++) {
+        a->slots[i].inputs = calloc(layers, sizeof *a->slots[i].inputs);
+        a->slots[i].kept = calloc(layers, sizeof *a->slots[i].kept);
+        if (!a->slots[i].inputs || !a->slots[i].kept)
+            return false;
+    }
+    return a->slots != NULL;
 }
 
 int dt_activations_create(struct dt_activations *a, const struct dt_shape *s,
@@ -152,11 +180,9 @@ int dt_activations_create(struct dt_activations *a, const struct dt_shape *s,
         .head_stride = device->head_stride,
     };
     struct sizes z = sizes_of(s, o, form);
-    *a = (struct dt_activations){.segment = segment_of(s, o)};
-    size_t bytes = lay_out(a, s, &z, NULL);
-    a->inputs = calloc(s->layers, sizeof *a->inputs);
-    a->kept = calloc(s->layers, sizeof *a->kept);
-    if (bytes == SIZE_MAX || !a->inputs || !a->kept)
+    size_t bytes = dt_transformer_bytes(s, o, form);
+    *a = (struct dt_activations){.slot_count = slots_of(o), .segment = segment_of(s, o)};
+    if (bytes == SIZE_MAX || !open_slots(a, s->layers))
         return dt_err_set(err, DT_E_MEMORY,
                           "no memory for activations of %zu samples with %zu positions", o->batch,
                           o->positions);
@@ -170,6 +196,9 @@ int dt_activations_create(struct dt_activations *a, const struct dt_shape *s,
 void dt_activations_destroy(struct dt_activations *a, struct dt_device *device)
 {
     dt_device_free(device, a->memory);
-    free(a->inputs);
-    free(a->kept);
+    for (size_t i = 0; a->slots && i < a->slot_count; i++) {
+        free(a->slots[i].inputs);
+        free(a->slots[i].kept);
+    }
+    free(a->slots);
 }

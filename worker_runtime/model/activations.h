@@ -25,13 +25,12 @@ struct dt_kept {
 };
 
 /* Of whoever computes: nothing stays in it from one block to the next but branch, when going
- * forward, and dstream, when going back. */
+ * forward. */
 struct dt_scratch {
-    dt_elem *branch;  /* [N, max(C, Q)]: what a branch adds to the stream, or the gradient there */
-    dt_elem *normed;  /* [N, C]: out of a norm */
-    dt_elem *dstream; /* [N, C]: the gradient of the stream */
-    dt_elem *wide;    /* [N, max(I, Q + 2 K)] */
-    dt_elem *dwide;   /* [N, I] */
+    dt_elem *branch; /* [N, max(C, Q)]: what a branch adds to the stream, or the gradient there */
+    dt_elem *normed; /* [N, C]: out of a norm */
+    dt_elem *wide;   /* [N, max(I, Q + 2 K)] */
+    dt_elem *dwide;  /* [N, I] */
     /* For the head, in the same memory as the two above: R rows are gone through at once. */
     dt_elem *logits;    /* [R, logits_stride], the first V of each row */
     dt_elem *dnormed;   /* [R, C] */
@@ -39,11 +38,19 @@ struct dt_scratch {
     size_t logits_stride;
 };
 
-struct dt_activations {
+/* Of one micro-batch, from its way forward to its way back. */
+struct dt_activation_slot {
+    size_t batch;           /* samples in it */
     int32_t *ids, *targets; /* [N] */
     float *losses;          /* [N] */
+    dt_elem *dstream;       /* [N, C]: the gradient of the stream, from the head on */
     dt_elem **inputs;       /* by block: the stream at its start, [N, C] */
     struct dt_kept *kept;   /* by block; blocks that are recomputed share */
+};
+
+struct dt_activations {
+    struct dt_activation_slot *slots;
+    size_t slot_count;
     struct dt_scratch scratch;
     size_t head_rows; /* R */
     size_t segment;   /* blocks from one whose input is kept to the next: all others of a segment

@@ -22,6 +22,7 @@ struct dt_block {
     char *grads;          /* laid out alike; NULL when going forward */
     const size_t *offset; /* of each tensor in the unit, in bytes: DT_GPT2_C_FC_WEIGHT, ... */
     dt_elem *input;
+    dt_elem *dstream; /* the gradient of the stream */
     const struct dt_kept *kept;
     const struct dt_scratch *scratch;
 };
@@ -32,7 +33,7 @@ void dt_gpt2_forward(const struct dt_block *b, const dt_elem *from, const dt_ele
                      bool output);
 void dt_llama_forward(const struct dt_block *b, const dt_elem *from, const dt_elem *add,
                       bool output);
-/* scratch->dstream: the output's gradient becomes the input's. */
+/* dstream: the output's gradient becomes the input's. */
 void dt_gpt2_backward(const struct dt_block *b);
 void dt_llama_backward(const struct dt_block *b);
 

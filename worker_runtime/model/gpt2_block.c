@@ -77,13 +77,13 @@ static void mlp_backward(const struct dt_block *b)
 
     ops->gelu_forward(n, s->wide, b->kept->pre, b->stream);
     ops->linear_backward(&mlp_proj, s->dwide, false, dt_block_grad(b, DT_GPT2_MLP_PROJ_WEIGHT),
-                         dt_block_grad(b, DT_GPT2_MLP_PROJ_BIAS), s->wide, s->dstream, b->stream);
+                         dt_block_grad(b, DT_GPT2_MLP_PROJ_BIAS), s->wide, b->dstream, b->stream);
     ops->gelu_backward(n, s->dwide, b->kept->pre, s->dwide, b->stream);
 
     ops->norm_forward(&ln_2, s->normed, NULL, b->kept->middle, NULL, b->stream);
     ops->linear_backward(&c_fc, s->branch, false, dt_block_grad(b, DT_GPT2_C_FC_WEIGHT),
                          dt_block_grad(b, DT_GPT2_C_FC_BIAS), s->normed, s->dwide, b->stream);
-    ops->norm_backward(&ln_2, s->dstream, dt_block_grad(b, DT_GPT2_LN_2_WEIGHT),
+    ops->norm_backward(&ln_2, b->dstream, dt_block_grad(b, DT_GPT2_LN_2_WEIGHT),
                        dt_block_grad(b, DT_GPT2_LN_2_BIAS), b->kept->middle, s->branch, b->stream);
 }
 
@@ -97,14 +97,14 @@ static void attention_backward(const struct dt_block *b)
     struct dt_linear attn_proj = linear(b, DT_GPT2_ATTN_PROJ_WEIGHT);
 
     ops->linear_backward(&attn_proj, s->branch, false, dt_block_grad(b, DT_GPT2_ATTN_PROJ_WEIGHT),
-                         dt_block_grad(b, DT_GPT2_ATTN_PROJ_BIAS), b->kept->attended, s->dstream,
+                         dt_block_grad(b, DT_GPT2_ATTN_PROJ_BIAS), b->kept->attended, b->dstream,
                          b->stream);
     dt_block_attention_backward(b, s->wide, s->branch);
 
     ops->norm_forward(&ln_1, s->normed, NULL, b->input, NULL, b->stream);
     ops->linear_backward(&c_attn, s->branch, false, dt_block_grad(b, DT_GPT2_C_ATTN_WEIGHT),
                          dt_block_grad(b, DT_GPT2_C_ATTN_BIAS), s->normed, s->wide, b->stream);
-    ops->norm_backward(&ln_1, s->dstream, dt_block_grad(b, DT_GPT2_LN_1_WEIGHT),
+    ops->norm_backward(&ln_1, b->dstream, dt_block_grad(b, DT_GPT2_LN_1_WEIGHT),
                        dt_block_grad(b, DT_GPT2_LN_1_BIAS), b->input, s->branch, b->stream);
 }
 

@@ -66,6 +66,6 @@ void dt_head_backward(const struct dt_head *h, size_t first, size_t rows)
 
     h->ops->linear_backward(&to_words, s->dnormed, false, h->dmatrix, NULL,
                             from_row(h, s->normed, first), s->logits, h->stream);
-    h->ops->norm_backward(&last_norm, from_row(h, s->dstream, first), h->dweight, h->dbias,
+    h->ops->norm_backward(&last_norm, from_row(h, h->dstream, first), h->dweight, h->dbias,
                           from_row(h, s->branch, first), s->dnormed, h->stream);
 }

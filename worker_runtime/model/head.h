@@ -16,6 +16,7 @@ struct dt_head {
     const dt_elem *middle;                 /* [N, C]: the last block's, who left scratch->branch */
     const int32_t *targets;                /* [N] */
     float *losses;                         /* [N] */
+    dt_elem *dstream;                      /* [N, C]: where the gradient of the stream is added */
     const struct dt_scratch *scratch;
 };
 
@@ -23,7 +24,7 @@ struct dt_head {
  * begins with, multiplied by SCALE. */
 void dt_head_forward(const struct dt_head *h, size_t first, size_t rows, bool gradients,
                      float scale);
-/* Of the same rows, before any others go forward. Adds to scratch->dstream. */
+/* Of the same rows, before any others go forward. Adds to dstream. */
 void dt_head_backward(const struct dt_head *h, size_t first, size_t rows);
 
 #endif

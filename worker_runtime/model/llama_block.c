@@ -98,7 +98,7 @@ static void mlp_backward(const struct dt_block *b, const struct linears *l)
 
     ops->swiglu_forward(n, s->wide, kept->pre, kept->up, b->stream);
     ops->linear_backward(&l->down, s->dwide, false, dt_block_grad(b, DT_LLAMA_DOWN), NULL, s->wide,
-                         s->dstream, b->stream);
+                         b->dstream, b->stream);
     ops->swiglu_backward(n, s->dwide, s->wide, kept->pre, kept->up, s->dwide, b->stream);
 
     ops->norm_forward(&post_norm, s->normed, NULL, kept->middle, NULL, b->stream);
@@ -106,7 +106,7 @@ static void mlp_backward(const struct dt_block *b, const struct linears *l)
                          s->normed, s->dwide, b->stream);
     ops->linear_backward(&l->up, s->branch, true, dt_block_grad(b, DT_LLAMA_UP), NULL, s->normed,
                          s->wide, b->stream);
-    ops->norm_backward(&post_norm, s->dstream, dt_block_grad(b, DT_LLAMA_POST_NORM), NULL,
+    ops->norm_backward(&post_norm, b->dstream, dt_block_grad(b, DT_LLAMA_POST_NORM), NULL,
                        kept->middle, s->branch, b->stream);
 }
 
@@ -118,14 +118,14 @@ static void attention_backward(const struct dt_block *b, const struct linears *l
     struct dt_norm input_norm = norm(b, 0);
 
     ops->linear_backward(&l->o, s->branch, false, dt_block_grad(b, DT_LLAMA_O), NULL,
-                         b->kept->attended, s->dstream, b->stream);
+                         b->kept->attended, b->dstream, b->stream);
     dt_block_attention_backward(b, s->wide, s->branch);
     rotate(b, s->wide, true);
 
     ops->norm_forward(&input_norm, s->normed, NULL, b->input, NULL, b->stream);
     ops->linear_backward(&l->qkv, s->branch, false, dt_block_grad(b, DT_LLAMA_Q), NULL, s->normed,
                          s->wide, b->stream);
-    ops->norm_backward(&input_norm, s->dstream, dt_block_grad(b, DT_LLAMA_INPUT_NORM), NULL,
+    ops->norm_backward(&input_norm, b->dstream, dt_block_grad(b, DT_LLAMA_INPUT_NORM), NULL,
                        b->input, s->branch, b->stream);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The walk through the model, there and back:
+/* The walk through the model: forward, and backward of what went forward in a slot:
  *
  *     embed -> block 0 -> ... -> last block -> head: loss, and at once its gradient
  *                                                                  |
@@ -14,12 +14,13 @@
 
 #include "worker_runtime/model/work.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 struct pass {
     struct dt_transformer *t;
     struct dt_zero *z;
-    size_t batch;
+    size_t slot, batch;
     bool train;
     float scale;
     struct dt_err *err;
@@ -38,6 +39,7 @@ static size_t head_unit(const struct dt_transformer *t)
 /* Without samples there is nothing to compute. */
 static void compute(const struct pass *p, struct dt_work *w)
 {
+    w->slot = p->slot;
     w->batch = p->batch;
     if (p->batch > 0)
         dt_work_compute(p->t, w);
@@ -166,21 +168,24 @@ static int check_ids(const struct pass *p, const char *what, const int32_t *ids,
 static int load(const struct pass *p, const int32_t *ids, const int32_t *targets)
 {
     struct dt_device *device = p->t->device;
+    struct dt_activation_slot *to = &p->t->a.slots[p->slot];
     if (p->batch > p->t->options.batch)
         return dt_err_set(p->err, DT_E_USAGE, "%zu samples, where there is room for %zu", p->batch,
                           p->t->options.batch);
     if (check_ids(p, "token", ids, 0) < 0 || check_ids(p, "target", targets, INT32_MIN) < 0)
         return -1;
-    device->table->from_host(device, p->t->a.ids, ids, rows_of(p) * sizeof *ids);
-    device->table->from_host(device, p->t->a.targets, targets, rows_of(p) * sizeof *targets);
+    to->batch = p->batch;
+    device->table->from_host(device, to->ids, ids, rows_of(p) * sizeof *ids);
+    device->table->from_host(device, to->targets, targets, rows_of(p) * sizeof *targets);
     return 0;
 }
 
-static int finish(struct pass *p, double *loss_sum)
+static int collect_losses(struct pass *p, double *loss_sum)
 {
     struct dt_transformer *t = p->t;
+    const float *losses = t->a.slots[p->slot].losses;
     dt_work_start_clock(t);
-    t->device->table->to_host(t->device, t->losses, t->a.losses, rows_of(p) * sizeof *t->losses);
+    t->device->table->to_host(t->device, t->losses, losses, rows_of(p) * sizeof *t->losses);
     if (dt_device_sync(t->device, p->err) < 0)
         return -1;
     dt_work_count_time(t, p->train ? &t->backward_ns : &t->forward_ns);
@@ -189,21 +194,41 @@ static int finish(struct pass *p, double *loss_sum)
     return 0;
 }
 
-static int run(struct pass *p, const int32_t *ids, const int32_t *targets, double *loss_sum)
+static int forward(struct pass *p, const int32_t *ids, const int32_t *targets)
 {
-    if (load(p, ids, targets) < 0 || embed_forward(p) < 0 || blocks_forward(p) < 0 || head(p) < 0)
+    assert(p->slot < p->t->a.slot_count);
+    if (load(p, ids, targets) < 0 || embed_forward(p) < 0 || blocks_forward(p) < 0)
         return -1;
-    if (p->train && (blocks_backward(p) < 0 || embed_backward(p) < 0))
+    return head(p);
+}
+
+int dt_transformer_forward(struct dt_transformer *t, struct dt_zero *z, size_t slot, size_t batch,
+                           const int32_t *ids, const int32_t *targets, float scale,
+                           struct dt_err *err)
+{
+    struct pass p = {
+        .t = t, .z = z, .slot = slot, .batch = batch, .train = true, .scale = scale, .err = err};
+    return forward(&p, ids, targets);
+}
+
+int dt_transformer_backward(struct dt_transformer *t, struct dt_zero *z, size_t slot,
+                            double *loss_sum, struct dt_err *err)
+{
+    struct pass p = {.t = t, .z = z, .slot = slot, .train = true, .err = err};
+    assert(slot < t->a.slot_count);
+    p.batch = t->a.slots[slot].batch;
+    if (blocks_backward(&p) < 0 || embed_backward(&p) < 0)
         return -1;
-    return finish(p, loss_sum);
+    return collect_losses(&p, loss_sum);
 }
 
 int dt_transformer_train(struct dt_transformer *t, struct dt_zero *z, size_t batch,
                          const int32_t *ids, const int32_t *targets, float scale, double *loss_sum,
                          struct dt_err *err)
 {
-    struct pass p = {.t = t, .z = z, .batch = batch, .train = true, .scale = scale, .err = err};
-    return run(&p, ids, targets, loss_sum);
+    if (dt_transformer_forward(t, z, 0, batch, ids, targets, scale, err) < 0)
+        return -1;
+    return dt_transformer_backward(t, z, 0, loss_sum, err);
 }
 
 int dt_transformer_loss(struct dt_transformer *t, struct dt_zero *z, size_t batch,
@@ -211,7 +236,7 @@ int dt_transformer_loss(struct dt_transformer *t, struct dt_zero *z, size_t batc
                         struct dt_err *err)
 {
     struct pass p = {.t = t, .z = z, .batch = batch, .err = err};
-    return run(&p, ids, targets, loss_sum);
+    return forward(&p, ids, targets) < 0 ? -1 : collect_losses(&p, loss_sum);
 }
 
 void dt_transformer_times(struct dt_transformer *t, uint64_t *forward, uint64_t *backward)

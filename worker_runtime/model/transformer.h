@@ -13,6 +13,7 @@ struct dt_transformer;
 struct dt_transformer_options {
     size_t batch;     /* most samples of a micro-batch */
     size_t positions; /* of each; at most the shape's */
+    size_t slots;     /* micro-batches that may be between forward and backward; 0: 1 */
     bool recompute; /* activation checkpointing: keep a block's input only, and go through it again
                      */
     size_t recompute_every; /* blocks between two that are kept, with .recompute; 0: 1 */
@@ -34,6 +35,14 @@ void dt_transformer_destroy(struct dt_transformer *t);
 int dt_transformer_train(struct dt_transformer *t, struct dt_zero *z, size_t batch,
                          const int32_t *ids, const int32_t *targets, float scale, double *loss_sum,
                          struct dt_err *err);
+/* dt_transformer_train() in its halves, for a schedule that has several micro-batches under way:
+ * each is in a SLOT of its own from its way forward, which ends with the head and the head's
+ * gradients, to its way back, at whose end its losses are added to *LOSS_SUM. */
+int dt_transformer_forward(struct dt_transformer *t, struct dt_zero *z, size_t slot, size_t batch,
+                           const int32_t *ids, const int32_t *targets, float scale,
+                           struct dt_err *err);
+int dt_transformer_backward(struct dt_transformer *t, struct dt_zero *z, size_t slot,
+                            double *loss_sum, struct dt_err *err);
 /* The losses alone. */
 int dt_transformer_loss(struct dt_transformer *t, struct dt_zero *z, size_t batch,
                         const int32_t *ids, const int32_t *targets, double *loss_sum,

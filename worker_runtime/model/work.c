@@ -28,6 +28,11 @@ static size_t rows_of(const struct dt_transformer *t, const struct dt_work *w)
     return w->batch * t->options.positions;
 }
 
+static struct dt_activation_slot *slot_of(const struct dt_transformer *t, const struct dt_work *w)
+{
+    return &t->a.slots[w->slot];
+}
+
 static struct dt_embedding embedding(const struct dt_transformer *t, const struct dt_work *w)
 {
     return (struct dt_embedding){
@@ -35,7 +40,7 @@ static struct dt_embedding embedding(const struct dt_transformer *t, const struc
         .positions = t->options.positions,
         .width = t->shape.width,
         .vocabulary = t->shape.vocabulary,
-        .ids = t->a.ids,
+        .ids = slot_of(t, w)->ids,
     };
 }
 
@@ -43,9 +48,9 @@ static void embed_forward(struct dt_transformer *t, const struct dt_work *w)
 {
     bool gpt2 = t->shape.family == DT_GPT2;
     struct dt_embedding e = embedding(t, w);
-    t->device->ops->embedding_forward(&e, t->a.inputs[0], w->params + t->embed_at[DT_GPT2_WTE],
-                                      gpt2 ? w->params + t->embed_at[DT_GPT2_WPE] : NULL,
-                                      t->device->stream);
+    t->device->ops->embedding_forward(
+        &e, slot_of(t, w)->inputs[0], w->params + t->embed_at[DT_GPT2_WTE],
+        gpt2 ? w->params + t->embed_at[DT_GPT2_WPE] : NULL, t->device->stream);
 }
 
 static void embed_backward(struct dt_transformer *t, const struct dt_work *w)
@@ -54,11 +59,12 @@ static void embed_backward(struct dt_transformer *t, const struct dt_work *w)
     struct dt_embedding e = embedding(t, w);
     t->device->ops->embedding_backward(&e, w->grads + t->embed_at[DT_GPT2_WTE],
                                        gpt2 ? w->grads + t->embed_at[DT_GPT2_WPE] : NULL,
-                                       t->a.scratch.dstream, t->device->stream);
+                                       slot_of(t, w)->dstream, t->device->stream);
 }
 
 static struct dt_block block_of(const struct dt_transformer *t, const struct dt_work *w)
 {
+    const struct dt_activation_slot *slot = slot_of(t, w);
     return (struct dt_block){
         .shape = &t->shape,
         .ops = t->device->ops,
@@ -69,21 +75,22 @@ static struct dt_block block_of(const struct dt_transformer *t, const struct dt_
         .params = w->params,
         .grads = w->grads,
         .offset = t->block_at,
-        .input = t->a.inputs[w->block],
-        .kept = &t->a.kept[w->block],
+        .input = slot->inputs[w->block],
+        .dstream = slot->dstream,
+        .kept = &slot->kept[w->block],
         .scratch = &t->a.scratch,
     };
 }
 
 static void block_forward(struct dt_transformer *t, const struct dt_work *w, bool output)
 {
-    const struct dt_activations *a = &t->a;
+    const dt_elem *branch = t->a.scratch.branch;
     struct dt_block b = block_of(t, w);
-    const dt_elem *from = w->chained ? a->kept[w->block - 1].middle : NULL;
+    const dt_elem *from = w->chained ? slot_of(t, w)->kept[w->block - 1].middle : NULL;
     if (t->shape.family == DT_GPT2)
-        dt_gpt2_forward(&b, from, a->scratch.branch, output);
+        dt_gpt2_forward(&b, from, branch, output);
     else
-        dt_llama_forward(&b, from, a->scratch.branch, output);
+        dt_llama_forward(&b, from, branch, output);
 }
 
 /* What comes out of going forward once more is not wanted: the way back began behind it. */
@@ -100,6 +107,7 @@ static void block_backward(struct dt_transformer *t, const struct dt_work *w)
 
 static struct dt_head head_of(const struct dt_transformer *t, const struct dt_work *w)
 {
+    const struct dt_activation_slot *slot = slot_of(t, w);
     bool gpt2 = t->shape.family == DT_GPT2;
     size_t matrix_at = t->shape.tied
                            ? t->embed_at[DT_GPT2_WTE]
@@ -111,9 +119,10 @@ static struct dt_head head_of(const struct dt_transformer *t, const struct dt_wo
         .weight = w->params + t->head_at[DT_GPT2_LN_F_WEIGHT],
         .bias = gpt2 ? w->params + t->head_at[DT_GPT2_LN_F_BIAS] : NULL,
         .matrix = w->matrix + matrix_at,
-        .middle = t->a.kept[t->shape.layers - 1].middle,
-        .targets = t->a.targets,
-        .losses = t->a.losses,
+        .middle = slot->kept[t->shape.layers - 1].middle,
+        .targets = slot->targets,
+        .losses = slot->losses,
+        .dstream = slot->dstream,
         .scratch = &t->a.scratch,
     };
     if (!w->grads)
@@ -133,7 +142,7 @@ static void head(struct dt_transformer *t, const struct dt_work *w)
     size_t all = rows_of(t, w), chunks = (all + t->a.head_rows - 1) / t->a.head_rows;
     size_t size = (all + chunks - 1) / chunks;
     if (w->grads)
-        device->table->clear(device, t->a.scratch.dstream,
+        device->table->clear(device, h.dstream,
                              all * t->shape.width * dt_dtype_size(device->ops->elem));
     for (size_t first = 0; first < all; first += size) {
         size_t left = all - first, rows = left < size ? left : size;

@@ -31,7 +31,7 @@ enum dt_work_kind {
 /* All that it depends on, beside what the transformer is from its beginning: a device may know it
  * again by these bytes, so there are no gaps between them. */
 struct dt_work {
-    uint64_t kind, batch, block;
+    uint64_t kind, slot, batch, block;
     uint64_t chained; /* a block's input is still to be summed up: the one before left it */
     uint64_t again;   /* for backward's sake, as what was kept is gone */
     const char *params, *matrix; /* the unit's; the head's, of another unit where it is tied */
