@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* GPT-2's block: LayerNorm with bias, one matrix for queries, keys and values, GELU. Weights are
  * stored [in, out]. */
-#include "worker_runtime/model/block.h"
+#include "worker_runtime/model/linear.h"
 
 static struct dt_norm norm(const struct dt_block *b, int which)
 {
@@ -55,14 +55,14 @@ void dt_gpt2_forward(const struct dt_block *b, const dt_elem *from, const dt_ele
         ops->norm_forward(&ln_1, s->normed, b->input, from, add, b->stream);
     else
         ops->norm_forward(&ln_1, s->normed, NULL, b->input, NULL, b->stream);
-    ops->linear_forward(&c_attn, kept->qkv, s->normed, b->stream);
+    dt_linear_column_forward(b, &c_attn, kept->qkv, s->normed);
     ops->attention_forward(&attention, kept->attended, b->stream);
-    ops->linear_forward(&attn_proj, s->branch, kept->attended, b->stream);
+    dt_linear_row_forward(b, &attn_proj, s->branch, kept->attended);
 
     ops->norm_forward(&ln_2, s->normed, kept->middle, b->input, s->branch, b->stream);
-    ops->linear_gelu_forward(&c_fc, s->wide, kept->pre, s->normed, b->stream);
+    dt_linear_column_gelu_forward(b, &c_fc, s->wide, kept->pre, s->normed);
     if (output)
-        ops->linear_forward(&mlp_proj, s->branch, s->wide, b->stream);
+        dt_linear_row_forward(b, &mlp_proj, s->branch, s->wide);
 }
 
 /* wide: what the GELU gave, again; dwide: its gradient, then that of what went into it. */
@@ -76,13 +76,11 @@ static void mlp_backward(const struct dt_block *b)
     size_t n = b->rows * b->shape->inner;
 
     ops->gelu_forward(n, s->wide, b->kept->pre, b->stream);
-    ops->linear_backward(&mlp_proj, s->dwide, false, dt_block_grad(b, DT_GPT2_MLP_PROJ_WEIGHT),
-                         dt_block_grad(b, DT_GPT2_MLP_PROJ_BIAS), s->wide, b->dstream, b->stream);
+    dt_linear_row_backward(b, &mlp_proj, s->dwide, s->wide, b->dstream);
     ops->gelu_backward(n, s->dwide, b->kept->pre, s->dwide, b->stream);
 
     ops->norm_forward(&ln_2, s->normed, NULL, b->kept->middle, NULL, b->stream);
-    ops->linear_backward(&c_fc, s->branch, false, dt_block_grad(b, DT_GPT2_C_FC_WEIGHT),
-                         dt_block_grad(b, DT_GPT2_C_FC_BIAS), s->normed, s->dwide, b->stream);
+    dt_linear_column_backward(b, &c_fc, s->branch, false, s->normed, s->dwide);
     ops->norm_backward(&ln_2, b->dstream, dt_block_grad(b, DT_GPT2_LN_2_WEIGHT),
                        dt_block_grad(b, DT_GPT2_LN_2_BIAS), b->kept->middle, s->branch, b->stream);
 }
@@ -96,14 +94,11 @@ static void attention_backward(const struct dt_block *b)
     struct dt_linear c_attn = linear(b, DT_GPT2_C_ATTN_WEIGHT);
     struct dt_linear attn_proj = linear(b, DT_GPT2_ATTN_PROJ_WEIGHT);
 
-    ops->linear_backward(&attn_proj, s->branch, false, dt_block_grad(b, DT_GPT2_ATTN_PROJ_WEIGHT),
-                         dt_block_grad(b, DT_GPT2_ATTN_PROJ_BIAS), b->kept->attended, b->dstream,
-                         b->stream);
+    dt_linear_row_backward(b, &attn_proj, s->branch, b->kept->attended, b->dstream);
     dt_block_attention_backward(b, s->wide, s->branch);
 
     ops->norm_forward(&ln_1, s->normed, NULL, b->input, NULL, b->stream);
-    ops->linear_backward(&c_attn, s->branch, false, dt_block_grad(b, DT_GPT2_C_ATTN_WEIGHT),
-                         dt_block_grad(b, DT_GPT2_C_ATTN_BIAS), s->normed, s->wide, b->stream);
+    dt_linear_column_backward(b, &c_attn, s->branch, false, s->normed, s->wide);
     ops->norm_backward(&ln_1, b->dstream, dt_block_grad(b, DT_GPT2_LN_1_WEIGHT),
                        dt_block_grad(b, DT_GPT2_LN_1_BIAS), b->input, s->branch, b->stream);
 }

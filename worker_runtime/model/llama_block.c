@@ -2,7 +2,7 @@
 /* A Llama's block: RMSNorm, no biases, positions as rotations of queries and keys, fewer heads of
  * keys and values than of queries, and an mlp with a gate. Weights are stored [out, in], so q, k
  * and v, one behind the other, are one matrix. */
-#include "worker_runtime/model/block.h"
+#include "worker_runtime/model/linear.h"
 
 static struct dt_norm norm(const struct dt_block *b, int which)
 {
@@ -72,18 +72,18 @@ void dt_llama_forward(const struct dt_block *b, const dt_elem *from, const dt_el
         ops->norm_forward(&input_norm, s->normed, b->input, from, add, b->stream);
     else
         ops->norm_forward(&input_norm, s->normed, NULL, b->input, NULL, b->stream);
-    ops->linear_forward(&l.qkv, kept->qkv, s->normed, b->stream);
+    dt_linear_column_forward(b, &l.qkv, kept->qkv, s->normed);
     rotate(b, kept->qkv, false);
     ops->attention_forward(&attention, kept->attended, b->stream);
-    ops->linear_forward(&l.o, s->branch, kept->attended, b->stream);
+    dt_linear_row_forward(b, &l.o, s->branch, kept->attended);
 
     ops->norm_forward(&post_norm, s->normed, kept->middle, b->input, s->branch, b->stream);
-    ops->linear_forward(&l.gate, kept->pre, s->normed, b->stream);
-    ops->linear_forward(&l.up, kept->up, s->normed, b->stream);
+    dt_linear_column_forward(b, &l.gate, kept->pre, s->normed);
+    dt_linear_column_forward(b, &l.up, kept->up, s->normed);
     if (!output)
         return;
     ops->swiglu_forward(b->rows * b->shape->inner, s->wide, kept->pre, kept->up, b->stream);
-    ops->linear_forward(&l.down, s->branch, s->wide, b->stream);
+    dt_linear_row_forward(b, &l.down, s->branch, s->wide);
 }
 
 /* wide: what the gated product gave, again, then up's gradient; dwide: its gradient, then gate's.
@@ -97,15 +97,12 @@ static void mlp_backward(const struct dt_block *b, const struct linears *l)
     size_t n = b->rows * b->shape->inner;
 
     ops->swiglu_forward(n, s->wide, kept->pre, kept->up, b->stream);
-    ops->linear_backward(&l->down, s->dwide, false, dt_block_grad(b, DT_LLAMA_DOWN), NULL, s->wide,
-                         b->dstream, b->stream);
+    dt_linear_row_backward(b, &l->down, s->dwide, s->wide, b->dstream);
     ops->swiglu_backward(n, s->dwide, s->wide, kept->pre, kept->up, s->dwide, b->stream);
 
     ops->norm_forward(&post_norm, s->normed, NULL, kept->middle, NULL, b->stream);
-    ops->linear_backward(&l->gate, s->branch, false, dt_block_grad(b, DT_LLAMA_GATE), NULL,
-                         s->normed, s->dwide, b->stream);
-    ops->linear_backward(&l->up, s->branch, true, dt_block_grad(b, DT_LLAMA_UP), NULL, s->normed,
-                         s->wide, b->stream);
+    dt_linear_column_backward(b, &l->gate, s->branch, false, s->normed, s->dwide);
+    dt_linear_column_backward(b, &l->up, s->branch, true, s->normed, s->wide);
     ops->norm_backward(&post_norm, b->dstream, dt_block_grad(b, DT_LLAMA_POST_NORM), NULL,
                        kept->middle, s->branch, b->stream);
 }
@@ -117,14 +114,12 @@ static void attention_backward(const struct dt_block *b, const struct linears *l
     const struct dt_scratch *s = b->scratch;
     struct dt_norm input_norm = norm(b, 0);
 
-    ops->linear_backward(&l->o, s->branch, false, dt_block_grad(b, DT_LLAMA_O), NULL,
-                         b->kept->attended, b->dstream, b->stream);
+    dt_linear_row_backward(b, &l->o, s->branch, b->kept->attended, b->dstream);
     dt_block_attention_backward(b, s->wide, s->branch);
     rotate(b, s->wide, true);
 
     ops->norm_forward(&input_norm, s->normed, NULL, b->input, NULL, b->stream);
-    ops->linear_backward(&l->qkv, s->branch, false, dt_block_grad(b, DT_LLAMA_Q), NULL, s->normed,
-                         s->wide, b->stream);
+    dt_linear_column_backward(b, &l->qkv, s->branch, false, s->normed, s->wide);
     ops->norm_backward(&input_norm, b->dstream, dt_block_grad(b, DT_LLAMA_INPUT_NORM), NULL,
                        b->input, s->branch, b->stream);
 }

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The linear layers of a block, by how they are cut where ranks share one: a column layer has some
+ * of the outputs on each rank and all inputs, a row layer some of the inputs and, once the ranks'
+ * sums are added up, all outputs. So what lies between a column layer and the row layer behind it,
+ * heads or the inner width, never leaves a rank.
+ *
+ * A rank has whole layers today: both kinds are the plain product. What ranks exchange, x before
+ * and dx behind a column layer, out behind and dout before a row layer, belongs here and nowhere
+ * else.
+ *
+ * Gradients of weight and bias are added where the block's are. */
+#ifndef DT_WORKER_RUNTIME_MODEL_LINEAR_H
+#define DT_WORKER_RUNTIME_MODEL_LINEAR_H
+
+#include "worker_runtime/model/block.h"
+
+void dt_linear_column_forward(const struct dt_block *b, const struct dt_linear *l, dt_elem *out,
+                              const dt_elem *x);
+/* With the GELU behind it, and what goes into that in PRE. */
+void dt_linear_column_gelu_forward(const struct dt_block *b, const struct dt_linear *l,
+                                   dt_elem *out, dt_elem *pre, const dt_elem *x);
+/* dx = , or with ADD += , what DOUT means for X. */
+void dt_linear_column_backward(const struct dt_block *b, const struct dt_linear *l, dt_elem *dx,
+                               bool add, const dt_elem *x, const dt_elem *dout);
+
+void dt_linear_row_forward(const struct dt_block *b, const struct dt_linear *l, dt_elem *out,
+                           const dt_elem *x);
+void dt_linear_row_backward(const struct dt_block *b, const struct dt_linear *l, dt_elem *dx,
+                            const dt_elem *x, const dt_elem *dout);
+
+#endif
