@@ -4,7 +4,7 @@
 #include "base/auto.h"
 #include "base/buf.h"
 #include "base/signame.h"
-#include "rendezvous/protocol/beat.h"
+#include "rendezvous/protocol/page.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -182,9 +182,9 @@ static void set_previous(struct list *l, const struct dt_world *world, int local
 /* The number of an outer job's page is another thing's here, or nothing's. */
 static void set_progress(struct list *l, int fd)
 {
-    unset(l, DT_BEAT_ENV);
+    unset(l, DT_PAGE_ENV);
     if (fd > 0)
-        set_int(l, DT_BEAT_ENV, fd);
+        set_int(l, DT_PAGE_ENV, fd);
 }
 
 static void set_signals(struct list *l, uint64_t mask)

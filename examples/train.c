@@ -89,8 +89,8 @@ static int train(struct dt_context *c, struct dt_zero *z, struct dt_checkpoint *
             return -1;
         if (dt_checkpoint_poll(k, &saved, err) < 0)
             return -1;
-        struct dt_beat_values beat = {.step = step, .saved = saved, .steps = steps, .loss = loss};
-        dt_beat_update(dt_context_beat(c), &beat);
+        struct dt_page_values values = {.step = step, .saved = saved, .steps = steps, .loss = loss};
+        dt_page_update(dt_context_page(c), &values);
         if (rank == 0 && (step == 1 || step % 100 == 0))
             printf("step %" PRId64 ": loss %.7f, gradients %.4f\n", step, loss, updated.grad_norm);
     }

@@ -6,7 +6,7 @@
 #include "worker_runtime/job_env.h"
 #include "worker_runtime/store_meeting.h"
 
-#include <dtrun/beat.h>
+#include <dtrun/page.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -18,7 +18,7 @@ struct dt_context {
     struct dt_meeting nobody;         /* which uses this */
     struct dt_device *device;
     struct dt_coll *coll;
-    struct dt_beat_writer *beat;
+    struct dt_page_writer *page;
 };
 
 /* In a world of one there is nobody to tell. */
@@ -92,7 +92,7 @@ static int compare_devices(struct dt_context *c, struct dt_err *err)
 
 static bool round_over(void *arg)
 {
-    return dt_beat_round_over(arg);
+    return dt_page_round_over(arg);
 }
 
 struct dt_context *dt_context_open(const struct dt_context_options *options, struct dt_err *err)
@@ -107,8 +107,8 @@ struct dt_context *dt_context_open(const struct dt_context_options *options, str
     if (dt_job_env_read(&c->env, err) < 0 ||
         dt_job_env_threads(o->threads, c->env.local_world, &threads, err) < 0)
         goto fail;
-    c->beat = dt_beat_open(err);
-    if (!c->beat)
+    c->page = dt_page_open(err);
+    if (!c->page)
         goto fail;
     /* The device first: who has none does not keep the others waiting for its collectives. */
     struct dt_device_wish wish = {.kind = o->device ? o->device : "auto",
@@ -119,7 +119,7 @@ struct dt_context *dt_context_open(const struct dt_context_options *options, str
                                   .wide_sums = o->wide_sums,
                                   .fast = o->fast,
                                   .round_over = round_over,
-                                  .round_over_arg = c->beat};
+                                  .round_over_arg = c->page};
     c->device = dt_device_open(&wish, err);
     if (!c->device)
         goto fail;
@@ -141,8 +141,8 @@ void dt_context_close(struct dt_context *c)
         dt_coll_destroy(c->coll);
     if (c->device)
         dt_device_close(c->device);
-    if (c->beat)
-        dt_beat_close(c->beat);
+    if (c->page)
+        dt_page_close(c->page);
     dt_store_meeting_close(c->meeting);
     free(c);
 }
@@ -197,9 +197,9 @@ struct dt_coll *dt_context_coll(struct dt_context *c)
     return c->coll;
 }
 
-struct dt_beat_writer *dt_context_beat(struct dt_context *c)
+struct dt_page_writer *dt_context_page(struct dt_context *c)
 {
-    return c->beat;
+    return c->page;
 }
 
 struct dt_device *dt_context_device(const struct dt_context *c)

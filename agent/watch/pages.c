@@ -28,7 +28,7 @@
 
 struct page {
     int fd; /* 0: closed, or never there */
-    struct dt_beat_page *at;
+    struct dt_page *at;
 };
 
 struct dt_pages {
@@ -50,16 +50,16 @@ static int make_page(struct page *p)
     if (fd < 0)
         return -1;
     p->fd = fd; /* never 0: standard descriptors are there, dt_fs_reserve_standard_fds() */
-    if (ftruncate(fd, DT_BEAT_SIZE) < 0 ||
+    if (ftruncate(fd, DT_PAGE_SIZE) < 0 ||
         fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0)
         return -1;
-    void *at = mmap(NULL, DT_BEAT_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    void *at = mmap(NULL, DT_PAGE_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (at == MAP_FAILED)
         return -1;
     /* None of the forks that follow needs it, and with many workers copying all is felt. */
-    madvise(at, DT_BEAT_SIZE, MADV_DONTFORK);
+    madvise(at, DT_PAGE_SIZE, MADV_DONTFORK);
     p->at = at;
-    dt_beat_init(p->at);
+    dt_page_init(p->at);
     return 0;
 }
 
@@ -106,7 +106,7 @@ void dt_pages_destroy(struct dt_pages *p)
     dt_pages_close_fds(p);
     for (int i = 0; p && i < p->count; i++)
         if (p->pages[i].at)
-            munmap(p->pages[i].at, DT_BEAT_SIZE);
+            munmap(p->pages[i].at, DT_PAGE_SIZE);
     free(p);
 }
 
@@ -118,7 +118,7 @@ int dt_pages_fd(const struct dt_pages *p, int local_rank)
 void dt_pages_end_round(struct dt_pages *p)
 {
     for (int i = 0; p && i < p->count; i++)
-        dt_beat_end_round(p->pages[i].at);
+        dt_page_end_round(p->pages[i].at);
 }
 
 void dt_pages_set_lease(struct dt_pages *p, dt_ms until)
@@ -126,22 +126,22 @@ void dt_pages_set_lease(struct dt_pages *p, dt_ms until)
     int64_t past = 1;
     int64_t ns = until == DT_FOREVER ? 0 : until > 0 ? until * (1000000000 / DT_SECOND) : past;
     for (int i = 0; p && i < p->count; i++)
-        dt_beat_set_lease(p->pages[i].at, ns);
+        dt_page_set_lease(p->pages[i].at, ns);
 }
 
-bool dt_pages_read(const struct dt_pages *p, int local_rank, struct dt_beat_told *out)
+bool dt_pages_read(const struct dt_pages *p, int local_rank, struct dt_page_told *out)
 {
     if (!p) {
-        *out = (struct dt_beat_told){.step = -1, .saved = -1, .steps = -1};
+        *out = (struct dt_page_told){.step = -1, .saved = -1, .steps = -1};
         return false;
     }
-    dt_beat_read(p->pages[local_rank].at, out);
+    dt_page_read(p->pages[local_rank].at, out);
     return out->seen;
 }
 
 static int64_t step_of(const struct dt_pages *p, int local_rank)
 {
-    struct dt_beat_told t;
+    struct dt_page_told t;
     return dt_pages_read(p, local_rank, &t) ? t.step : -1;
 }
 
@@ -167,12 +167,12 @@ int64_t dt_pages_step(const struct dt_pages *p)
 
 int64_t dt_pages_tokens_per_s(const struct dt_pages *p, int local_rank)
 {
-    struct dt_beat_told t;
+    struct dt_page_told t;
     bool told = dt_pages_read(p, local_rank, &t) && t.tokens_per_s > 0; /* NaN is not */
     return told && t.tokens_per_s < (double)TOKENS_MOST ? (int64_t)t.tokens_per_s : 0;
 }
 
-static size_t put_steps(const struct dt_beat_told *t, char *out, size_t size)
+static size_t put_steps(const struct dt_page_told *t, char *out, size_t size)
 {
     int64_t since = t->step - t->saved;
     int n = t->step < 0 ? snprintf(out, size, "before its first step")
@@ -187,7 +187,7 @@ static size_t put_steps(const struct dt_beat_told *t, char *out, size_t size)
 
 const char *dt_pages_describe(const struct dt_pages *p, int local_rank, char out[DT_PAGES_WORDS])
 {
-    struct dt_beat_told t;
+    struct dt_page_told t;
     *out = '\0';
     if (!dt_pages_read(p, local_rank, &t))
         return out;

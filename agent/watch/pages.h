@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The progress pages of one attempt's workers, one each: what they tell of themselves while they
- * run, and what is left of it when they do not. See rendezvous/protocol/beat.h.
+ * run, and what is left of it when they do not. See rendezvous/protocol/page.h.
  *
  * No worker has to use its page, and an attempt goes well without: where no memory can be had for
  * pages there are none, and that is said. All functions but the first accept NULL. */
@@ -8,7 +8,7 @@
 #define DT_AGENT_WATCH_PAGES_H
 
 #include "base/clock.h"
-#include "rendezvous/protocol/beat.h"
+#include "rendezvous/protocol/page.h"
 
 #include <stddef.h>
 
@@ -33,7 +33,7 @@ void dt_pages_end_round(struct dt_pages *p);
 void dt_pages_set_lease(struct dt_pages *p, dt_ms until);
 
 /* False: this one has not written anything. */
-bool dt_pages_read(const struct dt_pages *p, int local_rank, struct dt_beat_told *out);
+bool dt_pages_read(const struct dt_pages *p, int local_rank, struct dt_page_told *out);
 /* Who of them is furthest, and how far; -1: none has told. */
 int dt_pages_furthest(const struct dt_pages *p);
 int64_t dt_pages_step(const struct dt_pages *p);

@@ -10,15 +10,15 @@
 #include <sys/resource.h>
 
 /* As the worker sees it. */
-static struct dt_beat_page *map(const struct dt_pages *p, int local_rank)
+static struct dt_page *map(const struct dt_pages *p, int local_rank)
 {
-    struct dt_beat_page *at =
+    struct dt_page *at =
         mmap(NULL, sizeof *at, PROT_READ | PROT_WRITE, MAP_SHARED, dt_pages_fd(p, local_rank), 0);
     CHECK(at != MAP_FAILED);
     return at;
 }
 
-static void unmap(struct dt_beat_page *at)
+static void unmap(struct dt_page *at)
 {
     munmap(at, sizeof *at);
 }
@@ -38,7 +38,7 @@ TEST(each_worker_has_a_page_that_it_cannot_change_the_size_of)
         CHECK_ROW("worker %d", i);
         CHECK(fd > 2);
         CHECK_EQ(fcntl(fd, F_GETFD), FD_CLOEXEC);
-        CHECK_EQ(lseek(fd, 0, SEEK_END), DT_BEAT_SIZE);
+        CHECK_EQ(lseek(fd, 0, SEEK_END), DT_PAGE_SIZE);
         CHECK_EQ(ftruncate(fd, 0), -1);
         CHECK_EQ(ftruncate(fd, 1 << 20), -1);
         CHECK_EQ(fcntl(fd, F_ADD_SEALS, F_SEAL_FUTURE_WRITE), -1);
@@ -49,8 +49,8 @@ TEST(each_worker_has_a_page_that_it_cannot_change_the_size_of)
 TEST(what_one_writes_is_read_when_its_descriptors_are_closed)
 {
     struct dt_pages *p = dt_pages_create(2);
-    struct dt_beat_page *one = map(p, 1), *none = map(p, 0);
-    struct dt_beat_told t;
+    struct dt_page *one = map(p, 1), *none = map(p, 0);
+    struct dt_page_told t;
     int fd = dt_pages_fd(p, 1);
     dt_pages_close_fds(p);
     CHECK_EQ(dt_pages_fd(p, 1), 0);
@@ -103,7 +103,7 @@ TEST(it_is_said_where_a_worker_was)
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct dt_pages *p = dt_pages_create(1);
-        struct dt_beat_page *page = map(p, 0);
+        struct dt_page *page = map(p, 0);
         CHECK_ROW("row %zu", i);
         CHECK_STR(words(p, 0), "");
         page->step = rows[i].step;
@@ -133,7 +133,7 @@ TEST(of_random_bytes_no_more_comes_than_odd_numbers)
         CHECK(dt_pages_step(p) >= -1);
         CHECK(dt_pages_tokens_per_s(p, 0) >= 0);
     }
-    munmap(page, DT_BEAT_SIZE);
+    munmap(page, DT_PAGE_SIZE);
     dt_pages_destroy(p);
 }
 
@@ -168,7 +168,7 @@ TEST(pages_take_no_files_that_others_need_and_none_stays_open)
 TEST(without_pages_nothing_is_known)
 {
     struct dt_pages *p = NULL;
-    struct dt_beat_told t;
+    struct dt_page_told t;
     CHECK(!dt_pages_read(p, 0, &t));
     CHECK_EQ(dt_pages_fd(p, 3), 0);
     CHECK_EQ(dt_pages_step(p), -1);

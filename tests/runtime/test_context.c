@@ -139,7 +139,7 @@ TEST(alone_a_context_is_a_world_of_one)
     CHECK_EQ(dt_context_hosts(c), 1);
     CHECK_STR(dt_context_run_id(c), "");
     CHECK(dt_context_device(c) != NULL);
-    CHECK(dt_context_beat(c) != NULL);
+    CHECK(dt_context_page(c) != NULL);
     CHECK_OK(dt_coll_all_reduce(dt_context_coll(c), &v, 1, DT_F32, DT_SUM, &err), err);
     CHECK(v == 2);
     dt_context_close(c);

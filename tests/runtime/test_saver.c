@@ -60,8 +60,8 @@ static void open_actor(struct actor *a, struct rank_self *me)
         .dir = at("saves"), .model = a->model, .rank = me->rank, .world = me->size};
     a->t.saving.ckpt = dt_ckpt_open(&o, &err);
     a->t.balance = dt_balance_create(DT_BALANCE_OFF, me->size, me->size, &err);
-    a->t.beat = dt_beat_open(&err);
-    CHECK_OK(a->t.saving.ckpt && a->t.balance && a->t.beat ? 0 : -1, err);
+    a->t.page = dt_page_open(&err);
+    CHECK_OK(a->t.saving.ckpt && a->t.balance && a->t.page ? 0 : -1, err);
     if (me->rank == 0) {
         hear_warnings(a);
         struct dt_metrics_options m = {.program = "p"};
@@ -81,7 +81,7 @@ static void close_actor(struct actor *a)
     }
     dt_ckpt_close(a->t.saving.ckpt);
     dt_balance_destroy(a->t.balance);
-    dt_beat_close(a->t.beat);
+    dt_page_close(a->t.page);
     free(a->model.tensors);
     dt_zero_destroy(a->t.zero);
     dt_coll_destroy(a->t.world);

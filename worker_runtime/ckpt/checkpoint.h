@@ -73,8 +73,8 @@ enum dt_ckpt_leave {
     DT_CKPT_MAY_LATER, /* nobody knows: ask again */
     DT_CKPT_MAY_NEVER, /* the round of this world is over */
 };
-/* What the agent says on the page of ARG, a struct dt_beat_writer. */
-enum dt_ckpt_leave dt_ckpt_ask_beat(void *beat);
+/* What the agent says on PAGE, a struct dt_page_writer. */
+enum dt_ckpt_leave dt_ckpt_ask_page(void *page);
 
 struct dt_ckpt_options {
     const char *dir;

@@ -12,7 +12,7 @@
  * however long the process was stopped behind its look. */
 #include "worker_runtime/ckpt/inside.h"
 
-#include <dtrun/beat.h>
+#include <dtrun/page.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -175,9 +175,9 @@ bool dt_ckpt_waits(const struct dt_ckpt *c)
     return atomic_load(&c->waits);
 }
 
-enum dt_ckpt_leave dt_ckpt_ask_beat(void *beat)
+enum dt_ckpt_leave dt_ckpt_ask_page(void *page)
 {
-    if (dt_beat_may_commit(beat))
+    if (dt_page_may_commit(page))
         return DT_CKPT_MAY;
-    return dt_beat_round_over(beat) ? DT_CKPT_MAY_NEVER : DT_CKPT_MAY_LATER;
+    return dt_page_round_over(page) ? DT_CKPT_MAY_NEVER : DT_CKPT_MAY_LATER;
 }

@@ -34,8 +34,8 @@ static int open_ckpt(struct dt_checkpoint *k, int keep_last, struct dt_err *err)
                                 .epoch = dt_context_epoch(k->context),
                                 .device = dt_context_device(k->context),
                                 .run_id = dt_context_run_id(k->context),
-                                .may_commit = dt_ckpt_ask_beat,
-                                .may_commit_arg = dt_context_beat(k->context)};
+                                .may_commit = dt_ckpt_ask_page,
+                                .may_commit_arg = dt_context_page(k->context)};
     k->saving.ckpt = dt_ckpt_open(&o, err);
     return k->saving.ckpt ? 0 : -1;
 }

@@ -15,7 +15,7 @@
 #include "worker_runtime/train/balance.h"
 #include "worker_runtime/train/train.h"
 
-#include <dtrun/beat.h>
+#include <dtrun/page.h>
 
 /* One sum over all ranks a step, which is also where they agree. */
 struct dt_agreement {
@@ -31,8 +31,8 @@ struct dt_trainer {
     struct dt_coll *world;
     int rank, ranks;
     struct dt_device *device;
-    struct dt_beat_writer *beat;
-    struct dt_beat_values told; /* the last time */
+    struct dt_page_writer *page;
+    struct dt_page_values told; /* the last time */
 
     struct dt_shape shape; /* the configuration's; where that names no tokens, those of the data */
     struct dt_ckpt_model saved; /* that shape, and its tensors */

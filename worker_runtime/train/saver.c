@@ -46,6 +46,6 @@ int dt_saver_begin(struct dt_trainer *t, struct dt_err *err)
         t->state.micro_steps_count = t->ranks;
         memcpy(t->state.micro_steps, deal, (size_t)t->ranks * sizeof *deal);
     }
-    dt_beat_section(t->beat, "checkpoint");
+    dt_page_section(t->page, "checkpoint");
     return dt_saving_begin(&t->saving, t->zero, &t->state, err);
 }

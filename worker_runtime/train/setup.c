@@ -136,8 +136,8 @@ static int open_ckpt(struct dt_trainer *t, struct dt_err *err)
                                 .device = t->device,
                                 .finite_only = true,
                                 .run_id = dt_context_run_id(t->context),
-                                .may_commit = dt_ckpt_ask_beat,
-                                .may_commit_arg = t->beat};
+                                .may_commit = dt_ckpt_ask_page,
+                                .may_commit_arg = t->page};
     t->saving.ckpt = dt_ckpt_open(&o, err);
     return t->saving.ckpt ? 0 : -1;
 }
@@ -285,9 +285,9 @@ int dt_trainer_open(struct dt_trainer *t, struct dt_context *context,
                              .rank = dt_context_rank(context),
                              .ranks = dt_context_world(context),
                              .device = dt_context_device(context),
-                             .beat = dt_context_beat(context)};
+                             .page = dt_context_page(context)};
     begin_state(t);
-    dt_beat_section(t->beat, "setup");
+    dt_page_section(t->page, "setup");
     if (dt_agree(t->world, open_inputs(t, err), err) < 0 ||
         dt_agree(t->world, find_beginning(t, &found, err), err) < 0 || open_zero(t, err) < 0 ||
         dt_agree(t->world, open_work(t, &found, err), err) < 0 ||

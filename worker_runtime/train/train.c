@@ -118,14 +118,14 @@ static void report(struct dt_trainer *t, const struct step_times *times, double 
         .data_ms = times->data * 1e3,
         .checkpoint_ms = t->save_s * 1e3,
         .utilisation = (times->forward + times->backward + times->optimizer) / times->all};
-    struct dt_beat_values beat = {.step = m.step,
-                                  .saved = t->saving.saved,
-                                  .steps = m.steps,
-                                  .loss = m.loss,
-                                  .tokens_per_s = m.tokens_per_s * share,
-                                  .utilisation = m.utilisation};
-    t->told = beat;
-    dt_beat_update(t->beat, &beat);
+    struct dt_page_values values = {.step = m.step,
+                                    .saved = t->saving.saved,
+                                    .steps = m.steps,
+                                    .loss = m.loss,
+                                    .tokens_per_s = m.tokens_per_s * share,
+                                    .utilisation = m.utilisation};
+    t->told = values;
+    dt_page_update(t->page, &values);
     t->save_s = 0;
     if (t->metrics)
         dt_metrics_step(t->metrics, &m);
@@ -138,10 +138,10 @@ static int step(struct dt_trainer *t, bool *stop, struct dt_err *err)
     struct dt_agreement own = {0}, all;
     struct dt_zero_updated updated;
     double lr = dt_schedule_rate(&t->config->schedule, t->state.schedule_steps);
-    dt_beat_section(t->beat, "compute");
+    dt_page_section(t->page, "compute");
     if (compute(t, &own.loss_sum, &times, err) < 0 || agree(t, &own, &all, &times, err) < 0)
         return -1;
-    dt_beat_section(t->beat, "update");
+    dt_page_section(t->page, "update");
     struct dt_zero_update u = {
         .lr = (float)lr, .loss_scale = (float)t->scaler.scale, .clip = t->config->clip};
     if (dt_zero_step(t->zero, &u, &updated, err) < 0 ||
@@ -205,7 +205,7 @@ static int finish_saving(struct dt_trainer *t, struct dt_err *err)
         return -1;
     t->told.saved = t->saving.saved;
     if (t->told.step > 0)
-        dt_beat_update(t->beat, &t->told);
+        dt_page_update(t->page, &t->told);
     return 0;
 }
 

@@ -34,7 +34,7 @@ int dt_validate(struct dt_trainer *t, double *loss, struct dt_err *err)
                            (size_t)t->config->train.validation_batches * micro);
     size_t a_round = micro * (size_t)t->ranks;
     double sum = 0;
-    dt_beat_section(t->beat, "validation");
+    dt_page_section(t->page, "validation");
     for (size_t at = 0; at < samples; at += a_round) {
         size_t first = at + micro * (size_t)t->rank;
         size_t count = first < samples ? least(micro, samples - first) : 0;

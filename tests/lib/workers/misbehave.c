@@ -39,7 +39,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "rendezvous/protocol/beat.h"
+#include "rendezvous/protocol/page.h"
 
 extern char **environ;
 
@@ -235,10 +235,10 @@ static void ask_for_time(double seconds)
 
 /* -- the progress page ------------------------------------------------------------------------ */
 
-static struct dt_beat_page *page(void)
+static struct dt_page *page(void)
 {
-    static struct dt_beat_page *at;
-    const char *fd = getenv(DT_BEAT_ENV);
+    static struct dt_page *at;
+    const char *fd = getenv(DT_PAGE_ENV);
     if (at)
         return at;
     void *map =
@@ -250,7 +250,7 @@ static struct dt_beat_page *page(void)
 
 static void tell_progress(const char *text)
 {
-    struct dt_beat_page *p = page();
+    struct dt_page *p = page();
     char *rest;
     p->step = strtoll(text, &rest, 10);
     p->saved = strtoll(rest + 1, &rest, 10);
@@ -262,7 +262,7 @@ static void scribble(uint64_t seed)
 {
     uint64_t *at = (uint64_t *)(void *)page();
     for (int round = 0; round < 2000; round++)
-        for (size_t i = 0; i < sizeof(struct dt_beat_page) / sizeof *at; i++) {
+        for (size_t i = 0; i < sizeof(struct dt_page) / sizeof *at; i++) {
             seed = seed * 6364136223846793005u + 1442695040888963407u;
             at[i] = seed;
         }
@@ -271,7 +271,7 @@ static void scribble(uint64_t seed)
 static void show_pages(void)
 {
     int count = 0;
-    const char *fd = getenv(DT_BEAT_ENV);
+    const char *fd = getenv(DT_PAGE_ENV);
     for (int i = 0; i < 1024; i++) {
         char name[32], link[64] = "";
         snprintf(name, sizeof name, "/proc/self/fd/%d", i);

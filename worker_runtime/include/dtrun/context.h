@@ -11,7 +11,7 @@ DT_BEGIN_C
 
 struct dt_context;
 struct dt_coll;
-struct dt_beat_writer;
+struct dt_page_writer;
 
 struct dt_context_options {
     const char *device; /* "auto", "cpu", "cuda"; NULL: "auto" */
@@ -47,8 +47,8 @@ DT_API const char *dt_context_run_id(const struct dt_context *c); /* "" when alo
 DT_API struct dt_coll *dt_context_coll(struct dt_context *c);
 
 /* This worker's progress page, or one that nobody reads when no dtrun made one; owned by the
- * context: beat.h. */
-DT_API struct dt_beat_writer *dt_context_beat(struct dt_context *c);
+ * context: page.h. */
+DT_API struct dt_page_writer *dt_context_page(struct dt_context *c);
 
 DT_END_C
 

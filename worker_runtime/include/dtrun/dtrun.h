@@ -4,12 +4,12 @@
 #define DTRUN_H
 
 #include <dtrun/api.h>
-#include <dtrun/beat.h>
 #include <dtrun/checkpoint.h>
 #include <dtrun/coll.h>
 #include <dtrun/context.h>
 #include <dtrun/data.h>
 #include <dtrun/dtype.h>
+#include <dtrun/page.h>
 #include <dtrun/zero.h>
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The page of beat.h, made and read. The worker may write anything into it at any time, so each
+/* The progress page, made and read. The worker may write anything into it at any time, so each
  * value is loaded once and judged after that; nothing read here is trusted to stay. */
-#include "rendezvous/protocol/beat.h"
+#include "rendezvous/protocol/page.h"
 
 #include "rendezvous/protocol/spec.h"
 
@@ -11,45 +11,45 @@
 
 static const char magic[8] = {'D', 'T', 'R', 'N', 'B', 'E', 'A', 'T'};
 
-_Static_assert(sizeof(struct dt_beat_page) == DT_BEAT_SIZE, "others map as much");
-_Static_assert(offsetof(struct dt_beat_page, version) == 8, "layout");
-_Static_assert(offsetof(struct dt_beat_page, size) == 12, "layout");
-_Static_assert(offsetof(struct dt_beat_page, round_over) == 16, "layout");
-_Static_assert(offsetof(struct dt_beat_page, lease_ns) == 24, "layout");
-_Static_assert(offsetof(struct dt_beat_page, updates) == 64, "layout");
-_Static_assert(offsetof(struct dt_beat_page, step) == 72, "layout");
-_Static_assert(offsetof(struct dt_beat_page, saved) == 80, "layout");
-_Static_assert(offsetof(struct dt_beat_page, steps) == 88, "layout");
-_Static_assert(offsetof(struct dt_beat_page, updated_ns) == 96, "layout");
-_Static_assert(offsetof(struct dt_beat_page, loss) == 104, "layout");
-_Static_assert(offsetof(struct dt_beat_page, tokens_per_s) == 112, "layout");
-_Static_assert(offsetof(struct dt_beat_page, utilisation) == 120, "layout");
-_Static_assert(offsetof(struct dt_beat_page, section_ns) == 128, "layout");
-_Static_assert(offsetof(struct dt_beat_page, section) == 136, "layout");
-_Static_assert(offsetof(struct dt_beat_page, rest) == 192, "layout");
+_Static_assert(sizeof(struct dt_page) == DT_PAGE_SIZE, "others map as much");
+_Static_assert(offsetof(struct dt_page, version) == 8, "layout");
+_Static_assert(offsetof(struct dt_page, size) == 12, "layout");
+_Static_assert(offsetof(struct dt_page, round_over) == 16, "layout");
+_Static_assert(offsetof(struct dt_page, lease_ns) == 24, "layout");
+_Static_assert(offsetof(struct dt_page, updates) == 64, "layout");
+_Static_assert(offsetof(struct dt_page, step) == 72, "layout");
+_Static_assert(offsetof(struct dt_page, saved) == 80, "layout");
+_Static_assert(offsetof(struct dt_page, steps) == 88, "layout");
+_Static_assert(offsetof(struct dt_page, updated_ns) == 96, "layout");
+_Static_assert(offsetof(struct dt_page, loss) == 104, "layout");
+_Static_assert(offsetof(struct dt_page, tokens_per_s) == 112, "layout");
+_Static_assert(offsetof(struct dt_page, utilisation) == 120, "layout");
+_Static_assert(offsetof(struct dt_page, section_ns) == 128, "layout");
+_Static_assert(offsetof(struct dt_page, section) == 136, "layout");
+_Static_assert(offsetof(struct dt_page, rest) == 192, "layout");
 
-void dt_beat_init(struct dt_beat_page *page)
+void dt_page_init(struct dt_page *page)
 {
     memset(page, 0, sizeof *page);
     memcpy(page->magic, magic, sizeof magic);
-    page->version = DT_BEAT_VERSION;
-    page->size = DT_BEAT_SIZE;
+    page->version = DT_PAGE_VERSION;
+    page->size = DT_PAGE_SIZE;
     page->step = page->saved = page->steps = -1;
     page->loss = page->tokens_per_s = page->utilisation = NAN;
 }
 
-bool dt_beat_is_page(const struct dt_beat_page *page)
+bool dt_page_is_valid(const struct dt_page *page)
 {
-    return memcmp(page->magic, magic, sizeof magic) == 0 && page->version == DT_BEAT_VERSION &&
-           page->size == DT_BEAT_SIZE;
+    return memcmp(page->magic, magic, sizeof magic) == 0 && page->version == DT_PAGE_VERSION &&
+           page->size == DT_PAGE_SIZE;
 }
 
-void dt_beat_end_round(struct dt_beat_page *page)
+void dt_page_end_round(struct dt_page *page)
 {
     __atomic_store_n(&page->round_over, 1, __ATOMIC_RELEASE);
 }
 
-void dt_beat_set_lease(struct dt_beat_page *page, int64_t until_ns)
+void dt_page_set_lease(struct dt_page *page, int64_t until_ns)
 {
     __atomic_store_n(&page->lease_ns, until_ns, __ATOMIC_RELEASE);
 }
@@ -90,7 +90,7 @@ static void read_section(const char *from, char out[56])
     out[n] = '\0';
 }
 
-void dt_beat_read(const struct dt_beat_page *page, struct dt_beat_told *out)
+void dt_page_read(const struct dt_page *page, struct dt_page_told *out)
 {
     memset(out, 0, sizeof *out);
     out->seen = __atomic_load_n(&page->updates, __ATOMIC_ACQUIRE) != 0;

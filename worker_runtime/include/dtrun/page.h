@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Telling dtrun how far this worker is: plain stores into a page of shared memory, a few
  * nanoseconds, no call into the kernel. examples/progress.py does the same from Python. */
-#ifndef DTRUN_BEAT_H
-#define DTRUN_BEAT_H
+#ifndef DTRUN_PAGE_H
+#define DTRUN_PAGE_H
 
 #include <dtrun/api.h>
 
 DT_BEGIN_C
 
-struct dt_beat_writer;
+struct dt_page_writer;
 
-struct dt_beat_values {
+struct dt_page_values {
     int64_t step;  /* steps done */
     int64_t saved; /* the last one a checkpoint holds; -1: none */
     int64_t steps; /* there will be; -1: not known */
@@ -20,18 +20,18 @@ struct dt_beat_values {
 
 /* By DTRUN_PROGRESS_FD; without one, or with one that is no such page, a page that nobody reads.
  * NULL: no memory. */
-DT_API struct dt_beat_writer *dt_beat_open(struct dt_err *err);
-DT_API void dt_beat_close(struct dt_beat_writer *b);
-DT_API bool dt_beat_is_read(const struct dt_beat_writer *b); /* whether an agent made it */
-DT_API void dt_beat_update(struct dt_beat_writer *b, const struct dt_beat_values *v);
-DT_API void dt_beat_section(struct dt_beat_writer *b, const char *name);
+DT_API struct dt_page_writer *dt_page_open(struct dt_err *err);
+DT_API void dt_page_close(struct dt_page_writer *w);
+DT_API bool dt_page_is_read(const struct dt_page_writer *w); /* whether an agent made it */
+DT_API void dt_page_update(struct dt_page_writer *w, const struct dt_page_values *v);
+DT_API void dt_page_section(struct dt_page_writer *w, const char *name);
 /* The agent says that this world is over: what is not saved yet may not be saved any more. */
-DT_API bool dt_beat_round_over(const struct dt_beat_writer *b);
+DT_API bool dt_page_round_over(const struct dt_page_writer *w);
 /* Whether no later world of this run can have begun: to be asked right before a checkpoint is made
  * the newest. False while the round is not over: the agent has not heard of the rendezvous for so
  * long that another world may have begun. Ask again, as the rendezvous may come back. Without an
  * agent, and where no other world can begin, true. */
-DT_API bool dt_beat_may_commit(const struct dt_beat_writer *b);
+DT_API bool dt_page_may_commit(const struct dt_page_writer *w);
 
 DT_END_C
 

@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "rendezvous/protocol/beat.h"
+#include "rendezvous/protocol/page.h"
 #include "tests/lib/check.h"
 
 #include <math.h>
 
-static struct dt_beat_told read_of(const struct dt_beat_page *page)
+static struct dt_page_told read_of(const struct dt_page *page)
 {
-    struct dt_beat_told b;
+    struct dt_page_told b;
     memset(&b, 0xa5, sizeof b);
-    dt_beat_read(page, &b);
+    dt_page_read(page, &b);
     return b;
 }
 
 TEST(of_a_new_page_nothing_is_known)
 {
-    struct dt_beat_page page;
+    struct dt_page page;
     memset(&page, 0xff, sizeof page);
-    dt_beat_init(&page);
-    CHECK(dt_beat_is_page(&page));
+    dt_page_init(&page);
+    CHECK(dt_page_is_valid(&page));
     CHECK_EQ(page.round_over, 0);
     CHECK_EQ(page.lease_ns, 0);
-    struct dt_beat_told b = read_of(&page);
+    struct dt_page_told b = read_of(&page);
     CHECK(!b.seen);
     CHECK_EQ(b.step, -1);
     CHECK_EQ(b.saved, -1);
@@ -32,8 +32,8 @@ TEST(of_a_new_page_nothing_is_known)
 
 TEST(what_a_worker_writes_is_read)
 {
-    struct dt_beat_page page;
-    dt_beat_init(&page);
+    struct dt_page page;
+    dt_page_init(&page);
     page.step = 418;
     page.saved = 406;
     page.steps = 1000;
@@ -44,7 +44,7 @@ TEST(what_a_worker_writes_is_read)
     page.utilisation = 0.75;
     strcpy(page.section, "backward");
     page.updates = 1;
-    struct dt_beat_told b = read_of(&page);
+    struct dt_page_told b = read_of(&page);
     CHECK(b.seen);
     CHECK_EQ(b.step, 418);
     CHECK_EQ(b.saved, 406);
@@ -57,27 +57,27 @@ TEST(what_a_worker_writes_is_read)
 
 TEST(the_round_ends_once_and_for_all)
 {
-    struct dt_beat_page page;
-    dt_beat_init(&page);
-    dt_beat_end_round(&page);
-    dt_beat_end_round(&page);
+    struct dt_page page;
+    dt_page_init(&page);
+    dt_page_end_round(&page);
+    dt_page_end_round(&page);
     CHECK_EQ(page.round_over, 1);
 }
 
 TEST(a_page_is_one_of_our_size_and_version)
 {
-    struct dt_beat_page page;
+    struct dt_page page;
     memset(&page, 0, sizeof page);
-    CHECK(!dt_beat_is_page(&page));
-    dt_beat_init(&page);
+    CHECK(!dt_page_is_valid(&page));
+    dt_page_init(&page);
     page.version++;
-    CHECK(!dt_beat_is_page(&page));
-    dt_beat_init(&page);
+    CHECK(!dt_page_is_valid(&page));
+    dt_page_init(&page);
     page.size *= 2;
-    CHECK(!dt_beat_is_page(&page));
-    dt_beat_init(&page);
+    CHECK(!dt_page_is_valid(&page));
+    dt_page_init(&page);
     page.magic[7] = 't';
-    CHECK(!dt_beat_is_page(&page));
+    CHECK(!dt_page_is_valid(&page));
 }
 
 TEST(steps_beyond_reason_are_not_told)
@@ -94,13 +94,13 @@ TEST(steps_beyond_reason_are_not_told)
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         CHECK_ROW("row %zu", i);
-        struct dt_beat_page page;
-        dt_beat_init(&page);
+        struct dt_page page;
+        dt_page_init(&page);
         page.step = rows[i].step;
         page.saved = rows[i].saved;
         page.steps = rows[i].steps;
         page.updated_ns = page.section_ns = rows[i].step;
-        struct dt_beat_told b = read_of(&page);
+        struct dt_page_told b = read_of(&page);
         CHECK_EQ(b.step, rows[i].read_step);
         CHECK_EQ(b.saved, rows[i].read_saved);
         CHECK_EQ(b.steps, rows[i].read_steps);
@@ -112,18 +112,18 @@ TEST(numbers_beyond_reason_are_not_told)
 {
     static const double bad[] = {NAN, INFINITY, -INFINITY};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        struct dt_beat_page page;
-        dt_beat_init(&page);
+        struct dt_page page;
+        dt_page_init(&page);
         page.loss = page.tokens_per_s = page.utilisation = bad[i];
-        struct dt_beat_told b = read_of(&page);
+        struct dt_page_told b = read_of(&page);
         CHECK(isnan(b.loss) && isnan(b.tokens_per_s) && isnan(b.utilisation));
     }
-    struct dt_beat_page page;
-    dt_beat_init(&page);
+    struct dt_page page;
+    dt_page_init(&page);
     page.loss = -1;
     page.tokens_per_s = -1;
     page.utilisation = 1.5;
-    struct dt_beat_told b = read_of(&page);
+    struct dt_page_told b = read_of(&page);
     CHECK(b.loss == -1);
     CHECK(isnan(b.tokens_per_s) && isnan(b.utilisation));
 }
@@ -145,24 +145,24 @@ TEST(a_section_that_is_no_plain_text_is_none)
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         CHECK_ROW("row %zu", i);
-        struct dt_beat_page page;
-        dt_beat_init(&page);
+        struct dt_page page;
+        dt_page_init(&page);
         strcpy(page.section, rows[i].wrote);
         CHECK_STR(read_of(&page).section, rows[i].read);
     }
-    struct dt_beat_page page;
-    dt_beat_init(&page);
+    struct dt_page page;
+    dt_page_init(&page);
     memset(page.section, 'x', sizeof page.section + sizeof page.rest); /* no end at all */
     CHECK_EQ(strlen(read_of(&page).section), sizeof page.section - 1);
 }
 
-/* Whatever the bytes are, what is read keeps the promises of beat.h. */
+/* Whatever the bytes are, what is read keeps the promises of page.h. */
 TEST(random_bytes_are_survived)
 {
     uint64_t seed = 88172645463325252u;
     union {
-        struct dt_beat_page page;
-        uint64_t words[DT_BEAT_SIZE / 8];
+        struct dt_page page;
+        uint64_t words[DT_PAGE_SIZE / 8];
     } u;
     for (int round = 0; round < 2000; round++) {
         CHECK_ROW("round %d", round);
@@ -172,7 +172,7 @@ TEST(random_bytes_are_survived)
             seed ^= seed << 17;
             u.words[i] = seed >> (round % 50);
         }
-        struct dt_beat_told b = read_of(&u.page);
+        struct dt_page_told b = read_of(&u.page);
         CHECK(b.step >= -1 && b.saved >= -1 && b.steps >= -1 && b.saved <= b.step);
         CHECK(b.updated_ns >= 0 && b.section_ns >= 0);
         CHECK(isnan(b.loss) || isfinite(b.loss));

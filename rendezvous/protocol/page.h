@@ -23,20 +23,21 @@
  *     136    56   section, NUL-terminated        worker: "forward", "checkpoint", ...
  *     192    ...  zero
  *
- * Numbers are in the byte order of the machine, which both are on. */
-#ifndef DT_RENDEZVOUS_PROTOCOL_BEAT_H
-#define DT_RENDEZVOUS_PROTOCOL_BEAT_H
+ * Numbers are in the byte order of the machine, which both are on. The first
+ * word stays what version 1 says, though a beat is a heartbeat now (messages.h). */
+#ifndef DT_RENDEZVOUS_PROTOCOL_PAGE_H
+#define DT_RENDEZVOUS_PROTOCOL_PAGE_H
 
 #include "base/err.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#define DT_BEAT_SIZE 4096
-#define DT_BEAT_VERSION 1
-#define DT_BEAT_ENV "DTRUN_PROGRESS_FD"
+#define DT_PAGE_SIZE 4096
+#define DT_PAGE_VERSION 1
+#define DT_PAGE_ENV "DTRUN_PROGRESS_FD"
 
-struct dt_beat_page {
+struct dt_page {
     char magic[8];
     uint32_t version, size, round_over, agent_pad;
     int64_t lease_ns;
@@ -49,9 +50,9 @@ struct dt_beat_page {
     char rest[4096 - 192];
 };
 
-/* What the worker told (messages.h has the beat that an agent makes of it); -1 (steps), 0 (times),
- * NaN and "" where it told nothing or nonsense. */
-struct dt_beat_told {
+/* What the worker told, of which the agent makes the facts of its heartbeats (messages.h); -1
+ * (steps), 0 (times), NaN and "" where it told nothing or nonsense. */
+struct dt_page_told {
     bool seen; /* the worker has written something */
     int64_t step, saved, steps, updated_ns, section_ns;
     double loss, tokens_per_s, utilisation;
@@ -59,15 +60,15 @@ struct dt_beat_told {
 };
 
 /* The agent's side. */
-void dt_beat_init(struct dt_beat_page *page);
-void dt_beat_end_round(struct dt_beat_page *page);
+void dt_page_init(struct dt_page *page);
+void dt_page_end_round(struct dt_page *page);
 /* UNTIL_NS: 0 for no limit; a time that is past for no lease. */
-void dt_beat_set_lease(struct dt_beat_page *page, int64_t until_ns);
+void dt_page_set_lease(struct dt_page *page, int64_t until_ns);
 /* Values beyond reason (negative steps, a save of the future, NaN, control characters) are read as
  * not told. */
-void dt_beat_read(const struct dt_beat_page *page, struct dt_beat_told *out);
+void dt_page_read(const struct dt_page *page, struct dt_page_told *out);
 
 /* The worker's: whether this is one, of a version that we know. */
-bool dt_beat_is_page(const struct dt_beat_page *page);
+bool dt_page_is_valid(const struct dt_page *page);
 
 #endif

@@ -2,7 +2,7 @@
 /* The worker's side of the progress page. What the environment names is looked at before it is
  * written to: the number may be left over from another program, and then be somebody's file. The
  * descriptor stays as it was found, since a script may open the page a second time. */
-#include <dtrun/beat.h>
+#include <dtrun/page.h>
 
 #include <stdlib.h>
 #include <string.h>
@@ -11,71 +11,71 @@
 
 #include "base/clock.h"
 #include "base/str.h"
-#include "rendezvous/protocol/beat.h"
+#include "rendezvous/protocol/page.h"
 
-struct dt_beat_writer {
-    struct dt_beat_page *page;
+struct dt_page_writer {
+    struct dt_page *page;
     bool is_read;
 };
 
-static struct dt_beat_page *map_shared(void)
+static struct dt_page *map_shared(void)
 {
-    const char *number = getenv(DT_BEAT_ENV);
+    const char *number = getenv(DT_PAGE_ENV);
     int64_t fd;
     struct stat st;
     if (!number || dt_str_to_int(number, 0, INT32_MAX, &fd, NULL) < 0)
         return NULL;
-    if (fstat((int)fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_size != DT_BEAT_SIZE)
+    if (fstat((int)fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_size != DT_PAGE_SIZE)
         return NULL;
-    void *at = mmap(NULL, DT_BEAT_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, (int)fd, 0);
+    void *at = mmap(NULL, DT_PAGE_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, (int)fd, 0);
     if (at == MAP_FAILED)
         return NULL;
-    if (dt_beat_is_page(at))
+    if (dt_page_is_valid(at))
         return at;
-    munmap(at, DT_BEAT_SIZE);
+    munmap(at, DT_PAGE_SIZE);
     return NULL;
 }
 
-static struct dt_beat_page *map_private(void)
+static struct dt_page *map_private(void)
 {
-    void *at = mmap(NULL, DT_BEAT_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void *at = mmap(NULL, DT_PAGE_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (at == MAP_FAILED)
         return NULL;
-    dt_beat_init(at);
+    dt_page_init(at);
     return at;
 }
 
-struct dt_beat_writer *dt_beat_open(struct dt_err *err)
+struct dt_page_writer *dt_page_open(struct dt_err *err)
 {
-    struct dt_beat_writer *b = calloc(1, sizeof *b);
-    if (b) {
-        b->page = map_shared();
-        b->is_read = b->page != NULL;
-        if (!b->page)
-            b->page = map_private();
+    struct dt_page_writer *w = calloc(1, sizeof *w);
+    if (w) {
+        w->page = map_shared();
+        w->is_read = w->page != NULL;
+        if (!w->page)
+            w->page = map_private();
     }
-    if (b && b->page)
-        return b;
-    free(b);
+    if (w && w->page)
+        return w;
+    free(w);
     dt_err_set(err, DT_E_MEMORY, "no memory for a progress page");
     return NULL;
 }
 
-void dt_beat_close(struct dt_beat_writer *b)
+void dt_page_close(struct dt_page_writer *w)
 {
-    if (!b)
+    if (!w)
         return;
-    munmap(b->page, DT_BEAT_SIZE);
-    free(b);
+    munmap(w->page, DT_PAGE_SIZE);
+    free(w);
 }
 
-bool dt_beat_is_read(const struct dt_beat_writer *b)
+bool dt_page_is_read(const struct dt_page_writer *w)
 {
-    return b->is_read;
+    return w->is_read;
 }
 
 /* Behind all else, so that who sees the number sees what it counts. */
-static void count_update(struct dt_beat_page *p)
+static void count_update(struct dt_page *p)
 {
     uint64_t n = __atomic_load_n(&p->updates, __ATOMIC_RELAXED);
     __atomic_store_n(&p->updates, n + 1, __ATOMIC_RELEASE);
@@ -86,9 +86,9 @@ static void store_number(double *at, double v)
     __atomic_store(at, &v, __ATOMIC_RELAXED);
 }
 
-void dt_beat_update(struct dt_beat_writer *b, const struct dt_beat_values *v)
+void dt_page_update(struct dt_page_writer *w, const struct dt_page_values *v)
 {
-    struct dt_beat_page *p = b->page;
+    struct dt_page *p = w->page;
     __atomic_store_n(&p->step, v->step, __ATOMIC_RELAXED);
     __atomic_store_n(&p->saved, v->saved, __ATOMIC_RELAXED);
     __atomic_store_n(&p->steps, v->steps, __ATOMIC_RELAXED);
@@ -99,9 +99,9 @@ void dt_beat_update(struct dt_beat_writer *b, const struct dt_beat_values *v)
     count_update(p);
 }
 
-void dt_beat_section(struct dt_beat_writer *b, const char *name)
+void dt_page_section(struct dt_page_writer *w, const char *name)
 {
-    struct dt_beat_page *p = b->page;
+    struct dt_page *p = w->page;
     size_t n = strnlen(name, sizeof p->section - 1);
     memcpy(p->section, name, n);
     memset(p->section + n, 0, sizeof p->section - n);
@@ -109,14 +109,14 @@ void dt_beat_section(struct dt_beat_writer *b, const char *name)
     count_update(p);
 }
 
-bool dt_beat_round_over(const struct dt_beat_writer *b)
+bool dt_page_round_over(const struct dt_page_writer *w)
 {
-    return __atomic_load_n(&b->page->round_over, __ATOMIC_ACQUIRE) != 0;
+    return __atomic_load_n(&w->page->round_over, __ATOMIC_ACQUIRE) != 0;
 }
 
 /* What is not known to be over may be so all the same, once the lease is. */
-bool dt_beat_may_commit(const struct dt_beat_writer *b)
+bool dt_page_may_commit(const struct dt_page_writer *w)
 {
-    int64_t lease = __atomic_load_n(&b->page->lease_ns, __ATOMIC_ACQUIRE);
-    return !dt_beat_round_over(b) && (lease == 0 || dt_clock_monotonic_ns() < lease);
+    int64_t lease = __atomic_load_n(&w->page->lease_ns, __ATOMIC_ACQUIRE);
+    return !dt_page_round_over(w) && (lease == 0 || dt_clock_monotonic_ns() < lease);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The writers of a progress page, ours and the Python one, against the reader of the agent. */
-#include <dtrun/beat.h>
+#include <dtrun/page.h>
 
 #include <errno.h>
 #include <fcntl.h>
@@ -8,19 +8,19 @@
 #include <sys/mman.h>
 #include <sys/wait.h>
 
-#include "rendezvous/protocol/beat.h"
+#include "rendezvous/protocol/page.h"
 #include "tests/lib/check.h"
 
 struct agent {
     int fd;
-    struct dt_beat_page *page;
+    struct dt_page *page;
 };
 
 static void name_fd(int fd)
 {
     char number[16];
     snprintf(number, sizeof number, "%d", fd);
-    setenv(DT_BEAT_ENV, number, 1);
+    setenv(DT_PAGE_ENV, number, 1);
 }
 
 /* The agent's side: a page, named in the environment. */
@@ -29,7 +29,7 @@ static struct agent agent_of_size(off_t size)
     struct agent a = {.fd = memfd_create("progress", 0)};
     CHECK(a.fd >= 0);
     CHECK_EQ(ftruncate(a.fd, size), 0);
-    a.page = mmap(NULL, DT_BEAT_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, a.fd, 0);
+    a.page = mmap(NULL, DT_PAGE_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, a.fd, 0);
     CHECK(a.page != MAP_FAILED);
     name_fd(a.fd);
     return a;
@@ -37,22 +37,22 @@ static struct agent agent_of_size(off_t size)
 
 static struct agent agent_up(void)
 {
-    struct agent a = agent_of_size(DT_BEAT_SIZE);
-    dt_beat_init(a.page);
+    struct agent a = agent_of_size(DT_PAGE_SIZE);
+    dt_page_init(a.page);
     return a;
 }
 
 static void agent_down(struct agent *a)
 {
-    munmap(a->page, DT_BEAT_SIZE);
+    munmap(a->page, DT_PAGE_SIZE);
     close(a->fd);
-    unsetenv(DT_BEAT_ENV);
+    unsetenv(DT_PAGE_ENV);
 }
 
-static struct dt_beat_writer *writer_open(void)
+static struct dt_page_writer *writer_open(void)
 {
     struct dt_err err = {0};
-    struct dt_beat_writer *b = dt_beat_open(&err);
+    struct dt_page_writer *b = dt_page_open(&err);
     CHECK_STR(err.text, "");
     CHECK(b != NULL);
     return b;
@@ -61,24 +61,24 @@ static struct dt_beat_writer *writer_open(void)
 TEST(the_agent_reads_what_the_worker_tells)
 {
     struct agent a = agent_up();
-    struct dt_beat_writer *b = writer_open();
-    CHECK(dt_beat_is_read(b));
-    dt_beat_section(b, "forward");
-    struct dt_beat_told got;
-    dt_beat_read(a.page, &got);
+    struct dt_page_writer *b = writer_open();
+    CHECK(dt_page_is_read(b));
+    dt_page_section(b, "forward");
+    struct dt_page_told got;
+    dt_page_read(a.page, &got);
     CHECK(got.seen);
     CHECK_EQ(got.step, -1);
     CHECK_STR(got.section, "forward");
     CHECK(got.section_ns > 0);
 
-    dt_beat_update(b, &(struct dt_beat_values){.step = 418,
+    dt_page_update(b, &(struct dt_page_values){.step = 418,
                                                .saved = 406,
                                                .steps = 1000,
                                                .loss = 3.25,
                                                .tokens_per_s = 18400,
                                                .utilisation = 0.5});
-    dt_beat_section(b, "all");
-    dt_beat_read(a.page, &got);
+    dt_page_section(b, "all");
+    dt_page_read(a.page, &got);
     CHECK_EQ(got.step, 418);
     CHECK_EQ(got.saved, 406);
     CHECK_EQ(got.steps, 1000);
@@ -86,8 +86,8 @@ TEST(the_agent_reads_what_the_worker_tells)
     CHECK(got.updated_ns > 0);
     CHECK_STR(got.section, "all");
     CHECK_EQ(a.page->updates, 3);
-    dt_beat_close(b);
-    dt_beat_read(a.page, &got);
+    dt_page_close(b);
+    dt_page_read(a.page, &got);
     CHECK_EQ(got.step, 418); /* it outlives its writer */
     agent_down(&a);
 }
@@ -95,62 +95,62 @@ TEST(the_agent_reads_what_the_worker_tells)
 TEST(a_long_name_of_a_section_is_cut)
 {
     struct agent a = agent_up();
-    struct dt_beat_writer *b = writer_open();
+    struct dt_page_writer *b = writer_open();
     char name[100] = {0};
     memset(name, 'n', sizeof name - 1);
-    dt_beat_section(b, name);
+    dt_page_section(b, name);
     CHECK_EQ(strnlen(a.page->section, 56), 55);
     CHECK_EQ(a.page->rest[0], 0);
-    dt_beat_close(b);
+    dt_page_close(b);
     agent_down(&a);
 }
 
 TEST(the_end_of_the_round_is_seen)
 {
     struct agent a = agent_up();
-    struct dt_beat_writer *b = writer_open();
-    CHECK(!dt_beat_round_over(b));
-    dt_beat_end_round(a.page);
-    CHECK(dt_beat_round_over(b));
-    dt_beat_close(b);
+    struct dt_page_writer *b = writer_open();
+    CHECK(!dt_page_round_over(b));
+    dt_page_end_round(a.page);
+    CHECK(dt_page_round_over(b));
+    dt_page_close(b);
     agent_down(&a);
 }
 
 TEST(a_worker_may_commit_while_the_lease_of_its_round_lasts)
 {
     struct agent a = agent_up();
-    struct dt_beat_writer *b = writer_open();
-    CHECK(dt_beat_may_commit(b)); /* an agent that sets no limit */
-    dt_beat_set_lease(a.page, 1);
-    CHECK(!dt_beat_may_commit(b));
-    CHECK(!dt_beat_round_over(b));
-    dt_beat_set_lease(a.page, INT64_MAX);
-    CHECK(dt_beat_may_commit(b));
-    dt_beat_end_round(a.page);
-    CHECK(!dt_beat_may_commit(b));
-    dt_beat_close(b);
+    struct dt_page_writer *b = writer_open();
+    CHECK(dt_page_may_commit(b)); /* an agent that sets no limit */
+    dt_page_set_lease(a.page, 1);
+    CHECK(!dt_page_may_commit(b));
+    CHECK(!dt_page_round_over(b));
+    dt_page_set_lease(a.page, INT64_MAX);
+    CHECK(dt_page_may_commit(b));
+    dt_page_end_round(a.page);
+    CHECK(!dt_page_may_commit(b));
+    dt_page_close(b);
     agent_down(&a);
 }
 
 static void tell_to_nobody(const char *what)
 {
     CHECK_ROW("%s", what);
-    struct dt_beat_writer *b = writer_open();
-    CHECK(!dt_beat_is_read(b));
-    dt_beat_update(b, &(struct dt_beat_values){.step = 1});
-    dt_beat_section(b, "forward");
-    CHECK(!dt_beat_round_over(b));
-    CHECK(dt_beat_may_commit(b));
-    dt_beat_close(b);
+    struct dt_page_writer *b = writer_open();
+    CHECK(!dt_page_is_read(b));
+    dt_page_update(b, &(struct dt_page_values){.step = 1});
+    dt_page_section(b, "forward");
+    CHECK(!dt_page_round_over(b));
+    CHECK(dt_page_may_commit(b));
+    dt_page_close(b);
 }
 
 TEST(without_a_page_the_worker_tells_nobody)
 {
-    unsetenv(DT_BEAT_ENV);
+    unsetenv(DT_PAGE_ENV);
     tell_to_nobody("no variable");
     static const char *const numbers[] = {"", "x", "-1", "3x", "999999", "99999999999999999999"};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
-        setenv(DT_BEAT_ENV, numbers[i], 1);
+        setenv(DT_PAGE_ENV, numbers[i], 1);
         tell_to_nobody(numbers[i]);
     }
     int ends[2];
@@ -163,18 +163,18 @@ TEST(without_a_page_the_worker_tells_nobody)
 
 TEST(somebodys_file_is_not_written_to)
 {
-    struct agent a = agent_of_size(DT_BEAT_SIZE); /* of the right size, but no page */
-    static const char zero[DT_BEAT_SIZE];
+    struct agent a = agent_of_size(DT_PAGE_SIZE); /* of the right size, but no page */
+    static const char zero[DT_PAGE_SIZE];
     tell_to_nobody("no magic");
-    CHECK_BYTES(a.page, DT_BEAT_SIZE, zero, DT_BEAT_SIZE);
-    dt_beat_init(a.page);
+    CHECK_BYTES(a.page, DT_PAGE_SIZE, zero, DT_PAGE_SIZE);
+    dt_page_init(a.page);
     a.page->version = 2;
     tell_to_nobody("a version of the future");
     CHECK_EQ(a.page->updates, 0);
     agent_down(&a);
 
-    a = agent_of_size(2 * DT_BEAT_SIZE);
-    dt_beat_init(a.page);
+    a = agent_of_size(2 * DT_PAGE_SIZE);
+    dt_page_init(a.page);
     tell_to_nobody("too large");
     CHECK_EQ(a.page->updates, 0);
     CHECK_EQ(ftruncate(a.fd, 100), 0);
@@ -220,8 +220,8 @@ TEST(the_agent_reads_what_python_tells)
                         "p.section('backward')\n"
                         "assert not p.round_over()\n"),
              0);
-    struct dt_beat_told got;
-    dt_beat_read(a.page, &got);
+    struct dt_page_told got;
+    dt_page_read(a.page, &got);
     CHECK(got.seen);
     CHECK_EQ(a.page->updates, 4);
     CHECK_EQ(got.step, 418);
@@ -232,7 +232,7 @@ TEST(the_agent_reads_what_python_tells)
     CHECK_STR(got.section, "backward");
     CHECK_EQ(a.page->rest[0], 0);
 
-    dt_beat_end_round(a.page);
+    dt_page_end_round(a.page);
     CHECK_EQ(run_python("from progress import Progress\nassert Progress().round_over()\n"
                         "assert not Progress().may_commit()\n"),
              0);
