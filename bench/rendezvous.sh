@@ -96,7 +96,7 @@ echo "date     $(date -u '+%Y-%m-%d %H:%M:%S') UTC"
 echo "dtrun    $("$dtrun" --version)"
 echo "torchrun ${torch:-of PyTorch 2.6 is not here: scripts/make-root trixie}"
 
-# ---- one rendezvous, many agents -------------------------------------------------------------------
+# -- one rendezvous, many agents ------------------------------------------------------------------
 
 # play AGENTS [OPTION...]: what rdzv_crowd prints, with a fresh rendezvous each round
 play() {
@@ -176,7 +176,7 @@ measure_crowds 'a rendezvous without --state-dir' || exit 1
 measure_torch_crowd
 measure_crowds 'a rendezvous with --state-dir' --state-dir "$state" || exit 1
 
-# ---- whole jobs ------------------------------------------------------------------------------------
+# -- whole jobs -----------------------------------------------------------------------------------
 
 # When, in microseconds since 1970, the first of the agents was told that round 0 is over.
 decided() { # FOLDER

@@ -56,7 +56,7 @@ bench=$build/bench/store_bench
 abuse=$build/bench/store_abuse
 ulimit -n "$(ulimit -Hn)"
 
-# ---- servers --------------------------------------------------------------------------------------
+# -- servers --------------------------------------------------------------------------------------
 
 declare -A pid port wire version absent
 tmp=$(mktemp -d)
@@ -196,7 +196,7 @@ echo "loads    $rounds rounds of $seconds s, median; latencies in microseconds"
     exit 1
 }
 
-# ---- measuring ------------------------------------------------------------------------------------
+# -- measuring ------------------------------------------------------------------------------------
 
 # One run: "OPS P50 P99 P99.9 STATE", where STATE is ok, frozen or failed.
 measure() { # SERVER ARGS...
@@ -346,7 +346,7 @@ print_load() { # LOAD WHAT
     done
 }
 
-# ---- memory ---------------------------------------------------------------------------------------
+# -- memory ---------------------------------------------------------------------------------------
 
 run_memory() {
     local name before line
@@ -366,7 +366,7 @@ run_memory() {
     ratio "RSS against redis" "${after[dtrun]:--}" "${after[redis]:--}"
 }
 
-# ---- abuse ----------------------------------------------------------------------------------------
+# -- abuse ----------------------------------------------------------------------------------------
 
 abuses=(half-request never-read slow-writer random-bytes herd flood big-set)
 

@@ -19,7 +19,7 @@ void dt_check_say(struct dt_check *c, enum dt_check_level level, const char *fmt
     c->say(c->arg, level, line);
 }
 
-/* ---- libraries ---- */
+/* -- libraries -------------------------------------------------------------------------------- */
 
 static void check_calls(struct dt_check *c, int version)
 {
@@ -75,7 +75,7 @@ static bool check_driver(struct dt_check *c)
     return true;
 }
 
-/* ---- devices ---- */
+/* -- devices ---------------------------------------------------------------------------------- */
 
 static void check_device(struct dt_check *c, int i)
 {
@@ -130,7 +130,7 @@ static void check_devices(struct dt_check *c)
     check_ways(c, n);
 }
 
-/* ---- all ---- */
+/* -- all -------------------------------------------------------------------------------------- */
 
 int dt_check_all(struct dt_check *c)
 {

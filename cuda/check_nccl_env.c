@@ -109,7 +109,7 @@ static void say_what_is_set(struct dt_check *c)
     }
 }
 
-/* ---- names that must be there ---- */
+/* -- names that must be there ----------------------------------------------------------------- */
 
 /* Whether LIST, as NCCL reads it ("eth0,ib", "=eth0"; a port may stand behind a card), takes NAME.
  */
@@ -144,7 +144,7 @@ static void check_names(struct dt_check *c, const char *variable, const char *fo
                      variable, list, what, folder);
 }
 
-/* ---- what does not go together ---- */
+/* -- what does not go together ---------------------------------------------------------------- */
 
 static void check_ways_inside(struct dt_check *c)
 {

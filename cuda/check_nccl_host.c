@@ -63,7 +63,7 @@ void dt_check_free(struct dt_check_names *n)
     *n = (struct dt_check_names){0};
 }
 
-/* ---- InfiniBand and RoCE ---- */
+/* -- InfiniBand and RoCE ---------------------------------------------------------------------- */
 
 static bool check_port(struct dt_check *c, const char *card, const char *port)
 {
@@ -122,7 +122,7 @@ static void check_infiniband(struct dt_check *c)
     dt_check_free(&cards);
 }
 
-/* ---- interfaces ---- */
+/* -- interfaces ------------------------------------------------------------------------------- */
 
 /* Those NCCL itself passes over, and ends of bridges. */
 static bool is_internal(const char *name)
@@ -161,7 +161,7 @@ static void check_interfaces(struct dt_check *c)
     dt_check_free(&all);
 }
 
-/* ---- shared memory ---- */
+/* -- shared memory ---------------------------------------------------------------------------- */
 
 static void check_shm(struct dt_check *c)
 {

@@ -104,7 +104,7 @@ int dt_comm_check(struct dt_comm *c, struct dt_err *err)
     return rc;
 }
 
-/* ---- in and out ---- */
+/* -- in and out ------------------------------------------------------------------------------- */
 
 /* As EVENT, once nobody else is inside. */
 static int go_in(struct dt_comm *c, enum event e, struct dt_err *err)
@@ -214,7 +214,7 @@ ncclResult_t dt_comm_ask(struct dt_comm *c)
     return r == ncclInProgress ? ncclSuccess : r;
 }
 
-/* ---- beginning ---- */
+/* -- beginning -------------------------------------------------------------------------------- */
 
 int dt_comm_connect(struct dt_comm *c, ncclUniqueId id, int size, int rank, dt_ms deadline,
                     struct dt_err *err)
@@ -255,7 +255,7 @@ int dt_comm_split(struct dt_comm *c, struct dt_comm *parent, int colour, int key
     return come_out(c, ok ? NULL : &why, err);
 }
 
-/* ---- ending ---- */
+/* -- ending ----------------------------------------------------------------------------------- */
 
 void dt_comm_fail(struct dt_comm *c, const struct dt_err *why)
 {

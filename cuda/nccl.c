@@ -20,7 +20,7 @@ struct hello {             /* rank 0 to all others */
     char why[256];
 };
 
-/* ---- the id ---- */
+/* -- the id ----------------------------------------------------------------------------------- */
 
 struct version_text {
     char text[24];
@@ -107,7 +107,7 @@ static int meet(const struct dt_nccl *n, const struct dt_coll_group *g, struct d
     return rc;
 }
 
-/* ---- connecting ---- */
+/* -- connecting ------------------------------------------------------------------------------- */
 
 static int say_late(const struct dt_coll_group *g, struct dt_err *err)
 {
@@ -151,7 +151,7 @@ static int connect_all(struct dt_nccl *n, const struct dt_coll_group *g, struct 
     return -1;
 }
 
-/* ---- the watchdog of the device ---- */
+/* -- the watchdog of the device --------------------------------------------------------------- */
 
 static void lose(void *cuda, const struct dt_err *why)
 {
@@ -195,7 +195,7 @@ static void unwatch(struct dt_nccl *n)
     n->watching = false;
 }
 
-/* ---- opening and closing ---- */
+/* -- opening and closing ---------------------------------------------------------------------- */
 
 static int open_connected(struct dt_nccl *n, const struct dt_coll_group *g, struct dt_meeting *m,
                           struct dt_err *err)
@@ -280,7 +280,7 @@ void *dt_nccl_open(const struct dt_nccl_calls *calls, const struct dt_coll_group
     return NULL;
 }
 
-/* ---- the backend ---- */
+/* -- the backend ------------------------------------------------------------------------------ */
 
 static void *nccl_open(const struct dt_coll_group *g, struct dt_meeting *m, struct dt_err *err)
 {

@@ -19,7 +19,7 @@ static dt_ms deadline_of(struct dt_nccl *n)
     return dt_clock_after(dt_clock_monotonic(), atomic_load(&n->watched.timeout));
 }
 
-/* ---- how NCCL calls things ---- */
+/* -- how NCCL calls things -------------------------------------------------------------------- */
 
 static const ncclDataType_t types[DT_DTYPES] = {
     [DT_F32] = ncclFloat32, [DT_BF16] = ncclBfloat16, [DT_F16] = ncclFloat16,
@@ -102,7 +102,7 @@ static bool sums(enum dt_coll_kind kind)
     return kind == DT_ALL_REDUCE || kind == DT_REDUCE_SCATTER;
 }
 
-/* ---- sums of BF16 in float ---- */
+/* -- sums of BF16 in float -------------------------------------------------------------------- */
 
 static bool is_wide(const struct dt_nccl *n, const struct dt_coll_call *c)
 {
@@ -160,7 +160,7 @@ static int narrow(struct dt_nccl *n, const struct dt_coll_call *c, const struct 
     return e == cudaSuccess ? 0 : dt_cuda_fail(e, "a sum in float to bf16", err);
 }
 
-/* ---- starting ---- */
+/* -- starting --------------------------------------------------------------------------------- */
 
 /* A group of one: what it gives is what it gets, in the order of compute. */
 static int start_alone(struct dt_nccl *n, struct dt_coll_handle *h, struct dt_err *err)
@@ -226,7 +226,7 @@ static int launch(struct dt_nccl *n, struct dt_coll_handle *h, struct dt_err *er
     return begin(n, f, err);
 }
 
-/* ---- sends and receives ---- */
+/* -- sends and receives ----------------------------------------------------------------------- */
 
 static ncclResult_t run_posted(struct dt_nccl *n, ncclComm_t comm)
 {
@@ -276,7 +276,7 @@ static bool is_posted(const struct dt_nccl *n, const struct dt_flight *f)
     return false;
 }
 
-/* ---- the backend's two ---- */
+/* -- the backend's two ------------------------------------------------------------------------ */
 
 int dt_nccl_start(void *b, struct dt_coll_handle *h, struct dt_err *err)
 {

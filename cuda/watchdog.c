@@ -39,7 +39,7 @@ static const char *const kind_names[DT_COLL_KINDS] = {
     [DT_RECV] = "receive",          [DT_BARRIER] = "barrier",
 };
 
-/* ---- facts ---- */
+/* -- facts ------------------------------------------------------------------------------------ */
 
 static void look_for_error(struct dt_comm_watchdog *d, struct dt_watched *w,
                            struct dt_comm_facts *f, dt_ms now)
@@ -124,7 +124,7 @@ static int look(struct dt_comm_watchdog *d, dt_ms now)
     return n;
 }
 
-/* ---- doing ---- */
+/* -- doing ------------------------------------------------------------------------------------ */
 
 /* First all are told, so that who is inside one comes out; then they are stopped. That in one group
  * of calls: what NCCL frees behind an abort waits for the whole device, and so, one communicator
@@ -202,7 +202,7 @@ static void *watch(void *d_v)
     return NULL;
 }
 
-/* ---- beginning and ending ---- */
+/* -- beginning and ending --------------------------------------------------------------------- */
 
 static void destroy(struct dt_comm_watchdog *d)
 {

@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <string.h>
 
-/* -- what torchrun's parser checks -- */
+/* -- what torchrun's parser checks ------------------------------------------------------------ */
 
 static int parse_int(const char *value, void *target, struct dt_err *err)
 {
@@ -87,7 +87,7 @@ static int pet_flag(const char *value, bool *on, struct dt_err *err)
     return 0;
 }
 
-/* -- dtrun's own -- */
+/* -- dtrun's own ------------------------------------------------------------------------------ */
 
 static int parse_exit_code(const char *value, void *target, struct dt_err *err)
 {

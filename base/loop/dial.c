@@ -198,7 +198,7 @@ static void try_next_address(struct dt_dial *d)
     pause_then_try(d);
 }
 
-/* -- a round: the name, and its addresses ------------------------------------------------------ */
+/* -- a round: the name, and its addresses ----------------------------------------------------- */
 
 static void on_looked_up(void *arg, const struct dt_addr *found, size_t count,
                          const struct dt_err *err)

@@ -8,7 +8,7 @@
 
 #define MDOC_WIDTH 76
 
-/* -- mdoc -- */
+/* -- mdoc ------------------------------------------------------------------------------------- */
 
 /* One word of a text line; FIRST in its line, where a dot or quote would be a request. */
 static void put_word(struct dt_buf *out, const char *word, size_t len, bool first)
@@ -124,7 +124,7 @@ void dt_opt_print_mdoc(const struct dt_opt_program *program, FILE *out)
     fputs(".El\n", out);
 }
 
-/* -- completions -- */
+/* -- completions ------------------------------------------------------------------------------ */
 
 typedef void print_row_fn(const struct dt_opt_program *p, const struct dt_opt *o, FILE *out);
 

@@ -15,7 +15,7 @@
 /* From the last signal until the processes and their output are surely gone. */
 #define AFTER_KILL (5 * DT_SECOND)
 
-/* -- --rdzv-conf -- */
+/* -- --rdzv-conf ------------------------------------------------------------------------------ */
 
 static int note_idle_keys(struct dt_planning *c, const struct dt_rdzv_conf *conf)
 {
@@ -59,7 +59,7 @@ int dt_planning_elastic_conf(struct dt_planning *c, const struct dt_rdzv_conf *c
     return check_beats(c, run->beat, beats) < 0 ? -1 : note_idle_keys(c, conf);
 }
 
-/* -- what a scheduler says -- */
+/* -- what a scheduler says -------------------------------------------------------------------- */
 
 /* Not SLURM_PROCID, which counts tasks: a batch script and all that it starts itself is task 0. */
 static int choose_order(struct dt_planning *c)
@@ -88,7 +88,7 @@ static int ask_scheduler(struct dt_planning *c)
     return choose_order(c);
 }
 
-/* -- this node -- */
+/* -- this node -------------------------------------------------------------------------------- */
 
 static int check_length(struct dt_planning *c, const char *option, const char *text, size_t size)
 {
@@ -141,7 +141,7 @@ static int present_node(struct dt_planning *c)
     return dt_planning_set(c, &p->progress_file, o->progress_file);
 }
 
-/* -- what all agree on -- */
+/* -- what all agree on ------------------------------------------------------------------------ */
 
 /* Of the script and how it is run. Not of its arguments nor the interpreter's path, which may well
  * be each node's own. */

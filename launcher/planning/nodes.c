@@ -51,7 +51,7 @@ static int read_nnodes(struct dt_planning *c)
     return 0;
 }
 
-/* -- names of jobs -- */
+/* -- names of jobs ---------------------------------------------------------------------------- */
 
 /* A random UUID, version 4. */
 static int set_uuid(struct dt_planning *c)
@@ -99,7 +99,7 @@ static int choose_run_id(struct dt_planning *c, bool of_its_own)
     return *c->o->rdzv_id ? dt_planning_set(c, &c->plan->run_id, c->o->rdzv_id) : set_number(c);
 }
 
-/* -- --rdzv-conf -- */
+/* -- --rdzv-conf ------------------------------------------------------------------------------ */
 
 /* Notes the keys of CONF that are not in USED, a NULL-ended list. */
 static int note_unused(struct dt_planning *c, const struct dt_rdzv_conf *conf,
@@ -172,7 +172,7 @@ static int apply_conf(struct dt_planning *c)
     return rc;
 }
 
-/* -- the two kinds of jobs -- */
+/* -- the two kinds of jobs -------------------------------------------------------------------- */
 
 static int set_endpoint(struct dt_planning *c, const char *host, int port)
 {

@@ -58,7 +58,7 @@ static bool read_hex64(const char *text, uint64_t *v)
     return true;
 }
 
-/* -- values in a struct ------------------------------------------------------------------------ */
+/* -- values in a struct ----------------------------------------------------------------------- */
 
 int64_t dt_field_number(const struct dt_field *f, const void *from)
 {

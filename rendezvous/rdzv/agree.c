@@ -71,7 +71,7 @@ bool rdzv_fits(const struct dt_rdzv *r, const struct dt_join *join, char why[DT_
     return false;
 }
 
-/* -- one job under two names ------------------------------------------------------------------- */
+/* -- one job under two names ------------------------------------------------------------------ */
 
 static bool awaits_first_world(const struct dt_rdzv *r)
 {

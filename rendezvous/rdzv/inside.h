@@ -5,7 +5,7 @@
 
 #include "rendezvous/rdzv/rdzv.h"
 
-/* -- actions.c: what is to be done -- */
+/* -- actions.c: what is to be done ------------------------------------------------------------ */
 
 void rdzv_actions_clear(struct dt_rdzv_actions *a);
 /* Keeps TEXT for one or many sends. */
@@ -18,7 +18,7 @@ void rdzv_say(struct dt_rdzv_actions *a, enum dt_rdzv_level level, const char *f
 struct dt_rdzv_action *rdzv_send(struct dt_rdzv_actions *a, uint64_t to,
                                  enum dt_message_type message, int round, size_t why);
 
-/* -- phase.c: which state the run is in -- */
+/* -- phase.c: which state the run is in ------------------------------------------------------- */
 
 /* Enters state TO: nobody else assigns it. What belongs to the state left, and to TO, is zero then.
  * A move that the table does not allow is reported as our bug, and made, as the caller relies on
@@ -27,7 +27,7 @@ void rdzv_enter(struct dt_rdzv *r, enum dt_run_state to);
 /* As it was before anybody came, but for the numbers of its rounds. */
 void rdzv_wipe(struct dt_rdzv *r);
 
-/* -- rounds.c: how rounds and runs end -- */
+/* -- rounds.c: how rounds and runs end -------------------------------------------------------- */
 
 /* Ends the round that runs: its workers are stopped. TOGETHER: all of them are there, and what they
  * save until they are gone counts; else nothing of it counts from here on. */
@@ -54,7 +54,7 @@ void rdzv_settle_fault(struct dt_rdzv *r, struct dt_rdzv_actions *out);
 /* Adds a sentence to what the next world is told. */
 void rdzv_news(struct dt_rdzv *r, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* -- gather.c: when a world is made -- */
+/* -- gather.c: when a world is made ----------------------------------------------------------- */
 
 /* Makes a world when it is time, or gives up. */
 void rdzv_gather(struct dt_rdzv *r, struct dt_rdzv_actions *out);
@@ -74,21 +74,21 @@ size_t rdzv_target(const struct dt_rdzv *r);
 void rdzv_describe_wait(const struct dt_rdzv *r, char *out, size_t size);
 dt_ms rdzv_gather_next(const struct dt_rdzv *r);
 
-/* -- grow.c: when a round ends to take others in -- */
+/* -- grow.c: when a round ends to take others in ---------------------------------------------- */
 
 /* Ends the round when it is time to take somebody in. */
 void rdzv_grow(struct dt_rdzv *r, struct dt_rdzv_actions *out);
 /* Whether those who stand by and are not kept out get a seat at `grow_at`. */
 bool rdzv_will_grow(const struct dt_rdzv *r);
 
-/* -- world.c: who is in it -- */
+/* -- world.c: who is in it -------------------------------------------------------------------- */
 
 void rdzv_make_world(struct dt_rdzv *r, struct dt_rdzv_actions *out);
 void rdzv_send_world(struct dt_rdzv *r, struct dt_rdzv_actions *out, struct dt_member *m);
 /* Tells M that it stands by, and why. */
 void rdzv_park(struct dt_rdzv *r, struct dt_rdzv_actions *out, struct dt_member *m);
 
-/* -- agree.c: in what a node differs from the one that came first -- */
+/* -- agree.c: in what a node differs from the one that came first ----------------------------- */
 
 /* Whether a node with JOIN may be in the run. False: WHY says why not. */
 bool rdzv_fits(const struct dt_rdzv *r, const struct dt_join *join, char why[DT_WHY_MAX]);
@@ -98,7 +98,7 @@ void rdzv_note_differences(struct dt_rdzv *r, struct dt_rdzv_actions *out,
 /* Nobody knows whose mistake another command is: all nodes are told of the first one, once. */
 void rdzv_tell_mixed(struct dt_rdzv *r, struct dt_rdzv_actions *out);
 
-/* -- admit.c: who comes, and who comes back -- */
+/* -- admit.c: who comes, and who comes back --------------------------------------------------- */
 
 void rdzv_join(struct dt_rdzv *r, struct dt_rdzv_actions *out, const struct dt_message *frame);
 /* How long a node that is not heard of any more has to come back. */

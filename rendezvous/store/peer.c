@@ -38,7 +38,7 @@ static dt_ms now_of(const struct dt_store_peer *p)
     return dt_store_peers_now(p->peers);
 }
 
-/* -- what a session asks for ------------------------------------------------------------------- */
+/* -- what a session asks for ------------------------------------------------------------------ */
 
 static bool may_answer(struct dt_store_session *session, uint64_t n)
 {

@@ -179,7 +179,7 @@ static void check_world(const struct dt_world *w, const char *want)
     CHECK_STR(text, want);
 }
 
-/* -- a client of the store, as a worker has one ------------------------------------------------ */
+/* -- a client of the store, as a worker has one ----------------------------------------------- */
 
 struct worker {
     struct dt_store_client *client;

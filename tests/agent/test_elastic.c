@@ -94,7 +94,7 @@ static const char *told(struct node *n)
     return text;
 }
 
-/* -- a foreign backend, as far as it matters here ---------------------------------------------- */
+/* -- a foreign backend, as far as it matters here --------------------------------------------- */
 
 struct stranger {
     struct dt_backend base;
@@ -324,7 +324,7 @@ static struct node *node_runs(struct job *j, int i)
     return n;
 }
 
-/* -- what a client of a store finds, as a worker would ----------------------------------------- */
+/* -- what a client of a store finds, as a worker would ---------------------------------------- */
 
 struct worker {
     struct dt_store_client *client;
@@ -355,7 +355,7 @@ static int64_t worker_adds(struct job *j, const char *addr, int port)
     return w.number;
 }
 
-/* -- with a rendezvous somewhere else ---------------------------------------------------------- */
+/* -- with a rendezvous somewhere else --------------------------------------------------------- */
 
 TEST(a_world_is_joined_for_and_all_of_it_is_told)
 {
@@ -495,7 +495,7 @@ TEST(who_leaves_says_so)
     job_end(j);
 }
 
-/* -- when it goes away ------------------------------------------------------------------------- */
+/* -- when it goes away ------------------------------------------------------------------------ */
 
 TEST(workers_do_not_notice_that_a_daemon_was_away)
 {
@@ -617,7 +617,7 @@ TEST(a_connection_on_which_nothing_comes_is_made_again)
     job_end(j);
 }
 
-/* -- when there is none ------------------------------------------------------------------------ */
+/* -- when there is none ----------------------------------------------------------------------- */
 
 TEST(a_job_without_a_rendezvous_fails_with_a_reason)
 {
@@ -725,7 +725,7 @@ TEST(a_foreign_store_is_joined_as_torchruns_agents_do)
     job_end(j);
 }
 
-/* -- who hosts --------------------------------------------------------------------------------- */
+/* -- who hosts -------------------------------------------------------------------------------- */
 
 TEST(who_must_host_and_cannot_says_who_has_the_port)
 {
@@ -991,7 +991,7 @@ TEST(who_knows_the_token_is_let_in)
     job_end(j);
 }
 
-/* -- ends -------------------------------------------------------------------------------------- */
+/* -- ends ------------------------------------------------------------------------------------- */
 
 TEST(it_may_be_closed_at_any_moment)
 {

@@ -43,7 +43,7 @@ static void daemon_kill(struct daemon_process *d)
     daemon_stop(d);
 }
 
-/* -- whose job it is --------------------------------------------------------------------------- */
+/* -- whose job it is -------------------------------------------------------------------------- */
 
 TEST(another_command_under_the_same_name_is_refused_by_a_daemon)
 {
@@ -105,7 +105,7 @@ TEST(nodes_with_different_ids_hear_of_each_other)
     CHECK_EQ(daemon_stop(&d), 0);
 }
 
-/* -- jobs of one node -------------------------------------------------------------------------- */
+/* -- jobs of one node ------------------------------------------------------------------------- */
 
 static void start_standby(struct job *j, const char *endpoint)
 {
@@ -158,7 +158,7 @@ TEST(a_second_node_of_a_job_of_one_takes_the_place_of_the_first)
     CHECK_EQ(daemon_stop(&d), 0);
 }
 
-/* -- a host that calls itself localhost -------------------------------------------------------- */
+/* -- a host that calls itself localhost ------------------------------------------------------- */
 
 /* As with torchrun, which serves on every address and tells the name of the host. */
 TEST(localhost_as_the_endpoint_is_an_address_that_others_reach)
@@ -188,7 +188,7 @@ TEST(localhost_as_the_endpoint_is_an_address_that_others_reach)
     }
 }
 
-/* -- a daemon that is replaced ----------------------------------------------------------------- */
+/* -- a daemon that is replaced ---------------------------------------------------------------- */
 
 /* The first has the port for a while, and is not the daemon of this job. */
 TEST(who_takes_the_port_of_a_daemon_that_is_away_ends_no_job)

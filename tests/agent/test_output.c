@@ -257,7 +257,7 @@ TEST(filters_collect_lines_of_all_teed_ranks)
     end(s);
 }
 
-/* -- moments --------------------------------------------------- */
+/* -- moments ---------------------------------------------------------------------------------- */
 
 static void ask(struct stage *s, int rank)
 {

@@ -33,7 +33,7 @@ static void say(const char *what)
     pthread_mutex_unlock(&fake.lock);
 }
 
-/* ---- NCCL ---- */
+/* -- NCCL ------------------------------------------------------------------------------------- */
 
 static ncclResult_t fake_version(int *version)
 {
@@ -253,7 +253,7 @@ static ncclResult_t fake_all_to_all(const void *send, void *recv, size_t count, 
     return answer("all-to-all");
 }
 
-/* ---- CUDA ---- */
+/* -- CUDA ------------------------------------------------------------------------------------- */
 
 static cudaError_t fake_set_device(int ordinal)
 {
@@ -382,7 +382,7 @@ void fake_reset(void)
     fake.text = "";
 }
 
-/* ---- the device ---- */
+/* -- the device ------------------------------------------------------------------------------- */
 
 static void *gpu_alloc(struct dt_device *d, size_t bytes, const char *what, struct dt_err *err)
 {

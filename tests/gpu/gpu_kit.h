@@ -64,7 +64,7 @@ static inline struct dt_device *gpu_open_device(enum dt_dtype elem, bool fast)
     return d;
 }
 
-/* -- arrays -- */
+/* -- arrays ----------------------------------------------------------------------------------- */
 
 static inline size_t gpu_size(const struct gpu_kit *g)
 {
@@ -142,7 +142,7 @@ static inline float *gpu_down(struct gpu_kit *g, size_t n, const void *at)
     return x;
 }
 
-/* -- numbers of the host that an element can hold -- */
+/* -- numbers of the host that an element can hold --------------------------------------------- */
 
 static inline float *gpu_rounded(struct gpu_kit *g, size_t n, float *x)
 {
@@ -156,7 +156,7 @@ static inline float *gpu_numbers(struct gpu_kit *g, size_t n)
     return gpu_rounded(g, n, kit_numbers(&g->k, n));
 }
 
-/* -- comparison -- */
+/* -- comparison ------------------------------------------------------------------------------- */
 
 /* What kit_near() is to allow where SINGLE is right for float: a bfloat16 has 8 bits. */
 static inline double gpu_error(const struct gpu_kit *g, double single)

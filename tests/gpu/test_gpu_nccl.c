@@ -35,7 +35,7 @@ BEFORE_ALL
         SKIP("%s", *a->err.text ? a->err.text : "the plugin for GPUs does not load");
 }
 
-/* ---- a rank ---- */
+/* -- a rank ----------------------------------------------------------------------------------- */
 
 struct gpu_rank {
     struct rank_self *self;
@@ -128,7 +128,7 @@ static void run(struct gpu_rank *g, struct dt_coll_call call)
     CHECK(h.done);
 }
 
-/* ---- numbers ---- */
+/* -- numbers ---------------------------------------------------------------------------------- */
 
 static void store(enum dt_dtype type, void *at, size_t i, double x)
 {
@@ -194,7 +194,7 @@ static void *up(struct gpu_rank *g, enum dt_dtype type, size_t n, int r)
     return at;
 }
 
-/* ---- what comes out ---- */
+/* -- what comes out --------------------------------------------------------------------------- */
 
 static double reduced(const struct gpu_rank *g, enum dt_coll_op op, size_t i)
 {
@@ -307,7 +307,7 @@ TEST(each_kind_gives_what_it_should_for_each_type)
     for_sizes(1, each_kind_and_type);
 }
 
-/* ---- in place, and many at a time ---- */
+/* -- in place, and many at a time ------------------------------------------------------------- */
 
 static void in_place(struct rank_self *self)
 {
@@ -392,7 +392,7 @@ TEST(ranks_that_all_send_first_do_not_wait_for_each_other)
     for_sizes(2, around);
 }
 
-/* ---- sums in float ---- */
+/* -- sums in float ---------------------------------------------------------------------------- */
 
 /* 256 + 1 is no bfloat16 and falls back to 256; in float, 256 + 1 + 1 becomes 258, which is one. */
 static void wide(struct rank_self *self)
@@ -420,7 +420,7 @@ TEST(sums_of_bfloat16_can_be_rounded_once)
     ranks_run(3, wide, NULL);
 }
 
-/* ---- parts ---- */
+/* -- parts ------------------------------------------------------------------------------------ */
 
 static void odd_and_even(struct rank_self *self)
 {
@@ -462,7 +462,7 @@ TEST(parts_work_beside_the_whole)
     for_sizes(2, odd_and_even);
 }
 
-/* ---- failing ---- */
+/* -- failing ---------------------------------------------------------------------------------- */
 
 /* The last rank is killed in a collective that it does not come to. */
 static void one_dies(struct rank_self *self)

@@ -31,7 +31,7 @@ static void *end_work(void *arg)
     return NULL;
 }
 
-/* ---- making one ---- */
+/* -- making one ------------------------------------------------------------------------------- */
 
 GROUP_STORY(rank_0_makes_the_id_and_the_others_take_it)
 {
@@ -170,7 +170,7 @@ GROUP_STORY(where_nccl_cannot_split_a_part_has_an_id_of_its_own)
     dt_cuda_nccl.close(g.parent);
 }
 
-/* ---- collectives ---- */
+/* -- collectives ------------------------------------------------------------------------------ */
 
 struct order {
     struct dt_coll_call call;
@@ -326,7 +326,7 @@ GROUP_STORY(a_call_that_cuda_refuses_leaves_nothing)
     dt_cuda_nccl.close(n);
 }
 
-/* ---- failing ---- */
+/* -- failing ---------------------------------------------------------------------------------- */
 
 GROUP_STORY(a_barrier_that_nobody_comes_to_ends_by_the_watchdog_and_says_why)
 {

@@ -165,7 +165,7 @@ STORY(an_abort_before_the_beginning_keeps_it_from_beginning)
     CHECK_STR(fake.log, "");
 }
 
-/* ---- two threads ---- */
+/* -- two threads ------------------------------------------------------------------------------ */
 
 struct caller {
     struct dt_comm *c;
@@ -245,7 +245,7 @@ STORY(the_watchdog_asks_only_when_nobody_is_inside)
     end_one(&c);
 }
 
-/* ---- splits ---- */
+/* -- splits ----------------------------------------------------------------------------------- */
 
 STORY(a_split_is_waited_for_at_the_parent_and_then_at_the_part)
 {

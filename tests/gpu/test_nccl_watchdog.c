@@ -8,7 +8,7 @@
 #include <signal.h>
 #include <sys/wait.h>
 
-/* ---- deciding ---- */
+/* -- deciding --------------------------------------------------------------------------------- */
 
 struct row {
     const char *story;
@@ -75,7 +75,7 @@ TEST(the_reason_told_is_the_one_that_explains_the_others)
     }
 }
 
-/* ---- the thread ---- */
+/* -- the thread ------------------------------------------------------------------------------- */
 
 struct stand { /* a communicator under watch, with one other rank */
     struct dt_comm comm;
@@ -320,7 +320,7 @@ TEST(the_first_rank_to_end_is_the_one_to_name)
     dt_peers_close(&p);
 }
 
-/* ---- what flies ---- */
+/* -- what flies ------------------------------------------------------------------------------- */
 
 STORY(flights_are_used_again_once_they_are_done_and_let_go)
 {

@@ -170,7 +170,7 @@ TEST(the_model_is_the_master_rounded)
     free(m.tensors);
 }
 
-/* ---- damage ---- */
+/* -- damage ----------------------------------------------------------------------------------- */
 
 static off_t size_of(const char *path)
 {
@@ -273,7 +273,7 @@ TEST(state_json_cut_at_any_byte_or_with_any_bit_flipped_is_refused)
     dt_buf_finish(&text);
 }
 
-/* ---- which one ---- */
+/* -- which one -------------------------------------------------------------------------------- */
 
 TEST(no_folder_and_an_empty_one_hold_nothing_to_resume_from)
 {

@@ -10,7 +10,7 @@ import tap
 from elastic import SLOW, last, story
 
 
-# -- nodes that die --
+# -- nodes that die -------------------------------------------------------------------------------
 
 
 @story(hosts=4)
@@ -103,7 +103,7 @@ def too_many_lost(s):
     agents[0].ends(1)
 
 
-# -- nodes that are cut off --
+# -- nodes that are cut off -----------------------------------------------------------------------
 
 
 def outage(s, cut, heal, told):
@@ -239,7 +239,7 @@ def head_of_two_cut_for_short(s):
     link_of_head_down(s, 2, "the only node on another host, .*, is silent: that may be our own network")
 
 
-# -- agents that stand still --
+# -- agents that stand still ----------------------------------------------------------------------
 
 
 @story(hosts=4)
@@ -283,7 +283,7 @@ def server_stopped(s):
     s.succeed_unmoved(*agents)
 
 
-# -- rendezvous that an agent hosts --
+# -- rendezvous that an agent hosts ---------------------------------------------------------------
 
 
 @story(hosts=3)

@@ -14,7 +14,7 @@ from elastic import FEWER, story
 CRASH = "kill -SEGV $$"
 
 
-# -- nodes that come and go --
+# -- nodes that come and go -----------------------------------------------------------------------
 
 
 @story(hosts=4)
@@ -182,7 +182,7 @@ def leaves(s):
         tap.check_equal(agent.program.says("began beside them"), False, "an overlap of rounds")
 
 
-# -- who sits where --
+# -- who sits where -------------------------------------------------------------------------------
 
 
 @story(hosts=3)
@@ -255,7 +255,7 @@ def other_size(s):
     s.succeed(first, second)
 
 
-# -- workers that fail --
+# -- workers that fail ----------------------------------------------------------------------------
 
 
 @story(hosts=2)

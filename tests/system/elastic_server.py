@@ -13,7 +13,7 @@ from elastic import FEWER, story
 AWAY = "the rendezvous at 10.99.0.1:29400: .*connecting again, workers run on"
 
 
-# -- it dies and comes back --
+# -- it dies and comes back -----------------------------------------------------------------------
 
 
 JOURNALLED = "runs of the journal that wait for their agents: 1$"
@@ -177,7 +177,7 @@ def stop_without(s):
     s.succeed(*agents)
 
 
-# -- it comes late --
+# -- it comes late --------------------------------------------------------------------------------
 
 
 DOOR = """
@@ -201,7 +201,7 @@ def late_server(s):
     s.succeed(*agents)
 
 
-# -- who may come --
+# -- who may come ---------------------------------------------------------------------------------
 
 
 def secret(s, name, text):
@@ -296,7 +296,7 @@ def garbage(s):
     s.succeed_unmoved(*agents)
 
 
-# -- several jobs --
+# -- several jobs ---------------------------------------------------------------------------------
 
 
 @story(hosts=3)

@@ -56,7 +56,7 @@ def need(store, method):
         raise tap.Skip("PyTorch %s has no %s" % (torch.__version__, method))
 
 
-# --- Other processes ------------------------------------------------------------------------------
+# -- Other processes ------------------------------------------------------------------------------
 
 
 def child_main(outbox, work, args):
@@ -118,7 +118,7 @@ def come_early(port):
     yield open_store(port).add("early", 1)
 
 
-# --- Stories of one client ------------------------------------------------------------------------
+# -- Stories of one client ------------------------------------------------------------------------
 
 
 @story("set and get, strings and bytes")
@@ -333,7 +333,7 @@ def _(port):
     yield "the last", s.get("row/9999"), b"9999"
 
 
-# --- Stories of several ---------------------------------------------------------------------------
+# -- Stories of several ---------------------------------------------------------------------------
 
 
 @story("thirty clients see one counter")
@@ -386,7 +386,7 @@ def _(port):
     yield "the other", survivor.next(), None
 
 
-# --- Stories of the server's own life -------------------------------------------------------------
+# -- Stories of the server's own life -------------------------------------------------------------
 
 
 def late_server(start):

@@ -16,7 +16,7 @@
 
 #define HUGE_PAGE ((size_t)2 << 20)
 
-/* ---- opening ---- */
+/* -- opening ---------------------------------------------------------------------------------- */
 
 static size_t elements(const struct dt_tensor *t)
 {
@@ -180,7 +180,7 @@ int dt_ckpt_accompany(struct dt_ckpt *c, const char *folder, struct dt_err *err)
     return dt_companions_read(&c->companions, folder, err);
 }
 
-/* ---- a save ---- */
+/* -- a save ----------------------------------------------------------------------------------- */
 
 /* What may follow what. */
 static const bool may_follow[DT_CKPT_PHASES][DT_CKPT_PHASES] = {

@@ -26,7 +26,7 @@
 #define MARK_DIGITS 16
 #define LOOK_EVERY_NS 20000000
 
-/* ---- what the folder says ---- */
+/* -- what the folder says --------------------------------------------------------------------- */
 
 enum whose { OURS, NOBODYS, ANOTHERS, UNKNOWN };
 
@@ -51,7 +51,7 @@ static enum whose look(const struct dt_ckpt *c, int64_t *round, struct dt_err *e
     return whose;
 }
 
-/* ---- beginning ---- */
+/* -- beginning -------------------------------------------------------------------------------- */
 
 /* Temporary names of earlier worlds, and of an earlier attempt of this one: while it has saved
  * nothing yet, none is its own. */
@@ -108,7 +108,7 @@ int dt_ckpt_fence_begin_again(struct dt_ckpt *c, struct dt_err *err)
     return take_over(c, err);
 }
 
-/* ---- committing ---- */
+/* -- committing ------------------------------------------------------------------------------- */
 
 static int refuse(const struct dt_ckpt *c, int64_t round, struct dt_err *err)
 {

@@ -58,7 +58,7 @@ int dt_manifest_size(struct dt_manifest *m, enum dt_ckpt_file f, uint64_t bytes,
     return s->crc ? 0 : dt_err_set(err, DT_E_MEMORY, "no memory for checksums");
 }
 
-/* ---- writing ---- */
+/* -- writing ---------------------------------------------------------------------------------- */
 
 static void put_scaler(struct dt_json_writer *w, const struct dt_ckpt_state *s)
 {
@@ -149,7 +149,7 @@ void dt_manifest_write(const struct dt_manifest *m, struct dt_buf *out)
     dt_buf_put_str(out, end);
 }
 
-/* ---- reading ---- */
+/* -- reading ---------------------------------------------------------------------------------- */
 
 static int read_u64(const struct dt_json *doc, const char *name, uint64_t *out, struct dt_err *err)
 {

@@ -183,7 +183,7 @@ static int read_file(const char *path, const struct dt_manifest *m, enum dt_ckpt
     return rc < 0 ? not_usage(name, err) : 0;
 }
 
-/* ---- the model ---- */
+/* -- the model -------------------------------------------------------------------------------- */
 
 static int differs(struct dt_err *err, const char *what, double there, double here)
 {
@@ -234,7 +234,7 @@ static int check_model(const char *path, struct dt_buf *config, const struct dt_
     return rc < 0 ? dt_err_wrap(err, "%s/config.json", path) : 0;
 }
 
-/* ---- all of it ---- */
+/* -- all of it -------------------------------------------------------------------------------- */
 
 static void keep_state(const struct dt_ckpt_state *from, struct dt_ckpt_state *to)
 {

@@ -55,7 +55,7 @@ static int size_of(const struct dt_st_tensor *t, size_t element, uint64_t *out)
     return 0;
 }
 
-/* ---- writing ---- */
+/* -- writing ---------------------------------------------------------------------------------- */
 
 static void put_tensor(struct dt_json_writer *w, const struct dt_st_tensor *t)
 {
@@ -114,7 +114,7 @@ int dt_st_header(struct dt_st_tensor *tensors, size_t count, const char *const *
     return 0;
 }
 
-/* ---- reading ---- */
+/* -- reading ---------------------------------------------------------------------------------- */
 
 static int wrong(struct dt_err *err, const struct dt_st_tensor *t, const char *what)
 {

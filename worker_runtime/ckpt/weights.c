@@ -31,7 +31,7 @@ struct weights {
     struct bound *bound; /* as MODEL's tensors */
 };
 
-/* ---- opening ---- */
+/* -- opening ---------------------------------------------------------------------------------- */
 
 static bool has(const char *dir, const char *name)
 {
@@ -110,7 +110,7 @@ static int open_files(struct weights *w, const char *dir, struct dt_err *err)
     return rc;
 }
 
-/* ---- binding ---- */
+/* -- binding ---------------------------------------------------------------------------------- */
 
 static const char *without(const char *name, const char *prefix)
 {
@@ -225,7 +225,7 @@ static int bind_all(struct weights *w, struct dt_err *err)
     return 0;
 }
 
-/* ---- reading ---- */
+/* -- reading ---------------------------------------------------------------------------------- */
 
 static int read_elements(const struct bound *b, uint64_t first, size_t count, float *to,
                          struct dt_err *err)

@@ -51,7 +51,7 @@ int dt_ckpt_load_weights(const char *dir, const struct dt_ckpt_model *m, struct 
     return rc;
 }
 
-/* ---- resuming ---- */
+/* -- resuming --------------------------------------------------------------------------------- */
 
 enum { FOUND, NOTHING, NONE_WHOLE };
 

@@ -37,7 +37,7 @@ int dt_coll_timeout_ms(struct dt_coll *c, int64_t ms)
     return 0;
 }
 
-/* ---- failing ---- */
+/* -- failing ---------------------------------------------------------------------------------- */
 
 static bool has_peer(enum dt_coll_kind kind)
 {
@@ -81,7 +81,7 @@ static int check_usable(struct dt_coll *c, struct dt_err *err)
     return 0;
 }
 
-/* ---- calls ---- */
+/* -- calls ------------------------------------------------------------------------------------ */
 
 /* How many times COUNT elements a buffer that holds a part of each rank has. */
 static int check_size(const struct dt_coll *c, const struct dt_coll_call *call, struct dt_err *err)

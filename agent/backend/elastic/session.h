@@ -87,7 +87,7 @@ struct dt_session {
 
 void dt_session_init(struct dt_session *s, const struct dt_session_config *config);
 
-/* -- the owner's wishes -- */
+/* -- the owner's wishes ----------------------------------------------------------------------- */
 
 /* No workers are alive; a world is wanted. */
 void dt_session_join(struct dt_session *s, dt_ms now);
@@ -108,7 +108,7 @@ void dt_session_set_port(struct dt_session *s, int port);
  * workers of this one have made may become valid before. 0: it may have. */
 dt_ms dt_session_lease(const struct dt_session *s);
 
-/* -- the connection -- */
+/* -- the connection --------------------------------------------------------------------------- */
 
 void dt_session_connected(struct dt_session *s, dt_ms now);
 void dt_session_disconnected(struct dt_session *s, dt_ms now);

@@ -72,7 +72,7 @@ size_t dt_dynamic_waiting(const struct dt_dynamic_state *s);
 const struct dt_dynamic_member *dt_dynamic_missing(const struct dt_dynamic_state *then,
                                                    const struct dt_dynamic_state *now);
 
-/* -- what one agent does -- */
+/* -- what one agent does ---------------------------------------------------------------------- */
 
 /* This agent. The deadline is set before it joins anew. */
 struct dt_dynamic_self {
@@ -112,7 +112,7 @@ enum dt_dynamic_act dt_dynamic_close(struct dt_dynamic_state *s);
 enum dt_dynamic_act dt_dynamic_leave(struct dt_dynamic_state *s,
                                      const struct dt_dynamic_self *self);
 
-/* -- as it stands in the store: a pickle in base64 -- */
+/* -- as it stands in the store: a pickle in base64 -------------------------------------------- */
 
 #define DT_DYNAMIC_NOTHING "Y2FuaW1hZGFt" /* what stands there before the first state */
 

@@ -59,7 +59,7 @@ int dt_pickle_read(struct dt_pickle *p, struct dt_bytes bytes, const char *const
                    struct dt_err *err);
 void dt_pickle_finish(struct dt_pickle *p);
 
-/* -- writing: protocol 4, in the same bytes as CPython's pickler when told the same -- */
+/* -- writing: protocol 4, in the same bytes as CPython's pickler when told the same ----------- */
 
 struct dt_pickle_writer {
     struct dt_buf *out; /* sticky */

@@ -102,7 +102,7 @@ void check_pointer(const char *call, int argument, const void *p)
     }
 }
 
-/* -- waiting -- */
+/* -- waiting ---------------------------------------------------------------------------------- */
 
 static void say_waiting(const thread &t)
 {
@@ -252,7 +252,7 @@ unsigned ballot(unsigned mask, bool is, place at)
     return mine.result;
 }
 
-/* -- shared memory: fixed arrays from the start on, the dynamic one at the end -- */
+/* -- shared memory: fixed arrays from the start on, the dynamic one at the end ---------------- */
 
 static void open_shared(size_t dynamic)
 {
@@ -321,7 +321,7 @@ static void check_fences()
                         a.bytes, i);
 }
 
-/* -- running -- */
+/* -- running ---------------------------------------------------------------------------------- */
 
 static size_t below(size_t n)
 {

@@ -86,7 +86,7 @@ template <class T> cublasStatus_t set(T *attribute, const void *from, size_t byt
     return CUBLAS_STATUS_SUCCESS;
 }
 
-/* -- elements -- */
+/* -- elements --------------------------------------------------------------------------------- */
 
 size_t size_of(int32_t type)
 {
@@ -118,7 +118,7 @@ std::vector<float> read(const void *x, const layout &l, bool transposed, size_t 
     return all;
 }
 
-/* -- arithmetic -- */
+/* -- arithmetic ------------------------------------------------------------------------------- */
 
 float gelu(float x)
 {
@@ -194,7 +194,7 @@ void multiply(const problem &p, float alpha, float beta, const void *a, const vo
     bias_gradients(p, x, y, rows_of_d);
 }
 
-/* -- what is possible -- */
+/* -- what is possible ------------------------------------------------------------------------- */
 
 bool is_known_type(int32_t type)
 {

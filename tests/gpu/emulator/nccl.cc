@@ -73,7 +73,7 @@ ncclResult_t fail(ncclComm_t c, ncclResult_t r, const std::string &why)
     return r;
 }
 
-/* -- making groups -- */
+/* -- making groups ---------------------------------------------------------------------------- */
 
 bool connect(ncclComm *c, const std::string &name, int ranks, int rank)
 {
@@ -145,7 +145,7 @@ ncclResult_t begin(ncclComm *c, const ncclConfig_t *config)
     return ncclInProgress;
 }
 
-/* -- arithmetic -- */
+/* -- arithmetic ------------------------------------------------------------------------------- */
 
 size_t size_of(ncclDataType_t t)
 {
@@ -220,7 +220,7 @@ bool reduce(ncclDataType_t t, void *to, const std::vector<const void *> &parts, 
     }
 }
 
-/* -- calls -- */
+/* -- calls ------------------------------------------------------------------------------------ */
 
 enum call_number : uint32_t {
     ALL_REDUCE,

@@ -62,7 +62,7 @@ static int devices()
 
 extern "C" {
 
-/* -- what there is -- */
+/* -- what there is ---------------------------------------------------------------------------- */
 
 cudaError_t cudaGetDeviceCount(int *n)
 {
@@ -192,7 +192,7 @@ cudaError_t cudaDeviceReset(void)
     return cudaSuccess;
 }
 
-/* -- errors -- */
+/* -- errors ----------------------------------------------------------------------------------- */
 
 static const struct {
     cudaError_t error;
@@ -250,7 +250,7 @@ cudaError_t cudaPeekAtLastError(void)
     return last;
 }
 
-/* -- memory -- */
+/* -- memory ----------------------------------------------------------------------------------- */
 
 cudaError_t cudaMalloc(void **at, size_t bytes)
 {

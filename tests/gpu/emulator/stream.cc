@@ -216,7 +216,7 @@ void wait_for_all()
 
 } // namespace dt_emulator
 
-/* -- CUDA's calls for streams -- */
+/* -- CUDA's calls for streams ----------------------------------------------------------------- */
 
 extern "C" {
 
@@ -291,7 +291,7 @@ cudaError_t cudaLaunchHostFunc(cudaStream_t s, cudaHostFn_t fn, void *arg)
     return cudaSuccess;
 }
 
-/* -- and for events -- */
+/* -- and for events --------------------------------------------------------------------------- */
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t *e, unsigned flags)
 {

@@ -46,7 +46,7 @@ void sim_judge_finish(struct sim_judge *j)
     *j = (struct sim_judge){0};
 }
 
-/* -- bounds ------------------------------------------------------------------------------------ */
+/* -- bounds ----------------------------------------------------------------------------------- */
 
 static dt_ms silence(const struct sim *s)
 {
@@ -79,7 +79,7 @@ dt_ms sim_judge_live_bound(const struct sim *s)
            s->story.start_time;
 }
 
-/* -- why rounds end ---------------------------------------------------------------------------- */
+/* -- why rounds end --------------------------------------------------------------------------- */
 
 static bool pays_node(enum dt_evidence e)
 {
@@ -359,7 +359,7 @@ void sim_judge_forgot(struct sim *s)
     memset(j->causes, 0, sizeof j->causes);
 }
 
-/* -- agents ------------------------------------------------------------------------------------ */
+/* -- agents ----------------------------------------------------------------------------------- */
 
 void sim_judge_told(struct sim *s, struct sim_node *n, int round, const struct dt_world_message *w)
 {

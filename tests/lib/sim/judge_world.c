@@ -12,7 +12,7 @@ bool sim_judge_knows_round(const struct sim *s, int round)
     return w->there && w->memory == s->server.memory && w->round == round;
 }
 
-/* -- a round begins ---------------------------------------------------------------------------- */
+/* -- a round begins --------------------------------------------------------------------------- */
 
 static void check_size(struct sim *s, const struct sim_world *w)
 {
@@ -87,7 +87,7 @@ static void begin_round(struct sim *s, const struct dt_message *m)
     check_charges(s);
 }
 
-/* -- all nodes of it were told ----------------------------------------------------------------- */
+/* -- all nodes of it were told ---------------------------------------------------------------- */
 
 enum { ROLES = 4 };
 
@@ -141,7 +141,7 @@ static void check_survivors(struct sim *s, const struct sim_world *was, const st
     }
 }
 
-/* -- messages ---------------------------------------------------------------------------------- */
+/* -- messages --------------------------------------------------------------------------------- */
 
 /* What all nodes of a round are told alike. */
 static void check_alike(struct sim *s, const struct sim_world *w, const struct dt_world_message *m)

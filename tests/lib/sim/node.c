@@ -37,7 +37,7 @@ dt_ms sim_node_clock(const struct sim_node *n)
     return n->sim->now + n->skew;
 }
 
-/* -- events of a node: of this life of its agent, and not while that is stopped ---------------- */
+/* -- events of a node: of this life of its agent, and not while that is stopped --------------- */
 
 void sim_node_plan(struct sim_node *n, dt_ms wait, sim_node_fn *run, uint32_t what)
 {
@@ -97,7 +97,7 @@ static void on_tick(struct sim *s, struct sim_event *ev)
     sim_node_settle(n);
 }
 
-/* -- the connection ---------------------------------------------------------------------------- */
+/* -- the connection --------------------------------------------------------------------------- */
 
 static void on_dial(struct sim *s, struct sim_event *ev);
 
@@ -180,7 +180,7 @@ void sim_node_receive(struct sim *s, struct sim_node *n, uint32_t conn, enum sim
     sim_node_settle(n);
 }
 
-/* -- what the session asks for ----------------------------------------------------------------- */
+/* -- what the session asks for ---------------------------------------------------------------- */
 
 static void send_message(void *arg, const struct dt_message *m)
 {
@@ -348,7 +348,7 @@ static const struct dt_session_ops session_ops = {
     .random = new_incarnation,
 };
 
-/* -- a life ------------------------------------------------------------------------------------ */
+/* -- a life ----------------------------------------------------------------------------------- */
 
 void sim_node_init(struct sim *s, uint32_t index)
 {

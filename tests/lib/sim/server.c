@@ -20,7 +20,7 @@ dt_ms sim_server_clock(const struct sim *s)
     return s->now + s->server.skew;
 }
 
-/* -- who speaks over which connection ---------------------------------------------------------- */
+/* -- who speaks over which connection --------------------------------------------------------- */
 
 static struct dt_bytes key_of(const uint64_t *member)
 {
@@ -73,7 +73,7 @@ static bool bind_member(struct sim *s, uint32_t conn, uint64_t member)
     return true;
 }
 
-/* -- what goes out ----------------------------------------------------------------------------- */
+/* -- what goes out ---------------------------------------------------------------------------- */
 
 static void hold(struct sim_server *v, struct sim_held held)
 {
@@ -153,7 +153,7 @@ static void carry_out(struct sim *s)
     }
 }
 
-/* -- the machine ------------------------------------------------------------------------------- */
+/* -- the machine ------------------------------------------------------------------------------ */
 
 static void on_tick(struct sim *s, struct sim_event *ev);
 
@@ -215,7 +215,7 @@ static void on_tick(struct sim *s, struct sim_event *ev)
         step(s, (struct dt_rdzv_event){.type = DT_EV_TICK});
 }
 
-/* -- frames ------------------------------------------------------------------------------------ */
+/* -- frames ----------------------------------------------------------------------------------- */
 
 static void remember(struct sim_server *v, const struct dt_message *m)
 {
@@ -269,7 +269,7 @@ void sim_server_receive(struct sim *s, uint32_t conn, enum sim_parcel what,
     }
 }
 
-/* -- what happens to it ------------------------------------------------------------------------ */
+/* -- what happens to it ----------------------------------------------------------------------- */
 
 void sim_server_start(struct sim *s)
 {
@@ -403,7 +403,7 @@ void sim_server_drain(struct sim *s, const char *node, bool undo)
         sim_journal_sync(s);
 }
 
-/* -- stale frames ------------------------------------------------------------------------------ */
+/* -- stale frames ----------------------------------------------------------------------------- */
 
 /* Whether M can have no effect now but that its sender is alive, which is known anyway. */
 static bool is_stale(const struct dt_rdzv *run, const struct dt_message *m)

@@ -9,7 +9,7 @@
 
 #define BIG 256 /* nodes from which on a story has few faults and no long ones */
 
-/* -- faults ------------------------------------------------------------------------------------ */
+/* -- faults ----------------------------------------------------------------------------------- */
 
 enum fault {
     FAULT_FAIL,
@@ -246,7 +246,7 @@ static void on_fault(struct sim *s, struct sim_event *ev)
         strike_node(s, &s->nodes[ev->who], (enum fault)ev->what);
 }
 
-/* -- what the job is --------------------------------------------------------------------------- */
+/* -- what the job is -------------------------------------------------------------------------- */
 
 static void choose_nodes(struct sim *s, uint32_t nodes)
 {
@@ -331,7 +331,7 @@ static void choose_times(struct sim *s)
     s->server.skew = sim_between(random, 1000, 1000000000);
 }
 
-/* -- what happens ------------------------------------------------------------------------------ */
+/* -- what happens ----------------------------------------------------------------------------- */
 
 static enum fault choose_fault(struct sim *s, const bool *has)
 {

@@ -154,7 +154,7 @@ static size_t share(const struct shm *s, const struct shm_op *op, size_t len, in
     return from;
 }
 
-/* ---- small ---- */
+/* -- small ------------------------------------------------------------------------------------ */
 
 static int enter(struct shm *s, struct shm_op *op)
 {
@@ -196,7 +196,7 @@ static int decide(struct shm *s, struct shm_op *op)
     return 1;
 }
 
-/* ---- staged ---- */
+/* -- staged ----------------------------------------------------------------------------------- */
 
 static size_t staged_len(const struct shm *s, const struct shm_op *op)
 {
@@ -241,7 +241,7 @@ static int staged_take(struct shm *s, struct shm_op *op)
     return 1;
 }
 
-/* ---- direct ---- */
+/* -- direct ----------------------------------------------------------------------------------- */
 
 /* This way comes a unit's reduce-scatter: each rank adds up its part from where all ranks have it.
  */

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* ---- what operations ask ---- */
+/* -- what operations ask ---------------------------------------------------------------------- */
 
 bool shm_has(const struct shm *s, const struct shm_need *need, int peer)
 {
@@ -56,7 +56,7 @@ int shm_fault(struct shm *s, int peer, const char *what)
                       s->seats.members[peer].pid, what);
 }
 
-/* ---- what is under way ---- */
+/* -- what is under way ------------------------------------------------------------------------ */
 
 static bool same_queue(const struct shm_op *a, const struct shm_op *b)
 {
@@ -122,7 +122,7 @@ static struct shm_op *op_start(struct shm *s, const struct dt_coll_call *call)
     return op;
 }
 
-/* ---- the backend ---- */
+/* -- the backend ------------------------------------------------------------------------------ */
 
 static void shm_close(void *b)
 {

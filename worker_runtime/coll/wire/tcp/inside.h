@@ -100,14 +100,14 @@ struct dt_wire {
 /* What an event is about; its number is that of a peer, or of a caller's place. */
 enum dt_tcp_what { DT_TCP_DOOR, DT_TCP_CALLER, DT_TCP_LINE };
 
-/* -- door.c --------------------------------------------------------------------------------- */
+/* -- door.c ----------------------------------------------------------------------------------- */
 
 int dt_tcp_listen(struct dt_wire *w, struct dt_err *err);
 void dt_tcp_door_open(struct dt_wire *w); /* to all who are there */
 void dt_tcp_door_hear(struct dt_wire *w, int place);
 void dt_tcp_door_handle_time(struct dt_wire *w, dt_ms now);
 
-/* -- lines.c -------------------------------------------------------------------------------- */
+/* -- lines.c ---------------------------------------------------------------------------------- */
 
 struct dt_tcp_peer *dt_tcp_peer_at(struct dt_wire *w, int number); /* NULL: no memory */
 void dt_tcp_call(struct dt_wire *w, struct dt_tcp_peer *p);        /* p->card is there */
@@ -129,7 +129,7 @@ bool dt_tcp_say_hello(int fd, const struct dt_tcp_hello *h); /* false: errno */
 void dt_tcp_open_line(struct dt_wire *w, struct dt_tcp_peer *p, enum dt_tcp_line_name name);
 void dt_tcp_close_line(struct dt_wire *w, struct dt_tcp_line *l); /* it is none then */
 
-/* -- messages.c ----------------------------------------------------------------------------- */
+/* -- messages.c ------------------------------------------------------------------------------- */
 
 void dt_tcp_push(struct dt_wire *w, struct dt_tcp_peer *p);
 void dt_tcp_pull(struct dt_wire *w, struct dt_tcp_peer *p);
