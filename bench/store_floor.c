@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* store_floor: the least that a server with one thread, one read and one write per ready connection
  * can do. It answers modern c10d's hello, and to every ADD the number 1, without a table, limits or
- * fairness. What it reaches is the ceiling that kernel and client set on a machine. Not a store; for
- * store.sh.
+ * fairness. What it reaches is the ceiling that kernel and client set on a machine. Not a store;
+ * for store.sh.
  *
  * Requests are expected whole, of the length of the first one: all else ends the connection. */
 #include <netinet/in.h>

@@ -77,10 +77,9 @@ struct dt_launch_options {
     char *const *operands; /* the script and what is its; NULL-ended; the caller's */
 };
 
-/* Also read by the generator of man page and completions. */
-extern const struct dt_opt_program dt_launch_program; /* dtrun, for torchrun */
-extern const struct dt_opt_program
-    dt_legacy_program; /* dtrun-launch, for torch.distributed.launch */
+/* dtrun, for torchrun, and dtrun-launch, for torch.distributed.launch. Also read by the generator
+ * of man page and completions. */
+extern const struct dt_opt_program dt_launch_program, dt_legacy_program;
 
 /* Reads ARGV and ENV (as environ(7)). When RESULT asks for help or a version, nothing else is set.
  * End with dt_launch_options_finish() also after a failure. */

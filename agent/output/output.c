@@ -30,8 +30,8 @@ static const unsigned stream_bits[2] = {DT_STDOUT, DT_STDERR};
 
 /* One of a worker's two streams. */
 struct place {
-    struct dt_worker_stream
-        *stream;    /* NULL: it has its file, or our descriptor, or shares the other's */
+    /* NULL: the worker writes into its file or our descriptor, or shares the other stream. */
+    struct dt_worker_stream *stream;
     int worker_end; /* -1: the caller has been through with it, or it is the other's */
     int file;       /* of one that has its file itself: for the tail; else -1 */
     bool shared;    /* stderr is one stream with stdout */

@@ -34,8 +34,7 @@ struct dt_watchdog {
     char path[PATH_MAX];
     int fd; /* of both ends, so that the last worker's leaving is no end of file */
     uv_poll_t readable;
-    uv_check_t
-        polled; /* active from then until all that the same look at descriptors found is told */
+    uv_check_t polled; /* active from then until all that the same poll found is told */
     uv_timer_t due;
     struct dt_ending ending;
     struct dt_timers timers;

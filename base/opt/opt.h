@@ -39,8 +39,8 @@ struct dt_opt {
     void (*finish)(void *target); /* frees what .parse made and zeroes TARGET; NULL: nothing to
                                    * free, or one of the parsers below made it */
     size_t at;                    /* offsetof the target in the options struct */
-    const char
-        *fallback; /* parsed when no source has the option; several of a repeatable one as in env */
+    /* Parsed when no source has the option; several of a repeatable one as in env. */
+    const char *fallback;
     const char *group;      /* heading in help */
     const char *help;       /* whole sentences or none: "most keys the store will hold" */
     const char *words;      /* "text json": all values there are, for completions */
@@ -71,9 +71,9 @@ struct dt_opt_program {
     const char *env_prefix; /* "DTRUN_RENDEZVOUS_"; NULL: the environment is not looked at */
     /* What a flag's text in the environment means; NULL: yes, true, on, 1 and their opposites. */
     int (*env_flag)(const char *value, bool *on, struct dt_err *err);
-    const char
-        *config_option; /* the row whose value is the path of the config file; NULL: none. A file
-                         * that is named by nothing but that row's fallback may be missing */
+    /* The row whose value is the path of the config file; NULL: none. A file that is named by
+     * nothing but that row's fallback may be missing. */
+    const char *config_option;
     const struct dt_opt_foreign *foreign; /* ends with a zeroed row; NULL: none */
     /* What operands begin with: "status", "node list"; a second word FILE stands for files. Options
      * may stand behind them then; without commands the first operand ends the options. For

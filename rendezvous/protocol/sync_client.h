@@ -3,16 +3,21 @@
  * programs: no event loop, no threads, no libuv.
  *
  * Keys and values are any bytes and go out as they are given; note that PyTorch's own clients put a
- * "/" in front of every key. Calls give 0, or -1 with *err (which may be NULL): DT_E_TIMEOUT the
- * time is over. After a wait, barrier, get or multi_get that waited for a key the client stays
- *                      usable; after any other call the server owes an answer, and the client is
- * dead. DT_E_DISCONNECTED  the server is gone; the client is dead. DT_E_PROTOCOL, DT_E_LIMIT  the
- * server talks nonsense, or sends more than a client takes; dead. DT_E_CANCELED
- * dt_sync_client_cancel() was called; dead. DT_E_MEMORY        dead if it happened inside an
- * exchange. A dead client says so at once whatever it is asked, and does not reconnect: what it
- * waited for or added may or may not have happened. Requests that have no answer (set, append,
- * multi_set, queue_push) succeed when the kernel has them; what the server refuses shows as a
- * disconnect in a later call.
+ * "/" in front of every key. Calls give 0, or -1 with *err (which may be NULL):
+ *
+ *     DT_E_TIMEOUT       the time is over. After a wait, barrier, get or multi_get that waited for
+ *                        a key the client stays usable; after any other call the server owes an
+ *                        answer, and the client is dead
+ *     DT_E_DISCONNECTED  the server is gone; dead
+ *     DT_E_PROTOCOL      the server talks nonsense; dead
+ *     DT_E_LIMIT         the server sends more than a client takes; dead
+ *     DT_E_CANCELED      dt_sync_client_cancel() was called; dead
+ *     DT_E_MEMORY        dead if it happened inside an exchange
+ *
+ * A dead client says so at once whatever it is asked, and does not reconnect: what it waited for or
+ * added may or may not have happened. Requests that have no answer (set, append, multi_set,
+ * queue_push) succeed when the kernel has them; what the server refuses shows as a disconnect in a
+ * later call.
  *
  * One thread at a time; only dt_sync_client_cancel() may come from elsewhere. */
 #ifndef DT_RENDEZVOUS_PROTOCOL_SYNC_CLIENT_H

@@ -37,10 +37,9 @@ struct dt_rdzv_conn {
     uint64_t incarnation;
     struct dt_rdzv_run *run; /* NULL: none, or not yet */
 
-    struct dt_node in_server; /* of all */
-    struct dt_node
-        in_strangers; /* linked: of no run, and since when decides how long it may stay */
-    dt_ms stranger_since;
+    struct dt_node in_server;    /* of all */
+    struct dt_node in_strangers; /* linked: of no run */
+    dt_ms stranger_since;        /* which decides how long it may stay */
     uint64_t number; /* 1, 2, ... as they were accepted: the later one speaks for its agent */
     void *server;
 

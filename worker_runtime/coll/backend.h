@@ -18,8 +18,8 @@ struct dt_coll_member {
 };
 
 struct dt_coll_group {
-    const struct dt_coll_member
-        *members; /* in the order of group ranks; copied by who keeps them */
+    /* In the order of group ranks; copied by who keeps them. */
+    const struct dt_coll_member *members;
     int size, rank;
     int64_t epoch;
     const char *name; /* the same on all and unique in an epoch: "world", "world/3.0" */

@@ -14,10 +14,10 @@
 #include <dtrun/zero.h>
 
 struct dt_config_model {
-    struct dt_shape
-        shape; /* of "config": an object in place, or the path of a config.json beside the file */
-    bool recompute; /* activation_checkpointing: present and not false, or our
-                       "activation_checkpointing": true */
+    /* Of "config": an object in place, or the path of a config.json beside the file. */
+    struct dt_shape shape;
+    /* activation_checkpointing: present and not false, or our "activation_checkpointing": true. */
+    bool recompute;
     size_t recompute_every;
 };
 

@@ -1,7 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a run consists of, for the files of this folder: train.c is the loop, setup.c makes and ends
- * all of this, resume.c finds what to go on from, feed.c brings samples, validate.c measures,
- * saver.c has checkpoints written beside the steps. */
+/* What a run consists of, for the files of this folder:
+ *
+ *     train.c     the loop
+ *     setup.c     makes and ends all of this
+ *     resume.c    finds what to go on from
+ *     feed.c      brings samples
+ *     validate.c  measures
+ *     saver.c     has checkpoints written beside the steps */
 #ifndef DT_WORKER_RUNTIME_TRAIN_INSIDE_H
 #define DT_WORKER_RUNTIME_TRAIN_INSIDE_H
 

@@ -83,8 +83,8 @@ struct dt_zero {
     struct dt_zero_place place;
     struct dt_device *device;
     struct dt_coll *host; /* the group we were given: for numbers of the host */
-    struct dt_coll
-        *coll; /* for what the rows hold: the same, or one beside it for a GPU's memory */
+    /* For what the rows hold: the same, or one beside it for a GPU's memory. */
+    struct dt_coll *coll;
     size_t rank, world;
     struct dt_layout layout;
     size_t units;

@@ -40,8 +40,8 @@ struct dt_control_events {
 struct dt_control_config {
     const char *addr; /* "HOST:PORT"; outlives it */
     bool ours;        /* nothing but a rendezvous is wanted: does not ask for the key */
-    const struct dt_token
-        *token;            /* outlives it. Who does not know it is not believed. NULL: none */
+    /* Who does not know it is not believed. Outlives the connection; NULL: none. */
+    const struct dt_token *token;
     dt_ms open_timeout;    /* until it is up for the first time */
     dt_ms attempt_timeout; /* for one address to connect and greet */
     dt_ms backoff_first, backoff_most;

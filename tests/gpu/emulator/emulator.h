@@ -15,7 +15,7 @@
  *   (races.cc; not where a sanitizer is in use).
  * - Loads and stores are as aligned as their types say, or end the program (alignment.cc).
  * - A block has the least shared memory of all GPUs that are served, and exp2's smallest results
- * are 0, as they are there.
+ *   are 0, as they are there.
  *
  * Other settings: DT_EMULATOR_LAZY (stream.h), DT_EMULATOR_MEMORY and DT_EMULATOR_DEVICES
  * (runtime.cc), DT_EMULATOR_NCCL_POLLS (nccl.cc), DT_EMULATOR_NO_KEYS (memory.cc).
