@@ -98,6 +98,8 @@ int dt_shm_seats_open(struct dt_shm_seats *s, const struct dt_coll_group *g, str
                       int *own_fd, struct dt_err *err);
 /* For those who still come: this rank gave up, because of CULPRIT. */
 void dt_shm_seats_tell(const struct dt_coll_group *g, struct dt_meeting *m, int culprit);
+/* Those of a group that dt_coll_shm opened. */
+const struct dt_shm_seats *dt_shm_seats_of(const void *backend);
 void dt_shm_seats_close(struct dt_shm_seats *s); /* also of what could not be opened */
 
 static inline struct dt_shm_seat *dt_shm_seats_own(const struct dt_shm_seats *s)

@@ -268,6 +268,12 @@ static bool shm_shares_all(void *b)
     return true;
 }
 
+const struct dt_shm_seats *dt_shm_seats_of(const void *backend)
+{
+    const struct shm *s = backend;
+    return &s->seats;
+}
+
 static void shm_abort(void *b)
 {
     struct shm *s = b;

@@ -1,20 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the ranks of one host tell each other while they work with other hosts: how far each is, who
  * has left, and who is to blame when the group is lost. It lies in DT_SHARED memory of the shm
- * backend; the descriptors by which deaths are seen are each process's own. */
+ * backend, whose seats also tell who lives. */
 #ifndef DT_WORKER_RUNTIME_COLL_HOSTS_BOARD_H
 #define DT_WORKER_RUNTIME_COLL_HOSTS_BOARD_H
 
+#include "worker_runtime/coll/host/seat.h"
 #include "worker_runtime/coll/hosts/blame.h"
 #include "worker_runtime/coll/hosts/roster.h"
-#include "worker_runtime/coll/life.h"
 
 #include <stdatomic.h>
 
 struct dt_board_line { /* of one rank */
     _Alignas(64) _Atomic uint32_t step;
     _Atomic uint32_t left;
-    _Atomic int32_t pid;
 };
 
 struct dt_board_page {
@@ -27,15 +26,15 @@ struct dt_board_page {
 struct dt_board {
     struct dt_board_page *page;
     const struct dt_roster *roster;
-    struct dt_life *life; /* of the processes, by place on the host; of nobody: own */
-    dt_ms looked;         /* at those, last */
-    uint32_t step;        /* of this rank */
+    const struct dt_shm_seats *seats; /* by place on the host; NULL: this rank is alone there */
+    dt_ms looked;                     /* at who lives, last */
+    uint32_t step;                    /* of this rank */
 };
 
 size_t dt_board_bytes(const struct dt_roster *roster);
-/* PAGE is zeroed memory that the ranks of the host share. Waits until all of them have it. */
-int dt_board_open(struct dt_board *b, const struct dt_roster *roster, void *page, dt_ms timeout,
-                  struct dt_err *err);
+/* PAGE is zeroed memory that all ranks of the host have. ROSTER and SEATS outlive the board. */
+void dt_board_open(struct dt_board *b, const struct dt_roster *roster, void *page,
+                   const struct dt_shm_seats *seats);
 void dt_board_close(struct dt_board *b);
 
 /* This rank is one step further, which is also what it waits for the others to reach. */
@@ -45,8 +44,9 @@ int dt_board_behind(const struct dt_board *b);
 /* Sleeps until somebody made a step, or 1 ms. */
 void dt_board_doze(struct dt_board *b);
 
-/* Whether the rank at PLACE of this host has closed its board. */
-bool dt_board_has_left(const struct dt_board *b, int place);
+/* For poll(): readable once the rank at PLACE of this host has died. -1: nothing tells, or the rank
+ * has closed its board and may end. */
+int dt_board_wait_fd(const struct dt_board *b, int place);
 
 /* The first blame stays. */
 void dt_board_blame(struct dt_board *b, const struct dt_hosts_blame *blame);

@@ -204,9 +204,10 @@ static void *open_hosts(const struct dt_coll_group *g, struct dt_meeting *m, str
     }
     h->deadline = DT_FOREVER;
     if (dt_roster_init(&h->roster, g, err) < 0 || open_inside(h, g, m, err) < 0 ||
-        alloc_stages(h, err) < 0 ||
-        dt_board_open(&h->board, &h->roster, h->page, g->timeout, err) < 0)
+        alloc_stages(h, err) < 0)
         goto fail;
+    dt_board_open(&h->board, &h->roster, h->page,
+                  h->inside == &dt_coll_shm ? dt_shm_seats_of(h->inner) : NULL);
     h->net = dt_net_open(g, &h->roster, &h->board, m, err);
     if (!h->net)
         goto fail;

@@ -290,11 +290,8 @@ void dt_net_doze(struct dt_net *n, int ms)
     if (fd < 0)
         return;
     n->watch[0] = (struct pollfd){.fd = fd, .events = POLLIN};
-    /* Those who left in order are not waited for; poll() passes over -1. */
-    for (int place = 0; place < ranks; place++) {
-        bool left = dt_board_has_left(n->board, place);
-        n->watch[place + 1] = (struct pollfd){
-            .fd = left ? -1 : dt_life_wait_fd(&n->board->life[place]), .events = POLLIN};
-    }
+    for (int place = 0; place < ranks; place++) /* poll() passes over -1 */
+        n->watch[place + 1] =
+            (struct pollfd){.fd = dt_board_wait_fd(n->board, place), .events = POLLIN};
     poll(n->watch, (nfds_t)ranks + 1, ms);
 }
