@@ -379,3 +379,118 @@ TEST(units_hold_their_tensors_in_order)
     free(params);
     free(tensors);
 }
+
+/* -- parts of tensors -- */
+
+static const struct dt_shape cut_shapes[] = {
+    {DT_GPT2, 1, 4, 4, 8, 2, 11, 6, 13, 1e-5f, 0, 0.02f, .tied = true},
+    {DT_GPT2, 1, 3, 3, 6, 2, 8, 6, 13, 1e-5f, 0, 0.02f, .tied = false},
+    {DT_LLAMA, 1, 6, 2, 10, 4, 7, 6, 13, 1e-5f, 100, 0.02f, .tied = false},
+    {DT_LLAMA, 1, 8, 4, 16, 2, 12, 6, 9, 1e-5f, 100, 0.02f, .tied = true},
+};
+
+/* Counts, for each index of the dimension that is cut, the parts that have it. */
+static void count_holders(const struct dt_shape *s, const struct dt_tensor *t, size_t parts,
+                          int *holders)
+{
+    for (size_t index = 0; index < parts; index++) {
+        struct dt_tensor_part p;
+        dt_shape_part(s, t, parts, index, &p);
+        for (int i = 0; i < p.stretches; i++) {
+            CHECK(p.stretch[i].from <= p.stretch[i].to && p.stretch[i].to <= t->dims[p.dim]);
+            for (size_t at = p.stretch[i].from; at < p.stretch[i].to; at++)
+                holders[at]++;
+        }
+    }
+}
+
+static bool is_whole(const struct dt_tensor *t)
+{
+    const char *whole[] = {"ln_", "norm", "wpe", "c_proj.bias"};
+    for (size_t i = 0; i < ROWS(whole); i++)
+        if (strstr(t->name, whole[i]))
+            return true;
+    return false;
+}
+
+TEST(the_parts_of_a_tensor_add_up_to_it)
+{
+    for (size_t i = 0; i < ROWS(cut_shapes); i++) {
+        const struct dt_shape *s = &cut_shapes[i];
+        struct dt_tensor *tensors = dt_shape_tensors(s, NULL);
+        for (const struct dt_tensor *t = tensors; t < tensors + dt_shape_tensor_count(s); t++) {
+            for (size_t parts = 1; parts <= 9; parts++) {
+                struct dt_tensor_part p;
+                dt_shape_part(s, t, parts, 0, &p);
+                int *holders = calloc(t->dims[p.dim], sizeof *holders);
+                count_holders(s, t, parts, holders);
+                for (size_t at = 0; at < t->dims[p.dim]; at++) {
+                    CHECK_ROW("%s: %zu of %zu in %zu parts", t->name, at, t->dims[p.dim], parts);
+                    CHECK_EQ(holders[at], is_whole(t) ? (int)parts : 1);
+                }
+                free(holders);
+            }
+        }
+        free(tensors);
+    }
+}
+
+static struct dt_tensor_part part_of(const struct dt_shape *s, const struct dt_tensor *tensors,
+                                     size_t index_in_block, size_t parts, size_t index)
+{
+    struct dt_tensor_part p = {0};
+    for (const struct dt_tensor *t = tensors; t < tensors + dt_shape_tensor_count(s); t++)
+        if (t->unit == 1 && t->index == index_in_block)
+            dt_shape_part(s, t, parts, index, &p);
+    return p;
+}
+
+#define CHECK_STRETCH(a, b) CHECK((a).from == (b).from && (a).to == (b).to)
+
+/* What a column layer gives on a rank is what the row layer behind it takes there. */
+TEST(what_a_rank_finds_it_goes_on_with)
+{
+    static const struct {
+        size_t q, o, up, down;
+        int column, row; /* the dimensions that are cut */
+    } layers[] = {
+        [DT_GPT2] = {DT_GPT2_C_ATTN_WEIGHT, DT_GPT2_ATTN_PROJ_WEIGHT, DT_GPT2_C_FC_WEIGHT,
+                     DT_GPT2_MLP_PROJ_WEIGHT, 1, 0},
+        [DT_LLAMA] = {DT_LLAMA_Q, DT_LLAMA_O, DT_LLAMA_UP, DT_LLAMA_DOWN, 0, 1},
+    };
+    for (size_t i = 0; i < 2 * ROWS(cut_shapes); i++) {
+        const struct dt_shape *s = &cut_shapes[i / 2];
+        struct dt_tensor *tensors = dt_shape_tensors(s, NULL);
+        struct dt_tensor_part q = part_of(s, tensors, layers[s->family].q, 2, i % 2);
+        struct dt_tensor_part o = part_of(s, tensors, layers[s->family].o, 2, i % 2);
+        struct dt_tensor_part up = part_of(s, tensors, layers[s->family].up, 2, i % 2);
+        struct dt_tensor_part down = part_of(s, tensors, layers[s->family].down, 2, i % 2);
+        CHECK_ROW("shape %zu, part %zu of 2", i / 2, i % 2);
+        CHECK_STRETCH(q.stretch[0], o.stretch[0]);
+        CHECK_STRETCH(up.stretch[0], down.stretch[0]);
+        CHECK_EQ(q.dim, layers[s->family].column);
+        CHECK_EQ(up.dim, layers[s->family].column);
+        CHECK_EQ(o.dim, layers[s->family].row);
+        CHECK_EQ(down.dim, layers[s->family].row);
+        free(tensors);
+    }
+}
+
+TEST(query_heads_are_with_the_keys_and_values_they_read)
+{
+    const struct dt_shape *llama_shape = &cut_shapes[3], *gpt2_shape = &cut_shapes[1];
+    struct dt_tensor *tensors = dt_shape_tensors(llama_shape, NULL);
+    struct dt_tensor_part q = part_of(llama_shape, tensors, DT_LLAMA_Q, 4, 2);
+    struct dt_tensor_part k = part_of(llama_shape, tensors, DT_LLAMA_K, 4, 2);
+    CHECK_STRETCH(q.stretch[0], ((struct dt_dim_stretch){8, 12})); /* heads 4 and 5 */
+    CHECK_STRETCH(k.stretch[0], ((struct dt_dim_stretch){4, 6}));  /* which read 2 */
+    free(tensors);
+    /* Three heads of two, in two parts: one, and two of them. */
+    tensors = dt_shape_tensors(gpt2_shape, NULL);
+    struct dt_tensor_part qkv = part_of(gpt2_shape, tensors, DT_GPT2_C_ATTN_BIAS, 2, 1);
+    CHECK_EQ(qkv.stretches, 3);
+    CHECK_STRETCH(qkv.stretch[0], ((struct dt_dim_stretch){2, 6}));
+    CHECK_STRETCH(qkv.stretch[1], ((struct dt_dim_stretch){8, 12}));
+    CHECK_STRETCH(qkv.stretch[2], ((struct dt_dim_stretch){14, 18}));
+    free(tensors);
+}

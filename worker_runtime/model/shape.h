@@ -102,6 +102,20 @@ struct dt_tensor {
 size_t dt_shape_tensor_count(const struct dt_shape *s);
 struct dt_tensor *dt_shape_tensors(const struct dt_shape *s, struct dt_err *err);
 
+/* Part INDEX of a tensor that PARTS ranks share, as tensor parallelism cuts it: all of it where
+ * each rank has the whole, as of norms; else some stretches of one dimension, with all of the
+ * other. Heads stay whole, and query heads are with the key/value head that they read, so a rank
+ * may have nothing where there are more parts than heads. Pure. */
+struct dt_tensor_part {
+    int dim; /* the one that is cut */
+    int stretches;
+    struct dt_dim_stretch {
+        size_t from, to;
+    } stretch[3]; /* one; of queries, keys and values in one tensor, one each */
+};
+void dt_shape_part(const struct dt_shape *s, const struct dt_tensor *t, size_t parts, size_t index,
+                   struct dt_tensor_part *out);
+
 /* The same as dt_zero wants it. UNITS[i].params point into *PARAMS, whose names, as the
  * units', point into TENSORS;
  * free both. */

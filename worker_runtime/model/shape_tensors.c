@@ -23,54 +23,65 @@ enum start {
     ZEROS
 };
 
+/* How a tensor is cut among ranks that share a block: a column layer by its outputs, a row layer by
+ * its inputs, words by the vocabulary. */
+enum cut {
+    WHOLE, /* each has all of it */
+    DIM0,
+    DIM1,
+    QKV_DIM0, /* queries, keys and values lie one behind the other in it, and each is cut */
+    QKV_DIM1,
+};
+
 struct row {
     const char *name;
     enum extent dims[2];
     enum start start;
+    enum cut cut;
 };
 
 /* clang-format off */
 static const struct row gpt2_embed[] = {
-    [DT_GPT2_WTE] = {"wte.weight", {VOCABULARY, WIDTH}, NORMAL},
-    [DT_GPT2_WPE] = {"wpe.weight", {POSITIONS, WIDTH}, NORMAL},
+    [DT_GPT2_WTE] = {"wte.weight", {VOCABULARY, WIDTH}, NORMAL, DIM0},
+    [DT_GPT2_WPE] = {"wpe.weight", {POSITIONS, WIDTH}, NORMAL, WHOLE},
 };
 static const struct row gpt2_block[] = {
-    [DT_GPT2_LN_1_WEIGHT] = {"ln_1.weight", {WIDTH}, ONES},
-    [DT_GPT2_LN_1_BIAS] = {"ln_1.bias", {WIDTH}, ZEROS},
-    [DT_GPT2_C_ATTN_WEIGHT] = {"attn.c_attn.weight", {WIDTH, QKV}, NORMAL},
-    [DT_GPT2_C_ATTN_BIAS] = {"attn.c_attn.bias", {QKV}, ZEROS},
-    [DT_GPT2_ATTN_PROJ_WEIGHT] = {"attn.c_proj.weight", {HEADS, WIDTH}, RESIDUAL},
-    [DT_GPT2_ATTN_PROJ_BIAS] = {"attn.c_proj.bias", {WIDTH}, ZEROS},
-    [DT_GPT2_LN_2_WEIGHT] = {"ln_2.weight", {WIDTH}, ONES},
-    [DT_GPT2_LN_2_BIAS] = {"ln_2.bias", {WIDTH}, ZEROS},
-    [DT_GPT2_C_FC_WEIGHT] = {"mlp.c_fc.weight", {WIDTH, INNER}, NORMAL},
-    [DT_GPT2_C_FC_BIAS] = {"mlp.c_fc.bias", {INNER}, ZEROS},
-    [DT_GPT2_MLP_PROJ_WEIGHT] = {"mlp.c_proj.weight", {INNER, WIDTH}, RESIDUAL},
-    [DT_GPT2_MLP_PROJ_BIAS] = {"mlp.c_proj.bias", {WIDTH}, ZEROS},
+    [DT_GPT2_LN_1_WEIGHT] = {"ln_1.weight", {WIDTH}, ONES, WHOLE},
+    [DT_GPT2_LN_1_BIAS] = {"ln_1.bias", {WIDTH}, ZEROS, WHOLE},
+    [DT_GPT2_C_ATTN_WEIGHT] = {"attn.c_attn.weight", {WIDTH, QKV}, NORMAL, QKV_DIM1},
+    [DT_GPT2_C_ATTN_BIAS] = {"attn.c_attn.bias", {QKV}, ZEROS, QKV_DIM0},
+    [DT_GPT2_ATTN_PROJ_WEIGHT] = {"attn.c_proj.weight", {HEADS, WIDTH}, RESIDUAL, DIM0},
+    [DT_GPT2_ATTN_PROJ_BIAS] = {"attn.c_proj.bias", {WIDTH}, ZEROS, WHOLE},
+    [DT_GPT2_LN_2_WEIGHT] = {"ln_2.weight", {WIDTH}, ONES, WHOLE},
+    [DT_GPT2_LN_2_BIAS] = {"ln_2.bias", {WIDTH}, ZEROS, WHOLE},
+    [DT_GPT2_C_FC_WEIGHT] = {"mlp.c_fc.weight", {WIDTH, INNER}, NORMAL, DIM1},
+    [DT_GPT2_C_FC_BIAS] = {"mlp.c_fc.bias", {INNER}, ZEROS, DIM0},
+    [DT_GPT2_MLP_PROJ_WEIGHT] = {"mlp.c_proj.weight", {INNER, WIDTH}, RESIDUAL, DIM0},
+    [DT_GPT2_MLP_PROJ_BIAS] = {"mlp.c_proj.bias", {WIDTH}, ZEROS, WHOLE},
 };
 static const struct row gpt2_head[] = {
-    [DT_GPT2_LN_F_WEIGHT] = {"ln_f.weight", {WIDTH}, ONES},
-    [DT_GPT2_LN_F_BIAS] = {"ln_f.bias", {WIDTH}, ZEROS},
-    [DT_GPT2_LM_HEAD] = {"lm_head.weight", {VOCABULARY, WIDTH}, NORMAL},
+    [DT_GPT2_LN_F_WEIGHT] = {"ln_f.weight", {WIDTH}, ONES, WHOLE},
+    [DT_GPT2_LN_F_BIAS] = {"ln_f.bias", {WIDTH}, ZEROS, WHOLE},
+    [DT_GPT2_LM_HEAD] = {"lm_head.weight", {VOCABULARY, WIDTH}, NORMAL, DIM0},
 };
 
 static const struct row llama_embed[] = {
-    [DT_LLAMA_EMBED_TOKENS] = {"embed_tokens.weight", {VOCABULARY, WIDTH}, NORMAL},
+    [DT_LLAMA_EMBED_TOKENS] = {"embed_tokens.weight", {VOCABULARY, WIDTH}, NORMAL, DIM0},
 };
 static const struct row llama_block[] = {
-    [DT_LLAMA_INPUT_NORM] = {"input_layernorm.weight", {WIDTH}, ONES},
-    [DT_LLAMA_Q] = {"self_attn.q_proj.weight", {HEADS, WIDTH}, NORMAL},
-    [DT_LLAMA_K] = {"self_attn.k_proj.weight", {KV_HEADS, WIDTH}, NORMAL},
-    [DT_LLAMA_V] = {"self_attn.v_proj.weight", {KV_HEADS, WIDTH}, NORMAL},
-    [DT_LLAMA_O] = {"self_attn.o_proj.weight", {WIDTH, HEADS}, NORMAL},
-    [DT_LLAMA_POST_NORM] = {"post_attention_layernorm.weight", {WIDTH}, ONES},
-    [DT_LLAMA_GATE] = {"mlp.gate_proj.weight", {INNER, WIDTH}, NORMAL},
-    [DT_LLAMA_UP] = {"mlp.up_proj.weight", {INNER, WIDTH}, NORMAL},
-    [DT_LLAMA_DOWN] = {"mlp.down_proj.weight", {WIDTH, INNER}, NORMAL},
+    [DT_LLAMA_INPUT_NORM] = {"input_layernorm.weight", {WIDTH}, ONES, WHOLE},
+    [DT_LLAMA_Q] = {"self_attn.q_proj.weight", {HEADS, WIDTH}, NORMAL, DIM0},
+    [DT_LLAMA_K] = {"self_attn.k_proj.weight", {KV_HEADS, WIDTH}, NORMAL, DIM0},
+    [DT_LLAMA_V] = {"self_attn.v_proj.weight", {KV_HEADS, WIDTH}, NORMAL, DIM0},
+    [DT_LLAMA_O] = {"self_attn.o_proj.weight", {WIDTH, HEADS}, NORMAL, DIM1},
+    [DT_LLAMA_POST_NORM] = {"post_attention_layernorm.weight", {WIDTH}, ONES, WHOLE},
+    [DT_LLAMA_GATE] = {"mlp.gate_proj.weight", {INNER, WIDTH}, NORMAL, DIM0},
+    [DT_LLAMA_UP] = {"mlp.up_proj.weight", {INNER, WIDTH}, NORMAL, DIM0},
+    [DT_LLAMA_DOWN] = {"mlp.down_proj.weight", {WIDTH, INNER}, NORMAL, DIM1},
 };
 static const struct row llama_head[] = {
-    [DT_LLAMA_NORM] = {"norm.weight", {WIDTH}, ONES},
-    [DT_LLAMA_LM_HEAD] = {"lm_head.weight", {VOCABULARY, WIDTH}, NORMAL},
+    [DT_LLAMA_NORM] = {"norm.weight", {WIDTH}, ONES, WHOLE},
+    [DT_LLAMA_LM_HEAD] = {"lm_head.weight", {VOCABULARY, WIDTH}, NORMAL, DIM0},
 };
 /* clang-format on */
 
@@ -220,4 +231,46 @@ int dt_shape_units(const struct dt_shape *s, const struct dt_tensor *tensors,
             *u = (struct dt_unit){tensors[i].unit_name, &(*params)[i], 1};
     }
     return 0;
+}
+
+/* What may not be torn apart: a key/value head with the query heads that read it. */
+static size_t grain_of(const struct dt_shape *s, enum extent e)
+{
+    if (e == HEADS)
+        return s->heads / s->kv_heads * s->head_dim;
+    return e == KV_HEADS ? s->head_dim : 1;
+}
+
+/* Part INDEX of PARTS of an extent that begins at AT. */
+static struct dt_dim_stretch cut_extent(const struct dt_shape *s, enum extent e, size_t at,
+                                        size_t parts, size_t index)
+{
+    size_t grain = grain_of(s, e), grains = extent(s, e) / grain;
+    return (struct dt_dim_stretch){at + grains * index / parts * grain,
+                                   at + grains * (index + 1) / parts * grain};
+}
+
+static void cut_qkv(const struct dt_shape *s, size_t parts, size_t index, struct dt_tensor_part *p)
+{
+    static const enum extent inside[] = {HEADS, KV_HEADS, KV_HEADS};
+    size_t at = 0;
+    for (p->stretches = 0; p->stretches < 3; p->stretches++) {
+        enum extent e = inside[p->stretches];
+        p->stretch[p->stretches] = cut_extent(s, e, at, parts, index);
+        at += extent(s, e);
+    }
+}
+
+void dt_shape_part(const struct dt_shape *s, const struct dt_tensor *t, size_t parts, size_t index,
+                   struct dt_tensor_part *out)
+{
+    const struct row *row = &table_of(s, t->unit).rows[t->index];
+    assert(index < parts);
+    *out = (struct dt_tensor_part){.dim = row->cut == DIM1 || row->cut == QKV_DIM1,
+                                   .stretches = 1,
+                                   .stretch = {{0, t->dims[0]}}};
+    if (row->cut == DIM0 || row->cut == DIM1)
+        out->stretch[0] = cut_extent(s, row->dims[out->dim], 0, parts, index);
+    else if (row->cut != WHOLE)
+        cut_qkv(s, parts, index, out);
 }
