@@ -37,8 +37,9 @@ static void feed_step(struct dt_trainer *t, const int *deal, int ranks, int coun
     t->balance = dt_balance_create(DT_BALANCE_TIMES, ranks, total, &err);
     CHECK_OK(t->balance ? 0 : -1, err);
     CHECK_OK(dt_balance_set(t->balance, deal, ranks, &err), err);
-    for (t->rank = 0; t->rank < ranks; t->rank++)
-        for (int m = 0; m < deal[t->rank]; m++) {
+    int *rank = &t->mesh.axis[DT_MESH_DP].index;
+    for (*rank = 0; *rank < ranks; ++*rank)
+        for (int m = 0; m < deal[*rank]; m++) {
             CHECK_OK(dt_feed_micro_batch(t, m, &err), err);
             for (int64_t i = 0; i < t->batch.micro; i++) {
                 const int32_t *ids = t->ids + i * POSITIONS, *targets = t->targets + i * POSITIONS;

@@ -53,7 +53,9 @@ static void open_actor(struct actor *a, struct rank_self *me)
 {
     struct dt_err err = {0};
     *a = (struct actor){.t = {.rank = me->rank, .ranks = me->size, .saving = {.saved = -1}}};
+    struct dt_mesh_shape shape = {{1, me->size, 1, 1, 1}};
     a->t.world = rank_open(me);
+    CHECK_OK(dt_mesh_open(&a->t.mesh, &shape, a->t.world, &err), err);
     open_zero(a, me);
     CHECK_OK(dt_ckpt_model_of(a->t.zero, &a->model, &err), err);
     struct dt_ckpt_options o = {
@@ -84,6 +86,7 @@ static void close_actor(struct actor *a)
     dt_page_close(a->t.page);
     free(a->model.tensors);
     dt_zero_destroy(a->t.zero);
+    dt_mesh_close(&a->t.mesh);
     dt_coll_destroy(a->t.world);
     dt_device_close(a->t.device);
 }

@@ -5,9 +5,10 @@
 int dt_feed_micro_batch(struct dt_trainer *t, int micro_step, struct dt_err *err)
 {
     size_t micro = (size_t)t->batch.micro, positions = t->config->data.positions;
-    uint64_t first = t->state.data_position +
-                     dt_sampler_first(dt_balance_deal(t->balance), t->rank, micro) +
-                     (uint64_t)micro_step * micro;
+    uint64_t first =
+        t->state.data_position +
+        dt_sampler_first(dt_balance_deal(t->balance), dt_trainer_data(t)->index, micro) +
+        (uint64_t)micro_step * micro;
     for (size_t i = 0; i < micro; i++)
         if (dt_tokens_sample(t->train, dt_sampler_at(&t->sampler, first + i), positions,
                              t->ids + i * positions, t->targets + i * positions, err) < 0)

@@ -15,6 +15,7 @@
 #include "worker_runtime/data/sampler.h"
 #include "worker_runtime/data/tokens.h"
 #include "worker_runtime/device/device.h"
+#include "worker_runtime/mesh/mesh.h"
 #include "worker_runtime/model/transformer.h"
 #include "worker_runtime/telemetry/metrics.h"
 #include "worker_runtime/train/balance.h"
@@ -33,8 +34,9 @@ struct dt_trainer {
     const struct dt_config *config;
     const struct dt_train_options *options;
     struct dt_context *context;
-    struct dt_coll *world;
-    int rank, ranks;
+    struct dt_coll *world; /* for what all ranks agree on */
+    int rank, ranks;       /* of it */
+    struct dt_mesh mesh;   /* who shares what with this rank */
     struct dt_device *device;
     struct dt_page_writer *page;
     struct dt_page_values told; /* the last time */
@@ -62,6 +64,12 @@ struct dt_trainer {
     double save_s;              /* that the last one held training up; 0 once it was told */
     struct dt_ckpt_state state; /* how far we are */
 };
+
+/* The ranks that have other samples of a step. */
+static inline const struct dt_mesh_axis *dt_trainer_data(const struct dt_trainer *t)
+{
+    return &t->mesh.axis[DT_MESH_DP];
+}
 
 int dt_trainer_open(struct dt_trainer *t, struct dt_context *context,
                     const struct dt_train_options *o, struct dt_err *err);

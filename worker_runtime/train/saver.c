@@ -39,12 +39,13 @@ int dt_saver_begin(struct dt_trainer *t, struct dt_err *err)
     if (dt_saver_finish(t, err) < 0)
         return -1;
     const int *deal = dt_balance_deal(t->balance);
+    int ranks = dt_trainer_data(t)->size;
     t->state.scaler = t->scaler;
     t->state.optimizer_steps = dt_zero_steps(t->zero);
     t->state.micro_steps_count = 0;
-    if (t->ranks <= (int)(sizeof t->state.micro_steps / sizeof t->state.micro_steps[0])) {
-        t->state.micro_steps_count = t->ranks;
-        memcpy(t->state.micro_steps, deal, (size_t)t->ranks * sizeof *deal);
+    if (ranks <= (int)(sizeof t->state.micro_steps / sizeof t->state.micro_steps[0])) {
+        t->state.micro_steps_count = ranks;
+        memcpy(t->state.micro_steps, deal, (size_t)ranks * sizeof *deal);
     }
     dt_page_section(t->page, "checkpoint");
     return dt_saving_begin(&t->saving, t->zero, &t->state, err);

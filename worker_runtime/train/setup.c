@@ -73,23 +73,24 @@ static int open_data(struct dt_trainer *t, struct dt_err *err)
 static int settle_batch(struct dt_trainer *t, bool resumed, struct dt_err *err)
 {
     struct dt_config_batch written = t->config->batch;
+    int ranks = dt_trainer_data(t)->size;
     if (resumed && t->state.train_batch > 0 && t->state.world != t->ranks &&
         (written.train_batch == 0 || written.train_batch == t->state.train_batch)) {
         written.train_batch = t->state.train_batch;
         if (written.micro_batch > 0)
             written.accumulation = 0;
     }
-    if (dt_batch_resolve(&t->batch, &written, t->ranks, err) < 0)
+    if (dt_batch_resolve(&t->batch, &written, ranks, err) < 0)
         return -1;
     t->state.train_batch = t->batch.train;
-    int total = (int)(t->batch.accumulation * t->ranks);
-    t->balance = dt_balance_create(t->config->train.balance, t->ranks, total, err);
-    t->compute_s = calloc((size_t)t->ranks, sizeof *t->compute_s);
+    int total = (int)(t->batch.accumulation * ranks);
+    t->balance = dt_balance_create(t->config->train.balance, ranks, total, err);
+    t->compute_s = calloc((size_t)ranks, sizeof *t->compute_s);
     if (!t->balance || !t->compute_s)
         return t->balance ? dt_err_set(err, DT_E_MEMORY, "no memory for the balance") : -1;
-    if (resumed && t->state.micro_steps_count == t->ranks &&
+    if (resumed && t->state.micro_steps_count == ranks &&
         t->config->train.balance != DT_BALANCE_OFF)
-        dt_balance_set(t->balance, t->state.micro_steps, t->ranks, NULL);
+        dt_balance_set(t->balance, t->state.micro_steps, ranks, NULL);
     return 0;
 }
 
@@ -99,7 +100,7 @@ static int open_zero(struct dt_trainer *t, struct dt_err *err)
     bool balanced = t->config->train.balance != DT_BALANCE_OFF;
     o.full_gradients = t->batch.accumulation > 1 || balanced;
     o.seed = t->state.seed;
-    t->zero = dt_zero_create(t->context, t->world, t->units,
+    t->zero = dt_zero_create(t->context, dt_trainer_data(t)->group, t->units,
                              dt_shape_unit_count(&t->config->model.shape), &o, err);
     return t->zero ? 0 : -1;
 }
@@ -215,7 +216,7 @@ static void introduce(struct dt_trainer *t, const char *resume)
     dt_metrics_say(
         t->metrics, "batch %lld = micro %lld x accumulation %lld x %d; %zu samples of %zu tokens",
         (long long)t->batch.train, (long long)t->batch.micro, (long long)t->batch.accumulation,
-        t->ranks, t->sampler.samples, c->data.positions);
+        dt_trainer_data(t)->size, t->sampler.samples, c->data.positions);
     dt_metrics_say(t->metrics, "%.0f MiB of parameters, gradients and optimizer in each rank",
                    (double)(m.params + m.grads + m.optimizer + m.scratch) / (1 << 20));
     if (resume[0])
@@ -286,9 +287,15 @@ int dt_trainer_open(struct dt_trainer *t, struct dt_context *context,
                              .ranks = dt_context_world(context),
                              .device = dt_context_device(context),
                              .page = dt_context_page(context)};
+    const struct dt_mesh_shape shape = {{[DT_MESH_PP] = 1,
+                                         [DT_MESH_DP] = t->ranks,
+                                         [DT_MESH_CP] = 1,
+                                         [DT_MESH_EP] = 1,
+                                         [DT_MESH_TP] = 1}};
     begin_state(t);
     dt_page_section(t->page, "setup");
-    if (dt_agree(t->world, open_inputs(t, err), err) < 0 ||
+    if (dt_mesh_open(&t->mesh, &shape, t->world, err) < 0 ||
+        dt_agree(t->world, open_inputs(t, err), err) < 0 ||
         dt_agree(t->world, find_beginning(t, &found, err), err) < 0 || open_zero(t, err) < 0 ||
         dt_agree(t->world, open_work(t, &found, err), err) < 0 ||
         first_weights(t, &found, err) < 0 ||
@@ -305,6 +312,7 @@ void dt_trainer_close(struct dt_trainer *t)
     dt_metrics_close(t->metrics);
     dt_transformer_destroy(t->model);
     dt_zero_destroy(t->zero);
+    dt_mesh_close(&t->mesh);
     dt_balance_destroy(t->balance);
     dt_tokens_close(t->train);
     dt_tokens_close(t->validation);

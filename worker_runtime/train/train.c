@@ -27,8 +27,9 @@ static double seconds(void)
 static int micro_steps(const struct dt_trainer *t)
 {
     const int *deal = dt_balance_deal(t->balance);
-    int most = deal[t->rank];
-    for (int r = 0; t->config->zero.stage == 3 && r < t->ranks; r++)
+    const struct dt_mesh_axis *data = dt_trainer_data(t);
+    int most = deal[data->index];
+    for (int r = 0; t->config->zero.stage == 3 && r < data->size; r++)
         most = deal[r] > most ? deal[r] : most;
     return most;
 }
@@ -36,7 +37,7 @@ static int micro_steps(const struct dt_trainer *t)
 static int compute(struct dt_trainer *t, double *loss_sum, struct step_times *times,
                    struct dt_err *err)
 {
-    int mine = dt_balance_deal(t->balance)[t->rank], all = micro_steps(t);
+    int mine = dt_balance_deal(t->balance)[dt_trainer_data(t)->index], all = micro_steps(t);
     size_t tokens = (size_t)t->batch.train * t->config->data.positions;
     float scale = (float)(t->scaler.scale / (double)tokens);
     for (int m = 0; m < all; m++) {
@@ -67,14 +68,15 @@ static int agree(struct dt_trainer *t, struct dt_agreement *own, struct dt_agree
 /* Which part of a step each rank computes changes with what it took them. */
 static int rebalance(struct dt_trainer *t, const struct step_times *times, struct dt_err *err)
 {
+    const struct dt_mesh_axis *data = dt_trainer_data(t);
     double mine = times->forward + times->backward;
-    if (t->config->train.balance == DT_BALANCE_OFF || t->ranks == 1)
+    if (t->config->train.balance == DT_BALANCE_OFF || data->size == 1)
         return 0;
-    if (dt_coll_all_gather(t->world, &mine, t->compute_s, 1, DT_F64, err) < 0)
+    if (dt_coll_all_gather(data->group, &mine, t->compute_s, 1, DT_F64, err) < 0)
         return -1;
     /* The times are the same on all ranks; the length of the step must be too. */
     double longest = times->all;
-    if (dt_coll_all_reduce(t->world, &longest, 1, DT_F64, DT_MAX, err) < 0)
+    if (dt_coll_all_reduce(data->group, &longest, 1, DT_F64, DT_MAX, err) < 0)
         return -1;
     dt_balance_step(t->balance, t->compute_s, longest);
     return 0;
@@ -97,8 +99,9 @@ static void report(struct dt_trainer *t, const struct step_times *times, double 
                    const struct dt_zero_updated *updated)
 {
     double tokens = (double)t->batch.train * (double)t->config->data.positions;
-    double share =
-        (double)dt_balance_deal(t->balance)[t->rank] / (double)(t->batch.accumulation * t->ranks);
+    const struct dt_mesh_axis *data = dt_trainer_data(t);
+    double share = (double)dt_balance_deal(t->balance)[data->index] /
+                   (double)(t->batch.accumulation * data->size);
     struct dt_step_metrics m = {
         .step = t->state.step,
         .steps = t->config->train.steps,

@@ -32,18 +32,19 @@ int dt_validate(struct dt_trainer *t, double *loss, struct dt_err *err)
     size_t micro = (size_t)t->batch.micro, positions = t->config->data.positions;
     size_t samples = least(dt_tokens_samples(t->validation, positions),
                            (size_t)t->config->train.validation_batches * micro);
-    size_t a_round = micro * (size_t)t->ranks;
+    const struct dt_mesh_axis *data = dt_trainer_data(t);
+    size_t a_round = micro * (size_t)data->size;
     double sum = 0;
     dt_page_section(t->page, "validation");
     for (size_t at = 0; at < samples; at += a_round) {
-        size_t first = at + micro * (size_t)t->rank;
+        size_t first = at + micro * (size_t)data->index;
         size_t count = first < samples ? least(micro, samples - first) : 0;
         dt_zero_begin(t->zero, false, false);
         if (read_samples(t, first, count, err) < 0 ||
             dt_transformer_loss(t->model, t->zero, count, t->ids, t->targets, &sum, err) < 0)
             return -1;
     }
-    if (dt_coll_all_reduce(t->world, &sum, 1, DT_F64, DT_SUM, err) < 0)
+    if (dt_coll_all_reduce(data->group, &sum, 1, DT_F64, DT_SUM, err) < 0)
         return -1;
     forget_times(t);
     *loss = sum / (double)(samples * positions);

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "worker_runtime/mesh/mesh.h"
+
+#include <stdint.h>
+
+struct dt_mesh_place dt_mesh_place(const struct dt_mesh_shape *s, int rank)
+{
+    struct dt_mesh_place p;
+    for (int d = DT_MESH_DIMS; d-- > 0; rank /= s->size[d])
+        p.index[d] = rank % s->size[d];
+    return p;
+}
+
+int dt_mesh_rank(const struct dt_mesh_shape *s, const struct dt_mesh_place *p)
+{
+    int rank = 0;
+    for (int d = 0; d < DT_MESH_DIMS; d++)
+        rank = rank * s->size[d] + p->index[d];
+    return rank;
+}
+
+static bool has_ranks(const struct dt_mesh_shape *s, int ranks)
+{
+    int64_t all = 1;
+    for (int d = 0; d < DT_MESH_DIMS; d++) {
+        if (s->size[d] < 1 || s->size[d] > ranks)
+            return false;
+        all *= s->size[d];
+        if (all > ranks)
+            return false;
+    }
+    return all == ranks;
+}
+
+/* The group of this axis has the number of its first rank as its colour. */
+static int open_axis(struct dt_mesh *m, const struct dt_mesh_shape *s, int dim, struct dt_err *err)
+{
+    struct dt_mesh_place place = dt_mesh_place(s, dt_coll_rank(m->world));
+    struct dt_mesh_axis *axis = &m->axis[dim];
+    *axis = (struct dt_mesh_axis){.size = s->size[dim], .index = place.index[dim]};
+    if (axis->size == dt_coll_size(m->world))
+        axis->group = m->world;
+    if (axis->size == 1 || axis->group)
+        return 0;
+    place.index[dim] = 0;
+    return dt_coll_split(m->world, dt_mesh_rank(s, &place), axis->index, &axis->group, err);
+}
+
+int dt_mesh_open(struct dt_mesh *m, const struct dt_mesh_shape *s, struct dt_coll *world,
+                 struct dt_err *err)
+{
+    *m = (struct dt_mesh){.world = world};
+    if (!has_ranks(s, dt_coll_size(world)))
+        return dt_err_set(
+            err, DT_E_USAGE,
+            "a mesh of %d x %d x %d x %d x %d ranks (pipeline, data, context, experts, "
+            "tensors) is none for a world of %d",
+            s->size[DT_MESH_PP], s->size[DT_MESH_DP], s->size[DT_MESH_CP], s->size[DT_MESH_EP],
+            s->size[DT_MESH_TP], dt_coll_size(world));
+    for (int d = 0; d < DT_MESH_DIMS; d++)
+        if (open_axis(m, s, d, err) < 0)
+            return -1;
+    return 0;
+}
+
+void dt_mesh_close(struct dt_mesh *m)
+{
+    for (int d = DT_MESH_DIMS; d-- > 0;)
+        if (m->axis[d].group != m->world)
+            dt_coll_destroy(m->axis[d].group);
+    *m = (struct dt_mesh){0};
+}
