@@ -17,7 +17,7 @@ struct filler {
 };
 
 static int filler_init(struct filler *x, const struct dial *d, struct key key, size_t value_size,
-                       struct fail *f)
+                       struct dt_err *err)
 {
     *x = (struct filler){.d = d, .fd = -1, .key = key};
     d->wire->set(d->wire, &x->one, &key, value_size);
@@ -31,8 +31,8 @@ static int filler_init(struct filler *x, const struct dial *d, struct key key, s
     if (!d->wire->set_is_answered)
         d->wire->probe(d->wire, &x->batch);
     if (x->one.bad || x->batch.bad)
-        return fail_set(f, FAIL_RUN, "out of memory for requests.");
-    x->fd = dial_open(d, f);
+        return dt_err_set(err, DT_E_RUNTIME, "out of memory for requests");
+    x->fd = dial_open(d, err);
     return x->fd < 0 ? -1 : 0;
 }
 
@@ -45,7 +45,7 @@ static void filler_finish(struct filler *x)
 
 /* Sends keys FIRST to FIRST + N - 1 and waits until they have arrived. A short batch is the end of
  * the full one, where the probe stands. */
-static int send_batch(struct filler *x, unsigned long first, unsigned long n, struct fail *f)
+static int send_batch(struct filler *x, unsigned long first, unsigned long n, struct dt_err *err)
 {
     const struct wire *w = x->d->wire;
     uint8_t *at = x->batch.bytes + (x->per_batch - n) * x->one.len;
@@ -54,19 +54,19 @@ static int send_batch(struct filler *x, unsigned long first, unsigned long n, st
                        (uint32_t)(first + i));
     struct answer last;
     size_t len = x->batch.len - (x->per_batch - n) * x->one.len;
-    if (dial_send(x->d, x->fd, at, len, f) < 0)
+    if (dial_send(x->d, x->fd, at, len, err) < 0)
         return -1;
-    return dial_answers(x->d, x->fd, ANSWER_OK, w->set_is_answered ? n : 1, &last, f);
+    return dial_answers(x->d, x->fd, ANSWER_OK, w->set_is_answered ? n : 1, &last, err);
 }
 
 static int send_all(struct filler *x, unsigned long keys, double seconds, struct hist *latency,
-                    struct fail *f)
+                    struct dt_err *err)
 {
     uint64_t start = load_now();
     uint64_t then = start;
     for (unsigned long done = 0; done < keys;) {
         unsigned long n = keys - done < x->per_batch ? keys - done : x->per_batch;
-        if (send_batch(x, done, n, f) < 0)
+        if (send_batch(x, done, n, err) < 0)
             return -1;
         done += n;
         uint64_t now = load_now();
@@ -74,40 +74,40 @@ static int send_all(struct filler *x, unsigned long keys, double seconds, struct
             hist_add(latency, now - then);
         then = now;
         if (done < keys && (double)(now - start) / 1e9 > seconds)
-            return fail_set(f, FAIL_RUN, "%s took only %lu of %lu keys in %.3g s.", x->d->name,
-                            done, keys, seconds);
+            return dt_err_set(err, DT_E_RUNTIME, "%s took only %lu of %lu keys in %.3g s",
+                              x->d->name, done, keys, seconds);
     }
     return 0;
 }
 
 int fill_values(const struct dial *d, struct key key, unsigned long keys, size_t value_size,
-                struct fail *f)
+                struct dt_err *err)
 {
     struct filler x;
     key.family = 'v';
-    int rc = filler_init(&x, d, key, value_size, f);
+    int rc = filler_init(&x, d, key, value_size, err);
     if (rc == 0)
-        rc = send_all(&x, keys, 60, NULL, f);
+        rc = send_all(&x, keys, 60, NULL, err);
     filler_finish(&x);
     return rc;
 }
 
 int fill_run(const struct dial *d, struct key key, unsigned long keys, size_t value_size,
-             double seconds, struct fill_result *r, struct fail *f)
+             double seconds, struct fill_result *r, struct dt_err *err)
 {
     struct filler x;
     uint64_t start = 0;
     key.family = 'f';
-    int rc = filler_init(&x, d, key, value_size, f);
+    int rc = filler_init(&x, d, key, value_size, err);
     if (rc == 0)
-        rc = dial_count(d, x.fd, &r->before, f);
+        rc = dial_count(d, x.fd, &r->before, err);
     if (rc == 0) {
         start = load_now();
-        rc = send_all(&x, keys, seconds, &r->latency, f);
+        rc = send_all(&x, keys, seconds, &r->latency, err);
     }
     if (rc == 0) {
         r->seconds = (double)(load_now() - start) / 1e9;
-        rc = dial_count(d, x.fd, &r->after, f);
+        rc = dial_count(d, x.fd, &r->after, err);
     }
     r->verified = rc == 0 && r->after - r->before == (int64_t)keys;
     filler_finish(&x);

@@ -9,7 +9,7 @@
 
 /* Makes the values that loads read exist. */
 int fill_values(const struct dial *d, struct key key, unsigned long keys, size_t value_size,
-                struct fail *f);
+                struct dt_err *err);
 
 struct fill_result {
     struct hist latency; /* nanoseconds, of a batch */
@@ -21,6 +21,6 @@ struct fill_result {
 /* Fills with fresh keys and asks the server for its count. *r must be zeroed. Gives up after
  * SECONDS. */
 int fill_run(const struct dial *d, struct key key, unsigned long keys, size_t value_size,
-             double seconds, struct fill_result *r, struct fail *f);
+             double seconds, struct fill_result *r, struct dt_err *err);
 
 #endif

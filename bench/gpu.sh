@@ -88,7 +88,7 @@ run() {
 }
 
 kernels() {
-    run "$build/bench/gpu_kernels" --rounds "$rounds" ${toy:+--toy yes} >"$tmp/ours"
+    run "$build/bench/gpu_kernels" --rounds "$rounds" ${toy:+--toy} >"$tmp/ours"
     if [ -n "$torch" ]; then
         run python3 "$here/gpu/kernels.py" --rounds "$rounds" ${toy:+--toy} <"$tmp/ours" >"$tmp/kernels"
     else
@@ -150,7 +150,7 @@ trainings() {
 }
 
 all_reduce() {
-    run "$build/launcher/dtrun" --standalone --nproc-per-node "$gpus" "$build/bench/gpu_allreduce" ${toy:+--toy yes} >"$tmp/reduces"
+    run "$build/launcher/dtrun" --standalone --nproc-per-node "$gpus" "$build/bench/gpu_allreduce" ${toy:+--toy} >"$tmp/reduces"
     python3 "$here/gpu/table.py" reduces "$tmp/reduces" "$gpus"
 }
 

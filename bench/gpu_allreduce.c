@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What an all-reduce of bfloat16 costs between GPUs, through libdtrun: run by dtrun, a worker for
  * each GPU; rank 0 prints a line of JSON for each size, with the median of rounds. */
-#include "bench/fail.h"
-#include "bench/flags.h"
+#include "bench/program.h"
 #include "worker_runtime/coll/backend.h"
 #include "worker_runtime/device/device.h"
 #include "worker_runtime/inside.h"
@@ -14,15 +13,23 @@
 enum { ROUNDS = 7 };
 
 struct options {
-    int toy;
+    bool toy;
 };
 
-static const char *const yes_or_no[] = {"no", "yes", NULL};
+#define AT(MEMBER) .at = offsetof(struct options, MEMBER)
 
-static const struct flag flags[] = {
-    {"toy", FLAG_CHOICE, offsetof(struct options, toy), 0, 0, yes_or_no,
-     "tiny sizes: to see that it runs (no)"},
+/* clang-format off */
+static const struct dt_opt opts[] = {
+    {.name = "toy", AT(toy), .help = "tiny sizes: to see that it runs"},
     {0},
+};
+/* clang-format on */
+
+static const struct dt_opt_program program = {
+    .name = "gpu_allreduce",
+    .usage = "[options]",
+    .summary = "Times all-reduces between GPUs, under dtrun.",
+    .table = opts,
 };
 
 static void ok(int rc, const struct dt_err *err)
@@ -80,13 +87,10 @@ int main(int argc, char **argv)
 {
     struct options opt = {0};
     struct dt_context_options wish = {.device = "cuda", .elem = DT_BF16};
-    const char *word;
     struct dt_err err;
-    struct fail f;
-    int parsed = flags_parse(flags, argc, argv, &opt, &word,
-                             "gpu_allreduce: times all-reduces between GPUs, under dtrun", &f);
-    if (parsed != 0)
-        return parsed > 0 ? 0 : fail_print(&f, "gpu_allreduce");
+    int rc = program_read(&program, argc, argv, &opt, &err);
+    if (rc != 0)
+        return program_end(&program, rc, &err);
     struct dt_context *c = dt_context_open(&wish, &err);
     ok(c ? 0 : -1, &err);
     struct dt_device *device = dt_context_device(c);

@@ -7,8 +7,7 @@
  * Calls are started one behind the other for long enough that one wait at their end is nothing, and
  * the median of rounds is told. Numbers are random: zeros are faster. Arrays are larger than any L2
  * cache, so that each call finds its input in memory. */
-#include "bench/fail.h"
-#include "bench/flags.h"
+#include "bench/program.h"
 #include "worker_runtime/device/device.h"
 #include "worker_runtime/ops/ops.h"
 
@@ -20,21 +19,33 @@
 enum { ARRAYS = 12, ROUNDS_MAX = 99, FILL = 1 << 20, SHAPE = 160 };
 
 struct options {
-    int elem, toy;
+    int elem;
+    bool toy;
     unsigned long rounds;
 };
 
 enum { BFLOAT16, FLOAT };
 static const char *const elems[] = {"bfloat16", "float", NULL};
-static const char *const yes_or_no[] = {"no", "yes", NULL};
 
-static const struct flag flags[] = {
-    {"elem", FLAG_CHOICE, offsetof(struct options, elem), 0, 0, elems, "type (bfloat16)"},
-    {"rounds", FLAG_COUNT, offsetof(struct options, rounds), 1, ROUNDS_MAX, NULL,
-     "of which the median is told (5)"},
-    {"toy", FLAG_CHOICE, offsetof(struct options, toy), 0, 0, yes_or_no,
-     "tiny shapes, each op twice: to see that it runs (no)"},
+PROGRAM_CHOICE(parse_elem, elems)
+PROGRAM_NUMBER(parse_rounds, 1, ROUNDS_MAX)
+
+#define AT(MEMBER) .at = offsetof(struct options, MEMBER)
+
+/* clang-format off */
+static const struct dt_opt opts[] = {
+    {.name = "elem", .arg = "TYPE", .parse = parse_elem, AT(elem), .fallback = "bfloat16", .help = "bfloat16 or float"},
+    {.name = "rounds", .arg = "N", .parse = parse_rounds, AT(rounds), .fallback = "5", .help = "of which the median is told"},
+    {.name = "toy", AT(toy), .help = "tiny shapes, each op twice: to see that it runs"},
     {0},
+};
+/* clang-format on */
+
+static const struct dt_opt_program program = {
+    .name = "gpu_kernels",
+    .usage = "[options]",
+    .summary = "Times each op of a GPU, a line of JSON each.",
+    .table = opts,
 };
 
 struct bench {
@@ -420,15 +431,12 @@ static void toys(struct bench *b)
 
 int main(int argc, char **argv)
 {
-    struct bench b = {.opt = {.elem = BFLOAT16, .rounds = 5}, .random = 1};
+    struct bench b = {.random = 1};
     struct dt_device_wish wish = {.kind = "cuda", .local_world = 1};
-    const char *word;
     struct dt_err err;
-    struct fail f;
-    int parsed = flags_parse(flags, argc, argv, &b.opt, &word,
-                             "gpu_kernels: times each op of a GPU, a line of JSON each", &f);
-    if (parsed != 0)
-        return parsed > 0 ? 0 : fail_print(&f, "gpu_kernels");
+    int rc = program_read(&program, argc, argv, &b.opt, &err);
+    if (rc != 0)
+        return program_end(&program, rc, &err);
     wish.elem = b.opt.elem == FLOAT ? DT_F32 : DT_BF16;
     b.d = dt_device_open(&wish, &err);
     if (!b.d)

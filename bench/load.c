@@ -118,11 +118,11 @@ static void arrive(struct engine *e, struct conn *c, uint64_t now)
     begin(e, c, now);
 }
 
-static int lost(struct engine *e, ssize_t n, struct fail *f)
+static int lost(struct engine *e, ssize_t n, struct dt_err *err)
 {
     if (n == 0)
-        return fail_set(f, FAIL_RUN, "%s closed a connection under load.", e->l->dial->name);
-    return fail_set(f, FAIL_RUN, "%s: %s under load.", e->l->dial->name, strerror(errno));
+        return dt_err_set(err, DT_E_RUNTIME, "%s closed a connection under load", e->l->dial->name);
+    return dt_err_set(err, DT_E_RUNTIME, "%s: %s under load", e->l->dial->name, strerror(errno));
 }
 
 static int watch(struct engine *e, struct conn *c, bool write)
@@ -134,19 +134,19 @@ static int watch(struct engine *e, struct conn *c, bool write)
     return epoll_ctl(e->epoll, EPOLL_CTL_MOD, c->fd, &ev);
 }
 
-static int flush(struct engine *e, struct conn *c, struct fail *f)
+static int flush(struct engine *e, struct conn *c, struct dt_err *err)
 {
     if (c->out_at == c->out_len)
         return 0;
     ssize_t n = send(c->fd, c->out + c->out_at, c->out_len - c->out_at, MSG_NOSIGNAL);
     if (n < 0 && errno != EAGAIN)
-        return lost(e, n, f);
+        return lost(e, n, err);
     if (n > 0)
         c->out_at += (size_t)n;
     bool rest = c->out_at < c->out_len;
     if (!rest)
         c->out_at = c->out_len = 0;
-    return watch(e, c, rest) < 0 ? lost(e, -1, f) : 0;
+    return watch(e, c, rest) < 0 ? lost(e, -1, err) : 0;
 }
 
 /* Makes room for what this read may set off: drops the part that has been sent. */
@@ -161,12 +161,13 @@ static void settle(struct conn *c)
 
 /* Takes all complete answers from P; what remains is carried. */
 static int take(struct engine *e, struct conn *c, const uint8_t *p, size_t n, uint64_t now,
-                struct fail *f)
+                struct dt_err *err)
 {
     while (n > 0) {
         if (c->skip == 0) {
             if (c->head == c->tail)
-                return fail_set(f, FAIL_RUN, "%s sent an answer to no request.", e->l->dial->name);
+                return dt_err_set(err, DT_E_RUNTIME, "%s sent an answer to no request",
+                                  e->l->dial->name);
             const struct flight *fl = &c->ring[c->head & e->ring_mask];
             const struct step *step = &e->plans.plan[fl->plan].step[fl->step];
             struct answer a;
@@ -177,11 +178,11 @@ static int take(struct engine *e, struct conn *c, const uint8_t *p, size_t n, ui
                 return 0;
             }
             if (got != ANSWER_DONE)
-                return fail_set(f, FAIL_RUN, "%s sent an answer that is none: \"%.*s\".",
-                                e->l->dial->name, n < 60 ? (int)n : 60, (const char *)p);
+                return dt_err_set(err, DT_E_RUNTIME, "%s sent an answer that is none: \"%.*s\"",
+                                  e->l->dial->name, n < 60 ? (int)n : 60, (const char *)p);
             if (step->answer == ANSWER_VALUE && a.value != step->value)
-                return fail_set(f, FAIL_RUN, "%s sent a value of %zu bytes instead of %zu.",
-                                e->l->dial->name, a.value, step->value);
+                return dt_err_set(err, DT_E_RUNTIME, "%s sent a value of %zu bytes instead of %zu",
+                                  e->l->dial->name, a.value, step->value);
             p += a.head;
             n -= a.head;
             c->skip = a.body;
@@ -196,13 +197,13 @@ static int take(struct engine *e, struct conn *c, const uint8_t *p, size_t n, ui
     return 0;
 }
 
-static int on_readable(struct engine *e, struct conn *c, struct fail *f)
+static int on_readable(struct engine *e, struct conn *c, struct dt_err *err)
 {
     ssize_t n = recv(c->fd, e->in + WIRE_HEAD_MAX, READ_MAX, 0);
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return 0;
     if (n <= 0)
-        return lost(e, n, f);
+        return lost(e, n, err);
     uint64_t now = load_now();
     e->last_answer = now;
     size_t carry = c->carry_len;
@@ -210,16 +211,16 @@ static int on_readable(struct engine *e, struct conn *c, struct fail *f)
     memcpy(p, c->carry, carry);
     c->carry_len = 0;
     settle(c);
-    if (take(e, c, p, (size_t)n + carry, now, f) < 0)
+    if (take(e, c, p, (size_t)n + carry, now, err) < 0)
         return -1;
-    return flush(e, c, f);
+    return flush(e, c, err);
 }
 
-static int open_conns(struct engine *e, struct fail *f)
+static int open_conns(struct engine *e, struct dt_err *err)
 {
     for (unsigned i = 0; i < e->l->connections; i++) {
         struct conn *c = &e->conns[i];
-        c->fd = dial_open(e->l->dial, f);
+        c->fd = dial_open(e->l->dial, err);
         if (c->fd < 0)
             return -1;
         dial_nonblocking(c->fd);
@@ -228,34 +229,34 @@ static int open_conns(struct engine *e, struct fail *f)
         c->out = e->outs + (size_t)i * e->out_size;
         struct epoll_event ev = {.events = EPOLLIN, .data.ptr = c};
         if (epoll_ctl(e->epoll, EPOLL_CTL_ADD, c->fd, &ev) < 0)
-            return lost(e, -1, f);
+            return lost(e, -1, err);
     }
     return 0;
 }
 
 static int engine_init(struct engine *e, const struct load *l, struct load_result *r,
-                       struct fail *f)
+                       struct dt_err *err)
 {
     *e = (struct engine){.l = l, .wire = l->dial->wire, .r = r, .ring_mask = 1};
     e->epoll = epoll_create1(EPOLL_CLOEXEC);
-    if (plan_set_init(&e->plans, l->op, e->wire, l->key, l->value_size, f) < 0)
+    if (plan_set_init(&e->plans, l->op, e->wire, l->key, l->value_size, err) < 0)
         return -1;
     while (e->ring_mask + 1 < l->depth)
         e->ring_mask = e->ring_mask * 2 + 1;
     e->out_size = e->plans.longest * l->depth;
     if (e->out_size > ((size_t)1 << 32) / l->connections)
-        return fail_set(f, FAIL_USAGE,
-                        "%u connections with %u requests of %zu bytes in flight are over 4 GiB.",
-                        l->connections, l->depth, e->plans.longest);
+        return dt_err_set(err, DT_E_USAGE,
+                          "%u connections with %u requests of %zu bytes in flight are over 4 GiB",
+                          l->connections, l->depth, e->plans.longest);
     e->conns = calloc(l->connections, sizeof(*e->conns));
     e->rings = calloc((size_t)l->connections * (e->ring_mask + 1), sizeof(*e->rings));
     e->outs = malloc(e->out_size * l->connections);
     e->in = malloc(WIRE_HEAD_MAX + READ_MAX);
     if (!e->conns || !e->rings || !e->outs || !e->in)
-        return fail_set(f, FAIL_RUN, "out of memory for %u connections.", l->connections);
+        return dt_err_set(err, DT_E_RUNTIME, "out of memory for %u connections", l->connections);
     for (unsigned i = 0; i < l->connections; i++)
         e->conns[i].fd = -1;
-    return dial_room_for(l->connections, f);
+    return dial_room_for(l->connections, err);
 }
 
 static void engine_finish(struct engine *e)
@@ -311,29 +312,29 @@ static void count_unended(struct engine *e, uint64_t now)
     }
 }
 
-static int start(struct engine *e, struct fail *f)
+static int start(struct engine *e, struct dt_err *err)
 {
     uint64_t now = e->last_answer = load_now();
     enter(e, e->l->warmup > 0 ? WARMING : MEASURING, now);
     for (unsigned i = 0; i < e->l->connections; i++) {
         for (unsigned j = 0; j < e->l->depth; j++)
             begin(e, &e->conns[i], load_now());
-        if (flush(e, &e->conns[i], f) < 0)
+        if (flush(e, &e->conns[i], err) < 0)
             return -1;
     }
     return 0;
 }
 
-static int loop(struct engine *e, struct fail *f)
+static int loop(struct engine *e, struct dt_err *err)
 {
     struct epoll_event events[EVENTS];
     while (e->phase != DONE) {
         int n = epoll_wait(e->epoll, events, EVENTS, 50);
         for (int i = 0; i < n; i++) {
             struct conn *c = events[i].data.ptr;
-            if ((events[i].events & EPOLLOUT) && flush(e, c, f) < 0)
+            if ((events[i].events & EPOLLOUT) && flush(e, c, err) < 0)
                 return -1;
-            if ((events[i].events & ~(uint32_t)EPOLLOUT) && on_readable(e, c, f) < 0)
+            if ((events[i].events & ~(uint32_t)EPOLLOUT) && on_readable(e, c, err) < 0)
                 return -1;
         }
         on_clock(e, load_now());
@@ -342,18 +343,18 @@ static int loop(struct engine *e, struct fail *f)
     return 0;
 }
 
-int load_run(const struct load *l, struct load_result *r, struct fail *f)
+int load_run(const struct load *l, struct load_result *r, struct dt_err *err)
 {
     struct engine e;
-    int rc = engine_init(&e, l, r, f);
+    int rc = engine_init(&e, l, r, err);
     if (rc == 0 && e.plans.reads_values)
-        rc = fill_values(l->dial, l->key, l->keys, l->value_size, f);
+        rc = fill_values(l->dial, l->key, l->keys, l->value_size, err);
     if (rc == 0)
-        rc = open_conns(&e, f);
+        rc = open_conns(&e, err);
     if (rc == 0)
-        rc = start(&e, f);
+        rc = start(&e, err);
     if (rc == 0)
-        rc = loop(&e, f);
+        rc = loop(&e, err);
     engine_finish(&e);
     return rc;
 }

@@ -35,7 +35,7 @@ struct load_result {
 };
 
 /* Runs a load of steps (all but waitwake and fill). *r must be zeroed. */
-int load_run(const struct load *l, struct load_result *r, struct fail *f);
+int load_run(const struct load *l, struct load_result *r, struct dt_err *err);
 
 uint64_t load_now(void); /* nanoseconds of the monotonic clock */
 

@@ -88,20 +88,20 @@ static void put_plans(struct plan_set *set, enum op op, const struct shape *s)
 }
 
 int plan_set_init(struct plan_set *set, enum op op, const struct wire *w, struct key key,
-                  size_t value_size, struct fail *f)
+                  size_t value_size, struct dt_err *err)
 {
     struct shape s = {.w = w, .counter = key, .value = key, .value_size = value_size};
     s.counter.family = 'c';
     s.value.family = 'v';
     *set = (struct plan_set){0};
     if (op == OP_COMPARE_SET && !w->compare_set)
-        return fail_set(f, FAIL_USAGE, "--op compare_set: %s has no such request.", w->name);
+        return dt_err_set(err, DT_E_USAGE, "--op compare_set: %s has no such request", w->name);
     put_plans(set, op, &s);
     for (unsigned i = 0; i < set->plans; i++)
         for (unsigned j = 0; j < set->plan[i].steps; j++) {
             const struct out *o = &set->plan[i].step[j].text;
             if (o->bad)
-                return fail_set(f, FAIL_RUN, "out of memory for requests.");
+                return dt_err_set(err, DT_E_RUNTIME, "out of memory for requests");
             if (o->len > set->longest)
                 set->longest = o->len;
         }

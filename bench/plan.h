@@ -4,7 +4,7 @@
 #ifndef BENCH_PLAN_H
 #define BENCH_PLAN_H
 
-#include "bench/fail.h"
+#include "base/err.h"
 #include "bench/wire.h"
 
 enum op { OP_ADD, OP_SET, OP_GET, OP_SETGET, OP_COMPARE_SET, OP_MIX, OP_WAITWAKE, OP_FILL };
@@ -33,7 +33,7 @@ struct plan_set {
 
 /* Counters have family 'c', values 'v'. The caller ends the set with plan_set_finish(). */
 int plan_set_init(struct plan_set *s, enum op op, const struct wire *w, struct key key,
-                  size_t value_size, struct fail *f);
+                  size_t value_size, struct dt_err *err);
 void plan_set_finish(struct plan_set *s);
 
 #endif

@@ -112,7 +112,7 @@ play() {
             [ -z "$port" ] || break
             sleep 0.05
         done
-        "$tools/rdzv_crowd" "127.0.0.1:$port" --agents "$agents" --pid "$pid" --seconds "$seconds" || return 1
+        "$tools/rdzv_crowd" --server "127.0.0.1:$port" --agents "$agents" --pid "$pid" --seconds "$seconds" || return 1
         kill "$pid"
         wait "$pid"
         pid=

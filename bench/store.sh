@@ -202,7 +202,7 @@ echo "loads    $rounds rounds of $seconds s, median; latencies in microseconds"
 measure() { # SERVER ARGS...
     local name=$1 line status
     shift
-    line=$(timeout 180 "$bench" "127.0.0.1:${port[$name]}" --protocol "${wire[$name]}" \
+    line=$(timeout 180 "$bench" --server "127.0.0.1:${port[$name]}" --protocol "${wire[$name]}" \
         --format tsv --seconds "$seconds" --warmup "$warmup" --stall "$stall" "$@" 2>"$tmp/bench.err")
     status=$?
     if [ -n "$line" ]; then
@@ -386,7 +386,7 @@ abuse_once() { # KIND SERVER: "P99-WITHOUT P99-WITH STATE"
     quiet=$(repeat "$tmp/quiet" "$2")
     : >"$tmp/abuse.log"
     # nice: it shall take the server's time, not the measuring client's core on a small machine.
-    timeout 200 nice -n 19 "$abuse" "127.0.0.1:${port[$2]}" --protocol "${wire[$2]}" --kind "$1" \
+    timeout 200 nice -n 19 "$abuse" --server "127.0.0.1:${port[$2]}" --protocol "${wire[$2]}" --kind "$1" \
         --waiters "$waiters" --seconds 120 >"$tmp/abuse.log" 2>"$tmp/abuse.err" &
     pid[abuse]=$!
     for _ in $(seq 700); do

@@ -6,18 +6,19 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "bench/dial.h"
 #include "bench/fill.h"
-#include "bench/flags.h"
 #include "bench/load.h"
 #include "bench/plan.h"
+#include "bench/program.h"
 #include "bench/waitwake.h"
 
 enum format { FORMAT_TEXT, FORMAT_JSON, FORMAT_TSV };
 
 struct options {
-    const char *host, *port;
+    char *server;
     int protocol, op, format;
     unsigned long connections, depth, value_size, keys, key_size, waiters, requests;
     double seconds, warmup, stall;
@@ -27,35 +28,55 @@ static const struct wire *const wires[] = {&wire_c10d, &wire_c10d_legacy, &wire_
 static const char *const wire_names[] = {"c10d", "c10d-legacy", "redis", NULL};
 static const char *const format_names[] = {"text", "json", "tsv", NULL};
 
-static const char usage[] =
-    "Usage: store_bench HOST:PORT [options]\n"
-    "Puts a load on a store and prints operations per second and latencies in microseconds.\n"
-    "setget is SET, WAIT, GET as PyTorch's client sends them; mix is half add, a quarter setget,\n"
-    "a quarter get; waitwake measures from a set to the last of --waiters; fill creates --keys\n"
-    "keys and checks the server's count.";
+#define MANY (1ul << 40)
 
-#define AT(MEMBER) offsetof(struct options, MEMBER)
+PROGRAM_CHOICE(parse_protocol, wire_names)
+PROGRAM_CHOICE(parse_op, op_names)
+PROGRAM_CHOICE(parse_format, format_names)
+PROGRAM_NUMBER(parse_connections, 1, 60000)
+PROGRAM_NUMBER(parse_depth, 1, 65536)
+PROGRAM_NUMBER(parse_value_size, 0, 8 << 20)
+PROGRAM_NUMBER(parse_keys, 1, 1ul << 32)
+PROGRAM_NUMBER(parse_key_size, 3, 8192)
+PROGRAM_NUMBER(parse_requests, 0, MANY)
+PROGRAM_SECONDS(parse_seconds, 0, 3600)
+PROGRAM_SECONDS(parse_stall, 1, 600)
+
+#define AT(MEMBER) .at = offsetof(struct options, MEMBER)
 
 /* clang-format off */
-static const struct flag flags[] = {
-    {"host", FLAG_WORD, AT(host), 0, 0, NULL, "where the server listens"},
-    {"port", FLAG_WORD, AT(port), 0, 0, NULL, "its port"},
-    {"protocol", FLAG_CHOICE, AT(protocol), 0, 0, wire_names, "how to speak; legacy is PyTorch 1.13"},
-    {"op", FLAG_CHOICE, AT(op), 0, 0, op_names, "what to do"},
-    {"connections", FLAG_COUNT, AT(connections), 1, 60000, NULL, "connections (64)"},
-    {"depth", FLAG_COUNT, AT(depth), 1, 65536, NULL, "operations in flight on each (1)"},
-    {"value-size", FLAG_COUNT, AT(value_size), 0, 8 << 20, NULL, "bytes of a value (64)"},
-    {"keys", FLAG_COUNT, AT(keys), 1, 1ul << 32, NULL, "different keys (1000)"},
-    {"key-size", FLAG_COUNT, AT(key_size), 3, 8192, NULL, "bytes of a key (32)"},
-    {"waiters", FLAG_COUNT, AT(waiters), 1, 60000, NULL, "waitwake: connections that wait (1)"},
-    {"seconds", FLAG_TIME, AT(seconds), 0, 3600, NULL, "how long to measure (5; with --requests and fill at most 120)"},
-    {"requests", FLAG_COUNT, AT(requests), 1, 1ul << 40, NULL, "operations to measure, instead"},
-    {"warmup", FLAG_TIME, AT(warmup), 0, 600, NULL, "seconds before measuring (0.5)"},
-    {"stall", FLAG_TIME, AT(stall), 1, 600, NULL, "seconds without an answer that count as frozen (5)"},
-    {"format", FLAG_CHOICE, AT(format), 0, 0, format_names, "how to print"},
+static const struct dt_opt opts[] = {
+    {.name = "server", .arg = "HOST:PORT", AT(server), .help = "where the server listens"},
+    {.name = "protocol", .arg = "NAME", .parse = parse_protocol, AT(protocol), .fallback = "c10d",
+     .help = "how to speak: c10d, c10d-legacy (PyTorch 1.13 and 2.0) or redis"},
+    {.name = "op", .arg = "NAME", .parse = parse_op, AT(op), .fallback = "add",
+     .help = "what to do: add, set, get, setget, compare_set, mix, waitwake or fill"},
+    {.name = "connections", .arg = "N", .parse = parse_connections, AT(connections), .fallback = "64", .help = "connections"},
+    {.name = "depth", .arg = "N", .parse = parse_depth, AT(depth), .fallback = "1", .help = "operations in flight on each"},
+    {.name = "value-size", .arg = "BYTES", .parse = parse_value_size, AT(value_size), .fallback = "64", .help = "of a value"},
+    {.name = "keys", .arg = "N", .parse = parse_keys, AT(keys), .fallback = "1000", .help = "different keys"},
+    {.name = "key-size", .arg = "BYTES", .parse = parse_key_size, AT(key_size), .fallback = "32", .help = "of a key"},
+    {.name = "waiters", .arg = "N", .parse = parse_connections, AT(waiters), .fallback = "1", .help = "waitwake: connections that wait"},
+    {.name = "seconds", .arg = "TIME", .parse = parse_seconds, AT(seconds), .fallback = "0",
+     .help = "how long to measure; 0: 5 s, and with --requests and fill at most 120 s"},
+    {.name = "requests", .arg = "N", .parse = parse_requests, AT(requests), .fallback = "0", .help = "operations to measure, instead"},
+    {.name = "warmup", .arg = "TIME", .parse = parse_seconds, AT(warmup), .fallback = "0.5", .help = "before measuring"},
+    {.name = "stall", .arg = "TIME", .parse = parse_stall, AT(stall), .fallback = "5", .help = "without an answer that counts as frozen"},
+    {.name = "format", .arg = "NAME", .parse = parse_format, AT(format), .fallback = "text", .help = "how to print: text, json or tsv"},
     {0},
 };
 /* clang-format on */
+
+static const struct dt_opt_program program = {
+    .name = "store_bench",
+    .usage = "--server HOST:PORT [options]",
+    .summary =
+        "Puts a load on a store and prints operations per second and latencies in\n"
+        "microseconds. setget is SET, WAIT, GET as PyTorch's client sends them; mix is half\n"
+        "add, a quarter setget, a quarter get; waitwake measures from a set to the last of\n"
+        "--waiters; fill creates --keys keys and checks the server's count.",
+    .table = opts,
+};
 
 /* What all kinds of load come down to. */
 struct report {
@@ -98,13 +119,13 @@ static void print_report(const struct options *o, const struct report *r)
     }
 }
 
-static int finish(const struct options *o, const struct report *r, struct fail *f)
+static int finish(const struct options *o, const struct report *r, struct dt_err *err)
 {
     print_report(o, r);
     fflush(stdout);
     if (!r->frozen)
         return 0;
-    return fail_set(f, FAIL_RUN, "the server froze: no answer for %.3g s.", o->stall);
+    return dt_err_set(err, DT_E_RUNTIME, "the server froze: no answer for %.3g s", o->stall);
 }
 
 static struct key key_of(const struct options *o)
@@ -112,7 +133,7 @@ static struct key key_of(const struct options *o)
     return (struct key){.digits = key_digits(o->keys), .size = o->key_size};
 }
 
-static int run_load(const struct options *o, const struct dial *d, struct fail *f)
+static int run_load(const struct options *o, const struct dial *d, struct dt_err *err)
 {
     static struct load_result r;
     struct load l = {
@@ -128,98 +149,71 @@ static int run_load(const struct options *o, const struct dial *d, struct fail *
         .requests = o->requests,
         .stall = o->stall,
     };
-    if (load_run(&l, &r, f) < 0)
+    if (load_run(&l, &r, err) < 0)
         return -1;
-    return finish(o, &(struct report){r.done, r.seconds, &r.latency, r.frozen}, f);
+    return finish(o, &(struct report){r.done, r.seconds, &r.latency, r.frozen}, err);
 }
 
-static int run_waitwake(const struct options *o, const struct dial *d, struct fail *f)
+static int run_waitwake(const struct options *o, const struct dial *d, struct dt_err *err)
 {
     static struct waitwake_result r;
     if (waitwake_run(d, key_of(o), (unsigned)o->waiters, o->warmup, o->seconds, o->requests,
-                     o->stall, &r, f) < 0)
+                     o->stall, &r, err) < 0)
         return -1;
-    return finish(o, &(struct report){r.rounds, r.seconds, &r.latency, r.frozen}, f);
+    return finish(o, &(struct report){r.rounds, r.seconds, &r.latency, r.frozen}, err);
 }
 
-static int run_fill(const struct options *o, const struct dial *d, struct fail *f)
+static int run_fill(const struct options *o, const struct dial *d, struct dt_err *err)
 {
     static struct fill_result r;
-    if (fill_run(d, key_of(o), o->keys, o->value_size, o->seconds, &r, f) < 0)
+    if (fill_run(d, key_of(o), o->keys, o->value_size, o->seconds, &r, err) < 0)
         return -1;
     if (!r.verified)
-        return fail_set(f, FAIL_RUN,
-                        "the server counted %lld keys before and %lld after %lu new ones.",
-                        (long long)r.before, (long long)r.after, o->keys);
-    return finish(o, &(struct report){o->keys, r.seconds, &r.latency, false}, f);
+        return dt_err_set(err, DT_E_RUNTIME,
+                          "the server counted %lld keys before and %lld after %lu new ones",
+                          (long long)r.before, (long long)r.after, o->keys);
+    return finish(o, &(struct report){o->keys, r.seconds, &r.latency, false}, err);
 }
 
-/* HOST:PORT into its halves, in place of --host and --port. */
-static int split_endpoint(struct options *o, const char *word, struct fail *f)
+static int read_options(struct options *o, int argc, char **argv, struct dt_err *err)
 {
-    static char host[256];
-    if (word) {
-        const char *colon = strrchr(word, ':');
-        if (!colon || colon == word || (size_t)(colon - word) >= sizeof(host))
-            return fail_set(f, FAIL_USAGE, "\"%s\" is not HOST:PORT.", word);
-        memcpy(host, word, (size_t)(colon - word));
-        o->host = host;
-        o->port = colon + 1;
-    }
-    if (!o->port)
-        return fail_set(f, FAIL_USAGE, "say where the server is: HOST:PORT.");
-    return 0;
-}
-
-static int read_options(struct options *o, int argc, char **argv, struct fail *f)
-{
-    const char *word;
-    int rc = flags_parse(flags, argc, argv, o, &word, usage, f);
+    int rc = program_read(&program, argc, argv, o, err);
     if (rc != 0)
         return rc;
-    if (split_endpoint(o, word, f) < 0)
-        return -1;
+    if (!o->server)
+        return dt_err_set(err, DT_E_USAGE, "say where the server is: --server HOST:PORT");
     if (o->key_size < 2 + key_digits(o->keys))
-        return fail_set(f, FAIL_USAGE, "--key-size: %lu keys need at least %u bytes each.", o->keys,
-                        2 + key_digits(o->keys));
+        return dt_err_set(err, DT_E_USAGE, "--key-size: %lu keys need at least %u bytes each",
+                          o->keys, 2 + key_digits(o->keys));
     if (o->op == OP_WAITWAKE && o->key_size > 256)
-        return fail_set(f, FAIL_USAGE, "--key-size: at most 256 for waitwake.");
+        return dt_err_set(err, DT_E_USAGE, "--key-size: at most 256 for waitwake");
     if (o->seconds == 0)
         o->seconds = o->requests || o->op == OP_FILL ? 120 : 5;
     return 0;
 }
 
-static int run(const struct options *o, struct fail *f)
+static int run(const struct options *o, struct dt_err *err)
 {
     struct dial d;
-    if (dial_init(&d, o->host, o->port, wires[o->protocol], o->stall, f) < 0)
+    if (dial_init(&d, o->server, wires[o->protocol], o->stall, err) < 0)
         return -1;
     if (o->op == OP_WAITWAKE)
-        return run_waitwake(o, &d, f);
+        return run_waitwake(o, &d, err);
     if (o->op == OP_FILL)
-        return run_fill(o, &d, f);
-    return run_load(o, &d, f);
+        return run_fill(o, &d, err);
+    return run_load(o, &d, err);
 }
 
 int main(int argc, char **argv)
 {
-    struct fail f;
-    struct options o = {.host = "127.0.0.1",
-                        .connections = 64,
-                        .depth = 1,
-                        .value_size = 64,
-                        .keys = 1000,
-                        .key_size = 32,
-                        .waiters = 1,
-                        .warmup = 0.5,
-                        .stall = 5};
-    int rc = read_options(&o, argc, argv, &f);
-    if (rc > 0)
-        return 0;
+    struct dt_err err;
+    struct options o = {0};
+    int rc = read_options(&o, argc, argv, &err);
     if (rc == 0) {
         /* Connecting and preparing have limits of their own; this one is for what they forgot. */
-        fail_after((unsigned)(o.seconds + o.warmup + 4 * o.stall) + 120);
-        rc = run(&o, &f);
+        alarm((unsigned)(o.seconds + o.warmup + 4 * o.stall) + 120);
+        rc = run(&o, &err);
     }
-    return rc < 0 ? fail_print(&f, "store_bench") : 0;
+    dt_opt_finish(&program, &o);
+    return program_end(&program, rc, &err);
 }

@@ -16,18 +16,19 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "bench/fail.h"
+#include "base/err.h"
+#include "base/say.h"
 
 enum { BUFFER = 256 * 1024, EVENTS = 256, HELLO = 10, ADD = 4, LIFETIME_S = 3600 };
 
-static int open_listener(struct fail *f)
+static int open_listener(struct dt_err *err)
 {
     struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t len = sizeof(at);
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd < 0 || bind(fd, (struct sockaddr *)&at, len) < 0 || listen(fd, 4096) < 0 ||
         getsockname(fd, (struct sockaddr *)&at, &len) < 0)
-        return fail_set(f, FAIL_RUN, "cannot listen on 127.0.0.1.");
+        return dt_err_set(err, DT_E_RUNTIME, "cannot listen on 127.0.0.1");
     fprintf(stderr, "listening on 127.0.0.1:%d\n", ntohs(at.sin_port));
     return fd;
 }
@@ -64,13 +65,15 @@ static void welcome(int epoll, int listener)
 
 int main(void)
 {
-    struct fail f;
+    struct dt_err err;
     struct epoll_event events[EVENTS];
     prctl(PR_SET_PDEATHSIG, SIGTERM);
-    fail_after(LIFETIME_S);
-    int listener = open_listener(&f);
-    if (listener < 0)
-        return fail_print(&f, "store_floor");
+    alarm(LIFETIME_S);
+    int listener = open_listener(&err);
+    if (listener < 0) {
+        dt_say("store_floor", err.text);
+        return 1;
+    }
     int epoll = epoll_create1(EPOLL_CLOEXEC);
     struct epoll_event ev = {.events = EPOLLIN, .data.fd = listener};
     epoll_ctl(epoll, EPOLL_CTL_ADD, listener, &ev);

@@ -32,39 +32,39 @@ struct waitwake {
     struct waiter waiter[];
 };
 
-static int put_requests(struct waitwake *ww, struct fail *f)
+static int put_requests(struct waitwake *ww, struct dt_err *err)
 {
     const struct wire *w = ww->d->wire;
     w->wait(w, &ww->wait, &ww->key);
     w->wake(w, &ww->wake, &ww->key, ww->waiters);
     w->forget(w, &ww->forget, &ww->key);
     if (ww->wait.bad || ww->wake.bad || ww->forget.bad)
-        return fail_set(f, FAIL_RUN, "out of memory for requests.");
+        return dt_err_set(err, DT_E_RUNTIME, "out of memory for requests");
     return 0;
 }
 
-static int open_waiters(struct waitwake *ww, struct fail *f)
+static int open_waiters(struct waitwake *ww, struct dt_err *err)
 {
     for (unsigned i = 0; i < ww->waiters; i++) {
         struct waiter *x = &ww->waiter[i];
-        x->fd = dial_open(ww->d, f);
+        x->fd = dial_open(ww->d, err);
         if (x->fd < 0)
             return -1;
         dial_nonblocking(x->fd);
         struct epoll_event ev = {.events = EPOLLIN, .data.ptr = x};
         if (epoll_ctl(ww->epoll, EPOLL_CTL_ADD, x->fd, &ev) < 0)
-            return fail_set(f, FAIL_RUN, "epoll: %s.", strerror(errno));
+            return dt_err_set(err, DT_E_RUNTIME, "epoll: %s", strerror(errno));
     }
-    ww->setter = dial_open(ww->d, f);
+    ww->setter = dial_open(ww->d, err);
     return ww->setter < 0 ? -1 : 0;
 }
 
 struct waitwake *waitwake_open(const struct dial *d, struct key key, unsigned waiters,
-                               struct fail *f)
+                               struct dt_err *err)
 {
     struct waitwake *ww = calloc(1, sizeof(*ww) + waiters * sizeof(ww->waiter[0]));
     if (!ww) {
-        fail_set(f, FAIL_RUN, "out of memory for %u waiters.", waiters);
+        dt_err_set(err, DT_E_RUNTIME, "out of memory for %u waiters", waiters);
         return NULL;
     }
     ww->d = d;
@@ -74,7 +74,7 @@ struct waitwake *waitwake_open(const struct dial *d, struct key key, unsigned wa
     for (; ww->waiters < waiters; ww->waiters++)
         ww->waiter[ww->waiters].fd = -1;
     ww->epoll = epoll_create1(EPOLL_CLOEXEC);
-    if (dial_room_for(waiters, f) < 0 || put_requests(ww, f) < 0 || open_waiters(ww, f) < 0) {
+    if (dial_room_for(waiters, err) < 0 || put_requests(ww, err) < 0 || open_waiters(ww, err) < 0) {
         waitwake_close(ww);
         return NULL;
     }
@@ -103,18 +103,20 @@ static void number_keys(const struct waitwake *ww, const struct out *o)
 }
 
 /* Reads what is there; 1 when the answer of this phase is complete, 0 when not yet. */
-static int read_waiter(struct waitwake *ww, struct waiter *x, enum answer_kind kind, struct fail *f)
+static int read_waiter(struct waitwake *ww, struct waiter *x, enum answer_kind kind,
+                       struct dt_err *err)
 {
     struct answer a;
     ssize_t n = recv(x->fd, x->text + x->have, TEXT_MAX - x->have, 0);
     if (n < 0 && errno == EAGAIN)
         return 0;
     if (n <= 0)
-        return fail_set(f, FAIL_RUN, "%s closed a waiter's connection.", ww->d->name);
+        return dt_err_set(err, DT_E_RUNTIME, "%s closed a waiter's connection", ww->d->name);
     x->have += (size_t)n;
     enum answer_state got = ww->d->wire->answer(kind, x->text, x->have, &a);
     if (got == ANSWER_BAD || (x->answered == ww->phase) || x->have == TEXT_MAX)
-        return fail_set(f, FAIL_RUN, "%s sent a waiter an answer that is none.", ww->d->name);
+        return dt_err_set(err, DT_E_RUNTIME, "%s sent a waiter an answer that is none",
+                          ww->d->name);
     if (got == ANSWER_MORE || x->have < a.head + a.body)
         return 0;
     x->have = 0;
@@ -123,14 +125,14 @@ static int read_waiter(struct waitwake *ww, struct waiter *x, enum answer_kind k
 }
 
 /* Waits until every waiter has had its answer of a new phase; 1 when all have, 0 on a stall. */
-static int gather(struct waitwake *ww, enum answer_kind kind, double stall, struct fail *f)
+static int gather(struct waitwake *ww, enum answer_kind kind, double stall, struct dt_err *err)
 {
     struct epoll_event events[EVENTS];
     uint64_t last = load_now();
     for (unsigned left = ww->waiters; left > 0;) {
         int n = epoll_wait(ww->epoll, events, EVENTS, 50);
         for (int i = 0; i < n; i++) {
-            int rc = read_waiter(ww, events[i].data.ptr, kind, f);
+            int rc = read_waiter(ww, events[i].data.ptr, kind, err);
             if (rc < 0)
                 return -1;
             left -= (unsigned)rc;
@@ -145,7 +147,7 @@ static int gather(struct waitwake *ww, enum answer_kind kind, double stall, stru
 }
 
 int waitwake_round(struct waitwake *ww, double stall, uint64_t *nanoseconds, bool *frozen,
-                   struct fail *f)
+                   struct dt_err *err)
 {
     struct answer a;
     ww->round++;
@@ -154,30 +156,30 @@ int waitwake_round(struct waitwake *ww, double stall, uint64_t *nanoseconds, boo
     number_keys(ww, &ww->forget);
     ww->phase++;
     for (unsigned i = 0; i < ww->waiters; i++)
-        if (dial_send(ww->d, ww->waiter[i].fd, ww->wait.bytes, ww->wait.len, f) < 0)
+        if (dial_send(ww->d, ww->waiter[i].fd, ww->wait.bytes, ww->wait.len, err) < 0)
             return -1;
-    int rc = gather(ww, ANSWER_REGISTERED, stall, f);
+    int rc = gather(ww, ANSWER_REGISTERED, stall, err);
     if (rc == 1) {
         ww->phase++;
         uint64_t set = load_now();
-        if (dial_send(ww->d, ww->setter, ww->wake.bytes, ww->wake.len, f) < 0)
+        if (dial_send(ww->d, ww->setter, ww->wake.bytes, ww->wake.len, err) < 0)
             return -1;
-        rc = gather(ww, ANSWER_WOKEN, stall, f);
+        rc = gather(ww, ANSWER_WOKEN, stall, err);
         *nanoseconds = load_now() - set;
     }
     *frozen = rc == 0;
     if (rc < 1)
         return rc;
-    if (dial_send(ww->d, ww->setter, ww->forget.bytes, ww->forget.len, f) < 0)
+    if (dial_send(ww->d, ww->setter, ww->forget.bytes, ww->forget.len, err) < 0)
         return -1;
-    return dial_answers(ww->d, ww->setter, ANSWER_NUMBER, 1, &a, f);
+    return dial_answers(ww->d, ww->setter, ANSWER_NUMBER, 1, &a, err);
 }
 
 int waitwake_run(const struct dial *d, struct key key, unsigned waiters, double warmup,
                  double seconds, uint64_t rounds, double stall, struct waitwake_result *r,
-                 struct fail *f)
+                 struct dt_err *err)
 {
-    struct waitwake *ww = waitwake_open(d, key, waiters, f);
+    struct waitwake *ww = waitwake_open(d, key, waiters, err);
     if (!ww)
         return -1;
     uint64_t start = load_now() + (uint64_t)(warmup * 1e9);
@@ -185,7 +187,7 @@ int waitwake_run(const struct dial *d, struct key key, unsigned waiters, double 
     int rc = 0;
     for (uint64_t now = load_now(); rc == 0 && !r->frozen && now < end;) {
         uint64_t took = 0;
-        rc = waitwake_round(ww, stall, &took, &r->frozen, f);
+        rc = waitwake_round(ww, stall, &took, &r->frozen, err);
         if (now >= start && rc == 0 && !r->frozen)
             hist_add(&r->latency, took);
         now = load_now();

@@ -12,13 +12,13 @@ struct waitwake;
 
 /* Connects WAITERS and the setter. NULL and *f on failure; ended by waitwake_close(). */
 struct waitwake *waitwake_open(const struct dial *d, struct key key, unsigned waiters,
-                               struct fail *f);
+                               struct dt_err *err);
 void waitwake_close(struct waitwake *ww);
 
 /* One round; *nanoseconds from the set to the last wake-up. A server that keeps a waiter asleep for
  * STALL seconds ends the round with *frozen. */
 int waitwake_round(struct waitwake *ww, double stall, uint64_t *nanoseconds, bool *frozen,
-                   struct fail *f);
+                   struct dt_err *err);
 
 struct waitwake_result {
     struct hist latency; /* nanoseconds, a round each */
@@ -30,6 +30,6 @@ struct waitwake_result {
 /* Rounds for WARMUP and then SECONDS (or ROUNDS, when not 0). *r must be zeroed. */
 int waitwake_run(const struct dial *d, struct key key, unsigned waiters, double warmup,
                  double seconds, uint64_t rounds, double stall, struct waitwake_result *r,
-                 struct fail *f);
+                 struct dt_err *err);
 
 #endif

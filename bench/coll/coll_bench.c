@@ -2,8 +2,7 @@
 /* Times libdtrun's collectives between processes of this host. A row for each size: bytes, and
  * microseconds of one all-reduce of the slowest rank, the best of the repeats. With --deaths N: how
  * many milliseconds after a kill -9 the last survivor has its error, N times. */
-#include "bench/fail.h"
-#include "bench/flags.h"
+#include "bench/program.h"
 #include "tests/runtime/meeting.h"
 
 #include <signal.h>
@@ -20,17 +19,31 @@ struct options {
 enum { ALLOCATED, ORDINARY };
 static const char *const memories[] = {"allocated", "ordinary", NULL};
 
-static const struct flag flags[] = {
-    {"ranks", FLAG_COUNT, offsetof(struct options, ranks), 1, RANKS_MAX, NULL, "processes (2)"},
-    {"hosts", FLAG_COUNT, offsetof(struct options, hosts), 1, RANKS_MAX, NULL,
-     "talk as if they were on so many hosts, over loopback (1)"},
-    {"repeats", FLAG_COUNT, offsetof(struct options, repeats), 1, 1000, NULL,
-     "how often each size is timed (5)"},
-    {"deaths", FLAG_COUNT, offsetof(struct options, deaths), 0, 1000, NULL,
-     "kill one instead, so often (0)"},
-    {"memory", FLAG_CHOICE, offsetof(struct options, memory), 0, 0, memories,
-     "where buffers lie (allocated)"},
+PROGRAM_NUMBER(parse_ranks, 1, RANKS_MAX)
+PROGRAM_NUMBER(parse_repeats, 1, 1000)
+PROGRAM_NUMBER(parse_deaths, 0, 1000)
+PROGRAM_CHOICE(parse_memory, memories)
+
+#define AT(MEMBER) .at = offsetof(struct options, MEMBER)
+
+/* clang-format off */
+static const struct dt_opt opts[] = {
+    {.name = "ranks", .arg = "N", .parse = parse_ranks, AT(ranks), .fallback = "2", .help = "processes"},
+    {.name = "hosts", .arg = "N", .parse = parse_ranks, AT(hosts), .fallback = "1",
+     .help = "talk as if they were on so many hosts, over loopback"},
+    {.name = "repeats", .arg = "N", .parse = parse_repeats, AT(repeats), .fallback = "5", .help = "how often each size is timed"},
+    {.name = "deaths", .arg = "N", .parse = parse_deaths, AT(deaths), .fallback = "0", .help = "kill one instead, so often"},
+    {.name = "memory", .arg = "KIND", .parse = parse_memory, AT(memory), .fallback = "allocated",
+     .help = "where buffers lie: allocated or ordinary"},
     {0},
+};
+/* clang-format on */
+
+static const struct dt_opt_program program = {
+    .name = "coll_bench",
+    .usage = "[options]",
+    .summary = "Times libdtrun's collectives on a host.",
+    .table = opts,
 };
 
 struct job {
@@ -146,7 +159,7 @@ static int reap(const struct job *j, const pid_t *pids)
     return bad;
 }
 
-static int kill_one(struct job *j, pid_t *pids, struct fail *f)
+static int kill_one(struct job *j, pid_t *pids, struct dt_err *err)
 {
     int last = (int)j->opt.ranks - 1;
     int64_t latest = 0;
@@ -158,37 +171,36 @@ static int kill_one(struct job *j, pid_t *pids, struct fail *f)
     int64_t killed = dt_clock_monotonic_ns();
     kill(pids[last], SIGKILL);
     if (reap(j, pids) != 1)
-        return fail_set(f, FAIL_RUN, "a survivor failed too");
+        return dt_err_set(err, DT_E_RUNTIME, "a survivor failed too");
     for (int r = 0; r < last; r++)
         latest = j->board->told[r] > latest ? j->board->told[r] : latest;
     printf("%.3f\n", (double)(latest - killed) / 1e6);
     return 0;
 }
 
-static int measure(struct job *j, struct fail *f)
+static int measure(struct job *j, struct dt_err *err)
 {
     pid_t pids[RANKS_MAX];
     for (unsigned long i = 0; i < j->opt.deaths; i++)
-        if (kill_one(j, pids, f) < 0)
+        if (kill_one(j, pids, err) < 0)
             return -1;
     if (j->opt.deaths > 0)
         return 0;
     spawn(j, pids, rank_time);
-    return reap(j, pids) == 0 ? 0 : fail_set(f, FAIL_RUN, "a rank failed");
+    return reap(j, pids) == 0 ? 0 : dt_err_set(err, DT_E_RUNTIME, "a rank failed");
 }
 
 int main(int argc, char **argv)
 {
-    struct job j = {.opt = {.ranks = 2, .hosts = 1, .repeats = 5}};
-    struct fail f = {0};
-    const char *word = NULL;
-    int rc = flags_parse(flags, argc, argv, &j.opt, &word, "coll_bench [OPTION...]", &f);
-    if (rc > 0)
-        return 0;
-    j.meeting = meeting_create();
-    j.board =
-        mmap(NULL, sizeof *j.board, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (rc == 0 && j.board != MAP_FAILED)
-        rc = measure(&j, &f);
-    return rc < 0 ? fail_print(&f, "coll_bench") : 0;
+    struct job j = {0};
+    struct dt_err err = {0};
+    int rc = program_read(&program, argc, argv, &j.opt, &err);
+    if (rc == 0) {
+        j.meeting = meeting_create();
+        j.board =
+            mmap(NULL, sizeof *j.board, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+        rc = j.board == MAP_FAILED ? dt_err_set(&err, DT_E_MEMORY, "no memory for a board")
+                                   : measure(&j, &err);
+    }
+    return program_end(&program, rc, &err);
 }

@@ -32,17 +32,17 @@ static int count(const char *file, const char *what, double *last)
 {
     char line[64];
     int n = 0;
-    FILE *f = fopen(file, "r");
+    FILE *err = fopen(file, "r");
     *last = 0;
-    while (f && fgets(line, sizeof line, f)) {
+    while (err && fgets(line, sizeof line, err)) {
         if (strncmp(line, what, strlen(what)) != 0)
             continue;
         double at = atof(line + strlen(what));
         *last = at > *last ? at : *last;
         n++;
     }
-    if (f)
-        fclose(f);
+    if (err)
+        fclose(err);
     return n;
 }
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "bench/rendezvous/crowd.h"
 
+#include "base/addr.h"
+
 #include <arpa/inet.h>
 #include <errno.h>
-#include <netdb.h>
 #include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,7 +31,7 @@ struct agent {
 };
 
 struct crowd {
-    struct sockaddr_in server;
+    struct dt_addr server;
     int epoll;
     struct agent *agents;
     unsigned count, left;
@@ -128,22 +129,11 @@ static enum dt_message_type type_of(const uint8_t *json, size_t len)
 
 /* -- beginning and end ------------------------------------------------------------------------ */
 
-static int find_server(struct crowd *c, const char *host, const char *port, struct fail *f)
-{
-    struct addrinfo hints = {.ai_family = AF_INET, .ai_socktype = SOCK_STREAM}, *list = NULL;
-    int rc = getaddrinfo(host, port, &hints, &list);
-    if (rc != 0)
-        return fail_set(f, FAIL_RUN, "%s:%s cannot be resolved: %s.", host, port, gai_strerror(rc));
-    memcpy(&c->server, list->ai_addr, sizeof c->server);
-    freeaddrinfo(list);
-    return 0;
-}
-
-static int make_agents(struct crowd *c, struct fail *f)
+static int make_agents(struct crowd *c, struct dt_err *err)
 {
     c->agents = calloc(c->count, sizeof *c->agents);
     if (!c->agents)
-        return fail_set(f, FAIL_RUN, "no memory for %u agents.", c->count);
+        return dt_err_set(err, DT_E_RUNTIME, "no memory for %u agents", c->count);
     for (unsigned i = 0; i < c->count; i++) {
         c->agents[i] = (struct agent){
             .fd = -1, .incarnation = (UINT64_C(1) << 60) + i, .round = -1, .heard = DT_MSG_TYPES};
@@ -152,18 +142,19 @@ static int make_agents(struct crowd *c, struct fail *f)
     return 0;
 }
 
-struct crowd *crowd_open(const char *host, const char *port, unsigned agents, struct fail *f)
+struct crowd *crowd_open(const char *server, unsigned agents, struct dt_err *err)
 {
     struct crowd *c = calloc(1, sizeof *c);
     if (!c) {
-        fail_set(f, FAIL_RUN, "no memory.");
+        dt_err_set(err, DT_E_RUNTIME, "no memory");
         return NULL;
     }
     c->count = c->left = agents;
     c->hearing[DT_MSG_TYPES] = agents;
     make_greeting(c);
     c->epoll = epoll_create1(EPOLL_CLOEXEC);
-    if (find_server(c, host, port, f) < 0 || make_agents(c, f) < 0) {
+    size_t found;
+    if (dt_addr_resolve(server, 0, &c->server, 1, &found, err) < 0 || make_agents(c, err) < 0) {
         crowd_close(c);
         return NULL;
     }
@@ -197,12 +188,13 @@ const struct crowd_counts *crowd_counts(const struct crowd *c)
 
 /* -- out -------------------------------------------------------------------------------------- */
 
-static int send_bytes(struct crowd *c, struct agent *a, const struct dt_buf *b, struct fail *f)
+static int send_bytes(struct crowd *c, struct agent *a, const struct dt_buf *b, struct dt_err *err)
 {
     ssize_t n = send(a->fd, b->at, b->len, MSG_NOSIGNAL);
     if (n != (ssize_t)b->len)
-        return fail_set(f, FAIL_RUN, "agent %d could not send %zu bytes: %s.", (int)(a - c->agents),
-                        b->len, n < 0 ? strerror(errno) : "nobody reads what it said before");
+        return dt_err_set(err, DT_E_RUNTIME, "agent %d could not send %zu bytes: %s",
+                          (int)(a - c->agents), b->len,
+                          n < 0 ? strerror(errno) : "nobody reads what it said before");
     c->counts.frames_up++;
     c->counts.bytes_up += b->len;
     return 0;
@@ -215,32 +207,32 @@ static void choose_source(const struct crowd *c, const struct agent *a)
     struct sockaddr_in from = {.sin_family = AF_INET,
                                .sin_addr.s_addr = htonl(INADDR_LOOPBACK + i)};
     int on = 1;
-    if (i == 0 || ntohl(c->server.sin_addr.s_addr) >> 24 != 127)
+    if (i == 0 || c->server.sa.ss_family != AF_INET || !dt_addr_is_local(&c->server))
         return;
     setsockopt(a->fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &on, sizeof on);
     (void)!bind(a->fd, (struct sockaddr *)&from, sizeof from);
 }
 
-static int connect_agent(struct crowd *c, struct agent *a, struct fail *f)
+static int connect_agent(struct crowd *c, struct agent *a, struct dt_err *err)
 {
     int on = 1;
-    a->fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    a->fd = socket(c->server.sa.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (a->fd < 0)
-        return fail_set(f, FAIL_RUN, "no socket: %s.", strerror(errno));
+        return dt_err_set(err, DT_E_RUNTIME, "no socket: %s", strerror(errno));
     setsockopt(a->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     choose_source(c, a);
-    if (connect(a->fd, (struct sockaddr *)&c->server, sizeof c->server) < 0 && errno != EINPROGRESS)
-        return fail_set(f, FAIL_RUN, "no connection: %s.", strerror(errno));
+    if (connect(a->fd, (struct sockaddr *)&c->server.sa, c->server.len) < 0 && errno != EINPROGRESS)
+        return dt_err_set(err, DT_E_RUNTIME, "no connection: %s", strerror(errno));
     struct epoll_event ev = {.events = EPOLLIN | EPOLLOUT | EPOLLET, .data.ptr = a};
     epoll_ctl(c->epoll, EPOLL_CTL_ADD, a->fd, &ev);
     return 0;
 }
 
-int crowd_connect(struct crowd *c, struct fail *f)
+int crowd_connect(struct crowd *c, struct dt_err *err)
 {
     int rc = 0;
     for (unsigned i = 0; rc == 0 && i < c->count; i++)
-        rc = connect_agent(c, &c->agents[i], f);
+        rc = connect_agent(c, &c->agents[i], err);
     return rc;
 }
 
@@ -259,24 +251,24 @@ void crowd_prepare(struct crowd *c)
         make_join(c, &c->agents[i]);
 }
 
-static int send_all(struct crowd *c, struct fail *f)
+static int send_all(struct crowd *c, struct dt_err *err)
 {
     int rc = 0;
     for (unsigned i = 0; rc == 0 && i < c->count; i++)
         if (c->agents[i].fd >= 0)
-            rc = send_bytes(c, &c->agents[i], &c->agents[i].next, f);
+            rc = send_bytes(c, &c->agents[i], &c->agents[i].next, err);
     return rc;
 }
 
-int crowd_rejoin(struct crowd *c, struct fail *f)
+int crowd_rejoin(struct crowd *c, struct dt_err *err)
 {
-    return send_all(c, f);
+    return send_all(c, err);
 }
 
 /* -- in --------------------------------------------------------------------------------------- */
 
 static int take_frame(struct crowd *c, struct agent *a, const uint8_t *frame, size_t len,
-                      struct fail *f)
+                      struct dt_err *err)
 {
     enum dt_message_type type = type_of(frame + sizeof(uint32_t), len - sizeof(uint32_t));
     c->counts.frames_down++;
@@ -286,15 +278,15 @@ static int take_frame(struct crowd *c, struct agent *a, const uint8_t *frame, si
         return 0;
     case DT_MSG_BEAT:
         c->echoed++;
-        return c->beating ? send_bytes(c, a, &a->next, f) : 0;
+        return c->beating ? send_bytes(c, a, &a->next, err) : 0;
     case DT_MSG_HELLO:
-        return send_bytes(c, a, &a->next, f);
+        return send_bytes(c, a, &a->next, err);
     case DT_MSG_WORLD:
     case DT_MSG_STOP:
         break;
     default:
-        return fail_set(f, FAIL_RUN, "agent %d was told: %.*s", (int)(a - c->agents),
-                        (int)(len < 204 ? len - 4 : 200), (const char *)frame + 4);
+        return dt_err_set(err, DT_E_RUNTIME, "agent %d was told: %.*s", (int)(a - c->agents),
+                          (int)(len < 204 ? len - 4 : 200), (const char *)frame + 4);
     }
     dt_buf_clear(&a->told);
     dt_buf_put(&a->told, frame, len);
@@ -307,7 +299,7 @@ static int take_frame(struct crowd *c, struct agent *a, const uint8_t *frame, si
 
 /* Takes whole frames off the front of BYTES; *USED: how many bytes those were. */
 static int take_frames(struct crowd *c, struct agent *a, const uint8_t *bytes, size_t len,
-                       size_t *used, struct fail *f)
+                       size_t *used, struct dt_err *err)
 {
     *used = 0;
     for (;;) {
@@ -315,86 +307,86 @@ static int take_frames(struct crowd *c, struct agent *a, const uint8_t *bytes, s
         uint32_t size = dt_read_u32(&r);
         if (r.bad || dt_reader_left(&r) < size)
             return 0;
-        if (take_frame(c, a, bytes + *used, sizeof size + size, f) < 0)
+        if (take_frame(c, a, bytes + *used, sizeof size + size, err) < 0)
             return -1;
         *used += sizeof size + size;
     }
 }
 
-static int take_bytes(struct crowd *c, struct agent *a, size_t len, struct fail *f)
+static int take_bytes(struct crowd *c, struct agent *a, size_t len, struct dt_err *err)
 {
     size_t used;
     if (a->in.len == 0) {
-        if (take_frames(c, a, c->bytes, len, &used, f) < 0)
+        if (take_frames(c, a, c->bytes, len, &used, err) < 0)
             return -1;
         dt_buf_put(&a->in, c->bytes + used, len - used);
         return 0;
     }
     dt_buf_put(&a->in, c->bytes, len);
-    if (take_frames(c, a, a->in.at, a->in.len, &used, f) < 0)
+    if (take_frames(c, a, a->in.at, a->in.len, &used, err) < 0)
         return -1;
     dt_buf_consume(&a->in, used);
     return 0;
 }
 
-static int read_agent(struct crowd *c, struct agent *a, struct fail *f)
+static int read_agent(struct crowd *c, struct agent *a, struct dt_err *err)
 {
     for (;;) {
         ssize_t n = recv(a->fd, c->bytes, sizeof c->bytes, 0);
         if (n < 0 && errno == EAGAIN)
             return 0;
         if (n <= 0)
-            return fail_set(f, FAIL_RUN, "the connection of agent %d ended: %s.",
-                            (int)(a - c->agents), n < 0 ? strerror(errno) : "it was closed");
-        if (take_bytes(c, a, (size_t)n, f) < 0)
+            return dt_err_set(err, DT_E_RUNTIME, "the connection of agent %d ended: %s",
+                              (int)(a - c->agents), n < 0 ? strerror(errno) : "it was closed");
+        if (take_bytes(c, a, (size_t)n, err) < 0)
             return -1;
         if ((size_t)n < sizeof c->bytes)
             return 0; /* what comes now is another event */
     }
 }
 
-static int handle(struct crowd *c, const struct epoll_event *ev, struct fail *f)
+static int handle(struct crowd *c, const struct epoll_event *ev, struct dt_err *err)
 {
     struct agent *a = ev->data.ptr;
     if (!a->greeted && (ev->events & EPOLLOUT) && !(ev->events & EPOLLERR)) {
         a->greeted = true;
-        if (send_bytes(c, a, &c->greeting, f) < 0)
+        if (send_bytes(c, a, &c->greeting, err) < 0)
             return -1;
     }
-    return ev->events & (EPOLLIN | EPOLLERR | EPOLLHUP) ? read_agent(c, a, f) : 0;
+    return ev->events & (EPOLLIN | EPOLLERR | EPOLLHUP) ? read_agent(c, a, err) : 0;
 }
 
-static int turn(struct crowd *c, int wait_ms, struct fail *f)
+static int turn(struct crowd *c, int wait_ms, struct dt_err *err)
 {
     struct epoll_event events[EVENTS];
     int n = epoll_wait(c->epoll, events, EVENTS, wait_ms), rc = 0;
     for (int i = 0; rc == 0 && i < n; i++)
-        rc = handle(c, &events[i], f);
+        rc = handle(c, &events[i], err);
     return rc;
 }
 
-int crowd_await(struct crowd *c, enum dt_message_type type, int64_t *first, struct fail *f)
+int crowd_await(struct crowd *c, enum dt_message_type type, int64_t *first, struct dt_err *err)
 {
     int64_t end = dt_clock_monotonic_ns() + PATIENCE;
     while (c->hearing[type] < c->left) {
-        if (turn(c, 1000, f) < 0)
+        if (turn(c, 1000, err) < 0)
             return -1;
         if (dt_clock_monotonic_ns() > end)
-            return fail_set(f, FAIL_RUN, "only %u of %u agents heard %s in time.", c->hearing[type],
-                            c->left, dt_message_name(type));
+            return dt_err_set(err, DT_E_RUNTIME, "only %u of %u agents heard %s in time",
+                              c->hearing[type], c->left, dt_message_name(type));
     }
     if (first)
         *first = c->first[type];
     return 0;
 }
 
-static int check_world(struct crowd *c, struct agent *a, bool *taken, struct fail *f)
+static int check_world(struct crowd *c, struct agent *a, bool *taken, struct dt_err *err)
 {
     struct dt_message m;
-    struct dt_err err;
+    struct dt_err why;
     size_t used;
-    if (dt_message_decode(a->told.at, a->told.len, DT_FRAME_MAX, &m, &used, &err) != DT_DONE)
-        return fail_set(f, FAIL_RUN, "agent %d: %.200s", (int)(a - c->agents), err.text);
+    if (dt_message_decode(a->told.at, a->told.len, DT_FRAME_MAX, &m, &used, &why) != DT_DONE)
+        return dt_err_set(err, DT_E_RUNTIME, "agent %d: %.200s", (int)(a - c->agents), why.text);
     const struct dt_world_message *w = &m.world;
     bool good = m.type == DT_MSG_WORLD && w->seats == (int)c->left && w->seat < w->seats &&
                 w->size == w->seats * WORKERS && !taken[w->seat];
@@ -402,36 +394,38 @@ static int check_world(struct crowd *c, struct agent *a, bool *taken, struct fai
         taken[w->seat] = true;
     a->round = m.round;
     dt_message_finish(&m);
-    return good ? 0 : fail_set(f, FAIL_RUN, "agent %d has a wrong world.", (int)(a - c->agents));
+    return good ? 0
+                : dt_err_set(err, DT_E_RUNTIME, "agent %d has a wrong world", (int)(a - c->agents));
 }
 
-int crowd_check_worlds(struct crowd *c, struct fail *f)
+int crowd_check_worlds(struct crowd *c, struct dt_err *err)
 {
     bool *taken = calloc(c->count, sizeof *taken);
-    int rc = taken ? 0 : fail_set(f, FAIL_RUN, "no memory."), round = -1;
+    int rc = taken ? 0 : dt_err_set(err, DT_E_RUNTIME, "no memory"), round = -1;
     for (unsigned i = 0; rc == 0 && i < c->count; i++) {
         struct agent *a = &c->agents[i];
         if (a->fd < 0)
             continue;
-        rc = check_world(c, a, taken, f);
+        rc = check_world(c, a, taken, err);
         if (rc == 0 && round >= 0 && a->round != round)
-            rc = fail_set(f, FAIL_RUN, "round %d and round %d run at once.", round, a->round);
+            rc =
+                dt_err_set(err, DT_E_RUNTIME, "round %d and round %d run at once", round, a->round);
         round = a->round;
     }
     free(taken);
     return rc;
 }
 
-int crowd_beat(struct crowd *c, double seconds, uint64_t *echoed, struct fail *f)
+int crowd_beat(struct crowd *c, double seconds, uint64_t *echoed, struct dt_err *err)
 {
     for (unsigned i = 0; i < c->count; i++)
         make_beat(&c->agents[i]);
     c->beating = true;
     c->echoed = 0;
     int64_t end = dt_clock_monotonic_ns() + (int64_t)(seconds * 1e9);
-    int rc = send_all(c, f);
+    int rc = send_all(c, err);
     while (rc == 0 && dt_clock_monotonic_ns() < end)
-        rc = turn(c, 10, f);
+        rc = turn(c, 10, err);
     c->beating = false;
     *echoed = c->echoed;
     return rc;

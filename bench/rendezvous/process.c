@@ -5,18 +5,19 @@
 #include <string.h>
 #include <time.h>
 
-int process_cpu(pid_t pid, double *seconds, struct fail *f)
+int process_cpu(pid_t pid, double *seconds, struct dt_err *err)
 {
     clockid_t clock;
     struct timespec t;
     int rc = clock_getcpuclockid(pid, &clock);
     if (rc != 0 || clock_gettime(clock, &t) < 0)
-        return fail_set(f, FAIL_RUN, "process %d: its processor time cannot be read.", (int)pid);
+        return dt_err_set(err, DT_E_RUNTIME, "process %d: its processor time cannot be read",
+                          (int)pid);
     *seconds = (double)t.tv_sec + (double)t.tv_nsec / 1e9;
     return 0;
 }
 
-int process_peak(pid_t pid, unsigned long *kib, struct fail *f)
+int process_peak(pid_t pid, unsigned long *kib, struct dt_err *err)
 {
     char path[64], line[256];
     int rc = -1;
@@ -27,5 +28,5 @@ int process_peak(pid_t pid, unsigned long *kib, struct fail *f)
             rc = 0;
     if (file)
         fclose(file);
-    return rc < 0 ? fail_set(f, FAIL_RUN, "process %d: no VmHWM in %s.", (int)pid, path) : 0;
+    return rc < 0 ? dt_err_set(err, DT_E_RUNTIME, "process %d: no VmHWM in %s", (int)pid, path) : 0;
 }
