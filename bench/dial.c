@@ -60,14 +60,14 @@ int dial_open(const struct dial *d, struct dt_err *err)
     struct out o = {0};
     uint8_t answer[WIRE_HEAD_MAX];
     d->wire->hello(&o);
-    int rc = dial_send(d, fd, o.bytes, o.len, err);
+    int rc = dial_send(d, fd, o.text.at, o.text.len, err);
     if (rc == 0) {
         ssize_t n = recv(fd, answer, d->wire->hello_answer, MSG_WAITALL);
         if (n != (ssize_t)d->wire->hello_answer)
             rc = broken(d, "waiting for the answer to the hello (is it the right --protocol?)",
                         n < 0 ? n : 0, err);
     }
-    out_finish(&o);
+    dt_buf_finish(&o.text);
     if (rc < 0) {
         dial_close(fd);
         return -1;
@@ -158,12 +158,12 @@ int dial_count(const struct dial *d, int fd, int64_t *keys, struct dt_err *err)
     struct out o = {0};
     struct answer a;
     d->wire->count(d->wire, &o);
-    int rc = dial_send(d, fd, o.bytes, o.len, err);
+    int rc = dial_send(d, fd, o.text.at, o.text.len, err);
     if (rc == 0)
         rc = dial_answers(d, fd, ANSWER_NUMBER, 1, &a, err);
     if (rc == 0)
         *keys = a.number;
-    out_finish(&o);
+    dt_buf_finish(&o.text);
     return rc;
 }
 

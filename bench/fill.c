@@ -21,16 +21,16 @@ static int filler_init(struct filler *x, const struct dial *d, struct key key, s
 {
     *x = (struct filler){.d = d, .fd = -1, .key = key};
     d->wire->set(d->wire, &x->one, &key, value_size);
-    x->per_batch = x->one.bad ? 0 : BATCH_BYTES / x->one.len;
+    x->per_batch = x->one.text.bad ? 0 : BATCH_BYTES / x->one.text.len;
     if (x->per_batch < 1)
         x->per_batch = 1;
     if (x->per_batch > BATCH_KEYS)
         x->per_batch = BATCH_KEYS;
     for (unsigned long i = 0; i < x->per_batch; i++)
-        out_bytes(&x->batch, x->one.bytes, x->one.len);
+        dt_buf_put(&x->batch.text, x->one.text.at, x->one.text.len);
     if (!d->wire->set_is_answered)
         d->wire->probe(d->wire, &x->batch);
-    if (x->one.bad || x->batch.bad)
+    if (x->one.text.bad || x->batch.text.bad)
         return dt_err_set(err, DT_E_RUNTIME, "out of memory for requests");
     x->fd = dial_open(d, err);
     return x->fd < 0 ? -1 : 0;
@@ -38,8 +38,8 @@ static int filler_init(struct filler *x, const struct dial *d, struct key key, s
 
 static void filler_finish(struct filler *x)
 {
-    out_finish(&x->one);
-    out_finish(&x->batch);
+    dt_buf_finish(&x->one.text);
+    dt_buf_finish(&x->batch.text);
     dial_close(x->fd);
 }
 
@@ -48,12 +48,12 @@ static void filler_finish(struct filler *x)
 static int send_batch(struct filler *x, unsigned long first, unsigned long n, struct dt_err *err)
 {
     const struct wire *w = x->d->wire;
-    uint8_t *at = x->batch.bytes + (x->per_batch - n) * x->one.len;
+    uint8_t *at = x->batch.text.at + (x->per_batch - n) * x->one.text.len;
     for (unsigned long i = 0; i < n; i++)
-        key_put_digits(at + i * x->one.len + x->one.key_at[0], x->key.digits,
+        key_put_digits(at + i * x->one.text.len + x->one.key_at[0], x->key.digits,
                        (uint32_t)(first + i));
     struct answer last;
-    size_t len = x->batch.len - (x->per_batch - n) * x->one.len;
+    size_t len = x->batch.text.len - (x->per_batch - n) * x->one.text.len;
     if (dial_send(x->d, x->fd, at, len, err) < 0)
         return -1;
     return dial_answers(x->d, x->fd, ANSWER_OK, w->set_is_answered ? n : 1, &last, err);

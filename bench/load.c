@@ -79,10 +79,10 @@ static void depart(struct engine *e, struct conn *c, struct flight fl)
 {
     const struct out *text = &e->plans.plan[fl.plan].step[fl.step].text;
     uint8_t *at = c->out + c->out_len;
-    memcpy(at, text->bytes, text->len);
+    memcpy(at, text->text.at, text->text.len);
     for (unsigned i = 0; i < text->keys; i++)
         key_put_digits(at + text->key_at[i], e->l->key.digits, fl.key);
-    c->out_len += text->len;
+    c->out_len += text->text.len;
     c->ring[c->tail++ & e->ring_mask] = fl;
 }
 

@@ -100,10 +100,10 @@ int plan_set_init(struct plan_set *set, enum op op, const struct wire *w, struct
     for (unsigned i = 0; i < set->plans; i++)
         for (unsigned j = 0; j < set->plan[i].steps; j++) {
             const struct out *o = &set->plan[i].step[j].text;
-            if (o->bad)
+            if (o->text.bad)
                 return dt_err_set(err, DT_E_RUNTIME, "out of memory for requests");
-            if (o->len > set->longest)
-                set->longest = o->len;
+            if (o->text.len > set->longest)
+                set->longest = o->text.len;
         }
     return 0;
 }
@@ -112,5 +112,5 @@ void plan_set_finish(struct plan_set *set)
 {
     for (unsigned i = 0; i < PLAN_MIX; i++)
         for (unsigned j = 0; j < PLAN_STEPS; j++)
-            out_finish(&set->plan[i].step[j].text);
+            dt_buf_finish(&set->plan[i].step[j].text.text);
 }

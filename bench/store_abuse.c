@@ -93,13 +93,13 @@ static int half_request(struct abuse *a, struct dt_err *err)
     if (open_all(a, fds, HALF_REQUESTS, err) < 0)
         return -1;
     a->dial.wire->set(a->dial.wire, &o, &a->key, 64);
-    for (int i = 0; i < HALF_REQUESTS && !o.bad; i++, a->done++)
-        dial_send(&a->dial, fds[i], o.bytes, o.len / 2, err);
+    for (int i = 0; i < HALF_REQUESTS && !o.text.bad; i++, a->done++)
+        dial_send(&a->dial, fds[i], o.text.at, o.text.len / 2, err);
     say_ready(a);
     while (!over(a))
         pause_ms(20);
     close_all(fds, HALF_REQUESTS);
-    out_finish(&o);
+    dt_buf_finish(&o.text);
     return 0;
 }
 
@@ -114,15 +114,15 @@ static int never_read(struct abuse *a, struct dt_err *err)
         return -1;
     a->key.family = 'v';
     a->dial.wire->get(a->dial.wire, &o, &a->key);
-    for (int i = 0; i < DEAF_READERS && !o.bad; i++)
+    for (int i = 0; i < DEAF_READERS && !o.text.bad; i++)
         for (int j = 0; j < DEAF_GETS; j++, a->done++)
-            if (dial_send(&a->dial, fds[i], o.bytes, o.len, err) < 0)
+            if (dial_send(&a->dial, fds[i], o.text.at, o.text.len, err) < 0)
                 break;
     say_ready(a);
     while (!over(a))
         pause_ms(20);
     close_all(fds, DEAF_READERS);
-    out_finish(&o);
+    dt_buf_finish(&o.text);
     return 0;
 }
 
@@ -135,14 +135,14 @@ static int slow_writer(struct abuse *a, struct dt_err *err)
     if (rc < 0)
         return -1;
     a->dial.wire->set(a->dial.wire, &o, &a->key, 64);
-    for (size_t at = 0; rc == 0 && !o.bad && !over(a); at = (at + 1) % o.len) {
+    for (size_t at = 0; rc == 0 && !o.text.bad && !over(a); at = (at + 1) % o.text.len) {
         for (int i = 0; rc == 0 && i < SLOW_WRITERS; i++, a->done++)
-            rc = dial_send(&a->dial, fds[i], o.bytes + at, 1, err);
+            rc = dial_send(&a->dial, fds[i], o.text.at + at, 1, err);
         say_ready(a);
         pause_ms(SLOW_PAUSE_MS);
     }
     close_all(fds, SLOW_WRITERS);
-    out_finish(&o);
+    dt_buf_finish(&o.text);
     return rc;
 }
 

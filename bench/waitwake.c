@@ -38,7 +38,7 @@ static int put_requests(struct waitwake *ww, struct dt_err *err)
     w->wait(w, &ww->wait, &ww->key);
     w->wake(w, &ww->wake, &ww->key, ww->waiters);
     w->forget(w, &ww->forget, &ww->key);
-    if (ww->wait.bad || ww->wake.bad || ww->forget.bad)
+    if (ww->wait.text.bad || ww->wake.text.bad || ww->forget.text.bad)
         return dt_err_set(err, DT_E_RUNTIME, "out of memory for requests");
     return 0;
 }
@@ -89,9 +89,9 @@ void waitwake_close(struct waitwake *ww)
         dial_close(ww->waiter[i].fd);
     dial_close(ww->setter);
     close(ww->epoll);
-    out_finish(&ww->wait);
-    out_finish(&ww->wake);
-    out_finish(&ww->forget);
+    dt_buf_finish(&ww->wait.text);
+    dt_buf_finish(&ww->wake.text);
+    dt_buf_finish(&ww->forget.text);
     free(ww);
 }
 
@@ -99,7 +99,7 @@ static void number_keys(const struct waitwake *ww, const struct out *o)
 {
     uint32_t mask = ww->key.digits < 8 ? (1u << (4 * ww->key.digits)) - 1 : UINT32_MAX;
     for (unsigned i = 0; i < o->keys; i++)
-        key_put_digits(o->bytes + o->key_at[i], ww->key.digits, ww->round & mask);
+        key_put_digits(o->text.at + o->key_at[i], ww->key.digits, ww->round & mask);
 }
 
 /* Reads what is there; 1 when the answer of this phase is complete, 0 when not yet. */
@@ -156,13 +156,13 @@ int waitwake_round(struct waitwake *ww, double stall, uint64_t *nanoseconds, boo
     number_keys(ww, &ww->forget);
     ww->phase++;
     for (unsigned i = 0; i < ww->waiters; i++)
-        if (dial_send(ww->d, ww->waiter[i].fd, ww->wait.bytes, ww->wait.len, err) < 0)
+        if (dial_send(ww->d, ww->waiter[i].fd, ww->wait.text.at, ww->wait.text.len, err) < 0)
             return -1;
     int rc = gather(ww, ANSWER_REGISTERED, stall, err);
     if (rc == 1) {
         ww->phase++;
         uint64_t set = load_now();
-        if (dial_send(ww->d, ww->setter, ww->wake.bytes, ww->wake.len, err) < 0)
+        if (dial_send(ww->d, ww->setter, ww->wake.text.at, ww->wake.text.len, err) < 0)
             return -1;
         rc = gather(ww, ANSWER_WOKEN, stall, err);
         *nanoseconds = load_now() - set;
@@ -170,7 +170,7 @@ int waitwake_round(struct waitwake *ww, double stall, uint64_t *nanoseconds, boo
     *frozen = rc == 0;
     if (rc < 1)
         return rc;
-    if (dial_send(ww->d, ww->setter, ww->forget.bytes, ww->forget.len, err) < 0)
+    if (dial_send(ww->d, ww->setter, ww->forget.text.at, ww->forget.text.len, err) < 0)
         return -1;
     return dial_answers(ww->d, ww->setter, ANSWER_NUMBER, 1, &a, err);
 }

@@ -2,55 +2,27 @@
 /* See wire.h: the parts of request building that all protocols share. */
 #include "bench/wire.h"
 
-#include <stdlib.h>
-#include <string.h>
-
-void out_finish(struct out *o)
+void out_fill(struct dt_buf *b, char c, size_t len)
 {
-    free(o->bytes);
-    *o = (struct out){0};
+    uint8_t *at = dt_buf_room(b, len);
+    if (!at)
+        return;
+    memset(at, c, len);
+    dt_buf_grew(b, len);
 }
 
-static uint8_t *grow(struct out *o, size_t len)
+void out_key(struct dt_buf *b, const struct key *k)
 {
-    if (!o->bad && o->len + len > o->cap) {
-        size_t cap = (o->len + len) * 2;
-        uint8_t *bytes = realloc(o->bytes, cap);
-        o->bad = !bytes;
-        if (bytes) {
-            o->bytes = bytes;
-            o->cap = cap;
-        }
-    }
-    if (o->bad)
-        return NULL;
-    uint8_t *at = o->bytes + o->len;
-    o->len += len;
-    return at;
+    dt_buf_put(b, "/", 1);
+    dt_buf_put(b, &k->family, 1);
+    out_fill(b, 'k', k->size - 2 - k->digits);
+    out_fill(b, '0', k->digits);
 }
 
-void out_bytes(struct out *o, const void *bytes, size_t len)
+void out_note_key(struct out *o, const struct key *k, size_t end)
 {
-    uint8_t *at = grow(o, len);
-    if (at && len > 0)
-        memcpy(at, bytes, len);
-}
-
-void out_fill(struct out *o, char c, size_t len)
-{
-    uint8_t *at = grow(o, len);
-    if (at && len > 0)
-        memset(at, c, len);
-}
-
-void out_key(struct out *o, const struct key *k)
-{
-    out_bytes(o, "/", 1);
-    out_bytes(o, &k->family, 1);
-    out_fill(o, 'k', k->size - 2 - k->digits);
     if (o->keys < WIRE_KEYS_MAX)
-        o->key_at[o->keys++] = o->len;
-    out_fill(o, '0', k->digits);
+        o->key_at[o->keys++] = end - k->digits;
 }
 
 unsigned key_digits(unsigned long keys)

@@ -11,6 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "rendezvous/protocol/c10d.h"
+
 enum { WIRE_KEYS_MAX = 4, WIRE_HEAD_MAX = 64 };
 
 /* A key is "/", FAMILY, "kkk..." and hexadecimal DIGITS (1 to 8); size counts all of it. */
@@ -20,20 +22,19 @@ struct key {
     size_t size;
 };
 
-/* Growing request text. key_at[] remembers where the digits of each key begin. Once memory has run
- * out, bad stays set and nothing more is appended. */
+/* Request text. key_at[] remembers where the digits of each key begin. */
 struct out {
-    uint8_t *bytes;
-    size_t len, cap;
+    struct dt_buf text;
     size_t key_at[WIRE_KEYS_MAX];
     unsigned keys;
-    bool bad;
 };
 
-void out_finish(struct out *o);
-void out_bytes(struct out *o, const void *bytes, size_t len);
-void out_fill(struct out *o, char c, size_t len);
-void out_key(struct out *o, const struct key *k);
+/* Appends LEN times C. */
+void out_fill(struct dt_buf *b, char c, size_t len);
+/* Appends K, with zeros for digits, where its digits are not to be found again. */
+void out_key(struct dt_buf *b, const struct key *k);
+/* The digits of K, which ends at END in O's text, begin there. */
+void out_note_key(struct out *o, const struct key *k, size_t end);
 
 /* How many hexadecimal digits number KEYS keys. */
 unsigned key_digits(unsigned long keys);
@@ -58,7 +59,7 @@ enum answer_state { ANSWER_MORE, ANSWER_DONE, ANSWER_BAD };
 
 struct wire {
     const char *name;
-    uint8_t opcode_shift; /* c10d: what its generation adds to the first seven opcodes */
+    enum dt_c10d_dialect dialect; /* of c10d */
     /* First words on a connection (NULL: none) and the length of their answer. */
     void (*hello)(struct out *o);
     size_t hello_answer;

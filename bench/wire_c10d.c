@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The store protocol of PyTorch: opcode byte, then arguments with 64-bit lengths in front. The two
- * generations differ in the hello and in a shift of the first opcodes. Numbers are little-endian,
- * as on every machine that PyTorch runs on.
+/* The store protocol of PyTorch in two generations, as rendezvous/protocol/c10d.h writes it.
  *
  * SET has no answer. Where one is needed (to measure it, or to know that all has arrived), a CHECK
  * of no keys follows in the same segment; it is always answered with one byte 0. */
@@ -9,82 +7,80 @@
 
 #include <string.h>
 
-enum legacy_op { SET, COMPARE_SET, GET, ADD, CHECK, WAIT, GETNUMKEYS, DELETE_KEY = 8 };
-
-static void put_opcode(const struct wire *w, struct out *o, enum legacy_op op)
+/* Appends REQ about K, which stands in front of BEHIND other bytes of it. */
+static void put(const struct wire *w, struct out *o, struct dt_c10d_request req,
+                const struct key *k, size_t behind)
 {
-    uint8_t code = (uint8_t)(op == DELETE_KEY ? op : op + w->opcode_shift);
-    out_bytes(o, &code, 1);
-}
-
-static void put_number(struct out *o, uint64_t v)
-{
-    out_bytes(o, &v, sizeof(v));
-}
-
-static void put_key(struct out *o, const struct key *k)
-{
-    put_number(o, k->size);
-    out_key(o, k);
-}
-
-static void put_value(struct out *o, size_t size)
-{
-    put_number(o, size);
-    out_fill(o, 'v', size);
+    struct dt_buf key = {0};
+    out_key(&key, k);
+    req.key = (struct dt_bytes){key.at, key.len};
+    dt_c10d_encode(&o->text, w->dialect, &req);
+    o->text.bad |= key.bad;
+    out_note_key(o, k, o->text.len - behind);
+    dt_buf_finish(&key);
 }
 
 /* VALIDATE and PING in one segment, as PyTorch 2.5 and later open a connection. */
 static void hello(struct out *o)
 {
-    static const uint8_t text[] = {0x00, 0xce, 0xf7, 0x85, 0x3c, 0x0d, 'd', 't', 'r', 'b'};
-    out_bytes(o, text, sizeof(text));
+    struct dt_c10d_request validate = {.op = DT_C10D_VALIDATE, .number = DT_C10D_MAGIC};
+    struct dt_c10d_request ping = {.op = DT_C10D_PING, .number = 1};
+    dt_c10d_encode(&o->text, DT_C10D_MODERN, &validate);
+    dt_c10d_encode(&o->text, DT_C10D_MODERN, &ping);
 }
 
 static void set(const struct wire *w, struct out *o, const struct key *k, size_t value_size)
 {
-    put_opcode(w, o, SET);
-    put_key(o, k);
-    put_value(o, value_size);
+    struct dt_buf value = {0};
+    out_fill(&value, 'v', value_size);
+    put(w, o, (struct dt_c10d_request){.op = DT_C10D_SET, .value = {value.at, value.len}}, k,
+        sizeof(uint64_t) + value_size);
+    o->text.bad |= value.bad;
+    dt_buf_finish(&value);
 }
 
 static void probe(const struct wire *w, struct out *o)
 {
-    put_opcode(w, o, CHECK);
-    put_number(o, 0);
+    dt_c10d_encode(&o->text, w->dialect, &(struct dt_c10d_request){.op = DT_C10D_CHECK});
 }
 
 static void get(const struct wire *w, struct out *o, const struct key *k)
 {
-    put_opcode(w, o, GET);
-    put_key(o, k);
+    put(w, o, (struct dt_c10d_request){.op = DT_C10D_GET}, k, 0);
 }
 
 static void add(const struct wire *w, struct out *o, const struct key *k)
 {
-    put_opcode(w, o, ADD);
-    put_key(o, k);
-    put_number(o, 1);
+    put(w, o, (struct dt_c10d_request){.op = DT_C10D_ADD, .number = 1}, k, sizeof(uint64_t));
 }
 
 static void count(const struct wire *w, struct out *o)
 {
-    put_opcode(w, o, GETNUMKEYS);
+    dt_c10d_encode(&o->text, w->dialect, &(struct dt_c10d_request){.op = DT_C10D_GETNUMKEYS});
 }
 
 static void present(const struct wire *w, struct out *o, const struct key *k)
 {
-    put_opcode(w, o, WAIT);
-    put_number(o, 1);
-    put_key(o, k);
+    struct dt_buf key = {0}, items = {0};
+    out_key(&key, k);
+    dt_c10d_put_item(&items, (struct dt_bytes){key.at, key.len}, NULL);
+    struct dt_c10d_request req = {.op = DT_C10D_WAIT, .count = 1, .items = {items.at, items.len}};
+    dt_c10d_encode(&o->text, w->dialect, &req);
+    o->text.bad |= key.bad || items.bad;
+    out_note_key(o, k, o->text.len);
+    dt_buf_finish(&key);
+    dt_buf_finish(&items);
 }
 
 static void compare_set(const struct wire *w, struct out *o, const struct key *k, size_t value_size)
 {
-    put_opcode(w, o, COMPARE_SET);
-    put_key(o, k);
-    put_value(o, value_size);
-    put_value(o, value_size);
+    struct dt_buf value = {0};
+    out_fill(&value, 'v', value_size);
+    struct dt_bytes same = {value.at, value.len};
+    put(w, o, (struct dt_c10d_request){.op = DT_C10D_COMPARE_SET, .value = same, .desired = same},
+        k, 2 * (sizeof(uint64_t) + value_size));
+    o->text.bad |= value.bad;
+    dt_buf_finish(&value);
 }
 
 /* A WAIT does not block its connection, so the answer to the probe that follows proves that the
@@ -103,10 +99,10 @@ static void wake(const struct wire *w, struct out *o, const struct key *k, size_
 
 static void forget(const struct wire *w, struct out *o, const struct key *k)
 {
-    put_opcode(w, o, DELETE_KEY);
-    put_key(o, k);
+    put(w, o, (struct dt_c10d_request){.op = DT_C10D_DELETE_KEY}, k, 0);
 }
 
+/* By hand: a measured value is skipped, not stored, and answers of redis are looked at alike. */
 static enum answer_state answer(enum answer_kind kind, const uint8_t *p, size_t n, struct answer *a)
 {
     uint64_t word;
@@ -135,7 +131,7 @@ static enum answer_state answer(enum answer_kind kind, const uint8_t *p, size_t 
 
 const struct wire wire_c10d = {
     .name = "c10d",
-    .opcode_shift = 1,
+    .dialect = DT_C10D_MODERN,
     .hello = hello,
     .hello_answer = 4,
     .set = set,
@@ -153,7 +149,7 @@ const struct wire wire_c10d = {
 
 const struct wire wire_c10d_legacy = {
     .name = "c10d-legacy",
-    .opcode_shift = 0,
+    .dialect = DT_C10D_L1,
     .set = set,
     .probe = probe,
     .get = get,

@@ -8,20 +8,21 @@
 
 static void put_text(struct out *o, const char *text)
 {
-    out_bytes(o, text, strlen(text));
+    dt_buf_put(&o->text, text, strlen(text));
 }
 
 static void put_size(struct out *o, char sign, size_t size)
 {
     char text[32];
     int n = snprintf(text, sizeof(text), "%c%zu\r\n", sign, size);
-    out_bytes(o, text, (size_t)n);
+    dt_buf_put(&o->text, text, (size_t)n);
 }
 
 static void put_key(struct out *o, const struct key *k)
 {
     put_size(o, '$', k->size);
-    out_key(o, k);
+    out_key(&o->text, k);
+    out_note_key(o, k, o->text.len);
     put_text(o, "\r\n");
 }
 
@@ -31,7 +32,7 @@ static void set(const struct wire *w, struct out *o, const struct key *k, size_t
     put_text(o, "*3\r\n$3\r\nSET\r\n");
     put_key(o, k);
     put_size(o, '$', value_size);
-    out_fill(o, 'v', value_size);
+    out_fill(&o->text, 'v', value_size);
     put_text(o, "\r\n");
 }
 
