@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The optimizer's step over n elements of a shard: master weights and both moments in float are
  * read, moved on and written in one pass, and so are the parameters that the model computes with,
- * rounded to its type to nearest or by chance (model/by_chance.h: the same bits as on a CPU). */
+ * rounded to its type to nearest or by chance (ops/by_chance.h: the same bits as on a CPU). */
 #include "cuda/common.cuh"
 #include "cuda/kernels.h"
 #include "worker_runtime/ops/by_chance.h"

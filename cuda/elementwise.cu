@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sums of two arrays, conversions between element types, and what a type leaves of floats; n
- * elements, each alone. Conversions are model/half.h's, so that all 16-bit patterns come out as on
+ * elements, each alone. Conversions are ops/half.h's, so that all 16-bit patterns come out as on
  * a CPU; of NaN in double only that it is one. */
 #include "cuda/kernels.h"
 #include "cuda/map.cuh"
