@@ -64,7 +64,7 @@ int main(int argc, char **argv)
     if (dt_ctl_options_read(&options, argc, argv, &result, &err) < 0)
         status = say(&err);
     else if (result.help)
-        dt_ctl_options_help(stdout);
+        dt_opt_help(&dt_ctl_program, stdout);
     else if (result.version)
         puts("dtrun-ctl " DT_VERSION);
     else if (ask_with_token(&options, &out, &err) < 0)

@@ -6,6 +6,7 @@
 #include "rendezvous/protocol/spec.h"
 
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -23,11 +24,11 @@ static int parse_endpoint(const char *value, void *target, struct dt_err *err)
 static const struct dt_opt ctl_opts[] = {
     {.name = "endpoint", .arg = "HOST[:PORT]", .parse = parse_endpoint, .finish = dt_opt_finish_string,
      AT(endpoint), .fallback = DT_RENDEZVOUS_LOOPBACK, .group = "Where",
-     .help = "where the rendezvous serves: the --rdzv-endpoint of the job, or unix:/PATH"},
+     .help = "address of the rendezvous: the --rdzv-endpoint of the job, or unix:/PATH"},
     {.name = "token-file", .arg = "FILE", .completes = DT_OPT_FILE,
      AT(token_file), .group = "Where",
-     .help = "prove that the token in this file is known, and take no server that does not know it. "
-             "Other users must not be able to read the file"},
+     .help = "prove to the rendezvous that you know the token in this file, and accept only a rendezvous that knows "
+             "it. Other users must not be able to read the file"},
     {.name = "timeout", .arg = "TIME", .parse = dt_opt_duration,
      AT(timeout), .fallback = "10s", .group = "Where",
      .help = "how long to wait for the connection, and for each answer"},
@@ -35,11 +36,11 @@ static const struct dt_opt ctl_opts[] = {
     {.name = "json", .no_env = true, AT(json), .group = "What",
      .help = "print one JSON object, for programs"},
     {.name = "quarantined", .no_env = true, AT(quarantined), .group = "What",
-     .help = "with node list: nodes that are kept out, or watched, and why"},
+     .help = "with node list: show the nodes that are kept out or watched, and why"},
     {.name = "all", .no_env = true, AT(all), .group = "What",
-     .help = "with node undrain: every node that is kept out, instead of one"},
+     .help = "with node undrain: let back every node that is kept out, instead of one"},
     {.name = "why", .arg = "TEXT", .no_env = true, AT(why), .group = "What",
-     .help = "with node drain: the reason, for whoever asks later"},
+     .help = "with node drain: the reason, for everybody who looks later"},
     {0},
 };
 
@@ -56,11 +57,22 @@ static const struct command {
     const char *help;
 } commands[DT_CTL_COMMANDS] = {
     [DT_CTL_STATUS] =       {"[RUN]", false, "show the state of all runs, or of one"},
-    [DT_CTL_NODE_LIST] =    {NULL, false, "show each node that is there, on a line of its own"},
-    [DT_CTL_NODE_DRAIN] =   {"NAME", true, "take a node out of its job, and keep it out"},
-    [DT_CTL_NODE_UNDRAIN] = {"NAME", true, "let it back; ends a quarantine too"},
+    [DT_CTL_NODE_LIST] =    {NULL, false, "show each node that has joined, on a line of its own"},
+    [DT_CTL_NODE_DRAIN] =   {"NAME", true, "take a node out of its job and keep it out"},
+    [DT_CTL_NODE_UNDRAIN] = {"NAME", true, "let a node back in; this ends a quarantine too"},
 };
 /* clang-format on */
+
+static void put_commands(FILE *out)
+{
+    fputs("\nCommands:\n", out);
+    for (int i = 0; i < DT_CTL_COMMANDS; i++) {
+        const struct command *c = &commands[i];
+        char shape[64];
+        snprintf(shape, sizeof shape, "%s %s", names[i], c->arg ? c->arg : "");
+        fprintf(out, "  %-25s %s\n", shape, c->help);
+    }
+}
 
 const struct dt_opt_program dt_ctl_program = {
     .name = "dtrun-ctl",
@@ -71,20 +83,9 @@ const struct dt_opt_program dt_ctl_program = {
     .table = ctl_opts,
     .env_prefix = "DTRUN_",
     .commands = names,
+    .put_more = put_commands,
     .takes_operands = true,
 };
-
-void dt_ctl_options_help(FILE *out)
-{
-    dt_opt_help(&dt_ctl_program, out);
-    fputs("\nCommands:\n", out);
-    for (int i = 0; i < DT_CTL_COMMANDS; i++) {
-        const struct command *c = &commands[i];
-        char shape[64];
-        snprintf(shape, sizeof shape, "%s %s", names[i], c->arg ? c->arg : "");
-        fprintf(out, "  %-25s %s\n", shape, c->help);
-    }
-}
 
 /* -- the words -------------------------------------------------------------------------------- */
 

@@ -9,7 +9,6 @@
 #include "base/opt/opt.h"
 
 #include <stdbool.h>
-#include <stdio.h>
 
 enum dt_ctl_command {
     DT_CTL_STATUS,
@@ -35,7 +34,5 @@ extern const struct dt_opt_program dt_ctl_program;
 int dt_ctl_options_read(struct dt_ctl_options *o, int argc, char *const *argv,
                         struct dt_opt_result *result, struct dt_err *err);
 void dt_ctl_options_finish(struct dt_ctl_options *o);
-
-void dt_ctl_options_help(FILE *out);
 
 #endif

@@ -118,6 +118,10 @@ void dt_opt_help(const struct dt_opt_program *program, FILE *out)
     for (const struct dt_opt *o = dt_opt_builtins(program); o->name; o++)
         print_row(o, out);
     print_other_sources(program, out);
+    if (program->put_more)
+        program->put_more(out);
     if (program->version) /* else it is not installed, and has none */
-        fprintf(out, "\nThe manual says more: man %s\n", program->name);
+        fprintf(out, "
+The manual says more: man %s
+", program->name);
 }

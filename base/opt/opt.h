@@ -79,7 +79,8 @@ struct dt_opt_program {
      * may stand behind them then; without commands the first operand ends the options. For
      * completions. Ends with NULL; NULL: none. */
     const char *const *commands;
-    bool takes_operands; /* else an argument that is no option is an error */
+    void (*put_more)(FILE *out); /* what --help has besides options; NULL: nothing */
+    bool takes_operands;         /* else an argument that is no option is an error */
 };
 
 struct dt_opt_result {
