@@ -121,7 +121,5 @@ void dt_opt_help(const struct dt_opt_program *program, FILE *out)
     if (program->put_more)
         program->put_more(out);
     if (program->version) /* else it is not installed, and has none */
-        fprintf(out, "
-The manual says more: man %s
-", program->name);
+        fprintf(out, "\nThe manual says more: man %s\n", program->name);
 }

@@ -42,7 +42,7 @@ def on_both(s, name, env=None, world=1, **how):
         c = s.config("%s-%s.json" % (name, device), device=device, **{**SIZE, **how})
         program = s.run(c, world=world, env=env)
         if device == "cuda":
-            tap.check_equal(program.says(r"; GPU \d"), True, "a GPU in what it says of itself")
+            tap.check_equal(program.says(r"\bGPU \d"), True, "a GPU in what it says of itself")
         losses.append(s.losses(c))
     return losses
 
