@@ -108,77 +108,81 @@ static const struct dt_opt rendezvous_opts[] = {
     {.name = "listen", .arg = "ADDR:PORT", .parse = parse_listen, .finish = dt_opt_finish_strings, .repeat = true,
      AT(listen), .fallback = DT_RENDEZVOUS_LOOPBACK, .group = "Where",
      .help = "serve on this address: HOST:PORT, [IPV6]:PORT, *:PORT for every address, or unix:/PATH; "
-             "port 0 takes a free one. Sockets handed over by systemd stand in for all of these"},
+             "port 0 takes a free one. Sockets that systemd hands over replace all of these addresses"},
     {.name = "allow", .arg = "CIDR", .parse = dt_opt_cidr, .repeat = true,
      AT(allow), .group = "Where",
-     .help = "let only clients from this range connect, as 10.0.0.0/8 or fd00::/8. Without any, everybody "
-             "who reaches an address may. Unix sockets are guarded by their file's permissions"},
+     .help = "let only clients from this range connect, such as 10.0.0.0/8 or fd00::/8. Without this option every "
+             "client that reaches an address may connect. The permissions of its file protect a unix socket"},
     {.name = "token-file", .arg = "FILE", .completes = DT_OPT_FILE,
      AT(token_file), .group = "Where",
-     .help = "let only agents and people join, or ask, that know the secret in this file, which nobody else "
-             "may read. Clients of PyTorch cannot show it: see --allow-c10d"},
+     .help = "serve only agents and people who know the secret in this file. Other users must not be able to read "
+             "the file. PyTorch's clients cannot prove that they know a secret: see --allow-c10d"},
     {.name = "allow-c10d", .arg = "CIDR", .parse = dt_opt_cidr, .repeat = true,
      AT(allow_c10d), .fallback = "127.0.0.0/8 ::1", .group = "Where",
-     .help = "with --token-file, serve the store of PyTorch's processes to this range only. Without a token "
-             "--allow alone decides"},
+     .help = "with --token-file, serve the store to PyTorch's processes in this range only. Without a token, --allow "
+             "alone decides"},
     {.name = "legacy-dialect", .arg = "VERSION", .parse = parse_legacy, .words = "1.13 2.1",
      AT(legacy), .fallback = "1.13", .group = "Where",
-     .help = "how to read clients older than PyTorch 2.2: 1.13 (also 2.0), or 2.1, which numbers its "
-             "operations differently and cannot be told apart"},
+     .help = "how to read clients older than PyTorch 2.2: 1.13 (also 2.0), or 2.1, which numbers its operations "
+             "differently and cannot be recognised"},
 
     {.name = "max-connections", .arg = "N", .parse = parse_connections,
      AT(max_connections), .fallback = "65536", .group = "Limits",
-     .help = "most clients at a time; more wait unharmed until one leaves. Kept below the limit of open files"},
+     .help = "largest number of clients at a time; further clients wait until one leaves. The limit of open files "
+             "can lower it"},
     {.name = "max-connections-per-address", .arg = "N", .parse = parse_per_address,
      AT(max_per_address), .fallback = "0", .group = "Limits",
-     .help = "most of them from one address, or one /64 of IPv6; further ones are closed. 0 is a quarter of "
-             "--max-connections, or of what the limit of open files leaves, but 1024 at the least. Loopback and unix sockets are not counted"},
+     .help = "largest number of clients from one address, or one /64 of IPv6; further connections are closed. 0 "
+             "means a quarter of --max-connections, or of what the limit of open files leaves, but at least 1024. "
+             "Loopback and unix sockets do not count"},
     {.name = "max-runs", .arg = "N", .parse = parse_runs,
-     AT(max_runs), .fallback = "1024", .group = "Limits", .help = "most elastic jobs at a time"},
+     AT(max_runs), .fallback = "1024", .group = "Limits", .help = "largest number of elastic jobs at a time"},
     {.name = "max-nodes", .arg = "N", .parse = parse_nodes,
      AT(max_nodes), .fallback = "65536", .group = "Limits",
-     .help = "most nodes of all elastic jobs together"},
+     .help = "largest number of nodes in all elastic jobs together"},
     {.name = "max-keys", .arg = "N", .parse = parse_keys,
-     AT(max_keys), .fallback = "16777216", .group = "Limits", .help = "most keys and queues in the store"},
+     AT(max_keys), .fallback = "16777216", .group = "Limits", .help = "largest number of keys and queues in the "
+             "store"},
     {.name = "max-key-size", .arg = "SIZE", .parse = parse_key_size,
      AT(max_key_size), .fallback = "8K", .group = "Limits", .help = "longest key"},
     {.name = "max-value-size", .arg = "SIZE", .parse = parse_value_size,
      AT(max_value_size), .fallback = "16M", .group = "Limits", .help = "largest value, also after an append"},
     {.name = "max-total-size", .arg = "SIZE", .parse = parse_total_size,
      AT(max_total_size), .fallback = "4G", .group = "Limits",
-     .help = "most memory for keys, values, queues and waits together"},
+     .help = "largest amount of memory for keys, values, queues and waits together"},
     {.name = "max-request-keys", .arg = "N", .parse = parse_request_keys,
      AT(max_request_keys), .fallback = "131072", .group = "Limits",
-     .help = "most keys in one request that takes several"},
+     .help = "largest number of keys in one request that takes several"},
     {.name = "max-peer-buffer", .arg = "SIZE", .parse = parse_peer_buffer,
      AT(max_peer_buffer), .fallback = "64M", .group = "Limits",
-     .help = "largest request, and largest answer, of one client; twice --max-value-size and 64K at the least"},
+     .help = "largest request, and largest answer, of one client; at least twice --max-value-size and 64K"},
     {.name = "max-buffered", .arg = "SIZE", .parse = parse_buffered,
      AT(max_buffered), .fallback = "1G", .group = "Limits",
-     .help = "most memory for requests and answers under way of all clients together; beyond, requests wait"},
+     .help = "largest amount of memory for unfinished requests and answers of all clients together; beyond that, "
+             "requests wait"},
     {.name = "idle-timeout", .arg = "TIME", .parse = dt_opt_duration,
      AT(idle_timeout), .fallback = "0", .group = "Limits",
-     .help = "close clients that ask nothing for so long, unless they wait for a key; 0 never does. PyTorch "
+     .help = "close clients that send nothing for this time, unless they wait for a key; 0 never does. PyTorch "
              "1.13 keeps a silent second connection and burns a core when it is closed"},
 
     {.name = "busy-poll", .arg = "MICROSECONDS", .parse = parse_busy_poll,
      AT(busy_poll), .fallback = "100", .group = "Running",
-     .help = "after a request, look for the next one so long before sleeping. It makes a round trip two to "
-             "three times shorter, costs a processor only while requests keep coming, and is tried ever "
-             "more rarely where it finds nothing; 0 never does"},
+     .help = "after a request, poll for the next one for this time before sleeping. Polling makes a round trip two "
+             "to three times shorter and takes a processor only while requests keep coming: it becomes rarer when it "
+             "finds nothing. 0 never polls"},
     {.name = "state-dir", .arg = "DIR", .completes = DT_OPT_DIRECTORY,
      AT(state_dir), .group = "Running",
-     .help = "keep what must survive a restart in this folder, made where it is missing: elastic jobs, and "
-             "which nodes are kept out. Without it running jobs are learnt from their agents, the rest is "
-             "lost"},
+     .help = "folder for what must survive a restart: elastic jobs, and which nodes are kept out. The daemon creates "
+             "it if needed. Without this option a restarted daemon learns of running jobs from their agents, and the "
+             "rest is lost"},
     {.name = "drain-timeout", .arg = "TIME", .parse = dt_opt_duration,
      AT(drain_timeout), .fallback = "5s", .group = "Running",
-     .help = "after SIGTERM, how long clients may take to fetch the answers they are owed"},
+     .help = "how long clients may take after SIGTERM to read the answers that are still due"},
     {.name = "config", .arg = "FILE", .completes = DT_OPT_FILE, .no_config = true,
      AT(config_file), .group = "Running",
      .help = "read options from lines `name = value`; SIGHUP reads them again"},
     {.name = "check-config", .no_env = true, .no_config = true,
-     AT(check_config), .group = "Running", .help = "check options and config file, then exit"},
+     AT(check_config), .group = "Running", .help = "check options and configuration file, then exit"},
     {.name = "log-level", .arg = "LEVEL", .parse = dt_opt_log_level, .words = "error warn info debug",
      AT(log_level), .fallback = "info", .group = "Running", .help = "error, warn, info or debug"},
     {.name = "log-format", .arg = "FORMAT", .parse = dt_opt_log_format, .words = "text json",
