@@ -10,28 +10,31 @@
 /* clang-format off */
 static const struct dt_opt train_opts[] = {
     {.name = "config", .letter = 'c', .arg = "FILE", .completes = DT_OPT_FILE, AT(config), .group = "Training",
-     .help = "the run, as JSON: DeepSpeed's keys, and the blocks model, data and train"},
+     .help = "JSON file that describes the run: DeepSpeed's keys, and the blocks model, data and train"},
     {.name = "deepspeed", .arg = "FILE", .completes = DT_OPT_FILE, AT(deepspeed), .group = "Training",
-     .help = "a DeepSpeed configuration, as it is, whose keys join those of --config"},
+     .help = "an unchanged DeepSpeed configuration, whose keys join those of --config"},
     {.name = "deepspeed-config", .arg = "FILE", .completes = DT_OPT_FILE, AT(deepspeed), .hidden = true},
     {.name = "set", .arg = "KEY=VALUE", .parse = dt_opt_append, .finish = dt_opt_finish_strings, .repeat = true,
      AT(set), .group = "Training",
-     .help = "put VALUE in the place of a key of the configuration, as in train.steps=20"},
+     .help = "set a key of the configuration to VALUE, such as train.steps=20"},
     {.name = "resume", .arg = "auto|none|DIR", .words = "auto none", .fallback = "auto", AT(resume), .group = "Training",
-     .help = "go on from the last whole checkpoint in train.save_dir if there is one, from no checkpoint, or from DIR, which is one or has some"},
+     .help = "continue from the last whole checkpoint in train.save_dir if there is one (auto), start without a "
+             "checkpoint (none), or continue from DIR, which is a checkpoint or holds some"},
     {.name = "init-from", .arg = "DIR", .completes = DT_OPT_DIRECTORY, AT(init_from), .group = "Training",
-     .help = "begin with the weights in this folder of safetensors, as Hugging Face has them"},
+     .help = "start with the weights in DIR, a folder of safetensors in Hugging Face's format"},
 
     {.name = "estimate", .arg = "FILE", .completes = DT_OPT_FILE, AT(estimate), .group = "Instead of training",
-     .help = "print how much memory a rank of this configuration takes at each ZeRO stage, and what fits here"},
+     .help = "print how much memory a rank of this configuration needs at each ZeRO stage, and what fits on this "
+             "host"},
     {.name = "world", .arg = "N", .parse = dt_opt_count, AT(world), .fallback = "0", .group = "Instead of training",
-     .help = "with --estimate: ranks of the job; 0: what WORLD_SIZE says, or 1"},
+     .help = "with --estimate: number of ranks of the job; 0 means WORLD_SIZE, or 1"},
     {.name = "local-world", .arg = "N", .parse = dt_opt_count, AT(local), .fallback = "0", .group = "Instead of training",
-     .help = "with --estimate: ranks on this host; 0: what LOCAL_WORLD_SIZE says, or all"},
+     .help = "with --estimate: number of ranks on this host; 0 means LOCAL_WORLD_SIZE, or all"},
     {.name = "check-nccl", AT(check_nccl), .group = "Instead of training",
-     .help = "print what NCCL finds on this host: versions, ways between GPUs, networks, and the NCCL_ variables that are set"},
+     .help = "print what NCCL finds on this host: versions, links between GPUs, networks, and the NCCL_ variables "
+             "that are set"},
     {.name = "output", .letter = 'o', .arg = "FILE", .completes = DT_OPT_FILE, AT(output), .group = "Instead of training",
-     .help = "with tokenize: the file of tokens to make"},
+     .help = "with tokenize: the file of tokens to write"},
     {.name = "local-rank", .arg = "N", .parse = dt_opt_count, AT(local_rank), .fallback = "0", .hidden = true},
     {0},
 };
