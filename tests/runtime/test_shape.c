@@ -480,10 +480,11 @@ TEST(query_heads_are_with_the_keys_and_values_they_read)
 {
     const struct dt_shape *llama_shape = &cut_shapes[3], *gpt2_shape = &cut_shapes[1];
     struct dt_tensor *tensors = dt_shape_tensors(llama_shape, NULL);
-    struct dt_tensor_part q = part_of(llama_shape, tensors, DT_LLAMA_Q, 4, 2);
-    struct dt_tensor_part k = part_of(llama_shape, tensors, DT_LLAMA_K, 4, 2);
-    CHECK_STRETCH(q.stretch[0], ((struct dt_dim_stretch){8, 12})); /* heads 4 and 5 */
-    CHECK_STRETCH(k.stretch[0], ((struct dt_dim_stretch){4, 6}));  /* which read 2 */
+    /* Eight heads of two that read four, in three parts. */
+    struct dt_tensor_part q = part_of(llama_shape, tensors, DT_LLAMA_Q, 3, 1);
+    struct dt_tensor_part k = part_of(llama_shape, tensors, DT_LLAMA_K, 3, 1);
+    CHECK_STRETCH(q.stretch[0], ((struct dt_dim_stretch){4, 8})); /* heads 2 and 3 */
+    CHECK_STRETCH(k.stretch[0], ((struct dt_dim_stretch){2, 4})); /* which read 1 */
     free(tensors);
     /* Three heads of two, in two parts: one, and two of them. */
     tensors = dt_shape_tensors(gpt2_shape, NULL);
