@@ -19,32 +19,12 @@ here=$(cd "$(dirname "$0")" && pwd)
 top=$(cd "$here/.." && pwd)
 build=build rounds=3 repeats=5
 
-refuse() {
-    echo "coll.sh: $1" >&2
-    exit 2
-}
-
-while [ $# -gt 0 ]; do
-    case $1 in
-    --build | --rounds | --repeats)
-        [ $# -gt 1 ] || refuse "$1 needs a value."
-        case $1 in
-        --build) build=$2 ;;
-        --rounds) rounds=$2 ;;
-        --repeats) repeats=$2 ;;
-        esac
-        shift
-        ;;
-    --help) echo "$usage" && exit 0 ;;
-    *) refuse "$1 is no option; --help lists them." ;;
-    esac
-    shift
-done
-[[ $rounds =~ ^[1-9][0-9]?$ ]] || refuse "--rounds: \"$rounds\" is not a number from 1 to 99."
-[[ $repeats =~ ^[1-9][0-9]?$ ]] || refuse "--repeats: \"$repeats\" is not a number from 1 to 99."
-build=$(cd "$build" && pwd) || exit 1
+. "$top/bench/lib.sh"
+read_options "--build --rounds --repeats" "" "$@"
+check_number --rounds 2
+check_number --repeats 2
+find_build bench/coll/coll_bench
 bench=$build/bench/coll/coll_bench
-[ -x "$bench" ] || refuse "no $bench; build first or say --build DIR."
 
 . "$top/scripts/lib/packages.sh"
 . "$top/scripts/lib/roots.sh"
@@ -61,8 +41,7 @@ mpicc -O2 -o "$tmp/mpi_bench" "$here/coll/mpi_bench.c" || exit 1
 cores=$(nproc)
 export OMP_NUM_THREADS=1 GLOO_SOCKET_IFNAME=lo OMPI_MCA_btl=self,vader
 
-echo "machine  $(awk -F': ' '/model name/ { print $2; exit }' /proc/cpuinfo), $cores cores, Linux $(uname -r), load $(cut -d ' ' -f 1 /proc/loadavg)"
-echo "date     $(date -u '+%Y-%m-%d %H:%M:%S') UTC"
+say_machine "$cores"
 echo "PyTorch  $system (the system's), ${trixie:-none of Debian 13: scripts/make-root trixie}"
 echo "MPI      $(mpirun --version | head -n 1)"
 

@@ -22,37 +22,14 @@ usage="Usage: gpu.sh [--build DIR] [--rounds N] [--steps N] [--peak TFLOPS] [--n
 
 here=$(cd "$(dirname "$0")" && pwd)
 top=$(cd "$here/.." && pwd)
-build=$top/build rounds=3 steps=20 peak=989 torch=yes toy=
-refuse() {
-    echo "gpu.sh: $1" >&2
-    exit 2
-}
-while [ $# -gt 0 ]; do
-    case $1 in
-    --build | --rounds | --steps | --peak)
-        [ $# -gt 1 ] || refuse "$1 needs a value."
-        case $1 in
-        --build) build=$2 ;;
-        --rounds) rounds=$2 ;;
-        --steps) steps=$2 ;;
-        --peak) peak=$2 ;;
-        esac
-        shift
-        ;;
-    --no-torch) torch= ;;
-    --toy) toy=yes ;;
-    --help) echo "$usage" && exit 0 ;;
-    *) refuse "$1 is no option; --help lists them." ;;
-    esac
-    shift
-done
-[[ $rounds =~ ^[1-9][0-9]?$ ]] || refuse "--rounds: \"$rounds\" is not a number from 1 to 99."
-[[ $steps =~ ^[1-9][0-9]{0,3}$ ]] || refuse "--steps: \"$steps\" is not a number from 1 to 9999."
-[[ $peak =~ ^[1-9][0-9]{0,5}$ ]] || refuse "--peak: \"$peak\" is not a number of TFLOP/s from 1 to 999999."
-build=$(cd "$build" && pwd) || exit 1
-for program in launcher/dtrun worker_runtime/dtrun-train bench/gpu_kernels bench/gpu_allreduce; do
-    [ -x "$build/$program" ] || refuse "no $build/$program; build first or say --build DIR."
-done
+build=$top/build rounds=3 steps=20 peak=989 torch=yes no_torch='' toy=
+. "$top/bench/lib.sh"
+read_options "--build --rounds --steps --peak" "--no-torch --toy" "$@"
+[ -z "$no_torch" ] || torch=
+check_number --rounds 2
+check_number --steps 4
+check_number --peak 6
+find_build launcher/dtrun worker_runtime/dtrun-train bench/gpu_kernels bench/gpu_allreduce
 
 sees_gpu() {
     python3 -c 'import sys, torch; sys.exit(not torch.cuda.is_available())' 2>/dev/null

@@ -24,38 +24,15 @@ build=build rounds=3 seconds=2 patience=40
 sizes=(100 1000 4000 10000)
 grace=0.9 # seconds that a closed connection has to come back, by default
 
-refuse() {
-    echo "rendezvous.sh: $1" >&2
-    exit 2
-}
-
-while [ $# -gt 0 ]; do
-    case $1 in
-    --build | --rounds | --seconds | --patience)
-        [ $# -gt 1 ] || refuse "$1 needs a value."
-        case $1 in
-        --build) build=$2 ;;
-        --rounds) rounds=$2 ;;
-        --seconds) seconds=$2 ;;
-        --patience) patience=$2 ;;
-        esac
-        shift
-        ;;
-    --help) echo "$usage" && exit 0 ;;
-    *) refuse "$1 is no option; --help lists them." ;;
-    esac
-    shift
-done
-[[ $rounds =~ ^[1-9][0-9]?$ ]] || refuse "--rounds: \"$rounds\" is not a number from 1 to 99."
-[[ $seconds =~ ^[1-9][0-9]?$ ]] || refuse "--seconds: \"$seconds\" is not a number from 1 to 99."
-[[ $patience =~ ^[1-9][0-9]{0,2}$ ]] || refuse "--patience: \"$patience\" is not a number from 1 to 999."
-build=$(cd "$build" && pwd) || exit 1
+. "$top/bench/lib.sh"
+read_options "--build --rounds --seconds --patience" "" "$@"
+check_number --rounds 2
+check_number --seconds 2
+check_number --patience 3
+find_build rendezvous/dtrun-rendezvous launcher/dtrun bench/rendezvous/rdzv_crowd bench/rendezvous/job_mark
 daemon=$build/rendezvous/dtrun-rendezvous
 dtrun=$build/launcher/dtrun
 tools=$build/bench/rendezvous
-for program in "$daemon" "$dtrun" "$tools/rdzv_crowd" "$tools/job_mark"; do
-    [ -x "$program" ] || refuse "no $program; build first or say --build DIR."
-done
 
 . "$top/scripts/lib/packages.sh"
 . "$top/scripts/lib/roots.sh"
@@ -91,8 +68,7 @@ median() { # of the numbers on its input
     sort -n | awk '{ v[NR] = $1 } END { print v[int((NR + 1) / 2)] }'
 }
 
-echo "machine  $(awk -F': ' '/model name/ { print $2; exit }' /proc/cpuinfo), $cores cores, Linux $(uname -r), load $(cut -d ' ' -f 1 /proc/loadavg)"
-echo "date     $(date -u '+%Y-%m-%d %H:%M:%S') UTC"
+say_machine "$cores"
 echo "dtrun    $("$dtrun" --version)"
 echo "torchrun ${torch:-of PyTorch 2.6 is not here: scripts/make-root trixie}"
 

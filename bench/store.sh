@@ -15,7 +15,9 @@ usage="Usage: store.sh [--build DIR] [--rounds N] [--seconds S] [--quick]
   --quick       one short round of everything, for a look: under a minute"
 
 here=$(cd "$(dirname "$0")" && pwd)
+top=$(cd "$here/.." && pwd)
 build=build
+quick=
 rounds=3
 seconds=2
 warmup=0.5
@@ -23,35 +25,13 @@ stall=3
 keys=1000000
 waiters=10000
 
-refuse() {
-    echo "store.sh: $1" >&2
-    exit 2
-}
-
-while [ $# -gt 0 ]; do
-    case $1 in
-    --build | --rounds | --seconds)
-        [ $# -gt 1 ] || refuse "$1 needs a value."
-        [ "$1" != --build ] || build=$2
-        [ "$1" != --rounds ] || rounds=$2
-        [ "$1" != --seconds ] || seconds=$2
-        shift
-        ;;
-    --quick) rounds=1 seconds=0.3 warmup=0.1 stall=1 keys=100000 waiters=1000 ;;
-    --help) echo "$usage" && exit 0 ;;
-    *) refuse "$1 is no option; --help lists them." ;;
-    esac
-    shift
-done
-[[ $rounds =~ ^[1-9][0-9]?$ ]] || refuse "--rounds: \"$rounds\" is not a number from 1 to 99."
+. "$top/bench/lib.sh"
+read_options "--build --rounds --seconds" "--quick" "$@"
+[ -z "$quick" ] || rounds=1 seconds=0.3 warmup=0.1 stall=1 keys=100000 waiters=1000
+check_number --rounds 2
 [[ $seconds =~ ^[0-9]{1,3}(\.[0-9]+)?$ && ! $seconds =~ ^0+(\.0+)?$ ]] ||
     refuse "--seconds: \"$seconds\" is not a time up to 999 seconds."
-for program in store_bench store_abuse store_floor; do
-    [ -x "$build/bench/$program" ] || {
-        echo "store.sh: no $program in $build/bench; build first or say --build DIR." >&2
-        exit 1
-    }
-done
+find_build bench/store_bench bench/store_abuse bench/store_floor
 bench=$build/bench/store_bench
 abuse=$build/bench/store_abuse
 ulimit -n "$(ulimit -Hn)"
@@ -183,8 +163,7 @@ for name in dtrun torch redis; do
     [ -n "${absent[$name]:-}" ] || servers+=("$name")
 done
 
-echo "machine  $(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1), $(nproc) cores, $(uname -sr), load $(cut -d ' ' -f 1 /proc/loadavg)"
-echo "date     $(date -u '+%Y-%m-%d %H:%M:%S UTC')"
+say_machine "$(nproc)"
 for name in dtrun torch redis; do
     echo "$(printf '%-8s' $name) ${absent[$name]:+absent: ${absent[$name]}}${version[$name]:-}"
 done

@@ -17,34 +17,13 @@ usage="Usage: train.sh [--build DIR] [--rounds N] [--steps N] [--no-torch]
 
 here=$(cd "$(dirname "$0")" && pwd)
 top=$(cd "$here/.." && pwd)
-build=$top/build rounds=3 steps=20 torch=yes
-refuse() {
-    echo "train.sh: $1" >&2
-    exit 2
-}
-while [ $# -gt 0 ]; do
-    case $1 in
-    --build | --rounds | --steps)
-        [ $# -gt 1 ] || refuse "$1 needs a value."
-        case $1 in
-        --build) build=$2 ;;
-        --rounds) rounds=$2 ;;
-        --steps) steps=$2 ;;
-        esac
-        shift
-        ;;
-    --no-torch) torch= ;;
-    --help) echo "$usage" && exit 0 ;;
-    *) refuse "$1 is no option; --help lists them." ;;
-    esac
-    shift
-done
-[[ $rounds =~ ^[1-9][0-9]?$ ]] || refuse "--rounds: \"$rounds\" is not a number from 1 to 99."
-[[ $steps =~ ^[1-9][0-9]{0,3}$ ]] || refuse "--steps: \"$steps\" is not a number from 1 to 9999."
-build=$(cd "$build" && pwd) || exit 1
-for program in launcher/dtrun worker_runtime/dtrun-train; do
-    [ -x "$build/$program" ] || refuse "no $build/$program; build first or say --build DIR."
-done
+build=$top/build rounds=3 steps=20 torch=yes no_torch=
+. "$top/bench/lib.sh"
+read_options "--build --rounds --steps" "--no-torch" "$@"
+[ -z "$no_torch" ] || torch=
+check_number --rounds 2
+check_number --steps 4
+find_build launcher/dtrun worker_runtime/dtrun-train
 
 . "$top/scripts/lib/packages.sh"
 . "$top/scripts/lib/roots.sh"

@@ -16,33 +16,13 @@ here=$(cd "$(dirname "$0")" && pwd)
 top=$(cd "$here/../.." && pwd)
 build=build runs=31 mib=256
 
-refuse() {
-    echo "launch.sh: $1" >&2
-    exit 2
-}
-
-while [ $# -gt 0 ]; do
-    case $1 in
-    --build | --runs | --mib)
-        [ $# -gt 1 ] || refuse "$1 needs a value."
-        case $1 in
-        --build) build=$2 ;;
-        --runs) runs=$2 ;;
-        --mib) mib=$2 ;;
-        esac
-        shift
-        ;;
-    --help) echo "$usage" && exit 0 ;;
-    *) refuse "$1 is no option; --help lists them." ;;
-    esac
-    shift
-done
-[[ $runs =~ ^[1-9][0-9]{0,2}$ ]] || refuse "--runs: \"$runs\" is not a number from 1 to 999."
-[[ $mib =~ ^[1-9][0-9]{0,4}$ ]] || refuse "--mib: \"$mib\" is not a number from 1 to 99999."
-build=$(cd "$build" && pwd) || exit 1
+. "$top/bench/lib.sh"
+read_options "--build --runs --mib" "" "$@"
+check_number --runs 3
+check_number --mib 5
+find_build launcher/dtrun
 dtrun=$build/launcher/dtrun
 tools=$build/bench/launch
-[ -x "$dtrun" ] || refuse "no $dtrun; build first or say --build DIR."
 few=$((runs / 10 > 3 ? runs / 10 : 3))
 
 . "$top/scripts/lib/packages.sh"
@@ -79,8 +59,7 @@ row() {
     printf '    %-22s %12s %12s %12s\n' "$@"
 }
 
-echo "machine  $(awk -F': ' '/model name/ { print $2; exit }' /proc/cpuinfo), $cores cores, Linux $(uname -r)"
-echo "date     $(date -u '+%Y-%m-%d %H:%M:%S') UTC"
+say_machine "$cores"
 echo "dtrun    $("$dtrun" --version)"
 echo "torchrun ${torch:-of PyTorch 2.6 is not here: scripts/make-root trixie}"
 

@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=bash
+# What the scripts that measure have in common. They set $usage and the variables of their options first.
+
+# refuse SENTENCE: a bad command line, or something that is not built
+refuse() {
+    echo "${0##*/}: $1" >&2
+    exit 2
+}
+
+# read_options "--build --rounds" "--no-torch" ARG...: --rounds N sets $rounds, --no-torch sets $no_torch to yes
+read_options() {
+    local valued=" $1 " flags=" $2 " name
+    shift 2
+    while [ $# -gt 0 ]; do
+        name=${1#--} name=${name//-/_}
+        if [ "$1" = --help ]; then
+            echo "${usage:?}" && exit 0
+        elif [[ $1 == --* && $valued == *" $1 "* ]]; then
+            [ $# -gt 1 ] || refuse "$1 needs a value."
+            printf -v "$name" %s "$2"
+            shift
+        elif [[ $1 == --* && $flags == *" $1 "* ]]; then
+            printf -v "$name" yes
+        else
+            refuse "$1 is no option; --help lists them."
+        fi
+        shift
+    done
+}
+
+# check_number --rounds DIGITS: that $rounds is a number from 1 with so many digits at most
+check_number() {
+    local name=${1#--} most value
+    value=${!name}
+    printf -v most '%*s' "$2" ''
+    [[ $value =~ ^[1-9][0-9]*$ && ${#value} -le $2 ]] ||
+        refuse "$1: \"$value\" is not a number from 1 to ${most// /9}."
+}
+
+# find_build PROGRAM...: makes $build absolute, in which these programs are
+find_build() {
+    local program
+    build=$(cd "$build" && pwd) || exit 1
+    for program; do
+        [ -x "$build/$program" ] || refuse "no $build/$program; build first or say --build DIR."
+    done
+}
+
+# say_machine CORES: on what, and when, this is measured
+say_machine() {
+    echo "machine  $(awk -F': ' '/model name/ { print $2; exit }' /proc/cpuinfo), $1 cores, Linux $(uname -r), load $(cut -d ' ' -f 1 /proc/loadavg)"
+    echo "date     $(date -u '+%Y-%m-%d %H:%M:%S') UTC"
+}
