@@ -338,40 +338,15 @@ static int hand_out(struct dt_bytes from, struct dt_buf *to, struct dt_err *err)
     return to->bad ? dt_err_set(err, DT_E_MEMORY, "no memory for a value") : 0;
 }
 
-static struct dt_c10d_request of_key(enum dt_c10d_op op, struct dt_bytes key)
-{
-    return (struct dt_c10d_request){.op = op, .key = key};
-}
-
-/* VALUES NULL for all but MULTI_SET. The request is good until the next one is made. */
+/* The request is good until the next one is made. */
 static struct dt_c10d_request of_keys(struct dt_sync_client *c, enum dt_c10d_op op,
-                                      const struct dt_bytes *keys, const struct dt_bytes *values,
-                                      size_t count)
+                                      const struct dt_bytes *keys, size_t count)
 {
     trim(&c->items);
     for (size_t i = 0; i < count; i++)
-        dt_c10d_put_item(&c->items, keys[i], values ? &values[i] : NULL);
+        dt_c10d_put_item(&c->items, keys[i], NULL);
     c->out.bad |= c->items.bad; /* told when it is sent */
     return (struct dt_c10d_request){.op = op, .count = count, .items = {c->items.at, c->items.len}};
-}
-
-static int put(struct dt_sync_client *c, enum dt_c10d_op op, struct dt_bytes key,
-               struct dt_bytes value, struct dt_err *err)
-{
-    struct dt_c10d_request req = {.op = op, .key = key, .value = value};
-    struct dt_c10d_reply none;
-    return call(c, &req, &none, err);
-}
-
-static int ask_number(struct dt_sync_client *c, const struct dt_c10d_request *req, int64_t *number,
-                      struct dt_err *err)
-{
-    struct dt_c10d_reply reply;
-    if (call(c, req, &reply, err) < 0)
-        return -1;
-    if (number)
-        *number = reply.number;
-    return 0;
 }
 
 /* As real clients do: a server may close the connection of who asks for a key that is not there. */
@@ -389,29 +364,18 @@ static int wait_and_ask(struct dt_sync_client *c, const struct dt_c10d_request *
 int dt_sync_client_set(struct dt_sync_client *c, struct dt_bytes key, struct dt_bytes value,
                        struct dt_err *err)
 {
-    return put(c, DT_C10D_SET, key, value, err);
-}
-
-int dt_sync_client_append(struct dt_sync_client *c, struct dt_bytes key, struct dt_bytes suffix,
-                          struct dt_err *err)
-{
-    return put(c, DT_C10D_APPEND, key, suffix, err);
+    struct dt_c10d_request req = {.op = DT_C10D_SET, .key = key, .value = value};
+    struct dt_c10d_reply none;
+    return call(c, &req, &none, err);
 }
 
 int dt_sync_client_get(struct dt_sync_client *c, struct dt_bytes key, struct dt_buf *value,
                        struct dt_err *err)
 {
-    struct dt_c10d_request wait = of_keys(c, DT_C10D_WAIT, &key, NULL, 1);
-    struct dt_c10d_request get = of_key(DT_C10D_GET, key);
+    struct dt_c10d_request wait = of_keys(c, DT_C10D_WAIT, &key, 1);
+    struct dt_c10d_request get = {.op = DT_C10D_GET, .key = key};
     struct dt_c10d_reply reply;
     return wait_and_ask(c, &wait, &get, &reply, err) < 0 ? -1 : hand_out(reply.value, value, err);
-}
-
-int dt_sync_client_add(struct dt_sync_client *c, struct dt_bytes key, int64_t delta,
-                       int64_t *result, struct dt_err *err)
-{
-    struct dt_c10d_request req = {.op = DT_C10D_ADD, .key = key, .number = delta};
-    return ask_number(c, &req, result, err);
 }
 
 int dt_sync_client_compare_set(struct dt_sync_client *c, struct dt_bytes key,
@@ -427,90 +391,28 @@ int dt_sync_client_compare_set(struct dt_sync_client *c, struct dt_bytes key,
 int dt_sync_client_check(struct dt_sync_client *c, const struct dt_bytes *keys, size_t count,
                          bool *all_there, struct dt_err *err)
 {
-    struct dt_c10d_request req = of_keys(c, DT_C10D_CHECK, keys, NULL, count);
-    int64_t answer;
-    if (ask_number(c, &req, &answer, err) < 0)
+    struct dt_c10d_request req = of_keys(c, DT_C10D_CHECK, keys, count);
+    struct dt_c10d_reply reply;
+    if (call(c, &req, &reply, err) < 0)
         return -1;
-    *all_there = answer == DT_C10D_READY;
+    *all_there = reply.number == DT_C10D_READY;
     return 0;
 }
 
 int dt_sync_client_wait(struct dt_sync_client *c, const struct dt_bytes *keys, size_t count,
                         dt_ms timeout, struct dt_err *err)
 {
-    struct dt_c10d_request req = of_keys(c, DT_C10D_WAIT, keys, NULL, count);
+    struct dt_c10d_request req = of_keys(c, DT_C10D_WAIT, keys, count);
     return block(c, &req, timeout, err);
-}
-
-int dt_sync_client_delete_key(struct dt_sync_client *c, struct dt_bytes key, bool *was_there,
-                              struct dt_err *err)
-{
-    struct dt_c10d_request req = of_key(DT_C10D_DELETE_KEY, key);
-    int64_t removed;
-    if (ask_number(c, &req, &removed, err) < 0)
-        return -1;
-    if (was_there)
-        *was_there = removed > 0;
-    return 0;
-}
-
-int dt_sync_client_num_keys(struct dt_sync_client *c, int64_t *count, struct dt_err *err)
-{
-    struct dt_c10d_request req = {.op = DT_C10D_GETNUMKEYS};
-    return ask_number(c, &req, count, err);
 }
 
 int dt_sync_client_multi_get(struct dt_sync_client *c, const struct dt_bytes *keys, size_t count,
                              struct dt_buf *values, struct dt_err *err)
 {
-    struct dt_c10d_request wait = of_keys(c, DT_C10D_WAIT, keys, NULL, count), get = wait;
+    struct dt_c10d_request wait = of_keys(c, DT_C10D_WAIT, keys, count), get = wait;
     struct dt_c10d_reply reply;
     get.op = DT_C10D_MULTI_GET;
     return wait_and_ask(c, &wait, &get, &reply, err) < 0 ? -1 : hand_out(reply.items, values, err);
-}
-
-int dt_sync_client_multi_set(struct dt_sync_client *c, const struct dt_bytes *keys,
-                             const struct dt_bytes *values, size_t count, struct dt_err *err)
-{
-    struct dt_c10d_request req = of_keys(c, DT_C10D_MULTI_SET, keys, values, count);
-    struct dt_c10d_reply none;
-    return call(c, &req, &none, err);
-}
-
-int dt_sync_client_queue_push(struct dt_sync_client *c, struct dt_bytes queue, struct dt_bytes item,
-                              struct dt_err *err)
-{
-    return put(c, DT_C10D_QUEUE_PUSH, queue, item, err);
-}
-
-int dt_sync_client_queue_pop(struct dt_sync_client *c, struct dt_bytes queue, struct dt_buf *item,
-                             bool *got, struct dt_err *err)
-{
-    struct dt_c10d_request req = of_key(DT_C10D_QUEUE_POP, queue);
-    struct dt_c10d_reply reply;
-    if (call(c, &req, &reply, err) < 0)
-        return -1;
-    *got = reply.number > 0;
-    return hand_out(reply.value, item, err);
-}
-
-int dt_sync_client_queue_len(struct dt_sync_client *c, struct dt_bytes queue, int64_t *len,
-                             struct dt_err *err)
-{
-    struct dt_c10d_request req = of_key(DT_C10D_QUEUE_LEN, queue);
-    return ask_number(c, &req, len, err);
-}
-
-int dt_sync_client_list_keys(struct dt_sync_client *c, struct dt_buf *keys, uint64_t *count,
-                             struct dt_err *err)
-{
-    struct dt_c10d_request req = {.op = DT_C10D_LIST_KEYS};
-    struct dt_c10d_reply reply;
-    if (call(c, &req, &reply, err) < 0)
-        return -1;
-    if (count)
-        *count = reply.count;
-    return hand_out(reply.items, keys, err);
 }
 
 int dt_sync_client_barrier(struct dt_sync_client *c, struct dt_bytes key, int64_t world_size,

@@ -14,10 +14,9 @@
  *     DT_E_CANCELED      dt_sync_client_cancel() was called; dead
  *     DT_E_MEMORY        dead if it happened inside an exchange
  *
- * A dead client says so at once whatever it is asked, and does not reconnect: what it waited for or
- * added may or may not have happened. Requests that have no answer (set, append, multi_set,
- * queue_push) succeed when the kernel has them; what the server refuses shows as a disconnect in a
- * later call.
+ * A dead client says so at once whatever it is asked, and does not reconnect: what it asked for may
+ * or may not have happened. A set has no answer and succeeds when the kernel has it; what the
+ * server refuses shows as a disconnect in a later call.
  *
  * One thread at a time; only dt_sync_client_cancel() may come from elsewhere. */
 #ifndef DT_RENDEZVOUS_PROTOCOL_SYNC_CLIENT_H
@@ -55,17 +54,10 @@ void dt_sync_client_set_timeout(struct dt_sync_client *c, dt_ms timeout);
 
 int dt_sync_client_set(struct dt_sync_client *c, struct dt_bytes key, struct dt_bytes value,
                        struct dt_err *err);
-int dt_sync_client_append(struct dt_sync_client *c, struct dt_bytes key, struct dt_bytes suffix,
-                          struct dt_err *err);
 
 /* Waits until the key is there. VALUE's content is replaced, here and below. */
 int dt_sync_client_get(struct dt_sync_client *c, struct dt_bytes key, struct dt_buf *value,
                        struct dt_err *err);
-
-/* The number at KEY (absent: 0) grows by DELTA; *RESULT may be NULL. A value that is no number ends
- * the connection. */
-int dt_sync_client_add(struct dt_sync_client *c, struct dt_bytes key, int64_t delta,
-                       int64_t *result, struct dt_err *err);
 
 /* DESIRED replaces EXPECTED; an absent key equals an empty EXPECTED. STANDS: what is there
  * afterwards, or EXPECTED when the key is absent and was expected not to be. */
@@ -81,32 +73,13 @@ int dt_sync_client_check(struct dt_sync_client *c, const struct dt_bytes *keys, 
 int dt_sync_client_wait(struct dt_sync_client *c, const struct dt_bytes *keys, size_t count,
                         dt_ms timeout, struct dt_err *err);
 
-int dt_sync_client_delete_key(struct dt_sync_client *c, struct dt_bytes key, bool *was_there,
-                              struct dt_err *err);
-int dt_sync_client_num_keys(struct dt_sync_client *c, int64_t *count, struct dt_err *err);
-
 /* Waits until all keys are there. VALUES holds as many values in that order; walk them with
  * dt_c10d_next_blob(). */
 int dt_sync_client_multi_get(struct dt_sync_client *c, const struct dt_bytes *keys, size_t count,
                              struct dt_buf *values, struct dt_err *err);
-int dt_sync_client_multi_set(struct dt_sync_client *c, const struct dt_bytes *keys,
-                             const struct dt_bytes *values, size_t count, struct dt_err *err);
-
-/* Queues, list_keys and barrier are newer than PyTorch 2.6: an older server ends the connection. */
-int dt_sync_client_queue_push(struct dt_sync_client *c, struct dt_bytes queue, struct dt_bytes item,
-                              struct dt_err *err);
-/* Does not wait: *GOT is false when the queue was empty. To block, wait for its name first. */
-int dt_sync_client_queue_pop(struct dt_sync_client *c, struct dt_bytes queue, struct dt_buf *item,
-                             bool *got, struct dt_err *err);
-int dt_sync_client_queue_len(struct dt_sync_client *c, struct dt_bytes queue, int64_t *len,
-                             struct dt_err *err);
-
-/* KEYS holds *COUNT keys in no order; walk them with dt_c10d_next_blob(). */
-int dt_sync_client_list_keys(struct dt_sync_client *c, struct dt_buf *keys, uint64_t *count,
-                             struct dt_err *err);
 
 /* Counts in and waits until WORLD_SIZE have. Who gives up stays counted; a key serves for one
- * barrier. */
+ * barrier. Newer than PyTorch 2.6: an older server ends the connection. */
 int dt_sync_client_barrier(struct dt_sync_client *c, struct dt_bytes key, int64_t world_size,
                            dt_ms timeout, struct dt_err *err);
 

@@ -92,6 +92,12 @@ static void cancel_client(void *client)
     dt_sync_client_cancel(client);
 }
 
+/* Whether "n" is there; 18 bytes, answered by one. */
+static int check_n(struct dt_sync_client *c, bool *there, struct dt_err *err)
+{
+    return dt_sync_client_check(c, (struct dt_bytes[]){b("n")}, 1, there, err);
+}
+
 /* -- stories ---------------------------------------------------------------------------------- */
 
 static void check_value(const struct dt_buf *got, const char *wanted)
@@ -99,39 +105,23 @@ static void check_value(const struct dt_buf *got, const char *wanted)
     CHECK_BYTES(got->at, got->len, wanted, strlen(wanted));
 }
 
-TEST(keys_and_numbers)
+TEST(keys_and_values)
 {
     struct serving s;
     serving_start(&s, "127.0.0.1:0");
     struct dt_sync_client *c = open_client(s.addr);
     struct dt_err err;
     struct dt_buf v = {0};
-    int64_t n;
-    bool yes;
     CHECK_OK(dt_sync_client_set(c, b("k"), b("v"), &err), err);
     CHECK_OK(dt_sync_client_get(c, b("k"), &v, &err), err);
     check_value(&v, "v");
     CHECK_OK(dt_sync_client_set(c, b("k"), b(""), &err), err);
     CHECK_OK(dt_sync_client_get(c, b("k"), &v, &err), err);
     check_value(&v, "");
-    CHECK_OK(dt_sync_client_append(c, b("k"), b("ab"), &err), err);
-    CHECK_OK(dt_sync_client_append(c, b("k"), b("cd"), &err), err);
-    CHECK_OK(dt_sync_client_get(c, b("k"), &v, &err), err);
-    check_value(&v, "abcd");
-    CHECK_OK(dt_sync_client_add(c, b("n"), 5, &n, &err), err);
-    CHECK_EQ(n, 5);
-    CHECK_OK(dt_sync_client_add(c, b("n"), -7, &n, &err), err);
-    CHECK_EQ(n, -2);
-    CHECK_OK(dt_sync_client_compare_set(c, b("k"), b("abcd"), b("w"), &v, &err), err);
+    CHECK_OK(dt_sync_client_compare_set(c, b("k"), b(""), b("w"), &v, &err), err);
     check_value(&v, "w");
     CHECK_OK(dt_sync_client_compare_set(c, b("k"), b("no"), b("x"), &v, &err), err);
     check_value(&v, "w");
-    CHECK_OK(dt_sync_client_num_keys(c, &n, &err), err);
-    CHECK_EQ(n, 2);
-    CHECK_OK(dt_sync_client_delete_key(c, b("k"), &yes, &err), err);
-    CHECK(yes);
-    CHECK_OK(dt_sync_client_delete_key(c, b("k"), &yes, &err), err);
-    CHECK(!yes);
     dt_buf_finish(&v);
     dt_sync_client_close(c);
     serving_stop(&s);
@@ -146,10 +136,10 @@ TEST(many_keys_at_once)
     struct dt_buf v = {0};
     struct dt_bytes keys[] = {b("a"), b("b"), b("c")}, values[] = {b("1"), b(""), b("333")}, item;
     bool yes;
-    uint64_t count;
     CHECK_OK(dt_sync_client_check(c, keys, 3, &yes, &err), err);
     CHECK(!yes);
-    CHECK_OK(dt_sync_client_multi_set(c, keys, values, 3, &err), err);
+    for (int i = 0; i < 3; i++)
+        CHECK_OK(dt_sync_client_set(c, keys[i], values[i], &err), err);
     CHECK_OK(dt_sync_client_check(c, keys, 3, &yes, &err), err);
     CHECK(yes);
     CHECK_OK(dt_sync_client_check(c, NULL, 0, &yes, &err), err);
@@ -163,35 +153,6 @@ TEST(many_keys_at_once)
     }
     CHECK(!dt_c10d_next_blob(&rest, &item));
     CHECK_OK(dt_sync_client_multi_get(c, NULL, 0, &v, &err), err);
-    CHECK_EQ(v.len, 0);
-    CHECK_OK(dt_sync_client_list_keys(c, &v, &count, &err), err);
-    CHECK_EQ(count, 3);
-    CHECK_EQ(v.len, 3 * 9);
-    dt_buf_finish(&v);
-    dt_sync_client_close(c);
-    serving_stop(&s);
-}
-
-TEST(queues_give_in_order_and_then_nothing)
-{
-    struct serving s;
-    serving_start(&s, "127.0.0.1:0");
-    struct dt_sync_client *c = open_client(s.addr);
-    struct dt_err err;
-    struct dt_buf v = {0};
-    int64_t n;
-    bool got;
-    CHECK_OK(dt_sync_client_queue_push(c, b("q"), b("first"), &err), err);
-    CHECK_OK(dt_sync_client_queue_push(c, b("q"), b("second"), &err), err);
-    CHECK_OK(dt_sync_client_queue_len(c, b("q"), &n, &err), err);
-    CHECK_EQ(n, 2);
-    CHECK_OK(dt_sync_client_queue_pop(c, b("q"), &v, &got, &err), err);
-    CHECK(got);
-    check_value(&v, "first");
-    CHECK_OK(dt_sync_client_queue_pop(c, b("q"), &v, &got, &err), err);
-    check_value(&v, "second");
-    CHECK_OK(dt_sync_client_queue_pop(c, b("q"), &v, &got, &err), err);
-    CHECK(!got);
     CHECK_EQ(v.len, 0);
     dt_buf_finish(&v);
     dt_sync_client_close(c);
@@ -257,14 +218,15 @@ TEST(after_a_timeout_the_next_answers_are_right)
     struct dt_err err;
     struct dt_buf v = {0};
     struct dt_bytes keys[] = {b("nev\ner"), b("nor this")};
-    int64_t n;
+    bool yes;
     CHECK_FAIL(dt_sync_client_wait(c, keys, 2, 20, &err), err,
                "WAIT of \"nev\\x0aer\" and 1 more: still nothing after 20 ms");
     CHECK_EQ(err.code, DT_E_TIMEOUT);
     CHECK(strstr(err.text, s.addr) != NULL);
-    CHECK_OK(dt_sync_client_multi_set(c, keys, keys, 2, &err), err); /* must not wake anybody */
-    CHECK_OK(dt_sync_client_num_keys(c, &n, &err), err);
-    CHECK_EQ(n, 2);
+    for (int i = 0; i < 2; i++) /* must not wake anybody */
+        CHECK_OK(dt_sync_client_set(c, keys[i], keys[i], &err), err);
+    CHECK_OK(dt_sync_client_check(c, keys, 2, &yes, &err), err);
+    CHECK(yes);
     CHECK_FAIL(dt_sync_client_wait(c, (struct dt_bytes[]){b("x")}, 1, 0, &err), err,
                "still nothing");
     CHECK_FAIL(dt_sync_client_barrier(c, b("alone"), 2, 20, &err), err, "BARRIER of \"alone\"");
@@ -284,17 +246,16 @@ TEST(after_a_timeout_the_next_answers_are_right)
 TEST(a_key_that_comes_while_its_wait_is_taken_back_has_come)
 {
     static const struct line script[] = {
-        GREET,        READ(18), READ(1), SEND("\0"), SEND("\1"), READ(18), SEND("\5\0\0\0\0\0\0\0"),
-        UNTIL_CLOSED, END,
+        GREET, READ(18), READ(1), SEND("\0"), SEND("\1"), READ(18), SEND("\0"), UNTIL_CLOSED, END,
     };
     struct actor a;
     actor_start(&a, script, NULL);
     struct dt_sync_client *c = open_client(a.addr);
     struct dt_err err;
-    int64_t n;
+    bool there;
     CHECK_OK(dt_sync_client_wait(c, (struct dt_bytes[]){b("k")}, 1, 20, &err), err);
-    CHECK_OK(dt_sync_client_add(c, b("n"), 5, &n, &err), err);
-    CHECK_EQ(n, 5);
+    CHECK_OK(check_n(c, &there, &err), err);
+    CHECK(there);
     dt_sync_client_close(c);
     actor_stop(&a);
 }
@@ -308,9 +269,9 @@ TEST(a_unix_socket)
     serving_start(&s, path);
     struct dt_sync_client *c = open_client(path);
     struct dt_err err;
-    int64_t n;
-    CHECK_OK(dt_sync_client_add(c, b("n"), 1, &n, &err), err);
-    CHECK_EQ(n, 1);
+    bool there;
+    CHECK_OK(check_n(c, &there, &err), err);
+    CHECK(!there);
     dt_sync_client_close(c);
     serving_stop(&s);
     unlink(path + 5);
@@ -360,17 +321,18 @@ TEST(who_is_no_store_is_told_so)
     CHECK_EQ(err.code, DT_E_USAGE);
 }
 
-/* What a server does after the greeting, and what the second call, after an add, says. */
+/* What a server does after the greeting, and what the first call, a compare_set of 27 bytes, says.
+ */
 static const struct {
     struct line script[6];
     enum dt_err_code code;
     const char *words;
 } bad[] = {
-    {{GREET, READ(18), HANG_UP, END}, DT_E_DISCONNECTED, "ADD of \"n\": "},
-    {{GREET, READ(18), SEND("\5\0\0"), HANG_UP, END},
+    {{GREET, READ(27), HANG_UP, END}, DT_E_DISCONNECTED, "COMPARE_SET of \"n\": "},
+    {{GREET, READ(27), SEND("\5\0\0"), HANG_UP, END},
      DT_E_DISCONNECTED,
      "the server closed the connection"},
-    {{GREET, READ(18), UNTIL_CLOSED, END}, DT_E_TIMEOUT, "ADD of \"n\": timed out"},
+    {{GREET, READ(27), UNTIL_CLOSED, END}, DT_E_TIMEOUT, "COMPARE_SET of \"n\": timed out"},
 };
 
 TEST(servers_that_fail_in_the_middle_leave_a_client_that_says_so_at_once)
@@ -383,7 +345,8 @@ TEST(servers_that_fail_in_the_middle_leave_a_client_that_says_so_at_once)
         actor_start(&a, bad[i].script, NULL);
         struct dt_sync_client *c = open_client(a.addr);
         dt_sync_client_set_timeout(c, bad[i].code == DT_E_TIMEOUT ? 20 : SOON);
-        CHECK_FAIL(dt_sync_client_add(c, b("n"), 1, NULL, &err), err, bad[i].words);
+        CHECK_FAIL(dt_sync_client_compare_set(c, b("n"), b(""), b("x"), &v, &err), err,
+                   bad[i].words);
         CHECK_EQ(err.code, bad[i].code);
         CHECK_FAIL(dt_sync_client_get(c, b("k"), &v, &err), err, "the connection was given up: ");
         CHECK_EQ(err.code, bad[i].code);
@@ -398,11 +361,11 @@ TEST(nonsense_after_the_greeting_ends_the_client)
     static const struct line wrong_wait[] = {GREET, READ(18), SEND("H"), UNTIL_CLOSED, END};
     static const struct line huge_value[] = {
         GREET, READ(18), SEND("\0"), READ(10), SEND("\0\0\0\0\0\1\0\0"), UNTIL_CLOSED, END};
-    static const struct line unasked[] = {GREET, READ(18), SEND("\5\0\0\0\0\0\0\0\0"), UNTIL_CLOSED,
-                                          END};
+    static const struct line unasked[] = {GREET, READ(18), SEND("\0\0"), UNTIL_CLOSED, END};
     struct actor a;
     struct dt_err err = {0};
     struct dt_buf v = {0};
+    bool there;
     actor_start(&a, wrong_wait, NULL);
     struct dt_sync_client *c = open_client(a.addr);
     CHECK_FAIL(dt_sync_client_get(c, b("k"), &v, &err), err, "72 is no answer to WAIT");
@@ -419,8 +382,8 @@ TEST(nonsense_after_the_greeting_ends_the_client)
 
     actor_start(&a, unasked, NULL);
     c = open_client(a.addr);
-    CHECK_OK(dt_sync_client_add(c, b("n"), 1, NULL, &err), err);
-    CHECK_FAIL(dt_sync_client_add(c, b("n"), 1, NULL, &err), err, "sent what nobody asked for");
+    CHECK_OK(check_n(c, &there, &err), err);
+    CHECK_FAIL(check_n(c, &there, &err), err, "sent what nobody asked for");
     dt_sync_client_close(c);
     actor_stop(&a);
     dt_buf_finish(&v);
@@ -433,9 +396,10 @@ TEST(a_set_that_ended_the_connection_shows_in_the_next_call)
     struct dt_sync_client *c = open_client(s.addr);
     struct dt_err err;
     char key[9000];
+    bool there;
     memset(key, 'k', sizeof key); /* longer than the server allows */
     dt_sync_client_set(c, (struct dt_bytes){(uint8_t *)key, sizeof key}, b("v"), &err);
-    CHECK_FAIL(dt_sync_client_add(c, b("n"), 1, NULL, &err), err, "ADD of \"n\"");
+    CHECK_FAIL(check_n(c, &there, &err), err, "CHECK of \"n\"");
     CHECK_EQ(err.code, DT_E_DISCONNECTED);
     dt_sync_client_close(c);
     serving_stop(&s);
@@ -448,7 +412,8 @@ TEST(a_call_under_way_is_canceled_from_another_thread)
     struct dt_err err;
     struct dt_sync_client *c = dt_sync_client_create(&err);
     actor_start(&a, script, c);
-    CHECK_FAIL(dt_sync_client_add(c, b("n"), 1, NULL, &err), err, "not connected yet");
+    bool there;
+    CHECK_FAIL(check_n(c, &there, &err), err, "not connected yet");
     CHECK_OK(dt_sync_client_connect(c, a.addr, SOON, &err), err);
     CHECK_FAIL(dt_sync_client_wait(c, (struct dt_bytes[]){b("k")}, 1, SOON, &err), err, "canceled");
     CHECK_EQ(err.code, DT_E_CANCELED);
@@ -495,9 +460,10 @@ TEST(signals_interrupt_nothing_and_may_cancel)
     setitimer(ITIMER_REAL, &every, NULL);
     CHECK_FAIL(dt_sync_client_wait(c, (struct dt_bytes[]){b("k")}, 1, 60, &err), err,
                "after 60 ms");
-    for (int64_t i = 1, n; i <= 100; i++) {
-        CHECK_OK(dt_sync_client_add(c, b("n"), 1, &n, &err), err);
-        CHECK_EQ(n, i);
+    for (int i = 0; i < 100; i++) {
+        bool there;
+        CHECK_OK(check_n(c, &there, &err), err);
+        CHECK(!there);
     }
     to_cancel = c;
     signals = 0;
