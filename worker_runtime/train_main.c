@@ -5,6 +5,7 @@
 #include "base/json_write.h"
 #include "base/say.h"
 #include "worker_runtime/ops/cpu/blas.h"
+#include "worker_runtime/ckpt/checkpoint.h"
 #include "worker_runtime/data/tokenizer.h"
 #include "worker_runtime/train/estimate.h"
 #include "worker_runtime/device/cuda_plugin.h"
@@ -174,6 +175,16 @@ static int check_nccl(struct dt_err *err)
                       problems, problems == 1 ? "" : "s");
 }
 
+static int verify(const struct dt_train_args *a, struct dt_err *err)
+{
+    if (dt_ckpt_verify(a->verify, err) < 0) {
+        err->code = DT_E_RUNTIME; /* damage, also where it makes a header that cannot be */
+        return dt_err_wrap(err, "--verify");
+    }
+    printf("%s: every byte is as it was written\n", a->verify);
+    return 0;
+}
+
 static int train(const struct dt_train_args *a, const struct dt_config *c, struct failure *f)
 {
     struct dt_err *err = &f->err;
@@ -224,6 +235,8 @@ static int run(const struct dt_train_args *a, struct failure *f)
     struct dt_buf warnings = {0};
     if (a->tokenize)
         return tokenize(a, err);
+    if (a->verify)
+        return verify(a, err);
     if (a->check_nccl)
         return check_nccl(err);
     const char **overrides = calloc(a->set.len + 1, sizeof *overrides); /* ends with NULL */

@@ -21,7 +21,7 @@ static int read_line(const char *line, struct dt_train_args *a, struct dt_opt_re
 
 struct good {
     const char *line;
-    const char *config, *deepspeed, *resume, *init_from, *estimate, *output;
+    const char *config, *deepspeed, *resume, *init_from, *estimate, *verify, *output;
     int world, local, local_rank, sets, files;
 };
 
@@ -37,6 +37,7 @@ TEST(good_lines_are_taken)
          .init_from = "gpt2"},
         {.line = "-c a --set train.steps=3 --set x=", .config = "a", .sets = 2},
         {.line = "--estimate a --world 8 --local-world 4", .estimate = "a", .world = 8, .local = 4},
+        {.line = "--verify ckpt/step-00000100", .verify = "ckpt/step-00000100"},
         {.line = "tokenize a b -o out", .output = "out", .files = 3},
         {.line = "-o out tokenize -", .output = "out", .files = 2},
         {.line = "tokenize --output=out a", .output = "out", .files = 2},
@@ -71,6 +72,7 @@ TEST(good_lines_are_taken)
         CHECK_STR(a.resume, r->resume ? r->resume : "auto");
         CHECK_STR(a.init_from, r->init_from);
         CHECK_STR(a.estimate, r->estimate);
+        CHECK_STR(a.verify, r->verify);
         CHECK_STR(a.output, r->output);
         CHECK_EQ(a.world, r->world);
         CHECK_EQ(a.local, r->local);

@@ -180,6 +180,12 @@ def dtrun_killed(s):
     tap.check_equal(s.losses(c), s.losses(whole), "losses")
 
 
+def verify(s, checkpoint, status):
+    program = s.start_words([s.tools.train, "--verify", checkpoint])
+    tap.check_equal(program.end(), status, "exit status of --verify; it said\n%s\n" % "\n".join(program.lines))
+    return program
+
+
 @training.story
 def flipped_byte(s):
     """one byte that changed on disk: the file is named, the checkpoint before is taken, and the losses come again"""
@@ -195,6 +201,8 @@ def flipped_byte(s):
             byte = f.read(1)[0]
             f.seek(-1, os.SEEK_CUR)
             f.write(bytes([byte ^ 1]))
+        verify(s, s.path("ckpt%d" % number, "step-00000004"), 0).expect(r".*step-00000004: every byte is as it was written")
+        verify(s, s.path("ckpt%d" % number, "step-00000008"), 1).expect(r"dtrun-train: --verify: .*step-00000008/%s.*" % name)
         program = s.run(c, world=2)
         program.expect(r"step-00000008/%s.*" % name)
         tap.check_equal(s.losses(c), s.losses(whole), "losses")

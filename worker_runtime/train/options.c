@@ -30,6 +30,8 @@ static const struct dt_opt train_opts[] = {
      .help = "with --estimate: number of ranks of the job; 0 means WORLD_SIZE, or 1"},
     {.name = "local-world", .arg = "N", .parse = dt_opt_count, AT(local), .fallback = "0", .group = "Instead of training",
      .help = "with --estimate: number of ranks on this host; 0 means LOCAL_WORLD_SIZE, or all"},
+    {.name = "verify", .arg = "DIR", .completes = DT_OPT_DIRECTORY, AT(verify), .group = "Instead of training",
+     .help = "compare every byte of the checkpoint DIR, as in runs/a/step-00000100, with its checksums"},
     {.name = "check-nccl", AT(check_nccl), .group = "Instead of training",
      .help = "print what NCCL finds on this host: versions, links between GPUs, networks, and the NCCL_ variables "
              "that are set"},
@@ -46,6 +48,7 @@ const struct dt_opt_program dt_train_program = {
     .example = "dtrun --nproc-per-node 2 dtrun-train --config examples/tiny.json",
     .usage = "--config FILE [options]\n"
              "       dtrun-train --estimate FILE [options]\n"
+             "       dtrun-train --verify DIR\n"
              "       dtrun-train --check-nccl\n"
              "       dtrun-train tokenize FILE... -o OUT",
     .version = DT_VERSION,
@@ -95,7 +98,7 @@ static int check_whole(struct dt_train_args *a, struct dt_err *err)
         return dt_err_set(err, DT_E_USAGE, "tokenize: where to? Give -o FILE");
     if (a->output && !a->tokenize)
         return dt_err_set(err, DT_E_USAGE, "--output goes with tokenize");
-    if (!a->tokenize && !a->config && !a->deepspeed && !a->estimate && !a->check_nccl)
+    if (!a->tokenize && !a->config && !a->deepspeed && !a->estimate && !a->verify && !a->check_nccl)
         return dt_err_set(
             err, DT_E_USAGE,
             "which configuration? Give --config FILE; dtrun-train(1) says what stands in it");

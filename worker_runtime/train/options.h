@@ -9,7 +9,7 @@ struct dt_train_args {
     char *config, *deepspeed, *resume, *init_from, *output;
     struct dt_opt_strings set;
     int world, local; /* for --estimate; 0: as many as the environment says */
-    char *estimate;
+    char *estimate, *verify;
     int local_rank;     /* what older launchers append; the environment says it too */
     const char **files; /* with tokenize: what to read; owned, its strings are argv's */
     int file_count;
