@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/backend/elastic/session.h"
 
+#include "base/log.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -26,10 +28,51 @@ static dt_ms silence(const struct dt_session *s)
     return spec_of(s)->beat * spec_of(s)->beats;
 }
 
-/* The only assignment to phase, but for the first. */
+enum { PHASES = DT_SESSION_ENDED + 1 };
+
+/* clang-format off */
+/* What may follow what. */
+static const bool may_follow[PHASES][PHASES] = {
+    [DT_SESSION_IDLE] = {
+        [DT_SESSION_JOINING] = true,
+        [DT_SESSION_ENDED] = true,
+    },
+    [DT_SESSION_JOINING] = {
+        [DT_SESSION_JOINING] = true, /* with another incarnation, or the owner asks again */
+        [DT_SESSION_RUNNING] = true,
+        [DT_SESSION_ENDED] = true,
+    },
+    [DT_SESSION_RUNNING] = {
+        [DT_SESSION_STOPPING] = true,
+        [DT_SESSION_DONE] = true,
+        [DT_SESSION_LEAVING] = true,
+        [DT_SESSION_ENDED] = true,
+    },
+    [DT_SESSION_STOPPING] = {
+        [DT_SESSION_JOINING] = true,
+        [DT_SESSION_STOPPING] = true, /* its incarnation is stale: workers may do less than before */
+        [DT_SESSION_LEAVING] = true,
+        [DT_SESSION_ENDED] = true,
+    },
+    [DT_SESSION_DONE] = {
+        [DT_SESSION_STOPPING] = true,
+        [DT_SESSION_ENDED] = true,
+    },
+    [DT_SESSION_LEAVING] = {
+        [DT_SESSION_ENDED] = true,
+    },
+    [DT_SESSION_ENDED] = {
+        [DT_SESSION_ENDED] = true, /* the owner ends one that the server has closed */
+    },
+};
+/* clang-format on */
+
 static void become(struct dt_session *s, enum dt_session_phase phase)
 {
-    s->phase = phase;
+    if (!may_follow[s->phase][phase])
+        dt_bug("a session is %s and cannot be %s", dt_session_phase_name(s->phase),
+               dt_session_phase_name(phase));
+    s->phase = phase; /* the only assignment */
     s->parked = false;
     s->claim.running =
         phase == DT_SESSION_RUNNING || phase == DT_SESSION_STOPPING || phase == DT_SESSION_LEAVING;
