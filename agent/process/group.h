@@ -2,6 +2,10 @@
 /* The workers of one attempt, as one: they are started together, and the first that fails, or a
  * signal, ends all. Nothing of them is left when it is over.
  *
+ * This folder starts, stops and buries processes; nothing else in dtrun forks. The rest of the
+ * agent calls a group; below it are the guard (guard.h), which spawns (spawn.h) and reaps (reap.h),
+ * and what tells why a process could not start or died: control groups, limits, memory (oom.h).
+ *
  * Stopping: the signal goes to every worker's process group at once (or to the leaders first); when
  * all leaders are gone, to whatever else they started; after the shutdown timeout everything that
  * is left is killed. What has left its worker's session has outlived the worker that it was there

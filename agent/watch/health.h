@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The health port: GET /healthz answers 200 while all is well and 503 while it is not, with a JSON
+/* This folder looks after workers that run: what they tell on their progress pages (pages.h), in a
+ * file (progress.h) and in a pipe of timers (watchdog.h), and who may ask for it: the health port.
+ *
+ * The health port: GET /healthz answers 200 while all is well and 503 while it is not, with a JSON
  * object about the present state. The HTTP library comes with a helper library that is loaded only
  * when a port is asked for. */
 #ifndef DT_AGENT_WATCH_HEALTH_H

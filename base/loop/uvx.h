@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The little that every user of libuv here needs. A library of its own: what workers link stands on
- * base alone. */
+/* The little that every user of libuv here needs. This folder is a library of its own, since what
+ * workers link stands on base without libuv. */
 #ifndef DT_BASE_LOOP_UVX_H
 #define DT_BASE_LOOP_UVX_H
 

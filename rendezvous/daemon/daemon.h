@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The life of dtrun-rendezvous: start, signals, reload, the chain of its end. */
+/* The life of dtrun-rendezvous: start, signals, reload, the chain of its end. This folder is the
+ * program alone: its options, and systemd. The store and the runs that it serves are beside. */
 #ifndef DT_RENDEZVOUS_DAEMON_DAEMON_H
 #define DT_RENDEZVOUS_DAEMON_DAEMON_H
 

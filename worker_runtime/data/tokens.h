@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Files of tokens; the contract is dtrun/data.h. */
+/* Files of tokens; the contract is dtrun/data.h. This folder is all between a text and the numbers
+ * that a model reads: tokenizer.h makes such files, sampler.h says which sample comes when. */
 #ifndef DT_WORKER_RUNTIME_DATA_TOKENS_H
 #define DT_WORKER_RUNTIME_DATA_TOKENS_H
 

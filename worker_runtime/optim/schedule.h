@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The learning rate of a step, as DeepSpeed's schedulers have it. Pure. */
+/* The learning rate of a step, as DeepSpeed's schedulers have it. Pure. This folder decides numbers
+ * of an update, this one and the loss scale; the update itself is an op (ops/ops.h), AdamW. */
 #ifndef DT_WORKER_RUNTIME_OPTIM_SCHEDULE_H
 #define DT_WORKER_RUNTIME_OPTIM_SCHEDULE_H
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The loop: steps, validation, checkpoints, and the way back. */
+/* The loop of dtrun-train: steps, validation, checkpoints, and the way back. This folder puts
+ * together what the others decide and compute; what a run consists of is in inside.h. */
 #ifndef DT_WORKER_RUNTIME_TRAIN_TRAIN_H
 #define DT_WORKER_RUNTIME_TRAIN_TRAIN_H
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What differs between the stages, and what they share.
+/* ZeRO: a model's parameters, gradients and optimizer state, divided among ranks. What differs
+ * between the stages, and what they share; the contract is dtrun/zero.h.
  *
  * All that a dt_zero keeps stands in *rows*: parameters, gradients, and the optimizer's master,
  * exp_avg and exp_avg_sq. A row is either full (all padded units, one behind the other) or sharded

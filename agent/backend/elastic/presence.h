@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* This agent at the rendezvous of its job: the session, with a connection and a clock. What is said
+/* The backend in this folder is for nodes that come and go: its agents meet at a rendezvous of
+ * dtrun's, which decides. elastic.c finds out who hosts it (host.h), and is what the agent sees.
+ *
+ * This agent at the rendezvous of its job: the session, with a connection and a clock. What is said
  * and what follows from answers is decided in session.c; this knows how long a rendezvous that is
  * not there is waited for, tells people, and tells the agent: its events are the backend's.
  *

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The backend of a job of one node: there is nobody to find, and the store is empty in each
+ * attempt. */
 #include "agent/backend/backend.h"
 #include "agent/backend/store_host.h"
 #include "base/list.h"

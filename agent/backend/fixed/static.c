@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The backend of a job whose nodes are fixed: node 0 serves the store, and all exchange their ranks
+ * there, as torchrun's agents do. Who is which rank is decided in ranks.c; how PyTorch's agents
+ * before 2.4 do the same is in elders.c. */
 #include "agent/backend/backend.h"
 #include "agent/backend/fixed/elders.h"
 #include "agent/backend/fixed/exchange.h"

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The inside of the shm backend. An operation is a small state machine that goes as far as it can
+/* The inside of the shm backend: collectives among the ranks of one host, over memory that they
+ * share (segment.h, seat.h) and futexes. Nothing else includes it.
+ *
+ * An operation is a small state machine that goes as far as it can
  * and then says whom it waits for; whoever waits for one of them moves all, so that what was
  * started and not yet waited for never holds up a peer that waits. Collectives are done one after
  * another, in the order of their starts, which is the same on all ranks; messages in the order of
