@@ -259,14 +259,12 @@ static bool may_pass(const struct dt_err *cause)
            cause->code == DT_E_RUNTIME;
 }
 
-int dt_sync_client_connect(struct dt_sync_client *c, const char *addr, dt_ms timeout,
-                           struct dt_err *err)
+static int connect_to(struct dt_sync_client *c, const char *addr, dt_ms timeout, struct dt_err *err)
 {
     struct dt_backoff backoff = {.first = 20, .most = 2 * DT_SECOND, .seed = dt_map_random_seed()};
     dt_ms deadline = from_now(timeout);
     struct dt_err cause;
     char time[32];
-    assert(c->socket.fd < 0);
     snprintf(c->name, sizeof c->name, "%s", addr);
     c->timeout = timeout;
     while (try_addresses(c, addr, deadline, &cause) < 0) {
@@ -274,15 +272,14 @@ int dt_sync_client_connect(struct dt_sync_client *c, const char *addr, dt_ms tim
         if (may_pass(&cause) && now >= deadline)
             return dt_err_set(err, DT_E_TIMEOUT, "store %s: cannot be reached within %s: %s", addr,
                               dt_str_from_duration(timeout, time, sizeof time), cause.text);
-        if (!may_pass(&cause) ||
-            dt_sync_socket_pause(&c->socket, next < deadline ? next : deadline, &cause) < 0)
+        if (!may_pass(&cause))
             return dt_err_set(err, cause.code, "store %s: %s", addr, cause.text);
+        dt_sync_socket_pause(next < deadline ? next : deadline);
     }
-    c->dead = (struct dt_err){0};
     return 0;
 }
 
-struct dt_sync_client *dt_sync_client_create(struct dt_err *err)
+struct dt_sync_client *dt_sync_client_open(const char *addr, dt_ms timeout, struct dt_err *err)
 {
     struct dt_sync_client *c = calloc(1, sizeof *c);
     if (!c) {
@@ -290,18 +287,8 @@ struct dt_sync_client *dt_sync_client_create(struct dt_err *err)
         return NULL;
     }
     c->answers.limits = DT_C10D_ANSWER_LIMITS_DEFAULT;
-    dt_err_set(&c->dead, DT_E_DISCONNECTED, "not connected yet");
-    if (dt_sync_socket_init(&c->socket, err) < 0) {
-        dt_sync_client_close(c);
-        return NULL;
-    }
-    return c;
-}
-
-struct dt_sync_client *dt_sync_client_open(const char *addr, dt_ms timeout, struct dt_err *err)
-{
-    struct dt_sync_client *c = dt_sync_client_create(err);
-    if (c && dt_sync_client_connect(c, addr, timeout, err) < 0) {
+    c->socket.fd = -1;
+    if (connect_to(c, addr, timeout, err) < 0) {
         dt_sync_client_close(c);
         return NULL;
     }
@@ -312,16 +299,11 @@ void dt_sync_client_close(struct dt_sync_client *c)
 {
     if (!c)
         return;
-    dt_sync_socket_finish(&c->socket);
+    dt_sync_socket_disconnect(&c->socket);
     dt_buf_finish(&c->in);
     dt_buf_finish(&c->out);
     dt_buf_finish(&c->items);
     free(c);
-}
-
-void dt_sync_client_cancel(struct dt_sync_client *c)
-{
-    dt_sync_socket_cancel(&c->socket);
 }
 
 void dt_sync_client_set_timeout(struct dt_sync_client *c, dt_ms timeout)

@@ -11,14 +11,13 @@
  *     DT_E_DISCONNECTED  the server is gone; dead
  *     DT_E_PROTOCOL      the server talks nonsense; dead
  *     DT_E_LIMIT         the server sends more than a client takes; dead
- *     DT_E_CANCELED      dt_sync_client_cancel() was called; dead
  *     DT_E_MEMORY        dead if it happened inside an exchange
  *
  * A dead client says so at once whatever it is asked, and does not reconnect: what it asked for may
  * or may not have happened. A set has no answer and succeeds when the kernel has it; what the
  * server refuses shows as a disconnect in a later call.
  *
- * One thread at a time; only dt_sync_client_cancel() may come from elsewhere. */
+ * One thread at a time. */
 #ifndef DT_RENDEZVOUS_PROTOCOL_SYNC_CLIENT_H
 #define DT_RENDEZVOUS_PROTOCOL_SYNC_CLIENT_H
 
@@ -34,20 +33,11 @@ struct dt_sync_client;
 
 /* Connects to ADDR ("HOST:PORT", "[IPV6]:PORT", "unix:/PATH") and greets, again and again until
  * TIMEOUT is over: the server may start later, and so may its name. Looking a name up can take
- * longer than TIMEOUT, and no cancel ends it. TIMEOUT is also that of later calls until
- * dt_sync_client_set_timeout(). NULL and *err on failure. */
+ * longer. TIMEOUT is also that of later calls until dt_sync_client_set_timeout(). NULL and *err on
+ * failure. */
 struct dt_sync_client *dt_sync_client_open(const char *addr, dt_ms timeout, struct dt_err *err);
 
-/* The same in two steps, for who wants to be able to cancel while it connects. */
-struct dt_sync_client *dt_sync_client_create(struct dt_err *err);
-int dt_sync_client_connect(struct dt_sync_client *c, const char *addr, dt_ms timeout,
-                           struct dt_err *err);
-
 void dt_sync_client_close(struct dt_sync_client *c); /* and frees it; NULL is fine */
-
-/* Makes the current call and all later ones fail promptly. For signal handlers and other threads,
- * until close. */
-void dt_sync_client_cancel(struct dt_sync_client *c);
 
 /* For each call that has no timeout of its own. A get has it for the wait for its key. */
 void dt_sync_client_set_timeout(struct dt_sync_client *c, dt_ms timeout);

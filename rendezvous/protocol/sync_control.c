@@ -187,8 +187,8 @@ struct dt_sync_control *dt_sync_control_open(const char *addr, const char *progr
     }
     c->timeout = timeout;
     snprintf(c->name, sizeof c->name, "%s", addr);
-    if (dt_sync_socket_init(&c->socket, err) == 0 && connect_to(c, addr, deadline, err) == 0 &&
-        greet(c, program, token, deadline, err) == 0)
+    c->socket.fd = -1;
+    if (connect_to(c, addr, deadline, err) == 0 && greet(c, program, token, deadline, err) == 0)
         return c;
     explain(c, err);
     dt_sync_control_close(c);
@@ -199,7 +199,7 @@ void dt_sync_control_close(struct dt_sync_control *c)
 {
     if (!c)
         return;
-    dt_sync_socket_finish(&c->socket);
+    dt_sync_socket_disconnect(&c->socket);
     dt_buf_finish(&c->in);
     dt_buf_finish(&c->out);
     free(c);

@@ -6,55 +6,25 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
-#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #define READ_SIZE (64u << 10)
-
-int dt_sync_socket_init(struct dt_sync_socket *s, struct dt_err *err)
-{
-    s->fd = -1;
-    s->cancel = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    return s->cancel < 0 ? dt_err_errno(err, DT_E_RUNTIME, errno, "cannot make an eventfd") : 0;
-}
-
-void dt_sync_socket_finish(struct dt_sync_socket *s)
-{
-    dt_sync_socket_disconnect(s);
-    if (s->cancel >= 0)
-        close(s->cancel);
-}
-
-void dt_sync_socket_cancel(const struct dt_sync_socket *s)
-{
-    int saved = errno; /* of whom the signal interrupted */
-    uint64_t one = 1;
-    ssize_t n = write(s->cancel, &one, sizeof one); /* nobody reads it, so it stays readable */
-    (void)n;
-    errno = saved;
-}
 
 static int cut_to_int(dt_ms t)
 {
     return t < 0 ? 0 : t > INT_MAX ? INT_MAX : (int)t;
 }
 
-/* Waits for EVENTS on the socket, if any. *GOT: they came; else the deadline did. */
-static int await(const struct dt_sync_socket *s, short events, dt_ms deadline, bool *got,
-                 struct dt_err *err)
+/* Waits for EVENTS on FD, which may be -1. *GOT: they came; else the deadline did. */
+static int await(int fd, short events, dt_ms deadline, bool *got, struct dt_err *err)
 {
-    struct pollfd fds[] = {
-        {.fd = s->cancel, .events = POLLIN},
-        {.fd = events ? s->fd : -1, .events = events},
-    };
+    struct pollfd wanted = {.fd = fd, .events = events};
     for (;;) {
         dt_ms left = deadline - dt_clock_monotonic();
-        int n = poll(fds, 2, cut_to_int(left));
+        int n = poll(&wanted, 1, cut_to_int(left));
         if (n < 0 && errno != EINTR)
             return dt_err_errno(err, DT_E_RUNTIME, errno, "poll");
-        if (n > 0 && fds[0].revents)
-            return dt_err_set(err, DT_E_CANCELED, "canceled");
         *got = n > 0;
         if (n > 0 || left <= 0)
             return 0;
@@ -65,20 +35,20 @@ static int await_or_fail(const struct dt_sync_socket *s, short events, dt_ms dea
                          struct dt_err *err)
 {
     bool got;
-    if (await(s, events, deadline, &got, err) < 0)
+    if (await(s->fd, events, deadline, &got, err) < 0)
         return -1;
     return got ? 0 : dt_err_set(err, DT_E_TIMEOUT, "timed out");
 }
 
 int dt_sync_socket_peek(const struct dt_sync_socket *s, bool *input, struct dt_err *err)
 {
-    return await(s, POLLIN, 0, input, err);
+    return await(s->fd, POLLIN, 0, input, err);
 }
 
-int dt_sync_socket_pause(const struct dt_sync_socket *s, dt_ms until, struct dt_err *err)
+void dt_sync_socket_pause(dt_ms until)
 {
     bool got;
-    return await(s, 0, until, &got, err);
+    await(-1, 0, until, &got, NULL);
 }
 
 void dt_sync_socket_disconnect(struct dt_sync_socket *s)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A stream socket for who may block, but never past a deadline and never past a cancel. Signals
- * that interrupt a call change nothing.
+/* A stream socket for who may block, but never past a deadline. Signals that interrupt a call
+ * change nothing.
  *
- * Calls give 0, or -1 with a bare cause for the caller to wrap: DT_E_TIMEOUT, DT_E_CANCELED,
- * DT_E_DISCONNECTED or DT_E_MEMORY. Deadlines are times of dt_clock_monotonic(). */
+ * Calls give 0, or -1 with a bare cause for the caller to wrap: DT_E_TIMEOUT, DT_E_DISCONNECTED or
+ * DT_E_MEMORY. Deadlines are times of dt_clock_monotonic(). */
 #ifndef DT_RENDEZVOUS_PROTOCOL_SYNC_SOCKET_H
 #define DT_RENDEZVOUS_PROTOCOL_SYNC_SOCKET_H
 
@@ -15,15 +15,8 @@
 #include <stdbool.h>
 
 struct dt_sync_socket {
-    int fd;     /* -1: not connected */
-    int cancel; /* an eventfd: once readable, every call fails */
+    int fd; /* -1: not connected */
 };
-
-int dt_sync_socket_init(struct dt_sync_socket *s, struct dt_err *err);
-void dt_sync_socket_finish(struct dt_sync_socket *s);
-
-/* For good. From any thread, and from signal handlers. */
-void dt_sync_socket_cancel(const struct dt_sync_socket *s);
 
 int dt_sync_socket_connect(struct dt_sync_socket *s, const struct dt_addr *to, dt_ms deadline,
                            struct dt_err *err);
@@ -39,7 +32,7 @@ int dt_sync_socket_receive(const struct dt_sync_socket *s, struct dt_buf *into, 
 /* Does not wait. *INPUT: there are bytes, or the connection's end, to be received. */
 int dt_sync_socket_peek(const struct dt_sync_socket *s, bool *input, struct dt_err *err);
 
-/* Sleeps; fails early, and only, when canceled. */
-int dt_sync_socket_pause(const struct dt_sync_socket *s, dt_ms until, struct dt_err *err);
+/* Sleeps until then. */
+void dt_sync_socket_pause(dt_ms until);
 
 #endif

@@ -13,23 +13,12 @@
 
 #define ACTOR_PEERS 8
 
-enum verb {
-    DO_END,
-    DO_ACCEPT,
-    DO_GREET,
-    DO_USE,
-    DO_READ,
-    DO_SEND,
-    DO_CALL,
-    DO_HANG_UP,
-    DO_READ_ALL
-};
+enum verb { DO_END, DO_ACCEPT, DO_GREET, DO_USE, DO_READ, DO_SEND, DO_HANG_UP, DO_READ_ALL };
 
 struct line {
     enum verb verb;
     const char *bytes; /* of SEND */
     size_t len;        /* of SEND, READ and USE */
-    void (*call)(void *arg);
 };
 
 /* clang-format off */
@@ -38,7 +27,6 @@ struct line {
 #define GREET        {.verb = DO_GREET} /* accepts, and answers the greeting */
 #define READ(n)      {.verb = DO_READ, .len = (n)}
 #define SEND(s)      {.verb = DO_SEND, .bytes = (s), .len = sizeof(s) - 1}
-#define CALL(f)      {.verb = DO_CALL, .call = (f)}
 #define USE(n)       {.verb = DO_USE, .len = (n)} /* the Nth of those accepted, from 0 */
 #define HANG_UP      {.verb = DO_HANG_UP}
 #define UNTIL_CLOSED {.verb = DO_READ_ALL}
@@ -49,7 +37,6 @@ struct actor {
     int listener, peer; /* peer: of `peers`, who is talked to */
     int peers[ACTOR_PEERS];
     int accepted;
-    void *arg; /* of CALL */
     pthread_t thread;
     char addr[DT_ADDR_TEXT];
 };
@@ -94,9 +81,6 @@ static inline void *act(void *arg)
         case DO_SEND:
             send(a->peer, l->bytes, l->len, MSG_NOSIGNAL);
             break;
-        case DO_CALL:
-            l->call(a->arg);
-            break;
         case DO_HANG_UP:
             shutdown(a->peer, SHUT_RDWR); /* closed by actor_stop() */
             break;
@@ -124,9 +108,9 @@ static inline int bind_somewhere(char *addr, size_t size)
     return fd;
 }
 
-static inline void actor_start(struct actor *a, const struct line *script, void *arg)
+static inline void actor_start(struct actor *a, const struct line *script)
 {
-    *a = (struct actor){.script = script, .peer = -1, .arg = arg};
+    *a = (struct actor){.script = script, .peer = -1};
     a->listener = bind_somewhere(a->addr, sizeof a->addr);
     CHECK_EQ(listen(a->listener, 16), 0);
     CHECK_EQ(pthread_create(&a->thread, NULL, act, a), 0);

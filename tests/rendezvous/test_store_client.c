@@ -308,7 +308,7 @@ TEST(a_key_that_comes_while_its_wait_is_taken_back_shifts_no_answer)
     struct world w;
     struct actor a;
     world_open(&w);
-    actor_start(&a, script, NULL);
+    actor_start(&a, script);
     struct dt_store_client *c = client_open(&w, a.addr, DEFAULTS);
     issue_keys(&w, c, DT_C10D_WAIT, "k", 2000);
     settle(&w);
@@ -451,7 +451,7 @@ TEST(who_is_no_store_is_told_so)
     struct world w;
     struct actor a;
     world_open(&w);
-    actor_start(&a, script, NULL);
+    actor_start(&a, script);
     struct dt_store_client *c = client_open(&w, a.addr, DEFAULTS);
     issue(&w, c, ADD_("n", 1), SOON);
     settle(&w);
@@ -482,7 +482,7 @@ TEST(a_legacy_store_is_spoken_to_in_its_own_way)
     struct actor a;
     struct dt_err err;
     world_open(&w);
-    actor_start(&a, script, NULL);
+    actor_start(&a, script);
     struct dt_store_client *c = client_open(&w, a.addr, DEFAULTS);
     issue_keys(&w, c, DT_C10D_MULTI_SET, "ab", SOON);
     issue_keys(&w, c, DT_C10D_MULTI_GET, "ab", SOON);
@@ -507,7 +507,7 @@ TEST(a_wait_of_a_legacy_store_that_is_over_its_time_costs_its_connection)
     struct world w;
     struct actor a;
     world_open(&w);
-    actor_start(&a, script, NULL);
+    actor_start(&a, script);
     struct dt_store_client *c = client_open(&w, a.addr, DEFAULTS);
     run_until_told(&w, "CONNECTED");
     issue_keys(&w, c, DT_C10D_WAIT, "k", 2000);
@@ -527,7 +527,7 @@ TEST(who_hangs_up_on_either_greeting_is_tried_again_with_the_modern_one)
     struct world w;
     struct actor a;
     world_open(&w);
-    actor_start(&a, script, NULL);
+    actor_start(&a, script);
     struct dt_store_client *c = client_open(&w, a.addr, DEFAULTS);
     run_until_told(&w, "CONNECTED");
     CHECK(!dt_store_client_legacy(c));
@@ -544,7 +544,7 @@ TEST(nonsense_after_the_greeting_costs_the_connection)
     struct world w;
     struct actor a;
     world_open(&w);
-    actor_start(&a, script, NULL);
+    actor_start(&a, script);
     struct dt_store_client *c = client_open(&w, a.addr, DEFAULTS);
     issue(&w, c, ADD_("n", 1), SOON);
     run_until_told(&w, "LOST");
@@ -564,7 +564,7 @@ TEST(an_answer_that_is_late_is_dropped_and_the_next_one_is_right)
     struct world w;
     struct actor a;
     world_open(&w);
-    actor_start(&a, script, NULL);
+    actor_start(&a, script);
     struct dt_store_client *c = client_open(&w, a.addr, DEFAULTS);
     run_until_told(&w, "CONNECTED");
     issue(&w, c, ADD_("n", 1), 10);

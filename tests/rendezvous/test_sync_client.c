@@ -8,7 +8,6 @@
 #include "tests/lib/check.h"
 #include "tests/rendezvous/actor.h"
 
-#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/time.h>
@@ -85,11 +84,6 @@ static struct dt_sync_client *open_client(const char *addr)
     CHECK_STR(err.text, "");
     CHECK(c != NULL);
     return c;
-}
-
-static void cancel_client(void *client)
-{
-    dt_sync_client_cancel(client);
 }
 
 /* Whether "n" is there; 18 bytes, answered by one. */
@@ -249,7 +243,7 @@ TEST(a_key_that_comes_while_its_wait_is_taken_back_has_come)
         GREET, READ(18), READ(1), SEND("\0"), SEND("\1"), READ(18), SEND("\0"), UNTIL_CLOSED, END,
     };
     struct actor a;
-    actor_start(&a, script, NULL);
+    actor_start(&a, script);
     struct dt_sync_client *c = open_client(a.addr);
     struct dt_err err;
     bool there;
@@ -301,7 +295,7 @@ TEST(connections_that_die_before_the_greeting_is_answered_are_tried_again)
         ACCEPT, HANG_UP, ACCEPT, READ(10), HANG_UP, GREET, UNTIL_CLOSED, END,
     };
     struct actor a;
-    actor_start(&a, script, NULL);
+    actor_start(&a, script);
     dt_sync_client_close(open_client(a.addr));
     actor_stop(&a);
 }
@@ -312,7 +306,7 @@ TEST(who_is_no_store_is_told_so)
                                          UNTIL_CLOSED, END};
     struct actor a;
     struct dt_err err = {0};
-    actor_start(&a, script, NULL);
+    actor_start(&a, script);
     CHECK(dt_sync_client_open(a.addr, SOON, &err) == NULL);
     CHECK_EQ(err.code, DT_E_PROTOCOL);
     CHECK(strstr(err.text, "is the port right?") != NULL);
@@ -342,7 +336,7 @@ TEST(servers_that_fail_in_the_middle_leave_a_client_that_says_so_at_once)
         struct actor a;
         struct dt_err err = {0};
         struct dt_buf v = {0};
-        actor_start(&a, bad[i].script, NULL);
+        actor_start(&a, bad[i].script);
         struct dt_sync_client *c = open_client(a.addr);
         dt_sync_client_set_timeout(c, bad[i].code == DT_E_TIMEOUT ? 20 : SOON);
         CHECK_FAIL(dt_sync_client_compare_set(c, b("n"), b(""), b("x"), &v, &err), err,
@@ -366,21 +360,21 @@ TEST(nonsense_after_the_greeting_ends_the_client)
     struct dt_err err = {0};
     struct dt_buf v = {0};
     bool there;
-    actor_start(&a, wrong_wait, NULL);
+    actor_start(&a, wrong_wait);
     struct dt_sync_client *c = open_client(a.addr);
     CHECK_FAIL(dt_sync_client_get(c, b("k"), &v, &err), err, "72 is no answer to WAIT");
     CHECK_EQ(err.code, DT_E_PROTOCOL);
     dt_sync_client_close(c);
     actor_stop(&a);
 
-    actor_start(&a, huge_value, NULL);
+    actor_start(&a, huge_value);
     c = open_client(a.addr);
     CHECK_FAIL(dt_sync_client_get(c, b("k"), &v, &err), err, "over the limit");
     CHECK_EQ(err.code, DT_E_LIMIT);
     dt_sync_client_close(c);
     actor_stop(&a);
 
-    actor_start(&a, unasked, NULL);
+    actor_start(&a, unasked);
     c = open_client(a.addr);
     CHECK_OK(check_n(c, &there, &err), err);
     CHECK_FAIL(check_n(c, &there, &err), err, "sent what nobody asked for");
@@ -405,50 +399,15 @@ TEST(a_set_that_ended_the_connection_shows_in_the_next_call)
     serving_stop(&s);
 }
 
-TEST(a_call_under_way_is_canceled_from_another_thread)
-{
-    static const struct line script[] = {GREET, READ(18), CALL(cancel_client), UNTIL_CLOSED, END};
-    struct actor a;
-    struct dt_err err;
-    struct dt_sync_client *c = dt_sync_client_create(&err);
-    actor_start(&a, script, c);
-    bool there;
-    CHECK_FAIL(check_n(c, &there, &err), err, "not connected yet");
-    CHECK_OK(dt_sync_client_connect(c, a.addr, SOON, &err), err);
-    CHECK_FAIL(dt_sync_client_wait(c, (struct dt_bytes[]){b("k")}, 1, SOON, &err), err, "canceled");
-    CHECK_EQ(err.code, DT_E_CANCELED);
-    CHECK_FAIL(dt_sync_client_set(c, b("k"), b("v"), &err), err, "canceled");
-    actor_stop(&a); /* nobody may cancel a client that is being closed */
-    dt_sync_client_close(c);
-}
-
-TEST(connecting_is_canceled_too)
-{
-    static const struct line script[] = {ACCEPT, CALL(cancel_client), UNTIL_CLOSED, END};
-    struct actor a;
-    struct dt_err err;
-    struct dt_sync_client *c = dt_sync_client_create(&err);
-    actor_start(&a, script, c);
-    CHECK_FAIL(dt_sync_client_connect(c, a.addr, SOON, &err), err, "canceled");
-    CHECK_EQ(err.code, DT_E_CANCELED);
-    actor_stop(&a); /* nobody may cancel a client that is being closed */
-    dt_sync_client_close(c);
-}
-
-static struct dt_sync_client
-    *to_cancel; /* what the handler can see; NULL: let the signal interrupt only */
 static volatile sig_atomic_t signals;
 
 static void on_alarm(int sig)
 {
-    int was = errno;
     (void)sig;
-    if (++signals == 20 && to_cancel)
-        dt_sync_client_cancel(to_cancel);
-    errno = was;
+    signals++;
 }
 
-TEST(signals_interrupt_nothing_and_may_cancel)
+TEST(signals_interrupt_nothing)
 {
     struct serving s;
     serving_start(&s, "127.0.0.1:0");
@@ -460,17 +419,13 @@ TEST(signals_interrupt_nothing_and_may_cancel)
     setitimer(ITIMER_REAL, &every, NULL);
     CHECK_FAIL(dt_sync_client_wait(c, (struct dt_bytes[]){b("k")}, 1, 60, &err), err,
                "after 60 ms");
-    for (int i = 0; i < 100; i++) {
+    while (signals < 20) {
         bool there;
         CHECK_OK(check_n(c, &there, &err), err);
         CHECK(!there);
     }
-    to_cancel = c;
-    signals = 0;
-    CHECK_FAIL(dt_sync_client_wait(c, (struct dt_bytes[]){b("k")}, 1, SOON, &err), err, "canceled");
     setitimer(ITIMER_REAL, &off, NULL);
     sigaction(SIGALRM, &old, NULL);
-    to_cancel = NULL;
     dt_sync_client_close(c);
     serving_stop(&s);
 }
@@ -478,7 +433,5 @@ TEST(signals_interrupt_nothing_and_may_cancel)
 TEST(closing_nothing_is_fine)
 {
     dt_sync_client_close(NULL);
-    struct dt_err err;
-    dt_sync_client_close(dt_sync_client_create(&err));
     CHECK(true);
 }
