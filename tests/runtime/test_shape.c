@@ -380,7 +380,7 @@ TEST(units_hold_their_tensors_in_order)
     free(tensors);
 }
 
-/* -- parts of tensors -- */
+/* -- parts of tensors ------------------------------------------------------------------------- */
 
 static const struct dt_shape cut_shapes[] = {
     {DT_GPT2, 1, 4, 4, 8, 2, 11, 6, 13, 1e-5f, 0, 0.02f, .tied = true},
