@@ -14,7 +14,6 @@ struct attempt {
 };
 
 static void try_next_address(struct dt_dial *d);
-static void start_round(struct dt_dial *d);
 static void on_timer(uv_timer_t *t);
 
 static dt_ms now(const struct dt_dial *d)

@@ -28,8 +28,6 @@
 #include <dtrun/checkpoint.h>
 #include <limits.h>
 
-#define DT_CKPT_RANKS_MAX 65536
-
 /* What state.json holds beside checksums. */
 struct dt_ckpt_state {
     int64_t step;           /* steps done */

@@ -17,8 +17,6 @@
 #define DT_JOIN_AS(a, b) a##_##b
 #define DT_JOIN(a, b) DT_JOIN_AS(a, b)
 #define DT_CPU(name) DT_JOIN(dt_cpu_##name, DT_ISA)
-#define DT_TEXT_OF(x) #x
-#define DT_TEXT(x) DT_TEXT_OF(x)
 
 struct dt_range {
     size_t from, to;
