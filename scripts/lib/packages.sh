@@ -65,4 +65,4 @@ build_packages="gcc libc6-dev meson ninja-build pkg-config libuv1-dev libcjson-d
 # shellcheck disable=SC2034
 runtime_packages="libopenblas0-pthread libucx-dev"
 # shellcheck disable=SC2034
-test_packages="mandoc systemd iproute2 nftables"
+test_packages="libpython3-dev mandoc systemd iproute2 nftables"

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/look/look.h"
+
+#include "agent/look/elf_image.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* PY_VERSION_HEX of a CPython older than 3.11, which does not tell, by the name of its file:
+ * "python3.9", "libpython3.9.so.1.0". 3.0 where that does not tell either. */
+static uint32_t version_by_name(const char *name)
+{
+    const char *at = strstr(name, "python3.");
+    unsigned minor = at ? (unsigned)atoi(at + strlen("python3.")) : 0;
+    return 0x03000000 | (minor & 255) << 16;
+}
+
+/* Finds _PyRuntime. */
+static bool find_runtime(struct dt_memory *m, const struct dt_look_image *images, int count,
+                         uint64_t *runtime, uint32_t *hex)
+{
+    for (int i = 0; i < count; i++) {
+        struct dt_elf_image elf;
+        uint64_t version;
+        if (dt_elf_image_open(&elf, m, images[i].base) < 0 ||
+            dt_elf_image_find(&elf, m, "_PyRuntime", runtime) < 0)
+            continue;
+        if (dt_elf_image_find(&elf, m, "Py_Version", &version) < 0 ||
+            dt_memory_read(m, version, hex, sizeof *hex) < 0)
+            *hex = version_by_name(images[i].name);
+        return true;
+    }
+    return false;
+}
+
+int dt_look_read_python(struct dt_memory *m, const struct dt_look_image *images, int count,
+                        uint32_t *python, struct dt_python_stacks *stacks, struct dt_err *err)
+{
+    struct dt_python_layout layout;
+    uint64_t runtime;
+    *python = 0;
+    if (!find_runtime(m, images, count, &runtime, python)) {
+        if (m->error != EPERM && m->error != ESRCH)
+            return 0;
+        return dt_err_errno(err, DT_E_RUNTIME, m->error, "its memory");
+    }
+    if (dt_python_layout_read(&layout, m, *python, runtime, err) < 0)
+        return -1;
+    return dt_python_stacks_read(stacks, m, &layout, runtime, err);
+}
+
+/* What to do where the kernel lets us read nothing. */
+static void explain_refusal(struct dt_look_entry *e)
+{
+    char scope = '0';
+    FILE *f = fopen("/proc/sys/kernel/yama/ptrace_scope", "re");
+    if (f) {
+        scope = (char)fgetc(f);
+        fclose(f);
+    }
+    if (scope > '0')
+        snprintf(e->unreadable, sizeof e->unreadable,
+                 "the kernel refuses it (kernel.yama.ptrace_scope is %c); look as root, or set it "
+                 "to 0",
+                 scope);
+    else
+        snprintf(e->unreadable, sizeof e->unreadable,
+                 "the kernel refuses it; look as the user who runs it, or as root, and in a "
+                 "container with CAP_SYS_PTRACE if need be");
+}
+
+static void read_stacks(struct dt_look_entry *e)
+{
+    struct dt_look_image images[DT_LOOK_IMAGES_MAX];
+    struct dt_memory m = dt_memory_of(&e->process.pid);
+    struct dt_err err = {0};
+    int count = dt_look_images(e->process.pid, images), why = count < 0 ? -count : 0;
+    if (count < 0)
+        dt_err_errno(&err, DT_E_RUNTIME, why, "its memory");
+    else if (dt_look_read_python(&m, images, count, &e->python, &e->stacks, &err) < 0)
+        why = m.error;
+    if (!dt_look_process_lives(&e->process)) {
+        dt_python_stacks_finish(&e->stacks);
+        snprintf(e->unreadable, sizeof e->unreadable, "it has ended");
+    } else if (why == EACCES || why == EPERM) {
+        explain_refusal(e);
+    } else {
+        snprintf(e->unreadable, sizeof e->unreadable, "%s", err.text);
+    }
+}
+
+int dt_look_at(struct dt_look *look, pid_t pid, struct dt_err *err)
+{
+    dt_ms end = dt_clock_monotonic() + DT_LOOK_TIME_MAX;
+    size_t count;
+    *look = (struct dt_look){0};
+    pid_t *pids = dt_look_descendants(pid, &count, &look->more, err);
+    if (!pids)
+        return -1;
+    look->at = calloc(count, sizeof *look->at);
+    if (!look->at) {
+        free(pids);
+        return dt_err_set(err, DT_E_MEMORY, "no memory for a look at %zu processes", count);
+    }
+    for (; look->len < count && dt_clock_monotonic() < end; look->len++) {
+        struct dt_look_entry *e = &look->at[look->len];
+        struct dt_err why = {0};
+        if (dt_look_process_read(&e->process, pids[look->len], &why) < 0)
+            snprintf(e->unreadable, sizeof e->unreadable, "%s", why.text);
+        else
+            read_stacks(e);
+    }
+    look->more = look->more || look->len < count;
+    free(pids);
+    return 0;
+}
+
+void dt_look_finish(struct dt_look *look)
+{
+    for (size_t i = 0; i < look->len; i++) {
+        dt_look_process_finish(&look->at[i].process);
+        dt_python_stacks_finish(&look->at[i].stacks);
+    }
+    free(look->at);
+    *look = (struct dt_look){0};
+}
+
+const struct dt_python_thread *dt_look_stack_of(const struct dt_look_entry *e,
+                                                const struct dt_look_task *t)
+{
+    for (size_t i = 0; i < e->stacks.len; i++)
+        if (e->stacks.at[i].native_id == (uint64_t)t->inner)
+            return &e->stacks.at[i];
+    return NULL;
+}

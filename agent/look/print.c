@@ -1,0 +1,361 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/look/print.h"
+
+#include "agent/look/syscall_name.h"
+#include "base/utf8.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define COLUMNS 80
+#define PIDS_SHOWN 4 /* of one group, beside the first */
+
+static size_t columns_of(const struct dt_buf *text)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < text->len; i++)
+        n += (text->at[i] & 0xc0) != 0x80;
+    return n;
+}
+
+static const char *file_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash && slash[1] ? slash + 1 : path;
+}
+
+static void put_place(struct dt_buf *out, const char *file, int line)
+{
+    dt_utf8_put_visible(out, file, "");
+    if (line > 0)
+        dt_buf_printf(out, ":%d", line);
+}
+
+/* -- one process -- */
+
+static bool frames_equal(const struct dt_python_frame *a, const struct dt_python_frame *b)
+{
+    return a->line == b->line && strcmp(a->function, b->function) == 0 &&
+           strcmp(a->file, b->file) == 0;
+}
+
+/* A frame on its own line, or on two where one is too short. TIMES: how often it comes in a row. */
+static void put_frame(struct dt_buf *out, const struct dt_python_frame *f, size_t times)
+{
+    struct dt_buf function = {0}, place = {0};
+    dt_utf8_put_visible(&function, f->function, "");
+    put_place(&place, f->file, f->line);
+    if (times > 1)
+        dt_buf_printf(&place, " (%zu times)", times);
+    bool fits = 4 + columns_of(&function) + 2 + columns_of(&place) <= COLUMNS;
+    dt_buf_printf(out, "    %s%s%s\n", dt_buf_cstr(&function), fits ? "  " : "\n        ",
+                  dt_buf_cstr(&place));
+    dt_buf_finish(&function);
+    dt_buf_finish(&place);
+}
+
+static void put_stack(struct dt_buf *out, const struct dt_python_thread *t)
+{
+    if (t->unreadable[0])
+        dt_buf_printf(out, "    unreadable: %s\n", t->unreadable);
+    if (t->changing)
+        dt_buf_put_str(out, "    (further calls, which change)\n");
+    for (size_t i = 0, times; i < t->depth; i += times) {
+        for (times = 1; i + times < t->depth && frames_equal(&t->frames[i], &t->frames[i + times]);)
+            times++;
+        put_frame(out, &t->frames[i], times);
+    }
+    if (t->deeper)
+        dt_buf_printf(out, "    (more than %d calls; the outer ones are left out)\n",
+                      DT_PYTHON_DEPTH_MAX);
+}
+
+static const char *state_word(char state, bool many)
+{
+    switch (state) {
+    case 'R':
+        return many ? "run" : "runs";
+    case 'S':
+        return many ? "sleep" : "sleeps";
+    case 'D':
+        return many ? "wait (D)" : "waits (D)";
+    case 'T':
+        return many ? "are stopped" : "is stopped";
+    case 't':
+        return many ? "are stopped by a debugger" : "is stopped by a debugger";
+    case 'Z':
+    case 'X':
+        return many ? "have ended" : "has ended";
+    default:
+        return many ? "are idle" : "is idle";
+    }
+}
+
+/* "sleeps in futex_wait_queue (futex)". A running thread has no such place: what /proc says is old.
+ */
+static void put_doing(struct dt_buf *out, const struct dt_look_task *t, bool many)
+{
+    char name[DT_SYSCALL_NAME_MAX];
+    dt_buf_put_str(out, state_word(t->state, many));
+    if (t->state == 'R')
+        return;
+    if (t->wchan[0]) {
+        dt_buf_put_str(out, " in ");
+        dt_utf8_put_visible(out, t->wchan, "");
+    }
+    if (t->syscall >= 0)
+        dt_buf_printf(out, "%s%s%s", t->wchan[0] ? " (" : " in ", dt_syscall_name(t->syscall, name),
+                      t->wchan[0] ? ")" : "");
+}
+
+static void put_cpu(struct dt_buf *out, uint64_t ms)
+{
+    dt_buf_printf(out, ", %" PRIu64 ".%02" PRIu64 " s CPU", ms / 1000, ms % 1000 / 10);
+}
+
+static void put_python_thread(struct dt_buf *out, const struct dt_look_task *t,
+                              const struct dt_python_thread *stack)
+{
+    dt_buf_printf(out, "  thread %d ", (int)t->tid);
+    put_doing(out, t, false);
+    put_cpu(out, t->cpu_ms);
+    dt_buf_put_str(out, "\n");
+    put_stack(out, stack);
+}
+
+static bool tasks_alike(const struct dt_look_task *a, const struct dt_look_task *b)
+{
+    return a->state == b->state && a->syscall == b->syscall && strcmp(a->wchan, b->wchan) == 0;
+}
+
+/* Threads that run no Python; those that wait at the same place are shown together. */
+static void put_other_threads(struct dt_buf *out, const struct dt_look_entry *e)
+{
+    const struct dt_look_process *p = &e->process;
+    bool shown[DT_LOOK_TASKS_MAX] = {false};
+    for (size_t i = 0; i < p->len; i++) {
+        const struct dt_look_task *t = &p->tasks[i];
+        uint64_t cpu_ms = 0;
+        size_t count = 0;
+        if (shown[i] || dt_look_stack_of(e, t))
+            continue;
+        for (size_t k = i; k < p->len; k++) {
+            if (!tasks_alike(t, &p->tasks[k]) || dt_look_stack_of(e, &p->tasks[k]))
+                continue;
+            shown[k] = true;
+            count++;
+            cpu_ms += p->tasks[k].cpu_ms;
+        }
+        if (count > 1)
+            dt_buf_printf(out, "  %zu threads ", count);
+        else
+            dt_buf_printf(out, "  thread %d ", (int)t->tid);
+        if (e->python && !e->unreadable[0] && !e->stacks.more)
+            dt_buf_put_str(out, count > 1 ? "without Python " : "(no Python) ");
+        put_doing(out, t, count > 1);
+        put_cpu(out, cpu_ms);
+        dt_buf_put_str(out, "\n");
+    }
+}
+
+/* -- processes that are alike -- */
+
+/* Two processes are shown together if their keys are equal. */
+static void put_key(struct dt_buf *key, const struct dt_look_entry *e)
+{
+    bool python = false;
+    dt_buf_put(key, e->process.name, sizeof e->process.name);
+    dt_buf_put_text(key, e->unreadable);
+    for (size_t i = 0; i < e->process.len; i++) {
+        const struct dt_python_thread *t = dt_look_stack_of(e, &e->process.tasks[i]);
+        if (!t)
+            continue;
+        python = true;
+        put_stack(key, t);
+        dt_buf_put_u8(key, 0);
+    }
+    if (!python && e->process.len > 0)
+        put_doing(key, &e->process.tasks[0], false);
+}
+
+/* The stack that stands for the process: the main thread's, or the first there is. */
+static const struct dt_python_thread *main_stack(const struct dt_look_entry *e)
+{
+    for (size_t i = 0; i < e->process.len; i++) {
+        const struct dt_python_thread *t = dt_look_stack_of(e, &e->process.tasks[i]);
+        if (t && t->depth > 0)
+            return t;
+    }
+    return NULL;
+}
+
+/* Appends LEAD and as many of the inner frames as fit; false: not even one does. */
+static bool put_summary(struct dt_buf *line, const char *lead, const struct dt_python_thread *t)
+{
+    static const char more[] = " < ...";
+    struct dt_buf part = {0};
+    size_t i = 0;
+    for (; i < t->depth; i++) {
+        dt_buf_clear(&part);
+        dt_buf_put_str(&part, i ? " < " : lead);
+        dt_utf8_put_visible(&part, t->frames[i].function, "");
+        dt_buf_put_str(&part, " ");
+        put_place(&part, file_name(t->frames[i].file), t->frames[i].line);
+        size_t reserved = i + 1 < t->depth ? strlen(more) : 0;
+        if (columns_of(line) + columns_of(&part) + reserved > COLUMNS)
+            break;
+        dt_buf_put(line, part.at, part.len);
+    }
+    if (i > 0 && i < t->depth)
+        dt_buf_put_str(line, more);
+    dt_buf_finish(&part);
+    return i > 0;
+}
+
+static bool keys_equal(const struct dt_buf *a, const struct dt_buf *b)
+{
+    return a->len == b->len && memcmp(a->at, b->at, a->len) == 0;
+}
+
+/* "pid 812 python3 (and 813, 814)" */
+static void put_pids(struct dt_buf *line, const struct dt_look *look, const struct dt_buf *keys,
+                     size_t first)
+{
+    size_t alike = 0;
+    dt_buf_printf(line, "pid %d ", (int)look->at[first].process.pid);
+    dt_utf8_put_visible(line, look->at[first].process.name, "");
+    for (size_t i = first + 1; i < look->len; i++) {
+        if (!keys_equal(&keys[first], &keys[i]))
+            continue;
+        if (++alike <= PIDS_SHOWN)
+            dt_buf_printf(line, "%s%d", alike == 1 ? " (and " : ", ", (int)look->at[i].process.pid);
+    }
+    if (alike > PIDS_SHOWN)
+        dt_buf_printf(line, ", %zu more", alike - PIDS_SHOWN);
+    if (alike > 0)
+        dt_buf_put_str(line, ")");
+}
+
+/* The processes of a group and, on the same line or the next, their place. */
+static void put_header(struct dt_buf *out, const struct dt_look *look, const struct dt_buf *keys,
+                       size_t first)
+{
+    const struct dt_python_thread *stack = main_stack(&look->at[first]);
+    struct dt_buf line = {0};
+    put_pids(&line, look, keys, first);
+    if (stack && !put_summary(&line, ": ", stack)) {
+        dt_buf_printf(out, "%s\n", dt_buf_cstr(&line));
+        dt_buf_clear(&line);
+        put_summary(&line, "  ", stack);
+    }
+    if (line.len > 0)
+        dt_buf_printf(out, "%s\n", dt_buf_cstr(&line));
+    dt_buf_finish(&line);
+}
+
+static void put_process(struct dt_buf *out, const struct dt_look_entry *e)
+{
+    if (e->unreadable[0])
+        dt_buf_printf(out, "  unreadable: %s\n", e->unreadable);
+    for (size_t i = 0; i < e->process.len; i++) {
+        const struct dt_python_thread *stack = dt_look_stack_of(e, &e->process.tasks[i]);
+        if (stack)
+            put_python_thread(out, &e->process.tasks[i], stack);
+    }
+    put_other_threads(out, e);
+    if (e->process.more || e->stacks.more)
+        dt_buf_printf(out, "  (more than %d threads; the others are left out)\n",
+                      DT_LOOK_TASKS_MAX);
+}
+
+static bool is_first_of_group(const struct dt_buf *keys, size_t i)
+{
+    for (size_t k = 0; k < i; k++)
+        if (keys_equal(&keys[k], &keys[i]))
+            return false;
+    return true;
+}
+
+void dt_look_print(const struct dt_look *look, struct dt_buf *out)
+{
+    struct dt_buf *keys = calloc(look->len, sizeof *keys);
+    if (!keys) {
+        out->bad = true;
+        return;
+    }
+    for (size_t i = 0; i < look->len; i++)
+        put_key(&keys[i], &look->at[i]);
+    for (size_t i = 0; i < look->len; i++) {
+        if (!is_first_of_group(keys, i))
+            continue;
+        put_header(out, look, keys, i);
+        put_process(out, &look->at[i]);
+    }
+    if (look->more)
+        dt_buf_put_str(out, "(there are more processes; these took all the time or room)\n");
+    for (size_t i = 0; i < look->len; i++)
+        dt_buf_finish(&keys[i]);
+    free(keys);
+}
+
+/* -- JSON -- */
+
+static void put_json_thread(struct dt_json_writer *w, const struct dt_look_task *t,
+                            const struct dt_python_thread *stack)
+{
+    const char state[] = {t->state, '\0'};
+    char name[DT_SYSCALL_NAME_MAX];
+    dt_json_put_object(w, NULL);
+    dt_json_put_int(w, "tid", t->tid);
+    dt_json_put_text(w, "name", t->name);
+    dt_json_put_text(w, "state", state);
+    dt_json_put_text(w, "wchan", t->wchan[0] ? t->wchan : NULL);
+    dt_json_put_text(w, "syscall", t->syscall >= 0 ? dt_syscall_name(t->syscall, name) : NULL);
+    dt_json_put_number(w, "cpu_seconds", (double)t->cpu_ms / 1000);
+    if (stack) {
+        dt_json_put_text(w, "unreadable", stack->unreadable[0] ? stack->unreadable : NULL);
+        dt_json_put_bool(w, "changing", stack->changing);
+        dt_json_put_bool(w, "deeper", stack->deeper);
+        dt_json_put_array(w, "frames");
+        for (size_t i = 0; i < stack->depth; i++) {
+            dt_json_put_object(w, NULL);
+            dt_json_put_text(w, "function", stack->frames[i].function);
+            dt_json_put_text(w, "file", stack->frames[i].file);
+            dt_json_put_int(w, "line", stack->frames[i].line);
+            dt_json_put_end(w);
+        }
+        dt_json_put_end(w);
+    }
+    dt_json_put_end(w);
+}
+
+static void put_json_process(struct dt_json_writer *w, const struct dt_look_entry *e)
+{
+    char version[32];
+    snprintf(version, sizeof version, "%u.%u.%u", e->python >> 24, e->python >> 16 & 255,
+             e->python >> 8 & 255);
+    dt_json_put_object(w, NULL);
+    dt_json_put_int(w, "pid", e->process.pid);
+    dt_json_put_text(w, "name", e->process.name);
+    dt_json_put_text(w, "python", e->python ? version : NULL);
+    dt_json_put_text(w, "unreadable", e->unreadable[0] ? e->unreadable : NULL);
+    dt_json_put_bool(w, "more_threads", e->process.more || e->stacks.more);
+    dt_json_put_array(w, "threads");
+    for (size_t i = 0; i < e->process.len; i++)
+        put_json_thread(w, &e->process.tasks[i], dt_look_stack_of(e, &e->process.tasks[i]));
+    dt_json_put_end(w);
+    dt_json_put_end(w);
+}
+
+void dt_look_put_json(const struct dt_look *look, struct dt_json_writer *w)
+{
+    dt_json_put_object(w, NULL);
+    dt_json_put_bool(w, "more_processes", look->more);
+    dt_json_put_array(w, "processes");
+    for (size_t i = 0; i < look->len; i++)
+        put_json_process(w, &look->at[i]);
+    dt_json_put_end(w);
+    dt_json_put_end(w);
+}

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Where CPython keeps what a stack is made of, as offsets into its structs. They differ by version:
+ * those of 3.11 are a table of ours, pinned by a test that is compiled with CPython's headers; from
+ * 3.13 on the interpreter has a table of them (_Py_DebugOffsets), at the start of _PyRuntime, and
+ * ours says where in it each one stands. */
+#ifndef DT_AGENT_LOOK_PYTHON_LAYOUT_H
+#define DT_AGENT_LOOK_PYTHON_LAYOUT_H
+
+#include "agent/look/memory.h"
+#include "base/err.h"
+
+/* No field of a frame, a code object or a text that we need is behind these. */
+#define DT_PYTHON_FRAME_BYTES 256
+#define DT_PYTHON_CODE_BYTES 512
+#define DT_PYTHON_TEXT_HEAD 64
+
+#define DT_PYTHON_NO_FIELD UINT32_MAX
+
+/* Nothing but uint32_t, so that it can be read as an array. */
+struct dt_python_layout {
+    uint32_t runtime_interpreters; /* the first */
+    uint32_t interpreter_next, interpreter_threads;
+    uint32_t thread_next, thread_native_id;
+    uint32_t thread_frame; /* the innermost, or the struct that points to it ... */
+    uint32_t cframe_frame; /* ... there; DT_PYTHON_NO_FIELD: it is the frame itself */
+    uint32_t frame_previous, frame_code, frame_instruction, frame_owner;
+    uint32_t code_filename, code_qualname, code_linetable, code_firstlineno, code_instructions;
+    uint32_t bytes_size, bytes_data;
+    uint32_t text_length, text_state;
+    uint32_t text_ascii, text_wide; /* the characters of ASCII text, and of other text */
+};
+
+/* VERSION is PY_VERSION_HEX without its lower half, 0x030b for 3.11. */
+const struct dt_python_layout *dt_python_layout_fixed(uint32_t version);
+/* Positions of the offsets in _Py_DebugOffsets. */
+const struct dt_python_layout *dt_python_layout_positions(uint32_t version);
+
+/* The layout of a CPython whose PY_VERSION_HEX is HEX and whose _PyRuntime is at RUNTIME. -1 and
+ * *err: the version is not known, or its table makes no sense. */
+int dt_python_layout_read(struct dt_python_layout *layout, struct dt_memory *m, uint32_t hex,
+                          uint64_t runtime, struct dt_err *err);
+
+#endif

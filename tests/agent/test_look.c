@@ -1,0 +1,428 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Looks at a real CPython that stands where its script says, and at what is left of its memory when
+ * that is damaged. */
+#include "agent/look/look.h"
+#include "agent/look/print.h"
+#include "tests/lib/check.h"
+#include "tests/lib/recorded_memory.h"
+
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+
+/* A script in place has written a byte, in the line where it stays. */
+struct script {
+    pid_t pid;
+    int in, out;
+};
+
+static const char *python(void)
+{
+    const char *path = getenv("DT_TEST_PYTHON");
+    return path ? path : "/usr/bin/python3";
+}
+
+static void start_program(struct script *s, char *const *argv)
+{
+    int in[2], out[2];
+    CHECK(pipe(in) == 0 && pipe(out) == 0);
+    s->pid = fork();
+    CHECK(s->pid >= 0);
+    if (s->pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        dup2(in[0], 0);
+        dup2(out[1], 1);
+        close(in[0]), close(in[1]), close(out[0]), close(out[1]);
+        execv(argv[0], argv);
+        _exit(127);
+    }
+    close(in[0]);
+    close(out[1]);
+    s->in = in[1];
+    s->out = out[0];
+}
+
+static void start(struct script *s, const char *text)
+{
+    char path[64], byte;
+    snprintf(path, sizeof path, "%s", python());
+    char *argv[] = {path, (char[]){"-c"}, (char *)(uintptr_t)text, NULL};
+    start_program(s, argv);
+    CHECK_EQ(read(s->out, &byte, 1), 1);
+}
+
+static void end(struct script *s)
+{
+    int status;
+    kill(s->pid, SIGKILL);
+    CHECK_EQ(waitpid(s->pid, &status, 0), s->pid);
+    close(s->in);
+    close(s->out);
+}
+
+/* Whether the CPython at hand is one whose stacks can be read. */
+BEFORE_ALL
+{
+    struct script s;
+    struct dt_look look;
+    struct dt_err err;
+    if (access(python(), X_OK) != 0)
+        SKIP("there is no %s", python());
+    start(&s, "import os; os.write(1, b'x'), os.read(0, 1)");
+    int rc = dt_look_at(&look, s.pid, &err);
+    bool known = rc == 0 && look.len == 1 && !strstr(look.at[0].unreadable, "is not known");
+    dt_look_finish(&look);
+    end(&s);
+    if (!known)
+        SKIP("the stacks of this version of %s are not known", python());
+}
+
+/* "inner:3 < outer:5 < <module>:6" of thread NUMBER. */
+static const char *stack_of(const struct dt_look *look, size_t number)
+{
+    static char text[16384];
+    size_t n = 0;
+    CHECK(look->len >= 1);
+    CHECK_STR(look->at[0].unreadable, "");
+    CHECK(number < look->at[0].process.len);
+    const struct dt_python_thread *t =
+        dt_look_stack_of(&look->at[0], &look->at[0].process.tasks[number]);
+    CHECK(t != NULL);
+    CHECK_STR(t->unreadable, "");
+    text[0] = '\0';
+    for (size_t i = 0; i < t->depth && n < sizeof text - 200; i++)
+        n += (size_t)snprintf(text + n, sizeof text - n, "%s%s:%d", i ? " < " : "",
+                              t->frames[i].function, t->frames[i].line);
+    return text;
+}
+
+TEST(a_stack_is_read_where_the_script_stands)
+{
+    /* clang-format off */
+    static const struct { const char *story, *script, *stack; size_t thread; } rows[] = {
+        {"it sleeps",
+         "import os\n"
+         "def inner():\n"
+         "    os.write(1, b'x'), os.read(0, 1)\n"
+         "def outer():\n"
+         "    inner()\n"
+         "outer()\n", "inner:3 < outer:5 < <module>:6", 0},
+        {"it spins and holds the lock of all Python",
+         "import os\n"
+         "def spin():\n"
+         "    n = 0; os.write(1, b'x')\n"
+         "    while True: n += 1\n"
+         "def outer():\n"
+         "    spin()\n"
+         "outer()\n", "spin:4 < outer:6 < <module>:7", 0},
+        {"C code between calls back",
+         "import os\n"
+         "def key(x):\n"
+         "    os.write(1, b'x'), os.read(0, 1)\n"
+         "def outer():\n"
+         "    list(map(key, [1]))\n"
+         "sorted([1], key=lambda x: outer())\n", "key:3 < outer:5 < <lambda>:6 < <module>:6", 0},
+        {"generators",
+         "import os\n"
+         "def one():\n"
+         "    os.write(1, b'x'), os.read(0, 1)\n"
+         "    yield 1\n"
+         "def all():\n"
+         "    yield from one()\n"
+         "for i in all():\n"
+         "    pass\n", "one:3 < all:6 < <module>:7", 0},
+        {"coroutines",
+         "import os\n"
+         "async def wait():\n"
+         "    os.write(1, b'x'), os.read(0, 1)\n"
+         "async def main():\n"
+         "    await wait()\n"
+         "main().send(None)\n", "wait:3 < main:5 < <module>:6", 0},
+        {"methods, nested functions and other letters",
+         "import os\n"
+         "class Läufer:\n"
+         "    def größe(self):\n"
+         "        def 長さ():\n"
+         "            os.write(1, b'x'), os.read(0, 1)\n"
+         "        長さ()\n"
+         "Läufer().größe()\n",
+         "Läufer.größe.<locals>.長さ:5 < Läufer.größe:6 < <module>:7", 0},
+        {"a thread that waits for a lock",
+         "import os, threading, _thread\n"
+         "lock = threading.Lock()\n"
+         "lock.acquire()\n"
+         "def wait():\n"
+         "    os.write(1, b'x'), lock.acquire()\n"
+         "_thread.start_new_thread(wait, ())\n"
+         "os.read(0, 1)\n", "wait:5", 1},
+    };
+    /* clang-format on */
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        CHECK_ROW("%s", rows[i].story);
+        struct script s;
+        struct dt_look look;
+        struct dt_err err;
+        start(&s, rows[i].script);
+        const char *found = "";
+        /* A script that spins may still be at its write. */
+        for (int tries = 0; tries < 100000 && strcmp(found, rows[i].stack) != 0; tries++) {
+            CHECK_OK(dt_look_at(&look, s.pid, &err), err);
+            found = stack_of(&look, rows[i].thread);
+            dt_look_finish(&look);
+        }
+        CHECK_STR(found, rows[i].stack);
+        end(&s);
+    }
+}
+
+TEST(a_deep_stack_is_cut_outside)
+{
+    struct script s;
+    struct dt_look look;
+    struct dt_err err;
+    start(&s, "import os\n"
+              "def deep(n):\n"
+              "    if n: deep(n - 1)\n"
+              "    else: os.write(1, b'x'), os.read(0, 1)\n"
+              "deep(600)\n");
+    CHECK_OK(dt_look_at(&look, s.pid, &err), err);
+    const struct dt_python_thread *t = dt_look_stack_of(&look.at[0], look.at[0].process.tasks);
+    CHECK(t != NULL && t->deeper && !t->changing);
+    CHECK_EQ(t->depth, DT_PYTHON_DEPTH_MAX);
+    CHECK_EQ(t->frames[0].line, 4);
+    CHECK_EQ(t->frames[t->depth - 1].line, 3);
+    struct dt_buf text = {0};
+    dt_look_print(&look, &text);
+    CHECK(strstr(dt_buf_cstr(&text), "    deep  <string>:3 (255 times)\n") != NULL);
+    CHECK(strstr(dt_buf_cstr(&text), "    (more than 256 calls;") != NULL);
+    dt_buf_finish(&text);
+    dt_look_finish(&look);
+    end(&s);
+}
+
+TEST(of_a_stack_that_changes_what_stays_is_told)
+{
+    struct script s;
+    struct dt_look look;
+    struct dt_err err;
+    start(&s, "import os\n"
+              "def a(n):\n"
+              "    if n: a(n - 1); b(n - 1)\n"
+              "def b(n):\n"
+              "    if n: b(n - 1); a(n - 1)\n"
+              "def loop():\n"
+              "    os.write(1, b'x')\n"
+              "    while True: a(9)\n"
+              "loop()\n");
+    for (int i = 0; i < 200; i++) {
+        CHECK_OK(dt_look_at(&look, s.pid, &err), err);
+        const struct dt_python_thread *t = dt_look_stack_of(&look.at[0], look.at[0].process.tasks);
+        CHECK(t != NULL);
+        if (t->depth > 0)
+            CHECK_STR(t->frames[t->depth - 1].function, "<module>");
+        else
+            CHECK(t->unreadable[0] != '\0');
+        dt_look_finish(&look);
+    }
+    end(&s);
+}
+
+/* Names of files are what a script makes of them. */
+TEST(what_would_steer_a_terminal_is_shown)
+{
+    struct script s;
+    struct dt_look look;
+    struct dt_err err;
+    struct dt_buf text = {0};
+    start(&s, "import os\n"
+              "exec(compile(\"os.write(1, b'x'), os.read(0, 1)\", 'a\\x1b[31m\\n.py', 'exec'))\n");
+    CHECK_OK(dt_look_at(&look, s.pid, &err), err);
+    dt_look_print(&look, &text);
+    CHECK(strstr(dt_buf_cstr(&text), ": <module> a\\x1b[31m\\x0a.py:1 < <module> <string>:2\n"));
+    CHECK(strchr(dt_buf_cstr(&text), '\x1b') == NULL);
+    dt_buf_clear(&text);
+    struct dt_json_writer json = {.out = &text, .style = DT_JSON_SPACED};
+    dt_look_put_json(&look, &json);
+    CHECK(strstr(dt_buf_cstr(&text),
+                 "\"function\": \"<module>\", \"file\": \"a\\u001b[31m\\n.py\", "
+                 "\"line\": 1"));
+    dt_buf_finish(&text);
+    dt_look_finish(&look);
+    end(&s);
+}
+
+TEST(a_tree_is_seen_and_what_is_alike_stands_together)
+{
+    struct script s;
+    struct dt_look look;
+    struct dt_err err;
+    struct dt_buf text = {0};
+    start(&s, "import os\n"
+              "def work():\n"
+              "    os.write(1, b'x'), os.read(0, 1)\n"
+              "def main():\n"
+              "    if os.fork() * os.fork() == 0:\n"
+              "        work()\n"
+              "    os.wait()\n"
+              "main()\n");
+    char byte;
+    CHECK_EQ(read(s.out, &byte, 1), 1);
+    CHECK_EQ(read(s.out, &byte, 1), 1);
+    CHECK_OK(dt_look_at(&look, s.pid, &err), err);
+    CHECK_EQ(look.len, 4);
+    dt_look_print(&look, &text);
+    CHECK(strstr(dt_buf_cstr(&text), ": work <string>:3 < main <string>:6 < "));
+    const char *at = strstr(dt_buf_cstr(&text), " (and ");
+    CHECK(at != NULL && strstr(at + 1, " (and ") == NULL);
+    dt_buf_finish(&text);
+    for (size_t i = look.len; i-- > 1;)
+        kill(look.at[i].process.pid, SIGKILL);
+    dt_look_finish(&look);
+    end(&s);
+}
+
+TEST(what_is_no_python_shows_what_the_kernel_says)
+{
+    struct script s;
+    struct dt_look look;
+    struct dt_err err;
+    struct dt_buf text = {0};
+    char *argv[] = {(char[]){"/bin/cat"}, NULL};
+    start_program(&s, argv);
+    char byte;
+    CHECK(write(s.in, "x", 1) == 1 && read(s.out, &byte, 1) == 1);
+    CHECK_OK(dt_look_at(&look, s.pid, &err), err);
+    CHECK_EQ(look.len, 1);
+    CHECK_EQ(look.at[0].python, 0);
+    CHECK_STR(look.at[0].unreadable, "");
+    CHECK_STR(look.at[0].process.name, "cat");
+    CHECK_EQ(look.at[0].process.len, 1);
+    dt_look_print(&look, &text);
+    CHECK(strstr(dt_buf_cstr(&text), " s CPU\n"));
+    dt_buf_finish(&text);
+    dt_look_finish(&look);
+    end(&s);
+    CHECK_FAIL(dt_look_at(&look, s.pid, &err), err, "there is no process");
+}
+
+/* -- memory that goes away, or lies -- */
+
+/* Kills the process before the read number AT. */
+struct killer {
+    struct dt_memory live;
+    struct script *script;
+    int at;
+};
+
+static int killer_read(void *arg, uint64_t address, void *out, size_t len)
+{
+    struct killer *k = arg;
+    if (k->at-- == 0) {
+        siginfo_t info;
+        kill(k->script->pid, SIGKILL);
+        waitid(P_PID, (id_t)k->script->pid, &info, WEXITED | WNOWAIT);
+    }
+    return k->live.read(k->live.arg, address, out, len);
+}
+
+#define SLEEPER                                                                                    \
+    "import os\n"                                                                                  \
+    "def inner():\n"                                                                               \
+    "    os.write(1, b'x'), os.read(0, 1)\n"                                                       \
+    "inner()\n"
+
+TEST(a_process_that_ends_while_it_is_read_costs_its_own_entry)
+{
+    for (int at = 0; at < 60; at += 7) {
+        CHECK_ROW("before read %d", at);
+        struct script s;
+        struct dt_look_image images[DT_LOOK_IMAGES_MAX];
+        struct dt_python_stacks stacks = {0};
+        struct dt_err err = {0};
+        uint32_t version;
+        start(&s, SLEEPER);
+        int count = dt_look_images(s.pid, images);
+        CHECK(count > 0);
+        struct killer k = {dt_memory_of(&s.pid), &s, at};
+        struct dt_memory m = {.read = killer_read, .arg = &k};
+        if (dt_look_read_python(&m, images, count, &version, &stacks, &err) < 0)
+            CHECK(err.text[0] != '\0');
+        for (size_t i = 0; i < stacks.len; i++)
+            CHECK(stacks.at[i].unreadable[0] != '\0' || stacks.at[i].depth > 0);
+        dt_python_stacks_finish(&stacks);
+        end(&s);
+    }
+}
+
+static int read_record(struct dt_buf *record, struct dt_python_stacks *stacks, struct dt_err *err)
+{
+    struct dt_bytes bytes = {record->at, record->len};
+    struct dt_memory m = {.read = recorded_read, .arg = &bytes};
+    struct dt_reader r = dt_reader_over(bytes.at, bytes.len);
+    struct dt_look_image image = {.base = dt_read_u64(&r), .name = "python3"};
+    uint32_t version;
+    return dt_look_read_python(&m, &image, 1, &version, stacks, err);
+}
+
+TEST(damaged_memory_is_no_crash)
+{
+    struct script s;
+    struct dt_look_image images[DT_LOOK_IMAGES_MAX];
+    struct dt_python_stacks stacks = {0};
+    struct dt_err err = {0};
+    uint32_t version = 0;
+    start(&s, SLEEPER);
+    struct recorder recorder = {.live = dt_memory_of(&s.pid)};
+    struct dt_memory m = {.read = recorder_read, .arg = &recorder};
+    int count = dt_look_images(s.pid, images);
+    for (int i = 0; i < count && version == 0; i++) {
+        dt_buf_clear(&recorder.record);
+        CHECK_OK(dt_look_read_python(&m, &images[i], 1, &version, &stacks, &err), err);
+    }
+    CHECK(version != 0);
+    dt_python_stacks_finish(&stacks);
+    end(&s);
+    CHECK_OK(read_record(&recorder.record, &stacks, &err), err);
+    CHECK_EQ(stacks.len, 1);
+    CHECK_EQ(stacks.at[0].depth, 2);
+    CHECK_STR(stacks.at[0].frames[0].function, "inner");
+    dt_python_stacks_finish(&stacks);
+    for (size_t i = 12; i < recorder.record.len; i++) {
+        uint8_t was = recorder.record.at[i];
+        recorder.record.at[i] = (uint8_t)(was ^ 0x55);
+        stacks = (struct dt_python_stacks){0};
+        read_record(&recorder.record, &stacks, &err);
+        dt_python_stacks_finish(&stacks);
+        recorder.record.at[i] = was;
+    }
+    dt_buf_finish(&recorder.record);
+}
+
+/* In a child that has become NOBODY. */
+static int look_as_nobody(pid_t pid)
+{
+    struct dt_look look;
+    struct dt_err err;
+    if (setgid(65534) < 0 || setuid(65534) < 0 || dt_look_at(&look, pid, &err) < 0 || look.len != 1)
+        return 2;
+    bool told = strstr(look.at[0].unreadable, "the kernel refuses it") != NULL;
+    bool has_state = look.at[0].process.len == 1;
+    dt_look_finish(&look);
+    return told && has_state ? 0 : 1;
+}
+
+TEST(another_users_process_says_what_to_do)
+{
+    struct script s;
+    int status;
+    if (geteuid() != 0)
+        SKIP("only root can become another user");
+    start(&s, SLEEPER);
+    pid_t child = fork();
+    CHECK(child >= 0);
+    if (child == 0)
+        _exit(look_as_nobody(s.pid));
+    CHECK_EQ(waitpid(child, &status, 0), child);
+    CHECK_EQ(status, 0);
+    end(&s);
+}
