@@ -5,6 +5,7 @@
 #include "agent/bind/bind.h"
 #include "base/fs.h"
 #include "base/say.h"
+#include "launcher/look.h"
 #include "launcher/number.h"
 #include "launcher/planning/planning.h"
 #include "launcher/print_plan.h"
@@ -132,6 +133,10 @@ int dt_launch(const struct dt_opt_program *program, int argc, char **argv)
     } else if (options.result.version) {
         printf("%s " DT_VERSION "\n", program->name);
         status = printed(program->name);
+    } else if (options.look.len > 0) {
+        status = dt_launch_look(&options);
+        if (printed(program->name) != 0)
+            status = 1;
     } else {
         status = plan_and_run(&options, argc > 0 ? argv[0] : NULL);
     }

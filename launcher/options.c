@@ -269,6 +269,14 @@ static int parse_health_address(const char *value, void *target, struct dt_err *
     return parse_address(value, target, "--health-port", err);
 }
 
+static int parse_pid(const char *value, void *target, struct dt_err *err)
+{
+    int64_t pid;
+    if (dt_str_to_int(value, 1, INT_MAX, &pid, err) < 0)
+        return -1;
+    return dt_opt_append(value, target, err);
+}
+
 static int parse_port(const char *value, void *target, struct dt_err *err)
 {
     int64_t n;
@@ -371,6 +379,10 @@ static const struct dt_opt launch_opts[] = {
 
     {OWN, .name = "print-config", .no_env = true, AT(print_config),
      .help = "print what this command line means and which options have no effect, then exit"},
+    {OWN, .name = "look", .arg = "PID", .parse = parse_pid, .finish = dt_opt_finish_strings, .repeat = true, .no_env = true,
+     AT(look), .help = "print what process PID and its descendants are doing, with Python's stacks, then exit; none of "
+             "them is stopped"},
+    {OWN, .name = "json", .no_env = true, AT(json), .help = "print what --look sees as JSON"},
     {OWN, .name = "exit-code", .arg = "RULE", .parse = parse_exit_code, .words = "torchrun root-cause", AT(exit_code),
      .fallback = "torchrun", .help = "exit with 1 after any failure (torchrun), or with the status of the worker "
              "that failed first, which after a signal is 128 plus its number (root-cause)"},
@@ -507,6 +519,19 @@ const struct dt_opt_program dt_legacy_program = {
     .takes_operands = true,
 };
 
+/* A look starts nothing, so a script beside it is a mistake. */
+static int check_look(const struct dt_launch_options *o, const char *operand, struct dt_err *err)
+{
+    if (o->look.len > 0 && operand)
+        return dt_err_set(err, DT_E_USAGE,
+                          "--look starts nothing: leave \"%s\" out, or write --look before each of "
+                          "several processes",
+                          operand);
+    if (o->look.len == 0 && o->json)
+        return dt_err_set(err, DT_E_USAGE, "--json: goes with --look only");
+    return 0;
+}
+
 int dt_launch_options_read(struct dt_launch_options *o, const struct dt_opt_program *program,
                            int argc, char *const *argv, char *const *env, struct dt_err *err)
 {
@@ -515,7 +540,9 @@ int dt_launch_options_read(struct dt_launch_options *o, const struct dt_opt_prog
         return -1;
     if (o->result.help || o->result.version)
         return 0;
-    if (o->result.operands == argc)
+    if (check_look(o, o->result.operands < argc ? argv[o->result.operands] : NULL, err) < 0)
+        return -1;
+    if (o->result.operands == argc && o->look.len == 0)
         return dt_err_set(err, DT_E_USAGE, "SCRIPT is missing: %s %s", program->name,
                           program->usage);
     o->operands = argv + o->result.operands;

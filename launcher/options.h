@@ -51,6 +51,8 @@ struct dt_launch_options {
     char *stdout_filters, *stderr_filters, *logs_specs, *event_log_handler;
 
     /* dtrun's own */
+    struct dt_opt_strings look; /* pids */
+    bool json;
     bool print_config, stop_leaders_first, inherit_streams, collapse_lines, strip_codes;
     enum dt_plan_exit exit_code;
     struct dt_launch_threads omp_threads;
@@ -74,7 +76,8 @@ struct dt_launch_options {
     /* Not from the table. */
     const struct dt_opt_program *program;
     struct dt_opt_result result;
-    char *const *operands; /* the script and what is its; NULL-ended; the caller's */
+    char *const *operands; /* the script and what is its, nothing with a look; NULL-ended; the
+                              caller's */
 };
 
 /* dtrun, for torchrun, and dtrun-launch, for torch.distributed.launch. Also read by the generator

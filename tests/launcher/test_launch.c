@@ -42,6 +42,14 @@ TEST(what_they_print_and_how_they_end)
         {"\"$L\" --no-python true", 1, "dtrun-launch: --no-python: only Python scripts"},
         {"\"$D\" --print-config --no-python true a", 0, "/true a\ninterpreter from: none is needed\ntitle: true\n"},
         {"\"$D\" --print-config --no-python true >/dev/full", 1, "dtrun: standard output cannot be written"},
+        {"\"$D\" --look 1 x.py", 2, "dtrun: --look starts nothing: leave \"x.py\" out"},
+        {"\"$D\" --look x", 2, "dtrun: --look: \"x\""},
+        {"\"$D\" --look 0", 2, "dtrun: --look: "},
+        {"\"$D\" --json x.py", 2, "dtrun: --json: goes with --look only"},
+        {"\"$D\" --look 2147483647", 1, "dtrun: there is no process 2147483647"},
+        {"\"$D\" --look $$", 0, "pid "},
+        {"\"$D\" --look $$ --look $$ --json", 0, "[\n  {\n    \"more_processes\": false,"},
+        {"\"$D\" --look $$ >/dev/full", 1, "dtrun: standard output cannot be written"},
         {"\"$D\" --help >/dev/full", 1, "dtrun: standard output cannot be written"},
     };
     /* clang-format on */
