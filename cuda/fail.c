@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What CUDA's errors mean to a person who has to do something about them. */
-#include "cuda/device.h"
+#include "cuda/device/device.h"
 
 static const struct {
     cudaError_t error;

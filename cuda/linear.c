@@ -6,7 +6,7 @@
  * Where W is stored [out,in], its gradient is the transpose of the above: dW += dout' x. cuBLASLt
  * adds the bias and takes GELU while it stores, where it offers to; the sum for dbias it could only
  * assign, not add, so bias.cu does that. */
-#include "cuda/kernels.h"
+#include "cuda/kernels/kernels.h"
 #include "cuda/linear.h"
 
 #include <stdint.h>

@@ -5,7 +5,7 @@
 #define DT_CUDA_LINEAR_H
 
 #include "base/err.h"
-#include "cuda/stream.h"
+#include "cuda/device/stream.h"
 
 #include <dtrun/dtype.h>
 #include <stdbool.h>

@@ -4,8 +4,8 @@
  * comes out of dt_device_sync(). */
 #include "cuda/ops.h"
 
-#include "cuda/device.h"
-#include "cuda/kernels.h"
+#include "cuda/device/device.h"
+#include "cuda/kernels/kernels.h"
 
 #include <math.h>
 

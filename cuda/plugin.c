@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The one symbol of libdt_cuda.so. */
-#include "cuda/choose.h"
-#include "cuda/device.h"
+#include "cuda/device/choose.h"
+#include "cuda/device/device.h"
 
 extern const struct dt_cuda_plugin dt_plugin;
 DT_PLUGIN_EXPORT const struct dt_cuda_plugin dt_plugin = {

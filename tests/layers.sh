@@ -110,7 +110,7 @@ if [ $# -eq 0 ]; then
     echo '#include <uv.h>' >"$planted/base/loop/uvx.c"
     echo '#include "rendezvous/client/client.h"' >"$planted/ctl/e.c"
     echo '#include <uv.h>' >"$planted/ctl/f.c"
-    echo '#include "cuda/launch.cuh"' >"$planted/cuda/fine.cu"
+    echo '#include "cuda/kernels/launch.cuh"' >"$planted/cuda/fine.cu"
     echo '#include "tests/lib/check.h"' >"$planted/cuda/g.cu"
     echo '#include "base/loop/wire.h"' >"$planted/worker_runtime/h.c"
     echo '#include "worker_runtime/device/device.h"' >"$planted/worker_runtime/ops/i.h"

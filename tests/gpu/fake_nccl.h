@@ -6,7 +6,7 @@
 #ifndef DT_TESTS_GPU_FAKE_NCCL_H
 #define DT_TESTS_GPU_FAKE_NCCL_H
 
-#include "cuda/nccl_group.h"
+#include "cuda/nccl/inside.h"
 #include "tests/lib/check.h"
 
 #include <stdatomic.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which GPU a worker takes, and what is said where there is none. CUDA is the few calls below. */
-#include "cuda/choose.h"
+#include "cuda/device/choose.h"
 
-#include "cuda/device.h"
+#include "cuda/device/device.h"
 #include "tests/lib/check.h"
 
 static int driver, count;

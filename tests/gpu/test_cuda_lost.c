@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A device whose peers are gone. The plugin is in this program, since what tells a device so, the
  * watchdog of a communicator, stands behind no seam. */
-#include "cuda/device.h"
+#include "cuda/device/device.h"
 #include "tests/lib/check.h"
 #include "worker_runtime/device/device.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* An op that wants more scratch than there is takes fewer, larger parts, and the results are the
  * same to the bit. No test has as much work as fills what a device has, so here it is made less. */
-#include "cuda/stream.h"
+#include "cuda/device/stream.h"
 #include "tests/gpu/gpu_kit.h"
 
 enum { NOTE = 8 }; /* bytes that attention's way back keeps of a query, padded to 128 of them */

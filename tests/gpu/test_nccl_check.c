@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `dtrun-train --check-nccl` on hosts that are made up: files in a folder, variables in a list, and
  * GPUs in a table of calls. */
-#include "cuda/check_nccl.h"
+#include "cuda/nccl/check.h"
 
 #include "tests/gpu/fake_nccl.h"
 #include "tests/lib/folder.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What is said to a person about an error of NCCL's, by its result and its words. The words are
  * those of NCCL 2.28 and of the system below it. */
-#include "cuda/nccl_hints.h"
+#include "cuda/nccl/hints.h"
 
 #include "tests/gpu/fake_nccl.h"
 

@@ -3,7 +3,7 @@
  * the test fills: that it sees, tells the device, aborts, and ends at once when it is told to. */
 #include "tests/gpu/nccl_story.h"
 
-#include "cuda/verdict.h"
+#include "cuda/nccl/verdict.h"
 
 #include <signal.h>
 #include <sys/wait.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The memory of a GPU that is a few numbers: what a driver would give is a place that nobody looks
  * at. */
-#include "cuda/memory.h"
+#include "cuda/memory/memory.h"
 
 #include "tests/lib/check.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cuda/room.h"
+#include "cuda/memory/room.h"
 
 #include "tests/lib/check.h"
 

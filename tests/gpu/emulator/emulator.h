@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A mock GPU, for tests on machines without one: CUDA's words as a C++ compiler for the host can
- * understand them, so that the very .cu files of cuda/ run on a CPU. cuda/launch.cuh lists the
- * names; what they do here is stricter than a GPU wherever a GPU would let a mistake pass:
+ * understand them, so that the very .cu files of cuda/ run on a CPU. cuda/kernels/launch.cuh lists
+ * the names; what they do here is stricter than a GPU wherever a GPU would let a mistake pass:
  *
  * - A block's threads run one at a time, each until it has to wait, in an order that
  *   DT_EMULATOR_SEED decides (0: ascending, 1: descending, others: at random, blocks too). What a
@@ -206,7 +206,7 @@ static inline float rsqrtf(float x)
     return 1.0f / sqrtf(x);
 }
 
-/* cuda/mma.cuh's instructions of a warp, see fragments.cc. */
+/* cuda/kernels/mma.cuh's instructions of a warp, see fragments.cc. */
 void dt_mma_m16n8k16_bf16(float d[4], const uint32_t a[4], const uint32_t b[2],
                           const char *file = __builtin_FILE(), int line = __builtin_LINE());
 void dt_ldmatrix_x4(uint32_t r[4], const void *shared_row, const char *file = __builtin_FILE(),

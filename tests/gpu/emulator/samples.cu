@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/gpu/emulator/samples.h"
-#include "cuda/launch.cuh"
+#include "cuda/kernels/launch.cuh"
 
 static __global__ void axpy(size_t n, float *__restrict__ out, float a, const float *__restrict__ x,
                             const float *__restrict__ y)

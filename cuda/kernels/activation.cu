@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What stands between an mlp's two products: GELU in its tanh form, and a gate by SiLU; n elements,
+ * each alone. By e^x, as tanh(u) = 1 - 2 / (1 + e^2u): one power and one division an element. */
+#include "cuda/kernels/kernels.h"
+#include "cuda/kernels/map.cuh"
+
+namespace
+{
+
+/* 2u = x (A + B x^2), u = sqrt(2/pi) (x + 0.044715 x^3) */
+constexpr float A = 1.5957691216f, B = 0.044715f * 1.5957691216f;
+
+/* gelu(x) = x/2 (1 + tanh(u)) = x / (1 + e^-2u) */
+struct gelu {
+    enum { IN = 1, OUT = 1 };
+    static __device__ void of(const float (&x)[IN], float (&y)[OUT])
+    {
+        y[0] = x[0] / (1 + expf(-x[0] * (A + B * x[0] * x[0])));
+    }
+};
+
+/* With z = sigmoid(2u): gelu' = z + x z (1 - z) 2u'. Past 20 nothing changes any more, and smaller
+ * numbers keep the powers finite; the exponent is kept where 1 - z = e^-2u z is a number. The
+ * comparisons are such that NaN passes. */
+struct gelu_slope {
+    enum { IN = 2, OUT = 1 };
+    static __device__ void of(const float (&in)[IN], float (&dpre)[OUT])
+    {
+        float x = in[0], dout = in[1];
+        x = x > 20 ? 20 : x;
+        x = x < -20 ? -20 : x;
+        float u2 = x * (A + B * x * x);
+        float e = expf(u2 < -80 ? 80 : -u2), z = 1 / (1 + e);
+        dpre[0] = dout * (z + x * z * z * e * (A + 3 * B * x * x));
+    }
+};
+
+/* silu(g) = g sigmoid(g) */
+struct swiglu {
+    enum { IN = 2, OUT = 1 };
+    static __device__ void of(const float (&x)[IN], float (&y)[OUT])
+    {
+        y[0] = x[0] / (1 + expf(-x[0])) * x[1];
+    }
+};
+
+/* silu' = z + g z (1 - z), z = sigmoid(g) */
+struct swiglu_slope {
+    enum { IN = 3, OUT = 2 };
+    static __device__ void of(const float (&x)[IN], float (&y)[OUT])
+    {
+        float gate = x[0], up = x[1], dout = x[2], z = 1 / (1 + expf(-gate));
+        y[0] = dout * up * z * (1 + gate * (1 - z));
+        y[1] = dout * gate * z;
+    }
+};
+
+template <class E> E *to(void *x)
+{
+    return static_cast<E *>(x);
+}
+
+template <class E> const E *from(const void *x)
+{
+    return static_cast<const E *>(x);
+}
+
+} // namespace
+
+cudaError_t dt_cuda_gelu_forward(enum dt_dtype elem, size_t n, void *out, const void *pre,
+                                 struct dt_stream *s)
+{
+    return dt_with_elem(elem, [=](auto one) {
+        using E = decltype(one);
+        return dt_map<gelu, E>(n, {{to<E>(out)}, {from<E>(pre)}}, s->compute);
+    });
+}
+
+cudaError_t dt_cuda_gelu_backward(enum dt_dtype elem, size_t n, void *dpre, const void *pre,
+                                  const void *dout, struct dt_stream *s)
+{
+    return dt_with_elem(elem, [=](auto one) {
+        using E = decltype(one);
+        return dt_map<gelu_slope, E>(n, {{to<E>(dpre)}, {from<E>(pre), from<E>(dout)}}, s->compute);
+    });
+}
+
+cudaError_t dt_cuda_swiglu_forward(enum dt_dtype elem, size_t n, void *out, const void *gate,
+                                   const void *up, struct dt_stream *s)
+{
+    return dt_with_elem(elem, [=](auto one) {
+        using E = decltype(one);
+        return dt_map<swiglu, E>(n, {{to<E>(out)}, {from<E>(gate), from<E>(up)}}, s->compute);
+    });
+}
+
+cudaError_t dt_cuda_swiglu_backward(enum dt_dtype elem, size_t n, void *dgate, void *dup,
+                                    const void *gate, const void *up, const void *dout,
+                                    struct dt_stream *s)
+{
+    return dt_with_elem(elem, [=](auto one) {
+        using E = decltype(one);
+        return dt_map<swiglu_slope, E>(
+            n, {{to<E>(dgate), to<E>(dup)}, {from<E>(gate), from<E>(up), from<E>(dout)}},
+            s->compute);
+    });
+}

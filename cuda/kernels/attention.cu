@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Causal attention, forward, without the T x T matrix: a block has the queries of one tile and one
+ * head, and goes over the keys up to them, tile by tile. Of each query it carries the largest score
+ * so far, the sum of exp(score - largest), and the values weighed alike; where a tile has a larger
+ * score, what was gathered shrinks. At the end: out = gathered / sum, logsum = largest + log(sum).
+ *
+ * Two ways: tensor cores for bfloat16 with a head_dim of 64 or 128 (attention_forward_mma.cuh),
+ * which round the weights to bfloat16 before they meet the values; and plain arithmetic in float
+ * for all else, with head_dim up to 256. Late queries have the most keys and start first.
+ *
+ * Shared memory, KiB: plain 25, 49 or 65 for a head_dim to 64, 128, 256; tensor cores 32 or 64. */
+#include "cuda/kernels/attention.cuh"
+#include "cuda/kernels/attention_forward_mma.cuh"
+
+/* Over the sixteen threads that have a row. */
+__device__ static float largest_of_row(float x)
+{
+#pragma unroll
+    for (int lanes = DT_PLAIN_SIDE / 2; lanes > 0; lanes /= 2)
+        x = fmaxf(x, __shfl_xor_sync(0xffffffffu, x, lanes));
+    return x;
+}
+
+__device__ static float sum_of_row(float x)
+{
+#pragma unroll
+    for (int lanes = DT_PLAIN_SIDE / 2; lanes > 0; lanes /= 2)
+        x += __shfl_xor_sync(0xffffffffu, x, lanes);
+    return x;
+}
+
+template <int COLUMNS> struct gathered {
+    float out[DT_PLAIN_DOWN][COLUMNS];
+    float largest[DT_PLAIN_DOWN], sum[DT_PLAIN_DOWN]; /* sum: this thread's part */
+};
+
+/* s becomes the weights of a tile whose key 0 is FIRST, and G shrinks where it has to. */
+template <class N>
+__device__ static void soften(struct gathered<N::COLUMNS> *g, float (&s)[DT_PLAIN_DOWN][N::ACROSS],
+                              int query, int first, float factor)
+{
+    struct dt_plain_thread at;
+#pragma unroll
+    for (int i = 0; i < DT_PLAIN_DOWN; i++) {
+        float before = g->largest[i], largest = before;
+#pragma unroll
+        for (int j = 0; j < N::ACROSS; j++) {
+            if (first + at.column + j * DT_PLAIN_SIDE > query + at.row + i)
+                s[i][j] = -INFINITY;
+            largest = fmaxf(largest, s[i][j] * factor);
+        }
+        g->largest[i] = largest = largest_of_row(largest);
+        float shrink = exp2f(before - largest);
+        g->sum[i] *= shrink;
+#pragma unroll
+        for (int j = 0; j < N::ACROSS; j++)
+            g->sum[i] += s[i][j] = exp2f(s[i][j] * factor - largest);
+#pragma unroll
+        for (int c = 0; c < N::COLUMNS; c++)
+            g->out[i][c] *= shrink;
+    }
+}
+
+template <class N, class E>
+__device__ static void finish(struct gathered<N::COLUMNS> *g, E *out, int query, size_t head,
+                              const struct dt_attention_task &t)
+{
+    struct dt_plain_thread at;
+#pragma unroll
+    for (int i = 0; i < DT_PLAIN_DOWN; i++) {
+        float sum = sum_of_row(g->sum[i]);
+#pragma unroll
+        for (int c = 0; c < N::COLUMNS; c++)
+            g->out[i][c] /= sum;
+        int row = query + at.row + i;
+        if (at.column == 0 && row < t.positions)
+            t.a.logsum[head * t.a.queries + row] = g->largest[i] / DT_LOG2_E + logf(sum);
+    }
+    dt_plain_store(dt_attention_head(out, t, t.a.out_stride, t.a.heads, head), t.a.out_stride,
+                   query, g->out, t);
+}
+
+template <class E, class N>
+__global__ void __launch_bounds__(DT_PLAIN_THREADS, 1)
+    attention_forward_plain(struct dt_attention_task t, E *out)
+{
+    DT_SHARED_DYNAMIC(float, q);
+    float *k = q + DT_PLAIN_ROWS * t.pitch, *v = k + N::STREAM * t.pitch;
+    size_t head = blockIdx.x % t.heads, group = static_cast<size_t>(t.group);
+    int tiles = (t.positions + DT_PLAIN_ROWS - 1) / DT_PLAIN_ROWS;
+    int query = (tiles - 1 - static_cast<int>(blockIdx.x / t.heads)) * DT_PLAIN_ROWS;
+    const E *keys = dt_attention_k<E>(t, head / group);
+    const E *values = dt_attention_v<E>(t, head / group);
+    struct gathered<N::COLUMNS> g = {
+    };
+    for (float &x : g.largest)
+        x = -INFINITY;
+    dt_plain_load(q, DT_PLAIN_ROWS, dt_attention_q<E>(t, head), t.a.q_stride, query, t);
+    for (int key = 0; key < query + DT_PLAIN_ROWS && key < t.positions; key += N::STREAM) {
+        float s[DT_PLAIN_DOWN][N::ACROSS];
+        __syncthreads(); /* the last tile has been read */
+        dt_plain_load(k, N::STREAM, keys, t.a.k_stride, key, t);
+        dt_plain_load(v, N::STREAM, values, t.a.v_stride, key, t);
+        __syncthreads();
+        dt_plain_dots(s, q, k, t);
+        soften<N>(&g, s, query, key, t.factor);
+        dt_plain_weigh(g.out, s, v, t);
+    }
+    finish<N>(&g, out, query, head, t);
+}
+
+template <class E>
+static cudaError_t plain(const struct dt_attention_task &t, E *out, cudaStream_t s)
+{
+    dim3 grid;
+    cudaError_t e = dt_attention_grid(&grid, dt_divide_up(t.a.queries, DT_PLAIN_ROWS), t.heads);
+    if (e != cudaSuccess)
+        return e;
+    return dt_plain_with_columns(t.a.head_dim, [&](auto columns) {
+        using N = decltype(columns);
+        size_t shared = sizeof(float) * (DT_PLAIN_ROWS + 2 * N::STREAM) * t.pitch;
+        return dt_launch(attention_forward_plain<E, N>, grid, dim3(DT_PLAIN_THREADS), shared, s, t,
+                         out);
+    });
+}
+
+template <int D>
+static cudaError_t on_tensor_cores(const struct dt_attention_task &t, void *out, cudaStream_t s)
+{
+    dim3 grid;
+    size_t shared = sizeof(dt_bf16) * (DT_FORWARD_ROWS + 2 * DT_FORWARD_KEYS) * D;
+    cudaError_t e = dt_attention_grid(&grid, dt_divide_up(t.a.queries, DT_FORWARD_ROWS), t.heads);
+    if (e != cudaSuccess)
+        return e;
+    return dt_launch(dt_attention_forward_mma<D>, grid, dim3(DT_FORWARD_THREADS), shared, s, t,
+                     static_cast<dt_bf16 *>(out));
+}
+
+cudaError_t dt_cuda_attention_forward(enum dt_dtype elem, const struct dt_attention *a, void *out,
+                                      struct dt_stream *s)
+{
+    struct dt_attention_task t;
+    if (a->batch == 0 || a->queries == 0)
+        return cudaSuccess;
+    cudaError_t e = dt_attention_check(a, s);
+    if (e == cudaSuccess)
+        e = dt_attention_begin(&t, a);
+    if (e != cudaSuccess)
+        return e;
+    bool vectors = elem == DT_BF16 && dt_attention_vectors(a) && dt_aligned16(out);
+    if (vectors && a->head_dim == 64)
+        return on_tensor_cores<64>(t, out, s->compute);
+    if (vectors && a->head_dim == 128)
+        return on_tensor_cores<128>(t, out, s->compute);
+    return dt_with_elem(
+        elem, [&](auto x) { return plain(t, static_cast<decltype(x) *>(out), s->compute); });
+}

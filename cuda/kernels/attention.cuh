@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the kernels of attention share: which part of the work a block takes, and the arithmetic of
+ * the plain ones, in float and for any head_dim.
+ *
+ * Every kernel has some rows of its own (queries, or keys on the way back to them), keeps them in
+ * shared memory, and lets the other side's rows stream by in tiles; what exists of the T x T matrix
+ * is one tile of it, in registers. A "head" is a query head of one sequence, counted over the whole
+ * batch: b * heads + h; its key/value head is then head / group, counted alike.
+ *
+ * Scores are kept as powers of 2: exp(x) = exp2(x * log2(e)), and the factor joins the scale. */
+#ifndef DT_CUDA_ATTENTION_CUH
+#define DT_CUDA_ATTENTION_CUH
+
+#include "cuda/kernels/common.cuh"
+#include "cuda/kernels/kernels.h"
+
+static constexpr float DT_LOG2_E = 1.4426950408889634f;
+
+/* Rows that partial results are padded to: a multiple of every kernel's tile. */
+enum { DT_ATTENTION_PAD = 128 };
+
+/* What the way back wants to know of a query: beyond the last position, what makes all weights 0.
+ */
+struct alignas(8) dt_attention_row {
+    float logsum;  /* times log2(e) */
+    float average; /* of dp under p: dout . out */
+};
+
+struct dt_attention_task {
+    struct dt_attention a;
+    int positions, head_dim;
+    int group; /* query heads of a key/value head */
+    int pitch; /* of the plain kernels' tiles in shared memory: odd, against bank conflicts */
+    size_t first, heads; /* query heads of this launch; whole groups on the way back */
+    float scale, factor; /* 1 / sqrt(head_dim); times log2(e) */
+    /* On the way back: [heads][padded], of this launch's heads. */
+    struct dt_attention_row *rows;
+    size_t padded;
+};
+
+/* Of the host. What these kernels do not compute is refused with a sentence, so that nobody takes
+ * something else for it. */
+inline cudaError_t dt_attention_check(const struct dt_attention *a, struct dt_stream *s)
+{
+    if (a->first == 0 && a->queries == a->keys && a->window == 0 && !a->documents)
+        return cudaSuccess;
+    if (s->failed.code == DT_E_NONE)
+        dt_err_set(&s->failed, DT_E_RUNTIME,
+                   "attention on a GPU takes whole sequences only: %zu queries from position %zu, "
+                   "%zu keys, a window of %zu and %s are computed on CPUs alone",
+                   a->queries, a->first, a->keys, a->window,
+                   a->documents ? "documents" : "no documents");
+    return cudaErrorNotSupported;
+}
+
+/* Of the host. Kernels count positions in int. */
+inline cudaError_t dt_attention_begin(struct dt_attention_task *t, const struct dt_attention *a)
+{
+    if (a->queries > (1u << 30) || a->head_dim > 256 || a->heads % a->kv_heads != 0)
+        return cudaErrorInvalidValue;
+    *t = {};
+    t->a = *a;
+    t->positions = static_cast<int>(a->queries);
+    t->head_dim = static_cast<int>(a->head_dim);
+    t->pitch = t->head_dim | 1;
+    t->group = static_cast<int>(a->heads / a->kv_heads);
+    t->heads = a->batch * a->heads;
+    t->scale = static_cast<float>(1 / sqrt(static_cast<double>(a->head_dim)));
+    t->factor = t->scale * DT_LOG2_E;
+    t->padded = dt_divide_up(a->queries, DT_ATTENTION_PAD) * DT_ATTENTION_PAD;
+    return cudaSuccess;
+}
+
+inline cudaError_t dt_attention_grid(dim3 *grid, size_t tiles, size_t heads)
+{
+    if (heads > 0x7fffffffu / tiles)
+        return cudaErrorInvalidValue;
+    *grid = dim3(static_cast<unsigned>(tiles * heads));
+    return cudaSuccess;
+}
+
+/* Whether 16 bytes at a time can be read at every row and head: what tensor cores are fed by. */
+inline bool dt_attention_vectors(const struct dt_attention *a)
+{
+    return (a->q_stride | a->k_stride | a->v_stride | a->out_stride) % 8 == 0 &&
+           dt_aligned16(a->q, a->k, a->v);
+}
+
+/* Row 0 of a query head, or of a key/value head, in an array whose rows hold HEADS of them. */
+template <class E>
+__device__ inline E *dt_attention_head(E *x, const struct dt_attention_task &t, size_t stride,
+                                       size_t heads, size_t head)
+{
+    return x + head / heads * t.a.queries * stride + head % heads * t.a.head_dim;
+}
+
+template <class E>
+__device__ inline const E *dt_attention_q(const struct dt_attention_task &t, size_t head)
+{
+    return dt_attention_head(static_cast<const E *>(t.a.q), t, t.a.q_stride, t.a.heads, head);
+}
+
+template <class E>
+__device__ inline const E *dt_attention_k(const struct dt_attention_task &t, size_t kv)
+{
+    return dt_attention_head(static_cast<const E *>(t.a.k), t, t.a.k_stride, t.a.kv_heads, kv);
+}
+
+template <class E>
+__device__ inline const E *dt_attention_v(const struct dt_attention_task &t, size_t kv)
+{
+    return dt_attention_head(static_cast<const E *>(t.a.v), t, t.a.v_stride, t.a.kv_heads, kv);
+}
+
+/* Plain kernels: 128 threads over 32 rows of their own and a streamed tile of 16 * ACROSS. A thread
+ * has four rows and, of the tile, every 16th row from its own on; sixteen threads side by side have
+ * whole rows. Tiles are floats in shared memory. */
+enum { DT_PLAIN_THREADS = 128, DT_PLAIN_ROWS = 32, DT_PLAIN_DOWN = 4, DT_PLAIN_SIDE = 16 };
+
+struct dt_plain_thread {
+    int row, column, lane;
+    __device__ dt_plain_thread()
+        : row(static_cast<int>(threadIdx.x) / DT_PLAIN_SIDE * DT_PLAIN_DOWN),
+          column(static_cast<int>(threadIdx.x) % DT_PLAIN_SIDE),
+          lane(static_cast<int>(threadIdx.x) % DT_WARP)
+    {
+    }
+};
+
+/* Rows from FIRST on; zeros beyond the last position. */
+template <class E>
+__device__ inline void dt_plain_load(float *tile, int rows, const E *from, size_t stride, int first,
+                                     const struct dt_attention_task &t)
+{
+    int lane = static_cast<int>(threadIdx.x) % DT_WARP;
+    for (int r = static_cast<int>(threadIdx.x) / DT_WARP; r < rows;
+         r += DT_PLAIN_THREADS / DT_WARP) {
+        const E *row = from + static_cast<size_t>(first + r) * stride;
+        for (int d = lane; d < t.head_dim; d += DT_WARP)
+            tile[r * t.pitch + d] = first + r < t.positions ? dt_to_float(row[d]) : 0.0f;
+    }
+}
+
+/* s[i][j] = own row i . streamed row j */
+template <int ACROSS>
+__device__ inline void dt_plain_dots(float (&s)[DT_PLAIN_DOWN][ACROSS], const float *own,
+                                     const float *stream, const struct dt_attention_task &t)
+{
+    struct dt_plain_thread at;
+    own += at.row * t.pitch;
+    stream += at.column * t.pitch;
+    for (auto &row : s)
+        for (float &x : row)
+            x = 0;
+    for (int d = 0; d < t.head_dim; d++) {
+#pragma unroll
+        for (int j = 0; j < ACROSS; j++) {
+            float y = stream[j * DT_PLAIN_SIDE * t.pitch + d];
+#pragma unroll
+            for (int i = 0; i < DT_PLAIN_DOWN; i++)
+                s[i][j] += own[i * t.pitch + d] * y;
+        }
+    }
+}
+
+/* sum[i] += the streamed rows, each weighed by w of own row i: a thread has every 16th column. */
+template <int ACROSS, int COLUMNS>
+__device__ inline void dt_plain_weigh(float (&sum)[DT_PLAIN_DOWN][COLUMNS],
+                                      const float (&w)[DT_PLAIN_DOWN][ACROSS], const float *stream,
+                                      const struct dt_attention_task &t)
+{
+    struct dt_plain_thread at;
+#pragma unroll
+    for (int j = 0; j < ACROSS; j++) {
+        for (int l = 0; l < DT_PLAIN_SIDE; l++, stream += t.pitch) {
+            float x[DT_PLAIN_DOWN];
+#pragma unroll
+            for (int i = 0; i < DT_PLAIN_DOWN; i++)
+                x[i] = __shfl_sync(0xffffffffu, w[i][j], (at.lane & DT_PLAIN_SIDE) | l);
+#pragma unroll
+            for (int c = 0; c < COLUMNS; c++) {
+                int d = at.column + c * DT_PLAIN_SIDE;
+                float y = d < t.head_dim ? stream[d] : 0.0f;
+#pragma unroll
+                for (int i = 0; i < DT_PLAIN_DOWN; i++)
+                    sum[i][c] += x[i] * y;
+            }
+        }
+    }
+}
+
+/* Assigns this thread's part of its own rows, from FIRST on. */
+template <class E, int COLUMNS>
+__device__ inline void dt_plain_store(E *to, size_t stride, int first,
+                                      const float (&x)[DT_PLAIN_DOWN][COLUMNS],
+                                      const struct dt_attention_task &t)
+{
+    struct dt_plain_thread at;
+#pragma unroll
+    for (int i = 0; i < DT_PLAIN_DOWN; i++) {
+        int row = first + at.row + i;
+        if (row >= t.positions)
+            break;
+#pragma unroll
+        for (int c = 0; c < COLUMNS; c++) {
+            int d = at.column + c * DT_PLAIN_SIDE;
+            if (d < t.head_dim)
+                to[static_cast<size_t>(row) * stride + d] = dt_from_float<E>(x[i][c]);
+        }
+    }
+}
+
+/* Of the host. Calls F with the columns of a thread, as the type of a number: those of 64, 128 or
+ * 256 in a row. */
+template <int N> struct dt_plain_columns {
+    static constexpr int COLUMNS = N, ACROSS = N > 8 ? 1 : 2, STREAM = ACROSS * DT_PLAIN_SIDE;
+};
+
+template <class F> inline cudaError_t dt_plain_with_columns(size_t head_dim, F f)
+{
+    if (head_dim <= 64)
+        return f(dt_plain_columns<4>());
+    if (head_dim <= 128)
+        return f(dt_plain_columns<8>());
+    return f(dt_plain_columns<16>());
+}
+
+#endif

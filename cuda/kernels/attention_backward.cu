@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Causal attention, the way back, without the T x T matrix. With the weights found again as
+ * p = exp(score - logsum), dp = dout . v and dscore = p (dp - average), where average = dout . out
+ * is the sum of p dp over a query's keys:
+ *   dq = sum over keys of dscore k / sqrt(D),  dk = sum over queries of dscore q / sqrt(D),
+ *   dv = sum over queries of p dout.
+ *
+ * Three kernels, without atomics, so that bits do not vary. The first notes logsum and average of
+ * each query in the stream's scratch, 8 bytes a query and head. The second has the queries of a
+ * tile and goes over the keys up to them: dq. The third has the keys of a tile and goes over the
+ * queries from them on, of all heads that read them, one behind the other: dk and dv. Scores are
+ * thus found twice: 7 products of matrices, where adding to dq with atomics would take 5.
+ *
+ * Two ways each, as forward. Shared memory, KiB: plain 33, 65 or 97 for a head_dim to 64, 128, 256;
+ * tensor cores 49 or 97. */
+#include "cuda/kernels/attention.cuh"
+#include "cuda/kernels/attention_backward_mma.cuh"
+
+enum { NOTE_THREADS = 256 };
+
+/* A warp a row. */
+template <class E>
+__global__ void __launch_bounds__(NOTE_THREADS)
+    note_rows(struct dt_attention_task t, const E *out, const E *dout)
+{
+    int lane = static_cast<int>(threadIdx.x) % DT_WARP;
+    size_t warps = static_cast<size_t>(gridDim.x) * (NOTE_THREADS / DT_WARP);
+    size_t warp =
+        static_cast<size_t>(blockIdx.x) * (NOTE_THREADS / DT_WARP) + threadIdx.x / DT_WARP;
+    for (size_t n = warp; n < t.heads * t.padded; n += warps) {
+        size_t head = t.first + n / t.padded, row = n % t.padded;
+        struct dt_attention_row note = {INFINITY, 0};
+        if (row < t.a.queries) {
+            const E *x = dt_attention_head(out, t, t.a.out_stride, t.a.heads, head);
+            const E *dx = dt_attention_head(dout, t, t.a.out_stride, t.a.heads, head);
+            float sum = 0;
+            for (int d = lane; d < t.head_dim; d += DT_WARP)
+                sum += dt_to_float(x[row * t.a.out_stride + d]) *
+                       dt_to_float(dx[row * t.a.out_stride + d]);
+            note.average = dt_warp_sum(sum);
+            note.logsum = t.a.logsum[head * t.a.queries + row] * DT_LOG2_E;
+        }
+        if (lane == 0)
+            t.rows[n] = note;
+    }
+}
+
+/* p and then dscore of one query and key; beyond the last position a query's note makes p 0. */
+struct weight {
+    float p, dscore;
+};
+
+__device__ static struct weight weigh(float score, float dp, int query, int key,
+                                      struct dt_attention_row note, float factor)
+{
+    float p = key > query ? 0.0f : exp2f(score * factor - note.logsum);
+    return {p, p * (dp - note.average)};
+}
+
+template <int COLUMNS>
+__device__ static void scale_all(float (&x)[DT_PLAIN_DOWN][COLUMNS], float scale)
+{
+    for (auto &row : x)
+        for (float &one : row)
+            one *= scale;
+}
+
+template <class E, class N>
+__global__ void __launch_bounds__(DT_PLAIN_THREADS, 1)
+    attention_dq_plain(struct dt_attention_task t, E *dq, const E *dout)
+{
+    DT_SHARED_DYNAMIC(float, q);
+    float *dx = q + DT_PLAIN_ROWS * t.pitch, *k = dx + DT_PLAIN_ROWS * t.pitch;
+    float *v = k + N::STREAM * t.pitch;
+    struct dt_plain_thread at;
+    size_t n = blockIdx.x % t.heads, head = t.first + n, kv = head / static_cast<size_t>(t.group);
+    int tiles = (t.positions + DT_PLAIN_ROWS - 1) / DT_PLAIN_ROWS;
+    int query = (tiles - 1 - static_cast<int>(blockIdx.x / t.heads)) * DT_PLAIN_ROWS;
+    const struct dt_attention_row *notes = t.rows + n * t.padded + query + at.row;
+    const E *rows = dt_attention_q<E>(t, head);
+    const E *keys = dt_attention_k<E>(t, kv);
+    const E *values = dt_attention_v<E>(t, kv);
+    float sum[DT_PLAIN_DOWN][N::COLUMNS] = {};
+    dt_plain_load(q, DT_PLAIN_ROWS, rows, t.a.q_stride, query, t);
+    dt_plain_load(dx, DT_PLAIN_ROWS, dt_attention_head(dout, t, t.a.out_stride, t.a.heads, head),
+                  t.a.out_stride, query, t);
+    for (int key = 0; key < query + DT_PLAIN_ROWS && key < t.positions; key += N::STREAM) {
+        float s[DT_PLAIN_DOWN][N::ACROSS], dp[DT_PLAIN_DOWN][N::ACROSS];
+        __syncthreads(); /* the last tile has been read */
+        dt_plain_load(k, N::STREAM, keys, t.a.k_stride, key, t);
+        dt_plain_load(v, N::STREAM, values, t.a.v_stride, key, t);
+        __syncthreads();
+        dt_plain_dots(s, q, k, t);
+        dt_plain_dots(dp, dx, v, t);
+#pragma unroll
+        for (int i = 0; i < DT_PLAIN_DOWN; i++)
+#pragma unroll
+            for (int j = 0; j < N::ACROSS; j++)
+                s[i][j] = weigh(s[i][j], dp[i][j], query + at.row + i,
+                                key + at.column + j * DT_PLAIN_SIDE, notes[i], t.factor)
+                              .dscore;
+        dt_plain_weigh(sum, s, k, t);
+    }
+    scale_all(sum, t.scale);
+    dt_plain_store(dt_attention_head(dq, t, t.a.q_stride, t.a.heads, head), t.a.q_stride, query,
+                   sum, t);
+}
+
+/* A launch's key/value heads, counted as query heads are. */
+template <class E, class N>
+__global__ void __launch_bounds__(DT_PLAIN_THREADS, 1)
+    attention_dkv_plain(struct dt_attention_task t, E *dk, E *dv, const E *dout)
+{
+    DT_SHARED_DYNAMIC(float, k);
+    float *v = k + DT_PLAIN_ROWS * t.pitch, *q = v + DT_PLAIN_ROWS * t.pitch;
+    float *dx = q + N::STREAM * t.pitch;
+    struct dt_plain_thread at;
+    size_t group = static_cast<size_t>(t.group), units = t.heads / group, n = blockIdx.x % units;
+    size_t kv = t.first / group + n;
+    int key = static_cast<int>(blockIdx.x / units) * DT_PLAIN_ROWS;
+    float dks[DT_PLAIN_DOWN][N::COLUMNS] = {}, dvs[DT_PLAIN_DOWN][N::COLUMNS] = {};
+    dt_plain_load(k, DT_PLAIN_ROWS, dt_attention_k<E>(t, kv), t.a.k_stride, key, t);
+    dt_plain_load(v, DT_PLAIN_ROWS, dt_attention_v<E>(t, kv), t.a.v_stride, key, t);
+    for (size_t h = 0; h < group; h++) {
+        size_t head = kv * group + h;
+        const E *rows = dt_attention_q<E>(t, head);
+        const E *drows = dt_attention_head(dout, t, t.a.out_stride, t.a.heads, head);
+        const struct dt_attention_row *notes = t.rows + (n * group + h) * t.padded;
+        for (int query = key; query < t.positions; query += N::STREAM) {
+            float p[DT_PLAIN_DOWN][N::ACROSS], ds[DT_PLAIN_DOWN][N::ACROSS];
+            __syncthreads(); /* the last tile has been read */
+            dt_plain_load(q, N::STREAM, rows, t.a.q_stride, query, t);
+            dt_plain_load(dx, N::STREAM, drows, t.a.out_stride, query, t);
+            __syncthreads();
+            dt_plain_dots(p, k, q, t);
+            dt_plain_dots(ds, v, dx, t);
+#pragma unroll
+            for (int i = 0; i < DT_PLAIN_DOWN; i++) {
+#pragma unroll
+                for (int j = 0; j < N::ACROSS; j++) {
+                    int column = query + at.column + j * DT_PLAIN_SIDE;
+                    struct weight w =
+                        weigh(p[i][j], ds[i][j], column, key + at.row + i, notes[column], t.factor);
+                    p[i][j] = w.p;
+                    ds[i][j] = w.dscore;
+                }
+            }
+            dt_plain_weigh(dvs, p, dx, t);
+            dt_plain_weigh(dks, ds, q, t);
+        }
+    }
+    scale_all(dks, t.scale);
+    dt_plain_store(dt_attention_head(dk, t, t.a.k_stride, t.a.kv_heads, kv), t.a.k_stride, key, dks,
+                   t);
+    dt_plain_store(dt_attention_head(dv, t, t.a.v_stride, t.a.kv_heads, kv), t.a.v_stride, key, dvs,
+                   t);
+}
+
+template <class E> struct gradients {
+    E *dq, *dk, *dv;
+    const E *out, *dout;
+};
+
+template <class E>
+static cudaError_t plain(const struct dt_attention_task &t, const struct gradients<E> &g,
+                         cudaStream_t s)
+{
+    dim3 queries, keys;
+    size_t tiles = dt_divide_up(t.a.queries, DT_PLAIN_ROWS);
+    cudaError_t e = dt_attention_grid(&queries, tiles, t.heads);
+    if (e == cudaSuccess)
+        e = dt_attention_grid(&keys, tiles, t.heads / t.group);
+    if (e != cudaSuccess)
+        return e;
+    return dt_plain_with_columns(t.a.head_dim, [&](auto columns) {
+        using N = decltype(columns);
+        dim3 threads(DT_PLAIN_THREADS);
+        size_t shared = sizeof(float) * 2 * (DT_PLAIN_ROWS + N::STREAM) * t.pitch;
+        cudaError_t failed =
+            dt_launch(attention_dq_plain<E, N>, queries, threads, shared, s, t, g.dq, g.dout);
+        if (failed != cudaSuccess)
+            return failed;
+        return dt_launch(attention_dkv_plain<E, N>, keys, threads, shared, s, t, g.dk, g.dv,
+                         g.dout);
+    });
+}
+
+template <int D>
+static cudaError_t on_tensor_cores(const struct dt_attention_task &t,
+                                   const struct gradients<dt_bf16> &g, cudaStream_t s)
+{
+    using Q = dt_backward_shape<D, 1>;
+    using K = dt_backward_shape<D, 2>;
+    dim3 queries, keys;
+    cudaError_t e = dt_attention_grid(&queries, dt_divide_up(t.a.queries, Q::ROWS), t.heads);
+    if (e == cudaSuccess)
+        e = dt_attention_grid(&keys, dt_divide_up(t.a.queries, K::ROWS), t.heads / t.group);
+    if (e == cudaSuccess)
+        e = dt_launch(dt_attention_dq_mma<D>, queries, dim3(Q::THREADS), Q::SHARED, s, t, g.dq,
+                      g.dout);
+    if (e == cudaSuccess)
+        e = dt_launch(dt_attention_dkv_mma<D>, keys, dim3(K::THREADS), K::SHARED, s, t, g.dk, g.dv,
+                      g.dout);
+    return e;
+}
+
+static cudaError_t start(const struct dt_attention_task &t, const struct gradients<float> &g,
+                         cudaStream_t s)
+{
+    return plain(t, g, s);
+}
+
+static cudaError_t start(const struct dt_attention_task &t, const struct gradients<dt_bf16> &g,
+                         cudaStream_t s)
+{
+    bool vectors = dt_attention_vectors(&t.a) && dt_aligned16(g.dq, g.dk, g.dv, g.dout);
+    if (vectors && t.a.head_dim == 64)
+        return on_tensor_cores<64>(t, g, s);
+    if (vectors && t.a.head_dim == 128)
+        return on_tensor_cores<128>(t, g, s);
+    return plain(t, g, s);
+}
+
+/* The heads of one launch: as many whole groups as scratch has room for the notes of. */
+template <class E>
+static cudaError_t in_parts(struct dt_attention_task *t, const struct gradients<E> &g,
+                            struct dt_stream *s)
+{
+    size_t heads = t->heads, group = static_cast<size_t>(t->group);
+    size_t most = s->scratch_bytes / (t->padded * sizeof *t->rows) / group * group;
+    cudaError_t e = most == 0 ? cudaErrorMemoryAllocation : cudaSuccess;
+    t->rows = static_cast<struct dt_attention_row *>(s->scratch);
+    for (t->first = 0; e == cudaSuccess && t->first < heads; t->first += t->heads) {
+        t->heads = heads - t->first < most ? heads - t->first : most;
+        dim3 blocks(dt_blocks(t->heads * t->padded, NOTE_THREADS / DT_WARP));
+        e = dt_launch(note_rows<E>, blocks, dim3(NOTE_THREADS), 0, s->compute, *t, g.out, g.dout);
+        if (e == cudaSuccess)
+            e = start(*t, g, s->compute);
+    }
+    return e;
+}
+
+cudaError_t dt_cuda_attention_backward(enum dt_dtype elem, const struct dt_attention *a, void *dq,
+                                       void *dk, void *dv, const void *out, const void *dout,
+                                       struct dt_stream *s)
+{
+    struct dt_attention_task t;
+    if (a->batch == 0 || a->queries == 0)
+        return cudaSuccess;
+    cudaError_t e = dt_attention_check(a, s);
+    if (e == cudaSuccess)
+        e = dt_attention_begin(&t, a);
+    if (e != cudaSuccess)
+        return e;
+    return dt_with_elem(elem, [&](auto x) {
+        using E = decltype(x);
+        struct gradients<E> g = {
+            static_cast<E *>(dq), static_cast<E *>(dk), static_cast<E *>(dv),
+                static_cast<const E *>(out), static_cast<const E *>(dout)
+        };
+        return in_parts(&t, g, s);
+    });
+}

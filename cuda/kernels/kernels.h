@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The launchers: each op of ops/ops.h with its name, arguments and order, ELEM first (DT_F32 or
+ * DT_BF16). They start work on s->compute and return at once; a cudaError_t says whether it could
+ * be started. Sums are taken in float (double where ops.h says so) and in an order that depends on
+ * the shape alone, unless s->fast. */
+#ifndef DT_CUDA_KERNELS_KERNELS_H
+#define DT_CUDA_KERNELS_KERNELS_H
+
+#include "cuda/device/stream.h"
+#include "worker_runtime/ops/ops.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* embedding.cu */
+cudaError_t dt_cuda_embedding_forward(enum dt_dtype elem, const struct dt_embedding *e, void *out,
+                                      const void *token, const void *position, struct dt_stream *s);
+cudaError_t dt_cuda_embedding_backward(enum dt_dtype elem, const struct dt_embedding *e,
+                                       void *dtoken, void *dposition, const void *dout,
+                                       struct dt_stream *s);
+
+/* norm.cu, norm_backward.cu */
+cudaError_t dt_cuda_norm_forward(enum dt_dtype elem, const struct dt_norm *n, void *out, void *sum,
+                                 const void *x, const void *add, struct dt_stream *s);
+cudaError_t dt_cuda_norm_backward(enum dt_dtype elem, const struct dt_norm *n, void *dx,
+                                  void *dweight, void *dbias, const void *x, const void *dout,
+                                  struct dt_stream *s);
+
+/* rope.cu */
+cudaError_t dt_cuda_rope(enum dt_dtype elem, const struct dt_rope *r, void *x, bool backward,
+                         struct dt_stream *s);
+
+/* linear.c, over cuBLASLt; bias.cu has what it lacks */
+cudaError_t dt_cuda_linear_forward(enum dt_dtype elem, const struct dt_linear *l, void *out,
+                                   const void *x, struct dt_stream *s);
+cudaError_t dt_cuda_linear_gelu_forward(enum dt_dtype elem, const struct dt_linear *l, void *out,
+                                        void *pre, const void *x, struct dt_stream *s);
+cudaError_t dt_cuda_linear_backward(enum dt_dtype elem, const struct dt_linear *l, void *dx,
+                                    bool add, void *dweight, void *dbias, const void *x,
+                                    const void *dout, struct dt_stream *s);
+/* bias.cu: each row of out += the layer's bias */
+cudaError_t dt_cuda_bias_forward(enum dt_dtype elem, const struct dt_linear *l, void *out,
+                                 struct dt_stream *s);
+/* dbias[out] += the sum of dout's rows. */
+cudaError_t dt_cuda_bias_backward(enum dt_dtype elem, const struct dt_linear *l, void *dbias,
+                                  const void *dout, struct dt_stream *s);
+
+/* attention.cu, attention_backward.cu */
+cudaError_t dt_cuda_attention_forward(enum dt_dtype elem, const struct dt_attention *a, void *out,
+                                      struct dt_stream *s);
+cudaError_t dt_cuda_attention_backward(enum dt_dtype elem, const struct dt_attention *a, void *dq,
+                                       void *dk, void *dv, const void *out, const void *dout,
+                                       struct dt_stream *s);
+
+/* activation.cu */
+cudaError_t dt_cuda_gelu_forward(enum dt_dtype elem, size_t n, void *out, const void *pre,
+                                 struct dt_stream *s);
+cudaError_t dt_cuda_gelu_backward(enum dt_dtype elem, size_t n, void *dpre, const void *pre,
+                                  const void *dout, struct dt_stream *s);
+cudaError_t dt_cuda_swiglu_forward(enum dt_dtype elem, size_t n, void *out, const void *gate,
+                                   const void *up, struct dt_stream *s);
+cudaError_t dt_cuda_swiglu_backward(enum dt_dtype elem, size_t n, void *dgate, void *dup,
+                                    const void *gate, const void *up, const void *dout,
+                                    struct dt_stream *s);
+
+/* loss.cu */
+cudaError_t dt_cuda_cross_entropy(enum dt_dtype elem, const struct dt_cross_entropy *c,
+                                  float *losses, void *logits, bool gradients, struct dt_stream *s);
+
+/* elementwise.cu */
+cudaError_t dt_cuda_add(enum dt_dtype elem, size_t n, void *to, const void *from,
+                        struct dt_stream *s);
+cudaError_t dt_cuda_cast(size_t n, void *out, enum dt_dtype out_type, const void *x,
+                         enum dt_dtype type, struct dt_stream *s);
+cudaError_t dt_cuda_round_to(size_t n, float *x, enum dt_dtype type, struct dt_stream *s);
+
+/* adamw.cu */
+cudaError_t dt_cuda_adamw(enum dt_dtype elem, const struct dt_adamw *a, size_t n, float *master,
+                          float *exp_avg, float *exp_avg_sq, void *params, const float *grads,
+                          struct dt_stream *s);
+
+/* squares.cu: waits. */
+cudaError_t dt_cuda_sum_squares(size_t n, double *out, const float *x, struct dt_stream *s);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Softmax cross-entropy of logits[rows, stride], the first VOCABULARY of each row, and its gradient
+ * in place. With m a row's largest logit and S the sum of exp(logit - m):
+ *
+ *   loss = log(S) + m - logit[target]      gradient = scale * (exp(logit - m) / S - (v == target))
+ *
+ * A block takes a row and reads it once: m and S are kept together, S shrinking whenever m grows,
+ * and the row stays in shared memory until its gradient is written. What has no room there (half of
+ * a multiprocessor's, so that one block reads while another writes) is read again, out of the L2
+ * cache, where it still is. */
+#include "cuda/kernels/common.cuh"
+#include "cuda/kernels/kernels.h"
+
+namespace
+{
+
+enum { THREADS = 512, FEW_THREADS = 64, AHEAD = 4, KEPT_BACK = 2048 };
+
+constexpr float LOG2_E = 1.44269504088896341f;
+
+/* The largest so far, and the sum of exp(x - largest). */
+struct tally {
+    float largest, sum;
+};
+
+__device__ inline float exp_less(float x, float largest)
+{
+    return exp2f((x - largest) * LOG2_E);
+}
+
+/* Nothing but -infinity so far: then x - largest is no number, but the sum is 0. */
+__device__ inline float some(float largest)
+{
+    return largest == -INFINITY ? 0.0f : largest;
+}
+
+template <int N> __device__ inline void add(tally &t, const float (&x)[N])
+{
+    float largest = x[0];
+#pragma unroll
+    for (int i = 1; i < N; i++)
+        largest = fmaxf(largest, x[i]);
+    if (largest > t.largest) {
+        t.sum *= exp_less(t.largest, largest);
+        t.largest = largest;
+    }
+#pragma unroll
+    for (int i = 0; i < N; i++)
+        t.sum += exp_less(x[i], some(t.largest));
+}
+
+/* A row as the elements before the first that is 16-byte aligned, packs of 16 bytes, and what is
+ * left: rows of an odd stride each begin differently. */
+template <class E> struct row {
+    static constexpr int COUNT = dt_pack<E>::COUNT;
+    E *at;
+    unsigned head, packs, tail; /* tail: where it begins */
+
+    __device__ row(E *logits, size_t vocabulary)
+    {
+        unsigned length = static_cast<unsigned>(vocabulary);
+        unsigned off = static_cast<unsigned>(reinterpret_cast<uintptr_t>(logits) % 16 / sizeof(E));
+        at = logits;
+        head = off ? COUNT - off : 0;
+        head = head < length ? head : length;
+        packs = (length - head) / COUNT;
+        tail = head + packs * COUNT;
+    }
+
+    __device__ dt_pack<E> *pack(unsigned i) const
+    {
+        return reinterpret_cast<dt_pack<E> *>(at + head) + i;
+    }
+};
+
+/* Calls use(i, load(i)) for every pack of this thread, with AHEAD loads under way at once. */
+template <class E, int BLOCK, class Load, class Use>
+__device__ inline void each_pack(unsigned packs, Load load, Use use)
+{
+    unsigned i = threadIdx.x;
+    for (; i + (AHEAD - 1) * BLOCK < packs; i += AHEAD * BLOCK) {
+        dt_pack<E> p[AHEAD];
+#pragma unroll
+        for (int k = 0; k < AHEAD; k++)
+            p[k] = load(i + k * BLOCK);
+#pragma unroll
+        for (int k = 0; k < AHEAD; k++)
+            use(i + k * BLOCK, p[k]);
+    }
+    for (; i < packs; i += BLOCK)
+        use(i, load(i));
+}
+
+/* Calls use(element) for those of this thread that are in no pack. */
+template <class E, class Use>
+__device__ inline void each_single(const row<E> &r, unsigned length, Use use)
+{
+    if (threadIdx.x < r.head)
+        use(r.at[threadIdx.x]);
+    if (threadIdx.x < length - r.tail)
+        use(r.at[r.tail + threadIdx.x]);
+}
+
+template <class E, int BLOCK> __device__ inline void clear(E *at, size_t length)
+{
+    row<E> r(at, length);
+    dt_pack<E> none;
+#pragma unroll
+    for (int i = 0; i < dt_pack<E>::COUNT; i++)
+        none.at[i] = dt_from_float<E>(0.0f);
+    for (unsigned i = threadIdx.x; i < r.packs; i += BLOCK)
+        *r.pack(i) = none;
+    each_single(r, static_cast<unsigned>(length), [&](E &x) { x = none.at[0]; });
+}
+
+/* This thread's part of a row, whose first packs are KEPT. */
+template <class E, int BLOCK>
+__device__ inline tally read_row(const row<E> &r, unsigned vocabulary, dt_pack<E> *keep,
+                                 unsigned kept)
+{
+    tally t = {-INFINITY, 0.0f};
+    each_pack<E, BLOCK>(
+        r.packs, [&](unsigned i) { return *r.pack(i); },
+        [&](unsigned i, const dt_pack<E> &p) {
+            float x[dt_pack<E>::COUNT];
+            if (i < kept)
+                keep[i] = p;
+#pragma unroll
+            for (int k = 0; k < dt_pack<E>::COUNT; k++)
+                x[k] = dt_to_float(p.at[k]);
+            add(t, x);
+        });
+    each_single(r, vocabulary, [&](E &element) {
+        float x[1] = {dt_to_float(element)};
+        add(t, x);
+    });
+    return t;
+}
+
+template <class E, int BLOCK>
+__device__ inline void write_row(const row<E> &r, unsigned vocabulary, const dt_pack<E> *keep,
+                                 unsigned kept, float largest, float factor)
+{
+    each_pack<E, BLOCK>(
+        r.packs, [&](unsigned i) { return i < kept ? keep[i] : *r.pack(i); },
+        [&](unsigned i, dt_pack<E> p) {
+#pragma unroll
+            for (int k = 0; k < dt_pack<E>::COUNT; k++)
+                p.at[k] = dt_from_float<E>(exp_less(dt_to_float(p.at[k]), largest) * factor);
+            *r.pack(i) = p;
+        });
+    each_single(r, vocabulary, [&](E &element) {
+        element = dt_from_float<E>(exp_less(dt_to_float(element), largest) * factor);
+    });
+}
+
+/* Each thread reads back only what it kept or wrote itself, but for the target's element, which is
+ * read before and written after all others: LOGITS must not be __restrict__, or a compiler may take
+ * it across the barriers that see to this. */
+template <class E, int BLOCK>
+__global__ void __launch_bounds__(BLOCK, 2) cross_entropy(struct dt_cross_entropy c, float *losses,
+                                                          E *logits, bool gradients, unsigned kept)
+{
+    DT_SHARED_DYNAMIC(dt_pack<E>, keep);
+    unsigned vocabulary = static_cast<unsigned>(c.vocabulary);
+
+    for (size_t n = blockIdx.x; n < c.rows; n += gridDim.x) {
+        E *at = logits + n * c.stride;
+        int32_t target = c.targets[n];
+        if (target < 0) {
+            if (threadIdx.x == 0)
+                losses[n] = 0;
+            if (gradients)
+                clear<E, BLOCK>(at, c.stride);
+            continue;
+        }
+        float hit = dt_to_float(at[target]);
+        row<E> r(at, c.vocabulary);
+        tally t = read_row<E, BLOCK>(r, vocabulary, keep, kept);
+        float largest = dt_block_max<BLOCK>(t.largest);
+        float sum = dt_block_sum<BLOCK>(t.sum * exp_less(t.largest, some(largest)));
+        if (threadIdx.x == 0)
+            losses[n] = logf(sum) + (largest - hit);
+        if (!gradients)
+            continue;
+        write_row<E, BLOCK>(r, vocabulary, keep, kept, largest, c.scale / sum);
+        clear<E, BLOCK>(at + c.vocabulary, c.stride - c.vocabulary);
+        __syncthreads();
+        if (threadIdx.x == 0)
+            at[target] = dt_from_float<E>((exp_less(hit, largest) / sum - 1.0f) * c.scale);
+    }
+}
+
+/* Packs of a row that shared memory has room for, when a multiprocessor takes two. */
+cudaError_t room(unsigned *packs)
+{
+    int device = 0, shared = 0, most = 0;
+    cudaError_t e = cudaGetDevice(&device);
+    if (e == cudaSuccess)
+        e = cudaDeviceGetAttribute(&shared, cudaDevAttrMaxSharedMemoryPerMultiprocessor, device);
+    if (e == cudaSuccess)
+        e = cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
+    int half = (shared / 2 < most ? shared / 2 : most) - KEPT_BACK;
+    *packs = half > 0 ? static_cast<unsigned>(half) / 16 : 0;
+    return e;
+}
+
+template <class E>
+cudaError_t start(const struct dt_cross_entropy *c, float *losses, E *logits, bool gradients,
+                  struct dt_stream *s)
+{
+    unsigned packs = static_cast<unsigned>(c->vocabulary / dt_pack<E>::COUNT), kept = 0;
+    cudaError_t e = gradients ? room(&kept) : cudaSuccess;
+    if (e != cudaSuccess)
+        return e;
+    kept = kept < packs ? kept : packs;
+    bool few = packs < THREADS;
+    return dt_launch(few ? cross_entropy<E, FEW_THREADS> : cross_entropy<E, THREADS>,
+                     dim3(dt_blocks(c->rows, 1)), dim3(few ? FEW_THREADS : THREADS), kept * 16ul,
+                     s->compute, *c, losses, logits, gradients, kept);
+}
+
+} // namespace
+
+cudaError_t dt_cuda_cross_entropy(enum dt_dtype elem, const struct dt_cross_entropy *c,
+                                  float *losses, void *logits, bool gradients, struct dt_stream *s)
+{
+    if (c->rows == 0)
+        return cudaSuccess;
+    if (c->vocabulary == 0 || c->vocabulary > c->stride || c->stride > INT32_MAX)
+        return cudaErrorInvalidValue;
+    return dt_with_elem(elem, [&](auto of) {
+        using E = decltype(of);
+        return start(c, losses, static_cast<E *>(logits), gradients, s);
+    });
+}
