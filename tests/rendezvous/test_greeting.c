@@ -26,8 +26,10 @@ struct pair {
 static void pair_begin(struct pair *p, const struct dt_token *client, const struct dt_token *server)
 {
     struct dt_err err = {0};
-    *p = (struct pair){.client = {DT_PROOF_CLIENT, client, client ? &toy : NULL},
-                       .server = {DT_PROOF_SERVER, server, server ? &toy : NULL}};
+    *p = (struct pair){
+        .client = {.side = DT_PROOF_CLIENT, .token = client, .proofs = client ? &toy : NULL},
+        .server = {.side = DT_PROOF_SERVER, .token = server, .proofs = server ? &toy : NULL},
+    };
     CHECK_OK(dt_greeting_begin(&p->client, "a client", "", &p->from_client, &err), err);
     CHECK_OK(dt_greeting_begin(&p->server, "a server", "daemon", &p->from_server, &err), err);
 }
