@@ -39,6 +39,15 @@ static void warn_of_shortage(const struct dt_rdzv_runs *runs, const char *node, 
     }
 }
 
+static void warn_of_disk(bool recorded, char *text, size_t size)
+{
+    size_t used = strlen(text);
+    if (!recorded)
+        snprintf(text + used, size - used,
+                 "; the rendezvous could not write this to its disk, so its restart would undo it: "
+                 "see its log");
+}
+
 static bool drain(struct dt_rdzv_runs *runs, const char *node, const char *why, char *text,
                   size_t size)
 {
@@ -55,12 +64,13 @@ static bool drain(struct dt_rdzv_runs *runs, const char *node, const char *why, 
         snprintf(text, size, "the rendezvous has no memory for one more node");
         return false;
     }
-    dt_rdzv_records_node(runs, node);
+    bool recorded = dt_rdzv_records_node(runs, node);
     dt_rdzv_runs_tell_of_node(runs, node);
     snprintf(text, size, "%s is drained%s; undo it with: dtrun-ctl node undrain %s", node,
              here ? ""
                   : ", though no node of that name is here now", /* perhaps a slip of the pen */
              node);
+    warn_of_disk(recorded, text, size);
     warn_of_shortage(runs, node, text, size);
     return true;
 }
@@ -69,24 +79,27 @@ static void undrain(struct dt_rdzv_runs *runs, const char *node, char *text, siz
 {
     bool was_out = dt_exclude_is_out(&runs->exclude, node, now_of(runs), NULL);
     dt_exclude_drain(&runs->exclude, node, true, NULL, now_of(runs));
-    dt_rdzv_records_node(runs, node);
+    bool recorded = dt_rdzv_records_node(runs, node);
     dt_rdzv_runs_tell_of_node(runs, node);
     snprintf(text, size, was_out ? "%s may be given a seat again" : "%s was not kept out", node);
+    warn_of_disk(recorded, text, size);
 }
 
 static void undrain_all(struct dt_rdzv_runs *runs, char *text, size_t size)
 {
     const char *out;
     size_t count = 0;
+    bool recorded = true;
     while ((out = dt_exclude_any_out(&runs->exclude))) {
         char node[DT_NODE_NAME_MAX];
         snprintf(node, sizeof node, "%s", out);
         count += dt_exclude_is_out(&runs->exclude, node, now_of(runs), NULL);
         dt_exclude_drain(&runs->exclude, node, true, NULL, now_of(runs));
-        dt_rdzv_records_node(runs, node);
+        recorded &= dt_rdzv_records_node(runs, node);
     }
     dt_rdzv_runs_tell_of_node(runs, "");
     snprintf(text, size, "nodes that may be given a seat again: %zu", count);
+    warn_of_disk(recorded, text, size);
 }
 
 bool dt_rdzv_drain(struct dt_rdzv_runs *runs, const struct dt_message *m, char *text, size_t size)

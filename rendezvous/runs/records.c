@@ -17,14 +17,16 @@ static void complain(struct dt_rdzv_runs *runs, const struct dt_err *err)
         dt_error("what is decided now would not survive a restart of this server: %s", err->text);
 }
 
-static void put(struct dt_rdzv_runs *runs, const char *kind, const char *name,
+static bool put(struct dt_rdzv_runs *runs, const char *kind, const char *name,
                 struct dt_bytes value)
 {
     char key[sizeof DT_RECORD_OF_NODE + DT_RUN_ID_MAX];
     struct dt_err err;
     snprintf(key, sizeof key, "%s%s", kind, name);
-    if (dt_journal_put(runs->journal, dt_bytes_of(key), value, &err) < 0)
-        complain(runs, &err);
+    if (dt_journal_put(runs->journal, dt_bytes_of(key), value, &err) == 0)
+        return true;
+    complain(runs, &err);
+    return false;
 }
 
 /* What waited for so much to be on disk goes out. */
@@ -103,19 +105,19 @@ void dt_rdzv_records_mark(struct dt_rdzv_runs *runs, struct dt_rdzv_run *run)
 }
 
 /* Its times are told from now on, so the record says when that was. */
-void dt_rdzv_records_node(struct dt_rdzv_runs *runs, const char *name)
+bool dt_rdzv_records_node(struct dt_rdzv_runs *runs, const char *name)
 {
     const struct dt_excluded *e = dt_exclude_find(&runs->exclude, name);
     if (!runs->journal)
-        return;
+        return true;
     dt_buf_clear(&runs->record);
     if (e) {
         dt_buf_put_i64(&runs->record, dt_clock_wall_us());
         dt_exclude_save(e, &runs->record, now_of(runs));
     }
-    if (!runs->record.bad)
-        put(runs, DT_RECORD_OF_NODE, name, (struct dt_bytes){runs->record.at, runs->record.len});
     runs->marked++;
+    return !runs->record.bad &&
+           put(runs, DT_RECORD_OF_NODE, name, (struct dt_bytes){runs->record.at, runs->record.len});
 }
 
 void dt_rdzv_records_forget(struct dt_rdzv_runs *runs, struct dt_rdzv_run *run)

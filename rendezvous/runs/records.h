@@ -19,8 +19,9 @@
 
 /* RUN is to be recorded: what it says from here on waits for that. */
 void dt_rdzv_records_mark(struct dt_rdzv_runs *runs, struct dt_rdzv_run *run);
-/* What is known of the node NAME has changed. */
-void dt_rdzv_records_node(struct dt_rdzv_runs *runs, const char *name);
+/* What is known of the node NAME has changed. False: the journal did not take it, as the log says.
+ */
+bool dt_rdzv_records_node(struct dt_rdzv_runs *runs, const char *name);
 /* RUN is to have no record any more. */
 void dt_rdzv_records_forget(struct dt_rdzv_runs *runs, struct dt_rdzv_run *run);
 

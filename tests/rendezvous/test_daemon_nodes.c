@@ -70,11 +70,23 @@ TEST(killed_and_started_again_it_lets_agents_go_on)
     CHECK_EQ(daemon_stop(&d), 0);
 }
 
+/* So many that the last one has no room in 512 bytes. */
+static void drain_many(struct node *person)
+{
+    char name[32];
+    struct dt_message ask = {.type = DT_MSG_DRAIN, .drain = {.node = name}};
+    for (int i = 0; i < 20; i++) {
+        snprintf(name, sizeof name, "a-node-with-a-long-name-%d", i);
+        node_send(person, &ask);
+        node_hear(person, DT_MSG_DRAIN);
+    }
+}
+
 /* The journal takes its first bytes, and then no more. */
 TEST(a_full_disk_is_said_and_ends_no_job)
 {
     struct daemon_process d;
-    struct node n[2];
+    struct node n[2], person = node_of("", "", 3, 1);
     char dir_of_state[300];
     snprintf(dir_of_state, sizeof dir_of_state, "%s", at("full"));
     DAEMON_START(&d, PROGRAM, "--listen", "127.0.0.1:0", "--state-dir", dir_of_state);
@@ -85,6 +97,10 @@ TEST(a_full_disk_is_said_and_ends_no_job)
     two_run(n, d.port);
     CHECK(daemon_log_has(&d, "would not survive a restart"));
     node_beat(&n[0]);
+    node_greet(&person, d.port);
+    drain_many(&person);
+    CHECK(strstr(person.heard.why, "its restart would undo it"));
+    node_finish(&person);
     two_finish(n);
     CHECK_EQ(daemon_stop(&d), 0);
 }
