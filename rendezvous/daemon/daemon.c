@@ -193,6 +193,7 @@ static void stop(struct daemon *d, const char *why)
     dt_info("%s: no new clients, answers that are owed are delivered", why);
     log_counters(d);
     dt_systemd_notify(NULL, "STOPPING=1");
+    dt_store_server_stop_listening(d->server); /* agents connect again at once, and not to us */
     dt_rdzv_server_close(d->rdzv, NULL, on_rdzv_closed, d); /* agents work on, and come again */
 }
 

@@ -237,16 +237,21 @@ static void on_listening_over(void *arg)
     dt_store_peers_close(&s->peers);
 }
 
-static void stop_listening(struct dt_store_server *s)
+void dt_store_server_stop_listening(struct dt_store_server *s)
+{
+    dt_list_each(&s->listeners, n) listener_close(dt_container_of(n, struct listener, in_server));
+}
+
+static void begin_drain(struct dt_store_server *s)
 {
     s->closing = DRAINING;
-    dt_list_each(&s->listeners, n) listener_close(dt_container_of(n, struct listener, in_server));
+    dt_store_server_stop_listening(s);
 }
 
 static void close_step(struct dt_store_server *s)
 {
     if (s->closing == LEAVING && s->peers.count == 0)
-        stop_listening(s);
+        begin_drain(s);
     if (s->closing == DRAINING && s->peers.count == 0) {
         s->closing = CLOSING_PEERS;
         dt_ending_begin(&s->listening, NULL, NULL, on_listening_over, s);
@@ -271,7 +276,7 @@ void dt_store_server_close(struct dt_store_server *s, dt_ms grace, void (*on_clo
         s->closed_arg = arg;
     }
     if (s->closing < DRAINING)
-        stop_listening(s);
+        begin_drain(s);
     if (grace == 0) {
         dt_store_peers_close_all(&s->peers);
     } else {

@@ -90,6 +90,10 @@ int dt_store_server_reconfigure(struct dt_store_server *s,
  * nothing is changed. */
 int dt_store_server_renew(struct dt_store_server *s, struct dt_err *err);
 
+/* For an owner that ends something of its own before it closes the server: nobody new comes from
+ * here on, and peers that are connected stay. */
+void dt_store_server_stop_listening(struct dt_store_server *s);
+
 /* Stops listening, lets peers take the answers they are owed for up to GRACE, closes all and frees
  * the server; then ON_CLOSED (may be NULL) is called, once. A second call may only shorten the
  * grace. */

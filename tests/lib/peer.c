@@ -20,16 +20,29 @@ static void bound_waits(int fd)
     CHECK(setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &ceiling, sizeof ceiling) == 0);
 }
 
-int peer_connect(uint16_t port)
+static int try_to_connect(int fd, uint16_t port)
 {
     struct sockaddr_in to = {
         .sin_family = AF_INET, .sin_port = htons(port), .sin_addr = {htonl(INADDR_LOOPBACK)}};
-    int one = 1, fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     CHECK(fd >= 0);
+    return connect(fd, (struct sockaddr *)&to, sizeof to);
+}
+
+int peer_connect(uint16_t port)
+{
+    int one = 1, fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     bound_waits(fd);
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
-    CHECK(connect(fd, (struct sockaddr *)&to, sizeof to) == 0);
+    CHECK_EQ(try_to_connect(fd, port), 0);
     return fd;
+}
+
+void peer_expect_refusal(uint16_t port)
+{
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    CHECK(try_to_connect(fd, port) < 0);
+    CHECK_EQ(errno, ECONNREFUSED);
+    close(fd);
 }
 
 int peer_connect_path(const char *path)

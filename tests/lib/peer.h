@@ -17,6 +17,7 @@ int peer_greet(uint16_t port);           /* and the modern hello is exchanged */
 void peer_send(int fd, const void *bytes, size_t len);
 void peer_receive(int fd, const void *want, size_t len); /* checks that exactly these bytes come */
 void peer_expect_end(int fd);                            /* the server closes (or resets) */
+void peer_expect_refusal(uint16_t port);                 /* nobody listens there */
 
 void peer_set(int fd, const char *key, const char *value);
 void peer_set_bytes(int fd, const char *key, const void *value, size_t len);

@@ -123,11 +123,7 @@ TEST(sigterm_delivers_what_is_owed_refuses_newcomers_and_exits_0)
     kill(d.pid, SIGTERM);
     CHECK(daemon_log_has(&d, "asked to terminate"));
     peer_expect_end(idle);
-    struct sockaddr_in to = {
-        .sin_family = AF_INET, .sin_port = htons(d.port), .sin_addr = {htonl(INADDR_LOOPBACK)}};
-    int late = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    CHECK(connect(late, (struct sockaddr *)&to, sizeof to) < 0);
-    close(late);
+    peer_expect_refusal(d.port);
     for (int i = 0; i < 8; i++)
         peer_receive(fd, answer.at, answer.len);
     peer_expect_end(fd);

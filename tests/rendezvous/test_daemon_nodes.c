@@ -130,6 +130,7 @@ TEST(told_to_end_it_closes_its_agents_connections_and_says_nothing)
     kill(d.pid, SIGTERM);
     node_expect_end(&n[0]); /* no stop, no close: their workers run on */
     node_expect_end(&n[1]);
+    peer_expect_refusal(d.port); /* as agents try at once: they wait for the next daemon */
     CHECK_EQ(daemon_stop(&d), 0);
     two_finish(n);
 }
