@@ -416,7 +416,8 @@ static const struct dt_opt launch_opts[] = {
      .help = "open the health port on this address only (default: every address, as Kubernetes probes from the "
              "address of the node)"},
     {OWN, .name = "log-level", .arg = "LEVEL", .parse = dt_opt_log_level, .words = "error warn info debug", AT(log_level),
-     .help = "error, warn, info or debug (default: what LOGLEVEL says, or warn)"},
+     .help = "log messages of this level and worse ones: error, warn, info or debug (default: what LOGLEVEL says, or "
+             "warn)"},
 
     {ELASTIC, .name = "spares", .arg = "N", .parse = parse_spares, AT(run.spares), .fallback = "0",
      .help = "number of standby nodes beyond the maximum of --nnodes; they wait until another node is lost"},

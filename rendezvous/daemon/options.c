@@ -184,10 +184,11 @@ static const struct dt_opt rendezvous_opts[] = {
     {.name = "check-config", .no_env = true, .no_config = true,
      AT(check_config), .group = "Running", .help = "check options and configuration file, then exit"},
     {.name = "log-level", .arg = "LEVEL", .parse = dt_opt_log_level, .words = "error warn info debug",
-     AT(log_level), .fallback = "info", .group = "Running", .help = "error, warn, info or debug"},
+     AT(log_level), .fallback = "info", .group = "Running",
+     .help = "log messages of this level and worse ones: error, warn, info or debug"},
     {.name = "log-format", .arg = "FORMAT", .parse = dt_opt_log_format, .words = "text json",
      AT(log_format), .fallback = "text", .group = "Running",
-     .help = "text for people, json for one object a line"},
+     .help = "format of the log: text for people, json for one object a line"},
     {0},
 };
 /* clang-format on */
