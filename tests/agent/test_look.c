@@ -354,48 +354,113 @@ TEST(a_process_that_ends_while_it_is_read_costs_its_own_entry)
     }
 }
 
-static int read_record(struct dt_buf *record, struct dt_python_stacks *stacks, struct dt_err *err)
+/* Appends to RECORD what a look at the script reads. */
+static void record_look(struct script *s, struct dt_buf *record)
 {
-    struct dt_bytes bytes = {record->at, record->len};
-    struct dt_memory m = {.read = recorded_read, .arg = &bytes};
-    struct dt_reader r = dt_reader_over(bytes.at, bytes.len);
-    struct dt_look_image image = {.base = dt_read_u64(&r), .name = "python3"};
-    uint32_t version;
-    return dt_look_read_python(&m, &image, 1, &version, stacks, err);
-}
-
-TEST(damaged_memory_is_no_crash)
-{
-    struct script s;
     struct dt_look_image images[DT_LOOK_IMAGES_MAX];
     struct dt_python_stacks stacks = {0};
     struct dt_err err = {0};
-    uint32_t version = 0;
-    start(&s, SLEEPER);
-    struct recorder recorder = {.live = dt_memory_of(&s.pid)};
+    struct recorder recorder = {.live = dt_memory_of(&s->pid)};
     struct dt_memory m = {.read = recorder_read, .arg = &recorder};
-    int count = dt_look_images(s.pid, images);
+    uint32_t version = 0;
+    int count = dt_look_images(s->pid, images);
     for (int i = 0; i < count && version == 0; i++) {
         dt_buf_clear(&recorder.record);
         CHECK_OK(dt_look_read_python(&m, &images[i], 1, &version, &stacks, &err), err);
     }
     CHECK(version != 0);
     dt_python_stacks_finish(&stacks);
+    *record = recorder.record;
+}
+
+/* Looks at memory M of the process whose record is RECORD. */
+static int read_as_recorded(struct dt_memory m, const struct dt_buf *record,
+                            struct dt_python_stacks *stacks, struct dt_err *err)
+{
+    struct dt_reader r = dt_reader_over(record->at, record->len);
+    struct dt_look_image image = {.base = dt_read_u64(&r), .name = "python3"};
+    uint32_t version;
+    return dt_look_read_python(&m, &image, 1, &version, stacks, err);
+}
+
+static int read_record(const struct dt_buf *record, struct dt_python_stacks *stacks,
+                       struct dt_err *err)
+{
+    struct dt_bytes bytes = {record->at, record->len};
+    struct dt_memory m = {.read = recorded_read, .arg = &bytes};
+    return read_as_recorded(m, record, stacks, err);
+}
+
+/* Two records of one process. Each walk along a stack begins with the thread's number, and from
+ * there on the other record is read. */
+struct flipping {
+    struct dt_bytes record[2];
+    int which;
+    uint64_t thread;
+};
+
+static int flipping_read(void *arg, uint64_t address, void *out, size_t len)
+{
+    struct flipping *f = arg;
+    int error = recorded_read(&f->record[f->which], address, out, len);
+    if (!error && len == sizeof f->thread && memcmp(out, &f->thread, len) == 0)
+        f->which = !f->which;
+    return error;
+}
+
+TEST(two_looks_that_differ_show_what_they_have_in_common)
+{
+    struct script s;
+    struct dt_buf first, second;
+    struct dt_python_stacks stacks = {0};
+    struct dt_err err = {0};
+    char byte = 'x';
+    start(&s, "import os\n"
+              "def first():\n"
+              "    os.write(1, b'x'), os.read(0, 1)\n"
+              "def second():\n"
+              "    os.write(1, b'x'), os.read(0, 1)\n"
+              "first(); second()\n");
+    record_look(&s, &first);
+    CHECK(write(s.in, &byte, 1) == 1 && read(s.out, &byte, 1) == 1);
+    record_look(&s, &second);
+    struct flipping f = {{{first.at, first.len}, {second.at, second.len}}, 0, (uint64_t)s.pid};
+    struct dt_memory m = {.read = flipping_read, .arg = &f};
+    CHECK_OK(read_as_recorded(m, &first, &stacks, &err), err);
+    CHECK_EQ(stacks.len, 1);
+    CHECK(stacks.at[0].changing);
+    CHECK_EQ(stacks.at[0].depth, 1);
+    CHECK_STR(stacks.at[0].frames[0].function, "<module>");
+    CHECK_EQ(stacks.at[0].frames[0].line, 6);
+    dt_python_stacks_finish(&stacks);
+    dt_buf_finish(&first);
+    dt_buf_finish(&second);
     end(&s);
-    CHECK_OK(read_record(&recorder.record, &stacks, &err), err);
+}
+
+TEST(damaged_memory_is_no_crash)
+{
+    struct script s;
+    struct dt_buf record;
+    struct dt_python_stacks stacks = {0};
+    struct dt_err err = {0};
+    start(&s, SLEEPER);
+    record_look(&s, &record);
+    end(&s);
+    CHECK_OK(read_record(&record, &stacks, &err), err);
     CHECK_EQ(stacks.len, 1);
     CHECK_EQ(stacks.at[0].depth, 2);
     CHECK_STR(stacks.at[0].frames[0].function, "inner");
     dt_python_stacks_finish(&stacks);
-    for (size_t i = 12; i < recorder.record.len; i++) {
-        uint8_t was = recorder.record.at[i];
-        recorder.record.at[i] = (uint8_t)(was ^ 0x55);
+    for (size_t i = 12; i < record.len; i++) {
+        uint8_t was = record.at[i];
+        record.at[i] = (uint8_t)(was ^ 0x55);
         stacks = (struct dt_python_stacks){0};
-        read_record(&recorder.record, &stacks, &err);
+        read_record(&record, &stacks, &err);
         dt_python_stacks_finish(&stacks);
-        recorder.record.at[i] = was;
+        record.at[i] = was;
     }
-    dt_buf_finish(&recorder.record);
+    dt_buf_finish(&record);
 }
 
 /* In a child that has become NOBODY. */
