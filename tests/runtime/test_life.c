@@ -108,8 +108,8 @@ static void *wait_to_be_killed(void *ready)
 /* Its first thread is a zombie then, and the process is none. */
 TEST(a_process_lives_as_long_as_its_last_thread)
 {
+    static int ready[2]; /* not on a stack, which the first thread's end frees */
     struct dt_life l;
-    int ready[2];
     char byte;
     CHECK_EQ(pipe(ready), 0);
     pid_t pid = fork();
