@@ -28,7 +28,7 @@ def add(path, inputs):
     rows = read(path)
     for i in inputs:
         rows[i.name.replace(" ", "_")] = i.read_bytes()
-    path.write_text("".join(f"{name} {base64.b64encode(rows[name]).decode()}\n" for name in sorted(rows)))
+    path.write_text("".join(f"{name} {base64.b64encode(rows[name]).decode()}".rstrip() + "\n" for name in sorted(rows)))
 
 
 def main(args):
