@@ -212,9 +212,9 @@ static void restore_workers(struct dt_rdzv *r, struct dt_rdzv_actions *out, stru
     if (!claim->running && !claim->done)
         return;
     if (r->state == DT_RUN_RUNNING) {
-        dt_members_set_doing(&r->members, m, claim->done ? DT_DOING_DONE : DT_DOING_RUNNING);
+        dt_members_set_doing(&r->members, m, claim->done ? DT_MEMBER_DONE : DT_MEMBER_RUNNING);
     } else {
-        dt_members_set_doing(&r->members, m, DT_DOING_STOPPING);
+        dt_members_set_doing(&r->members, m, DT_MEMBER_STOPPING);
         rdzv_send(out, m->id, DT_MSG_STOP, m->round, rdzv_text(out, r->news));
     }
 }
@@ -249,7 +249,7 @@ static void forget_seated(struct dt_rdzv *r, struct dt_rdzv_actions *out, uint64
     dt_list_each(&r->members.all, n)
     {
         struct dt_member *m = dt_container_of(n, struct dt_member, in_all);
-        if (m->doing == DT_DOING_WAITING && m->id != itself)
+        if (m->doing == DT_MEMBER_WAITING && m->id != itself)
             continue;
         if (m->connected && m->id != itself)
             send_stale(r, out, m->id, m->round);
@@ -354,19 +354,19 @@ static void returner(struct dt_rdzv *r, struct dt_rdzv_actions *out, struct dt_m
                      const struct dt_message *f)
 {
     const struct dt_claim *claim = &f->join.claim;
-    bool seated = m->doing == DT_DOING_RUNNING || m->doing == DT_DOING_DONE;
-    if (is_over(claim) && (m->doing == DT_DOING_WAITING || f->round < m->round))
+    bool seated = m->doing == DT_MEMBER_RUNNING || m->doing == DT_MEMBER_DONE;
+    if (is_over(claim) && (m->doing == DT_MEMBER_WAITING || f->round < m->round))
         return; /* it says why first, and next that they are gone, which is known */
     if (!seated || f->round != m->round) {
         size_t why = rdzv_text(out, *r->news ? r->news : "the round is over");
-        if (m->doing == DT_DOING_STOPPING && f->round == m->round)
+        if (m->doing == DT_MEMBER_STOPPING && f->round == m->round)
             rdzv_send(out, m->id, DT_MSG_STOP, f->round, why);
         else
             disown(r, out, m, f->round);
     } else if (is_over(claim)) {
         learn_end(r, out, claim);
-    } else if (claim->done && m->doing == DT_DOING_RUNNING) {
-        dt_members_set_doing(&r->members, m, DT_DOING_DONE);
+    } else if (claim->done && m->doing == DT_MEMBER_RUNNING) {
+        dt_members_set_doing(&r->members, m, DT_MEMBER_DONE);
         r->seats[m->seat].done = true;
     }
 }
@@ -376,18 +376,18 @@ static void ready(struct dt_rdzv *r, struct dt_rdzv_actions *out, struct dt_memb
                   const struct dt_message *f)
 {
     switch (m->doing) {
-    case DT_DOING_WAITING:
+    case DT_MEMBER_WAITING:
         m->parked = false;
         break;
-    case DT_DOING_STOPPING:
+    case DT_MEMBER_STOPPING:
         if (f->round < m->round && !m->may_lack_world)
             break; /* it had not heard of its last world, and will yet start and stop workers */
-        dt_members_set_doing(&r->members, m, DT_DOING_WAITING);
+        dt_members_set_doing(&r->members, m, DT_MEMBER_WAITING);
         m->parked = false;
         break;
-    case DT_DOING_RUNNING:
-    case DT_DOING_DONE:
-    case DT_DOINGS: /* nobody does that */
+    case DT_MEMBER_RUNNING:
+    case DT_MEMBER_DONE:
+    case DT_MEMBER_DOINGS: /* nobody does that */
         if (f->round < m->round && *r->master_addr && m->role_size > 0) {
             /* The first was lost with its connection. Of a round that was learnt from the nodes
              * themselves the roles are not known, and none of them lacks its world. */
@@ -397,11 +397,11 @@ static void ready(struct dt_rdzv *r, struct dt_rdzv_actions *out, struct dt_memb
                                        .signature = "",
                                        .text = "its workers are gone, and it does not say why"};
             rdzv_failed(r, out, m, &result);
-            dt_members_set_doing(&r->members, m, DT_DOING_WAITING);
+            dt_members_set_doing(&r->members, m, DT_MEMBER_WAITING);
         }
         break;
     }
-    if (r->state == DT_RUN_RUNNING && m->doing == DT_DOING_WAITING)
+    if (r->state == DT_RUN_RUNNING && m->doing == DT_MEMBER_WAITING)
         rdzv_park(r, out, m);
 }
 

@@ -34,7 +34,7 @@ bool rdzv_is_drained(const struct dt_rdzv *r, const struct dt_member *m)
 
 bool rdzv_is_ready(const struct dt_member *m)
 {
-    return m->doing == DT_DOING_WAITING && m->link == DT_LINK_ONLINE;
+    return m->doing == DT_MEMBER_WAITING && m->link == DT_LINK_ONLINE;
 }
 
 static bool is_ready_here(const struct dt_rdzv *r, const struct dt_excluded *e)
@@ -80,7 +80,7 @@ static size_t count_ready(const struct dt_rdzv *r, size_t *fallback)
         if (!e->drained && e->until > r->now)
             *fallback += is_ready_here(r, e);
     }
-    return r->members.counts[DT_DOING_WAITING][DT_LINK_ONLINE] - drained - *fallback;
+    return r->members.counts[DT_MEMBER_WAITING][DT_LINK_ONLINE] - drained - *fallback;
 }
 
 /* -- words ------------------------------------------------------------------------------------ */
@@ -103,8 +103,8 @@ static void describe_delay(const struct dt_rdzv *r, const struct dt_member *m, c
     const struct dt_beat *b = &m->beat;
     if (m->link != DT_LINK_ONLINE) {
         append(out, size, " (not heard of)");
-    } else if (m->doing != DT_DOING_STOPPING) {
-        append(out, size, " (%s)", dt_doing_name(m->doing));
+    } else if (m->doing != DT_MEMBER_STOPPING) {
+        append(out, size, " (%s)", dt_member_doing_name(m->doing));
     } else {
         bool gone = b->seq > 0 && b->running == 0;
         append(out, size, " (%s",
@@ -236,7 +236,7 @@ static void note(struct dt_rdzv *r, struct dt_rdzv_actions *out)
     dt_list_each(&r->members.all, n)
     {
         struct dt_member *m = dt_container_of(n, struct dt_member, in_all);
-        if (m->doing == DT_DOING_WAITING)
+        if (m->doing == DT_MEMBER_WAITING)
             rdzv_send(out, m->id, DT_MSG_NOTE, r->round, at);
     }
 }
@@ -256,7 +256,7 @@ static void give_up_stuck(struct dt_rdzv *r, struct dt_rdzv_actions *out)
     dt_list_each(&r->members.all, n)
     {
         struct dt_member *m = dt_container_of(n, struct dt_member, in_all);
-        if (m->doing != DT_DOING_STOPPING)
+        if (m->doing != DT_MEMBER_STOPPING)
             continue;
         node_lost = node_lost || m->link == DT_LINK_SUSPECT;
         rdzv_send(out, m->id, DT_MSG_STALE, r->round,
@@ -268,7 +268,7 @@ static void give_up_stuck(struct dt_rdzv *r, struct dt_rdzv_actions *out)
 
 static bool all_stopped(struct dt_rdzv *r, struct dt_rdzv_actions *out)
 {
-    const size_t *stopping = r->members.counts[DT_DOING_STOPPING];
+    const size_t *stopping = r->members.counts[DT_MEMBER_STOPPING];
     if (stopping[DT_LINK_ONLINE] + stopping[DT_LINK_SUSPECT] == 0)
         return true;
     if (r->now < r->gathering.stop_deadline)
@@ -281,12 +281,12 @@ static bool all_stopped(struct dt_rdzv *r, struct dt_rdzv_actions *out)
  * soon. */
 static bool someone_suspect(const struct dt_rdzv *r)
 {
-    if (!r->had_world || r->members.counts[DT_DOING_WAITING][DT_LINK_SUSPECT] == 0)
+    if (!r->had_world || r->members.counts[DT_MEMBER_WAITING][DT_LINK_SUSPECT] == 0)
         return false;
     dt_list_each(&r->members.all, n)
     {
         const struct dt_member *m = dt_container_of(n, struct dt_member, in_all);
-        if (m->doing == DT_DOING_WAITING && m->link == DT_LINK_SUSPECT && m->seat >= 0)
+        if (m->doing == DT_MEMBER_WAITING && m->link == DT_LINK_SUSPECT && m->seat >= 0)
             return true;
     }
     return false;

@@ -52,7 +52,7 @@ static bool can_grow(const struct dt_rdzv *r)
     const size_t(*counts)[DT_LINKS] = r->members.counts;
     return r->state == DT_RUN_RUNNING && !r->running.recovery.until &&
            r->seats_len < rdzv_target(r) &&
-           counts[DT_DOING_DONE][DT_LINK_ONLINE] + counts[DT_DOING_DONE][DT_LINK_SUSPECT] +
+           counts[DT_MEMBER_DONE][DT_LINK_ONLINE] + counts[DT_MEMBER_DONE][DT_LINK_SUSPECT] +
                    r->running.done_gone ==
                0;
 }
@@ -71,7 +71,7 @@ static void take_in(struct dt_rdzv *r, struct dt_rdzv_actions *out, const struct
 
 void rdzv_grow(struct dt_rdzv *r, struct dt_rdzv_actions *out)
 {
-    if (!can_grow(r) || r->members.counts[DT_DOING_WAITING][DT_LINK_ONLINE] == 0 ||
+    if (!can_grow(r) || r->members.counts[DT_MEMBER_WAITING][DT_LINK_ONLINE] == 0 ||
         r->now < r->running.grow_at)
         return;
     struct newcomers new = find_newcomers(r);

@@ -10,17 +10,17 @@
 #define LATE ((dt_ms)50)         /* a look at the time is that much too late: we were held up */
 
 static const char *const link_name[] = {[DT_LINK_ONLINE] = "online", [DT_LINK_SUSPECT] = "suspect"};
-static const char *const doing_name[] = {[DT_DOING_WAITING] = "waiting",
-                                         [DT_DOING_RUNNING] = "running",
-                                         [DT_DOING_STOPPING] = "stopping",
-                                         [DT_DOING_DONE] = "done"};
+static const char *const doing_name[] = {[DT_MEMBER_WAITING] = "waiting",
+                                         [DT_MEMBER_RUNNING] = "running",
+                                         [DT_MEMBER_STOPPING] = "stopping",
+                                         [DT_MEMBER_DONE] = "done"};
 
 const char *dt_link_name(enum dt_link l)
 {
     return link_name[l];
 }
 
-const char *dt_doing_name(enum dt_doing d)
+const char *dt_member_doing_name(enum dt_member_doing d)
 {
     return doing_name[d];
 }
@@ -172,7 +172,7 @@ static void set_link(struct dt_members *ms, struct dt_member *m, enum dt_link li
     ms->counts[m->doing][m->link]++;
 }
 
-void dt_members_set_doing(struct dt_members *ms, struct dt_member *m, enum dt_doing doing)
+void dt_members_set_doing(struct dt_members *ms, struct dt_member *m, enum dt_member_doing doing)
 {
     ms->counts[m->doing][m->link]--;
     m->doing = doing;

@@ -27,15 +27,15 @@ enum dt_link {
     DT_LINKS,
 };
 
-enum dt_doing {
-    DT_DOING_WAITING,  /* for a world, or parked beside one */
-    DT_DOING_RUNNING,  /* has a seat in the round that runs */
-    DT_DOING_STOPPING, /* was told to stop, or failed: workers of a round that is over may live */
-    DT_DOING_DONE,     /* all its workers of the round that runs have succeeded */
-    DT_DOINGS,
+enum dt_member_doing {
+    DT_MEMBER_WAITING,  /* for a world, or parked beside one */
+    DT_MEMBER_RUNNING,  /* has a seat in the round that runs */
+    DT_MEMBER_STOPPING, /* was told to stop, or failed: workers of a round that is over may live */
+    DT_MEMBER_DONE,     /* all its workers of the round that runs have succeeded */
+    DT_MEMBER_DOINGS,
 };
 const char *dt_link_name(enum dt_link l);
-const char *dt_doing_name(enum dt_doing d);
+const char *dt_member_doing_name(enum dt_member_doing d);
 
 /* A key in the map of names, inside the member. */
 struct dt_member_name {
@@ -56,7 +56,7 @@ struct dt_member {
     uint64_t command;
 
     enum dt_link link;
-    enum dt_doing doing;
+    enum dt_member_doing doing;
     bool connected;       /* suspect: for want of a beat, not of a connection */
     bool local;           /* on our own host: that it is heard says nothing about our network */
     bool restored;        /* from the journal: not heard of since, and has longer to come back */
@@ -86,7 +86,7 @@ struct dt_members {
     size_t count;
     size_t connected; /* on the list UNHEARD ... */
     size_t remote;    /* ... and on other hosts */
-    size_t counts[DT_DOINGS][DT_LINKS];
+    size_t counts[DT_MEMBER_DOINGS][DT_LINKS];
     int64_t comings;
     int crowd;         /* the most agents that a host ever had */
     dt_ms checked;     /* when time was last looked at; 0: never */
@@ -112,7 +112,7 @@ void dt_members_remove(struct dt_members *ms, struct dt_member *m);
 /* What it says of itself may change when it joins again; its name does not. */
 void dt_members_describe(struct dt_member *m, const struct dt_node_info *info);
 
-void dt_members_set_doing(struct dt_members *ms, struct dt_member *m, enum dt_doing doing);
+void dt_members_set_doing(struct dt_members *ms, struct dt_member *m, enum dt_member_doing doing);
 void dt_members_set_local(struct dt_members *ms, struct dt_member *m, bool local);
 void dt_members_heard(struct dt_members *ms, struct dt_member *m, dt_ms now);
 void dt_members_lost(struct dt_members *ms, struct dt_member *m, dt_ms now);

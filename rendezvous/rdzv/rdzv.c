@@ -56,7 +56,7 @@ static void take_beat(struct dt_rdzv *r, struct dt_rdzv_actions *out, struct dt_
                       const struct dt_message *f)
 {
     m->beat = f->beat;
-    if (f->beat.step >= 0 && f->round == r->round && m->doing == DT_DOING_RUNNING)
+    if (f->beat.step >= 0 && f->round == r->round && m->doing == DT_MEMBER_RUNNING)
         note_step(r, m, f->beat.step);
     struct dt_rdzv_action *a = rdzv_send(out, m->id, DT_MSG_BEAT, r->round, 0);
     if (a)
@@ -80,13 +80,13 @@ static void take_result(struct dt_rdzv *r, struct dt_rdzv_actions *out, struct d
         rdzv_note_fault(r, m, &f->result);
         return;
     }
-    if (r->state != DT_RUN_RUNNING || f->round != r->round || m->doing != DT_DOING_RUNNING)
+    if (r->state != DT_RUN_RUNNING || f->round != r->round || m->doing != DT_MEMBER_RUNNING)
         return;
     if (!f->result.succeeded) {
         rdzv_failed(r, out, m, &f->result);
         return;
     }
-    dt_members_set_doing(&r->members, m, DT_DOING_DONE);
+    dt_members_set_doing(&r->members, m, DT_MEMBER_DONE);
     r->seats[m->seat].done = true; /* not journalled: it says so again when it comes back */
 }
 
@@ -96,7 +96,7 @@ static void take_leave(struct dt_rdzv *r, struct dt_rdzv_actions *out, struct dt
     char how[DT_WHY_MAX];
     snprintf(how, sizeof how, "leaves%s%s%s", *f->why ? " (" : "", f->why, *f->why ? ")" : "");
     if (f->leave.stopping && r->state != DT_RUN_CLOSED &&
-        (m->doing == DT_DOING_RUNNING || m->doing == DT_DOING_STOPPING))
+        (m->doing == DT_MEMBER_RUNNING || m->doing == DT_MEMBER_STOPPING))
         rdzv_leaves(r, out, m, how);
     else
         rdzv_gone(r, out, m, DT_EVIDENCE_PREEMPTED, how);
@@ -138,7 +138,7 @@ static void hear(struct dt_rdzv *r, uint64_t from)
     struct dt_member *m = dt_members_find(&r->members, from);
     if (!m)
         return;
-    if (m->doing == DT_DOING_WAITING && m->link == DT_LINK_SUSPECT)
+    if (m->doing == DT_MEMBER_WAITING && m->link == DT_LINK_SUSPECT)
         r->running.grow_at = 0; /* it was passed over */
     dt_members_heard(&r->members, m, r->now);
 }
@@ -157,7 +157,7 @@ static void drain_member(struct dt_rdzv *r, struct dt_rdzv_actions *out, struct 
     rdzv_is_out(r, m, &why);
     m->parked = false;
     snprintf(text, sizeof text, "%s is drained (%.*s)", m->name.text, DT_WHY_MAX / 2, why);
-    if (r->state == DT_RUN_RUNNING && m->doing == DT_DOING_RUNNING)
+    if (r->state == DT_RUN_RUNNING && m->doing == DT_MEMBER_RUNNING)
         rdzv_lose_node(r, out, DT_EVIDENCE_PREEMPTED, true, text);
     else /* it has no workers, or they are done: the round can do without it */
         rdzv_say(out, DT_SAY_WARN, "%s", text);
@@ -245,7 +245,7 @@ static void end_recovery(struct dt_rdzv *r, struct dt_rdzv_actions *out)
 
 static void check_done(struct dt_rdzv *r, struct dt_rdzv_actions *out)
 {
-    const size_t *done = r->members.counts[DT_DOING_DONE];
+    const size_t *done = r->members.counts[DT_MEMBER_DONE];
     if (r->state == DT_RUN_RUNNING &&
         done[DT_LINK_ONLINE] + done[DT_LINK_SUSPECT] + r->running.done_gone == r->seats_len)
         rdzv_close(r, out, DT_CLOSE_SUCCEEDED, "all nodes (%zu) have succeeded", r->seats_len);

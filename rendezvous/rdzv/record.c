@@ -40,7 +40,7 @@ static const struct dt_field member_fields[] = {
     {.name = "doing",
      .kind = DT_FIELD_ENUM,
      .at = offsetof(struct dt_member, doing),
-     .max = DT_DOINGS},
+     .max = DT_MEMBER_DOINGS},
     {0},
 };
 
@@ -280,11 +280,11 @@ static bool read_run(struct dt_reader *in, struct dt_rdzv *r)
 /* Whether what a node does can be, in a run of that state. */
 static bool is_likely(const struct dt_rdzv *r, const struct dt_member *m)
 {
-    bool works = m->doing == DT_DOING_RUNNING || m->doing == DT_DOING_DONE;
+    bool works = m->doing == DT_MEMBER_RUNNING || m->doing == DT_MEMBER_DONE;
     if (r->state == DT_RUN_GATHERING)
         return !works;
-    return r->state == DT_RUN_CLOSED ||
-           (works && m->round == r->round && r->seats[m->seat].done == (m->doing == DT_DOING_DONE));
+    return r->state == DT_RUN_CLOSED || (works && m->round == r->round &&
+                                         r->seats[m->seat].done == (m->doing == DT_MEMBER_DONE));
 }
 
 /* A record whose parts contradict each other is not ours. */

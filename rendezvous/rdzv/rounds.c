@@ -57,9 +57,9 @@ void rdzv_fence(struct dt_rdzv *r, struct dt_rdzv_actions *out, bool together, c
     dt_list_each(&r->members.all, n)
     {
         struct dt_member *m = dt_container_of(n, struct dt_member, in_all);
-        if (m->doing != DT_DOING_RUNNING && m->doing != DT_DOING_DONE)
+        if (m->doing != DT_MEMBER_RUNNING && m->doing != DT_MEMBER_DONE)
             continue;
-        dt_members_set_doing(&r->members, m, DT_DOING_STOPPING);
+        dt_members_set_doing(&r->members, m, DT_MEMBER_STOPPING);
         send_stop(out, m, over, together, text);
     }
 }
@@ -75,7 +75,7 @@ static void stop_alone(struct dt_rdzv *r, struct dt_rdzv_actions *out, const cha
     dt_list_each(&r->members.all, n)
     {
         const struct dt_member *m = dt_container_of(n, struct dt_member, in_all);
-        if (m->doing == DT_DOING_STOPPING)
+        if (m->doing == DT_MEMBER_STOPPING)
             send_stop(out, m, m->round, false, text);
     }
 }
@@ -171,7 +171,7 @@ void rdzv_leaves(struct dt_rdzv *r, struct dt_rdzv_actions *out, struct dt_membe
     char text[DT_WHY_MAX];
     m->leaving = true;
     snprintf(text, sizeof text, "%s %s", m->name.text, how);
-    if (m->doing == DT_DOING_RUNNING)
+    if (m->doing == DT_MEMBER_RUNNING)
         rdzv_lose_node(r, out, DT_EVIDENCE_PREEMPTED, true, text);
     else
         rdzv_say(out, DT_SAY_INFO, "%s, when its workers are gone", text);
@@ -182,7 +182,7 @@ static void leave_seat(struct dt_rdzv *r, const struct dt_member *m)
     struct dt_seat *seat = &r->seats[m->seat];
     seat->holder = 0;
     seat->gone = r->now;
-    if (m->doing == DT_DOING_DONE && r->state == DT_RUN_RUNNING)
+    if (m->doing == DT_MEMBER_DONE && r->state == DT_RUN_RUNNING)
         r->running.done_gone++;
 }
 
@@ -190,7 +190,7 @@ void rdzv_gone(struct dt_rdzv *r, struct dt_rdzv_actions *out, struct dt_member 
                enum dt_evidence evidence, const char *how)
 {
     char text[DT_WHY_MAX], host[DT_NODE_NAME_MAX];
-    enum dt_doing doing = m->doing;
+    enum dt_member_doing doing = m->doing;
     bool leaves = m->leaving; /* then it is known why */
     bool marked = !leaves && (evidence == DT_EVIDENCE_HARDWARE ||
                               (evidence == DT_EVIDENCE_OFFLINE && !m->with_crowd));
@@ -201,26 +201,26 @@ void rdzv_gone(struct dt_rdzv *r, struct dt_rdzv_actions *out, struct dt_member 
     if (seated)
         leave_seat(r, m);
     dt_members_remove(&r->members, m);
-    r->strays |= evidence == DT_EVIDENCE_OFFLINE && doing != DT_DOING_WAITING;
+    r->strays |= evidence == DT_EVIDENCE_OFFLINE && doing != DT_MEMBER_WAITING;
     if (r->state == DT_RUN_CLOSED)
         return;
     if (marked)
         note_evidence(r, out, host, evidence, "");
-    if (doing == DT_DOING_RUNNING && r->state == DT_RUN_RUNNING) {
+    if (doing == DT_MEMBER_RUNNING && r->state == DT_RUN_RUNNING) {
         rdzv_lose_node(r, out, evidence, false, text);
         return;
     }
     rdzv_say(out, DT_SAY_INFO, "%s%s", text,
-             doing == DT_DOING_DONE ? ", after it was done"
-             : seated               ? ""
-                                    : ", standing by");
+             doing == DT_MEMBER_DONE ? ", after it was done"
+             : seated                ? ""
+                                     : ", standing by");
     if (seated && r->state == DT_RUN_GATHERING) {
         if (!leaves)
             rdzv_news(r, "%s", text);
         rdzv_journal(out);
         r->gathering.fault.node_lost = true;
     }
-    if (doing == DT_DOING_STOPPING && evidence == DT_EVIDENCE_OFFLINE)
+    if (doing == DT_MEMBER_STOPPING && evidence == DT_EVIDENCE_OFFLINE)
         stop_alone(r, out, text);
 }
 
@@ -236,7 +236,7 @@ static bool is_untried(const struct dt_rdzv *r)
 static bool is_newcomers_fault(const struct dt_rdzv *r, const struct dt_member *m)
 {
     bool can_miss_it = r->seats_len > (size_t)r->spec.min_nodes ||
-                       r->members.counts[DT_DOING_WAITING][DT_LINK_ONLINE] > 0;
+                       r->members.counts[DT_MEMBER_WAITING][DT_LINK_ONLINE] > 0;
     return m->newcomer && can_miss_it && is_untried(r) && r->spec.strikes > 0 &&
            !rdzv_is_out(r, m, NULL);
 }

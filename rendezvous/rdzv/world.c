@@ -256,7 +256,7 @@ static void warn_of_last_resorts(struct dt_rdzv *r, struct dt_rdzv_actions *out,
 
 static void warn_of_few_spares(struct dt_rdzv *r, struct dt_rdzv_actions *out)
 {
-    size_t spares = r->members.counts[DT_DOING_WAITING][DT_LINK_ONLINE];
+    size_t spares = r->members.counts[DT_MEMBER_WAITING][DT_LINK_ONLINE];
     if (spares < (size_t)r->spec.spares)
         rdzv_say(out, DT_SAY_WARN, "%zu of %d spares stand by", spares, r->spec.spares);
 }
@@ -274,9 +274,9 @@ static void announce(struct dt_rdzv *r, struct dt_rdzv_actions *out)
         bool could = m->seat >= 0 && (size_t)m->seat < r->seats_len; /* it may be its last one */
         if (could && r->seats[m->seat].holder == m->id) {
             m->parked = false;
-            dt_members_set_doing(&r->members, m, DT_DOING_RUNNING);
+            dt_members_set_doing(&r->members, m, DT_MEMBER_RUNNING);
             rdzv_send_world(r, out, m);
-        } else if (m->doing == DT_DOING_WAITING) {
+        } else if (m->doing == DT_MEMBER_WAITING) {
             m->seat = -1;
             rdzv_park(r, out, m);
         }

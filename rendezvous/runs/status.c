@@ -25,7 +25,7 @@ static void put_object(struct dt_buf *out, const void *from, const struct dt_fie
 
 /* -- runs ------------------------------------------------------------------------------------- */
 
-static size_t doing(const struct dt_rdzv *r, enum dt_doing what)
+static size_t doing(const struct dt_rdzv *r, enum dt_member_doing what)
 {
     return r->members.counts[what][DT_LINK_ONLINE] + r->members.counts[what][DT_LINK_SUSPECT];
 }
@@ -33,7 +33,7 @@ static size_t doing(const struct dt_rdzv *r, enum dt_doing what)
 /* Whom it waits for, or how it ended. */
 static const char *run_why(const struct dt_rdzv *r, char *out, size_t size)
 {
-    size_t ready = dt_rdzv_count_ready(r), stopping = doing(r, DT_DOING_STOPPING);
+    size_t ready = dt_rdzv_count_ready(r), stopping = doing(r, DT_MEMBER_STOPPING);
     size_t needed = (size_t)r->spec.min_nodes;
     *out = '\0';
     switch (r->state) {
@@ -87,18 +87,18 @@ static void put_run(struct dt_buf *out, const struct dt_rdzv *r, dt_ms now)
 static void put_node(struct dt_buf *out, const struct dt_rdzv *r, const struct dt_member *m,
                      dt_ms now)
 {
-    bool parked = m->doing == DT_DOING_WAITING && m->parked;
+    bool parked = m->doing == DT_MEMBER_WAITING && m->parked;
     struct dt_status_node row = {
         .name = m->name.text,
         .run = r->id,
         .state = dt_link_name(m->link),
-        .doing = parked ? "parked" : dt_doing_name(m->doing),
+        .doing = parked ? "parked" : dt_member_doing_name(m->doing),
         .seat = m->seat,
         .workers = m->workers,
         .beat_age_s = seconds(now - m->heard),
         .round = m->round,
         .step = m->step,
-        .tokens_per_s = m->doing == DT_DOING_RUNNING ? m->beat.tokens_per_s : 0,
+        .tokens_per_s = m->doing == DT_MEMBER_RUNNING ? m->beat.tokens_per_s : 0,
     };
     put_object(out, &row, dt_status_node_fields);
 }

@@ -122,7 +122,7 @@ static void check_send(const struct story *s, const struct before *was,
     FUZZ_CHECK(a->to >= 100 && a->to < 100 + PEERS);
     check_readable(s, a);
     if (a->message == DT_MSG_STOP)
-        FUZZ_CHECK(m == NULL || m->doing == DT_DOING_STOPPING || r->state == DT_RUN_CLOSED ||
+        FUZZ_CHECK(m == NULL || m->doing == DT_MEMBER_STOPPING || r->state == DT_RUN_CLOSED ||
                    was->round != r->round);
     if (a->message != DT_MSG_WORLD)
         return;

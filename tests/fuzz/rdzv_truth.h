@@ -11,7 +11,7 @@
 
 static inline bool has_workers(const struct dt_member *m)
 {
-    return m->doing == DT_DOING_RUNNING || m->doing == DT_DOING_DONE;
+    return m->doing == DT_MEMBER_RUNNING || m->doing == DT_MEMBER_DONE;
 }
 
 static inline void check_member(const struct dt_rdzv *r, const struct dt_member *m)
@@ -24,7 +24,7 @@ static inline void check_member(const struct dt_rdzv *r, const struct dt_member 
         return;
     FUZZ_CHECK(m->seat >= 0 && (size_t)m->seat < r->seats_len);
     FUZZ_CHECK(r->seats[m->seat].holder == m->id);
-    FUZZ_CHECK(r->seats[m->seat].done == (m->doing == DT_DOING_DONE));
+    FUZZ_CHECK(r->seats[m->seat].done == (m->doing == DT_MEMBER_DONE));
     FUZZ_CHECK(m->round == r->round);
 }
 
@@ -38,7 +38,7 @@ static inline size_t length(const struct dt_list *l)
 static inline void check_members(const struct dt_rdzv *r)
 {
     const struct dt_members *ms = &r->members;
-    size_t counts[DT_DOINGS][DT_LINKS] = {{0}};
+    size_t counts[DT_MEMBER_DOINGS][DT_LINKS] = {{0}};
     dt_list_each(&ms->all, n)
     {
         const struct dt_member *m = dt_container_of(n, struct dt_member, in_all);

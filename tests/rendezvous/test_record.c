@@ -73,7 +73,7 @@ static void check_member(const struct dt_rdzv *run, int i)
     CHECK_EQ(m->role_size, 4);
     CHECK_EQ(m->prev_rank, -1);
     CHECK_EQ(m->prev_size, 0);
-    CHECK_EQ(m->doing, i ? DT_DOING_DONE : DT_DOING_RUNNING);
+    CHECK_EQ(m->doing, i ? DT_MEMBER_DONE : DT_MEMBER_RUNNING);
 }
 
 static void check_round(const struct dt_rdzv *run)

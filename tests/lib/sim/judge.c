@@ -90,7 +90,7 @@ static void look_for_failure(struct sim_judge *j, const struct dt_rdzv *r,
                              const struct dt_message *f)
 {
     const struct dt_member *m = dt_members_find(&r->members, f->incarnation);
-    if (!m || m->doing != DT_DOING_RUNNING || f->round != r->round || r->state != DT_RUN_RUNNING)
+    if (!m || m->doing != DT_MEMBER_RUNNING || f->round != r->round || r->state != DT_RUN_RUNNING)
         return;
     if (f->type == DT_MSG_RESULT && !f->result.succeeded) {
         j->before.worker_failed = true;
@@ -126,7 +126,7 @@ static bool can_grow(const struct sim *s, const struct dt_rdzv *r)
     dt_list_each(&r->members.all, n)
     {
         const struct dt_member *m = dt_container_of(n, struct dt_member, in_all);
-        if (m->doing == DT_DOING_WAITING &&
+        if (m->doing == DT_MEMBER_WAITING &&
             !dt_exclude_is_out(&s->server.exclude, m->said_name, r->now, NULL))
             return true;
     }
@@ -162,7 +162,7 @@ static void check_growth(struct sim *s)
     dt_list_each(&r->members.all, n)
     {
         const struct dt_member *m = dt_container_of(n, struct dt_member, in_all);
-        if (m->doing != DT_DOING_WAITING || m->link != DT_LINK_ONLINE ||
+        if (m->doing != DT_MEMBER_WAITING || m->link != DT_LINK_ONLINE ||
             dt_exclude_is_out(&s->server.exclude, m->said_name, r->now, NULL))
             continue;
         seats++;
@@ -266,8 +266,8 @@ static void check_second_strike(struct sim *s)
     {
         const struct dt_member *m = dt_container_of(n, struct dt_member, in_all);
         bool is_it = strcmp(m->said_name, j->failing) == 0;
-        seats += is_it && m->doing == DT_DOING_RUNNING && !m->newcomer;
-        spares += !is_it && m->doing == DT_DOING_WAITING && m->link == DT_LINK_ONLINE &&
+        seats += is_it && m->doing == DT_MEMBER_RUNNING && !m->newcomer;
+        spares += !is_it && m->doing == DT_MEMBER_WAITING && m->link == DT_LINK_ONLINE &&
                   !dt_exclude_is_out(&s->server.exclude, m->said_name, r->now, NULL);
     }
     if (seats > 0 && spares > 0)

@@ -165,7 +165,7 @@ void sim_judge_check_quarantine(struct sim *s)
     dt_list_each(&r->members.all, at)
     {
         const struct dt_member *m = dt_container_of(at, struct dt_member, in_all);
-        better = better || (m->doing == DT_DOING_WAITING && m->link == DT_LINK_ONLINE &&
+        better = better || (m->doing == DT_MEMBER_WAITING && m->link == DT_LINK_ONLINE &&
                             !dt_exclude_is_out(x, m->said_name, r->now, NULL));
     }
     if (better)

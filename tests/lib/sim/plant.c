@@ -93,7 +93,7 @@ void sim_plant_in_event(struct sim *s, struct dt_rdzv_event *event, struct dt_me
         r->state != DT_RUN_RUNNING || !r->seats[0].holder)
         return;
     const struct dt_member *m = dt_members_find(&r->members, event->from);
-    if (!m || m->doing != DT_DOING_WAITING)
+    if (!m || m->doing != DT_MEMBER_WAITING)
         return;
     *room = (struct dt_message){.type = DT_MSG_RESULT,
                                 .run = s->story.run,
@@ -109,7 +109,7 @@ static struct dt_member *find_running(const struct dt_rdzv *r, uint64_t sender)
     dt_list_each(&r->members.all, n)
     {
         struct dt_member *m = dt_container_of(n, struct dt_member, in_all);
-        if (m->doing == DT_DOING_RUNNING && m->connected && m->id != sender)
+        if (m->doing == DT_MEMBER_RUNNING && m->connected && m->id != sender)
             return m;
     }
     return NULL;
@@ -123,7 +123,7 @@ static void succeed_early(struct dt_rdzv *r, const struct dt_rdzv_event *event)
     struct dt_member *m = find_running(r, event->frame->incarnation);
     if (!m)
         return;
-    dt_members_set_doing(&r->members, m, DT_DOING_DONE);
+    dt_members_set_doing(&r->members, m, DT_MEMBER_DONE);
     r->seats[m->seat].done = true;
 }
 
