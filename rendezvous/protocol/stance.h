@@ -73,29 +73,35 @@ struct dt_stance_group {
     int ranks; /* how many */
 };
 
-/* All that is known of a job, in the order of first ranks. Zeroed memory is an empty one. */
+/* All that is known of a job, in the order of first ranks. Zeroed memory is an empty one. Whatever
+ * was put in, no text here steers a terminal, and all of it is UTF-8. */
 struct dt_stances {
     struct dt_stance_group *at;
     size_t len;
 };
 
-#define DT_STANCES_MAX 64        /* groups of one agent's workers; others become UNKNOWN */
-#define DT_STANCE_RANGES_MAX 256 /* of a group that goes over the wire */
+/* Groups: of one agent's workers, and of a job. What is beyond becomes UNKNOWN. */
+#define DT_STANCES_MAX 64
+#define DT_STANCES_ALL_MAX 1024
+#define DT_STANCE_RANGES_MAX 256 /* of a group in JSON; ranks beyond are left out */
 
 /* Whether two workers are shown as one: all but STEP and STILL. */
 bool dt_stance_same(const struct dt_stance *a, const struct dt_stance *b);
+/* Whether they do the same, though perhaps not with the same: OBJECT and DETAIL may differ too. */
+bool dt_stance_alike(const struct dt_stance *a, const struct dt_stance *b);
 
-/* Adds RANK; or every group of MORE. A rank that is there already moves to the new stance. -1: no
- * memory. */
+/* Adds RANK to what an agent knows of its workers; or every group of MORE to what is known of a
+ * job. A rank that is there already moves to the new stance. -1: no memory. */
 int dt_stances_add(struct dt_stances *s, const struct dt_stance *stance, int rank,
                    struct dt_err *err);
 int dt_stances_merge(struct dt_stances *s, const struct dt_stances *more, struct dt_err *err);
 void dt_stances_finish(struct dt_stances *s);
 
-/* "rank 2", "ranks 0, 1 and 3 to 63"; cut with "..." where OUT is too small. */
+/* "rank 2", "ranks 0, 1 and 3 to 63"; "ranks 0, 2, 4, ... (32 in all)" where OUT is too small. */
 const char *dt_stance_ranks(const struct dt_stance_group *g, char *out, size_t size);
 
-/* An array of objects; and back, every length and number checked. */
+/* An array of objects; and back, added to S, every length and number checked. S is to be finished
+ * after a failure too. */
 void dt_stances_put_json(const struct dt_stances *s, const char *name, struct dt_json_writer *w);
 int dt_stances_get_json(struct dt_stances *s, const struct dt_json *doc, const struct cJSON *array,
                         struct dt_err *err);
