@@ -16,7 +16,8 @@ base:
 base/loop: base uv.h
 rendezvous/protocol: base
 rendezvous/journal: base uv.h
-rendezvous/rdzv: rendezvous/protocol
+rendezvous/hang: rendezvous/protocol
+rendezvous/rdzv: rendezvous/hang
 rendezvous/store: rendezvous/protocol base/loop
 rendezvous/client: rendezvous/protocol base/loop
 rendezvous/runs: rendezvous/journal rendezvous/rdzv rendezvous/store
