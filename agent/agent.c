@@ -13,6 +13,7 @@
 #include "agent/process/self.h"
 #include "agent/sigwatch.h"
 #include "agent/watch/health.h"
+#include "agent/watch/pace.h"
 #include "agent/watch/progress.h"
 #include "base/addr.h"
 #include "base/json_write.h"
@@ -62,8 +63,10 @@ struct agent {
     int signum;   /* that told us to end; 0: none */
     int status;   /* we will exit with */
 
+    uv_timer_t tell;     /* where somebody wants to know how far the workers are */
+    struct dt_pace pace; /* of the furthest of them, at each turn of that timer */
+
     /* Of an elastic job. */
-    uv_timer_t tell;
     struct dt_progress *progress; /* NULL: no file tells of it */
     dt_ms lease;                  /* no later round can have begun by then; DT_FOREVER: ever */
     bool recalled;                /* the round is over, whatever comes of the workers */
@@ -277,14 +280,20 @@ static int64_t step_of(const struct agent *a)
     return a->progress ? dt_progress_step(a->progress) : dt_pages_step(pages_of(a));
 }
 
-/* For beats: how the workers are, and how far. */
+/* For beats: how the workers are, how far, and how fast while that is still so. */
 static void tell(struct agent *a)
 {
     struct dt_beat facts = {.step = step_of(a)};
+    dt_ms now = dt_clock_monotonic();
+    dt_pace_note(&a->pace, facts.step, now);
     if (!a->backend->ops->tell)
         return;
     if (a->attempt)
         dt_attempt_tell(a->attempt, &facts);
+    if (facts.step >= 0)
+        facts.step_age_ms = dt_pace_age(&a->pace, now) + 1; /* never 0, which is unknown */
+    if (dt_pace_is_overdue(&a->pace, now))
+        facts.tokens_per_s = 0;
     if (a->phase == FINISHED)
         facts.succeeded = a->plan->nproc;
     a->backend->ops->tell(a->backend, &facts);
@@ -502,6 +511,16 @@ static void on_signal(void *arg, int signum)
 
 /* -- the beginning ---------------------------------------------------------------------------- */
 
+/* The timer looks each second, and so the age may be a second too short. */
+static void put_step(const struct agent *a, struct dt_json_writer *w)
+{
+    dt_ms age = dt_pace_age(&a->pace, dt_clock_monotonic());
+    if (age < 0)
+        return;
+    dt_json_put_int(w, "step", a->pace.step);
+    dt_json_put_int(w, "step_age_s", age / DT_SECOND);
+}
+
 static bool health(void *arg, struct dt_buf *out)
 {
     const struct agent *a = arg;
@@ -511,8 +530,7 @@ static bool health(void *arg, struct dt_buf *out)
     dt_json_put_int(&w, "round", a->world.round);
     dt_json_put_int(&w, "restarts", a->restarts);
     dt_json_put_int(&w, "workers", a->plan->nproc);
-    if (step_of(a) >= 0)
-        dt_json_put_int(&w, "step", step_of(a));
+    put_step(a, &w);
     dt_json_put_end(&w);
     return a->phase != ENDING;
 }
@@ -552,7 +570,7 @@ static int open_backend(struct agent *a, struct dt_err *err)
     } else {
         a->backend = dt_backend_static_open(&a->loop, plan, &backend_events, a, err);
     }
-    if (a->backend && a->backend->ops->tell)
+    if (a->backend && (a->backend->ops->tell || a->health))
         uv_timer_start(&a->tell, on_tell, 0, TELL_EVERY);
     return a->backend ? 0 : -1;
 }
@@ -607,6 +625,7 @@ int dt_agent_run(const struct dt_plan *plan)
 {
     struct agent a = {.plan = plan, .lease = DT_FOREVER};
     struct dt_err err;
+    dt_pace_init(&a.pace);
     dt_self_prepare(&a.inherited);
     if (open_loop(&a, &err) < 0) {
         dt_error("%s", err.text);

@@ -77,22 +77,27 @@ static int by_likeness(const void *a, const void *b)
     return order ? order : (x->workers > y->workers) - (x->workers < y->workers);
 }
 
-/* "1190-1200", "1200", or "" where nobody says. */
+/* "1190-1200 (3 s ago)", "1200", or "-" where nobody says. Of several the oldest one is told. */
 static void add_steps(struct dt_ctl_table *t, const struct dt_status_node *const *alike, size_t n)
 {
-    int64_t low = -1, high = -1;
+    int64_t low = -1, high = -1, oldest = 0;
+    char steps[64], time[32], age[48] = "";
     for (size_t i = 0; i < n; i++) {
         if (alike[i]->step >= 0 && (low < 0 || alike[i]->step < low))
             low = alike[i]->step;
         if (alike[i]->step > high)
             high = alike[i]->step;
+        if (alike[i]->step_age_s > oldest)
+            oldest = alike[i]->step_age_s;
     }
+    snprintf(steps, sizeof steps, low == high ? "%" PRId64 : "%" PRId64 "-%" PRId64, low, high);
+    if (oldest > 0)
+        snprintf(age, sizeof age, " (%s ago)",
+                 dt_str_from_duration(oldest * DT_SECOND, time, sizeof time));
     if (high < 0)
         dt_ctl_table_add(t, "-");
-    else if (low == high)
-        dt_ctl_table_printf(t, "%" PRId64, high);
     else
-        dt_ctl_table_printf(t, "%" PRId64 "-%" PRId64, low, high);
+        dt_ctl_table_printf(t, "%s%s", steps, age);
 }
 
 /* Of all of them together. */

@@ -110,6 +110,7 @@ static const struct dt_field beat[] = {
     COUNTED("failed", beat.failed, 0, INT_MAX),
     COUNTED("succeeded", beat.succeeded, 0, INT_MAX),
     PERHAPS_WHOLE("tokens_per_s", beat.tokens_per_s),
+    PERHAPS_WHOLE("step_age_ms", beat.step_age_ms),
     {0},
 };
 static const struct dt_field world[] = {

@@ -86,7 +86,8 @@ struct dt_join {
 struct dt_beat {
     int64_t seq;                    /* echoed */
     int64_t step;                   /* of training; -1: unknown */
-    int64_t tokens_per_s;           /* of its workers together; 0: unknown */
+    int64_t step_age_ms;            /* since that step was new, at least 1; 0: unknown */
+    int64_t tokens_per_s;           /* of its workers together; 0: unknown, or not any more */
     int running, failed, succeeded; /* workers */
 };
 

@@ -58,6 +58,7 @@ const struct dt_field dt_status_node_fields[] = {
     WHOLE(dt_status_node, beat_age_s, 0),
     COUNTED(dt_status_node, round, -1),
     WHOLE(dt_status_node, step, -1),
+    PERHAPS_WHOLE(dt_status_node, step_age_s),
     PERHAPS_WHOLE(dt_status_node, tokens_per_s),
     {0},
 };

@@ -38,7 +38,8 @@ struct dt_status_node {
     int64_t beat_age_s;   /* since it was last heard of */
     int round;            /* the last it had a world in; -1: none */
     int64_t step;         /* -1: unknown */
-    int64_t tokens_per_s; /* 0: unknown */
+    int64_t step_age_s;   /* since that step was new, at least 1; 0: unknown */
+    int64_t tokens_per_s; /* 0: unknown, or not any more */
 };
 
 struct dt_status_excluded {

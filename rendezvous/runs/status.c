@@ -84,6 +84,22 @@ static void put_run(struct dt_buf *out, const struct dt_rdzv *r, dt_ms now)
 
 /* -- nodes ------------------------------------------------------------------------------------ */
 
+/* How old its last step is; the beat that told it is old itself by now. 0: unknown. */
+static int64_t step_age(const struct dt_member *m, dt_ms now)
+{
+    if (m->step < 0 || m->beat.step_age_ms == 0)
+        return 0;
+    int64_t age = seconds(dt_clock_after(m->beat.step_age_ms, now - m->heard));
+    return age > 0 ? age : 1;
+}
+
+/* What a node told that has not been heard of for too long is not so any more. */
+static int64_t tokens_per_s(const struct dt_member *m)
+{
+    bool fresh = m->doing == DT_MEMBER_RUNNING && m->link == DT_LINK_ONLINE;
+    return fresh ? m->beat.tokens_per_s : 0;
+}
+
 static void put_node(struct dt_buf *out, const struct dt_rdzv *r, const struct dt_member *m,
                      dt_ms now)
 {
@@ -98,7 +114,8 @@ static void put_node(struct dt_buf *out, const struct dt_rdzv *r, const struct d
         .beat_age_s = seconds(now - m->heard),
         .round = m->round,
         .step = m->step,
-        .tokens_per_s = m->doing == DT_MEMBER_RUNNING ? m->beat.tokens_per_s : 0,
+        .step_age_s = step_age(m, now),
+        .tokens_per_s = tokens_per_s(m),
     };
     put_object(out, &row, dt_status_node_fields);
 }

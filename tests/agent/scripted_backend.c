@@ -159,13 +159,33 @@ static void scripted_leave(struct dt_backend *b, const char *why)
     take(of(b), S_LEAVE);
 }
 
+static bool is_told(enum scripted_call call, const struct dt_beat *facts, int nproc)
+{
+    switch (call) {
+    case S_ALL_RUN:
+        return facts->running == nproc;
+    case S_AT_STEP:
+        return facts->step == 7;
+    case S_FAST:
+        return facts->step == 7 && facts->tokens_per_s > 0;
+    case S_OVERDUE:
+        return facts->step == 7 && facts->tokens_per_s == 0 && facts->step_age_ms > 2000;
+    case S_END:
+    case S_JOIN:
+    case S_BARRIER:
+    case S_FAILED:
+    case S_LEAVE:
+    case S_CLOSE:
+        break;
+    }
+    return false;
+}
+
 static void scripted_tell(struct dt_backend *b, const struct dt_beat *facts)
 {
     struct scripted *s = of(b);
-    if (s->at->call == S_ALL_RUN && facts->running == s->plan->nproc)
-        take(s, S_ALL_RUN);
-    else if (s->at->call == S_AT_STEP && facts->step == 7)
-        take(s, S_AT_STEP);
+    if (is_told(s->at->call, facts, s->plan->nproc))
+        take(s, s->at->call);
 }
 
 static void scripted_close(struct dt_backend *b, bool hurry, void (*on_closed)(void *arg),

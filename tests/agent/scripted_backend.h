@@ -15,6 +15,8 @@ enum scripted_call {
     S_LEAVE,
     S_ALL_RUN, /* a tell() in which all workers run */
     S_AT_STEP, /* ... in which training is at step 7 */
+    S_FAST,    /* ... and tells how many tokens it takes a second */
+    S_OVERDUE, /* ... and does not tell that, as the step is old */
     S_CLOSE,   /* of what lingers until it has answered; not in a script, it does not */
 };
 

@@ -246,6 +246,25 @@ TEST(steps_on_a_page_are_told_and_a_round_is_over_before_its_workers_are_stopped
     run_finish(&r);
 }
 
+/* The first that is told of step 7 is told with its speed, however late it is. */
+TEST(of_workers_that_stand_still_no_speed_is_told)
+{
+    static const struct scripted_line script[] = {
+        ON(S_JOIN, A_WORLD),
+        ON(S_FAST, A_NOTHING),
+        ON(S_OVERDUE, A_CLOSED, .words = "why", .kind = DT_CLOSE_ENDED),
+        {0},
+    };
+    struct run r;
+    run_make(&r);
+    run_agent(&r,
+              "printf '\\0\\0\\0\\0\\0\\100\\217\\100' | dd of=" PAGE /* 1000.0 */
+              " bs=1 seek=112 conv=notrunc 2>/dev/null; " TELL("7") "exec sleep 1000",
+              script);
+    CHECK_CALLS(&r, "join\nclose\n");
+    run_finish(&r);
+}
+
 TEST(the_end_of_a_job_is_the_end_of_a_round_unless_a_person_made_it)
 {
     static const struct {

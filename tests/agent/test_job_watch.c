@@ -7,6 +7,7 @@
 #include "base/json.h"
 
 #include <arpa/inet.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/socket.h>
@@ -54,6 +55,22 @@ TEST(the_health_port_answers_while_the_job_runs_and_is_gone_with_it)
     CHECK(strstr(answer, "\"restarts\": 1, \"workers\": 2}") != NULL);
     CHECK_EQ(job_stop(&j, SIGTERM), 1);
     CHECK_STR(ask_health(port), "");
+    job_finish(&j);
+}
+
+TEST(the_health_port_tells_how_old_the_last_step_is)
+{
+    struct job j;
+    char port[8];
+    if (!DT_TEST_MICROHTTPD)
+        SKIP("built without libmicrohttpd");
+    JOB_START(&j, OMP, "--health-port", free_port(port), "--nproc-per-node", "2", NO_PYTHON,
+              "progress:7,3,forward", "line:up", "hang");
+    CHECK(job_says_lines(&j, 2));
+    /* A second may pass before dtrun looks. */
+    for (int asks = 0; !strstr(ask_health(port), "\"workers\": 2, \"step\": 7, \"step_age_s\": ");)
+        CHECK(++asks < 6000 && poll(NULL, 0, 10) == 0);
+    CHECK_EQ(job_stop(&j, SIGTERM), 1);
     job_finish(&j);
 }
 

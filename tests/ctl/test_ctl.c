@@ -117,6 +117,21 @@ TEST(status_shows_tokens_where_somebody_tells_of_them)
     dt_buf_finish(&s.asked);
 }
 
+TEST(status_tells_how_old_the_last_step_is)
+{
+#define STEPPED(name, step, age)                                                                   \
+    "{\"name\":\"" name "\",\"run\":\"a\",\"state\":\"online\",\"doing\":\"running\",\"seat\":0,"  \
+    "\"workers\":2,\"beat_age_s\":1,\"round\":4,\"step\":" #step ",\"step_age_s\":" #age "}"
+    struct scripted s = {
+        .answers = (const char *const[]){
+            PAGE(RUN("a", "running", ""), STEPPED("n1", 148, 12) "," STEPPED("n2", 147, 3), "", 0),
+            NULL}};
+    CHECK_EQ(ctl_at(&s, "status"), 0);
+    CHECK(strstr(out, "  NODES  DOING    STATE   WORKERS  STEP                HEARD    NAMES\n"
+                      "  2      running  online  2        147-148 (12 s ago)  1 s ago  n[1-2]\n"));
+    dt_buf_finish(&s.asked);
+}
+
 TEST(status_of_one_run_asks_for_that_run)
 {
     struct scripted s = {

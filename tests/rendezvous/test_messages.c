@@ -93,6 +93,13 @@ static const struct {
       .beat = {.seq = 8, .step = 7, .tokens_per_s = 18437, .running = 4}},
      "{\"type\":\"beat\",\"run\":\"r\",\"round\":3,\"incarnation\":\"1f\",\"seq\":8,\"step\":7,"
      "\"running\":4,\"failed\":0,\"succeeded\":0,\"tokens_per_s\":18437}"},
+    {{.type = DT_MSG_BEAT,
+      .run = "r",
+      .round = 3,
+      .incarnation = 0x1f,
+      .beat = {.seq = 8, .step = 7, .step_age_ms = 12001, .running = 4}},
+     "{\"type\":\"beat\",\"run\":\"r\",\"round\":3,\"incarnation\":\"1f\",\"seq\":8,\"step\":7,"
+     "\"running\":4,\"failed\":0,\"succeeded\":0,\"step_age_ms\":12001}"},
     {{.type = DT_MSG_WORLD,
       .run = "r",
       .round = 2147483647,
@@ -527,8 +534,8 @@ TEST(what_would_keep_a_server_busy_is_no_join)
  */
 TEST(a_message_without_one_of_its_members_is_none)
 {
-    static const char optional[] =
-        " again host mixed over script stopping together token tokens_per_s user why yes ";
+    static const char optional[] = " again host mixed over script step_age_ms stopping together "
+                                   "token tokens_per_s user why yes ";
     for (size_t i = 0; i < COUNT(rows); i++) {
         if (rows[i].m.type == DT_MSG_DRAIN || rows[i].m.type == DT_MSG_STATUS)
             continue;

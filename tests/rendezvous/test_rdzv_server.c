@@ -327,7 +327,8 @@ TEST(status_tells_of_runs_and_nodes)
     dt_json_finish(&page);
 
     struct dt_message beat = node_message(&n[0], DT_MSG_BEAT);
-    beat.beat = (struct dt_beat){.seq = 9, .step = 12, .tokens_per_s = 345, .running = 2};
+    beat.beat = (struct dt_beat){
+        .seq = 9, .step = 12, .step_age_ms = 7000000, .tokens_per_s = 345, .running = 2};
     node_send(&n[0], &beat);
     CHECK_EQ(node_hear(&n[0], DT_MSG_BEAT)->beat.seq, 9);
     page = ask_status(c, "run", 0);
@@ -343,6 +344,9 @@ TEST(status_tells_of_runs_and_nodes)
     check_number(&page, row, "seat", 0);
     check_number(&page, row, "step", 12);
     check_number(&page, row, "tokens_per_s", 345);
+    struct dt_err err;
+    int64_t age;
+    CHECK_OK(dt_json_int(&page, row, "step_age_s", 7000, 7600, &age, &err), err);
     dt_json_finish(&page);
 
     page = ask_status(c, "other", 0);
