@@ -454,7 +454,7 @@ static void put_camp(const struct view *v, const struct dt_stance_group *camp,
     if (*s->where)
         dt_buf_printf(out, " at %s", full || is_ambiguous(v, s) ? s->where : base_name(s->where));
     if (full && *s->function && *s->function != '<') /* <module> and <lambda> are no names */
-        dt_buf_printf(out, " in %s()", s->function);
+        dt_buf_printf(out, strchr(s->function, ' ') ? " in %s" : " in %s()", s->function);
     if (*s->object)
         dt_buf_printf(out, ": %s", s->object);
     if (*s->detail)
