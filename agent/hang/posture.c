@@ -1,0 +1,322 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/hang/posture.h"
+
+#include "agent/hang/frames.h"
+#include "agent/look/syscall_name.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+/* -- one thread -- */
+
+struct view {
+    const struct dt_look_entry *entry;
+    const struct dt_look_task *task; /* NULL: of a process that was gone */
+    const struct dt_python_thread *stack;
+    size_t depth;                   /* frames of its own */
+    size_t user;                    /* DEPTH: none */
+    const struct dt_frame_row *row; /* NULL: none fits */
+    size_t at;                      /* the frame of ROW */
+};
+
+static bool is_over(const struct dt_look_task *t)
+{
+    return t->state == 'Z' || t->state == 'X';
+}
+
+static bool is_stopped(const struct dt_look_task *t)
+{
+    return t->state == 'T' || t->state == 't';
+}
+
+static struct view view_of(const struct dt_look_entry *e, const struct dt_look_task *t)
+{
+    struct view v = {.entry = e, .task = t, .stack = t ? dt_look_stack_of(e, t) : NULL};
+    if (!v.stack)
+        return v;
+    v.depth = dt_frames_own(v.stack->frames, v.stack->depth);
+    v.user = dt_frames_user(v.stack->frames, v.depth);
+    bool whole = v.depth == v.stack->depth && !v.stack->deeper;
+    v.row = dt_frames_meaning(v.stack->frames, v.depth, v.user, whole, t->state != 'R', &v.at);
+    return v;
+}
+
+static const struct dt_look_task *main_task(const struct dt_look_entry *e)
+{
+    for (size_t i = 0; i < e->process.len; i++)
+        if (e->process.tasks[i].tid == e->process.pid)
+            return &e->process.tasks[i];
+    return e->process.len > 0 ? &e->process.tasks[0] : NULL;
+}
+
+/* The thread that tells what the process does: the main one, unless it only waits for another of
+ * Python's, or runs no Python. */
+static struct view telling_view(const struct dt_look_entry *e)
+{
+    struct view first = view_of(e, main_task(e));
+    if (!first.task || (first.depth > 0 && !(first.row && first.row->joins)))
+        return first;
+    for (size_t i = 0; i < e->process.len; i++) {
+        struct view v = view_of(e, &e->process.tasks[i]);
+        if (v.task != first.task && v.user < v.depth && !(v.row && v.row->joins))
+            return v;
+    }
+    return first;
+}
+
+/* -- what the kernel says of it -- */
+
+static const struct {
+    const char *call;
+    enum dt_doing doing;
+} calls[] = {
+    {"clock_nanosleep", DT_DOING_SLEEP},
+    {"nanosleep", DT_DOING_SLEEP},
+    {"futex", DT_DOING_LOCK},
+    {"wait4", DT_DOING_CHILD},
+    {"waitid", DT_DOING_CHILD},
+    {"recvfrom", DT_DOING_SOCKET},
+    {"recvmsg", DT_DOING_SOCKET},
+    {"sendto", DT_DOING_SOCKET},
+    {"sendmsg", DT_DOING_SOCKET},
+    {"connect", DT_DOING_SOCKET},
+    {"accept", DT_DOING_SOCKET},
+    {"accept4", DT_DOING_SOCKET},
+    {"fsync", DT_DOING_DISK},
+    {"fdatasync", DT_DOING_DISK},
+    {"sched_yield", DT_DOING_COMPUTE},
+};
+
+/* The call in which T waits, or the place in the kernel; "" where neither is told. */
+static const char *call_of(const struct dt_look_task *t, char name[DT_SYSCALL_NAME_MAX])
+{
+    return t->syscall >= 0 ? dt_syscall_name(t->syscall, name) : t->wchan;
+}
+
+static enum dt_doing kernel_doing(const struct dt_look_task *t)
+{
+    char name[DT_SYSCALL_NAME_MAX];
+    if (is_stopped(t))
+        return DT_DOING_STOPPED;
+    if (is_over(t))
+        return DT_DOING_LEFT;
+    if (t->state == 'D')
+        return DT_DOING_DISK;
+    if (t->state == 'R')
+        return DT_DOING_COMPUTE;
+    const char *call = call_of(t, name);
+    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++)
+        if (strcmp(calls[i].call, call) == 0)
+            return calls[i].doing;
+    return DT_DOING_WAIT;
+}
+
+/* -- all of it -- */
+
+__attribute__((format(printf, 3, 4))) static void put(char *out, size_t size, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(out, size, fmt, args);
+    va_end(args);
+}
+
+/* What Python's stack and the kernel say together. */
+static enum dt_doing doing_of(const struct view *v)
+{
+    if (!v->task)
+        return DT_DOING_LEFT;
+    enum dt_doing kernel = kernel_doing(v->task);
+    if (kernel == DT_DOING_STOPPED || kernel == DT_DOING_LEFT)
+        return kernel;
+    if (v->entry->unreadable[0] || (v->stack && v->stack->unreadable[0]))
+        return kernel == DT_DOING_DISK ? kernel : DT_DOING_UNKNOWN;
+    if (v->entry->python && (!v->stack || v->stack->depth == 0))
+        return DT_DOING_LEFT;
+    return v->row && v->row->doing < kernel ? v->row->doing : kernel;
+}
+
+/* "FILE:LINE" of the user's frame. */
+static void put_where(const struct view *v, char out[DT_STANCE_WHERE_MAX])
+{
+    _Static_assert(DT_PYTHON_FILE_MAX + 12 <= DT_STANCE_WHERE_MAX, "a place fits");
+    const struct dt_python_frame *f = &v->stack->frames[v->user];
+    put(out, DT_STANCE_WHERE_MAX, "%s:%d", f->file, f->line);
+}
+
+static void put_place(const struct view *v, struct dt_stance *out)
+{
+    if (!v->stack || v->user >= v->depth)
+        return;
+    put_where(v, out->where);
+    put(out->function, sizeof out->function, "%s", v->stack->frames[v->user].function);
+}
+
+static void put_row(const struct view *v, struct dt_stance *out)
+{
+    if (v->row && v->row->doing == DT_DOING_COLLECTIVE)
+        put(out->collective, sizeof out->collective, "%s",
+            v->row->collective ? v->row->collective : dt_frame_name(&v->stack->frames[v->at]));
+    if (v->row && v->row->doing == out->doing && v->row->detail)
+        put(out->detail, sizeof out->detail, "%s", v->row->detail);
+}
+
+/* A thread that computes may in truth spin until the GPU is done: CUDA and NCCL give away by their
+ * threads' names that they are there. */
+static bool uses_gpu(const struct dt_look_entry *e)
+{
+    for (size_t i = 0; i < e->process.len; i++)
+        if (strncmp(e->process.tasks[i].name, "cuda", 4) == 0 ||
+            strncmp(e->process.tasks[i].name, "pt_nccl", 7) == 0)
+            return true;
+    return false;
+}
+
+static void put_detail(const struct view *v, struct dt_stance *out)
+{
+    const struct view first = view_of(v->entry, main_task(v->entry));
+    if (out->doing == DT_DOING_UNKNOWN)
+        put(out->detail, sizeof out->detail, "%s",
+            v->entry->unreadable[0] ? v->entry->unreadable : v->stack->unreadable);
+    else if (out->doing == DT_DOING_LEFT && v->task && !is_over(v->task))
+        put(out->detail, sizeof out->detail, "Python ends there");
+    else if (out->doing == DT_DOING_STOPPED)
+        put(out->detail, sizeof out->detail, "by a %s",
+            v->task->state == 't' ? "debugger" : "signal");
+    else if (out->doing == DT_DOING_COMPUTE && uses_gpu(v->entry))
+        put(out->detail, sizeof out->detail, "or waits for the GPU, which looks the same");
+    else if (!out->detail[0] && v->task != first.task && first.row && first.row->joins)
+        put(out->detail, sizeof out->detail, "in thread %d, for which the main thread waits",
+            (int)v->task->tid);
+}
+
+/* -- processes of its own -- */
+
+/* How bad what a child does is for a parent that waits for it. */
+enum woe { IDLE, BUSY, WAITS, STUCK, HALTED, GONE };
+
+static const char *const compilers[] = {"gcc",     "g++",   "cc1",  "cc1plus", "clang",
+                                        "clang++", "ld",    "nvcc", "cicc",    "ptxas",
+                                        "ninja",   "hipcc", "as"};
+
+static bool is_compiler(const struct dt_look_entry *e)
+{
+    for (size_t i = 0; i < sizeof compilers / sizeof *compilers; i++)
+        if (strcmp(e->process.name, compilers[i]) == 0)
+            return true;
+    return false;
+}
+
+static enum woe woe_of(const struct view *v, enum dt_doing doing)
+{
+    switch (doing) {
+    case DT_DOING_LEFT:
+        return GONE;
+    case DT_DOING_STOPPED:
+        return HALTED;
+    case DT_DOING_DISK:
+        return STUCK;
+    case DT_DOING_COMPUTE:
+        return BUSY;
+    default:
+        /* Nothing of the user's runs in one that waits for work. */
+        return v->entry->python && !v->entry->unreadable[0] && v->user >= v->depth ? IDLE : WAITS;
+    }
+}
+
+/* "is gone", "sleeps", "D state in FILE": behind "process 812". */
+static void put_child_doing(const struct view *v, enum dt_doing doing, struct dt_buf *text)
+{
+    char name[DT_SYSCALL_NAME_MAX];
+    static const char *const words[DT_DOINGS] = {
+        [DT_DOING_UNKNOWN] = " cannot be read", [DT_DOING_STOPPED] = " is stopped",
+        [DT_DOING_LEFT] = " is gone",           [DT_DOING_DISK] = ": D state",
+        [DT_DOING_PIPE] = " waits for a pipe",  [DT_DOING_SOCKET] = " waits for a peer",
+        [DT_DOING_LOCK] = " waits for a lock",  [DT_DOING_SLEEP] = " sleeps",
+        [DT_DOING_COMPUTE] = " computes",
+    };
+    if (words[doing])
+        dt_buf_put_str(text, words[doing]);
+    else
+        dt_buf_printf(text, " waits in %s", call_of(v->task, name));
+}
+
+static void put_child(const struct view *v, enum dt_doing doing, char *out, size_t size)
+{
+    struct dt_buf text = {0};
+    dt_buf_printf(&text, "process %d", (int)v->entry->process.pid);
+    if (!v->entry->python && doing != DT_DOING_LEFT)
+        dt_buf_printf(&text, " (%s)", v->entry->process.name);
+    put_child_doing(v, doing, &text);
+    if (v->user < v->depth) {
+        char where[DT_STANCE_WHERE_MAX];
+        put_where(v, where);
+        dt_buf_printf(&text, " at %s", where);
+    }
+    put(out, size, "%s", dt_buf_cstr(&text));
+    dt_buf_finish(&text);
+}
+
+/* What the processes behind FIRST do, for which that one waits: the worst of them. */
+static void put_children(const struct dt_look *look, size_t first, struct dt_stance *out)
+{
+    enum woe worst = IDLE;
+    for (size_t i = first + 1; i < look->len; i++) {
+        struct view v = telling_view(&look->at[i]);
+        enum dt_doing doing = doing_of(&v);
+        enum woe woe = woe_of(&v, doing);
+        if (is_compiler(v.entry) && woe <= WAITS && out->doing == DT_DOING_CHILD)
+            out->doing = DT_DOING_COMPILE;
+        if (woe <= worst)
+            continue;
+        worst = woe;
+        put_child(&v, doing, out->object, sizeof out->object);
+    }
+    if (out->object[0] == '\0')
+        put(out->object, sizeof out->object, "%s",
+            look->len > first + 1 ? "all of them wait for work" : "there is none");
+}
+
+/* -- the whole -- */
+
+/* The worker, which a shell may have started and wait for. */
+static size_t worker_of(const struct dt_look *look)
+{
+    const struct dt_look_task *t = main_task(&look->at[0]);
+    if (look->at[0].python || !t || kernel_doing(t) != DT_DOING_CHILD)
+        return 0;
+    for (size_t i = 1; i < look->len; i++)
+        if (look->at[i].python)
+            return i;
+    return 0;
+}
+
+static void put_object(const struct dt_look *look, size_t first, const struct view *v,
+                       struct dt_stance *out)
+{
+    char name[DT_SYSCALL_NAME_MAX];
+    if (out->doing == DT_DOING_CHILD)
+        put_children(look, first, out);
+    else if (out->doing == DT_DOING_WAIT)
+        put(out->object, sizeof out->object, "%s", call_of(v->task, name));
+}
+
+void dt_posture_of(const struct dt_look *look, const struct dt_page_told *page,
+                   struct dt_stance *out)
+{
+    *out = (struct dt_stance){.sequence = -1, .step = page && page->seen ? page->step : -1};
+    if (look->len == 0) {
+        put(out->detail, sizeof out->detail, "nobody has looked at it");
+        return;
+    }
+    size_t first = worker_of(look);
+    struct view v = telling_view(&look->at[first]);
+    out->doing = doing_of(&v);
+    put_place(&v, out);
+    put_row(&v, out);
+    put_detail(&v, out);
+    put_object(look, first, &v, out);
+    if (!v.entry->python && page && page->section[0])
+        put(out->function, sizeof out->function, "section %s", page->section);
+}
