@@ -4,6 +4,7 @@
 #include "base/buf.h"
 #include "base/fs.h"
 #include "base/str.h"
+#include "base/tcp_table.h"
 
 #include <ctype.h>
 #include <dirent.h>
@@ -15,17 +16,9 @@
 #include <unistd.h>
 
 #define TABLE_MAX ((size_t)64 << 20) /* some 400,000 sockets */
-#define LISTENING 0x0a
-
-/* The address and port of one end, with IPv4 as the last word of a mapped IPv6. */
-struct end {
-    uint32_t words[4]; /* in network order, as in memory */
-    unsigned port;
-};
-
-static bool end_of_addr(const struct dt_addr *addr, struct end *out)
+static bool end_of_addr(const struct dt_addr *addr, struct dt_tcp_end *out)
 {
-    *out = (struct end){.words = {0, 0, htonl(0xffff), 0}};
+    *out = (struct dt_tcp_end){.words = {0, 0, htonl(0xffff), 0}};
     if (addr->sa.ss_family == AF_INET) {
         const struct sockaddr_in *in = (const struct sockaddr_in *)&addr->sa;
         out->words[3] = in->sin_addr.s_addr;
@@ -40,51 +33,32 @@ static bool end_of_addr(const struct dt_addr *addr, struct end *out)
     return true;
 }
 
-static bool is_any(const struct end *e)
+static bool is_any(const struct dt_tcp_end *e)
 {
     bool mapped = e->words[2] == htonl(0xffff);
     return e->words[0] == 0 && e->words[1] == 0 && (e->words[2] == 0 || mapped) && e->words[3] == 0;
 }
 
-static bool collide(const struct end *a, const struct end *b)
+static bool collide(const struct dt_tcp_end *a, const struct dt_tcp_end *b)
 {
     return a->port == b->port &&
            (is_any(a) || is_any(b) || memcmp(a->words, b->words, sizeof a->words) == 0);
 }
 
-/* "  12: 0100007F:733C 00000000:0000 0A 00000000:00000000 00:00000000 00000000  1000  0 34567 ..."
- * The words of an address are printed as this machine reads them. */
-static bool parse_row(const char *line, bool v6, struct end *at, unsigned *state,
-                      unsigned long *inode)
-{
-    const char *rest = strchr(line, ':');
-    if (!rest)
-        return false;
-    *at = (struct end){.words = {0, 0, htonl(0xffff), 0}};
-    rest++;
-    while (*rest == ' ')
-        rest++;
-    for (int i = v6 ? 0 : 3; i < 4; i++, rest += 8)
-        if (sscanf(rest, "%8x", &at->words[i]) != 1 || strnlen(rest, 8) < 8)
-            return false;
-    return sscanf(rest, ":%x %*[0-9A-Fa-f]:%*x %x %*x:%*x %*x:%*x %*x %*u %*u %lu", &at->port,
-                  state, inode) == 3;
-}
-
 unsigned long dt_port_owner_inode(const char *table, bool v6, const struct dt_addr *addr)
 {
-    struct end wanted, at;
-    unsigned long found = 0, inode;
-    unsigned state;
+    struct dt_tcp_end wanted;
+    struct dt_tcp_row row;
+    unsigned long found = 0;
     if (!end_of_addr(addr, &wanted))
         return 0;
     for (const char *line = table; line; line = strchr(line, '\n')) {
         line += *line == '\n';
-        if (!parse_row(line, v6, &at, &state, &inode) || inode == 0 || !collide(&at, &wanted))
+        if (!dt_tcp_row_parse(line, v6, &row) || row.inode == 0 || !collide(&row.local, &wanted))
             continue;
-        if (state == LISTENING)
-            return inode;
-        found = inode;
+        if (row.listens)
+            return row.inode;
+        found = row.inode;
     }
     return found;
 }
