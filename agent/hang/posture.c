@@ -71,45 +71,65 @@ static const struct {
     const char *call;
     enum dt_doing doing;
 } calls[] = {
-    {"clock_nanosleep", DT_DOING_SLEEP},
-    {"nanosleep", DT_DOING_SLEEP},
-    {"futex", DT_DOING_LOCK},
     {"wait4", DT_DOING_CHILD},
     {"waitid", DT_DOING_CHILD},
-    {"recvfrom", DT_DOING_SOCKET},
-    {"recvmsg", DT_DOING_SOCKET},
-    {"sendto", DT_DOING_SOCKET},
-    {"sendmsg", DT_DOING_SOCKET},
-    {"connect", DT_DOING_SOCKET},
-    {"accept", DT_DOING_SOCKET},
-    {"accept4", DT_DOING_SOCKET},
-    {"fsync", DT_DOING_DISK},
-    {"fdatasync", DT_DOING_DISK},
     {"sched_yield", DT_DOING_COMPUTE},
 };
 
 /* The call in which T waits, or the place in the kernel; "" where neither is told. */
 static const char *call_of(const struct dt_look_task *t, char name[DT_SYSCALL_NAME_MAX])
 {
-    return t->syscall >= 0 ? dt_syscall_name(t->syscall, name) : t->wchan;
+    return t->call.number >= 0 ? dt_syscall_name(t->call.number, name) : t->wchan;
+}
+
+/* A lock of files, or a device, is no disk; and a pipe with a name is no file. */
+static enum dt_doing file_doing(const struct dt_look_task *t)
+{
+    char name[DT_SYSCALL_NAME_MAX];
+    const char *call = call_of(t, name);
+    if (strstr(t->wchan, "pipe"))
+        return DT_DOING_PIPE;
+    if (strcmp(call, "flock") == 0 || strcmp(call, "fcntl") == 0 ||
+        strncmp(t->waiting.what, "/dev/", strlen("/dev/")) == 0)
+        return DT_DOING_WAIT;
+    return DT_DOING_DISK;
+}
+
+static enum dt_doing asleep_doing(const struct dt_look_task *t)
+{
+    char name[DT_SYSCALL_NAME_MAX];
+    switch (t->waiting.kind) {
+    case DT_WAITING_TIME:
+        return DT_DOING_SLEEP;
+    case DT_WAITING_FILE:
+        return file_doing(t);
+    case DT_WAITING_PIPE:
+        return DT_DOING_PIPE;
+    case DT_WAITING_SOCKET:
+        return DT_DOING_SOCKET;
+    case DT_WAITING_LOCK:
+    case DT_WAITING_CONDITION:
+        return DT_DOING_LOCK;
+    case DT_WAITING_MEMORY:
+        return DT_DOING_WAIT;
+    case DT_WAITING_UNKNOWN:
+        break;
+    }
+    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++)
+        if (strcmp(calls[i].call, call_of(t, name)) == 0)
+            return calls[i].doing;
+    return DT_DOING_WAIT;
 }
 
 static enum dt_doing kernel_doing(const struct dt_look_task *t)
 {
-    char name[DT_SYSCALL_NAME_MAX];
     if (is_stopped(t))
         return DT_DOING_STOPPED;
     if (is_over(t))
         return DT_DOING_LEFT;
     if (t->state == 'D')
         return DT_DOING_DISK;
-    if (t->state == 'R')
-        return DT_DOING_COMPUTE;
-    const char *call = call_of(t, name);
-    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++)
-        if (strcmp(calls[i].call, call) == 0)
-            return calls[i].doing;
-    return DT_DOING_WAIT;
+    return t->state == 'R' ? DT_DOING_COMPUTE : asleep_doing(t);
 }
 
 /* -- all of it -- */
@@ -120,6 +140,14 @@ __attribute__((format(printf, 3, 4))) static void put(char *out, size_t size, co
     va_start(args, fmt);
     vsnprintf(out, size, fmt, args);
     va_end(args);
+}
+
+/* The user's own code has called something in C that waits for a thread of C: a lock of Python's
+ * would be a semaphore, so that it is most likely the end of a collective that was started before,
+ * by Work.wait(). */
+static bool waits_for_work(const struct view *v)
+{
+    return v->user == 0 && v->depth > 0 && v->task->waiting.kind == DT_WAITING_CONDITION;
 }
 
 /* What Python's stack and the kernel say together. */
@@ -134,6 +162,8 @@ static enum dt_doing doing_of(const struct view *v)
         return kernel == DT_DOING_DISK ? kernel : DT_DOING_UNKNOWN;
     if (v->entry->python && (!v->stack || v->stack->depth == 0))
         return DT_DOING_LEFT;
+    if (waits_for_work(v))
+        return DT_DOING_COLLECTIVE;
     return v->row && v->row->doing < kernel ? v->row->doing : kernel;
 }
 
@@ -158,6 +188,10 @@ static void put_row(const struct view *v, struct dt_stance *out)
     if (v->row && v->row->doing == DT_DOING_COLLECTIVE)
         put(out->collective, sizeof out->collective, "%s",
             v->row->collective ? v->row->collective : dt_frame_name(&v->stack->frames[v->at]));
+    if (out->doing == DT_DOING_COLLECTIVE && !v->row) {
+        put(out->collective, sizeof out->collective, "Work.wait()");
+        put(out->detail, sizeof out->detail, "most likely: it waits in C code for another thread");
+    }
     if (v->row && v->row->doing == out->doing && v->row->detail)
         put(out->detail, sizeof out->detail, "%s", v->row->detail);
 }
@@ -225,21 +259,35 @@ static enum woe woe_of(const struct view *v, enum dt_doing doing)
     }
 }
 
-/* "is gone", "sleeps", "D state in FILE": behind "process 812". */
-static void put_child_doing(const struct view *v, enum dt_doing doing, struct dt_buf *text)
+/* "/data/a.bin", "10.0.0.2:29500", or in which call where that is not known. */
+static void put_waiting(const struct dt_look_task *t, char *out, size_t size)
 {
     char name[DT_SYSCALL_NAME_MAX];
+    if (t->waiting.kind == DT_WAITING_MEMORY)
+        put(out, size, "memory that it shares with other processes");
+    else
+        put(out, size, "%s", t->waiting.what[0] ? t->waiting.what : call_of(t, name));
+}
+
+/* " is gone", " sleeps", ": D state in FILE": behind "process 812". */
+static void put_child_doing(const struct view *v, enum dt_doing doing, struct dt_buf *text)
+{
+    char object[DT_STANCE_OBJECT_MAX];
     static const char *const words[DT_DOINGS] = {
         [DT_DOING_UNKNOWN] = " cannot be read", [DT_DOING_STOPPED] = " is stopped",
-        [DT_DOING_LEFT] = " is gone",           [DT_DOING_DISK] = ": D state",
-        [DT_DOING_PIPE] = " waits for a pipe",  [DT_DOING_SOCKET] = " waits for a peer",
-        [DT_DOING_LOCK] = " waits for a lock",  [DT_DOING_SLEEP] = " sleeps",
-        [DT_DOING_COMPUTE] = " computes",
+        [DT_DOING_LEFT] = " is gone",           [DT_DOING_LOCK] = " waits for a lock",
+        [DT_DOING_SLEEP] = " sleeps",           [DT_DOING_COMPUTE] = " computes",
     };
-    if (words[doing])
+    if (words[doing]) {
         dt_buf_put_str(text, words[doing]);
-    else
-        dt_buf_printf(text, " waits in %s", call_of(v->task, name));
+        return;
+    }
+    put_waiting(v->task, object, sizeof object);
+    dt_buf_printf(text, "%s %s",
+                  doing == DT_DOING_DISK     ? ": D state in"
+                  : v->task->waiting.what[0] ? " waits for"
+                                             : " waits in",
+                  object);
 }
 
 static void put_child(const struct view *v, enum dt_doing doing, char *out, size_t size)
@@ -295,11 +343,19 @@ static size_t worker_of(const struct dt_look *look)
 static void put_object(const struct dt_look *look, size_t first, const struct view *v,
                        struct dt_stance *out)
 {
-    char name[DT_SYSCALL_NAME_MAX];
-    if (out->doing == DT_DOING_CHILD)
+    switch (out->doing) {
+    case DT_DOING_CHILD:
         put_children(look, first, out);
-    else if (out->doing == DT_DOING_WAIT)
-        put(out->object, sizeof out->object, "%s", call_of(v->task, name));
+        break;
+    case DT_DOING_DISK:
+    case DT_DOING_PIPE:
+    case DT_DOING_SOCKET:
+    case DT_DOING_WAIT:
+        put_waiting(v->task, out->object, sizeof out->object);
+        break;
+    default:
+        break;
+    }
 }
 
 void dt_posture_of(const struct dt_look *look, const struct dt_page_told *page,

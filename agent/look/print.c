@@ -105,14 +105,28 @@ static void put_doing(struct dt_buf *out, const struct dt_look_task *t, bool man
         dt_buf_put_str(out, " in ");
         dt_utf8_put_visible(out, t->wchan, "");
     }
-    if (t->syscall >= 0)
-        dt_buf_printf(out, "%s%s%s", t->wchan[0] ? " (" : " in ", dt_syscall_name(t->syscall, name),
-                      t->wchan[0] ? ")" : "");
+    if (t->call.number >= 0)
+        dt_buf_printf(out, "%s%s%s", t->wchan[0] ? " (" : " in ",
+                      dt_syscall_name(t->call.number, name), t->wchan[0] ? ")" : "");
 }
 
 static void put_cpu(struct dt_buf *out, uint64_t ms)
 {
     dt_buf_printf(out, ", %" PRIu64 ".%02" PRIu64 " s CPU", ms / 1000, ms % 1000 / 10);
+}
+
+/* What a thread waits for, on a line of its own. */
+static void put_waiting(struct dt_buf *out, const struct dt_waiting *w)
+{
+    if (w->what[0]) {
+        dt_buf_printf(out, "    waits for descriptor %d: ", w->descriptor);
+        dt_utf8_put_visible(out, w->what, "");
+        if (w->others > 0)
+            dt_buf_printf(out, " (and %d more)", w->others);
+        dt_buf_put_str(out, "\n");
+    } else if (w->kind == DT_WAITING_MEMORY) {
+        dt_buf_put_str(out, "    waits in memory that it shares with other processes\n");
+    }
 }
 
 static void put_python_thread(struct dt_buf *out, const struct dt_look_task *t,
@@ -122,12 +136,14 @@ static void put_python_thread(struct dt_buf *out, const struct dt_look_task *t,
     put_doing(out, t, false);
     put_cpu(out, t->cpu_ms);
     dt_buf_put_str(out, "\n");
+    put_waiting(out, &t->waiting);
     put_stack(out, stack);
 }
 
 static bool tasks_alike(const struct dt_look_task *a, const struct dt_look_task *b)
 {
-    return a->state == b->state && a->syscall == b->syscall && strcmp(a->wchan, b->wchan) == 0;
+    return a->state == b->state && a->call.number == b->call.number &&
+           strcmp(a->wchan, b->wchan) == 0;
 }
 
 /* Threads that run no Python; those that wait at the same place are shown together. */
@@ -157,6 +173,8 @@ static void put_other_threads(struct dt_buf *out, const struct dt_look_entry *e)
         put_doing(out, t, count > 1);
         put_cpu(out, cpu_ms);
         dt_buf_put_str(out, "\n");
+        if (count == 1)
+            put_waiting(out, &t->waiting);
     }
 }
 
@@ -302,6 +320,29 @@ void dt_look_print(const struct dt_look *look, struct dt_buf *out)
 
 /* -- JSON -- */
 
+/* null: not told, or for nothing. */
+static void put_json_waiting(struct dt_json_writer *w, const struct dt_waiting *waiting)
+{
+    static const char *const kinds[] = {
+        [DT_WAITING_UNKNOWN] = "other",       [DT_WAITING_TIME] = "time",
+        [DT_WAITING_FILE] = "file",           [DT_WAITING_PIPE] = "pipe",
+        [DT_WAITING_SOCKET] = "socket",       [DT_WAITING_LOCK] = "lock",
+        [DT_WAITING_CONDITION] = "condition", [DT_WAITING_MEMORY] = "shared memory",
+    };
+    if (waiting->kind == DT_WAITING_UNKNOWN && waiting->descriptor < 0) {
+        dt_json_put_text(w, "waits_for", NULL);
+        return;
+    }
+    dt_json_put_object(w, "waits_for");
+    dt_json_put_text(w, "kind", kinds[waiting->kind]);
+    if (waiting->descriptor >= 0) {
+        dt_json_put_int(w, "descriptor", waiting->descriptor);
+        dt_json_put_text(w, "name", waiting->what);
+        dt_json_put_int(w, "more", waiting->others);
+    }
+    dt_json_put_end(w);
+}
+
 static void put_json_thread(struct dt_json_writer *w, const struct dt_look_task *t,
                             const struct dt_python_thread *stack)
 {
@@ -312,7 +353,9 @@ static void put_json_thread(struct dt_json_writer *w, const struct dt_look_task 
     dt_json_put_text(w, "name", t->name);
     dt_json_put_text(w, "state", state);
     dt_json_put_text(w, "wchan", t->wchan[0] ? t->wchan : NULL);
-    dt_json_put_text(w, "syscall", t->syscall >= 0 ? dt_syscall_name(t->syscall, name) : NULL);
+    dt_json_put_text(w, "syscall",
+                     t->call.number >= 0 ? dt_syscall_name(t->call.number, name) : NULL);
+    put_json_waiting(w, &t->waiting);
     dt_json_put_number(w, "cpu_seconds", (double)t->cpu_ms / 1000);
     if (stack) {
         dt_json_put_text(w, "unreadable", stack->unreadable[0] ? stack->unreadable : NULL);

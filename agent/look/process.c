@@ -70,13 +70,15 @@ static void read_wchan(const char *path, char *out, size_t size)
     out[strcspn(out, ".")] = '\0';
 }
 
-static long read_syscall(const char *path)
+/* "NUMBER ARGUMENT ...", or "running". */
+static void read_call(const char *path, struct dt_waiting_call *call)
 {
-    char text[256], *end;
-    if (!read_text(path, text, sizeof text))
-        return DT_LOOK_NO_SYSCALL;
-    long number = strtol(text, &end, 10);
-    return end > text ? number : DT_LOOK_NO_SYSCALL;
+    char text[256];
+    uint64_t *a = call->arguments;
+    if (!read_text(path, text, sizeof text) ||
+        sscanf(text, "%ld %" SCNx64 " %" SCNx64 " %" SCNx64 " %" SCNx64, &call->number, &a[0],
+               &a[1], &a[2], &a[3]) < 1)
+        call->number = DT_LOOK_NO_SYSCALL;
 }
 
 static bool read_task(struct dt_look_task *t, pid_t pid, pid_t tid)
@@ -98,7 +100,7 @@ static bool read_task(struct dt_look_task *t, pid_t pid, pid_t tid)
     snprintf(file, size, "wchan");
     read_wchan(path, t->wchan, sizeof t->wchan);
     snprintf(file, size, "syscall");
-    t->syscall = read_syscall(path);
+    read_call(path, &t->call);
     return true;
 }
 
@@ -127,6 +129,23 @@ static bool read_process_stat(pid_t pid, struct stat_line *s)
     return read_stat(path, s);
 }
 
+/* What the threads wait for. A running one waits for nothing. */
+static void read_waiting(struct dt_look_process *p)
+{
+    struct dt_memory m = dt_memory_of(&p->pid);
+    struct dt_waiting *sockets[DT_WAITING_SOCKETS_MAX];
+    size_t count = 0;
+    for (size_t i = 0; i < p->len; i++) {
+        struct dt_look_task *t = &p->tasks[i];
+        if (t->state == 'R')
+            t->call.number = DT_LOOK_NO_SYSCALL;
+        dt_waiting_read(&t->waiting, &t->call, p->pid, &m);
+        if (t->waiting.kind == DT_WAITING_SOCKET && count < DT_WAITING_SOCKETS_MAX)
+            sockets[count++] = &t->waiting;
+    }
+    dt_waiting_name_sockets(sockets, count, p->pid);
+}
+
 int dt_look_process_read(struct dt_look_process *p, pid_t pid, struct dt_err *err)
 {
     struct stat_line s;
@@ -151,6 +170,7 @@ int dt_look_process_read(struct dt_look_process *p, pid_t pid, struct dt_err *er
         p->len += read_task(&p->tasks[p->len], pid, tid);
     }
     closedir(dir);
+    read_waiting(p);
     return 0;
 }
 

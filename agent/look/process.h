@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the kernel says of a process that is looked at: those below it, its threads, and the image
- * of a CPython in it. All of it is in /proc, and reading it costs the process nothing. Its
- * environment and its arguments are never read: they may hold secrets. */
+ * of a CPython in it. It is in /proc but for few bytes of memory, and reading it costs the process
+ * nothing. Its environment and its arguments are never read: they may hold secrets. */
 #ifndef DT_AGENT_LOOK_PROCESS_H
 #define DT_AGENT_LOOK_PROCESS_H
 
+#include "agent/look/waiting.h"
 #include "base/err.h"
 
 #include <stdbool.h>
@@ -23,7 +24,8 @@ struct dt_look_task {
     char name[16];
     char state;     /* as in ps(1) */
     char wchan[48]; /* where in the kernel it waits; "": nowhere, or not told */
-    long syscall;   /* its number */
+    struct dt_waiting_call call;
+    struct dt_waiting waiting; /* for what it waits in CALL */
     uint64_t cpu_ms;
 };
 

@@ -299,6 +299,17 @@ TEST(what_is_no_python_shows_what_the_kernel_says)
     CHECK_EQ(look.at[0].process.len, 1);
     dt_look_print(&look, &text);
     CHECK(strstr(dt_buf_cstr(&text), " s CPU\n"));
+    /* It has written, and will soon be asleep in its next read. */
+    do {
+        dt_look_finish(&look);
+        CHECK_OK(dt_look_at(&look, s.pid, &err), err);
+        dt_buf_clear(&text);
+        dt_look_print(&look, &text);
+    } while (!strstr(dt_buf_cstr(&text), "    waits for descriptor 0: pipe:["));
+    dt_buf_clear(&text);
+    struct dt_json_writer json = {.out = &text, .style = DT_JSON_SPACED};
+    dt_look_put_json(&look, &json);
+    CHECK(strstr(dt_buf_cstr(&text), "\"kind\": \"pipe\", \"descriptor\": 0, \"name\": \"pipe:["));
     dt_buf_finish(&text);
     dt_look_finish(&look);
     end(&s);

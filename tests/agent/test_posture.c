@@ -23,6 +23,8 @@ struct thread {
     long syscall;
     const char *stack;
     const char *name;
+    enum dt_waiting_kind kind;
+    const char *what;
 };
 
 struct process {
@@ -51,6 +53,19 @@ static size_t write_stack(struct dt_python_frame *frames, const char *text)
     return depth;
 }
 
+/* Where a row does not say. */
+static enum dt_waiting_kind usual_kind(long syscall)
+{
+    switch (syscall) {
+    case SYS_futex:
+        return DT_WAITING_LOCK;
+    case SYS_clock_nanosleep:
+        return DT_WAITING_TIME;
+    default:
+        return DT_WAITING_UNKNOWN;
+    }
+}
+
 static void write_thread(size_t i, size_t k, const struct thread *t)
 {
     struct dt_look_entry *e = &at.entries[i];
@@ -58,7 +73,11 @@ static void write_thread(size_t i, size_t k, const struct thread *t)
     *task = (struct dt_look_task){.tid = e->process.pid + (pid_t)k,
                                   .inner = e->process.pid + (pid_t)k,
                                   .state = t->state,
-                                  .syscall = t->syscall};
+                                  .call = {.number = t->syscall}};
+    task->waiting.kind = t->kind ? t->kind : usual_kind(t->syscall);
+    snprintf(task->waiting.what, sizeof task->waiting.what, "%s", t->what ? t->what : "");
+    if (t->state == 'D' && !t->kind)
+        snprintf(task->wchan, sizeof task->wchan, "folio_wait_bit");
     snprintf(task->name, sizeof task->name, "%s", t->name ? t->name : "python3");
     e->process.len++;
     if (!t->stack)
@@ -115,16 +134,16 @@ static void check_row(const struct row *r, const struct dt_page_told *page)
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)                                        \
     check_row(&rows[i], page)
 
+/* clang-format off */
+#define T(s, call, text) {.state = (s), .syscall = (call), .stack = (text)}
+#define NAMED(s, call, thread) {.state = (s), .syscall = (call), .name = (thread)}
+/* ... which waits for what the kernel tells */
+#define FOR(s, call, text, what_kind, object) {.state = (s), .syscall = (call), .stack = (text), .kind = (what_kind), .what = (object)}
+
 /* A worker of one thread. */
-#define ONE(state, syscall, stack)                                                                 \
-    {                                                                                              \
-        {                                                                                          \
-            NULL, {{state, syscall, stack, NULL}}, NULL                                            \
-        }                                                                                          \
-    }
+#define ONE(...) {{NULL, {T(__VA_ARGS__)}, NULL}}
 #define TRAIN .where = "/job/train.py:30", .function = "<module>"
 
-/* clang-format off */
 TEST(collectives)
 {
     static const struct row rows[] = {
@@ -183,14 +202,29 @@ TEST(places_of_its_own)
          DT_DOING_LOCK, TRAIN},
         {"a lock with a time limit sleeps no more than without",
          ONE('S', SYS_clock_nanosleep, "Queue.get " STDLIB "queue.py:171" MODULE), DT_DOING_LOCK, TRAIN},
-        {"the disk", ONE('D', SYS_read, "<module> /job/train.py:30"), DT_DOING_DISK, TRAIN},
-        {"a peer", ONE('S', SYS_recvfrom, "SocketIO.readinto " STDLIB "socket.py:706" MODULE), DT_DOING_SOCKET, TRAIN},
+        {"the disk", {{NULL, {FOR('D', SYS_read, "<module> /job/train.py:30", DT_WAITING_FILE, "/data/a.bin")}, NULL}},
+         DT_DOING_DISK, TRAIN, .object = "/data/a.bin"},
+        {"a disk that may be interrupted", {{NULL, {FOR('S', SYS_read, "<module> /job/train.py:30", DT_WAITING_FILE, "/data/a.bin")}, NULL}},
+         DT_DOING_DISK, TRAIN, .object = "/data/a.bin"},
+        {"a page that is on a disk", ONE('D', NO_SYSCALL, "<module> /job/train.py:30"), DT_DOING_DISK, TRAIN, .object = "folio_wait_bit"},
+        {"a file that another program has locked", {{NULL, {FOR('S', SYS_flock, "<module> /job/train.py:30", DT_WAITING_FILE, "/data/lock")}, NULL}},
+         DT_DOING_WAIT, TRAIN, .object = "/data/lock"},
+        {"a driver", {{NULL, {FOR('S', SYS_ioctl, "<module> /job/train.py:30", DT_WAITING_FILE, "/dev/nvidia0")}, NULL}},
+         DT_DOING_WAIT, TRAIN, .object = "/dev/nvidia0"},
+        {"a pipe", {{NULL, {FOR('S', SYS_read, "<module> /job/train.py:30", DT_WAITING_PIPE, "pipe:[7]")}, NULL}},
+         DT_DOING_PIPE, TRAIN, .object = "pipe:[7]"},
+        {"a peer", {{NULL, {FOR('S', SYS_recvfrom, "SocketIO.readinto " STDLIB "socket.py:706" MODULE, DT_WAITING_SOCKET, "10.0.0.2:80")}, NULL}},
+         DT_DOING_SOCKET, TRAIN, .object = "10.0.0.2:80"},
+        {"a thread of C", {{NULL, {FOR('S', SYS_futex, "<module> /job/train.py:30", DT_WAITING_CONDITION, NULL)}, NULL}},
+         DT_DOING_COLLECTIVE, TRAIN, .collective = "Work.wait()", .detail = "most likely: it waits in C code for another thread"},
+        {"a thread of C, for a package", {{NULL, {FOR('S', SYS_futex, "dot /venv/lib/python3.11/site-packages/numpy/core.py:7" MODULE, DT_WAITING_CONDITION, NULL)}, NULL}},
+         DT_DOING_LOCK, TRAIN},
         {"some other call", ONE('S', SYS_epoll_pwait, "<module> /job/train.py:30"), DT_DOING_WAIT, TRAIN, .object = "epoll_pwait"},
         {"stopped, in whatever", ONE('T', SYS_futex, "all_reduce " C10D ":1541" MODULE), DT_DOING_STOPPED, TRAIN,
          .collective = "all_reduce", .detail = "by a signal"},
         {"a debugger", ONE('t', NO_SYSCALL, "<module> /job/train.py:30"), DT_DOING_STOPPED, TRAIN, .detail = "by a debugger"},
         {"a checkpoint", ONE('R', NO_SYSCALL, "save " TORCH "serialization.py:423" MODULE), DT_DOING_SAVE, TRAIN},
-        {"a checkpoint on a slow disk", ONE('D', SYS_write, "save " TORCH "serialization.py:423" MODULE), DT_DOING_SAVE, TRAIN},
+        {"a checkpoint on a slow disk", ONE('D', NO_SYSCALL, "save " TORCH "serialization.py:423" MODULE), DT_DOING_SAVE, TRAIN},
         {"reading one is no saving", ONE('R', NO_SYSCALL, "load " TORCH "serialization.py:789" MODULE), DT_DOING_COMPUTE, TRAIN},
         {"it compiles", ONE('R', NO_SYSCALL, "ast_to_ttir /venv/lib/python3.11/site-packages/triton/compiler/code_generator.py:9 < "
              "compile /venv/lib/python3.11/site-packages/triton/compiler/compiler.py:3" MODULE), DT_DOING_COMPILE, TRAIN},
@@ -221,45 +255,45 @@ TEST(ends)
          .object = "there is none"},
         {"no Python runs any more", ONE('S', SYS_futex, NULL), DT_DOING_LEFT, .detail = "Python ends there"},
         {"it is a zombie", ONE('Z', NO_SYSCALL, NULL), DT_DOING_LEFT, .where = ""},
-        {"it may not be read", {{NULL, {{'S', NO_SYSCALL, NULL, NULL}}, "the kernel refuses it"}}, DT_DOING_UNKNOWN,
+        {"it may not be read", {{NULL, {T('S', NO_SYSCALL, NULL)}, "the kernel refuses it"}}, DT_DOING_UNKNOWN,
          .detail = "the kernel refuses it"},
-        {"... and is stopped, which is known all the same", {{NULL, {{'T', NO_SYSCALL, NULL, NULL}}, "the kernel refuses it"}},
+        {"... and is stopped, which is known all the same", {{NULL, {T('T', NO_SYSCALL, NULL)}, "the kernel refuses it"}},
          DT_DOING_STOPPED, .detail = "by a signal"},
     };
     CHECK_ROWS(rows, NULL);
 }
 
 #define TRY_GET "_MultiProcessingDataLoaderIter._try_get_data " LOADER ":1120"
-#define WAITING {NULL, {{'S', SYS_poll, "Connection.poll " STDLIB "multiprocessing/connection.py:257 < Queue.get " \
-        STDLIB "multiprocessing/queues.py:113 < " TRY_GET MODULE, NULL}}, NULL}
+#define WAITING {NULL, {T('S', SYS_poll, "Connection.poll " STDLIB "multiprocessing/connection.py:257 < Queue.get " \
+        STDLIB "multiprocessing/queues.py:113 < " TRY_GET MODULE)}, NULL}
 /* A process that was forked has the frames of its parent for ever. */
 #define FORKED "_worker_loop " TORCH "utils/data/_utils/worker.py:302 < BaseProcess._bootstrap " STDLIB "multiprocessing/process.py:314" MODULE
-#define IDLER {NULL, {{'S', SYS_poll, "Queue.get " STDLIB "multiprocessing/queues.py:113 < " FORKED, NULL}}, NULL}
+#define IDLER {NULL, {T('S', SYS_poll, "Queue.get " STDLIB "multiprocessing/queues.py:113 < " FORKED)}, NULL}
 
 TEST(processes_of_a_data_loader)
 {
     static const struct row rows[] = {
         {"one sleeps in the user's dataset",
-         {WAITING, IDLER, {NULL, {{'S', SYS_clock_nanosleep, "Pictures.__getitem__ /job/data.py:9 < " FORKED, NULL}}, NULL}},
+         {WAITING, IDLER, {NULL, {T('S', SYS_clock_nanosleep, "Pictures.__getitem__ /job/data.py:9 < " FORKED)}, NULL}},
          DT_DOING_CHILD, TRAIN, .object = "process 802 sleeps at /job/data.py:9"},
-        {"one is gone", {WAITING, {NULL, {{'Z', NO_SYSCALL, NULL, NULL}}, "it has ended"}, IDLER},
+        {"one is gone", {WAITING, {NULL, {T('Z', NO_SYSCALL, NULL)}, "it has ended"}, IDLER},
          DT_DOING_CHILD, TRAIN, .object = "process 801 is gone"},
         {"a stopped one is worse than a slow one",
-         {WAITING, {NULL, {{'S', SYS_clock_nanosleep, "Pictures.__getitem__ /job/data.py:9 < " FORKED, NULL}}, NULL},
-          {NULL, {{'T', SYS_poll, "Queue.get " STDLIB "multiprocessing/queues.py:113 < " FORKED, NULL}}, NULL}},
+         {WAITING, {NULL, {T('S', SYS_clock_nanosleep, "Pictures.__getitem__ /job/data.py:9 < " FORKED)}, NULL},
+          {NULL, {T('T', SYS_poll, "Queue.get " STDLIB "multiprocessing/queues.py:113 < " FORKED)}, NULL}},
          DT_DOING_CHILD, TRAIN, .object = "process 802 is stopped"},
         {"one waits for the disk",
-         {WAITING, {NULL, {{'D', SYS_read, "Pictures.__getitem__ /job/data.py:9 < " FORKED, NULL}}, NULL}},
-         DT_DOING_CHILD, TRAIN, .object = "process 801: D state at /job/data.py:9"},
+         {WAITING, {NULL, {FOR('D', SYS_read, "Pictures.__getitem__ /job/data.py:9 < " FORKED, DT_WAITING_FILE, "/data/a.bin")}, NULL}},
+         DT_DOING_CHILD, TRAIN, .object = "process 801: D state in /data/a.bin at /job/data.py:9"},
         {"all of them wait", {WAITING, IDLER, IDLER}, DT_DOING_CHILD, TRAIN, .object = "all of them wait for work"},
         {"a loader without processes is the worker itself",
          ONE('S', SYS_clock_nanosleep, "Pictures.__getitem__ /job/data.py:9 < fetch " TORCH "utils/data/_utils/fetch.py:51 < "
              "_next_data " LOADER ":671" MODULE), DT_DOING_SLEEP, .where = "/job/data.py:9", .function = "Pictures.__getitem__"},
-        {"a compiler runs", {{NULL, {{'S', SYS_wait4, "Popen.wait " STDLIB "subprocess.py:1264" MODULE, NULL}}, NULL},
-          {"ninja", {{'S', SYS_ppoll, NULL, "ninja"}}, NULL}, {"cc1plus", {{'R', NO_SYSCALL, NULL, "cc1plus"}}, NULL}},
+        {"a compiler runs", {{NULL, {T('S', SYS_wait4, "Popen.wait " STDLIB "subprocess.py:1264" MODULE)}, NULL},
+          {"ninja", {NAMED('S', SYS_ppoll, "ninja")}, NULL}, {"cc1plus", {NAMED('R', NO_SYSCALL, "cc1plus")}, NULL}},
          DT_DOING_COMPILE, TRAIN, .object = "process 801 (ninja) waits in ppoll"},
-        {"a shell has started it", {{"bash", {{'S', SYS_wait4, NULL, "bash"}}, NULL},
-          {NULL, {{'S', SYS_clock_nanosleep, "<module> /job/train.py:30", NULL}}, NULL}}, DT_DOING_SLEEP, TRAIN},
+        {"a shell has started it", {{"bash", {NAMED('S', SYS_wait4, "bash")}, NULL},
+          {NULL, {T('S', SYS_clock_nanosleep, "<module> /job/train.py:30")}, NULL}}, DT_DOING_SLEEP, TRAIN},
     };
     CHECK_ROWS(rows, NULL);
 }
@@ -268,23 +302,23 @@ TEST(threads)
 {
     static const struct row rows[] = {
         {"the main thread joins another, which tells",
-         {{NULL, {{'S', SYS_futex, "Thread._wait_for_tstate_lock " STDLIB "threading.py:1132 < Thread.join " STDLIB "threading.py:1112" MODULE, NULL},
-                  {'S', SYS_futex, NULL, "pt_gloo"},
-                  {'S', SYS_clock_nanosleep, "work /job/train.py:8 < Thread.run " STDLIB "threading.py:975", NULL}}, NULL}},
+         {{NULL, {T('S', SYS_futex, "Thread._wait_for_tstate_lock " STDLIB "threading.py:1132 < Thread.join " STDLIB "threading.py:1112" MODULE),
+                  NAMED('S', SYS_futex, "pt_gloo"),
+                  T('S', SYS_clock_nanosleep, "work /job/train.py:8 < Thread.run " STDLIB "threading.py:975")}, NULL}},
          DT_DOING_SLEEP, .where = "/job/train.py:8", .function = "work", .detail = "in thread 802, for which the main thread waits"},
         {"there is nothing of the user's in any other",
-         {{NULL, {{'S', SYS_futex, "Thread.join " STDLIB "threading.py:1112" MODULE, NULL},
-                  {'S', SYS_futex, "Queue.get " STDLIB "queue.py:171 < Thread.run " STDLIB "threading.py:975", NULL}}, NULL}},
+         {{NULL, {T('S', SYS_futex, "Thread.join " STDLIB "threading.py:1112" MODULE),
+                  T('S', SYS_futex, "Queue.get " STDLIB "queue.py:171 < Thread.run " STDLIB "threading.py:975")}, NULL}},
          DT_DOING_LOCK, TRAIN},
         {"a thread beside does not matter",
-         {{NULL, {{'R', NO_SYSCALL, "<module> /job/train.py:30", NULL},
-                  {'S', SYS_clock_nanosleep, "beat /job/beat.py:8", NULL}}, NULL}}, DT_DOING_COMPUTE, TRAIN},
+         {{NULL, {T('R', NO_SYSCALL, "<module> /job/train.py:30"),
+                  T('S', SYS_clock_nanosleep, "beat /job/beat.py:8")}, NULL}}, DT_DOING_COMPUTE, TRAIN},
         {"a function of autograd in its own thread",
-         {{NULL, {{'S', SYS_futex, "backward " TORCH "autograd/__init__.py:197" MODULE, NULL},
-                  {'S', SYS_clock_nanosleep, "backward /job/ops.py:4 < apply " TORCH "autograd/function.py:267", NULL}}, NULL}},
+         {{NULL, {T('S', SYS_futex, "backward " TORCH "autograd/__init__.py:197" MODULE),
+                  T('S', SYS_clock_nanosleep, "backward /job/ops.py:4 < apply " TORCH "autograd/function.py:267")}, NULL}},
          DT_DOING_SLEEP, .where = "/job/ops.py:4", .function = "backward", .detail = "in thread 801, for which the main thread waits"},
         {"where CUDA is, computing may be waiting",
-         {{NULL, {{'R', NO_SYSCALL, "<module> /job/train.py:30", NULL}, {'S', SYS_poll, NULL, "cuda-EvtHandlr"}}, NULL}},
+         {{NULL, {T('R', NO_SYSCALL, "<module> /job/train.py:30"), NAMED('S', SYS_poll, "cuda-EvtHandlr")}, NULL}},
          DT_DOING_COMPUTE, TRAIN, .detail = "or waits for the GPU, which looks the same"},
     };
     CHECK_ROWS(rows, NULL);
@@ -296,11 +330,16 @@ TEST(what_is_no_python_has_its_page)
     static const struct dt_page_told page = {.seen = true, .step = 7, .section = "checkpoint"};
     static const struct row rows[] = {
         {"it computes",
-         {{"dtrun-train", {{'R', NO_SYSCALL, NULL, "dtrun-train"}}, NULL}},
+         {{"dtrun-train", {NAMED('R', NO_SYSCALL, "dtrun-train")}, NULL}},
          DT_DOING_COMPUTE,
          .function = "section checkpoint"},
+        {"it waits for the ranks of its host",
+         {{"dtrun-train", {FOR('S', SYS_futex, NULL, DT_WAITING_MEMORY, NULL)}, NULL}},
+         DT_DOING_WAIT,
+         .function = "section checkpoint",
+         .object = "memory that it shares with other processes"},
         {"it is stopped",
-         {{"dtrun-train", {{'T', SYS_write, NULL, "dtrun-train"}}, NULL}},
+         {{"dtrun-train", {NAMED('T', SYS_write, "dtrun-train")}, NULL}},
          DT_DOING_STOPPED,
          .function = "section checkpoint",
          .detail = "by a signal"},
