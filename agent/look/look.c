@@ -51,8 +51,8 @@ int dt_look_read_python(struct dt_memory *m, const struct dt_look_image *images,
     return dt_python_stacks_read(stacks, m, &layout, runtime, err);
 }
 
-/* What to do where the kernel lets us read nothing. */
-static void explain_refusal(struct dt_look_entry *e)
+/* What to do where the kernel lets us read no memory. */
+static void explain_refusal(struct dt_look *look)
 {
     char scope = '0';
     FILE *f = fopen("/proc/sys/kernel/yama/ptrace_scope", "re");
@@ -61,17 +61,14 @@ static void explain_refusal(struct dt_look_entry *e)
         fclose(f);
     }
     if (scope > '0')
-        snprintf(e->unreadable, sizeof e->unreadable,
-                 "the kernel refuses it (kernel.yama.ptrace_scope is %c); look as root, or set it "
-                 "to 0",
-                 scope);
+        snprintf(look->refused, sizeof look->refused,
+                 "kernel.yama.ptrace_scope is %c; look as root, or set it to 0", scope);
     else
-        snprintf(e->unreadable, sizeof e->unreadable,
-                 "the kernel refuses it; look as the user who runs it, or as root, and in a "
-                 "container with CAP_SYS_PTRACE if need be");
+        snprintf(look->refused, sizeof look->refused,
+                 "look as its user or as root, and in a container with CAP_SYS_PTRACE if need be");
 }
 
-static void read_stacks(struct dt_look_entry *e)
+static void read_stacks(struct dt_look *look, struct dt_look_entry *e)
 {
     struct dt_look_image images[DT_LOOK_IMAGES_MAX];
     struct dt_memory m = dt_memory_of(&e->process.pid);
@@ -85,10 +82,20 @@ static void read_stacks(struct dt_look_entry *e)
         dt_python_stacks_finish(&e->stacks);
         snprintf(e->unreadable, sizeof e->unreadable, "it has ended");
     } else if (why == EACCES || why == EPERM) {
-        explain_refusal(e);
+        explain_refusal(look);
+        snprintf(e->unreadable, sizeof e->unreadable, "the kernel refuses it");
     } else {
         snprintf(e->unreadable, sizeof e->unreadable, "%s", err.text);
     }
+}
+
+static void read_memory(struct dt_look *look, pid_t pid)
+{
+    struct dt_cgroup group;
+    dt_cgroup_find_of(&group, pid, "memory", "");
+    struct dt_oom_counts counts = dt_cgroup_oom_counts(&group);
+    look->memory = dt_cgroup_memory(&group);
+    look->killed = counts.own >= 0 ? counts.own : counts.below;
 }
 
 int dt_look_at(struct dt_look *look, pid_t pid, struct dt_err *err)
@@ -104,13 +111,14 @@ int dt_look_at(struct dt_look *look, pid_t pid, struct dt_err *err)
         free(pids);
         return dt_err_set(err, DT_E_MEMORY, "no memory for a look at %zu processes", count);
     }
+    read_memory(look, pid);
     for (; look->len < count && dt_clock_monotonic() < end; look->len++) {
         struct dt_look_entry *e = &look->at[look->len];
         struct dt_err why = {0};
         if (dt_look_process_read(&e->process, pids[look->len], &why) < 0)
             snprintf(e->unreadable, sizeof e->unreadable, "%s", why.text);
         else
-            read_stacks(e);
+            read_stacks(look, e);
     }
     look->more = look->more || look->len < count;
     free(pids);

@@ -7,6 +7,7 @@
 
 #include "agent/look/process.h"
 #include "agent/look/python_stack.h"
+#include "agent/process/cgroup.h"
 #include "base/clock.h"
 
 /* Processes whose turn has not come by then are not looked at. */
@@ -23,6 +24,10 @@ struct dt_look {
     struct dt_look_entry *at; /* parents first */
     size_t len;
     bool more; /* processes than DT_LOOK_PROCESSES_MAX, or than there was time for */
+    struct dt_cgroup_memory memory; /* of the control group of the first process */
+    int64_t killed;                 /* there by the kernel, for want of memory; -1: not told */
+    char refused[256]; /* what to do about memory that the kernel lets us not read; "" where it
+                          lets us */
 };
 
 /* End with dt_look_finish() also after a failure, which is that there is no process PID. */

@@ -2,6 +2,7 @@
 #include "agent/look/print.h"
 
 #include "agent/look/syscall_name.h"
+#include "base/str.h"
 #include "base/utf8.h"
 
 #include <inttypes.h>
@@ -296,6 +297,31 @@ static bool is_first_of_group(const struct dt_buf *keys, size_t i)
     return true;
 }
 
+/* Once, however many processes it is about. */
+static void put_refusal(struct dt_buf *out, const struct dt_look *look)
+{
+    if (look->refused[0])
+        dt_buf_printf(out, "To read what the kernel refuses:\n  %s\n", look->refused);
+}
+
+/* "memory: 3.1 GiB of 4 GiB in the control group; the kernel has killed 1 process there for want of
+ * it" */
+static void put_memory(struct dt_buf *out, const struct dt_look *look)
+{
+    char used[32], limit[32];
+    if (look->memory.limit < 0 && look->killed <= 0)
+        return;
+    dt_buf_put_str(out, "memory of the control group: ");
+    if (look->memory.used >= 0)
+        dt_buf_put_str(out, dt_str_from_size((uint64_t)look->memory.used, used, sizeof used));
+    if (look->memory.limit >= 0)
+        dt_buf_printf(out, " of %s",
+                      dt_str_from_size((uint64_t)look->memory.limit, limit, sizeof limit));
+    if (look->killed > 0)
+        dt_buf_printf(out, "; the kernel has killed %" PRId64 " for want of it", look->killed);
+    dt_buf_put_str(out, "\n");
+}
+
 void dt_look_print(const struct dt_look *look, struct dt_buf *out)
 {
     struct dt_buf *keys = calloc(look->len, sizeof *keys);
@@ -313,6 +339,8 @@ void dt_look_print(const struct dt_look *look, struct dt_buf *out)
     }
     if (look->more)
         dt_buf_put_str(out, "(there are more processes; these took all the time or room)\n");
+    put_refusal(out, look);
+    put_memory(out, look);
     for (size_t i = 0; i < look->len; i++)
         dt_buf_finish(&keys[i]);
     free(keys);
@@ -392,10 +420,24 @@ static void put_json_process(struct dt_json_writer *w, const struct dt_look_entr
     dt_json_put_end(w);
 }
 
+static void put_json_count(struct dt_json_writer *w, const char *name, int64_t count)
+{
+    if (count < 0)
+        dt_json_put_null(w, name);
+    else
+        dt_json_put_int(w, name, count);
+}
+
 void dt_look_put_json(const struct dt_look *look, struct dt_json_writer *w)
 {
     dt_json_put_object(w, NULL);
     dt_json_put_bool(w, "more_processes", look->more);
+    dt_json_put_text(w, "refused", look->refused[0] ? look->refused : NULL);
+    dt_json_put_object(w, "memory");
+    put_json_count(w, "used", look->memory.used);
+    put_json_count(w, "limit", look->memory.limit);
+    put_json_count(w, "killed", look->killed);
+    dt_json_put_end(w);
     dt_json_put_array(w, "processes");
     for (size_t i = 0; i < look->len; i++)
         put_json_process(w, &look->at[i]);

@@ -83,10 +83,12 @@ static const char *below_mount(const struct mount *m, const char *name)
     return name + n;
 }
 
-static bool find(struct dt_cgroup *g, char *mounts, const char *controller, bool v2)
+/* GROUPS: the process's file of its groups. */
+static bool find(struct dt_cgroup *g, const char *groups, char *mounts, const char *controller,
+                 bool v2)
 {
     struct mount m;
-    char *cgroups = read_file(g->root, "/proc/self/cgroup");
+    char *cgroups = read_file(g->root, groups);
     const char *name = own_name(cgroups, controller, v2);
     for (char *line; name && mounts && (line = strsep(&mounts, "\n"));) {
         if (!parse_mount(line, &m) || strcmp(m.type, v2 ? "cgroup2" : "cgroup") != 0 ||
@@ -103,14 +105,27 @@ static bool find(struct dt_cgroup *g, char *mounts, const char *controller, bool
     return *g->folder;
 }
 
-void dt_cgroup_find(struct dt_cgroup *g, const char *controller, const char *root)
+static void find_in(struct dt_cgroup *g, const char *groups, const char *controller,
+                    const char *root)
 {
     *g = (struct dt_cgroup){.root = root};
     for (int v2 = 0; v2 < 2 && !*g->folder; v2++) {
         char *mounts = read_file(root, "/proc/self/mountinfo");
-        find(g, mounts, controller, v2);
+        find(g, groups, mounts, controller, v2);
         free(mounts);
     }
+}
+
+void dt_cgroup_find(struct dt_cgroup *g, const char *controller, const char *root)
+{
+    find_in(g, "/proc/self/cgroup", controller, root);
+}
+
+void dt_cgroup_find_of(struct dt_cgroup *g, pid_t pid, const char *controller, const char *root)
+{
+    char groups[64];
+    snprintf(groups, sizeof groups, "/proc/%d/cgroup", (int)pid);
+    find_in(g, groups, controller, root);
 }
 
 /* -- what it says ----------------------------------------------------------------------------- */
@@ -172,19 +187,29 @@ static bool go_up(const struct dt_cgroup *g, char *folder)
     return true;
 }
 
-int64_t dt_cgroup_memory_limit(const struct dt_cgroup *g)
+struct dt_cgroup_memory dt_cgroup_memory(const struct dt_cgroup *g)
 {
-    int64_t least = -1;
+    const char *limit = g->v2 ? "memory.max" : "memory.limit_in_bytes";
+    const char *used = g->v2 ? "memory.current" : "memory.usage_in_bytes";
+    struct dt_cgroup_memory m = {.limit = -1, .used = -1};
     char folder[DT_CGROUP_PATH];
     if (!*g->folder)
-        return -1;
+        return m;
     memcpy(folder, g->folder, sizeof folder);
+    m.used = number_in(g, folder, used);
     do {
-        int64_t n = number_in(g, folder, g->v2 ? "memory.max" : "memory.limit_in_bytes");
-        if (n >= 0 && (least < 0 || n < least))
-            least = n;
+        int64_t n = number_in(g, folder, limit);
+        if (n < 0 || (m.limit >= 0 && n >= m.limit))
+            continue;
+        m.limit = n;
+        m.used = number_in(g, folder, used);
     } while (go_up(g, folder));
-    return least;
+    return m;
+}
+
+int64_t dt_cgroup_memory_limit(const struct dt_cgroup *g)
+{
+    return dt_cgroup_memory(g).limit;
 }
 
 bool dt_cgroup_pids_limit(const struct dt_cgroup *g, struct dt_cgroup_pids *out)

@@ -96,13 +96,30 @@ TEST(the_least_limit_on_the_way_up_counts)
     CHECK_EQ(dt_cgroup_memory_limit(&g), -1);
     put("hybrid", "/sys/fs/cgroup/memory/job/memory.limit_in_bytes", "9223372036854771712\n");
     CHECK_EQ(dt_cgroup_memory_limit(&g), -1);
+    put("hybrid", "/sys/fs/cgroup/memory/job/memory.usage_in_bytes", "4096\n");
+    CHECK_EQ(dt_cgroup_memory(&g).used, 4096);
     put("hybrid", "/sys/fs/cgroup/memory/memory.limit_in_bytes", "83886080\n");
     CHECK_EQ(dt_cgroup_memory_limit(&g), 80 << 20);
+    CHECK_EQ(dt_cgroup_memory(&g).used, -1);
+    put("hybrid", "/sys/fs/cgroup/memory/memory.usage_in_bytes", "8192\n");
+    CHECK_EQ(dt_cgroup_memory(&g).used, 8192);
     dt_cgroup_find(&g, "memory", at("v2"));
     put("v2", "/sys/fs/cgroup/user.slice/a b/memory.max", "4096\n");
     put("v2", "/sys/fs/cgroup/user.slice/memory.max", "max\n");
     put("v2", "/sys/fs/cgroup/memory.max", "8192\n");
+    put("v2", "/sys/fs/cgroup/user.slice/a b/memory.current", "1024\n");
     CHECK_EQ(dt_cgroup_memory_limit(&g), 4096);
+    CHECK_EQ(dt_cgroup_memory(&g).used, 1024);
+}
+
+TEST(the_group_of_another_process_is_its_own)
+{
+    struct dt_cgroup g;
+    put("v2", "/proc/812/cgroup", "0::/other.slice\n");
+    dt_cgroup_find_of(&g, 812, "memory", at("v2"));
+    CHECK_STR(g.folder, "/sys/fs/cgroup/other.slice");
+    dt_cgroup_find_of(&g, 813, "memory", at("v2"));
+    CHECK_STR(g.folder, "");
 }
 
 TEST(the_group_with_least_room_for_processes_counts)
