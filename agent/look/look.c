@@ -35,20 +35,27 @@ static bool find_runtime(struct dt_memory *m, const struct dt_look_image *images
     return false;
 }
 
-int dt_look_read_python(struct dt_memory *m, const struct dt_look_image *images, int count,
-                        uint32_t *python, struct dt_python_stacks *stacks, struct dt_err *err)
+int dt_look_find_python(struct dt_memory *m, const struct dt_look_image *images, int count,
+                        struct dt_look_python *python, struct dt_err *err)
 {
-    struct dt_python_layout layout;
-    uint64_t runtime;
-    *python = 0;
-    if (!find_runtime(m, images, count, &runtime, python)) {
+    *python = (struct dt_look_python){0};
+    if (!find_runtime(m, images, count, &python->runtime, &python->version)) {
         if (m->error != EPERM && m->error != ESRCH)
             return 0;
         return dt_err_errno(err, DT_E_RUNTIME, m->error, "its memory");
     }
-    if (dt_python_layout_read(&layout, m, *python, runtime, err) < 0)
-        return -1;
-    return dt_python_stacks_read(stacks, m, &layout, runtime, err);
+    return dt_python_layout_read(&python->layout, m, python->version, python->runtime, err);
+}
+
+int dt_look_read_python(struct dt_memory *m, const struct dt_look_image *images, int count,
+                        uint32_t *version, struct dt_python_stacks *stacks, struct dt_err *err)
+{
+    struct dt_look_python python;
+    int rc = dt_look_find_python(m, images, count, &python, err);
+    *version = python.version;
+    if (rc < 0 || !python.version)
+        return rc;
+    return dt_python_stacks_read(stacks, m, &python.layout, python.runtime, err);
 }
 
 /* What to do where the kernel lets us read no memory. */

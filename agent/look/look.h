@@ -38,6 +38,18 @@ void dt_look_finish(struct dt_look *look);
 const struct dt_python_thread *dt_look_stack_of(const struct dt_look_entry *e,
                                                 const struct dt_look_task *t);
 
+/* A CPython in a process, for reading its stacks again and again. */
+struct dt_look_python {
+    uint32_t version; /* PY_VERSION_HEX; 0: there is none */
+    uint64_t runtime; /* where its _PyRuntime is */
+    struct dt_python_layout layout;
+};
+
+/* Finds the CPython in memory M among COUNT images. 0: done, or there is none. -1 and *err; the
+ * version is set if it is one that we do not know. */
+int dt_look_find_python(struct dt_memory *m, const struct dt_look_image *images, int count,
+                        struct dt_look_python *python, struct dt_err *err);
+
 /* Finds the CPython in memory M among COUNT images and reads its stacks. 0: done, or there is none
  * (*python is 0 then). -1 and *err. */
 int dt_look_read_python(struct dt_memory *m, const struct dt_look_image *images, int count,

@@ -29,6 +29,7 @@ static bool read_text(const char *path, char *out, size_t size)
 struct stat_line {
     char name[16];
     char state;
+    uint64_t faults;
     uint64_t user, system, started; /* clock ticks */
 };
 
@@ -43,15 +44,14 @@ static bool read_stat(const char *path, struct stat_line *s)
         return false;
     snprintf(s->name, sizeof s->name, "%.*s", (int)(close_at - open_at - 1), open_at + 1);
     return sscanf(close_at + 1,
-                  " %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %" SCNu64 " %" SCNu64
+                  " %c %*d %*d %*d %*d %*d %*u %" SCNu64 " %*u %*u %*u %" SCNu64 " %" SCNu64
                   " %*d %*d %*d %*d %*d %*d %" SCNu64,
-                  &s->state, &s->user, &s->system, &s->started) == 4;
+                  &s->state, &s->faults, &s->user, &s->system, &s->started) == 5;
 }
 
-static pid_t read_inner(const char *path, pid_t tid)
+/* Its number in its own namespace. */
+static pid_t read_inner(const char *text, pid_t tid)
 {
-    char text[4096];
-    read_text(path, text, sizeof text);
     const char *line = strstr(text, "\nNSpid:");
     if (!line)
         return tid;
@@ -60,6 +60,13 @@ static pid_t read_inner(const char *path, pid_t tid)
     while (len > 0 && line[len - 1] >= '0' && line[len - 1] <= '9')
         len--;
     return (pid_t)atoi(line + len);
+}
+
+static uint64_t read_sleeps(const char *text)
+{
+    static const char name[] = "\nvoluntary_ctxt_switches:";
+    const char *line = strstr(text, name);
+    return line ? strtoull(line + strlen(name), NULL, 10) : 0;
 }
 
 /* "0" stands for nowhere; what the compiler has put behind a name (".constprop.0") is left out. */
@@ -81,9 +88,18 @@ static void read_call(const char *path, struct dt_waiting_call *call)
         call->number = DT_LOOK_NO_SYSCALL;
 }
 
+static void take_stat(struct dt_look_task *t, pid_t tid, const struct stat_line *s)
+{
+    long ticks = sysconf(_SC_CLK_TCK);
+    *t = (struct dt_look_task){.tid = tid, .state = s->state, .call.number = DT_LOOK_NO_SYSCALL};
+    memcpy(t->name, s->name, sizeof t->name);
+    t->cpu_ms = (s->user + s->system) * 1000 / (uint64_t)(ticks > 0 ? ticks : 100);
+    t->faults = s->faults;
+}
+
 static bool read_task(struct dt_look_task *t, pid_t pid, pid_t tid)
 {
-    char path[96];
+    char path[96], text[4096];
     struct stat_line s;
     int n = snprintf(path, sizeof path, "/proc/%d/task/%d/", (int)pid, (int)tid);
     char *file = path + n;
@@ -91,12 +107,11 @@ static bool read_task(struct dt_look_task *t, pid_t pid, pid_t tid)
     snprintf(file, size, "stat");
     if (!read_stat(path, &s))
         return false;
-    *t = (struct dt_look_task){.tid = tid, .state = s.state};
-    memcpy(t->name, s.name, sizeof t->name);
-    long ticks = sysconf(_SC_CLK_TCK);
-    t->cpu_ms = (s.user + s.system) * 1000 / (uint64_t)(ticks > 0 ? ticks : 100);
+    take_stat(t, tid, &s);
     snprintf(file, size, "status");
-    t->inner = read_inner(path, tid);
+    read_text(path, text, sizeof text);
+    t->inner = read_inner(text, tid);
+    t->sleeps = read_sleeps(text);
     snprintf(file, size, "wchan");
     read_wchan(path, t->wchan, sizeof t->wchan);
     snprintf(file, size, "syscall");
@@ -178,6 +193,21 @@ void dt_look_process_finish(struct dt_look_process *p)
 {
     free(p->tasks);
     *p = (struct dt_look_process){0};
+}
+
+bool dt_look_process_glance(pid_t pid, struct dt_look_task *main, uint64_t *started)
+{
+    struct stat_line s;
+    char path[96], text[4096];
+    snprintf(path, sizeof path, "/proc/%d/task/%d/stat", (int)pid, (int)pid);
+    if (!read_stat(path, &s))
+        return false;
+    take_stat(main, pid, &s);
+    snprintf(path, sizeof path, "/proc/%d/task/%d/status", (int)pid, (int)pid);
+    read_text(path, text, sizeof text);
+    main->sleeps = read_sleeps(text);
+    *started = s.started;
+    return s.state != 'Z';
 }
 
 bool dt_look_process_lives(const struct dt_look_process *p)

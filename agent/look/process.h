@@ -27,6 +27,7 @@ struct dt_look_task {
     struct dt_waiting_call call;
     struct dt_waiting waiting; /* for what it waits in CALL */
     uint64_t cpu_ms;
+    uint64_t faults, sleeps; /* pages that it got without a disk; how often it began to wait */
 };
 
 struct dt_look_process {
@@ -45,6 +46,9 @@ pid_t *dt_look_descendants(pid_t root, size_t *count, bool *more, struct dt_err 
 /* End with dt_look_process_finish() also after a failure. */
 int dt_look_process_read(struct dt_look_process *p, pid_t pid, struct dt_err *err);
 void dt_look_process_finish(struct dt_look_process *p);
+
+/* What its main thread has done so far: STATE, CPU_MS, FAULTS and SLEEPS. False: it has ended. */
+bool dt_look_process_glance(pid_t pid, struct dt_look_task *main, uint64_t *started);
 
 /* Whether it is still the same process. */
 bool dt_look_process_lives(const struct dt_look_process *p);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Looks at a real CPython that stands where its script says, and at what is left of its memory when
  * that is damaged. */
+#include "agent/look/glance.h"
 #include "agent/look/look.h"
 #include "agent/look/print.h"
 #include "tests/lib/check.h"
@@ -540,5 +541,49 @@ TEST(another_users_process_says_what_to_do)
         _exit(look_as_nobody(s.pid));
     CHECK_EQ(waitpid(child, &status, 0), child);
     CHECK_EQ(status, 0);
+    end(&s);
+}
+
+TEST(a_glance_sees_the_main_thread_of_the_first_python_below)
+{
+    static const char shell[] = "%s -c 'import os, threading\n"
+                                "threading.Thread(target=os.read, args=(0, 1)).start()\n"
+                                "os.write(1, b\"x\"), os.read(0, 1)'; true";
+    struct script s;
+    struct dt_glance_seen seen;
+    char command[256], byte;
+    snprintf(command, sizeof command, shell, python());
+    char *argv[] = {(char[]){"/bin/sh"}, (char[]){"-c"}, command, NULL};
+    start_program(&s, argv);
+    CHECK_EQ(read(s.out, &byte, 1), 1);
+    struct dt_glance g = {.root = s.pid};
+    for (int i = 0; i < 3; i++) {
+        CHECK_ROW("glance %d", i);
+        dt_glance_take(&g, &seen);
+        CHECK(seen.lives && seen.main != NULL);
+        CHECK_EQ(seen.main->frames[seen.main->depth - 1].line, 3);
+        dt_glance_finish(&seen);
+    }
+    CHECK(g.pid != s.pid);
+    kill(g.pid, SIGKILL);
+    end(&s);
+    dt_glance_take(&g, &seen);
+    CHECK(!seen.lives && seen.main == NULL);
+    dt_glance_finish(&seen);
+}
+
+TEST(a_glance_at_no_python_tells_what_the_kernel_does)
+{
+    struct script s;
+    struct dt_glance_seen seen;
+    char *argv[] = {(char[]){"/bin/cat"}, NULL}, byte;
+    start_program(&s, argv);
+    CHECK(write(s.in, "x", 1) == 1 && read(s.out, &byte, 1) == 1);
+    struct dt_glance g = {.root = s.pid};
+    for (int i = 0; i < 3; i++) {
+        dt_glance_take(&g, &seen);
+        CHECK(seen.lives && seen.main == NULL && g.pid == 0);
+        dt_glance_finish(&seen);
+    }
     end(&s);
 }
