@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "rendezvous/protocol/stance.h"
+#include "rendezvous/protocol/stance_text.h"
 #include "tests/lib/check.h"
 
 static struct dt_stance sleeping(const char *where)
@@ -325,4 +326,29 @@ TEST(more_ranges_than_json_has_room_for_are_left_out)
     dt_stances_finish(&s);
     dt_stances_finish(&read);
     dt_buf_finish(&json);
+}
+
+TEST(a_person_reads_a_line_for_each_group)
+{
+    static const struct dt_stance rows[] = {
+        {.doing = DT_DOING_COLLECTIVE,
+         .where = "a.py:11",
+         .function = "step",
+         .collective = "all_reduce"},
+        {.doing = DT_DOING_SLEEP, .where = "a.py:5", .function = "load"},
+        {.doing = DT_DOING_WAIT, .object = "pause"},
+        {.doing = DT_DOING_UNKNOWN, .detail = "it has ended"},
+    };
+    struct dt_stances s = {0};
+    struct dt_buf text = {0};
+    struct dt_err err;
+    for (int rank = 0; rank < 6; rank++)
+        CHECK_OK(dt_stances_add(&s, &rows[rank < 4 ? rank : 0], rank, &err), err);
+    dt_stances_put_text(&s, &text);
+    CHECK_STR(dt_buf_cstr(&text), "ranks 0, 4 and 5: all_reduce a.py:11\n"
+                                  "rank 1: load a.py:5 (sleeps)\n"
+                                  "rank 2: (waits in the kernel: pause)\n"
+                                  "rank 3: (cannot be looked at, it has ended)\n");
+    dt_buf_finish(&text);
+    dt_stances_finish(&s);
 }
