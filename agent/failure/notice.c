@@ -10,6 +10,8 @@
 #include <string.h>
 #include <sys/wait.h>
 
+#define CAUSE_MAX 300 /* characters of the reason, of those that DT_WHY_MAX has room for */
+
 /* The last line of TEXT that says something, without the space around it. */
 static struct dt_bytes last_line(const char *text)
 {
@@ -69,15 +71,16 @@ static void find_message(int local_rank, const struct dt_log_dir *logs,
     dt_buf_finish(&last);
 }
 
-static void put_text(struct dt_notice *n, const struct dt_oom *oom, const char *message)
+static void put_text(struct dt_notice *n, const struct dt_worker *w, const char *message)
 {
     const struct dt_result *r = &n->result;
     struct dt_bytes line = last_line(message);
     char name[DT_SIGNAME_TEXT], memory[DT_OOM_TEXT];
-    dt_oom_text(oom, memory);
+    const char *cause = *w->why ? w->why : dt_oom_text(&w->oom, memory);
     if (r->signal)
-        snprintf(n->text, sizeof n->text, "rank %d (local rank %d) died of %s%s%s", r->rank,
-                 r->local_rank, dt_signame_text(r->signal, name), *memory ? ", " : "", memory);
+        snprintf(n->text, sizeof n->text, "rank %d (local rank %d) died of %s%s%.*s", r->rank,
+                 r->local_rank, dt_signame_text(r->signal, name), *cause ? ", " : "", CAUSE_MAX,
+                 cause);
     else
         snprintf(n->text, sizeof n->text, "rank %d (local rank %d) exited with %d%s%.*s", r->rank,
                  r->local_rank, r->exit_code, line.len ? ": " : "",
@@ -102,6 +105,6 @@ void dt_notice_make(struct dt_notice *n, const struct dt_world *world, int local
     };
     find_message(local_rank, logs, output, &message);
     dt_notice_signature(n->result.exit_code, n->result.signal, dt_buf_cstr(&message), n->signature);
-    put_text(n, &w->oom, dt_buf_cstr(&message));
+    put_text(n, w, dt_buf_cstr(&message));
     dt_buf_finish(&message);
 }

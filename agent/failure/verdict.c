@@ -74,7 +74,7 @@ static int add_failure(struct dt_verdict *v, const struct dt_plan *plan,
         .exit_code = exit_code(w->status),
         .died_ns = w->exited_ns,
     };
-    snprintf(f->cause, sizeof f->cause, "%s", dt_oom_text(&w->oom, memory));
+    snprintf(f->cause, sizeof f->cause, "%s", *w->why ? w->why : dt_oom_text(&w->oom, memory));
     dt_output_tail(output, local_rank, DT_STDERR, &last);
     if (!*f->cause)
         look_at_disk(f, plan, logs, &last);

@@ -303,6 +303,16 @@ void dt_group_claim(struct dt_group *g, pid_t pid)
     g->claimed = pid;
 }
 
+void dt_group_fail(struct dt_group *g, int local_rank, const char *why)
+{
+    struct dt_worker *w = &g->workers[local_rank];
+    if (g->state != RUNNING || w->end != DT_WORKER_RUNS)
+        return;
+    snprintf(w->why, sizeof w->why, "%s", why);
+    dt_group_claim(g, w->pid);
+    dt_guard_signal(g->guard, local_rank, SIGKILL, false);
+}
+
 void dt_group_forward(struct dt_group *g, int signum)
 {
     if (g->state == RUNNING)

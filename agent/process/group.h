@@ -41,13 +41,16 @@ enum dt_worker_end {
     DT_WORKER_TERMINATED, /* by us, or after we had asked it to end */
 };
 
+#define DT_WORKER_WHY_MAX 512
+
 struct dt_worker {
     pid_t pid;
     enum dt_worker_end end;
     int status; /* as of waitpid() */
     int64_t started_ns, exited_ns;
-    bool ours;         /* a signal that we sent for its own fault ended it */
-    struct dt_oom oom; /* of one that failed */
+    bool ours;                   /* a signal that we sent for its own fault ended it */
+    struct dt_oom oom;           /* of one that failed */
+    char why[DT_WORKER_WHY_MAX]; /* we ended it; else "" */
 };
 
 /* All told from the loop, never from inside a call. */
@@ -70,6 +73,8 @@ void dt_group_stop(struct dt_group *g, int signum);
 void dt_group_kill(struct dt_group *g);
 /* PID, of these workers, is about to get a signal of ours for its own fault. */
 void dt_group_claim(struct dt_group *g, pid_t pid);
+/* Ends that worker, if it runs, for its own fault, which is WHY: it counts as failed. */
+void dt_group_fail(struct dt_group *g, int local_rank, const char *why);
 /* Passes a signal on to the workers that still run. */
 void dt_group_forward(struct dt_group *g, int signum);
 
