@@ -30,7 +30,8 @@
 #include <unistd.h>
 
 #define TELL_EVERY DT_SECOND
-#define RENDEZVOUS_UNREACHABLE 69 /* exit statuses under --exit-code=root-cause: sysexits.h */
+#define LOOK_TWICE (2 * DT_SECOND) /* a signal that comes again so soon is no wish for a look */
+#define RENDEZVOUS_UNREACHABLE 69  /* exit statuses under --exit-code=root-cause: sysexits.h */
 
 /* Where an agent is. Each event that can come in a phase is looked at where it comes in. */
 enum phase {
@@ -61,6 +62,7 @@ struct agent {
     dt_ms phase_began;
     int restarts; /* so far */
     int signum;   /* that told us to end; 0: none */
+    dt_ms looked; /* when a signal asked for a look last; 0: never */
     int status;   /* we will exit with */
 
     uv_timer_t tell;     /* where somebody wants to know how far the workers are */
@@ -201,7 +203,7 @@ static void keep_verdict(struct agent *a, const struct dt_verdict *v)
 static void decide_alone(struct agent *a, struct dt_verdict *v)
 {
     char words[DT_VERDICT_SENTENCE];
-    if (a->restarts < a->plan->max_restarts) {
+    if (a->restarts < a->plan->max_restarts && !dt_attempt_must_end_job(a->attempt)) {
         a->restarts++;
         dt_warn("%s; restart %d of %d",
                 dt_verdict_sentence(v, dt_attempt_group(a->attempt), words, sizeof words),
@@ -324,8 +326,9 @@ static void on_tell(uv_timer_t *t)
 
 static int start_attempt(struct agent *a, struct dt_err *err)
 {
-    static const struct dt_attempt_events alone = {on_changed, NULL, on_over};
-    static const struct dt_attempt_events elastic = {on_changed, on_failed, on_over};
+    static const struct dt_attempt_events alone = {.on_changed = on_changed, .on_over = on_over};
+    static const struct dt_attempt_events elastic = {
+        .on_changed = on_changed, .on_failed = on_failed, .on_over = on_over};
     struct dt_attempt_means means = {
         .loop = &a->loop,
         .plan = a->plan,
@@ -496,10 +499,40 @@ static void pause_job(struct agent *a)
         dt_attempt_resume(a->attempt, dt_clock_monotonic() - began);
 }
 
+static struct dt_hang *hang_of(const struct agent *a)
+{
+    return a->attempt ? dt_attempt_hang(a->attempt) : NULL;
+}
+
+/* Whoever presses Ctrl-\ wants to know what the job does, and who presses it twice wants it to end.
+ */
+static bool is_for_look(struct agent *a, int signum)
+{
+    dt_ms before = a->looked;
+    if (signum != a->plan->look_signal)
+        return false;
+    a->looked = dt_clock_monotonic();
+    return !before || a->looked - before >= LOOK_TWICE || !(a->plan->stop_signals >> signum & 1);
+}
+
+static void print_look(struct agent *a, int signum)
+{
+    char line[128], name[DT_SIGNAME_TEXT];
+    bool ends = a->plan->stop_signals >> signum & 1;
+    snprintf(line, sizeof line, "this node is %s%s%s%s\n", phase_name[a->phase], ends ? "; " : "",
+             ends ? dt_signame_text(signum, name) : "",
+             ends ? " again within 2 s ends the job" : "");
+    dt_log_plain(line);
+    if (hang_of(a))
+        dt_hang_print_look(hang_of(a));
+}
+
 static void on_signal(void *arg, int signum)
 {
     struct agent *a = arg;
-    if (a->plan->stop_signals >> signum & 1)
+    if (is_for_look(a, signum))
+        print_look(a, signum);
+    else if (a->plan->stop_signals >> signum & 1)
         stop_by_signal(a, signum);
     else if (signum == SIGWINCH && a->output)
         dt_output_resize(a->output);
@@ -524,6 +557,7 @@ static void put_step(const struct agent *a, struct dt_json_writer *w)
 static bool health(void *arg, struct dt_buf *out)
 {
     const struct agent *a = arg;
+    const char *hang = hang_of(a) ? dt_hang_sentence(hang_of(a)) : NULL;
     struct dt_json_writer w = {.out = out, .style = DT_JSON_SPACED};
     dt_json_put_object(&w, NULL);
     dt_json_put_text(&w, "state", phase_name[a->phase]);
@@ -531,8 +565,10 @@ static bool health(void *arg, struct dt_buf *out)
     dt_json_put_int(&w, "restarts", a->restarts);
     dt_json_put_int(&w, "workers", a->plan->nproc);
     put_step(a, &w);
+    if (hang)
+        dt_json_put_text(&w, "hang", hang);
     dt_json_put_end(&w);
-    return a->phase != ENDING;
+    return a->phase != ENDING && !hang;
 }
 
 static int open_loop(struct agent *a, struct dt_err *err)
@@ -580,6 +616,8 @@ static int open_all(struct agent *a, struct dt_err *err)
     const struct dt_plan *plan = a->plan;
     uint64_t heard = plan->stop_signals | plan->forward_signals | UINT64_C(1) << SIGWINCH |
                      UINT64_C(1) << SIGTSTP;
+    if (plan->look_signal)
+        heard |= UINT64_C(1) << plan->look_signal;
     if (open_events(a, err) < 0)
         return -1;
     a->signals = dt_sigwatch_open(&a->loop, heard, on_signal, a, err);

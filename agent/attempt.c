@@ -24,9 +24,11 @@ struct dt_attempt {
     struct dt_watchdog *watchdog;
     struct dt_pages *pages; /* NULL: none could be made */
     struct dt_group *group;
+    struct dt_hang *hang; /* NULL: nobody may look, or no longer needs to */
     uv_timer_t last_words;
     bool stopped; /* we were told to end it */
     bool failed;  /* a worker did, and it was said */
+    bool hung;    /* ... as we ended it, since it hung */
     bool drains;  /* the group is over and what it printed is not all out */
 };
 
@@ -39,6 +41,13 @@ static void close_watchdog(struct dt_attempt *t)
     t->watchdog = NULL;
 }
 
+static void close_hang(struct dt_attempt *t)
+{
+    if (t->hang)
+        dt_hang_close(t->hang, NULL, NULL);
+    t->hang = NULL;
+}
+
 static void on_timer_closed(uv_handle_t *h)
 {
     free(
@@ -48,6 +57,7 @@ static void on_timer_closed(uv_handle_t *h)
 void dt_attempt_close(struct dt_attempt *t)
 {
     close_watchdog(t);
+    close_hang(t);
     if (t->group)
         dt_group_close(t->group, NULL, NULL);
     t->group = NULL;
@@ -88,6 +98,7 @@ static void on_group_over(void *arg)
     struct dt_attempt *t = arg;
     bool others_wait = t->events->on_failed && dt_group_outcome(t->group) != DT_GROUP_SUCCEEDED;
     t->drains = true;
+    close_hang(t);
     if (t->stopped || others_wait)
         limit_last_words(t);
     dt_output_drain(t->means.output, on_drained, t);
@@ -158,6 +169,51 @@ static int open_watchdog(struct dt_attempt *t, struct dt_err *err)
     return t->watchdog ? 0 : -1;
 }
 
+/* -- workers that stand still ----------------------------------------------------------------- */
+
+static void on_hung(void *arg, int local_rank, const char *why)
+{
+    struct dt_attempt *t = arg;
+    t->hung = true;
+    dt_warn("worker %d (rank %d) is ended, as --on-hang says", local_rank,
+            t->world.first_rank + local_rank);
+    dt_group_fail(t->group, local_rank, why);
+}
+
+static void on_still(void *arg, dt_ms still, bool sure)
+{
+    struct dt_attempt *t = arg;
+    t->events->on_still(t->arg, still, sure);
+}
+
+static int open_hang(struct dt_attempt *t, struct dt_err *err)
+{
+    static const struct dt_hang_events alone = {.end = on_hung};
+    static const struct dt_hang_events told = {.still = on_still, .end = on_hung};
+    struct dt_hang_means means = {
+        .loop = t->means.loop,
+        .plan = t->means.plan,
+        .world = &t->world,
+        .group = t->group,
+        .pages = t->pages,
+        .logs = t->means.logs,
+    };
+    if (t->means.plan->no_look)
+        return 0;
+    t->hang = dt_hang_open(&means, t->events->on_still ? &told : &alone, t, err);
+    return t->hang ? 0 : -1;
+}
+
+struct dt_hang *dt_attempt_hang(const struct dt_attempt *t)
+{
+    return t->hang;
+}
+
+bool dt_attempt_must_end_job(const struct dt_attempt *t)
+{
+    return t->hung && t->means.plan->on_hang == DT_ON_HANG_STOP;
+}
+
 /* -- the beginning ---------------------------------------------------------------------------- */
 
 static int start_group(struct dt_attempt *t, struct dt_err *err)
@@ -182,7 +238,7 @@ static int start_group(struct dt_attempt *t, struct dt_err *err)
     dt_lineup_free(spawns, m->plan->nproc);
     dt_pages_close_fds(t->pages);
     dt_output_started(m->output);
-    return t->group ? 0 : -1;
+    return t->group ? open_hang(t, err) : -1;
 }
 
 static int start(struct dt_attempt *t, struct dt_err *err)
@@ -220,6 +276,7 @@ struct dt_attempt *dt_attempt_start(const struct dt_attempt_means *means,
 void dt_attempt_stop(struct dt_attempt *t, int signum)
 {
     t->stopped = true;
+    close_hang(t);
     if (t->drains)
         limit_last_words(t);
     else
@@ -229,6 +286,7 @@ void dt_attempt_stop(struct dt_attempt *t, int signum)
 void dt_attempt_kill(struct dt_attempt *t)
 {
     t->stopped = true;
+    close_hang(t);
     if (t->drains)
         give_up_console(t);
     else

@@ -5,6 +5,7 @@
 #define DT_AGENT_ATTEMPT_H
 
 #include "agent/bind/bind.h"
+#include "agent/hang/hang.h"
 #include "agent/log_dir.h"
 #include "agent/output/output.h"
 #include "agent/plan.h"
@@ -36,6 +37,8 @@ struct dt_attempt_events {
     /* NULL, or: the first one failed of itself, and the others are about to be stopped. Then others
      * wait for the end, and a console that nobody reads is not waited for. */
     void (*on_failed)(void *arg, const struct dt_result *result);
+    /* NULL, or as in struct dt_hang_events. */
+    void (*on_still)(void *arg, dt_ms still, bool sure);
     void (*on_over)(void *arg); /* the last event */
 };
 
@@ -75,6 +78,12 @@ const struct dt_pages *dt_attempt_pages(const struct dt_attempt *t);
 
 /* The processes; their outcome is there when all is over. */
 const struct dt_group *dt_attempt_group(const struct dt_attempt *t);
+
+/* What watches them; NULL: nobody may look at them, or they are being stopped. */
+struct dt_hang *dt_attempt_hang(const struct dt_attempt *t);
+
+/* One was ended because it hung, and --on-hang says that the job then ends. */
+bool dt_attempt_must_end_job(const struct dt_attempt *t);
 
 /* After on_over. */
 void dt_attempt_close(struct dt_attempt *t);

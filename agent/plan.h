@@ -27,7 +27,10 @@ enum dt_plan_bind {
     DT_BIND_COMPLEX
 };
 enum dt_plan_exit { DT_EXIT_TORCHRUN, DT_EXIT_ROOT_CAUSE };
+enum dt_plan_on_hang { DT_ON_HANG_LOG, DT_ON_HANG_RESTART, DT_ON_HANG_STOP };
 enum dt_plan_keep_logs { DT_KEEP_ALL_LOGS, DT_KEEP_LOGS_OF_FAILURE };
+
+#define DT_HANG_AUTO (-1) /* as long as their steps, or else their stacks, tell */
 
 /* Where a worker's output goes, beside dtrun's own streams. */
 struct dt_plan_streams {
@@ -102,6 +105,10 @@ struct dt_plan {
     bool watchdog;        /* serve the file timers of workers */
     char *watchdog_path;  /* NULL: a fresh one in a temporary folder */
     char *error_file;     /* where we leave our own last word: TORCHELASTIC_ERROR_FILE */
+    bool no_look;         /* nobody looks at what workers do; then the next three are "never" */
+    dt_ms hang_after;     /* they have stood still; DT_HANG_AUTO, or DT_FOREVER: never */
+    enum dt_plan_on_hang on_hang;
+    int look_signal; /* shows what they do; 0: none does */
 
     char **ignored;  /* sentences about options that have no effect here */
     char **needless; /* ... about options that change nothing wherever they stand: no warning */

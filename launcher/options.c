@@ -126,6 +126,45 @@ static int parse_keep_logs(const char *value, void *target, struct dt_err *err)
     return 0;
 }
 
+static int parse_hang_after(const char *value, void *target, struct dt_err *err)
+{
+    dt_ms *after = target;
+    *after = strcmp(value, "auto") == 0 ? DT_HANG_AUTO : DT_FOREVER;
+    if (strcmp(value, "auto") == 0 || strcmp(value, "off") == 0)
+        return 0;
+    if (dt_str_to_duration(value, DT_SECOND, DT_FOREVER, after, NULL) < 0)
+        return dt_err_set(err, DT_E_USAGE,
+                          "\"%s\" is no time from 1s on; write it as 30 or 2m, or auto or off",
+                          value);
+    return 0;
+}
+
+static int parse_on_hang(const char *value, void *target, struct dt_err *err)
+{
+    static const char *const words[] = {"log", "restart", "stop", NULL};
+    static const enum dt_plan_on_hang kinds[] = {DT_ON_HANG_LOG, DT_ON_HANG_RESTART,
+                                                 DT_ON_HANG_STOP};
+    int i = find_word(value, words, err);
+    if (i < 0)
+        return -1;
+    *(enum dt_plan_on_hang *)target = kinds[i];
+    return 0;
+}
+
+static int parse_look_signal(const char *value, void *target, struct dt_err *err)
+{
+    int number = dt_signame_number(value, strlen(value));
+    *(int *)target = 0;
+    if (strcmp(value, "none") == 0)
+        return 0;
+    if (!dt_signame_catchable(number))
+        return dt_err_set(err, DT_E_USAGE,
+                          "\"%s\" is no signal that can be handled; write it as SIGUSR1, or none",
+                          value);
+    *(int *)target = number;
+    return 0;
+}
+
 static int parse_omp_threads(const char *value, void *target, struct dt_err *err)
 {
     struct dt_launch_threads *t = target;
@@ -415,6 +454,19 @@ static const struct dt_opt launch_opts[] = {
      AT(health_address),
      .help = "open the health port on this address only (default: every address, as Kubernetes probes from the "
              "address of the node)"},
+    {OWN, .name = "hang-after", .arg = "TIME", .parse = parse_hang_after, .words = "auto off", AT(hang_after),
+     .fallback = "auto",
+     .help = "say which worker keeps the others waiting, and at which line, after the job has stood still so long: a "
+             "number of seconds, auto (5 median steps; 10 seconds where workers tell no steps), or off"},
+    {OWN, .name = "on-hang", .arg = "WHAT", .parse = parse_on_hang, .words = "log restart stop", AT(on_hang),
+     .fallback = "log",
+     .help = "what to do then beside that: nothing (log), count that worker as failed, which costs a restart (restart), "
+             "or end the job (stop)"},
+    {OWN, .name = "look-on-signal", .arg = "SIGNAL", .parse = parse_look_signal, .words = "SIGQUIT none",
+     AT(look_signal), .fallback = "SIGQUIT",
+     .help = "print what all workers do on this signal to dtrun and go on, or none; one that ends the job does so when "
+             "it comes again within 2 seconds"},
+    {OWN, .name = "no-look", AT(no_look), .help = "never look at what workers do: neither for hangs nor on a signal"},
     {OWN, .name = "log-level", .arg = "LEVEL", .parse = dt_opt_log_level, .words = "error warn info debug", AT(log_level),
      .help = "log messages of this level and worse ones: error, warn, info or debug (default: what LOGLEVEL says, or "
              "warn)"},

@@ -63,6 +63,10 @@ struct dt_launch_options {
     struct dt_opt_cidrs store_allow;
     int health_port;
     char *health_address;
+    bool no_look;
+    dt_ms hang_after;
+    enum dt_plan_on_hang on_hang;
+    int look_signal;
     enum dt_log_level log_level;
 
     /* ... for elastic jobs */

@@ -210,6 +210,21 @@ static void put_output(const struct dt_plan *p, struct dt_buf *out)
                   yes_no(p->strip_codes));
 }
 
+static void put_hangs(const struct dt_plan *p, struct dt_buf *out)
+{
+    static const char *const actions[] = {
+        [DT_ON_HANG_LOG] = "log", [DT_ON_HANG_RESTART] = "restart", [DT_ON_HANG_STOP] = "stop"};
+    char name[DT_SIGNAME_TEXT];
+    if (p->hang_after == DT_HANG_AUTO)
+        dt_buf_put_str(out, "hang after: auto\n");
+    else if (p->hang_after == DT_FOREVER)
+        dt_buf_put_str(out, "hang after: never\n");
+    else
+        put_time(out, "hang after", p->hang_after);
+    dt_buf_printf(out, "on hang: %s\nlook on signal: %s\n", actions[p->on_hang],
+                  p->look_signal ? dt_signame_text(p->look_signal, name) : "none");
+}
+
 static void put_watching(const struct dt_plan *p, struct dt_buf *out)
 {
     static const char *const binds[] = {[DT_BIND_NONE] = "none",
@@ -228,6 +243,7 @@ static void put_watching(const struct dt_plan *p, struct dt_buf *out)
     if (p->watchdog)
         put_text(out, "timer file", p->watchdog_path, "a fresh one in a temporary folder");
     put_text(out, "error file", p->error_file, "none");
+    put_hangs(p, out);
     dt_buf_printf(out, "binding: %s\n", binds[p->bind]);
 }
 

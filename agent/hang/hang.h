@@ -51,6 +51,9 @@ void dt_hang_close(struct dt_hang *h, void (*on_closed)(void *arg), void *arg);
 typedef void dt_hang_looked_fn(void *arg, const struct dt_stances *stances);
 int dt_hang_look(struct dt_hang *h, dt_hang_looked_fn *then, void *arg, struct dt_err *err);
 
+/* Prints what dt_hang_look() sees, a line for each group of ranks that do the same. */
+void dt_hang_print_look(struct dt_hang *h);
+
 /* The workers hang, and F says why: prints F, once for each time that they stand still, keeps the
  * evidence and does what --on-hang says. ALL: the stances of the whole job. */
 void dt_hang_tell(struct dt_hang *h, const struct dt_stances *all, const struct dt_hang_finding *f);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who looks after the job while it runs: health port, time limits of workers, who started us. */
+/* Who looks after the job while it runs: health port, time limits of workers, who started us,
+ * hangs. */
 #include "launcher/planning/inside.h"
 
 #include "launcher/number.h"
@@ -34,6 +35,48 @@ static int choose_health(struct dt_planning *c)
     return 0;
 }
 
+/* A signal that a person has given another meaning keeps that one alone. */
+static int choose_look_signal(struct dt_planning *c)
+{
+    struct dt_plan *p = c->plan;
+    uint64_t bit = UINT64_C(1) << c->o->look_signal;
+    bool asked = dt_launch_options_gave(c->o, "look-on-signal");
+    bool ends = dt_launch_options_gave(c->o, "signals-to-handle") && (p->stop_signals & bit);
+    p->look_signal = c->o->look_signal;
+    if (!p->look_signal)
+        return 0;
+    if (asked && (p->forward_signals & bit)) {
+        dt_planning_fail(c, "look-on-signal",
+                         "--forward-signals passes this signal on; choose another one");
+        c->err->code = DT_E_USAGE; /* of an option that is ours */
+        return -1;
+    }
+    if (!asked && (ends || (p->forward_signals & bit)))
+        p->look_signal = 0;
+    return 0;
+}
+
+static int choose_looks(struct dt_planning *c)
+{
+    struct dt_plan *p = c->plan;
+    static const char *const useless[] = {"hang-after", "on-hang", "look-on-signal"};
+    p->no_look = c->o->no_look;
+    p->hang_after = c->o->hang_after;
+    p->on_hang = c->o->on_hang;
+    if (choose_look_signal(c) < 0)
+        return -1;
+    for (size_t i = 0; p->no_look && i < sizeof useless / sizeof *useless; i++)
+        if (dt_planning_ignore(c, useless[i], "--no-look is given") < 0)
+            return -1;
+    if (p->no_look) {
+        p->hang_after = DT_FOREVER;
+        p->look_signal = 0;
+    }
+    if (p->hang_after == DT_FOREVER && !p->no_look)
+        return dt_planning_ignore(c, "on-hang", "--hang-after is off");
+    return 0;
+}
+
 int dt_planning_watching(struct dt_planning *c)
 {
     struct dt_plan *p = c->plan;
@@ -44,5 +87,5 @@ int dt_planning_watching(struct dt_planning *c)
         return -1;
     if (dt_planning_set(c, &p->error_file, dt_planning_env(c, "TORCHELASTIC_ERROR_FILE")) < 0)
         return -1;
-    return choose_health(c);
+    return choose_health(c) < 0 || choose_looks(c) < 0 ? -1 : 0;
 }

@@ -41,7 +41,7 @@ TEST(each_handled_signal_goes_to_the_workers_and_dtrun_exits_with_1)
         char trap[32], line[64];
         CHECK_ROW("signal %d", signals[i]);
         snprintf(trap, sizeof trap, "trap:%d", signals[i]);
-        JOB_START(&j, NO_PYTHON, trap, "line:up", "hang");
+        JOB_START(&j, "--look-on-signal", "none", NO_PYTHON, trap, "line:up", "hang");
         CHECK(job_says(&j, JOB_OUT, "up\n"));
         CHECK_EQ(job_stop(&j, signals[i]), 1);
         snprintf(line, sizeof line, "Received %d death signal", signals[i]);

@@ -74,6 +74,22 @@ TEST(the_health_port_tells_how_old_the_last_step_is)
     job_finish(&j);
 }
 
+TEST(the_health_port_tells_of_workers_that_stand_still)
+{
+    struct job j;
+    char port[8];
+    if (!DT_TEST_MICROHTTPD)
+        SKIP("built without libmicrohttpd");
+    JOB_START(&j, OMP, "--health-port", free_port(port), "--hang-after", "1", "--nproc-per-node",
+              "2", NO_PYTHON, "rank:1:stop", "hang");
+    CHECK(job_says(&j, JOB_ERR, "what each worker does is in "));
+    const char *answer = ask_health(port);
+    CHECK(strstr(answer, " 503 ") != NULL);
+    CHECK(strstr(answer, ", \"hang\": \"the job has stood still for ") != NULL);
+    CHECK_EQ(job_stop(&j, SIGTERM), 1);
+    job_finish(&j);
+}
+
 /* -- time limits ------------------------------------------------------------------------------ */
 
 TEST(a_worker_that_is_over_its_time_is_killed_and_the_job_starts_again)

@@ -38,6 +38,11 @@ TEST(usage_errors)
         {"--role", "", NULL, "--role: needs a value: --role=NAME", 2},
         {"--use-env|x", "", NULL, "--use-env: no such option; leave it out: workers find LOCAL_RANK anyway", 2}, /* dtrun-launch has it */
         {"--log-level=loud|x", "", NULL, "--log-level: \"loud\" is no log level; give error, warn, info or debug", 2},
+        {"--hang-after=0|x", "", NULL,
+         "--hang-after: \"0\" is no time from 1s on; write it as 30 or 2m, or auto or off", 2},
+        {"--on-hang=kill|x", "", NULL, "--on-hang: \"kill\" is none of log, restart, stop", 2},
+        {"--look-on-signal=KILL|x", "", NULL,
+         "--look-on-signal: \"KILL\" is no signal that can be handled; write it as SIGUSR1, or none", 2},
         {"--keep-logs=some|x", "", NULL, "--keep-logs: \"some\" is none of all, failed", 2},
         {"--store-allow=x|x", "", NULL,
          "--store-allow: \"x\" is no range of addresses; write it as 10.0.0.0/8 or fd00::/8", 2},

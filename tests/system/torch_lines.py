@@ -129,7 +129,8 @@ ROWS = [
     (TWO + "--max_restarts 2 train.py say:on rank:0:below:2:hang below:2:ready:1 below:2:exit:3", {}),
     (TWO + "--max_restarts 1 -t 1 --log_dir @/logs train.py rank:0:hang ready:1 record:boom",
      dict(streams=True)),
-] + [("train.py hang", dict(stop=s)) for s in ("SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT")] + [
+] + [("train.py hang", dict(stop=s)) for s in ("SIGTERM", "SIGINT", "SIGHUP")] + [
+    ("train.py hang", dict(stop="SIGQUIT", env="DTRUN_LOOK_ON_SIGNAL=none")), # without it, the first one shows a look
     (TWO + "--max_restarts 3 train.py hang", dict(stop="SIGTERM", hanging=2)),
     ("--no_python sh -c 'python3 train.py hang; exit 5'", dict(since=(2, 0), stop="SIGINT")),
     # What stands around it.

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/hang/survey.h"
+
+#include "agent/hang/posture.h"
+#include "agent/look/print.h"
+
+#include <stdio.h>
+
+static void know_nothing(struct dt_stance *s, enum dt_doing doing, const char *why)
+{
+    *s = (struct dt_stance){.doing = doing, .sequence = -1, .step = -1};
+    snprintf(s->detail, sizeof s->detail, "%.*s", (int)sizeof s->detail - 1, why);
+}
+
+static void look_at(const struct dt_survey_worker *w, struct dt_stance *s, struct dt_buf *stacks)
+{
+    struct dt_look look;
+    struct dt_err err = {0};
+    if (dt_look_at(&look, w->pid, &err) < 0) {
+        know_nothing(s, DT_DOING_UNKNOWN, err.text);
+        dt_buf_printf(stacks, "%s\n", err.text);
+    } else {
+        dt_posture_of(&look, w->page.seen ? &w->page : NULL, s);
+        dt_look_print(&look, stacks);
+    }
+    dt_look_finish(&look);
+}
+
+int dt_survey_take(const struct dt_survey_worker *workers, int count, struct dt_stances *out,
+                   struct dt_buf *stacks, struct dt_err *err)
+{
+    dt_ms end = dt_clock_monotonic() + DT_LOOK_TIME_MAX;
+    for (int i = 0; i < count; i++) {
+        const struct dt_survey_worker *w = &workers[i];
+        struct dt_stance s;
+        dt_buf_printf(stacks, "%s-- rank %d --\n", i ? "\n" : "", w->rank);
+        if (!w->pid) {
+            know_nothing(&s, DT_DOING_LEFT, w->left);
+            dt_buf_printf(stacks, "%s\n", w->left);
+        } else if (dt_clock_monotonic() >= end) {
+            know_nothing(&s, DT_DOING_UNKNOWN, "there was no time to look at it");
+            dt_buf_printf(stacks, "%s\n", s.detail);
+        } else {
+            look_at(w, &s, stacks);
+        }
+        s.step = w->page.step;
+        s.still = w->still;
+        if (dt_stances_add(out, &s, w->rank, err) < 0)
+            return -1;
+    }
+    return stacks->bad ? dt_err_set(err, DT_E_MEMORY, "no memory for what the workers do") : 0;
+}

@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/hang/witness.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define GAP                                                                                        \
+    (5 * DT_WITNESS_EVERY) /* between two samples: we were stopped, and they may have been */
+#define COMPUTES 20        /* who uses that part of a processor or more: one in so many */
+#define FAULTS 16          /* who gets more pages than that in a sample works with memory */
+#define SLEEPS 1
+#define SPIN_LINES 1 /* a loop without an end goes at most so far from where it was */
+#define TIMES 32     /* of steps, of which the median is taken */
+#define TIMES_LEAST 3
+
+struct watched {
+    struct dt_sample at; /* where it has stood since */
+    dt_ms since;
+    uint64_t cpu_ms, faults, sleeps; /* of the last sample */
+    bool computes, over;
+};
+
+struct dt_witness {
+    dt_ms after;
+    int count;
+    bool began;
+    dt_ms now;          /* of the last sample */
+    int64_t step;       /* the furthest; -1: none */
+    dt_ms stepped;      /* when it was first seen */
+    dt_ms times[TIMES]; /* of one step each, a ring */
+    int timed;          /* how many there were */
+    struct watched workers[];
+};
+
+struct dt_witness *dt_witness_create(int count, dt_ms after)
+{
+    struct dt_witness *w = calloc(1, sizeof *w + (size_t)count * sizeof w->workers[0]);
+    if (!w)
+        return NULL;
+    w->count = count;
+    w->after = after;
+    w->step = -1;
+    return w;
+}
+
+void dt_witness_destroy(struct dt_witness *w)
+{
+    free(w);
+}
+
+/* -- who moves -------------------------------------------------------------------------------- */
+
+static bool has_another_place(const struct dt_place *was, const struct dt_sample *s, bool computes)
+{
+    const struct dt_place *is = &s->place;
+    if (is->kind == DT_PLACE_SLOW)
+        return true;
+    if (is->kind == DT_PLACE_UNKNOWN || was->kind == DT_PLACE_UNKNOWN)
+        return is->kind != was->kind;
+    if (is->function != was->function || (computes && is->kind == DT_PLACE_LIBRARY))
+        return true;
+    int moved = abs(is->line - was->line);
+    return computes && is->kind == DT_PLACE_OWN ? moved > SPIN_LINES : moved > 0;
+}
+
+static bool has_moved(const struct watched *w, const struct dt_sample *s)
+{
+    if (s->told != w->at.told || memcmp(s->mark, w->at.mark, sizeof s->mark) != 0)
+        return true;
+    if (s->told && s->slow)
+        return true;
+    bool slept = s->sleeps > w->sleeps + SLEEPS;
+    if ((s->state == 'T') != (w->at.state == 'T') || s->faults > w->faults + FAULTS)
+        return true;
+    if (s->place.kind == DT_PLACE_UNKNOWN && !s->told && (slept || w->computes))
+        return true;
+    /* Who waits with a processor in use, and slept as well, has done something between two waits.
+     */
+    if (s->place.kind == DT_PLACE_WAIT && w->computes && slept)
+        return true;
+    return has_another_place(&w->at.place, s, w->computes);
+}
+
+static void note_worker(struct watched *w, const struct dt_sample *s, dt_ms now, dt_ms passed)
+{
+    uint64_t used = s->cpu_ms > w->cpu_ms ? s->cpu_ms - w->cpu_ms : 0;
+    w->computes = s->state == 'R' || used * COMPUTES >= (uint64_t)passed;
+    w->over = s->over;
+    if (passed > GAP || has_moved(w, s)) {
+        w->at = *s;
+        w->since = now;
+    }
+    w->cpu_ms = s->cpu_ms;
+    w->faults = s->faults;
+    w->sleeps = s->sleeps;
+}
+
+/* -- steps ------------------------------------------------------------------------------------ */
+
+static void note_steps(struct dt_witness *w, const struct dt_sample *samples)
+{
+    int64_t step = -1;
+    for (int i = 0; i < w->count; i++)
+        if (samples[i].told && samples[i].step > step)
+            step = samples[i].step;
+    if (step <= w->step)
+        return;
+    if (w->step >= 0)
+        w->times[w->timed++ % TIMES] = (w->now - w->stepped) / (step - w->step);
+    w->step = step;
+    w->stepped = w->now;
+}
+
+static int compare(const void *a, const void *b)
+{
+    dt_ms x = *(const dt_ms *)a, y = *(const dt_ms *)b;
+    return (x > y) - (x < y);
+}
+
+static dt_ms median(const struct dt_witness *w)
+{
+    dt_ms sorted[TIMES];
+    size_t n = w->timed < TIMES ? (size_t)w->timed : TIMES;
+    memcpy(sorted, w->times, sizeof sorted);
+    qsort(sorted, n, sizeof *sorted, compare);
+    return sorted[n / 2];
+}
+
+/* -- the whole of them ------------------------------------------------------------------------ */
+
+void dt_witness_note(struct dt_witness *w, dt_ms now, const struct dt_sample *samples)
+{
+    dt_ms passed = w->began ? now - w->now : DT_FOREVER;
+    w->began = true;
+    w->now = now;
+    note_steps(w, samples);
+    for (int i = 0; i < w->count; i++)
+        note_worker(&w->workers[i], &samples[i], now, passed);
+}
+
+dt_ms dt_witness_still_of(const struct dt_witness *w, int i)
+{
+    return w->now - w->workers[i].since;
+}
+
+dt_ms dt_witness_still(const struct dt_witness *w)
+{
+    dt_ms least = DT_FOREVER;
+    for (int i = 0; i < w->count; i++)
+        if (!w->workers[i].over && dt_witness_still_of(w, i) < least)
+            least = dt_witness_still_of(w, i);
+    return least == DT_FOREVER ? 0 : least;
+}
+
+static bool knows_steps(const struct dt_witness *w)
+{
+    return w->timed >= TIMES_LEAST;
+}
+
+bool dt_witness_is_sure(const struct dt_witness *w)
+{
+    return w->after != DT_HANG_AUTO || knows_steps(w);
+}
+
+dt_ms dt_witness_limit(const struct dt_witness *w)
+{
+    bool computes = false, hidden = false;
+    if (w->after != DT_HANG_AUTO)
+        return w->after;
+    for (int i = 0; i < w->count; i++) {
+        const struct watched *one = &w->workers[i];
+        computes = computes || (!one->over && one->computes);
+        hidden = hidden || (!one->over && one->at.place.kind == DT_PLACE_UNKNOWN);
+    }
+    if (!knows_steps(w))
+        return hidden ? DT_FOREVER : DT_WITNESS_STACKS;
+    dt_ms steps = DT_WITNESS_STEPS * median(w),
+          least = computes ? DT_WITNESS_BUSY : DT_WITNESS_LEAST;
+    return steps > least ? steps : least;
+}

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Whole jobs whose workers stand still, and what a person sees and may ask for. */
+#include "tests/lib/check.h"
+#include "tests/lib/job.h"
+
+#include <signal.h>
+
+#define WORKER getenv("DT_MISBEHAVE")
+#define OMP "OMP_NUM_THREADS=1"
+#define NO_PYTHON "--nproc-per-node", "2", "--no-python", WORKER
+#define HANG "--hang-after", "1"
+#define STOOD "the job has stood still for "
+#define EVIDENCE "what each worker does is in "
+
+/* The pid behind WORDS in what the workers printed. */
+static pid_t pid_of(struct job *j, const char *words)
+{
+    const char *at = strstr(job_out(j), words);
+    CHECK(at != NULL);
+    return atoi(at + strlen(words));
+}
+
+TEST(a_hang_is_told_once_and_so_is_its_end)
+{
+    struct job j;
+    char dir[64];
+    JOB_START(&j, OMP, HANG, "--log-dir", tmp_make(dir), NO_PYTHON, "rank:1:out:pid ", "rank:1:pid",
+              "rank:1:stop", "hang");
+    CHECK(job_says(&j, JOB_ERR, EVIDENCE));
+    CHECK(strstr(job_err(&j), "rank 1 is stopped") != NULL);
+    CHECK_EQ(kill(pid_of(&j, "pid "), SIGCONT), 0);
+    CHECK(job_says(&j, JOB_ERR, "the job moves again after "));
+    CHECK_EQ(job_stop(&j, SIGTERM), 1);
+    CHECK_EQ(count_words(job_err(&j), "the job moves again after "), 1);
+    job_finish(&j);
+    tmp_remove(dir);
+}
+
+TEST(a_hang_that_restarts_costs_a_restart_and_is_the_reason)
+{
+    struct job j;
+    JOB_START(&j, OMP, HANG, "--on-hang", "restart", "--max-restarts", "1", NO_PYTHON, "line:up",
+              "rank:1:stop", "hang");
+    CHECK_EQ(job_wait(&j), 1);
+    CHECK_EQ(count_words(job_out(&j), "up\n"), 4);
+    CHECK_EQ(count_words(job_err(&j), "worker 1 (rank 1) is ended, as --on-hang says"), 2);
+    CHECK_EQ(count_words(job_err(&j), "; restart 1 of 1"), 1);
+    const char *report = strstr(job_err(&j), "ChildFailedError");
+    CHECK(report != NULL && strstr(report, "rank      : 1 (local_rank: 1)") != NULL);
+    CHECK(strstr(report, STOOD) != NULL);
+    CHECK(strstr(report, "<NO_OTHER_FAILURES>") != NULL);
+    job_finish(&j);
+}
+
+TEST(a_hang_that_stops_the_job_leaves_restarts)
+{
+    struct job j;
+    JOB_START(&j, OMP, HANG, "--on-hang", "stop", "--max-restarts", "3", NO_PYTHON, "line:up",
+              "rank:1:stop", "hang");
+    CHECK_EQ(job_wait(&j), 1);
+    CHECK_EQ(count_words(job_out(&j), "up\n"), 2);
+    CHECK(strstr(job_err(&j), "; restart ") == NULL);
+    CHECK(strstr(job_err(&j), "ChildFailedError") != NULL);
+    job_finish(&j);
+}
+
+TEST(a_signal_shows_what_all_workers_do_and_the_job_goes_on)
+{
+    struct job j;
+    JOB_START(&j, OMP, "--look-on-signal", "USR1", NO_PYTHON, "rank:1:stop", "line:up", "hang");
+    CHECK(job_says(&j, JOB_OUT, "up\n"));
+    for (int i = 1; i <= 3; i++) {
+        kill(j.pid, SIGUSR1);
+        CHECK(job_says_times(&j, JOB_ERR, "rank 1: (is stopped", i));
+    }
+    CHECK(strstr(job_err(&j), "this node is running\n") != NULL);
+    CHECK_EQ(job_stop(&j, SIGTERM), 1);
+    job_finish(&j);
+}
+
+TEST(sigquit_shows_a_look_and_ends_the_job_when_it_comes_again)
+{
+    struct job j;
+    JOB_START(&j, OMP, NO_PYTHON, "line:up", "hang");
+    CHECK(job_says_lines(&j, 2));
+    kill(j.pid, SIGQUIT);
+    CHECK(job_says(&j, JOB_ERR, "this node is running; SIGQUIT again within 2 s ends the job\n"));
+    CHECK(job_says(&j, JOB_ERR, "ranks 0 and 1: ("));
+    kill(j.pid, SIGQUIT);
+    /* A machine that took longer than two seconds for that has shown another look. */
+    while (!job_says_times(&j, JOB_ERR, "Received 3 death signal", 1))
+        kill(j.pid, SIGQUIT);
+    CHECK_EQ(job_wait(&j), 1);
+    job_finish(&j);
+}
+
+TEST(nobody_looks_who_was_told_not_to)
+{
+    struct job j;
+    JOB_START(&j, OMP, "--no-look", NO_PYTHON, "line:up", "hang");
+    CHECK(job_says_lines(&j, 2));
+    CHECK_EQ(job_stop(&j, SIGQUIT), 1);
+    CHECK(strstr(job_err(&j), "this node is running") == NULL);
+    job_finish(&j);
+}
