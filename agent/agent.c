@@ -442,7 +442,13 @@ static void on_replaced(void *arg, struct dt_backend *by)
 }
 
 static const struct dt_backend_events backend_events = {
-    on_world, on_barrier_over, on_backend_failed, on_stop, on_closed, on_lease, on_replaced,
+    .on_world = on_world,
+    .on_barrier_over = on_barrier_over,
+    .on_failed = on_backend_failed,
+    .on_stop = on_stop,
+    .on_closed = on_closed,
+    .on_lease = on_lease,
+    .on_replaced = on_replaced,
 };
 
 /* -- signals ---------------------------------------------------------------------------------- */

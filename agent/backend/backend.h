@@ -14,6 +14,7 @@
 #include "agent/plan.h"
 #include "agent/world.h"
 #include "base/err.h"
+#include "rendezvous/hang/judge.h"
 #include "rendezvous/protocol/messages.h"
 
 #include <stdbool.h>
@@ -43,6 +44,10 @@ struct dt_backend_events {
     /* Until UNTIL (0: the past) no later round can have begun beside the workers of this one. Each
      * takes the place of the one before; as long as none came there is no limit. */
     void (*on_lease)(void *arg, dt_ms until);
+    /* What the workers do is asked for, for looked(). */
+    void (*on_look)(void *arg, int64_t look);
+    /* The workers of all nodes stand still, and F says why. ALL: what all of them do. */
+    void (*on_finding)(void *arg, const struct dt_stances *all, const struct dt_hang_finding *f);
     /* BY turned out to be what is wanted: it has the same events, and the join if one was waiting.
      * This one is closed already. Only before any other event. */
     void (*on_replaced)(void *arg, struct dt_backend *by);
@@ -60,6 +65,11 @@ struct dt_backend_ops {
     void (*leave)(struct dt_backend *b, const char *why);
     /* NULL, or: how the workers are, for beats. */
     void (*tell)(struct dt_backend *b, const struct dt_beat *facts);
+    /* NULL where each node judges alone, or: all workers here have stood still for so long; 0: they
+     * move again. Once all nodes say so on_look() comes, and on_finding() where that explains it.
+     * SURE: see agent/hang/hang.h. */
+    void (*still)(struct dt_backend *b, dt_ms still, bool sure);
+    void (*looked)(struct dt_backend *b, int64_t look, const struct dt_stances *stances);
     /* Gives up what is under way, no event comes any more. Frees B, then calls ON_CLOSED. Peers get
      * the answers they are owed, and after a barrier their time to leave first, unless in a HURRY.
      * A second call, before ON_CLOSED, may only be in one; its ON_CLOSED is not called. */

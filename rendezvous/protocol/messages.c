@@ -4,6 +4,7 @@
 
 #include "base/str.h"
 #include "rendezvous/protocol/fields.h"
+#include "rendezvous/protocol/stance_frame.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -68,6 +69,7 @@ static const struct dt_field hello[] = {
     PERHAPS_WORDS("host", hello.host, DT_ROLE_MAX),
     RAW("nonce", hello.nonce, DT_NONCE_SIZE),
     PERHAPS_TRUE("token", hello.token),
+    PERHAPS_TRUE("looks", hello.looks),
     {0},
 };
 static const struct dt_field proof[] = {RAW("proof", proof, DT_PROOF_SIZE), {0}};
@@ -82,6 +84,7 @@ static const struct dt_field node[] = {
     COUNTED("workers", join.node.workers, 1, DT_WORKERS_MOST),
     COUNTED("order", join.node.order, -1, INT_MAX),
     COUNTED("expected", join.node.expected, 0, DT_NODES_WISHED_MOST),
+    PERHAPS_TRUE("looks", join.node.looks),
     {0},
 };
 static const struct dt_field claim[] = {
@@ -140,6 +143,7 @@ static const struct dt_field result[] = {
     COUNTED("local_rank", result.local_rank, -1, DT_WORKERS_MOST),
     COUNTED("exit_code", result.exit_code, 0, 255),
     COUNTED("signal", result.signal, 0, 128),
+    PERHAPS_TRUE("ends_job", result.ends_job),
     WORDS("signature", result.signature, DT_WHY_MAX),
     WORDS("text", result.text, DT_WHY_MAX),
     {0},
@@ -158,6 +162,22 @@ static const struct dt_field leave[] = {
     PERHAPS_TRUE("stopping", leave.stopping),
     PERHAPS_WORDS("why", why, DT_WHY_MAX),
     {0},
+};
+static const struct dt_field still[] = {
+    WHOLE("still", still.still, 0),
+    PERHAPS_TRUE("sure", still.sure),
+    {0},
+};
+static const struct dt_field look[] = {WHOLE("id", look.id, 1), {0}};
+static const struct dt_field looked[] = {WHOLE("id", looked.id, 1), {0}}; /* and "stances" */
+static const struct dt_field finding[] = {
+    NAME("class", finding.class, DT_STANCE_NAME_MAX),
+    PERHAPS_TRUE("guilty", finding.guilty),
+    COUNTED("culprit", finding.culprit, -1, INT_MAX),
+    COUNTED("waiting", finding.waiting, -1, INT_MAX),
+    NAME("sentence", finding.sentence, DT_FINDING_TEXT_MAX),
+    WORDS("advice", finding.advice, DT_FINDING_TEXT_MAX),
+    {0}, /* and "stances" */
 };
 static const struct dt_field drain[] = {
     PERHAPS_WORDS("node", drain.node, DT_NODE_NAME_MAX),
@@ -188,8 +208,13 @@ static const struct {
     [DT_MSG_CLOSE] = {"close", of_round, closing},
     [DT_MSG_STALE] = {"stale", of_round, only_why},
     [DT_MSG_NOTE] = {"note", of_round, only_why},
+    [DT_MSG_STILL] = {"still", of_round, still},
+    [DT_MSG_LOOK] = {"look", of_round, look},
+    [DT_MSG_LOOKED] = {"looked", of_round, looked},
+    [DT_MSG_FINDING] = {"finding", of_round, finding},
     [DT_MSG_DRAIN] = {"drain", of_person, drain},
     [DT_MSG_STATUS] = {"status", of_person, status},
+    [DT_MSG_STANCES] = {"stances", of_person, only_why}, /* and "page" */
 };
 /* clang-format on */
 
@@ -220,22 +245,68 @@ const char *dt_close_kind_name(enum dt_close_kind k)
 
 /* -- frames ----------------------------------------------------------------------------------- */
 
-/* The page of a STATUS is an object that comes from elsewhere and goes elsewhere, as text. */
-static void put_page(struct dt_buf *out, const char *json)
+/* The page of an answer to a person is an object that comes from elsewhere and goes elsewhere, as
+ * text. NULL: M has none. */
+static const char **page_of(struct dt_message *m)
 {
+    return m->type == DT_MSG_STATUS    ? &m->status.json
+           : m->type == DT_MSG_STANCES ? &m->stances.json
+                                       : NULL;
+}
+
+static void put_page(struct dt_buf *out, const struct dt_message *m)
+{
+    struct dt_message of = *m;
+    const char *const *page = page_of(&of);
+    if (!page || !*page)
+        return;
     dt_buf_put_str(out, ",\"page\":");
-    dt_buf_put_str(out, json);
+    dt_buf_put_str(out, *page);
 }
 
 static int get_page(struct dt_message *m, struct dt_err *err)
 {
     const struct cJSON *page;
-    if (!dt_json_has(m->doc.root, "page"))
+    if (!page_of(m) || !dt_json_has(m->doc.root, "page"))
         return 0;
     if (dt_json_object(&m->doc, NULL, "page", &page, err) < 0)
         return -1;
-    m->status.json = m->text = dt_json_text(page);
-    return m->text ? 0 : dt_err_set(err, DT_E_MEMORY, "no memory for a page of status");
+    *page_of(m) = m->text = dt_json_text(page);
+    return m->text ? 0 : dt_err_set(err, DT_E_MEMORY, "no memory for a page");
+}
+
+static struct dt_stances *stances_of(struct dt_message *m)
+{
+    return m->type == DT_MSG_LOOKED    ? &m->looked.stances
+           : m->type == DT_MSG_FINDING ? &m->finding.stances
+                                       : NULL;
+}
+
+static void put_stances(struct dt_buf *out, const struct dt_message *m)
+{
+    struct dt_message of = *m;
+    const struct dt_stances *s = stances_of(&of);
+    int keep = -1, also = -1;
+    if (!s)
+        return;
+    if (m->type == DT_MSG_FINDING) {
+        keep = dt_stance_frame_find(s, m->finding.culprit);
+        also = dt_stance_frame_find(s, m->finding.waiting);
+    }
+    dt_buf_put_u8(out, ',');
+    dt_stance_frame_put(s, keep, also, out);
+}
+
+static int get_stances(struct dt_message *m, struct dt_err *err)
+{
+    const struct cJSON *array;
+    struct dt_stances *s = stances_of(m);
+    if (!s)
+        return 0;
+    *s = (struct dt_stances){0};
+    if (dt_json_array(&m->doc, NULL, "stances", &array, err) < 0)
+        return -1;
+    return dt_stances_get_json(s, &m->doc, array, err);
 }
 
 void dt_message_encode(struct dt_buf *out, const struct dt_message *m)
@@ -248,8 +319,8 @@ void dt_message_encode(struct dt_buf *out, const struct dt_message *m)
     dt_buf_put_u8(out, '"');
     dt_fields_put(out, m, messages[m->type].head);
     dt_fields_put(out, m, messages[m->type].body);
-    if (m->type == DT_MSG_STATUS && m->status.json)
-        put_page(out, m->status.json);
+    put_page(out, m);
+    put_stances(out, m);
     dt_buf_put_u8(out, '}');
     dt_buf_set_u32(out, start, (uint32_t)(out->len - start - FRAME_HEAD));
 }
@@ -275,8 +346,8 @@ static int get_message(struct dt_message *m, struct dt_err *err)
         return -1;
     m->run = m->why = "";
     if (dt_fields_get(&m->doc, NULL, messages[m->type].head, m, err) < 0 ||
-        dt_fields_get(&m->doc, NULL, messages[m->type].body, m, err) < 0 ||
-        (m->type == DT_MSG_STATUS && get_page(m, err) < 0))
+        dt_fields_get(&m->doc, NULL, messages[m->type].body, m, err) < 0 || get_page(m, err) < 0 ||
+        get_stances(m, err) < 0)
         return dt_err_wrap(err, "message \"%s\"", messages[m->type].name);
     return 0;
 }
@@ -314,6 +385,8 @@ enum dt_decoded dt_message_decode(const uint8_t *bytes, size_t len, size_t max,
 
 void dt_message_finish(struct dt_message *m)
 {
+    if (stances_of(m))
+        dt_stances_finish(stances_of(m));
     dt_json_finish(&m->doc);
     free(m->text);
     *m = (struct dt_message){0};

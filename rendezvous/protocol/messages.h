@@ -16,6 +16,7 @@
 #include "base/err.h"
 #include "base/json.h"
 #include "rendezvous/protocol/spec.h"
+#include "rendezvous/protocol/stance.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -26,8 +27,9 @@
 #define DT_HELLO_KEY "/dtrun/hello" /* our stores always hold it; see docs/protocol.md */
 
 #define DT_FRAME_MAX (64u << 10)       /* bytes of JSON, of all but ... */
-#define DT_STATUS_FRAME_MAX (1u << 20) /* ... a page of status */
+#define DT_STATUS_FRAME_MAX (1u << 20) /* ... a page for dtrun-ctl */
 #define DT_WHY_MAX 400                 /* with its NUL; sentences for people are cut there */
+#define DT_FINDING_TEXT_MAX 1024       /* with its NUL; the sentences of a FINDING */
 #define DT_NONCE_SIZE 16
 #define DT_PROOF_SIZE 32
 
@@ -45,8 +47,13 @@ enum dt_message_type {
     DT_MSG_CLOSE,   /* down: the job is over */
     DT_MSG_STALE,   /* down: you speak of a round that is over; kill your workers, come as new */
     DT_MSG_NOTE,    /* down: for the person at the terminal: whom we wait for */
+    DT_MSG_STILL,   /* up: since when all workers of the node have stood still */
+    DT_MSG_LOOK,    /* down: look at your workers */
+    DT_MSG_LOOKED,  /* up: what they do */
+    DT_MSG_FINDING, /* down: the workers of all nodes stand still, and why */
     DT_MSG_DRAIN,   /* from dtrun-ctl, and its answer */
     DT_MSG_STATUS,  /* from dtrun-ctl, and its answer */
+    DT_MSG_STANCES, /* from dtrun-ctl, and its answer: what all workers of a run do */
     DT_MSG_TYPES,
 };
 
@@ -64,6 +71,7 @@ struct dt_node_info {
     int workers;
     int order;    /* its wish for a seat, from --node-rank or a scheduler; -1: none */
     int expected; /* how many nodes the scheduler started; 0: unknown */
+    bool looks;   /* it understands LOOK and FINDING */
 };
 
 /* What an agent has, for a server that may know less than it. */
@@ -107,6 +115,7 @@ struct dt_result {
     enum dt_evidence evidence;
     int rank, local_rank;  /* of the first that failed */
     int exit_code, signal; /* one of them, the other 0 */
+    bool ends_job;         /* no other round is to follow, whatever the budget has */
     const char *signature; /* equal for equal failures on different nodes; "" unknown */
     const char *text;      /* one sentence: "rank 3 (local rank 1) died of SIGSEGV" */
 };
@@ -143,9 +152,25 @@ enum dt_stop_how {
     DT_STOP_KILL,     /* what they still do may do harm */
 };
 
+/* Why workers stand still, as rendezvous/hang says it. */
+struct dt_finding_message {
+    const char *class; /* a word: see dt_hang_class_name() */
+    bool guilty;
+    /* The first rank of those who are outside, and of those who wait for them; -1: none. */
+    int culprit, waiting;
+    const char *sentence, *advice;
+    struct dt_stances stances;
+};
+
+/* What an agent sends goes to a server that knows it, and the other way round: STILL and LOOKED
+ * where the server's HELLO says "looks", LOOK and FINDING where the agent's JOIN does.
+ *
+ * Stances of a decoded message belong to it, too; those that are too many for a frame are left out
+ * as stance_frame.h says. */
 struct dt_message {
     enum dt_message_type type;
-    /* All but HELLO, PROOF and REFUSED. DRAIN and STATUS: run may be "", the other two are 0. */
+    /* All but HELLO, PROOF and REFUSED. DRAIN, STATUS and STANCES: run may be "", the other two are
+     * 0. */
     const char *run;
     int round;
     uint64_t incarnation;
@@ -156,6 +181,7 @@ struct dt_message {
             const char *host;    /* down: "daemon" or "agent"; up: "" */
             uint8_t nonce[DT_NONCE_SIZE];
             bool token; /* down: a proof is asked for */
+            bool looks; /* down: it understands STILL and LOOKED */
         } hello;
         uint8_t proof[DT_PROOF_SIZE];
         struct dt_join join;
@@ -172,6 +198,18 @@ struct dt_message {
             bool stopping; /* its workers are being stopped; says it again when they are gone */
         } leave;
         struct {
+            dt_ms still; /* for so long; 0: they move again */
+            bool sure;   /* their steps tell so, or a person said how long is too long */
+        } still;
+        struct {
+            int64_t id; /* of this look, 1 and up: the answer has it too */
+        } look;
+        struct {
+            int64_t id;
+            struct dt_stances stances;
+        } looked;
+        struct dt_finding_message finding;
+        struct {
             const char *node; /* up */
             bool undo;        /* up */
             bool done;        /* down; WHY says what was done, or why not */
@@ -180,10 +218,14 @@ struct dt_message {
             int from;         /* up: first node of the page */
             const char *json; /* down: an object, see docs/protocol.md */
         } status;
+        struct {
+            const char *json; /* down: as above; NULL where WHY says why there is none */
+        } stances;
     };
-    const char *why; /* REFUSED, PARK, STOP, LEAVE, CLOSE, STALE, NOTE, DRAIN: a sentence, or "" */
+    /* REFUSED, PARK, STOP, LEAVE, CLOSE, STALE, NOTE, DRAIN, STANCES: a sentence, or "" */
+    const char *why;
     struct dt_json doc; /* a decoded one's strings ... */
-    char *text;         /* ... and the page of a decoded STATUS */
+    char *text;         /* ... and the page of a decoded STATUS or STANCES */
 };
 
 /* Appends the preamble, with our version. */

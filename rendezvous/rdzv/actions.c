@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "rendezvous/rdzv/inside.h"
 
+#include "rendezvous/hang/finding.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -110,4 +112,8 @@ void dt_rdzv_message(const struct dt_rdzv_actions *a, const struct dt_rdzv_actio
         out->close.kind = send->close;
     else if (send->message == DT_MSG_STOP)
         out->stop.together = send->together;
+    else if (send->message == DT_MSG_LOOK)
+        out->look.id = send->look;
+    else if (send->message == DT_MSG_FINDING)
+        dt_hang_finding_put(send->finding.what, send->finding.stances, &out->finding);
 }

@@ -88,6 +88,29 @@ void rdzv_send_world(struct dt_rdzv *r, struct dt_rdzv_actions *out, struct dt_m
 /* Tells M that it stands by, and why. */
 void rdzv_park(struct dt_rdzv *r, struct dt_rdzv_actions *out, struct dt_member *m);
 
+/* -- look.c: what all workers of the round do -------------------------------------------------- */
+
+/* Asks all nodes whose workers run, unless they are being asked or were less than a second ago. */
+void rdzv_look_begin(struct dt_rdzv *r, struct dt_rdzv_actions *out);
+/* M answers. */
+void rdzv_look_take(struct dt_rdzv *r, struct dt_member *m, const struct dt_message *f);
+/* Ends one that was answered, or waited long enough. */
+void rdzv_look_settle(struct dt_rdzv *r);
+dt_ms rdzv_look_next(const struct dt_rdzv *r); /* DT_FOREVER: none is under way */
+/* Before the round that runs is no more, and what is known of it alone is zeroed. */
+void rdzv_look_forget(struct dt_rdzv *r);
+
+/* -- standstill.c: whether the job stands still, and why -------------------------------------- */
+
+/* M says since when its workers have stood still. */
+void rdzv_standstill_take(struct dt_rdzv *r, struct dt_rdzv_actions *out, struct dt_member *m,
+                          const struct dt_message *f);
+/* Last in a step: what it sends is of this round. */
+void rdzv_standstill_settle(struct dt_rdzv *r, struct dt_rdzv_actions *out);
+dt_ms rdzv_standstill_next(const struct dt_rdzv *r);
+/* As rdzv_look_forget(): what members said of that round is void, too. */
+void rdzv_standstill_forget(struct dt_rdzv *r);
+
 /* -- agree.c: in what a node differs from the one that came first ----------------------------- */
 
 /* Whether a node with JOIN may be in the run. False: WHY says why not. */

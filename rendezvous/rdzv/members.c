@@ -108,6 +108,7 @@ void dt_members_describe(struct dt_member *m, const struct dt_node_info *info)
     m->workers = info->workers;
     m->order = info->order;
     m->expected = info->expected;
+    m->looks = info->looks;
 }
 
 /* Adds BY to what is counted of M while it is connected. */

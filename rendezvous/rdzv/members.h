@@ -66,12 +66,18 @@ struct dt_member {
     bool newcomer;        /* in the world of its round, and not in the one before */
     bool with_crowd;      /* it fell silent together with most others, so perhaps by our fault */
     bool told_mixed;      /* was told that the run's nodes run different commands */
+    bool looks;           /* its agent can be asked what its workers do */
     int seat;             /* in this round or, while gathering, the last; -1: none */
     int round;            /* the last it had a world in; -1: none */
     int first_rank, size; /* in that, of its workers and of all */
     int first_role_rank, role_size;
     int prev_rank, prev_size; /* the same in its world before; -1 and 0: none */
     int64_t came;             /* 1, 2, ... in the order of joining */
+    /* Of this round. */
+    dt_ms still, still_at; /* its workers stood still for so long, as it said then; 0: it did not */
+    bool still_sure;       /* and are certain to hang */
+    bool told_finding;     /* it was told why */
+    int64_t asked, looked; /* the last look that it was asked for, and that it answered; 0: none */
     dt_ms heard, lost_at, joined_at;
     int64_t step;
     struct dt_beat beat; /* the last */

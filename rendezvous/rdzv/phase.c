@@ -42,6 +42,8 @@ void rdzv_enter(struct dt_rdzv *r, enum dt_run_state to)
 {
     if (!may_follow[r->state][to])
         dt_bug("run \"%s\" is %s and cannot be %s", r->id, state_name[r->state], state_name[to]);
+    rdzv_look_forget(r);
+    rdzv_standstill_forget(r);
     r->gathering = (struct dt_gathering){0};
     r->running = (struct dt_running){0};
     r->closed = (struct dt_closed){0};

@@ -22,6 +22,8 @@ void dt_rdzv_destroy(struct dt_rdzv *r)
 {
     if (!r)
         return;
+    rdzv_look_forget(r);
+    rdzv_standstill_forget(r);
     dt_members_finish(&r->members);
     free(r->seats);
     free(r);
@@ -84,6 +86,9 @@ static void take_result(struct dt_rdzv *r, struct dt_rdzv_actions *out, struct d
         return;
     if (!f->result.succeeded) {
         rdzv_failed(r, out, m, &f->result);
+        if (f->result.ends_job)
+            rdzv_close(r, out, DT_CLOSE_FAILED, "%s; this is to end the job",
+                       r->gathering.fault.text);
         return;
     }
     dt_members_set_doing(&r->members, m, DT_MEMBER_DONE);
@@ -130,6 +135,10 @@ static void take_frame(struct dt_rdzv *r, struct dt_rdzv_actions *out,
         take_result(r, out, m, f);
     else if (m && f->type == DT_MSG_LEAVE)
         take_leave(r, out, m, f);
+    else if (m && f->type == DT_MSG_STILL)
+        rdzv_standstill_take(r, out, m, f);
+    else if (m && f->type == DT_MSG_LOOKED)
+        rdzv_look_take(r, m, f);
 }
 
 /* Who speaks is there, whatever it says; before anybody is found to be gone. */
@@ -279,6 +288,8 @@ static void settle(struct dt_rdzv *r, struct dt_rdzv_actions *out)
                  (int)(r->spec.restart_reset / DT_SECOND), r->spec.max_restarts);
     }
     fall_asleep(r, out);
+    rdzv_look_settle(r);
+    rdzv_standstill_settle(r, out);
 }
 
 /* While we did nothing nobody could tell us that it came, or that its workers are gone; what was
@@ -286,7 +297,8 @@ static void settle(struct dt_rdzv *r, struct dt_rdzv_actions *out)
 static void excuse(struct dt_rdzv *r, struct dt_rdzv_actions *out, dt_ms away)
 {
     dt_ms *const waits[] = {&r->gathering.stop_deadline, &r->gathering.last_call,
-                            &r->gathering.recovery.until, &r->running.recovery.until};
+                            &r->gathering.recovery.until, &r->running.recovery.until,
+                            &r->running.look.asked};
     for (size_t i = 0; i < sizeof waits / sizeof *waits; i++)
         if (*waits[i])
             *waits[i] = dt_clock_after(*waits[i], away);
@@ -320,6 +332,9 @@ void dt_rdzv_step(struct dt_rdzv *r, const struct dt_rdzv_event *event, dt_ms no
     case DT_EV_DRAIN:
         take_drain(r, out, event->text);
         break;
+    case DT_EV_LOOK:
+        rdzv_look_begin(r, out);
+        break;
     case DT_EV_TICK:
         break;
     case DT_EV_END:
@@ -352,6 +367,7 @@ dt_ms dt_rdzv_next(const struct dt_rdzv *r)
         next = sooner(next, r->running.grow_at);
     if (r->state == DT_RUN_RUNNING && r->running.recovery.until)
         next = sooner(next, r->running.recovery.until);
+    next = sooner(next, sooner(rdzv_look_next(r), rdzv_standstill_next(r)));
     if (dt_rdzv_is_empty(r) && is_kept(r, &until))
         next = sooner(next, until);
     return next;

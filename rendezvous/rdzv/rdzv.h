@@ -21,6 +21,7 @@
 
 #include "base/buf.h"
 #include "base/clock.h"
+#include "rendezvous/hang/judge.h"
 #include "rendezvous/protocol/messages.h"
 #include "rendezvous/rdzv/budget.h"
 #include "rendezvous/rdzv/exclude.h"
@@ -30,13 +31,14 @@ enum dt_rdzv_event_type {
     DT_EV_FRAME, /* a member, or who wants to be one, says something */
     DT_EV_LOST,  /* its connection is gone */
     DT_EV_DRAIN, /* a node was drained or undrained, in the exclude table already */
+    DT_EV_LOOK,  /* somebody asks what all workers do: see dt_rdzv_look() */
     DT_EV_TICK,  /* time passed; every step looks at the time first anyway */
     DT_EV_END,   /* whoever hosts us goes: WHY */
 };
 
 struct dt_rdzv_event {
     enum dt_rdzv_event_type type;
-    const struct dt_message *frame; /* JOIN, BEAT, RESULT, LEAVE */
+    const struct dt_message *frame; /* JOIN, BEAT, RESULT, LEAVE, STILL, LOOKED */
     bool local;                     /* JOIN: its connection comes from our own host ... */
     bool anew;        /* ... and it is the member's first there: what was sent before may be lost */
     uint64_t from;    /* LOST: whose */
@@ -70,6 +72,11 @@ struct dt_rdzv_action {
         struct dt_beat beat;
         enum dt_close_kind close;
         bool together; /* STOP */
+        int64_t look;
+        struct {
+            const struct dt_hang_finding *what; /* good until the next step, as STANCES are */
+            const struct dt_stances *stances;
+        } finding;
     };
 };
 
@@ -137,6 +144,36 @@ struct dt_gathering {
     struct dt_recovery recovery;
 };
 
+/* A look at the workers of all nodes of the round that runs: nodes are asked, and answer. */
+enum dt_round_look_state {
+    DT_ROUND_LOOK_NONE,
+    DT_ROUND_LOOK_ASKED, /* some may still answer */
+    DT_ROUND_LOOK_THERE,
+};
+struct dt_round_look {
+    enum dt_round_look_state state;
+    int64_t id;                /* of the last: 1, 2, ... */
+    dt_ms asked;               /* when */
+    size_t open;               /* so many were asked and have not answered */
+    struct dt_stances stances; /* of those who did */
+};
+
+/* Whether the job stands still. Not journalled, as it is found anew. */
+enum dt_standstill_state {
+    DT_STANDSTILL_NONE,
+    DT_STANDSTILL_LOOKING, /* all nodes say so, and are asked what their workers do */
+    DT_STANDSTILL_FOUND,   /* the nodes were told why */
+};
+struct dt_standstill {
+    enum dt_standstill_state state;
+    dt_ms not_before; /* NONE: the next look, as the last one explained nothing */
+    uint64_t mover;   /* one that did not say so when we looked last: saves looking at all */
+    /* FOUND: */
+    dt_ms since;
+    struct dt_hang_finding finding;
+    struct dt_stances stances; /* that it was found from */
+};
+
 /* A round runs. */
 struct dt_running {
     int64_t first_step; /* that training was at when first heard of; -1: not yet ... */
@@ -144,6 +181,8 @@ struct dt_running {
     dt_ms grow_at;      /* may take in the nodes that wait; 0: none waits */
     size_t done_gone;   /* seats that are done and whose holder is gone */
     struct dt_recovery recovery;
+    struct dt_round_look look;
+    struct dt_standstill standstill;
 };
 
 /* The job is over. */
@@ -217,6 +256,15 @@ bool dt_rdzv_is_idle(const struct dt_rdzv *r, dt_ms now);
 
 /* Which nodes the run waits for to come back to their seats. */
 const struct dt_recovery *dt_rdzv_recovery(const struct dt_rdzv *r);
+
+/* Why the job stands still, in a sentence; NULL: it does not, as far as is known. */
+const char *dt_rdzv_standstill(const struct dt_rdzv *r);
+
+/* What all workers do, or NULL: no look is there, or it is not over yet. DT_EV_LOOK begins one
+ * unless one has just begun or is less than a second old. */
+const struct dt_round_look *dt_rdzv_look(const struct dt_rdzv *r);
+/* Whether M, which runs workers, has not answered it. */
+bool dt_rdzv_look_lacks(const struct dt_rdzv *r, const struct dt_member *m);
 
 /* GATHERING: nodes that a round could begin with now. */
 size_t dt_rdzv_count_ready(const struct dt_rdzv *r);

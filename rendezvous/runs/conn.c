@@ -15,6 +15,7 @@ void dt_rdzv_conn_init(struct dt_rdzv_conn *c, struct dt_control_peer *peer,
     *c = (struct dt_rdzv_conn){.peer = peer, .door = door, .counters = counters};
     dt_node_init(&c->in_server);
     dt_node_init(&c->in_strangers);
+    dt_node_init(&c->in_lookers);
     dt_node_init(&c->in_holding);
     dt_list_init(&c->held);
 }
@@ -37,6 +38,7 @@ void dt_rdzv_conn_finish(struct dt_rdzv_conn *c)
 {
     dt_list_remove(&c->in_server);
     dt_list_remove(&c->in_strangers);
+    dt_list_remove(&c->in_lookers);
     dt_list_remove(&c->in_holding);
     dt_list_each(&c->held, n) free_frame(c, dt_container_of(n, struct held_frame, in_held));
 }

@@ -2,6 +2,7 @@
 #include "rendezvous/runs/runs.h"
 
 #include "rendezvous/runs/drain.h"
+#include "rendezvous/runs/looks.h"
 #include "rendezvous/runs/records.h"
 #include "rendezvous/runs/twins.h"
 
@@ -53,6 +54,7 @@ static struct dt_rdzv_run *run_create(struct dt_rdzv_runs *runs, const char *id,
     run->rdzv = rdzv;
     dt_map_init(&run->conns, offsetof(struct dt_rdzv_conn, incarnation), dt_map_random_seed());
     dt_node_init(&run->in_unsaved);
+    dt_list_init(&run->lookers);
     if (dt_map_insert(&runs->by_id, run, (uint32_t)strlen(run->id)) < 0) {
         run_free(run);
         return NULL;
@@ -73,6 +75,7 @@ static void unbind(struct dt_rdzv_runs *runs, struct dt_rdzv_conn *c)
 static void run_destroy(struct dt_rdzv_runs *runs, struct dt_rdzv_run *run)
 {
     size_t cursor = 0;
+    dt_rdzv_looks_end(run);
     for (struct dt_rdzv_conn *c; (c = dt_map_next(&run->conns, &cursor));) {
         c->run = NULL;
         runs->on_stranger(runs, c);
@@ -192,6 +195,7 @@ static void run_step(struct dt_rdzv_runs *runs, struct dt_rdzv_run *run,
     }
     for (size_t i = 0; i < actions->len; i++)
         carry_out(runs, run, &actions->at[i]);
+    dt_rdzv_looks_settle(run);
     if (dt_rdzv_is_idle(run->rdzv, now_of(runs))) {
         dt_rdzv_records_forget(runs, run);
         run_destroy(runs, run);
@@ -325,6 +329,14 @@ void dt_rdzv_runs_tell_of_node(struct dt_rdzv_runs *runs, const char *node)
         run->after = runs->marked;
         run_step(runs, run, &(struct dt_rdzv_event){.type = DT_EV_DRAIN, .text = node});
     }
+}
+
+void dt_rdzv_runs_look(struct dt_rdzv_runs *runs, struct dt_rdzv_conn *c,
+                       const struct dt_message *m)
+{
+    struct dt_rdzv_run *run = find_run(runs, m->run);
+    if (dt_rdzv_looks_take(run, c, m->run))
+        run_step(runs, run, &(struct dt_rdzv_event){.type = DT_EV_LOOK});
 }
 
 void dt_rdzv_runs_drain(struct dt_rdzv_runs *runs, struct dt_rdzv_conn *c,

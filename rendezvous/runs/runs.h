@@ -17,8 +17,9 @@ struct dt_rdzv_run {
     struct dt_rdzv *rdzv;
     struct dt_node in_all;
     struct dt_node in_unsaved;
-    struct dt_map conns; /* of its agents, by incarnation */
-    uint64_t after;      /* what it says waits until so much is durable */
+    struct dt_map conns;    /* of its agents, by incarnation */
+    struct dt_list lookers; /* connections of people who wait for a look at its workers */
+    uint64_t after;         /* what it says waits until so much is durable */
 };
 
 /* The owner sets the first block before dt_rdzv_runs_open(). */
@@ -62,6 +63,9 @@ void dt_rdzv_runs_lost(struct dt_rdzv_runs *runs, struct dt_rdzv_conn *c);
 /* Drains a node, or undoes it, in all runs, and answers C. */
 void dt_rdzv_runs_drain(struct dt_rdzv_runs *runs, struct dt_rdzv_conn *c,
                         const struct dt_message *m);
+/* Looks at all workers of a run for C, and answers it then. */
+void dt_rdzv_runs_look(struct dt_rdzv_runs *runs, struct dt_rdzv_conn *c,
+                       const struct dt_message *m);
 /* The time is runs->next, or later. */
 void dt_rdzv_runs_tick(struct dt_rdzv_runs *runs);
 /* All of them end. */

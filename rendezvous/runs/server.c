@@ -124,6 +124,8 @@ static int take_frame(struct dt_rdzv_server *s, struct dt_rdzv_conn *c, const st
     case DT_MSG_BEAT:
     case DT_MSG_RESULT:
     case DT_MSG_LEAVE:
+    case DT_MSG_STILL:
+    case DT_MSG_LOOKED:
         return dt_rdzv_runs_frame(&s->runs, c, m, err);
     case DT_MSG_DRAIN:
         if (!*m->drain.node && !m->drain.undo)
@@ -132,6 +134,9 @@ static int take_frame(struct dt_rdzv_server *s, struct dt_rdzv_conn *c, const st
         return 0;
     case DT_MSG_STATUS:
         return answer_status(s, c, m, err);
+    case DT_MSG_STANCES:
+        dt_rdzv_runs_look(&s->runs, c, m);
+        return 0;
     case DT_MSG_HELLO:
     case DT_MSG_PROOF:
     case DT_MSG_REFUSED:
@@ -141,6 +146,8 @@ static int take_frame(struct dt_rdzv_server *s, struct dt_rdzv_conn *c, const st
     case DT_MSG_CLOSE:
     case DT_MSG_STALE:
     case DT_MSG_NOTE:
+    case DT_MSG_LOOK:
+    case DT_MSG_FINDING:
     case DT_MSG_TYPES:
         break;
     }

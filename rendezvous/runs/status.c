@@ -42,6 +42,8 @@ static const char *run_why(const struct dt_rdzv *r, char *out, size_t size)
     case DT_RUN_RUNNING:
         if (r->running.recovery.until)
             snprintf(out, size, "nodes of the round that did not come back yet are waited for");
+        else if (dt_rdzv_standstill(r))
+            snprintf(out, size, "%s", dt_rdzv_standstill(r));
         return out;
     case DT_RUN_GATHERING:
         break;

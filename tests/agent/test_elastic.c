@@ -83,8 +83,15 @@ static void on_replaced(void *arg, struct dt_backend *by)
     ((struct node *)arg)->backend = by;
 }
 
-static const struct dt_backend_events events = {on_world,  on_barrier_over, on_failed,  on_stop,
-                                                on_closed, on_lease,        on_replaced};
+static const struct dt_backend_events events = {
+    .on_world = on_world,
+    .on_barrier_over = on_barrier_over,
+    .on_failed = on_failed,
+    .on_stop = on_stop,
+    .on_closed = on_closed,
+    .on_lease = on_lease,
+    .on_replaced = on_replaced,
+};
 
 static const char *told(struct node *n)
 {

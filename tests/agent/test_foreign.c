@@ -81,8 +81,14 @@ static void on_lease(void *arg, dt_ms until)
     CHECK(!"a lease of a foreign store");
 }
 
-static const struct dt_backend_events events = {on_world,      on_barrier_over, on_failed, on_stop,
-                                                on_job_closed, on_lease,        NULL};
+static const struct dt_backend_events events = {
+    .on_world = on_world,
+    .on_barrier_over = on_barrier_over,
+    .on_failed = on_failed,
+    .on_stop = on_stop,
+    .on_closed = on_job_closed,
+    .on_lease = on_lease,
+};
 
 /* -- the store -------------------------------------------------------------------------------- */
 

@@ -63,6 +63,10 @@ static void on_send(void *arg, const struct dt_message *m)
         note(a, "RESULT %d %s (%s)", m->round, m->result.text, m->result.signature);
     else if (m->type == DT_MSG_LEAVE)
         note(a, "LEAVE %d%s %s", m->round, m->leave.stopping ? " stopping" : "", m->why);
+    else if (m->type == DT_MSG_STILL)
+        note(a, "STILL %d for %d%s", m->round, (int)m->still.still, m->still.sure ? " sure" : "");
+    else if (m->type == DT_MSG_LOOKED)
+        note(a, "LOOKED %d #%d", m->round, (int)m->looked.id);
     else
         note(a, "message %d", m->type);
 }
@@ -88,6 +92,16 @@ static void on_note(void *arg, const char *text)
     note(arg, "note: %s", text);
 }
 
+static void on_look(void *arg, int64_t id)
+{
+    note(arg, "look #%d", (int)id);
+}
+
+static void on_finding(void *arg, const struct dt_finding_message *f)
+{
+    note(arg, "finding: %s", f->sentence);
+}
+
 static void on_disconnect(void *arg, const char *why)
 {
     note(arg, "disconnect: %s", why);
@@ -110,6 +124,8 @@ static const struct dt_session_ops ops = {
     .stop = on_stop,
     .closed = on_closed,
     .note = on_note,
+    .look = on_look,
+    .finding = on_finding,
     .disconnect = on_disconnect,
     .refused = on_refused,
     .random = on_random,
@@ -163,7 +179,7 @@ static void hear_world(struct agent *a, int round)
 
 static void up(struct agent *a)
 {
-    dt_session_connected(&a->session, a->now);
+    dt_session_connected(&a->session, true, a->now);
 }
 
 static void down(struct agent *a)
@@ -918,5 +934,100 @@ TEST(who_is_done_has_nothing_to_stop)
     pass(a, 100 * BEAT, false);
     CHECK_STR(said(a), "");
     CHECK_EQ(a->session.phase, DT_SESSION_DONE);
+    free(a);
+}
+
+/* -- workers that stand still ----------------------------------------------------------------- */
+
+static void say_still(struct agent *a, dt_ms still)
+{
+    dt_session_still(&a->session, still, true, a->now);
+}
+
+static void answer_look(struct agent *a, int64_t id)
+{
+    dt_session_looked(&a->session, id, &(struct dt_stances){0}, a->now);
+}
+
+TEST(workers_that_stand_still_are_looked_at_and_judged_elsewhere)
+{
+    struct agent *a = agent_running(false);
+    say_still(a, 2000);
+    CHECK_STR(said(a), "STILL 5 for 2000 sure");
+    HEAR(a, .type = DT_MSG_LOOK, .round = 5, .look = {.id = 1});
+    CHECK_STR(said(a), "look #1");
+    answer_look(a, 1);
+    CHECK_STR(said(a), "LOOKED 5 #1");
+    HEAR(a, .type = DT_MSG_FINDING, .round = 5, .finding = {.sentence = "rank 2 sleeps"});
+    CHECK_STR(said(a), "finding: rank 2 sleeps");
+    free(a);
+}
+
+TEST(what_the_server_may_have_missed_of_it_is_said_again)
+{
+    struct agent *a = agent_running(false);
+    say_still(a, 2000);
+    down(a);
+    said(a);
+    a->now += 500;
+    up(a);
+    CHECK_STR(said(a), "JOIN 5 as 1 port 4000 running seat 1/4 ranks 8/32 after 2 restarts; "
+                       "STILL 5 for 2500 sure");
+    say_still(a, 0);
+    down(a);
+    said(a);
+    up(a);
+    CHECK_STR(said(a), "JOIN 5 as 1 port 4000 running seat 1/4 ranks 8/32 after 2 restarts");
+    free(a);
+}
+
+TEST(an_older_server_hears_nothing_of_it)
+{
+    struct agent *a = agent_new(false);
+    dt_session_connected(&a->session, false, a->now);
+    join(a);
+    hear_world(a, 5);
+    said(a);
+    say_still(a, 2000);
+    answer_look(a, 1);
+    CHECK_STR(said(a), "");
+    free(a);
+}
+
+TEST(only_workers_of_this_round_that_run_are_looked_at)
+{
+    struct agent *a = agent_running(false);
+    HEAR(a, .type = DT_MSG_LOOK, .round = 4, .look = {.id = 1});
+    HEAR(a, .type = DT_MSG_FINDING, .round = 4, .finding = {.sentence = "late"});
+    CHECK_STR(said(a), "");
+    fail(a);
+    said(a);
+    HEAR(a, .type = DT_MSG_LOOK, .round = 5, .look = {.id = 2});
+    HEAR(a, .type = DT_MSG_FINDING, .round = 5, .finding = {.sentence = "late"});
+    say_still(a, 2000);
+    answer_look(a, 1);
+    CHECK_STR(said(a), "");
+    free(a);
+}
+
+TEST(a_node_that_is_done_is_told_why_it_waits)
+{
+    struct agent *a = agent_done();
+    HEAR(a, .type = DT_MSG_FINDING, .round = 5, .finding = {.sentence = "rank 2 sleeps"});
+    CHECK_STR(said(a), "finding: rank 2 sleeps");
+    free(a);
+}
+
+TEST(the_workers_of_the_next_round_move)
+{
+    struct agent *a = agent_running(false);
+    say_still(a, 2000);
+    HEAR(a, .type = DT_MSG_STOP, .round = 5, .why = "w");
+    join(a);
+    hear_world(a, 6);
+    said(a);
+    down(a);
+    up(a);
+    CHECK_STR(said(a), "JOIN 6 as 1 port 4000 running seat 1/4 ranks 8/32 after 2 restarts");
     free(a);
 }

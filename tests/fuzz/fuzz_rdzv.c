@@ -85,7 +85,8 @@ static struct dt_join join_of(const struct story *s, uint8_t who, uint8_t how, b
                                  .port = 1,
                                  .role = who & 16 ? "other" : "default",
                                  .workers = who & 8 ? 1 << 14 : 2,
-                                 .order = who & 128 ? who % PEERS : -1},
+                                 .order = who & 128 ? who % PEERS : -1,
+                                 .looks = who % PEERS != 7}, /* which is an older one */
                         .claim = {.seat = -1, .again = how & 128}};
     const struct dt_member *m = dt_members_find(&s->run->members, id_of(who));
     j.claim.over = how & 8 ? "the server said so" : "";
@@ -186,6 +187,31 @@ static void tell_result(struct story *s, uint8_t who, uint8_t how)
     say(s, who, how, (struct dt_message){.type = DT_MSG_RESULT, .result = result});
 }
 
+/* Of its own workers, or somebody else's. */
+static void answer_look(struct story *s, uint8_t who, uint8_t how)
+{
+    static const enum dt_doing does[] = {DT_DOING_COLLECTIVE, DT_DOING_SLEEP, DT_DOING_COMPILE,
+                                         DT_DOING_UNKNOWN};
+    const struct dt_member *m = dt_members_find(&s->run->members, id_of(who));
+    int first = m && !(how & 32) ? m->first_rank : 0, workers = m ? m->workers : 1;
+    struct dt_rank_range range = {first, first > INT_MAX - workers ? INT_MAX : first + workers - 1};
+    struct dt_stance_group g = {
+        .stance = {.doing = does[how >> 6], .where = "a.py:1", .sequence = -1, .step = -1},
+        .ranges = &range,
+        .len = 1,
+        .ranks = workers};
+    say(s, who, how,
+        (struct dt_message){.type = DT_MSG_LOOKED,
+                            .looked = {.id = s->run->running.look.id, .stances = {&g, 1}}});
+}
+
+static void tell_still(struct story *s, uint8_t who, uint8_t how)
+{
+    say(s, who, how,
+        (struct dt_message){.type = DT_MSG_STILL,
+                            .still = {.still = how & 32 ? 0 : 2000, .sure = how & 8}});
+}
+
 static void drain(struct story *s, uint8_t who, bool undo)
 {
     const char name[] = {(char)('a' + who % PEERS), '\0'};
@@ -211,7 +237,7 @@ static void restart(struct story *s, bool forget)
 static void take_event(struct story *s, const uint8_t *b)
 {
     s->now += time_of(b[3], 0, 90000000);
-    switch (b[0] % 12) {
+    switch (b[0] < 240 ? b[0] % 12 : 12 + b[0] % 3) {
     case 0:
     case 1:
         come(s, b[1], b[2], false);
@@ -242,6 +268,15 @@ static void take_event(struct story *s, const uint8_t *b)
         break;
     case 11:
         step(s, &(struct dt_rdzv_event){.type = b[1] == 255 ? DT_EV_END : DT_EV_TICK, .text = ""});
+        break;
+    case 12:
+        tell_still(s, b[1], b[2]);
+        break;
+    case 13:
+        answer_look(s, b[1], b[2]);
+        break;
+    case 14:
+        step(s, &(struct dt_rdzv_event){.type = DT_EV_LOOK});
         break;
     }
 }

@@ -131,7 +131,8 @@ static inline struct dt_join join_of(uint64_t id)
                                      .port = 40000 + i,
                                      .role = "default",
                                      .workers = 2,
-                                     .order = -1},
+                                     .order = -1,
+                                     .looks = true},
                             .claim = {.seat = -1}};
 }
 

@@ -5,6 +5,30 @@
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 
+static struct dt_rank_range two_ranges[] = {{0, 1}, {3, 63}}, one_range[] = {{2, 2}};
+static struct dt_stance_group groups[] = {
+    {{.doing = DT_DOING_COLLECTIVE,
+      .where = "train.py:11",
+      .function = "train",
+      .collective = "all_reduce",
+      .sequence = 7,
+      .step = 8,
+      .still = 2000},
+     two_ranges,
+     2,
+     63},
+    {{.doing = DT_DOING_SLEEP, .where = "train.py:5", .sequence = -1, .step = -1, .still = 2100},
+     one_range,
+     1,
+     1},
+};
+#define STANCES                                                                                    \
+    "\"stances\":[{\"ranks\":[{\"first\":0,\"last\":1},{\"first\":3,\"last\":63}],"                \
+    "\"doing\":\"collective\",\"where\":\"train.py:11\",\"function\":\"train\","                   \
+    "\"collective\":\"all_reduce\",\"sequence\":7,\"step\":8,\"still_ms\":2000},"                  \
+    "{\"ranks\":[{\"first\":2,\"last\":2}],\"doing\":\"sleep\",\"where\":\"train.py:5\","          \
+    "\"sequence\":-1,\"step\":-1,\"still_ms\":2100}]"
+
 /* Every member has a value of its own, so that none can be taken for another. */
 static const struct {
     struct dt_message m;
@@ -15,9 +39,9 @@ static const struct {
      "{\"type\":\"hello\",\"version\":1,\"program\":\"dtrun 0.4\","
      "\"nonce\":\"deadbeef000000000000000000000000\"}"},
     {{.type = DT_MSG_HELLO,
-      .hello = {.version = 65535, .program = "", .host = "daemon", .token = true}},
+      .hello = {.version = 65535, .program = "", .host = "daemon", .token = true, .looks = true}},
      "{\"type\":\"hello\",\"version\":65535,\"program\":\"\",\"host\":\"daemon\","
-     "\"nonce\":\"00000000000000000000000000000000\",\"token\":true}"},
+     "\"nonce\":\"00000000000000000000000000000000\",\"token\":true,\"looks\":true}"},
     {{.type = DT_MSG_PROOF, .proof = {[0] = 0x01, [31] = 0xff}},
      "{\"type\":\"proof\",\"proof\":"
      "\"01000000000000000000000000000000000000000000000000000000000000ff\"}"},
@@ -57,7 +81,8 @@ static const struct {
                         .role = "default",
                         .workers = 8,
                         .order = -1,
-                        .expected = 10},
+                        .expected = 10,
+                        .looks = true},
                .claim = {.done = true,
                          .again = true,
                          .seat = 11,
@@ -75,7 +100,7 @@ static const struct {
      "\"script\":\"train.py\",\"user\":\"ada\",\"mixed\":true},"
      "\"node\":{\"name\":\"n\\\"1\\\"\",\"boot\":\"b-1\",\"domain\":\"rack 3\","
      "\"addr\":\"10.0.0.1\",\"port\":29500,\"role\":\"default\",\"workers\":8,\"order\":-1,"
-     "\"expected\":10},"
+     "\"expected\":10,\"looks\":true},"
      "\"claim\":{\"running\":false,\"done\":true,\"again\":true,\"seat\":11,\"seats\":12,\"first_"
      "rank\":13,"
      "\"size\":14,\"restarts\":15,\"over\":\"node3 leaves\"}}"},
@@ -135,11 +160,12 @@ static const struct {
                  .local_rank = 2,
                  .exit_code = 255,
                  .signal = 11,
+                 .ends_job = true,
                  .signature = "Xid 79",
                  .text = "rank 3 died of SIGSEGV"}},
      "{\"type\":\"result\",\"run\":\"r\",\"round\":1,\"incarnation\":\"1\",\"succeeded\":false,"
      "\"evidence\":\"hardware\",\"rank\":3,\"local_rank\":2,\"exit_code\":255,\"signal\":11,"
-     "\"signature\":\"Xid 79\",\"text\":\"rank 3 died of SIGSEGV\"}"},
+     "\"ends_job\":true,\"signature\":\"Xid 79\",\"text\":\"rank 3 died of SIGSEGV\"}"},
     {{.type = DT_MSG_LEAVE, .run = "r", .round = 1, .incarnation = 1},
      "{\"type\":\"leave\",\"run\":\"r\",\"round\":1,\"incarnation\":\"1\"}"},
     {{.type = DT_MSG_LEAVE,
@@ -171,6 +197,37 @@ static const struct {
     {{.type = DT_MSG_NOTE, .run = "r", .round = 1, .incarnation = 1, .why = "waiting for node2"},
      "{\"type\":\"note\",\"run\":\"r\",\"round\":1,\"incarnation\":\"1\","
      "\"why\":\"waiting for node2\"}"},
+    {{.type = DT_MSG_STILL, .run = "r", .round = 1, .incarnation = 1},
+     "{\"type\":\"still\",\"run\":\"r\",\"round\":1,\"incarnation\":\"1\",\"still\":0}"},
+    {{.type = DT_MSG_STILL,
+      .run = "r",
+      .round = 1,
+      .incarnation = 1,
+      .still = {.still = 2500, .sure = true}},
+     "{\"type\":\"still\",\"run\":\"r\",\"round\":1,\"incarnation\":\"1\",\"still\":2500,"
+     "\"sure\":true}"},
+    {{.type = DT_MSG_LOOK, .run = "r", .round = 1, .incarnation = 1, .look = {.id = 3}},
+     "{\"type\":\"look\",\"run\":\"r\",\"round\":1,\"incarnation\":\"1\",\"id\":3}"},
+    {{.type = DT_MSG_LOOKED,
+      .run = "r",
+      .round = 1,
+      .incarnation = 1,
+      .looked = {.id = 3, .stances = {groups, 2}}},
+     "{\"type\":\"looked\",\"run\":\"r\",\"round\":1,\"incarnation\":\"1\",\"id\":3," STANCES "}"},
+    {{.type = DT_MSG_FINDING,
+      .run = "r",
+      .round = 1,
+      .incarnation = 1,
+      .finding = {.class = "outside",
+                  .guilty = true,
+                  .culprit = 2,
+                  .waiting = 0,
+                  .sentence = "rank 2 sleeps",
+                  .advice = "look there",
+                  .stances = {groups, 2}}},
+     "{\"type\":\"finding\",\"run\":\"r\",\"round\":1,\"incarnation\":\"1\",\"class\":\"outside\","
+     "\"guilty\":true,\"culprit\":2,\"waiting\":0,\"sentence\":\"rank 2 sleeps\","
+     "\"advice\":\"look there\"," STANCES "}"},
     {{.type = DT_MSG_DRAIN, .drain = {.node = "node2", .undo = true}, .why = "a new disk"},
      "{\"type\":\"drain\",\"node\":\"node2\",\"undo\":true,\"why\":\"a new disk\"}"},
     {{.type = DT_MSG_DRAIN, .run = "r", .drain = {.done = true}},
@@ -179,6 +236,10 @@ static const struct {
      "{\"type\":\"status\",\"run\":\"r\",\"from\":256}"},
     {{.type = DT_MSG_STATUS, .status = {.json = "{\"runs\":[{\"id\":\"a\"}],\"next\":0.5}"}},
      "{\"type\":\"status\",\"page\":{\"runs\":[{\"id\":\"a\"}],\"next\":0.5}}"},
+    {{.type = DT_MSG_STANCES, .run = "r", .stances = {.json = "{\"size\":64}"}},
+     "{\"type\":\"stances\",\"run\":\"r\",\"page\":{\"size\":64}}"},
+    {{.type = DT_MSG_STANCES, .run = "r", .why = "it is closed"},
+     "{\"type\":\"stances\",\"run\":\"r\",\"why\":\"it is closed\"}"},
 };
 
 /* The text of the one frame in B. */
@@ -374,6 +435,55 @@ TEST(what_is_no_utf8_is_cut_so_that_it_still_fits_with_its_stand_ins)
     dt_buf_finish(&out);
 }
 
+/* -- more than a frame holds ------------------------------------------------------------------ */
+
+/* Each with texts as long as they may be; rank I alone is in number I. */
+static void fill_groups(struct dt_stances *s, int count)
+{
+    struct dt_stance stance = {.doing = DT_DOING_SLEEP, .sequence = -1, .step = -1};
+    memset(stance.where, '"', sizeof stance.where - 1); /* two bytes each in JSON */
+    memset(stance.object, '\\', sizeof stance.object - 1);
+    memset(stance.detail, 'x', sizeof stance.detail - 1);
+    for (int i = 0; i < count; i++) {
+        struct dt_rank_range range = {i, i};
+        snprintf(stance.function, sizeof stance.function, "f%d", i);
+        struct dt_stance_group one = {stance, &range, 1, 1};
+        CHECK_EQ(dt_stances_merge(s, &(struct dt_stances){&one, 1}, NULL), 0);
+    }
+}
+
+TEST(stances_beyond_a_frame_are_left_out_but_never_those_that_matter)
+{
+    struct dt_stances all = {0};
+    struct dt_buf out = {0};
+    struct dt_message read,
+        m = {.type = DT_MSG_FINDING,
+             .run = "r",
+             .round = 1,
+             .incarnation = 1,
+             .finding = {.class = "outside", .culprit = 299, .waiting = 298, .sentence = "s"}};
+    struct dt_err err = {0};
+    size_t used;
+    char sentence[DT_FINDING_TEXT_MAX];
+    memset(sentence, '\1', sizeof sentence - 1); /* six bytes each */
+    sentence[sizeof sentence - 1] = '\0';
+    fill_groups(&all, 300);
+    m.finding.stances = all;
+    m.finding.sentence = m.finding.advice = sentence;
+    dt_message_encode(&out, &m);
+    CHECK_EQ(dt_message_decode(out.at, out.len, DT_FRAME_MAX, &read, &used, &err), DT_DONE);
+    CHECK_STR(err.text, "");
+    const struct dt_stances *got = &read.finding.stances;
+    CHECK(got->len > 20 && got->len <= DT_STANCES_MAX);
+    CHECK_EQ(got->at[0].ranges[0].first, 0);
+    CHECK_EQ(got->at[got->len - 1].ranges[0].first, 299);
+    CHECK_EQ(got->at[got->len - 2].ranges[0].first, 298);
+    CHECK_EQ(got->at[got->len - 3].ranges[0].first, (int)got->len - 3);
+    dt_message_finish(&read);
+    dt_stances_finish(&all);
+    dt_buf_finish(&out);
+}
+
 /* SAID: what is written on standard error meanwhile. */
 static void encode_and_listen(struct dt_buf *out, const struct dt_message *m, char *said,
                               size_t size)
@@ -477,6 +587,12 @@ static const struct {
     {"{\"type\":\"drain\",\"node\":\"" X50 X50 X50 "\"}", "node: 150 bytes; at most 127 are taken"},
     {"{\"type\":\"status\",\"from\":-1}", "from: expected a whole number from 0"},
     {"{\"type\":\"status\",\"page\":\"{}\"}", "page: expected an object, found \"{}\""},
+    {"{\"type\":\"look\"," HEAD ",\"id\":0}", "id: expected a whole number from 1"},
+    {"{\"type\":\"looked\"," HEAD ",\"id\":1,\"stances\":7}",
+     "stances: expected an array, found 7"},
+    {"{\"type\":\"looked\"," HEAD ",\"id\":1,\"stances\":[{\"ranks\":[],\"doing\":\"dance\"}]}",
+     "stances[0].doing: expected a word"},
+    {"{\"type\":\"stances\",\"page\":[]}", "page: expected an object"},
     {"{\"type\":\"refused\",\"why\":\"\xff\"}", "this is not UTF-8"},
     {"{\"type\":\"refused\",\"why\":\"\\u0000\"}", "\\u0000 in a string"},
 };
@@ -534,10 +650,13 @@ TEST(what_would_keep_a_server_busy_is_no_join)
  */
 TEST(a_message_without_one_of_its_members_is_none)
 {
-    static const char optional[] = " again host mixed over script step_age_ms stopping together "
-                                   "token tokens_per_s user why yes ";
+    static const char optional[] =
+        " again collective ends_job function guilty host looks mixed over script step_age_ms "
+        "stopping sure together token "
+        "tokens_per_s user where why yes ";
     for (size_t i = 0; i < COUNT(rows); i++) {
-        if (rows[i].m.type == DT_MSG_DRAIN || rows[i].m.type == DT_MSG_STATUS)
+        if (rows[i].m.type == DT_MSG_DRAIN || rows[i].m.type == DT_MSG_STATUS ||
+            rows[i].m.type == DT_MSG_STANCES)
             continue;
         for (const char *at = rows[i].json; (at = strstr(at, "\":")); at++) {
             char json[2048], word[64];

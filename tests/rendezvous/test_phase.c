@@ -20,6 +20,7 @@ static void begin(struct dt_rdzv *r, enum dt_run_state state)
                           .gathering = {.pause_until = 1, .fault.pending = true},
                           .running = {.grow_at = 2, .done_gone = 1, .recovery.until = 3},
                           .closed = {.kind = DT_CLOSE_FAILED, .why = "it failed"}};
+    dt_list_init(&r->members.all);
     bugs = 0;
 }
 

@@ -324,3 +324,19 @@ TEST(a_node_that_does_not_stop_takes_no_blame_for_the_failure_before)
     CHECK(strstr(why[0], "no restarts are allowed") != NULL);
     end();
 }
+
+TEST(a_failure_that_is_to_end_the_job_does_so_whatever_is_left)
+{
+    begin_running(2, 2, 2);
+    run->spec.max_restarts = 3;
+    frame(
+        1001,
+        (struct dt_message){
+            .type = DT_MSG_RESULT,
+            .round = last_round[1],
+            .result = {.ends_job = true, .exit_code = 1, .signature = "", .text = "rank 3 hangs"}});
+    CHECK_STR(told[0], "stop close-failed ");
+    CHECK_STR(why[0], "node1: rank 3 hangs; this is to end the job");
+    CHECK_EQ(run->budget.restarts, 0);
+    end();
+}

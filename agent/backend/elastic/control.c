@@ -22,6 +22,7 @@ struct dt_control {
     struct dt_dial dial;         /* afterwards, or at once to what is known to be ours */
     struct dt_greeting greeting; /* of this connection */
     char host[DT_ROLE_MAX];
+    bool looks;   /* as its hello said */
     bool refused; /* the last time: coming up is no success yet */
     dt_ms give_up_at;
     struct dt_ending ending;
@@ -130,8 +131,10 @@ static void hear_greeting(struct dt_control *c, const struct dt_message *m)
 {
     struct dt_message answer;
     enum dt_greeting_outcome outcome = dt_greeting_hear(&c->greeting, m, &answer);
-    if (m->type == DT_MSG_HELLO && outcome != DT_GREETING_OUT_OF_PLACE)
+    if (m->type == DT_MSG_HELLO && outcome != DT_GREETING_OUT_OF_PLACE) {
         snprintf(c->host, sizeof c->host, "%s", m->hello.host);
+        c->looks = m->hello.looks;
+    }
     switch (outcome) {
     case DT_GREETING_GOES_ON:
         say(c, &answer);
@@ -371,6 +374,11 @@ void dt_control_drop_refused(struct dt_control *c, const char *why)
 {
     c->refused = true;
     dt_control_drop(c, why);
+}
+
+bool dt_control_looks(const struct dt_control *c)
+{
+    return is_up(c) && c->looks;
 }
 
 const char *dt_control_trouble(const struct dt_control *c)

@@ -60,6 +60,9 @@ struct dt_control_config {
 struct dt_control *dt_control_open(uv_loop_t *loop, const struct dt_control_config *config,
                                    struct dt_err *err);
 
+/* The rendezvous that it is up to understands STILL and LOOKED. */
+bool dt_control_looks(const struct dt_control *c);
+
 /* Nothing is said, and nothing happens, while it is not up. */
 void dt_control_say(struct dt_control *c, const struct dt_message *m);
 

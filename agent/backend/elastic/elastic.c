@@ -123,6 +123,16 @@ static void elastic_tell(struct dt_backend *b, const struct dt_beat *facts)
     dt_presence_tell(of(b)->presence, facts);
 }
 
+static void elastic_still(struct dt_backend *b, dt_ms still, bool sure)
+{
+    dt_presence_still(of(b)->presence, still, sure);
+}
+
+static void elastic_looked(struct dt_backend *b, int64_t look, const struct dt_stances *stances)
+{
+    dt_presence_looked(of(b)->presence, look, stances);
+}
+
 /* -- closing ---------------------------------------------------------------------------------- */
 
 static void elastic_free(void *elastic)
@@ -200,6 +210,8 @@ static const struct dt_backend_ops elastic_ops = {
     .failed = elastic_failed,
     .leave = elastic_leave,
     .tell = elastic_tell,
+    .still = elastic_still,
+    .looked = elastic_looked,
     .close = elastic_close,
 };
 

@@ -8,13 +8,14 @@
 #include "base/log.h"
 #include "base/loop/ending.h"
 #include "base/map.h"
+#include "rendezvous/hang/finding.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* What the session called for. It is told when the session is through. */
-enum news { NO_NEWS, NEWS_WORLD, NEWS_STOP, NEWS_CLOSED };
+enum news { NO_NEWS, NEWS_WORLD, NEWS_STOP, NEWS_CLOSED, NEWS_LOOK, NEWS_FINDING };
 
 struct dt_presence {
     uv_loop_t *loop;
@@ -35,6 +36,8 @@ struct dt_presence {
         enum dt_stop_how how;
         enum dt_close_kind kind;
         char why[DT_WHY_MAX];
+        int64_t look;
+        const struct dt_finding_message *finding; /* of the frame that is being heard */
     } news;
     dt_ms lease;      /* as the owner was told; DT_FOREVER: not yet */
     dt_ms since;      /* it was opened */
@@ -217,6 +220,20 @@ static void on_session_note(void *arg, const char *text)
     dt_warn("%s", text);
 }
 
+static void on_session_look(void *arg, int64_t id)
+{
+    struct dt_presence *p = arg;
+    p->news.what = NEWS_LOOK;
+    p->news.look = id;
+}
+
+static void on_session_finding(void *arg, const struct dt_finding_message *f)
+{
+    struct dt_presence *p = arg;
+    p->news.what = NEWS_FINDING;
+    p->news.finding = f;
+}
+
 static void on_disconnect(void *arg, const char *why)
 {
     struct dt_presence *p = arg;
@@ -255,6 +272,8 @@ static const struct dt_session_ops session_ops = {
     .stop = on_stop,
     .closed = on_session_closed,
     .note = on_session_note,
+    .look = on_session_look,
+    .finding = on_session_finding,
     .disconnect = on_disconnect,
     .refused = on_session_refused,
     .random = on_random,
@@ -303,6 +322,13 @@ static void tell_closed(struct dt_presence *p, enum dt_close_kind kind, const ch
         events->on_closed(p->config.arg, kind, why.text);
 }
 
+static void tell_finding(struct dt_presence *p, const struct dt_finding_message *m)
+{
+    struct dt_hang_finding found;
+    dt_hang_finding_get(m, &found);
+    p->config.events->on_finding(p->config.arg, &m->stances, &found);
+}
+
 static void tell(struct dt_presence *p)
 {
     const struct dt_backend_events *events = p->config.events;
@@ -324,6 +350,12 @@ static void tell(struct dt_presence *p)
         break;
     case NEWS_CLOSED:
         tell_closed(p, p->news.kind, p->news.why);
+        break;
+    case NEWS_LOOK:
+        events->on_look(p->config.arg, p->news.look);
+        break;
+    case NEWS_FINDING:
+        tell_finding(p, p->news.finding);
         break;
     }
 }
@@ -373,7 +405,7 @@ static void on_up(void *arg, const char *host, const struct dt_addr *local)
         give_up(p, DT_CLOSE_REFUSED, &err);
         return;
     }
-    dt_session_connected(&p->session, now(p));
+    dt_session_connected(&p->session, dt_control_looks(p->control), now(p));
     settle(p);
 }
 
@@ -496,6 +528,18 @@ void dt_presence_leave(struct dt_presence *p, const char *why)
 void dt_presence_tell(struct dt_presence *p, const struct dt_beat *facts)
 {
     dt_session_tell(&p->session, facts);
+}
+
+void dt_presence_still(struct dt_presence *p, dt_ms still, bool sure)
+{
+    if (!dt_presence_is_over(p))
+        dt_session_still(&p->session, still, sure, now(p));
+}
+
+void dt_presence_looked(struct dt_presence *p, int64_t look, const struct dt_stances *stances)
+{
+    if (!dt_presence_is_over(p))
+        dt_session_looked(&p->session, look, stances, now(p));
 }
 
 void dt_presence_set_port(struct dt_presence *p, int port)

@@ -211,6 +211,15 @@ static void say_beat(struct dt_session *s)
     say(s, (struct dt_message){.type = DT_MSG_BEAT, .beat = s->facts});
 }
 
+/* Time goes on while they stand. */
+static void say_still(struct dt_session *s)
+{
+    dt_ms still = s->still ? dt_clock_after(s->still, s->now - s->still_said) : 0;
+    if (s->looks)
+        say(s, (struct dt_message){.type = DT_MSG_STILL,
+                                   .still = {.still = still, .sure = s->still_sure}});
+}
+
 /* -- the owner's wishes ----------------------------------------------------------------------- */
 
 void dt_session_join(struct dt_session *s, dt_ms now)
@@ -285,6 +294,26 @@ void dt_session_tell(struct dt_session *s, const struct dt_beat *facts)
     s->facts.seq = seq;
 }
 
+void dt_session_still(struct dt_session *s, dt_ms still, bool sure, dt_ms now)
+{
+    look_at_clock(s, now);
+    if (s->phase != DT_SESSION_RUNNING)
+        return;
+    s->still = still;
+    s->still_said = now;
+    s->still_sure = sure;
+    say_still(s);
+}
+
+void dt_session_looked(struct dt_session *s, int64_t id, const struct dt_stances *stances,
+                       dt_ms now)
+{
+    look_at_clock(s, now);
+    if (s->phase == DT_SESSION_RUNNING && s->looks)
+        say(s,
+            (struct dt_message){.type = DT_MSG_LOOKED, .looked = {.id = id, .stances = *stances}});
+}
+
 void dt_session_set_port(struct dt_session *s, int port)
 {
     s->config.join.node.port = port;
@@ -292,10 +321,11 @@ void dt_session_set_port(struct dt_session *s, int port)
 
 /* -- the connection --------------------------------------------------------------------------- */
 
-void dt_session_connected(struct dt_session *s, dt_ms now)
+void dt_session_connected(struct dt_session *s, bool looks, dt_ms now)
 {
     look_at_clock(s, now);
     s->up = true;
+    s->looks = looks;
     s->up_since = now;
     s->away_since = DT_FOREVER;
     s->answered = now;
@@ -307,6 +337,8 @@ void dt_session_connected(struct dt_session *s, dt_ms now)
         say_join(s);
     if (s->phase == DT_SESSION_LEAVING)
         say_leave(s, true, s->leave_text);
+    if (s->phase == DT_SESSION_RUNNING && s->still)
+        say_still(s);
 }
 
 static void go_away(struct dt_session *s)
@@ -377,6 +409,7 @@ static void hear_world(struct dt_session *s, const struct dt_message *m)
                                  .first_rank = m->world.first_rank,
                                  .size = m->world.size,
                                  .restarts = m->world.restarts};
+    s->still = 0;
     become(s, DT_SESSION_RUNNING);
     s->config.ops->world(s->config.arg, m->round, &m->world);
 }
@@ -433,6 +466,19 @@ static void hear_park(struct dt_session *s, const struct dt_message *m)
     s->config.ops->note(s->config.arg, m->why);
 }
 
+static void hear_look(struct dt_session *s, const struct dt_message *m)
+{
+    if (s->phase == DT_SESSION_RUNNING && m->round == s->round)
+        s->config.ops->look(s->config.arg, m->look.id);
+}
+
+static void hear_finding(struct dt_session *s, const struct dt_message *m)
+{
+    bool has_part = s->phase == DT_SESSION_RUNNING || s->phase == DT_SESSION_DONE;
+    if (has_part && m->round == s->round)
+        s->config.ops->finding(s->config.arg, &m->finding);
+}
+
 void dt_session_frame(struct dt_session *s, const struct dt_message *m, dt_ms now)
 {
     look_at_clock(s, now);
@@ -459,6 +505,12 @@ void dt_session_frame(struct dt_session *s, const struct dt_message *m, dt_ms no
     case DT_MSG_NOTE:
         s->config.ops->note(s->config.arg, m->why);
         break;
+    case DT_MSG_LOOK:
+        hear_look(s, m);
+        break;
+    case DT_MSG_FINDING:
+        hear_finding(s, m);
+        break;
     case DT_MSG_BEAT:
         if (m->beat.seq == s->facts.seq)
             s->heard_of = s->beat_said;
@@ -469,8 +521,11 @@ void dt_session_frame(struct dt_session *s, const struct dt_message *m, dt_ms no
     case DT_MSG_JOIN:
     case DT_MSG_RESULT:
     case DT_MSG_LEAVE:
+    case DT_MSG_STILL:
+    case DT_MSG_LOOKED:
     case DT_MSG_DRAIN:
     case DT_MSG_STATUS:
+    case DT_MSG_STANCES:
     case DT_MSG_TYPES:
         break;
     }

@@ -45,6 +45,10 @@ struct dt_session_ops {
     void (*stop)(void *arg, enum dt_stop_how how, const char *why);
     void (*closed)(void *arg, enum dt_close_kind kind, const char *why);
     void (*note)(void *arg, const char *text); /* for the person at the terminal */
+    /* What the workers do is asked for: dt_session_looked() with ID answers. */
+    void (*look)(void *arg, int64_t id);
+    /* The workers of all nodes stand still, and why. */
+    void (*finding)(void *arg, const struct dt_finding_message *f);
     void (*disconnect)(void *arg,
                        const char *why); /* the connection is no good; then comes down() */
     /* The same, as the server refuses this agent, whose workers run on. */
@@ -63,7 +67,8 @@ struct dt_session_config {
 struct dt_session {
     struct dt_session_config config;
     enum dt_session_phase phase;
-    bool up; /* a greeted connection is there */
+    bool up;    /* a greeted connection is there ... */
+    bool looks; /* ... to a rendezvous that understands STILL and LOOKED */
     uint64_t incarnation;
     int round;       /* of its last world; -1: none */
     int known_round; /* the same, of earlier incarnations too */
@@ -77,7 +82,9 @@ struct dt_session {
     char result_text[DT_WHY_MAX], result_signature[128];
     char leave_text[DT_WHY_MAX]; /* LEAVING: why */
     struct dt_beat facts;        /* what beats say */
-    dt_ms up_since;              /* this connection, or the last one */
+    dt_ms still, still_said;     /* RUNNING: so long the workers stood still, then; 0: they move */
+    bool still_sure;
+    dt_ms up_since;   /* this connection, or the last one */
     dt_ms away_since; /* not up, and when it was last heard; DT_FOREVER: is up, or never was */
     dt_ms next_beat, answered;  /* when the server last said anything */
     dt_ms join_said, beat_said; /* the latest of each ... */
@@ -101,6 +108,11 @@ void dt_session_leave(struct dt_session *s, const char *why, dt_ms now);
 void dt_session_end(struct dt_session *s, dt_ms now);
 /* What the next beats say. */
 void dt_session_tell(struct dt_session *s, const struct dt_beat *facts);
+/* The workers have stood still for so long; 0: they move again. SURE: see agent/hang/hang.h. */
+void dt_session_still(struct dt_session *s, dt_ms still, bool sure, dt_ms now);
+/* What the workers do, as was asked for by ID. */
+void dt_session_looked(struct dt_session *s, int64_t id, const struct dt_stances *stances,
+                       dt_ms now);
 /* Where workers would meet here may change before each join. */
 void dt_session_set_port(struct dt_session *s, int port);
 
@@ -110,7 +122,8 @@ dt_ms dt_session_lease(const struct dt_session *s);
 
 /* -- the connection --------------------------------------------------------------------------- */
 
-void dt_session_connected(struct dt_session *s, dt_ms now);
+/* LOOKS: the rendezvous understands STILL and LOOKED, as its greeting says. */
+void dt_session_connected(struct dt_session *s, bool looks, dt_ms now);
 void dt_session_disconnected(struct dt_session *s, dt_ms now);
 void dt_session_frame(struct dt_session *s, const struct dt_message *m, dt_ms now);
 

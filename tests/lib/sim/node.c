@@ -155,7 +155,7 @@ static void greet(struct sim_node *n)
         if (n->blocked_until[way] > n->ill_until)
             n->ill_until = n->blocked_until[way];
     sim_say(s, n->name, "is connected");
-    dt_session_connected(&n->session, sim_node_clock(n));
+    dt_session_connected(&n->session, true, sim_node_clock(n));
 }
 
 void sim_node_receive(struct sim *s, struct sim_node *n, uint32_t conn, enum sim_parcel what,
