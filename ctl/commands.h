@@ -10,6 +10,8 @@
 
 int dt_ctl_status(const struct dt_ctl_options *o, struct dt_sync_control *c, struct dt_buf *out,
                   struct dt_err *err);
+int dt_ctl_look(const struct dt_ctl_options *o, struct dt_sync_control *c, struct dt_buf *out,
+                struct dt_err *err);
 int dt_ctl_node_list(const struct dt_ctl_options *o, struct dt_sync_control *c, struct dt_buf *out,
                      struct dt_err *err);
 int dt_ctl_node_drain(const struct dt_ctl_options *o, struct dt_sync_control *c, struct dt_buf *out,

@@ -5,13 +5,14 @@
 #include "base/str.h"
 #include "rendezvous/protocol/spec.h"
 
+#include <limits.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#define WORDS_MAX 3 /* of a command and its argument */
+#define WORDS_MAX (2 + DT_CTL_RANKS_MAX) /* of a command and its arguments */
 
 static int parse_endpoint(const char *value, void *target, struct dt_err *err)
 {
@@ -46,6 +47,7 @@ static const struct dt_opt ctl_opts[] = {
 
 static const char *const names[DT_CTL_COMMANDS + 1] = {
     [DT_CTL_STATUS] =       "status",
+    [DT_CTL_LOOK] =         "look",
     [DT_CTL_NODE_LIST] =    "node list",
     [DT_CTL_NODE_DRAIN] =   "node drain",
     [DT_CTL_NODE_UNDRAIN] = "node undrain",
@@ -54,12 +56,14 @@ static const char *const names[DT_CTL_COMMANDS + 1] = {
 static const struct command {
     const char *arg; /* NULL: takes none */
     bool must;       /* be given */
+    bool many;       /* ranks may follow */
     const char *help;
 } commands[DT_CTL_COMMANDS] = {
-    [DT_CTL_STATUS] =       {"[RUN]", false, "show the state of all runs, or of one"},
-    [DT_CTL_NODE_LIST] =    {NULL, false, "show each node that has joined, on a line of its own"},
-    [DT_CTL_NODE_DRAIN] =   {"NAME", true, "take a node out of its job and keep it out"},
-    [DT_CTL_NODE_UNDRAIN] = {"NAME", true, "let a node back in; this ends a quarantine too"},
+    [DT_CTL_STATUS] =       {"[RUN]", false, false, "show the state of all runs, or of one"},
+    [DT_CTL_LOOK] =         {"RUN [RANK...]", true, true, "show where in the program each worker stands"},
+    [DT_CTL_NODE_LIST] =    {NULL, false, false, "show each node that has joined, on a line of its own"},
+    [DT_CTL_NODE_DRAIN] =   {"NAME", true, false, "take a node out of its job and keep it out"},
+    [DT_CTL_NODE_UNDRAIN] = {"NAME", true, false, "let a node back in; this ends a quarantine too"},
 };
 /* clang-format on */
 
@@ -143,6 +147,33 @@ static int no_command(const char *const *words, int count, struct dt_err *err)
                       meant ? "?" : "");
 }
 
+/* "3", or "8-15". */
+static int read_rank(const char *word, struct dt_rank_range *out, struct dt_err *err)
+{
+    char first[32];
+    const char *dash = strchr(word, '-');
+    int64_t low, high;
+    snprintf(first, sizeof first, "%.*s", (int)(dash ? dash - word : 31), word);
+    if (dt_str_to_int(first, 0, INT_MAX, &low, NULL) < 0 ||
+        dt_str_to_int(dash ? dash + 1 : word, low, INT_MAX, &high, NULL) < 0)
+        return dt_err_set(err, DT_E_USAGE, "\"%s\" is no rank; give a number, or a range as 8-15",
+                          word);
+    *out = (struct dt_rank_range){(int)low, (int)high};
+    return 0;
+}
+
+static int read_ranks(struct dt_ctl_options *o, const char *const *words, int count,
+                      struct dt_err *err)
+{
+    if (count > DT_CTL_RANKS_MAX)
+        return dt_err_set(err, DT_E_USAGE, "at most %d ranks or ranges of them are taken",
+                          DT_CTL_RANKS_MAX);
+    for (; (int)o->ranks_len < count; o->ranks_len++)
+        if (read_rank(words[o->ranks_len], &o->ranks[o->ranks_len], err) < 0)
+            return -1;
+    return 0;
+}
+
 static int read_command(struct dt_ctl_options *o, const char *const *words, int count,
                         struct dt_err *err)
 {
@@ -153,11 +184,14 @@ static int read_command(struct dt_ctl_options *o, const char *const *words, int 
             return no_command(words, count, err);
     const struct command *c = &commands[o->command];
     const char *name = names[o->command];
-    if (count > used + (c->arg != NULL))
+    if (c->many && count > used + 1 && read_ranks(o, words + used + 1, count - used - 1, err) < 0)
+        return dt_err_wrap(err, "%s", name);
+    if (!c->many && count > used + (c->arg != NULL))
         return dt_err_set(err, DT_E_USAGE, "%s: what is \"%s\"? It takes %s", name,
                           words[used + (c->arg != NULL)], c->arg ? "one name" : "no name");
     if (c->must && !o->all && (count == used || !*words[used]))
-        return dt_err_set(err, DT_E_USAGE, "%s: which node? Give its name", name);
+        return dt_err_set(err, DT_E_USAGE, "%s: which %s? Give its name", name,
+                          c->many ? "run" : "node");
     o->name = count > used ? words[used] : "";
     return 0;
 }

@@ -7,16 +7,20 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/opt/opt.h"
+#include "rendezvous/protocol/stance.h"
 
 #include <stdbool.h>
 
 enum dt_ctl_command {
     DT_CTL_STATUS,
+    DT_CTL_LOOK,
     DT_CTL_NODE_LIST,
     DT_CTL_NODE_DRAIN,
     DT_CTL_NODE_UNDRAIN,
     DT_CTL_COMMANDS,
 };
+
+#define DT_CTL_RANKS_MAX 64 /* ranks, or ranges of them, that one command may name */
 
 struct dt_ctl_options {
     char *endpoint, *token_file, *why;
@@ -24,6 +28,8 @@ struct dt_ctl_options {
     bool json, quarantined, all;
     enum dt_ctl_command command;
     const char *name; /* of a run or node, from argv; "" where none is given */
+    struct dt_rank_range ranks[DT_CTL_RANKS_MAX]; /* LOOK: those alone ... */
+    size_t ranks_len;                             /* ... or, with 0, all */
 };
 
 /* Also read by the generator of man page and completions. */

@@ -26,8 +26,11 @@ static int64_t put_silent(const struct dt_rdzv *r, struct dt_json_writer *w)
         const struct dt_member *m = dt_container_of(n, struct dt_member, in_all);
         if (!dt_rdzv_look_lacks(r, m))
             continue;
-        if (++count <= SILENT_MOST)
-            dt_json_put_text(w, NULL, m->name.text);
+        if (++count > SILENT_MOST)
+            continue;
+        dt_json_put_object(w, NULL);
+        dt_json_put_text(w, "name", m->name.text);
+        dt_json_put_end(w);
     }
     dt_json_put_end(w);
     return count;

@@ -318,6 +318,34 @@ TEST(what_is_no_python_shows_what_the_kernel_says)
     CHECK_FAIL(dt_look_at(&look, s.pid, &err), err, "there is no process");
 }
 
+/* Before 3.11, with a C library that we do not know. */
+TEST(a_stack_of_a_thread_that_is_not_known_is_shown)
+{
+    struct dt_python_frame frame = {.file = "/srv/train.py", .function = "wait", .line = 7};
+    struct dt_python_thread threads[] = {{.depth = 0}, {.frames = &frame, .depth = 1}};
+    struct dt_look_task task = {
+        .tid = 812, .inner = 812, .state = 'S', .call.number = DT_LOOK_NO_SYSCALL};
+    struct dt_look_entry entry = {
+        .process = {.pid = 812, .name = "python3.8", .tasks = &task, .len = 1},
+        .python = 0x03080000,
+        .stacks = {.at = threads, .len = 2},
+    };
+    struct dt_look look = {.at = &entry, .len = 1, .memory.limit = -1};
+    struct dt_buf text = {0};
+    dt_look_print(&look, &text);
+    CHECK_STR(dt_buf_cstr(&text), "pid 812 python3.8: wait train.py:7\n"
+                                  "  one of the threads below\n"
+                                  "    wait  /srv/train.py:7\n"
+                                  "  thread 812 sleeps, 0.00 s CPU\n");
+    dt_buf_clear(&text);
+    struct dt_json_writer json = {.out = &text, .style = DT_JSON_SPACED};
+    dt_look_put_json(&look, &json);
+    CHECK(strstr(dt_buf_cstr(&text), "\"python\": \"3.8\"") != NULL);
+    CHECK(strstr(dt_buf_cstr(&text), "{\"tid\": null, \"unreadable\": null, ") != NULL);
+    CHECK(strstr(dt_buf_cstr(&text), "\"function\": \"wait\"") != NULL);
+    dt_buf_finish(&text);
+}
+
 /* -- memory that goes away, or lies -- */
 
 /* Kills the process before the read number AT. */

@@ -31,6 +31,8 @@ TEST(commands_are_understood_wherever_the_options_stand)
         {"--json status llama", DT_CTL_STATUS, "llama", NULL, true, false},
         {"status --json llama", DT_CTL_STATUS, "llama", NULL, true, false},
         {"status llama --json", DT_CTL_STATUS, "llama", NULL, true, false},
+        {"look llama", DT_CTL_LOOK, "llama", NULL, false, false},
+        {"look llama 3 8-15 --json", DT_CTL_LOOK, "llama", NULL, true, false},
         {"node list", DT_CTL_NODE_LIST, "", NULL, false, false},
         {"node --quarantined list", DT_CTL_NODE_LIST, "", NULL, false, true},
         {"node drain n1", DT_CTL_NODE_DRAIN, "n1", NULL, false, false},
@@ -57,6 +59,20 @@ TEST(commands_are_understood_wherever_the_options_stand)
     }
 }
 
+TEST(ranks_are_numbers_and_ranges)
+{
+    struct dt_ctl_options o;
+    struct dt_opt_result result;
+    struct dt_err err = {0};
+    CHECK_OK(read_line(&o, "look llama 3 8-15", &result, &err), err);
+    CHECK_EQ(o.ranks_len, 2);
+    CHECK_EQ(o.ranks[0].first, 3);
+    CHECK_EQ(o.ranks[0].last, 3);
+    CHECK_EQ(o.ranks[1].first, 8);
+    CHECK_EQ(o.ranks[1].last, 15);
+    dt_ctl_options_finish(&o);
+}
+
 TEST(what_makes_no_command_is_said)
 {
     static const struct {
@@ -74,6 +90,12 @@ TEST(what_makes_no_command_is_said)
         {"frobnicate", "there is no command \"frobnicate\"; see dtrun-ctl --help"},
         {"status a b", "status: what is \"b\"? It takes one name"},
         {"status a b c d e", "status: what is \"b\"? It takes one name"},
+        {"look", "look: which run?"},
+        {"look llama x", "look: \"x\" is no rank; give a number, or a range as 8-15"},
+        {"look llama 3 -2", "-2"},
+        {"look llama 5-3", "look: \"5-3\" is no rank"},
+        {"look llama 5-", "look: \"5-\" is no rank"},
+        {"lok llama", "did you mean look?"},
         {"node list n1", "node list: what is \"n1\"? It takes no name"},
         {"node drain", "node drain: which node?"},
         {"node drain ''", "node drain: which node?"},
