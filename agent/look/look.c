@@ -8,6 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* PY_VERSION_HEX from 3.11 on, where CPython tells it. */
+#define VERSION_TELLS_ITSELF 0x030b0000
+
 /* PY_VERSION_HEX of a CPython older than 3.11, which does not tell, by the name of its file:
  * "python3.9", "libpython3.9.so.1.0". 3.0 where that does not tell either. */
 static uint32_t version_by_name(const char *name)
@@ -75,6 +78,19 @@ static void explain_refusal(struct dt_look *look)
                  "look as its user or as root, and in a container with CAP_SYS_PTRACE if need be");
 }
 
+/* Before 3.11 the numbers of threads come from the C library's memory. If it is another library
+ * than we know, they are none of the process's threads, and so no numbers. */
+static void drop_wrong_ids(struct dt_look_entry *e)
+{
+    for (size_t i = 0; i < e->stacks.len && e->python < VERSION_TELLS_ITSELF; i++) {
+        bool is_task = false;
+        for (size_t k = 0; k < e->process.len; k++)
+            is_task = is_task || e->stacks.at[i].native_id == (uint64_t)e->process.tasks[k].inner;
+        if (!is_task)
+            e->stacks.at[i].native_id = 0;
+    }
+}
+
 static void read_stacks(struct dt_look *look, struct dt_look_entry *e)
 {
     struct dt_look_image images[DT_LOOK_IMAGES_MAX];
@@ -93,6 +109,7 @@ static void read_stacks(struct dt_look *look, struct dt_look_entry *e)
         snprintf(e->unreadable, sizeof e->unreadable, "the kernel refuses it");
     } else {
         snprintf(e->unreadable, sizeof e->unreadable, "%s", err.text);
+        drop_wrong_ids(e);
     }
 }
 

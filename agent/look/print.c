@@ -141,6 +141,13 @@ static void put_python_thread(struct dt_buf *out, const struct dt_look_task *t,
     put_stack(out, stack);
 }
 
+/* Whether it is not known which of the process's threads T is. What has no stack does not count: it
+ * may not have begun. */
+static bool is_unplaced(const struct dt_python_thread *t)
+{
+    return t->native_id == 0 && (t->depth > 0 || t->unreadable[0]);
+}
+
 static bool tasks_alike(const struct dt_look_task *a, const struct dt_look_task *b)
 {
     return a->state == b->state && a->call.number == b->call.number &&
@@ -151,7 +158,9 @@ static bool tasks_alike(const struct dt_look_task *a, const struct dt_look_task 
 static void put_other_threads(struct dt_buf *out, const struct dt_look_entry *e)
 {
     const struct dt_look_process *p = &e->process;
-    bool shown[DT_LOOK_TASKS_MAX] = {false};
+    bool shown[DT_LOOK_TASKS_MAX] = {false}, unplaced = false;
+    for (size_t i = 0; i < e->stacks.len; i++)
+        unplaced = unplaced || is_unplaced(&e->stacks.at[i]);
     for (size_t i = 0; i < p->len; i++) {
         const struct dt_look_task *t = &p->tasks[i];
         uint64_t cpu_ms = 0;
@@ -169,7 +178,7 @@ static void put_other_threads(struct dt_buf *out, const struct dt_look_entry *e)
             dt_buf_printf(out, "  %zu threads ", count);
         else
             dt_buf_printf(out, "  thread %d ", (int)t->tid);
-        if (e->python && !e->unreadable[0] && !e->stacks.more)
+        if (e->python && !e->unreadable[0] && !e->stacks.more && !unplaced)
             dt_buf_put_str(out, count > 1 ? "without Python " : "(no Python) ");
         put_doing(out, t, count > 1);
         put_cpu(out, cpu_ms);
@@ -195,11 +204,19 @@ static void put_key(struct dt_buf *key, const struct dt_look_entry *e)
         put_stack(key, t);
         dt_buf_put_u8(key, 0);
     }
+    for (size_t i = 0; i < e->stacks.len; i++) {
+        if (!is_unplaced(&e->stacks.at[i]))
+            continue;
+        python = true;
+        put_stack(key, &e->stacks.at[i]);
+        dt_buf_put_u8(key, 0);
+    }
     if (!python && e->process.len > 0)
         put_doing(key, &e->process.tasks[0], false);
 }
 
-/* The stack that stands for the process: the main thread's, or the first there is. */
+/* The stack that stands for the process: the main thread's, or the first there is. Of those whose
+ * thread is not known, CPython has the oldest last. */
 static const struct dt_python_thread *main_stack(const struct dt_look_entry *e)
 {
     for (size_t i = 0; i < e->process.len; i++) {
@@ -207,6 +224,9 @@ static const struct dt_python_thread *main_stack(const struct dt_look_entry *e)
         if (t && t->depth > 0)
             return t;
     }
+    for (size_t i = e->stacks.len; i-- > 0;)
+        if (e->stacks.at[i].native_id == 0 && e->stacks.at[i].depth > 0)
+            return &e->stacks.at[i];
     return NULL;
 }
 
@@ -282,6 +302,12 @@ static void put_process(struct dt_buf *out, const struct dt_look_entry *e)
         const struct dt_python_thread *stack = dt_look_stack_of(e, &e->process.tasks[i]);
         if (stack)
             put_python_thread(out, &e->process.tasks[i], stack);
+    }
+    for (size_t i = 0; i < e->stacks.len; i++) {
+        if (!is_unplaced(&e->stacks.at[i]))
+            continue;
+        dt_buf_put_str(out, "  one of the threads below\n");
+        put_stack(out, &e->stacks.at[i]);
     }
     put_other_threads(out, e);
     if (e->process.more || e->stacks.more)
@@ -371,6 +397,22 @@ static void put_json_waiting(struct dt_json_writer *w, const struct dt_waiting *
     dt_json_put_end(w);
 }
 
+static void put_json_stack(struct dt_json_writer *w, const struct dt_python_thread *stack)
+{
+    dt_json_put_text(w, "unreadable", stack->unreadable[0] ? stack->unreadable : NULL);
+    dt_json_put_bool(w, "changing", stack->changing);
+    dt_json_put_bool(w, "deeper", stack->deeper);
+    dt_json_put_array(w, "frames");
+    for (size_t i = 0; i < stack->depth; i++) {
+        dt_json_put_object(w, NULL);
+        dt_json_put_text(w, "function", stack->frames[i].function);
+        dt_json_put_text(w, "file", stack->frames[i].file);
+        dt_json_put_int(w, "line", stack->frames[i].line);
+        dt_json_put_end(w);
+    }
+    dt_json_put_end(w);
+}
+
 static void put_json_thread(struct dt_json_writer *w, const struct dt_look_task *t,
                             const struct dt_python_thread *stack)
 {
@@ -385,37 +427,46 @@ static void put_json_thread(struct dt_json_writer *w, const struct dt_look_task 
                      t->call.number >= 0 ? dt_syscall_name(t->call.number, name) : NULL);
     put_json_waiting(w, &t->waiting);
     dt_json_put_number(w, "cpu_seconds", (double)t->cpu_ms / 1000);
-    if (stack) {
-        dt_json_put_text(w, "unreadable", stack->unreadable[0] ? stack->unreadable : NULL);
-        dt_json_put_bool(w, "changing", stack->changing);
-        dt_json_put_bool(w, "deeper", stack->deeper);
-        dt_json_put_array(w, "frames");
-        for (size_t i = 0; i < stack->depth; i++) {
-            dt_json_put_object(w, NULL);
-            dt_json_put_text(w, "function", stack->frames[i].function);
-            dt_json_put_text(w, "file", stack->frames[i].file);
-            dt_json_put_int(w, "line", stack->frames[i].line);
-            dt_json_put_end(w);
-        }
+    if (stack)
+        put_json_stack(w, stack);
+    dt_json_put_end(w);
+}
+
+/* Stacks of which it is not known whose they are. */
+static void put_json_unplaced(struct dt_json_writer *w, const struct dt_look_entry *e)
+{
+    for (size_t i = 0; i < e->stacks.len; i++) {
+        if (!is_unplaced(&e->stacks.at[i]))
+            continue;
+        dt_json_put_object(w, NULL);
+        dt_json_put_text(w, "tid", NULL);
+        put_json_stack(w, &e->stacks.at[i]);
         dt_json_put_end(w);
     }
-    dt_json_put_end(w);
+}
+
+/* The file of a CPython before 3.11 tells no third number. */
+static void put_json_version(struct dt_json_writer *w, uint32_t hex)
+{
+    char version[32];
+    int n = snprintf(version, sizeof version, "%u.%u", hex >> 24, hex >> 16 & 255);
+    if (hex & 0xffff)
+        snprintf(version + n, sizeof version - (size_t)n, ".%u", hex >> 8 & 255);
+    dt_json_put_text(w, "python", hex ? version : NULL);
 }
 
 static void put_json_process(struct dt_json_writer *w, const struct dt_look_entry *e)
 {
-    char version[32];
-    snprintf(version, sizeof version, "%u.%u.%u", e->python >> 24, e->python >> 16 & 255,
-             e->python >> 8 & 255);
     dt_json_put_object(w, NULL);
     dt_json_put_int(w, "pid", e->process.pid);
     dt_json_put_text(w, "name", e->process.name);
-    dt_json_put_text(w, "python", e->python ? version : NULL);
+    put_json_version(w, e->python);
     dt_json_put_text(w, "unreadable", e->unreadable[0] ? e->unreadable : NULL);
     dt_json_put_bool(w, "more_threads", e->process.more || e->stacks.more);
     dt_json_put_array(w, "threads");
     for (size_t i = 0; i < e->process.len; i++)
         put_json_thread(w, &e->process.tasks[i], dt_look_stack_of(e, &e->process.tasks[i]));
+    put_json_unplaced(w, e);
     dt_json_put_end(w);
     dt_json_put_end(w);
 }

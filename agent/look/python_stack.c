@@ -2,6 +2,7 @@
 #include "agent/look/python_stack.h"
 
 #include "agent/look/line_table.h"
+#include "agent/look/native_id.h"
 #include "agent/look/python_text.h"
 #include "base/utf8.h"
 
@@ -19,9 +20,13 @@
 /* C code frames that a walk passes over, at most. */
 #define STUBS_MAX DT_PYTHON_DEPTH_MAX
 
+/* What an address of code in a frame has in its lowest bits from 3.14 on: who counts references. */
+#define REFERENCE_TAG UINT64_C(3)
+
 /* A frame before anything is known of its code. */
 struct raw_frame {
     uint64_t address, code, instruction;
+    uint32_t copy; /* of the code, that it runs */
 };
 
 struct raw_stack {
@@ -49,25 +54,53 @@ static uint64_t word_at(const uint8_t *bytes, uint32_t offset)
     return word;
 }
 
+static uint32_t half_at(const uint8_t *bytes, uint32_t offset)
+{
+    uint32_t half;
+    memcpy(&half, bytes + offset, sizeof half);
+    return half;
+}
+
+/* Makes *END large enough for FIELD, if there is such a field. */
+static void include_field(size_t *end, uint32_t field, size_t size)
+{
+    if (field != DT_PYTHON_NO_FIELD && *end < field + size)
+        *end = field + size;
+}
+
 /* How much of a frame has to be read. */
 static size_t frame_bytes(const struct dt_python_layout *l)
 {
-    size_t end = (size_t)l->frame_owner + 1;
-    const uint32_t words[] = {l->frame_previous, l->frame_code, l->frame_instruction};
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        if (end < words[i] + sizeof(uint64_t))
-            end = words[i] + sizeof(uint64_t);
+    size_t end = 0;
+    include_field(&end, l->frame_previous, sizeof(uint64_t));
+    include_field(&end, l->frame_code, sizeof(uint64_t));
+    include_field(&end, l->frame_instruction, sizeof(uint64_t));
+    include_field(&end, l->frame_references, sizeof(uint64_t));
+    include_field(&end, l->frame_owner, 1);
+    include_field(&end, l->frame_copy, sizeof(uint32_t));
     return end;
 }
 
 static size_t code_bytes(const struct dt_python_layout *l)
 {
     size_t end = l->code_firstlineno + sizeof(int32_t);
-    const uint32_t words[] = {l->code_filename, l->code_qualname, l->code_linetable};
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        if (end < words[i] + sizeof(uint64_t))
-            end = words[i] + sizeof(uint64_t);
+    include_field(&end, l->code_filename, sizeof(uint64_t));
+    include_field(&end, l->code_name, sizeof(uint64_t));
+    include_field(&end, l->code_linetable, sizeof(uint64_t));
     return end;
+}
+
+/* The number of a thread; 0: it is not known. */
+static int read_native_id(struct look *k, uint64_t thread, uint64_t *id)
+{
+    const struct dt_python_layout *l = k->layout;
+    uint64_t pthread;
+    if (l->thread_native_id != DT_PYTHON_NO_FIELD)
+        return dt_memory_word(k->m, thread + l->thread_native_id, id);
+    if (dt_memory_word(k->m, thread + l->thread_pthread, &pthread) < 0)
+        return -1;
+    *id = dt_native_id_read(k->m, pthread);
+    return 0;
 }
 
 /* The innermost frame of a thread; 0: it runs no Python now. */
@@ -89,8 +122,31 @@ static bool has_frame(const struct raw_stack *s, uint64_t address)
     return false;
 }
 
+/* Whether the frame in BYTES is none of a script. */
+static bool is_stub(const struct dt_python_layout *l, const uint8_t *bytes)
+{
+    return l->frame_owner != DT_PYTHON_NO_FIELD && bytes[l->frame_owner] >= OWNER_C_STACK;
+}
+
+/* Whether the frame in BYTES was freed: what it leads to is no frame that called it. */
+static bool is_freed(const struct dt_python_layout *l, const uint8_t *bytes)
+{
+    return l->frame_references != DT_PYTHON_NO_FIELD && word_at(bytes, l->frame_references) == 0;
+}
+
+static struct raw_frame take_frame(const struct dt_python_layout *l, uint64_t address,
+                                   const uint8_t *bytes)
+{
+    return (struct raw_frame){
+        .address = address,
+        .code = word_at(bytes, l->frame_code) & ~REFERENCE_TAG,
+        .instruction = word_at(bytes, l->frame_instruction),
+        .copy = l->frame_copy != DT_PYTHON_NO_FIELD ? half_at(bytes, l->frame_copy) : 0,
+    };
+}
+
 /* Follows the frames of THREAD outwards. -1 with an errno value in the memory's error: EFAULT for a
- * frame that leads to itself, too. */
+ * frame that leads to itself or was freed, too. */
 static int walk(struct look *k, uint64_t thread, struct raw_stack *s)
 {
     const struct dt_python_layout *l = k->layout;
@@ -99,8 +155,7 @@ static int walk(struct look *k, uint64_t thread, struct raw_stack *s)
     uint64_t frame;
     s->depth = 0;
     s->deeper = false;
-    if (dt_memory_word(k->m, thread + l->thread_native_id, &s->native_id) < 0 ||
-        read_innermost(k, thread, &frame) < 0)
+    if (read_native_id(k, thread, &s->native_id) < 0 || read_innermost(k, thread, &frame) < 0)
         return -1;
     for (; frame; frame = word_at(bytes, l->frame_previous)) {
         if (s->depth == DT_PYTHON_DEPTH_MAX) {
@@ -109,14 +164,13 @@ static int walk(struct look *k, uint64_t thread, struct raw_stack *s)
         }
         if (dt_memory_read(k->m, frame, bytes, size) < 0)
             return -1;
-        bool stub = bytes[l->frame_owner] >= OWNER_C_STACK;
-        if ((stub && ++stubs > STUBS_MAX) || has_frame(s, frame)) {
+        bool stub = is_stub(l, bytes);
+        if ((stub && ++stubs > STUBS_MAX) || is_freed(l, bytes) || has_frame(s, frame)) {
             k->m->error = EFAULT;
             return -1;
         }
         if (!stub)
-            s->at[s->depth++] = (struct raw_frame){frame, word_at(bytes, l->frame_code),
-                                                   word_at(bytes, l->frame_instruction)};
+            s->at[s->depth++] = take_frame(l, frame, bytes);
     }
     return 0;
 }
@@ -164,10 +218,41 @@ static int describe_code(struct look *k, const struct raw_frame *raw, uint64_t *
         return -1;
     *file = its_file;
     dt_buf_clear(&k->lines);
-    if (describe_text(k, word_at(code, l->code_qualname), frame->function, sizeof frame->function,
+    if (describe_text(k, word_at(code, l->code_name), frame->function, sizeof frame->function,
                       false) < 0)
         return -1;
     return dt_python_bytes_read(k->m, l, word_at(code, l->code_linetable), &k->lines);
+}
+
+/* Where the instructions begin that RAW runs: in its code, or in a copy. */
+static int find_instructions(struct look *k, const struct raw_frame *raw, uint64_t *first)
+{
+    uint64_t copies, count;
+    *first = raw->code + k->layout->code_instructions;
+    if (raw->copy == 0)
+        return 0;
+    if (dt_memory_word(k->m, raw->code + k->layout->code_copies, &copies) < 0 ||
+        dt_memory_word(k->m, copies, &count) < 0)
+        return -1;
+    if (raw->copy >= count) {
+        k->m->error = EFAULT;
+        return -1;
+    }
+    return dt_memory_word(k->m, copies + sizeof count + raw->copy * sizeof *first, first);
+}
+
+static int describe_line(struct look *k, const struct raw_frame *raw, int *line)
+{
+    const struct dt_python_layout *l = k->layout;
+    uint64_t first;
+    int64_t at = (int64_t)(int32_t)(uint32_t)raw->instruction * l->instruction_unit;
+    if (l->instruction_unit == 0) {
+        if (find_instructions(k, raw, &first) < 0)
+            return -1;
+        at = (int64_t)(raw->instruction - first);
+    }
+    *line = dt_line_table_at(l->lines, k->lines.at, k->lines.len, k->first_line, at);
+    return 0;
 }
 
 static int describe_all(struct look *k, const struct raw_stack *s, struct dt_python_frame *frames)
@@ -180,9 +265,8 @@ static int describe_all(struct look *k, const struct raw_stack *s, struct dt_pyt
         if ((i == 0 || raw->code != code) && describe_code(k, raw, &file, &frames[i]) < 0)
             return -1;
         code = raw->code;
-        int64_t bytes = (int64_t)(raw->instruction - (raw->code + k->layout->code_instructions));
-        frames[i].line =
-            dt_line_table_at(k->lines.at, k->lines.len, k->first_line, bytes < 0 ? -1 : bytes / 2);
+        if (describe_line(k, raw, &frames[i].line) < 0)
+            return -1;
     }
     return 0;
 }
@@ -272,7 +356,7 @@ static int read_threads(struct look *k, uint64_t interpreter, struct dt_python_s
             return 0;
         }
         struct dt_python_thread *t = &out->at[out->len];
-        if (dt_memory_word(k->m, thread + l->thread_native_id, &t->native_id) < 0)
+        if (read_native_id(k, thread, &t->native_id) < 0)
             return -1;
         out->len++;
         read_thread(k, thread, t);

@@ -23,7 +23,7 @@ struct dt_python_frame {
 };
 
 struct dt_python_thread {
-    uint64_t native_id; /* as gettid(2) tells the thread itself */
+    uint64_t native_id; /* as gettid(2) tells the thread itself; 0: not known */
     struct dt_python_frame *frames;
     size_t depth;         /* of FRAMES, the innermost first */
     bool deeper;          /* there are more frames outside of these */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/look/python_text.h"
 
-/* Bits of an object's state. */
-#define STATE_KIND_SHIFT 2
-#define STATE_COMPACT 32u
-#define STATE_ASCII 64u
+/* Bits of an object's state, from the kind on: bytes of a character, and whether these follow. */
+#define STATE_KIND 7u
+#define STATE_COMPACT 8u
+#define STATE_ASCII 16u
 
 #define REPLACEMENT 0xfffd /* for what is no character */
 
@@ -55,7 +55,8 @@ int dt_python_text_read(struct dt_memory *m, const struct dt_python_layout *layo
         return -1;
     memcpy(&len, head + layout->text_length, sizeof len);
     memcpy(&state, head + layout->text_state, sizeof state);
-    unsigned kind = state >> STATE_KIND_SHIFT & 7;
+    state >>= layout->text_kind;
+    unsigned kind = state & STATE_KIND;
     if (!(state & STATE_COMPACT) || (kind != 1 && kind != 2 && kind != 4) ||
         len > DT_PYTHON_TEXT_MAX)
         return -1;
@@ -77,6 +78,8 @@ int dt_python_bytes_read(struct dt_memory *m, const struct dt_python_layout *lay
     uint64_t len;
     if (dt_memory_word(m, address + layout->bytes_size, &len) < 0 || len > DT_PYTHON_BYTES_MAX)
         return -1;
+    if (len == 0)
+        return 0;
     uint8_t *room = dt_buf_room(out, len);
     if (!room || dt_memory_read(m, address + layout->bytes_data, room, len) < 0)
         return -1;

@@ -32,8 +32,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct dt_bytes record = {data, size};
     struct dt_memory m = {.read = recorded_read, .arg = &record};
-    struct dt_reader r = dt_reader_over(data, size);
-    struct dt_look_image image = {.base = dt_read_u64(&r), .name = "python3.11"};
+    struct dt_look_image image = recorded_image(record);
     struct dt_python_stacks stacks = {0};
     struct dt_err err = {0};
     uint32_t python;
