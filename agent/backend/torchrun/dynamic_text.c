@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/backend/torchrun/dynamic.h"
-#include "agent/backend/torchrun/pickle.h"
+#include "agent/pickle/pickle.h"
 #include "base/base64.h"
 #include "base/str.h"
 

@@ -5,8 +5,8 @@
  * In Python a pickle is a program that imports and calls what it likes. Here it is data: reading
  * makes a tree of it and carries nothing out, an opcode that the state does not need is refused by
  * its number and a class by its name. Pure. */
-#ifndef DT_AGENT_BACKEND_TORCHRUN_PICKLE_H
-#define DT_AGENT_BACKEND_TORCHRUN_PICKLE_H
+#ifndef DT_AGENT_PICKLE_PICKLE_H
+#define DT_AGENT_PICKLE_PICKLE_H
 
 #include "base/buf.h"
 #include "base/err.h"

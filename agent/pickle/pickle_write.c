@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "agent/backend/torchrun/pickle.h"
+#include "agent/pickle/pickle.h"
 
 #define PROTOCOL 4
 
