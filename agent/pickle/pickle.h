@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The small part of Python's pickle format that the state of torchrun's agents is written in:
- * numbers, strings, tuples, dicts, sets, and objects of a few classes. Protocols 4 and 5.
+/* The part of Python's pickle format that plain values are written in: numbers, strings, bytes,
+ * tuples, lists, dicts, sets, and objects of classes that the reader names. Protocols 2 to 5: what
+ * torchrun's agents share has the fourth or fifth, PyTorch's own pickler writes the second.
  *
  * In Python a pickle is a program that imports and calls what it likes. Here it is data: reading
- * makes a tree of it and carries nothing out, an opcode that the state does not need is refused by
+ * makes a tree of it and carries nothing out, an opcode that plain values do not need is refused by
  * its number and a class by its name. Pure. */
 #ifndef DT_AGENT_PICKLE_PICKLE_H
 #define DT_AGENT_PICKLE_PICKLE_H
@@ -13,19 +14,25 @@
 
 #include <stdbool.h>
 
-#define DT_PICKLE_MAX (1u << 20) /* bytes of one that is read */
-
 enum dt_pickle_type {
     DT_PICKLE_NONE,
     DT_PICKLE_BOOL,
     DT_PICKLE_INT,
+    DT_PICKLE_FLOAT,
     DT_PICKLE_TEXT,
     DT_PICKLE_BYTES,
     DT_PICKLE_CLASS,
     DT_PICKLE_TUPLE,
+    DT_PICKLE_LIST,
     DT_PICKLE_DICT,
     DT_PICKLE_SET,
     DT_PICKLE_OBJECT,
+};
+
+/* What is taken of one. An opcode makes at most one value, so OPCODES bounds memory and time, and
+ * how deep it is nested. */
+struct dt_pickle_limits {
+    size_t bytes, opcodes;
 };
 
 struct dt_pickle_item;
@@ -33,8 +40,9 @@ struct dt_pickle_item;
 struct dt_pickle_value {
     enum dt_pickle_type type;
     int64_t number;               /* BOOL, INT; CLASS, OBJECT: which class of those allowed */
+    double real;                  /* FLOAT */
     struct dt_bytes bytes;        /* TEXT (unchecked UTF-8), BYTES: in what was read */
-    struct dt_pickle_item *first; /* TUPLE, DICT, SET: in order ... */
+    struct dt_pickle_item *first; /* TUPLE, LIST, DICT, SET: in order ... */
     struct dt_pickle_item *last;
     size_t count;                         /* ... so many */
     const struct dt_pickle_value *args;   /* OBJECT: what it was made with, a TUPLE ... */
@@ -53,11 +61,16 @@ struct dt_pickle {
     const struct dt_pickle_value *root;
 };
 
-/* CLASSES: "module.name" of those allowed, NULL-ended. BYTES outlives what is made of it. -1: P is
- * not to be finished. */
-int dt_pickle_read(struct dt_pickle *p, struct dt_bytes bytes, const char *const *classes,
+/* CLASSES: "module.name" of those allowed, NULL-ended; NULL: none. BYTES outlives what is made of
+ * it. -1: P is not to be finished. */
+int dt_pickle_read(struct dt_pickle *p, struct dt_bytes bytes,
+                   const struct dt_pickle_limits *limits, const char *const *classes,
                    struct dt_err *err);
 void dt_pickle_finish(struct dt_pickle *p);
+
+/* What DICT has under NAME, if that is a TYPE; NULL: it has not. */
+const struct dt_pickle_value *dt_pickle_get(const struct dt_pickle_value *dict, const char *name,
+                                            enum dt_pickle_type type);
 
 /* -- writing: protocol 4, in the same bytes as CPython's pickler when told the same ----------- */
 
@@ -73,16 +86,24 @@ enum dt_pickle_op {
     DT_PICKLE_STOP = '.',
     DT_PICKLE_BINBYTES = 'B',
     DT_PICKLE_SHORT_BINBYTES = 'C',
+    DT_PICKLE_BINFLOAT = 'G',
     DT_PICKLE_BININT = 'J',
     DT_PICKLE_BININT1 = 'K',
     DT_PICKLE_BININT2 = 'M',
     DT_PICKLE_PUSH_NONE = 'N',
     DT_PICKLE_REDUCE = 'R',
     DT_PICKLE_BINUNICODE = 'X',
+    DT_PICKLE_EMPTY_LIST = ']',
+    DT_PICKLE_APPEND = 'a',
     DT_PICKLE_BUILD = 'b',
+    DT_PICKLE_GLOBAL = 'c',
+    DT_PICKLE_APPENDS = 'e',
     DT_PICKLE_BINGET = 'h',
     DT_PICKLE_LONG_BINGET = 'j',
+    DT_PICKLE_BINPUT = 'q',
+    DT_PICKLE_LONG_BINPUT = 'r',
     DT_PICKLE_SETITEM = 's',
+    DT_PICKLE_TUPLE_OF_MARK = 't',
     DT_PICKLE_SETITEMS = 'u',
     DT_PICKLE_EMPTY_DICT = '}',
     DT_PICKLE_PROTO = 0x80,
@@ -94,6 +115,8 @@ enum dt_pickle_op {
     DT_PICKLE_FALSE = 0x89,
     DT_PICKLE_LONG1 = 0x8a,
     DT_PICKLE_SHORT_BINUNICODE = 0x8c,
+    DT_PICKLE_BINUNICODE8 = 0x8d,
+    DT_PICKLE_BINBYTES8 = 0x8e,
     DT_PICKLE_EMPTY_SET = 0x8f,
     DT_PICKLE_ADDITEMS = 0x90,
     DT_PICKLE_STACK_GLOBAL = 0x93,

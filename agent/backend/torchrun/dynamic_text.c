@@ -9,7 +9,8 @@
 #include <time.h>
 
 #define MODULE "torch.distributed.elastic.rendezvous.dynamic_rendezvous"
-#define TEXT_MAX ((size_t)DT_PICKLE_MAX / 3 * 4 + 4)
+#define STATE_MAX (1u << 20) /* bytes of its pickle */
+#define TEXT_MAX ((size_t)STATE_MAX / 3 * 4 + 4)
 
 /* What classes there are in a state, by their place in this list. */
 enum class { STATE, NODE, TIME, ZONE, SPAN, CLASSES };
@@ -37,16 +38,6 @@ static bool is_object(const struct dt_pickle_value *v, enum class class)
 static bool is_plain(const struct dt_pickle_value *v, enum class class)
 {
     return is_object(v, class) && v->args->count == 0 && v->fields;
-}
-
-/* NULL: O has no such attribute, or it is of another kind. */
-static const struct dt_pickle_value *field(const struct dt_pickle_value *o, const char *name,
-                                           enum dt_pickle_type type)
-{
-    for (const struct dt_pickle_item *i = o->fields->first; i; i = i->next)
-        if (i->key->type == DT_PICKLE_TEXT && dt_bytes_equal(i->key->bytes, dt_bytes_of(name)))
-            return i->value->type == type ? i->value : NULL;
-    return NULL;
 }
 
 /* timezone(timedelta(0, 0, 0)) */
@@ -93,10 +84,14 @@ static int read_node(const struct dt_pickle_value *v, struct dt_dynamic_dialect 
                      struct dt_dynamic_node *node, struct dt_err *err)
 {
     bool plain = is_plain(v, NODE) && v->fields->count == 3;
-    const struct dt_pickle_value *addr = plain ? field(v, "addr", DT_PICKLE_TEXT) : NULL;
-    const struct dt_pickle_value *fqdn = plain ? field(v, "fqdn", DT_PICKLE_TEXT) : NULL;
-    const struct dt_pickle_value *pid = plain ? field(v, "pid", DT_PICKLE_INT) : NULL;
-    const struct dt_pickle_value *local_id = plain ? field(v, "local_id", DT_PICKLE_INT) : NULL;
+    const struct dt_pickle_value *addr =
+        plain ? dt_pickle_get(v->fields, "addr", DT_PICKLE_TEXT) : NULL;
+    const struct dt_pickle_value *fqdn =
+        plain ? dt_pickle_get(v->fields, "fqdn", DT_PICKLE_TEXT) : NULL;
+    const struct dt_pickle_value *pid =
+        plain ? dt_pickle_get(v->fields, "pid", DT_PICKLE_INT) : NULL;
+    const struct dt_pickle_value *local_id =
+        plain ? dt_pickle_get(v->fields, "local_id", DT_PICKLE_INT) : NULL;
     if ((!addr && !fqdn) || !pid || !local_id)
         return strange(err, "a node in it");
     struct dt_bytes name = addr ? addr->bytes : fqdn->bytes;
@@ -171,23 +166,30 @@ static int read_heartbeats(struct reading *r, const struct dt_pickle_value *dict
 
 static int read_deadline(struct reading *r, const struct dt_pickle_value *root)
 {
-    const struct dt_pickle_value *time = field(root, "deadline", DT_PICKLE_OBJECT);
+    const struct dt_pickle_value *time = dt_pickle_get(root->fields, "deadline", DT_PICKLE_OBJECT);
     if (time)
         return read_time(time, &r->s.dialect, &r->s.deadline, r->err);
-    return field(root, "deadline", DT_PICKLE_NONE) ? 0 : strange(r->err, "its deadline");
+    return dt_pickle_get(root->fields, "deadline", DT_PICKLE_NONE)
+               ? 0
+               : strange(r->err, "its deadline");
 }
 
 static int read_state(struct reading *r, const struct dt_pickle_value *root)
 {
     if (!is_plain(root, STATE))
         return strange(r->err, "it");
-    const struct dt_pickle_value *round = field(root, "round", DT_PICKLE_INT);
-    const struct dt_pickle_value *complete = field(root, "complete", DT_PICKLE_BOOL);
-    const struct dt_pickle_value *closed = field(root, "closed", DT_PICKLE_BOOL);
-    const struct dt_pickle_value *participants = field(root, "participants", DT_PICKLE_DICT);
-    const struct dt_pickle_value *wait_list = field(root, "wait_list", DT_PICKLE_SET);
-    const struct dt_pickle_value *redundant = field(root, "redundancy_list", DT_PICKLE_SET);
-    const struct dt_pickle_value *heartbeats = field(root, "last_heartbeats", DT_PICKLE_DICT);
+    const struct dt_pickle_value *round = dt_pickle_get(root->fields, "round", DT_PICKLE_INT);
+    const struct dt_pickle_value *complete =
+        dt_pickle_get(root->fields, "complete", DT_PICKLE_BOOL);
+    const struct dt_pickle_value *closed = dt_pickle_get(root->fields, "closed", DT_PICKLE_BOOL);
+    const struct dt_pickle_value *participants =
+        dt_pickle_get(root->fields, "participants", DT_PICKLE_DICT);
+    const struct dt_pickle_value *wait_list =
+        dt_pickle_get(root->fields, "wait_list", DT_PICKLE_SET);
+    const struct dt_pickle_value *redundant =
+        dt_pickle_get(root->fields, "redundancy_list", DT_PICKLE_SET);
+    const struct dt_pickle_value *heartbeats =
+        dt_pickle_get(root->fields, "last_heartbeats", DT_PICKLE_DICT);
     if (!round || round->number < 0 || round->number >= INT_MAX || !complete || !closed ||
         !participants || !wait_list || !heartbeats || root->fields->count != 7u + !!redundant)
         return strange(r->err, "it");
@@ -204,6 +206,7 @@ static int read_state(struct reading *r, const struct dt_pickle_value *root)
 
 int dt_dynamic_read(struct dt_dynamic_state *s, struct dt_bytes text, struct dt_err *err)
 {
+    static const struct dt_pickle_limits limits = {.bytes = STATE_MAX, .opcodes = STATE_MAX};
     struct reading r = {.s.dialect = s->dialect, .err = err};
     struct dt_buf bytes = {0};
     struct dt_pickle pickle = {0};
@@ -212,7 +215,8 @@ int dt_dynamic_read(struct dt_dynamic_state *s, struct dt_bytes text, struct dt_
         dt_err_set(err, DT_E_LIMIT, "it has %zu characters; at most %zu are taken", text.len,
                    TEXT_MAX);
     else if (dt_base64_read(text, &bytes, err) == 0 &&
-             dt_pickle_read(&pickle, (struct dt_bytes){bytes.at, bytes.len}, classes, err) == 0)
+             dt_pickle_read(&pickle, (struct dt_bytes){bytes.at, bytes.len}, &limits, classes,
+                            err) == 0)
         rc = read_state(&r, pickle.root);
     dt_pickle_finish(&pickle);
     dt_buf_finish(&bytes);
