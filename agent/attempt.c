@@ -22,7 +22,8 @@ struct dt_attempt {
     const struct dt_attempt_events *events;
     void *arg;
     struct dt_watchdog *watchdog;
-    struct dt_pages *pages; /* NULL: none could be made */
+    struct dt_pages *pages;         /* NULL: none could be made */
+    struct dt_recorders *recorders; /* likewise */
     struct dt_group *group;
     struct dt_hang *hang; /* NULL: nobody may look, or no longer needs to */
     uv_timer_t last_words;
@@ -63,6 +64,8 @@ void dt_attempt_close(struct dt_attempt *t)
     t->group = NULL;
     dt_pages_destroy(t->pages);
     t->pages = NULL;
+    dt_recorders_close(t->recorders);
+    t->recorders = NULL;
     uv_close((uv_handle_t *)&t->last_words, on_timer_closed);
 }
 
@@ -231,6 +234,9 @@ static int start_group(struct dt_attempt *t, struct dt_err *err)
     };
     from.pages = t->pages = dt_pages_create(m->plan->nproc);
     dt_pages_set_lease(t->pages, m->lease);
+    if (m->plan->flight_dump)
+        t->recorders = dt_recorders_open(m->logs, m->plan->nproc, t->world.first_rank);
+    from.recorders = t->recorders;
     struct dt_spawn *spawns = dt_lineup_make(&from, err);
     if (!spawns)
         return -1;

@@ -187,6 +187,17 @@ static void set_progress(struct list *l, int fd)
         set_int(l, DT_PAGE_ENV, fd);
 }
 
+/* Where it is to dump, and the pipe by which it is asked. */
+static void set_flight(struct list *l, const struct dt_plan *plan, const char *prefix)
+{
+    if (!prefix)
+        return;
+    if (plan->flight_buffer)
+        set(l, DT_ENV_FLIGHT_BUFFER, DT_ENV_FLIGHT_CALLS);
+    set(l, plan->flight_dump, prefix);
+    set(l, DT_ENV_FLIGHT_PIPE, prefix);
+}
+
 static void set_signals(struct list *l, uint64_t mask)
 {
     struct dt_buf names = {0};
@@ -218,6 +229,7 @@ static void set_run(struct list *l, const struct dt_plan *plan, const struct dt_
     set_int(l, "DTRUN_RESTART_COUNT", worker->restart_count);
     set_previous(l, world, worker->local_rank);
     set_progress(l, worker->progress_fd);
+    set_flight(l, plan, worker->flight);
 }
 
 char **dt_env_make(const struct dt_plan *plan, const struct dt_world *world,

@@ -7,6 +7,15 @@
 #include "agent/world.h"
 #include "base/err.h"
 
+/* Of PyTorch's flight recorder. Names beside these are older: PyTorch from 2.8 on takes both, and
+ * warns of the old ones. */
+#define DT_ENV_FLIGHT_BUFFER "TORCH_FR_BUFFER_SIZE"
+#define DT_ENV_FLIGHT_BUFFER_OLD "TORCH_NCCL_TRACE_BUFFER_SIZE"
+#define DT_ENV_FLIGHT_DUMP "TORCH_FR_DUMP_TEMP_FILE"
+#define DT_ENV_FLIGHT_DUMP_OLD "TORCH_NCCL_DEBUG_INFO_TEMP_FILE"
+#define DT_ENV_FLIGHT_PIPE "TORCH_NCCL_DEBUG_INFO_PIPE_FILE"
+#define DT_ENV_FLIGHT_CALLS "2000" /* that are kept, as PyTorch does by itself from 2.8 on */
+
 /* What is one worker's own, beside the plan and the world. */
 struct dt_env_worker {
     int local_rank;
@@ -14,6 +23,7 @@ struct dt_env_worker {
     const char *error_file; /* NULL: it has none */
     const char *timer_file; /* NULL: no watchdog */
     int progress_fd;        /* of its page; 0: none */
+    const char *flight;     /* what names of its flight recorder begin with; NULL: it has none */
 };
 
 /* BASE (as environ(7)) overlaid with the variables of dtrun(1), ENVIRONMENT; a NULL-ended list to

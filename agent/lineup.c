@@ -29,6 +29,7 @@ static char **make_env(const struct dt_lineup *from, int local_rank, struct dt_e
         .error_file = error_file,
         .timer_file = from->timer_file,
         .progress_fd = dt_pages_fd(from->pages, local_rank),
+        .flight = dt_recorders_prefix(from->recorders, local_rank),
     };
     char **env = dt_env_make(from->plan, from->world, &worker, from->env, err);
     free(error_file);

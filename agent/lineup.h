@@ -5,6 +5,7 @@
 #define DT_AGENT_LINEUP_H
 
 #include "agent/bind/bind.h"
+#include "agent/hang/recorders.h"
 #include "agent/log_dir.h"
 #include "agent/output/output.h"
 #include "agent/plan.h"
@@ -19,11 +20,12 @@ struct dt_lineup {
     const struct dt_world *world;
     int restart_count;
     const struct dt_log_dir *logs;
-    struct dt_output *output;     /* begun */
-    const struct dt_bind *bind;   /* NULL: nobody is bound */
-    const char *timer_file;       /* NULL: no watchdog */
-    const struct dt_pages *pages; /* NULL: they have none */
-    char *const *env;             /* ours */
+    struct dt_output *output;             /* begun */
+    const struct dt_bind *bind;           /* NULL: nobody is bound */
+    const char *timer_file;               /* NULL: no watchdog */
+    const struct dt_pages *pages;         /* NULL: they have none */
+    const struct dt_recorders *recorders; /* likewise */
+    char *const *env;                     /* ours */
 };
 
 /* One for each worker of the plan, to be ended with dt_lineup_free(). NULL and *err: no memory, or

@@ -109,6 +109,10 @@ struct dt_plan {
     dt_ms hang_after;     /* they have stood still; DT_HANG_AUTO, or DT_FOREVER: never */
     enum dt_plan_on_hang on_hang;
     int look_signal; /* shows what they do; 0: none does */
+    /* PyTorch's flight recorder: the variable that tells workers where to dump, beside the one of
+     * the pipe by which they are asked. NULL: leave all of that alone. */
+    const char *flight_dump;
+    bool flight_buffer; /* set TORCH_FR_BUFFER_SIZE too */
 
     char **ignored;  /* sentences about options that have no effect here */
     char **needless; /* ... about options that change nothing wherever they stand: no warning */

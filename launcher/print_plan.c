@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "launcher/print_plan.h"
 
+#include "agent/env.h"
 #include "base/addr.h"
 #include "base/signame.h"
 #include "base/str.h"
@@ -225,6 +226,15 @@ static void put_hangs(const struct dt_plan *p, struct dt_buf *out)
                   p->look_signal ? dt_signame_text(p->look_signal, name) : "none");
 }
 
+static void put_flight(const struct dt_plan *p, struct dt_buf *out)
+{
+    const char *place = p->flight_dump ? "in the folder of logs" : "as it is";
+    dt_buf_printf(out, "%s: %s\n", DT_ENV_FLIGHT_BUFFER,
+                  p->flight_buffer ? DT_ENV_FLIGHT_CALLS : "as it is");
+    dt_buf_printf(out, "%s: %s\n", p->flight_dump ? p->flight_dump : DT_ENV_FLIGHT_DUMP, place);
+    dt_buf_printf(out, "%s: %s\n", DT_ENV_FLIGHT_PIPE, place);
+}
+
 static void put_watching(const struct dt_plan *p, struct dt_buf *out)
 {
     static const char *const binds[] = {[DT_BIND_NONE] = "none",
@@ -244,6 +254,7 @@ static void put_watching(const struct dt_plan *p, struct dt_buf *out)
         put_text(out, "timer file", p->watchdog_path, "a fresh one in a temporary folder");
     put_text(out, "error file", p->error_file, "none");
     put_hangs(p, out);
+    put_flight(p, out);
     dt_buf_printf(out, "binding: %s\n", binds[p->bind]);
 }
 

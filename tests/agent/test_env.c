@@ -124,6 +124,35 @@ TEST(a_worker_is_told_where_it_was_and_nothing_of_an_outer_job)
     }
 }
 
+TEST(a_worker_is_told_where_its_flight_recorder_dumps)
+{
+    static const struct {
+        const char *prefix, *dump;
+        bool buffer;
+        const char *size, *of_dump, *pipe;
+    } rows[] = {
+        {"/l/2/flight/rank_", "TORCH_FR_DUMP_TEMP_FILE", true, "2000", "/l/2/flight/rank_",
+         "/l/2/flight/rank_"},
+        {"/l/2/flight/rank_", "TORCH_NCCL_DEBUG_INFO_TEMP_FILE", false, NULL, "/l/2/flight/rank_",
+         "/l/2/flight/rank_"},
+        {NULL, "TORCH_FR_DUMP_TEMP_FILE", true, NULL, NULL, NULL},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        CHECK_ROW("%zu", i);
+        struct dt_plan plan = plan_of(NULL);
+        struct dt_env_worker worker = {.local_rank = 2, .flight = rows[i].prefix};
+        char *base[] = {NULL};
+        struct dt_err err = {0};
+        plan.flight_dump = rows[i].dump;
+        plan.flight_buffer = rows[i].buffer;
+        char **env = dt_env_make(&plan, &world, &worker, base, &err);
+        CHECK_STR(value_in(env, "TORCH_FR_BUFFER_SIZE"), rows[i].size);
+        CHECK_STR(value_in(env, rows[i].dump), rows[i].of_dump);
+        CHECK_STR(value_in(env, "TORCH_NCCL_DEBUG_INFO_PIPE_FILE"), rows[i].pipe);
+        dt_env_free(env);
+    }
+}
+
 TEST(the_number_of_a_progress_page_is_the_workers_own)
 {
     struct dt_plan plan = plan_of(NULL);

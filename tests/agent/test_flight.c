@@ -14,8 +14,8 @@ static void make(struct dt_buf *out, const char *shape, const char *protocol, co
 {
     char command[512];
     dt_buf_clear(out);
-    snprintf(command, sizeof command, "python3 '%s' %s %s %s", DT_TEST_FLIGHT_DUMP, shape, protocol,
-             story);
+    snprintf(command, sizeof command, "python3 -SE '%s' %s %s %s", DT_TEST_FLIGHT_DUMP, shape,
+             protocol, story);
     FILE *pipe = popen(command, "r");
     for (size_t n = 1; pipe && n > 0; dt_buf_grew(out, n))
         n = fread(dt_buf_room(out, 65536), 1, 65536, pipe);

@@ -163,6 +163,30 @@ TEST(redirected_streams_are_in_their_files_and_not_on_the_console)
     tmp_remove(dir);
 }
 
+TEST(what_a_flight_recorder_dumps_stays_and_its_pipe_goes)
+{
+    static const char script[] = "mkfifo \"${TORCH_NCCL_DEBUG_INFO_PIPE_FILE}$RANK.pipe\" && "
+                                 "[ $RANK = 0 ] || echo dump >\"$TORCH_FR_DUMP_TEMP_FILE$RANK\"\n";
+    struct job j;
+    char dir[64], logs[80], file[80], run[128], path[192];
+    snprintf(file, sizeof file, "%s/train.sh", tmp_make(dir));
+    snprintf(logs, sizeof logs, "%s/logs", dir);
+    FILE *f = fopen(file, "w");
+    CHECK(f && fputs(script, f) >= 0 && fclose(f) == 0);
+    CHECK_EQ(JOB(&j, "OMP_NUM_THREADS=1", "PYTHON_EXEC=/bin/sh", "--nproc-per-node", "2",
+                 "--log-dir", logs, file),
+             0);
+    only_entry(logs, run, sizeof run);
+    snprintf(path, sizeof path, "%s/attempt_0/1/flight/rank_1", run);
+    CHECK_STR(read_text(path), "dump\n");
+    snprintf(path, sizeof path, "%s/attempt_0/1/flight/rank_1.pipe", run);
+    CHECK(access(path, F_OK) < 0);
+    snprintf(path, sizeof path, "%s/attempt_0/0/flight", run);
+    CHECK(access(path, F_OK) < 0);
+    job_finish(&j);
+    tmp_remove(dir);
+}
+
 TEST(teed_streams_are_in_both_with_a_prefix_once_per_line)
 {
     struct job j;

@@ -481,6 +481,32 @@ TEST(watching)
     TOLD_ROWS(&dt_launch_program, rows);
 }
 
+TEST(where_a_flight_recorder_dumps)
+{
+#define ALL "TORCH_FR_DUMP_TEMP_FILE: in the folder of logs|TORCH_NCCL_DEBUG_INFO_PIPE_FILE: in the folder of logs"
+#define NOTHING "TORCH_FR_BUFFER_SIZE: as it is|TORCH_FR_DUMP_TEMP_FILE: as it is|" \
+                "TORCH_NCCL_DEBUG_INFO_PIPE_FILE: as it is"
+    static const struct told_row rows[] = {
+        {"x", "", "TORCH_FR_BUFFER_SIZE: 2000|" ALL, NULL, 0},
+        {"x", "TORCH_FR_BUFFER_SIZE=50", "TORCH_FR_BUFFER_SIZE: as it is|" ALL, NULL, 0},
+        {"x", "TORCH_NCCL_TRACE_BUFFER_SIZE=50", "TORCH_FR_BUFFER_SIZE: as it is|"
+         "TORCH_NCCL_DEBUG_INFO_TEMP_FILE: in the folder of logs|"
+         "TORCH_NCCL_DEBUG_INFO_PIPE_FILE: in the folder of logs", NULL, 0},
+        {"x", "TORCH_FR_BUFFER_SIZE=0", NOTHING, NULL, 0},
+        {"x", "TORCH_NCCL_TRACE_BUFFER_SIZE=0", NOTHING, NULL, 0},
+        {"x", "TORCH_FR_DUMP_TEMP_FILE=/d", NOTHING, NULL, 0},
+        {"x", "TORCH_NCCL_DEBUG_INFO_TEMP_FILE=/d", NOTHING, NULL, 0},
+        {"x", "TORCH_NCCL_DEBUG_INFO_PIPE_FILE=/d/flight/rank_", NOTHING, NULL, 0},
+        {"x", "DTRUN=1|TORCH_FR_BUFFER_SIZE=2000|TORCH_NCCL_DEBUG_INFO_PIPE_FILE=/d/flight/rank_",
+         "TORCH_FR_BUFFER_SIZE: as it is|" ALL, NULL, 0},
+        {"x", "DTRUN=1|TORCH_NCCL_DEBUG_INFO_PIPE_FILE=rank_", NOTHING, NULL, 0},
+        {"--log-dir=/dev/null|x", "", NOTHING, NULL, 0},
+        {"--no-python|sh", "", NOTHING, NULL, 0},
+        {"--no-look|x", "", NOTHING, NULL, 0},
+    };
+    TOLD_ROWS(&dt_launch_program, rows);
+}
+
 TEST(what_is_executed)
 {
     static const struct told_row rows[] = {

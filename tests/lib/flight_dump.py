@@ -162,12 +162,13 @@ def serve(prefix, rank, *stories):
     pipe = f"{prefix}{rank}.pipe"
     os.mkfifo(pipe, 0o666)
     fd = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    os.open(pipe, os.O_WRONLY)  # so that there is always a writer, and poll() waits; PyTorch looks once a second
     print("ready", flush=True)
     poll = select.poll()
     poll.register(fd, select.POLLIN)
     for story in stories:
-        while not poll.poll() or not os.read(fd, 128):
-            pass
+        poll.poll()
+        os.read(fd, 128)
         with open(f"{prefix}{rank}", "wb") as f:
             f.write(make("2.4", "torch", story))
         print("dumped", flush=True)

@@ -34,6 +34,9 @@ VARIABLES = {
     "DTRUN_ROUND": "ours alone",
     "DTRUN_RESTART_COUNT": "ours alone",
     "TORCHELASTIC_SIGNALS_TO_HANDLE": "of newer torchruns, and ours",
+    "TORCH_FR_BUFFER_SIZE": "ours, for PyTorch 2.8 and later",
+    "TORCH_FR_DUMP_TEMP_FILE": "ours, for PyTorch 2.8 and later",
+    "TORCH_NCCL_DEBUG_INFO_PIPE_FILE": "ours alone",
     "_": "bash notes there what it starts",
 }
 if VERSION < (2, 2):
