@@ -200,6 +200,7 @@ static int open_hang(struct dt_attempt *t, struct dt_err *err)
         .group = t->group,
         .pages = t->pages,
         .logs = t->means.logs,
+        .recorders = t->recorders,
     };
     if (t->means.plan->no_look)
         return 0;

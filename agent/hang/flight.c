@@ -1,18 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/hang/flight.h"
 
+#include "agent/hang/frames.h"
 #include "agent/pickle/pickle.h"
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #define OPCODES_MAX (2u << 20)
 
 /* -- texts ------------------------------------------------------------------------------------ */
 
-static bool has(struct dt_bytes text, const char *part)
+static bool ends_with(struct dt_bytes text, const char *end)
 {
-    return text.len && memmem(text.at, text.len, part, strlen(part));
+    size_t len = strlen(end);
+    return text.len >= len && memcmp(text.at + (text.len - len), end, len) == 0;
 }
 
 static bool equals(const struct dt_pickle_value *text, const char *what)
@@ -24,18 +27,6 @@ static bool equals(const struct dt_pickle_value *text, const char *what)
 static void copy(char *out, size_t size, struct dt_bytes text)
 {
     snprintf(out, size, "%.*s", text.len < size ? (int)text.len : (int)size, (const char *)text.at);
-}
-
-/* "FILE:LINE"; a long one loses its start. */
-static void set_where(struct dt_flight_call *c, struct dt_bytes file, int64_t line)
-{
-    char number[24];
-    int tail = snprintf(number, sizeof number, ":%" PRId64, line);
-    size_t room = sizeof c->where - 1 - (size_t)tail;
-    bool whole = file.len <= room;
-    size_t len = whole ? file.len : room - 3;
-    snprintf(c->where, sizeof c->where, "%s%.*s%s", whole ? "" : "...", (int)len,
-             (const char *)file.at + (file.len - len), number);
 }
 
 /* -- one entry -------------------------------------------------------------------------------- */
@@ -52,35 +43,40 @@ static bool is_true(const struct dt_pickle_value *dict, const char *name)
     return v && v->number;
 }
 
-/* The user's own code: a file of Python that nobody installed. */
-static bool is_users(struct dt_bytes file)
+/* False: a frame of C++, or none. */
+static bool read_frame(struct dt_python_frame *f, const struct dt_pickle_value *v)
 {
-    static const char *const installed[] = {"/site-packages/", "/dist-packages/", "/lib/python3",
-                                            "/torch/"};
-    if (file.len < 4 || memcmp(file.at + file.len - 3, ".py", 3) != 0)
+    const struct dt_pickle_value *file, *name;
+    if (v->type != DT_PICKLE_DICT)
         return false;
-    for (size_t i = 0; i < sizeof installed / sizeof *installed; i++)
-        if (has(file, installed[i]))
-            return false;
+    file = dt_pickle_get(v, "filename", DT_PICKLE_TEXT);
+    name = dt_pickle_get(v, "name", DT_PICKLE_TEXT);
+    if (!file || !(ends_with(file->bytes, ".py") || ends_with(file->bytes, ">")))
+        return false;
+    struct dt_bytes end = file->bytes;
+    size_t more = end.len < sizeof f->file ? 0 : end.len - sizeof f->file + 1;
+    *f = (struct dt_python_frame){.line = (int)get_int(v, "line", 0)};
+    copy(f->file, sizeof f->file, (struct dt_bytes){end.at + more, end.len - more});
+    if (name)
+        copy(f->function, sizeof f->function, name->bytes);
     return true;
 }
 
-/* Frames stand with the innermost first. */
+/* The frames of an entry have the innermost first, as those of a stack. */
 static void read_frames(struct dt_flight_call *c, const struct dt_pickle_value *entry)
 {
-    const struct dt_pickle_value *frames = dt_pickle_get(entry, "frames", DT_PICKLE_LIST);
-    for (struct dt_pickle_item *i = frames ? frames->first : NULL; i; i = i->next) {
-        const struct dt_pickle_value *frame = i->key->type == DT_PICKLE_DICT ? i->key : NULL;
-        const struct dt_pickle_value *file, *name;
-        file = frame ? dt_pickle_get(frame, "filename", DT_PICKLE_TEXT) : NULL;
-        if (!file || !is_users(file->bytes))
-            continue;
-        name = dt_pickle_get(frame, "name", DT_PICKLE_TEXT);
-        set_where(c, file->bytes, get_int(frame, "line", 0));
-        if (name)
-            copy(c->function, sizeof c->function, name->bytes);
-        return;
+    const struct dt_pickle_value *list = dt_pickle_get(entry, "frames", DT_PICKLE_LIST);
+    struct dt_python_frame *frames = calloc(DT_PYTHON_DEPTH_MAX, sizeof *frames);
+    size_t depth = 0;
+    for (struct dt_pickle_item *i = list && frames ? list->first : NULL;
+         i && depth < DT_PYTHON_DEPTH_MAX; i = i->next)
+        depth += read_frame(&frames[depth], i->key);
+    size_t user = dt_frames_user(frames, depth);
+    if (user < depth) {
+        snprintf(c->where, sizeof c->where, "%s:%d", frames[user].file, frames[user].line);
+        snprintf(c->function, sizeof c->function, "%s", frames[user].function);
     }
+    free(frames);
 }
 
 /* What PyTorch calls otherwise than the function that a program calls, by which stacks know it. */
@@ -283,4 +279,21 @@ void dt_flight_tell(const struct dt_flight *f, struct dt_stance *s)
         snprintf(s->detail, sizeof s->detail,
                  "its last collective, %s number %" PRId64 " of group %s, is over", c->collective,
                  c->sequence, c->group);
+}
+
+static void put_call(struct dt_buf *out, const char *what, const struct dt_flight_call *c)
+{
+    dt_buf_printf(out, "flight recorder: %s %s number %" PRId64 " of group %s%s%s", what,
+                  c->collective, c->sequence, c->group, *c->shape ? ", " : "", c->shape);
+    dt_buf_printf(out, "%s%s\n", *c->where ? ", called at " : "", c->where);
+}
+
+void dt_flight_put_text(const struct dt_flight *f, struct dt_buf *out)
+{
+    if (f->completed > 0)
+        put_call(out, "the last that is over is", &f->done);
+    if (f->pending > 0)
+        put_call(out, f->waits.started ? "runs" : "has not begun", &f->waits);
+    if (f->pending > 1)
+        dt_buf_printf(out, "flight recorder: %d more stand in line behind that\n", f->pending - 1);
 }

@@ -41,4 +41,7 @@ int dt_flight_read(struct dt_flight *f, struct dt_bytes dump, struct dt_err *err
  * wherever its program stands, unless that is known to go no further by itself. */
 void dt_flight_tell(const struct dt_flight *f, struct dt_stance *s);
 
+/* Lines for people. */
+void dt_flight_put_text(const struct dt_flight *f, struct dt_buf *out);
+
 #endif

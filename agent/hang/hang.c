@@ -17,7 +17,8 @@
 #include <string.h>
 #include <sys/wait.h>
 
-#define SAY_AGAIN (10 * DT_SECOND) /* that they stand still, as long as nobody calls it a hang */
+#define ANSWERS_MAX (2 * DT_SECOND) /* flight recorders are waited for; they look once a second */
+#define SAY_AGAIN (10 * DT_SECOND)  /* that they stand still, as long as nobody calls it a hang */
 
 enum state {
     MOVING,
@@ -42,6 +43,7 @@ struct dt_hang {
     enum state state;
     dt_ms began; /* to stand still */
     dt_ms said;  /* ... when it was said last */
+    dt_ms asked; /* ... when flight recorders were asked about it; 0: not yet */
     int hangs;   /* told so far */
     char sentence[DT_HANG_SENTENCE_MAX];
     struct dt_buf stacks; /* of the last look */
@@ -97,6 +99,22 @@ static void describe_left(const struct dt_worker *w, char *out, size_t size)
         snprintf(out, size, "has exited with %d", WEXITSTATUS(w->status));
 }
 
+static void free_request(struct request *r)
+{
+    for (int i = 0; i < r->count; i++)
+        free(r->workers[i].dump);
+    dt_stances_finish(&r->stances);
+    dt_buf_finish(&r->stacks);
+    free(r);
+}
+
+/* What was dumped about an earlier time that they stood still says nothing of now. */
+static char *choose_dump(const struct dt_hang *h, int i)
+{
+    const char *dump = h->asked ? dt_recorders_dump(h->means.recorders, i) : NULL;
+    return dump ? strdup(dump) : NULL;
+}
+
 static void prepare(struct request *r)
 {
     const struct dt_hang_means *m = &r->hang->means;
@@ -106,6 +124,7 @@ static void prepare(struct request *r)
             .rank = m->world->first_rank + i,
             .pid = runs(r->hang, i) ? w->pid : 0,
             .still = r->hang->witness ? dt_witness_still_of(r->hang->witness, i) : 0,
+            .dump = choose_dump(r->hang, i),
         };
         dt_pages_read(m->pages, i, &r->workers[i].page);
         if (!r->workers[i].pid)
@@ -131,9 +150,7 @@ static void on_looked(uv_work_t *work, int status)
     } else if (!h->ending.begun && status == 0) {
         dt_warn("the workers could not be looked at: %s", r->err.text);
     }
-    dt_stances_finish(&r->stances);
-    dt_buf_finish(&r->stacks);
-    free(r);
+    free_request(r);
     dt_ending_step(&h->ending);
 }
 
@@ -146,7 +163,7 @@ int dt_hang_look(struct dt_hang *h, dt_hang_looked_fn *then, void *arg, struct d
     prepare(r);
     int rc = uv_queue_work(h->means.loop, &r->work, take_look, on_looked);
     if (rc < 0) {
-        free(r);
+        free_request(r);
         return dt_err_set(err, DT_E_RUNTIME, "no look at the workers: %s", uv_strerror(rc));
     }
     dt_ending_add(&h->ending);
@@ -272,14 +289,29 @@ static bool is_ending(const struct dt_hang *h)
     return !any;
 }
 
+/* In time to have the answers when they have stood still for LIMIT. */
+static void ask_recorders(struct dt_hang *h, dt_ms now, dt_ms still, dt_ms limit)
+{
+    if (still < limit / 2)
+        h->asked = 0;
+    else if (!h->asked && dt_recorders_ask(h->means.recorders) > 0)
+        h->asked = now;
+}
+
+static bool awaits_answers(const struct dt_hang *h, dt_ms now)
+{
+    return h->asked && now - h->asked < ANSWERS_MAX && dt_recorders_silent(h->means.recorders) > 0;
+}
+
 static void decide(struct dt_hang *h, dt_ms now)
 {
-    dt_ms still = dt_witness_still(h->witness);
+    dt_ms still = dt_witness_still(h->witness), limit = dt_witness_limit(h->witness);
     if (is_ending(h))
         return;
+    ask_recorders(h, now, still, limit);
     if (h->state != MOVING && now - still > h->began)
         move_again(h, now);
-    if (h->state == MOVING && still >= dt_witness_limit(h->witness)) {
+    if (h->state == MOVING && still >= limit && !awaits_answers(h, now)) {
         enter(h, STILL);
         h->began = now - still;
         say_still(h, still);

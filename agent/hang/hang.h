@@ -7,6 +7,7 @@
 #ifndef DT_AGENT_HANG_HANG_H
 #define DT_AGENT_HANG_HANG_H
 
+#include "agent/hang/recorders.h"
 #include "agent/log_dir.h"
 #include "agent/plan.h"
 #include "agent/process/group.h"
@@ -27,6 +28,7 @@ struct dt_hang_means {
     const struct dt_group *group;
     const struct dt_pages *pages; /* NULL: none could be made */
     const struct dt_log_dir *logs;
+    struct dt_recorders *recorders; /* NULL: there are none */
 };
 
 /* All told from the loop, and from dt_hang_tell(). */

@@ -14,6 +14,7 @@
 
 struct recorder {
     char *folder, *prefix, *dump, *pipe;
+    bool asked; /* the last time */
 };
 
 struct dt_recorders {
@@ -113,25 +114,39 @@ static bool ask_one(const struct recorder *w)
 int dt_recorders_ask(struct dt_recorders *r)
 {
     int asked = 0;
-    for (int i = 0; r && i < r->count; i++)
-        asked += ask_one(&r->at[i]);
+    for (int i = 0; r && i < r->count; i++) {
+        r->at[i].asked = ask_one(&r->at[i]);
+        asked += r->at[i].asked;
+    }
     return asked;
 }
 
-bool dt_recorders_read(const struct dt_recorders *r, int local_rank, struct dt_flight *f)
+int dt_recorders_silent(const struct dt_recorders *r)
 {
-    struct dt_buf dump = {0};
+    int silent = 0;
+    for (int i = 0; r && i < r->count; i++) {
+        struct stat st;
+        silent += r->at[i].asked && (stat(r->at[i].dump, &st) < 0 || st.st_size == 0);
+    }
+    return silent;
+}
+
+const char *dt_recorders_dump(const struct dt_recorders *r, int local_rank)
+{
+    return r && r->at[local_rank].asked ? r->at[local_rank].dump : NULL;
+}
+
+bool dt_recorders_read(const char *dump, struct dt_flight *f)
+{
+    struct dt_buf bytes = {0};
     struct dt_err err;
     bool read = false;
-    if (!r)
-        return false;
-    const char *path = r->at[local_rank].dump;
-    if (dt_fs_exists(path) && dt_fs_read(path, DT_FLIGHT_MAX, &dump, &err) == 0) {
+    if (dump && dt_fs_exists(dump) && dt_fs_read(dump, DT_FLIGHT_MAX, &bytes, &err) == 0) {
         /* One that is still being written ends early. */
-        read = dt_flight_read(f, (struct dt_bytes){dump.at, dump.len}, &err) == 0;
+        read = dt_flight_read(f, (struct dt_bytes){bytes.at, bytes.len}, &err) == 0;
         if (!read)
-            dt_debug("%s: %s", path, err.text);
+            dt_debug("%s: %s", dump, err.text);
     }
-    dt_buf_finish(&dump);
+    dt_buf_finish(&bytes);
     return read;
 }

@@ -30,8 +30,15 @@ const char *dt_recorders_prefix(const struct dt_recorders *r, int local_rank);
  * gone then. R may be NULL, here and below. */
 int dt_recorders_ask(struct dt_recorders *r);
 
-/* What the worker dumped. False: nothing yet, or nothing that can be read. From any thread. */
-bool dt_recorders_read(const struct dt_recorders *r, int local_rank, struct dt_flight *f);
+/* How many of those have not begun to answer. */
+int dt_recorders_silent(const struct dt_recorders *r);
+
+/* The file that the worker answers in; NULL: it could not be asked the last time. */
+const char *dt_recorders_dump(const struct dt_recorders *r, int local_rank);
+
+/* Reads such a file, or NULL, which may take its time. False: there is nothing yet, or nothing that
+ * can be read. */
+bool dt_recorders_read(const char *dump, struct dt_flight *f);
 
 /* Removes the pipes, and the folders in which no dump was left. */
 void dt_recorders_close(struct dt_recorders *r);

@@ -2,6 +2,7 @@
 #include "agent/hang/survey.h"
 
 #include "agent/hang/posture.h"
+#include "agent/hang/recorders.h"
 #include "agent/look/print.h"
 
 #include <stdio.h>
@@ -15,6 +16,7 @@ static void know_nothing(struct dt_stance *s, enum dt_doing doing, const char *w
 static void look_at(const struct dt_survey_worker *w, struct dt_stance *s, struct dt_buf *stacks)
 {
     struct dt_look look;
+    struct dt_flight flight;
     struct dt_err err = {0};
     if (dt_look_at(&look, w->pid, &err) < 0) {
         know_nothing(s, DT_DOING_UNKNOWN, err.text);
@@ -22,6 +24,10 @@ static void look_at(const struct dt_survey_worker *w, struct dt_stance *s, struc
     } else {
         dt_posture_of(&look, w->page.seen ? &w->page : NULL, s);
         dt_look_print(&look, stacks);
+        if (w->dump && dt_recorders_read(w->dump, &flight)) {
+            dt_flight_tell(&flight, s);
+            dt_flight_put_text(&flight, stacks);
+        }
     }
     dt_look_finish(&look);
 }

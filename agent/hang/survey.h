@@ -13,6 +13,7 @@ struct dt_survey_worker {
     int rank;
     pid_t pid;     /* 0: it has ended, or was never started; ... */
     char left[64]; /* ... and how: "has exited with 0" */
+    char *dump;    /* what its flight recorder wrote; NULL: it was not asked. The caller's */
     struct dt_page_told page;
     dt_ms still; /* it has stood still for so long */
 };

@@ -78,17 +78,19 @@ TEST(a_worker_dumps_when_it_is_asked_and_again)
     struct dt_recorders *r = dt_recorders_open(&logs, 2, 6);
     CHECK(r);
     struct worker w = start(dt_recorders_prefix(r, 1), "7", "waits", "over");
-    CHECK(!dt_recorders_read(r, 1, &f));
+    CHECK(!dt_recorders_read(dt_recorders_dump(r, 1), &f));
+    CHECK_EQ(dt_recorders_silent(r), 0);
     CHECK_EQ(dt_recorders_ask(r), 1);
     wait_for(&w, "dumped");
-    CHECK(dt_recorders_read(r, 1, &f));
+    CHECK_EQ(dt_recorders_silent(r), 0);
+    CHECK(dt_recorders_read(dt_recorders_dump(r, 1), &f));
     CHECK_EQ(f.pending, 2);
     CHECK_EQ(f.waits.sequence, 148);
-    CHECK(!dt_recorders_read(r, 0, &f));
+    CHECK(!dt_recorders_read(dt_recorders_dump(r, 0), &f));
 
     CHECK_EQ(dt_recorders_ask(r), 1);
     wait_for(&w, "dumped");
-    CHECK(dt_recorders_read(r, 1, &f));
+    CHECK(dt_recorders_read(dt_recorders_dump(r, 1), &f));
     CHECK_EQ(f.pending, 0);
     end(&w);
     dt_recorders_close(r);
@@ -99,22 +101,28 @@ TEST(who_has_left_is_not_asked_and_its_dump_stays)
 {
     struct dt_log_dir logs;
     struct dt_flight f;
+    char path[512];
     begin(&logs, 1);
+    snprintf(path, sizeof path, "%s/0/flight/rank_0", logs.attempt);
     struct dt_recorders *r = dt_recorders_open(&logs, 1, 0);
     CHECK(r);
     struct worker w = start(dt_recorders_prefix(r, 0), "0", "waits", "over");
     CHECK_EQ(dt_recorders_ask(r), 1);
     wait_for(&w, "dumped");
+    kill(w.pid, SIGSTOP);
+    CHECK_EQ(dt_recorders_ask(r), 1);
+    CHECK_EQ(dt_recorders_silent(r), 1);
+    kill(w.pid, SIGCONT);
+    wait_for(&w, "dumped");
     kill(w.pid, SIGKILL);
     waitpid(w.pid, NULL, 0);
     CHECK_EQ(dt_recorders_ask(r), 0);
-    CHECK(dt_recorders_read(r, 0, &f));
-    CHECK_EQ(f.waits.sequence, 148);
+    CHECK(!dt_recorders_dump(r, 0));
+    CHECK(dt_recorders_read(path, &f));
+    CHECK_EQ(f.done.sequence, 147);
     close(w.in);
     fclose(w.out);
     dt_recorders_close(r);
-    char path[512];
-    snprintf(path, sizeof path, "%s/0/flight/rank_0", logs.attempt);
     CHECK(access(path, F_OK) == 0);
     strcat(path, ".pipe");
     CHECK(access(path, F_OK) < 0);
@@ -166,7 +174,7 @@ TEST(half_a_dump_is_none)
     snprintf(path, sizeof path, "%s0", dt_recorders_prefix(r, 0));
     FILE *file = fopen(path, "w");
     CHECK(file && fwrite("\x80\x02}", 1, 3, file) == 3 && fclose(file) == 0);
-    CHECK(!dt_recorders_read(r, 0, &f));
+    CHECK(!dt_recorders_read(path, &f));
     dt_recorders_close(r);
     dt_log_dir_finish(&logs);
 }
