@@ -26,7 +26,12 @@ _Static_assert(offsetof(struct dt_page, tokens_per_s) == 112, "layout");
 _Static_assert(offsetof(struct dt_page, utilisation) == 120, "layout");
 _Static_assert(offsetof(struct dt_page, section_ns) == 128, "layout");
 _Static_assert(offsetof(struct dt_page, section) == 136, "layout");
-_Static_assert(offsetof(struct dt_page, rest) == 192, "layout");
+_Static_assert(offsetof(struct dt_page, comms_pid) == 192, "layout");
+_Static_assert(offsetof(struct dt_page, comms) == 256, "layout");
+_Static_assert(offsetof(struct dt_page, rest) == 3328, "layout");
+_Static_assert(sizeof(struct dt_page_comm) == 128, "layout");
+_Static_assert(offsetof(struct dt_page_comm, entered_ns) == 48, "layout");
+_Static_assert(offsetof(struct dt_page_comm, function) == 64, "layout");
 
 void dt_page_init(struct dt_page *page)
 {

@@ -21,10 +21,18 @@
  *     120    8    utilisation, 0 to 1, likewise  worker
  *     128    8    CLOCK_MONOTONIC ns at which the section began
  *     136    56   section, NUL-terminated        worker: "forward", "checkpoint", ...
- *     192    ...  zero
+ *     192    4    process that writes from here  plugin of NCCL: its pid; 0: there is none
+ *     196    4    communicators without a place  plugin
+ *     200    56   zero
+ *     256    3072 24 communicators, see below    plugin
+ *     3328   ...  zero
  *
  * Numbers are in the byte order of the machine, which both are on. The first
- * word stays what version 1 says, though a beat is a heartbeat now (messages.h). */
+ * word stays what version 1 says, though a beat is a heartbeat now (messages.h).
+ *
+ * The plugin of NCCL (worker_runtime/telemetry/nccl_profiler) is in the same process as the
+ * worker's own writer or in a child of it, and shares no byte with that one. An agent that is older
+ * reads nothing from offset 192 on. */
 #ifndef DT_RENDEZVOUS_PROTOCOL_PAGE_H
 #define DT_RENDEZVOUS_PROTOCOL_PAGE_H
 
@@ -36,6 +44,35 @@
 #define DT_PAGE_SIZE 4096
 #define DT_PAGE_VERSION 1
 #define DT_PAGE_ENV "DTRUN_PROGRESS_FD"
+/* Tells the plugin of NCCL that ends are wanted, too. */
+#define DT_NCCL_EVENTS_ENV "DTRUN_NCCL_EVENTS"
+#define DT_NCCL_EVENTS_KERNELS "kernels"
+
+#define DT_PAGE_COMMS 24
+#define DT_PAGE_WORD 16
+#define DT_PAGE_COMM_NAME 32
+
+enum dt_page_comm_state {
+    DT_PAGE_COMM_FREE,
+    DT_PAGE_COMM_OPEN,
+    DT_PAGE_COMM_OPEN_WITH_ENDS, /* ... and ENDED is told */
+};
+
+/* A communicator of NCCL, and the last call on it; comms.h reads it. */
+struct dt_page_comm {
+    uint64_t id;                 /* NCCL's hash, the same on all its ranks; 0: not known */
+    int32_t rank, ranks;         /* in the communicator; ranks 0: not known */
+    uint64_t entered;            /* collectives that this rank has entered, this one among them */
+    uint64_t ended;              /* the last that its GPU is done with, counted likewise */
+    uint64_t exchanged;          /* sends and receives */
+    uint64_t count;              /* elements of the last call */
+    int64_t entered_ns;          /* CLOCK_MONOTONIC of the last call, to some milliseconds */
+    int32_t peer;                /* whom it sends to or receives from; -1: it is a collective */
+    uint32_t state;              /* enum dt_page_comm_state */
+    char function[DT_PAGE_WORD]; /* "AllReduce" */
+    char datatype[DT_PAGE_WORD]; /* "Float32" */
+    char name[DT_PAGE_COMM_NAME];
+};
 
 struct dt_page {
     char magic[8];
@@ -47,7 +84,11 @@ struct dt_page {
     double loss, tokens_per_s, utilisation;
     int64_t section_ns;
     char section[56];
-    char rest[4096 - 192];
+    int32_t comms_pid;
+    uint32_t comms_left_out;
+    char comms_rest[56];
+    struct dt_page_comm comms[DT_PAGE_COMMS];
+    char rest[768];
 };
 
 /* What the worker told, of which the agent makes the facts of its heartbeats (messages.h); -1
