@@ -1,40 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The worker's side of the progress page. What the environment names is looked at before it is
- * written to: the number may be left over from another program, and then be somebody's file. The
- * descriptor stays as it was found, since a script may open the page a second time. */
+/* The worker's side of the progress page. */
 #include <dtrun/page.h>
 
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 
 #include "base/clock.h"
-#include "base/str.h"
 #include "rendezvous/protocol/page.h"
+#include "worker_runtime/telemetry/page_map.h"
 
 struct dt_page_writer {
     struct dt_page *page;
     bool is_read;
 };
-
-static struct dt_page *map_shared(void)
-{
-    const char *number = getenv(DT_PAGE_ENV);
-    int64_t fd;
-    struct stat st;
-    if (!number || dt_str_to_int(number, 0, INT32_MAX, &fd, NULL) < 0)
-        return NULL;
-    if (fstat((int)fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_size != DT_PAGE_SIZE)
-        return NULL;
-    void *at = mmap(NULL, DT_PAGE_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, (int)fd, 0);
-    if (at == MAP_FAILED)
-        return NULL;
-    if (dt_page_is_valid(at))
-        return at;
-    munmap(at, DT_PAGE_SIZE);
-    return NULL;
-}
 
 static struct dt_page *map_private(void)
 {
@@ -49,7 +28,7 @@ struct dt_page_writer *dt_page_open(struct dt_err *err)
 {
     struct dt_page_writer *w = calloc(1, sizeof *w);
     if (w) {
-        w->page = map_shared();
+        w->page = dt_page_map();
         w->is_read = w->page != NULL;
         if (!w->page)
             w->page = map_private();
