@@ -30,6 +30,7 @@ worker_runtime/include: base
 worker_runtime/optim: base
 worker_runtime/data: worker_runtime/include worker_runtime/lfs_pointer.h
 worker_runtime/telemetry: worker_runtime/include rendezvous/protocol
+worker_runtime/telemetry/nccl_profiler: worker_runtime/telemetry
 worker_runtime/ops: worker_runtime/include
 worker_runtime/coll: worker_runtime/include
 worker_runtime/coll/wire: worker_runtime/coll
@@ -48,7 +49,7 @@ cuda: worker_runtime/device
 examples: worker_runtime/include rendezvous/protocol
 man: launcher ctl rendezvous/daemon worker_runtime/train
 # A crowd of agents speaks our own protocol; ranks meet as those of tests do.
-bench: base/loop worker_runtime tests
+bench: base/loop worker_runtime worker_runtime/telemetry/nccl_profiler tests
 '
 
 # Prints "FILE includes WHAT" for each include that points up.
