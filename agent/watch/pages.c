@@ -139,6 +139,14 @@ bool dt_pages_read(const struct dt_pages *p, int local_rank, struct dt_page_told
     return out->seen;
 }
 
+void dt_pages_read_comms(const struct dt_pages *p, int local_rank, struct dt_comms_told *out)
+{
+    if (p)
+        dt_page_read_comms(p->pages[local_rank].at, out);
+    else
+        memset(out, 0, sizeof *out);
+}
+
 static int64_t step_of(const struct dt_pages *p, int local_rank)
 {
     struct dt_page_told t;
@@ -185,14 +193,29 @@ static size_t put_steps(const struct dt_page_told *t, char *out, size_t size)
     return (size_t)n;
 }
 
+/* What is told of a worker, part after part. */
+static size_t begin_part(char *out, size_t n)
+{
+    return n > 0 ? n + (size_t)snprintf(out + n, DT_PAGES_WORDS - n, ", ") : 0;
+}
+
 const char *dt_pages_describe(const struct dt_pages *p, int local_rank, char out[DT_PAGES_WORDS])
 {
     struct dt_page_told t;
+    struct dt_comms_told comms;
+    char call[DT_COMM_WORDS];
+    size_t n = 0;
     *out = '\0';
-    if (!dt_pages_read(p, local_rank, &t))
-        return out;
-    size_t n = put_steps(&t, out, DT_PAGES_WORDS);
-    if (*t.section)
-        snprintf(out + n, DT_PAGES_WORDS - n, ", in section %s", t.section);
+    if (dt_pages_read(p, local_rank, &t)) {
+        n = put_steps(&t, out, DT_PAGES_WORDS);
+        if (*t.section)
+            n += (size_t)snprintf(out + n, DT_PAGES_WORDS - n, ", in section %s", t.section);
+    }
+    dt_pages_read_comms(p, local_rank, &comms);
+    const struct dt_comm_told *latest = dt_comms_latest(&comms);
+    if (latest) {
+        n = begin_part(out, n);
+        snprintf(out + n, DT_PAGES_WORDS - n, "last NCCL call %s", dt_comm_describe(latest, call));
+    }
     return out;
 }

@@ -8,11 +8,11 @@
 #define DT_AGENT_WATCH_PAGES_H
 
 #include "base/clock.h"
-#include "rendezvous/protocol/page.h"
+#include "rendezvous/protocol/comms.h"
 
 #include <stddef.h>
 
-#define DT_PAGES_WORDS 160
+#define DT_PAGES_WORDS 384
 
 struct dt_pages;
 
@@ -34,14 +34,16 @@ void dt_pages_set_lease(struct dt_pages *p, dt_ms until);
 
 /* False: this one has not written anything. */
 bool dt_pages_read(const struct dt_pages *p, int local_rank, struct dt_page_told *out);
+/* Of its communicators; none without pages. */
+void dt_pages_read_comms(const struct dt_pages *p, int local_rank, struct dt_comms_told *out);
 /* Who of them is furthest, and how far; -1: none has told. */
 int dt_pages_furthest(const struct dt_pages *p);
 int64_t dt_pages_step(const struct dt_pages *p);
 /* Of that worker, whole ones; 0: not told. */
 int64_t dt_pages_tokens_per_s(const struct dt_pages *p, int local_rank);
 
-/* "last step 418, 12 steps after the last checkpoint, in section backward"; "" where there is
- * nothing to say. */
+/* "last step 418, 12 steps after the last checkpoint, in section backward, last NCCL call AllReduce
+ * 812 of default_pg, Float32 [1024]"; "" where there is nothing to say. */
 const char *dt_pages_describe(const struct dt_pages *p, int local_rank, char out[DT_PAGES_WORDS]);
 
 #endif

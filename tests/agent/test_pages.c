@@ -116,6 +116,41 @@ TEST(it_is_said_where_a_worker_was)
     }
 }
 
+TEST(it_is_said_which_call_of_nccl_was_the_last)
+{
+    struct dt_pages *p = dt_pages_create(1);
+    struct dt_page *page = map(p, 0);
+    struct dt_comms_told comms;
+    dt_pages_read_comms(p, 0, &comms);
+    CHECK_EQ(comms.count, 0);
+    page->comms[0] = (struct dt_page_comm){.entered = 812,
+                                           .entered_ns = 1,
+                                           .count = 1024,
+                                           .peer = -1,
+                                           .state = DT_PAGE_COMM_OPEN,
+                                           .function = "AllReduce",
+                                           .datatype = "Float32",
+                                           .name = "default_pg"};
+    CHECK_STR(words(p, 0), "last NCCL call AllReduce 812 of default_pg, Float32 [1024]");
+    page->step = 418;
+    page->updates = 1;
+    CHECK_STR(words(p, 0),
+              "last step 418, last NCCL call AllReduce 812 of default_pg, Float32 [1024]");
+    page->saved = (int64_t)0;
+    page->step = (int64_t)1 << 53;
+    page->comms[0].entered = (uint64_t)1 << 53;
+    page->comms[0].count = (uint64_t)1 << 53;
+    memset(page->section, 's', sizeof page->section);
+    memset(page->comms[0].function, 'f', sizeof page->comms[0].function);
+    memset(page->comms[0].datatype, 'd', sizeof page->comms[0].datatype);
+    memset(page->comms[0].name, 'n', sizeof page->comms[0].name);
+    CHECK(strlen(words(p, 0)) < DT_PAGES_WORDS - 1); /* the longest there can be is not cut */
+    dt_pages_read_comms(p, 0, &comms);
+    CHECK_EQ(comms.count, 1);
+    unmap(page);
+    dt_pages_destroy(p);
+}
+
 TEST(of_random_bytes_no_more_comes_than_odd_numbers)
 {
     struct dt_pages *p = dt_pages_create(1);
@@ -123,7 +158,7 @@ TEST(of_random_bytes_no_more_comes_than_odd_numbers)
     uint32_t seed = 7;
     for (int round = 0; round < 500; round++) {
         CHECK_ROW("round %d", round);
-        for (size_t i = 0; i < 256; i++) {
+        for (size_t i = 0; i < DT_PAGE_SIZE; i++) {
             seed = seed * 1103515245 + 12345;
             page[i] = (uint8_t)(seed >> 16);
         }
@@ -173,6 +208,9 @@ TEST(without_pages_nothing_is_known)
     CHECK_EQ(dt_pages_fd(p, 3), 0);
     CHECK_EQ(dt_pages_step(p), -1);
     CHECK_STR(words(p, 0), "");
+    struct dt_comms_told comms;
+    dt_pages_read_comms(p, 0, &comms);
+    CHECK_EQ(comms.count, 0);
     dt_pages_end_round(p);
     dt_pages_close_fds(p);
     dt_pages_destroy(p);
