@@ -50,10 +50,10 @@ static void find_places(struct places *p, const char *folder)
     add_place(p, DT_PLUGIN_DIR, "", "");
 }
 
-static bool find_file(const struct places *p, const char *noun, char path[PATH_MAX])
+static bool find_file(const struct places *p, const char *file, char path[PATH_MAX])
 {
     for (size_t i = 0; i < p->count; i++)
-        if (snprintf(path, PATH_MAX, "%sdt_%s.so", p->at[i], noun) < PATH_MAX && dt_fs_exists(path))
+        if (snprintf(path, PATH_MAX, "%s%s", p->at[i], file) < PATH_MAX && dt_fs_exists(path))
             return true;
     return false;
 }
@@ -108,19 +108,40 @@ static void say_not_loaded(const char *path, const char *why, struct dt_err *err
     dt_err_set(err, DT_E_RUNTIME, "cannot load the helper library %s: %s", path, why);
 }
 
-const void *dt_plugin_open(const char *name, uint32_t abi, size_t size, struct dt_err *err)
+/* NAME's last part; FOLDER, of FOLDER_MAX bytes, gets what stands in front of it. */
+static const char *split_name(const char *name, char *folder)
 {
     assert(strchr(name, '/'));
-    const char *noun = strrchr(name, '/') + 1;
-    char folder[FOLDER_MAX], path[PATH_MAX];
-    snprintf(folder, sizeof folder, "%.*s", (int)(noun - name), name);
+    const char *last = strrchr(name, '/') + 1;
+    snprintf(folder, FOLDER_MAX, "%.*s", (int)(last - name), name);
+    return last;
+}
+
+bool dt_plugin_find(const char *name, char path[PATH_MAX])
+{
+    char folder[FOLDER_MAX];
+    const char *file = split_name(name, folder);
+    struct places *places = malloc(sizeof *places);
+    if (!places)
+        return false;
+    find_places(places, folder);
+    bool found = find_file(places, file, path);
+    free(places);
+    return found;
+}
+
+const void *dt_plugin_open(const char *name, uint32_t abi, size_t size, struct dt_err *err)
+{
+    char folder[FOLDER_MAX], file[FOLDER_MAX], path[PATH_MAX];
+    const char *noun = split_name(name, folder);
+    snprintf(file, sizeof file, "dt_%s.so", noun);
     struct places *places = malloc(sizeof *places);
     if (!places) {
         dt_err_set(err, DT_E_MEMORY, "no memory to look for dt_%s.so", noun);
         return NULL;
     }
     find_places(places, folder);
-    bool found = find_file(places, noun, path);
+    bool found = find_file(places, file, path);
     if (!found)
         say_missing(places, noun, err);
     free(places);

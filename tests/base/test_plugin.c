@@ -65,6 +65,17 @@ TEST(a_helper_of_another_version_is_refused)
                "dt_strange.so is no helper library of dtrun");
 }
 
+TEST(a_file_for_another_program_is_found_in_the_same_places)
+{
+    char path[PATH_MAX];
+    CHECK(dt_plugin_find("base/dt_good.so", path));
+    CHECK(dt_fs_exists(path));
+    CHECK(!dt_plugin_find("base/dt_none.so", path));
+    setenv("DTRUN_PLUGIN_DIR", dir, 1);
+    CHECK(!dt_plugin_find("base/dt_good.so", path));
+    unsetenv("DTRUN_PLUGIN_DIR");
+}
+
 TEST(a_missing_helper_is_said_to_be_missing)
 {
     struct dt_err err = {0};
