@@ -198,6 +198,17 @@ static void set_flight(struct list *l, const struct dt_plan *plan, const char *p
     set(l, DT_ENV_FLIGHT_PIPE, prefix);
 }
 
+/* Without a page NCCL has nobody to tell. */
+static void set_nccl(struct list *l, const struct dt_plan *plan, bool has_page)
+{
+    unset(l, DT_NCCL_EVENTS_ENV);
+    if (!plan->nccl_profiler || !has_page)
+        return;
+    set(l, "NCCL_PROFILER_PLUGIN", plan->nccl_profiler);
+    if (plan->nccl_events == DT_NCCL_KERNELS)
+        set(l, DT_NCCL_EVENTS_ENV, DT_NCCL_EVENTS_KERNELS);
+}
+
 static void set_signals(struct list *l, uint64_t mask)
 {
     struct dt_buf names = {0};
@@ -230,6 +241,7 @@ static void set_run(struct list *l, const struct dt_plan *plan, const struct dt_
     set_previous(l, world, worker->local_rank);
     set_progress(l, worker->progress_fd);
     set_flight(l, plan, worker->flight);
+    set_nccl(l, plan, worker->progress_fd > 0);
 }
 
 char **dt_env_make(const struct dt_plan *plan, const struct dt_world *world,

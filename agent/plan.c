@@ -58,6 +58,7 @@ void dt_plan_finish(struct dt_plan *plan)
     free(plan->event_log);
     free(plan->health_address);
     free(plan->watchdog_path);
+    free(plan->nccl_profiler);
     free(plan->error_file);
     *plan = (struct dt_plan){0};
 }

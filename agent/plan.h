@@ -28,6 +28,7 @@ enum dt_plan_bind {
 };
 enum dt_plan_exit { DT_EXIT_TORCHRUN, DT_EXIT_ROOT_CAUSE };
 enum dt_plan_on_hang { DT_ON_HANG_LOG, DT_ON_HANG_RESTART, DT_ON_HANG_STOP };
+enum dt_plan_nccl { DT_NCCL_CALLS, DT_NCCL_KERNELS, DT_NCCL_OFF };
 enum dt_plan_keep_logs { DT_KEEP_ALL_LOGS, DT_KEEP_LOGS_OF_FAILURE };
 
 #define DT_HANG_AUTO (-1) /* as long as their steps, or else their stacks, tell */
@@ -104,9 +105,11 @@ struct dt_plan {
     char *health_address; /* NULL: every one */
     bool watchdog;        /* serve the file timers of workers */
     char *watchdog_path;  /* NULL: a fresh one in a temporary folder */
-    char *error_file;     /* where we leave our own last word: TORCHELASTIC_ERROR_FILE */
-    bool no_look;         /* nobody looks at what workers do; then the next three are "never" */
-    dt_ms hang_after;     /* they have stood still; DT_HANG_AUTO, or DT_FOREVER: never */
+    char *nccl_profiler;  /* the plugin that NCCL in the workers loads; NULL: none of ours */
+    enum dt_plan_nccl nccl_events; /* what it is to tell */
+    char *error_file;              /* where we leave our own last word: TORCHELASTIC_ERROR_FILE */
+    bool no_look;     /* nobody looks at what workers do; then the next three are "never" */
+    dt_ms hang_after; /* they have stood still; DT_HANG_AUTO, or DT_FOREVER: never */
     enum dt_plan_on_hang on_hang;
     int look_signal; /* shows what they do; 0: none does */
     /* PyTorch's flight recorder: the variable that tells workers where to dump, beside the one of

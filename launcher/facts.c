@@ -3,6 +3,7 @@
 
 #include "agent/bind/gpus.h"
 #include "base/clock.h"
+#include "base/plugin.h"
 
 #include <pwd.h>
 #include <sched.h>
@@ -42,6 +43,13 @@ static int count_gpus(void)
     return dt_gpus_count(getenv("CUDA_VISIBLE_DEVICES"));
 }
 
+static bool find_nccl_profiler(char path[PATH_MAX])
+{
+    static const char name[] = "worker_runtime/telemetry/nccl_profiler/libnccl-profiler-dtrun.so";
+    char found[PATH_MAX];
+    return dt_plugin_find(name, found) && realpath(found, path);
+}
+
 /* As other hosts know it: numbers of users are each host's own. */
 static void name_user(char *out, size_t size)
 {
@@ -58,6 +66,7 @@ void dt_facts_read(struct dt_facts *f, const char *program, char *const *env)
     long online = sysconf(_SC_NPROCESSORS_ONLN);
     *f = (struct dt_facts){.cpus = online > 0 ? (int)online : 1,
                            .count_gpus = count_gpus,
+                           .find_nccl_profiler = find_nccl_profiler,
                            .env = env,
                            .program = program};
     f->allowed_cpus = count_allowed(f->cpus);

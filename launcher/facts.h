@@ -4,6 +4,8 @@
 #ifndef DT_LAUNCHER_FACTS_H
 #define DT_LAUNCHER_FACTS_H
 
+#include <limits.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 struct dt_facts {
@@ -12,6 +14,8 @@ struct dt_facts {
     int (*count_gpus)(void); /* called only when somebody asks; 0: there are none */
     char *const *env;        /* as environ(7) */
     const char *program;     /* how this program was called: its argv[0], or NULL */
+    /* Where NCCL's profiler plugin of ours is; false: it is not installed. */
+    bool (*find_nccl_profiler)(char path[PATH_MAX]);
     uint8_t random[16];
     char user[64]; /* the name of who runs this, or "uid N" where it has none */
 };

@@ -165,6 +165,17 @@ static int parse_look_signal(const char *value, void *target, struct dt_err *err
     return 0;
 }
 
+static int parse_nccl_profiler(const char *value, void *target, struct dt_err *err)
+{
+    static const char *const words[] = {"calls", "kernels", "off", NULL};
+    static const enum dt_plan_nccl kinds[] = {DT_NCCL_CALLS, DT_NCCL_KERNELS, DT_NCCL_OFF};
+    int i = find_word(value, words, err);
+    if (i < 0)
+        return -1;
+    *(enum dt_plan_nccl *)target = kinds[i];
+    return 0;
+}
+
 static int parse_omp_threads(const char *value, void *target, struct dt_err *err)
 {
     struct dt_launch_threads *t = target;
@@ -467,6 +478,10 @@ static const struct dt_opt launch_opts[] = {
      .help = "print what all workers do on this signal to dtrun and go on, or none; one that ends the job does so when "
              "it comes again within 2 seconds"},
     {OWN, .name = "no-look", AT(no_look), .help = "never look at what workers do: neither for hangs nor on a signal"},
+    {OWN, .name = "nccl-profiler", .arg = "EVENTS", .parse = parse_nccl_profiler, .words = "calls kernels off", AT(nccl_profiler),
+     .fallback = "calls",
+     .help = "let NCCL in the workers tell dtrun which collective each rank has entered (calls), and also which the "
+             "GPU has ended, at the price of some work of NCCL's for each collective (kernels); or nothing (off)"},
     {OWN, .name = "log-level", .arg = "LEVEL", .parse = dt_opt_log_level, .words = "error warn info debug", AT(log_level),
      .help = "log messages of this level and worse ones: error, warn, info or debug (default: what LOGLEVEL says, or "
              "warn)"},

@@ -67,6 +67,7 @@ struct dt_launch_options {
     dt_ms hang_after;
     enum dt_plan_on_hang on_hang;
     int look_signal;
+    enum dt_plan_nccl nccl_profiler;
     enum dt_log_level log_level;
 
     /* ... for elastic jobs */

@@ -252,6 +252,10 @@ static void put_watching(const struct dt_plan *p, struct dt_buf *out)
     dt_buf_printf(out, "file timers: %s\n", yes_no(p->watchdog));
     if (p->watchdog)
         put_text(out, "timer file", p->watchdog_path, "a fresh one in a temporary folder");
+    put_text(out, "NCCL profiler", p->nccl_profiler, "none of dtrun's");
+    if (p->nccl_profiler)
+        dt_buf_printf(out, "NCCL events: %s\n",
+                      p->nccl_events == DT_NCCL_KERNELS ? "calls and kernels" : "calls");
     put_text(out, "error file", p->error_file, "none");
     put_hangs(p, out);
     put_flight(p, out);

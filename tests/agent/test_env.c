@@ -167,6 +167,35 @@ TEST(the_number_of_a_progress_page_is_the_workers_own)
     }
 }
 
+TEST(nccl_is_told_where_our_profiler_is)
+{
+    static const struct {
+        const char *path;
+        enum dt_plan_nccl events;
+        int fd;
+        const char *plugin, *told;
+    } rows[] = {
+        {"/lib/p.so", DT_NCCL_CALLS, 12, "/lib/p.so", NULL},
+        {"/lib/p.so", DT_NCCL_KERNELS, 12, "/lib/p.so", "kernels"},
+        {"/lib/p.so", DT_NCCL_KERNELS, 0, "theirs", NULL}, /* there is no page to write to */
+        {NULL, DT_NCCL_CALLS, 12, "theirs", NULL},
+        {NULL, DT_NCCL_OFF, 12, "theirs", NULL},
+    };
+    char *base[] = {(char *)"NCCL_PROFILER_PLUGIN=theirs", (char *)"DTRUN_NCCL_EVENTS=outer", NULL};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct dt_plan plan = plan_of(NULL);
+        struct dt_env_worker worker = {.local_rank = 2, .progress_fd = rows[i].fd};
+        struct dt_err err = {0};
+        CHECK_ROW("row %zu", i);
+        plan.nccl_profiler = (char *)rows[i].path;
+        plan.nccl_events = rows[i].events;
+        char **env = dt_env_make(&plan, &world, &worker, base, &err);
+        CHECK_STR(value_in(env, "NCCL_PROFILER_PLUGIN"), rows[i].plugin);
+        CHECK_STR(value_in(env, "DTRUN_NCCL_EVENTS"), rows[i].told);
+        dt_env_free(env);
+    }
+}
+
 TEST(some_are_only_defaults)
 {
     static const struct {

@@ -507,6 +507,28 @@ TEST(where_a_flight_recorder_dumps)
     TOLD_ROWS(&dt_launch_program, rows);
 }
 
+#define OURS "/usr/lib/dtrun/libnccl-profiler-dtrun.so"
+
+TEST(nccls_profiler)
+{
+    static const struct told_row rows[] = {
+        {"x", "", "NCCL profiler: none of dtrun's", NULL, 0},
+        {"--nccl-profiler=calls|x", "", "ignored: --nccl-profiler has no effect: libnccl-profiler-dtrun.so is not "
+         "installed with this dtrun", NULL, 0},
+        {"x", "DT_TOLD_NCCL_PROFILER=1", "NCCL profiler: " OURS "|NCCL events: calls", NULL, 0},
+        {"--nccl-profiler=kernels|x", "DT_TOLD_NCCL_PROFILER=1", "NCCL profiler: " OURS "|NCCL events: calls and kernels",
+         NULL, 0},
+        {"x", "DT_TOLD_NCCL_PROFILER=1|DTRUN_NCCL_PROFILER=off", "NCCL profiler: none of dtrun's", NULL, 0},
+        {"x", "DT_TOLD_NCCL_PROFILER=1|NCCL_PROFILER_PLUGIN=inspector", "NCCL profiler: none of dtrun's", NULL, 0},
+        {"x", "DT_TOLD_NCCL_PROFILER=1|NCCL_PROFILER_PLUGIN=", "NCCL profiler: none of dtrun's", NULL, 0},
+        {"--nccl-profiler=calls|x", "DT_TOLD_NCCL_PROFILER=1|NCCL_PROFILER_PLUGIN=none",
+         "ignored: --nccl-profiler has no effect: NCCL_PROFILER_PLUGIN is set, and stays as it is", NULL, 0},
+        {"x", "DT_TOLD_NCCL_PROFILER=1|NCCL_PROFILER_PLUGIN=" OURS, "NCCL profiler: " OURS, NULL, 0},
+        {"--nccl-profiler=on|x", "", NULL, "--nccl-profiler: \"on\" is none of calls, kernels, off", 2},
+    };
+    TOLD_ROWS(&dt_launch_program, rows);
+}
+
 TEST(what_is_executed)
 {
     static const struct told_row rows[] = {
@@ -586,7 +608,8 @@ TEST(the_own_interpreter_is_not_worth_a_name)
         char *argv[8] = {(char *)"dtrun"}, text[64], *envp[] = {env, NULL};
         strcpy(text, args[i]);
         int argc = 1 + told_split(text, argv + 1);
-        struct dt_facts facts = {.cpus = 1, .allowed_cpus = 1, .env = envp};
+        struct dt_facts facts = {
+            .cpus = 1, .allowed_cpus = 1, .env = envp, .find_nccl_profiler = told_no_nccl_profiler};
         t = (struct told){0};
         CHECK_OK(dt_launch_options_read(&t.o, &dt_launch_program, argc, argv, envp, &t.err), t.err);
         CHECK_OK(dt_plan_make(&t.o, &facts, &t.plan, &t.warnings, &t.err), t.err);
@@ -618,7 +641,8 @@ TEST(many_arguments_are_not_slow)
 {
     enum { N = 200000 };
     char **argv = calloc(N + 1, sizeof *argv), *envp[] = {(char *)"PYTHON_EXEC=/bin/sh", NULL};
-    struct dt_facts facts = {.cpus = 1, .allowed_cpus = 1, .env = envp};
+    struct dt_facts facts = {
+        .cpus = 1, .allowed_cpus = 1, .env = envp, .find_nccl_profiler = told_no_nccl_profiler};
     struct told t = {0};
     for (int i = 0; i < N; i++)
         argv[i] = (char *)"arg";
@@ -627,4 +651,42 @@ TEST(many_arguments_are_not_slow)
     CHECK_EQ(dt_words_count(t.plan.argv), N + 1); /* dtrun gone, sh and -u come */
     told_finish(&t);
     free(argv);
+}
+
+static void write_conf(const char *path, const char *text)
+{
+    FILE *f = fopen(path, "w");
+    CHECK(f != NULL);
+    CHECK(fputs(text, f) >= 0);
+    CHECK_EQ(fclose(f), 0);
+}
+
+TEST(nccls_own_settings_stay)
+{
+    static const struct {
+        const char *text;
+        bool sets;
+    } rows[] = {
+        {"NCCL_PROFILER_PLUGIN=inspector\n", true},
+        {"NCCL_DEBUG=INFO\nNCCL_PROFILER_PLUGIN=none", true},
+        {"#NCCL_PROFILER_PLUGIN=inspector\n", false},
+        {"NCCL_PROFILER_PLUGIN_X=1\nNCCL_PROFILER_PLUGIN", false},
+        {"", false},
+    };
+    char dir[] = "/tmp/dtrun-test-planning.XXXXXX", path[128], env[512];
+    CHECK(mkdtemp(dir) != NULL);
+    snprintf(path, sizeof path, "%s/.nccl.conf", dir);
+    for (size_t i = 0; i < 2 * sizeof rows / sizeof *rows; i++) {
+        CHECK_ROW("row %zu, %s", i / 2, i % 2 ? "named" : "at home");
+        struct told t;
+        write_conf(path, rows[i / 2].text);
+        snprintf(env, sizeof env, "DT_TOLD_NCCL_PROFILER=1|%s=%s",
+                 i % 2 ? "NCCL_CONF_FILE" : "HOME", i % 2 ? path : dir);
+        told_tell(&t, &dt_launch_program, "x", env);
+        CHECK_OK(t.rc, t.err);
+        CHECK_STR(t.plan.nccl_profiler, rows[i / 2].sets ? NULL : OURS);
+        told_finish(&t);
+    }
+    unlink(path);
+    rmdir(dir);
 }

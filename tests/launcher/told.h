@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A command line and an environment, each with | between its parts, all the way to a plan; on a
- * machine with 8 processors, 4 of them for us, and two GPUs if DT_TOLD_GPUS is in the environment.
- */
+ * machine with 8 processors, 4 of them for us, two GPUs if DT_TOLD_GPUS is in the environment, and
+ * NCCL's profiler plugin if DT_TOLD_NCCL_PROFILER is. */
 #ifndef DT_TESTS_LAUNCHER_TOLD_H
 #define DT_TESTS_LAUNCHER_TOLD_H
 
@@ -29,6 +29,18 @@ static inline int told_no_gpus(void)
     return 0;
 }
 
+static inline bool told_no_nccl_profiler(char path[PATH_MAX])
+{
+    (void)path;
+    return false;
+}
+
+static inline bool told_nccl_profiler(char path[PATH_MAX])
+{
+    strcpy(path, "/usr/lib/dtrun/libnccl-profiler-dtrun.so");
+    return true;
+}
+
 static inline int told_split(char *text, char **out)
 {
     int n = 0;
@@ -51,6 +63,10 @@ static inline void told_tell(struct told *t, const struct dt_opt_program *progra
     for (size_t i = 0; i < sizeof facts.random; i++)
         facts.random[i] = (uint8_t)(i * 17);
     facts.count_gpus = dt_facts_env(&facts, "DT_TOLD_GPUS") ? told_two_gpus : told_no_gpus;
+    if (dt_facts_env(&facts, "DT_TOLD_NCCL_PROFILER"))
+        facts.find_nccl_profiler = told_nccl_profiler;
+    else
+        facts.find_nccl_profiler = told_no_nccl_profiler;
     *t = (struct told){0};
     t->rc = dt_launch_options_read(&t->o, program, argc, argv, envp, &t->err);
     if (t->rc == 0 && !t->o.result.help && !t->o.result.version)

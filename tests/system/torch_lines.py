@@ -32,6 +32,7 @@ VARIABLES = {
     "DTRUN": "ours alone",
     "DTRUN_PROGRESS_FD": "ours alone",
     "DTRUN_ROUND": "ours alone",
+    "NCCL_PROFILER_PLUGIN": "ours alone",
     "DTRUN_RESTART_COUNT": "ours alone",
     "TORCHELASTIC_SIGNALS_TO_HANDLE": "of newer torchruns, and ours",
     "TORCH_FR_BUFFER_SIZE": "ours, for PyTorch 2.8 and later",
