@@ -27,6 +27,23 @@ TEST(it_is_said_how_far_a_worker_was_that_was_killed)
     job_finish(&j);
 }
 
+/* A program that knows nothing of dtrun, but has a NCCL that loads what it is told to. */
+TEST(it_is_said_which_call_of_nccl_was_the_last_of_a_worker_that_was_killed)
+{
+    if (sizeof(void *) < 8)
+        SKIP("there is no NCCL for 32 bits");
+    struct job j;
+    CHECK_EQ(JOB(&j, NO_PYTHON, "--nproc-per-node", "2", getenv("DT_USES_NCCL"), "812", "811!"), 1);
+    CHECK(strstr(job_err(&j),
+                 "warn: worker 1 (rank 1): last NCCL call AllReduce 811 of default_pg, "
+                 "Float32 [1024]\n") != NULL);
+    CHECK_STR(job_out(&j), "");
+    job_finish(&j);
+    CHECK_EQ(JOB(&j, NO_PYTHON, "--nccl-profiler", "off", getenv("DT_USES_NCCL"), "1!"), 1);
+    CHECK_STR(job_out(&j), "no plugin: none is named\n");
+    job_finish(&j);
+}
+
 TEST(of_a_worker_that_tells_nothing_nothing_is_said)
 {
     struct job j;
