@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/failure/excerpt.h"
 
+#include "agent/failure/traceback.h"
+
 #include <stdbool.h>
 
 #define LAST_LINES 20
@@ -9,17 +11,6 @@
 #define TRACE_TAIL 60
 #define LINE_BYTES 1000
 #define ESC 0x1b
-
-/* The line at the front of *TEXT without its end; *TEXT goes on behind it. */
-static struct dt_bytes next_line(struct dt_bytes *text)
-{
-    const uint8_t *nl = memchr(text->at, '\n', text->len);
-    struct dt_bytes line = {text->at, nl ? (size_t)(nl - text->at) : text->len};
-    size_t used = line.len + (nl != NULL);
-    text->at += used;
-    text->len -= used;
-    return line;
-}
 
 /* What a terminal shows in the end of a line that was written over and over. */
 static struct dt_bytes overwritten(struct dt_bytes line)
@@ -80,32 +71,16 @@ static bool is_space(uint8_t c)
     return c == ' ' || c == '\n' || c == '\r' || c == '\t';
 }
 
-/* Whole lines from the one on in which the last traceback begins; empty: there is none. PyTorch
- * puts "[rank0]: " in front, so it need not be the start of the line. */
-static struct dt_bytes traceback_in(struct dt_bytes text)
-{
-    static const char mark[] = "Traceback (most recent call last):";
-    size_t n = sizeof mark - 1;
-    for (size_t at = text.len >= n ? text.len - n + 1 : 0; at-- > 0;) {
-        if (memcmp(text.at + at, mark, n) != 0)
-            continue;
-        while (at > 0 && text.at[at - 1] != '\n')
-            at--;
-        return (struct dt_bytes){text.at + at, text.len - at};
-    }
-    return (struct dt_bytes){0};
-}
-
 /* The first HEAD lines and the last TAIL ones, CUT between them where lines are missing. */
 static void put_lines(struct dt_bytes text, size_t head, size_t tail, const char *cut,
                       struct dt_buf *out)
 {
     size_t count = 0, index = 0;
     for (struct dt_bytes rest = text; rest.len; count++)
-        next_line(&rest);
+        dt_traceback_line(&rest);
     bool all = count <= head + tail, first = true;
     for (struct dt_bytes rest = text; rest.len; index++) {
-        struct dt_bytes line = next_line(&rest);
+        struct dt_bytes line = dt_traceback_line(&rest);
         bool shown = all || index < head || index + tail >= count;
         if (!shown && !(cut && index == head))
             continue;
@@ -127,7 +102,7 @@ void dt_excerpt_put(struct dt_bytes last, struct dt_buf *out)
         last.at++;
         last.len--;
     }
-    struct dt_bytes trace = traceback_in(last);
+    struct dt_bytes trace = dt_traceback_in(last);
     if (trace.len)
         put_lines(trace, TRACE_HEAD, TRACE_TAIL, "...", out);
     else

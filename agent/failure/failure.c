@@ -70,7 +70,7 @@ static int make_message(struct dt_failure *f, struct dt_bytes last, struct dt_er
         const char *name = dt_signame(-f->exit_code);
         dt_buf_printf(&message, "Signal %d (%s) received by PID %d%s", -f->exit_code,
                       name ? name : "<N/A>", (int)f->pid, lines.len ? "\n  " : "");
-    } else if (lines.len == 0 && !*f->cause) {
+    } else if (lines.len == 0 && !*f->remark) {
         dt_buf_put_str(&message, HINT);
     }
     for (size_t i = 0; i < lines.len; i++) {
@@ -86,10 +86,10 @@ static int make_message(struct dt_failure *f, struct dt_bytes last, struct dt_er
 }
 
 /* Behind whatever the worker said of itself, as it cannot know this. */
-static int add_cause(struct dt_failure *f, struct dt_err *err)
+static int add_remark(struct dt_failure *f, struct dt_err *err)
 {
     char *both;
-    if (asprintf(&both, "%s%s%s", f->message, *f->message ? "\n  " : "", f->cause) < 0)
+    if (asprintf(&both, "%s%s%s", f->message, *f->message ? "\n  " : "", f->remark) < 0)
         return no_memory(err);
     free(f->message);
     f->message = both;
@@ -104,7 +104,7 @@ int dt_failure_complete(struct dt_failure *f, const char *error_file, struct dt_
         return -1;
     if (!f->message && make_message(f, last, err) < 0)
         return -1;
-    return *f->cause ? add_cause(f, err) : 0;
+    return *f->remark ? add_remark(f, err) : 0;
 }
 
 void dt_failure_finish(struct dt_failure *f)
@@ -126,11 +126,19 @@ static bool is_earlier(const struct dt_failure *a, const struct dt_failure *b)
     return a->rank < b->rank;
 }
 
+/* Who lost a connection, or waited in vain, mostly did so because another one failed, be that one's
+ * end the later: a process closes its connections before it is gone. */
+static bool is_likelier(const struct dt_failure *a, const struct dt_failure *b)
+{
+    bool a_weak = a->cause.strength == DT_CAUSE_WEAK, b_weak = b->cause.strength == DT_CAUSE_WEAK;
+    return a_weak == b_weak ? is_earlier(a, b) : b_weak;
+}
+
 size_t dt_failure_root(const struct dt_failure *failures, size_t count)
 {
     size_t root = 0;
     for (size_t i = 1; i < count; i++)
-        if (is_earlier(&failures[i], &failures[root]))
+        if (is_likelier(&failures[i], &failures[root]))
             root = i;
     return root;
 }

@@ -4,6 +4,7 @@
 #ifndef DT_AGENT_FAILURE_FAILURE_H
 #define DT_AGENT_FAILURE_FAILURE_H
 
+#include "agent/failure/cause.h"
 #include "base/buf.h"
 #include "base/err.h"
 
@@ -12,7 +13,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#define DT_FAILURE_CAUSE 512
+#define DT_FAILURE_REMARK 512
 
 struct dt_failure {
     int local_rank, rank;
@@ -23,11 +24,12 @@ struct dt_failure {
     bool has_file;    /* an error file was there and made sense */
     char *error_file; /* its path, or NULL: shown as <N/A>. Kept if it made no sense: go and look */
     char *message;    /* as the "traceback" line shows it, later lines indented: from the file, the
-                       * signal, the last output, or a fixed hint; CAUSE is its last line */
-    char cause[DT_FAILURE_CAUSE]; /* what else we know of why; empty: nothing */
+                       * signal, the last output, or a fixed hint; REMARK is its last line */
+    char remark[DT_FAILURE_REMARK]; /* what kernel and disk tell of it; empty: nothing */
+    struct dt_cause cause;          /* why, as far as it can be told */
 };
 
-/* Completes F (local_rank, rank, pid, exit_code, died_ns, cause are set): looks at ERROR_FILE
+/* Completes F (local_rank, rank, pid, exit_code, died_ns, remark are set): looks at ERROR_FILE
  * (NULL: there is none) and, when that tells nothing, at the LAST output of the worker's standard
  * error, where it takes a Python traceback, or the last lines. NOW: seconds since 1970, when it was
  * seen to have ended: error files hold whole seconds of the same clock and are compared with it.
@@ -37,7 +39,8 @@ int dt_failure_complete(struct dt_failure *f, const char *error_file, struct dt_
                         int64_t now, struct dt_err *err);
 void dt_failure_finish(struct dt_failure *f);
 
-/* The one that failed first. COUNT is not 0. */
+/* The one that failed first, among those that did not fail because another one did: strength before
+ * time. COUNT is not 0. */
 size_t dt_failure_root(const struct dt_failure *failures, size_t count);
 
 /* The block that starts at the line with "ChildFailedError:", whole lines. Failures are numbered as

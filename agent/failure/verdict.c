@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/failure/verdict.h"
 
-#include "agent/failure/core.h"
-#include "agent/output/way.h"
+#include "agent/failure/inquiry.h"
 #include "base/addr.h"
 #include "base/clock.h"
-#include "base/fs.h"
 #include "base/log.h"
 #include "base/signame.h"
 #include "base/str.h"
@@ -16,11 +14,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/statvfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#define FULL_BYTES (16ul << 10) /* fewer are of no use: file systems keep some to themselves */
 
 static int exit_code(int status)
 {
@@ -34,25 +29,13 @@ static int64_t seconds_of(int64_t monotonic_ns)
     return (dt_clock_wall_us() - ago_us) / 1000000;
 }
 
-/* Whoever writes there gets ENOSPC, or does so with the next few lines. Root may use what others
- * may not. */
-static bool is_full(const char *folder)
-{
-    struct statvfs s;
-    if (statvfs(folder, &s) < 0)
-        return false;
-    return (geteuid() == 0 ? s.f_bfree : s.f_bavail) * s.f_frsize < FULL_BYTES;
-}
-
 /* A worker that writes its files itself, and cannot, dies of that and has nowhere to say so. */
 static void look_at_disk(struct dt_failure *f, const struct dt_plan *plan,
                          const struct dt_log_dir *logs, const struct dt_buf *last)
 {
-    bool writes = dt_way_of(plan, logs->attempt, f->local_rank, DT_STDOUT) == DT_WAY_FILE ||
-                  dt_way_of(plan, logs->attempt, f->local_rank, DT_STDERR) == DT_WAY_FILE;
-    if (!writes || !is_full(logs->base))
+    if (!dt_inquiry_disk_is_full(plan, logs, f->local_rank))
         return;
-    snprintf(f->cause, sizeof f->cause,
+    snprintf(f->remark, sizeof f->remark,
              last->len ? "what it printed last could not be written: %s is full"
                        : "its output could not be written: %s is full",
              logs->base);
@@ -74,16 +57,59 @@ static int add_failure(struct dt_verdict *v, const struct dt_plan *plan,
         .exit_code = exit_code(w->status),
         .died_ns = w->exited_ns,
     };
-    snprintf(f->cause, sizeof f->cause, "%s", *w->why ? w->why : dt_oom_text(&w->oom, memory));
+    snprintf(f->remark, sizeof f->remark, "%s", *w->why ? w->why : dt_oom_text(&w->oom, memory));
     dt_output_tail(output, local_rank, DT_STDERR, &last);
-    if (!*f->cause)
+    if (!*f->remark)
         look_at_disk(f, plan, logs, &last);
     int rc = dt_failure_complete(f, error_file, (struct dt_bytes){last.at, last.len},
                                  seconds_of(w->exited_ns), err);
     v->count++; /* from here on dt_verdict_finish() frees what there is of it */
+    dt_inquiry_cause(plan, logs, local_rank, w,
+                     f->has_file ? dt_bytes_of(f->message) : (struct dt_bytes){last.at, last.len},
+                     &f->cause);
     dt_buf_finish(&last);
     free(error_file);
     return rc;
+}
+
+/* Whether a worker that ended after we had asked it to had failed of itself before, and says so: it
+ * closed its connections, another one failed of that at once, and it came to its own end later.
+ * What a program raises on being asked to end is not strong. */
+static bool confesses(const struct dt_worker *w, const struct dt_cause *c)
+{
+    return WIFEXITED(w->status) && WEXITSTATUS(w->status) != 0 && c->strength == DT_CAUSE_STRONG;
+}
+
+static void find_confession(const struct dt_plan *plan, const struct dt_world *world,
+                            const struct dt_group *group, const struct dt_log_dir *logs,
+                            const struct dt_output *output, struct dt_culprit *out)
+{
+    bool found = false;
+    for (int i = 0; i < plan->nproc; i++) {
+        const struct dt_worker *w = dt_group_worker(group, i);
+        struct dt_cause cause = {0};
+        struct dt_buf said = {0};
+        if (w->end != DT_WORKER_TERMINATED || (found && w->exited_ns >= out->died_ns))
+            continue;
+        dt_inquiry_said(logs, output, i, &said);
+        dt_inquiry_cause(plan, logs, i, w, (struct dt_bytes){said.at, said.len}, &cause);
+        dt_buf_finish(&said);
+        if (!confesses(w, &cause))
+            continue;
+        *out = (struct dt_culprit){i, world->first_rank + i, w->exited_ns, cause};
+        found = true;
+    }
+}
+
+/* The report is of those who failed first; the culprit may be one who was slower to end. */
+static void find_culprit(struct dt_verdict *v, const struct dt_plan *plan,
+                         const struct dt_world *world, const struct dt_group *group,
+                         const struct dt_log_dir *logs, const struct dt_output *output)
+{
+    const struct dt_failure *f = &v->failures[v->root];
+    v->culprit = (struct dt_culprit){f->local_rank, f->rank, f->died_ns, f->cause};
+    if (f->cause.strength == DT_CAUSE_WEAK)
+        find_confession(plan, world, group, logs, output, &v->culprit);
 }
 
 int dt_verdict_make(struct dt_verdict *v, const struct dt_plan *plan, const struct dt_world *world,
@@ -99,6 +125,7 @@ int dt_verdict_make(struct dt_verdict *v, const struct dt_plan *plan, const stru
             return -1;
     }
     v->root = dt_failure_root(v->failures, v->count);
+    find_culprit(v, plan, world, group, logs, output);
     return 0;
 }
 
@@ -121,8 +148,11 @@ const char *dt_verdict_sentence(const struct dt_verdict *v, const struct dt_grou
     else
         snprintf(how, sizeof how, "exited with %d", f->exit_code);
     dt_str_from_duration((w->exited_ns - w->started_ns) / 1000000, age, sizeof age);
+    /* What was remarked says it as well as the cause would, which has nothing else where the worker
+     * told nothing. */
+    const char *more = *f->remark ? f->remark : f->cause.told ? f->cause.text : "";
     snprintf(out, size, "worker %d (rank %d, pid %d) %s after %s%s%s", f->local_rank, f->rank,
-             f->pid, how, age, *f->cause ? ", " : "", f->cause);
+             f->pid, how, age, *more ? ", " : "", more);
     return out;
 }
 
@@ -136,33 +166,14 @@ void dt_verdict_say_steps(const struct dt_verdict *v, const struct dt_pages *pag
     }
 }
 
-/* A setting of the kernel without its newline; "" where it cannot be read. */
-static const char *read_setting(const char *path, char *out, size_t size)
-{
-    struct dt_buf text = {0};
-    dt_fs_read(path, size, &text, NULL);
-    snprintf(out, size, "%s", dt_buf_cstr(&text));
-    dt_buf_finish(&text);
-    return dt_str_trim(out);
-}
-
 void dt_verdict_say_cores(const struct dt_verdict *v, const struct dt_group *group)
 {
-    char pattern[256], one[16], folder[PATH_MAX], where[PATH_MAX + 256];
+    char where[PATH_MAX + 256];
     for (size_t i = 0; i < v->count; i++) {
         const struct dt_failure *f = &v->failures[i];
-        int status = dt_group_worker(group, f->local_rank)->status;
-        if (!WIFSIGNALED(status) || !WCOREDUMP(status))
-            continue;
-        struct dt_core core = {
-            .pattern = read_setting("/proc/sys/kernel/core_pattern", pattern, sizeof pattern),
-            .uses_pid = read_setting("/proc/sys/kernel/core_uses_pid", one, sizeof one)[0] == '1',
-            .pid = f->pid,
-            .signum = WTERMSIG(status),
-            .folder = getcwd(folder, sizeof folder) ? folder : ".",
-        };
-        dt_warn("worker %d (rank %d, pid %d) dumped core: %s", f->local_rank, f->rank, f->pid,
-                dt_core_where(&core, where, sizeof where));
+        if (*dt_inquiry_core(dt_group_worker(group, f->local_rank), where, sizeof where))
+            dt_warn("worker %d (rank %d, pid %d) dumped core: %s", f->local_rank, f->rank, f->pid,
+                    where);
     }
 }
 
@@ -180,7 +191,7 @@ static void print(const struct dt_buf *text)
 
 int dt_verdict_deliver(const struct dt_verdict *v, const struct dt_plan *plan)
 {
-    char host[256];
+    char host[256], sentence[DT_CAUSE_SENTENCE];
     struct dt_err err;
     struct dt_buf text = {0};
     const struct dt_failure *root = &v->failures[v->root];
@@ -188,6 +199,8 @@ int dt_verdict_deliver(const struct dt_verdict *v, const struct dt_plan *plan)
     if (dt_log_take_open_line())
         dt_buf_put_u8(&text, '\n');
     dt_failure_report(v->failures, v->count, plan->title, host, &text);
+    dt_buf_printf(&text, "root cause: %s\n",
+                  dt_cause_sentence(&v->culprit.cause, v->culprit.rank, sentence));
     print(&text);
     dt_buf_finish(&text);
     if (plan->error_file && dt_failure_propagate(root, plan->error_file, &err) < 0)

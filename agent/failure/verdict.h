@@ -13,9 +13,17 @@
 #include "agent/watch/pages.h"
 #include "agent/world.h"
 
+/* Who of this node's workers is to blame. */
+struct dt_culprit {
+    int local_rank, rank;
+    int64_t died_ns; /* monotonic */
+    struct dt_cause cause;
+};
+
 struct dt_verdict {
     struct dt_failure *failures; /* by local rank; never empty */
     size_t count, root;
+    struct dt_culprit culprit; /* the root, or one that says what the root only suffered from */
 };
 
 /* Gathers the failures of a group that is over and whose output is drained. End it with
@@ -26,7 +34,7 @@ int dt_verdict_make(struct dt_verdict *v, const struct dt_plan *plan, const stru
 void dt_verdict_finish(struct dt_verdict *v);
 
 /* "worker 3 (pid 812) killed by SIGSEGV after 41.2 s" of the root cause. */
-#define DT_VERDICT_SENTENCE (160 + DT_FAILURE_CAUSE)
+#define DT_VERDICT_SENTENCE (160 + DT_FAILURE_REMARK)
 const char *dt_verdict_sentence(const struct dt_verdict *v, const struct dt_group *group, char *out,
                                 size_t size);
 
@@ -36,7 +44,8 @@ void dt_verdict_say_steps(const struct dt_verdict *v, const struct dt_pages *pag
 /* Where the core dump of each is that left one: a log line each. */
 void dt_verdict_say_cores(const struct dt_verdict *v, const struct dt_group *group);
 
-/* Prints the report and leaves the root cause in plan->error_file. Returns the exit status. */
+/* Prints the report and, below it, who is to blame for what; leaves the root failure in
+ * plan->error_file. Returns the exit status. */
 int dt_verdict_deliver(const struct dt_verdict *v, const struct dt_plan *plan);
 
 #endif

@@ -103,7 +103,7 @@ TEST(without_a_file_the_last_output_speaks)
 {
     static const struct {
         int exit_code;
-        const char *last, *message, *cause;
+        const char *last, *message, *remark;
     } rows[] = {
         {7, "", "To enable traceback see: https://pytorch.org/docs/stable/elastic/errors.html",
          NULL},
@@ -122,7 +122,7 @@ TEST(without_a_file_the_last_output_speaks)
         struct dt_failure f = {.pid = 77, .exit_code = rows[i].exit_code};
         struct dt_err err = {0};
         CHECK_ROW("%d after \"%s\"", rows[i].exit_code, rows[i].last);
-        strcpy(f.cause, rows[i].cause ? rows[i].cause : "");
+        strcpy(f.remark, rows[i].remark ? rows[i].remark : "");
         CHECK_OK(dt_failure_complete(&f, at("no such file"), dt_bytes_of(rows[i].last), 99, &err),
                  err);
         CHECK_STR(f.message, rows[i].message);
@@ -206,7 +206,12 @@ TEST(a_file_without_a_time_counts_from_when_we_saw_it)
     dt_failure_finish(&f);
 }
 
-TEST(the_root_is_the_first_by_time_then_death_then_rank)
+#define WEAK(at)                                                                                   \
+    {                                                                                              \
+        .time = (at), .cause.strength = DT_CAUSE_WEAK                                              \
+    }
+
+TEST(the_root_is_the_first_by_strength_then_time_then_death_then_rank)
 {
     static const struct {
         const char *story;
@@ -224,6 +229,13 @@ TEST(the_root_is_the_first_by_time_then_death_then_rank)
         {"of one moment the lowest rank",
          {{.rank = 7, .time = 9}, {.rank = 8, .time = 9}, {.rank = 6, .time = 9}},
          2},
+        {"who lost its connection, or waited, before the one that failed of itself",
+         {WEAK(1), WEAK(2), {.time = 9}},
+         2},
+        {"among those of whom nothing is known, time counts",
+         {WEAK(1), {.time = 5, .cause.strength = DT_CAUSE_PLAIN}, {.time = 9}},
+         1},
+        {"where all only saw another's end, the first", {WEAK(3), WEAK(2), WEAK(4)}, 1},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         CHECK_ROW("%s", rows[i].story);

@@ -32,6 +32,8 @@ TEST(a_worker_that_the_kernel_kills_for_memory_is_told_so)
     /* The other was killed by us. */
     CHECK_EQ(count_words(job_err(&j), "\n  " NAMED "\n"), 1);
     CHECK_EQ(count_words(job_err(&j), "out of memory"), 1);
+    CHECK(strstr(job_err(&j), "\nroot cause: rank 0 was killed by the kernel, as it used too much "
+                              "memory (its control group may use 80 MiB); a retry may help\n"));
     job_finish(&j);
     cgroup_remove(&group);
 }

@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What is made of a worker's last words: causes.txt has a set of them. */
+#include "agent/failure/cause.h"
+#include "base/fs.h"
+#include "tests/lib/check.h"
+
+#include <signal.h>
+#include <stdlib.h>
+
+static const char *strength_name(enum dt_cause_strength s)
+{
+    return s == DT_CAUSE_STRONG ? "strong" : s == DT_CAUSE_WEAK ? "weak" : "plain";
+}
+
+static struct dt_cause_facts facts_of(struct dt_bytes said)
+{
+    return (struct dt_cause_facts){.exit_code = 1, .full_disk = "", .core = "", .last_said = said};
+}
+
+/* One of causes.txt, whose first line is behind *AT; *AT goes on to the next "== ". */
+static void check_one(const char **at)
+{
+    char end[8], wanted[DT_CAUSE_SENTENCE + 40], got[sizeof wanted], sentence[DT_CAUSE_SENTENCE];
+    struct dt_cause_facts f = facts_of((struct dt_bytes){0});
+    struct dt_cause c;
+    int number, used;
+    CHECK_EQ(sscanf(*at, "== %7s %d\n-> %n", end, &number, &used), 2);
+    const char *line = *at + used, *text = strchr(line, '\n') + 1;
+    const char *next = strstr(text - 1, "\n== ");
+    snprintf(wanted, sizeof wanted, "%.*s", (int)(text - 1 - line), line);
+    *at = next ? next + 1 : text + strlen(text);
+    f.exit_code = strcmp(end, "exit") == 0 ? number : 0;
+    f.signal = f.exit_code ? 0 : number;
+    f.core = f.signal == SIGSEGV || f.signal == SIGABRT ? "/cores/core.77" : "";
+    f.last_said = (struct dt_bytes){(const uint8_t *)text, (size_t)(*at - text)};
+    CHECK_ROW("%.150s", wanted);
+    dt_cause_find(&f, &c);
+    snprintf(got, sizeof got, "%s %s: %s", c.class, strength_name(c.strength),
+             dt_cause_sentence(&c, 3, sentence));
+    CHECK_STR(got, wanted);
+}
+
+TEST(each_of_the_last_words_has_its_class_and_its_sentence)
+{
+    struct dt_buf all = {0};
+    struct dt_err err = {0};
+    CHECK_OK(dt_fs_read(DT_CAUSES, 1 << 20, &all, &err), err);
+    const char *at = strstr(dt_buf_cstr(&all), "\n== ") + 1;
+    for (int i = 0; *at; i++)
+        check_one(&at);
+    dt_buf_finish(&all);
+}
+
+/* What the kernel has counted stands above all that a worker says. */
+TEST(a_kill_for_memory_names_the_limit)
+{
+    static const struct {
+        struct dt_oom oom;
+        const char *class, *text;
+    } rows[] = {
+        {{DT_OOM_KILLED, 80 << 20},
+         "killed_for_memory",
+         "was killed by the kernel, as it used too much memory (its control group may use 80 MiB)"},
+        {{DT_OOM_LIKELY, -1},
+         "killed_for_memory",
+         "was killed by the kernel, as it used too much memory (all of the host's was used)"},
+        {{DT_OOM_BESIDE, 1 << 30},
+         "beside_memory",
+         "failed after the kernel had killed another process of its node, which used too much "
+         "memory (its control group may use 1 GiB)"},
+        {{DT_OOM_NO, -1}, "killed", "was killed by somebody outside of this job (SIGKILL)"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct dt_cause_facts f = facts_of(dt_bytes_of("ValueError: boom\n"));
+        struct dt_cause c;
+        f.exit_code = 0;
+        f.signal = SIGKILL;
+        f.oom = &rows[i].oom;
+        dt_cause_find(&f, &c);
+        CHECK_STR(c.class, rows[i].class);
+        CHECK_STR(c.text, rows[i].text);
+    }
+}
+
+/* A traceback that did not fit onto the disk is none; what was said before it is. */
+TEST(a_full_disk_is_the_cause_where_nothing_else_could_be_said)
+{
+    struct dt_cause c;
+    struct dt_cause_facts f = facts_of(dt_bytes_of("step 4\n"));
+    f.full_disk = "/logs";
+    dt_cause_find(&f, &c);
+    CHECK_STR(c.text, "met a full disk: /logs");
+    f.last_said =
+        dt_bytes_of("Traceback (most recent call last):\n  File \"a.py\", line 3, in x\n");
+    dt_cause_find(&f, &c);
+    CHECK_STR(c.class, "disk_full");
+    f.last_said = dt_bytes_of("Traceback (most recent call last):\n  File \"a.py\", line 3, in x\n"
+                              "TypeError: x\n");
+    dt_cause_find(&f, &c);
+    CHECK_STR(c.class, "exception");
+}
+
+TEST(a_limit_of_its_own_is_no_crash)
+{
+    struct dt_cause c;
+    struct dt_cause_facts f = facts_of((struct dt_bytes){0});
+    f.exit_code = 0;
+    f.signal = SIGKILL;
+    f.ours = true;
+    dt_cause_find(&f, &c);
+    CHECK_STR(c.class, "time_limit");
+}
+
+/* Bytes for a terminal, unfinished lines, lines without end: a worker may write anything. */
+TEST(what_makes_no_sense_is_looked_at_once_and_printed_safely)
+{
+    static const char *const parts[] = {
+        "Traceback (most recent call last):\n",
+        "  File \"",
+        "\", line ",
+        "99999999999999",
+        "[rank",
+        "]:",
+        "\n",
+        "\x1b[2J\xff",
+        "ValueError: ",
+        "CUDA out of ",
+        "memory",
+        "\", line 7\n",
+        "(most recent call first):",
+        "Connection ref",
+        "used",
+        "                ",
+    };
+    size_t size = 3 * DT_CAUSE_LOOKED_AT;
+    uint8_t *text = malloc(size);
+    unsigned turn = 1;
+    for (int round = 0; round < 200; round++) {
+        size_t len = 0, most = round == 0 ? size : 400;
+        struct dt_cause c;
+        for (;;) {
+            turn = turn * 1103515245u + 12345u;
+            const char *part = parts[turn >> 16 & 15];
+            if (len + strlen(part) > most)
+                break;
+            memcpy(text + len, part, strlen(part));
+            len += strlen(part);
+        }
+        uint8_t *exact = malloc(len); /* so that a sanitizer sees what is read behind it */
+        memcpy(exact, text, len);
+        struct dt_cause_facts f = facts_of((struct dt_bytes){exact, len});
+        dt_cause_find(&f, &c);
+        CHECK(c.class != NULL);
+        for (const char *s = c.text; *s; s++)
+            CHECK(*s >= 0x20 && *s < 0x7f);
+        free(exact);
+    }
+    free(text);
+}
