@@ -75,8 +75,8 @@ static const struct {
 
 static const char *const advice[DT_HANG_CLASSES] = {
     [DT_HANG_NONE] = "",
-    [DT_HANG_OUTSIDE] = "find out why that rank is at that line while the others are past it or "
-                        "wait: a call that does not return, a loop, or a branch that only it takes",
+    [DT_HANG_OUTSIDE] = "look at that line: a call that does not return, a loop without an end, or "
+                        "a branch that the other ranks do not take",
     [DT_HANG_SKIPPED] = "every rank has to call the same collectives in the same order: look for a "
                         "branch or a number of batches that differs between ranks",
     [DT_HANG_MISMATCH] = "every rank has to call the same collectives in the same order: look for "
@@ -87,18 +87,18 @@ static const char *const advice[DT_HANG_CLASSES] = {
                      "batches (drop_last), or let it wait in a barrier before it ends",
     [DT_HANG_STOPPED] = "kill -CONT lets it go on; see whether a debugger is attached, or who "
                         "sent SIGSTOP",
-    [DT_HANG_CHILD] = "look at that process: the kernel's log tells whether it was killed for want "
-                      "of memory, df whether /dev/shm is full; num_workers=0 shows the loader's "
-                      "own error",
+    [DT_HANG_CHILD] = "look at that process; if it is gone, the kernel's log tells whether it was "
+                      "killed for want of memory, and df whether /dev/shm is full; of a data "
+                      "loader, num_workers=0 shows the error",
     [DT_HANG_DISK] = "look at that file system: df tells whether it is full, the kernel's log "
                      "(dmesg) whether the disk or its server fails",
     [DT_HANG_LOCK] = "one thread holds what another wants: dtrun --look PID on that node shows "
                      "what each of its threads does",
     [DT_HANG_KEY] = "see whether every rank gets as far as that line, with the same world size and "
                     "the same process groups in the same order",
-    [DT_HANG_NETWORK] = "no rank is missing, so a link or a GPU does not answer: look at the "
-                        "kernel's log (dmesg, Xid), at the network's devices, and try again with "
-                        "NCCL_DEBUG=INFO",
+    [DT_HANG_NETWORK] = "a link or a GPU does not answer, or ranks pass different sizes: look at "
+                        "the kernel's log (dmesg, Xid) and at the network's devices; "
+                        "NCCL_DEBUG=INFO tells of links, TORCH_DISTRIBUTED_DEBUG=DETAIL of sizes",
     [DT_HANG_STARVED] = "look at where the data comes from: the file system or its server, and "
                         "how many loader processes there are for how many processors",
     [DT_HANG_BUSY] = "this takes its time and should end by itself: wait, and look again if it "
@@ -430,6 +430,25 @@ static bool is_ambiguous(const struct view *v, const struct dt_stance *s)
     return false;
 }
 
+/* The first stance of that camp. -1: nobody told of it. */
+static int index_of(const struct view *v, const struct dt_stance_group *camp)
+{
+    for (size_t i = 0; camp && i < v->stances->len; i++)
+        if (dt_stance_alike(&v->stances->at[i].stance, &camp->stance))
+            return (int)i;
+    return -1;
+}
+
+/* Of a camp in which each has to do with something else, what the first has. */
+static void put_example(const struct view *v, const struct dt_stance_group *camp,
+                        struct dt_buf *out)
+{
+    int i = index_of(v, camp);
+    if (i >= 0 && *v->stances->at[i].stance.object)
+        dt_buf_printf(out, " (rank %d: %s)", v->stances->at[i].ranges[0].first,
+                      v->stances->at[i].stance.object);
+}
+
 static void put_call(const struct dt_stance *s, enum dt_hang_class class, struct dt_buf *out)
 {
     dt_buf_printf(out, " in %s", *s->collective ? s->collective : "a collective");
@@ -457,6 +476,8 @@ static void put_camp(const struct view *v, const struct dt_stance_group *camp,
         dt_buf_printf(out, strchr(s->function, ' ') ? " in %s" : " in %s()", s->function);
     if (*s->object)
         dt_buf_printf(out, ": %s", s->object);
+    else
+        put_example(v, camp, out);
     if (*s->detail)
         dt_buf_printf(out, " (%s)", s->detail);
 }
@@ -512,14 +533,6 @@ static void copy_line(struct dt_buf *from, char *out, size_t size)
             n--;
     }
     snprintf(out, size, "%.*s%s", (int)n, dt_buf_cstr(from), n < from->len ? "..." : "");
-}
-
-static int index_of(const struct view *v, const struct dt_stance_group *camp)
-{
-    for (size_t i = 0; camp && i < v->stances->len; i++)
-        if (dt_stance_alike(&v->stances->at[i].stance, &camp->stance))
-            return (int)i;
-    return -1;
 }
 
 void dt_hang_judge(const struct dt_stances *stances, int size, dt_ms still,

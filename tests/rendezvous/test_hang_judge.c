@@ -221,7 +221,7 @@ static const struct row rows[] = {
     {"a loader starves all ranks alike", 4,
      {{OF(0, 0, CHILD, "train.py:9"), .object = "process 81 sleeps"},
       {OF(1, 3, CHILD, "train.py:9"), .object = "process 82 sleeps"}},
-     DT_HANG_STARVED, false, 0, "ranks 0 to 3 wait for processes of their own at train.py:9"},
+     DT_HANG_STARVED, false, 0, "ranks 0 to 3 wait for processes of their own at train.py:9 (rank 0: process 81 sleeps)"},
     {"all wait for a peer", 4,
      {{OF(0, 3, SOCKET, ""), .object = "10.0.0.1:29500"}},
      DT_HANG_NETWORK, false, 0, "ranks 0 to 3 wait for a peer: 10.0.0.1:29500; no rank is missing"},
