@@ -71,11 +71,12 @@ static int merge_one(struct dt_stances *camps, const struct dt_stance_group *g)
     return dt_stances_merge(camps, &(struct dt_stances){&copy, 1}, NULL);
 }
 
-/* The text at AT that all stances of CAMP share; "" where they differ. */
+/* The text at AT that all ranks of CAMP share; "" where they differ, or nobody told of some. */
 static const char *shared_text(const struct hang_view *v, const struct dt_stance_group *camp,
                                size_t at)
 {
     const char *shared = NULL;
+    int told = 0;
     for (size_t i = 0; i < v->stances->len; i++) {
         const struct dt_stance *s = &v->stances->at[i].stance;
         const char *text = (const char *)s + at;
@@ -84,8 +85,9 @@ static const char *shared_text(const struct hang_view *v, const struct dt_stance
         if (shared && strcmp(shared, text) != 0)
             return "";
         shared = text;
+        told += v->stances->at[i].ranks;
     }
-    return shared ? shared : "";
+    return shared && told == camp->ranks ? shared : "";
 }
 
 static int pitch_camps(struct hang_view *v, int size)
