@@ -282,6 +282,15 @@ static const char *base_name(const char *path)
     return slash ? slash + 1 : path;
 }
 
+/* "libpython3.9.so.1.0" and "python3.9", but not Python's modules, of which a process has hundreds:
+ * "_bz2.cpython-39-x86_64-linux-gnu.so". */
+static bool is_called_python(const char *name)
+{
+    if (strncmp(name, "lib", 3) == 0)
+        name += 3;
+    return strncmp(name, "python", 6) == 0;
+}
+
 /* Where an image begins that LINE of a process's maps tells of, whose program is EXE: one that is
  * called after Python, or the program itself, which may have any name. */
 static bool read_mapping(char *line, const char *exe, struct dt_look_image *image)
@@ -295,7 +304,7 @@ static bool read_mapping(char *line, const char *exe, struct dt_look_image *imag
         return false;
     const char *name = base_name(line + path);
     snprintf(image->name, sizeof image->name, "%s", name);
-    return strstr(name, "python") || strcmp(line + path, exe) == 0;
+    return is_called_python(name) || strcmp(line + path, exe) == 0;
 }
 
 int dt_look_images(pid_t pid, struct dt_look_image images[DT_LOOK_IMAGES_MAX])

@@ -182,6 +182,20 @@ TEST(a_stack_is_read_where_the_script_stands)
     }
 }
 
+/* They would leave no room for a libpython, which comes behind them. */
+TEST(modules_are_no_images_of_python)
+{
+    struct script s;
+    struct dt_look_image images[DT_LOOK_IMAGES_MAX];
+    start(&s, "import os, _bz2, _ctypes, _lzma, mmap, readline\n"
+              "os.write(1, b'x'), os.read(0, 1)\n");
+    int count = dt_look_images(s.pid, images);
+    CHECK(count > 0);
+    for (int i = 0; i < count; i++)
+        CHECK(strstr(images[i].name, ".cpython-") == NULL);
+    end(&s);
+}
+
 TEST(a_deep_stack_is_cut_outside)
 {
     struct script s;
