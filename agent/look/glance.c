@@ -64,16 +64,15 @@ static bool read_main(struct dt_glance *g, struct dt_glance_seen *seen)
     struct dt_look_task main;
     uint64_t started;
     if (!dt_look_process_glance(g->pid, &main, &started) || started != g->started ||
-        dt_python_stacks_read(&seen->stacks, &m, &g->python.layout, g->python.runtime, NULL) < 0)
+        dt_python_stacks_read_one(&seen->stacks, &m, &g->python.layout, g->python.runtime,
+                                  (uint64_t)g->inner, NULL) < 0)
         return false;
     seen->lives = true;
     seen->state = main.state;
     seen->cpu_ms = main.cpu_ms;
     seen->faults = main.faults;
     seen->sleeps = main.sleeps;
-    for (size_t i = 0; i < seen->stacks.len; i++)
-        if (seen->stacks.at[i].native_id == (uint64_t)g->inner)
-            seen->main = &seen->stacks.at[i];
+    seen->main = seen->stacks.len > 0 ? seen->stacks.at : NULL;
     return true;
 }
 

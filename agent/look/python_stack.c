@@ -40,6 +40,8 @@ struct raw_stack {
 struct look {
     struct dt_memory *m;
     const struct dt_python_layout *layout;
+    uint64_t only;  /* the number of the thread that is wanted; 0: all are */
+    size_t threads; /* so far */
     struct dt_buf text;
     struct dt_buf lines; /* the location table of the code at hand ... */
     int32_t first_line;  /* ... and its first line */
@@ -343,7 +345,7 @@ static void read_thread(struct look *k, uint64_t thread, struct dt_python_thread
                                         : "the memory of its frames makes no sense");
 }
 
-/* Appends the threads of one interpreter. */
+/* Appends the threads of one interpreter, or the one that is wanted. */
 static int read_threads(struct look *k, uint64_t interpreter, struct dt_python_stacks *out)
 {
     const struct dt_python_layout *l = k->layout;
@@ -351,15 +353,17 @@ static int read_threads(struct look *k, uint64_t interpreter, struct dt_python_s
     if (dt_memory_word(k->m, interpreter + l->interpreter_threads, &thread) < 0)
         return -1;
     while (thread) {
-        if (out->len == DT_PYTHON_THREADS_MAX) {
+        if (k->threads++ == DT_PYTHON_THREADS_MAX) {
             out->more = true;
             return 0;
         }
         struct dt_python_thread *t = &out->at[out->len];
         if (read_native_id(k, thread, &t->native_id) < 0)
             return -1;
-        out->len++;
-        read_thread(k, thread, t);
+        if (k->only == 0 || t->native_id == k->only) {
+            out->len++;
+            read_thread(k, thread, t);
+        }
         if (dt_memory_word(k->m, thread + l->thread_next, &thread) < 0)
             return -1;
     }
@@ -369,6 +373,13 @@ static int read_threads(struct look *k, uint64_t interpreter, struct dt_python_s
 int dt_python_stacks_read(struct dt_python_stacks *stacks, struct dt_memory *m,
                           const struct dt_python_layout *layout, uint64_t runtime,
                           struct dt_err *err)
+{
+    return dt_python_stacks_read_one(stacks, m, layout, runtime, 0, err);
+}
+
+int dt_python_stacks_read_one(struct dt_python_stacks *stacks, struct dt_memory *m,
+                              const struct dt_python_layout *layout, uint64_t runtime,
+                              uint64_t native_id, struct dt_err *err)
 {
     struct look *k = calloc(1, sizeof *k);
     uint64_t interpreter = 0;
@@ -380,6 +391,7 @@ int dt_python_stacks_read(struct dt_python_stacks *stacks, struct dt_memory *m,
     }
     k->m = m;
     k->layout = layout;
+    k->only = native_id;
     rc = dt_memory_word(m, runtime + layout->runtime_interpreters, &interpreter);
     for (int i = 0; rc == 0 && interpreter && i < DT_PYTHON_INTERPRETERS_MAX; i++) {
         rc = read_threads(k, interpreter, stacks);

@@ -42,6 +42,10 @@ struct dt_python_stacks {
 int dt_python_stacks_read(struct dt_python_stacks *stacks, struct dt_memory *m,
                           const struct dt_python_layout *layout, uint64_t runtime,
                           struct dt_err *err);
+/* The same of the thread alone whose number is NATIVE_ID; of all for 0. */
+int dt_python_stacks_read_one(struct dt_python_stacks *stacks, struct dt_memory *m,
+                              const struct dt_python_layout *layout, uint64_t runtime,
+                              uint64_t native_id, struct dt_err *err);
 void dt_python_stacks_finish(struct dt_python_stacks *stacks);
 
 #endif

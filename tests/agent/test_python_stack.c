@@ -221,6 +221,30 @@ TEST(a_thread_without_a_number_has_a_stack)
     CHECK_EQ(id, 0);
 }
 
+TEST(one_thread_can_be_read_alone)
+{
+    struct tiny t;
+    struct dt_memory m = {.read = read_tiny, .arg = &t};
+    struct dt_python_stacks stacks;
+    struct dt_err err = {0};
+    make_tiny(&t);
+    CHECK_OK(dt_python_stacks_read_one(&stacks, &m, &layout_of_tiny, address_of(&t), 812, &err),
+             err);
+    CHECK_EQ(stacks.len, 1);
+    CHECK_EQ(stacks.at[0].depth, 2);
+    dt_python_stacks_finish(&stacks);
+    CHECK_OK(dt_python_stacks_read_one(&stacks, &m, &layout_of_tiny, address_of(&t), 813, &err),
+             err);
+    CHECK_EQ(stacks.len, 0);
+    dt_python_stacks_finish(&stacks);
+    t.thread.next = address_of(&t.thread); /* without an end */
+    CHECK_OK(dt_python_stacks_read_one(&stacks, &m, &layout_of_tiny, address_of(&t), 813, &err),
+             err);
+    CHECK_EQ(stacks.len, 0);
+    CHECK(stacks.more);
+    dt_python_stacks_finish(&stacks);
+}
+
 TEST(an_unknown_version_is_named)
 {
     struct dt_python_layout layout;
