@@ -7,6 +7,7 @@
 #include "agent/look/glance.h"
 #include "base/list.h"
 #include "base/log.h"
+#include "base/loop/aside.h"
 #include "base/loop/ending.h"
 #include "base/str.h"
 #include "rendezvous/hang/doubt.h"
@@ -52,14 +53,14 @@ struct dt_hang {
     struct dt_glance *glances;
     struct dt_sample *samples;
     uv_timer_t timer;
-    uv_work_t sampling;
+    struct dt_aside sampling;
     bool samples_taken; /* a thread has the two above */
     struct dt_ending ending;
 };
 
 /* One look, in a thread and back. */
 struct request {
-    uv_work_t work;
+    struct dt_aside aside;
     struct dt_hang *hang;
     dt_hang_looked_fn *then;
     void *arg;
@@ -132,24 +133,32 @@ static void prepare(struct request *r)
     }
 }
 
-static void take_look(uv_work_t *work)
+static void take_look(struct dt_aside *aside)
 {
-    struct request *r = dt_container_of(work, struct request, work);
+    struct request *r = dt_container_of(aside, struct request, aside);
     r->rc = dt_survey_take(r->workers, r->count, &r->stances, &r->stacks, &r->err);
 }
 
-static void on_looked(uv_work_t *work, int status)
+static void take_stances(struct dt_hang *h, struct request *r)
 {
-    struct request *r = dt_container_of(work, struct request, work);
-    struct dt_hang *h = r->hang;
-    if (!h->ending.begun && status == 0 && r->rc == 0) {
-        dt_buf_finish(&h->stacks);
-        h->stacks = r->stacks;
-        r->stacks = (struct dt_buf){0};
-        r->then(r->arg, &r->stances);
-    } else if (!h->ending.begun && status == 0) {
+    if (r->aside.status < 0)
+        dt_warn("the workers could not be looked at: %s", uv_strerror(r->aside.status));
+    else if (r->rc < 0)
         dt_warn("the workers could not be looked at: %s", r->err.text);
-    }
+    if (r->aside.status < 0 || r->rc < 0)
+        return;
+    dt_buf_finish(&h->stacks);
+    h->stacks = r->stacks;
+    r->stacks = (struct dt_buf){0};
+    r->then(r->arg, &r->stances);
+}
+
+static void on_looked(struct dt_aside *aside)
+{
+    struct request *r = dt_container_of(aside, struct request, aside);
+    struct dt_hang *h = r->hang;
+    if (!h->ending.begun)
+        take_stances(h, r);
     free_request(r);
     dt_ending_step(&h->ending);
 }
@@ -161,7 +170,7 @@ int dt_hang_look(struct dt_hang *h, dt_hang_looked_fn *then, void *arg, struct d
         return dt_err_set(err, DT_E_MEMORY, "no memory for a look at the workers");
     *r = (struct request){.hang = h, .then = then, .arg = arg, .count = count_of(h)};
     prepare(r);
-    int rc = uv_queue_work(h->means.loop, &r->work, take_look, on_looked);
+    int rc = dt_aside_run(&r->aside, h->means.loop, take_look, on_looked);
     if (rc < 0) {
         free_request(r);
         return dt_err_set(err, DT_E_RUNTIME, "no look at the workers: %s", uv_strerror(rc));
@@ -334,9 +343,9 @@ static void sample_page(const struct dt_hang *h, int i, struct dt_sample *s)
     s->mark[2] = page.section_ns;
 }
 
-static void take_samples(uv_work_t *work)
+static void take_samples(struct dt_aside *aside)
 {
-    struct dt_hang *h = dt_container_of(work, struct dt_hang, sampling);
+    struct dt_hang *h = dt_container_of(aside, struct dt_hang, sampling);
     for (int i = 0; i < count_of(h); i++) {
         struct dt_sample *s = &h->samples[i];
         struct dt_glance_seen seen;
@@ -352,12 +361,13 @@ static void take_samples(uv_work_t *work)
     }
 }
 
-static void on_samples(uv_work_t *work, int status)
+/* Where no thread could be had there is no sample either: who cannot see does not judge. */
+static void on_samples(struct dt_aside *aside)
 {
-    struct dt_hang *h = dt_container_of(work, struct dt_hang, sampling);
+    struct dt_hang *h = dt_container_of(aside, struct dt_hang, sampling);
     dt_ms now = dt_clock_monotonic();
     h->samples_taken = false;
-    if (!h->ending.begun && status == 0) {
+    if (!h->ending.begun && aside->status == 0) {
         for (int i = 0; i < count_of(h); i++)
             sample_page(h, i, &h->samples[i]);
         dt_witness_note(h->witness, now, h->samples);
@@ -375,7 +385,7 @@ static void on_time(uv_timer_t *timer)
         h->samples[i] = (struct dt_sample){.over = !runs(h, i)};
         h->glances[i].root = dt_group_worker(h->means.group, i)->pid;
     }
-    h->samples_taken = uv_queue_work(h->means.loop, &h->sampling, take_samples, on_samples) == 0;
+    h->samples_taken = dt_aside_run(&h->sampling, h->means.loop, take_samples, on_samples) == 0;
     if (h->samples_taken)
         dt_ending_add(&h->ending);
 }

@@ -3,7 +3,7 @@
  * what tells that they move (witness.h), what one of them does (posture.h), and here the timer, the
  * looks, the words for a person and the evidence. Whose fault it is, rendezvous/hang judges.
  *
- * Samples and looks are taken in libuv's threads, so that the loop never waits for /proc. */
+ * Samples and looks are taken in threads beside the loop, so that it never waits for /proc. */
 #ifndef DT_AGENT_HANG_HANG_H
 #define DT_AGENT_HANG_HANG_H
 

@@ -99,11 +99,8 @@ INCIDENTS = {
 """, 3, "skipped", 1, SOON),
     "ranks are in different collectives": ("""
     dist.init_process_group("gloo")
-    if RANK == 1:
-        dist.broadcast(torch.ones(4), 0)  # HERE
-    else:
-        dist.recv(torch.ones(4), 1)
-""", 2, "mismatch", 1, SOON),
+    (dist.broadcast if RANK == 1 else dist.recv)(torch.ones(4), 1 - RANK)  # HERE
+""", 2, "mismatch", None, SOON),
 }
 
 # These take long and end; nobody says anything.

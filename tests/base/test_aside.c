@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/list.h"
+#include "base/loop/aside.h"
+#include "tests/lib/check.h"
+
+#include <sys/resource.h>
+#include <sys/wait.h>
+
+struct sum {
+    struct dt_aside aside;
+    int of, is;
+    bool told;
+};
+
+static void add_up(struct dt_aside *a)
+{
+    struct sum *s = dt_container_of(a, struct sum, aside);
+    for (int i = 1; i <= s->of; i++)
+        s->is += i;
+}
+
+static void on_added_up(struct dt_aside *a)
+{
+    dt_container_of(a, struct sum, aside)->told = true;
+}
+
+/* In a child, and before there was a thread, whose stack would be used again: what a limit of
+ * memory leaves no room for is such a stack. */
+static int try_without_room(void)
+{
+    uv_loop_t loop;
+    struct sum s = {.of = 3};
+    struct rlimit none = {.rlim_cur = 1, .rlim_max = RLIM_INFINITY};
+    uv_loop_init(&loop);
+    setrlimit(RLIMIT_AS, &none);
+    int rc = dt_aside_run(&s.aside, &loop, add_up, on_added_up);
+    none.rlim_cur = RLIM_INFINITY;
+    setrlimit(RLIMIT_AS, &none);
+    uv_run(&loop, UV_RUN_DEFAULT);
+    return rc == 0 && s.told && s.aside.status < 0 && s.is == 0 ? 0 : 1;
+}
+
+TEST(where_no_thread_can_be_had_that_is_told)
+{
+    int status;
+    pid_t pid = fork();
+    CHECK(pid >= 0);
+    if (pid == 0)
+        _exit(try_without_room());
+    CHECK_EQ(waitpid(pid, &status, 0), pid);
+    CHECK_EQ(status, 0);
+}
+
+TEST(work_is_done_beside_the_loop_and_told_from_it)
+{
+    uv_loop_t loop;
+    struct sum sums[20] = {{.of = 0}};
+    uv_loop_init(&loop);
+    for (int i = 0; i < 20; i++) {
+        sums[i].of = i;
+        CHECK_EQ(dt_aside_run(&sums[i].aside, &loop, add_up, on_added_up), 0);
+        CHECK(!sums[i].told);
+    }
+    uv_run(&loop, UV_RUN_DEFAULT);
+    for (int i = 0; i < 20; i++) {
+        CHECK(sums[i].told && sums[i].aside.status == 0);
+        CHECK_EQ(sums[i].is, i * (i + 1) / 2);
+    }
+    CHECK_EQ(uv_loop_close(&loop), 0);
+}
