@@ -254,7 +254,7 @@ static void tell_waits(const struct dt_flight *f, struct dt_stance *s)
 {
     const struct dt_flight_call *c = &f->waits;
     if (*c->where && *s->where && strcmp(c->where, s->where) != 0 && !*s->detail)
-        snprintf(s->detail, sizeof s->detail, "its program stands at %.*s",
+        snprintf(s->detail, sizeof s->detail, "the program has gone on to %.*s",
                  DT_STANCE_OBJECT_MAX - 32, s->where);
     s->doing = DT_DOING_COLLECTIVE;
     snprintf(s->object, sizeof s->object, "%s", c->peers);
@@ -277,7 +277,7 @@ void dt_flight_tell(const struct dt_flight *f, struct dt_stance *s)
         tell_waits(f, s);
     else if (f->completed > 0 && s->doing != DT_DOING_COLLECTIVE && !*s->detail)
         snprintf(s->detail, sizeof s->detail,
-                 "its last collective, %s number %" PRId64 " of group %s, is over", c->collective,
+                 "its last collective was %s number %" PRId64 " of group %s", c->collective,
                  c->sequence, c->group);
 }
 

@@ -95,7 +95,7 @@ TEST(who_waits_in_a_collective_says_where_it_was_called)
     CHECK_STR(s.group, "0 (default_pg)");
     CHECK_STR(s.shape, "Float [1024]");
     CHECK_EQ(s.sequence, 148);
-    CHECK_STR(s.detail, "its program stands at train.py:50");
+    CHECK_STR(s.detail, "the program has gone on to train.py:50");
     f = read_story("2.4", "torch", "recv");
     dt_flight_tell(&f, &s);
     CHECK_STR(s.collective, "recv");
@@ -124,8 +124,7 @@ TEST(who_waits_in_none_stays_what_it_is)
     CHECK_EQ(s.doing, DT_DOING_SLEEP);
     CHECK_STR(s.where, "train.py:5");
     CHECK_STR(s.collective, "");
-    CHECK_STR(s.detail,
-              "its last collective, all_reduce number 147 of group 0 (default_pg), is over");
+    CHECK_STR(s.detail, "its last collective was all_reduce number 147 of group 0 (default_pg)");
 }
 
 TEST(who_can_go_no_further_is_not_said_to_wait)

@@ -36,6 +36,32 @@ TEST(a_hang_is_told_once_and_so_is_its_end)
     tmp_remove(dir);
 }
 
+TEST(a_flight_recorder_tells_which_collective_the_others_wait_in)
+{
+    /* The thread plays that of PyTorch, which needs a GPU. */
+    static const char script[] =
+        "import os, runpy, threading, time\n"
+        "rank, prefix = os.environ['RANK'], os.environ['TORCH_NCCL_DEBUG_INFO_PIPE_FILE']\n"
+        "dump = runpy.run_path('" DT_TEST_FLIGHT_DUMP "')\n"
+        "story = 'over' if rank == '1' else 'waits'\n"
+        "threading.Thread(target=dump['serve'], args=(prefix, rank, story), daemon=True).start()\n"
+        "threading.Event().wait() if rank == '0' else time.sleep(1000)\n";
+    struct job j;
+    char dir[64], file[80];
+    snprintf(file, sizeof file, "%s/train.py", tmp_make(dir));
+    FILE *f = fopen(file, "w");
+    CHECK(f && fputs(script, f) >= 0 && fclose(f) == 0);
+    JOB_START(&j, OMP, HANG, "--log-dir", dir, "--nproc-per-node", "2", file);
+    CHECK(job_says(&j, JOB_ERR, EVIDENCE));
+    CHECK(strstr(job_err(&j), "rank 1 sleeps at ") != NULL);
+    CHECK(strstr(job_err(&j), "/train.py:6") != NULL);
+    CHECK(strstr(job_err(&j), "its last collective was all_reduce number 147 of group 0") != NULL);
+    CHECK(strstr(job_err(&j), "rank 0 waits in all_reduce at /home/me/train.py:42") != NULL);
+    CHECK_EQ(job_stop(&j, SIGTERM), 1);
+    job_finish(&j);
+    tmp_remove(dir);
+}
+
 TEST(a_hang_that_restarts_costs_a_restart_and_is_the_reason)
 {
     struct job j;
