@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #define OPCODES_MAX (2u << 20)
+#define CALL_MAX (4 * DT_STANCE_NAME_MAX) /* of one as a person reads it */
 
 /* -- texts ------------------------------------------------------------------------------------ */
 
@@ -168,10 +169,11 @@ static void read_shape(struct dt_flight_call *c, const struct dt_pickle_value *e
     dt_buf_finish(&out);
 }
 
+/* Of send and recv each rank counts its own. */
 static int64_t sequence_of(const struct dt_pickle_value *entry)
 {
     if (is_true(entry, "is_p2p"))
-        return get_int(entry, "p2p_seq_id", -1);
+        return -1;
     return get_int(entry, "collective_seq_id", get_int(entry, "seq_id", -1));
 }
 
@@ -268,24 +270,34 @@ static void tell_waits(const struct dt_flight *f, struct dt_stance *s)
     s->sequence = c->sequence;
 }
 
+/* "all_reduce number 148 of group 0 (default_pg)" */
+static const char *name_call(const struct dt_flight_call *c, char out[CALL_MAX])
+{
+    char number[32] = "";
+    if (c->sequence >= 0)
+        snprintf(number, sizeof number, " number %" PRId64, c->sequence);
+    snprintf(out, CALL_MAX, "%s%s%s%s%s%s", c->collective, *c->peers ? " " : "", c->peers, number,
+             *c->group ? " of group " : "", c->group);
+    return out;
+}
+
 void dt_flight_tell(const struct dt_flight *f, struct dt_stance *s)
 {
-    const struct dt_flight_call *c = &f->done;
+    char call[CALL_MAX];
     if (stands_by_itself(s))
         return;
     if (f->pending > 0)
         tell_waits(f, s);
     else if (f->completed > 0 && s->doing != DT_DOING_COLLECTIVE && !*s->detail)
-        snprintf(s->detail, sizeof s->detail,
-                 "its last collective was %s number %" PRId64 " of group %s", c->collective,
-                 c->sequence, c->group);
+        snprintf(s->detail, sizeof s->detail, "its last collective was %s",
+                 name_call(&f->done, call));
 }
 
 static void put_call(struct dt_buf *out, const char *what, const struct dt_flight_call *c)
 {
-    dt_buf_printf(out, "flight recorder: %s %s number %" PRId64 " of group %s%s%s", what,
-                  c->collective, c->sequence, c->group, *c->shape ? ", " : "", c->shape);
-    dt_buf_printf(out, "%s%s\n", *c->where ? ", called at " : "", c->where);
+    char call[CALL_MAX];
+    dt_buf_printf(out, "flight recorder: %s %s%s%s%s%s\n", what, name_call(c, call),
+                  *c->shape ? ", " : "", c->shape, *c->where ? ", called at " : "", c->where);
 }
 
 void dt_flight_put_text(const struct dt_flight *f, struct dt_buf *out)

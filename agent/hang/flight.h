@@ -24,7 +24,7 @@ struct dt_flight_call {
     char shape[DT_STANCE_NAME_MAX];
     char where[DT_STANCE_WHERE_MAX]; /* who called it */
     char function[DT_STANCE_FUNCTION_MAX];
-    int64_t sequence; /* of its group; -1: unknown */
+    int64_t sequence; /* of its group, as all of its ranks count; -1: unknown, or send or recv */
     bool started;     /* on the device */
 };
 

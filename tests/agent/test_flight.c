@@ -62,9 +62,12 @@ TEST(what_calls_are_told_as)
         const char *story, *collective, *group, *shape; int64_t sequence; int pending, completed;
     } rows[] = {
         {"gather", "all_gather_into_tensor", "7 (mesh_dp)", "BFloat16 [8, 2], Long [3]", 5, 1, 147},
-        {"recv", "recv", "0 (default_pg)", "Float [1024]", 9, 1, 147},
+        {"recv", "recv", "0 (default_pg)", "Float [1024]", -1, 1, 147},
         {"timed_out", "all_reduce", "0 (default_pg)", "Float [1024]", 148, 1, 147},
         {"barrier", "barrier", "3", "", 148, 1, 147},
+        {"half", "all_reduce", "0 (default_pg)", "Float [512]", 148, 1, 147},
+        {"ahead", "all_reduce", "0 (default_pg)", "Float [1024]", 149, 1, 148},
+        {"reduces", "reduce", "0 (default_pg)", "Float [1024]", 148, 1, 147},
         {"over", "", "", "", 0, 0, 147},
         {"gloo", "", "", "", 0, 0, 1},
         {"none", "", "", "", 0, 0, 0},
@@ -113,6 +116,10 @@ TEST(what_people_read_of_it)
               "flight recorder: runs all_reduce number 148 of group 0 (default_pg), Float [1024], "
               "called at /home/me/train.py:42\n"
               "flight recorder: 1 more stand in line behind that\n");
+    f = read_story("2.4", "torch", "recv");
+    dt_buf_clear(&out);
+    dt_flight_put_text(&f, &out);
+    CHECK(strstr(dt_buf_cstr(&out), "\nflight recorder: runs recv 1<-0 of group 0 (default_pg), "));
     dt_buf_finish(&out);
 }
 

@@ -130,6 +130,9 @@ def stories(shape):
     gather = dict(name="nccl:_all_gather_base", group=("7", "mesh_dp"), sizes=((8, 2), (3,)), types=("BFloat16", "Long"))
     return {
         "waits": done + [entry(shape, 148, "started"), entry(shape, 149, "scheduled", **gather)],
+        "half": done + [entry(shape, 148, "started", sizes=((512,),))],
+        "ahead": done + [entry(shape, 148, "completed"), entry(shape, 149, "started")],
+        "reduces": done + [entry(shape, 148, "started", name="nccl:reduce")],
         "over": done,
         "gather": done + [entry(shape, 5, "scheduled", **gather)],
         "recv": done + [entry(shape, 9, "started", name="nccl:recv 1<-0", p2p=True)],
