@@ -7,6 +7,7 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 
 static const struct profiled_call all_reduce = {
@@ -175,6 +176,8 @@ TEST(a_name_without_an_end_is_cut)
     profiled_comm_collective(&c, &call);
     struct dt_comms_told told = nccl_page_read(&p);
     CHECK_EQ(strlen(told.at[0].name), DT_PAGE_COMM_NAME - 1);
+    CHECK_EQ(p.page->comms[0].name[DT_PAGE_COMM_NAME - 1], '\0');
+    CHECK_EQ(p.page->comms[0].function[DT_PAGE_WORD - 1], '\0');
     CHECK_EQ(strlen(told.at[0].function), DT_PAGE_WORD - 1);
     CHECK_EQ(strlen(told.at[0].datatype), DT_PAGE_WORD - 1);
     CHECK_EQ(told.at[0].bytes, -1);
@@ -273,14 +276,15 @@ TEST(the_page_of_a_program_that_is_gone_is_free)
     nccl_up(&n, 6);
     pid_t pid = fork();
     if (pid == 0) {
-        struct profiled_comm left = comm_of("left behind", 1);
+        struct profiled_comm left = comm_of("left behind", 1), too = comm_of("too", 3);
         profiled_comm_open(&n, &left);
+        profiled_comm_open(&n, &too);
         profiled_comm_collective(&left, &all_reduce);
         _exit(0);
     }
     check_child(pid);
     CHECK_EQ(p.page->comms_pid, pid);
-    CHECK_EQ(nccl_page_read(&p).count, 1);
+    CHECK_EQ(nccl_page_read(&p).count, 2);
     struct profiled_comm next = comm_of("next", 2);
     profiled_comm_open(&n, &next);
     CHECK_EQ(p.page->comms_pid, getpid());
@@ -301,6 +305,7 @@ TEST(two_programs_that_share_a_page_do_not_mix)
     nccl_up(&n, 6);
     pid_t pid = fork();
     if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL); /* where a check fails */
         struct profiled_comm first = comm_of("first", 2);
         profiled_comm_open(&n, &first);
         if (write(ready[1], "", 1) == 1)
