@@ -14,7 +14,7 @@
 #define DT_ENV_FLIGHT_DUMP "TORCH_FR_DUMP_TEMP_FILE"
 #define DT_ENV_FLIGHT_DUMP_OLD "TORCH_NCCL_DEBUG_INFO_TEMP_FILE"
 #define DT_ENV_FLIGHT_PIPE "TORCH_NCCL_DEBUG_INFO_PIPE_FILE"
-#define DT_ENV_FLIGHT_CALLS "2000" /* that are kept, as PyTorch does by itself from 2.8 on */
+#define DT_ENV_FLIGHT_CALLS "2000" /* that are kept, as PyTorch does by itself from 2.11 on */
 
 /* What is one worker's own, beside the plan and the world. */
 struct dt_env_worker {
