@@ -69,6 +69,7 @@ struct agent {
     struct dt_pace pace; /* of the furthest of them, at each turn of that timer */
 
     /* Of an elastic job. */
+    int64_t look;                 /* the last that the rendezvous asked for */
     struct dt_progress *progress; /* NULL: no file tells of it */
     dt_ms lease;                  /* no later round can have begun by then; DT_FOREVER: ever */
     bool recalled;                /* the round is over, whatever comes of the workers */
@@ -313,7 +314,9 @@ static void on_failed(void *arg, const struct dt_result *result)
     if (a->signum || is_called_off(a))
         return;
     tell(a); /* how far it came counts, too */
-    a->backend->ops->failed(a->backend, result);
+    struct dt_result said = *result;
+    said.ends_job = dt_attempt_must_end_job(a->attempt);
+    a->backend->ops->failed(a->backend, &said);
 }
 
 static void on_tell(uv_timer_t *t)
@@ -324,11 +327,28 @@ static void on_tell(uv_timer_t *t)
     tell(a);
 }
 
-static int start_attempt(struct agent *a, struct dt_err *err)
+/* Whether it is a hang, and why, is for the rendezvous to find out with all nodes. */
+static void on_still(void *arg, dt_ms still, bool sure)
+{
+    struct agent *a = arg;
+    a->backend->ops->still(a->backend, still, sure);
+}
+
+/* The rendezvous decides what follows a failure, but a torchrun's does not ask about hangs. */
+static const struct dt_attempt_events *events_for(const struct agent *a)
 {
     static const struct dt_attempt_events alone = {.on_changed = on_changed, .on_over = on_over};
     static const struct dt_attempt_events elastic = {
         .on_changed = on_changed, .on_failed = on_failed, .on_over = on_over};
+    static const struct dt_attempt_events judged = {
+        .on_changed = on_changed, .on_failed = on_failed, .on_still = on_still, .on_over = on_over};
+    if (a->backend->ops->still)
+        return &judged;
+    return is_elastic(a) ? &elastic : &alone;
+}
+
+static int start_attempt(struct agent *a, struct dt_err *err)
+{
     struct dt_attempt_means means = {
         .loop = &a->loop,
         .plan = a->plan,
@@ -340,7 +360,7 @@ static int start_attempt(struct agent *a, struct dt_err *err)
         .restarts = a->restarts,
         .lease = a->lease,
     };
-    a->attempt = dt_attempt_start(&means, is_elastic(a) ? &elastic : &alone, a, err);
+    a->attempt = dt_attempt_start(&means, events_for(a), a, err);
     return a->attempt ? 0 : -1;
 }
 
@@ -435,6 +455,38 @@ static void on_lease(void *arg, dt_ms until)
         dt_attempt_set_lease(a->attempt, until);
 }
 
+static struct dt_hang *hang_of(const struct agent *a)
+{
+    return a->attempt ? dt_attempt_hang(a->attempt) : NULL;
+}
+
+static void on_looked(void *arg, const struct dt_stances *stances)
+{
+    struct agent *a = arg;
+    a->backend->ops->looked(a->backend, a->look, stances);
+}
+
+/* Where nobody may look, or no worker is left to look at, that is said at once. */
+static void on_look(void *arg, int64_t look)
+{
+    struct agent *a = arg;
+    struct dt_err err;
+    a->look = look;
+    if (!hang_of(a))
+        on_looked(a, &(struct dt_stances){0});
+    else if (dt_hang_look(hang_of(a), on_looked, a, &err) < 0)
+        dt_warn("%s", err.text);
+}
+
+static void on_finding(void *arg, const struct dt_stances *all, const struct dt_hang_finding *f)
+{
+    const struct agent *a = arg;
+    if (hang_of(a))
+        dt_hang_tell(hang_of(a), all, f);
+    else
+        dt_warn("%s", f->sentence); /* the workers here are done, and wait for the others */
+}
+
 static void on_replaced(void *arg, struct dt_backend *by)
 {
     struct agent *a = arg;
@@ -448,6 +500,8 @@ static const struct dt_backend_events backend_events = {
     .on_stop = on_stop,
     .on_closed = on_closed,
     .on_lease = on_lease,
+    .on_look = on_look,
+    .on_finding = on_finding,
     .on_replaced = on_replaced,
 };
 
@@ -503,11 +557,6 @@ static void pause_job(struct agent *a)
     dt_sigwatch_stop_process();
     if (a->attempt)
         dt_attempt_resume(a->attempt, dt_clock_monotonic() - began);
-}
-
-static struct dt_hang *hang_of(const struct agent *a)
-{
-    return a->attempt ? dt_attempt_hang(a->attempt) : NULL;
 }
 
 /* Whoever presses Ctrl-\ wants to know what the job does, and who presses it twice wants it to end.
