@@ -128,6 +128,7 @@ static void prepare(struct request *r)
             .dump = choose_dump(r->hang, i),
         };
         dt_pages_read(m->pages, i, &r->workers[i].page);
+        dt_pages_read_comms(m->pages, i, &r->workers[i].comms);
         if (!r->workers[i].pid)
             describe_left(w, r->workers[i].left, sizeof r->workers[i].left);
     }
@@ -333,7 +334,9 @@ static void sample_page(const struct dt_hang *h, int i, struct dt_sample *s)
 {
     static const char *const slow[] = {"setup", "validation", "checkpoint"};
     struct dt_page_told page;
+    struct dt_comms_told comms;
     s->told = dt_pages_read(h->means.pages, i, &page);
+    dt_pages_read_comms(h->means.pages, i, &comms);
     s->step = page.step;
     s->slow = page.steps >= 0 && page.step >= page.steps; /* what comes after the last one */
     for (size_t k = 0; s->told && k < sizeof slow / sizeof *slow; k++)
@@ -341,6 +344,7 @@ static void sample_page(const struct dt_hang *h, int i, struct dt_sample *s)
     s->mark[0] = page.step;
     s->mark[1] = page.updated_ns;
     s->mark[2] = page.section_ns;
+    s->mark[3] = dt_comms_calls(&comms);
 }
 
 static void take_samples(struct dt_aside *aside)

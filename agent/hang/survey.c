@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/hang/survey.h"
 
+#include "agent/hang/calls.h"
 #include "agent/hang/posture.h"
 #include "agent/hang/recorders.h"
 #include "agent/look/print.h"
@@ -13,10 +14,24 @@ static void know_nothing(struct dt_stance *s, enum dt_doing doing, const char *w
     snprintf(s->detail, sizeof s->detail, "%.*s", (int)sizeof s->detail - 1, why);
 }
 
+/* The two number collectives in their own ways, so a worker that has a flight recorder is known by
+ * that alone, and compared with others that have one. */
+static void tell_collectives(const struct dt_survey_worker *w, struct dt_stance *s,
+                             struct dt_buf *stacks)
+{
+    struct dt_flight flight;
+    if (!w->dump) {
+        dt_calls_tell(&w->comms, s);
+    } else if (dt_recorders_read(w->dump, &flight)) {
+        dt_flight_tell(&flight, s);
+        dt_flight_put_text(&flight, stacks);
+    }
+    dt_calls_put_text(&w->comms, stacks);
+}
+
 static void look_at(const struct dt_survey_worker *w, struct dt_stance *s, struct dt_buf *stacks)
 {
     struct dt_look look;
-    struct dt_flight flight;
     struct dt_err err = {0};
     if (dt_look_at(&look, w->pid, &err) < 0) {
         know_nothing(s, DT_DOING_UNKNOWN, err.text);
@@ -24,10 +39,7 @@ static void look_at(const struct dt_survey_worker *w, struct dt_stance *s, struc
     } else {
         dt_posture_of(&look, w->page.seen ? &w->page : NULL, s);
         dt_look_print(&look, stacks);
-        if (w->dump && dt_recorders_read(w->dump, &flight)) {
-            dt_flight_tell(&flight, s);
-            dt_flight_put_text(&flight, stacks);
-        }
+        tell_collectives(w, s, stacks);
     }
     dt_look_finish(&look);
 }

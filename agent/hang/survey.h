@@ -4,7 +4,7 @@
 #define DT_AGENT_HANG_SURVEY_H
 
 #include "base/buf.h"
-#include "rendezvous/protocol/page.h"
+#include "rendezvous/protocol/comms.h"
 #include "rendezvous/protocol/stance.h"
 
 #include <sys/types.h>
@@ -15,7 +15,8 @@ struct dt_survey_worker {
     char left[64]; /* ... and how: "has exited with 0" */
     char *dump;    /* what its flight recorder wrote; NULL: it was not asked. The caller's */
     struct dt_page_told page;
-    dt_ms still; /* it has stood still for so long */
+    struct dt_comms_told comms; /* what NCCL told */
+    dt_ms still;                /* it has stood still for so long */
 };
 
 /* Adds a stance of each to OUT, which was empty, and to STACKS, for people, all that was seen.

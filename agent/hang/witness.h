@@ -23,10 +23,10 @@
 /* Of one worker. */
 struct dt_sample {
     bool over;       /* it has ended, so that nothing can be said of it */
-    bool told;       /* it has written to its page: the next three are there */
+    bool told;       /* it has written to its page: the next two are there */
     bool slow;       /* it does what takes its time, like a checkpoint */
     int64_t step;    /* -1: none */
-    int64_t mark[3]; /* changes with all that the page tells */
+    int64_t mark[4]; /* changes with all that the page tells, NCCL's calls among it */
     struct dt_place place;
     char state;                      /* of the main thread, as in ps(1) */
     uint64_t cpu_ms, faults, sleeps; /* its own so far, as in struct dt_look_task */

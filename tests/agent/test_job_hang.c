@@ -62,6 +62,24 @@ TEST(a_flight_recorder_tells_which_collective_the_others_wait_in)
     tmp_remove(dir);
 }
 
+/* Outside each of them sleeps: only NCCL knows who waits for whom. */
+TEST(nccl_tells_which_rank_has_not_entered_a_collective)
+{
+    if (sizeof(void *) < 8)
+        SKIP("there is no NCCL for 32 bits");
+    struct job j;
+    JOB_START(&j, OMP, HANG, "--nccl-profiler", "kernels", "--nproc-per-node", "3", "--no-python",
+              getenv("DT_USES_NCCL"), "812", "811", "812");
+    CHECK(job_says(&j, JOB_ERR, EVIDENCE));
+    const char *err = job_err(&j);
+    CHECK(strstr(err, STOOD) != NULL);
+    CHECK(strstr(err, ": rank 1 waits in the kernel") != NULL);
+    CHECK(strstr(err, "(its last call of NCCL was AllReduce 811 of default_pg, ") != NULL);
+    CHECK(strstr(err, "; ranks 0 and 2 wait in all_reduce") != NULL);
+    CHECK_EQ(job_stop(&j, SIGTERM), 1);
+    job_finish(&j);
+}
+
 TEST(a_hang_that_restarts_costs_a_restart_and_is_the_reason)
 {
     struct job j;
