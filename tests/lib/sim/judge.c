@@ -20,7 +20,7 @@ const char *sim_rule_name(enum sim_rule r)
         [SIM_RULE_LIVE] = "live",           [SIM_RULE_STALE] = "stale",
         [SIM_RULE_CALM] = "calm",           [SIM_RULE_HEALTHY] = "healthy",
         [SIM_RULE_CLOSED] = "closed",       [SIM_RULE_SUCCESS] = "success",
-        [SIM_RULE_RECORD] = "record",
+        [SIM_RULE_HANG] = "hang",           [SIM_RULE_RECORD] = "record",
     };
     return names[r];
 }
@@ -317,6 +317,7 @@ void sim_judge_after(struct sim *s, const struct dt_rdzv_event *event)
     bool closed = j->before.state != DT_RUN_CLOSED && r->state == DT_RUN_CLOSED;
     bool other = r->round != j->before.round;
     sim_judge_follow_members(s, event);
+    sim_judge_check_hang(s);
     if (runs && (!ran || other))
         note_begin(s);
     if (ran && (!runs || other) && !(closed && r->closed.kind == DT_CLOSE_SUCCEEDED))
@@ -330,6 +331,7 @@ void sim_judge_after(struct sim *s, const struct dt_rdzv_event *event)
 void sim_judge_crash(struct sim *s)
 {
     struct sim_judge *j = &s->judge;
+    sim_judge_forget_hang(s);
     memset(j->causes, 0, sizeof j->causes); /* unless somebody was told, it did not happen */
     j->failed_in_a_row = 0;
 }

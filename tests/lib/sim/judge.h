@@ -26,6 +26,7 @@ enum sim_rule {
     SIM_RULE_HEALTHY,    /* who is well is never thrown out */
     SIM_RULE_CLOSED,     /* all hear that the job is over, and end */
     SIM_RULE_SUCCESS,    /* it succeeds when all workers have */
+    SIM_RULE_HANG,       /* why the job stands still is told while all nodes do, and once */
     SIM_RULE_RECORD,     /* frames and records can be read back */
     SIM_RULES,
 };
@@ -83,6 +84,8 @@ struct sim_judge {
     dt_ms well;                             /* when a round last ran, or the run was closed */
     dt_ms closed;                           /* since when the run is; 0: it is not */
     int rounds_in_calm;
+    uint32_t hang;  /* raised whenever the server hears that a node moves, or is another, ... */
+    int hang_round; /* ... or the round is another than this */
     /* How it was before the step that is under way. */
     struct {
         enum dt_run_state state;
@@ -105,6 +108,7 @@ void sim_judge_fail(struct sim *s, enum sim_rule rule, const char *fmt, ...)
 void sim_judge_before(struct sim *s, const struct dt_rdzv_event *event);
 void sim_judge_after(struct sim *s, const struct dt_rdzv_event *event);
 void sim_judge_sent(struct sim *s, const struct dt_message *m);
+void sim_judge_heard(struct sim *s, const struct dt_message *m);
 void sim_judge_crash(struct sim *s);
 void sim_judge_restarted(struct sim *s);
 void sim_judge_forgot(struct sim *s);

@@ -21,4 +21,9 @@ void sim_judge_note_holes(struct sim_world *w, const struct dt_rdzv *r);
 void sim_judge_check_overlap(struct sim *s);
 void sim_judge_check_quarantine(struct sim *s);
 
+/* Looks at what is told of a hang by the step that is over. */
+void sim_judge_check_hang(struct sim *s);
+/* The server is another one, which was told nothing yet. */
+void sim_judge_forget_hang(struct sim *s);
+
 #endif

@@ -25,6 +25,12 @@ static size_t strings_of(struct dt_message *m, const char **at[STRINGS_MAX])
         at[n++] = &m->world.master_addr;
         at[n++] = &m->world.news;
         break;
+    case DT_MSG_FINDING:
+        m->finding.stances = (struct dt_stances){0}; /* nobody looks at them */
+        at[n++] = &m->finding.class;
+        at[n++] = &m->finding.sentence;
+        at[n++] = &m->finding.advice;
+        break;
     case DT_MSG_RESULT:
         at[n++] = &m->result.signature;
         at[n++] = &m->result.text;

@@ -60,6 +60,12 @@ struct sim_node {
     uint32_t world_memory;
     int world_round, world_seat;
     int succeeded_round; /* its workers did, in that one; -1: none */
+
+    /* Of its workers, for a look. */
+    struct dt_rank_range ranks;
+    struct dt_stance_group stances;
+    int still_round; /* the server heard that they stand still in that one; -1: they move */
+    uint32_t told;   /* of which hang it was told, and 1 more: see sim_judge */
 };
 
 /* Fills NODE, whose host is up and whose agent is not started. */
@@ -76,6 +82,7 @@ void sim_node_pause(struct sim *s, struct sim_node *n, dt_ms until);
 void sim_node_jump(struct sim *s, struct sim_node *n, dt_ms by);
 void sim_node_fail(struct sim *s, struct sim_node *n, enum dt_evidence evidence, int cause);
 void sim_node_leave(struct sim *s, struct sim_node *n);
+void sim_node_hang(struct sim *s, struct sim_node *n, dt_ms until); /* its workers stand still */
 /* Its connection goes silently. */
 void sim_node_lose_connection(struct sim *s, struct sim_node *n);
 /* Nothing gets through that way for a while. */

@@ -17,4 +17,13 @@ void sim_node_settle(struct sim_node *n);
 /* Tells them to; when they are gone the agent does what comes then. KILL: soon. */
 void sim_node_end_workers(struct sim_node *n, bool kill);
 
+/* Whether its dtrun is new enough to be asked for looks. */
+static inline bool sim_node_looks(const struct sim_node *n)
+{
+    return n->index % 16 != 15;
+}
+/* What the session asks for: a look at the workers, and to be told why they stand still. */
+void sim_node_look(void *arg, int64_t id);
+void sim_node_find(void *arg, const struct dt_finding_message *f);
+
 #endif

@@ -26,6 +26,8 @@ const struct sim_plant_row sim_plants[SIM_PLANTS] = {
     [SIM_PLANT_LEAVES_AT_ONCE] = {"leaves-at-once", SIM_RULE_LEAVE},
     [SIM_PLANT_SAVES_ON] = {"saves-on", SIM_RULE_COMMIT},
     [SIM_PLANT_HEAD_VOTES] = {"head-votes", SIM_RULE_HEALTHY},
+    [SIM_PLANT_DEAF_TO_MOVES] = {"deaf-to-moves", SIM_RULE_HANG},
+    [SIM_PLANT_TELLS_AGAIN] = {"tells-again", SIM_RULE_HANG},
 };
 
 /* Tells who has seat 0 what belongs to seat 1, and the other way round. */
@@ -65,6 +67,8 @@ bool sim_plant_in_message(struct sim *s, struct dt_message *m)
 bool sim_plant_in_frame(struct sim *s, const struct dt_message *m)
 {
     const struct sim_server *v = &s->server;
+    if (m->type == DT_MSG_STILL && m->still.still == 0)
+        return !sim_planted(s, SIM_PLANT_DEAF_TO_MOVES);
     if (m->type != DT_MSG_JOIN)
         return true;
     if (sim_planted(s, SIM_PLANT_DEAF))
@@ -127,6 +131,13 @@ static void succeed_early(struct dt_rdzv *r, const struct dt_rdzv_event *event)
     r->seats[m->seat].done = true;
 }
 
+static void forget_finding(struct dt_rdzv *r)
+{
+    r->running.standstill.state = DT_STANDSTILL_NONE;
+    dt_list_each(&r->members.all, n) dt_container_of(n, struct dt_member, in_all)->told_finding =
+        false;
+}
+
 void sim_plant_in_run(struct sim *s, const struct dt_rdzv_event *event)
 {
     struct dt_rdzv *r = s->server.run;
@@ -138,6 +149,8 @@ void sim_plant_in_run(struct sim *s, const struct dt_rdzv_event *event)
         r->budget.losses = 0;
     if (sim_planted(s, SIM_PLANT_SUCCESS_EARLY))
         succeed_early(r, event);
+    if (sim_planted(s, SIM_PLANT_TELLS_AGAIN) && event->type == DT_EV_TICK)
+        forget_finding(r);
     if (sim_planted(s, SIM_PLANT_IMPATIENT) && sim_below(&s->random, 100) == 0) {
         struct dt_member *m = find_running(r, 0);
         if (m)

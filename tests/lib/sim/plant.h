@@ -29,6 +29,8 @@ enum sim_plant {
     SIM_PLANT_LEAVES_AT_ONCE,    /* whoever leaves is not waited for */
     SIM_PLANT_SAVES_ON,          /* workers that are cut off while they end may save */
     SIM_PLANT_HEAD_VOTES,        /* who is on the server's host hides that its network is down */
+    SIM_PLANT_DEAF_TO_MOVES,     /* the server does not hear that workers move again */
+    SIM_PLANT_TELLS_AGAIN,       /* it forgets that it said why they stand still */
     SIM_PLANTS,
 };
 

@@ -219,7 +219,8 @@ static void on_tick(struct sim *s, struct sim_event *ev)
 
 static void remember(struct sim_server *v, const struct dt_message *m)
 {
-    if (m->type == DT_MSG_JOIN || (m->type == DT_MSG_BEAT && v->old_next % 4))
+    if (m->type == DT_MSG_JOIN || m->type == DT_MSG_LOOKED || /* whose stances are not kept */
+        (m->type == DT_MSG_BEAT && v->old_next % 4))
         return;
     if (!v->old)
         v->old = calloc(OLD_FRAMES, sizeof *v->old);
@@ -245,7 +246,10 @@ static void receive_message(struct sim *s, uint32_t conn, const struct dt_messag
     }
     if (!v->run && m->type == DT_MSG_JOIN)
         v->run = dt_rdzv_create(s->story.run, &v->exclude, s->seed);
-    if (!v->run || !sim_plant_in_frame(s, m))
+    if (!v->run)
+        return;
+    sim_judge_heard(s, m);
+    if (!sim_plant_in_frame(s, m))
         return;
     remember(v, m);
     step(s, (struct dt_rdzv_event){

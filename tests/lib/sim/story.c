@@ -32,6 +32,7 @@ enum fault {
     FAULT_SLOW_DISK,
     FAULT_SERVER_END,
     FAULT_STALE,
+    FAULT_HANG,
     FAULTS,
 };
 
@@ -43,7 +44,7 @@ static const unsigned weights[FAULTS] = {
     [FAULT_LEAVE] = 2,        [FAULT_DRAIN] = 2,       [FAULT_START] = 3,
     [FAULT_SERVER_PAUSE] = 2, [FAULT_SERVER_JUMP] = 1, [FAULT_SERVER_CRASH] = 3,
     [FAULT_SERVER_BLANK] = 1, [FAULT_SERVER_CUT] = 2,  [FAULT_SLOW_DISK] = 1,
-    [FAULT_SERVER_END] = 1,   [FAULT_STALE] = 6,
+    [FAULT_SERVER_END] = 1,   [FAULT_STALE] = 6,       [FAULT_HANG] = 4,
 };
 
 static void plan(struct sim *s, dt_ms wait, void (*run)(struct sim *, struct sim_event *),
@@ -157,6 +158,16 @@ static void drain(struct sim *s, struct sim_node *n)
         plan(s, some_time(s), on_undrain, n->index, 0);
 }
 
+/* Workers of all nodes, or of some, stand still; each begins and ends at a time of its own. */
+static void hang(struct sim *s)
+{
+    unsigned percent = sim_likely(&s->random, 70) ? 100 : 80;
+    dt_ms until = s->now + some_time(s);
+    for (uint32_t i = 0; i < s->nodes_len; i++)
+        if (sim_likely(&s->random, percent))
+            sim_node_hang(s, &s->nodes[i], until + sim_between(&s->random, 0, 2 * DT_SECOND));
+}
+
 static void strike_server(struct sim *s, enum fault fault)
 {
     const struct dt_run_spec *spec = &s->story.spec;
@@ -187,6 +198,9 @@ static void strike_server(struct sim *s, enum fault fault)
         break;
     case FAULT_SPLIT:
         split(s);
+        break;
+    case FAULT_HANG:
+        hang(s);
         break;
     default:
         break;
