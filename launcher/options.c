@@ -433,6 +433,8 @@ static const struct dt_opt launch_opts[] = {
      AT(look), .help = "print what process PID and its descendants are doing, with Python's stacks, then exit; none of "
              "them is stopped"},
     {OWN, .name = "json", .no_env = true, AT(json), .help = "print what --look sees as JSON"},
+    {OWN, .name = "native", .no_env = true, AT(native), .help = "let --look show calls of C code, too; each thread is "
+             "stopped for a moment, as by a debugger"},
     {OWN, .name = "exit-code", .arg = "RULE", .parse = parse_exit_code, .words = "torchrun root-cause", AT(exit_code),
      .fallback = "torchrun", .help = "exit with 1 after any failure (torchrun), or with the status of the worker "
              "that failed first, which after a signal is 128 plus its number (root-cause)"},
@@ -597,6 +599,8 @@ static int check_look(const struct dt_launch_options *o, const char *operand, st
                           operand);
     if (o->look.len == 0 && o->json)
         return dt_err_set(err, DT_E_USAGE, "--json: goes with --look only");
+    if (o->look.len == 0 && o->native)
+        return dt_err_set(err, DT_E_USAGE, "--native: goes with --look only");
     return 0;
 }
 

@@ -18,6 +18,7 @@ struct dt_look_entry {
     uint32_t python; /* PY_VERSION_HEX; 0: it is no Python */
     struct dt_python_stacks stacks;
     char unreadable[512]; /* why there are no stacks; "" where there are, or can be none */
+    char no_native[160]; /* why those of C code are not whole; "" where they are, or nobody asked */
 };
 
 struct dt_look {

@@ -73,6 +73,22 @@ static void put_stack(struct dt_buf *out, const struct dt_python_thread *t)
                       DT_PYTHON_DEPTH_MAX);
 }
 
+/* Calls of C code, each with its library. */
+static void put_native(struct dt_buf *out, const struct dt_look_task *t)
+{
+    for (size_t i = 0; i < t->native_depth; i++) {
+        const struct dt_native_frame *f = &t->native[i];
+        struct dt_buf function = {0}, object = {0};
+        dt_utf8_put_visible(&function, f->function[0] ? f->function : "?", "");
+        dt_utf8_put_visible(&object, f->object[0] ? f->object : "?", "");
+        bool fits = 4 + columns_of(&function) + 4 + columns_of(&object) <= COLUMNS;
+        dt_buf_printf(out, "    %s%s(%s)\n", dt_buf_cstr(&function), fits ? "  " : "\n        ",
+                      dt_buf_cstr(&object));
+        dt_buf_finish(&function);
+        dt_buf_finish(&object);
+    }
+}
+
 static const char *state_word(char state, bool many)
 {
     switch (state) {
@@ -138,6 +154,7 @@ static void put_python_thread(struct dt_buf *out, const struct dt_look_task *t,
     put_cpu(out, t->cpu_ms);
     dt_buf_put_str(out, "\n");
     put_waiting(out, &t->waiting);
+    put_native(out, t);
     put_stack(out, stack);
 }
 
@@ -148,10 +165,21 @@ static bool is_unplaced(const struct dt_python_thread *t)
     return t->native_id == 0 && (t->depth > 0 || t->unreadable[0]);
 }
 
+static bool native_equal(const struct dt_look_task *a, const struct dt_look_task *b)
+{
+    if (a->native_depth != b->native_depth)
+        return false;
+    for (size_t i = 0; i < a->native_depth; i++)
+        if (strcmp(a->native[i].function, b->native[i].function) != 0 ||
+            strcmp(a->native[i].object, b->native[i].object) != 0)
+            return false;
+    return true;
+}
+
 static bool tasks_alike(const struct dt_look_task *a, const struct dt_look_task *b)
 {
     return a->state == b->state && a->call.number == b->call.number &&
-           strcmp(a->wchan, b->wchan) == 0;
+           strcmp(a->wchan, b->wchan) == 0 && native_equal(a, b);
 }
 
 /* Threads that run no Python; those that wait at the same place are shown together. */
@@ -185,6 +213,7 @@ static void put_other_threads(struct dt_buf *out, const struct dt_look_entry *e)
         dt_buf_put_str(out, "\n");
         if (count == 1)
             put_waiting(out, &t->waiting);
+        put_native(out, t);
     }
 }
 
@@ -298,6 +327,8 @@ static void put_process(struct dt_buf *out, const struct dt_look_entry *e)
 {
     if (e->unreadable[0])
         dt_buf_printf(out, "  unreadable: %s\n", e->unreadable);
+    if (e->no_native[0])
+        dt_buf_printf(out, "  calls of C code: unreadable: %s\n", e->no_native);
     for (size_t i = 0; i < e->process.len; i++) {
         const struct dt_python_thread *stack = dt_look_stack_of(e, &e->process.tasks[i]);
         if (stack)
@@ -397,6 +428,18 @@ static void put_json_waiting(struct dt_json_writer *w, const struct dt_waiting *
     dt_json_put_end(w);
 }
 
+static void put_json_native(struct dt_json_writer *w, const struct dt_look_task *t)
+{
+    dt_json_put_array(w, "native");
+    for (size_t i = 0; i < t->native_depth; i++) {
+        dt_json_put_object(w, NULL);
+        dt_json_put_text(w, "function", t->native[i].function);
+        dt_json_put_text(w, "object", t->native[i].object);
+        dt_json_put_end(w);
+    }
+    dt_json_put_end(w);
+}
+
 static void put_json_stack(struct dt_json_writer *w, const struct dt_python_thread *stack)
 {
     dt_json_put_text(w, "unreadable", stack->unreadable[0] ? stack->unreadable : NULL);
@@ -427,6 +470,8 @@ static void put_json_thread(struct dt_json_writer *w, const struct dt_look_task 
                      t->call.number >= 0 ? dt_syscall_name(t->call.number, name) : NULL);
     put_json_waiting(w, &t->waiting);
     dt_json_put_number(w, "cpu_seconds", (double)t->cpu_ms / 1000);
+    if (t->native)
+        put_json_native(w, t);
     if (stack)
         put_json_stack(w, stack);
     dt_json_put_end(w);

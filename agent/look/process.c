@@ -191,6 +191,8 @@ int dt_look_process_read(struct dt_look_process *p, pid_t pid, struct dt_err *er
 
 void dt_look_process_finish(struct dt_look_process *p)
 {
+    for (size_t i = 0; i < p->len; i++)
+        free(p->tasks[i].native);
     free(p->tasks);
     *p = (struct dt_look_process){0};
 }

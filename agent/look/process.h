@@ -5,6 +5,7 @@
 #ifndef DT_AGENT_LOOK_PROCESS_H
 #define DT_AGENT_LOOK_PROCESS_H
 
+#include "agent/look/native_walk.h"
 #include "agent/look/waiting.h"
 #include "base/err.h"
 
@@ -28,6 +29,8 @@ struct dt_look_task {
     struct dt_waiting waiting; /* for what it waits in CALL */
     uint64_t cpu_ms;
     uint64_t faults, sleeps; /* pages that it got without a disk; how often it began to wait */
+    struct dt_native_frame *native; /* where it was asked for; the innermost first */
+    size_t native_depth;
 };
 
 struct dt_look_process {
