@@ -30,9 +30,20 @@ static bool is_stopped(const struct dt_look_task *t)
     return t->state == 'T' || t->state == 't';
 }
 
+/* Where the numbers of Python's threads are not known, the last of its list is the main one. */
+static const struct dt_python_thread *stack_of(const struct dt_look_entry *e,
+                                               const struct dt_look_task *t)
+{
+    const struct dt_python_thread *stack = dt_look_stack_of(e, t);
+    const struct dt_python_thread *last = e->stacks.len ? &e->stacks.at[e->stacks.len - 1] : NULL;
+    if (stack || t->tid != e->process.pid || !last || last->native_id != 0)
+        return stack;
+    return last;
+}
+
 static struct view view_of(const struct dt_look_entry *e, const struct dt_look_task *t)
 {
-    struct view v = {.entry = e, .task = t, .stack = t ? dt_look_stack_of(e, t) : NULL};
+    struct view v = {.entry = e, .task = t, .stack = t ? stack_of(e, t) : NULL};
     if (!v.stack)
         return v;
     v.depth = dt_frames_own(v.stack->frames, v.stack->depth);

@@ -325,6 +325,22 @@ TEST(threads)
 }
 /* clang-format on */
 
+/* CPython before 3.11, where the C library does not tell either. */
+TEST(stacks_without_a_number_have_the_main_one_last)
+{
+    static const struct process worker[PROCESSES] = {
+        {NULL,
+         {T('S', SYS_clock_nanosleep, "beat /job/beat.py:8"),
+          T('S', SYS_clock_nanosleep, "load /job/data.py:5")},
+         NULL}};
+    struct dt_stance s;
+    struct dt_look look = write_look(worker);
+    at.stacks[0][0].native_id = at.stacks[0][1].native_id = 0;
+    dt_posture_of(&look, NULL, &s);
+    CHECK_EQ(s.doing, DT_DOING_SLEEP);
+    CHECK_STR(s.where, "/job/data.py:5");
+}
+
 TEST(what_is_no_python_has_its_page)
 {
     static const struct dt_page_told page = {.seen = true, .step = 7, .section = "checkpoint"};
