@@ -74,9 +74,15 @@ static void stand_in(const struct dt_comm_told *c, struct dt_stance *s)
     snprintf(s->detail, sizeof s->detail, "its GPU has not ended the collective");
 }
 
+/* Its GPU may wait in that call while the program is where S says: by the numbers of all ranks it
+ * can be told. */
 static void tell_last(const struct dt_comm_told *latest, struct dt_stance *s)
 {
     char words[DT_COMM_WORDS];
+    if (latest->peer < 0 && latest->ended < latest->entered) {
+        name_call(latest->function, s->collective);
+        put_group(latest, latest->entered, s);
+    }
     if (!*s->detail)
         snprintf(s->detail, sizeof s->detail, "its last call of NCCL was %s",
                  dt_comm_describe(latest, words));

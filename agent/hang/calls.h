@@ -12,7 +12,8 @@
 
 /* Adds to S, which a look at the worker made. One that is in a collective gets its group, sequence
  * and shape, where the last call can be that collective. One that waits or computes elsewhere is in
- * a collective if the GPU has not ended it, which NCCL tells where a person asked for it. */
+ * a collective if the GPU has not ended it, which NCCL tells where a person asked for it; else S
+ * says which it has called last, unless that is over. */
 void dt_calls_tell(const struct dt_comms_told *comms, struct dt_stance *s);
 
 /* Lines for people, one for each communicator. */

@@ -62,6 +62,38 @@ static const struct {
     [DT_DOING_WAIT] = {OUTSIDE, DT_HANG_OUTSIDE},
 };
 
+/* -- GPUs ------------------------------------------------------------------------------------- */
+
+/* A program that waits for its GPU looks as if it computed, or waits in the kernel. It most likely
+ * does if all ranks count the same calls and nobody has made a later one than it has. */
+static bool waits_for_gpu(const struct dt_stances *all, const struct dt_stance *s)
+{
+    if ((s->doing != DT_DOING_COMPUTE && s->doing != DT_DOING_WAIT) || s->sequence < 0)
+        return false;
+    for (size_t i = 0; i < all->len; i++) {
+        const struct dt_stance *other = &all->at[i].stance;
+        if (other->sequence < 0 || other->sequence > s->sequence ||
+            strcmp(other->group, s->group) != 0)
+            return false;
+    }
+    return true;
+}
+
+/* COPY: room for as many groups; their ranges stay those of ALL. */
+static struct dt_stances with_gpus(const struct dt_stances *all, struct dt_stance_group *copy)
+{
+    for (size_t i = 0; i < all->len; i++) {
+        struct dt_stance *s = &copy[i].stance;
+        copy[i] = all->at[i];
+        if (!waits_for_gpu(all, s))
+            continue;
+        s->doing = DT_DOING_COLLECTIVE;
+        *s->object = '\0';
+        snprintf(s->detail, sizeof s->detail, "most likely: the GPU has not ended it");
+    }
+    return (struct dt_stances){copy, all->len};
+}
+
 /* -- camps ------------------------------------------------------------------------------------ */
 
 static int merge_one(struct dt_stances *camps, const struct dt_stance_group *g)
@@ -368,10 +400,14 @@ static enum dt_hang_class judge(const struct hang_view *v, int size, struct hang
 void dt_hang_judge(const struct dt_stances *stances, int size, dt_ms still,
                    struct dt_hang_finding *out)
 {
-    struct hang_view v = {.stances = stances};
+    struct dt_stance_group *copy = calloc(stances->len + 1, sizeof *copy);
+    struct dt_stances known = {0};
+    struct hang_view v = {.stances = &known};
     struct hang_sides sides = {.should_set = -1};
     *out = (struct dt_hang_finding){.culprit = -1, .waiting = -1};
-    if (pitch_camps(&v, size) == 0 && v.camps.len > 0) {
+    if (copy)
+        known = with_gpus(stances, copy);
+    if (copy && pitch_camps(&v, size) == 0 && v.camps.len > 0) {
         count_ranks(&v);
         out->class = judge(&v, size, &sides, &out->guilty);
         out->culprit = hang_index_of(&v, sides.culprit);
@@ -380,4 +416,5 @@ void dt_hang_judge(const struct dt_stances *stances, int size, dt_ms still,
         snprintf(out->advice, sizeof out->advice, "%s", hang_advice(out->class));
     }
     dt_stances_finish(&v.camps);
+    free(copy);
 }

@@ -50,7 +50,8 @@ struct dt_stance {
     char where[DT_STANCE_WHERE_MAX]; /* "FILE:LINE" of the innermost frame of the user's own code;
                                         "" where there is none, or no Python */
     char function[DT_STANCE_FUNCTION_MAX]; /* of that frame; or "section forward", of its page */
-    char collective[DT_STANCE_NAME_MAX]; /* "all_reduce"; also of one that waits in it by a lock */
+    char collective[DT_STANCE_NAME_MAX]; /* "all_reduce"; of one that does something else, the last
+                                            that it has called */
     char group[DT_STANCE_NAME_MAX];      /* the collective's process group; "" unknown */
     char shape[DT_STANCE_NAME_MAX];      /* what it is called with: "Float [1024]"; "" unknown */
     int64_t sequence;                    /* of the collective in that group; -1 unknown */

@@ -32,7 +32,7 @@ static void put_group(const struct dt_stance_group *g, struct dt_buf *out)
     const char *what = words[s->doing];
     char ranks[256];
     dt_buf_printf(out, "%s:", dt_stance_ranks(g, ranks, sizeof ranks));
-    put(out, " ", *s->collective ? s->collective : s->function);
+    put(out, " ", s->doing == DT_DOING_COLLECTIVE ? s->collective : s->function);
     put(out, " ", s->where);
     if (what) {
         dt_buf_printf(out, " (%s", what);

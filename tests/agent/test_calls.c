@@ -75,7 +75,7 @@ TEST(one_that_waits_for_a_gpu_stands_in_the_first_collective_that_is_not_over)
     CHECK_STR(s.shape, "");
 }
 
-TEST(other_stances_stay_as_they_are)
+TEST(others_do_what_they_did_and_have_the_number_of_their_last_call)
 {
     static const enum dt_doing doings[] = {DT_DOING_SLEEP, DT_DOING_STOPPED, DT_DOING_CHILD,
                                            DT_DOING_STORE, DT_DOING_DISK,    DT_DOING_COMPUTE};
@@ -87,14 +87,19 @@ TEST(other_stances_stay_as_they_are)
         struct dt_stance s = stance_of(doings[i], "");
         dt_calls_tell(&comms, &s);
         CHECK_EQ(s.doing, doings[i]);
-        CHECK_EQ(s.sequence, -1);
-        CHECK_STR(s.group, "");
+        CHECK_EQ(s.sequence, 5);
+        CHECK_STR(s.group, "pg");
+        CHECK_STR(s.collective, "all_reduce");
         CHECK_STR(s.detail, "its last call of NCCL was AllReduce 5 of pg, Float32 [1024]");
         strcpy(s.detail, "holds the GIL");
         dt_calls_tell(&comms, &s);
         CHECK_STR(s.detail, "holds the GIL");
     }
-    struct dt_comms_told none = {0}, send = {.count = 1};
+    struct dt_comms_told none = {0}, send = {.count = 1}, over = {.count = 1};
+    over.at[0] = comm("pg", "AllReduce", 5, 5, 1);
+    struct dt_stance computes = stance_of(DT_DOING_COMPUTE, "");
+    dt_calls_tell(&over, &computes);
+    CHECK_EQ(computes.sequence, -1);
     send.at[0] = comm("pp", "Send", 5, -1, 1);
     send.at[0].peer = 3;
     struct dt_stance s = stance_of(DT_DOING_COLLECTIVE, "all_reduce");

@@ -188,6 +188,33 @@ static const struct row rows[] = {
      DT_HANG_NETWORK, false, -1,
      "ranks 1 to 3 wait in broadcast at train.py:14; rank 0 waits in broadcast at train.py:11; no rank is missing"},
 
+    /* GPUs: what NCCL tells of calls. */
+    {"a rank has not called what the GPUs of the others wait in", 4,
+     {{OF(2, 2, SLEEP, "train.py:5"), .collective = "all_reduce", .group = "pg", .sequence = 47},
+      {OF(0, 1, COMPUTE, "train.py:20"), .collective = "all_reduce", .group = "pg", .sequence = 48},
+      {OF(3, 3, COMPUTE, "train.py:20"), .collective = "all_reduce", .group = "pg", .sequence = 48}},
+     DT_HANG_OUTSIDE, true, 2,
+     "rank 2 sleeps at train.py:5; ranks 0, 1 and 3 wait in all_reduce at train.py:20 (most likely: the GPU has not ended "
+     "it)"},
+    {"a rank spins, and has not called it", 4,
+     {{OF(0, 0, COMPUTE, "train.py:7"), .collective = "all_reduce", .group = "pg", .sequence = 47},
+      {OF(1, 3, WAIT, "train.py:20"), .object = "ioctl", .collective = "all_reduce", .group = "pg", .sequence = 48}},
+     DT_HANG_OUTSIDE, true, 0,
+     "rank 0 computes at train.py:7; ranks 1 to 3 wait in all_reduce at train.py:20 (most likely: the GPU has not ended "
+     "it)"},
+    {"all GPUs are in the same call", 4,
+     {{OF(0, 3, COMPUTE, "train.py:20"), .collective = "all_reduce", .group = "pg", .sequence = 48}},
+     DT_HANG_NETWORK, false, -1,
+     "ranks 0 to 3 wait in all_reduce at train.py:20 (most likely: the GPU has not ended it); no rank is missing"},
+    {"calls of two groups cannot be compared", 4,
+     {{OF(0, 0, SLEEP, "train.py:7"), .collective = "all_reduce", .group = "tp", .sequence = 4},
+      {OF(1, 3, COMPUTE, "train.py:20"), .collective = "all_reduce", .group = "dp", .sequence = 48}},
+     DT_HANG_OUTSIDE, false, 0, "rank 0 sleeps at train.py:7; ranks 1 to 3 compute at train.py:20"},
+    {"nor where one tells of none", 4,
+     {{OF(0, 0, SLEEP, "train.py:7")},
+      {OF(1, 3, COMPUTE, "train.py:20"), .collective = "all_reduce", .group = "dp", .sequence = 48}},
+     DT_HANG_OUTSIDE, false, 0, "rank 0 sleeps at train.py:7; ranks 1 to 3 compute at train.py:20"},
+
     /* The store. */
     {"init waits for a rank that sleeps", 4,
      {{OF(3, 3, SLEEP, "train.py:5")}, {OF(0, 2, STORE, "train.py:7"), .object = "default_pg/0//3"}},
