@@ -143,7 +143,8 @@ static inline void node_join(struct node *n)
                                        .port = 29500,
                                        .role = "default",
                                        .workers = 2,
-                                       .order = -1},
+                                       .order = -1,
+                                       .looks = true},
                               .claim = n->claim};
     node_send(n, &m);
 }
