@@ -328,10 +328,10 @@ static void on_tell(uv_timer_t *t)
 }
 
 /* Whether it is a hang, and why, is for the rendezvous to find out with all nodes. */
-static void on_still(void *arg, dt_ms still, bool sure)
+static bool on_still(void *arg, dt_ms still, bool sure)
 {
     struct agent *a = arg;
-    a->backend->ops->still(a->backend, still, sure);
+    return a->backend->ops->still(a->backend, still, sure);
 }
 
 /* The rendezvous decides what follows a failure, but a torchrun's does not ask about hangs. */

@@ -183,10 +183,10 @@ static void on_hung(void *arg, int local_rank, const char *why)
     dt_group_fail(t->group, local_rank, why);
 }
 
-static void on_still(void *arg, dt_ms still, bool sure)
+static bool on_still(void *arg, dt_ms still, bool sure)
 {
     struct dt_attempt *t = arg;
-    t->events->on_still(t->arg, still, sure);
+    return t->events->on_still(t->arg, still, sure);
 }
 
 static int open_hang(struct dt_attempt *t, struct dt_err *err)

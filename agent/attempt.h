@@ -38,7 +38,7 @@ struct dt_attempt_events {
      * wait for the end, and a console that nobody reads is not waited for. */
     void (*on_failed)(void *arg, const struct dt_result *result);
     /* NULL, or as in struct dt_hang_events. */
-    void (*on_still)(void *arg, dt_ms still, bool sure);
+    bool (*on_still)(void *arg, dt_ms still, bool sure);
     void (*on_over)(void *arg); /* the last event */
 };
 

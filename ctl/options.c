@@ -80,7 +80,8 @@ static void put_commands(FILE *out)
 
 const struct dt_opt_program dt_ctl_program = {
     .name = "dtrun-ctl",
-    .summary = "Shows the state of the jobs at a rendezvous, and takes nodes out of them.",
+    .summary = "Shows the state of the jobs at a rendezvous and what their workers do, and takes "
+               "nodes out of them.",
     .usage = "[options] COMMAND",
     .example = "dtrun-ctl status --endpoint node0:29400",
     .version = DT_VERSION,

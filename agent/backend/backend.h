@@ -67,8 +67,8 @@ struct dt_backend_ops {
     void (*tell)(struct dt_backend *b, const struct dt_beat *facts);
     /* NULL where each node judges alone, or: all workers here have stood still for so long; 0: they
      * move again. Once all nodes say so on_look() comes, and on_finding() where that explains it.
-     * SURE: see agent/hang/hang.h. */
-    void (*still)(struct dt_backend *b, dt_ms still, bool sure);
+     * False: they will not, as the rendezvous is an older one. SURE: see agent/hang/hang.h. */
+    bool (*still)(struct dt_backend *b, dt_ms still, bool sure);
     void (*looked)(struct dt_backend *b, int64_t look, const struct dt_stances *stances);
     /* Gives up what is under way, no event comes any more. Frees B, then calls ON_CLOSED. Peers get
      * the answers they are owed, and after a barrier their time to leave first, unless in a HURRY.

@@ -269,9 +269,9 @@ static void say_still(struct dt_hang *h, dt_ms still)
 {
     struct dt_err err;
     h->said = dt_clock_monotonic();
-    if (h->events->still)
-        h->events->still(h->arg, still, dt_witness_is_sure(h->witness));
-    else if (dt_hang_look(h, judge_alone, h, &err) < 0)
+    if (h->events->still && h->events->still(h->arg, still, dt_witness_is_sure(h->witness)))
+        return;
+    if (dt_hang_look(h, judge_alone, h, &err) < 0)
         dt_warn("%s", err.text);
 }
 

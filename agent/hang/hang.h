@@ -35,9 +35,9 @@ struct dt_hang_means {
 struct dt_hang_events {
     /* All workers here have stood still for so long: said again and again while nobody calls
      * dt_hang_tell(); 0: they move again. SURE: steps tell so, or a person said how long is too
-     * long; else stacks alone do, and rendezvous/hang/doubt.h has to be asked. NULL: this node
-     * judges alone. */
-    void (*still)(void *arg, dt_ms still, bool sure);
+     * long; else stacks alone do, and rendezvous/hang/doubt.h has to be asked. NULL, or
+     * false: nobody else judges, so this node does, by its own workers. */
+    bool (*still)(void *arg, dt_ms still, bool sure);
     /* As --on-hang says, this worker of ours is to count as failed, and WHY. */
     void (*end)(void *arg, int local_rank, const char *why);
 };

@@ -26,7 +26,7 @@ struct dt_status_run {
     int losses; /* nodes lost, ever */
     int64_t since_s;
     const char *master; /* "ADDR:PORT" of the round, or "" */
-    const char *why;    /* whom it waits for, how it closed; "" */
+    const char *why;    /* whom it waits for, why it stands still, how it closed; "" */
 };
 
 struct dt_status_node {

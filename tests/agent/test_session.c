@@ -939,9 +939,9 @@ TEST(who_is_done_has_nothing_to_stop)
 
 /* -- workers that stand still ----------------------------------------------------------------- */
 
-static void say_still(struct agent *a, dt_ms still)
+static bool say_still(struct agent *a, dt_ms still)
 {
-    dt_session_still(&a->session, still, true, a->now);
+    return dt_session_still(&a->session, still, true, a->now);
 }
 
 static void answer_look(struct agent *a, int64_t id)
@@ -952,7 +952,7 @@ static void answer_look(struct agent *a, int64_t id)
 TEST(workers_that_stand_still_are_looked_at_and_judged_elsewhere)
 {
     struct agent *a = agent_running(false);
-    say_still(a, 2000);
+    CHECK(say_still(a, 2000));
     CHECK_STR(said(a), "STILL 5 for 2000 sure");
     HEAR(a, .type = DT_MSG_LOOK, .round = 5, .look = {.id = 1});
     CHECK_STR(said(a), "look #1");
@@ -968,6 +968,7 @@ TEST(what_the_server_may_have_missed_of_it_is_said_again)
     struct agent *a = agent_running(false);
     say_still(a, 2000);
     down(a);
+    CHECK(say_still(a, 2000)); /* it will be heard */
     said(a);
     a->now += 500;
     up(a);
@@ -988,7 +989,7 @@ TEST(an_older_server_hears_nothing_of_it)
     join(a);
     hear_world(a, 5);
     said(a);
-    say_still(a, 2000);
+    CHECK(!say_still(a, 2000));
     answer_look(a, 1);
     CHECK_STR(said(a), "");
     free(a);

@@ -123,9 +123,9 @@ static void elastic_tell(struct dt_backend *b, const struct dt_beat *facts)
     dt_presence_tell(of(b)->presence, facts);
 }
 
-static void elastic_still(struct dt_backend *b, dt_ms still, bool sure)
+static bool elastic_still(struct dt_backend *b, dt_ms still, bool sure)
 {
-    dt_presence_still(of(b)->presence, still, sure);
+    return dt_presence_still(of(b)->presence, still, sure);
 }
 
 static void elastic_looked(struct dt_backend *b, int64_t look, const struct dt_stances *stances)

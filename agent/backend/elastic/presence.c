@@ -530,10 +530,9 @@ void dt_presence_tell(struct dt_presence *p, const struct dt_beat *facts)
     dt_session_tell(&p->session, facts);
 }
 
-void dt_presence_still(struct dt_presence *p, dt_ms still, bool sure)
+bool dt_presence_still(struct dt_presence *p, dt_ms still, bool sure)
 {
-    if (!dt_presence_is_over(p))
-        dt_session_still(&p->session, still, sure, now(p));
+    return !dt_presence_is_over(p) && dt_session_still(&p->session, still, sure, now(p));
 }
 
 void dt_presence_looked(struct dt_presence *p, int64_t look, const struct dt_stances *stances)

@@ -294,15 +294,16 @@ void dt_session_tell(struct dt_session *s, const struct dt_beat *facts)
     s->facts.seq = seq;
 }
 
-void dt_session_still(struct dt_session *s, dt_ms still, bool sure, dt_ms now)
+bool dt_session_still(struct dt_session *s, dt_ms still, bool sure, dt_ms now)
 {
     look_at_clock(s, now);
-    if (s->phase != DT_SESSION_RUNNING)
-        return;
-    s->still = still;
-    s->still_said = now;
-    s->still_sure = sure;
-    say_still(s);
+    if (s->phase == DT_SESSION_RUNNING) {
+        s->still = still;
+        s->still_said = now;
+        s->still_sure = sure;
+        say_still(s);
+    }
+    return s->looks;
 }
 
 void dt_session_looked(struct dt_session *s, int64_t id, const struct dt_stances *stances,

@@ -108,8 +108,9 @@ void dt_session_leave(struct dt_session *s, const char *why, dt_ms now);
 void dt_session_end(struct dt_session *s, dt_ms now);
 /* What the next beats say. */
 void dt_session_tell(struct dt_session *s, const struct dt_beat *facts);
-/* The workers have stood still for so long; 0: they move again. SURE: see agent/hang/hang.h. */
-void dt_session_still(struct dt_session *s, dt_ms still, bool sure, dt_ms now);
+/* The workers have stood still for so long; 0: they move again. SURE: see agent/hang/hang.h. False:
+ * the rendezvous, or the last that there was, is an older one and is not told. */
+bool dt_session_still(struct dt_session *s, dt_ms still, bool sure, dt_ms now);
 /* What the workers do, as was asked for by ID. */
 void dt_session_looked(struct dt_session *s, int64_t id, const struct dt_stances *stances,
                        dt_ms now);
