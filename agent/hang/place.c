@@ -23,9 +23,9 @@ static bool imports(const struct dt_python_frame *frames, size_t count)
 }
 
 static enum dt_place_kind kind_of(enum dt_doing doing, const struct dt_python_frame *frames,
-                                  size_t user)
+                                  size_t depth, size_t user)
 {
-    if (doing == DT_DOING_COMPILE || doing == DT_DOING_SAVE || imports(frames, user))
+    if (doing == DT_DOING_COMPILE || doing == DT_DOING_SAVE || imports(frames, depth))
         return DT_PLACE_SLOW;
     if (doing == DT_DOING_COLLECTIVE || doing == DT_DOING_STORE)
         return DT_PLACE_WAIT;
@@ -41,7 +41,7 @@ static struct dt_place place_of(const struct dt_python_thread *t, bool asleep, b
     const struct dt_python_frame *f = &t->frames[user < depth ? user : 0];
     *joins = row && row->joins;
     return (struct dt_place){
-        .kind = kind_of(row ? row->doing : DT_DOING_UNKNOWN, t->frames, user),
+        .kind = kind_of(row ? row->doing : DT_DOING_UNKNOWN, t->frames, depth, user),
         .function = mix(mix(UINT64_C(0xcbf29ce484222325), f->file), f->function),
         .line = f->line,
     };

@@ -9,9 +9,9 @@
 #define COMPUTES 20        /* who uses that part of a processor or more: one in so many */
 #define FAULTS 16          /* who gets more pages than that in a sample works with memory */
 #define SLEEPS 1
-#define SPIN_LINES 1 /* a loop without an end goes at most so far from where it was */
-#define TIMES 32     /* of steps, of which the median is taken */
-#define TIMES_LEAST 3
+#define SPIN_LINES 1  /* a loop without an end goes at most so far from where it was */
+#define TIMES 32      /* of steps, of which the median is taken */
+#define STEPS_LEAST 3 /* of which the time is known */
 
 struct watched {
     struct dt_sample at; /* where it has stood since */
@@ -29,6 +29,7 @@ struct dt_witness {
     dt_ms stepped;      /* when it was first seen */
     dt_ms times[TIMES]; /* of one step each, a ring */
     int timed;          /* how many there were */
+    int64_t steps;      /* that these times are of */
     struct watched workers[];
 };
 
@@ -105,8 +106,10 @@ static void note_steps(struct dt_witness *w, const struct dt_sample *samples)
             step = samples[i].step;
     if (step <= w->step)
         return;
-    if (w->step >= 0)
+    if (w->step >= 0) {
         w->times[w->timed++ % TIMES] = (w->now - w->stepped) / (step - w->step);
+        w->steps += step - w->step;
+    }
     w->step = step;
     w->stepped = w->now;
 }
@@ -154,7 +157,7 @@ dt_ms dt_witness_still(const struct dt_witness *w)
 
 static bool knows_steps(const struct dt_witness *w)
 {
-    return w->timed >= TIMES_LEAST;
+    return w->steps >= STEPS_LEAST;
 }
 
 bool dt_witness_is_sure(const struct dt_witness *w)

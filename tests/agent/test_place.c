@@ -37,7 +37,7 @@ TEST(a_place_is_the_users_own_line_and_what_it_has_called)
         {"a library", {LIBRARY, OWN, OUTER}, DT_PLACE_LIBRARY, 5},
         {"a collective", {REDUCE, OWN, OUTER}, DT_PLACE_WAIT, 5},
         {"an import", {IMPORT, OWN, OUTER}, DT_PLACE_SLOW, 5},
-        {"a module that works while it is imported", {OWN, IMPORT, OUTER}, DT_PLACE_OWN, 5},
+        {"the user's own module is imported", {OWN, IMPORT, OUTER}, DT_PLACE_SLOW, 5},
         {"a checkpoint", {LIBRARY, SAVE, OWN, OUTER}, DT_PLACE_SLOW, 5},
         {"no code of the user's", {LIBRARY}, DT_PLACE_OWN, 7},
         {"no frame", {{"", "", 0}}, DT_PLACE_UNKNOWN, 0},

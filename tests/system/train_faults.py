@@ -3,6 +3,7 @@
 # What goes wrong while a model trains: full disks, processes that are killed or stand still, damaged files, and people who
 # end a run in all the ways there are. Nothing that was saved is lost, and what happened is said in one sentence.
 
+import json
 import os
 import random
 import signal
@@ -234,6 +235,25 @@ def scaler_goes_on(s):
         tap.check_equal([r[key] for _, r in sorted(s.steps(c).items())],
                         [r[key] for _, r in sorted(s.steps(whole).items())], key)
     tap.check_equal(s.steps(whole)[24]["loss_scale"] > s.steps(whole)[10]["loss_scale"], True, "the scale rises")
+
+
+@training.story
+def stopped_worker(s):
+    """a worker that is stopped is named when no more steps come, and it is told that the run goes on"""
+    c = s.config(steps=100000)
+    program = s.start(c, world=2, dtrun=("--hang-after", "2", "--log-dir", s.path("logs")))
+    program.expect(r"step 5/")
+    workers = s.workers(program)
+    os.kill(workers[1], signal.SIGSTOP)
+    program.expect(r"warn: the job has stood still for \d+ s: rank 1 is stopped")
+    path = program.expect(r"what each worker does is in (\S+/verdict.json) ").group(1)
+    with open(path, encoding="utf-8") as f:
+        tap.check_equal(json.load(f)["class"], "stopped", "class")
+    os.kill(workers[1], signal.SIGCONT)
+    program.expect(r"the job moves again after \d+ s")
+    program.kill(signal.SIGTERM)
+    program.expect(r"told to end")
+    program.end()
 
 
 @training.story
