@@ -4,11 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define GAP                                                                                        \
-    (5 * DT_WITNESS_EVERY) /* between two samples: we were stopped, and they may have been */
-#define COMPUTES 20        /* who uses that part of a processor or more: one in so many */
-#define FAULTS 16          /* who gets more pages than that in a sample works with memory */
-#define SLEEPS 1
+/* So much time between two samples: we were stopped, and they may have been. */
+#define GAP (2 * DT_WITNESS_EVERY)
+#define COMPUTES 20   /* who uses that part of a processor or more: one in so many */
+#define FAULTS 16     /* who gets more pages than that in a sample works with memory */
+#define SLEEPS 1      /* who waits more often than that in a sample does something between */
 #define SPIN_LINES 1  /* a loop without an end goes at most so far from where it was */
 #define TIMES 32      /* of steps, of which the median is taken */
 #define STEPS_LEAST 3 /* of which the time is known */

@@ -139,7 +139,7 @@ TEST(while_we_were_stopped_nobody_stood_still)
     dt_witness_note(w, 1000, &waiting);
     dt_witness_note(w, 3000, &waiting);
     CHECK_EQ(dt_witness_still(w), 2000);
-    dt_witness_note(w, 60000, &waiting);
+    dt_witness_note(w, 6000, &waiting);
     CHECK_EQ(dt_witness_still(w), 0);
     dt_witness_destroy(w);
 }
