@@ -98,7 +98,7 @@ static enum dt_doing file_doing(const struct dt_look_task *t)
 {
     char name[DT_SYSCALL_NAME_MAX];
     const char *call = call_of(t, name);
-    if (strstr(t->wchan, "pipe"))
+    if (strstr(t->wchan, "pipe") || strcmp(t->wchan, "wait_for_partner") == 0)
         return DT_DOING_PIPE;
     if (strcmp(call, "flock") == 0 || strcmp(call, "fcntl") == 0 ||
         strncmp(t->waiting.what, "/dev/", strlen("/dev/")) == 0)

@@ -136,7 +136,10 @@ static void put_cpu(struct dt_buf *out, uint64_t ms)
 static void put_waiting(struct dt_buf *out, const struct dt_waiting *w)
 {
     if (w->what[0]) {
-        dt_buf_printf(out, "    waits for descriptor %d: ", w->descriptor);
+        if (w->descriptor >= 0)
+            dt_buf_printf(out, "    waits for descriptor %d: ", w->descriptor);
+        else
+            dt_buf_put_str(out, "    waits for ");
         dt_utf8_put_visible(out, w->what, "");
         if (w->others > 0)
             dt_buf_printf(out, " (and %d more)", w->others);
@@ -420,9 +423,10 @@ static void put_json_waiting(struct dt_json_writer *w, const struct dt_waiting *
     }
     dt_json_put_object(w, "waits_for");
     dt_json_put_text(w, "kind", kinds[waiting->kind]);
+    if (waiting->what[0])
+        dt_json_put_text(w, "name", waiting->what);
     if (waiting->descriptor >= 0) {
         dt_json_put_int(w, "descriptor", waiting->descriptor);
-        dt_json_put_text(w, "name", waiting->what);
         dt_json_put_int(w, "more", waiting->others);
     }
     dt_json_put_end(w);

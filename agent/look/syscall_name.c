@@ -17,11 +17,13 @@ static const struct {
     ROW(futex), ROW(clock_nanosleep), ROW(nanosleep), ROW(sched_yield), ROW(rt_sigtimedwait), ROW(rt_sigsuspend),
     ROW(wait4), ROW(waitid),
     ROW(read), ROW(readv), ROW(pread64), ROW(write), ROW(writev), ROW(pwrite64), ROW(fsync), ROW(fdatasync),
-    ROW(openat), ROW(close), ROW(flock), ROW(fcntl), ROW(ioctl), ROW(sendfile), ROW(splice),
+    ROW(newfstatat), ROW(statx), ROW(statfs), ROW(faccessat), ROW(readlinkat), ROW(mkdirat), ROW(unlinkat), ROW(renameat2),
+    ROW(getdents64), ROW(preadv), ROW(pwritev), ROW(openat), ROW(close), ROW(flock), ROW(fcntl), ROW(ioctl), ROW(sendfile), ROW(splice),
     ROW(ppoll), ROW(pselect6), ROW(epoll_pwait), ROW(io_getevents), ROW(io_uring_enter),
     ROW(connect), ROW(accept), ROW(accept4), ROW(recvfrom), ROW(recvmsg), ROW(sendto), ROW(sendmsg),
     ROW(mmap), ROW(munmap), ROW(madvise), ROW(msgrcv), ROW(semop), ROW(semtimedop),
 #ifdef SYS_poll /* not on 64-bit ARM, which has the newer ones only */
+    ROW(stat), ROW(lstat), ROW(access), ROW(readlink), ROW(mkdir), ROW(rmdir), ROW(unlink), ROW(rename),
     ROW(poll), ROW(select), ROW(epoll_wait), ROW(pause), ROW(open),
 #endif
 };

@@ -18,6 +18,7 @@
 #define POLLED_MAX 16         /* descriptors of one call that are looked at */
 #define TABLE_LINES_MAX 65536 /* of the kernel's tables of sockets */
 #define EPOLL_TEXT_MAX 4096
+#define PATH_PAGE 4096 /* the smallest: what is read at once lies on one */
 
 /* clang-format off */
 static const struct {
@@ -33,9 +34,16 @@ static const struct {
     {SYS_connect, DT_WAITING_BY_DESCRIPTOR}, {SYS_accept, DT_WAITING_BY_DESCRIPTOR}, {SYS_accept4, DT_WAITING_BY_DESCRIPTOR},
     {SYS_recvfrom, DT_WAITING_BY_DESCRIPTOR}, {SYS_recvmsg, DT_WAITING_BY_DESCRIPTOR}, {SYS_recvmmsg, DT_WAITING_BY_DESCRIPTOR},
     {SYS_sendto, DT_WAITING_BY_DESCRIPTOR}, {SYS_sendmsg, DT_WAITING_BY_DESCRIPTOR},
+    {SYS_openat, DT_WAITING_BY_PATH_AT}, {SYS_newfstatat, DT_WAITING_BY_PATH_AT}, {SYS_statx, DT_WAITING_BY_PATH_AT},
+    {SYS_faccessat, DT_WAITING_BY_PATH_AT}, {SYS_readlinkat, DT_WAITING_BY_PATH_AT}, {SYS_mkdirat, DT_WAITING_BY_PATH_AT},
+    {SYS_unlinkat, DT_WAITING_BY_PATH_AT}, {SYS_renameat2, DT_WAITING_BY_PATH_AT}, {SYS_statfs, DT_WAITING_BY_PATH},
+    {SYS_truncate, DT_WAITING_BY_PATH}, {SYS_chdir, DT_WAITING_BY_PATH},
     {SYS_ppoll, DT_WAITING_BY_POLL}, {SYS_pselect6, DT_WAITING_BY_SELECT}, {SYS_epoll_pwait, DT_WAITING_BY_EPOLL},
     {SYS_futex, DT_WAITING_BY_FUTEX}, {SYS_clock_nanosleep, DT_WAITING_BY_TIME}, {SYS_nanosleep, DT_WAITING_BY_TIME},
 #ifdef SYS_poll /* not on 64-bit ARM, which has the newer ones only */
+    {SYS_open, DT_WAITING_BY_PATH}, {SYS_stat, DT_WAITING_BY_PATH}, {SYS_lstat, DT_WAITING_BY_PATH},
+    {SYS_access, DT_WAITING_BY_PATH}, {SYS_readlink, DT_WAITING_BY_PATH}, {SYS_mkdir, DT_WAITING_BY_PATH},
+    {SYS_rmdir, DT_WAITING_BY_PATH}, {SYS_unlink, DT_WAITING_BY_PATH}, {SYS_rename, DT_WAITING_BY_PATH},
     {SYS_poll, DT_WAITING_BY_POLL}, {SYS_select, DT_WAITING_BY_SELECT}, {SYS_epoll_wait, DT_WAITING_BY_EPOLL},
 #endif
 };
@@ -65,6 +73,16 @@ static enum dt_waiting_kind kind_of(const char *target)
     return target[0] == '/' ? DT_WAITING_FILE : DT_WAITING_UNKNOWN;
 }
 
+/* Takes over LEN bytes of TARGET, of which the last ones count. */
+static void put_target(struct dt_waiting *w, const char *target, size_t len)
+{
+    size_t cut = len < sizeof w->what ? 0 : len - sizeof w->what + 1;
+    while (cut > 0 && cut < len && ((unsigned char)target[cut] & 0xc0) == 0x80)
+        cut++; /* not in the middle of a character */
+    memcpy(w->what, target + cut, len - cut);
+    w->what[len - cut] = '\0';
+}
+
 /* What descriptor FD leads to. The link is read and never followed: a file may lie where everybody
  * hangs who asks for it. */
 static void read_descriptor(struct dt_waiting *w, pid_t pid, int fd)
@@ -79,10 +97,26 @@ static void read_descriptor(struct dt_waiting *w, pid_t pid, int fd)
     w->kind = kind_of(target);
     if (w->kind == DT_WAITING_SOCKET)
         sscanf(target, "socket:[%lu]", &w->inode);
-    size_t cut = (size_t)n < sizeof w->what ? 0 : (size_t)n - sizeof w->what + 1;
-    while (cut > 0 && ((unsigned char)target[cut] & 0xc0) == 0x80)
-        cut++; /* not in the middle of a character */
-    memcpy(w->what, target + cut, (size_t)n - cut + 1);
+    put_target(w, target, (size_t)n);
+}
+
+/* The path at ADDRESS, which may end anywhere on its page, or not be there. */
+static void read_path(struct dt_waiting *w, uint64_t address, struct dt_memory *m)
+{
+    char path[PATH_MAX];
+    size_t len = 0, chunk;
+    const char *end = NULL;
+    for (; !end && len < sizeof path; len += chunk) {
+        uint64_t on_page = PATH_PAGE - (address + len) % PATH_PAGE;
+        chunk = on_page < sizeof path - len ? on_page : sizeof path - len;
+        if (dt_memory_read(m, address + len, path + len, chunk) < 0)
+            return;
+        end = memchr(path + len, '\0', chunk);
+    }
+    if (!end || end == path)
+        return;
+    w->kind = DT_WAITING_FILE;
+    put_target(w, path, (size_t)(end - path));
 }
 
 /* -- several -- */
@@ -184,6 +218,12 @@ void dt_waiting_read(struct dt_waiting *w, const struct dt_waiting_call *call, p
         break;
     case DT_WAITING_BY_DESCRIPTOR:
         read_descriptor(w, pid, (int)call->arguments[0]);
+        break;
+    case DT_WAITING_BY_PATH:
+        read_path(w, call->arguments[0], m);
+        break;
+    case DT_WAITING_BY_PATH_AT:
+        read_path(w, call->arguments[1], m);
         break;
     case DT_WAITING_BY_POLL:
         read_poll(w, call, pid, m);

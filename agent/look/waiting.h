@@ -51,6 +51,8 @@ void dt_waiting_name_sockets(struct dt_waiting *const *at, size_t count, pid_t p
 enum dt_waiting_shape {
     DT_WAITING_BY_NOTHING,
     DT_WAITING_BY_DESCRIPTOR, /* the first argument */
+    DT_WAITING_BY_PATH,       /* ... the address of a path */
+    DT_WAITING_BY_PATH_AT,    /* ... the second, behind a folder's descriptor */
     DT_WAITING_BY_POLL,       /* an array of struct pollfd and its length */
     DT_WAITING_BY_SELECT,     /* the highest descriptor, and sets of bits */
     DT_WAITING_BY_EPOLL,      /* a descriptor that watches others */

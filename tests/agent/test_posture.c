@@ -76,6 +76,8 @@ static void write_thread(size_t i, size_t k, const struct thread *t)
                                   .call = {.number = t->syscall}};
     task->waiting.kind = t->kind ? t->kind : usual_kind(t->syscall);
     snprintf(task->waiting.what, sizeof task->waiting.what, "%s", t->what ? t->what : "");
+    if (t->syscall == SYS_openat)
+        snprintf(task->wchan, sizeof task->wchan, "wait_for_partner");
     if (t->state == 'D' && !t->kind)
         snprintf(task->wchan, sizeof task->wchan, "folio_wait_bit");
     snprintf(task->name, sizeof task->name, "%s", t->name ? t->name : "python3");
@@ -211,6 +213,8 @@ TEST(places_of_its_own)
          DT_DOING_WAIT, TRAIN, .object = "/data/lock"},
         {"a driver", {{NULL, {FOR('S', SYS_ioctl, "<module> /job/train.py:30", DT_WAITING_FILE, "/dev/nvidia0")}, NULL}},
          DT_DOING_WAIT, TRAIN, .object = "/dev/nvidia0"},
+        {"a pipe that nobody else opens", {{NULL, {FOR('S', SYS_openat, "<module> /job/train.py:30", DT_WAITING_FILE, "/job/fifo")}, NULL}},
+         DT_DOING_PIPE, TRAIN, .object = "/job/fifo"},
         {"a pipe", {{NULL, {FOR('S', SYS_read, "<module> /job/train.py:30", DT_WAITING_PIPE, "pipe:[7]")}, NULL}},
          DT_DOING_PIPE, TRAIN, .object = "pipe:[7]"},
         {"a peer", {{NULL, {FOR('S', SYS_recvfrom, "SocketIO.readinto " STDLIB "socket.py:706" MODULE, DT_WAITING_SOCKET, "10.0.0.2:80")}, NULL}},

@@ -8,6 +8,7 @@
 #include <netinet/in.h>
 #include <poll.h>
 #include <sys/epoll.h>
+#include <sys/mman.h>
 #include <sys/eventfd.h>
 #include <sys/select.h>
 #include <sys/socket.h>
@@ -63,6 +64,34 @@ TEST(a_call_says_which_descriptor)
     }
     CHECK_EQ(look(SYS_nanosleep, 0, 0).kind, DT_WAITING_TIME);
     close(ends[0]), close(ends[1]), close(null), close(folder), close(count);
+}
+
+TEST(a_call_says_which_path)
+{
+    char *page = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    CHECK(page != MAP_FAILED && munmap(page + 4096, 4096) == 0);
+    strcpy(page + 4096 - sizeof "/data/a", "/data/a");
+    const struct {
+        const char *story;
+        uint64_t address;
+        const char *what;
+    } rows[] = {
+        {"a path", address("/data/a.bin"), "/data/a.bin"},
+        {"at the end of what is mapped", address(page + 4096 - sizeof "/data/a"), "/data/a"},
+        {"none", address(""), ""},
+        {"it is not there", 16, ""},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        CHECK_ROW("%s", rows[i].story);
+        struct dt_waiting w = look(SYS_statfs, rows[i].address, 0);
+        CHECK_STR(w.what, rows[i].what);
+        CHECK_EQ(w.kind, rows[i].what[0] ? DT_WAITING_FILE : DT_WAITING_UNKNOWN);
+        CHECK_EQ(w.descriptor, -1);
+        CHECK_STR(look(SYS_openat, 0, rows[i].address).what, rows[i].what);
+    }
+    memset(page, 'a', 4096); /* it has no end */
+    CHECK_EQ(look(SYS_statfs, address(page), 0).kind, DT_WAITING_UNKNOWN);
+    CHECK(munmap(page, 4096) == 0);
 }
 
 TEST(of_several_descriptors_one_that_others_write_to_counts)
