@@ -46,6 +46,7 @@ TEST(what_they_print_and_how_they_end)
         {"\"$D\" --look x", 2, "dtrun: --look: \"x\""},
         {"\"$D\" --look 0", 2, "dtrun: --look: "},
         {"\"$D\" --json x.py", 2, "dtrun: --json: goes with --look only"},
+        {"\"$D\" --native x.py", 2, "dtrun: --native: goes with --look only"},
         {"\"$D\" --look 2147483647", 1, "dtrun: there is no process 2147483647"},
         {"\"$D\" --look $$", 0, "pid "},
         {"\"$D\" --look $$ --look $$ --json", 0, "[\n  {\n    \"more_processes\": false,"},
