@@ -17,7 +17,7 @@ BEFORE_ALL
 
 static volatile int stays = 1;
 
-__attribute__((noinline, noclone)) static void dt_test_stands_here(void)
+__attribute__((noinline)) static void dt_test_stands_here(void)
 {
     while (stays)
         pause();
