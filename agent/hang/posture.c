@@ -175,6 +175,8 @@ static enum dt_doing doing_of(const struct view *v)
         return DT_DOING_LEFT;
     if (waits_for_work(v))
         return DT_DOING_COLLECTIVE;
+    if (kernel == DT_DOING_COMPUTE && v->entry->stacks.collecting)
+        kernel = DT_DOING_COLLECT;
     return v->row && v->row->doing < kernel ? v->row->doing : kernel;
 }
 

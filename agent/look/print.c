@@ -332,6 +332,8 @@ static void put_process(struct dt_buf *out, const struct dt_look_entry *e)
         dt_buf_printf(out, "  unreadable: %s\n", e->unreadable);
     if (e->no_native[0])
         dt_buf_printf(out, "  calls of C code: unreadable: %s\n", e->no_native);
+    if (e->stacks.collecting)
+        dt_buf_put_str(out, "  collects garbage\n");
     for (size_t i = 0; i < e->process.len; i++) {
         const struct dt_python_thread *stack = dt_look_stack_of(e, &e->process.tasks[i]);
         if (stack)
@@ -511,6 +513,7 @@ static void put_json_process(struct dt_json_writer *w, const struct dt_look_entr
     dt_json_put_text(w, "name", e->process.name);
     put_json_version(w, e->python);
     dt_json_put_text(w, "unreadable", e->unreadable[0] ? e->unreadable : NULL);
+    dt_json_put_bool(w, "collecting_garbage", e->stacks.collecting);
     dt_json_put_bool(w, "more_threads", e->process.more || e->stacks.more);
     dt_json_put_array(w, "threads");
     for (size_t i = 0; i < e->process.len; i++)

@@ -29,24 +29,32 @@
     .bytes_size = 16, .bytes_data = 32, .text_length = 16, .text_state = 32, .text_ascii = 48,     \
     .text_wide = 72, .text_kind = 2
 
+/* All interpreters of 3.8 have one collector. */
 static const struct dt_python_layout layout_3_8 = {
     LAYOUT_TO_3_10,
+    .interpreter_gc = DT_PYTHON_NO_FIELD,
+    .gc_collecting = DT_PYTHON_NO_FIELD,
     .frame_instruction = 104,
     .instruction_unit = 1,
     .lines = DT_LINES_NUMBERS,
 };
 
+static const struct dt_python_layout layout_3_9 = {
+    LAYOUT_TO_3_10,           .interpreter_gc = 616, .gc_collecting = 200,
+    .frame_instruction = 104, .instruction_unit = 1, .lines = DT_LINES_NUMBERS,
+};
+
 static const struct dt_python_layout layout_3_10 = {
-    LAYOUT_TO_3_10,
-    .frame_instruction = 96,
-    .instruction_unit = 2,
-    .lines = DT_LINES_RANGES,
+    LAYOUT_TO_3_10,          .interpreter_gc = 616, .gc_collecting = 200,
+    .frame_instruction = 96, .instruction_unit = 2, .lines = DT_LINES_RANGES,
 };
 
 static const struct dt_python_layout layout_3_11 = {
     .runtime_interpreters = 40,
     .interpreter_next = 0,
     .interpreter_threads = 16,
+    .interpreter_gc = 648,
+    .gc_collecting = 200,
     .thread_next = 8,
     .thread_native_id = 160,
     .thread_pthread = DT_PYTHON_NO_FIELD,
@@ -78,6 +86,8 @@ static const struct dt_python_layout layout_3_12 = {
     .runtime_interpreters = 40,
     .interpreter_next = 0,
     .interpreter_threads = 72,
+    .interpreter_gc = 112,
+    .gc_collecting = 200,
     .thread_next = 8,
     .thread_native_id = 144,
     .thread_pthread = DT_PYTHON_NO_FIELD,
@@ -109,6 +119,8 @@ static const struct dt_python_layout positions_3_13 = {
     .runtime_interpreters = 40,
     .interpreter_next = 64,
     .interpreter_threads = 72,
+    .interpreter_gc = 80,
+    .gc_collecting = 576,
     .thread_next = 168,
     .thread_native_id = 200,
     .thread_pthread = DT_PYTHON_NO_FIELD,
@@ -138,13 +150,13 @@ static const struct dt_python_layout positions_3_13 = {
 
 #define POSITIONS_3_14                                                                             \
     .runtime_interpreters = 40, .interpreter_next = 64, .interpreter_threads = 72,                 \
-    .thread_next = 192, .thread_native_id = 224, .thread_pthread = DT_PYTHON_NO_FIELD,             \
-    .thread_frame = 208, .cframe_frame = DT_PYTHON_NO_FIELD, .frame_previous = 256,                \
-    .frame_code = 264, .frame_instruction = 272, .frame_references = DT_PYTHON_NO_FIELD,           \
-    .frame_owner = 288, .code_filename = 320, .code_name = 336, .code_linetable = 344,             \
-    .code_firstlineno = 352, .code_instructions = 384, .bytes_size = 600, .bytes_data = 608,       \
-    .text_length = 632, .text_state = 624, .text_ascii = 640, .text_wide = DT_PYTHON_NO_FIELD,     \
-    .lines = DT_LINES_LOCATIONS
+    .interpreter_gc = 88, .gc_collecting = 656, .thread_next = 192, .thread_native_id = 224,       \
+    .thread_pthread = DT_PYTHON_NO_FIELD, .thread_frame = 208, .cframe_frame = DT_PYTHON_NO_FIELD, \
+    .frame_previous = 256, .frame_code = 264, .frame_instruction = 272,                            \
+    .frame_references = DT_PYTHON_NO_FIELD, .frame_owner = 288, .code_filename = 320,              \
+    .code_name = 336, .code_linetable = 344, .code_firstlineno = 352, .code_instructions = 384,    \
+    .bytes_size = 600, .bytes_data = 608, .text_length = 632, .text_state = 624,                   \
+    .text_ascii = 640, .text_wide = DT_PYTHON_NO_FIELD, .lines = DT_LINES_LOCATIONS
 
 static const struct dt_python_layout positions_3_14 = {
     POSITIONS_3_14,
@@ -165,8 +177,9 @@ const struct dt_python_layout *dt_python_layout_fixed(uint32_t version)
 {
     switch (version) {
     case 0x0308:
-    case 0x0309:
         return &layout_3_8;
+    case 0x0309:
+        return &layout_3_9;
     case 0x030a:
         return &layout_3_10;
     case 0x030b:
@@ -235,8 +248,18 @@ static int take_table(struct dt_python_layout *layout, const struct dt_python_la
     }
     *layout = *positions;
     memcpy(layout, offset, sizeof offset);
+    layout->gc_collecting = DT_PYTHON_NO_FIELD;
     layout->text_wide = layout->text_ascii + WIDE_BEHIND_ASCII;
     return makes_sense(layout) ? 0 : -1;
+}
+
+/* Stands apart, at the end of the table; a stack needs none of it. */
+static void take_collecting(struct dt_python_layout *layout, struct dt_memory *m, uint64_t at)
+{
+    uint64_t offset;
+    if (dt_memory_word(m, at, &offset) == 0 && offset < OFFSET_MAX)
+        layout->gc_collecting = (uint32_t)offset;
+    m->error = 0;
 }
 
 static int read_table(struct dt_python_layout *layout, struct dt_memory *m, uint32_t hex,
@@ -260,6 +283,7 @@ static int read_table(struct dt_python_layout *layout, struct dt_memory *m, uint
     if (memcmp(table, TABLE_COOKIE, 8) != 0 || word_at(table, TABLE_VERSION) != hex ||
         take_table(layout, positions, table) < 0)
         return dt_err_set(err, DT_E_RUNTIME, "the table of offsets is damaged");
+    take_collecting(layout, m, runtime + positions->gc_collecting);
     return 0;
 }
 

@@ -23,6 +23,7 @@
 struct dt_python_layout {
     uint32_t runtime_interpreters; /* the first */
     uint32_t interpreter_next, interpreter_threads;
+    uint32_t interpreter_gc; /* the state of its garbage collector; DT_PYTHON_NO_FIELD: elsewhere */
     uint32_t thread_next;
     uint32_t thread_native_id; /* from 3.11 on, else ... */
     uint32_t thread_pthread;   /* ... what pthread_self(3) tells the thread */
@@ -41,6 +42,7 @@ struct dt_python_layout {
     uint32_t text_length, text_state;
     uint32_t text_ascii, text_wide; /* the characters of ASCII text, and of other text */
     uint32_t text_kind;             /* the first bit of a text's kind in its state */
+    uint32_t gc_collecting;    /* in that state: not 0 while it collects; or DT_PYTHON_NO_FIELD */
     uint32_t instruction_unit; /* frame_instruction counts so many bytes; 0: it is an address */
     enum dt_line_format lines;
 };

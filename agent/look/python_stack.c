@@ -370,6 +370,17 @@ static int read_threads(struct look *k, uint64_t interpreter, struct dt_python_s
     return 0;
 }
 
+/* It is not known where the version does not tell, or its memory lies. */
+static bool is_collecting(struct dt_memory *m, const struct dt_python_layout *l,
+                          uint64_t interpreter)
+{
+    uint32_t collecting = 0;
+    if (l->interpreter_gc == DT_PYTHON_NO_FIELD || l->gc_collecting == DT_PYTHON_NO_FIELD)
+        return false;
+    uint64_t at = interpreter + l->interpreter_gc + l->gc_collecting;
+    return dt_memory_read(m, at, &collecting, sizeof collecting) == 0 && collecting == 1;
+}
+
 int dt_python_stacks_read(struct dt_python_stacks *stacks, struct dt_memory *m,
                           const struct dt_python_layout *layout, uint64_t runtime,
                           struct dt_err *err)
@@ -394,6 +405,7 @@ int dt_python_stacks_read_one(struct dt_python_stacks *stacks, struct dt_memory 
     k->only = native_id;
     rc = dt_memory_word(m, runtime + layout->runtime_interpreters, &interpreter);
     for (int i = 0; rc == 0 && interpreter && i < DT_PYTHON_INTERPRETERS_MAX; i++) {
+        stacks->collecting = stacks->collecting || is_collecting(m, layout, interpreter);
         rc = read_threads(k, interpreter, stacks);
         if (rc == 0)
             rc = dt_memory_word(m, interpreter + layout->interpreter_next, &interpreter);

@@ -34,7 +34,8 @@ struct dt_python_thread {
 struct dt_python_stacks {
     struct dt_python_thread *at;
     size_t len;
-    bool more; /* threads than DT_PYTHON_THREADS_MAX */
+    bool more;       /* threads than DT_PYTHON_THREADS_MAX */
+    bool collecting; /* garbage, in one of the interpreters */
 };
 
 /* Reads the threads of all interpreters. End with dt_python_stacks_finish() also after a failure.

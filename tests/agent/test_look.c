@@ -196,6 +196,29 @@ TEST(modules_are_no_images_of_python)
     end(&s);
 }
 
+TEST(a_collection_of_garbage_is_seen)
+{
+    struct script s;
+    struct dt_look look;
+    struct dt_err err;
+    char byte;
+    start(&s, "import os, gc\n"
+              "def wait(phase, info):\n"
+              "    if phase == 'start': os.write(1, b'x'), os.read(0, 1)\n"
+              "os.write(1, b'x'), os.read(0, 1)\n"
+              "gc.callbacks.append(wait)\n"
+              "gc.collect()\n");
+    CHECK_OK(dt_look_at(&look, s.pid, &err), err);
+    CHECK(!look.at[0].stacks.collecting);
+    uint32_t python = look.at[0].python;
+    dt_look_finish(&look);
+    CHECK(write(s.in, "x", 1) == 1 && read(s.out, &byte, 1) == 1);
+    CHECK_OK(dt_look_at(&look, s.pid, &err), err);
+    CHECK_EQ(look.at[0].stacks.collecting, python >= 0x03090000);
+    dt_look_finish(&look);
+    end(&s);
+}
+
 TEST(a_deep_stack_is_cut_outside)
 {
     struct script s;

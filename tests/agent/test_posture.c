@@ -345,6 +345,20 @@ TEST(stacks_without_a_number_have_the_main_one_last)
     CHECK_STR(s.where, "/job/data.py:5");
 }
 
+TEST(a_worker_that_collects_garbage_computes_for_python)
+{
+    static const struct process worker[PROCESSES] = {
+        {NULL, {T('R', NO_SYSCALL, "<module> /job/train.py:30")}, NULL}};
+    struct dt_stance s;
+    struct dt_look look = write_look(worker);
+    at.entries[0].stacks.collecting = true;
+    dt_posture_of(&look, NULL, &s);
+    CHECK_EQ(s.doing, DT_DOING_COLLECT);
+    at.tasks[0][0].state = 'S'; /* a finalizer of the user's may wait for anything */
+    dt_posture_of(&look, NULL, &s);
+    CHECK_EQ(s.doing, DT_DOING_WAIT);
+}
+
 TEST(what_is_no_python_has_its_page)
 {
     static const struct dt_page_told page = {.seen = true, .step = 7, .section = "checkpoint"};

@@ -118,6 +118,12 @@ TEST(our_offsets_are_those_of_the_headers)
     CHECK_EQ(l->interpreter_next, offsetof(PyInterpreterState, next));
     CHECK_EQ(l->thread_next, offsetof(PyThreadState, next));
     CHECK_EQ(l->frame_copy, DT_PYTHON_NO_FIELD);
+#if PY_VERSION_HEX < 0x03090000
+    CHECK_EQ(l->interpreter_gc, DT_PYTHON_NO_FIELD);
+#else
+    CHECK_EQ(l->interpreter_gc, offsetof(PyInterpreterState, gc));
+    CHECK_EQ(l->gc_collecting, offsetof(struct _gc_runtime_state, collecting));
+#endif
     check_frames(l);
     check_objects(l);
 }
@@ -138,6 +144,8 @@ TEST(our_positions_are_those_of_the_headers)
     CHECK_EQ(l->runtime_interpreters, offsetof(_Py_DebugOffsets, runtime_state.interpreters_head));
     CHECK_EQ(l->interpreter_next, offsetof(_Py_DebugOffsets, interpreter_state.next));
     CHECK_EQ(l->interpreter_threads, offsetof(_Py_DebugOffsets, interpreter_state.threads_head));
+    CHECK_EQ(l->interpreter_gc, offsetof(_Py_DebugOffsets, interpreter_state.gc));
+    CHECK_EQ(l->gc_collecting, offsetof(_Py_DebugOffsets, gc.collecting));
     CHECK_EQ(l->thread_next, offsetof(_Py_DebugOffsets, thread_state.next));
     CHECK_EQ(l->thread_native_id, offsetof(_Py_DebugOffsets, thread_state.native_thread_id));
     CHECK_EQ(l->thread_frame, offsetof(_Py_DebugOffsets, thread_state.current_frame));
