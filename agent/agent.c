@@ -6,6 +6,7 @@
 #include "agent/bind/bind.h"
 #include "agent/closing.h"
 #include "agent/events.h"
+#include "agent/failure/notice.h"
 #include "agent/failure/verdict.h"
 #include "agent/log_dir.h"
 #include "agent/output/output.h"
@@ -21,6 +22,7 @@
 #include "base/log.h"
 #include "base/signame.h"
 #include "base/str.h"
+#include "rendezvous/rdzv/futility.h"
 
 #include <inttypes.h>
 #include <signal.h>
@@ -74,6 +76,7 @@ struct agent {
     dt_ms lease;                  /* no later round can have begun by then; DT_FOREVER: ever */
     bool recalled;                /* the round is over, whatever comes of the workers */
     struct dt_closing closing;    /* the job is over */
+    struct dt_futility futility;  /* of a job that decides alone */
     struct dt_verdict verdict; /* on what failed here last, until there is a new round; or empty */
 };
 
@@ -201,10 +204,27 @@ static void keep_verdict(struct agent *a, const struct dt_verdict *v)
     rejoin(a);
 }
 
+/* Whether a restart would only fail in the same way, as is said then. Other nodes of a static job
+ * might go on waiting for one that ends: they have their own restarts. */
+static bool is_futile(struct agent *a, const struct dt_verdict *v)
+{
+    struct dt_notice n;
+    char words[DT_VERDICT_SENTENCE];
+    const struct dt_group *g = dt_attempt_group(a->attempt);
+    struct dt_scene scene = dt_attempt_scene(a->attempt);
+    dt_notice_make(&n, &scene, v->culprit.local_rank, dt_group_worker(g, v->culprit.local_rank));
+    enum dt_futility_answer answer = dt_futility_note(&a->futility, &n.result);
+    if (answer == DT_FUTILITY_NOT_KNOWN || a->plan->retry_deterministic || a->plan->max_nodes > 1)
+        return false;
+    dt_warn("%s; %s", dt_verdict_sentence(v, g, words, sizeof words), dt_futility_text(answer));
+    return true;
+}
+
 static void decide_alone(struct agent *a, struct dt_verdict *v)
 {
     char words[DT_VERDICT_SENTENCE];
-    if (a->restarts < a->plan->max_restarts && !dt_attempt_must_end_job(a->attempt)) {
+    bool again = a->restarts < a->plan->max_restarts && !dt_attempt_must_end_job(a->attempt);
+    if (again && !is_futile(a, v)) {
         a->restarts++;
         dt_warn("%s; restart %d of %d",
                 dt_verdict_sentence(v, dt_attempt_group(a->attempt), words, sizeof words),
@@ -223,7 +243,8 @@ static void take_failure(struct agent *a)
     struct dt_err err;
     struct dt_verdict v;
     const struct dt_group *g = dt_attempt_group(a->attempt);
-    if (dt_verdict_make(&v, a->plan, &a->world, g, &a->logs, a->output, &err) < 0) {
+    struct dt_scene scene = dt_attempt_scene(a->attempt);
+    if (dt_verdict_make(&v, &scene, g, &err) < 0) {
         fail(a, &err);
         dt_verdict_finish(&v);
         return;

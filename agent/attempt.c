@@ -126,7 +126,8 @@ static void say_failure(struct dt_attempt *t, int local_rank, const struct dt_wo
 {
     struct dt_notice n;
     t->failed = true;
-    dt_notice_make(&n, &t->world, local_rank, w, t->means.logs, t->means.output);
+    struct dt_scene scene = dt_attempt_scene(t);
+    dt_notice_make(&n, &scene, local_rank, w);
     t->events->on_failed(t->arg, &n.result);
 }
 
@@ -352,6 +353,15 @@ void dt_attempt_tell(const struct dt_attempt *t, struct dt_beat *facts)
 const struct dt_pages *dt_attempt_pages(const struct dt_attempt *t)
 {
     return t->pages;
+}
+
+struct dt_scene dt_attempt_scene(const struct dt_attempt *t)
+{
+    return (struct dt_scene){.plan = t->means.plan,
+                             .world = &t->world,
+                             .logs = t->means.logs,
+                             .output = t->means.output,
+                             .pages = t->pages};
 }
 
 const struct dt_group *dt_attempt_group(const struct dt_attempt *t)

@@ -5,6 +5,7 @@
 #define DT_AGENT_ATTEMPT_H
 
 #include "agent/bind/bind.h"
+#include "agent/failure/inquiry.h"
 #include "agent/hang/hang.h"
 #include "agent/log_dir.h"
 #include "agent/output/output.h"
@@ -75,6 +76,9 @@ void dt_attempt_tell(const struct dt_attempt *t, struct dt_beat *facts);
 
 /* What they tell of themselves; NULL: nothing is known. */
 const struct dt_pages *dt_attempt_pages(const struct dt_attempt *t);
+
+/* For who asks why a worker failed. */
+struct dt_scene dt_attempt_scene(const struct dt_attempt *t);
 
 /* The processes; their outcome is there when all is over. */
 const struct dt_group *dt_attempt_group(const struct dt_attempt *t);

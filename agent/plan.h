@@ -80,6 +80,7 @@ struct dt_plan {
 
     /* When something fails, or somebody wants it to end. */
     int max_restarts;
+    bool retry_deterministic; /* also what can only fail again is started again */
     uint64_t stop_signals;    /* bit N: signal N ends the job and goes to the workers */
     uint64_t forward_signals; /* bit N: signal N goes to the workers and nothing ends */
     dt_ms shutdown_timeout;   /* from the signal to SIGKILL */

@@ -438,6 +438,9 @@ static const struct dt_opt launch_opts[] = {
     {OWN, .name = "exit-code", .arg = "RULE", .parse = parse_exit_code, .words = "torchrun root-cause", AT(exit_code),
      .fallback = "torchrun", .help = "exit with 1 after any failure (torchrun), or with the status of the worker "
              "that failed first, which after a signal is 128 plus its number (root-cause)"},
+    {OWN, .name = "retry-deterministic", AT(run.retry_deterministic),
+     .help = "start the workers again also after a failure that can only come again, such as an argument that the script "
+             "does not take, until --max-restarts is used up"},
     {OWN, .name = "omp-threads", .arg = "N", .parse = parse_omp_threads, .words = "auto torchrun", AT(omp_threads),
      .fallback = "torchrun", .help = "OMP_NUM_THREADS for the workers: a number; auto, each worker's share of the "
              "processors; or torchrun, 1 if there are several workers. auto and torchrun do not replace a value that "

@@ -54,7 +54,7 @@ static const struct class_row {
     const char *name;
     const char *words; /* behind "rank 3 " */
     enum dt_cause_strength strength;
-    enum dt_cause_retry retry;
+    enum dt_retry retry;
     const char *advice; /* at the end; NULL: none */
 } classes[] = {
 /* clang-format off */
@@ -457,9 +457,9 @@ void dt_cause_find(const struct dt_cause_facts *facts, struct dt_cause *out)
     }
 }
 
-const char *dt_cause_retry_text(enum dt_cause_retry r)
+const char *dt_cause_retry_text(enum dt_retry r)
 {
-    static const char *const texts_of[] = {
+    static const char *const texts_of[DT_RETRIES] = {
         [DT_RETRY_MAY_HELP] = "may help",
         [DT_RETRY_SELDOM_HELPS] = "seldom helps",
         [DT_RETRY_CANNOT_HELP] = "cannot help",

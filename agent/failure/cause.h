@@ -20,16 +20,10 @@ enum dt_cause_strength {
     DT_CAUSE_WEAK,   /* a time-out or a connection: often all that a worker sees of another's end */
 };
 
-enum dt_cause_retry {
-    DT_RETRY_MAY_HELP,
-    DT_RETRY_SELDOM_HELPS, /* what fails twice in the same way will do so again */
-    DT_RETRY_CANNOT_HELP,
-};
-
 struct dt_cause {
     const char *class; /* "gpu_memory": static, never NULL once it was looked for */
     enum dt_cause_strength strength;
-    enum dt_cause_retry retry;
+    enum dt_retry retry;
     bool told;          /* by what the worker said, or by the kernel: more than how it ended */
     const char *advice; /* what to try: static; NULL: nothing is known */
     char place[DT_PLACE_MAX]; /* "train.py:88"; "": unknown */
@@ -55,6 +49,6 @@ void dt_cause_find(const struct dt_cause_facts *f, struct dt_cause *out);
 const char *dt_cause_sentence(const struct dt_cause *c, int rank, char out[DT_CAUSE_SENTENCE]);
 
 /* "may help", "seldom helps", "cannot help". */
-const char *dt_cause_retry_text(enum dt_cause_retry r);
+const char *dt_cause_retry_text(enum dt_retry r);
 
 #endif

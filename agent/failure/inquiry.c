@@ -15,17 +15,17 @@
 #include <unistd.h>
 
 #define FULL_BYTES (16ul << 10) /* fewer are of no use: file systems keep some to themselves */
+#define EARLY (60 * DT_SECOND)  /* to import what it needs takes a program up to half of that */
 
-bool dt_inquiry_said(const struct dt_log_dir *logs, const struct dt_output *output, int local_rank,
-                     struct dt_buf *out)
+bool dt_inquiry_said(const struct dt_scene *scene, int local_rank, struct dt_buf *out)
 {
     struct dt_error_file file = {0};
-    char *path = dt_log_dir_file(logs, local_rank, "error.json");
+    char *path = dt_log_dir_file(scene->logs, local_rank, "error.json");
     bool told = path && dt_error_file_read(path, &file, NULL) == 0 && file.message;
     if (told)
         dt_buf_put_str(out, file.message);
     else
-        dt_output_tail(output, local_rank, DT_STDERR, out);
+        dt_output_tail(scene->output, local_rank, DT_STDERR, out);
     dt_error_file_finish(&file);
     free(path);
     return told;
@@ -41,12 +41,12 @@ static bool is_full(const char *folder)
     return (geteuid() == 0 ? s.f_bfree : s.f_bavail) * s.f_frsize < FULL_BYTES;
 }
 
-bool dt_inquiry_disk_is_full(const struct dt_plan *plan, const struct dt_log_dir *logs,
-                             int local_rank)
+bool dt_inquiry_disk_is_full(const struct dt_scene *scene, int local_rank)
 {
-    bool writes = dt_way_of(plan, logs->attempt, local_rank, DT_STDOUT) == DT_WAY_FILE ||
-                  dt_way_of(plan, logs->attempt, local_rank, DT_STDERR) == DT_WAY_FILE;
-    return writes && is_full(logs->base);
+    const char *attempt = scene->logs->attempt;
+    bool writes = dt_way_of(scene->plan, attempt, local_rank, DT_STDOUT) == DT_WAY_FILE ||
+                  dt_way_of(scene->plan, attempt, local_rank, DT_STDERR) == DT_WAY_FILE;
+    return writes && is_full(scene->logs->base);
 }
 
 /* A setting of the kernel without its newline; "" where it cannot be read. */
@@ -75,8 +75,8 @@ const char *dt_inquiry_core(const struct dt_worker *w, char *out, size_t size)
     return dt_core_where(&core, out, size);
 }
 
-void dt_inquiry_cause(const struct dt_plan *plan, const struct dt_log_dir *logs, int local_rank,
-                      const struct dt_worker *w, struct dt_bytes said, struct dt_cause *out)
+void dt_inquiry_cause(const struct dt_scene *scene, int local_rank, const struct dt_worker *w,
+                      struct dt_bytes said, struct dt_cause *out)
 {
     char core[256];
     bool killed = WIFSIGNALED(w->status);
@@ -85,9 +85,14 @@ void dt_inquiry_cause(const struct dt_plan *plan, const struct dt_log_dir *logs,
         .signal = killed ? WTERMSIG(w->status) : 0,
         .ours = w->ours,
         .oom = &w->oom,
-        .full_disk = dt_inquiry_disk_is_full(plan, logs, local_rank) ? logs->base : "",
+        .full_disk = dt_inquiry_disk_is_full(scene, local_rank) ? scene->logs->base : "",
         .core = dt_inquiry_core(w, core, sizeof core),
         .last_said = said,
     };
     dt_cause_find(&facts, out);
+}
+
+bool dt_inquiry_is_early(const struct dt_scene *scene, const struct dt_worker *w)
+{
+    return dt_pages_step(scene->pages) < 0 && (w->exited_ns - w->started_ns) / 1000000 < EARLY;
 }

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/failure/notice.h"
 
-#include "agent/failure/error_file.h"
 #include "agent/failure/excerpt.h"
 #include "base/signame.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 
@@ -53,24 +51,6 @@ void dt_notice_signature(int exit_code, int signum, const char *message, char ou
     out[n] = '\0';
 }
 
-/* What it said of its failure: in its error file, else at the end of its stderr. */
-static void find_message(int local_rank, const struct dt_log_dir *logs,
-                         const struct dt_output *output, struct dt_buf *out)
-{
-    struct dt_buf last = {0};
-    struct dt_error_file file = {0};
-    char *path = dt_log_dir_file(logs, local_rank, "error.json");
-    if (path && dt_error_file_read(path, &file, NULL) == 0 && file.message)
-        dt_buf_put_str(out, file.message);
-    dt_error_file_finish(&file);
-    free(path);
-    if (out->len)
-        return;
-    dt_output_tail(output, local_rank, DT_STDERR, &last);
-    dt_excerpt_put((struct dt_bytes){last.at, last.len}, out);
-    dt_buf_finish(&last);
-}
-
 static void put_text(struct dt_notice *n, const struct dt_worker *w, const char *message)
 {
     const struct dt_result *r = &n->result;
@@ -87,24 +67,31 @@ static void put_text(struct dt_notice *n, const struct dt_worker *w, const char 
                  line.len < 200 ? (int)line.len : 200, (const char *)line.at);
 }
 
-void dt_notice_make(struct dt_notice *n, const struct dt_world *world, int local_rank,
-                    const struct dt_worker *w, const struct dt_log_dir *logs,
-                    const struct dt_output *output)
+void dt_notice_make(struct dt_notice *n, const struct dt_scene *scene, int local_rank,
+                    const struct dt_worker *w)
 {
-    struct dt_buf message = {0};
-    bool killed = WIFSIGNALED(w->status);
+    struct dt_buf said = {0}, message = {0};
+    bool killed = WIFSIGNALED(w->status), told = dt_inquiry_said(scene, local_rank, &said);
+    struct dt_bytes all = {said.at, said.len};
     *n = (struct dt_notice){0};
+    dt_inquiry_cause(scene, local_rank, w, all, &n->cause);
     n->result = (struct dt_result){
         .evidence = killed && !w->ours ? DT_EVIDENCE_CRASH : DT_EVIDENCE_PROGRAM,
-        .rank = world->first_rank + local_rank,
+        .rank = scene->world->first_rank + local_rank,
         .local_rank = local_rank,
         .exit_code = killed ? 0 : WEXITSTATUS(w->status),
         .signal = killed ? WTERMSIG(w->status) : 0,
         .signature = n->signature,
         .text = n->text,
+        .retry = n->cause.retry,
+        .early = dt_inquiry_is_early(scene, w),
+        .place = n->cause.place,
     };
-    find_message(local_rank, logs, output, &message);
-    dt_notice_signature(n->result.exit_code, n->result.signal, dt_buf_cstr(&message), n->signature);
-    put_text(n, w, dt_buf_cstr(&message));
+    if (!told)
+        dt_excerpt_put(all, &message);
+    const char *words = dt_buf_cstr(told ? &said : &message);
+    dt_notice_signature(n->result.exit_code, n->result.signal, words, n->signature);
+    put_text(n, w, words);
+    dt_buf_finish(&said);
     dt_buf_finish(&message);
 }

@@ -5,21 +5,18 @@
 #ifndef DT_AGENT_FAILURE_NOTICE_H
 #define DT_AGENT_FAILURE_NOTICE_H
 
-#include "agent/log_dir.h"
-#include "agent/output/output.h"
-#include "agent/process/group.h"
-#include "agent/world.h"
+#include "agent/failure/inquiry.h"
 
 #define DT_SIGNATURE_MAX 128
 
 struct dt_notice {
-    struct dt_result result; /* its strings are the two below */
+    struct dt_result result; /* its strings are those below */
     char signature[DT_SIGNATURE_MAX], text[DT_WHY_MAX];
+    struct dt_cause cause;
 };
 
-void dt_notice_make(struct dt_notice *n, const struct dt_world *world, int local_rank,
-                    const struct dt_worker *w, const struct dt_log_dir *logs,
-                    const struct dt_output *output);
+void dt_notice_make(struct dt_notice *n, const struct dt_scene *scene, int local_rank,
+                    const struct dt_worker *w);
 
 /* "exit 1: ValueError: no file for rank #" out of MESSAGE, of which the last line counts; numbers
  * are left out, as they differ between nodes where the failure does not. Pure. */

@@ -6,10 +6,9 @@
 #define DT_AGENT_FAILURE_TRACEBACK_H
 
 #include "base/buf.h"
+#include "rendezvous/protocol/messages.h"
 
 #include <stdbool.h>
-
-#define DT_PLACE_MAX 128
 
 struct dt_traceback {
     struct dt_bytes exception; /* its first line: "ValueError: boom" */

@@ -30,41 +30,39 @@ static int64_t seconds_of(int64_t monotonic_ns)
 }
 
 /* A worker that writes its files itself, and cannot, dies of that and has nowhere to say so. */
-static void look_at_disk(struct dt_failure *f, const struct dt_plan *plan,
-                         const struct dt_log_dir *logs, const struct dt_buf *last)
+static void look_at_disk(struct dt_failure *f, const struct dt_scene *scene,
+                         const struct dt_buf *last)
 {
-    if (!dt_inquiry_disk_is_full(plan, logs, f->local_rank))
+    if (!dt_inquiry_disk_is_full(scene, f->local_rank))
         return;
     snprintf(f->remark, sizeof f->remark,
              last->len ? "what it printed last could not be written: %s is full"
                        : "its output could not be written: %s is full",
-             logs->base);
+             scene->logs->base);
 }
 
-static int add_failure(struct dt_verdict *v, const struct dt_plan *plan,
-                       const struct dt_world *world, int local_rank, const struct dt_worker *w,
-                       const struct dt_log_dir *logs, const struct dt_output *output,
-                       struct dt_err *err)
+static int add_failure(struct dt_verdict *v, const struct dt_scene *scene, int local_rank,
+                       const struct dt_worker *w, struct dt_err *err)
 {
     struct dt_buf last = {0};
     char memory[DT_OOM_TEXT];
-    char *error_file = dt_log_dir_file(logs, local_rank, "error.json");
+    char *error_file = dt_log_dir_file(scene->logs, local_rank, "error.json");
     struct dt_failure *f = &v->failures[v->count];
     *f = (struct dt_failure){
         .local_rank = local_rank,
-        .rank = world->first_rank + local_rank,
+        .rank = scene->world->first_rank + local_rank,
         .pid = w->pid,
         .exit_code = exit_code(w->status),
         .died_ns = w->exited_ns,
     };
     snprintf(f->remark, sizeof f->remark, "%s", *w->why ? w->why : dt_oom_text(&w->oom, memory));
-    dt_output_tail(output, local_rank, DT_STDERR, &last);
+    dt_output_tail(scene->output, local_rank, DT_STDERR, &last);
     if (!*f->remark)
-        look_at_disk(f, plan, logs, &last);
+        look_at_disk(f, scene, &last);
     int rc = dt_failure_complete(f, error_file, (struct dt_bytes){last.at, last.len},
                                  seconds_of(w->exited_ns), err);
     v->count++; /* from here on dt_verdict_finish() frees what there is of it */
-    dt_inquiry_cause(plan, logs, local_rank, w,
+    dt_inquiry_cause(scene, local_rank, w,
                      f->has_file ? dt_bytes_of(f->message) : (struct dt_bytes){last.at, last.len},
                      &f->cause);
     dt_buf_finish(&last);
@@ -80,52 +78,49 @@ static bool confesses(const struct dt_worker *w, const struct dt_cause *c)
     return WIFEXITED(w->status) && WEXITSTATUS(w->status) != 0 && c->strength == DT_CAUSE_STRONG;
 }
 
-static void find_confession(const struct dt_plan *plan, const struct dt_world *world,
-                            const struct dt_group *group, const struct dt_log_dir *logs,
-                            const struct dt_output *output, struct dt_culprit *out)
+static void find_confession(const struct dt_scene *scene, const struct dt_group *group,
+                            struct dt_culprit *out)
 {
     bool found = false;
-    for (int i = 0; i < plan->nproc; i++) {
+    for (int i = 0; i < scene->plan->nproc; i++) {
         const struct dt_worker *w = dt_group_worker(group, i);
         struct dt_cause cause = {0};
         struct dt_buf said = {0};
         if (w->end != DT_WORKER_TERMINATED || (found && w->exited_ns >= out->died_ns))
             continue;
-        dt_inquiry_said(logs, output, i, &said);
-        dt_inquiry_cause(plan, logs, i, w, (struct dt_bytes){said.at, said.len}, &cause);
+        dt_inquiry_said(scene, i, &said);
+        dt_inquiry_cause(scene, i, w, (struct dt_bytes){said.at, said.len}, &cause);
         dt_buf_finish(&said);
         if (!confesses(w, &cause))
             continue;
-        *out = (struct dt_culprit){i, world->first_rank + i, w->exited_ns, cause};
+        *out = (struct dt_culprit){i, scene->world->first_rank + i, w->exited_ns, cause};
         found = true;
     }
 }
 
 /* The report is of those who failed first; the culprit may be one who was slower to end. */
-static void find_culprit(struct dt_verdict *v, const struct dt_plan *plan,
-                         const struct dt_world *world, const struct dt_group *group,
-                         const struct dt_log_dir *logs, const struct dt_output *output)
+static void find_culprit(struct dt_verdict *v, const struct dt_scene *scene,
+                         const struct dt_group *group)
 {
     const struct dt_failure *f = &v->failures[v->root];
     v->culprit = (struct dt_culprit){f->local_rank, f->rank, f->died_ns, f->cause};
     if (f->cause.strength == DT_CAUSE_WEAK)
-        find_confession(plan, world, group, logs, output, &v->culprit);
+        find_confession(scene, group, &v->culprit);
 }
 
-int dt_verdict_make(struct dt_verdict *v, const struct dt_plan *plan, const struct dt_world *world,
-                    const struct dt_group *group, const struct dt_log_dir *logs,
-                    const struct dt_output *output, struct dt_err *err)
+int dt_verdict_make(struct dt_verdict *v, const struct dt_scene *scene,
+                    const struct dt_group *group, struct dt_err *err)
 {
-    *v = (struct dt_verdict){.failures = calloc((size_t)plan->nproc, sizeof *v->failures)};
+    *v = (struct dt_verdict){.failures = calloc((size_t)scene->plan->nproc, sizeof *v->failures)};
     if (!v->failures)
         return dt_err_set(err, DT_E_MEMORY, "no memory for the report");
-    for (int i = 0; i < plan->nproc; i++) {
+    for (int i = 0; i < scene->plan->nproc; i++) {
         const struct dt_worker *w = dt_group_worker(group, i);
-        if (w->end == DT_WORKER_FAILED && add_failure(v, plan, world, i, w, logs, output, err) < 0)
+        if (w->end == DT_WORKER_FAILED && add_failure(v, scene, i, w, err) < 0)
             return -1;
     }
     v->root = dt_failure_root(v->failures, v->count);
-    find_culprit(v, plan, world, group, logs, output);
+    find_culprit(v, scene, group);
     return 0;
 }
 

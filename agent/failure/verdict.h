@@ -6,12 +6,10 @@
 
 #include "agent/backend/backend.h"
 #include "agent/failure/failure.h"
-#include "agent/log_dir.h"
-#include "agent/output/output.h"
+#include "agent/failure/inquiry.h"
 #include "agent/plan.h"
 #include "agent/process/group.h"
 #include "agent/watch/pages.h"
-#include "agent/world.h"
 
 /* Who of this node's workers is to blame. */
 struct dt_culprit {
@@ -28,9 +26,8 @@ struct dt_verdict {
 
 /* Gathers the failures of a group that is over and whose output is drained. End it with
  * dt_verdict_finish(), also after a failure. */
-int dt_verdict_make(struct dt_verdict *v, const struct dt_plan *plan, const struct dt_world *world,
-                    const struct dt_group *group, const struct dt_log_dir *logs,
-                    const struct dt_output *output, struct dt_err *err);
+int dt_verdict_make(struct dt_verdict *v, const struct dt_scene *scene,
+                    const struct dt_group *group, struct dt_err *err);
 void dt_verdict_finish(struct dt_verdict *v);
 
 /* "worker 3 (pid 812) killed by SIGSEGV after 41.2 s" of the root cause. */

@@ -45,6 +45,8 @@
     {.name = name_, .kind = DT_FIELD_INT64, .optional = true, .at = AT(member), .max = DT_FIELD_WHOLE_MAX}
 #define PERHAPS_TRUE(name_, member) \
     {.name = name_, .kind = DT_FIELD_BOOL, .optional = true, .at = AT(member)}
+#define PERHAPS_CHOICE(name_, member, count, names) \
+    {.name = name_, .kind = DT_FIELD_ENUM, .optional = true, .at = AT(member), .max = count, .value_name = names}
 #define PERHAPS_WORDS(name_, member, size) \
     {.name = name_, .kind = DT_FIELD_STRING, .optional = true, .at = AT(member), .max = size - 1}
 
@@ -134,6 +136,7 @@ static const struct dt_field world[] = {
 static const struct dt_field only_why[] = {PERHAPS_WORDS("why", why, DT_WHY_MAX), {0}};
 
 static const char *evidence_name(int e) { return dt_evidence_name((enum dt_evidence)e); }
+static const char *retry_name(int r) { return dt_retry_name((enum dt_retry)r); }
 static const char *close_kind_name(int k) { return dt_close_kind_name((enum dt_close_kind)k); }
 
 static const struct dt_field result[] = {
@@ -146,6 +149,9 @@ static const struct dt_field result[] = {
     PERHAPS_TRUE("ends_job", result.ends_job),
     WORDS("signature", result.signature, DT_WHY_MAX),
     WORDS("text", result.text, DT_WHY_MAX),
+    PERHAPS_CHOICE("retry", result.retry, DT_RETRIES, retry_name),
+    PERHAPS_TRUE("early", result.early),
+    PERHAPS_WORDS("place", result.place, DT_PLACE_MAX),
     {0},
 };
 static const struct dt_field closing[] = {
@@ -231,6 +237,16 @@ const char *dt_evidence_name(enum dt_evidence e)
         [DT_EVIDENCE_HARDWARE] = "hardware",
     };
     return e < DT_EVIDENCES ? names[e] : "unknown";
+}
+
+const char *dt_retry_name(enum dt_retry r)
+{
+    static const char *const names[DT_RETRIES] = {
+        [DT_RETRY_MAY_HELP] = "may",
+        [DT_RETRY_SELDOM_HELPS] = "seldom",
+        [DT_RETRY_CANNOT_HELP] = "cannot",
+    };
+    return r < DT_RETRIES ? names[r] : "unknown";
 }
 
 const char *dt_close_kind_name(enum dt_close_kind k)

@@ -30,6 +30,7 @@
 #define DT_STATUS_FRAME_MAX (1u << 20) /* ... a page for dtrun-ctl */
 #define DT_WHY_MAX 400                 /* with its NUL; sentences for people are cut there */
 #define DT_FINDING_TEXT_MAX 1024       /* with its NUL; the sentences of a FINDING */
+#define DT_PLACE_MAX 128               /* of "FILE:LINE", with its NUL */
 #define DT_NONCE_SIZE 16
 #define DT_PROOF_SIZE 32
 
@@ -110,6 +111,15 @@ enum dt_evidence {
 };
 const char *dt_evidence_name(enum dt_evidence e);
 
+/* Whether the same workers, started again, may come further. */
+enum dt_retry {
+    DT_RETRY_MAY_HELP,
+    DT_RETRY_SELDOM_HELPS, /* what fails twice in the same way will do so again */
+    DT_RETRY_CANNOT_HELP,
+    DT_RETRIES,
+};
+const char *dt_retry_name(enum dt_retry r);
+
 struct dt_result {
     bool succeeded;
     enum dt_evidence evidence;
@@ -118,6 +128,9 @@ struct dt_result {
     bool ends_job;         /* no other round is to follow, whatever the budget has */
     const char *signature; /* equal for equal failures on different nodes; "" unknown */
     const char *text;      /* one sentence: "rank 3 (local rank 1) died of SIGSEGV" */
+    enum dt_retry retry;
+    bool early;        /* before any step, and soon after it was started */
+    const char *place; /* where in the program: "train.py:88"; NULL or "" unknown */
 };
 
 /* Of constant size however many nodes there are. */

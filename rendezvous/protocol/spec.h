@@ -97,6 +97,8 @@
     LATER(TEXT, user,            0,  DT_ROLE_MAX - 1)                                                                 \
     /* --allow-mixed-nodes: other commands and users are meant to be there. */                                        \
     LATER(TRUTH, mixed,          0,  1,                        .label = "mixed nodes")                                \
+    /* What can only fail again is started again, too. */                                                             \
+    LATER(TRUTH, retry_deterministic, 0, 1,                    .option = "retry-deterministic")                       \
     /* A new row goes here. */
 /* clang-format on */
 

@@ -25,6 +25,7 @@
 #include "rendezvous/protocol/messages.h"
 #include "rendezvous/rdzv/budget.h"
 #include "rendezvous/rdzv/exclude.h"
+#include "rendezvous/rdzv/futility.h"
 #include "rendezvous/rdzv/members.h"
 
 enum dt_rdzv_event_type {
@@ -115,6 +116,10 @@ struct dt_fault {
     enum dt_evidence evidence;
     char node[DT_NODE_NAME_MAX];
     char text[DT_WHY_MAX], signature[DT_NODE_NAME_MAX];
+    /* Not journalled: a failure that can only come again will show it then. */
+    enum dt_retry retry;
+    bool early;
+    char place[DT_PLACE_MAX];
 };
 
 /* Who was to blame for the last failures in a row that cost a restart. */
@@ -212,9 +217,10 @@ struct dt_rdzv {
     bool strays;    /* nodes went silent, and may be back with workers */
     struct dt_seat *seats;
     size_t seats_len;
-    int size;              /* world size of that round */
-    struct dt_blame blame; /* not journalled: who is to blame will show it again */
-    int expected;          /* nodes that a scheduler started; 0: unknown */
+    int size;                    /* world size of that round */
+    struct dt_blame blame;       /* not journalled: who is to blame will show it again */
+    struct dt_futility futility; /* the same */
+    int expected;                /* nodes that a scheduler started; 0: unknown */
     char master_addr[DT_NODE_ADDR_MAX];
     int master_port;
     dt_ms now;             /* of this step ... */

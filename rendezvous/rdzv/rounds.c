@@ -241,24 +241,29 @@ static bool is_newcomers_fault(const struct dt_rdzv *r, const struct dt_member *
            !rdzv_is_out(r, m, NULL);
 }
 
-static struct dt_fault fault_of(const struct dt_member *m, const struct dt_result *result)
+static struct dt_fault fault_of(const struct dt_rdzv *r, const struct dt_member *m,
+                                const struct dt_result *result)
 {
-    struct dt_fault f = {.pending = true, .evidence = result->evidence};
+    struct dt_fault f = {.pending = true,
+                         .evidence = result->evidence,
+                         .retry = result->retry,
+                         .early = result->early && r->running.first_step < 0};
     snprintf(f.node, sizeof f.node, "%s", m->said_name);
     snprintf(f.text, sizeof f.text, "%s: %s", m->name.text, result->text);
     snprintf(f.signature, sizeof f.signature, "%s", result->signature);
+    snprintf(f.place, sizeof f.place, "%s", result->place ? result->place : "");
     return f;
 }
 
 void rdzv_note_fault(struct dt_rdzv *r, const struct dt_member *m, const struct dt_result *result)
 {
-    r->gathering.fault = fault_of(m, result);
+    r->gathering.fault = fault_of(r, m, result);
 }
 
 void rdzv_failed(struct dt_rdzv *r, struct dt_rdzv_actions *out, struct dt_member *m,
                  const struct dt_result *result)
 {
-    struct dt_fault fault = fault_of(m, result);
+    struct dt_fault fault = fault_of(r, m, result);
     fault.newcomer = is_newcomers_fault(r, m);
     rdzv_fence(r, out, false, fault.text);
     r->gathering.fault = fault;
@@ -278,6 +283,18 @@ static void close_for_fault(struct dt_rdzv *r, struct dt_rdzv_actions *out,
     else
         rdzv_close(r, out, DT_CLOSE_FAILED, "%s; of %d restart%s none is left (--max-restarts)",
                    text, r->spec.max_restarts, r->spec.max_restarts == 1 ? "" : "s");
+}
+
+/* Whether another round can only fail in the same way: then the job ends. */
+static bool is_futile(struct dt_rdzv *r, struct dt_rdzv_actions *out, const struct dt_fault *f)
+{
+    const struct dt_result result = {
+        .retry = f->retry, .early = f->early, .signature = f->signature, .place = f->place};
+    enum dt_futility_answer answer = dt_futility_note(&r->futility, &result);
+    if (answer == DT_FUTILITY_NOT_KNOWN || r->spec.retry_deterministic)
+        return false;
+    rdzv_close(r, out, DT_CLOSE_NO_PROGRESS, "%s; %s", f->text, dt_futility_text(answer));
+    return true;
 }
 
 /* The job ran well before NODE came, and will do so without it: nobody pays. */
@@ -325,6 +342,8 @@ static void charge_fault(struct dt_rdzv *r, struct dt_rdzv_actions *out, const s
         close_for_fault(r, out, answer, loss, f->text);
         return;
     }
+    if (!loss && is_futile(r, out, f))
+        return;
     rdzv_journal(out);
     if (!loss) {
         rdzv_news(r, "restart %d of %d", r->budget.spent, r->spec.max_restarts);

@@ -73,6 +73,7 @@ TEST(without_files_and_output_there_is_still_a_sentence)
     struct dt_output *output = dt_output_create(&loop, &plan, console, &err);
     CHECK(output != NULL);
     CHECK_OK(dt_output_begin(output, NULL, 4, &err), err);
+    struct dt_scene scene = {.plan = &plan, .world = &world, .logs = &logs, .output = output};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct dt_worker w = {.end = DT_WORKER_FAILED,
                               .status = rows[i].status,
@@ -80,7 +81,7 @@ TEST(without_files_and_output_there_is_still_a_sentence)
                               .oom = {rows[i].oom, 1 << 30}};
         struct dt_notice n;
         CHECK_ROW("%d", rows[i].status);
-        dt_notice_make(&n, &world, 1, &w, &logs, output);
+        dt_notice_make(&n, &scene, 1, &w);
         CHECK_EQ(n.result.evidence, rows[i].evidence);
         CHECK(!n.result.succeeded);
         CHECK_STR(n.result.text, rows[i].text);

@@ -358,7 +358,8 @@ TEST(nodes_that_run_other_things_are_told_apart)
 TEST(how_it_ends)
 {
     static const struct told_row rows[] = {
-        {"--max-restarts=3|x", "", "restarts: 3", NULL, 0},
+        {"--max-restarts=3|x", "", "restarts: 3|retry what can only fail again: no", NULL, 0},
+        {"--retry-deterministic|x", "", "retry what can only fail again: yes", NULL, 0},
         {"--max-restarts=-1|x", "", NULL, "--max-restarts: -1 is negative; give 0 for none", 1},
         {"--monitor-interval=5|x", "",
          "ignored: --monitor-interval has no effect: the end of a worker is noticed at once", NULL, 0},

@@ -28,6 +28,71 @@ TEST(a_failure_is_paid_once_and_by_all)
     end();
 }
 
+/* A failure of node 0 that says of itself whether it can but come again, and all come back. */
+static void fail_early(enum dt_retry retry, const char *place, int nodes)
+{
+    forget_told();
+    frame(1000, (struct dt_message){.type = DT_MSG_RESULT,
+                                    .round = last_round[0],
+                                    .result = {.exit_code = 1,
+                                               .signature = "exit 1: KeyError",
+                                               .text = "rank 0 exited with 1",
+                                               .retry = retry,
+                                               .early = true,
+                                               .place = place}});
+    for (int i = 0; i < nodes; i++)
+        join((uint64_t)(1000 + i));
+}
+
+TEST(what_no_retry_can_help_ends_the_job_with_restarts_left)
+{
+    begin_running(2, 2, 2);
+    run->spec.max_restarts = 3;
+    fail_early(DT_RETRY_CANNOT_HELP, "", 2);
+    for (int i = 0; i < 2; i++) {
+        CHECK_STR(told[i], "stop close-no_progress ");
+        CHECK(strstr(why[i], "node0: rank 0 exited with 1; a retry cannot help, so there is none"));
+    }
+    CHECK_EQ(run->state, DT_RUN_CLOSED);
+    end();
+}
+
+TEST(the_same_failure_at_the_same_place_is_tried_twice_and_no_more)
+{
+    begin_running(2, 2, 2);
+    run->spec.max_restarts = 5;
+    run->spec.no_progress = 0;
+    fail_early(DT_RETRY_SELDOM_HELPS, "train.py:3", 2);
+    CHECK_EQ(run->state, DT_RUN_RUNNING);
+    fail_early(DT_RETRY_SELDOM_HELPS, "train.py:4", 2);
+    now += 60 * DT_SECOND;
+    tick();
+    CHECK_EQ(run->state, DT_RUN_RUNNING);
+    fail_early(DT_RETRY_SELDOM_HELPS, "train.py:4", 2);
+    CHECK_EQ(run->state, DT_RUN_CLOSED);
+    CHECK_EQ(run->closed.kind, DT_CLOSE_NO_PROGRESS);
+    CHECK(strstr(why[1], "in the same way twice"));
+    end();
+}
+
+TEST(who_asks_for_it_gets_every_restart)
+{
+    begin_running(1, 1, 1);
+    run->spec.max_restarts = 2;
+    run->spec.no_progress = 0;
+    run->spec.retry_deterministic = true;
+    for (int i = 0; i < 2; i++) {
+        fail_early(DT_RETRY_CANNOT_HELP, "train.py:3", 1);
+        now += 60 * DT_SECOND;
+        tick();
+        CHECK_EQ(run->state, DT_RUN_RUNNING);
+    }
+    fail_early(DT_RETRY_CANNOT_HELP, "train.py:3", 1);
+    CHECK_EQ(run->closed.kind, DT_CLOSE_FAILED);
+    CHECK(strstr(why[0], "of 2 restarts none is left"));
+    end();
+}
+
 TEST(who_comes_without_its_workers_ends_the_round_and_all_are_told_why)
 {
     begin_running(2, 2, 2);

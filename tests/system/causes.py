@@ -105,6 +105,28 @@ def cascade(dtrun):
            "    s.close(); signal.sigwait({signal.SIGTERM})")
 
 
+def retries(dtrun):
+    """How often a program is started that is allowed three restarts."""
+    rows = [
+        ("an argument that the script does not take", "import argparse; argparse.ArgumentParser().parse_args(['-x'])", (), 1),
+        ("the same exception at the same place", "{}['x']", (), 2),
+        ("the same exception with another number", "{}[os.getpid()]", (), 2),
+        ("another exception each time", "{}[chr(97 + int(os.environ['TORCHELASTIC_RESTART_COUNT']))]", (), 4),
+        ("another place each time", "exec(compile('\\n' * int(os.environ['TORCHELASTIC_RESTART_COUNT']) + '{}[0]', 'x.py', 'exec'))", (), 4),
+        ("what may be anything", "raise RuntimeError('not today')", (), 4),
+        ("the same exception, and --retry-deterministic", "{}['x']", ("--retry-deterministic",), 4),
+    ]
+    for name, script, options, wanted in rows:
+        def run(script=script, options=options, wanted=wanted):
+            status, err = job(dtrun, ("--max-restarts", "3", *options),
+                              "print('started', file=sys.stderr)\n" + script)
+            tap.check_equal(len(re.findall("^started$", err, re.MULTILINE)), wanted, "how often it was started")
+            line_of(err)
+            tap.check_equal("--retry-deterministic" in err, wanted < 4, "what undoes it is said")
+
+        tap.case("how often: " + name, run)
+
+
 def disk(dtrun):
     """The disk of the logs is full, so that not even the traceback can be written."""
     folder = tempfile.mkdtemp()
@@ -148,6 +170,7 @@ def main():
     mistakes(dtrun)
     signals(dtrun)
     cascade(dtrun)
+    retries(dtrun)
     tap.case("a full disk", lambda: disk(dtrun))
     tap.case("of two ranks of PyTorch the one that raised", lambda: torch_cascade(dtrun))
     tap.done()

@@ -240,9 +240,11 @@ void dt_session_failed(struct dt_session *s, const struct dt_result *result, dt_
         return; /* of a round that is over already */
     snprintf(s->result_text, sizeof s->result_text, "%s", result->text);
     snprintf(s->result_signature, sizeof s->result_signature, "%s", result->signature);
+    snprintf(s->result_place, sizeof s->result_place, "%s", result->place ? result->place : "");
     s->result = *result;
     s->result.text = s->result_text;
     s->result.signature = s->result_signature;
+    s->result.place = s->result_place;
     s->result_pending = true;
     s->how = DT_STOP_ALONE;
     become(s, DT_SESSION_STOPPING);

@@ -79,7 +79,7 @@ struct dt_session {
     char over[DT_WHY_MAX]; /* the claim's */
     bool result_pending;   /* a failure that no world has followed yet */
     struct dt_result result;
-    char result_text[DT_WHY_MAX], result_signature[128];
+    char result_text[DT_WHY_MAX], result_signature[128], result_place[DT_PLACE_MAX];
     char leave_text[DT_WHY_MAX]; /* LEAVING: why */
     struct dt_beat facts;        /* what beats say */
     dt_ms still, still_said;     /* RUNNING: so long the workers stood still, then; 0: they move */
