@@ -7,6 +7,7 @@
 #include "agent/closing.h"
 #include "agent/events.h"
 #include "agent/failure/notice.h"
+#include "agent/failure/round_file.h"
 #include "agent/failure/verdict.h"
 #include "agent/log_dir.h"
 #include "agent/output/output.h"
@@ -77,6 +78,7 @@ struct agent {
     bool recalled;                /* the round is over, whatever comes of the workers */
     struct dt_closing closing;    /* the job is over */
     struct dt_futility futility;  /* of a job that decides alone */
+    char cause[DT_WHY_MAX]; /* why the round before failed, as all nodes are told; "": it did not */
     struct dt_verdict verdict; /* on what failed here last, until there is a new round; or empty */
 };
 
@@ -159,12 +161,32 @@ static void end_by_signal(struct agent *a)
     end(a, a->plan->exit_policy == DT_EXIT_ROOT_CAUSE ? 128 + a->signum : 1);
 }
 
+static void note_round(struct agent *a, const char *cause, const char *decided,
+                       const struct dt_verdict *v)
+{
+    struct dt_err err;
+    if (dt_round_file_write(&a->logs, a->world.round, cause, decided, v, &err) < 0)
+        dt_warn("%s", err.text);
+}
+
+/* As the last line of those nodes that print a report. */
+static void say_cause(const struct agent *a)
+{
+    char line[DT_WHY_MAX + 16];
+    snprintf(line, sizeof line, "root cause: %s\n", a->cause);
+    dt_log_plain(line);
+}
+
 /* The report is that of a failure here, whose last round nobody has followed by another. */
 static void end_closed(struct agent *a)
 {
     enum dt_close_kind kind = a->closing.kind;
+    if (*a->cause && a->world.size > 0)
+        note_round(a, a->cause, "the job ended", &a->verdict);
     bool report = kind != DT_CLOSE_SUCCEEDED && a->verdict.count > 0;
-    int own = report ? dt_verdict_deliver(&a->verdict, a->plan) : 0;
+    int own = report ? dt_verdict_deliver(&a->verdict, a->plan, *a->cause ? a->cause : NULL) : 0;
+    if (!report && *a->cause)
+        say_cause(a);
     bool well = report || kind == DT_CLOSE_SUCCEEDED; /* the agent itself, as in torchrun */
     dt_events_agent(a->events, well ? "SUCCEEDED" : "FAILED", -1, NULL);
     end(a, dt_closing_status(kind, a->plan->exit_policy, own));
@@ -193,6 +215,27 @@ static void rejoin(struct agent *a)
         join(a);
 }
 
+/* What is known of a culprit here, for the rendezvous to compare with those of other nodes. */
+static void tell_found(struct agent *a, const struct dt_culprit *c)
+{
+    struct dt_notice n;
+    struct dt_scene scene = dt_attempt_scene(a->attempt);
+    if (a->closing.come || !a->backend->ops->found)
+        return;
+    dt_notice_make(&n, &scene, c->local_rank,
+                   dt_group_worker(dt_attempt_group(a->attempt), c->local_rank));
+    a->backend->ops->found(a->backend, &n.result);
+}
+
+/* The round was ended for a failure elsewhere, which may be what became of one here. */
+static void look_for_confession(struct agent *a)
+{
+    struct dt_culprit c;
+    struct dt_scene scene = dt_attempt_scene(a->attempt);
+    if (dt_verdict_find_confession(&scene, dt_attempt_group(a->attempt), &c))
+        tell_found(a, &c);
+}
+
 /* The rendezvous was told when it happened, unless it had ended the round already. What it decides
  * follows the join. */
 static void keep_verdict(struct agent *a, const struct dt_verdict *v)
@@ -201,6 +244,7 @@ static void keep_verdict(struct agent *a, const struct dt_verdict *v)
     dt_events_workers(a->events, dt_attempt_group(a->attempt), v);
     dt_warn("%s", dt_verdict_sentence(v, dt_attempt_group(a->attempt), words, sizeof words));
     a->verdict = *v;
+    tell_found(a, &v->culprit);
     rejoin(a);
 }
 
@@ -222,9 +266,15 @@ static bool is_futile(struct agent *a, const struct dt_verdict *v)
 
 static void decide_alone(struct agent *a, struct dt_verdict *v)
 {
-    char words[DT_VERDICT_SENTENCE];
-    bool again = a->restarts < a->plan->max_restarts && !dt_attempt_must_end_job(a->attempt);
-    if (again && !is_futile(a, v)) {
+    char words[DT_VERDICT_SENTENCE], decided[64] = "the job ended";
+    bool again = a->restarts < a->plan->max_restarts && !dt_attempt_must_end_job(a->attempt) &&
+                 !is_futile(a, v);
+    if (again)
+        snprintf(decided, sizeof decided, "restart %d of %d", a->restarts + 1,
+                 a->plan->max_restarts);
+    dt_cause_sentence(&v->culprit.cause, v->culprit.rank, words);
+    note_round(a, words, decided, v);
+    if (again) {
         a->restarts++;
         dt_warn("%s; restart %d of %d",
                 dt_verdict_sentence(v, dt_attempt_group(a->attempt), words, sizeof words),
@@ -233,7 +283,7 @@ static void decide_alone(struct agent *a, struct dt_verdict *v)
     } else {
         dt_events_workers(a->events, dt_attempt_group(a->attempt), v);
         dt_events_agent(a->events, "SUCCEEDED", -1, NULL); /* the agent itself did, as there */
-        end(a, dt_verdict_deliver(v, a->plan));
+        end(a, dt_verdict_deliver(v, a->plan, NULL));
     }
     dt_verdict_finish(v);
 }
@@ -270,6 +320,13 @@ static bool is_called_off(const struct agent *a)
     return a->recalled || a->closing.come;
 }
 
+/* The workers here were stopped with the others'. */
+static void leave_round(struct agent *a)
+{
+    look_for_confession(a);
+    rejoin(a);
+}
+
 static void on_over(void *arg)
 {
     struct agent *a = arg;
@@ -284,7 +341,7 @@ static void on_over(void *arg)
     else if (dt_group_outcome(g) == DT_GROUP_FAILED)
         take_failure(a);
     else if (is_called_off(a))
-        rejoin(a);
+        leave_round(a);
     else
         take_success(a);
     dt_attempt_close(a->attempt);
@@ -387,8 +444,20 @@ static int start_attempt(struct agent *a, struct dt_err *err)
 
 /* -- what the others decide ------------------------------------------------------------------- */
 
+static void on_cause(void *arg, const char *cause)
+{
+    struct agent *a = arg;
+    snprintf(a->cause, sizeof a->cause, "%s", cause);
+}
+
 static void take_world(struct agent *a, const struct dt_world *world)
 {
+    if (*a->cause) {
+        dt_warn("root cause of the last round: %s", a->cause);
+        if (a->world.size > 0)
+            note_round(a, a->cause, world->news, &a->verdict);
+        a->cause[0] = '\0';
+    }
     /* What was decided, in the words of who did, on every node. */
     if (*world->news)
         dt_warn("round %d: %s", world->round, world->news);
@@ -524,6 +593,7 @@ static const struct dt_backend_events backend_events = {
     .on_look = on_look,
     .on_finding = on_finding,
     .on_replaced = on_replaced,
+    .on_cause = on_cause,
 };
 
 /* -- signals ---------------------------------------------------------------------------------- */

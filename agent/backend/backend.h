@@ -51,6 +51,9 @@ struct dt_backend_events {
     /* BY turned out to be what is wanted: it has the same events, and the join if one was waiting.
      * This one is closed already. Only before any other event. */
     void (*on_replaced)(void *arg, struct dt_backend *by);
+    /* NULL, or: why the round before failed, the same on all nodes; then comes on_world() or
+     * on_closed(). */
+    void (*on_cause)(void *arg, const char *cause);
 };
 
 struct dt_backend_ops {
@@ -60,6 +63,9 @@ struct dt_backend_ops {
     /* NULL, or: the first of the workers failed. Said at once, while the others here are being
      * stopped; join() follows when they are gone, and brings a world or on_closed(). */
     void (*failed)(struct dt_backend *b, const struct dt_result *result);
+    /* NULL, or: all workers of a round that is over are gone, and it is known better why some
+     * failed, or found out only now. Before join(). */
+    void (*found)(struct dt_backend *b, const struct dt_result *result);
     /* NULL, or: this agent was told to end; the others may go on. Those of them who share a round
      * with workers that are alive here wait for these, until the backend is closed. */
     void (*leave)(struct dt_backend *b, const char *why);

@@ -86,6 +86,9 @@ void dt_notice_make(struct dt_notice *n, const struct dt_scene *scene, int local
         .retry = n->cause.retry,
         .early = dt_inquiry_is_early(scene, w),
         .place = n->cause.place,
+        .weak = n->cause.strength == DT_CAUSE_WEAK,
+        .age = (dt_clock_monotonic_ns() - w->exited_ns) / 1000000,
+        .cause = dt_cause_sentence(&n->cause, scene->world->first_rank + local_rank, n->sentence),
     };
     if (!told)
         dt_excerpt_put(all, &message);

@@ -13,6 +13,7 @@ struct dt_notice {
     struct dt_result result; /* its strings are those below */
     char signature[DT_SIGNATURE_MAX], text[DT_WHY_MAX];
     struct dt_cause cause;
+    char sentence[DT_CAUSE_SENTENCE];
 };
 
 void dt_notice_make(struct dt_notice *n, const struct dt_scene *scene, int local_rank,

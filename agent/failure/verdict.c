@@ -78,8 +78,8 @@ static bool confesses(const struct dt_worker *w, const struct dt_cause *c)
     return WIFEXITED(w->status) && WEXITSTATUS(w->status) != 0 && c->strength == DT_CAUSE_STRONG;
 }
 
-static void find_confession(const struct dt_scene *scene, const struct dt_group *group,
-                            struct dt_culprit *out)
+bool dt_verdict_find_confession(const struct dt_scene *scene, const struct dt_group *group,
+                                struct dt_culprit *out)
 {
     bool found = false;
     for (int i = 0; i < scene->plan->nproc; i++) {
@@ -96,6 +96,7 @@ static void find_confession(const struct dt_scene *scene, const struct dt_group 
         *out = (struct dt_culprit){i, scene->world->first_rank + i, w->exited_ns, cause};
         found = true;
     }
+    return found;
 }
 
 /* The report is of those who failed first; the culprit may be one who was slower to end. */
@@ -105,7 +106,7 @@ static void find_culprit(struct dt_verdict *v, const struct dt_scene *scene,
     const struct dt_failure *f = &v->failures[v->root];
     v->culprit = (struct dt_culprit){f->local_rank, f->rank, f->died_ns, f->cause};
     if (f->cause.strength == DT_CAUSE_WEAK)
-        find_confession(scene, group, &v->culprit);
+        dt_verdict_find_confession(scene, group, &v->culprit);
 }
 
 int dt_verdict_make(struct dt_verdict *v, const struct dt_scene *scene,
@@ -184,7 +185,7 @@ static void print(const struct dt_buf *text)
     }
 }
 
-int dt_verdict_deliver(const struct dt_verdict *v, const struct dt_plan *plan)
+int dt_verdict_deliver(const struct dt_verdict *v, const struct dt_plan *plan, const char *cause)
 {
     char host[256], sentence[DT_CAUSE_SENTENCE];
     struct dt_err err;
@@ -194,8 +195,9 @@ int dt_verdict_deliver(const struct dt_verdict *v, const struct dt_plan *plan)
     if (dt_log_take_open_line())
         dt_buf_put_u8(&text, '\n');
     dt_failure_report(v->failures, v->count, plan->title, host, &text);
-    dt_buf_printf(&text, "root cause: %s\n",
-                  dt_cause_sentence(&v->culprit.cause, v->culprit.rank, sentence));
+    if (!cause)
+        cause = dt_cause_sentence(&v->culprit.cause, v->culprit.rank, sentence);
+    dt_buf_printf(&text, "root cause: %s\n", cause);
     print(&text);
     dt_buf_finish(&text);
     if (plan->error_file && dt_failure_propagate(root, plan->error_file, &err) < 0)

@@ -30,6 +30,11 @@ int dt_verdict_make(struct dt_verdict *v, const struct dt_scene *scene,
                     const struct dt_group *group, struct dt_err *err);
 void dt_verdict_finish(struct dt_verdict *v);
 
+/* Whether a worker of a group that is over, and that was asked to end, had failed of itself before:
+ * the first of those. */
+bool dt_verdict_find_confession(const struct dt_scene *scene, const struct dt_group *group,
+                                struct dt_culprit *out);
+
 /* "worker 3 (pid 812) killed by SIGSEGV after 41.2 s" of the root cause. */
 #define DT_VERDICT_SENTENCE (160 + DT_FAILURE_REMARK)
 const char *dt_verdict_sentence(const struct dt_verdict *v, const struct dt_group *group, char *out,
@@ -41,8 +46,8 @@ void dt_verdict_say_steps(const struct dt_verdict *v, const struct dt_pages *pag
 /* Where the core dump of each is that left one: a log line each. */
 void dt_verdict_say_cores(const struct dt_verdict *v, const struct dt_group *group);
 
-/* Prints the report and, below it, who is to blame for what; leaves the root failure in
- * plan->error_file. Returns the exit status. */
-int dt_verdict_deliver(const struct dt_verdict *v, const struct dt_plan *plan);
+/* Prints the report and, below it, the CAUSE; NULL: who is to blame here for what; leaves the root
+ * failure in plan->error_file. Returns the exit status. */
+int dt_verdict_deliver(const struct dt_verdict *v, const struct dt_plan *plan, const char *cause);
 
 #endif

@@ -131,6 +131,7 @@ static const struct dt_field world[] = {
     COUNTED("prev_size", world.prev_size, 0, INT_MAX),
     COUNTED("restarts", world.restarts, 0, DT_RESTARTS_MOST),
     WORDS("news", world.news, DT_WHY_MAX),
+    PERHAPS_WORDS("cause", world.cause, DT_WHY_MAX),
     {0},
 };
 static const struct dt_field only_why[] = {PERHAPS_WORDS("why", why, DT_WHY_MAX), {0}};
@@ -152,10 +153,14 @@ static const struct dt_field result[] = {
     PERHAPS_CHOICE("retry", result.retry, DT_RETRIES, retry_name),
     PERHAPS_TRUE("early", result.early),
     PERHAPS_WORDS("place", result.place, DT_PLACE_MAX),
+    PERHAPS_TRUE("weak", result.weak),
+    PERHAPS_WHOLE("age", result.age),
+    PERHAPS_WORDS("cause", result.cause, DT_WHY_MAX),
     {0},
 };
 static const struct dt_field closing[] = {
     CHOICE("kind", close.kind, DT_CLOSE_KINDS, close_kind_name),
+    PERHAPS_WORDS("cause", close.cause, DT_WHY_MAX),
     PERHAPS_WORDS("why", why, DT_WHY_MAX),
     {0},
 };

@@ -131,6 +131,9 @@ struct dt_result {
     enum dt_retry retry;
     bool early;        /* before any step, and soon after it was started */
     const char *place; /* where in the program: "train.py:88"; NULL or "" unknown */
+    bool weak;         /* it may have failed because another one did */
+    dt_ms age;         /* it failed so long ago: no clocks of two hosts are compared */
+    const char *cause; /* why, as a sentence: "rank 3 ran out of GPU memory at ..."; NULL or "" */
 };
 
 /* Of constant size however many nodes there are. */
@@ -143,6 +146,7 @@ struct dt_world_message {
     int prev_rank, prev_size; /* of its first worker in its last round; -1 and 0: none */
     int restarts;             /* charged so far: TORCHELASTIC_RESTART_COUNT */
     const char *news;         /* what changed since the last round; "" the first time */
+    const char *cause;        /* why the last one failed, the same on all nodes; "" it did not */
 };
 
 enum dt_close_kind {
@@ -203,6 +207,7 @@ struct dt_message {
         struct dt_result result;
         struct {
             enum dt_close_kind kind;
+            const char *cause; /* as that of a world */
         } close;
         struct {
             bool together; /* DT_STOP_TOGETHER */

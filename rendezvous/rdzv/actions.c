@@ -96,6 +96,13 @@ struct dt_rdzv_action *rdzv_send(struct dt_rdzv_actions *a, uint64_t to,
     return send;
 }
 
+static void put_close(const struct dt_rdzv_actions *a, const struct dt_rdzv_action *send,
+                      struct dt_message *out)
+{
+    out->close.kind = send->close.kind;
+    out->close.cause = dt_rdzv_text(a, send->close.cause);
+}
+
 void dt_rdzv_message(const struct dt_rdzv_actions *a, const struct dt_rdzv_action *send,
                      const char *run, struct dt_message *out)
 {
@@ -109,7 +116,7 @@ void dt_rdzv_message(const struct dt_rdzv_actions *a, const struct dt_rdzv_actio
     else if (send->message == DT_MSG_BEAT)
         out->beat = send->beat;
     else if (send->message == DT_MSG_CLOSE)
-        out->close.kind = send->close;
+        put_close(a, send, out);
     else if (send->message == DT_MSG_STOP)
         out->stop.together = send->together;
     else if (send->message == DT_MSG_LOOK)

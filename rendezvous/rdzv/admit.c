@@ -29,7 +29,7 @@ static void send_close(struct dt_rdzv *r, struct dt_rdzv_actions *out, uint64_t 
 {
     struct dt_rdzv_action *a = rdzv_send(out, to, DT_MSG_CLOSE, r->round, rdzv_text(out, why));
     if (a)
-        a->close = kind;
+        a->close.kind = kind;
 }
 
 /* Whether F's node may be in the run; else it is told why not. */

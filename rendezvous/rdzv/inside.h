@@ -49,6 +49,13 @@ void rdzv_note_fault(struct dt_rdzv *r, const struct dt_member *m, const struct 
 /* Workers of M failed in the round that runs. */
 void rdzv_failed(struct dt_rdzv *r, struct dt_rdzv_actions *out, struct dt_member *m,
                  const struct dt_result *result);
+/* Workers of M failed in the round that is over, too: who of all that did is to blame? */
+void rdzv_join_evidence(struct dt_rdzv *r, struct dt_rdzv_actions *out, const struct dt_member *m,
+                        const struct dt_result *result);
+/* Why the round that ended last failed; "": it did not. */
+const char *rdzv_cause(const struct dt_rdzv *r);
+/* What follows from the end of the last round, for its history. */
+void rdzv_decided(struct dt_rdzv *r, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* All nodes of the round that ended are back or known to be gone: who pays for it. May close. */
 void rdzv_settle_fault(struct dt_rdzv *r, struct dt_rdzv_actions *out);
 /* Adds a sentence to what the next world is told. */

@@ -74,6 +74,9 @@ void rdzv_wipe(struct dt_rdzv *r)
     r->expected = 0;
     r->news[0] = r->mixed[0] = '\0';
     r->blame = (struct dt_blame){0};
+    r->futility = (struct dt_futility){0};
+    if (dt_history_last(&r->history))
+        dt_history_last(&r->history)->told = false; /* the next job is not told of this one's end */
     dt_budget_init(&r->budget);
     rdzv_enter(r, DT_RUN_GATHERING);
 }

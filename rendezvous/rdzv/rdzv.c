@@ -25,6 +25,7 @@ void dt_rdzv_destroy(struct dt_rdzv *r)
     rdzv_look_forget(r);
     rdzv_standstill_forget(r);
     dt_members_finish(&r->members);
+    dt_history_finish(&r->history);
     free(r->seats);
     free(r);
 }
@@ -73,13 +74,26 @@ static bool is_forgotten(const struct dt_rdzv *r, const struct dt_member *m)
            !r->gathering.fault.pending && m->round == r->gathering.recovery.round;
 }
 
-/* Of a round that is over, or from one that has no part in it, it has no effect. */
+/* Whether M says why its workers failed in the round that has just ended, of which nobody knows yet
+ * who has to pay for it. */
+static bool is_evidence(const struct dt_rdzv *r, const struct dt_member *m,
+                        const struct dt_message *f)
+{
+    return r->state == DT_RUN_GATHERING && r->gathering.fault.pending &&
+           m->doing == DT_MEMBER_STOPPING && f->round == m->round;
+}
+
+/* Of a round that is over, or from one that has no part in it, it has no effect but as evidence. */
 static void take_result(struct dt_rdzv *r, struct dt_rdzv_actions *out, struct dt_member *m,
                         const struct dt_message *f)
 {
     if (!f->result.succeeded && is_forgotten(r, m) && f->round == m->round) {
         rdzv_journal(out);
         rdzv_note_fault(r, m, &f->result);
+        return;
+    }
+    if (!f->result.succeeded && is_evidence(r, m, f)) {
+        rdzv_join_evidence(r, out, m, &f->result);
         return;
     }
     if (r->state != DT_RUN_RUNNING || f->round != r->round || m->doing != DT_MEMBER_RUNNING)
@@ -313,6 +327,7 @@ void dt_rdzv_step(struct dt_rdzv *r, const struct dt_rdzv_event *event, dt_ms no
 {
     rdzv_actions_clear(out);
     r->now = now;
+    r->wall_us = event->wall_us;
     r->twin = event->twin;
     if (r->state == DT_RUN_RUNNING)
         r->news[0] = '\0'; /* went out with the world; its frames were made of it until now */

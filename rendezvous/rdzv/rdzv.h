@@ -26,6 +26,7 @@
 #include "rendezvous/rdzv/budget.h"
 #include "rendezvous/rdzv/exclude.h"
 #include "rendezvous/rdzv/futility.h"
+#include "rendezvous/rdzv/history.h"
 #include "rendezvous/rdzv/members.h"
 
 enum dt_rdzv_event_type {
@@ -44,6 +45,7 @@ struct dt_rdzv_event {
     bool anew;        /* ... and it is the member's first there: what was sent before may be lost */
     uint64_t from;    /* LOST: whose */
     const char *text; /* DRAIN: the node's name; END: why */
+    int64_t wall_us;  /* the same moment by the wall clock, for people; 0: unknown */
     const char *twin; /* another run for which dt_rdzv_may_be_one(), if anybody looked; or NULL */
 };
 
@@ -71,7 +73,10 @@ struct dt_rdzv_action {
     union {
         struct dt_world_message world; /* its strings are good until the next step */
         struct dt_beat beat;
-        enum dt_close_kind close;
+        struct {
+            enum dt_close_kind kind;
+            size_t cause; /* dt_rdzv_text() */
+        } close;
         bool together; /* STOP */
         int64_t look;
         struct {
@@ -120,6 +125,12 @@ struct dt_fault {
     enum dt_retry retry;
     bool early;
     char place[DT_PLACE_MAX];
+    /* Nor is this: what nodes have not said yet when the server ends they do not say to the next.
+     */
+    uint64_t from;          /* which member */
+    bool weak;              /* it may have failed because another one did */
+    dt_ms at;               /* when it failed */
+    char cause[DT_WHY_MAX]; /* "node1: rank 3 ran out of GPU memory ..."; "": it does not say */
 };
 
 /* Who was to blame for the last failures in a row that cost a restart. */
@@ -144,7 +155,8 @@ struct dt_gathering {
     dt_ms pause_until;   /* no round begins before, as the last ones failed at once */
     dt_ms stop_deadline; /* workers of the last round are gone by then; 0: all are */
     bool together;       /* they were told to stop together, and all still may */
-    dt_ms lasted;        /* so long the last round ran */
+    dt_ms lasted;        /* so long the last round ran ... */
+    bool no_step;        /* ... and nobody told a step */
     struct dt_fault fault;
     struct dt_recovery recovery;
 };
@@ -223,7 +235,9 @@ struct dt_rdzv {
     int expected;                /* nodes that a scheduler started; 0: unknown */
     char master_addr[DT_NODE_ADDR_MAX];
     int master_port;
+    struct dt_history history;
     dt_ms now;             /* of this step ... */
+    int64_t wall_us;       /* ... by the wall clock ... */
     const char *twin;      /* ... as is this */
     char news[DT_WHY_MAX]; /* since the last world ... */
     char told[DT_WHY_MAX]; /* ... and what that one brought, should it be lost on its way */

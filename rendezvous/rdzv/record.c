@@ -6,9 +6,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define RECORD_VERSION 3     /* since 3 the spec has its length in front */
-#define V1_SPEC_ROWS 20      /* what a spec had then: up to "job" ... */
-#define V2_SPEC_ROWS 22      /* ... and up to "user"; "mixed" followed, as one byte */
+#define RECORD_VERSION 4 /* since 3 the spec has its length in front, since 4 history is there */
+#define V1_SPEC_ROWS 20  /* what a spec had then: up to "job" ... */
+#define V2_SPEC_ROWS 22  /* ... and up to "user"; "mixed" followed, as one byte */
 #define COUNT_MOST (3 << 29) /* nothing of ours ever counted so far, and it may be counted on */
 
 /* -- a member --------------------------------------------------------------------------------- */
@@ -102,6 +102,7 @@ void dt_rdzv_save(const struct dt_rdzv *r, struct dt_buf *out)
     dt_buf_put_text(out, r->master_addr);
     dt_buf_put_text(out, r->closed.why);
     put_fault(out, &r->gathering.fault);
+    dt_history_save(&r->history, out);
     dt_buf_put_u32(out, (uint32_t)r->seats_len);
     for (size_t i = 0; i < r->seats_len; i++)
         put_seat(out, r, &r->seats[i]);
@@ -131,7 +132,7 @@ static int read_count(struct dt_reader *in)
 
 static void read_spec(struct dt_reader *in, uint8_t version, struct dt_run_spec *s)
 {
-    if (version < RECORD_VERSION) {
+    if (version < 3) {
         dt_fields_unpack(in, s, dt_spec_fields, version > 1 ? V2_SPEC_ROWS : V1_SPEC_ROWS);
         s->mixed = version > 1 && dt_read_u8(in) != 0;
     } else {
@@ -271,6 +272,8 @@ static bool read_run(struct dt_reader *in, struct dt_rdzv *r)
     dt_read_text(in, r->master_addr, sizeof r->master_addr);
     dt_read_text(in, closed.why, sizeof closed.why);
     read_fault(in, &fault);
+    if (version > 3)
+        dt_history_restore(&r->history, in);
     if (in->bad || state > DT_RUN_CLOSED)
         return false;
     enter_saved(r, (enum dt_run_state)state, &closed, &fault);

@@ -21,8 +21,6 @@ void rdzv_news(struct dt_rdzv *r, const char *fmt, ...)
     va_end(args);
 }
 
-/* -- ends ------------------------------------------------------------------------------------- */
-
 static void send_stop(struct dt_rdzv_actions *out, const struct dt_member *m, int round,
                       bool together, size_t why)
 {
@@ -31,16 +29,51 @@ static void send_stop(struct dt_rdzv_actions *out, const struct dt_member *m, in
         a->together = together;
 }
 
+/* -- history ---------------------------------------------------------------------------------- */
+
+static void note_past(struct dt_rdzv *r, const char *why)
+{
+    struct dt_past_round past = {.round = r->round,
+                                 .ended_us = r->wall_us,
+                                 .lasted = r->now - r->since,
+                                 .lost = -1,
+                                 .first_step = r->running.first_step,
+                                 .last_step = r->running.first_step < 0 ? -1 : r->budget.step};
+    snprintf(past.cause, sizeof past.cause, "%s", why);
+    dt_history_add(&r->history, &past);
+}
+
+void rdzv_decided(struct dt_rdzv *r, const char *fmt, ...)
+{
+    struct dt_past_round *past = dt_history_last(&r->history);
+    va_list args;
+    if (!past)
+        return;
+    va_start(args, fmt);
+    vsnprintf(past->decided, sizeof past->decided, fmt, args);
+    va_end(args);
+}
+
+const char *rdzv_cause(const struct dt_rdzv *r)
+{
+    const struct dt_past_round *past = dt_history_last(&r->history);
+    return past && past->told ? past->cause : "";
+}
+
+/* -- ends ------------------------------------------------------------------------------------- */
+
 /* From the round that ran to the gathering for the next, with what that has to know of it. */
 static void end_round(struct dt_rdzv *r, bool together)
 {
     dt_ms lasted = r->now - r->since;
+    bool no_step = r->running.first_step < 0;
     struct dt_recovery recovery = r->running.recovery;
     rdzv_enter(r, DT_RUN_GATHERING);
     r->round = r->round + 1 < r->floor ? r->floor : r->round + 1;
     r->gathering.stop_deadline = dt_clock_after(r->now, r->spec.stop_bound);
     r->gathering.together = together;
     r->gathering.lasted = lasted;
+    r->gathering.no_step = no_step;
     r->gathering.recovery = recovery;
     for (size_t i = 0; i < r->seats_len; i++)
         r->seats[i].done = false;
@@ -49,6 +82,7 @@ static void end_round(struct dt_rdzv *r, bool together)
 void rdzv_fence(struct dt_rdzv *r, struct dt_rdzv_actions *out, bool together, const char *why)
 {
     int over = r->round;
+    note_past(r, why);
     end_round(r, together);
     rdzv_journal(out);
     rdzv_say(out, DT_SAY_WARN_TOLD, "round %d is over: %s", over, why);
@@ -88,18 +122,23 @@ void rdzv_close(struct dt_rdzv *r, struct dt_rdzv_actions *out, enum dt_close_ki
     va_start(args, fmt);
     vsnprintf(closed.why, sizeof closed.why, fmt, args); /* ARGS may be of the phase that ends */
     va_end(args);
+    if (r->state == DT_RUN_RUNNING)
+        note_past(r, closed.why);
+    rdzv_decided(r, "the job ended: %s", dt_close_kind_name(kind));
     rdzv_enter(r, DT_RUN_CLOSED);
     r->closed = closed;
     rdzv_journal(out);
     rdzv_say(out, kind == DT_CLOSE_SUCCEEDED ? DT_SAY_INFO : DT_SAY_ERROR_TOLD, "closed: %s",
              r->closed.why);
-    size_t text = rdzv_text(out, r->closed.why);
+    size_t text = rdzv_text(out, r->closed.why), cause = rdzv_text(out, rdzv_cause(r));
     dt_list_each(&r->members.all, n)
     {
         struct dt_member *m = dt_container_of(n, struct dt_member, in_all);
         struct dt_rdzv_action *a = rdzv_send(out, m->id, DT_MSG_CLOSE, r->round, text);
-        if (a)
-            a->close = kind;
+        if (a) {
+            a->close.kind = kind;
+            a->close.cause = cause;
+        }
     }
 }
 
@@ -163,6 +202,8 @@ void rdzv_lose_node(struct dt_rdzv *r, struct dt_rdzv_actions *out, enum dt_evid
     rdzv_fence(r, out, together, text);
     if (dt_budget_charge(&r->budget, &r->spec, evidence, r->now) != DT_BUDGET_GO_ON)
         close_for_losses(r, out, text);
+    else
+        rdzv_decided(r, "no restart is charged, but the loss of a node");
 }
 
 void rdzv_leaves(struct dt_rdzv *r, struct dt_rdzv_actions *out, struct dt_member *m,
@@ -244,20 +285,49 @@ static bool is_newcomers_fault(const struct dt_rdzv *r, const struct dt_member *
 static struct dt_fault fault_of(const struct dt_rdzv *r, const struct dt_member *m,
                                 const struct dt_result *result)
 {
+    bool running = r->state == DT_RUN_RUNNING;
+    bool no_step = running ? r->running.first_step < 0 : r->gathering.no_step;
     struct dt_fault f = {.pending = true,
                          .evidence = result->evidence,
                          .retry = result->retry,
-                         .early = result->early && r->running.first_step < 0};
+                         .early = result->early && no_step,
+                         .from = m->id,
+                         .weak = result->weak,
+                         .at = r->now - result->age};
     snprintf(f.node, sizeof f.node, "%s", m->said_name);
     snprintf(f.text, sizeof f.text, "%s: %s", m->name.text, result->text);
     snprintf(f.signature, sizeof f.signature, "%s", result->signature);
     snprintf(f.place, sizeof f.place, "%s", result->place ? result->place : "");
+    if (result->cause && *result->cause)
+        snprintf(f.cause, sizeof f.cause, "%s: %s", m->name.text, result->cause);
     return f;
 }
 
 void rdzv_note_fault(struct dt_rdzv *r, const struct dt_member *m, const struct dt_result *result)
 {
     r->gathering.fault = fault_of(r, m, result);
+}
+
+/* Strength before time, on one time line: each says how long ago it failed, as it says so. What a
+ * node says once its workers are gone takes the place of what it said in haste. */
+static bool is_likelier(const struct dt_fault *a, const struct dt_fault *b)
+{
+    if (a->from == b->from)
+        return true;
+    return a->weak == b->weak ? a->at < b->at : b->weak;
+}
+
+void rdzv_join_evidence(struct dt_rdzv *r, struct dt_rdzv_actions *out, const struct dt_member *m,
+                        const struct dt_result *result)
+{
+    struct dt_fault *fault = &r->gathering.fault, found = fault_of(r, m, result);
+    if (!is_likelier(&found, fault))
+        return;
+    found.node_lost = fault->node_lost;
+    /* Whether another one had just joined when the round ended is not known any more. */
+    found.newcomer = fault->newcomer && found.from == fault->from;
+    *fault = found;
+    rdzv_journal(out);
 }
 
 void rdzv_failed(struct dt_rdzv *r, struct dt_rdzv_actions *out, struct dt_member *m,
@@ -302,6 +372,7 @@ static void reject_newcomer(struct dt_rdzv *r, struct dt_rdzv_actions *out,
                             const struct dt_fault *f)
 {
     rdzv_news(r, "it had just joined, so no restart is charged");
+    rdzv_decided(r, "no restart is charged: %s had just joined", f->node);
     say_outcome(r, out, f->node,
                 dt_exclude_reject(r->exclude, f->node, f->text, r->spec.quarantine, r->now));
     rdzv_journal(out);
@@ -345,11 +416,24 @@ static void charge_fault(struct dt_rdzv *r, struct dt_rdzv_actions *out, const s
     if (!loss && is_futile(r, out, f))
         return;
     rdzv_journal(out);
+    rdzv_decided(r, "no restart is charged, but the loss of a node");
     if (!loss) {
+        rdzv_decided(r, "restart %d of %d", r->budget.spent, r->spec.max_restarts);
         rdzv_news(r, "restart %d of %d", r->budget.spent, r->spec.max_restarts);
         blame(r, f->node);
         pause_for_fault(r, out);
     }
+}
+
+/* The same sentence on every node: the next world brings it, or the end. */
+static void tell_cause(struct dt_rdzv *r, struct dt_rdzv_actions *out, const struct dt_fault *f)
+{
+    struct dt_past_round *past = dt_history_last(&r->history);
+    if (!past || !*f->cause)
+        return;
+    past->told = true;
+    snprintf(past->cause, sizeof past->cause, "%s", f->cause);
+    rdzv_say(out, DT_SAY_WARN_TOLD, "root cause of round %d: %s", past->round, f->cause);
 }
 
 void rdzv_settle_fault(struct dt_rdzv *r, struct dt_rdzv_actions *out)
@@ -360,6 +444,7 @@ void rdzv_settle_fault(struct dt_rdzv *r, struct dt_rdzv_actions *out)
     r->gathering.fault = (struct dt_fault){0};
     /* Why the round ended is known: a node that says it again is late. */
     r->gathering.recovery = (struct dt_recovery){0};
+    tell_cause(r, out, &fault);
     if (fault.newcomer && !fault.node_lost)
         reject_newcomer(r, out, &fault);
     else

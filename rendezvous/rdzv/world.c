@@ -50,7 +50,8 @@ void rdzv_send_world(struct dt_rdzv *r, struct dt_rdzv_actions *out, struct dt_m
                                          .prev_rank = m->prev_rank,
                                          .prev_size = m->prev_size,
                                          .restarts = r->budget.restarts,
-                                         .news = r->told};
+                                         .news = r->told,
+                                         .cause = rdzv_cause(r)};
 }
 
 static bool is_of_host(const struct dt_rdzv *r, const struct dt_seat_candidate *c, const char *host)
@@ -291,6 +292,9 @@ static void begin_round(struct dt_rdzv *r)
     const struct dt_member *first = dt_members_find(&r->members, r->seats[0].holder);
     snprintf(r->master_addr, sizeof r->master_addr, "%s", first->addr);
     r->master_port = first->port;
+    struct dt_past_round *past = dt_history_last(&r->history);
+    if (past && past->lost < 0)
+        past->lost = r->now - r->since;
     rdzv_enter(r, DT_RUN_RUNNING);
     r->had_world = true;
     r->blame.recent = false;

@@ -185,9 +185,10 @@ static void run_step(struct dt_rdzv_runs *runs, struct dt_rdzv_run *run,
 {
     const struct dt_rdzv_actions *actions = &runs->actions;
     size_t nodes = run->rdzv->members.count;
-    struct dt_rdzv_event with_twin = *event;
-    with_twin.twin = dt_rdzv_twins_find(runs, run, now_of(runs));
-    dt_rdzv_step(run->rdzv, &with_twin, now_of(runs), &runs->actions);
+    struct dt_rdzv_event whole = *event;
+    whole.twin = dt_rdzv_twins_find(runs, run, now_of(runs));
+    whole.wall_us = dt_clock_wall_us();
+    dt_rdzv_step(run->rdzv, &whole, now_of(runs), &runs->actions);
     runs->counters->nodes += run->rdzv->members.count - nodes;
     if (actions->bad) {
         give_up(runs, run);
@@ -215,7 +216,7 @@ static void refuse_node(struct dt_rdzv_runs *runs, struct dt_rdzv_conn *c,
                            .run = join->run,
                            .round = join->round,
                            .incarnation = join->incarnation,
-                           .close = {DT_CLOSE_REFUSED},
+                           .close = {.kind = DT_CLOSE_REFUSED},
                            .why = why};
     snprintf(text, sizeof text, "%s is refused: %s", join->join.node.name, why);
     say(runs, join->run, DT_SAY_WARN, text);

@@ -431,7 +431,8 @@ TEST(what_comes_of_the_workers_is_said)
     node_barrier(j, 1);
     RUN_UNTIL(j, *j->fake.heard);
     CHECK_STR(fake_heard(&j->fake), "RESULT 6 well");
-    FAKE_SAY(&j->fake, .type = DT_MSG_CLOSE, .close = {DT_CLOSE_SUCCEEDED}, .why = "all are done");
+    FAKE_SAY(&j->fake, .type = DT_MSG_CLOSE, .close = {.kind = DT_CLOSE_SUCCEEDED},
+             .why = "all are done");
     RUN_UNTIL(j, *n->told);
     CHECK_STR(told(n), "barrier over");
     job_end(j);
@@ -467,7 +468,8 @@ TEST(a_job_may_end_at_any_time)
         struct node *n = node_runs(j, 1);
         if (rows[i].barrier)
             node_barrier(j, 1);
-        FAKE_SAY(&j->fake, .type = DT_MSG_CLOSE, .close = {rows[i].kind}, .why = "so it is");
+        FAKE_SAY(&j->fake, .type = DT_MSG_CLOSE, .close = {.kind = rows[i].kind},
+                 .why = "so it is");
         RUN_UNTIL(j, *n->told);
         CHECK_STR(told(n), rows[i].told);
         job_end(j);
@@ -686,7 +688,7 @@ TEST(workers_run_on_while_the_rendezvous_refuses_their_node)
     RUN_UNTIL(j, *j->fake.heard);
     CHECK_STR(fake_heard(&j->fake), "JOIN 5 running");
     for (int i = 0; i < 3; i++) { /* and now it hears the whole of the join first */
-        FAKE_SAY(&j->fake, .type = DT_MSG_CLOSE, .round = 5, .close = {DT_CLOSE_REFUSED},
+        FAKE_SAY(&j->fake, .type = DT_MSG_CLOSE, .round = 5, .close = {.kind = DT_CLOSE_REFUSED},
                  .why = "no room for one more run");
         RUN_UNTIL(j, *j->fake.heard);
         CHECK_STR(fake_heard(&j->fake), "JOIN 5 running");

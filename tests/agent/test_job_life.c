@@ -136,7 +136,7 @@ TEST(a_job_is_restarted_until_it_succeeds_and_keeps_a_folder_for_each_attempt)
                  NO_PYTHON, "env", "fail-below:2"),
              0);
     only_entry(dir, run, sizeof run);
-    CHECK_EQ(count_entries(run), 3);
+    CHECK_EQ(count_entries(run), 4); /* and the one of rounds */
     for (int attempt = 0; attempt < 3; attempt++) {
         char count[64];
         CHECK_ROW("attempt %d", attempt);
@@ -146,6 +146,11 @@ TEST(a_job_is_restarted_until_it_succeeds_and_keeps_a_folder_for_each_attempt)
         CHECK(strstr(read_text(path), count) != NULL);
         CHECK(strstr(read_text(path), "TORCHELASTIC_MAX_RESTARTS=3\n") != NULL);
     }
+    snprintf(path, sizeof path, "%s/rounds", run);
+    CHECK_EQ(count_entries(path), 2); /* that failed */
+    snprintf(path, sizeof path, "%s/rounds/1.json", run);
+    CHECK(read_text(path) != NULL);
+    CHECK(strstr(read_text(path), "\"decided\": \"restart 2 of 3\"") != NULL);
     CHECK(strstr(job_err(&j), "restart 2 of 3") != NULL);
     CHECK(strstr(job_err(&j), "ChildFailedError") == NULL);
     job_finish(&j);

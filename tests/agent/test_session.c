@@ -16,6 +16,7 @@ struct agent {
     struct dt_session session;
     uint64_t lives; /* incarnations so far: 1, 2, ... */
     dt_ms now;
+    dt_ms age;       /* of the last result it sent */
     char said[2000]; /* calls out since it was last read, one after the other */
 };
 
@@ -69,6 +70,8 @@ static void on_send(void *arg, const struct dt_message *m)
         note(a, "LOOKED %d #%d", m->round, (int)m->looked.id);
     else
         note(a, "message %d", m->type);
+    if (m->type == DT_MSG_RESULT)
+        a->age = m->result.age;
 }
 
 static void on_world(void *arg, int round, const struct dt_world_message *w)
@@ -302,6 +305,49 @@ TEST(a_failure_after_the_round_was_stopped_is_nobodys_business)
     free(a);
 }
 
+static void find_out(struct agent *a, const char *text)
+{
+    struct dt_result found = {.rank = 8, .text = text, .signature = "found", .age = 40};
+    dt_session_found(&a->session, &found, a->now);
+}
+
+TEST(what_is_found_out_once_the_workers_are_gone_is_said_before_the_join)
+{
+    struct agent *a = agent_running(false);
+    find_out(a, "too early");
+    CHECK_STR(said(a), "");
+    HEAR(a, .type = DT_MSG_STOP, .round = 5, .why = "node7: rank 0 died");
+    said(a);
+    find_out(a, "rank 8 raised");
+    CHECK_STR(said(a), "RESULT 5 rank 8 raised (found)");
+    /* Nobody was told of a failure here, so it is nobody's to be told again. */
+    down(a);
+    up(a);
+    CHECK_STR(said(a), "JOIN 5 as 1 port 4000 running seat 1/4 ranks 8/32 after 2 restarts, "
+                       "over: node7: rank 0 died");
+    join(a);
+    said(a);
+    find_out(a, "too late");
+    CHECK_STR(said(a), "");
+    free(a);
+}
+
+TEST(what_is_found_out_takes_the_place_of_what_was_said_in_haste)
+{
+    struct agent *a = agent_running(false);
+    fail(a);
+    said(a);
+    down(a);
+    find_out(a, "rank 8 raised");
+    CHECK_STR(said(a), "");
+    a->now += 100;
+    up(a);
+    CHECK_STR(said(a), "JOIN 5 as 1 port 4000 running seat 1/4 ranks 8/32 after 2 restarts; "
+                       "RESULT 5 rank 8 raised (found)");
+    CHECK_EQ(a->age, 140); /* a failure told later is so much older */
+    free(a);
+}
+
 TEST(after_success_the_round_may_still_have_to_be_repeated)
 {
     struct agent *a = agent_running(false);
@@ -524,9 +570,10 @@ TEST(a_close_ends_it_in_every_phase)
             fail(a);
         said(a);
         CHECK_STR(dt_session_phase_name(a->session.phase), phases[i]);
-        HEAR(a, .type = DT_MSG_CLOSE, .close = {DT_CLOSE_FAILED}, .why = "no restart is left");
+        HEAR(a, .type = DT_MSG_CLOSE, .close = {.kind = DT_CLOSE_FAILED},
+             .why = "no restart is left");
         CHECK_STR(said(a), "closed 1: no restart is left");
-        HEAR(a, .type = DT_MSG_CLOSE, .close = {DT_CLOSE_FAILED}, .why = "again");
+        HEAR(a, .type = DT_MSG_CLOSE, .close = {.kind = DT_CLOSE_FAILED}, .why = "again");
         join(a);
         down(a);
         up(a);
@@ -558,7 +605,7 @@ TEST(a_refusal_ends_who_has_no_world_and_is_one_more_loss_of_the_server_to_who_h
             fail(a);
         said(a);
         CHECK_STR(dt_session_phase_name(a->session.phase), rows[i].phase);
-        HEAR(a, .type = DT_MSG_CLOSE, .close = {DT_CLOSE_REFUSED}, .why = "no room");
+        HEAR(a, .type = DT_MSG_CLOSE, .close = {.kind = DT_CLOSE_REFUSED}, .why = "no room");
         CHECK_STR(said(a), rows[i].said);
         if (rows[i].joins) {
             up(a);

@@ -18,7 +18,8 @@ static char told[NODES][4096]; /* node i's messages: "world 0:0/2 park stop " */
 static struct dt_world_message world[NODES];
 static int last_round[NODES];
 static char why[NODES][DT_WHY_MAX], news[NODES][DT_WHY_MAX];
-static bool journalled_first; /* no send went before a journal in the step */
+static char cause_told[NODES][DT_WHY_MAX]; /* by the last world, or the end */
+static bool journalled_first;              /* no send went before a journal in the step */
 
 static inline int node_of(uint64_t id)
 {
@@ -33,6 +34,9 @@ static inline void note_send(const struct dt_rdzv_action *a)
     dt_rdzv_message(&done, a, "run", &m);
     if (*m.why)
         snprintf(why[i], sizeof why[i], "%s", m.why);
+    const char *cause = m.type == DT_MSG_WORLD ? m.world.cause : m.close.cause;
+    if (m.type == DT_MSG_WORLD || m.type == DT_MSG_CLOSE)
+        snprintf(cause_told[i], sizeof cause_told[i], "%s", cause);
     if (m.type == DT_MSG_WORLD) {
         world[i] = m.world;
         snprintf(news[i], sizeof news[i], "%s", m.world.news);

@@ -166,6 +166,26 @@ static const struct {
      "{\"type\":\"result\",\"run\":\"r\",\"round\":1,\"incarnation\":\"1\",\"succeeded\":false,"
      "\"evidence\":\"hardware\",\"rank\":3,\"local_rank\":2,\"exit_code\":255,\"signal\":11,"
      "\"ends_job\":true,\"signature\":\"Xid 79\",\"text\":\"rank 3 died of SIGSEGV\"}"},
+    {{.type = DT_MSG_RESULT,
+      .run = "r",
+      .round = 1,
+      .incarnation = 1,
+      .result = {.rank = 3,
+                 .local_rank = 2,
+                 .exit_code = 1,
+                 .signature = "exit 1",
+                 .text = "rank 3 exited with 1",
+                 .retry = DT_RETRY_CANNOT_HELP,
+                 .early = true,
+                 .place = "train.py:3",
+                 .weak = true,
+                 .age = 40,
+                 .cause = "rank 3 found no script"}},
+     "{\"type\":\"result\",\"run\":\"r\",\"round\":1,\"incarnation\":\"1\",\"succeeded\":false,"
+     "\"evidence\":\"program\",\"rank\":3,\"local_rank\":2,\"exit_code\":1,\"signal\":0,"
+     "\"signature\":\"exit 1\",\"text\":\"rank 3 exited with 1\",\"retry\":\"cannot\","
+     "\"early\":true,\"place\":\"train.py:3\",\"weak\":true,\"age\":40,"
+     "\"cause\":\"rank 3 found no script\"}"},
     {{.type = DT_MSG_LEAVE, .run = "r", .round = 1, .incarnation = 1},
      "{\"type\":\"leave\",\"run\":\"r\",\"round\":1,\"incarnation\":\"1\"}"},
     {{.type = DT_MSG_LEAVE,
@@ -192,6 +212,14 @@ static const struct {
       .why = "it would only fail again"},
      "{\"type\":\"close\",\"run\":\"r\",\"round\":1,\"incarnation\":\"1\","
      "\"kind\":\"no_progress\",\"why\":\"it would only fail again\"}"},
+    {{.type = DT_MSG_CLOSE,
+      .run = "r",
+      .round = 1,
+      .incarnation = 1,
+      .close = {.kind = DT_CLOSE_FAILED, .cause = "node1: rank 3 crashed"},
+      .why = "no restart is left"},
+     "{\"type\":\"close\",\"run\":\"r\",\"round\":1,\"incarnation\":\"1\","
+     "\"kind\":\"failed\",\"cause\":\"node1: rank 3 crashed\",\"why\":\"no restart is left\"}"},
     {{.type = DT_MSG_STALE, .run = "r", .round = 1, .incarnation = 1},
      "{\"type\":\"stale\",\"run\":\"r\",\"round\":1,\"incarnation\":\"1\"}"},
     {{.type = DT_MSG_NOTE, .run = "r", .round = 1, .incarnation = 1, .why = "waiting for node2"},
@@ -651,9 +679,9 @@ TEST(what_would_keep_a_server_busy_is_no_join)
 TEST(a_message_without_one_of_its_members_is_none)
 {
     static const char optional[] =
-        " again collective ends_job function guilty host looks mixed over script step_age_ms "
-        "stopping sure together token "
-        "tokens_per_s user where why yes ";
+        " again age cause collective early ends_job function guilty host looks mixed over place "
+        "retry retry_deterministic script step_age_ms stopping sure together token "
+        "tokens_per_s user weak where why yes ";
     for (size_t i = 0; i < COUNT(rows); i++) {
         if (rows[i].m.type == DT_MSG_DRAIN || rows[i].m.type == DT_MSG_STATUS ||
             rows[i].m.type == DT_MSG_STANCES)

@@ -4,9 +4,11 @@
 # report that says why.
 
 import argparse
+import glob
+import json
 import os
 import re
-import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -17,6 +19,30 @@ SCRIPT = """import os, signal, sys
 rank = int(os.environ["RANK"])
 %s
 """
+
+# Rank 1 closes its connection, and comes to its own end only after rank 0 has failed of that.
+CASCADE = """import socket
+path = os.path.dirname(__file__) + '/meet'
+if rank == 0:
+    s = socket.socket(socket.AF_UNIX); s.bind(path); s.listen()
+    if not s.accept()[0].recv(1):
+        raise ConnectionResetError('Connection reset by peer')
+signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+s = socket.socket(socket.AF_UNIX)
+while s.connect_ex(path): pass
+try:
+    {}['labels']
+finally:
+    s.close(); signal.sigwait({signal.SIGTERM})"""
+
+TORCH_CASCADE = """import torch, torch.distributed as dist
+dist.init_process_group('gloo')
+t = torch.ones(4)
+dist.all_reduce(t)
+if rank == 1:
+    torch.ones(8, 4) @ torch.ones(8, 4)
+dist.all_reduce(t)
+dist.all_reduce(t)"""
 
 
 def job(dtrun, options, script, words=(), raw=False, env=(), wrap=()):
@@ -85,24 +111,9 @@ def signals(dtrun):
 
 
 def cascade(dtrun):
-    """Rank 1 closes its connection, and comes to its own end only after rank 0 has failed of that."""
     expect("who only lost a connection is not to blame",
-           r"rank 1 raised an exception at train\.py:14: KeyError: 'labels'; a retry seldom helps",
-           dtrun, ("--nproc-per-node", "2"),
-           "import socket\n"
-           "path = os.path.dirname(__file__) + '/meet'\n"
-           "if rank == 0:\n"
-           "    s = socket.socket(socket.AF_UNIX); s.bind(path); s.listen()\n"
-           "    if not s.accept()[0].recv(1):\n"
-           "        raise ConnectionResetError('Connection reset by peer')\n"
-           "signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})\n"
-           "while not os.path.exists(path): pass\n"
-           "s = socket.socket(socket.AF_UNIX)\n"
-           "while s.connect_ex(path): pass\n"
-           "try:\n"
-           "    {}['labels']\n"
-           "finally:\n"
-           "    s.close(); signal.sigwait({signal.SIGTERM})")
+           r"rank 1 raised an exception at train\.py:13: KeyError: 'labels'; a retry seldom helps",
+           dtrun, ("--nproc-per-node", "2"), CASCADE)
 
 
 def retries(dtrun):
@@ -127,6 +138,69 @@ def retries(dtrun):
         tap.case("how often: " + name, run)
 
 
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+def two_nodes(dtrun, script, *options, count=2):
+    """The standard error of each of so many agents of one job, and the folder of each one's logs."""
+    folder = tempfile.mkdtemp()
+    path = os.path.join(folder, "train.py")
+    with open(path, "w") as f:
+        f.write(SCRIPT % script)
+    words = ["--nnodes", str(count), "--rdzv-backend", "c10d", "--rdzv-id", "job", "--rdzv-endpoint",
+             "127.0.0.1:%d" % free_port(), *options]
+    agents = []
+    for n in range(count):
+        more = ["--node-rank", str(n), "--node-name", "node%d" % n, "--log-dir", folder + "/%d" % n]
+        agents.append(subprocess.Popen(
+            [dtrun, *words, *more, path], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE, env={**os.environ, "PYTHON_EXEC": sys.executable}, text=True,
+            preexec_fn=tap.die_with_parent))
+    return [agent.communicate()[1] for agent in agents], folder
+
+
+def same_on_all(dtrun, script, pattern, *options):
+    """The last line of each node, and what is kept of the round."""
+    said, folder = two_nodes(dtrun, script, *options)
+    for n, err in enumerate(said):
+        found = re.findall("^root cause: (.*)$", err, re.MULTILINE)
+        if len(found) != 1 or not re.fullmatch(pattern, found[0]):
+            raise AssertionError("node%d: %r does not fit %r: %s" % (n, found, pattern, err[-3000:]))
+        last = sorted(glob.glob(folder + "/%d/*/rounds/*.json" % n))[-1]
+        with open(last) as f:
+            kept = json.load(f)
+        tap.check_equal(kept["cause"], found[0], "what is kept")
+        tap.check_equal(kept["decided"], "the job ended", "what was decided")
+    return said
+
+
+def cascade_between_nodes(dtrun):
+    same_on_all(dtrun, CASCADE,
+                r"node1: rank 1 raised an exception at train\.py:13: KeyError: 'labels'; a retry .*")
+
+
+def cause_of_each_round(dtrun):
+    said = same_on_all(dtrun, "if rank == 1: {}[os.environ['TORCHELASTIC_RESTART_COUNT']]\n"
+                       "signal.pause()",
+                       r"node1: rank 1 raised an exception at train\.py:3: KeyError: '1'; .*",
+                       "--max-restarts", "1", "--retry-deterministic")
+    for err in said:
+        if "root cause of the last round: node1: rank 1 raised an exception" not in err:
+            raise AssertionError(err)
+
+
+def torch_between_nodes(dtrun):
+    try:
+        import torch  # noqa: F401
+    except ImportError:
+        raise tap.Skip("python3-torch is not installed")
+    same_on_all(dtrun, TORCH_CASCADE,
+                r"node1: rank 1 raised an exception at train\.py:8: RuntimeError: mat1 and mat2 .*")
+
+
 def disk(dtrun):
     """The disk of the logs is full, so that not even the traceback can be written."""
     folder = tempfile.mkdtemp()
@@ -147,15 +221,7 @@ def torch_cascade(dtrun):
         import torch  # noqa: F401
     except ImportError:
         raise tap.Skip("python3-torch is not installed")
-    status, err = job(dtrun, ("--nproc-per-node", "2"),
-                      "import torch, torch.distributed as dist\n"
-                      "dist.init_process_group('gloo')\n"
-                      "t = torch.ones(4)\n"
-                      "dist.all_reduce(t)\n"
-                      "if rank == 1:\n"
-                      "    torch.ones(8, 4) @ torch.ones(8, 4)\n"
-                      "dist.all_reduce(t)\n"
-                      "dist.all_reduce(t)")
+    status, err = job(dtrun, ("--nproc-per-node", "2"), TORCH_CASCADE)
     line = line_of(err)
     pattern = r"rank 1 raised an exception at train\.py:8: RuntimeError: mat1 and mat2 shapes cannot.*"
     if not re.fullmatch(pattern, line):
@@ -171,6 +237,9 @@ def main():
     signals(dtrun)
     cascade(dtrun)
     retries(dtrun)
+    tap.case("both nodes name the one that failed first", lambda: cascade_between_nodes(dtrun))
+    tap.case("each round has its cause", lambda: cause_of_each_round(dtrun))
+    tap.case("PyTorch on two nodes", lambda: torch_between_nodes(dtrun))
     tap.case("a full disk", lambda: disk(dtrun))
     tap.case("of two ranks of PyTorch the one that raised", lambda: torch_cascade(dtrun))
     tap.done()

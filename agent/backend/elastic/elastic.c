@@ -102,6 +102,11 @@ static void elastic_failed(struct dt_backend *b, const struct dt_result *result)
     dt_presence_failed(of(b)->presence, result);
 }
 
+static void elastic_found(struct dt_backend *b, const struct dt_result *result)
+{
+    dt_presence_found(of(b)->presence, result);
+}
+
 /* Who hosts the rendezvous takes it away with him: then the others are told that. */
 static void elastic_leave(struct dt_backend *b, const char *why)
 {
@@ -208,6 +213,7 @@ static const struct dt_backend_ops elastic_ops = {
     .join = elastic_join,
     .barrier = elastic_barrier,
     .failed = elastic_failed,
+    .found = elastic_found,
     .leave = elastic_leave,
     .tell = elastic_tell,
     .still = elastic_still,

@@ -329,6 +329,12 @@ static void tell_finding(struct dt_presence *p, const struct dt_finding_message 
     p->config.events->on_finding(p->config.arg, &m->stances, &found);
 }
 
+static void tell_cause(struct dt_presence *p)
+{
+    if (*p->session.cause && p->config.events->on_cause)
+        p->config.events->on_cause(p->config.arg, p->session.cause);
+}
+
 static void tell(struct dt_presence *p)
 {
     const struct dt_backend_events *events = p->config.events;
@@ -342,6 +348,7 @@ static void tell(struct dt_presence *p)
         p->joining = false;
         p->had_world = true;
         warn_of_loopback(p, &p->news.world);
+        tell_cause(p);
         events->on_world(p->config.arg, &p->news.world);
         break;
     case NEWS_STOP:
@@ -349,6 +356,7 @@ static void tell(struct dt_presence *p)
         events->on_stop(p->config.arg, p->news.how, p->news.why);
         break;
     case NEWS_CLOSED:
+        tell_cause(p);
         tell_closed(p, p->news.kind, p->news.why);
         break;
     case NEWS_LOOK:
@@ -504,6 +512,14 @@ void dt_presence_failed(struct dt_presence *p, const struct dt_result *result)
     if (dt_presence_is_over(p))
         return;
     dt_session_failed(&p->session, result, now(p));
+    arm(p);
+}
+
+void dt_presence_found(struct dt_presence *p, const struct dt_result *result)
+{
+    if (dt_presence_is_over(p))
+        return;
+    dt_session_found(&p->session, result, now(p));
     arm(p);
 }
 

@@ -42,6 +42,7 @@ struct dt_presence *dt_presence_open(uv_loop_t *loop, const struct dt_presence_c
 /* As those of dt_backend_ops. Once it is over they do nothing, but that a join fails. */
 void dt_presence_join(struct dt_presence *p);
 void dt_presence_failed(struct dt_presence *p, const struct dt_result *result);
+void dt_presence_found(struct dt_presence *p, const struct dt_result *result);
 void dt_presence_barrier(struct dt_presence *p);
 void dt_presence_tell(struct dt_presence *p, const struct dt_beat *facts);
 bool dt_presence_still(struct dt_presence *p, dt_ms still, bool sure);

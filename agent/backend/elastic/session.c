@@ -182,7 +182,9 @@ static void say_join(struct dt_session *s)
 
 static void say_failure(struct dt_session *s)
 {
-    say(s, (struct dt_message){.type = DT_MSG_RESULT, .result = s->result});
+    struct dt_message m = {.type = DT_MSG_RESULT, .result = s->result};
+    m.result.age += s->now - s->result_at;
+    say(s, m);
 }
 
 /* The reason before the consequence: to a server that hears first that the workers are gone, the
@@ -233,22 +235,39 @@ void dt_session_join(struct dt_session *s, dt_ms now)
     say_join(s);
 }
 
+static void keep_result(struct dt_session *s, const struct dt_result *result)
+{
+    snprintf(s->result_text, sizeof s->result_text, "%s", result->text);
+    snprintf(s->result_signature, sizeof s->result_signature, "%s", result->signature);
+    snprintf(s->result_place, sizeof s->result_place, "%s", result->place ? result->place : "");
+    snprintf(s->result_cause, sizeof s->result_cause, "%s", result->cause ? result->cause : "");
+    s->result = *result;
+    s->result.text = s->result_text;
+    s->result.signature = s->result_signature;
+    s->result.place = s->result_place;
+    s->result.cause = s->result_cause;
+    s->result_at = s->now;
+}
+
 void dt_session_failed(struct dt_session *s, const struct dt_result *result, dt_ms now)
 {
     look_at_clock(s, now);
     if (s->phase != DT_SESSION_RUNNING)
         return; /* of a round that is over already */
-    snprintf(s->result_text, sizeof s->result_text, "%s", result->text);
-    snprintf(s->result_signature, sizeof s->result_signature, "%s", result->signature);
-    snprintf(s->result_place, sizeof s->result_place, "%s", result->place ? result->place : "");
-    s->result = *result;
-    s->result.text = s->result_text;
-    s->result.signature = s->result_signature;
-    s->result.place = s->result_place;
+    keep_result(s, result);
     s->result_pending = true;
     s->how = DT_STOP_ALONE;
     become(s, DT_SESSION_STOPPING);
     say_beat(s); /* rounds may be shorter than a beat, and how far this one came counts */
+    say_failure(s);
+}
+
+void dt_session_found(struct dt_session *s, const struct dt_result *result, dt_ms now)
+{
+    look_at_clock(s, now);
+    if (s->phase != DT_SESSION_STOPPING || s->round < 0)
+        return; /* nobody asks any more */
+    keep_result(s, result);
     say_failure(s);
 }
 
@@ -413,6 +432,7 @@ static void hear_world(struct dt_session *s, const struct dt_message *m)
                                  .size = m->world.size,
                                  .restarts = m->world.restarts};
     s->still = 0;
+    snprintf(s->cause, sizeof s->cause, "%s", m->world.cause ? m->world.cause : "");
     become(s, DT_SESSION_RUNNING);
     s->config.ops->world(s->config.arg, m->round, &m->world);
 }
@@ -455,6 +475,7 @@ static void hear_close(struct dt_session *s, const struct dt_message *m)
         hear_refusal(s, m->why);
         return;
     }
+    snprintf(s->cause, sizeof s->cause, "%s", m->close.cause ? m->close.cause : "");
     become(s, DT_SESSION_ENDED);
     s->config.ops->closed(s->config.arg, m->close.kind, m->why);
 }

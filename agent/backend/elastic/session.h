@@ -80,6 +80,9 @@ struct dt_session {
     bool result_pending;   /* a failure that no world has followed yet */
     struct dt_result result;
     char result_text[DT_WHY_MAX], result_signature[128], result_place[DT_PLACE_MAX];
+    char result_cause[DT_WHY_MAX];
+    dt_ms result_at;             /* when it was as old as it says */
+    char cause[DT_WHY_MAX];      /* why the last round failed, as the latest world or close says */
     char leave_text[DT_WHY_MAX]; /* LEAVING: why */
     struct dt_beat facts;        /* what beats say */
     dt_ms still, still_said;     /* RUNNING: so long the workers stood still, then; 0: they move */
@@ -101,6 +104,9 @@ void dt_session_join(struct dt_session *s, dt_ms now);
 /* The first of its workers failed; the others are being stopped. Join when they are gone: the
  * answer is a world, or that the job is closed. */
 void dt_session_failed(struct dt_session *s, const struct dt_result *result, dt_ms now);
+/* What is known of why workers here failed, now that they are gone: whether this node said so
+ * before or its round was ended by another one's failure. Before the join. */
+void dt_session_found(struct dt_session *s, const struct dt_result *result, dt_ms now);
 void dt_session_succeeded(struct dt_session *s, dt_ms now);
 /* Goes for good; the others go on, once workers that are alive here are gone. */
 void dt_session_leave(struct dt_session *s, const char *why, dt_ms now);
