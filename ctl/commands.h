@@ -12,10 +12,15 @@ int dt_ctl_status(const struct dt_ctl_options *o, struct dt_sync_control *c, str
                   struct dt_err *err);
 int dt_ctl_look(const struct dt_ctl_options *o, struct dt_sync_control *c, struct dt_buf *out,
                 struct dt_err *err);
+int dt_ctl_history(const struct dt_ctl_options *o, struct dt_sync_control *c, struct dt_buf *out,
+                   struct dt_err *err);
 int dt_ctl_node_list(const struct dt_ctl_options *o, struct dt_sync_control *c, struct dt_buf *out,
                      struct dt_err *err);
 int dt_ctl_node_drain(const struct dt_ctl_options *o, struct dt_sync_control *c, struct dt_buf *out,
                       struct dt_err *err); /* and undrain */
+
+/* Says that the rendezvous knows no run of that name: -1. */
+int dt_ctl_no_run(const struct dt_ctl_options *o, struct dt_err *err);
 
 /* What status and node list both show: who is kept out, or watched. Nothing where nobody is. */
 void dt_ctl_put_excluded(const struct dt_ctl_pages *p, struct dt_buf *out);

@@ -48,6 +48,7 @@ static const struct dt_opt ctl_opts[] = {
 static const char *const names[DT_CTL_COMMANDS + 1] = {
     [DT_CTL_STATUS] =       "status",
     [DT_CTL_LOOK] =         "look",
+    [DT_CTL_HISTORY] =      "history",
     [DT_CTL_NODE_LIST] =    "node list",
     [DT_CTL_NODE_DRAIN] =   "node drain",
     [DT_CTL_NODE_UNDRAIN] = "node undrain",
@@ -61,6 +62,7 @@ static const struct command {
 } commands[DT_CTL_COMMANDS] = {
     [DT_CTL_STATUS] =       {"[RUN]", false, false, "show the state of all runs, or of one"},
     [DT_CTL_LOOK] =         {"RUN [RANK...]", true, true, "show where in the program each worker stands"},
+    [DT_CTL_HISTORY] =      {"RUN", true, false, "show why each round ended, what it cost, and what was decided"},
     [DT_CTL_NODE_LIST] =    {NULL, false, false, "show each node that has joined, on a line of its own"},
     [DT_CTL_NODE_DRAIN] =   {"NAME", true, false, "take a node out of its job and keep it out"},
     [DT_CTL_NODE_UNDRAIN] = {"NAME", true, false, "let a node back in; this ends a quarantine too"},
@@ -192,7 +194,7 @@ static int read_command(struct dt_ctl_options *o, const char *const *words, int 
                           words[used + (c->arg != NULL)], c->arg ? "one name" : "no name");
     if (c->must && !o->all && (count == used || !*words[used]))
         return dt_err_set(err, DT_E_USAGE, "%s: which %s? Give its name", name,
-                          c->many ? "run" : "node");
+                          strstr(c->arg, "RUN") ? "run" : "node");
     o->name = count > used ? words[used] : "";
     return 0;
 }

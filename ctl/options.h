@@ -14,6 +14,7 @@
 enum dt_ctl_command {
     DT_CTL_STATUS,
     DT_CTL_LOOK,
+    DT_CTL_HISTORY,
     DT_CTL_NODE_LIST,
     DT_CTL_NODE_DRAIN,
     DT_CTL_NODE_UNDRAIN,

@@ -71,11 +71,30 @@ static int read_page(struct dt_ctl_pages *p, const struct dt_json *doc, int from
     return 0;
 }
 
-static int fetch_page(struct dt_sync_control *c, const char *run, struct dt_ctl_pages *p, int from,
-                      int *next, struct dt_err *err)
+/* The page that REQUEST asks for; its rounds only where it asks for them. */
+static int read_answer(const struct dt_message *request, struct dt_ctl_pages *p,
+                       const struct dt_json *doc, int *next, struct dt_err *err)
 {
-    struct dt_message request = {.type = DT_MSG_STATUS, .run = run, .status.from = from}, answer;
-    if (dt_sync_control_ask(c, &request, &answer, err) < 0)
+    const struct list history = {"history", dt_status_past_fields, sizeof(struct dt_status_past),
+                                 &p->history};
+    const struct cJSON *page;
+    if (read_page(p, doc, request->status.from, next, err) < 0)
+        return -1;
+    if (!request->status.history)
+        return 0;
+    if (dt_json_object(doc, NULL, "page", &page, err) < 0)
+        return -1;
+    if (!dt_json_has(page, "history"))
+        return dt_err_set(err, DT_E_PROTOCOL,
+                          "there is no history: this rendezvous is of an older version");
+    return read_list(doc, page, &history, err);
+}
+
+static int fetch_page(struct dt_sync_control *c, const struct dt_message *request,
+                      struct dt_ctl_pages *p, int *next, struct dt_err *err)
+{
+    struct dt_message answer;
+    if (dt_sync_control_ask(c, request, &answer, err) < 0)
         return -1;
     struct dt_message *kept = add_row(&p->answers, sizeof *kept);
     if (!kept) {
@@ -83,7 +102,7 @@ static int fetch_page(struct dt_sync_control *c, const char *run, struct dt_ctl_
         return no_memory(err);
     }
     *kept = answer;
-    if (read_page(p, &kept->doc, from, next, err) == 0)
+    if (read_answer(request, p, &kept->doc, next, err) == 0)
         return 0;
     if (err->code == DT_E_USAGE) /* it is not the person's JSON */
         err->code = DT_E_PROTOCOL;
@@ -113,14 +132,23 @@ static void drop_repeated(struct dt_ctl_pages *p)
 int dt_ctl_pages_fetch(struct dt_sync_control *c, const char *run, struct dt_ctl_pages *pages,
                        struct dt_err *err)
 {
-    int from = 0;
+    struct dt_message request = {.type = DT_MSG_STATUS, .run = run};
     *pages = (struct dt_ctl_pages){0};
     do
-        if (fetch_page(c, run, pages, from, &from, err) < 0)
+        if (fetch_page(c, &request, pages, &request.status.from, err) < 0)
             return -1;
-    while (from);
+    while (request.status.from);
     drop_repeated(pages);
     return 0;
+}
+
+int dt_ctl_pages_fetch_history(struct dt_sync_control *c, const char *run,
+                               struct dt_ctl_pages *pages, struct dt_err *err)
+{
+    int next;
+    struct dt_message request = {.type = DT_MSG_STATUS, .run = run, .status.history = true};
+    *pages = (struct dt_ctl_pages){0};
+    return fetch_page(c, &request, pages, &next, err);
 }
 
 void dt_ctl_pages_finish(struct dt_ctl_pages *pages)
@@ -132,6 +160,7 @@ void dt_ctl_pages_finish(struct dt_ctl_pages *pages)
     free(pages->runs.at);
     free(pages->nodes.at);
     free(pages->excluded.at);
+    free(pages->history.at);
     *pages = (struct dt_ctl_pages){0};
 }
 

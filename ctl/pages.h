@@ -18,12 +18,16 @@ struct dt_ctl_pages {
     struct dt_ctl_rows runs;     /* struct dt_status_run */
     struct dt_ctl_rows nodes;    /* struct dt_status_node, sorted by run and name, each once */
     struct dt_ctl_rows excluded; /* struct dt_status_excluded */
+    struct dt_ctl_rows history;  /* struct dt_status_past, oldest first; only where it is fetched */
     struct dt_ctl_rows answers;  /* struct dt_message: the strings of all these */
 };
 
 /* RUN "": of all. PAGES is to be finished, also after a failure. */
 int dt_ctl_pages_fetch(struct dt_sync_control *c, const char *run, struct dt_ctl_pages *pages,
                        struct dt_err *err);
+/* The same with the rounds of RUN that are over, and without nodes. */
+int dt_ctl_pages_fetch_history(struct dt_sync_control *c, const char *run,
+                               struct dt_ctl_pages *pages, struct dt_err *err);
 void dt_ctl_pages_finish(struct dt_ctl_pages *pages);
 
 /* Appends `"NAME":[{...},...]`, with a comma in front where something stands before it; SIZE is

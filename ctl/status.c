@@ -215,16 +215,20 @@ static void put_json(const struct dt_ctl_pages *p, struct dt_buf *out)
     dt_buf_put_str(out, "}\n");
 }
 
+int dt_ctl_no_run(const struct dt_ctl_options *o, struct dt_err *err)
+{
+    return dt_err_set(err, DT_E_RUNTIME,
+                      "rendezvous %s knows no run \"%s\"; \"dtrun-ctl status\" lists those it does",
+                      o->endpoint, o->name);
+}
+
 int dt_ctl_status(const struct dt_ctl_options *o, struct dt_sync_control *c, struct dt_buf *out,
                   struct dt_err *err)
 {
     struct dt_ctl_pages pages;
     int rc = dt_ctl_pages_fetch(c, o->name, &pages, err);
     if (rc == 0 && *o->name && pages.runs.len == 0)
-        rc = dt_err_set(
-            err, DT_E_RUNTIME,
-            "rendezvous %s knows no run \"%s\"; \"dtrun-ctl status\" lists those it does",
-            o->endpoint, o->name);
+        rc = dt_ctl_no_run(o, err);
     else if (rc == 0 && o->json)
         put_json(&pages, out);
     else if (rc == 0)

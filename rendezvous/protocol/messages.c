@@ -198,6 +198,7 @@ static const struct dt_field drain[] = {
     {0},
 };
 static const struct dt_field status[] = {
+    PERHAPS_TRUE("history", status.history),
     PERHAPS_COUNTED("from", status.from), /* and "page", see put_page() */
     {0},
 };

@@ -234,6 +234,7 @@ struct dt_message {
         } drain;
         struct {
             int from;         /* up: first node of the page */
+            bool history;     /* up: instead of nodes, the rounds that are over */
             const char *json; /* down: an object, see docs/protocol.md */
         } status;
         struct {

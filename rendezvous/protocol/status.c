@@ -72,4 +72,16 @@ const struct dt_field dt_status_excluded_fields[] = {
     WHOLE(dt_status_excluded, probation_s, 0),
     {0},
 };
+
+const struct dt_field dt_status_past_fields[] = {
+    COUNTED(dt_status_past, round, 0),
+    WHOLE(dt_status_past, ended_s, 0),
+    WHOLE(dt_status_past, lasted_ms, 0),
+    WHOLE(dt_status_past, lost_ms, -1),
+    WHOLE(dt_status_past, first_step, -1),
+    WHOLE(dt_status_past, last_step, -1),
+    WORDS(dt_status_past, cause, DT_WHY_MAX),
+    WORDS(dt_status_past, decided, DT_WHY_MAX),
+    {0},
+};
 /* clang-format on */

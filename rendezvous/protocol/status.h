@@ -50,9 +50,20 @@ struct dt_status_excluded {
     int64_t probation_s; /* how much longer one strike is enough; 0: none */
 };
 
+/* A round that is over; the page has these only where they are asked for. */
+struct dt_status_past {
+    int round;
+    int64_t ended_s; /* since 1970; 0: unknown */
+    int64_t lasted_ms;
+    int64_t lost_ms;               /* nothing ran for so long behind it; -1: nothing has since */
+    int64_t first_step, last_step; /* -1: unknown */
+    const char *cause, *decided;
+};
+
 extern const struct dt_field dt_status_server_fields[];
 extern const struct dt_field dt_status_run_fields[];
 extern const struct dt_field dt_status_node_fields[];
 extern const struct dt_field dt_status_excluded_fields[];
+extern const struct dt_field dt_status_past_fields[];
 
 #endif

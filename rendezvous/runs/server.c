@@ -105,7 +105,10 @@ static int answer_status(struct dt_rdzv_server *s, struct dt_rdzv_conn *c,
                          const struct dt_message *m, struct dt_err *err)
 {
     dt_buf_clear(&s->page);
-    dt_rdzv_status_page(&s->runs, s->door.host, m->run, m->status.from, &s->page);
+    if (m->status.history)
+        dt_rdzv_status_history(&s->runs, s->door.host, m->run, &s->page);
+    else
+        dt_rdzv_status_page(&s->runs, s->door.host, m->run, m->status.from, &s->page);
     struct dt_message answer = {
         .type = DT_MSG_STATUS, .run = m->run, .status = {.json = dt_buf_cstr(&s->page)}};
     if (s->page.bad) {

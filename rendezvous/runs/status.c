@@ -190,15 +190,48 @@ static void put_all_excluded(const struct dt_rdzv_runs *runs, dt_ms now, struct 
             put_excluded(out, e, now);
 }
 
+static void put_server(const char *host, struct dt_buf *out)
+{
+    struct dt_status_server server = {.host = host, .version = DT_VERSION};
+    dt_buf_put_str(out, "{\"server\":");
+    put_object(out, &server, dt_status_server_fields);
+    dt_buf_put_str(out, ",\"runs\":[");
+}
+
+static void put_past(struct dt_buf *out, const struct dt_past_round *p)
+{
+    struct dt_status_past row = {
+        .round = p->round,
+        .ended_s = p->ended_us / 1000000,
+        .lasted_ms = p->lasted,
+        .lost_ms = p->lost,
+        .first_step = p->first_step,
+        .last_step = p->last_step,
+        .cause = p->cause,
+        .decided = p->decided,
+    };
+    put_object(out, &row, dt_status_past_fields);
+}
+
+void dt_rdzv_status_history(const struct dt_rdzv_runs *runs, const char *host, const char *run,
+                            struct dt_buf *out)
+{
+    const struct dt_rdzv_run *found = dt_map_find(&runs->by_id, dt_bytes_of(run));
+    put_server(host, out);
+    if (found && found->rdzv->begun)
+        put_run(out, found->rdzv, (dt_ms)uv_now(runs->loop));
+    dt_buf_put_str(out, "],\"nodes\":[],\"excluded\":[],\"history\":[");
+    for (size_t i = 0; found && i < found->rdzv->history.len; i++)
+        put_past(out, &found->rdzv->history.at[i]);
+    dt_buf_put_str(out, "],\"next\":0}");
+}
+
 void dt_rdzv_status_page(const struct dt_rdzv_runs *runs, const char *host, const char *run,
                          int from, struct dt_buf *out)
 {
     dt_ms now = (dt_ms)uv_now(runs->loop);
     size_t skip = (size_t)from, room = DT_STATUS_PAGE_NODES, nodes = 0;
-    struct dt_status_server server = {.host = host, .version = DT_VERSION};
-    dt_buf_put_str(out, "{\"server\":");
-    put_object(out, &server, dt_status_server_fields);
-    dt_buf_put_str(out, ",\"runs\":[");
+    put_server(host, out);
     if (from == 0)
         put_runs(runs, run, now, out);
     dt_buf_put_str(out, "],\"nodes\":[");

@@ -10,4 +10,8 @@
 void dt_rdzv_status_page(const struct dt_rdzv_runs *runs, const char *host, const char *run,
                          int from, struct dt_buf *out);
 
+/* Appends the page with the rounds of RUN that are over, and no nodes. */
+void dt_rdzv_status_history(const struct dt_rdzv_runs *runs, const char *host, const char *run,
+                            struct dt_buf *out);
+
 #endif

@@ -679,7 +679,8 @@ TEST(what_would_keep_a_server_busy_is_no_join)
 TEST(a_message_without_one_of_its_members_is_none)
 {
     static const char optional[] =
-        " again age cause collective early ends_job function guilty host looks mixed over place "
+        " again age cause collective early ends_job function guilty history host looks mixed over "
+        "place "
         "retry retry_deterministic script step_age_ms stopping sure together token "
         "tokens_per_s user weak where why yes ";
     for (size_t i = 0; i < COUNT(rows); i++) {

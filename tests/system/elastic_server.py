@@ -3,7 +3,9 @@
 # elastic_server.py --dtrun COMMAND ...: the rendezvous dies, comes back, comes late, asks for a
 # token, and is talked to by those who have no business there.
 
+import json
 import os
+import re
 import signal
 
 import elastic
@@ -58,6 +60,34 @@ def killed_without_journal(s):
     for _ in agents:
         server.expect(r"node\d is back with seat \d of round 0")
     goes_on(s, agents)
+
+
+@story(hosts=2)
+def history(s):
+    """dtrun-ctl history: what ended each round and what was decided, also after the rendezvous was killed"""
+    server = s.serve(0, "--state-dir", s.path("state"))
+    agents = s.running(2, "--max-restarts", "2", nnodes="2")
+    tap.check_equal(s.ctl(0, "history", "job"), "no round of this run is over", "history")
+    agents[1].tell("exit 7")
+    for rank, agent in enumerate(agents):
+        agent.reads("root cause of the last round: node1: rank 1 ended without saying why")
+        agent.starts(rank=rank, size=2, round=1, was=rank, restarts=1)
+    wanted = (r"ROUND +ENDED +LASTED +STEPS +LOST +DECIDED +CAUSE\n"
+              r"0 +\S+ \S+Z +\d.* - +\d.* restart 1 of 2 +node1: rank 1 ended without saying why \(exit status 7\);.*")
+    before = s.ctl(0, "history", "job")
+    if not re.fullmatch(wanted, before):
+        raise AssertionError(before)
+    server.kill(signal.SIGKILL)
+    server.end()
+    s.serve(0, "--state-dir", s.path("state"))
+    tap.check_equal(s.ctl(0, "history", "job"), before, "history, by the next rendezvous")
+    for agent in agents:
+        agent.reads("is there again")
+    s.succeed(*agents)
+    told = s.ctl(0, "--json", "history", "job")
+    rounds = json.loads(told)["history"]
+    tap.check_equal([(r["round"], r["decided"]) for r in rounds],
+                    [(0, "restart 1 of 2"), (1, "the job ended: succeeded")], "rounds")
 
 
 # Workers that end when they are told, and not when they are stopped.
