@@ -114,6 +114,17 @@ static void stop_alone(struct dt_rdzv *r, struct dt_rdzv_actions *out, const cha
     }
 }
 
+/* The same sentence on every node: the next world brings it, or the end. */
+static void tell_cause(struct dt_rdzv *r, struct dt_rdzv_actions *out, const struct dt_fault *f)
+{
+    struct dt_past_round *past = dt_history_last(&r->history);
+    if (!past || !*f->cause)
+        return;
+    past->told = true;
+    snprintf(past->cause, sizeof past->cause, "%s", f->cause);
+    rdzv_say(out, DT_SAY_WARN_TOLD, "root cause of round %d: %s", past->round, f->cause);
+}
+
 void rdzv_close(struct dt_rdzv *r, struct dt_rdzv_actions *out, enum dt_close_kind kind,
                 const char *fmt, ...)
 {
@@ -124,6 +135,8 @@ void rdzv_close(struct dt_rdzv *r, struct dt_rdzv_actions *out, enum dt_close_ki
     va_end(args);
     if (r->state == DT_RUN_RUNNING)
         note_past(r, closed.why);
+    else if (r->gathering.fault.pending)
+        tell_cause(r, out, &r->gathering.fault);
     rdzv_decided(r, "the job ended: %s", dt_close_kind_name(kind));
     rdzv_enter(r, DT_RUN_CLOSED);
     r->closed = closed;
@@ -423,17 +436,6 @@ static void charge_fault(struct dt_rdzv *r, struct dt_rdzv_actions *out, const s
         blame(r, f->node);
         pause_for_fault(r, out);
     }
-}
-
-/* The same sentence on every node: the next world brings it, or the end. */
-static void tell_cause(struct dt_rdzv *r, struct dt_rdzv_actions *out, const struct dt_fault *f)
-{
-    struct dt_past_round *past = dt_history_last(&r->history);
-    if (!past || !*f->cause)
-        return;
-    past->told = true;
-    snprintf(past->cause, sizeof past->cause, "%s", f->cause);
-    rdzv_say(out, DT_SAY_WARN_TOLD, "root cause of round %d: %s", past->round, f->cause);
 }
 
 void rdzv_settle_fault(struct dt_rdzv *r, struct dt_rdzv_actions *out)

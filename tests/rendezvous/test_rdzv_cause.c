@@ -93,6 +93,20 @@ TEST(a_result_that_comes_too_late_or_from_another_round_changes_nothing)
     end();
 }
 
+TEST(a_failure_that_is_to_end_the_job_is_its_cause)
+{
+    begin_running(2, 2, 2);
+    frame(1001, (struct dt_message){.type = DT_MSG_RESULT,
+                                    .result = {.signature = "",
+                                               .text = "rank 2 died of SIGKILL",
+                                               .ends_job = true,
+                                               .cause = "rank 2 stood still"}});
+    CHECK_EQ(run->state, DT_RUN_CLOSED);
+    for (int i = 0; i < 2; i++)
+        CHECK_STR(cause_told[i], "node1: rank 2 stood still");
+    end();
+}
+
 TEST(older_agents_say_no_cause)
 {
     begin_running(2, 2, 2);
