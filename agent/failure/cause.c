@@ -40,6 +40,7 @@ enum class {
     DISCONNECTED,
     ABORTED,
     CRASHED,
+    HUNG,
     TIME_LIMIT,
     KILLED_FOR_MEMORY,
     BESIDE_MEMORY,
@@ -88,6 +89,7 @@ static const struct class_row {
     [DISCONNECTED]  = {"disconnected", "lost its connection to another process", WEAK, MAY, NULL},
     [ABORTED]       = {"aborted", "ended itself", PLAIN, MAY, NULL},
     [CRASHED]       = {"crashed", "crashed", STRONG, MAY, NULL},
+    [HUNG]          = {"hung", "was ended, as the job stood still", STRONG, MAY, NULL},
     [TIME_LIMIT]    = {"time_limit", "was over a time limit that it had set itself", STRONG, MAY, NULL},
     [KILLED_FOR_MEMORY] = {"killed_for_memory", "was killed by the kernel, as it used too much memory", STRONG, MAY, NULL},
     [BESIDE_MEMORY] = {"beside_memory", "failed after the kernel had killed another process of its node, which used too much memory", PLAIN, MAY, NULL},
@@ -244,15 +246,20 @@ static bool is_warning(struct dt_bytes line)
     return of_torch || holds(line, "Warning: ") || holds(line, "WARNING");
 }
 
-static bool fits(const struct text_row *row, struct dt_bytes line, struct dt_bytes text,
-                 int exit_code)
+static bool fits(const struct text_row *row, struct dt_bytes line)
 {
     const uint8_t *at = memmem(line.at, line.len, row->words[0], strlen(row->words[0]));
-    if (!at || (row->exit_code && row->exit_code != exit_code))
+    if (!at)
         return false;
     struct dt_bytes behind = {at, line.len - (size_t)(at - line.at)};
-    return (!row->words[1] || holds(behind, row->words[1])) &&
-           (!row->elsewhere || holds(text, row->elsewhere));
+    return !row->words[1] || holds(behind, row->words[1]);
+}
+
+/* What a row asks of all the text is looked at once, so that lines cost what they are long. */
+static bool may_fit(const struct text_row *row, const struct dt_cause_facts *f)
+{
+    return (!row->exit_code || row->exit_code == f->exit_code) &&
+           (!row->elsewhere || holds(f->last_said, row->elsewhere));
 }
 
 struct match {
@@ -262,17 +269,19 @@ struct match {
 
 /* The first row that fits any of the first MOST lines of TEXT, and the last line that it fits. Each
  * line is searched once for each row: the time is that of the text times a constant. */
-static struct match look_at_lines(struct dt_bytes text, size_t most, struct dt_bytes whole,
-                                  int exit_code)
+static struct match look_at_lines(struct dt_bytes text, size_t most, const struct dt_cause_facts *f)
 {
     struct match best = {0};
+    bool usable[COUNT(texts)];
     size_t rows = COUNT(texts);
+    for (size_t i = 0; i < rows; i++)
+        usable[i] = may_fit(&texts[i], f);
     for (size_t n = 0; text.len && n < most; n++) {
         struct dt_bytes line = dt_traceback_bare(dt_traceback_line(&text));
         if (is_warning(line))
             continue;
         for (size_t i = 0; i < rows; i++) {
-            if (!fits(&texts[i], line, whole, exit_code))
+            if (!usable[i] || !fits(&texts[i], line))
                 continue;
             best = (struct match){&texts[i], line};
             rows = i + 1; /* the same row may fit a later line; a later row counts no more */
@@ -357,9 +366,9 @@ static bool find_in_traceback(const struct dt_cause_facts *f, struct dt_cause *c
     struct dt_traceback t;
     if (!dt_traceback_read(f->last_said, &t))
         return false;
-    struct match m = look_at_lines(t.exception, 1, f->last_said, f->exit_code);
+    struct match m = look_at_lines(t.exception, 1, f);
     if (is_wrapper(t.exception) && (!m.row || m.row->class == NCCL_FAILED)) {
-        struct match more = look_at_lines(t.rest, MESSAGE_LINES, f->last_said, f->exit_code);
+        struct match more = look_at_lines(t.rest, MESSAGE_LINES, f);
         m = more.row ? more : m;
     }
     memcpy(c->place, t.place, sizeof c->place);
@@ -370,12 +379,23 @@ static bool find_in_traceback(const struct dt_cause_facts *f, struct dt_cause *c
 
 static bool find_in_text(const struct dt_cause_facts *f, struct dt_cause *c)
 {
-    struct match m = look_at_lines(f->last_said, SIZE_MAX, f->last_said, f->exit_code);
+    struct match m = look_at_lines(f->last_said, SIZE_MAX, f);
     if (!m.row)
         return false;
     dt_traceback_place(f->last_said, c->place);
     set_class(c, m.row->class);
     add_place(c, m.line);
+    return true;
+}
+
+/* What was found names the line itself, and who waits for whom. */
+static bool find_hang(const struct dt_cause_facts *f, struct dt_cause *c)
+{
+    char shown[DT_CAUSE_TEXT];
+    if (!*f->hung)
+        return false;
+    set_class(c, HUNG);
+    append(c, ": %s", dt_str_printable(dt_bytes_of(f->hung), shown, sizeof shown));
     return true;
 }
 
@@ -443,7 +463,7 @@ void dt_cause_find(const struct dt_cause_facts *facts, struct dt_cause *out)
         f.last_said.len = DT_CAUSE_LOOKED_AT;
     }
     *out = (struct dt_cause){0};
-    if (find_memory(&f, out))
+    if (find_hang(&f, out) || find_memory(&f, out))
         return;
     if (f.signal) {
         find_by_signal(&f, out);

@@ -34,6 +34,7 @@ struct dt_cause {
 struct dt_cause_facts {
     int exit_code, signal; /* one of them, the other 0 */
     bool ours;             /* we sent the signal, as it was over a limit that it had set itself */
+    const char *hung;      /* we ended it, as the job stood still for this; "": we did not */
     const struct dt_oom *oom;  /* what the kernel has counted; NULL: unknown */
     const char *full_disk;     /* the folder of its output, which is on a full disk */
     const char *core;          /* where its core dump is */

@@ -84,6 +84,7 @@ void dt_inquiry_cause(const struct dt_scene *scene, int local_rank, const struct
         .exit_code = killed ? 0 : WEXITSTATUS(w->status),
         .signal = killed ? WTERMSIG(w->status) : 0,
         .ours = w->ours,
+        .hung = w->why,
         .oom = &w->oom,
         .full_disk = dt_inquiry_disk_is_full(scene, local_rank) ? scene->logs->base : "",
         .core = dt_inquiry_core(w, core, sizeof core),

@@ -14,7 +14,8 @@ static const char *strength_name(enum dt_cause_strength s)
 
 static struct dt_cause_facts facts_of(struct dt_bytes said)
 {
-    return (struct dt_cause_facts){.exit_code = 1, .full_disk = "", .core = "", .last_said = said};
+    return (struct dt_cause_facts){
+        .exit_code = 1, .hung = "", .full_disk = "", .core = "", .last_said = said};
 }
 
 /* One of causes.txt, whose first line is behind *AT; *AT goes on to the next "== ". */
@@ -109,6 +110,10 @@ TEST(a_limit_of_its_own_is_no_crash)
     f.ours = true;
     dt_cause_find(&f, &c);
     CHECK_STR(c.class, "time_limit");
+    f.hung = "rank 2 has not entered all_reduce (train.py:11)";
+    dt_cause_find(&f, &c);
+    CHECK_STR(c.text, "was ended, as the job stood still: rank 2 has not entered all_reduce "
+                      "(train.py:11)");
 }
 
 /* Bytes for a terminal, unfinished lines, lines without end: a worker may write anything. */
