@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/agent.h"
 
+#include "agent/aftermath.h"
 #include "agent/attempt.h"
 #include "agent/backend/backend.h"
 #include "agent/bind/bind.h"
 #include "agent/closing.h"
 #include "agent/events.h"
-#include "agent/failure/notice.h"
-#include "agent/failure/round_file.h"
 #include "agent/failure/verdict.h"
 #include "agent/log_dir.h"
 #include "agent/output/output.h"
@@ -23,7 +22,6 @@
 #include "base/log.h"
 #include "base/signame.h"
 #include "base/str.h"
-#include "rendezvous/rdzv/futility.h"
 
 #include <inttypes.h>
 #include <signal.h>
@@ -77,8 +75,7 @@ struct agent {
     dt_ms lease;                  /* no later round can have begun by then; DT_FOREVER: ever */
     bool recalled;                /* the round is over, whatever comes of the workers */
     struct dt_closing closing;    /* the job is over */
-    struct dt_futility futility;  /* of a job that decides alone */
-    char cause[DT_WHY_MAX]; /* why the round before failed, as all nodes are told; "": it did not */
+    struct dt_aftermath aftermath;
     struct dt_verdict verdict; /* on what failed here last, until there is a new round; or empty */
 };
 
@@ -161,32 +158,15 @@ static void end_by_signal(struct agent *a)
     end(a, a->plan->exit_policy == DT_EXIT_ROOT_CAUSE ? 128 + a->signum : 1);
 }
 
-static void note_round(struct agent *a, const char *cause, const char *decided,
-                       const struct dt_verdict *v)
-{
-    struct dt_err err;
-    if (dt_round_file_write(&a->logs, a->world.round, cause, decided, v, &err) < 0)
-        dt_warn("%s", err.text);
-}
-
-/* As the last line of those nodes that print a report. */
-static void say_cause(const struct agent *a)
-{
-    char line[DT_WHY_MAX + 16];
-    snprintf(line, sizeof line, "root cause: %s\n", a->cause);
-    dt_log_plain(line);
-}
-
 /* The report is that of a failure here, whose last round nobody has followed by another. */
 static void end_closed(struct agent *a)
 {
     enum dt_close_kind kind = a->closing.kind;
-    if (*a->cause && a->world.size > 0)
-        note_round(a, a->cause, "the job ended", &a->verdict);
+    if (*a->aftermath.cause && a->world.size > 0)
+        dt_aftermath_note(&a->aftermath, a->world.round, a->aftermath.cause, "the job ended",
+                          &a->verdict);
     bool report = kind != DT_CLOSE_SUCCEEDED && a->verdict.count > 0;
-    int own = report ? dt_verdict_deliver(&a->verdict, a->plan, *a->cause ? a->cause : NULL) : 0;
-    if (!report && *a->cause)
-        say_cause(a);
+    int own = dt_aftermath_deliver(&a->aftermath, &a->verdict, report);
     bool well = report || kind == DT_CLOSE_SUCCEEDED; /* the agent itself, as in torchrun */
     dt_events_agent(a->events, well ? "SUCCEEDED" : "FAILED", -1, NULL);
     end(a, dt_closing_status(kind, a->plan->exit_policy, own));
@@ -215,27 +195,6 @@ static void rejoin(struct agent *a)
         join(a);
 }
 
-/* What is known of a culprit here, for the rendezvous to compare with those of other nodes. */
-static void tell_found(struct agent *a, const struct dt_culprit *c)
-{
-    struct dt_notice n;
-    struct dt_scene scene = dt_attempt_scene(a->attempt);
-    if (a->closing.come || !a->backend->ops->found)
-        return;
-    dt_notice_make(&n, &scene, c->local_rank,
-                   dt_group_worker(dt_attempt_group(a->attempt), c->local_rank));
-    a->backend->ops->found(a->backend, &n.result);
-}
-
-/* The round was ended for a failure elsewhere, which may be what became of one here. */
-static void look_for_confession(struct agent *a)
-{
-    struct dt_culprit c;
-    struct dt_scene scene = dt_attempt_scene(a->attempt);
-    if (dt_verdict_find_confession(&scene, dt_attempt_group(a->attempt), &c))
-        tell_found(a, &c);
-}
-
 /* The rendezvous was told when it happened, unless it had ended the round already. What it decides
  * follows the join. */
 static void keep_verdict(struct agent *a, const struct dt_verdict *v)
@@ -244,36 +203,21 @@ static void keep_verdict(struct agent *a, const struct dt_verdict *v)
     dt_events_workers(a->events, dt_attempt_group(a->attempt), v);
     dt_warn("%s", dt_verdict_sentence(v, dt_attempt_group(a->attempt), words, sizeof words));
     a->verdict = *v;
-    tell_found(a, &v->culprit);
+    if (!a->closing.come)
+        dt_aftermath_tell(a->attempt, &v->culprit, a->backend);
     rejoin(a);
-}
-
-/* Whether a restart would only fail in the same way, as is said then. Other nodes of a static job
- * might go on waiting for one that ends: they have their own restarts. */
-static bool is_futile(struct agent *a, const struct dt_verdict *v)
-{
-    struct dt_notice n;
-    char words[DT_VERDICT_SENTENCE];
-    const struct dt_group *g = dt_attempt_group(a->attempt);
-    struct dt_scene scene = dt_attempt_scene(a->attempt);
-    dt_notice_make(&n, &scene, v->culprit.local_rank, dt_group_worker(g, v->culprit.local_rank));
-    enum dt_futility_answer answer = dt_futility_note(&a->futility, &n.result);
-    if (answer == DT_FUTILITY_NOT_KNOWN || a->plan->retry_deterministic || a->plan->max_nodes > 1)
-        return false;
-    dt_warn("%s; %s", dt_verdict_sentence(v, g, words, sizeof words), dt_futility_text(answer));
-    return true;
 }
 
 static void decide_alone(struct agent *a, struct dt_verdict *v)
 {
     char words[DT_VERDICT_SENTENCE], decided[64] = "the job ended";
     bool again = a->restarts < a->plan->max_restarts && !dt_attempt_must_end_job(a->attempt) &&
-                 !is_futile(a, v);
+                 !dt_aftermath_is_futile(&a->aftermath, a->attempt, v);
     if (again)
         snprintf(decided, sizeof decided, "restart %d of %d", a->restarts + 1,
                  a->plan->max_restarts);
     dt_cause_sentence(&v->culprit.cause, v->culprit.rank, words);
-    note_round(a, words, decided, v);
+    dt_aftermath_note(&a->aftermath, a->world.round, words, decided, v);
     if (again) {
         a->restarts++;
         dt_warn("%s; restart %d of %d",
@@ -323,7 +267,8 @@ static bool is_called_off(const struct agent *a)
 /* The workers here were stopped with the others'. */
 static void leave_round(struct agent *a)
 {
-    look_for_confession(a);
+    if (!a->closing.come)
+        dt_aftermath_confess(a->attempt, a->backend);
     rejoin(a);
 }
 
@@ -447,17 +392,17 @@ static int start_attempt(struct agent *a, struct dt_err *err)
 static void on_cause(void *arg, const char *cause)
 {
     struct agent *a = arg;
-    snprintf(a->cause, sizeof a->cause, "%s", cause);
+    snprintf(a->aftermath.cause, sizeof a->aftermath.cause, "%s", cause);
 }
 
 static void take_world(struct agent *a, const struct dt_world *world)
 {
-    if (*a->cause) {
-        dt_warn("root cause of the last round: %s", a->cause);
-        if (a->world.size > 0)
-            note_round(a, a->cause, world->news, &a->verdict);
-        a->cause[0] = '\0';
-    }
+    char *cause = a->aftermath.cause;
+    if (*cause)
+        dt_warn("root cause of the last round: %s", cause);
+    if (*cause && a->world.size > 0)
+        dt_aftermath_note(&a->aftermath, a->world.round, cause, world->news, &a->verdict);
+    *cause = '\0';
     /* What was decided, in the words of who did, on every node. */
     if (*world->news)
         dt_warn("round %d: %s", world->round, world->news);
@@ -807,8 +752,9 @@ static void finish(struct agent *a)
 
 int dt_agent_run(const struct dt_plan *plan)
 {
-    struct agent a = {.plan = plan, .lease = DT_FOREVER};
+    struct agent a = {.plan = plan, .lease = DT_FOREVER, .aftermath.plan = plan};
     struct dt_err err;
+    a.aftermath.logs = &a.logs;
     dt_pace_init(&a.pace);
     dt_self_prepare(&a.inherited);
     if (open_loop(&a, &err) < 0) {
