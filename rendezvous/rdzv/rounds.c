@@ -321,13 +321,19 @@ void rdzv_note_fault(struct dt_rdzv *r, const struct dt_member *m, const struct 
     r->gathering.fault = fault_of(r, m, result);
 }
 
+/* A broken device is what it is, whatever else failed with it; who lost a connection may have done
+ * so because another one failed. */
+static int strength(const struct dt_fault *f)
+{
+    return f->evidence == DT_EVIDENCE_HARDWARE ? 2 : !f->weak;
+}
+
 /* Strength before time, on one time line: each says how long ago it failed, as it says so. What a
  * node says once its workers are gone takes the place of what it said in haste. */
 static bool is_likelier(const struct dt_fault *a, const struct dt_fault *b)
 {
-    if (a->from == b->from)
-        return true;
-    return a->weak == b->weak ? a->at < b->at : b->weak;
+    int more = strength(a) - strength(b);
+    return more > 0 || (more == 0 && (a->from == b->from || a->at < b->at));
 }
 
 void rdzv_join_evidence(struct dt_rdzv *r, struct dt_rdzv_actions *out, const struct dt_member *m,

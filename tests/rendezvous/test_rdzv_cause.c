@@ -93,6 +93,24 @@ TEST(a_result_that_comes_too_late_or_from_another_round_changes_nothing)
     end();
 }
 
+/* Its node pays, and not the one whose worker raised something at the same time. */
+TEST(a_broken_device_is_the_cause_whatever_else_failed)
+{
+    begin_running(3, 3, 3);
+    run->spec.max_restarts = 1;
+    frame(1001, (struct dt_message){.type = DT_MSG_RESULT,
+                                    .result = {.evidence = DT_EVIDENCE_HARDWARE,
+                                               .signature = "Xid 79",
+                                               .text = "rank 2 lost its GPU",
+                                               .cause = "rank 2 met a broken GPU"}});
+    fails(0, false, 900, "rank 0 raised");
+    all_come_back(3);
+    CHECK_STR(cause_told[0], "node1: rank 2 met a broken GPU");
+    CHECK_EQ(run->budget.losses, 1);
+    CHECK_EQ(run->budget.restarts, 0);
+    end();
+}
+
 TEST(a_failure_that_is_to_end_the_job_is_its_cause)
 {
     begin_running(2, 2, 2);

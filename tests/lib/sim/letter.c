@@ -24,6 +24,10 @@ static size_t strings_of(struct dt_message *m, const char **at[STRINGS_MAX])
     case DT_MSG_WORLD:
         at[n++] = &m->world.master_addr;
         at[n++] = &m->world.news;
+        at[n++] = &m->world.cause;
+        break;
+    case DT_MSG_CLOSE:
+        at[n++] = &m->close.cause;
         break;
     case DT_MSG_FINDING:
         m->finding.stances = (struct dt_stances){0}; /* nobody looks at them */
@@ -34,6 +38,8 @@ static size_t strings_of(struct dt_message *m, const char **at[STRINGS_MAX])
     case DT_MSG_RESULT:
         at[n++] = &m->result.signature;
         at[n++] = &m->result.text;
+        at[n++] = &m->result.place;
+        at[n++] = &m->result.cause;
         break;
     default:
         break;

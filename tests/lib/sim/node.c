@@ -239,6 +239,19 @@ static void end_agent(struct sim_node *n)
     n->conn = SIM_NO_CONN;
 }
 
+/* What its workers printed last has been read: some failed of themselves, too, and earlier. */
+static void find_out(struct sim_node *n)
+{
+    struct dt_result found = {.rank = n->session.claim.first_rank,
+                              .exit_code = 1,
+                              .signature = "",
+                              .text = "rank 0 (local rank 0) exited with status 1",
+                              .weak = n->crew % 4 == 3,
+                              .age = DT_SECOND * (dt_ms)(n->crew % 5),
+                              .cause = "rank 0 raised an exception"};
+    dt_session_found(&n->session, &found, sim_node_clock(n));
+}
+
 static void on_workers_gone(struct sim *s, struct sim_event *ev)
 {
     struct sim_node *n = node_of_crew(s, ev);
@@ -251,6 +264,8 @@ static void on_workers_gone(struct sim *s, struct sim_event *ev)
         return;
     }
     sim_say(s, n->name, "its workers are gone");
+    if (n->crew % 2)
+        find_out(n);
     dt_session_join(&n->session, sim_node_clock(n));
     sim_node_settle(n);
 }
