@@ -217,11 +217,11 @@ static const struct text_row {
     /* clang-format on */
 };
 
-/* Exceptions that say so of the program itself: the same call fails in the same way again. */
+/* Exceptions of the program itself: the same call fails in the same way again. A file that is not
+ * there may be on a slow network. */
 static const char *const bad_calls[] = {
-    "TypeError",  "NameError",           "UnboundLocalError", "AttributeError",
-    "KeyError",   "IndexError",          "AssertionError",    "ZeroDivisionError",
-    "ValueError", "NotImplementedError", "FileNotFoundError", "PermissionError",
+    "TypeError",  "NameError",         "UnboundLocalError", "AttributeError",      "KeyError",
+    "IndexError", "ZeroDivisionError", "AssertionError",    "NotImplementedError", "ValueError",
 };
 
 /* A RuntimeError is anything in PyTorch; one with these words is such a mistake. */
