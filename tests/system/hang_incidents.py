@@ -24,7 +24,7 @@ except ImportError:
 SOON = ("--hang-after", "3")  # what auto takes ten seconds for
 
 HEAD = """
-import json, os, signal, sys, threading, time
+import fcntl, json, os, queue, signal, socket, sys, threading, time
 import torch
 import torch.distributed as dist
 
@@ -63,6 +63,21 @@ INCIDENTS = {
     "a rank waits for a lock": (in_loop("lock = threading.Lock(); lock.acquire(); lock.acquire()  # HERE"), 3, "lock", 1, SOON),
     "a rank reads a pipe": (in_loop("os.read(os.pipe()[0], 1)  # HERE"), 3, "outside", 1, SOON),
     "a rank opens a FIFO": (in_loop("os.mkfifo('fifo'); open('fifo')  # HERE"), 3, "outside", 1, SOON),
+    "a rank waits for a program that does not end": (in_loop("os.system('sleep 1000')  # HERE"), 3, "child", 1, SOON),
+    "a rank waits for a service that does not answer": (
+        in_loop("a, b = socket.socketpair(); a.recv(1)  # HERE"), 3, "outside", 1, SOON),
+    "a rank waits for a thread that has ended": (in_loop("queue.Queue().get()  # HERE"), 3, "lock", 1, SOON),
+    "a rank waits for a lock on a file": (
+        in_loop("f, g = open('l', 'w'), open('l', 'w'); fcntl.flock(f, 2); fcntl.flock(g, 2)  # HERE"), 3, "outside", 1, SOON),
+    "a rank misses a backward of DistributedDataParallel": ("""
+    dist.init_process_group("gloo")
+    net = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 4))
+    for step in range(1000000):
+        loss = net(load_batch(step)).sum()
+        if step == 3 and RANK == 1:
+            time.sleep(1000)  # HERE
+        loss.backward()
+""", 3, "outside", 1, SOON),
     "a loader process is stopped": ("""
     class Stuck(torch.utils.data.Dataset):
         def __len__(self):
@@ -185,6 +200,20 @@ def quiet(jobs):
         tap.check_equal(job.verdicts(), [], "verdicts; it said\n%s\n" % job.text())
 
 
+def restarted(program):
+    """It hangs in its first attempt alone."""
+    job = Job(program, """
+    dist.init_process_group("gloo")
+    if RANK == 1 and os.environ["TORCHELASTIC_RESTART_COUNT"] == "0":
+        time.sleep(1000)  # HERE
+    dist.barrier()
+""", 2, (*SOON, "--on-hang", "restart", "--max-restarts", "1"))
+    job.program.expect("rank 1 sleeps at .*train.py:%d " % job.line_of("# HERE"), 60)
+    job.program.expect("rank 1, .* was killed by SIGKILL .* rank 1 sleeps at .*; restart 1 of 1")
+    tap.check_equal(job.program.end(120), 0, "exit status; it said\n%s\n" % job.text())
+    tap.check_equal(len(job.verdicts()), 1, "verdicts of attempt 0")
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--dtrun", required=True, metavar="PROGRAM")
@@ -198,6 +227,8 @@ def main():
 
     for name, row in wanted(INCIDENTS):
         tap.case(name, lambda row=row: incident(args.dtrun, *row))
+    if not args.only:
+        tap.case("a job that hangs once goes on after a restart", lambda: restarted(args.dtrun))
     for name, row in wanted(QUIET):
         tap.case("nobody is blamed: " + name, lambda row=row: quiet([Job(args.dtrun, *row)]))
     tap.done()
