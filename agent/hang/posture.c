@@ -61,16 +61,29 @@ static const struct dt_look_task *main_task(const struct dt_look_entry *e)
     return e->process.len > 0 ? &e->process.tasks[0] : NULL;
 }
 
+/* Who wants Python's lock of everything waits for it some milliseconds, again and again. */
+static bool wants_gil(const struct view *v)
+{
+    return v->depth > 0 && !(v->row && v->row->doing == DT_DOING_COLLECTIVE) &&
+           v->task->waiting.kind == DT_WAITING_CONDITION && v->task->waiting.briefly;
+}
+
+/* Whether the thread only waits for another one of Python's. */
+static bool only_waits(const struct view *v)
+{
+    return (v->row && v->row->joins) || wants_gil(v);
+}
+
 /* The thread that tells what the process does: the main one, unless it only waits for another of
  * Python's, or runs no Python. */
 static struct view telling_view(const struct dt_look_entry *e)
 {
     struct view first = view_of(e, main_task(e));
-    if (!first.task || (first.depth > 0 && !(first.row && first.row->joins)))
+    if (!first.task || (first.depth > 0 && !only_waits(&first)))
         return first;
     for (size_t i = 0; i < e->process.len; i++) {
         struct view v = view_of(e, &e->process.tasks[i]);
-        if (v.task != first.task && v.user < v.depth && !(v.row && v.row->joins))
+        if (v.task != first.task && v.user < v.depth && !only_waits(&v))
             return v;
     }
     return first;
@@ -158,7 +171,8 @@ __attribute__((format(printf, 3, 4))) static void put(char *out, size_t size, co
  * by Work.wait(). */
 static bool waits_for_work(const struct view *v)
 {
-    return v->user == 0 && v->depth > 0 && v->task->waiting.kind == DT_WAITING_CONDITION;
+    return v->user == 0 && v->depth > 0 && v->task->waiting.kind == DT_WAITING_CONDITION &&
+           !v->task->waiting.briefly;
 }
 
 /* What Python's stack and the kernel say together. */
@@ -233,6 +247,10 @@ static void put_detail(const struct view *v, struct dt_stance *out)
             v->task->state == 't' ? "debugger" : "signal");
     else if (out->doing == DT_DOING_COMPUTE && uses_gpu(v->entry))
         put(out->detail, sizeof out->detail, "or waits for the GPU, which looks the same");
+    else if (!out->detail[0] && v->task != first.task && v->depth > 0 && wants_gil(&first))
+        put(out->detail, sizeof out->detail,
+            "in thread %d, which most likely holds the GIL that the main thread wants",
+            (int)v->task->tid);
     else if (!out->detail[0] && v->task != first.task && first.row && first.row->joins)
         put(out->detail, sizeof out->detail, "in thread %d, for which the main thread waits",
             (int)v->task->tid);

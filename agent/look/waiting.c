@@ -13,11 +13,13 @@
 #include <string.h>
 #include <sys/select.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #define POLLED_MAX 16         /* descriptors of one call that are looked at */
 #define TABLE_LINES_MAX 65536 /* of the kernel's tables of sockets */
 #define EPOLL_TEXT_MAX 4096
+#define BRIEF_MS 100   /* Python waits 5 ms for its lock of everything at a time */
 #define PATH_PAGE 4096 /* the smallest: what is read at once lies on one */
 
 /* clang-format off */
@@ -197,10 +199,23 @@ static bool is_semaphore(struct dt_memory *m, uint64_t address)
            word.waiters > 0 && word.waiters < 65536 && word.private == 0;
 }
 
+/* Whether the time at ADDRESS, to which a futex is waited for, is at most BRIEF_MS away. */
+static bool ends_soon(uint64_t op, uint64_t address, struct dt_memory *m)
+{
+    struct timespec end, now;
+    if (address == 0 || (op & FUTEX_CMD_MASK) != FUTEX_WAIT_BITSET ||
+        dt_memory_read(m, address, &end, sizeof end) < 0)
+        return false;
+    clock_gettime(op & FUTEX_CLOCK_REALTIME ? CLOCK_REALTIME : CLOCK_MONOTONIC, &now);
+    return end.tv_sec <= now.tv_sec + 1 &&
+           (end.tv_sec - now.tv_sec) * 1000 + (end.tv_nsec - now.tv_nsec) / 1000000 <= BRIEF_MS;
+}
+
 static void read_futex(struct dt_waiting *w, const struct dt_waiting_call *call,
                        struct dt_memory *m)
 {
     uint64_t op = call->arguments[1];
+    w->briefly = ends_soon(op, call->arguments[3], m);
     if (!(op & FUTEX_PRIVATE_FLAG))
         w->kind = DT_WAITING_MEMORY;
     else if ((op & FUTEX_CMD_MASK) == FUTEX_WAIT_BITSET && is_semaphore(m, call->arguments[0]))

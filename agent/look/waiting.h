@@ -34,6 +34,7 @@ struct dt_waiting {
     int descriptor;                /* -1: none */
     int others;                    /* descriptors for which it waits at the same time */
     unsigned long inode;           /* of a socket */
+    bool briefly;                  /* for a futex, until soon: it will wait again and again */
     char what[DT_WAITING_FOR_MAX]; /* "/data/a.bin", "pipe:[812]", "10.0.0.2:29500"; "" unknown. Of
                                       a longer path, the end */
 };

@@ -345,6 +345,27 @@ TEST(stacks_without_a_number_have_the_main_one_last)
     CHECK_STR(s.where, "/job/data.py:5");
 }
 
+TEST(who_holds_the_lock_of_all_python_tells)
+{
+    static const struct process worker[PROCESSES] = {
+        {NULL,
+         {FOR('S', SYS_futex, "<module> /job/train.py:30", DT_WAITING_CONDITION, NULL),
+          T('S', SYS_clock_nanosleep,
+            "work /job/train.py:8 < Thread.run " STDLIB "threading.py:975")},
+         NULL}};
+    struct dt_stance s;
+    struct dt_look look = write_look(worker);
+    at.tasks[0][0].waiting.briefly = true;
+    dt_posture_of(&look, NULL, &s);
+    CHECK_EQ(s.doing, DT_DOING_SLEEP);
+    CHECK_STR(s.where, "/job/train.py:8");
+    CHECK_STR(s.detail,
+              "in thread 801, which most likely holds the GIL that the main thread wants");
+    at.entries[0].process.len = 1; /* nobody else is there */
+    dt_posture_of(&look, NULL, &s);
+    CHECK_EQ(s.doing, DT_DOING_LOCK);
+}
+
 TEST(a_worker_that_collects_garbage_computes_for_python)
 {
     static const struct process worker[PROCESSES] = {

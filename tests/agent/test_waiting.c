@@ -13,6 +13,7 @@
 #include <sys/select.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <time.h>
 
 static struct dt_waiting look(long number, uint64_t a, uint64_t b)
 {
@@ -175,6 +176,30 @@ TEST(a_futex_says_whose_wake_it_waits_for)
         CHECK_EQ(look(SYS_futex, address(rows[i].word), (uint64_t)rows[i].op).kind, rows[i].kind);
     }
     CHECK_EQ(look(SYS_futex, 16, FUTEX_WAIT_BITSET_PRIVATE).kind, DT_WAITING_CONDITION);
+}
+
+TEST(a_futex_says_until_when)
+{
+    static const struct {
+        int seconds;
+        bool briefly;
+    } rows[] = {{0, true}, {-5, true}, {-100000, true}, {60000, false}, {INT32_MAX, false}};
+    uint32_t word[3] = {0, 0, 0};
+    pid_t pid = getpid();
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        CHECK_ROW("in %d s", rows[i].seconds);
+        struct dt_waiting w;
+        struct dt_memory m = dt_memory_of(&pid);
+        struct timespec end;
+        clock_gettime(CLOCK_MONOTONIC, &end);
+        end.tv_sec += rows[i].seconds;
+        struct dt_waiting_call call = {
+            SYS_futex, {address(word), FUTEX_WAIT_BITSET_PRIVATE, 0, address(&end)}};
+        dt_waiting_read(&w, &call, pid, &m);
+        CHECK_EQ(w.kind, DT_WAITING_CONDITION);
+        CHECK_EQ(w.briefly, rows[i].briefly);
+    }
+    CHECK(!look(SYS_futex, address(word), FUTEX_WAIT_BITSET_PRIVATE).briefly);
 }
 
 TEST(of_a_long_path_the_end_stays)
