@@ -145,6 +145,14 @@ static enum dt_doing asleep_doing(const struct dt_look_task *t)
     return DT_DOING_WAIT;
 }
 
+/* Who starts a program by vfork(2), as subprocess does, waits as if for a disk until that runs. */
+static bool is_starting_child(const struct dt_look_task *t)
+{
+    char name[DT_SYSCALL_NAME_MAX];
+    const char *call = call_of(t, name);
+    return strcmp(call, "vfork") == 0 || strncmp(call, "clone", strlen("clone")) == 0;
+}
+
 static enum dt_doing kernel_doing(const struct dt_look_task *t)
 {
     if (is_stopped(t))
@@ -152,7 +160,7 @@ static enum dt_doing kernel_doing(const struct dt_look_task *t)
     if (is_over(t))
         return DT_DOING_LEFT;
     if (t->state == 'D')
-        return DT_DOING_DISK;
+        return is_starting_child(t) ? DT_DOING_CHILD : DT_DOING_DISK;
     return t->state == 'R' ? DT_DOING_COMPUTE : asleep_doing(t);
 }
 
@@ -286,7 +294,7 @@ static enum woe woe_of(const struct view *v, enum dt_doing doing)
         return BUSY;
     default:
         /* Nothing of the user's runs in one that waits for work. */
-        return v->entry->python && !v->entry->unreadable[0] && v->user >= v->depth ? IDLE : WAITS;
+        return v->stack && !v->entry->unreadable[0] && v->user >= v->depth ? IDLE : WAITS;
     }
 }
 
@@ -337,13 +345,20 @@ static void put_child(const struct view *v, enum dt_doing doing, char *out, size
     dt_buf_finish(&text);
 }
 
+/* One that has not yet become the program that it is to run has none of Python's threads either. */
+static enum dt_doing child_doing(const struct view *v)
+{
+    enum dt_doing doing = doing_of(v);
+    return doing == DT_DOING_LEFT && v->task ? kernel_doing(v->task) : doing;
+}
+
 /* What the processes behind FIRST do, for which that one waits: the worst of them. */
 static void put_children(const struct dt_look *look, size_t first, struct dt_stance *out)
 {
     enum woe worst = IDLE;
     for (size_t i = first + 1; i < look->len; i++) {
         struct view v = telling_view(&look->at[i]);
-        enum dt_doing doing = doing_of(&v);
+        enum dt_doing doing = child_doing(&v);
         enum woe woe = woe_of(&v, doing);
         if (is_compiler(v.entry) && woe <= WAITS && out->doing == DT_DOING_CHILD)
             out->doing = DT_DOING_COMPILE;

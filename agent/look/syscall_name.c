@@ -15,7 +15,7 @@ static const struct {
     const char *name;
 } rows[] = {
     ROW(futex), ROW(clock_nanosleep), ROW(nanosleep), ROW(sched_yield), ROW(rt_sigtimedwait), ROW(rt_sigsuspend),
-    ROW(wait4), ROW(waitid),
+    ROW(wait4), ROW(waitid), ROW(clone), ROW(clone3),
     ROW(read), ROW(readv), ROW(pread64), ROW(write), ROW(writev), ROW(pwrite64), ROW(fsync), ROW(fdatasync),
     ROW(newfstatat), ROW(statx), ROW(statfs), ROW(faccessat), ROW(readlinkat), ROW(mkdirat), ROW(unlinkat), ROW(renameat2),
     ROW(getdents64), ROW(preadv), ROW(pwritev), ROW(openat), ROW(close), ROW(flock), ROW(fcntl), ROW(ioctl), ROW(sendfile), ROW(splice),
@@ -24,7 +24,7 @@ static const struct {
     ROW(mmap), ROW(munmap), ROW(madvise), ROW(msgrcv), ROW(semop), ROW(semtimedop),
 #ifdef SYS_poll /* not on 64-bit ARM, which has the newer ones only */
     ROW(stat), ROW(lstat), ROW(access), ROW(readlink), ROW(mkdir), ROW(rmdir), ROW(unlink), ROW(rename),
-    ROW(poll), ROW(select), ROW(epoll_wait), ROW(pause), ROW(open),
+    ROW(poll), ROW(select), ROW(epoll_wait), ROW(pause), ROW(open), ROW(vfork),
 #endif
 };
 /* clang-format on */

@@ -296,6 +296,9 @@ TEST(processes_of_a_data_loader)
         {"a compiler runs", {{NULL, {T('S', SYS_wait4, "Popen.wait " STDLIB "subprocess.py:1264" MODULE)}, NULL},
           {"ninja", {NAMED('S', SYS_ppoll, "ninja")}, NULL}, {"cc1plus", {NAMED('R', NO_SYSCALL, "cc1plus")}, NULL}},
          DT_DOING_COMPILE, TRAIN, .object = "process 801 (ninja) waits in ppoll"},
+        {"a program that does not come to its start",
+         {{NULL, {T('D', SYS_clone3, "<module> /job/train.py:30")}, NULL}, {NULL, {T('S', SYS_openat, NULL)}, NULL}},
+         DT_DOING_CHILD, TRAIN, .object = "process 801 waits in openat"},
         {"a shell has started it", {{"bash", {NAMED('S', SYS_wait4, "bash")}, NULL},
           {NULL, {T('S', SYS_clock_nanosleep, "<module> /job/train.py:30")}, NULL}}, DT_DOING_SLEEP, TRAIN},
     };
