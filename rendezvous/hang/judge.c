@@ -365,6 +365,14 @@ static enum dt_hang_class judge_calls(const struct hang_view *v, struct hang_sid
     return difference(&odd->stance, &others->stance, tie);
 }
 
+/* Where ranks find each other: one is missing that nobody knows of, or they disagree on who is to
+ * come. */
+static bool is_meeting(const struct dt_stance_group *camp)
+{
+    return strcmp(camp->stance.collective, "init_process_group") == 0 ||
+           strcmp(camp->stance.collective, "new_group") == 0;
+}
+
 static enum dt_hang_class judge_waiting(const struct hang_view *v, struct hang_sides *sides,
                                         bool *guilty)
 {
@@ -378,8 +386,10 @@ static enum dt_hang_class judge_waiting(const struct hang_view *v, struct hang_s
         return DT_HANG_KEY;
     }
     enum dt_hang_class class = judge_calls(v, sides, guilty);
-    if (class != DT_HANG_NONE || v->unknown == 0)
-        return class != DT_HANG_NONE ? class : DT_HANG_NETWORK;
+    if (class != DT_HANG_NONE)
+        return class;
+    if (v->unknown == 0)
+        return is_meeting(sides->others) ? DT_HANG_KEY : DT_HANG_NETWORK;
     sides->culprit = largest(v, is_unknown, NULL);
     return DT_HANG_UNREADABLE;
 }

@@ -227,6 +227,9 @@ static const struct row rows[] = {
      DT_HANG_KEY, true, 3,
      "rank 3 computes at train.py:6; ranks 0, 1 and 4 to 7 wait for the job's store at train.py:7: rank_3; "
      "rank 2 sleeps at train.py:5; rank 3 should set the key"},
+    {"all are where they meet, and nobody knows of the one that is missing", 2,
+     {IN(0, 1, "init_process_group", "train.py:7")},
+     DT_HANG_KEY, false, -1, "ranks 0 and 1 wait in init_process_group at train.py:7"},
     {"the rank of the key is already in a collective", 4,
      {{OF(0, 0, STORE, "train.py:7"), .object = "default_pg/0//cuda//1"}, IN(1, 3, "all_reduce", "train.py:11")},
      DT_HANG_KEY, false, 1,
