@@ -119,8 +119,10 @@ class Normal:
 
 
 def told_lines(text, normal):
-    """What workers printed. With launchers apart there is no order between them."""
-    return sorted(normal(line) for line in REPORT.sub("", text).splitlines() if "told:" in line)
+    """What workers printed. With launchers apart there is no order between them. Below its report
+    dtrun says in a line of its own why the job failed, which torchrun does not."""
+    lines = REPORT.sub("", text).splitlines()
+    return sorted(normal(line) for line in lines if "told:" in line and not line.startswith("root cause: "))
 
 
 def without_times(text):
