@@ -160,6 +160,11 @@ int dt_ctl_look(const struct dt_ctl_options *o, struct dt_sync_control *c, struc
 {
     struct dt_message answer, request = {.type = DT_MSG_STANCES, .run = o->name};
     char why[DT_WHY_MAX];
+    if (!dt_sync_control_looks(c))
+        return dt_err_set(err, DT_E_RUNTIME,
+                          "rendezvous %s is of an older dtrun, which cannot look at workers; "
+                          "install this one there",
+                          o->endpoint);
     if (dt_sync_control_ask(c, &request, &answer, err) < 0)
         return -1;
     int rc = *answer.why ? dt_err_set(err, DT_E_RUNTIME, "rendezvous %s: %s", o->endpoint,

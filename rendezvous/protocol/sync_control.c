@@ -16,6 +16,7 @@ struct dt_sync_control {
     struct dt_sync_socket socket;
     struct dt_buf in, out;
     dt_ms timeout;
+    bool looks;     /* as its hello said */
     char name[256]; /* the address as it was given */
 };
 
@@ -119,6 +120,8 @@ static int hear_greeting(struct dt_sync_control *c, struct dt_greeting *g,
         return -1;
     enum dt_greeting_outcome outcome = dt_greeting_hear(g, &m, answer);
     int version = m.type == DT_MSG_HELLO ? m.hello.version : 0;
+    if (m.type == DT_MSG_HELLO)
+        c->looks = m.hello.looks;
     dt_message_finish(&m);
     return no_agreement(outcome, version, err);
 }
@@ -203,6 +206,11 @@ void dt_sync_control_close(struct dt_sync_control *c)
     dt_buf_finish(&c->in);
     dt_buf_finish(&c->out);
     free(c);
+}
+
+bool dt_sync_control_looks(const struct dt_sync_control *c)
+{
+    return c->looks;
 }
 
 int dt_sync_control_ask(struct dt_sync_control *c, const struct dt_message *request,

@@ -19,6 +19,9 @@ struct dt_sync_control *dt_sync_control_open(const char *addr, const char *progr
                                              struct dt_err *err);
 void dt_sync_control_close(struct dt_sync_control *c);
 
+/* The rendezvous can be asked for STANCES; older ones refuse whoever says the word. */
+bool dt_sync_control_looks(const struct dt_sync_control *c);
+
 /* Sends REQUEST and takes the answer, a message of its type, for dt_message_finish(). After a
  * failure the connection is of no more use. */
 int dt_sync_control_ask(struct dt_sync_control *c, const struct dt_message *request,

@@ -295,6 +295,15 @@ TEST(look_as_json_has_all_of_it)
     dt_buf_finish(&s.asked);
 }
 
+TEST(look_asks_nothing_of_a_rendezvous_that_cannot)
+{
+    struct scripted s = {.is_older = true, .answers = (const char *const[]){NULL}};
+    CHECK_EQ(ctl_at(&s, "look a"), 1);
+    CHECK(strstr(errors, "is of an older dtrun, which cannot look at workers; install this one"));
+    CHECK(strstr(asked(&s), "stances") == NULL);
+    dt_buf_finish(&s.asked);
+}
+
 TEST(what_look_cannot_show_is_said)
 {
     static const struct {

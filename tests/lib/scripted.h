@@ -18,6 +18,7 @@ struct scripted {
     const char *raw; /* sent in place of its hello, or NULL; "": it hangs up */
     size_t raw_len;
     int version;         /* 0: ours */
+    bool is_older;       /* it cannot be asked for looks */
     const char *token;   /* asked for; NULL: none */
     bool knows_no_token; /* its own proof is none */
     const char *refusal; /* in place of whatever would follow its hello */
@@ -96,7 +97,8 @@ static inline bool scripted_greet(struct scripted *s)
                              .hello = {.version = s->version ? s->version : DT_CONTROL_VERSION,
                                        .program = "a test",
                                        .host = "daemon",
-                                       .token = s->token != NULL},
+                                       .token = s->token != NULL,
+                                       .looks = !s->is_older},
                          };
     if (!scripted_read(s, preamble, sizeof preamble) ||
         memcmp(preamble, "DTRN\1\0", sizeof preamble) != 0 || !scripted_take(s, &m))
