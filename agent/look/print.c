@@ -226,7 +226,7 @@ static void put_other_threads(struct dt_buf *out, const struct dt_look_entry *e)
 static void put_key(struct dt_buf *key, const struct dt_look_entry *e)
 {
     bool python = false;
-    dt_buf_put(key, e->process.name, sizeof e->process.name);
+    dt_buf_put_text(key, e->process.name);
     dt_buf_put_text(key, e->unreadable);
     for (size_t i = 0; i < e->process.len; i++) {
         const struct dt_python_thread *t = dt_look_stack_of(e, &e->process.tasks[i]);
