@@ -113,6 +113,34 @@ static void read_stacks(struct dt_look *look, struct dt_look_entry *e)
     }
 }
 
+/* The sockets for which processes from FIRST on wait, in its network. */
+static size_t sockets_like(const struct dt_look *look, size_t first,
+                           struct dt_waiting *sockets[DT_WAITING_SOCKETS_MAX])
+{
+    size_t count = 0;
+    for (size_t i = first; i < look->len; i++) {
+        const struct dt_look_process *p = &look->at[i].process;
+        for (size_t k = 0; k < p->len && p->network == look->at[first].process.network; k++)
+            if (p->tasks[k].waiting.kind == DT_WAITING_SOCKET && count < DT_WAITING_SOCKETS_MAX)
+                sockets[count++] = &p->tasks[k].waiting;
+    }
+    return count;
+}
+
+/* The tables of a network are long where it is busy, and all processes of a job share one. */
+static void name_sockets(struct dt_look *look)
+{
+    struct dt_waiting *sockets[DT_WAITING_SOCKETS_MAX];
+    for (size_t i = 0; i < look->len; i++) {
+        const struct dt_look_process *p = &look->at[i].process;
+        bool done = p->network == 0;
+        for (size_t k = 0; k < i && !done; k++)
+            done = look->at[k].process.network == p->network;
+        if (!done)
+            dt_waiting_name_sockets(sockets, sockets_like(look, i, sockets), p->pid);
+    }
+}
+
 static void read_memory(struct dt_look *look, pid_t pid)
 {
     struct dt_cgroup group;
@@ -145,6 +173,7 @@ int dt_look_at(struct dt_look *look, pid_t pid, struct dt_err *err)
             read_stacks(look, e);
     }
     look->more = look->more || look->len < count;
+    name_sockets(look);
     free(pids);
     return 0;
 }

@@ -148,17 +148,23 @@ static bool read_process_stat(pid_t pid, struct stat_line *s)
 static void read_waiting(struct dt_look_process *p)
 {
     struct dt_memory m = dt_memory_of(&p->pid);
-    struct dt_waiting *sockets[DT_WAITING_SOCKETS_MAX];
-    size_t count = 0;
     for (size_t i = 0; i < p->len; i++) {
         struct dt_look_task *t = &p->tasks[i];
         if (t->state == 'R')
             t->call.number = DT_LOOK_NO_SYSCALL;
         dt_waiting_read(&t->waiting, &t->call, p->pid, &m);
-        if (t->waiting.kind == DT_WAITING_SOCKET && count < DT_WAITING_SOCKETS_MAX)
-            sockets[count++] = &t->waiting;
     }
-    dt_waiting_name_sockets(sockets, count, p->pid);
+}
+
+static unsigned long read_network(pid_t pid)
+{
+    char path[64], target[64];
+    unsigned long number = 0;
+    snprintf(path, sizeof path, "/proc/%d/ns/net", (int)pid);
+    ssize_t n = readlink(path, target, sizeof target - 1);
+    target[n > 0 ? n : 0] = '\0';
+    sscanf(target, "net:[%lu]", &number);
+    return number;
 }
 
 int dt_look_process_read(struct dt_look_process *p, pid_t pid, struct dt_err *err)
@@ -169,6 +175,7 @@ int dt_look_process_read(struct dt_look_process *p, pid_t pid, struct dt_err *er
         return dt_err_set(err, DT_E_RUNTIME, "it has ended");
     memcpy(p->name, s.name, sizeof p->name);
     p->started = s.started;
+    p->network = read_network(pid);
     p->tasks = calloc(DT_LOOK_TASKS_MAX, sizeof *p->tasks);
     DIR *dir = open_tasks(pid);
     if (!p->tasks || !dir) {

@@ -36,7 +36,8 @@ struct dt_look_task {
 struct dt_look_process {
     pid_t pid;
     char name[16];
-    uint64_t started; /* clock ticks since boot: tells it from a later one of the same pid */
+    unsigned long network; /* the number of its network namespace; 0: not told */
+    uint64_t started;      /* clock ticks since boot: tells it from a later one of the same pid */
     struct dt_look_task *tasks;
     size_t len;
     bool more; /* tasks than DT_LOOK_TASKS_MAX */

@@ -44,8 +44,9 @@ struct dt_waiting {
 void dt_waiting_read(struct dt_waiting *w, const struct dt_waiting_call *call, pid_t pid,
                      struct dt_memory *m);
 
-/* Puts the peers of the COUNT sockets AT, all of PID, where the kernel's tables tell them. */
-#define DT_WAITING_SOCKETS_MAX 64
+/* Puts the peers of the COUNT sockets AT, all in the network of process PID, where the kernel's
+ * tables tell them. */
+#define DT_WAITING_SOCKETS_MAX 1024
 void dt_waiting_name_sockets(struct dt_waiting *const *at, size_t count, pid_t pid);
 
 /* How CALL's arguments say what it waits for, apart from reading it. Pure. */
