@@ -292,6 +292,8 @@ static enum woe woe_of(const struct view *v, enum dt_doing doing)
         return STUCK;
     case DT_DOING_COMPUTE:
         return BUSY;
+    case DT_DOING_SLEEP:
+        return WAITS;
     default:
         /* Nothing of the user's runs in one that waits for work. */
         return v->stack && !v->entry->unreadable[0] && v->user >= v->depth ? IDLE : WAITS;

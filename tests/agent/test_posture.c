@@ -289,6 +289,9 @@ TEST(processes_of_a_data_loader)
         {"one waits for the disk",
          {WAITING, {NULL, {FOR('D', SYS_read, "Pictures.__getitem__ /job/data.py:9 < " FORKED, DT_WAITING_FILE, "/data/a.bin")}, NULL}},
          DT_DOING_CHILD, TRAIN, .object = "process 801: D state in /data/a.bin at /job/data.py:9"},
+        {"one sleeps in what the user has handed over", {WAITING, IDLER, {NULL, {T('S', SYS_clock_nanosleep, "worker " STDLIB "multiprocessing/pool.py:125 < "
+          "BaseProcess._bootstrap " STDLIB "multiprocessing/process.py:314" MODULE)}, NULL}},
+         DT_DOING_CHILD, TRAIN, .object = "process 802 sleeps"},
         {"all of them wait", {WAITING, IDLER, IDLER}, DT_DOING_CHILD, TRAIN, .object = "all of them wait for work"},
         {"a loader without processes is the worker itself",
          ONE('S', SYS_clock_nanosleep, "Pictures.__getitem__ /job/data.py:9 < fetch " TORCH "utils/data/_utils/fetch.py:51 < "
