@@ -22,6 +22,15 @@ static bool imports(const struct dt_python_frame *frames, size_t count)
     return false;
 }
 
+/* PyTorch's own ways to wait for others that ask the store now and then. */
+static bool asks_store(const struct dt_python_frame *frames, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(dt_frame_name(&frames[i]), "_store_based_barrier") == 0)
+            return true;
+    return false;
+}
+
 static enum dt_place_kind kind_of(enum dt_doing doing, const struct dt_python_frame *frames,
                                   size_t depth, size_t user)
 {
@@ -40,10 +49,12 @@ static struct dt_place place_of(const struct dt_python_thread *t, bool asleep, b
         dt_frames_meaning(t->frames, depth, user, depth == t->depth && !t->deeper, asleep, &at);
     const struct dt_python_frame *f = &t->frames[user < depth ? user : 0];
     *joins = row && row->joins;
+    enum dt_doing doing = row ? row->doing : DT_DOING_UNKNOWN;
     return (struct dt_place){
-        .kind = kind_of(row ? row->doing : DT_DOING_UNKNOWN, t->frames, depth, user),
+        .kind = kind_of(doing, t->frames, depth, user),
         .function = mix(mix(UINT64_C(0xcbf29ce484222325), f->file), f->function),
         .line = f->line,
+        .polls = doing != DT_DOING_COLLECTIVE || asks_store(t->frames, depth),
     };
 }
 

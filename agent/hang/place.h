@@ -19,6 +19,7 @@ struct dt_place {
     uint64_t
         function; /* which one of the user's code is the innermost; of any where there is none */
     int line;     /* in it */
+    bool polls;   /* it wakes up again and again to see whether its wait is over */
 };
 
 /* MAIN, one of STACKS, stands for all of them unless it waits for another thread. It may be NULL.

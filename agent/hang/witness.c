@@ -79,6 +79,10 @@ static bool has_moved(const struct watched *w, const struct dt_sample *s)
      */
     if (s->place.kind == DT_PLACE_WAIT && w->computes && slept)
         return true;
+    /* A call that sleeps until the others come, and has slept again, is another call. So a rank
+     * that is slow in each step is no hang, although each sample finds all at the same places. */
+    if (s->place.kind == DT_PLACE_WAIT && !s->place.polls && s->sleeps > w->at.sleeps + SLEEPS)
+        return true;
     return has_another_place(&w->at.place, s, w->computes);
 }
 

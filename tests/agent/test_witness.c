@@ -23,20 +23,22 @@ static dt_ms still_after(int seconds, row_fn *row, struct dt_witness *w)
 }
 
 /* clang-format off */
-static void sleeps(struct dt_sample *s, int t) { (void)t; s->place = (struct dt_place){DT_PLACE_OWN, 2, 5}; }
-static void spins(struct dt_sample *s, int t) { s->place = (struct dt_place){DT_PLACE_OWN, 2, 5 + t % 2}; s->state = 'R'; s->cpu_ms = 1000 * (uint64_t)t; }
-static void has_stopped(struct dt_sample *s, int t) { (void)t; s->state = 'T'; s->place = (struct dt_place){DT_PLACE_LIBRARY, 2, 5}; }
-static void polls(struct dt_sample *s, int t) { s->place = (struct dt_place){DT_PLACE_LIBRARY, 2, 5}; s->cpu_ms = (uint64_t)t; s->sleeps = 10 * (uint64_t)t; }
+static void sleeps(struct dt_sample *s, int t) { (void)t; s->place = (struct dt_place){DT_PLACE_OWN, 2, 5, false}; }
+static void spins(struct dt_sample *s, int t) { s->place = (struct dt_place){DT_PLACE_OWN, 2, 5 + t % 2, false}; s->state = 'R'; s->cpu_ms = 1000 * (uint64_t)t; }
+static void has_stopped(struct dt_sample *s, int t) { (void)t; s->state = 'T'; s->place = (struct dt_place){DT_PLACE_LIBRARY, 2, 5, false}; }
+static void polls(struct dt_sample *s, int t) { s->place = (struct dt_place){DT_PLACE_LIBRARY, 2, 5, false}; s->cpu_ms = (uint64_t)t; s->sleeps = 10 * (uint64_t)t; }
 static void spins_in_collective(struct dt_sample *s, int t) { s->cpu_ms = 1000 * (uint64_t)t; s->state = 'R'; }
 static void has_left(struct dt_sample *s, int t) { s->over = t > 3; s->place.line = t; }
+static void asks_the_store(struct dt_sample *s, int t) { s->place.polls = true; s->sleeps = 10 * (uint64_t)t; }
+static void waits_anew(struct dt_sample *s, int t) { s->sleeps = (uint64_t)t / 3; }
 
 static void steps_with_spins(struct dt_sample *s, int t) { spins_in_collective(s, t); s->sleeps = 3 * (uint64_t)t; }
 static void loops(struct dt_sample *s, int t) { spins(s, 0); s->cpu_ms = 1000 * (uint64_t)t; s->place.line = 5 + t % 3; }
 static void sleeps_in_turn(struct dt_sample *s, int t) { sleeps(s, t); s->place.line = 5 + t % 2; }
-static void computes_in_library(struct dt_sample *s, int t) { s->place = (struct dt_place){DT_PLACE_LIBRARY, 2, 5}; s->cpu_ms = 200 * (uint64_t)t; }
+static void computes_in_library(struct dt_sample *s, int t) { s->place = (struct dt_place){DT_PLACE_LIBRARY, 2, 5, false}; s->cpu_ms = 200 * (uint64_t)t; }
 static void loads(struct dt_sample *s, int t) { sleeps(s, t); s->faults = 100 * (uint64_t)t; }
 static void imports(struct dt_sample *s, int t) { (void)t; s->place.kind = DT_PLACE_SLOW; }
-static void calls_others(struct dt_sample *s, int t) { s->place = (struct dt_place){DT_PLACE_OWN, 2 + (uint64_t)t % 2, 5}; }
+static void calls_others(struct dt_sample *s, int t) { s->place = (struct dt_place){DT_PLACE_OWN, 2 + (uint64_t)t % 2, 5, false}; }
 static void computes_unseen(struct dt_sample *s, int t) { s->place.kind = DT_PLACE_UNKNOWN; s->cpu_ms = 500 * (uint64_t)t; }
 static void sleeps_unseen(struct dt_sample *s, int t) { s->place.kind = DT_PLACE_UNKNOWN; s->sleeps = 3 * (uint64_t)t; }
 static void is_let_go(struct dt_sample *s, int t) { s->state = t == 15 ? 'T' : 'S'; }
@@ -57,6 +59,8 @@ TEST(who_does_not_get_on_stands_still_and_who_does_moves)
         {"it sleeps and wakes at one line", polls, false},
         {"it spins in a collective", spins_in_collective, false},
         {"it has left", has_left, false},
+        {"it asks the store whether all have come", asks_the_store, false},
+        {"each few samples it is in another collective", waits_anew, true},
         {"each step it spins in a collective", steps_with_spins, true},
         {"it goes round a loop", loops, true},
         {"it sleeps here and there", sleeps_in_turn, true},

@@ -127,6 +127,13 @@ QUIET = {
         json.loads(json.dumps(list(range(1000))))
     dist.barrier()
 """, 2),
+    "a rank is slow in each step": ("""
+    dist.init_process_group("gloo")
+    for step in range(14):
+        if RANK == 0:
+            time.sleep(1)
+        dist.all_reduce(torch.ones(4))
+""", 2),
     "a rank saves for long while others wait": ("""
     dist.init_process_group("gloo")
     end = time.monotonic() + 14
