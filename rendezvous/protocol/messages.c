@@ -155,6 +155,7 @@ static const struct dt_field result[] = {
     PERHAPS_WORDS("place", result.place, DT_PLACE_MAX),
     PERHAPS_TRUE("weak", result.weak),
     PERHAPS_WHOLE("age", result.age),
+    PERHAPS_TRUE("late", result.late),
     PERHAPS_WORDS("cause", result.cause, DT_WHY_MAX),
     {0},
 };

@@ -133,6 +133,7 @@ struct dt_result {
     const char *place; /* where in the program: "train.py:88"; NULL or "" unknown */
     bool weak;         /* it may have failed because another one did */
     dt_ms age;         /* it failed so long ago: no clocks of two hosts are compared */
+    bool late;         /* its workers were being stopped already: it ended no round */
     const char *cause; /* why, as a sentence: "rank 3 ran out of GPU memory at ..."; NULL or "" */
 };
 

@@ -87,7 +87,8 @@ static bool is_evidence(const struct dt_rdzv *r, const struct dt_member *m,
 static void take_result(struct dt_rdzv *r, struct dt_rdzv_actions *out, struct dt_member *m,
                         const struct dt_message *f)
 {
-    if (!f->result.succeeded && is_forgotten(r, m) && f->round == m->round) {
+    bool ended = !f->result.succeeded && !f->result.late; /* its round, for all it knows */
+    if (ended && is_forgotten(r, m) && f->round == m->round) {
         rdzv_journal(out);
         rdzv_note_fault(r, m, &f->result);
         return;
@@ -98,13 +99,15 @@ static void take_result(struct dt_rdzv *r, struct dt_rdzv_actions *out, struct d
     }
     if (r->state != DT_RUN_RUNNING || f->round != r->round || m->doing != DT_MEMBER_RUNNING)
         return;
-    if (!f->result.succeeded) {
+    if (ended) {
         rdzv_failed(r, out, m, &f->result);
         if (f->result.ends_job)
             rdzv_close(r, out, DT_CLOSE_FAILED, "%s; this is to end the job",
                        r->gathering.fault.text);
         return;
     }
+    if (!f->result.succeeded)
+        return;
     dt_members_set_doing(&r->members, m, DT_MEMBER_DONE);
     r->seats[m->seat].done = true; /* not journalled: it says so again when it comes back */
 }

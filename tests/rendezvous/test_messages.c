@@ -180,11 +180,12 @@ static const struct {
                  .place = "train.py:3",
                  .weak = true,
                  .age = 40,
+                 .late = true,
                  .cause = "rank 3 found no script"}},
      "{\"type\":\"result\",\"run\":\"r\",\"round\":1,\"incarnation\":\"1\",\"succeeded\":false,"
      "\"evidence\":\"program\",\"rank\":3,\"local_rank\":2,\"exit_code\":1,\"signal\":0,"
      "\"signature\":\"exit 1\",\"text\":\"rank 3 exited with 1\",\"retry\":\"cannot\","
-     "\"early\":true,\"place\":\"train.py:3\",\"weak\":true,\"age\":40,"
+     "\"early\":true,\"place\":\"train.py:3\",\"weak\":true,\"age\":40,\"late\":true,"
      "\"cause\":\"rank 3 found no script\"}"},
     {{.type = DT_MSG_LEAVE, .run = "r", .round = 1, .incarnation = 1},
      "{\"type\":\"leave\",\"run\":\"r\",\"round\":1,\"incarnation\":\"1\"}"},
@@ -679,7 +680,8 @@ TEST(what_would_keep_a_server_busy_is_no_join)
 TEST(a_message_without_one_of_its_members_is_none)
 {
     static const char optional[] =
-        " again age cause collective early ends_job function guilty history host looks mixed over "
+        " again age cause collective early ends_job function guilty history host late looks mixed "
+        "over "
         "place "
         "retry retry_deterministic script step_age_ms stopping sure together token "
         "tokens_per_s user weak where why yes ";

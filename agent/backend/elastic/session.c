@@ -184,6 +184,7 @@ static void say_failure(struct dt_session *s)
 {
     struct dt_message m = {.type = DT_MSG_RESULT, .result = s->result};
     m.result.age += s->now - s->result_at;
+    m.result.late = !s->result_pending;
     say(s, m);
 }
 
