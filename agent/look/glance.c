@@ -28,7 +28,7 @@ static bool is_python(struct dt_glance *g, pid_t pid)
         !g->python.version || !dt_look_process_glance(pid, &main, &g->started))
         return false;
     g->pid = pid;
-    g->inner = inner_of(pid);
+    g->main = (struct dt_python_wanted){.native_id = (uint64_t)inner_of(pid)};
     return true;
 }
 
@@ -63,9 +63,13 @@ static bool read_main(struct dt_glance *g, struct dt_glance_seen *seen)
     struct dt_memory m = dt_memory_of(&g->pid);
     struct dt_look_task main;
     uint64_t started;
-    if (!dt_look_process_glance(g->pid, &main, &started) || started != g->started ||
-        dt_python_stacks_read_one(&seen->stacks, &m, &g->python.layout, g->python.runtime,
-                                  (uint64_t)g->inner, NULL) < 0)
+    if (!dt_look_process_glance(g->pid, &main, &started) || started != g->started)
+        return false;
+    dt_memory_read_ahead(&m);
+    int rc = dt_python_stacks_read_one(&seen->stacks, &m, &g->python.layout, g->python.runtime,
+                                       &g->main, NULL);
+    dt_memory_finish(&m);
+    if (rc < 0)
         return false;
     seen->lives = true;
     seen->state = main.state;

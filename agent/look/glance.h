@@ -10,9 +10,10 @@
 struct dt_glance {
     pid_t root;
     /* What is known so far: */
-    pid_t pid, inner; /* ROOT, or the first one below it that is a Python; 0: none is known */
+    pid_t pid; /* ROOT, or the first one below it that is a Python; 0: none is known */
     uint64_t started;
     struct dt_look_python python;
+    struct dt_python_wanted main;
     int wait, patience; /* glances until a Python is looked for again, at first and this time */
 };
 

@@ -96,11 +96,13 @@ static void read_stacks(struct dt_look *look, struct dt_look_entry *e)
     struct dt_look_image images[DT_LOOK_IMAGES_MAX];
     struct dt_memory m = dt_memory_of(&e->process.pid);
     struct dt_err err = {0};
+    dt_memory_read_ahead(&m);
     int count = dt_look_images(e->process.pid, images), why = count < 0 ? -count : 0;
     if (count < 0)
         dt_err_errno(&err, DT_E_RUNTIME, why, "its memory");
     else if (dt_look_read_python(&m, images, count, &e->python, &e->stacks, &err) < 0)
         why = m.error;
+    dt_memory_finish(&m);
     if (!dt_look_process_lives(&e->process)) {
         dt_python_stacks_finish(&e->stacks);
         snprintf(e->unreadable, sizeof e->unreadable, "it has ended");

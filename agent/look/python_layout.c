@@ -21,13 +21,13 @@
  * has behind its code. */
 #define LAYOUT_TO_3_10                                                                             \
     .runtime_interpreters = 32, .interpreter_next = 0, .interpreter_threads = 8, .thread_next = 8, \
-    .thread_native_id = DT_PYTHON_NO_FIELD, .thread_pthread = 176, .thread_frame = 24,             \
-    .cframe_frame = DT_PYTHON_NO_FIELD, .frame_previous = 24, .frame_code = 32,                    \
-    .frame_references = 0, .frame_owner = DT_PYTHON_NO_FIELD, .frame_copy = DT_PYTHON_NO_FIELD,    \
-    .code_copies = DT_PYTHON_NO_FIELD, .code_filename = 104, .code_name = 112,                     \
-    .code_linetable = 120, .code_firstlineno = 40, .code_instructions = DT_PYTHON_NO_FIELD,        \
-    .bytes_size = 16, .bytes_data = 32, .text_length = 16, .text_state = 32, .text_ascii = 48,     \
-    .text_wide = 72, .text_kind = 2
+    .thread_interpreter = 16, .thread_native_id = DT_PYTHON_NO_FIELD, .thread_pthread = 176,       \
+    .thread_frame = 24, .cframe_frame = DT_PYTHON_NO_FIELD, .frame_previous = 24,                  \
+    .frame_code = 32, .frame_references = 0, .frame_owner = DT_PYTHON_NO_FIELD,                    \
+    .frame_copy = DT_PYTHON_NO_FIELD, .code_copies = DT_PYTHON_NO_FIELD, .code_filename = 104,     \
+    .code_name = 112, .code_linetable = 120, .code_firstlineno = 40,                               \
+    .code_instructions = DT_PYTHON_NO_FIELD, .bytes_size = 16, .bytes_data = 32,                   \
+    .text_length = 16, .text_state = 32, .text_ascii = 48, .text_wide = 72, .text_kind = 2
 
 /* All interpreters of 3.8 have one collector. */
 static const struct dt_python_layout layout_3_8 = {
@@ -56,6 +56,7 @@ static const struct dt_python_layout layout_3_11 = {
     .interpreter_gc = 648,
     .gc_collecting = 200,
     .thread_next = 8,
+    .thread_interpreter = 16,
     .thread_native_id = 160,
     .thread_pthread = DT_PYTHON_NO_FIELD,
     .thread_frame = 56,
@@ -89,6 +90,7 @@ static const struct dt_python_layout layout_3_12 = {
     .interpreter_gc = 112,
     .gc_collecting = 200,
     .thread_next = 8,
+    .thread_interpreter = 16,
     .thread_native_id = 144,
     .thread_pthread = DT_PYTHON_NO_FIELD,
     .thread_frame = 56,
@@ -122,6 +124,7 @@ static const struct dt_python_layout positions_3_13 = {
     .interpreter_gc = 80,
     .gc_collecting = 576,
     .thread_next = 168,
+    .thread_interpreter = 176,
     .thread_native_id = 200,
     .thread_pthread = DT_PYTHON_NO_FIELD,
     .thread_frame = 184,
@@ -150,13 +153,14 @@ static const struct dt_python_layout positions_3_13 = {
 
 #define POSITIONS_3_14                                                                             \
     .runtime_interpreters = 40, .interpreter_next = 64, .interpreter_threads = 72,                 \
-    .interpreter_gc = 88, .gc_collecting = 656, .thread_next = 192, .thread_native_id = 224,       \
-    .thread_pthread = DT_PYTHON_NO_FIELD, .thread_frame = 208, .cframe_frame = DT_PYTHON_NO_FIELD, \
-    .frame_previous = 256, .frame_code = 264, .frame_instruction = 272,                            \
-    .frame_references = DT_PYTHON_NO_FIELD, .frame_owner = 288, .code_filename = 320,              \
-    .code_name = 336, .code_linetable = 344, .code_firstlineno = 352, .code_instructions = 384,    \
-    .bytes_size = 600, .bytes_data = 608, .text_length = 632, .text_state = 624,                   \
-    .text_ascii = 640, .text_wide = DT_PYTHON_NO_FIELD, .lines = DT_LINES_LOCATIONS
+    .interpreter_gc = 88, .gc_collecting = 656, .thread_next = 192, .thread_interpreter = 200,     \
+    .thread_native_id = 224, .thread_pthread = DT_PYTHON_NO_FIELD, .thread_frame = 208,            \
+    .cframe_frame = DT_PYTHON_NO_FIELD, .frame_previous = 256, .frame_code = 264,                  \
+    .frame_instruction = 272, .frame_references = DT_PYTHON_NO_FIELD, .frame_owner = 288,          \
+    .code_filename = 320, .code_name = 336, .code_linetable = 344, .code_firstlineno = 352,        \
+    .code_instructions = 384, .bytes_size = 600, .bytes_data = 608, .text_length = 632,            \
+    .text_state = 624, .text_ascii = 640, .text_wide = DT_PYTHON_NO_FIELD,                         \
+    .lines = DT_LINES_LOCATIONS
 
 static const struct dt_python_layout positions_3_14 = {
     POSITIONS_3_14,

@@ -24,7 +24,7 @@ struct dt_python_layout {
     uint32_t runtime_interpreters; /* the first */
     uint32_t interpreter_next, interpreter_threads;
     uint32_t interpreter_gc; /* the state of its garbage collector; DT_PYTHON_NO_FIELD: elsewhere */
-    uint32_t thread_next;
+    uint32_t thread_next, thread_interpreter;
     uint32_t thread_native_id; /* from 3.11 on, else ... */
     uint32_t thread_pthread;   /* ... what pthread_self(3) tells the thread */
     uint32_t thread_frame;     /* the innermost, or the struct that points to it ... */

@@ -40,13 +40,13 @@ struct raw_stack {
 struct look {
     struct dt_memory *m;
     const struct dt_python_layout *layout;
-    uint64_t only;  /* the number of the thread that is wanted; 0: all are */
-    size_t threads; /* so far */
+    struct dt_python_wanted *wanted; /* NULL: all threads are */
+    size_t threads;                  /* so far */
     struct dt_buf text;
     struct dt_buf lines; /* the location table of the code at hand ... */
     int32_t first_line;  /* ... and its first line */
     struct raw_stack before, after;
-    struct dt_python_frame frames[DT_PYTHON_DEPTH_MAX];
+    struct dt_python_frame *frames; /* DT_PYTHON_DEPTH_MAX; not zeroed, as few are used */
 };
 
 static uint64_t word_at(const uint8_t *bytes, uint32_t offset)
@@ -311,8 +311,13 @@ static int keep_frames(struct dt_python_thread *t, const struct dt_python_frame 
 static int look_twice(struct look *k, uint64_t thread, struct dt_python_thread *t)
 {
     const struct raw_stack *before = &k->before, *after = &k->after;
-    if (walk(k, thread, &k->before) < 0 || describe_all(k, before, k->frames) < 0 ||
-        walk(k, thread, &k->after) < 0)
+    if (walk(k, thread, &k->before) < 0)
+        return -1;
+    dt_memory_forget(k->m);
+    if (describe_all(k, before, k->frames) < 0)
+        return -1;
+    dt_memory_forget(k->m);
+    if (walk(k, thread, &k->after) < 0)
         return -1;
     size_t same = common(before, after);
     bool agree = same == before->depth && same == after->depth;
@@ -329,6 +334,8 @@ static void read_thread(struct look *k, uint64_t thread, struct dt_python_thread
 {
     int answer = 0;
     for (int i = 0; i < LOOKS_MAX && answer <= 0; i++) {
+        if (i > 0)
+            dt_memory_forget(k->m);
         answer = look_twice(k, thread, t);
         if (answer < 0 && k->m->error && k->m->error != EFAULT)
             break; /* it is gone, or may not be read */
@@ -345,11 +352,32 @@ static void read_thread(struct look *k, uint64_t thread, struct dt_python_thread
                                         : "the memory of its frames makes no sense");
 }
 
+static void append_thread(struct look *k, uint64_t thread, uint64_t id,
+                          struct dt_python_stacks *out)
+{
+    struct dt_python_thread *t = &out->at[out->len++];
+    t->native_id = id;
+    read_thread(k, thread, t);
+}
+
+/* Appends the thread that is wanted, if its state is where it was. */
+static bool read_again(struct look *k, uint64_t interpreter, struct dt_python_stacks *out)
+{
+    uint64_t state = k->wanted ? k->wanted->state : 0, its, id;
+    if (!state || dt_memory_word(k->m, state + k->layout->thread_interpreter, &its) < 0 ||
+        its != interpreter || read_native_id(k, state, &id) < 0 || id != k->wanted->native_id)
+        return false;
+    append_thread(k, state, id, out);
+    return true;
+}
+
 /* Appends the threads of one interpreter, or the one that is wanted. */
 static int read_threads(struct look *k, uint64_t interpreter, struct dt_python_stacks *out)
 {
     const struct dt_python_layout *l = k->layout;
-    uint64_t thread;
+    uint64_t thread, id;
+    if (read_again(k, interpreter, out))
+        return 0;
     if (dt_memory_word(k->m, interpreter + l->interpreter_threads, &thread) < 0)
         return -1;
     while (thread) {
@@ -357,12 +385,13 @@ static int read_threads(struct look *k, uint64_t interpreter, struct dt_python_s
             out->more = true;
             return 0;
         }
-        struct dt_python_thread *t = &out->at[out->len];
-        if (read_native_id(k, thread, &t->native_id) < 0)
+        if (read_native_id(k, thread, &id) < 0)
             return -1;
-        if (k->only == 0 || t->native_id == k->only) {
-            out->len++;
-            read_thread(k, thread, t);
+        if (!k->wanted || id == k->wanted->native_id)
+            append_thread(k, thread, id, out);
+        if (k->wanted && out->len > 0) {
+            k->wanted->state = thread;
+            return 0;
         }
         if (dt_memory_word(k->m, thread + l->thread_next, &thread) < 0)
             return -1;
@@ -385,33 +414,40 @@ int dt_python_stacks_read(struct dt_python_stacks *stacks, struct dt_memory *m,
                           const struct dt_python_layout *layout, uint64_t runtime,
                           struct dt_err *err)
 {
-    return dt_python_stacks_read_one(stacks, m, layout, runtime, 0, err);
+    return dt_python_stacks_read_one(stacks, m, layout, runtime, NULL, err);
 }
 
 int dt_python_stacks_read_one(struct dt_python_stacks *stacks, struct dt_memory *m,
                               const struct dt_python_layout *layout, uint64_t runtime,
-                              uint64_t native_id, struct dt_err *err)
+                              struct dt_python_wanted *wanted, struct dt_err *err)
 {
     struct look *k = calloc(1, sizeof *k);
     uint64_t interpreter = 0;
+    size_t room = wanted ? 1 : DT_PYTHON_THREADS_MAX;
     int rc = 0;
-    *stacks = (struct dt_python_stacks){.at = calloc(DT_PYTHON_THREADS_MAX, sizeof *stacks->at)};
-    if (!k || !stacks->at) {
+    *stacks = (struct dt_python_stacks){.at = calloc(room, sizeof *stacks->at)};
+    if (k)
+        k->frames = malloc(DT_PYTHON_DEPTH_MAX * sizeof *k->frames);
+    if (!k || !k->frames || !stacks->at) {
+        if (k)
+            free(k->frames);
         free(k);
         return dt_err_set(err, DT_E_MEMORY, "no memory for stacks");
     }
     k->m = m;
     k->layout = layout;
-    k->only = native_id;
+    k->wanted = wanted;
     rc = dt_memory_word(m, runtime + layout->runtime_interpreters, &interpreter);
     for (int i = 0; rc == 0 && interpreter && i < DT_PYTHON_INTERPRETERS_MAX; i++) {
         stacks->collecting = stacks->collecting || is_collecting(m, layout, interpreter);
-        rc = read_threads(k, interpreter, stacks);
+        if (!wanted || stacks->len == 0)
+            rc = read_threads(k, interpreter, stacks);
         if (rc == 0)
             rc = dt_memory_word(m, interpreter + layout->interpreter_next, &interpreter);
     }
     dt_buf_finish(&k->text);
     dt_buf_finish(&k->lines);
+    free(k->frames);
     free(k);
     /* A list that breaks off is still worth what stands before. */
     if (rc < 0 && stacks->len == 0)

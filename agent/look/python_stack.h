@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The stacks of all threads of a CPython, read from outside while it runs. A stack counts when it
  * is the same before and after its names were read: so no name is from an object that was freed
- * meanwhile. If a stack changes each time, only its unchanged outer frames count. Pure but for the
- * reads. */
+ * meanwhile. Each of the three is read anew, however much M reads ahead. If a stack changes each
+ * time, only its unchanged outer frames count. Pure but for the reads. */
 #ifndef DT_AGENT_LOOK_PYTHON_STACK_H
 #define DT_AGENT_LOOK_PYTHON_STACK_H
 
@@ -38,15 +38,22 @@ struct dt_python_stacks {
     bool collecting; /* garbage, in one of the interpreters */
 };
 
+/* One thread. Where its state is, is found once and remembered: so the next read does not go
+ * through all threads before it. A state that is no longer that thread's is looked for again. */
+struct dt_python_wanted {
+    uint64_t native_id;
+    uint64_t state; /* 0: not found yet */
+};
+
 /* Reads the threads of all interpreters. End with dt_python_stacks_finish() also after a failure.
  */
 int dt_python_stacks_read(struct dt_python_stacks *stacks, struct dt_memory *m,
                           const struct dt_python_layout *layout, uint64_t runtime,
                           struct dt_err *err);
-/* The same of the thread alone whose number is NATIVE_ID; of all for 0. */
+/* The same of the thread alone that is WANTED. */
 int dt_python_stacks_read_one(struct dt_python_stacks *stacks, struct dt_memory *m,
                               const struct dt_python_layout *layout, uint64_t runtime,
-                              uint64_t native_id, struct dt_err *err);
+                              struct dt_python_wanted *wanted, struct dt_err *err);
 void dt_python_stacks_finish(struct dt_python_stacks *stacks);
 
 #endif

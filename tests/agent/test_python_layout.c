@@ -117,6 +117,7 @@ TEST(our_offsets_are_those_of_the_headers)
     CHECK_EQ(l->runtime_interpreters, offsetof(_PyRuntimeState, interpreters.head));
     CHECK_EQ(l->interpreter_next, offsetof(PyInterpreterState, next));
     CHECK_EQ(l->thread_next, offsetof(PyThreadState, next));
+    CHECK_EQ(l->thread_interpreter, offsetof(PyThreadState, interp));
     CHECK_EQ(l->frame_copy, DT_PYTHON_NO_FIELD);
 #if PY_VERSION_HEX < 0x03090000
     CHECK_EQ(l->interpreter_gc, DT_PYTHON_NO_FIELD);
@@ -147,6 +148,7 @@ TEST(our_positions_are_those_of_the_headers)
     CHECK_EQ(l->interpreter_gc, offsetof(_Py_DebugOffsets, interpreter_state.gc));
     CHECK_EQ(l->gc_collecting, offsetof(_Py_DebugOffsets, gc.collecting));
     CHECK_EQ(l->thread_next, offsetof(_Py_DebugOffsets, thread_state.next));
+    CHECK_EQ(l->thread_interpreter, offsetof(_Py_DebugOffsets, thread_state.interp));
     CHECK_EQ(l->thread_native_id, offsetof(_Py_DebugOffsets, thread_state.native_thread_id));
     CHECK_EQ(l->thread_frame, offsetof(_Py_DebugOffsets, thread_state.current_frame));
     CHECK_EQ(l->frame_previous, offsetof(_Py_DebugOffsets, interpreter_frame.previous));

@@ -23,7 +23,7 @@ struct tiny {
         uint64_t next, threads;
     } interpreter;
     struct {
-        uint64_t next, id, pthread, frame;
+        uint64_t next, interpreter, id, pthread, frame;
     } thread;
     struct {
         uint64_t references, previous, code, instruction;
@@ -48,9 +48,10 @@ static const struct dt_python_layout layout_of_tiny = {
     .interpreter_gc = DT_PYTHON_NO_FIELD,
     .gc_collecting = DT_PYTHON_NO_FIELD,
     .thread_next = 0,
-    .thread_native_id = 8,
-    .thread_pthread = 16,
-    .thread_frame = 24,
+    .thread_interpreter = 8,
+    .thread_native_id = 16,
+    .thread_pthread = 24,
+    .thread_frame = 32,
     .cframe_frame = DT_PYTHON_NO_FIELD,
     .frame_references = 0,
     .frame_previous = 8,
@@ -99,6 +100,7 @@ static void make_tiny(struct tiny *t)
 {
     *t = (struct tiny){.interpreters = address_of(&t->interpreter)};
     t->interpreter.threads = address_of(&t->thread);
+    t->thread.interpreter = address_of(&t->interpreter);
     t->thread.id = 812;
     t->thread.frame = address_of(&t->frame[0]);
     t->frame[0].previous = address_of(&t->frame[1]);
@@ -223,28 +225,100 @@ TEST(a_thread_without_a_number_has_a_stack)
     CHECK_EQ(id, 0);
 }
 
+/* How many stacks of WANTED there are. */
+static size_t read_one(struct tiny *t, struct dt_python_wanted *wanted)
+{
+    struct dt_memory m = {.read = read_tiny, .arg = t};
+    struct dt_python_stacks stacks;
+    struct dt_err err = {0};
+    CHECK_OK(dt_python_stacks_read_one(&stacks, &m, &layout_of_tiny, address_of(t), wanted, &err),
+             err);
+    size_t len = stacks.len;
+    CHECK(len == 0 || stacks.at[0].depth == 2);
+    CHECK_EQ(stacks.more, t->thread.next != 0 && len == 0);
+    dt_python_stacks_finish(&stacks);
+    return len;
+}
+
 TEST(one_thread_can_be_read_alone)
 {
     struct tiny t;
-    struct dt_memory m = {.read = read_tiny, .arg = &t};
-    struct dt_python_stacks stacks;
-    struct dt_err err = {0};
+    struct dt_python_wanted wanted = {.native_id = 812}, none = {.native_id = 813};
     make_tiny(&t);
-    CHECK_OK(dt_python_stacks_read_one(&stacks, &m, &layout_of_tiny, address_of(&t), 812, &err),
-             err);
-    CHECK_EQ(stacks.len, 1);
-    CHECK_EQ(stacks.at[0].depth, 2);
-    dt_python_stacks_finish(&stacks);
-    CHECK_OK(dt_python_stacks_read_one(&stacks, &m, &layout_of_tiny, address_of(&t), 813, &err),
-             err);
-    CHECK_EQ(stacks.len, 0);
-    dt_python_stacks_finish(&stacks);
+    CHECK_EQ(read_one(&t, &wanted), 1);
+    CHECK_EQ(wanted.state, address_of(&t.thread));
+    CHECK_EQ(read_one(&t, &none), 0);
+    CHECK_EQ(none.state, 0);
     t.thread.next = address_of(&t.thread); /* without an end */
-    CHECK_OK(dt_python_stacks_read_one(&stacks, &m, &layout_of_tiny, address_of(&t), 813, &err),
-             err);
-    CHECK_EQ(stacks.len, 0);
-    CHECK(stacks.more);
-    dt_python_stacks_finish(&stacks);
+    CHECK_EQ(read_one(&t, &none), 0);
+    CHECK_EQ(read_one(&t, &wanted), 1);
+}
+
+TEST(a_thread_that_was_found_is_read_without_the_list)
+{
+    struct tiny t;
+    struct dt_python_wanted wanted = {.native_id = 812, .state = 1};
+    make_tiny(&t);
+    CHECK_EQ(read_one(&t, &wanted), 1); /* not at 1 */
+    CHECK_EQ(wanted.state, address_of(&t.thread));
+    t.interpreter.threads = 1; /* where nothing can be read */
+    CHECK_EQ(read_one(&t, &wanted), 1);
+    t.interpreter.threads = 0;
+    t.thread.id = 813;
+    CHECK_EQ(read_one(&t, &wanted), 0);
+    t.thread.id = 812;
+    t.thread.interpreter = 1;
+    CHECK_EQ(read_one(&t, &wanted), 0);
+}
+
+/* A page of memory, in which the outer frame alone is left from read number CHANGES on. */
+struct page {
+    _Alignas(4096) uint8_t bytes[4096];
+    int reads, changes;
+};
+
+static int read_page(void *arg, uint64_t address, void *out, size_t len)
+{
+    struct page *p = arg;
+    struct tiny *t = (struct tiny *)p->bytes;
+    if (++p->reads == p->changes)
+        t->thread.frame = address_of(&t->frame[1]);
+    if (address != address_of(p) || len > sizeof p->bytes)
+        return EFAULT;
+    memcpy(out, p->bytes, len);
+    return 0;
+}
+
+/* Reads ahead in P, where the list is read with the first look. */
+static void look_at_page(struct page *p, struct dt_python_stacks *stacks)
+{
+    struct dt_memory m = {.read = read_page, .arg = p};
+    struct dt_err err = {0};
+    make_tiny((struct tiny *)p->bytes);
+    dt_memory_read_ahead(&m);
+    CHECK_OK(dt_python_stacks_read(stacks, &m, &layout_of_tiny, address_of(p), &err), err);
+    dt_memory_finish(&m);
+    CHECK_EQ(stacks->len, 1);
+    CHECK_STR(stacks->at[0].unreadable, "");
+}
+
+TEST(each_look_reads_memory_anew)
+{
+    static const struct {
+        int changes, reads;
+        size_t depth;
+    } rows[] = {{0, 3, 2}, {1, 3, 1}, {2, 6, 1}, {3, 6, 1}, {4, 3, 2}};
+    static struct page p;
+    struct dt_python_stacks stacks;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        CHECK_ROW("changed by read %d", rows[i].changes);
+        p = (struct page){.changes = rows[i].changes};
+        look_at_page(&p, &stacks);
+        CHECK_EQ(p.reads, rows[i].reads);
+        CHECK_EQ(stacks.at[0].depth, rows[i].depth);
+        CHECK(!stacks.at[0].changing);
+        dt_python_stacks_finish(&stacks);
+    }
 }
 
 TEST(an_unknown_version_is_named)
