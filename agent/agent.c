@@ -1,29 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/agent.h"
 
-#include "agent/aftermath.h"
-#include "agent/attempt.h"
-#include "agent/backend/backend.h"
-#include "agent/bind/bind.h"
-#include "agent/closing.h"
-#include "agent/events.h"
-#include "agent/failure/verdict.h"
-#include "agent/log_dir.h"
-#include "agent/output/output.h"
-#include "agent/own_addr.h"
-#include "agent/process/self.h"
-#include "agent/sigwatch.h"
-#include "agent/watch/health.h"
-#include "agent/watch/pace.h"
-#include "agent/watch/progress.h"
+#include "agent/inside.h"
 #include "base/addr.h"
-#include "base/json_write.h"
 #include "base/list.h"
 #include "base/log.h"
-#include "base/signame.h"
-#include "base/str.h"
 
-#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,53 +13,7 @@
 #include <unistd.h>
 
 #define TELL_EVERY DT_SECOND
-#define LOOK_TWICE (2 * DT_SECOND) /* a signal that comes again so soon is no wish for a look */
-#define RENDEZVOUS_UNREACHABLE 69  /* exit statuses under --exit-code=root-cause: sysexits.h */
-
-/* Where an agent is. Each event that can come in a phase is looked at where it comes in. */
-enum phase {
-    JOINING,  /* waiting for a world */
-    RUNNING,  /* an attempt is not over */
-    FINISHED, /* all went well here; waiting in the barrier for the other nodes */
-    ENDING,   /* everything is being closed */
-};
-
-static const char *const phase_name[] = {
-    [JOINING] = "joining", [RUNNING] = "running", [FINISHED] = "finished", [ENDING] = "ending"};
-
-struct agent {
-    uv_loop_t loop;
-    const struct dt_plan *plan;
-    struct dt_spawn_inherited inherited;
-    struct dt_log_dir logs;
-    struct dt_events *events;
-    struct dt_bind *bind;
-    struct dt_sigwatch *signals;
-    struct dt_own_addr own_addr;
-    struct dt_output *output; /* until ENDING */
-    struct dt_backend *backend;
-    struct dt_health *health;
-    struct dt_attempt *attempt; /* while RUNNING */
-    struct dt_world world;
-    enum phase phase;
-    dt_ms phase_began;
-    int restarts; /* so far */
-    int signum;   /* that told us to end; 0: none */
-    dt_ms looked; /* when a signal asked for a look last; 0: never */
-    int status;   /* we will exit with */
-
-    uv_timer_t tell;     /* where somebody wants to know how far the workers are */
-    struct dt_pace pace; /* of the furthest of them, at each turn of that timer */
-
-    /* Of an elastic job. */
-    int64_t look;                 /* the last that the rendezvous asked for */
-    struct dt_progress *progress; /* NULL: no file tells of it */
-    dt_ms lease;                  /* no later round can have begun by then; DT_FOREVER: ever */
-    bool recalled;                /* the round is over, whatever comes of the workers */
-    struct dt_closing closing;    /* the job is over */
-    struct dt_aftermath aftermath;
-    struct dt_verdict verdict; /* on what failed here last, until there is a new round; or empty */
-};
+#define RENDEZVOUS_UNREACHABLE 69 /* exit statuses under --exit-code=root-cause: sysexits.h */
 
 /* Then the rendezvous decides what follows a failure, and when a round is over. */
 static bool is_elastic(const struct agent *a)
@@ -85,7 +21,7 @@ static bool is_elastic(const struct agent *a)
     return a->backend->ops->failed != NULL;
 }
 
-static void enter(struct agent *a, enum phase phase)
+static void enter(struct agent *a, enum agent_phase phase)
 {
     a->phase = phase;
     a->phase_began = dt_clock_monotonic();
@@ -106,10 +42,10 @@ static void on_backend_closed(void *arg)
 /* Each handle keeps the loop going until it is closed; then dt_agent_run() goes on. */
 static void end(struct agent *a, int status)
 {
-    if (a->phase == ENDING)
+    if (a->phase == AGENT_ENDING)
         return;
     a->status = status;
-    enter(a, ENDING);
+    enter(a, AGENT_ENDING);
     uv_close((uv_handle_t *)&a->tell, NULL);
     dt_own_addr_stop(&a->own_addr);
     dt_progress_close(a->progress);
@@ -131,8 +67,7 @@ static void fail_with(struct agent *a, const struct dt_err *err, int status)
     end(a, status);
 }
 
-/* The other nodes go on without us. */
-static void leave(struct agent *a, const char *why)
+void agent_leave(struct agent *a, const char *why)
 {
     if (a->backend && a->backend->ops->leave)
         a->backend->ops->leave(a->backend, why);
@@ -140,12 +75,12 @@ static void leave(struct agent *a, const char *why)
 
 static void fail(struct agent *a, const struct dt_err *err)
 {
-    leave(a, err->text);
+    agent_leave(a, err->text);
     fail_with(a, err, 1);
 }
 
 /* The line that scripts look for is that of the exception in torchrun. */
-static void end_by_signal(struct agent *a)
+void agent_end_by_signal(struct agent *a)
 {
     char line[160];
     snprintf(
@@ -176,7 +111,7 @@ static void end_closed(struct agent *a)
 
 static void join(struct agent *a)
 {
-    enter(a, JOINING);
+    enter(a, AGENT_JOINING);
     if (is_elastic(a))
         dt_info("joining job %s at %s:%d", a->plan->run_id, a->plan->endpoint_host,
                 a->plan->endpoint_port);
@@ -254,7 +189,7 @@ static void take_failure(struct agent *a)
 static void take_success(struct agent *a)
 {
     dt_events_workers(a->events, dt_attempt_group(a->attempt), NULL);
-    enter(a, FINISHED);
+    enter(a, AGENT_FINISHED);
     a->backend->ops->barrier(a->backend);
 }
 
@@ -280,7 +215,7 @@ static void on_over(void *arg)
     if (a->signum || (is_called_off(a) && !failed))
         dt_attempt_say_step(a->attempt);
     if (a->signum)
-        end_by_signal(a);
+        agent_end_by_signal(a);
     else if (dt_group_outcome(g) == DT_GROUP_REFUSED)
         fail(a, dt_group_refusal(g));
     else if (dt_group_outcome(g) == DT_GROUP_FAILED)
@@ -320,7 +255,7 @@ static void tell(struct agent *a)
         facts.step_age_ms = dt_pace_age(&a->pace, now) + 1; /* never 0, which is unknown */
     if (dt_pace_is_overdue(&a->pace, now))
         facts.tokens_per_s = 0;
-    if (a->phase == FINISHED)
+    if (a->phase == AGENT_FINISHED)
         facts.succeeded = a->plan->nproc;
     a->backend->ops->tell(a->backend, &facts);
 }
@@ -423,7 +358,7 @@ static void on_world(void *arg, const struct dt_world *world)
             world->size, world->master_addr, world->master_port);
     dt_events_set_world(a->events, world, a->restarts);
     dt_events_agent(a->events, "RENDEZVOUS", phase_time(a), NULL);
-    enter(a, RUNNING);
+    enter(a, AGENT_RUNNING);
     if (start_attempt(a, &err) < 0)
         fail(a, &err);
     else
@@ -443,7 +378,7 @@ static void on_backend_failed(void *arg, const struct dt_err *err)
 {
     struct agent *a = arg;
     bool coded = is_elastic(a) && a->plan->exit_policy == DT_EXIT_ROOT_CAUSE;
-    if (a->phase == JOINING)
+    if (a->phase == AGENT_JOINING)
         fail_with(a, err, coded ? RENDEZVOUS_UNREACHABLE : 1);
     else
         dt_warn("%s", err->text); /* the workers run on; the next join, if any, says it again */
@@ -453,13 +388,13 @@ static void on_backend_failed(void *arg, const struct dt_err *err)
 static void on_stop(void *arg, enum dt_stop_how how, const char *why)
 {
     struct agent *a = arg;
-    if (a->phase != RUNNING && a->phase != FINISHED)
+    if (a->phase != AGENT_RUNNING && a->phase != AGENT_FINISHED)
         return; /* no worker is here */
     dt_warn("round %d%s: %s", a->world.round, a->recalled ? "" : " is over", why);
     a->recalled = true;
-    if (a->phase == RUNNING && how != DT_STOP_TOGETHER)
+    if (a->phase == AGENT_RUNNING && how != DT_STOP_TOGETHER)
         dt_attempt_end_round(a->attempt);
-    if (a->phase == FINISHED)
+    if (a->phase == AGENT_FINISHED)
         join(a);
     else if (how == DT_STOP_KILL)
         dt_attempt_kill(a->attempt);
@@ -470,9 +405,9 @@ static void on_stop(void *arg, enum dt_stop_how how, const char *why)
 static void on_closed(void *arg, enum dt_close_kind kind, const char *why)
 {
     struct agent *a = arg;
-    if (a->phase == ENDING || !dt_closing_note(&a->closing, kind, why))
+    if (a->phase == AGENT_ENDING || !dt_closing_note(&a->closing, kind, why))
         return;
-    if (a->phase != RUNNING) {
+    if (a->phase != AGENT_RUNNING) {
         end_closed(a);
         return;
     }
@@ -490,7 +425,7 @@ static void on_lease(void *arg, dt_ms until)
         dt_attempt_set_lease(a->attempt, until);
 }
 
-static struct dt_hang *hang_of(const struct agent *a)
+struct dt_hang *agent_hang(const struct agent *a)
 {
     return a->attempt ? dt_attempt_hang(a->attempt) : NULL;
 }
@@ -507,17 +442,17 @@ static void on_look(void *arg, int64_t look)
     struct agent *a = arg;
     struct dt_err err;
     a->look = look;
-    if (!hang_of(a))
+    if (!agent_hang(a))
         on_looked(a, &(struct dt_stances){0});
-    else if (dt_hang_look(hang_of(a), on_looked, a, &err) < 0)
+    else if (dt_hang_look(agent_hang(a), on_looked, a, &err) < 0)
         dt_warn("%s", err.text);
 }
 
 static void on_finding(void *arg, const struct dt_stances *all, const struct dt_hang_finding *f)
 {
     const struct agent *a = arg;
-    if (hang_of(a))
-        dt_hang_tell(hang_of(a), all, f);
+    if (agent_hang(a))
+        dt_hang_tell(agent_hang(a), all, f);
     else
         dt_warn("%s", f->sentence); /* the workers here are done, and wait for the others */
 }
@@ -541,126 +476,7 @@ static const struct dt_backend_events backend_events = {
     .on_cause = on_cause,
 };
 
-/* -- signals ---------------------------------------------------------------------------------- */
-
-/* Asked twice by hand means now. Not so for SIGTERM: schedulers send it to every process of a job,
- * and their launchers pass it on once more. */
-static void stop_again(struct agent *a, int signum)
-{
-    if (signum != SIGINT)
-        return;
-    if (a->phase == ENDING && a->backend)
-        a->backend->ops->close(a->backend, true, NULL, NULL); /* it may linger for other nodes */
-    else if (a->attempt)
-        dt_attempt_kill(a->attempt);
-}
-
-/* Only a second SIGINT ends the wait, so nobody else is told of it. */
-static void say_how_long(const struct agent *a)
-{
-    char grace[32];
-    dt_str_from_duration(a->plan->shutdown_timeout, grace, sizeof grace);
-    dt_warn("waiting up to %s for the workers to end; Ctrl-C again kills them", grace);
-}
-
-static void stop_by_signal(struct agent *a, int signum)
-{
-    if (a->signum || a->phase == ENDING) {
-        stop_again(a, signum);
-        return;
-    }
-    char name[DT_SIGNAME_TEXT], why[64];
-    a->signum = signum;
-    snprintf(why, sizeof why, "it got %s", dt_signame_text(signum, name));
-    leave(a, why);
-    dt_warn("Received %d death signal, shutting down workers", signum);
-    if (a->attempt && signum == SIGINT)
-        say_how_long(a);
-    if (a->attempt)
-        dt_attempt_stop(a->attempt, signum);
-    else
-        end_by_signal(a);
-}
-
-/* Ctrl-Z reaches nobody but us: workers are in sessions of their own. The other nodes of an elastic
- * job give up one that is stopped for long, and it joins again when it goes on. */
-static void pause_job(struct agent *a)
-{
-    dt_ms began = dt_clock_monotonic();
-    dt_warn("SIGTSTP stops this dtrun and its workers; fg or SIGCONT lets them go on");
-    if (a->attempt)
-        dt_attempt_pause(a->attempt);
-    dt_sigwatch_stop_process();
-    if (a->attempt)
-        dt_attempt_resume(a->attempt, dt_clock_monotonic() - began);
-}
-
-/* Whoever presses Ctrl-\ wants to know what the job does, and who presses it twice wants it to end.
- */
-static bool is_for_look(struct agent *a, int signum)
-{
-    dt_ms before = a->looked;
-    if (signum != a->plan->look_signal)
-        return false;
-    a->looked = dt_clock_monotonic();
-    return !before || a->looked - before >= LOOK_TWICE || !(a->plan->stop_signals >> signum & 1);
-}
-
-static void print_look(struct agent *a, int signum)
-{
-    char line[128], name[DT_SIGNAME_TEXT];
-    bool ends = a->plan->stop_signals >> signum & 1;
-    snprintf(line, sizeof line, "this node is %s%s%s%s\n", phase_name[a->phase], ends ? "; " : "",
-             ends ? dt_signame_text(signum, name) : "",
-             ends ? " again within 2 s ends the job" : "");
-    dt_log_plain(line);
-    if (hang_of(a))
-        dt_hang_print_look(hang_of(a));
-}
-
-static void on_signal(void *arg, int signum)
-{
-    struct agent *a = arg;
-    if (is_for_look(a, signum))
-        print_look(a, signum);
-    else if (a->plan->stop_signals >> signum & 1)
-        stop_by_signal(a, signum);
-    else if (signum == SIGWINCH && a->output)
-        dt_output_resize(a->output);
-    else if (signum == SIGTSTP && !(a->plan->forward_signals >> signum & 1))
-        pause_job(a);
-    else if (signum != SIGWINCH && a->attempt)
-        dt_attempt_forward(a->attempt, signum);
-}
-
 /* -- the beginning ---------------------------------------------------------------------------- */
-
-/* The timer looks each second, and so the age may be a second too short. */
-static void put_step(const struct agent *a, struct dt_json_writer *w)
-{
-    dt_ms age = dt_pace_age(&a->pace, dt_clock_monotonic());
-    if (age < 0)
-        return;
-    dt_json_put_int(w, "step", a->pace.step);
-    dt_json_put_int(w, "step_age_s", age / DT_SECOND);
-}
-
-static bool health(void *arg, struct dt_buf *out)
-{
-    const struct agent *a = arg;
-    const char *hang = hang_of(a) ? dt_hang_sentence(hang_of(a)) : NULL;
-    struct dt_json_writer w = {.out = out, .style = DT_JSON_SPACED};
-    dt_json_put_object(&w, NULL);
-    dt_json_put_text(&w, "state", phase_name[a->phase]);
-    dt_json_put_int(&w, "round", a->world.round);
-    dt_json_put_int(&w, "restarts", a->restarts);
-    dt_json_put_int(&w, "workers", a->plan->nproc);
-    put_step(a, &w);
-    if (hang)
-        dt_json_put_text(&w, "hang", hang);
-    dt_json_put_end(&w);
-    return a->phase != ENDING && !hang;
-}
 
 static int open_loop(struct agent *a, struct dt_err *err)
 {
@@ -711,7 +527,7 @@ static int open_all(struct agent *a, struct dt_err *err)
         heard |= UINT64_C(1) << plan->look_signal;
     if (open_events(a, err) < 0)
         return -1;
-    a->signals = dt_sigwatch_open(&a->loop, heard, on_signal, a, err);
+    a->signals = dt_sigwatch_open(&a->loop, heard, agent_on_signal, a, err);
     if (!a->signals)
         return -1;
     if (plan->bind != DT_BIND_NONE &&
@@ -722,8 +538,9 @@ static int open_all(struct agent *a, struct dt_err *err)
     a->output = dt_output_create(&a->loop, plan, (const int[]){STDOUT_FILENO, STDERR_FILENO}, err);
     if (!a->output)
         return -1;
-    if (plan->health_port && !(a->health = dt_health_open(&a->loop, plan->health_address,
-                                                          plan->health_port, health, a, err)))
+    if (plan->health_port &&
+        !(a->health = dt_health_open(&a->loop, plan->health_address, plan->health_port,
+                                     agent_put_state, a, err)))
         return -1;
     return open_backend(a, err);
 }

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the files of an agent share. Nobody else includes this. */
+#ifndef DT_AGENT_INSIDE_H
+#define DT_AGENT_INSIDE_H
+
+#include "agent/aftermath.h"
+#include "agent/attempt.h"
+#include "agent/backend/backend.h"
+#include "agent/bind/bind.h"
+#include "agent/closing.h"
+#include "agent/events.h"
+#include "agent/failure/verdict.h"
+#include "agent/log_dir.h"
+#include "agent/output/output.h"
+#include "agent/own_addr.h"
+#include "agent/process/self.h"
+#include "agent/sigwatch.h"
+#include "agent/watch/health.h"
+#include "agent/watch/pace.h"
+#include "agent/watch/progress.h"
+
+/* Where an agent is. Each event that can come in a phase is looked at where it comes in. */
+enum agent_phase {
+    AGENT_JOINING,  /* waiting for a world */
+    AGENT_RUNNING,  /* an attempt is not over */
+    AGENT_FINISHED, /* all went well here; waiting in the barrier for the other nodes */
+    AGENT_ENDING,   /* everything is being closed */
+};
+
+const char *agent_phase_name(enum agent_phase p);
+
+struct agent {
+    uv_loop_t loop;
+    const struct dt_plan *plan;
+    struct dt_spawn_inherited inherited;
+    struct dt_log_dir logs;
+    struct dt_events *events;
+    struct dt_bind *bind;
+    struct dt_sigwatch *signals;
+    struct dt_own_addr own_addr;
+    struct dt_output *output; /* until AGENT_ENDING */
+    struct dt_backend *backend;
+    struct dt_health *health;
+    struct dt_attempt *attempt; /* while AGENT_RUNNING */
+    struct dt_world world;
+    enum agent_phase phase;
+    dt_ms phase_began;
+    int restarts; /* so far */
+    int signum;   /* that told us to end; 0: none */
+    dt_ms looked; /* when a signal asked for a look last; 0: never */
+    int status;   /* we will exit with */
+
+    uv_timer_t tell;     /* where somebody wants to know how far the workers are */
+    struct dt_pace pace; /* of the furthest of them, at each turn of that timer */
+
+    /* Of an elastic job. */
+    int64_t look;                 /* the last that the rendezvous asked for */
+    struct dt_progress *progress; /* NULL: no file tells of it */
+    dt_ms lease;                  /* no later round can have begun by then; DT_FOREVER: ever */
+    bool recalled;                /* the round is over, whatever comes of the workers */
+    struct dt_closing closing;    /* the job is over */
+    struct dt_aftermath aftermath;
+    struct dt_verdict verdict; /* on what failed here last, until there is a new round; or empty */
+};
+
+/* NULL: nobody watches workers now. */
+struct dt_hang *agent_hang(const struct agent *a);
+
+/* The other nodes go on without us. */
+void agent_leave(struct agent *a, const char *why);
+void agent_end_by_signal(struct agent *a);
+
+/* As the callbacks of sigwatch.h and watch/health.h. */
+void agent_on_signal(void *arg, int signum);
+bool agent_put_state(void *arg, struct dt_buf *out);
+
+#endif
