@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # What it costs to watch workers for hangs, and how soon one is told: a look at many threads (beside py-spy's, where it is in PATH),
 # the processor time of dtrun and the speed of workers that compute, with and without --no-look, and the time from standing still to the
-# verdict. Needs Python, no PyTorch.
+# verdict, of a job of PyTorch's gloo too where the system has PyTorch: beside gloo's own time-out.
+# Needs Python.
 # Exit status: 0 when measured; 1 when something could not be; 2 for a bad command line.
 set -eu
 export LC_ALL=C

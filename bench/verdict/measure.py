@@ -14,6 +14,8 @@ import tempfile
 import time
 
 WORKER = str(pathlib.Path(__file__).with_name("worker.py"))
+GLOO = str(pathlib.Path(__file__).with_name("gloo.py"))
+GLOO_PYTHON = "/usr/bin/python3"  # the system's, which has a package of PyTorch
 VERDICT = re.compile(r"^(\S+Z) dtrun warn: the job has stood still for", re.M)
 TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -21,10 +23,10 @@ TICKS = os.sysconf("SC_CLK_TCK")
 class Job:
     """dtrun with workers, its output in files."""
 
-    def __init__(self, dtrun, workers, options, *args):
+    def __init__(self, dtrun, workers, options, *args, python=sys.executable, worker=WORKER):
         self.folder = pathlib.Path(tempfile.mkdtemp())
-        command = [dtrun, "--nproc-per-node", str(workers), "--log-dir", str(self.folder / "logs"), *options, WORKER, *args]
-        env = dict(os.environ, OMP_NUM_THREADS="1", PYTHON_EXEC=sys.executable)
+        command = [dtrun, "--nproc-per-node", str(workers), "--log-dir", str(self.folder / "logs"), *options, worker, *args]
+        env = dict(os.environ, OMP_NUM_THREADS="1", PYTHON_EXEC=python)
         with open(self.folder / "out", "wb") as out, open(self.folder / "err", "wb") as err:
             self.process = subprocess.Popen(command, env=env, stdout=out, stderr=err)
 
@@ -58,14 +60,38 @@ def spread(values, unit):
     return f"{statistics.median(values):9.1f} {max(values):9.1f} {unit}"
 
 
-def time_to_verdict(dtrun, after, workers):
+def wait_for_verdict(job):
     """From the moment that the last worker stands still to dtrun's line, in seconds."""
-    job = Job(dtrun, workers, ["--hang-after", after], "hang", "4")
     job.wait_for(lambda: VERDICT.search(job.text("err")))
     told = datetime.datetime.fromisoformat(VERDICT.search(job.text("err"))[1].replace("Z", "+00:00"))
     took = told.timestamp() - max(job.numbers("still"))
     job.end()
     return took
+
+
+def time_to_verdict(dtrun, after, workers):
+    return wait_for_verdict(Job(dtrun, workers, ["--hang-after", after], "hang", "4"))
+
+
+def wait_for_gloo(job):
+    """From the moment that the last rank stands still to the first error that gloo gives another one, in seconds."""
+    job.wait_for(lambda: job.numbers("error") and job.numbers("still"))
+    took = job.numbers("error")[0] - job.numbers("still")[0]
+    job.end()
+    return took
+
+
+def measure_gloo(dtrun, rounds, seconds):
+    print(f"\na job of PyTorch's gloo, a limit of {seconds} s                 median       max")
+    for ranks in (2, 4):
+        own, told = [], []
+        for _ in range(rounds):
+            told.append(wait_for_verdict(Job(dtrun, ranks, ["--hang-after", str(seconds)], "600", python=GLOO_PYTHON, worker=GLOO)))
+            own.append(wait_for_gloo(Job(dtrun, ranks, ["--no-look"], str(seconds), python=GLOO_PYTHON, worker=GLOO)))
+        print(f"    {ranks} ranks: the verdict of dtrun                    ", spread([1e3 * t for t in told], "ms"))
+        print("      an error of gloo, which names no rank or line ", spread([1e3 * t for t in own], "ms"))
+        ratio = statistics.median(o / t for o, t in zip(own, told))
+        print(f"      gloo's time to dtrun's                        {ratio:9.2f}")
 
 
 def measure_verdict(dtrun, rounds):
@@ -139,13 +165,14 @@ def workers_of(job):
     return [worker for guard in children_of(job.process.pid) for worker in children_of(guard)]
 
 
-def measure_look(dtrun, rounds, py_spy):
-    job = Job(dtrun, 8, ["--no-look"], "hang", "64")
-    job.wait_for(lambda: len(job.numbers("still")) == 8)
+def measure_look(dtrun, rounds, py_spy, workers, threads):
+    job = Job(dtrun, workers, ["--no-look"], "hang", str(threads))
+    job.wait_for(lambda: len(job.numbers("still")) == workers)
     time.sleep(1)
     nothing = [timed([dtrun, "--version"])[0] for _ in range(rounds)]
     looks, used = zip(*(timed([dtrun, "--look", str(job.process.pid)]) for _ in range(rounds)))
-    print("\na look at 8 workers of 64 threads                      median       max")
+    title = f"a look at {workers} workers of {threads} threads"
+    print(f"\n{title:<52}   median       max")
     print("    dtrun --look, the whole program                 ", spread(looks, "ms"))
     print("      its processor time                            ", spread(used, "ms"))
     print("      to start and end it                           ", spread(nothing, "ms"))
@@ -158,9 +185,14 @@ def measure_look(dtrun, rounds, py_spy):
 
 
 def main(dtrun, rounds, seconds, py_spy=None):
-    measure_look(dtrun, int(rounds), py_spy)
+    measure_look(dtrun, int(rounds), py_spy, 8, 64)
+    measure_look(dtrun, int(rounds), py_spy, 64, 4)
     measure_watching(dtrun, int(rounds), int(seconds))
     measure_verdict(dtrun, int(rounds))
+    if subprocess.run([GLOO_PYTHON, "-c", "import torch"], stderr=subprocess.DEVNULL, check=False).returncode == 0:
+        measure_gloo(dtrun, int(rounds), 5)
+    else:
+        print(f"\n{GLOO_PYTHON} has no PyTorch: a job of gloo is not measured")
 
 
 main(*sys.argv[1:])
