@@ -204,7 +204,7 @@ TEST(a_long_path_loses_its_start)
     dt_buf_put_str(&dump, "seses.");
     CHECK_OK(dt_flight_read(&f, (struct dt_bytes){dump.at, dump.len}, &err), err);
     CHECK_EQ(strlen(f.waits.where), DT_PYTHON_FILE_MAX - 1 + strlen(":0"));
-    CHECK_STR(f.waits.where + strlen(f.waits.where) - 17, "/folder/train.py:0" + 1);
+    CHECK_STR(f.waits.where + strlen(f.waits.where) - 17, "folder/train.py:0");
     dt_buf_finish(&dump);
     dt_buf_finish(&path);
 }

@@ -6,7 +6,10 @@
 
 /* A worker that does nothing: it waits in a collective, at line 11. */
 static const struct dt_sample waiting = {
-    .step = -1, .state = 'S', .place = {DT_PLACE_WAIT, 1, 11}, .mark = {-1}};
+    .step = -1,
+    .state = 'S',
+    .place = {.kind = DT_PLACE_WAIT, .function = 1, .line = 11},
+    .mark = {-1}};
 
 /* For how long two workers stand still after T seconds; the second one does what ROW tells, each
  * second anew. */
