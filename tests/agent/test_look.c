@@ -372,7 +372,7 @@ TEST(a_stack_of_a_thread_that_is_not_known_is_shown)
         .python = 0x03080000,
         .stacks = {.at = threads, .len = 2},
     };
-    struct dt_look look = {.at = &entry, .len = 1};
+    struct dt_look look = {.at = &entry, .len = 1, .memory.limit = -1};
     struct dt_buf text = {0};
     dt_look_print(&look, &text);
     CHECK_STR(dt_buf_cstr(&text), "pid 812 python3.8: wait train.py:7\n"
