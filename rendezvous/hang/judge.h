@@ -10,21 +10,20 @@
 #include "rendezvous/protocol/stance.h"
 
 enum dt_hang_class {
-    DT_HANG_NONE,     /* the stances explain no hang */
-    DT_HANG_OUTSIDE,  /* some ranks are outside the collective in which the others wait; or all are
-                       */
-    DT_HANG_SKIPPED,  /* some have gone past that collective, to another one */
-    DT_HANG_MISMATCH, /* two different collectives at one time */
-    DT_HANG_SHAPE,    /* the same collective, called with different sizes or types */
-    DT_HANG_LEFT,     /* a rank has left */
-    DT_HANG_STOPPED,  /* a rank is stopped */
-    DT_HANG_CHILD,    /* a rank's own process is gone or stuck */
-    DT_HANG_DISK,     /* a rank waits for a disk */
-    DT_HANG_LOCK,     /* a rank waits for a thread of its own */
-    DT_HANG_KEY,     /* those who wait do so for a key of the store that one rank should have set */
-    DT_HANG_NETWORK, /* all are inside the same collective: a link or a GPU */
-    DT_HANG_STARVED, /* all wait for their data alike */
-    DT_HANG_BUSY,    /* some compile, save or collect garbage: the others wait, nobody is guilty */
+    DT_HANG_NONE,       /* the stances explain no hang */
+    DT_HANG_OUTSIDE,    /* some ranks are outside the collective in which others wait; or all are */
+    DT_HANG_SKIPPED,    /* some have gone past that collective, to another one */
+    DT_HANG_MISMATCH,   /* two different collectives at one time */
+    DT_HANG_SHAPE,      /* the same collective, called with different sizes or types */
+    DT_HANG_LEFT,       /* a rank has left */
+    DT_HANG_STOPPED,    /* a rank is stopped */
+    DT_HANG_CHILD,      /* a rank's own process is gone or stuck */
+    DT_HANG_DISK,       /* a rank waits for a disk */
+    DT_HANG_LOCK,       /* a rank waits for a thread of its own */
+    DT_HANG_KEY,        /* others wait for a key of the store that one rank should have set */
+    DT_HANG_NETWORK,    /* all are inside the same collective: a link or a GPU */
+    DT_HANG_STARVED,    /* all wait for their data alike */
+    DT_HANG_BUSY,       /* some compile, save or collect garbage: others wait, nobody is guilty */
     DT_HANG_UNREADABLE, /* those who are not known to wait could not be looked at */
     DT_HANG_CLASSES,
 };
