@@ -34,8 +34,10 @@ static bool asks_store(const struct dt_python_frame *frames, size_t count)
 static enum dt_place_kind kind_of(enum dt_doing doing, const struct dt_python_frame *frames,
                                   size_t depth, size_t user)
 {
-    if (doing == DT_DOING_COMPILE || doing == DT_DOING_SAVE || imports(frames, depth))
+    if (doing == DT_DOING_COMPILE || doing == DT_DOING_SAVE)
         return DT_PLACE_SLOW;
+    if (imports(frames, depth))
+        return DT_PLACE_IMPORT;
     if (doing == DT_DOING_COLLECTIVE || doing == DT_DOING_STORE)
         return DT_PLACE_WAIT;
     return user == 0 ? DT_PLACE_OWN : DT_PLACE_LIBRARY;

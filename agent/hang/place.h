@@ -11,7 +11,8 @@ enum dt_place_kind {
     DT_PLACE_OWN,     /* in the user's code itself, or in C code that it has called */
     DT_PLACE_LIBRARY, /* in Python code of others */
     DT_PLACE_WAIT,    /* ... where it waits for other workers */
-    DT_PLACE_SLOW,    /* ... that takes its time: imports a module, compiles, saves */
+    DT_PLACE_SLOW,    /* ... that takes its time: compiles, saves */
+    DT_PLACE_IMPORT,  /* imports a module */
 };
 
 struct dt_place {

@@ -16,6 +16,7 @@
 struct watched {
     struct dt_sample at; /* where it has stood since */
     dt_ms since;
+    dt_ms idle;                      /* it has used no processor and woken hardly since */
     uint64_t cpu_ms, faults, sleeps; /* of the last sample */
     bool computes, over;
 };
@@ -64,13 +65,21 @@ static bool has_another_place(const struct dt_place *was, const struct dt_sample
     return computes && is->kind == DT_PLACE_OWN ? moved > SPIN_LINES : moved > 0;
 }
 
-static bool has_moved(const struct watched *w, const struct dt_sample *s)
+/* A file system that does not answer keeps who imports from a disk as well, for ever. */
+static bool is_busy_importing(const struct watched *w, const struct dt_sample *s, dt_ms now)
+{
+    return s->place.kind == DT_PLACE_IMPORT && now - w->idle < DT_WITNESS_IMPORT;
+}
+
+static bool has_moved(const struct watched *w, const struct dt_sample *s, dt_ms now)
 {
     if (s->told != w->at.told || memcmp(s->mark, w->at.mark, sizeof s->mark) != 0)
         return true;
     if (s->told && s->slow)
         return true;
     bool slept = s->sleeps > w->sleeps + SLEEPS;
+    if (is_busy_importing(w, s, now))
+        return true;
     if ((s->state == 'T') != (w->at.state == 'T') || s->faults > w->faults + FAULTS)
         return true;
     if (s->place.kind == DT_PLACE_UNKNOWN && !s->told && (slept || w->computes))
@@ -91,7 +100,10 @@ static void note_worker(struct watched *w, const struct dt_sample *s, dt_ms now,
     uint64_t used = s->cpu_ms > w->cpu_ms ? s->cpu_ms - w->cpu_ms : 0;
     w->computes = s->state == 'R' || used * COMPUTES >= (uint64_t)passed;
     w->over = s->over;
-    if (passed > GAP || has_moved(w, s)) {
+    if (passed > GAP || w->computes || s->sleeps > w->sleeps + SLEEPS ||
+        s->place.kind != w->at.place.kind)
+        w->idle = now;
+    if (passed > GAP || has_moved(w, s, now)) {
         w->at = *s;
         w->since = now;
     }

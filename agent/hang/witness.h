@@ -19,6 +19,7 @@
 #define DT_WITNESS_LEAST (2 * DT_SECOND)   /* ... where nobody computes */
 #define DT_WITNESS_BUSY (10 * DT_SECOND)   /* ... where somebody does: this may be a longer step */
 #define DT_WITNESS_STACKS (10 * DT_SECOND) /* without steps, where only stacks tell */
+#define DT_WITNESS_IMPORT (60 * DT_SECOND) /* who imports moves, until idle for so long */
 
 /* Of one worker. */
 struct dt_sample {

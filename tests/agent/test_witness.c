@@ -40,7 +40,8 @@ static void loops(struct dt_sample *s, int t) { spins(s, 0); s->cpu_ms = 1000 * 
 static void sleeps_in_turn(struct dt_sample *s, int t) { sleeps(s, t); s->place.line = 5 + t % 2; }
 static void computes_in_library(struct dt_sample *s, int t) { s->place = (struct dt_place){DT_PLACE_LIBRARY, 2, 5, false}; s->cpu_ms = 200 * (uint64_t)t; }
 static void loads(struct dt_sample *s, int t) { sleeps(s, t); s->faults = 100 * (uint64_t)t; }
-static void imports(struct dt_sample *s, int t) { (void)t; s->place.kind = DT_PLACE_SLOW; }
+static void imports(struct dt_sample *s, int t) { (void)t; s->place.kind = DT_PLACE_IMPORT; }
+static void compiles(struct dt_sample *s, int t) { (void)t; s->place.kind = DT_PLACE_SLOW; }
 static void calls_others(struct dt_sample *s, int t) { s->place = (struct dt_place){DT_PLACE_OWN, 2 + (uint64_t)t % 2, 5, false}; }
 static void computes_unseen(struct dt_sample *s, int t) { s->place.kind = DT_PLACE_UNKNOWN; s->cpu_ms = 500 * (uint64_t)t; }
 static void sleeps_unseen(struct dt_sample *s, int t) { s->place.kind = DT_PLACE_UNKNOWN; s->sleeps = 3 * (uint64_t)t; }
@@ -70,6 +71,7 @@ TEST(who_does_not_get_on_stands_still_and_who_does_moves)
         {"a library computes for it", computes_in_library, true},
         {"it gets memory", loads, true},
         {"it imports", imports, true},
+        {"it compiles", compiles, true},
         {"it calls one function after the other", calls_others, true},
         {"it computes, and is no Python", computes_unseen, true},
         {"it sleeps and wakes, and is no Python", sleeps_unseen, true},
@@ -88,6 +90,17 @@ TEST(who_does_not_get_on_stands_still_and_who_does_moves)
         CHECK_EQ(dt_witness_still_of(w, 0), 20 * DT_SECOND);
         dt_witness_destroy(w);
     }
+}
+
+/* As where the file system does not answer that the module is on. */
+TEST(who_imports_stands_still_after_a_minute_without_doing_anything)
+{
+    struct dt_witness *w = dt_witness_create(2, DT_HANG_AUTO);
+    CHECK(still_after(59, imports, w) < DT_WITNESS_STACKS);
+    dt_witness_destroy(w);
+    w = dt_witness_create(2, DT_HANG_AUTO);
+    CHECK_EQ(still_after(90, imports, w), 31 * DT_SECOND);
+    dt_witness_destroy(w);
 }
 
 TEST(how_long_is_too_long_follows_from_steps_or_stacks_or_a_person)
