@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <net/if.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <sched.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
@@ -25,6 +26,16 @@ static struct in6_addr addr_of(const char *text)
     return a;
 }
 
+/* The kernel looks for others who have a new address beside what it does for us. */
+static bool is_usable(struct in6_addr address)
+{
+    struct sockaddr_in6 a = {.sin6_family = AF_INET6, .sin6_addr = address};
+    int fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    bool usable = fd >= 0 && bind(fd, (struct sockaddr *)&a, sizeof a) == 0;
+    close(fd);
+    return usable;
+}
+
 /* Which only administrators of the network may. */
 static bool add_address(const char *text)
 {
@@ -34,6 +45,8 @@ static bool add_address(const char *text)
     int fd = socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     bool done = fd >= 0 && ioctl(fd, SIOCSIFADDR, &r) == 0;
     close(fd);
+    for (int asks = 0; done && !is_usable(r.ifr6_addr) && asks < 6000; asks++)
+        poll(NULL, 0, 10);
     return done;
 }
 
