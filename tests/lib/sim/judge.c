@@ -337,15 +337,21 @@ void sim_judge_crash(struct sim *s)
 }
 
 /* Its record holds those who have seats. A loss that is not in it did not happen, unless it is why
- * the record has another round, of which nobody has heard yet. */
+ * the record has another round, of which nobody has heard yet. It may be of the job before, where
+ * power went before the next one of that name was on the disk: what that was charged counts. */
 void sim_judge_restarted(struct sim *s)
 {
-    struct sim_world *w = &s->judge.now;
+    struct sim_judge *j = &s->judge;
+    struct sim_world *w = &j->now;
     const struct dt_rdzv *r = s->server.run;
     for (uint32_t i = 0; i < s->nodes_len; i++)
         if (!r || !dt_members_find(&r->members, s->nodes[i].member))
             s->nodes[i].member = 0;
     w->lost = w->lost && r && r->round > w->round;
+    if (r && j->losses < r->budget.losses)
+        j->losses = r->budget.losses;
+    if (r && j->failures < r->budget.spent)
+        j->failures = r->budget.spent;
     sim_judge_note_holes(w, r);
 }
 
