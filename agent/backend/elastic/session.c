@@ -583,7 +583,11 @@ dt_ms dt_session_lease(const struct dt_session *s)
     bool may = s->phase == DT_SESSION_RUNNING || (ends && s->how == DT_STOP_TOGETHER);
     if (!s->up || !may || s->heard_of < s->up_since)
         return 0;
-    dt_ms bound = ends ? s->stop_by : dt_clock_after(s->heard_of, spec_of(s)->stop_bound);
+    /* Who leaves does not know yet whether the server has heard of it. */
+    bool told = s->phase == DT_SESSION_STOPPING;
+    dt_ms bound = dt_clock_after(s->heard_of, spec_of(s)->stop_bound);
+    if (told || (ends && s->stop_by < bound))
+        bound = s->stop_by;
     dt_ms until = bound - spec_of(s)->beat / 4;
     return until < kept_until(s) ? until : kept_until(s);
 }
