@@ -49,8 +49,8 @@ void rdzv_note_fault(struct dt_rdzv *r, const struct dt_member *m, const struct 
 /* Workers of M failed in the round that runs. */
 void rdzv_failed(struct dt_rdzv *r, struct dt_rdzv_actions *out, struct dt_member *m,
                  const struct dt_result *result);
-/* Workers of M failed in the round that is over, too: who of all that did is to blame? */
-void rdzv_join_evidence(struct dt_rdzv *r, struct dt_rdzv_actions *out, const struct dt_member *m,
+/* Workers of M failed in the round that is over, too: that may be the cause of its failure. */
+void rdzv_join_evidence(struct dt_rdzv *r, const struct dt_member *m,
                         const struct dt_result *result);
 /* Why the round that ended last failed; "": it did not. */
 const char *rdzv_cause(const struct dt_rdzv *r);

@@ -94,7 +94,7 @@ static void take_result(struct dt_rdzv *r, struct dt_rdzv_actions *out, struct d
         return;
     }
     if (!f->result.succeeded && is_evidence(r, m, f)) {
-        rdzv_join_evidence(r, out, m, &f->result);
+        rdzv_join_evidence(r, m, &f->result);
         return;
     }
     if (r->state != DT_RUN_RUNNING || f->round != r->round || m->doing != DT_MEMBER_RUNNING)

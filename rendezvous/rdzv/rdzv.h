@@ -111,6 +111,21 @@ struct dt_seat {
     dt_ms gone; /* when the holder went; 0: it did not */
 };
 
+/* The likeliest cause of a round's failure, of all that its nodes tell until they have come back.
+ * People are told of it, and it shows whether another round can only fail again; who pays follows
+ * from what ended the round. Not journalled: what nodes have not said yet when the server ends they
+ * do not say to the next. */
+struct dt_suspect {
+    uint64_t from; /* which member */
+    bool broken;   /* a device is */
+    bool weak;     /* it may have failed because another one did */
+    dt_ms at;      /* when it failed */
+    enum dt_retry retry;
+    bool early;
+    char place[DT_PLACE_MAX], signature[DT_NODE_NAME_MAX];
+    char cause[DT_WHY_MAX]; /* "node1: rank 3 ran out of GPU memory ..."; "": it does not say */
+};
+
 /* Why the round ended, when workers failed. Who is to pay for it is not known before all nodes have
  * come back or are known to be gone: what looks like a failure of the program is often the
  * loss of a node, seen by its neighbours first. */
@@ -121,16 +136,7 @@ struct dt_fault {
     enum dt_evidence evidence;
     char node[DT_NODE_NAME_MAX];
     char text[DT_WHY_MAX], signature[DT_NODE_NAME_MAX];
-    /* Not journalled: a failure that can only come again will show it then. */
-    enum dt_retry retry;
-    bool early;
-    char place[DT_PLACE_MAX];
-    /* Nor is this: what nodes have not said yet when the server ends they do not say to the next.
-     */
-    uint64_t from;          /* which member */
-    bool weak;              /* it may have failed because another one did */
-    dt_ms at;               /* when it failed */
-    char cause[DT_WHY_MAX]; /* "node1: rank 3 ran out of GPU memory ..."; "": it does not say */
+    struct dt_suspect suspect;
 };
 
 /* Who was to blame for the last failures in a row that cost a restart. */

@@ -115,14 +115,14 @@ static void stop_alone(struct dt_rdzv *r, struct dt_rdzv_actions *out, const cha
 }
 
 /* The same sentence on every node: the next world brings it, or the end. */
-static void tell_cause(struct dt_rdzv *r, struct dt_rdzv_actions *out, const struct dt_fault *f)
+static void tell_cause(struct dt_rdzv *r, struct dt_rdzv_actions *out, const struct dt_suspect *s)
 {
     struct dt_past_round *past = dt_history_last(&r->history);
-    if (!past || !*f->cause)
+    if (!past || !*s->cause)
         return;
     past->told = true;
-    snprintf(past->cause, sizeof past->cause, "%s", f->cause);
-    rdzv_say(out, DT_SAY_WARN_TOLD, "root cause of round %d: %s", past->round, f->cause);
+    snprintf(past->cause, sizeof past->cause, "%s", s->cause);
+    rdzv_say(out, DT_SAY_WARN_TOLD, "root cause of round %d: %s", past->round, s->cause);
 }
 
 void rdzv_close(struct dt_rdzv *r, struct dt_rdzv_actions *out, enum dt_close_kind kind,
@@ -136,7 +136,7 @@ void rdzv_close(struct dt_rdzv *r, struct dt_rdzv_actions *out, enum dt_close_ki
     if (r->state == DT_RUN_RUNNING)
         note_past(r, closed.why);
     else if (r->gathering.fault.pending)
-        tell_cause(r, out, &r->gathering.fault);
+        tell_cause(r, out, &r->gathering.fault.suspect);
     rdzv_decided(r, "the job ended: %s", dt_close_kind_name(kind));
     rdzv_enter(r, DT_RUN_CLOSED);
     r->closed = closed;
@@ -295,24 +295,32 @@ static bool is_newcomers_fault(const struct dt_rdzv *r, const struct dt_member *
            !rdzv_is_out(r, m, NULL);
 }
 
-static struct dt_fault fault_of(const struct dt_rdzv *r, const struct dt_member *m,
-                                const struct dt_result *result)
+static struct dt_suspect suspect_of(const struct dt_rdzv *r, const struct dt_member *m,
+                                    const struct dt_result *result)
 {
     bool running = r->state == DT_RUN_RUNNING;
     bool no_step = running ? r->running.first_step < 0 : r->gathering.no_step;
-    struct dt_fault f = {.pending = true,
-                         .evidence = result->evidence,
-                         .retry = result->retry,
-                         .early = result->early && no_step,
-                         .from = m->id,
-                         .weak = result->weak,
-                         .at = r->now - result->age};
+    struct dt_suspect s = {.from = m->id,
+                           .broken = result->evidence == DT_EVIDENCE_HARDWARE,
+                           .weak = result->weak,
+                           .at = r->now - result->age,
+                           .retry = result->retry,
+                           .early = result->early && no_step};
+    snprintf(s.place, sizeof s.place, "%s", result->place ? result->place : "");
+    snprintf(s.signature, sizeof s.signature, "%s", result->signature);
+    if (result->cause && *result->cause)
+        snprintf(s.cause, sizeof s.cause, "%s: %s", m->name.text, result->cause);
+    return s;
+}
+
+static struct dt_fault fault_of(const struct dt_rdzv *r, const struct dt_member *m,
+                                const struct dt_result *result)
+{
+    struct dt_fault f = {
+        .pending = true, .evidence = result->evidence, .suspect = suspect_of(r, m, result)};
     snprintf(f.node, sizeof f.node, "%s", m->said_name);
     snprintf(f.text, sizeof f.text, "%s: %s", m->name.text, result->text);
     snprintf(f.signature, sizeof f.signature, "%s", result->signature);
-    snprintf(f.place, sizeof f.place, "%s", result->place ? result->place : "");
-    if (result->cause && *result->cause)
-        snprintf(f.cause, sizeof f.cause, "%s: %s", m->name.text, result->cause);
     return f;
 }
 
@@ -323,30 +331,25 @@ void rdzv_note_fault(struct dt_rdzv *r, const struct dt_member *m, const struct 
 
 /* A broken device is what it is, whatever else failed with it; who lost a connection may have done
  * so because another one failed. */
-static int strength(const struct dt_fault *f)
+static int strength(const struct dt_suspect *s)
 {
-    return f->evidence == DT_EVIDENCE_HARDWARE ? 2 : !f->weak;
+    return s->broken ? 2 : !s->weak;
 }
 
 /* Strength before time, on one time line: each says how long ago it failed, as it says so. What a
  * node says once its workers are gone takes the place of what it said in haste. */
-static bool is_likelier(const struct dt_fault *a, const struct dt_fault *b)
+static bool is_likelier(const struct dt_suspect *a, const struct dt_suspect *b)
 {
     int more = strength(a) - strength(b);
     return more > 0 || (more == 0 && (a->from == b->from || a->at < b->at));
 }
 
-void rdzv_join_evidence(struct dt_rdzv *r, struct dt_rdzv_actions *out, const struct dt_member *m,
+void rdzv_join_evidence(struct dt_rdzv *r, const struct dt_member *m,
                         const struct dt_result *result)
 {
-    struct dt_fault *fault = &r->gathering.fault, found = fault_of(r, m, result);
-    if (!is_likelier(&found, fault))
-        return;
-    found.node_lost = fault->node_lost;
-    /* Whether another one had just joined when the round ended is not known any more. */
-    found.newcomer = fault->newcomer && found.from == fault->from;
-    *fault = found;
-    rdzv_journal(out);
+    struct dt_suspect *suspect = &r->gathering.fault.suspect, found = suspect_of(r, m, result);
+    if (is_likelier(&found, suspect))
+        *suspect = found;
 }
 
 void rdzv_failed(struct dt_rdzv *r, struct dt_rdzv_actions *out, struct dt_member *m,
@@ -377,8 +380,9 @@ static void close_for_fault(struct dt_rdzv *r, struct dt_rdzv_actions *out,
 /* Whether another round can only fail in the same way: then the job ends. */
 static bool is_futile(struct dt_rdzv *r, struct dt_rdzv_actions *out, const struct dt_fault *f)
 {
+    const struct dt_suspect *s = &f->suspect;
     const struct dt_result result = {
-        .retry = f->retry, .early = f->early, .signature = f->signature, .place = f->place};
+        .retry = s->retry, .early = s->early, .signature = s->signature, .place = s->place};
     enum dt_futility_answer answer = dt_futility_note(&r->futility, &result);
     if (answer == DT_FUTILITY_NOT_KNOWN || r->spec.retry_deterministic)
         return false;
@@ -452,7 +456,7 @@ void rdzv_settle_fault(struct dt_rdzv *r, struct dt_rdzv_actions *out)
     r->gathering.fault = (struct dt_fault){0};
     /* Why the round ended is known: a node that says it again is late. */
     r->gathering.recovery = (struct dt_recovery){0};
-    tell_cause(r, out, &fault);
+    tell_cause(r, out, &fault.suspect);
     if (fault.newcomer && !fault.node_lost)
         reject_newcomer(r, out, &fault);
     else
