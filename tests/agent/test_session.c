@@ -846,6 +846,21 @@ TEST(who_leaves_saves_with_the_others_as_long_as_they_wait)
     free(a);
 }
 
+/* The connection may be dead, and then the server waits for nobody who leaves. */
+TEST(to_leave_makes_no_lease_longer)
+{
+    struct agent *a = agent_new(false);
+    a->session.config.join.spec.stop_bound = 2 * BEAT;
+    up(a);
+    join(a);
+    hear_world(a, 5);
+    a->now += BEAT;
+    CHECK_EQ(lease(a), BEAT - BEAT / 4);
+    dt_session_leave(&a->session, "SIGTERM", a->now);
+    CHECK_EQ(lease(a), BEAT - BEAT / 4);
+    free(a);
+}
+
 /* -- beats and silence ------------------------------------------------------------------------ */
 
 TEST(beats_carry_what_the_owner_last_told)
