@@ -859,6 +859,14 @@ TEST(to_leave_makes_no_lease_longer)
     dt_session_leave(&a->session, "SIGTERM", a->now);
     CHECK_EQ(lease(a), BEAT - BEAT / 4);
     free(a);
+    /* The others wait from when all were told. */
+    a = agent_running(false);
+    a->session.config.join.spec.stop_bound = 2 * BEAT;
+    HEAR(a, .type = DT_MSG_STOP, .round = 5, .stop = {.together = true});
+    pass(a, BEAT, true);
+    dt_session_leave(&a->session, "SIGTERM", a->now);
+    CHECK_EQ(lease(a), BEAT - BEAT / 4);
+    free(a);
 }
 
 /* -- beats and silence ------------------------------------------------------------------------ */

@@ -288,9 +288,10 @@ void dt_session_leave(struct dt_session *s, const char *why, dt_ms now)
 {
     look_at_clock(s, now);
     if (s->phase == DT_SESSION_RUNNING || s->phase == DT_SESSION_STOPPING) {
-        if (s->phase == DT_SESSION_RUNNING)
+        if (s->phase == DT_SESSION_RUNNING) {
             s->how = DT_STOP_TOGETHER;
-        s->stop_by = dt_clock_after(now, spec_of(s)->stop_bound);
+            s->stop_by = dt_clock_after(now, spec_of(s)->stop_bound);
+        }
         snprintf(s->leave_text, sizeof s->leave_text, "%s", why);
         become(s, DT_SESSION_LEAVING);
         say_leave(s, true, s->leave_text);
