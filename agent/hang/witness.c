@@ -52,10 +52,16 @@ void dt_witness_destroy(struct dt_witness *w)
 
 /* -- who moves -------------------------------------------------------------------------------- */
 
+/* Nothing takes its time then. */
+static bool is_stopped(const struct dt_sample *s)
+{
+    return s->state == 'T' || s->state == 't';
+}
+
 static bool has_another_place(const struct dt_place *was, const struct dt_sample *s, bool computes)
 {
     const struct dt_place *is = &s->place;
-    if (is->kind == DT_PLACE_SLOW)
+    if (is->kind == DT_PLACE_SLOW && !is_stopped(s))
         return true;
     if (is->kind == DT_PLACE_UNKNOWN || was->kind == DT_PLACE_UNKNOWN)
         return is->kind != was->kind;
@@ -75,12 +81,12 @@ static bool has_moved(const struct watched *w, const struct dt_sample *s, dt_ms 
 {
     if (s->told != w->at.told || memcmp(s->mark, w->at.mark, sizeof s->mark) != 0)
         return true;
-    if (s->told && s->slow)
+    if (s->told && s->slow && !is_stopped(s))
         return true;
     bool slept = s->sleeps > w->sleeps + SLEEPS;
     if (is_busy_importing(w, s, now))
         return true;
-    if ((s->state == 'T') != (w->at.state == 'T') || s->faults > w->faults + FAULTS)
+    if (is_stopped(s) != is_stopped(&w->at) || s->faults > w->faults + FAULTS)
         return true;
     if (s->place.kind == DT_PLACE_UNKNOWN && !s->told && (slept || w->computes))
         return true;

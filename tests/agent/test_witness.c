@@ -47,6 +47,7 @@ static void computes_unseen(struct dt_sample *s, int t) { s->place.kind = DT_PLA
 static void sleeps_unseen(struct dt_sample *s, int t) { s->place.kind = DT_PLACE_UNKNOWN; s->sleeps = 3 * (uint64_t)t; }
 static void is_let_go(struct dt_sample *s, int t) { s->state = t == 15 ? 'T' : 'S'; }
 static void tells(struct dt_sample *s, int t) { s->told = true; s->step = s->mark[0] = t; }
+static void is_stopped_in_a_save(struct dt_sample *s, int t) { (void)t; s->told = s->slow = true; s->step = 4; s->state = 'T'; }
 static void validates(struct dt_sample *s, int t) { (void)t; s->told = s->slow = true; s->step = 4; }
 /* clang-format on */
 
@@ -60,6 +61,7 @@ TEST(who_does_not_get_on_stands_still_and_who_does_moves)
         {"it sleeps in its own code", sleeps, false},
         {"it spins in its own code", spins, false},
         {"it is stopped", has_stopped, false},
+        {"it is stopped while it saves", is_stopped_in_a_save, false},
         {"it sleeps and wakes at one line", polls, false},
         {"it spins in a collective", spins_in_collective, false},
         {"it has left", has_left, false},
