@@ -9,7 +9,7 @@
 #include <stdlib.h>
 
 #define OPCODES_MAX (2u << 20)
-#define CALL_MAX (4 * DT_STANCE_NAME_MAX) /* of one as a person reads it */
+#define CALL_MAX 224 /* of which a detail has room for all */
 
 /* -- texts ------------------------------------------------------------------------------------ */
 
