@@ -45,7 +45,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct dt_page page;
     struct dt_comms_told comms;
     dt_page_init(&page);
-    memcpy(&page, data, size < sizeof page ? size : sizeof page);
+    if (size > 0)
+        memcpy(&page, data, size < sizeof page ? size : sizeof page);
     check_worker(&page);
     dt_page_read_comms(&page, &comms);
     FUZZ_CHECK(comms.count >= 0 && comms.count <= DT_PAGE_COMMS && comms.left_out >= 0);
