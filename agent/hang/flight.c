@@ -129,10 +129,10 @@ static void read_group(struct dt_flight_call *c, const struct dt_pickle_value *e
     copy(name, sizeof name, v->first->key->bytes);
     copy(about, sizeof about, v->last->key->bytes);
     bool told = *about && strcmp(about, "undefined") != 0;
-    copy(c->group, sizeof c->group, dt_bytes_of(name));
-    size_t len = strlen(c->group);
-    if (told && len + strlen(about) + 3 < sizeof c->group)
-        snprintf(c->group + len, sizeof c->group - len, " (%s)", about);
+    char both[2 * DT_STANCE_NAME_MAX + 4];
+    snprintf(both, sizeof both, "%s (%s)", name, about);
+    bool fits = strlen(both) < sizeof c->group;
+    copy(c->group, sizeof c->group, dt_bytes_of(told && fits ? both : name));
 }
 
 static void put_sizes(struct dt_buf *out, const struct dt_pickle_value *sizes)
