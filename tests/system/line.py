@@ -167,6 +167,8 @@ def tree(folder, normal):
         for where, folders, files in os.walk(os.path.join(folder.path, top)):
             folders[:] = [name for name in folders if not name.startswith("torchelastic_")
                           or not is_empty(os.path.join(where, name))]
+            if "rounds" in folders:
+                folders.remove("rounds")  # dtrun's own: why each round ended
             for name in folders + files:
                 path = os.path.join(where, name)
                 text = None
