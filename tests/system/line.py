@@ -17,6 +17,7 @@ import threading
 import tap
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+OWN = re.compile(r"root cause: |\S+ dtrun (warn|error|info): ")
 REPORT = re.compile(
     r"torch\S+ChildFailedError: \n(=+)\n.*?^Root Cause.*?\n\1\n", re.DOTALL | re.MULTILINE)
 UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
@@ -119,10 +120,10 @@ class Normal:
 
 
 def told_lines(text, normal):
-    """What workers printed. With launchers apart there is no order between them. Below its report
-    dtrun says in a line of its own why the job failed, which torchrun does not."""
+    """What workers printed. With launchers apart there is no order between them. dtrun says in
+    lines of its own why a worker or the job failed, which torchrun does not."""
     lines = REPORT.sub("", text).splitlines()
-    return sorted(normal(line) for line in lines if "told:" in line and not line.startswith("root cause: "))
+    return sorted(normal(line) for line in lines if "told:" in line and not OWN.match(line))
 
 
 def without_times(text):
