@@ -34,7 +34,8 @@
 #define DT_NODES_MOST (1 << 16)      /* in a world, and at a server */
 #define DT_NODES_WISHED_MOST 1000000 /* as --nnodes and --spares have them: "however many come" */
 #define DT_WORKERS_MOST (1 << 14)    /* of a node: an int counts those of the largest world */
-#define DT_RESTARTS_MOST (1 << 30)   /* of a job, whatever an agent says there were */
+#define DT_RANKS_MOST (DT_NODES_MOST * DT_WORKERS_MOST) /* of a world */
+#define DT_RESTARTS_MOST (1 << 30)       /* of a job, whatever an agent says there were */
 #define DT_STEPS_MOST DT_FIELD_WHOLE_MAX /* beyond that a step is no step */
 #define DT_BEAT_LEAST ((dt_ms)10)
 #define DT_BEAT_MOST (60 * DT_SECOND)

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define RANK_MOST (DT_NODES_MOST * DT_WORKERS_MOST - 1)
+#define RANK_MOST (DT_RANKS_MOST - 1)
 
 const char *dt_doing_name(enum dt_doing d)
 {

@@ -319,7 +319,7 @@ static void claimant(struct dt_rdzv *r, struct dt_rdzv_actions *out, const struc
     const struct dt_claim *claim = &f->join.claim;
     if (f->round < 0 || claim->seat < 0 || claim->seat >= claim->seats ||
         claim->seats < f->join.spec.min_nodes || claim->seats > f->join.spec.max_nodes ||
-        claim->first_rank < 0 || claim->first_rank >= claim->size) {
+        claim->first_rank < 0 || claim->first_rank > claim->size - f->join.node.workers) {
         send_close(r, out, f->incarnation, DT_CLOSE_REFUSED,
                    "this node says it has workers, but not in which seat, or of which ranks");
         return;

@@ -5,8 +5,6 @@
 
 #include "base/log.h"
 
-#include <limits.h>
-
 #define PATIENCE DT_SECOND /* with those who were asked */
 #define GOOD_FOR DT_SECOND
 
@@ -49,8 +47,6 @@ static void ask(struct dt_rdzv *r, struct dt_rdzv_actions *out, struct dt_member
 static void note_done(struct dt_rdzv *r, const struct dt_member *m)
 {
     struct dt_stance left = {.doing = DT_DOING_LEFT, .sequence = -1, .step = -1};
-    if (m->first_rank > INT_MAX - m->workers)
-        return; /* it claims a place that no world has */
     struct dt_rank_range ranks = {m->first_rank, m->first_rank + m->workers - 1};
     struct dt_stance_group all = {left, &ranks, 1, m->workers};
     dt_stances_merge(&r->running.look.stances, &(struct dt_stances){&all, 1}, NULL);

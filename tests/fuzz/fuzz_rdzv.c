@@ -96,8 +96,8 @@ static struct dt_join join_of(const struct story *s, uint8_t who, uint8_t how, b
     j.claim.running = claims && !j.claim.done;
     j.claim.seats = how & 64 ? (int)s->run->seats_len : who / PEERS % 6;
     j.claim.seat = m && how & 64 ? m->seat : who % PEERS % 6;
-    j.claim.size = who & 4 ? 0 : INT_MAX;
-    j.claim.first_rank = how & 32 ? INT_MAX - 1 : 0;
+    j.claim.size = who & 4 ? 0 : DT_RANKS_MOST;
+    j.claim.first_rank = how & 32 ? DT_RANKS_MOST - j.node.workers : 0;
     j.claim.restarts = how & 16 ? 1 << 30 : 1;
     return j;
 }
