@@ -19,8 +19,16 @@ int dt_ctl_node_list(const struct dt_ctl_options *o, struct dt_sync_control *c, 
 int dt_ctl_node_drain(const struct dt_ctl_options *o, struct dt_sync_control *c, struct dt_buf *out,
                       struct dt_err *err); /* and undrain */
 
+int dt_ctl_run_pause(const struct dt_ctl_options *o, struct dt_sync_control *c, struct dt_buf *out,
+                     struct dt_err *err); /* and resume */
+
 /* Says that the rendezvous knows no run of that name: -1. */
 int dt_ctl_no_run(const struct dt_ctl_options *o, struct dt_err *err);
+
+/* Tells what the rendezvous answered to a wish about WHAT, "node" or "run": with --json always,
+ * else where it is DONE. -1: it is not. */
+int dt_ctl_put_answer(const struct dt_ctl_options *o, const char *what, bool done, const char *why,
+                      struct dt_buf *out, struct dt_err *err);
 
 /* What status and node list both show: who is kept out, or watched. Nothing where nobody is. */
 void dt_ctl_put_excluded(const struct dt_ctl_pages *p, struct dt_buf *out);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* dtrun-ctl node: list, drain, undrain. */
 #include "base/str.h"
-#include "base/json_write.h"
 #include "ctl/commands.h"
 #include "ctl/table.h"
 
@@ -124,22 +123,6 @@ int dt_ctl_node_list(const struct dt_ctl_options *o, struct dt_sync_control *c, 
 
 /* -- drain ------------------------------------------------------------------------------------ */
 
-static void put_answer(const struct dt_ctl_options *o, const struct dt_message *answer,
-                       const char *why, struct dt_buf *out)
-{
-    if (!o->json) {
-        dt_buf_printf(out, "%s\n", why);
-        return;
-    }
-    struct dt_json_writer w = {.out = out};
-    dt_json_put_object(&w, NULL);
-    dt_json_put_text(&w, "node", o->name);
-    dt_json_put_bool(&w, "done", answer->drain.done);
-    dt_json_put_text(&w, "why", answer->why);
-    dt_json_put_end(&w);
-    dt_buf_put_u8(out, '\n');
-}
-
 int dt_ctl_node_drain(const struct dt_ctl_options *o, struct dt_sync_control *c, struct dt_buf *out,
                       struct dt_err *err)
 {
@@ -149,15 +132,9 @@ int dt_ctl_node_drain(const struct dt_ctl_options *o, struct dt_sync_control *c,
             .drain = {.node = o->name, .undo = o->command == DT_CTL_NODE_UNDRAIN},
             .why = o->why,
         };
-    char why[DT_WHY_MAX];
     if (dt_sync_control_ask(c, &request, &answer, err) < 0)
         return -1;
-    dt_str_printable(dt_bytes_of(answer.why), why, sizeof why);
-    if (answer.drain.done || o->json)
-        put_answer(o, &answer, why, out);
-    int rc = answer.drain.done ? 0
-                               : dt_err_set(err, DT_E_RUNTIME, "%s: not done: %s",
-                                            o->all ? "all nodes" : o->name, why);
+    int rc = dt_ctl_put_answer(o, "node", answer.drain.done, answer.why, out, err);
     dt_message_finish(&answer);
     return rc;
 }

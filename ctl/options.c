@@ -41,7 +41,7 @@ static const struct dt_opt ctl_opts[] = {
     {.name = "all", .no_env = true, AT(all), .group = "What",
      .help = "with node undrain: let back every node that is kept out, instead of one"},
     {.name = "why", .arg = "TEXT", .no_env = true, AT(why), .group = "What",
-     .help = "with node drain: the reason, for everybody who looks later"},
+     .help = "with node drain and run pause: the reason, for everybody who looks later"},
     {0},
 };
 
@@ -49,6 +49,8 @@ static const char *const names[DT_CTL_COMMANDS + 1] = {
     [DT_CTL_STATUS] =       "status",
     [DT_CTL_LOOK] =         "look",
     [DT_CTL_HISTORY] =      "history",
+    [DT_CTL_RUN_PAUSE] =    "run pause",
+    [DT_CTL_RUN_RESUME] =   "run resume",
     [DT_CTL_NODE_LIST] =    "node list",
     [DT_CTL_NODE_DRAIN] =   "node drain",
     [DT_CTL_NODE_UNDRAIN] = "node undrain",
@@ -63,6 +65,8 @@ static const struct command {
     [DT_CTL_STATUS] =       {"[RUN]", false, false, "show the state of all runs, or of one"},
     [DT_CTL_LOOK] =         {"RUN [RANK...]", true, true, "show where in the program each worker stands"},
     [DT_CTL_HISTORY] =      {"RUN", true, false, "show why each round ended, what it cost, and what was decided"},
+    [DT_CTL_RUN_PAUSE] =    {"RUN", true, false, "let workers save and end, and start none until run resume"},
+    [DT_CTL_RUN_RESUME] =   {"RUN", true, false, "let a paused run go on"},
     [DT_CTL_NODE_LIST] =    {NULL, false, false, "show each node that has joined, on a line of its own"},
     [DT_CTL_NODE_DRAIN] =   {"NAME", true, false, "take a node out of its job and keep it out"},
     [DT_CTL_NODE_UNDRAIN] = {"NAME", true, false, "let a node back in; this ends a quarantine too"},
@@ -82,8 +86,8 @@ static void put_commands(FILE *out)
 
 const struct dt_opt_program dt_ctl_program = {
     .name = "dtrun-ctl",
-    .summary = "Shows the state of the jobs at a rendezvous and what their workers do, and takes "
-               "nodes out of them.",
+    .summary = "Shows the state of the jobs at a rendezvous and what their workers do, pauses "
+               "jobs, and takes nodes out of them.",
     .usage = "[options] COMMAND",
     .example = "dtrun-ctl status --endpoint node0:29400",
     .version = DT_VERSION,
@@ -135,6 +139,8 @@ static int no_command(const char *const *words, int count, struct dt_err *err)
         return dt_err_set(err, DT_E_USAGE, "which command? See dtrun-ctl --help");
     if (count == 1 && strcmp(words[0], "node") == 0)
         return dt_err_set(err, DT_E_USAGE, "node list, node drain, or node undrain?");
+    if (count == 1 && strcmp(words[0], "run") == 0)
+        return dt_err_set(err, DT_E_USAGE, "run pause, or run resume?");
     size_t best = SIZE_MAX;
     const char *meant = NULL;
     for (int i = 0; i < DT_CTL_COMMANDS; i++) {
@@ -203,8 +209,8 @@ static int check_whole(const struct dt_ctl_options *o, struct dt_err *err)
 {
     if (o->quarantined && o->command != DT_CTL_NODE_LIST)
         return dt_err_set(err, DT_E_USAGE, "--quarantined goes with node list");
-    if (o->why && o->command != DT_CTL_NODE_DRAIN)
-        return dt_err_set(err, DT_E_USAGE, "--why goes with node drain");
+    if (o->why && o->command != DT_CTL_NODE_DRAIN && o->command != DT_CTL_RUN_PAUSE)
+        return dt_err_set(err, DT_E_USAGE, "--why goes with node drain and run pause");
     if (o->all && o->command != DT_CTL_NODE_UNDRAIN)
         return dt_err_set(err, DT_E_USAGE, "--all goes with node undrain");
     if (o->all && *o->name)

@@ -198,6 +198,12 @@ static const struct dt_field drain[] = {
     PERHAPS_WORDS("why", why, DT_WHY_MAX),
     {0},
 };
+static const struct dt_field pause[] = {
+    PERHAPS_TRUE("undo", pause.undo),
+    PERHAPS_TRUE("done", pause.done),
+    PERHAPS_WORDS("why", why, DT_WHY_MAX),
+    {0},
+};
 static const struct dt_field status[] = {
     PERHAPS_TRUE("history", status.history),
     PERHAPS_COUNTED("from", status.from), /* and "page", see put_page() */
@@ -226,6 +232,7 @@ static const struct {
     [DT_MSG_LOOKED] = {"looked", of_round, looked},
     [DT_MSG_FINDING] = {"finding", of_round, finding},
     [DT_MSG_DRAIN] = {"drain", of_person, drain},
+    [DT_MSG_PAUSE] = {"pause", of_person, pause},
     [DT_MSG_STATUS] = {"status", of_person, status},
     [DT_MSG_STANCES] = {"stances", of_person, only_why}, /* and "page" */
 };

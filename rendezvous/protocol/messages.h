@@ -53,6 +53,7 @@ enum dt_message_type {
     DT_MSG_LOOKED,  /* up: what they do */
     DT_MSG_FINDING, /* down: the workers of all nodes stand still, and why */
     DT_MSG_DRAIN,   /* from dtrun-ctl, and its answer */
+    DT_MSG_PAUSE,   /* from dtrun-ctl, and its answer */
     DT_MSG_STATUS,  /* from dtrun-ctl, and its answer */
     DT_MSG_STANCES, /* from dtrun-ctl, and its answer: what all workers of a run do */
     DT_MSG_TYPES,
@@ -187,8 +188,8 @@ struct dt_finding_message {
  * as stance_frame.h says. */
 struct dt_message {
     enum dt_message_type type;
-    /* All but HELLO, PROOF and REFUSED. DRAIN, STATUS and STANCES: run may be "", the other two are
-     * 0. */
+    /* All but HELLO, PROOF and REFUSED. DRAIN, PAUSE, STATUS and STANCES: run may be "", the other
+     * two are 0. */
     const char *run;
     int round;
     uint64_t incarnation;
@@ -234,6 +235,10 @@ struct dt_message {
             bool done;        /* down; WHY says what was done, or why not */
         } drain;
         struct {
+            bool undo; /* up */
+            bool done; /* down; WHY says what was done, or why not */
+        } pause;
+        struct {
             int from;         /* up: first node of the page */
             bool history;     /* up: instead of nodes, the rounds that are over */
             const char *json; /* down: an object, see docs/protocol.md */
@@ -242,7 +247,7 @@ struct dt_message {
             const char *json; /* down: as above; NULL where WHY says why there is none */
         } stances;
     };
-    /* REFUSED, PARK, STOP, LEAVE, CLOSE, STALE, NOTE, DRAIN, STANCES: a sentence, or "" */
+    /* REFUSED, PARK, STOP, LEAVE, CLOSE, STALE, NOTE, DRAIN, PAUSE, STANCES: a sentence, or "" */
     const char *why;
     struct dt_json doc; /* a decoded one's strings ... */
     char *text;         /* ... and the page of a decoded STATUS or STANCES */

@@ -83,6 +83,13 @@ static size_t count_ready(const struct dt_rdzv *r, size_t *fallback)
     return r->members.counts[DT_MEMBER_WAITING][DT_LINK_ONLINE] - drained - *fallback;
 }
 
+/* When missing nodes are waited for no longer. */
+static dt_ms patience_end(const struct dt_rdzv *r)
+{
+    dt_ms from = r->gathering.resumed > r->since ? r->gathering.resumed : r->since;
+    return dt_clock_after(from, r->spec.join_timeout);
+}
+
 /* -- words ------------------------------------------------------------------------------------ */
 
 static void append(char *out, size_t size, const char *fmt, ...)
@@ -196,7 +203,13 @@ bool dt_rdzv_is_short(const struct dt_rdzv *r, size_t *left)
 void rdzv_describe_wait(const struct dt_rdzv *r, char *out, size_t size)
 {
     size_t fallback, ready = count_ready(r, &fallback);
-    dt_ms end = dt_clock_after(r->since, r->spec.join_timeout);
+    dt_ms end = patience_end(r);
+    if (dt_rdzv_is_paused(r)) {
+        snprintf(out, size,
+                 "round %d: paused (%.200s) until dtrun-ctl run resume; %zu nodes are ready",
+                 r->round, r->gathering.paused, ready + fallback);
+        return;
+    }
     if (r->now < r->gathering.pause_until) {
         snprintf(out, size, "round %d begins in %d s, as %d rounds in a row failed at once",
                  r->round, dt_clock_seconds(r->gathering.pause_until - r->now), r->budget.hasty);
@@ -333,13 +346,13 @@ static bool gathered(struct dt_rdzv *r, struct dt_rdzv_actions *out)
     rdzv_settle_fault(r, out);
     if (r->state != DT_RUN_GATHERING)
         return true;
-    if (r->now < r->gathering.pause_until)
+    if (dt_rdzv_is_paused(r) || r->now < r->gathering.pause_until)
         return false;
     if (is_time(r)) {
         rdzv_make_world(r, out);
         return true;
     }
-    if (r->gathering.last_call || r->now < dt_clock_after(r->since, r->spec.join_timeout))
+    if (r->gathering.last_call || r->now < patience_end(r))
         return false;
     rdzv_describe_wait(r, text, sizeof text);
     rdzv_close(r, out, DT_CLOSE_TIMEOUT, "%s, after %d s (join_timeout)", text,
@@ -355,8 +368,7 @@ void rdzv_gather(struct dt_rdzv *r, struct dt_rdzv_actions *out)
 
 dt_ms rdzv_gather_next(const struct dt_rdzv *r)
 {
-    dt_ms end = r->gathering.last_call ? r->gathering.last_call
-                                       : dt_clock_after(r->since, r->spec.join_timeout);
+    dt_ms end = r->gathering.last_call ? r->gathering.last_call : patience_end(r);
     const dt_ms times[] = {r->gathering.stop_deadline, r->gathering.recovery.until,
                            r->gathering.pause_until, end, r->gathering.next_note};
     dt_ms next = DT_FOREVER;

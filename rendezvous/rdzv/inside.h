@@ -81,6 +81,13 @@ size_t rdzv_target(const struct dt_rdzv *r);
 void rdzv_describe_wait(const struct dt_rdzv *r, char *out, size_t size);
 dt_ms rdzv_gather_next(const struct dt_rdzv *r);
 
+/* -- pause.c: a person holds the run up -------------------------------------------------------- */
+
+/* Stops what runs, as if a node left, and begins no round. A run that is over, or paused already,
+ * stays as it is. */
+void rdzv_pause(struct dt_rdzv *r, struct dt_rdzv_actions *out, const char *why);
+void rdzv_resume(struct dt_rdzv *r, struct dt_rdzv_actions *out);
+
 /* -- grow.c: when a round ends to take others in ---------------------------------------------- */
 
 /* Ends the round when it is time to take somebody in. */

@@ -11,7 +11,7 @@
  *              join, ready nodes >= MIN, last call over
  *   GATHERING ------------------------------------------> RUNNING
  *       |    <------------------------------------------     |
- *       |      failure, loss, leave, drain, growth           | all done
+ *       |      failure, loss, leave, drain, growth, pause    | all done
  *       +--- timeout, budget spent --> CLOSED <--------------+
  *
  * An agent whose incarnation is new finds a closed run empty again, and begins the next of that
@@ -33,9 +33,11 @@ enum dt_rdzv_event_type {
     DT_EV_FRAME, /* a member, or who wants to be one, says something */
     DT_EV_LOST,  /* its connection is gone */
     DT_EV_DRAIN, /* a node was drained or undrained, in the exclude table already */
-    DT_EV_LOOK,  /* somebody asks what all workers do: see dt_rdzv_look() */
-    DT_EV_TICK,  /* time passed; every step looks at the time first anyway */
-    DT_EV_END,   /* whoever hosts us goes: WHY */
+    DT_EV_PAUSE, /* a person holds the run up: WHY */
+    DT_EV_RESUME,
+    DT_EV_LOOK, /* somebody asks what all workers do: see dt_rdzv_look() */
+    DT_EV_TICK, /* time passed; every step looks at the time first anyway */
+    DT_EV_END,  /* whoever hosts us goes: WHY */
 };
 
 struct dt_rdzv_event {
@@ -44,7 +46,7 @@ struct dt_rdzv_event {
     bool local;                     /* JOIN: its connection comes from our own host ... */
     bool anew;        /* ... and it is the member's first there: what was sent before may be lost */
     uint64_t from;    /* LOST: whose */
-    const char *text; /* DRAIN: the node's name; END: why */
+    const char *text; /* DRAIN: the node's name; PAUSE, END: why */
     int64_t wall_us;  /* the same moment by the wall clock, for people; 0: unknown */
     const char *twin; /* another run for which dt_rdzv_may_be_one(), if anybody looked; or NULL */
 };
@@ -156,13 +158,15 @@ struct dt_recovery {
 
 /* Nodes are waited for, and workers of the last round stop. */
 struct dt_gathering {
-    dt_ms next_note;     /* when those who wait are told whom the run waits for */
-    dt_ms last_call;     /* its end; 0: MIN are not there */
-    dt_ms pause_until;   /* no round begins before, as the last ones failed at once */
-    dt_ms stop_deadline; /* workers of the last round are gone by then; 0: all are */
-    bool together;       /* they were told to stop together, and all still may */
-    dt_ms lasted;        /* so long the last round ran ... */
-    bool no_step;        /* ... and nobody told a step */
+    char paused[DT_WHY_MAX]; /* no round begins before a person says so, WHY; "": it may */
+    dt_ms resumed;           /* missing nodes have their time from then on; 0: from the start */
+    dt_ms next_note;         /* when those who wait are told whom the run waits for */
+    dt_ms last_call;         /* its end; 0: MIN are not there */
+    dt_ms pause_until;       /* no round begins before, as the last ones failed at once */
+    dt_ms stop_deadline;     /* workers of the last round are gone by then; 0: all are */
+    bool together;           /* they were told to stop together, and all still may */
+    dt_ms lasted;            /* so long the last round ran ... */
+    bool no_step;            /* ... and nobody told a step */
     struct dt_fault fault;
     struct dt_recovery recovery;
 };
@@ -270,6 +274,9 @@ bool dt_rdzv_may_be_one(const struct dt_rdzv *a, const struct dt_rdzv *b);
 
 /* When a TICK is wanted at the latest; DT_FOREVER: never. */
 dt_ms dt_rdzv_next(const struct dt_rdzv *r);
+
+/* Whether a person holds the run up. */
+bool dt_rdzv_is_paused(const struct dt_rdzv *r);
 
 /* Nobody is there: may be destroyed where room is wanted. */
 bool dt_rdzv_is_empty(const struct dt_rdzv *r);

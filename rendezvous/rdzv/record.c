@@ -6,9 +6,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define RECORD_VERSION 4 /* since 3 the spec has its length in front, since 4 history is there */
-#define V1_SPEC_ROWS 20  /* what a spec had then: up to "job" ... */
-#define V2_SPEC_ROWS 22  /* ... and up to "user"; "mixed" followed, as one byte */
+/* Since 3 the spec has its length in front, since 4 history is there, since 5 why it is paused. */
+#define RECORD_VERSION 5
+#define V1_SPEC_ROWS 20      /* what a spec had then: up to "job" ... */
+#define V2_SPEC_ROWS 22      /* ... and up to "user"; "mixed" followed, as one byte */
 #define COUNT_MOST (3 << 29) /* nothing of ours ever counted so far, and it may be counted on */
 
 /* -- a member --------------------------------------------------------------------------------- */
@@ -103,6 +104,7 @@ void dt_rdzv_save(const struct dt_rdzv *r, struct dt_buf *out)
     dt_buf_put_text(out, r->closed.why);
     put_fault(out, &r->gathering.fault);
     dt_history_save(&r->history, out);
+    dt_buf_put_text(out, r->gathering.paused);
     dt_buf_put_u32(out, (uint32_t)r->seats_len);
     for (size_t i = 0; i < r->seats_len; i++)
         put_seat(out, r, &r->seats[i]);
@@ -239,13 +241,15 @@ static void read_fault(struct dt_reader *in, struct dt_fault *f)
 
 /* A record may hold what belongs to another state, and that is not used. */
 static void enter_saved(struct dt_rdzv *r, enum dt_run_state state, const struct dt_closed *closed,
-                        const struct dt_fault *fault)
+                        const struct dt_fault *fault, const char *paused)
 {
     rdzv_enter(r, state);
     if (state == DT_RUN_CLOSED)
         r->closed = *closed;
-    if (state == DT_RUN_GATHERING)
-        r->gathering.fault = *fault;
+    if (state != DT_RUN_GATHERING)
+        return;
+    r->gathering.fault = *fault;
+    snprintf(r->gathering.paused, sizeof r->gathering.paused, "%s", paused);
 }
 
 static bool read_run(struct dt_reader *in, struct dt_rdzv *r)
@@ -253,6 +257,7 @@ static bool read_run(struct dt_reader *in, struct dt_rdzv *r)
     struct dt_budget *b = &r->budget;
     struct dt_closed closed = {0};
     struct dt_fault fault = {0};
+    char paused[DT_WHY_MAX] = "";
     uint8_t version = dt_read_u8(in);
     if (version < 1 || version > RECORD_VERSION)
         return false;
@@ -274,9 +279,11 @@ static bool read_run(struct dt_reader *in, struct dt_rdzv *r)
     read_fault(in, &fault);
     if (version > 3)
         dt_history_restore(&r->history, in);
+    if (version > 4)
+        dt_read_text(in, paused, sizeof paused);
     if (in->bad || state > DT_RUN_CLOSED)
         return false;
-    enter_saved(r, (enum dt_run_state)state, &closed, &fault);
+    enter_saved(r, (enum dt_run_state)state, &closed, &fault, paused);
     return read_seats(in, r);
 }
 

@@ -353,6 +353,38 @@ void dt_rdzv_runs_drain(struct dt_rdzv_runs *runs, struct dt_rdzv_conn *c,
     dt_rdzv_records_sync(runs);
 }
 
+/* What became of the wish M; RUN may be NULL. False: nothing. */
+static bool pause_run(struct dt_rdzv_runs *runs, struct dt_rdzv_run *run,
+                      const struct dt_message *m, char *text, size_t size)
+{
+    if (!run || run->rdzv->members.count == 0)
+        snprintf(text, size, run ? "none of its nodes is here" : "there is no such run");
+    else if (run->rdzv->state == DT_RUN_CLOSED)
+        snprintf(text, size, "it is over: %s", run->rdzv->closed.why);
+    if (!run || run->rdzv->members.count == 0 || run->rdzv->state == DT_RUN_CLOSED)
+        return false;
+    bool was = dt_rdzv_is_paused(run->rdzv);
+    enum dt_rdzv_event_type wish = m->pause.undo ? DT_EV_RESUME : DT_EV_PAUSE;
+    run_step(runs, run, &(struct dt_rdzv_event){.type = wish, .text = m->why});
+    if (m->pause.undo)
+        snprintf(text, size, was ? "run %s goes on" : "run %s was not paused", m->run);
+    else
+        snprintf(text, size, "run %s %s paused; it goes on with: dtrun-ctl run resume %s", m->run,
+                 was ? "was already" : "is", m->run);
+    return true;
+}
+
+void dt_rdzv_runs_pause(struct dt_rdzv_runs *runs, struct dt_rdzv_conn *c,
+                        const struct dt_message *m)
+{
+    char text[DT_WHY_MAX];
+    bool done = pause_run(runs, find_run(runs, m->run), m, text, sizeof text);
+    struct dt_message answer = {
+        .type = DT_MSG_PAUSE, .run = m->run, .pause.done = done, .why = text};
+    dt_rdzv_records_send(runs, c, &answer, runs->marked);
+    dt_rdzv_records_sync(runs);
+}
+
 void dt_rdzv_runs_tick(struct dt_rdzv_runs *runs)
 {
     dt_ms now = now_of(runs);

@@ -63,6 +63,9 @@ void dt_rdzv_runs_lost(struct dt_rdzv_runs *runs, struct dt_rdzv_conn *c);
 /* Drains a node, or undoes it, in all runs, and answers C. */
 void dt_rdzv_runs_drain(struct dt_rdzv_runs *runs, struct dt_rdzv_conn *c,
                         const struct dt_message *m);
+/* Holds a run up, or lets it go on, and answers C. */
+void dt_rdzv_runs_pause(struct dt_rdzv_runs *runs, struct dt_rdzv_conn *c,
+                        const struct dt_message *m);
 /* Looks at all workers of a run for C, and answers it then. */
 void dt_rdzv_runs_look(struct dt_rdzv_runs *runs, struct dt_rdzv_conn *c,
                        const struct dt_message *m);

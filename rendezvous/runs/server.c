@@ -135,6 +135,9 @@ static int take_frame(struct dt_rdzv_server *s, struct dt_rdzv_conn *c, const st
             return dt_err_set(err, DT_E_PROTOCOL, "a drain without the name of a node");
         dt_rdzv_runs_drain(&s->runs, c, m);
         return 0;
+    case DT_MSG_PAUSE:
+        dt_rdzv_runs_pause(&s->runs, c, m);
+        return 0;
     case DT_MSG_STATUS:
         return answer_status(s, c, m, err);
     case DT_MSG_STANCES:

@@ -51,6 +51,8 @@ static const char *run_why(const struct dt_rdzv *r, char *out, size_t size)
     if (stopping)
         snprintf(out, size, "%zu node%s stopping workers", stopping,
                  stopping == 1 ? " is" : "s are");
+    else if (dt_rdzv_is_paused(r))
+        snprintf(out, size, "paused (%.300s) until dtrun-ctl run resume", r->gathering.paused);
     else if (ready < needed)
         snprintf(out, size, "%zu more node%s needed", needed - ready,
                  needed - ready == 1 ? " is" : "s are");
@@ -58,7 +60,7 @@ static const char *run_why(const struct dt_rdzv *r, char *out, size_t size)
         snprintf(out, size, "the last rounds failed at once, so the next one waits a moment");
     else
         snprintf(out, size, "more nodes may come before it starts");
-    if (ready < needed)
+    if (ready < needed && !dt_rdzv_is_paused(r))
         dt_rdzv_name_drained(r, out, size);
     return out;
 }

@@ -459,6 +459,23 @@ TEST(what_could_not_be_done_is_a_failure)
     dt_buf_finish(&s.asked);
 }
 
+TEST(a_run_is_paused_and_goes_on)
+{
+    struct scripted s = {.answers = (const char *const[]){
+                             "{\"type\":\"pause\",\"done\":true,\"why\":\"it is paused\"}", NULL}};
+    CHECK_EQ(ctl_at(&s, "run pause llama --why 'the roof leaks'"), 0);
+    CHECK_STR(out, "it is paused\n");
+    CHECK(strstr(asked(&s), "{\"type\":\"pause\",\"run\":\"llama\",\"why\":\"the roof leaks\"}\n"));
+    dt_buf_finish(&s.asked);
+    struct scripted none = {.answers = (const char *const[]){
+                                "{\"type\":\"pause\",\"why\":\"there is no such run\"}", NULL}};
+    CHECK_EQ(ctl_at(&none, "run resume llama --json"), 1);
+    CHECK_STR(out, "{\"run\":\"llama\",\"done\":false,\"why\":\"there is no such run\"}\n");
+    CHECK_STR(errors, "dtrun-ctl: llama: not done: there is no such run\n");
+    CHECK(strstr(asked(&none), "{\"type\":\"pause\",\"run\":\"llama\",\"undo\":true}\n"));
+    dt_buf_finish(&none.asked);
+}
+
 /* -- what goes wrong before ------------------------------------------------------------------- */
 
 static const char *token_file(const char *text, mode_t mode)
@@ -552,8 +569,8 @@ TEST(a_full_disk_is_no_success)
 
 TEST(help_tells_of_each_command)
 {
-    static const char *const commands[] = {"status [RUN]", "node list", "node drain NAME",
-                                           "node undrain NAME"};
+    static const char *const commands[] = {"status [RUN]", "run pause RUN",   "run resume RUN",
+                                           "node list",    "node drain NAME", "node undrain NAME"};
     CHECK_EQ(ctl("127.0.0.1:1", "--help"), 0);
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
         CHECK_ROW("%s", commands[i]);

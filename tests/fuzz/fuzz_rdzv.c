@@ -237,7 +237,7 @@ static void restart(struct story *s, bool forget)
 static void take_event(struct story *s, const uint8_t *b)
 {
     s->now += time_of(b[3], 0, 90000000);
-    switch (b[0] < 240 ? b[0] % 12 : 12 + b[0] % 3) {
+    switch (b[0] < 240 ? b[0] % 12 : 12 + b[0] % 4) {
     case 0:
     case 1:
         come(s, b[1], b[2], false);
@@ -277,6 +277,9 @@ static void take_event(struct story *s, const uint8_t *b)
         break;
     case 14:
         step(s, &(struct dt_rdzv_event){.type = DT_EV_LOOK});
+        break;
+    case 15:
+        step(s, &(struct dt_rdzv_event){.type = b[2] & 1 ? DT_EV_RESUME : DT_EV_PAUSE, .text = ""});
         break;
     }
 }

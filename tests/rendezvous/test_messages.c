@@ -265,6 +265,8 @@ static const struct {
      "{\"type\":\"status\",\"run\":\"r\",\"from\":256}"},
     {{.type = DT_MSG_STATUS, .status = {.json = "{\"runs\":[{\"id\":\"a\"}],\"next\":0.5}"}},
      "{\"type\":\"status\",\"page\":{\"runs\":[{\"id\":\"a\"}],\"next\":0.5}}"},
+    {{.type = DT_MSG_PAUSE, .run = "r", .pause = {.undo = true}, .why = "the roof leaks"},
+     "{\"type\":\"pause\",\"run\":\"r\",\"undo\":true,\"why\":\"the roof leaks\"}"},
     {{.type = DT_MSG_STANCES, .run = "r", .stances = {.json = "{\"size\":64}"}},
      "{\"type\":\"stances\",\"run\":\"r\",\"page\":{\"size\":64}}"},
     {{.type = DT_MSG_STANCES, .run = "r", .why = "it is closed"},
@@ -686,8 +688,8 @@ TEST(a_message_without_one_of_its_members_is_none)
         "retry retry_deterministic script step_age_ms stopping sure together token "
         "tokens_per_s user weak where why yes ";
     for (size_t i = 0; i < COUNT(rows); i++) {
-        if (rows[i].m.type == DT_MSG_DRAIN || rows[i].m.type == DT_MSG_STATUS ||
-            rows[i].m.type == DT_MSG_STANCES)
+        if (rows[i].m.type == DT_MSG_DRAIN || rows[i].m.type == DT_MSG_PAUSE ||
+            rows[i].m.type == DT_MSG_STATUS || rows[i].m.type == DT_MSG_STANCES)
             continue;
         for (const char *at = rows[i].json; (at = strstr(at, "\":")); at++) {
             char json[2048], word[64];

@@ -586,6 +586,52 @@ TEST(a_drained_node_ends_its_round_and_gets_no_seat)
     stage_close(&st);
 }
 
+static void ask_pause(struct dt_sync_control *c, const char *name, bool undo, bool is_done,
+                      const char *words)
+{
+    struct dt_message ask = {
+        .type = DT_MSG_PAUSE, .run = name, .pause.undo = undo, .why = undo ? "" : "a demo"};
+    struct dt_message answer;
+    struct dt_err err;
+    CHECK_OK(dt_sync_control_ask(c, &ask, &answer, &err), err);
+    CHECK(strstr(answer.why, words) != NULL);
+    CHECK_EQ(answer.pause.done, is_done);
+    dt_message_finish(&answer);
+}
+
+TEST(a_paused_run_goes_on_when_a_person_says_so)
+{
+    struct dt_rdzv_server_config config = usual;
+    struct stage st;
+    struct node n[3];
+    const struct cJSON *row;
+    config.state_dir = at("paused");
+    stage_open(&st, &config);
+    three_run(n, "run", st.serving.port);
+    struct dt_sync_control *c = control_open(&st);
+    ask_pause(c, "walk", false, false, "there is no such run");
+    ask_pause(c, "run", true, true, "run run was not paused");
+    ask_pause(c, "run", false, true,
+              "run run is paused; it goes on with: dtrun-ctl run resume run");
+    ask_pause(c, "run", false, true, "was already paused");
+    for (int i = 0; i < 3; i++)
+        node_stop(&n[i]);
+    dt_sync_control_close(c);
+
+    serving_do_and_wait(&st.serving, close_rdzv, NULL); /* it is remembered */
+    serving_do(&st.serving, reopen, NULL);
+    c = control_open(&st);
+    struct dt_json page = ask_status(c, "run", 0);
+    CHECK_EQ(count_of(&page, "runs", &row), 1);
+    check_text(&page, row, "state", "gathering");
+    dt_json_finish(&page);
+    ask_pause(c, "run", true, true, "run run goes on");
+    dt_sync_control_close(c);
+    for (int i = 0; i < 3; i++)
+        node_finish(&n[i]);
+    stage_close(&st);
+}
+
 /* -- a server that is lost -------------------------------------------------------------------- */
 
 /* The one thread that files are written by waits until the gate is open. */

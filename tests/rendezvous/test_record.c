@@ -98,6 +98,7 @@ TEST(records_of_older_versions_are_read)
         {"run-1.record", "", "", false}, /* nobody told yet what it runs and for whom */
         {"run-2.record", "train.py", "ada", true},
         {"run-3.record", "train.py", "ada", true},
+        {"run-4.record", "train.py", "ada", true},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct dt_buf record = {0};

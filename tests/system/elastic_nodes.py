@@ -149,6 +149,22 @@ def drained_below_least(s):
     s.succeed(*agents)
 
 
+@story(hosts=2)
+def paused(s):
+    """dtrun-ctl run pause ends the round, on all nodes and for nothing, and no other begins before run resume"""
+    s.serve(0)
+    agents = s.running(2, nnodes="2")
+    s.ctl(0, "run", "pause", "job", "--why", "a demonstration")
+    for agent in agents:
+        agent.reads("round 0 is over: the run is paused .a demonstration.")
+    status = s.ctl(0, "status")
+    tap.check_equal(bool(re.search("gathering, round 1, 2 of 2 nodes.*\n  paused .a demonstration. until", status)), True, status)
+    s.ctl(0, "run", "resume", "job")
+    for rank, agent in enumerate(agents):
+        agent.starts(rank=rank, size=2, round=1, restarts=0)
+    s.succeed(*agents)
+
+
 # Workers that take their time to end, as those do that save, say so, and end when they are told.
 SAVES = """
 trap 'echo saving; read word < "$CONTROL.$LOCAL_RANK"; : > "$SAVED"; exit 0' TERM

@@ -550,6 +550,7 @@ void dt_session_frame(struct dt_session *s, const struct dt_message *m, dt_ms no
     case DT_MSG_STILL:
     case DT_MSG_LOOKED:
     case DT_MSG_DRAIN:
+    case DT_MSG_PAUSE:
     case DT_MSG_STATUS:
     case DT_MSG_STANCES:
     case DT_MSG_TYPES:

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* dtrun-ctl run: pause, resume. */
+#include "ctl/commands.h"
+
+int dt_ctl_run_pause(const struct dt_ctl_options *o, struct dt_sync_control *c, struct dt_buf *out,
+                     struct dt_err *err)
+{
+    struct dt_message answer, request = {.type = DT_MSG_PAUSE,
+                                         .run = o->name,
+                                         .pause.undo = o->command == DT_CTL_RUN_RESUME,
+                                         .why = o->why};
+    if (dt_sync_control_ask(c, &request, &answer, err) < 0)
+        return -1;
+    int rc = dt_ctl_put_answer(o, "run", answer.pause.done, answer.why, out, err);
+    dt_message_finish(&answer);
+    return rc;
+}
