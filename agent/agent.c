@@ -448,6 +448,14 @@ static void on_look(void *arg, int64_t look)
         dt_warn("%s", err.text);
 }
 
+static void on_save(void *arg)
+{
+    struct agent *a = arg;
+    dt_info("a checkpoint is wanted: workers that can are asked for one");
+    if (a->attempt)
+        dt_attempt_want_save(a->attempt);
+}
+
 static void on_finding(void *arg, const struct dt_stances *all, const struct dt_hang_finding *f)
 {
     const struct agent *a = arg;
@@ -471,6 +479,7 @@ static const struct dt_backend_events backend_events = {
     .on_closed = on_closed,
     .on_lease = on_lease,
     .on_look = on_look,
+    .on_save = on_save,
     .on_finding = on_finding,
     .on_replaced = on_replaced,
     .on_cause = on_cause,

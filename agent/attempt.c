@@ -325,6 +325,11 @@ void dt_attempt_end_round(struct dt_attempt *t)
     dt_pages_end_round(t->pages);
 }
 
+void dt_attempt_want_save(struct dt_attempt *t)
+{
+    dt_pages_want_save(t->pages);
+}
+
 void dt_attempt_set_lease(struct dt_attempt *t, dt_ms until)
 {
     dt_pages_set_lease(t->pages, until);

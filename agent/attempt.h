@@ -65,6 +65,9 @@ void dt_attempt_resume(struct dt_attempt *t, dt_ms paused);
  * job, since then is the time to save. */
 void dt_attempt_end_round(struct dt_attempt *t);
 
+/* Asks them for a checkpoint, as a person wants one. */
+void dt_attempt_want_save(struct dt_attempt *t);
+
 /* Tells them until when no later round can have begun. */
 void dt_attempt_set_lease(struct dt_attempt *t, dt_ms until);
 

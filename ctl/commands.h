@@ -19,6 +19,8 @@ int dt_ctl_node_list(const struct dt_ctl_options *o, struct dt_sync_control *c, 
 int dt_ctl_node_drain(const struct dt_ctl_options *o, struct dt_sync_control *c, struct dt_buf *out,
                       struct dt_err *err); /* and undrain */
 
+int dt_ctl_run_save(const struct dt_ctl_options *o, struct dt_sync_control *c, struct dt_buf *out,
+                    struct dt_err *err);
 int dt_ctl_run_pause(const struct dt_ctl_options *o, struct dt_sync_control *c, struct dt_buf *out,
                      struct dt_err *err); /* and resume */
 

@@ -9,10 +9,11 @@ typedef int command_fn(const struct dt_ctl_options *o, struct dt_sync_control *c
                        struct dt_buf *out, struct dt_err *err);
 
 static command_fn *const commands[DT_CTL_COMMANDS] = {
-    [DT_CTL_STATUS] = dt_ctl_status,         [DT_CTL_LOOK] = dt_ctl_look,
-    [DT_CTL_HISTORY] = dt_ctl_history,       [DT_CTL_NODE_LIST] = dt_ctl_node_list,
-    [DT_CTL_RUN_PAUSE] = dt_ctl_run_pause,   [DT_CTL_RUN_RESUME] = dt_ctl_run_pause,
-    [DT_CTL_NODE_DRAIN] = dt_ctl_node_drain, [DT_CTL_NODE_UNDRAIN] = dt_ctl_node_drain,
+    [DT_CTL_STATUS] = dt_ctl_status,           [DT_CTL_LOOK] = dt_ctl_look,
+    [DT_CTL_HISTORY] = dt_ctl_history,         [DT_CTL_NODE_LIST] = dt_ctl_node_list,
+    [DT_CTL_RUN_SAVE] = dt_ctl_run_save,       [DT_CTL_RUN_PAUSE] = dt_ctl_run_pause,
+    [DT_CTL_RUN_RESUME] = dt_ctl_run_pause,    [DT_CTL_NODE_DRAIN] = dt_ctl_node_drain,
+    [DT_CTL_NODE_UNDRAIN] = dt_ctl_node_drain,
 };
 
 static int ask(const struct dt_ctl_options *o, const struct dt_token *token, struct dt_buf *out,

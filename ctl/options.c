@@ -49,6 +49,7 @@ static const char *const names[DT_CTL_COMMANDS + 1] = {
     [DT_CTL_STATUS] =       "status",
     [DT_CTL_LOOK] =         "look",
     [DT_CTL_HISTORY] =      "history",
+    [DT_CTL_RUN_SAVE] =     "run save",
     [DT_CTL_RUN_PAUSE] =    "run pause",
     [DT_CTL_RUN_RESUME] =   "run resume",
     [DT_CTL_NODE_LIST] =    "node list",
@@ -65,6 +66,7 @@ static const struct command {
     [DT_CTL_STATUS] =       {"[RUN]", false, false, "show the state of all runs, or of one"},
     [DT_CTL_LOOK] =         {"RUN [RANK...]", true, true, "show where in the program each worker stands"},
     [DT_CTL_HISTORY] =      {"RUN", true, false, "show why each round ended, what it cost, and what was decided"},
+    [DT_CTL_RUN_SAVE] =     {"RUN", true, false, "let workers make a checkpoint after their step"},
     [DT_CTL_RUN_PAUSE] =    {"RUN", true, false, "let workers save and end, and start none until run resume"},
     [DT_CTL_RUN_RESUME] =   {"RUN", true, false, "let a paused run go on"},
     [DT_CTL_NODE_LIST] =    {NULL, false, false, "show each node that has joined, on a line of its own"},
@@ -140,7 +142,7 @@ static int no_command(const char *const *words, int count, struct dt_err *err)
     if (count == 1 && strcmp(words[0], "node") == 0)
         return dt_err_set(err, DT_E_USAGE, "node list, node drain, or node undrain?");
     if (count == 1 && strcmp(words[0], "run") == 0)
-        return dt_err_set(err, DT_E_USAGE, "run pause, or run resume?");
+        return dt_err_set(err, DT_E_USAGE, "run save, run pause, or run resume?");
     size_t best = SIZE_MAX;
     const char *meant = NULL;
     for (int i = 0; i < DT_CTL_COMMANDS; i++) {

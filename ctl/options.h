@@ -15,6 +15,7 @@ enum dt_ctl_command {
     DT_CTL_STATUS,
     DT_CTL_LOOK,
     DT_CTL_HISTORY,
+    DT_CTL_RUN_SAVE,
     DT_CTL_RUN_PAUSE,
     DT_CTL_RUN_RESUME,
     DT_CTL_NODE_LIST,

@@ -46,6 +46,8 @@ struct dt_backend_events {
     void (*on_lease)(void *arg, dt_ms until);
     /* What the workers do is asked for, for looked(). */
     void (*on_look)(void *arg, int64_t look);
+    /* A person wants the workers to save. */
+    void (*on_save)(void *arg);
     /* The workers of all nodes stand still, and F says why. ALL: what all of them do. */
     void (*on_finding)(void *arg, const struct dt_stances *all, const struct dt_hang_finding *f);
     /* BY turned out to be what is wanted: it has the same events, and the join if one was waiting.

@@ -121,6 +121,12 @@ void dt_pages_end_round(struct dt_pages *p)
         dt_page_end_round(p->pages[i].at);
 }
 
+void dt_pages_want_save(struct dt_pages *p)
+{
+    for (int i = 0; p && i < p->count; i++)
+        dt_page_want_save(p->pages[i].at);
+}
+
 void dt_pages_set_lease(struct dt_pages *p, dt_ms until)
 {
     int64_t past = 1;

@@ -29,6 +29,9 @@ void dt_pages_close_fds(struct dt_pages *p);
 /* What these workers have not saved by now is not to count any more. */
 void dt_pages_end_round(struct dt_pages *p);
 
+/* A person wants these workers to save. */
+void dt_pages_want_save(struct dt_pages *p);
+
 /* Until UNTIL no later round can have begun beside them. 0: it may have; DT_FOREVER: it cannot. */
 void dt_pages_set_lease(struct dt_pages *p, dt_ms until);
 

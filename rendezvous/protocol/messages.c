@@ -87,6 +87,7 @@ static const struct dt_field node[] = {
     COUNTED("order", join.node.order, -1, INT_MAX),
     COUNTED("expected", join.node.expected, 0, DT_NODES_WISHED_MOST),
     PERHAPS_TRUE("looks", join.node.looks),
+    PERHAPS_TRUE("keeps", join.node.keeps),
     {0},
 };
 static const struct dt_field claim[] = {
@@ -204,6 +205,11 @@ static const struct dt_field pause[] = {
     PERHAPS_WORDS("why", why, DT_WHY_MAX),
     {0},
 };
+static const struct dt_field save[] = {
+    PERHAPS_TRUE("done", save.done),
+    PERHAPS_WORDS("why", why, DT_WHY_MAX),
+    {0},
+};
 static const struct dt_field status[] = {
     PERHAPS_TRUE("history", status.history),
     PERHAPS_COUNTED("from", status.from), /* and "page", see put_page() */
@@ -230,9 +236,11 @@ static const struct {
     [DT_MSG_STILL] = {"still", of_round, still},
     [DT_MSG_LOOK] = {"look", of_round, look},
     [DT_MSG_LOOKED] = {"looked", of_round, looked},
+    [DT_MSG_KEEP] = {"keep", of_round, nothing},
     [DT_MSG_FINDING] = {"finding", of_round, finding},
     [DT_MSG_DRAIN] = {"drain", of_person, drain},
     [DT_MSG_PAUSE] = {"pause", of_person, pause},
+    [DT_MSG_SAVE] = {"save", of_person, save},
     [DT_MSG_STATUS] = {"status", of_person, status},
     [DT_MSG_STANCES] = {"stances", of_person, only_why}, /* and "page" */
 };

@@ -51,9 +51,11 @@ enum dt_message_type {
     DT_MSG_STILL,   /* up: since when all workers of the node have stood still */
     DT_MSG_LOOK,    /* down: look at your workers */
     DT_MSG_LOOKED,  /* up: what they do */
+    DT_MSG_KEEP,    /* down: let your workers save what they have */
     DT_MSG_FINDING, /* down: the workers of all nodes stand still, and why */
     DT_MSG_DRAIN,   /* from dtrun-ctl, and its answer */
     DT_MSG_PAUSE,   /* from dtrun-ctl, and its answer */
+    DT_MSG_SAVE,    /* from dtrun-ctl, and its answer */
     DT_MSG_STATUS,  /* from dtrun-ctl, and its answer */
     DT_MSG_STANCES, /* from dtrun-ctl, and its answer: what all workers of a run do */
     DT_MSG_TYPES,
@@ -73,7 +75,8 @@ struct dt_node_info {
     int workers;
     int order;    /* its wish for a seat, from --node-rank or a scheduler; -1: none */
     int expected; /* how many nodes the scheduler started; 0: unknown */
-    bool looks;   /* it understands LOOK and FINDING */
+    bool looks;   /* it understands LOOK and FINDING ... */
+    bool keeps;   /* ... and KEEP */
 };
 
 /* What an agent has, for a server that may know less than it. */
@@ -182,14 +185,15 @@ struct dt_finding_message {
 };
 
 /* What an agent sends goes to a server that knows it, and the other way round: STILL and LOOKED
- * where the server's HELLO says "looks", LOOK and FINDING where the agent's JOIN does.
+ * where the server's HELLO says "looks", LOOK and FINDING where the agent's JOIN does,
+ * KEEP where that says "keeps".
  *
  * Stances of a decoded message belong to it, too; those that are too many for a frame are left out
  * as stance_frame.h says. */
 struct dt_message {
     enum dt_message_type type;
-    /* All but HELLO, PROOF and REFUSED. DRAIN, PAUSE, STATUS and STANCES: run may be "", the other
-     * two are 0. */
+    /* All but HELLO, PROOF and REFUSED. DRAIN, PAUSE, SAVE, STATUS and STANCES: run may be "",
+     * the other two are 0. */
     const char *run;
     int round;
     uint64_t incarnation;
@@ -239,6 +243,9 @@ struct dt_message {
             bool done; /* down; WHY says what was done, or why not */
         } pause;
         struct {
+            bool done; /* down; likewise */
+        } save;
+        struct {
             int from;         /* up: first node of the page */
             bool history;     /* up: instead of nodes, the rounds that are over */
             const char *json; /* down: an object, see docs/protocol.md */
@@ -247,7 +254,8 @@ struct dt_message {
             const char *json; /* down: as above; NULL where WHY says why there is none */
         } stances;
     };
-    /* REFUSED, PARK, STOP, LEAVE, CLOSE, STALE, NOTE, DRAIN, PAUSE, STANCES: a sentence, or "" */
+    /* REFUSED, PARK, STOP, LEAVE, CLOSE, STALE, NOTE, DRAIN, PAUSE, SAVE, STANCES: a sentence, or
+     * "" */
     const char *why;
     struct dt_json doc; /* a decoded one's strings ... */
     char *text;         /* ... and the page of a decoded STATUS or STANCES */

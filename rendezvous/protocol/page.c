@@ -15,6 +15,7 @@ _Static_assert(sizeof(struct dt_page) == DT_PAGE_SIZE, "others map as much");
 _Static_assert(offsetof(struct dt_page, version) == 8, "layout");
 _Static_assert(offsetof(struct dt_page, size) == 12, "layout");
 _Static_assert(offsetof(struct dt_page, round_over) == 16, "layout");
+_Static_assert(offsetof(struct dt_page, saves_wanted) == 20, "layout");
 _Static_assert(offsetof(struct dt_page, lease_ns) == 24, "layout");
 _Static_assert(offsetof(struct dt_page, updates) == 64, "layout");
 _Static_assert(offsetof(struct dt_page, step) == 72, "layout");
@@ -52,6 +53,11 @@ bool dt_page_is_valid(const struct dt_page *page)
 void dt_page_end_round(struct dt_page *page)
 {
     __atomic_store_n(&page->round_over, 1, __ATOMIC_RELEASE);
+}
+
+void dt_page_want_save(struct dt_page *page)
+{
+    __atomic_fetch_add(&page->saves_wanted, 1, __ATOMIC_RELEASE);
 }
 
 void dt_page_set_lease(struct dt_page *page, int64_t until_ns)

@@ -9,6 +9,7 @@
  *     8      4    version, 1                     agent
  *     12     4    size, 4096                     agent
  *     16     4    the round is over: 1           agent: nothing may be committed any more
+ *     20     4    checkpoints wanted             agent: counts what people asked for so far
  *     24     8    lease: CLOCK_MONOTONIC ns      agent: until then no later round can have begun;
  *                                                0: it sets no such limit
  *     64     8    updates: grows with each       worker, last of an update
@@ -76,7 +77,7 @@ struct dt_page_comm {
 
 struct dt_page {
     char magic[8];
-    uint32_t version, size, round_over, agent_pad;
+    uint32_t version, size, round_over, saves_wanted;
     int64_t lease_ns;
     char agent_rest[32];
     uint64_t updates;
@@ -103,6 +104,8 @@ struct dt_page_told {
 /* The agent's side. */
 void dt_page_init(struct dt_page *page);
 void dt_page_end_round(struct dt_page *page);
+/* One checkpoint more is wanted. */
+void dt_page_want_save(struct dt_page *page);
 /* UNTIL_NS: 0 for no limit; a time that is past for no lease. */
 void dt_page_set_lease(struct dt_page *page, int64_t until_ns);
 /* Values beyond reason (negative steps, a save of the future, NaN, control characters) are read as

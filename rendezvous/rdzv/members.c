@@ -109,6 +109,7 @@ void dt_members_describe(struct dt_member *m, const struct dt_node_info *info)
     m->order = info->order;
     m->expected = info->expected;
     m->looks = info->looks;
+    m->keeps = info->keeps;
 }
 
 /* Adds BY to what is counted of M while it is connected. */

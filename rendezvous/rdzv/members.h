@@ -66,7 +66,8 @@ struct dt_member {
     bool newcomer;        /* in the world of its round, and not in the one before */
     bool with_crowd;      /* it fell silent together with most others, so perhaps by our fault */
     bool told_mixed;      /* was told that the run's nodes run different commands */
-    bool looks;           /* its agent can be asked what its workers do */
+    bool looks;           /* its agent can be asked what its workers do ... */
+    bool keeps;           /* ... and to let them save */
     int seat;             /* in this round or, while gathering, the last; -1: none */
     int round;            /* the last it had a world in; -1: none */
     int first_rank, size; /* in that, of its workers and of all */

@@ -35,6 +35,7 @@ enum dt_rdzv_event_type {
     DT_EV_DRAIN, /* a node was drained or undrained, in the exclude table already */
     DT_EV_PAUSE, /* a person holds the run up: WHY */
     DT_EV_RESUME,
+    DT_EV_SAVE, /* a person wants a checkpoint of the round that runs */
     DT_EV_LOOK, /* somebody asks what all workers do: see dt_rdzv_look() */
     DT_EV_TICK, /* time passed; every step looks at the time first anyway */
     DT_EV_END,  /* whoever hosts us goes: WHY */
@@ -277,6 +278,9 @@ dt_ms dt_rdzv_next(const struct dt_rdzv *r);
 
 /* Whether a person holds the run up. */
 bool dt_rdzv_is_paused(const struct dt_rdzv *r);
+
+/* How many nodes a wish for a checkpoint reaches, and how many run workers. */
+size_t dt_rdzv_count_savers(const struct dt_rdzv *r, size_t *running);
 
 /* Nobody is there: may be destroyed where room is wanted. */
 bool dt_rdzv_is_empty(const struct dt_rdzv *r);

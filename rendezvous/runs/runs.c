@@ -353,15 +353,24 @@ void dt_rdzv_runs_drain(struct dt_rdzv_runs *runs, struct dt_rdzv_conn *c,
     dt_rdzv_records_sync(runs);
 }
 
+/* Whether there is anybody to want something of; RUN may be NULL. */
+static bool is_alive(const struct dt_rdzv_run *run, char *text, size_t size)
+{
+    bool alive = run && run->rdzv->members.count > 0 && run->rdzv->state != DT_RUN_CLOSED;
+    if (!run)
+        snprintf(text, size, "there is no such run");
+    else if (run->rdzv->state == DT_RUN_CLOSED)
+        snprintf(text, size, "it is over: %.300s", run->rdzv->closed.why);
+    else if (!alive)
+        snprintf(text, size, "none of its nodes is here");
+    return alive;
+}
+
 /* What became of the wish M; RUN may be NULL. False: nothing. */
 static bool pause_run(struct dt_rdzv_runs *runs, struct dt_rdzv_run *run,
                       const struct dt_message *m, char *text, size_t size)
 {
-    if (!run || run->rdzv->members.count == 0)
-        snprintf(text, size, run ? "none of its nodes is here" : "there is no such run");
-    else if (run->rdzv->state == DT_RUN_CLOSED)
-        snprintf(text, size, "it is over: %s", run->rdzv->closed.why);
-    if (!run || run->rdzv->members.count == 0 || run->rdzv->state == DT_RUN_CLOSED)
+    if (!is_alive(run, text, size))
         return false;
     bool was = dt_rdzv_is_paused(run->rdzv);
     enum dt_rdzv_event_type wish = m->pause.undo ? DT_EV_RESUME : DT_EV_PAUSE;
@@ -383,6 +392,35 @@ void dt_rdzv_runs_pause(struct dt_rdzv_runs *runs, struct dt_rdzv_conn *c,
         .type = DT_MSG_PAUSE, .run = m->run, .pause.done = done, .why = text};
     dt_rdzv_records_send(runs, c, &answer, runs->marked);
     dt_rdzv_records_sync(runs);
+}
+
+static bool save_run(struct dt_rdzv_runs *runs, struct dt_rdzv_run *run, char *text, size_t size)
+{
+    size_t running;
+    if (!is_alive(run, text, size))
+        return false;
+    size_t savers = dt_rdzv_count_savers(run->rdzv, &running);
+    if (savers == 0) {
+        snprintf(text, size,
+                 running ? "its agents are older ones, which cannot ask their workers"
+                         : "none of its workers runs now");
+        return false;
+    }
+    run_step(runs, run, &(struct dt_rdzv_event){.type = DT_EV_SAVE});
+    snprintf(text, size,
+             "%zu of %zu nodes ask their workers to save; those of dtrun-train do so after their "
+             "step",
+             savers, running);
+    return true;
+}
+
+void dt_rdzv_runs_save(struct dt_rdzv_runs *runs, struct dt_rdzv_conn *c,
+                       const struct dt_message *m)
+{
+    char text[DT_WHY_MAX];
+    bool done = save_run(runs, find_run(runs, m->run), text, sizeof text);
+    dt_rdzv_conn_send(c, &(struct dt_message){
+                             .type = DT_MSG_SAVE, .run = m->run, .save.done = done, .why = text});
 }
 
 void dt_rdzv_runs_tick(struct dt_rdzv_runs *runs)

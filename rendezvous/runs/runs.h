@@ -66,6 +66,9 @@ void dt_rdzv_runs_drain(struct dt_rdzv_runs *runs, struct dt_rdzv_conn *c,
 /* Holds a run up, or lets it go on, and answers C. */
 void dt_rdzv_runs_pause(struct dt_rdzv_runs *runs, struct dt_rdzv_conn *c,
                         const struct dt_message *m);
+/* Asks workers of a run to save, and answers C. */
+void dt_rdzv_runs_save(struct dt_rdzv_runs *runs, struct dt_rdzv_conn *c,
+                       const struct dt_message *m);
 /* Looks at all workers of a run for C, and answers it then. */
 void dt_rdzv_runs_look(struct dt_rdzv_runs *runs, struct dt_rdzv_conn *c,
                        const struct dt_message *m);

@@ -138,6 +138,9 @@ static int take_frame(struct dt_rdzv_server *s, struct dt_rdzv_conn *c, const st
     case DT_MSG_PAUSE:
         dt_rdzv_runs_pause(&s->runs, c, m);
         return 0;
+    case DT_MSG_SAVE:
+        dt_rdzv_runs_save(&s->runs, c, m);
+        return 0;
     case DT_MSG_STATUS:
         return answer_status(s, c, m, err);
     case DT_MSG_STANCES:
@@ -153,6 +156,7 @@ static int take_frame(struct dt_rdzv_server *s, struct dt_rdzv_conn *c, const st
     case DT_MSG_STALE:
     case DT_MSG_NOTE:
     case DT_MSG_LOOK:
+    case DT_MSG_KEEP:
     case DT_MSG_FINDING:
     case DT_MSG_TYPES:
         break;

@@ -100,6 +100,11 @@ static void on_look(void *arg, int64_t id)
     note(arg, "look #%d", (int)id);
 }
 
+static void on_keep(void *arg)
+{
+    note(arg, "keep");
+}
+
 static void on_finding(void *arg, const struct dt_finding_message *f)
 {
     note(arg, "finding: %s", f->sentence);
@@ -128,6 +133,7 @@ static const struct dt_session_ops ops = {
     .closed = on_closed,
     .note = on_note,
     .look = on_look,
+    .keep = on_keep,
     .finding = on_finding,
     .disconnect = on_disconnect,
     .refused = on_refused,
@@ -1030,6 +1036,20 @@ TEST(workers_that_stand_still_are_looked_at_and_judged_elsewhere)
     CHECK_STR(said(a), "LOOKED 5 #1");
     HEAR(a, .type = DT_MSG_FINDING, .round = 5, .finding = {.sentence = "rank 2 sleeps"});
     CHECK_STR(said(a), "finding: rank 2 sleeps");
+    free(a);
+}
+
+TEST(a_wish_for_a_checkpoint_is_for_workers_of_this_round_that_run)
+{
+    struct agent *a = agent_running(false);
+    HEAR(a, .type = DT_MSG_KEEP, .round = 4);
+    CHECK_STR(said(a), "");
+    HEAR(a, .type = DT_MSG_KEEP, .round = 5);
+    CHECK_STR(said(a), "keep");
+    fail(a);
+    said(a);
+    HEAR(a, .type = DT_MSG_KEEP, .round = 5);
+    CHECK_STR(said(a), "");
     free(a);
 }
 

@@ -476,6 +476,16 @@ TEST(a_run_is_paused_and_goes_on)
     dt_buf_finish(&none.asked);
 }
 
+TEST(a_checkpoint_is_asked_for)
+{
+    struct scripted s = {.answers = (const char *const[]){
+                             "{\"type\":\"save\",\"done\":true,\"why\":\"2 of 2 nodes\"}", NULL}};
+    CHECK_EQ(ctl_at(&s, "run save llama"), 0);
+    CHECK_STR(out, "2 of 2 nodes\n");
+    CHECK(strstr(asked(&s), "{\"type\":\"save\",\"run\":\"llama\"}\n"));
+    dt_buf_finish(&s.asked);
+}
+
 /* -- what goes wrong before ------------------------------------------------------------------- */
 
 static const char *token_file(const char *text, mode_t mode)
@@ -569,8 +579,9 @@ TEST(a_full_disk_is_no_success)
 
 TEST(help_tells_of_each_command)
 {
-    static const char *const commands[] = {"status [RUN]", "run pause RUN",   "run resume RUN",
-                                           "node list",    "node drain NAME", "node undrain NAME"};
+    static const char *const commands[] = {"status [RUN]",     "run save RUN", "run pause RUN",
+                                           "run resume RUN",   "node list",    "node drain NAME",
+                                           "node undrain NAME"};
     CHECK_EQ(ctl("127.0.0.1:1", "--help"), 0);
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
         CHECK_ROW("%s", commands[i]);

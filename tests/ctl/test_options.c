@@ -83,7 +83,7 @@ TEST(what_makes_no_command_is_said)
     } rows[] = {
         {"", "which command?"},
         {"node", "node list, node drain, or node undrain?"},
-        {"run", "run pause, or run resume?"},
+        {"run", "run save, run pause, or run resume?"},
         {"run pause", "run pause: which run?"},
         {"run resume llama --why demo", "--why goes with node drain and run pause"},
         {"pause llama", "did you mean run pause?"},

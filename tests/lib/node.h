@@ -144,7 +144,8 @@ static inline void node_join(struct node *n)
                                        .role = "default",
                                        .workers = 2,
                                        .order = -1,
-                                       .looks = true},
+                                       .looks = true,
+                                       .keeps = true},
                               .claim = n->claim};
     node_send(n, &m);
 }

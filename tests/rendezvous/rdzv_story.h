@@ -136,7 +136,8 @@ static inline struct dt_join join_of(uint64_t id)
                                      .role = "default",
                                      .workers = 2,
                                      .order = -1,
-                                     .looks = true},
+                                     .looks = true,
+                                     .keeps = true},
                             .claim = {.seat = -1}};
 }
 

@@ -82,7 +82,8 @@ static const struct {
                         .workers = 8,
                         .order = -1,
                         .expected = 10,
-                        .looks = true},
+                        .looks = true,
+                        .keeps = true},
                .claim = {.done = true,
                          .again = true,
                          .seat = 11,
@@ -100,7 +101,7 @@ static const struct {
      "\"script\":\"train.py\",\"user\":\"ada\",\"mixed\":true},"
      "\"node\":{\"name\":\"n\\\"1\\\"\",\"boot\":\"b-1\",\"domain\":\"rack 3\","
      "\"addr\":\"10.0.0.1\",\"port\":29500,\"role\":\"default\",\"workers\":8,\"order\":-1,"
-     "\"expected\":10,\"looks\":true},"
+     "\"expected\":10,\"looks\":true,\"keeps\":true},"
      "\"claim\":{\"running\":false,\"done\":true,\"again\":true,\"seat\":11,\"seats\":12,\"first_"
      "rank\":13,"
      "\"size\":14,\"restarts\":15,\"over\":\"node3 leaves\"}}"},
@@ -267,6 +268,10 @@ static const struct {
      "{\"type\":\"status\",\"page\":{\"runs\":[{\"id\":\"a\"}],\"next\":0.5}}"},
     {{.type = DT_MSG_PAUSE, .run = "r", .pause = {.undo = true}, .why = "the roof leaks"},
      "{\"type\":\"pause\",\"run\":\"r\",\"undo\":true,\"why\":\"the roof leaks\"}"},
+    {{.type = DT_MSG_KEEP, .run = "r", .round = 1, .incarnation = 1},
+     "{\"type\":\"keep\",\"run\":\"r\",\"round\":1,\"incarnation\":\"1\"}"},
+    {{.type = DT_MSG_SAVE, .run = "r", .save = {.done = true}, .why = "2 of 2 nodes"},
+     "{\"type\":\"save\",\"run\":\"r\",\"done\":true,\"why\":\"2 of 2 nodes\"}"},
     {{.type = DT_MSG_STANCES, .run = "r", .stances = {.json = "{\"size\":64}"}},
      "{\"type\":\"stances\",\"run\":\"r\",\"page\":{\"size\":64}}"},
     {{.type = DT_MSG_STANCES, .run = "r", .why = "it is closed"},
@@ -682,14 +687,16 @@ TEST(what_would_keep_a_server_busy_is_no_join)
 TEST(a_message_without_one_of_its_members_is_none)
 {
     static const char optional[] =
-        " again age cause collective early ends_job function guilty history host late looks mixed "
+        " again age cause collective early ends_job function guilty history host keeps late looks "
+        "mixed "
         "over "
         "place "
         "retry retry_deterministic script step_age_ms stopping sure together token "
         "tokens_per_s user weak where why yes ";
     for (size_t i = 0; i < COUNT(rows); i++) {
         if (rows[i].m.type == DT_MSG_DRAIN || rows[i].m.type == DT_MSG_PAUSE ||
-            rows[i].m.type == DT_MSG_STATUS || rows[i].m.type == DT_MSG_STANCES)
+            rows[i].m.type == DT_MSG_SAVE || rows[i].m.type == DT_MSG_STATUS ||
+            rows[i].m.type == DT_MSG_STANCES)
             continue;
         for (const char *at = rows[i].json; (at = strstr(at, "\":")); at++) {
             char json[2048], word[64];

@@ -632,6 +632,32 @@ TEST(a_paused_run_goes_on_when_a_person_says_so)
     stage_close(&st);
 }
 
+TEST(a_wish_for_a_checkpoint_reaches_the_nodes_that_run)
+{
+    struct stage st;
+    struct node n[3];
+    struct dt_message answer, ask = {.type = DT_MSG_SAVE, .run = "walk"};
+    struct dt_err err;
+    stage_open(&st, &usual);
+    three_run(n, "run", st.serving.port);
+    struct dt_sync_control *c = control_open(&st);
+    CHECK_OK(dt_sync_control_ask(c, &ask, &answer, &err), err);
+    CHECK(!answer.save.done);
+    CHECK_STR(answer.why, "there is no such run");
+    dt_message_finish(&answer);
+    ask.run = "run";
+    CHECK_OK(dt_sync_control_ask(c, &ask, &answer, &err), err);
+    CHECK(answer.save.done);
+    CHECK(strstr(answer.why, "3 of 3 nodes ask their workers to save") == answer.why);
+    dt_message_finish(&answer);
+    for (int i = 0; i < 3; i++)
+        CHECK_EQ(node_hear(&n[i], DT_MSG_KEEP)->round, 0);
+    dt_sync_control_close(c);
+    for (int i = 0; i < 3; i++)
+        node_finish(&n[i]);
+    stage_close(&st);
+}
+
 /* -- a server that is lost -------------------------------------------------------------------- */
 
 /* The one thread that files are written by waits until the gate is open. */

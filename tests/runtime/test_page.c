@@ -116,6 +116,18 @@ TEST(the_end_of_the_round_is_seen)
     agent_down(&a);
 }
 
+TEST(wishes_for_a_checkpoint_are_counted)
+{
+    struct agent a = agent_up();
+    struct dt_page_writer *b = writer_open();
+    CHECK_EQ(dt_page_saves_wanted(b), 0);
+    dt_page_want_save(a.page);
+    dt_page_want_save(a.page);
+    CHECK_EQ(dt_page_saves_wanted(b), 2);
+    dt_page_close(b);
+    agent_down(&a);
+}
+
 TEST(a_worker_may_commit_while_the_lease_of_its_round_lasts)
 {
     struct agent a = agent_up();

@@ -93,6 +93,11 @@ bool dt_page_round_over(const struct dt_page_writer *w)
     return __atomic_load_n(&w->page->round_over, __ATOMIC_ACQUIRE) != 0;
 }
 
+uint32_t dt_page_saves_wanted(const struct dt_page_writer *w)
+{
+    return __atomic_load_n(&w->page->saves_wanted, __ATOMIC_ACQUIRE);
+}
+
 /* What is not known to be over may be so all the same, once the lease is. */
 bool dt_page_may_commit(const struct dt_page_writer *w)
 {

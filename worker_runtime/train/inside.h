@@ -27,6 +27,7 @@
 struct dt_agreement {
     double loss_sum;
     double stop; /* ranks that were told to end */
+    double want; /* rank 0 was asked for a checkpoint */
     struct dt_saving_news save;
 };
 
@@ -61,6 +62,8 @@ struct dt_trainer {
     struct dt_buf warnings;     /* from before there were metrics */
 
     struct dt_saving saving;    /* its .ckpt NULL: nothing is saved */
+    uint32_t saves_heard;       /* wishes for a checkpoint that rank 0 has heard so far */
+    bool save_wanted;           /* all know of one that is not begun yet */
     double save_s;              /* that the last one held training up; 0 once it was told */
     struct dt_ckpt_state state; /* how far we are */
 };

@@ -228,6 +228,7 @@ static void begin_state(struct dt_trainer *t)
 {
     t->scaler = t->config->scaler;
     t->saving.saved = -1;
+    t->saves_heard = dt_page_saves_wanted(t->page);
     t->state = (struct dt_ckpt_state){.seed = t->config->train.seed,
                                       .world = t->ranks,
                                       .stage = t->config->zero.stage,

@@ -57,6 +57,9 @@ static int agree(struct dt_trainer *t, struct dt_agreement *own, struct dt_agree
                  struct step_times *times, struct dt_err *err)
 {
     own->stop = t->options->stop && *t->options->stop;
+    uint32_t wishes = dt_page_saves_wanted(t->page);
+    own->want = t->rank == 0 && wishes != t->saves_heard;
+    t->saves_heard = wishes;
     dt_saver_tell(t, own);
     *all = *own;
     double begun = seconds();
@@ -162,6 +165,7 @@ static int step(struct dt_trainer *t, bool *stop, struct dt_err *err)
     if (dt_saver_hear(t, &own, &all, err) < 0)
         return -1;
     *stop = all.stop > 0;
+    t->save_wanted = all.want > 0;
     return rebalance(t, &times, err);
 }
 
@@ -187,6 +191,15 @@ static int validate(struct dt_trainer *t, struct dt_err *err)
 static bool is_diverging(const struct dt_trainer *t)
 {
     return t->skipped > 0 && !t->scaler.dynamic;
+}
+
+/* Somebody asked for a checkpoint: dtrun-ctl run save. */
+static bool is_wanted(struct dt_trainer *t)
+{
+    if (t->save_wanted && !t->saving.ckpt && t->metrics)
+        dt_metrics_warn(t->metrics, "a checkpoint was asked for, but the run saves nowhere: "
+                                    "train.save_dir is not set\n");
+    return t->save_wanted;
 }
 
 static int save(struct dt_trainer *t, struct dt_err *err)
@@ -260,7 +273,7 @@ static int loop(struct dt_trainer *t, enum dt_train_end *end, struct dt_err *err
         if (!stop && (due(c->validate_every, t->state.step) || last) && validate(t, err) < 0)
             return dt_err_wrap(err, "validation after step %lld", (long long)t->state.step);
         /* One that is due while steps are skipped is made after the first step that is not. */
-        owed = owed || due(c->save_every, t->state.step);
+        owed = owed || due(c->save_every, t->state.step) || is_wanted(t);
         if (owed && save(t, err) < 0)
             return dt_err_wrap(err, "checkpoint of step %lld", (long long)t->state.step);
         owed = owed && is_diverging(t);

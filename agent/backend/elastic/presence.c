@@ -15,7 +15,7 @@
 #include <string.h>
 
 /* What the session called for. It is told when the session is through. */
-enum news { NO_NEWS, NEWS_WORLD, NEWS_STOP, NEWS_CLOSED, NEWS_LOOK, NEWS_FINDING };
+enum news { NO_NEWS, NEWS_WORLD, NEWS_STOP, NEWS_CLOSED, NEWS_LOOK, NEWS_KEEP, NEWS_FINDING };
 
 struct dt_presence {
     uv_loop_t *loop;
@@ -227,6 +227,12 @@ static void on_session_look(void *arg, int64_t id)
     p->news.look = id;
 }
 
+static void on_session_keep(void *arg)
+{
+    struct dt_presence *p = arg;
+    p->news.what = NEWS_KEEP;
+}
+
 static void on_session_finding(void *arg, const struct dt_finding_message *f)
 {
     struct dt_presence *p = arg;
@@ -273,6 +279,7 @@ static const struct dt_session_ops session_ops = {
     .closed = on_session_closed,
     .note = on_session_note,
     .look = on_session_look,
+    .keep = on_session_keep,
     .finding = on_session_finding,
     .disconnect = on_disconnect,
     .refused = on_session_refused,
@@ -361,6 +368,9 @@ static void tell(struct dt_presence *p)
         break;
     case NEWS_LOOK:
         events->on_look(p->config.arg, p->news.look);
+        break;
+    case NEWS_KEEP:
+        events->on_save(p->config.arg);
         break;
     case NEWS_FINDING:
         tell_finding(p, p->news.finding);

@@ -498,6 +498,12 @@ static void hear_look(struct dt_session *s, const struct dt_message *m)
         s->config.ops->look(s->config.arg, m->look.id);
 }
 
+static void hear_keep(struct dt_session *s, const struct dt_message *m)
+{
+    if (s->phase == DT_SESSION_RUNNING && m->round == s->round)
+        s->config.ops->keep(s->config.arg);
+}
+
 static void hear_finding(struct dt_session *s, const struct dt_message *m)
 {
     bool has_part = s->phase == DT_SESSION_RUNNING || s->phase == DT_SESSION_DONE;
@@ -534,6 +540,9 @@ void dt_session_frame(struct dt_session *s, const struct dt_message *m, dt_ms no
     case DT_MSG_LOOK:
         hear_look(s, m);
         break;
+    case DT_MSG_KEEP:
+        hear_keep(s, m);
+        break;
     case DT_MSG_FINDING:
         hear_finding(s, m);
         break;
@@ -551,6 +560,7 @@ void dt_session_frame(struct dt_session *s, const struct dt_message *m, dt_ms no
     case DT_MSG_LOOKED:
     case DT_MSG_DRAIN:
     case DT_MSG_PAUSE:
+    case DT_MSG_SAVE:
     case DT_MSG_STATUS:
     case DT_MSG_STANCES:
     case DT_MSG_TYPES:

@@ -47,6 +47,7 @@ struct dt_session_ops {
     void (*note)(void *arg, const char *text); /* for the person at the terminal */
     /* What the workers do is asked for: dt_session_looked() with ID answers. */
     void (*look)(void *arg, int64_t id);
+    void (*keep)(void *arg); /* a person wants the workers to save */
     /* The workers of all nodes stand still, and why. */
     void (*finding)(void *arg, const struct dt_finding_message *f);
     void (*disconnect)(void *arg,

@@ -27,6 +27,10 @@ DT_API void dt_page_update(struct dt_page_writer *w, const struct dt_page_values
 DT_API void dt_page_section(struct dt_page_writer *w, const char *name);
 /* The agent says that this world is over: what is not saved yet may not be saved any more. */
 DT_API bool dt_page_round_over(const struct dt_page_writer *w);
+/* How many checkpoints people have asked for so far (dtrun-ctl run save): one more than before, and
+ * a program that can saves after its step. The ranks need not see it in the same step: let one
+ * decide. */
+DT_API uint32_t dt_page_saves_wanted(const struct dt_page_writer *w);
 /* Whether no later world of this run can have begun: to be asked right before a checkpoint is made
  * the newest. False while the round is not over: the agent has not heard of the rendezvous for so
  * long that another world may have begun. Ask again, as the rendezvous may come back. Without an

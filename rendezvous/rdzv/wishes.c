@@ -33,3 +33,32 @@ void rdzv_resume(struct dt_rdzv *r, struct dt_rdzv_actions *out)
     rdzv_journal(out);
     rdzv_say(out, DT_SAY_INFO, "the run is no longer paused");
 }
+
+static bool is_saver(const struct dt_member *m)
+{
+    return m->doing == DT_MEMBER_RUNNING && m->keeps && m->connected;
+}
+
+size_t dt_rdzv_count_savers(const struct dt_rdzv *r, size_t *running)
+{
+    size_t savers = 0;
+    *running = 0;
+    dt_list_each(&r->members.all, n)
+    {
+        const struct dt_member *m = dt_container_of(n, struct dt_member, in_all);
+        savers += is_saver(m);
+        *running += m->doing == DT_MEMBER_RUNNING;
+    }
+    return savers;
+}
+
+/* All are asked, though workers agree on one wish: whose wish counts is theirs to decide. */
+void rdzv_save_now(struct dt_rdzv *r, struct dt_rdzv_actions *out)
+{
+    dt_list_each(&r->members.all, n)
+    {
+        const struct dt_member *m = dt_container_of(n, struct dt_member, in_all);
+        if (is_saver(m))
+            rdzv_send(out, m->id, DT_MSG_KEEP, r->round, 0);
+    }
+}
