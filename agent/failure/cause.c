@@ -15,7 +15,7 @@
 
 /* -- the tables ------------------------------------------------------------------------------- */
 
-enum class {
+enum cause_class {
     USAGE,
     NO_SCRIPT,
     NO_MODULE,
@@ -104,7 +104,7 @@ static const struct class_row {
 /* A line that holds both WORDS, in this order, is of that class; where two rows fit, the first one
  * counts. What a worker sees of another's end comes last. */
 static const struct text_row {
-    enum class class;
+    enum cause_class class;
     const char *words[2];
     const char *elsewhere; /* has to stand in the text, too; NULL: nothing */
     int exit_code;         /* only with this one; 0: with any */
@@ -300,11 +300,14 @@ static bool is_of_type(struct dt_bytes exception, const char *type)
            (len == n || exception.at[len - n - 1] == '.');
 }
 
-static enum class class_of_exception(struct dt_bytes exception) {
-    for (size_t i = 0; i < COUNT(bad_calls);
-         i++) if (is_of_type(exception, bad_calls[i])) return BAD_CALL;
-    for (size_t i = 0; i < COUNT(bad_shapes);
-         i++) if (holds(exception, bad_shapes[i])) return BAD_CALL;
+static enum cause_class class_of_exception(struct dt_bytes exception)
+{
+    for (size_t i = 0; i < COUNT(bad_calls); i++)
+        if (is_of_type(exception, bad_calls[i]))
+            return BAD_CALL;
+    for (size_t i = 0; i < COUNT(bad_shapes); i++)
+        if (holds(exception, bad_shapes[i]))
+            return BAD_CALL;
     return EXCEPTION;
 }
 
@@ -339,7 +342,7 @@ static void append(struct dt_cause *c, const char *fmt, ...)
     va_end(args);
 }
 
-static void set_class(struct dt_cause *c, enum class class)
+static void set_class(struct dt_cause *c, enum cause_class class)
 {
     const struct class_row *row = &classes[class];
     c->class = row->name;
