@@ -24,6 +24,7 @@ struct dt_attempt {
     struct dt_watchdog *watchdog;
     struct dt_pages *pages;         /* NULL: none could be made */
     struct dt_recorders *recorders; /* likewise */
+    struct dt_kernel_log *kernel;   /* NULL: it may not be read */
     struct dt_group *group;
     struct dt_hang *hang; /* NULL: nobody may look, or no longer needs to */
     uv_timer_t last_words;
@@ -66,6 +67,8 @@ void dt_attempt_close(struct dt_attempt *t)
     t->pages = NULL;
     dt_recorders_close(t->recorders);
     t->recorders = NULL;
+    dt_kernel_log_close(t->kernel);
+    t->kernel = NULL;
     uv_close((uv_handle_t *)&t->last_words, on_timer_closed);
 }
 
@@ -273,6 +276,7 @@ struct dt_attempt *dt_attempt_start(const struct dt_attempt_means *means,
     *t = (struct dt_attempt){.means = *means, .world = *means->world, .events = events, .arg = arg};
     t->means.world = &t->world;
     uv_timer_init(means->loop, &t->last_words);
+    t->kernel = dt_kernel_log_open();
     if (start(t, err) == 0)
         return t;
     dt_attempt_close(t);
@@ -366,7 +370,8 @@ struct dt_scene dt_attempt_scene(const struct dt_attempt *t)
                              .world = &t->world,
                              .logs = t->means.logs,
                              .output = t->means.output,
-                             .pages = t->pages};
+                             .pages = t->pages,
+                             .kernel = t->kernel};
 }
 
 const struct dt_group *dt_attempt_group(const struct dt_attempt *t)

@@ -402,18 +402,26 @@ static bool find_hang(const struct dt_cause_facts *f, struct dt_cause *c)
     return true;
 }
 
-/* The limit is what a person changes. */
+/* The limit is what a person changes. Of the kernel's witnesses its log alone says which process it
+ * killed, and whether for want of the host's memory or a group's. */
 static bool find_memory(const struct dt_cause_facts *f, struct dt_cause *c)
 {
     char size[32];
-    if (!f->oom || f->oom->kind == DT_OOM_NO)
+    bool counted = f->oom && f->oom->kind != DT_OOM_NO;
+    if (!counted && !f->kill)
         return false;
-    set_class(c, f->oom->kind == DT_OOM_BESIDE ? BESIDE_MEMORY : KILLED_FOR_MEMORY);
-    if (f->oom->limit >= 0)
-        append(c, " (its control group may use %s)",
+    bool of_group = f->kill ? f->kill->group : f->oom->limit >= 0;
+    set_class(c, f->kill || f->oom->kind != DT_OOM_BESIDE ? KILLED_FOR_MEMORY : BESIDE_MEMORY);
+    if (of_group && counted && f->oom->limit >= 0)
+        append(c, " (its control group may use %s",
                dt_str_from_size((uint64_t)f->oom->limit, size, sizeof size));
     else
-        append(c, " (all of the host's was used)");
+        append(c,
+               of_group ? " (its control group was at its limit" : " (all of the host's was used");
+    if (f->kill && f->kill->resident >= 0)
+        append(c, "; it had %s itself",
+               dt_str_from_size((uint64_t)f->kill->resident, size, sizeof size));
+    append(c, ")");
     return true;
 }
 
@@ -458,6 +466,52 @@ static void find_by_status(const struct dt_cause_facts *f, struct dt_cause *c)
     append(c, " (exit status %d%s%s)", f->exit_code, name ? ": " : "", name ? name : "");
 }
 
+static void find_by_words(const struct dt_cause_facts *f, struct dt_cause *c)
+{
+    if (f->signal) {
+        find_by_signal(f, c);
+    } else if (!find_in_traceback(f, c) && !find_in_text(f, c)) {
+        if (*f->full_disk) {
+            set_class(c, DISK_FULL);
+            add_place(c, dt_bytes_of(f->full_disk));
+        } else {
+            find_by_status(f, c);
+        }
+    }
+}
+
+/* Whether the worker met an error of its GPU, by its own words. */
+static bool is_of_gpu(const struct dt_cause *c)
+{
+    return c->class == classes[GPU_BROKEN].name || c->class == classes[GPU_FAULT].name ||
+           c->class == classes[NCCL_FAILED].name;
+}
+
+/* Whether what the driver says tells more than the words of C. Of nobody's process it does only
+ * where the worker met such an error, too: other jobs may have GPUs of this host. */
+static bool replaces(const struct dt_kernel_record *xid, const struct dt_cause *c)
+{
+    bool vague = c->strength != DT_CAUSE_STRONG || c->class == classes[NCCL_FAILED].name ||
+                 c->class == classes[CRASHED].name;
+    if (xid->event == DT_KERNEL_GPU_BROKEN && is_of_gpu(c))
+        return true;
+    return xid->pid != 0 && vague && xid->event != DT_KERNEL_GPU_TOLD;
+}
+
+static void join_xid(const struct dt_cause_facts *f, struct dt_cause *c)
+{
+    const struct dt_kernel_record *xid = f->xid;
+    if (!xid || (xid->pid == 0 && !is_of_gpu(c) && c->strength != DT_CAUSE_WEAK))
+        return;
+    if (replaces(xid, c)) {
+        *c->text = '\0';
+        set_class(c, xid->event == DT_KERNEL_GPU_BROKEN ? GPU_BROKEN : GPU_FAULT);
+        add_place(c, dt_bytes_of(xid->text));
+    } else {
+        append(c, "; the kernel's log says: %s", xid->text);
+    }
+}
+
 void dt_cause_find(const struct dt_cause_facts *facts, struct dt_cause *out)
 {
     struct dt_cause_facts f = *facts;
@@ -468,16 +522,8 @@ void dt_cause_find(const struct dt_cause_facts *facts, struct dt_cause *out)
     *out = (struct dt_cause){0};
     if (find_hang(&f, out) || find_memory(&f, out))
         return;
-    if (f.signal) {
-        find_by_signal(&f, out);
-    } else if (!find_in_traceback(&f, out) && !find_in_text(&f, out)) {
-        if (*f.full_disk) {
-            set_class(out, DISK_FULL);
-            add_place(out, dt_bytes_of(f.full_disk));
-        } else {
-            find_by_status(&f, out);
-        }
-    }
+    find_by_words(&f, out);
+    join_xid(&f, out);
 }
 
 const char *dt_cause_retry_text(enum dt_retry r)

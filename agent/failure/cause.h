@@ -5,6 +5,7 @@
 #ifndef DT_AGENT_FAILURE_CAUSE_H
 #define DT_AGENT_FAILURE_CAUSE_H
 
+#include "agent/failure/kernel_record.h"
 #include "agent/failure/traceback.h"
 #include "agent/process/oom.h"
 #include "base/buf.h"
@@ -35,7 +36,10 @@ struct dt_cause_facts {
     int exit_code, signal; /* one of them, the other 0 */
     bool ours;             /* we sent the signal, as it was over a limit that it had set itself */
     const char *hung;      /* we ended it, as the job stood still for this; "": we did not */
-    const struct dt_oom *oom;  /* what the kernel has counted; NULL: unknown */
+    const struct dt_oom *oom; /* what the kernel has counted; NULL: unknown */
+    /* What the kernel's log says; NULL: nothing. KILL is of this process, and so is an Xid that
+     * names one; else it is of some GPU of this host, since the attempt began. */
+    const struct dt_kernel_record *kill, *xid;
     const char *full_disk;     /* the folder of its output, which is on a full disk */
     const char *core;          /* where its core dump is */
     struct dt_bytes last_said; /* of its error file, else of standard error. Only its last

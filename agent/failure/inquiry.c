@@ -80,12 +80,15 @@ void dt_inquiry_cause(const struct dt_scene *scene, int local_rank, const struct
 {
     char core[256];
     bool killed = WIFSIGNALED(w->status);
+    dt_kernel_log_update(scene->kernel);
     struct dt_cause_facts facts = {
         .exit_code = killed ? 0 : WEXITSTATUS(w->status),
         .signal = killed ? WTERMSIG(w->status) : 0,
         .ours = w->ours,
         .hung = w->why,
         .oom = &w->oom,
+        .kill = dt_kernel_log_kill(scene->kernel, w->pid),
+        .xid = dt_kernel_log_xid(scene->kernel, w->pid),
         .full_disk = dt_inquiry_disk_is_full(scene, local_rank) ? scene->logs->base : "",
         .core = dt_inquiry_core(w, core, sizeof core),
         .last_said = said,

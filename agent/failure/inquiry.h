@@ -4,6 +4,7 @@
 #define DT_AGENT_FAILURE_INQUIRY_H
 
 #include "agent/failure/cause.h"
+#include "agent/failure/kernel_log.h"
 #include "agent/log_dir.h"
 #include "agent/output/output.h"
 #include "agent/plan.h"
@@ -18,6 +19,7 @@ struct dt_scene {
     const struct dt_log_dir *logs;
     const struct dt_output *output;
     const struct dt_pages *pages; /* NULL: there are none */
+    struct dt_kernel_log *kernel; /* NULL: it may not be read */
 };
 
 /* Appends what it said of its failure: the message of its error file (true), else the end of its

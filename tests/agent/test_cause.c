@@ -83,6 +83,82 @@ TEST(a_kill_for_memory_names_the_limit)
     }
 }
 
+/* Counters do not say which process was killed; the kernel's log does, and what that had. */
+TEST(the_kernels_log_says_whom_it_killed_for_memory)
+{
+    static const struct dt_oom no = {DT_OOM_NO, -1}, limit = {DT_OOM_LIKELY, 80 << 20};
+    static const struct {
+        const struct dt_oom *oom;
+        struct dt_kernel_record kill;
+        const char *words;
+    } rows[] = {
+        {&limit,
+         {.event = DT_KERNEL_KILLED, .pid = 7, .group = true, .resident = 76 << 20},
+         "(its control group may use 80 MiB; it had 76 MiB itself)"},
+        {&no,
+         {.event = DT_KERNEL_KILLED, .pid = 7, .group = true, .resident = -1},
+         "(its control group was at its limit)"},
+        {NULL,
+         {.event = DT_KERNEL_KILLED, .pid = 7, .resident = 2ll << 30},
+         "(all of the host's was used; it had 2 GiB itself)"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct dt_cause_facts f = facts_of((struct dt_bytes){0});
+        struct dt_cause c;
+        f.exit_code = 0;
+        f.signal = SIGKILL;
+        f.oom = rows[i].oom;
+        f.kill = &rows[i].kill;
+        dt_cause_find(&f, &c);
+        CHECK_STR(c.class, "killed_for_memory");
+        CHECK_STR(strchr(c.text, '('), rows[i].words);
+    }
+}
+
+#define CUDA_ERROR                                                                                 \
+    "Traceback (most recent call last):\n  File \"train.py\", line 88, in <module>\n"              \
+    "RuntimeError: CUDA error: an illegal memory access was encountered\n"
+
+/* Of nobody's process: another job's GPU may have failed. */
+TEST(an_xid_counts_as_much_as_it_has_to_do_with_the_worker)
+{
+    static const char timed_out[] = "[E ProcessGroupNCCL.cpp:1] collective operation timeout\n";
+    static const char mistake[] = "Traceback (most recent call last):\n  File \"a.py\", line 3\n"
+                                  "TypeError: x\n";
+    static const struct {
+        enum dt_kernel_event event;
+        pid_t pid;
+        const char *said, *class, *text;
+    } rows[] = {
+        {DT_KERNEL_GPU_BROKEN, 7, "", "gpu_broken", "met a broken GPU: XID"},
+        {DT_KERNEL_GPU_BROKEN, 0, "", "exited", "ended without saying why (exit status 1)"},
+        {DT_KERNEL_GPU_BROKEN, 0, CUDA_ERROR, "gpu_broken", "met a broken GPU at train.py:88: XID"},
+        {DT_KERNEL_GPU_BROKEN, 7, timed_out, "gpu_broken", "met a broken GPU: XID"},
+        {DT_KERNEL_GPU_BROKEN, 0, timed_out, "timed_out",
+         "waited in vain for another rank: [E ProcessGroupNCCL.cpp:1] collective operation timeout;"
+         " the kernel's log says: XID"},
+        {DT_KERNEL_GPU_FAULT, 7, CUDA_ERROR, "gpu_fault",
+         "made its GPU fail at train.py:88: RuntimeError: CUDA error: an illegal memory access was "
+         "encountered; the kernel's log says: XID"},
+        {DT_KERNEL_GPU_FAULT, 7, "", "gpu_fault", "made its GPU fail: XID"},
+        {DT_KERNEL_GPU_FAULT, 0, "", "exited", "ended without saying why (exit status 1)"},
+        {DT_KERNEL_GPU_TOLD, 7, "", "exited",
+         "ended without saying why (exit status 1); the kernel's log says: XID"},
+        {DT_KERNEL_GPU_BROKEN, 0, mistake, "exception",
+         "raised an exception at a.py:3: TypeError: x"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct dt_kernel_record xid = {.event = rows[i].event, .pid = rows[i].pid, .text = "XID"};
+        struct dt_cause_facts f = facts_of(dt_bytes_of(rows[i].said));
+        struct dt_cause c;
+        CHECK_ROW("%s", rows[i].text);
+        f.xid = &xid;
+        dt_cause_find(&f, &c);
+        CHECK_STR(c.class, rows[i].class);
+        CHECK_STR(c.text, rows[i].text);
+    }
+}
+
 /* A traceback that did not fit onto the disk is none; what was said before it is. */
 TEST(a_full_disk_is_the_cause_where_nothing_else_could_be_said)
 {
