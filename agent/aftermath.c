@@ -2,7 +2,7 @@
 #include "agent/aftermath.h"
 
 #include "agent/failure/notice.h"
-#include "agent/failure/round_file.h"
+#include "base/clock.h"
 #include "base/log.h"
 
 #include <stdio.h>
@@ -46,12 +46,40 @@ bool dt_aftermath_is_futile(struct dt_aftermath *m, const struct dt_attempt *t,
     return true;
 }
 
-void dt_aftermath_note(const struct dt_aftermath *m, int round, const char *cause,
-                       const char *decided, const struct dt_verdict *v)
+static void write_record(const struct dt_aftermath *m, const char *cause, const char *decided,
+                         const struct dt_verdict *v)
 {
     struct dt_err err;
-    if (dt_round_file_write(m->logs, round, cause, decided, v, &err) < 0)
+    if (dt_round_file_write(m->logs, &m->record, cause, decided, v, &err) < 0)
         dt_warn("%s", err.text);
+}
+
+void dt_aftermath_begin(struct dt_aftermath *m, const struct dt_world *world, int workers)
+{
+    m->record = (struct dt_round_record){.round = world->round,
+                                         .nodes = world->group_size,
+                                         .ranks = world->size,
+                                         .first_rank = world->first_rank,
+                                         .ranks_here = workers,
+                                         .began_us = dt_clock_wall_us(),
+                                         .step = -1};
+    m->open = true;
+    write_record(m, NULL, NULL, NULL);
+}
+
+void dt_aftermath_end(struct dt_aftermath *m, int64_t step)
+{
+    m->record.ended_us = dt_clock_wall_us();
+    m->record.step = step;
+}
+
+void dt_aftermath_note(struct dt_aftermath *m, const char *cause, const char *decided,
+                       const struct dt_verdict *v)
+{
+    if (!m->open)
+        return;
+    m->open = false;
+    write_record(m, cause, decided, v);
 }
 
 int dt_aftermath_deliver(const struct dt_aftermath *m, const struct dt_verdict *v, bool report)

@@ -45,6 +45,8 @@ static void end(struct agent *a, int status)
     if (a->phase == AGENT_ENDING)
         return;
     a->status = status;
+    const char *decided = a->signum ? "a signal ended the job" : "the job ended";
+    dt_aftermath_note(&a->aftermath, NULL, status == 0 ? "the job succeeded" : decided, NULL);
     enter(a, AGENT_ENDING);
     uv_close((uv_handle_t *)&a->tell, NULL);
     dt_own_addr_stop(&a->own_addr);
@@ -97,9 +99,8 @@ void agent_end_by_signal(struct agent *a)
 static void end_closed(struct agent *a)
 {
     enum dt_close_kind kind = a->closing.kind;
-    if (*a->aftermath.cause && a->world.size > 0)
-        dt_aftermath_note(&a->aftermath, a->world.round, a->aftermath.cause, "the job ended",
-                          &a->verdict);
+    if (*a->aftermath.cause)
+        dt_aftermath_note(&a->aftermath, a->aftermath.cause, "the job ended", &a->verdict);
     bool report = kind != DT_CLOSE_SUCCEEDED && a->verdict.count > 0;
     int own = dt_aftermath_deliver(&a->aftermath, &a->verdict, report);
     bool well = report || kind == DT_CLOSE_SUCCEEDED; /* the agent itself, as in torchrun */
@@ -152,7 +153,7 @@ static void decide_alone(struct agent *a, struct dt_verdict *v)
         snprintf(decided, sizeof decided, "restart %d of %d", a->restarts + 1,
                  a->plan->max_restarts);
     dt_cause_sentence(&v->culprit.cause, v->culprit.rank, words);
-    dt_aftermath_note(&a->aftermath, a->world.round, words, decided, v);
+    dt_aftermath_note(&a->aftermath, words, decided, v);
     if (again) {
         a->restarts++;
         dt_warn("%s; restart %d of %d",
@@ -207,10 +208,22 @@ static void leave_round(struct agent *a)
     rejoin(a);
 }
 
+static const struct dt_pages *pages_of(const struct agent *a)
+{
+    return a->attempt ? dt_attempt_pages(a->attempt) : NULL;
+}
+
+/* A file that somebody asked us to look at says it, else the workers themselves. */
+static int64_t step_of(const struct agent *a)
+{
+    return a->progress ? dt_progress_step(a->progress) : dt_pages_step(pages_of(a));
+}
+
 static void on_over(void *arg)
 {
     struct agent *a = arg;
     const struct dt_group *g = dt_attempt_group(a->attempt);
+    dt_aftermath_end(&a->aftermath, step_of(a));
     bool failed = dt_group_outcome(g) == DT_GROUP_FAILED || dt_group_outcome(g) == DT_GROUP_REFUSED;
     if (a->signum || (is_called_off(a) && !failed))
         dt_attempt_say_step(a->attempt);
@@ -229,17 +242,6 @@ static void on_over(void *arg)
 }
 
 /* -- while it runs ---------------------------------------------------------------------------- */
-
-static const struct dt_pages *pages_of(const struct agent *a)
-{
-    return a->attempt ? dt_attempt_pages(a->attempt) : NULL;
-}
-
-/* A file that somebody asked us to look at says it, else the workers themselves. */
-static int64_t step_of(const struct agent *a)
-{
-    return a->progress ? dt_progress_step(a->progress) : dt_pages_step(pages_of(a));
-}
 
 /* For beats: how the workers are, how far, and how fast while that is still so. */
 static void tell(struct agent *a)
@@ -335,8 +337,7 @@ static void take_world(struct agent *a, const struct dt_world *world)
     char *cause = a->aftermath.cause;
     if (*cause)
         dt_warn("root cause of the last round: %s", cause);
-    if (*cause && a->world.size > 0)
-        dt_aftermath_note(&a->aftermath, a->world.round, cause, world->news, &a->verdict);
+    dt_aftermath_note(&a->aftermath, cause, world->news, &a->verdict);
     *cause = '\0';
     /* What was decided, in the words of who did, on every node. */
     if (*world->news)
@@ -359,10 +360,12 @@ static void on_world(void *arg, const struct dt_world *world)
     dt_events_set_world(a->events, world, a->restarts);
     dt_events_agent(a->events, "RENDEZVOUS", phase_time(a), NULL);
     enter(a, AGENT_RUNNING);
-    if (start_attempt(a, &err) < 0)
+    if (start_attempt(a, &err) < 0) {
         fail(a, &err);
-    else
-        dt_events_agent(a->events, "ASSIGN_WORKER_RANKS", phase_time(a), NULL);
+        return;
+    }
+    dt_events_agent(a->events, "ASSIGN_WORKER_RANKS", phase_time(a), NULL);
+    dt_aftermath_begin(&a->aftermath, world, a->plan->nproc);
 }
 
 static void on_barrier_over(void *arg, const struct dt_err *why)

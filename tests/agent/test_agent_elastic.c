@@ -165,7 +165,7 @@ TEST(files_of_the_round_before_are_set_aside_under_its_number)
               "echo *",
               script);
     CHECK_EQ(r.status, 0);
-    CHECK_STR(dt_buf_cstr(&r.out), "attempt_0 attempt_0.round_3\n");
+    CHECK_STR(dt_buf_cstr(&r.out), "attempt_0 attempt_0.round_3 rounds\n");
     run_finish(&r);
 }
 

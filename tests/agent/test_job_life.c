@@ -147,7 +147,11 @@ TEST(a_job_is_restarted_until_it_succeeds_and_keeps_a_folder_for_each_attempt)
         CHECK(strstr(read_text(path), "TORCHELASTIC_MAX_RESTARTS=3\n") != NULL);
     }
     snprintf(path, sizeof path, "%s/rounds", run);
-    CHECK_EQ(count_entries(path), 2); /* that failed */
+    CHECK_EQ(count_entries(path), 3);
+    snprintf(path, sizeof path, "%s/rounds/2.json", run);
+    CHECK(strstr(read_text(path), "\"cause\": null") != NULL);
+    CHECK(strstr(read_text(path), "\"decided\": \"the job succeeded\"") != NULL);
+    CHECK(strstr(read_text(path), "\"ended\": \"2") != NULL);
     snprintf(path, sizeof path, "%s/rounds/1.json", run);
     CHECK(read_text(path) != NULL);
     CHECK(strstr(read_text(path), "\"decided\": \"restart 2 of 3\"") != NULL);
