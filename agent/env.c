@@ -238,6 +238,9 @@ static void set_run(struct list *l, const struct dt_plan *plan, const struct dt_
     set(l, "DTRUN", DT_VERSION);
     set_int(l, "DTRUN_ROUND", world->round);
     set_int(l, "DTRUN_RESTART_COUNT", worker->restart_count);
+    unset(l, "DTRUN_LOG_DIR");
+    if (worker->log_dir)
+        set(l, "DTRUN_LOG_DIR", worker->log_dir);
     set_previous(l, world, worker->local_rank);
     set_progress(l, worker->progress_fd);
     set_flight(l, plan, worker->flight);

@@ -20,6 +20,7 @@
 struct dt_env_worker {
     int local_rank;
     int restart_count;
+    const char *log_dir;    /* of the run's files; NULL: nobody asked for one */
     const char *error_file; /* NULL: it has none */
     const char *timer_file; /* NULL: no watchdog */
     int progress_fd;        /* of its page; 0: none */

@@ -26,6 +26,7 @@ static char **make_env(const struct dt_lineup *from, int local_rank, struct dt_e
     struct dt_env_worker worker = {
         .local_rank = local_rank,
         .restart_count = from->restart_count,
+        .log_dir = from->logs->base_is_ours ? NULL : from->logs->run,
         .error_file = error_file,
         .timer_file = from->timer_file,
         .progress_fd = dt_pages_fd(from->pages, local_rank),

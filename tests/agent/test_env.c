@@ -51,7 +51,7 @@ TEST(a_worker_is_told_its_place)
 {
     struct dt_plan plan = plan_of(NULL);
     struct dt_env_worker worker = {
-        .local_rank = 2, .restart_count = 1, .error_file = "/l/2/error.json"};
+        .local_rank = 2, .restart_count = 1, .log_dir = "/l", .error_file = "/l/2/error.json"};
     char *base[] = {NULL};
     struct dt_err err = {0};
     char **env = dt_env_make(&plan, &world, &worker, base, &err);
@@ -75,7 +75,8 @@ TEST(a_worker_is_told_its_place)
                            "TORCHELASTIC_SIGNALS_TO_HANDLE=SIGINT,SIGTERM\n"
                            "DTRUN=" DT_VERSION "\n"
                            "DTRUN_ROUND=5\n"
-                           "DTRUN_RESTART_COUNT=1\n");
+                           "DTRUN_RESTART_COUNT=1\n"
+                           "DTRUN_LOG_DIR=/l\n");
     dt_env_free(env);
 }
 

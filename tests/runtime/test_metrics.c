@@ -14,6 +14,7 @@
 #include "tests/lib/check.h"
 #include "tests/lib/folder.h"
 #include "worker_runtime/telemetry/line.h"
+#include "worker_runtime/telemetry/run_file.h"
 
 BEFORE_ALL
 {
@@ -276,6 +277,67 @@ TEST(resuming_cuts_what_will_come_again)
         dt_metrics_close(open_metrics(&(struct dt_metrics_options){.jsonl = path}, rows[i].first));
         CHECK_STR(text_of(path), rows[i].is);
     }
+}
+
+TEST(what_a_failure_has_undone_is_kept_beside_the_file)
+{
+    const char *path = at("undone.jsonl");
+    char kept[400];
+    snprintf(kept, sizeof kept, "%s.redone", path);
+    struct dt_metrics_options o = {.jsonl = path};
+    write_text(path, "{\"step\":1}\n{\"step\":2}\n");
+    dt_metrics_close(open_metrics(&o, 2));
+    CHECK(!dt_fs_exists(kept)); /* another job did that step */
+    write_text(path, "{\"step\":1}\n{\"step\":2}\n{\"step\":3}\n");
+    o.round = 1;
+    dt_metrics_close(open_metrics(&o, 4));
+    CHECK(!dt_fs_exists(kept));
+    dt_metrics_close(open_metrics(&o, 2));
+    CHECK_STR(text_of(path), "{\"step\":1}\n");
+    CHECK_STR(text_of(kept), "{\"step\":2}\n{\"step\":3}\n");
+    write_text(path, "{\"step\":1}\n{\"step\":2}\n{\"st");
+    dt_metrics_close(open_metrics(&o, 2));
+    CHECK_STR(text_of(kept), "{\"step\":2}\n{\"step\":3}\n{\"step\":2}\n{\"st\n");
+    struct dt_metrics *m = open_metrics(&o, 2);
+    step_to(m, 2, 2);
+    dt_metrics_close(m);
+    CHECK(strstr(text_of(path), "Z\",\"round\":1,\"loss\":") != NULL);
+}
+
+TEST(a_place_for_what_is_undone_that_cannot_be_written_is_no_end)
+{
+    const char *path = at("shut.jsonl");
+    char kept[400];
+    snprintf(kept, sizeof kept, "%s.redone", path);
+    CHECK_EQ(mkdir(kept, 0700), 0);
+    write_text(path, "{\"step\":1}\n{\"step\":2}\n");
+    dt_metrics_close(open_metrics(&(struct dt_metrics_options){.jsonl = path, .round = 1}, 2));
+    CHECK_STR(text_of(path), "{\"step\":1}\n");
+}
+
+TEST(a_run_leaves_word_where_its_files_are)
+{
+    char path[400];
+    struct dt_json doc;
+    struct dt_err err = {0};
+    const char *metrics;
+    struct dt_run_facts facts = {.model = "GPT-2",
+                                 .device = "CPU \"x\"",
+                                 .metrics = "m.jsonl",
+                                 .save_dir = "/c",
+                                 .steps = 9};
+    snprintf(path, sizeof path, "%s", at("train.json"));
+    *strrchr(path, '/') = '\0';
+    CHECK_OK(dt_run_file_write(path, &facts, &err), err);
+    const char *text = text_of(at("train.json"));
+    CHECK_OK(dt_json_parse(&doc, text, strlen(text), 4096, &err), err);
+    CHECK_OK(dt_json_string(&doc, NULL, "metrics", &metrics, &err), err);
+    CHECK_EQ(*metrics, '/');
+    CHECK_STR(strrchr(metrics, '/'), "/m.jsonl");
+    CHECK_OK(dt_json_string(&doc, NULL, "save_dir", &metrics, &err), err);
+    CHECK_STR(metrics, "/c");
+    dt_json_finish(&doc);
+    CHECK_FAIL(dt_run_file_write("/nonexistent", &facts, &err), err, "/nonexistent/train.json");
 }
 
 TEST(a_long_file_is_cut_at_the_right_byte)

@@ -30,6 +30,7 @@ TORCHRUN = [[sys.executable, "-B", "-m", "torch.distributed." + n] for n in ("ru
 # Variables of workers that are not compared.
 VARIABLES = {
     "DTRUN": "ours alone",
+    "DTRUN_LOG_DIR": "ours alone",
     "DTRUN_PROGRESS_FD": "ours alone",
     "DTRUN_ROUND": "ours alone",
     "NCCL_PROFILER_PLUGIN": "ours alone",

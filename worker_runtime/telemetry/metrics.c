@@ -8,6 +8,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 
+#include "base/auto.h"
 #include "base/clock.h"
 #include "base/json_write.h"
 #include "worker_runtime/telemetry/console.h"
@@ -20,7 +21,7 @@
 
 struct dt_metrics {
     struct dt_metrics_console console;
-    int64_t every;
+    int64_t every, round;
     bool breakdown;
     int64_t steps; /* of the step before */
     struct dt_series jsonl;
@@ -43,6 +44,35 @@ static int64_t step_of(const char *line, size_t len)
     return n ? strtoll(digits, NULL, 10) : -1;
 }
 
+static void warn(struct dt_metrics *m, const struct dt_err *err)
+{
+    char text[sizeof err->text + 40];
+    snprintf(text, sizeof text, "%s; training goes on without", err->text);
+    dt_metrics_warn(m, text);
+}
+
+/* In the first round whatever is cut is of another job. */
+static void keep_redone(struct dt_metrics *m, int64_t first_step)
+{
+    DT_AUTO_FREE char *path = NULL;
+    struct dt_err err;
+    if (m->round == 0)
+        return;
+    if (asprintf(&path, "%s.redone", m->jsonl.path) < 0)
+        path = NULL;
+    if (path && dt_series_keep(&m->jsonl, step_of, first_step, path, &err) < 0)
+        warn(m, &err);
+}
+
+static int open_jsonl(struct dt_metrics *m, const char *path, int64_t first_step,
+                      struct dt_err *err)
+{
+    if (dt_series_open(&m->jsonl, path, JSON_OPENING, err) < 0)
+        return -1;
+    keep_redone(m, first_step);
+    return dt_series_cut(&m->jsonl, step_of, first_step, err);
+}
+
 struct dt_metrics *dt_metrics_open(const struct dt_metrics_options *o, int64_t first_step,
                                    struct dt_err *err)
 {
@@ -52,10 +82,10 @@ struct dt_metrics *dt_metrics_open(const struct dt_metrics_options *o, int64_t f
         return NULL;
     }
     m->every = o->every;
+    m->round = o->round;
     m->breakdown = o->breakdown;
     dt_metrics_console_init(&m->console, o);
-    if ((!o->jsonl || (dt_series_open(&m->jsonl, o->jsonl, JSON_OPENING, err) == 0 &&
-                       dt_series_cut(&m->jsonl, step_of, first_step, err) == 0)) &&
+    if ((!o->jsonl || open_jsonl(m, o->jsonl, first_step, err) == 0) &&
         (!o->csv_path ||
          dt_csv_open(&m->csv, o->csv_path, o->csv_job ? o->csv_job : "DeepSpeedJobName", err) == 0))
         return m;
@@ -73,15 +103,9 @@ void dt_metrics_close(struct dt_metrics *m)
     free(m);
 }
 
-static void warn(struct dt_metrics *m, const struct dt_err *err)
-{
-    char text[sizeof err->text + 40];
-    snprintf(text, sizeof text, "%s; training goes on without", err->text);
-    dt_metrics_warn(m, text);
-}
-
 /* A line of the file, to be ended with end_object(). */
-static struct dt_json_writer begin_object(struct dt_buf *out, int64_t step)
+static struct dt_json_writer begin_object(const struct dt_metrics *m, struct dt_buf *out,
+                                          int64_t step)
 {
     char time[DT_CLOCK_TEXT];
     struct dt_json_writer w = {.out = out};
@@ -89,6 +113,7 @@ static struct dt_json_writer begin_object(struct dt_buf *out, int64_t step)
     dt_json_put_object(&w, NULL);
     dt_json_put_int(&w, STEP, step);
     dt_json_put_text(&w, "time", time);
+    dt_json_put_int(&w, "round", m->round);
     return w;
 }
 
@@ -98,9 +123,10 @@ static void end_object(struct dt_json_writer *w)
     dt_buf_put_u8(w->out, '\n');
 }
 
-static void put_object(struct dt_buf *out, const struct dt_step_metrics *s)
+static void put_object(const struct dt_metrics *m, struct dt_buf *out,
+                       const struct dt_step_metrics *s)
 {
-    struct dt_json_writer w = begin_object(out, s->step);
+    struct dt_json_writer w = begin_object(m, out, s->step);
     dt_json_put_number(&w, "loss", s->loss);
     dt_json_put_number(&w, "lr", s->lr);
     dt_json_put_number(&w, "grad_norm", s->grad_norm);
@@ -132,7 +158,7 @@ static void write_files(struct dt_metrics *m, const struct dt_step_metrics *s)
     struct dt_err err;
     struct dt_buf line = {0};
     if (m->jsonl.path) {
-        put_object(&line, s);
+        put_object(m, &line, s);
         write_jsonl(m, &line);
     }
     dt_buf_finish(&line);
@@ -170,7 +196,7 @@ void dt_metrics_validation(struct dt_metrics *m, int64_t step, double loss)
     dt_line_put_loss(&line, loss);
     say_line(m, &line);
     if (m->jsonl.path) {
-        struct dt_json_writer w = begin_object(&line, step);
+        struct dt_json_writer w = begin_object(m, &line, step);
         dt_json_put_number(&w, "validation_loss", loss);
         end_object(&w);
         write_jsonl(m, &line);

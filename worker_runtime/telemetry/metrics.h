@@ -31,11 +31,14 @@ struct dt_metrics_options {
     int64_t every;        /* steps between lines; 0: none */
     bool breakdown;       /* lines tell where the time went */
     const char *jsonl;    /* path; NULL: none */
+    int64_t round;        /* of the job; lines name it */
     const char *csv_path; /* DeepSpeed's csv_monitor: folder, NULL: none */
     const char *csv_job;
 };
 
-/* Resuming appends; lines of steps from FIRST_STEP on, which will come again, are cut. */
+/* Resuming appends; lines of steps from FIRST_STEP on, which will come again, are cut. Behind the
+ * first round of a job they are kept beside the file, in JSONL.redone: they tell what a failure
+ * cost. */
 struct dt_metrics *dt_metrics_open(const struct dt_metrics_options *o, int64_t first_step,
                                    struct dt_err *err);
 void dt_metrics_step(struct dt_metrics *m, const struct dt_step_metrics *s);

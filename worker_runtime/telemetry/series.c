@@ -8,6 +8,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/auto.h"
+
 #define HEAD_MOST 40 /* of a line, enough for its number */
 
 static ssize_t read_at(int fd, void *to, size_t n, off_t at)
@@ -93,21 +95,66 @@ static bool scan_block(struct scan *sc, const char *block, size_t len, off_t at)
     return false;
 }
 
-int dt_series_cut(struct dt_series *s, dt_series_key_fn *key, int64_t first, struct dt_err *err)
+/* Where the first line begins that is FIRST or more, else a last one without its newline, else the
+ * end. */
+static int find_cut(const struct dt_series *s, dt_series_key_fn *key, int64_t first, off_t *at,
+                    struct dt_err *err)
 {
     char block[16384];
     struct scan sc = {.key = key, .first = first};
     ssize_t got;
+    for (off_t from = 0; (got = read_at(s->fd, block, sizeof block, from)) > 0; from += got)
+        if (scan_block(&sc, block, (size_t)got, from))
+            break;
+    *at = sc.line;
+    return got < 0 ? cannot(s, "read", err) : 0;
+}
+
+/* Its last line gets a newline, whole or not. */
+static int copy_rest(const struct dt_series *s, off_t from, int to)
+{
+    char block[16384];
+    ssize_t got, put;
+    while (from < s->end && (got = read_at(s->fd, block, sizeof block - 1, from)) > 0) {
+        from += got;
+        if (from >= s->end && block[got - 1] != '\n')
+            block[got++] = '\n';
+        errno = ENOSPC; /* where it writes less */
+        do
+            put = write(to, block, (size_t)got);
+        while (put < 0 && errno == EINTR);
+        if (put < got)
+            return -1;
+    }
+    return 0;
+}
+
+int dt_series_keep(const struct dt_series *s, dt_series_key_fn *key, int64_t first,
+                   const char *path, struct dt_err *err)
+{
+    off_t at;
     if (!s->path || s->end <= 0)
         return 0;
-    for (off_t at = 0; (got = read_at(s->fd, block, sizeof block, at)) > 0; at += got)
-        if (scan_block(&sc, block, (size_t)got, at))
-            break;
-    if (got < 0)
-        return cannot(s, "read", err);
-    if (ftruncate(s->fd, sc.line) < 0)
+    if (find_cut(s, key, first, &at, err) < 0)
+        return -1;
+    if (at == s->end)
+        return 0;
+    DT_AUTO_FD to = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY, 0666);
+    if (to < 0 || copy_rest(s, at, to) < 0)
+        return dt_err_errno(err, DT_E_RUNTIME, errno, "cannot keep redone steps in %s", path);
+    return 0;
+}
+
+int dt_series_cut(struct dt_series *s, dt_series_key_fn *key, int64_t first, struct dt_err *err)
+{
+    off_t at;
+    if (!s->path || s->end <= 0)
+        return 0;
+    if (find_cut(s, key, first, &at, err) < 0)
+        return -1;
+    if (ftruncate(s->fd, at) < 0)
         return cannot(s, "shorten", err);
-    s->end = sc.line;
+    s->end = at;
     return 0;
 }
 

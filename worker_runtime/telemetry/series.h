@@ -26,6 +26,10 @@ typedef int64_t dt_series_key_fn(const char *line, size_t len);
 int dt_series_open(struct dt_series *s, const char *path, const char *opening, struct dt_err *err);
 void dt_series_close(struct dt_series *s);
 bool dt_series_is_empty(const struct dt_series *s);
+/* Appends what dt_series_cut() would cut to the file PATH, for who wants to know what it was.
+ * Nothing is made where nothing would be cut. */
+int dt_series_keep(const struct dt_series *s, dt_series_key_fn *key, int64_t first,
+                   const char *path, struct dt_err *err);
 /* Cuts from the first line on whose number is FIRST or more, and a last one without its newline. */
 int dt_series_cut(struct dt_series *s, dt_series_key_fn *key, int64_t first, struct dt_err *err);
 /* A whole line with its newline: all of it, or nothing. -1 at the first failure of a row of them;

@@ -6,6 +6,7 @@
 #include "worker_runtime/coll/agree.h"
 #include "worker_runtime/data/tokenizer.h"
 #include "worker_runtime/inside.h"
+#include "worker_runtime/telemetry/run_file.h"
 #include "worker_runtime/train/init.h"
 #include "worker_runtime/train/inside.h"
 #include "worker_runtime/zero/state.h"
@@ -169,20 +170,52 @@ static int keep_companions(struct dt_trainer *t, const struct dt_found *f, struc
     return dt_ckpt_accompany(t->saving.ckpt, dt_ckpt_weights_folder(folder, room), err);
 }
 
+static void name_model(const struct dt_trainer *t, char out[80])
+{
+    const struct dt_shape *shape = &t->config->model.shape;
+    snprintf(out, 80, "%s with %.1f M parameters", shape->family == DT_GPT2 ? "GPT-2" : "Llama",
+             (double)dt_shape_params(shape) * 1e-6);
+}
+
+/* FOLDER, of the files of this run, tells where the others are. */
+static void leave_word(struct dt_trainer *t, const char *folder, const char *metrics)
+{
+    const struct dt_config_train *c = &t->config->train;
+    char model[80];
+    struct dt_err err;
+    name_model(t, model);
+    struct dt_run_facts facts = {.model = model,
+                                 .device = t->device->description,
+                                 .metrics = metrics,
+                                 .save_dir = c->save_dir,
+                                 .steps = c->steps};
+    if (dt_run_file_write(folder, &facts, &err) < 0)
+        dt_metrics_warn(t->metrics, err.text);
+}
+
+/* A folder of this run's files gets metrics that nobody wants elsewhere. */
 static int open_metrics(struct dt_trainer *t, struct dt_err *err)
 {
     const struct dt_config_train *c = &t->config->train;
+    const char *folder = getenv("DTRUN_LOG_DIR");
+    char own[PATH_MAX] = "";
     if (t->rank != 0)
         return 0;
+    if (folder && !c->metrics &&
+        snprintf(own, sizeof own, "%s/metrics.jsonl", folder) >= (int)sizeof own)
+        *own = '\0';
     struct dt_metrics_options o = {.program = DT_TRAIN_PROGRAM,
                                    .console = t->options->console,
                                    .terminal = t->options->terminal,
                                    .every = c->log_every,
                                    .breakdown = c->breakdown,
-                                   .jsonl = c->metrics,
+                                   .jsonl = *own ? own : c->metrics,
+                                   .round = dt_context_epoch(t->context),
                                    .csv_path = c->csv_path,
                                    .csv_job = c->csv_job};
     t->metrics = dt_metrics_open(&o, t->state.step + 1, err);
+    if (t->metrics && folder)
+        leave_word(t, folder, o.jsonl);
     return t->metrics ? 0 : -1;
 }
 
@@ -204,12 +237,12 @@ static void introduce(struct dt_trainer *t, const char *resume)
 {
     const struct dt_config *c = t->config;
     struct dt_zero_memory m;
+    char model[80];
     if (!t->metrics)
         return;
     dt_zero_memory(t->zero, &m);
-    dt_metrics_say(t->metrics, "%s with %.1f M parameters; %d rank%s on %d host%s, ZeRO stage %d",
-                   c->model.shape.family == DT_GPT2 ? "GPT-2" : "Llama",
-                   (double)dt_shape_params(&c->model.shape) * 1e-6, t->ranks,
+    name_model(t, model);
+    dt_metrics_say(t->metrics, "%s; %d rank%s on %d host%s, ZeRO stage %d", model, t->ranks,
                    t->ranks == 1 ? "" : "s", dt_context_hosts(t->context),
                    dt_context_hosts(t->context) == 1 ? "" : "s", c->zero.stage);
     dt_metrics_say(t->metrics, "%s", t->device->description);
