@@ -9,7 +9,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
+
+#ifndef MFD_NOEXEC_SEAL
+#define MFD_NOEXEC_SEAL 8u
+#endif
 
 #define READ_STEP ((size_t)64 << 10)
 
@@ -195,4 +200,12 @@ void dt_fs_fill_standard_fds(void)
 void dt_fs_reserve_standard_fds(void)
 {
     fill_standard_fds(O_CLOEXEC);
+}
+
+/* Kernels from 6.3 on may insist on its not being executable, and those before do not know that. */
+int dt_fs_make_in_memory(const char *name)
+{
+    unsigned flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
+    int fd = memfd_create(name, flags | MFD_NOEXEC_SEAL);
+    return fd < 0 && errno == EINVAL ? memfd_create(name, flags) : fd;
 }

@@ -32,6 +32,10 @@ int dt_fs_mkdir_p(const char *path, mode_t mode, struct dt_err *err);
  * Python chooses. Allocated; NULL and *err: there is none. */
 char *dt_fs_temp_folder(struct dt_err *err);
 
+/* A descriptor of an empty file that has no name, is in memory, may be sealed, and closes at exec;
+ * NAME is what /proc shows. -1 and errno. */
+int dt_fs_make_in_memory(const char *name);
+
 /* Opens /dev/null on each of descriptors 0 to 2 that is closed. For the first line of a program
  * that serves: the next socket would get that number, and a client the log. */
 void dt_fs_fill_standard_fds(void);

@@ -7,6 +7,8 @@
 #include <sys/resource.h>
 
 #define FILES_AT_LEAST 64 /* the loop, a store and its clients, logs; not what workers take */
+#define FILES_FOR_US 128
+#define FILES_FOR_WORKER 10 /* both ends of two pipes, two logs, page, vault, and one to spare */
 
 void dt_self_prepare(struct dt_spawn_inherited *was)
 {
@@ -28,6 +30,13 @@ int dt_self_check_files(const struct dt_spawn_inherited *was, struct dt_err *err
                           "ulimit -n; raise it to %d and some for each worker",
                           (unsigned long long)most, FILES_AT_LEAST);
     return 0;
+}
+
+bool dt_self_is_short_of_files(int workers)
+{
+    struct rlimit files;
+    return getrlimit(RLIMIT_NOFILE, &files) == 0 &&
+           files.rlim_cur < FILES_FOR_US + (rlim_t)workers * FILES_FOR_WORKER;
 }
 
 void dt_self_block_signals(void)

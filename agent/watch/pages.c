@@ -3,6 +3,8 @@
  * sealed: one that a worker could cut would be a SIGBUS for us. */
 #include "agent/watch/pages.h"
 
+#include "agent/process/self.h"
+#include "base/fs.h"
 #include "base/log.h"
 #include "rendezvous/protocol/spec.h"
 
@@ -13,18 +15,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 /* Of a worker each second, so that a beat can say the sum of a node. */
 #define TOKENS_MOST (DT_FIELD_WHOLE_MAX / DT_WORKERS_MOST)
-
-#ifndef MFD_NOEXEC_SEAL
-#define MFD_NOEXEC_SEAL 8u
-#endif
-
-#define FILES_FOR_US 128
-#define FILES_FOR_WORKER 8 /* both ends of two pipes, two logs, the page, and one to spare */
 
 struct page {
     int fd; /* 0: closed, or never there */
@@ -36,17 +30,9 @@ struct dt_pages {
     struct page pages[];
 };
 
-/* Kernels from 6.3 on may insist on its not being executable, and those before do not know that. */
-static int make_file(void)
-{
-    unsigned flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
-    int fd = memfd_create("dtrun-progress", flags | MFD_NOEXEC_SEAL);
-    return fd < 0 && errno == EINVAL ? memfd_create("dtrun-progress", flags) : fd;
-}
-
 static int make_page(struct page *p)
 {
-    int fd = make_file();
+    int fd = dt_fs_make_in_memory("dtrun-progress");
     if (fd < 0)
         return -1;
     p->fd = fd; /* never 0: standard descriptors are there, dt_fs_reserve_standard_fds() */
@@ -63,17 +49,9 @@ static int make_page(struct page *p)
     return 0;
 }
 
-/* Where files are short they are for what workers print, without which they cannot start. */
-static bool files_are_short(int count)
-{
-    struct rlimit files;
-    return getrlimit(RLIMIT_NOFILE, &files) == 0 &&
-           files.rlim_cur < FILES_FOR_US + (rlim_t)count * FILES_FOR_WORKER;
-}
-
 struct dt_pages *dt_pages_create(int count)
 {
-    if (files_are_short(count)) {
+    if (dt_self_is_short_of_files(count)) {
         dt_info("workers get no progress pages, so nothing is known of their steps: this process "
                 "may have too few files open; raise the hard limit of ulimit -n");
         return NULL;

@@ -189,13 +189,13 @@ TEST(pages_take_no_files_that_others_need_and_none_stays_open)
 {
     int last = open("/dev/null", O_RDONLY | O_CLOEXEC), first = last;
     CHECK(create_with(150, 8) == NULL);
-    while (last < 198)
+    while (last < 218)
         last = fcntl(last, F_DUPFD_CLOEXEC, last + 1);
-    CHECK(create_with(200, 8) == NULL); /* one is made, the second finds no room */
-    CHECK_EQ(fcntl(199, F_GETFD), -1);
+    CHECK(create_with(220, 8) == NULL); /* one is made, the second finds no room */
+    CHECK_EQ(fcntl(219, F_GETFD), -1);
     while (last >= first)
         close(last--);
-    struct dt_pages *p = create_with(200, 8);
+    struct dt_pages *p = create_with(220, 8);
     CHECK(p != NULL);
     dt_pages_destroy(p);
 }
