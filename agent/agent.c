@@ -309,6 +309,8 @@ static const struct dt_attempt_events *events_for(const struct agent *a)
 
 static int start_attempt(struct agent *a, struct dt_err *err)
 {
+    if (!a->vaults)
+        a->vaults = dt_vaults_create(a->plan->nproc);
     struct dt_attempt_means means = {
         .loop = &a->loop,
         .plan = a->plan,
@@ -316,6 +318,7 @@ static int start_attempt(struct agent *a, struct dt_err *err)
         .logs = &a->logs,
         .output = a->output,
         .bind = a->bind,
+        .vaults = a->vaults,
         .world = &a->world,
         .restarts = a->restarts,
         .lease = a->lease,
@@ -571,6 +574,7 @@ static void finish(struct agent *a)
     finish_logs(a);
     dt_verdict_finish(&a->verdict);
     dt_bind_destroy(a->bind);
+    dt_vaults_destroy(a->vaults);
     dt_events_close(a->events);
     dt_self_block_signals();
     if (a->signals)

@@ -234,6 +234,7 @@ static int start_group(struct dt_attempt *t, struct dt_err *err)
         .logs = m->logs,
         .output = m->output,
         .bind = m->bind,
+        .vaults = m->vaults,
         .timer_file = t->watchdog ? dt_watchdog_path(t->watchdog) : NULL,
         .env = environ,
     };

@@ -11,6 +11,7 @@
 #include "agent/output/output.h"
 #include "agent/plan.h"
 #include "agent/process/group.h"
+#include "agent/vaults.h"
 #include "agent/watch/pages.h"
 #include "agent/world.h"
 #include "base/err.h"
@@ -26,7 +27,8 @@ struct dt_attempt_means {
     const struct dt_spawn_inherited *inherited;
     struct dt_log_dir *logs;
     struct dt_output *output;
-    const struct dt_bind *bind; /* NULL: nobody is bound */
+    const struct dt_bind *bind;     /* NULL: nobody is bound */
+    const struct dt_vaults *vaults; /* NULL: workers have none */
     const struct dt_world *world;
     int restarts;
     dt_ms lease; /* of its workers, at first */

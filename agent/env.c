@@ -5,6 +5,7 @@
 #include "base/buf.h"
 #include "base/signame.h"
 #include "rendezvous/protocol/page.h"
+#include "rendezvous/protocol/vault_fds.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -179,12 +180,12 @@ static void set_previous(struct list *l, const struct dt_world *world, int local
     set_int(l, "DTRUN_PREV_WORLD_SIZE", world->prev_size);
 }
 
-/* The number of an outer job's page is another thing's here, or nothing's. */
-static void set_progress(struct list *l, int fd)
+/* The number of an outer job's file is another thing's here, or nothing's. */
+static void set_fd(struct list *l, const char *name, int fd)
 {
-    unset(l, DT_PAGE_ENV);
+    unset(l, name);
     if (fd > 0)
-        set_int(l, DT_PAGE_ENV, fd);
+        set_int(l, name, fd);
 }
 
 /* Where it is to dump, and the pipe by which it is asked. */
@@ -242,7 +243,9 @@ static void set_run(struct list *l, const struct dt_plan *plan, const struct dt_
     if (worker->log_dir)
         set(l, "DTRUN_LOG_DIR", worker->log_dir);
     set_previous(l, world, worker->local_rank);
-    set_progress(l, worker->progress_fd);
+    set_fd(l, DT_PAGE_ENV, worker->progress_fd);
+    set_fd(l, DT_VAULT_OWN_ENV, worker->vault_own_fd);
+    set_fd(l, DT_VAULT_PEER_ENV, worker->vault_peer_fd);
     set_flight(l, plan, worker->flight);
     set_nccl(l, plan, worker->progress_fd > 0);
 }

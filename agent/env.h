@@ -24,7 +24,9 @@ struct dt_env_worker {
     const char *error_file; /* NULL: it has none */
     const char *timer_file; /* NULL: no watchdog */
     int progress_fd;        /* of its page; 0: none */
-    const char *flight;     /* what names of its flight recorder begin with; NULL: it has none */
+    int vault_own_fd;       /* of its vault's files; 0: it has none */
+    int vault_peer_fd;
+    const char *flight; /* what names of its flight recorder begin with; NULL: it has none */
 };
 
 /* BASE (as environ(7)) overlaid with the variables of dtrun(1), ENVIRONMENT; a NULL-ended list to

@@ -15,6 +15,7 @@
 #include "agent/own_addr.h"
 #include "agent/process/self.h"
 #include "agent/sigwatch.h"
+#include "agent/vaults.h"
 #include "agent/watch/health.h"
 #include "agent/watch/pace.h"
 #include "agent/watch/progress.h"
@@ -41,6 +42,7 @@ struct agent {
     struct dt_output *output; /* until AGENT_ENDING */
     struct dt_backend *backend;
     struct dt_health *health;
+    struct dt_vaults *vaults;   /* from the first attempt on; NULL: none could be made */
     struct dt_attempt *attempt; /* while AGENT_RUNNING */
     struct dt_world world;
     enum agent_phase phase;

@@ -30,6 +30,8 @@ static char **make_env(const struct dt_lineup *from, int local_rank, struct dt_e
         .error_file = error_file,
         .timer_file = from->timer_file,
         .progress_fd = dt_pages_fd(from->pages, local_rank),
+        .vault_own_fd = dt_vaults_own(from->vaults, local_rank),
+        .vault_peer_fd = dt_vaults_peer(from->vaults, local_rank),
         .flight = dt_recorders_prefix(from->recorders, local_rank),
     };
     char **env = dt_env_make(from->plan, from->world, &worker, from->env, err);
@@ -48,7 +50,9 @@ static int make_one(const struct dt_lineup *from, int local_rank, struct dt_spaw
     s->path = s->argv[0];
     s->out = fds[0];
     s->err = fds[1];
-    s->keep = dt_pages_fd(from->pages, local_rank);
+    s->keep[0] = dt_pages_fd(from->pages, local_rank);
+    s->keep[1] = dt_vaults_own(from->vaults, local_rank);
+    s->keep[2] = dt_vaults_peer(from->vaults, local_rank);
     if (from->bind)
         s->place = dt_bind_place(from->bind, local_rank);
     return 0;

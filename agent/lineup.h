@@ -10,6 +10,7 @@
 #include "agent/output/output.h"
 #include "agent/plan.h"
 #include "agent/process/spawn.h"
+#include "agent/vaults.h"
 #include "agent/watch/pages.h"
 #include "agent/world.h"
 #include "base/err.h"
@@ -25,6 +26,7 @@ struct dt_lineup {
     const char *timer_file;               /* NULL: no watchdog */
     const struct dt_pages *pages;         /* NULL: they have none */
     const struct dt_recorders *recorders; /* likewise */
+    const struct dt_vaults *vaults;       /* likewise */
     char *const *env;                     /* ours */
 };
 

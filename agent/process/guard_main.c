@@ -81,6 +81,14 @@ static void refuse(void *arg, enum dt_spawn_step step, int errnum)
     report(b->guard, DT_GUARD_REFUSED, b->index, (int)step, errnum, 0);
 }
 
+/* The next ones need not even close it. */
+static void let_go_of_kept(const struct dt_spawn *w)
+{
+    for (int i = 0; i < DT_SPAWN_KEEP; i++)
+        if (w->keep[i] > 2)
+            close(w->keep[i]);
+}
+
 static void spawn_all(struct guard *g, const struct dt_spawn *workers,
                       const struct dt_spawn_inherited *inherited)
 {
@@ -89,8 +97,7 @@ static void spawn_all(struct guard *g, const struct dt_spawn *workers,
         g->pids[i] = dt_spawn_worker(&workers[i], inherited, begin, refuse, &b);
         if (g->pids[i] > 0) {
             report(g, DT_GUARD_STARTED, i, g->pids[i], 0, b.at_ns);
-            if (workers[i].keep > 2)
-                close(workers[i].keep); /* the next ones need not even close it */
+            let_go_of_kept(&workers[i]);
         } else {
             report(g, DT_GUARD_REFUSED, i, DT_SPAWN_FORK, errno, 0);
             g->pids[i] = 0;

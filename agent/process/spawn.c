@@ -85,8 +85,9 @@ static enum dt_spawn_step prepare_and_exec(const struct dt_spawn *what, pid_t pa
     if (take_place(&what->place) < 0)
         return DT_SPAWN_PLACE;
     close_the_rest_at_exec();
-    if (what->keep > 2)
-        fcntl(what->keep, F_SETFD, 0);
+    for (int i = 0; i < DT_SPAWN_KEEP; i++)
+        if (what->keep[i] > 2)
+            fcntl(what->keep[i], F_SETFD, 0);
     restore(inherited);
     execve(what->path, what->argv, what->env);
     return DT_SPAWN_EXEC;

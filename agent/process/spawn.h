@@ -25,12 +25,14 @@ struct dt_spawn_place {
     unsigned long nodes_bits;
 };
 
+#define DT_SPAWN_KEEP 3 /* its page, and the two files of its vault */
+
 struct dt_spawn {
     const char *path; /* what is executed; argv[0] is free */
     char *const *argv;
     char *const *env;
-    int out, err; /* its descriptors 1 and 2; -1: ours */
-    int keep;     /* another that it keeps, under its number; 0: none */
+    int out, err;            /* its descriptors 1 and 2; -1: ours */
+    int keep[DT_SPAWN_KEEP]; /* others that it keeps, under their numbers; 0: none */
     struct dt_spawn_place place;
 };
 
@@ -44,7 +46,7 @@ enum dt_spawn_step {
 };
 
 /* Forks from a process with one thread, all signals blocked. The child leads a session of its own,
- * is killed when this process dies, and has no descriptor beyond 2 but the one it keeps. BEGIN is
+ * is killed when this process dies, and has no descriptor beyond 2 but those it keeps. BEGIN is
  * called in the child before all else, and REFUSE when a step fails; it then exits with 127.
  * Returns its pid, or -1 and errno. */
 pid_t dt_spawn_worker(const struct dt_spawn *what, const struct dt_spawn_inherited *inherited,

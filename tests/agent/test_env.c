@@ -168,6 +168,20 @@ TEST(the_number_of_a_progress_page_is_the_workers_own)
     }
 }
 
+TEST(the_numbers_of_a_vaults_files_are_the_workers_own)
+{
+    struct dt_plan plan = plan_of(NULL);
+    char *base[] = {(char *)"DTRUN_VAULT_FD=77", (char *)"DTRUN_VAULT_PEER_FD=78", NULL};
+    for (int fd = 0; fd <= 12; fd += 12) {
+        struct dt_env_worker worker = {.local_rank = 2, .vault_own_fd = fd, .vault_peer_fd = fd};
+        struct dt_err err = {0};
+        char **env = dt_env_make(&plan, &world, &worker, base, &err);
+        CHECK_STR(value_in(env, "DTRUN_VAULT_FD"), fd ? "12" : NULL);
+        CHECK_STR(value_in(env, "DTRUN_VAULT_PEER_FD"), fd ? "12" : NULL);
+        dt_env_free(env);
+    }
+}
+
 TEST(nccl_is_told_where_our_profiler_is)
 {
     static const struct {

@@ -92,7 +92,7 @@ static void start_in(struct seen *s, const char *path, int count, const char *co
         argv[i][5] = NULL;
         spawns[i] = (struct dt_spawn){
             .path = path, .argv = argv[i], .env = env, .out = out[1], .err = -1, .place = place};
-        spawns[i].keep = keeps ? keeps[i] : 0;
+        spawns[i].keep[0] = keeps ? keeps[i] : 0;
     }
     dt_reap_adopt();
     uv_loop_init(&s->loop);
