@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "worker_runtime/vault/vault.h"
+
+#include "rendezvous/protocol/vault_fds.h"
+#include "worker_runtime/device/device.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+struct dt_vault {
+    struct dt_vault_options o;
+    struct dt_vault_image own, peer;
+    int kept;                      /* the slot that was sealed last; -1: none in this world */
+    int64_t safe_epoch, safe_step; /* epoch -1: there is none */
+    int begun;                     /* the slot of the own image that this world began from; or -1 */
+};
+
+struct dt_vault *dt_vault_open(const struct dt_vault_options *o, struct dt_err *err)
+{
+    struct dt_vault_image own;
+    if (!dt_vault_image_open(&own, DT_VAULT_OWN_ENV))
+        return NULL;
+    struct dt_vault *v = calloc(1, sizeof *v);
+    if (!v) {
+        dt_vault_image_close(&own);
+        dt_err_set(err, DT_E_MEMORY, "no memory for the vault");
+        return NULL;
+    }
+    *v = (struct dt_vault){.o = *o, .own = own, .kept = -1, .safe_epoch = -1, .begun = -1};
+    dt_vault_image_open(&v->peer, DT_VAULT_PEER_ENV);
+    return v;
+}
+
+void dt_vault_close(struct dt_vault *v)
+{
+    if (!v)
+        return;
+    dt_vault_image_close(&v->own);
+    dt_vault_image_close(&v->peer);
+    free(v);
+}
+
+uint64_t dt_vault_job(const char *run_id, const struct dt_unit *units, size_t count,
+                      size_t state_size)
+{
+    uint64_t h = XXH3_64bits_withSeed(DT_VERSION, strlen(DT_VERSION), state_size);
+    h = XXH3_64bits_withSeed(run_id, strlen(run_id), h);
+    for (size_t u = 0; u < count; u++)
+        for (size_t p = 0; p < units[u].param_count; p++) {
+            const struct dt_param *param = &units[u].params[p];
+            const uint64_t size = param->count;
+            h = XXH3_64bits_withSeed(param->name, strlen(param->name), h);
+            h = XXH3_64bits_withSeed(&size, sizeof size, h);
+        }
+    return h;
+}
+
+/* -- coming back ------------------------------------------------------------------------------ */
+
+static struct dt_vault_held held_of(const struct dt_vault *v, const struct dt_vault_facts *f,
+                                    enum dt_vault_source source, int slot)
+{
+    if (source == DT_VAULT_OWN && f->writer == getpid())
+        source = DT_VAULT_OWN_MEMORY;
+    return (struct dt_vault_held){.source = source,
+                                  .slot = slot,
+                                  .host = v->o.host,
+                                  .epoch = f->epoch,
+                                  .step = f->step,
+                                  .world = f->world,
+                                  .rank = f->rank,
+                                  .shard = (int64_t)f->shard,
+                                  .state = (int64_t)f->state};
+}
+
+static void list_image(struct dt_vault *v, struct dt_vault_image *i, enum dt_vault_source source,
+                       struct dt_vault_held held[DT_VAULT_SLOTS], struct dt_buf *said)
+{
+    const char *whose =
+        source == DT_VAULT_OWN ? "in the vault" : "in the copy of a neighbour's vault";
+    for (int n = 0; n < DT_VAULT_SLOTS; n++) {
+        struct dt_vault_facts f;
+        struct dt_err why;
+        if (dt_vault_image_look(i, n, v->o.job, &f, &why))
+            held[n] = held_of(v, &f, source, n);
+        else if (*why.text)
+            dt_buf_printf(said, "rank %d: one step %s is of no use: %s\n", v->o.rank, whose,
+                          why.text);
+    }
+}
+
+void dt_vault_list(struct dt_vault *v, struct dt_vault_held held[DT_VAULT_HELD],
+                   struct dt_buf *said)
+{
+    memset(held, 0, DT_VAULT_HELD * sizeof *held);
+    if (!v)
+        return;
+    list_image(v, &v->own, DT_VAULT_OWN, held, said);
+    list_image(v, &v->peer, DT_VAULT_COPY, held + DT_VAULT_SLOTS, said);
+}
+
+const struct dt_vault_slot *dt_vault_slot(const struct dt_vault *v, enum dt_vault_source source,
+                                          int slot)
+{
+    return source == DT_VAULT_COPY ? &v->peer.slot[slot] : &v->own.slot[slot];
+}
+
+void dt_vault_begin_from(struct dt_vault *v, int64_t epoch, int64_t step)
+{
+    v->safe_epoch = epoch;
+    v->safe_step = step;
+    for (int n = 0; n < DT_VAULT_SLOTS; n++) {
+        struct dt_vault_facts f;
+        if (dt_vault_image_facts(&v->own, n, &f) && f.epoch == epoch && f.step == step)
+            v->begun = n;
+    }
+}
+
+/* -- keeping ---------------------------------------------------------------------------------- */
+
+static int copy(struct dt_vault_slot *s, struct dt_zero *z, struct dt_bytes state,
+                struct dt_err *err)
+{
+    struct dt_device *d = dt_zero_device(z);
+    struct dt_zero_state out = {.master = dt_vault_slot_array(s, 0),
+                                .exp_avg = dt_vault_slot_array(s, 1),
+                                .exp_avg_sq = dt_vault_slot_array(s, 2)};
+    memcpy(dt_vault_slot_state(s), state.at, state.len);
+    return dt_zero_save(z, &out, err) < 0 ? -1 : d->table->snap_wait(d, err);
+}
+
+int dt_vault_keep(struct dt_vault *v, struct dt_zero *z, int64_t step, struct dt_bytes state,
+                  struct dt_err *err)
+{
+    struct dt_vault_facts f = {.job = v->o.job,
+                               .epoch = v->o.epoch,
+                               .step = step,
+                               .world = v->o.world,
+                               .rank = v->o.rank,
+                               .shard = dt_zero_layout(z)->shard,
+                               .state = state.len,
+                               .writer = getpid(),
+                               .safe_epoch = v->safe_epoch,
+                               .safe_step = v->safe_step};
+    int slot = dt_vault_image_room(&v->own, &f);
+    if (dt_vault_image_begin(&v->own, slot, &f, err) < 0 ||
+        copy(&v->own.slot[slot], z, state, err) < 0)
+        return -1;
+    dt_vault_image_seal(&v->own, slot);
+    v->kept = slot;
+    return 0;
+}
+
+void dt_vault_safe(struct dt_vault *v, int64_t step)
+{
+    v->safe_epoch = v->o.epoch;
+    v->safe_step = step;
+}
+
+void dt_vault_told(struct dt_vault *v, enum dt_vault_told what)
+{
+    int slot = v->kept >= 0 ? v->kept : v->begun;
+    if (slot >= 0 && v->own.slot[slot].at)
+        atomic_fetch_or(&dt_vault_slot_header(&v->own.slot[slot])->told, (uint32_t)what);
+}
+
+struct dt_vault_image *dt_vault_own(struct dt_vault *v, int *slot)
+{
+    *slot = v->kept;
+    return &v->own;
+}
+
+struct dt_vault_image *dt_vault_peer(struct dt_vault *v)
+{
+    return v->peer.fd > 0 ? &v->peer : NULL;
+}

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A worker's vault: the last steps of this rank, so that a job that loses a worker goes on behind
+ * the last step it has done, and not behind its last checkpoint.
+ *
+ *     image.[ch]   the format, and one file in it: own steps, or a neighbour's
+ *     choose.[ch]  which step all can come back to, and who gives which shard
+ *     move.[ch]    shards to where they belong in this world
+ *     room.[ch]    whether this machine has memory for it
+ *     vault.[ch]   the two images of a worker, together
+ *
+ * After a step each rank copies its shards, and what all share, into the slot that does not hold
+ * the last step known to be whole on all ranks. The next step's own all-reduce tells who has
+ * sealed: when all have, that step is safe, and the other slot may be taken. So a world that dies
+ * at any moment leaves one step whole. */
+#ifndef DT_WORKER_RUNTIME_VAULT_VAULT_H
+#define DT_WORKER_RUNTIME_VAULT_VAULT_H
+
+#include "worker_runtime/vault/choose.h"
+#include "worker_runtime/vault/image.h"
+#include "worker_runtime/zero/state.h"
+
+struct dt_vault;
+
+struct dt_vault_options {
+    uint64_t job; /* dt_vault_job() */
+    int rank, world, host;
+    int64_t epoch; /* of this world */
+};
+
+/* Takes the files that the environment names. NULL: there are none, or *err says that there is no
+ * memory. */
+struct dt_vault *dt_vault_open(const struct dt_vault_options *o, struct dt_err *err);
+void dt_vault_close(struct dt_vault *v); /* what it holds stays; NULL is fine */
+
+/* What an image must be of to be of use: the run, its model, and the size of the state that ranks
+ * share. */
+uint64_t dt_vault_job(const char *run_id, const struct dt_unit *units, size_t count,
+                      size_t state_size);
+
+/* -- coming back ------------------------------------------------------------------------------ */
+
+/* All images that are whole, read to the last byte; V may be NULL. SAID gets a line for each that
+ * is damaged. */
+void dt_vault_list(struct dt_vault *v, struct dt_vault_held held[DT_VAULT_HELD],
+                   struct dt_buf *said);
+/* A slot that was listed; it stays as it is until the first dt_vault_keep(). */
+const struct dt_vault_slot *dt_vault_slot(const struct dt_vault *v, enum dt_vault_source source,
+                                          int slot);
+/* This world goes on from that step: it is not overwritten until there is one that is safe. */
+void dt_vault_begin_from(struct dt_vault *v, int64_t epoch, int64_t step);
+
+/* -- keeping ---------------------------------------------------------------------------------- */
+
+/* Copies Z's shards and STATE, of STEP, and seals them: when it is back, this process may die. -1
+ * and *err: there is no memory. Not collective. */
+int dt_vault_keep(struct dt_vault *v, struct dt_zero *z, int64_t step, struct dt_bytes state,
+                  struct dt_err *err);
+/* All ranks have STEP of this world: from here on that is what is not overwritten. */
+void dt_vault_safe(struct dt_vault *v, int64_t step);
+/* What of the step kept last, or of the one that this world began from, has been told. */
+void dt_vault_told(struct dt_vault *v, enum dt_vault_told what);
+
+/* The file of this worker's own steps, and which slot of it was sealed last; -1: none in this
+ * world. For who sends it to a neighbour: the slot stays as it is until two further
+ * dt_vault_keep(). */
+struct dt_vault_image *dt_vault_own(struct dt_vault *v, int *slot);
+/* The file for a neighbour's steps; NULL: there is none. Nobody but its receiver uses it once the
+ * steps of a world have begun. */
+struct dt_vault_image *dt_vault_peer(struct dt_vault *v);
+
+#endif
