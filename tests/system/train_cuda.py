@@ -158,10 +158,10 @@ def snapshots(s):
 
 @training.story
 def killed(s):
-    """a rank on a GPU killed with -9 costs the steps since the last checkpoint, and no bit"""
+    """without a vault a rank on a GPU killed with -9 costs the steps since the last checkpoint, and no bit"""
     whole = s.config("whole.json", steps=12, device="cuda", **SIZE)
     s.run(whole, env=gpus(1))
-    c = s.config("killed.json", steps=12, device="cuda", save_every=2, save_dir=s.path("ckpt"), **SIZE)
+    c = s.config("killed.json", steps=12, device="cuda", save_every=2, save_dir=s.path("ckpt"), vault="off", **SIZE)
     program = s.start(c, dtrun=("--max-restarts", "1"), env=gpus(1))
     training.wait_for(lambda: os.path.exists(s.path("ckpt", "latest")), "a checkpoint")
     os.kill(s.workers(program)[0], signal.SIGKILL)
@@ -171,10 +171,24 @@ def killed(s):
 
 
 @training.story
+def kept(s):
+    """a rank on a GPU killed with -9 costs no step where steps are kept, and no bit"""
+    how = {"steps": 12, "device": "cuda", "vault_every": 1, **SIZE}
+    whole, c = s.config("whole.json", **how), s.config("kept.json", **how)
+    s.run(whole, env=gpus(1))
+    program = s.start(c, dtrun=("--max-restarts", "1"), env=gpus(1))
+    step = int(program.expect(r"^step +([3-9])/").group(1))
+    os.kill(s.workers(program)[0], signal.SIGKILL)
+    tap.check_equal(program.end(), 0, "exit status; it said\n" + "\n".join(program.lines))
+    tap.check_equal(int(program.expect(r"^back at step (\d+): rank 0 from its own vault").group(1)) >= step, True, "no step is lost")
+    tap.check_equal(s.losses(c), s.losses(whole), "losses with a rank killed, and without")
+
+
+@training.story
 def a_peer_killed(s):
     """of two ranks with a GPU each one is killed with -9: the other is told by the watchdog, and the job goes on"""
     env = gpus(2)
-    c = s.config("killed.json", steps=12, stage=3, device="cuda", save_every=2, save_dir=s.path("ckpt"), **SIZE)
+    c = s.config("killed.json", steps=12, stage=3, device="cuda", save_every=2, save_dir=s.path("ckpt"), vault="off", **SIZE)
     program = s.start(c, world=2, dtrun=("--max-restarts", "1"), env=env)
     training.wait_for(lambda: os.path.exists(s.path("ckpt", "latest")), "a checkpoint")
     os.kill(s.workers(program)[1], signal.SIGKILL)

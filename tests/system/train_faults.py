@@ -135,12 +135,12 @@ def waiting_is_no_computing(s):
 
 @training.story
 def killed_at_random(s):
-    """ranks killed with -9 at many random moments, in saves too, cost time and not a bit of the losses"""
+    """without a vault, ranks killed with -9 at many random moments, in saves too, cost time and not a bit of the losses"""
     steps = training.LONG * 8 // 5
     whole = s.config("whole.json", stage=2, steps=steps)
     s.run(whole, world=2)
     chance = random.Random(20)
-    c = s.config("killed.json", stage=2, steps=steps, save_every=2, save_dir=s.path("ckpt"), keep_last=3)
+    c = s.config("killed.json", stage=2, steps=steps, save_every=2, save_dir=s.path("ckpt"), keep_last=3, vault="off")
     program = s.start(c, world=2, dtrun=("--max-restarts", "100", "--monitor-interval", "0.05"))
 
     def saves():

@@ -94,10 +94,10 @@ def sixteen_bits(s):
 
 @training.story
 def killed(s):
-    """a rank killed with -9 costs the steps since the last checkpoint and nothing else: the same bits"""
+    """without a vault a rank killed with -9 costs the steps since the last checkpoint and nothing else: the same bits"""
     whole = s.config("whole.json", stage=2, steps=training.LONG)
     s.run(whole, world=2)
-    c = s.config("killed.json", stage=2, steps=training.LONG, save_every=5, save_dir=s.path("ckpt"))
+    c = s.config("killed.json", stage=2, steps=training.LONG, save_every=5, save_dir=s.path("ckpt"), vault="off")
     program = s.start(c, world=2, dtrun=("--max-restarts", "1"))
     program.expect(r"step 17/")
     os.kill(s.workers(program)[1], signal.SIGKILL)
@@ -115,7 +115,7 @@ def begins_anew(s):
         name = "anew" if resume == "none" else "from"
         whole = s.config(name + "_whole.json", stage=2, steps=training.LONG)
         s.run(whole, "--resume", resume, world=2)
-        c = s.config(name + ".json", stage=2, steps=training.LONG, save_every=5, save_dir=s.path(name))
+        c = s.config(name + ".json", stage=2, steps=training.LONG, save_every=5, save_dir=s.path(name), vault="off")
         s.run(older, "--set", "train.save_dir=" + s.path(name), "--set", "train.metrics=" + s.path("unread"), "--resume", "none",
               world=2)
         program = s.start(c, "--resume", resume, world=2, dtrun=("--max-restarts", "1"))

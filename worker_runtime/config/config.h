@@ -30,6 +30,13 @@ struct dt_config_data {
 
 enum dt_balance_policy { DT_BALANCE_OFF, DT_BALANCE_TIMES, DT_BALANCE_UTILISATION };
 
+enum dt_vault_use {
+    DT_VAULT_AUTO, /* where there is one, and room for it */
+    DT_VAULT_OFF,
+    DT_VAULT_LOCAL, /* or the run does not begin */
+};
+const char *dt_vault_use_name(enum dt_vault_use use);
+
 struct dt_config_train {
     int64_t steps; /* 0: not written */
     uint64_t seed;
@@ -46,6 +53,8 @@ struct dt_config_train {
     int64_t collective_timeout_ms; /* default 600 s */
     enum dt_balance_policy
         balance; /* "dynamic_accumulation": false, true, { "policy": "balance" | "utilization" } */
+    enum dt_vault_use vault;
+    int64_t vault_every;      /* steps from one copy to the next; 0: as often as is cheap */
     bool breakdown;           /* wall_clock_breakdown */
     char *csv_path, *csv_job; /* csv_monitor */
 };

@@ -121,6 +121,7 @@ int dt_take_recompute(const struct dt_reading *r, const struct cJSON *v);
 int dt_take_model(const struct dt_reading *r, const struct cJSON *v);
 int dt_take_raw_width(const struct dt_reading *r, const struct cJSON *v);
 int dt_take_timeout(const struct dt_reading *r, const struct cJSON *v);
+int dt_take_vault(const struct dt_reading *r, const struct cJSON *v);
 int dt_take_balance(const struct dt_reading *r, const struct cJSON *v);
 
 #endif

@@ -142,6 +142,7 @@ static void put_object(const struct dt_metrics *m, struct dt_buf *out,
     dt_json_put_number(&w, "optimizer_ms", s->optimizer_ms);
     dt_json_put_number(&w, "data_ms", s->data_ms);
     dt_json_put_number(&w, "checkpoint_ms", s->checkpoint_ms);
+    dt_json_put_number(&w, "vault_ms", s->vault_ms);
     dt_json_put_number(&w, "utilisation", s->utilisation);
     end_object(&w);
 }

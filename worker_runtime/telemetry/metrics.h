@@ -18,6 +18,7 @@ struct dt_step_metrics {
     uint64_t samples, tokens; /* since the beginning */
     double ms, forward_ms, backward_ms, communication_ms, optimizer_ms, data_ms;
     double checkpoint_ms; /* that the checkpoint before this step held training up */
+    double vault_ms;      /* and the copy into the vault */
     double utilisation;   /* computing / step, 0 to 1 */
 };
 

@@ -6,7 +6,8 @@
  *     resume.c    finds what to go on from
  *     feed.c      brings samples
  *     validate.c  measures
- *     saver.c     has checkpoints written beside the steps */
+ *     saver.c     has checkpoints written beside the steps
+ *     keeper.c    keeps the last steps in the vault, and tells of a step when it is safe */
 #ifndef DT_WORKER_RUNTIME_TRAIN_INSIDE_H
 #define DT_WORKER_RUNTIME_TRAIN_INSIDE_H
 
@@ -19,6 +20,7 @@
 #include "worker_runtime/model/transformer.h"
 #include "worker_runtime/telemetry/metrics.h"
 #include "worker_runtime/train/balance.h"
+#include "worker_runtime/train/keeper.h"
 #include "worker_runtime/train/train.h"
 
 #include <dtrun/page.h>
@@ -29,6 +31,7 @@ struct dt_agreement {
     double stop; /* ranks that were told to end */
     double want; /* rank 0 was asked for a checkpoint */
     struct dt_saving_news save;
+    struct dt_keeping_news keep;
 };
 
 struct dt_trainer {
@@ -61,10 +64,12 @@ struct dt_trainer {
     struct dt_metrics *metrics; /* of rank 0; NULL elsewhere */
     struct dt_buf warnings;     /* from before there were metrics */
 
-    struct dt_saving saving;    /* its .ckpt NULL: nothing is saved */
-    uint32_t saves_heard;       /* wishes for a checkpoint that rank 0 has heard so far */
-    bool save_wanted;           /* all know of one that is not begun yet */
-    double save_s;              /* that the last one held training up; 0 once it was told */
+    struct dt_saving saving; /* its .ckpt NULL: nothing is saved */
+    uint32_t saves_heard;    /* wishes for a checkpoint that rank 0 has heard so far */
+    bool save_wanted;        /* all know of one that is not begun yet */
+    double save_s;           /* that the last one held training up; 0 once it was told */
+    struct dt_keeper keeper;
+    double vault_s;             /* likewise */
     struct dt_ckpt_state state; /* how far we are */
 };
 
@@ -82,6 +87,7 @@ void dt_trainer_close(struct dt_trainer *t);
 struct dt_found {
     int32_t failed, exact; /* EXACT: --resume names one checkpoint, and no other will do */
     int32_t own;           /* this job has saved it, in train.save_dir */
+    int64_t step;          /* that it holds; -1: there is none */
     char path[PATH_MAX];   /* "": nothing */
     char why[512];
 };
@@ -94,14 +100,18 @@ int dt_resume_make_room(struct dt_trainer *t, const struct dt_found *f, struct d
 /* Its shards. The newest may turn out to be damaged when all of it is read; then F becomes the one
  * before it. Collective. */
 int dt_resume_load(struct dt_trainer *t, struct dt_found *f, struct dt_err *err);
-/* What the checkpoint at PATH says of the past stays; what it says of its own world is ours now. */
-void dt_resume_settle(struct dt_trainer *t, const char *path);
+/* What the state that is gone on from says of the past stays; what it says of its own world is ours
+ * now. */
+void dt_resume_settle(struct dt_trainer *t, const struct dt_found *f);
 
 /* Fills ids and targets with micro-batch number MICRO_STEP of this rank in the step at hand. */
 int dt_feed_micro_batch(struct dt_trainer *t, int micro_step, struct dt_err *err);
 
 /* The mean loss over validation samples; collective. */
 int dt_validate(struct dt_trainer *t, double *loss, struct dt_err *err);
+
+/* Brings the state at hand up to the step that is done, for who saves it. */
+void dt_trainer_note_state(struct dt_trainer *t);
 
 /* Begins a checkpoint of the state at hand; one still under way is brought to its end first.
  * Collective. */

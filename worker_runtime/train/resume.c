@@ -48,16 +48,24 @@ static int find_own(struct dt_trainer *t, struct dt_found *f, struct dt_err *err
     return dt_coll_broadcast(t->world, f, sizeof *f, DT_U8, 0, err);
 }
 
+static int peek(struct dt_trainer *t, struct dt_found *f, struct dt_err *err)
+{
+    if (dt_ckpt_peek(f->path, &t->state, err) < 0)
+        return -1;
+    f->step = t->state.step;
+    return 0;
+}
+
 int dt_resume_find(struct dt_trainer *t, struct dt_found *f, struct dt_err *err)
 {
     const char *resume = t->options->resume;
     bool automatic = strcmp(resume, "auto") == 0;
     const char *dir = automatic ? t->config->train.save_dir : resume;
-    memset(f, 0, sizeof *f);
+    *f = (struct dt_found){.step = -1};
     if (!automatic && find_own(t, f, err) < 0)
         return -1;
     if (f->own)
-        return dt_ckpt_peek(f->path, &t->state, err);
+        return peek(t, f, err);
     if (strcmp(resume, "none") == 0 || !dir)
         return 0;
     if (t->rank == 0)
@@ -68,16 +76,18 @@ int dt_resume_find(struct dt_trainer *t, struct dt_found *f, struct dt_err *err)
         return dt_err_set(err, DT_E_RUNTIME, "%s", f->why);
     if (!f->path[0] && !automatic)
         return dt_err_set(err, DT_E_RUNTIME, "--resume %s: there is no checkpoint", resume);
-    return f->path[0] ? dt_ckpt_peek(f->path, &t->state, err) : 0;
+    return f->path[0] ? peek(t, f, err) : 0;
 }
 
 int dt_resume_load(struct dt_trainer *t, struct dt_found *f, struct dt_err *err)
 {
     bool saved_here = f->own || strcmp(t->options->resume, "auto") == 0;
     const char *dir = saved_here ? t->config->train.save_dir : t->options->resume;
-    if (f->exact)
-        return dt_ckpt_load(f->path, &t->saved, t->zero, &t->state, err);
-    return dt_ckpt_resume(dir, &t->saved, t->zero, &t->state, f->path, &t->warnings, err);
+    int rc = f->exact
+                 ? dt_ckpt_load(f->path, &t->saved, t->zero, &t->state, err)
+                 : dt_ckpt_resume(dir, &t->saved, t->zero, &t->state, f->path, &t->warnings, err);
+    f->step = t->state.step;
+    return rc;
 }
 
 /* Whether the checkpoint at PATH is one of this run's own folder, by whatever names. */
@@ -139,7 +149,7 @@ static void compare(struct dt_trainer *t)
                       (unsigned long long)was->data_position);
 }
 
-void dt_resume_settle(struct dt_trainer *t, const char *path)
+void dt_resume_settle(struct dt_trainer *t, const struct dt_found *f)
 {
     /* One of a run without fp16 has no hysteresis, and nothing to go on from. */
     if (t->scaler.dynamic && t->state.scaler.hysteresis_left > 0) {
@@ -150,7 +160,7 @@ void dt_resume_settle(struct dt_trainer *t, const char *path)
     }
     if (t->rank == 0)
         compare(t);
-    t->saving.saved = is_ours(t, path) ? t->state.step : -1;
+    t->saving.saved = is_ours(t, f->path) ? f->step : -1;
     t->sampler.seed = t->state.seed;
     t->state.train_batch = t->batch.train;
     t->state.world = t->ranks;

@@ -34,10 +34,8 @@ int dt_saver_finish(struct dt_trainer *t, struct dt_err *err)
     return rc;
 }
 
-int dt_saver_begin(struct dt_trainer *t, struct dt_err *err)
+void dt_trainer_note_state(struct dt_trainer *t)
 {
-    if (dt_saver_finish(t, err) < 0)
-        return -1;
     const int *deal = dt_balance_deal(t->balance);
     int ranks = dt_trainer_data(t)->size;
     t->state.scaler = t->scaler;
@@ -47,6 +45,13 @@ int dt_saver_begin(struct dt_trainer *t, struct dt_err *err)
         t->state.micro_steps_count = ranks;
         memcpy(t->state.micro_steps, deal, (size_t)ranks * sizeof *deal);
     }
+}
+
+int dt_saver_begin(struct dt_trainer *t, struct dt_err *err)
+{
+    if (dt_saver_finish(t, err) < 0)
+        return -1;
+    dt_trainer_note_state(t);
     dt_page_section(t->page, "checkpoint");
     return dt_saving_begin(&t->saving, t->zero, &t->state, err);
 }

@@ -153,6 +153,8 @@ static void fill(void *arg, size_t unit, size_t param, size_t first, size_t coun
 
 static int first_weights(struct dt_trainer *t, struct dt_found *f, struct dt_err *err)
 {
+    if (dt_keeper_is_back(&t->keeper))
+        return dt_keeper_load(t, err);
     if (f->path[0])
         return dt_resume_load(t, f, err);
     if (t->options->init_from)
@@ -213,7 +215,7 @@ static int open_metrics(struct dt_trainer *t, struct dt_err *err)
                                    .round = dt_context_epoch(t->context),
                                    .csv_path = c->csv_path,
                                    .csv_job = c->csv_job};
-    t->metrics = dt_metrics_open(&o, t->state.step + 1, err);
+    t->metrics = dt_metrics_open(&o, dt_keeper_first_untold(t), err);
     if (t->metrics && folder)
         leave_word(t, folder, o.jsonl);
     return t->metrics ? 0 : -1;
@@ -232,8 +234,22 @@ static void say_warnings(struct dt_trainer *t)
     }
 }
 
+static void say_back(struct dt_trainer *t)
+{
+    const struct dt_vault_choice *back = &t->keeper.back;
+    struct dt_buf from = {0};
+    char others[40] = "";
+    if (back->world != t->ranks)
+        snprintf(others, sizeof others, ", which %d rank%s made", back->world,
+                 back->world == 1 ? "" : "s");
+    dt_vault_choice_describe(back, &from);
+    dt_metrics_say(t->metrics, "back at step %lld%s: %s", (long long)back->step, others,
+                   dt_buf_cstr(&from));
+    dt_buf_finish(&from);
+}
+
 /* Lines that fit 80 columns, as they stand in logs and on terminals beside each other. */
-static void introduce(struct dt_trainer *t, const char *resume)
+static void introduce(struct dt_trainer *t, const struct dt_found *f)
 {
     const struct dt_config *c = t->config;
     struct dt_zero_memory m;
@@ -252,8 +268,10 @@ static void introduce(struct dt_trainer *t, const char *resume)
         dt_trainer_data(t)->size, t->sampler.samples, c->data.positions);
     dt_metrics_say(t->metrics, "%.0f MiB of parameters, gradients and optimizer in each rank",
                    (double)(m.params + m.grads + m.optimizer + m.scratch) / (1 << 20));
-    if (resume[0])
-        dt_metrics_say(t->metrics, "resumed from %s: step %lld", resume, (long long)t->state.step);
+    if (dt_keeper_is_back(&t->keeper))
+        say_back(t);
+    else if (f->path[0])
+        dt_metrics_say(t->metrics, "resumed from %s: step %lld", f->path, (long long)t->state.step);
 }
 
 /* The state of a run that begins. */
@@ -287,9 +305,9 @@ static int open_inputs(struct dt_trainer *t, struct dt_err *err)
     return open_model(t, err) < 0 ? -1 : open_data(t, err);
 }
 
-static int find_beginning(struct dt_trainer *t, struct dt_found *f, struct dt_err *err)
+static bool goes_on(const struct dt_trainer *t, const struct dt_found *f)
 {
-    return dt_resume_find(t, f, err) < 0 ? -1 : settle_batch(t, f->path[0] != '\0', err);
+    return dt_keeper_is_back(&t->keeper) || f->path[0];
 }
 
 static int open_work(struct dt_trainer *t, const struct dt_found *f, struct dt_err *err)
@@ -303,8 +321,8 @@ static int open_records(struct dt_trainer *t, const struct dt_found *f, struct d
 {
     if (keep_companions(t, f, err) < 0)
         return -1;
-    if (f->path[0])
-        dt_resume_settle(t, f->path);
+    if (goes_on(t, f))
+        dt_resume_settle(t, f);
     note_data(t);
     return open_metrics(t, err);
 }
@@ -330,19 +348,22 @@ int dt_trainer_open(struct dt_trainer *t, struct dt_context *context,
     dt_page_section(t->page, "setup");
     if (dt_mesh_open(&t->mesh, &shape, t->world, err) < 0 ||
         dt_agree(t->world, open_inputs(t, err), err) < 0 ||
-        dt_agree(t->world, find_beginning(t, &found, err), err) < 0 || open_zero(t, err) < 0 ||
-        dt_agree(t->world, open_work(t, &found, err), err) < 0 ||
-        first_weights(t, &found, err) < 0 ||
+        dt_agree(t->world, dt_resume_find(t, &found, err), err) < 0 ||
+        dt_keeper_find(t, found.step, err) < 0 ||
+        dt_agree(t->world, settle_batch(t, goes_on(t, &found), err), err) < 0 ||
+        open_zero(t, err) < 0 || dt_agree(t->world, open_work(t, &found, err), err) < 0 ||
+        first_weights(t, &found, err) < 0 || dt_keeper_begin(t, err) < 0 ||
         dt_agree(t->world, open_records(t, &found, err), err) < 0)
         return -1;
     say_warnings(t);
-    introduce(t, found.path);
+    introduce(t, &found);
     return 0;
 }
 
 void dt_trainer_close(struct dt_trainer *t)
 {
     dt_ckpt_close(t->saving.ckpt);
+    dt_keeper_close(&t->keeper);
     dt_metrics_close(t->metrics);
     dt_transformer_destroy(t->model);
     dt_zero_destroy(t->zero);

@@ -61,10 +61,13 @@ static int agree(struct dt_trainer *t, struct dt_agreement *own, struct dt_agree
     own->want = t->rank == 0 && wishes != t->saves_heard;
     t->saves_heard = wishes;
     dt_saver_tell(t, own);
+    dt_keeper_tell(t, &own->keep);
     *all = *own;
     double begun = seconds();
     int rc = dt_coll_all_reduce(t->world, all, sizeof *all / sizeof(double), DT_F64, DT_SUM, err);
     times->communication += seconds() - begun;
+    if (rc == 0)
+        dt_keeper_hear(t, &all->keep);
     return rc;
 }
 
@@ -98,8 +101,8 @@ static void take_times(struct dt_trainer *t, struct step_times *times)
     times->all = seconds() - times->begun;
 }
 
-static void report(struct dt_trainer *t, const struct step_times *times, double lr,
-                   const struct dt_zero_updated *updated)
+static struct dt_step_told report(struct dt_trainer *t, const struct step_times *times, double lr,
+                                  const struct dt_zero_updated *updated)
 {
     double tokens = (double)t->batch.train * (double)t->config->data.positions;
     const struct dt_mesh_axis *data = dt_trainer_data(t);
@@ -123,6 +126,7 @@ static void report(struct dt_trainer *t, const struct step_times *times, double 
         .optimizer_ms = times->optimizer * 1e3,
         .data_ms = times->data * 1e3,
         .checkpoint_ms = t->save_s * 1e3,
+        .vault_ms = t->vault_s * 1e3,
         .utilisation = (times->forward + times->backward + times->optimizer) / times->all};
     struct dt_page_values values = {.step = m.step,
                                     .saved = t->saving.saved,
@@ -130,15 +134,12 @@ static void report(struct dt_trainer *t, const struct step_times *times, double 
                                     .loss = m.loss,
                                     .tokens_per_s = m.tokens_per_s * share,
                                     .utilisation = m.utilisation};
-    t->told = values;
-    dt_page_update(t->page, &values);
-    t->save_s = 0;
-    if (t->metrics)
-        dt_metrics_step(t->metrics, &m);
+    t->save_s = t->vault_s = 0;
+    return (struct dt_step_told){.metrics = m, .page = values};
 }
 
 /* One step. *STOP: somebody was told to end. */
-static int step(struct dt_trainer *t, bool *stop, struct dt_err *err)
+static int step(struct dt_trainer *t, struct dt_step_told *told, bool *stop, struct dt_err *err)
 {
     struct step_times times = {.begun = seconds()};
     struct dt_agreement own = {0}, all;
@@ -161,7 +162,7 @@ static int step(struct dt_trainer *t, bool *stop, struct dt_err *err)
     t->skipped = updated.overflow ? t->skipped + 1 : 0;
     t->state.last_loss = all.loss_sum / (double)tokens;
     take_times(t, &times);
-    report(t, &times, lr, &updated);
+    *told = report(t, &times, lr, &updated);
     if (dt_saver_hear(t, &own, &all, err) < 0)
         return -1;
     *stop = all.stop > 0;
@@ -179,10 +180,11 @@ static int validate(struct dt_trainer *t, struct dt_err *err)
     double loss;
     if (!t->validation || t->config->train.validation_batches == 0)
         return 0;
-    if (dt_validate(t, &loss, err) < 0)
+    if (dt_keeper_settle(t, err) < 0 || dt_validate(t, &loss, err) < 0)
         return -1;
     if (t->metrics)
         dt_metrics_validation(t->metrics, t->state.step, loss);
+    dt_keeper_validated(t);
     return 0;
 }
 
@@ -228,7 +230,7 @@ static int finish_saving(struct dt_trainer *t, struct dt_err *err)
 static int fail_diverged(struct dt_trainer *t, struct dt_err *err)
 {
     char kept[80] = "";
-    if (finish_saving(t, err) < 0)
+    if (dt_keeper_settle(t, err) < 0 || finish_saving(t, err) < 0)
         return -1;
     if (t->saving.saved >= 0)
         snprintf(kept, sizeof kept, "; the last checkpoint holds step %lld",
@@ -247,6 +249,8 @@ static int finish(struct dt_trainer *t, enum dt_train_end end, struct dt_err *er
 {
     if (end == DT_TRAIN_DONE && is_diverging(t))
         return fail_diverged(t, err);
+    if (dt_keeper_settle(t, err) < 0)
+        return -1;
     if (t->state.step > 0 && save(t, err) < 0)
         return dt_err_wrap(err, "checkpoint of step %lld", (long long)t->state.step);
     if (finish_saving(t, err) < 0)
@@ -260,23 +264,45 @@ static int finish(struct dt_trainer *t, enum dt_train_end end, struct dt_err *er
     return dt_agree(t->world, -1, err);
 }
 
+/* What is due behind a step. OWED: a checkpoint; one that is due while steps are skipped is made
+ * after the first step that is not. */
+static int follow(struct dt_trainer *t, bool validation, bool *owed, struct dt_err *err)
+{
+    const struct dt_config_train *c = &t->config->train;
+    if (validation && (due(c->validate_every, t->state.step) || t->state.step == c->steps) &&
+        validate(t, err) < 0)
+        return dt_err_wrap(err, "validation after step %lld", (long long)t->state.step);
+    *owed = *owed || due(c->save_every, t->state.step) || is_wanted(t);
+    if (*owed && save(t, err) < 0)
+        return dt_err_wrap(err, "checkpoint of step %lld", (long long)t->state.step);
+    *owed = *owed && is_diverging(t);
+    return 0;
+}
+
+/* A world that is back from the vault does what the one before it did not come to. */
+static int catch_up(struct dt_trainer *t, bool *owed, struct dt_err *err)
+{
+    if (!dt_keeper_is_back(&t->keeper))
+        return 0;
+    dt_keeper_catch_up(t);
+    return follow(t, dt_keeper_owes_validation(t), owed, err);
+}
+
 static int loop(struct dt_trainer *t, enum dt_train_end *end, struct dt_err *err)
 {
     const struct dt_config_train *c = &t->config->train;
+    struct dt_step_told told;
     bool stop = false, owed = false;
+    if (catch_up(t, &owed, err) < 0)
+        return -1;
     while (t->state.step < c->steps && !stop) {
-        if (step(t, &stop, err) < 0)
+        if (step(t, &told, &stop, err) < 0)
             return dt_err_wrap(err, "step %lld", (long long)t->state.step + 1);
+        dt_keeper_take(t, &told);
         if (is_diverging(t) && t->skipped == c->max_skipped_steps)
             return fail_diverged(t, err);
-        bool last = t->state.step == c->steps;
-        if (!stop && (due(c->validate_every, t->state.step) || last) && validate(t, err) < 0)
-            return dt_err_wrap(err, "validation after step %lld", (long long)t->state.step);
-        /* One that is due while steps are skipped is made after the first step that is not. */
-        owed = owed || due(c->save_every, t->state.step) || is_wanted(t);
-        if (owed && save(t, err) < 0)
-            return dt_err_wrap(err, "checkpoint of step %lld", (long long)t->state.step);
-        owed = owed && is_diverging(t);
+        if (follow(t, !stop, &owed, err) < 0)
+            return -1;
     }
     *end = stop ? DT_TRAIN_STOPPED : DT_TRAIN_DONE;
     return finish(t, *end, err);

@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# Workers that die while a model trains, and a job that goes on behind the last step it has done: nothing that was told is
+# told again, and losses are, bit for bit, those of a run in which nobody died.
+
+import os
+import random
+import re
+import signal
+import time
+
+import servers
+import tap
+import training
+
+# Of the story that kills at random moments, and what they follow from.
+KILLS = int(os.environ.get("DT_VAULT_KILLS", "24"))
+SEED = int(os.environ.get("DT_VAULT_SEED", "16"))
+STEP = re.compile(r"^step +(\d+)/")
+BACK = r"^back at step (\d+)[^:]*: (.*)"
+
+
+def told(program):
+    """The steps that were told, in their order. One whose teller was killed before it could note that is told a second time at
+    once, and counts once."""
+    steps = [int(m.group(1)) for m in map(STEP.match, program.lines) if m]
+    return [step for i, step in enumerate(steps) if i == 0 or step != steps[i - 1]]
+
+
+def validations(program):
+    return [x for x in program.lines if re.search(r"^step.*  validation loss ", x)]
+
+
+def check_unbroken(s, program, config, whole, steps):
+    tap.check_equal(told(program), list(range(1, steps + 1)), "steps that were told")
+    tap.check_equal(s.losses(config), s.losses(whole), "losses")
+
+
+@training.story
+def one_rank(s):
+    """a rank that is killed costs no step, at any stage"""
+    for stage in range(4):
+        how = {"steps": 12, "stage": stage, "vault_every": 1}
+        whole, c = s.config("whole%d.json" % stage, **how), s.config("killed%d.json" % stage, **how)
+        s.run(whole, world=2)
+        program = s.start(c, world=2, dtrun=("--max-restarts", "1"))
+        program.expect(r"^step +4/")
+        os.kill(s.workers(program)[1], signal.SIGKILL)
+        tap.check_equal(program.end(), 0, "exit status")
+        back, who = program.expect(BACK).groups()
+        tap.check_equal(int(back) >= 4, True, "back at step %s" % back)
+        tap.check_equal(who, "ranks 0 and 1 from their own vaults", "who gave what")
+        check_unbroken(s, program, c, whole, 12)
+
+
+@training.story
+def killed_at_random(s):
+    """ranks killed with -9 at many random moments, one or all at once, in copies and on the way back too, cost no step"""
+    how = {"steps": KILLS * 12, "stage": 2, "vault_every": 1, "validate_every": 7, "validation_batches": 1, "data": {"validation": s.data}}
+    whole = s.config("whole.json", **how)
+    unbroken = s.run(whole, world=2)
+    c = s.config("killed.json", **how)
+    program = s.start(c, world=2, dtrun=("--max-restarts", "100000", "--monitor-interval", "0.05"))
+    chance = random.Random(SEED)
+    kills = 0
+    while kills < KILLS and program.popen.poll() is None:
+        if chance.random() < 0.8:
+            before = len(told(program))
+            training.wait_for(lambda: len(told(program)) > before or program.popen.poll() is not None, "a step")
+        time.sleep(chance.uniform(0, 0.04))
+        there = sorted(s.workers(program).values())
+        for pid in there if chance.random() < 0.2 else there and [chance.choice(there)]:
+            try:
+                os.kill(pid, signal.SIGKILL)
+                kills += 1
+            except ProcessLookupError:
+                pass  # it ended between the two
+    tap.check_equal(program.end(), 0, "exit status; it said\n" + "\n".join(program.lines[-40:]))
+    tap.comment("%d kills, %d times back" % (kills, sum("back at step" in x for x in program.lines)))
+    check_unbroken(s, program, c, whole, how["steps"])
+    tap.check_equal(list(dict.fromkeys(validations(program))), validations(unbroken), "validations")
+
+
+def join(s, server, config, nodes):
+    """One more node of one rank."""
+    return s.start_words([s.tools.dtrun, "--rdzv-backend", "c10d", "--rdzv-endpoint", "127.0.0.1:%d" % server.port, "--rdzv-id", "vault",
+                          "--rdzv-conf", "last_call_timeout=1,join_timeout=60", "--nnodes", nodes, "--no-python", s.tools.train,
+                          "--config", config])
+
+
+@training.story
+def others_join(s):
+    """nodes that join a job get their shards from those that are there: no step is lost, no sample is skipped or comes twice"""
+    steps = 100000
+    c = s.config(steps=steps, batch=60, stage=3, vault_every=1)
+    with servers.daemon(s.tools.rendezvous) as server:
+        nodes = [join(s, server, c, "3:5") for _ in range(3)]
+        for world in (4, 5):
+            training.wait_for(lambda: any(told(n) for n in nodes), "a step")
+            for n in nodes:
+                n.forget()
+            nodes.append(join(s, server, c, "3:5"))
+            teller = first_to_say(nodes, BACK)
+            back, who = teller.expect(BACK).groups()
+            tap.check_equal(who.startswith("ranks 0 "), True, who)
+            teller.expect(r"^step +%d/" % (int(back) + 3))
+        for n in nodes:
+            n.kill(signal.SIGTERM)
+        for n in nodes:
+            n.end()
+    rows = sorted(s.steps(c).items())
+    tap.check_equal([row["samples"] for _, row in rows], [60 * (i + 1) for i in range(len(rows))], "samples")
+    tap.check_equal(sorted(step for n in nodes for step in told(n)), list(range(1, len(rows) + 1)), "steps that were told")
+
+
+def first_to_say(programs, pattern):
+    training.wait_for(lambda: any(p.says(pattern) for p in programs), pattern)
+    return next(p for p in programs if p.says(pattern))
+
+
+training.main()

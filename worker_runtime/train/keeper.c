@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "worker_runtime/train/keeper.h"
+
+#include "base/clock.h"
+#include "base/say.h"
+#include "worker_runtime/coll/agree.h"
+#include "worker_runtime/train/inside.h"
+#include "worker_runtime/vault/move.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define WARM 2          /* copies that are not measured: memory is new to them */
+#define MEASURED 3      /* copies that are */
+#define WORTH 0.02      /* of a step, for a copy of it */
+#define EVERY_MOST 1000 /* steps, however short they are */
+
+/* -- coming back ------------------------------------------------------------------------------ */
+
+/* The checkpoint that was found, as choose.h compares it. Where a run has no name of its own nobody
+ * knows whose round it was. */
+static int64_t round_of_checkpoint(const struct dt_trainer *t)
+{
+    const char *id = dt_context_run_id(t->context);
+    bool named = *id && strcmp(id, "none") != 0;
+    bool ours = named && strncmp(t->state.run_id, id, sizeof t->state.run_id - 1) == 0;
+    return ours && t->state.round < dt_context_epoch(t->context) ? t->state.round : -1;
+}
+
+static int choose(struct dt_trainer *t, int64_t step, struct dt_err *err)
+{
+    struct dt_keeper *k = &t->keeper;
+    struct dt_vault_held own[DT_VAULT_HELD], *all;
+    dt_vault_list(k->vault, own, &t->warnings);
+    all = calloc((size_t)t->ranks, sizeof own);
+    int rc = all && k->last ? 0 : dt_err_set(err, DT_E_MEMORY, "no memory for lists of vaults");
+    rc = dt_agree(t->world, rc, err);
+    if (rc == 0)
+        rc = dt_coll_all_gather(t->world, own, all, sizeof own, DT_U8, err);
+    if (rc == 0)
+        rc = dt_vault_choose(all, t->ranks, step < 0 ? -1 : round_of_checkpoint(t), step, &k->back,
+                             err);
+    free(all);
+    return rc;
+}
+
+/* It has the right checksum; what would be a place in memory is looked at all the same. */
+static int check_state(struct dt_ckpt_state *s, struct dt_err *err)
+{
+    int most = (int)(sizeof s->micro_steps / sizeof s->micro_steps[0]);
+    s->run_id[sizeof s->run_id - 1] = '\0';
+    if (s->micro_steps_count >= 0 && s->micro_steps_count <= most && s->own_size <= sizeof s->own)
+        return 0;
+    return dt_err_set(err, DT_E_RUNTIME, "the state that the vault has is no state");
+}
+
+/* What all share, from who gives the first shard. */
+static int take_state(struct dt_trainer *t, struct dt_err *err)
+{
+    struct dt_keeper *k = &t->keeper;
+    const struct dt_vault_giver *giver = &k->back.giver[0];
+    if (k->back.state != (int64_t)sizeof *k->last)
+        return dt_err_set(err, DT_E_RUNTIME, "the vault is of another program");
+    if (giver->rank == t->rank) {
+        const struct dt_vault_slot *s = dt_vault_slot(k->vault, giver->source, giver->slot);
+        memcpy(k->last, dt_vault_slot_state(s), sizeof *k->last);
+        k->told = dt_vault_slot_header(s)->told;
+    }
+    if (dt_coll_broadcast(t->world, k->last, sizeof *k->last, DT_U8, giver->rank, err) < 0 ||
+        dt_coll_broadcast(t->world, &k->told, sizeof k->told, DT_U8, giver->rank, err) < 0 ||
+        check_state(&k->last->state, err) < 0)
+        return -1;
+    t->state = k->last->state;
+    t->skipped = k->last->skipped;
+    return 0;
+}
+
+int dt_keeper_find(struct dt_trainer *t, int64_t step, struct dt_err *err)
+{
+    struct dt_keeper *k = &t->keeper;
+    *k = (struct dt_keeper){.kept = -1};
+    if (t->config->train.vault == DT_VAULT_OFF)
+        return 0;
+    struct dt_vault_options o = {.job = dt_vault_job(dt_context_run_id(t->context), t->units,
+                                                     dt_shape_unit_count(&t->config->model.shape),
+                                                     sizeof *k->last),
+                                 .rank = t->rank,
+                                 .world = t->ranks,
+                                 .host = dt_context_host(t->context),
+                                 .epoch = dt_context_epoch(t->context)};
+    k->last = calloc(1, sizeof *k->last);
+    k->vault = k->last ? dt_vault_open(&o, err) : NULL;
+    if (choose(t, step, err) < 0)
+        return -1;
+    return dt_keeper_is_back(k) ? take_state(t, err) : 0;
+}
+
+int dt_keeper_load(struct dt_trainer *t, struct dt_err *err)
+{
+    const struct dt_vault_choice *back = &t->keeper.back;
+    struct dt_vault_shards s;
+    int64_t steps = t->state.optimizer_steps;
+    int rc = dt_vault_move(t->keeper.vault, back, dt_zero_layout(t->zero), t->world, &s, err);
+    s.state.steps = &steps;
+    if (rc == 0)
+        rc = dt_zero_load(t->zero, &s.state, err);
+    dt_vault_shards_finish(&s);
+    if (t->keeper.vault)
+        dt_vault_begin_from(t->keeper.vault, back->epoch, back->step);
+    return rc;
+}
+
+/* -- whether, and how often ------------------------------------------------------------------- */
+
+static int refuse(const struct dt_trainer *t, struct dt_err *err)
+{
+    return dt_err_set(
+        err, DT_E_RUNTIME,
+        "train.vault is \"%s\", but rank %d was given no vault: only dtrun makes one; "
+        "start the run with it, or leave train.vault at \"auto\"",
+        dt_vault_use_name(t->config->train.vault), t->rank);
+}
+
+int dt_keeper_begin(struct dt_trainer *t, struct dt_err *err)
+{
+    struct dt_keeper *k = &t->keeper;
+    const struct dt_config_train *c = &t->config->train;
+    int32_t can = k->vault != NULL;
+    if (c->vault == DT_VAULT_OFF)
+        return 0;
+    int rc = c->vault == DT_VAULT_AUTO || can ? 0 : refuse(t, err);
+    if (dt_agree(t->world, rc, err) < 0 ||
+        dt_coll_all_reduce(t->world, &can, 1, DT_I32, DT_MIN, err) < 0)
+        return -1;
+    k->on = can > 0;
+    k->every = c->vault_every > 0 ? c->vault_every : 1;
+    k->measured = c->vault_every > 0 ? WARM + MEASURED : 0;
+    return 0;
+}
+
+void dt_keeper_close(struct dt_keeper *k)
+{
+    dt_vault_close(k->vault);
+    dt_vault_choice_finish(&k->back);
+    free(k->last);
+    k->last = NULL;
+    k->vault = NULL;
+}
+
+/* All ranks have the same sums, and so decide alike. */
+static void measure(struct dt_trainer *t, const struct dt_keeping_news *all)
+{
+    struct dt_keeper *k = &t->keeper;
+    if (k->measured >= WARM + MEASURED || all->copy_s <= 0 || all->step_s <= 0)
+        return;
+    if (++k->measured <= WARM)
+        return;
+    k->copies_s += all->copy_s;
+    k->steps_s += all->step_s;
+    if (k->measured < WARM + MEASURED)
+        return;
+    double share = k->copies_s / k->steps_s, every = ceil(share / WORTH);
+    k->every = every < 1 ? 1 : every > EVERY_MOST ? EVERY_MOST : (int64_t)every;
+    if (t->metrics && k->every > 1)
+        dt_metrics_say(t->metrics,
+                       "the vault keeps one step in %lld: a copy takes %.1f %% of a step; "
+                       "train.vault_every says otherwise",
+                       (long long)k->every, 100 * share);
+}
+
+/* -- telling ---------------------------------------------------------------------------------- */
+
+static void tell(struct dt_trainer *t, const struct dt_step_told *s)
+{
+    t->told = s->page;
+    t->told.saved = t->saving.saved;
+    dt_page_update(t->page, &t->told);
+    if (t->metrics)
+        dt_metrics_step(t->metrics, &s->metrics);
+}
+
+/* What waited is safe on all ranks, or cannot be made so. */
+static void tell_waiting(struct dt_trainer *t)
+{
+    struct dt_keeper *k = &t->keeper;
+    k->waits = false;
+    tell(t, &k->last->told);
+    if (k->vault)
+        dt_vault_told(k->vault, DT_VAULT_TOLD_STEP);
+}
+
+bool dt_keeper_is_safe_here(const struct dt_trainer *t)
+{
+    return t->keeper.waits && !t->keeper.failed;
+}
+
+void dt_keeper_tell(struct dt_trainer *t, struct dt_keeping_news *own)
+{
+    struct dt_keeper *k = &t->keeper;
+    *own = (struct dt_keeping_news){.secured = dt_keeper_is_safe_here(t), .failed = k->failed};
+    if (k->copy_s > 0) {
+        own->copy_s = k->copy_s;
+        own->step_s = k->last->told.metrics.ms * 1e-3;
+    }
+    k->copy_s = 0;
+}
+
+void dt_keeper_hear(struct dt_trainer *t, const struct dt_keeping_news *all)
+{
+    struct dt_keeper *k = &t->keeper;
+    if (!k->on)
+        return;
+    measure(t, all);
+    if (k->waits && (all->secured == t->ranks || all->failed > 0)) {
+        if (all->failed == 0)
+            dt_vault_safe(k->vault, k->kept);
+        tell_waiting(t);
+    }
+    k->on = all->failed == 0;
+}
+
+int dt_keeper_settle(struct dt_trainer *t, struct dt_err *err)
+{
+    struct dt_keeping_news all;
+    if (!t->keeper.waits)
+        return 0;
+    dt_keeper_tell(t, &all);
+    if (dt_coll_all_reduce(t->world, &all, sizeof all / sizeof(double), DT_F64, DT_SUM, err) < 0)
+        return -1;
+    dt_keeper_hear(t, &all);
+    return 0;
+}
+
+/* -- keeping ---------------------------------------------------------------------------------- */
+
+static void say_failed(const struct dt_trainer *t, const struct dt_err *why)
+{
+    char who[40], line[sizeof why->text + 100];
+    snprintf(who, sizeof who, DT_TRAIN_PROGRAM ": rank %d", t->rank);
+    snprintf(line, sizeof line, "%s; training goes on without the vault", why->text);
+    dt_say_lines(who, line);
+}
+
+static void keep(struct dt_trainer *t, const struct dt_step_told *told)
+{
+    struct dt_keeper *k = &t->keeper;
+    struct dt_err why;
+    int64_t begun = dt_clock_monotonic_ns();
+    dt_page_section(t->page, "vault");
+    dt_trainer_note_state(t);
+    *k->last = (struct dt_kept_state){.state = t->state, .skipped = t->skipped, .told = *told};
+    struct dt_bytes state = {(const uint8_t *)k->last, sizeof *k->last};
+    k->kept = t->state.step;
+    k->failed = dt_vault_keep(k->vault, t->zero, k->kept, state, &why) < 0;
+    if (k->failed)
+        say_failed(t, &why);
+    k->copy_s = (double)(dt_clock_monotonic_ns() - begun) * 1e-9;
+    t->vault_s += k->copy_s;
+}
+
+void dt_keeper_take(struct dt_trainer *t, const struct dt_step_told *told)
+{
+    struct dt_keeper *k = &t->keeper;
+    if (!k->on || (k->kept >= 0 && t->state.step - k->kept < k->every)) {
+        tell(t, told);
+        return;
+    }
+    keep(t, told);
+    k->waits = true;
+    if (t->ranks > 1)
+        return;
+    struct dt_keeping_news own;
+    dt_keeper_tell(t, &own);
+    dt_keeper_hear(t, &own);
+}
+
+/* -- behind a comeback ------------------------------------------------------------------------ */
+
+int64_t dt_keeper_first_untold(const struct dt_trainer *t)
+{
+    bool told = !dt_keeper_is_back(&t->keeper) || (t->keeper.told & DT_VAULT_TOLD_STEP);
+    return told ? t->state.step + 1 : t->state.step;
+}
+
+void dt_keeper_catch_up(struct dt_trainer *t)
+{
+    if (dt_keeper_first_untold(t) == t->state.step)
+        tell_waiting(t);
+}
+
+void dt_keeper_validated(struct dt_trainer *t)
+{
+    const struct dt_keeper *k = &t->keeper;
+    int64_t held = k->kept >= 0 ? k->kept : dt_keeper_is_back(k) ? k->back.step : -1;
+    if (k->vault && held == t->state.step)
+        dt_vault_told(k->vault, DT_VAULT_TOLD_VALIDATION);
+}
+
+bool dt_keeper_owes_validation(const struct dt_trainer *t)
+{
+    return dt_keeper_is_back(&t->keeper) && !(t->keeper.told & DT_VAULT_TOLD_VALIDATION);
+}

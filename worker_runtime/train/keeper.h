@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The last steps of a run, kept in the vault, and when a step is told.
+ *
+ * A step that is told is never done again, so where ranks keep steps its line waits until all have
+ * it: they say so in the next step's own sum, or in a sum that is made when no step follows. */
+#ifndef DT_WORKER_RUNTIME_TRAIN_KEEPER_H
+#define DT_WORKER_RUNTIME_TRAIN_KEEPER_H
+
+#include "worker_runtime/ckpt/checkpoint.h"
+#include "worker_runtime/telemetry/metrics.h"
+#include "worker_runtime/vault/vault.h"
+
+#include <dtrun/page.h>
+
+struct dt_trainer;
+
+/* What is told of a step. */
+struct dt_step_told {
+    struct dt_step_metrics metrics;
+    struct dt_page_values page;
+};
+
+/* What goes into the vault beside shards, as it is: only the same program reads it. */
+struct dt_kept_state {
+    struct dt_ckpt_state state;
+    int64_t skipped;
+    struct dt_step_told told;
+};
+
+/* What a rank knows; summed over all. */
+struct dt_keeping_news {
+    double secured;        /* ranks that are safe with the step whose line waits */
+    double failed;         /* ranks that can keep none any more */
+    double copy_s, step_s; /* how long the last copy took, and the last step; 0: not measured */
+};
+
+struct dt_keeper {
+    struct dt_vault *vault; /* NULL: this rank has none */
+    bool on;                /* steps are kept; the same on all ranks, as is all below */
+    bool failed;            /* on this rank alone, and not yet told */
+    bool waits;             /* the step kept last is not told */
+    struct dt_kept_state *last;
+    int64_t every; /* steps from one copy to the next */
+    int64_t kept;  /* the step of the last copy; -1: none in this world */
+    double copy_s; /* that the last copy took; of this rank */
+    /* Until it is known how often is not too often. */
+    int measured;
+    double copies_s, steps_s;
+
+    struct dt_vault_choice back; /* what this world began from; .world 0: not from the vault */
+    uint32_t told;               /* enum dt_vault_told, of that step */
+};
+
+/* What the vaults of all ranks come to: the state into the trainer, where it is newer than the
+ * checkpoint of step STEP that was found (-1: none). Collective. */
+int dt_keeper_find(struct dt_trainer *t, int64_t step, struct dt_err *err);
+static inline bool dt_keeper_is_back(const struct dt_keeper *k)
+{
+    return k->back.world > 0;
+}
+/* The shards of that step, into the trainer's parameters. Collective. */
+int dt_keeper_load(struct dt_trainer *t, struct dt_err *err);
+/* Whether steps are kept from here on. Collective. */
+int dt_keeper_begin(struct dt_trainer *t, struct dt_err *err);
+void dt_keeper_close(struct dt_keeper *k);
+
+/* The step at hand is done, and TOLD is what there is to tell of it: keeps the one, and tells the
+ * other, now or later. Not collective. */
+void dt_keeper_take(struct dt_trainer *t, const struct dt_step_told *told);
+/* Whether the step kept last is safe, should this process die now. */
+bool dt_keeper_is_safe_here(const struct dt_trainer *t);
+void dt_keeper_tell(struct dt_trainer *t, struct dt_keeping_news *own);
+void dt_keeper_hear(struct dt_trainer *t, const struct dt_keeping_news *all);
+/* Both, for what waits to be told, where no step follows at once. Collective. */
+int dt_keeper_settle(struct dt_trainer *t, struct dt_err *err);
+
+/* Behind the steps that are told: the first that is not. */
+int64_t dt_keeper_first_untold(const struct dt_trainer *t);
+/* The step that this world began from, if it was never told. */
+void dt_keeper_catch_up(struct dt_trainer *t);
+/* A validation behind the step at hand was told; and whether one is to be made of the step that
+ * this world began from. */
+void dt_keeper_validated(struct dt_trainer *t);
+bool dt_keeper_owes_validation(const struct dt_trainer *t);
+
+#endif
