@@ -7,7 +7,7 @@
 
 #include "agent/look/process.h"
 #include "agent/look/python_stack.h"
-#include "agent/process/cgroup.h"
+#include "base/cgroup.h"
 #include "base/clock.h"
 
 /* Processes whose turn has not come by then are not looked at. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/process/fork_limits.h"
 
-#include "agent/process/cgroup.h"
+#include "base/cgroup.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -4,7 +4,7 @@
 #ifndef DT_AGENT_PROCESS_OOM_H
 #define DT_AGENT_PROCESS_OOM_H
 
-#include "agent/process/cgroup.h"
+#include "base/cgroup.h"
 
 enum dt_oom_kind {
     DT_OOM_NO,     /* or nobody can tell */

@@ -4,7 +4,7 @@
 #ifndef DT_TESTS_CGROUP_H
 #define DT_TESTS_CGROUP_H
 
-#include "agent/process/cgroup.h"
+#include "base/cgroup.h"
 #include "tests/lib/check.h"
 
 #include <errno.h>

@@ -3,8 +3,8 @@
  * process is in: its limits, and how many processes the kernel has killed in it for want of memory.
  * Version 2, or version 1 where that has the controller. Reads what the kernel shows, and decides
  * nothing. */
-#ifndef DT_AGENT_PROCESS_CGROUP_H
-#define DT_AGENT_PROCESS_CGROUP_H
+#ifndef DT_BASE_CGROUP_H
+#define DT_BASE_CGROUP_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "agent/process/cgroup.h"
+#include "base/cgroup.h"
 
 #include "base/buf.h"
 #include "base/fs.h"

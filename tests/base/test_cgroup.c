@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Control groups as kernels of several kinds show them, in a folder that stands for "/". */
-#include "agent/process/cgroup.h"
+#include "base/cgroup.h"
 #include "base/fs.h"
 #include "tests/lib/check.h"
 #include "tests/lib/folder.h"
