@@ -35,7 +35,6 @@ enum dt_vault_use {
     DT_VAULT_OFF,
     DT_VAULT_LOCAL, /* or the run does not begin */
 };
-const char *dt_vault_use_name(enum dt_vault_use use);
 
 struct dt_config_train {
     int64_t steps; /* 0: not written */

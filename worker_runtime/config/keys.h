@@ -31,6 +31,7 @@ struct dt_draft {
     int hysteresis;
     bool consecutive_hysteresis;
     int communication_type;
+    int vault; /* enum dt_vault_use */
     int overlap;
     bool prescale;
     double predivide;
@@ -121,7 +122,6 @@ int dt_take_recompute(const struct dt_reading *r, const struct cJSON *v);
 int dt_take_model(const struct dt_reading *r, const struct cJSON *v);
 int dt_take_raw_width(const struct dt_reading *r, const struct cJSON *v);
 int dt_take_timeout(const struct dt_reading *r, const struct cJSON *v);
-int dt_take_vault(const struct dt_reading *r, const struct cJSON *v);
 int dt_take_balance(const struct dt_reading *r, const struct cJSON *v);
 
 #endif

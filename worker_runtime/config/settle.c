@@ -315,6 +315,7 @@ static int settle_train(const struct dt_reading *r)
     t->log_every = d->log_every >= 0        ? d->log_every
                    : d->steps_per_print > 0 ? d->steps_per_print
                                             : LOG_EVERY;
+    t->vault = (enum dt_vault_use)d->vault;
     if (t->save_every > 0 && !t->save_dir)
         return contradiction(r, "train.save_every: train.save_dir does not say where to");
     if (t->validate_every > 0 && !d->c.data.validation)

@@ -219,25 +219,6 @@ int dt_take_timeout(const struct dt_reading *r, const struct cJSON *v)
     return 0;
 }
 
-static const char *const vault_uses[] = {
-    [DT_VAULT_AUTO] = "auto", [DT_VAULT_OFF] = "off", [DT_VAULT_LOCAL] = "local"};
-
-const char *dt_vault_use_name(enum dt_vault_use use)
-{
-    return vault_uses[use];
-}
-
-int dt_take_vault(const struct dt_reading *r, const struct cJSON *v)
-{
-    size_t count = sizeof vault_uses / sizeof *vault_uses;
-    for (size_t i = 0; cJSON_IsString(v) && i < count; i++)
-        if (strcmp(v->valuestring, vault_uses[i]) == 0) {
-            r->draft->c.train.vault = (enum dt_vault_use)i;
-            return 0;
-        }
-    return dt_config_refuse(r, v, "expected \"auto\", \"off\" or \"local\"");
-}
-
 int dt_take_balance(const struct dt_reading *r, const struct cJSON *v)
 {
     static const char *const names[] = {"policy", NULL};
