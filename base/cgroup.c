@@ -207,6 +207,44 @@ struct dt_cgroup_memory dt_cgroup_memory(const struct dt_cgroup *g)
     return m;
 }
 
+/* Number KEY of a file of many; -1: it is not there. */
+static int64_t number_of(const struct dt_cgroup *g, const char *folder, const char *name,
+                         const char *key)
+{
+    char *text = read_in(g, folder, name);
+    int64_t n = value_of(text, key);
+    free(text);
+    return n;
+}
+
+static int64_t host_memory_left(const struct dt_cgroup *g)
+{
+    int64_t kib = number_of(g, "", "proc/meminfo", "MemAvailable:");
+    return kib < 0 ? -1 : kib * 1024;
+}
+
+int64_t dt_cgroup_memory_left(const struct dt_cgroup *g)
+{
+    const char *limit = g->v2 ? "memory.max" : "memory.limit_in_bytes";
+    const char *used = g->v2 ? "memory.current" : "memory.usage_in_bytes";
+    const char *idle = g->v2 ? "inactive_file" : "total_inactive_file";
+    int64_t left = host_memory_left(g);
+    char folder[DT_CGROUP_PATH];
+    if (!*g->folder)
+        return left;
+    memcpy(folder, g->folder, sizeof folder);
+    do {
+        int64_t max = number_in(g, folder, limit), now = number_in(g, folder, used);
+        int64_t files = number_of(g, folder, "memory.stat", idle);
+        if (max < 0 || now < 0)
+            continue;
+        now -= files > 0 ? files : 0;
+        int64_t here = max > now ? max - now : 0;
+        left = left < 0 || here < left ? here : left;
+    } while (go_up(g, folder));
+    return left;
+}
+
 int64_t dt_cgroup_memory_limit(const struct dt_cgroup *g)
 {
     return dt_cgroup_memory(g).limit;

@@ -46,6 +46,11 @@ struct dt_cgroup_memory {
 };
 struct dt_cgroup_memory dt_cgroup_memory(const struct dt_cgroup *g);
 
+/* Bytes that this host has left, or the group where it is in one that has fewer: what a process can
+ * have besides what is in use. Pages of files that nobody read lately are not in use. -1: nobody
+ * tells. G: of "memory". */
+int64_t dt_cgroup_memory_left(const struct dt_cgroup *g);
+
 /* The group that has least room for another process, ours or one that it is in. */
 struct dt_cgroup_pids {
     int64_t max, current;

@@ -112,6 +112,27 @@ TEST(the_least_limit_on_the_way_up_counts)
     CHECK_EQ(dt_cgroup_memory(&g).used, 1024);
 }
 
+TEST(what_is_left_is_the_least_of_host_and_groups)
+{
+    struct dt_cgroup g;
+    put("left", "/proc/self/mountinfo", V2_MOUNT);
+    put("left", "/proc/self/cgroup", "0::/job/worker\n");
+    dt_cgroup_find(&g, "memory", at("left"));
+    CHECK_EQ(dt_cgroup_memory_left(&g), -1);
+    put("left", "/proc/meminfo", "MemTotal: 900 kB\nMemAvailable:     500 kB\n");
+    CHECK_EQ(dt_cgroup_memory_left(&g), 500 * 1024);
+    put("left", "/sys/fs/cgroup/job/memory.max", "100000\n");
+    CHECK_EQ(dt_cgroup_memory_left(&g), 500 * 1024); /* it does not tell what is used */
+    put("left", "/sys/fs/cgroup/job/memory.current", "80000\n");
+    CHECK_EQ(dt_cgroup_memory_left(&g), 20000);
+    put("left", "/sys/fs/cgroup/job/memory.stat",
+        "anon 50000\ninactive_file 30000\nactive_file 1\n");
+    CHECK_EQ(dt_cgroup_memory_left(&g), 50000);
+    put("left", "/sys/fs/cgroup/job/worker/memory.max", "1000\n");
+    put("left", "/sys/fs/cgroup/job/worker/memory.current", "4000\n");
+    CHECK_EQ(dt_cgroup_memory_left(&g), 0);
+}
+
 TEST(the_group_of_another_process_is_its_own)
 {
     struct dt_cgroup g;

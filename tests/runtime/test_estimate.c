@@ -184,6 +184,8 @@ TEST(the_table_says_what_fits_and_what_would)
     CHECK(strstr(text, "\n* 0 ") && strstr(text, "\n  3 "));
     CHECK(strstr(text, " of 23 GiB with 2 ranks on the host: it fits\n"));
     CHECK(!strstr(text, "it would fit"));
+    CHECK(strstr(text, "\nthe vault takes ") &&
+          strstr(text, " besides of this host's 23 GiB: it fits\n"));
 
     size_t stage1 = 2 * of(&c, 2, 2, 1).total;
     CHECK(stage1 < 2 * of(&c, 2, 2, 0).total);

@@ -54,6 +54,30 @@ def one_rank(s):
 
 
 @training.story
+def asked_for(s):
+    """a vault that is asked for and is not there is refused; "auto" and "off" go without"""
+    c = s.config(steps=2)
+    s.run(c, "--set", "train.vault=local", world=0, status=1).expect(r'train\.vault asks for a vault, but rank 0 was given none: only dtrun')
+    for vault, world in (("auto", 0), ("off", 2)):
+        program = s.run(c, "--set", "train.vault=" + vault, world=world)
+        tap.check_equal([x for x in program.lines if "vault" in x], [], "said of the vault")
+
+
+@training.story
+def rarely(s):
+    """one step in three is kept: those behind it are done again, and all losses are the same"""
+    how = {"steps": 12, "vault_every": 3}
+    whole, c = s.config("whole.json", **how), s.config("killed.json", **how)
+    s.run(whole, world=2)
+    program = s.start(c, world=2, dtrun=("--max-restarts", "1"))
+    program.expect(r"^step +6/")
+    os.kill(s.workers(program)[0], signal.SIGKILL)
+    tap.check_equal(program.end(), 0, "exit status")
+    tap.check_equal(int(program.expect(BACK).group(1)) % 3, 1, "the step kept last, of 1, 4, 7, 10")
+    tap.check_equal(s.losses(c), s.losses(whole), "losses")
+
+
+@training.story
 def killed_at_random(s):
     """ranks killed with -9 at many random moments, one or all at once, in copies and on the way back too, cost no step"""
     how = {"steps": KILLS * 12, "stage": 2, "vault_every": 1, "validate_every": 7, "validation_batches": 1, "data": {"validation": s.data}}

@@ -5,6 +5,7 @@
 #include "worker_runtime/train/estimate.h"
 
 #include "worker_runtime/model/transformer.h"
+#include "worker_runtime/train/keeper.h"
 #include "worker_runtime/zero/layout.h"
 
 #include <stdlib.h>
@@ -176,6 +177,8 @@ int dt_estimate(const struct dt_config *c, const struct dt_estimate_place *at, i
     out->activations = activations_of(&p);
     out->scratch = at->gpus > 0 ? at->gpu.scratch : 0;
     out->snapshot = c->train.save_dir ? l.shard * sizeof(float) * 3 : 0;
+    if (c->train.vault != DT_VAULT_OFF)
+        out->vault = dt_vault_bytes(l.shard, sizeof(struct dt_kept_state));
     out->total = out->params + out->grads + out->optimizer + out->scratch;
     add(&out->total, out->activations);
     if (at->gpus <= 0)

@@ -25,7 +25,8 @@ struct dt_estimate {
     size_t activations; /* of a micro-batch */
     size_t scratch;     /* what ops of a GPU work in; 0 where none is there to say */
     size_t snapshot;    /* what a checkpoint is written from while training goes on; the host's */
-    size_t total;       /* but for the snapshot of a rank on a GPU that is there */
+    size_t vault;       /* its last two steps; the host's */
+    size_t total;       /* but for the vault, and the snapshot of a rank on a GPU that is there */
 };
 
 /* Of each rank. */

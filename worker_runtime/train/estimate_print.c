@@ -190,6 +190,23 @@ static void print_end(const struct dt_config *c, const struct dt_estimate_place 
                   at->local, at->local == 1 ? "" : "s", verdict(fits(c, at, c->zero.stage)));
 }
 
+/* On a host of the job that dtrun starts: what of its memory is not a GPU's. */
+static void print_vault(const struct dt_config *c, const struct dt_estimate_place *at,
+                        const struct dt_estimate *e, struct dt_buf *out)
+{
+    char vault[24], there[24];
+    size_t vaults = times(e->vault, at->local), other = at->gpus > 0 ? e->snapshot : e->total, all;
+    if (e->vault == 0)
+        return;
+    bool fit = !__builtin_add_overflow(vaults, times(other, at->local), &all) && all <= at->memory;
+    dt_buf_printf(out, "the vault takes %s besides of this host's %s: %s\n",
+                  size_text(vaults, vault), size_text(at->memory, there), verdict(fit));
+    if (!fit && fits(c, at, c->zero.stage))
+        dt_buf_printf(out, c->train.vault == DT_VAULT_AUTO
+                               ? "so the run goes without, as train.vault is \"auto\"\n"
+                               : "the run would be refused, as train.vault is not \"auto\"\n");
+}
+
 void dt_estimate_print(const struct dt_config *c, const struct dt_estimate_place *at,
                        struct dt_buf *out)
 {
@@ -204,6 +221,7 @@ void dt_estimate_print(const struct dt_config *c, const struct dt_estimate_place
         if (dt_estimate(c, at, stage, &e, NULL) == 0)
             print_row(&e, stage, stage == c->zero.stage, at->gpus > 0, fits(c, at, stage), out);
     (at->gpus > 0 ? print_gpu_end : print_end)(c, at, &own, out);
+    print_vault(c, at, &own, out);
     if (!fits(c, at, c->zero.stage))
         print_hint(c, at, out);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "worker_runtime/train/keeper.h"
 
+#include "base/cgroup.h"
 #include "base/clock.h"
 #include "base/say.h"
 #include "worker_runtime/coll/agree.h"
@@ -113,29 +114,36 @@ int dt_keeper_load(struct dt_trainer *t, struct dt_err *err)
 
 /* -- whether, and how often ------------------------------------------------------------------- */
 
-static int refuse(const struct dt_trainer *t, struct dt_err *err)
+static int check(const struct dt_trainer *t, struct dt_err *err)
 {
-    return dt_err_set(
-        err, DT_E_RUNTIME,
-        "train.vault is \"%s\", but rank %d was given no vault: only dtrun makes one; "
-        "start the run with it, or leave train.vault at \"auto\"",
-        dt_vault_use_name(t->config->train.vault), t->rank);
+    const struct dt_keeper *k = &t->keeper;
+    struct dt_cgroup memory;
+    if (!k->vault)
+        return dt_err_set(
+            err, DT_E_RUNTIME,
+            "train.vault asks for a vault, but rank %d was given none: only dtrun makes "
+            "one; start the run with it, or leave train.vault at \"auto\"",
+            t->rank);
+    dt_cgroup_find(&memory, "memory", "");
+    return dt_vault_check_room(k->vault, dt_zero_layout(t->zero)->shard, sizeof *k->last,
+                               dt_context_local_world(t->context), dt_cgroup_memory_left(&memory),
+                               err);
 }
 
 int dt_keeper_begin(struct dt_trainer *t, struct dt_err *err)
 {
     struct dt_keeper *k = &t->keeper;
     const struct dt_config_train *c = &t->config->train;
-    int32_t can = k->vault != NULL;
+    struct dt_err why;
     if (c->vault == DT_VAULT_OFF)
         return 0;
-    int rc = c->vault == DT_VAULT_AUTO || can ? 0 : refuse(t, err);
-    if (dt_agree(t->world, rc, err) < 0 ||
-        dt_coll_all_reduce(t->world, &can, 1, DT_I32, DT_MIN, err) < 0)
-        return -1;
-    k->on = can > 0;
+    k->on = dt_agree(t->world, check(t, &why), &why) == 0;
     k->every = c->vault_every > 0 ? c->vault_every : 1;
     k->measured = c->vault_every > 0 ? WARM + MEASURED : 0;
+    if (!k->on && c->vault != DT_VAULT_AUTO)
+        return dt_err_set(err, why.code, "%s", why.text);
+    if (!k->on && k->vault && t->rank == 0)
+        dt_buf_printf(&t->warnings, "no step is kept in memory: %s\n", why.text);
     return 0;
 }
 

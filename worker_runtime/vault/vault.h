@@ -5,7 +5,6 @@
  *     image.[ch]   the format, and one file in it: own steps, or a neighbour's
  *     choose.[ch]  which step all can come back to, and who gives which shard
  *     move.[ch]    shards to where they belong in this world
- *     room.[ch]    whether this machine has memory for it
  *     vault.[ch]   the two images of a worker, together
  *
  * After a step each rank copies its shards, and what all share, into the slot that does not hold
@@ -50,6 +49,13 @@ const struct dt_vault_slot *dt_vault_slot(const struct dt_vault *v, enum dt_vaul
 void dt_vault_begin_from(struct dt_vault *v, int64_t epoch, int64_t step);
 
 /* -- keeping ---------------------------------------------------------------------------------- */
+
+/* What the vault of one rank takes, of which a shard has so many numbers. */
+size_t dt_vault_bytes(size_t shard, size_t state_size);
+/* -1 and *err: the vaults of LOCAL ranks on this host, V among them, take more than the LEFT bytes
+ * it has (-1: nobody knows), beside what they have taken already. */
+int dt_vault_check_room(const struct dt_vault *v, size_t shard, size_t state_size, int local,
+                        int64_t left, struct dt_err *err);
 
 /* Copies Z's shards and STATE, of STEP, and seals them: when it is back, this process may die. -1
  * and *err: there is no memory. Not collective. */
