@@ -4,7 +4,8 @@
 # vocabulary 8192: 13.9 million parameters), batches of 4 x 256 tokens for each rank, fp32, AdamW, clipping. One process with two
 # threads; then two ranks of one thread: DDP, ZeroRedundancyOptimizer and FSDP beside our stages 0 to 3. PyTorch is that of the trixie root
 # (scripts/make-root trixie) with OpenBLAS preloaded, as Debian's default there is the reference BLAS. Rounds alternate; medians of
-# steps, least of rounds. Then what a checkpoint every 50 steps costs.
+# steps, least of rounds; without the vault, as PyTorch has none. Then what a copy into it at each step costs, and what a
+# checkpoint every 50 steps does.
 # Exit status: 0 when measured, met or not; 1 when something could not be; 2 for a bad command line.
 set -eu
 export LC_ALL=C
@@ -63,7 +64,7 @@ ours() {
     python3 "$here/train/measure.py" "$tmp/metrics" \
         "$build/launcher/dtrun" --standalone --nproc-per-node "$ranks" "$build/worker_runtime/dtrun-train" \
         --config "$here/train/model.json" --set "data.train=$tmp/tokens.bin" --set "zero_optimization.stage=$stage" \
-        --set "train.threads=$threads" --set "train.steps=$((steps + 3))" --set "train.metrics=$tmp/metrics" "$@" \
+        --set "train.threads=$threads" --set "train.steps=$((steps + 3))" --set "train.metrics=$tmp/metrics" --set train.vault=off "$@" \
         2>>"$tmp/log" >>"$tmp/$name" || {
         tail -n 20 "$tmp/log" >&2
         exit 1
@@ -80,6 +81,7 @@ for _ in $(seq "$rounds"); do
         ours "dtrun-stage$stage" "$stage" 2 1
     done
 done
+ours dtrun-vault 2 2 1 --set train.vault=local --set train.vault_every=1
 ours dtrun-saves 2 2 1 --set "train.steps=153" --set "train.save_every=50" --set "train.save_dir=$tmp/checkpoints"
 uptime
 python3 "$here/train/table.py" "$tmp"

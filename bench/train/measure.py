@@ -21,6 +21,7 @@ print(
             # The largest process below: a rank.
             "rss_mib": resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024,
             # That each checkpoint held training up: the copy, and what the step behind it took longer.
+            "vault_ms": statistics.median([row["vault_ms"] for row in rows if "ms" in row][3:]),
             "stalls": [row["checkpoint_ms"] + row["ms"] - statistics.median(ms) for row in rows if row.get("checkpoint_ms")],
         }
     )

@@ -40,6 +40,9 @@ for ours, theirs, what, ranks in PAIRS:
     else:
         left += "| - | - | - | - |"
     print(left)
+for row in read("dtrun-vault"):
+    print("a copy into the vault at each step: %.1f ms beside the median step of %.0f ms, %.1f %% of one" % (
+        row["vault_ms"], row["ms"], 100 * row["vault_ms"] / row["ms"]))
 for row in read("dtrun-saves"):
     print("checkpoint every 50 steps: %.1f ms beyond the median step of %.0f ms, %.1f %% of one" % (
         statistics.median(row["stalls"]), row["ms"], 100 * statistics.median(row["stalls"]) / row["ms"]))

@@ -33,6 +33,8 @@ VARIABLES = {
     "DTRUN_LOG_DIR": "ours alone",
     "DTRUN_PROGRESS_FD": "ours alone",
     "DTRUN_ROUND": "ours alone",
+    "DTRUN_VAULT_FD": "ours alone",
+    "DTRUN_VAULT_PEER_FD": "ours alone",
     "NCCL_PROFILER_PLUGIN": "ours alone",
     "DTRUN_RESTART_COUNT": "ours alone",
     "TORCHELASTIC_SIGNALS_TO_HANDLE": "of newer torchruns, and ours",
