@@ -179,7 +179,7 @@ TEST(damage_is_told_and_steps_of_others_do_not_count)
     dt_vault_list(v, held, &said);
     CHECK_EQ(held[0].source, DT_VAULT_NOTHING);
     CHECK_STR(dt_buf_cstr(&said),
-              "rank 0: one step in the vault is of no use: block 1 of 1 is damaged\n");
+              "a step in the vault of rank 0 is of no use: block 1 of 1 is damaged\n");
     dt_buf_finish(&said);
     dt_vault_close(v);
     close_bench(&b);

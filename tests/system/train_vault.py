@@ -63,6 +63,46 @@ def asked_for(s):
         tap.check_equal([x for x in program.lines if "vault" in x], [], "said of the vault")
 
 
+# What becomes of the vault of rank 1, slot by slot, before the second attempt; who then has what to go on from.
+DAMAGE = {
+    "a flipped bit in each slot": ("printf x | dd of=$f bs=1 seek=200000; printf x | dd of=$f bs=1 seek=$((second + 200000))", False),
+    "a header of noise": ("head -c 4096 /dev/urandom | dd of=$f; head -c 4096 /dev/urandom | dd of=$f seek=$second oflag=seek_bytes", False),
+    "a file cut off": ("truncate -s 150000 $f", False),
+    "a file that is empty": ("truncate -s 0 $f", False),
+    "one slot of noise": ("head -c 300000 /dev/urandom | dd of=$f", True),
+}
+
+
+@training.story
+def damaged(s):
+    """what is damaged in the vault does not count: the step before, or the checkpoint, is gone on from, and no bit is other"""
+    how = {"steps": 12, "stage": 2, "vault_every": 1}
+    whole = s.config("whole.json", **how)
+    s.run(whole, world=2)
+    for what, (damage, other_slot) in DAMAGE.items():
+        name = what.replace(" ", "_")
+        c = s.config(name + ".json", save_every=2, save_dir=s.path(name), **how)
+        script = s.path(name + ".sh")
+        with open(script, "w", encoding="utf-8") as f:
+            f.write("f=/proc/self/fd/$DTRUN_VAULT_FD\nsecond=%d\n" % (1 << 40))
+            f.write('[ "$RANK$TORCHELASTIC_RESTART_COUNT" != 11 ] || { %s; } 2>/dev/null\n' % damage.replace("dd ", "dd conv=notrunc "))
+            f.write('exec "$@"\n')
+        program = s.start_words([s.tools.dtrun, "--nproc-per-node", "2", "--max-restarts", "1", "--no-python", "/bin/sh", script,
+                                 s.tools.train, "--config", c])
+        program.expect(r"^step +5/")
+        os.kill(s.workers(program)[1], signal.SIGKILL)
+        tap.check_equal(program.end(), 0, "%s: exit status; it said\n%s" % (what, "\n".join(program.lines)))
+        said = {
+            "back": any(re.search(BACK, x) for x in program.lines),
+            "resumed": any(x.startswith("resumed from ") for x in program.lines),
+        }
+        if not other_slot:
+            tap.check_equal(said, {"back": False, "resumed": True}, "%s: it said\n%s" % (what, "\n".join(program.lines)))
+        if "flipped" in what or "cut" in what:
+            tap.check_equal(program.says(r"rank 1: a step in the vault of rank 1 is of no use: "), True, "that it is damaged: " + what)
+        tap.check_equal(s.losses(c), s.losses(whole), "losses: " + what)
+
+
 @training.story
 def rarely(s):
     """one step in three is kept: those behind it are done again, and all losses are the same"""

@@ -82,15 +82,14 @@ static struct dt_vault_held held_of(const struct dt_vault *v, const struct dt_va
 static void list_image(struct dt_vault *v, struct dt_vault_image *i, enum dt_vault_source source,
                        struct dt_vault_held held[DT_VAULT_SLOTS], struct dt_buf *said)
 {
-    const char *whose =
-        source == DT_VAULT_OWN ? "in the vault" : "in the copy of a neighbour's vault";
+    const char *whose = source == DT_VAULT_OWN ? "vault" : "neighbour's copy";
     for (int n = 0; n < DT_VAULT_SLOTS; n++) {
         struct dt_vault_facts f;
         struct dt_err why;
         if (dt_vault_image_look(i, n, v->o.job, &f, &why))
             held[n] = held_of(v, &f, source, n);
         else if (*why.text)
-            dt_buf_printf(said, "rank %d: one step %s is of no use: %s\n", v->o.rank, whose,
+            dt_buf_printf(said, "a step in the %s of rank %d is of no use: %s\n", whose, v->o.rank,
                           why.text);
     }
 }
