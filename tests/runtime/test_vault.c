@@ -45,6 +45,7 @@ static const char *steps(struct dt_vault *v)
     *text = '\0';
     dt_vault_list(v, held, &said);
     CHECK_STR(dt_buf_cstr(&said), "");
+    dt_buf_finish(&said);
     for (int i = 0; i < DT_VAULT_HELD; i++)
         if (held[i].source)
             n += (size_t)snprintf(text + n, sizeof text - n, "%lld.%lld ", (long long)held[i].epoch,

@@ -82,6 +82,7 @@ struct dt_metrics *dt_metrics_open(const struct dt_metrics_options *o, int64_t f
         return NULL;
     }
     m->every = o->every;
+    m->steps = o->steps;
     m->round = o->round;
     m->breakdown = o->breakdown;
     dt_metrics_console_init(&m->console, o);

@@ -30,6 +30,7 @@ struct dt_metrics_options {
     bool terminal;        /* a progress bar with the time left, too */
     int columns;          /* of the terminal; 0: ask it */
     int64_t every;        /* steps between lines; 0: none */
+    int64_t steps;        /* there will be; 0: the first step says */
     bool breakdown;       /* lines tell where the time went */
     const char *jsonl;    /* path; NULL: none */
     int64_t round;        /* of the job; lines name it */

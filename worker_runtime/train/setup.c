@@ -210,6 +210,7 @@ static int open_metrics(struct dt_trainer *t, struct dt_err *err)
                                    .console = t->options->console,
                                    .terminal = t->options->terminal,
                                    .every = c->log_every,
+                                   .steps = c->steps,
                                    .breakdown = c->breakdown,
                                    .jsonl = *own ? own : c->metrics,
                                    .round = dt_context_epoch(t->context),
