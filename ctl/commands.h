@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What dtrun-ctl does, over a connection that is greeted. Each appends what it found to OUT; -1 and
- * *err where that is not what was asked for, and OUT may hold something nevertheless. */
+/* What dtrun-ctl does, but for a report over a connection that is greeted. Each appends what it
+ * found to OUT; -1 and *err where that is not what was asked for, and OUT may hold something
+ * nevertheless. */
 #ifndef DT_CTL_COMMANDS_H
 #define DT_CTL_COMMANDS_H
 
@@ -23,6 +24,9 @@ int dt_ctl_run_save(const struct dt_ctl_options *o, struct dt_sync_control *c, s
                     struct dt_err *err);
 int dt_ctl_run_pause(const struct dt_ctl_options *o, struct dt_sync_control *c, struct dt_buf *out,
                      struct dt_err *err); /* and resume */
+
+/* Of files; to the file that is asked for, else to OUT. */
+int dt_ctl_report(const struct dt_ctl_options *o, struct dt_buf *out, struct dt_err *err);
 
 /* Says that the rendezvous knows no run of that name: -1. */
 int dt_ctl_no_run(const struct dt_ctl_options *o, struct dt_err *err);

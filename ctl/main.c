@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* dtrun-ctl: read the options, ask, print. */
+/* dtrun-ctl: read the options, ask or read files, print. */
 #include "base/say.h"
 #include "ctl/commands.h"
 
@@ -8,6 +8,7 @@
 typedef int command_fn(const struct dt_ctl_options *o, struct dt_sync_control *c,
                        struct dt_buf *out, struct dt_err *err);
 
+/* Those that ask a rendezvous. */
 static command_fn *const commands[DT_CTL_COMMANDS] = {
     [DT_CTL_STATUS] = dt_ctl_status,           [DT_CTL_LOOK] = dt_ctl_look,
     [DT_CTL_HISTORY] = dt_ctl_history,         [DT_CTL_NODE_LIST] = dt_ctl_node_list,
@@ -23,8 +24,6 @@ static int ask(const struct dt_ctl_options *o, const struct dt_token *token, str
         dt_sync_control_open(o->endpoint, "dtrun-ctl " DT_VERSION, token, o->timeout, err);
     int rc = c ? commands[o->command](o, c, out, err) : -1;
     dt_sync_control_close(c);
-    if (rc == 0 && out->bad)
-        rc = dt_err_set(err, DT_E_MEMORY, "no memory for what is to be printed");
     return rc;
 }
 
@@ -37,6 +36,14 @@ static int ask_with_token(const struct dt_ctl_options *o, struct dt_buf *out, st
     if (rc == 0)
         rc = ask(o, &token, out, err);
     dt_token_finish(&token);
+    return rc;
+}
+
+static int carry_out(const struct dt_ctl_options *o, struct dt_buf *out, struct dt_err *err)
+{
+    int rc = o->command == DT_CTL_REPORT ? dt_ctl_report(o, out, err) : ask_with_token(o, out, err);
+    if (rc == 0 && out->bad)
+        rc = dt_err_set(err, DT_E_MEMORY, "no memory for what is to be printed");
     return rc;
 }
 
@@ -68,7 +75,7 @@ int main(int argc, char **argv)
         dt_opt_help(&dt_ctl_program, stdout);
     else if (result.version)
         puts("dtrun-ctl " DT_VERSION);
-    else if (ask_with_token(&options, &out, &err) < 0)
+    else if (carry_out(&options, &out, &err) < 0)
         status = say(&err);
     if (out.len)
         fwrite(out.at, 1, out.len, stdout);

@@ -19,6 +19,48 @@ static int parse_endpoint(const char *value, void *target, struct dt_err *err)
     return dt_addr_check(value, err) < 0 ? -1 : dt_opt_string(value, target, err);
 }
 
+/* -- what follows a command's name ------------------------------------------------------------- */
+
+/* "3", or "8-15". */
+static int read_rank(const char *word, struct dt_rank_range *out, struct dt_err *err)
+{
+    char first[32];
+    const char *dash = strchr(word, '-');
+    int64_t low, high;
+    snprintf(first, sizeof first, "%.*s", (int)(dash ? dash - word : 31), word);
+    if (dt_str_to_int(first, 0, INT_MAX, &low, NULL) < 0 ||
+        dt_str_to_int(dash ? dash + 1 : word, low, INT_MAX, &high, NULL) < 0)
+        return dt_err_set(err, DT_E_USAGE, "\"%s\" is no rank; give a number, or a range as 8-15",
+                          word);
+    *out = (struct dt_rank_range){(int)low, (int)high};
+    return 0;
+}
+
+static int read_ranks(struct dt_ctl_options *o, const char *const *words, int count,
+                      struct dt_err *err)
+{
+    if (count > DT_CTL_RANKS_MAX)
+        return dt_err_set(err, DT_E_USAGE, "at most %d ranks or ranges of them are taken",
+                          DT_CTL_RANKS_MAX);
+    for (; (int)o->ranks_len < count; o->ranks_len++)
+        if (read_rank(words[o->ranks_len], &o->ranks[o->ranks_len], err) < 0)
+            return -1;
+    return 0;
+}
+
+static int read_folders(struct dt_ctl_options *o, const char *const *words, int count,
+                        struct dt_err *err)
+{
+    if (count > DT_CTL_FOLDERS_MAX)
+        return dt_err_set(err, DT_E_USAGE, "at most %d further folders are taken",
+                          DT_CTL_FOLDERS_MAX);
+    for (int i = 0; i < count; i++)
+        o->folders[o->folders_len++] = words[i];
+    return 0;
+}
+
+/* -- tables ----------------------------------------------------------------------------------- */
+
 #define AT(field) .at = offsetof(struct dt_ctl_options, field)
 
 /* clang-format off */
@@ -42,6 +84,13 @@ static const struct dt_opt ctl_opts[] = {
      .help = "with node undrain: let back every node that is kept out, instead of one"},
     {.name = "why", .arg = "TEXT", .no_env = true, AT(why), .group = "What",
      .help = "with node drain and run pause: the reason, for everybody who looks later"},
+
+    {.name = "output", .letter = 'o', .arg = "FILE", .completes = DT_OPT_FILE, .no_env = true, AT(output),
+     .group = "Report", .help = "with report: write the page to FILE instead of standard output"},
+    {.name = "metrics", .arg = "FILE", .completes = DT_OPT_FILE, .no_env = true, AT(metrics), .group = "Report",
+     .help = "with report: the lines of JSON that dtrun-train wrote, where the run does not say or they were moved"},
+    {.name = "checkpoints", .arg = "DIR", .completes = DT_OPT_DIRECTORY, .no_env = true, AT(checkpoints),
+     .group = "Report", .help = "with report: the folder of its checkpoints, likewise"},
     {0},
 };
 
@@ -55,23 +104,26 @@ static const char *const names[DT_CTL_COMMANDS + 1] = {
     [DT_CTL_NODE_LIST] =    "node list",
     [DT_CTL_NODE_DRAIN] =   "node drain",
     [DT_CTL_NODE_UNDRAIN] = "node undrain",
+    [DT_CTL_REPORT] =       "report",
 };
 
 static const struct command {
     const char *arg; /* NULL: takes none */
     bool must;       /* be given */
-    bool many;       /* ranks may follow */
+    /* What may follow it; NULL: nothing. */
+    int (*read_more)(struct dt_ctl_options *o, const char *const *words, int count, struct dt_err *err);
     const char *help;
 } commands[DT_CTL_COMMANDS] = {
-    [DT_CTL_STATUS] =       {"[RUN]", false, false, "show the state of all runs, or of one"},
-    [DT_CTL_LOOK] =         {"RUN [RANK...]", true, true, "show where in the program each worker stands"},
-    [DT_CTL_HISTORY] =      {"RUN", true, false, "show why each round ended, what it cost, and what was decided"},
-    [DT_CTL_RUN_SAVE] =     {"RUN", true, false, "let workers make a checkpoint after their step"},
-    [DT_CTL_RUN_PAUSE] =    {"RUN", true, false, "let workers save and end, and start none until run resume"},
-    [DT_CTL_RUN_RESUME] =   {"RUN", true, false, "let a paused run go on"},
-    [DT_CTL_NODE_LIST] =    {NULL, false, false, "show each node that has joined, on a line of its own"},
-    [DT_CTL_NODE_DRAIN] =   {"NAME", true, false, "take a node out of its job and keep it out"},
-    [DT_CTL_NODE_UNDRAIN] = {"NAME", true, false, "let a node back in; this ends a quarantine too"},
+    [DT_CTL_STATUS] =       {.arg = "[RUN]", .help = "show the state of all runs, or of one"},
+    [DT_CTL_LOOK] =         {"RUN [RANK...]", true, read_ranks, "show where in the program each worker stands"},
+    [DT_CTL_HISTORY] =      {"RUN", true, NULL, "show why each round ended, what it cost, and what was decided"},
+    [DT_CTL_RUN_SAVE] =     {"RUN", true, NULL, "let workers make a checkpoint after their step"},
+    [DT_CTL_RUN_PAUSE] =    {"RUN", true, NULL, "let workers save and end, and start none until run resume"},
+    [DT_CTL_RUN_RESUME] =   {"RUN", true, NULL, "let a paused run go on"},
+    [DT_CTL_NODE_LIST] =    {.help = "show each node that has joined, on a line of its own"},
+    [DT_CTL_NODE_DRAIN] =   {"NAME", true, NULL, "take a node out of its job and keep it out"},
+    [DT_CTL_NODE_UNDRAIN] = {"NAME", true, NULL, "let a node back in; this ends a quarantine too"},
+    [DT_CTL_REPORT] =       {"DIR...", true, read_folders, "make a page about a run, of the files it left in DIR"},
 };
 /* clang-format on */
 
@@ -89,7 +141,7 @@ static void put_commands(FILE *out)
 const struct dt_opt_program dt_ctl_program = {
     .name = "dtrun-ctl",
     .summary = "Shows the state of the jobs at a rendezvous and what their workers do, pauses "
-               "jobs, and takes nodes out of them.",
+               "jobs, takes nodes out of them, and reports on a run.",
     .usage = "[options] COMMAND",
     .example = "dtrun-ctl status --endpoint node0:29400",
     .version = DT_VERSION,
@@ -158,33 +210,6 @@ static int no_command(const char *const *words, int count, struct dt_err *err)
                       meant ? "?" : "");
 }
 
-/* "3", or "8-15". */
-static int read_rank(const char *word, struct dt_rank_range *out, struct dt_err *err)
-{
-    char first[32];
-    const char *dash = strchr(word, '-');
-    int64_t low, high;
-    snprintf(first, sizeof first, "%.*s", (int)(dash ? dash - word : 31), word);
-    if (dt_str_to_int(first, 0, INT_MAX, &low, NULL) < 0 ||
-        dt_str_to_int(dash ? dash + 1 : word, low, INT_MAX, &high, NULL) < 0)
-        return dt_err_set(err, DT_E_USAGE, "\"%s\" is no rank; give a number, or a range as 8-15",
-                          word);
-    *out = (struct dt_rank_range){(int)low, (int)high};
-    return 0;
-}
-
-static int read_ranks(struct dt_ctl_options *o, const char *const *words, int count,
-                      struct dt_err *err)
-{
-    if (count > DT_CTL_RANKS_MAX)
-        return dt_err_set(err, DT_E_USAGE, "at most %d ranks or ranges of them are taken",
-                          DT_CTL_RANKS_MAX);
-    for (; (int)o->ranks_len < count; o->ranks_len++)
-        if (read_rank(words[o->ranks_len], &o->ranks[o->ranks_len], err) < 0)
-            return -1;
-    return 0;
-}
-
 static int read_command(struct dt_ctl_options *o, const char *const *words, int count,
                         struct dt_err *err)
 {
@@ -195,22 +220,32 @@ static int read_command(struct dt_ctl_options *o, const char *const *words, int 
             return no_command(words, count, err);
     const struct command *c = &commands[o->command];
     const char *name = names[o->command];
-    if (c->many && count > used + 1 && read_ranks(o, words + used + 1, count - used - 1, err) < 0)
+    if (c->read_more && count > used + 1 &&
+        c->read_more(o, words + used + 1, count - used - 1, err) < 0)
         return dt_err_wrap(err, "%s", name);
-    if (!c->many && count > used + (c->arg != NULL))
+    if (!c->read_more && count > used + (c->arg != NULL))
         return dt_err_set(err, DT_E_USAGE, "%s: what is \"%s\"? It takes %s", name,
                           words[used + (c->arg != NULL)], c->arg ? "one name" : "no name");
     if (c->must && !o->all && (count == used || !*words[used]))
         return dt_err_set(err, DT_E_USAGE, "%s: which %s? Give its name", name,
-                          strstr(c->arg, "RUN") ? "run" : "node");
+                          strstr(c->arg, "RUN")   ? "run"
+                          : strstr(c->arg, "DIR") ? "folder"
+                                                  : "node");
     o->name = count > used ? words[used] : "";
     return 0;
 }
 
 static int check_whole(const struct dt_ctl_options *o, struct dt_err *err)
 {
+    if (o->json && o->command == DT_CTL_REPORT)
+        return dt_err_set(err, DT_E_USAGE, "report has no --json: what it is made of is JSON");
     if (o->quarantined && o->command != DT_CTL_NODE_LIST)
         return dt_err_set(err, DT_E_USAGE, "--quarantined goes with node list");
+    if ((o->output || o->metrics || o->checkpoints) && o->command != DT_CTL_REPORT)
+        return dt_err_set(err, DT_E_USAGE, "%s goes with report",
+                          o->output    ? "--output"
+                          : o->metrics ? "--metrics"
+                                       : "--checkpoints");
     if (o->why && o->command != DT_CTL_NODE_DRAIN && o->command != DT_CTL_RUN_PAUSE)
         return dt_err_set(err, DT_E_USAGE, "--why goes with node drain and run pause");
     if (o->all && o->command != DT_CTL_NODE_UNDRAIN)

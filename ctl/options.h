@@ -21,17 +21,22 @@ enum dt_ctl_command {
     DT_CTL_NODE_LIST,
     DT_CTL_NODE_DRAIN,
     DT_CTL_NODE_UNDRAIN,
+    DT_CTL_REPORT,
     DT_CTL_COMMANDS,
 };
 
 #define DT_CTL_RANKS_MAX 64 /* ranks, or ranges of them, that one command may name */
+#define DT_CTL_FOLDERS_MAX 64
 
 struct dt_ctl_options {
     char *endpoint, *token_file, *why;
+    char *output, *metrics, *checkpoints; /* REPORT; NULL: standard output, as the run says */
     dt_ms timeout;
     bool json, quarantined, all;
     enum dt_ctl_command command;
-    const char *name; /* of a run or node, from argv; "" where none is given */
+    const char *name; /* of a run, node or folder, from argv; "" where none is given */
+    const char *folders[DT_CTL_FOLDERS_MAX]; /* REPORT: of the same run on other nodes; from argv */
+    size_t folders_len;
     struct dt_rank_range ranks[DT_CTL_RANKS_MAX]; /* LOOK: those alone ... */
     size_t ranks_len;                             /* ... or, with 0, all */
 };

@@ -24,7 +24,8 @@ rendezvous/runs: rendezvous/journal rendezvous/rdzv rendezvous/store
 rendezvous/daemon: rendezvous/runs
 agent: rendezvous/client rendezvous/runs
 launcher: agent
-ctl: rendezvous/protocol
+ctl/report: base
+ctl: ctl/report rendezvous/protocol
 worker_runtime/lfs_pointer.h: base
 worker_runtime/include: base
 worker_runtime/optim: base

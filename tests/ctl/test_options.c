@@ -76,6 +76,22 @@ TEST(ranks_are_numbers_and_ranges)
     dt_ctl_options_finish(&o);
 }
 
+TEST(a_report_takes_folders_and_a_file_for_the_page)
+{
+    struct dt_ctl_options o;
+    struct dt_opt_result result;
+    struct dt_err err = {0};
+    CHECK_OK(read_line(&o, "report a b c -o r.html --metrics m", &result, &err), err);
+    CHECK_EQ(o.command, DT_CTL_REPORT);
+    CHECK_STR(o.name, "a");
+    CHECK_EQ(o.folders_len, 2);
+    CHECK_STR(o.folders[1], "c");
+    CHECK_STR(o.output, "r.html");
+    CHECK_STR(o.metrics, "m");
+    CHECK(o.checkpoints == NULL);
+    dt_ctl_options_finish(&o);
+}
+
 TEST(what_makes_no_command_is_said)
 {
     static const struct {
@@ -115,6 +131,13 @@ TEST(what_makes_no_command_is_said)
         {"node undrain", "node undrain: which node?"},
         {"node drain --all", "--all goes with node undrain"},
         {"status --quarantined", "--quarantined goes with node list"},
+        {"report", "report: which folder? Give its name"},
+        {"report ''", "report: which folder?"},
+        {"reprot x", "did you mean report?"},
+        {"report x --json", "report has no --json"},
+        {"status -o x", "--output goes with report"},
+        {"status --metrics x", "--metrics goes with report"},
+        {"status --checkpoints x", "--checkpoints goes with report"},
         {"status --yaml", "--yaml"},
         {"status --endpoint :", "--endpoint: "},
         {"status --timeout soon", "--timeout: "},
