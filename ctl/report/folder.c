@@ -337,6 +337,21 @@ static int read_metrics(struct dt_report *r, const char *path, struct dt_err *er
     return dt_fs_exists(redone) ? dt_report_metrics_read(r, redone, true, err) : 0;
 }
 
+/* Those that the run names itself may be anything, or somebody else's: then the page says so. */
+static int read_own_metrics(struct dt_report *r, const char *run, const struct places *p,
+                            struct dt_err *err)
+{
+    char own[PATH_MAX];
+    struct dt_err why;
+    const char *path = choose_metrics(p, run, own);
+    if (!path || read_metrics(r, path, &why) == 0)
+        return 0;
+    if (why.code == DT_E_MEMORY)
+        return dt_err_set(err, why.code, "%s", why.text);
+    keep_text(&r->trouble, strdup(why.text));
+    return 0;
+}
+
 /* -- which folder ----------------------------------------------------------------------------- */
 
 static bool is_run(const char *folder)
@@ -382,7 +397,7 @@ static char *name_of(const char *folder)
 int dt_report_folder_read(struct dt_report *r, const char *folder, const char *metrics,
                           const char *save_dir, struct dt_err *err)
 {
-    char run[PATH_MAX], own[PATH_MAX];
+    char run[PATH_MAX];
     struct places places = {0};
     int rc = find_run(folder, run, err);
     if (rc == 0) {
@@ -390,10 +405,10 @@ int dt_report_folder_read(struct dt_report *r, const char *folder, const char *m
         read_facts(r, run, &places);
         rc = read_rounds(r, run, err) < 0 ? -1 : read_hangs(r, run, err);
     }
-    if (!metrics)
-        metrics = choose_metrics(&places, run, own);
     if (rc == 0 && metrics)
         rc = read_metrics(r, metrics, err);
+    else if (rc == 0)
+        rc = read_own_metrics(r, run, &places, err);
     if (!save_dir)
         save_dir = places.save_dir;
     if (rc == 0 && save_dir)

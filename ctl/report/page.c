@@ -29,14 +29,15 @@ static size_t failed_rounds(const struct dt_report *r)
     return n;
 }
 
-/* The furthest step that counts; -1: none is known. */
+/* The furthest step that counts, which what workers told of a lost one may not; -1: none is known.
+ */
 static int64_t furthest(const struct dt_report *r)
 {
     int64_t step = -1;
     for (size_t i = 0; i < r->step_count; i++)
         if (!r->steps[i].redone && r->steps[i].step > step)
             step = r->steps[i].step;
-    for (size_t i = 0; i < r->round_count; i++)
+    for (size_t i = 0; r->step_count == 0 && i < r->round_count; i++)
         step = r->rounds[i].told_step > step ? r->rounds[i].told_step : step;
     return step;
 }
@@ -288,6 +289,11 @@ static void put_foot(struct dt_buf *out, const struct dt_report *r)
     if (r->strange_lines)
         dt_buf_printf(out, " %zu line%s of the metrics made no sense, and were left out.",
                       r->strange_lines, dt_words_plural((int64_t)r->strange_lines));
+    if (r->trouble) {
+        dt_buf_put_str(out, " There are no metrics: ");
+        dt_markup_text(out, r->trouble, sizeof(struct dt_err));
+        dt_buf_put_u8(out, '.');
+    }
     if (r->too_many)
         dt_buf_put_str(out, " There was more than a page can hold: it is not complete.");
     dt_buf_put_str(out, "</p></footer>\n");

@@ -35,6 +35,7 @@ void dt_report_finish(struct dt_report *r)
     free(r->model);
     free(r->device);
     free(r->save_dir);
+    free(r->trouble);
     *r = (struct dt_report){0};
 }
 

@@ -94,6 +94,7 @@ struct dt_report {
     size_t hang_count;
     struct dt_report_save *saves;
     size_t save_count;
+    char *trouble;        /* why metrics that the run names are missing; NULL: they are not */
     size_t strange_lines; /* of metrics, that make no sense */
     bool too_many;        /* steps, rounds or hangs were left out */
 

@@ -29,6 +29,7 @@ def arguments():
     p.add_argument("--dtrun", required=True)
     p.add_argument("--train", required=True)
     p.add_argument("--rendezvous")
+    p.add_argument("--ctl")
     p.add_argument("only", nargs="*")
     return p.parse_args()
 
