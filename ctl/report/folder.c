@@ -3,9 +3,9 @@
 
 #include "base/auto.h"
 #include "base/fs.h"
-#include "base/json.h"
 #include "ctl/report/grow.h"
 #include "ctl/report/metrics.h"
+#include "ctl/report/notes.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -15,9 +15,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-
-#define FILE_MAX ((size_t)1 << 20)
-#define TEXT_MAX 4096 /* of a cause or a sentence */
 
 /* "" where there is no room: nothing has that name. */
 __attribute__((format(printf, 2, 3))) static void put_path(char out[PATH_MAX], const char *fmt, ...)
@@ -29,119 +26,15 @@ __attribute__((format(printf, 2, 3))) static void put_path(char out[PATH_MAX], c
     va_end(ap);
 }
 
-/* -- members of JSON that may be missing ------------------------------------------------------ */
-
-static int read_json(const char *path, struct dt_json *doc)
+/* What cannot be read is empty, and makes no sense then. TEXT is to be finished. */
+static struct dt_bytes read_note(const char *path, struct dt_buf *text)
 {
-    struct dt_buf text = {0};
-    int rc = dt_fs_read(path, FILE_MAX, &text, NULL);
-    if (rc == 0)
-        rc = dt_json_parse(doc, dt_buf_cstr(&text), text.len, FILE_MAX, NULL);
-    dt_buf_finish(&text);
-    return rc;
-}
-
-/* Allocated; NULL: it is not there. */
-static char *text_in(const struct dt_json *doc, const struct cJSON *object, const char *name)
-{
-    const char *text;
-    if (!dt_json_has(object ? object : doc->root, name) ||
-        dt_json_string(doc, object, name, &text, NULL) < 0)
-        return NULL;
-    return strndup(text, TEXT_MAX);
-}
-
-static int64_t number_in(const struct dt_json *doc, const struct cJSON *object, const char *name,
-                         int64_t fallback)
-{
-    int64_t v;
-    if (!dt_json_has(object ? object : doc->root, name) ||
-        dt_json_int(doc, object, name, INT32_MIN, INT64_MAX / 2, &v, NULL) < 0)
-        return fallback;
-    return v;
-}
-
-static int64_t time_in(const struct dt_json *doc, const char *name)
-{
-    const char *text;
-    if (!dt_json_has(doc->root, name) || dt_json_string(doc, NULL, name, &text, NULL) < 0)
-        return DT_REPORT_UNKNOWN;
-    return dt_report_time(text);
+    dt_buf_clear(text);
+    dt_fs_read(path, DT_REPORT_NOTE_MAX, text, NULL);
+    return (struct dt_bytes){text->at, text->len};
 }
 
 /* -- rounds/N.json ---------------------------------------------------------------------------- */
-
-static int add_failures(struct dt_report_round *round, const struct dt_json *doc,
-                        struct dt_err *err)
-{
-    const struct cJSON *array;
-    if (dt_json_array(doc, NULL, "failed_here", &array, NULL) < 0)
-        return 0;
-    for (const struct cJSON *f = dt_json_first(array);
-         f && round->failure_count < DT_REPORT_FAILURES_MAX; f = dt_json_next(f)) {
-        struct dt_report_failure *more =
-            dt_report_grow(round->failures, round->failure_count, sizeof *more, err);
-        if (!more)
-            return -1;
-        round->failures = more;
-        round->failures[round->failure_count++] =
-            (struct dt_report_failure){.rank = number_in(doc, f, "rank", -1),
-                                       .pid = number_in(doc, f, "pid", -1),
-                                       .exit_code = number_in(doc, f, "exit_code", 0),
-                                       .kind = text_in(doc, f, "class"),
-                                       .text = text_in(doc, f, "text"),
-                                       .place = text_in(doc, f, "place")};
-    }
-    return 0;
-}
-
-/* The one of that number; another node may have told of it. */
-static struct dt_report_round *find_round(struct dt_report *r, int number, struct dt_err *err)
-{
-    for (size_t i = 0; i < r->round_count; i++)
-        if (r->rounds[i].round == number)
-            return &r->rounds[i];
-    struct dt_report_round *more = dt_report_grow(r->rounds, r->round_count, sizeof *more, err);
-    if (!more)
-        return NULL;
-    r->rounds = more;
-    r->rounds[r->round_count] = (struct dt_report_round){.round = number,
-                                                         .began_us = DT_REPORT_UNKNOWN,
-                                                         .ended_us = DT_REPORT_UNKNOWN,
-                                                         .told_step = -1};
-    return &r->rounds[r->round_count++];
-}
-
-static void keep_text(char **kept, char *text)
-{
-    if (*kept)
-        free(text);
-    else
-        *kept = text;
-}
-
-/* It begins with the first of its nodes and ends with the last one. */
-static int take_round(struct dt_report *r, const struct dt_json *doc, int number,
-                      struct dt_err *err)
-{
-    struct dt_report_round *round = find_round(r, number, err);
-    if (!round)
-        return -1;
-    int64_t began = time_in(doc, "began"), ended = time_in(doc, "ended");
-    int64_t step = number_in(doc, NULL, "step", -1);
-    if (began != DT_REPORT_UNKNOWN &&
-        (round->began_us == DT_REPORT_UNKNOWN || began < round->began_us))
-        round->began_us = began;
-    if (ended > round->ended_us)
-        round->ended_us = ended;
-    if (step > round->told_step)
-        round->told_step = step;
-    round->nodes = number_in(doc, NULL, "nodes", -1);
-    round->ranks = number_in(doc, NULL, "ranks", -1);
-    keep_text(&round->cause, text_in(doc, NULL, "cause"));
-    keep_text(&round->decided, text_in(doc, NULL, "decided"));
-    return add_failures(round, doc, err);
-}
 
 /* "12.json" */
 static int number_of(const char *name)
@@ -155,48 +48,23 @@ static int number_of(const char *name)
 static int read_rounds(struct dt_report *r, const char *folder, struct dt_err *err)
 {
     char path[PATH_MAX];
+    struct dt_buf text = {0};
     int rc = 0;
     put_path(path, "%s/rounds", folder);
     DIR *dir = opendir(path);
     for (struct dirent *e; dir && rc == 0 && (e = readdir(dir));) {
-        struct dt_json doc;
         int number = number_of(e->d_name);
-        if (number < 0)
-            continue;
-        if (r->round_count == DT_REPORT_ROUNDS_MAX) {
-            r->too_many = true;
-            break;
-        }
         put_path(path, "%s/rounds/%d.json", folder, number);
-        if (read_json(path, &doc) < 0)
-            continue;
-        rc = take_round(r, &doc, number, err);
-        dt_json_finish(&doc);
+        if (number >= 0)
+            rc = dt_report_note_round(r, number, read_note(path, &text), err);
     }
     if (dir)
         closedir(dir);
+    dt_buf_finish(&text);
     return rc;
 }
 
 /* -- attempt_N/verdict.json ------------------------------------------------------------------- */
-
-static int take_hang(struct dt_report *r, const char *path, struct dt_err *err)
-{
-    struct dt_json doc;
-    if (r->hang_count == DT_REPORT_HANGS_MAX || read_json(path, &doc) < 0)
-        return 0;
-    struct dt_report_hang *more = dt_report_grow(r->hangs, r->hang_count, sizeof *more, err);
-    if (more) {
-        r->hangs = more;
-        r->hangs[r->hang_count++] =
-            (struct dt_report_hang){.at_us = time_in(&doc, "time"),
-                                    .kind = text_in(&doc, NULL, "class"),
-                                    .sentence = text_in(&doc, NULL, "sentence"),
-                                    .advice = text_in(&doc, NULL, "advice")};
-    }
-    dt_json_finish(&doc);
-    return more ? 0 : -1;
-}
 
 static bool is_attempt(const char *name)
 {
@@ -204,24 +72,32 @@ static bool is_attempt(const char *name)
 }
 
 /* They are numbered from the second on. */
-static int read_hangs(struct dt_report *r, const char *folder, struct dt_err *err)
+static int read_hangs_of(struct dt_report *r, const char *folder, const char *attempt,
+                         struct dt_err *err)
 {
     char path[PATH_MAX];
+    struct dt_buf text = {0};
+    int rc = 0;
+    for (int n = 1; rc == 0 && n <= DT_REPORT_HANGS_MAX; n++) {
+        char which[16] = "";
+        if (n > 1)
+            snprintf(which, sizeof which, ".%d", n);
+        put_path(path, "%s/%s/verdict%s.json", folder, attempt, which);
+        if (!dt_fs_exists(path))
+            break;
+        rc = dt_report_note_hang(r, read_note(path, &text), err);
+    }
+    dt_buf_finish(&text);
+    return rc;
+}
+
+static int read_hangs(struct dt_report *r, const char *folder, struct dt_err *err)
+{
     int rc = 0;
     DIR *dir = opendir(folder);
-    for (struct dirent *e; dir && rc == 0 && (e = readdir(dir));) {
-        if (!is_attempt(e->d_name))
-            continue;
-        for (int n = 1; rc == 0 && n <= DT_REPORT_HANGS_MAX; n++) {
-            char which[16] = "";
-            if (n > 1)
-                snprintf(which, sizeof which, ".%d", n);
-            put_path(path, "%s/%s/verdict%s.json", folder, e->d_name, which);
-            if (!dt_fs_exists(path))
-                break;
-            rc = take_hang(r, path, err);
-        }
-    }
+    for (struct dirent *e; dir && rc == 0 && (e = readdir(dir));)
+        if (is_attempt(e->d_name))
+            rc = read_hangs_of(r, folder, e->d_name, err);
     if (dir)
         closedir(dir);
     return rc;
@@ -297,27 +173,26 @@ static int read_saves(struct dt_report *r, const char *save_dir, struct dt_err *
 
 /* -- train.json, and what it names ------------------------------------------------------------ */
 
-struct places {
-    char *metrics, *save_dir; /* NULL: not told */
-};
+static char *name_of(const char *folder)
+{
+    DT_AUTO_FREE char *whole = realpath(folder, NULL);
+    const char *slash = whole ? strrchr(whole, '/') : NULL;
+    return strdup(slash ? slash + 1 : folder);
+}
 
-static void read_facts(struct dt_report *r, const char *folder, struct places *p)
+static void read_facts(struct dt_report *r, const char *folder, struct dt_report_places *p)
 {
     char path[PATH_MAX];
-    struct dt_json doc;
+    struct dt_buf text = {0};
     put_path(path, "%s/train.json", folder);
-    if (read_json(path, &doc) < 0)
-        return;
-    p->metrics = text_in(&doc, NULL, "metrics");
-    p->save_dir = text_in(&doc, NULL, "save_dir");
-    keep_text(&r->model, text_in(&doc, NULL, "model"));
-    keep_text(&r->device, text_in(&doc, NULL, "device"));
-    r->steps_wanted = number_in(&doc, NULL, "steps", 0);
-    dt_json_finish(&doc);
+    dt_report_note_facts(r, read_note(path, &text), p);
+    dt_buf_finish(&text);
+    if (!r->name)
+        r->name = name_of(folder);
 }
 
 /* A folder may have been copied here from another machine, metrics and all. */
-static const char *choose_metrics(const struct places *p, const char *folder, char *own)
+static const char *choose_metrics(const struct dt_report_places *p, const char *folder, char *own)
 {
     put_path(own, "%s/metrics.jsonl", folder);
     if (p->metrics && dt_fs_exists(p->metrics))
@@ -338,7 +213,7 @@ static int read_metrics(struct dt_report *r, const char *path, struct dt_err *er
 }
 
 /* Those that the run names itself may be anything, or somebody else's: then the page says so. */
-static int read_own_metrics(struct dt_report *r, const char *run, const struct places *p,
+static int read_own_metrics(struct dt_report *r, const char *run, const struct dt_report_places *p,
                             struct dt_err *err)
 {
     char own[PATH_MAX];
@@ -348,7 +223,8 @@ static int read_own_metrics(struct dt_report *r, const char *run, const struct p
         return 0;
     if (why.code == DT_E_MEMORY)
         return dt_err_set(err, why.code, "%s", why.text);
-    keep_text(&r->trouble, strdup(why.text));
+    free(r->trouble);
+    r->trouble = strdup(why.text);
     return 0;
 }
 
@@ -387,21 +263,13 @@ static int find_run(const char *folder, char run[PATH_MAX], struct dt_err *err)
     return dt_err_set(err, DT_E_USAGE, "%s holds several runs; name one, such as %s", folder, run);
 }
 
-static char *name_of(const char *folder)
-{
-    DT_AUTO_FREE char *whole = realpath(folder, NULL);
-    const char *slash = whole ? strrchr(whole, '/') : NULL;
-    return strdup(slash ? slash + 1 : folder);
-}
-
 int dt_report_folder_read(struct dt_report *r, const char *folder, const char *metrics,
                           const char *save_dir, struct dt_err *err)
 {
     char run[PATH_MAX];
-    struct places places = {0};
+    struct dt_report_places places = {0};
     int rc = find_run(folder, run, err);
     if (rc == 0) {
-        keep_text(&r->name, name_of(run));
         read_facts(r, run, &places);
         rc = read_rounds(r, run, err) < 0 ? -1 : read_hangs(r, run, err);
     }
@@ -413,7 +281,6 @@ int dt_report_folder_read(struct dt_report *r, const char *folder, const char *m
         save_dir = places.save_dir;
     if (rc == 0 && save_dir)
         rc = read_saves(r, save_dir, err);
-    free(places.metrics);
-    free(places.save_dir);
+    dt_report_places_finish(&places);
     return rc;
 }

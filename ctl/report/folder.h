@@ -7,10 +7,6 @@
 #include "base/err.h"
 #include "ctl/report/report.h"
 
-#define DT_REPORT_ROUNDS_MAX 4096
-#define DT_REPORT_HANGS_MAX 256
-#define DT_REPORT_FAILURES_MAX 64 /* of a round */
-
 /* FOLDER: that of one run, or one of --log-dir with nothing but one run in it. METRICS, SAVE_DIR:
  * where its metrics and checkpoints are, NULL: where train.json says. A further call adds what
  * another node kept of the same run. R is to be finished also after a failure. */

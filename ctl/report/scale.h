@@ -9,7 +9,7 @@
 enum dt_scale_kind { DT_SCALE_LINEAR, DT_SCALE_LOG, DT_SCALE_TIME };
 
 #define DT_SCALE_TICKS 16 /* at most */
-#define DT_SCALE_LABEL 24
+#define DT_SCALE_LABEL 56
 
 struct dt_scale {
     enum dt_scale_kind kind;
