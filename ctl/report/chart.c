@@ -105,7 +105,7 @@ static void put_bands(struct dt_buf *out, const struct dt_chart_frame *f)
             dt_markup_number(out, (to - from) * WIDTH, 2);
             dt_buf_put_str(out, "\"/>");
         }
-        if (round->cause) {
+        if (round->end != DT_REPORT_WELL) {
             dt_buf_put_str(out, "<path class=\"end\" d=\"M");
             dt_markup_number(out, from * WIDTH, 2);
             dt_buf_put_str(out, " 0V100\"/>");
@@ -214,6 +214,15 @@ static void put_mark(struct dt_buf *out, const char *kind, double place, int y, 
     dt_buf_printf(out, "><path class=\"%s\" d=\"%s\"/></svg>", kind, shape);
 }
 
+static const struct {
+    const char *name, *words;
+} kinds[] = {
+    [DT_REPORT_OPEN] = {"open", "has not ended"},
+    [DT_REPORT_WELL] = {"well", "went well"},
+    [DT_REPORT_FAILED] = {"failed", "failed"},
+    [DT_REPORT_CUT] = {"cut", "was cut short"},
+};
+
 static void put_round(struct dt_buf *out, const struct dt_chart_frame *f,
                       const struct dt_report_round *round)
 {
@@ -222,8 +231,7 @@ static void put_round(struct dt_buf *out, const struct dt_chart_frame *f,
     int64_t began = round->began_us == DT_REPORT_UNKNOWN ? r->zero_us : round->began_us;
     double from = dt_chart_place(f, began);
     double to = dt_chart_place(f, open ? r->end_us : round->ended_us);
-    const char *kind = round->cause ? "failed" : open ? "open" : "well";
-    const char *how = round->cause ? "failed" : open ? "has not ended" : "went well";
+    const char *kind = kinds[round->end].name, *how = kinds[round->end].words;
     from = from < 1 - LEAST ? from : 1 - LEAST;
     to = to - from > LEAST ? to : from + LEAST;
     dt_buf_printf(out,
@@ -247,7 +255,7 @@ static void put_failures(struct dt_buf *out, const struct dt_chart_frame *f)
     double last = -1;
     for (size_t i = 0; i < f->report->round_count; i++) {
         const struct dt_report_round *round = &f->report->rounds[i];
-        if (!round->cause || round->ended_us == DT_REPORT_UNKNOWN)
+        if (round->end != DT_REPORT_FAILED || round->ended_us == DT_REPORT_UNKNOWN)
             continue;
         double place = dt_chart_place(f, round->ended_us);
         if (place - last < APART)
@@ -283,7 +291,8 @@ void dt_chart_rounds(struct dt_buf *out, const struct dt_chart_frame *f)
     dt_buf_printf(out,
                   "<figure class=\"chart\" id=\"rounds-chart\"><figcaption><b>Rounds</b>"
                   "<ul class=\"key\"><li class=\"well\">went well</li><li class=\"failed\">failed"
-                  "</li><li class=\"open\">not over</li><li class=\"cross\">failure</li>"
+                  "</li><li class=\"cut\">cut short</li><li class=\"open\">not over</li>"
+                  "<li class=\"cross\">failure</li>"
                   "<li class=\"save\">checkpoint</li>%s</ul></figcaption><div class=\"panel\">",
                   f->report->hang_count ? "<li class=\"hang\">stood still</li>" : "");
     dt_buf_printf(out,

@@ -21,11 +21,11 @@ static const struct dt_report_round *last_round(const struct dt_report *r)
     return r->round_count ? &r->rounds[r->round_count - 1] : NULL;
 }
 
-static size_t failed_rounds(const struct dt_report *r)
+static size_t rounds_that(const struct dt_report *r, enum dt_report_end end)
 {
     size_t n = 0;
     for (size_t i = 0; i < r->round_count; i++)
-        n += r->rounds[i].cause != NULL;
+        n += r->rounds[i].end == end;
     return n;
 }
 
@@ -105,7 +105,7 @@ static void put_when(struct dt_buf *out, const struct dt_report *r)
 static void put_lead(struct dt_buf *out, const struct dt_report *r)
 {
     char time[32];
-    size_t failed = failed_rounds(r);
+    size_t failed = rounds_that(r, DT_REPORT_FAILED), cut = rounds_that(r, DT_REPORT_CUT);
     int64_t step = furthest(r), again = r->costs.redone_steps;
     dt_buf_put_str(out, "<p class=\"lead\">");
     if (r->round_count == 0 && r->step_count == 0)
@@ -121,7 +121,10 @@ static void put_lead(struct dt_buf *out, const struct dt_report *r)
     if (failed)
         dt_buf_printf(out, "%zu of %zu round%s failed. ", failed, r->round_count,
                       dt_words_plural((int64_t)r->round_count));
-    if (failed && r->step_count && again == 0)
+    if (cut)
+        dt_buf_printf(out, "%zu of %zu round%s %s cut short. ", cut, r->round_count,
+                      dt_words_plural((int64_t)r->round_count), cut == 1 ? "was" : "were");
+    if (failed + cut && r->step_count && again == 0)
         dt_buf_put_str(out, "No step was done twice.");
     else if (again > 0)
         dt_buf_printf(out, "%" PRId64 " step%s had to be done again.", again,
@@ -179,7 +182,7 @@ static void put_tiles(struct dt_buf *out, const struct dt_report *r)
 {
     char time[32];
     int64_t step = furthest(r);
-    size_t failed = failed_rounds(r);
+    size_t failed = rounds_that(r, DT_REPORT_FAILED), cut = rounds_that(r, DT_REPORT_CUT);
     if (r->round_count == 0 && r->step_count == 0)
         return;
     dt_buf_put_str(out, "<dl class=\"tiles\">");
@@ -197,7 +200,8 @@ static void put_tiles(struct dt_buf *out, const struct dt_report *r)
                  dt_words_time(r->costs.redone, time));
     }
     if (r->round_count)
-        put_tile(out, "Rounds", "%zu <small>%zu failed</small>", r->round_count, failed);
+        put_tile(out, "Rounds", "%zu <small>%zu failed, %zu cut short</small>", r->round_count,
+                 failed, cut);
     dt_buf_put_str(out, "</dl>\n");
 }
 

@@ -5,6 +5,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define CLOCK_SLACK_US 1000000 /* by which clocks of hosts may differ */
 
@@ -204,6 +205,18 @@ static const struct dt_report_step *step_after(const struct dt_report *r, int64_
     return low < r->step_count ? &r->steps[low] : NULL;
 }
 
+/* NEXT: NULL where it is the last one. */
+static enum dt_report_end end_of(const struct dt_report_round *round,
+                                 const struct dt_report_round *next)
+{
+    if (round->cause)
+        return DT_REPORT_FAILED;
+    if (round->ended_us == DT_REPORT_UNKNOWN && !next)
+        return DT_REPORT_OPEN;
+    bool well = !next && round->decided && strstr(round->decided, "succeeded");
+    return well ? DT_REPORT_WELL : DT_REPORT_CUT;
+}
+
 static void note_gap(struct dt_report *r, struct dt_report_round *round,
                      const struct dt_report_round *next)
 {
@@ -238,8 +251,11 @@ void dt_report_settle(struct dt_report *r)
         note_step(r, &r->steps[i]);
         note_cost(c, &r->steps[i]);
     }
-    for (size_t i = 0; i < r->round_count; i++)
-        note_gap(r, &r->rounds[i], i + 1 < r->round_count ? &r->rounds[i + 1] : NULL);
+    for (size_t i = 0; i < r->round_count; i++) {
+        const struct dt_report_round *next = i + 1 < r->round_count ? &r->rounds[i + 1] : NULL;
+        r->rounds[i].end = end_of(&r->rounds[i], next);
+        note_gap(r, &r->rounds[i], next);
+    }
     c->other = c->all - c->useful - c->redone - c->saving - c->starting - c->between;
     c->other = c->other > 0 ? c->other : 0;
 }

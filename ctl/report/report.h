@@ -43,6 +43,13 @@ struct dt_report_failure {
     char *kind, *text, *place;    /* NULL: not told */
 };
 
+enum dt_report_end {
+    DT_REPORT_OPEN,   /* it has not ended, as far as is known */
+    DT_REPORT_WELL,   /* with it the job succeeded */
+    DT_REPORT_FAILED, /* a worker did */
+    DT_REPORT_CUT,    /* it was ended for another reason, as the loss of a node */
+};
+
 struct dt_report_round {
     int round;
     int64_t began_us, ended_us;      /* DT_REPORT_UNKNOWN: not noted */
@@ -51,6 +58,7 @@ struct dt_report_round {
     struct dt_report_failure *failures;
     size_t failure_count;
     /* dt_report_settle() fills these. */
+    enum dt_report_end end;
     int64_t first_step, last_step; /* -1: no step is known */
     int64_t redone_steps;          /* of it, that a later round did again */
     double back_s;                 /* from its end to the next step that was done; -1: unknown */

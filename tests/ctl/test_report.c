@@ -190,6 +190,8 @@ TEST(each_second_is_charged_once)
     CHECK_EQ(llround(r.rounds[0].gap_s * 10), 10);
     CHECK(r.rounds[1].back_s < 0);
     CHECK_STR(r.rounds[1].decided, "the job succeeded");
+    CHECK_EQ(r.rounds[0].end, DT_REPORT_FAILED);
+    CHECK_EQ(r.rounds[1].end, DT_REPORT_WELL);
     dt_report_finish(&r);
 }
 
@@ -271,6 +273,7 @@ TEST(two_nodes_tell_of_the_same_rounds)
     CHECK_EQ(r.step_count, 1); /* which both have */
     CHECK_EQ(r.rounds[0].told_step, 7);
     CHECK_EQ(r.rounds[0].ended_us - r.rounds[0].began_us, 12 * SECOND);
+    CHECK_EQ(r.rounds[0].end, DT_REPORT_CUT); /* nobody said that the job succeeded */
     dt_report_finish(&r);
 }
 
