@@ -20,7 +20,7 @@ import time
 
 SIZE = 4096
 HEADER = struct.Struct("8sII")  # "DTRNBEAT", version, size
-ROUND_OVER, LEASE, UPDATES, VALUES, SECTION = 16, 24, 64, 72, 128
+ROUND_OVER, LEASE, UPDATES, VALUES, SECTION, SPENT = 16, 24, 64, 72, 128, 3328
 
 
 class Progress:
@@ -60,6 +60,15 @@ class Progress:
                          int(v["steps"]), time.monotonic_ns(), float(v["loss"]),
                          float(v["tokens_per_s"]), float(v["utilisation"]))
         self._count()
+
+    def spend(self, own, data=0.0):
+        """Adds seconds of this worker's own part of a step, without what it waited for others, and
+        how many of them went for its data; right before update(). So dtrun finds the worker that
+        holds the others up, also where it waits for a GPU, which nobody sees from outside."""
+        if self.page is None:
+            return
+        before = struct.unpack_from("qq", self.page, SPENT)
+        struct.pack_into("qq", self.page, SPENT, before[0] + int(own * 1e9), before[1] + int(data * 1e9))
 
     def section(self, name):
         """What the worker is about to do: "forward", "checkpoint"; 55 characters of ASCII."""

@@ -29,7 +29,8 @@ _Static_assert(offsetof(struct dt_page, section_ns) == 128, "layout");
 _Static_assert(offsetof(struct dt_page, section) == 136, "layout");
 _Static_assert(offsetof(struct dt_page, comms_pid) == 192, "layout");
 _Static_assert(offsetof(struct dt_page, comms) == 256, "layout");
-_Static_assert(offsetof(struct dt_page, rest) == 3328, "layout");
+_Static_assert(offsetof(struct dt_page, own_ns) == 3328, "layout");
+_Static_assert(offsetof(struct dt_page, data_ns) == 3336, "layout");
 _Static_assert(sizeof(struct dt_page_comm) == 128, "layout");
 _Static_assert(offsetof(struct dt_page_comm, entered_ns) == 48, "layout");
 _Static_assert(offsetof(struct dt_page_comm, function) == 64, "layout");
@@ -115,5 +116,7 @@ void dt_page_read(const struct dt_page *page, struct dt_page_told *out)
     out->tokens_per_s = read_number(&page->tokens_per_s, 0, 1e300);
     out->utilisation = read_number(&page->utilisation, 0, 1);
     out->section_ns = read_time(&page->section_ns);
+    out->own_ns = read_time(&page->own_ns);
+    out->data_ns = read_time(&page->data_ns);
     read_section(page->section, out->section);
 }

@@ -26,14 +26,16 @@
  *     196    4    communicators without a place  plugin
  *     200    56   zero
  *     256    3072 24 communicators, see below    plugin
- *     3328   ...  zero
+ *     3328   8    own time, ns             worker: so far, in steps that are done
+ *     3336   8    of that, for its data      worker
+ *     3344   ...  zero
  *
  * Numbers are in the byte order of the machine, which both are on. The first
  * word stays what version 1 says, though a beat is a heartbeat now (messages.h).
  *
  * The plugin of NCCL (worker_runtime/telemetry/nccl_profiler) is in the same process as the
  * worker's own writer or in a child of it, and shares no byte with that one. An agent that is older
- * reads nothing from offset 192 on. */
+ * reads nothing from offset 192 on, or from 3328 on; a worker that is older leaves zero there. */
 #ifndef DT_RENDEZVOUS_PROTOCOL_PAGE_H
 #define DT_RENDEZVOUS_PROTOCOL_PAGE_H
 
@@ -89,7 +91,8 @@ struct dt_page {
     uint32_t comms_left_out;
     char comms_rest[56];
     struct dt_page_comm comms[DT_PAGE_COMMS];
-    char rest[768];
+    int64_t own_ns, data_ns;
+    char rest[752];
 };
 
 /* What the worker told, of which the agent makes the facts of its heartbeats (messages.h); -1
@@ -97,6 +100,7 @@ struct dt_page {
 struct dt_page_told {
     bool seen; /* the worker has written something */
     int64_t step, saved, steps, updated_ns, section_ns;
+    int64_t own_ns, data_ns; /* see own_time.h; 0: not told */
     double loss, tokens_per_s, utilisation;
     char section[56]; /* printable ASCII, whatever the worker wrote */
 };

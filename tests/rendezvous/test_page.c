@@ -39,6 +39,8 @@ TEST(what_a_worker_writes_is_read)
     page.steps = 1000;
     page.updated_ns = 7;
     page.section_ns = 9;
+    page.own_ns = 30;
+    page.data_ns = 20;
     page.loss = -3.5;
     page.tokens_per_s = 18400;
     page.utilisation = 0.75;
@@ -51,6 +53,8 @@ TEST(what_a_worker_writes_is_read)
     CHECK_EQ(b.steps, 1000);
     CHECK_EQ(b.updated_ns, 7);
     CHECK_EQ(b.section_ns, 9);
+    CHECK_EQ(b.own_ns, 30);
+    CHECK_EQ(b.data_ns, 20);
     CHECK(b.loss == -3.5 && b.tokens_per_s == 18400 && b.utilisation == 0.75);
     CHECK_STR(b.section, "backward");
 }
@@ -100,11 +104,13 @@ TEST(steps_beyond_reason_are_not_told)
         page.saved = rows[i].saved;
         page.steps = rows[i].steps;
         page.updated_ns = page.section_ns = rows[i].step;
+        page.own_ns = page.data_ns = rows[i].step;
         struct dt_page_told b = read_of(&page);
         CHECK_EQ(b.step, rows[i].read_step);
         CHECK_EQ(b.saved, rows[i].read_saved);
         CHECK_EQ(b.steps, rows[i].read_steps);
         CHECK(b.updated_ns >= 0 && b.section_ns >= 0);
+        CHECK(b.own_ns >= 0 && b.data_ns >= 0);
     }
 }
 

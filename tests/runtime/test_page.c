@@ -92,6 +92,20 @@ TEST(the_agent_reads_what_the_worker_tells)
     agent_down(&a);
 }
 
+TEST(what_a_worker_spends_adds_up)
+{
+    struct agent a = agent_up();
+    struct dt_page_writer *b = writer_open();
+    struct dt_page_told got;
+    dt_page_spend(b, 40, 10);
+    dt_page_spend(b, 2, 1);
+    dt_page_read(a.page, &got);
+    CHECK_EQ(got.own_ns, 42);
+    CHECK_EQ(got.data_ns, 11);
+    dt_page_close(b);
+    agent_down(&a);
+}
+
 TEST(a_long_name_of_a_section_is_cut)
 {
     struct agent a = agent_up();
@@ -226,6 +240,8 @@ TEST(the_agent_reads_what_python_tells)
     setenv("PYTHONDONTWRITEBYTECODE", "1", 1);
     CHECK_EQ(run_python("from progress import Progress\n"
                         "p = Progress(steps=1000)\n"
+                        "p.spend(0.04)\n"
+                        "p.spend(0.03, 0.01)\n"
                         "p.update(step=417, loss=3.25, tokens_per_s=18400, utilisation=0.5)\n"
                         "p.update(step=418, saved=406)\n"
                         "p.section('back' * 30)\n"
@@ -242,6 +258,8 @@ TEST(the_agent_reads_what_python_tells)
     CHECK(got.loss == 3.25 && got.tokens_per_s == 18400 && got.utilisation == 0.5);
     CHECK(got.updated_ns > 0 && got.section_ns >= got.updated_ns);
     CHECK_STR(got.section, "backward");
+    CHECK_EQ(got.own_ns, 70000000);
+    CHECK_EQ(got.data_ns, 10000000);
     CHECK_EQ(a.page->rest[0], 0);
 
     dt_page_end_round(a.page);

@@ -78,6 +78,17 @@ void dt_page_update(struct dt_page_writer *w, const struct dt_page_values *v)
     count_update(p);
 }
 
+static void add(int64_t *at, int64_t more)
+{
+    __atomic_store_n(at, __atomic_load_n(at, __ATOMIC_RELAXED) + more, __ATOMIC_RELAXED);
+}
+
+void dt_page_spend(struct dt_page_writer *w, int64_t own_ns, int64_t data_ns)
+{
+    add(&w->page->own_ns, own_ns);
+    add(&w->page->data_ns, data_ns);
+}
+
 void dt_page_section(struct dt_page_writer *w, const char *name)
 {
     struct dt_page *p = w->page;

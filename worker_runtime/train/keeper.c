@@ -183,6 +183,7 @@ static void tell(struct dt_trainer *t, const struct dt_step_told *s)
 {
     t->told = s->page;
     t->told.saved = t->saving.saved;
+    dt_page_spend(t->page, s->own_ns, s->data_ns);
     dt_page_update(t->page, &t->told);
     if (t->metrics)
         dt_metrics_step(t->metrics, &s->metrics);

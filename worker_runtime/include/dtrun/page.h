@@ -24,6 +24,10 @@ DT_API struct dt_page_writer *dt_page_open(struct dt_err *err);
 DT_API void dt_page_close(struct dt_page_writer *w);
 DT_API bool dt_page_is_read(const struct dt_page_writer *w); /* whether an agent made it */
 DT_API void dt_page_update(struct dt_page_writer *w, const struct dt_page_values *v);
+/* Adds to the time that this worker has spent on its own part of its steps, not waiting for others,
+ * and to how much of that was for its data. Right before the update that tells of the step. An
+ * agent compares it with what the others spent, to find the one that holds them up. */
+DT_API void dt_page_spend(struct dt_page_writer *w, int64_t own_ns, int64_t data_ns);
 DT_API void dt_page_section(struct dt_page_writer *w, const char *name);
 /* The agent says that this world is over: what is not saved yet may not be saved any more. */
 DT_API bool dt_page_round_over(const struct dt_page_writer *w);
