@@ -17,6 +17,7 @@ base/loop: base uv.h
 rendezvous/protocol: base
 rendezvous/journal: base uv.h
 rendezvous/hang: rendezvous/protocol
+rendezvous/lag: rendezvous/protocol
 rendezvous/rdzv: rendezvous/hang
 rendezvous/store: rendezvous/protocol base/loop
 rendezvous/client: rendezvous/protocol base/loop
