@@ -294,12 +294,26 @@ static bool on_still(void *arg, dt_ms still, bool sure)
     return a->backend->ops->still(a->backend, still, sure);
 }
 
+/* Once when it begins and once when it is over, however often it is told. */
+static void on_straggler(void *arg, const char *sentence, bool holds_up)
+{
+    struct agent *a = arg;
+    a->holds_up = holds_up;
+    if (strcmp(a->straggler, sentence) == 0)
+        return;
+    snprintf(a->straggler, sizeof a->straggler, "%s", sentence);
+    dt_warn("%s", sentence);
+}
+
 /* The rendezvous decides what follows a failure, but a torchrun's does not ask about hangs. */
 static const struct dt_attempt_events *events_for(const struct agent *a)
 {
-    static const struct dt_attempt_events alone = {.on_changed = on_changed, .on_over = on_over};
-    static const struct dt_attempt_events elastic = {
-        .on_changed = on_changed, .on_failed = on_failed, .on_over = on_over};
+    static const struct dt_attempt_events alone = {
+        .on_changed = on_changed, .on_straggler = on_straggler, .on_over = on_over};
+    static const struct dt_attempt_events elastic = {.on_changed = on_changed,
+                                                     .on_failed = on_failed,
+                                                     .on_straggler = on_straggler,
+                                                     .on_over = on_over};
     static const struct dt_attempt_events judged = {
         .on_changed = on_changed, .on_failed = on_failed, .on_still = on_still, .on_over = on_over};
     if (a->backend->ops->still)
@@ -349,6 +363,8 @@ static void take_world(struct agent *a, const struct dt_world *world)
         a->restarts = world->restarts;
     a->world = *world;
     a->recalled = false;
+    a->straggler[0] = '\0';
+    a->holds_up = false;
     dt_verdict_finish(&a->verdict);
 }
 
@@ -487,6 +503,7 @@ static const struct dt_backend_events backend_events = {
     .on_look = on_look,
     .on_save = on_save,
     .on_finding = on_finding,
+    .on_straggler = on_straggler,
     .on_replaced = on_replaced,
     .on_cause = on_cause,
 };

@@ -26,7 +26,8 @@ struct dt_attempt {
     struct dt_recorders *recorders; /* likewise */
     struct dt_kernel_log *kernel;   /* NULL: it may not be read */
     struct dt_group *group;
-    struct dt_hang *hang; /* NULL: nobody may look, or no longer needs to */
+    struct dt_hang *hang;     /* NULL: nobody may look, or no longer needs to */
+    struct dt_lag_watch *lag; /* likewise; or there is nobody to compare them with */
     uv_timer_t last_words;
     bool stopped; /* we were told to end it */
     bool failed;  /* a worker did, and it was said */
@@ -43,11 +44,14 @@ static void close_watchdog(struct dt_attempt *t)
     t->watchdog = NULL;
 }
 
-static void close_hang(struct dt_attempt *t)
+static void close_watches(struct dt_attempt *t)
 {
     if (t->hang)
         dt_hang_close(t->hang, NULL, NULL);
     t->hang = NULL;
+    if (t->lag)
+        dt_lag_watch_close(t->lag, NULL, NULL);
+    t->lag = NULL;
 }
 
 static void on_timer_closed(uv_handle_t *h)
@@ -59,7 +63,7 @@ static void on_timer_closed(uv_handle_t *h)
 void dt_attempt_close(struct dt_attempt *t)
 {
     close_watchdog(t);
-    close_hang(t);
+    close_watches(t);
     if (t->group)
         dt_group_close(t->group, NULL, NULL);
     t->group = NULL;
@@ -104,7 +108,7 @@ static void on_group_over(void *arg)
     struct dt_attempt *t = arg;
     bool others_wait = t->events->on_failed && dt_group_outcome(t->group) != DT_GROUP_SUCCEEDED;
     t->drains = true;
-    close_hang(t);
+    close_watches(t);
     if (t->stopped || others_wait)
         limit_last_words(t);
     dt_output_drain(t->means.output, on_drained, t);
@@ -212,6 +216,31 @@ static int open_hang(struct dt_attempt *t, struct dt_err *err)
     return t->hang ? 0 : -1;
 }
 
+/* -- workers that hold others up -------------------------------------------------------------- */
+
+static void on_straggler(void *arg, const char *sentence, bool holds_up)
+{
+    struct dt_attempt *t = arg;
+    t->events->on_straggler(t->arg, sentence, holds_up);
+}
+
+static int open_lag(struct dt_attempt *t, struct dt_err *err)
+{
+    bool alone = t->events->on_straggler != NULL;
+    int known = alone ? t->means.plan->nproc : t->world.size;
+    struct dt_lag_means means = {
+        .loop = t->means.loop,
+        .plan = t->means.plan,
+        .world = &t->world,
+        .group = t->group,
+        .pages = t->pages,
+    };
+    if (t->means.plan->on_straggler == DT_ON_STRAGGLER_OFF || known < 2)
+        return 0;
+    t->lag = dt_lag_watch_open(&means, alone ? on_straggler : NULL, t, err);
+    return t->lag ? 0 : -1;
+}
+
 struct dt_hang *dt_attempt_hang(const struct dt_attempt *t)
 {
     return t->hang;
@@ -250,7 +279,7 @@ static int start_group(struct dt_attempt *t, struct dt_err *err)
     dt_lineup_free(spawns, m->plan->nproc);
     dt_pages_close_fds(t->pages);
     dt_output_started(m->output);
-    return t->group ? open_hang(t, err) : -1;
+    return t->group && open_hang(t, err) == 0 ? open_lag(t, err) : -1;
 }
 
 static int start(struct dt_attempt *t, struct dt_err *err)
@@ -289,7 +318,7 @@ struct dt_attempt *dt_attempt_start(const struct dt_attempt_means *means,
 void dt_attempt_stop(struct dt_attempt *t, int signum)
 {
     t->stopped = true;
-    close_hang(t);
+    close_watches(t);
     if (t->drains)
         limit_last_words(t);
     else
@@ -299,7 +328,7 @@ void dt_attempt_stop(struct dt_attempt *t, int signum)
 void dt_attempt_kill(struct dt_attempt *t)
 {
     t->stopped = true;
-    close_hang(t);
+    close_watches(t);
     if (t->drains)
         give_up_console(t);
     else
@@ -358,6 +387,8 @@ void dt_attempt_tell(const struct dt_attempt *t, struct dt_beat *facts)
         facts->failed += e == DT_WORKER_FAILED;
         facts->succeeded += e == DT_WORKER_SUCCEEDED;
     }
+    if (t->lag)
+        facts->own = *dt_lag_watch_last(t->lag);
 }
 
 const struct dt_pages *dt_attempt_pages(const struct dt_attempt *t)

@@ -7,6 +7,7 @@
 #include "agent/bind/bind.h"
 #include "agent/failure/inquiry.h"
 #include "agent/hang/hang.h"
+#include "agent/lag/watch.h"
 #include "agent/log_dir.h"
 #include "agent/output/output.h"
 #include "agent/plan.h"
@@ -42,6 +43,8 @@ struct dt_attempt_events {
     void (*on_failed)(void *arg, const struct dt_result *result);
     /* NULL, or as in struct dt_hang_events. */
     bool (*on_still)(void *arg, dt_ms still, bool sure);
+    /* NULL where others judge; see agent/lag/watch.h. */
+    dt_lag_told_fn *on_straggler;
     void (*on_over)(void *arg); /* the last event */
 };
 
@@ -76,7 +79,8 @@ void dt_attempt_set_lease(struct dt_attempt *t, dt_ms until);
 /* A log line on how far the furthest worker came, where one told. */
 void dt_attempt_say_step(const struct dt_attempt *t);
 
-/* Adds to FACTS how many of them run, have failed and have succeeded, and how fast they are. */
+/* Adds to FACTS how many of them run, have failed and have succeeded, how fast they are, and how
+ * they share their time: of that, strings are good until the loop goes on. */
 void dt_attempt_tell(const struct dt_attempt *t, struct dt_beat *facts);
 
 /* What they tell of themselves; NULL: nothing is known. */

@@ -55,6 +55,9 @@ struct agent {
     uv_timer_t tell;     /* where somebody wants to know how far the workers are */
     struct dt_pace pace; /* of the furthest of them, at each turn of that timer */
 
+    char straggler[DT_STRAGGLER_MAX]; /* what was said of one last in this round, or "" ... */
+    bool holds_up;                    /* ... and it still does */
+
     /* Of an elastic job. */
     int64_t look;                 /* the last that the rendezvous asked for */
     struct dt_progress *progress; /* NULL: no file tells of it */

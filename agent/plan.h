@@ -27,6 +27,9 @@ enum dt_plan_bind {
     DT_BIND_COMPLEX
 };
 enum dt_plan_exit { DT_EXIT_TORCHRUN, DT_EXIT_ROOT_CAUSE };
+/* What a worker that holds the others up leads to: nothing is measured, or it is said, or its node
+ * also makes room for a spare. */
+enum dt_plan_on_straggler { DT_ON_STRAGGLER_LOG, DT_ON_STRAGGLER_DRAIN, DT_ON_STRAGGLER_OFF };
 enum dt_plan_on_hang { DT_ON_HANG_LOG, DT_ON_HANG_RESTART, DT_ON_HANG_STOP };
 enum dt_plan_nccl { DT_NCCL_CALLS, DT_NCCL_KERNELS, DT_NCCL_OFF };
 enum dt_plan_keep_logs { DT_KEEP_ALL_LOGS, DT_KEEP_LOGS_OF_FAILURE };
@@ -113,6 +116,7 @@ struct dt_plan {
     dt_ms hang_after; /* they have stood still; DT_HANG_AUTO, or DT_FOREVER: never */
     enum dt_plan_on_hang on_hang;
     int look_signal; /* shows what they do; 0: none does */
+    enum dt_plan_on_straggler on_straggler;
     /* PyTorch's flight recorder: the variable that tells workers where to dump, beside the one of
      * the pipe by which they are asked. NULL: leave all of that alone. */
     const char *flight_dump;

@@ -37,6 +37,8 @@ bool agent_put_state(void *arg, struct dt_buf *out)
     put_step(a, &w);
     if (hang)
         dt_json_put_text(&w, "hang", hang);
+    if (a->holds_up)
+        dt_json_put_text(&w, "straggler", a->straggler);
     dt_json_put_end(&w);
     return a->phase != AGENT_ENDING && !hang;
 }

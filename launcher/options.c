@@ -151,6 +151,18 @@ static int parse_on_hang(const char *value, void *target, struct dt_err *err)
     return 0;
 }
 
+static int parse_on_straggler(const char *value, void *target, struct dt_err *err)
+{
+    static const char *const words[] = {"log", "drain", "off", NULL};
+    static const enum dt_plan_on_straggler kinds[] = {DT_ON_STRAGGLER_LOG, DT_ON_STRAGGLER_DRAIN,
+                                                      DT_ON_STRAGGLER_OFF};
+    int i = find_word(value, words, err);
+    if (i < 0)
+        return -1;
+    *(enum dt_plan_on_straggler *)target = kinds[i];
+    return 0;
+}
+
 static int parse_look_signal(const char *value, void *target, struct dt_err *err)
 {
     int number = dt_signame_number(value, strlen(value));
@@ -478,6 +490,10 @@ static const struct dt_opt launch_opts[] = {
      .fallback = "log",
      .help = "what to do then beside that: nothing (log), count that worker as failed, which costs a restart (restart), "
              "or end the job (stop)"},
+    {OWN, .name = "on-straggler", .arg = "WHAT", .parse = parse_on_straggler, .words = "log drain off", AT(on_straggler),
+     .fallback = "log",
+     .help = "what to do about a worker that holds the others up step after step: say so (log), also let a spare take "
+             "the place of its node (drain), or do not look for one (off)"},
     {OWN, .name = "look-on-signal", .arg = "SIGNAL", .parse = parse_look_signal, .words = "SIGQUIT none",
      AT(look_signal), .fallback = "SIGQUIT",
      .help = "print what all workers do on this signal to dtrun and go on, or none; one that ends the job does so when "

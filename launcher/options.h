@@ -66,6 +66,7 @@ struct dt_launch_options {
     bool no_look;
     dt_ms hang_after;
     enum dt_plan_on_hang on_hang;
+    enum dt_plan_on_straggler on_straggler;
     int look_signal;
     enum dt_plan_nccl nccl_profiler;
     enum dt_log_level log_level;

@@ -216,6 +216,9 @@ static void put_hangs(const struct dt_plan *p, struct dt_buf *out)
 {
     static const char *const actions[] = {
         [DT_ON_HANG_LOG] = "log", [DT_ON_HANG_RESTART] = "restart", [DT_ON_HANG_STOP] = "stop"};
+    static const char *const straggler[] = {[DT_ON_STRAGGLER_LOG] = "log",
+                                            [DT_ON_STRAGGLER_DRAIN] = "drain",
+                                            [DT_ON_STRAGGLER_OFF] = "off"};
     char name[DT_SIGNAME_TEXT];
     if (p->hang_after == DT_HANG_AUTO)
         dt_buf_put_str(out, "hang after: auto\n");
@@ -223,7 +226,8 @@ static void put_hangs(const struct dt_plan *p, struct dt_buf *out)
         dt_buf_put_str(out, "hang after: never\n");
     else
         put_time(out, "hang after", p->hang_after);
-    dt_buf_printf(out, "on hang: %s\nlook on signal: %s\n", actions[p->on_hang],
+    dt_buf_printf(out, "on hang: %s\non straggler: %s\nlook on signal: %s\n", actions[p->on_hang],
+                  straggler[p->on_straggler],
                   p->look_signal ? dt_signame_text(p->look_signal, name) : "none");
 }
 

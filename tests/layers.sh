@@ -18,7 +18,7 @@ rendezvous/protocol: base
 rendezvous/journal: base uv.h
 rendezvous/hang: rendezvous/protocol
 rendezvous/lag: rendezvous/protocol
-rendezvous/rdzv: rendezvous/hang
+rendezvous/rdzv: rendezvous/hang rendezvous/lag
 rendezvous/store: rendezvous/protocol base/loop
 rendezvous/client: rendezvous/protocol base/loop
 rendezvous/runs: rendezvous/journal rendezvous/rdzv rendezvous/store

@@ -50,6 +50,9 @@ struct dt_backend_events {
     void (*on_save)(void *arg);
     /* The workers of all nodes stand still, and F says why. ALL: what all of them do. */
     void (*on_finding)(void *arg, const struct dt_stances *all, const struct dt_hang_finding *f);
+    /* NULL, or: what is said of the worker that holds the others up, or (not HOLDS_UP) did, the
+     * same on all nodes. Comes again and again. */
+    void (*on_straggler)(void *arg, const char *sentence, bool holds_up);
     /* BY turned out to be what is wanted: it has the same events, and the join if one was waiting.
      * This one is closed already. Only before any other event. */
     void (*on_replaced)(void *arg, struct dt_backend *by);

@@ -59,10 +59,12 @@ static int choose_look_signal(struct dt_planning *c)
 static int choose_looks(struct dt_planning *c)
 {
     struct dt_plan *p = c->plan;
-    static const char *const useless[] = {"hang-after", "on-hang", "look-on-signal"};
+    static const char *const useless[] = {"hang-after", "on-hang", "on-straggler",
+                                          "look-on-signal"};
     p->no_look = c->o->no_look;
     p->hang_after = c->o->hang_after;
     p->on_hang = c->o->on_hang;
+    p->on_straggler = c->o->on_straggler;
     if (choose_look_signal(c) < 0)
         return -1;
     for (size_t i = 0; p->no_look && i < sizeof useless / sizeof *useless; i++)
@@ -71,7 +73,11 @@ static int choose_looks(struct dt_planning *c)
     if (p->no_look) {
         p->hang_after = DT_FOREVER;
         p->look_signal = 0;
+        p->on_straggler = DT_ON_STRAGGLER_OFF;
     }
+    if (p->on_straggler == DT_ON_STRAGGLER_DRAIN && !dt_plan_is_elastic(p) &&
+        dt_planning_ignore(c, "on-straggler", "no spare can come: the job is not elastic") < 0)
+        return -1;
     if (p->hang_after == DT_FOREVER && !p->no_look)
         return dt_planning_ignore(c, "on-hang", "--hang-after is off");
     return 0;

@@ -41,6 +41,8 @@
 /* Left out where they are 0, false or "". */
 #define PERHAPS_COUNTED(name_, member) \
     {.name = name_, .kind = DT_FIELD_INT, .optional = true, .at = AT(member), .max = INT_MAX}
+#define SHARE(name_, member) \
+    {.name = name_, .kind = DT_FIELD_INT, .optional = true, .at = AT(member), .max = DT_OWN_WHOLE}
 #define PERHAPS_WHOLE(name_, member) \
     {.name = name_, .kind = DT_FIELD_INT64, .optional = true, .at = AT(member), .max = DT_FIELD_WHOLE_MAX}
 #define PERHAPS_TRUE(name_, member) \
@@ -109,6 +111,8 @@ static const struct dt_field join[] = {
     {0},
 };
 
+static const char *own_witness_name(int w) { return dt_own_witness_name((enum dt_own_witness)w); }
+
 static const struct dt_field beat[] = {
     WHOLE("seq", beat.seq, 0),
     WHOLE("step", beat.step, -1),
@@ -117,6 +121,18 @@ static const struct dt_field beat[] = {
     COUNTED("succeeded", beat.succeeded, 0, INT_MAX),
     PERHAPS_WHOLE("tokens_per_s", beat.tokens_per_s),
     PERHAPS_WHOLE("step_age_ms", beat.step_age_ms),
+    PERHAPS_WHOLE("own_window", beat.own.window),
+    PERHAPS_WHOLE("own_steps", beat.own.steps),
+    PERHAPS_WHOLE("own_step_us", beat.own.step_us),
+    PERHAPS_CHOICE("own_by", beat.own.by, DT_OWN_WITNESSES, own_witness_name),
+    PERHAPS_COUNTED("own_ranks", beat.own.ranks),
+    PERHAPS_COUNTED("own_rank", beat.own.rank),
+    SHARE("own_share", beat.own.own),
+    SHARE("own_median", beat.own.median),
+    PERHAPS_TRUE("own_may_drain", beat.own.may_drain),
+    PERHAPS_WORDS("own_reason", beat.own.reason, DT_OWN_REASON_MAX),
+    PERHAPS_WORDS("straggler", beat.straggler, DT_STRAGGLER_MAX),
+    PERHAPS_TRUE("holds_up", beat.holds_up),
     {0},
 };
 static const struct dt_field world[] = {
@@ -259,6 +275,15 @@ const char *dt_evidence_name(enum dt_evidence e)
         [DT_EVIDENCE_HARDWARE] = "hardware",
     };
     return e < DT_EVIDENCES ? names[e] : "unknown";
+}
+
+const char *dt_own_witness_name(enum dt_own_witness w)
+{
+    static const char *const names[DT_OWN_WITNESSES] = {
+        [DT_OWN_BY_PAGES] = "pages",
+        [DT_OWN_BY_STACKS] = "stacks",
+    };
+    return w < DT_OWN_WITNESSES ? names[w] : "unknown";
 }
 
 const char *dt_retry_name(enum dt_retry r)

@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/json.h"
+#include "rendezvous/protocol/own_time.h"
 #include "rendezvous/protocol/spec.h"
 #include "rendezvous/protocol/stance.h"
 
@@ -102,6 +103,10 @@ struct dt_beat {
     int64_t step_age_ms;            /* since that step was new, at least 1; 0: unknown */
     int64_t tokens_per_s;           /* of its workers together; 0: unknown, or not any more */
     int running, failed, succeeded; /* workers */
+    struct dt_own_time own;         /* up */
+    /* Down: what is said of the worker that holds the others up, or did; NULL or "": nothing. */
+    const char *straggler;
+    bool holds_up; /* it still does */
 };
 
 /* Who is to blame, as far as the node itself can tell. Rows; evidence grows with later checks. */

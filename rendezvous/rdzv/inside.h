@@ -128,6 +128,19 @@ dt_ms rdzv_standstill_next(const struct dt_rdzv *r);
 /* As rdzv_look_forget(): what members said of that round is void, too. */
 void rdzv_standstill_forget(struct dt_rdzv *r);
 
+/* -- straggler.c: which worker holds the others up -------------------------------------------- */
+
+/* M, whose workers run, tells how they share their time. */
+void rdzv_straggler_take(struct dt_rdzv *r, struct dt_rdzv_actions *out, struct dt_member *m,
+                         const struct dt_own_time *t);
+/* As rdzv_look_forget(). */
+void rdzv_straggler_forget(struct dt_rdzv *r);
+
+/* -- rdzv.c ----------------------------------------------------------------------------------- */
+
+/* M was drained, in the exclude table already. */
+void rdzv_drain_member(struct dt_rdzv *r, struct dt_rdzv_actions *out, struct dt_member *m);
+
 /* -- agree.c: in what a node differs from the one that came first ----------------------------- */
 
 /* Whether a node with JOIN may be in the run. False: WHY says why not. */

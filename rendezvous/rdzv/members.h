@@ -19,6 +19,7 @@
 #include "base/clock.h"
 #include "base/list.h"
 #include "base/map.h"
+#include "rendezvous/lag/lag.h"
 #include "rendezvous/protocol/messages.h"
 
 enum dt_link {
@@ -78,10 +79,11 @@ struct dt_member {
     dt_ms still, still_at; /* its workers stood still for so long, as it said then; 0: it did not */
     bool still_sure;       /* and are certain to hang */
     bool told_finding;     /* it was told why */
-    int64_t asked, looked; /* the last look that it was asked for, and that it answered; 0: none */
+    struct dt_lag_node lag; /* how its workers share their time */
+    int64_t asked, looked;  /* the last look that it was asked for, and that it answered; 0: none */
     dt_ms heard, lost_at, joined_at;
     int64_t step;
-    struct dt_beat beat; /* the last */
+    struct dt_beat beat; /* the last, without its strings */
 };
 
 struct dt_members {

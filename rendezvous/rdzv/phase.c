@@ -44,6 +44,7 @@ void rdzv_enter(struct dt_rdzv *r, enum dt_run_state to)
         dt_bug("run \"%s\" is %s and cannot be %s", r->id, state_name[r->state], state_name[to]);
     rdzv_look_forget(r);
     rdzv_standstill_forget(r);
+    rdzv_straggler_forget(r);
     r->gathering = (struct dt_gathering){0};
     r->running = (struct dt_running){0};
     r->closed = (struct dt_closed){0};
@@ -70,7 +71,7 @@ void rdzv_wipe(struct dt_rdzv *r)
     free(r->seats);
     r->seats = NULL;
     r->seats_len = 0;
-    r->begun = r->had_world = false;
+    r->begun = r->had_world = r->swapped = false;
     r->expected = 0;
     r->news[0] = r->mixed[0] = '\0';
     r->blame = (struct dt_blame){0};

@@ -58,12 +58,19 @@ static void note_step(struct dt_rdzv *r, struct dt_member *m, int64_t step)
 static void take_beat(struct dt_rdzv *r, struct dt_rdzv_actions *out, struct dt_member *m,
                       const struct dt_message *f)
 {
+    bool runs = f->round == r->round && m->doing == DT_MEMBER_RUNNING;
     m->beat = f->beat;
-    if (f->beat.step >= 0 && f->round == r->round && m->doing == DT_MEMBER_RUNNING)
+    m->beat.own.reason = m->beat.straggler = NULL; /* the frame's */
+    if (f->beat.step >= 0 && runs)
         note_step(r, m, f->beat.step);
     struct dt_rdzv_action *a = rdzv_send(out, m->id, DT_MSG_BEAT, r->round, 0);
-    if (a)
+    if (a) {
         a->beat.seq = f->beat.seq;
+        a->beat.straggler = r->running.lag.sentence;
+        a->beat.holds_up = r->running.lag.state == DT_LAG_THERE;
+    }
+    if (runs && r->state == DT_RUN_RUNNING)
+        rdzv_straggler_take(r, out, m, &f->beat.own);
 }
 
 /* Whether M's failure may be what ended a round that was over when we learnt of it: the server that
@@ -176,7 +183,7 @@ static void take_lost(struct dt_rdzv *r, uint64_t from)
         dt_members_lost(&r->members, m, r->now);
 }
 
-static void drain_member(struct dt_rdzv *r, struct dt_rdzv_actions *out, struct dt_member *m)
+void rdzv_drain_member(struct dt_rdzv *r, struct dt_rdzv_actions *out, struct dt_member *m)
 {
     const char *why = "";
     char text[DT_WHY_MAX];
@@ -203,7 +210,7 @@ static void take_drain(struct dt_rdzv *r, struct dt_rdzv_actions *out, const cha
     {
         struct dt_member *m = dt_container_of(n, struct dt_member, in_all);
         if (r->state != DT_RUN_CLOSED && goes_by(m, name))
-            drain_member(r, out, m);
+            rdzv_drain_member(r, out, m);
     }
 }
 

@@ -22,6 +22,7 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "rendezvous/hang/judge.h"
+#include "rendezvous/lag/lag.h"
 #include "rendezvous/protocol/messages.h"
 #include "rendezvous/rdzv/budget.h"
 #include "rendezvous/rdzv/exclude.h"
@@ -211,6 +212,7 @@ struct dt_running {
     struct dt_recovery recovery;
     struct dt_round_look look;
     struct dt_standstill standstill;
+    struct dt_lag lag;
 };
 
 /* The job is over. */
@@ -243,6 +245,8 @@ struct dt_rdzv {
     int size;                    /* world size of that round */
     struct dt_blame blame;       /* not journalled: who is to blame will show it again */
     struct dt_futility futility; /* the same */
+    bool swapped;                /* a spare has taken the place of a straggler's node ... */
+    int swapped_rank;            /* ... for this rank was one; neither is journalled */
     int expected;                /* nodes that a scheduler started; 0: unknown */
     char master_addr[DT_NODE_ADDR_MAX];
     int master_port;
@@ -296,6 +300,9 @@ const struct dt_recovery *dt_rdzv_recovery(const struct dt_rdzv *r);
 
 /* Why the job stands still, in a sentence; NULL: it does not, as far as is known. */
 const char *dt_rdzv_standstill(const struct dt_rdzv *r);
+
+/* The worker that holds the others up, in a sentence, and since when; NULL: there is none. */
+const struct dt_lag *dt_rdzv_straggler(const struct dt_rdzv *r);
 
 /* What all workers do, or NULL: no look is there, or it is not over yet. DT_EV_LOOK begins one
  * unless one has just begun or is less than a second old. */

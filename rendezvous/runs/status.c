@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "rendezvous/runs/status.h"
 
+#include "base/str.h"
 #include "rendezvous/protocol/status.h"
 
 #include <stdio.h>
@@ -30,6 +31,14 @@ static size_t doing(const struct dt_rdzv *r, enum dt_member_doing what)
     return r->members.counts[what][DT_LINK_ONLINE] + r->members.counts[what][DT_LINK_SUSPECT];
 }
 
+static void put_straggler(const struct dt_rdzv *r, char *out, size_t size)
+{
+    const struct dt_lag *l = dt_rdzv_straggler(r);
+    char time[32];
+    dt_ms whole = (r->now - l->since) / DT_SECOND * DT_SECOND;
+    snprintf(out, size, "for %s %s", dt_str_from_duration(whole, time, sizeof time), l->sentence);
+}
+
 /* Whom it waits for, or how it ended. */
 static const char *run_why(const struct dt_rdzv *r, char *out, size_t size)
 {
@@ -44,6 +53,8 @@ static const char *run_why(const struct dt_rdzv *r, char *out, size_t size)
             snprintf(out, size, "nodes of the round that did not come back yet are waited for");
         else if (dt_rdzv_standstill(r))
             snprintf(out, size, "%s", dt_rdzv_standstill(r));
+        else if (dt_rdzv_straggler(r))
+            put_straggler(r, out, size);
         return out;
     case DT_RUN_GATHERING:
         break;

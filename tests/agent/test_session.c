@@ -110,6 +110,11 @@ static void on_finding(void *arg, const struct dt_finding_message *f)
     note(arg, "finding: %s", f->sentence);
 }
 
+static void on_straggler(void *arg, const char *sentence, bool holds_up)
+{
+    note(arg, "straggler%s: %s", holds_up ? "" : " no more", sentence);
+}
+
 static void on_disconnect(void *arg, const char *why)
 {
     note(arg, "disconnect: %s", why);
@@ -135,6 +140,7 @@ static const struct dt_session_ops ops = {
     .look = on_look,
     .keep = on_keep,
     .finding = on_finding,
+    .straggler = on_straggler,
     .disconnect = on_disconnect,
     .refused = on_refused,
     .random = on_random,
@@ -1120,5 +1126,39 @@ TEST(the_workers_of_the_next_round_move)
     down(a);
     up(a);
     CHECK_STR(said(a), "JOIN 6 as 1 port 4000 running seat 1/4 ranks 8/32 after 2 restarts");
+    free(a);
+}
+
+/* -- a worker that holds the others up --------------------------------------------------------- */
+
+TEST(what_is_said_of_a_straggler_comes_with_answers_of_this_round)
+{
+    struct agent *a = agent_running(false);
+    HEAR(a, .type = DT_MSG_BEAT, .round = 5, .beat = {.straggler = "rank 2", .holds_up = true});
+    CHECK_STR(said(a), "straggler: rank 2");
+    HEAR(a, .type = DT_MSG_BEAT, .round = 5, .beat = {.straggler = "rank 2"});
+    CHECK_STR(said(a), "straggler no more: rank 2");
+    HEAR(a, .type = DT_MSG_BEAT, .round = 5);
+    HEAR(a, .type = DT_MSG_BEAT, .round = 4, .beat = {.straggler = "rank 2"});
+    CHECK_STR(said(a), "");
+    fail(a);
+    said(a);
+    HEAR(a, .type = DT_MSG_BEAT, .round = 5, .beat = {.straggler = "rank 2"});
+    CHECK_STR(said(a), "");
+    free(a);
+}
+
+TEST(own_times_of_the_workers_before_are_not_told_of_the_next)
+{
+    struct agent *a = agent_running(false);
+    char reason[] = "it sleeps";
+    dt_session_tell(&a->session,
+                    &(struct dt_beat){.step = 1, .own = {.window = 7, .reason = reason}});
+    memset(reason, 'x', sizeof reason - 1);
+    CHECK_STR(a->session.facts.own.reason, "it sleeps"); /* it keeps its own copy */
+    fail(a);
+    join(a);
+    hear_world(a, 6);
+    CHECK_EQ(a->session.facts.own.window, 0);
     free(a);
 }

@@ -465,6 +465,13 @@ TEST(watching)
          "hang after: 1.5 min|on hang: restart|look on signal: SIGUSR1", NULL, 0},
         {"--hang-after=off|--on-hang=stop|x", "", "hang after: never|on hang: stop|"
          "ignored: --on-hang has no effect: --hang-after is off", NULL, 0},
+        {"x", "", "on straggler: log", NULL, 0},
+        {"--on-straggler=off|x", "", "on straggler: off", NULL, 0},
+        {"--nnodes=2:4|--rdzv-backend=c10d|--rdzv-endpoint=h|--on-straggler=drain|x", "", "on straggler: drain", NULL, 0},
+        {"--on-straggler=drain|x", "",
+         "on straggler: drain|ignored: --on-straggler has no effect: no spare can come: the job is not elastic", NULL, 0},
+        {"--no-look|--on-straggler=log|x", "",
+         "on straggler: off|ignored: --on-straggler has no effect: --no-look is given", NULL, 0},
         {"--look-on-signal=none|x", "DTRUN_HANG_AFTER=2m", "hang after: 2 min|look on signal: none", NULL, 0},
         {"--no-look|x", "", "hang after: never|look on signal: none", NULL, 0},
         {"--no-look|--hang-after=3|x", "", "hang after: never|ignored: --hang-after has no effect: --no-look is given", NULL, 0},

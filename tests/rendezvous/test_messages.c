@@ -126,6 +126,29 @@ static const struct {
       .beat = {.seq = 8, .step = 7, .step_age_ms = 12001, .running = 4}},
      "{\"type\":\"beat\",\"run\":\"r\",\"round\":3,\"incarnation\":\"1f\",\"seq\":8,\"step\":7,"
      "\"running\":4,\"failed\":0,\"succeeded\":0,\"step_age_ms\":12001}"},
+    {{.type = DT_MSG_BEAT,
+      .run = "r",
+      .round = 3,
+      .incarnation = 0x1f,
+      .beat = {.seq = 8,
+               .step = 7,
+               .own = {.window = 9,
+                       .steps = 180,
+                       .step_us = 45000,
+                       .by = DT_OWN_BY_STACKS,
+                       .ranks = 8,
+                       .rank = 17,
+                       .own = 930,
+                       .median = 480,
+                       .may_drain = true,
+                       .reason = "it sleeps"},
+               .straggler = "rank 17 holds the others up",
+               .holds_up = true}},
+     "{\"type\":\"beat\",\"run\":\"r\",\"round\":3,\"incarnation\":\"1f\",\"seq\":8,\"step\":7,"
+     "\"running\":0,\"failed\":0,\"succeeded\":0,\"own_window\":9,\"own_steps\":180,"
+     "\"own_step_us\":45000,\"own_by\":\"stacks\",\"own_ranks\":8,\"own_rank\":17,"
+     "\"own_share\":930,\"own_median\":480,\"own_may_drain\":true,\"own_reason\":\"it sleeps\","
+     "\"straggler\":\"rank 17 holds the others up\",\"holds_up\":true}"},
     {{.type = DT_MSG_WORLD,
       .run = "r",
       .round = 2147483647,
@@ -687,10 +710,11 @@ TEST(what_would_keep_a_server_busy_is_no_join)
 TEST(a_message_without_one_of_its_members_is_none)
 {
     static const char optional[] =
-        " again age cause collective early ends_job function guilty history host keeps late looks "
-        "mixed "
-        "over "
-        "place "
+        " again age cause collective early ends_job function guilty history holds_up host keeps "
+        "late "
+        "looks mixed over place own_by own_may_drain own_median own_rank own_ranks own_reason "
+        "own_share own_step_us "
+        "own_steps own_window straggler "
         "retry retry_deterministic script step_age_ms stopping sure together token "
         "tokens_per_s user weak where why yes ";
     for (size_t i = 0; i < COUNT(rows); i++) {

@@ -15,7 +15,16 @@
 #include <string.h>
 
 /* What the session called for. It is told when the session is through. */
-enum news { NO_NEWS, NEWS_WORLD, NEWS_STOP, NEWS_CLOSED, NEWS_LOOK, NEWS_KEEP, NEWS_FINDING };
+enum news {
+    NO_NEWS,
+    NEWS_WORLD,
+    NEWS_STOP,
+    NEWS_CLOSED,
+    NEWS_LOOK,
+    NEWS_KEEP,
+    NEWS_FINDING,
+    NEWS_STRAGGLER
+};
 
 struct dt_presence {
     uv_loop_t *loop;
@@ -38,6 +47,7 @@ struct dt_presence {
         char why[DT_WHY_MAX];
         int64_t look;
         const struct dt_finding_message *finding; /* of the frame that is being heard */
+        bool holds_up;
     } news;
     dt_ms lease;      /* as the owner was told; DT_FOREVER: not yet */
     dt_ms since;      /* it was opened */
@@ -240,6 +250,14 @@ static void on_session_finding(void *arg, const struct dt_finding_message *f)
     p->news.finding = f;
 }
 
+static void on_session_straggler(void *arg, const char *sentence, bool holds_up)
+{
+    struct dt_presence *p = arg;
+    p->news.what = NEWS_STRAGGLER;
+    p->news.holds_up = holds_up;
+    snprintf(p->news.why, sizeof p->news.why, "%s", sentence);
+}
+
 static void on_disconnect(void *arg, const char *why)
 {
     struct dt_presence *p = arg;
@@ -281,6 +299,7 @@ static const struct dt_session_ops session_ops = {
     .look = on_session_look,
     .keep = on_session_keep,
     .finding = on_session_finding,
+    .straggler = on_session_straggler,
     .disconnect = on_disconnect,
     .refused = on_session_refused,
     .random = on_random,
@@ -374,6 +393,9 @@ static void tell(struct dt_presence *p)
         break;
     case NEWS_FINDING:
         tell_finding(p, p->news.finding);
+        break;
+    case NEWS_STRAGGLER:
+        events->on_straggler(p->config.arg, p->news.why, p->news.holds_up);
         break;
     }
 }

@@ -313,8 +313,11 @@ void dt_session_end(struct dt_session *s, dt_ms now)
 void dt_session_tell(struct dt_session *s, const struct dt_beat *facts)
 {
     int64_t seq = s->facts.seq;
+    const char *reason = facts->own.reason ? facts->own.reason : "";
     s->facts = *facts;
     s->facts.seq = seq;
+    snprintf(s->own_reason, sizeof s->own_reason, "%s", reason);
+    s->facts.own.reason = s->own_reason;
 }
 
 bool dt_session_still(struct dt_session *s, dt_ms still, bool sure, dt_ms now)
@@ -434,6 +437,7 @@ static void hear_world(struct dt_session *s, const struct dt_message *m)
                                  .size = m->world.size,
                                  .restarts = m->world.restarts};
     s->still = 0;
+    s->facts.own = (struct dt_own_time){0}; /* of the workers before */
     snprintf(s->cause, sizeof s->cause, "%s", m->world.cause ? m->world.cause : "");
     become(s, DT_SESSION_RUNNING);
     s->config.ops->world(s->config.arg, m->round, &m->world);
@@ -511,6 +515,15 @@ static void hear_finding(struct dt_session *s, const struct dt_message *m)
         s->config.ops->finding(s->config.arg, &m->finding);
 }
 
+static void hear_beat(struct dt_session *s, const struct dt_message *m)
+{
+    if (m->beat.seq == s->facts.seq)
+        s->heard_of = s->beat_said;
+    if (s->phase == DT_SESSION_RUNNING && m->round == s->round && m->beat.straggler &&
+        *m->beat.straggler)
+        s->config.ops->straggler(s->config.arg, m->beat.straggler, m->beat.holds_up);
+}
+
 void dt_session_frame(struct dt_session *s, const struct dt_message *m, dt_ms now)
 {
     look_at_clock(s, now);
@@ -547,8 +560,7 @@ void dt_session_frame(struct dt_session *s, const struct dt_message *m, dt_ms no
         hear_finding(s, m);
         break;
     case DT_MSG_BEAT:
-        if (m->beat.seq == s->facts.seq)
-            s->heard_of = s->beat_said;
+        hear_beat(s, m);
         break;
     case DT_MSG_HELLO:
     case DT_MSG_PROOF:

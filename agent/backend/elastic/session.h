@@ -50,6 +50,8 @@ struct dt_session_ops {
     void (*keep)(void *arg); /* a person wants the workers to save */
     /* The workers of all nodes stand still, and why. */
     void (*finding)(void *arg, const struct dt_finding_message *f);
+    /* What is said of the worker that holds the others up, or did; with each answer to a beat. */
+    void (*straggler)(void *arg, const char *sentence, bool holds_up);
     void (*disconnect)(void *arg,
                        const char *why); /* the connection is no good; then comes down() */
     /* The same, as the server refuses this agent, whose workers run on. */
@@ -85,8 +87,9 @@ struct dt_session {
     dt_ms result_at;             /* when it was as old as it says */
     char cause[DT_WHY_MAX];      /* why the last round failed, as the latest world or close says */
     char leave_text[DT_WHY_MAX]; /* LEAVING: why */
-    struct dt_beat facts;        /* what beats say */
-    dt_ms still, still_said;     /* RUNNING: so long the workers stood still, then; 0: they move */
+    struct dt_beat facts;        /* what beats say ... */
+    char own_reason[DT_OWN_REASON_MAX]; /* ... with this string */
+    dt_ms still, still_said; /* RUNNING: so long the workers stood still, then; 0: they move */
     bool still_sure;
     dt_ms up_since;   /* this connection, or the last one */
     dt_ms away_since; /* not up, and when it was last heard; DT_FOREVER: is up, or never was */

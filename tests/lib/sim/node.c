@@ -338,6 +338,12 @@ static void on_drop(struct sim *s, struct sim_event *ev)
     sim_node_settle(n);
 }
 
+static void hear_straggler(void *arg, const char *sentence, bool holds_up)
+{
+    struct sim_node *n = arg;
+    sim_say(n->sim, n->name, "hears, of %s: %s", holds_up ? "now" : "the past", sentence);
+}
+
 static void disconnect(void *arg, const char *why)
 {
     struct sim_node *n = arg;
@@ -360,6 +366,7 @@ static const struct dt_session_ops session_ops = {
     .note = hear_note,
     .look = sim_node_look,
     .finding = sim_node_find,
+    .straggler = hear_straggler,
     .disconnect = disconnect,
     .refused = disconnect,
     .random = new_incarnation,
