@@ -67,7 +67,7 @@ struct request {
     struct dt_stances stances;
     struct dt_buf stacks;
     struct dt_err err;
-    int rc, count;
+    int rc, count, store_port;
     struct dt_survey_worker workers[];
 };
 
@@ -119,6 +119,7 @@ static char *choose_dump(const struct dt_hang *h, int i)
 static void prepare(struct request *r)
 {
     const struct dt_hang_means *m = &r->hang->means;
+    r->store_port = m->world->store_is_served ? m->world->master_port : 0;
     for (int i = 0; i < r->count; i++) {
         const struct dt_worker *w = dt_group_worker(m->group, i);
         r->workers[i] = (struct dt_survey_worker){
@@ -137,7 +138,7 @@ static void prepare(struct request *r)
 static void take_look(struct dt_aside *aside)
 {
     struct request *r = dt_container_of(aside, struct request, aside);
-    r->rc = dt_survey_take(r->workers, r->count, &r->stances, &r->stacks, &r->err);
+    r->rc = dt_survey_take(r->workers, r->count, r->store_port, &r->stances, &r->stacks, &r->err);
 }
 
 static void take_stances(struct dt_hang *h, struct request *r)

@@ -2,6 +2,7 @@
 #include "agent/hang/survey.h"
 
 #include "agent/hang/calls.h"
+#include "agent/hang/keys.h"
 #include "agent/hang/posture.h"
 #include "agent/hang/recorders.h"
 #include "agent/look/print.h"
@@ -29,7 +30,8 @@ static void tell_collectives(const struct dt_survey_worker *w, struct dt_stance 
     dt_calls_put_text(&w->comms, stacks);
 }
 
-static void look_at(const struct dt_survey_worker *w, struct dt_stance *s, struct dt_buf *stacks)
+static void look_at(const struct dt_survey_worker *w, struct dt_keys *keys, struct dt_stance *s,
+                    struct dt_buf *stacks)
 {
     struct dt_look look;
     struct dt_err err = {0};
@@ -39,16 +41,19 @@ static void look_at(const struct dt_survey_worker *w, struct dt_stance *s, struc
     } else {
         dt_posture_of(&look, w->page.seen ? &w->page : NULL, s);
         dt_look_print(&look, stacks);
+        dt_keys_tell(keys, &look, s, stacks);
         tell_collectives(w, s, stacks);
     }
     dt_look_finish(&look);
 }
 
-int dt_survey_take(const struct dt_survey_worker *workers, int count, struct dt_stances *out,
-                   struct dt_buf *stacks, struct dt_err *err)
+int dt_survey_take(const struct dt_survey_worker *workers, int count, int store_port,
+                   struct dt_stances *out, struct dt_buf *stacks, struct dt_err *err)
 {
     dt_ms end = dt_clock_monotonic() + DT_LOOK_TIME_MAX;
-    for (int i = 0; i < count; i++) {
+    struct dt_keys keys = {.port = store_port};
+    int rc = 0;
+    for (int i = 0; i < count && rc == 0; i++) {
         const struct dt_survey_worker *w = &workers[i];
         struct dt_stance s;
         dt_buf_printf(stacks, "%s-- rank %d --\n", i ? "\n" : "", w->rank);
@@ -59,12 +64,14 @@ int dt_survey_take(const struct dt_survey_worker *workers, int count, struct dt_
             know_nothing(&s, DT_DOING_UNKNOWN, "there was no time to look at it");
             dt_buf_printf(stacks, "%s\n", s.detail);
         } else {
-            look_at(w, &s, stacks);
+            look_at(w, &keys, &s, stacks);
         }
         s.step = w->page.step;
         s.still = w->still;
-        if (dt_stances_add(out, &s, w->rank, err) < 0)
-            return -1;
+        rc = dt_stances_add(out, &s, w->rank, err);
     }
+    dt_keys_finish(&keys);
+    if (rc < 0)
+        return rc;
     return stacks->bad ? dt_err_set(err, DT_E_MEMORY, "no memory for what the workers do") : 0;
 }

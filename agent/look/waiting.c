@@ -266,6 +266,10 @@ static void put_peer(struct dt_waiting *w, const struct dt_tcp_row *row)
     struct dt_addr addr = dt_tcp_end_addr(row->listens ? &row->local : &row->remote);
     dt_addr_text(&addr, text, sizeof text);
     snprintf(w->what, sizeof w->what, row->listens ? "a connection to %s" : "%s", text);
+    if (row->listens)
+        return;
+    addr = dt_tcp_end_addr(&row->local);
+    dt_addr_text(&addr, w->here, sizeof w->here);
 }
 
 /* Several threads may wait for one socket. */

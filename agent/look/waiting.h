@@ -5,6 +5,7 @@
 #define DT_AGENT_LOOK_WAITING_H
 
 #include "agent/look/memory.h"
+#include "base/addr.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -35,6 +36,7 @@ struct dt_waiting {
     int others;                    /* descriptors for which it waits at the same time */
     unsigned long inode;           /* of a socket */
     bool briefly;                  /* for a futex, until soon: it will wait again and again */
+    char here[DT_ADDR_TEXT];       /* our end of a TCP connection; "" unknown */
     char what[DT_WAITING_FOR_MAX]; /* "/data/a.bin", "pipe:[812]", "10.0.0.2:29500"; "" unknown. Of
                                       a longer path, the end */
 };

@@ -5,7 +5,8 @@
 
 #include "rendezvous/hang/judge.h"
 
-/* A camp is a group of those who do alike; its OBJECT and DETAIL are those that all of it share.
+/* A camp is a group of those who do alike; its KEYS, OBJECT and DETAIL are those that all of it
+ * share.
  * Ranks that nobody told of are UNKNOWN. */
 struct hang_view {
     const struct dt_stances *stances;
@@ -17,6 +18,7 @@ struct hang_view {
 struct hang_sides {
     const struct dt_stance_group *culprit, *others; /* NULL: none */
     int should_set;                                 /* the key: a rank; -1: none that is known */
+    bool not_there; /* the key is of a rank that the job does not have */
 };
 
 /* The first stance of that camp; -1: nobody told of it, or CAMP is NULL. */

@@ -3,6 +3,8 @@
  * outside; then the first rule that holds says what the matter is. */
 #include "rendezvous/hang/inside.h"
 
+#include "rendezvous/protocol/store_key.h"
+
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -99,7 +101,7 @@ static struct dt_stances with_gpus(const struct dt_stances *all, struct dt_stanc
 static int merge_one(struct dt_stances *camps, const struct dt_stance_group *g)
 {
     struct dt_stance_group copy = *g;
-    *copy.stance.object = *copy.stance.detail = '\0';
+    *copy.stance.keys = *copy.stance.object = *copy.stance.detail = '\0';
     return dt_stances_merge(camps, &(struct dt_stances){&copy, 1}, NULL);
 }
 
@@ -122,6 +124,21 @@ static const char *shared_text(const struct hang_view *v, const struct dt_stance
     return shared && told == camp->ranks ? shared : "";
 }
 
+/* The keys of one rank of CAMP, if all of the others wait for the same; "" they do not. */
+static const char *shared_keys(const struct hang_view *v, const struct dt_stance_group *camp)
+{
+    const char *shared = NULL;
+    for (size_t i = 0; i < v->stances->len; i++) {
+        const struct dt_stance *s = &v->stances->at[i].stance;
+        if (!dt_stance_alike(s, &camp->stance))
+            continue;
+        if (shared && !dt_store_key_same(shared, s->keys))
+            return "";
+        shared = shared ? shared : s->keys;
+    }
+    return shared ? shared : "";
+}
+
 static int pitch_camps(struct hang_view *v, int size)
 {
     struct dt_rank_range all = {0, size - 1};
@@ -136,6 +153,7 @@ static int pitch_camps(struct hang_view *v, int size)
     for (size_t i = 0; i < v->camps.len; i++) {
         struct dt_stance_group *camp = &v->camps.at[i];
         struct dt_stance *s = &camp->stance;
+        snprintf(s->keys, sizeof s->keys, "%s", shared_keys(v, camp));
         snprintf(s->object, sizeof s->object, "%s",
                  shared_text(v, camp, offsetof(struct dt_stance, object)));
         snprintf(s->detail, sizeof s->detail, "%s",
@@ -271,24 +289,14 @@ static enum dt_hang_class judge_outside(const struct hang_view *v, struct hang_s
 
 /* -- all wait --------------------------------------------------------------------------------- */
 
-/* "default_pg/0//3" and "rank_3" are set by rank 3; of several keys the first that says so counts.
- */
-static int rank_in_key(const char *keys, int size)
+/* Also inside a collective, whose ranks find each other by the store. */
+static bool is_at_store(const struct dt_stance_group *camp)
 {
-    for (const char *at = keys; *at;) {
-        size_t len = strcspn(at, ", "), digits = 0;
-        while (digits < len && at[len - digits - 1] >= '0' && at[len - digits - 1] <= '9')
-            digits++;
-        const char *number = at + len - digits;
-        bool named = digits > 0 && digits < 9 && number > at && strchr("/_", number[-1]);
-        if (named && atoi(number) < size)
-            return atoi(number);
-        at += len + strspn(at + len, ", ");
-    }
-    return -1;
+    return camp->stance.doing == DT_DOING_STORE || *camp->stance.keys;
 }
 
-static bool is_at_store(const struct dt_stance_group *camp)
+/* Outside of any collective, for a key of its own. */
+static bool asks_store(const struct dt_stance_group *camp)
 {
     return camp->stance.doing == DT_DOING_STORE;
 }
@@ -379,10 +387,15 @@ static enum dt_hang_class judge_waiting(const struct hang_view *v, struct hang_s
     sides->others = largest(v, is_waiting, NULL);
     const struct dt_stance_group *setter =
         sides->should_set >= 0 ? camp_of(v, sides->should_set) : NULL;
-    if (setter)
+    if (setter && largest(v, is_at_store, NULL))
         sides->others = largest(v, is_at_store, NULL);
     if (is_at_store(sides->others)) {
         sides->culprit = setter != sides->others ? setter : NULL;
+        return DT_HANG_KEY;
+    }
+    const struct dt_stance_group *asks = largest(v, asks_store, NULL);
+    if (asks) {
+        sides->culprit = asks;
         return DT_HANG_KEY;
     }
     enum dt_hang_class class = judge_calls(v, sides, guilty);
@@ -394,11 +407,28 @@ static enum dt_hang_class judge_waiting(const struct hang_view *v, struct hang_s
     return DT_HANG_UNREADABLE;
 }
 
+/* The rank for whose key most ranks wait; -1: they wait for none that names one. */
+static int find_setter(const struct hang_view *v)
+{
+    int setter = -1, most = 0;
+    for (size_t i = 0; i < v->stances->len; i++) {
+        const struct dt_stance_group *g = &v->stances->at[i];
+        int names = dt_store_key_setter(g->stance.keys);
+        if (names < 0 || g->ranks <= most)
+            continue;
+        setter = names;
+        most = g->ranks;
+    }
+    return setter;
+}
+
 static enum dt_hang_class judge(const struct hang_view *v, int size, struct hang_sides *sides,
                                 bool *guilty)
 {
-    const struct dt_stance_group *at_store = largest(v, is_at_store, NULL);
-    sides->should_set = at_store ? rank_in_key(at_store->stance.object, size) : -1;
+    sides->should_set = find_setter(v);
+    sides->not_there = sides->should_set >= size;
+    if (sides->not_there)
+        sides->should_set = -1;
     if (v->outside > 0)
         return judge_outside(v, sides, guilty);
     if (v->waiting > 0)

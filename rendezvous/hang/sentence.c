@@ -3,6 +3,7 @@
 #include "rendezvous/hang/inside.h"
 
 #include "base/str.h"
+#include "rendezvous/protocol/store_key.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -18,7 +19,7 @@ static const struct {
     [DT_DOING_LEFT] = {"has left", "have left"},
     [DT_DOING_CHILD] = {"waits for a process of its own", "wait for processes of their own"},
     [DT_DOING_COLLECTIVE] = {"waits", "wait"},
-    [DT_DOING_STORE] = {"waits for the job's store", "wait for the job's store"},
+    [DT_DOING_STORE] = {"waits in the job's store", "wait in the job's store"},
     [DT_DOING_COMPILE] = {"compiles", "compile"},
     [DT_DOING_COLLECT] = {"collects garbage", "collect garbage"},
     [DT_DOING_SAVE] = {"writes a checkpoint", "write a checkpoint"},
@@ -90,14 +91,30 @@ static bool is_ambiguous(const struct hang_view *v, const struct dt_stance *s)
     return false;
 }
 
-/* Of a camp in which each has to do with something else, what the first has. */
+/* " for rank 3's address (key default_pg/0//cpu//0/3)" */
+static void put_keys(const char *keys, struct dt_buf *out)
+{
+    char words[DT_STORE_KEY_WORDS];
+    dt_store_key_words(keys, words);
+    dt_buf_printf(out, *words ? " for %s (key %s)" : " for%s key %s", words, keys);
+}
+
+/* Of a camp in which each has to do with something else, what the first has that tells. */
 static void put_example(const struct hang_view *v, const struct dt_stance_group *camp,
                         struct dt_buf *out)
 {
-    int i = hang_index_of(v, camp);
-    if (i >= 0 && *v->stances->at[i].stance.object)
-        dt_buf_printf(out, " (rank %d: %s)", v->stances->at[i].ranges[0].first,
-                      v->stances->at[i].stance.object);
+    for (size_t i = 0; i < v->stances->len; i++) {
+        const struct dt_stance *s = &v->stances->at[i].stance;
+        if (!dt_stance_alike(s, &camp->stance) || (!*s->object && !*s->keys))
+            continue;
+        dt_buf_printf(out, " (rank %d:", v->stances->at[i].ranges[0].first);
+        if (*s->object)
+            dt_buf_printf(out, " %s", s->object);
+        else
+            put_keys(s->keys, out);
+        dt_buf_put_str(out, ")");
+        return;
+    }
 }
 
 static void put_call(const struct dt_stance *s, enum dt_hang_class class, struct dt_buf *out)
@@ -125,9 +142,11 @@ static void put_camp(const struct hang_view *v, const struct dt_stance_group *ca
         dt_buf_printf(out, " at %s", full || is_ambiguous(v, s) ? s->where : base_name(s->where));
     if (full && *s->function && *s->function != '<') /* <module> and <lambda> are no names */
         dt_buf_printf(out, strchr(s->function, ' ') ? " in %s" : " in %s()", s->function);
+    if (*s->keys)
+        put_keys(s->keys, out);
     if (*s->object)
         dt_buf_printf(out, ": %s", s->object);
-    else
+    else if (!*s->keys)
         put_example(v, camp, out);
     if (*s->detail)
         dt_buf_printf(out, " (%s)", s->detail);
@@ -170,6 +189,8 @@ static void put_all(const struct hang_view *v, const struct hang_sides *sides,
     put_rest(v, sides, class, both ? 2 : 1, out);
     if (class == DT_HANG_KEY && sides->should_set >= 0)
         dt_buf_printf(out, "; rank %d should set the key", sides->should_set);
+    if (sides->not_there)
+        dt_buf_put_str(out, "; this job has no such rank");
     if (class == DT_HANG_NETWORK)
         dt_buf_put_str(out, "; no rank is missing");
 }

@@ -55,6 +55,7 @@ static const struct dt_field fields[] = {
     WORDS(group, DT_STANCE_NAME_MAX),
     WORDS(shape, DT_STANCE_NAME_MAX),
     WHOLE("sequence", sequence, -1),
+    WORDS(keys, DT_STANCE_OBJECT_MAX),
     WORDS(object, DT_STANCE_OBJECT_MAX),
     WORDS(detail, DT_STANCE_OBJECT_MAX),
     WHOLE("step", step, -1),
@@ -74,8 +75,8 @@ bool dt_stance_alike(const struct dt_stance *a, const struct dt_stance *b)
 
 bool dt_stance_same(const struct dt_stance *a, const struct dt_stance *b)
 {
-    return dt_stance_alike(a, b) && strcmp(a->object, b->object) == 0 &&
-           strcmp(a->detail, b->detail) == 0;
+    return dt_stance_alike(a, b) && strcmp(a->keys, b->keys) == 0 &&
+           strcmp(a->object, b->object) == 0 && strcmp(a->detail, b->detail) == 0;
 }
 
 /* Puts '?' for each character that would steer a terminal, and for each byte that is no UTF-8. */

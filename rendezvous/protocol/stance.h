@@ -24,7 +24,7 @@ enum dt_doing {
     DT_DOING_CHILD,      /* waits for a process of its own, such as a data loader's; OBJECT: what
                             that one does: "process 812 is gone", "process 812: D state in FILE" */
     DT_DOING_COLLECTIVE, /* inside COLLECTIVE, where it waits for other workers */
-    DT_DOING_STORE,      /* waits for the keys OBJECT of the job's store */
+    DT_DOING_STORE,      /* waits for KEYS of the job's store */
     DT_DOING_COMPILE,    /* compiles, which takes its time */
     DT_DOING_COLLECT,    /* collects garbage, likewise */
     DT_DOING_SAVE,       /* writes a checkpoint, likewise */
@@ -55,6 +55,8 @@ struct dt_stance {
     char group[DT_STANCE_NAME_MAX];      /* the collective's process group; "" unknown */
     char shape[DT_STANCE_NAME_MAX];      /* what it is called with: "Float [1024]"; "" unknown */
     int64_t sequence;                    /* of the collective in that group; -1 unknown */
+    char keys[DT_STANCE_OBJECT_MAX]; /* of the job's store, for which it waits in there: "rank_3,
+                                        rank_4 and 2 more"; "" none is known. See store_key.h */
     char object[DT_STANCE_OBJECT_MAX];
     char detail[DT_STANCE_OBJECT_MAX]; /* what else a person should know: "holds the GIL" */
     int64_t step;                      /* -1: not told */
@@ -88,7 +90,8 @@ struct dt_stances {
 
 /* Whether two workers are shown as one: all but STEP and STILL. */
 bool dt_stance_same(const struct dt_stance *a, const struct dt_stance *b);
-/* Whether they do the same, though perhaps not with the same: OBJECT and DETAIL may differ too. */
+/* Whether they do the same, though perhaps not with the same: KEYS, OBJECT and DETAIL may differ
+ * too. */
 bool dt_stance_alike(const struct dt_stance *a, const struct dt_stance *b);
 
 /* Adds RANK to what an agent knows of its workers; or every group of MORE to what is known of a

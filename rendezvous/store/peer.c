@@ -566,6 +566,13 @@ static void on_session_wake(struct dt_store_session *session)
     dt_store_peer_later(dt_container_of(session, struct dt_store_peer, session));
 }
 
+static void put_waits(const struct dt_store_session *session, struct dt_buf *out)
+{
+    struct dt_key_waits waits = {.len = 0};
+    dt_store_peers_note_waits(dt_container_of(session, struct dt_store_peer, session), &waits);
+    dt_key_waits_put(&waits, out);
+}
+
 struct dt_store_peer *dt_store_peer_create(struct dt_store_peers *peers, int family)
 {
     struct dt_store_peer *p = calloc(1, sizeof *p);
@@ -577,6 +584,7 @@ struct dt_store_peer *dt_store_peer_create(struct dt_store_peers *peers, int fam
                           peers->config->peer_bytes, on_session_wake);
     p->session.may_serve = may_serve;
     p->session.may_answer = may_answer;
+    p->session.put_waits = put_waits;
     dt_store_holding_init(&p->holding);
     dt_node_init(&p->in_due);
     dt_node_init(&p->in_newcomers);

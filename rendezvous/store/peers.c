@@ -374,6 +374,36 @@ void dt_store_peers_close_idle(struct dt_store_peers *peers, dt_ms before)
     }
 }
 
+/* -- who waits for what ----------------------------------------------------------------------- */
+
+static bool is_on_host_of(const struct dt_store_peer *a, const struct dt_store_peer *b)
+{
+    return dt_addr_is_same_ip(&a->control.addr, &b->control.addr);
+}
+
+/* A client that waits has sent nothing since. */
+static void note_wait(const struct dt_store_peer *p, struct dt_key_wait *out)
+{
+    const struct dt_store_waiter *waiter = &p->session.waiter;
+    struct dt_bytes keys[DT_KEY_WAIT_NAMED];
+    *out = (struct dt_key_wait){.waited = dt_store_peers_now(p->peers) - p->last_active};
+    dt_addr_text(&p->control.addr, out->from, sizeof out->from);
+    size_t count = dt_store_wait_keys(waiter, keys, DT_KEY_WAIT_NAMED);
+    dt_key_wait_name(out, keys, count, waiter->missing);
+}
+
+void dt_store_peers_note_waits(const struct dt_store_peer *p, struct dt_key_waits *waits)
+{
+    dt_list_each(&p->peers->list, n)
+    {
+        const struct dt_store_peer *other = dt_container_of(n, struct dt_store_peer, in_list);
+        if (waits->len == DT_KEY_WAITS_MAX)
+            return;
+        if (other->session.waiter.missing > 0 && is_on_host_of(other, p))
+            note_wait(other, &waits->at[waits->len++]);
+    }
+}
+
 /* -- control peers ---------------------------------------------------------------------------- */
 
 static struct dt_store_peer *peer_of(struct dt_control_peer *control)

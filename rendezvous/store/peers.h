@@ -11,6 +11,7 @@
 
 #include "base/list.h"
 #include "base/log.h"
+#include "rendezvous/protocol/key_waits.h"
 #include "rendezvous/store/budget.h"
 #include "rendezvous/store/control.h"
 #include "rendezvous/store/heap.h"
@@ -93,5 +94,8 @@ void dt_store_peers_close_clients(struct dt_store_peers *peers);
 
 /* Closes those that have asked nothing since BEFORE and wait for nothing. */
 void dt_store_peers_close_idle(struct dt_store_peers *peers, dt_ms before);
+
+/* Adds to WAITS the keys for which clients wait that are on the host of P. */
+void dt_store_peers_note_waits(const struct dt_store_peer *p, struct dt_key_waits *waits);
 
 #endif

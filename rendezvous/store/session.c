@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "rendezvous/store/session.h"
 
+#include "rendezvous/protocol/key_waits.h"
 #include "rendezvous/protocol/messages.h"
 
 #include <inttypes.h>
@@ -81,11 +82,17 @@ static bool is_hello(struct dt_bytes key)
     return dt_bytes_equal(key, dt_bytes_of(DT_HELLO_KEY));
 }
 
-/* The key by which agents know us is no entry of the store: nobody can remove it, and PyTorch's
+/* The value is made as it is asked for. */
+static bool is_waits(const struct dt_store_session *s, struct dt_bytes key)
+{
+    return s->put_waits && dt_bytes_equal(key, dt_bytes_of(DT_KEY_WAITS));
+}
+
+/* The keys that agents ask for are no entries of the store: nobody can remove them, and PyTorch's
  * clients count the keys that they have set. */
 static bool has(const struct dt_store_session *s, struct dt_bytes key)
 {
-    return (s->holds_hello && is_hello(key)) || dt_store_has(s->store, key);
+    return (s->holds_hello && is_hello(key)) || is_waits(s, key) || dt_store_has(s->store, key);
 }
 
 static uint64_t count_missing(const struct dt_store_session *s, struct dt_c10d_request req)
@@ -111,6 +118,21 @@ static int do_wait(struct dt_store_session *s, struct dt_c10d_request *req, stru
         if (!has(s, key) && dt_store_wait_key(s->store, &s->waiter, key, err) < 0)
             return -1;
     return 0;
+}
+
+static int do_get(struct dt_store_session *s, struct dt_bytes key, struct dt_err *err)
+{
+    struct dt_bytes value;
+    struct dt_buf made = {0};
+    if (is_waits(s, key)) {
+        s->put_waits(s, &made);
+        value = (struct dt_bytes){made.at, made.len};
+    } else {
+        dt_store_get(s->store, key, &value); /* absent: empty, which keeps the client alive */
+    }
+    int rc = answer_value(s, value, err);
+    dt_buf_finish(&made);
+    return rc;
 }
 
 static int do_multi_get(struct dt_store_session *s, struct dt_c10d_request *req, struct dt_err *err)
@@ -246,7 +268,6 @@ static uint64_t fixed_answer(enum dt_c10d_op op)
 static int do_request(struct dt_store_session *s, struct dt_c10d_request *req, struct dt_err *err)
 {
     struct dt_store *store = s->store;
-    struct dt_bytes value;
     uint64_t fixed = fixed_answer(req->op);
     if (fixed > 0 && check_room(s, fixed) < 0)
         return -1;
@@ -258,8 +279,7 @@ static int do_request(struct dt_store_session *s, struct dt_c10d_request *req, s
     case DT_C10D_COMPARE_SET:
         return do_compare_set(s, req, err);
     case DT_C10D_GET:
-        dt_store_get(store, req->key, &value); /* absent: empty, which keeps the client alive */
-        return answer_value(s, value, err);
+        return do_get(s, req->key, err);
     case DT_C10D_ADD:
         return do_add(s, req, err);
     case DT_C10D_CHECK:

@@ -25,6 +25,8 @@ struct dt_store_session {
     /* Whether OUT may grow by N bytes now; asked before a request has any effect. NULL, as after
      * init: always. */
     bool (*may_answer)(struct dt_store_session *s, uint64_t n);
+    /* Appends what is at DT_KEY_WAITS for this peer. NULL, as after init: there is no such key. */
+    void (*put_waits)(const struct dt_store_session *s, struct dt_buf *out);
     /* Called when OUT grew by a wake-up, that is from inside another session's step. May not call
      * the store. */
     void (*on_wake)(struct dt_store_session *s);

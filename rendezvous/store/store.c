@@ -98,6 +98,11 @@ void dt_store_wait_cancel(struct dt_store *s, struct dt_store_waiter *w)
     dt_store_waits_cancel(&s->waits, w);
 }
 
+size_t dt_store_wait_keys(const struct dt_store_waiter *w, struct dt_bytes *keys, size_t most)
+{
+    return dt_store_waits_names(w, keys, most);
+}
+
 /* -- keys ------------------------------------------------------------------------------------- */
 
 static struct dt_bytes entry_value(const struct entry *e)

@@ -74,6 +74,10 @@ int dt_store_wait_key(struct dt_store *s, struct dt_store_waiter *w, struct dt_b
 void dt_store_wait_cancel(struct dt_store *s,
                           struct dt_store_waiter *w); /* harmless when not waiting */
 
+/* Names up to MOST of the keys that W still waits for; how many. Views, good until the next change.
+ */
+size_t dt_store_wait_keys(const struct dt_store_waiter *w, struct dt_bytes *keys, size_t most);
+
 /* Counts the caller in at KEY. *OPEN: the barrier is full (its other waiters were woken), else W
  * waits for it. */
 int dt_store_barrier(struct dt_store *s, struct dt_store_waiter *w, struct dt_bytes key,

@@ -132,6 +132,17 @@ int dt_store_waits_add(struct dt_store_waits *w, struct dt_store_waiter *who, st
     return 0;
 }
 
+size_t dt_store_waits_names(const struct dt_store_waiter *who, struct dt_bytes *names, size_t most)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < who->ticket_count && n < most; i++) {
+        const struct dt_store_ticket *t = &who->tickets[i];
+        if (t->awaited && dt_node_linked(&t->in_awaited))
+            names[n++] = (struct dt_bytes){t->awaited->name, t->awaited->node.key_len};
+    }
+    return n;
+}
+
 /* What ticket T waits for has come. The waiter's tickets are freed with the last of them, when none
  * is on any list. */
 static void redeem(struct dt_store_waits *w, struct dt_store_ticket *t)

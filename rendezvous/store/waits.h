@@ -24,6 +24,9 @@ int dt_store_waits_add(struct dt_store_waits *w, struct dt_store_waiter *who, st
                        struct dt_err *err);
 void dt_store_waits_cancel(struct dt_store_waits *w, struct dt_store_waiter *who);
 
+/* Up to MOST of the names that have not come. Views, good until the next change. */
+size_t dt_store_waits_names(const struct dt_store_waiter *who, struct dt_bytes *names, size_t most);
+
 /* NAME has come: for all who wait for it, or for the one who has waited longest. */
 void dt_store_waits_wake_all(struct dt_store_waits *w, struct dt_bytes name);
 void dt_store_waits_wake_one(struct dt_store_waits *w, struct dt_bytes name);

@@ -8,7 +8,7 @@
 struct told {
     int first, last;
     enum dt_doing doing;
-    const char *where, *function, *collective, *object, *detail, *shape, *group;
+    const char *where, *function, *collective, *keys, *object, *detail, *shape, *group;
     int64_t sequence; /* 0: unknown */
 };
 
@@ -29,6 +29,8 @@ struct row {
     .first = first_, .last = last_, .doing = DT_DOING_##doing_, .where = where_
 #define IN(first_, last_, collective_, where_) \
     {OF(first_, last_, COLLECTIVE, where_), .collective = collective_}
+#define MEET(first_, last_, keys_) \
+    {OF(first_, last_, COLLECTIVE, "train.py:7"), .collective = "init_process_group", .keys = keys_}
 
 static const struct row rows[] = {
     /* One is outside of what the others wait in. */
@@ -217,35 +219,80 @@ static const struct row rows[] = {
 
     /* The store. */
     {"init waits for a rank that sleeps", 4,
-     {{OF(3, 3, SLEEP, "train.py:5")}, {OF(0, 2, STORE, "train.py:7"), .object = "default_pg/0//3"}},
+     {{OF(3, 3, SLEEP, "train.py:5")}, {OF(0, 2, STORE, "train.py:7"), .keys = "default_pg/0//cpu//0/3"}},
      DT_HANG_KEY, true, 3,
-     "rank 3 sleeps at train.py:5; ranks 0 to 2 wait for the job's store at train.py:7: default_pg/0//3; "
-     "rank 3 should set the key"},
+     "rank 3 sleeps at train.py:5; ranks 0 to 2 wait in the job's store at train.py:7 for rank 3's address "
+     "(key default_pg/0//cpu//0/3); rank 3 should set the key"},
     {"the key names which of two", 8,
      {{OF(2, 2, SLEEP, "train.py:5")}, {OF(3, 3, COMPUTE, "train.py:6")},
-      {OF(0, 1, STORE, "train.py:7"), .object = "rank_3"}, {OF(4, 7, STORE, "train.py:7"), .object = "rank_3"}},
+      {OF(0, 1, STORE, "train.py:7"), .keys = "rank_3"}, {OF(4, 7, STORE, "train.py:7"), .keys = "rank_3"}},
      DT_HANG_KEY, true, 3,
-     "rank 3 computes at train.py:6; ranks 0, 1 and 4 to 7 wait for the job's store at train.py:7: rank_3; "
+     "rank 3 computes at train.py:6; ranks 0, 1 and 4 to 7 wait in the job's store at train.py:7 for key rank_3; "
      "rank 2 sleeps at train.py:5; rank 3 should set the key"},
+    {"ranks that meet wait for one address by two names", 3,
+     {{OF(1, 1, SLEEP, "train.py:5")}, MEET(0, 0, "worker/attempt_0/default_pg/0/0/1"),
+      MEET(2, 2, "worker/attempt_0/default_pg/0/0/rank_1")},
+     DT_HANG_OUTSIDE, true, 1,
+     "rank 1 sleeps at train.py:5; ranks 0 and 2 wait in init_process_group at train.py:7 for rank 1's address "
+     "(key worker/attempt_0/default_pg/0/0/1)"},
+    {"the key names which of two, inside of init_process_group, too", 4,
+     {{OF(1, 1, SLEEP, "train.py:5")}, {OF(2, 2, COMPUTE, "train.py:6")}, MEET(0, 0, "default_pg/0//cpu//0/2"),
+      MEET(3, 3, "default_pg/0//cpu//0/2")},
+     DT_HANG_OUTSIDE, false, 2,
+     "rank 2 computes at train.py:6; ranks 0 and 3 wait in init_process_group at train.py:7 for rank 2's address "
+     "(key default_pg/0//cpu//0/2); rank 1 sleeps at train.py:5"},
+    {"ranks that meet wait for different ones", 4,
+     {{OF(3, 3, SLEEP, "train.py:5")}, MEET(0, 1, "default_pg/0//cpu//0/2"), MEET(2, 2, "default_pg/0//cpu//0/3")},
+     DT_HANG_OUTSIDE, true, 3,
+     "rank 3 sleeps at train.py:5; ranks 0 to 2 wait in init_process_group at train.py:7 "
+     "(rank 0: for rank 2's address (key default_pg/0//cpu//0/2))"},
+    {"one of those who meet tells which of two is missing", 5,
+     {{OF(2, 2, SLEEP, "train.py:5")}, {OF(3, 3, COMPUTE, "train.py:6")}, MEET(0, 0, NULL),
+      MEET(1, 1, "default_pg/0//cpu//0/3"), MEET(4, 4, NULL)},
+     DT_HANG_OUTSIDE, true, 3,
+     "rank 3 computes at train.py:6; ranks 0, 1 and 4 wait in init_process_group at train.py:7 "
+     "(rank 1: for rank 3's address (key default_pg/0//cpu//0/3)); rank 2 sleeps at train.py:5"},
+    {"not all of those who meet wait for a key", 3,
+     {{OF(2, 2, SLEEP, "train.py:5")}, MEET(0, 0, NULL), MEET(1, 1, "default_pg/1/0/1")},
+     DT_HANG_OUTSIDE, true, 2,
+     "rank 2 sleeps at train.py:5; ranks 0 and 1 wait in init_process_group at train.py:7 "
+     "(rank 1: for the address of rank 1 of group 1 (key default_pg/1/0/1))"},
+    {"the world is larger than the job", 2,
+     {MEET(0, 1, "default_pg/0//cpu//0/2")},
+     DT_HANG_KEY, false, -1,
+     "ranks 0 and 1 wait in init_process_group at train.py:7 for rank 2's address (key default_pg/0//cpu//0/2); "
+     "this job has no such rank"},
     {"all are where they meet, and nobody knows of the one that is missing", 2,
      {IN(0, 1, "init_process_group", "train.py:7")},
      DT_HANG_KEY, false, -1, "ranks 0 and 1 wait in init_process_group at train.py:7"},
     {"the rank of the key is already in a collective", 4,
-     {{OF(0, 0, STORE, "train.py:7"), .object = "default_pg/0//cuda//1"}, IN(1, 3, "all_reduce", "train.py:11")},
-     DT_HANG_KEY, false, 1,
-     "ranks 1 to 3 wait in all_reduce at train.py:11; rank 0 waits for the job's store at train.py:7: "
-     "default_pg/0//cuda//1; rank 1 should set the key"},
+     {{OF(1, 1, STORE, "train.py:7"), .keys = "default_pg/0//cuda//1"}, IN(0, 0, "all_reduce", "train.py:11"),
+      IN(2, 3, "all_reduce", "train.py:11")},
+     DT_HANG_KEY, false, 0,
+     "ranks 0, 2 and 3 wait in all_reduce at train.py:11; rank 1 waits in the job's store at train.py:7 for "
+     "NCCL's id, which rank 0 gives (key default_pg/0//cuda//1); rank 0 should set the key"},
     {"all wait for a key that names nobody", 4,
-     {{OF(0, 3, STORE, "train.py:7"), .object = "store_based_barrier_key:1"}},
-     DT_HANG_KEY, false, -1, "ranks 0 to 3 wait for the job's store at train.py:7: store_based_barrier_key:1"},
-    {"the number in a key is no rank of this job", 2,
-     {{OF(0, 1, STORE, "train.py:7"), .object = "/job/2024"}},
-     DT_HANG_KEY, false, -1, "ranks 0 and 1 wait for the job's store at train.py:7: /job/2024"},
-    {"who should set a key could not be looked at", 4,
-     {{OF(0, 2, STORE, "train.py:7"), .object = "rank_3"}},
+     {{OF(0, 3, STORE, "train.py:7"), .keys = "default_pg/0//store_based_barrier_key:1:last_worker"}},
      DT_HANG_KEY, false, -1,
-     "rank 3 could not be looked at; ranks 0 to 2 wait for the job's store at train.py:7: rank_3; rank 3 should set the "
-     "key"},
+     "ranks 0 to 3 wait in the job's store at train.py:7 for the last rank of group 1 to come "
+     "(key default_pg/0//store_based_barrier_key:1:last_worker)"},
+    {"the number in a key is no rank of this job", 2,
+     {{OF(0, 1, STORE, "train.py:7"), .keys = "job/2024"}},
+     DT_HANG_KEY, false, -1, "ranks 0 and 1 wait in the job's store at train.py:7 for key job/2024"},
+    {"a rank asks for a key while the others are in a collective", 3,
+     {{OF(1, 1, STORE, "train.py:7"), .keys = "default_pg/0//tokenizer"}, IN(0, 0, "all_reduce", "train.py:11"),
+      IN(2, 2, "all_reduce", "train.py:11")},
+     DT_HANG_KEY, false, 1,
+     "rank 1 waits in the job's store at train.py:7 for key default_pg/0//tokenizer; ranks 0 and 2 wait in all_reduce at "
+     "train.py:11"},
+    {"which key it is is not known", 2,
+     {{OF(0, 1, STORE, "train.py:7")}},
+     DT_HANG_KEY, false, -1, "ranks 0 and 1 wait in the job's store at train.py:7"},
+    {"who should set a key could not be looked at", 4,
+     {{OF(0, 2, STORE, "train.py:7"), .keys = "rank_3"}},
+     DT_HANG_KEY, false, -1,
+     "rank 3 could not be looked at; ranks 0 to 2 wait in the job's store at train.py:7 for key rank_3; rank 3 should set "
+     "the key"},
 
     /* All alike, or none known. */
     {"a loader starves all ranks alike", 4,
@@ -307,6 +354,7 @@ static void tell(struct dt_stances *s, const struct told *t)
     set(stance.collective, sizeof stance.collective, t->collective);
     set(stance.group, sizeof stance.group, t->group);
     set(stance.shape, sizeof stance.shape, t->shape);
+    set(stance.keys, sizeof stance.keys, t->keys);
     set(stance.object, sizeof stance.object, t->object);
     set(stance.detail, sizeof stance.detail, t->detail);
     for (int rank = t->first; rank <= t->last; rank++)
@@ -429,7 +477,7 @@ TEST(a_long_sentence_is_cut_behind_the_culprit)
     memcpy(path, "rank.py:7 ", 10);
     path[sizeof path - 2] = path[sizeof path - 1] = object[sizeof object - 1] = '\0';
     struct told rows_of[] = {{OF(0, 0, DISK, path), .object = object, .detail = object},
-                             {OF(1, 2, STORE, path), .object = object, .detail = object}};
+                             {OF(1, 2, STORE, path), .keys = object, .detail = object}};
     tell(&s, &rows_of[0]);
     tell(&s, &rows_of[1]);
     dt_hang_judge(&s, 3, 12 * DT_SECOND, &f);

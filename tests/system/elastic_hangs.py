@@ -31,6 +31,8 @@ def load_batch(step):
     return torch.ones(4) * step
 
 
+while sys.argv[1] == "absent" and int(os.environ["RANK"]) + 1 == int(os.environ["WORLD_SIZE"]):
+    time.sleep(600)  # BEFORE
 dist.init_process_group("gloo")
 for step in range(6 if sys.argv[1] == "never" else 40):
     if sys.argv[1] != "never":
@@ -39,7 +41,13 @@ for step in range(6 if sys.argv[1] == "never" else 40):
     dist.barrier()
 os._exit(0)  # 2.6 now and then hangs in destroy_process_group, whatever the store
 """
-HERE = "train.py:%d" % (1 + [line.endswith("# HERE") for line in SCRIPT.splitlines()].index(True))
+
+
+def place(mark):
+    return "train.py:%d" % (1 + [line.endswith(mark) for line in SCRIPT.splitlines()].index(True))
+
+
+HERE = place("# HERE")
 
 
 def job(s, count, *options, at, go="never", **more):
@@ -82,6 +90,19 @@ def told(s):
     tap.check_equal(bool(re.match(r"rank 5: load_batch \S*%s \(sleeps\)$" % HERE, look[1])), True, look)
     tap.check_equal(look[2], said, "third line")
     tap.check_equal(s.ctl(3, "look", "job", "5").splitlines()[0], look[1], "one rank")
+    kill(agents)
+
+
+@story(hosts=3)
+def absent(s):
+    """a rank never comes to init_process_group: the others are told to wait for its address, and by which key"""
+    s.serve(2)
+    agents = job(s, 2, at=2, go="absent")
+    waits = r"ranks 0 to 2 wait in init_process_group at \S+ (\(rank \d: )?for rank 3's address \(key \S+3\)"
+    for agent in agents:
+        agent.reads("rank 3 sleeps at .*%s; %s" % (re.escape(place("# BEFORE")), waits))
+    look = s.ctl(2, "look", "job")
+    tap.check_equal(bool(re.search(r"init_process_group .* \(waits in the store for rank 3's address, key \S+3\)", look)), True, look)
     kill(agents)
 
 

@@ -88,7 +88,8 @@ OUTSIDE = {
         "outside", says="waits for a peer.*: 127.0.0.1:"),
     "a coroutine waits for ever": in_loop("asyncio.run(asyncio.Event().wait())", "outside"),
     "a key of the store that nobody sets": in_loop(
-        "dist.distributed_c10d._get_default_store().get('tokenizer')", "outside"),
+        "dist.distributed_c10d._get_default_store().get('tokenizer')", "key", ranks=3,
+        says=r"^.*: rank 1 waits in the job's store at \S+ in main\(\) for key \S*tokenizer; ranks 0 and 2 wait in all_reduce"),
     "a child holds the end of a pipe": in_loop(
         "r, w = os.pipe(); pid = os.fork(); pid or time.sleep(1000); os.close(w); os.read(r, 1)", "outside", says="pipe"),
     "a database is locked": row("""
@@ -148,7 +149,15 @@ OUTSIDE = {
     if RANK == 1:
         time.sleep(1000)  # HERE
     dist.init_process_group("gloo")
-""", "outside"),
+""", "outside", ranks=3,
+        says=r"ranks 0 and 2 wait in init_process_group at \S+ (\(rank \d: )?for rank 1's address \(key \S+1\)"),
+    "a rank never comes to new_group": row("""
+    dist.init_process_group("gloo")
+    if RANK == 2:
+        time.sleep(1000)  # HERE
+    dist.new_group([1, 2])
+    dist.barrier()
+""", "outside", culprit=2, ranks=3, says=r"new_group at .*rank 1\b.* for the address of rank 1 of group 1 \(key "),
     "a handler of atexit hangs": row("""
     def upload():
         if RANK == 1:
@@ -327,7 +336,7 @@ CALLS = {
     "the world is larger than the job": row("""
     os.environ["WORLD_SIZE"] = "3"
     dist.init_process_group("gloo")  # HERE
-""", "key", culprit=None),
+""", "key", culprit=None, says="for rank 2's address .*; this job has no such rank$"),
     "two groups are used in different order": row("""
     dist.init_process_group("gloo")
     groups = [dist.new_group([0, 1]), dist.new_group([0, 1])]
