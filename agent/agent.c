@@ -287,7 +287,7 @@ static void on_tell(uv_timer_t *t)
     tell(a);
 }
 
-/* Whether it is a hang, and why, is for the rendezvous to find out with all nodes. */
+/* Whether it is a hang, and why, is for the backend to find out with all nodes. */
 static bool on_still(void *arg, dt_ms still, bool sure)
 {
     struct agent *a = arg;
@@ -305,20 +305,18 @@ static void on_straggler(void *arg, const char *sentence, bool holds_up)
     dt_warn("%s", sentence);
 }
 
-/* The rendezvous decides what follows a failure, but a torchrun's does not ask about hangs. */
-static const struct dt_attempt_events *events_for(const struct agent *a)
+/* A rendezvous decides what follows a failure, and so does a torchrun's, which does not ask about
+ * hangs; the nodes of a static job find out about hangs, and each has its own restarts. */
+static const struct dt_attempt_events *events_for(struct agent *a)
 {
-    static const struct dt_attempt_events alone = {
-        .on_changed = on_changed, .on_straggler = on_straggler, .on_over = on_over};
-    static const struct dt_attempt_events elastic = {.on_changed = on_changed,
-                                                     .on_failed = on_failed,
-                                                     .on_straggler = on_straggler,
-                                                     .on_over = on_over};
-    static const struct dt_attempt_events judged = {
-        .on_changed = on_changed, .on_failed = on_failed, .on_still = on_still, .on_over = on_over};
-    if (a->backend->ops->still)
-        return &judged;
-    return is_elastic(a) ? &elastic : &alone;
+    a->attempt_events = (struct dt_attempt_events){
+        .on_changed = on_changed,
+        .on_failed = is_elastic(a) ? on_failed : NULL,
+        .on_still = a->backend->ops->still ? on_still : NULL,
+        .on_straggler = a->backend->ops->tell ? NULL : on_straggler, /* the rendezvous finds it */
+        .on_over = on_over,
+    };
+    return &a->attempt_events;
 }
 
 static int start_attempt(struct agent *a, struct dt_err *err)

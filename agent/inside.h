@@ -44,6 +44,7 @@ struct agent {
     struct dt_health *health;
     struct dt_vaults *vaults;   /* from the first attempt on; NULL: none could be made */
     struct dt_attempt *attempt; /* while AGENT_RUNNING */
+    struct dt_attempt_events attempt_events;
     struct dt_world world;
     enum agent_phase phase;
     dt_ms phase_began;
@@ -57,9 +58,9 @@ struct agent {
 
     char straggler[DT_STRAGGLER_MAX]; /* what was said of one last in this round, or "" ... */
     bool holds_up;                    /* ... and it still does */
+    int64_t look;                     /* the last that the backend asked for */
 
     /* Of an elastic job. */
-    int64_t look;                 /* the last that the rendezvous asked for */
     struct dt_progress *progress; /* NULL: no file tells of it */
     dt_ms lease;                  /* no later round can have begun by then; DT_FOREVER: ever */
     bool recalled;                /* the round is over, whatever comes of the workers */

@@ -35,6 +35,10 @@ struct dt_backend_events {
     void (*on_barrier_over)(void *arg, const struct dt_err *why);
     /* No world will come, now or later. The backend is still to be closed. */
     void (*on_failed)(void *arg, const struct dt_err *err);
+    /* What the workers do is asked for, for looked(). */
+    void (*on_look)(void *arg, int64_t look);
+    /* The workers of all nodes stand still, and F says why. ALL: what all of them do. */
+    void (*on_finding)(void *arg, const struct dt_stances *all, const struct dt_hang_finding *f);
     /* The rest only from an elastic backend. The round is over: stop the workers, and join when
      * they are gone. Comes again when they may do less than before. */
     void (*on_stop)(void *arg, enum dt_stop_how how, const char *why);
@@ -44,12 +48,8 @@ struct dt_backend_events {
     /* Until UNTIL (0: the past) no later round can have begun beside the workers of this one. Each
      * takes the place of the one before; as long as none came there is no limit. */
     void (*on_lease)(void *arg, dt_ms until);
-    /* What the workers do is asked for, for looked(). */
-    void (*on_look)(void *arg, int64_t look);
     /* A person wants the workers to save. */
     void (*on_save)(void *arg);
-    /* The workers of all nodes stand still, and F says why. ALL: what all of them do. */
-    void (*on_finding)(void *arg, const struct dt_stances *all, const struct dt_hang_finding *f);
     /* NULL, or: what is said of the worker that holds the others up, or (not HOLDS_UP) did, the
      * same on all nodes. Comes again and again. */
     void (*on_straggler)(void *arg, const char *sentence, bool holds_up);
@@ -78,7 +78,8 @@ struct dt_backend_ops {
     void (*tell)(struct dt_backend *b, const struct dt_beat *facts);
     /* NULL where each node judges alone, or: all workers here have stood still for so long; 0: they
      * move again. Once all nodes say so on_look() comes, and on_finding() where that explains it.
-     * False: they will not, as the rendezvous is an older one. SURE: see agent/hang/hang.h. */
+     * False: they will not, as the rendezvous, or another node, is an older one. SURE: see
+     * agent/hang/hang.h. */
     bool (*still)(struct dt_backend *b, dt_ms still, bool sure);
     void (*looked)(struct dt_backend *b, int64_t look, const struct dt_stances *stances);
     /* Gives up what is under way, no event comes any more. Frees B, then calls ON_CLOSED. Peers get

@@ -76,6 +76,59 @@ TEST(uneven_nodes_with_roles_started_in_any_order_have_their_ranks)
     job_finish(&c);
 }
 
+/* What J says of a hang, up to the end of the line. */
+static const char *hang_of(struct job *j, char out[1024])
+{
+    CHECK(job_says(j, JOB_ERR, "what each worker does is in "));
+    const char *at = strstr(job_err(j), "the job has stood still for ");
+    CHECK(at != NULL);
+    snprintf(out, 1024, "%.*s", (int)strcspn(at, "\n"), at);
+    CHECK_EQ(count_words(job_err(j), "the job has stood still for "), 1);
+    return out;
+}
+
+static pid_t pid_of(struct job *j)
+{
+    CHECK(job_says(j, JOB_OUT, "\n"));
+    return atoi(job_out(j));
+}
+
+TEST(a_hang_is_found_by_all_nodes_together_and_each_says_the_same)
+{
+    struct job j[3];
+    char port[8], rank[3][2] = {"0", "1", "2"}, said[3][1024];
+    free_port(port);
+    for (int i = 0; i < 3; i++)
+        JOB_START(&j[i], NODE(rank[i], "3", HERE, port), "--hang-after", "1", "--nproc-per-node",
+                  "2", NO_PYTHON, "rank:3:pid", "rank:3:stop", "hang");
+    for (int i = 0; i < 3; i++)
+        CHECK(strstr(hang_of(&j[i], said[i]), ": rank 3 is stopped") != NULL);
+    CHECK_STR(said[0], said[1]);
+    CHECK_STR(said[0], said[2]);
+    CHECK(strstr(said[0], "ranks 0 to 2, 4 and 5 ") != NULL);
+    kill(pid_of(&j[1]), SIGCONT);
+    for (int i = 0; i < 3; i++)
+        CHECK_EQ(job_stop(&j[i], SIGTERM), 1);
+    for (int i = 0; i < 3; i++)
+        job_finish(&j[i]);
+}
+
+/* Its workers have left, and the other node's wait for them. */
+TEST(a_node_that_is_through_takes_part_in_what_is_found_of_a_hang)
+{
+    struct job a, b;
+    char port[8], said[1024];
+    free_port(port);
+    JOB_START(&b, NODE("1", "2", HERE, port), NO_PYTHON, "place");
+    JOB_START(&a, NODE("0", "2", HERE, port), "--hang-after", "1", NO_PYTHON, "hang");
+    CHECK(strstr(hang_of(&a, said), ": rank 1 has left") != NULL);
+    CHECK(job_says(&b, JOB_ERR, said));
+    CHECK_EQ(job_stop(&a, SIGTERM), 1);
+    job_stop(&b, SIGTERM);
+    job_finish(&a);
+    job_finish(&b);
+}
+
 TEST(a_node_that_never_comes_is_named_and_the_end_of_the_host_is_everybodys)
 {
     struct job a, b;

@@ -5,6 +5,8 @@
 #include "agent/backend/backend.h"
 #include "agent/backend/fixed/elders.h"
 #include "agent/backend/fixed/exchange.h"
+#include "agent/backend/fixed/panel.h"
+#include "agent/backend/fixed/panelist.h"
 #include "agent/backend/store_host.h"
 #include "base/list.h"
 #include "base/log.h"
@@ -16,6 +18,7 @@
 #include <string.h>
 
 #define LOOK_FOR_ELDERS 100
+#define SOON (10 * DT_SECOND) /* for what node 0 has done already */
 
 enum phase {
     IDLE,       /* nothing is asked for */
@@ -47,6 +50,9 @@ struct node {
     struct dt_elders *elders; /* of node 0 */
     bool *checked;            /* of node 0: what they say of the job was looked at, by rank */
     uv_timer_t looks;         /* for them, while others are waited for */
+    struct dt_panelist panelist;
+    struct dt_panel *panel; /* of node 0 */
+    uv_timer_t hearing;     /* ... for it, once there are workers */
     struct dt_ending ending;
 };
 
@@ -204,6 +210,23 @@ static void barrier_over(struct node *n, const struct dt_err *why)
     n->events->on_barrier_over(n->arg, why ? &err : NULL);
 }
 
+static void on_hearing(uv_timer_t *t)
+{
+    struct node *n = dt_container_of(t, struct node, hearing);
+    dt_panel_step(n->panel, dt_store_server_inside(n->server), now(n));
+}
+
+/* Where nothing is exchanged, the other nodes may come much later. */
+static void begin_watch(struct node *n, const struct dt_ranks_place *p)
+{
+    struct dt_rank_range own = {p->first, p->first + n->plan->nproc - 1};
+    dt_panelist_begin(&n->panelist, own, n->plan->identical ? n->plan->join_timeout : SOON);
+    if (!n->panel)
+        return;
+    dt_panel_set_size(n->panel, p->size);
+    uv_timer_start(&n->hearing, on_hearing, 0, DT_PANEL_EVERY);
+}
+
 static void give_world(struct node *n, const struct dt_ranks_place *p)
 {
     struct dt_world world = {.round = n->round++,
@@ -218,6 +241,7 @@ static void give_world(struct node *n, const struct dt_ranks_place *p)
                              .prev_first_rank = -1};
     snprintf(world.master_addr, sizeof world.master_addr, "%s", n->plan->endpoint_host);
     rest(n);
+    begin_watch(n, p);
     n->events->on_world(n->arg, &world);
 }
 
@@ -281,6 +305,7 @@ static void begin_join(struct node *n)
     n->deadline =
         dt_clock_after(now(n), n->round == 0 ? n->plan->join_timeout : n->plan->read_timeout);
     n->phase = CONNECTING;
+    dt_panelist_end(&n->panelist, false);
     if (n->gave_up.code != DT_E_NONE)
         join_failed(n, &n->gave_up);
     else if (n->connected)
@@ -294,6 +319,7 @@ static void begin_barrier(struct node *n)
     n->deadline = dt_clock_after(now(n), n->plan->barrier_timeout);
     n->phase = MEETING;
     n->met = true;
+    dt_panelist_end(&n->panelist, true);
     int rc = n->connected ? dt_exchange_meet(&n->exchange, left(n), &err)
                           : dt_err_set(&err, DT_E_DISCONNECTED, "the store of node 0 is gone: %s",
                                        why ? why : "it was never there");
@@ -358,6 +384,18 @@ static void static_barrier(struct dt_backend *b)
     begin_soon(b, MEETING);
 }
 
+/* -- workers that stand still ----------------------------------------------------------------- */
+
+static bool static_still(struct dt_backend *b, dt_ms still, bool sure)
+{
+    return dt_panelist_still(&dt_container_of(b, struct node, base)->panelist, still, sure);
+}
+
+static void static_looked(struct dt_backend *b, int64_t look, const struct dt_stances *stances)
+{
+    dt_panelist_looked(&dt_container_of(b, struct node, base)->panelist, look, stances);
+}
+
 /* -- the connection --------------------------------------------------------------------------- */
 
 static void on_connected(struct node *n)
@@ -366,6 +404,7 @@ static void on_connected(struct node *n)
     struct dt_c10d_request add = {.op = DT_C10D_ADD, .key = dt_bytes_of("init/"), .number = 1};
     n->connected = true;
     dt_store_client_request(n->client, &add, n->plan->read_timeout, NULL, NULL, NULL);
+    dt_panelist_greet(&n->panelist);
     if (n->phase == CONNECTING)
         exchange(n);
     else
@@ -401,6 +440,8 @@ static void node_free(void *node)
 {
     struct node *n = node;
     dt_exchange_finish(&n->exchange);
+    dt_panelist_finish(&n->panelist);
+    dt_panel_destroy(n->panel);
     dt_elders_destroy(n->elders);
     free(n->checked);
     free(n); /* the only free of one that was opened */
@@ -424,6 +465,7 @@ static void static_close(struct dt_backend *b, bool hurry, void (*on_closed)(voi
     dt_ending_close(&n->ending, &n->soon);
     dt_ending_close(&n->ending, &n->notes);
     dt_ending_close(&n->ending, &n->looks);
+    dt_ending_close(&n->ending, &n->hearing);
     dt_store_client_close(n->client, dt_ending_step, dt_ending_add(&n->ending));
     if (n->server)
         dt_store_host_close(n->server, n->met || n->refused, hurry && !n->refused, on_server_closed,
@@ -435,6 +477,8 @@ static void static_close(struct dt_backend *b, bool hurry, void (*on_closed)(voi
 static const struct dt_backend_ops static_ops = {
     .join = static_join,
     .barrier = static_barrier,
+    .still = static_still,
+    .looked = static_looked,
     .close = static_close,
 };
 
@@ -455,7 +499,8 @@ static int open_client(struct node *n, const char *addr, struct dt_err *err)
     config.reconnect_timeout = n->plan->read_timeout;
     config.on_event = on_event;
     config.arg = n;
-    n->client = n->exchange.client = dt_store_client_open(n->loop, &config, err);
+    n->client = dt_store_client_open(n->loop, &config, err);
+    n->exchange.client = n->panelist.client = n->client;
     return n->client ? 0 : -1;
 }
 
@@ -469,7 +514,8 @@ static int open_store(struct node *n, struct dt_err *err)
         return open_client(n, n->store, err);
     n->elders = dt_elders_create(n->plan->run_id, n->plan->max_nodes);
     n->checked = calloc((size_t)n->plan->max_nodes, sizeof *n->checked);
-    if (!n->elders || !n->checked)
+    n->panel = dt_panel_create(n->plan->run_id, n->plan->max_nodes);
+    if (!n->elders || !n->checked || !n->panel)
         return dt_err_set(err, DT_E_MEMORY, "no memory for a job");
     n->server = dt_store_host_open(n->loop, n->plan, n->plan->endpoint_host, &bound, err);
     if (!n->server)
@@ -500,9 +546,12 @@ struct dt_backend *dt_backend_static_open(uv_loop_t *loop, const struct dt_plan 
                                        .fixed = true,
                                        .on_place = on_place,
                                        .on_met = on_met};
+    n->panelist = (struct dt_panelist){
+        .prefix = plan->run_id, .node = plan->node_rank, .events = events, .arg = arg};
     if (open_store(n, err) < 0) {
         if (n->server)
             dt_store_server_close(n->server, 0, NULL, NULL);
+        dt_panel_destroy(n->panel);
         dt_elders_destroy(n->elders);
         free(n->checked);
         free(n);
@@ -511,5 +560,6 @@ struct dt_backend *dt_backend_static_open(uv_loop_t *loop, const struct dt_plan 
     uv_timer_init(loop, &n->soon);
     uv_timer_init(loop, &n->notes);
     uv_timer_init(loop, &n->looks);
+    uv_timer_init(loop, &n->hearing);
     return &n->base;
 }
