@@ -158,6 +158,20 @@ TEST(lines_come_each_so_many_steps_and_at_the_end)
     free(text);
 }
 
+TEST(the_first_line_comes_at_once_where_somebody_waits_for_it)
+{
+    char *text;
+    size_t len;
+    FILE *to = open_memstream(&text, &len);
+    struct dt_metrics *m =
+        open_metrics(&(struct dt_metrics_options){.console = to, .every = 400, .first = true}, 158);
+    step_to(m, 158, 500);
+    dt_metrics_close(m);
+    fclose(to);
+    CHECK_STR(text, "step 158/1000" REST "step 400/1000" REST);
+    free(text);
+}
+
 static size_t count(const char *text, const char *what)
 {
     size_t n = 0;

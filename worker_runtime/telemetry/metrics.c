@@ -22,7 +22,7 @@
 struct dt_metrics {
     struct dt_metrics_console console;
     int64_t every, round;
-    bool breakdown;
+    bool first, breakdown;
     int64_t steps; /* of the step before */
     struct dt_series jsonl;
     struct dt_csv csv;
@@ -82,6 +82,7 @@ struct dt_metrics *dt_metrics_open(const struct dt_metrics_options *o, int64_t f
         return NULL;
     }
     m->every = o->every;
+    m->first = o->first;
     m->steps = o->steps;
     m->round = o->round;
     m->breakdown = o->breakdown;
@@ -182,7 +183,9 @@ void dt_metrics_step(struct dt_metrics *m, const struct dt_step_metrics *s)
 {
     m->steps = s->steps;
     dt_metrics_console_progress(&m->console, s, dt_clock_monotonic());
-    if (m->console.to && m->every > 0 && (s->step % m->every == 0 || s->step == s->steps)) {
+    bool due = m->first || s->step % (m->every > 0 ? m->every : 1) == 0 || s->step == s->steps;
+    m->first = false;
+    if (m->console.to && m->every > 0 && due) {
         struct dt_buf line = {0};
         dt_line_put(&line, s, m->breakdown, m->console.color);
         say_line(m, &line);

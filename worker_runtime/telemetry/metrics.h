@@ -30,6 +30,7 @@ struct dt_metrics_options {
     bool terminal;        /* a progress bar with the time left, too */
     int columns;          /* of the terminal; 0: ask it */
     int64_t every;        /* steps between lines; 0: none */
+    bool first;           /* the first step has a line all the same: somebody waits for it */
     int64_t steps;        /* there will be; 0: the first step says */
     bool breakdown;       /* lines tell where the time went */
     const char *jsonl;    /* path; NULL: none */

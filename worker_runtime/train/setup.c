@@ -211,6 +211,7 @@ static int open_metrics(struct dt_trainer *t, struct dt_err *err)
                                    .terminal = t->options->terminal,
                                    .every = c->log_every,
                                    .steps = c->steps,
+                                   .first = dt_keeper_is_back(&t->keeper),
                                    .breakdown = c->breakdown,
                                    .jsonl = *own ? own : c->metrics,
                                    .round = dt_context_epoch(t->context),
