@@ -32,42 +32,66 @@ def lines_of(pattern):
     return lines
 
 
-@training.story
-def killed(s):
-    """a run that lost a rank is a page with both rounds, the steps done again, and where the time went"""
-    logs, saved, c = s.path("logs"), s.path("saved"), s.config(steps=MANY, stage=1)
+def run_and_kill(s, **train):
+    """Two ranks, of which one is killed once some steps are made: the folder of their logs."""
+    logs, c = s.path("logs"), s.config(steps=MANY, stage=1)
     with open(c, encoding="utf-8") as f:
         whole = json.load(f)
     del whole["train"]["metrics"]  # so that they lie beside the logs
-    whole["train"].update(save_dir=saved, save_every=20)
+    whole["train"].update(save_dir=s.path("saved"), save_every=20, **train)
     with open(c, "w", encoding="utf-8") as f:
         json.dump(whole, f)
     program = s.start(c, world=2, dtrun=["--log-dir", logs, "--max-restarts", "1"])
     metrics = logs + "/*/metrics.jsonl"
     training.wait_for(lambda: len(lines_of(metrics)) >= 7, "seven steps")
-    made = report(s, logs)
-    tap.check_equal(made.rows("rounds")[0]["End"], "it has not ended", "the end of a round that runs")
+    tap.check_equal(report(s, logs).rows("rounds")[0]["End"], "it has not ended", "the end of a round that runs")
     os.kill(s.workers(program)[1], signal.SIGKILL)
     training.wait_for(lambda: [x for x in lines_of(metrics) if x["round"] == 1], "a step of the next round")
     program.kill(signal.SIGTERM)
     program.end()
-    made = report(s, logs)
+    return logs
+
+
+def check_rounds(made, last_step):
     rounds = made.rows("rounds")
-    done, redone = lines_of(metrics), lines_of(metrics + ".redone")
     tap.check_equal([r["Round"] for r in rounds], ["0", "1"], "rounds")
     tap.check_equal("SIGKILL" in rounds[0]["End"] and "restart 1 of 1" in rounds[0]["End"], True, rounds[0]["End"])
     tap.check_equal(rounds[1]["End"], "a signal ended the job", "the end of the last round")
-    tap.check_equal(rounds[0]["Cost"].split(",")[0], "%d step%s" % (len(redone), "" if len(redone) == 1 else "s"), "steps done again")
-    tap.check_equal(rounds[1]["Steps"].split()[-1], str(done[-1]["step"]), "the last step")
-    tiles = {made.words(d.find("dt")): made.words(d.find("dd")) for d in made.all("div") if d.find("dt") is not None}
-    tap.check_equal(tiles["Steps"], "%d of %d" % (done[-1]["step"], MANY), "the tile of steps")
-    tap.check_equal(tiles["Steps done again"].split()[0], str(len(redone)), "the tile of steps done again")
+    tap.check_equal(rounds[1]["Steps"].split()[-1], str(last_step), "the last step")
+
+
+def tiles_of(made):
+    return {made.words(d.find("dt")): made.words(d.find("dd")) for d in made.all("div") if d.find("dt") is not None}
+
+
+@training.story
+def killed(s):
+    """a run that lost a rank is a page with both rounds, the steps done again, and where the time went"""
+    logs = run_and_kill(s, vault="off")
+    made, metrics = report(s, logs), logs + "/*/metrics.jsonl"
+    done, redone = lines_of(metrics), lines_of(metrics + ".redone")
+    steps = "%d step%s" % (len(redone), "" if len(redone) == 1 else "s")
+    check_rounds(made, done[-1]["step"])
+    tap.check_equal(made.rows("rounds")[0]["Cost"].split(",")[0], steps, "what the first round cost")
+    tap.check_equal(tiles_of(made)["Steps"], "%d of %d" % (done[-1]["step"], MANY), "the tile of steps")
+    tap.check_equal(tiles_of(made)["Steps done again"].split()[0], str(len(redone)), "the tile of steps done again")
     shares = [float(made.words(e).split()[-2]) for e in made.all("li") if made.words(e).endswith("%")]
     tap.check_equal(abs(sum(shares) - 100) < 1, True, "shares of the time: %r" % shares)
     tap.check_equal([e.get("id") for e in made.all("figure")],
                     ["rounds-chart", "steps", "loss", "norm", "rate", "tokens", "split"], "charts")
     tap.check_equal(len(made.all("path", "redone")), 5, "lines of what was done again")
     tap.check_equal([r["Step"] for r in made.rows("saves")][-1], str(done[-1]["step"]), "the last checkpoint")
+
+
+@training.story
+def kept(s):
+    """one that is back from its vault has done no step twice, and its page says so"""
+    logs = run_and_kill(s, vault="local")
+    made = report(s, logs)
+    check_rounds(made, lines_of(logs + "/*/metrics.jsonl")[-1]["step"])
+    tap.check_equal("No step was done twice." in made.words(), True, "what is said first")
+    tap.check_equal(made.rows("rounds")[0]["Cost"].endswith("to the next step"), True, made.rows("rounds")[0]["Cost"])
+    tap.check_equal(made.all("path", "redone"), [], "lines of what was done again")
 
 
 @training.story
