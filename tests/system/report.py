@@ -86,7 +86,7 @@ def killed(s):
 @training.story
 def kept(s):
     """one that is back from its vault has done no step twice, and its page says so"""
-    logs = run_and_kill(s, vault="local")
+    logs = run_and_kill(s, vault="local", vault_every=1)
     made = report(s, logs)
     check_rounds(made, lines_of(logs + "/*/metrics.jsonl")[-1]["step"])
     tap.check_equal("No step was done twice." in made.words(), True, "what is said first")
