@@ -13,6 +13,8 @@
 #include <sys/stat.h>
 #include <time.h>
 
+#define BACK_MAX 1000 /* bytes of words */
+
 static const char *const names[DT_REPORT_SERIES] = {
     [DT_REPORT_LOSS] = "loss",
     [DT_REPORT_LR] = "lr",
@@ -25,6 +27,7 @@ static const char *const names[DT_REPORT_SERIES] = {
     [DT_REPORT_OPTIMIZER] = "optimizer_ms",
     [DT_REPORT_DATA] = "data_ms",
     [DT_REPORT_CHECKPOINT] = "checkpoint_ms",
+    [DT_REPORT_VAULT] = "vault_ms",
 };
 
 int64_t dt_report_time(const char *text)
@@ -78,6 +81,22 @@ static int add_validation(struct dt_report *r, const struct dt_report_validation
     return 0;
 }
 
+static int add_comeback(struct dt_report *r, const struct dt_json *doc, int round,
+                        struct dt_err *err)
+{
+    const char *text;
+    if (!dt_json_has(doc->root, "back") || r->comeback_count == DT_REPORT_COMEBACKS_MAX ||
+        dt_json_string(doc, NULL, "back", &text, NULL) < 0)
+        return 0;
+    struct dt_report_comeback *more =
+        dt_report_grow(r->comebacks, r->comeback_count, sizeof *more, err);
+    if (!more)
+        return -1;
+    r->comebacks = more;
+    r->comebacks[r->comeback_count++] = (struct dt_report_comeback){round, strndup(text, BACK_MAX)};
+    return 0;
+}
+
 static int take(struct dt_report *r, const struct dt_json *doc, bool redone, struct dt_err *err)
 {
     const char *time;
@@ -98,7 +117,7 @@ static int take(struct dt_report *r, const struct dt_json *doc, bool redone, str
     }
     for (int i = 0; i < DT_REPORT_SERIES; i++)
         s.v[i] = number_of(doc, names[i]);
-    return add_step(r, &s, err);
+    return add_comeback(r, doc, s.round, err) < 0 ? -1 : add_step(r, &s, err);
 }
 
 int dt_report_metrics_line(struct dt_report *r, const char *line, size_t len, bool redone,

@@ -8,6 +8,7 @@
 
 #define DT_REPORT_LINE_MAX 65536 /* bytes; a longer line makes no sense */
 #define DT_REPORT_STEPS_MAX ((size_t)4 << 20)
+#define DT_REPORT_COMEBACKS_MAX 4096
 
 /* "2026-11-21T11:33:12.123456Z" as microseconds since 1970; DT_REPORT_UNKNOWN: it is none. */
 int64_t dt_report_time(const char *text);

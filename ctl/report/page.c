@@ -174,7 +174,7 @@ static void put_rates(struct dt_buf *out, const struct dt_report *r)
     if (isfinite(ms))
         put_tile(out, "A step", "%s <small>median</small>", dt_words_time(ms * 1e-3, time));
     if (isfinite(tokens))
-        put_tile(out, "Tokens per second", "%s <small>median</small>",
+        put_tile(out, "Tokens/s", "%s <small>median</small>",
                  dt_scale_label(&scale, tokens, label));
 }
 
@@ -200,8 +200,8 @@ static void put_tiles(struct dt_buf *out, const struct dt_report *r)
                  dt_words_time(r->costs.redone, time));
     }
     if (r->round_count)
-        put_tile(out, "Rounds", "%zu <small>%zu failed, %zu cut short</small>", r->round_count,
-                 failed, cut);
+        put_tile(out, "Rounds", "%zu <small>%zu %s</small>", r->round_count, failed ? failed : cut,
+                 failed || cut == 0 ? "failed" : "cut short");
     dt_buf_put_str(out, "</dl>\n");
 }
 
@@ -238,6 +238,7 @@ static void put_costs(struct dt_buf *out, const struct dt_report *r)
         {"useful", "steps that count", c->useful},
         {"redone", "steps done again later", c->redone},
         {"saving", "waiting for checkpoints", c->saving},
+        {"keeping", "copies into the vault", c->keeping},
         {"starting", "starting, up to the first step of a round", c->starting},
         {"between", "between rounds", c->between},
         {"other", r->step_count ? "other" : "in rounds", c->other},

@@ -188,6 +188,7 @@ static const struct part {
     {"optimizer", "optimizer", DT_REPORT_OPTIMIZER},
     {"data", "data", DT_REPORT_DATA},
     {"rest", "other", STEP_NUMBER},
+    {"vault", "copy into the vault", DT_REPORT_VAULT},
     {"checkpoint", "checkpoint", DT_REPORT_CHECKPOINT},
 };
 
@@ -201,6 +202,12 @@ struct block {
     double ms[PARTS]; /* the sum of them all */
 };
 
+/* What held the step up before it began, and is no part of its own time. */
+static bool is_between(int what)
+{
+    return what == DT_REPORT_CHECKPOINT || what == DT_REPORT_VAULT;
+}
+
 static void add_to_block(struct block *b, const struct dt_report_step *s)
 {
     double known = 0;
@@ -208,7 +215,7 @@ static void add_to_block(struct block *b, const struct dt_report_step *s)
         double ms = parts[i].what == STEP_NUMBER ? 0 : s->v[parts[i].what];
         ms = ms > 0 && isfinite(ms) ? ms : 0;
         b->ms[i] += ms;
-        known += parts[i].what == DT_REPORT_CHECKPOINT ? 0 : ms;
+        known += is_between(parts[i].what) ? 0 : ms;
     }
     for (size_t i = 0; i < PARTS; i++)
         if (parts[i].what == STEP_NUMBER && s->v[DT_REPORT_MS] > known)

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #define CLOCK_SLACK_US 1000000 /* by which clocks of hosts may differ */
+#define LATE_MOST 64           /* steps of the round before that are told of in one */
 
 void dt_report_finish(struct dt_report *r)
 {
@@ -27,6 +28,9 @@ void dt_report_finish(struct dt_report *r)
         free(r->hangs[i].sentence);
         free(r->hangs[i].advice);
     }
+    for (size_t i = 0; i < r->comeback_count; i++)
+        free(r->comebacks[i].text);
+    free(r->comebacks);
     free(r->rounds);
     free(r->hangs);
     free(r->steps);
@@ -164,14 +168,23 @@ static struct dt_report_round *round_of(struct dt_report *r, int number)
     return low < r->round_count && r->rounds[low].round == number ? &r->rounds[low] : NULL;
 }
 
+/* A round may tell of a step that the one before it has done: back from a vault, it does. */
+static bool is_of(const struct dt_report_step *s, const struct dt_report_round *round)
+{
+    return round->began_us == DT_REPORT_UNKNOWN || began(s) >= round->began_us;
+}
+
 /* Time is charged to the first step of a round, up to where that began. */
 static void note_step(struct dt_report *r, const struct dt_report_step *s)
 {
     struct dt_report_round *round = round_of(r, s->round);
     if (!round)
         return;
-    if (round->first_step < 0 && round->began_us != DT_REPORT_UNKNOWN && began(s) > round->began_us)
-        r->costs.starting += seconds(began(s) - round->began_us);
+    if (!round->started && is_of(s, round)) {
+        round->started = true;
+        if (round->began_us != DT_REPORT_UNKNOWN)
+            r->costs.starting += seconds(began(s) - round->began_us);
+    }
     if (round->first_step < 0)
         round->first_step = s->step;
     if (s->step > round->last_step)
@@ -181,7 +194,7 @@ static void note_step(struct dt_report *r, const struct dt_report_step *s)
 
 static void note_cost(struct dt_report_costs *c, const struct dt_report_step *s)
 {
-    double saving = s->v[DT_REPORT_CHECKPOINT];
+    double saving = s->v[DT_REPORT_CHECKPOINT], keeping = s->v[DT_REPORT_VAULT];
     c->steps += !s->redone;
     c->redone_steps += s->redone;
     *(s->redone ? &c->redone : &c->useful) += took(s);
@@ -189,20 +202,26 @@ static void note_cost(struct dt_report_costs *c, const struct dt_report_step *s)
         c->saving += saving * 1e-3;
         c->saves++;
     }
+    if (keeping > 0 && isfinite(keeping))
+        c->keeping += keeping * 1e-3;
 }
 
-/* The first step that was done after TIME. */
-static const struct dt_report_step *step_after(const struct dt_report *r, int64_t time)
+/* The first step that ROUND or a later one did; NULL: there is none. */
+static const struct dt_report_step *step_from(const struct dt_report *r,
+                                              const struct dt_report_round *round)
 {
     size_t low = 0, high = r->step_count;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-        if (r->steps[middle].at_us <= time)
+        if (r->steps[middle].at_us <= round->began_us)
             low = middle + 1;
         else
             high = middle;
     }
-    return low < r->step_count ? &r->steps[low] : NULL;
+    for (size_t late = 0; late < LATE_MOST && low + late < r->step_count; late++)
+        if (is_of(&r->steps[low + late], round))
+            return &r->steps[low + late];
+    return NULL;
 }
 
 /* NEXT: NULL where it is the last one. */
@@ -220,13 +239,11 @@ static enum dt_report_end end_of(const struct dt_report_round *round,
 static void note_gap(struct dt_report *r, struct dt_report_round *round,
                      const struct dt_report_round *next)
 {
-    if (!next || round->ended_us == DT_REPORT_UNKNOWN)
+    if (!next || round->ended_us == DT_REPORT_UNKNOWN || next->began_us < round->ended_us)
         return;
-    const struct dt_report_step *back = step_after(r, round->ended_us);
+    const struct dt_report_step *back = step_from(r, next);
     if (back)
         round->back_s = seconds(back->at_us - round->ended_us);
-    if (next->began_us == DT_REPORT_UNKNOWN || next->began_us < round->ended_us)
-        return;
     round->gap_s = seconds(next->began_us - round->ended_us);
     r->costs.between += round->gap_s;
 }
@@ -243,6 +260,7 @@ void dt_report_settle(struct dt_report *r)
     *c = (struct dt_report_costs){.all = seconds(r->end_us - r->zero_us)};
     for (size_t i = 0; i < r->round_count; i++) {
         struct dt_report_round *round = &r->rounds[i];
+        round->started = false;
         round->first_step = round->last_step = -1;
         round->redone_steps = 0;
         round->back_s = round->gap_s = -1;
@@ -256,6 +274,6 @@ void dt_report_settle(struct dt_report *r)
         r->rounds[i].end = end_of(&r->rounds[i], next);
         note_gap(r, &r->rounds[i], next);
     }
-    c->other = c->all - c->useful - c->redone - c->saving - c->starting - c->between;
+    c->other = c->all - c->useful - c->redone - c->saving - c->keeping - c->starting - c->between;
     c->other = c->other > 0 ? c->other : 0;
 }

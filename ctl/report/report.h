@@ -22,6 +22,7 @@ enum dt_report_series {
     DT_REPORT_OPTIMIZER,
     DT_REPORT_DATA,
     DT_REPORT_CHECKPOINT, /* that the checkpoint before it held it up */
+    DT_REPORT_VAULT,      /* and the copy into the vault */
     DT_REPORT_SERIES
 };
 
@@ -59,10 +60,17 @@ struct dt_report_round {
     size_t failure_count;
     /* dt_report_settle() fills these. */
     enum dt_report_end end;
+    bool started;                  /* a step of its own is known */
     int64_t first_step, last_step; /* -1: no step is known */
     int64_t redone_steps;          /* of it, that a later round did again */
     double back_s;                 /* from its end to the next step that was done; -1: unknown */
     double gap_s;                  /* and to the next round; -1: unknown */
+};
+
+/* Where a round has the state from that it went on with. */
+struct dt_report_comeback {
+    int round;
+    char *text;
 };
 
 struct dt_report_hang {
@@ -82,6 +90,7 @@ struct dt_report_costs {
     double useful;   /* in steps that count */
     double redone;   /* in steps that a later round did again */
     double saving;   /* that checkpoints held steps up */
+    double keeping;  /* and copies into vaults */
     double starting; /* from a round's beginning to its first step */
     double between;  /* no round ran */
     double other;
@@ -98,6 +107,8 @@ struct dt_report {
     size_t validation_count;
     struct dt_report_round *rounds; /* sorted by number when it is settled */
     size_t round_count;
+    struct dt_report_comeback *comebacks;
+    size_t comeback_count;
     struct dt_report_hang *hangs;
     size_t hang_count;
     struct dt_report_save *saves;

@@ -161,6 +161,22 @@ static void put_end(struct dt_buf *out, const struct dt_report_round *round)
     dt_buf_put_str(out, "</td>");
 }
 
+static void put_steps(struct dt_buf *out, const struct dt_report *r,
+                      const struct dt_report_round *round)
+{
+    char steps[64];
+    open_cell(out, "Steps", "");
+    dt_buf_put_str(out, steps_text(round, steps));
+    for (size_t i = 0; i < r->comeback_count; i++)
+        if (r->comebacks[i].round == round->round) {
+            dt_buf_put_str(out, " <span class=\"soft\">back ");
+            dt_markup_text(out, r->comebacks[i].text, CAUSE_SHOWN);
+            dt_buf_put_str(out, "</span>");
+            break;
+        }
+    dt_buf_put_str(out, "</td>");
+}
+
 static void put_rounds(struct dt_buf *out, const struct dt_report *r)
 {
     static const char *const columns[] = {"Round", "Began", "Lasted", "Ranks",
@@ -172,14 +188,14 @@ static void put_rounds(struct dt_buf *out, const struct dt_report *r)
     open_table(out, "rounds", "Rounds", columns);
     for (size_t i = first; i < r->round_count; i++) {
         const struct dt_report_round *round = &r->rounds[i];
-        char number[16], began[40], lasted[32], ranks[64], steps[64];
+        char number[16], began[40], lasted[32], ranks[64];
         snprintf(number, sizeof number, "%d", round->round);
         dt_buf_printf(out, "<tr id=\"round-%d\">", round->round);
         put_cell(out, "Round", number);
         put_cell(out, "Began", offset_text(r, round->began_us, began));
         put_cell(out, "Lasted", lasted_text(round, lasted));
         put_cell(out, "Ranks", ranks_text(round, ranks));
-        put_cell(out, "Steps", steps_text(round, steps));
+        put_steps(out, r, round);
         put_cost(out, round);
         put_end(out, round);
         dt_buf_put_str(out, "</tr>\n");

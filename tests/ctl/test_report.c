@@ -195,6 +195,18 @@ TEST(each_second_is_charged_once)
     dt_report_finish(&r);
 }
 
+TEST(a_step_that_is_told_late_is_not_the_first_of_a_round)
+{
+    struct dt_report r;
+    tell_story(&r);
+    add_step(&r, 8.5, 5, 1, false, 0); /* done before that round began, as it took a second */
+    dt_report_settle(&r);
+    CHECK_EQ(r.rounds[1].first_step, 5);
+    CHECK_EQ(llround(r.costs.starting * 10), 20 + 25);
+    CHECK_EQ(llround(r.rounds[0].back_s * 10), 45);
+    dt_report_finish(&r);
+}
+
 /* -- folders ---------------------------------------------------------------------------------- */
 
 TEST(a_folder_of_nothing_is_a_page_that_says_so)

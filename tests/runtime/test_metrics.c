@@ -267,6 +267,18 @@ TEST(json_lines_are_json)
     dt_json_finish(&doc);
 }
 
+TEST(the_first_line_of_a_round_tells_where_it_is_back_from)
+{
+    const char *path = at("back.jsonl");
+    struct dt_metrics *m = open_metrics(&(struct dt_metrics_options){.jsonl = path}, 8);
+    dt_metrics_back(m, "at step %d: ranks 0 and 1 from their own vaults", 7);
+    step_to(m, 8, 9);
+    dt_metrics_close(m);
+    CHECK_EQ(count(text_of(path), "\"back\":\"at step 7: ranks 0 and 1 from their own vaults\"}\n"),
+             1);
+    CHECK(strstr(text_of(path), "\"back\"") < strstr(text_of(path), "{\"step\":9,"));
+}
+
 /* What is in front of it, FIRST, and what a file with that behind it is cut to. */
 TEST(resuming_cuts_what_will_come_again)
 {

@@ -57,7 +57,7 @@ def check_rounds(made, last_step):
     tap.check_equal([r["Round"] for r in rounds], ["0", "1"], "rounds")
     tap.check_equal("SIGKILL" in rounds[0]["End"] and "restart 1 of 1" in rounds[0]["End"], True, rounds[0]["End"])
     tap.check_equal(rounds[1]["End"], "a signal ended the job", "the end of the last round")
-    tap.check_equal(rounds[1]["Steps"].split()[-1], str(last_step), "the last step")
+    tap.check_equal(rounds[1]["Steps"].split()[2], str(last_step), "the last step")
 
 
 def tiles_of(made):
@@ -91,7 +91,9 @@ def kept(s):
     check_rounds(made, lines_of(logs + "/*/metrics.jsonl")[-1]["step"])
     tap.check_equal("No step was done twice." in made.words(), True, "what is said first")
     tap.check_equal(made.rows("rounds")[0]["Cost"].endswith("to the next step"), True, made.rows("rounds")[0]["Cost"])
+    tap.check_equal(made.rows("rounds")[1]["Steps"].endswith("ranks 0 and 1 from their own vaults"), True, made.rows("rounds")[1]["Steps"])
     tap.check_equal(made.all("path", "redone"), [], "lines of what was done again")
+    tap.check_equal(any("copies into the vault" in made.words(e) for e in made.all("li")), True, "what the vault cost")
 
 
 @training.story

@@ -27,6 +27,7 @@ struct dt_metrics {
     struct dt_series jsonl;
     struct dt_csv csv;
     bool csv_failed; /* and it was said */
+    char back[256];  /* for the next step's line; "": nothing */
 };
 
 static int64_t step_of(const char *line, size_t len)
@@ -125,8 +126,7 @@ static void end_object(struct dt_json_writer *w)
     dt_buf_put_u8(w->out, '\n');
 }
 
-static void put_object(const struct dt_metrics *m, struct dt_buf *out,
-                       const struct dt_step_metrics *s)
+static void put_object(struct dt_metrics *m, struct dt_buf *out, const struct dt_step_metrics *s)
 {
     struct dt_json_writer w = begin_object(m, out, s->step);
     dt_json_put_number(&w, "loss", s->loss);
@@ -146,6 +146,9 @@ static void put_object(const struct dt_metrics *m, struct dt_buf *out,
     dt_json_put_number(&w, "checkpoint_ms", s->checkpoint_ms);
     dt_json_put_number(&w, "vault_ms", s->vault_ms);
     dt_json_put_number(&w, "utilisation", s->utilisation);
+    if (*m->back)
+        dt_json_put_text(&w, "back", m->back);
+    *m->back = '\0';
     end_object(&w);
 }
 
@@ -207,6 +210,14 @@ void dt_metrics_validation(struct dt_metrics *m, int64_t step, double loss)
         write_jsonl(m, &line);
     }
     dt_buf_finish(&line);
+}
+
+void dt_metrics_back(struct dt_metrics *m, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(m->back, sizeof m->back, fmt, ap);
+    va_end(ap);
 }
 
 void dt_metrics_say(struct dt_metrics *m, const char *fmt, ...)

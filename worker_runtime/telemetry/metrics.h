@@ -46,6 +46,9 @@ struct dt_metrics *dt_metrics_open(const struct dt_metrics_options *o, int64_t f
                                    struct dt_err *err);
 void dt_metrics_step(struct dt_metrics *m, const struct dt_step_metrics *s);
 void dt_metrics_validation(struct dt_metrics *m, int64_t step, double loss);
+/* The line of the next step tells from where this round has the state that it goes on with. */
+void dt_metrics_back(struct dt_metrics *m, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
 /* A line among the others: the bar is taken away and comes again. */
 void dt_metrics_say(struct dt_metrics *m, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));

@@ -247,6 +247,8 @@ static void say_back(struct dt_trainer *t)
     dt_vault_choice_describe(back, &from);
     dt_metrics_say(t->metrics, "back at step %lld%s: %s", (long long)back->step, others,
                    dt_buf_cstr(&from));
+    dt_metrics_back(t->metrics, "at step %lld%s: %s", (long long)back->step, others,
+                    dt_buf_cstr(&from));
     dt_buf_finish(&from);
 }
 
@@ -270,10 +272,12 @@ static void introduce(struct dt_trainer *t, const struct dt_found *f)
         dt_trainer_data(t)->size, t->sampler.samples, c->data.positions);
     dt_metrics_say(t->metrics, "%.0f MiB of parameters, gradients and optimizer in each rank",
                    (double)(m.params + m.grads + m.optimizer + m.scratch) / (1 << 20));
-    if (dt_keeper_is_back(&t->keeper))
+    if (dt_keeper_is_back(&t->keeper)) {
         say_back(t);
-    else if (f->path[0])
+    } else if (f->path[0]) {
         dt_metrics_say(t->metrics, "resumed from %s: step %lld", f->path, (long long)t->state.step);
+        dt_metrics_back(t->metrics, "at step %lld: %s", (long long)t->state.step, f->path);
+    }
 }
 
 /* The state of a run that begins. */
