@@ -47,10 +47,11 @@ static int carry_out(const struct dt_ctl_options *o, struct dt_buf *out, struct 
     return rc;
 }
 
-/* The exit status of having printed: a full disk is no success. */
-static int printed(void)
+/* The exit status of having printed OUT: a full disk is no success. */
+static int print(const struct dt_buf *out)
 {
-    if (fflush(stdout) == 0)
+    bool whole = out->len == 0 || fwrite(out->at, 1, out->len, stdout) == out->len;
+    if (whole && fflush(stdout) == 0)
         return 0;
     perror("dtrun-ctl: standard output");
     return 1;
@@ -77,10 +78,8 @@ int main(int argc, char **argv)
         puts("dtrun-ctl " DT_VERSION);
     else if (carry_out(&options, &out, &err) < 0)
         status = say(&err);
-    if (out.len)
-        fwrite(out.at, 1, out.len, stdout);
+    int failed = print(&out);
     dt_buf_finish(&out);
     dt_ctl_options_finish(&options);
-    int failed = printed();
     return status ? status : failed;
 }

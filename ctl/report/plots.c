@@ -134,15 +134,17 @@ static void put_line(struct dt_buf *out, const struct dt_chart_frame *f, const s
 }
 
 static void put_validations(struct dt_buf *out, const struct dt_chart_frame *f,
-                            const struct dt_chart *c)
+                            const struct dt_chart *c, const struct room *room)
 {
     const struct dt_report *r = f->report;
-    struct dt_point *points = calloc(r->validation_count + 1, sizeof *points);
+    struct dt_point *points = calloc(r->validation_count, sizeof *points);
     for (size_t i = 0; points && i < r->validation_count; i++)
         points[i] =
             (struct dt_point){dt_chart_place(f, r->validations[i].at_us), r->validations[i].loss};
-    if (points && r->validation_count)
-        dt_chart_line(out, c, "validation", points, r->validation_count);
+    if (points) {
+        size_t n = dt_thin(points, r->validation_count, DT_CHART_COLUMNS, room->thin);
+        dt_chart_line(out, c, "validation", room->thin, n);
+    }
     out->bad = out->bad || !points;
     free(points);
 }
@@ -170,7 +172,7 @@ static void put_plot(struct dt_buf *out, const struct dt_chart_frame *f, const s
     put_line(out, f, &c, p->what, true, room);
     put_line(out, f, &c, p->what, false, room);
     if (validated)
-        put_validations(out, f, &c);
+        put_validations(out, f, &c, room);
     dt_chart_close(out, f, &c);
 }
 
@@ -307,17 +309,35 @@ static void put_key(struct dt_buf *out, const struct block *blocks, size_t count
     dt_buf_put_str(out, "</ul>");
 }
 
+/* "On average: forward 30.1 ms, backward 80 ms." */
+static void describe_split(const struct block *blocks, size_t count, struct dt_buf *words)
+{
+    const char *before = "On average: ";
+    size_t steps = 0;
+    for (size_t i = 0; i < count; i++)
+        steps += blocks[i].count;
+    for (size_t k = 0; k < PARTS; k++) {
+        double ms = 0;
+        for (size_t i = 0; i < count; i++)
+            ms += blocks[i].ms[k];
+        if (ms > 0)
+            dt_buf_printf(words, "%s%s %.3g ms", before, parts[k].title, ms / (double)steps);
+        before = ms > 0 ? ", " : before;
+    }
+}
+
 static void put_split_of(struct dt_buf *out, const struct dt_chart_frame *f,
                          const struct block *blocks, size_t count, struct dt_point *low,
                          struct dt_point *high)
 {
-    struct dt_buf key = {0};
+    struct dt_buf key = {0}, words = {0};
     put_key(&key, blocks, count);
+    describe_split(blocks, count, &words);
     struct dt_chart c = {.id = "split",
                          .title = "Time of a step",
                          .unit = "ms",
                          .key = dt_buf_cstr(&key),
-                         .words = "Where the time of a step went, as areas on each other.",
+                         .words = dt_buf_cstr(&words),
                          .y = dt_scale_linear(0, highest(blocks, count), VALUE_TICKS),
                          .height = PLOT_HEIGHT + 30};
     dt_chart_open(out, f, &c);
@@ -327,8 +347,9 @@ static void put_split_of(struct dt_buf *out, const struct dt_chart_frame *f,
             dt_chart_area(out, &c, parts[i].kind, low, high, n);
     }
     dt_chart_close(out, f, &c);
-    out->bad = out->bad || key.bad;
+    out->bad = out->bad || key.bad || words.bad;
     dt_buf_finish(&key);
+    dt_buf_finish(&words);
 }
 
 static int put_split(struct dt_buf *out, const struct dt_chart_frame *f, struct dt_err *err)

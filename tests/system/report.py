@@ -109,6 +109,9 @@ def silent(s):
     tap.check_equal(rounds[0]["Cost"].endswith("to the next round"), True, rounds[0]["Cost"])
     tap.check_equal([e.get("id") for e in made.all("figure")], ["rounds-chart"], "charts")
     tap.check_equal(made.all("script"), [], "scripts")
+    with open("/dev/full", "w", encoding="utf-8") as full:
+        ended = subprocess.run([s.tools.ctl, "report", logs], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    tap.check_equal((ended.returncode, "standard output" in ended.stderr), (1, True), "a page that finds no room")
 
 
 @training.story
