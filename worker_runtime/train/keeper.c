@@ -8,14 +8,8 @@
 #include "worker_runtime/train/inside.h"
 #include "worker_runtime/vault/move.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define WARM 2          /* copies that are not measured: memory is new to them */
-#define MEASURED 3      /* copies that are */
-#define WORTH 0.02      /* of a step, for a copy of it */
-#define EVERY_MOST 1000 /* steps, however short they are */
 
 /* -- coming back ------------------------------------------------------------------------------ */
 
@@ -138,8 +132,7 @@ int dt_keeper_begin(struct dt_trainer *t, struct dt_err *err)
     if (c->vault == DT_VAULT_OFF)
         return 0;
     k->on = dt_agree(t->world, check(t, &why), &why) == 0;
-    k->every = c->vault_every > 0 ? c->vault_every : 1;
-    k->measured = c->vault_every > 0 ? WARM + MEASURED : 0;
+    dt_vault_pace_init(&k->pace, c->vault_every);
     if (!k->on && c->vault != DT_VAULT_AUTO)
         return dt_err_set(err, why.code, "%s", why.text);
     if (!k->on && k->vault && t->rank == 0)
@@ -156,25 +149,14 @@ void dt_keeper_close(struct dt_keeper *k)
     k->vault = NULL;
 }
 
-/* All ranks have the same sums, and so decide alike. */
 static void measure(struct dt_trainer *t, const struct dt_keeping_news *all)
 {
-    struct dt_keeper *k = &t->keeper;
-    if (k->measured >= WARM + MEASURED || all->copy_s <= 0 || all->step_s <= 0)
-        return;
-    if (++k->measured <= WARM)
-        return;
-    k->copies_s += all->copy_s;
-    k->steps_s += all->step_s;
-    if (k->measured < WARM + MEASURED)
-        return;
-    double share = k->copies_s / k->steps_s, every = ceil(share / WORTH);
-    k->every = every < 1 ? 1 : every > EVERY_MOST ? EVERY_MOST : (int64_t)every;
-    if (t->metrics && k->every > 1)
+    struct dt_vault_pace *p = &t->keeper.pace;
+    if (dt_vault_pace_note(p, all->copy_s, all->step_s) && t->metrics && p->every > 1)
         dt_metrics_say(t->metrics,
                        "the vault keeps one step in %lld: a copy takes %.1f %% of a step; "
                        "train.vault_every says otherwise",
-                       (long long)k->every, 100 * share);
+                       (long long)p->every, 100 * p->copies_s / p->steps_s);
 }
 
 /* -- telling ---------------------------------------------------------------------------------- */
@@ -271,7 +253,7 @@ static void keep(struct dt_trainer *t, const struct dt_step_told *told)
 void dt_keeper_take(struct dt_trainer *t, const struct dt_step_told *told)
 {
     struct dt_keeper *k = &t->keeper;
-    if (!k->on || (k->kept >= 0 && t->state.step - k->kept < k->every)) {
+    if (!k->on || (k->kept >= 0 && t->state.step - k->kept < k->pace.every)) {
         tell(t, told);
         return;
     }

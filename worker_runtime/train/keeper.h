@@ -8,6 +8,7 @@
 
 #include "worker_runtime/ckpt/checkpoint.h"
 #include "worker_runtime/telemetry/metrics.h"
+#include "worker_runtime/vault/pace.h"
 #include "worker_runtime/vault/vault.h"
 
 #include <dtrun/page.h>
@@ -41,12 +42,9 @@ struct dt_keeper {
     bool failed;            /* on this rank alone, and not yet told */
     bool waits;             /* the step kept last is not told */
     struct dt_kept_state *last;
-    int64_t every; /* steps from one copy to the next */
+    struct dt_vault_pace pace;
     int64_t kept;  /* the step of the last copy; -1: none in this world */
     double copy_s; /* that the last copy took; of this rank */
-    /* Until it is known how often is not too often. */
-    int measured;
-    double copies_s, steps_s;
 
     struct dt_vault_choice back; /* what this world began from; .world 0: not from the vault */
     uint32_t told;               /* enum dt_vault_told, of that step */

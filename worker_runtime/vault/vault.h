@@ -5,6 +5,7 @@
  *     image.[ch]   the format, and one file in it: own steps, or a neighbour's
  *     choose.[ch]  which step all can come back to, and who gives which shard
  *     move.[ch]    shards to where they belong in this world
+ *     pace.[ch]    how often a step is kept
  *     vault.[ch]   the two images of a worker, together
  *
  * After a step each rank copies its shards, and what all share, into the slot that does not hold
