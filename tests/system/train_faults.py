@@ -100,16 +100,6 @@ def diverged_at_the_end(s):
     tap.check_equal(s.checkpoints(s.path("ckpt")), [], "checkpoints")
 
 
-def blocked(pid):
-    """Whether the process sleeps, at many looks in a row."""
-    for _ in range(50):
-        with open("/proc/%d/stat" % pid, encoding="utf-8") as f:
-            if f.read().rsplit(")", 1)[1].split()[0] != "S":
-                return False
-        time.sleep(0.002)
-    return True
-
-
 @training.story
 def waiting_is_no_computing(s):
     """a rank that waits for another one has waited, and the time it computed stays what it is"""
@@ -119,7 +109,7 @@ def waiting_is_no_computing(s):
         program.expect(r"step 5/")
         late, waits = s.workers(program)[1], s.workers(program)[0]
         os.kill(late, signal.SIGSTOP)
-        training.wait_for(lambda: blocked(waits), "rank 0 to wait for rank 1")
+        training.wait_for(lambda: training.blocked(waits), "rank 0 to wait for rank 1")
         os.kill(late, signal.SIGCONT)
         step = max(s.steps(c))
         program.expect(r"step %d/" % (step + 5))

@@ -117,10 +117,33 @@ def rarely(s):
     tap.check_equal(s.losses(c), s.losses(whole), "losses")
 
 
+# A step of it is update and copy, and little else: that is where kills are to fall.
+MOSTLY_STATE = {"model": {**training.GPT2, "n_layer": 1, "n_embd": 96, "vocab_size": 4096}, "batch": 2, "data": {"sequence_length": 8}}
+
+
+def kill(s, program, chance):
+    """-9 for one rank or all of them, at once or when the others have come as far as they can without it; how many."""
+    there = sorted(s.workers(program).values())
+    victims = there if chance.random() < 0.2 else there and [chance.choice(there)]
+    try:
+        if chance.random() < 0.7:
+            for pid in victims:
+                os.kill(pid, signal.SIGSTOP)
+            for pid in there:
+                if pid not in victims:
+                    training.wait_for(lambda pid=pid: training.blocked(pid), "the others to wait")
+        for pid in victims:
+            os.kill(pid, signal.SIGKILL)
+    except (ProcessLookupError, FileNotFoundError):
+        pass  # it ended between the two
+    return len(victims)
+
+
 @training.story
 def killed_at_random(s):
     """ranks killed with -9 at many random moments, one or all at once, in copies and on the way back too, cost no step"""
-    how = {"steps": KILLS * 12, "stage": 2, "vault_every": 1, "validate_every": 7, "validation_batches": 1, "data": {"validation": s.data}}
+    how = {"steps": KILLS * 12, "stage": 2, "vault_every": 1, "validate_every": 7, "validation_batches": 1, **MOSTLY_STATE}
+    how["data"] = {**how["data"], "validation": s.data}
     whole = s.config("whole.json", **how)
     unbroken = s.run(whole, world=2)
     c = s.config("killed.json", **how)
@@ -131,14 +154,8 @@ def killed_at_random(s):
         if chance.random() < 0.8:
             before = len(told(program))
             training.wait_for(lambda: len(told(program)) > before or program.popen.poll() is not None, "a step")
-        time.sleep(chance.uniform(0, 0.04))
-        there = sorted(s.workers(program).values())
-        for pid in there if chance.random() < 0.2 else there and [chance.choice(there)]:
-            try:
-                os.kill(pid, signal.SIGKILL)
-                kills += 1
-            except ProcessLookupError:
-                pass  # it ended between the two
+        time.sleep(chance.uniform(0, 0.02))
+        kills += kill(s, program, chance)
     tap.check_equal(program.end(), 0, "exit status; it said\n" + "\n".join(program.lines[-40:]))
     tap.comment("%d kills, %d times back" % (kills, sum("back at step" in x for x in program.lines)))
     check_unbroken(s, program, c, whole, how["steps"])

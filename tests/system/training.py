@@ -161,6 +161,16 @@ def await_save(folder):
     wait_for(lambda: os.path.isdir(folder) and any(n.startswith(".tmp-step-") for n in os.listdir(folder)), "a save in " + folder)
 
 
+def blocked(pid):
+    """Whether the process sleeps, at many looks in a row."""
+    for _ in range(50):
+        with open("/proc/%d/stat" % pid, encoding="utf-8") as f:
+            if f.read().rsplit(")", 1)[1].split()[0] != "S":
+                return False
+        time.sleep(0.002)
+    return True
+
+
 def close(got, wanted, relative, what):
     tap.check_equal(len(got), len(wanted), "number of losses: " + what)
     worst = max(abs(a - b) / abs(b) for a, b in zip(got, wanted))
