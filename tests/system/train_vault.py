@@ -103,6 +103,54 @@ def damaged(s):
         tap.check_equal(s.losses(c), s.losses(whole), "losses: " + what)
 
 
+class MemoryLimit:
+    """A control group whose processes may have so many bytes; WORDS in front of a command put it there."""
+
+    def __init__(self, limit):
+        for top, name in (("/sys/fs/cgroup/memory", "memory.limit_in_bytes"), ("/sys/fs/cgroup", "memory.max")):
+            self.path = "%s/dt-test-%d" % (top, os.getpid())
+            try:
+                os.mkdir(self.path)
+                with open(os.path.join(self.path, name), "w", encoding="utf-8") as f:
+                    f.write(str(limit))
+                break
+            except OSError:
+                if os.path.isdir(self.path):
+                    os.rmdir(self.path)
+        else:
+            raise tap.Skip("no control group can be made here")
+        self.words = ["/bin/sh", "-c", 'echo $$ >%s/cgroup.procs; exec "$@"' % self.path, "sh"]
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        training.wait_for(lambda: self.removed(), "nobody to be left in " + self.path)
+
+    def removed(self):
+        try:
+            os.rmdir(self.path)
+        except OSError:
+            return False
+        return True
+
+
+@training.story
+def no_room(s):
+    """where memory is for training and not for a vault too, "auto" goes without and "local" is refused, and nobody is killed"""
+    if "DT_LONG_RUN" in os.environ:
+        raise tap.Skip("sanitizers take memory of their own")
+    model = {**training.GPT2, "n_layer": 1, "n_embd": 384, "vocab_size": 48000}  # some 20 million parameters
+    c = s.config(steps=3, model=model, batch=2, stage=2, data={"sequence_length": 8})
+    with MemoryLimit(850 << 20) as limit:
+        for vault, status in (("auto", 0), ("local", 1)):
+            program = s.start_words([*limit.words, s.tools.dtrun, "--nproc-per-node", "2", "--no-python", s.tools.train, "--config", c,
+                                     "--set", "train.vault=" + vault])
+            tap.check_equal(program.end(), status, vault + ": exit status; it said\n" + "\n".join(program.lines))
+            said = [x for x in program.lines if re.search(r"the vault of 2 ranks on a host would take \d+ MiB more", x)]
+            tap.check_equal(bool(said), True, vault + ": what is missing, in\n" + "\n".join(program.lines))
+
+
 @training.story
 def rarely(s):
     """one step in three is kept: those behind it are done again, and all losses are the same"""

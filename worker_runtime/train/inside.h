@@ -7,6 +7,7 @@
  *     feed.c      brings samples
  *     validate.c  measures
  *     saver.c     has checkpoints written beside the steps
+ *     room.c      what memory the host has left
  *     keeper.c    keeps the last steps in the vault, and tells of a step when it is safe */
 #ifndef DT_WORKER_RUNTIME_TRAIN_INSIDE_H
 #define DT_WORKER_RUNTIME_TRAIN_INSIDE_H
@@ -112,6 +113,10 @@ int dt_validate(struct dt_trainer *t, double *loss, struct dt_err *err);
 
 /* Brings the state at hand up to the step that is done, for who saves it. */
 void dt_trainer_note_state(struct dt_trainer *t);
+
+/* Bytes of this host's memory, or of the control group that the ranks are in, that will be left
+ * when all of its ranks have what they train with; -1: nobody knows. */
+int64_t dt_trainer_memory_left(const struct dt_trainer *t);
 
 /* Begins a checkpoint of the state at hand; one still under way is brought to its end first.
  * Collective. */

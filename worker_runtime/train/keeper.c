@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "worker_runtime/train/keeper.h"
 
-#include "base/cgroup.h"
 #include "base/clock.h"
 #include "base/say.h"
 #include "worker_runtime/coll/agree.h"
@@ -111,17 +110,14 @@ int dt_keeper_load(struct dt_trainer *t, struct dt_err *err)
 static int check(const struct dt_trainer *t, struct dt_err *err)
 {
     const struct dt_keeper *k = &t->keeper;
-    struct dt_cgroup memory;
     if (!k->vault)
         return dt_err_set(
             err, DT_E_RUNTIME,
             "train.vault asks for a vault, but rank %d was given none: only dtrun makes "
             "one; start the run with it, or leave train.vault at \"auto\"",
             t->rank);
-    dt_cgroup_find(&memory, "memory", "");
     return dt_vault_check_room(k->vault, dt_zero_layout(t->zero)->shard, sizeof *k->last,
-                               dt_context_local_world(t->context), dt_cgroup_memory_left(&memory),
-                               err);
+                               dt_context_local_world(t->context), dt_trainer_memory_left(t), err);
 }
 
 int dt_keeper_begin(struct dt_trainer *t, struct dt_err *err)
