@@ -27,7 +27,7 @@ static struct dt_vault_image open_image(void)
 {
     struct dt_vault_image i;
     make_file(DT_VAULT_OWN_ENV);
-    CHECK(dt_vault_image_open(&i, DT_VAULT_OWN_ENV));
+    CHECK(dt_vault_image_open(&i, DT_VAULT_OWN_ENV, 0));
     return i;
 }
 
@@ -76,7 +76,7 @@ TEST(what_was_sealed_is_found_by_who_comes_later)
     write_step(&i, 0, 3, 7);
     write_step(&i, 1, 3, 8);
     dt_vault_image_close(&i);
-    CHECK(dt_vault_image_open(&later, DT_VAULT_OWN_ENV));
+    CHECK(dt_vault_image_open(&later, DT_VAULT_OWN_ENV, 0));
     for (int slot = 0; slot < DT_VAULT_SLOTS; slot++) {
         CHECK(dt_vault_image_look(&later, slot, JOB, &f, &why));
         CHECK_EQ(f.step, 7 + slot);
@@ -130,7 +130,7 @@ TEST(another_job_and_a_file_that_was_cut_are_told)
     dt_vault_image_close(&i);
     for (size_t left = all - 1; left > 0; left /= 2) {
         CHECK_ROW("%zu bytes", left);
-        CHECK(dt_vault_image_open(&later, DT_VAULT_OWN_ENV));
+        CHECK(dt_vault_image_open(&later, DT_VAULT_OWN_ENV, 0));
         CHECK_EQ(ftruncate(later.fd, (off_t)left), 0);
         CHECK_STR(look(&later, 0, JOB),
                   left >= sizeof(struct dt_vault_header) ? "it is cut off" : "");
@@ -201,7 +201,7 @@ TEST(a_copy_is_sealed_when_it_is_the_same)
 {
     struct dt_vault_image i = open_image(), copy;
     make_file(DT_VAULT_PEER_ENV);
-    CHECK(dt_vault_image_open(&copy, DT_VAULT_PEER_ENV));
+    CHECK(dt_vault_image_open(&copy, DT_VAULT_PEER_ENV, 0));
     write_step(&i, 0, 0, 5);
     const struct dt_vault_slot *from = &i.slot[0];
     struct dt_vault_facts f = dt_vault_slot_header(from)->facts;
@@ -216,6 +216,29 @@ TEST(a_copy_is_sealed_when_it_is_the_same)
     }
     dt_vault_image_close(&i);
     dt_vault_image_close(&copy);
+}
+
+TEST(images_of_one_file_do_not_touch_each_other)
+{
+    struct dt_vault_image i[3];
+    make_file(DT_VAULT_PEER_ENV);
+    for (int n = 0; n < 3; n++)
+        CHECK(dt_vault_image_open(&i[n], DT_VAULT_PEER_ENV, n));
+    for (int n = 2; n >= 0; n--)
+        for (int slot = 0; slot < DT_VAULT_SLOTS; slot++)
+            write_step(&i[n], slot, n, 10 + slot);
+    dt_vault_image_empty(&i[1], 0);
+    for (int n = 0; n < 3; n++)
+        for (int slot = 0; slot < DT_VAULT_SLOTS; slot++) {
+            struct dt_vault_facts f = {.epoch = -1};
+            bool emptied = n == 1 && slot == 0;
+            CHECK_ROW("image %d, slot %d", n, slot);
+            CHECK_STR(look(&i[n], slot, JOB), emptied ? "" : "whole");
+            CHECK_EQ(dt_vault_image_facts(&i[n], slot, &f), !emptied);
+            CHECK_EQ(f.epoch, emptied ? -1 : n);
+        }
+    for (int n = 0; n < 3; n++)
+        dt_vault_image_close(&i[n]);
 }
 
 TEST(a_smaller_step_gives_memory_back)
@@ -270,7 +293,7 @@ TEST(a_number_that_is_left_over_names_no_vault)
             setenv(DT_VAULT_OWN_ENV, wrong[n], 1);
         else
             unsetenv(DT_VAULT_OWN_ENV);
-        CHECK(!dt_vault_image_open(&i, DT_VAULT_OWN_ENV));
+        CHECK(!dt_vault_image_open(&i, DT_VAULT_OWN_ENV, 0));
     }
     close(file);
 }

@@ -105,7 +105,7 @@ static void fill(const char *name, int shard, int old)
                                .state = 5,
                                .writer = 1,
                                .safe_epoch = -1};
-    CHECK(dt_vault_image_open(&i, name));
+    CHECK(dt_vault_image_open(&i, name, 0));
     CHECK_EQ(dt_vault_image_begin(&i, 1, &f, NULL), 0);
     for (int which = 0; which < 3; which++)
         for (size_t n = 0; dt_layout_owned(&l, (size_t)shard, &n, &s);)

@@ -25,13 +25,16 @@ enum dt_vault_source {
 /* One that is whole, as told to the others: numbers alone. */
 struct dt_vault_held {
     int64_t source; /* DT_VAULT_NOTHING: no image */
-    int64_t slot;
-    int64_t host; /* of who holds it */
+    int64_t slot;   /* of all images from that source, in a row */
+    int64_t host;   /* of who holds it */
     int64_t epoch, step, world, rank;
     int64_t shard, state;
 };
 
-#define DT_VAULT_HELD 4 /* that one rank can tell of: two slots of two images */
+/* Copies of how many other ranks a rank can keep: one, where all nodes run equally many workers. */
+#define DT_VAULT_COPIES 4
+/* What one rank can tell of: two slots of its own image and of each copy's. */
+#define DT_VAULT_HELD (2 + 2 * DT_VAULT_COPIES)
 
 struct dt_vault_giver {
     int rank; /* of this world, that holds the shard */

@@ -43,9 +43,9 @@ int dt_vault_extent(const struct dt_vault_facts *f, struct dt_vault_extent *out)
     return out->all > DT_VAULT_SLOT_BYTES ? -1 : 0;
 }
 
-static off_t slot_at(int slot)
+static off_t slot_at(const struct dt_vault_image *i, int slot)
 {
-    return (off_t)((uint64_t)slot * DT_VAULT_SLOT_BYTES);
+    return (off_t)((uint64_t)(i->number * DT_VAULT_SLOTS + slot) * DT_VAULT_SLOT_BYTES);
 }
 
 /* -- the file --------------------------------------------------------------------------------- */
@@ -57,12 +57,12 @@ static bool is_in_memory(int fd)
     return fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && seals >= 0 && st.st_nlink == 0;
 }
 
-bool dt_vault_image_open(struct dt_vault_image *i, const char *name)
+bool dt_vault_image_open(struct dt_vault_image *i, const char *name, int number)
 {
-    const char *number = getenv(name);
+    const char *text = getenv(name);
     int64_t fd;
-    *i = (struct dt_vault_image){.fd = -1};
-    if (!number || dt_str_to_int(number, 3, INT32_MAX, &fd, NULL) < 0 || !is_in_memory((int)fd))
+    *i = (struct dt_vault_image){.fd = -1, .number = number};
+    if (!text || dt_str_to_int(text, 3, INT32_MAX, &fd, NULL) < 0 || !is_in_memory((int)fd))
         return false;
     i->fd = fcntl((int)fd, F_DUPFD_CLOEXEC, 3);
     if (i->fd < 0)
@@ -96,7 +96,8 @@ static int map(struct dt_vault_image *i, int slot, const struct dt_vault_extent 
         return 0;
     }
     unmap(s);
-    void *at = mmap(NULL, e->all, PROT_READ | PROT_WRITE, MAP_SHARED | flags, i->fd, slot_at(slot));
+    void *at =
+        mmap(NULL, e->all, PROT_READ | PROT_WRITE, MAP_SHARED | flags, i->fd, slot_at(i, slot));
     if (at == MAP_FAILED)
         return dt_err_errno(err, DT_E_MEMORY, errno, "cannot map %llu bytes of the vault",
                             (unsigned long long)e->all);
@@ -142,7 +143,7 @@ static int check_body(const struct dt_vault_slot *s, struct dt_err *err)
 /* The header as it lies there, taken once: what is checked is what is used. */
 static bool read_header(const struct dt_vault_image *i, int slot, struct dt_vault_header *h)
 {
-    return i->fd > 0 && pread(i->fd, h, sizeof *h, slot_at(slot)) == (ssize_t)sizeof *h &&
+    return i->fd > 0 && pread(i->fd, h, sizeof *h, slot_at(i, slot)) == (ssize_t)sizeof *h &&
            memcmp(h->magic, magic, sizeof magic) == 0 && h->version == VERSION &&
            h->bytes == sizeof *h;
 }
@@ -164,7 +165,7 @@ static int check(struct dt_vault_image *i, int slot, const struct dt_vault_heade
     struct stat st;
     if (dt_vault_extent(&h->facts, &e) < 0)
         return dt_err_set(err, DT_E_RUNTIME, "its header is damaged");
-    if (fstat(i->fd, &st) < 0 || st.st_size < slot_at(slot) + (off_t)e.all)
+    if (fstat(i->fd, &st) < 0 || st.st_size < slot_at(i, slot) + (off_t)e.all)
         return dt_err_set(err, DT_E_RUNTIME, "it is cut off");
     if (map(i, slot, &e, 0, err) < 0)
         return -1;
@@ -217,11 +218,12 @@ int dt_vault_image_room(struct dt_vault_image *i, const struct dt_vault_facts *f
 }
 
 /* Whether a file may be as long: a limit of files' sizes would be a signal that ends the worker. */
-static int check_limit(int slot, const struct dt_vault_extent *e, struct dt_err *err)
+static int check_limit(const struct dt_vault_image *i, int slot, const struct dt_vault_extent *e,
+                       struct dt_err *err)
 {
     struct rlimit most;
     if (getrlimit(RLIMIT_FSIZE, &most) < 0 || most.rlim_cur == RLIM_INFINITY ||
-        (uint64_t)slot_at(slot) + e->all <= most.rlim_cur)
+        (uint64_t)slot_at(i, slot) + e->all <= most.rlim_cur)
         return 0;
     return dt_err_set(err, DT_E_LIMIT,
                       "the vault needs large files in memory, and files may have %llu bytes here; "
@@ -233,11 +235,11 @@ static int check_limit(int slot, const struct dt_vault_extent *e, struct dt_err 
 static int take_memory(struct dt_vault_image *i, int slot, const struct dt_vault_extent *e,
                        struct dt_err *err)
 {
-    off_t at = slot_at(slot), rest = (off_t)up(e->all, DT_VAULT_PAGE);
+    off_t at = slot_at(i, slot), rest = (off_t)up(e->all, DT_VAULT_PAGE);
     if (i->slot[slot].at && i->slot[slot].extent.all == e->all)
         return 0;
     unmap(&i->slot[slot]);
-    if (check_limit(slot, e, err) < 0)
+    if (check_limit(i, slot, e, err) < 0)
         return -1;
     fallocate(i->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, at + rest,
               (off_t)DT_VAULT_SLOT_BYTES - rest);
@@ -254,14 +256,14 @@ static void unseal(struct dt_vault_image *i, int slot)
     struct dt_vault_header h;
     if (read_header(i, slot, &h) && h.sealed)
         (void)!pwrite(i->fd, &none, sizeof none,
-                      slot_at(slot) + (off_t)offsetof(struct dt_vault_header, sealed));
+                      slot_at(i, slot) + (off_t)offsetof(struct dt_vault_header, sealed));
 }
 
 void dt_vault_image_empty(struct dt_vault_image *i, int slot)
 {
     unseal(i, slot);
     unmap(&i->slot[slot]);
-    fallocate(i->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, slot_at(slot),
+    fallocate(i->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, slot_at(i, slot),
               (off_t)DT_VAULT_SLOT_BYTES);
 }
 

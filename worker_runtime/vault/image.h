@@ -2,7 +2,8 @@
 /* A vault's image: the last steps of one rank, in a file in memory that outlives the process.
  *
  * An image has two slots. A slot holds one step of one rank, and the other one stays whole while it
- * is written. Slot N begins at byte N * DT_VAULT_SLOT_BYTES of the file, which is sparse:
+ * is written. A file of copies may have images of several ranks, one behind the other. The file is
+ * sparse: slot S of image I begins at byte (I * DT_VAULT_SLOTS + S) * DT_VAULT_SLOT_BYTES:
  *
  *     page 0      struct dt_vault_header
  *     then        a checksum of each block of the body, XXH3 of 64 bits, and padding to a page
@@ -82,14 +83,15 @@ struct dt_vault_slot {
 };
 
 struct dt_vault_image {
-    int fd; /* -1: none */
+    int fd;     /* -1: none */
+    int number; /* in its file */
     struct dt_vault_slot slot[DT_VAULT_SLOTS];
 };
 
-/* The file whose number the variable NAME of the environment has, DT_VAULT_OWN_ENV or
- * DT_VAULT_PEER_ENV; it is looked at before it is taken, as the number may be left over from
- * another program. False: there is none. Children do not inherit it. */
-bool dt_vault_image_open(struct dt_vault_image *i, const char *name);
+/* Image NUMBER of the file whose descriptor the variable NAME of the environment has,
+ * DT_VAULT_OWN_ENV or DT_VAULT_PEER_ENV; that is looked at before it is taken, as it may be left
+ * over from another program. False: there is none. Children do not inherit it. */
+bool dt_vault_image_open(struct dt_vault_image *i, const char *name, int number);
 void dt_vault_image_close(struct dt_vault_image *i); /* what it holds stays */
 
 /* What is in a slot, as its header says: no checksum of the body is looked at. False: nothing that

@@ -15,7 +15,8 @@
 
 struct dt_vault {
     struct dt_vault_options o;
-    struct dt_vault_image own, peer;
+    struct dt_vault_image own, peer[DT_VAULT_COPIES];
+    int lent;                      /* copies that this world's ranks are kept in */
     int kept;                      /* the slot that was sealed last; -1: none in this world */
     int64_t safe_epoch, safe_step; /* epoch -1: there is none */
     int begun;                     /* the slot of the own image that this world began from; or -1 */
@@ -24,7 +25,7 @@ struct dt_vault {
 struct dt_vault *dt_vault_open(const struct dt_vault_options *o, struct dt_err *err)
 {
     struct dt_vault_image own;
-    if (!dt_vault_image_open(&own, DT_VAULT_OWN_ENV))
+    if (!dt_vault_image_open(&own, DT_VAULT_OWN_ENV, 0))
         return NULL;
     struct dt_vault *v = calloc(1, sizeof *v);
     if (!v) {
@@ -33,7 +34,8 @@ struct dt_vault *dt_vault_open(const struct dt_vault_options *o, struct dt_err *
         return NULL;
     }
     *v = (struct dt_vault){.o = *o, .own = own, .kept = -1, .safe_epoch = -1, .begun = -1};
-    dt_vault_image_open(&v->peer, DT_VAULT_PEER_ENV);
+    for (int i = 0; i < DT_VAULT_COPIES; i++)
+        dt_vault_image_open(&v->peer[i], DT_VAULT_PEER_ENV, i);
     return v;
 }
 
@@ -42,7 +44,8 @@ void dt_vault_close(struct dt_vault *v)
     if (!v)
         return;
     dt_vault_image_close(&v->own);
-    dt_vault_image_close(&v->peer);
+    for (int i = 0; i < DT_VAULT_COPIES; i++)
+        dt_vault_image_close(&v->peer[i]);
     free(v);
 }
 
@@ -79,15 +82,16 @@ static struct dt_vault_held held_of(const struct dt_vault *v, const struct dt_va
                                   .state = (int64_t)f->state};
 }
 
+/* FIRST: the number of its first slot among all of SOURCE. */
 static void list_image(struct dt_vault *v, struct dt_vault_image *i, enum dt_vault_source source,
-                       struct dt_vault_held held[DT_VAULT_SLOTS], struct dt_buf *said)
+                       int first, struct dt_vault_held held[DT_VAULT_SLOTS], struct dt_buf *said)
 {
     const char *whose = source == DT_VAULT_OWN ? "vault" : "neighbour's copy";
     for (int n = 0; n < DT_VAULT_SLOTS; n++) {
         struct dt_vault_facts f;
         struct dt_err why;
         if (dt_vault_image_look(i, n, v->o.job, &f, &why))
-            held[n] = held_of(v, &f, source, n);
+            held[n] = held_of(v, &f, source, first + n);
         else if (*why.text)
             dt_buf_printf(said, "a step in the %s of rank %d is of no use: %s\n", whose, v->o.rank,
                           why.text);
@@ -100,14 +104,18 @@ void dt_vault_list(struct dt_vault *v, struct dt_vault_held held[DT_VAULT_HELD],
     memset(held, 0, DT_VAULT_HELD * sizeof *held);
     if (!v)
         return;
-    list_image(v, &v->own, DT_VAULT_OWN, held, said);
-    list_image(v, &v->peer, DT_VAULT_COPY, held + DT_VAULT_SLOTS, said);
+    list_image(v, &v->own, DT_VAULT_OWN, 0, held, said);
+    for (int i = 0; i < DT_VAULT_COPIES; i++)
+        list_image(v, &v->peer[i], DT_VAULT_COPY, i * DT_VAULT_SLOTS,
+                   held + (i + 1) * DT_VAULT_SLOTS, said);
 }
 
 const struct dt_vault_slot *dt_vault_slot(const struct dt_vault *v, enum dt_vault_source source,
                                           int slot)
 {
-    return source == DT_VAULT_COPY ? &v->peer.slot[slot] : &v->own.slot[slot];
+    const struct dt_vault_image *i =
+        source == DT_VAULT_COPY ? &v->peer[slot / DT_VAULT_SLOTS] : &v->own;
+    return &i->slot[slot % DT_VAULT_SLOTS];
 }
 
 void dt_vault_begin_from(struct dt_vault *v, int64_t epoch, int64_t step)
@@ -160,19 +168,24 @@ static int copy(struct dt_vault_slot *s, struct dt_zero *z, struct dt_bytes stat
     return dt_zero_save(z, &out, err) < 0 ? -1 : d->table->snap_wait(d, err);
 }
 
+struct dt_vault_facts dt_vault_facts_here(const struct dt_vault *v, uint64_t shard)
+{
+    return (struct dt_vault_facts){.job = v->o.job,
+                                   .epoch = v->o.epoch,
+                                   .world = v->o.world,
+                                   .rank = v->o.rank,
+                                   .shard = shard,
+                                   .writer = getpid(),
+                                   .safe_epoch = v->safe_epoch,
+                                   .safe_step = v->safe_step};
+}
+
 int dt_vault_keep(struct dt_vault *v, struct dt_zero *z, int64_t step, struct dt_bytes state,
                   struct dt_err *err)
 {
-    struct dt_vault_facts f = {.job = v->o.job,
-                               .epoch = v->o.epoch,
-                               .step = step,
-                               .world = v->o.world,
-                               .rank = v->o.rank,
-                               .shard = dt_zero_layout(z)->shard,
-                               .state = state.len,
-                               .writer = getpid(),
-                               .safe_epoch = v->safe_epoch,
-                               .safe_step = v->safe_step};
+    struct dt_vault_facts f = dt_vault_facts_here(v, dt_zero_layout(z)->shard);
+    f.step = step;
+    f.state = state.len;
     int slot = dt_vault_image_room(&v->own, &f);
     if (dt_vault_image_begin(&v->own, slot, &f, err) < 0 ||
         copy(&v->own.slot[slot], z, state, err) < 0)
@@ -182,8 +195,18 @@ int dt_vault_keep(struct dt_vault *v, struct dt_zero *z, int64_t step, struct dt
     return 0;
 }
 
+/* What earlier worlds have left in images that this one has no use for. */
+static void empty_unused(struct dt_vault *v)
+{
+    for (int i = v->lent; i < DT_VAULT_COPIES; i++)
+        for (int n = 0; n < DT_VAULT_SLOTS; n++)
+            dt_vault_image_empty(&v->peer[i], n);
+}
+
 void dt_vault_safe(struct dt_vault *v, int64_t step)
 {
+    if (v->safe_epoch != v->o.epoch)
+        empty_unused(v);
     v->safe_epoch = v->o.epoch;
     v->safe_step = step;
 }
@@ -201,7 +224,10 @@ struct dt_vault_image *dt_vault_own(struct dt_vault *v, int *slot)
     return &v->own;
 }
 
-struct dt_vault_image *dt_vault_peer(struct dt_vault *v)
+struct dt_vault_image *dt_vault_peer(struct dt_vault *v, int copy)
 {
-    return v->peer.fd > 0 ? &v->peer : NULL;
+    if (copy >= DT_VAULT_COPIES || v->peer[copy].fd < 0)
+        return NULL;
+    v->lent = copy < v->lent ? v->lent : copy + 1;
+    return &v->peer[copy];
 }

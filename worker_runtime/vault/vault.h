@@ -6,7 +6,7 @@
  *     choose.[ch]  which step all can come back to, and who gives which shard
  *     move.[ch]    shards to where they belong in this world
  *     pace.[ch]    how often a step is kept
- *     vault.[ch]   the two images of a worker, together
+ *     vault.[ch]   the images of a worker, its own and copies of others', together
  *
  * After a step each rank copies its shards, and what all share, into the slot that does not hold
  * the last step known to be whole on all ranks. The next step's own all-reduce tells who has
@@ -58,6 +58,8 @@ size_t dt_vault_bytes(size_t shard, size_t state_size);
 int dt_vault_check_room(const struct dt_vault *v, size_t shard, size_t state_size, int local,
                         int64_t left, struct dt_err *err);
 
+/* What images of this world have in common, with SHARD floats in each array; the rank is ours. */
+struct dt_vault_facts dt_vault_facts_here(const struct dt_vault *v, uint64_t shard);
 /* Copies Z's shards and STATE, of STEP, and seals them: when it is back, this process may die. -1
  * and *err: there is no memory. Not collective. */
 int dt_vault_keep(struct dt_vault *v, struct dt_zero *z, int64_t step, struct dt_bytes state,
@@ -71,8 +73,9 @@ void dt_vault_told(struct dt_vault *v, enum dt_vault_told what);
  * world. For who sends it to a neighbour: the slot stays as it is until two further
  * dt_vault_keep(). */
 struct dt_vault_image *dt_vault_own(struct dt_vault *v, int *slot);
-/* The file for a neighbour's steps; NULL: there is none. Nobody but its receiver uses it once the
- * steps of a world have begun. */
-struct dt_vault_image *dt_vault_peer(struct dt_vault *v);
+/* Image number COPY for another rank's steps; NULL: there is none. Who asks has it until this world
+ * is over, and nobody else uses it. What those that nobody asks for hold of earlier worlds goes
+ * when a step of this world is safe. */
+struct dt_vault_image *dt_vault_peer(struct dt_vault *v, int copy);
 
 #endif
