@@ -45,7 +45,7 @@ worker_runtime/model: worker_runtime/zero
 worker_runtime/config: worker_runtime/model worker_runtime/optim
 worker_runtime/ckpt: worker_runtime/model worker_runtime/optim worker_runtime/lfs_pointer.h
 worker_runtime/mesh: worker_runtime/include
-worker_runtime/vault: worker_runtime/zero
+worker_runtime/vault: worker_runtime/zero worker_runtime/coll/wire
 worker_runtime/train: worker_runtime/vault worker_runtime/ckpt worker_runtime/config worker_runtime/data worker_runtime/mesh worker_runtime/telemetry
 worker_runtime/train_main.c: worker_runtime/train
 cuda: worker_runtime/device
