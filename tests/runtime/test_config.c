@@ -387,7 +387,7 @@ TEST(what_cannot_be_is_refused_by_its_path)
         {"{\"train\": {\"collective_timeout\": \"x\"}}", "train.collective_timeout: "},
         {"{\"train\": {\"collective_timeout\": -1}}", "train.collective_timeout: expected seconds"},
         {"{\"train\": {\"dynamic_accumulation\": {\"policy\": \"x\"}}}", "train.dynamic_accumulation.policy: \"x\" is neither"},
-        {"{\"train\": {\"vault\": \"everywhere\"}}", "train.vault: \"everywhere\" is none of auto|off|local"},
+        {"{\"train\": {\"vault\": \"everywhere\"}}", "train.vault: \"everywhere\" is none of auto|off|local|peer"},
         {"{\"train\": {\"vault\": true}}", "train.vault: "},
         {"{\"train\": {\"vault_every\": -1}}", "train.vault_every: "},
         {"{\"train\": {\"dynamic_accumulation\": 1}}", "train.dynamic_accumulation: expected true"},

@@ -187,6 +187,13 @@ TEST(the_table_says_what_fits_and_what_would)
     CHECK(strstr(text, "\nthe vault takes ") &&
           strstr(text, " besides of this host's 23 GiB: it fits\n"));
 
+    text = printed(&c, 4, 2, (size_t)23 << 30, &out);
+    CHECK(strstr(text, "\nthe vault, with copies of other hosts', takes "));
+    size_t with_copies = of(&c, 4, 2, 0).vault;
+    c.train.vault = DT_VAULT_LOCAL;
+    CHECK_EQ(with_copies, 2 * of(&c, 4, 2, 0).vault);
+    c.train.vault = DT_VAULT_AUTO;
+
     size_t stage1 = 2 * of(&c, 2, 2, 1).total;
     CHECK(stage1 < 2 * of(&c, 2, 2, 0).total);
     text = printed(&c, 2, 2, stage1, &out);

@@ -200,13 +200,24 @@ TEST(more_than_is_left_is_refused_before_it_is_taken)
     struct dt_vault *v = open_at(0);
     size_t shard = 1 << 20, one = dt_vault_bytes(shard, 4);
     CHECK(one > 2 * 12 * shard && one < 2 * 13 * shard);
-    CHECK_EQ(dt_vault_check_room(v, shard, 4, 3, -1, &err), 0);
-    CHECK_EQ(dt_vault_check_room(v, shard, 4, 3, (int64_t)(3 * one), &err), 0);
-    CHECK_EQ(dt_vault_check_room(v, shard, 4, 3, (int64_t)(3 * one - 1), &err), -1);
-    CHECK(strstr(err.text, "the vault of 3 ranks on a host would take "));
-    CHECK_EQ(dt_vault_check_room(v, SIZE_MAX / 64, 4, 3, INT64_MAX, &err), -1);
+    struct dt_vault_need need = {.shard = shard, .state = 4, .images = 1, .local = 3, .left = -1};
+    CHECK_EQ(dt_vault_check_room(v, &need, &err), 0);
+    need.left = (int64_t)(3 * one);
+    CHECK_EQ(dt_vault_check_room(v, &need, &err), 0);
+    need.left--;
+    CHECK_FAIL(dt_vault_check_room(v, &need, &err), err,
+               "the vault of 3 ranks on a host would take ");
+    need.left = (int64_t)(6 * one);
+    need.images = 2;
+    CHECK_EQ(dt_vault_check_room(v, &need, &err), 0);
+    need.images = 3;
+    CHECK_FAIL(dt_vault_check_room(v, &need, &err), err,
+               "the vault of 3 ranks on a host, with copies of other ranks', would take ");
+    need = (struct dt_vault_need){SIZE_MAX / 64, 4, 1, 3, INT64_MAX};
+    CHECK_FAIL(dt_vault_check_room(v, &need, &err), err, "would take ");
     keep(v, &b, 1); /* what it has already it need not take */
-    CHECK_EQ(dt_vault_check_room(v, shard, 4, 1, (int64_t)one - 4096, &err), 0);
+    need = (struct dt_vault_need){shard, 4, 1, 1, (int64_t)one - 4096};
+    CHECK_EQ(dt_vault_check_room(v, &need, &err), 0);
     dt_vault_close(v);
     close_bench(&b);
 }

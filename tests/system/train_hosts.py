@@ -76,9 +76,9 @@ def same_losses_over_ucx(s):
 
 @training.story
 def preempted(s):
-    """SIGTERM to one of three hosts: all save the step at hand, and the other two go on from it"""
+    """without a vault, SIGTERM to one of three hosts: all save the step at hand, and the other two go on from it"""
     with cluster_of(3) as cluster:
-        c = s.config(steps=100000, save_every=100000, save_dir=s.path("ckpt"))
+        c = s.config(steps=100000, save_every=100000, save_dir=s.path("ckpt"), vault="off")
         programs = [start(s, cluster, host, c, "2:3") for host in range(3)]
         programs[0].expect(r"step 10/")
         programs[1].kill(signal.SIGTERM)
@@ -95,13 +95,13 @@ def preempted(s):
 
 @training.story
 def host_killed(s):
-    """a host whose processes are all killed: the other goes on alone from the checkpoint, with the batch that was"""
+    """without a vault, a host whose processes are all killed: the other goes on alone from the checkpoint, with the batch that was"""
     # Small steps: with large ones the last bits of a sum over other ranks grow in a few hundred steps to what can be seen.
     small = {"optimizer": {"type": "AdamW", "params": {"lr": 1e-5}}, "scheduler": {"type": "WarmupLR", "params": {"warmup_max_lr": 1e-5}}}
     whole = s.config("whole.json", stage=2, steps=400, **small)
     s.run(whole, world=2)
     with cluster_of(3) as cluster:
-        c = s.config("killed.json", stage=2, steps=400, save_every=10, save_dir=s.path("ckpt"), **small)
+        c = s.config("killed.json", stage=2, steps=400, save_every=10, save_dir=s.path("ckpt"), vault="off", **small)
         survivor = lost(s, cluster, c, lambda: kill_all(cluster[1]))
         survivor.expect(r"2 ranks on 1 host, ZeRO stage 2")
         survivor.expect(r"batch 12 = micro 6 x accumulation 1 x 2")
@@ -113,12 +113,12 @@ def host_killed(s):
 
 @training.story
 def link_cut(s):
-    """a host that is cut off: the others' ranks end with a sentence that names a rank of it, and the job goes on"""
+    """a host that is cut off: the others' ranks end with a sentence that names a rank of it, and the job goes on with copies of theirs"""
     with cluster_of(3) as cluster:
-        c = s.config("cut.json", stage=3, steps=400, save_every=10, save_dir=s.path("ckpt"), collective_timeout=5)
+        c = s.config("cut.json", stage=3, steps=400, save_every=10, save_dir=s.path("ckpt"), collective_timeout=5, vault_every=1)
         survivor = lost(s, cluster, c, cluster[1].cut)
         survivor.expect(r"dtrun-train: rank \d: step \d+: .*\brank \d")
-        survivor.expect(r"resumed from .*: step \d+")
+        survivor.expect(r"^back at step \d+.*: .* copies on node 0")
         tap.check_equal(survivor.end(), 0, "exit status; it said\n" + "\n".join(survivor.lines))
 
 

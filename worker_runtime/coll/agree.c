@@ -4,7 +4,7 @@
 #include <stdint.h>
 #include <string.h>
 
-static bool is_of_the_group(const struct dt_err *err)
+bool dt_agree_is_lost(const struct dt_err *err)
 {
     return err->code == DT_E_DISCONNECTED || err->code == DT_E_TIMEOUT ||
            err->code == DT_E_CANCELED;
@@ -17,7 +17,7 @@ int dt_agree(struct dt_coll *g, int rc, struct dt_err *err)
     int32_t lowest = rc < 0 ? rank : size; /* that has failed */
     if (!err)
         err = &unasked;
-    if (rc < 0 && is_of_the_group(err))
+    if (rc < 0 && dt_agree_is_lost(err))
         return -1;
     if (rc < 0)
         first = *err;

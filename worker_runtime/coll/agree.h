@@ -13,5 +13,7 @@
  * that the job says one thing once. Collective over G, whose other calls the ranks must have made
  * alike so far; a rank whose group is broken returns at once. */
 int dt_agree(struct dt_coll *g, int rc, struct dt_err *err);
+/* Whether ERR says that the group is broken, so that no call in it can be made any more. */
+bool dt_agree_is_lost(const struct dt_err *err);
 
 #endif

@@ -34,6 +34,7 @@ enum dt_vault_use {
     DT_VAULT_AUTO, /* where there is one, and room for it */
     DT_VAULT_OFF,
     DT_VAULT_LOCAL, /* or the run does not begin */
+    DT_VAULT_PEER,  /* and copies on other nodes, where there are any, or it does not begin */
 };
 
 struct dt_config_train {

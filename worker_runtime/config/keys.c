@@ -208,7 +208,7 @@ const struct dt_key dt_own_keys[] = {
     {"train.deterministic", .kind = DT_KEY_FLAG, .at = AT(c.train.deterministic)},
     {"train.stochastic_rounding", .kind = DT_KEY_FLAG, .at = AT(c.zero.stochastic_rounding)},
     {"train.collective_timeout", .kind = DT_KEY_OTHER, .take = dt_take_timeout},
-    {"train.vault", .kind = DT_KEY_CHOICE, .at = AT(vault), .words = "auto|off|local", .automatic = DT_AUTO_DEFAULT},
+    {"train.vault", .kind = DT_KEY_CHOICE, .at = AT(vault), .words = "auto|off|local|peer", .automatic = DT_AUTO_DEFAULT},
     {"train.vault_every", .kind = DT_KEY_INT, .at = AT(c.train.vault_every), .min = 0, .max = HUGE_COUNT},
     {"train.dynamic_accumulation", .kind = DT_KEY_OTHER, .take = dt_take_balance},
     {0},

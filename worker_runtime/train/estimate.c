@@ -157,6 +157,12 @@ static void add(size_t *sum, size_t bytes)
         *sum = SIZE_MAX;
 }
 
+bool dt_estimate_has_copies(const struct dt_config *c, const struct dt_estimate_place *at)
+{
+    enum dt_vault_use use = c->train.vault;
+    return at->world > at->local && (use == DT_VAULT_AUTO || use == DT_VAULT_PEER);
+}
+
 int dt_estimate(const struct dt_config *c, const struct dt_estimate_place *at, int stage,
                 struct dt_estimate *out, struct dt_err *err)
 {
@@ -179,6 +185,8 @@ int dt_estimate(const struct dt_config *c, const struct dt_estimate_place *at, i
     out->snapshot = c->train.save_dir ? l.shard * sizeof(float) * 3 : 0;
     if (c->train.vault != DT_VAULT_OFF)
         out->vault = dt_vault_bytes(l.shard, sizeof(struct dt_kept_state));
+    if (dt_estimate_has_copies(c, at))
+        add(&out->vault, out->vault);
     out->total = out->params + out->grads + out->optimizer + out->scratch;
     add(&out->total, out->activations);
     if (at->gpus <= 0)

@@ -25,13 +25,15 @@ struct dt_estimate {
     size_t activations; /* of a micro-batch */
     size_t scratch;     /* what ops of a GPU work in; 0 where none is there to say */
     size_t snapshot;    /* what a checkpoint is written from while training goes on; the host's */
-    size_t vault;       /* its last two steps; the host's */
+    size_t vault;       /* its last two steps, and copies of another rank's; the host's */
     size_t total;       /* but for the vault, and the snapshot of a rank on a GPU that is there */
 };
 
 /* Of each rank. */
 int dt_estimate(const struct dt_config *c, const struct dt_estimate_place *at, int stage,
                 struct dt_estimate *out, struct dt_err *err);
+/* Whether ranks keep copies of the vaults of other hosts' ranks. */
+bool dt_estimate_has_copies(const struct dt_config *c, const struct dt_estimate_place *at);
 /* The table that `dtrun-train --estimate` prints. */
 void dt_estimate_print(const struct dt_config *c, const struct dt_estimate_place *at,
                        struct dt_buf *out);

@@ -199,7 +199,8 @@ static void print_vault(const struct dt_config *c, const struct dt_estimate_plac
     if (e->vault == 0)
         return;
     bool fit = !__builtin_add_overflow(vaults, times(other, at->local), &all) && all <= at->memory;
-    dt_buf_printf(out, "the vault takes %s besides of this host's %s: %s\n",
+    dt_buf_printf(out, "the vault%s takes %s besides of this host's %s: %s\n",
+                  dt_estimate_has_copies(c, at) ? ", with copies of other hosts'," : "",
                   size_text(vaults, vault), size_text(at->memory, there), verdict(fit));
     if (!fit && fits(c, at, c->zero.stage))
         dt_buf_printf(out, c->train.vault == DT_VAULT_AUTO

@@ -107,17 +107,56 @@ int dt_keeper_load(struct dt_trainer *t, struct dt_err *err)
 
 /* -- whether, and how often ------------------------------------------------------------------- */
 
+/* For the images of each rank of this host, as far as it is known how many they are. */
+static struct dt_vault_need need_of(const struct dt_trainer *t)
+{
+    return (struct dt_vault_need){.shard = dt_zero_layout(t->zero)->shard,
+                                  .state = sizeof *t->keeper.last,
+                                  .images = 1,
+                                  .local = dt_context_local_world(t->context),
+                                  .left = dt_trainer_memory_left(t)};
+}
+
 static int check(const struct dt_trainer *t, struct dt_err *err)
 {
     const struct dt_keeper *k = &t->keeper;
+    const struct dt_vault_need need = need_of(t);
     if (!k->vault)
         return dt_err_set(
             err, DT_E_RUNTIME,
             "train.vault asks for a vault, but rank %d was given none: only dtrun makes "
             "one; start the run with it, or leave train.vault at \"auto\"",
             t->rank);
-    return dt_vault_check_room(k->vault, dt_zero_layout(t->zero)->shard, sizeof *k->last,
-                               dt_context_local_world(t->context), dt_trainer_memory_left(t), err);
+    return dt_vault_check_room(k->vault, &need, err);
+}
+
+static bool is_over(void *page)
+{
+    return dt_page_round_over(page);
+}
+
+static int begin_copies(struct dt_trainer *t, struct dt_err *err)
+{
+    enum dt_vault_use use = t->config->train.vault;
+    struct dt_err why = {0};
+    struct dt_copies_options o = {.world = t->world,
+                                  .host = dt_context_host(t->context),
+                                  .vault = t->keeper.vault,
+                                  .need = need_of(t),
+                                  .give_up = is_over,
+                                  .give_up_arg = t->page};
+    if (use == DT_VAULT_LOCAL || dt_context_hosts(t->context) < 2 ||
+        dt_copies_open(&o, &t->keeper.copies, &why) == 0)
+        return 0;
+    if (dt_agree_is_lost(&why) || use == DT_VAULT_PEER) {
+        *err = why;
+        return dt_err_wrap(err, "copies of the vault on other nodes");
+    }
+    dt_buf_printf(&t->warnings,
+                  "no copies of the vault are made on other nodes: %s; a node that is lost costs "
+                  "what was done since the last checkpoint\n",
+                  why.text);
+    return 0;
 }
 
 int dt_keeper_begin(struct dt_trainer *t, struct dt_err *err)
@@ -133,11 +172,18 @@ int dt_keeper_begin(struct dt_trainer *t, struct dt_err *err)
         return dt_err_set(err, why.code, "%s", why.text);
     if (!k->on && k->vault && t->rank == 0)
         dt_buf_printf(&t->warnings, "no step is kept in memory: %s\n", why.text);
-    return 0;
+    return k->on ? begin_copies(t, err) : 0;
+}
+
+static void close_copies(struct dt_keeper *k)
+{
+    dt_copies_close(k->copies);
+    k->copies = NULL;
 }
 
 void dt_keeper_close(struct dt_keeper *k)
 {
+    close_copies(k);
     dt_vault_close(k->vault);
     dt_vault_choice_finish(&k->back);
     free(k->last);
@@ -182,10 +228,27 @@ bool dt_keeper_is_safe_here(const struct dt_trainer *t)
     return t->keeper.waits && !t->keeper.failed;
 }
 
+/* The copy had the time of a step to get where it belongs. */
+static void await_copy(struct dt_trainer *t)
+{
+    struct dt_keeper *k = &t->keeper;
+    if (!k->copies || k->lost.code)
+        return;
+    int64_t begun = dt_clock_monotonic_ns();
+    dt_page_section(t->page, "vault");
+    dt_copies_wait(k->copies, &k->lost);
+    double waited = (double)(dt_clock_monotonic_ns() - begun) * 1e-9;
+    k->copy_s += k->copy_s > 0 ? waited : 0;
+    t->vault_s += waited;
+}
+
 void dt_keeper_tell(struct dt_trainer *t, struct dt_keeping_news *own)
 {
     struct dt_keeper *k = &t->keeper;
-    *own = (struct dt_keeping_news){.secured = dt_keeper_is_safe_here(t), .failed = k->failed};
+    await_copy(t);
+    *own = (struct dt_keeping_news){.secured = dt_keeper_is_safe_here(t),
+                                    .failed = k->failed,
+                                    .lost = k->copies && k->lost.code};
     if (k->copy_s > 0) {
         own->copy_s = k->copy_s;
         own->step_s = k->last->told.metrics.ms * 1e-3;
@@ -193,11 +256,29 @@ void dt_keeper_tell(struct dt_trainer *t, struct dt_keeping_news *own)
     k->copy_s = 0;
 }
 
-void dt_keeper_hear(struct dt_trainer *t, const struct dt_keeping_news *all)
+/* No copies are better than some: with those of a few ranks no lost node can be made up for. */
+static int give_up_copies(struct dt_trainer *t, struct dt_err *err)
+{
+    struct dt_keeper *k = &t->keeper;
+    struct dt_err why = k->lost;
+    close_copies(k);
+    dt_agree(t->world, why.code ? -1 : 0, &why);
+    if (dt_agree_is_lost(&why)) {
+        *err = why;
+        return -1;
+    }
+    if (t->metrics)
+        dt_metrics_say(t->metrics,
+                       "no further copies of the vault are made on other nodes in this round: %s",
+                       why.text);
+    return 0;
+}
+
+int dt_keeper_hear(struct dt_trainer *t, const struct dt_keeping_news *all, struct dt_err *err)
 {
     struct dt_keeper *k = &t->keeper;
     if (!k->on)
-        return;
+        return 0;
     measure(t, all);
     if (k->waits && (all->secured == t->ranks || all->failed > 0)) {
         if (all->failed == 0)
@@ -205,6 +286,9 @@ void dt_keeper_hear(struct dt_trainer *t, const struct dt_keeping_news *all)
         tell_waiting(t);
     }
     k->on = all->failed == 0;
+    if (!k->on)
+        close_copies(k);
+    return k->on && all->lost > 0 ? give_up_copies(t, err) : 0;
 }
 
 int dt_keeper_settle(struct dt_trainer *t, struct dt_err *err)
@@ -215,8 +299,7 @@ int dt_keeper_settle(struct dt_trainer *t, struct dt_err *err)
     dt_keeper_tell(t, &all);
     if (dt_coll_all_reduce(t->world, &all, sizeof all / sizeof(double), DT_F64, DT_SUM, err) < 0)
         return -1;
-    dt_keeper_hear(t, &all);
-    return 0;
+    return dt_keeper_hear(t, &all, err);
 }
 
 /* -- keeping ---------------------------------------------------------------------------------- */
@@ -242,6 +325,8 @@ static void keep(struct dt_trainer *t, const struct dt_step_told *told)
     k->failed = dt_vault_keep(k->vault, t->zero, k->kept, state, &why) < 0;
     if (k->failed)
         say_failed(t, &why);
+    else if (k->copies)
+        dt_copies_send(k->copies);
     k->copy_s = (double)(dt_clock_monotonic_ns() - begun) * 1e-9;
     t->vault_s += k->copy_s;
 }
@@ -259,7 +344,7 @@ void dt_keeper_take(struct dt_trainer *t, const struct dt_step_told *told)
         return;
     struct dt_keeping_news own;
     dt_keeper_tell(t, &own);
-    dt_keeper_hear(t, &own);
+    dt_keeper_hear(t, &own, NULL); /* of a rank alone nothing of it is collective */
 }
 
 /* -- behind a comeback ------------------------------------------------------------------------ */

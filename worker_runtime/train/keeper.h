@@ -2,14 +2,15 @@
 /* The last steps of a run, kept in the vault, and when a step is told.
  *
  * A step that is told is never done again, so where ranks keep steps its line waits until all have
- * it: they say so in the next step's own sum, or in a sum that is made when no step follows. */
+ * it: they say so in the next step's own sum, or in a sum that is made when no step follows. Where
+ * there are several nodes, a rank has it when another node has a copy. */
 #ifndef DT_WORKER_RUNTIME_TRAIN_KEEPER_H
 #define DT_WORKER_RUNTIME_TRAIN_KEEPER_H
 
 #include "worker_runtime/ckpt/checkpoint.h"
 #include "worker_runtime/telemetry/metrics.h"
+#include "worker_runtime/vault/copies.h"
 #include "worker_runtime/vault/pace.h"
-#include "worker_runtime/vault/vault.h"
 
 #include <dtrun/page.h>
 
@@ -33,14 +34,17 @@ struct dt_kept_state {
 struct dt_keeping_news {
     double secured;        /* ranks that are safe with the step whose line waits */
     double failed;         /* ranks that can keep none any more */
+    double lost;           /* ranks whose copy does not come to another node any more */
     double copy_s, step_s; /* how long the last copy took, and the last step; 0: not measured */
 };
 
 struct dt_keeper {
-    struct dt_vault *vault; /* NULL: this rank has none */
-    bool on;                /* steps are kept; the same on all ranks, as is all below */
-    bool failed;            /* on this rank alone, and not yet told */
-    bool waits;             /* the step kept last is not told */
+    struct dt_vault *vault;   /* NULL: this rank has none */
+    struct dt_copies *copies; /* NULL: none are made */
+    bool on;                  /* steps are kept; the same on all ranks, as is all below */
+    bool failed;              /* on this rank alone, and not yet told */
+    struct dt_err lost;       /* why this rank's copies are over; code 0: they are not */
+    bool waits;               /* the step kept last is not told */
     struct dt_kept_state *last;
     struct dt_vault_pace pace;
     int64_t kept;  /* the step of the last copy; -1: none in this world */
@@ -68,8 +72,10 @@ void dt_keeper_close(struct dt_keeper *k);
 void dt_keeper_take(struct dt_trainer *t, const struct dt_step_told *told);
 /* Whether the step kept last is safe, should this process die now. */
 bool dt_keeper_is_safe_here(const struct dt_trainer *t);
+/* What this rank knows, once its copy has come to where it belongs. */
 void dt_keeper_tell(struct dt_trainer *t, struct dt_keeping_news *own);
-void dt_keeper_hear(struct dt_trainer *t, const struct dt_keeping_news *all);
+/* What all know. Collective. */
+int dt_keeper_hear(struct dt_trainer *t, const struct dt_keeping_news *all, struct dt_err *err);
 /* Both, for what waits to be told, where no step follows at once. Collective. */
 int dt_keeper_settle(struct dt_trainer *t, struct dt_err *err);
 

@@ -66,9 +66,7 @@ static int agree(struct dt_trainer *t, struct dt_agreement *own, struct dt_agree
     double begun = seconds();
     int rc = dt_coll_all_reduce(t->world, all, sizeof *all / sizeof(double), DT_F64, DT_SUM, err);
     times->communication += seconds() - begun;
-    if (rc == 0)
-        dt_keeper_hear(t, &all->keep);
-    return rc;
+    return rc == 0 ? dt_keeper_hear(t, &all->keep, err) : rc;
 }
 
 /* Which part of a step each rank computes changes with what it took them. */

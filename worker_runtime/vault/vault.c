@@ -131,30 +131,38 @@ void dt_vault_begin_from(struct dt_vault *v, int64_t epoch, int64_t step)
 
 /* -- keeping ---------------------------------------------------------------------------------- */
 
-size_t dt_vault_bytes(size_t shard, size_t state_size)
+size_t dt_vault_bytes(size_t shard, size_t state)
 {
-    struct dt_vault_facts f = {.world = 1, .shard = shard, .state = state_size};
+    struct dt_vault_facts f = {.world = 1, .shard = shard, .state = state};
     struct dt_vault_extent e;
     return dt_vault_extent(&f, &e) < 0 ? SIZE_MAX : DT_VAULT_SLOTS * e.all;
 }
 
-int dt_vault_check_room(const struct dt_vault *v, size_t shard, size_t state_size, int local,
-                        int64_t left, struct dt_err *err)
+static size_t bytes_taken(const struct dt_vault_image *i)
 {
-    size_t bytes = dt_vault_bytes(shard, state_size), all;
-    char needed[24], there[24];
     struct stat st;
-    size_t taken = fstat(v->own.fd, &st) == 0 ? (size_t)st.st_blocks * 512 : 0;
+    return i->fd > 0 && fstat(i->fd, &st) == 0 ? (size_t)st.st_blocks * 512 : 0;
+}
+
+int dt_vault_check_room(const struct dt_vault *v, const struct dt_vault_need *n, struct dt_err *err)
+{
+    size_t bytes, all;
+    char needed[24], there[24];
+    size_t taken = bytes_taken(&v->own) + (n->images > 1 ? bytes_taken(&v->peer[0]) : 0);
+    if (__builtin_mul_overflow(dt_vault_bytes(n->shard, n->state), (size_t)n->images, &bytes))
+        bytes = SIZE_MAX;
     size_t more = bytes > taken ? bytes - taken : 0;
-    if (__builtin_mul_overflow(more, (size_t)local, &all))
+    if (__builtin_mul_overflow(more, (size_t)n->local, &all))
         all = SIZE_MAX;
-    if (left < 0 || all <= (size_t)left)
+    if (n->left < 0 || all <= (size_t)n->left)
         return 0;
-    return dt_err_set(err, DT_E_MEMORY,
-                      "the vault of %d rank%s on a host would take %s more of its memory, and %s "
-                      "are left; fewer ranks on a host, or more hosts, make it smaller",
-                      local, local == 1 ? "" : "s", dt_str_from_size(all, needed, sizeof needed),
-                      dt_str_from_size((uint64_t)left, there, sizeof there));
+    return dt_err_set(
+        err, DT_E_MEMORY,
+        "the vault of %d rank%s on a host%s would take %s more of its memory, and %s are left; "
+        "fewer ranks on a host, or more hosts, make it smaller",
+        n->local, n->local == 1 ? "" : "s", n->images > 1 ? ", with copies of other ranks'," : "",
+        dt_str_from_size(all, needed, sizeof needed),
+        dt_str_from_size((uint64_t)n->left, there, sizeof there));
 }
 
 static int copy(struct dt_vault_slot *s, struct dt_zero *z, struct dt_bytes state,

@@ -51,12 +51,18 @@ void dt_vault_begin_from(struct dt_vault *v, int64_t epoch, int64_t step);
 
 /* -- keeping ---------------------------------------------------------------------------------- */
 
-/* What the vault of one rank takes, of which a shard has so many numbers. */
-size_t dt_vault_bytes(size_t shard, size_t state_size);
-/* -1 and *err: the vaults of LOCAL ranks on this host, V among them, take more than the LEFT bytes
- * it has (-1: nobody knows), beside what they have taken already. */
-int dt_vault_check_room(const struct dt_vault *v, size_t shard, size_t state_size, int local,
-                        int64_t left, struct dt_err *err);
+/* What an image takes: numbers in a shard, and bytes of what ranks share. */
+size_t dt_vault_bytes(size_t shard, size_t state);
+struct dt_vault_need {
+    size_t shard, state;
+    int images;   /* of a rank: its own, and copies of others' */
+    int local;    /* ranks of this host */
+    int64_t left; /* bytes that the host has left; -1: nobody knows */
+};
+/* -1 and *err: the vaults of this host take more memory than is left, beside what they have taken
+ * already, of which V is an example. */
+int dt_vault_check_room(const struct dt_vault *v, const struct dt_vault_need *n,
+                        struct dt_err *err);
 
 /* What images of this world have in common, with SHARD floats in each array; the rank is ours. */
 struct dt_vault_facts dt_vault_facts_here(const struct dt_vault *v, uint64_t shard);
