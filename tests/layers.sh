@@ -14,6 +14,7 @@ top=${1:-$here}
 floors='
 base:
 base/loop: base uv.h
+base/transfer: base
 rendezvous/protocol: base
 rendezvous/journal: base uv.h
 rendezvous/hang: rendezvous/protocol

@@ -32,7 +32,8 @@ bool dt_url_is_one(const char *text);
  * would do. */
 int dt_url_parse(const char *text, struct dt_url *url, struct dt_err *err);
 
-/* URL with "/KEY" behind it, for sentences and to be parsed again. KEY may be NULL. Cut to SIZE. */
+/* URL with "/KEY" behind it, for sentences; without a key (NULL) it can be parsed again. Cut to
+ * SIZE. */
 const char *dt_url_text(const struct dt_url *url, const char *key, char *out, size_t size);
 
 /* Whether KEY can be the path of a file below a folder: no empty part, ".", "..", control character

@@ -60,9 +60,10 @@ install_if_offered()
 # Lists for those who source this.
 # shellcheck disable=SC2034
 build_packages="gcc libc6-dev meson ninja-build pkg-config libuv1-dev libcjson-dev libxxhash-dev libhwloc-dev \
-    libdw-dev libmicrohttpd-dev libsodium-dev"
+    libdw-dev libmicrohttpd-dev libsodium-dev libcurl4-openssl-dev libssl-dev"
 # What dtrun-train opens when it runs: matrix products, and connections between hosts. libucx-dev is for building dt_ucx.so.
 # shellcheck disable=SC2034
 runtime_packages="libopenblas0-pthread libucx-dev"
+# python3-swift is a store of objects that speaks S3, python3-botocore Amazon's client for it.
 # shellcheck disable=SC2034
-test_packages="libpython3-dev mandoc systemd iproute2 nftables"
+test_packages="libpython3-dev mandoc systemd iproute2 nftables python3-swift python3-botocore openssl"
