@@ -73,8 +73,7 @@ const struct dt_url *dt_transfer_url(const struct dt_transfer *t);
  * nor moved. The bytes must stay as they are until the call is over; a file that turns out shorter
  * is an error. More than one part's worth goes up in parts; parts of the same bytes that an earlier
  * call, even of another process, has left behind in the store are not sent again. A call that fails
- * leaves its parts for the next one; a call that can only fail (no access, no bucket) removes them.
- */
+ * leaves its parts for the next one; a rule of the bucket removes those that nobody comes for. */
 int dt_transfer_put_range(struct dt_transfer *t, const char *key, int fd, uint64_t from,
                           uint64_t len, struct dt_err *err);
 /* The same of a whole ordinary file. */
