@@ -396,17 +396,24 @@ static int attempts(struct dt_transfer *t, struct dt_s3_call *c, struct attempt 
     }
 }
 
-int dt_s3_do(struct dt_transfer *t, struct dt_s3_call *c, struct dt_err *err)
+static int set_payload(const struct dt_s3 *s, const struct dt_s3_call *c, struct attempt *a)
 {
     uint8_t sum[DT_SHA256_SIZE];
-    struct attempt *a = calloc(1, sizeof *a);
-    int rc = -1;
-    if (!a || t->s3->lib->digest(DT_SHA256, c->body, sum) < 0) {
-        dt_err_set(err, DT_E_MEMORY, "%s: no memory for a request", c->what);
-    } else {
+    if (!c->payload && s->lib->digest(DT_SHA256, c->body, sum) < 0)
+        return -1;
+    if (c->payload)
+        memcpy(a->payload, c->payload, sizeof a->payload);
+    else
         dt_hex(sum, sizeof sum, a->payload);
-        rc = attempts(t, c, a, err);
-    }
+    return 0;
+}
+
+int dt_s3_do(struct dt_transfer *t, struct dt_s3_call *c, struct dt_err *err)
+{
+    struct attempt *a = calloc(1, sizeof *a);
+    int rc = !a || set_payload(t->s3, c, a) < 0
+                 ? dt_err_set(err, DT_E_MEMORY, "%s: no memory for a request", c->what)
+                 : attempts(t, c, a, err);
     if (a && a->lines.base)
         explicit_bzero(a->lines.base, a->lines.size);
     if (a) {

@@ -36,7 +36,8 @@ struct dt_s3_call {
     const char *key; /* whole; "" for the bucket itself */
     struct dt_sigv4_pair query[DT_SIGV4_PAIRS], headers[DT_SIGV4_PAIRS / 2];
     struct dt_bytes body;
-    bool hides_errors; /* an answer of 200 may be an error all the same */
+    const char *payload; /* the body's SHA-256 as hex digits; NULL: it is computed */
+    bool hides_errors;   /* an answer of 200 may be an error all the same */
     /* Called before each attempt; may change .headers. True: more has been achieved since the one
      * before, so that attempts count anew. NULL: nothing is to be done. */
     bool (*before)(struct dt_s3_call *c);

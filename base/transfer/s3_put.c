@@ -7,6 +7,7 @@
  * checksum was said as those parts began: it tells in the end whether all of them were of these
  * bytes. */
 #include "base/crc32c.h"
+#include "base/transfer/ahead.h"
 #include "base/transfer/s3.h"
 
 #include <stdio.h>
@@ -161,50 +162,58 @@ static bool is_tag(const char *tag)
                                     "GHIJKLMNOPQRSTUVWXYZ")];
 }
 
-/* Whether the store has part I with these bytes. */
-static bool is_there(const struct upload *u, size_t i, struct dt_bytes bytes)
+/* Whether the store has part P with these bytes. */
+static bool is_there(const struct dt_part *p, const struct dt_ready_part *ready)
 {
-    const struct dt_part *p = &u->parts[i];
-    uint8_t sum[DT_MD5_SIZE];
-    char hex[2 * DT_MD5_SIZE + 1];
+    size_t len = strlen(ready->md5);
     const char *tag = p->tag + (p->tag[0] == '"');
-    if (!*tag || p->size != bytes.len || !is_tag(p->tag) ||
-        u->t->s3->lib->digest(DT_MD5, bytes, sum) < 0)
-        return false;
-    dt_hex(sum, sizeof sum, hex);
-    return strncmp(tag, hex, strlen(hex)) == 0 &&
-           strspn(tag + strlen(hex), "\"") == strlen(tag) - strlen(hex);
+    return len > 0 && p->size == ready->len && strncmp(tag, ready->md5, len) == 0 &&
+           tag[len + strspn(tag + len, "\"")] == '\0';
 }
 
 /* 0: the store has forgotten the upload. */
-static int put_part(struct upload *u, size_t i, struct dt_err *err)
+static int put_part(struct upload *u, const struct dt_ready_part *ready, struct dt_err *err)
 {
     char what[64], number[24], tag[DT_TAG_MAX];
-    uint64_t at = i * u->part_size, left = u->from->len - at;
+    struct dt_part *p = &u->parts[ready->number];
     struct dt_s3_call c = {
         .what = what,
         .method = "PUT",
         .key = u->whole,
         .query = {{"partNumber", number}, {"uploadId", u->id}, {NULL, NULL}},
+        .body = {ready->at, ready->len},
+        .payload = ready->sha256,
         .on_sent = on_sent,
         .arg = u,
     };
-    snprintf(what, sizeof what, "putting part %zu of %zu", i + 1, u->count);
-    snprintf(number, sizeof number, "%zu", i + 1);
-    if (load(u, at, left < u->part_size ? left : u->part_size, &c.body, err) < 0)
-        return -1;
-    if (!is_there(u, i, c.body)) {
+    snprintf(what, sizeof what, "putting part %zu of %zu", ready->number + 1, u->count);
+    snprintf(number, sizeof number, "%zu", ready->number + 1);
+    if (!is_there(p, ready)) {
         int rc = dt_s3_do(u->t, &c, err);
         if (rc <= 0)
             return rc;
         if (!is_tag(dt_http_header(&u->t->s3->answer, "etag", tag, sizeof tag)))
             return dt_err_set(err, DT_E_PROTOCOL, "%s: the store gives no tag for it", what);
-        u->parts[i].size = c.body.len;
-        strcpy(u->parts[i].tag, tag);
+        p->size = ready->len;
+        strcpy(p->tag, tag);
     }
-    u->done += c.body.len;
+    u->done += ready->len;
     dt_transfer_tell(u->t, u->key, u->done, u->from->len);
     return 1;
+}
+
+static int put_each_part(struct upload *u, struct dt_err *err)
+{
+    struct dt_ahead ahead;
+    int rc = dt_ahead_init(&ahead, u->t->s3->lib, u->from, u->part_size, u->is_resumed, err);
+    rc = rc < 0 ? -1 : 1;
+    u->done = 0;
+    for (size_t i = 0; i < u->count && rc == 1; i++) {
+        const struct dt_ready_part *ready = dt_ahead_next(&ahead, err);
+        rc = ready ? put_part(u, ready, err) : -1;
+    }
+    dt_ahead_finish(&ahead);
+    return rc;
 }
 
 /* Whether the object that is there now is the one that was put together. A lost answer leaves us
@@ -244,9 +253,8 @@ static int complete(struct upload *u, struct dt_err *err)
 static int put_parts(struct upload *u, bool resume, struct dt_err *err)
 {
     int rc = begin_or_resume(u, resume, err);
-    u->done = 0;
-    for (size_t i = 0; i < u->count && rc == 1; i++)
-        rc = put_part(u, i, err);
+    if (rc == 1)
+        rc = put_each_part(u, err);
     return rc == 1 ? complete(u, err) : rc;
 }
 
@@ -256,7 +264,7 @@ static int checksum(struct upload *u, struct dt_err *err)
     uint32_t crc = 0;
     for (uint64_t at = 0, n; at < u->from->len; at += n) {
         struct dt_bytes bytes;
-        n = u->from->len - at < u->part_size ? u->from->len - at : u->part_size;
+        n = u->from->len - at < MIB ? u->from->len - at : MIB;
         if (load(u, at, n, &bytes, err) < 0)
             return -1;
         if (dt_transfer_is_stopped(u->t))

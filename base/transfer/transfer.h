@@ -48,7 +48,8 @@ struct dt_transfer_options {
     const char *ca_file;        /* NULL: AWS_CA_BUNDLE, then those that libcurl trusts */
     enum dt_bucket_style style; /* of S3 */
     uint64_t bandwidth;         /* bytes a second at most, each way; 0: no limit */
-    uint64_t part_size;         /* larger objects go up in such parts; 0: 16 MiB */
+    uint64_t part_size;         /* larger objects go up in such parts, two of which are in memory
+                                 * then; 0: 16 MiB */
     int attempts;               /* of each request; 0: 8 */
     dt_ms patience;             /* a connection that moves nothing for so long is lost; 0: 30 s */
     const atomic_bool *stop;    /* another thread sets it to end a call with DT_E_CANCELED within
