@@ -115,7 +115,7 @@ TEST(a_page_that_lies_spoils_nothing)
     begin();
     for (int i = 0; i < 4; i++)
         run_steps((const int[]){40, 80, 50});
-    samples[1].own_ns = samples[1].updated_ns = INT64_MAX;
+    samples[1].own_ns = samples[1].updated_ns = INT64_MAX / 2;
     samples[1].step = INT64_C(1) << 53;
     samples[1].data_ns = -5;
     run_steps((const int[]){40, 0, 50});
