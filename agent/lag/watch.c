@@ -17,7 +17,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define EVERY ((dt_ms)250) /* between samples, on average; four times that where all have pages */
+/* Between samples, on average. Of pages each tells of all steps since the last. */
+#define STACKS_EVERY ((dt_ms)400)
+#define PAGES_EVERY DT_SECOND
 
 /* The place at which a worker sleeps most, by a vote: one that is seen there speaks for it, one
  * that is seen elsewhere against it. */
@@ -183,7 +185,7 @@ static void arm(struct dt_lag_watch *w)
     bool pages = true;
     for (int i = 0; i < count_of(w); i++)
         pages = pages && tells_own_time(&w->samples[i]);
-    uint64_t mean = (uint64_t)(pages ? 4 * EVERY : EVERY);
+    uint64_t mean = (uint64_t)(pages ? PAGES_EVERY : STACKS_EVERY);
     uv_timer_start(&w->timer, on_time, mean / 2 + dt_chance(&w->chance) % mean, 0);
 }
 
