@@ -128,6 +128,8 @@ static void prepare(struct request *r)
             .still = r->hang->witness ? dt_witness_still_of(r->hang->witness, i) : 0,
             .dump = choose_dump(r->hang, i),
         };
+        if (r->hang->witness)
+            r->workers[i].round = dt_witness_round_of(r->hang->witness, i);
         dt_pages_read(m->pages, i, &r->workers[i].page);
         dt_pages_read_comms(m->pages, i, &r->workers[i].comms);
         if (!r->workers[i].pid)
@@ -238,19 +240,21 @@ void dt_hang_tell(struct dt_hang *h, const struct dt_stances *all, const struct 
         return;
     enter(h, TOLD);
     h->hangs++;
-    snprintf(h->sentence, sizeof h->sentence, "%s", f->sentence);
+    /* Whoever watches the health would end what may be a long evaluation. */
+    snprintf(h->sentence, sizeof h->sentence, "%s", f->class == DT_HANG_LONG ? "" : f->sentence);
     dt_warn("%s", f->sentence);
     if (f->advice[0])
         dt_warn("%s", f->advice);
     keep_record(h, all, f);
     int victim = choose_victim(h, all, f);
-    if (h->means.plan->on_hang != DT_ON_HANG_LOG && f->class != DT_HANG_BUSY && victim >= 0)
+    bool may_end = f->class == DT_HANG_BUSY || f->class == DT_HANG_LONG; /* of itself, and well */
+    if (h->means.plan->on_hang != DT_ON_HANG_LOG && !may_end && victim >= 0)
         h->events->end(h->arg, victim, f->sentence);
 }
 
 const char *dt_hang_sentence(const struct dt_hang *h)
 {
-    return h->state == TOLD ? h->sentence : NULL;
+    return h->state == TOLD && *h->sentence ? h->sentence : NULL;
 }
 
 /* A job of this node alone, or of nodes that do not talk about it. */

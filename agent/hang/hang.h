@@ -60,7 +60,8 @@ void dt_hang_print_look(struct dt_hang *h);
  * evidence and does what --on-hang says. ALL: the stances of the whole job. */
 void dt_hang_tell(struct dt_hang *h, const struct dt_stances *all, const struct dt_hang_finding *f);
 
-/* What was told of workers that have not moved since; NULL: nothing. */
+/* What was told of workers that have not moved since; NULL: nothing, or that one of them has been
+ * in one function for long, which may be well. */
 const char *dt_hang_sentence(const struct dt_hang *h);
 
 #endif

@@ -8,6 +8,8 @@
 #include "agent/look/print.h"
 
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 static void know_nothing(struct dt_stance *s, enum dt_doing doing, const char *why)
 {
@@ -47,6 +49,19 @@ static void look_at(const struct dt_survey_worker *w, struct dt_keys *keys, stru
     dt_look_finish(&look);
 }
 
+/* Where it stood in the moment of the look is but one of these lines. */
+static void tell_round(const struct dt_survey_worker *w, struct dt_stance *s)
+{
+    const char *colon = strrchr(s->where, ':');
+    int line = colon ? atoi(colon + 1) : 0;
+    if (w->round.last == 0 || line == 0 || s->doing < DT_DOING_DISK)
+        return;
+    s->first_line = line < w->round.first ? line : w->round.first;
+    s->last_line = line > w->round.last ? line : w->round.last;
+    if (w->round.first == w->round.last)
+        s->first_line = s->last_line = line;
+}
+
 int dt_survey_take(const struct dt_survey_worker *workers, int count, int store_port,
                    struct dt_stances *out, struct dt_buf *stacks, struct dt_err *err)
 {
@@ -66,6 +81,7 @@ int dt_survey_take(const struct dt_survey_worker *workers, int count, int store_
         } else {
             look_at(w, &keys, &s, stacks);
         }
+        tell_round(w, &s);
         s.step = w->page.step;
         s.still = w->still;
         rc = dt_stances_add(out, &s, w->rank, err);

@@ -3,6 +3,7 @@
 #ifndef DT_AGENT_HANG_SURVEY_H
 #define DT_AGENT_HANG_SURVEY_H
 
+#include "agent/hang/witness.h"
 #include "base/buf.h"
 #include "rendezvous/protocol/comms.h"
 #include "rendezvous/protocol/stance.h"
@@ -17,6 +18,7 @@ struct dt_survey_worker {
     struct dt_page_told page;
     struct dt_comms_told comms; /* what NCCL told */
     dt_ms still;                /* it has stood still for so long */
+    struct dt_witness_round round;
 };
 
 /* Adds a stance of each to OUT, which was empty, and to STACKS, for people, all that was seen.

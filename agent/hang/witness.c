@@ -13,9 +13,19 @@
 #define TIMES 32      /* of steps, of which the median is taken */
 #define STEPS_LEAST 3 /* of which the time is known */
 
+/* The function in which it is, whatever it does there. */
+struct stay {
+    uint64_t function;
+    dt_ms since;
+    int line, first, last; /* the last sample's, and the range of all */
+    bool back;             /* it has gone back to a line above */
+    int64_t mark[4];       /* of the last sample */
+};
+
 struct watched {
     struct dt_sample at; /* where it has stood since */
     dt_ms since;
+    struct stay stay;
     dt_ms idle;                      /* it has used no processor and woken hardly since */
     uint64_t cpu_ms, faults, sleeps; /* of the last sample */
     bool computes, over;
@@ -101,6 +111,26 @@ static bool has_moved(const struct watched *w, const struct dt_sample *s, dt_ms 
     return has_another_place(&w->at.place, s, w->computes);
 }
 
+/* Whether it does something in a function of the user's, of which nothing tells that it gets on. */
+static bool stays(const struct stay *stay, const struct dt_sample *s)
+{
+    return (s->place.kind == DT_PLACE_OWN || s->place.kind == DT_PLACE_LIBRARY) && !s->slow &&
+           s->place.function == stay->function && memcmp(s->mark, stay->mark, sizeof s->mark) == 0;
+}
+
+static void note_stay(struct stay *stay, const struct dt_sample *s, dt_ms now, dt_ms passed)
+{
+    int line = s->place.line;
+    if (passed > GAP || !stays(stay, s))
+        *stay =
+            (struct stay){.function = s->place.function, .since = now, .first = line, .last = line};
+    stay->back = stay->back || line < stay->line;
+    stay->line = line;
+    stay->first = line < stay->first ? line : stay->first;
+    stay->last = line > stay->last ? line : stay->last;
+    memcpy(stay->mark, s->mark, sizeof stay->mark);
+}
+
 static void note_worker(struct watched *w, const struct dt_sample *s, dt_ms now, dt_ms passed)
 {
     uint64_t used = s->cpu_ms > w->cpu_ms ? s->cpu_ms - w->cpu_ms : 0;
@@ -113,6 +143,7 @@ static void note_worker(struct watched *w, const struct dt_sample *s, dt_ms now,
         w->at = *s;
         w->since = now;
     }
+    note_stay(&w->stay, s, now, passed);
     w->cpu_ms = s->cpu_ms;
     w->faults = s->faults;
     w->sleeps = s->sleeps;
@@ -168,13 +199,53 @@ dt_ms dt_witness_still_of(const struct dt_witness *w, int i)
     return w->now - w->workers[i].since;
 }
 
+/* From then on it counts that a worker does not leave a function. */
+static dt_ms round_limit(const struct dt_witness *w)
+{
+    dt_ms limit = dt_witness_limit(w);
+    if (limit == DT_FOREVER)
+        return DT_FOREVER;
+    dt_ms rounds = DT_WITNESS_ROUNDS * limit;
+    return w->after != DT_HANG_AUTO || rounds > DT_WITNESS_ROUND ? rounds : DT_WITNESS_ROUND;
+}
+
+/* For how long some have stayed in a function each, and all others have stood still; 0: they have
+ * not for long enough, or none of these waits for others. */
+static dt_ms still_but_for_rounds(const struct dt_witness *w)
+{
+    dt_ms least = DT_FOREVER, limit = round_limit(w);
+    bool waits = false;
+    for (int i = 0; i < w->count; i++) {
+        const struct watched *one = &w->workers[i];
+        dt_ms still = dt_witness_still_of(w, i), stay = w->now - one->stay.since;
+        if (one->over)
+            continue;
+        waits = waits || (still >= limit && one->at.place.kind == DT_PLACE_WAIT);
+        dt_ms longest = still > stay ? still : stay;
+        least = longest < least ? longest : least;
+    }
+    return waits && least >= limit ? least : 0;
+}
+
+struct dt_witness_round dt_witness_round_of(const struct dt_witness *w, int i)
+{
+    const struct stay *stay = &w->workers[i].stay;
+    bool counts = still_but_for_rounds(w) > 0 && dt_witness_still_of(w, i) < round_limit(w);
+    if (!counts || w->workers[i].over)
+        return (struct dt_witness_round){0, 0};
+    return stay->back ? (struct dt_witness_round){stay->first, stay->last}
+                      : (struct dt_witness_round){stay->line, stay->line};
+}
+
 dt_ms dt_witness_still(const struct dt_witness *w)
 {
-    dt_ms least = DT_FOREVER;
+    dt_ms least = DT_FOREVER, rounds = still_but_for_rounds(w);
     for (int i = 0; i < w->count; i++)
         if (!w->workers[i].over && dt_witness_still_of(w, i) < least)
             least = dt_witness_still_of(w, i);
-    return least == DT_FOREVER ? 0 : least;
+    if (least == DT_FOREVER)
+        return 0;
+    return rounds > least ? rounds : least;
 }
 
 static bool knows_steps(const struct dt_witness *w)

@@ -4,7 +4,10 @@
  *
  * A worker moves if anything tells so: its progress page, another place in its program, or code of
  * a library that computes. It stands still if it waits at one place, and also if it computes within
- * a few lines of its own: that is how a loop without an end looks. */
+ * a few lines of its own: that is how a loop without an end looks.
+ *
+ * A loop over many lines looks like work. But a worker that does not leave one function for much
+ * longer, while all others here stand still and wait, counts as one that stands still, too. */
 #ifndef DT_AGENT_HANG_WITNESS_H
 #define DT_AGENT_HANG_WITNESS_H
 
@@ -19,6 +22,8 @@
 #define DT_WITNESS_LEAST (2 * DT_SECOND)   /* ... where nobody computes */
 #define DT_WITNESS_BUSY (10 * DT_SECOND)   /* ... where somebody does: this may be a longer step */
 #define DT_WITNESS_STACKS (10 * DT_SECOND) /* without steps, where only stacks tell */
+#define DT_WITNESS_ROUND (60 * DT_SECOND)  /* for who stays in one function, and at least ... */
+#define DT_WITNESS_ROUNDS 5                /* ... so many times as long as is too long */
 #define DT_WITNESS_IMPORT (60 * DT_SECOND) /* who imports moves, until idle for so long */
 
 /* Of one worker. */
@@ -45,6 +50,13 @@ void dt_witness_note(struct dt_witness *w, dt_ms now, const struct dt_sample *sa
 /* So long this worker has stood still at the last sample; or all of them. */
 dt_ms dt_witness_still_of(const struct dt_witness *w, int i);
 dt_ms dt_witness_still(const struct dt_witness *w);
+
+/* The lines between which this worker goes to and fro, where that counts as standing still; one
+ * that never goes back to a line above is at one line. 0 and 0: it does not count so. */
+struct dt_witness_round {
+    int first, last;
+};
+struct dt_witness_round dt_witness_round_of(const struct dt_witness *w, int i);
 
 /* How long is too long now; DT_FOREVER: that cannot be told. */
 dt_ms dt_witness_limit(const struct dt_witness *w);

@@ -13,21 +13,14 @@
 const char *dt_hang_class_name(enum dt_hang_class c)
 {
     static const char *const names[DT_HANG_CLASSES] = {
-        [DT_HANG_NONE] = "none",
-        [DT_HANG_OUTSIDE] = "outside",
-        [DT_HANG_SKIPPED] = "skipped",
-        [DT_HANG_MISMATCH] = "mismatch",
-        [DT_HANG_SHAPE] = "shape",
-        [DT_HANG_LEFT] = "left",
-        [DT_HANG_STOPPED] = "stopped",
-        [DT_HANG_CHILD] = "child",
-        [DT_HANG_DISK] = "disk",
-        [DT_HANG_LOCK] = "lock",
-        [DT_HANG_KEY] = "key",
-        [DT_HANG_NETWORK] = "network",
-        [DT_HANG_STARVED] = "starved",
-        [DT_HANG_BUSY] = "busy",
-        [DT_HANG_UNREADABLE] = "unreadable",
+        [DT_HANG_NONE] = "none",       [DT_HANG_OUTSIDE] = "outside",
+        [DT_HANG_SKIPPED] = "skipped", [DT_HANG_MISMATCH] = "mismatch",
+        [DT_HANG_SHAPE] = "shape",     [DT_HANG_LEFT] = "left",
+        [DT_HANG_STOPPED] = "stopped", [DT_HANG_CHILD] = "child",
+        [DT_HANG_DISK] = "disk",       [DT_HANG_LOCK] = "lock",
+        [DT_HANG_KEY] = "key",         [DT_HANG_NETWORK] = "network",
+        [DT_HANG_STARVED] = "starved", [DT_HANG_BUSY] = "busy",
+        [DT_HANG_LONG] = "long",       [DT_HANG_UNREADABLE] = "unreadable",
     };
     return c < DT_HANG_CLASSES ? names[c] : "unknown";
 }
@@ -278,6 +271,8 @@ static enum dt_hang_class judge_outside(const struct hang_view *v, struct hang_s
         sides->should_set >= 0 ? camp_of(v, sides->should_set) : NULL;
     if (setter && is_outside(setter) && weight_of(sides->culprit) != STUCK)
         sides->culprit = setter;
+    if (sides->culprit->stance.last_line > 0)
+        return DT_HANG_LONG;
     enum weight weight = weight_of(sides->culprit);
     *guilty = sides->culprit->stance.doing == DT_DOING_STOPPED ||
               (weight == STUCK && v->outside <= v->waiting) ||

@@ -24,6 +24,7 @@ enum dt_hang_class {
     DT_HANG_NETWORK,    /* all are inside the same collective: a link or a GPU */
     DT_HANG_STARVED,    /* all wait for their data alike */
     DT_HANG_BUSY,       /* some compile, save or collect garbage: others wait, nobody is guilty */
+    DT_HANG_LONG,       /* one has been in one function for long, and does not stand still */
     DT_HANG_UNREADABLE, /* those who are not known to wait could not be looked at */
     DT_HANG_CLASSES,
 };

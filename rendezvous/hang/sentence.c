@@ -62,6 +62,9 @@ static const char *const advice[DT_HANG_CLASSES] = {
                         "how many loader processes there are for how many processors",
     [DT_HANG_BUSY] = "this takes its time and should end by itself: wait, and look again if it "
                      "does not",
+    [DT_HANG_LONG] =
+        "this takes long, or it is a loop without an end, which looks the same: see what "
+        "ends that function",
     [DT_HANG_UNREADABLE] = "run dtrun --look PID on that node as the user of the job or as root",
 };
 
@@ -128,20 +131,29 @@ static void put_call(const struct dt_stance *s, enum dt_hang_class class, struct
         dt_buf_printf(out, " number %lld", (long long)s->sequence);
 }
 
+static bool loops(const struct dt_stance *s)
+{
+    return s->last_line > s->first_line;
+}
+
 /* "ranks 0, 1 and 3 wait in all_reduce at train.py:11". A culprit's place is told in full. */
 static void put_camp(const struct hang_view *v, const struct dt_stance_group *camp,
                      enum dt_hang_class class, bool full, struct dt_buf *out)
 {
     const struct dt_stance *s = &camp->stance;
     char ranks[RANKS_TEXT];
+    const char *one = loops(s) ? "loops" : verbs[s->doing].one,
+               *many = loops(s) ? "loop" : verbs[s->doing].many;
     dt_buf_printf(out, "%s %s", dt_stance_ranks(camp, ranks, sizeof ranks),
-                  camp->ranks == 1 ? verbs[s->doing].one : verbs[s->doing].many);
+                  camp->ranks == 1 ? one : many);
     if (s->doing == DT_DOING_COLLECTIVE)
         put_call(s, class, out);
     if (*s->where)
         dt_buf_printf(out, " at %s", full || is_ambiguous(v, s) ? s->where : base_name(s->where));
     if (full && *s->function && *s->function != '<') /* <module> and <lambda> are no names */
         dt_buf_printf(out, strchr(s->function, ' ') ? " in %s" : " in %s()", s->function);
+    if (loops(s))
+        dt_buf_printf(out, " between lines %d and %d", s->first_line, s->last_line);
     if (*s->keys)
         put_keys(s->keys, out);
     if (*s->object)

@@ -5,6 +5,7 @@
 #include "rendezvous/protocol/fields.h"
 #include "rendezvous/protocol/spec.h"
 
+#include <limits.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -46,6 +47,8 @@ static const char *doing_name(int d)
     {.name = #member, .kind = DT_FIELD_TEXT, .optional = true, .at = AT(member), .max = size - 1}
 #define WHOLE(name_, member, min_) \
     {.name = name_, .kind = DT_FIELD_INT64, .at = AT(member), .min = min_, .max = DT_FIELD_WHOLE_MAX}
+#define LINE(member) \
+    {.name = #member, .kind = DT_FIELD_INT, .optional = true, .at = AT(member), .max = INT_MAX}
 
 static const struct dt_field fields[] = {
     {.name = "doing", .kind = DT_FIELD_ENUM, .at = AT(doing), .max = DT_DOINGS, .value_name = doing_name},
@@ -58,6 +61,8 @@ static const struct dt_field fields[] = {
     WORDS(keys, DT_STANCE_OBJECT_MAX),
     WORDS(object, DT_STANCE_OBJECT_MAX),
     WORDS(detail, DT_STANCE_OBJECT_MAX),
+    LINE(first_line),
+    LINE(last_line),
     WHOLE("step", step, -1),
     WHOLE("still_ms", still, 0),
     {0},
@@ -68,7 +73,8 @@ static const struct dt_field fields[] = {
 
 bool dt_stance_alike(const struct dt_stance *a, const struct dt_stance *b)
 {
-    return a->doing == b->doing && a->sequence == b->sequence && strcmp(a->where, b->where) == 0 &&
+    return a->doing == b->doing && a->sequence == b->sequence && a->first_line == b->first_line &&
+           a->last_line == b->last_line && strcmp(a->where, b->where) == 0 &&
            strcmp(a->function, b->function) == 0 && strcmp(a->collective, b->collective) == 0 &&
            strcmp(a->group, b->group) == 0 && strcmp(a->shape, b->shape) == 0;
 }
@@ -110,6 +116,8 @@ static struct dt_stance cleaned(const struct dt_stance *from)
             clean_text((char *)&s + f->at);
     if (s.doing >= DT_DOINGS)
         s.doing = DT_DOING_UNKNOWN;
+    if (s.first_line < 0 || s.last_line < s.first_line)
+        s.first_line = s.last_line = 0;
     s.sequence = between(s.sequence, 0, -1);
     s.step = between(s.step, 0, -1);
     s.still = between(s.still, 0, 0);
@@ -363,12 +371,15 @@ const char *dt_stance_ranks(const struct dt_stance_group *g, char *out, size_t s
 static void put_field(struct dt_json_writer *w, const struct dt_stance *s, const struct dt_field *f)
 {
     const char *text = (const char *)s + f->at;
+    bool is_text = f->kind == DT_FIELD_TEXT;
+    if (f->optional && (is_text ? !*text : dt_field_number(f, s) == 0))
+        return;
     if (f->kind == DT_FIELD_ENUM)
         dt_json_put_text(w, f->name, f->value_name((int)dt_field_number(f, s)));
-    else if (f->kind != DT_FIELD_TEXT)
-        dt_json_put_int(w, f->name, dt_field_number(f, s));
-    else if (*text)
+    else if (is_text)
         dt_json_put_text(w, f->name, text);
+    else
+        dt_json_put_int(w, f->name, dt_field_number(f, s));
 }
 
 static void put_group(struct dt_json_writer *w, const struct dt_stance_group *g)

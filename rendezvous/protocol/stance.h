@@ -59,8 +59,10 @@ struct dt_stance {
                                         rank_4 and 2 more"; "" none is known. See store_key.h */
     char object[DT_STANCE_OBJECT_MAX];
     char detail[DT_STANCE_OBJECT_MAX]; /* what else a person should know: "holds the GIL" */
-    int64_t step;                      /* -1: not told */
-    dt_ms still;                       /* it has stood there at least so long */
+    int first_line, last_line; /* it has been in FUNCTION for long, and goes to and fro between
+                                  these lines, or computes at one; 0: it stands at WHERE */
+    int64_t step;              /* -1: not told */
+    dt_ms still;               /* it has stood there at least so long */
 };
 
 /* Ranks first to last, both included. */

@@ -48,6 +48,8 @@ static void put_group(const struct dt_stance_group *g, struct dt_buf *out)
         dt_buf_printf(out, " (%s", what);
         if (*s->keys)
             put_keys(s->keys, out);
+        if (s->last_line > s->first_line)
+            dt_buf_printf(out, " between lines %d and %d", s->first_line, s->last_line);
         put(out, ": ", s->object);
         put(out, ", ", s->detail);
         dt_buf_put_str(out, ")");

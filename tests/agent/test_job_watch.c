@@ -90,6 +90,38 @@ TEST(the_health_port_tells_of_workers_that_stand_still)
     job_finish(&j);
 }
 
+/* A loop without an end looks like a long evaluation, for which nobody is to be ended. */
+TEST(the_health_port_answers_well_while_a_rank_may_only_take_long)
+{
+    /* A name of PyTorch's makes it a collective. */
+    static const char script[] =
+        "import os, time\n"
+        "torch = '/x/site-packages/torch/distributed/distributed_c10d.py'\n"
+        "exec(compile('def all_reduce(): time.sleep(1000)', torch, 'exec'))\n"
+        "if os.environ['RANK'] == '0':\n"
+        "    all_reduce()\n"
+        "while True:\n"
+        "    while time.time() % 2 < 1: pass\n"
+        "\n"
+        "    while time.time() % 2 >= 1: pass\n";
+    struct job j;
+    char port[8], dir[64], file[80];
+    if (!DT_TEST_MICROHTTPD)
+        SKIP("built without libmicrohttpd");
+    snprintf(file, sizeof file, "%s/train.py", tmp_make(dir));
+    FILE *f = fopen(file, "w");
+    CHECK(f && fputs(script, f) >= 0 && fclose(f) == 0);
+    JOB_START(&j, OMP, "--health-port", free_port(port), "--hang-after", "1", "--on-hang", "stop",
+              "--log-dir", dir, "--nproc-per-node", "2", file);
+    CHECK(job_says(&j, JOB_ERR, "what each worker does is in "));
+    CHECK(strstr(job_err(&j), ": rank 1 loops at ") != NULL);
+    CHECK(strstr(job_err(&j), " between lines 7 and 9; rank 0 waits in all_reduce ") != NULL);
+    CHECK(strstr(ask_health(port), " 200 ") != NULL);
+    CHECK_EQ(job_stop(&j, SIGTERM), 1);
+    job_finish(&j);
+    tmp_remove(dir);
+}
+
 /* -- time limits ------------------------------------------------------------------------------ */
 
 TEST(a_worker_that_is_over_its_time_is_killed_and_the_job_starts_again)

@@ -38,6 +38,7 @@ static void waits_anew(struct dt_sample *s, int t) { s->sleeps = (uint64_t)t / 3
 static void steps_with_spins(struct dt_sample *s, int t) { spins_in_collective(s, t); s->sleeps = 3 * (uint64_t)t; }
 static void loops(struct dt_sample *s, int t) { spins(s, 0); s->cpu_ms = 1000 * (uint64_t)t; s->place.line = 5 + t % 3; }
 static void sleeps_in_turn(struct dt_sample *s, int t) { sleeps(s, t); s->place.line = 5 + t % 2; }
+static void descends(struct dt_sample *s, int t) { sleeps(s, t); s->place.line = 5 + t; }
 static void computes_in_library(struct dt_sample *s, int t) { s->place = (struct dt_place){DT_PLACE_LIBRARY, 2, 5, false}; s->cpu_ms = 200 * (uint64_t)t; }
 static void loads(struct dt_sample *s, int t) { sleeps(s, t); s->faults = 100 * (uint64_t)t; }
 static void imports(struct dt_sample *s, int t) { (void)t; s->place.kind = DT_PLACE_IMPORT; }
@@ -102,6 +103,80 @@ TEST(who_imports_stands_still_after_a_minute_without_doing_anything)
     dt_witness_destroy(w);
     w = dt_witness_create(2, DT_HANG_AUTO);
     CHECK_EQ(still_after(90, imports, w), 31 * DT_SECOND);
+    dt_witness_destroy(w);
+}
+
+/* A loop over many lines, and work that takes long: nothing tells them apart, but that nobody else
+ * gets on. */
+TEST(who_stays_in_one_function_for_long_counts_where_all_others_stand_still)
+{
+    static const struct {
+        const char *what;
+        row_fn *row;
+        int first, last; /* 0: it moves */
+    } rows[] = {
+        {"it goes round a loop", loops, 5, 7},
+        {"it sleeps here and there in a loop", sleeps_in_turn, 5, 6},
+        {"a library computes for it", computes_in_library, 5, 5},
+        {"it gets memory at one line", loads, 5, 5},
+        {"it gets on in one function", descends, 5 + 21, 5 + 21},
+        {"it calls one function after the other", calls_others, 0, 0},
+        {"it imports", imports, 0, 0},
+        {"it compiles", compiles, 0, 0},
+        {"it tells steps", tells, 0, 0},
+        {"it validates", validates, 0, 0},
+        {"it computes, and is no Python", computes_unseen, 0, 0},
+        {"each few samples it is in another collective", waits_anew, 0, 0},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        CHECK_ROW("%s", rows[i].what);
+        struct dt_witness *w = dt_witness_create(2, 4 * DT_SECOND);
+        CHECK(still_after(19, rows[i].row, w) < 4 * DT_SECOND);
+        dt_witness_destroy(w);
+        w = dt_witness_create(2, 4 * DT_SECOND);
+        dt_ms still = still_after(21, rows[i].row, w);
+        CHECK_EQ(still >= 20 * DT_SECOND, rows[i].first > 0);
+        struct dt_witness_round r = dt_witness_round_of(w, 1);
+        CHECK_EQ(r.first, rows[i].first);
+        CHECK_EQ(r.last, rows[i].last);
+        CHECK_EQ(dt_witness_round_of(w, 0).last, 0);
+        dt_witness_destroy(w);
+    }
+}
+
+/* As while all train in one function. */
+TEST(who_stays_in_one_function_moves_where_nobody_waits_for_it)
+{
+    static const struct {
+        const char *what;
+        row_fn *first;
+    } rows[] = {
+        {"the other does the same", loops},
+        {"the other sleeps outside of a collective", sleeps},
+        {"the other is in one collective after the other", waits_anew},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        CHECK_ROW("%s", rows[i].what);
+        struct dt_witness *w = dt_witness_create(2, 2 * DT_SECOND);
+        for (int t = 0; t <= SECONDS; t++) {
+            struct dt_sample two[] = {waiting, waiting};
+            rows[i].first(&two[0], t);
+            loops(&two[1], t);
+            dt_witness_note(w, t * DT_SECOND, two);
+            CHECK(dt_witness_still(w) < 2 * DT_SECOND);
+        }
+        CHECK_EQ(dt_witness_round_of(w, 1).last, 0);
+        dt_witness_destroy(w);
+    }
+}
+
+TEST(without_a_time_of_a_persons_a_round_counts_after_a_minute)
+{
+    struct dt_witness *w = dt_witness_create(2, DT_HANG_AUTO);
+    CHECK(still_after(59, loops, w) < DT_WITNESS_STACKS);
+    dt_witness_destroy(w);
+    w = dt_witness_create(2, DT_HANG_AUTO);
+    CHECK_EQ(still_after(61, loops, w), 61 * DT_SECOND);
     dt_witness_destroy(w);
 }
 

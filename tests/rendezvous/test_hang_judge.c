@@ -10,6 +10,7 @@ struct told {
     enum dt_doing doing;
     const char *where, *function, *collective, *keys, *object, *detail, *shape, *group;
     int64_t sequence; /* 0: unknown */
+    int first_line, last_line;
 };
 
 struct row {
@@ -217,6 +218,23 @@ static const struct row rows[] = {
       {OF(1, 3, COMPUTE, "train.py:20"), .collective = "all_reduce", .group = "dp", .sequence = 48}},
      DT_HANG_OUTSIDE, false, 0, "rank 0 sleeps at train.py:7; ranks 1 to 3 compute at train.py:20"},
 
+    /* In one function for long. */
+    {"a rank goes round a loop", 4,
+     {{OF(1, 1, SLEEP, "/exp/train.py:31"), .function = "fetch", .first_line = 28, .last_line = 34},
+      IN(0, 0, "all_reduce", "/exp/train.py:40"), IN(2, 3, "all_reduce", "/exp/train.py:40")},
+     DT_HANG_LONG, false, 1,
+     "rank 1 loops at /exp/train.py:31 in fetch() between lines 28 and 34; ranks 0, 2 and 3 wait in all_reduce at train.py:40"},
+    {"a rank computes for long", 2,
+     {{OF(0, 0, COMPUTE, "train.py:9"), .function = "tokenize", .first_line = 9, .last_line = 9},
+      IN(1, 1, "barrier", "train.py:12")},
+     DT_HANG_LONG, false, 0, "rank 0 computes at train.py:9 in tokenize(); rank 1 waits in barrier at train.py:12"},
+    {"a rank that is stuck tells more than one that loops", 4,
+     {{OF(1, 1, SLEEP, "train.py:31"), .first_line = 28, .last_line = 34}, {OF(0, 0, STOPPED, "train.py:3")},
+      IN(2, 3, "all_reduce", "train.py:40")},
+     DT_HANG_STOPPED, true, 0,
+     "rank 0 is stopped at train.py:3; ranks 2 and 3 wait in all_reduce at train.py:40; "
+     "rank 1 loops at train.py:31 between lines 28 and 34"},
+
     /* The store. */
     {"init waits for a rank that sleeps", 4,
      {{OF(3, 3, SLEEP, "train.py:5")}, {OF(0, 2, STORE, "train.py:7"), .keys = "default_pg/0//cpu//0/3"}},
@@ -346,6 +364,8 @@ static void tell(struct dt_stances *s, const struct told *t)
 {
     struct dt_stance stance = {.doing = t->doing,
                                .sequence = t->sequence ? t->sequence : -1,
+                               .first_line = t->first_line,
+                               .last_line = t->last_line,
                                .step = -1,
                                .still = 12 * DT_SECOND};
     struct dt_err err;

@@ -46,6 +46,33 @@ TEST(every_doing_has_a_name_of_its_own)
     CHECK_STR(dt_doing_name(DT_DOINGS), "unknown");
 }
 
+TEST(a_look_shows_for_which_key_and_between_which_lines)
+{
+    struct dt_stance waits = {.doing = DT_DOING_COLLECTIVE,
+                              .where = "a.py:7",
+                              .collective = "init_process_group",
+                              .keys = "default_pg/0//cpu//0/3",
+                              .sequence = -1};
+    struct dt_stance loops = sleeping("a.py:31");
+    struct dt_stances s = {0};
+    struct dt_buf text = {0};
+    struct dt_err err;
+    loops.first_line = 28;
+    loops.last_line = 34;
+    CHECK_OK(dt_stances_add(&s, &waits, 0, &err), err);
+    CHECK_OK(dt_stances_add(&s, &loops, 1, &err), err);
+    snprintf(waits.keys, sizeof waits.keys, "tokenizer");
+    CHECK_OK(dt_stances_add(&s, &waits, 2, &err), err);
+    dt_stances_put_text(&s, &text);
+    CHECK_STR(dt_buf_cstr(&text),
+              "rank 0: init_process_group a.py:7 (waits in the store for rank 3's address, key "
+              "default_pg/0//cpu//0/3)\n"
+              "rank 1: a.py:31 (sleeps between lines 28 and 34)\n"
+              "rank 2: init_process_group a.py:7 (waits in the store for key tokenizer)\n");
+    dt_buf_finish(&text);
+    dt_stances_finish(&s);
+}
+
 TEST(stances_are_the_same_whatever_their_step_and_time)
 {
     struct dt_stance a = sleeping("a.py:1"), b = a;
@@ -233,8 +260,11 @@ TEST(json_there_and_back)
                           .group = "default",
                           .shape = "Float [1024]",
                           .sequence = 48,
+                          .keys = "rank_3",
                           .object = "a \"b\"",
                           .detail = "holds the GIL",
+                          .first_line = 28,
+                          .last_line = 34,
                           .step = 9,
                           .still = 2100};
     CHECK_OK(dt_stances_add(&s, &a, 0, &err), err);
@@ -244,7 +274,8 @@ TEST(json_there_and_back)
               "[{\"ranks\":[{\"first\":0,\"last\":1}],\"doing\":\"collective\","
               "\"where\":\"/home/u/train.py:11\",\"function\":\"step\","
               "\"collective\":\"all_reduce\",\"group\":\"default\",\"shape\":\"Float [1024]\","
-              "\"sequence\":48,\"object\":\"a \\\"b\\\"\",\"detail\":\"holds the GIL\","
+              "\"sequence\":48,\"keys\":\"rank_3\",\"object\":\"a \\\"b\\\"\","
+              "\"detail\":\"holds the GIL\",\"first_line\":28,\"last_line\":34,"
               "\"step\":9,\"still_ms\":2100},"
               "{\"ranks\":[{\"first\":2,\"last\":2}],\"doing\":\"sleep\",\"where\":\"train.py:5\","
               "\"sequence\":-1,\"step\":-1,\"still_ms\":0}]");
@@ -272,6 +303,7 @@ TEST(json_that_is_refused)
         {"[{\"doing\":\"sleep\",\"ranks\":[{\"first\":-1,\"last\":0}]," REST, "first"},
         {"[{\"doing\":\"sleep\",\"ranks\":[{\"first\":2,\"last\":1}]," REST, "last"},
         {"[{\"doing\":\"sleep\",\"ranks\":[{\"first\":0,\"last\":1073741824}]," REST, "last"},
+        {"[{\"doing\":\"sleep\",\"last_line\":-1,\"ranks\":[]," REST, "last_line"},
         {"[{\"doing\":\"sleep\",\"where\":3,\"ranks\":[]," REST, "where"},
         {"[{\"doing\":\"sleep\",\"collective\":\"0123456789012345678901234567890123456789"
          "012345678901234567890123\",\"ranks\":[]," REST,

@@ -8,7 +8,7 @@ import collections
 
 HEAD = """
 import asyncio, atexit, concurrent.futures, ctypes, fcntl, gc, json, multiprocessing, os, pty, queue, re, signal, socket
-import sqlite3, subprocess, sys, threading, time, urllib.request
+import sqlite3, statistics, subprocess, sys, threading, time, urllib.request
 import torch
 import torch.distributed as dist
 from torch.utils.data import DataLoader
@@ -180,6 +180,45 @@ OUTSIDE = {
     dist.all_reduce(torch.ones(4), group=groups[RANK // 2])
     dist.barrier()
 """, "outside", culprit=3, ranks=4),
+}
+
+# Rank 1 does not leave one function, as a loop without an end and long work do: for five times what is too long.
+ROUND = ("--hang-after", "2")
+LONG = {
+    "a rank spins over several lines": row("""
+    def search():
+        while True:
+            while time.time() % 3 < 1: pass
+
+            while 1 <= time.time() % 3 < 2: pass
+
+            while 2 <= time.time() % 3: pass
+    dist.init_process_group("gloo")
+    if RANK == 1:
+        search()
+    dist.barrier()
+""", "long", ranks=3, options=ROUND,
+        says=r"rank 1 loops at \S+ in \S*search\(\) between lines 22 and 26; ranks 0 and 2 wait in barrier"),
+    "a rank tries again and again, and sleeps between": row("""
+    def connect():
+        while True:
+            try:
+                socket.create_connection(("127.0.0.1", 1), 1)
+            except OSError:
+                time.sleep(1 - time.time() % 1)
+                os.sched_yield()
+                time.sleep(1 - time.time() % 1)
+    dist.init_process_group("gloo")
+    if RANK == 1:
+        connect()
+    dist.barrier()
+""", "long", options=ROUND, says=r"rank 1 loops at \S+ in \S*connect\(\) between lines \d+ and \d+; rank 0 waits in barrier"),
+    "a library computes for long": row("""
+    dist.init_process_group("gloo")
+    if RANK == 1:
+        statistics.variance(range(10 ** 9))  # HERE
+    dist.barrier()
+""", "long", options=ROUND, says="rank 1 computes at .*; rank 0 waits in barrier"),
 }
 
 # Rank 1 waits for a thread of its own.
@@ -354,7 +393,7 @@ CALLS = {
 """, "skipped", culprit=None),
 }
 
-INCIDENTS = {**OUTSIDE, **THREADS, **CHILDREN, **CALLS}
+INCIDENTS = {**OUTSIDE, **LONG, **THREADS, **CHILDREN, **CALLS}
 
 # These take long and end; nobody says anything. name: (body, ranks)
 QUIET = {
