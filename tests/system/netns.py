@@ -120,6 +120,7 @@ class Host:
         self.name = "node%d" % number
         self.address = "10.99.0.%d" % (number + 1)
         self.space = "%s-%d" % (cluster.name, number)
+        self.ahead = 0  # seconds by which the clocks of programs that are started here are ahead of others'
         link = "eth%d" % number
         sh("ip", "netns", "add", self.space)
         sh("ip", "-n", cluster.name, "link", "add", link, "type", "veth", "peer", "name", "eth0",
@@ -141,7 +142,8 @@ class Host:
 
     def run(self, *command, env=None):
         """Starts COMMAND here. The process is the command itself, so a kill meets nobody else."""
-        line = ["ip", "netns", "exec", self.space, "unshare", "--uts", "sh", "-c",
+        clocks = ["--time", "--monotonic", str(self.ahead), "--boottime", str(self.ahead)] if self.ahead else []
+        line = ["ip", "netns", "exec", self.space, "unshare", "--uts", *clocks, "sh", "-c",
                 'hostname "$0" && exec "$@"', self.name] + [str(c) for c in command]
         popen = subprocess.Popen(
             line, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
