@@ -157,7 +157,7 @@ OUTSIDE = {
         time.sleep(1000)  # HERE
     dist.new_group([1, 2])
     dist.barrier()
-""", "outside", culprit=2, ranks=3, says=r"new_group at .*rank 1\b.* for the address of rank 1 of group 1 \(key "),
+""", "outside", culprit=2, ranks=3, says=r"new_group at .* for the address of rank 1 of group 1 \(key "),
     "a handler of atexit hangs": row("""
     def upload():
         if RANK == 1:
