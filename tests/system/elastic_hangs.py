@@ -26,6 +26,10 @@ import torch.distributed as dist
 def load_batch(step):
     go = sys.argv[1]
     last = dist.get_rank() == dist.get_world_size() - 1
+    while step == 3 and last and go == "round":
+        while time.time() % 2 < 1: pass  # ROUND
+
+        while time.time() % 2 >= 1: pass
     while step == 3 and last and os.environ["TORCHELASTIC_RESTART_COUNT"] == "0" and not os.path.exists(go):
         time.sleep(600 if go == "never" else 0.2)  # HERE
     return torch.ones(4) * step
@@ -103,6 +107,19 @@ def absent(s):
         agent.reads("rank 3 sleeps at .*%s; %s" % (re.escape(place("# BEFORE")), waits))
     look = s.ctl(2, "look", "job")
     tap.check_equal(bool(re.search(r"init_process_group .* \(waits in the store for rank 3's address, key \S+3\)", look)), True, look)
+    kill(agents)
+
+
+@story(hosts=3)
+def rounds(s):
+    """a rank goes round a loop over several lines: that is told without blame, and nobody is ended for it"""
+    s.serve(2)
+    agents = job(s, 2, "--on-hang", "stop", at=2, go="round")
+    line = int(place("# ROUND").split(":")[1])
+    for agent in agents:
+        agent.reads(r"rank 3 loops at \S*train.py:\d+ in load_batch.. between lines %d and %d; ranks 0 to 2 wait in all_reduce " %
+                    (line, line + 2))
+        agent.reads("this takes long, or it is a loop without an end")
     kill(agents)
 
 
