@@ -36,11 +36,11 @@ static bool is_cut_address(const char *host)
     return strchr(host, ':') && inet_pton(AF_INET6, host, &ignored) != 1;
 }
 
-int dt_endpoint_parse(const char *text, int default_port, struct dt_endpoint *out,
-                      struct dt_err *err)
+int dt_rdzv_endpoint_parse(const char *text, int default_port, struct dt_rdzv_endpoint *out,
+                           struct dt_err *err)
 {
     char copy[sizeof out->host + 16];
-    struct dt_endpoint e = {.host = "localhost", .port = default_port};
+    struct dt_rdzv_endpoint e = {.host = "localhost", .port = default_port};
     if (strlen(text) >= sizeof copy)
         return dt_err_set(err, DT_E_RUNTIME, "\"%.40s...\" is too long for HOST:PORT", text);
     strcpy(copy, text);

@@ -7,13 +7,13 @@
 
 #define DT_ENDPOINT_PORT_REQUIRED (-1)
 
-struct dt_endpoint {
+struct dt_rdzv_endpoint {
     char host[256]; /* without the brackets of an IPv6 address */
     int port;
 };
 
 /* Nothing but white space is localhost. DEFAULT_PORT where there is none, unless it is required. */
-int dt_endpoint_parse(const char *text, int default_port, struct dt_endpoint *out,
-                      struct dt_err *err);
+int dt_rdzv_endpoint_parse(const char *text, int default_port, struct dt_rdzv_endpoint *out,
+                           struct dt_err *err);
 
 #endif

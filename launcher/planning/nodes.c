@@ -232,7 +232,7 @@ static int plan_standalone(struct dt_planning *c)
 }
 
 /* Nodes that come and go. More of it, once the rest is known, is in elastic.c. */
-static int plan_elastic(struct dt_planning *c, const struct dt_endpoint *e)
+static int plan_elastic(struct dt_planning *c, const struct dt_rdzv_endpoint *e)
 {
     if (set_endpoint(c, e->host, e->port) < 0 || choose_run_id(c, false) < 0 || apply_conf(c) < 0 ||
         set_local_addr(c) < 0 || note_store_apart(c) < 0)
@@ -263,9 +263,9 @@ static int plan_alone_on_a_free_port(struct dt_planning *c)
 
 static int plan_c10d(struct dt_planning *c)
 {
-    struct dt_endpoint e;
+    struct dt_rdzv_endpoint e;
     const char *given = c->o->rdzv_endpoint ? c->o->rdzv_endpoint : "";
-    if (dt_endpoint_parse(given, DT_RENDEZVOUS_PORT, &e, c->err) < 0)
+    if (dt_rdzv_endpoint_parse(given, DT_RENDEZVOUS_PORT, &e, c->err) < 0)
         return dt_planning_wrap(c, "rdzv-endpoint");
     c->plan->backend = DT_BACKEND_C10D;
     c->plan->run = c->o->run;
@@ -278,7 +278,7 @@ static int plan_c10d(struct dt_planning *c)
 
 static int read_static_endpoint(struct dt_planning *c)
 {
-    struct dt_endpoint e;
+    struct dt_rdzv_endpoint e;
     char text[512];
     const char *given = c->o->rdzv_endpoint;
     bool here = given && *given;
@@ -293,7 +293,7 @@ static int read_static_endpoint(struct dt_planning *c)
             return dt_planning_fail(c, "master-addr", "\"%.40s...\" is too long for a host",
                                     c->o->master_addr);
     }
-    if (dt_endpoint_parse(here ? given : text, DT_ENDPOINT_PORT_REQUIRED, &e, c->err) < 0)
+    if (dt_rdzv_endpoint_parse(here ? given : text, DT_ENDPOINT_PORT_REQUIRED, &e, c->err) < 0)
         return dt_planning_wrap(c, here ? "rdzv-endpoint" : port ? "master-port" : "master-addr");
     if (e.port == 0 && c->plan->max_nodes > 1)
         return dt_planning_fail(c, here ? "rdzv-endpoint" : "master-port",

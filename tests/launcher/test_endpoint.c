@@ -25,9 +25,9 @@ TEST(endpoints)
     };
     for (size_t i = 0; i < ROWS(rows); i++) {
         CHECK_ROW("%s", rows[i].text);
-        struct dt_endpoint e;
+        struct dt_rdzv_endpoint e;
         struct dt_err err = {0};
-        CHECK_OK(dt_endpoint_parse(rows[i].text, 29400, &e, &err), err);
+        CHECK_OK(dt_rdzv_endpoint_parse(rows[i].text, 29400, &e, &err), err);
         CHECK_STR(e.host, rows[i].host);
         CHECK_EQ(e.port, rows[i].port);
     }
@@ -53,19 +53,21 @@ TEST(what_is_no_endpoint)
         {"a:b:80", "write an IPv6 address as"},
     };
     char long_host[400];
-    struct dt_endpoint e;
+    struct dt_rdzv_endpoint e;
     struct dt_err err = {0};
     for (size_t i = 0; i < ROWS(rows); i++) {
         CHECK_ROW("%s", rows[i].text);
-        CHECK_FAIL(dt_endpoint_parse(rows[i].text, 29400, &e, &err), err, rows[i].words);
+        CHECK_FAIL(dt_rdzv_endpoint_parse(rows[i].text, 29400, &e, &err), err, rows[i].words);
         CHECK_EQ(err.code, DT_E_RUNTIME);
     }
     for (size_t n = 250; n < sizeof long_host; n++) {
         CHECK_ROW("%zu letters", n);
         memset(long_host, 'a', n);
         long_host[n] = '\0';
-        CHECK_EQ(dt_endpoint_parse(long_host, 1, &e, &err), n < sizeof e.host ? 0 : -1);
+        CHECK_EQ(dt_rdzv_endpoint_parse(long_host, 1, &e, &err), n < sizeof e.host ? 0 : -1);
     }
-    CHECK_FAIL(dt_endpoint_parse("h", DT_ENDPOINT_PORT_REQUIRED, &e, &err), err, "lacks a port");
-    CHECK_FAIL(dt_endpoint_parse("", DT_ENDPOINT_PORT_REQUIRED, &e, &err), err, "lacks a port");
+    CHECK_FAIL(dt_rdzv_endpoint_parse("h", DT_ENDPOINT_PORT_REQUIRED, &e, &err), err,
+               "lacks a port");
+    CHECK_FAIL(dt_rdzv_endpoint_parse("", DT_ENDPOINT_PORT_REQUIRED, &e, &err), err,
+               "lacks a port");
 }
