@@ -15,6 +15,7 @@ floors='
 base:
 base/loop: base uv.h
 base/transfer: base
+base/upload: base/transfer
 rendezvous/protocol: base
 rendezvous/journal: base uv.h
 rendezvous/hang: rendezvous/protocol
