@@ -7,6 +7,7 @@
 #include "worker_runtime/ops/cpu/blas.h"
 #include "worker_runtime/ckpt/checkpoint.h"
 #include "worker_runtime/data/tokenizer.h"
+#include "worker_runtime/train/depot_commands.h"
 #include "worker_runtime/train/estimate.h"
 #include "worker_runtime/device/cuda_plugin.h"
 #include "worker_runtime/train/options.h"
@@ -137,6 +138,28 @@ static int tokenize(const struct dt_train_args *a, struct dt_err *err)
     return 0;
 }
 
+static int carry_out(const struct dt_train_args *a, struct dt_err *err)
+{
+    const char *url = a->files[1];
+    int rc = 0;
+    switch (a->command) {
+    case DT_TRAIN_TOKENIZE:
+        return tokenize(a, err);
+    case DT_TRAIN_LS:
+        return dt_depot_ls(url, stdout, err);
+    case DT_TRAIN_FETCH:
+        return dt_depot_fetch(url, a->output, stdout, err);
+    case DT_TRAIN_RM:
+        for (int i = 1; i < a->file_count && rc == 0; i++)
+            rc = dt_depot_rm(a->files[i], stdout, err);
+        return rc;
+    case DT_TRAIN_NONE:
+    case DT_TRAIN_COMMANDS:
+        break;
+    }
+    return 0;
+}
+
 static int estimate(const struct dt_train_args *a, const struct dt_config *c)
 {
     struct dt_estimate_place at = {
@@ -233,8 +256,8 @@ static int run(const struct dt_train_args *a, struct failure *f)
     struct dt_err *err = &f->err;
     struct dt_config config = {0};
     struct dt_buf warnings = {0};
-    if (a->tokenize)
-        return tokenize(a, err);
+    if (a->command)
+        return carry_out(a, err);
     if (a->verify)
         return verify(a, err);
     if (a->check_nccl)

@@ -23,6 +23,7 @@ struct good {
     const char *line;
     const char *config, *deepspeed, *resume, *init_from, *estimate, *verify, *output;
     int world, local, local_rank, sets, files;
+    enum dt_train_command command;
 };
 
 TEST(good_lines_are_taken)
@@ -38,10 +39,19 @@ TEST(good_lines_are_taken)
         {.line = "-c a --set train.steps=3 --set x=", .config = "a", .sets = 2},
         {.line = "--estimate a --world 8 --local-world 4", .estimate = "a", .world = 8, .local = 4},
         {.line = "--verify ckpt/step-00000100", .verify = "ckpt/step-00000100"},
-        {.line = "tokenize a b -o out", .output = "out", .files = 3},
-        {.line = "-o out tokenize -", .output = "out", .files = 2},
-        {.line = "tokenize --output=out a", .output = "out", .files = 2},
-        {.line = "tokenize -o out -- -a", .output = "out", .files = 2},
+        {.line = "tokenize a b -o out", .output = "out", .files = 3, .command = DT_TRAIN_TOKENIZE},
+        {.line = "-o out tokenize -", .output = "out", .files = 2, .command = DT_TRAIN_TOKENIZE},
+        {.line = "tokenize --output=out a",
+         .output = "out",
+         .files = 2,
+         .command = DT_TRAIN_TOKENIZE},
+        {.line = "tokenize -o out -- -a",
+         .output = "out",
+         .files = 2,
+         .command = DT_TRAIN_TOKENIZE},
+        {.line = "ls s3://b/p", .files = 2, .command = DT_TRAIN_LS},
+        {.line = "fetch s3://b/p -o d", .output = "d", .files = 2, .command = DT_TRAIN_FETCH},
+        {.line = "rm s3://b/p/step-1 s3://b/p/step-2", .files = 3, .command = DT_TRAIN_RM},
         /* As people come from DeepSpeed: its launchers and their scripts. */
         {.line = "--deepspeed ds.json --config a", .config = "a", .deepspeed = "ds.json"},
         {.line = "--deepspeed ds.json", .deepspeed = "ds.json"},
@@ -79,7 +89,7 @@ TEST(good_lines_are_taken)
         CHECK_EQ(a.local_rank, r->local_rank);
         CHECK_EQ(a.set.len, r->sets);
         CHECK_EQ(a.file_count, r->files);
-        CHECK_EQ(a.tokenize, r->files > 0);
+        CHECK_EQ(a.command, r->command);
         dt_train_args_finish(&a);
     }
 }
@@ -97,7 +107,12 @@ TEST(bad_lines_are_refused_with_a_sentence)
         {"tokenize", "tokenize: which files? - is standard input"},
         {"tokenize -o out", "tokenize: which files?"},
         {"tokenize a", "tokenize: where to? Give -o FILE"},
-        {"-c a -o out", "--output goes with tokenize"},
+        {"-c a -o out", "--output goes with tokenize and fetch"},
+        {"ls", "ls: of which URL? s3://BUCKET/PREFIX"},
+        {"ls s3://a s3://b", "ls: what is \"s3://b\"? It takes one URL"},
+        {"ls s3://a -o b", "--output goes with tokenize and fetch"},
+        {"fetch s3://a", "fetch: where to? Give -o DIR"},
+        {"rm", "rm: which checkpoint? s3://BUCKET/PREFIX/step-00000100"},
         {"-c a --resume=", "--resume: auto, none, or a folder"},
         {"--config", "--config"},
         {"-c a --set", "--set"},

@@ -17,7 +17,7 @@ static int read_manifest(const char *path, struct dt_manifest *m, struct dt_err 
 {
     char file[PATH_MAX];
     struct dt_buf text = {0};
-    if (dt_ckpt_join_path(file, path, "state.json", err) < 0)
+    if (dt_ckpt_join_path(file, path, DT_CKPT_STATE, err) < 0)
         return -1;
     int rc = dt_fs_read(file, DT_MANIFEST_MAX, &text, err);
     if (rc == 0 && dt_manifest_read(m, (struct dt_bytes){text.at, text.len}, err) < 0)

@@ -6,6 +6,7 @@
 
 #include "worker_runtime/ckpt/checkpoint.h"
 
+#define DT_CKPT_STATE "state.json"
 #define DT_CKPT_BLOCK ((uint64_t)64 << 20)
 #define DT_CKPT_BLOCK_MAX ((uint64_t)1 << 30)
 #define DT_MANIFEST_MAX ((size_t)64 << 20)

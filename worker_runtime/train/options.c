@@ -36,7 +36,7 @@ static const struct dt_opt train_opts[] = {
      .help = "print what NCCL finds on this host: versions, links between GPUs, networks, and the NCCL_ variables "
              "that are set"},
     {.name = "output", .letter = 'o', .arg = "FILE", .completes = DT_OPT_FILE, AT(output), .group = "Instead of training",
-     .help = "with tokenize: the file of tokens to write"},
+     .help = "with tokenize: the file of tokens to write; with fetch: the folder to put the checkpoint into"},
     {.name = "local-rank", .arg = "N", .parse = dt_opt_count, AT(local_rank), .fallback = "0", .hidden = true},
     {0},
 };
@@ -50,10 +50,13 @@ const struct dt_opt_program dt_train_program = {
              "       dtrun-train --estimate FILE [options]\n"
              "       dtrun-train --verify DIR\n"
              "       dtrun-train --check-nccl\n"
-             "       dtrun-train tokenize FILE... -o OUT",
+             "       dtrun-train tokenize FILE... -o OUT\n"
+             "       dtrun-train ls URL\n"
+             "       dtrun-train fetch URL -o DIR\n"
+             "       dtrun-train rm URL...",
     .version = DT_VERSION,
     .table = train_opts,
-    .commands = (const char *const[]){"tokenize FILE", NULL},
+    .commands = (const char *const[]){"tokenize FILE", "ls", "fetch", "rm", NULL},
     .takes_operands = true,
 };
 
@@ -84,21 +87,54 @@ static bool is_bare_deepspeed(const char *arg, const char *next)
     return strcmp(arg, "--deepspeed") == 0 && (!next || next[0] == '-');
 }
 
+static const struct {
+    const char *name, *what; /* WHAT it has to be told */
+    int most;                /* words behind it; 0: any number */
+    const char *output;      /* what -o is then; NULL: there is no such */
+} commands[DT_TRAIN_COMMANDS] = {
+    [DT_TRAIN_TOKENIZE] = {"tokenize", "which files? - is standard input", 0, "FILE"},
+    [DT_TRAIN_LS] = {"ls", "of which URL? s3://BUCKET/PREFIX, or file:///FOLDER", 1, NULL},
+    [DT_TRAIN_FETCH] = {"fetch", "from which URL? s3://BUCKET/PREFIX, or file:///FOLDER", 1, "DIR"},
+    [DT_TRAIN_RM] = {"rm", "which checkpoint? s3://BUCKET/PREFIX/step-00000100", 0, NULL},
+};
+
+static enum dt_train_command command_of(const char *word)
+{
+    for (int c = DT_TRAIN_NONE + 1; c < DT_TRAIN_COMMANDS; c++)
+        if (strcmp(word, commands[c].name) == 0)
+            return c;
+    return DT_TRAIN_NONE;
+}
+
+static int check_command(struct dt_train_args *a, struct dt_err *err)
+{
+    if (a->file_count == 0)
+        return a->output ? dt_err_set(err, DT_E_USAGE, "--output goes with tokenize and fetch") : 0;
+    a->command = command_of(a->files[0]);
+    const char *name = commands[a->command].name;
+    if (!name)
+        return dt_err_set(err, DT_E_USAGE,
+                          "what is \"%s\"? A configuration is given as --config %s; the commands "
+                          "are tokenize, ls, fetch and rm",
+                          a->files[0], a->files[0]);
+    if (a->file_count == 1)
+        return dt_err_set(err, DT_E_USAGE, "%s: %s", name, commands[a->command].what);
+    if (commands[a->command].most && a->file_count > commands[a->command].most + 1)
+        return dt_err_set(err, DT_E_USAGE, "%s: what is \"%s\"? It takes one URL", name,
+                          a->files[2]);
+    if (!a->output && commands[a->command].output)
+        return dt_err_set(err, DT_E_USAGE, "%s: where to? Give -o %s", name,
+                          commands[a->command].output);
+    if (a->output && !commands[a->command].output)
+        return dt_err_set(err, DT_E_USAGE, "--output goes with tokenize and fetch");
+    return 0;
+}
+
 static int check_whole(struct dt_train_args *a, struct dt_err *err)
 {
-    a->tokenize = a->file_count > 0 && strcmp(a->files[0], "tokenize") == 0;
-    if (a->file_count > 0 && !a->tokenize)
-        return dt_err_set(err, DT_E_USAGE,
-                          "what is \"%s\"? A configuration is given as --config %s; the one "
-                          "command is tokenize",
-                          a->files[0], a->files[0]);
-    if (a->tokenize && a->file_count == 1)
-        return dt_err_set(err, DT_E_USAGE, "tokenize: which files? - is standard input");
-    if (a->tokenize && !a->output)
-        return dt_err_set(err, DT_E_USAGE, "tokenize: where to? Give -o FILE");
-    if (a->output && !a->tokenize)
-        return dt_err_set(err, DT_E_USAGE, "--output goes with tokenize");
-    if (!a->tokenize && !a->config && !a->deepspeed && !a->estimate && !a->verify && !a->check_nccl)
+    if (check_command(a, err) < 0)
+        return -1;
+    if (!a->command && !a->config && !a->deepspeed && !a->estimate && !a->verify && !a->check_nccl)
         return dt_err_set(
             err, DT_E_USAGE,
             "which configuration? Give --config FILE; dtrun-train(1) says what stands in it");

@@ -5,15 +5,25 @@
 
 #include "base/opt/opt.h"
 
+enum dt_train_command {
+    DT_TRAIN_NONE, /* it trains, or does what an option says */
+    DT_TRAIN_TOKENIZE,
+    DT_TRAIN_LS,
+    DT_TRAIN_FETCH,
+    DT_TRAIN_RM,
+    DT_TRAIN_COMMANDS
+};
+
 struct dt_train_args {
     char *config, *deepspeed, *resume, *init_from, *output;
     struct dt_opt_strings set;
     int world, local; /* for --estimate; 0: as many as the environment says */
     char *estimate, *verify;
     int local_rank;     /* what older launchers append; the environment says it too */
-    const char **files; /* with tokenize: what to read; owned, its strings are argv's */
+    const char **files; /* a command and what it is about; owned, its strings are argv's */
     int file_count;
-    bool tokenize, check_nccl;
+    enum dt_train_command command;
+    bool check_nccl;
 };
 
 extern const struct dt_opt_program dt_train_program;
