@@ -63,6 +63,9 @@ TEST(an_empty_configuration_is_deepspeed_s_defaults)
     CHECK(!c.scaler.dynamic && c.scaler.scale == 1);
     CHECK(!c.has_model && !c.has_data && c.data.shuffle);
     CHECK_EQ(c.train.keep_last, 2);
+    CHECK_STR(c.train.upload_to, NULL);
+    CHECK_EQ(c.train.upload_keep_last, 2);
+    CHECK_EQ(c.train.upload_timeout_ms, 600000);
     CHECK_EQ(c.train.max_skipped_steps, 10);
     CHECK_EQ(c.train.log_every, 10);
     CHECK_EQ(c.train.collective_timeout_ms, 600000);
@@ -168,6 +171,10 @@ TEST(our_own_blocks_are_read_and_paths_stand_beside_the_file)
     CHECK_EQ(c.train.save_every, 50);
     CHECK_STR(c.train.save_dir, "out");
     CHECK_EQ(c.train.keep_last, 0);
+    CHECK_STR(c.train.upload_to, "s3://bucket/run");
+    CHECK_EQ(c.train.upload_keep_last, 0); /* as keep_last */
+    CHECK_EQ(c.train.upload_bandwidth, 1000000);
+    CHECK_EQ(c.train.upload_timeout_ms, 120000);
     CHECK_EQ(c.train.validate_every, 10);
     CHECK_EQ(c.train.validation_batches, 5);
     CHECK_STR(c.train.metrics, "m.jsonl");
@@ -392,6 +399,11 @@ TEST(what_cannot_be_is_refused_by_its_path)
         {"{\"train\": {\"vault_every\": -1}}", "train.vault_every: "},
         {"{\"train\": {\"dynamic_accumulation\": 1}}", "train.dynamic_accumulation: expected true"},
         {"{\"train\": {\"save_every\": 5}}", "train.save_dir does not say where"},
+        {"{\"train\": {\"upload_to\": \"s3://bucket\"}}", "train.save_dir does not say where checkpoints are written first"},
+        {"{\"train\": {\"upload_cmd\": \"true\"}}", "train.save_dir does not say where checkpoints are written first"},
+        {"{\"train\": {\"upload_to\": \"b/p\", \"save_dir\": \"d\"}}", "train.upload_to: "},
+        {"{\"train\": {\"upload_cmd\": \"true\", \"upload_keep_last\": 1, \"save_dir\": \"d\"}}", "train.upload_keep_last: a command"},
+        {"{\"train\": {\"upload_timeout\": 0}}", "train.upload_timeout: expected seconds"},
         {"{\"train\": {\"validate_every\": 5}}", "there is no data.validation"},
         {"{\"train\": 3}", "train: expected an object, found 3"},
     };

@@ -140,6 +140,7 @@ struct dt_ckpt *dt_ckpt_open(const struct dt_ckpt_options *o, struct dt_err *err
     }
     c->o = *o;
     c->claim = -1;
+    atomic_init(&c->pinned, -1);
     if (c->o.block_bytes == 0)
         c->o.block_bytes = DT_CKPT_BLOCK;
     c->shards.steps = &c->steps;

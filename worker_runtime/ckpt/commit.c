@@ -89,7 +89,7 @@ static int write_state(struct dt_ckpt *c, struct dt_err *err)
     struct dt_ckpt_pieces all = {0};
     struct dt_buf text = {0};
     char path[PATH_MAX];
-    int rc = dt_ckpt_join_path(path, c->temp, "state.json", err);
+    int rc = dt_ckpt_join_path(path, c->temp, DT_CKPT_STATE, err);
     for (int f = 0; f < DT_CKPT_FILES && rc == 0; f++)
         if (c->bytes[f])
             rc = dt_manifest_size(&m, f, c->bytes[f], err);
@@ -175,12 +175,17 @@ static void prune(const struct dt_ckpt *c)
         return;
     for (size_t i = 0; i < count; i++) {
         char path[PATH_MAX];
-        if (steps[i] > c->state.step)
+        if (steps[i] > c->state.step || steps[i] == atomic_load(&c->pinned))
             continue;
         if (kept++ >= c->o.keep_last && steps[i] != latest)
             discard(c, dt_ckpt_step_path(c->o.dir, steps[i], path));
     }
     free(steps);
+}
+
+void dt_ckpt_pin(struct dt_ckpt *c, int64_t step)
+{
+    atomic_store(&c->pinned, step);
 }
 
 static int finish(struct dt_ckpt *c, struct dt_err *err)

@@ -74,6 +74,7 @@ struct dt_ckpt {
         char world[48];
         unsigned before;
     } sweep;
+    atomic_llong pinned;             /* the owner's word to THREAD: it is not to be removed; -1 */
     struct dt_companions companions; /* of rank 0 */
     int claim;                       /* on the folder, of rank 0; -1 */
     uint64_t mark;                   /* of this world, in .world ... */

@@ -70,6 +70,8 @@ void dt_config_finish(struct dt_config *c)
     free(c->data.train);
     free(c->data.validation);
     free(c->train.save_dir);
+    free(c->train.upload_to);
+    free(c->train.upload_cmd);
     free(c->train.metrics);
     free(c->train.csv_path);
     free(c->train.csv_job);

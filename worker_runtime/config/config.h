@@ -43,13 +43,17 @@ struct dt_config_train {
     int64_t log_every, save_every, validate_every, validation_batches; /* 0: never */
     char *save_dir;                                                    /* NULL: no checkpoints */
     int keep_last;                                                     /* 0: all; default 2 */
-    char *metrics;                                                     /* JSON lines; NULL: none */
-    int64_t max_skipped_steps; /* in a row, without an adaptive loss scale; default 10; 0: any */
-    int threads;               /* 0: see context.h */
-    char device[16];           /* "auto", "cpu", "cuda" */
-    bool wide_sums;            /* communication_data_type "fp32" is written: no sum in fewer bits */
-    bool deterministic;        /* the same bits on each run, on a GPU too; default true */
-    bool cuda_graphs;          /* a GPU is told of repeated work as one; default true */
+    char *upload_to, *upload_cmd; /* NULL: nothing is uploaded, or we transfer ourselves */
+    int upload_keep_last;         /* as keep_last, which is the default */
+    int64_t upload_bandwidth;     /* bytes a second of all ranks together; 0: no limit */
+    int64_t upload_timeout_ms;    /* at the end of the run; default 600 s */
+    char *metrics;                /* JSON lines; NULL: none */
+    int64_t max_skipped_steps;    /* in a row, without an adaptive loss scale; default 10; 0: any */
+    int threads;                  /* 0: see context.h */
+    char device[16];              /* "auto", "cpu", "cuda" */
+    bool wide_sums;     /* communication_data_type "fp32" is written: no sum in fewer bits */
+    bool deterministic; /* the same bits on each run, on a GPU too; default true */
+    bool cuda_graphs;   /* a GPU is told of repeated work as one; default true */
     int64_t collective_timeout_ms; /* default 600 s */
     enum dt_balance_policy
         balance; /* "dynamic_accumulation": false, true, { "policy": "balance" | "utilization" } */

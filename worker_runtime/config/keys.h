@@ -38,6 +38,7 @@ struct dt_draft {
     bool offloads, offloads_params, offloads_activations; /* to the CPU */
     int recompute;                                        /* model.activation_checkpointing */
     bool recompute_block; /* DeepSpeed's block of that name is there */
+    int upload_keep_last;
     int64_t steps_per_print, log_every, validation_batches, positions;
     bool csv;
     char *csv_path, *csv_job;
@@ -121,6 +122,7 @@ int dt_take_no_checkpointing(const struct dt_reading *r, const struct cJSON *v);
 int dt_take_recompute(const struct dt_reading *r, const struct cJSON *v);
 int dt_take_model(const struct dt_reading *r, const struct cJSON *v);
 int dt_take_raw_width(const struct dt_reading *r, const struct cJSON *v);
+int dt_take_upload_timeout(const struct dt_reading *r, const struct cJSON *v);
 int dt_take_timeout(const struct dt_reading *r, const struct cJSON *v);
 int dt_take_balance(const struct dt_reading *r, const struct cJSON *v);
 

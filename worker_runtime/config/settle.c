@@ -3,6 +3,9 @@
  * contradicts. */
 #include "worker_runtime/config/keys.h"
 
+#include "base/clock.h"
+#include "base/transfer/url.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +16,7 @@
 #define LOG_EVERY 10 /* DeepSpeed's documentation; its code is silent */
 #define VALIDATION_BATCHES 16
 #define MAX_SKIPPED_STEPS 10
+#define UPLOAD_TIMEOUT (600 * DT_SECOND)
 #define CLIP_AUTO 1.0 /* what the trainers that "auto" was made for clip at */
 
 void dt_draft_init(struct dt_draft *d)
@@ -39,6 +43,7 @@ void dt_draft_init(struct dt_draft *d)
         .overlap = DT_UNSET,
         .predivide = 1,
         .recompute = DT_UNSET,
+        .upload_keep_last = DT_UNSET,
         .steps_per_print = DT_UNSET,
         .log_every = DT_UNSET,
         .positions = DT_UNSET,
@@ -50,6 +55,7 @@ void dt_draft_init(struct dt_draft *d)
     d->c.train.deterministic = d->c.train.cuda_graphs = true;
     d->c.train.validation_batches = VALIDATION_BATCHES;
     d->c.train.collective_timeout_ms = 600000;
+    d->c.train.upload_timeout_ms = UPLOAD_TIMEOUT;
 }
 
 void dt_draft_finish(struct dt_draft *d)
@@ -305,6 +311,25 @@ static int settle_csv(struct dt_draft *d)
     return d->c.train.csv_path && d->c.train.csv_job ? 0 : -1;
 }
 
+static int settle_upload(const struct dt_reading *r)
+{
+    struct dt_draft *d = r->draft;
+    struct dt_config_train *t = &d->c.train;
+    struct dt_url url;
+    t->upload_keep_last = d->upload_keep_last == DT_UNSET ? t->keep_last : d->upload_keep_last;
+    if (!t->upload_to && !t->upload_cmd)
+        return 0;
+    if (t->upload_to && dt_url_parse(t->upload_to, &url, r->err) < 0)
+        return dt_err_wrap(r->err, "train.upload_to");
+    if (!t->save_dir)
+        return contradiction(r, "train.upload_to, train.upload_cmd: train.save_dir does not say "
+                                "where checkpoints are written first");
+    if (t->upload_cmd && d->upload_keep_last != DT_UNSET)
+        return contradiction(r, "train.upload_keep_last: a command uploads and removes nothing; "
+                                "drop it, or train.upload_cmd");
+    return 0;
+}
+
 static int settle_train(const struct dt_reading *r)
 {
     struct dt_draft *d = r->draft;
@@ -320,6 +345,8 @@ static int settle_train(const struct dt_reading *r)
         return contradiction(r, "train.save_every: train.save_dir does not say where to");
     if (t->validate_every > 0 && !d->c.data.validation)
         return contradiction(r, "train.validate_every: there is no data.validation");
+    if (settle_upload(r) < 0)
+        return -1;
     if (settle_csv(d) < 0)
         return dt_err_set(r->err, DT_E_MEMORY, "no memory for csv_monitor");
     return 0;

@@ -202,21 +202,33 @@ int dt_take_raw_width(const struct dt_reading *r, const struct cJSON *v)
     return 0;
 }
 
-int dt_take_timeout(const struct dt_reading *r, const struct cJSON *v)
+static int take_duration(const struct dt_reading *r, const struct cJSON *v, const char *key,
+                         int64_t *out)
 {
     const dt_ms most = 7 * 24 * 3600 * DT_SECOND;
     double seconds = cJSON_IsNumber(v) ? v->valuedouble : -1;
     dt_ms t;
     if (cJSON_IsString(v)) {
         if (dt_str_to_duration(v->valuestring, 1, most, &t, r->err) < 0)
-            return dt_err_wrap(r->err, "train.collective_timeout");
+            return dt_err_wrap(r->err, "%s", key);
     } else if (seconds >= 0.001 && seconds <= (double)(most / DT_SECOND)) {
         t = (dt_ms)(seconds * 1000);
     } else {
         return dt_config_refuse(r, v, "expected seconds, or a duration as \"10m\"");
     }
-    r->draft->c.train.collective_timeout_ms = t;
+    *out = t;
     return 0;
+}
+
+int dt_take_timeout(const struct dt_reading *r, const struct cJSON *v)
+{
+    return take_duration(r, v, "train.collective_timeout",
+                         &r->draft->c.train.collective_timeout_ms);
+}
+
+int dt_take_upload_timeout(const struct dt_reading *r, const struct cJSON *v)
+{
+    return take_duration(r, v, "train.upload_timeout", &r->draft->c.train.upload_timeout_ms);
 }
 
 int dt_take_balance(const struct dt_reading *r, const struct cJSON *v)

@@ -8,7 +8,8 @@
  *     validate.c  measures
  *     saver.c     has checkpoints written beside the steps
  *     room.c      what memory the host has left
- *     keeper.c    keeps the last steps in the vault, and tells of a step when it is safe */
+ *     keeper.c    keeps the last steps in the vault, and tells of a step when it is safe
+ *     uploader.c  has checkpoints uploaded; restore.c brings them back */
 #ifndef DT_WORKER_RUNTIME_TRAIN_INSIDE_H
 #define DT_WORKER_RUNTIME_TRAIN_INSIDE_H
 
@@ -23,6 +24,7 @@
 #include "worker_runtime/train/balance.h"
 #include "worker_runtime/train/keeper.h"
 #include "worker_runtime/train/train.h"
+#include "worker_runtime/train/uploader.h"
 
 #include <dtrun/page.h>
 
@@ -33,6 +35,7 @@ struct dt_agreement {
     double want; /* rank 0 was asked for a checkpoint */
     struct dt_saving_news save;
     struct dt_keeping_news keep;
+    struct dt_uploading_news upload;
 };
 
 struct dt_trainer {
@@ -70,8 +73,9 @@ struct dt_trainer {
     bool save_wanted;        /* all know of one that is not begun yet */
     double save_s;           /* that the last one held training up; 0 once it was told */
     struct dt_keeper keeper;
-    double vault_s;             /* likewise */
-    struct dt_ckpt_state state; /* how far we are */
+    double vault_s;               /* likewise */
+    struct dt_uploader *uploader; /* NULL: nothing is uploaded */
+    struct dt_ckpt_state state;   /* how far we are */
 };
 
 /* The ranks that have other samples of a step. */

@@ -18,8 +18,8 @@ static const struct dt_opt train_opts[] = {
      AT(set), .group = "Training",
      .help = "set a key of the configuration to VALUE, such as train.steps=20"},
     {.name = "resume", .arg = "auto|none|DIR", .words = "auto none", .fallback = "auto", AT(resume), .group = "Training",
-     .help = "continue from the last whole checkpoint in train.save_dir if there is one (auto), start without a "
-             "checkpoint (none), or continue from DIR, which is a checkpoint or holds some"},
+     .help = "continue from the last whole checkpoint in train.save_dir, or from a newer one in train.upload_to, if there "
+             "is one (auto), start without a checkpoint (none), or continue from DIR, which is a checkpoint or holds some"},
     {.name = "init-from", .arg = "DIR", .completes = DT_OPT_DIRECTORY, AT(init_from), .group = "Training",
      .help = "start with the weights in DIR, a folder of safetensors in Hugging Face's format"},
 

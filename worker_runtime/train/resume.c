@@ -70,6 +70,8 @@ int dt_resume_find(struct dt_trainer *t, struct dt_found *f, struct dt_err *err)
         return 0;
     if (t->rank == 0)
         look(dir, f);
+    if (automatic && dt_uploader_restore(t, f, err) < 0)
+        return -1;
     if (dt_coll_broadcast(t->world, f, sizeof *f, DT_U8, 0, err) < 0)
         return -1;
     if (f->failed)
@@ -109,6 +111,8 @@ int dt_resume_make_room(struct dt_trainer *t, const struct dt_found *f, struct d
     char aside[PATH_MAX];
     if (t->rank != 0 || !dir || strcmp(t->options->resume, "auto") == 0 || is_ours(t, f->path))
         return 0;
+    if (dt_uploader_refuse_others(t, err) < 0)
+        return -1;
     if (dt_ckpt_set_aside(dir, aside, err) < 0)
         return dt_err_wrap(err, "train.save_dir has checkpoints of another run");
     if (*aside)

@@ -15,6 +15,7 @@ static void say(struct dt_trainer *t, struct dt_buf *said)
 void dt_saver_tell(struct dt_trainer *t, struct dt_agreement *own)
 {
     dt_saving_tell(&t->saving, &own->save);
+    dt_uploader_tell(t, &own->upload);
 }
 
 int dt_saver_hear(struct dt_trainer *t, const struct dt_agreement *own,
@@ -23,7 +24,7 @@ int dt_saver_hear(struct dt_trainer *t, const struct dt_agreement *own,
     struct dt_buf said = {0};
     int rc = dt_saving_hear(&t->saving, &own->save, &all->save, t->world, &said, err);
     say(t, &said);
-    return rc;
+    return rc < 0 ? -1 : dt_uploader_hear(t, &own->upload, &all->upload, err);
 }
 
 int dt_saver_finish(struct dt_trainer *t, struct dt_err *err)

@@ -308,7 +308,9 @@ static int open_inputs(struct dt_trainer *t, struct dt_err *err)
 {
     if (strcmp(t->device->name, "cpu") != 0 && dt_config_check_gpu(t->config, err) < 0)
         return -1;
-    return open_model(t, err) < 0 ? -1 : open_data(t, err);
+    if (open_model(t, err) < 0 || open_data(t, err) < 0)
+        return -1;
+    return dt_uploader_open(t, dt_context_hosts(t->context), err);
 }
 
 static bool goes_on(const struct dt_trainer *t, const struct dt_found *f)
@@ -369,6 +371,7 @@ int dt_trainer_open(struct dt_trainer *t, struct dt_context *context,
 
 void dt_trainer_close(struct dt_trainer *t)
 {
+    dt_uploader_close(t->uploader);
     dt_ckpt_close(t->saving.ckpt);
     dt_keeper_close(&t->keeper);
     dt_metrics_close(t->metrics);

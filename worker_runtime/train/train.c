@@ -266,7 +266,7 @@ static int finish(struct dt_trainer *t, enum dt_train_end end, struct dt_err *er
         return -1;
     if (t->state.step > 0 && save(t, err) < 0)
         return dt_err_wrap(err, "checkpoint of step %lld", (long long)t->state.step);
-    if (finish_saving(t, err) < 0)
+    if (finish_saving(t, err) < 0 || dt_uploader_finish(t, end == DT_TRAIN_DONE, err) < 0)
         return -1;
     if (!t->saving.ckpt || t->saving.saved == t->state.step || end != DT_TRAIN_DONE)
         return 0;

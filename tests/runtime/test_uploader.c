@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The trainer's uploader, driven by steps as the loop does: uploads go on beside them, what fails
+ * on one rank is given up on all, and the end of a run waits no longer than it may. */
+#include "tests/runtime/actor.h"
+
+BEFORE_ALL
+{
+    folder_make();
+    setenv("DIR", dir, 1);
+}
+
+/* An empty place, and the actor of ME that uploads as TRAIN says, which may go away. */
+static struct dt_config config;
+static struct dt_train_options options;
+
+static void open_uploading(struct actor *a, struct rank_self *me, struct dt_config_train train)
+{
+    struct dt_err err = {0};
+    open_actor(a, me);
+    config.train = train;
+    config.train.save_dir = a->saves;
+    a->t.config = &config;
+    a->t.options = &options;
+    CHECK_OK(dt_uploader_open(&a->t, 1, &err), err);
+}
+
+static void close_uploading(struct actor *a)
+{
+    dt_uploader_close(a->t.uploader);
+    close_actor(a);
+}
+
+static void clean(void)
+{
+    CHECK_EQ(system("rm -rf \"$DIR\"/*"), 0);
+}
+
+/* Steps until STEP is saved. */
+static void save(struct actor *a, int64_t step)
+{
+    struct dt_err err = {0};
+    a->t.state.step = step;
+    CHECK_OK(dt_saver_begin(&a->t, &err), err);
+    while (a->t.saving.phase != DT_SAVING_NONE)
+        step_actor(a);
+    CHECK_EQ(a->t.saving.saved, step);
+}
+
+static bool is_owed(const struct actor *a)
+{
+    return dt_upload_is_owed(&a->t.uploader->turns, a->t.saving.saved);
+}
+
+static bool is_there(const char *name)
+{
+    return access(at(name), F_OK) == 0;
+}
+
+static const char *text_of(const char *name)
+{
+    static char text[1000];
+    FILE *f = fopen(at(name), "r");
+    CHECK(f != NULL);
+    text[fread(text, 1, sizeof text - 1, f)] = '\0';
+    fclose(f);
+    return text;
+}
+
+static void uploads(struct rank_self *me)
+{
+    struct actor a;
+    char url[700];
+    snprintf(url, sizeof url, "file://%s", at("depot"));
+    open_uploading(&a, me, (struct dt_config_train){.upload_to = url, .upload_keep_last = 2});
+    for (int64_t step = 10; step <= 4000; step *= 20) { /* steps take a number too */
+        save(&a, step);
+        while (is_owed(&a))
+            step_actor(&a);
+        CHECK_EQ(a.t.uploader->turns.uploaded, step);
+    }
+    if (me->rank == 0) {
+        CHECK(!is_there("depot/step-00000010"));
+        CHECK(is_there("depot/step-00000200/state.json"));
+        CHECK(is_there("depot/step-00004000/optimizer/exp_avg.safetensors"));
+        CHECK_STR(text_of("depot/latest"), "step-00004000\n");
+        CHECK_STR(warnings_of(&a), "");
+    }
+    close_uploading(&a);
+}
+
+TEST(checkpoints_are_uploaded_beside_steps)
+{
+    clean();
+    ranks_run(3, uploads, NULL);
+}
+
+/* Notes the step of each state.json, and waits for the first until somebody says go. */
+#define GATED                                                                                      \
+    "case $DTRUN_UPLOAD_KEY in *state.json) until [ -e \"$DIR/go\" ]; do sleep 0.01; done;"        \
+    "echo ${DTRUN_UPLOAD_KEY%/*} >>\"$DIR/log\";; esac"
+
+static void falls_behind(struct rank_self *me)
+{
+    struct actor a;
+    struct dt_err err = {0};
+    open_uploading(&a, me, (struct dt_config_train){.upload_cmd = (char[]){GATED}});
+    for (int64_t step = 1000; step <= 5000; step += 1000)
+        save(&a, step); /* the upload of the first is under way all the time */
+    CHECK_EQ(a.t.uploader->turns.step, 1000);
+    /* keep_last is 2, and the one that is being uploaded stays beside them. */
+    CHECK(is_there("saves/step-00001000/state.json"));
+    CHECK_OK(dt_coll_barrier(a.t.world, &err), err);
+    if (me->rank == 0)
+        CHECK_EQ(system("touch \"$DIR/go\""), 0);
+    while (is_owed(&a))
+        step_actor(&a);
+    CHECK_EQ(a.t.uploader->turns.uploaded, 5000);
+    if (me->rank == 0)
+        CHECK_STR(text_of("log"), "step-00001000\nstep-00005000\n");
+    save(&a, 9000); /* nobody needs the first one any more */
+    CHECK_OK(dt_coll_barrier(a.t.world, &err), err);
+    CHECK(!is_there("saves/step-00001000/state.json"));
+    close_uploading(&a);
+}
+
+TEST(a_slow_depot_gets_the_newest_and_what_it_is_sent_stays_on_the_disk)
+{
+    clean();
+    ranks_run(2, falls_behind, NULL);
+}
+
+#define BAD_FILE "case $DTRUN_UPLOAD_KEY in */exp_avg_sq*) echo no >&2; exit 1;; esac"
+
+static void fails_on_one(struct rank_self *me)
+{
+    struct actor a;
+    open_uploading(&a, me, (struct dt_config_train){.upload_cmd = (char[]){BAD_FILE}});
+    save(&a, 10);
+    while (is_owed(&a))
+        step_actor(&a);
+    CHECK_EQ(a.t.uploader->turns.uploaded, -1);
+    if (me->rank == 0) {
+        const char *said = warnings_of(&a);
+        CHECK(strstr(said, "p: step 10 is not uploaded to case "));
+        CHECK(strstr(said,
+                     "exp_avg_sq.safetensors: the upload command ended with exit status 1: no; "
+                     "it is safe in "));
+        CHECK(strstr(said, "/saves/step-00000010, and the next checkpoint is uploaded anew"));
+    }
+    save(&a, 200); /* which fails likewise */
+    while (is_owed(&a))
+        step_actor(&a);
+    if (me->rank == 0)
+        CHECK(strstr(warnings_of(&a), "p: step 200 is not uploaded to case "));
+    close_uploading(&a);
+}
+
+TEST(what_fails_on_one_rank_costs_a_warning_and_the_upload)
+{
+    clean();
+    ranks_run(3, fails_on_one, NULL);
+}
+
+static void does_not_end(struct rank_self *me)
+{
+    struct actor a;
+    struct dt_err err = {0};
+    open_uploading(&a, me,
+                   (struct dt_config_train){.upload_cmd = (char[]){"exec sleep 1000"},
+                                            .upload_timeout_ms = 50});
+    save(&a, 10);
+    CHECK_OK(dt_uploader_finish(&a.t, true, &err), err);
+    CHECK_EQ(a.t.uploader->turns.phase, DT_UPLOAD_NONE);
+    if (me->rank == 0)
+        CHECK(strstr(warnings_of(&a), "the time to wait for it at the end of a run is over; it is "
+                                      "safe in "));
+    close_uploading(&a);
+}
+
+TEST(the_end_of_a_run_waits_no_longer_than_it_may)
+{
+    clean();
+    ranks_run(2, does_not_end, NULL);
+}
+
+static void ends_in_the_middle(struct rank_self *me)
+{
+    struct actor a;
+    open_uploading(&a, me, (struct dt_config_train){.upload_cmd = (char[]){"exec sleep 1000"}});
+    save(&a, 10);
+    step_actor(&a);
+    CHECK_EQ(a.t.uploader->turns.phase, DT_UPLOAD_SENDING);
+    close_uploading(&a); /* as after an error in a step */
+}
+
+TEST(a_run_that_fails_leaves_no_thread_behind)
+{
+    clean();
+    ranks_run(2, ends_in_the_middle, NULL);
+}

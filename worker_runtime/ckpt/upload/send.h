@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A checkpoint of save_dir on its way to a depot. All ranks send their shares; when all are there
+ * rank 0 seals it. Functions block, and fit an errand. */
+#ifndef DT_WORKER_RUNTIME_CKPT_UPLOAD_SEND_H
+#define DT_WORKER_RUNTIME_CKPT_UPLOAD_SEND_H
+
+#include "base/upload/depot.h"
+#include "worker_runtime/ckpt/checkpoint.h"
+#include "worker_runtime/ckpt/upload/share.h"
+
+struct dt_send {
+    struct dt_depot *depot;
+    const char *dir;
+    int64_t step;
+    struct dt_share_ranks ranks;
+    int keep_last; /* 0: all */
+    /* Whether this world is still the one that saves; asked before it is sealed. NULL: it is. */
+    enum dt_ckpt_leave (*may_commit)(void *arg);
+    void *may_commit_arg;
+    const atomic_bool *stop; /* the depot's, too */
+    struct dt_buf warnings; /* of sealing, a line each: what went wrong, and does not matter much */
+};
+
+int dt_send_share(void *send, struct dt_err *err);
+/* state.json, `latest`, and then the oldest go. */
+int dt_send_seal(void *send, struct dt_err *err);
+
+#endif
