@@ -39,6 +39,21 @@ static void on_backend_closed(void *arg)
     ((struct agent *)arg)->backend = NULL;
 }
 
+static void on_uploads_closed(void *arg)
+{
+    ((struct agent *)arg)->uploads = NULL;
+}
+
+/* A job that was told to end has less time. */
+static void close_uploads(struct agent *a)
+{
+    const struct dt_plan *plan = a->plan;
+    bool less = a->signum && plan->shutdown_timeout < plan->upload_timeout;
+    if (a->uploads)
+        dt_uploads_close(a->uploads, less ? plan->shutdown_timeout : plan->upload_timeout,
+                         on_uploads_closed, a);
+}
+
 /* Each handle keeps the loop going until it is closed; then dt_agent_run() goes on. */
 static void end(struct agent *a, int status)
 {
@@ -54,6 +69,7 @@ static void end(struct agent *a, int status)
     a->progress = NULL;
     if (a->health)
         dt_health_close(a->health, NULL, NULL);
+    close_uploads(a);
     /* Where it hosts the rendezvous, others are to hear how the job ended. */
     if (a->backend)
         a->backend->ops->close(a->backend, status != 0 && !is_elastic(a), on_backend_closed, a);
@@ -374,6 +390,8 @@ static void on_world(void *arg, const struct dt_world *world)
     dt_info("node %d of %d: ranks %d to %d of %d, workers meet at %s:%d", world->group_rank,
             world->group_size, world->first_rank, world->first_rank + a->plan->nproc - 1,
             world->size, world->master_addr, world->master_port);
+    if (a->uploads)
+        dt_uploads_set_first(a->uploads, world->group_rank == 0);
     dt_events_set_world(a->events, world, a->restarts);
     dt_events_agent(a->events, "RENDEZVOUS", phase_time(a), NULL);
     enter(a, AGENT_RUNNING);
@@ -605,10 +623,13 @@ int dt_agent_run(const struct dt_plan *plan)
     a.aftermath.logs = &a.logs;
     dt_pace_init(&a.pace);
     dt_self_prepare(&a.inherited);
-    if (open_loop(&a, &err) < 0) {
+    if ((plan->upload_count && !(a.uploads = dt_uploads_start(plan, &err))) ||
+        open_loop(&a, &err) < 0) {
         dt_error("%s", err.text);
         return 1;
     }
+    if (a.uploads)
+        dt_uploads_listen(a.uploads, &a.loop);
     if (open_all(&a, &err) == 0)
         join(&a);
     else

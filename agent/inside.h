@@ -15,6 +15,7 @@
 #include "agent/own_addr.h"
 #include "agent/process/self.h"
 #include "agent/sigwatch.h"
+#include "agent/upload/uploads.h"
 #include "agent/vaults.h"
 #include "agent/watch/health.h"
 #include "agent/watch/pace.h"
@@ -42,6 +43,7 @@ struct agent {
     struct dt_output *output; /* until AGENT_ENDING */
     struct dt_backend *backend;
     struct dt_health *health;
+    struct dt_uploads *uploads; /* NULL: no folder is followed, or that is over */
     struct dt_vaults *vaults;   /* from the first attempt on; NULL: none could be made */
     struct dt_attempt *attempt; /* while AGENT_RUNNING */
     struct dt_attempt_events attempt_events;

@@ -60,5 +60,11 @@ void dt_plan_finish(struct dt_plan *plan)
     free(plan->watchdog_path);
     free(plan->nccl_profiler);
     free(plan->error_file);
+    for (size_t i = 0; i < plan->upload_count; i++) {
+        free(plan->uploads[i].dir);
+        free(plan->uploads[i].url);
+    }
+    free(plan->uploads);
+    free(plan->upload_cmd);
     *plan = (struct dt_plan){0};
 }

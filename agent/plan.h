@@ -42,6 +42,11 @@ struct dt_plan_streams {
     bool hidden;            /* --local-ranks-filter leaves it off the console */
 };
 
+struct dt_plan_upload {
+    char *dir;
+    char *url; /* NULL: the command knows */
+};
+
 /* NULL-ended lists and all strings are owned, NULL where absent. */
 struct dt_plan {
     /* What runs. */
@@ -121,6 +126,13 @@ struct dt_plan {
      * the pipe by which they are asked. NULL: leave all of that alone. */
     const char *flight_dump;
     bool flight_buffer; /* set TORCH_FR_BUFFER_SIZE too */
+
+    /* Copies of what workers save. */
+    struct dt_plan_upload *uploads;
+    size_t upload_count;
+    char *upload_cmd;     /* NULL: dtrun transfers itself */
+    dt_ms upload_after;   /* what has not changed for so long is complete */
+    dt_ms upload_timeout; /* at the end of the job */
 
     char **ignored;  /* sentences about options that have no effect here */
     char **needless; /* ... about options that change nothing wherever they stand: no warning */

@@ -482,6 +482,18 @@ static const struct dt_opt launch_opts[] = {
      AT(health_address),
      .help = "open the health port on this address only (default: every address, as Kubernetes probes from the "
              "address of the node)"},
+    {OWN, .name = "upload", .arg = "DIR=URL", .parse = dt_opt_append, .finish = dt_opt_finish_strings, .repeat = true,
+     AT(upload), .completes = DT_OPT_DIRECTORY,
+     .help = "upload each file and folder in DIR to URL, s3://BUCKET/PREFIX or file:///FOLDER, once it is complete: "
+             "nobody has it open for writing, and it has not changed for a while"},
+    {OWN, .name = "upload-cmd", .arg = "COMMAND", AT(upload_cmd),
+     .help = "upload by this shell command, which finds the file in DTRUN_UPLOAD_FILE and the name of its copy in "
+             "DTRUN_UPLOAD_KEY; --upload may then be a DIR alone"},
+    {OWN, .name = "upload-after", .arg = "TIME", .parse = dt_opt_duration, AT(upload_after), .fallback = "10s",
+     .help = "how long a file must not have changed to be complete"},
+    {OWN, .name = "upload-timeout", .arg = "TIME", .parse = dt_opt_duration, AT(upload_timeout), .fallback = "10m",
+     .help = "how long to wait at the end of the job for uploads; after a signal that ends it, "
+             "--shutdown-timeout if that is shorter"},
     {OWN, .name = "hang-after", .arg = "TIME", .parse = parse_hang_after, .words = "auto off", AT(hang_after),
      .fallback = "auto",
      .help = "say which worker keeps the others waiting, and at which line, after the job has stood still so long: a "

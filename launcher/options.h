@@ -63,6 +63,9 @@ struct dt_launch_options {
     struct dt_opt_cidrs store_allow;
     int health_port;
     char *health_address;
+    struct dt_opt_strings upload;
+    char *upload_cmd;
+    dt_ms upload_after, upload_timeout;
     bool no_look;
     dt_ms hang_after;
     enum dt_plan_on_hang on_hang;

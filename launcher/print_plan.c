@@ -231,6 +231,20 @@ static void put_hangs(const struct dt_plan *p, struct dt_buf *out)
                   p->look_signal ? dt_signame_text(p->look_signal, name) : "none");
 }
 
+static void put_uploads(const struct dt_plan *p, struct dt_buf *out)
+{
+    for (size_t i = 0; i < p->upload_count; i++) {
+        dt_buf_put_str(out, "upload: ");
+        put_quoted(out, p->uploads[i].dir);
+        dt_buf_printf(out, " to %s\n", p->uploads[i].url ? p->uploads[i].url : "wherever");
+    }
+    if (p->upload_count == 0)
+        return;
+    put_text(out, "upload command", p->upload_cmd, "none");
+    put_time(out, "upload after", p->upload_after);
+    put_time(out, "upload timeout", p->upload_timeout);
+}
+
 static void put_flight(const struct dt_plan *p, struct dt_buf *out)
 {
     const char *place = p->flight_dump ? "in the folder of logs" : "as it is";
@@ -262,6 +276,7 @@ static void put_watching(const struct dt_plan *p, struct dt_buf *out)
         dt_buf_printf(out, "NCCL events: %s\n",
                       p->nccl_events == DT_NCCL_KERNELS ? "calls and kernels" : "calls");
     put_text(out, "error file", p->error_file, "none");
+    put_uploads(p, out);
     put_hangs(p, out);
     put_flight(p, out);
     dt_buf_printf(out, "binding: %s\n", binds[p->bind]);

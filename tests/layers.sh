@@ -25,7 +25,7 @@ rendezvous/store: rendezvous/protocol base/loop
 rendezvous/client: rendezvous/protocol base/loop
 rendezvous/runs: rendezvous/journal rendezvous/rdzv rendezvous/store
 rendezvous/daemon: rendezvous/runs
-agent: rendezvous/client rendezvous/runs
+agent: rendezvous/client rendezvous/runs base/upload
 launcher: agent
 ctl/report: base
 ctl: ctl/report rendezvous/protocol

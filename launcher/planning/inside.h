@@ -23,6 +23,7 @@ int dt_planning_arguments(struct dt_planning *c); /* of the script */
 int dt_planning_output(struct dt_planning *c);    /* after the workers: a row for each */
 int dt_planning_ending(struct dt_planning *c);    /* signals, restarts, how long to wait */
 int dt_planning_watching(struct dt_planning *c);
+int dt_planning_uploads(struct dt_planning *c);
 int dt_planning_flight(struct dt_planning *c);  /* after the command, the output and the watching */
 int dt_planning_nccl(struct dt_planning *c);    /* what NCCL in the workers is to tell */
 int dt_planning_elastic(struct dt_planning *c); /* what more there is to an elastic job; the last */

@@ -92,8 +92,8 @@ int dt_plan_make(const struct dt_launch_options *options, const struct dt_facts 
     struct dt_planning c = {options, facts, plan, warnings, err};
     if (note_legacy(&c) < 0 || dt_planning_workers(&c) < 0 || dt_planning_nodes(&c) < 0 ||
         dt_planning_ending(&c) < 0 || dt_planning_output(&c) < 0 || dt_planning_watching(&c) < 0 ||
-        dt_planning_nccl(&c) < 0 || dt_planning_command(&c) < 0 || dt_planning_flight(&c) < 0 ||
-        dt_planning_elastic(&c) < 0)
+        dt_planning_uploads(&c) < 0 || dt_planning_nccl(&c) < 0 || dt_planning_command(&c) < 0 ||
+        dt_planning_flight(&c) < 0 || dt_planning_elastic(&c) < 0)
         return -1;
     return 0;
 }

@@ -442,6 +442,23 @@ TEST(output)
     TOLD_ROWS(&dt_launch_program, rows);
 }
 
+TEST(uploads)
+{
+    static const struct told_row rows[] = {
+        {"--upload=w=s3://bucket/p|x", "", "upload: w to s3://bucket/p|upload command: none|upload after: 10 s|upload timeout: 10 min", NULL, 0},
+        {"--upload=a=b/=file:///c=d|--upload=e=s3://farm|x", "", "upload: a=b to file:///c=d|upload: e to s3://farm", NULL, 0},
+        {"--upload=w|--upload-cmd=cp $DTRUN_UPLOAD_FILE /|--upload-after=1m|x", "",
+         "upload: w to wherever|upload command: 'cp $DTRUN_UPLOAD_FILE /'|upload after: 1 min", NULL, 0},
+        {"--upload-after=1s|x", "", "ignored: --upload-after has no effect: no --upload names a folder", NULL, 0},
+        {"--upload=w|x", "", NULL, "--upload: where to? Write w=s3://BUCKET/PREFIX or w=file:///FOLDER, or give a "
+         "command with --upload-cmd", 2},
+        {"--upload==s3://bucket|x", "", NULL, "--upload: \"=s3://bucket\" names no folder; write DIR=URL", 2},
+        {"--upload=w=s3://|x", "", NULL, "--upload: \"s3://\" is no place for objects: that is no name of a bucket; write "
+         "s3://BUCKET/PREFIX or file:///FOLDER", 2},
+    };
+    TOLD_ROWS(&dt_launch_program, rows);
+}
+
 TEST(watching)
 {
     static const struct told_row rows[] = {

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Between the agent and its helper: packets over a socket pair, both of one program. When one of
+ * the two is gone the other ends. */
+#ifndef DT_AGENT_UPLOAD_WIRE_H
+#define DT_AGENT_UPLOAD_WIRE_H
+
+#include "base/clock.h"
+
+enum dt_upload_order_kind {
+    DT_UPLOAD_FIRST, /* VALUE: whether this node is the one that uploads what all nodes see */
+    DT_UPLOAD_END,   /* the workers are gone: upload what is left, for VALUE milliseconds at most */
+};
+
+struct dt_upload_order {
+    enum dt_upload_order_kind kind;
+    dt_ms value;
+};
+
+/* A line of the log. */
+struct dt_upload_news {
+    int level; /* an enum dt_log_level */
+    char text[1000];
+};
+
+#endif
