@@ -170,11 +170,20 @@ def by_hand(s):
     has(lines[1], "1 file, not whole")
     has(lines[2], ", latest")
     has(tell(s, "ls", url(s) + "/step-00000004"), "optimizer/exp_avg.safetensors")
+    os.makedirs(s.path("depot", step_folder(4), "others"))
+    for name in ("tokenizer.json", "others/file"):
+        shutil.copy(c, s.path("depot", step_folder(4), name))
     has(tell(s, "fetch", url(s), "-o", s.path("got")), "step-00000004: every byte is as it was written")
+    tap.check_equal(sorted(os.listdir(s.path("got", step_folder(4)))), ["config.json", "model.safetensors", "optimizer", "state.json",
+                                                                       "tokenizer.json"], "what was fetched")
     tell(s, "fetch", url(s) + "/" + step_folder(2), "-o", s.path("got"))
     tap.check_equal(s.checkpoints(s.path("got")), [step_folder(2), step_folder(4)], "what was fetched")
     tell(s, "--verify", s.path("got", step_folder(2)))
     has(tell(s, "fetch", url(s) + "/" + step_folder(3), "-o", s.path("got"), status=1), "is not whole")
+    with open(s.path("depot", step_folder(2), "model.safetensors"), "ab") as f:
+        f.write(b"more")
+    has(tell(s, "fetch", url(s) + "/" + step_folder(2), "-o", s.path("more"), status=1), "bytes and should have")
+    tap.check_equal(os.listdir(s.path("more")), [], "what is left of a fetch that failed")
     has(tell(s, "fetch", url(s) + "/" + step_folder(9), "-o", s.path("got"), status=1), "there is no step-00000009")
     has(tell(s, "rm", url(s), status=2), "which checkpoint?")
     tell(s, "rm", url(s) + "/" + step_folder(3), url(s) + "/" + step_folder(4))

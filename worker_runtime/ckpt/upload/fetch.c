@@ -11,6 +11,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#define BESIDE_MAX ((uint64_t)256 << 20) /* bytes of a tokenizer's file and its like */
+
 /* -- what is there ---------------------------------------------------------------------------- */
 
 static int look(struct dt_depot *d, struct dt_depot_list *files, struct dt_shelf *s,
@@ -92,7 +94,27 @@ static int get(const struct dt_fetch *f, const char *key, struct dt_err *err)
     return rc < 0 ? -1 : 0;
 }
 
-static int get_mine(const struct dt_fetch *f, const struct dt_depot_list *files, struct dt_err *err)
+/* Whether FILE is one of a checkpoint with manifest M: one that it lists, of that size, or one that
+ * may stand beside them. Nothing else is taken, whatever else is there. -1: it cannot be right. */
+static int is_wanted(const struct dt_manifest *m, const struct dt_depot_file *file,
+                     struct dt_err *err)
+{
+    const char *name = strchr(file->key, '/') + 1;
+    for (int i = 0; i < DT_CKPT_FILES; i++) {
+        uint64_t bytes = m->files[i].bytes;
+        if (!bytes || strcmp(name, dt_manifest_file_name(m, i)) != 0)
+            continue;
+        if (file->bytes != bytes)
+            return dt_err_set(err, DT_E_RUNTIME,
+                              "%s has %" PRIu64 " bytes and should have %" PRIu64, file->key,
+                              file->bytes, bytes);
+        return 1;
+    }
+    return !strchr(name, '/') && file->bytes <= BESIDE_MAX;
+}
+
+static int get_mine(const struct dt_fetch *f, const struct dt_manifest *m,
+                    const struct dt_depot_list *files, struct dt_err *err)
 {
     DT_AUTO_FREE uint64_t *bytes = calloc(files->count + 1, sizeof *bytes);
     DT_AUTO_FREE bool *mine = calloc(files->count + 1, sizeof *mine);
@@ -101,22 +123,42 @@ static int get_mine(const struct dt_fetch *f, const struct dt_depot_list *files,
     for (size_t i = 0; i < files->count; i++)
         bytes[i] = files->at[i].bytes;
     int rc = dt_share_split(&f->ranks, bytes, files->count, mine, err);
-    for (size_t i = 0; i < files->count && rc == 0; i++)
-        if (mine[i])
-            rc = get(f, files->at[i].key, err);
+    for (size_t i = 0; i < files->count && rc == 0; i++) {
+        int wanted = mine[i] ? is_wanted(m, &files->at[i], err) : 0;
+        rc = wanted > 0 ? get(f, files->at[i].key, err) : wanted;
+    }
     return rc;
+}
+
+static int read_manifest(const struct dt_fetch *f, const char *prefix, struct dt_manifest *m,
+                         struct dt_err *err)
+{
+    char key[64];
+    struct dt_buf text = {0};
+    snprintf(key, sizeof key, "%s" DT_CKPT_STATE, prefix);
+    int rc =
+        dt_transfer_get_bytes(dt_depot_transfer(f->depot), key, DT_MANIFEST_MAX, &text, err) < 0
+            ? -1
+            : dt_manifest_read(m, (struct dt_bytes){text.at, text.len}, err);
+    dt_buf_finish(&text);
+    return rc < 0 ? dt_err_wrap(err, "%s", key) : 0;
 }
 
 int dt_fetch_share(void *fetch, struct dt_err *err)
 {
     const struct dt_fetch *f = fetch;
     struct dt_depot_list files;
+    struct dt_manifest m;
     char prefix[40];
     snprintf(prefix, sizeof prefix, "step-%08" PRId64 "/", f->step);
-    if (dt_depot_list(f->depot, prefix, &files, err) < 0)
+    if (read_manifest(f, prefix, &m, err) < 0)
         return -1;
-    int rc = get_mine(f, &files, err);
-    dt_depot_list_finish(&files);
+    int rc = dt_depot_list(f->depot, prefix, &files, err);
+    if (rc == 0) {
+        rc = get_mine(f, &m, &files, err);
+        dt_depot_list_finish(&files);
+    }
+    dt_manifest_finish(&m);
     return rc;
 }
 
