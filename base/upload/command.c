@@ -180,6 +180,8 @@ static int await(const struct dt_upload_command *c, struct running *r)
         }
         read_words(r, LOOK_EVERY);
     }
+    if (told)
+        kill(-r->pid, SIGKILL); /* what it started may have taken no notice */
     read_rest(r);
     return ended == r->pid ? status : W_EXITCODE(127, 0); /* somebody else took its status */
 }
