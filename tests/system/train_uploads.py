@@ -147,6 +147,28 @@ def told_to_end(s):
 
 
 @training.story
+def killed_while_uploading(s):
+    """kill -9 of a rank in the middle of an upload: its command goes too, and the next world uploads what the last one began"""
+    c = s.config(stage=1, steps=training.LONG, save_every=5, save_dir=s.path("ckpt"),
+                 upload_cmd='[ -e "$0go" ] || { echo $$ >"$0pid.new"; mv "$0pid.new" "$0pid.$$"; exec sleep 1000; }; '
+                            'echo "$DTRUN_UPLOAD_KEY" >>"$0log"'.replace("$0", s.path("")))
+    program = s.start(c, world=2, dtrun=["--max-restarts", "1"])
+    begun = lambda: [n for n in os.listdir(s.dir) if n.startswith("pid.") and n != "pid.new"]  # noqa: E731
+    training.wait_for(begun, "an upload")
+    with open(s.path("go"), "w", encoding="utf-8"):
+        pass
+    os.kill(s.workers(program)[1], signal.SIGKILL)
+    program.expect(r"restart 1 of 1")
+    program.expect(r"step %d is uploaded to " % training.LONG)
+    tap.check_equal(program.end(), 0, "exit status")
+    tap.check_equal([n for n in begun() if os.path.exists("/proc/" + n[4:])], [], "commands of the first world")
+    with open(s.path("log"), encoding="utf-8") as f:
+        keys = f.read().split()
+    last = [k for k in keys if k.startswith(step_folder(training.LONG) + "/")]
+    tap.check_equal((len(set(last)), last[-1]), (5, step_folder(training.LONG) + "/state.json"), "files of the last checkpoint")
+
+
+@training.story
 def of_another_run(s):
     """a run that begins anew does not upload between the checkpoints of another one"""
     c = s.config(stage=0, steps=4, save_dir=s.path("ckpt"), upload_to=url(s))
