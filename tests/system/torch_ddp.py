@@ -82,9 +82,20 @@ def main():
         tap.check_equal("rank 1 fails at step 3, as asked" in root, True, "the root cause")
         tap.check_equal("  rank      : 1 (local_rank: 1)" in root, True, "the rank")
 
+    def uploaded():
+        saves, copies = os.path.join(folder.name, "saves"), os.path.join(folder.name, "copies")
+        os.mkdir(saves)
+        dtrun.run("--nproc-per-node", "2", "--upload", "%s=file://%s" % (saves, copies), "--upload-after", "200ms",
+                  SCRIPT, "--checkpoint", os.path.join(saves, "last.pt"))
+        tap.check_equal(os.listdir(copies), os.listdir(saves), "copies")
+        with open(os.path.join(saves, "last.pt"), "rb") as one, open(os.path.join(copies, "last.pt"), "rb") as other:
+            tap.check_equal(one.read() == other.read(), True, "the copy has the same bytes")
+        tap.check_equal(type(torch.load(os.path.join(copies, "last.pt"))), dict, "what is in the copy")
+
     tap.case("two ranks train", undisturbed)
     tap.case("a crash, a restart, the same loss", crashed)
     tap.case("without a restart the report shows the traceback", reported)
+    tap.case("what torch.save writes is uploaded when it is complete", uploaded)
     tap.done()
 
 
