@@ -24,6 +24,7 @@
 
 enum state {
     RUNNING,
+    HOLDING,  /* the round is over, and the workers that live are to leave it by themselves */
     LEAVING,  /* all workers have succeeded; what they started may go by itself */
     STOPPING, /* they have the signal */
     CLEARING, /* the workers are gone, and what they started has the signal too */
@@ -34,7 +35,8 @@ enum state {
 
 /* What may follow what. */
 static const bool may_follow[STATES][STATES] = {
-    [RUNNING] = {[LEAVING] = true, [STOPPING] = true, [OVER] = true},
+    [RUNNING] = {[HOLDING] = true, [LEAVING] = true, [STOPPING] = true, [OVER] = true},
+    [HOLDING] = {[RUNNING] = true, [STOPPING] = true, [OVER] = true},
     [LEAVING] = {[STOPPING] = true, [KILLING] = true, [OVER] = true},
     [STOPPING] = {[CLEARING] = true, [KILLING] = true, [OVER] = true},
     [CLEARING] = {[KILLING] = true, [OVER] = true},
@@ -42,7 +44,7 @@ static const bool may_follow[STATES][STATES] = {
 };
 
 static const char *const state_name[] = {
-    [RUNNING] = "running",   [LEAVING] = "leaving", [STOPPING] = "stopping",
+    [RUNNING] = "running",   [HOLDING] = "holding", [LEAVING] = "leaving", [STOPPING] = "stopping",
     [CLEARING] = "clearing", [KILLING] = "killing", [OVER] = "over"};
 
 struct dt_group {
@@ -92,7 +94,7 @@ static void kill_all(struct dt_group *g)
     char left[256], name[DT_SIGNAME_TEXT];
     if (g->state == KILLING || g->state == OVER)
         return;
-    if (dt_reap_describe(dt_guard_pid(g->guard), left, sizeof left))
+    if (dt_guard_describe(g->guard, left, sizeof left))
         dt_warn("Unable to shutdown process %s via %s, forcefully exiting via SIGKILL", left,
                 dt_signame_text(g->signum, name));
     enter(g, KILLING);
@@ -104,7 +106,7 @@ static void kill_all(struct dt_group *g)
 static bool workers_may_live(const struct dt_group *g)
 {
     for (int i = 0; i < g->plan->nproc; i++)
-        if (g->workers[i].pid && dt_reap_has_session(dt_guard_pid(g->guard), g->workers[i].pid))
+        if (g->workers[i].pid && dt_guard_has_session(g->guard, g->workers[i].pid))
             return true;
     return false;
 }
@@ -114,7 +116,7 @@ static void tell_the_rest(struct dt_group *g)
 {
     char left[256], name[DT_SIGNAME_TEXT];
     enter(g, CLEARING);
-    if (dt_reap_describe(dt_guard_pid(g->guard), left, sizeof left))
+    if (dt_guard_describe(g->guard, left, sizeof left))
         dt_warn("all workers have exited but not what they started: sending %s to %s",
                 dt_signame_text(g->signum, name), left);
     dt_guard_signal_all(g->guard, g->signum);
@@ -164,12 +166,13 @@ static void on_time(uv_timer_t *t)
         kill_all(g);
         break;
     case KILLING:
-        if (dt_reap_describe(dt_guard_pid(g->guard), left, sizeof left))
+        if (dt_guard_describe(g->guard, left, sizeof left))
             dt_warn("still waiting for the end of %s: killed, but the kernel has not let go yet",
                     left);
         wait_for(g, STILL_WAITING_EVERY);
         break;
     case RUNNING:
+    case HOLDING:
     case OVER:
     case STATES:
         break;
@@ -184,6 +187,13 @@ static void on_started(void *arg, int i, pid_t pid, int64_t at_ns)
     g->workers[i] = (struct dt_worker){.pid = pid, .end = DT_WORKER_RUNS, .started_ns = at_ns};
     g->alive++;
     g->events->on_worker_started(g->arg, i, pid);
+}
+
+static void refused(struct dt_group *g)
+{
+    g->outcome = DT_GROUP_REFUSED;
+    if (g->state == RUNNING || g->state == HOLDING)
+        stop(g, SIGTERM);
 }
 
 static const char *const step_words[] = {
@@ -204,9 +214,19 @@ static void on_refused(void *arg, int i, enum dt_spawn_step step, int errnum)
         dt_fork_limits_err(&g->refusal, errnum, what);
     else if (g->refusal.code == DT_E_NONE)
         dt_err_errno(&g->refusal, DT_E_RUNTIME, errnum, "%s", what);
-    g->outcome = DT_GROUP_REFUSED;
-    if (g->state == RUNNING)
-        stop(g, SIGTERM);
+    refused(g);
+}
+
+static void on_forgotten(void *arg, int i)
+{
+    struct dt_group *g = arg;
+    if (g->refusal.code == DT_E_NONE)
+        dt_err_set(&g->refusal, DT_E_RUNTIME,
+                   "worker %d was never started, as the guard process was killed before; if nobody "
+                   "did so on purpose, see whether memory is short",
+                   i);
+    if (g->outcome != DT_GROUP_FAILED)
+        refused(g);
 }
 
 /* Who died of itself before we asked anybody to end has failed; who did so afterwards may have died
@@ -249,34 +269,25 @@ static void on_exited(void *arg, int i, int status, int64_t at_ns)
     } else if (g->state == RUNNING && g->alive == 0) {
         enter(g, LEAVING);
         wait_for(g, LEFTOVER_PATIENCE);
+    } else if (g->state == HOLDING && g->alive == 0) {
+        stop(g, SIGTERM);
     }
+    if (g->state == HOLDING)
+        dt_guard_signal_rest(g->guard, i, SIGTERM);
     if (g->state == STOPPING && g->alive == 0)
         leaders_are_gone(g);
-}
-
-/* That nothing failed is not enough: the guard may have been killed before it had started all. */
-static void check_all_were_started(struct dt_group *g)
-{
-    for (int i = 0; i < g->plan->nproc && g->outcome == DT_GROUP_SUCCEEDED; i++)
-        if (g->workers[i].end == DT_WORKER_NEVER_STARTED) {
-            g->outcome = DT_GROUP_REFUSED;
-            dt_err_set(&g->refusal, DT_E_RUNTIME,
-                       "worker %d was never started, as the guard process was killed before; if "
-                       "nobody did so on purpose, see whether memory is short",
-                       i);
-        }
 }
 
 static void on_over(void *arg)
 {
     struct dt_group *g = arg;
     enter(g, OVER);
-    check_all_were_started(g);
     uv_timer_stop(&g->timer);
     g->events->on_over(g->arg);
 }
 
-static const struct dt_guard_events guard_events = {on_started, on_refused, on_exited, on_over};
+static const struct dt_guard_events guard_events = {on_started, on_refused, on_forgotten, on_exited,
+                                                    on_over};
 
 /* -- what the agent asks for ------------------------------------------------------------------ */
 
@@ -285,17 +296,49 @@ void dt_group_stop(struct dt_group *g, int signum)
     if (g->state == LEAVING) {
         stop(g, signum);
         tell_the_rest(g);
-    } else if (g->state == RUNNING) {
-        g->outcome = DT_GROUP_STOPPED;
+    } else if (g->state == RUNNING || g->state == HOLDING) {
+        if (g->outcome == DT_GROUP_SUCCEEDED)
+            g->outcome = DT_GROUP_STOPPED;
         stop(g, signum);
     }
 }
 
 void dt_group_kill(struct dt_group *g)
 {
-    if (g->state == RUNNING)
+    if (g->state == RUNNING || g->state == HOLDING)
         dt_group_stop(g, SIGTERM);
     kill_all(g);
+}
+
+void dt_group_hold(struct dt_group *g)
+{
+    if (g->state != RUNNING)
+        return;
+    if (g->outcome == DT_GROUP_SUCCEEDED)
+        g->outcome = DT_GROUP_STOPPED;
+    enter(g, HOLDING);
+    g->stopped_ns = dt_clock_monotonic_ns();
+}
+
+bool dt_group_holds(const struct dt_group *g)
+{
+    return g->state == HOLDING;
+}
+
+int dt_group_go_on(struct dt_group *g, const struct dt_spawn *spawns,
+                   const struct dt_spawn_inherited *inherited, struct dt_err *err)
+{
+    enter(g, RUNNING);
+    g->outcome = DT_GROUP_SUCCEEDED;
+    g->claimed = 0;
+    dt_oom_begin(&g->oom);
+    for (int i = 0; i < g->plan->nproc; i++) {
+        if (!spawns[i].path)
+            continue;
+        dt_guard_signal_rest(g->guard, i, SIGKILL);
+        g->workers[i] = (struct dt_worker){0};
+    }
+    return g->alive == g->plan->nproc ? 0 : dt_guard_add(g->guard, spawns, inherited, err);
 }
 
 void dt_group_claim(struct dt_group *g, pid_t pid)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The workers of one attempt, as one: they are started together, and the first that fails, or a
- * signal, ends all. Nothing of them is left when it is over.
+ * signal, ends all, unless the others are held for a next round. Nothing of them is left when it is
+ * over.
  *
  * This folder starts, stops and buries processes; nothing else in dtrun forks. The rest of the
  * agent calls a group; below it are the guard (guard.h), which spawns (spawn.h) and reaps (reap.h),
@@ -71,6 +72,16 @@ struct dt_group *dt_group_start(uv_loop_t *loop, const struct dt_plan *plan,
 void dt_group_stop(struct dt_group *g, int signum);
 /* ... and without waiting any longer. */
 void dt_group_kill(struct dt_group *g);
+/* The round of these workers is over, and those that live are left alone: what ends from here on
+ * counts as ended by us, and nobody is stopped for it. When the last of them ends the group does.
+ * To be followed by dt_group_go_on() or a stop. Does nothing once workers are being stopped. */
+void dt_group_hold(struct dt_group *g);
+bool dt_group_holds(const struct dt_group *g);
+/* A new round for the workers of a group that holds: each one that is over is started again, by
+ * its entry in SPAWNS; those that live have no path there. After a failure there is only the stop.
+ */
+int dt_group_go_on(struct dt_group *g, const struct dt_spawn *spawns,
+                   const struct dt_spawn_inherited *inherited, struct dt_err *err);
 /* PID, of these workers, is about to get a signal of ours for its own fault. */
 void dt_group_claim(struct dt_group *g, pid_t pid);
 /* Ends that worker, if it runs, for its own fault, which is WHY: it counts as failed. */

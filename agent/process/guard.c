@@ -1,132 +1,174 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/process/guard.h"
 
-#include "agent/process/fork_limits.h"
-#include "agent/process/guard_wire.h"
+#include "agent/process/guard_post.h"
 #include "agent/process/reap.h"
+#include "base/auto.h"
 #include "base/clock.h"
-#include "base/list.h"
 #include "base/log.h"
 #include "base/loop/ending.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #define LOOK_AGAIN_MS 20
 #define LOOK_RARELY_MS 2000
-#define MOST_UNSENT 256 /* each is another one: more than there are signals to send to all */
 
 struct dt_guard {
-    uv_poll_t reports;
+    struct dt_list posts; /* whose workers, or what these started, are not known to be gone */
+    uv_loop_t *loop;
     uv_signal_t child;
-    uv_timer_t look; /* while we kill in the guard's place */
+    uv_timer_t look; /* while we kill in the place of one that was killed */
     struct dt_ending ending;
-    int sock;
-    struct dt_guard_order unsent[MOST_UNSENT];
-    int unsent_count;
-    pid_t pid;     /* of the guard; 0 once reaped */
-    bool silent;   /* its end of the socket is closed */
-    bool done;     /* it left of itself, which it does when nobody is left */
-    bool orphaned; /* it died before its workers did: they are ours now */
+    bool orphaned; /* one died before its workers did: they are ours now */
     int quiet;     /* looks in a row that found nobody */
     uint64_t wait; /* until the next look; rarer and rarer, as in the guard */
     bool over;
     int count;
     const struct dt_guard_events *events;
     void *arg;
-    pid_t *pids;      /* of workers that are not known to be over; 0 otherwise */
     pid_t *strangers; /* children of a shell that became us: not ours to end */
     size_t stranger_count;
 };
 
+/* A callback may close the post that it is about. */
+#define each_post(g, p)                                                                            \
+    for (struct dt_node *n_ = (g)->posts.head.next, *next_ = n_->next;                             \
+         n_ != &(g)->posts.head && ((p) = dt_container_of(n_, struct dt_guard_post, in_guard));    \
+         n_ = next_, next_ = n_->next)
+
 /* -- what the guard tells --------------------------------------------------------------------- */
 
-static void worker_exited(struct dt_guard *g, int index, int status, int64_t at_ns)
+static void worker_exited(struct dt_guard *g, struct dt_guard_post *p, int index, int status,
+                          int64_t at_ns)
 {
-    g->pids[index] = 0;
+    p->charges[index].pid = 0;
     g->events->on_exited(g->arg, index, status, at_ns);
 }
 
-static void take_report(struct dt_guard *g, const struct dt_guard_report *r)
+static void on_report(void *arg, struct dt_guard_post *p, const struct dt_guard_report *r)
 {
+    struct dt_guard *g = arg;
+    struct dt_guard_charge *c = &p->charges[r->index];
     switch (r->kind) {
     case DT_GUARD_STARTED: /* by the worker itself and by the guard, in whichever order */
-        if (g->pids[r->index] == r->value)
+        if (c->pid == r->value)
             break;
-        g->pids[r->index] = r->value;
+        *c = (struct dt_guard_charge){.pid = r->value};
         g->events->on_started(g->arg, r->index, r->value, r->at_ns);
         break;
     case DT_GUARD_REFUSED:
+        c->due = false;
         g->events->on_refused(g->arg, r->index, (enum dt_spawn_step)r->value, r->errnum);
         break;
     case DT_GUARD_EXITED:
-        worker_exited(g, r->index, r->value, r->at_ns);
+        worker_exited(g, p, r->index, r->value, r->at_ns);
         break;
-    }
-}
-
-static void read_reports(struct dt_guard *g)
-{
-    struct dt_guard_report r;
-    ssize_t n;
-    while ((n = recv(g->sock, &r, sizeof r, MSG_DONTWAIT)) > 0)
-        take_report(g, &r);
-    if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)) {
-        g->silent = true;
-        uv_poll_stop(&g->reports);
     }
 }
 
 /* -- deaths ----------------------------------------------------------------------------------- */
 
+static void guard_gone(struct dt_guard_post *p, int status)
+{
+    dt_guard_post_read(p); /* its last words */
+    p->silent = true;
+    p->killed = !WIFEXITED(status) || WEXITSTATUS(status) != 0;
+    if (p->killed)
+        dt_error("the guard process (pid %d) was killed, and with it the workers go", p->pid);
+    p->pid = 0;
+}
+
 static void child_gone(struct dt_guard *g, pid_t pid, int status)
 {
-    if (pid == g->pid) {
-        g->pid = 0;
-        read_reports(g); /* its last words */
-        g->silent = true;
-        g->done = WIFEXITED(status) && WEXITSTATUS(status) == 0;
-        if (!g->done)
-            dt_error("the guard process (pid %d) was killed, and with it the workers go", pid);
-        return;
-    }
+    struct dt_guard_post *p;
     for (size_t i = 0; i < g->stranger_count; i++)
         if (g->strangers[i] == pid)
             g->strangers[i] = 0; /* the number may be a worker's next */
-    for (int i = 0; i < g->count; i++)
-        if (g->pids[i] == pid)
-            worker_exited(g, i, status, dt_clock_monotonic_ns());
+    each_post(g, p)
+    {
+        if (p->pid == pid)
+            guard_gone(p, status);
+        for (int i = 0; i < g->count; i++)
+            if (p->charges[i].pid == pid)
+                worker_exited(g, p, i, status, dt_clock_monotonic_ns());
+    }
+}
+
+static void on_post_closed(void *arg)
+{
+    struct dt_guard *g = arg;
+    dt_ending_step(&g->ending);
 }
 
 /* A worker that the guard had reaped and could not tell of any more has ended somehow; nobody will
  * ever know that it was well. */
-static void over(struct dt_guard *g)
+static void post_over(struct dt_guard *g, struct dt_guard_post *p)
 {
-    for (int i = 0; i < g->count; i++)
-        if (g->pids[i])
-            worker_exited(g, i, W_EXITCODE(0, SIGKILL), dt_clock_monotonic_ns());
+    for (int i = 0; i < g->count; i++) {
+        if (p->charges[i].pid)
+            worker_exited(g, p, i, W_EXITCODE(0, SIGKILL), dt_clock_monotonic_ns());
+        else if (p->charges[i].due)
+            g->events->on_forgotten(g->arg, i);
+    }
+    dt_guard_post_close(p, on_post_closed, g);
+}
+
+/* Ends with those whose processes are gone: of KILLED ones too. */
+static void posts_over(struct dt_guard *g, bool killed)
+{
+    struct dt_guard_post *p;
+    each_post(g, p) if (p->pid == 0 && (killed || !p->killed)) post_over(g, p);
+    if (g->over || !dt_list_empty(&g->posts))
+        return;
     g->over = true;
     uv_timer_stop(&g->look);
     g->events->on_over(g->arg);
 }
 
-/* In the guard's place: all that is below us now was below it, but for strangers. Where there are
- * some the kernel cannot tell when nobody else is left; who forks while we look is seen next time.
- */
+/* Children that are none of the attempt, and guards that live, for which it is to answer. */
+static size_t list_spared(struct dt_guard *g, pid_t *spared)
+{
+    struct dt_guard_post *p;
+    size_t n = g->stranger_count;
+    for (size_t i = 0; i < n; i++)
+        spared[i] = g->strangers[i];
+    each_post(g, p) if (p->pid) spared[n++] = p->pid;
+    return n;
+}
+
+static size_t post_count(const struct dt_guard *g)
+{
+    struct dt_guard_post *p;
+    size_t n = 0;
+    each_post(g, p) n++;
+    return n;
+}
+
+/* In the guard's place: all that is below us now was below it, but for strangers and what other
+ * guards have. Where there are some the kernel cannot tell when nobody else is left; who forks
+ * while we look is seen next time. Without memory we look again later. */
 static void on_look(uv_timer_t *t)
 {
     struct dt_guard *g = dt_container_of(t, struct dt_guard, look);
-    bool found = dt_reap_kill_but(g->strangers, g->stranger_count) > 0;
+    DT_AUTO_FREE pid_t *spared = calloc(g->stranger_count + post_count(g) + 1, sizeof *spared);
+    bool found = !spared || dt_reap_kill_but(spared, list_spared(g, spared)) > 0;
     g->quiet = found ? 0 : g->quiet + 1;
     g->wait = g->wait < LOOK_RARELY_MS ? 2 * g->wait : g->wait;
-    if (g->quiet > 1)
-        over(g);
-    else
+    g->orphaned = g->quiet <= 1;
+    if (g->orphaned)
         uv_timer_start(t, on_look, g->quiet ? LOOK_AGAIN_MS : g->wait, 0);
+    else
+        posts_over(g, true);
+}
+
+static bool has_killed_post(struct dt_guard *g)
+{
+    struct dt_guard_post *p;
+    each_post(g, p) if (p->pid == 0 && p->killed) return true;
+    return false;
 }
 
 static void reap(struct dt_guard *g)
@@ -138,10 +180,10 @@ static void reap(struct dt_guard *g)
         child_gone(g, pid, status);
     if (g->over)
         return;
-    if (g->done || what == DT_REAP_NO_CHILDREN) {
-        over(g);
-    } else if (g->pid == 0 && !g->orphaned) {
+    posts_over(g, what == DT_REAP_NO_CHILDREN);
+    if (!g->over && has_killed_post(g) && !g->orphaned) {
         g->orphaned = true;
+        g->quiet = 0;
         g->wait = LOOK_AGAIN_MS;
         uv_timer_start(&g->look, on_look, 0, 0);
     }
@@ -150,68 +192,29 @@ static void reap(struct dt_guard *g)
 static void on_child(uv_signal_t *s, int signum)
 {
     (void)signum;
+    struct dt_guard_post *p;
     struct dt_guard *g = dt_container_of(s, struct dt_guard, child);
     /* Deaths that it reported come before its own. */
-    if (!g->silent)
-        read_reports(g);
+    each_post(g, p) dt_guard_post_read(p);
     reap(g);
 }
 
-static void send_orders(struct dt_guard *g);
+/* -- what is asked of it ---------------------------------------------------------------------- */
 
-static void on_reports(uv_poll_t *p, int status, int events)
-{
-    struct dt_guard *g = dt_container_of(p, struct dt_guard, reports);
-    if (status == 0)
-        read_reports(g);
-    if (events & UV_WRITABLE)
-        send_orders(g);
-}
-
-static void listen_to(struct dt_guard *g)
-{
-    int writable = g->unsent_count ? UV_WRITABLE : 0;
-    if (!g->silent)
-        uv_poll_start(&g->reports, UV_READABLE | UV_DISCONNECT | writable, on_reports);
-}
-
-/* -- orders ----------------------------------------------------------------------------------- */
-
-/* What the guard has no room for waits until it has: while it still forks it reads nothing, and who
- * waited for it here would not take what it tells, so that neither went on. */
-static void send_orders(struct dt_guard *g)
-{
-    int sent = 0;
-    while (sent < g->unsent_count &&
-           (send(g->sock, &g->unsent[sent], sizeof g->unsent[0], MSG_NOSIGNAL | MSG_DONTWAIT) > 0 ||
-            errno != EAGAIN))
-        sent++; /* also when it is dead, which on_child() hears of */
-    g->unsent_count -= sent;
-    memmove(g->unsent, g->unsent + sent, (size_t)g->unsent_count * sizeof g->unsent[0]);
-    listen_to(g);
-}
-
-/* An order that waits already is not given twice, as the kernel does with signals. */
 static void order(struct dt_guard *g, enum dt_guard_order_kind kind, int index, int signum)
 {
-    struct dt_guard_order o = {.kind = kind, .index = index, .signum = signum};
-    for (int i = 0; i < g->unsent_count; i++)
-        if (memcmp(&g->unsent[i], &o, sizeof o) == 0)
-            return;
-    if (g->silent || g->unsent_count == MOST_UNSENT)
-        return;
-    g->unsent[g->unsent_count++] = o;
-    send_orders(g);
-}
-
-pid_t dt_guard_pid(const struct dt_guard *g)
-{
-    return g->pid;
+    struct dt_guard_post *p;
+    each_post(g, p) dt_guard_post_order(p, kind, index, signum);
 }
 
 void dt_guard_signal(struct dt_guard *g, int index, int signum, bool leader_only)
 {
     order(g, leader_only ? DT_GUARD_LEADER : DT_GUARD_GROUP, index, signum);
+}
+
+void dt_guard_signal_rest(struct dt_guard *g, int index, int signum)
+{
+    order(g, DT_GUARD_REST, index, signum);
 }
 
 void dt_guard_signal_all(struct dt_guard *g, int signum)
@@ -224,88 +227,87 @@ void dt_guard_end(struct dt_guard *g)
     order(g, DT_GUARD_END, 0, 0);
 }
 
-/* -- beginning and end ------------------------------------------------------------------------ */
-
-/* Forks the guard with all signals blocked, so that none reaches a handler of ours in the child. */
-static pid_t fork_guard(const int pair[2], const struct dt_spawn *workers, pid_t *pids, int count,
-                        const struct dt_spawn_inherited *inherited)
+const char *dt_guard_describe(const struct dt_guard *g, char *out, size_t size)
 {
-    sigset_t all, before;
-    sigfillset(&all);
-    sigprocmask(SIG_SETMASK, &all, &before);
-    pid_t parent = getpid(), pid = fork();
-    if (pid == 0) {
-        if (getppid() != parent)
-            _exit(0);   /* dtrun is gone already, and nothing is started */
-        close(pair[0]); /* else dtrun's death would not be its end, and we could wait for room in it
-                         */
-        dt_guard_main(pair[1], workers, pids, count, inherited);
+    struct dt_guard_post *p;
+    size_t n = 0;
+    each_post(g, p)
+    {
+        size_t comma = n ? 2 : 0;
+        if (n + comma >= size || !dt_reap_describe(p->pid, out + n + comma, size - n - comma))
+            continue;
+        memcpy(out + n, ", ", comma);
+        n += strlen(out + n);
     }
-    int errnum = errno;
-    sigprocmask(SIG_SETMASK, &before, NULL);
-    errno = errnum;
+    return n ? out : NULL;
+}
+
+bool dt_guard_has_session(const struct dt_guard *g, pid_t session)
+{
+    struct dt_guard_post *p;
+    each_post(g, p) if (dt_reap_has_session(p->pid, session)) return true;
+    return false;
+}
+
+pid_t dt_guard_pid(const struct dt_guard *g, int index)
+{
+    struct dt_guard_post *p;
+    pid_t pid = 0;
+    each_post(g, p) if (p->charges[index].pid || p->charges[index].due) pid = p->pid;
     return pid;
 }
+
+/* -- beginning and end ------------------------------------------------------------------------ */
 
 static void guard_free(void *guard)
 {
     struct dt_guard *g = guard;
-    close(g->sock);
     free(g->strangers);
-    free(g->pids);
     free(g); /* the only free of a guard that was started */
 }
 
-static void watch(struct dt_guard *g, uv_loop_t *loop)
+int dt_guard_add(struct dt_guard *g, const struct dt_spawn *workers,
+                 const struct dt_spawn_inherited *inherited, struct dt_err *err)
 {
-    uv_poll_init(loop, &g->reports, g->sock);
-    uv_signal_init(loop, &g->child);
-    uv_timer_init(loop, &g->look);
-    g->reports.data = g->child.data = g->look.data = g;
-    listen_to(g);
-    uv_signal_start(&g->child, on_child, SIGCHLD);
+    struct dt_guard_post *p =
+        dt_guard_post_open(g->loop, workers, g->count, inherited, on_report, g, err);
+    if (!p)
+        return -1;
+    dt_ending_add(&g->ending);
+    dt_list_append(&g->posts, &p->in_guard);
+    return 0;
 }
 
 struct dt_guard *dt_guard_start(uv_loop_t *loop, const struct dt_spawn *workers, int count,
                                 const struct dt_spawn_inherited *inherited,
                                 const struct dt_guard_events *events, void *arg, struct dt_err *err)
 {
-    int pair[2];
     struct dt_guard *g = calloc(1, sizeof *g);
-    pid_t *pids = g ? calloc(2 * (size_t)count, sizeof *pids) : NULL;
-    if (!pids) {
-        free(g);
-        dt_err_set(err, DT_E_MEMORY, "no memory for %d workers", count);
+    if (!g) {
+        dt_err_set(err, DT_E_MEMORY, "no memory for a guard");
         return NULL;
     }
-    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0) {
-        dt_err_errno(err, DT_E_RUNTIME, errno, "cannot open a socket pair for the guard process");
-        free(pids);
-        free(g);
-        return NULL;
-    }
-    g->sock = pair[0];
-    g->pids = pids;
+    dt_list_init(&g->posts);
+    g->loop = loop;
     g->count = count;
     g->events = events;
     g->arg = arg;
     g->strangers = dt_reap_children(&g->stranger_count);
-    watch(g, loop); /* before the fork: its death could come at once */
-    g->pid = fork_guard(pair, workers, pids, count, inherited);
-    int errnum = errno;
-    close(pair[1]);
-    if (g->pid < 0) {
-        dt_fork_limits_err(err, errnum, "cannot fork the guard process");
-        dt_guard_close(g, NULL, NULL);
-        return NULL;
-    }
-    return g;
+    uv_signal_init(loop, &g->child);
+    uv_timer_init(loop, &g->look);
+    uv_signal_start(&g->child, on_child,
+                    SIGCHLD); /* before the fork: its death could come at once */
+    if (dt_guard_add(g, workers, inherited, err) == 0)
+        return g;
+    dt_guard_close(g, NULL, NULL);
+    return NULL;
 }
 
 void dt_guard_close(struct dt_guard *g, void (*on_closed)(void *arg), void *arg)
 {
+    struct dt_guard_post *p;
     dt_ending_begin(&g->ending, guard_free, g, on_closed, arg);
-    dt_ending_close(&g->ending, &g->reports);
+    each_post(g, p) dt_guard_post_close(p, on_post_closed, g);
     dt_ending_close(&g->ending, &g->child);
     dt_ending_close(&g->ending, &g->look);
 }

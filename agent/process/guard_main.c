@@ -93,6 +93,8 @@ static void spawn_all(struct guard *g, const struct dt_spawn *workers,
                       const struct dt_spawn_inherited *inherited)
 {
     for (int i = 0; i < g->count; i++) {
+        if (!workers[i].path)
+            continue;
         struct beginner b = {g, i, dt_clock_monotonic_ns()};
         g->pids[i] = dt_spawn_worker(&workers[i], inherited, begin, refuse, &b);
         if (g->pids[i] > 0) {
@@ -200,6 +202,11 @@ static void obey(struct guard *g, const struct dt_guard_order *o, const pid_t *g
         for (int i = 0; i < g->count; i++)
             if (means(g, o, i))
                 signal_leader(g, i, o->signum);
+        break;
+    case DT_GUARD_REST:
+        for (int i = 0; i < g->count; i++)
+            if (means(g, o, i) && groups[i] && !g->pids[i])
+                dt_reap_signal_session(groups[i], o->signum);
         break;
     case DT_GUARD_ALL:
         dt_reap_signal(0, o->signum);

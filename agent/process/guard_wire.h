@@ -8,7 +8,13 @@
 
 #include <stdint.h>
 
-enum dt_guard_order_kind { DT_GUARD_GROUP, DT_GUARD_LEADER, DT_GUARD_ALL, DT_GUARD_END };
+enum dt_guard_order_kind {
+    DT_GUARD_GROUP,
+    DT_GUARD_LEADER,
+    DT_GUARD_REST, /* of a worker that is over: its session */
+    DT_GUARD_ALL,
+    DT_GUARD_END,
+};
 
 struct dt_guard_order {
     enum dt_guard_order_kind kind;
@@ -25,7 +31,8 @@ struct dt_guard_report {
     int64_t at_ns;
 };
 
-/* The guard's own life, all signals blocked; PIDS has room for two per worker. */
+/* The guard's own life, all signals blocked; PIDS has room for two per worker. It starts those of
+ * WORKERS that have a path. */
 _Noreturn void dt_guard_main(int sock, const struct dt_spawn *workers, pid_t *pids, int count,
                              const struct dt_spawn_inherited *inherited);
 

@@ -94,6 +94,11 @@ struct tree {
     size_t stranger_count;
 };
 
+/* Which processes of a tree; 0: those of any. */
+struct kin {
+    pid_t group, session;
+};
+
 static bool is_stranger(const struct tree *t, pid_t pid)
 {
     for (size_t i = 0; i < t->stranger_count; i++)
@@ -132,13 +137,19 @@ static struct processes read_tree(struct tree t)
     return all;
 }
 
-static size_t signal_tree(struct tree t, pid_t group, int signum)
+static bool is_of(const struct process *p, struct kin kin)
+{
+    return (kin.group == 0 || p->group == kin.group) &&
+           (kin.session == 0 || p->session == kin.session);
+}
+
+static size_t signal_tree(struct tree t, struct kin kin, int signum)
 {
     struct processes all = read_tree(t);
     size_t count = 0;
     for (size_t i = 0; i < all.len; i++) {
         const struct process *p = &all.at[i];
-        if (!p->ours || (group != 0 && p->group != group))
+        if (!p->ours || !is_of(p, kin))
             continue;
         count += kill(p->pid, signum) == 0 || errno == EPERM; /* set-uid, and there */
         kill(p->pid, SIGCONT);
@@ -149,12 +160,17 @@ static size_t signal_tree(struct tree t, pid_t group, int signum)
 
 size_t dt_reap_signal(pid_t group, int signum)
 {
-    return signal_tree((struct tree){.root = getpid()}, group, signum);
+    return signal_tree((struct tree){.root = getpid()}, (struct kin){.group = group}, signum);
+}
+
+size_t dt_reap_signal_session(pid_t session, int signum)
+{
+    return signal_tree((struct tree){.root = getpid()}, (struct kin){.session = session}, signum);
 }
 
 size_t dt_reap_kill_but(const pid_t *strangers, size_t count)
 {
-    return signal_tree((struct tree){getpid(), strangers, count}, 0, SIGKILL);
+    return signal_tree((struct tree){getpid(), strangers, count}, (struct kin){0}, SIGKILL);
 }
 
 /* The kernel is asked first: hardly anybody has any, and the table is long. */

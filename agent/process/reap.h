@@ -22,6 +22,9 @@ enum dt_reaped dt_reap_next(pid_t *pid, int *status);
  * until there are no children. */
 size_t dt_reap_signal(pid_t group, int signum);
 
+/* The same to each descendant of that session. */
+size_t dt_reap_signal_session(pid_t session, int signum);
+
 /* Our children as they are now, to be freed; none is NULL and *COUNT 0, and so is no memory. */
 pid_t *dt_reap_children(size_t *count);
 

@@ -30,7 +30,7 @@ struct seen {
     struct dt_guard *guard;
     pid_t pids[MOST];
     int status[MOST];
-    int exited, refused, refused_errno;
+    int exited, refused, refused_errno, forgotten;
     enum dt_spawn_step refused_step;
     bool over;
     int out; /* what the workers print */
@@ -68,7 +68,14 @@ static void on_over(void *arg)
     uv_stop(&s->loop);
 }
 
-static const struct dt_guard_events events = {on_started, on_refused, on_exited, on_over};
+static void on_forgotten(void *arg, int i)
+{
+    (void)i;
+    ((struct seen *)arg)->forgotten++;
+}
+
+static const struct dt_guard_events events = {on_started, on_refused, on_forgotten, on_exited,
+                                              on_over};
 
 static const int *keeps; /* a descriptor for each worker; NULL: none */
 
@@ -309,7 +316,7 @@ TEST(it_is_not_over_before_daemons_of_a_worker_are_gone)
     CHECK(!s.over);
     CHECK_EQ(kill(left, 0), 0);
     snprintf(text, sizeof text, "%d (misbehave)", left);
-    CHECK(strstr(dt_reap_describe(dt_guard_pid(s.guard), (char[256]){0}, 256), text) != NULL);
+    CHECK(strstr(dt_guard_describe(s.guard, (char[256]){0}, 256), text) != NULL);
     CHECK(dt_reap_describe(left, (char[256]){0}, 256) == NULL);
     dt_guard_signal_all(s.guard, SIGTERM);
     finish(&s);
@@ -337,7 +344,7 @@ TEST(when_the_guard_is_killed_everything_below_it_ends_and_is_told)
     start(&s, MISBEHAVE, 2, actions);
     int left = open_pid(read_pid(&s));
     RUN_UNTIL(&s, s.pids[0] && s.pids[1]);
-    kill(dt_guard_pid(s.guard), SIGKILL);
+    kill(dt_guard_pid(s.guard, 0), SIGKILL);
     finish(&s);
     CHECK_EQ(s.exited, 2);
     CHECK_EQ(WTERMSIG(s.status[1]), SIGKILL);
@@ -366,11 +373,11 @@ TEST(a_guard_that_is_busy_holds_up_nobody_and_hears_the_last_order_too)
     static const char *const actions[1][4] = {{"hang"}};
     start(&s, MISBEHAVE, 1, actions);
     RUN_UNTIL(&s, s.pids[0]);
-    kill(dt_guard_pid(s.guard), SIGSTOP);
+    kill(dt_guard_pid(s.guard, 0), SIGSTOP);
     for (int i = 0; i < 2000; i++)
         dt_guard_signal(s.guard, -1, SIGWINCH, false);
     dt_guard_signal(s.guard, -1, SIGTERM, false);
-    kill(dt_guard_pid(s.guard), SIGCONT);
+    kill(dt_guard_pid(s.guard, 0), SIGCONT);
     finish(&s);
     CHECK_EQ(s.status[0], SIGTERM);
 }
@@ -383,7 +390,7 @@ TEST(a_sigterm_for_every_process_of_a_job_leaves_the_workers_their_time)
     start(&s, MISBEHAVE, 2, actions);
     CHECK_STR(line(&s, text), "up");
     RUN_UNTIL(&s, s.pids[1]);
-    kill(dt_guard_pid(s.guard), SIGTERM);
+    kill(dt_guard_pid(s.guard, 0), SIGTERM);
     dt_guard_signal(s.guard, 1, SIGTERM, false);
     RUN_UNTIL(&s, s.exited == 1); /* the guard has seen both */
     dt_guard_signal(s.guard, 0, SIGTERM, false);
@@ -404,7 +411,7 @@ static void run_beside_a_stranger(bool kill_guard)
     int child = open_pid(read_pid(&s));
     RUN_UNTIL(&s, s.pids[0]);
     if (kill_guard)
-        kill(dt_guard_pid(s.guard), SIGKILL);
+        kill(dt_guard_pid(s.guard, 0), SIGKILL);
     else
         dt_guard_end(s.guard);
     RUN_UNTIL(&s, s.over);
@@ -435,7 +442,7 @@ static void be_dtrun(int out)
     static const char *const actions[2][4] = {{"ignore:15", "pid", "daemon", "hang"},
                                               {"orphan", "child", "hang"}};
     start(&s, MISBEHAVE, 2, actions);
-    dprintf(out, "%d\n", dt_guard_pid(s.guard));
+    dprintf(out, "%d\n", dt_guard_pid(s.guard, 0));
     for (int i = 0; i < 4; i++)
         dprintf(out, "%s\n", line(&s, text));
     uv_run(&s.loop, UV_RUN_DEFAULT);
