@@ -105,12 +105,58 @@ void dt_pages_want_save(struct dt_pages *p)
         dt_page_want_save(p->pages[i].at);
 }
 
-void dt_pages_set_lease(struct dt_pages *p, dt_ms until)
+static int64_t ns_of(dt_ms until)
 {
     int64_t past = 1;
-    int64_t ns = until == DT_FOREVER ? 0 : until > 0 ? until * (1000000000 / DT_SECOND) : past;
+    return until == DT_FOREVER ? 0 : until > 0 ? until * (1000000000 / DT_SECOND) : past;
+}
+
+void dt_pages_set_lease(struct dt_pages *p, dt_ms until)
+{
     for (int i = 0; p && i < p->count; i++)
-        dt_page_set_lease(p->pages[i].at, ns);
+        dt_page_set_lease(p->pages[i].at, ns_of(until));
+}
+
+void dt_pages_let_stay(struct dt_pages *p)
+{
+    for (int i = 0; p && i < p->count; i++)
+        dt_page_let_stay(p->pages[i].at);
+}
+
+bool dt_pages_can_stay(const struct dt_pages *p, int local_rank)
+{
+    return p && dt_page_can_stay(p->pages[local_rank].at);
+}
+
+bool dt_pages_is_waiting(const struct dt_pages *p, int local_rank)
+{
+    return p && dt_page_is_waiting(p->pages[local_rank].at);
+}
+
+void dt_pages_give_world(struct dt_pages *p, int local_rank, const struct dt_page_world *world,
+                         dt_ms lease)
+{
+    dt_page_give_world(p->pages[local_rank].at, world, ns_of(lease));
+}
+
+/* The old one is kept where there is no memory for a new one: so each place has one to read. */
+void dt_pages_renew(struct dt_pages *p, int local_rank, dt_ms lease)
+{
+    struct page fresh = {0};
+    if (!p)
+        return;
+    if (make_page(&fresh) < 0) {
+        dt_warn("worker %d gets no progress page, so nothing is known of its steps: %s", local_rank,
+                strerror(errno));
+        if (fresh.fd > 0)
+            close(fresh.fd);
+        dt_page_init(p->pages[local_rank].at);
+        return;
+    }
+    munmap(p->pages[local_rank].at, DT_PAGE_SIZE);
+    p->pages[local_rank] = fresh;
+    dt_page_let_stay(fresh.at);
+    dt_page_set_lease(fresh.at, ns_of(lease));
 }
 
 bool dt_pages_read(const struct dt_pages *p, int local_rank, struct dt_page_told *out)

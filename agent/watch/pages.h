@@ -35,6 +35,18 @@ void dt_pages_want_save(struct dt_pages *p);
 /* Until UNTIL no later round can have begun beside them. 0: it may have; DT_FOREVER: it cannot. */
 void dt_pages_set_lease(struct dt_pages *p, dt_ms until);
 
+/* -- workers that outlive a round -- */
+
+/* They may, those that can. */
+void dt_pages_let_stay(struct dt_pages *p);
+bool dt_pages_can_stay(const struct dt_pages *p, int local_rank);
+bool dt_pages_is_waiting(const struct dt_pages *p, int local_rank);
+/* Of one that waits for it. */
+void dt_pages_give_world(struct dt_pages *p, int local_rank, const struct dt_page_world *world,
+                         dt_ms lease);
+/* A page for a worker that takes the place of one that is over; without memory it has none. */
+void dt_pages_renew(struct dt_pages *p, int local_rank, dt_ms lease);
+
 /* False: this one has not written anything. */
 bool dt_pages_read(const struct dt_pages *p, int local_rank, struct dt_page_told *out);
 /* Of its communicators; none without pages. */

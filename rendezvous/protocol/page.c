@@ -5,9 +5,13 @@
 
 #include "rendezvous/protocol/spec.h"
 
+#include <linux/futex.h>
 #include <math.h>
 #include <stddef.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
 
 static const char magic[8] = {'D', 'T', 'R', 'N', 'B', 'E', 'A', 'T'};
 
@@ -31,6 +35,12 @@ _Static_assert(offsetof(struct dt_page, comms_pid) == 192, "layout");
 _Static_assert(offsetof(struct dt_page, comms) == 256, "layout");
 _Static_assert(offsetof(struct dt_page, own_ns) == 3328, "layout");
 _Static_assert(offsetof(struct dt_page, data_ns) == 3336, "layout");
+_Static_assert(offsetof(struct dt_page, may_stay) == 32, "layout");
+_Static_assert(offsetof(struct dt_page, worlds_given) == 36, "layout");
+_Static_assert(offsetof(struct dt_page, can_stay) == 3344, "layout");
+_Static_assert(offsetof(struct dt_page, worlds_left) == 3348, "layout");
+_Static_assert(offsetof(struct dt_page, next) == 3392, "layout");
+_Static_assert(sizeof(struct dt_page_world) == 292, "layout");
 _Static_assert(sizeof(struct dt_page_comm) == 128, "layout");
 _Static_assert(offsetof(struct dt_page_comm, entered_ns) == 48, "layout");
 _Static_assert(offsetof(struct dt_page_comm, function) == 64, "layout");
@@ -119,4 +129,70 @@ void dt_page_read(const struct dt_page *page, struct dt_page_told *out)
     out->own_ns = read_time(&page->own_ns);
     out->data_ns = read_time(&page->data_ns);
     read_section(page->section, out->section);
+}
+
+/* -- workers that stay ------------------------------------------------------------------------ */
+
+static uint32_t load(const uint32_t *at)
+{
+    return __atomic_load_n(at, __ATOMIC_ACQUIRE);
+}
+
+static void store(uint32_t *at, uint32_t value)
+{
+    __atomic_store_n(at, value, __ATOMIC_RELEASE);
+}
+
+void dt_page_let_stay(struct dt_page *page)
+{
+    store(&page->may_stay, 1);
+}
+
+bool dt_page_may_stay(const struct dt_page *page)
+{
+    return load(&page->may_stay) == 1;
+}
+
+void dt_page_say_can_stay(struct dt_page *page, bool can)
+{
+    store(&page->can_stay, can);
+}
+
+bool dt_page_can_stay(const struct dt_page *page)
+{
+    return load(&page->can_stay) == 1;
+}
+
+void dt_page_say_left(struct dt_page *page)
+{
+    store(&page->worlds_left, load(&page->worlds_given) + 1);
+}
+
+bool dt_page_is_waiting(const struct dt_page *page)
+{
+    return load(&page->worlds_left) == load(&page->worlds_given) + 1;
+}
+
+void dt_page_give_world(struct dt_page *page, const struct dt_page_world *world, int64_t until_ns)
+{
+    page->next = *world;
+    store(&page->round_over, 0);
+    dt_page_set_lease(page, until_ns);
+    store(&page->worlds_given, load(&page->worlds_given) + 1);
+    syscall(SYS_futex, &page->worlds_given, FUTEX_WAKE, 1, NULL, NULL, 0);
+}
+
+bool dt_page_wait_world(const struct dt_page *page, int timeout, struct dt_page_world *out)
+{
+    struct timespec bound = {.tv_sec = timeout / 1000, .tv_nsec = timeout % 1000 * 1000000L};
+    uint32_t left = load(&page->worlds_left), given = load(&page->worlds_given);
+    if (given != left) {
+        syscall(SYS_futex, &page->worlds_given, FUTEX_WAIT, given, &bound, NULL, 0);
+        given = load(&page->worlds_given);
+    }
+    if (given != left)
+        return false;
+    *out = page->next;
+    out->master_addr[sizeof out->master_addr - 1] = '\0';
+    return true;
 }

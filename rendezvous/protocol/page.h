@@ -12,6 +12,8 @@
  *     20     4    checkpoints wanted             agent: counts what people asked for so far
  *     24     8    lease: CLOCK_MONOTONIC ns      agent: until then no later round can have begun;
  *                                                0: it sets no such limit
+ *     32     4    workers may stay: 1            agent: see below
+ *     36     4    worlds given here              agent: a futex, last of a world
  *     64     8    updates: grows with each       worker, last of an update
  *     72     8    step, -1: none yet             worker: steps done
  *     80     8    last step saved, -1            worker
@@ -26,16 +28,27 @@
  *     196    4    communicators without a place  plugin
  *     200    56   zero
  *     256    3072 24 communicators, see below    plugin
- *     3328   8    own time, ns             worker: so far, in steps that are done
- *     3336   8    of that, for its data      worker
- *     3344   ...  zero
+ *     3328   8    own time, ns                   worker: so far, in steps that are done
+ *     3336   8    of that, for its data          worker
+ *     3344   4    can stay: 1                    worker: see below
+ *     3348   4    worlds left                    worker
+ *     3352   40   zero
+ *     3392   292  the next world, see below      agent
+ *     3684   ...  zero
  *
  * Numbers are in the byte order of the machine, which both are on. The first
  * word stays what version 1 says, though a beat is a heartbeat now (messages.h).
  *
  * The plugin of NCCL (worker_runtime/telemetry/nccl_profiler) is in the same process as the
  * worker's own writer or in a child of it, and shares no byte with that one. An agent that is older
- * reads nothing from offset 192 on, or from 3328 on; a worker that is older leaves zero there. */
+ * reads nothing from offset 192 on, or from 3328 on; a worker that is older leaves zero there.
+ *
+ * A worker may outlive its round. It says that it can stay; when a peer is lost and the agent lets
+ * workers stay, it leaves its world, counts that (worlds left), and waits. The world of its
+ * environment is the first, so the worker waits while it has left one world more than the agent has
+ * given here. The agent writes the next world only then, which is why nobody reads a world that is
+ * half written: it clears the end of the round, counts (worlds given), and wakes the worker. An
+ * older agent lets nobody stay, and an older worker never can. */
 #ifndef DT_RENDEZVOUS_PROTOCOL_PAGE_H
 #define DT_RENDEZVOUS_PROTOCOL_PAGE_H
 
@@ -77,11 +90,20 @@ struct dt_page_comm {
     char name[DT_PAGE_COMM_NAME];
 };
 
+#define DT_PAGE_ADDR 256
+
+/* A worker's place in a world that it did not find in its environment. */
+struct dt_page_world {
+    int32_t rank, size, local_rank, local_size, group, groups, restarts, round, master_port;
+    char master_addr[DT_PAGE_ADDR]; /* NUL-terminated */
+};
+
 struct dt_page {
     char magic[8];
     uint32_t version, size, round_over, saves_wanted;
     int64_t lease_ns;
-    char agent_rest[32];
+    uint32_t may_stay, worlds_given;
+    char agent_rest[24];
     uint64_t updates;
     int64_t step, saved, steps, updated_ns;
     double loss, tokens_per_s, utilisation;
@@ -92,7 +114,10 @@ struct dt_page {
     char comms_rest[56];
     struct dt_page_comm comms[DT_PAGE_COMMS];
     int64_t own_ns, data_ns;
-    char rest[752];
+    uint32_t can_stay, worlds_left;
+    char stay_rest[40];
+    struct dt_page_world next;
+    char rest[412];
 };
 
 /* What the worker told, of which the agent makes the facts of its heartbeats (messages.h); -1
@@ -112,11 +137,24 @@ void dt_page_end_round(struct dt_page *page);
 void dt_page_want_save(struct dt_page *page);
 /* UNTIL_NS: 0 for no limit; a time that is past for no lease. */
 void dt_page_set_lease(struct dt_page *page, int64_t until_ns);
+/* This worker may stay when its round is over, if it can. */
+void dt_page_let_stay(struct dt_page *page);
+bool dt_page_can_stay(const struct dt_page *page);
+bool dt_page_is_waiting(const struct dt_page *page);
+/* The next world of a worker that waits for it, under a lease as above. */
+void dt_page_give_world(struct dt_page *page, const struct dt_page_world *world, int64_t until_ns);
 /* Values beyond reason (negative steps, a save of the future, NaN, control characters) are read as
  * not told. */
 void dt_page_read(const struct dt_page *page, struct dt_page_told *out);
 
 /* The worker's: whether this is one, of a version that we know. */
 bool dt_page_is_valid(const struct dt_page *page);
+bool dt_page_may_stay(const struct dt_page *page);
+void dt_page_say_can_stay(struct dt_page *page, bool can);
+/* This worker has left its world, and waits for the next. */
+void dt_page_say_left(struct dt_page *page);
+/* Waits up to TIMEOUT ms for the next world of a worker that waits for it. False: it has not come.
+ */
+bool dt_page_wait_world(const struct dt_page *page, int timeout, struct dt_page_world *out);
 
 #endif

@@ -215,3 +215,42 @@ TEST(without_pages_nothing_is_known)
     dt_pages_close_fds(p);
     dt_pages_destroy(p);
 }
+
+TEST(a_worker_that_waits_gets_a_world_and_one_that_is_over_a_new_page)
+{
+    struct dt_pages *p = dt_pages_create(2);
+    struct dt_page *one = map(p, 1), *zero = map(p, 0);
+    const struct dt_page_world next = {.rank = 5, .size = 6, .master_addr = "node0"};
+    CHECK(!dt_pages_can_stay(p, 1) && !dt_page_may_stay(one));
+    dt_pages_let_stay(p);
+    CHECK(dt_page_may_stay(one) && dt_page_may_stay(zero));
+    dt_page_say_can_stay(one, true);
+    dt_page_say_left(one);
+    CHECK(dt_pages_can_stay(p, 1) && dt_pages_is_waiting(p, 1));
+    CHECK(!dt_pages_can_stay(p, 0) && !dt_pages_is_waiting(p, 0));
+    dt_pages_end_round(p);
+    dt_pages_give_world(p, 1, &next, 12);
+    CHECK(!dt_pages_is_waiting(p, 1));
+    CHECK_EQ(one->next.rank, 5);
+    CHECK_EQ(one->round_over, 0);
+    CHECK_EQ(one->lease_ns, 12000000);
+    zero->step = 7;
+    zero->updates = 1;
+    dt_pages_close_fds(p);
+    dt_pages_renew(p, 0, DT_FOREVER);
+    CHECK(dt_pages_fd(p, 0) > 2 && dt_pages_fd(p, 1) == 0);
+    CHECK_EQ(dt_pages_step(p), -1);
+    unmap(zero);
+    zero = map(p, 0);
+    CHECK(dt_page_may_stay(zero) && !dt_page_can_stay(zero) && zero->round_over == 0);
+    unmap(zero);
+    unmap(one);
+    dt_pages_destroy(p);
+}
+
+TEST(without_pages_nobody_stays)
+{
+    dt_pages_let_stay(NULL);
+    dt_pages_renew(NULL, 0, 0);
+    CHECK(!dt_pages_can_stay(NULL, 0) && !dt_pages_is_waiting(NULL, 0));
+}

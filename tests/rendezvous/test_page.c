@@ -3,6 +3,10 @@
 #include "tests/lib/check.h"
 
 #include <math.h>
+#include <sched.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 static struct dt_page_told read_of(const struct dt_page *page)
 {
@@ -188,4 +192,86 @@ TEST(random_bytes_are_survived)
         for (const char *c = b.section; *c; c++)
             CHECK(*c >= ' ' && *c <= '~');
     }
+}
+
+/* -- workers that stay ------------------------------------------------------------------------ */
+
+static const struct dt_page_world second = {.rank = 3,
+                                            .size = 4,
+                                            .local_rank = 1,
+                                            .local_size = 2,
+                                            .group = 1,
+                                            .groups = 2,
+                                            .restarts = 1,
+                                            .round = 7,
+                                            .master_port = 29500,
+                                            .master_addr = "node0"};
+
+TEST(nobody_stays_with_an_agent_or_a_worker_that_does_not_know_how)
+{
+    struct dt_page page;
+    dt_page_init(&page);
+    CHECK(!dt_page_may_stay(&page) && !dt_page_can_stay(&page) && !dt_page_is_waiting(&page));
+    dt_page_let_stay(&page);
+    CHECK(dt_page_may_stay(&page) && !dt_page_can_stay(&page));
+    dt_page_say_can_stay(&page, true);
+    CHECK(dt_page_can_stay(&page) && !dt_page_is_waiting(&page));
+    dt_page_say_can_stay(&page, false);
+    CHECK(!dt_page_can_stay(&page));
+}
+
+TEST(a_worker_that_has_left_its_world_gets_the_next)
+{
+    struct dt_page page;
+    struct dt_page_world got;
+    dt_page_init(&page);
+    for (int turn = 0; turn < 3; turn++) {
+        CHECK_ROW("turn %d", turn);
+        dt_page_end_round(&page);
+        CHECK(!dt_page_is_waiting(&page));
+        dt_page_say_left(&page);
+        CHECK(dt_page_is_waiting(&page));
+        CHECK(!dt_page_wait_world(&page, 1, &got));
+        dt_page_give_world(&page, &second, 12);
+        CHECK(!dt_page_is_waiting(&page));
+        CHECK_EQ(page.round_over, 0);
+        CHECK_EQ(page.lease_ns, 12);
+        CHECK(dt_page_wait_world(&page, 1, &got));
+        CHECK_EQ(memcmp(&got, &second, sizeof got), 0);
+    }
+}
+
+TEST(the_address_of_a_world_ends)
+{
+    struct dt_page page;
+    struct dt_page_world bad = second, got;
+    memset(bad.master_addr, 'x', sizeof bad.master_addr);
+    dt_page_init(&page);
+    dt_page_say_left(&page);
+    dt_page_give_world(&page, &bad, 0);
+    CHECK(dt_page_wait_world(&page, 1, &got));
+    CHECK_EQ(strlen(got.master_addr), DT_PAGE_ADDR - 1);
+}
+
+/* The worker is another process: nobody but the futex wakes it, and if that does not, the time that
+ * it would wait is longer than a test may take. */
+TEST(a_worker_that_waits_is_woken_by_its_next_world)
+{
+    struct dt_page *page =
+        mmap(NULL, sizeof *page, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    int status;
+    CHECK(page != MAP_FAILED);
+    dt_page_init(page);
+    pid_t worker = fork();
+    if (worker == 0) {
+        struct dt_page_world got;
+        dt_page_say_left(page);
+        _exit(dt_page_wait_world(page, 3600 * 1000, &got) ? got.rank : 99);
+    }
+    while (!dt_page_is_waiting(page))
+        sched_yield();
+    dt_page_give_world(page, &second, 0);
+    CHECK_EQ(waitpid(worker, &status, 0), worker);
+    CHECK_EQ(status, W_EXITCODE(second.rank, 0));
+    munmap(page, sizeof *page);
 }
