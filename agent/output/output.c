@@ -34,7 +34,10 @@ struct place {
     struct dt_worker_stream *stream;
     int worker_end; /* -1: the caller has been through with it, or it is the other's */
     int file;       /* of one that has its file itself: for the tail; else -1 */
+    off_t began;    /* of that file: what is before is of a worker before this one */
     bool shared;    /* stderr is one stream with stdout */
+    bool again;     /* it was opened in this attempt before, so its file goes on */
+    bool drains;
 };
 
 struct dt_output {
@@ -51,6 +54,7 @@ struct dt_output {
     struct place *places;    /* two for each local rank */
     struct dt_ending ending; /* of handles and streams */
     bool started, draining;
+    bool some_drain;    /* those places that drain are waited for, and others go on */
     bool told_of_pipes; /* that stand for terminals which could not be had */
     void (*on_drained)(void *arg);
     void *drained_arg;
@@ -70,7 +74,9 @@ static size_t place_count(const struct dt_output *o)
 static bool everything_is_out(struct dt_output *o)
 {
     bool out = true;
-    each_stream(o, p) out &= dt_worker_stream_is_finished(p->stream);
+    each_stream(o, p) out &= !p->drains || dt_worker_stream_is_finished(p->stream);
+    if (o->some_drain)
+        return out;
     for (int i = 0; out && i < 2; i++) {
         if (o->console[i])
             dt_console_show_held(o->console[i], DT_FOREVER);
@@ -158,14 +164,18 @@ static void close_fd(int *fd)
     *fd = -1;
 }
 
+static void close_place(struct place *p)
+{
+    dt_worker_stream_close(p->stream);
+    close_fd(&p->worker_end);
+    close_fd(&p->file);
+    *p = (struct place){.worker_end = -1, .file = -1};
+}
+
 static void end_attempt(struct dt_output *o)
 {
-    for (struct place *p = o->places; p < o->places + place_count(o); p++) {
-        dt_worker_stream_close(p->stream);
-        close_fd(&p->worker_end);
-        close_fd(&p->file);
-        *p = (struct place){.worker_end = -1, .file = -1};
-    }
+    for (struct place *p = o->places; p < o->places + place_count(o); p++)
+        close_place(p);
     for (int i = 0; i < 2; i++) {
         dt_filter_close(o->filter[i]);
         o->filter[i] = NULL;
@@ -237,6 +247,27 @@ int dt_output_begin(struct dt_output *o, const char *attempt_dir, int first_rank
     return open_filter(o, 0, err) < 0 || open_filter(o, 1, err) < 0 ? -1 : 0;
 }
 
+static int rename_stream(const struct dt_output *o, size_t i, struct dt_err *err)
+{
+    char *prefix = dt_prefix_one(o->plan, (int)(i / 2), o->first_rank);
+    if (!prefix)
+        return dt_err_set(err, DT_E_MEMORY, "no memory for names of a worker's output");
+    dt_worker_stream_rename(o->places[i].stream, prefix);
+    return 0;
+}
+
+int dt_output_go_on(struct dt_output *o, int first_rank, struct dt_err *err)
+{
+    o->first_rank = first_rank;
+    for (size_t i = 0; i < place_count(o); i++) {
+        unsigned stream = stream_bits[i % 2];
+        bool teed = dt_way_of(o->plan, o->attempt_dir, (int)(i / 2), stream) == DT_WAY_TEED;
+        if (o->places[i].stream && teed && rename_stream(o, i, err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
 static char *on_collapse_prefix(void *arg, const int *local_ranks, size_t count)
 {
     struct dt_output *o = arg;
@@ -288,6 +319,11 @@ static int open_file(const char *path, int flags, struct dt_err *err)
     return fd;
 }
 
+static int begins(const struct place *p)
+{
+    return p->again ? 0 : O_TRUNC;
+}
+
 static char *path_of(const struct dt_output *o, int local_rank, int i)
 {
     char *path;
@@ -301,9 +337,10 @@ static int give_file(struct dt_output *o, int local_rank, int i, struct place *p
     char *path = path_of(o, local_rank, i);
     if (!path)
         return dt_err_set(err, DT_E_MEMORY, "no memory for a file name");
-    p->worker_end = open_file(path, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND, err);
+    p->worker_end = open_file(path, O_WRONLY | O_CREAT | O_APPEND | begins(p), err);
     if (p->worker_end >= 0)
         p->file = open_file(path, O_RDONLY, err);
+    p->began = lseek(p->file, 0, SEEK_END);
     free(path);
     return p->file < 0 ? -1 : 0;
 }
@@ -335,7 +372,7 @@ static int open_ends(struct dt_output *o, int like, int ends[2], struct dt_err *
 }
 
 /* SETUP owns what it has so far, also on failure. */
-static int fill_setup(struct dt_output *o, int local_rank, int i,
+static int fill_setup(struct dt_output *o, int local_rank, int i, const struct place *p,
                       struct dt_worker_stream_setup *setup, struct dt_err *err)
 {
     const struct dt_plan *plan = o->plan;
@@ -349,7 +386,7 @@ static int fill_setup(struct dt_output *o, int local_rank, int i,
     setup->file_name = path_of(o, local_rank, i);
     if (!setup->prefix || !setup->file_name)
         return dt_err_set(err, DT_E_MEMORY, "no memory for names of a worker's output");
-    setup->file = open_file(setup->file_name, O_RDWR | O_CREAT | O_TRUNC | O_APPEND, err);
+    setup->file = open_file(setup->file_name, O_RDWR | O_CREAT | O_APPEND | begins(p), err);
     return setup->file < 0 ? -1 : 0;
 }
 
@@ -363,7 +400,7 @@ static int give_pipe(struct dt_output *o, int local_rank, int i, struct place *p
                                            .on_closed = on_stream_closed,
                                            .arg = o};
     int ends[2] = {-1, -1};
-    if (fill_setup(o, local_rank, i, &setup, err) == 0 &&
+    if (fill_setup(o, local_rank, i, p, &setup, err) == 0 &&
         open_ends(o, setup.file < 0 && setup.console ? o->console_fd[i] : -1, ends, err) == 0) {
         setup.fd = ends[0];
         p->worker_end = ends[1];
@@ -383,6 +420,11 @@ int dt_output_open(struct dt_output *o, int local_rank, int fds[2], struct dt_er
 {
     struct place *places = &o->places[2 * local_rank];
     fds[0] = fds[1] = -1;
+    for (int i = 0; i < 2; i++) {
+        bool again = places[i].again;
+        close_place(&places[i]);
+        places[i].again = again;
+    }
     places[1].shared = dt_way_shared(o->plan, o->attempt_dir, local_rank, o->one_console);
     for (int i = 0; i < 2; i++) {
         enum dt_way way = dt_way_of(o->plan, o->attempt_dir, local_rank, stream_bits[i]);
@@ -391,6 +433,7 @@ int dt_output_open(struct dt_output *o, int local_rank, int fds[2], struct dt_er
         int rc = (way == DT_WAY_FILE ? give_file : give_pipe)(o, local_rank, i, &places[i], err);
         if (rc < 0)
             return dt_err_wrap(err, "%s", stream_names[i]);
+        places[i].again = true;
     }
     fds[0] = places[0].worker_end;
     fds[1] = places[1].shared ? fds[0] : places[1].worker_end;
@@ -412,13 +455,32 @@ void dt_output_resize(struct dt_output *o)
             dt_pty_resize(dt_worker_stream_fd(o->places[i].stream), o->console_fd[i % 2]);
 }
 
+static void drain(struct place *p)
+{
+    p->drains = true;
+    dt_worker_stream_drain(p->stream);
+}
+
 void dt_output_drain(struct dt_output *o, void (*on_drained)(void *arg), void *arg)
 {
     o->on_drained = on_drained;
     o->drained_arg = arg;
     o->draining = true;
-    each_stream(o, p) dt_worker_stream_drain(p->stream);
+    o->some_drain = false;
+    each_stream(o, p) drain(p);
     dt_output_started(o);
+}
+
+void dt_output_drain_one(struct dt_output *o, int local_rank, void (*on_drained)(void *arg),
+                         void *arg)
+{
+    o->on_drained = on_drained;
+    o->drained_arg = arg;
+    o->draining = o->some_drain = true;
+    for (int i = 0; i < 2; i++)
+        if (o->places[2 * local_rank + i].stream)
+            drain(&o->places[2 * local_rank + i]);
+    uv_async_send(&o->wake);
 }
 
 void dt_output_give_up(struct dt_output *o)
@@ -431,10 +493,10 @@ void dt_output_give_up(struct dt_output *o)
 
 /* -- tails ------------------------------------------------------------------------------------ */
 
-static void tail_of_file(int fd, struct dt_buf *out)
+static void tail_of_file(int fd, off_t began, struct dt_buf *out)
 {
     off_t end = lseek(fd, 0, SEEK_END);
-    off_t at = end > (off_t)DT_OUTPUT_TAIL ? end - (off_t)DT_OUTPUT_TAIL : 0;
+    off_t at = end - began > (off_t)DT_OUTPUT_TAIL ? end - (off_t)DT_OUTPUT_TAIL : began;
     while (at < end) {
         uint8_t *to = dt_buf_room(out, (size_t)(end - at));
         ssize_t n = to ? pread(fd, to, (size_t)(end - at), at) : 0;
@@ -453,5 +515,5 @@ void dt_output_tail(const struct dt_output *o, int local_rank, unsigned stream, 
     if (p->stream)
         dt_worker_stream_tail(p->stream, out);
     else if (p->file >= 0)
-        tail_of_file(p->file, out);
+        tail_of_file(p->file, p->began, out);
 }

@@ -30,7 +30,11 @@ struct dt_output *dt_output_create(uv_loop_t *loop, const struct dt_plan *plan,
 int dt_output_begin(struct dt_output *o, const char *attempt_dir, int first_rank,
                     struct dt_err *err);
 
-/* Makes the streams of one worker. FDS: what becomes its descriptors 1 and 2, -1 where it is to
+/* The next round of workers that go on: FIRST_RANK is the rank of local rank 0 now. */
+int dt_output_go_on(struct dt_output *o, int first_rank, struct dt_err *err);
+
+/* Makes the streams of one worker, or again those of one that takes the place of one that is over:
+ * its files go on. FDS: what becomes its descriptors 1 and 2, -1 where it is to
  * inherit ours, the same number twice where both are one stream; they stay open until
  * dt_output_started(). After a failure there is no going on but dt_output_begin() or the close. */
 int dt_output_open(struct dt_output *o, int local_rank, int fds[2], struct dt_err *err);
@@ -43,8 +47,13 @@ void dt_output_resize(struct dt_output *o);
 
 /* All workers and what they started are gone: takes what is still in the pipes, without waiting for
  * whoever else may hold them open, writes unfinished lines, and calls ON_DRAINED from the loop when
- * everything is in its file and on the console. One at a time. */
+ * everything is in its file and on the console. It takes the place of any that is under way. */
 void dt_output_drain(struct dt_output *o, void (*on_drained)(void *arg), void *arg);
+
+/* The same for a worker that is over while others go on: what it printed is to be in its file and
+ * given to the console. Told again of another one, ON_DRAINED waits for both. */
+void dt_output_drain_one(struct dt_output *o, int local_rank, void (*on_drained)(void *arg),
+                         void *arg);
 
 /* Waits no longer for whoever reads our stdout and stderr: what they have not taken is not shown.
  * Files get everything. */

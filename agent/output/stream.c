@@ -33,8 +33,9 @@ struct dt_worker_stream {
     struct dt_lines filter_lines;
     dt_ms unfinished_since; /* of the line that the speaker holds; DT_FOREVER: none */
     uint8_t *slice;         /* read back from the file; NULL until needed */
-    /* Counted in bytes of the file, or of what would be in it: filed, shown <= received. The ring
-     * has those from received - RING on. */
+    uint64_t file_began;    /* with so many bytes, of a worker before this one */
+    /* Counted in bytes of the file from there on, or of what would be in it: filed, shown <=
+     * received. The ring has those from received - RING on. */
     uint64_t received, filed, shown;
     uint8_t ring[RING];
 };
@@ -130,7 +131,8 @@ static void read_back(struct dt_worker_stream *s)
         return;
     }
     uv_buf_t buf = uv_buf_init((char *)s->slice, (unsigned)least(SLICE, s->filed - s->shown));
-    int rc = uv_fs_read(s->loop, &s->read, s->is.file, &buf, 1, (int64_t)s->shown, on_read_back);
+    int64_t at = (int64_t)(s->file_began + s->shown);
+    int rc = uv_fs_read(s->loop, &s->read, s->is.file, &buf, 1, at, on_read_back);
     s->reading = rc == 0;
     if (rc < 0)
         take_back(s, rc);
@@ -347,10 +349,19 @@ struct dt_worker_stream *dt_worker_stream_open(uv_loop_t *loop,
     s->loop = loop;
     s->is = *setup;
     s->filing = setup->file >= 0;
+    off_t end = s->filing ? lseek(setup->file, 0, SEEK_END) : 0;
+    s->file_began = end > 0 ? (uint64_t)end : 0;
     s->drain_left = MOST_DRAINED;
     s->unfinished_since = DT_FOREVER;
     s->speaker = (struct dt_speaker){.prefix = s->is.prefix, .local_rank = s->is.local_rank};
     return s;
+}
+
+void dt_worker_stream_rename(struct dt_worker_stream *s, char *prefix)
+{
+    free(s->is.prefix);
+    s->is.prefix = prefix;
+    s->speaker.prefix = prefix;
 }
 
 void dt_worker_stream_drain(struct dt_worker_stream *s)

@@ -40,6 +40,10 @@ struct dt_worker_stream *dt_worker_stream_open(uv_loop_t *loop,
                                                const struct dt_worker_stream_setup *setup,
                                                struct dt_err *err);
 
+/* PREFIX, allocated, becomes the stream's: of lines from the next one on. Not for a stream whose
+ * bytes are passed on unchanged. */
+void dt_worker_stream_rename(struct dt_worker_stream *s, char *prefix);
+
 /* Takes, files and shows what it can now. To be called when there is room again. */
 void dt_worker_stream_pump(struct dt_worker_stream *s);
 
