@@ -41,7 +41,7 @@ worker_runtime/coll/wire: worker_runtime/coll
 worker_runtime/coll/host: worker_runtime/coll
 worker_runtime/coll/hosts: worker_runtime/coll/host worker_runtime/coll/wire
 worker_runtime/device: worker_runtime/coll/host worker_runtime/ops
-worker_runtime: worker_runtime/device rendezvous/protocol base/upload
+worker_runtime: worker_runtime/device worker_runtime/telemetry rendezvous/protocol base/upload
 worker_runtime/zero: worker_runtime
 worker_runtime/model: worker_runtime/zero
 worker_runtime/config: worker_runtime/model worker_runtime/optim

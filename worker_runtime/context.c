@@ -4,7 +4,9 @@
 #include "worker_runtime/coll/backend.h"
 #include "worker_runtime/device/card.h"
 #include "worker_runtime/job_env.h"
+#include "worker_runtime/next_world.h"
 #include "worker_runtime/store_meeting.h"
+#include "worker_runtime/telemetry/page_map.h"
 
 #include <dtrun/page.h>
 #include <stdlib.h>
@@ -14,6 +16,8 @@
 
 struct dt_context {
     struct dt_job_env env;
+    dt_ms start_timeout, coll_timeout;
+    bool can_stay;
     struct dt_store_meeting *meeting; /* NULL when the world is one, */
     struct dt_meeting nobody;         /* which uses this */
     struct dt_device *device;
@@ -52,15 +56,15 @@ static int open_group(struct dt_context *c, struct dt_meeting *m,
 }
 
 /* The time for all to be there is one: for the store to answer, and for the others to come. */
-static int meet(struct dt_context *c, dt_ms start_timeout, dt_ms coll_timeout, struct dt_err *err)
+static int meet(struct dt_context *c, struct dt_err *err)
 {
-    dt_ms deadline = dt_clock_after(dt_clock_monotonic(), start_timeout);
+    dt_ms deadline = dt_clock_after(dt_clock_monotonic(), c->start_timeout);
     if (c->env.world == 1) {
         struct dt_coll_member me = {.world_rank = 0, .host = 0, .pid = getpid()};
         c->nobody = (struct dt_meeting){set_nothing, get_nothing};
-        return open_group(c, &c->nobody, &me, coll_timeout, err);
+        return open_group(c, &c->nobody, &me, c->coll_timeout, err);
     }
-    c->meeting = dt_store_meeting_open(&c->env, start_timeout, err);
+    c->meeting = dt_store_meeting_open(&c->env, c->start_timeout, err);
     if (!c->meeting)
         return -1;
     dt_ms left = deadline - dt_clock_monotonic();
@@ -68,7 +72,7 @@ static int meet(struct dt_context *c, dt_ms start_timeout, dt_ms coll_timeout, s
         dt_store_meeting_members(c->meeting, &c->env, left > 0 ? left : 1, err);
     if (!members)
         return -1;
-    int rc = open_group(c, dt_store_meeting_base(c->meeting), members, coll_timeout, err);
+    int rc = open_group(c, dt_store_meeting_base(c->meeting), members, c->coll_timeout, err);
     free(members);
     return rc;
 }
@@ -90,6 +94,16 @@ static int compare_devices(struct dt_context *c, struct dt_err *err)
     return rc;
 }
 
+/* Only from here on a lost peer is noticed by itself: who still waits for others to come cannot
+ * stay, since nobody tells it that they will not. */
+static int enter_world(struct dt_context *c, struct dt_err *err)
+{
+    if (meet(c, err) < 0 || compare_devices(c, err) < 0)
+        return -1;
+    dt_page_say_can_stay(dt_page_of(c->page), c->can_stay);
+    return 0;
+}
+
 static bool round_over(void *arg)
 {
     return dt_page_round_over(arg);
@@ -107,6 +121,9 @@ struct dt_context *dt_context_open(const struct dt_context_options *options, str
     if (dt_job_env_read(&c->env, err) < 0 ||
         dt_job_env_threads(o->threads, c->env.local_world, &threads, err) < 0)
         goto fail;
+    c->start_timeout = o->start_timeout_ms > 0 ? o->start_timeout_ms : TEN_MINUTES;
+    c->coll_timeout = o->coll_timeout_ms > 0 ? o->coll_timeout_ms : TEN_MINUTES;
+    c->can_stay = o->can_stay;
     c->page = dt_page_open(err);
     if (!c->page)
         goto fail;
@@ -121,11 +138,7 @@ struct dt_context *dt_context_open(const struct dt_context_options *options, str
                                   .round_over = round_over,
                                   .round_over_arg = c->page};
     c->device = dt_device_open(&wish, err);
-    if (!c->device)
-        goto fail;
-    if (meet(c, o->start_timeout_ms > 0 ? o->start_timeout_ms : TEN_MINUTES,
-             o->coll_timeout_ms > 0 ? o->coll_timeout_ms : TEN_MINUTES, err) < 0 ||
-        compare_devices(c, err) < 0)
+    if (!c->device || enter_world(c, err) < 0)
         goto fail;
     return c;
 fail:
@@ -133,10 +146,39 @@ fail:
     return NULL;
 }
 
+static void leave_world(struct dt_context *c)
+{
+    if (c->coll)
+        dt_coll_destroy(c->coll);
+    c->coll = NULL;
+    dt_store_meeting_close(c->meeting);
+    c->meeting = NULL;
+}
+
+bool dt_context_may_reenter(const struct dt_context *c, const struct dt_err *why)
+{
+    const struct dt_page *page = dt_page_of(c->page);
+    bool of_another = why->code == DT_E_DISCONNECTED || why->code == DT_E_ELSEWHERE ||
+                      (why->code == DT_E_TIMEOUT && dt_page_round_over(c->page));
+    return c->can_stay && of_another && dt_page_may_stay(page);
+}
+
+int dt_context_reenter(struct dt_context *c, struct dt_err *err)
+{
+    struct dt_page_world next;
+    leave_world(c);
+    if (dt_next_world_wait(c->page, &next, err) < 0 || dt_job_env_enter(&next, err) < 0 ||
+        dt_job_env_read(&c->env, err) < 0)
+        return -1;
+    return enter_world(c, err);
+}
+
 void dt_context_close(struct dt_context *c)
 {
     if (!c)
         return;
+    if (c->page)
+        dt_page_say_can_stay(dt_page_of(c->page), false);
     if (c->coll)
         dt_coll_destroy(c->coll);
     if (c->device)

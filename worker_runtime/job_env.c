@@ -175,6 +175,32 @@ int dt_job_env_read(struct dt_job_env *e, struct dt_err *err)
     return e->world > 1 ? read_store(e, err) : 0;
 }
 
+int dt_job_env_enter(const struct dt_page_world *w, struct dt_err *err)
+{
+    const struct {
+        const char *name;
+        int value;
+    } numbers[] = {
+        {"RANK", w->rank},
+        {"WORLD_SIZE", w->size},
+        {"LOCAL_RANK", w->local_rank},
+        {"LOCAL_WORLD_SIZE", w->local_size},
+        {"GROUP_RANK", w->group},
+        {"GROUP_WORLD_SIZE", w->groups},
+        {"MASTER_PORT", w->master_port},
+        {"TORCHELASTIC_RESTART_COUNT", w->restarts},
+        {"DTRUN_RESTART_COUNT", w->restarts},
+        {"DTRUN_ROUND", w->round},
+    };
+    char text[16];
+    int rc = setenv("MASTER_ADDR", w->master_addr, 1);
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        snprintf(text, sizeof text, "%d", numbers[i].value);
+        rc |= setenv(numbers[i].name, text, 1);
+    }
+    return rc ? dt_err_set(err, DT_E_MEMORY, "no memory for the environment of the next world") : 0;
+}
+
 int dt_job_env_threads(int asked, int local_world, int *threads, struct dt_err *err)
 {
     const char *omp = value_of("OMP_NUM_THREADS");

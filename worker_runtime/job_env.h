@@ -5,6 +5,7 @@
 #define DT_WORKER_RUNTIME_JOB_ENV_H
 
 #include "base/err.h"
+#include "rendezvous/protocol/page.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -23,6 +24,10 @@ struct dt_job_env {
 };
 
 int dt_job_env_read(struct dt_job_env *e, struct dt_err *err);
+
+/* Puts a next world in the place of the one in the environment, so that whoever reads that sees
+ * what a new process would; then dt_job_env_read() has it. No other thread may look meanwhile. */
+int dt_job_env_enter(const struct dt_page_world *w, struct dt_err *err);
 
 /* Threads for computing: ASKED if more than 0, else OMP_NUM_THREADS, else the processors this
  * process may use divided by LOCAL_WORLD, at least one. */

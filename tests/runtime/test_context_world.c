@@ -4,10 +4,14 @@
 #include "tests/lib/daemon.h"
 #include "tests/runtime/ranks.h"
 
+#include "rendezvous/protocol/page.h"
 #include "rendezvous/protocol/sync_client.h"
+#include "worker_runtime/inside.h"
 
 #include <dtrun/coll.h>
 #include <dtrun/context.h>
+#include <sched.h>
+#include <unistd.h>
 
 #define LONG (60 * DT_SECOND) /* only a hang takes it */
 #define SHORT (5 * DT_SECOND) /* where its end is what is waited for, and others come before */
@@ -15,6 +19,9 @@
 struct place {
     int rank, world, group, groups;
 };
+
+static const char *const place_names[] = {"RANK",       "WORLD_SIZE",       "LOCAL_RANK",
+                                          "GROUP_RANK", "LOCAL_WORLD_SIZE", "GROUP_WORLD_SIZE"};
 
 struct story {
     uint16_t port;
@@ -200,4 +207,127 @@ TEST(a_store_that_is_not_there_is_named)
     static const struct place places[] = {{0, 2, 0, 2}};
     struct story s = {.port = 1, .places = places};
     ranks_run(1, finds_nothing, &s);
+}
+
+/* -- the next world --------------------------------------------------------------------------- */
+
+/* As an agent does for one worker; the page's number is in the environment from here on. */
+static struct dt_page *make_page(void)
+{
+    int fd = memfd_create("page", 0);
+    CHECK(fd >= 0 && ftruncate(fd, DT_PAGE_SIZE) == 0);
+    struct dt_page *page = mmap(NULL, sizeof *page, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    CHECK(page != MAP_FAILED);
+    dt_page_init(page);
+    set_number(DT_PAGE_ENV, fd);
+    return page;
+}
+
+/* A child of the worker's stands for its agent: it ends the round, and gives ROUND of two. */
+static pid_t start_agent(struct dt_page *page, const struct story *s, int rank, int round)
+{
+    struct dt_page_world next = {.rank = rank,
+                                 .size = 2,
+                                 .groups = 2,
+                                 .group = rank,
+                                 .local_size = 1,
+                                 .restarts = 1,
+                                 .round = round,
+                                 .master_port = s->port,
+                                 .master_addr = "127.0.0.1"};
+    pid_t agent = fork();
+    if (agent != 0)
+        return agent;
+    dt_page_end_round(page);
+    while (!dt_page_is_waiting(page))
+        sched_yield();
+    dt_page_give_world(page, &next, 0);
+    _exit(0);
+}
+
+static int sum(struct dt_context *c, float *v, struct dt_err *err)
+{
+    *v = (float)dt_context_rank(c) + 1;
+    return dt_coll_all_reduce(dt_context_coll(c), v, 1, DT_F32, DT_SUM, err);
+}
+
+/* Ranks 0 and 2 of three go on as 0 and 1 of two. */
+static void stays(struct rank_self *me)
+{
+    struct dt_err err = {0};
+    const struct story *s = me->arg;
+    struct dt_page *page = make_page();
+    float v;
+    dt_page_let_stay(page);
+    set_place(s, &s->places[me->rank]);
+    struct dt_context *c = dt_context_open(
+        &(struct dt_context_options){
+            .device = "cpu", .start_timeout_ms = LONG, .coll_timeout_ms = LONG, .can_stay = true},
+        &err);
+    CHECK_OK(c ? 0 : -1, err);
+    CHECK(dt_page_can_stay(page));
+    if (me->rank == 1)
+        _exit(0); /* who closes the context instead waits for the others */
+    struct dt_device *device = dt_context_device(c);
+    CHECK_FAIL(sum(c, &v, &err), err, "rank 1");
+    CHECK(dt_context_may_reenter(c, &err));
+    pid_t agent = start_agent(page, s, me->rank / 2, 9);
+    CHECK_OK(dt_context_reenter(c, &err), err);
+    CHECK_EQ(waitpid(agent, NULL, 0), agent);
+    CHECK_EQ(dt_context_rank(c), me->rank / 2);
+    CHECK_EQ(dt_context_world(c), 2);
+    CHECK_EQ(dt_context_host(c), me->rank / 2);
+    CHECK_EQ(dt_context_epoch(c), 9);
+    CHECK_EQ(dt_context_restarts(c), 1);
+    CHECK_STR(dt_context_run_id(c), "met");
+    CHECK_STR(getenv("WORLD_SIZE"), "2");
+    CHECK(dt_context_device(c) == device);
+    CHECK(dt_page_can_stay(page));
+    CHECK_OK(sum(c, &v, &err), err);
+    CHECK(v == 3);
+    dt_context_close(c);
+}
+
+TEST(ranks_that_lose_another_meet_again_without_it)
+{
+    static const struct place places[] = {{0, 3, 0, 3}, {1, 3, 1, 3}, {2, 3, 2, 3}};
+    struct daemon_process d;
+    start_store(&d);
+    struct story s = {.port = d.port, .places = places};
+    ranks_run(3, stays, &s);
+    daemon_stop(&d);
+}
+
+TEST(who_may_stay_and_for_which_reason)
+{
+    static const struct {
+        bool can, may, over;
+        enum dt_err_code code;
+        bool stays;
+    } rows[] = {
+        {true, true, false, DT_E_DISCONNECTED, true},
+        {true, true, true, DT_E_ELSEWHERE, true},
+        {true, true, true, DT_E_TIMEOUT, true},
+        {true, true, false, DT_E_TIMEOUT, false},
+        {true, true, true, DT_E_RUNTIME, false},
+        {true, false, true, DT_E_DISCONNECTED, false},
+        {false, true, true, DT_E_DISCONNECTED, false},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct dt_page *page = make_page();
+        struct dt_err err = {0};
+        CHECK_ROW("row %zu", i);
+        for (size_t k = 0; k < sizeof place_names / sizeof *place_names; k++)
+            unsetenv(place_names[k]);
+        struct dt_context *c = dt_context_open(
+            &(struct dt_context_options){.device = "cpu", .can_stay = rows[i].can}, &err);
+        CHECK_OK(c ? 0 : -1, err);
+        if (rows[i].may)
+            dt_page_let_stay(page);
+        if (rows[i].over)
+            dt_page_end_round(page);
+        err.code = rows[i].code;
+        CHECK_EQ(dt_context_may_reenter(c, &err), rows[i].stays);
+        dt_context_close(c);
+    }
 }

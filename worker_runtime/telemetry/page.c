@@ -48,6 +48,11 @@ void dt_page_close(struct dt_page_writer *w)
     free(w);
 }
 
+struct dt_page *dt_page_of(const struct dt_page_writer *w)
+{
+    return w->page;
+}
+
 bool dt_page_is_read(const struct dt_page_writer *w)
 {
     return w->is_read;

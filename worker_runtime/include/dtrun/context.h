@@ -22,6 +22,7 @@ struct dt_context_options {
                            use divided by the ranks of its host */
     int64_t start_timeout_ms; /* for all ranks to be there; 0: 10 minutes */
     int64_t coll_timeout_ms;  /* for any one collective; 0: 10 minutes */
+    bool can_stay;            /* the program calls dt_context_reenter() when it may */
 };
 
 /* Reads the environment, opens the device, and meets the other ranks at MASTER_ADDR:MASTER_PORT.
@@ -30,6 +31,17 @@ struct dt_context_options {
 DT_API struct dt_context *dt_context_open(const struct dt_context_options *options,
                                           struct dt_err *err);
 DT_API void dt_context_close(struct dt_context *c); /* NULL is fine */
+
+/* A process need not end when a peer does. With can_stay, after something of this world has failed
+ * with WHY: whether that is the loss of a peer, or another rank's to tell, and the agent keeps this
+ * process for the next world. */
+DT_API bool dt_context_may_reenter(const struct dt_context *c, const struct dt_err *why);
+/* Leaves the world, of which nothing but C may be open any more: no group, no zero, no checkpoint.
+ * Waits for the next one and meets its ranks there. Then rank, world, epoch and their like are new,
+ * in the environment too, and the device is the same. It waits without end for signals: a program
+ * that catches them lets them end it meanwhile, as it has nothing to save. -1 and *ERR: there is no
+ * next world for this process, and C can only be closed. */
+DT_API int dt_context_reenter(struct dt_context *c, struct dt_err *err);
 
 DT_API int dt_context_rank(const struct dt_context *c);
 DT_API int dt_context_world(const struct dt_context *c);
