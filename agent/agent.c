@@ -54,7 +54,15 @@ static void close_uploads(struct agent *a)
                          on_uploads_closed, a);
 }
 
-/* Each handle keeps the loop going until it is closed; then dt_agent_run() goes on. */
+static void close_output(struct agent *a)
+{
+    if (a->output)
+        dt_output_close(a->output, NULL, NULL);
+    a->output = NULL;
+}
+
+/* Each handle keeps the loop going until it is closed; then dt_agent_run() goes on. Workers that
+ * wait for a next world are ended first, and what they print is still shown. */
 static void end(struct agent *a, int status)
 {
     if (a->phase == AGENT_ENDING)
@@ -73,9 +81,10 @@ static void end(struct agent *a, int status)
     /* Where it hosts the rendezvous, others are to hear how the job ended. */
     if (a->backend)
         a->backend->ops->close(a->backend, status != 0 && !is_elastic(a), on_backend_closed, a);
-    if (a->output)
-        dt_output_close(a->output, NULL, NULL);
-    a->output = NULL;
+    if (a->waits)
+        dt_attempt_stop(a->attempt, SIGTERM);
+    else
+        close_output(a);
 }
 
 static void fail_with(struct agent *a, const struct dt_err *err, int status)
@@ -224,9 +233,15 @@ static void leave_round(struct agent *a)
     rejoin(a);
 }
 
+/* There is none while workers wait for a world. */
+static const struct dt_attempt *round_of(const struct agent *a)
+{
+    return a->waits ? NULL : a->attempt;
+}
+
 static const struct dt_pages *pages_of(const struct agent *a)
 {
-    return a->attempt ? dt_attempt_pages(a->attempt) : NULL;
+    return round_of(a) ? dt_attempt_pages(round_of(a)) : NULL;
 }
 
 /* A file that somebody asked us to look at says it, else the workers themselves. */
@@ -235,11 +250,10 @@ static int64_t step_of(const struct agent *a)
     return a->progress ? dt_progress_step(a->progress) : dt_pages_step(pages_of(a));
 }
 
-static void on_over(void *arg)
+/* The workers of the round are gone, or wait for the next. */
+static void follow_round(struct agent *a)
 {
-    struct agent *a = arg;
     const struct dt_group *g = dt_attempt_group(a->attempt);
-    dt_aftermath_end(&a->aftermath, step_of(a));
     bool failed = dt_group_outcome(g) == DT_GROUP_FAILED || dt_group_outcome(g) == DT_GROUP_REFUSED;
     if (a->signum || (is_called_off(a) && !failed))
         dt_attempt_say_step(a->attempt);
@@ -253,8 +267,51 @@ static void on_over(void *arg)
         leave_round(a);
     else
         take_success(a);
+}
+
+static void on_waiting(void *arg)
+{
+    struct agent *a = arg;
+    dt_aftermath_end(&a->aftermath, step_of(a));
+    a->waits = true;
+    follow_round(a);
+}
+
+static void close_attempt(struct agent *a)
+{
     dt_attempt_close(a->attempt);
     a->attempt = NULL;
+    a->waits = a->begins_anew = false;
+}
+
+static void begin(struct agent *a);
+
+/* Those that waited for a world are gone before their time: they were told to end, or ended of
+ * themselves. A world that has come meanwhile begins now, with new ones. */
+static void on_waiting_over(struct agent *a)
+{
+    bool begins = a->begins_anew;
+    close_attempt(a);
+    if (a->phase == AGENT_ENDING)
+        close_output(a);
+    else if (a->signum)
+        agent_end_by_signal(a);
+    else if (begins && is_called_off(a))
+        rejoin(a);
+    else if (begins)
+        begin(a);
+}
+
+static void on_over(void *arg)
+{
+    struct agent *a = arg;
+    if (a->waits) {
+        on_waiting_over(a);
+        return;
+    }
+    dt_aftermath_end(&a->aftermath, step_of(a));
+    follow_round(a);
+    close_attempt(a);
 }
 
 /* -- while it runs ---------------------------------------------------------------------------- */
@@ -267,8 +324,8 @@ static void tell(struct agent *a)
     dt_pace_note(&a->pace, facts.step, now);
     if (!a->backend->ops->tell)
         return;
-    if (a->attempt)
-        dt_attempt_tell(a->attempt, &facts);
+    if (round_of(a))
+        dt_attempt_tell(round_of(a), &facts);
     if (facts.step >= 0)
         facts.step_age_ms = dt_pace_age(&a->pace, now) + 1; /* never 0, which is unknown */
     if (dt_pace_is_overdue(&a->pace, now))
@@ -280,14 +337,16 @@ static void tell(struct agent *a)
 
 static void on_changed(void *arg)
 {
-    tell(arg);
+    struct agent *a = arg;
+    if (a->phase != AGENT_ENDING)
+        tell(a);
 }
 
 /* Before the other workers are stopped, so that those on other nodes need not find out. */
 static void on_failed(void *arg, const struct dt_result *result)
 {
     struct agent *a = arg;
-    if (a->signum || is_called_off(a))
+    if (a->signum || is_called_off(a) || a->phase == AGENT_ENDING)
         return;
     tell(a); /* how far it came counts, too */
     struct dt_result said = *result;
@@ -321,6 +380,15 @@ static void on_straggler(void *arg, const char *sentence, bool holds_up)
     dt_warn("%s", sentence);
 }
 
+/* The rendezvous may still close the job; a node that decides alone knows whether it will. */
+static bool may_follow(void *arg)
+{
+    const struct agent *a = arg;
+    if (a->signum || a->closing.come || dt_attempt_must_end_job(a->attempt))
+        return false;
+    return is_elastic(a) || a->restarts < a->plan->max_restarts;
+}
+
 /* A rendezvous decides what follows a failure, and so does a torchrun's, which does not ask about
  * hangs; the nodes of a static job find out about hangs, and each has its own restarts. */
 static const struct dt_attempt_events *events_for(struct agent *a)
@@ -330,9 +398,19 @@ static const struct dt_attempt_events *events_for(struct agent *a)
         .on_failed = is_elastic(a) ? on_failed : NULL,
         .on_still = a->backend->ops->still ? on_still : NULL,
         .on_straggler = a->backend->ops->tell ? NULL : on_straggler, /* the rendezvous finds it */
+        .may_follow = may_follow,
+        .on_waiting = on_waiting,
         .on_over = on_over,
     };
     return &a->attempt_events;
+}
+
+/* Whose round ends everywhere at once, so that nobody waits for a peer that does not know: on one
+ * node, or by a rendezvous of dtrun's. */
+static bool keeps_workers(const struct agent *a)
+{
+    return a->plan->keep_workers &&
+           (is_elastic(a) ? a->backend->ops->still != NULL : a->plan->max_nodes == 1);
 }
 
 static int start_attempt(struct agent *a, struct dt_err *err)
@@ -350,6 +428,7 @@ static int start_attempt(struct agent *a, struct dt_err *err)
         .world = &a->world,
         .restarts = a->restarts,
         .lease = a->lease,
+        .keeps = keeps_workers(a),
     };
     a->attempt = dt_attempt_start(&means, events_for(a), a, err);
     return a->attempt ? 0 : -1;
@@ -382,10 +461,24 @@ static void take_world(struct agent *a, const struct dt_world *world)
     dt_verdict_finish(&a->verdict);
 }
 
+/* The workers of the world that has come: those that wait for it and new ones, or new ones alone.
+ */
+static void begin(struct agent *a)
+{
+    struct dt_err err;
+    if ((a->waits ? dt_attempt_go_on(a->attempt, &a->world, a->restarts, a->lease, &err)
+                  : start_attempt(a, &err)) < 0) {
+        fail(a, &err);
+        return;
+    }
+    a->waits = false;
+    dt_events_agent(a->events, "ASSIGN_WORKER_RANKS", phase_time(a), NULL);
+    dt_aftermath_begin(&a->aftermath, &a->world, a->plan->nproc);
+}
+
 static void on_world(void *arg, const struct dt_world *world)
 {
     struct agent *a = arg;
-    struct dt_err err;
     take_world(a, world);
     dt_info("node %d of %d: ranks %d to %d of %d, workers meet at %s:%d", world->group_rank,
             world->group_size, world->first_rank, world->first_rank + a->plan->nproc - 1,
@@ -395,12 +488,10 @@ static void on_world(void *arg, const struct dt_world *world)
     dt_events_set_world(a->events, world, a->restarts);
     dt_events_agent(a->events, "RENDEZVOUS", phase_time(a), NULL);
     enter(a, AGENT_RUNNING);
-    if (start_attempt(a, &err) < 0) {
-        fail(a, &err);
-        return;
-    }
-    dt_events_agent(a->events, "ASSIGN_WORKER_RANKS", phase_time(a), NULL);
-    dt_aftermath_begin(&a->aftermath, world, a->plan->nproc);
+    if (a->waits && !dt_attempt_is_waiting(a->attempt))
+        a->begins_anew = true; /* they are about to be gone */
+    else
+        begin(a);
 }
 
 static void on_barrier_over(void *arg, const struct dt_err *why)
@@ -436,6 +527,8 @@ static void on_stop(void *arg, enum dt_stop_how how, const char *why)
         join(a);
     else if (how == DT_STOP_KILL)
         dt_attempt_kill(a->attempt);
+    else if (how == DT_STOP_ALONE)
+        dt_attempt_recall(a->attempt);
     else
         dt_attempt_stop(a->attempt, SIGTERM);
 }
@@ -465,7 +558,7 @@ static void on_lease(void *arg, dt_ms until)
 
 struct dt_hang *agent_hang(const struct agent *a)
 {
-    return a->attempt ? dt_attempt_hang(a->attempt) : NULL;
+    return round_of(a) ? dt_attempt_hang(round_of(a)) : NULL;
 }
 
 static void on_looked(void *arg, const struct dt_stances *stances)

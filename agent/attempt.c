@@ -3,18 +3,23 @@
 
 #include "agent/failure/notice.h"
 #include "agent/lineup.h"
+#include "agent/stay.h"
 #include "agent/watch/watchdog.h"
 #include "base/clock.h"
 #include "base/list.h"
 #include "base/log.h"
+#include "base/loop/ending.h"
 #include "base/signame.h"
 
+#include <signal.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 extern char **environ;
 
 /* For what workers printed to get onto a console that is slow, once we have been told to end. */
 #define LAST_WORDS (5 * DT_SECOND)
+#define LOOK_LEAVING_MS 5 /* how often workers that are to leave their round are looked at */
 
 struct dt_attempt {
     struct dt_attempt_means means;
@@ -28,11 +33,17 @@ struct dt_attempt {
     struct dt_group *group;
     struct dt_hang *hang;     /* NULL: nobody may look, or no longer needs to */
     struct dt_lag_watch *lag; /* likewise; or there is nobody to compare them with */
+    struct dt_ending ending;
     uv_timer_t last_words;
-    bool stopped; /* we were told to end it */
-    bool failed;  /* a worker did, and it was said */
-    bool hung;    /* ... as we ended it, since it hung */
-    bool drains;  /* the group is over and what it printed is not all out */
+    uv_timer_t leaving;         /* looks at workers that are to leave their round */
+    dt_ms held;                 /* when they were told to */
+    struct dt_stay_fact *facts; /* of each worker, for looks at them */
+    bool waits;                 /* all that live have left it ... */
+    bool dead_are_silent;       /* ... and what the others printed is out */
+    bool stopped;               /* we were told to end it */
+    bool failed;                /* a worker did, and it was said */
+    bool hung;                  /* ... as we ended it, since it hung */
+    bool drains;                /* the group is over and what it printed is not all out */
 };
 
 /* -- the end ---------------------------------------------------------------------------------- */
@@ -54,12 +65,6 @@ static void close_watches(struct dt_attempt *t)
     t->lag = NULL;
 }
 
-static void on_timer_closed(uv_handle_t *h)
-{
-    free(
-        dt_container_of((uv_timer_t *)h, struct dt_attempt, last_words)); /* the only free of one */
-}
-
 void dt_attempt_close(struct dt_attempt *t)
 {
     close_watchdog(t);
@@ -73,7 +78,10 @@ void dt_attempt_close(struct dt_attempt *t)
     t->recorders = NULL;
     dt_kernel_log_close(t->kernel);
     t->kernel = NULL;
-    uv_close((uv_handle_t *)&t->last_words, on_timer_closed);
+    free(t->facts);
+    dt_ending_begin(&t->ending, free, t, NULL, NULL); /* the only free of one */
+    dt_ending_close(&t->ending, &t->last_words);
+    dt_ending_close(&t->ending, &t->leaving);
 }
 
 static void on_drained(void *arg)
@@ -108,10 +116,86 @@ static void on_group_over(void *arg)
     struct dt_attempt *t = arg;
     bool others_wait = t->events->on_failed && dt_group_outcome(t->group) != DT_GROUP_SUCCEEDED;
     t->drains = true;
+    uv_timer_stop(&t->leaving);
     close_watches(t);
     if (t->stopped || others_wait)
         limit_last_words(t);
     dt_output_drain(t->means.output, on_drained, t);
+}
+
+/* -- workers that stay ------------------------------------------------------------------------ */
+
+static bool runs(const struct dt_attempt *t, int local_rank)
+{
+    return dt_group_worker(t->group, local_rank)->end == DT_WORKER_RUNS;
+}
+
+static enum dt_stay look_at_stay(const struct dt_attempt *t)
+{
+    for (int i = 0; i < t->means.plan->nproc; i++)
+        t->facts[i] = (struct dt_stay_fact){
+            .runs = runs(t, i),
+            .can = dt_pages_can_stay(t->pages, i),
+            .waits = dt_pages_is_waiting(t->pages, i),
+        };
+    return dt_stay_judge(t->facts, t->means.plan->nproc);
+}
+
+static void tell_when_waiting(struct dt_attempt *t)
+{
+    if (t->waits || !t->dead_are_silent || uv_is_active((uv_handle_t *)&t->leaving))
+        return;
+    if (!dt_group_holds(t->group))
+        return;
+    t->waits = true;
+    t->events->on_waiting(t->arg);
+}
+
+/* Time that the workers were stopped is not theirs: dt_attempt_resume(). */
+static void on_leaving(uv_timer_t *timer)
+{
+    struct dt_attempt *t = dt_container_of(timer, struct dt_attempt, leaving);
+    char why[DT_STAY_WORDS];
+    enum dt_stay stay = look_at_stay(t);
+    if (stay == DT_STAY_LEAVING && dt_clock_monotonic() - t->held < DT_STAY_LIMIT)
+        return;
+    uv_timer_stop(timer);
+    if (stay == DT_STAY_WAITING) {
+        tell_when_waiting(t);
+        return;
+    }
+    if (dt_stay_blame(t->facts, t->means.plan->nproc, why))
+        dt_warn("%s: no worker stays", why);
+    dt_group_stop(t->group, SIGTERM);
+}
+
+/* The round is over. Where nobody can stay the group stops as it does. */
+static void hold(struct dt_attempt *t)
+{
+    if (!t->means.keeps || t->stopped || dt_group_holds(t->group) ||
+        look_at_stay(t) == DT_STAY_NO || !t->events->may_follow(t->arg))
+        return;
+    dt_group_hold(t->group);
+    if (!dt_group_holds(t->group))
+        return;
+    close_watches(t);
+    t->held = dt_clock_monotonic();
+    t->dead_are_silent = true;
+    uv_timer_start(&t->leaving, on_leaving, 0, LOOK_LEAVING_MS);
+}
+
+static void on_dead_are_silent(void *arg)
+{
+    struct dt_attempt *t = arg;
+    t->dead_are_silent = true;
+    tell_when_waiting(t);
+}
+
+/* A worker of a group that holds is over. */
+static void silence(struct dt_attempt *t, int local_rank)
+{
+    t->dead_are_silent = false;
+    dt_output_drain_one(t->means.output, local_rank, on_dead_are_silent, t);
 }
 
 /* -- its workers ------------------------------------------------------------------------------ */
@@ -144,9 +228,13 @@ static void on_worker_exited(void *arg, int local_rank)
     const struct dt_worker *w = dt_group_worker(t->group, local_rank);
     dt_debug("worker %d is over, pid %d", local_rank, w->pid);
     if (w->end == DT_WORKER_FAILED)
-        dt_pages_end_round(t->pages); /* the others are about to be stopped */
+        dt_pages_end_round(t->pages); /* the others are about to be stopped, or held */
     if (t->events->on_failed && w->end == DT_WORKER_FAILED && !t->failed)
         say_failure(t, local_rank, w);
+    if (w->end == DT_WORKER_FAILED)
+        hold(t);
+    if (dt_group_holds(t->group))
+        silence(t, local_rank);
     t->events->on_changed(t->arg);
 }
 
@@ -241,6 +329,11 @@ static int open_lag(struct dt_attempt *t, struct dt_err *err)
     return t->lag ? 0 : -1;
 }
 
+static int open_watches(struct dt_attempt *t, struct dt_err *err)
+{
+    return open_hang(t, err) < 0 ? -1 : open_lag(t, err);
+}
+
 struct dt_hang *dt_attempt_hang(const struct dt_attempt *t)
 {
     return t->hang;
@@ -253,10 +346,10 @@ bool dt_attempt_must_end_job(const struct dt_attempt *t)
 
 /* -- the beginning ---------------------------------------------------------------------------- */
 
-static int start_group(struct dt_attempt *t, struct dt_err *err)
+static struct dt_lineup lineup_of(const struct dt_attempt *t)
 {
     const struct dt_attempt_means *m = &t->means;
-    struct dt_lineup from = {
+    return (struct dt_lineup){
         .plan = m->plan,
         .world = &t->world,
         .restart_count = m->restarts,
@@ -265,13 +358,23 @@ static int start_group(struct dt_attempt *t, struct dt_err *err)
         .bind = m->bind,
         .vaults = m->vaults,
         .timer_file = t->watchdog ? dt_watchdog_path(t->watchdog) : NULL,
+        .pages = t->pages,
+        .recorders = t->recorders,
+        .group = t->group,
         .env = environ,
     };
-    from.pages = t->pages = dt_pages_create(m->plan->nproc);
+}
+
+static int start_group(struct dt_attempt *t, struct dt_err *err)
+{
+    const struct dt_attempt_means *m = &t->means;
+    t->pages = dt_pages_create(m->plan->nproc);
     dt_pages_set_lease(t->pages, m->lease);
+    if (m->keeps)
+        dt_pages_let_stay(t->pages);
     if (m->plan->flight_dump)
         t->recorders = dt_recorders_open(m->logs, m->plan->nproc, t->world.first_rank);
-    from.recorders = t->recorders;
+    struct dt_lineup from = lineup_of(t);
     struct dt_spawn *spawns = dt_lineup_make(&from, err);
     if (!spawns)
         return -1;
@@ -279,7 +382,7 @@ static int start_group(struct dt_attempt *t, struct dt_err *err)
     dt_lineup_free(spawns, m->plan->nproc);
     dt_pages_close_fds(t->pages);
     dt_output_started(m->output);
-    return t->group && open_hang(t, err) == 0 ? open_lag(t, err) : -1;
+    return t->group ? open_watches(t, err) : -1;
 }
 
 static int start(struct dt_attempt *t, struct dt_err *err)
@@ -299,18 +402,87 @@ struct dt_attempt *dt_attempt_start(const struct dt_attempt_means *means,
                                     struct dt_err *err)
 {
     struct dt_attempt *t = calloc(1, sizeof *t);
-    if (!t) {
+    struct dt_stay_fact *facts = calloc((size_t)means->plan->nproc, sizeof *facts);
+    if (!t || !facts) {
+        free(t);
+        free(facts);
         dt_err_set(err, DT_E_MEMORY, "no memory for an attempt");
         return NULL;
     }
     *t = (struct dt_attempt){.means = *means, .world = *means->world, .events = events, .arg = arg};
+    t->facts = facts;
     t->means.world = &t->world;
     uv_timer_init(means->loop, &t->last_words);
     t->kernel = dt_kernel_log_open();
+    uv_timer_init(means->loop, &t->leaving);
     if (start(t, err) == 0)
         return t;
     dt_attempt_close(t);
     return NULL;
+}
+
+/* -- the next round of workers that stay ------------------------------------------------------ */
+
+/* What a worker left behind that another one now takes the place of. */
+static void clear_place(const struct dt_attempt *t, int local_rank)
+{
+    char *error_file = dt_log_dir_file(t->means.logs, local_rank, "error.json");
+    if (error_file)
+        unlink(error_file);
+    free(error_file);
+    dt_pages_renew(t->pages, local_rank, t->means.lease);
+}
+
+static int start_missing(struct dt_attempt *t, struct dt_err *err)
+{
+    struct dt_lineup from = lineup_of(t);
+    struct dt_spawn *spawns = dt_lineup_make(&from, err);
+    int rc = spawns ? dt_group_go_on(t->group, spawns, t->means.inherited, err) : -1;
+    dt_lineup_free(spawns, t->means.plan->nproc);
+    dt_pages_close_fds(t->pages);
+    dt_output_started(t->means.output);
+    return rc;
+}
+
+static void give_world(struct dt_attempt *t)
+{
+    for (int i = 0; i < t->means.plan->nproc; i++) {
+        struct dt_page_world w = dt_stay_place(t->means.plan, &t->world, t->means.restarts, i);
+        if (runs(t, i))
+            dt_pages_give_world(t->pages, i, &w, t->means.lease);
+    }
+}
+
+/* Those that wait get their world last: with one that cannot be started it would be none. */
+int dt_attempt_go_on(struct dt_attempt *t, const struct dt_world *world, int restarts, dt_ms lease,
+                     struct dt_err *err)
+{
+    t->world = *world;
+    t->means.restarts = restarts;
+    t->means.lease = lease;
+    t->waits = t->failed = t->hung = false;
+    dt_recorders_close(t->recorders); /* of PyTorch, whose programs do not stay */
+    t->recorders = NULL;
+    for (int i = 0; i < t->means.plan->nproc; i++)
+        if (!runs(t, i))
+            clear_place(t, i);
+    if (dt_output_go_on(t->means.output, world->first_rank, err) < 0 || start_missing(t, err) < 0)
+        return -1;
+    give_world(t);
+    return open_watches(t, err);
+}
+
+void dt_attempt_recall(struct dt_attempt *t)
+{
+    dt_attempt_end_round(t);
+    hold(t);
+    if (!dt_group_holds(t->group))
+        dt_attempt_stop(t, SIGTERM);
+}
+
+bool dt_attempt_is_waiting(const struct dt_attempt *t)
+{
+    return t->waits && dt_group_holds(t->group);
 }
 
 /* -- what the agent asks for ------------------------------------------------------------------ */
@@ -318,6 +490,7 @@ struct dt_attempt *dt_attempt_start(const struct dt_attempt_means *means,
 void dt_attempt_stop(struct dt_attempt *t, int signum)
 {
     t->stopped = true;
+    uv_timer_stop(&t->leaving);
     close_watches(t);
     if (t->drains)
         limit_last_words(t);
@@ -328,6 +501,7 @@ void dt_attempt_stop(struct dt_attempt *t, int signum)
 void dt_attempt_kill(struct dt_attempt *t)
 {
     t->stopped = true;
+    uv_timer_stop(&t->leaving);
     close_watches(t);
     if (t->drains)
         give_up_console(t);
@@ -350,6 +524,7 @@ void dt_attempt_resume(struct dt_attempt *t, dt_ms paused)
     if (t->watchdog)
         dt_watchdog_delay(t->watchdog, paused);
     dt_group_resume(t->group, paused);
+    t->held += paused;
     if (uv_is_active((uv_handle_t *)&t->last_words))
         uv_timer_start(&t->last_words, on_last_words_over, LAST_WORDS, 0);
 }

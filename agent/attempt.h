@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The workers of one round on this node: from the folder of their files until nothing of them is
- * left and all that they printed is out. */
+ * left and all that they printed is out. Workers that can stay are in several rounds: between two
+ * of them the attempt waits. */
 #ifndef DT_AGENT_ATTEMPT_H
 #define DT_AGENT_ATTEMPT_H
 
@@ -33,6 +34,7 @@ struct dt_attempt_means {
     const struct dt_world *world;
     int restarts;
     dt_ms lease; /* of its workers, at first */
+    bool keeps;  /* workers that can stay when their round is over may */
 };
 
 /* All told from the loop, never from inside a call. */
@@ -45,12 +47,26 @@ struct dt_attempt_events {
     bool (*on_still)(void *arg, dt_ms still, bool sure);
     /* NULL where others judge; see agent/lag/watch.h. */
     dt_lag_told_fn *on_straggler;
+    /* Whether a next round may follow the one that is over now: else nobody stays. */
+    bool (*may_follow)(void *arg);
+    /* The round is over, and workers are left that wait for the next: dt_attempt_go_on(), or a
+     * stop. Those that failed are gone, and what they printed is out. */
+    void (*on_waiting)(void *arg);
     void (*on_over)(void *arg); /* the last event */
 };
 
 struct dt_attempt *dt_attempt_start(const struct dt_attempt_means *means,
                                     const struct dt_attempt_events *events, void *arg,
                                     struct dt_err *err);
+
+/* The round is over: keeps the workers that can stay, else stops all. */
+void dt_attempt_recall(struct dt_attempt *t);
+/* Whether on_waiting was told, and workers are left. */
+bool dt_attempt_is_waiting(const struct dt_attempt *t);
+/* The next round of an attempt that waits: those that live get their place in WORLD, and the
+ * others are started again. After a failure there is only the stop. */
+int dt_attempt_go_on(struct dt_attempt *t, const struct dt_world *world, int restarts, dt_ms lease,
+                     struct dt_err *err);
 
 /* Ends the workers with that signal; what they printed last then has only a moment to get onto a
  * slow console. */

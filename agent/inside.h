@@ -45,8 +45,10 @@ struct agent {
     struct dt_health *health;
     struct dt_uploads *uploads; /* NULL: no folder is followed, or that is over */
     struct dt_vaults *vaults;   /* from the first attempt on; NULL: none could be made */
-    struct dt_attempt *attempt; /* while AGENT_RUNNING */
+    struct dt_attempt *attempt; /* while AGENT_RUNNING, or while workers of it wait or are ended */
     struct dt_attempt_events attempt_events;
+    bool waits;       /* its workers do, for the next world: they are none of a round */
+    bool begins_anew; /* they are gone or are to go, and the world is there */
     struct dt_world world;
     enum agent_phase phase;
     dt_ms phase_began;

@@ -67,6 +67,8 @@ struct dt_spawn *dt_lineup_make(const struct dt_lineup *from, struct dt_err *err
         return NULL;
     }
     for (int i = 0; i < count; i++) {
+        if (from->group && dt_group_worker(from->group, i)->end == DT_WORKER_RUNS)
+            continue;
         if (make_one(from, i, &spawns[i], err) < 0) {
             dt_err_wrap(err, "worker %d", i);
             dt_lineup_free(spawns, count);

@@ -9,7 +9,7 @@
 #include "agent/log_dir.h"
 #include "agent/output/output.h"
 #include "agent/plan.h"
-#include "agent/process/spawn.h"
+#include "agent/process/group.h"
 #include "agent/vaults.h"
 #include "agent/watch/pages.h"
 #include "agent/world.h"
@@ -27,11 +27,12 @@ struct dt_lineup {
     const struct dt_pages *pages;         /* NULL: they have none */
     const struct dt_recorders *recorders; /* likewise */
     const struct dt_vaults *vaults;       /* likewise */
+    const struct dt_group *group;         /* its workers that run are there; NULL: none is */
     char *const *env;                     /* ours */
 };
 
-/* One for each worker of the plan, to be ended with dt_lineup_free(). NULL and *err: no memory, or
- * a stream cannot be opened. */
+/* One for each worker of the plan, without a path where the worker is there already; to be ended
+ * with dt_lineup_free(). NULL and *err: no memory, or a stream cannot be opened. */
 struct dt_spawn *dt_lineup_make(const struct dt_lineup *from, struct dt_err *err);
 void dt_lineup_free(struct dt_spawn *spawns, int count);
 

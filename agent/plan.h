@@ -88,6 +88,7 @@ struct dt_plan {
 
     /* When something fails, or somebody wants it to end. */
     int max_restarts;
+    bool keep_workers;        /* those that can stay when others fail are not started again */
     bool retry_deterministic; /* also what can only fail again is started again */
     uint64_t stop_signals;    /* bit N: signal N ends the job and goes to the workers */
     uint64_t forward_signals; /* bit N: signal N goes to the workers and nothing ends */

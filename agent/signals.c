@@ -21,7 +21,7 @@ static void stop_again(struct agent *a, int signum)
         return;
     if (a->phase == AGENT_ENDING && a->backend)
         a->backend->ops->close(a->backend, true, NULL, NULL); /* it may linger for other nodes */
-    else if (a->attempt)
+    if (a->attempt)
         dt_attempt_kill(a->attempt);
 }
 

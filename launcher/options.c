@@ -116,6 +116,12 @@ static int parse_stop_order(const char *value, void *target, struct dt_err *err)
     return parse_either(value, words, target, err);
 }
 
+static int parse_keep_workers(const char *value, void *target, struct dt_err *err)
+{
+    static const char *const words[] = {"auto", "never", NULL};
+    return parse_either(value, words, target, err);
+}
+
 static int parse_keep_logs(const char *value, void *target, struct dt_err *err)
 {
     static const char *const words[] = {"all", "failed", NULL};
@@ -453,6 +459,10 @@ static const struct dt_opt launch_opts[] = {
     {OWN, .name = "retry-deterministic", AT(run.retry_deterministic),
      .help = "start the workers again also after a failure that can only come again, such as an argument that the script "
              "does not take, until --max-restarts is used up"},
+    {OWN, .name = "keep-workers", .arg = "WHEN", .parse = parse_keep_workers, .words = "auto never", AT(end_workers),
+     .fallback = "auto",
+     .help = "after a failure, keep the workers that still run and start only the others again, if all that run say "
+             "that they can go on, as those of dtrun-train do (auto), or start all workers again (never)"},
     {OWN, .name = "omp-threads", .arg = "N", .parse = parse_omp_threads, .words = "auto torchrun", AT(omp_threads),
      .fallback = "torchrun", .help = "OMP_NUM_THREADS for the workers: a number; auto, each worker's share of the "
              "processors; or torchrun, 1 if there are several workers. auto and torchrun do not replace a value that "

@@ -59,6 +59,7 @@ struct dt_launch_options {
     uint64_t forward_signals;
     dt_ms partial_line_after;
     enum dt_plan_keep_logs keep_logs;
+    bool end_workers; /* --keep-workers never */
     char *store_listen;
     struct dt_opt_cidrs store_allow;
     int health_port;

@@ -161,8 +161,10 @@ static void put_elastic(const struct dt_plan *p, struct dt_buf *out)
 
 static void put_ending(const struct dt_plan *p, struct dt_buf *out)
 {
-    dt_buf_printf(out, "restarts: %d\nretry what can only fail again: %s\nsignals that end: ",
-                  p->max_restarts, p->retry_deterministic ? "yes" : "no");
+    dt_buf_printf(out, "restarts: %d\nretry what can only fail again: %s\nkeep workers: %s\n",
+                  p->max_restarts, p->retry_deterministic ? "yes" : "no",
+                  p->keep_workers ? "auto" : "never");
+    dt_buf_put_str(out, "signals that end: ");
     put_signals(p->stop_signals, out);
     dt_buf_put_str(out, "\nsignals passed on: ");
     put_signals(p->forward_signals, out);

@@ -94,6 +94,7 @@ int dt_planning_ending(struct dt_planning *c)
         return -1;
     p->max_restarts = c->o->run.max_restarts;
     p->retry_deterministic = c->o->run.retry_deterministic;
+    p->keep_workers = !c->o->end_workers;
     p->stop_leaders_first = c->o->stop_leaders_first;
     p->exit_policy = c->o->exit_code;
     return dt_planning_needless(c, "monitor-interval", "the end of a worker is noticed at once");

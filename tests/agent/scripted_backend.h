@@ -38,6 +38,7 @@ struct scripted_line {
     const char *words;   /* news of a world, why of the others */
     int round, restarts; /* of a world: the second of two nodes, of two workers each */
     int prev;            /* ... first rank in the round before; 0: none */
+    int size;            /* ... of another size, and this node is the first; 0: 4, and it is not */
     enum dt_close_kind kind;
 };
 

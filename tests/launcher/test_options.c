@@ -44,6 +44,7 @@ TEST(usage_errors)
         {"--on-straggler=kill|x", "", NULL, "--on-straggler: \"kill\" is none of log, drain, off", 2},
         {"--look-on-signal=KILL|x", "", NULL,
          "--look-on-signal: \"KILL\" is no signal that can be handled; write it as SIGUSR1, or none", 2},
+        {"--keep-workers=always|x", "", NULL, "--keep-workers: \"always\" is none of auto, never", 2},
         {"--keep-logs=some|x", "", NULL, "--keep-logs: \"some\" is none of all, failed", 2},
         {"--store-allow=x|x", "", NULL,
          "--store-allow: \"x\" is no range of addresses; write it as 10.0.0.0/8 or fd00::/8", 2},

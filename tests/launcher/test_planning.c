@@ -359,7 +359,8 @@ TEST(how_it_ends)
 {
     static const struct told_row rows[] = {
         {"--max-restarts=3|x", "", "restarts: 3|retry what can only fail again: no", NULL, 0},
-        {"--retry-deterministic|x", "", "retry what can only fail again: yes", NULL, 0},
+        {"--retry-deterministic|x", "", "retry what can only fail again: yes|keep workers: auto", NULL, 0},
+        {"--keep-workers=never|x", "", "keep workers: never", NULL, 0},
         {"--max-restarts=-1|x", "", NULL, "--max-restarts: -1 is negative; give 0 for none", 1},
         {"--monitor-interval=5|x", "",
          "ignored: --monitor-interval has no effect: the end of a worker is noticed at once", NULL, 0},
