@@ -42,6 +42,13 @@ static void catch_signals(void)
     sigaction(SIGINT, &sa, NULL);
 }
 
+/* Between two worlds there is nothing to save. */
+static void let_signals_end(void)
+{
+    signal(SIGTERM, SIG_DFL);
+    signal(SIGINT, SIG_DFL);
+}
+
 static int die_by(int sig)
 {
     fflush(NULL);
@@ -208,6 +215,34 @@ static int verify(const struct dt_train_args *a, struct dt_err *err)
     return 0;
 }
 
+/* What this rank has lost, while it stays; the one that failed says its own reason. */
+static void say_waiting(const struct dt_context *context, const struct dt_err *why)
+{
+    char text[sizeof why->text + 64];
+    snprintf(text, sizeof text, "rank %d: %s; waits for the next world", dt_context_rank(context),
+             why->text);
+    if (why->code != DT_E_ELSEWHERE)
+        dt_say(DT_TRAIN_PROGRAM, text);
+}
+
+/* After a failed run: whether this process is in a next world now. */
+static bool reenter(struct dt_context *context, struct failure *f)
+{
+    if (!dt_context_may_reenter(context, &f->err))
+        return false;
+    let_signals_end();
+    if (told_to_end)
+        return false;
+    say_waiting(context, &f->err);
+    fflush(NULL);
+    f->met = false;
+    if (dt_context_reenter(context, &f->err) < 0)
+        return false;
+    f->met = true;
+    catch_signals();
+    return true;
+}
+
 static int train(const struct dt_train_args *a, const struct dt_config *c, struct failure *f)
 {
     struct dt_err *err = &f->err;
@@ -216,7 +251,8 @@ static int train(const struct dt_train_args *a, const struct dt_config *c, struc
                                    .wide_sums = c->train.wide_sums,
                                    .fast = !c->train.deterministic,
                                    .threads = c->train.threads,
-                                   .coll_timeout_ms = c->train.collective_timeout_ms};
+                                   .coll_timeout_ms = c->train.collective_timeout_ms,
+                                   .can_stay = true};
     struct dt_train_options t = {.config = c,
                                  .resume = a->resume,
                                  .init_from = a->init_from,
@@ -237,7 +273,10 @@ static int train(const struct dt_train_args *a, const struct dt_config *c, struc
     catch_signals(); /* not before: who waits for ranks that never come has nothing to save */
     if (dt_blas_advice() && dt_context_local_rank(context) == 0)
         dt_say(DT_TRAIN_PROGRAM, dt_blas_advice());
-    int rc = dt_train_run(context, &t, &end, err);
+    int rc;
+    do
+        rc = dt_train_run(context, &t, &end, err);
+    while (rc < 0 && reenter(context, f));
     dt_context_close(context);
     if (rc == 0 && end == DT_TRAIN_DONE)
         told_to_end = 0; /* it came when all was done */
