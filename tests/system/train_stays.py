@@ -5,7 +5,7 @@
 
 import os
 import signal
-import time
+import socket
 
 import tap
 import training
@@ -50,6 +50,87 @@ def survivors_keep_their_processes(s):
         before = now
     tap.check_equal(program.end(), 0, "exit status; it said\n%s\n" % "\n".join(program.lines))
     tap.check_equal(s.losses(c), s.losses(whole), "losses")
+
+
+CONF = "keep_alive_interval=1,last_call_timeout=60,join_timeout=60"
+
+
+def free_port():
+    with socket.create_server(("127.0.0.1", 0)) as s:
+        return s.getsockname()[1]
+
+
+class Nodes:
+    """Agents of one elastic job, all on this host, with two ranks each; the first serves the rendezvous."""
+
+    def __init__(self, s, config, nnodes, count, *options):
+        self.story, self.config, self.port = s, config, free_port()
+        self.words = ["--nnodes", nnodes, "--nproc-per-node", "2", "--rdzv-backend", "c10d", "--rdzv-id", "stays", "--rdzv-endpoint",
+                      "127.0.0.1:%d" % self.port, "--rdzv-conf", CONF, "--local-addr", "127.0.0.1", *options]
+        self.agents = [self.start(i) for i in range(count)]
+        self.speaker().expect(r"%d ranks on %d hosts" % (2 * count, count))
+
+    def start(self, number):
+        return self.story.start_words([self.story.tools.dtrun, *self.words, "--node-name", "node%d" % number, "--no-python",
+                                       self.story.tools.train, "--config", self.config])
+
+    def speaker(self):
+        """The agent whose worker is rank 0; so that ranks follow from the order in which they came."""
+        training.wait_for(lambda: any(a.says(r"^batch ") for a in self.agents), "rank 0")
+        return [a for a in self.agents if a.says(r"^batch ")][0]
+
+    def pids(self, agent):
+        return sorted(self.story.workers(agent).values())
+
+    def all_pids(self):
+        return {number: self.pids(agent) for number, agent in enumerate(self.agents)}
+
+
+def count_kept(before, after):
+    return len(set(before) & set(after))
+
+
+@training.story
+def nodes_keep_their_workers(s):
+    """kill -9 of a rank on one node: on all nodes nobody but that rank has a new process"""
+    c = s.config(stage=2, steps=100000, save_every=10, save_dir=s.path("ckpt"))
+    nodes = Nodes(s, c, "3", 3, *restarts(5))
+    first = nodes.speaker()
+    first.expect(r"step 10/")
+    for number in (2, 1):
+        before = nodes.all_pids()
+        kill(before[number][0])
+        first.expect(r"^(resumed from .*: step|back at step) \d+")
+        first.expect(r"step \d+/")
+        after = nodes.all_pids()
+        tap.check_equal([count_kept(before[i], after[i]) for i in range(3)], [1 if i == number else 2 for i in range(3)], "processes kept")
+        tap.check_equal([len(after[i]) for i in range(3)], [2, 2, 2], "processes")
+    for agent in nodes.agents:
+        agent.kill(signal.SIGTERM)
+    for agent in nodes.agents:
+        tap.check_equal(agent.end(), 1, "exit status; it said\n%s\n" % "\n".join(agent.lines))
+
+
+@training.story
+def a_world_that_shrinks_and_grows(s):
+    """kill -9 of an agent: the others stay, of other ranks in a smaller world; one that comes back starts all again"""
+    c = s.config(stage=2, steps=100000, save_every=10, save_dir=s.path("ckpt"))
+    nodes = Nodes(s, c, "2:3", 3)
+    first = nodes.speaker()
+    first.expect(r"step 10/")
+    lost = [a for a in nodes.agents if a is not first][0]
+    kept = [a for a in nodes.agents if a is not lost]
+    before, dead = {a: nodes.pids(a) for a in kept}, nodes.pids(lost)
+    lost.kill(signal.SIGKILL)
+    first.expect(r"4 ranks on 2 hosts")
+    first.expect(r"step \d+/")
+    tap.check_equal({a: nodes.pids(a) for a in kept}, before, "processes of the nodes that are left")
+    gone(dead)
+    nodes.start(7)
+    training.wait_for(lambda: any(a.says(r"node7 joins") or a.says("3 nodes instead of 2") for a in kept), "the third node")
+    first.expect(r"6 ranks on 3 hosts")
+    first.expect(r"step \d+/")
+    tap.check_equal([count_kept(before[a], nodes.pids(a)) for a in kept], [0, 0], "processes kept where all stopped together")
 
 
 if __name__ == "__main__":
