@@ -20,7 +20,7 @@
 #define DT_GAUGE_PAGES (2 * DT_SECOND)  /* a window lasts so long at least, by pages ... */
 #define DT_GAUGE_STACKS (5 * DT_SECOND) /* ... or by stacks */
 #define DT_GAUGE_WAITS 4                /* ... in which one is seen to begin to wait so often */
-#define DT_GAUGE_MOST (8 * DT_SECOND)  /* ... or, where no worker here ever waits, so long */
+#define DT_GAUGE_MOST (8 * DT_SECOND)   /* ... or, where no worker here ever waits, so long */
 
 /* Of one worker, so far. */
 struct dt_gauge_sample {

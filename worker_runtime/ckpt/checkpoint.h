@@ -115,7 +115,8 @@ int dt_ckpt_commit(struct dt_ckpt *c, bool ok, struct dt_err *err);
  * another thread then. */
 int dt_ckpt_commit_start(struct dt_ckpt *c, bool ok, struct dt_err *err);
 int dt_ckpt_committed(struct dt_ckpt *c, struct dt_err *err);
-/* The checkpoint of STEP stays when later commits remove the oldest: somebody reads it. -1: none. */
+/* The checkpoint of STEP stays when later commits remove the oldest: somebody reads it. -1: none.
+ */
 void dt_ckpt_pin(struct dt_ckpt *c, int64_t step);
 /* A commit that is under way waits for leave no longer: it goes by what the folder says of later
  * worlds. For who is about to wait for it. */
