@@ -234,6 +234,13 @@ static int choose_victim(const struct dt_hang *h, const struct dt_stances *all,
     return h->means.world->first_rank == 0 && runs(h, 0) ? 0 : -1;
 }
 
+/* An older rendezvous does not know of workers that move all the same. */
+static bool may_end_well(const struct dt_hang *h, const struct dt_hang_finding *f, int victim)
+{
+    return f->class == DT_HANG_BUSY || f->class == DT_HANG_LONG ||
+           (h->witness && dt_witness_round_of(h->witness, victim).last > 0);
+}
+
 void dt_hang_tell(struct dt_hang *h, const struct dt_stances *all, const struct dt_hang_finding *f)
 {
     if (h->state == TOLD)
@@ -247,8 +254,7 @@ void dt_hang_tell(struct dt_hang *h, const struct dt_stances *all, const struct 
         dt_warn("%s", f->advice);
     keep_record(h, all, f);
     int victim = choose_victim(h, all, f);
-    bool may_end = f->class == DT_HANG_BUSY || f->class == DT_HANG_LONG; /* of itself, and well */
-    if (h->means.plan->on_hang != DT_ON_HANG_LOG && !may_end && victim >= 0)
+    if (h->means.plan->on_hang != DT_ON_HANG_LOG && victim >= 0 && !may_end_well(h, f, victim))
         h->events->end(h->arg, victim, f->sentence);
 }
 
