@@ -22,6 +22,7 @@
 #define LOOK_EVERY 20 /* ms: at its end, and at STOP */
 #define GRACE (2 * DT_SECOND)
 #define WORDS_MAX 4096 /* that are kept of what it prints */
+#define READS_MOST 256 /* of 1 KiB: more than a pipe holds */
 
 extern char **environ;
 
@@ -133,35 +134,27 @@ static void keep_words(struct running *r, const char *bytes, size_t len)
         dt_buf_consume(&r->words, r->words.len - WORDS_MAX);
 }
 
-/* Until something comes, or for a moment. */
-static void read_words(struct running *r, int patience_ms)
+/* Waits until something comes, for a moment; whether it did. */
+static bool read_words(struct running *r, int patience_ms)
 {
     char room[1024];
     struct pollfd p = {.fd = r->output, .events = POLLIN}; /* of -1 poll() only waits */
     poll(&p, 1, patience_ms);
     if (r->output < 0)
-        return;
+        return false;
     ssize_t n = read(r->output, room, sizeof room);
-    if (n > 0) {
+    if (n > 0)
         keep_words(r, room, (size_t)n);
-    } else if (n == 0) {
-        close(r->output);
-        r->output = -1;
-    }
+    if (n != 0)
+        return n > 0;
+    close(r->output);
+    r->output = -1;
+    return false;
 }
 
 static bool is_stopped(const struct dt_upload_command *c)
 {
     return c->stop && atomic_load_explicit(c->stop, memory_order_relaxed);
-}
-
-/* What it left in the pipe; a process that it left behind may keep that open. */
-static void read_rest(struct running *r)
-{
-    for (size_t before = SIZE_MAX; r->output >= 0 && before != r->words.len;) {
-        before = r->words.len;
-        read_words(r, 0);
-    }
 }
 
 /* Its status, as of waitpid(). */
@@ -182,7 +175,9 @@ static int await(const struct dt_upload_command *c, struct running *r)
     }
     if (told)
         kill(-r->pid, SIGKILL); /* what it started may have taken no notice */
-    read_rest(r);
+    /* What it left in the pipe. A process that it left behind may keep that open, and full. */
+    for (int i = 0; i < READS_MOST && read_words(r, 0);)
+        i++;
     return ended == r->pid ? status : W_EXITCODE(127, 0); /* somebody else took its status */
 }
 

@@ -101,6 +101,8 @@ TEST(what_it_leaves_behind_is_not_waited_for)
         .text = "sleep 1000 & echo $! > \"$PID\"", .file = at("f"), .key = "k"};
     CHECK_OK(dt_upload_command_run(&c, &err), err);
     CHECK_EQ(kill(atoi(text_of(at("pid"))), SIGKILL), 0);
+    c.text = "yes & echo $! > \"$PID\"; exit 4"; /* nor until it has said all it has to say */
+    CHECK_FAIL(dt_upload_command_run(&c, &err), err, "ended with exit status 4");
 }
 
 static atomic_bool stop;
