@@ -90,6 +90,22 @@ TEST(the_health_port_tells_of_workers_that_stand_still)
     job_finish(&j);
 }
 
+TEST(the_health_port_names_the_worker_that_holds_the_others_up)
+{
+    struct job j;
+    char port[8];
+    if (!DT_TEST_MICROHTTPD)
+        SKIP("built without libmicrohttpd");
+    JOB_START(&j, OMP, "--health-port", free_port(port), "--nproc-per-node", "3", NO_PYTHON,
+              "rank:1:steps:90", "steps:40");
+    CHECK(job_says(&j, JOB_ERR, "rank 1 holds the others up: of a step of "));
+    const char *answer = ask_health(port);
+    CHECK(strstr(answer, " 200 ") != NULL);
+    CHECK(strstr(answer, ", \"straggler\": \"rank 1 holds the others up: of a step of ") != NULL);
+    CHECK_EQ(job_stop(&j, SIGTERM), 1);
+    job_finish(&j);
+}
+
 /* A loop without an end looks like a long evaluation, for which nobody is to be ended. */
 TEST(the_health_port_answers_well_while_a_rank_may_only_take_long)
 {

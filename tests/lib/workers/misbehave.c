@@ -13,6 +13,7 @@
  *   touch:FILE             makes a file             await:FILE           waits until there is one
  *   error:TEXT             fills TORCHELASTIC_ERROR_FILE
  *   progress:STEP,SAVED,SECTION   tells so on its progress page
+ *   steps:PERCENT          does steps for ever, of which so much is time of its own, by that page
  *   scribble:SEED          writes random bytes all over that page, again and again for a while
  *   pages                  "pages N own M": how many progress pages it has, and the environment's
  *   over                   "over N": whether the page says that the round is
@@ -258,6 +259,26 @@ static void tell_progress(const char *text)
     p->updates++;
 }
 
+static int64_t now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
+}
+
+static void do_steps(int64_t percent)
+{
+    struct dt_page *p = page();
+    for (int64_t before = now_ns(), now;; before = now) {
+        nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
+        now = now_ns();
+        p->own_ns += (now - before) * percent / 100;
+        p->updated_ns = now;
+        p->step++;
+        p->updates++;
+    }
+}
+
 static void scribble(uint64_t seed)
 {
     uint64_t *at = (uint64_t *)(void *)page();
@@ -372,6 +393,8 @@ static void act(const char *a)
         ask_for_time(atof(v));
     else if ((v = after(a, "progress")))
         tell_progress(v);
+    else if ((v = after(a, "steps")))
+        do_steps(atoll(v));
     else if ((v = after(a, "scribble")))
         scribble((uint64_t)atoll(v));
     else if ((v = after(a, "trap-over")) && page())
