@@ -117,7 +117,11 @@ static int weigh(const struct row *r, const struct dt_lag_signs *all, int count,
     bool stands_out = count == 1 || value >= 2 * median(all, sizeof *all, r->at, count);
     if (value < r->least || !(shared || stands_out))
         return -1;
-    if (r->at == SIGN(asleep)) /* it is that for each of these, too */
+    /* One that is throttled counts as ready to run, and one that each of the others keeps sleeps.
+     */
+    if (r->at == SIGN(waited))
+        value -= all[i].throttled;
+    else if (r->at == SIGN(asleep))
         value -= all[i].stopped + all[i].throttled + all[i].disk + all[i].data;
     return r->share ? value : 0;
 }

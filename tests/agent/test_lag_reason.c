@@ -31,6 +31,7 @@ TEST(what_tells_a_worker_from_the_others_explains_it)
         {{.waited = 40}, {0}, "", "", ""},
         {{.stopped = 500, .asleep = 500}, {0}, "", "a.py:1 in f()", "signals stop it again and again, 50 % of the time"},
         {{.throttled = 350}, {.throttled = 10}, "", "", "its control group may use no more processor time (cpu.max), 35 % of the time"},
+        {{.throttled = 900, .waited = 930}, {0}, "", "", "its control group may use no more processor time (cpu.max), 90 % of the time"},
         {{.stolen = 220}, {.stolen = 20}, "", "", "the host of this virtual machine takes its processors away, 22 % of the time (steal)"},
         {{.heat = 12}, {0}, "", "", "its processors are too hot: they were slowed down 12 times within seconds"},
         {{.heat = 12, .waited = 300}, {0}, "", "", "other programs run on its processors: it is ready and has to wait for 30 % of the time"},
