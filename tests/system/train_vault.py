@@ -49,7 +49,7 @@ def one_rank(s):
         tap.check_equal(program.end(), 0, "exit status")
         back, who = program.expect(BACK).groups()
         tap.check_equal(int(back) >= 4, True, "back at step %s" % back)
-        tap.check_equal(who, "ranks 0 and 1 from their own vaults", "who gave what")
+        tap.check_equal(who, "rank 0 from its own memory, rank 1 from its own vault", "who gave what")
         check_unbroken(s, program, c, whole, 12)
 
 
