@@ -10,6 +10,7 @@
 
 #include <dtrun/page.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #define TEN_MINUTES (600 * DT_SECOND)
@@ -18,6 +19,8 @@ struct dt_context {
     struct dt_job_env env;
     dt_ms start_timeout, coll_timeout;
     bool can_stay;
+    char *kind; /* of the device that is wished for */
+    struct dt_device_wish wish;
     struct dt_store_meeting *meeting; /* NULL when the world is one, */
     struct dt_meeting nobody;         /* which uses this */
     struct dt_device *device;
@@ -109,6 +112,13 @@ static bool round_over(void *arg)
     return dt_page_round_over(arg);
 }
 
+/* Before the others are met: who has none does not keep them waiting for its collectives. */
+static int open_device(struct dt_context *c, struct dt_err *err)
+{
+    c->device = dt_device_open(&c->wish, err);
+    return c->device ? 0 : -1;
+}
+
 struct dt_context *dt_context_open(const struct dt_context_options *options, struct dt_err *err)
 {
     const struct dt_context_options none = {0}, *o = options ? options : &none;
@@ -124,21 +134,22 @@ struct dt_context *dt_context_open(const struct dt_context_options *options, str
     c->start_timeout = o->start_timeout_ms > 0 ? o->start_timeout_ms : TEN_MINUTES;
     c->coll_timeout = o->coll_timeout_ms > 0 ? o->coll_timeout_ms : TEN_MINUTES;
     c->can_stay = o->can_stay;
+    c->kind = strdup(o->device ? o->device : "auto");
     c->page = dt_page_open(err);
-    if (!c->page)
+    if (!c->kind && c->page)
+        dt_err_set(err, DT_E_MEMORY, "no memory for a context");
+    if (!c->kind || !c->page)
         goto fail;
-    /* The device first: who has none does not keep the others waiting for its collectives. */
-    struct dt_device_wish wish = {.kind = o->device ? o->device : "auto",
-                                  .threads = threads,
-                                  .local_rank = c->env.local_rank,
-                                  .local_world = c->env.local_world,
-                                  .elem = o->elem,
-                                  .wide_sums = o->wide_sums,
-                                  .fast = o->fast,
-                                  .round_over = round_over,
-                                  .round_over_arg = c->page};
-    c->device = dt_device_open(&wish, err);
-    if (!c->device || enter_world(c, err) < 0)
+    c->wish = (struct dt_device_wish){.kind = c->kind,
+                                      .threads = threads,
+                                      .local_rank = c->env.local_rank,
+                                      .local_world = c->env.local_world,
+                                      .elem = o->elem,
+                                      .wide_sums = o->wide_sums,
+                                      .fast = o->fast,
+                                      .round_over = round_over,
+                                      .round_over_arg = c->page};
+    if (open_device(c, err) < 0 || enter_world(c, err) < 0)
         goto fail;
     return c;
 fail:
@@ -146,11 +157,16 @@ fail:
     return NULL;
 }
 
+/* A GPU whose peers were lost does nothing any more, as its work may wait for them for ever. */
 static void leave_world(struct dt_context *c)
 {
     if (c->coll)
         dt_coll_destroy(c->coll);
     c->coll = NULL;
+    if (strcmp(c->device->name, "cpu") != 0) {
+        dt_device_close(c->device);
+        c->device = NULL;
+    }
     dt_store_meeting_close(c->meeting);
     c->meeting = NULL;
 }
@@ -158,8 +174,9 @@ static void leave_world(struct dt_context *c)
 bool dt_context_may_reenter(const struct dt_context *c, const struct dt_err *why)
 {
     const struct dt_page *page = dt_page_of(c->page);
-    bool of_another = why->code == DT_E_DISCONNECTED || why->code == DT_E_ELSEWHERE ||
-                      (why->code == DT_E_TIMEOUT && dt_page_round_over(c->page));
+    bool of_another = why->code == DT_E_DISCONNECTED || why->code == DT_E_ELSEWHERE;
+    bool for_end = why->code == DT_E_TIMEOUT || why->code == DT_E_CANCELED;
+    of_another = of_another || (for_end && dt_page_round_over(c->page));
     return c->can_stay && of_another && dt_page_may_stay(page);
 }
 
@@ -168,7 +185,7 @@ int dt_context_reenter(struct dt_context *c, struct dt_err *err)
     struct dt_page_world next;
     leave_world(c);
     if (dt_next_world_wait(c->page, &next, err) < 0 || dt_job_env_enter(&next, err) < 0 ||
-        dt_job_env_read(&c->env, err) < 0)
+        dt_job_env_read(&c->env, err) < 0 || (!c->device && open_device(c, err) < 0))
         return -1;
     return enter_world(c, err);
 }
@@ -186,6 +203,7 @@ void dt_context_close(struct dt_context *c)
     if (c->page)
         dt_page_close(c->page);
     dt_store_meeting_close(c->meeting);
+    free(c->kind);
     free(c);
 }
 

@@ -312,6 +312,8 @@ TEST(who_may_stay_and_for_which_reason)
         {true, true, true, DT_E_RUNTIME, false},
         {true, false, true, DT_E_DISCONNECTED, false},
         {false, true, true, DT_E_DISCONNECTED, false},
+        {true, true, true, DT_E_CANCELED, true},
+        {true, true, false, DT_E_CANCELED, false},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct dt_page *page = make_page();

@@ -38,9 +38,9 @@ DT_API void dt_context_close(struct dt_context *c); /* NULL is fine */
 DT_API bool dt_context_may_reenter(const struct dt_context *c, const struct dt_err *why);
 /* Leaves the world, of which nothing but C may be open any more: no group, no zero, no checkpoint.
  * Waits for the next one and meets its ranks there. Then rank, world, epoch and their like are new,
- * in the environment too, and the device is the same. It waits without end for signals: a program
- * that catches them lets them end it meanwhile, as it has nothing to save. -1 and *ERR: there is no
- * next world for this process, and C can only be closed. */
+ * in the environment too. A CPU stays the same device, and a GPU is opened anew. It waits without
+ * end for signals: a program that catches them lets them end it meanwhile, as it has nothing to
+ * save. -1 and *ERR: there is no next world for this process, and C can only be closed. */
 DT_API int dt_context_reenter(struct dt_context *c, struct dt_err *err);
 
 DT_API int dt_context_rank(const struct dt_context *c);
