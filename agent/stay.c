@@ -17,19 +17,24 @@ enum dt_stay dt_stay_judge(const struct dt_stay_fact *facts, int count)
     return waiting == running ? DT_STAY_WAITING : DT_STAY_LEAVING;
 }
 
+/* One that cannot stay is to blame before those that only take their time. */
 const char *dt_stay_blame(const struct dt_stay_fact *facts, int count, char out[DT_STAY_WORDS])
 {
+    int late = -1;
     for (int i = 0; i < count; i++) {
         if (!facts[i].runs || facts[i].waits)
             continue;
-        if (facts[i].can)
-            snprintf(out, DT_STAY_WORDS, "worker %d has not left its round within %d s", i,
-                     (int)(DT_STAY_LIMIT / DT_SECOND));
-        else
+        if (!facts[i].can) {
             snprintf(out, DT_STAY_WORDS, "worker %d cannot stay any more", i);
-        return out;
+            return out;
+        }
+        late = late < 0 ? i : late;
     }
-    return NULL;
+    if (late < 0)
+        return NULL;
+    snprintf(out, DT_STAY_WORDS, "worker %d has not left its round within %d s", late,
+             (int)(DT_STAY_LIMIT / DT_SECOND));
+    return out;
 }
 
 struct dt_page_world dt_stay_place(const struct dt_plan *plan, const struct dt_world *world,

@@ -27,7 +27,7 @@ TEST(workers_stay_when_each_that_lives_can)
         {"r.", DT_STAY_NO, "worker 0 cannot stay any more"},
         {"c.", DT_STAY_LEAVING, "worker 0 has not left its round within 5 s"},
         {"c", DT_STAY_LEAVING, "worker 0 has not left its round within 5 s"},
-        {".cr", DT_STAY_NO, "worker 1 has not left its round within 5 s"},
+        {".cr", DT_STAY_NO, "worker 2 cannot stay any more"},
         {".pr", DT_STAY_NO, "worker 2 cannot stay any more"},
         {"pc.p", DT_STAY_LEAVING, "worker 1 has not left its round within 5 s"},
         {"pp.p", DT_STAY_WAITING, NULL},
