@@ -233,23 +233,6 @@ static void leave_round(struct agent *a)
     rejoin(a);
 }
 
-/* There is none while workers wait for a world. */
-static const struct dt_attempt *round_of(const struct agent *a)
-{
-    return a->waits ? NULL : a->attempt;
-}
-
-static const struct dt_pages *pages_of(const struct agent *a)
-{
-    return round_of(a) ? dt_attempt_pages(round_of(a)) : NULL;
-}
-
-/* A file that somebody asked us to look at says it, else the workers themselves. */
-static int64_t step_of(const struct agent *a)
-{
-    return a->progress ? dt_progress_step(a->progress) : dt_pages_step(pages_of(a));
-}
-
 /* The workers of the round are gone, or wait for the next. */
 static void follow_round(struct agent *a)
 {
@@ -272,7 +255,7 @@ static void follow_round(struct agent *a)
 static void on_waiting(void *arg)
 {
     struct agent *a = arg;
-    dt_aftermath_end(&a->aftermath, step_of(a));
+    dt_aftermath_end(&a->aftermath, agent_step(a));
     a->waits = true;
     follow_round(a);
 }
@@ -309,37 +292,18 @@ static void on_over(void *arg)
         on_waiting_over(a);
         return;
     }
-    dt_aftermath_end(&a->aftermath, step_of(a));
+    dt_aftermath_end(&a->aftermath, agent_step(a));
     follow_round(a);
     close_attempt(a);
 }
 
 /* -- while it runs ---------------------------------------------------------------------------- */
 
-/* For beats: how the workers are, how far, and how fast while that is still so. */
-static void tell(struct agent *a)
-{
-    struct dt_beat facts = {.step = step_of(a)};
-    dt_ms now = dt_clock_monotonic();
-    dt_pace_note(&a->pace, facts.step, now);
-    if (!a->backend->ops->tell)
-        return;
-    if (round_of(a))
-        dt_attempt_tell(round_of(a), &facts);
-    if (facts.step >= 0)
-        facts.step_age_ms = dt_pace_age(&a->pace, now) + 1; /* never 0, which is unknown */
-    if (dt_pace_is_overdue(&a->pace, now))
-        facts.tokens_per_s = 0;
-    if (a->phase == AGENT_FINISHED)
-        facts.succeeded = a->plan->nproc;
-    a->backend->ops->tell(a->backend, &facts);
-}
-
 static void on_changed(void *arg)
 {
     struct agent *a = arg;
     if (a->phase != AGENT_ENDING)
-        tell(a);
+        agent_tell(a);
 }
 
 /* Before the other workers are stopped, so that those on other nodes need not find out. */
@@ -348,7 +312,7 @@ static void on_failed(void *arg, const struct dt_result *result)
     struct agent *a = arg;
     if (a->signum || is_called_off(a) || a->phase == AGENT_ENDING)
         return;
-    tell(a); /* how far it came counts, too */
+    agent_tell(a); /* how far it came counts, too */
     struct dt_result said = *result;
     said.ends_job = dt_attempt_must_end_job(a->attempt);
     a->backend->ops->failed(a->backend, &said);
@@ -359,25 +323,7 @@ static void on_tell(uv_timer_t *t)
     struct agent *a = dt_container_of(t, struct agent, tell);
     if (a->progress)
         dt_progress_look(a->progress);
-    tell(a);
-}
-
-/* Whether it is a hang, and why, is for the backend to find out with all nodes. */
-static bool on_still(void *arg, dt_ms still, bool sure)
-{
-    struct agent *a = arg;
-    return a->backend->ops->still(a->backend, still, sure);
-}
-
-/* Once when it begins and once when it is over, however often it is told. */
-static void on_straggler(void *arg, const char *sentence, bool holds_up)
-{
-    struct agent *a = arg;
-    a->holds_up = holds_up;
-    if (strcmp(a->straggler, sentence) == 0)
-        return;
-    snprintf(a->straggler, sizeof a->straggler, "%s", sentence);
-    dt_warn("%s", sentence);
+    agent_tell(a);
 }
 
 /* The rendezvous may still close the job; a node that decides alone knows whether it will. */
@@ -396,8 +342,9 @@ static const struct dt_attempt_events *events_for(struct agent *a)
     a->attempt_events = (struct dt_attempt_events){
         .on_changed = on_changed,
         .on_failed = is_elastic(a) ? on_failed : NULL,
-        .on_still = a->backend->ops->still ? on_still : NULL,
-        .on_straggler = a->backend->ops->tell ? NULL : on_straggler, /* the rendezvous finds it */
+        .on_still = a->backend->ops->still ? agent_on_still : NULL,
+        /* Where there are beats the rendezvous finds it. */
+        .on_straggler = a->backend->ops->tell ? NULL : agent_on_straggler,
         .may_follow = may_follow,
         .on_waiting = on_waiting,
         .on_over = on_over,
@@ -556,46 +503,6 @@ static void on_lease(void *arg, dt_ms until)
         dt_attempt_set_lease(a->attempt, until);
 }
 
-struct dt_hang *agent_hang(const struct agent *a)
-{
-    return round_of(a) ? dt_attempt_hang(round_of(a)) : NULL;
-}
-
-static void on_looked(void *arg, const struct dt_stances *stances)
-{
-    struct agent *a = arg;
-    a->backend->ops->looked(a->backend, a->look, stances);
-}
-
-/* Where nobody may look, or no worker is left to look at, that is said at once. */
-static void on_look(void *arg, int64_t look)
-{
-    struct agent *a = arg;
-    struct dt_err err;
-    a->look = look;
-    if (!agent_hang(a))
-        on_looked(a, &(struct dt_stances){0});
-    else if (dt_hang_look(agent_hang(a), on_looked, a, &err) < 0)
-        dt_warn("%s", err.text);
-}
-
-static void on_save(void *arg)
-{
-    struct agent *a = arg;
-    dt_info("a checkpoint is wanted: workers that can are asked for one");
-    if (a->attempt)
-        dt_attempt_want_save(a->attempt);
-}
-
-static void on_finding(void *arg, const struct dt_stances *all, const struct dt_hang_finding *f)
-{
-    const struct agent *a = arg;
-    if (agent_hang(a))
-        dt_hang_tell(agent_hang(a), all, f);
-    else
-        dt_warn("%s", f->sentence); /* the workers here are done, and wait for the others */
-}
-
 static void on_replaced(void *arg, struct dt_backend *by)
 {
     struct agent *a = arg;
@@ -609,10 +516,10 @@ static const struct dt_backend_events backend_events = {
     .on_stop = on_stop,
     .on_closed = on_closed,
     .on_lease = on_lease,
-    .on_look = on_look,
-    .on_save = on_save,
-    .on_finding = on_finding,
-    .on_straggler = on_straggler,
+    .on_look = agent_on_look,
+    .on_save = agent_on_save,
+    .on_finding = agent_on_finding,
+    .on_straggler = agent_on_straggler,
     .on_replaced = on_replaced,
     .on_cause = on_cause,
 };

@@ -73,8 +73,22 @@ struct agent {
     struct dt_verdict verdict; /* on what failed here last, until there is a new round; or empty */
 };
 
+/* facts.c. The attempt whose workers are in a round; NULL: there is none, or they wait for a world.
+ */
+const struct dt_attempt *agent_round(const struct agent *a);
+/* A file that somebody asked us to look at says it, else the workers themselves. */
+int64_t agent_step(const struct agent *a);
+/* For beats: how the workers are, how far, and how fast while that is still so. */
+void agent_tell(struct agent *a);
 /* NULL: nobody watches workers now. */
 struct dt_hang *agent_hang(const struct agent *a);
+
+/* watching.c, as the events of an attempt and of a backend. */
+bool agent_on_still(void *arg, dt_ms still, bool sure);
+void agent_on_straggler(void *arg, const char *sentence, bool holds_up);
+void agent_on_look(void *arg, int64_t look);
+void agent_on_save(void *arg);
+void agent_on_finding(void *arg, const struct dt_stances *all, const struct dt_hang_finding *f);
 
 /* The other nodes go on without us. */
 void agent_leave(struct agent *a, const char *why);
