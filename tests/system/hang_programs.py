@@ -75,7 +75,9 @@ def nothing(s, program):
 INCIDENTS = {
     "one of four that train is stopped": Row(trains(4), stop(2), "stopped", "rank 2", r"is stopped in section \w+"),
     "one of eight that train is stopped": Row(trains(8), stop(5), "stopped", "rank 5", r"is stopped in section \w+"),
-    "two of four that train are stopped": Row(trains(4), stop(1, 3), "stopped", "ranks 1 and 3", "are stopped"),
+    # In one section or in two.
+    "two of four that train are stopped": Row(
+        trains(4), stop(1, 3), "stopped", "ranks? (1|3|1 and 3)", "ranks 1 and 3 are stopped|(rank [13] is stopped.*){2}"),
     "the one that writes a checkpoint is stopped": Row(saves, stop_in_save, "stopped", "rank 0", "is stopped"),
     "a debugger holds one that trains": Row(trains(2), attach, "stopped", "rank 1", "by a debugger"),
     "one of three programs stops itself": Row(
@@ -93,7 +95,7 @@ def check_told(program, row):
     tap.check_equal(verdict["class"], row.kind, "class of: " + sentence)
     tap.check_equal(verdict["sentence"], sentence, "sentence")
     if row.named:
-        tap.check_equal(": %s " % row.named in sentence, True, "%s come first in: %s" % (row.named, sentence))
+        tap.check_equal(bool(re.search(": %s " % row.named, sentence)), True, "%s come first in: %s" % (row.named, sentence))
     else:
         tap.check_equal(verdict["guilty"], False, "somebody is guilty: " + sentence)
     tap.check_equal(bool(re.search(row.says, sentence)), True, "%r in %s" % (row.says, sentence))
