@@ -513,6 +513,7 @@ static void put_json_process(struct dt_json_writer *w, const struct dt_look_entr
     dt_json_put_text(w, "name", e->process.name);
     put_json_version(w, e->python);
     dt_json_put_text(w, "unreadable", e->unreadable[0] ? e->unreadable : NULL);
+    dt_json_put_text(w, "no_native", e->no_native[0] ? e->no_native : NULL);
     dt_json_put_bool(w, "collecting_garbage", e->stacks.collecting);
     dt_json_put_bool(w, "more_threads", e->process.more || e->stacks.more);
     dt_json_put_array(w, "threads");

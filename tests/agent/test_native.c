@@ -99,5 +99,10 @@ TEST(a_process_that_ends_or_is_being_debugged_costs_its_own_entry)
     CHECK_OK(dt_native_add(&look, &err), err);
     CHECK_EQ(look.at[0].process.tasks[0].native_depth, 0);
     CHECK(look.at[0].no_native[0] != '\0');
+    struct dt_buf text = {0};
+    struct dt_json_writer json = {.out = &text, .style = DT_JSON_SPACED};
+    dt_look_put_json(&look, &json);
+    CHECK(strstr(dt_buf_cstr(&text), "\"no_native\": \"") != NULL);
+    dt_buf_finish(&text);
     dt_look_finish(&look);
 }
