@@ -86,7 +86,7 @@ struct dt_hang *agent_hang(const struct agent *a);
 /* watching.c, as the events of an attempt and of a backend. */
 bool agent_on_still(void *arg, dt_ms still, bool sure);
 void agent_on_straggler(void *arg, const char *sentence, bool holds_up);
-void agent_on_look(void *arg, int64_t look);
+void agent_on_look(void *arg, int64_t look, bool native);
 void agent_on_save(void *arg);
 void agent_on_finding(void *arg, const struct dt_stances *all, const struct dt_hang_finding *f);
 

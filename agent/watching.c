@@ -32,14 +32,14 @@ static void on_looked(void *arg, const struct dt_stances *stances)
 }
 
 /* Where nobody may look, or no worker is left to look at, that is said at once. */
-void agent_on_look(void *arg, int64_t look)
+void agent_on_look(void *arg, int64_t look, bool native)
 {
     struct agent *a = arg;
     struct dt_err err;
     a->look = look;
     if (!agent_hang(a))
         on_looked(a, &(struct dt_stances){0});
-    else if (dt_hang_look(agent_hang(a), on_looked, a, &err) < 0)
+    else if (dt_hang_look(agent_hang(a), native, on_looked, a, &err) < 0)
         dt_warn("%s", err.text);
 }
 

@@ -104,6 +104,15 @@ static int miss_silent(const struct dt_json *doc, const struct page *p, struct d
                       dt_str_printable(dt_bytes_of(name), shown, sizeof shown), more);
 }
 
+/* An older one has not read that this was asked for. */
+static int miss_native(const struct dt_ctl_options *o, struct dt_err *err)
+{
+    return dt_err_set(err, DT_E_RUNTIME,
+                      "rendezvous %s is of an older dtrun, which has no calls of C code to tell; "
+                      "install this one there",
+                      o->endpoint);
+}
+
 /* -- what is printed -------------------------------------------------------------------------- */
 
 static void put_text(const struct page *p, struct dt_buf *out)
@@ -149,7 +158,8 @@ static int show(const struct dt_ctl_options *o, const struct dt_message *answer,
             put_json(o, &p, out);
         else
             put_text(&p, out);
-        rc = miss_silent(&answer->doc, &p, err);
+        rc = o->native && !answer->stances.native ? miss_native(o, err)
+                                                  : miss_silent(&answer->doc, &p, err);
     }
     dt_stances_finish(&p.stances);
     return rc;
@@ -158,7 +168,9 @@ static int show(const struct dt_ctl_options *o, const struct dt_message *answer,
 int dt_ctl_look(const struct dt_ctl_options *o, struct dt_sync_control *c, struct dt_buf *out,
                 struct dt_err *err)
 {
-    struct dt_message answer, request = {.type = DT_MSG_STANCES, .run = o->name};
+    struct dt_message answer;
+    struct dt_message request = {
+        .type = DT_MSG_STANCES, .run = o->name, .stances = {.native = o->native}};
     char why[DT_WHY_MAX];
     if (!dt_sync_control_looks(c))
         return dt_err_set(err, DT_E_RUNTIME,

@@ -5,6 +5,8 @@
 
 #include <stdio.h>
 
+#define NATIVE_TAKES (15 * DT_SECOND) /* at most, and usually less than a second */
+
 typedef int command_fn(const struct dt_ctl_options *o, struct dt_sync_control *c,
                        struct dt_buf *out, struct dt_err *err);
 
@@ -20,8 +22,9 @@ static command_fn *const commands[DT_CTL_COMMANDS] = {
 static int ask(const struct dt_ctl_options *o, const struct dt_token *token, struct dt_buf *out,
                struct dt_err *err)
 {
+    dt_ms patience = o->timeout + (o->native ? NATIVE_TAKES : 0);
     struct dt_sync_control *c =
-        dt_sync_control_open(o->endpoint, "dtrun-ctl " DT_VERSION, token, o->timeout, err);
+        dt_sync_control_open(o->endpoint, "dtrun-ctl " DT_VERSION, token, patience, err);
     int rc = c ? commands[o->command](o, c, out, err) : -1;
     dt_sync_control_close(c);
     return rc;

@@ -80,6 +80,8 @@ static const struct dt_opt ctl_opts[] = {
      .help = "print one JSON object, for programs"},
     {.name = "quarantined", .no_env = true, AT(quarantined), .group = "What",
      .help = "with node list: show the nodes that are kept out or watched, and why"},
+    {.name = "native", .no_env = true, AT(native), .group = "What",
+     .help = "with look: say in which function of C code each worker is, too. Each thread is stopped for some milliseconds"},
     {.name = "all", .no_env = true, AT(all), .group = "What",
      .help = "with node undrain: let back every node that is kept out, instead of one"},
     {.name = "why", .arg = "TEXT", .no_env = true, AT(why), .group = "What",
@@ -241,6 +243,8 @@ static int check_whole(const struct dt_ctl_options *o, struct dt_err *err)
         return dt_err_set(err, DT_E_USAGE, "report has no --json: what it is made of is JSON");
     if (o->quarantined && o->command != DT_CTL_NODE_LIST)
         return dt_err_set(err, DT_E_USAGE, "--quarantined goes with node list");
+    if (o->native && o->command != DT_CTL_LOOK)
+        return dt_err_set(err, DT_E_USAGE, "--native goes with look");
     if ((o->output || o->metrics || o->checkpoints) && o->command != DT_CTL_REPORT)
         return dt_err_set(err, DT_E_USAGE, "%s goes with report",
                           o->output    ? "--output"

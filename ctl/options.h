@@ -32,7 +32,7 @@ struct dt_ctl_options {
     char *endpoint, *token_file, *why;
     char *output, *metrics, *checkpoints; /* REPORT; NULL: standard output, as the run says */
     dt_ms timeout;
-    bool json, quarantined, all;
+    bool json, quarantined, all, native;
     enum dt_ctl_command command;
     const char *name; /* of a run, node or folder, from argv; "" where none is given */
     const char *folders[DT_CTL_FOLDERS_MAX]; /* REPORT: of the same run on other nodes; from argv */

@@ -35,8 +35,8 @@ struct dt_backend_events {
     void (*on_barrier_over)(void *arg, const struct dt_err *why);
     /* No world will come, now or later. The backend is still to be closed. */
     void (*on_failed)(void *arg, const struct dt_err *err);
-    /* What the workers do is asked for, for looked(). */
-    void (*on_look)(void *arg, int64_t look);
+    /* What the workers do is asked for, for looked(). NATIVE: with the calls of C code. */
+    void (*on_look)(void *arg, int64_t look, bool native);
     /* The workers of all nodes stand still, and F says why. ALL: what all of them do. */
     void (*on_finding)(void *arg, const struct dt_stances *all, const struct dt_hang_finding *f);
     /* The rest only from an elastic backend. The round is over: stop the workers, and join when

@@ -68,6 +68,7 @@ struct request {
     struct dt_buf stacks;
     struct dt_err err;
     int rc, count, store_port;
+    bool native;
     struct dt_survey_worker workers[];
 };
 
@@ -140,7 +141,8 @@ static void prepare(struct request *r)
 static void take_look(struct dt_aside *aside)
 {
     struct request *r = dt_container_of(aside, struct request, aside);
-    r->rc = dt_survey_take(r->workers, r->count, r->store_port, &r->stances, &r->stacks, &r->err);
+    r->rc = dt_survey_take(r->workers, r->count, r->store_port, r->native, &r->stances, &r->stacks,
+                           &r->err);
 }
 
 static void take_stances(struct dt_hang *h, struct request *r)
@@ -167,12 +169,14 @@ static void on_looked(struct dt_aside *aside)
     dt_ending_step(&h->ending);
 }
 
-int dt_hang_look(struct dt_hang *h, dt_hang_looked_fn *then, void *arg, struct dt_err *err)
+int dt_hang_look(struct dt_hang *h, bool native, dt_hang_looked_fn *then, void *arg,
+                 struct dt_err *err)
 {
     struct request *r = calloc(1, sizeof *r + (size_t)count_of(h) * sizeof r->workers[0]);
     if (!r)
         return dt_err_set(err, DT_E_MEMORY, "no memory for a look at the workers");
-    *r = (struct request){.hang = h, .then = then, .arg = arg, .count = count_of(h)};
+    *r = (struct request){
+        .hang = h, .native = native, .then = then, .arg = arg, .count = count_of(h)};
     prepare(r);
     int rc = dt_aside_run(&r->aside, h->means.loop, take_look, on_looked);
     if (rc < 0) {
@@ -195,7 +199,7 @@ static void print_look(void *arg, const struct dt_stances *stances)
 void dt_hang_print_look(struct dt_hang *h)
 {
     struct dt_err err;
-    if (dt_hang_look(h, print_look, h, &err) < 0)
+    if (dt_hang_look(h, false, print_look, h, &err) < 0)
         dt_warn("%s", err.text);
 }
 
@@ -282,7 +286,7 @@ static void say_still(struct dt_hang *h, dt_ms still)
     h->said = dt_clock_monotonic();
     if (h->events->still && h->events->still(h->arg, still, dt_witness_is_sure(h->witness)))
         return;
-    if (dt_hang_look(h, judge_alone, h, &err) < 0)
+    if (dt_hang_look(h, false, judge_alone, h, &err) < 0)
         dt_warn("%s", err.text);
 }
 

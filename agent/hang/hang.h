@@ -49,9 +49,11 @@ struct dt_hang *dt_hang_open(const struct dt_hang_means *means, const struct dt_
 void dt_hang_close(struct dt_hang *h, void (*on_closed)(void *arg), void *arg);
 
 /* Looks at all workers here and calls THEN once from the loop, unless H is closed before. Each
- * worker has a stance. STANCES are there for the time of the call. */
+ * worker has a stance. STANCES are there for the time of the call. NATIVE: they say in which
+ * function of C code each worker is, for which its threads are stopped for a moment. */
 typedef void dt_hang_looked_fn(void *arg, const struct dt_stances *stances);
-int dt_hang_look(struct dt_hang *h, dt_hang_looked_fn *then, void *arg, struct dt_err *err);
+int dt_hang_look(struct dt_hang *h, bool native, dt_hang_looked_fn *then, void *arg,
+                 struct dt_err *err);
 
 /* Prints what dt_hang_look() sees, a line for each group of ranks that do the same. */
 void dt_hang_print_look(struct dt_hang *h);

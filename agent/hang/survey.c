@@ -3,6 +3,7 @@
 
 #include "agent/hang/calls.h"
 #include "agent/hang/keys.h"
+#include "agent/hang/native_calls.h"
 #include "agent/hang/posture.h"
 #include "agent/hang/recorders.h"
 #include "agent/look/print.h"
@@ -62,31 +63,40 @@ static void tell_round(const struct dt_survey_worker *w, struct dt_stance *s)
         s->first_line = s->last_line = line;
 }
 
-int dt_survey_take(const struct dt_survey_worker *workers, int count, int store_port,
+static void take_one(const struct dt_survey_worker *w, dt_ms end, struct dt_keys *keys,
+                     struct dt_stance *s, struct dt_buf *stacks)
+{
+    if (!w->pid) {
+        know_nothing(s, DT_DOING_LEFT, w->left);
+        dt_buf_printf(stacks, "%s\n", w->left);
+    } else if (dt_clock_monotonic() >= end) {
+        know_nothing(s, DT_DOING_UNKNOWN, "there was no time to look at it");
+        dt_buf_printf(stacks, "%s\n", s->detail);
+    } else {
+        look_at(w, keys, s, stacks);
+    }
+    tell_round(w, s);
+    s->step = w->page.step;
+    s->still = w->still;
+}
+
+int dt_survey_take(const struct dt_survey_worker *workers, int count, int store_port, bool native,
                    struct dt_stances *out, struct dt_buf *stacks, struct dt_err *err)
 {
     dt_ms end = dt_clock_monotonic() + DT_LOOK_TIME_MAX;
     struct dt_keys keys = {.port = store_port};
-    int rc = 0;
+    struct dt_stance *each = calloc((size_t)count, sizeof *each);
+    int rc = each ? 0 : dt_err_set(err, DT_E_MEMORY, "no memory for what %d workers do", count);
     for (int i = 0; i < count && rc == 0; i++) {
-        const struct dt_survey_worker *w = &workers[i];
-        struct dt_stance s;
-        dt_buf_printf(stacks, "%s-- rank %d --\n", i ? "\n" : "", w->rank);
-        if (!w->pid) {
-            know_nothing(&s, DT_DOING_LEFT, w->left);
-            dt_buf_printf(stacks, "%s\n", w->left);
-        } else if (dt_clock_monotonic() >= end) {
-            know_nothing(&s, DT_DOING_UNKNOWN, "there was no time to look at it");
-            dt_buf_printf(stacks, "%s\n", s.detail);
-        } else {
-            look_at(w, &keys, &s, stacks);
-        }
-        tell_round(w, &s);
-        s.step = w->page.step;
-        s.still = w->still;
-        rc = dt_stances_add(out, &s, w->rank, err);
+        dt_buf_printf(stacks, "%s-- rank %d --\n", i ? "\n" : "", workers[i].rank);
+        take_one(&workers[i], end, &keys, &each[i], stacks);
     }
+    if (native && rc == 0)
+        dt_native_calls_tell(workers, count, each);
+    for (int i = 0; i < count && rc == 0; i++)
+        rc = dt_stances_add(out, &each[i], workers[i].rank, err);
     dt_keys_finish(&keys);
+    free(each);
     if (rc < 0)
         return rc;
     return stacks->bad ? dt_err_set(err, DT_E_MEMORY, "no memory for what the workers do") : 0;

@@ -23,8 +23,8 @@ struct dt_survey_worker {
 
 /* Adds a stance of each to OUT, which was empty, and to STACKS, for people, all that was seen.
  * STORE_PORT: of the job's store; 0: no agent serves one. Workers whose turn does not come within
- * DT_LOOK_TIME_MAX have a stance that says so. -1: no memory. */
-int dt_survey_take(const struct dt_survey_worker *workers, int count, int store_port,
+ * DT_LOOK_TIME_MAX have a stance that says so. NATIVE: see native_calls.h. -1: no memory. */
+int dt_survey_take(const struct dt_survey_worker *workers, int count, int store_port, bool native,
                    struct dt_stances *out, struct dt_buf *stacks, struct dt_err *err);
 
 #endif

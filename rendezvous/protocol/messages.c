@@ -197,7 +197,11 @@ static const struct dt_field still[] = {
     PERHAPS_TRUE("sure", still.sure),
     {0},
 };
-static const struct dt_field look[] = {WHOLE("id", look.id, 1), {0}};
+static const struct dt_field look[] = {
+    WHOLE("id", look.id, 1),
+    PERHAPS_TRUE("native", look.native),
+    {0},
+};
 static const struct dt_field looked[] = {WHOLE("id", looked.id, 1), {0}}; /* and "stances" */
 static const struct dt_field finding[] = {
     NAME("class", finding.class, DT_STANCE_NAME_MAX),
@@ -232,6 +236,12 @@ static const struct dt_field status[] = {
     {0},
 };
 
+static const struct dt_field stances[] = {
+    PERHAPS_TRUE("native", stances.native),
+    PERHAPS_WORDS("why", why, DT_WHY_MAX),
+    {0}, /* and "page" */
+};
+
 static const struct {
     const char *name;
     const struct dt_field *head, *body;
@@ -258,7 +268,7 @@ static const struct {
     [DT_MSG_PAUSE] = {"pause", of_person, pause},
     [DT_MSG_SAVE] = {"save", of_person, save},
     [DT_MSG_STATUS] = {"status", of_person, status},
-    [DT_MSG_STANCES] = {"stances", of_person, only_why}, /* and "page" */
+    [DT_MSG_STANCES] = {"stances", of_person, stances},
 };
 /* clang-format on */
 

@@ -231,7 +231,8 @@ struct dt_message {
             bool sure;   /* their steps tell so, or a person said how long is too long */
         } still;
         struct {
-            int64_t id; /* of this look, 1 and up: the answer has it too */
+            int64_t id;  /* of this look, 1 and up: the answer has it too */
+            bool native; /* with the calls of C code, for which threads are stopped for a moment */
         } look;
         struct {
             int64_t id;
@@ -256,6 +257,7 @@ struct dt_message {
             const char *json; /* down: an object, see docs/protocol.md */
         } status;
         struct {
+            bool native;      /* up: as in LOOK; down: it was done so */
             const char *json; /* down: as above; NULL where WHY says why there is none */
         } stances;
     };

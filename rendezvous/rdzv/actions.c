@@ -103,6 +103,12 @@ static void put_close(const struct dt_rdzv_actions *a, const struct dt_rdzv_acti
     out->close.cause = dt_rdzv_text(a, send->close.cause);
 }
 
+static void put_look(const struct dt_rdzv_action *send, struct dt_message *out)
+{
+    out->look.id = send->look.id;
+    out->look.native = send->look.native;
+}
+
 void dt_rdzv_message(const struct dt_rdzv_actions *a, const struct dt_rdzv_action *send,
                      const char *run, struct dt_message *out)
 {
@@ -120,7 +126,7 @@ void dt_rdzv_message(const struct dt_rdzv_actions *a, const struct dt_rdzv_actio
     else if (send->message == DT_MSG_STOP)
         out->stop.together = send->together;
     else if (send->message == DT_MSG_LOOK)
-        out->look.id = send->look;
+        put_look(send, out);
     else if (send->message == DT_MSG_FINDING)
         dt_hang_finding_put(send->finding.what, send->finding.stances, &out->finding);
 }

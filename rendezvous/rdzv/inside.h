@@ -107,8 +107,9 @@ void rdzv_park(struct dt_rdzv *r, struct dt_rdzv_actions *out, struct dt_member 
 
 /* -- look.c: what all workers of the round do -------------------------------------------------- */
 
-/* Asks all nodes whose workers run, unless they are being asked or were less than a second ago. */
-void rdzv_look_begin(struct dt_rdzv *r, struct dt_rdzv_actions *out);
+/* Asks all nodes whose workers run, unless they are being asked or were less than a second ago.
+ * NATIVE: with the calls of C code, which the last answers may lack. */
+void rdzv_look_begin(struct dt_rdzv *r, bool native, struct dt_rdzv_actions *out);
 /* M answers. */
 void rdzv_look_take(struct dt_rdzv *r, struct dt_member *m, const struct dt_message *f);
 /* Ends one that was answered, or waited long enough. */

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A look at all workers of the round: the nodes are asked together, and who does not answer within
- * a second is unknown. However many people ask, a node looks once a second at most. */
+ * a second is unknown; within more where calls of C code are asked for, too. However many people
+ * ask, a node looks once a second at most; and once for C code. */
 #include "rendezvous/rdzv/inside.h"
 
 #include "base/log.h"
 
-#define PATIENCE DT_SECOND /* with those who were asked */
+#define PATIENCE DT_SECOND               /* with those who were asked */
+#define PATIENCE_NATIVE (14 * DT_SECOND) /* ... who give themselves 12 */
 #define GOOD_FOR DT_SECOND
 
 enum { STATES = DT_ROUND_LOOK_THERE + 1 };
@@ -38,7 +40,8 @@ static void ask(struct dt_rdzv *r, struct dt_rdzv_actions *out, struct dt_member
     struct dt_rdzv_action *a = rdzv_send(out, m->id, DT_MSG_LOOK, r->round, 0);
     if (!a)
         return;
-    a->look = l->id;
+    a->look.id = l->id;
+    a->look.native = l->native;
     m->asked = l->id;
     l->open++;
 }
@@ -52,15 +55,23 @@ static void note_done(struct dt_rdzv *r, const struct dt_member *m)
     dt_stances_merge(&r->running.look.stances, &(struct dt_stances){&all, 1}, NULL);
 }
 
-void rdzv_look_begin(struct dt_rdzv *r, struct dt_rdzv_actions *out)
+/* Whether the last one still tells, and tells enough. */
+static bool is_good(const struct dt_rdzv *r, bool native)
+{
+    const struct dt_round_look *l = &r->running.look;
+    return l->state == DT_ROUND_LOOK_THERE && (l->native || !native) &&
+           r->now < dt_clock_after(l->asked, GOOD_FOR);
+}
+
+void rdzv_look_begin(struct dt_rdzv *r, bool native, struct dt_rdzv_actions *out)
 {
     struct dt_round_look *l = &r->running.look;
-    bool fresh = l->state == DT_ROUND_LOOK_THERE && r->now < dt_clock_after(l->asked, GOOD_FOR);
-    if (r->state != DT_RUN_RUNNING || l->state == DT_ROUND_LOOK_ASKED || fresh)
+    if (r->state != DT_RUN_RUNNING || l->state == DT_ROUND_LOOK_ASKED || is_good(r, native))
         return;
     become(l, DT_ROUND_LOOK_ASKED);
     dt_stances_finish(&l->stances);
     l->id++;
+    l->native = native;
     l->open = 0;
     l->asked = r->now;
     dt_list_each(&r->members.all, n)
@@ -109,7 +120,9 @@ void rdzv_look_settle(struct dt_rdzv *r)
 dt_ms rdzv_look_next(const struct dt_rdzv *r)
 {
     const struct dt_round_look *l = &r->running.look;
-    return l->state == DT_ROUND_LOOK_ASKED ? dt_clock_after(l->asked, PATIENCE) : DT_FOREVER;
+    if (l->state != DT_ROUND_LOOK_ASKED)
+        return DT_FOREVER;
+    return dt_clock_after(l->asked, l->native ? PATIENCE_NATIVE : PATIENCE);
 }
 
 void rdzv_look_forget(struct dt_rdzv *r)

@@ -367,7 +367,7 @@ void dt_rdzv_step(struct dt_rdzv *r, const struct dt_rdzv_event *event, dt_ms no
         rdzv_save_now(r, out);
         break;
     case DT_EV_LOOK:
-        rdzv_look_begin(r, out);
+        rdzv_look_begin(r, event->native, out);
         break;
     case DT_EV_TICK:
         break;

@@ -49,6 +49,7 @@ struct dt_rdzv_event {
     bool anew;        /* ... and it is the member's first there: what was sent before may be lost */
     uint64_t from;    /* LOST: whose */
     const char *text; /* DRAIN: the node's name; PAUSE, END: why */
+    bool native;      /* LOOK: with the calls of C code */
     int64_t wall_us;  /* the same moment by the wall clock, for people; 0: unknown */
     const char *twin; /* another run for which dt_rdzv_may_be_one(), if anybody looked; or NULL */
 };
@@ -82,7 +83,10 @@ struct dt_rdzv_action {
             size_t cause; /* dt_rdzv_text() */
         } close;
         bool together; /* STOP */
-        int64_t look;
+        struct {
+            int64_t id;
+            bool native;
+        } look;
         struct {
             const struct dt_hang_finding *what; /* good until the next step, as STANCES are */
             const struct dt_stances *stances;
@@ -182,6 +186,7 @@ enum dt_round_look_state {
 struct dt_round_look {
     enum dt_round_look_state state;
     int64_t id;                /* of the last: 1, 2, ... */
+    bool native;               /* ... with the calls of C code */
     dt_ms asked;               /* when */
     size_t open;               /* so many were asked and have not answered */
     struct dt_stances stances; /* of those who did */
@@ -305,7 +310,7 @@ const char *dt_rdzv_standstill(const struct dt_rdzv *r);
 const struct dt_lag *dt_rdzv_straggler(const struct dt_rdzv *r);
 
 /* What all workers do, or NULL: no look is there, or it is not over yet. DT_EV_LOOK begins one
- * unless one has just begun or is less than a second old. */
+ * unless one is under way, or one that tells as much is less than a second old. */
 const struct dt_round_look *dt_rdzv_look(const struct dt_rdzv *r);
 /* Whether M, which runs workers, has not answered it. */
 bool dt_rdzv_look_lacks(const struct dt_rdzv *r, const struct dt_member *m);

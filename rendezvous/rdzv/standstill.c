@@ -183,7 +183,7 @@ void rdzv_standstill_settle(struct dt_rdzv *r, struct dt_rdzv_actions *out)
         return;
     if (s->state == DT_STANDSTILL_NONE && r->now >= s->not_before && all_stand_still(r)) {
         become(s, DT_STANDSTILL_LOOKING);
-        rdzv_look_begin(r, out);
+        rdzv_look_begin(r, false, out);
         rdzv_look_settle(r); /* nobody may be there to be asked */
     }
     if (s->state == DT_STANDSTILL_LOOKING && r->running.look.state == DT_ROUND_LOOK_THERE)

@@ -49,7 +49,8 @@ struct dt_rdzv_conn {
     enum dt_rdzv_conn_phase phase;
     struct dt_greeting greeting;
 
-    struct dt_node in_lookers; /* linked: a person, who waits for a look at a run's workers */
+    struct dt_node in_lookers; /* linked: a person, who waits for a look at a run's workers ... */
+    bool wants_native;         /* ... with the calls of C code */
     struct dt_node in_holding; /* linked: `held` is not empty */
     struct dt_list held;       /* frames that wait for the journal, oldest first */
     size_t held_bytes;

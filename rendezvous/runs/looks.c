@@ -54,14 +54,14 @@ static void put_page(const struct dt_rdzv *r, struct dt_buf *out)
 
 /* -- those who wait --------------------------------------------------------------------------- */
 
-bool dt_rdzv_looks_take(struct dt_rdzv_run *run, struct dt_rdzv_conn *c, const char *id)
+bool dt_rdzv_looks_take(struct dt_rdzv_run *run, struct dt_rdzv_conn *c, const struct dt_message *m)
 {
     char why[DT_WHY_MAX];
     if (!run)
         snprintf(why, sizeof why, "there is no run \"%.100s\"; \"dtrun-ctl status\" lists the runs",
-                 id);
+                 m->run);
     else if (run->rdzv->state != DT_RUN_RUNNING)
-        snprintf(why, sizeof why, "run \"%.100s\" is %s, so no workers run", id,
+        snprintf(why, sizeof why, "run \"%.100s\" is %s, so no workers run", m->run,
                  dt_run_state_name(run->rdzv->state));
     if (!run || run->rdzv->state != DT_RUN_RUNNING) {
         refuse(run, c, why);
@@ -69,21 +69,33 @@ bool dt_rdzv_looks_take(struct dt_rdzv_run *run, struct dt_rdzv_conn *c, const c
     }
     dt_list_remove(&c->in_lookers);
     dt_list_append(&run->lookers, &c->in_lookers);
+    c->wants_native = m->stances.native;
     return true;
+}
+
+/* Whether C waits for more than the look that is there. */
+static bool lacks_native(const struct dt_rdzv_run *run, const struct dt_rdzv_conn *c)
+{
+    const struct dt_round_look *look = dt_rdzv_look(run->rdzv);
+    return look && c->wants_native && !look->native;
 }
 
 static void answer(const struct dt_rdzv_run *run, struct dt_rdzv_conn *c, const char *page)
 {
-    struct dt_message m = {.type = DT_MSG_STANCES, .run = run->id, .stances = {.json = page}};
+    struct dt_message m = {.type = DT_MSG_STANCES, .run = run->id};
+    m.stances.native = dt_rdzv_look(run->rdzv)->native;
+    m.stances.json = page;
     dt_rdzv_conn_send(c, &m);
 }
 
-/* PAGE NULL: WHY says why there is none. */
+/* PAGE NULL: WHY says why there is none. Those who wait for more wait on. */
 static void answer_all(struct dt_rdzv_run *run, const char *page, const char *why)
 {
     dt_list_each(&run->lookers, n)
     {
         struct dt_rdzv_conn *c = dt_container_of(n, struct dt_rdzv_conn, in_lookers);
+        if (page && lacks_native(run, c))
+            continue;
         dt_list_remove(&c->in_lookers);
         if (page)
             answer(run, c, page);
@@ -105,6 +117,13 @@ void dt_rdzv_looks_settle(struct dt_rdzv_run *run)
                page.bad ? "the rendezvous has no memory for the answer"
                         : "the round ended while its workers were looked at; ask again");
     dt_buf_finish(&page);
+}
+
+bool dt_rdzv_looks_lack_native(const struct dt_rdzv_run *run)
+{
+    dt_list_each(&run->lookers, n) if (lacks_native(run, dt_container_of(n, struct dt_rdzv_conn,
+                                                                         in_lookers))) return true;
+    return false;
 }
 
 void dt_rdzv_looks_end(struct dt_rdzv_run *run)

@@ -197,6 +197,10 @@ static void run_step(struct dt_rdzv_runs *runs, struct dt_rdzv_run *run,
     for (size_t i = 0; i < actions->len; i++)
         carry_out(runs, run, &actions->at[i]);
     dt_rdzv_looks_settle(run);
+    if (dt_rdzv_looks_lack_native(run)) {
+        run_step(runs, run, &(struct dt_rdzv_event){.type = DT_EV_LOOK, .native = true});
+        return;
+    }
     if (dt_rdzv_is_idle(run->rdzv, now_of(runs))) {
         dt_rdzv_records_forget(runs, run);
         run_destroy(runs, run);
@@ -336,8 +340,9 @@ void dt_rdzv_runs_look(struct dt_rdzv_runs *runs, struct dt_rdzv_conn *c,
                        const struct dt_message *m)
 {
     struct dt_rdzv_run *run = find_run(runs, m->run);
-    if (dt_rdzv_looks_take(run, c, m->run))
-        run_step(runs, run, &(struct dt_rdzv_event){.type = DT_EV_LOOK});
+    struct dt_rdzv_event look = {.type = DT_EV_LOOK, .native = m->stances.native};
+    if (dt_rdzv_looks_take(run, c, m))
+        run_step(runs, run, &look);
 }
 
 void dt_rdzv_runs_drain(struct dt_rdzv_runs *runs, struct dt_rdzv_conn *c,

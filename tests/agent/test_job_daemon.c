@@ -256,3 +256,42 @@ TEST(a_daemon_that_comes_back_and_may_have_fewer_runs_ends_no_job)
     job_finish(&b);
     CHECK_EQ(daemon_stop(&d), 0);
 }
+
+/* -- what people ask -------------------------------------------------------------------------- */
+
+static void ctl(const char *endpoint, const char *words, struct dt_buf *out)
+{
+    char command[512];
+    snprintf(command, sizeof command, "exec \"$DT_CTL\" --endpoint %s %s 2>&1", endpoint, words);
+    FILE *f = popen(command, "r");
+    CHECK(f != NULL);
+    dt_buf_clear(out);
+    for (int c; (c = fgetc(f)) != EOF;)
+        dt_buf_put_u8(out, (uint8_t)c);
+    CHECK_EQ(pclose(f), 0);
+}
+
+/* The workers may be seen on their way there. */
+TEST(a_person_asks_in_which_function_of_c_code_workers_are)
+{
+    const char *wanted = DT_TEST_LIBDW ? "ranks 0 and 1: hang (waits in the kernel: pause)\n"
+                                       : ", no calls of C code: dtrun: --native takes libdw";
+    struct daemon_process d;
+    struct job a;
+    struct dt_buf out = {0};
+    char endpoint[32];
+    free_endpoint(endpoint);
+    DAEMON_START(&d, PROGRAM, "--listen", endpoint);
+    JOB_START(&a, NODE("1", endpoint), "--rdzv-id", "one", "--nproc-per-node", "2", WORKER,
+              "line:runs", "hang");
+    CHECK(job_says_times(&a, JOB_OUT, "runs", 2));
+    do
+        ctl(endpoint, "look one --native", &out);
+    while (!strstr(dt_buf_cstr(&out), wanted));
+    ctl(endpoint, "look one --native --json", &out);
+    CHECK(strstr(dt_buf_cstr(&out), DT_TEST_LIBDW ? "\"function\":\"hang\"" : "libdw") != NULL);
+    job_stop(&a, SIGTERM);
+    job_finish(&a);
+    dt_buf_finish(&out);
+    CHECK_EQ(daemon_stop(&d), 0);
+}

@@ -95,9 +95,9 @@ static void on_note(void *arg, const char *text)
     note(arg, "note: %s", text);
 }
 
-static void on_look(void *arg, int64_t id)
+static void on_look(void *arg, int64_t id, bool native)
 {
-    note(arg, "look #%d", (int)id);
+    note(arg, "look #%d%s", (int)id, native ? " native" : "");
 }
 
 static void on_keep(void *arg)
@@ -1040,6 +1040,8 @@ TEST(workers_that_stand_still_are_looked_at_and_judged_elsewhere)
     CHECK_STR(said(a), "look #1");
     answer_look(a, 1);
     CHECK_STR(said(a), "LOOKED 5 #1");
+    HEAR(a, .type = DT_MSG_LOOK, .round = 5, .look = {.id = 2, .native = true});
+    CHECK_STR(said(a), "look #2 native");
     HEAR(a, .type = DT_MSG_FINDING, .round = 5, .finding = {.sentence = "rank 2 sleeps"});
     CHECK_STR(said(a), "finding: rank 2 sleeps");
     free(a);

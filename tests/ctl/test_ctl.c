@@ -285,6 +285,15 @@ TEST(look_names_who_did_not_answer_and_fails_then)
     dt_buf_finish(&s.asked);
 }
 
+TEST(look_says_where_an_older_rendezvous_has_no_c_code_to_tell)
+{
+    struct scripted s = {.answers = (const char *const[]){LOOK("", 0, WAITS "," SLEEPS), NULL}};
+    CHECK_EQ(ctl_at(&s, "look a --native"), 1);
+    CHECK(strstr(out, "rank 2: load_batch train.py:5 (sleeps)\n") != NULL);
+    CHECK(strstr(errors, " is of an older dtrun, which has no calls of C code to tell; ") != NULL);
+    dt_buf_finish(&s.asked);
+}
+
 TEST(look_as_json_has_all_of_it)
 {
     struct scripted s = {.answers =

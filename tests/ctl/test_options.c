@@ -130,6 +130,7 @@ TEST(what_makes_no_command_is_said)
         {"node undrain n1 --all", "node undrain: n1, or --all?"},
         {"node undrain", "node undrain: which node?"},
         {"node drain --all", "--all goes with node undrain"},
+        {"status --native", "--native goes with look"},
         {"status --quarantined", "--quarantined goes with node list"},
         {"report", "report: which folder? Give its name"},
         {"report ''", "report: which folder?"},

@@ -261,6 +261,13 @@ static const struct {
      "\"sure\":true}"},
     {{.type = DT_MSG_LOOK, .run = "r", .round = 1, .incarnation = 1, .look = {.id = 3}},
      "{\"type\":\"look\",\"run\":\"r\",\"round\":1,\"incarnation\":\"1\",\"id\":3}"},
+    {{.type = DT_MSG_LOOK,
+      .run = "r",
+      .round = 1,
+      .incarnation = 1,
+      .look = {.id = 3, .native = true}},
+     "{\"type\":\"look\",\"run\":\"r\",\"round\":1,\"incarnation\":\"1\",\"id\":3,"
+     "\"native\":true}"},
     {{.type = DT_MSG_LOOKED,
       .run = "r",
       .round = 1,
@@ -712,7 +719,8 @@ TEST(a_message_without_one_of_its_members_is_none)
     static const char optional[] =
         " again age cause collective early ends_job function guilty history holds_up host keeps "
         "late "
-        "looks mixed over place own_by own_may_drain own_median own_rank own_ranks own_reason "
+        "looks mixed native over place own_by own_may_drain own_median own_rank own_ranks "
+        "own_reason "
         "own_share own_step_us "
         "own_steps own_window straggler "
         "retry retry_deterministic script step_age_ms stopping sure together token "

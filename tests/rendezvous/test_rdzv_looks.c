@@ -31,6 +31,14 @@ static void ask(struct node *person, const char *run)
     node_send(person, &(struct dt_message){.type = DT_MSG_STANCES, .run = run});
 }
 
+static void ask_native(struct node *person)
+{
+    *person = node_of("job", "a person", 0, 1);
+    node_greet(person, st.serving.port);
+    node_send(person, &(struct dt_message){
+                          .type = DT_MSG_STANCES, .run = "job", .stances = {.native = true}});
+}
+
 static void check_page(struct node *person, const char *words)
 {
     const struct dt_message *m = node_hear(person, DT_MSG_STANCES);
@@ -47,8 +55,8 @@ static void check_refused(struct node *person, const char *words)
     node_finish(person);
 }
 
-/* Both of its workers sleep, each at a line of its own node's. */
-static void answer_look(struct node *n, const char *where)
+/* Both of its workers sleep, each at a line of its own node's. Whether it was asked for C code. */
+static bool answer_look(struct node *n, const char *where)
 {
     int first = n->claim.first_rank;
     struct dt_rank_range range = {first, first + 1};
@@ -58,9 +66,12 @@ static void answer_look(struct node *n, const char *where)
                                 .ranks = 2};
     struct dt_message m = node_message(n, DT_MSG_LOOKED);
     snprintf(g.stance.where, sizeof g.stance.where, "%s", where);
-    m.looked.id = node_hear(n, DT_MSG_LOOK)->look.id;
+    const struct dt_message *asked = node_hear(n, DT_MSG_LOOK);
+    bool native = asked->look.native;
+    m.looked.id = asked->look.id;
     m.looked.stances = (struct dt_stances){&g, 1};
     node_send(n, &m);
+    return native;
 }
 
 TEST(who_asks_meanwhile_gets_the_same_answer)
@@ -77,6 +88,24 @@ TEST(who_asks_meanwhile_gets_the_same_answer)
     ask(&p, "job");
     check_page(&p, "\"where\":\"b.py:2\"");
     node_beat(&a);
+    end();
+}
+
+TEST(who_wants_c_code_too_waits_for_a_look_of_its_own)
+{
+    struct node p, q;
+    begin();
+    ask(&p, "job");
+    CHECK(!answer_look(&a, "a.py:1"));
+    ask_native(&q);
+    node_beat(&a);
+    CHECK(!answer_look(&b, "b.py:2"));
+    check_page(&p, "\"where\":\"a.py:1\"");
+    CHECK(answer_look(&a, "a.c"));
+    CHECK(answer_look(&b, "b.c"));
+    check_page(&q, "\"where\":\"a.c\"");
+    ask(&p, "job");
+    check_page(&p, "\"where\":\"b.c\"");
     end();
 }
 

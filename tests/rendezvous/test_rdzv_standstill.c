@@ -249,6 +249,30 @@ TEST(an_older_agent_is_asked_nothing_and_told_nothing)
     end();
 }
 
+/* Stopping the threads of workers takes longer, and is done for those alone who ask for it. */
+TEST(calls_of_c_code_are_asked_for_once_and_waited_for_longer)
+{
+    begin_running(2, 2, 2);
+    step(&(struct dt_rdzv_event){.type = DT_EV_LOOK});
+    CHECK(!run->running.look.native);
+    answer_all(2, 1);
+    step(&(struct dt_rdzv_event){.type = DT_EV_LOOK, .native = true});
+    CHECK_STR(told[0], "look look ");
+    CHECK(dt_rdzv_look(run) == NULL);
+    answer_all(2, 2);
+    CHECK(dt_rdzv_look(run)->native);
+    for (int i = 0; i < 2; i++)
+        step(&(struct dt_rdzv_event){.type = DT_EV_LOOK, .native = i > 0});
+    CHECK_STR(told[0], "look look ");
+    now += DT_SECOND;
+    step(&(struct dt_rdzv_event){.type = DT_EV_LOOK, .native = true});
+    pass(13 * DT_SECOND, 2, 2);
+    CHECK(dt_rdzv_look(run) == NULL);
+    pass(DT_SECOND, 2, 2);
+    CHECK(dt_rdzv_look(run) != NULL);
+    end();
+}
+
 TEST(a_crowd_that_asks_costs_a_node_one_look_a_second)
 {
     begin_running(2, 2, 2);

@@ -46,6 +46,7 @@ struct dt_presence {
         enum dt_close_kind kind;
         char why[DT_WHY_MAX];
         int64_t look;
+        bool native;
         const struct dt_finding_message *finding; /* of the frame that is being heard */
         bool holds_up;
     } news;
@@ -230,11 +231,12 @@ static void on_session_note(void *arg, const char *text)
     dt_warn("%s", text);
 }
 
-static void on_session_look(void *arg, int64_t id)
+static void on_session_look(void *arg, int64_t id, bool native)
 {
     struct dt_presence *p = arg;
     p->news.what = NEWS_LOOK;
     p->news.look = id;
+    p->news.native = native;
 }
 
 static void on_session_keep(void *arg)
@@ -386,7 +388,7 @@ static void tell(struct dt_presence *p)
         tell_closed(p, p->news.kind, p->news.why);
         break;
     case NEWS_LOOK:
-        events->on_look(p->config.arg, p->news.look);
+        events->on_look(p->config.arg, p->news.look, p->news.native);
         break;
     case NEWS_KEEP:
         events->on_save(p->config.arg);

@@ -499,7 +499,7 @@ static void hear_park(struct dt_session *s, const struct dt_message *m)
 static void hear_look(struct dt_session *s, const struct dt_message *m)
 {
     if (s->phase == DT_SESSION_RUNNING && m->round == s->round)
-        s->config.ops->look(s->config.arg, m->look.id);
+        s->config.ops->look(s->config.arg, m->look.id, m->look.native);
 }
 
 static void hear_keep(struct dt_session *s, const struct dt_message *m)

@@ -45,8 +45,9 @@ struct dt_session_ops {
     void (*stop)(void *arg, enum dt_stop_how how, const char *why);
     void (*closed)(void *arg, enum dt_close_kind kind, const char *why);
     void (*note)(void *arg, const char *text); /* for the person at the terminal */
-    /* What the workers do is asked for: dt_session_looked() with ID answers. */
-    void (*look)(void *arg, int64_t id);
+    /* What the workers do is asked for: dt_session_looked() with ID answers. NATIVE: with the calls
+     * of C code. */
+    void (*look)(void *arg, int64_t id, bool native);
     void (*keep)(void *arg); /* a person wants the workers to save */
     /* The workers of all nodes stand still, and why. */
     void (*finding)(void *arg, const struct dt_finding_message *f);

@@ -140,7 +140,7 @@ static void on_look(void *arg, const struct dt_c10d_reply *reply, const struct d
     if (current && p->done)
         tell_left(p);
     else if (current)
-        p->events->on_look(p->arg, p->look);
+        p->events->on_look(p->arg, p->look, false);
 }
 
 /* -- that they stand still -------------------------------------------------------------------- */

@@ -65,8 +65,9 @@ static void on_looked(struct sim *s, struct sim_event *ev)
 }
 
 /* Now and then it takes too long. */
-void sim_node_look(void *arg, int64_t id)
+void sim_node_look(void *arg, int64_t id, bool native)
 {
+    (void)native;
     struct sim_node *n = arg;
     sim_node_plan(n, sim_between(&n->sim->random, 1, 1200), on_looked, (uint32_t)id);
 }

@@ -23,7 +23,7 @@ static inline bool sim_node_looks(const struct sim_node *n)
     return n->index % 16 != 15;
 }
 /* What the session asks for: a look at the workers, and to be told why they stand still. */
-void sim_node_look(void *arg, int64_t id);
+void sim_node_look(void *arg, int64_t id, bool native);
 void sim_node_find(void *arg, const struct dt_finding_message *f);
 
 #endif
