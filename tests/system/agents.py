@@ -69,7 +69,7 @@ class Agent:
     def finish(self, status=0):
         """Waits for its end."""
         try:
-            got = self.process.wait(60)
+            got = self.process.wait(180)  # torchruns take their time, the more so beside other tests
         except subprocess.TimeoutExpired:
             raise AssertionError("it does not end: " + self.said())
         self.reader.join()
