@@ -62,16 +62,13 @@ static void end(struct talk *t)
     dt_http_answer_finish(&t->a);
 }
 
-static int say(struct talk *t, enum dt_http_end ended, struct dt_err *err)
+static int say(const struct talk *t, enum dt_http_end ended, const char *code, struct dt_err *err)
 {
-    struct dt_answer_error e = {0};
     if (ended == DT_HTTP_STOPPED)
         return dt_err_set(err, DT_E_CANCELED, "it was stopped");
     if (ended != DT_HTTP_ANSWERED)
         return dt_err_set(err, DT_E_RUNTIME, "%s", t->a.why);
-    dt_answer_error((struct dt_bytes){t->a.body.at, t->a.body.len}, &e);
-    return dt_err_set(err, DT_E_RUNTIME, "it answers %d%s%s", t->a.status, *e.code ? " " : "",
-                      e.code);
+    return dt_err_set(err, DT_E_RUNTIME, "it answers %d%s%s", t->a.status, *code ? " " : "", code);
 }
 
 /* One question, with a few attempts. The answer is one of 2xx. */
@@ -86,16 +83,20 @@ static int ask(struct talk *t, struct dt_err *err)
     dt_retry_init(&retry, ATTEMPTS, (uint64_t)dt_clock_monotonic_ns());
     for (;;) {
         dt_ms pause;
-        struct dt_retry_facts f = {.code = ""};
+        struct dt_answer_error e = {0};
+        struct dt_retry_facts f = {.code = e.code};
         f.end = t->lib->exchange(t->connection, &t->r, &t->a);
         f.status = t->a.status;
+        bool is_well = f.status >= 200 && f.status < 300;
+        if (f.end == DT_HTTP_ANSWERED && !is_well)
+            dt_answer_error((struct dt_bytes){t->a.body.at, t->a.body.len}, &e);
         enum dt_retry_move move = dt_retry_decide(&retry, &f, &pause);
         if (move == DT_RETRY_DONE)
             return 0;
         if (move != DT_RETRY_AGAIN)
-            return say(t, f.end, err);
+            return say(t, f.end, e.code, err);
         if (dt_pause(pause, t->r.stop) < 0)
-            return say(t, DT_HTTP_STOPPED, err);
+            return say(t, DT_HTTP_STOPPED, "", err);
     }
 }
 

@@ -135,11 +135,14 @@ def of_a_container(s):
 def of_a_web_identity(s):
     """a token of a web identity is exchanged for keys; it is in no URL"""
     role = "arn:aws:iam::123456789012:role/train"
+    busy = []
     with open(s.path("token"), "w") as f:
         f.write("web+token/=")
 
     def answer(handler, body):
         form = dict(urllib.parse.parse_qsl(body))
+        if busy:
+            return busy.pop()
         if (form["Action"], form["RoleArn"], form["WebIdentityToken"]) != ("AssumeRoleWithWebIdentity", role, "web+token/="):
             return 400, "<ErrorResponse><Error><Code>InvalidIdentityToken</Code></Error></ErrorResponse>"
         return 200, ("<AssumeRoleWithWebIdentityResponse xmlns='https://sts.amazonaws.com/doc/2011-06-15/'><AssumeRoleWithWebIdentityResult>"
@@ -150,6 +153,9 @@ def of_a_web_identity(s):
         env = dict(NONE, AWS_ENDPOINT_URL_STS=giver.url, AWS_ROLE_ARN=role, AWS_WEB_IDENTITY_TOKEN_FILE=s.path("token"))
         s.run("put-bytes", "k", "x", env=env)
         tap.check_equal(giver.asked, [("POST", "/")], "questions")
+        busy += [(400, "<ErrorResponse><Error><Code>%s</Code></Error></ErrorResponse>" % code) for code in ("IDPCommunicationError", "Throttling")]
+        s.run("put-bytes", "k", "x", env=env)
+        tap.check_equal(len(giver.asked), 4, "questions in %r" % giver.asked)
         s.run("list", "", "deep", env=dict(env, AWS_ROLE_ARN="other"), status=1).expect(
             r"credentials for a web identity: it answers 400 InvalidIdentityToken$")
         s.run("list", "", "deep", env=dict(env, AWS_ROLE_ARN=""), status=1).expect("AWS_ROLE_ARN is not")

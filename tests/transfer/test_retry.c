@@ -27,6 +27,8 @@ TEST(what_passes_is_tried_again_and_nothing_else)
         {"429", ANSWERED(429, ""), DT_RETRY_AGAIN},
         {"408", ANSWERED(408, ""), DT_RETRY_AGAIN},
         {"400 RequestTimeout", ANSWERED(400, "RequestTimeout"), DT_RETRY_AGAIN},
+        {"400 Throttling", ANSWERED(400, "Throttling"), DT_RETRY_AGAIN},
+        {"400 IDPCommunicationError", ANSWERED(400, "IDPCommunicationError"), DT_RETRY_AGAIN},
         {"400 BadDigest", ANSWERED(400, "BadDigest"), DT_RETRY_AGAIN},
         {"409 OperationAborted", ANSWERED(409, "OperationAborted"), DT_RETRY_AGAIN},
         {"501", ANSWERED(501, "NotImplemented"), DT_RETRY_GIVE_UP},
