@@ -307,7 +307,7 @@ int dt_nearby_web_identity(const struct dt_curl_table *lib, const struct dt_web_
     if (who->endpoint)
         dt_buf_put_str(&t.url, who->endpoint);
     else
-        dt_buf_printf(&t.url, "https://sts.%s.amazonaws.com/", who->region);
+        dt_buf_printf(&t.url, "https://sts.%s.%s/", who->region, dt_amazon_domain(who->region));
     dt_buf_put_str(&t.header, "Content-Type: application/x-www-form-urlencoded");
     if (rc == 0 && (put_form(&t, who, err) < 0 || ask(&t, err) < 0))
         rc = -1;

@@ -19,14 +19,14 @@ static const char *env(const char *name)
     return value && *value ? value : NULL;
 }
 
-/* Amazon's endpoint of a region; China has a domain of its own. */
+/* Amazon's endpoint of a region. */
 static void set_amazon(struct dt_s3 *s)
 {
     const char *region = s->ring.region;
     s->is_amazon = true;
     s->endpoint = (struct dt_http_endpoint){.tls = true, .port = 443};
-    snprintf(s->endpoint.host, sizeof s->endpoint.host, "s3.%s.amazonaws.com%s", region,
-             strncmp(region, "cn-", 3) == 0 ? ".cn" : "");
+    snprintf(s->endpoint.host, sizeof s->endpoint.host, "s3.%s.%s", region,
+             dt_amazon_domain(region));
 }
 
 static int set_endpoint(struct dt_transfer *t, struct dt_s3 *s, struct dt_err *err)

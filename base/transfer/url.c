@@ -191,3 +191,8 @@ int dt_http_endpoint_parse(const char *text, struct dt_http_endpoint *e, struct 
         return refuse_endpoint(text, "its path has an empty part, \".\" or \"..\"", err);
     return 0;
 }
+
+const char *dt_amazon_domain(const char *region)
+{
+    return strncmp(region, "cn-", 3) == 0 ? "amazonaws.com.cn" : "amazonaws.com";
+}

@@ -52,4 +52,7 @@ struct dt_http_endpoint {
  * and password are refused. */
 int dt_http_endpoint_parse(const char *text, struct dt_http_endpoint *endpoint, struct dt_err *err);
 
+/* What the hosts of Amazon's services in REGION end in. */
+const char *dt_amazon_domain(const char *region);
+
 #endif

@@ -159,3 +159,10 @@ TEST(what_is_no_endpoint_is_refused_without_its_secrets)
         CHECK(!strstr(err.text, "secret"));
     }
 }
+
+TEST(amazon_has_another_domain_in_china)
+{
+    CHECK_STR(dt_amazon_domain("us-east-1"), "amazonaws.com");
+    CHECK_STR(dt_amazon_domain("cn-north-1"), "amazonaws.com.cn");
+    CHECK_STR(dt_amazon_domain("ca-central-1"), "amazonaws.com");
+}
