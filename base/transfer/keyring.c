@@ -233,7 +233,7 @@ int dt_keyring_fetch(struct dt_keyring *k, struct dt_err *err)
 
 bool dt_keyring_is_due(const struct dt_keyring *k, int64_t now)
 {
-    return k->keys.expires && now > k->keys.expires - BEFORE_THE_END;
+    return !*k->keys.id || (k->keys.expires && now > k->keys.expires - BEFORE_THE_END);
 }
 
 bool dt_keyring_can_change(const struct dt_keyring *k)

@@ -49,7 +49,7 @@ void dt_keyring_finish(struct dt_keyring *k);
  * ask a server nearby, seconds at most. */
 int dt_keyring_fetch(struct dt_keyring *k, struct dt_err *err);
 
-/* Whether the keys pass away so soon that a request should not begin with them. */
+/* Whether there are no keys, or they pass away too soon for a request to begin with them. */
 bool dt_keyring_is_due(const struct dt_keyring *k, int64_t now);
 /* Whether dt_keyring_fetch() may bring others than those it brought. */
 bool dt_keyring_can_change(const struct dt_keyring *k);

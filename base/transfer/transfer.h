@@ -63,7 +63,8 @@ struct dt_transfer_options {
 #define DT_TRANSFER_PART ((uint64_t)16 << 20)
 
 /* Opens what URL (dt_url_parse()) names, finds credentials, and sends nothing to the store yet.
- * OPTIONS may be NULL. NULL and *err. */
+ * When a service that hands out credentials does not, requests ask it again, and fail with its
+ * words. OPTIONS may be NULL. NULL and *err. */
 struct dt_transfer *dt_transfer_open(const char *url, const struct dt_transfer_options *options,
                                      struct dt_err *err);
 void dt_transfer_close(struct dt_transfer *t);

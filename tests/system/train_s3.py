@@ -110,6 +110,20 @@ def store_is_away(s):
 
 
 @training.story
+def no_credentials_at_first(s):
+    """a service that hands out no credentials when a run starts costs warnings, as a store that is away does, and not the run"""
+    bucket = Bucket()
+    c = s.config(stage=1, steps=8, save_every=4, save_dir=s.path("ckpt"), upload_to=bucket.url)
+    s.run(c, "--set", "train.steps=4", world=2, env=bucket.env)
+    bucket.proxy.plan = lambda request: store.Answer(503)
+    env = dict(bucket.env, AWS_ACCESS_KEY_ID="", AWS_SECRET_ACCESS_KEY="", AWS_CONTAINER_CREDENTIALS_FULL_URI=bucket.proxy.endpoint + "/keys")
+    program = s.run(c, world=2, env=env)
+    program.expect(r"train.upload_to: .*credentials of the container's endpoint: it answers 503.* the run goes on from step 4 of the disk")
+    program.expect(r"step 8 is not uploaded to s3://.*credentials of the container's endpoint: it answers 503")
+    program.expect(r"done: step 8, ")
+
+
+@training.story
 def wrong_secret(s):
     """with a wrong secret a run with nothing on its disk does not begin, and says why"""
     bucket = Bucket()

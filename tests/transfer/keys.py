@@ -110,6 +110,16 @@ def that_cannot_be_renewed(s):
 
 
 @store.story
+def that_come_late(s):
+    """a service that has no keys at first is asked again by the request"""
+    good, away = machine(), 3
+    with Giver(lambda handler, body: good(handler, body) if len(giver.asked) > away else (500, "away")) as giver:
+        env = dict(NONE, AWS_EC2_METADATA_DISABLED="", AWS_EC2_METADATA_SERVICE_ENDPOINT=giver.url)
+        s.run("put-bytes", "k", "x", env=env)
+        tap.check_equal(len(giver.asked), away + 3, "questions in %r" % giver.asked)
+
+
+@store.story
 def of_a_container(s):
     """the endpoint of a container is asked with the token of a file, and no other host without TLS"""
     with open(s.path("token"), "w") as f:
