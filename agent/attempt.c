@@ -397,6 +397,15 @@ static int start(struct dt_attempt *t, struct dt_err *err)
     return start_group(t, err);
 }
 
+static bool is_worker(void *arg, pid_t pid)
+{
+    const struct dt_attempt *t = arg;
+    for (int i = 0; t->group && i < t->means.plan->nproc; i++)
+        if (dt_group_worker(t->group, i)->pid == pid)
+            return true;
+    return false;
+}
+
 struct dt_attempt *dt_attempt_start(const struct dt_attempt_means *means,
                                     const struct dt_attempt_events *events, void *arg,
                                     struct dt_err *err)
@@ -413,7 +422,7 @@ struct dt_attempt *dt_attempt_start(const struct dt_attempt_means *means,
     t->facts = facts;
     t->means.world = &t->world;
     uv_timer_init(means->loop, &t->last_words);
-    t->kernel = dt_kernel_log_open();
+    t->kernel = dt_kernel_log_open(is_worker, t);
     uv_timer_init(means->loop, &t->leaving);
     if (start(t, err) == 0)
         return t;

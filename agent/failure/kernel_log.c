@@ -4,10 +4,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define KEPT_MAX 64         /* of interest; later ones are left out, as the first tell most */
+#define KEPT_MAX 64         /* of interest, and of each kind one a process: the first tells most */
 #define READ_MAX (64 << 10) /* records in one go: more than the kernel keeps by default */
 #define RECORD_MAX 8192     /* the kernel's own limit */
 
@@ -17,8 +18,10 @@
 struct dt_kernel_log {
     int fd;    /* -1: none */
     bool pids; /* the kernel numbers processes as we do */
+    dt_kernel_log_own_fn *is_own;
+    void *arg;
     size_t len;
-    struct dt_kernel_record kept[KEPT_MAX];
+    struct dt_kernel_record kept[KEPT_MAX]; /* as they came */
 };
 
 static bool is_in_first_pids(void)
@@ -27,21 +30,22 @@ static bool is_in_first_pids(void)
     return stat("/proc/self/ns/pid", &s) == 0 && s.st_ino == FIRST_PIDS;
 }
 
-struct dt_kernel_log *dt_kernel_log_open_empty(bool pids)
+struct dt_kernel_log *dt_kernel_log_open_empty(bool pids, dt_kernel_log_own_fn *is_own, void *arg)
 {
     struct dt_kernel_log *l = calloc(1, sizeof *l);
     if (l)
-        *l = (struct dt_kernel_log){.fd = -1, .pids = pids};
+        *l = (struct dt_kernel_log){.fd = -1, .pids = pids, .is_own = is_own, .arg = arg};
     return l;
 }
 
-struct dt_kernel_log *dt_kernel_log_open(void)
+struct dt_kernel_log *dt_kernel_log_open(dt_kernel_log_own_fn *is_own, void *arg)
 {
     int fd = open("/dev/kmsg", O_RDONLY | O_NONBLOCK | O_CLOEXEC);
     if (fd < 0)
         return NULL;
-    struct dt_kernel_log *l =
-        lseek(fd, 0, SEEK_END) < 0 ? NULL : dt_kernel_log_open_empty(is_in_first_pids());
+    struct dt_kernel_log *l = lseek(fd, 0, SEEK_END) < 0
+                                  ? NULL
+                                  : dt_kernel_log_open_empty(is_in_first_pids(), is_own, arg);
     if (!l) {
         close(fd);
         return NULL;
@@ -57,15 +61,39 @@ void dt_kernel_log_close(struct dt_kernel_log *l)
     free(l);
 }
 
+static bool is_kept(const struct dt_kernel_log *l, const struct dt_kernel_record *r)
+{
+    for (size_t i = 0; i < l->len; i++)
+        if (l->kept[i].event == r->event && l->kept[i].pid == r->pid)
+            return true;
+    return false;
+}
+
+/* Drops the oldest record about a process of others. Many of them may come before we know all our
+ * own, so they are not dropped sooner. */
+static void make_room(struct dt_kernel_log *l)
+{
+    size_t i = 0;
+    while (i < l->len && (l->kept[i].pid == 0 || l->is_own(l->arg, l->kept[i].pid)))
+        i++;
+    if (i == l->len)
+        return;
+    l->len--;
+    memmove(&l->kept[i], &l->kept[i + 1], (l->len - i) * sizeof *l->kept);
+}
+
 void dt_kernel_log_take(struct dt_kernel_log *l, struct dt_bytes record)
 {
     struct dt_kernel_record r;
     dt_kernel_record_read(record, &r);
-    if (r.event == DT_KERNEL_OTHER || l->len == KEPT_MAX)
-        return;
     if (!l->pids)
         r.pid = 0;
-    l->kept[l->len++] = r;
+    if (r.event == DT_KERNEL_OTHER || is_kept(l, &r))
+        return;
+    if (l->len == KEPT_MAX)
+        make_room(l);
+    if (l->len < KEPT_MAX)
+        l->kept[l->len++] = r;
 }
 
 void dt_kernel_log_update(struct dt_kernel_log *l)

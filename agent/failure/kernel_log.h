@@ -9,14 +9,18 @@
 
 struct dt_kernel_log;
 
+/* Whether PID is a worker of this attempt: what is said of one is kept whatever else the kernel
+ * says. */
+typedef bool dt_kernel_log_own_fn(void *arg, pid_t pid);
+
 /* What is logged from here on is of this attempt. NULL: it may not be read, or there is no memory;
  * the functions below take that too. */
-struct dt_kernel_log *dt_kernel_log_open(void);
+struct dt_kernel_log *dt_kernel_log_open(dt_kernel_log_own_fn *is_own, void *arg);
 void dt_kernel_log_close(struct dt_kernel_log *l);
 
 /* The same without a file, for tests: records come by dt_kernel_log_take(). PIDS: the kernel
  * numbers processes as we do. */
-struct dt_kernel_log *dt_kernel_log_open_empty(bool pids);
+struct dt_kernel_log *dt_kernel_log_open_empty(bool pids, dt_kernel_log_own_fn *is_own, void *arg);
 void dt_kernel_log_take(struct dt_kernel_log *l, struct dt_bytes record);
 
 /* Reads what has come since. Never waits. */
