@@ -166,7 +166,7 @@ static void skip_line(FILE *f)
 /* A torn last line is no line: it may be half of a number. */
 static int read_lines(struct dt_report *r, FILE *f, char *line, bool redone, struct dt_err *err)
 {
-    while (r->step_count < DT_REPORT_STEPS_MAX && fgets(line, DT_REPORT_LINE_MAX, f)) {
+    while (fgets(line, DT_REPORT_LINE_MAX, f)) {
         size_t len = strlen(line);
         if (len > 0 && line[len - 1] == '\n') {
             if (dt_report_metrics_line(r, line, len - 1, redone, err) < 0)

@@ -126,6 +126,16 @@ TEST(a_file_may_have_a_torn_end_and_lines_without_one)
     CHECK_FAIL(dt_report_metrics_read(&r, at("none"), false, &err), err, "cannot read");
 }
 
+TEST(a_report_that_is_full_says_that_steps_are_missing)
+{
+    struct dt_report r = {.step_count = DT_REPORT_STEPS_MAX}; /* as if: none is looked at */
+    struct dt_err err = {0};
+    write_text(at("full.jsonl"), "{\"step\":1,\"time\":\"2026-11-23T02:53:10Z\"}\n");
+    CHECK_OK(dt_report_metrics_read(&r, at("full.jsonl"), false, &err), err);
+    CHECK_EQ(r.step_count, DT_REPORT_STEPS_MAX);
+    CHECK(r.too_many);
+}
+
 /* -- what it all cost ------------------------------------------------------------------------- */
 
 #define SECOND INT64_C(1000000)
