@@ -156,7 +156,9 @@ static int take_tag(struct walk *w, const char *tag, size_t len, struct dt_err *
     size_t n = 0, most = len - closes - is_empty;
     while (n < most && !strchr(" \t\r\n", name[n]))
         n++;
-    const char *colon = n ? memrchr(name, ':', n) : NULL;
+    const char *colon = NULL;
+    for (size_t i = 0; i < n; i++)
+        colon = name[i] == ':' ? name + i : colon;
     if (colon) {
         n -= (size_t)(colon + 1 - name);
         name = colon + 1;

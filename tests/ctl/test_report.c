@@ -304,8 +304,8 @@ TEST(two_nodes_tell_of_the_same_rounds)
 TEST(a_page_has_what_a_run_was_like)
 {
     static const char *const wanted[] = {
-        "The run came to step 4 in 13 s. 30.8 % of that went into steps that count. 1 of 2 rounds "
-        "failed. 2 steps had to be done again.",
+        ("The run came to step 4 in 13 s. 30.8 % of that went into steps that count. 1 of 2 rounds "
+         "failed. 2 steps had to be done again."),
         "id=\"steps\"",
         "id=\"loss\"",
         "id=\"split\"",
