@@ -94,6 +94,35 @@ TEST(checkpoints_are_uploaded_beside_steps)
     ranks_run(3, uploads, NULL);
 }
 
+static void replaces_alone(struct rank_self *me)
+{
+    struct actor a;
+    struct dt_err err = {0};
+    char url[700];
+    snprintf(url, sizeof url, "file://%s", at("depot"));
+    open_uploading(&a, me, (struct dt_config_train){0});
+    save(&a, 10);
+    if (me->rank == 1) { /* rank 0 comes later */
+        struct dt_depot *d = dt_depot_open(&(struct dt_depot_options){.url = url}, &err);
+        struct dt_send s = {
+            .depot = d, .dir = a.saves, .step = 10, .ranks = {.rank = 1, .world = 2, .hosts = 1}};
+        CHECK_EQ(system("cd \"$DIR\" && mkdir -p depot/step-00000010 && "
+                        "echo other >depot/step-00000010/state.json"),
+                 0);
+        CHECK_OK(dt_send_share(&s, &err), err);
+        CHECK(!is_there("depot/step-00000010/state.json"));
+        dt_depot_close(d);
+    }
+    CHECK_OK(dt_coll_barrier(a.t.world, &err), err);
+    close_uploading(&a);
+}
+
+TEST(no_rank_replaces_files_of_a_copy_that_counts_as_whole)
+{
+    clean();
+    ranks_run(2, replaces_alone, NULL);
+}
+
 /* Notes the step of each state.json, and waits for the first until somebody says go. */
 #define GATED                                                                                      \
     "case $DTRUN_UPLOAD_KEY in *state.json) until [ -e \"$DIR/go\" ]; do sleep 0.01; done;"        \
