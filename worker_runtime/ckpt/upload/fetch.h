@@ -11,7 +11,7 @@
 
 #include <limits.h>
 
-/* What the depot holds. FILES: of all of it; NULL: nobody wants to know. */
+/* Which checkpoints the depot holds. FILES: theirs; NULL: nobody wants to know. */
 int dt_shelf_look(struct dt_depot *d, struct dt_depot_list *files, struct dt_shelf *s,
                   struct dt_err *err);
 /* Removes STEP's among FILES, state.json first. */
