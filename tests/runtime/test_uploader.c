@@ -123,6 +123,45 @@ TEST(no_rank_replaces_files_of_a_copy_that_counts_as_whole)
     ranks_run(2, replaces_alone, NULL);
 }
 
+static void upload_step(struct actor *a, int64_t step, int64_t uploaded)
+{
+    save(a, step);
+    while (is_owed(a))
+        step_actor(a);
+    CHECK_EQ(a->t.uploader->turns.uploaded, uploaded);
+}
+
+static void begins_anew(struct rank_self *me)
+{
+    struct actor a;
+    struct dt_err err = {0};
+    char url[700];
+    snprintf(url, sizeof url, "file://%s", at("depot"));
+    open_uploading(&a, me, (struct dt_config_train){.upload_to = url, .upload_keep_last = 1});
+    a.t.uploader->anew = true; /* the store did not answer then */
+    if (me->rank == 0)
+        CHECK_EQ(system("cd \"$DIR\" && mkdir -p depot/step-00000010 && "
+                        "echo other >depot/step-00000010/state.json"),
+                 0);
+    CHECK_OK(dt_coll_barrier(a.t.world, &err), err);
+    upload_step(&a, 10, -1);
+    if (me->rank == 0) {
+        CHECK(strstr(warnings_of(&a), "holds checkpoints of another run, up to step 10; give "));
+        CHECK_STR(text_of("depot/step-00000010/state.json"), "other\n");
+        CHECK_EQ(system("cd \"$DIR\" && rm -r depot"), 0);
+    }
+    CHECK_OK(dt_coll_barrier(a.t.world, &err), err);
+    upload_step(&a, 200, 200);
+    upload_step(&a, 4000, 4000); /* beside its own */
+    close_uploading(&a);
+}
+
+TEST(a_run_that_began_anew_uploads_nothing_between_checkpoints_of_another)
+{
+    clean();
+    ranks_run(2, begins_anew, NULL);
+}
+
 /* Notes the step of each state.json, and waits for the first until somebody says go. */
 #define GATED                                                                                      \
     "case $DTRUN_UPLOAD_KEY in *state.json) until [ -e \"$DIR/go\" ]; do sleep 0.01; done;"        \

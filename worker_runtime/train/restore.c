@@ -202,11 +202,11 @@ int dt_uploader_refuse_others(struct dt_trainer *t, struct dt_err *err)
     struct knowledge k = {.disk = 0}; /* as if: nobody waits long for this */
     if (!t->uploader || !dt_depot_transfer(t->uploader->depot))
         return 0;
-    ask(t, -1, &k);
-    if (k.depot < 0)
-        return 0; /* an upload says what a depot that does not answer costs */
-    return dt_err_set(err, DT_E_RUNTIME,
-                      "train.upload_to: %s holds checkpoints of another run, up to step %" PRId64
-                      "; give this one a place of its own, or remove them with dtrun-train rm",
-                      dt_depot_name(t->uploader->depot), k.depot);
+    t->uploader->anew = true;
+    if (t->rank != 0)
+        return 0;
+    ask(t, -1, &k); /* -1 if it does not answer: dt_send_share() asks again */
+    if (dt_shelf_refuse_others(t->uploader->depot, k.depot, err) < 0)
+        return dt_err_wrap(err, "train.upload_to");
+    return 0;
 }

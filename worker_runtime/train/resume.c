@@ -109,10 +109,12 @@ int dt_resume_make_room(struct dt_trainer *t, const struct dt_found *f, struct d
 {
     const char *dir = t->config->train.save_dir;
     char aside[PATH_MAX];
-    if (t->rank != 0 || !dir || strcmp(t->options->resume, "auto") == 0 || is_ours(t, f->path))
+    if (!dir || strcmp(t->options->resume, "auto") == 0 || is_ours(t, f->path))
         return 0;
     if (dt_uploader_refuse_others(t, err) < 0)
         return -1;
+    if (t->rank != 0)
+        return 0;
     if (dt_ckpt_set_aside(dir, aside, err) < 0)
         return dt_err_wrap(err, "train.save_dir has checkpoints of another run");
     if (*aside)

@@ -79,6 +79,7 @@ static void send_share(struct dt_trainer *t)
                                .step = u->turns.step,
                                .ranks = u->ranks,
                                .keep_last = c->upload_keep_last,
+                               .anew = u->anew,
                                .may_commit = dt_ckpt_ask_page,
                                .may_commit_arg = t->page,
                                .stop = &u->errand.stop};
@@ -148,6 +149,7 @@ int dt_uploader_hear(struct dt_trainer *t, const struct dt_uploading_news *mine,
         send_share(t);
         break;
     case DT_UPLOAD_SEAL:
+        u->anew = false; /* from here on what is there may be its own */
         if (t->rank == 0)
             begin(u, dt_send_seal);
         break;

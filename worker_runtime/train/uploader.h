@@ -21,6 +21,7 @@ struct dt_uploader {
     struct dt_send send; /* the errand's while it is under way */
     dt_ms begun;
     struct dt_err why;
+    bool anew;    /* the run began anew and has sealed nothing: what is there is of another run */
     bool failed;  /* on this rank because of WHY, and not yet told */
     bool missed;  /* the last upload failed, and it was said */
     bool waiting; /* the run is at its end */
@@ -51,7 +52,8 @@ int dt_uploader_finish(struct dt_trainer *t, bool done, struct dt_err *err);
 /* restore.c: when the place of uploads has a newer checkpoint than F, which rank 0 has found on
  * disk, it is fetched into train.save_dir, and F is that one. Collective; F counts on rank 0. */
 int dt_uploader_restore(struct dt_trainer *t, struct dt_found *f, struct dt_err *err);
-/* A run that begins anew must not upload between the checkpoints of another one. Rank 0. */
+/* A run that begins anew must not upload between the checkpoints of another one. All ranks; rank 0
+ * asks now, and where nothing answers uploads fail until they know. */
 int dt_uploader_refuse_others(struct dt_trainer *t, struct dt_err *err);
 
 #endif

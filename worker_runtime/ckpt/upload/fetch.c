@@ -40,6 +40,16 @@ int dt_shelf_look(struct dt_depot *d, struct dt_depot_list *files, struct dt_she
     return rc;
 }
 
+int dt_shelf_refuse_others(const struct dt_depot *d, int64_t newest, struct dt_err *err)
+{
+    if (newest < 0)
+        return 0;
+    return dt_err_set(err, DT_E_RUNTIME,
+                      "%s holds checkpoints of another run, up to step %" PRId64
+                      "; give this one a place of its own, or remove them with dtrun-train rm",
+                      dt_depot_name(d), newest);
+}
+
 int dt_shelf_remove(struct dt_depot *d, const struct dt_depot_list *files, int64_t step,
                     struct dt_err *err)
 {

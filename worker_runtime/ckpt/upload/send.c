@@ -106,6 +106,20 @@ static int unseal(const struct dt_send *s, struct dt_err *err)
     return dt_transfer_delete(dt_depot_transfer(s->depot), key, err);
 }
 
+/* Before each share, on each rank: the store may not have answered when the run began, and ranks do
+ * not wait for each other before they replace files. */
+static int refuse_others(const struct dt_send *s, struct dt_err *err)
+{
+    struct dt_shelf shelf;
+    if (!s->anew || !dt_depot_transfer(s->depot))
+        return 0;
+    if (dt_shelf_look(s->depot, NULL, &shelf, err) < 0)
+        return -1;
+    int rc = dt_shelf_refuse_others(s->depot, dt_shelf_next(&shelf, -1), err);
+    dt_shelf_finish(&shelf);
+    return rc;
+}
+
 static int send_all(const struct dt_send *s, const char *folder, const struct dt_manifest *m,
                     struct dt_err *err)
 {
@@ -121,6 +135,8 @@ int dt_send_share(void *send, struct dt_err *err)
     struct dt_manifest m;
     char folder[PATH_MAX];
     dt_ckpt_step_path(s->dir, s->step, folder);
+    if (refuse_others(s, err) < 0)
+        return -1;
     enum there there = look(s, folder, err);
     if (there == UNKNOWN)
         return -1;

@@ -14,6 +14,7 @@ struct dt_send {
     int64_t step;
     struct dt_share_ranks ranks;
     int keep_last; /* 0: all */
+    bool anew;     /* the run began anew and has sealed nothing yet: the depot must hold nothing */
     /* Whether this world is still the one that saves; asked before it is sealed. NULL: it is. */
     enum dt_ckpt_leave (*may_commit)(void *arg);
     void *may_commit_arg;
