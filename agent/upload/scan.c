@@ -88,6 +88,22 @@ int dt_scan_folder(struct dt_follow_scan *out, const char *dir, struct dt_err *e
 
 /* -- who writes ------------------------------------------------------------------------------- */
 
+/* From linux/magic.h and the file systems' own sources. */
+#define NFS 0x6969
+#define SMB2 0xfe534d42
+#define CIFS 0xff534d42
+
+/* There a lease is refused whenever the server has not delegated the file to this host, which is
+ * its own affair, and no sign of a writer. */
+static bool refuses_anyway(int fd)
+{
+    struct statfs s;
+    if (fstatfs(fd, &s) < 0)
+        return false;
+    unsigned long type = (unsigned long)s.f_type & 0xffffffffUL;
+    return type == NFS || type == SMB2 || type == CIFS;
+}
+
 /* The kernel gives a lease for reading only where nobody has the file open for writing, or mapped
  * so. On file systems without leases, and for the files of other users, it does not say. */
 bool dt_scan_is_written(const char *path)
@@ -96,7 +112,7 @@ bool dt_scan_is_written(const char *path)
     if (fd < 0)
         return false;
     if (fcntl(fd, F_SETLEASE, F_RDLCK) < 0)
-        return errno == EAGAIN;
+        return errno == EAGAIN && !refuses_anyway(fd);
     fcntl(fd, F_SETLEASE, F_UNLCK);
     return false;
 }
@@ -105,11 +121,10 @@ bool dt_scan_is_written(const char *path)
 
 static bool is_of_a_network(const struct statfs *s)
 {
-    /* From linux/magic.h and the file systems' own sources. */
     static const unsigned long network[] = {
-        0x6969,     /* NFS */
-        0xfe534d42, /* SMB2 */
-        0xff534d42, /* CIFS */
+        NFS,        /* of each version */
+        SMB2,       /* and SMB 3 */
+        CIFS,       /* SMB 1 */
         0x0bd00bd0, /* Lustre */
         0x47504653, /* GPFS */
         0x19830326, /* BeeGFS */
