@@ -192,6 +192,9 @@ def by_hand(s):
     has(lines[1], "1 file, not whole")
     has(lines[2], ", latest")
     has(tell(s, "ls", url(s) + "/step-00000004"), "optimizer/exp_avg.safetensors")
+    with open(s.path("depot", step_folder(3), "\u009b2J"), "w", encoding="utf-8"):
+        pass
+    has(tell(s, "ls", url(s) + "/" + step_folder(3)), "  \\u009b2J\n")
     os.makedirs(s.path("depot", step_folder(4), "others"))
     for name in ("tokenizer.json", "others/file"):
         shutil.copy(c, s.path("depot", step_folder(4), name))

@@ -2,6 +2,7 @@
 #include "worker_runtime/train/depot_commands.h"
 
 #include "base/str.h"
+#include "base/utf8.h"
 #include "worker_runtime/ckpt/upload/fetch.h"
 
 #include <inttypes.h>
@@ -91,7 +92,10 @@ static int print_files(const struct place *p, FILE *out, struct dt_err *err)
         if (!dt_shelf_key(p->files.at[i].key, &step, &name) || step != p->step)
             continue;
         dt_str_from_size(p->files.at[i].bytes, size, sizeof size);
-        fprintf(out, "%10s  %s\n", size, name);
+        struct dt_buf shown = {0}; /* whoever may write there chooses the names */
+        dt_utf8_put_visible(&shown, name, "");
+        fprintf(out, "%10s  %s\n", size, dt_buf_cstr(&shown));
+        dt_buf_finish(&shown);
     }
     return 0;
 }
