@@ -5,6 +5,8 @@
 #include "base/transfer/url.h"
 #include "launcher/words.h"
 
+#include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,6 +24,35 @@ static int refuse(struct dt_planning *c)
 {
     c->err->code = DT_E_USAGE;
     return -1;
+}
+
+/* The real path that PATH has, or will have once its folders are made. */
+static bool find_real(const char *path, char out[PATH_MAX])
+{
+    char above[PATH_MAX];
+    size_t len = strlen(path);
+    while (snprintf(above, sizeof above, "%.*s", (int)len, path) >= (int)sizeof above ||
+           !realpath(len ? above : ".", out)) {
+        if (len == 0)
+            return false;
+        while (len && path[len - 1] == '/')
+            len--;
+        while (len && path[len - 1] != '/')
+            len--;
+    }
+    size_t used = strlen(out), room = PATH_MAX - used;
+    const char *slash = path[len] && out[used - 1] != '/' ? "/" : "";
+    return (size_t)snprintf(out + used, room, "%s%s", slash, path + len) < room;
+}
+
+/* Each copy would be a file to copy. */
+static bool holds_its_copies(const char *dir, const struct dt_url *url)
+{
+    char from[PATH_MAX], to[PATH_MAX];
+    if (url->scheme != DT_URL_FILE || !find_real(dir, from) || !find_real(url->path, to))
+        return false;
+    size_t len = strcmp(from, "/") == 0 ? 0 : strlen(from);
+    return strncmp(from, to, len) == 0 && (to[len] == '/' || to[len] == '\0');
 }
 
 static int read_one(struct dt_planning *c, const char *text, struct dt_plan_upload *out)
@@ -47,6 +78,13 @@ static int read_one(struct dt_planning *c, const char *text, struct dt_plan_uplo
     out->dir = strndup(text, len);
     if (!out->dir)
         return dt_err_set(c->err, DT_E_MEMORY, "no memory for the plan");
+    if (equals && holds_its_copies(out->dir, &url)) {
+        dt_planning_fail(c, "upload",
+                         "%s is in %s, so each copy would be copied again; name a folder outside "
+                         "of %s",
+                         equals + 1, out->dir, out->dir);
+        return refuse(c);
+    }
     return equals ? dt_planning_set(c, &out->url, equals + 1) : 0;
 }
 

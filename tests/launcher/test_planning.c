@@ -456,6 +456,15 @@ TEST(uploads)
         {"--upload==s3://bucket|x", "", NULL, "--upload: \"=s3://bucket\" names no folder; write DIR=URL", 2},
         {"--upload=w=s3://|x", "", NULL, "--upload: \"s3://\" is no place for objects: that is no name of a bucket; write "
          "s3://BUCKET/PREFIX or file:///FOLDER", 2},
+        {"--upload=/w=file:///wide|--upload=/w/c=file:///w|x", "", "upload: /w to file:///wide|upload: /w/c to file:///w", NULL, 0},
+        {"--upload=/w=file:///w/c|x", "", NULL,
+         "--upload: file:///w/c is in /w, so each copy would be copied again; name a folder outside of /w", 2},
+        {"--upload=/w/=file:///w|x", "", NULL, "--upload: file:///w is in /w, so each copy would be copied again; "
+         "name a folder outside of /w", 2},
+        {"--upload=/=file:///w|x", "", NULL, "--upload: file:///w is in /, so each copy would be copied again; name a folder "
+         "outside of /", 2},
+        {"--upload=/proc/self/root/w=file:///w/c|x", "", NULL, "--upload: file:///w/c is in /proc/self/root/w, so each copy would "
+         "be copied again; name a folder outside of /proc/self/root/w", 2},
     };
     TOLD_ROWS(&dt_launch_program, rows);
 }
