@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define TELL_EVERY DT_SECOND
@@ -44,14 +45,28 @@ static void on_uploads_closed(void *arg)
     ((struct agent *)arg)->uploads = NULL;
 }
 
+/* Whether a worker here did not end of itself and in order: what it was writing may be half. */
+static bool was_cut_off(const struct agent *a)
+{
+    const struct dt_group *g = a->attempt ? dt_attempt_group(a->attempt) : NULL;
+    for (int i = 0; g && i < a->plan->nproc; i++) {
+        const struct dt_worker *w = dt_group_worker(g, i);
+        if (w->end == DT_WORKER_FAILED ||
+            (w->end == DT_WORKER_TERMINATED && WIFSIGNALED(w->status)))
+            return true;
+    }
+    return false;
+}
+
 /* A job that was told to end has less time. */
 static void close_uploads(struct agent *a)
 {
     const struct dt_plan *plan = a->plan;
     bool less = a->signum && plan->shutdown_timeout < plan->upload_timeout;
     if (a->uploads)
-        dt_uploads_close(a->uploads, less ? plan->shutdown_timeout : plan->upload_timeout,
-                         on_uploads_closed, a);
+        dt_uploads_close(a->uploads, was_cut_off(a),
+                         less ? plan->shutdown_timeout : plan->upload_timeout, on_uploads_closed,
+                         a);
 }
 
 static void close_output(struct agent *a)

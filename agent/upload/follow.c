@@ -175,7 +175,7 @@ struct dt_follow_entry *dt_follow_next(const struct dt_follow *f, dt_ms now, dt_
     struct dt_follow_entry *best = NULL;
     for (size_t i = 0; i < f->count; i++) {
         struct dt_follow_entry *e = &f->at[i];
-        if (e->mark != e->sent && now - e->since >= settle && now >= e->not_before &&
+        if (!e->held && e->mark != e->sent && now - e->since >= settle && now >= e->not_before &&
             (!best || e->written_ns > best->written_ns))
             best = e;
     }
@@ -186,6 +186,14 @@ void dt_follow_busy(struct dt_follow_entry *e, dt_ms now)
 {
     e->since = now;
     e->not_before = now + 1; /* another one's turn */
+}
+
+void dt_follow_hold(struct dt_follow *f, dt_ms now, dt_ms settle)
+{
+    for (size_t i = 0; i < f->count; i++) {
+        struct dt_follow_entry *e = &f->at[i];
+        e->held = e->sent && e->mark != e->sent && now - e->since < settle;
+    }
 }
 
 void dt_follow_hurry(struct dt_follow *f)

@@ -48,6 +48,7 @@ struct dt_follow_entry {
     dt_ms not_before;   /* after a failure */
     int failures;       /* in a row */
     bool there;
+    bool held; /* what it is now may be half written, and does not replace what was sent */
 };
 
 /* Zeroed memory is one that has seen nothing. */
@@ -66,6 +67,9 @@ int dt_follow_see(struct dt_follow *f, const struct dt_follow_scan *s, dt_ms now
 struct dt_follow_entry *dt_follow_next(const struct dt_follow *f, dt_ms now, dt_ms settle);
 /* Somebody writes it NOW: it is not complete, however long ago its files have changed. */
 void dt_follow_busy(struct dt_follow_entry *e, dt_ms now);
+/* Those who write were cut off NOW: an entry that was uploaded, and has changed within SETTLE, may
+ * be half written, and is not uploaded any more. */
+void dt_follow_hold(struct dt_follow *f, dt_ms now, dt_ms settle);
 /* What failed before is tried again at once. */
 void dt_follow_hurry(struct dt_follow *f);
 /* It was uploaded as it was at MARK. */

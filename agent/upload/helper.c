@@ -39,6 +39,7 @@ struct folder {
     struct dt_follow follow;
     struct dt_depot *depot; /* NULL: not open yet */
     bool broken;            /* it could not be looked into, and that was said */
+    bool ended;             /* it was looked into since the workers are gone */
 };
 
 struct helper {
@@ -47,7 +48,7 @@ struct helper {
     struct folder *folders;
     /* From the thread that hears the agent. */
     int wake;
-    atomic_bool first, ending, stop;
+    atomic_bool first, cut_off, ending, stop;
 };
 
 /* -- the agent -------------------------------------------------------------------------------- */
@@ -83,6 +84,8 @@ static bool hear(struct helper *h, dt_ms *until)
     } else {
         dt_ms end = dt_clock_after(dt_clock_monotonic(), o.value);
         *until = end < *until ? end : *until;
+        if (o.cut_off)
+            atomic_store(&h->cut_off, true);
         atomic_store(&h->ending, true);
     }
     wake(h);
@@ -228,6 +231,17 @@ static void say_broken(const struct helper *h, struct folder *f, const struct dt
     f->broken = true;
 }
 
+static int see(struct helper *h, struct folder *f, const struct dt_follow_scan *scan, dt_ms now,
+               bool ending, struct dt_err *err)
+{
+    if (dt_follow_see(&f->follow, scan, now, err) < 0)
+        return -1;
+    if (ending && !f->ended && atomic_load(&h->cut_off))
+        dt_follow_hold(&f->follow, now, h->plan->upload_after);
+    f->ended = ending;
+    return 0;
+}
+
 /* Uploads at most one entry; whether it did. */
 static bool turn(struct helper *h, struct folder *f, bool ending)
 {
@@ -242,7 +256,7 @@ static bool turn(struct helper *h, struct folder *f, bool ending)
     f->broken = false;
     dt_ms now = dt_clock_monotonic();
     bool sent = false;
-    if (dt_follow_see(&f->follow, &scan, now, &why) < 0)
+    if (see(h, f, &scan, now, ending, &why) < 0)
         say_broken(h, f, &why);
     struct dt_follow_entry *e = dt_follow_next(&f->follow, now, ending ? 0 : h->plan->upload_after);
     while (e && !sent && !atomic_load(&h->stop)) {
@@ -296,21 +310,24 @@ static void follow(struct helper *h)
     }
 }
 
-/* What is left, once nobody tries any more. */
-static void tell_rest(const struct helper *h, const struct folder *f)
+/* What is left, once nobody tries any more; HELD: of what is held, or of the rest. */
+static void tell_rest(const struct helper *h, const struct folder *f, bool held)
 {
     size_t left = 0;
     const char *name = NULL;
     for (size_t i = 0; i < f->follow.count; i++) {
-        if (f->follow.at[i].mark == f->follow.at[i].sent || f->follow.at[i].failures)
-            continue; /* there, or told of */
-        name = f->follow.at[i].name;
+        const struct dt_follow_entry *e = &f->follow.at[i];
+        if (e->held != held || e->mark == e->sent || e->failures)
+            continue; /* of the others, there, or told of */
+        name = e->name;
         left++;
     }
     if (left)
-        tell(h, DT_LOG_WARN,
-             "%s/%s%s not uploaded; what is there is safe, and the next job uploads it",
-             f->plan->dir, name, left == 1 ? " is" : " and others are");
+        tell(h, DT_LOG_WARN, "%s/%s%s not uploaded; %s", f->plan->dir, name,
+             left == 1 ? " is" : " and others are",
+             held ? "workers that failed or were killed changed what was uploaded before, and may "
+                    "have left half of it; the copy stays as it was until the next job"
+                  : "what is there is safe, and the next job uploads it");
 }
 
 static void become_helper(void)
@@ -345,6 +362,7 @@ void dt_upload_helper(const struct dt_plan *plan, int sock)
         h.folders[i].plan = &plan->uploads[i];
     follow(&h);
     for (size_t i = 0; i < plan->upload_count; i++)
-        tell_rest(&h, &h.folders[i]);
+        for (int held = 0; held <= 1; held++)
+            tell_rest(&h, &h.folders[i], held);
     _exit(0);
 }

@@ -81,11 +81,10 @@ static void on_gone(struct dt_uploads *u)
         dt_warn("the process that uploads (pid %d) is gone; nothing is uploaded any more", u->pid);
 }
 
-static void order(struct dt_uploads *u, enum dt_upload_order_kind kind, dt_ms value)
+static void order(struct dt_uploads *u, const struct dt_upload_order *o)
 {
-    struct dt_upload_order o = {.kind = kind, .value = value};
     if (!u->gone)
-        send(u->sock, &o, sizeof o, MSG_NOSIGNAL | MSG_DONTWAIT);
+        send(u->sock, o, sizeof *o, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
 static void on_patience(uv_timer_t *t)
@@ -96,12 +95,14 @@ static void on_patience(uv_timer_t *t)
     dt_warn("waiting up to %s for uploads to end; Ctrl-C ends the wait", most);
 }
 
-void dt_uploads_close(struct dt_uploads *u, dt_ms patience, void (*on_closed)(void *arg), void *arg)
+void dt_uploads_close(struct dt_uploads *u, bool cut_off, dt_ms patience,
+                      void (*on_closed)(void *arg), void *arg)
 {
+    struct dt_upload_order o = {.kind = DT_UPLOAD_END, .cut_off = cut_off, .value = patience};
     u->most = patience;
     dt_ending_begin(&u->ending, release, u, on_closed, arg);
     dt_ending_add(&u->ending); /* the helper itself */
-    order(u, DT_UPLOAD_END, patience);
+    order(u, &o);
     if (u->gone)
         close_handles(u);
     else
@@ -110,7 +111,7 @@ void dt_uploads_close(struct dt_uploads *u, dt_ms patience, void (*on_closed)(vo
 
 void dt_uploads_limit(struct dt_uploads *u, dt_ms patience)
 {
-    order(u, DT_UPLOAD_END, patience);
+    order(u, &(struct dt_upload_order){.kind = DT_UPLOAD_END, .value = patience});
 }
 
 /* -- meanwhile -------------------------------------------------------------------------------- */
@@ -149,5 +150,5 @@ void dt_uploads_listen(struct dt_uploads *u, uv_loop_t *loop)
 
 void dt_uploads_set_first(struct dt_uploads *u, bool first)
 {
-    order(u, DT_UPLOAD_FIRST, first);
+    order(u, &(struct dt_upload_order){.kind = DT_UPLOAD_FIRST, .value = first});
 }

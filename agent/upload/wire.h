@@ -6,6 +6,8 @@
 
 #include "base/clock.h"
 
+#include <stdbool.h>
+
 enum dt_upload_order_kind {
     DT_UPLOAD_FIRST, /* VALUE: whether this node is the one that uploads what all nodes see */
     DT_UPLOAD_END,   /* the workers are gone: upload what is left, for VALUE milliseconds at most */
@@ -13,6 +15,7 @@ enum dt_upload_order_kind {
 
 struct dt_upload_order {
     enum dt_upload_order_kind kind;
+    bool cut_off; /* of END: workers failed or were killed, maybe in the middle of a file */
     dt_ms value;
 };
 

@@ -54,6 +54,24 @@ TEST(what_does_not_change_for_a_while_is_complete)
     dt_follow_finish(&f);
 }
 
+TEST(what_was_cut_off_does_not_replace_a_copy)
+{
+    struct dt_follow f = {0};
+    see(&f, 0, "last.pt:5:1 old.pt:5:1");
+    send(&f, 10);
+    send(&f, 10);
+    see(&f, 20, "last.pt:5:1 old.pt:6:20");
+    see(&f, 30, "last.pt:2:30 new.pt:5:30 old.pt:6:20"); /* and then the workers are killed */
+    dt_follow_hold(&f, 30 * DT_SECOND, SETTLE);
+    CHECK_STR(next(&f, 30, 0), "new.pt"); /* it replaces nothing */
+    dt_follow_sent(dt_follow_next(&f, 30 * DT_SECOND, 0), 7);
+    see(&f, 40, "last.pt:2:30 old.pt:6:20");
+    CHECK_STR(next(&f, 40, 0), "old.pt"); /* it had settled before */
+    send(&f, 40);
+    CHECK_STR(next(&f, 100, 0), NULL);
+    dt_follow_finish(&f);
+}
+
 TEST(a_folder_is_one_entry)
 {
     struct dt_follow f = {0};
