@@ -108,7 +108,9 @@ static void choose(const struct row *r, struct dt_vault_choice *c)
                                    .rank = h->rank,
                                    .shard = h->shard,
                                    .state = 1};
-    CHECK(dt_vault_choose(held, RANKS, r->epoch, r->step, c, NULL) == 0);
+    CHECK(dt_vault_choose(held, RANKS, c, NULL) == 0);
+    if (c->world && dt_vault_choice_is_older(c, r->epoch, r->step))
+        dt_vault_choice_finish(c);
 }
 
 TEST(the_newest_step_that_is_whole_is_chosen)

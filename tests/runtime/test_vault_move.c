@@ -148,7 +148,7 @@ static void choose(struct rank_self *me, struct dt_coll *g, struct dt_vault *v,
     dt_vault_list(v, own, &said);
     CHECK_STR(dt_buf_cstr(&said), "");
     CHECK_EQ(dt_coll_all_gather(g, own, all, sizeof own, DT_U8, NULL), 0);
-    CHECK_EQ(dt_vault_choose(all, me->size, -1, -1, c, NULL), 0);
+    CHECK_EQ(dt_vault_choose(all, me->size, c, NULL), 0);
     CHECK_EQ(c->step, STEP);
     dt_vault_choice_describe(c, &said);
     CHECK_STR(dt_buf_cstr(&said), wanted);

@@ -73,6 +73,17 @@ DAMAGE = {
 }
 
 
+def start_damaging(s, name, config, damage):
+    """Two ranks; before rank 1 begins for the second time a shell does DAMAGE."""
+    script = s.path(name + ".sh")
+    with open(script, "w", encoding="utf-8") as f:
+        f.write("f=/proc/self/fd/$DTRUN_VAULT_FD\nsecond=%d\n" % (1 << 40))
+        f.write('[ "$RANK$TORCHELASTIC_RESTART_COUNT" != 11 ] || { %s; } 2>/dev/null\n' % damage)
+        f.write('exec "$@"\n')
+    return s.start_words([s.tools.dtrun, "--nproc-per-node", "2", "--max-restarts", "1", "--no-python", "/bin/sh", script,
+                          s.tools.train, "--config", config])
+
+
 @training.story
 def damaged(s):
     """what is damaged in the vault does not count: the step before, or the checkpoint, is gone on from, and no bit is other"""
@@ -82,13 +93,7 @@ def damaged(s):
     for what, (damage, other_slot) in DAMAGE.items():
         name = what.replace(" ", "_")
         c = s.config(name + ".json", save_every=2, save_dir=s.path(name), **how)
-        script = s.path(name + ".sh")
-        with open(script, "w", encoding="utf-8") as f:
-            f.write("f=/proc/self/fd/$DTRUN_VAULT_FD\nsecond=%d\n" % (1 << 40))
-            f.write('[ "$RANK$TORCHELASTIC_RESTART_COUNT" != 11 ] || { %s; } 2>/dev/null\n' % damage.replace("dd ", "dd conv=notrunc "))
-            f.write('exec "$@"\n')
-        program = s.start_words([s.tools.dtrun, "--nproc-per-node", "2", "--max-restarts", "1", "--no-python", "/bin/sh", script,
-                                 s.tools.train, "--config", c])
+        program = start_damaging(s, name, c, damage.replace("dd ", "dd conv=notrunc "))
         program.expect(r"^step +5/")
         os.kill(s.workers(program)[1], signal.SIGKILL)
         tap.check_equal(program.end(), 0, "%s: exit status; it said\n%s" % (what, "\n".join(program.lines)))
@@ -101,6 +106,21 @@ def damaged(s):
         if "flipped" in what or "cut" in what:
             tap.check_equal(program.says(r"rank 1: a step in the vault of rank 1 is of no use: "), True, "that it is damaged: " + what)
         tap.check_equal(s.losses(c), s.losses(whole), "losses: " + what)
+
+
+@training.story
+def no_checkpoint_whole(s):
+    """a step that is whole in the vault needs no checkpoint: where save_dir has none that is whole, that costs a warning"""
+    how = {"steps": 12, "vault_every": 1}
+    whole, c = s.config("whole.json", **how), s.config("killed.json", save_every=2, save_dir=s.path("ckpt"), **how)
+    s.run(whole, world=2)
+    program = start_damaging(s, "no_checkpoint", c, "truncate -s 100 %s/step-*/optimizer/*" % s.path("ckpt"))
+    program.expect(r"^step +5/")
+    os.kill(s.workers(program)[1], signal.SIGKILL)
+    tap.check_equal(program.end(), 0, "exit status; it said\n" + "\n".join(program.lines))
+    program.expect(r"^dtrun-train: no checkpoint in .* is whole .*; the run goes on from the vault")
+    program.expect(BACK)
+    check_unbroken(s, program, c, whole, 12)
 
 
 class MemoryLimit:

@@ -22,7 +22,7 @@ static int64_t round_of_checkpoint(const struct dt_trainer *t)
     return ours && t->state.round < dt_context_epoch(t->context) ? t->state.round : -1;
 }
 
-static int choose(struct dt_trainer *t, int64_t step, struct dt_err *err)
+static int choose(struct dt_trainer *t, struct dt_err *err)
 {
     struct dt_keeper *k = &t->keeper;
     struct dt_vault_held own[DT_VAULT_HELD], *all;
@@ -33,8 +33,7 @@ static int choose(struct dt_trainer *t, int64_t step, struct dt_err *err)
     if (rc == 0)
         rc = dt_coll_all_gather(t->world, own, all, sizeof own, DT_U8, err);
     if (rc == 0)
-        rc = dt_vault_choose(all, t->ranks, step < 0 ? -1 : round_of_checkpoint(t), step, &k->back,
-                             err);
+        rc = dt_vault_choose(all, t->ranks, &k->back, err);
     free(all);
     return rc;
 }
@@ -50,7 +49,7 @@ static int check_state(struct dt_ckpt_state *s, struct dt_err *err)
 }
 
 /* What all share, from who gives the first shard. */
-static int take_state(struct dt_trainer *t, struct dt_err *err)
+static int share_state(struct dt_trainer *t, struct dt_err *err)
 {
     struct dt_keeper *k = &t->keeper;
     const struct dt_vault_giver *giver = &k->back.giver[0];
@@ -62,15 +61,12 @@ static int take_state(struct dt_trainer *t, struct dt_err *err)
         k->told = dt_vault_slot_header(s)->told;
     }
     if (dt_coll_broadcast(t->world, k->last, sizeof *k->last, DT_U8, giver->rank, err) < 0 ||
-        dt_coll_broadcast(t->world, &k->told, sizeof k->told, DT_U8, giver->rank, err) < 0 ||
-        check_state(&k->last->state, err) < 0)
+        dt_coll_broadcast(t->world, &k->told, sizeof k->told, DT_U8, giver->rank, err) < 0)
         return -1;
-    t->state = k->last->state;
-    t->skipped = k->last->skipped;
-    return 0;
+    return check_state(&k->last->state, err);
 }
 
-int dt_keeper_find(struct dt_trainer *t, int64_t step, struct dt_err *err)
+int dt_keeper_find(struct dt_trainer *t, struct dt_err *err)
 {
     struct dt_keeper *k = &t->keeper;
     *k = (struct dt_keeper){.kept = -1};
@@ -85,9 +81,22 @@ int dt_keeper_find(struct dt_trainer *t, int64_t step, struct dt_err *err)
                                  .epoch = dt_context_epoch(t->context)};
     k->last = calloc(1, sizeof *k->last);
     k->vault = k->last ? dt_vault_open(&o, err) : NULL;
-    if (choose(t, step, err) < 0)
+    if (choose(t, err) < 0)
         return -1;
-    return dt_keeper_is_back(k) ? take_state(t, err) : 0;
+    return dt_keeper_is_back(k) ? share_state(t, err) : 0;
+}
+
+void dt_keeper_settle_start(struct dt_trainer *t, int64_t step)
+{
+    struct dt_keeper *k = &t->keeper;
+    if (!dt_keeper_is_back(k))
+        return;
+    if (step >= 0 && dt_vault_choice_is_older(&k->back, round_of_checkpoint(t), step)) {
+        dt_vault_choice_finish(&k->back);
+        return;
+    }
+    t->state = k->last->state;
+    t->skipped = k->last->skipped;
 }
 
 int dt_keeper_load(struct dt_trainer *t, struct dt_err *err)

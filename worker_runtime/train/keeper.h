@@ -54,13 +54,15 @@ struct dt_keeper {
     uint32_t told;               /* enum dt_vault_told, of that step */
 };
 
-/* What the vaults of all ranks come to: the state into the trainer, where it is newer than the
- * checkpoint of step STEP that was found (-1: none). Collective. */
-int dt_keeper_find(struct dt_trainer *t, int64_t step, struct dt_err *err);
+/* What the vaults of all ranks come to. Collective. */
+int dt_keeper_find(struct dt_trainer *t, struct dt_err *err);
 static inline bool dt_keeper_is_back(const struct dt_keeper *k)
 {
     return k->back.world > 0;
 }
+/* Then: the state of that step into the trainer. Where the checkpoint of step STEP is newer (-1:
+ * there is none), whose state the trainer has, the vault comes to nothing. */
+void dt_keeper_settle_start(struct dt_trainer *t, int64_t step);
 /* The shards of that step, into the trainer's parameters. Collective. */
 int dt_keeper_load(struct dt_trainer *t, struct dt_err *err);
 /* Whether steps are kept from here on. Collective. */

@@ -70,7 +70,8 @@ int dt_resume_find(struct dt_trainer *t, struct dt_found *f, struct dt_err *err)
         return 0;
     if (t->rank == 0)
         look(dir, f);
-    if (automatic && dt_uploader_restore(t, f, err) < 0)
+    /* A world that has a whole step in its vault waits for no store. */
+    if (automatic && !dt_keeper_is_back(&t->keeper) && dt_uploader_restore(t, f, err) < 0)
         return -1;
     if (dt_coll_broadcast(t->world, f, sizeof *f, DT_U8, 0, err) < 0)
         return -1;

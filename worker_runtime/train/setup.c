@@ -313,6 +313,26 @@ static int open_inputs(struct dt_trainer *t, struct dt_err *err)
     return dt_uploader_open(t, dt_context_hosts(t->context), err);
 }
 
+/* What F and the vault come to. A step in the vault needs no checkpoint: one that cannot be read is
+ * no reason to end then. */
+static int find_start(struct dt_trainer *t, struct dt_found *f, struct dt_err *err)
+{
+    struct dt_err why = {0};
+    if (dt_keeper_find(t, err) < 0)
+        return -1;
+    if (dt_agree(t->world, dt_resume_find(t, f, &why), &why) < 0) {
+        if (!dt_keeper_is_back(&t->keeper) || dt_agree_is_lost(&why)) {
+            *err = why;
+            return -1;
+        }
+        *f = (struct dt_found){.step = -1};
+        if (why.code != DT_E_ELSEWHERE)
+            dt_buf_printf(&t->warnings, "%s; the run goes on from the vault\n", why.text);
+    }
+    dt_keeper_settle_start(t, f->step);
+    return 0;
+}
+
 static bool goes_on(const struct dt_trainer *t, const struct dt_found *f)
 {
     return dt_keeper_is_back(&t->keeper) || f->path[0];
@@ -356,9 +376,7 @@ int dt_trainer_open(struct dt_trainer *t, struct dt_context *context,
     begin_state(t);
     dt_page_section(t->page, "setup");
     if (dt_mesh_open(&t->mesh, &shape, t->world, err) < 0 ||
-        dt_agree(t->world, open_inputs(t, err), err) < 0 ||
-        dt_agree(t->world, dt_resume_find(t, &found, err), err) < 0 ||
-        dt_keeper_find(t, found.step, err) < 0 ||
+        dt_agree(t->world, open_inputs(t, err), err) < 0 || find_start(t, &found, err) < 0 ||
         dt_agree(t->world, settle_batch(t, goes_on(t, &found), err), err) < 0 ||
         open_zero(t, err) < 0 || dt_agree(t->world, open_work(t, &found, err), err) < 0 ||
         first_weights(t, &found, err) < 0 || dt_keeper_begin(t, err) < 0 ||

@@ -87,8 +87,8 @@ static int find_whole(const struct dt_vault_held *const *part, size_t count,
     return 0;
 }
 
-int dt_vault_choose(const struct dt_vault_held *held, int ranks, int64_t epoch, int64_t step,
-                    struct dt_vault_choice *out, struct dt_err *err)
+int dt_vault_choose(const struct dt_vault_held *held, int ranks, struct dt_vault_choice *out,
+                    struct dt_err *err)
 {
     size_t all = (size_t)ranks * DT_VAULT_HELD, count = 0;
     *out = (struct dt_vault_choice){0};
@@ -101,9 +101,12 @@ int dt_vault_choose(const struct dt_vault_held *held, int ranks, int64_t epoch, 
     qsort(part, count, sizeof *part, compare);
     int rc = find_whole(part, count, held, out, err);
     free(part);
-    if (rc == 0 && out->world && (out->epoch < epoch || (out->epoch == epoch && out->step < step)))
-        dt_vault_choice_finish(out);
     return rc;
+}
+
+bool dt_vault_choice_is_older(const struct dt_vault_choice *c, int64_t epoch, int64_t step)
+{
+    return c->epoch < epoch || (c->epoch == epoch && c->step < step);
 }
 
 void dt_vault_choice_finish(struct dt_vault_choice *c)

@@ -50,11 +50,11 @@ struct dt_vault_choice {
     struct dt_vault_giver *giver; /* of each shard; to be ended with dt_vault_choice_finish() */
 };
 
-/* HELD: DT_VAULT_HELD of each of RANKS. A step that is not newer than the checkpoint of (EPOCH,
- * STEP) is taken all the same when it is that one. OUT->world 0: no step is whole, or the
- * checkpoint is newer. -1: no memory. */
-int dt_vault_choose(const struct dt_vault_held *held, int ranks, int64_t epoch, int64_t step,
-                    struct dt_vault_choice *out, struct dt_err *err);
+/* HELD: DT_VAULT_HELD of each of RANKS. OUT->world 0: no step is whole. -1: no memory. */
+int dt_vault_choose(const struct dt_vault_held *held, int ranks, struct dt_vault_choice *out,
+                    struct dt_err *err);
+/* Whether the step that was chosen is older than the checkpoint of (EPOCH, STEP). */
+bool dt_vault_choice_is_older(const struct dt_vault_choice *c, int64_t epoch, int64_t step);
 void dt_vault_choice_finish(struct dt_vault_choice *c);
 
 /* "ranks 0, 1 and 3 from their own memory, rank 2 from its vault, rank 4 from a copy on node 1" */
