@@ -93,6 +93,16 @@ def diverged(s):
 
 
 @training.story
+def diverged_and_restarted(s):
+    """a run that has diverged has diverged for its later worlds, too, which find the last step in the vault"""
+    c = s.config(steps=60, max_skipped_steps=4, vault_every=1, **RUNAWAY)
+    program = s.run(c, world=2, status=1, dtrun=("--max-restarts", "2"))
+    ends = [x.partition(": the run has diverged: ")[0].rpartition(" ")[2] for x in program.lines
+            if x.startswith("dtrun-train: ") and ": the run has diverged: gradients were not finite in the last 4 steps " in x]
+    tap.check_equal(ends, [str(max(s.steps(c)))] * 3, "the step of each end, in\n" + "\n".join(program.lines))
+
+
+@training.story
 def diverged_at_the_end(s):
     """steps that are skipped at the very end are no success, however many may be skipped"""
     c = s.config(steps=3, save_every=1, save_dir=s.path("ckpt"), max_skipped_steps=0, fp16={"enabled": True, "loss_scale": 1e38})

@@ -208,6 +208,13 @@ static bool is_diverging(const struct dt_trainer *t)
     return t->skipped > 0 && !t->scaler.dynamic;
 }
 
+/* And there is no hope left. A world that is back from the vault may begin behind such a step. */
+static bool has_diverged(const struct dt_trainer *t)
+{
+    int64_t most = t->config->train.max_skipped_steps;
+    return is_diverging(t) && most > 0 && t->skipped >= most;
+}
+
 /* Somebody asked for a checkpoint: dtrun-ctl run save. */
 static bool is_wanted(struct dt_trainer *t)
 {
@@ -308,15 +315,15 @@ static int loop(struct dt_trainer *t, enum dt_train_end *end, struct dt_err *err
     bool stop = false, owed = false;
     if (catch_up(t, &owed, err) < 0)
         return -1;
-    while (t->state.step < c->steps && !stop) {
+    while (t->state.step < c->steps && !stop && !has_diverged(t)) {
         if (step(t, &told, &stop, err) < 0)
             return dt_err_wrap(err, "step %lld", (long long)t->state.step + 1);
         dt_keeper_take(t, &told);
-        if (is_diverging(t) && t->skipped == c->max_skipped_steps)
-            return fail_diverged(t, err);
-        if (follow(t, !stop, &owed, err) < 0)
+        if (!has_diverged(t) && follow(t, !stop, &owed, err) < 0)
             return -1;
     }
+    if (has_diverged(t))
+        return fail_diverged(t, err);
     *end = stop ? DT_TRAIN_STOPPED : DT_TRAIN_DONE;
     return finish(t, *end, err);
 }
