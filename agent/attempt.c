@@ -17,7 +17,8 @@
 
 extern char **environ;
 
-/* For what workers printed to get onto a console that is slow, once we have been told to end. */
+/* For what workers printed to get onto a console that is slow, once we have been told to end, or
+ * others wait for us. */
 #define LAST_WORDS (5 * DT_SECOND)
 #define LOOK_LEAVING_MS 5 /* how often workers that are to leave their round are looked at */
 
@@ -188,13 +189,16 @@ static void on_dead_are_silent(void *arg)
 {
     struct dt_attempt *t = arg;
     t->dead_are_silent = true;
+    uv_timer_stop(&t->last_words);
     tell_when_waiting(t);
 }
 
-/* A worker of a group that holds is over. */
+/* A worker of a group that holds is over. The next round of all nodes waits for what it printed. */
 static void silence(struct dt_attempt *t, int local_rank)
 {
     t->dead_are_silent = false;
+    if (t->events->on_failed)
+        limit_last_words(t);
     dt_output_drain_one(t->means.output, local_rank, on_dead_are_silent, t);
 }
 
@@ -470,6 +474,7 @@ int dt_attempt_go_on(struct dt_attempt *t, const struct dt_world *world, int res
     t->means.restarts = restarts;
     t->means.lease = lease;
     t->waits = t->failed = t->hung = false;
+    uv_timer_stop(&t->last_words);
     dt_recorders_close(t->recorders); /* of PyTorch, whose programs do not stay */
     t->recorders = NULL;
     for (int i = 0; i < t->means.plan->nproc; i++)

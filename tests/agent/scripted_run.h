@@ -26,6 +26,7 @@ struct run {
     char progress[96], logs[96];
     struct dt_plan plan;
     struct dt_plan_streams streams[2];
+    int console; /* its standard output, instead of the file that OUT is read from; 0: none */
     int status;
     struct dt_buf out, err, calls;
 };
@@ -81,7 +82,7 @@ static inline void run_argv(struct run *r, char **argv, const struct scripted_li
     pid_t child = fork();
     CHECK(child >= 0);
     if (child == 0) {
-        dup2(out, STDOUT_FILENO);
+        dup2(r->console ? r->console : out, STDOUT_FILENO);
         dup2(err, STDERR_FILENO);
         dt_log_open("dtrun", DT_LOG_WARN, DT_LOG_TEXT);
         scripted_backend_play(script, calls);

@@ -5,8 +5,9 @@
 
 #define MEET "meet" /* stands for meet:2: and a folder */
 
-/* Two workers, of ranks 2 and 3, or 0 and 1 in a world of another size. */
-static void run_stays(struct run *r, const struct scripted_line *script, const char *const *actions)
+/* Two workers, of ranks 2 and 3, or 0 and 1 in a world of another size; R is made. */
+static void play_stays(struct run *r, const struct scripted_line *script,
+                       const char *const *actions)
 {
     char *argv[16] = {getenv("DT_STAYS")}, dir[64], meet[80];
     int n = 1;
@@ -14,10 +15,15 @@ static void run_stays(struct run *r, const struct scripted_line *script, const c
     snprintf(meet, sizeof meet, "meet:2:%s", dir);
     for (; *actions; actions++)
         argv[n++] = strcmp(*actions, MEET) == 0 ? meet : (char *)(uintptr_t)*actions;
-    run_make(r);
     r->plan.keep_workers = true;
     run_argv(r, argv, script);
     tmp_remove(dir);
+}
+
+static void run_stays(struct run *r, const struct scripted_line *script, const char *const *actions)
+{
+    run_make(r);
+    play_stays(r, script, actions);
 }
 #define RUN_STAYS(r, script, ...) run_stays((r), (script), (const char *const[]){__VA_ARGS__, NULL})
 
@@ -141,5 +147,33 @@ TEST(those_that_end_instead_are_started_again)
         snprintf(then, sizeof then, "rank %d of 4 round 1 ", rank);
         CHECK(pid_behind(&r, first) != pid_behind(&r, then));
     }
+    run_finish(&r);
+}
+
+/* What it printed last is more than dtrun reads ahead of a console, and its reader has stopped. */
+TEST(a_console_that_nobody_reads_keeps_no_round_from_coming)
+{
+    static const struct scripted_line script[] = {
+        ON(S_JOIN, A_WORLD, .round = 0),
+        ON(S_FAILED, A_NOTHING),
+        ON(S_JOIN, A_WORLD, .round = 1, .restarts = 1),
+        ON(S_BARRIER, A_OVER),
+        {0},
+    };
+    static const char *const actions[] = {
+        "can", MEET, "rank:3:flood:100000", "rank:3:kill:9", "next", "again", NULL};
+    struct run r;
+    int console[2];
+    CHECK(pipe2(console, O_CLOEXEC) == 0);
+    run_make(&r);
+    r.console = console[1];
+    for (int i = 0; i < 2; i++)
+        r.streams[i].redirect = r.streams[i].tee = DT_STDOUT;
+    play_stays(&r, script, actions);
+    CHECK_EQ(r.status, 0);
+    CHECK_SAYS(&r, "what workers printed last is not shown: nobody reads it");
+    CHECK(!says(&r, "closing signal"));
+    close(console[0]);
+    close(console[1]);
     run_finish(&r);
 }

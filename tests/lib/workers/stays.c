@@ -7,6 +7,7 @@
  *   left           says that it has left its world
  *   next           the same, and takes its place in the next one when that has come
  *   line:TEXT      prints it                      error:TEXT     fills TORCHELASTIC_ERROR_FILE
+ *   flood:N        prints N lines
  *   await:FILE     waits until there is one       over           until its round is over
  *   step:N         tells so on its page
  *   meet:N:DIR     waits there until N workers of this round have come
@@ -85,6 +86,13 @@ static void meet(const char *text, const struct place *p)
         poll(NULL, 0, 1);
 }
 
+static void flood(long lines)
+{
+    for (long i = 0; i < lines; i++)
+        printf("line %ld of many that nobody reads, which is why it is a long one\n", i);
+    fflush(stdout);
+}
+
 static void tell_step(struct dt_page *page, int step)
 {
     page->step = step;
@@ -120,6 +128,8 @@ static void act(const char *a, struct dt_page *page, struct place *p)
             pause();
     else if ((v = after(a, "line")))
         puts(v), fflush(stdout);
+    else if ((v = after(a, "flood")))
+        flood(atol(v));
     else if ((v = after(a, "error")))
         make(getenv("TORCHELASTIC_ERROR_FILE"), v);
     else if ((v = after(a, "touch")))
