@@ -13,6 +13,7 @@
 #include "worker_runtime/train/options.h"
 #include "worker_runtime/train/train.h"
 
+#include <dtrun/page.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -225,9 +226,19 @@ static void say_waiting(const struct dt_context *context, const struct dt_err *w
         dt_say(DT_TRAIN_PROGRAM, text);
 }
 
-/* After a failed run: whether this process is in a next world now. */
+/* Whether CONTEXT has found no world behind that of EPOCH, whose round has not ended. */
+static bool waits_in_vain(struct dt_context *context, int64_t epoch)
+{
+    return dt_context_epoch(context) == epoch && !dt_page_round_over(dt_context_page(context));
+}
+
+/* After a failed run: whether this process is in a next world now. A rank that tells the reason may
+ * take long to end, and its round does not end before it. The rank that waited for that then ends
+ * with the same reason: with one of its own it would be blamed. */
 static bool reenter(struct dt_context *context, struct failure *f)
 {
+    const struct failure before = *f;
+    int64_t left = dt_context_epoch(context);
     if (!dt_context_may_reenter(context, &f->err))
         return false;
     let_signals_end();
@@ -236,8 +247,11 @@ static bool reenter(struct dt_context *context, struct failure *f)
     say_waiting(context, &f->err);
     fflush(NULL);
     f->met = false;
-    if (dt_context_reenter(context, &f->err) < 0)
+    if (dt_context_reenter(context, &f->err) < 0) {
+        if (before.err.code == DT_E_ELSEWHERE && waits_in_vain(context, left))
+            *f = before;
         return false;
+    }
     f->met = true;
     catch_signals();
     return true;

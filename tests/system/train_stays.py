@@ -3,6 +3,8 @@
 # Ranks that outlive another one's death: they leave their world, wait, and go on in the next with the same process, and the
 # losses are those of a run without the failure. And all the ways out of that: those who do not leave, or are told to end.
 
+import glob
+import json
 import os
 import signal
 import socket
@@ -131,6 +133,36 @@ def a_world_that_shrinks_and_grows(s):
     first.expect(r"6 ranks on 3 hosts")
     first.expect(r"step \d+/")
     tap.check_equal([count_kept(before[a], nodes.pids(a)) for a in kept], [0, 0], "processes kept where all stopped together")
+
+
+def full_fifo(path):
+    """A pipe by name, in which a writer gets stuck until the descriptor is read from."""
+    os.mkfifo(path)
+    fd = os.open(path, os.O_RDWR | os.O_NONBLOCK)
+    try:
+        while True:
+            os.write(fd, b"x" * 4096)
+    except BlockingIOError:
+        return fd
+
+
+@training.story
+def the_reason_of_a_rank_that_does_not_end(s):
+    """one rank has a reason to tell, and gets stuck as it does: one that waits for the round's end fails with that reason"""
+    c = s.config(metrics="/dev/null/metrics.jsonl")
+    logs, fifo = s.path("logs"), s.path("fifo")
+    fd = full_fifo(fifo)
+    program = s.start_words([s.tools.dtrun, "--nproc-per-node", "2", *restarts(1), "--shutdown-timeout", "100ms", "--log-dir", logs,
+                             "--no-python", "/bin/sh", "-c", 'test $RANK$DTRUN_ROUND = 00 && exec 2>"$0"; exec "$@"', fifo,
+                             s.tools.train, "--config", c])
+    status = program.end()
+    said = "it said\n%s\n" % "\n".join(program.lines)
+    tap.check_equal(status, 1, "exit status; " + said)
+    os.close(fd)
+    left, = glob.glob(os.path.join(logs, "*", "attempt_0", "1", "error.json"))
+    with open(left, encoding="utf-8") as f:
+        tap.check_equal(json.load(f)["message"], "rank 1: rank 0: cannot open /dev/null/metrics.jsonl: Not a directory", "reason; " + said)
+    tap.check_equal(program.says("its round was not ended"), False, "another one; " + said)
 
 
 if __name__ == "__main__":
