@@ -39,6 +39,7 @@ struct folder {
     struct dt_follow follow;
     struct dt_depot *depot; /* NULL: not open yet */
     bool broken;            /* it could not be looked into, and that was said */
+    bool places_told;       /* it was looked at whether other nodes have such a one, too */
     bool ended;             /* it was looked into since the workers are gone */
 };
 
@@ -231,6 +232,21 @@ static void say_broken(const struct helper *h, struct folder *f, const struct dt
     f->broken = true;
 }
 
+/* Once, by one node: copies of what other nodes have in theirs get the same names. A command may
+ * know better. */
+static void warn_of_places(const struct helper *h, struct folder *f)
+{
+    if (f->places_told || !atomic_load(&h->first))
+        return;
+    f->places_told = true;
+    if (dt_plan_has_others(h->plan) && !h->plan->upload_cmd && !dt_scan_is_shared(f->plan->dir))
+        tell(h, DT_LOG_WARN,
+             "--upload: %s is on a disk of this host, and each node uploads its own to %s, where "
+             "files of the same name replace each other; give each node a URL of its own, or save "
+             "under names that differ",
+             f->plan->dir, f->plan->url);
+}
+
 static int see(struct helper *h, struct folder *f, const struct dt_follow_scan *scan, dt_ms now,
                bool ending, struct dt_err *err)
 {
@@ -247,6 +263,7 @@ static bool turn(struct helper *h, struct folder *f, bool ending)
 {
     struct dt_follow_scan scan;
     struct dt_err why;
+    warn_of_places(h, f);
     if (!atomic_load(&h->first) && dt_scan_is_shared(f->plan->dir))
         return false;
     if (dt_scan_folder(&scan, f->plan->dir, &why) < 0) {

@@ -139,3 +139,22 @@ TEST(nothing_is_left_of_a_dtrun_that_is_killed)
     job_finish(&j);
     tmp_remove(dir);
 }
+
+TEST(one_of_several_nodes_warns_that_names_of_copies_may_meet)
+{
+    struct job nodes[2];
+    char port[8], endpoint[32];
+    begin();
+    snprintf(endpoint, sizeof endpoint, "127.0.0.1:%s", free_port(port));
+    for (int i = 0; i < 2; i++)
+        JOB_START(&nodes[i], SH, option, "--nnodes", "2", "--rdzv-backend", "c10d",
+                  "--rdzv-endpoint", endpoint, "true");
+    CHECK_EQ(job_wait(&nodes[0]), 0);
+    CHECK_EQ(job_wait(&nodes[1]), 0);
+    CHECK_EQ(count_words(job_err(&nodes[0]), "files of the same name replace each other") +
+                 count_words(job_err(&nodes[1]), "files of the same name replace each other"),
+             1);
+    job_finish(&nodes[0]);
+    job_finish(&nodes[1]);
+    tmp_remove(dir);
+}
