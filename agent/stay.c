@@ -50,8 +50,14 @@ struct dt_page_world dt_stay_place(const struct dt_plan *plan, const struct dt_w
         .restarts = restarts,
         .round = world->round,
         .master_port = world->master_port,
+        .role_rank = world->first_role_rank + local_rank,
+        .role_size = world->role_size,
     };
     _Static_assert(DT_WORLD_ADDR_MAX <= DT_PAGE_ADDR, "each address of a world fits");
     snprintf(w.master_addr, sizeof w.master_addr, "%s", world->master_addr);
+    if (world->prev_size > 0 && world->prev_first_rank >= 0) {
+        w.prev_rank = world->prev_first_rank + local_rank;
+        w.prev_size = world->prev_size;
+    }
     return w;
 }

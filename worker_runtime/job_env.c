@@ -175,6 +175,21 @@ int dt_job_env_read(struct dt_job_env *e, struct dt_err *err)
     return e->world > 1 ? read_store(e, err) : 0;
 }
 
+static int set_number(const char *name, int value)
+{
+    char text[16];
+    snprintf(text, sizeof text, "%d", value);
+    return setenv(name, text, 1);
+}
+
+/* A place in a world that is not known is not in the environment. */
+static int set_rank(const char *rank_name, int rank, const char *size_name, int size)
+{
+    if (size <= 0)
+        return unsetenv(rank_name) | unsetenv(size_name);
+    return set_number(rank_name, rank) | set_number(size_name, size);
+}
+
 int dt_job_env_enter(const struct dt_page_world *w, struct dt_err *err)
 {
     const struct {
@@ -192,12 +207,11 @@ int dt_job_env_enter(const struct dt_page_world *w, struct dt_err *err)
         {"DTRUN_RESTART_COUNT", w->restarts},
         {"DTRUN_ROUND", w->round},
     };
-    char text[16];
     int rc = setenv("MASTER_ADDR", w->master_addr, 1);
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
-        snprintf(text, sizeof text, "%d", numbers[i].value);
-        rc |= setenv(numbers[i].name, text, 1);
-    }
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        rc |= set_number(numbers[i].name, numbers[i].value);
+    rc |= set_rank("ROLE_RANK", w->role_rank, "ROLE_WORLD_SIZE", w->role_size);
+    rc |= set_rank("DTRUN_PREV_RANK", w->prev_rank, "DTRUN_PREV_WORLD_SIZE", w->prev_size);
     return rc ? dt_err_set(err, DT_E_MEMORY, "no memory for the environment of the next world") : 0;
 }
 

@@ -40,7 +40,7 @@ _Static_assert(offsetof(struct dt_page, worlds_given) == 36, "layout");
 _Static_assert(offsetof(struct dt_page, can_stay) == 3344, "layout");
 _Static_assert(offsetof(struct dt_page, worlds_left) == 3348, "layout");
 _Static_assert(offsetof(struct dt_page, next) == 3392, "layout");
-_Static_assert(sizeof(struct dt_page_world) == 292, "layout");
+_Static_assert(sizeof(struct dt_page_world) == 308, "layout");
 _Static_assert(sizeof(struct dt_page_comm) == 128, "layout");
 _Static_assert(offsetof(struct dt_page_comm, entered_ns) == 48, "layout");
 _Static_assert(offsetof(struct dt_page_comm, function) == 64, "layout");

@@ -33,8 +33,8 @@
  *     3344   4    can stay: 1                    worker: see below
  *     3348   4    worlds left                    worker
  *     3352   40   zero
- *     3392   292  the next world, see below      agent
- *     3684   ...  zero
+ *     3392   308  the next world, see below      agent
+ *     3700   ...  zero
  *
  * Numbers are in the byte order of the machine, which both are on. The first
  * word stays what version 1 says, though a beat is a heartbeat now (messages.h).
@@ -96,6 +96,8 @@ struct dt_page_comm {
 struct dt_page_world {
     int32_t rank, size, local_rank, local_size, group, groups, restarts, round, master_port;
     char master_addr[DT_PAGE_ADDR]; /* NUL-terminated */
+    int32_t role_rank, role_size;   /* role_size 0: an older agent, which does not tell them */
+    int32_t prev_rank, prev_size;   /* in the last round that the node was in; prev_size 0: none */
 };
 
 struct dt_page {
@@ -117,7 +119,7 @@ struct dt_page {
     uint32_t can_stay, worlds_left;
     char stay_rest[40];
     struct dt_page_world next;
-    char rest[412];
+    char rest[396];
 };
 
 /* What the worker told, of which the agent makes the facts of its heartbeats (messages.h); -1

@@ -53,6 +53,10 @@ TEST(a_place_in_the_next_world_is_what_a_new_worker_finds_in_its_environment)
                                    .group_size = 3,
                                    .first_rank = 4,
                                    .size = 12,
+                                   .first_role_rank = 2,
+                                   .role_size = 8,
+                                   .prev_first_rank = 16,
+                                   .prev_size = 20,
                                    .master_addr = "node0",
                                    .master_port = 29500};
     struct dt_page_world w = dt_stay_place(&plan, &world, 2, 3);
@@ -65,7 +69,13 @@ TEST(a_place_in_the_next_world_is_what_a_new_worker_finds_in_its_environment)
     CHECK_EQ(w.restarts, 2);
     CHECK_EQ(w.round, 7);
     CHECK_EQ(w.master_port, 29500);
+    CHECK_EQ(w.role_rank, 5);
+    CHECK_EQ(w.role_size, 8);
+    CHECK_EQ(w.prev_rank, 19);
+    CHECK_EQ(w.prev_size, 20);
     CHECK_STR(w.master_addr, "node0");
     plan.virtual_local_rank = true;
     CHECK_EQ(dt_stay_place(&plan, &world, 2, 3).local_rank, 0);
+    const struct dt_world alone = {.size = 4, .prev_first_rank = -1};
+    CHECK_EQ(dt_stay_place(&plan, &alone, 1, 3).prev_size, 0);
 }

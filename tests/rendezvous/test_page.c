@@ -205,7 +205,11 @@ static const struct dt_page_world second = {.rank = 3,
                                             .restarts = 1,
                                             .round = 7,
                                             .master_port = 29500,
-                                            .master_addr = "node0"};
+                                            .master_addr = "node0",
+                                            .role_rank = 1,
+                                            .role_size = 2,
+                                            .prev_rank = 5,
+                                            .prev_size = 6};
 
 TEST(nobody_stays_with_an_agent_or_a_worker_that_does_not_know_how)
 {

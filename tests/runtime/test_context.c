@@ -37,6 +37,48 @@ static void set_good(void)
         setenv(names[i], good[i], 1);
 }
 
+/* What a worker that stays finds there, whatever it found before. */
+TEST(the_place_in_a_next_world_replaces_the_one_before)
+{
+    static const struct {
+        int size;
+        const char *rank_text, *size_text;
+    } rows[] = {{4, "3", "4"}, {0, NULL, NULL}, {2, "3", "2"}};
+    static const char *const ranks[] = {"ROLE_RANK", "DTRUN_PREV_RANK"};
+    static const char *const sizes[] = {"ROLE_WORLD_SIZE", "DTRUN_PREV_WORLD_SIZE"};
+    set_good();
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct dt_page_world w = {.rank = 1,
+                                  .size = 4,
+                                  .local_rank = 1,
+                                  .local_size = 2,
+                                  .groups = 2,
+                                  .restarts = 2,
+                                  .round = 9,
+                                  .master_port = 29500,
+                                  .master_addr = "node7",
+                                  .role_rank = 3,
+                                  .role_size = rows[i].size,
+                                  .prev_rank = 3,
+                                  .prev_size = rows[i].size};
+        struct dt_job_env e;
+        struct dt_err err = {0};
+        CHECK_ROW("row %zu", i);
+        CHECK_OK(dt_job_env_enter(&w, &err), err);
+        CHECK_OK(dt_job_env_read(&e, &err), err);
+        CHECK_EQ(e.rank, 1);
+        CHECK_EQ(e.world, 4);
+        CHECK_EQ(e.groups, 2);
+        CHECK_EQ(e.epoch, 9);
+        CHECK_STR(e.store, "node7:29500");
+        CHECK_STR(getenv("DTRUN_RESTART_COUNT"), "2");
+        for (size_t k = 0; k < 2; k++) {
+            CHECK_STR(getenv(ranks[k]), rows[i].rank_text);
+            CHECK_STR(getenv(sizes[k]), rows[i].size_text);
+        }
+    }
+}
+
 TEST(a_whole_environment_is_read)
 {
     struct dt_job_env e;
