@@ -287,8 +287,10 @@ pid_t *dt_look_descendants(pid_t root, size_t *count, bool *more, struct dt_err 
 
 static const char *base_name(const char *path)
 {
-    const char *slash = strrchr(path, '/');
-    return slash ? slash + 1 : path;
+    const char *name = path;
+    for (; *path; path++)
+        name = *path == '/' ? path + 1 : name;
+    return name;
 }
 
 /* "libpython3.9.so.1.0" and "python3.9", but not Python's modules, of which a process has hundreds:
