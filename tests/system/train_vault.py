@@ -123,6 +123,23 @@ def no_checkpoint_whole(s):
     check_unbroken(s, program, c, whole, 12)
 
 
+@training.story
+def back_at_the_end(s):
+    """a world that comes back when all steps were told has them on its page, and says that the run is done"""
+    hold = s.path("hold")
+    with open(hold, "w", encoding="utf-8"):
+        pass
+    c = s.config(steps=4, vault_every=1, save_dir=s.path("ckpt"), upload_cmd="while [ -e '%s' ]; do sleep 0.1; done" % hold)
+    program = s.start(c, world=2, dtrun=("--max-restarts", "2"))
+    for _ in range(2):
+        program.expect(r"^waiting until step 4 is uploaded")
+        os.kill(s.workers(program)[1], signal.SIGKILL)
+        program.expect(r".*warn: worker 1 \(rank 1\): last step 4, ")
+    os.unlink(hold)
+    program.expect(r"^done: step 4, ")
+    tap.check_equal(program.end(), 0, "exit status")
+
+
 class MemoryLimit:
     """A control group whose processes may have so many bytes; WORDS in front of a command put it there."""
 

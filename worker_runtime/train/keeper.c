@@ -212,12 +212,17 @@ static void measure(struct dt_trainer *t, const struct dt_keeping_news *all)
 
 /* -- telling ---------------------------------------------------------------------------------- */
 
+static void put_on_page(struct dt_trainer *t, const struct dt_page_values *v)
+{
+    t->told = *v;
+    t->told.saved = t->saving.saved;
+    dt_page_update(t->page, &t->told);
+}
+
 static void tell(struct dt_trainer *t, const struct dt_step_told *s)
 {
-    t->told = s->page;
-    t->told.saved = t->saving.saved;
     dt_page_spend(t->page, s->own_ns, s->data_ns);
-    dt_page_update(t->page, &t->told);
+    put_on_page(t, &s->page);
     if (t->metrics)
         dt_metrics_step(t->metrics, &s->metrics);
 }
@@ -368,6 +373,8 @@ void dt_keeper_catch_up(struct dt_trainer *t)
 {
     if (dt_keeper_first_untold(t) == t->state.step)
         tell_waiting(t);
+    else
+        put_on_page(t, &t->keeper.last->told.page);
 }
 
 void dt_keeper_validated(struct dt_trainer *t)

@@ -83,7 +83,8 @@ int dt_keeper_settle(struct dt_trainer *t, struct dt_err *err);
 
 /* Behind the steps that are told: the first that is not. */
 int64_t dt_keeper_first_untold(const struct dt_trainer *t);
-/* The step that this world began from, if it was never told. */
+/* Tells the step that this world began from, if it was never told; it is on the page in any case.
+ */
 void dt_keeper_catch_up(struct dt_trainer *t);
 /* A validation behind the step at hand was told; and whether one is to be made of the step that
  * this world began from. */
