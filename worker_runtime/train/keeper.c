@@ -161,10 +161,11 @@ static int begin_copies(struct dt_trainer *t, struct dt_err *err)
         *err = why;
         return dt_err_wrap(err, "copies of the vault on other nodes");
     }
-    dt_buf_printf(&t->warnings,
-                  "no copies of the vault are made on other nodes: %s; a node that is lost costs "
-                  "what was done since the last checkpoint\n",
-                  why.text);
+    if (t->rank == 0)
+        dt_buf_printf(&t->warnings,
+                      "no copies of the vault are made on other nodes: %s; a node that is lost "
+                      "costs what was done since the last checkpoint\n",
+                      why.text);
     return 0;
 }
 
