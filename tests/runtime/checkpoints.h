@@ -122,6 +122,7 @@ static inline struct dt_ckpt_state state_of(int64_t step)
         .stage = 2,
         .run_id = "a \"run\"/with\nall",
         .round = 3,
+        .job_mark = UINT64_MAX - 9,
         .micro_steps_count = 3,
         .micro_steps = {4, 5, 3},
         .own_size = 4,

@@ -123,6 +123,7 @@ TEST(the_state_comes_back)
     CHECK(memcmp(&s.last_loss, &want.last_loss, sizeof(double)) == 0);
     CHECK_STR(s.run_id, want.run_id);
     CHECK_EQ(s.round, 3);
+    CHECK(s.job_mark == want.job_mark);
     CHECK_EQ(s.micro_steps_count, 3);
     CHECK_EQ(s.micro_steps[1], 5);
     CHECK_BYTES(s.own, s.own_size, want.own, want.own_size);

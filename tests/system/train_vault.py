@@ -202,6 +202,25 @@ def rarely(s):
     tap.check_equal(s.losses(c), s.losses(whole), "losses")
 
 
+@training.story
+def checkpoint_is_newer(s):
+    """of a job without a run id, too, a checkpoint goes before an older step of the vault"""
+    how = {"steps": training.LONG, "vault_every": training.LONG}  # only step 1 is kept
+    whole = s.config("whole.json", **how)
+    s.run(whole, world=2)
+    for resume in "auto", "none":
+        c = s.config(resume + ".json", save_every=20, save_dir=s.path(resume), **how)
+        with servers.daemon(s.tools.rendezvous) as server:
+            program = s.start(c, "--resume", resume, world=2, dtrun=(
+                "--rdzv-backend", "c10d", "--rdzv-endpoint", "127.0.0.1:%d" % server.port, "--max-restarts", "1"))
+            training.wait_for(lambda resume=resume: os.path.exists(s.path(resume, "latest")), "a checkpoint")
+            os.kill(s.workers(program)[1], signal.SIGKILL)
+            step = program.expect(r"^(?:resumed from .*: step|back at step) (\d+)").group(1)
+            tap.check_equal(int(step) > 1, True, "step %s, and not that of the vault" % step)
+            tap.check_equal(program.end(), 0, "exit status")
+        tap.check_equal(s.losses(c), s.losses(whole), "losses")
+
+
 # A step of it is update and copy, and little else: that is where kills are to fall.
 MOSTLY_STATE = {"model": {**training.GPT2, "n_layer": 1, "n_embd": 96, "vocab_size": 4096}, "batch": 2, "data": {"sequence_length": 8}}
 

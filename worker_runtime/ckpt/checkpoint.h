@@ -45,6 +45,7 @@ struct dt_ckpt_state {
     int world, stage; /* at save; for people */
     char run_id[128];
     int64_t round;
+    uint64_t job_mark;     /* drawn by chance for the job; 0: not known */
     int micro_steps_count; /* dynamic accumulation: the deal in force, by rank; 0: even */
     int micro_steps[1024];
     size_t own_size; /* what a program of other people adds: dtrun/checkpoint.h */

@@ -101,6 +101,8 @@ static void put_state(struct dt_json_writer *w, const struct dt_ckpt_state *s)
     dt_json_put_int(w, "stage", s->stage);
     dt_json_put_text(w, "run_id", s->run_id);
     dt_json_put_int(w, "round", s->round);
+    if (s->job_mark)
+        dt_json_put_raw(w, "job_mark", "\"%" PRIu64 "\"", s->job_mark);
     dt_json_put_array(w, "micro_steps");
     for (int i = 0; i < s->micro_steps_count; i++)
         dt_json_put_int(w, NULL, s->micro_steps[i]);
@@ -253,6 +255,8 @@ static int read_state(const struct dt_json *doc, struct dt_ckpt_state *s, struct
     snprintf(s->run_id, sizeof s->run_id, "%s", run_id);
     if (dt_json_has(doc->root, "last_loss") &&
         dt_json_number(doc, NULL, "last_loss", &s->last_loss, err) < 0)
+        return -1;
+    if (dt_json_has(doc->root, "job_mark") && read_u64(doc, "job_mark", &s->job_mark, err) < 0)
         return -1;
     if (read_data(doc, s, err) < 0 || read_own(doc, s, err) < 0)
         return -1;

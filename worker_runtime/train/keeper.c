@@ -9,17 +9,24 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 
 /* -- coming back ------------------------------------------------------------------------------ */
 
-/* The checkpoint that was found, as choose.h compares it. Where a run has no name of its own nobody
- * knows whose round it was. */
-static int64_t round_of_checkpoint(const struct dt_trainer *t)
+/* "none" is the name of all jobs that were given none: those are told apart by their marks. */
+bool dt_keeper_is_of_job(const struct dt_trainer *t, const struct dt_ckpt_state *s)
 {
     const char *id = dt_context_run_id(t->context);
     bool named = *id && strcmp(id, "none") != 0;
-    bool ours = named && strncmp(t->state.run_id, id, sizeof t->state.run_id - 1) == 0;
-    return ours && t->state.round < dt_context_epoch(t->context) ? t->state.round : -1;
+    return (named && strncmp(s->run_id, id, sizeof s->run_id - 1) == 0) ||
+           (s->job_mark && s->job_mark == t->keeper.job_mark);
+}
+
+/* The checkpoint that was found, as choose.h compares it. */
+static int64_t round_of_checkpoint(const struct dt_trainer *t)
+{
+    bool earlier = t->state.round < dt_context_epoch(t->context);
+    return earlier && dt_keeper_is_of_job(t, &t->state) ? t->state.round : -1;
 }
 
 static int choose(struct dt_trainer *t, struct dt_err *err)
@@ -63,7 +70,16 @@ static int share_state(struct dt_trainer *t, struct dt_err *err)
     if (dt_coll_broadcast(t->world, k->last, sizeof *k->last, DT_U8, giver->rank, err) < 0 ||
         dt_coll_broadcast(t->world, &k->told, sizeof k->told, DT_U8, giver->rank, err) < 0)
         return -1;
+    k->job_mark = k->last->state.job_mark;
     return check_state(&k->last->state, err);
+}
+
+static int draw_mark(struct dt_trainer *t, struct dt_err *err)
+{
+    uint64_t *mark = &t->keeper.job_mark;
+    if (t->rank == 0 && getrandom(mark, sizeof *mark, 0) != sizeof *mark)
+        *mark = (uint64_t)dt_clock_monotonic_ns();
+    return dt_coll_broadcast(t->world, mark, sizeof *mark, DT_U8, 0, err);
 }
 
 int dt_keeper_find(struct dt_trainer *t, struct dt_err *err)
@@ -83,7 +99,7 @@ int dt_keeper_find(struct dt_trainer *t, struct dt_err *err)
     k->vault = k->last ? dt_vault_open(&o, err) : NULL;
     if (choose(t, err) < 0)
         return -1;
-    return dt_keeper_is_back(k) ? share_state(t, err) : 0;
+    return dt_keeper_is_back(k) ? share_state(t, err) : draw_mark(t, err);
 }
 
 void dt_keeper_settle_start(struct dt_trainer *t, int64_t step)

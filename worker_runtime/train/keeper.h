@@ -52,6 +52,7 @@ struct dt_keeper {
 
     struct dt_vault_choice back; /* what this world began from; .world 0: not from the vault */
     uint32_t told;               /* enum dt_vault_told, of that step */
+    uint64_t job_mark;           /* the vault's; drawn where it has none; 0: train.vault is off */
 };
 
 /* What the vaults of all ranks come to. Collective. */
@@ -60,6 +61,8 @@ static inline bool dt_keeper_is_back(const struct dt_keeper *k)
 {
     return k->back.world > 0;
 }
+/* Whether this very job has saved S, in this world or an earlier one. */
+bool dt_keeper_is_of_job(const struct dt_trainer *t, const struct dt_ckpt_state *s);
 /* Then: the state of that step into the trainer. Where the checkpoint of step STEP is newer (-1:
  * there is none), whose state the trainer has, the vault comes to nothing. */
 void dt_keeper_settle_start(struct dt_trainer *t, int64_t step);

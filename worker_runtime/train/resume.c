@@ -25,13 +25,9 @@ static void look(const char *dir, struct dt_found *f)
 
 static void look_for_own(const struct dt_trainer *t, struct dt_found *f)
 {
-    const char *id = dt_context_run_id(t->context);
     struct dt_ckpt_state s;
-    if (!*id || strcmp(id, "none") == 0) /* the name of all jobs that were given none */
-        return;
     f->own = dt_ckpt_find(t->config->train.save_dir, f->path, sizeof f->path, NULL, NULL) == 0 &&
-             f->path[0] && dt_ckpt_peek(f->path, &s, NULL) == 0 &&
-             strncmp(s.run_id, id, sizeof s.run_id - 1) == 0;
+             f->path[0] && dt_ckpt_peek(f->path, &s, NULL) == 0 && dt_keeper_is_of_job(t, &s);
     if (!f->own)
         f->path[0] = '\0';
 }

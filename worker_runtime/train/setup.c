@@ -352,6 +352,7 @@ static int open_records(struct dt_trainer *t, const struct dt_found *f, struct d
         return -1;
     if (goes_on(t, f))
         dt_resume_settle(t, f);
+    t->state.job_mark = t->keeper.job_mark;
     note_data(t);
     return open_metrics(t, err);
 }
