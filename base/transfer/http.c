@@ -53,7 +53,7 @@ static bool has_control(struct dt_bytes value)
 
 const char *dt_http_header(const struct dt_http_answer *a, const char *name, char *out, size_t size)
 {
-    const uint8_t *at = a->headers.at, *end = at + a->headers.len;
+    const uint8_t *at = a->headers.at, *end = at ? at + a->headers.len : NULL;
     out[0] = '\0';
     while (at < end) {
         const uint8_t *line_end = memchr(at, '\n', (size_t)(end - at));

@@ -21,6 +21,10 @@ static size_t strings_of(struct dt_message *m, const char **at[STRINGS_MAX])
         at[n++] = &m->join.node.role;
         at[n++] = &m->join.claim.over;
         break;
+    case DT_MSG_BEAT:
+        at[n++] = &m->beat.straggler;
+        at[n++] = &m->beat.own.reason;
+        break;
     case DT_MSG_WORLD:
         at[n++] = &m->world.master_addr;
         at[n++] = &m->world.news;
