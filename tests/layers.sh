@@ -18,9 +18,10 @@ base/transfer: base
 base/upload: base/transfer
 rendezvous/protocol: base
 rendezvous/journal: base uv.h
+rendezvous/events: base
 rendezvous/hang: rendezvous/protocol
 rendezvous/lag: rendezvous/protocol
-rendezvous/rdzv: rendezvous/hang rendezvous/lag
+rendezvous/rdzv: rendezvous/events rendezvous/hang rendezvous/lag
 rendezvous/store: rendezvous/protocol base/loop
 rendezvous/client: rendezvous/protocol base/loop
 rendezvous/runs: rendezvous/journal rendezvous/rdzv rendezvous/store

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "rendezvous/events/event.h"
+
+#include "base/clock.h"
+#include "base/json_write.h"
+
+static const char *const kind_names[DT_EVENT_KINDS] = {
+    [DT_EVENT_SERVER_STARTED] = "server_started",
+    [DT_EVENT_SERVER_STOPPED] = "server_stopped",
+    [DT_EVENT_RUN_BEGAN] = "run_began",
+    [DT_EVENT_RUN_ENDED_WELL] = "run_ended_well",
+    [DT_EVENT_RUN_ENDED_BADLY] = "run_ended_badly",
+    [DT_EVENT_ROUND_BEGAN] = "round_began",
+    [DT_EVENT_ROUND_ENDED] = "round_ended",
+    [DT_EVENT_WORKER_FAILED] = "worker_failed",
+    [DT_EVENT_BELOW_MIN] = "below_min",
+    [DT_EVENT_SPARES_EXHAUSTED] = "spares_exhausted",
+    [DT_EVENT_HANG] = "hang",
+    [DT_EVENT_HANG_OVER] = "hang_over",
+    [DT_EVENT_STRAGGLER] = "straggler",
+    [DT_EVENT_STRAGGLER_OVER] = "straggler_over",
+    [DT_EVENT_PAUSED] = "paused",
+    [DT_EVENT_RESUMED] = "resumed",
+    [DT_EVENT_SAVE_ASKED] = "save_asked",
+    [DT_EVENT_NODE_JOINED] = "node_joined",
+    [DT_EVENT_NODE_REFUSED] = "node_refused",
+    [DT_EVENT_NODE_LEFT] = "node_left",
+    [DT_EVENT_NODE_LOST] = "node_lost",
+    [DT_EVENT_NODE_DRAINED] = "node_drained",
+    [DT_EVENT_NODE_UNDRAINED] = "node_undrained",
+    [DT_EVENT_NODE_QUARANTINED] = "node_quarantined",
+};
+
+static const char *const weight_names[DT_EVENT_WEIGHTS] = {
+    [DT_EVENT_INFO] = "info",
+    [DT_EVENT_WARNING] = "warning",
+    [DT_EVENT_ERROR] = "error",
+};
+
+const char *dt_event_kind_name(enum dt_event_kind k)
+{
+    return kind_names[k];
+}
+
+const char *dt_event_weight_name(enum dt_event_weight w)
+{
+    return weight_names[w];
+}
+
+static void put_text(struct dt_json_writer *w, const char *name, const char *text)
+{
+    if (text && *text)
+        dt_json_put_text(w, name, text);
+}
+
+static void put_number(struct dt_json_writer *w, const char *name, int number)
+{
+    if (number >= 0)
+        dt_json_put_int(w, name, number);
+}
+
+void dt_event_put_json(struct dt_buf *out, const struct dt_event *e)
+{
+    struct dt_json_writer w = {.out = out};
+    char when[DT_CLOCK_TEXT];
+    dt_clock_format(e->at_us, when);
+    dt_json_put_object(&w, NULL);
+    dt_json_put_uint(&w, "number", e->number);
+    dt_json_put_text(&w, "time", when);
+    dt_json_put_text(&w, "kind", dt_event_kind_name(e->kind));
+    dt_json_put_text(&w, "weight", dt_event_weight_name(e->weight));
+    put_text(&w, "run", e->run);
+    put_number(&w, "round", e->round);
+    put_text(&w, "node", e->node);
+    put_number(&w, "rank", e->rank);
+    dt_json_put_text(&w, "words", e->words);
+    dt_json_put_end(&w);
+}
