@@ -14,6 +14,7 @@ top=${1:-$here}
 floors='
 base:
 base/loop: base uv.h
+base/http: base
 base/transfer: base
 base/upload: base/transfer
 rendezvous/protocol: base
@@ -26,7 +27,7 @@ rendezvous/store: rendezvous/protocol base/loop
 rendezvous/client: rendezvous/protocol base/loop
 rendezvous/runs: rendezvous/journal rendezvous/rdzv rendezvous/store
 rendezvous/daemon: rendezvous/runs
-agent: rendezvous/client rendezvous/runs base/upload
+agent: rendezvous/client rendezvous/runs base/http base/upload
 launcher: agent
 ctl/report: base
 ctl: ctl/report rendezvous/protocol

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/watch/health.h"
 
-#include "agent/watch/http.h"
+#include "base/http/http.h"
 #include "base/json_write.h"
 #include "base/list.h"
 #include "base/loop/ending.h"
@@ -175,7 +175,7 @@ static void health_free(void *health)
 static int serve(struct dt_health *h, uv_loop_t *loop, const char *address, int port,
                  struct dt_err *err)
 {
-    h->lib = dt_plugin_open("agent/http", DT_HTTP_ABI, sizeof *h->lib, err);
+    h->lib = dt_plugin_open("base/http", DT_HTTP_ABI, sizeof *h->lib, err);
     if (!h->lib)
         return dt_err_wrap(err, "the health port takes libmicrohttpd");
     int listener = open_listener(address, port, err);

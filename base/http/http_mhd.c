@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* dt_http.so: libmicrohttpd, driven through its epoll descriptor. */
-#include "agent/watch/http.h"
+#include "base/http/http.h"
 
 #include "base/list.h"
 

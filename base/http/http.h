@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The table of dt_http.so: an HTTP server without a thread or a loop of its own. Who opened it
  * polls one descriptor and gives it turns. */
-#ifndef DT_AGENT_WATCH_HTTP_H
-#define DT_AGENT_WATCH_HTTP_H
+#ifndef DT_BASE_HTTP_HTTP_H
+#define DT_BASE_HTTP_HTTP_H
 
 #include "base/buf.h"
 #include "base/clock.h"
