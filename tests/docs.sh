@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# docs.sh [TOP]: each file and folder that the documents name is there. Speaks TAP. Without TOP it first proves on a planted
-# tree that it would notice.
+# docs.sh [TOP]: each file and folder that the documents name is there, and pictures show the figures that they are drawn from.
+# Speaks TAP. Without TOP it first proves on a planted tree that it would notice.
 set -eu
 here=$(cd "$(dirname "$0")/.." && pwd)
 . "$here/tests/lib/tap.sh"
@@ -66,14 +66,14 @@ if [ $# -eq 0 ]; then
     # shellcheck disable=SC2016
     echo 'Gone: `agent/lines.c`, `agent/put/lines.c`, `agent/input/`, [x](more.md)' >"$planted/CONTRIBUTING.md"
     echo 'See [the first page](../README.md), and [another](README.md).' >"$planted/docs/more.md"
-    echo 1..2
+    echo 1..3
     if [ "$(missing "$planted" | wc -l)" -eq 5 ]; then
         tap_ok 'planted names that lead nowhere are noticed'
     else
         missing "$planted" | tap_not_ok 'planted names that lead nowhere are noticed'
     fi
 else
-    echo 1..1
+    echo 1..2
 fi
 
 gone=$(missing "$top")
@@ -81,5 +81,10 @@ if [ -z "$gone" ]; then
     tap_ok 'documents name only files that are there'
 else
     echo "$gone" | tap_not_ok 'documents name only files that are there'
+fi
+if stale=$("$top/docs/pictures/draw.py" --check 2>&1); then
+    tap_ok 'pictures show the figures that they are drawn from'
+else
+    echo "$stale" | tap_not_ok 'pictures show the figures that they are drawn from'
 fi
 exit "$failed"
