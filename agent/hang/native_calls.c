@@ -3,12 +3,11 @@
 
 #include "agent/hang/native_place.h"
 #include "agent/look/process.h"
+#include "base/child.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -22,8 +21,7 @@ extern char **environ;
 
 /* A `dtrun --look` of one worker. */
 struct helper {
-    pid_t pid; /* and its group; 0: it could not be started */
-    int output;
+    struct dt_child child; /* its pid 0: it could not be started */
     const struct dt_survey_worker *of;
     uint64_t started; /* the worker, and ... */
     char state;       /* ... what it did then */
@@ -44,64 +42,27 @@ static void choose_env(char *env[3])
     env[len] = NULL;
 }
 
-/* A group of its own, to be ended whole, and no signal is blocked or ignored as it may be here. */
-static int set_attributes(posix_spawnattr_t *a)
+static int spawn(pid_t worker, struct dt_child *c)
 {
-    sigset_t none, all;
-    sigemptyset(&none);
-    sigfillset(&all);
-    short flags = POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF;
-    int rc = posix_spawnattr_setflags(a, flags);
-    rc = rc ? rc : posix_spawnattr_setsigmask(a, &none);
-    return rc ? rc : posix_spawnattr_setsigdefault(a, &all);
-}
-
-static int set_streams(posix_spawn_file_actions_t *f, int output)
-{
-    int rc = posix_spawn_file_actions_addopen(f, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-    rc = rc ? rc : posix_spawn_file_actions_adddup2(f, output, STDOUT_FILENO);
-    return rc ? rc : posix_spawn_file_actions_adddup2(f, output, STDERR_FILENO);
-}
-
-static int spawn(pid_t worker, int output, pid_t *pid)
-{
-    posix_spawnattr_t attributes;
-    posix_spawn_file_actions_t streams;
     char number[16], *env[3];
     char *const argv[] = {(char[]){"dtrun"},    (char[]){"--look"}, number,
                           (char[]){"--native"}, (char[]){"--json"}, NULL};
+    const struct dt_child_order o = {.path = "/proc/self/exe", .argv = argv, .env = env};
     snprintf(number, sizeof number, "%d", (int)worker);
     choose_env(env);
-    posix_spawnattr_init(&attributes);
-    posix_spawn_file_actions_init(&streams);
-    int rc = set_attributes(&attributes);
-    rc = rc ? rc : set_streams(&streams, output);
-    rc = rc ? rc : posix_spawn(pid, "/proc/self/exe", &streams, &attributes, argv, env);
-    posix_spawn_file_actions_destroy(&streams);
-    posix_spawnattr_destroy(&attributes);
-    return rc;
+    return dt_child_start(c, &o);
 }
 
 /* One that has no time is not started. */
 static void start(struct helper *h, const struct dt_survey_worker *of, dt_ms until)
 {
-    int ends[2];
     struct dt_look_task main = {0};
     *h = (struct helper){.of = of};
     if (!of->pid || dt_clock_monotonic() >= until)
         return;
-    if (pipe2(ends, O_CLOEXEC) < 0) {
-        dt_buf_put_str(&h->text, NOT_STARTED);
-        return;
-    }
     h->state = dt_look_process_glance(of->pid, &main, &h->started) ? main.state : 'Z';
-    h->output = ends[0];
-    if (spawn(of->pid, ends[1], &h->pid) != 0) {
-        h->pid = 0;
-        close(h->output);
+    if (spawn(of->pid, &h->child) != 0)
         dt_buf_put_str(&h->text, NOT_STARTED);
-    }
-    close(ends[1]);
 }
 
 /* -- its answer ------------------------------------------------------------------------------- */
@@ -109,7 +70,7 @@ static void start(struct helper *h, const struct dt_survey_worker *of, dt_ms unt
 /* False: there is more, for which there is no time or no room. */
 static bool read_text(struct helper *h, dt_ms until)
 {
-    struct pollfd polled = {.fd = h->output, .events = POLLIN};
+    struct pollfd polled = {.fd = h->child.output, .events = POLLIN};
     while (h->text.len < DT_NATIVE_PLACE_TEXT_MAX) {
         dt_ms left = until - dt_clock_monotonic();
         uint8_t *room = dt_buf_room(&h->text, READ_SIZE);
@@ -117,7 +78,7 @@ static bool read_text(struct helper *h, dt_ms until)
             return false;
         if (poll(&polled, 1, (int)left) != 1)
             continue;
-        ssize_t n = read(h->output, room, READ_SIZE);
+        ssize_t n = read(h->child.output, room, READ_SIZE);
         if (n <= 0)
             return n == 0;
         dt_buf_grew(&h->text, (size_t)n);
@@ -130,10 +91,10 @@ static void end(struct helper *h, bool done)
 {
     struct dt_look_task main;
     uint64_t started;
-    close(h->output);
+    close(h->child.output);
     if (!done)
-        kill(-h->pid, SIGKILL);
-    while (waitpid(h->pid, NULL, 0) < 0 && errno == EINTR) /* unless the guard has taken it */
+        kill(-h->child.pid, SIGKILL);
+    while (waitpid(h->child.pid, NULL, 0) < 0 && errno == EINTR) /* unless the guard has taken it */
         ;
     if (!done && !strchr("Tt", h->state) && dt_look_process_glance(h->of->pid, &main, &started) &&
         started == h->started)
@@ -142,7 +103,7 @@ static void end(struct helper *h, bool done)
 
 static void finish(struct helper *h, struct dt_stance *stance, dt_ms until)
 {
-    if (h->pid > 0)
+    if (h->child.pid > 0)
         end(h, read_text(h, until));
     if (h->of->pid)
         dt_native_place_tell((struct dt_bytes){h->text.at, h->text.len}, h->of->pid, stance);
