@@ -62,6 +62,25 @@ TEST(a_job_that_fails_has_its_last_files_copied_too)
     tmp_remove(dir);
 }
 
+/* The copy is of the same size, and of a later date than the file. */
+TEST(a_small_file_that_another_job_has_changed_is_copied_whatever_its_date)
+{
+    struct job j;
+    begin();
+    for (int i = 1; i <= 2; i++) {
+        char script[200], want[8];
+        snprintf(script, sizeof script,
+                 "mkdir -p \"$DIR/w\"; echo %d >\"$DIR/w/latest\"; touch -d '1 hour ago' "
+                 "\"$DIR/w/latest\"",
+                 i);
+        snprintf(want, sizeof want, "%d\n", i);
+        CHECK_EQ(JOB(&j, SH, option, "sh", "-c", script), 0);
+        CHECK_STR(text_of("c/latest"), want);
+        job_finish(&j);
+    }
+    tmp_remove(dir);
+}
+
 TEST(a_command_gets_each_file_and_one_that_fails_costs_a_warning)
 {
     struct job j;
