@@ -3,6 +3,7 @@
  * it. rename(2) is ours, so that a process can be held up at the worst moment: behind its last
  * look. */
 #include "tests/runtime/checkpoints.h"
+#include "worker_runtime/ckpt/rescue.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -219,4 +220,77 @@ TEST(a_world_without_leave_does_not_take_a_folder_over)
     CHECK_FAIL(world_finish(&old, &err), err, "another world of this run, of round 1");
     world_close(&late);
     world_close(&old);
+}
+
+/* -- a rescue --------------------------------------------------------------------------------- */
+
+#define RESCUED_STEP 5
+
+/* Somebody has the shards of both ranks of the world of round 1. */
+static int rescue(const char *folder, enum dt_rescue_end *how, struct dt_err *err)
+{
+    struct model m = model_make();
+    struct dt_ckpt_model saved = model_saved(&m);
+    struct dt_layout l;
+    struct dt_zero_state rank[2] = {{0}};
+    struct dt_rescue_shard shards[2];
+    struct dt_ckpt_state state = state_of(RESCUED_STEP);
+    CHECK_OK(dt_ckpt_cut(&saved, 2, &l, err), *err);
+    for (size_t r = 0; r < 2; r++) {
+        CHECK_OK(dt_ckpt_shards_init(&rank[r], &l, r, NULL, err), *err);
+        fill(&rank[r], RESCUED_STEP);
+        shards[r] = (struct dt_rescue_shard){rank[r].master, rank[r].exp_avg, rank[r].exp_avg_sq};
+    }
+    struct dt_ckpt_options o = {
+        .dir = folder, .model = saved, .block_bytes = BLOCK, .epoch = 1, .run_id = RUN};
+    struct dt_rescue_step s = {.state = &state, .shards = shards, .world = 2, .shard = l.shard};
+    int rc = dt_ckpt_rescue(&o, &s, how, err);
+    for (size_t r = 0; r < 2; r++)
+        dt_ckpt_shards_finish(&rank[r], NULL);
+    dt_layout_finish(&l);
+    free(m.tensors);
+    return rc;
+}
+
+TEST(a_rescue_that_is_stopped_behind_its_last_look_replaces_nothing)
+{
+    static const char *const names[] = {"step-00000005", "latest"};
+    for (size_t i = 0; i < 2; i++) {
+        struct dt_err err;
+        char folder[64];
+        enum dt_rescue_end how;
+        CHECK_ROW("before it gives the name %s", names[i]);
+        snprintf(folder, sizeof folder, "rescue %zu", i);
+        first_leave = DT_CKPT_MAY;
+        open_in(&first, at(folder), 1, &first_leave);
+        world_save(&first, 1);
+        meanwhile = follow;
+        held_name = names[i];
+        CHECK_FAIL(rescue(first.dir, &how, &err), err, "another world of this run, of round 2");
+        CHECK(!held_name);
+        CHECK_STR(latest(first.dir), "3");
+        world_save(&second, 4);
+        CHECK_STR(latest(first.dir), "4");
+        world_close(&first);
+        world_close(&second);
+    }
+}
+
+/* It looks before the second one has its mark there, which the test makes so, and writes its own
+ * behind that. */
+TEST(a_world_takes_the_folder_back_from_a_late_rescue_of_an_earlier_one)
+{
+    struct dt_err err;
+    enum dt_rescue_end how;
+    first_leave = DT_CKPT_MAY;
+    open_in(&first, at("taken back"), 1, &first_leave);
+    world_save(&first, 1);
+    follow();
+    CHECK_EQ(unlink(at("taken back/.world")), 0);
+    CHECK_OK(rescue(first.dir, &how, &err), err);
+    CHECK_EQ(how, DT_RESCUE_SAVED); /* a whole checkpoint, of a step that there was */
+    world_save(&second, 6);
+    CHECK_STR(latest(first.dir), "6");
+    world_close(&first);
+    world_close(&second);
 }

@@ -90,6 +90,7 @@ struct dt_ckpt_options {
      * it may. */
     enum dt_ckpt_leave (*may_commit)(void *arg);
     void *may_commit_arg;
+    bool rescues; /* the world is over, and what it left is saved: rescue.h */
 };
 
 /* Cleans up what an earlier world left half-written (rank 0). OPTIONS' pointers outlive it. */

@@ -56,10 +56,9 @@ static void discard(const struct dt_ckpt *c, const char *path)
 
 static int collect(struct dt_ckpt *c, struct dt_ckpt_pieces *all, struct dt_err *err)
 {
-    char name[40], path[PATH_MAX];
+    char path[PATH_MAX];
     for (int rank = 0; rank < c->o.world; rank++) {
-        snprintf(name, sizeof name, ".part-%d.json", rank);
-        if (dt_ckpt_join_path(path, c->temp, name, err) < 0)
+        if (dt_ckpt_part_path(c, rank, path, err) < 0)
             return -1;
         if (!dt_fs_exists(path))
             return dt_err_set(err, DT_E_RUNTIME,

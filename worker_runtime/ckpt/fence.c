@@ -20,35 +20,68 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "base/crc32c.h"
 #include "base/fs.h"
 
 #define WORLD ".world"
 #define MARK_DIGITS 16
+#define RUN_MAX 200 /* of a run's id that are written down */
 #define LOOK_EVERY_NS 20000000
 
 /* -- what the folder says --------------------------------------------------------------------- */
 
 enum whose { OURS, NOBODYS, ANOTHERS, UNKNOWN };
 
-/* ROUND: of the other world. UNKNOWN: it cannot be read, and ERR says why. */
-static enum whose look(const struct dt_ckpt *c, int64_t *round, struct dt_err *err)
+struct world {
+    uint64_t mark;
+    int64_t round;
+    char run[256];
+};
+
+/* What DIR/.world says. NOBODYS: nothing; UNKNOWN: it cannot be read, and ERR says why; else
+ * ANOTHERS, whoever it is. */
+static enum whose read_world(const char *dir, struct world *w, struct dt_err *err)
 {
     char path[PATH_MAX];
     struct dt_buf text = {0};
-    uint64_t mark = 0;
     enum whose whose = ANOTHERS;
-    if (dt_ckpt_join_path(path, c->o.dir, WORLD, err) < 0)
+    *w = (struct world){.round = -1};
+    if (dt_ckpt_join_path(path, dir, WORLD, err) < 0)
         return UNKNOWN;
     if (!dt_fs_exists(path))
         whose = NOBODYS;
     else if (dt_fs_read(path, 512, &text, err) < 0)
         whose = UNKNOWN;
-    else if (sscanf(dt_buf_cstr(&text), "%16" SCNx64 " %" SCNd64, &mark, round) != 2)
+    else if (sscanf(dt_buf_cstr(&text), "%16" SCNx64 " %" SCNd64 " %255[^\n]", &w->mark, &w->round,
+                    w->run) < 2)
         whose = NOBODYS;
-    else if (mark == c->mark)
-        whose = OURS;
     dt_buf_finish(&text);
     return whose;
+}
+
+static enum whose look(const struct dt_ckpt *c, struct world *w, struct dt_err *err)
+{
+    enum whose whose = read_world(c->o.dir, w, err);
+    return whose == ANOTHERS && w->mark == c->mark ? OURS : whose;
+}
+
+/* All that rescue one world are one world, and have one mark. */
+static uint64_t rescue_mark(const char *run_id, int64_t round)
+{
+    uint32_t run = dt_crc32c(0, dt_bytes_of(run_id));
+    struct dt_bytes of = {(const uint8_t *)&round, sizeof round};
+    return (uint64_t)run << 32 | dt_crc32c(run, of);
+}
+
+static bool is_of_run(const struct world *w, const char *run_id)
+{
+    return strncmp(w->run, run_id, RUN_MAX) == 0;
+}
+
+bool dt_ckpt_is_followed(const char *dir, const char *run_id, int64_t round)
+{
+    struct world w;
+    return read_world(dir, &w, NULL) == ANOTHERS && (!is_of_run(&w, run_id) || w.round > round);
 }
 
 /* -- beginning -------------------------------------------------------------------------------- */
@@ -70,8 +103,8 @@ static bool is_leftover(const char *name, const void *ckpt)
 static int write_mark(struct dt_ckpt *c, struct dt_err *err)
 {
     char path[PATH_MAX], text[512];
-    int n = snprintf(text, sizeof text, "%0*" PRIx64 " %" PRId64 " %.200s\n", MARK_DIGITS, c->mark,
-                     c->o.epoch, c->o.run_id);
+    int n = snprintf(text, sizeof text, "%0*" PRIx64 " %" PRId64 " %.*s\n", MARK_DIGITS, c->mark,
+                     c->o.epoch, RUN_MAX, c->o.run_id);
     if (dt_ckpt_join_path(path, c->o.dir, WORLD, err) < 0 ||
         dt_fs_replace(path, text, (size_t)n, 0644, err) < 0)
         return -1;
@@ -93,10 +126,22 @@ static enum dt_ckpt_leave ask(const struct dt_ckpt *c)
     return c->o.may_commit ? c->o.may_commit(c->o.may_commit_arg) : DT_CKPT_MAY;
 }
 
+/* They take nothing away: it may be the part of another one. */
+static void begin_rescue(struct dt_ckpt *c)
+{
+    c->mark = rescue_mark(c->o.run_id, c->o.epoch);
+    if (!dt_ckpt_is_followed(c->o.dir, c->o.run_id, c->o.epoch))
+        write_mark(c, NULL);
+}
+
 /* Whoever holds the lock is alone. Without it an earlier world is alive, or a later one: it is
  * earlier where the agent knows that there is no later one. */
 void dt_ckpt_fence_begin(struct dt_ckpt *c)
 {
+    if (c->o.rescues) {
+        begin_rescue(c);
+        return;
+    }
     if (getrandom(&c->mark, sizeof c->mark, 0) < 0)
         c->mark = (uint64_t)dt_clock_monotonic_ns();
     if (!c->o.run_id || c->claim >= 0 || ask(c) == DT_CKPT_MAY)
@@ -119,18 +164,30 @@ static int refuse(const struct dt_ckpt *c, int64_t round, struct dt_err *err)
                       c->state.step, round, c->o.dir, c->o.epoch);
 }
 
+/* Who rescues an earlier world may have looked before this one began, and written its mark after
+ * that. */
+static bool is_late_rescue(const struct dt_ckpt *c, const struct world *w)
+{
+    return w->round < c->o.epoch && w->mark == rescue_mark(c->o.run_id, w->round);
+}
+
+static bool may_take_over(const struct dt_ckpt *c, const struct world *w)
+{
+    return (!c->marked && !c->o.rescues) || is_late_rescue(c, w);
+}
+
 static int check(struct dt_ckpt *c, bool may_begin, struct dt_err *err)
 {
-    int64_t round = -1;
+    struct world w;
     if (!c->o.run_id)
         return 0;
-    switch (look(c, &round, err)) {
+    switch (look(c, &w, err)) {
     case OURS:
         return 0;
     case NOBODYS: /* somebody has removed the file, or the folder */
         return take_over(c, err);
     case ANOTHERS:
-        return may_begin && !c->marked ? take_over(c, err) : refuse(c, round, err);
+        return may_begin && may_take_over(c, &w) ? take_over(c, err) : refuse(c, w.round, err);
     case UNKNOWN:
         return -1;
     }
@@ -144,8 +201,8 @@ int dt_ckpt_fence_check(struct dt_ckpt *c, struct dt_err *err)
 
 bool dt_ckpt_fence_is_lost(const struct dt_ckpt *c)
 {
-    int64_t round;
-    return c->o.run_id && look(c, &round, NULL) == ANOTHERS;
+    struct world w;
+    return c->o.run_id && look(c, &w, NULL) == ANOTHERS;
 }
 
 int dt_ckpt_fence_pass(struct dt_ckpt *c, struct dt_err *err)

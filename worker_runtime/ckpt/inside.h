@@ -104,6 +104,8 @@ void dt_ckpt_shards_finish(struct dt_zero_state *s, struct dt_device *device);
 
 /* write.c: the thread of a save. */
 void *dt_ckpt_write(void *ckpt);
+/* Where RANK's part of the save under way is listed, when it is whole. */
+int dt_ckpt_part_path(const struct dt_ckpt *c, int rank, char out[PATH_MAX], struct dt_err *err);
 
 /* pieces.c */
 int dt_ckpt_pieces_add(struct dt_ckpt_pieces *p, uint64_t block_bytes, enum dt_ckpt_file file,
@@ -131,6 +133,8 @@ int dt_ckpt_fence_pass(struct dt_ckpt *c, struct dt_err *err);
 /* The same without leave: only whether a later world has taken the folder over. */
 int dt_ckpt_fence_check(struct dt_ckpt *c, struct dt_err *err);
 bool dt_ckpt_fence_is_lost(const struct dt_ckpt *c);
+/* Whether a world behind that of ROUND, or another run, has begun to save in DIR. */
+bool dt_ckpt_is_followed(const char *dir, const char *run_id, int64_t round);
 
 /* folders.c */
 bool dt_ckpt_step_of(const char *name, int64_t *step);

@@ -166,11 +166,17 @@ static int write_files(struct out out[DT_CKPT_FILES])
     return 0;
 }
 
+int dt_ckpt_part_path(const struct dt_ckpt *c, int rank, char out[PATH_MAX], struct dt_err *err)
+{
+    char name[40];
+    snprintf(name, sizeof name, ".part-%d.json", rank);
+    return dt_ckpt_join_path(out, c->temp, name, err);
+}
+
 static int write_part(struct dt_ckpt *c, struct dt_err *err)
 {
-    char name[40], path[PATH_MAX];
-    snprintf(name, sizeof name, ".part-%d.json", c->o.rank);
-    if (dt_ckpt_join_path(path, c->temp, name, err) < 0)
+    char path[PATH_MAX];
+    if (dt_ckpt_part_path(c, c->o.rank, path, err) < 0)
         return -1;
     return dt_ckpt_pieces_write(&c->pieces, path, err);
 }
