@@ -93,6 +93,8 @@ static void end(struct agent *a, int status)
     if (a->health)
         dt_health_close(a->health, NULL, NULL);
     close_uploads(a);
+    if (status != 0)
+        agent_rescue_at_end(a);
     /* Where it hosts the rendezvous, others are to hear how the job ended. */
     if (a->backend)
         a->backend->ops->close(a->backend, status != 0 && !is_elastic(a), on_backend_closed, a);
@@ -339,6 +341,8 @@ static void on_tell(uv_timer_t *t)
     if (a->progress)
         dt_progress_look(a->progress);
     agent_tell(a);
+    if (a->phase == AGENT_JOINING)
+        agent_rescue_in_wait(a, phase_time(a));
 }
 
 /* The rendezvous may still close the job; a node that decides alone knows whether it will. */
@@ -420,6 +424,7 @@ static void take_world(struct agent *a, const struct dt_world *world)
     a->recalled = false;
     a->straggler[0] = '\0';
     a->holds_up = false;
+    agent_rescue_no_more(a);
     dt_verdict_finish(&a->verdict);
 }
 

@@ -14,6 +14,7 @@
 #include "agent/output/output.h"
 #include "agent/own_addr.h"
 #include "agent/process/self.h"
+#include "agent/rescue.h"
 #include "agent/sigwatch.h"
 #include "agent/upload/uploads.h"
 #include "agent/vaults.h"
@@ -45,6 +46,9 @@ struct agent {
     struct dt_health *health;
     struct dt_uploads *uploads; /* NULL: no folder is followed, or that is over */
     struct dt_vaults *vaults;   /* from the first attempt on; NULL: none could be made */
+    struct dt_rescue
+        *rescue;  /* NULL: what they hold is not being saved; RESCUED: it has been, ... */
+    bool rescued; /* ... or need not be, since there was a world last */
     struct dt_attempt *attempt; /* while AGENT_RUNNING, or while workers of it wait or are ended */
     struct dt_attempt_events attempt_events;
     bool waits;       /* its workers do, for the next world: they are none of a round */
@@ -89,6 +93,11 @@ void agent_on_straggler(void *arg, const char *sentence, bool holds_up);
 void agent_on_look(void *arg, int64_t look, bool native);
 void agent_on_save(void *arg);
 void agent_on_finding(void *arg, const struct dt_stances *all, const struct dt_hang_finding *f);
+
+/* rescuing.c. No world has come for so long; the job ends badly; a world is there. */
+void agent_rescue_in_wait(struct agent *a, dt_ms waited);
+void agent_rescue_at_end(struct agent *a);
+void agent_rescue_no_more(struct agent *a);
 
 /* The other nodes go on without us. */
 void agent_leave(struct agent *a, const char *why);

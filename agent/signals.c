@@ -19,6 +19,8 @@ static void stop_again(struct agent *a, int signum)
         dt_uploads_limit(a->uploads, signum == SIGINT ? 0 : a->plan->shutdown_timeout);
     if (signum != SIGINT)
         return;
+    if (a->rescue)
+        dt_rescue_limit(a->rescue, 0);
     if (a->phase == AGENT_ENDING && a->backend)
         a->backend->ops->close(a->backend, true, NULL, NULL); /* it may linger for other nodes */
     if (a->attempt)

@@ -58,6 +58,11 @@ void dt_vaults_destroy(struct dt_vaults *v)
     free(v);
 }
 
+int dt_vaults_count(const struct dt_vaults *v)
+{
+    return v ? v->count : 0;
+}
+
 int dt_vaults_own(const struct dt_vaults *v, int local_rank)
 {
     return v ? v->pairs[local_rank].own : 0;

@@ -15,6 +15,7 @@ struct dt_vaults;
 struct dt_vaults *dt_vaults_create(int count);
 void dt_vaults_destroy(struct dt_vaults *v);
 
+int dt_vaults_count(const struct dt_vaults *v); /* workers */
 /* The descriptors that this worker alone is to keep; they close at exec unless they are told not
  * to. 0: none. */
 int dt_vaults_own(const struct dt_vaults *v, int local_rank);

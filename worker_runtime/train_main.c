@@ -11,6 +11,7 @@
 #include "worker_runtime/train/estimate.h"
 #include "worker_runtime/device/cuda_plugin.h"
 #include "worker_runtime/train/options.h"
+#include "worker_runtime/train/rescue.h"
 #include "worker_runtime/train/train.h"
 
 #include <dtrun/page.h>
@@ -297,10 +298,19 @@ static int train(const struct dt_train_args *a, const struct dt_config *c, struc
     return rc;
 }
 
-/* Once for the job: all ranks read the same configuration. */
-static void warn(struct dt_buf *warnings)
+/* Told to end are all processes of a job at once, and this one has just begun. */
+static int rescue(const struct dt_train_args *a, const struct dt_config *c, struct dt_err *err)
 {
-    if (from_environment("RANK", 0) == 0)
+    struct dt_rescue_options o = {.config = c, .resume = a->resume, .init_from = a->init_from};
+    signal(SIGTERM, SIG_IGN);
+    signal(SIGPIPE, SIG_IGN);
+    return dt_rescue_run(&o, err);
+}
+
+/* Once for the job: all ranks read the same configuration. */
+static void warn(const struct dt_train_args *a, struct dt_buf *warnings)
+{
+    if (from_environment("RANK", 0) == 0 && !a->rescue)
         dt_say_lines(DT_TRAIN_PROGRAM, dt_buf_cstr(warnings));
 }
 
@@ -323,11 +333,13 @@ static int run(const struct dt_train_args *a, struct failure *f)
     int rc = dt_config_load(&config, a->estimate ? a->estimate : a->config, a->deepspeed, overrides,
                             &warnings, err);
     free(overrides);
-    warn(&warnings);
+    warn(a, &warnings);
     dt_buf_finish(&warnings);
     f->of_configuration = rc < 0;
     if (rc == 0)
-        rc = a->estimate ? estimate(a, &config) : train(a, &config, f);
+        rc = a->estimate ? estimate(a, &config)
+             : a->rescue ? rescue(a, &config, err)
+                         : train(a, &config, f);
     dt_config_finish(&config);
     return rc;
 }

@@ -221,3 +221,24 @@ TEST(more_than_is_left_is_refused_before_it_is_taken)
     dt_vault_close(v);
     close_bench(&b);
 }
+
+TEST(a_note_for_the_agent_stands_behind_all_steps_and_is_taken_back)
+{
+    static const char words[] = "/here\0/bin/train\0train";
+    char text[sizeof words];
+    uint32_t len;
+    make_file(DT_VAULT_OWN_ENV);
+    int fd = atoi(getenv(DT_VAULT_OWN_ENV));
+    struct dt_vault *v = open_at(0);
+    dt_vault_leave_note(v, (struct dt_bytes){(const uint8_t *)words, sizeof words});
+    CHECK_EQ(pread(fd, &len, sizeof len, (off_t)DT_VAULT_NOTE_AT), sizeof len);
+    CHECK_EQ(len, sizeof words);
+    CHECK_EQ(pread(fd, text, sizeof text, (off_t)DT_VAULT_NOTE_AT + (off_t)sizeof len), len);
+    CHECK(memcmp(text, words, sizeof words) == 0);
+    dt_vault_leave_note(v, (struct dt_bytes){0});
+    CHECK_EQ(pread(fd, &len, sizeof len, (off_t)DT_VAULT_NOTE_AT), sizeof len);
+    CHECK_EQ(len, 0);
+    dt_vault_close(v);
+    close(fd);
+    unsetenv(DT_VAULT_OWN_ENV);
+}

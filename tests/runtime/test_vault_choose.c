@@ -94,11 +94,11 @@ static const struct row rows[] = {
      .want = ""},
 };
 
-static void choose(const struct row *r, struct dt_vault_choice *c)
+static void list(const struct hold *hold, struct dt_vault_held held[RANKS * DT_VAULT_HELD])
 {
-    struct dt_vault_held held[RANKS * DT_VAULT_HELD] = {{0}};
     int told[RANKS] = {0};
-    for (const struct hold *h = r->hold; h->source; h++)
+    memset(held, 0, RANKS * DT_VAULT_HELD * sizeof *held);
+    for (const struct hold *h = hold; h->source; h++)
         held[h->holder * DT_VAULT_HELD + told[h->holder]++] =
             (struct dt_vault_held){.source = h->source,
                                    .host = h->holder / 2,
@@ -108,6 +108,12 @@ static void choose(const struct row *r, struct dt_vault_choice *c)
                                    .rank = h->rank,
                                    .shard = h->shard,
                                    .state = 1};
+}
+
+static void choose(const struct row *r, struct dt_vault_choice *c)
+{
+    struct dt_vault_held held[RANKS * DT_VAULT_HELD];
+    list(r->hold, held);
     CHECK(dt_vault_choose(held, RANKS, c, NULL) == 0);
     if (c->world && dt_vault_choice_is_older(c, r->epoch, r->step))
         dt_vault_choice_finish(c);
@@ -131,4 +137,30 @@ TEST(the_newest_step_that_is_whole_is_chosen)
         dt_buf_finish(&said);
         dt_vault_choice_finish(&c);
     }
+}
+
+TEST(steps_of_which_there_are_parts_come_newest_first_with_their_best_parts)
+{
+    static const struct hold hold[] = {{0, OWN, 0, 7, 3, 0, 16},
+                                       {0, OWN, 0, 8, 3, 0, 16},
+                                       {0, COPY, 0, 8, 3, 2, 16},
+                                       {1, COPY, 0, 7, 3, 0, 16},
+                                       {1, MEMORY, 1, 2, 3, 1, 16},
+                                       {2, 9, 2, 9, 3, 0, 16},
+                                       {.source = 0}};
+    struct dt_vault_held held[RANKS * DT_VAULT_HELD];
+    const size_t count = sizeof held / sizeof *held;
+    const struct dt_vault_held *step = NULL;
+    struct dt_buf said = {0};
+    list(hold, held);
+    while ((step = dt_vault_next_step(held, count, step))) {
+        dt_buf_printf(&said, "%d.%d:", (int)step->epoch, (int)step->step);
+        for (int rank = 0; rank < step->world; rank++) {
+            const struct dt_vault_held *part = dt_vault_part(held, count, step, rank);
+            dt_buf_printf(&said, " %d", part ? (int)part->source : 0);
+        }
+        dt_buf_put_str(&said, "; ");
+    }
+    CHECK_STR(dt_buf_cstr(&said), "1.2: 0 1 0; 0.8: 2 0 3; 0.7: 2 0 0; ");
+    dt_buf_finish(&said);
 }

@@ -4,6 +4,7 @@
 # go on from is in memory, their own and the copies that they keep of the dead.
 
 import re
+import signal
 
 import tap
 import training
@@ -133,6 +134,44 @@ def uneven(s):
     last = job.kill(two)
     job.came_back([one], last, r"copies on node 0")
     job.ended([one])
+
+
+def await_rescue(agents):
+    """The step that one of AGENTS has saved while it waits for other nodes."""
+    pattern = r"^dtrun-train: step (\d+) is saved in "
+    training.wait_for(lambda: any(a.says(pattern) for a in agents), "a checkpoint of what is in memory")
+    return max(int(m.group(1)) for a in agents for m in (re.search(pattern, line) for line in a.lines) if m)
+
+
+@training.story
+def too_few_have_all(s):
+    """where too few nodes are left the last step is saved at once, and when others join the job goes on from memory"""
+    c = s.config(stage=2, steps=STEPS, vault_every=1, save_dir=s.path("ckpt"))
+    job = Job(s, c, "2")
+    first, second = job.agent(), job.agent()
+    job.await_step(STEPS // 4)
+    last = job.kill(second)
+    step = await_rescue([first])
+    tap.check_equal(last <= step <= last + 1, True, "step %d was told, step %d is saved" % (last, step))
+    third = job.agent()
+    job.came_back([first, third], last, r"copies on node \d")
+    job.ended([first, third])
+
+
+@training.story
+def too_few_save_together(s):
+    """nodes of which none has every shard save the last step together, and another job goes on from there"""
+    c = s.config(stage=1, steps=STEPS, vault_every=1, save_dir=s.path("ckpt"), **SMALL)
+    job = Job(s, c, "3")
+    agents = [job.agent() for _ in range(3)]
+    job.await_step(STEPS // 4)
+    last = job.kill(agents[1])
+    step = await_rescue([agents[0], agents[2]])
+    tap.check_equal(last <= step <= last + 1, True, "step %d was told, step %d is saved" % (last, step))
+    for agent in agents[0], agents[2]:
+        agent.kill(signal.SIGTERM)
+        agent.end()
+    s.run(s.config("more.json", stage=1, steps=step + 2, save_dir=s.path("ckpt"), **SMALL)).expect(r"^resumed from .*: step %d$" % step)
 
 
 @training.story

@@ -140,6 +140,43 @@ def back_at_the_end(s):
     tap.check_equal(program.end(), 0, "exit status")
 
 
+@training.story
+def saved_at_the_end(s):
+    """a job that fails for good saves the last step that its workers have kept, and uploads it; the next job goes on from there"""
+    how = {"steps": 12, "stage": 2, "vault_every": 1}
+    whole = s.config("whole.json", **how)
+    s.run(whole, world=2)
+    c = s.config("killed.json", save_dir=s.path("ckpt"), save_every=3, upload_to="file://" + s.path("depot"), **how)
+    program = s.start(c, world=2)
+    program.expect(r"^step +5/")
+    os.kill(s.workers(program)[1], signal.SIGKILL)
+    step = int(program.expect(r"^dtrun-train: step (\d+) is saved in .*/ckpt/step-\d+$").group(1))
+    program.expect(r"^dtrun-train: step %d is uploaded$" % step)
+    tap.check_equal(program.end(), 1, "exit status")
+    tap.check_equal(step >= max(told(program)), True, "step %d, of %r that were told" % (step, told(program)))
+    for folder in "ckpt", "depot":
+        with open(s.path(folder, "latest"), encoding="utf-8") as f:
+            tap.check_equal(f.read(), "step-%08d\n" % step, "latest in " + folder)
+    s.run(c, world=2).expect(r"^resumed from .*: step %d$" % step)
+    # The line of the step that was saved may never have been told.
+    wanted = {n: row["loss"] for n, row in s.steps(whole).items()}
+    got = {n: row["loss"] for n, row in s.steps(c).items()}
+    tap.check_equal(set(wanted) - set(got) <= {step}, True, "steps that were told, %r" % sorted(got))
+    tap.check_equal(got, {n: wanted[n] for n in got}, "losses")
+
+
+@training.story
+def saved_already(s):
+    """a job that fails behind its checkpoint, or saves nowhere, makes no further one"""
+    for name, train in {"nowhere": {}, "saved": {"save_dir": s.path("saved"), "save_every": 1}}.items():
+        c = s.config(name + ".json", steps=training.LONG, vault_every=training.LONG, **train)  # only step 1 is kept
+        program = s.start(c, world=2)
+        program.expect(r"^step +4/")
+        os.kill(s.workers(program)[1], signal.SIGKILL)
+        tap.check_equal(program.end(), 1, "exit status")
+        tap.check_equal([x for x in program.lines if "from the memory of" in x], [], name)
+
+
 class MemoryLimit:
     """A control group whose processes may have so many bytes; WORDS in front of a command put it there."""
 

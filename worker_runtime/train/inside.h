@@ -9,7 +9,8 @@
  *     saver.c     has checkpoints written beside the steps
  *     room.c      what memory the host has left
  *     keeper.c    keeps the last steps in the vault, and tells of a step when it is safe
- *     uploader.c  has checkpoints uploaded; restore.c brings them back */
+ *     uploader.c  has checkpoints uploaded; restore.c brings them back
+ *     rescue.c    saves what the vault has when the ranks are gone */
 #ifndef DT_WORKER_RUNTIME_TRAIN_INSIDE_H
 #define DT_WORKER_RUNTIME_TRAIN_INSIDE_H
 
@@ -87,6 +88,9 @@ static inline const struct dt_mesh_axis *dt_trainer_data(const struct dt_trainer
 int dt_trainer_open(struct dt_trainer *t, struct dt_context *context,
                     const struct dt_train_options *o, struct dt_err *err);
 void dt_trainer_close(struct dt_trainer *t);
+/* Of that, the model's tensors and what is trained on: for whoever has no ranks to meet. */
+int dt_trainer_open_model(struct dt_trainer *t, struct dt_err *err);
+int dt_trainer_open_data(struct dt_trainer *t, struct dt_err *err);
 
 /* What rank 0 found to go on from, on all ranks. */
 struct dt_found {

@@ -5,6 +5,7 @@
 #include "base/say.h"
 #include "worker_runtime/coll/agree.h"
 #include "worker_runtime/train/inside.h"
+#include "worker_runtime/train/rescue.h"
 #include "worker_runtime/vault/move.h"
 
 #include <stdlib.h>
@@ -14,12 +15,16 @@
 /* -- coming back ------------------------------------------------------------------------------ */
 
 /* "none" is the name of all jobs that were given none: those are told apart by their marks. */
+bool dt_kept_is_of(const struct dt_ckpt_state *s, const char *run_id, uint64_t job_mark)
+{
+    bool named = *run_id && strcmp(run_id, "none") != 0;
+    return (named && strncmp(s->run_id, run_id, sizeof s->run_id - 1) == 0) ||
+           (s->job_mark && s->job_mark == job_mark);
+}
+
 bool dt_keeper_is_of_job(const struct dt_trainer *t, const struct dt_ckpt_state *s)
 {
-    const char *id = dt_context_run_id(t->context);
-    bool named = *id && strcmp(id, "none") != 0;
-    return (named && strncmp(s->run_id, id, sizeof s->run_id - 1) == 0) ||
-           (s->job_mark && s->job_mark == t->keeper.job_mark);
+    return dt_kept_is_of(s, dt_context_run_id(t->context), t->keeper.job_mark);
 }
 
 /* The checkpoint that was found, as choose.h compares it. */
@@ -45,9 +50,9 @@ static int choose(struct dt_trainer *t, struct dt_err *err)
     return rc;
 }
 
-/* It has the right checksum; what would be a place in memory is looked at all the same. */
-static int check_state(struct dt_ckpt_state *s, struct dt_err *err)
+int dt_kept_check(struct dt_kept_state *k, struct dt_err *err)
 {
+    struct dt_ckpt_state *s = &k->state;
     int most = (int)(sizeof s->micro_steps / sizeof s->micro_steps[0]);
     s->run_id[sizeof s->run_id - 1] = '\0';
     if (s->micro_steps_count >= 0 && s->micro_steps_count <= most && s->own_size <= sizeof s->own)
@@ -71,7 +76,7 @@ static int share_state(struct dt_trainer *t, struct dt_err *err)
         dt_coll_broadcast(t->world, &k->told, sizeof k->told, DT_U8, giver->rank, err) < 0)
         return -1;
     k->job_mark = k->last->state.job_mark;
-    return check_state(&k->last->state, err);
+    return dt_kept_check(k->last, err);
 }
 
 static int draw_mark(struct dt_trainer *t, struct dt_err *err)
@@ -198,6 +203,8 @@ int dt_keeper_begin(struct dt_trainer *t, struct dt_err *err)
         return dt_err_set(err, why.code, "%s", why.text);
     if (!k->on && k->vault && t->rank == 0)
         dt_buf_printf(&t->warnings, "no step is kept in memory: %s\n", why.text);
+    if (k->vault)
+        dt_rescue_leave_note(k->vault, k->on && t->config->train.save_dir);
     return k->on ? begin_copies(t, err) : 0;
 }
 

@@ -37,6 +37,7 @@ static const struct dt_opt train_opts[] = {
              "that are set"},
     {.name = "output", .letter = 'o', .arg = "FILE", .completes = DT_OPT_FILE, AT(output), .group = "Instead of training",
      .help = "with tokenize: the file of tokens to write; with fetch: the folder to put the checkpoint into"},
+    {.name = "rescue", AT(rescue), .hidden = true}, /* for the agent: rescue.h */
     {.name = "local-rank", .arg = "N", .parse = dt_opt_count, AT(local_rank), .fallback = "0", .hidden = true},
     {0},
 };

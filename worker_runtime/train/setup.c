@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int open_model(struct dt_trainer *t, struct dt_err *err)
+int dt_trainer_open_model(struct dt_trainer *t, struct dt_err *err)
 {
     const struct dt_shape *shape = &t->config->model.shape;
     struct dt_tensor *tensors = dt_shape_tensors(shape, err);
@@ -53,7 +53,7 @@ static struct dt_tokens *open_tokens(struct dt_trainer *t, const char *path, con
     return NULL;
 }
 
-static int open_data(struct dt_trainer *t, struct dt_err *err)
+int dt_trainer_open_data(struct dt_trainer *t, struct dt_err *err)
 {
     const struct dt_config_data *d = &t->config->data;
     t->train = open_tokens(t, d->train, "train", err);
@@ -308,7 +308,7 @@ static int open_inputs(struct dt_trainer *t, struct dt_err *err)
 {
     if (strcmp(t->device->name, "cpu") != 0 && dt_config_check_gpu(t->config, err) < 0)
         return -1;
-    if (open_model(t, err) < 0 || open_data(t, err) < 0)
+    if (dt_trainer_open_model(t, err) < 0 || dt_trainer_open_data(t, err) < 0)
         return -1;
     return dt_uploader_open(t, dt_context_hosts(t->context), err);
 }

@@ -104,6 +104,30 @@ int dt_vault_choose(const struct dt_vault_held *held, int ranks, struct dt_vault
     return rc;
 }
 
+const struct dt_vault_held *dt_vault_next_step(const struct dt_vault_held *held, size_t count,
+                                               const struct dt_vault_held *before)
+{
+    const struct dt_vault_held *next = NULL;
+    for (size_t i = 0; i < count; i++) {
+        const struct dt_vault_held *h = &held[i];
+        bool older = !before || compare(&h, &before) > 0;
+        if (is_part(h) && older && (!next || compare(&h, &next) < 0))
+            next = h;
+    }
+    return next;
+}
+
+const struct dt_vault_held *dt_vault_part(const struct dt_vault_held *held, size_t count,
+                                          const struct dt_vault_held *step, int rank)
+{
+    const struct dt_vault_held *best = NULL;
+    for (size_t i = 0; i < count; i++)
+        if (is_part(&held[i]) && fit(&held[i], step) && held[i].rank == rank &&
+            (!best || held[i].source < best->source))
+            best = &held[i];
+    return best;
+}
+
 bool dt_vault_choice_is_older(const struct dt_vault_choice *c, int64_t epoch, int64_t step)
 {
     return c->epoch < epoch || (c->epoch == epoch && c->step < step);

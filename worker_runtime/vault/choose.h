@@ -53,6 +53,13 @@ struct dt_vault_choice {
 /* HELD: DT_VAULT_HELD of each of RANKS. OUT->world 0: no step is whole. -1: no memory. */
 int dt_vault_choose(const struct dt_vault_held *held, int ranks, struct dt_vault_choice *out,
                     struct dt_err *err);
+/* For who has some of the parts alone: of COUNT entries, one of the newest step that is older than
+ * that of BEFORE (NULL: of all); NULL: there is none. */
+const struct dt_vault_held *dt_vault_next_step(const struct dt_vault_held *held, size_t count,
+                                               const struct dt_vault_held *before);
+/* RANK's part of STEP's step, the one that is liked best; NULL: there is none. */
+const struct dt_vault_held *dt_vault_part(const struct dt_vault_held *held, size_t count,
+                                          const struct dt_vault_held *step, int rank);
 /* Whether the step that was chosen is older than the checkpoint of (EPOCH, STEP). */
 bool dt_vault_choice_is_older(const struct dt_vault_choice *c, int64_t epoch, int64_t step);
 void dt_vault_choice_finish(struct dt_vault_choice *c);

@@ -57,18 +57,25 @@ static bool is_in_memory(int fd)
     return fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && seals >= 0 && st.st_nlink == 0;
 }
 
+bool dt_vault_image_take(struct dt_vault_image *i, int fd, int number)
+{
+    *i = (struct dt_vault_image){.fd = -1, .number = number};
+    if (fd < 3 || !is_in_memory(fd))
+        return false;
+    i->fd = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+    if (i->fd < 0)
+        return false;
+    fcntl(fd, F_SETFD, FD_CLOEXEC);
+    return true;
+}
+
 bool dt_vault_image_open(struct dt_vault_image *i, const char *name, int number)
 {
     const char *text = getenv(name);
-    int64_t fd;
-    *i = (struct dt_vault_image){.fd = -1, .number = number};
-    if (!text || dt_str_to_int(text, 3, INT32_MAX, &fd, NULL) < 0 || !is_in_memory((int)fd))
-        return false;
-    i->fd = fcntl((int)fd, F_DUPFD_CLOEXEC, 3);
-    if (i->fd < 0)
-        return false;
-    fcntl((int)fd, F_SETFD, FD_CLOEXEC);
-    return true;
+    int64_t fd = -1;
+    if (text && dt_str_to_int(text, 3, INT32_MAX, &fd, NULL) < 0)
+        fd = -1;
+    return dt_vault_image_take(i, (int)fd, number);
 }
 
 static void unmap(struct dt_vault_slot *s)

@@ -88,9 +88,11 @@ struct dt_vault_image {
     struct dt_vault_slot slot[DT_VAULT_SLOTS];
 };
 
-/* Image NUMBER of the file whose descriptor the variable NAME of the environment has,
- * DT_VAULT_OWN_ENV or DT_VAULT_PEER_ENV; that is looked at before it is taken, as it may be left
- * over from another program. False: there is none. Children do not inherit it. */
+/* Image NUMBER of the file whose descriptor is FD; that is looked at before it is taken, as it may
+ * be left over from another program. False: there is none. Children do not inherit it. */
+bool dt_vault_image_take(struct dt_vault_image *i, int fd, int number);
+/* The same of the descriptor that the variable NAME of the environment has, DT_VAULT_OWN_ENV or
+ * DT_VAULT_PEER_ENV. */
 bool dt_vault_image_open(struct dt_vault_image *i, const char *name, int number);
 void dt_vault_image_close(struct dt_vault_image *i); /* what it holds stays */
 

@@ -7,6 +7,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -22,10 +23,15 @@ struct dt_vault {
     int begun;                     /* the slot of the own image that this world began from; or -1 */
 };
 
+static bool open_image(struct dt_vault_image *i, int fd, const char *name, int number)
+{
+    return fd ? dt_vault_image_take(i, fd, number) : dt_vault_image_open(i, name, number);
+}
+
 struct dt_vault *dt_vault_open(const struct dt_vault_options *o, struct dt_err *err)
 {
     struct dt_vault_image own;
-    if (!dt_vault_image_open(&own, DT_VAULT_OWN_ENV, 0))
+    if (!open_image(&own, o->own, DT_VAULT_OWN_ENV, 0))
         return NULL;
     struct dt_vault *v = calloc(1, sizeof *v);
     if (!v) {
@@ -35,7 +41,7 @@ struct dt_vault *dt_vault_open(const struct dt_vault_options *o, struct dt_err *
     }
     *v = (struct dt_vault){.o = *o, .own = own, .kept = -1, .safe_epoch = -1, .begun = -1};
     for (int i = 0; i < DT_VAULT_COPIES; i++)
-        dt_vault_image_open(&v->peer[i], DT_VAULT_PEER_ENV, i);
+        open_image(&v->peer[i], o->peer, DT_VAULT_PEER_ENV, i);
     return v;
 }
 
@@ -217,6 +223,22 @@ void dt_vault_safe(struct dt_vault *v, int64_t step)
         empty_unused(v);
     v->safe_epoch = v->o.epoch;
     v->safe_step = step;
+}
+
+/* Its length last: whoever reads half of it would see none. A file that may not be so long has none
+ * either: to write beyond the limit would be a signal that ends the worker. */
+void dt_vault_leave_note(struct dt_vault *v, struct dt_bytes note)
+{
+    const uint32_t none = 0, len = (uint32_t)note.len;
+    const off_t at = (off_t)DT_VAULT_NOTE_AT;
+    struct rlimit most;
+    if (note.len > DT_VAULT_NOTE_MAX || getrlimit(RLIMIT_FSIZE, &most) < 0 ||
+        (most.rlim_cur != RLIM_INFINITY &&
+         most.rlim_cur < DT_VAULT_NOTE_AT + sizeof len + note.len))
+        return;
+    if (pwrite(v->own.fd, &none, sizeof none, at) == (ssize_t)sizeof none &&
+        pwrite(v->own.fd, note.at, note.len, at + (off_t)sizeof len) == (ssize_t)note.len)
+        (void)!pwrite(v->own.fd, &len, sizeof len, at);
 }
 
 void dt_vault_told(struct dt_vault *v, enum dt_vault_told what)

@@ -25,10 +25,12 @@ struct dt_vault_options {
     uint64_t job; /* dt_vault_job() */
     int rank, world, host;
     int64_t epoch; /* of this world */
+    /* The files, for whoever looks at those of workers that are gone; 0: those that the environment
+     * names. */
+    int own, peer;
 };
 
-/* Takes the files that the environment names. NULL: there are none, or *err says that there is no
- * memory. */
+/* Takes the files. NULL: there are none, or *err says that there is no memory. */
 struct dt_vault *dt_vault_open(const struct dt_vault_options *o, struct dt_err *err);
 void dt_vault_close(struct dt_vault *v); /* what it holds stays; NULL is fine */
 
@@ -72,6 +74,9 @@ int dt_vault_keep(struct dt_vault *v, struct dt_zero *z, int64_t step, struct dt
                   struct dt_err *err);
 /* All ranks have STEP of this world: from here on that is what is not overwritten. */
 void dt_vault_safe(struct dt_vault *v, int64_t step);
+/* For an agent whose workers are gone: rendezvous/protocol/vault_fds.h. An empty NOTE takes back an
+ * earlier one. */
+void dt_vault_leave_note(struct dt_vault *v, struct dt_bytes note);
 /* What of the step kept last, or of the one that this world began from, has been told. */
 void dt_vault_told(struct dt_vault *v, enum dt_vault_told what);
 
