@@ -481,6 +481,23 @@ TEST(a_folder_that_is_removed_under_a_run_is_claimed_anew)
     free(m.tensors);
 }
 
+TEST(a_world_that_goes_on_without_its_folder_saves_as_soon_as_that_can_be_made)
+{
+    struct world w;
+    struct dt_err err;
+    struct dt_ckpt_options o = {.run_id = "run-a", .goes_on = true};
+    int file = creat(at("away"), 0600);
+    CHECK(file >= 0);
+    close(file);
+    world_open(&w, at("away/c"), 2, o);
+    world_start(&w, 1);
+    CHECK_FAIL(world_finish(&w, &err), err, "is no folder");
+    CHECK_EQ(unlink(at("away")), 0);
+    world_save(&w, 2);
+    CHECK_STR(found(at("away/c"), NULL), "step-00000002");
+    world_close(&w);
+}
+
 TEST(a_rank_on_another_disk_is_noticed)
 {
     struct world w;

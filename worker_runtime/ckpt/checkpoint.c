@@ -144,7 +144,7 @@ struct dt_ckpt *dt_ckpt_open(const struct dt_ckpt_options *o, struct dt_err *err
     if (c->o.block_bytes == 0)
         c->o.block_bytes = DT_CKPT_BLOCK;
     c->shards.steps = &c->steps;
-    if (dt_fs_mkdir_p(o->dir, 0777, err) < 0 ||
+    if ((dt_fs_mkdir_p(o->dir, 0777, o->goes_on ? NULL : err) < 0 && !o->goes_on) ||
         dt_ckpt_cut(&o->model, (size_t)o->world, &c->layout, err) < 0 || make_heads(c, err) < 0 ||
         dt_ckpt_shards_init(&c->shards, &c->layout, (size_t)o->rank, o->device, err) < 0)
         goto fail;

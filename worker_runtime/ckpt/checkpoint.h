@@ -91,6 +91,7 @@ struct dt_ckpt_options {
     enum dt_ckpt_leave (*may_commit)(void *arg);
     void *may_commit_arg;
     bool rescues; /* the world is over, and what it left is saved: rescue.h */
+    bool goes_on; /* without checkpoints while DIR cannot be made: each save fails until it can */
 };
 
 /* Cleans up what an earlier world left half-written (rank 0). OPTIONS' pointers outlive it. */

@@ -139,7 +139,8 @@ static int open_ckpt(struct dt_trainer *t, struct dt_err *err)
                                 .finite_only = true,
                                 .run_id = dt_context_run_id(t->context),
                                 .may_commit = dt_ckpt_ask_page,
-                                .may_commit_arg = t->page};
+                                .may_commit_arg = t->page,
+                                .goes_on = dt_keeper_is_back(&t->keeper)};
     t->saving.ckpt = dt_ckpt_open(&o, err);
     return t->saving.ckpt ? 0 : -1;
 }
