@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/log.h"
 
+#include "base/journald.h"
 #include "base/json_write.h"
 #include "base/utf8.h"
 
@@ -21,9 +22,12 @@ static struct {
     const char *role;
     enum dt_log_level level;
     enum dt_log_format format;
-    bool stuck; /* nobody read there last time */
+    bool journald; /* reads what we write */
+    bool stuck;    /* nobody read there last time */
     atomic_bool open_line;
-} sink = {.role = "dtrun", .level = DT_LOG_INFO, .format = DT_LOG_TEXT};
+    const char *run, *node;
+    atomic_int round;
+} sink = {.role = "dtrun", .level = DT_LOG_INFO, .format = DT_LOG_TEXT, .round = -1};
 
 static const char *const level_names[] = {"error", "warn", "info", "debug"};
 static const char *const format_names[] = {"text", "json"};
@@ -33,6 +37,18 @@ void dt_log_open(const char *role, enum dt_log_level level, enum dt_log_format f
     sink.role = role;
     sink.level = level;
     sink.format = format;
+    sink.journald = dt_journald_has_stderr();
+}
+
+void dt_log_set_job(const char *run, const char *node)
+{
+    sink.run = run;
+    sink.node = node;
+}
+
+void dt_log_set_round(int round)
+{
+    atomic_store(&sink.round, round);
 }
 
 bool dt_log_wants(enum dt_log_level level)
@@ -84,37 +100,141 @@ static void emit(struct dt_buf *line)
     dt_buf_finish(line);
 }
 
-__attribute__((format(printf, 2, 0))) static void log_line(enum dt_log_level level, const char *fmt,
-                                                           va_list ap)
+/* -- a line in each form ---------------------------------------------------------------------- */
+
+static void put_json_text(struct dt_json_writer *w, const char *name, const char *text)
 {
+    if (text && *text)
+        dt_json_put_text(w, name, text);
+}
+
+static void put_json_number(struct dt_json_writer *w, const char *name, int number)
+{
+    if (number >= 0)
+        dt_json_put_int(w, name, number);
+}
+
+static void put_json(struct dt_buf *line, enum dt_log_level level, const struct dt_log_about *about,
+                     const char *text)
+{
+    struct dt_json_writer w = {.out = line};
+    char when[DT_CLOCK_TEXT];
+    dt_clock_format(dt_clock_wall_us(), when);
+    dt_json_put_object(&w, NULL);
+    dt_json_put_text(&w, "time", when);
+    dt_json_put_text(&w, "level", level_names[level]);
+    dt_json_put_text(&w, "role", sink.role);
+    dt_json_put_int(&w, "pid", getpid());
+    put_json_text(&w, "kind", about->kind);
+    put_json_text(&w, "run", about->run);
+    put_json_number(&w, "round", about->round);
+    put_json_text(&w, "node", about->node);
+    put_json_number(&w, "rank", about->rank);
+    dt_json_put_text(&w, "message", text);
+    dt_json_put_end(&w);
+}
+
+static void put_text(struct dt_buf *line, enum dt_log_level level, const char *text)
+{
+    char when[DT_CLOCK_TEXT];
+    dt_clock_format(dt_clock_wall_us(), when);
+    dt_buf_printf(line, "%s %s %s: ", when, sink.role, level_names[level]);
+    dt_utf8_put_visible(line, text, ""); /* a peer's words may be in it */
+}
+
+/* As syslog(3) numbers them. */
+static int priority_of(enum dt_log_level level)
+{
+    static const int priorities[] = {
+        [DT_LOG_ERROR] = 3, [DT_LOG_WARN] = 4, [DT_LOG_INFO] = 6, [DT_LOG_DEBUG] = 7};
+    return priorities[level];
+}
+
+static void put_field(struct dt_buf *entry, const char *name, const char *text)
+{
+    if (text && *text)
+        dt_journald_put(entry, name, text);
+}
+
+static void put_field_number(struct dt_buf *entry, const char *name, int number)
+{
+    char text[16];
+    snprintf(text, sizeof text, "%d", number);
+    if (number >= 0)
+        dt_journald_put(entry, name, text);
+}
+
+/* False: the journal does not take it so. */
+static bool send_entry(enum dt_log_level level, const struct dt_log_about *about, const char *text)
+{
+    struct dt_buf entry = {0}, words = {0};
+    dt_utf8_put_visible(&words, text, "");
+    put_field_number(&entry, "PRIORITY", priority_of(level));
+    dt_journald_put(&entry, "SYSLOG_IDENTIFIER", sink.role);
+    dt_journald_put(&entry, "MESSAGE", dt_buf_cstr(&words));
+    put_field(&entry, "DTRUN_KIND", about->kind);
+    put_field(&entry, "DTRUN_RUN", about->run);
+    put_field_number(&entry, "DTRUN_ROUND", about->round);
+    put_field(&entry, "DTRUN_NODE", about->node);
+    put_field_number(&entry, "DTRUN_RANK", about->rank);
+    bool taken = dt_journald_send(&entry) == 0;
+    dt_buf_finish(&words);
+    dt_buf_finish(&entry);
+    return taken;
+}
+
+/* The journal takes the number in front for the priority. */
+static void put_prefixed(struct dt_buf *line, enum dt_log_level level, const char *text)
+{
+    dt_buf_printf(line, "<%d>", priority_of(level));
+    dt_utf8_put_visible(line, text, "");
+}
+
+__attribute__((format(printf, 3, 0))) static void
+log_line(enum dt_log_level level, const struct dt_log_about *about, const char *fmt, va_list ap)
+{
+    char text[LINE_MAX_BYTES];
+    struct dt_buf line = {0};
     if (!dt_log_wants(level))
         return;
-    char text[LINE_MAX_BYTES], when[DT_CLOCK_TEXT];
     vsnprintf(text, sizeof text, fmt, ap);
-    dt_clock_format(dt_clock_wall_us(), when);
-    struct dt_buf line = {0};
-    if (sink.format == DT_LOG_JSON) {
-        struct dt_json_writer w = {.out = &line};
-        dt_json_put_object(&w, NULL);
-        dt_json_put_text(&w, "time", when);
-        dt_json_put_text(&w, "level", level_names[level]);
-        dt_json_put_text(&w, "role", sink.role);
-        dt_json_put_int(&w, "pid", getpid());
-        dt_json_put_text(&w, "message", text);
-        dt_json_put_end(&w);
-    } else {
-        dt_buf_printf(&line, "%s %s %s: ", when, sink.role, level_names[level]);
-        dt_utf8_put_visible(&line, text, ""); /* a peer's words may be in it */
-    }
+    if (sink.format == DT_LOG_JSON)
+        put_json(&line, level, about, text);
+    else if (sink.journald && send_entry(level, about, text))
+        return;
+    else if (sink.journald)
+        put_prefixed(&line, level, text);
+    else
+        put_text(&line, level, text);
     emit(&line);
+}
+
+/* What ABOUT leaves open, the job of this process says. */
+void dt_log_about(enum dt_log_level level, const struct dt_log_about *about, const char *fmt, ...)
+{
+    struct dt_log_about whole = *about;
+    va_list ap;
+    whole.run = whole.run ? whole.run : sink.run;
+    whole.node = whole.node ? whole.node : sink.node;
+    whole.round = whole.round >= 0 ? whole.round : atomic_load(&sink.round);
+    va_start(ap, fmt);
+    log_line(level, &whole, fmt, ap);
+    va_end(ap);
+}
+
+static struct dt_log_about the_job(void)
+{
+    return (struct dt_log_about){
+        .run = sink.run, .node = sink.node, .round = atomic_load(&sink.round), .rank = -1};
 }
 
 #define DEFINE_LEVEL(name, level)                                                                  \
     void name(const char *fmt, ...)                                                                \
     {                                                                                              \
+        struct dt_log_about job = the_job();                                                       \
         va_list ap;                                                                                \
         va_start(ap, fmt);                                                                         \
-        log_line(level, fmt, ap);                                                                  \
+        log_line(level, &job, fmt, ap);                                                            \
         va_end(ap);                                                                                \
     }
 

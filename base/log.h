@@ -5,7 +5,10 @@
  * fact with names and numbers. The sink is the one piece of global state in the project: a log that
  * had to be handed down through every call would be used less. One write() per line, so that lines
  * of several processes do not mix. A reader that has stopped reading (a pager, a terminal after
- * Ctrl-S) holds us up for a second, once; what finds no room then is left out. */
+ * Ctrl-S) holds us up for a second, once; what finds no room then is left out.
+ *
+ * Where systemd has connected standard error with its journal, a text line goes there as an entry
+ * with a priority and fields, and without the time, which the journal has itself. */
 #ifndef DT_BASE_LOG_H
 #define DT_BASE_LOG_H
 
@@ -22,6 +25,22 @@ enum dt_log_format { DT_LOG_TEXT, DT_LOG_JSON };
 void dt_log_open(const char *role, enum dt_log_level level, enum dt_log_format format);
 
 bool dt_log_wants(enum dt_log_level level);
+
+/* What a line is about. Its words say that too; these are for programs: members of a JSON line, and
+ * fields of the system's journal. */
+struct dt_log_about {
+    const char *kind, *run, *node; /* NULL or "": of none */
+    int round, rank;               /* -1: of none */
+};
+
+/* A line about ABOUT. */
+void dt_log_about(enum dt_log_level level, const struct dt_log_about *about, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* What every line is about that does not say otherwise: the job of this process. Before there are
+ * threads; the strings are kept. */
+void dt_log_set_job(const char *run, const char *node);
+void dt_log_set_round(int round); /* any thread */
 
 /* A line of another form, with its newline, written as a log line is. */
 void dt_log_plain(const char *line);

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/journald.h"
 #include "base/json.h"
 #include "base/log.h"
 #include "tests/lib/check.h"
 
 #include <cjson/cJSON.h>
 #include <fcntl.h>
+#include <inttypes.h>
+#include <sys/stat.h>
 
 /* What WRITE leaves on standard error, which a pipe stands in for. Lines fit into the pipe. */
 static const char *captured(void (*write_lines)(void), char out[8192])
@@ -209,4 +212,126 @@ TEST(a_log_that_nobody_reads_holds_nobody_up_and_goes_on_when_somebody_does)
     close(saved);
     close(fds[0]);
     close(fds[1]);
+}
+
+/* -- what a line is about --------------------------------------------------------------------- */
+
+static void about_a_rank(void)
+{
+    dt_log_set_job("llama", "node7");
+    dt_log_set_round(3);
+    dt_warn("of the job");
+    dt_log_about(DT_LOG_WARN, &(struct dt_log_about){.round = -1, .rank = 12}, "of a rank");
+    dt_log_about(
+        DT_LOG_WARN,
+        &(struct dt_log_about){.kind = "node_lost", .run = "b", .round = 0, .node = "", .rank = -1},
+        "of another job");
+    dt_log_set_job(NULL, NULL);
+    dt_log_set_round(-1);
+    dt_warn("of nothing");
+}
+
+TEST(a_json_line_says_what_it_is_about)
+{
+    char out[8192];
+    dt_log_open("t", DT_LOG_INFO, DT_LOG_JSON);
+    captured(about_a_rank, out);
+    CHECK(strstr(out, ",\"run\":\"llama\",\"round\":3,\"node\":\"node7\","
+                      "\"message\":\"of the job\"}\n"));
+    CHECK(strstr(out, ",\"run\":\"llama\",\"round\":3,\"node\":\"node7\",\"rank\":12,"
+                      "\"message\":\"of a rank\"}\n"));
+    CHECK(strstr(out, ",\"kind\":\"node_lost\",\"run\":\"b\",\"round\":0,"
+                      "\"message\":\"of another job\"}\n"));
+    char alone[64];
+    snprintf(alone, sizeof alone, "\"pid\":%d,\"message\":\"of nothing\"}\n", (int)getpid());
+    CHECK(strstr(out, alone) != NULL);
+    dt_log_open("t", DT_LOG_INFO, DT_LOG_TEXT);
+    captured(about_a_rank, out);
+    CHECK(strstr(out, " t warn: of a rank\n") != NULL);
+}
+
+/* -- the system's journal --------------------------------------------------------------------- */
+
+static char entry[8192]; /* the last that went to the journal */
+static bool journal_takes;
+
+int __wrap_dt_journald_send(const struct dt_buf *e);
+int __wrap_dt_journald_send(const struct dt_buf *e)
+{
+    snprintf(entry, sizeof entry, "%.*s", (int)e->len, (const char *)e->at);
+    return journal_takes ? 0 : -1;
+}
+
+/* As systemd does for the program of a unit. */
+static void connect_with_journal(ino_t more)
+{
+    struct stat st;
+    char stream[64];
+    CHECK_EQ(fstat(STDERR_FILENO, &st), 0);
+    snprintf(stream, sizeof stream, "%ju:%ju", (uintmax_t)st.st_dev, (uintmax_t)(st.st_ino + more));
+    setenv("JOURNAL_STREAM", stream, 1);
+    dt_log_open("dtrun-test", DT_LOG_INFO, DT_LOG_TEXT);
+}
+
+static void to_the_journal(void)
+{
+    connect_with_journal(0);
+    dt_log_about(DT_LOG_WARN,
+                 &(struct dt_log_about){
+                     .kind = "node_lost", .run = "llama", .round = 3, .node = "node7", .rank = -1},
+                 "node7 is %s", "lost\nMESSAGE=fake");
+}
+
+static void beside_the_journal(void)
+{
+    connect_with_journal(1);
+    dt_info("redirected");
+}
+
+static void forget_journal(void)
+{
+    unsetenv("JOURNAL_STREAM");
+    dt_log_open("t", DT_LOG_INFO, DT_LOG_TEXT);
+}
+
+TEST(the_journal_gets_entries_with_a_priority_and_fields)
+{
+    char out[8192];
+    journal_takes = true;
+    captured(to_the_journal, out);
+    CHECK_STR(out, "");
+    CHECK_STR(entry, "PRIORITY=4\nSYSLOG_IDENTIFIER=dtrun-test\n"
+                     "MESSAGE=node7 is lost\\x0aMESSAGE=fake\n"
+                     "DTRUN_KIND=node_lost\nDTRUN_RUN=llama\nDTRUN_ROUND=3\nDTRUN_NODE=node7\n");
+    forget_journal();
+}
+
+TEST(a_journal_that_takes_no_entry_gets_lines_without_a_time)
+{
+    char out[8192];
+    journal_takes = false;
+    captured(to_the_journal, out);
+    CHECK_STR(out, "<4>node7 is lost\\x0aMESSAGE=fake\n");
+    forget_journal();
+}
+
+TEST(a_log_that_is_redirected_is_none_of_the_journals)
+{
+    char out[8192];
+    captured(beside_the_journal, out);
+    CHECK(strstr(out, "Z dtrun-test info: redirected\n") != NULL);
+    setenv("JOURNAL_STREAM", "no numbers", 1);
+    CHECK(!dt_journald_has_stderr());
+    unsetenv("JOURNAL_STREAM");
+    CHECK(!dt_journald_has_stderr());
+    forget_journal();
+}
+
+TEST(a_value_of_several_lines_goes_behind_its_length)
+{
+    struct dt_buf e = {0};
+    dt_journald_put(&e, "A", "b=c");
+    dt_journald_put(&e, "D", "e\nf");
+    CHECK_BYTES(e.at, e.len, "A=b=c\nD\n\3\0\0\0\0\0\0\0e\nf\n", 20);
+    dt_buf_finish(&e);
 }
