@@ -25,7 +25,7 @@ rendezvous/lag: rendezvous/protocol
 rendezvous/rdzv: rendezvous/events rendezvous/hang rendezvous/lag
 rendezvous/store: rendezvous/protocol base/loop
 rendezvous/client: rendezvous/protocol base/loop
-rendezvous/runs: rendezvous/journal rendezvous/rdzv rendezvous/store
+rendezvous/runs: rendezvous/events rendezvous/journal rendezvous/rdzv rendezvous/store
 rendezvous/daemon: rendezvous/runs
 agent: rendezvous/client rendezvous/runs base/http base/upload
 launcher: agent

@@ -35,6 +35,8 @@ static void drop_oldest(struct dt_chronicle *c)
 
 void dt_chronicle_finish(struct dt_chronicle *c)
 {
+    while (c->ring && dt_list_pop(&c->followers))
+        ;
     while (c->len > 0)
         drop_oldest(c);
     free(c->ring);
@@ -84,17 +86,22 @@ static void append(struct dt_chronicle *c, struct dt_chronicle_entry *entry)
     c->bytes += entry->size;
 }
 
-void dt_chronicle_add(struct dt_chronicle *c, const struct dt_event *e)
+static bool keep_copy(struct dt_chronicle *c, const struct dt_event *e)
 {
-    struct dt_event numbered = *e;
-    numbered.number = ++c->last;
-    struct dt_chronicle_entry *entry = entry_create(&numbered);
+    struct dt_chronicle_entry *entry = entry_create(e);
     if (entry)
         append(c, entry);
+    return entry != NULL;
+}
+
+void dt_chronicle_add(struct dt_chronicle *c, struct dt_event *e)
+{
+    e->number = ++c->last;
+    keep_copy(c, e);
     dt_list_each(&c->followers, n)
     {
         struct dt_chronicle_follower *f = dt_container_of(n, struct dt_chronicle_follower, in_all);
-        f->on_event(f, &numbered);
+        f->on_event(f, e);
     }
 }
 

@@ -28,11 +28,11 @@ struct dt_chronicle {
 
 /* -1: no memory. Zeroed memory may be finished too. */
 int dt_chronicle_init(struct dt_chronicle *c);
-void dt_chronicle_finish(struct dt_chronicle *c); /* nobody follows any more */
+void dt_chronicle_finish(struct dt_chronicle *c); /* who followed does so no more */
 
 /* Gives E, whose time is the caller's, the next number, keeps a copy of it and of its strings, and
  * hands it to all who follow. Where memory is out they get it all the same, and it is not kept. */
-void dt_chronicle_add(struct dt_chronicle *c, const struct dt_event *e);
+void dt_chronicle_add(struct dt_chronicle *c, struct dt_event *e);
 
 /* The oldest event that is kept and newer than NUMBER; NULL: there is none. It is good until the
  * next one is added. One whose number is not NUMBER + 1 says that those between are gone. */

@@ -4,47 +4,67 @@
 #include "base/clock.h"
 #include "base/json_write.h"
 
-static const char *const kind_names[DT_EVENT_KINDS] = {
-    [DT_EVENT_SERVER_STARTED] = "server_started",
-    [DT_EVENT_SERVER_STOPPED] = "server_stopped",
-    [DT_EVENT_RUN_BEGAN] = "run_began",
-    [DT_EVENT_RUN_ENDED_WELL] = "run_ended_well",
-    [DT_EVENT_RUN_ENDED_BADLY] = "run_ended_badly",
-    [DT_EVENT_ROUND_BEGAN] = "round_began",
-    [DT_EVENT_ROUND_ENDED] = "round_ended",
-    [DT_EVENT_WORKER_FAILED] = "worker_failed",
-    [DT_EVENT_BELOW_MIN] = "below_min",
-    [DT_EVENT_SPARES_EXHAUSTED] = "spares_exhausted",
-    [DT_EVENT_HANG] = "hang",
-    [DT_EVENT_HANG_OVER] = "hang_over",
-    [DT_EVENT_STRAGGLER] = "straggler",
-    [DT_EVENT_STRAGGLER_OVER] = "straggler_over",
-    [DT_EVENT_PAUSED] = "paused",
-    [DT_EVENT_RESUMED] = "resumed",
-    [DT_EVENT_SAVE_ASKED] = "save_asked",
-    [DT_EVENT_NODE_JOINED] = "node_joined",
-    [DT_EVENT_NODE_REFUSED] = "node_refused",
-    [DT_EVENT_NODE_LEFT] = "node_left",
-    [DT_EVENT_NODE_LOST] = "node_lost",
-    [DT_EVENT_NODE_DRAINED] = "node_drained",
-    [DT_EVENT_NODE_UNDRAINED] = "node_undrained",
-    [DT_EVENT_NODE_QUARANTINED] = "node_quarantined",
-};
+/* clang-format off */
+static const struct {
+    const char *name;
+    enum dt_event_weight weight;
+} kinds[DT_EVENT_KINDS] = {
+    [DT_EVENT_SERVER_STARTED] = {"server_started", DT_EVENT_INFO},
+    [DT_EVENT_SERVER_STOPPED] = {"server_stopped", DT_EVENT_INFO},
+    [DT_EVENT_SERVER_STALLED] = {"server_stalled", DT_EVENT_WARNING},
 
-static const char *const weight_names[DT_EVENT_WEIGHTS] = {
-    [DT_EVENT_INFO] = "info",
-    [DT_EVENT_WARNING] = "warning",
-    [DT_EVENT_ERROR] = "error",
+    [DT_EVENT_RUN_BEGAN] = {"run_began", DT_EVENT_INFO},
+    [DT_EVENT_RUN_LEARNT] = {"run_learnt", DT_EVENT_WARNING},
+    [DT_EVENT_RUN_MIXED] = {"run_mixed", DT_EVENT_WARNING},
+    [DT_EVENT_RUN_DESERTED] = {"run_deserted", DT_EVENT_INFO},
+    [DT_EVENT_RUN_ENDED_WELL] = {"run_ended_well", DT_EVENT_INFO},
+    [DT_EVENT_RUN_ENDED_BADLY] = {"run_ended_badly", DT_EVENT_ERROR},
+    [DT_EVENT_ROUND_BEGAN] = {"round_began", DT_EVENT_INFO},
+    [DT_EVENT_ROUND_ENDED] = {"round_ended", DT_EVENT_WARNING},
+    [DT_EVENT_ROUND_DELAYED] = {"round_delayed", DT_EVENT_INFO},
+    [DT_EVENT_WORKER_FAILED] = {"worker_failed", DT_EVENT_WARNING},
+    [DT_EVENT_RESTARTS_RENEWED] = {"restarts_renewed", DT_EVENT_INFO},
+    [DT_EVENT_BELOW_MIN] = {"below_min", DT_EVENT_WARNING},
+    [DT_EVENT_SPARES_SHORT] = {"spares_short", DT_EVENT_WARNING},
+    [DT_EVENT_SPARES_EXHAUSTED] = {"spares_exhausted", DT_EVENT_WARNING},
+    [DT_EVENT_NODES_SILENT] = {"nodes_silent", DT_EVENT_WARNING},
+    [DT_EVENT_HANG] = {"hang", DT_EVENT_WARNING},
+    [DT_EVENT_HANG_OVER] = {"hang_over", DT_EVENT_INFO},
+    [DT_EVENT_STRAGGLER] = {"straggler", DT_EVENT_WARNING},
+    [DT_EVENT_STRAGGLER_OVER] = {"straggler_over", DT_EVENT_INFO},
+    [DT_EVENT_PAUSED] = {"paused", DT_EVENT_WARNING},
+    [DT_EVENT_RESUMED] = {"resumed", DT_EVENT_INFO},
+    [DT_EVENT_SAVE_ASKED] = {"save_asked", DT_EVENT_INFO},
+
+    [DT_EVENT_NODE_JOINED] = {"node_joined", DT_EVENT_INFO},
+    [DT_EVENT_NODE_BACK] = {"node_back", DT_EVENT_INFO},
+    [DT_EVENT_NODE_REFUSED] = {"node_refused", DT_EVENT_WARNING},
+    [DT_EVENT_NODE_LEFT] = {"node_left", DT_EVENT_INFO},
+    [DT_EVENT_NODE_LOST] = {"node_lost", DT_EVENT_WARNING},
+    [DT_EVENT_NODE_DRAINED] = {"node_drained", DT_EVENT_WARNING},
+    [DT_EVENT_NODE_UNDRAINED] = {"node_undrained", DT_EVENT_INFO},
+    [DT_EVENT_NODE_QUARANTINED] = {"node_quarantined", DT_EVENT_WARNING},
+    [DT_EVENT_NODE_FORGIVEN] = {"node_forgiven", DT_EVENT_WARNING},
+    [DT_EVENT_NODE_REPLACED] = {"node_replaced", DT_EVENT_WARNING},
+    [DT_EVENT_NODE_TAKEN_ANYWAY] = {"node_taken_anyway", DT_EVENT_WARNING},
 };
+/* clang-format on */
 
 const char *dt_event_kind_name(enum dt_event_kind k)
 {
-    return kind_names[k];
+    return kinds[k].name;
+}
+
+enum dt_event_weight dt_event_weight(enum dt_event_kind k)
+{
+    return kinds[k].weight;
 }
 
 const char *dt_event_weight_name(enum dt_event_weight w)
 {
-    return weight_names[w];
+    static const char *const names[] = {
+        [DT_EVENT_INFO] = "info", [DT_EVENT_WARNING] = "warning", [DT_EVENT_ERROR] = "error"};
+    return names[w];
 }
 
 static void put_text(struct dt_json_writer *w, const char *name, const char *text)
@@ -68,7 +88,7 @@ void dt_event_put_json(struct dt_buf *out, const struct dt_event *e)
     dt_json_put_uint(&w, "number", e->number);
     dt_json_put_text(&w, "time", when);
     dt_json_put_text(&w, "kind", dt_event_kind_name(e->kind));
-    dt_json_put_text(&w, "weight", dt_event_weight_name(e->weight));
+    dt_json_put_text(&w, "weight", dt_event_weight_name(dt_event_weight(e->kind)));
     put_text(&w, "run", e->run);
     put_number(&w, "round", e->round);
     put_text(&w, "node", e->node);

@@ -9,8 +9,7 @@
 
 static_assert(DT_HANG_SENTENCE_MAX == DT_FINDING_TEXT_MAX, "a sentence goes over the wire whole");
 
-/* By which a group is known to who has not all of them. */
-static int first_rank(const struct dt_stances *all, int group)
+int dt_hang_first_rank(const struct dt_stances *all, int group)
 {
     bool there = group >= 0 && (size_t)group < all->len && all->at[group].len > 0;
     return there ? all->at[group].ranges[0].first : -1;
@@ -21,8 +20,8 @@ void dt_hang_finding_put(const struct dt_hang_finding *f, const struct dt_stance
 {
     *out = (struct dt_finding_message){.class = dt_hang_class_name(f->class),
                                        .guilty = f->guilty,
-                                       .culprit = first_rank(all, f->culprit),
-                                       .waiting = first_rank(all, f->waiting),
+                                       .culprit = dt_hang_first_rank(all, f->culprit),
+                                       .waiting = dt_hang_first_rank(all, f->waiting),
                                        .sentence = f->sentence,
                                        .advice = f->advice,
                                        .stances = *all};

@@ -6,6 +6,9 @@
 #include "rendezvous/hang/judge.h"
 #include "rendezvous/protocol/messages.h"
 
+/* By which a group of ALL is known to who has not all of them; -1: there is no such group. */
+int dt_hang_first_rank(const struct dt_stances *all, int group);
+
 /* Strings and stances stay those of F and ALL, whose groups F names. */
 void dt_hang_finding_put(const struct dt_hang_finding *f, const struct dt_stances *all,
                          struct dt_finding_message *out);

@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#define LINE_MAX_BYTES (2 * DT_WHY_MAX)
+
 void dt_rdzv_actions_finish(struct dt_rdzv_actions *a)
 {
     free(a->at);
@@ -68,9 +70,9 @@ void rdzv_journal_node(struct dt_rdzv_actions *a, const char *name)
         node->text = text;
 }
 
-void rdzv_say(struct dt_rdzv_actions *a, enum dt_rdzv_level level, const char *fmt, ...)
+void rdzv_say(struct dt_rdzv_actions *a, enum dt_event_weight weight, const char *fmt, ...)
 {
-    char line[2 * DT_WHY_MAX];
+    char line[LINE_MAX_BYTES];
     va_list args;
     va_start(args, fmt);
     vsnprintf(line, sizeof line, fmt, args);
@@ -78,9 +80,45 @@ void rdzv_say(struct dt_rdzv_actions *a, enum dt_rdzv_level level, const char *f
     size_t text = rdzv_text(a, line);
     struct dt_rdzv_action *say = add(a, DT_DO_SAY);
     if (say) {
-        say->level = level;
+        say->weight = weight;
         say->text = text;
     }
+}
+
+static struct dt_rdzv_action *add_tell(const struct dt_rdzv *r, struct dt_rdzv_actions *a,
+                                       enum dt_event_kind kind, const char *node, const char *line)
+{
+    size_t text = rdzv_text(a, line), of = rdzv_text(a, node ? node : "");
+    struct dt_rdzv_action *tell = add(a, DT_DO_TELL);
+    if (!tell)
+        return NULL;
+    tell->round = r->round;
+    tell->text = text;
+    tell->tell.kind = kind;
+    tell->tell.node = of;
+    tell->tell.rank = -1;
+    return tell;
+}
+
+struct dt_rdzv_action *rdzv_tell(const struct dt_rdzv *r, struct dt_rdzv_actions *a,
+                                 enum dt_event_kind kind, const char *node, const char *fmt, ...)
+{
+    char line[LINE_MAX_BYTES];
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(line, sizeof line, fmt, args);
+    va_end(args);
+    return add_tell(r, a, kind, node, line);
+}
+
+struct dt_rdzv_action *rdzv_tell_silently(const struct dt_rdzv *r, struct dt_rdzv_actions *a,
+                                          enum dt_event_kind kind, const char *node,
+                                          const char *text)
+{
+    struct dt_rdzv_action *tell = add_tell(r, a, kind, node, text);
+    if (tell)
+        tell->tell.silent = true;
+    return tell;
 }
 
 struct dt_rdzv_action *rdzv_send(struct dt_rdzv_actions *a, uint64_t to,

@@ -38,7 +38,7 @@ static bool fits(struct dt_rdzv *r, struct dt_rdzv_actions *out, const struct dt
     char why[DT_WHY_MAX];
     if (rdzv_fits(r, &f->join, why))
         return true;
-    rdzv_say(out, DT_SAY_WARN, "refused: %s", why);
+    rdzv_tell(r, out, DT_EVENT_NODE_REFUSED, f->join.node.name, "refused: %s", why);
     send_close(r, out, f->incarnation, DT_CLOSE_REFUSED, why);
     return false;
 }
@@ -50,6 +50,17 @@ static void adopt_spec(struct dt_rdzv *r, const struct dt_run_spec *spec)
     r->spec = *spec;
     r->begun = true;
     rdzv_enter(r, DT_RUN_GATHERING); /* its time counts from here */
+}
+
+/* A number below tells that there was another job of that name before. */
+static void begin(struct dt_rdzv *r, struct dt_rdzv_actions *out, const struct dt_run_spec *spec)
+{
+    char owner[RDZV_OWNER_MAX] = "";
+    adopt_spec(r, spec);
+    if (*spec->script)
+        rdzv_owner(spec, owner);
+    rdzv_tell(r, out, DT_EVENT_RUN_BEGAN, NULL, "begins%s%s%s", r->round > 0 ? " anew" : "",
+              *owner ? ": " : "", owner);
 }
 
 static struct dt_member *add_member(struct dt_rdzv *r, struct dt_rdzv_actions *out,
@@ -92,7 +103,6 @@ static void learn_restarts(struct dt_rdzv *r, const struct dt_message *f)
 static void begin_again(struct dt_rdzv *r, struct dt_rdzv_actions *out)
 {
     rdzv_journal(out);
-    rdzv_say(out, DT_SAY_INFO, "begins anew");
     rdzv_wipe(r);
     r->round++;
 }
@@ -119,8 +129,8 @@ static void say_came(struct dt_rdzv *r, struct dt_rdzv_actions *out, const struc
     size_t count = r->members.count;
     if (count <= NAMED_ONE_BY_ONE || count % 100 == 0 || count == (size_t)r->spec.min_nodes ||
         count == (size_t)r->spec.max_nodes)
-        rdzv_say(out, DT_SAY_INFO, "%s (%s) came: %zu of %d:%d nodes", m->name.text, m->addr, count,
-                 r->spec.min_nodes, r->spec.max_nodes);
+        rdzv_tell(r, out, DT_EVENT_NODE_JOINED, m->name.text, "%s (%s) came: %zu of %d:%d nodes",
+                  m->name.text, m->addr, count, r->spec.min_nodes, r->spec.max_nodes);
 }
 
 /* Whether the job was ended by force and is begun anew with another size: the connections of all
@@ -143,7 +153,7 @@ static void newcomer(struct dt_rdzv *r, struct dt_rdzv_actions *out, const struc
     if (!fits(r, out, f))
         return;
     if (!r->begun)
-        adopt_spec(r, &f->join.spec);
+        begin(r, out, &f->join.spec);
     struct dt_member *old = dt_members_find_forerunner(&r->members, &f->join.node);
     if (old)
         rdzv_gone(r, out, old, DT_EVIDENCE_OFFLINE, "was started anew");
@@ -239,8 +249,8 @@ static void restore_member(struct dt_rdzv *r, struct dt_rdzv_actions *out,
     snprintf(s->name, sizeof s->name, "%s", m->name.text);
     snprintf(s->domain, sizeof s->domain, "%s", m->domain);
     restore_workers(r, out, m, claim);
-    rdzv_say(out, DT_SAY_INFO, "%s is back with seat %d of round %d", m->name.text, m->seat,
-             m->round);
+    rdzv_tell(r, out, DT_EVENT_NODE_BACK, m->name.text, "%s is back with seat %d of round %d",
+              m->name.text, m->seat, m->round);
 }
 
 /* All but those who wait, and ITSELF in any case: the round that they were in is none. */
@@ -284,9 +294,9 @@ static void recover(struct dt_rdzv *r, struct dt_rdzv_actions *out, const struct
     rdzv_await_seats(r);
     if (claim->restarts > r->budget.restarts)
         r->budget.restarts = r->budget.spent = claim->restarts;
-    rdzv_say(out, DT_SAY_WARN,
-             "learnt from %s that round %d of %d nodes runs; waiting for the others",
-             f->join.node.name, r->round, claim->seats);
+    rdzv_tell(r, out, DT_EVENT_RUN_LEARNT, f->join.node.name,
+              "learnt from %s that round %d of %d nodes runs; waiting for the others",
+              f->join.node.name, r->round, claim->seats);
     restore_member(r, out, f);
 }
 

@@ -4,7 +4,6 @@
 #include <stdio.h>
 
 #define SCRIPT_MAX 50
-#define OWNER_MAX (SCRIPT_MAX + 40) /* of "train.py as ada" */
 
 /* -- whose job it is -------------------------------------------------------------------------- */
 
@@ -30,10 +29,10 @@ static const char *tail_of(const char *path)
     return tail;
 }
 
-static const char *owner_text(const struct dt_run_spec *spec, char out[OWNER_MAX])
+const char *rdzv_owner(const struct dt_run_spec *spec, char out[RDZV_OWNER_MAX])
 {
     const char *tail = tail_of(spec->script);
-    snprintf(out, OWNER_MAX, "%s%.*s%s%.30s", tail == spec->script ? "" : "...", SCRIPT_MAX,
+    snprintf(out, RDZV_OWNER_MAX, "%s%.*s%s%.30s", tail == spec->script ? "" : "...", SCRIPT_MAX,
              *spec->script ? tail : "another command", *spec->user ? " as " : "", spec->user);
     return out;
 }
@@ -44,7 +43,7 @@ bool rdzv_fits(const struct dt_rdzv *r, const struct dt_join *join, char why[DT_
 {
     const struct dt_run_spec *spec = &join->spec;
     const char *name = join->node.name;
-    char its[OWNER_MAX], ours[OWNER_MAX];
+    char its[RDZV_OWNER_MAX], ours[RDZV_OWNER_MAX];
     if (spec->min_nodes > spec->max_nodes)
         snprintf(why, DT_WHY_MAX, "%.60s asks for at least %d nodes and at most %d", name,
                  spec->min_nodes, spec->max_nodes);
@@ -65,7 +64,7 @@ bool rdzv_fits(const struct dt_rdzv *r, const struct dt_join *join, char why[DT_
         snprintf(why, DT_WHY_MAX,
                  "%.40s runs %s, but run \"%.60s\" runs %s; give each job an --rdzv-id "
                  "of its own, or all nodes --allow-mixed-nodes if they are one job",
-                 name, owner_text(spec, its), r->id, owner_text(&r->spec, ours));
+                 name, rdzv_owner(spec, its), r->id, rdzv_owner(&r->spec, ours));
     else
         return true;
     return false;
@@ -103,8 +102,9 @@ static void warn_of_options(const struct dt_rdzv *r, struct dt_rdzv_actions *out
         dt_buf_printf(&ours, "%s%s", comma, dt_spec_text(&r->spec, row, text, sizeof text));
     }
     if (its.len > 0)
-        rdzv_say(out, DT_SAY_WARN, "%s asks for %s; the run has %s, from the node that came first",
-                 m->name.text, dt_buf_cstr(&its), dt_buf_cstr(&ours));
+        rdzv_say(out, DT_EVENT_WARNING,
+                 "%s asks for %s; the run has %s, from the node that came first", m->name.text,
+                 dt_buf_cstr(&its), dt_buf_cstr(&ours));
     dt_buf_finish(&its);
     dt_buf_finish(&ours);
 }
@@ -112,12 +112,12 @@ static void warn_of_options(const struct dt_rdzv *r, struct dt_rdzv_actions *out
 static void warn_of_other_job(struct dt_rdzv *r, struct dt_rdzv_actions *out,
                               const struct dt_member *m, const struct dt_run_spec *spec)
 {
-    char text[DT_WHY_MAX], its[OWNER_MAX], ours[OWNER_MAX];
+    char text[DT_WHY_MAX], its[RDZV_OWNER_MAX], ours[RDZV_OWNER_MAX];
     snprintf(text, sizeof text,
              "%.40s runs %s, but run \"%.60s\" runs %s; if these are two jobs, give "
              "each an --rdzv-id of its own",
-             m->name.text, owner_text(spec, its), r->id, owner_text(&r->spec, ours));
-    rdzv_say(out, DT_SAY_WARN_TOLD, "%s", text);
+             m->name.text, rdzv_owner(spec, its), r->id, rdzv_owner(&r->spec, ours));
+    rdzv_tell(r, out, DT_EVENT_RUN_MIXED, m->name.text, "%s", text);
     if (!*r->mixed)
         snprintf(r->mixed, sizeof r->mixed, "%s", text);
 }

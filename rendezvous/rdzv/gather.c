@@ -244,7 +244,7 @@ static void note(struct dt_rdzv *r, struct dt_rdzv_actions *out)
                "; run \"%.80s\" waits here too, with the same --nnodes and command: was the same "
                "--rdzv-id given on all nodes?",
                r->twin);
-    rdzv_say(out, DT_SAY_INFO, "%s", text);
+    rdzv_say(out, DT_EVENT_INFO, "%s", text);
     size_t at = rdzv_text(out, text);
     dt_list_each(&r->members.all, n)
     {
@@ -360,8 +360,21 @@ static bool gathered(struct dt_rdzv *r, struct dt_rdzv_actions *out)
     return true;
 }
 
+/* Once for each gathering, and not before those are known who may be back. */
+static void tell_short(struct dt_rdzv *r, struct dt_rdzv_actions *out)
+{
+    size_t left;
+    if (r->gathering.told_short || r->gathering.recovery.until || !dt_rdzv_is_short(r, &left))
+        return;
+    r->gathering.told_short = true;
+    rdzv_tell(r, out, DT_EVENT_BELOW_MIN, NULL,
+              "%zu node%s left, and the job needs %d: no round begins before others come", left,
+              left == 1 ? " is" : "s are", r->spec.min_nodes);
+}
+
 void rdzv_gather(struct dt_rdzv *r, struct dt_rdzv_actions *out)
 {
+    tell_short(r, out);
     if (r->state == DT_RUN_GATHERING && r->members.count > 0 && !gathered(r, out))
         note(r, out);
 }

@@ -12,8 +12,18 @@ void rdzv_actions_clear(struct dt_rdzv_actions *a);
 size_t rdzv_text(struct dt_rdzv_actions *a, const char *text);
 void rdzv_journal(struct dt_rdzv_actions *a);
 void rdzv_journal_node(struct dt_rdzv_actions *a, const char *name);
-void rdzv_say(struct dt_rdzv_actions *a, enum dt_rdzv_level level, const char *fmt, ...)
+/* A line for the log alone. */
+void rdzv_say(struct dt_rdzv_actions *a, enum dt_event_weight weight, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
+/* What happened, for the log and as an event: to NODE (NULL: to none), in the round of R and to no
+ * rank, for the caller to say otherwise. NULL: no memory, and A is bad. */
+struct dt_rdzv_action *rdzv_tell(const struct dt_rdzv *r, struct dt_rdzv_actions *a,
+                                 enum dt_event_kind kind, const char *node, const char *fmt, ...)
+    __attribute__((format(printf, 5, 6)));
+/* The same as an event alone: the line about what follows from it says it in the log. */
+struct dt_rdzv_action *rdzv_tell_silently(const struct dt_rdzv *r, struct dt_rdzv_actions *a,
+                                          enum dt_event_kind kind, const char *node,
+                                          const char *text);
 /* NULL: no memory, and A is bad. */
 struct dt_rdzv_action *rdzv_send(struct dt_rdzv_actions *a, uint64_t to,
                                  enum dt_message_type message, int round, size_t why);
@@ -143,6 +153,10 @@ void rdzv_straggler_forget(struct dt_rdzv *r);
 void rdzv_drain_member(struct dt_rdzv *r, struct dt_rdzv_actions *out, struct dt_member *m);
 
 /* -- agree.c: in what a node differs from the one that came first ----------------------------- */
+
+/* "train.py as ada" */
+#define RDZV_OWNER_MAX 90
+const char *rdzv_owner(const struct dt_run_spec *spec, char out[RDZV_OWNER_MAX]);
 
 /* Whether a node with JOIN may be in the run. False: WHY says why not. */
 bool rdzv_fits(const struct dt_rdzv *r, const struct dt_join *join, char why[DT_WHY_MAX]);

@@ -190,10 +190,12 @@ void rdzv_drain_member(struct dt_rdzv *r, struct dt_rdzv_actions *out, struct dt
     rdzv_is_out(r, m, &why);
     m->parked = false;
     snprintf(text, sizeof text, "%s is drained (%.*s)", m->name.text, DT_WHY_MAX / 2, why);
-    if (r->state == DT_RUN_RUNNING && m->doing == DT_MEMBER_RUNNING)
+    if (r->state == DT_RUN_RUNNING && m->doing == DT_MEMBER_RUNNING) {
+        rdzv_tell_silently(r, out, DT_EVENT_NODE_DRAINED, m->name.text, text);
         rdzv_lose_node(r, out, DT_EVIDENCE_PREEMPTED, true, text);
-    else /* it has no workers, or they are done: the round can do without it */
-        rdzv_say(out, DT_SAY_WARN, "%s", text);
+    } else { /* it has no workers, or they are done: the round can do without it */
+        rdzv_tell(r, out, DT_EVENT_NODE_DRAINED, m->name.text, "%s", text);
+    }
 }
 
 static bool goes_by(const struct dt_member *m, const char *name)
@@ -228,9 +230,9 @@ static void say_held(struct dt_rdzv *r, struct dt_rdzv_actions *out)
         snprintf(who, sizeof who, "the only node%s is silent",
                  voters < ms->connected ? " on another host, without which the job cannot go on,"
                                         : "");
-    rdzv_say(out, DT_SAY_WARN,
-             "%s: that may be our own network, so no node counts as lost for %d s", who,
-             dt_clock_seconds(ms->hold - r->now));
+    rdzv_tell(r, out, DT_EVENT_NODES_SILENT, NULL,
+              "%s: that may be our own network, so no node counts as lost for %d s", who,
+              dt_clock_seconds(ms->hold - r->now));
 }
 
 static void expire(struct dt_rdzv *r, struct dt_rdzv_actions *out)
@@ -291,12 +293,12 @@ static void fall_asleep(struct dt_rdzv *r, struct dt_rdzv_actions *out)
     int next = r->round + (r->state == DT_RUN_RUNNING);
     if (!r->begun || !r->strays || r->state == DT_RUN_CLOSED || !dt_rdzv_is_empty(r))
         return;
+    rdzv_tell(r, out, DT_EVENT_RUN_DESERTED, NULL, "nobody is left");
     rdzv_wipe(r);
     r->round = 0;
     if (r->floor < next)
         r->floor = next;
     rdzv_journal(out);
-    rdzv_say(out, DT_SAY_INFO, "nobody is left");
 }
 
 /* Looks at all that an event may have made due. */
@@ -308,8 +310,9 @@ static void settle(struct dt_rdzv *r, struct dt_rdzv_actions *out)
     rdzv_gather(r, out);
     if (r->state == DT_RUN_RUNNING && dt_budget_tick(&r->budget, &r->spec, r->now)) {
         rdzv_journal(out);
-        rdzv_say(out, DT_SAY_INFO, "ran well for %d s: all %d restarts may be used again",
-                 (int)(r->spec.restart_reset / DT_SECOND), r->spec.max_restarts);
+        rdzv_tell(r, out, DT_EVENT_RESTARTS_RENEWED, NULL,
+                  "ran well for %d s: all %d restarts may be used again",
+                  (int)(r->spec.restart_reset / DT_SECOND), r->spec.max_restarts);
     }
     fall_asleep(r, out);
     rdzv_look_settle(r);
@@ -328,8 +331,9 @@ static void excuse(struct dt_rdzv *r, struct dt_rdzv_actions *out, dt_ms away)
             *waits[i] = dt_clock_after(*waits[i], away);
     if (r->state == DT_RUN_GATHERING)
         r->since = dt_clock_after(r->since, away);
-    rdzv_say(out, DT_SAY_WARN, "nothing was done here for %.1f s: no node's silence counts",
-             (double)away / (double)DT_SECOND);
+    rdzv_tell(r, out, DT_EVENT_SERVER_STALLED, NULL,
+              "nothing was done here for %.1f s: no node's silence counts",
+              (double)away / (double)DT_SECOND);
 }
 
 void dt_rdzv_step(struct dt_rdzv *r, const struct dt_rdzv_event *event, dt_ms now,

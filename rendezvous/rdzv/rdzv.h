@@ -21,6 +21,7 @@
 
 #include "base/buf.h"
 #include "base/clock.h"
+#include "rendezvous/events/event.h"
 #include "rendezvous/hang/judge.h"
 #include "rendezvous/lag/lag.h"
 #include "rendezvous/protocol/messages.h"
@@ -58,24 +59,24 @@ enum dt_rdzv_action_type {
     DT_DO_SEND,    /* MESSAGE to the connection of TO; if there is none, forget it */
     DT_DO_JOURNAL, /* dt_rdzv_save() must be on disk before any SEND behind this one goes out */
     DT_DO_NODE,    /* the same for the record of the node TEXT in the exclude table */
-    DT_DO_SAY,     /* a line for the log */
-};
-enum dt_rdzv_level {
-    DT_SAY_INFO,
-    DT_SAY_WARN,
-    DT_SAY_ERROR,
-    DT_SAY_WARN_TOLD, /* the nodes are told as well, and say it themselves */
-    DT_SAY_ERROR_TOLD,
+    DT_DO_SAY,     /* TEXT is a line for the log alone, of WEIGHT */
+    DT_DO_TELL,    /* TEXT happened: an event, and (unless SILENT) a line for the log */
 };
 
 struct dt_rdzv_action {
     enum dt_rdzv_action_type type;
     uint64_t to;
     enum dt_message_type message;
-    enum dt_rdzv_level level;
-    int round;
-    size_t text; /* SAY, NODE, and WHY of a SEND: dt_rdzv_text() */
+    int round;   /* SEND, TELL */
+    size_t text; /* SAY, TELL, NODE, and WHY of a SEND: dt_rdzv_text() */
     union {
+        enum dt_event_weight weight; /* SAY */
+        struct {
+            enum dt_event_kind kind;
+            size_t node; /* dt_rdzv_text() */
+            int rank;    /* -1: of none */
+            bool silent; /* the log has it in another line of this step */
+        } tell;
         struct dt_world_message world; /* its strings are good until the next step */
         struct dt_beat beat;
         struct {
@@ -130,6 +131,8 @@ struct dt_suspect {
     dt_ms at;      /* when it failed */
     enum dt_retry retry;
     bool early;
+    char node[DT_NODE_NAME_MAX];
+    int rank; /* the first that failed there; -1: unknown */
     char place[DT_PLACE_MAX], signature[DT_NODE_NAME_MAX];
     char cause[DT_WHY_MAX]; /* "node1: rank 3 ran out of GPU memory ..."; "": it does not say */
 };
@@ -171,6 +174,7 @@ struct dt_gathering {
     dt_ms pause_until;       /* no round begins before, as the last ones failed at once */
     dt_ms stop_deadline;     /* workers of the last round are gone by then; 0: all are */
     bool together;           /* they were told to stop together, and all still may */
+    bool told_short;         /* that fewer than MIN nodes are left */
     dt_ms lasted;            /* so long the last round ran ... */
     bool no_step;            /* ... and nobody told a step */
     struct dt_fault fault;

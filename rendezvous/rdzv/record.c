@@ -237,6 +237,7 @@ static void read_fault(struct dt_reader *in, struct dt_fault *f)
     dt_read_text(in, f->node, sizeof f->node);
     dt_read_text(in, f->text, sizeof f->text);
     dt_read_text(in, f->signature, sizeof f->signature);
+    f->suspect.rank = -1; /* what was suspected is not in the record */
 }
 
 /* A record may hold what belongs to another state, and that is not used. */

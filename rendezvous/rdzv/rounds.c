@@ -85,7 +85,10 @@ void rdzv_fence(struct dt_rdzv *r, struct dt_rdzv_actions *out, bool together, c
     note_past(r, why);
     end_round(r, together);
     rdzv_journal(out);
-    rdzv_say(out, DT_SAY_WARN_TOLD, "round %d is over: %s", over, why);
+    struct dt_rdzv_action *ended =
+        rdzv_tell(r, out, DT_EVENT_ROUND_ENDED, NULL, "round %d is over: %s", over, why);
+    if (ended)
+        ended->round = over;
     rdzv_news(r, "%s", why);
     size_t text = rdzv_text(out, why);
     dt_list_each(&r->members.all, n)
@@ -114,15 +117,33 @@ static void stop_alone(struct dt_rdzv *r, struct dt_rdzv_actions *out, const cha
     }
 }
 
+static void say_cause(const struct dt_rdzv *r, struct dt_rdzv_actions *out,
+                      const struct dt_fault *f, int round)
+{
+    const struct dt_suspect *s = &f->suspect;
+    struct dt_rdzv_action *a;
+    if (*s->cause)
+        a = rdzv_tell(r, out, DT_EVENT_WORKER_FAILED, s->node, "root cause of round %d: %s", round,
+                      s->cause);
+    else
+        a = rdzv_tell_silently(r, out, DT_EVENT_WORKER_FAILED, f->node, f->text);
+    if (a) {
+        a->round = round;
+        a->tell.rank = s->rank;
+    }
+}
+
 /* The same sentence on every node: the next world brings it, or the end. */
-static void tell_cause(struct dt_rdzv *r, struct dt_rdzv_actions *out, const struct dt_suspect *s)
+static void tell_cause(struct dt_rdzv *r, struct dt_rdzv_actions *out, const struct dt_fault *f)
 {
     struct dt_past_round *past = dt_history_last(&r->history);
-    if (!past || !*s->cause)
+    if (!past)
+        return;
+    say_cause(r, out, f, past->round);
+    if (!*f->suspect.cause)
         return;
     past->told = true;
-    snprintf(past->cause, sizeof past->cause, "%s", s->cause);
-    rdzv_say(out, DT_SAY_WARN_TOLD, "root cause of round %d: %s", past->round, s->cause);
+    snprintf(past->cause, sizeof past->cause, "%s", f->suspect.cause);
 }
 
 void rdzv_close(struct dt_rdzv *r, struct dt_rdzv_actions *out, enum dt_close_kind kind,
@@ -136,13 +157,14 @@ void rdzv_close(struct dt_rdzv *r, struct dt_rdzv_actions *out, enum dt_close_ki
     if (r->state == DT_RUN_RUNNING)
         note_past(r, closed.why);
     else if (r->gathering.fault.pending)
-        tell_cause(r, out, &r->gathering.fault.suspect);
+        tell_cause(r, out, &r->gathering.fault);
     rdzv_decided(r, "the job ended: %s", dt_close_kind_name(kind));
     rdzv_enter(r, DT_RUN_CLOSED);
     r->closed = closed;
     rdzv_journal(out);
-    rdzv_say(out, kind == DT_CLOSE_SUCCEEDED ? DT_SAY_INFO : DT_SAY_ERROR_TOLD, "closed: %s",
-             r->closed.why);
+    rdzv_tell(r, out,
+              kind == DT_CLOSE_SUCCEEDED ? DT_EVENT_RUN_ENDED_WELL : DT_EVENT_RUN_ENDED_BADLY, NULL,
+              "closed: %s", r->closed.why);
     size_t text = rdzv_text(out, r->closed.why), cause = rdzv_text(out, rdzv_cause(r));
     dt_list_each(&r->members.all, n)
     {
@@ -175,19 +197,19 @@ static void say_outcome(struct dt_rdzv *r, struct dt_rdzv_actions *out, const ch
     case DT_EXCLUDE_BANNED: {
         char how[DT_WHY_MAX];
         dt_exclude_describe(r->exclude, node, r->now, how, sizeof how);
-        rdzv_say(out, DT_SAY_WARN, "%s is kept out %s", node, how);
+        rdzv_tell(r, out, DT_EVENT_NODE_QUARANTINED, node, "%s is kept out %s", node, how);
         rdzv_news(r, "%s is kept out from now on", node);
         break;
     }
     case DT_EXCLUDE_FORGIVEN:
-        rdzv_say(out, DT_SAY_WARN,
-                 "the same failure on three nodes is the program's or the network's: %s is "
-                 "forgiven, as the others are",
-                 node);
+        rdzv_tell(r, out, DT_EVENT_NODE_FORGIVEN, node,
+                  "the same failure on three nodes is the program's or the network's: %s is "
+                  "forgiven, as the others are",
+                  node);
         journal_all_nodes(r, out);
         return;
     case DT_EXCLUDE_NO_MEMORY:
-        rdzv_say(out, DT_SAY_ERROR, "no memory to remember what %s did", node);
+        rdzv_say(out, DT_EVENT_ERROR, "no memory to remember what %s did", node);
         return;
     }
     rdzv_journal_node(out, node);
@@ -225,10 +247,12 @@ void rdzv_leaves(struct dt_rdzv *r, struct dt_rdzv_actions *out, struct dt_membe
     char text[DT_WHY_MAX];
     m->leaving = true;
     snprintf(text, sizeof text, "%s %s", m->name.text, how);
-    if (m->doing == DT_MEMBER_RUNNING)
+    if (m->doing == DT_MEMBER_RUNNING) {
+        rdzv_tell_silently(r, out, DT_EVENT_NODE_LEFT, m->name.text, text);
         rdzv_lose_node(r, out, DT_EVIDENCE_PREEMPTED, true, text);
-    else
-        rdzv_say(out, DT_SAY_INFO, "%s, when its workers are gone", text);
+    } else {
+        rdzv_tell(r, out, DT_EVENT_NODE_LEFT, m->name.text, "%s, when its workers are gone", text);
+    }
 }
 
 static void leave_seat(struct dt_rdzv *r, const struct dt_member *m)
@@ -243,7 +267,9 @@ static void leave_seat(struct dt_rdzv *r, const struct dt_member *m)
 void rdzv_gone(struct dt_rdzv *r, struct dt_rdzv_actions *out, struct dt_member *m,
                enum dt_evidence evidence, const char *how)
 {
-    char text[DT_WHY_MAX], host[DT_NODE_NAME_MAX];
+    char text[DT_WHY_MAX], host[DT_NODE_NAME_MAX], name[DT_NODE_NAME_MAX];
+    enum dt_event_kind kind =
+        evidence == DT_EVIDENCE_PREEMPTED ? DT_EVENT_NODE_LEFT : DT_EVENT_NODE_LOST;
     enum dt_member_doing doing = m->doing;
     bool leaves = m->leaving; /* then it is known why */
     bool marked = !leaves && (evidence == DT_EVIDENCE_HARDWARE ||
@@ -251,6 +277,7 @@ void rdzv_gone(struct dt_rdzv *r, struct dt_rdzv_actions *out, struct dt_member 
     bool seated = m->seat >= 0 && r->had_world && (size_t)m->seat < r->seats_len &&
                   r->seats[m->seat].holder == m->id;
     snprintf(host, sizeof host, "%s", m->said_name);
+    snprintf(name, sizeof name, "%s", m->name.text);
     snprintf(text, sizeof text, "%s %s", m->name.text, how);
     if (seated)
         leave_seat(r, m);
@@ -261,13 +288,17 @@ void rdzv_gone(struct dt_rdzv *r, struct dt_rdzv_actions *out, struct dt_member 
     if (marked)
         note_evidence(r, out, host, evidence, "");
     if (doing == DT_MEMBER_RUNNING && r->state == DT_RUN_RUNNING) {
+        rdzv_tell_silently(r, out, kind, name, text);
         rdzv_lose_node(r, out, evidence, false, text);
         return;
     }
-    rdzv_say(out, DT_SAY_INFO, "%s%s", text,
-             doing == DT_MEMBER_DONE ? ", after it was done"
-             : seated                ? ""
-                                     : ", standing by");
+    const char *more = doing == DT_MEMBER_DONE ? ", after it was done"
+                       : seated                ? ""
+                                               : ", standing by";
+    if (leaves) /* as was told when it said so */
+        rdzv_say(out, DT_EVENT_INFO, "%s%s", text, more);
+    else
+        rdzv_tell(r, out, kind, name, "%s%s", text, more);
     if (seated && r->state == DT_RUN_GATHERING) {
         if (!leaves)
             rdzv_news(r, "%s", text);
@@ -305,7 +336,9 @@ static struct dt_suspect suspect_of(const struct dt_rdzv *r, const struct dt_mem
                            .weak = result->weak,
                            .at = r->now - result->age,
                            .retry = result->retry,
-                           .early = result->early && no_step};
+                           .early = result->early && no_step,
+                           .rank = result->rank};
+    snprintf(s.node, sizeof s.node, "%s", m->name.text);
     snprintf(s.place, sizeof s.place, "%s", result->place ? result->place : "");
     snprintf(s.signature, sizeof s.signature, "%s", result->signature);
     if (result->cause && *result->cause)
@@ -419,8 +452,9 @@ static void pause_for_fault(struct dt_rdzv *r, struct dt_rdzv_actions *out)
     r->gathering.pause_until = r->now + pause;
     rdzv_news(r, "%d rounds in a row failed at once, so this one began %d s later", r->budget.hasty,
               dt_clock_seconds(pause));
-    rdzv_say(out, DT_SAY_INFO, "%d rounds in a row failed at once: the next one waits %d s",
-             r->budget.hasty, dt_clock_seconds(pause));
+    rdzv_tell(r, out, DT_EVENT_ROUND_DELAYED, NULL,
+              "%d rounds in a row failed at once: the next one waits %d s", r->budget.hasty,
+              dt_clock_seconds(pause));
 }
 
 static void charge_fault(struct dt_rdzv *r, struct dt_rdzv_actions *out, const struct dt_fault *f)
@@ -456,7 +490,7 @@ void rdzv_settle_fault(struct dt_rdzv *r, struct dt_rdzv_actions *out)
     r->gathering.fault = (struct dt_fault){0};
     /* Why the round ended is known: a node that says it again is late. */
     r->gathering.recovery = (struct dt_recovery){0};
-    tell_cause(r, out, &fault.suspect);
+    tell_cause(r, out, &fault);
     if (fault.newcomer && !fault.node_lost)
         reject_newcomer(r, out, &fault);
     else

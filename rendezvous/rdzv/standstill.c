@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "rendezvous/hang/doubt.h"
+#include "rendezvous/hang/finding.h"
 
 #include <stdio.h>
 
@@ -88,6 +89,18 @@ static dt_ms for_how_long(const struct dt_rdzv *r, bool *sure)
 
 /* -- why? ------------------------------------------------------------------------------------- */
 
+/* On which RANK runs; NULL: on none that is here. */
+static const char *node_of(const struct dt_rdzv *r, int rank)
+{
+    dt_list_each(&r->members.all, n)
+    {
+        const struct dt_member *m = dt_container_of(n, struct dt_member, in_all);
+        if (runs(m) && rank >= m->first_rank && rank - m->first_rank < m->workers)
+            return m->name.text;
+    }
+    return NULL;
+}
+
 static void tell(struct dt_rdzv *r, struct dt_rdzv_actions *out, struct dt_member *m)
 {
     bool has_part = m->doing == DT_MEMBER_RUNNING || m->doing == DT_MEMBER_DONE;
@@ -106,6 +119,17 @@ static void tell_all(struct dt_rdzv *r, struct dt_rdzv_actions *out)
     dt_list_each(&r->members.all, n) tell(r, out, dt_container_of(n, struct dt_member, in_all));
 }
 
+/* Of the first rank of those for whom the others wait, and its node. */
+static void say_found(const struct dt_rdzv *r, struct dt_rdzv_actions *out)
+{
+    const struct dt_standstill *s = &r->running.standstill;
+    int rank = dt_hang_first_rank(&s->stances, s->finding.culprit);
+    struct dt_rdzv_action *a =
+        rdzv_tell(r, out, DT_EVENT_HANG, node_of(r, rank), "%s", s->finding.sentence);
+    if (a)
+        a->tell.rank = rank;
+}
+
 static void judge(struct dt_rdzv *r, struct dt_rdzv_actions *out)
 {
     struct dt_standstill *s = &r->running.standstill;
@@ -122,7 +146,7 @@ static void judge(struct dt_rdzv *r, struct dt_rdzv_actions *out)
     s->since = r->now - still;
     dt_stances_finish(&s->stances);
     dt_stances_merge(&s->stances, all, NULL); /* no memory: the sentence alone goes out */
-    rdzv_say(out, DT_SAY_WARN_TOLD, "%s", s->finding.sentence);
+    say_found(r, out);
     tell_all(r, out);
 }
 
@@ -140,7 +164,8 @@ static void move_again(struct dt_rdzv *r, struct dt_rdzv_actions *out, const str
     char time[32];
     if (s->state == DT_STANDSTILL_FOUND) {
         dt_str_from_duration(r->now - s->since, time, sizeof time);
-        rdzv_say(out, DT_SAY_INFO, "moves again, as %s says, after %s", m->name.text, time);
+        rdzv_tell(r, out, DT_EVENT_HANG_OVER, m->name.text, "moves again, as %s says, after %s",
+                  m->name.text, time);
         forget_told(r);
     }
     if (s->state != DT_STANDSTILL_NONE)

@@ -61,12 +61,23 @@ static void make_room(struct dt_rdzv *r, struct dt_rdzv_actions *out, struct dt_
                       const struct dt_own_time *t)
 {
     if (!may_help(r, t->rank))
-        rdzv_say(out, DT_SAY_INFO,
+        rdzv_say(out, DT_EVENT_INFO,
                  "%s is not drained: rank %d was slow on another node too, so its program or its "
                  "data is to blame",
                  m->name.text, t->rank);
     else if (has_spare(r, m))
         drain(r, out, m, t);
+}
+
+/* The sentence is about a rank of M. */
+static void tell(const struct dt_rdzv *r, struct dt_rdzv_actions *out, const struct dt_member *m)
+{
+    const struct dt_lag *l = &r->running.lag;
+    enum dt_event_kind kind =
+        l->state == DT_LAG_THERE ? DT_EVENT_STRAGGLER : DT_EVENT_STRAGGLER_OVER;
+    struct dt_rdzv_action *a = rdzv_tell(r, out, kind, m->name.text, "%s", l->sentence);
+    if (a)
+        a->tell.rank = l->rank;
 }
 
 void rdzv_straggler_take(struct dt_rdzv *r, struct dt_rdzv_actions *out, struct dt_member *m,
@@ -81,7 +92,7 @@ void rdzv_straggler_take(struct dt_rdzv *r, struct dt_rdzv_actions *out, struct 
     }
     if (!dt_lag_take(l, &m->lag, m->name.text, t, r->now))
         return;
-    rdzv_say(out, DT_SAY_WARN_TOLD, "%s", l->sentence);
+    tell(r, out, m);
     if (l->state == DT_LAG_THERE && t->may_drain)
         make_room(r, out, m, t);
 }

@@ -16,10 +16,12 @@ void rdzv_pause(struct dt_rdzv *r, struct dt_rdzv_actions *out, const char *why)
     if (!r->begun || r->state == DT_RUN_CLOSED || dt_rdzv_is_paused(r))
         return;
     snprintf(text, sizeof text, "the run is paused (%.300s)", *why ? why : "by hand");
-    if (r->state == DT_RUN_RUNNING)
+    if (r->state == DT_RUN_RUNNING) {
+        rdzv_tell_silently(r, out, DT_EVENT_PAUSED, NULL, text);
         rdzv_fence(r, out, true, text);
-    else
-        rdzv_say(out, DT_SAY_WARN, "%s", text);
+    } else {
+        rdzv_tell(r, out, DT_EVENT_PAUSED, NULL, "%s", text);
+    }
     snprintf(r->gathering.paused, sizeof r->gathering.paused, "%s", *why ? why : "by hand");
     rdzv_journal(out);
 }
@@ -31,7 +33,7 @@ void rdzv_resume(struct dt_rdzv *r, struct dt_rdzv_actions *out)
     *r->gathering.paused = '\0';
     r->gathering.resumed = r->now;
     rdzv_journal(out);
-    rdzv_say(out, DT_SAY_INFO, "the run is no longer paused");
+    rdzv_tell(r, out, DT_EVENT_RESUMED, NULL, "the run is no longer paused");
 }
 
 static bool is_saver(const struct dt_member *m)
@@ -55,6 +57,10 @@ size_t dt_rdzv_count_savers(const struct dt_rdzv *r, size_t *running)
 /* All are asked, though workers agree on one wish: whose wish counts is theirs to decide. */
 void rdzv_save_now(struct dt_rdzv *r, struct dt_rdzv_actions *out)
 {
+    size_t running, savers = dt_rdzv_count_savers(r, &running);
+    rdzv_tell(r, out, DT_EVENT_SAVE_ASKED, NULL,
+              "a checkpoint is asked for: %zu of %zu nodes ask their workers to save", savers,
+              running);
     dt_list_each(&r->members.all, n)
     {
         const struct dt_member *m = dt_container_of(n, struct dt_member, in_all);

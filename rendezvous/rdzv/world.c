@@ -115,8 +115,8 @@ static void stand_down(struct dt_rdzv *r, struct dt_rdzv_actions *out, struct dt
     if (*fit == before)
         return;
     make_room(r, c, count, false, fit);
-    rdzv_say(out, DT_SAY_WARN, "%s failed %d times in a row: a spare takes its place", b->node,
-             b->times);
+    rdzv_tell(r, out, DT_EVENT_NODE_REPLACED, b->node,
+              "%s failed %d times in a row: a spare takes its place", b->node, b->times);
     rdzv_news(r, "%s failed %d times in a row, so a spare takes its place", b->node, b->times);
 }
 
@@ -230,7 +230,7 @@ static void warn_of_equal_wishes(struct dt_rdzv *r, struct dt_rdzv_actions *out)
         if (m->order < 0 || (size_t)m->order >= most)
             continue;
         if (by[m->order]) {
-            rdzv_say(out, DT_SAY_WARN,
+            rdzv_say(out, DT_EVENT_WARNING,
                      "%s and %s both ask for --node-rank %d; they are put in order by name",
                      by[m->order], m->name.text, m->order);
             rdzv_news(r, "%s and %s both ask for --node-rank %d", by[m->order], m->name.text,
@@ -249,17 +249,18 @@ static void warn_of_last_resorts(struct dt_rdzv *r, struct dt_rdzv_actions *out,
     for (size_t i = 0; i < count; i++)
         if (c[i].last_resort && c[i].seat >= 0 &&
             rdzv_is_out(r, dt_members_find(&r->members, c[i].id), &why))
-            rdzv_say(out, DT_SAY_WARN,
-                     "%s is taken although it should be kept out (%s): without it there are fewer "
-                     "than %d nodes",
-                     c[i].name, why, r->spec.min_nodes);
+            rdzv_tell(r, out, DT_EVENT_NODE_TAKEN_ANYWAY, c[i].name,
+                      "%s is taken although it should be kept out (%s): without it there are fewer "
+                      "than %d nodes",
+                      c[i].name, why, r->spec.min_nodes);
 }
 
 static void warn_of_few_spares(struct dt_rdzv *r, struct dt_rdzv_actions *out)
 {
     size_t spares = r->members.counts[DT_MEMBER_WAITING][DT_LINK_ONLINE];
     if (spares < (size_t)r->spec.spares)
-        rdzv_say(out, DT_SAY_WARN, "%zu of %d spares stand by", spares, r->spec.spares);
+        rdzv_tell(r, out, spares > 0 ? DT_EVENT_SPARES_SHORT : DT_EVENT_SPARES_EXHAUSTED, NULL,
+                  "%zu of %d spares stand by", spares, r->spec.spares);
 }
 
 static void announce(struct dt_rdzv *r, struct dt_rdzv_actions *out)
@@ -267,8 +268,9 @@ static void announce(struct dt_rdzv *r, struct dt_rdzv_actions *out)
     memcpy(r->told, r->news, sizeof r->told);
     r->news[0] = '\0';
     rdzv_journal(out);
-    rdzv_say(out, DT_SAY_INFO, "round %d: %zu nodes, %d ranks, workers meet at %s:%d%s%s", r->round,
-             r->seats_len, r->size, r->master_addr, r->master_port, *r->told ? "; " : "", r->told);
+    rdzv_tell(r, out, DT_EVENT_ROUND_BEGAN, NULL,
+              "round %d: %zu nodes, %d ranks, workers meet at %s:%d%s%s", r->round, r->seats_len,
+              r->size, r->master_addr, r->master_port, *r->told ? "; " : "", r->told);
     dt_list_each(&r->members.all, n)
     {
         struct dt_member *m = dt_container_of(n, struct dt_member, in_all);
@@ -312,7 +314,7 @@ void rdzv_make_world(struct dt_rdzv *r, struct dt_rdzv_actions *out)
     if (n > 0)
         seats = fill_seats(r, c, count, (size_t)n);
     if (!seats) {
-        rdzv_say(out, DT_SAY_ERROR, "no memory for a world of %zu nodes; trying again", count);
+        rdzv_say(out, DT_EVENT_ERROR, "no memory for a world of %zu nodes; trying again", count);
         free(c);
         return;
     }

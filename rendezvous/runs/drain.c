@@ -2,6 +2,7 @@
 #include "rendezvous/runs/drain.h"
 
 #include "rendezvous/runs/records.h"
+#include "rendezvous/runs/tell.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -48,6 +49,16 @@ static void warn_of_disk(bool recorded, char *text, size_t size)
                  "see its log");
 }
 
+/* What no run tells. */
+static void tell(struct dt_rdzv_runs *runs, enum dt_event_kind kind, const char *node,
+                 const char *what, const char *why)
+{
+    char words[DT_WHY_MAX];
+    snprintf(words, sizeof words, "%s %s%s%.200s%s", node, what, *why ? " (" : "", why,
+             *why ? ")" : "");
+    dt_rdzv_tell_of_server(runs, kind, node, words);
+}
+
 static bool drain(struct dt_rdzv_runs *runs, const char *node, const char *why, char *text,
                   size_t size)
 {
@@ -66,6 +77,8 @@ static bool drain(struct dt_rdzv_runs *runs, const char *node, const char *why, 
     }
     bool recorded = dt_rdzv_records_node(runs, node);
     dt_rdzv_runs_tell_of_node(runs, node);
+    if (!here)
+        tell(runs, DT_EVENT_NODE_DRAINED, node, "is drained", why);
     snprintf(text, size, "%s is drained%s; undo it with: dtrun-ctl node undrain %s", node,
              here ? ""
                   : ", though no node of that name is here now", /* perhaps a slip of the pen */
@@ -81,6 +94,8 @@ static void undrain(struct dt_rdzv_runs *runs, const char *node, char *text, siz
     dt_exclude_drain(&runs->exclude, node, true, NULL, now_of(runs));
     bool recorded = dt_rdzv_records_node(runs, node);
     dt_rdzv_runs_tell_of_node(runs, node);
+    if (was_out)
+        tell(runs, DT_EVENT_NODE_UNDRAINED, node, "may be given a seat again", "");
     snprintf(text, size, was_out ? "%s may be given a seat again" : "%s was not kept out", node);
     warn_of_disk(recorded, text, size);
 }
@@ -93,7 +108,10 @@ static void undrain_all(struct dt_rdzv_runs *runs, char *text, size_t size)
     while ((out = dt_exclude_any_out(&runs->exclude))) {
         char node[DT_NODE_NAME_MAX];
         snprintf(node, sizeof node, "%s", out);
-        count += dt_exclude_is_out(&runs->exclude, node, now_of(runs), NULL);
+        bool was_out = dt_exclude_is_out(&runs->exclude, node, now_of(runs), NULL);
+        count += was_out;
+        if (was_out)
+            tell(runs, DT_EVENT_NODE_UNDRAINED, node, "may be given a seat again", "");
         dt_exclude_drain(&runs->exclude, node, true, NULL, now_of(runs));
         recorded &= dt_rdzv_records_node(runs, node);
     }

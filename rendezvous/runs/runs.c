@@ -4,9 +4,9 @@
 #include "rendezvous/runs/drain.h"
 #include "rendezvous/runs/looks.h"
 #include "rendezvous/runs/records.h"
+#include "rendezvous/runs/tell.h"
 #include "rendezvous/runs/twins.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -107,41 +107,17 @@ static bool make_room(struct dt_rdzv_runs *runs)
 
 /* -- what a step asks for --------------------------------------------------------------------- */
 
-/* Where an agent of the run hosts it, one console shows both. */
-static enum dt_rdzv_level level_here(const struct dt_rdzv_runs *runs, enum dt_rdzv_level level)
+static void tell(struct dt_rdzv_runs *runs, const struct dt_rdzv_run *run,
+                 const struct dt_rdzv_action *a)
 {
-    if (level == DT_SAY_WARN_TOLD)
-        return runs->hosted ? DT_SAY_INFO : DT_SAY_WARN;
-    if (level == DT_SAY_ERROR_TOLD)
-        return runs->hosted ? DT_SAY_INFO : DT_SAY_ERROR;
-    return level;
-}
-
-/* Of ten thousand nodes that are lost at once, or one that comes and goes without end, not each is
- * worth a line: a stranger could fill the disk with them. */
-static void say(struct dt_rdzv_runs *runs, const char *run, enum dt_rdzv_level level,
-                const char *text)
-{
-    uint64_t held_back;
-    char more[80] = "";
-    if (!dt_log_limit_pass(&runs->lines, now_of(runs), &held_back))
-        return;
-    if (held_back)
-        snprintf(more, sizeof more, " (and %" PRIu64 " lines about runs that were left out)",
-                 held_back);
-    switch (level_here(runs, level)) {
-    case DT_SAY_INFO:
-        dt_info("run %s: %s%s", run, text, more);
-        break;
-    case DT_SAY_WARN:
-    case DT_SAY_WARN_TOLD:
-        dt_warn("run %s: %s%s", run, text, more);
-        break;
-    case DT_SAY_ERROR:
-    case DT_SAY_ERROR_TOLD:
-        dt_error("run %s: %s%s", run, text, more);
-        break;
-    }
+    dt_rdzv_tell(runs,
+                 &(struct dt_event){.kind = a->tell.kind,
+                                    .run = run->id,
+                                    .round = a->round,
+                                    .node = dt_rdzv_text(&runs->actions, a->tell.node),
+                                    .rank = a->tell.rank,
+                                    .words = dt_rdzv_text(&runs->actions, a->text)},
+                 a->tell.silent);
 }
 
 static void carry_out(struct dt_rdzv_runs *runs, struct dt_rdzv_run *run,
@@ -165,7 +141,10 @@ static void carry_out(struct dt_rdzv_runs *runs, struct dt_rdzv_run *run,
         run->after = runs->marked;
         break;
     case DT_DO_SAY:
-        say(runs, run->id, a->level, dt_rdzv_text(&runs->actions, a->text));
+        dt_rdzv_say(runs, run->id, a->weight, dt_rdzv_text(&runs->actions, a->text));
+        break;
+    case DT_DO_TELL:
+        tell(runs, run, a);
         break;
     }
 }
@@ -223,7 +202,14 @@ static void refuse_node(struct dt_rdzv_runs *runs, struct dt_rdzv_conn *c,
                            .close = {.kind = DT_CLOSE_REFUSED},
                            .why = why};
     snprintf(text, sizeof text, "%s is refused: %s", join->join.node.name, why);
-    say(runs, join->run, DT_SAY_WARN, text);
+    dt_rdzv_tell(runs,
+                 &(struct dt_event){.kind = DT_EVENT_NODE_REFUSED,
+                                    .run = join->run,
+                                    .round = -1,
+                                    .node = join->join.node.name,
+                                    .rank = -1,
+                                    .words = text},
+                 false);
     dt_rdzv_records_send(runs, c, &m, 0);
 }
 
@@ -498,6 +484,7 @@ static void finish(struct dt_rdzv_runs *runs)
     dt_list_each(&runs->all, n) run_destroy(runs, dt_container_of(n, struct dt_rdzv_run, in_all));
     dt_map_finish(&runs->by_id, NULL);
     dt_exclude_finish(&runs->exclude);
+    dt_chronicle_finish(&runs->chronicle);
     dt_rdzv_actions_finish(&runs->actions);
     dt_buf_finish(&runs->record);
 }
@@ -512,13 +499,17 @@ int dt_rdzv_runs_open(struct dt_rdzv_runs *runs, const char *state_dir, struct d
     runs->complaints = (struct dt_log_limit){.burst = 3, .every = 60 * DT_SECOND};
     runs->lines = (struct dt_log_limit){.burst = 500, .every = DT_SECOND / 5};
     runs->next = DT_FOREVER;
-    if (!state_dir)
-        return 0;
-    runs->journal = dt_journal_open(runs->loop, state_dir, on_replay, runs, err);
-    if (!runs->journal) {
+    if (dt_chronicle_init(&runs->chronicle) < 0)
+        dt_err_set(err, DT_E_MEMORY, "no memory to keep events");
+    else if (state_dir)
+        runs->journal = dt_journal_open(runs->loop, state_dir, on_replay, runs, err);
+    if (!runs->chronicle.ring || (state_dir && !runs->journal)) {
         finish(runs);
         return -1;
     }
+    dt_rdzv_tell_of_server(runs, DT_EVENT_SERVER_STARTED, NULL,
+                           runs->hosted ? "an agent began to serve the rendezvous"
+                                        : "the rendezvous started");
     dt_rdzv_runs_tick(runs);
     if (runs->counters->runs)
         dt_info("runs of the journal that wait for their agents: %zu", runs->counters->runs);

@@ -7,6 +7,7 @@
 #include "base/list.h"
 #include "base/log.h"
 #include "base/map.h"
+#include "rendezvous/events/chronicle.h"
 #include "rendezvous/journal/journal.h"
 #include "rendezvous/rdzv/rdzv.h"
 #include "rendezvous/runs/conn.h"
@@ -35,6 +36,7 @@ struct dt_rdzv_runs {
     struct dt_map by_id;
     struct dt_list all;
     struct dt_exclude exclude;
+    struct dt_chronicle chronicle;
     struct dt_rdzv_actions actions;
     dt_ms next;  /* when a tick is wanted; may be too early, never too late */
     bool frozen; /* we are leaving: that connections end means nothing any more */
@@ -47,7 +49,7 @@ struct dt_rdzv_runs {
     dt_ms asked_at; /* when the disk was asked for the last time */
     bool syncing;
     struct dt_log_limit complaints; /* about the journal */
-    struct dt_log_limit lines;      /* about runs */
+    struct dt_log_limit lines;      /* about runs: see tell.h */
 };
 
 /* STATE_DIR may be NULL. What its journal holds is there again. */

@@ -4,6 +4,7 @@
 #include "rendezvous/runs/conn.h"
 #include "rendezvous/runs/runs.h"
 #include "rendezvous/runs/status.h"
+#include "rendezvous/runs/tell.h"
 #include "rendezvous/store/control.h"
 
 #include <stdlib.h>
@@ -291,6 +292,7 @@ void dt_rdzv_server_close(struct dt_rdzv_server *s, const char *why, void (*on_c
     }
     if (why)
         dt_rdzv_runs_end(&s->runs, why);
+    dt_rdzv_tell_of_server(&s->runs, DT_EVENT_SERVER_STOPPED, NULL, "the rendezvous stops");
     s->on_closed = on_closed;
     s->closed_arg = arg;
     s->runs.frozen = true;
@@ -353,6 +355,11 @@ struct dt_rdzv_server *dt_rdzv_server_open(uv_loop_t *loop, struct dt_store_serv
     arm(s);
     dt_store_server_control(store, &control, s);
     return s;
+}
+
+struct dt_chronicle *dt_rdzv_server_chronicle(struct dt_rdzv_server *s)
+{
+    return &s->runs.chronicle;
 }
 
 /* -- looks ------------------------------------------------------------------------------------ */

@@ -13,6 +13,7 @@
 #include "rendezvous/store/server.h"
 
 struct dt_rdzv_server;
+struct dt_chronicle;
 
 struct dt_rdzv_server_config {
     const char *host;  /* "daemon" or "agent": what our hello says */
@@ -38,6 +39,9 @@ struct dt_rdzv_server_counters {
     uint64_t refused; /* wrong token, wrong version, not a frame */
     size_t runs, nodes;
 };
+/* What happened here; good until dt_rdzv_server_close() calls back. */
+struct dt_chronicle *dt_rdzv_server_chronicle(struct dt_rdzv_server *s);
+
 const struct dt_rdzv_server_counters *dt_rdzv_server_counters(const struct dt_rdzv_server *s);
 
 /* Whether any run goes on, or has members that are not told yet how it ended. */

@@ -19,7 +19,9 @@ static struct dt_world_message world[NODES];
 static int last_round[NODES];
 static char why[NODES][DT_WHY_MAX], news[NODES][DT_WHY_MAX];
 static char cause_told[NODES][DT_WHY_MAX]; /* by the last world, or the end */
-static bool journalled_first;              /* no send went before a journal in the step */
+static char
+    happened[8192]; /* kinds of events: "run_began node_joined/node0 ", with node and rank */
+static bool journalled_first; /* no send went before a journal in the step */
 
 static inline int node_of(uint64_t id)
 {
@@ -53,6 +55,17 @@ static inline void note_send(const struct dt_rdzv_action *a)
         strcat(told[i], text);
 }
 
+static inline void note_tell(const struct dt_rdzv_action *a)
+{
+    const char *node = dt_rdzv_text(&done, a->tell.node);
+    size_t used = strlen(happened);
+    char rank[16] = "";
+    if (a->tell.rank >= 0)
+        snprintf(rank, sizeof rank, ":%d", a->tell.rank);
+    snprintf(happened + used, sizeof happened - used, "%s%s%s%s ", dt_event_kind_name(a->tell.kind),
+             *node ? "/" : "", node, rank);
+}
+
 static inline void step(const struct dt_rdzv_event *ev)
 {
     bool sent = false;
@@ -63,6 +76,8 @@ static inline void step(const struct dt_rdzv_event *ev)
         if (done.at[i].type == DT_DO_SEND) {
             sent = sent || done.at[i].message != DT_MSG_BEAT;
             note_send(&done.at[i]);
+        } else if (done.at[i].type == DT_DO_TELL) {
+            note_tell(&done.at[i]);
         }
     }
 }
@@ -91,6 +106,7 @@ static inline void begin(int min, int max)
     run = dt_rdzv_create("run", &exclude, 1);
     CHECK(run != NULL);
     memset(told, 0, sizeof told);
+    *happened = '\0';
     for (int i = 0; i < NODES; i++)
         last_round[i] = -1;
     journalled_first = true;
@@ -200,6 +216,7 @@ static inline void pass(dt_ms time, unsigned alive, uint64_t generation)
 static inline void forget_told(void)
 {
     memset(told, 0, sizeof told);
+    *happened = '\0';
 }
 
 /* Nodes 0 and 2 come again if they were told to stop. */

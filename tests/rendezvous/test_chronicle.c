@@ -4,7 +4,9 @@
 
 static void add(struct dt_chronicle *c, int round, const char *words)
 {
-    dt_chronicle_add(c, &(struct dt_event){.round = round, .rank = -1, .run = "a", .words = words});
+    struct dt_event e = {.round = round, .rank = -1, .run = "a", .words = words};
+    dt_chronicle_add(c, &e);
+    CHECK_EQ(e.number, c->last);
 }
 
 TEST(events_are_numbered_and_found_again)
@@ -99,6 +101,8 @@ TEST(who_follows_hears_of_all_that_is_new)
     dt_chronicle_unfollow(&never.follower);
     add(&c, 4, "none");
     CHECK_EQ(second.heard, 2);
+    dt_chronicle_follow(&c, &second.follower);
     dt_chronicle_finish(&c);
+    dt_chronicle_unfollow(&second.follower); /* who leaves late does no harm */
     dt_chronicle_finish(&c);
 }

@@ -17,7 +17,6 @@ TEST(an_event_is_one_object)
     const struct dt_event e = {.number = 7,
                                .at_us = AT_US,
                                .kind = DT_EVENT_NODE_LOST,
-                               .weight = DT_EVENT_WARNING,
                                .run = "llama",
                                .round = 3,
                                .node = "node7",
@@ -36,7 +35,7 @@ TEST(what_an_event_is_not_of_is_left_out)
                    "\"kind\":\"server_started\",\"weight\":\"info\",\"words\":\"a \\\"b\\\"\\n\"}");
 }
 
-TEST(each_kind_and_weight_has_a_name_of_its_own)
+TEST(each_kind_has_a_name_of_its_own)
 {
     for (int k = 0; k < DT_EVENT_KINDS; k++) {
         CHECK_ROW("kind %d", k);
@@ -45,6 +44,4 @@ TEST(each_kind_and_weight_has_a_name_of_its_own)
             CHECK(strcmp(dt_event_kind_name((enum dt_event_kind)i),
                          dt_event_kind_name((enum dt_event_kind)k)) != 0);
     }
-    for (int w = 0; w < DT_EVENT_WEIGHTS; w++)
-        CHECK(dt_event_weight_name((enum dt_event_weight)w) != NULL);
 }

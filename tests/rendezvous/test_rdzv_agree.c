@@ -65,8 +65,8 @@ static bool warned(const char *end_of_line)
     for (size_t i = 0; i < done.len; i++) {
         const char *text = dt_rdzv_text(&done, done.at[i].text);
         size_t len = strlen(text), wanted = strlen(end_of_line);
-        if (done.at[i].type == DT_DO_SAY && done.at[i].level == DT_SAY_WARN && len >= wanted &&
-            strcmp(text + len - wanted, end_of_line) == 0)
+        if (done.at[i].type == DT_DO_SAY && done.at[i].weight == DT_EVENT_WARNING &&
+            len >= wanted && strcmp(text + len - wanted, end_of_line) == 0)
             return true;
     }
     return false;

@@ -44,7 +44,7 @@ static void answer_all(int n, int64_t id)
 static const char *said(void)
 {
     for (size_t i = done.len; i-- > 0;)
-        if (done.at[i].type == DT_DO_SAY)
+        if (done.at[i].type == DT_DO_TELL)
             return dt_rdzv_text(&done, done.at[i].text);
     return "";
 }

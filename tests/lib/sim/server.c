@@ -146,6 +146,11 @@ static void carry_out(struct sim *s)
         case DT_DO_NODE:
             sim_journal_note(s, dt_rdzv_text(&v->actions, a->text));
             break;
+        case DT_DO_TELL:
+            if (a->tell.silent)
+                break;
+            sim_say(s, "server", "%s", dt_rdzv_text(&v->actions, a->text));
+            break;
         case DT_DO_SAY:
             sim_say(s, "server", "%s", dt_rdzv_text(&v->actions, a->text));
             break;

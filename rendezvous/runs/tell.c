@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "rendezvous/runs/tell.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+/* What all nodes are told as well, or can do without: where an agent of the run hosts it, one
+ * console would show both. */
+static bool is_told(enum dt_event_kind kind)
+{
+    switch (kind) {
+    case DT_EVENT_RUN_MIXED:
+    case DT_EVENT_RUN_ENDED_BADLY:
+    case DT_EVENT_ROUND_ENDED:
+    case DT_EVENT_WORKER_FAILED:
+    case DT_EVENT_BELOW_MIN:
+    case DT_EVENT_HANG:
+    case DT_EVENT_STRAGGLER:
+    case DT_EVENT_NODE_LOST:
+        return true;
+    default:
+        return false;
+    }
+}
+
+static void write_line(const struct dt_log_about *about, enum dt_event_weight weight,
+                       const char *words, uint64_t held_back)
+{
+    static const enum dt_log_level levels[] = {[DT_EVENT_INFO] = DT_LOG_INFO,
+                                               [DT_EVENT_WARNING] = DT_LOG_WARN,
+                                               [DT_EVENT_ERROR] = DT_LOG_ERROR};
+    bool of_run = about->run && *about->run;
+    char more[80] = "";
+    if (held_back)
+        snprintf(more, sizeof more, " (and %" PRIu64 " lines about runs that were left out)",
+                 held_back);
+    dt_log_about(levels[weight], about, "%s%s%s%s%s", of_run ? "run " : "",
+                 of_run ? about->run : "", of_run ? ": " : "", words, more);
+}
+
+static bool may_pass(struct dt_rdzv_runs *runs, uint64_t *held_back)
+{
+    return dt_log_limit_pass(&runs->lines, (dt_ms)uv_now(runs->loop), held_back);
+}
+
+void dt_rdzv_tell(struct dt_rdzv_runs *runs, const struct dt_event *e, bool silent)
+{
+    struct dt_event now = *e;
+    uint64_t held_back;
+    if (!may_pass(runs, &held_back))
+        return;
+    bool quiet = runs->hosted && is_told(e->kind);
+    if (!silent)
+        write_line(&(struct dt_log_about){.kind = dt_event_kind_name(e->kind),
+                                          .run = e->run,
+                                          .round = e->round,
+                                          .node = e->node,
+                                          .rank = e->rank},
+                   quiet ? DT_EVENT_INFO : dt_event_weight(e->kind), e->words, held_back);
+    now.at_us = dt_clock_wall_us();
+    dt_chronicle_add(&runs->chronicle, &now);
+}
+
+void dt_rdzv_tell_of_server(struct dt_rdzv_runs *runs, enum dt_event_kind kind, const char *node,
+                            const char *words)
+{
+    dt_rdzv_tell(
+        runs,
+        &(struct dt_event){.kind = kind, .round = -1, .rank = -1, .node = node, .words = words},
+        false);
+}
+
+void dt_rdzv_say(struct dt_rdzv_runs *runs, const char *run, enum dt_event_weight weight,
+                 const char *words)
+{
+    uint64_t held_back;
+    struct dt_log_about about = {.run = run, .round = -1, .rank = -1};
+    if (may_pass(runs, &held_back))
+        write_line(&about, weight, words, held_back);
+}
