@@ -172,9 +172,9 @@ static const struct dt_opt rendezvous_opts[] = {
              "finds nothing. 0 never polls"},
     {.name = "state-dir", .arg = "DIR", .completes = DT_OPT_DIRECTORY,
      AT(state_dir), .group = "Running",
-     .help = "folder for what must survive a restart: elastic jobs, and which nodes are kept out. The daemon creates "
+     .help = "folder for what must survive a restart: elastic jobs, which nodes are kept out, and events. The daemon creates "
              "it if needed. Without this option a restarted daemon learns of running jobs from their agents, and the "
-             "rest is lost"},
+             "rest is lost, the events among it"},
     {.name = "drain-timeout", .arg = "TIME", .parse = dt_opt_duration,
      AT(drain_timeout), .fallback = "5s", .group = "Running",
      .help = "how long clients may take after SIGTERM to read the answers that are still due"},

@@ -94,6 +94,14 @@ static bool keep_copy(struct dt_chronicle *c, const struct dt_event *e)
     return entry != NULL;
 }
 
+bool dt_chronicle_restore(struct dt_chronicle *c, const struct dt_event *e)
+{
+    if (e->number <= c->last)
+        return false;
+    c->last = e->number;
+    return keep_copy(c, e);
+}
+
 void dt_chronicle_add(struct dt_chronicle *c, struct dt_event *e)
 {
     e->number = ++c->last;

@@ -33,6 +33,9 @@ void dt_chronicle_finish(struct dt_chronicle *c); /* who followed does so no mor
 /* Gives E, whose time is the caller's, the next number, keeps a copy of it and of its strings, and
  * hands it to all who follow. Where memory is out they get it all the same, and it is not kept. */
 void dt_chronicle_add(struct dt_chronicle *c, struct dt_event *e);
+/* E as it was added before a restart: keeps a copy, and later numbers go on behind its own. Nobody
+ * follows yet. False: a number that is not above all others, or no memory. */
+bool dt_chronicle_restore(struct dt_chronicle *c, const struct dt_event *e);
 
 /* The oldest event that is kept and newer than NUMBER; NULL: there is none. It is good until the
  * next one is added. One whose number is not NUMBER + 1 says that those between are gone. */

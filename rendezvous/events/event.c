@@ -4,6 +4,8 @@
 #include "base/clock.h"
 #include "base/json_write.h"
 
+#include <limits.h>
+
 /* clang-format off */
 static const struct {
     const char *name;
@@ -95,4 +97,62 @@ void dt_event_put_json(struct dt_buf *out, const struct dt_event *e)
     put_number(&w, "rank", e->rank);
     dt_json_put_text(&w, "words", e->words);
     dt_json_put_end(&w);
+}
+
+/* -- in a journal ----------------------------------------------------------------------------- */
+
+static void save_text(struct dt_buf *out, const char *text)
+{
+    dt_buf_put(out, text ? text : "", text ? strlen(text) + 1 : 1);
+}
+
+/* The kind goes by its name, as its number is another in the next version. */
+void dt_event_save(const struct dt_event *e, struct dt_buf *out)
+{
+    dt_buf_put_u64(out, e->number);
+    dt_buf_put_i64(out, e->at_us);
+    dt_buf_put_i64(out, e->round);
+    dt_buf_put_i64(out, e->rank);
+    save_text(out, dt_event_kind_name(e->kind));
+    save_text(out, e->run);
+    save_text(out, e->node);
+    save_text(out, e->words);
+}
+
+static const char *restore_text(struct dt_reader *in)
+{
+    const uint8_t *end = in->bad ? NULL : memchr(in->at, '\0', dt_reader_left(in));
+    const uint8_t *text = dt_read_bytes(in, end ? (uint64_t)(end - in->at) + 1 : UINT64_MAX);
+    return text ? (const char *)text : "";
+}
+
+static int restore_number(struct dt_reader *in)
+{
+    int64_t number = dt_read_i64(in);
+    in->bad = in->bad || number < -1 || number > INT_MAX;
+    return (int)number;
+}
+
+static bool restore_kind(struct dt_reader *in, enum dt_event_kind *out)
+{
+    const char *name = restore_text(in);
+    for (int k = 0; k < DT_EVENT_KINDS; k++) {
+        *out = (enum dt_event_kind)k;
+        if (strcmp(name, dt_event_kind_name(*out)) == 0)
+            return true;
+    }
+    return false;
+}
+
+bool dt_event_restore(struct dt_event *e, struct dt_bytes in)
+{
+    struct dt_reader r = dt_reader_over(in.at, in.len);
+    *e = (struct dt_event){.number = dt_read_u64(&r), .at_us = dt_read_i64(&r)};
+    e->round = restore_number(&r);
+    e->rank = restore_number(&r);
+    bool known = restore_kind(&r, &e->kind);
+    e->run = restore_text(&r);
+    e->node = restore_text(&r);
+    e->words = restore_text(&r);
+    return known && !r.bad && dt_reader_left(&r) == 0;
 }

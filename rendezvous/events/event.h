@@ -68,6 +68,11 @@ const char *dt_event_kind_name(enum dt_event_kind k); /* "node_lost" */
 enum dt_event_weight dt_event_weight(enum dt_event_kind k);
 const char *dt_event_weight_name(enum dt_event_weight w); /* "info", "warning", "error" */
 
+/* For a journal; OUT is sticky. */
+void dt_event_save(const struct dt_event *e, struct dt_buf *out);
+/* False: IN holds no event, or one of a kind that this version does not know. Strings stay IN's. */
+bool dt_event_restore(struct dt_event *e, struct dt_bytes in);
+
 /* Appends one object without white space or the end of a line. What the event is not of is left
  * out:
  * {"number":7,"time":"2026-11-23T07:00:00.123456Z","kind":"node_lost","weight":"warning",

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "rendezvous/runs/records.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 
 #define DISK_PATIENCE (2 * DT_SECOND) /* less than a beat: nodes would take us for silent */
@@ -127,6 +128,28 @@ void dt_rdzv_records_forget(struct dt_rdzv_runs *runs, struct dt_rdzv_run *run)
         return;
     put(runs, DT_RECORD_OF_RUN, run->id, (struct dt_bytes){0});
     runs->marked++;
+}
+
+static void put_event(struct dt_rdzv_runs *runs, uint64_t number, struct dt_bytes value)
+{
+    char name[24];
+    snprintf(name, sizeof name, "%" PRIu64, number);
+    put(runs, DT_RECORD_OF_EVENT, name, value);
+}
+
+void dt_rdzv_records_event(struct dt_rdzv_runs *runs, const struct dt_event *e)
+{
+    const struct dt_event *oldest = dt_chronicle_after(&runs->chronicle, 0);
+    if (!runs->journal)
+        return;
+    dt_buf_clear(&runs->record);
+    dt_event_save(e, &runs->record);
+    if (!runs->record.bad)
+        put_event(runs, e->number, (struct dt_bytes){runs->record.at, runs->record.len});
+    if (runs->oldest_event == 0)
+        runs->oldest_event = e->number;
+    for (; oldest && runs->oldest_event < oldest->number; runs->oldest_event++)
+        put_event(runs, runs->oldest_event, (struct dt_bytes){0});
 }
 
 void dt_rdzv_records_send(struct dt_rdzv_runs *runs, struct dt_rdzv_conn *c,

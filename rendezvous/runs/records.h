@@ -16,6 +16,7 @@
 /* Their keys in the journal, in front of an id or a name. */
 #define DT_RECORD_OF_RUN "run/"
 #define DT_RECORD_OF_NODE "node/"
+#define DT_RECORD_OF_EVENT "event/" /* and its number */
 
 /* RUN is to be recorded: what it says from here on waits for that. */
 void dt_rdzv_records_mark(struct dt_rdzv_runs *runs, struct dt_rdzv_run *run);
@@ -24,6 +25,10 @@ void dt_rdzv_records_mark(struct dt_rdzv_runs *runs, struct dt_rdzv_run *run);
 bool dt_rdzv_records_node(struct dt_rdzv_runs *runs, const char *name);
 /* RUN is to have no record any more. */
 void dt_rdzv_records_forget(struct dt_rdzv_runs *runs, struct dt_rdzv_run *run);
+
+/* E was added to the chronicle. Nothing waits for it: it survives a kill of this server, and a loss
+ * of power once the disk is asked for something else. What the chronicle keeps no more goes. */
+void dt_rdzv_records_event(struct dt_rdzv_runs *runs, const struct dt_event *e);
 
 /* Hands what is marked to the disk, unless that is busy: then it is done when it no longer is. */
 void dt_rdzv_records_sync(struct dt_rdzv_runs *runs);

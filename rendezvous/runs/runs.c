@@ -465,6 +465,16 @@ static bool restore_node(struct dt_rdzv_runs *runs, struct dt_bytes value)
                                         now_of(runs), away);
 }
 
+static bool restore_event(struct dt_rdzv_runs *runs, struct dt_bytes value)
+{
+    struct dt_event e;
+    if (!dt_event_restore(&e, value) || !dt_chronicle_restore(&runs->chronicle, &e))
+        return false;
+    if (runs->oldest_event == 0)
+        runs->oldest_event = e.number;
+    return true;
+}
+
 static void on_replay(void *arg, struct dt_bytes key, struct dt_bytes value)
 {
     struct dt_rdzv_runs *runs = arg;
@@ -475,6 +485,8 @@ static void on_replay(void *arg, struct dt_bytes key, struct dt_bytes value)
         good = restore_run(runs, name + strlen(DT_RECORD_OF_RUN), value);
     else if (good && has_prefix(key, DT_RECORD_OF_NODE))
         good = restore_node(runs, value);
+    else if (good && has_prefix(key, DT_RECORD_OF_EVENT))
+        good = restore_event(runs, value);
     if (!good)
         dt_warn("the journal's record of %s cannot be read and is not used", name);
 }

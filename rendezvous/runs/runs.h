@@ -46,7 +46,8 @@ struct dt_rdzv_runs {
     struct dt_list holding;     /* connections with frames that wait */
     struct dt_buf record;
     uint64_t marked, asked, durable;
-    dt_ms asked_at; /* when the disk was asked for the last time */
+    uint64_t oldest_event; /* that the journal has; 0: it has none */
+    dt_ms asked_at;        /* when the disk was asked for the last time */
     bool syncing;
     struct dt_log_limit complaints; /* about the journal */
     struct dt_log_limit lines;      /* about runs: see tell.h */

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "rendezvous/runs/tell.h"
 
+#include "rendezvous/runs/records.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -59,6 +61,7 @@ void dt_rdzv_tell(struct dt_rdzv_runs *runs, const struct dt_event *e, bool sile
                    quiet ? DT_EVENT_INFO : dt_event_weight(e->kind), e->words, held_back);
     now.at_us = dt_clock_wall_us();
     dt_chronicle_add(&runs->chronicle, &now);
+    dt_rdzv_records_event(runs, &now);
 }
 
 void dt_rdzv_tell_of_server(struct dt_rdzv_runs *runs, enum dt_event_kind kind, const char *node,

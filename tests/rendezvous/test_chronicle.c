@@ -106,3 +106,18 @@ TEST(who_follows_hears_of_all_that_is_new)
     dt_chronicle_unfollow(&second.follower); /* who leaves late does no harm */
     dt_chronicle_finish(&c);
 }
+
+TEST(numbers_go_on_behind_what_is_restored)
+{
+    struct dt_chronicle c;
+    struct dt_event e = {.number = 7, .round = 1, .rank = -1, .words = "old"};
+    CHECK_EQ(dt_chronicle_init(&c), 0);
+    CHECK(dt_chronicle_restore(&c, &e));
+    CHECK(!dt_chronicle_restore(&c, &e));
+    e.number = 6;
+    CHECK(!dt_chronicle_restore(&c, &e));
+    add(&c, 2, "new");
+    CHECK_STR(dt_chronicle_after(&c, 0)->words, "old");
+    CHECK_EQ(dt_chronicle_after(&c, 7)->number, 8);
+    dt_chronicle_finish(&c);
+}

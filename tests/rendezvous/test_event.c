@@ -45,3 +45,50 @@ TEST(each_kind_has_a_name_of_its_own)
                          dt_event_kind_name((enum dt_event_kind)k)) != 0);
     }
 }
+
+static const struct dt_event whole = {.number = 7,
+                                      .at_us = AT_US,
+                                      .kind = DT_EVENT_HANG,
+                                      .round = 3,
+                                      .rank = -1,
+                                      .run = "llama",
+                                      .node = "",
+                                      .words = "rank 1 waits"};
+
+TEST(what_is_saved_is_there_again)
+{
+    struct dt_buf saved = {0};
+    struct dt_event e;
+    dt_event_save(&whole, &saved);
+    CHECK(dt_event_restore(&e, (struct dt_bytes){saved.at, saved.len}));
+    CHECK_EQ(e.number, 7);
+    CHECK_EQ(e.at_us, AT_US);
+    CHECK_EQ(e.kind, DT_EVENT_HANG);
+    CHECK_EQ(e.round, 3);
+    CHECK_EQ(e.rank, -1);
+    CHECK_STR(e.run, "llama");
+    CHECK_STR(e.node, "");
+    CHECK_STR(e.words, "rank 1 waits");
+    dt_buf_finish(&saved);
+}
+
+TEST(what_was_never_saved_is_refused)
+{
+    struct dt_buf saved = {0};
+    struct dt_event e;
+    dt_event_save(&whole, &saved);
+    for (size_t cut = 0; cut < saved.len; cut++) {
+        CHECK_ROW("cut at %zu", cut);
+        CHECK(!dt_event_restore(&e, (struct dt_bytes){saved.at, cut}));
+    }
+    dt_buf_put_u8(&saved, 'x');
+    CHECK(!dt_event_restore(&e, (struct dt_bytes){saved.at, saved.len}));
+    saved.len--;
+    saved.at[32] = 'H'; /* a kind of a later version */
+    CHECK(!dt_event_restore(&e, (struct dt_bytes){saved.at, saved.len}));
+    saved.at[32] = 'h';
+    saved.at[16] = 0xfe; /* round -2 */
+    memset(saved.at + 17, 0xff, 7);
+    CHECK(!dt_event_restore(&e, (struct dt_bytes){saved.at, saved.len}));
+    dt_buf_finish(&saved);
+}
