@@ -26,7 +26,7 @@ rendezvous/rdzv: rendezvous/events rendezvous/hang rendezvous/lag
 rendezvous/store: rendezvous/protocol base/loop
 rendezvous/client: rendezvous/protocol base/loop
 rendezvous/runs: rendezvous/events rendezvous/journal rendezvous/rdzv rendezvous/store
-rendezvous/daemon: rendezvous/runs
+rendezvous/daemon: rendezvous/events rendezvous/runs
 agent: rendezvous/client rendezvous/runs base/http base/upload
 launcher: agent
 ctl/report: base

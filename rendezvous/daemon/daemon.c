@@ -4,6 +4,7 @@
 #include "base/list.h"
 #include "base/loop/uvx.h"
 #include "base/str.h"
+#include "rendezvous/daemon/event_log.h"
 #include "rendezvous/daemon/systemd.h"
 #include "rendezvous/protocol/proof.h"
 #include "rendezvous/protocol/spec.h"
@@ -26,6 +27,7 @@ struct daemon {
     uv_timer_t status;
     struct dt_store_server *server; /* NULL once it is closed */
     struct dt_rdzv_server *rdzv;    /* closed before it */
+    struct dt_event_log *event_log; /* NULL: none is wanted */
     struct dt_rendezvous_options options;
     int argc;
     char *const *argv;
@@ -94,6 +96,15 @@ static int open_listeners(struct daemon *d, struct dt_err *err)
     return 0;
 }
 
+static int open_event_log(struct daemon *d, struct dt_err *err)
+{
+    if (!d->options.event_log)
+        return 0;
+    d->event_log =
+        dt_event_log_open(&d->loop, dt_rdzv_server_chronicle(d->rdzv), d->options.event_log, err);
+    return d->event_log ? 0 : dt_err_wrap(err, "--event-log");
+}
+
 static int open_rdzv(struct daemon *d, struct dt_err *err)
 {
     struct dt_rdzv_server_config config = dt_rendezvous_options_rdzv(&d->options);
@@ -106,7 +117,7 @@ static int open_rdzv(struct daemon *d, struct dt_err *err)
     }
     d->rdzv = dt_rdzv_server_open(&d->loop, d->server, &config, err);
     dt_token_finish(&token);
-    return d->rdzv ? 0 : -1;
+    return d->rdzv ? open_event_log(d, err) : -1;
 }
 
 /* Nothing, once it is closed. */
@@ -173,6 +184,8 @@ static void on_rdzv_closed(void *arg)
 {
     struct daemon *d = arg;
     d->rdzv = NULL;
+    dt_event_log_close(d->event_log);
+    d->event_log = NULL;
     dt_store_server_close(d->server, d->hurry ? 0 : d->options.drain_timeout, on_server_closed, d);
 }
 
@@ -223,7 +236,8 @@ static bool same_text(const char *a, const char *b)
 static bool same_rdzv(const struct dt_rendezvous_options *a, const struct dt_rendezvous_options *b)
 {
     return same_text(a->token_file, b->token_file) && same_text(a->state_dir, b->state_dir) &&
-           a->max_runs == b->max_runs && a->max_nodes == b->max_nodes;
+           same_text(a->event_log, b->event_log) && a->max_runs == b->max_runs &&
+           a->max_nodes == b->max_nodes;
 }
 
 /* Takes what can change while clients are connected. A file that does not read leaves all as it
@@ -242,8 +256,8 @@ static void reload(struct daemon *d)
         if (!same_listeners(&d->options, &next))
             dt_warn("other addresses to listen on take a restart; the old ones stay");
         if (!same_rdzv(&d->options, &next))
-            dt_warn("another --token-file, --state-dir, --max-runs or --max-nodes takes a restart; "
-                    "the old one stays");
+            dt_warn("another --token-file, --state-dir, --event-log, --max-runs or --max-nodes "
+                    "takes a restart; the old one stays");
         if (dt_store_server_reconfigure(d->server, &config, &err) < 0)
             dt_error("nothing is changed by this reload: %s", err.text);
         dt_log_open("dtrun-rendezvous", next.log_level, next.log_format);
@@ -258,6 +272,7 @@ static void on_hangup(uv_signal_t *s, int signum)
 {
     (void)signum;
     struct daemon *d = s->data;
+    dt_event_log_reopen(d->event_log);
     if (d->server && !d->stopping)
         reload(d);
 }

@@ -175,6 +175,10 @@ static const struct dt_opt rendezvous_opts[] = {
      .help = "folder for what must survive a restart: elastic jobs, which nodes are kept out, and events. The daemon creates "
              "it if needed. Without this option a restarted daemon learns of running jobs from their agents, and the "
              "rest is lost, the events among it"},
+    {.name = "event-log", .arg = "FILE", .completes = DT_OPT_FILE,
+     AT(event_log), .group = "Running",
+     .help = "append each event to this file, as a line of JSON. SIGHUP opens the file anew, after logrotate has moved "
+             "it away"},
     {.name = "drain-timeout", .arg = "TIME", .parse = dt_opt_duration,
      AT(drain_timeout), .fallback = "5s", .group = "Running",
      .help = "how long clients may take after SIGTERM to read the answers that are still due"},

@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Lines gather in one buffer while the thread writes another; the two are exchanged when it is
+ * done. What is the thread's while it runs is `batch`. */
+#include "rendezvous/daemon/event_log.h"
+
+#include "base/auto.h"
+#include "base/log.h"
+#include "base/loop/aside.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <sys/uio.h>
+
+#define WAITING_MOST ((size_t)1 << 20) /* bytes of lines; what comes beyond is left out */
+
+struct batch {
+    int fd;
+    bool reopen;
+    bool torn; /* the last line lacks its end */
+    struct dt_buf lines;
+    uint64_t lost;   /* lines that the file did not take ... */
+    int errnum;      /* ... and why */
+    int no_new_file; /* why it could not be opened anew, and the old one goes on */
+};
+
+struct dt_event_log {
+    uv_loop_t *loop;
+    char *path;
+    struct dt_chronicle_follower follower;
+    struct dt_buf waiting;
+    bool reopen;
+    bool failing;  /* the last lines found no room ... */
+    uint64_t lost; /* ... and so many so far */
+    struct dt_aside aside;
+    bool busy; /* BATCH is the thread's */
+    struct batch batch;
+    bool closing;
+};
+
+static int open_file(const char *path)
+{
+    return open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY, 0640);
+}
+
+/* -- in the thread ---------------------------------------------------------------------------- */
+
+/* In one piece; of a line that a full disk cut, the next one first ends the rest. */
+static int write_line(struct batch *b, const uint8_t *line, size_t len)
+{
+    char newline = '\n';
+    struct iovec parts[2] = {{&newline, b->torn}, {(uint8_t *)(uintptr_t)line, len}};
+    ssize_t n, all = (ssize_t)(len + b->torn);
+    do
+        n = writev(b->fd, parts, 2);
+    while (n < 0 && errno == EINTR);
+    if (n == all) {
+        b->torn = false;
+        return 0;
+    }
+    int why = n < 0 ? errno : ENOSPC;
+    b->torn = b->torn || n > 0;
+    return why;
+}
+
+static void write_lines(struct batch *b)
+{
+    const uint8_t *at = b->lines.at, *end = at + b->lines.len;
+    while (at < end) {
+        const uint8_t *next = (const uint8_t *)memchr(at, '\n', (size_t)(end - at)) + 1;
+        if (b->errnum == 0)
+            b->errnum = write_line(b, at, (size_t)(next - at));
+        b->lost += b->errnum != 0; /* of one batch no more is tried */
+        at = next;
+    }
+}
+
+static void reopen(struct batch *b, const char *path)
+{
+    int fd = open_file(path);
+    if (fd < 0) {
+        b->no_new_file = errno;
+        return;
+    }
+    close(b->fd);
+    b->fd = fd;
+    b->torn = false;
+}
+
+static void work(struct dt_aside *a)
+{
+    struct dt_event_log *l = dt_container_of(a, struct dt_event_log, aside);
+    if (l->batch.reopen)
+        reopen(&l->batch, l->path);
+    write_lines(&l->batch);
+}
+
+/* -- in the loop ------------------------------------------------------------------------------ */
+
+static uint64_t count_lines(const struct dt_buf *lines)
+{
+    uint64_t count = 0;
+    for (size_t i = 0; i < lines->len; i++)
+        count += lines->at[i] == '\n';
+    return count;
+}
+
+static void log_free(struct dt_event_log *l)
+{
+    dt_auto_close_fd(&l->batch.fd);
+    dt_buf_finish(&l->batch.lines);
+    dt_buf_finish(&l->waiting);
+    free(l->path);
+    free(l); /* the only free of a log */
+}
+
+/* Said once, and once more when it is over. */
+static void lose(struct dt_event_log *l, uint64_t lines, const char *why)
+{
+    if (!l->failing)
+        dt_warn("--event-log %s: %s; events that find no room there are left out of it", l->path,
+                why);
+    l->failing = true;
+    l->lost += lines;
+}
+
+static void recover(struct dt_event_log *l)
+{
+    dt_info("--event-log %s takes events again; %" PRIu64 " are missing there", l->path, l->lost);
+    l->failing = false;
+    l->lost = 0;
+}
+
+static void end_batch(struct dt_event_log *l)
+{
+    struct batch *b = &l->batch;
+    l->busy = false;
+    if (b->no_new_file)
+        dt_warn("--event-log %s cannot be opened anew: %s; the old file goes on", l->path,
+                strerror(b->no_new_file));
+    if (b->errnum)
+        lose(l, b->lost, strerror(b->errnum));
+    else if (l->failing && b->lines.len > 0)
+        recover(l);
+    dt_buf_clear(&b->lines);
+}
+
+static void start(struct dt_event_log *l);
+
+static void on_written(struct dt_aside *a)
+{
+    struct dt_event_log *l = dt_container_of(a, struct dt_event_log, aside);
+    if (a->status < 0) { /* no thread could be had */
+        l->batch.errnum = EAGAIN;
+        l->batch.lost = count_lines(&l->batch.lines);
+    }
+    end_batch(l);
+    start(l);
+}
+
+/* Hands what waits to the thread, unless that is busy; a log that closes ends when nothing waits.
+ */
+static void start(struct dt_event_log *l)
+{
+    struct batch *b = &l->batch;
+    if (l->busy)
+        return;
+    if (l->waiting.len == 0 && !l->reopen) {
+        if (l->closing)
+            log_free(l);
+        return;
+    }
+    struct dt_buf lines = b->lines;
+    b->lines = l->waiting;
+    l->waiting = lines;
+    b->reopen = l->reopen;
+    b->errnum = b->no_new_file = 0;
+    b->lost = 0;
+    l->reopen = false;
+    l->busy = true;
+    int rc = dt_aside_run(&l->aside, l->loop, work, on_written);
+    if (rc == 0)
+        return;
+    b->errnum = -rc; /* as libuv has it here */
+    b->lost = count_lines(&b->lines);
+    end_batch(l);
+    start(l);
+}
+
+static void take(struct dt_event_log *l, const struct dt_event *e)
+{
+    if (l->waiting.len >= WAITING_MOST) {
+        lose(l, 1, "the disk takes longer than all that may wait for it");
+        return;
+    }
+    dt_event_put_json(&l->waiting, e);
+    dt_buf_put_u8(&l->waiting, '\n');
+    if (l->waiting.bad) {
+        dt_buf_finish(&l->waiting);
+        lose(l, 1, "no memory");
+    }
+}
+
+static void on_event(struct dt_chronicle_follower *f, const struct dt_event *e)
+{
+    struct dt_event_log *l = dt_container_of(f, struct dt_event_log, follower);
+    take(l, e);
+    start(l);
+}
+
+/* From the last start of the server on: it has told that before anybody could follow. */
+static void catch_up(struct dt_event_log *l, const struct dt_chronicle *c)
+{
+    const struct dt_event *e;
+    uint64_t from = 1;
+    for (uint64_t at = 0; (e = dt_chronicle_after(c, at)); at = e->number)
+        if (e->kind == DT_EVENT_SERVER_STARTED)
+            from = e->number;
+    for (uint64_t at = from - 1; (e = dt_chronicle_after(c, at)); at = e->number)
+        take(l, e);
+    start(l);
+}
+
+struct dt_event_log *dt_event_log_open(uv_loop_t *loop, struct dt_chronicle *c, const char *path,
+                                       struct dt_err *err)
+{
+    struct dt_event_log *l = calloc(1, sizeof *l);
+    char *copy = strdup(path);
+    if (!l || !copy) {
+        free(l);
+        free(copy);
+        dt_err_set(err, DT_E_MEMORY, "no memory for a log of events");
+        return NULL;
+    }
+    *l = (struct dt_event_log){.loop = loop, .path = copy, .batch.fd = open_file(path)};
+    if (l->batch.fd < 0) {
+        dt_err_errno(err, DT_E_RUNTIME, errno, "cannot open %s", path);
+        log_free(l);
+        return NULL;
+    }
+    l->follower.on_event = on_event;
+    dt_chronicle_follow(c, &l->follower);
+    catch_up(l, c);
+    return l;
+}
+
+void dt_event_log_reopen(struct dt_event_log *l)
+{
+    if (!l)
+        return;
+    l->reopen = true;
+    start(l);
+}
+
+void dt_event_log_close(struct dt_event_log *l)
+{
+    if (!l)
+        return;
+    dt_chronicle_unfollow(&l->follower);
+    l->closing = true;
+    start(l);
+}
