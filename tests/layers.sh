@@ -14,7 +14,7 @@ top=${1:-$here}
 floors='
 base:
 base/loop: base uv.h
-base/http: base
+base/http: base/loop
 base/transfer: base
 base/upload: base/transfer
 rendezvous/protocol: base

@@ -11,68 +11,53 @@
 #include <unistd.h>
 
 #define REQUEST_MEMORY ((size_t)16 << 10) /* of one connection, its headers among it */
+#define PIECE ((size_t)16 << 10)          /* that a body is asked for at once */
 #define ACCEPTED_AT_ONCE 16u              /* the library takes up to ten before we may close one */
 
 struct dt_http {
     struct MHD_Daemon *daemon;
     dt_http_answer_fn *answer;
     void *arg;
-    unsigned most;
-    dt_ms patience;
+    struct dt_http_limits limits;
     struct dt_list callers; /* the one first that was answered longest ago */
     unsigned count;         /* of callers */
+    struct dt_list streams; /* endless ones, the oldest first */
+    unsigned stream_count;
+    bool woken; /* a stream was, behind the beginning of the last turn */
 };
 
-/* A connection that we have not ended. */
+/* A connection that we have not ended, and that takes no endless body. */
 struct caller {
     struct dt_node in_callers;
     int fd; /* the library's */
     dt_ms since;
 };
 
-static struct MHD_Response *response_of(struct dt_http_answer *a)
+/* A body in pieces, as long as the library has the answer. */
+struct dt_http_stream {
+    struct dt_http *http;
+    struct dt_http_source *source;
+    struct MHD_Connection *connection;
+    struct dt_node in_streams; /* linked: it is endless */
+    int fd;
+    struct dt_buf out; /* made, and not taken */
+    bool last;         /* nothing comes behind it */
+    bool asleep;       /* the library does not look at the connection until it is woken */
+    bool ended;        /* by us */
+};
+
+static int fd_of(struct MHD_Connection *c)
 {
-    struct MHD_Response *r =
-        MHD_create_response_from_buffer(a->body.len, a->body.at, MHD_RESPMEM_MUST_COPY);
-    if (!r)
-        return NULL;
-    if (a->type)
-        MHD_add_response_header(r, MHD_HTTP_HEADER_CONTENT_TYPE, a->type);
-    if (a->allow)
-        MHD_add_response_header(r, MHD_HTTP_HEADER_ALLOW, a->allow);
-    MHD_add_response_header(r, MHD_HTTP_HEADER_CACHE_CONTROL, "no-store");
-    return r;
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(c, MHD_CONNECTION_INFO_CONNECTION_FD);
+    return info ? info->connect_fd : -1;
 }
 
-static enum MHD_Result give_answer(struct dt_http *h, struct MHD_Connection *c, const char *method,
-                                   const char *url)
+static struct caller *caller_of(struct MHD_Connection *c)
 {
-    struct dt_http_answer a = {.status = MHD_HTTP_INTERNAL_SERVER_ERROR};
-    h->answer(h->arg, method, url, &a);
-    struct MHD_Response *r = a.body.bad ? NULL : response_of(&a);
-    dt_buf_finish(&a.body);
-    if (!r)
-        return MHD_NO; /* no memory: the connection is closed */
-    enum MHD_Result rc = MHD_queue_response(c, (unsigned)a.status, r);
-    MHD_destroy_response(r);
-    return rc;
-}
-
-/* Called once for the headers, again for each piece of a body, and once for the end. Who answers
- * the headers ends the connection, which is right for those who would upload and no one else. */
-static enum MHD_Result on_request(void *arg, struct MHD_Connection *c, const char *url,
-                                  const char *method, const char *version, const char *upload,
-                                  size_t *upload_size, void **request)
-{
-    (void)version, (void)upload;
-    bool reads = strcmp(method, "GET") == 0 || strcmp(method, "HEAD") == 0;
-    bool is_first = *request == NULL;
-    *request = arg;
-    if (reads && (is_first || *upload_size)) {
-        *upload_size = 0;
-        return MHD_YES;
-    }
-    return give_answer(arg, c, method, url);
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(c, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+    return info ? info->socket_context : NULL;
 }
 
 /* -- callers ---------------------------------------------------------------------------------- */
@@ -107,19 +92,18 @@ static struct caller *oldest(const struct dt_http *h)
 
 static void begin(struct dt_http *h, struct MHD_Connection *c, void **context)
 {
-    const union MHD_ConnectionInfo *info =
-        MHD_get_connection_info(c, MHD_CONNECTION_INFO_CONNECTION_FD);
-    struct caller *caller = info ? calloc(1, sizeof *caller) : NULL;
+    int fd = fd_of(c);
+    struct caller *caller = fd >= 0 ? calloc(1, sizeof *caller) : NULL;
     *context = caller;
     if (!caller) { /* it would be served without an end */
-        if (info)
-            shutdown(info->connect_fd, SHUT_RDWR);
+        if (fd >= 0)
+            shutdown(fd, SHUT_RDWR);
         return;
     }
-    caller->fd = info->connect_fd;
+    caller->fd = fd;
     dt_node_init(&caller->in_callers);
     renew(h, caller);
-    if (h->count > h->most)
+    if (h->count > h->limits.connections)
         end(h, oldest(h));
 }
 
@@ -140,9 +124,7 @@ static void on_answered(void *arg, struct MHD_Connection *c, void **request,
                         enum MHD_RequestTerminationCode how)
 {
     (void)request, (void)how;
-    const union MHD_ConnectionInfo *info =
-        MHD_get_connection_info(c, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
-    struct caller *caller = info ? info->socket_context : NULL;
+    struct caller *caller = caller_of(c);
     if (caller && dt_node_linked(&caller->in_callers))
         renew(arg, caller);
 }
@@ -152,14 +134,199 @@ static dt_ms end_overdue(struct dt_http *h)
 {
     dt_ms now = dt_clock_monotonic();
     struct caller *c;
-    while ((c = oldest(h)) && now - c->since >= h->patience)
+    while ((c = oldest(h)) && now - c->since >= h->limits.patience)
         end(h, c);
-    return c ? c->since + h->patience - now : DT_FOREVER;
+    return c ? c->since + h->limits.patience - now : DT_FOREVER;
+}
+
+/* -- bodies in pieces ------------------------------------------------------------------------- */
+
+static void forget_stream(struct dt_http_stream *s)
+{
+    if (dt_node_linked(&s->in_streams))
+        s->http->stream_count--;
+    dt_list_remove(&s->in_streams);
+}
+
+static void wake(struct dt_http_stream *s)
+{
+    if (!s->asleep)
+        return;
+    s->asleep = false;
+    s->http->woken = true;
+    MHD_resume_connection(s->connection);
+}
+
+static void end_stream(struct dt_http_stream *s)
+{
+    s->ended = true;
+    shutdown(s->fd, SHUT_RDWR);
+    forget_stream(s);
+    wake(s);
+}
+
+/* Returns whether the library may go on: with what is in S->out, if anything is. */
+static bool make_piece(struct dt_http_stream *s)
+{
+    switch (s->source->next(s->source, &s->out)) {
+    case DT_HTTP_MORE:
+        return s->out.len > 0 && !s->out.bad;
+    case DT_HTTP_LAST:
+        s->last = true;
+        return !s->out.bad;
+    case DT_HTTP_LATER:
+        return s->source->endless && !s->out.bad;
+    case DT_HTTP_BROKEN:
+        break;
+    }
+    return false;
+}
+
+/* The library has room for MOST bytes of the body. */
+static ssize_t on_room(void *arg, uint64_t at, char *room, size_t most)
+{
+    struct dt_http_stream *s = arg;
+    (void)at;
+    if (s->ended || (s->out.len == 0 && !s->last && !make_piece(s)))
+        return MHD_CONTENT_READER_END_WITH_ERROR;
+    if (s->out.len == 0 && s->last)
+        return MHD_CONTENT_READER_END_OF_STREAM;
+    if (s->out.len == 0) {
+        dt_buf_finish(&s->out); /* who waits keeps no memory */
+        s->asleep = true;
+        MHD_suspend_connection(s->connection);
+        return 0;
+    }
+    size_t n = s->out.len < most ? s->out.len : most;
+    memcpy(room, s->out.at, n);
+    dt_buf_consume(&s->out, n);
+    return (ssize_t)n;
+}
+
+static void on_body_over(void *arg)
+{
+    struct dt_http_stream *s = arg;
+    forget_stream(s);
+    dt_buf_finish(&s->out);
+    s->source->stream = NULL;
+    s->source->gone(s->source);
+    free(s); /* the only free of a stream */
+}
+
+static void keep_streaming(struct dt_http *h, struct dt_http_stream *s)
+{
+    struct caller *caller = caller_of(s->connection);
+    if (caller)
+        forget(h, caller); /* it has all the time it wants */
+    dt_list_append(&h->streams, &s->in_streams);
+    if (++h->stream_count > h->limits.streams)
+        end_stream(dt_container_of(dt_list_first(&h->streams), struct dt_http_stream, in_streams));
+}
+
+static struct MHD_Response *make_stream(struct dt_http *h, struct MHD_Connection *c,
+                                        struct dt_http_source *source)
+{
+    struct dt_http_stream *s = calloc(1, sizeof *s);
+    struct MHD_Response *r =
+        s ? MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, PIECE, on_room, s, on_body_over)
+          : NULL;
+    if (!r) {
+        free(s);
+        source->gone(source);
+        return NULL;
+    }
+    s->http = h;
+    s->source = source;
+    s->connection = c;
+    s->fd = fd_of(c);
+    dt_node_init(&s->in_streams);
+    source->stream = s;
+    return r;
+}
+
+/* -- requests --------------------------------------------------------------------------------- */
+
+struct request {
+    struct dt_http_request base;
+    struct MHD_Connection *connection;
+};
+
+static const char *look_up(const struct dt_http_request *q, enum MHD_ValueKind kind,
+                           const char *name)
+{
+    const struct request *r = dt_container_of((struct dt_http_request *)q, struct request, base);
+    return MHD_lookup_connection_value(r->connection, kind, name);
+}
+
+static const char *header(const struct dt_http_request *q, const char *name)
+{
+    return look_up(q, MHD_HEADER_KIND, name);
+}
+
+static const char *argument(const struct dt_http_request *q, const char *name)
+{
+    return look_up(q, MHD_GET_ARGUMENT_KIND, name);
+}
+
+static void add_headers(struct MHD_Response *r, const struct dt_http_answer *a)
+{
+    if (a->type)
+        MHD_add_response_header(r, MHD_HTTP_HEADER_CONTENT_TYPE, a->type);
+    for (size_t i = 0; i < a->headers_len; i++)
+        MHD_add_response_header(r, a->headers[i].name, a->headers[i].value);
+    MHD_add_response_header(r, MHD_HTTP_HEADER_CACHE_CONTROL, "no-store");
+    MHD_add_response_header(r, "X-Content-Type-Options", "nosniff");
+}
+
+static struct MHD_Response *response_of(struct dt_http *h, struct MHD_Connection *c,
+                                        const struct dt_http_answer *a)
+{
+    if (a->source)
+        return make_stream(h, c, a->source);
+    if (a->body.bad)
+        return NULL;
+    return MHD_create_response_from_buffer(a->body.len, a->body.at, MHD_RESPMEM_MUST_COPY);
+}
+
+static enum MHD_Result give_answer(struct dt_http *h, struct MHD_Connection *c, const char *method,
+                                   const char *url)
+{
+    struct request q = {{method, url, header, argument}, c};
+    struct dt_http_answer a = {.status = MHD_HTTP_INTERNAL_SERVER_ERROR};
+    h->answer(h->arg, &q.base, &a);
+    struct MHD_Response *r = response_of(h, c, &a);
+    dt_buf_finish(&a.body);
+    if (!r)
+        return MHD_NO; /* no memory: the connection is closed */
+    add_headers(r, &a);
+    enum MHD_Result rc = MHD_queue_response(c, (unsigned)a.status, r);
+    bool streams = rc == MHD_YES && a.source && a.source->endless && strcmp(method, "HEAD") != 0;
+    if (streams)
+        keep_streaming(h, a.source->stream);
+    MHD_destroy_response(r); /* its last holder's calls on_body_over() */
+    return rc;
+}
+
+/* Called once for the headers, again for each piece of a body, and once for the end. Who answers
+ * the headers ends the connection, which is right for those who would upload and no one else. */
+static enum MHD_Result on_request(void *arg, struct MHD_Connection *c, const char *url,
+                                  const char *method, const char *version, const char *upload,
+                                  size_t *upload_size, void **request)
+{
+    (void)version, (void)upload;
+    bool reads = strcmp(method, "GET") == 0 || strcmp(method, "HEAD") == 0;
+    bool is_first = *request == NULL;
+    *request = arg;
+    if (reads && (is_first || *upload_size)) {
+        *upload_size = 0;
+        return MHD_YES;
+    }
+    return give_answer(arg, c, method, url);
 }
 
 /* -- the server ------------------------------------------------------------------------------- */
 
-static struct dt_http *open_server(int listener, unsigned connections, dt_ms patience,
+static struct dt_http *open_server(int listener, const struct dt_http_limits *limits,
                                    dt_http_answer_fn *answer, void *arg, struct dt_err *err)
 {
     struct dt_http *h = calloc(1, sizeof *h);
@@ -170,12 +337,13 @@ static struct dt_http *open_server(int listener, unsigned connections, dt_ms pat
     }
     h->answer = answer;
     h->arg = arg;
-    h->most = connections;
-    h->patience = patience;
+    h->limits = *limits;
     dt_list_init(&h->callers);
+    dt_list_init(&h->streams);
     h->daemon = MHD_start_daemon(
-        MHD_USE_EPOLL, 0, NULL, NULL, on_request, h, MHD_OPTION_LISTEN_SOCKET, listener,
-        MHD_OPTION_CONNECTION_LIMIT, connections + ACCEPTED_AT_ONCE, MHD_OPTION_NOTIFY_CONNECTION,
+        MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME, 0, NULL, NULL, on_request, h,
+        MHD_OPTION_LISTEN_SOCKET, listener, MHD_OPTION_CONNECTION_LIMIT,
+        limits->connections + limits->streams + ACCEPTED_AT_ONCE, MHD_OPTION_NOTIFY_CONNECTION,
         on_connection, h, MHD_OPTION_NOTIFY_COMPLETED, on_answered, h,
         MHD_OPTION_CONNECTION_MEMORY_LIMIT, REQUEST_MEMORY, MHD_OPTION_END);
     if (h->daemon)
@@ -200,21 +368,25 @@ static unsigned count_connections(struct dt_http *h)
 }
 
 /* Full, or out of descriptors, the library takes the listener out of its epoll set, and it puts it
- * back at the turn after the one in which somebody left: nothing else would ask for that turn. */
+ * back at the turn after the one in which somebody left: nothing else would ask for that turn. Nor
+ * would anything after a stream was woken within a turn. */
 static dt_ms turn(struct dt_http *h)
 {
     MHD_UNSIGNED_LONG_LONG wait;
     unsigned before = count_connections(h);
+    h->woken = false;
     MHD_run(h->daemon);
     dt_ms due = end_overdue(h);
-    if (count_connections(h) < before)
+    if (count_connections(h) < before || h->woken)
         return 0;
     bool has_wish = MHD_get_timeout(h->daemon, &wait) == MHD_YES && wait < INT32_MAX;
     return has_wish && (due == DT_FOREVER || (dt_ms)wait < due) ? (dt_ms)wait : due;
 }
 
+/* The library does not stop while a connection is asleep. */
 static void close_server(struct dt_http *h)
 {
+    dt_list_each(&h->streams, n) end_stream(dt_container_of(n, struct dt_http_stream, in_streams));
     MHD_stop_daemon(h->daemon);
     free(h);
 }
@@ -225,5 +397,6 @@ DT_PLUGIN_EXPORT const struct dt_http_table dt_plugin = {
     .open = open_server,
     .descriptor = descriptor,
     .turn = turn,
+    .wake = wake,
     .close = close_server,
 };

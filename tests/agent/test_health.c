@@ -2,7 +2,7 @@
 /* The health port as a process of its own sees it: a child serves, this process asks. */
 #include "agent/watch/health.h"
 #include "base/clock.h"
-#include "tests/lib/check.h"
+#include "tests/lib/http.h"
 
 #include <netinet/in.h>
 #include <poll.h>
@@ -120,58 +120,9 @@ static void stop_server(struct server s)
 
 /* -- the client ------------------------------------------------------------------------------- */
 
-static int reach(struct server s, int family)
-{
-    struct sockaddr_in in = {.sin_family = AF_INET,
-                             .sin_port = htons((uint16_t)s.port),
-                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    struct sockaddr_in6 in6 = {.sin6_family = AF_INET6,
-                               .sin6_port = htons((uint16_t)s.port),
-                               .sin6_addr = in6addr_loopback};
-    const struct timeval ceiling = {.tv_sec = 30};
-    int fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (fd < 0)
-        return -1;
-    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &ceiling, sizeof ceiling);
-    int rc = family == AF_INET ? connect(fd, (struct sockaddr *)&in, sizeof in)
-                               : connect(fd, (struct sockaddr *)&in6, sizeof in6);
-    if (rc == 0)
-        return fd;
-    close(fd);
-    return -1;
-}
-
-/* All that comes until the server closes, or nothing comes for 30 s. */
-static const char *read_all(int fd)
-{
-    static char text[8192];
-    size_t n = 0;
-    ssize_t got;
-    while (n < sizeof text - 1 &&
-           (got = TEMP_FAILURE_RETRY(recv(fd, text + n, sizeof text - 1 - n, 0))) > 0)
-        n += (size_t)got;
-    text[n] = '\0';
-    close(fd);
-    return text;
-}
-
 static const char *ask(struct server s, const char *method, const char *path)
 {
-    char request[300];
-    int fd = reach(s, AF_INET);
-    CHECK(fd >= 0);
-    int n = snprintf(request, sizeof request,
-                     "%s %s HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n", method, path);
-    CHECK_EQ(send(fd, request, (size_t)n, MSG_NOSIGNAL), n);
-    return read_all(fd);
-}
-
-static bool has(const char *text, const char *words)
-{
-    if (strstr(text, words))
-        return true;
-    printf("# \"%s\" is not in \"%s\"\n", words, text);
-    return false;
+    return http_ask(s.port, method, path, "");
 }
 
 /* -- stories ---------------------------------------------------------------------------------- */
@@ -183,32 +134,33 @@ TEST(well_is_200_and_not_well_is_503)
     for (size_t i = 0; i < 4; i++) {
         CHECK_ROW("%s", paths[i]);
         const char *said = ask(s, "GET", paths[i]);
-        CHECK(has(said, "HTTP/1.1 200 "));
-        CHECK(has(said, "Content-Type: application/json\r\n"));
-        CHECK(has(said, "\r\n\r\n{\"state\":\"running\"}\n"));
+        CHECK(http_has(said, "HTTP/1.1 200 "));
+        CHECK(http_has(said, "Content-Type: application/json\r\n"));
+        CHECK(http_has(said, "\r\n\r\n{\"state\":\"running\"}\n"));
     }
     kill(s.pid, SIGUSR1);
     const char *said;
     do /* the signal and the request race in the other process */
         said = ask(s, "GET", "/healthz");
     while (strstr(said, "HTTP/1.1 200 "));
-    CHECK(has(said, "HTTP/1.1 503 "));
-    CHECK(has(said, "\r\n\r\n{\"state\":\"restarting\"}\n"));
+    CHECK(http_has(said, "HTTP/1.1 503 "));
+    CHECK(http_has(said, "\r\n\r\n{\"state\":\"restarting\"}\n"));
     stop_server(s);
 }
 
 TEST(other_paths_and_methods_are_refused)
 {
     struct server s = start_server();
-    CHECK(has(ask(s, "GET", "/metrics"), "HTTP/1.1 404 "));
-    CHECK(has(ask(s, "GET", "/healthz/x"), "HTTP/1.1 404 "));
-    CHECK(has(ask(s, "POST", "/nothing"), "HTTP/1.1 404 "));
+    CHECK(http_has(ask(s, "GET", "/metrics"), "HTTP/1.1 404 "));
+    CHECK(http_has(ask(s, "GET", "/metrics"), "with --http ADDR:PORT"));
+    CHECK(http_has(ask(s, "GET", "/healthz/x"), "HTTP/1.1 404 "));
+    CHECK(http_has(ask(s, "POST", "/nothing"), "HTTP/1.1 404 "));
     const char *said = ask(s, "POST", "/healthz");
-    CHECK(has(said, "HTTP/1.1 405 "));
-    CHECK(has(said, "Allow: GET, HEAD\r\n"));
-    CHECK(has(ask(s, "DELETE", "/"), "HTTP/1.1 405 "));
+    CHECK(http_has(said, "HTTP/1.1 405 "));
+    CHECK(http_has(said, "Allow: GET, HEAD\r\n"));
+    CHECK(http_has(ask(s, "DELETE", "/"), "HTTP/1.1 405 "));
     said = ask(s, "HEAD", "/healthz");
-    CHECK(has(said, "HTTP/1.1 200 "));
+    CHECK(http_has(said, "HTTP/1.1 200 "));
     CHECK(strstr(said, "running") == NULL);
     stop_server(s);
 }
@@ -216,13 +168,13 @@ TEST(other_paths_and_methods_are_refused)
 TEST(both_families_are_served)
 {
     struct server s = start_server();
-    int fd = reach(s, AF_INET6);
+    int fd = http_reach(s.port, AF_INET6);
     if (fd < 0) {
         stop_server(s);
         SKIP("no IPv6 on this machine");
     }
     CHECK_EQ(send(fd, "GET / HTTP/1.0\r\n\r\n", 18, MSG_NOSIGNAL), 18);
-    CHECK(has(read_all(fd), " 200 "));
+    CHECK(http_has(http_read_all(fd), " 200 "));
     stop_server(s);
 }
 
@@ -243,13 +195,13 @@ static void ask_on(int fd, size_t slice)
         n += (size_t)got;
         said[n] = '\0';
     } while (!strstr(said, "}\n"));
-    CHECK(has(said, " 200 "));
+    CHECK(http_has(said, " 200 "));
 }
 
 TEST(one_connection_serves_many_requests_in_any_slices)
 {
     struct server s = start_server();
-    int fd = reach(s, AF_INET);
+    int fd = http_reach(s.port, AF_INET);
     for (size_t slice = 1; slice < 50; slice += 7)
         ask_on(fd, slice);
     close(fd);
@@ -266,12 +218,12 @@ TEST(garbage_harms_nobody)
         for (size_t j = 0; j < n; j++)
             bytes[j] =
                 (char)(i % 2 ? rand_r(&seed) : "GET /healthz HTTP/1.1\r\n:"[rand_r(&seed) % 24]);
-        int fd = reach(s, AF_INET);
+        int fd = http_reach(s.port, AF_INET);
         CHECK(fd >= 0);
         send(fd, bytes, n, MSG_NOSIGNAL);
         close(fd);
     }
-    CHECK(has(ask(s, "GET", "/healthz"), " 200 "));
+    CHECK(http_has(ask(s, "GET", "/healthz"), " 200 "));
     stop_server(s);
 }
 
@@ -279,12 +231,12 @@ TEST(a_request_has_a_largest_size)
 {
     static char line[] = "X-Padding: 0123456789012345678901234567890123456789\r\n";
     struct server s = start_server();
-    int fd = reach(s, AF_INET);
+    int fd = http_reach(s.port, AF_INET);
     ssize_t n = send(fd, "GET / HTTP/1.1\r\n", 16, MSG_NOSIGNAL);
     for (int i = 0; i < 2000 && n > 0; i++)
         n = send(fd, line, sizeof line - 1, MSG_NOSIGNAL);
-    CHECK(strstr(read_all(fd), " 200 ") == NULL);
-    CHECK(has(ask(s, "GET", "/healthz"), " 200 "));
+    CHECK(strstr(http_read_all(fd), " 200 ") == NULL);
+    CHECK(http_has(ask(s, "GET", "/healthz"), " 200 "));
     stop_server(s);
 }
 
@@ -302,11 +254,11 @@ TEST(whoever_holds_all_connections_keeps_nobody_waiting)
     int held[80];
     struct server s = start_server();
     for (int i = 0; i < 80; i++) {
-        held[i] = reach(s, AF_INET);
+        held[i] = http_reach(s.port, AF_INET);
         CHECK(held[i] >= 0);
         CHECK_EQ(send(held[i], "G", 1, MSG_NOSIGNAL), 1);
     }
-    CHECK(has(ask(s, "GET", "/healthz"), " 200 "));
+    CHECK(http_has(ask(s, "GET", "/healthz"), " 200 "));
     for (int i = 0; i < 80; i++) { /* closed in the order in which they came, and only as needed */
         struct pollfd ended = {.fd = held[i], .events = POLLIN};
         CHECK_ROW("connection %d", i);
@@ -327,7 +279,7 @@ TEST(callers_leave_descriptors_where_there_are_few)
     struct server s = start_server();
     child.files = 0;
     for (int i = 0; i < 40; i++) {
-        held[i] = reach(s, AF_INET);
+        held[i] = http_reach(s.port, AF_INET);
         CHECK(held[i] >= 0);
     }
     ask_on(held[39], 100); /* all before it have been let in */
@@ -347,7 +299,7 @@ TEST(callers_leave_descriptors_where_there_are_few)
 TEST(a_client_that_goes_on_slowly_is_let_go)
 {
     struct server s = start_server();
-    int slow = reach(s, AF_INET);
+    int slow = http_reach(s.port, AF_INET);
     struct pollfd ended = {.fd = slow, .events = POLLIN};
     int turns = 0;
     while (poll(&ended, 1, 500) == 0 && ++turns < 60)
@@ -362,7 +314,7 @@ TEST(a_full_server_makes_room_again)
     int held[80];
     struct server s = start_server();
     for (int i = 0; i < 80; i++) {
-        held[i] = reach(s, AF_INET);
+        held[i] = http_reach(s.port, AF_INET);
         CHECK(held[i] >= 0);
     }
     ask_on(held[79], 100); /* all before it have been let in */
@@ -370,14 +322,14 @@ TEST(a_full_server_makes_room_again)
     for (int i = 0; i < 80; i++)
         close(held[i]);
     kill(s.pid, SIGCONT); /* and finds that all have left at once */
-    CHECK(has(ask(s, "GET", "/healthz"), " 200 "));
+    CHECK(http_has(ask(s, "GET", "/healthz"), " 200 "));
     stop_server(s);
 }
 
 TEST(a_silent_client_is_let_go)
 {
     struct server s = start_server();
-    int idle = reach(s, AF_INET);
+    int idle = http_reach(s.port, AF_INET);
     struct pollfd ended = {.fd = idle, .events = POLLIN};
     CHECK_EQ(poll(&ended, 1, 30000), 1); /* closed by the server, as no byte came */
     close(idle);
@@ -394,9 +346,9 @@ TEST(a_taken_port_is_named_with_its_holder)
     snprintf(words, sizeof words, "[::]:%d is in use by pid %d (test_health)", s.port, (int)s.pid);
     CHECK_FAIL(dt_health_open(&loop, NULL, s.port, state, NULL, &err) ? 0 : -1, err, ":");
     if (strstr(err.text, "[::]"))
-        CHECK(has(err.text, words));
+        CHECK(http_has(err.text, words));
     else
-        CHECK(has(err.text, "is in use by pid "));
+        CHECK(http_has(err.text, "is in use by pid "));
     CHECK_EQ(uv_loop_close(&loop), 0);
     stop_server(s);
 }
@@ -409,7 +361,7 @@ TEST(one_address_alone_is_served)
     uv_loop_init(&loop);
     struct dt_health *h = dt_health_open(&loop, "127.0.0.2", port, state, NULL, &err);
     CHECK(h != NULL);
-    CHECK(reach((struct server){.port = port}, AF_INET) < 0); /* at 127.0.0.1 */
+    CHECK(http_reach(port, AF_INET) < 0); /* at 127.0.0.1 */
     CHECK_FAIL(dt_health_open(&loop, "no-such-host.invalid", port, state, NULL, &err) ? 0 : -1, err,
                "the address of the health port: ");
     dt_health_close(h, NULL, NULL);
