@@ -26,8 +26,9 @@ rendezvous/rdzv: rendezvous/events rendezvous/hang rendezvous/lag
 rendezvous/store: rendezvous/protocol base/loop
 rendezvous/client: rendezvous/protocol base/loop
 rendezvous/runs: rendezvous/events rendezvous/journal rendezvous/rdzv rendezvous/store
-rendezvous/daemon: rendezvous/events rendezvous/runs
-agent: rendezvous/client rendezvous/runs base/http base/upload
+rendezvous/web: rendezvous/runs base/http
+rendezvous/daemon: rendezvous/events rendezvous/web
+agent: rendezvous/client rendezvous/web base/upload
 launcher: agent
 ctl/report: base
 ctl: ctl/report rendezvous/protocol

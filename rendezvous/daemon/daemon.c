@@ -9,6 +9,7 @@
 #include "rendezvous/protocol/proof.h"
 #include "rendezvous/protocol/spec.h"
 #include "rendezvous/runs/server.h"
+#include "rendezvous/web/web.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -28,6 +29,7 @@ struct daemon {
     struct dt_store_server *server; /* NULL once it is closed */
     struct dt_rdzv_server *rdzv;    /* closed before it */
     struct dt_event_log *event_log; /* NULL: none is wanted */
+    struct dt_web *web;             /* closed last, so that /healthz tells to the end; NULL: none */
     struct dt_rendezvous_options options;
     int argc;
     char *const *argv;
@@ -58,7 +60,8 @@ static struct dt_store_server_config server_config(const struct daemon *d,
     struct dt_store_server_config c = dt_rendezvous_options_server(o);
     if (!d->guarded)
         c.allow_c10d_count = 0;
-    size_t places = dt_store_server_places(c.connections, RESERVED_FDS);
+    size_t reserved = RESERVED_FDS + o->http.len * DT_WEB_FILES;
+    size_t places = dt_store_server_places(c.connections, reserved);
     if (places < c.connections)
         dt_info("taking at most %zu clients instead of %zu: the limit of open files leaves room "
                 "for no more (raise LimitNOFILE= or `ulimit -n`)",
@@ -120,6 +123,23 @@ static int open_rdzv(struct daemon *d, struct dt_err *err)
     return d->rdzv ? open_event_log(d, err) : -1;
 }
 
+static int open_web(struct daemon *d, struct dt_err *err)
+{
+    const struct dt_rendezvous_options *o = &d->options;
+    const struct dt_web_config config = {
+        .host = "daemon",
+        .server = d->rdzv,
+        .store = d->server,
+        .at = o->http.at,
+        .count = o->http.len,
+        .token_file = o->http_token_file,
+    };
+    if (o->http.len == 0)
+        return 0;
+    d->web = dt_web_open(&d->loop, &config, err);
+    return d->web ? 0 : -1;
+}
+
 /* Nothing, once it is closed. */
 static struct dt_rdzv_server_counters rdzv_counters(const struct daemon *d)
 {
@@ -168,6 +188,8 @@ static void on_server_closed(void *arg)
 {
     struct daemon *d = arg;
     d->server = NULL;
+    if (d->web)
+        dt_web_close(d->web, NULL, NULL);
     sigset_t enough; /* whoever asks once more must not make it a death by signal */
     sigemptyset(&enough);
     sigaddset(&enough, SIGTERM);
@@ -206,6 +228,8 @@ static void stop(struct daemon *d, const char *why)
     dt_info("%s: no new clients, answers that are owed are delivered", why);
     log_counters(d);
     dt_systemd_notify(NULL, "STOPPING=1");
+    if (d->web)
+        dt_web_detach(d->web);
     dt_store_server_stop_listening(d->server); /* agents connect again at once, and not to us */
     dt_rdzv_server_close(d->rdzv, NULL, on_rdzv_closed, d); /* agents work on, and come again */
 }
@@ -217,13 +241,12 @@ static void on_stop_signal(uv_signal_t *s, int signum)
     stop(s->data, signum == SIGINT ? "interrupted" : "asked to terminate");
 }
 
-static bool same_listeners(const struct dt_rendezvous_options *a,
-                           const struct dt_rendezvous_options *b)
+static bool same_texts(const struct dt_opt_strings *a, const struct dt_opt_strings *b)
 {
-    if (a->listen.len != b->listen.len)
+    if (a->len != b->len)
         return false;
-    for (size_t i = 0; i < a->listen.len; i++)
-        if (strcmp(a->listen.at[i], b->listen.at[i]) != 0)
+    for (size_t i = 0; i < a->len; i++)
+        if (strcmp(a->at[i], b->at[i]) != 0)
             return false;
     return true;
 }
@@ -231,6 +254,11 @@ static bool same_listeners(const struct dt_rendezvous_options *a,
 static bool same_text(const char *a, const char *b)
 {
     return a == b || (a && b && strcmp(a, b) == 0);
+}
+
+static bool same_web(const struct dt_rendezvous_options *a, const struct dt_rendezvous_options *b)
+{
+    return same_texts(&a->http, &b->http) && same_text(a->http_token_file, b->http_token_file);
 }
 
 static bool same_rdzv(const struct dt_rendezvous_options *a, const struct dt_rendezvous_options *b)
@@ -253,11 +281,13 @@ static void reload(struct daemon *d)
         dt_rendezvous_options_finish(&next);
     } else {
         struct dt_store_server_config config = server_config(d, &next);
-        if (!same_listeners(&d->options, &next))
+        if (!same_texts(&d->options.listen, &next.listen))
             dt_warn("other addresses to listen on take a restart; the old ones stay");
         if (!same_rdzv(&d->options, &next))
             dt_warn("another --token-file, --state-dir, --event-log, --max-runs or --max-nodes "
                     "takes a restart; the old one stays");
+        if (!same_web(&d->options, &next))
+            dt_warn("another --http or --http-token-file takes a restart; the old one stays");
         if (dt_store_server_reconfigure(d->server, &config, &err) < 0)
             dt_error("nothing is changed by this reload: %s", err.text);
         dt_log_open("dtrun-rendezvous", next.log_level, next.log_format);
@@ -334,7 +364,7 @@ int dt_daemon_run(struct dt_rendezvous_options *o, int argc, char *const *argv, 
     struct dt_store_server_config config = server_config(&d, &d.options);
     d.server = dt_store_server_create(&d.loop, &config, err);
     if (d.server && open_rdzv(&d, err) == 0)
-        rc = open_listeners(&d, err);
+        rc = open_listeners(&d, err) < 0 ? -1 : open_web(&d, err);
     if (rc == 0)
         notify_status(&d, "READY=1\n");
     else

@@ -4,6 +4,7 @@
 #include "base/addr.h"
 #include "base/str.h"
 #include "rendezvous/protocol/messages.h"
+#include "rendezvous/web/web.h"
 
 #include <stddef.h>
 #include <string.h>
@@ -13,6 +14,11 @@
 static int parse_listen(const char *value, void *target, struct dt_err *err)
 {
     return dt_addr_check(value, err) < 0 ? -1 : dt_opt_append(value, target, err);
+}
+
+static int parse_http(const char *value, void *target, struct dt_err *err)
+{
+    return dt_web_check_address(value, err) < 0 ? -1 : dt_opt_append(value, target, err);
 }
 
 static int parse_number(const char *value, int64_t min, int64_t max, void *target,
@@ -121,6 +127,14 @@ static const struct dt_opt rendezvous_opts[] = {
      AT(allow_c10d), .fallback = "127.0.0.0/8 ::1", .group = "Where",
      .help = "with --token-file, serve the store to PyTorch's processes in this range only. Without a token, --allow "
              "alone decides"},
+    {.name = "http", .arg = "ADDR:PORT", .parse = parse_http, .finish = dt_opt_finish_strings, .repeat = true,
+     AT(http), .group = "Where",
+     .help = "answer HTTP on this address, too: /metrics for Prometheus, /status.json, /healthz and /readyz. An "
+             "address that other hosts reach takes --http-token-file. --allow does not apply"},
+    {.name = "http-token-file", .arg = "FILE", .completes = DT_OPT_FILE,
+     AT(http_token_file), .group = "Where",
+     .help = "answer HTTP requests only with the secret in this file, as \"Authorization: Bearer SECRET\"; only /healthz "
+             "and /readyz are open to everybody. Other users must not be able to read the file"},
     {.name = "legacy-dialect", .arg = "VERSION", .parse = parse_legacy, .words = "1.13 2.1",
      AT(legacy), .fallback = "1.13", .group = "Where",
      .help = "how to read clients older than PyTorch 2.2: 1.13 (also 2.0), or 2.1, which numbers its operations "
@@ -229,6 +243,9 @@ static int check_whole(const struct dt_rendezvous_options *o, const struct dt_op
         return dt_err_set(err, DT_E_USAGE,
                           "--allow-c10d: says nothing without --token-file; give that too, or say "
                           "who may connect with --allow");
+    if (o->http_token_file && o->http.len == 0)
+        return dt_err_set(err, DT_E_USAGE,
+                          "--http-token-file: says nothing without --http; give that too");
     return 0;
 }
 

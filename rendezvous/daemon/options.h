@@ -17,6 +17,8 @@ struct dt_rendezvous_options {
     struct dt_opt_strings listen; /* as given; host names are looked up when the daemon starts */
     struct dt_opt_cidrs allow, allow_c10d;
     char *token_file, *state_dir, *event_log;
+    struct dt_opt_strings http; /* as given */
+    char *http_token_file;
     uint64_t max_runs, max_nodes;
     uint64_t max_connections, max_per_address, max_keys, max_request_keys;
     uint64_t max_key_size, max_value_size, max_total_size;

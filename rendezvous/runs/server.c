@@ -369,6 +369,11 @@ const struct dt_rdzv_server_counters *dt_rdzv_server_counters(const struct dt_rd
     return &s->counters;
 }
 
+const struct dt_rdzv_runs *dt_rdzv_server_runs(const struct dt_rdzv_server *s)
+{
+    return &s->runs;
+}
+
 /* A member whose connection ended before the run did has not been told, but may yet come. */
 static bool is_busy(const struct dt_rdzv_run *run)
 {

@@ -14,6 +14,7 @@
 
 struct dt_rdzv_server;
 struct dt_chronicle;
+struct dt_rdzv_runs;
 
 struct dt_rdzv_server_config {
     const char *host;  /* "daemon" or "agent": what our hello says */
@@ -43,6 +44,9 @@ struct dt_rdzv_server_counters {
 struct dt_chronicle *dt_rdzv_server_chronicle(struct dt_rdzv_server *s);
 
 const struct dt_rdzv_server_counters *dt_rdzv_server_counters(const struct dt_rdzv_server *s);
+
+/* Its runs, for whoever shows them to people: nobody else changes them. */
+const struct dt_rdzv_runs *dt_rdzv_server_runs(const struct dt_rdzv_server *s);
 
 /* Whether any run goes on, or has members that are not told yet how it ended. */
 bool dt_rdzv_server_busy(const struct dt_rdzv_server *s);

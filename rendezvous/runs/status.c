@@ -2,7 +2,6 @@
 #include "rendezvous/runs/status.h"
 
 #include "base/str.h"
-#include "rendezvous/protocol/status.h"
 
 #include <stdio.h>
 
@@ -115,11 +114,11 @@ static int64_t tokens_per_s(const struct dt_member *m)
     return fresh ? m->beat.tokens_per_s : 0;
 }
 
-static void put_node(struct dt_buf *out, const struct dt_rdzv *r, const struct dt_member *m,
-                     dt_ms now)
+struct dt_status_node dt_rdzv_status_node(const struct dt_rdzv *r, const struct dt_member *m,
+                                          dt_ms now)
 {
     bool parked = m->doing == DT_MEMBER_WAITING && m->parked;
-    struct dt_status_node row = {
+    return (struct dt_status_node){
         .name = m->name.text,
         .run = r->id,
         .state = dt_link_name(m->link),
@@ -132,6 +131,12 @@ static void put_node(struct dt_buf *out, const struct dt_rdzv *r, const struct d
         .step_age_s = step_age(m, now),
         .tokens_per_s = tokens_per_s(m),
     };
+}
+
+static void put_node(struct dt_buf *out, const struct dt_rdzv *r, const struct dt_member *m,
+                     dt_ms now)
+{
+    struct dt_status_node row = dt_rdzv_status_node(r, m, now);
     put_object(out, &row, dt_status_node_fields);
 }
 
@@ -195,6 +200,22 @@ static void put_runs(const struct dt_rdzv_runs *runs, const char *id, dt_ms now,
     }
 }
 
+/* The ROOM nodes that come behind SKIP others. Returns how many nodes there are in all. */
+static size_t put_some_nodes(const struct dt_rdzv_runs *runs, const char *id, size_t skip,
+                             size_t room, struct dt_buf *out)
+{
+    size_t nodes = 0;
+    dt_list_each(&runs->all, n)
+    {
+        struct dt_rdzv_run *r = dt_container_of(n, struct dt_rdzv_run, in_all);
+        if (!is_wanted(r, id))
+            continue;
+        nodes += r->rdzv->members.count;
+        put_nodes(out, r->rdzv, &skip, &room, (dt_ms)uv_now(runs->loop));
+    }
+    return nodes;
+}
+
 static void put_all_excluded(const struct dt_rdzv_runs *runs, dt_ms now, struct dt_buf *out)
 {
     size_t most = out->len + LIST_MOST, cursor = 0;
@@ -211,7 +232,13 @@ static void put_server(const char *host, struct dt_buf *out)
     dt_buf_put_str(out, ",\"runs\":[");
 }
 
-static void put_past(struct dt_buf *out, const struct dt_past_round *p)
+static const struct dt_rdzv_run *find_run(const struct dt_rdzv_runs *runs, const char *id)
+{
+    const struct dt_rdzv_run *found = dt_map_find(&runs->by_id, dt_bytes_of(id));
+    return found && found->rdzv->begun ? found : NULL;
+}
+
+static void put_past_round(struct dt_buf *out, const struct dt_past_round *p)
 {
     struct dt_status_past row = {
         .round = p->round,
@@ -226,16 +253,22 @@ static void put_past(struct dt_buf *out, const struct dt_past_round *p)
     put_object(out, &row, dt_status_past_fields);
 }
 
+static void put_past(struct dt_buf *out, const struct dt_rdzv_run *run)
+{
+    for (size_t i = 0; i < run->rdzv->history.len; i++)
+        put_past_round(out, &run->rdzv->history.at[i]);
+}
+
 void dt_rdzv_status_history(const struct dt_rdzv_runs *runs, const char *host, const char *run,
                             struct dt_buf *out)
 {
-    const struct dt_rdzv_run *found = dt_map_find(&runs->by_id, dt_bytes_of(run));
+    const struct dt_rdzv_run *found = find_run(runs, run);
     put_server(host, out);
-    if (found && found->rdzv->begun)
+    if (found)
         put_run(out, found->rdzv, (dt_ms)uv_now(runs->loop));
     dt_buf_put_str(out, "],\"nodes\":[],\"excluded\":[],\"history\":[");
-    for (size_t i = 0; found && i < found->rdzv->history.len; i++)
-        put_past(out, &found->rdzv->history.at[i]);
+    if (found)
+        put_past(out, found);
     dt_buf_put_str(out, "],\"next\":0}");
 }
 
@@ -243,22 +276,73 @@ void dt_rdzv_status_page(const struct dt_rdzv_runs *runs, const char *host, cons
                          int from, struct dt_buf *out)
 {
     dt_ms now = (dt_ms)uv_now(runs->loop);
-    size_t skip = (size_t)from, room = DT_STATUS_PAGE_NODES, nodes = 0;
     put_server(host, out);
     if (from == 0)
         put_runs(runs, run, now, out);
     dt_buf_put_str(out, "],\"nodes\":[");
-    dt_list_each(&runs->all, n)
-    {
-        struct dt_rdzv_run *r = dt_container_of(n, struct dt_rdzv_run, in_all);
-        if (!is_wanted(r, run))
-            continue;
-        nodes += r->rdzv->members.count;
-        put_nodes(out, r->rdzv, &skip, &room, now);
-    }
+    size_t nodes = put_some_nodes(runs, run, (size_t)from, DT_STATUS_PAGE_NODES, out);
     dt_buf_put_str(out, "],\"excluded\":[");
     if (from == 0)
         put_all_excluded(runs, now, out);
     size_t next = (size_t)from + DT_STATUS_PAGE_NODES;
     dt_buf_printf(out, "],\"next\":%zu}", next < nodes ? next : 0);
+}
+
+/* -- the same in slices ----------------------------------------------------------------------- */
+
+#define SLICE_NODES 64
+
+static void put_beginning(const struct dt_rdzv_runs *runs, const char *host,
+                          const struct dt_rdzv_status_walk *walk, struct dt_buf *out)
+{
+    char now[DT_CLOCK_TEXT], started[DT_CLOCK_TEXT];
+    struct dt_status_server server = {.host = host, .version = DT_VERSION};
+    dt_clock_format(dt_clock_wall_us(), now);
+    dt_clock_format(walk->started_us, started);
+    dt_buf_put_str(out, "{\"server\":{");
+    dt_fields_put(out, &server, dt_status_server_fields);
+    dt_buf_printf(out, ",\"now\":\"%s\",\"started\":\"%s\"},\"runs\":[", now, started);
+    put_runs(runs, walk->run, (dt_ms)uv_now(runs->loop), out);
+    dt_buf_put_str(out, "],\"nodes\":[");
+}
+
+static void put_ending(const struct dt_rdzv_runs *runs, const struct dt_rdzv_status_walk *walk,
+                       struct dt_buf *out)
+{
+    const struct dt_rdzv_run *run = find_run(runs, walk->run);
+    dt_buf_put_str(out, "],\"excluded\":[");
+    put_all_excluded(runs, (dt_ms)uv_now(runs->loop), out);
+    dt_buf_put_str(out, "]");
+    if (*walk->run)
+        dt_buf_put_str(out, ",\"past\":[");
+    if (run)
+        put_past(out, run);
+    dt_buf_put_str(out, *walk->run ? "]}\n" : "}\n");
+}
+
+bool dt_rdzv_status_next(const struct dt_rdzv_runs *runs, const char *host,
+                         struct dt_rdzv_status_walk *walk, struct dt_buf *out)
+{
+    if (!walk->begun) {
+        walk->begun = true;
+        put_beginning(runs, host, walk, out);
+        return true;
+    }
+    struct dt_buf nodes = {0};
+    size_t all = put_some_nodes(runs, walk->run, walk->nodes, SLICE_NODES, &nodes);
+    if (nodes.len > 0 && walk->nodes > 0)
+        dt_buf_put_str(out, ",");
+    dt_buf_put(out, nodes.at, nodes.len);
+    out->bad = out->bad || nodes.bad;
+    dt_buf_finish(&nodes);
+    walk->nodes += SLICE_NODES;
+    if (walk->nodes < all)
+        return true;
+    put_ending(runs, walk, out);
+    return false;
+}
+
+bool dt_rdzv_status_knows(const struct dt_rdzv_runs *runs, const char *run)
+{
+    return find_run(runs, run) != NULL;
 }

@@ -29,8 +29,7 @@ void dt_store_heap_note(struct dt_store_heap *h, uint64_t in_use, dt_ms now)
     h->given_at = now;
 }
 
-/* False: the system does not tell. */
-static bool read_resident(uint64_t *bytes)
+bool dt_store_heap_resident(uint64_t *bytes)
 {
     char text[128];
     uint64_t pages;
@@ -48,13 +47,13 @@ static bool read_resident(uint64_t *bytes)
 void dt_store_heap_look(struct dt_store_heap *h, uint64_t allowed)
 {
     uint64_t resident, least = allowed / 16;
-    bool known = read_resident(&resident);
+    bool known = dt_store_heap_resident(&resident);
     if (known && h->own == 0)
         h->own = resident;
     allowed += h->own;
     if (!known || resident + least > allowed) {
         give_back();
-        known = read_resident(&resident);
+        known = dt_store_heap_resident(&resident);
     }
     h->growth = 0;
     h->look_at = known && resident + least < allowed ? allowed - resident : least;

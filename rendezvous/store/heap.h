@@ -37,4 +37,7 @@ static inline bool dt_store_heap_grow(struct dt_store_heap *h, uint64_t bytes)
  * before the next look is due. */
 void dt_store_heap_look(struct dt_store_heap *h, uint64_t allowed);
 
+/* How much memory of this process is resident. False: the system does not tell. */
+bool dt_store_heap_resident(uint64_t *bytes);
+
 #endif

@@ -64,6 +64,8 @@ build_packages="gcc libc6-dev meson ninja-build pkg-config libuv1-dev libcjson-d
 # What dtrun-train opens when it runs: matrix products, and connections between hosts. libucx-dev is for building dt_ucx.so.
 # shellcheck disable=SC2034
 runtime_packages="libopenblas0-pthread libucx-dev"
-# python3-swift is a store of objects that speaks S3, python3-botocore Amazon's client for it.
+# python3-swift is a store of objects that speaks S3, python3-botocore Amazon's client for it. python3-prometheus-client
+# reads metrics as Prometheus does.
 # shellcheck disable=SC2034
-test_packages="libpython3-dev mandoc systemd iproute2 nftables python3-swift python3-botocore openssl"
+test_packages="libpython3-dev mandoc systemd iproute2 nftables python3-swift python3-botocore openssl curl \
+    python3-prometheus-client"

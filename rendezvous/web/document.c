@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* /status.json in slices: whoever takes it slowly gets what is so by then. */
+#include "rendezvous/web/inside.h"
+
+#include "base/list.h"
+#include "rendezvous/runs/status.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+struct document {
+    struct dt_http_source base;
+    const struct dt_web_view *view;
+    struct dt_rdzv_status_walk walk;
+};
+
+static enum dt_http_piece next(struct dt_http_source *s, struct dt_buf *out)
+{
+    struct document *d = dt_container_of(s, struct document, base);
+    if (!d->view->server)
+        return DT_HTTP_BROKEN;
+    const struct dt_rdzv_runs *runs = dt_rdzv_server_runs(d->view->server);
+    return dt_rdzv_status_next(runs, d->view->host, &d->walk, out) ? DT_HTTP_MORE : DT_HTTP_LAST;
+}
+
+static void gone(struct dt_http_source *s)
+{
+    free(dt_container_of(s, struct document, base));
+}
+
+struct dt_http_source *dt_web_document_create(const struct dt_web_view *view, const char *run)
+{
+    struct document *d = calloc(1, sizeof *d);
+    if (!d)
+        return NULL;
+    d->base = (struct dt_http_source){.next = next, .gone = gone};
+    d->view = view;
+    d->walk.started_us = view->started_us;
+    snprintf(d->walk.run, sizeof d->walk.run, "%s", run);
+    return &d->base;
+}

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the files of this folder share. */
+#ifndef DT_RENDEZVOUS_WEB_INSIDE_H
+#define DT_RENDEZVOUS_WEB_INSIDE_H
+
+#include "base/http/service.h"
+#include "rendezvous/web/web.h"
+
+/* What is shown. The server is NULL once it is about to end. */
+struct dt_web_view {
+    const char *host;
+    const struct dt_rdzv_server *server;
+    const struct dt_store_server *store;
+    int64_t started_us; /* since 1970 */
+};
+
+/* The body of /status.json: of RUN, or of all where that is "". VIEW outlives it. NULL: no memory.
+ */
+struct dt_http_source *dt_web_document_create(const struct dt_web_view *view, const char *run);
+
+#endif

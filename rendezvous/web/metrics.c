@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "rendezvous/web/metrics.h"
+
+#include "base/utf8.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+enum type { GAUGE, COUNTER };
+
+struct writer {
+    struct dt_buf *out;
+    enum dt_web_format format;
+    const char *name; /* of the family whose samples come */
+    enum type type;
+    bool labelled; /* the sample's labels are open */
+};
+
+/* -- text ------------------------------------------------------------------------------------- */
+
+/* The formats take UTF-8 alone, and lines must not be torn. */
+static void put_escaped(struct dt_buf *out, const char *text)
+{
+    const uint8_t *s = (const uint8_t *)text;
+    for (size_t left = strlen(text), n; left > 0; s += n, left -= n) {
+        size_t len = dt_utf8_len(s, left);
+        n = len ? len : 1;
+        if (len == 0)
+            dt_buf_put_u8(out, '?');
+        else if (*s == '\n')
+            dt_buf_put_str(out, "\\n");
+        else if (*s == '"' || *s == '\\')
+            dt_buf_printf(out, "\\%c", *s);
+        else
+            dt_buf_put(out, s, n);
+    }
+}
+
+/* A counter's samples end in _total; only the older format calls the family so, too. */
+static void family(struct writer *w, enum type type, const char *name, const char *help)
+{
+    const char *total = type == COUNTER && w->format == DT_WEB_PROMETHEUS ? "_total" : "";
+    w->name = name;
+    w->type = type;
+    dt_buf_printf(w->out, "# HELP dtrun_%s%s %s\n# TYPE dtrun_%s%s %s\n", name, total, help, name,
+                  total, type == COUNTER ? "counter" : "gauge");
+}
+
+static void begin(struct writer *w)
+{
+    dt_buf_printf(w->out, "dtrun_%s%s", w->name, w->type == COUNTER ? "_total" : "");
+    w->labelled = false;
+}
+
+static void label(struct writer *w, const char *name, const char *value)
+{
+    dt_buf_printf(w->out, "%s%s=\"", w->labelled ? "," : "{", name);
+    put_escaped(w->out, value);
+    dt_buf_put_str(w->out, "\"");
+    w->labelled = true;
+}
+
+static void end(struct writer *w, int64_t value)
+{
+    dt_buf_printf(w->out, "%s %" PRId64 "\n", w->labelled ? "}" : "", value);
+}
+
+static void end_ms(struct writer *w, int64_t ms)
+{
+    dt_buf_printf(w->out, "%s %" PRId64 ".%03" PRId64 "\n", w->labelled ? "}" : "", ms / 1000,
+                  ms % 1000);
+}
+
+/* -- rows ------------------------------------------------------------------------------------- */
+
+/* One number of 64 bits at AT of a struct. */
+struct row {
+    const char *name, *help;
+    size_t at;
+    enum type type;
+    bool ms; /* the number is milliseconds, and the metric seconds */
+};
+
+static int64_t number_of(const struct row *r, const void *from)
+{
+    int64_t n;
+    memcpy(&n, (const char *)from + r->at, sizeof n);
+    return n;
+}
+
+#define FACT(field) .at = offsetof(struct dt_web_facts, field)
+#define RUN(field) .at = offsetof(struct dt_web_run, field)
+#define NODE(field) .at = offsetof(struct dt_web_node, field)
+
+/* clang-format off */
+static const struct row server_rows[] = {
+    {"process_start_time_seconds", "When the server started, in seconds since 1970.", FACT(started_ms), .ms = true},
+    {"process_cpu_seconds", "Time of processors that the process has used.", FACT(cpu_ms), COUNTER, .ms = true},
+    {"process_resident_memory_bytes", "Memory of the process that is resident.", FACT(resident)},
+    {"process_open_fds", "Files that the process has open. Kernels before 6.2 do not tell.", FACT(files)},
+    {"process_max_fds", "Files that the process may have open.", FACT(files_most)},
+    {"workers", "Workers of the rounds that run.", FACT(workers)},
+    {"spares", "Nodes that wait beside a round that runs.", FACT(spares)},
+    {"drained_nodes", "Nodes that a person keeps out.", FACT(drained)},
+    {"quarantined_nodes", "Nodes that are kept out as they failed too often.", FACT(quarantined)},
+    {"runs_left_out", "Runs beyond the 256 whose metrics are told.", FACT(runs_left_out)},
+    {"nodes_left_out", "Nodes beyond the 1024 whose metrics are told.", FACT(nodes_left_out)},
+    {"connections", "Clients that are connected: workers, agents, people.", FACT(store.connected)},
+    {"connections_accepted", "Clients that ever connected.", FACT(store.accepted), COUNTER},
+    {"connections_not_allowed", "Clients closed at once, as their address is in no allowed range.",
+     FACT(store.not_allowed), COUNTER},
+    {"connections_waited", "Times that all places were taken and newcomers had to wait.", FACT(store.waited), COUNTER},
+    {"connections_broken", "Clients closed for breaking the protocol.", FACT(store.violations), COUNTER},
+    {"connections_over_limit", "Clients closed for passing a limit.", FACT(store.limits), COUNTER},
+    {"connections_idle_closed", "Clients closed by the idle timeout.", FACT(store.idle), COUNTER},
+    {"connections_cut_short", "Clients that went away inside a request.", FACT(store.cut_short), COUNTER},
+    {"received_bytes", "Bytes of all clients.", FACT(store.bytes_in), COUNTER},
+    {"sent_bytes", "Bytes to all clients.", FACT(store.bytes_out), COUNTER},
+    {"store_keys", "Keys and queues in the store.", FACT(keys.keys)},
+    {"store_bytes", "Memory that keys, values, queues and waits are counted with.", FACT(keys.bytes)},
+    {"store_waits", "Keys that clients wait for.", FACT(keys.waiting)},
+    {"store_waits_answered", "Waits that ended as the last key came.", FACT(keys.woken), COUNTER},
+    {"store_refused", "Requests that met a limit of the store.", FACT(keys.refused), COUNTER},
+    {"agent_frames_received", "Messages of agents and people, beats among them.", FACT(control.frames_in), COUNTER},
+    {"agent_frames_sent", "Messages to agents and people.", FACT(control.frames_out), COUNTER},
+    {"agent_refused", "Greetings refused: wrong token, wrong version, no message.", FACT(control.refused), COUNTER},
+    {0},
+};
+
+static const struct row run_rows[] = {
+    {"run_state_seconds", "How long the run has been in its state.", RUN(state_s)},
+    {"run_paused", "1: a person holds the run up.", RUN(paused)},
+    {"run_hangs", "1: all workers of the run stand still.", RUN(hangs)},
+    {"run_has_straggler", "1: one worker holds the others up.", RUN(straggles)},
+    {"run_round", "The round that runs, or that is gathered for.", RUN(round)},
+    {"run_restarts", "Failures of its program that the run paid for.", RUN(restarts), COUNTER},
+    {"run_restarts_left", "Failures of its program that the run may still have.", RUN(restarts_left)},
+    {"run_node_losses", "Nodes that the run lost.", RUN(losses), COUNTER},
+    {"run_nodes", "Nodes with a seat; of a run that gathers, those that are ready.", RUN(nodes)},
+    {"run_nodes_min", "Nodes without which the run does not go on.", RUN(min_nodes)},
+    {"run_nodes_max", "Nodes that the run takes.", RUN(max_nodes)},
+    {"run_spares", "Nodes that wait beside the round that runs.", RUN(spares)},
+    {"run_suspect_nodes", "Nodes that have missed a beat.", RUN(suspects)},
+    {"run_workers", "Workers of the round that runs.", RUN(workers)},
+    {"run_step", "The highest step of training that was heard of.", RUN(step)},
+    {"run_step_age_seconds", "Seconds since the last step that any node told was new.", RUN(step_age_s)},
+    {"run_tokens_per_second", "Tokens that all workers together get through; 0: unknown.", RUN(tokens_per_s)},
+    {0},
+};
+
+#define FIRST_NODES " The first 1024 nodes only."
+static const struct row node_rows[] = {
+    {"node_beat_age_seconds", "Seconds since the node was heard of." FIRST_NODES, NODE(beat_age_s)},
+    {"node_workers", "Workers that the node has room for." FIRST_NODES, NODE(workers)},
+    {"node_step", "The step that its workers are at." FIRST_NODES, NODE(step)},
+    {"node_step_age_seconds", "Seconds since that step was new." FIRST_NODES, NODE(step_age_s)},
+    {"node_tokens_per_second", "Tokens that its workers get through; 0: unknown." FIRST_NODES, NODE(tokens_per_s)},
+    {0},
+};
+/* clang-format on */
+
+static void row_family(struct writer *w, const struct row *r)
+{
+    family(w, r->type, r->name, r->help);
+}
+
+static void row_end(struct writer *w, const struct row *r, int64_t n)
+{
+    if (r->ms)
+        end_ms(w, n);
+    else
+        end(w, n);
+}
+
+static void put_server_rows(struct writer *w, const struct dt_web_facts *f)
+{
+    for (const struct row *r = server_rows; r->name; r++) {
+        int64_t n = number_of(r, f);
+        if (n < 0)
+            continue;
+        row_family(w, r);
+        begin(w);
+        row_end(w, r, n);
+    }
+}
+
+static void put_run_rows(struct writer *w, const struct dt_web_facts *f)
+{
+    for (const struct row *r = run_rows; r->name; r++) {
+        row_family(w, r);
+        for (size_t i = 0; i < f->run_count; i++) {
+            int64_t n = number_of(r, &f->run[i]);
+            if (n < 0)
+                continue;
+            begin(w);
+            label(w, "run", f->run[i].id);
+            row_end(w, r, n);
+        }
+    }
+}
+
+static void put_node_rows(struct writer *w, const struct dt_web_facts *f)
+{
+    for (const struct row *r = node_rows; r->name; r++) {
+        row_family(w, r);
+        for (size_t i = 0; i < f->node_count; i++) {
+            int64_t n = number_of(r, &f->node[i]);
+            if (n < 0)
+                continue;
+            begin(w);
+            label(w, "run", f->node[i].run);
+            label(w, "node", f->node[i].name);
+            row_end(w, r, n);
+        }
+    }
+}
+
+/* -- families with labels of their own -------------------------------------------------------- */
+
+static void put_build(struct writer *w, const struct dt_web_facts *f)
+{
+    family(w, GAUGE, "build_info", "Always 1; which dtrun this is, and who serves.");
+    begin(w);
+    label(w, "version", f->version);
+    label(w, "host", f->host);
+    end(w, 1);
+}
+
+static void put_states(struct writer *w, const struct dt_web_facts *f)
+{
+    family(w, GAUGE, "runs", "Runs by state.");
+    for (int s = 0; s <= DT_RUN_CLOSED; s++) {
+        begin(w);
+        label(w, "state", dt_run_state_name(s));
+        end(w, f->runs[s]);
+    }
+    family(w, GAUGE, "nodes", "Nodes by what they do, and whether they were heard of in time.");
+    for (int d = 0; d < DT_MEMBER_DOINGS; d++)
+        for (int l = 0; l < DT_LINKS; l++) {
+            begin(w);
+            label(w, "doing", dt_member_doing_name(d));
+            label(w, "state", dt_link_name(l));
+            end(w, f->nodes[d][l]);
+        }
+    family(w, GAUGE, "run_state", "1 for the state that a run is in.");
+    for (size_t i = 0; i < f->run_count; i++) {
+        begin(w);
+        label(w, "run", f->run[i].id);
+        label(w, "state", dt_run_state_name(f->run[i].state));
+        end(w, 1);
+    }
+}
+
+static void put_counts(struct writer *w, const struct dt_web_facts *f)
+{
+    family(w, COUNTER, "store_requests", "Requests to the store, by operation.");
+    for (int op = 0; op < DT_C10D_OPS; op++) {
+        begin(w);
+        label(w, "op", dt_c10d_op_name(op));
+        end(w, (int64_t)f->store.requests[op]);
+    }
+    family(w, COUNTER, "http_requests", "Answers over HTTP, by path and status.");
+    for (int p = 0; p < DT_WEB_PATHS; p++)
+        for (int hundred = 2; hundred < 6; hundred++) {
+            const char code[] = {(char)('0' + hundred), 'x', 'x', '\0'};
+            begin(w);
+            label(w, "path", dt_web_path_name(p));
+            label(w, "code", code);
+            end(w, f->counts.answers[p][hundred]);
+        }
+}
+
+void dt_web_metrics_put(struct dt_buf *out, const struct dt_web_facts *f, enum dt_web_format format)
+{
+    struct writer w = {.out = out, .format = format};
+    put_build(&w, f);
+    put_states(&w, f);
+    put_server_rows(&w, f);
+    put_run_rows(&w, f);
+    put_node_rows(&w, f);
+    put_counts(&w, f);
+    if (format == DT_WEB_OPENMETRICS)
+        dt_buf_put_str(out, "# EOF\n");
+}
+
+/* -- formats ---------------------------------------------------------------------------------- */
+
+enum dt_web_format dt_web_format_of(const char *text)
+{
+    return text && strstr(text, "application/openmetrics-text") ? DT_WEB_OPENMETRICS
+                                                                : DT_WEB_PROMETHEUS;
+}
+
+const char *dt_web_format_type(enum dt_web_format format)
+{
+    return format == DT_WEB_OPENMETRICS
+               ? "application/openmetrics-text; version=1.0.0; charset=utf-8"
+               : "text/plain; version=0.0.4; charset=utf-8";
+}

@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The real daemon over HTTP: who is let in, what it tells, and that nobody who asks badly costs the
+ * others anything. */
+#include "tests/lib/daemon.h"
+#include "tests/lib/folder.h"
+#include "tests/lib/http.h"
+#include "tests/lib/node.h"
+
+#include <cjson/cJSON.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/stat.h>
+
+#define PROGRAM getenv("DT_RENDEZVOUS")
+#define SECRET "0123456789abcdef"
+
+BEFORE_ALL
+{
+    if (!DT_TEST_MICROHTTPD)
+        SKIP("built without libmicrohttpd");
+    folder_make();
+}
+
+static int http_port(struct daemon_process *d)
+{
+    static const char words[] = "HTTP at http://127.0.0.1:";
+    CHECK(daemon_log_has(d, words));
+    return atoi(strstr(dt_buf_cstr(&d->log), words) + sizeof words - 1);
+}
+
+/* Listens for both on free ports. */
+static int start(struct daemon_process *d)
+{
+    DAEMON_START(d, PROGRAM, "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0");
+    return http_port(d);
+}
+
+static const char *get(int port, const char *path)
+{
+    return http_ask(port, "GET", path, "");
+}
+
+/* The body of a chunked answer, put together in place. */
+static char *body_of(char *answer)
+{
+    char *from = strstr(answer, "\r\n\r\n") + 4, *to = from, *body = from;
+    CHECK(http_has(answer, "Transfer-Encoding: chunked"));
+    for (;;) {
+        char *bytes;
+        unsigned long n = strtoul(from, &bytes, 16);
+        memmove(to, bytes + 2, n);
+        to += n;
+        from = bytes + 2 + n + 2;
+        if (n == 0)
+            break;
+    }
+    *to = '\0';
+    return body;
+}
+
+static cJSON *get_json(int port, const char *path)
+{
+    char *answer = strdup(get(port, path));
+    CHECK(http_has(answer, "HTTP/1.1 200 "));
+    cJSON *doc = cJSON_Parse(body_of(answer));
+    CHECK(doc != NULL);
+    free(answer);
+    return doc;
+}
+
+static const char *text_at(const cJSON *object, const char *name)
+{
+    const char *text = cJSON_GetStringValue(cJSON_GetObjectItem(object, name));
+    return text ? text : "";
+}
+
+static int count_at(const cJSON *object, const char *name)
+{
+    return cJSON_GetArraySize(cJSON_GetObjectItem(object, name));
+}
+
+/* -- who is let in ---------------------------------------------------------------------------- */
+
+static const char *write_secret(const char *name, const char *secret)
+{
+    const char *path = at(name);
+    FILE *f = fopen(path, "w");
+    CHECK(f != NULL);
+    CHECK(fputs(secret, f) >= 0);
+    CHECK_EQ(fclose(f), 0);
+    CHECK_EQ(chmod(path, 0600), 0);
+    return path;
+}
+
+TEST(with_a_token_only_health_is_open)
+{
+    static const char *const guarded[] = {"/metrics", "/status.json"};
+    static const char *const open[] = {"/healthz", "/readyz"};
+    struct daemon_process d;
+    DAEMON_START(&d, PROGRAM, "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0",
+                 "--http-token-file", write_secret("token", SECRET "\n"));
+    int port = http_port(&d);
+    for (size_t i = 0; i < sizeof open / sizeof *open; i++)
+        CHECK(http_has(get(port, open[i]), "HTTP/1.1 200 "));
+    for (size_t i = 0; i < sizeof guarded / sizeof *guarded; i++) {
+        CHECK_ROW("%s", guarded[i]);
+        const char *said = get(port, guarded[i]);
+        CHECK(http_has(said, "HTTP/1.1 401 "));
+        CHECK(http_has(said, "WWW-Authenticate: Bearer\r\n"));
+        said = http_ask(port, "GET", guarded[i], "Authorization: Bearer " SECRET "0\r\n");
+        CHECK(http_has(said, "HTTP/1.1 401 "));
+        said = http_ask(port, "GET", guarded[i], "Authorization: Bearer " SECRET "\r\n");
+        CHECK(http_has(said, "HTTP/1.1 200 "));
+    }
+    CHECK(!strstr(dt_buf_cstr(&d.log), SECRET));
+    CHECK_EQ(daemon_stop(&d), 0);
+}
+
+static void refuses_to_start(const char *const *args, const char *sentence)
+{
+    struct daemon_process d;
+    CHECK_ROW("%s", sentence);
+    daemon_start(&d, sentence, PROGRAM, args);
+    CHECK(daemon_log_has(&d, sentence));
+    CHECK_EQ(daemon_wait(&d), 2);
+    daemon_stop(&d);
+}
+
+TEST(mistakes_are_refused_with_a_sentence)
+{
+    refuses_to_start((const char *[]){"--listen", "127.0.0.1:0", "--http", "0.0.0.0:0", NULL},
+                     "--http: other hosts reach 0.0.0.0:0, so give --http-token-file FILE");
+    refuses_to_start((const char *[]){"--http", "/run/x", NULL}, "is a path; give ADDR:PORT");
+    refuses_to_start((const char *[]){"--http-token-file", "/x", NULL},
+                     "--http-token-file: says nothing without --http");
+    refuses_to_start((const char *[]){"--listen", "127.0.0.1:0", "--http", "127.0.0.1:0",
+                                      "--http-token-file", write_secret("blank", "a b"), NULL},
+                     "--http-token-file: a header of HTTP cannot carry byte 2 of the token");
+}
+
+TEST(a_page_of_another_site_cannot_ask_by_its_own_name)
+{
+    struct daemon_process d;
+    int port = start(&d), fd = http_reach(port, AF_INET);
+    static const char request[] = "GET /status.json HTTP/1.1\r\nHost: evil.example\r\n"
+                                  "Connection: close\r\n\r\n";
+    CHECK_EQ(send(fd, request, sizeof request - 1, MSG_NOSIGNAL), sizeof request - 1);
+    CHECK(http_has(http_read_all(fd), "HTTP/1.1 403 "));
+    CHECK_EQ(daemon_stop(&d), 0);
+}
+
+TEST(other_paths_and_methods_are_refused)
+{
+    struct daemon_process d;
+    int port = start(&d);
+    CHECK(http_has(get(port, "/nothing"), "HTTP/1.1 404 "));
+    CHECK(http_has(get(port, "/metrics/x"), "HTTP/1.1 404 "));
+    CHECK(http_has(get(port, "/status.json?run=none"), "HTTP/1.1 404 "));
+    const char *said = http_ask(port, "POST", "/metrics", "Content-Length: 0\r\n");
+    CHECK(http_has(said, "HTTP/1.1 405 "));
+    CHECK(http_has(said, "Allow: GET, HEAD\r\n"));
+    said = http_ask(port, "HEAD", "/status.json", "");
+    CHECK(http_has(said, "HTTP/1.1 200 "));
+    CHECK(!strstr(said, "runs"));
+    CHECK_EQ(daemon_stop(&d), 0);
+}
+
+/* -- what it tells ---------------------------------------------------------------------------- */
+
+TEST(a_run_and_its_nodes_are_told)
+{
+    struct daemon_process d;
+    struct node n[2] = {node_of("run", "node0", 1, 2), node_of("run", "node1", 2, 2)};
+    int port = start(&d);
+    for (int i = 0; i < 2; i++)
+        node_enter(&n[i], d.port);
+    for (int i = 0; i < 2; i++)
+        node_run(&n[i]);
+    static const char *const paths[] = {"/status.json", "/status.json?run=run"};
+    for (size_t i = 0; i < 2; i++) {
+        CHECK_ROW("%s", paths[i]);
+        cJSON *doc = get_json(port, paths[i]);
+        const cJSON *server = cJSON_GetObjectItem(doc, "server");
+        CHECK_STR(text_at(server, "host"), "daemon");
+        CHECK_EQ(strlen(text_at(server, "now")), DT_CLOCK_TEXT - 1);
+        CHECK_EQ(strlen(text_at(server, "started")), DT_CLOCK_TEXT - 1);
+        CHECK_EQ(count_at(doc, "runs"), 1);
+        CHECK_STR(text_at(cJSON_GetObjectItem(doc, "runs")->child, "state"), "running");
+        CHECK_EQ(count_at(doc, "nodes"), 2);
+        CHECK_EQ(count_at(doc, "excluded"), 0);
+        CHECK_EQ(cJSON_HasObjectItem(doc, "past"), i == 1);
+        cJSON_Delete(doc);
+    }
+    const char *said = get(port, "/metrics");
+    CHECK(http_has(said, "Content-Type: text/plain; version=0.0.4"));
+    CHECK(http_has(said, "\ndtrun_runs{state=\"running\"} 1\n"));
+    CHECK(http_has(said, "\ndtrun_run_workers{run=\"run\"} 4\n"));
+    CHECK(http_has(said, "\ndtrun_node_workers{run=\"run\",node=\"node1\"} 2\n"));
+    said = http_ask(port, "GET", "/metrics", "Accept: application/openmetrics-text\r\n");
+    CHECK(http_has(said, "Content-Type: application/openmetrics-text; version=1.0.0"));
+    CHECK(http_has(said, "\n# EOF\n"));
+    for (int i = 0; i < 2; i++)
+        node_finish(&n[i]);
+    CHECK_EQ(daemon_stop(&d), 0);
+}
+
+/* More than one slice of the answer has. */
+TEST(many_nodes_are_told_once_each)
+{
+    enum { MANY = 150 };
+    static struct node n[MANY];
+    static char names[MANY][16];
+    struct daemon_process d;
+    int port = start(&d);
+    for (int i = 0; i < MANY; i++) {
+        snprintf(names[i], sizeof names[i], "node%d", i);
+        n[i] = node_of(i % 3 ? "a" : "b", names[i], (uint64_t)i + 1, MANY + 1);
+        node_enter(&n[i], d.port);
+        node_beat(&n[i]); /* it was heard */
+    }
+    cJSON *doc = get_json(port, "/status.json"), *node;
+    CHECK_EQ(count_at(doc, "nodes"), MANY);
+    bool told[MANY] = {false};
+    cJSON_ArrayForEach(node, cJSON_GetObjectItem(doc, "nodes"))
+    {
+        int i = atoi(text_at(node, "name") + 4);
+        CHECK(!told[i]);
+        told[i] = true;
+    }
+    cJSON_Delete(doc);
+    doc = get_json(port, "/status.json?run=b");
+    CHECK_EQ(count_at(doc, "nodes"), MANY / 3);
+    cJSON_Delete(doc);
+    for (int i = 0; i < MANY; i++)
+        node_finish(&n[i]);
+    CHECK_EQ(daemon_stop(&d), 0);
+}
+
+/* A client that does not take what it asked for holds the daemon up. */
+TEST(a_daemon_that_ends_is_alive_and_not_ready)
+{
+    static char value[8 << 20];
+    struct daemon_process d;
+    DAEMON_START(&d, PROGRAM, "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--drain-timeout",
+                 "1h");
+    int port = http_port(&d), fd = peer_greet(d.port);
+    CHECK(http_has(get(port, "/readyz"), "HTTP/1.1 200 "));
+    peer_set_bytes(fd, "key", value, sizeof value);
+    for (int i = 0; i < 4; i++)
+        peer_ask_get(fd, "key");
+    char byte;
+    CHECK_EQ(recv(fd, &byte, 1, 0), 1); /* its answers are under way */
+    CHECK_EQ(kill(d.pid, SIGTERM), 0);
+    CHECK(daemon_log_has(&d, "answers that are owed are delivered"));
+    CHECK(http_has(get(port, "/readyz"), "HTTP/1.1 503 "));
+    CHECK(http_has(get(port, "/healthz"), "HTTP/1.1 200 "));
+    CHECK(http_has(get(port, "/metrics"), "HTTP/1.1 503 "));
+    CHECK(http_has(get(port, "/status.json"), "HTTP/1.1 503 "));
+    close(fd);
+    CHECK_EQ(daemon_stop(&d), 0);
+}
+
+/* -- abuse ------------------------------------------------------------------------------------ */
+
+TEST(who_holds_connections_or_reads_nothing_costs_nobody_anything)
+{
+    enum { MANY = 300 };
+    static int held[MANY];
+    struct daemon_process d;
+    int port = start(&d), fd = peer_greet(d.port);
+    for (int i = 0; i < MANY; i++) {
+        held[i] = http_reach(port, AF_INET);
+        CHECK(held[i] >= 0);
+        const char *part = i % 2 ? "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n" : "GET /me";
+        send(held[i], part, strlen(part), MSG_NOSIGNAL); /* it may be closed already */
+        peer_add(fd, "count", 1, i + 1);
+    }
+    CHECK(http_has(get(port, "/healthz"), "HTTP/1.1 200 "));
+    for (int i = 0; i < MANY; i++)
+        close(held[i]);
+    CHECK(http_has(get(port, "/metrics"), "HTTP/1.1 200 "));
+    close(fd);
+    CHECK_EQ(daemon_stop(&d), 0);
+}
+
+TEST(garbage_harms_nobody)
+{
+    struct daemon_process d;
+    int port = start(&d);
+    unsigned seed = 4242;
+    for (int i = 0; i < 200; i++) {
+        char bytes[700];
+        size_t n = 1 + (size_t)(rand_r(&seed) % (int)sizeof bytes);
+        for (size_t j = 0; j < n; j++)
+            bytes[j] = (char)(i % 2 ? rand_r(&seed)
+                                    : "GET /metrics?run=%00 HTTP/1.1\r\n:"[rand_r(&seed) % 34]);
+        int fd = http_reach(port, AF_INET);
+        CHECK(fd >= 0);
+        send(fd, bytes, n, MSG_NOSIGNAL);
+        close(fd);
+    }
+    CHECK(http_has(get(port, "/status.json?run=%00%ff%"), "HTTP/1.1 "));
+    CHECK(http_has(get(port, "/healthz"), " 200 "));
+    CHECK_EQ(daemon_stop(&d), 0);
+}
