@@ -52,6 +52,8 @@ void dt_plan_finish(struct dt_plan *plan)
     free(plan->domain);
     free(plan->token_file);
     free(plan->progress_file);
+    free_list(plan->http);
+    free(plan->http_token_file);
     free(plan->log_dir);
     free(plan->streams);
     free(plan->line_prefix);

@@ -78,13 +78,15 @@ struct dt_plan {
     /* Of an elastic job. */
     struct dt_run_spec run;
     enum dt_plan_is_host is_host;
-    int order;           /* the seat this node wishes for; -1: none */
-    int expected_nodes;  /* that the scheduler started; 0: unknown */
-    char *node_name;     /* NULL: the host's */
-    char *domain;        /* NULL: none */
-    char *token_file;    /* holds the secret of the control protocol; NULL: none */
-    bool stop_when_away; /* workers end when the rendezvous cannot be reached */
-    char *progress_file; /* a worker writes its step there; NULL: none */
+    int order;             /* the seat this node wishes for; -1: none */
+    int expected_nodes;    /* that the scheduler started; 0: unknown */
+    char *node_name;       /* NULL: the host's */
+    char *domain;          /* NULL: none */
+    char *token_file;      /* holds the secret of the control protocol; NULL: none */
+    bool stop_when_away;   /* workers end when the rendezvous cannot be reached */
+    char *progress_file;   /* a worker writes its step there; NULL: none */
+    char **http;           /* ADDR:PORT where a rendezvous that we host answers HTTP */
+    char *http_token_file; /* holds the secret that it asks for; NULL: none */
 
     /* When something fails, or somebody wants it to end. */
     int max_restarts;

@@ -5,6 +5,7 @@
 #include "base/signame.h"
 #include "base/str.h"
 #include "launcher/number.h"
+#include "rendezvous/web/web.h"
 
 #include <limits.h>
 #include <stddef.h>
@@ -337,6 +338,11 @@ static int parse_health_address(const char *value, void *target, struct dt_err *
     return parse_address(value, target, "--health-port", err);
 }
 
+static int parse_http(const char *value, void *target, struct dt_err *err)
+{
+    return dt_web_check_address(value, err) < 0 ? -1 : dt_opt_append(value, target, err);
+}
+
 static int parse_pid(const char *value, void *target, struct dt_err *err)
 {
     int64_t pid;
@@ -566,6 +572,12 @@ static const struct dt_opt launch_opts[] = {
              "nodes"},
     {ELASTIC, .name = "token-file", .arg = "FILE", .completes = DT_OPT_FILE, AT(token_file),
      .help = "file with a secret; agents and the rendezvous prove to each other that they know it"},
+    {ELASTIC, .name = "http", .arg = "ADDR:PORT", .parse = parse_http, .finish = dt_opt_finish_strings, .repeat = true,
+     AT(http),
+     .help = "where this dtrun hosts the rendezvous, answer HTTP on this address: /metrics for Prometheus, /status.json, "
+             "/healthz and /readyz. An address that other hosts reach takes --http-token-file"},
+    {ELASTIC, .name = "http-token-file", .arg = "FILE", .completes = DT_OPT_FILE, AT(http_token_file),
+     .help = "answer HTTP requests only with the secret in this file, as \"Authorization: Bearer SECRET\""},
     {ELASTIC, .name = "node-name", .arg = "NAME", .parse = parse_node_name, .finish = dt_opt_finish_string, AT(node_name),
      .help = "name of this node (default: the name of the host)"},
     {ELASTIC, .name = "domain-key", .arg = "KEY", .parse = parse_domain, .finish = dt_opt_finish_string, AT(domain),

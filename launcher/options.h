@@ -79,6 +79,8 @@ struct dt_launch_options {
     struct dt_run_spec run; /* what options say of it */
     bool stop_when_away;
     char *token_file, *node_name, *domain, *progress_file;
+    struct dt_opt_strings http;
+    char *http_token_file;
 
     /* of dtrun-launch */
     bool use_env;

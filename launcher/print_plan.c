@@ -155,6 +155,12 @@ static void put_elastic(const struct dt_plan *p, struct dt_buf *out)
     put_text(out, "domain", p->domain, "none");
     put_text(out, "token file", p->token_file, "none");
     put_text(out, "progress file", p->progress_file, "none");
+    if (p->http)
+        put_list(out, "HTTP of the rendezvous", p->http);
+    else
+        dt_buf_put_str(out, "HTTP of the rendezvous: none\n");
+    if (p->http)
+        put_text(out, "HTTP token file", p->http_token_file, "none");
     dt_buf_printf(out, "without the rendezvous: %s\n", p->stop_when_away ? "stop" : "keep");
     put_agreement(&p->run, out);
 }

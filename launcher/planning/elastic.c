@@ -3,6 +3,8 @@
  * itself. Where a scheduler started the nodes its environment knows things nobody has to write. */
 #include "launcher/planning/inside.h"
 
+#include "launcher/words.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -110,18 +112,34 @@ static int check_local_addr(struct dt_planning *c)
                             "\"%s\" is more than an address; leave port and brackets away", text);
 }
 
-static int check_token_file(struct dt_planning *c)
+static int check_token_file(struct dt_planning *c, const char *option, const char *path)
 {
     struct stat st;
-    const char *path = c->o->token_file;
     if (!path)
         return 0;
     if (stat(path, &st) < 0 || access(path, R_OK) < 0)
-        return dt_planning_fail(c, "token-file", "\"%s\" cannot be read: %s", path,
-                                strerror(errno));
+        return dt_planning_fail(c, option, "\"%s\" cannot be read: %s", path, strerror(errno));
     if (!S_ISREG(st.st_mode))
-        return dt_planning_fail(c, "token-file", "\"%s\" is no file", path);
+        return dt_planning_fail(c, option, "\"%s\" is no file", path);
     return 0;
+}
+
+/* Each node may be given it; only the one that hosts the rendezvous answers. */
+static int choose_http(struct dt_planning *c)
+{
+    const struct dt_launch_options *o = c->o;
+    struct dt_plan *p = c->plan;
+    for (size_t i = 0; i < o->http.len; i++)
+        if (dt_words_push(&p->http, c->err, "%s", o->http.at[i]) < 0)
+            return -1;
+    if (p->http && p->is_host == DT_HOST_NO &&
+        dt_planning_ignore(c, "http", "this node does not host the rendezvous: is_host is 0") < 0)
+        return -1;
+    if (!p->http && dt_planning_ignore(c, "http-token-file", "there is no --http") < 0)
+        return -1;
+    if (p->http && check_token_file(c, "http-token-file", o->http_token_file) < 0)
+        return -1;
+    return dt_planning_set(c, &p->http_token_file, o->http_token_file);
 }
 
 static int present_node(struct dt_planning *c)
@@ -131,7 +149,8 @@ static int present_node(struct dt_planning *c)
     if (check_length(c, "rdzv-id", p->run_id, DT_RUN_ID_MAX) < 0 ||
         check_length(c, "role", p->role, DT_ROLE_MAX) < 0 ||
         check_length(c, "local-addr", p->local_addr, DT_NODE_ADDR_MAX) < 0 ||
-        check_local_addr(c) < 0 || check_token_file(c) < 0)
+        check_local_addr(c) < 0 || check_token_file(c, "token-file", o->token_file) < 0 ||
+        choose_http(c) < 0)
         return -1;
     p->stop_when_away = o->stop_when_away;
     if (dt_planning_set(c, &p->node_name, o->node_name) < 0 ||

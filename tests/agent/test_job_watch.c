@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What watches a whole job, and what it may be watched by: health port, file timers, events,
  * binding, error files, and other jobs. */
-#include "tests/lib/check.h"
+#include "tests/lib/http.h"
 #include "tests/lib/job.h"
 
 #include "base/json.h"
@@ -17,27 +17,62 @@
 #define NO_PYTHON "--no-python", WORKER
 #define OMP "OMP_NUM_THREADS=1"
 
-/* -- health ----------------------------------------------------------------------------------- */
+/* -- HTTP ------------------------------------------------------------------------------------- */
 
-/* The answer to a GET of /healthz; "" when nobody listens. In static memory. */
+/* The answer to a GET of PATH; "" when nobody listens. In static memory. */
+static const char *ask(const char *port, const char *path)
+{
+    int fd = http_reach(atoi(port), AF_INET);
+    if (fd < 0)
+        return "";
+    http_send(fd, "GET", path, "Connection: close\r\n");
+    return http_read_all(fd);
+}
+
 static const char *ask_health(const char *port)
 {
-    static char answer[4096];
-    static const char ask[] = "GET /healthz HTTP/1.0\r\n\r\n";
-    struct sockaddr_in at = {.sin_family = AF_INET,
-                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
-                             .sin_port = htons((uint16_t)atoi(port))};
-    size_t n = 0;
-    ssize_t got;
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    CHECK(fd >= 0);
-    if (connect(fd, (struct sockaddr *)&at, sizeof at) == 0 &&
-        write(fd, ask, sizeof ask - 1) == (ssize_t)sizeof ask - 1)
-        while (n + 1 < sizeof answer && (got = read(fd, answer + n, sizeof answer - n - 1)) > 0)
-            n += (size_t)got;
-    answer[n] = '\0';
-    close(fd);
-    return answer;
+    return ask(port, "/healthz");
+}
+
+TEST(the_agent_that_hosts_the_rendezvous_shows_it)
+{
+    struct job j;
+    char port[8], endpoint[32], http[32];
+    if (!DT_TEST_MICROHTTPD)
+        SKIP("built without libmicrohttpd");
+    snprintf(endpoint, sizeof endpoint, "127.0.0.1:%s", free_port(port));
+    snprintf(http, sizeof http, "127.0.0.1:%s", free_port(port));
+    JOB_START(&j, OMP, "--rdzv-backend", "c10d", "--rdzv-endpoint", endpoint, "--rdzv-id", "seen",
+              "--http", http, "--nproc-per-node", "2", NO_PYTHON, "line:up", "hang");
+    CHECK(job_says_lines(&j, 2));
+    CHECK(http_has(ask(port, "/readyz"), " 200 "));
+    CHECK(http_has(ask(port, "/metrics"), "\ndtrun_run_workers{run=\"seen\"} 2\n"));
+    CHECK(http_has(ask(port, "/metrics"), ",host=\"agent\"} 1\n"));
+    CHECK(http_has(ask(port, "/status.json?run=seen"), "\"state\":\"running\""));
+    CHECK_EQ(job_stop(&j, SIGTERM), 1);
+    CHECK_STR(ask(port, "/healthz"), "");
+    job_finish(&j);
+}
+
+TEST(an_http_port_that_is_taken_ends_the_job_at_once)
+{
+    struct job j, other;
+    char port[8], endpoint[32], http[32];
+    if (!DT_TEST_MICROHTTPD)
+        SKIP("built without libmicrohttpd");
+    snprintf(http, sizeof http, "127.0.0.1:%s", free_port(port));
+    for (int i = 0; i < 2; i++) {
+        snprintf(endpoint, sizeof endpoint, "127.0.0.1:%s", free_port(port));
+        JOB_START(i ? &other : &j, OMP, "--rdzv-backend", "c10d", "--rdzv-endpoint", endpoint,
+                  "--http", http, NO_PYTHON, "line:up", "hang");
+        if (i == 0)
+            CHECK(job_says_lines(&j, 1));
+    }
+    CHECK_EQ(job_wait(&other), 1);
+    CHECK(http_has(job_err(&other), "--http: HTTP cannot be opened: 127.0.0.1:"));
+    job_finish(&other);
+    CHECK_EQ(job_stop(&j, SIGTERM), 1);
+    job_finish(&j);
 }
 
 TEST(the_health_port_answers_while_the_job_runs_and_is_gone_with_it)

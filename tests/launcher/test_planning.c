@@ -199,7 +199,7 @@ TEST(elastic_jobs)
         {UP_TO_4 "x", "", "backend: c10d|nodes: 2:4|run id: none|endpoint: h:5|local address: found out|"
          "join timeout: 10 min|read timeout: 1 min|store address: every address|hosts the rendezvous: found out|"
          "place wished for: none|nodes started: not known|scheduler's job: none|node name: that of the host|domain: none|"
-         "token file: none|progress file: none|without the rendezvous: keep|spares: 0|spare policy: extra|"
+         "token file: none|progress file: none|HTTP of the rendezvous: none|without the rendezvous: keep|spares: 0|spare policy: extra|"
          "rank policy: stable|node losses: unlimited|restarts are full again after: never", NULL, 0},
         {UP_TO_4 "x", "", "cycles without progress: 3|strikes until quarantine: 3|quarantine: 10 min|last call: 30 s|"
          "heartbeat: 5 s|heartbeats that may be missed: 3|time to reconnect: 100 ms|workers are gone within: 35 s|"
@@ -219,6 +219,12 @@ TEST(elastic_jobs)
          "token file: /etc/passwd|local address: 10.0.0.1|run id: j", NULL, 0},
         {UP_TO_4 "x", "DTRUN_SPARES=3|DTRUN_ON_DAEMON_LOSS=stop|DTRUN_NODE_NAME=n", "spares: 3|node name: n|"
          "without the rendezvous: stop", NULL, 0},
+        {UP_TO_4 "--http=127.0.0.1:9|--http=127.0.0.2:8|--http-token-file=/etc/passwd|x", "",
+         "HTTP of the rendezvous: 127.0.0.1:9 127.0.0.2:8|HTTP token file: /etc/passwd", NULL, 0},
+        {UP_TO_4 "--http-token-file=/etc/passwd|x", "",
+         "ignored: --http-token-file has no effect: there is no --http", NULL, 0},
+        {UP_TO_4 "--http=127.0.0.1:9|--rdzv-conf=is_host=0|x", "",
+         "ignored: --http has no effect: this node does not host the rendezvous: is_host is 0", NULL, 0},
         {C10D "--nnodes=1:4|--rdzv-endpoint=localhost:0|x", "", "nodes: 1|endpoint: localhost:0|ignored: --nnodes has no "
          "effect: --rdzv-endpoint has port 0, any free one, which no other node could know", NULL, 0},
         {UP_TO_4 "--master-addr=a|--master-port=1|x", "TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1",
@@ -256,6 +262,9 @@ TEST(elastic_jobs)
          "--local-addr: \"[fd00::1]\" is more than an address; leave port and brackets away", 1},
         {UP_TO_4 "--token-file=/not/there|x", "", NULL,
          "--token-file: \"/not/there\" cannot be read: No such file or directory", 1},
+        {UP_TO_4 "--http=/run/x|x", "", NULL, "--http: \"/run/x\" is a path; give ADDR:PORT", 2},
+        {UP_TO_4 "--http=127.0.0.1:9|--http-token-file=/not/there|x", "", NULL,
+         "--http-token-file: \"/not/there\" cannot be read: No such file or directory", 1},
         {UP_TO_4 "--token-file=/|x", "", NULL, "--token-file: \"/\" is no file", 1},
         {UP_TO_4 "--node-rank=-1|x", "", NULL, "--node-rank: -1 is no place a node can wish for; give 0 or more", 1},
     };

@@ -249,7 +249,7 @@ static int host_perhaps(struct elastic *e, struct dt_err *err)
         return 0;
     e->host = dt_rdzv_host_open(e->loop, plan, e->token.len ? &e->token : NULL, must, err);
     if (e->host)
-        return 0;
+        return dt_rdzv_host_show(e->host, plan, err);
     if (must || err->code == DT_E_USAGE || err->code == DT_E_MEMORY)
         return -1;
     e->no_host = *err;

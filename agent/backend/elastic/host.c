@@ -5,6 +5,7 @@
 #include "base/list.h"
 #include "base/loop/ending.h"
 #include "rendezvous/runs/server.h"
+#include "rendezvous/web/web.h"
 
 #include <stdlib.h>
 
@@ -25,6 +26,7 @@ struct dt_rdzv_host {
     uv_loop_t *loop;
     struct dt_store_server *store;
     struct dt_rdzv_server *server;
+    struct dt_web *web; /* NULL: none */
     enum phase phase;
     bool hurry;
     uv_timer_t looks; /* while WAITING */
@@ -38,6 +40,8 @@ static void close_store(struct dt_rdzv_host *h)
 {
     h->phase = CLOSING;
     dt_ending_close(&h->ending, &h->looks);
+    if (h->web)
+        dt_web_close(h->web, dt_ending_step, dt_ending_add(&h->ending));
     dt_store_host_close(h->store, false, h->hurry, dt_ending_step, dt_ending_add(&h->ending));
 }
 
@@ -55,6 +59,8 @@ void dt_rdzv_host_end(struct dt_rdzv_host *h, const char *why)
         return;
     h->phase = ENDING;
     uv_timer_stop(&h->looks);
+    if (h->web)
+        dt_web_detach(h->web);
     dt_rdzv_server_close(h->server, why, on_server_closed, h);
 }
 
@@ -125,4 +131,21 @@ struct dt_rdzv_host *dt_rdzv_host_open(uv_loop_t *loop, const struct dt_plan *pl
     }
     uv_timer_init(loop, &h->looks);
     return h;
+}
+
+int dt_rdzv_host_show(struct dt_rdzv_host *h, const struct dt_plan *plan, struct dt_err *err)
+{
+    struct dt_web_config config = {
+        .host = "agent",
+        .server = h->server,
+        .store = h->store,
+        .at = plan->http,
+        .token_file = plan->http_token_file,
+    };
+    if (!plan->http)
+        return 0;
+    while (plan->http[config.count])
+        config.count++;
+    h->web = dt_web_open(h->loop, &config, err);
+    return h->web ? 0 : -1;
 }

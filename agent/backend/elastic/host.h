@@ -18,6 +18,9 @@ struct dt_rdzv_host;
 struct dt_rdzv_host *dt_rdzv_host_open(uv_loop_t *loop, const struct dt_plan *plan,
                                        const struct dt_token *token, bool must, struct dt_err *err);
 
+/* Answers HTTP where the plan says so, if it does. -1: it cannot be, and H is to be closed. */
+int dt_rdzv_host_show(struct dt_rdzv_host *h, const struct dt_plan *plan, struct dt_err *err);
+
 /* Ends the job for all who are there, and says WHY. */
 void dt_rdzv_host_end(struct dt_rdzv_host *h, const char *why);
 
