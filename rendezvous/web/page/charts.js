@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Lines over time, and the series that are collected while the page is open. A picture keeps its shape at any width, so labels
+// stand beside it and not in it.
+"use strict";
+
+const charts = (() => {
+  const SVG = "http://www.w3.org/2000/svg", WIDTH = 1000, HEIGHT = 100;
+  const SAMPLES_MOST = 600;
+
+  function element(parent, name, attributes) {
+    const made = document.createElementNS(SVG, name);
+    for (const [key, value] of Object.entries(attributes))
+      made.setAttribute(key, value);
+    return parent.appendChild(made);
+  }
+
+  function frame(figure) {
+    const panel = figure.appendChild(document.createElement("div"));
+    panel.className = "panel";
+    const side = panel.appendChild(document.createElement("div")), high = side.appendChild(document.createElement("span"));
+    side.className = "side";
+    const svg = element(panel, "svg", {viewBox: `0 0 ${WIDTH} ${HEIGHT}`, preserveAspectRatio: "none", role: "img"});
+    element(svg, "path", {class: "grid", d: `M0 0H${WIDTH}M0 50H${WIDTH}M0 ${HEIGHT}H${WIDTH}`});
+    const foot = panel.appendChild(document.createElement("div"));
+    foot.className = "foot";
+    return {
+      svg, high, low: side.appendChild(document.createElement("span")),
+      marks: element(svg, "path", {class: "mark"}), line: element(svg, "path", {class: "line"}),
+      from: foot.appendChild(document.createElement("span")), to: foot.appendChild(document.createElement("span")),
+    };
+  }
+
+  function bounds(lines, zero) {
+    const xs = lines.flat().map(p => p[0]), ys = lines.flat().map(p => p[1]);
+    const low = zero ? 0 : Math.min(...ys), high = Math.max(...ys);
+    return {from: Math.min(...xs), to: Math.max(...xs), low, high: high > low ? high : low + 1};
+  }
+
+  // LINES: lists of [seconds since 1970, value]. ZERO: the lowest value shown is 0. MARKS: times at which something ended.
+  function draw(figure, lines, {zero = false, marks = [], now, label = words.count}) {
+    const f = figure.frame ??= frame(figure), b = bounds(lines, zero), span = b.to - b.from || 1;
+    const x = t => ((t - b.from) / span * WIDTH).toFixed(1);
+    const y = v => ((b.high - v) / (b.high - b.low) * HEIGHT).toFixed(1);
+    f.line.setAttribute("d", lines.map(l => "M" + l.map(([t, v]) => `${x(t)} ${y(v)}`).join("L")).join(""));
+    f.marks.setAttribute("d", marks.filter(t => t >= b.from && t <= b.to).map(t => `M${x(t)} 0V${HEIGHT}`).join(""));
+    parts.text(f.high, label(b.high));
+    parts.text(f.low, label(b.low));
+    parts.text(f.from, words.moment(new Date(b.from * 1000), now));
+    parts.text(f.to, words.moment(new Date(b.to * 1000), now));
+    parts.attribute(f.svg, "aria-label", `from ${label(lines[0][0][1])} to ${label(lines.at(-1).at(-1)[1])} in ${words.duration(span)}`);
+  }
+
+  // -- series ---------------------------------------------------------------------------------------------------------------
+
+  // Half of the samples go when there are too many: a line keeps its shape and its beginning.
+  function add(series, time, value) {
+    if (series.length && series.at(-1)[0] >= time)
+      return;
+    series.push([time, value]);
+    if (series.length > SAMPLES_MOST)
+      series.splice(0, series.length, ...series.filter((_, i) => i % 2 === 0 || i === series.length - 1));
+  }
+
+  return {draw, add};
+})();

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The nodes of a run as a table: sorted by a column, filtered, those first that want a person. Of many nodes it shows the first,
+// and more of them when asked.
+"use strict";
+
+const nodes = (() => {
+  const FIRST = 16, MORE = 500;
+  const root = parts.find(document.getElementById("run"), "nodes");
+  const table = root.querySelector("table"), filter = root.querySelector("input"), more = parts.find(root, "more");
+  let all = [], run = "", chosen = "", link = name => name, by = "state", down = false, most = FIRST;
+
+  // By what each column sorts; what is unknown comes last.
+  const columns = {
+    name: n => n.name,
+    state: n => n.is.rank - (judge.is_behind(n) ? 3.5 : 0),
+    seat: n => n.seat < 0 ? Infinity : n.seat,
+    rank: n => n.rank ?? Infinity,
+    step: n => n.step < 0 ? Infinity : n.step,
+    lag: n => n.lag < 0 ? Infinity : n.lag,
+    tokens: n => n.tokens_per_s || Infinity,
+    heard: n => n.beat_age_s < 0 ? Infinity : n.beat_age_s,
+  };
+  const by_name = new Intl.Collator("en", {numeric: true});
+
+  function compare(a, b) {
+    const of = columns[by], x = of(a), y = of(b);
+    let order = typeof x === "string" ? by_name.compare(x, y) : x === y ? 0 : x - y;
+    if (down && x !== Infinity && y !== Infinity)
+      order = -order;
+    return order || columns.seat(a) - columns.seat(b) || by_name.compare(a.name, b.name);
+  }
+
+  function matches(node, wanted) {
+    return node.name.toLowerCase().includes(wanted) || node.is.word.includes(wanted);
+  }
+
+  function draw_row(row, node) {
+    parts.fill(row, {
+      name: node.name,
+      seat: node.seat >= 0 ? words.count(node.seat) : "–",
+      ranks: judge.ranks(node),
+      step: node.step >= 0 ? words.count(node.step) : "–",
+      lag: node.lag >= 0 ? words.count(node.lag) : "–",
+      tokens: node.tokens_per_s ? words.short(node.tokens_per_s) : "–",
+      heard: node.beat_age_s >= 0 ? judge.heard(node) : "–",
+    });
+    const name = parts.find(row, "name");
+    parts.attribute(name, "href", link(node.name));
+    parts.attribute(name, "aria-current", node.name === chosen ? "true" : null);
+    parts.badge(parts.find(row, "badge"), node.is);
+    parts.attribute(parts.find(row, "lag"), "data-tone", judge.is_behind(node) ? "warn" : null);
+  }
+
+  function draw_count(found) {
+    const unwell = all.filter(n => n.is.rank < judge.states.stopping.rank || judge.is_behind(n));
+    const trouble = unwell.length ? `, look at ${judge.few(unwell)}` : "";
+    const names = words.folded(all.filter(n => !n.lost).map(n => n.name));
+    parts.fill(root, {count: filter.value ? `${words.count(found.length)} of ${words.counted(all.length, "node")} match`
+      : `${words.counted(all.length, "node")}${trouble}: ${names.length > 160 ? names.slice(0, 160) + "…" : names}`});
+  }
+
+  function draw() {
+    const wanted = filter.value.trim().toLowerCase();
+    const found = wanted ? all.filter(n => matches(n, wanted)) : all;
+    const shown = found.toSorted(compare).slice(0, most);
+    parts.list(table.tBodies[0], "node-row", shown, n => n.name, draw_row);
+    draw_count(found);
+    parts.show(more, found.length > shown.length);
+    parts.text(more, `Show ${words.count(Math.min(MORE, found.length - shown.length))} more of ${words.count(found.length)}`);
+  }
+
+  table.tHead.addEventListener("click", e => {
+    const wanted = e.target.dataset.by;
+    if (!wanted)
+      return;
+    down = wanted === by && !down;
+    by = wanted;
+    for (const heading of table.tHead.rows[0].cells)
+      heading.setAttribute("aria-sort", heading.firstElementChild.dataset.by !== by ? "none" : down ? "descending" : "ascending");
+    draw();
+  });
+  filter.addEventListener("input", draw);
+  more.addEventListener("click", () => {
+    most += MORE;
+    draw();
+  });
+
+  // The CREW of run ID, of which one node may be chosen; LINK_TO(name) leads to one.
+  function update(crew, id, name, link_to) {
+    if (id !== run)
+      most = FIRST;
+    run = id;
+    all = crew;
+    chosen = name;
+    link = link_to;
+    parts.show(root, all.length > 0);
+    draw();
+  }
+
+  return {update, filter};
+})();
