@@ -112,7 +112,7 @@ class Server(http.server.ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), Handler)
         self.document, self.policy, self.token = document.encode(), policy, token
         self.status, self.events = status(), []
-        self.up, self.asked = True, 0
+        self.up = True
         self.changed = threading.Condition()
         threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
 
@@ -153,8 +153,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         elif self.server.token and self.headers.get("Authorization") != "Bearer " + self.server.token:
             self.answer("text/plain", b"a token is needed\n", status=401)
         elif url.path == "/status.json":
-            self.server.asked += 1
-            self.answer("application/json", json.dumps(self.of(query.get("run"))).encode())
+            said = self.of(query.get("run"))
+            self.answer("application/json", json.dumps(said).encode(), status=404 if "error" in said else 200)
         elif url.path == "/events":
             self.stream(int(query.get("after", 0)))
         else:
@@ -167,6 +167,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         else:
             said["runs"] = [r for r in said["runs"] if r["id"] == name]
             said["nodes"] = [n for n in said["nodes"] if n["run"] == name]
+            if not said["runs"]:
+                return {"error": "there is no such run"}
         return said
 
     def answer(self, kind, body, headers=None, status=200):

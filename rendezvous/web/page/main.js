@@ -73,7 +73,7 @@
     parts.fill(link, {words: state === "locked" ? "token needed" : state === "lost" ? "lost" : state});
     parts.show(lost, state === "lost");
     parts.fill(lost, {words: `Last news ${age === null ? "never" : `${words.duration(Math.round(age))} ago`}; `
-      + `what you see is from then. It is tried again. (${news.about})`});
+      + `what you see is from then. It is tried again (${news.about}).`});
     document.body.classList.toggle("stale", state === "lost");
     document.title = words.printable([state === "lost" ? "connection lost" : title, "dtrun"].filter(Boolean).join(" · "));
     draw_icon(state);

@@ -9,6 +9,7 @@ const news = (() => {
   const SHARE = 20; // an answer that took long is asked for less often: a page takes 1/SHARE of the server at most
   const EVENTS_MOST = 5000;
   const TOKEN = "dtrun-token";
+  const NOTHING = {server: {host: "", version: ""}, runs: [], nodes: [], excluded: [], past: []}; // of a run that is unknown
 
   let state = "connecting"; // or "live", "lost", "locked"
   let about = "", heard = 0, status = null, started = "", events = [];
@@ -49,20 +50,25 @@ const news = (() => {
       move("locked", token ? "wrong" : "");
       throw new Error("it asks for a token");
     }
-    if (!answer.ok && answer.status !== 404)
-      throw new Error(`it answers ${answer.status}`);
     return answer;
+  }
+
+  // The server says why it refuses: {"error":"..."}.
+  async function refused(answer) {
+    const why = await answer.json().then(said => said.error, () => "");
+    return new Error(why || `it answers ${answer.status}`);
   }
 
   // -- status ---------------------------------------------------------------------------------------------------------------
 
   // A server that began anew counts its events anew.
   function take(answer) {
-    if (started && answer.server.started !== started) {
+    const anew = answer.server.started ?? started;
+    if (started && anew !== started) {
       events = [];
       stream?.abort();
     }
-    started = answer.server.started ?? "";
+    started = anew;
     status = answer;
     heard = Date.now();
     status.now = status.server.now ? new Date(status.server.now) : new Date();
@@ -72,9 +78,12 @@ const news = (() => {
 
   async function look() {
     const of = path, begun = performance.now();
-    const answer = await (await ask(of, AbortSignal.timeout(ANSWER_LONGEST))).json();
+    const answer = await ask(of, AbortSignal.timeout(ANSWER_LONGEST));
+    if (!answer.ok && answer.status !== 404)
+      throw await refused(answer);
+    const said = answer.ok ? await answer.json() : {...NOTHING, server: status?.server ?? NOTHING.server};
     if (of === path)
-      take(answer);
+      take(said);
     return performance.now() - begun;
   }
 
@@ -128,6 +137,8 @@ const news = (() => {
   async function read_events() {
     stream = new AbortController();
     const answer = await ask(`events?after=${events.at(-1)?.number ?? 0}`, stream.signal);
+    if (!answer.ok)
+      throw await refused(answer);
     const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
     for (let rest = "";;) {
       const {done, value} = await reader.read();
