@@ -111,7 +111,7 @@ const judge = (() => {
       return ended(`Running for ${time}, ${last}${step}` + (run.why ? `: ${run.why}` : "")) + trouble;
     }
     if (run.state === "gathering")
-      return ended(`No workers run, for ${time} now` + (run.why ? `: ${run.why}` : ""));
+      return ended(`Waiting for ${time}` + (run.why ? `: ${run.why}` : ""));
     return ended(`Ended ${time} ago: ${run.why || "nobody said why"}`);
   }
 

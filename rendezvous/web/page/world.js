@@ -153,7 +153,7 @@ const world = (() => {
   function draw_key() {
     const found = by === "lag" ? counts(lag_of) : counts(n => n.is);
     const items = [...found].map(([what, n]) => by === "lag"
-      ? {id: what.name, colour: what.name, letter: "", text: `${what.words}: ${words.count(n)}`, order: lags.indexOf(what)}
+      ? {id: what.name, colour: what.name, letter: "", text: `${what.words}: ${words.count(n)}`, order: -lags.indexOf(what)}
       : {id: what.word, colour: "is-" + what.tone, letter: what.letter, text: `${what.word}: ${words.count(n)}`, order: what.rank});
     items.sort((a, b) => b.order - a.order);
     parts.list(parts.find(root, "key"), "key-item", items, i => i.id, (row, i) => {
