@@ -17,6 +17,7 @@ struct dt_planning {
 
 int dt_planning_workers(struct dt_planning *c);   /* how many, which threads, where bound */
 int dt_planning_nodes(struct dt_planning *c);     /* how nodes meet; after the workers */
+int dt_planning_scheduler(struct dt_planning *c); /* whether it started more of us; of the nodes */
 int dt_planning_command(struct dt_planning *c);   /* what is executed */
 int dt_planning_script(struct dt_planning *c);    /* whether Python can open it */
 int dt_planning_arguments(struct dt_planning *c); /* of the script */

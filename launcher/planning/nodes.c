@@ -349,25 +349,10 @@ static int choose_backend(struct dt_planning *c)
                             backend);
 }
 
-/* A dtrun on each node of an allocation, and none of them knows of the others. */
-static int note_scheduled_nodes(struct dt_planning *c)
-{
-    static const char *const sizes[] = {"SLURM_STEP_NUM_NODES", "SLURM_NNODES",
-                                        "SLURM_JOB_NUM_NODES", NULL};
-    int nodes = dt_planning_env_number(c, sizes, 1, 1);
-    if (nodes == 1 || c->o->standalone || dt_launch_options_gave(c->o, "nnodes"))
-        return 0;
-    return dt_words_push(c->warnings, c->err,
-                         "Slurm gave %d nodes, but this job has one; give --nnodes=%d and "
-                         "--rdzv-endpoint for one job on all of them, or --nnodes=1 for a "
-                         "job on each",
-                         nodes, nodes);
-}
-
 int dt_planning_nodes(struct dt_planning *c)
 {
     struct dt_plan *p = c->plan;
-    if (read_nnodes(c) < 0 || choose_backend(c) < 0 || note_scheduled_nodes(c) < 0)
+    if (read_nnodes(c) < 0 || choose_backend(c) < 0 || dt_planning_scheduler(c) < 0)
         return -1;
     p->identical = strcmp(dt_planning_env(c, "TORCH_ELASTIC_WORKER_IDENTICAL") ?: "0", "1") == 0;
     p->store_allow_count = c->o->store_allow.len;

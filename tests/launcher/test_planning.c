@@ -87,8 +87,6 @@ TEST(one_node)
         {"--standalone|--nnodes=2|x", "", NULL,
          "--nnodes: 2 nodes cannot meet in a job that is --standalone; drop one of the two", 1},
         {"--nnodes=1|--rdzv-id=job|x", "", "backend: c10d|run id: job", NULL, 0},
-        {"x", "SLURM_NNODES=2", "nodes: 1|warning: Slurm gave 2 nodes, but this job has one; give --nnodes=2 and "
-         "--rdzv-endpoint for one job on all of them, or --nnodes=1 for a job on each", NULL, 0},
         {"--nnodes=1|--rdzv-id=|x", "", "run id: 1418190706091043575770048787713486591|"
          "warning: the job has no id; it is called 1418190706091043575770048787713486591", NULL, 0},
         {"--node-rank=3|--master-addr=h|x", "", "backend: c10d|"
@@ -599,6 +597,37 @@ TEST(what_is_executed)
     TOLD_ROWS(&dt_launch_program, rows);
 }
 
+#define ONE_JOB_EACH ", and each is a job of its own, on one node; for one job on all of them give "
+#define OR_MEANT ", for a job on each --nnodes=1"
+
+TEST(a_scheduler_that_started_more_of_us)
+{
+    static const struct { const char *env, *line; } rows[] = {
+        {"SLURM_NNODES=2", "Slurm started 2 of dtrun" ONE_JOB_EACH
+         "--nnodes=2 --rdzv-backend=c10d --rdzv-endpoint=HOST:29400" OR_MEANT},
+        {"SLURM_NNODES=8|SLURM_STEP_NUM_NODES=2|SLURM_STEP_NODELIST=gpu[07-08]", "Slurm started 2 of dtrun" ONE_JOB_EACH
+         "--nnodes=2 --rdzv-backend=c10d --rdzv-endpoint=gpu07:29400" OR_MEANT},
+        {"SLURM_JOB_NUM_NODES=3|SLURM_JOB_NODELIST=cpu1,gpu[1-2]", "Slurm started 3 of dtrun" ONE_JOB_EACH
+         "--nnodes=3 --rdzv-backend=c10d --rdzv-endpoint=cpu1:29400" OR_MEANT},
+        {"SLURM_NNODES=2|SLURM_JOB_NODELIST=rack[1-2]-a", "Slurm started 2 of dtrun" ONE_JOB_EACH
+         "--nnodes=2 --rdzv-backend=c10d --rdzv-endpoint=HOST:29400" OR_MEANT},
+        {"OMPI_COMM_WORLD_SIZE=4", "mpirun started 4 of dtrun" ONE_JOB_EACH
+         "--nnodes=4 --rdzv-backend=c10d --rdzv-endpoint=HOST:29400" OR_MEANT},
+        {"KUBERNETES_SERVICE_HOST=10.0.0.1|JOB_COMPLETION_INDEX=1|HOSTNAME=llama-1",
+         "Kubernetes started this dtrun as one of several" ONE_JOB_EACH
+         "--nnodes=N --rdzv-backend=c10d --rdzv-endpoint=llama-0.SERVICE:29400" OR_MEANT},
+        {"KUBERNETES_SERVICE_HOST=10.0.0.1|JOB_COMPLETION_INDEX=0|HOSTNAME=other",
+         "Kubernetes started this dtrun as one of several" ONE_JOB_EACH
+         "--nnodes=N --rdzv-backend=c10d --rdzv-endpoint=HOST:29400" OR_MEANT},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char line[512];
+        snprintf(line, sizeof line, "nodes: 1|warning: %s", rows[i].line);
+        struct told_row row = {.args = "x", .env = rows[i].env, .lines = line};
+        told_check_rows(&dt_launch_program, &row, 1);
+    }
+}
+
 TEST(what_could_be_a_mistake_and_most_often_is_none)
 {
     static const char *const rows[][2] = {
@@ -609,6 +638,9 @@ TEST(what_could_be_a_mistake_and_most_often_is_none)
         {"x", "SLURM_NNODES=1"},
         {"x", "SLURM_NNODES=8|SLURM_STEP_NUM_NODES=1"}, /* a step on one node of eight */
         {"x", "SLURM_NNODES=many"},
+        {"x", "OMPI_COMM_WORLD_SIZE=1"},
+        {"--nnodes=1|x", "OMPI_COMM_WORLD_SIZE=4"},
+        {"x", "JOB_COMPLETION_INDEX=1"}, /* of something else */
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct told t;
