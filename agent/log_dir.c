@@ -16,7 +16,7 @@
 
 /* A file name has at most 255 bytes; the random end takes nine. */
 #define ID_MAX 200
-#define DEPTH_MAX 64 /* of what is removed; our own folders are two deep */
+#define DEPTH_MAX 64 /* of what is looked through; our own folders are two deep */
 
 static int no_memory(struct dt_err *err)
 {
@@ -210,50 +210,11 @@ char *dt_log_dir_file(const struct dt_log_dir *d, int local_rank, const char *na
     return path;
 }
 
-static int remove_in(int at, const char *name, int depth);
-
-/* What is in the folder FD, which it closes. Links are removed, never followed. */
-static int empty_folder(int fd, int depth)
-{
-    DIR *dir = fdopendir(fd);
-    int rc = 0;
-    if (!dir) {
-        close(fd);
-        return -1;
-    }
-    for (struct dirent *e; rc == 0 && (e = readdir(dir));)
-        if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
-            rc = remove_in(dirfd(dir), e->d_name, depth + 1);
-    int why = errno;
-    closedir(dir);
-    errno = why;
-    return rc;
-}
-
-static int remove_in(int at, const char *name, int depth)
-{
-    if (unlinkat(at, name, 0) == 0 || errno == ENOENT)
-        return 0;
-    if (errno != EISDIR && errno != EPERM)
-        return -1;
-    int fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (fd < 0)
-        return -1;
-    if (depth >= DEPTH_MAX) {
-        close(fd);
-        errno = ELOOP;
-        return -1;
-    }
-    if (empty_folder(fd, depth) < 0)
-        return -1;
-    return unlinkat(at, name, AT_REMOVEDIR);
-}
-
 int dt_log_dir_remove(struct dt_log_dir *d, struct dt_err *err)
 {
     if (!d->run)
         return 0;
-    if (remove_in(AT_FDCWD, d->run, 0) < 0)
+    if (dt_fs_remove_tree(AT_FDCWD, d->run) < 0)
         return dt_err_errno(err, DT_E_RUNTIME, errno, "cannot remove all of %s", d->run);
     if (d->base_is_ours && rmdir(d->base) < 0 && errno != ENOTEMPTY && errno != ENOENT)
         return dt_err_errno(err, DT_E_RUNTIME, errno, "cannot remove %s", d->base);

@@ -3,6 +3,7 @@
 
 #include "base/auto.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -17,6 +18,7 @@
 #endif
 
 #define READ_STEP ((size_t)64 << 10)
+#define TREE_DEPTH_MAX 64 /* of what is removed */
 
 bool dt_fs_exists(const char *path)
 {
@@ -208,4 +210,48 @@ int dt_fs_make_in_memory(const char *name)
     unsigned flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
     int fd = memfd_create(name, flags | MFD_NOEXEC_SEAL);
     return fd < 0 && errno == EINVAL ? memfd_create(name, flags) : fd;
+}
+
+static int remove_in(int at, const char *name, int depth);
+
+/* What is in the folder FD, which it closes. Links are removed, never followed. */
+static int empty_folder(int fd, int depth)
+{
+    DIR *dir = fdopendir(fd);
+    int rc = 0;
+    if (!dir) {
+        close(fd);
+        return -1;
+    }
+    for (struct dirent *e; rc == 0 && (e = readdir(dir));)
+        if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
+            rc = remove_in(dirfd(dir), e->d_name, depth + 1);
+    int why = errno;
+    closedir(dir);
+    errno = why;
+    return rc;
+}
+
+static int remove_in(int at, const char *name, int depth)
+{
+    if (unlinkat(at, name, 0) == 0 || errno == ENOENT)
+        return 0;
+    if (errno != EISDIR && errno != EPERM)
+        return -1;
+    int fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0)
+        return -1;
+    if (depth >= TREE_DEPTH_MAX) {
+        close(fd);
+        errno = ELOOP;
+        return -1;
+    }
+    if (empty_folder(fd, depth) < 0)
+        return -1;
+    return unlinkat(at, name, AT_REMOVEDIR);
+}
+
+int dt_fs_remove_tree(int at, const char *name)
+{
+    return remove_in(at, name, 0);
 }

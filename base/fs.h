@@ -24,6 +24,10 @@ int dt_fs_read_any(const char *path, size_t max, struct dt_buf *out, struct dt_e
  * name. On failure the old file, or none, is still there. */
 int dt_fs_replace(const char *path, const void *bytes, size_t len, mode_t mode, struct dt_err *err);
 
+/* Removes NAME, in the open folder AT or AT_FDCWD, with all that is in it. Links are removed and
+ * never followed. 0 where it is not there; -1 and errno, and some of it may have gone. */
+int dt_fs_remove_tree(int at, const char *name);
+
 /* Makes PATH and the parents it lacks; fine when it is there already. */
 int dt_fs_mkdir_p(const char *path, mode_t mode, struct dt_err *err);
 
