@@ -586,6 +586,19 @@ static int open_backend(struct agent *a, struct dt_err *err)
     return a->backend ? 0 : -1;
 }
 
+/* A folder that cannot be kept in order is one all the same. */
+static int open_logs(struct agent *a, struct dt_err *err)
+{
+    const struct dt_plan *plan = a->plan;
+    struct dt_err why;
+    if (dt_log_dir_open(&a->logs, plan->log_dir, plan->run_id, err) < 0)
+        return -1;
+    if (dt_log_limits_any(&plan->log_limits) &&
+        dt_log_dir_keep(&a->logs, &plan->log_limits, &why) < 0)
+        dt_warn("--log-dir: %s", why.text);
+    return 0;
+}
+
 static int open_all(struct agent *a, struct dt_err *err)
 {
     const struct dt_plan *plan = a->plan;
@@ -601,7 +614,7 @@ static int open_all(struct agent *a, struct dt_err *err)
     if (plan->bind != DT_BIND_NONE &&
         !(a->bind = dt_bind_create(plan, getenv("CUDA_VISIBLE_DEVICES"), err)))
         return -1;
-    if (!plan->no_logs && dt_log_dir_open(&a->logs, plan->log_dir, plan->run_id, err) < 0)
+    if (!plan->no_logs && open_logs(a, err) < 0)
         return -1;
     a->output = dt_output_create(&a->loop, plan, (const int[]){STDOUT_FILENO, STDERR_FILENO}, err);
     if (!a->output)

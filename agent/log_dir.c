@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/random.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 /* A file name has at most 255 bytes; the random end takes nine. */
 #define ID_MAX 200
@@ -210,10 +211,22 @@ char *dt_log_dir_file(const struct dt_log_dir *d, int local_rank, const char *na
     return path;
 }
 
+int dt_log_dir_keep(struct dt_log_dir *d, const struct dt_log_limits *limits, struct dt_err *err)
+{
+    int mark = dt_log_runs_mark(d->run, err);
+    if (mark < 0)
+        return -1;
+    d->mark = mark;
+    dt_log_runs_tidy_aside(d->base, limits);
+    return dt_log_runs_link(d->base, d->run, err);
+}
+
 int dt_log_dir_remove(struct dt_log_dir *d, struct dt_err *err)
 {
     if (!d->run)
         return 0;
+    if (d->mark)
+        dt_log_runs_unlink(d->base, d->run);
     if (dt_fs_remove_tree(AT_FDCWD, d->run) < 0)
         return dt_err_errno(err, DT_E_RUNTIME, errno, "cannot remove all of %s", d->run);
     if (d->base_is_ours && rmdir(d->base) < 0 && errno != ENOTEMPTY && errno != ENOENT)
@@ -222,7 +235,8 @@ int dt_log_dir_remove(struct dt_log_dir *d, struct dt_err *err)
     return 0;
 }
 
-/* Whether there is anything but folders in the folder NAME; also when nobody can tell. */
+/* Whether there is anything but folders and marks of ours in the folder NAME; also when nobody can
+ * tell. */
 static bool holds_more(int at, const char *name, int depth)
 {
     int fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -231,7 +245,8 @@ static bool holds_more(int at, const char *name, int depth)
     if (!dir && fd >= 0)
         close(fd);
     for (struct dirent *e; !more && (e = readdir(dir));)
-        if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
+        if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0 &&
+            strcmp(e->d_name, DT_LOG_MARK) != 0)
             more = holds_more(dirfd(dir), e->d_name, depth + 1);
     if (dir)
         closedir(dir);
@@ -240,13 +255,18 @@ static bool holds_more(int at, const char *name, int depth)
 
 int dt_log_dir_remove_empty(struct dt_log_dir *d, struct dt_err *err)
 {
-    if (!d->base_is_ours || holds_more(AT_FDCWD, d->base, 0))
+    if (!d->run || !(d->base_is_ours || d->mark) ||
+        holds_more(AT_FDCWD, d->base_is_ours ? d->base : d->run, 0))
         return 0;
     return dt_log_dir_remove(d, err);
 }
 
 void dt_log_dir_finish(struct dt_log_dir *d)
 {
+    if (d->mark) {
+        futimens(d->mark, NULL); /* when it ended */
+        close(d->mark);
+    }
     free(d->base);
     free(d->run);
     free(d->attempt);

@@ -4,6 +4,7 @@
 #ifndef DT_AGENT_LOG_DIR_H
 #define DT_AGENT_LOG_DIR_H
 
+#include "agent/log_runs.h"
 #include "base/err.h"
 
 #include <stdbool.h>
@@ -15,11 +16,16 @@ struct dt_log_dir {
     char *attempt;
     int round; /* that this one is of */
     bool base_is_ours;
+    int mark; /* of a base that is kept in order: says that this run is alive; 0: none */
 };
 
 /* Makes the run's folder under BASE (NULL: a fresh one where dt_fs_temp_folder() says). A run id
  * that would not be a file name is made one. */
 int dt_log_dir_open(struct dt_log_dir *d, const char *base, const char *run_id, struct dt_err *err);
+
+/* From here on the base is kept in order: marks the run's folder, makes it the latest, and removes
+ * earlier ones beyond LIMITS, which takes no time of the caller's. */
+int dt_log_dir_keep(struct dt_log_dir *d, const struct dt_log_limits *limits, struct dt_err *err);
 
 /* Makes attempt_N with a folder per local rank; d->attempt names it. An older attempt_N, of a round
  * before this one, becomes attempt_N.round_R first, R being the ROUND it was begun for; with a
@@ -33,8 +39,8 @@ char *dt_log_dir_file(const struct dt_log_dir *d, int local_rank, const char *na
  * were told not to keep their logs. */
 int dt_log_dir_remove(struct dt_log_dir *d, struct dt_err *err);
 
-/* The same when no worker left a file in a base that is ours: nobody would look for folders without
- * anything in them. */
+/* The same when no worker left a file, in a base that is ours or kept in order: nobody would look for
+ * folders without anything in them. */
 int dt_log_dir_remove_empty(struct dt_log_dir *d, struct dt_err *err);
 
 void dt_log_dir_finish(struct dt_log_dir *d);

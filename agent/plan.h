@@ -4,6 +4,7 @@
 #ifndef DT_AGENT_PLAN_H
 #define DT_AGENT_PLAN_H
 
+#include "agent/log_runs.h"
 #include "base/addr.h"
 #include "base/clock.h"
 #include "base/err.h"
@@ -109,6 +110,7 @@ struct dt_plan {
     bool collapse_lines;                     /* show what several ranks say alike once */
     bool strip_codes;                        /* take terminal codes out of files */
     enum dt_plan_keep_logs keep_logs;
+    struct dt_log_limits log_limits; /* of earlier runs in log_dir */
 
     /* Watching. */
     enum dt_plan_bind bind;

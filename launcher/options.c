@@ -133,6 +133,11 @@ static int parse_keep_logs(const char *value, void *target, struct dt_err *err)
     return 0;
 }
 
+static int parse_size(const char *value, void *target, struct dt_err *err)
+{
+    return dt_str_to_size(value, 0, UINT64_MAX, target, err);
+}
+
 static int parse_hang_after(const char *value, void *target, struct dt_err *err)
 {
     dt_ms *after = target;
@@ -489,6 +494,12 @@ static const struct dt_opt launch_opts[] = {
     {OWN, .name = "keep-logs", .arg = "WHICH", .parse = parse_keep_logs, .words = "all failed", AT(keep_logs),
      .fallback = "all", .help = "keep files always (all), or only if the job failed (failed)"},
     {OWN, .name = "store-listen", .arg = "ADDR", .parse = parse_store_listen, .finish = dt_opt_finish_string, AT(store_listen),
+    {OWN, .name = "keep-log-runs", .arg = "N", .parse = dt_opt_count, AT(log_limits.runs), .fallback = "0",
+     .help = "keep the last N runs of this host in --log-dir and remove earlier ones; 0 keeps any number"},
+    {OWN, .name = "keep-log-days", .arg = "N", .parse = dt_opt_count, AT(log_limits.days), .fallback = "0",
+     .help = "remove runs of this host from --log-dir that ended more than N days ago; 0 keeps them"},
+    {OWN, .name = "keep-log-size", .arg = "SIZE", .parse = parse_size, AT(log_limits.size), .fallback = "0",
+     .help = "remove the earliest runs of this host from --log-dir when all take more than SIZE, such as 20G; 0 keeps them"},
      .help = "serve the store on this address only (default: loopback for one node, else every address)"},
     {OWN, .name = "store-allow", .arg = "CIDR", .parse = dt_opt_cidr, .repeat = true, AT(store_allow),
      .help = "let only clients from this range connect to the store"},

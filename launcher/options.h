@@ -62,6 +62,7 @@ struct dt_launch_options {
     bool end_workers; /* --keep-workers never */
     char *store_listen;
     struct dt_opt_cidrs store_allow;
+    struct dt_log_limits log_limits;
     int health_port;
     char *health_address;
     struct dt_opt_strings upload;

@@ -202,11 +202,28 @@ static void put_streams(const struct dt_plan *p, struct dt_buf *out)
     }
 }
 
+static void put_log_limits(const struct dt_log_limits *l, struct dt_buf *out)
+{
+    char size[32];
+    if (!dt_log_limits_any(l))
+        return;
+    dt_buf_put_str(out, "earlier runs kept:");
+    if (l->runs)
+        dt_buf_printf(out, " at most %d", l->runs);
+    if (l->days)
+        dt_buf_printf(out, "%s for %d days", l->runs ? "," : "", l->days);
+    if (l->size)
+        dt_buf_printf(out, "%s up to %s", l->runs || l->days ? "," : "",
+                      dt_str_from_size(l->size, size, sizeof size));
+    dt_buf_put_str(out, "\n");
+}
+
 static void put_output(const struct dt_plan *p, struct dt_buf *out)
 {
     put_text(out, "log folder", p->log_dir,
              p->no_logs ? "none" : "a fresh one in a temporary folder");
     dt_buf_printf(out, "keep logs: %s\n", p->keep_logs == DT_KEEP_ALL_LOGS ? "all" : "failed");
+    put_log_limits(&p->log_limits, out);
     put_streams(p, out);
     put_text(out, "line prefix", p->line_prefix, "'[${role_name}${local_rank}]:'");
     put_list(out, "stdout filters", p->stdout_filters);

@@ -51,16 +51,29 @@ static int check_log_dir(struct dt_planning *c, const char *dir)
     return 0;
 }
 
+/* There are no earlier runs to keep. */
+static int note_limits(struct dt_planning *c, const char *why)
+{
+    static const char *const options[] = {"keep-log-runs", "keep-log-days", "keep-log-size"};
+    for (size_t i = 0; i < sizeof options / sizeof *options; i++)
+        if (dt_planning_ignore(c, options[i], "%s", why) < 0)
+            return -1;
+    return 0;
+}
+
 static int choose_log_dir(struct dt_planning *c)
 {
     const char *dir = c->o->log_dir;
     struct dt_plan *p = c->plan;
     p->keep_logs = c->o->keep_logs;
     if (!dir || !*dir)
-        return 0;
+        return note_limits(c, "without --log-dir each run has a temporary folder of its own");
     p->no_logs = strcmp(dir, "/dev/null") == 0;
     if (p->no_logs)
-        return dt_planning_ignore(c, "keep-logs", "--log-dir=/dev/null keeps none");
+        return note_limits(c, "--log-dir=/dev/null keeps none") < 0
+                   ? -1
+                   : dt_planning_ignore(c, "keep-logs", "--log-dir=/dev/null keeps none");
+    p->log_limits = c->o->log_limits;
     return check_log_dir(c, dir) < 0 ? -1 : dt_planning_set(c, &p->log_dir, dir);
 }
 

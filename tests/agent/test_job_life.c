@@ -243,6 +243,26 @@ TEST(logs_of_a_job_that_went_well_can_go)
     tmp_remove(dir);
 }
 
+TEST(earlier_runs_go_when_a_job_is_to_keep_the_last_ones)
+{
+    struct job j;
+    char dir[64], first[PATH_MAX], wait[PATH_MAX + 64], latest[96];
+    tmp_make(dir);
+    CHECK_EQ(JOB(&j, "--keep-log-runs", "1", "--log-dir", dir, "-r", "3", NO_PYTHON, "line:x"), 0);
+    job_finish(&j);
+    snprintf(latest, sizeof latest, "%s/latest", dir);
+    CHECK(realpath(latest, first) != NULL);
+    /* The second one runs until the first has gone. */
+    snprintf(wait, sizeof wait, "while [ -e %s ]; do sleep 0.02; done", first);
+    CHECK_EQ(JOB(&j, "--keep-log-runs", "1", "--log-dir", dir, "-r", "3", "--no-python", "sh", "-c",
+                 wait),
+             0);
+    job_finish(&j);
+    CHECK_EQ(access(latest, F_OK), 0);
+    CHECK_EQ(count_entries(dir), 2); /* a run, and the link to it */
+    tmp_remove(dir);
+}
+
 TEST(a_job_without_files_leaves_no_folder)
 {
     struct job j;

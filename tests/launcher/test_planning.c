@@ -422,6 +422,13 @@ TEST(output)
         {"--log-dir=/tmp/not/there/yet|--keep-logs=failed|x", "",
          "log folder: /tmp/not/there/yet|keep logs: failed", NULL, 0},
         {"--log-dir=|x", "", "log folder: a fresh one in a temporary folder", NULL, 0},
+        {"--log-dir=/tmp/not|--keep-log-runs=5|--keep-log-days=7|--keep-log-size=20G|x", "",
+         "earlier runs kept: at most 5, for 7 days, up to 20 GiB", NULL, 0},
+        {"--log-dir=/tmp/not|--keep-log-size=512|x", "", "earlier runs kept: up to 512 B", NULL, 0},
+        {"--keep-log-runs=5|x", "", "ignored: --keep-log-runs has no effect: without --log-dir each run has a temporary "
+         "folder of its own", NULL, 0},
+        {"--log-dir=/dev/null|--keep-log-days=5|x", "", "ignored: --keep-log-days has no effect: --log-dir=/dev/null keeps "
+         "none", NULL, 0},
         {"-t1|--duplicate-stdout-filters=a,,b,c d|--duplicate-stderr-filters=e|x", "",
          "stdout filters: a,b 'c d'|stderr filters: e", NULL, 0},
         {"--collapse-lines|--partial-line-after=1s|x", "", "collapse lines: yes|partial lines after: 1 s|"
