@@ -5,6 +5,8 @@
 #include "agent/bind/bind.h"
 #include "base/fs.h"
 #include "base/say.h"
+#include "launcher/fleet/fleet.h"
+#include "launcher/fleet/lifeline.h"
 #include "launcher/look.h"
 #include "launcher/number.h"
 #include "launcher/planning/planning.h"
@@ -93,20 +95,14 @@ static int run_plan(const struct dt_plan *plan, char *const *warnings)
     return dt_agent_run(plan);
 }
 
-/* CALLED: the name by which a person, or a script, called us. */
-static int plan_and_run(const struct dt_launch_options *o, const char *called)
+static int run_here(const struct dt_launch_options *o, const struct dt_facts *facts)
 {
     const char *name = o->program->name;
-    struct dt_facts facts;
     struct dt_plan plan = {0};
     struct dt_err err = {0};
     char **warnings = NULL;
     int status;
-    dt_facts_read(&facts, called, environ);
-    dt_log_open(name,
-                dt_launch_options_gave(o, "log-level") ? o->log_level : dt_launch_log_level(&facts),
-                DT_LOG_TEXT);
-    if (dt_plan_make(o, &facts, &plan, &warnings, &err) < 0)
+    if (dt_plan_make(o, facts, &plan, &warnings, &err) < 0)
         status = refuse(name, &err);
     else if (o->print_config)
         status = print_config(name, &plan, warnings);
@@ -114,6 +110,48 @@ static int plan_and_run(const struct dt_launch_options *o, const char *called)
         status = run_plan(&plan, warnings);
     dt_words_free(warnings);
     dt_plan_finish(&plan);
+    return status;
+}
+
+static int run_fleet(const struct dt_launch_options *o, int argc, char **argv,
+                     const struct dt_facts *facts)
+{
+    const char *name = o->program->name;
+    struct dt_fleet_plan plan;
+    struct dt_err err = {0};
+    int status;
+    if (dt_fleet_plan_make(o, argc, argv, facts, &plan, &err) < 0)
+        status = refuse(name, &err);
+    else if (!o->print_config)
+        status = dt_fleet_run(&plan);
+    else
+        status = dt_fleet_plan_print(&plan, stdout, &err) < 0 ? refuse(name, &err) : printed(name);
+    dt_fleet_plan_finish(&plan);
+    return status;
+}
+
+/* The name in ARGV is that by which a person, or a script, called us. */
+static int plan_and_run(const struct dt_launch_options *o, int argc, char **argv)
+{
+    struct dt_facts facts;
+    dt_facts_read(&facts, argc > 0 ? argv[0] : NULL, environ);
+    dt_log_open(o->program->name,
+                dt_launch_options_gave(o, "log-level") ? o->log_level : dt_launch_log_level(&facts),
+                DT_LOG_TEXT);
+    return dt_fleet_is_asked(o) ? run_fleet(o, argc, argv, &facts) : run_here(o, &facts);
+}
+
+/* Another dtrun has started this one, and says what it is to do. */
+static int follow_order(const struct dt_opt_program *program)
+{
+    struct dt_fleet_order order;
+    struct dt_err err = {0};
+    int status = 1;
+    if (dt_lifeline_greet(&order, &err) == 0 && dt_lifeline_follow(&err) == 0)
+        status = dt_launch(program, (int)dt_words_count(order.argv), order.argv);
+    else if (*err.text)
+        dt_say(program->name, err.text);
+    dt_fleet_order_finish(&order);
     return status;
 }
 
@@ -137,8 +175,10 @@ int dt_launch(const struct dt_opt_program *program, int argc, char **argv)
         status = dt_launch_look(&options);
         if (printed(program->name) != 0)
             status = 1;
+    } else if (options.fleet_agent) {
+        status = follow_order(program);
     } else {
-        status = plan_and_run(&options, argc > 0 ? argv[0] : NULL);
+        status = plan_and_run(&options, argc, argv);
     }
     dt_launch_options_finish(&options);
     return status;

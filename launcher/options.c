@@ -370,6 +370,7 @@ static int parse_port(const char *value, void *target, struct dt_err *err)
 #define LATER .later = true
 #define OWN .exact = true, .env_prefix = "DTRUN_", .group = "Not in torchrun"
 #define ELASTIC .exact = true, .env_prefix = "DTRUN_", .group = DT_LAUNCH_ELASTIC_GROUP
+#define FLEET .exact = true, .env_prefix = "DTRUN_", .no_env = true, .group = DT_LAUNCH_FLEET_GROUP
 
 /* The first row is of dtrun-launch alone. */
 /* clang-format off */
@@ -493,13 +494,13 @@ static const struct dt_opt launch_opts[] = {
     {OWN, .name = "strip-codes", AT(strip_codes), .help = "remove terminal codes from files"},
     {OWN, .name = "keep-logs", .arg = "WHICH", .parse = parse_keep_logs, .words = "all failed", AT(keep_logs),
      .fallback = "all", .help = "keep files always (all), or only if the job failed (failed)"},
-    {OWN, .name = "store-listen", .arg = "ADDR", .parse = parse_store_listen, .finish = dt_opt_finish_string, AT(store_listen),
     {OWN, .name = "keep-log-runs", .arg = "N", .parse = dt_opt_count, AT(log_limits.runs), .fallback = "0",
      .help = "keep the last N runs of this host in --log-dir and remove earlier ones; 0 keeps any number"},
     {OWN, .name = "keep-log-days", .arg = "N", .parse = dt_opt_count, AT(log_limits.days), .fallback = "0",
      .help = "remove runs of this host from --log-dir that ended more than N days ago; 0 keeps them"},
     {OWN, .name = "keep-log-size", .arg = "SIZE", .parse = parse_size, AT(log_limits.size), .fallback = "0",
      .help = "remove the earliest runs of this host from --log-dir when all take more than SIZE, such as 20G; 0 keeps them"},
+    {OWN, .name = "store-listen", .arg = "ADDR", .parse = parse_store_listen, .finish = dt_opt_finish_string, AT(store_listen),
      .help = "serve the store on this address only (default: loopback for one node, else every address)"},
     {OWN, .name = "store-allow", .arg = "CIDR", .parse = dt_opt_cidr, .repeat = true, AT(store_allow),
      .help = "let only clients from this range connect to the store"},
@@ -596,6 +597,21 @@ static const struct dt_opt launch_opts[] = {
     {ELASTIC, .name = "progress-file", .arg = "FILE", .completes = DT_OPT_FILE, AT(progress_file),
      .help = "file to which a worker writes the number of its last step or last checkpoint; dtrun reads this file "
              "instead of the workers' progress pages"},
+
+    {FLEET, .name = "hosts", .arg = "HOST[:N],...", .parse = dt_opt_string, AT(hosts),
+     .help = "run the job on these hosts, with N workers on each or as many as --nproc-per-node says; this dtrun starts "
+             "an agent on each and shows what they print"},
+    {FLEET, .name = "hostfile", .arg = "FILE", .completes = DT_OPT_FILE, AT(hostfile),
+     .help = "the same hosts as lines of a file: HOST, HOST:N or HOST slots=N"},
+    {FLEET, .name = "launch-agent", .arg = "HOW", .words = "ssh srun", AT(launch_agent), .fallback = "ssh",
+     .help = "how to start a program on a host: ssh, srun, or a command with {host} where the host's name is to "
+             "stand, such as \"ssh -p 2222 {host}\""},
+    {FLEET, .name = "export", .arg = "NAME[=VALUE],...", .parse = dt_opt_append, .finish = dt_opt_finish_strings,
+     .repeat = true, AT(export),
+     .help = "variables of the environment for the agents on the hosts and their workers"},
+    {FLEET, .name = "remote-dtrun", .arg = "PATH", .completes = DT_OPT_FILE, AT(remote_dtrun),
+     .help = "where dtrun is on the hosts (default: the path by which this one was called, or dtrun in their PATH)"},
+    {FLEET, .name = "fleet-agent", .hidden = true, AT(fleet_agent), .help = "take arguments from standard input"},
     {0},
 };
 /* clang-format on */
@@ -606,7 +622,7 @@ _Static_assert(sizeof launch_opts / sizeof *launch_opts <= DT_OPT_ROWS_MAX, "too
 
 #define COUNT_WORKERS "--nproc-per-node is the number of workers on a node"
 #define COUNT_NODES "--nnodes is the number of nodes"
-#define ON_EACH_NODE "start it on each node, as srun does"
+#define THE_HOSTS "--hosts or --hostfile starts a job on several hosts"
 
 /* Of mpirun, accelerate and deepspeed; the first one of dtrun-launch. */
 static const struct dt_opt_foreign foreign_opts[] = {
@@ -621,9 +637,8 @@ static const struct dt_opt_foreign foreign_opts[] = {
     {"--machine-rank", "--node-rank is the number of this node"},
     {"--main-process-ip", "--master-addr names node 0"},
     {"--main-process-port", "--master-port is the port of node 0"},
-    {"-H", ON_EACH_NODE},
-    {"--host", ON_EACH_NODE},
-    {"--hostfile", ON_EACH_NODE},
+    {"-H", THE_HOSTS},
+    {"--host", THE_HOSTS},
     {NULL, NULL},
 };
 
@@ -678,7 +693,7 @@ int dt_launch_options_read(struct dt_launch_options *o, const struct dt_opt_prog
         return 0;
     if (check_look(o, o->result.operands < argc ? argv[o->result.operands] : NULL, err) < 0)
         return -1;
-    if (o->result.operands == argc && o->look.len == 0)
+    if (o->result.operands == argc && o->look.len == 0 && !o->fleet_agent)
         return dt_err_set(err, DT_E_USAGE, "SCRIPT is missing: %s %s", program->name,
                           program->usage);
     o->operands = argv + o->result.operands;

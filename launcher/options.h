@@ -24,6 +24,9 @@
 /* Options of these are for elastic jobs, others note that they have no effect. */
 #define DT_LAUNCH_ELASTIC_GROUP "Elastic jobs"
 
+/* Of these, the agents that they start on other hosts hear nothing. */
+#define DT_LAUNCH_FLEET_GROUP "Several hosts from one terminal"
+
 /* How OMP_NUM_THREADS is chosen. */
 enum dt_launch_omp { DT_OMP_TORCHRUN, DT_OMP_AUTO, DT_OMP_GIVEN };
 
@@ -59,10 +62,10 @@ struct dt_launch_options {
     uint64_t forward_signals;
     dt_ms partial_line_after;
     enum dt_plan_keep_logs keep_logs;
+    struct dt_log_limits log_limits;
     bool end_workers; /* --keep-workers never */
     char *store_listen;
     struct dt_opt_cidrs store_allow;
-    struct dt_log_limits log_limits;
     int health_port;
     char *health_address;
     struct dt_opt_strings upload;
@@ -82,6 +85,11 @@ struct dt_launch_options {
     char *token_file, *node_name, *domain, *progress_file;
     struct dt_opt_strings http;
     char *http_token_file;
+
+    /* ... to start agents on other hosts */
+    char *hosts, *hostfile, *launch_agent, *remote_dtrun;
+    struct dt_opt_strings export;
+    bool fleet_agent; /* such an agent: its order comes on standard input */
 
     /* of dtrun-launch */
     bool use_env;

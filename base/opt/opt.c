@@ -235,21 +235,28 @@ static int take_letters(struct walk *w, const char *arg, struct dt_err *err)
     return 0;
 }
 
+/* Notes the option that the next argument is. 1: it is one; 0: the options are over. */
+static int take_next(struct walk *w, struct dt_err *err)
+{
+    const char *arg = w->at < w->argc ? w->argv[w->at] : "";
+    if (strcmp(arg, "--") == 0) {
+        while (w->at < w->argc && strcmp(w->argv[w->at], "--") == 0)
+            w->at++;
+        return 0;
+    }
+    if (arg[0] != '-' || arg[1] == '\0')
+        return 0;
+    w->at++;
+    return (arg[1] == '-' ? take_long : take_letters)(w, arg, err) < 0 ? -1 : 1;
+}
+
 static int read_args(struct walk *w, struct dt_err *err)
 {
-    while (w->at < w->argc && !w->result->help && !w->result->version) {
-        const char *arg = w->argv[w->at];
-        if (strcmp(arg, "--") == 0) {
-            while (w->at < w->argc && strcmp(w->argv[w->at], "--") == 0)
-                w->at++;
-            break;
-        }
-        if (arg[0] != '-' || arg[1] == '\0')
-            break;
-        w->at++;
-        if ((arg[1] == '-' ? take_long : take_letters)(w, arg, err) < 0)
-            return -1;
-    }
+    int took = 1;
+    while (took == 1 && !w->result->help && !w->result->version)
+        took = take_next(w, err);
+    if (took < 0)
+        return -1;
     w->result->operands = w->at;
     if (w->at < w->argc && !w->program->takes_operands && !w->result->help && !w->result->version)
         return dt_err_set(err, DT_E_USAGE, "\"%s\" is no option, and %s takes nothing else",
@@ -327,4 +334,18 @@ int dt_opt_parse(const struct dt_opt_program *program, int argc, char *const *ar
     }
     dt_opt_given_finish(&given);
     return rc;
+}
+
+void dt_opt_each_given(const struct dt_opt_program *program, int argc, char *const *argv,
+                       void (*fn)(void *arg, const struct dt_opt *o, char *const *words, int count),
+                       void *arg)
+{
+    struct dt_opt_given given = {0};
+    struct dt_opt_result result = {0};
+    struct walk w = {.program = program, .argc = argc, .argv = argv, .at = argc > 0};
+    w.given = &given;
+    w.result = &result;
+    for (int first = w.at; take_next(&w, NULL) == 1 && given.len > 0; first = w.at)
+        fn(arg, given.at[given.len - 1].opt, argv + first, w.at - first);
+    dt_opt_given_finish(&given);
 }

@@ -101,6 +101,12 @@ int dt_opt_parse(const struct dt_opt_program *program, int argc, char *const *ar
 
 void dt_opt_finish(const struct dt_opt_program *program, void *options);
 
+/* Calls FN for each option of a command line that dt_opt_parse() has taken, with the words that it
+ * stands in: for a program that passes some of them on. */
+void dt_opt_each_given(const struct dt_opt_program *program, int argc, char *const *argv,
+                       void (*fn)(void *arg, const struct dt_opt *o, char *const *words, int count),
+                       void *arg);
+
 /* Where the row NAME has its value from, as RESULT tells. */
 enum dt_opt_source dt_opt_source_of(const struct dt_opt_program *program,
                                     const struct dt_opt_result *result, const char *name);

@@ -23,8 +23,8 @@ TEST(usage_errors)
         {"-n|2|x", "", NULL, "-n: no such option; --nproc-per-node is the number of workers on a node", 2},
         {"--num_processes=2|x", "", NULL, "--num_processes: no such option; --nproc-per-node is the "
          "number of workers on a node", 2},
-        {"--hostfile|f|x", "", NULL, "--hostfile: no such option; start it on each node, as srun does", 2},
-        {"--hostfiles|f|x", "", NULL, "--hostfiles: no such option", 2},
+        {"-H|f|x", "", NULL, "-H: no such option; --hosts or --hostfile starts a job on several hosts", 2},
+        {"--hostfiles|f|x", "", NULL, "--hostfiles: no such option; did you mean --hostfile?", 2},
         {"--rdzv=h|x", "", NULL, "--rdzv could be --rdzv-backend or --rdzv-endpoint or --rdzv-id or --rdzv-conf", 2},
         {"--max-restarts=x|x", "", NULL, "--max-restarts: \"x\" is not a whole number", 2},
         {"--max-restarts=1.0|x", "", NULL, "--max-restarts: \"1.0\" is not a whole number", 2},
