@@ -16,7 +16,7 @@ import time
 
 import tap
 
-PATIENCE = 120  # seconds until what a story waits for will not come any more
+PATIENCE = int(os.environ.get("DT_PATIENCE", "120"))  # seconds until what a story waits for will not come any more
 
 
 def why_not():

@@ -13,7 +13,7 @@ import servers
 import tap
 import training
 
-# Of the story that kills at random moments, and what they follow from.
+# Of the story that kills at random moments, and what they follow from. A thousand take an hour: with DT_PATIENCE=3600.
 KILLS = int(os.environ.get("DT_VAULT_KILLS", "24"))
 SEED = int(os.environ.get("DT_VAULT_SEED", "16"))
 STEP = re.compile(r"^step +(\d+)/")

@@ -180,7 +180,7 @@ def close(got, wanted, relative, what):
 
 def main():
     tools = arguments()
-    tap.start(limit=600)
+    tap.start(limit=5 * netns.PATIENCE)
     for tell in STORIES:
         if tools.only and tell.__name__ not in tools.only:
             continue
