@@ -1,64 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* NVML by hand: its header is not everywhere, its binary interface is fixed by version suffixes. */
 #include "agent/bind/gpus.h"
 
 #include "base/log.h"
+#include "base/nvml.h"
 
-#include <dlfcn.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define CARDS_MAX 1024u
 #define PARTS_MAX 64u /* of one card */
-#define NVML_OK 0
-
-typedef void *nvml_device;
-
-struct nvml_pci { /* nvmlPciInfo_t, version 3 */
-    char bus_id_legacy[16];
-    unsigned domain, bus, device;
-    unsigned device_id, subsystem_id;
-    char bus_id[32];
-};
-
-struct nvml {
-    void *library;
-    int (*init)(void);
-    int (*shutdown)(void);
-    int (*count)(unsigned *);
-    int (*device)(unsigned, nvml_device *);
-    int (*pci)(nvml_device, struct nvml_pci *);
-    int (*uuid)(nvml_device, char *, unsigned);
-    int (*parts)(nvml_device, unsigned *);             /* NULL: an old driver */
-    int (*part)(nvml_device, unsigned, nvml_device *); /* NULL: an old driver */
-};
-
-/* Returns whether all that every driver of the last years has is there. */
-static bool find_calls(struct nvml *n)
-{
-    const struct {
-        const char *name;
-        void *at; /* of a function pointer, which POSIX lets dlsym() fill as a void * */
-        bool optional;
-    } calls[] = {
-        {"nvmlInit_v2", &n->init, false},
-        {"nvmlShutdown", &n->shutdown, false},
-        {"nvmlDeviceGetCount_v2", &n->count, false},
-        {"nvmlDeviceGetHandleByIndex_v2", &n->device, false},
-        {"nvmlDeviceGetPciInfo_v3", &n->pci, false},
-        {"nvmlDeviceGetUUID", &n->uuid, false},
-        {"nvmlDeviceGetMaxMigDeviceCount", &n->parts, true},
-        {"nvmlDeviceGetMigDeviceHandleByIndex", &n->part, true},
-    };
-    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
-        void *call = dlsym(n->library, calls[i].name);
-        if (!call && !calls[i].optional)
-            return false;
-        memcpy(calls[i].at, &call, sizeof call);
-    }
-    return true;
-}
 
 static struct dt_gpu *add(struct dt_gpus *g)
 {
@@ -70,25 +20,25 @@ static struct dt_gpu *add(struct dt_gpus *g)
     return &g->at[g->count++];
 }
 
-static bool read_uuid(const struct nvml *n, nvml_device device, struct dt_gpu *g)
+static bool read_uuid(const struct dt_nvml *n, dt_nvml_device device, struct dt_gpu *g)
 {
-    if (n->uuid(device, g->uuid, sizeof g->uuid) == NVML_OK)
+    if (n->uuid(device, g->uuid, sizeof g->uuid) == DT_NVML_OK)
         return true;
     g->uuid[0] = '\0';
     return false;
 }
 
 /* Numbers of parts have gaps. */
-static int read_parts(const struct nvml *n, nvml_device card, const struct dt_gpu *of,
+static int read_parts(const struct dt_nvml *n, dt_nvml_device card, const struct dt_gpu *of,
                       struct dt_gpus *out)
 {
     const struct dt_gpu whole = *of; /* the list moves as it grows */
     unsigned count = 0;
-    if (!n->parts || !n->part || n->parts(card, &count) != NVML_OK)
+    if (!n->parts || !n->part || n->parts(card, &count) != DT_NVML_OK)
         return 0;
     for (unsigned i = 0; i < count && i < PARTS_MAX; i++) {
-        nvml_device part;
-        if (n->part(card, i, &part) != NVML_OK)
+        dt_nvml_device part;
+        if (n->part(card, i, &part) != DT_NVML_OK)
             continue;
         struct dt_gpu *g = add(out);
         if (!g)
@@ -100,15 +50,15 @@ static int read_parts(const struct nvml *n, nvml_device card, const struct dt_gp
     return 0;
 }
 
-static int read_cards(const struct nvml *n, struct dt_gpus *out)
+static int read_cards(const struct dt_nvml *n, struct dt_gpus *out)
 {
     unsigned count = 0;
-    if (n->count(&count) != NVML_OK)
+    if (n->count(&count) != DT_NVML_OK)
         return 0;
-    for (unsigned i = 0; i < count && i < CARDS_MAX; i++) {
-        nvml_device card;
-        struct nvml_pci pci = {0};
-        if (n->device(i, &card) != NVML_OK || n->pci(card, &pci) != NVML_OK)
+    for (unsigned i = 0; i < count && i < DT_NVML_CARDS_MAX; i++) {
+        dt_nvml_device card;
+        struct dt_nvml_pci pci = {0};
+        if (n->device(i, &card) != DT_NVML_OK || n->pci(card, &pci) != DT_NVML_OK)
             continue; /* not ours to use: a container shows what it was given */
         struct dt_gpu *g = add(out);
         if (!g)
@@ -126,20 +76,17 @@ static int read_cards(const struct nvml *n, struct dt_gpus *out)
 
 int dt_gpus_read(struct dt_gpus *out, struct dt_err *err)
 {
-    struct nvml n = {.library = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL)};
+    struct dt_nvml n;
     int rc = 0, status;
+    enum dt_nvml_opened how = dt_nvml_open(&n, &status);
     *out = (struct dt_gpus){0};
-    if (!n.library)
-        return 0;
-    if (!find_calls(&n)) {
+    if (how == DT_NVML_TOO_OLD)
         dt_warn("libnvidia-ml.so.1 lacks calls we need: no GPU is seen");
-    } else if ((status = n.init()) != NVML_OK) {
+    else if (how == DT_NVML_NO_START)
         dt_debug("libnvidia-ml.so.1 is here but does not start (%d): no GPU is seen", status);
-    } else {
+    else if (how == DT_NVML_OPEN)
         rc = read_cards(&n, out);
-        n.shutdown();
-    }
-    dlclose(n.library);
+    dt_nvml_close(&n, how);
     if (rc == 0)
         return 0;
     dt_gpus_finish(out);
