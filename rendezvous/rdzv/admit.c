@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #define NAMED_ONE_BY_ONE 32
+#define REFUSALS_APART (30 * DT_SECOND)
 #define ROUND_MOST (1 << 30) /* that anybody may speak of: ours count on from there */
 
 static void send_stale(struct dt_rdzv *r, struct dt_rdzv_actions *out, uint64_t to, int round)
@@ -32,6 +33,22 @@ static void send_close(struct dt_rdzv *r, struct dt_rdzv_actions *out, uint64_t 
         a->close.kind = kind;
 }
 
+/* Two jobs of one name are two people's mistake, and one of the two is told already. A stranger who
+ * comes again and again must not fill their terminals. */
+static void tell_of_refusal(struct dt_rdzv *r, struct dt_rdzv_actions *out, const char *why)
+{
+    char text[DT_WHY_MAX];
+    if (r->now < r->next_refusal_told)
+        return;
+    r->next_refusal_told = r->now + REFUSALS_APART;
+    snprintf(text, sizeof text, "the rendezvous refused a node: %.*s", DT_WHY_MAX - 40, why);
+    size_t at = rdzv_text(out, text);
+    dt_list_each(&r->members.all, n)
+    {
+        rdzv_send(out, dt_container_of(n, struct dt_member, in_all)->id, DT_MSG_NOTE, r->round, at);
+    }
+}
+
 /* Whether F's node may be in the run; else it is told why not. */
 static bool fits(struct dt_rdzv *r, struct dt_rdzv_actions *out, const struct dt_message *f)
 {
@@ -40,6 +57,7 @@ static bool fits(struct dt_rdzv *r, struct dt_rdzv_actions *out, const struct dt
         return true;
     rdzv_tell(r, out, DT_EVENT_NODE_REFUSED, f->join.node.name, "refused: %s", why);
     send_close(r, out, f->incarnation, DT_CLOSE_REFUSED, why);
+    tell_of_refusal(r, out, why);
     return false;
 }
 

@@ -7,11 +7,15 @@
 
 /* -- whose job it is -------------------------------------------------------------------------- */
 
-/* A user that one of the two does not know is nobody else. */
+/* A user, or a scheduler's job, that one of the two does not know is no other one. */
+static bool is_known_to_differ(const char *its, const char *ours)
+{
+    return *its && *ours && strcmp(its, ours) != 0;
+}
+
 static bool is_other_job(const struct dt_rdzv *r, const struct dt_run_spec *spec)
 {
-    const char *its = spec->user, *ours = r->spec.user;
-    return spec->command != r->spec.command || (*its && *ours && strcmp(its, ours) != 0);
+    return spec->command != r->spec.command || is_known_to_differ(spec->user, r->spec.user);
 }
 
 static bool may_differ(const struct dt_rdzv *r, const struct dt_run_spec *spec)
@@ -55,7 +59,7 @@ bool rdzv_fits(const struct dt_rdzv *r, const struct dt_join *join, char why[DT_
                  "same, or another job another --rdzv-id",
                  name, spec->min_nodes, spec->max_nodes, r->id, r->spec.min_nodes,
                  r->spec.max_nodes);
-    else if (*spec->job && *r->spec.job && strcmp(spec->job, r->spec.job) != 0)
+    else if (is_known_to_differ(spec->job, r->spec.job))
         snprintf(why, DT_WHY_MAX,
                  "run \"%.80s\" belongs to the scheduler's job %s, and %.60s comes from job %.60s; "
                  "give each job an --rdzv-id of its own",
@@ -82,7 +86,7 @@ bool dt_rdzv_may_be_one(const struct dt_rdzv *a, const struct dt_rdzv *b)
 {
     return awaits_first_world(a) && awaits_first_world(b) &&
            a->spec.min_nodes == b->spec.min_nodes && a->spec.max_nodes == b->spec.max_nodes &&
-           strcmp(a->spec.job, b->spec.job) == 0 && !is_other_job(a, &b->spec) &&
+           !is_known_to_differ(a->spec.job, b->spec.job) && !is_other_job(a, &b->spec) &&
            a->members.count + b->members.count <= (size_t)a->spec.max_nodes;
 }
 

@@ -267,7 +267,8 @@ struct dt_rdzv {
     char told[DT_WHY_MAX]; /* ... and what that one brought, should it be lost on its way */
     /* That its nodes run different commands, as all are told; "": they do not. */
     char mixed[DT_WHY_MAX];
-    bool mixed_untold; /* to some */
+    bool mixed_untold;       /* to some */
+    dt_ms next_refusal_told; /* not before that, members hear again that a node was refused */
 };
 
 /* EXCLUDE is shared among runs and outlives them. SEED: of hashes. NULL: no memory. */

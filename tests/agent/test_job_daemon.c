@@ -59,6 +59,9 @@ TEST(another_command_under_the_same_name_is_refused_by_a_daemon)
     CHECK(strstr(job_err(&b), ", but run \"none\" runs "));
     CHECK(strstr(job_err(&b), "misbehave as "));
     CHECK(strstr(job_err(&b), "give each job an --rdzv-id of its own"));
+    CHECK(job_says(&a, JOB_ERR, "the rendezvous refused a node: "));
+    CHECK(strstr(job_err(&a), "runs /bin/true as "));
+    CHECK(strstr(job_err(&a), "give each job an --rdzv-id of its own"));
     job_finish(&b);
     CHECK_EQ(JOB(&b, NODE("1:2", endpoint), "--rdzv-id", "b", "--rdzv-conf", "last_call_timeout=1",
                  "--no-python", "/bin/true"),

@@ -139,8 +139,26 @@ TEST(where_several_people_meet_another_job_of_the_same_name_is_refused)
         CHECK_STR(told[0], rows[i].says ? "" : "world 0:0/2 ");
         if (rows[i].says && !strstr(why[1], rows[i].says))
             CHECK_STR(why[1], rows[i].says);
+        if (rows[i].says && !strstr(why[0], rows[i].says)) /* the other terminal */
+            CHECK_STR(why[0], rows[i].says);
         end();
     }
+}
+
+TEST(who_comes_again_and_again_does_not_fill_the_terminals_of_others)
+{
+    begin_as_ada(true, false);
+    for (int i = 0; i < 1000; i++) {
+        now += 5;
+        why[0][0] = why[1][0] = '\0';
+        join_other(1001, 8, "eval.py", "bob", false);
+        CHECK(strstr(why[1], "give each job an --rdzv-id"));
+        CHECK_EQ(*why[0] != '\0', i == 0);
+    }
+    pass(30 * DT_SECOND, 1, 1);
+    join_other(1001, 8, "eval.py", "bob", false);
+    CHECK(strstr(why[0], "the rendezvous refused a node: node1 runs eval.py as bob"));
+    end();
 }
 
 TEST(what_a_job_is_for_outlives_a_restart_of_the_server)
@@ -183,16 +201,18 @@ TEST(nodes_of_one_job_that_were_given_two_ids_are_asked_about_it)
     static const struct {
         int min, max;
         uint64_t command;
-        const char *user, *job;
+        const char *user, *first_job, *job;
         bool came, one; /* as many as are wanted; it may be the same job */
     } rows[] = {
-        {2, 2, 7, "ada", "", false, true},   {2, 3, 7, "ada", "", false, false},
-        {2, 2, 8, "ada", "", false, false},  {2, 2, 7, "bob", "", false, false},
-        {2, 2, 7, "ada", "9", false, false}, {2, 2, 7, "ada", "", true, false},
+        {2, 2, 7, "ada", "", "", false, true},    {2, 3, 7, "ada", "", "", false, false},
+        {2, 2, 8, "ada", "", "", false, false},   {2, 2, 7, "bob", "", "", false, false},
+        {2, 2, 7, "ada", "8", "9", false, false}, {2, 2, 7, "ada", "", "9", false, true},
+        {2, 2, 7, "ada", "", "", true, false},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         CHECK_ROW("%zu", i);
         begin_as_ada(true, false);
+        set_text(run->spec.job, rows[i].first_job);
         struct dt_rdzv *first = run, *other = dt_rdzv_create("other", &exclude, 1);
         run = other;
         spec.min_nodes = rows[i].min;
