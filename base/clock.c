@@ -44,3 +44,11 @@ void dt_clock_format(int64_t wall_us, char out[DT_CLOCK_TEXT])
     size_t n = strftime(out, DT_CLOCK_TEXT, "%Y-%m-%dT%H:%M:%S", &tm);
     snprintf(out + n, DT_CLOCK_TEXT - n, ".%06uZ", (unsigned)(wall_us % 1000000) % 1000000u);
 }
+
+void dt_clock_format_seconds(int64_t wall_s, char out[DT_CLOCK_TEXT])
+{
+    time_t sec = (time_t)wall_s;
+    struct tm tm;
+    if (!gmtime_r(&sec, &tm) || strftime(out, DT_CLOCK_TEXT, "%Y-%m-%d %H:%M:%SZ", &tm) == 0)
+        snprintf(out, DT_CLOCK_TEXT, "-");
+}

@@ -25,5 +25,7 @@ int dt_clock_seconds(dt_ms duration);
 /* "2026-11-21T11:33:12.123456Z" */
 #define DT_CLOCK_TEXT 28
 void dt_clock_format(int64_t wall_us, char out[DT_CLOCK_TEXT]);
+/* The same without fractions, for tables: "2026-11-21 11:33:12Z". */
+void dt_clock_format_seconds(int64_t wall_s, char out[DT_CLOCK_TEXT]);
 
 #endif

@@ -20,10 +20,8 @@ static const char *moment_text(int64_t seconds, char out[DT_CLOCK_TEXT])
 {
     if (seconds == 0)
         return "-";
-    dt_clock_format(seconds * 1000000, out);
-    out[strcspn(out, ".")] = '\0';
-    out[strcspn(out, "T")] = ' ';
-    return strcat(out, "Z");
+    dt_clock_format_seconds(seconds, out);
+    return out;
 }
 
 static void add_steps(struct dt_ctl_table *t, const struct dt_status_past *p)

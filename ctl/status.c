@@ -18,6 +18,15 @@ static void put_shown(struct dt_buf *out, const char *text)
     dt_buf_put_str(out, dt_str_printable(dt_bytes_of(text), shown, sizeof shown));
 }
 
+/* Nothing where there is no TEXT. */
+static void put_words(struct dt_buf *out, const char *in_front, const char *text)
+{
+    if (!*text)
+        return;
+    dt_buf_put_str(out, in_front);
+    put_shown(out, text);
+}
+
 static const char *plural(int64_t n)
 {
     return n == 1 ? "" : "s";
@@ -56,6 +65,25 @@ static void put_particulars(const struct dt_status_run *r, struct dt_buf *out)
     }
     if (r->losses)
         dt_buf_printf(out, ", %d node%s lost so far", r->losses, plural(r->losses));
+    dt_buf_put_u8(out, '\n');
+}
+
+/* "begun by ada on node0, 2026-11-23 06:45:12Z: train.py, the scheduler's job 17", as far as that
+ * is known. */
+static void put_beginning(const struct dt_status_run *r, struct dt_buf *out)
+{
+    char when[DT_CLOCK_TEXT];
+    if (!*r->spec.user && !*r->begun_on && !r->begun_s)
+        return; /* an older rendezvous does not say */
+    dt_buf_put_str(out, "  begun");
+    put_words(out, " by ", r->spec.user);
+    put_words(out, " on ", r->begun_on);
+    if (r->begun_s) {
+        dt_clock_format_seconds(r->begun_s, when);
+        dt_buf_printf(out, ", %s", when);
+    }
+    put_words(out, ": ", r->spec.script);
+    put_words(out, ", the scheduler's job ", r->spec.job);
     dt_buf_put_u8(out, '\n');
 }
 
@@ -194,6 +222,7 @@ static int put_text(const struct dt_ctl_pages *p, struct dt_buf *out, struct dt_
     for (size_t i = 0; i < p->runs.len; i++) {
         put_verdict(&runs[i], out);
         put_particulars(&runs[i], out);
+        put_beginning(&runs[i], out);
         if (put_nodes(runs[i].id, &p->nodes, out, err) < 0)
             return -1;
     }

@@ -16,6 +16,9 @@
     {.name = #member, .kind = DT_FIELD_INT, .at = offsetof(struct type, member), .min = min_, .max = INT_MAX}
 #define OF_SPEC(name_, member) \
     {.name = name_, .kind = DT_FIELD_INT, .at = offsetof(struct dt_status_run, spec.member), .max = INT_MAX}
+#define TEXT_OF_SPEC(member) /* left out where it is "", as from an older rendezvous */ \
+    {.name = #member, .kind = DT_FIELD_TEXT, .optional = true, .at = offsetof(struct dt_status_run, spec.member), \
+     .max = sizeof((struct dt_status_run *)0)->spec.member - 1}
 #define WHOLE(type, member, min_) \
     {.name = #member, .kind = DT_FIELD_INT64, .at = offsetof(struct type, member), .min = min_, \
      .max = DT_FIELD_WHOLE_MAX}
@@ -45,6 +48,12 @@ const struct dt_field dt_status_run_fields[] = {
     WHOLE(dt_status_run, since_s, 0),
     WORDS(dt_status_run, master, MASTER_MAX),
     WORDS(dt_status_run, why, DT_WHY_MAX),
+    TEXT_OF_SPEC(user),
+    TEXT_OF_SPEC(script),
+    TEXT_OF_SPEC(job),
+    PERHAPS_WHOLE(dt_status_run, begun_s),
+    {.name = "begun_on", .kind = DT_FIELD_STRING, .optional = true,
+     .at = offsetof(struct dt_status_run, begun_on), .max = DT_NODE_NAME_MAX - 1},
     {0},
 };
 

@@ -25,8 +25,10 @@ struct dt_status_run {
     int restarts;
     int losses; /* nodes lost, ever */
     int64_t since_s;
-    const char *master; /* "ADDR:PORT" of the round, or "" */
-    const char *why;    /* whom it waits for, why it stands still, how it closed; "" */
+    const char *master;   /* "ADDR:PORT" of the round, or "" */
+    const char *why;      /* whom it waits for, why it stands still, how it closed; "" */
+    int64_t begun_s;      /* the job, since 1970; 0: unknown */
+    const char *begun_on; /* the name of the first node; "" */
 };
 
 struct dt_status_node {

@@ -71,10 +71,13 @@ static void adopt_spec(struct dt_rdzv *r, const struct dt_run_spec *spec)
 }
 
 /* A number below tells that there was another job of that name before. */
-static void begin(struct dt_rdzv *r, struct dt_rdzv_actions *out, const struct dt_run_spec *spec)
+static void begin(struct dt_rdzv *r, struct dt_rdzv_actions *out, const struct dt_message *f)
 {
+    const struct dt_run_spec *spec = &f->join.spec;
     char owner[RDZV_OWNER_MAX] = "";
     adopt_spec(r, spec);
+    r->beginning.wall_us = r->wall_us;
+    snprintf(r->beginning.node, sizeof r->beginning.node, "%s", f->join.node.name);
     if (*spec->script)
         rdzv_owner(spec, owner);
     rdzv_tell(r, out, DT_EVENT_RUN_BEGAN, NULL, "begins%s%s%s", r->round > 0 ? " anew" : "",
@@ -171,7 +174,7 @@ static void newcomer(struct dt_rdzv *r, struct dt_rdzv_actions *out, const struc
     if (!fits(r, out, f))
         return;
     if (!r->begun)
-        begin(r, out, &f->join.spec);
+        begin(r, out, f);
     struct dt_member *old = dt_members_find_forerunner(&r->members, &f->join.node);
     if (old)
         rdzv_gone(r, out, old, DT_EVIDENCE_OFFLINE, "was started anew");

@@ -72,6 +72,7 @@ void rdzv_wipe(struct dt_rdzv *r)
     r->seats = NULL;
     r->seats_len = 0;
     r->begun = r->had_world = r->swapped = false;
+    r->beginning = (struct dt_beginning){0};
     r->expected = 0;
     r->news[0] = r->mixed[0] = '\0';
     r->blame = (struct dt_blame){0};

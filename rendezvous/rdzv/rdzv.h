@@ -181,6 +181,12 @@ struct dt_gathering {
     struct dt_recovery recovery;
 };
 
+/* Who began the job, as people ask later. The rest of it stands in the spec. */
+struct dt_beginning {
+    int64_t wall_us;             /* by the wall clock; 0: unknown, as after a lost journal ... */
+    char node[DT_NODE_NAME_MAX]; /* ... and then this is "" */
+};
+
 /* A look at the workers of all nodes of the round that runs: nodes are asked, and answer. */
 enum dt_round_look_state {
     DT_ROUND_LOOK_NONE,
@@ -244,7 +250,8 @@ struct dt_rdzv {
     struct dt_gathering gathering;
     struct dt_running running;
     struct dt_closed closed;
-    bool begun;     /* somebody joined, so there is a spec */
+    bool begun; /* somebody joined, so there is a spec */
+    struct dt_beginning beginning;
     int round;      /* that runs, or is gathered for */
     int floor;      /* the next is not below: a member was in one nearly as high */
     bool had_world; /* seats are of a round */

@@ -6,8 +6,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Since 3 the spec has its length in front, since 4 history is there, since 5 why it is paused. */
-#define RECORD_VERSION 5
+/* Since 3 the spec has its length in front, since 4 history is there, since 5 why it is paused,
+ * since 6 who began it. */
+#define RECORD_VERSION 6
 #define V1_SPEC_ROWS 20      /* what a spec had then: up to "job" ... */
 #define V2_SPEC_ROWS 22      /* ... and up to "user"; "mixed" followed, as one byte */
 #define COUNT_MOST (3 << 29) /* nothing of ours ever counted so far, and it may be counted on */
@@ -105,6 +106,8 @@ void dt_rdzv_save(const struct dt_rdzv *r, struct dt_buf *out)
     put_fault(out, &r->gathering.fault);
     dt_history_save(&r->history, out);
     dt_buf_put_text(out, r->gathering.paused);
+    dt_buf_put_i64(out, r->beginning.wall_us);
+    dt_buf_put_text(out, r->beginning.node);
     dt_buf_put_u32(out, (uint32_t)r->seats_len);
     for (size_t i = 0; i < r->seats_len; i++)
         put_seat(out, r, &r->seats[i]);
@@ -240,6 +243,12 @@ static void read_fault(struct dt_reader *in, struct dt_fault *f)
     f->suspect.rank = -1; /* what was suspected is not in the record */
 }
 
+static void read_beginning(struct dt_reader *in, struct dt_beginning *b)
+{
+    b->wall_us = read_between(in, 0, INT64_MAX);
+    dt_read_text(in, b->node, sizeof b->node);
+}
+
 /* A record may hold what belongs to another state, and that is not used. */
 static void enter_saved(struct dt_rdzv *r, enum dt_run_state state, const struct dt_closed *closed,
                         const struct dt_fault *fault, const char *paused)
@@ -282,6 +291,8 @@ static bool read_run(struct dt_reader *in, struct dt_rdzv *r)
         dt_history_restore(&r->history, in);
     if (version > 4)
         dt_read_text(in, paused, sizeof paused);
+    if (version > 5)
+        read_beginning(in, &r->beginning);
     if (in->bad || state > DT_RUN_CLOSED)
         return false;
     enter_saved(r, (enum dt_run_state)state, &closed, &fault, paused);

@@ -92,6 +92,8 @@ static void put_run(struct dt_buf *out, const struct dt_rdzv *r, dt_ms now)
         .since_s = seconds(now - r->since),
         .master = master,
         .why = run_why(r, why, sizeof why),
+        .begun_s = r->beginning.wall_us / 1000000,
+        .begun_on = r->beginning.node,
     };
     put_object(out, &row, dt_status_run_fields);
 }

@@ -67,6 +67,22 @@ TEST(moments_are_written_in_utc_with_microseconds)
     }
 }
 
+TEST(for_tables_moments_have_no_fractions)
+{
+    /* clang-format off */
+    static const struct { int64_t s; const char *text; } rows[] = {
+        {1795261992, "2026-11-21 11:53:12Z"},
+        {INT64_C(1) << 53, "285428751-11-12 07:36:32Z"},
+        {INT64_MAX, "-"},
+    };
+    /* clang-format on */
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char out[DT_CLOCK_TEXT];
+        dt_clock_format_seconds(rows[i].s, out);
+        CHECK_STR(out, rows[i].text);
+    }
+}
+
 TEST(the_monotonic_clock_does_not_go_back)
 {
     dt_ms before = dt_clock_monotonic();

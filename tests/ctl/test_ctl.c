@@ -99,6 +99,38 @@ TEST(status_says_first_how_each_run_is_and_folds_nodes_that_are_alike)
     dt_buf_finish(&s.asked);
 }
 
+#define BEGUN(more)                                                                                \
+    "{\"id\":\"a\",\"state\":\"running\",\"round\":4,\"world\":32,\"nodes\":4,\"min\":2,\"max\":"  \
+    "4,"                                                                                           \
+    "\"restarts\":1,\"max_restarts\":3,\"losses\":1,\"since_s\":7200,\"master\":\"\",\"why\":"     \
+    "\"\"" more "}"
+
+TEST(status_says_whose_job_it_is)
+{
+    static const struct {
+        const char *page, *says;
+    } rows[] = {
+        {PAGE(BEGUN(
+                  ",\"user\":\"ada\",\"script\":\"train.py\",\"job\":\"17\",\"begun_s\":1795261992,"
+                  "\"begun_on\":\"node0\""),
+              "", "", 0),
+         "\n  begun by ada on node0, 2026-11-21 11:53:12Z: train.py, the scheduler's job 17\n"},
+        {PAGE(BEGUN(",\"user\":\"a\\u001b[2J\",\"script\":\"\\u202e\",\"begun_on\":\"\\u0007\""),
+              "", "", 0),
+         "\n  begun by a\\x1b[2J on \\x07: \\xe2\\x80\\xae\n"},
+        {PAGE(BEGUN(",\"begun_s\":9007199254740992"), "", "", 0), "  begun, 285428751-11-12"},
+        {PAGE(BEGUN(""), "", "", 0), "1 node lost so far\n"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        CHECK_ROW("%zu", i);
+        struct scripted s = {.answers = (const char *const[]){rows[i].page, NULL}};
+        CHECK_EQ(ctl_at(&s, "status"), 0);
+        if (!strstr(out, rows[i].says))
+            CHECK_STR(out, rows[i].says);
+        dt_buf_finish(&s.asked);
+    }
+}
+
 TEST(status_shows_tokens_where_somebody_tells_of_them)
 {
 #define FAST(name, tokens)                                                                         \

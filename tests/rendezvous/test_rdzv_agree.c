@@ -165,10 +165,14 @@ TEST(what_a_job_is_for_outlives_a_restart_of_the_server)
 {
     struct dt_buf record = {0};
     begin_as_ada(true, false);
+    CHECK_STR(run->beginning.node, "node0");
+    run->beginning.wall_us = 1795261992123456;
     dt_rdzv_save(run, &record);
     dt_rdzv_destroy(run);
     run = dt_rdzv_restore("run", &exclude, 1, (struct dt_bytes){record.at, record.len}, now);
     CHECK(run != NULL);
+    CHECK_STR(run->beginning.node, "node0");
+    CHECK_EQ(run->beginning.wall_us, 1795261992123456);
     dt_rdzv_set_shared(run, true);
     join(1000);
     join_other(1001, 7, "train.py", "bob", false);

@@ -96,9 +96,8 @@ TEST(records_of_older_versions_are_read)
         bool mixed;
     } rows[] = {
         {"run-1.record", "", "", false}, /* nobody told yet what it runs and for whom */
-        {"run-2.record", "train.py", "ada", true},
-        {"run-3.record", "train.py", "ada", true},
-        {"run-4.record", "train.py", "ada", true},
+        {"run-2.record", "train.py", "ada", true}, {"run-3.record", "train.py", "ada", true},
+        {"run-4.record", "train.py", "ada", true}, {"run-5.record", "train.py", "ada", true},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct dt_buf record = {0};
@@ -112,6 +111,7 @@ TEST(records_of_older_versions_are_read)
         CHECK_STR(run->spec.user, rows[i].user);
         CHECK_EQ(run->spec.mixed, rows[i].mixed);
         check_round(run);
+        CHECK_STR(run->beginning.node, ""); /* as nobody told who began it */
         dt_rdzv_destroy(run);
         dt_exclude_finish(&exclude);
         dt_buf_finish(&record);
