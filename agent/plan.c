@@ -44,6 +44,8 @@ void dt_plan_finish(struct dt_plan *plan)
     free(plan->role);
     free(plan->ctype);
     free(plan->run_id);
+    free(plan->scheduled_id);
+    free(plan->scheduled_by);
     free(plan->endpoint_host);
     free(plan->local_addr);
     free(plan->store_listen);

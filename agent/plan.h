@@ -64,7 +64,10 @@ struct dt_plan {
     enum dt_plan_backend backend;
     int min_nodes, max_nodes; /* static: both are the number of nodes */
     int node_rank;
-    char *run_id;          /* never NULL nor empty */
+    char *run_id; /* never NULL nor empty */
+    /* What a rendezvous where many people meet calls the run instead, as nobody named it, and
+     * where that is from: "SLURM_JOB_ID". NULL: the same. */
+    char *scheduled_id, *scheduled_by;
     char *endpoint_host;   /* as written; it becomes MASTER_ADDR of a static job. Never NULL */
     int endpoint_port;     /* 0: any free one, of a job of one node */
     char *local_addr;      /* how the others reach this node */

@@ -71,6 +71,9 @@ void dt_facts_read(struct dt_facts *f, const char *program, char *const *env)
                            .program = program};
     f->allowed_cpus = count_allowed(f->cpus);
     name_user(f->user, sizeof f->user);
+    const char *index = dt_facts_env(f, "JOB_COMPLETION_INDEX");
+    if (!index || !dt_pod_read_job(index, f->pod_job))
+        f->pod_job[0] = '\0';
     if (getrandom(f->random, sizeof f->random, GRND_NONBLOCK) != (ssize_t)sizeof f->random) {
         /* Early in the boot of a machine. The name of a job has to be its own, not secret. */
         int64_t seed[2] = {dt_clock_wall_us(), getpid()};

@@ -4,6 +4,8 @@
 #ifndef DT_LAUNCHER_FACTS_H
 #define DT_LAUNCHER_FACTS_H
 
+#include "launcher/pod.h"
+
 #include <limits.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -17,7 +19,8 @@ struct dt_facts {
     /* Where NCCL's profiler plugin of ours is; false: it is not installed. */
     bool (*find_nccl_profiler)(char path[PATH_MAX]);
     uint8_t random[16];
-    char user[64]; /* the name of who runs this, or "uid N" where it has none */
+    char user[64];                /* the name of who runs this, or "uid N" where it has none */
+    char pod_job[DT_POD_JOB_MAX]; /* the Job of Kubernetes that this is a pod of; "": unknown */
 };
 
 /* PROGRAM and ENV are kept. */

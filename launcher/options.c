@@ -416,7 +416,7 @@ static const struct dt_opt launch_opts[] = {
      .group = DT_LAUNCH_RDZV_GROUP, .help = "how nodes find each other: static or c10d"},
     {.name = "rdzv-endpoint", .arg = "HOST[:PORT]", AT(rdzv_endpoint), .group = DT_LAUNCH_RDZV_GROUP,
      .help = "where the nodes meet; with static it replaces --master-addr and --master-port"},
-    {.name = "rdzv-id", .arg = "ID", AT(rdzv_id), .fallback = "none", .group = DT_LAUNCH_RDZV_GROUP,
+    {.name = "rdzv-id", .arg = "ID", AT(rdzv_id), .fallback = DT_RUN_ID_OF_NOBODY, .group = DT_LAUNCH_RDZV_GROUP,
      .help = "name of the job, the same on all its nodes"},
     {.name = "rdzv-conf", .arg = "KEY=VALUE,...", AT(rdzv_conf), .group = DT_LAUNCH_RDZV_GROUP,
      .help = "settings of the rendezvous: timeout (static, 900), join_timeout (600), read_timeout (60), in seconds, "

@@ -106,6 +106,10 @@ static void put_meeting(const struct dt_plan *p, struct dt_buf *out)
         dt_buf_printf(out, ":%d", p->max_nodes);
     dt_buf_printf(out, "\nnode rank: %d\n", p->node_rank);
     put_text(out, "run id", p->run_id, "");
+    if (p->scheduled_id) {
+        put_text(out, "run id at a daemon", p->scheduled_id, "");
+        put_text(out, "run id at a daemon is from", p->scheduled_by, "");
+    }
     const char *brackets = strchr(p->endpoint_host, ':') ? "[]" : "";
     dt_buf_printf(out, "endpoint: %.1s%s%s:%d\n", brackets, p->endpoint_host,
                   *brackets ? brackets + 1 : "", p->endpoint_port);

@@ -82,12 +82,8 @@ static int choose_order(struct dt_planning *c)
 static int ask_scheduler(struct dt_planning *c)
 {
     static const char *const sizes[] = {"SLURM_NNODES", "SLURM_JOB_NUM_NODES", NULL};
-    static const char *const jobs[] = {"SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID"};
-    struct dt_plan *p = c->plan;
-    for (size_t i = 0; i < sizeof jobs / sizeof *jobs && !*p->run.job; i++)
-        snprintf(p->run.job, sizeof p->run.job, "%s", dt_planning_env(c, jobs[i]) ?: "");
-    p->expected_nodes = dt_planning_env_number(c, sizes, 1, 0);
-    return choose_order(c);
+    c->plan->expected_nodes = dt_planning_env_number(c, sizes, 1, 0);
+    return dt_planning_job_id(c) < 0 ? -1 : choose_order(c);
 }
 
 /* -- this node -------------------------------------------------------------------------------- */

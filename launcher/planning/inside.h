@@ -27,6 +27,7 @@ int dt_planning_watching(struct dt_planning *c);
 int dt_planning_uploads(struct dt_planning *c);
 int dt_planning_flight(struct dt_planning *c);  /* after the command, the output and the watching */
 int dt_planning_nccl(struct dt_planning *c);    /* what NCCL in the workers is to tell */
+int dt_planning_job_id(struct dt_planning *c);  /* the name of an elastic job */
 int dt_planning_elastic(struct dt_planning *c); /* what more there is to an elastic job; the last */
 
 /* Keys of --rdzv-conf that only an elastic job heeds. */

@@ -265,7 +265,7 @@ static bool same_rdzv(const struct dt_rendezvous_options *a, const struct dt_ren
 {
     return same_text(a->token_file, b->token_file) && same_text(a->state_dir, b->state_dir) &&
            same_text(a->event_log, b->event_log) && a->max_runs == b->max_runs &&
-           a->max_nodes == b->max_nodes;
+           a->max_nodes == b->max_nodes && a->share_default_id == b->share_default_id;
 }
 
 /* Takes what can change while clients are connected. A file that does not read leaves all as it
@@ -284,8 +284,8 @@ static void reload(struct daemon *d)
         if (!same_texts(&d->options.listen, &next.listen))
             dt_warn("other addresses to listen on take a restart; the old ones stay");
         if (!same_rdzv(&d->options, &next))
-            dt_warn("another --token-file, --state-dir, --event-log, --max-runs or --max-nodes "
-                    "takes a restart; the old one stays");
+            dt_warn("another --token-file, --state-dir, --event-log, --max-runs, "
+                    "--max-nodes or --share-default-id takes a restart; the old one stays");
         if (!same_web(&d->options, &next))
             dt_warn("another --http or --http-token-file takes a restart; the old one stays");
         if (dt_store_server_reconfigure(d->server, &config, &err) < 0)

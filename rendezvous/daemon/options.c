@@ -135,6 +135,10 @@ static const struct dt_opt rendezvous_opts[] = {
      AT(http_token_file), .group = "Where",
      .help = "answer HTTP requests only with the secret in this file, as \"Authorization: Bearer SECRET\"; only /healthz "
              "and /readyz are open to everybody. Other users must not be able to read the file"},
+    {.name = "share-default-id", AT(share_default_id), .group = "Where",
+     .help = "let the nodes of all jobs that were given no --rdzv-id meet in one run, none, whatever they run and "
+             "whoever runs them: for scripts that rely on it. Without this option the daemon refuses another command "
+             "or user there, and jobs of a scheduler meet under its id of the job"},
     {.name = "legacy-dialect", .arg = "VERSION", .parse = parse_legacy, .words = "1.13 2.1",
      AT(legacy), .fallback = "1.13", .group = "Where",
      .help = "how to read clients older than PyTorch 2.2: 1.13 (also 2.0), or 2.1, which numbers its operations "
@@ -292,5 +296,6 @@ struct dt_rdzv_server_config dt_rendezvous_options_rdzv(const struct dt_rendezvo
     c.state_dir = o->state_dir;
     c.runs = o->max_runs;
     c.nodes = o->max_nodes;
+    c.share_default_id = o->share_default_id;
     return c;
 }

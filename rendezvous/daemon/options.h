@@ -28,7 +28,7 @@ struct dt_rendezvous_options {
     enum dt_c10d_dialect legacy;
     enum dt_log_level log_level;
     enum dt_log_format log_format;
-    bool check_config;
+    bool check_config, share_default_id;
 };
 
 /* Also read by the generator of man page and completions. */

@@ -17,7 +17,8 @@ int dt_greeting_begin(struct dt_greeting *g, const char *program, const char *ho
                   .program = program,
                   .host = host,
                   .token = g->side == DT_PROOF_SERVER && g->token,
-                  .looks = g->side == DT_PROOF_SERVER},
+                  .looks = g->side == DT_PROOF_SERVER,
+                  .shared = g->shared},
     };
     g->due = DT_MSG_HELLO;
     if (dt_proof_make_nonce(nonce_of(g, true), err) < 0)

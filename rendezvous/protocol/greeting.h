@@ -12,6 +12,7 @@ struct dt_greeting {
     enum dt_proof_side side;             /* that is ours */
     const struct dt_token *token;        /* a server with one asks for it. NULL: none */
     const struct dt_proof_table *proofs; /* may be NULL without a token */
+    bool shared;                         /* of our hello, as a server's */
 
     enum dt_message_type due; /* what the other side says next; DT_MSG_TYPES: it is over */
     struct dt_proof_nonces nonces;

@@ -74,6 +74,7 @@ static const struct dt_field hello[] = {
     RAW("nonce", hello.nonce, DT_NONCE_SIZE),
     PERHAPS_TRUE("token", hello.token),
     PERHAPS_TRUE("looks", hello.looks),
+    PERHAPS_TRUE("shared", hello.shared),
     {0},
 };
 static const struct dt_field proof[] = {RAW("proof", proof, DT_PROOF_SIZE), {0}};

@@ -208,8 +208,9 @@ struct dt_message {
             const char *program; /* "dtrun 0.4", for log lines */
             const char *host;    /* down: "daemon" or "agent"; up: "" */
             uint8_t nonce[DT_NONCE_SIZE];
-            bool token; /* down: a proof is asked for */
-            bool looks; /* down: it understands STILL and LOOKED */
+            bool token;  /* down: a proof is asked for */
+            bool looks;  /* down: it understands STILL and LOOKED */
+            bool shared; /* down: jobs of several people meet here */
         } hello;
         uint8_t proof[DT_PROOF_SIZE];
         struct dt_join join;

@@ -26,6 +26,7 @@
 #define DT_NODE_NAME_MAX 128
 #define DT_NODE_ADDR_MAX 256
 #define DT_RUN_ID_MAX 256
+#define DT_RUN_ID_OF_NOBODY "none" /* of each job that nobody named, as with torchrun */
 #define DT_ROLE_MAX 64
 #define DT_BOOT_MAX 48 /* of the id of a boot */
 

@@ -121,7 +121,8 @@ static int send_hello(struct dt_rdzv_conn *c, struct dt_err *err)
     struct dt_message hello;
     c->greeting = (struct dt_greeting){.side = DT_PROOF_SERVER,
                                        .token = door->proofs ? &door->token : NULL,
-                                       .proofs = door->proofs};
+                                       .proofs = door->proofs,
+                                       .shared = door->shared};
     if (dt_greeting_begin(&c->greeting, "dtrun " DT_VERSION, door->host, &hello, err) < 0)
         return -1;
     dt_rdzv_conn_send(c, &hello);

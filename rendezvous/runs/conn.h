@@ -19,6 +19,7 @@ struct dt_rdzv_run;
 /* What decides who is let in. */
 struct dt_rdzv_door {
     const char *host;                    /* "daemon" or "agent" */
+    bool shared;                         /* as hello says */
     const struct dt_proof_table *proofs; /* NULL: no token is asked for */
     struct dt_token token;
     struct dt_guesses *guesses; /* at the token; NULL where none is asked for */

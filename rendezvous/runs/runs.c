@@ -40,6 +40,13 @@ static void run_free(struct dt_rdzv_run *run)
     free(run);
 }
 
+/* Whether jobs of several people meet under ID, and not on purpose. */
+static bool is_shared(const struct dt_rdzv_runs *runs, const char *id)
+{
+    bool meant = runs->share_default_id && strcmp(id, DT_RUN_ID_OF_NOBODY) == 0;
+    return !runs->hosted && !meant;
+}
+
 /* Takes over RDZV, which may be NULL: then there was no memory for it. */
 static struct dt_rdzv_run *run_create(struct dt_rdzv_runs *runs, const char *id,
                                       struct dt_rdzv *rdzv)
@@ -50,7 +57,7 @@ static struct dt_rdzv_run *run_create(struct dt_rdzv_runs *runs, const char *id,
         return NULL;
     }
     snprintf(run->id, sizeof run->id, "%s", id);
-    dt_rdzv_set_shared(rdzv, !runs->hosted);
+    dt_rdzv_set_shared(rdzv, is_shared(runs, id));
     run->rdzv = rdzv;
     dt_map_init(&run->conns, offsetof(struct dt_rdzv_conn, incarnation), dt_map_random_seed());
     dt_node_init(&run->in_unsaved);

@@ -27,7 +27,8 @@ struct dt_rdzv_run {
 struct dt_rdzv_runs {
     uv_loop_t *loop;
     size_t most_runs, most_nodes;
-    bool hosted; /* by an agent */
+    bool hosted;           /* by an agent */
+    bool share_default_id; /* see server.h */
     struct dt_rdzv_server_counters *counters;
     /* C has no run any more. */
     void (*on_stranger)(struct dt_rdzv_runs *runs, struct dt_rdzv_conn *c);

@@ -339,10 +339,13 @@ struct dt_rdzv_server *dt_rdzv_server_open(uv_loop_t *loop, struct dt_store_serv
     s->door.host = config->host;
     dt_list_init(&s->conns);
     dt_list_init(&s->strangers);
+    bool hosted = strcmp(config->host, "agent") == 0;
+    s->door.shared = !hosted && !config->share_default_id;
     s->runs = (struct dt_rdzv_runs){.loop = loop,
                                     .most_runs = config->runs,
                                     .most_nodes = config->nodes,
-                                    .hosted = strcmp(config->host, "agent") == 0,
+                                    .hosted = hosted,
+                                    .share_default_id = config->share_default_id,
                                     .counters = &s->counters,
                                     .on_stranger = on_stranger,
                                     .on_durable = on_durable};

@@ -24,6 +24,7 @@ struct dt_rdzv_server_config {
     size_t runs;           /* how many there may be */
     size_t nodes;          /* ... and nodes, of all */
     dt_ms patience;        /* for a greeting, and with who has no part in any run */
+    bool share_default_id; /* jobs that nobody named may meet under one name */
 };
 #define DT_RDZV_SERVER_CONFIG_DEFAULT                                                              \
     ((struct dt_rdzv_server_config){                                                               \

@@ -72,6 +72,56 @@ TEST(another_command_under_the_same_name_is_refused_by_a_daemon)
     CHECK_EQ(daemon_stop(&d), 0);
 }
 
+/* Two people's batch scripts without an --rdzv-id; none of them is in the way of the other. */
+TEST(jobs_of_a_scheduler_that_nobody_named_meet_under_its_ids_of_them)
+{
+    struct daemon_process d;
+    struct job jobs[4];
+    char endpoint[32];
+    static const char *const ids[] = {"SLURM_JOB_ID=17", "SLURM_JOB_ID=18"};
+    static const char *const programs[] = {"/bin/true", "/bin/echo"};
+    free_endpoint(endpoint);
+    DAEMON_START(&d, PROGRAM, "--listen", endpoint);
+    for (size_t i = 0; i < 4; i++)
+        JOB_START(&jobs[i], ids[i % 2], NODE("2", endpoint), "--log-level", "info", "--no-python",
+                  programs[i % 2]);
+    for (size_t i = 0; i < 4; i++) {
+        CHECK_ROW("%zu", i);
+        CHECK_EQ(job_wait(&jobs[i]), 0);
+        CHECK(strstr(job_err(&jobs[i]), i % 2 ? "the job is run slurm-18, after SLURM_JOB_ID"
+                                              : "the job is run slurm-17, after SLURM_JOB_ID"));
+        job_finish(&jobs[i]);
+    }
+    CHECK(daemon_log_has(&d, "run slurm-17: "));
+    CHECK(daemon_log_has(&d, "run slurm-18: "));
+    CHECK_EQ(daemon_log_count(&d, "run none: "), 0);
+    CHECK_EQ(daemon_stop(&d), 0);
+}
+
+TEST(old_scripts_may_share_a_run_that_nobody_named)
+{
+    struct daemon_process d;
+    struct job a, b;
+    char endpoint[32];
+    free_endpoint(endpoint);
+    DAEMON_START(&d, PROGRAM, "--listen", endpoint, "--share-default-id");
+    JOB_START(&a, "SLURM_JOB_ID=17", NODE("2", endpoint), "--no-python", "/bin/true");
+    CHECK(daemon_log_has(&d, "run none: "));
+    CHECK_EQ(JOB(&b, NODE("2", endpoint), "--no-python", "/bin/echo"), 0);
+    CHECK_EQ(job_wait(&a), 0);
+    CHECK(strstr(job_err(&a), "if these are two jobs, give each an --rdzv-id of its own"));
+    CHECK(strstr(job_err(&b), "if these are two jobs, give each an --rdzv-id of its own"));
+    job_finish(&a);
+    job_finish(&b);
+    JOB_START(&a, NODE("2", endpoint), "--rdzv-id", "named", WORKER, "hang");
+    CHECK(daemon_log_has(&d, "run named: "));
+    CHECK_EQ(JOB(&b, NODE("2", endpoint), "--rdzv-id", "named", "--no-python", "/bin/true"), 1);
+    job_stop(&a, SIGTERM);
+    job_finish(&a);
+    job_finish(&b);
+    CHECK_EQ(daemon_stop(&d), 0);
+}
+
 TEST(a_job_may_be_meant_to_have_different_commands)
 {
     struct daemon_process d;

@@ -312,6 +312,28 @@ TEST(a_scheduler_knows_what_nobody_wrote)
         {UP_TO_4 "x", "SLURM_NNODES=0|SLURM_JOB_NUM_NODES=8|PBS_JOBID=77.host", "nodes started: 8|scheduler's job: 77.host",
          NULL, 0},
         {UP_TO_4 "x", "LSB_JOBID=5", "scheduler's job: 5", NULL, 0},
+        {UP_TO_4 "x", "LSB_JOBID=5|LSB_JOBINDEX=0", "scheduler's job: 5", NULL, 0},
+        {UP_TO_4 "x", "LSB_JOBID=5|LSB_JOBINDEX=3", "scheduler's job: '5[3]'", NULL, 0},
+    };
+    TOLD_ROWS(&dt_launch_program, rows);
+}
+
+#define AT_A_DAEMON(id, from) "run id: none|run id at a daemon: " id "|run id at a daemon is from: " from
+
+TEST(a_scheduler_names_the_run_of_whoever_does_not)
+{
+    static const struct told_row rows[] = {
+        {UP_TO_4 "x", "SLURM_JOB_ID=77", AT_A_DAEMON("slurm-77", "SLURM_JOB_ID"), NULL, 0},
+        {UP_TO_4 "x", "PBS_JOBID=77[2].head", AT_A_DAEMON("'pbs-77[2].head'", "PBS_JOBID"), NULL, 0},
+        {UP_TO_4 "x", "LSB_JOBID=5|LSB_JOBINDEX=3", AT_A_DAEMON("'lsf-5[3]'", "LSB_JOBID"), NULL, 0},
+        {UP_TO_4 "x", "SLURM_JOB_ID=|LSB_JOBID=5", AT_A_DAEMON("lsf-5", "LSB_JOBID"), NULL, 0},
+        {UP_TO_4 "x", "DT_TOLD_POD_JOB=team-train",
+         AT_A_DAEMON("k8s-team-train", "'the names of this pod and its Job'") "|scheduler's job: none", NULL, 0},
+        {UP_TO_4 "--rdzv-id=j|x", "SLURM_JOB_ID=77", "run id: j|endpoint: h:5", NULL, 0},
+        {UP_TO_4 "--rdzv-id=none|x", "SLURM_JOB_ID=77", "run id: none|endpoint: h:5", NULL, 0},
+        {UP_TO_4 "x", "PET_RDZV_ID=j|DT_TOLD_POD_JOB=train", "run id: j|endpoint: h:5", NULL, 0},
+        {UP_TO_4 "x", "", "run id: none|endpoint: h:5", NULL, 0},
+        {"--nnodes=2|x", "SLURM_JOB_ID=77", "run id: none|endpoint: 127.0.0.1:29500", NULL, 0}, /* it meets nobody's */
     };
     TOLD_ROWS(&dt_launch_program, rows);
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A command line and an environment, each with | between its parts, all the way to a plan; on a
  * machine with 8 processors, 4 of them for us, two GPUs if DT_TOLD_GPUS is in the environment, and
- * NCCL's profiler plugin if DT_TOLD_NCCL_PROFILER is. */
+ * NCCL's profiler plugin if DT_TOLD_NCCL_PROFILER is. DT_TOLD_POD_JOB is what facts.pod_job holds.
+ */
 #ifndef DT_TESTS_LAUNCHER_TOLD_H
 #define DT_TESTS_LAUNCHER_TOLD_H
 
@@ -60,6 +61,7 @@ static inline void told_tell(struct told *t, const struct dt_opt_program *progra
     told_split(env_text, envp);
     struct dt_facts facts = {.cpus = 8, .allowed_cpus = 4, .env = envp};
     strcpy(facts.user, "ada");
+    strcpy(facts.pod_job, dt_facts_env(&facts, "DT_TOLD_POD_JOB") ?: "");
     for (size_t i = 0; i < sizeof facts.random; i++)
         facts.random[i] = (uint8_t)(i * 17);
     facts.count_gpus = dt_facts_env(&facts, "DT_TOLD_GPUS") ? told_two_gpus : told_no_gpus;

@@ -723,7 +723,7 @@ TEST(a_message_without_one_of_its_members_is_none)
         "own_reason "
         "own_share own_step_us "
         "own_steps own_window straggler "
-        "retry retry_deterministic script step_age_ms stopping sure together token "
+        "retry retry_deterministic script shared step_age_ms stopping sure together token "
         "tokens_per_s user weak where why yes ";
     for (size_t i = 0; i < COUNT(rows); i++) {
         if (rows[i].m.type == DT_MSG_DRAIN || rows[i].m.type == DT_MSG_PAUSE ||

@@ -22,7 +22,8 @@ struct dt_control {
     struct dt_dial dial;         /* afterwards, or at once to what is known to be ours */
     struct dt_greeting greeting; /* of this connection */
     char host[DT_ROLE_MAX];
-    bool looks;   /* as its hello said */
+    bool looks;   /* as its hello said ... */
+    bool shared;  /* ... as this */
     bool refused; /* the last time: coming up is no success yet */
     dt_ms give_up_at;
     struct dt_ending ending;
@@ -134,6 +135,7 @@ static void hear_greeting(struct dt_control *c, const struct dt_message *m)
     if (m->type == DT_MSG_HELLO && outcome != DT_GREETING_OUT_OF_PLACE) {
         snprintf(c->host, sizeof c->host, "%s", m->hello.host);
         c->looks = m->hello.looks;
+        c->shared = m->hello.shared;
     }
     switch (outcome) {
     case DT_GREETING_GOES_ON:
@@ -379,6 +381,11 @@ void dt_control_drop_refused(struct dt_control *c, const char *why)
 bool dt_control_looks(const struct dt_control *c)
 {
     return is_up(c) && c->looks;
+}
+
+bool dt_control_is_shared(const struct dt_control *c)
+{
+    return is_up(c) && c->shared;
 }
 
 const char *dt_control_trouble(const struct dt_control *c)

@@ -63,6 +63,9 @@ struct dt_control *dt_control_open(uv_loop_t *loop, const struct dt_control_conf
 /* The rendezvous that it is up to understands STILL and LOOKED. */
 bool dt_control_looks(const struct dt_control *c);
 
+/* Jobs of several people meet at the rendezvous that it is up to. */
+bool dt_control_is_shared(const struct dt_control *c);
+
 /* Nothing is said, and nothing happens, while it is not up. */
 void dt_control_say(struct dt_control *c, const struct dt_message *m);
 

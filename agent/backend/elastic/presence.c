@@ -434,11 +434,24 @@ static void on_tick(uv_timer_t *t)
 
 /* -- the connection --------------------------------------------------------------------------- */
 
+/* Under "none" would wait the nodes of all people's jobs. The first time alone: in a job that runs
+ * nothing changes its name. */
+static void choose_name(struct dt_presence *p)
+{
+    const struct dt_plan *plan = p->config.plan;
+    if (p->was_up || !plan->scheduled_id || !dt_control_is_shared(p->control))
+        return;
+    dt_info("no --rdzv-id is given: at the rendezvous at %s the job is run %s, after %s",
+            p->config.endpoint, plan->scheduled_id, plan->scheduled_by);
+    dt_session_name(&p->session, plan->scheduled_id);
+}
+
 static void on_up(void *arg, const char *host, const struct dt_addr *local)
 {
     struct dt_presence *p = arg;
     struct dt_err err;
     p->hosted = strcmp(host, "agent") == 0;
+    choose_name(p);
     if (p->was_up && !*p->refusal)
         dt_warn("the rendezvous at %s is there again", p->config.endpoint);
     p->was_up = true;

@@ -341,6 +341,11 @@ void dt_session_looked(struct dt_session *s, int64_t id, const struct dt_stances
             (struct dt_message){.type = DT_MSG_LOOKED, .looked = {.id = id, .stances = *stances}});
 }
 
+void dt_session_name(struct dt_session *s, const char *run)
+{
+    s->config.run = run;
+}
+
 void dt_session_set_port(struct dt_session *s, int port)
 {
     s->config.join.node.port = port;

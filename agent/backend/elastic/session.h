@@ -125,6 +125,8 @@ bool dt_session_still(struct dt_session *s, dt_ms still, bool sure, dt_ms now);
 /* What the workers do, as was asked for by ID. */
 void dt_session_looked(struct dt_session *s, int64_t id, const struct dt_stances *stances,
                        dt_ms now);
+/* What the run is called. Before the first connection. */
+void dt_session_name(struct dt_session *s, const char *run);
 /* Where workers would meet here may change before each join. */
 void dt_session_set_port(struct dt_session *s, int port);
 
