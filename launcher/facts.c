@@ -5,7 +5,6 @@
 #include "base/clock.h"
 #include "base/plugin.h"
 
-#include <pwd.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -50,17 +49,6 @@ static bool find_nccl_profiler(char path[PATH_MAX])
     return dt_plugin_find(name, found) && realpath(found, path);
 }
 
-/* As other hosts know it: numbers of users are each host's own. */
-static void name_user(char *out, size_t size)
-{
-    struct passwd entry, *found = NULL;
-    char text[1024];
-    if (getpwuid_r(geteuid(), &entry, text, sizeof text, &found) == 0 && found)
-        snprintf(out, size, "%s", found->pw_name);
-    else
-        snprintf(out, size, "uid %u", (unsigned)geteuid());
-}
-
 void dt_facts_read(struct dt_facts *f, const char *program, char *const *env)
 {
     long online = sysconf(_SC_NPROCESSORS_ONLN);
@@ -70,7 +58,7 @@ void dt_facts_read(struct dt_facts *f, const char *program, char *const *env)
                            .env = env,
                            .program = program};
     f->allowed_cpus = count_allowed(f->cpus);
-    name_user(f->user, sizeof f->user);
+    dt_user_name(f->user);
     const char *index = dt_facts_env(f, "JOB_COMPLETION_INDEX");
     if (!index || !dt_pod_read_job(index, f->pod_job))
         f->pod_job[0] = '\0';

@@ -4,6 +4,7 @@
 #ifndef DT_LAUNCHER_FACTS_H
 #define DT_LAUNCHER_FACTS_H
 
+#include "base/user.h"
 #include "launcher/pod.h"
 
 #include <limits.h>
@@ -19,7 +20,7 @@ struct dt_facts {
     /* Where NCCL's profiler plugin of ours is; false: it is not installed. */
     bool (*find_nccl_profiler)(char path[PATH_MAX]);
     uint8_t random[16];
-    char user[64];                /* the name of who runs this, or "uid N" where it has none */
+    char user[DT_USER_MAX];       /* the name of who runs this, or "uid N" where it has none */
     char pod_job[DT_POD_JOB_MAX]; /* the Job of Kubernetes that this is a pod of; "": unknown */
 };
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/transfer/ahead.h"
 
+#include "base/hex.h"
 #include "base/transfer/sigv4.h"
 
 #include <signal.h>

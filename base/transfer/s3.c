@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/transfer/s3.h"
 
+#include "base/hex.h"
 #include "base/str.h"
 #include "base/transfer/date.h"
 #include "base/transfer/pause.h"

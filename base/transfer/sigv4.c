@@ -1,22 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/transfer/sigv4.h"
 
+#include "base/hex.h"
 #include "base/transfer/date.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #define DAY 8 /* characters of a stamp */
-
-void dt_hex(const uint8_t *bytes, size_t len, char *out)
-{
-    static const char digits[] = "0123456789abcdef";
-    for (size_t i = 0; i < len; i++) {
-        *out++ = digits[bytes[i] >> 4];
-        *out++ = digits[bytes[i] & 15];
-    }
-    *out = '\0';
-}
 
 /* Whatever the locale. */
 static bool is_unreserved(char c)

@@ -45,7 +45,4 @@ int dt_sigv4_sign(const struct dt_curl_table *lib, const struct dt_sigv4_request
                   const struct dt_keys *keys, const char *region, const char *service,
                   int64_t seconds, struct dt_buf *out);
 
-/* LEN bytes as small hex digits. OUT has room for 2 * LEN and a NUL. */
-void dt_hex(const uint8_t *bytes, size_t len, char *out);
-
 #endif

@@ -2,6 +2,7 @@
 #include "rendezvous/protocol/fields.h"
 
 #include "base/clock.h"
+#include "base/hex.h"
 #include "base/log.h"
 #include "base/str.h"
 
@@ -10,39 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* -- bytes as hexadecimal digits -------------------------------------------------------------- */
-
-static const char hex_digits[] = "0123456789abcdef";
-
-static int hex_value(char c)
-{
-    const char *digit = c ? strchr(hex_digits, c) : NULL;
-    return digit ? (int)(digit - hex_digits) : -1;
-}
-
-static void put_hex(struct dt_buf *out, const uint8_t *bytes, size_t len)
-{
-    char text[2 * DT_FIELD_BYTES_MAX];
-    assert(len <= DT_FIELD_BYTES_MAX);
-    for (size_t i = 0; i < len; i++) {
-        text[2 * i] = hex_digits[bytes[i] >> 4];
-        text[2 * i + 1] = hex_digits[bytes[i] & 15];
-    }
-    dt_buf_put(out, text, 2 * len);
-}
-
-static bool read_hex(const char *text, uint8_t *bytes, size_t len)
-{
-    if (strlen(text) != 2 * len)
-        return false;
-    for (size_t i = 0; i < len; i++) {
-        int high = hex_value(text[2 * i]), low = hex_value(text[2 * i + 1]);
-        if (high < 0 || low < 0)
-            return false;
-        bytes[i] = (uint8_t)(high << 4 | low);
-    }
-    return true;
-}
+/* -- numbers as hexadecimal digits ------------------------------------------------------------ */
 
 static bool read_hex64(const char *text, uint64_t *v)
 {
@@ -51,9 +20,9 @@ static bool read_hex64(const char *text, uint64_t *v)
     if (len < 1 || len > 16)
         return false;
     for (; *text; text++) {
-        if (hex_value(*text) < 0)
+        if (dt_hex_value(*text) < 0)
             return false;
-        *v = *v << 4 | (uint64_t)hex_value(*text);
+        *v = *v << 4 | (uint64_t)dt_hex_value(*text);
     }
     return true;
 }
@@ -189,6 +158,14 @@ static void put_number(struct dt_buf *out, const void *from, const struct dt_fie
     dt_buf_printf(out, "%" PRId64, endless ? DT_FIELD_FOREVER : v);
 }
 
+static void put_hex(struct dt_buf *out, const uint8_t *bytes, size_t len)
+{
+    char text[2 * DT_FIELD_BYTES_MAX + 1];
+    assert(len <= DT_FIELD_BYTES_MAX);
+    dt_hex(bytes, len, text);
+    dt_buf_put_str(out, text);
+}
+
 static void put_value(struct dt_buf *out, const void *from, const struct dt_field *f)
 {
     const void *at = (const char *)from + f->at;
@@ -317,7 +294,7 @@ static int get_text(const struct reading *r, const struct dt_field *f, void *at)
         return read_hex64(text, at) ? 0 : unexpected(r, f, text, "1 to 16 hexadecimal digits");
     char wanted[40];
     snprintf(wanted, sizeof wanted, "%d hexadecimal digits", 2 * (int)f->max);
-    return read_hex(text, at, (size_t)f->max) ? 0 : unexpected(r, f, text, wanted);
+    return dt_hex_read(text, at, (size_t)f->max) ? 0 : unexpected(r, f, text, wanted);
 }
 
 static int get_value(const struct reading *r, const struct dt_field *f, void *to)

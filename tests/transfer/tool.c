@@ -3,6 +3,7 @@
  *
  * Prints a line for each thing that it learns, "retry: WHY" for each attempt that follows, and with
  * progress=1 how far it is. SIGTERM stops the call. Exits with 3 where there is no such object. */
+#include "base/hex.h"
 #include "base/str.h"
 #include "base/transfer/sigv4.h"
 #include "base/transfer/transfer.h"
