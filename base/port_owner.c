@@ -15,24 +15,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#define TABLE_MAX ((size_t)64 << 20) /* some 400,000 sockets */
-static bool end_of_addr(const struct dt_addr *addr, struct dt_tcp_end *out)
-{
-    *out = (struct dt_tcp_end){.words = {0, 0, htonl(0xffff), 0}};
-    if (addr->sa.ss_family == AF_INET) {
-        const struct sockaddr_in *in = (const struct sockaddr_in *)&addr->sa;
-        out->words[3] = in->sin_addr.s_addr;
-        out->port = ntohs(in->sin_port);
-        return true;
-    }
-    if (addr->sa.ss_family != AF_INET6)
-        return false;
-    const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)&addr->sa;
-    memcpy(out->words, &in6->sin6_addr, sizeof out->words);
-    out->port = ntohs(in6->sin6_port);
-    return true;
-}
-
 static bool is_any(const struct dt_tcp_end *e)
 {
     bool mapped = e->words[2] == htonl(0xffff);
@@ -50,7 +32,7 @@ unsigned long dt_port_owner_inode(const char *table, bool v6, const struct dt_ad
     struct dt_tcp_end wanted;
     struct dt_tcp_row row;
     unsigned long found = 0;
-    if (!end_of_addr(addr, &wanted))
+    if (!dt_tcp_end_of_addr(addr, &wanted))
         return 0;
     for (const char *line = table; line; line = strchr(line, '\n')) {
         line += *line == '\n';
@@ -67,7 +49,7 @@ static unsigned long look_in(const char *path, bool v6, const struct dt_addr *ad
 {
     struct dt_buf b = {0};
     unsigned long inode = 0;
-    if (dt_fs_read(path, TABLE_MAX, &b, NULL) == 0)
+    if (dt_fs_read(path, DT_TCP_TABLE_MAX, &b, NULL) == 0)
         inode = dt_port_owner_inode(dt_buf_cstr(&b), v6, addr);
     dt_buf_finish(&b);
     return inode;

@@ -30,7 +30,8 @@ bool dt_tcp_row_parse(const char *line, bool v6, struct dt_tcp_row *row)
     at += 1 + strspn(at + 1, " ");
     at = parse_end(at, v6, &row->local);
     at = at ? parse_end(at + strspn(at, " "), v6, &row->remote) : NULL;
-    if (!at || sscanf(at, " %x %*x:%*x %*x:%*x %*x %*u %*u %lu", &state, &row->inode) != 2)
+    if (!at ||
+        sscanf(at, " %x %*x:%*x %*x:%*x %*x %u %*u %lu", &state, &row->user, &row->inode) != 3)
         return false;
     row->listens = state == LISTENING;
     return true;
@@ -44,4 +45,26 @@ struct dt_addr dt_tcp_end_addr(const struct dt_tcp_end *end)
     memcpy(&in6->sin6_addr, end->words, sizeof end->words);
     in6->sin6_port = htons((uint16_t)end->port);
     return addr;
+}
+
+bool dt_tcp_end_of_addr(const struct dt_addr *addr, struct dt_tcp_end *out)
+{
+    *out = (struct dt_tcp_end){.words = {0, 0, htonl(0xffff), 0}};
+    if (addr->sa.ss_family == AF_INET) {
+        const struct sockaddr_in *in = (const struct sockaddr_in *)&addr->sa;
+        out->words[3] = in->sin_addr.s_addr;
+        out->port = ntohs(in->sin_port);
+        return true;
+    }
+    if (addr->sa.ss_family != AF_INET6)
+        return false;
+    const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)&addr->sa;
+    memcpy(out->words, &in6->sin6_addr, sizeof out->words);
+    out->port = ntohs(in6->sin6_port);
+    return true;
+}
+
+bool dt_tcp_end_is_same(const struct dt_tcp_end *a, const struct dt_tcp_end *b)
+{
+    return a->port == b->port && memcmp(a->words, b->words, sizeof a->words) == 0;
 }

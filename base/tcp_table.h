@@ -17,12 +17,18 @@ struct dt_tcp_end {
 struct dt_tcp_row {
     struct dt_tcp_end local, remote;
     bool listens;
+    unsigned user;
     unsigned long inode; /* 0: no process has it any more */
 };
+
+#define DT_TCP_TABLE_MAX ((size_t)64 << 20) /* bytes: some 400,000 sockets */
 
 /* False: LINE, of tcp6 if V6, is none of a socket. */
 bool dt_tcp_row_parse(const char *line, bool v6, struct dt_tcp_row *row);
 
 struct dt_addr dt_tcp_end_addr(const struct dt_tcp_end *end);
+/* False: ADDR is no address of TCP. */
+bool dt_tcp_end_of_addr(const struct dt_addr *addr, struct dt_tcp_end *out);
+bool dt_tcp_end_is_same(const struct dt_tcp_end *a, const struct dt_tcp_end *b);
 
 #endif

@@ -32,6 +32,7 @@ TEST(a_row_says_both_ends)
         CHECK_STR(dt_addr_text(&local, text, sizeof text), rows[i].local);
         CHECK_STR(dt_addr_text(&remote, text, sizeof text), rows[i].remote);
         CHECK_EQ(row.listens, rows[i].listens);
+        CHECK_EQ(row.user, 1000);
         CHECK_EQ(row.inode, 34567);
     }
 }
