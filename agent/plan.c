@@ -53,6 +53,7 @@ void dt_plan_finish(struct dt_plan *plan)
     free(plan->node_name);
     free(plan->domain);
     free(plan->token_file);
+    free(plan->run_token_file);
     free(plan->progress_file);
     free_list(plan->http);
     free(plan->http_token_file);

@@ -87,6 +87,7 @@ struct dt_plan {
     char *node_name;       /* NULL: the host's */
     char *domain;          /* NULL: none */
     char *token_file;      /* holds the secret of the control protocol; NULL: none */
+    char *run_token_file;  /* ... and that of this run */
     bool stop_when_away;   /* workers end when the rendezvous cannot be reached */
     char *progress_file;   /* a worker writes its step there; NULL: none */
     char **http;           /* ADDR:PORT where a rendezvous that we host answers HTTP */

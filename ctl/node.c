@@ -3,6 +3,7 @@
 #include "base/str.h"
 #include "ctl/commands.h"
 #include "ctl/table.h"
+#include "ctl/wish.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -132,7 +133,7 @@ int dt_ctl_node_drain(const struct dt_ctl_options *o, struct dt_sync_control *c,
             .drain = {.node = o->name, .undo = o->command == DT_CTL_NODE_UNDRAIN},
             .why = o->why,
         };
-    if (dt_sync_control_ask(c, &request, &answer, err) < 0)
+    if (dt_ctl_wish(o, c, &request, &answer, err) < 0)
         return -1;
     int rc = dt_ctl_put_answer(o, "node", answer.drain.done, answer.why, out, err);
     dt_message_finish(&answer);

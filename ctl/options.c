@@ -72,6 +72,12 @@ static const struct dt_opt ctl_opts[] = {
      AT(token_file), .group = "Where",
      .help = "prove to the rendezvous that you know the token in this file, and accept only a rendezvous that knows "
              "it. Other users must not be able to read the file"},
+    {.name = "run-token-file", .arg = "FILE", .completes = DT_OPT_FILE,
+     AT(run_token_file), .group = "Where",
+     .help = "with run save, pause and resume: prove that you know the token of the run, which is in this file"},
+    {.name = "operator-token-file", .arg = "FILE", .completes = DT_OPT_FILE,
+     AT(operator_token_file), .group = "Where",
+     .help = "with node and run commands: prove that you know the operator's token, which is in this file"},
     {.name = "timeout", .arg = "TIME", .parse = dt_opt_duration,
      AT(timeout), .fallback = "10s", .group = "Where",
      .help = "how long to wait for the connection, and for each answer"},

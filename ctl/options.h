@@ -29,7 +29,7 @@ enum dt_ctl_command {
 #define DT_CTL_FOLDERS_MAX 64
 
 struct dt_ctl_options {
-    char *endpoint, *token_file, *why;
+    char *endpoint, *token_file, *run_token_file, *operator_token_file, *why;
     char *output, *metrics, *checkpoints; /* REPORT; NULL: standard output, as the run says */
     dt_ms timeout;
     bool json, quarantined, all, native;

@@ -84,6 +84,7 @@ static void put_beginning(const struct dt_status_run *r, struct dt_buf *out)
     }
     put_words(out, ": ", r->spec.script);
     put_words(out, ", the scheduler's job ", r->spec.job);
+    put_words(out, ", ", r->own_token ? "with a token of its own" : "");
     dt_buf_put_u8(out, '\n');
 }
 

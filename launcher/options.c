@@ -590,6 +590,9 @@ static const struct dt_opt launch_opts[] = {
              "/healthz and /readyz. An address that other hosts reach takes --http-token-file"},
     {ELASTIC, .name = "http-token-file", .arg = "FILE", .completes = DT_OPT_FILE, AT(http_token_file),
      .help = "answer HTTP requests only with the secret in this file, as \"Authorization: Bearer SECRET\""},
+    {ELASTIC, .name = "run-token-file", .arg = "FILE", .completes = DT_OPT_FILE, AT(run_token_file),
+     .help = "file with a secret of this job; from its first node on, only those who know the secret join the job, "
+             "pause it, or ask it to save"},
     {ELASTIC, .name = "node-name", .arg = "NAME", .parse = parse_node_name, .finish = dt_opt_finish_string, AT(node_name),
      .help = "name of this node (default: the name of the host)"},
     {ELASTIC, .name = "domain-key", .arg = "KEY", .parse = parse_domain, .finish = dt_opt_finish_string, AT(domain),

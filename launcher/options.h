@@ -82,7 +82,7 @@ struct dt_launch_options {
     /* ... for elastic jobs */
     struct dt_run_spec run; /* what options say of it */
     bool stop_when_away;
-    char *token_file, *node_name, *domain, *progress_file;
+    char *token_file, *run_token_file, *node_name, *domain, *progress_file;
     struct dt_opt_strings http;
     char *http_token_file;
 

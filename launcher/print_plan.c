@@ -158,6 +158,7 @@ static void put_elastic(const struct dt_plan *p, struct dt_buf *out)
     put_text(out, "node name", p->node_name, "that of the host");
     put_text(out, "domain", p->domain, "none");
     put_text(out, "token file", p->token_file, "none");
+    put_text(out, "run token file", p->run_token_file, "none");
     put_text(out, "progress file", p->progress_file, "none");
     if (p->http)
         put_list(out, "HTTP of the rendezvous", p->http);

@@ -129,3 +129,14 @@ int dt_uvx_remote(const union dt_uvx_stream *s, struct dt_addr *out)
 {
     return ask_name(getpeername, s, out);
 }
+
+int64_t dt_uvx_remote_user(const union dt_uvx_stream *s)
+{
+    uv_os_fd_t fd;
+    struct ucred who;
+    socklen_t len = sizeof who;
+    if (s->handle.type != UV_NAMED_PIPE || uv_fileno(&s->handle, &fd) < 0 ||
+        getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &len) < 0)
+        return -1;
+    return who.uid;
+}

@@ -36,5 +36,7 @@ int dt_uvx_listen_fd(union dt_uvx_stream *s, int fd, uv_connection_cb on_connect
 /* Where S is bound, or who is at its other end. -1 when the kernel does not say. */
 int dt_uvx_local(const union dt_uvx_stream *s, struct dt_addr *out);
 int dt_uvx_remote(const union dt_uvx_stream *s, struct dt_addr *out);
+/* The user who connected over a unix socket; -1: it is none, or the kernel does not say. */
+int64_t dt_uvx_remote_user(const union dt_uvx_stream *s);
 
 #endif

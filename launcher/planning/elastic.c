@@ -146,12 +146,13 @@ static int present_node(struct dt_planning *c)
         check_length(c, "role", p->role, DT_ROLE_MAX) < 0 ||
         check_length(c, "local-addr", p->local_addr, DT_NODE_ADDR_MAX) < 0 ||
         check_local_addr(c) < 0 || check_token_file(c, "token-file", o->token_file) < 0 ||
-        choose_http(c) < 0)
+        check_token_file(c, "run-token-file", o->run_token_file) < 0 || choose_http(c) < 0)
         return -1;
     p->stop_when_away = o->stop_when_away;
     if (dt_planning_set(c, &p->node_name, o->node_name) < 0 ||
         dt_planning_set(c, &p->domain, o->domain) < 0 ||
-        dt_planning_set(c, &p->token_file, o->token_file) < 0)
+        dt_planning_set(c, &p->token_file, o->token_file) < 0 ||
+        dt_planning_set(c, &p->run_token_file, o->run_token_file) < 0)
         return -1;
     return dt_planning_set(c, &p->progress_file, o->progress_file);
 }

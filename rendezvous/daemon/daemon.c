@@ -111,15 +111,23 @@ static int open_event_log(struct daemon *d, struct dt_err *err)
 static int open_rdzv(struct daemon *d, struct dt_err *err)
 {
     struct dt_rdzv_server_config config = dt_rendezvous_options_rdzv(&d->options);
-    struct dt_token token = {0};
+    struct dt_token token = {0}, operator_token = {0};
     if (d->options.token_file) {
         if (dt_proof_read_token(d->options.token_file, &token, err) < 0)
             return dt_err_wrap(err, "--token-file");
         config.token = (const char *)token.secret;
         config.token_len = token.len;
     }
+    if (d->options.operator_token_file) {
+        if (dt_proof_read_token(d->options.operator_token_file, &operator_token, err) < 0) {
+            dt_token_finish(&token);
+            return dt_err_wrap(err, "--operator-token-file");
+        }
+        config.operator_token = &operator_token;
+    }
     d->rdzv = dt_rdzv_server_open(&d->loop, d->server, &config, err);
     dt_token_finish(&token);
+    dt_token_finish(&operator_token);
     return d->rdzv ? open_event_log(d, err) : -1;
 }
 
@@ -263,9 +271,11 @@ static bool same_web(const struct dt_rendezvous_options *a, const struct dt_rend
 
 static bool same_rdzv(const struct dt_rendezvous_options *a, const struct dt_rendezvous_options *b)
 {
-    return same_text(a->token_file, b->token_file) && same_text(a->state_dir, b->state_dir) &&
-           same_text(a->event_log, b->event_log) && a->max_runs == b->max_runs &&
-           a->max_nodes == b->max_nodes && a->share_default_id == b->share_default_id;
+    return same_text(a->token_file, b->token_file) &&
+           same_text(a->operator_token_file, b->operator_token_file) &&
+           same_text(a->state_dir, b->state_dir) && same_text(a->event_log, b->event_log) &&
+           a->max_runs == b->max_runs && a->max_nodes == b->max_nodes &&
+           a->share_default_id == b->share_default_id;
 }
 
 /* Takes what can change while clients are connected. A file that does not read leaves all as it
@@ -284,8 +294,9 @@ static void reload(struct daemon *d)
         if (!same_texts(&d->options.listen, &next.listen))
             dt_warn("other addresses to listen on take a restart; the old ones stay");
         if (!same_rdzv(&d->options, &next))
-            dt_warn("another --token-file, --state-dir, --event-log, --max-runs, "
-                    "--max-nodes or --share-default-id takes a restart; the old one stays");
+            dt_warn(
+                "another --token-file, --operator-token-file, --state-dir, --event-log, "
+                "--max-runs, --max-nodes or --share-default-id takes a restart; the old one stays");
         if (!same_web(&d->options, &next))
             dt_warn("another --http or --http-token-file takes a restart; the old one stays");
         if (dt_store_server_reconfigure(d->server, &config, &err) < 0)

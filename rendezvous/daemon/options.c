@@ -123,6 +123,10 @@ static const struct dt_opt rendezvous_opts[] = {
      AT(token_file), .group = "Where",
      .help = "serve only agents and people who know the secret in this file. Other users must not be able to read "
              "the file. PyTorch's clients cannot prove that they know a secret: see --allow-c10d"},
+    {.name = "operator-token-file", .arg = "FILE", .completes = DT_OPT_FILE,
+     AT(operator_token_file), .group = "Where",
+     .help = "let only those who know the secret in this file drain nodes, and do what they like with the runs of "
+             "others; beside them, root and the user of the daemon on this host"},
     {.name = "allow-c10d", .arg = "CIDR", .parse = dt_opt_cidr, .repeat = true,
      AT(allow_c10d), .fallback = "127.0.0.0/8 ::1", .group = "Where",
      .help = "with --token-file, serve the store to PyTorch's processes in this range only. Without a token, --allow "

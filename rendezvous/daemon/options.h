@@ -16,7 +16,7 @@ struct dt_rendezvous_options {
     char *config_file;
     struct dt_opt_strings listen; /* as given; host names are looked up when the daemon starts */
     struct dt_opt_cidrs allow, allow_c10d;
-    char *token_file, *state_dir, *event_log;
+    char *token_file, *operator_token_file, *state_dir, *event_log;
     struct dt_opt_strings http; /* as given */
     char *http_token_file;
     uint64_t max_runs, max_nodes;

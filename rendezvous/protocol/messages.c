@@ -3,8 +3,10 @@
 #include "rendezvous/protocol/messages.h"
 
 #include "base/str.h"
+#include "base/user.h"
 #include "rendezvous/protocol/fields.h"
 #include "rendezvous/protocol/stance_frame.h"
+#include "rendezvous/protocol/warrant.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -67,6 +69,15 @@ static const struct dt_field of_person[] = {
     {0},
 };
 
+/* ... of these some want to be sure who asks. */
+static const struct dt_field of_wish[] = {
+    PERHAPS_WORDS("run", run, DT_RUN_ID_MAX),
+    PERHAPS_WORDS("user", user, DT_USER_MAX),
+    PERHAPS_WORDS("key", key, DT_WARRANT_KEY),
+    PERHAPS_WORDS("signature", signature, DT_WARRANT_SIGNATURE),
+    {0},
+};
+
 static const struct dt_field hello[] = {
     COUNTED("version", hello.version, 0, UINT16_MAX),
     WORDS("program", hello.program, DT_ROLE_MAX),
@@ -75,6 +86,7 @@ static const struct dt_field hello[] = {
     PERHAPS_TRUE("token", hello.token),
     PERHAPS_TRUE("looks", hello.looks),
     PERHAPS_TRUE("shared", hello.shared),
+    PERHAPS_TRUE("run_tokens", hello.run_tokens),
     {0},
 };
 static const struct dt_field proof[] = {RAW("proof", proof, DT_PROOF_SIZE), {0}};
@@ -109,6 +121,8 @@ static const struct dt_field join[] = {
     {.name = "spec", .kind = DT_FIELD_OBJECT, .at = AT(join.spec), .fields = dt_spec_fields},
     PART("node", node),
     PART("claim", claim),
+    PERHAPS_WORDS("key", key, DT_WARRANT_KEY),
+    PERHAPS_WORDS("signature", signature, DT_WARRANT_SIGNATURE),
     {0},
 };
 
@@ -265,9 +279,9 @@ static const struct {
     [DT_MSG_LOOKED] = {"looked", of_round, looked},
     [DT_MSG_KEEP] = {"keep", of_round, nothing},
     [DT_MSG_FINDING] = {"finding", of_round, finding},
-    [DT_MSG_DRAIN] = {"drain", of_person, drain},
-    [DT_MSG_PAUSE] = {"pause", of_person, pause},
-    [DT_MSG_SAVE] = {"save", of_person, save},
+    [DT_MSG_DRAIN] = {"drain", of_wish, drain},
+    [DT_MSG_PAUSE] = {"pause", of_wish, pause},
+    [DT_MSG_SAVE] = {"save", of_wish, save},
     [DT_MSG_STATUS] = {"status", of_person, status},
     [DT_MSG_STANCES] = {"stances", of_person, stances},
 };
@@ -418,7 +432,7 @@ static int get_message(struct dt_message *m, struct dt_err *err)
 {
     if (get_type(m, err) < 0)
         return -1;
-    m->run = m->why = "";
+    m->run = m->why = m->key = m->signature = m->user = "";
     if (dt_fields_get(&m->doc, NULL, messages[m->type].head, m, err) < 0 ||
         dt_fields_get(&m->doc, NULL, messages[m->type].body, m, err) < 0 || get_page(m, err) < 0 ||
         get_stances(m, err) < 0)

@@ -202,15 +202,19 @@ struct dt_message {
     const char *run;
     int round;
     uint64_t incarnation;
+    /* JOIN, DRAIN, PAUSE, SAVE, up: see warrant.h; "" or NULL: nothing is shown. */
+    const char *key, *signature;
+    const char *user; /* DRAIN, PAUSE, SAVE, up: who asks, as that one says; "" or NULL: unknown */
     union {
         struct {
             int version;
             const char *program; /* "dtrun 0.4", for log lines */
             const char *host;    /* down: "daemon" or "agent"; up: "" */
             uint8_t nonce[DT_NONCE_SIZE];
-            bool token;  /* down: a proof is asked for */
-            bool looks;  /* down: it understands STILL and LOOKED */
-            bool shared; /* down: jobs of several people meet here */
+            bool token;      /* down: a proof is asked for */
+            bool looks;      /* down: it understands STILL and LOOKED */
+            bool shared;     /* down: jobs of several people meet here */
+            bool run_tokens; /* down: it asks for the token of a run that was begun with one */
         } hello;
         uint8_t proof[DT_PROOF_SIZE];
         struct dt_join join;

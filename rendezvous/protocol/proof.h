@@ -30,6 +30,9 @@ struct dt_token {
 int dt_proof_read_token(const char *file, struct dt_token *token, struct dt_err *err);
 void dt_token_finish(struct dt_token *token);
 
+#define DT_PROOF_KEY_SIZE 32
+#define DT_PROOF_SIGNATURE_SIZE 64
+
 /* The table of dt_proof.so. */
 #define DT_PROOF_ABI 1
 struct dt_proof_table {
@@ -37,6 +40,13 @@ struct dt_proof_table {
     int (*start)(void); /* before anything else; -1: there is no using it */
     void (*hmac_sha256)(const void *key, size_t key_len, const void *text, size_t len,
                         uint8_t out[DT_PROOF_SIZE]);
+    /* Ed25519: the public half of what SEED makes, a signature by the other half, and whether one
+     * is by the other half of KEY. */
+    void (*key_of)(const uint8_t seed[DT_PROOF_SIZE], uint8_t key[DT_PROOF_KEY_SIZE]);
+    void (*sign)(const uint8_t seed[DT_PROOF_SIZE], const void *text, size_t len,
+                 uint8_t signature[DT_PROOF_SIGNATURE_SIZE]);
+    bool (*is_signed)(const uint8_t key[DT_PROOF_KEY_SIZE], const void *text, size_t len,
+                      const uint8_t signature[DT_PROOF_SIGNATURE_SIZE]);
 };
 
 /* Good until the process ends. NULL and *err. */

@@ -54,6 +54,7 @@ const struct dt_field dt_status_run_fields[] = {
     PERHAPS_WHOLE(dt_status_run, begun_s),
     {.name = "begun_on", .kind = DT_FIELD_STRING, .optional = true,
      .at = offsetof(struct dt_status_run, begun_on), .max = DT_NODE_NAME_MAX - 1},
+    {.name = "own_token", .kind = DT_FIELD_BOOL, .optional = true, .at = offsetof(struct dt_status_run, own_token)},
     {0},
 };
 

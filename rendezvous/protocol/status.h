@@ -29,6 +29,7 @@ struct dt_status_run {
     const char *why;      /* whom it waits for, why it stands still, how it closed; "" */
     int64_t begun_s;      /* the job, since 1970; 0: unknown */
     const char *begun_on; /* the name of the first node; "" */
+    bool own_token;       /* it was begun with one */
 };
 
 struct dt_status_node {

@@ -16,7 +16,8 @@ struct dt_sync_control {
     struct dt_sync_socket socket;
     struct dt_buf in, out;
     dt_ms timeout;
-    bool looks;     /* as its hello said */
+    bool looks; /* as its hello said */
+    struct dt_proof_nonces nonces;
     char name[256]; /* the address as it was given */
 };
 
@@ -137,6 +138,7 @@ static int greet(struct dt_sync_control *c, const char *program, const struct dt
     dt_control_put_preamble(&c->out);
     if (send_message(c, &ours, deadline, err) < 0 || hear_greeting(c, &g, &ours, deadline, err) < 0)
         return no_greeting(err);
+    c->nonces = g.nonces;
     if (ours.type == DT_MSG_TYPES)
         return 0;
     return send_message(c, &ours, deadline, err) < 0 ? -1
@@ -211,6 +213,11 @@ void dt_sync_control_close(struct dt_sync_control *c)
 bool dt_sync_control_looks(const struct dt_sync_control *c)
 {
     return c->looks;
+}
+
+const struct dt_proof_nonces *dt_sync_control_nonces(const struct dt_sync_control *c)
+{
+    return &c->nonces;
 }
 
 int dt_sync_control_ask(struct dt_sync_control *c, const struct dt_message *request,

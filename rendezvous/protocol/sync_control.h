@@ -22,6 +22,9 @@ void dt_sync_control_close(struct dt_sync_control *c);
 /* The rendezvous can be asked for STANCES; older ones refuse whoever says the word. */
 bool dt_sync_control_looks(const struct dt_sync_control *c);
 
+/* What both sides drew for this connection, for a signature: see warrant.h. */
+const struct dt_proof_nonces *dt_sync_control_nonces(const struct dt_sync_control *c);
+
 /* Sends REQUEST and takes the answer, a message of its type, for dt_message_finish(). After a
  * failure the connection is of no more use. */
 int dt_sync_control_ask(struct dt_sync_control *c, const struct dt_message *request,

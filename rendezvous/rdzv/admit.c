@@ -49,23 +49,30 @@ static void tell_of_refusal(struct dt_rdzv *r, struct dt_rdzv_actions *out, cons
     }
 }
 
+static void refuse(struct dt_rdzv *r, struct dt_rdzv_actions *out, const struct dt_message *f,
+                   const char *why)
+{
+    rdzv_tell(r, out, DT_EVENT_NODE_REFUSED, f->join.node.name, "refused: %s", why);
+    send_close(r, out, f->incarnation, DT_CLOSE_REFUSED, why);
+    tell_of_refusal(r, out, why);
+}
+
 /* Whether F's node may be in the run; else it is told why not. */
 static bool fits(struct dt_rdzv *r, struct dt_rdzv_actions *out, const struct dt_message *f)
 {
     char why[DT_WHY_MAX];
-    if (rdzv_fits(r, &f->join, why))
+    if (rdzv_fits(r, f, why))
         return true;
-    rdzv_tell(r, out, DT_EVENT_NODE_REFUSED, f->join.node.name, "refused: %s", why);
-    send_close(r, out, f->incarnation, DT_CLOSE_REFUSED, why);
-    tell_of_refusal(r, out, why);
+    refuse(r, out, f, why);
     return false;
 }
 
 /* -- newcomers -------------------------------------------------------------------------------- */
 
-static void adopt_spec(struct dt_rdzv *r, const struct dt_run_spec *spec)
+static void adopt_spec(struct dt_rdzv *r, const struct dt_message *f)
 {
-    r->spec = *spec;
+    r->spec = f->join.spec;
+    snprintf(r->key, sizeof r->key, "%s", f->key ?: "");
     r->begun = true;
     rdzv_enter(r, DT_RUN_GATHERING); /* its time counts from here */
 }
@@ -75,7 +82,7 @@ static void begin(struct dt_rdzv *r, struct dt_rdzv_actions *out, const struct d
 {
     const struct dt_run_spec *spec = &f->join.spec;
     char owner[RDZV_OWNER_MAX] = "";
-    adopt_spec(r, spec);
+    adopt_spec(r, f);
     r->beginning.wall_us = r->wall_us;
     snprintf(r->beginning.node, sizeof r->beginning.node, "%s", f->join.node.name);
     if (*spec->script)
@@ -304,7 +311,7 @@ static void recover(struct dt_rdzv *r, struct dt_rdzv_actions *out, const struct
     rdzv_journal(out);
     forget_seated(r, out, f->incarnation);
     if (!r->begun)
-        adopt_spec(r, &f->join.spec);
+        adopt_spec(r, f);
     free(r->seats);
     r->seats = seats;
     r->seats_len = (size_t)claim->seats;
@@ -440,13 +447,17 @@ void rdzv_join(struct dt_rdzv *r, struct dt_rdzv_actions *out, const struct dt_m
 {
     struct dt_member *m = dt_members_find(&r->members, f->incarnation);
     bool claims = f->join.claim.running || f->join.claim.done;
-    char last_job[DT_WHY_MAX];
+    char last_job[DT_WHY_MAX], why[DT_WHY_MAX];
     if (f->round > ROUND_MOST) {
         send_close(r, out, f->incarnation, DT_CLOSE_REFUSED, "no job was ever in such a round");
         return;
     }
     if (r->state == DT_RUN_CLOSED && (m || claims || f->join.claim.again)) {
         send_close(r, out, f->incarnation, r->closed.kind, r->closed.why);
+        return;
+    }
+    if (m && !rdzv_shows_key(r, f, why)) {
+        refuse(r, out, f, why);
         return;
     }
     describe_last_job(r, f, last_job, sizeof last_job);

@@ -43,14 +43,35 @@ const char *rdzv_owner(const struct dt_run_spec *spec, char out[RDZV_OWNER_MAX])
 
 /* -- does it fit ------------------------------------------------------------------------------ */
 
-bool rdzv_fits(const struct dt_rdzv *r, const struct dt_join *join, char why[DT_WHY_MAX])
+bool rdzv_shows_key(const struct dt_rdzv *r, const struct dt_message *join, char why[DT_WHY_MAX])
 {
-    const struct dt_run_spec *spec = &join->spec;
-    const char *name = join->node.name;
+    const char *name = join->join.node.name, *key = join->key ?: "";
+    if (!r->begun || strcmp(key, r->key) == 0)
+        return true;
+    if (!*r->key)
+        snprintf(
+            why, DT_WHY_MAX,
+            "%.60s has a --run-token-file, but run \"%.80s\" was begun without one; give it to "
+            "all nodes of a job or to none, and another job another --rdzv-id",
+            name, r->id);
+    else
+        snprintf(why, DT_WHY_MAX,
+                 "run \"%.80s\" has a token of its own, and %.60s %s; give all nodes of a job the "
+                 "same --run-token-file, and another job another --rdzv-id",
+                 r->id, name, *key ? "has another one" : "has none");
+    return false;
+}
+
+bool rdzv_fits(const struct dt_rdzv *r, const struct dt_message *join, char why[DT_WHY_MAX])
+{
+    const struct dt_run_spec *spec = &join->join.spec;
+    const char *name = join->join.node.name;
     char its[RDZV_OWNER_MAX], ours[RDZV_OWNER_MAX];
     if (spec->min_nodes > spec->max_nodes)
         snprintf(why, DT_WHY_MAX, "%.60s asks for at least %d nodes and at most %d", name,
                  spec->min_nodes, spec->max_nodes);
+    else if (!rdzv_shows_key(r, join, why))
+        return false;
     else if (!r->begun)
         return true;
     else if (spec->min_nodes != r->spec.min_nodes || spec->max_nodes != r->spec.max_nodes)

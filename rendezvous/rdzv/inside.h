@@ -158,8 +158,10 @@ void rdzv_drain_member(struct dt_rdzv *r, struct dt_rdzv_actions *out, struct dt
 #define RDZV_OWNER_MAX 90
 const char *rdzv_owner(const struct dt_run_spec *spec, char out[RDZV_OWNER_MAX]);
 
-/* Whether a node with JOIN may be in the run. False: WHY says why not. */
-bool rdzv_fits(const struct dt_rdzv *r, const struct dt_join *join, char why[DT_WHY_MAX]);
+/* Whether the node that says JOIN may be in the run. False: WHY says why not. */
+bool rdzv_fits(const struct dt_rdzv *r, const struct dt_message *join, char why[DT_WHY_MAX]);
+/* The same, of the token that the run was begun with. */
+bool rdzv_shows_key(const struct dt_rdzv *r, const struct dt_message *join, char why[DT_WHY_MAX]);
 /* M is let in with SPEC: in what it differs without harm is logged, and to be told. */
 void rdzv_note_differences(struct dt_rdzv *r, struct dt_rdzv_actions *out,
                            const struct dt_member *m, const struct dt_run_spec *spec);

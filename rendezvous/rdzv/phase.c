@@ -74,7 +74,7 @@ void rdzv_wipe(struct dt_rdzv *r)
     r->begun = r->had_world = r->swapped = false;
     r->beginning = (struct dt_beginning){0};
     r->expected = 0;
-    r->news[0] = r->mixed[0] = '\0';
+    r->news[0] = r->mixed[0] = r->key[0] = '\0';
     r->blame = (struct dt_blame){0};
     r->futility = (struct dt_futility){0};
     if (dt_history_last(&r->history))

@@ -25,6 +25,7 @@
 #include "rendezvous/hang/judge.h"
 #include "rendezvous/lag/lag.h"
 #include "rendezvous/protocol/messages.h"
+#include "rendezvous/protocol/warrant.h"
 #include "rendezvous/rdzv/budget.h"
 #include "rendezvous/rdzv/exclude.h"
 #include "rendezvous/rdzv/futility.h"
@@ -45,8 +46,9 @@ enum dt_rdzv_event_type {
 
 struct dt_rdzv_event {
     enum dt_rdzv_event_type type;
-    const struct dt_message *frame; /* JOIN, BEAT, RESULT, LEAVE, STILL, LOOKED */
-    bool local;                     /* JOIN: its connection comes from our own host ... */
+    /* JOIN, BEAT, RESULT, LEAVE, STILL, LOOKED. The key of a JOIN was proved. */
+    const struct dt_message *frame;
+    bool local;       /* JOIN: its connection comes from our own host ... */
     bool anew;        /* ... and it is the member's first there: what was sent before may be lost */
     uint64_t from;    /* LOST: whose */
     const char *text; /* DRAIN: the node's name; PAUSE, END: why */
@@ -252,10 +254,11 @@ struct dt_rdzv {
     struct dt_closed closed;
     bool begun; /* somebody joined, so there is a spec */
     struct dt_beginning beginning;
-    int round;      /* that runs, or is gathered for */
-    int floor;      /* the next is not below: a member was in one nearly as high */
-    bool had_world; /* seats are of a round */
-    bool strays;    /* nodes went silent, and may be back with workers */
+    char key[DT_WARRANT_KEY]; /* of the token that it was begun with; "": of none */
+    int round;                /* that runs, or is gathered for */
+    int floor;                /* the next is not below: a member was in one nearly as high */
+    bool had_world;           /* seats are of a round */
+    bool strays;              /* nodes went silent, and may be back with workers */
     struct dt_seat *seats;
     size_t seats_len;
     int size;                    /* world size of that round */

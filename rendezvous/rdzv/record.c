@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 /* Since 3 the spec has its length in front, since 4 history is there, since 5 why it is paused,
- * since 6 who began it. */
+ * since 6 who began it, and with which key. */
 #define RECORD_VERSION 6
 #define V1_SPEC_ROWS 20      /* what a spec had then: up to "job" ... */
 #define V2_SPEC_ROWS 22      /* ... and up to "user"; "mixed" followed, as one byte */
@@ -108,6 +108,7 @@ void dt_rdzv_save(const struct dt_rdzv *r, struct dt_buf *out)
     dt_buf_put_text(out, r->gathering.paused);
     dt_buf_put_i64(out, r->beginning.wall_us);
     dt_buf_put_text(out, r->beginning.node);
+    dt_buf_put_text(out, r->key);
     dt_buf_put_u32(out, (uint32_t)r->seats_len);
     for (size_t i = 0; i < r->seats_len; i++)
         put_seat(out, r, &r->seats[i]);
@@ -243,10 +244,11 @@ static void read_fault(struct dt_reader *in, struct dt_fault *f)
     f->suspect.rank = -1; /* what was suspected is not in the record */
 }
 
-static void read_beginning(struct dt_reader *in, struct dt_beginning *b)
+static void read_beginning(struct dt_reader *in, struct dt_rdzv *r)
 {
-    b->wall_us = read_between(in, 0, INT64_MAX);
-    dt_read_text(in, b->node, sizeof b->node);
+    r->beginning.wall_us = read_between(in, 0, INT64_MAX);
+    dt_read_text(in, r->beginning.node, sizeof r->beginning.node);
+    dt_read_text(in, r->key, sizeof r->key);
 }
 
 /* A record may hold what belongs to another state, and that is not used. */
@@ -292,7 +294,7 @@ static bool read_run(struct dt_reader *in, struct dt_rdzv *r)
     if (version > 4)
         dt_read_text(in, paused, sizeof paused);
     if (version > 5)
-        read_beginning(in, &r->beginning);
+        read_beginning(in, r);
     if (in->bad || state > DT_RUN_CLOSED)
         return false;
     enter_saved(r, (enum dt_run_state)state, &closed, &fault, paused);

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "rendezvous/runs/conn.h"
 
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 struct held_frame {
     struct dt_node in_held;
@@ -10,7 +13,7 @@ struct held_frame {
 };
 
 void dt_rdzv_conn_init(struct dt_rdzv_conn *c, struct dt_control_peer *peer,
-                       const struct dt_rdzv_door *door, struct dt_rdzv_server_counters *counters)
+                       struct dt_rdzv_door *door, struct dt_rdzv_server_counters *counters)
 {
     *c = (struct dt_rdzv_conn){.peer = peer, .door = door, .counters = counters};
     dt_node_init(&c->in_server);
@@ -192,6 +195,39 @@ static enum dt_decoded take_greeting(struct dt_rdzv_conn *c, const struct dt_mes
     if (outcome == DT_GREETING_DONE)
         c->phase = DT_CONN_FRAMES;
     return DT_DONE;
+}
+
+/* -- who speaks ------------------------------------------------------------------------------- */
+
+/* To check a signature takes longer than most that a client may ask for, so it is done once. */
+int dt_rdzv_conn_check_key(struct dt_rdzv_conn *c, const struct dt_message *m, struct dt_err *err)
+{
+    struct dt_rdzv_door *door = c->door;
+    if (!*m->key || strcmp(m->key, c->key) == 0)
+        return 0;
+    if (*c->key)
+        return dt_err_set(err, DT_E_PROTOCOL, "a second key on one connection");
+    if (!door->keys && !(door->keys = dt_proof_open(err)))
+        return dt_err_wrap(err, "the rendezvous cannot check a run's token");
+    if (!dt_warrant_holds(door->keys, m->key, m->signature, &c->greeting.nonces))
+        return dt_err_set(err, DT_E_PROTOCOL, "a key whose signature does not hold");
+    snprintf(c->key, sizeof c->key, "%s", m->key);
+    return 0;
+}
+
+/* The permissions of a unix socket say who may come at all: there another user is no stranger. */
+static enum dt_asker_user user_of(const struct dt_rdzv_conn *c)
+{
+    int64_t user = dt_control_peer_user(c->peer);
+    if (user == 0 || user == geteuid())
+        return DT_ASKER_OURS;
+    bool by_path = c->peer->addr.sa.ss_family == AF_UNIX;
+    return user == DT_CONTROL_USER_UNKNOWN || by_path ? DT_ASKER_UNKNOWN : DT_ASKER_ANOTHER;
+}
+
+struct dt_asker dt_rdzv_conn_asker(const struct dt_rdzv_conn *c, const struct dt_message *m)
+{
+    return (struct dt_asker){.key = c->key, .user = user_of(c), .name = m->user};
 }
 
 /* -- in --------------------------------------------------------------------------------------- */

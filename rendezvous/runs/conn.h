@@ -10,6 +10,8 @@
 #include "base/list.h"
 #include "base/map.h"
 #include "rendezvous/protocol/greeting.h"
+#include "rendezvous/protocol/warrant.h"
+#include "rendezvous/runs/authority.h"
 #include "rendezvous/runs/guesses.h"
 #include "rendezvous/runs/server.h"
 #include "rendezvous/store/control.h"
@@ -21,6 +23,8 @@ struct dt_rdzv_door {
     const char *host;                    /* "daemon" or "agent" */
     bool shared;                         /* as hello says */
     const struct dt_proof_table *proofs; /* NULL: no token is asked for */
+    const struct dt_proof_table *keys;   /* NULL: nobody has shown a key yet */
+    char operator_key[DT_WARRANT_KEY];   /* "": the operator has no token */
     struct dt_token token;
     struct dt_guesses *guesses; /* at the token; NULL where none is asked for */
 };
@@ -44,11 +48,12 @@ struct dt_rdzv_conn {
     uint64_t number; /* 1, 2, ... as they were accepted: the later one speaks for its agent */
     void *server;
 
-    const struct dt_rdzv_door *door;
+    struct dt_rdzv_door *door;
     struct dt_rdzv_server_counters *counters;
     struct dt_control_peer *peer;
     enum dt_rdzv_conn_phase phase;
     struct dt_greeting greeting;
+    char key[DT_WARRANT_KEY]; /* that was proved here; "": none */
 
     struct dt_node in_lookers; /* linked: a person, who waits for a look at a run's workers ... */
     bool wants_native;         /* ... with the calls of C code */
@@ -58,7 +63,7 @@ struct dt_rdzv_conn {
 };
 
 void dt_rdzv_conn_init(struct dt_rdzv_conn *c, struct dt_control_peer *peer,
-                       const struct dt_rdzv_door *door, struct dt_rdzv_server_counters *counters);
+                       struct dt_rdzv_door *door, struct dt_rdzv_server_counters *counters);
 /* Off all lists but the run's. */
 void dt_rdzv_conn_finish(struct dt_rdzv_conn *c);
 
@@ -67,6 +72,12 @@ void dt_rdzv_conn_finish(struct dt_rdzv_conn *c);
  */
 enum dt_decoded dt_rdzv_conn_read(struct dt_rdzv_conn *c, const uint8_t *bytes, size_t len,
                                   struct dt_message *m, size_t *used, struct dt_err *err);
+
+/* Whether the key that M shows, if it shows one, is proved. -1 and *err: it is not. */
+int dt_rdzv_conn_check_key(struct dt_rdzv_conn *c, const struct dt_message *m, struct dt_err *err);
+
+/* Who asks for M. Its strings are C's and M's. */
+struct dt_asker dt_rdzv_conn_asker(const struct dt_rdzv_conn *c, const struct dt_message *m);
 
 /* Refuses it with a sentence in ERR; always BAD. */
 enum dt_decoded dt_rdzv_conn_refuse(struct dt_rdzv_conn *c, const struct dt_err *err);

@@ -120,10 +120,26 @@ static void undrain_all(struct dt_rdzv_runs *runs, char *text, size_t size)
     warn_of_disk(recorded, text, size);
 }
 
-bool dt_rdzv_drain(struct dt_rdzv_runs *runs, const struct dt_message *m, char *text, size_t size)
+/* Whoever drains a node stops what runs there. */
+static bool is_guarded(const struct dt_rdzv_runs *runs, const char *node)
+{
+    dt_list_each(&runs->all, n)
+    {
+        const struct dt_rdzv *r = dt_container_of(n, struct dt_rdzv_run, in_all)->rdzv;
+        if (*r->key && dt_rdzv_has_node(r, node))
+            return true;
+    }
+    return false;
+}
+
+bool dt_rdzv_drain(struct dt_rdzv_runs *runs, const struct dt_asker *who,
+                   const struct dt_message *m, char *text, size_t size)
 {
     const char *node = m->drain.node;
     bool done = true;
+    bool guarded = !m->drain.undo && is_guarded(runs, node);
+    if (!dt_authority_over_nodes(runs->operator_key, who, guarded, text, size))
+        return false;
     if (!m->drain.undo)
         done = drain(runs, node, m->why, text, size);
     else if (*node)

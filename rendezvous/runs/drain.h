@@ -6,8 +6,9 @@
 
 #include "rendezvous/runs/runs.h"
 
-/* Does what the DRAIN message M asks for, and tells all runs. TEXT says what was done, or why not:
- * false. */
-bool dt_rdzv_drain(struct dt_rdzv_runs *runs, const struct dt_message *m, char *text, size_t size);
+/* Does what WHO asks for by the DRAIN message M, and tells all runs. TEXT says what was done, or
+ * why not: false. */
+bool dt_rdzv_drain(struct dt_rdzv_runs *runs, const struct dt_asker *who,
+                   const struct dt_message *m, char *text, size_t size);
 
 #endif

@@ -342,7 +342,8 @@ void dt_rdzv_runs_drain(struct dt_rdzv_runs *runs, struct dt_rdzv_conn *c,
                         const struct dt_message *m)
 {
     char text[DT_WHY_MAX];
-    bool done = dt_rdzv_drain(runs, m, text, sizeof text);
+    struct dt_asker who = dt_rdzv_conn_asker(c, m);
+    bool done = dt_rdzv_drain(runs, &who, m, text, sizeof text);
     struct dt_message answer = {.type = DT_MSG_DRAIN,
                                 .run = m->run,
                                 .drain = {.node = m->drain.node, .done = done},
@@ -364,12 +365,21 @@ static bool is_alive(const struct dt_rdzv_run *run, char *text, size_t size)
     return alive;
 }
 
-/* What became of the wish M; RUN may be NULL. False: nothing. */
-static bool pause_run(struct dt_rdzv_runs *runs, struct dt_rdzv_run *run,
-                      const struct dt_message *m, char *text, size_t size)
+/* The same, and C may say what is to become of it. */
+static bool may_wish(const struct dt_rdzv_runs *runs, const struct dt_rdzv_run *run,
+                     const struct dt_rdzv_conn *c, const struct dt_message *m, char *text,
+                     size_t size)
 {
     if (!is_alive(run, text, size))
         return false;
+    struct dt_asker who = dt_rdzv_conn_asker(c, m);
+    return dt_authority_over_run(runs->operator_key, &who, run->rdzv, text, size);
+}
+
+/* What became of the wish M. */
+static void pause_run(struct dt_rdzv_runs *runs, struct dt_rdzv_run *run,
+                      const struct dt_message *m, char *text, size_t size)
+{
     bool was = dt_rdzv_is_paused(run->rdzv);
     enum dt_rdzv_event_type wish = m->pause.undo ? DT_EV_RESUME : DT_EV_PAUSE;
     run_step(runs, run, &(struct dt_rdzv_event){.type = wish, .text = m->why});
@@ -378,14 +388,16 @@ static bool pause_run(struct dt_rdzv_runs *runs, struct dt_rdzv_run *run,
     else
         snprintf(text, size, "run %s %s paused; it goes on with: dtrun-ctl run resume %s", m->run,
                  was ? "was already" : "is", m->run);
-    return true;
 }
 
 void dt_rdzv_runs_pause(struct dt_rdzv_runs *runs, struct dt_rdzv_conn *c,
                         const struct dt_message *m)
 {
     char text[DT_WHY_MAX];
-    bool done = pause_run(runs, find_run(runs, m->run), m, text, sizeof text);
+    struct dt_rdzv_run *run = find_run(runs, m->run);
+    bool done = may_wish(runs, run, c, m, text, sizeof text);
+    if (done)
+        pause_run(runs, run, m, text, sizeof text);
     struct dt_message answer = {
         .type = DT_MSG_PAUSE, .run = m->run, .pause.done = done, .why = text};
     dt_rdzv_records_send(runs, c, &answer, runs->marked);
@@ -395,8 +407,6 @@ void dt_rdzv_runs_pause(struct dt_rdzv_runs *runs, struct dt_rdzv_conn *c,
 static bool save_run(struct dt_rdzv_runs *runs, struct dt_rdzv_run *run, char *text, size_t size)
 {
     size_t running;
-    if (!is_alive(run, text, size))
-        return false;
     size_t savers = dt_rdzv_count_savers(run->rdzv, &running);
     if (savers == 0) {
         snprintf(text, size,
@@ -416,7 +426,9 @@ void dt_rdzv_runs_save(struct dt_rdzv_runs *runs, struct dt_rdzv_conn *c,
                        const struct dt_message *m)
 {
     char text[DT_WHY_MAX];
-    bool done = save_run(runs, find_run(runs, m->run), text, sizeof text);
+    struct dt_rdzv_run *run = find_run(runs, m->run);
+    bool done =
+        may_wish(runs, run, c, m, text, sizeof text) && save_run(runs, run, text, sizeof text);
     dt_rdzv_conn_send(c, &(struct dt_message){
                              .type = DT_MSG_SAVE, .run = m->run, .save.done = done, .why = text});
 }

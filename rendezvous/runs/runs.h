@@ -27,8 +27,9 @@ struct dt_rdzv_run {
 struct dt_rdzv_runs {
     uv_loop_t *loop;
     size_t most_runs, most_nodes;
-    bool hosted;           /* by an agent */
-    bool share_default_id; /* see server.h */
+    bool hosted;              /* by an agent */
+    bool share_default_id;    /* see server.h */
+    const char *operator_key; /* see authority.h */
     struct dt_rdzv_server_counters *counters;
     /* C has no run any more. */
     void (*on_stranger)(struct dt_rdzv_runs *runs, struct dt_rdzv_conn *c);

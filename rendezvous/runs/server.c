@@ -123,6 +123,8 @@ static int answer_status(struct dt_rdzv_server *s, struct dt_rdzv_conn *c,
 static int take_frame(struct dt_rdzv_server *s, struct dt_rdzv_conn *c, const struct dt_message *m,
                       struct dt_err *err)
 {
+    if (dt_rdzv_conn_check_key(c, m, err) < 0)
+        return -1;
     switch (m->type) {
     case DT_MSG_JOIN:
     case DT_MSG_BEAT:
@@ -323,6 +325,19 @@ static int take_token(struct dt_rdzv_server *s, const struct dt_rdzv_server_conf
     return s->door.proofs ? 0 : -1;
 }
 
+static int take_operator_token(struct dt_rdzv_server *s, const struct dt_rdzv_server_config *config,
+                               struct dt_err *err)
+{
+    const struct dt_token *token = config->operator_token;
+    if (!token)
+        return 0;
+    s->door.keys = dt_proof_open(err);
+    if (!s->door.keys)
+        return -1;
+    dt_warrant_key(s->door.keys, token, NULL, s->door.operator_key);
+    return 0;
+}
+
 struct dt_rdzv_server *dt_rdzv_server_open(uv_loop_t *loop, struct dt_store_server *store,
                                            const struct dt_rdzv_server_config *config,
                                            struct dt_err *err)
@@ -346,10 +361,12 @@ struct dt_rdzv_server *dt_rdzv_server_open(uv_loop_t *loop, struct dt_store_serv
                                     .most_nodes = config->nodes,
                                     .hosted = hosted,
                                     .share_default_id = config->share_default_id,
+                                    .operator_key = s->door.operator_key,
                                     .counters = &s->counters,
                                     .on_stranger = on_stranger,
                                     .on_durable = on_durable};
-    if (take_token(s, config, err) < 0 || dt_rdzv_runs_open(&s->runs, config->state_dir, err) < 0) {
+    if (take_token(s, config, err) < 0 || take_operator_token(s, config, err) < 0 ||
+        dt_rdzv_runs_open(&s->runs, config->state_dir, err) < 0) {
         server_free(s);
         return NULL;
     }

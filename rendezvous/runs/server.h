@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "rendezvous/journal/journal.h"
+#include "rendezvous/protocol/proof.h"
 #include "rendezvous/store/server.h"
 
 struct dt_rdzv_server;
@@ -20,11 +21,12 @@ struct dt_rdzv_server_config {
     const char *host;  /* "daemon" or "agent": what our hello says */
     const char *token; /* secret; NULL: none is asked for. Copied */
     size_t token_len;
-    const char *state_dir; /* NULL: no journal */
-    size_t runs;           /* how many there may be */
-    size_t nodes;          /* ... and nodes, of all */
-    dt_ms patience;        /* for a greeting, and with who has no part in any run */
-    bool share_default_id; /* jobs that nobody named may meet under one name */
+    const struct dt_token *operator_token; /* NULL: there is none. Not kept */
+    const char *state_dir;                 /* NULL: no journal */
+    size_t runs;                           /* how many there may be */
+    size_t nodes;                          /* ... and nodes, of all */
+    dt_ms patience;                        /* for a greeting, and with who has no part in any run */
+    bool share_default_id;                 /* jobs that nobody named may meet under one name */
 };
 #define DT_RDZV_SERVER_CONFIG_DEFAULT                                                              \
     ((struct dt_rdzv_server_config){                                                               \

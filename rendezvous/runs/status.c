@@ -94,6 +94,7 @@ static void put_run(struct dt_buf *out, const struct dt_rdzv *r, dt_ms now)
         .why = run_why(r, why, sizeof why),
         .begun_s = r->beginning.wall_us / 1000000,
         .begun_on = r->beginning.node,
+        .own_token = *r->key != '\0',
     };
     put_object(out, &row, dt_status_run_fields);
 }

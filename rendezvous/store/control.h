@@ -11,6 +11,9 @@
 #include "base/buf.h"
 #include "base/err.h"
 
+#include <stdbool.h>
+#include <stdint.h>
+
 /* What a peer may leave untaken; over that it is closed. */
 #define DT_CONTROL_UNTAKEN_MAX (4u << 20)
 
@@ -42,6 +45,12 @@ struct dt_control_ops {
  * peers none may be left. */
 void dt_store_server_control(struct dt_store_server *s, const struct dt_control_ops *ops,
                              void *arg);
+
+/* The user at the other end, as the kernel of this host knows it. For what is seldom asked: it may
+ * read all of the kernel's table of sockets. */
+#define DT_CONTROL_USER_UNKNOWN (-1) /* PEER is not on this host, or the kernel does not say */
+#define DT_CONTROL_USER_GONE (-2)    /* it was, and has closed its end */
+int64_t dt_control_peer_user(const struct dt_control_peer *peer);
 
 /* The handler keeps BYTES in all that may not go out yet. They count as what is buffered for the
  * peer, until CLOSED was called for it or this says otherwise. */

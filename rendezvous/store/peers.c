@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "rendezvous/store/peers.h"
 
+#include "base/tcp_user.h"
 #include "rendezvous/store/peer.h"
 #include "rendezvous/store/room.h"
 
@@ -409,6 +410,28 @@ void dt_store_peers_note_waits(const struct dt_store_peer *p, struct dt_key_wait
 static struct dt_store_peer *peer_of(struct dt_control_peer *control)
 {
     return dt_container_of(control, struct dt_store_peer, control);
+}
+
+int64_t dt_control_peer_user(const struct dt_control_peer *control)
+{
+    const struct dt_store_peer *p = dt_container_of(control, struct dt_store_peer, control);
+    struct dt_addr ours;
+    uid_t user;
+    if (p->io.handle.type == UV_NAMED_PIPE)
+        return dt_uvx_remote_user(&p->io);
+    if (!control->local)
+        return DT_CONTROL_USER_UNKNOWN;
+    if (dt_uvx_local(&p->io, &ours) < 0)
+        return DT_CONTROL_USER_GONE;
+    switch (dt_tcp_user_find(&control->addr, &ours, &user)) {
+    case DT_TCP_USER_FOUND:
+        return user;
+    case DT_TCP_USER_GONE:
+        return DT_CONTROL_USER_GONE;
+    case DT_TCP_USER_HIDDEN:
+        break;
+    }
+    return DT_CONTROL_USER_UNKNOWN;
 }
 
 void dt_control_peer_keep(struct dt_control_peer *control, size_t bytes)

@@ -2,6 +2,8 @@
 /* The real dtrun-ctl ($DT_CTL) against a stand-in for a rendezvous: what it asks, what it prints,
  * how it exits. */
 #include "base/fs.h"
+#include "base/user.h"
+#include "rendezvous/protocol/warrant.h"
 #include "tests/lib/folder.h"
 #include "tests/lib/scripted.h"
 
@@ -458,6 +460,15 @@ TEST(node_list_speaks_json_too)
 
 /* -- node drain ------------------------------------------------------------------------------- */
 
+/* Whether that was said, by the user of this process. */
+static bool wished(struct scripted *s, const char *type, const char *run, const char *rest)
+{
+    char line[512], user[DT_USER_MAX];
+    snprintf(line, sizeof line, "{\"type\":\"%s\"%s,\"user\":\"%s\"%s}\n", type, run,
+             dt_user_name(user), rest);
+    return strstr(asked(s), line) != NULL;
+}
+
 TEST(a_node_is_drained_for_a_reason)
 {
     struct scripted s = {
@@ -465,7 +476,7 @@ TEST(a_node_is_drained_for_a_reason)
             "{\"type\":\"drain\",\"done\":true,\"why\":\"node7 is drained\"}", NULL}};
     CHECK_EQ(ctl_at(&s, "node drain node7 --why 'a new disk'"), 0);
     CHECK_STR(out, "node7 is drained\n");
-    CHECK(strstr(asked(&s), "{\"type\":\"drain\",\"node\":\"node7\",\"why\":\"a new disk\"}\n"));
+    CHECK(wished(&s, "drain", "", ",\"node\":\"node7\",\"why\":\"a new disk\""));
     dt_buf_finish(&s.asked);
 }
 
@@ -476,7 +487,7 @@ TEST(and_let_back)
             "{\"type\":\"drain\",\"done\":true,\"why\":\"node7 may come back\"}", NULL}};
     CHECK_EQ(ctl_at(&s, "node undrain node7 --json"), 0);
     CHECK_STR(out, "{\"node\":\"node7\",\"done\":true,\"why\":\"node7 may come back\"}\n");
-    CHECK(strstr(asked(&s), "{\"type\":\"drain\",\"node\":\"node7\",\"undo\":true}\n"));
+    CHECK(wished(&s, "drain", "", ",\"node\":\"node7\",\"undo\":true"));
     dt_buf_finish(&s.asked);
 }
 
@@ -486,7 +497,7 @@ TEST(and_all_at_once)
                              "{\"type\":\"drain\",\"done\":true,\"why\":\"12 came back\"}", NULL}};
     CHECK_EQ(ctl_at(&s, "node undrain --all"), 0);
     CHECK_STR(out, "12 came back\n");
-    CHECK(strstr(asked(&s), "{\"type\":\"drain\",\"undo\":true}\n"));
+    CHECK(wished(&s, "drain", "", ",\"undo\":true"));
     dt_buf_finish(&s.asked);
 }
 
@@ -506,14 +517,14 @@ TEST(a_run_is_paused_and_goes_on)
                              "{\"type\":\"pause\",\"done\":true,\"why\":\"it is paused\"}", NULL}};
     CHECK_EQ(ctl_at(&s, "run pause llama --why 'the roof leaks'"), 0);
     CHECK_STR(out, "it is paused\n");
-    CHECK(strstr(asked(&s), "{\"type\":\"pause\",\"run\":\"llama\",\"why\":\"the roof leaks\"}\n"));
+    CHECK(wished(&s, "pause", ",\"run\":\"llama\"", ",\"why\":\"the roof leaks\""));
     dt_buf_finish(&s.asked);
     struct scripted none = {.answers = (const char *const[]){
                                 "{\"type\":\"pause\",\"why\":\"there is no such run\"}", NULL}};
     CHECK_EQ(ctl_at(&none, "run resume llama --json"), 1);
     CHECK_STR(out, "{\"run\":\"llama\",\"done\":false,\"why\":\"there is no such run\"}\n");
     CHECK_STR(errors, "dtrun-ctl: llama: not done: there is no such run\n");
-    CHECK(strstr(asked(&none), "{\"type\":\"pause\",\"run\":\"llama\",\"undo\":true}\n"));
+    CHECK(wished(&none, "pause", ",\"run\":\"llama\"", ",\"undo\":true"));
     dt_buf_finish(&none.asked);
 }
 
@@ -523,7 +534,7 @@ TEST(a_checkpoint_is_asked_for)
                              "{\"type\":\"save\",\"done\":true,\"why\":\"2 of 2 nodes\"}", NULL}};
     CHECK_EQ(ctl_at(&s, "run save llama"), 0);
     CHECK_STR(out, "2 of 2 nodes\n");
-    CHECK(strstr(asked(&s), "{\"type\":\"save\",\"run\":\"llama\"}\n"));
+    CHECK(wished(&s, "save", ",\"run\":\"llama\"", ""));
     dt_buf_finish(&s.asked);
 }
 
@@ -557,6 +568,50 @@ TEST(a_token_from_a_file_opens_the_door)
     CHECK_STR(errors, "");
     CHECK_STR(out, "no runs\n");
     dt_buf_finish(&s.asked);
+}
+
+/* A member of the last request. */
+static const char *last_member(struct scripted *s, const char *name, char value[256])
+{
+    char text[64];
+    snprintf(text, sizeof text, "\"%s\":\"", name);
+    const char *at = asked(s), *last = "";
+    while ((at = strstr(at, text)))
+        last = at += strlen(text);
+    snprintf(value, 256, "%.*s", (int)strcspn(last, "\""), last);
+    return value;
+}
+
+TEST(the_token_of_a_run_or_of_the_operator_signs_what_is_wished)
+{
+    static const struct {
+        const char *option, *command, *run;
+        bool signs;
+    } rows[] = {
+        {"--run-token-file", "run save llama", "llama", true},
+        {"--run-token-file", "run pause llama", "llama", true},
+        {"--operator-token-file", "run pause llama", NULL, true},
+        {"--operator-token-file", "node drain node7", NULL, true},
+        {"--run-token-file", "node drain node7", NULL, false}, /* which run's? */
+    };
+    struct dt_err err;
+    const struct dt_proof_table *lib = dt_proof_open(&err);
+    const struct dt_token token = {.secret = "a secret of the test", .len = 20};
+    if (!lib)
+        SKIP("%s", err.text);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char args[600], value[256], key[DT_WARRANT_KEY];
+        CHECK_ROW("%s %s", rows[i].option, rows[i].command);
+        struct scripted s = {.answers = (const char *const[]){"{\"type\":\"refused\"}", NULL}};
+        snprintf(args, sizeof args, "%s %s '%s'", rows[i].command, rows[i].option,
+                 token_file("a secret of the test\n", 0600));
+        ctl_at(&s, args);
+        dt_warrant_key(lib, &token, rows[i].run, key);
+        CHECK_STR(last_member(&s, "key", value), rows[i].signs ? key : "");
+        CHECK_EQ(strlen(last_member(&s, "signature", value)), rows[i].signs ? 128 : 0);
+        CHECK(!strstr(asked(&s), "a secret"));
+        dt_buf_finish(&s.asked);
+    }
 }
 
 TEST(who_asks_where_nobody_is_hears_how_to_ask_elsewhere)

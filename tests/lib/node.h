@@ -5,7 +5,7 @@
 #define DT_TESTS_NODE_H
 
 #include "rendezvous/protocol/messages.h"
-#include "rendezvous/protocol/proof.h"
+#include "rendezvous/protocol/warrant.h"
 #include "tests/lib/check.h"
 #include "tests/lib/peer.h"
 
@@ -16,9 +16,11 @@ struct node {
     const char *run, *name;
     uint64_t incarnation;
     struct dt_run_spec spec;
-    const char *token; /* NULL: none is shown */
+    const char *token;     /* NULL: none is shown */
+    const char *run_token; /* likewise */
 
     int fd;
+    struct dt_proof_nonces nonces; /* of its connection */
     struct dt_buf in;
     struct dt_message heard; /* the last frame, until the next is asked for */
     int round;               /* of its last world; -1 */
@@ -119,6 +121,7 @@ static inline void node_greet(struct node *n, uint16_t port)
     dt_buf_finish(&out);
     node_hear(n, DT_MSG_HELLO);
     memcpy(nonces.server, n->heard.hello.nonce, DT_NONCE_SIZE);
+    n->nonces = nonces;
     if (!n->token)
         return;
     CHECK(n->heard.hello.token);
@@ -129,6 +132,20 @@ static inline struct dt_message node_message(const struct node *n, enum dt_messa
 {
     return (struct dt_message){
         .type = type, .run = n->run, .round = n->round, .incarnation = n->incarnation};
+}
+
+/* Sends M with the key that SECRET makes for RUN (NULL: the operator's), and its signature. */
+static inline void node_send_signed(struct node *n, struct dt_message *m, const char *secret,
+                                    const char *run)
+{
+    struct dt_err err;
+    struct dt_token token = {.len = strlen(secret)};
+    struct dt_warrant warrant;
+    memcpy(token.secret, secret, token.len);
+    dt_warrant_make(dt_proof_open(&err), &token, run, &n->nonces, &warrant);
+    m->key = warrant.key;
+    m->signature = warrant.signature;
+    node_send(n, m);
 }
 
 /* Asks for a world, or says which one it has. */
@@ -147,7 +164,10 @@ static inline void node_join(struct node *n)
                                        .looks = true,
                                        .keeps = true},
                               .claim = n->claim};
-    node_send(n, &m);
+    if (n->run_token)
+        node_send_signed(n, &m, n->run_token, n->run);
+    else
+        node_send(n, &m);
 }
 
 static inline void node_enter(struct node *n, uint16_t port)

@@ -17,6 +17,7 @@ static unsigned at_home;       /* nodes that are on the server's host; a mask */
 static char told[NODES][4096]; /* node i's messages: "world 0:0/2 park stop " */
 static struct dt_world_message world[NODES];
 static int last_round[NODES];
+static const char *key; /* that the nodes show in a join; NULL: none */
 static char why[NODES][DT_WHY_MAX], news[NODES][DT_WHY_MAX];
 static char cause_told[NODES][DT_WHY_MAX]; /* by the last world, or the end */
 static char
@@ -119,6 +120,7 @@ static inline void end(void)
     dt_exclude_finish(&exclude);
     dt_rdzv_actions_finish(&done);
     at_home = 0;
+    key = NULL;
 }
 
 static inline void tick(void)
@@ -131,6 +133,7 @@ static inline void frame(uint64_t id, struct dt_message m)
     const struct dt_member *known = dt_members_find(&run->members, id);
     m.run = "run";
     m.incarnation = id;
+    m.key = key;
     step(&(struct dt_rdzv_event){.type = DT_EV_FRAME,
                                  .frame = &m,
                                  .local = at_home >> node_of(id) & 1,

@@ -182,6 +182,77 @@ TEST(what_a_job_is_for_outlives_a_restart_of_the_server)
     end();
 }
 
+TEST(a_run_that_was_begun_with_a_token_takes_nobody_without_it)
+{
+    static const struct {
+        const char *first, *next, *says;
+    } rows[] = {
+        {"k1", "k1", NULL},
+        {"k1", NULL, "run \"run\" has a token of its own, and node1 has none; give all nodes"},
+        {"k1", "k2",
+         "run \"run\" has a token of its own, and node1 has another one; give all nodes"},
+        {NULL, "k1",
+         "node1 has a --run-token-file, but run \"run\" was begun without one; give it"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        CHECK_ROW("%zu", i);
+        key = rows[i].first;
+        begin_as_ada(true, true);
+        key = rows[i].next;
+        join_other(1001, 7, "train.py", "ada", true);
+        CHECK_STR(told[1], rows[i].says ? "close-refused " : "world 0:1/2 ");
+        for (int k = 0; rows[i].says && k < 2; k++)
+            if (!strstr(why[k], rows[i].says)) /* on both terminals */
+                CHECK_STR(why[k], rows[i].says);
+        end();
+    }
+}
+
+/* By its number, by what it says it has, and after the server was started again. */
+TEST(nobody_passes_for_a_node_of_a_run_with_a_token)
+{
+    struct dt_buf record = {0};
+    key = "k1";
+    begin_running(2, 2, 2);
+    key = NULL;
+    come_back(1000, false);
+    CHECK_STR(told[0], "close-refused ");
+    come_back(2001, false); /* another number, and workers in that seat */
+    CHECK_STR(told[1], "close-refused ");
+    CHECK_EQ(run->members.count, 2);
+    dt_rdzv_save(run, &record);
+    dt_rdzv_destroy(run);
+    run = dt_rdzv_restore("run", &exclude, 1, (struct dt_bytes){record.at, record.len}, now);
+    CHECK(run != NULL);
+    forget_told();
+    come_back(1000, false);
+    CHECK_STR(told[0], "close-refused ");
+    forget_told();
+    key = "k1";
+    come_back(1000, false);
+    come_back(1001, false);
+    CHECK_STR(told[0], "");
+    CHECK_STR(told[1], "");
+    CHECK_EQ(run->members.connected, 2);
+    dt_buf_finish(&record);
+    end();
+}
+
+/* The next job of that name is another's. */
+TEST(a_token_ends_with_its_job)
+{
+    key = "k1";
+    begin_running(1, 1, 1);
+    result(1000, true);
+    CHECK_STR(told[0], "close-succeeded ");
+    key = NULL;
+    last_round[1] = -1;
+    join(1001);
+    CHECK_STR(told[1], "world 1:0/1 ");
+    CHECK_STR(run->key, "");
+    end();
+}
+
 /* Nobody knows who made the mistake. */
 TEST(where_one_of_the_nodes_hosts_all_are_told_of_another_command)
 {

@@ -6,6 +6,7 @@
 #include "rendezvous/client/client.h"
 #include "rendezvous/protocol/greeting.h"
 #include "rendezvous/protocol/spec.h"
+#include "rendezvous/protocol/warrant.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,15 +17,16 @@
 struct dt_control {
     uv_loop_t *loop;
     struct dt_control_config config;
-    const struct dt_proof_table *proof; /* where there is a token */
+    const struct dt_proof_table *proof; /* where there is a token, or one of the run */
     struct dt_store_client *look;       /* while it is found out what is there */
     uv_timer_t look_end;
     struct dt_dial dial;         /* afterwards, or at once to what is known to be ours */
     struct dt_greeting greeting; /* of this connection */
     char host[DT_ROLE_MAX];
-    bool looks;   /* as its hello said ... */
-    bool shared;  /* ... as this */
-    bool refused; /* the last time: coming up is no success yet */
+    bool looks;      /* as its hello said ... */
+    bool shared;     /* ... as this ... */
+    bool run_tokens; /* ... and this */
+    bool refused;    /* the last time: coming up is no success yet */
     dt_ms give_up_at;
     struct dt_ending ending;
 };
@@ -136,13 +138,18 @@ static void hear_greeting(struct dt_control *c, const struct dt_message *m)
         snprintf(c->host, sizeof c->host, "%s", m->hello.host);
         c->looks = m->hello.looks;
         c->shared = m->hello.shared;
+        c->run_tokens = m->hello.run_tokens;
     }
     switch (outcome) {
     case DT_GREETING_GOES_ON:
         say(c, &answer);
         break;
     case DT_GREETING_DONE:
-        come_up(c);
+        if (c->config.run_token && !c->run_tokens)
+            refuse(c, "it is an older one, where a run can have no token of its own; leave "
+                      "--run-token-file out, or install the same dtrun there");
+        else
+            come_up(c);
         break;
     case DT_GREETING_OUT_OF_PLACE:
         lose_order(c, m);
@@ -345,7 +352,7 @@ struct dt_control *dt_control_open(uv_loop_t *loop, const struct dt_control_conf
     c->config = *config;
     c->give_up_at = dt_clock_after(now(c), config->open_timeout);
     uv_timer_init(loop, &c->look_end);
-    if ((config->token && !(c->proof = dt_proof_open(err))) ||
+    if (((config->token || config->run_token) && !(c->proof = dt_proof_open(err))) ||
         (!config->ours && look(c, err) < 0)) {
         dt_control_close(c, NULL, NULL);
         return NULL;
@@ -355,12 +362,33 @@ struct dt_control *dt_control_open(uv_loop_t *loop, const struct dt_control_conf
     return c;
 }
 
-void dt_control_say(struct dt_control *c, const struct dt_message *m)
+static void say_up(struct dt_control *c, const struct dt_message *m)
 {
     struct dt_err err;
-    bool choked = is_up(c) && c->dial.why.code != DT_E_NONE;
-    if (is_up(c) && !choked && send_frame(c->dial.wire, m, &err) < 0)
+    bool choked = c->dial.why.code != DT_E_NONE;
+    if (!choked && send_frame(c->dial.wire, m, &err) < 0)
         dt_dial_lose_soon(&c->dial, &err);
+}
+
+/* The signature is good for this connection alone. */
+static void say_join(struct dt_control *c, const struct dt_message *join)
+{
+    struct dt_message m = *join;
+    struct dt_warrant warrant;
+    dt_warrant_make(c->proof, c->config.run_token, m.run, &c->greeting.nonces, &warrant);
+    m.key = warrant.key;
+    m.signature = warrant.signature;
+    say_up(c, &m);
+}
+
+void dt_control_say(struct dt_control *c, const struct dt_message *m)
+{
+    if (!is_up(c))
+        return;
+    if (m->type == DT_MSG_JOIN && c->config.run_token)
+        say_join(c, m);
+    else
+        say_up(c, m);
 }
 
 void dt_control_drop(struct dt_control *c, const char *text)

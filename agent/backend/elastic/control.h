@@ -42,6 +42,8 @@ struct dt_control_config {
     bool ours;        /* nothing but a rendezvous is wanted: does not ask for the key */
     /* Who does not know it is not believed. Outlives the connection; NULL: none. */
     const struct dt_token *token;
+    /* Of the run, which every JOIN then shows. Likewise. */
+    const struct dt_token *run_token;
     dt_ms open_timeout;    /* until it is up for the first time */
     dt_ms attempt_timeout; /* for one address to connect and greet */
     dt_ms backoff_first, backoff_most;

@@ -27,6 +27,7 @@ struct elastic {
     char name[DT_NODE_NAME_MAX], boot[DT_BOOT_MAX];
     char addr[DT_NODE_ADDR_MAX];   /* where others reach this node */
     struct dt_token token;         /* empty: none */
+    struct dt_token run_token;     /* of the run; likewise */
     struct dt_rdzv_host *host;     /* NULL: somebody else hosts */
     struct dt_err no_host;         /* why not, where it would have been ours */
     struct dt_store_server *store; /* for workers; NULL until we know where others reach us */
@@ -144,6 +145,7 @@ static void elastic_free(void *elastic)
 {
     struct elastic *e = elastic;
     dt_token_finish(&e->token);
+    dt_token_finish(&e->run_token);
     free(e); /* the only free of one that was opened */
 }
 
@@ -196,6 +198,11 @@ static int on_foreign(void *owner, struct dt_err *err)
                           "the store at %s is no dtrun's and cannot prove that it knows the token; "
                           "serve it with dtrun, or leave --token-file away",
                           e->endpoint);
+    if (e->run_token.len)
+        return dt_err_set(err, DT_E_PROTOCOL,
+                          "the store at %s is no dtrun's, and the token of a run keeps nobody out "
+                          "there; serve it with dtrun, or leave --run-token-file away",
+                          e->endpoint);
     dt_info("the store at %s is no dtrun's: joining as one of torchrun's agents", e->endpoint);
     struct dt_backend *by = dt_backend_foreign_open(e->loop, e->plan, e->events, e->arg, err);
     if (!by)
@@ -221,6 +228,21 @@ static const struct dt_backend_ops elastic_ops = {
     .close = elastic_close,
 };
 
+/* What stands for it goes over the wire and into journals. */
+static int read_run_token(struct elastic *e, struct dt_err *err)
+{
+    const char *file = e->plan->run_token_file;
+    if (!file)
+        return 0;
+    if (dt_proof_read_token(file, &e->run_token, err) < 0)
+        return -1;
+    if (e->run_token.len < DT_TOKEN_ADVISED)
+        dt_warn("the token of the run is %zu bytes long: whoever overhears a node join can find it "
+                "by trying; use one of %d or more, as from \"openssl rand -hex 32\"",
+                e->run_token.len, DT_TOKEN_ADVISED);
+    return 0;
+}
+
 /* What a person must mend is found now, not when it is used. */
 static int read_plan(struct elastic *e, struct dt_err *err)
 {
@@ -230,6 +252,8 @@ static int read_plan(struct elastic *e, struct dt_err *err)
         return -1;
     if (plan->token_file && dt_proof_read_token(plan->token_file, &e->token, err) < 0)
         return dt_err_wrap(err, "--token-file");
+    if (read_run_token(e, err) < 0)
+        return dt_err_wrap(err, "--run-token-file");
     if (plan->store_listen && dt_store_host_decide(plan, plan->endpoint_host, &where, err) < 0)
         return -1;
     dt_own_node_boot(e->boot, sizeof e->boot);
@@ -265,6 +289,7 @@ static int attend(struct elastic *e, struct dt_err *err)
                                         .ours = e->host != NULL,
                                         .no_host = &e->no_host,
                                         .token = e->token.len ? &e->token : NULL,
+                                        .run_token = e->run_token.len ? &e->run_token : NULL,
                                         .node = {.name = e->name,
                                                  .boot = e->boot,
                                                  .domain = plan->domain ? plan->domain : "",

@@ -626,6 +626,7 @@ static int begin(struct dt_presence *p, struct dt_err *err)
     control.addr = p->config.endpoint;
     control.ours = p->config.ours;
     control.token = p->config.token;
+    control.run_token = p->config.run_token;
     control.open_timeout = plan->read_timeout;
     control.events = &control_events;
     control.arg = p;

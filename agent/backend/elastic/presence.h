@@ -23,7 +23,8 @@ struct dt_presence_config {
     bool ours;                    /* it is this agent that serves there */
     const struct dt_err *no_host; /* why not, where it would have; or no error */
     const struct dt_token *token; /* NULL: none */
-    struct dt_node_info node;     /* strings may change until `reached` returns */
+    const struct dt_token *run_token;
+    struct dt_node_info node; /* strings may change until `reached` returns */
     const struct dt_backend_events *events;
     void *arg;
     /* Both are called from the loop; -1 and *err: this node cannot be in the job.
