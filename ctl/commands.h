@@ -15,6 +15,13 @@ int dt_ctl_look(const struct dt_ctl_options *o, struct dt_sync_control *c, struc
                 struct dt_err *err);
 int dt_ctl_history(const struct dt_ctl_options *o, struct dt_sync_control *c, struct dt_buf *out,
                    struct dt_err *err);
+/* Those that there are ... */
+int dt_ctl_events(const struct dt_ctl_options *o, struct dt_sync_control *c, struct dt_buf *out,
+                  struct dt_err *err);
+/* ... or (--follow) also what happens next, printed at once, over connections of its own: until
+ * the process is interrupted, or for a reason that stays. */
+int dt_ctl_events_follow(const struct dt_ctl_options *o, const struct dt_token *token,
+                         struct dt_err *err);
 int dt_ctl_node_list(const struct dt_ctl_options *o, struct dt_sync_control *c, struct dt_buf *out,
                      struct dt_err *err);
 int dt_ctl_node_drain(const struct dt_ctl_options *o, struct dt_sync_control *c, struct dt_buf *out,

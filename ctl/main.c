@@ -16,13 +16,15 @@ static command_fn *const commands[DT_CTL_COMMANDS] = {
     [DT_CTL_HISTORY] = dt_ctl_history,         [DT_CTL_NODE_LIST] = dt_ctl_node_list,
     [DT_CTL_RUN_SAVE] = dt_ctl_run_save,       [DT_CTL_RUN_PAUSE] = dt_ctl_run_pause,
     [DT_CTL_RUN_RESUME] = dt_ctl_run_pause,    [DT_CTL_NODE_DRAIN] = dt_ctl_node_drain,
-    [DT_CTL_NODE_UNDRAIN] = dt_ctl_node_drain,
+    [DT_CTL_NODE_UNDRAIN] = dt_ctl_node_drain, [DT_CTL_EVENTS] = dt_ctl_events,
 };
 
 static int ask(const struct dt_ctl_options *o, const struct dt_token *token, struct dt_buf *out,
                struct dt_err *err)
 {
     dt_ms patience = o->timeout + (o->native ? NATIVE_TAKES : 0);
+    if (o->follow)
+        return dt_ctl_events_follow(o, token, err);
     struct dt_sync_control *c =
         dt_sync_control_open(o->endpoint, "dtrun-ctl " DT_VERSION, token, patience, err);
     int rc = c ? commands[o->command](o, c, out, err) : -1;

@@ -19,6 +19,11 @@ static int parse_endpoint(const char *value, void *target, struct dt_err *err)
     return dt_addr_check(value, err) < 0 ? -1 : dt_opt_string(value, target, err);
 }
 
+static int parse_since(const char *value, void *target, struct dt_err *err)
+{
+    return dt_ctl_since_read(value, target, err);
+}
+
 /* -- what follows a command's name ------------------------------------------------------------- */
 
 /* "3", or "8-15". */
@@ -83,11 +88,16 @@ static const struct dt_opt ctl_opts[] = {
      .help = "how long to wait for the connection, and for each answer"},
 
     {.name = "json", .no_env = true, AT(json), .group = "What",
-     .help = "print one JSON object, for programs"},
+     .help = "print one JSON object, for programs; with events, one on each line"},
     {.name = "quarantined", .no_env = true, AT(quarantined), .group = "What",
      .help = "with node list: show the nodes that are kept out or watched, and why"},
     {.name = "native", .no_env = true, AT(native), .group = "What",
      .help = "with look: say in which function of C code each worker is, too. Each thread is stopped for some milliseconds"},
+    {.name = "follow", .letter = 'f', .no_env = true, AT(follow), .group = "What",
+     .help = "with events: go on with what happens next, until it is interrupted"},
+    {.name = "since", .arg = "TIME|NUMBER", .parse = parse_since, .no_env = true, AT(since), .group = "What",
+     .help = "with events: begin with the event of this number, or with what happened at this time: 10m ago, or "
+             "2026-11-23T07:00"},
     {.name = "all", .no_env = true, AT(all), .group = "What",
      .help = "with node undrain: let back every node that is kept out, instead of one"},
     {.name = "why", .arg = "TEXT", .no_env = true, AT(why), .group = "What",
@@ -106,6 +116,7 @@ static const char *const names[DT_CTL_COMMANDS + 1] = {
     [DT_CTL_STATUS] =       "status",
     [DT_CTL_LOOK] =         "look",
     [DT_CTL_HISTORY] =      "history",
+    [DT_CTL_EVENTS] =       "events",
     [DT_CTL_RUN_SAVE] =     "run save",
     [DT_CTL_RUN_PAUSE] =    "run pause",
     [DT_CTL_RUN_RESUME] =   "run resume",
@@ -125,6 +136,7 @@ static const struct command {
     [DT_CTL_STATUS] =       {.arg = "[RUN]", .help = "show the state of all runs, or of one"},
     [DT_CTL_LOOK] =         {"RUN [RANK...]", true, read_ranks, "show where in the program each worker stands"},
     [DT_CTL_HISTORY] =      {"RUN", true, NULL, "show why each round ended, what it cost, and what was decided"},
+    [DT_CTL_EVENTS] =       {.arg = "[RUN]", .help = "show what happened, in all runs or in one"},
     [DT_CTL_RUN_SAVE] =     {"RUN", true, NULL, "let workers make a checkpoint after their step"},
     [DT_CTL_RUN_PAUSE] =    {"RUN", true, NULL, "let workers save and end, and start none until run resume"},
     [DT_CTL_RUN_RESUME] =   {"RUN", true, NULL, "let a paused run go on"},
@@ -249,6 +261,10 @@ static int check_whole(const struct dt_ctl_options *o, struct dt_err *err)
         return dt_err_set(err, DT_E_USAGE, "report has no --json: what it is made of is JSON");
     if (o->quarantined && o->command != DT_CTL_NODE_LIST)
         return dt_err_set(err, DT_E_USAGE, "--quarantined goes with node list");
+    if ((o->follow || o->since.number || o->since.at_us || o->since.ago) &&
+        o->command != DT_CTL_EVENTS)
+        return dt_err_set(err, DT_E_USAGE, "%s goes with events",
+                          o->follow ? "--follow" : "--since");
     if (o->native && o->command != DT_CTL_LOOK)
         return dt_err_set(err, DT_E_USAGE, "--native goes with look");
     if ((o->output || o->metrics || o->checkpoints) && o->command != DT_CTL_REPORT)

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/opt/opt.h"
+#include "ctl/since.h"
 #include "rendezvous/protocol/stance.h"
 
 #include <stdbool.h>
@@ -15,6 +16,7 @@ enum dt_ctl_command {
     DT_CTL_STATUS,
     DT_CTL_LOOK,
     DT_CTL_HISTORY,
+    DT_CTL_EVENTS,
     DT_CTL_RUN_SAVE,
     DT_CTL_RUN_PAUSE,
     DT_CTL_RUN_RESUME,
@@ -32,7 +34,8 @@ struct dt_ctl_options {
     char *endpoint, *token_file, *run_token_file, *operator_token_file, *why;
     char *output, *metrics, *checkpoints; /* REPORT; NULL: standard output, as the run says */
     dt_ms timeout;
-    bool json, quarantined, all, native;
+    bool json, quarantined, all, native, follow;
+    struct dt_ctl_since since;
     enum dt_ctl_command command;
     const char *name; /* of a run, node or folder, from argv; "" where none is given */
     const char *folders[DT_CTL_FOLDERS_MAX]; /* REPORT: of the same run on other nodes; from argv */

@@ -257,6 +257,13 @@ static const struct dt_field stances[] = {
     {0}, /* and "page" */
 };
 
+static const struct dt_field events[] = {
+    PERHAPS_WHOLE("after", events.after),
+    PERHAPS_WHOLE("since_us", events.since_us),
+    PERHAPS_TRUE("follow", events.follow), /* and "page" */
+    {0},
+};
+
 static const struct {
     const char *name;
     const struct dt_field *head, *body;
@@ -284,6 +291,7 @@ static const struct {
     [DT_MSG_SAVE] = {"save", of_wish, save},
     [DT_MSG_STATUS] = {"status", of_person, status},
     [DT_MSG_STANCES] = {"stances", of_person, stances},
+    [DT_MSG_EVENTS] = {"events", of_person, events},
 };
 /* clang-format on */
 
@@ -339,6 +347,7 @@ static const char **page_of(struct dt_message *m)
 {
     return m->type == DT_MSG_STATUS    ? &m->status.json
            : m->type == DT_MSG_STANCES ? &m->stances.json
+           : m->type == DT_MSG_EVENTS  ? &m->events.json
                                        : NULL;
 }
 

@@ -59,6 +59,7 @@ enum dt_message_type {
     DT_MSG_SAVE,    /* from dtrun-ctl, and its answer */
     DT_MSG_STATUS,  /* from dtrun-ctl, and its answer */
     DT_MSG_STANCES, /* from dtrun-ctl, and its answer: what all workers of a run do */
+    DT_MSG_EVENTS,  /* from dtrun-ctl, and its answer: what happened */
     DT_MSG_TYPES,
 };
 
@@ -197,8 +198,8 @@ struct dt_finding_message {
  * as stance_frame.h says. */
 struct dt_message {
     enum dt_message_type type;
-    /* All but HELLO, PROOF and REFUSED. DRAIN, PAUSE, SAVE, STATUS and STANCES: run may be "",
-     * the other two are 0. */
+    /* All but HELLO, PROOF and REFUSED. DRAIN, PAUSE, SAVE, STATUS, STANCES and EVENTS: run may be
+     * "", the other two are 0. */
     const char *run;
     int round;
     uint64_t incarnation;
@@ -265,12 +266,18 @@ struct dt_message {
             bool native;      /* up: as in LOOK; down: it was done so */
             const char *json; /* down: as above; NULL where WHY says why there is none */
         } stances;
+        struct {
+            int64_t after;    /* up: the number of an event; newer ones are asked for ... */
+            int64_t since_us; /* up: ... that happened then, or later */
+            bool follow;      /* up: where there is none, the answer waits for one */
+            const char *json; /* down: as above */
+        } events;
     };
     /* REFUSED, PARK, STOP, LEAVE, CLOSE, STALE, NOTE, DRAIN, PAUSE, SAVE, STANCES: a sentence, or
      * "" */
     const char *why;
     struct dt_json doc; /* a decoded one's strings ... */
-    char *text;         /* ... and the page of a decoded STATUS or STANCES */
+    char *text;         /* ... and the page of a decoded STATUS, STANCES or EVENTS */
 };
 
 /* Appends the preamble, with our version. */

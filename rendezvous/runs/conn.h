@@ -17,6 +17,7 @@
 #include "rendezvous/store/control.h"
 
 struct dt_rdzv_run;
+struct dt_rdzv_follower;
 
 /* What decides who is let in. */
 struct dt_rdzv_door {
@@ -57,8 +58,9 @@ struct dt_rdzv_conn {
 
     struct dt_node in_lookers; /* linked: a person, who waits for a look at a run's workers ... */
     bool wants_native;         /* ... with the calls of C code */
-    struct dt_node in_holding; /* linked: `held` is not empty */
-    struct dt_list held;       /* frames that wait for the journal, oldest first */
+    struct dt_rdzv_follower *follower; /* a person, who waits for an event; NULL: none does */
+    struct dt_node in_holding;         /* linked: `held` is not empty */
+    struct dt_list held;               /* frames that wait for the journal, oldest first */
     size_t held_bytes;
 };
 

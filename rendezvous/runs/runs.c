@@ -526,6 +526,7 @@ int dt_rdzv_runs_open(struct dt_rdzv_runs *runs, const char *state_dir, struct d
     dt_list_init(&runs->all);
     dt_list_init(&runs->unsaved);
     dt_list_init(&runs->holding);
+    dt_list_init(&runs->followers);
     dt_exclude_init(&runs->exclude, dt_map_random_seed());
     runs->complaints = (struct dt_log_limit){.burst = 3, .every = 60 * DT_SECOND};
     runs->lines = (struct dt_log_limit){.burst = 500, .every = DT_SECOND / 5};

@@ -39,6 +39,7 @@ struct dt_rdzv_runs {
     struct dt_list all;
     struct dt_exclude exclude;
     struct dt_chronicle chronicle;
+    struct dt_list followers; /* who waits for the next event */
     struct dt_rdzv_actions actions;
     dt_ms next;  /* when a tick is wanted; may be too early, never too late */
     bool frozen; /* we are leaving: that connections end means nothing any more */

@@ -2,6 +2,7 @@
 #include "rendezvous/runs/server.h"
 
 #include "rendezvous/runs/conn.h"
+#include "rendezvous/runs/followers.h"
 #include "rendezvous/runs/runs.h"
 #include "rendezvous/runs/status.h"
 #include "rendezvous/runs/tell.h"
@@ -72,6 +73,10 @@ static void send_away(struct dt_rdzv_server *s, struct dt_rdzv_conn *c)
     struct dt_err err;
     if (c->phase == DT_CONN_DEAF) {
         dt_control_peer_close(c->peer);
+        return;
+    }
+    if (dt_rdzv_followers_excuse(&s->runs, c)) {
+        make_stranger(s, c);
         return;
     }
     if (c->phase != DT_CONN_FRAMES) {
@@ -149,6 +154,9 @@ static int take_frame(struct dt_rdzv_server *s, struct dt_rdzv_conn *c, const st
     case DT_MSG_STANCES:
         dt_rdzv_runs_look(&s->runs, c, m);
         return 0;
+    case DT_MSG_EVENTS:
+        dt_rdzv_followers_take(&s->runs, c, m);
+        return 0;
     case DT_MSG_HELLO:
     case DT_MSG_PROOF:
     case DT_MSG_REFUSED:
@@ -210,6 +218,7 @@ static void on_conn_closed(void *conn)
     struct dt_rdzv_conn *c = conn;
     struct dt_rdzv_server *s = c->server;
     dt_rdzv_runs_lost(&s->runs, c);
+    dt_rdzv_followers_leave(c);
     dt_rdzv_conn_finish(c);
     free(c);
     arm(s);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "rendezvous/runs/tell.h"
 
+#include "rendezvous/runs/followers.h"
 #include "rendezvous/runs/records.h"
 
 #include <inttypes.h>
@@ -62,6 +63,7 @@ void dt_rdzv_tell(struct dt_rdzv_runs *runs, const struct dt_event *e, bool sile
     now.at_us = dt_clock_wall_us();
     dt_chronicle_add(&runs->chronicle, &now);
     dt_rdzv_records_event(runs, &now);
+    dt_rdzv_followers_tell(runs, &now);
 }
 
 void dt_rdzv_tell_of_server(struct dt_rdzv_runs *runs, enum dt_event_kind kind, const char *node,

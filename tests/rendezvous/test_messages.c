@@ -306,6 +306,13 @@ static const struct {
      "{\"type\":\"stances\",\"run\":\"r\",\"page\":{\"size\":64}}"},
     {{.type = DT_MSG_STANCES, .run = "r", .why = "it is closed"},
      "{\"type\":\"stances\",\"run\":\"r\",\"why\":\"it is closed\"}"},
+    {{.type = DT_MSG_EVENTS,
+      .run = "r",
+      .events = {.after = 7, .since_us = 1795417200000000, .follow = true}},
+     "{\"type\":\"events\",\"run\":\"r\",\"after\":7,\"since_us\":1795417200000000,\"follow\":"
+     "true}"},
+    {{.type = DT_MSG_EVENTS, .run = "", .events = {.json = "{\"events\":[],\"last\":7}"}},
+     "{\"type\":\"events\",\"page\":{\"events\":[],\"last\":7}}"},
 };
 
 /* The text of the one frame in B. */
@@ -728,7 +735,7 @@ TEST(a_message_without_one_of_its_members_is_none)
     for (size_t i = 0; i < COUNT(rows); i++) {
         if (rows[i].m.type == DT_MSG_DRAIN || rows[i].m.type == DT_MSG_PAUSE ||
             rows[i].m.type == DT_MSG_SAVE || rows[i].m.type == DT_MSG_STATUS ||
-            rows[i].m.type == DT_MSG_STANCES)
+            rows[i].m.type == DT_MSG_STANCES || rows[i].m.type == DT_MSG_EVENTS)
             continue;
         for (const char *at = rows[i].json; (at = strstr(at, "\":")); at++) {
             char json[2048], word[64];
