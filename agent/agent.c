@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/agent.h"
 
+#include "agent/backend/elastic/own_node.h"
 #include "agent/inside.h"
 #include "base/addr.h"
 #include "base/list.h"
@@ -411,6 +412,7 @@ static void on_cause(void *arg, const char *cause)
 static void take_world(struct agent *a, const struct dt_world *world)
 {
     char *cause = a->aftermath.cause;
+    dt_log_set_round(world->round);
     if (*cause)
         dt_warn("root cause of the last round: %s", cause);
     dt_aftermath_note(&a->aftermath, cause, world->news, &a->verdict);
@@ -653,6 +655,10 @@ int dt_agent_run(const struct dt_plan *plan)
 {
     struct agent a = {.plan = plan, .lease = DT_FOREVER, .aftermath.plan = plan};
     struct dt_err err;
+    char node[DT_NODE_NAME_MAX];
+    if (!plan->node_name)
+        dt_own_node_name(node, sizeof node);
+    dt_log_set_job(plan->run_id, plan->node_name ? plan->node_name : node);
     a.aftermath.logs = &a.logs;
     dt_pace_init(&a.pace);
     dt_self_prepare(&a.inherited);
@@ -669,5 +675,6 @@ int dt_agent_run(const struct dt_plan *plan)
         fail(&a, &err);
     uv_run(&a.loop, UV_RUN_DEFAULT);
     finish(&a);
+    dt_log_set_job(NULL, NULL);
     return a.status;
 }

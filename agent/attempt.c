@@ -278,8 +278,9 @@ static void on_hung(void *arg, int local_rank, const char *why)
 {
     struct dt_attempt *t = arg;
     t->hung = true;
-    dt_warn("worker %d (rank %d) is ended, as --on-hang says", local_rank,
-            t->world.first_rank + local_rank);
+    int rank = t->world.first_rank + local_rank;
+    dt_log_about(DT_LOG_WARN, &(struct dt_log_about){.round = -1, .rank = rank},
+                 "worker %d (rank %d) is ended, as --on-hang says", local_rank, rank);
     dt_group_fail(t->group, local_rank, why);
 }
 

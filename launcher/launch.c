@@ -137,7 +137,7 @@ static int plan_and_run(const struct dt_launch_options *o, int argc, char **argv
     dt_facts_read(&facts, argc > 0 ? argv[0] : NULL, environ);
     dt_log_open(o->program->name,
                 dt_launch_options_gave(o, "log-level") ? o->log_level : dt_launch_log_level(&facts),
-                DT_LOG_TEXT);
+                o->log_format);
     return dt_fleet_is_asked(o) ? run_fleet(o, argc, argv, &facts) : run_here(o, &facts);
 }
 

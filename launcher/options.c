@@ -546,6 +546,10 @@ static const struct dt_opt launch_opts[] = {
     {OWN, .name = "log-level", .arg = "LEVEL", .parse = dt_opt_log_level, .words = "error warn info debug", AT(log_level),
      .help = "log messages of this level and worse ones: error, warn, info or debug (default: what LOGLEVEL says, or "
              "warn)"},
+    {OWN, .name = "log-format", .arg = "FORMAT", .parse = dt_opt_log_format, .words = "text json", AT(log_format),
+     .fallback = "text",
+     .help = "format of dtrun's own log: text for people, json for one object a line. What workers print, and the "
+             "report of a failure, stay as they are"},
 
     {ELASTIC, .name = "spares", .arg = "N", .parse = parse_spares, AT(run.spares), .fallback = "0",
      .help = "number of standby nodes beyond the maximum of --nnodes; they wait until another node is lost"},

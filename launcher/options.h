@@ -78,6 +78,7 @@ struct dt_launch_options {
     int look_signal;
     enum dt_plan_nccl nccl_profiler;
     enum dt_log_level log_level;
+    enum dt_log_format log_format;
 
     /* ... for elastic jobs */
     struct dt_run_spec run; /* what options say of it */

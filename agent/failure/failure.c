@@ -55,7 +55,8 @@ static int look_at_file(struct dt_failure *f, const char *path, struct dt_err *e
     } else if (why.code == DT_E_MEMORY) {
         no_memory(err);
     } else {
-        dt_warn("rank %d: %s; what it printed last is shown instead", f->rank, why.text);
+        dt_log_about(DT_LOG_WARN, &(struct dt_log_about){.round = -1, .rank = f->rank},
+                     "rank %d: %s; what it printed last is shown instead", f->rank, why.text);
     }
     dt_error_file_finish(&file);
     return rc < 0 && why.code == DT_E_MEMORY ? -1 : 0;

@@ -158,7 +158,8 @@ void dt_verdict_say_steps(const struct dt_verdict *v, const struct dt_pages *pag
     for (size_t i = 0; i < v->count; i++) {
         const struct dt_failure *f = &v->failures[i];
         if (*dt_pages_describe(pages, f->local_rank, words))
-            dt_warn("worker %d (rank %d): %s", f->local_rank, f->rank, words);
+            dt_log_about(DT_LOG_WARN, &(struct dt_log_about){.round = -1, .rank = f->rank},
+                         "worker %d (rank %d): %s", f->local_rank, f->rank, words);
     }
 }
 
@@ -168,8 +169,9 @@ void dt_verdict_say_cores(const struct dt_verdict *v, const struct dt_group *gro
     for (size_t i = 0; i < v->count; i++) {
         const struct dt_failure *f = &v->failures[i];
         if (*dt_inquiry_core(dt_group_worker(group, f->local_rank), where, sizeof where))
-            dt_warn("worker %d (rank %d, pid %d) dumped core: %s", f->local_rank, f->rank, f->pid,
-                    where);
+            dt_log_about(DT_LOG_WARN, &(struct dt_log_about){.round = -1, .rank = f->rank},
+                         "worker %d (rank %d, pid %d) dumped core: %s", f->local_rank, f->rank,
+                         f->pid, where);
     }
 }
 

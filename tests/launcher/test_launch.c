@@ -142,6 +142,29 @@ TEST(scripts_that_no_python_can_run)
     }
 }
 
+/* Until a round has begun, lines are about a run and a node, and of no round. */
+TEST(the_log_is_json_where_that_is_asked_for)
+{
+    int status;
+    char host[256], serving[512], ranks[512];
+    CHECK_EQ(gethostname(host, sizeof host), 0);
+    snprintf(serving, sizeof serving, "\"run\":\"llama\",\"node\":\"%s\",\"message\":\"serving",
+             host);
+    snprintf(ranks, sizeof ranks,
+             "\"run\":\"llama\",\"round\":0,\"node\":\"%s\",\"message\":\"node 0 of 1: ranks 0 to "
+             "1 of 2",
+             host);
+    const char *text = run("\"$D\" --log-format json --log-level info --nproc-per-node 2 "
+                           "--rdzv-id llama --no-python true",
+                           &status);
+    CHECK_EQ(status, 0);
+    CHECK(strstr(text, serving) != NULL);
+    CHECK(strstr(text, ranks) != NULL);
+    CHECK(strstr(text, "Z dtrun ") == NULL); /* no line is text */
+    run("\"$D\" --log-format yaml --no-python true", &status);
+    CHECK_EQ(status, 2);
+}
+
 TEST(warnings_follow_the_log_level)
 {
     static const struct {
