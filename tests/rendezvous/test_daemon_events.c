@@ -6,6 +6,9 @@
 #include "tests/lib/node.h"
 
 #include <signal.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/un.h>
 
 #define PROGRAM getenv("DT_RENDEZVOUS")
 
@@ -118,4 +121,89 @@ TEST(numbers_go_on_after_a_kill)
     CHECK_EQ(count_lines(text), 2); /* what an earlier one did is not told again */
     CHECK_EQ(strncmp(text, "{\"number\":3,", 12), 0);
     CHECK(strstr(text, "{\"number\":4,") != NULL);
+}
+
+/* -- under systemd ---------------------------------------------------------------------------- */
+
+/* Starts the daemon as a unit is: standard error is connected with the journal, whose socket (if
+ * any) is in FOLDER. */
+static void start_as_unit(struct daemon_process *d, const char *ready, const char *folder)
+{
+    char script[1024];
+    snprintf(script, sizeof script,
+             "mount -t tmpfs none /run && mkdir -p /run/systemd/journal && "
+             "mount --bind '%s' /run/systemd/journal && "
+             "JOURNAL_STREAM=$(stat -L -c %%d:%%i /proc/self/fd/2) exec \"$DT_RENDEZVOUS\" "
+             "--listen 127.0.0.1:0",
+             folder);
+    daemon_start(d, ready, "/usr/bin/unshare",
+                 (const char *const[]){"--mount", geteuid() ? "--map-root-user" : "--mount", "sh",
+                                       "-c", script, NULL});
+}
+
+static void skip_without_namespaces(void)
+{
+    if (system(geteuid() ? "unshare --mount --map-root-user true" : "unshare --mount true") != 0)
+        SKIP("this user may not have a mount namespace");
+}
+
+/* The socket of a journal in FOLDER, which waits half a minute for an entry. */
+static int serve_journal(const char *folder)
+{
+    struct sockaddr_un at = {.sun_family = AF_UNIX};
+    struct timeval patience = {.tv_sec = 30};
+    int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    snprintf(at.sun_path, sizeof at.sun_path, "%s/socket", folder);
+    CHECK(fd >= 0 && bind(fd, (struct sockaddr *)&at, sizeof at) == 0);
+    CHECK_EQ(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience), 0);
+    return fd;
+}
+
+/* The next entry with WORDS. */
+static const char *entry_with(int journal, const char *words)
+{
+    static char entry[8192];
+    do {
+        ssize_t n = recv(journal, entry, sizeof entry - 1, 0);
+        CHECK(n > 0);
+        entry[n] = '\0';
+    } while (!strstr(entry, words));
+    return entry;
+}
+
+TEST(the_journal_gets_events_with_their_fields)
+{
+    struct daemon_process d;
+    char folder[300];
+    skip_without_namespaces();
+    snprintf(folder, sizeof folder, "%s", at("journald"));
+    CHECK_EQ(mkdir(folder, 0755), 0);
+    int journal = serve_journal(folder);
+    start_as_unit(&d, "", folder);
+    CHECK_STR(entry_with(journal, "server_started"),
+              "PRIORITY=6\nSYSLOG_IDENTIFIER=dtrun-rendezvous\nMESSAGE=the rendezvous started\n"
+              "DTRUN_KIND=server_started\n");
+    d.port = (uint16_t)atoi(strstr(entry_with(journal, "listening on "), "127.0.0.1:") + 10);
+    drain(&d, "x");
+    CHECK_STR(entry_with(journal, "node_drained"),
+              "PRIORITY=4\nSYSLOG_IDENTIFIER=dtrun-rendezvous\nMESSAGE=x is drained\n"
+              "DTRUN_KIND=node_drained\nDTRUN_NODE=x\n");
+    kill(d.pid, SIGTERM);
+    CHECK_EQ(daemon_wait(&d), 0);
+    CHECK_STR(dt_buf_cstr(&d.log), "");
+    daemon_stop(&d);
+    close(journal);
+}
+
+TEST(a_journal_that_cannot_be_spoken_to_gets_lines_with_their_priority)
+{
+    struct daemon_process d;
+    char folder[300];
+    skip_without_namespaces();
+    snprintf(folder, sizeof folder, "%s", at("no-journald"));
+    CHECK_EQ(mkdir(folder, 0755), 0);
+    start_as_unit(&d, "<6>listening on ", folder);
+    drain(&d, "x");
+    CHECK(daemon_log_has(&d, "\n<4>x is drained\n"));
+    CHECK_EQ(daemon_stop(&d), 0);
 }
