@@ -22,6 +22,7 @@ struct dt_http_service {
     struct dt_http *http;
     uv_poll_t readable;
     uv_timer_t due;
+    uv_idle_t soon; /* the next turn is wanted at once: behind all that others have to do by now */
     struct dt_ending ending;
 };
 
@@ -32,6 +33,12 @@ static void take_turn(struct dt_http_service *s);
 static void on_due(uv_timer_t *t)
 {
     take_turn(dt_container_of(t, struct dt_http_service, due));
+}
+
+/* A timer of no time at all would go off again before the loop looks at anything else. */
+static void on_soon(uv_idle_t *i)
+{
+    take_turn(dt_container_of(i, struct dt_http_service, soon));
 }
 
 static void on_readable(uv_poll_t *p, int status, int events)
@@ -47,9 +54,11 @@ static void take_turn(struct dt_http_service *s)
     dt_ms wait = s->lib->turn(s->http);
     if (s->ending.begun) /* by whoever was asked for an answer */
         return;
-    if (wait == DT_FOREVER)
-        uv_timer_stop(&s->due);
-    else
+    uv_timer_stop(&s->due);
+    uv_idle_stop(&s->soon);
+    if (wait == 0)
+        uv_idle_start(&s->soon, on_soon);
+    else if (wait != DT_FOREVER)
         uv_timer_start(&s->due, on_due, (uint64_t)wait, 0);
 }
 
@@ -58,7 +67,7 @@ void dt_http_service_wake(struct dt_http_service *s, struct dt_http_source *sour
     if (s->ending.begun || !source->stream)
         return;
     s->lib->wake(source->stream);
-    uv_timer_start(&s->due, on_due, 0, 0);
+    uv_idle_start(&s->soon, on_soon);
 }
 
 /* -- listening -------------------------------------------------------------------------------- */
@@ -167,6 +176,7 @@ static int serve(struct dt_http_service *s, uv_loop_t *loop, const struct dt_add
         return dt_err_set(err, DT_E_RUNTIME, "cannot watch %s: %s", config->what, uv_strerror(rc));
     }
     uv_timer_init(loop, &s->due);
+    uv_idle_init(loop, &s->soon);
     uv_poll_start(&s->readable, UV_READABLE, on_readable);
     return 0;
 }
@@ -194,4 +204,5 @@ void dt_http_service_close(struct dt_http_service *s, void (*on_closed)(void *ar
     dt_ending_begin(&s->ending, service_free, s, on_closed, arg);
     dt_ending_close(&s->ending, &s->readable);
     dt_ending_close(&s->ending, &s->due);
+    dt_ending_close(&s->ending, &s->soon);
 }

@@ -223,6 +223,27 @@ TEST(a_client_that_reads_nothing_is_made_no_more_pieces_for)
     CHECK_EQ(the.endless[0].gone, 1);
 }
 
+/* Else who takes much would keep all others on the loop waiting. */
+TEST(the_loop_turns_between_pieces)
+{
+    static struct client c;
+    start();
+    the.whole.count = 300;
+    the.whole.padding = 16000;
+    get(&c, "GET", "/whole", "");
+    for (int i = 0; i < 200000 && the.whole.gone == 0; i++) {
+        int before = the.whole.given;
+        turn();
+        CHECK(the.whole.given - before <= 4);
+        c.len = 0;
+        while (recv(c.fd, c.text, sizeof c.text, MSG_DONTWAIT) > 0)
+            ;
+    }
+    CHECK_EQ(the.whole.given, 300);
+    close(c.fd);
+    stop();
+}
+
 TEST(an_endless_body_gets_a_piece_when_there_is_one)
 {
     static struct client c;
