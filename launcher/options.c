@@ -590,8 +590,8 @@ static const struct dt_opt launch_opts[] = {
      .help = "file with a secret; agents and the rendezvous prove to each other that they know it"},
     {ELASTIC, .name = "http", .arg = "ADDR:PORT", .parse = parse_http, .finish = dt_opt_finish_strings, .repeat = true,
      AT(http),
-     .help = "where this dtrun hosts the rendezvous, answer HTTP on this address: /metrics for Prometheus, /status.json, "
-             "/healthz and /readyz. An address that other hosts reach takes --http-token-file"},
+     .help = "where this dtrun hosts the rendezvous, answer HTTP on this address: a page for people, /metrics for "
+             "Prometheus, /status.json, /events, /healthz and /readyz. An address that other hosts reach takes --http-token-file"},
     {ELASTIC, .name = "http-token-file", .arg = "FILE", .completes = DT_OPT_FILE, AT(http_token_file),
      .help = "answer HTTP requests only with the secret in this file, as \"Authorization: Bearer SECRET\""},
     {ELASTIC, .name = "run-token-file", .arg = "FILE", .completes = DT_OPT_FILE, AT(run_token_file),

@@ -133,12 +133,12 @@ static const struct dt_opt rendezvous_opts[] = {
              "alone decides"},
     {.name = "http", .arg = "ADDR:PORT", .parse = parse_http, .finish = dt_opt_finish_strings, .repeat = true,
      AT(http), .group = "Where",
-     .help = "answer HTTP on this address, too: /metrics for Prometheus, /status.json, /healthz and /readyz. An "
-             "address that other hosts reach takes --http-token-file. --allow does not apply"},
+     .help = "answer HTTP on this address, too: a page for people, /metrics for Prometheus, /status.json, /events, "
+             "/healthz and /readyz. An address that other hosts reach takes --http-token-file. --allow does not apply"},
     {.name = "http-token-file", .arg = "FILE", .completes = DT_OPT_FILE,
      AT(http_token_file), .group = "Where",
-     .help = "answer HTTP requests only with the secret in this file, as \"Authorization: Bearer SECRET\"; only /healthz "
-             "and /readyz are open to everybody. Other users must not be able to read the file"},
+     .help = "answer HTTP requests only with the secret in this file, as \"Authorization: Bearer SECRET\"; only the "
+             "page, which tells nothing by itself, /healthz and /readyz are open to everybody. Other users must not be able to read the file"},
     {.name = "share-default-id", AT(share_default_id), .group = "Where",
      .help = "let the nodes of all jobs that were given no --rdzv-id meet in one run, none, whatever they run and "
              "whoever runs them: for scripts that rely on it. Without this option the daemon refuses another command "

@@ -10,8 +10,12 @@
 #include <sys/stat.h>
 
 static const char *const path_names[DT_WEB_PATHS] = {
-    [DT_WEB_PATH_HEALTHZ] = "/healthz", [DT_WEB_PATH_READYZ] = "/readyz",
-    [DT_WEB_PATH_METRICS] = "/metrics", [DT_WEB_PATH_STATUS] = "/status.json",
+    [DT_WEB_PATH_PAGE] = "/",
+    [DT_WEB_PATH_HEALTHZ] = "/healthz",
+    [DT_WEB_PATH_READYZ] = "/readyz",
+    [DT_WEB_PATH_METRICS] = "/metrics",
+    [DT_WEB_PATH_STATUS] = "/status.json",
+    [DT_WEB_PATH_EVENTS] = "/events",
     [DT_WEB_PATH_OTHER] = "other",
 };
 

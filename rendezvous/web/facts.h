@@ -4,6 +4,7 @@
 #ifndef DT_RENDEZVOUS_WEB_FACTS_H
 #define DT_RENDEZVOUS_WEB_FACTS_H
 
+#include "rendezvous/events/event.h"
 #include "rendezvous/rdzv/rdzv.h"
 #include "rendezvous/runs/server.h"
 
@@ -13,10 +14,12 @@
 
 /* What there is over HTTP. */
 enum dt_web_path {
+    DT_WEB_PATH_PAGE,
     DT_WEB_PATH_HEALTHZ,
     DT_WEB_PATH_READYZ,
     DT_WEB_PATH_METRICS,
     DT_WEB_PATH_STATUS,
+    DT_WEB_PATH_EVENTS,
     DT_WEB_PATH_OTHER, /* nothing */
     DT_WEB_PATHS,
 };
@@ -26,6 +29,8 @@ enum dt_web_path dt_web_path_of(const char *text);
 /* What the owner of the service counted itself. */
 struct dt_web_counts {
     int64_t answers[DT_WEB_PATHS][6]; /* by the first digit of the status */
+    int64_t streams;                  /* of /events, open now */
+    int64_t events[DT_EVENT_KINDS];
 };
 
 struct dt_web_run {

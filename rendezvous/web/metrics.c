@@ -124,6 +124,7 @@ static const struct row server_rows[] = {
     {"agent_frames_received", "Messages of agents and people, beats among them.", FACT(control.frames_in), COUNTER},
     {"agent_frames_sent", "Messages to agents and people.", FACT(control.frames_out), COUNTER},
     {"agent_refused", "Greetings refused: wrong token, wrong version, no message.", FACT(control.refused), COUNTER},
+    {"http_streams", "Clients that read /events.", FACT(counts.streams)},
     {0},
 };
 
@@ -253,6 +254,12 @@ static void put_states(struct writer *w, const struct dt_web_facts *f)
 
 static void put_counts(struct writer *w, const struct dt_web_facts *f)
 {
+    family(w, COUNTER, "events", "What happened since the server began to answer HTTP, by kind.");
+    for (int k = 0; k < DT_EVENT_KINDS; k++) {
+        begin(w);
+        label(w, "kind", dt_event_kind_name(k));
+        end(w, f->counts.events[k]);
+    }
     family(w, COUNTER, "store_requests", "Requests to the store, by operation.");
     for (int op = 0; op < DT_C10D_OPS; op++) {
         begin(w);

@@ -5,8 +5,10 @@
 #include "base/log.h"
 #include "base/loop/ending.h"
 #include "rendezvous/runs/status.h"
+#include "rendezvous/web/feed.h"
 #include "rendezvous/web/gate.h"
 #include "rendezvous/web/metrics.h"
+#include "rendezvous/web/page/page.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -28,6 +30,7 @@ struct dt_web {
     struct place *places;
     size_t count; /* of those that are open */
     struct dt_web_counts counts;
+    struct dt_web_feed feed;
     struct {
         struct dt_buf text;
         dt_ms made;
@@ -43,6 +46,17 @@ static void put_state(struct dt_http_answer *a, int status, const char *state)
     a->status = status;
     a->type = "application/json";
     dt_buf_printf(&a->body, "{\"state\":\"%s\"}\n", state);
+}
+
+/* It holds no secret, and nothing that it does not ask for. */
+static void answer_page(struct place *p, const struct dt_http_request *q, struct dt_http_answer *a)
+{
+    (void)p, (void)q;
+    a->status = 200;
+    a->type = "text/html; charset=utf-8";
+    dt_http_answer_header(a, "Content-Security-Policy", dt_web_page_policy);
+    dt_http_answer_header(a, "Referrer-Policy", "no-referrer");
+    dt_buf_put(&a->body, dt_web_page, dt_web_page_len);
 }
 
 /* The loop turns, or nobody would answer. */
@@ -71,6 +85,7 @@ static const struct dt_buf *metrics_of(struct dt_web *w, enum dt_web_format form
     if (text->len > 0 && now - w->metrics[format].made < METRICS_EVERY)
         return text;
     dt_buf_finish(text);
+    w->counts.streams = (int64_t)w->feed.count;
     dt_web_facts_gather(&w->facts, w->view.host, w->view.server, w->view.store, &w->counts,
                         w->view.started_us, now);
     dt_web_metrics_put(text, &w->facts, format);
@@ -108,14 +123,30 @@ static void answer_status(struct place *p, const struct dt_http_request *q,
     a->type = "application/json";
 }
 
+/* A client that comes back says with a header of its own what it had last. */
+static void answer_events(struct place *p, const struct dt_http_request *q,
+                          struct dt_http_answer *a)
+{
+    struct dt_err err;
+    const char *last = q->header(q, "Last-Event-ID");
+    const char *after = last && *last ? last : q->argument(q, "after");
+    a->source = dt_web_feed_listen(&p->web->feed, p->service, after, q->argument(q, "run"), &err);
+    if (!a->source) {
+        dt_http_answer_refuse(a, err.code == DT_E_MEMORY ? 503 : 400, err.text);
+        return;
+    }
+    a->status = 200;
+    a->type = "text/event-stream";
+    dt_http_answer_header(a, "X-Accel-Buffering", "no"); /* or a proxy keeps events to itself */
+}
+
 static const struct {
     void (*answer)(struct place *p, const struct dt_http_request *q, struct dt_http_answer *a);
     bool open; /* to everybody, at any time */
 } routes[DT_WEB_PATHS] = {
-    [DT_WEB_PATH_HEALTHZ] = {answer_healthz, true},
-    [DT_WEB_PATH_READYZ] = {answer_readyz, true},
-    [DT_WEB_PATH_METRICS] = {answer_metrics, false},
-    [DT_WEB_PATH_STATUS] = {answer_status, false},
+    [DT_WEB_PATH_PAGE] = {answer_page, true},      [DT_WEB_PATH_HEALTHZ] = {answer_healthz, true},
+    [DT_WEB_PATH_READYZ] = {answer_readyz, true},  [DT_WEB_PATH_METRICS] = {answer_metrics, false},
+    [DT_WEB_PATH_STATUS] = {answer_status, false}, [DT_WEB_PATH_EVENTS] = {answer_events, false},
 };
 
 /* -- who may ask ------------------------------------------------------------------------------ */
@@ -147,7 +178,8 @@ static void route(struct place *p, enum dt_web_path path, const struct dt_http_r
                   struct dt_http_answer *a)
 {
     if (path == DT_WEB_PATH_OTHER)
-        dt_http_answer_refuse(a, 404, "there are /healthz, /readyz, /metrics and /status.json");
+        dt_http_answer_refuse(a, 404,
+                              "there are /, /healthz, /readyz, /metrics, /status.json and /events");
     else if (!dt_http_answer_reads(q, a) || (!routes[path].open && !lets_in(p->web, q, a)))
         return;
     else if (!routes[path].open && !p->web->view.server)
@@ -254,6 +286,7 @@ struct dt_web *dt_web_open(uv_loop_t *loop, const struct dt_web_config *config, 
                                    .server = config->server,
                                    .store = config->store,
                                    .started_us = dt_clock_wall_us()};
+    dt_web_feed_init(&w->feed, loop, dt_rdzv_server_chronicle(config->server), w->counts.events);
     if (read_token(w, config->token_file, err) == 0 && open_places(w, config, err) == 0)
         return w;
     dt_web_close(w, NULL, NULL);
@@ -263,14 +296,14 @@ struct dt_web *dt_web_open(uv_loop_t *loop, const struct dt_web_config *config, 
 void dt_web_detach(struct dt_web *w)
 {
     w->view.server = NULL;
+    dt_web_feed_stop(&w->feed);
 }
 
 void dt_web_close(struct dt_web *w, void (*on_closed)(void *arg), void *arg)
 {
     dt_web_detach(w);
     dt_ending_begin(&w->ending, web_free, w, on_closed, arg);
-    dt_ending_add(&w->ending); /* for nothing may be open */
+    dt_ending_close(&w->ending, &w->feed.beat);
     for (size_t i = 0; i < w->count; i++)
         dt_http_service_close(w->places[i].service, dt_ending_step, dt_ending_add(&w->ending));
-    dt_ending_step(&w->ending);
 }

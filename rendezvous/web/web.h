@@ -12,7 +12,7 @@ struct dt_web;
 
 struct dt_web_config {
     const char *host; /* "daemon" or "agent": as in the server's hello */
-    const struct dt_rdzv_server *server;
+    struct dt_rdzv_server *server;
     const struct dt_store_server *store;
     char *const *at; /* ADDR:PORT of each listener */
     size_t count;

@@ -65,7 +65,7 @@ static inline const char *http_read_until(int fd, const char *words)
     while (!strstr(text, words)) {
         ssize_t got = TEMP_FAILURE_RETRY(recv(fd, text + n, sizeof text - 1 - n, 0));
         if (got <= 0)
-            printf("# \"%s\" is not in \"%s\"\n", words, text);
+            printf("# \"%s\" is not in \"%.3000s\"\n", words, text);
         CHECK(got > 0);
         n += (size_t)got;
         text[n] = '\0';
@@ -89,7 +89,7 @@ static inline bool http_has(const char *text, const char *words)
 {
     if (strstr(text, words))
         return true;
-    printf("# \"%s\" is not in \"%s\"\n", words, text);
+    printf("# \"%s\" is not in \"%.3000s\"\n", words, text);
     return false;
 }
 

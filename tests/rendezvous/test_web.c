@@ -95,7 +95,7 @@ static const char *write_secret(const char *name, const char *secret)
 TEST(with_a_token_only_health_is_open)
 {
     static const char *const guarded[] = {"/metrics", "/status.json"};
-    static const char *const open[] = {"/healthz", "/readyz"};
+    static const char *const open[] = {"/", "/healthz", "/readyz"};
     struct daemon_process d;
     DAEMON_START(&d, PROGRAM, "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0",
                  "--http-token-file", write_secret("token", SECRET "\n"));
@@ -112,6 +112,7 @@ TEST(with_a_token_only_health_is_open)
         said = http_ask(port, "GET", guarded[i], "Authorization: Bearer " SECRET "\r\n");
         CHECK(http_has(said, "HTTP/1.1 200 "));
     }
+    CHECK(http_has(get(port, "/events"), "HTTP/1.1 401 "));
     CHECK(!strstr(dt_buf_cstr(&d.log), SECRET));
     CHECK_EQ(daemon_stop(&d), 0);
 }
@@ -156,6 +157,7 @@ TEST(other_paths_and_methods_are_refused)
     CHECK(http_has(get(port, "/nothing"), "HTTP/1.1 404 "));
     CHECK(http_has(get(port, "/metrics/x"), "HTTP/1.1 404 "));
     CHECK(http_has(get(port, "/status.json?run=none"), "HTTP/1.1 404 "));
+    CHECK(http_has(get(port, "/events?after=x"), "HTTP/1.1 400 "));
     const char *said = http_ask(port, "POST", "/metrics", "Content-Length: 0\r\n");
     CHECK(http_has(said, "HTTP/1.1 405 "));
     CHECK(http_has(said, "Allow: GET, HEAD\r\n"));
@@ -236,6 +238,68 @@ TEST(many_nodes_are_told_once_each)
     CHECK_EQ(daemon_stop(&d), 0);
 }
 
+TEST(the_page_may_run_its_own_scripts_alone)
+{
+    struct daemon_process d;
+    int port = start(&d);
+    const char *said = get(port, "/");
+    CHECK(http_has(said, "Content-Type: text/html; charset=utf-8\r\n"));
+    CHECK(http_has(said, "Content-Security-Policy: default-src 'none'; "));
+    CHECK(http_has(said, "\r\n\r\n<!DOCTYPE html>"));
+    CHECK_EQ(daemon_stop(&d), 0);
+}
+
+/* -- what happens ----------------------------------------------------------------------------- */
+
+static int listen_to(int port, const char *path, const char *headers)
+{
+    int fd = http_reach(port, AF_INET);
+    CHECK(fd >= 0);
+    http_send(fd, "GET", path, headers);
+    return fd;
+}
+
+TEST(who_listens_hears_what_happened_and_what_happens)
+{
+    struct daemon_process d;
+    struct node n = node_of("run", "node0", 1, 2), other = node_of("other", "node9", 2, 2);
+    int port = start(&d), fd = listen_to(port, "/events", "");
+    const char *said = http_read_until(fd, "\"kind\":\"server_started\"");
+    CHECK(http_has(said, "Content-Type: text/event-stream\r\n"));
+    CHECK(http_has(said, "retry: 2000\n\n"));
+    CHECK(http_has(said, "id: 1\ndata: {\"number\":1,"));
+    node_enter(&n, d.port);
+    http_read_until(fd, "\"node\":\"node0\"");
+    node_enter(&other, d.port);
+    http_read_until(fd, "\"node\":\"node9\"");
+    close(fd);
+    fd = listen_to(port, "/events?run=other", "");
+    CHECK(!strstr(http_read_until(fd, "\"node\":\"node9\""), "\"node0\""));
+    close(fd);
+    static const char *const behind[][2] = {
+        {"/events?after=1", ""},
+        {"/events", "Last-Event-ID: 1\r\n"},
+        {"/events?after=0", "Last-Event-ID: 1\r\n"},
+    };
+    for (size_t i = 0; i < sizeof behind / sizeof *behind; i++) {
+        CHECK_ROW("%s %s", behind[i][0], behind[i][1]);
+        fd = listen_to(port, behind[i][0], behind[i][1]);
+        said = http_read_until(fd, "\"node\":\"node9\"");
+        CHECK(!strstr(said, "server_started"));
+        CHECK(http_has(said, "id: 2\n"));
+        close(fd);
+    }
+    fd = listen_to(port, "/events?after=123456789", ""); /* of a server before this one */
+    http_read_until(fd, "\"node\":\"node9\"");
+    CHECK(http_has(get(port, "/metrics"), "\ndtrun_events_total{kind=\"run_began\"} 2\n"));
+    node_finish(&n);
+    node_finish(&other);
+    CHECK_EQ(daemon_stop(&d), 0);
+    http_read_all(fd); /* it has ended */
+}
+
+/* -- the end ---------------------------------------------------------------------------------- */
+
 /* A client that does not take what it asked for holds the daemon up. */
 TEST(a_daemon_that_ends_is_alive_and_not_ready)
 {
@@ -281,6 +345,30 @@ TEST(who_holds_connections_or_reads_nothing_costs_nobody_anything)
     CHECK(http_has(get(port, "/metrics"), "HTTP/1.1 200 "));
     close(fd);
     CHECK_EQ(daemon_stop(&d), 0);
+}
+
+/* Beyond the bound the oldest listener gives way. */
+TEST(listeners_that_read_nothing_keep_nobody_from_listening)
+{
+    enum { MANY = 100 };
+    static int held[MANY];
+    struct daemon_process d;
+    struct node n = node_of("run", "node0", 1, 2);
+    int port = start(&d);
+    for (int i = 0; i < MANY; i++)
+        held[i] = listen_to(port, "/events", "");
+    int fd = listen_to(port, "/events", "");
+    http_read_until(fd, "server_started");
+    node_enter(&n, d.port);
+    http_read_until(fd, "\"node\":\"node0\"");
+    for (int i = 0; i < MANY - 40; i++)
+        http_read_all(held[i]); /* it has ended */
+    for (int i = MANY - 40; i < MANY; i++)
+        close(held[i]);
+    CHECK(http_has(get(port, "/healthz"), "HTTP/1.1 200 "));
+    node_finish(&n);
+    CHECK_EQ(daemon_stop(&d), 0);
+    close(fd);
 }
 
 TEST(garbage_harms_nobody)

@@ -28,6 +28,7 @@ static void set_facts(void)
     facts.nodes[DT_MEMBER_RUNNING][DT_LINK_ONLINE] = 3;
     facts.nodes[DT_MEMBER_RUNNING][DT_LINK_SUSPECT] = 1;
     facts.store.requests[DT_C10D_SET] = 12;
+    facts.counts.events[DT_EVENT_NODE_LOST] = 2;
     facts.counts.answers[DT_WEB_PATH_METRICS][2] = 7;
     facts.run[0] = (struct dt_web_run){
         .id = "lla\"ma\\\n\xff", .state = DT_RUN_RUNNING, .restarts = 5, .step = -1};
@@ -68,6 +69,7 @@ TEST(golden_lines)
         {"# TYPE dtrun_process_cpu_seconds counter", false, true},
         {"dtrun_process_cpu_seconds_total 4.050", true, true},
         {"dtrun_store_requests_total{op=\"SET\"} 12", true, true},
+        {"dtrun_events_total{kind=\"node_lost\"} 2", true, true},
         {"dtrun_http_requests_total{path=\"/metrics\",code=\"2xx\"} 7", true, true},
         {"dtrun_http_requests_total{path=\"other\",code=\"4xx\"} 0", true, true},
         {"dtrun_run_restarts_total{run=\"lla\\\"ma\\\\\\n?\"} 5", true, true},
