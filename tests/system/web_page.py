@@ -107,7 +107,7 @@ def empty(s):
     """where no job has come yet, the page says how to start one"""
     page = s.open(s.serve())
     page.until("!document.getElementById('runs').hidden")
-    tap.check_equal("dtrun --rdzv-endpoint 127.0.0.1:29400" in text(page, "#runs code"), True, text(page, "#runs"))
+    tap.check_equal("dtrun --rdzv-backend c10d --rdzv-endpoint 127.0.0.1:29400" in text(page, "#runs code"), True, text(page, "#runs"))
     tap.check_equal(page.run("document.title"), "nothing runs · dtrun", "the title")
     check_fit(page)
 

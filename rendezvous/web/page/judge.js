@@ -20,13 +20,16 @@ const judge = (() => {
     running: {word: "running", tone: "good", sign: "●", letter: "", rank: 5},
     done: {word: "done", tone: "over", sign: "✓", letter: "✓", rank: 6},
     gone: {word: "gone", tone: "calm", sign: "–", letter: "–", rank: 7},
+    kept_out: {word: "kept out", tone: "warn", sign: "⊘", letter: "–", rank: 1.5},
   };
 
-  function state_of(run, node) {
+  function state_of(run, node, kept_out) {
     if (node.lost)
       return states.lost;
     if (is_over(run))
       return node.doing === "done" ? states.done : states.gone;
+    if (node.seat < 0 && kept_out.has(node.name))
+      return states.kept_out;
     if (node.state !== "online" && node.doing !== "done")
       return states.suspect;
     return states[node.doing] ?? {...states.waiting, word: node.doing};
@@ -46,8 +49,9 @@ const judge = (() => {
   }
 
   // The nodes of a run, by seat, each with its state, its first rank and how many steps it is behind; those without a seat
-  // come last. Ranks follow from seats.
-  function crew(run, nodes) {
+  // come last. Ranks follow from seats. EXCLUDED: who is kept out of all runs.
+  function crew(run, nodes, excluded) {
+    const kept_out = new Set(excluded.filter(is_out).map(e => e.name));
     const seated = nodes.filter(n => n.seat >= 0);
     const world = [...seated, ...lost_seats(run, seated)].sort((a, b) => a.seat - b.seat);
     const furthest = seated.reduce((most, n) => n.round === run.round ? Math.max(most, n.step) : most, -1);
@@ -58,7 +62,7 @@ const judge = (() => {
     }
     const all = [...world, ...nodes.filter(n => n.seat < 0)];
     for (const node of all) {
-      node.is = state_of(run, node);
+      node.is = state_of(run, node, kept_out);
       node.lag = node.step >= 0 && node.seat >= 0 && node.round === run.round ? furthest - node.step : -1;
     }
     return {all, world, furthest, others: all.slice(world.length)};
@@ -160,6 +164,7 @@ const judge = (() => {
     running: "Nothing needs to be done. Draining it takes it out of its job and keeps it out, for maintenance say.",
     done: "Its workers have ended well.",
     gone: "Its run has ended.",
+    "kept out": "It waits, and gets no seat until it is let back.",
   };
 
   function node_advice(node) {
@@ -168,11 +173,11 @@ const judge = (() => {
   }
 
   function node_commands(run, node) {
-    if (node.lost || is_over(run))
+    if (node.lost || node.is === states.kept_out || is_over(run))
       return [];
     const name = words.argument(node.name), id = words.argument(run.id);
     const look = `dtrun-ctl look ${id}` + (node.rank === undefined ? "" : ` ${node.rank}-${node.rank + node.workers - 1}`);
-    return [...run.state === "running" && node.rank !== undefined ? [look] : [], `dtrun-ctl node drain ${name}`];
+    return [...node.is === states.running ? [look] : [], `dtrun-ctl node drain ${name}`];
   }
 
   function standing(out) {

@@ -14,12 +14,14 @@ const news = (() => {
   let state = "connecting"; // or "live", "lost", "locked"
   let about = "", heard = 0, status = null, started = "", events = [];
   let path = "status.json", asked = 0, wanted = false, wake = () => {};
-  let stream = null; // aborts the events
+  let stream = null, failures = 0; // what aborts the events; how often they ended without one
   let on_news = () => {}, on_state = () => {};
 
   function move(to, why = "") {
-    if (to === "live" && state === "lost")
+    if (to === "live" && state === "lost") {
       stream?.abort(); // what it came over may be dead, and say nothing of that
+      failures = 0;
+    }
     state = to;
     about = why;
     on_state();
@@ -87,18 +89,23 @@ const news = (() => {
     return performance.now() - begun;
   }
 
+  // A second, and longer after each failure, not the same for all pages.
+  function pause_after(failures) {
+    return Math.min(PAUSE_LONGEST, 1000 * 2 ** Math.min(failures, 5)) * (0.75 + Math.random() / 2);
+  }
+
   async function poll() {
-    for (let failures = 0;;) {
+    for (let misses = 0;;) {
       let pause = document.hidden ? PAUSE_UNSEEN : PAUSE;
       asked = Date.now();
       wanted = false;
       try {
         pause = Math.max(pause, await look() * SHARE);
-        failures = 0;
+        misses = 0;
       } catch (e) {
         if (state !== "locked")
           move("lost", e.message);
-        pause = Math.min(PAUSE_LONGEST, 1000 * 2 ** Math.min(failures++, 5)) * (0.75 + Math.random() / 2);
+        pause = pause_after(misses++);
       }
       await rest(state === "locked" ? 2 ** 30 : pause);
     }
@@ -144,6 +151,7 @@ const news = (() => {
       const {done, value} = await reader.read();
       if (done)
         return;
+      failures = 0;
       rest = take_lines(rest + value);
     }
   }
@@ -155,7 +163,7 @@ const news = (() => {
       } catch {
         // The status tells that the connection is lost.
       }
-      await new Promise(done => setTimeout(done, 1000));
+      await new Promise(done => setTimeout(done, pause_after(failures++)));
       while (state !== "live")
         await new Promise(done => setTimeout(done, 200));
     }

@@ -40,7 +40,7 @@ const run = (() => {
     parts.show(part("failure"), shown);
     if (!shown)
       return;
-    const ended = past.ended(last), lost = last.lost_ms > 0 ? ` Nothing ran for ${words.duration(last.lost_ms / 1000)}.` : "";
+    const ended = past.ended(last), lost = last.lost_ms >= 1000 ? ` Nothing ran for ${words.duration(last.lost_ms / 1000)}.` : "";
     parts.fill(root, {
       when: `Round ${last.round} ended${ended ? ` ${words.moment(ended, now)}` : ""}:`,
       cause: last.cause,
@@ -117,7 +117,7 @@ const run = (() => {
     parts.fill(missing, {id});
     if (!row)
       return "no such run";
-    const team = judge.crew(row, status.nodes.filter(n => n.run === id));
+    const team = judge.crew(row, status.nodes.filter(n => n.run === id), status.excluded);
     const runs_now = row.state === "running" && team.furthest >= 0;
     draw_head(row, team, status);
     world.update(team.world.length ? team.world : team.all, node);

@@ -60,7 +60,7 @@ const runs = (() => {
     parts.show(part("heading"), over.length > 0);
     parts.fill(root, {
       lead: lead(going, over, status),
-      command: `dtrun --rdzv-endpoint ${endpoint} --rdzv-id my-job --nnodes 2 train.py`,
+      command: `dtrun --rdzv-backend c10d --rdzv-endpoint ${endpoint} --rdzv-id my-job --nnodes 2 train.py`,
     });
     for (const [place, shown] of [["now", going], ["over", over.toSorted((a, b) => a.since_s - b.since_s)]])
       parts.list(part(place), "run-row", shown, run => run.id,

@@ -40,9 +40,11 @@ const words = (() => {
     return small > 0 ? `${large} ${unit} ${small} ${other}` : `${large} ${unit}`;
   }
 
-  // "0.4 s", "12 s", "3 min 20 s", "2 h 10 min", "3 d 4 h".
+  // "3 ms", "1.4 s", "12 s", "3 min 20 s", "2 h 10 min", "3 d 4 h".
   function duration(seconds) {
     const s = Math.floor(seconds);
+    if (seconds > 0 && seconds < 1)
+      return `${Math.ceil(seconds * 1000)} ms`;
     if (seconds < 10 && seconds !== s)
       return seconds.toFixed(1) + " s";
     if (s < MINUTE)
