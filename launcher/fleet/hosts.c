@@ -19,7 +19,7 @@ struct word {
 static bool is_name(struct word w)
 {
     for (size_t i = 0; i < w.len; i++)
-        if (!isalnum((unsigned char)w.at[i]) && !strchr("._-@:%", w.at[i]))
+        if (!isalnum((unsigned char)w.at[i]) && !memchr("._-@:%", w.at[i], 6))
             return false;
     return w.len > 0;
 }
