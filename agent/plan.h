@@ -110,6 +110,7 @@ struct dt_plan {
     char *line_prefix;                       /* template; NULL: torchrun's "[role0]:" */
     char **stdout_filters, **stderr_filters; /* lines with one of these go to a file of their own */
     bool inherit_streams;                    /* workers get our descriptors as they are */
+    bool whole_lines;                        /* neither redirected nor teed, shown line by line */
     dt_ms partial_line_after;                /* show an unfinished line after that; 0: never */
     bool collapse_lines;                     /* show what several ranks say alike once */
     bool strip_codes;                        /* take terminal codes out of files */

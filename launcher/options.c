@@ -488,6 +488,8 @@ static const struct dt_opt launch_opts[] = {
     {OWN, .name = "inherit-streams", AT(inherit_streams),
      .help = "let workers inherit dtrun's own stdout and stderr where these are neither redirected nor teed; the "
              "report then shows no last output"},
+    {OWN, .name = "whole-lines", AT(whole_lines),
+     .help = "pass what workers print on in whole lines, so that lines of several workers do not mix; --hosts implies it"},
     {OWN, .name = "partial-line-after", .arg = "TIME", .parse = dt_opt_duration, AT(partial_line_after), .fallback = "0",
      .help = "show an unfinished line of teed output after this time; 0 waits for the end of the line"},
     {OWN, .name = "collapse-lines", AT(collapse_lines), .help = "show a line only once if several ranks print it"},

@@ -56,7 +56,7 @@ struct dt_launch_options {
     /* dtrun's own */
     struct dt_opt_strings look; /* pids */
     bool json, native;
-    bool print_config, stop_leaders_first, inherit_streams, collapse_lines, strip_codes;
+    bool print_config, stop_leaders_first, inherit_streams, whole_lines, collapse_lines, strip_codes;
     enum dt_plan_exit exit_code;
     struct dt_launch_threads omp_threads;
     uint64_t forward_signals;

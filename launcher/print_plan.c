@@ -234,6 +234,8 @@ static void put_output(const struct dt_plan *p, struct dt_buf *out)
     put_list(out, "stdout filters", p->stdout_filters);
     put_list(out, "stderr filters", p->stderr_filters);
     dt_buf_printf(out, "inherit streams: %s\n", yes_no(p->inherit_streams));
+    if (p->whole_lines)
+        dt_buf_put_str(out, "whole lines: yes\n");
     if (p->partial_line_after)
         put_time(out, "partial lines after", p->partial_line_after);
     else

@@ -247,11 +247,16 @@ int dt_output_begin(struct dt_output *o, const char *attempt_dir, int first_rank
     return open_filter(o, 0, err) < 0 || open_filter(o, 1, err) < 0 ? -1 : 0;
 }
 
+static int no_memory_for_names(struct dt_err *err)
+{
+    return dt_err_set(err, DT_E_MEMORY, "no memory for names of a worker's output");
+}
+
 static int rename_stream(const struct dt_output *o, size_t i, struct dt_err *err)
 {
     char *prefix = dt_prefix_one(o->plan, (int)(i / 2), o->first_rank);
     if (!prefix)
-        return dt_err_set(err, DT_E_MEMORY, "no memory for names of a worker's output");
+        return no_memory_for_names(err);
     dt_worker_stream_rename(o->places[i].stream, prefix);
     return 0;
 }
@@ -371,7 +376,8 @@ static int open_ends(struct dt_output *o, int like, int ends[2], struct dt_err *
     return open_pipe(ends, err);
 }
 
-/* SETUP owns what it has so far, also on failure. */
+/* SETUP owns what it has so far, also on failure. A stream with a prefix, be it an empty one, is
+ * shown in lines. */
 static int fill_setup(struct dt_output *o, int local_rank, int i, const struct place *p,
                       struct dt_worker_stream_setup *setup, struct dt_err *err)
 {
@@ -379,13 +385,13 @@ static int fill_setup(struct dt_output *o, int local_rank, int i, const struct p
     if (!plan->streams[local_rank].hidden && !(setup->console = console_of(o, i, err)))
         return -1;
     if (dt_way_of(plan, o->attempt_dir, local_rank, stream_bits[i]) == DT_WAY_RELAYED)
-        return 0;
+        return plan->whole_lines && !(setup->prefix = strdup("")) ? no_memory_for_names(err) : 0;
     setup->filter = o->filter[i];
     setup->strip = plan->strip_codes;
     setup->prefix = dt_prefix_one(plan, local_rank, o->first_rank);
     setup->file_name = path_of(o, local_rank, i);
     if (!setup->prefix || !setup->file_name)
-        return dt_err_set(err, DT_E_MEMORY, "no memory for names of a worker's output");
+        return no_memory_for_names(err);
     setup->file = open_file(setup->file_name, O_RDWR | O_CREAT | O_APPEND | begins(p), err);
     return setup->file < 0 ? -1 : 0;
 }

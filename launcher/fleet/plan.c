@@ -346,6 +346,8 @@ static int push_own(const struct dt_fleet_plan *p, size_t i, int port, char ***a
     if (!dt_launch_options_gave(p->o, "rdzv-id") &&
         dt_words_push(argv, err, "--rdzv-id=%s", p->job) < 0)
         return -1;
+    if (!p->o->inherit_streams && dt_words_push(argv, err, "--whole-lines") < 0)
+        return -1;
     if (dt_words_push(argv, err, "--rdzv-backend=c10d") < 0 ||
         push_meeting(p, i, port, argv, err) < 0 ||
         dt_words_push(argv, err, "--node-rank=%zu", i) < 0)

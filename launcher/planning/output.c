@@ -173,6 +173,10 @@ int dt_planning_output(struct dt_planning *c)
             0)
         return -1;
     p->inherit_streams = o->inherit_streams;
+    if (o->inherit_streams &&
+        dt_planning_ignore(c, "whole-lines", "--inherit-streams lets workers write themselves") < 0)
+        return -1;
+    p->whole_lines = o->whole_lines;
     p->partial_line_after = o->partial_line_after;
     p->collapse_lines = o->collapse_lines;
     p->strip_codes = o->strip_codes;

@@ -50,28 +50,28 @@ TEST(what_each_host_is_told)
 {
     static const struct { const char *args, *env; size_t host; const char *argv, *envp; } rows[] = {
         {"--hosts|a,b|train.py", "HOME=/x", 0,
-         "dtrun|--nnodes=2|" JOB "|--rdzv-backend=c10d|--rdzv-endpoint=a:4711|--rdzv-conf=is_host=true|--node-rank=0|"
+         "dtrun|--nnodes=2|" JOB "|--whole-lines|--rdzv-backend=c10d|--rdzv-endpoint=a:4711|--rdzv-conf=is_host=true|--node-rank=0|"
          "--node-name=a|--|train.py", ""},
         {"--max-restarts|3|--hosts=a,ada@b:8|-m|train|--hosts|x", "", 1,
-         "dtrun|--max-restarts|3|-m|--nnodes=2|--nproc-per-node=8|" JOB "|--rdzv-backend=c10d|--rdzv-endpoint=a:4711|"
+         "dtrun|--max-restarts|3|-m|--nnodes=2|--nproc-per-node=8|" JOB "|--whole-lines|--rdzv-backend=c10d|--rdzv-endpoint=a:4711|"
          "--rdzv-conf=is_host=false|--node-rank=1|--node-name=b|--|train|--hosts|x", ""},
         {"--role|--hosts x|--hosts|a|x", "", 0,
-         "dtrun|--role|--hosts x|--nnodes=1|" JOB "|--rdzv-backend=c10d|--rdzv-endpoint=a:4711|--rdzv-conf=is_host=true|"
+         "dtrun|--role|--hosts x|--nnodes=1|" JOB "|--whole-lines|--rdzv-backend=c10d|--rdzv-endpoint=a:4711|--rdzv-conf=is_host=true|"
          "--node-rank=0|--node-name=a|--|x", ""},
         {"--hosts|a,b,c|--spares|1|--remote_dtrun=/x|--launch-agent|srun|--|x", "", 2,
-         "dtrun|--spares|1|--nnodes=2|" JOB "|--rdzv-backend=c10d|--rdzv-endpoint=a:4711|--rdzv-conf=is_host=false|"
+         "dtrun|--spares|1|--nnodes=2|" JOB "|--whole-lines|--rdzv-backend=c10d|--rdzv-endpoint=a:4711|--rdzv-conf=is_host=false|"
          "--node-rank=2|--node-name=c|--|x", ""},
         {"--hosts|a,b,c|--nnodes|2:3|--rdzv-id|mine|--rdzv-conf|join_timeout=9|x", "", 0,
-         "dtrun|--nnodes|2:3|--rdzv-id|mine|--rdzv-backend=c10d|--rdzv-endpoint=a:4711|"
+         "dtrun|--nnodes|2:3|--rdzv-id|mine|--whole-lines|--rdzv-backend=c10d|--rdzv-endpoint=a:4711|"
          "--rdzv-conf=join_timeout=9,is_host=true|--node-rank=0|--node-name=a|--|x", ""},
         {"--hosts|a,b|--rdzv-endpoint|meet:29400|--rdzv-conf|join_timeout=9|x", "", 0,
-         "dtrun|--rdzv-endpoint|meet:29400|--nnodes=2|" JOB "|--rdzv-backend=c10d|--rdzv-conf=join_timeout=9|"
+         "dtrun|--rdzv-endpoint|meet:29400|--nnodes=2|" JOB "|--whole-lines|--rdzv-backend=c10d|--rdzv-conf=join_timeout=9|"
          "--node-rank=0|--node-name=a|--|x", ""},
         {"--hosts|fd00::1|x", "", 0,
-         "dtrun|--nnodes=1|" JOB "|--rdzv-backend=c10d|--rdzv-endpoint=[fd00::1]:4711|--rdzv-conf=is_host=true|"
+         "dtrun|--nnodes=1|" JOB "|--whole-lines|--rdzv-backend=c10d|--rdzv-endpoint=[fd00::1]:4711|--rdzv-conf=is_host=true|"
          "--node-rank=0|--node-name=fd00::1|--|x", ""},
         {"--hosts|a|--export|A=1,B|--export|C=|x", "B=two|C=3|PET_MAX_RESTARTS=2|DTRUN_LOG_LEVEL=info|PETS=1", 0,
-         "dtrun|--nnodes=1|" JOB "|--rdzv-backend=c10d|--rdzv-endpoint=a:4711|--rdzv-conf=is_host=true|--node-rank=0|"
+         "dtrun|--nnodes=1|" JOB "|--whole-lines|--rdzv-backend=c10d|--rdzv-endpoint=a:4711|--rdzv-conf=is_host=true|--node-rank=0|"
          "--node-name=a|--|x", "PET_MAX_RESTARTS=2|DTRUN_LOG_LEVEL=info|A=1|B=two|C="},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {

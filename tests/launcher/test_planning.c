@@ -447,6 +447,9 @@ TEST(output)
         {"--log-dir=/tmp/not|--keep-log-runs=5|--keep-log-days=7|--keep-log-size=20G|x", "",
          "earlier runs kept: at most 5, for 7 days, up to 20 GiB", NULL, 0},
         {"--log-dir=/tmp/not|--keep-log-size=512|x", "", "earlier runs kept: up to 512 B", NULL, 0},
+        {"--whole-lines|x", "", "whole lines: yes", NULL, 0},
+        {"--whole-lines|--inherit-streams|x", "", "ignored: --whole-lines has no effect: --inherit-streams lets workers write "
+         "themselves", NULL, 0},
         {"--keep-log-runs=5|x", "", "ignored: --keep-log-runs has no effect: without --log-dir each run has a temporary "
          "folder of its own", NULL, 0},
         {"--log-dir=/dev/null|--keep-log-days=5|x", "", "ignored: --keep-log-days has no effect: --log-dir=/dev/null keeps "
