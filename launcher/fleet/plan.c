@@ -181,9 +181,11 @@ struct passing {
 static void pass_option(void *arg, const struct dt_opt *o, char *const *words, int count)
 {
     struct passing *p = arg;
+    static const char *const kept[] = {"rdzv-conf", "token-file", "print-config"};
     bool ours = strcmp(dt_opt_group(o), DT_LAUNCH_FLEET_GROUP) == 0;
-    bool replaced = strcmp(o->name, "rdzv-conf") == 0 || strcmp(o->name, "token-file") == 0;
-    for (int i = 0; i < count && !ours && !replaced && p->rc == 0; i++)
+    for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
+        ours = ours || strcmp(o->name, kept[i]) == 0;
+    for (int i = 0; i < count && !ours && p->rc == 0; i++)
         p->rc = dt_words_push(p->words, p->err, "%s", words[i]);
 }
 

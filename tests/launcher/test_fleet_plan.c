@@ -49,7 +49,7 @@ static const char *joined(char *const *words)
 TEST(what_each_host_is_told)
 {
     static const struct { const char *args, *env; size_t host; const char *argv, *envp; } rows[] = {
-        {"--hosts|a,b|train.py", "HOME=/x", 0,
+        {"--print-config|--hosts|a,b|train.py", "HOME=/x", 0,
          "dtrun|--nnodes=2|" JOB "|--whole-lines|--rdzv-backend=c10d|--rdzv-endpoint=a:4711|--rdzv-conf=is_host=true|--node-rank=0|"
          "--node-name=a|--|train.py", ""},
         {"--max-restarts|3|--hosts=a,ada@b:8|-m|train|--hosts|x", "", 1,

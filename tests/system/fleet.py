@@ -73,7 +73,7 @@ class Fleet:
         return self.hosts.terminal.run(
             "sh", "-c", 'cd "$0" && exec "$@"', self.folder, self.dtrun, *(["--hosts", ",".join(names)] if names else []),
             "--export", "DT_DO=" + do, *options, self.script, *args,
-            env=dict(self.hosts.env, PYTHON_EXEC=sys.executable, DTRUN_LOG_LEVEL="info", **(env or {})))
+            env=dict(dict(self.hosts.env, PYTHON_EXEC=sys.executable, DTRUN_LOG_LEVEL="info"), **(env or {})))
 
     def told(self, job):
         """What the workers of a job say, by rank; their hosts too."""
