@@ -11,7 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #define TELL_EVERY DT_SECOND
@@ -41,35 +40,6 @@ static void on_backend_closed(void *arg)
     ((struct agent *)arg)->backend = NULL;
 }
 
-static void on_uploads_closed(void *arg)
-{
-    ((struct agent *)arg)->uploads = NULL;
-}
-
-/* Whether a worker here did not end of itself and in order: what it was writing may be half. */
-static bool was_cut_off(const struct agent *a)
-{
-    const struct dt_group *g = a->attempt ? dt_attempt_group(a->attempt) : NULL;
-    for (int i = 0; g && i < a->plan->nproc; i++) {
-        const struct dt_worker *w = dt_group_worker(g, i);
-        if (w->end == DT_WORKER_FAILED ||
-            (w->end == DT_WORKER_TERMINATED && WIFSIGNALED(w->status)))
-            return true;
-    }
-    return false;
-}
-
-/* A job that was told to end has less time. */
-static void close_uploads(struct agent *a)
-{
-    const struct dt_plan *plan = a->plan;
-    bool less = a->signum && plan->shutdown_timeout < plan->upload_timeout;
-    if (a->uploads)
-        dt_uploads_close(a->uploads, was_cut_off(a),
-                         less ? plan->shutdown_timeout : plan->upload_timeout, on_uploads_closed,
-                         a);
-}
-
 static void close_output(struct agent *a)
 {
     if (a->output)
@@ -93,7 +63,7 @@ static void end(struct agent *a, int status)
     a->progress = NULL;
     if (a->health)
         dt_health_close(a->health, NULL, NULL);
-    close_uploads(a);
+    agent_close_uploads(a);
     if (status != 0)
         agent_rescue_at_end(a);
     /* Where it hosts the rendezvous, others are to hear how the job ended. */

@@ -94,7 +94,10 @@ void agent_on_look(void *arg, int64_t look, bool native);
 void agent_on_save(void *arg);
 void agent_on_finding(void *arg, const struct dt_stances *all, const struct dt_hang_finding *f);
 
-/* rescuing.c. No world has come for so long; the job ends badly; a world is there. */
+/* safekeeping.c, of what outlives the workers. Uploads end; a job that was told to end has less time
+ * for that. */
+void agent_close_uploads(struct agent *a);
+/* Steps in memory: no world has come for so long; the job ends badly; a world is there. */
 void agent_rescue_in_wait(struct agent *a, dt_ms waited);
 void agent_rescue_at_end(struct agent *a);
 void agent_rescue_no_more(struct agent *a);

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What of the workers outlives them: files that --upload follows, and steps in memory. Those are
+ * saved when the workers are gone, or wait, and no round follows soon; or none follows at all. */
+#include "agent/inside.h"
+
+#include <sys/wait.h>
+
+#define PATIENCE (5 * DT_SECOND) /* a round that follows needs no checkpoint */
+
+/* -- files ------------------------------------------------------------------------------------ */
+
+static void on_uploads_closed(void *arg)
+{
+    ((struct agent *)arg)->uploads = NULL;
+}
+
+/* Whether a worker here did not end of itself and in order: what it was writing may be half. */
+static bool was_cut_off(const struct agent *a)
+{
+    const struct dt_group *g = a->attempt ? dt_attempt_group(a->attempt) : NULL;
+    for (int i = 0; g && i < a->plan->nproc; i++) {
+        const struct dt_worker *w = dt_group_worker(g, i);
+        if (w->end == DT_WORKER_FAILED ||
+            (w->end == DT_WORKER_TERMINATED && WIFSIGNALED(w->status)))
+            return true;
+    }
+    return false;
+}
+
+void agent_close_uploads(struct agent *a)
+{
+    const struct dt_plan *plan = a->plan;
+    bool less = a->signum && plan->shutdown_timeout < plan->upload_timeout;
+    if (a->uploads)
+        dt_uploads_close(a->uploads, was_cut_off(a),
+                         less ? plan->shutdown_timeout : plan->upload_timeout, on_uploads_closed,
+                         a);
+}
+
+/* -- steps in memory -------------------------------------------------------------------------- */
+
+static void on_rescue_over(void *arg)
+{
+    ((struct agent *)arg)->rescue = NULL;
+}
+
+static void rescue(struct agent *a)
+{
+    if (!a->rescue && a->vaults)
+        a->rescue =
+            dt_rescue_start(&a->loop, a->plan, a->vaults, a->world.round, on_rescue_over, a);
+}
+
+void agent_rescue_in_wait(struct agent *a, dt_ms waited)
+{
+    if (a->rescued || waited < PATIENCE)
+        return;
+    a->rescued = true;
+    rescue(a);
+}
+
+void agent_rescue_at_end(struct agent *a)
+{
+    rescue(a);
+    if (a->rescue && a->signum)
+        dt_rescue_limit(a->rescue, a->plan->shutdown_timeout);
+}
+
+/* From here on the files are the workers' again. */
+void agent_rescue_no_more(struct agent *a)
+{
+    a->rescued = false;
+    if (a->rescue)
+        dt_rescue_limit(a->rescue, 0);
+}
