@@ -63,9 +63,7 @@ static void end(struct agent *a, int status)
     a->progress = NULL;
     if (a->health)
         dt_health_close(a->health, NULL, NULL);
-    agent_close_uploads(a);
-    if (status != 0)
-        agent_rescue_at_end(a);
+    agent_keep_safe(a);
     /* Where it hosts the rendezvous, others are to hear how the job ended. */
     if (a->backend)
         a->backend->ops->close(a->backend, status != 0 && !is_elastic(a), on_backend_closed, a);
@@ -313,7 +311,7 @@ static void on_tell(uv_timer_t *t)
         dt_progress_look(a->progress);
     agent_tell(a);
     if (a->phase == AGENT_JOINING)
-        agent_rescue_in_wait(a, phase_time(a));
+        agent_keep_safe_in_wait(a, phase_time(a));
 }
 
 /* The rendezvous may still close the job; a node that decides alone knows whether it will. */
@@ -396,7 +394,7 @@ static void take_world(struct agent *a, const struct dt_world *world)
     a->recalled = false;
     a->straggler[0] = '\0';
     a->holds_up = false;
-    agent_rescue_no_more(a);
+    agent_leave_to_workers(a);
     dt_verdict_finish(&a->verdict);
 }
 

@@ -46,9 +46,9 @@ struct agent {
     struct dt_health *health;
     struct dt_uploads *uploads; /* NULL: no folder is followed, or that is over */
     struct dt_vaults *vaults;   /* from the first attempt on; NULL: none could be made */
-    struct dt_rescue
-        *rescue;  /* NULL: what they hold is not being saved; RESCUED: it has been, ... */
-    bool rescued; /* ... or need not be, since there was a world last */
+    struct dt_rescue *rescue;   /* NULL: what they hold is not being saved ... */
+    bool rescued;               /* ... and was since the last world came */
+    bool cut_off;               /* at the end: workers were, who may have written files half */
     struct dt_attempt *attempt; /* while AGENT_RUNNING, or while workers of it wait or are ended */
     struct dt_attempt_events attempt_events;
     bool waits;       /* its workers do, for the next world: they are none of a round */
@@ -94,13 +94,11 @@ void agent_on_look(void *arg, int64_t look, bool native);
 void agent_on_save(void *arg);
 void agent_on_finding(void *arg, const struct dt_stances *all, const struct dt_hang_finding *f);
 
-/* safekeeping.c, of what outlives the workers. Uploads end; a job that was told to end has less time
- * for that. */
-void agent_close_uploads(struct agent *a);
-/* Steps in memory: no world has come for so long; the job ends badly; a world is there. */
-void agent_rescue_in_wait(struct agent *a, dt_ms waited);
-void agent_rescue_at_end(struct agent *a);
-void agent_rescue_no_more(struct agent *a);
+/* safekeeping.c. What of the workers outlives them, files and steps in memory: no world has come
+ * for so long; the job ends; a world is there. */
+void agent_keep_safe_in_wait(struct agent *a, dt_ms waited);
+void agent_keep_safe(struct agent *a);
+void agent_leave_to_workers(struct agent *a);
 
 /* The other nodes go on without us. */
 void agent_leave(struct agent *a, const char *why);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What of the workers outlives them: files that --upload follows, and steps in memory. Those are
- * saved when the workers are gone, or wait, and no round follows soon; or none follows at all. */
+ * saved when the workers are gone, or wait, and no round follows soon; or none follows at all. Then
+ * uploads end behind that: what is saved is copied, too. */
 #include "agent/inside.h"
 
 #include <sys/wait.h>
@@ -27,12 +28,13 @@ static bool was_cut_off(const struct agent *a)
     return false;
 }
 
-void agent_close_uploads(struct agent *a)
+/* A job that was told to end has less time. */
+static void close_uploads(struct agent *a)
 {
     const struct dt_plan *plan = a->plan;
     bool less = a->signum && plan->shutdown_timeout < plan->upload_timeout;
     if (a->uploads)
-        dt_uploads_close(a->uploads, was_cut_off(a),
+        dt_uploads_close(a->uploads, a->cut_off,
                          less ? plan->shutdown_timeout : plan->upload_timeout, on_uploads_closed,
                          a);
 }
@@ -41,7 +43,10 @@ void agent_close_uploads(struct agent *a)
 
 static void on_rescue_over(void *arg)
 {
-    ((struct agent *)arg)->rescue = NULL;
+    struct agent *a = arg;
+    a->rescue = NULL;
+    if (a->phase == AGENT_ENDING)
+        close_uploads(a);
 }
 
 static void rescue(struct agent *a)
@@ -51,7 +56,7 @@ static void rescue(struct agent *a)
             dt_rescue_start(&a->loop, a->plan, a->vaults, a->world.round, on_rescue_over, a);
 }
 
-void agent_rescue_in_wait(struct agent *a, dt_ms waited)
+void agent_keep_safe_in_wait(struct agent *a, dt_ms waited)
 {
     if (a->rescued || waited < PATIENCE)
         return;
@@ -59,15 +64,18 @@ void agent_rescue_in_wait(struct agent *a, dt_ms waited)
     rescue(a);
 }
 
-void agent_rescue_at_end(struct agent *a)
+void agent_keep_safe(struct agent *a)
 {
-    rescue(a);
-    if (a->rescue && a->signum)
+    a->cut_off = was_cut_off(a);
+    if (a->status != 0)
+        rescue(a);
+    if (!a->rescue)
+        close_uploads(a);
+    else if (a->signum)
         dt_rescue_limit(a->rescue, a->plan->shutdown_timeout);
 }
 
-/* From here on the files are the workers' again. */
-void agent_rescue_no_more(struct agent *a)
+void agent_leave_to_workers(struct agent *a)
 {
     a->rescued = false;
     if (a->rescue)

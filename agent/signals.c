@@ -15,7 +15,7 @@
  * and their launchers pass it on once more. */
 static void stop_again(struct agent *a, int signum)
 {
-    if (a->phase == AGENT_ENDING && a->uploads)
+    if (a->phase == AGENT_ENDING && a->uploads && !a->rescue)
         dt_uploads_limit(a->uploads, signum == SIGINT ? 0 : a->plan->shutdown_timeout);
     if (signum != SIGINT)
         return;

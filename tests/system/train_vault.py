@@ -147,14 +147,14 @@ def saved_at_the_end(s):
     whole = s.config("whole.json", **how)
     s.run(whole, world=2)
     c = s.config("killed.json", save_dir=s.path("ckpt"), save_every=3, upload_to="file://" + s.path("depot"), **how)
-    program = s.start(c, world=2)
+    program = s.start(c, world=2, dtrun=("--upload", "%s=file://%s" % (s.path("ckpt"), s.path("followed"))))
     program.expect(r"^step +5/")
     os.kill(s.workers(program)[1], signal.SIGKILL)
     step = int(program.expect(r"^dtrun-train: step (\d+) is saved in .*/ckpt/step-\d+$").group(1))
     program.expect(r"^dtrun-train: step %d is uploaded$" % step)
     tap.check_equal(program.end(), 1, "exit status")
     tap.check_equal(step >= max(told(program)), True, "step %d, of %r that were told" % (step, told(program)))
-    for folder in "ckpt", "depot":
+    for folder in "ckpt", "depot", "followed":
         with open(s.path(folder, "latest"), encoding="utf-8") as f:
             tap.check_equal(f.read(), "step-%08d\n" % step, "latest in " + folder)
     s.run(c, world=2).expect(r"^resumed from .*: step %d$" % step)

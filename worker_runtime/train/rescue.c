@@ -102,12 +102,14 @@ static int open_vaults(struct remains *r, struct dt_err *err)
     r->held = calloc(held_count(r), sizeof *r->held);
     if (!r->vault || !r->held)
         return dt_err_set(err, DT_E_MEMORY, "no memory for the vaults of %d workers", r->count);
+    struct dt_buf unsaid = {0}; /* of what is damaged; that a step is not whole is said */
     for (int i = 0; i < r->count; i++) {
         o.own = fds[2 * i];
         o.peer = fds[2 * i + 1];
         r->vault[i] = dt_vault_open(&o, NULL);
-        dt_vault_list(r->vault[i], r->held + (size_t)i * DT_VAULT_HELD, &r->t.warnings);
+        dt_vault_list(r->vault[i], r->held + (size_t)i * DT_VAULT_HELD, &unsaid);
     }
+    dt_buf_finish(&unsaid);
     return 0;
 }
 
@@ -324,7 +326,7 @@ static int open_rescue(struct remains *r, struct dt_err *err)
     r->round = round ? strtoll(round, NULL, 10) : 0;
     if (dt_trainer_open_model(&r->t, err) < 0)
         return -1;
-    if (dt_trainer_open_data(&r->t, NULL) < 0)
+    if (dt_trainer_open_data(&r->t, NULL) < 0 && !r->t.train)
         r->t.shape = r->o->config->model.shape;
     return open_vaults(r, err);
 }
@@ -336,8 +338,6 @@ int dt_rescue_run(const struct dt_rescue_options *o, struct dt_err *err)
     int rc = k ? open_rescue(&r, err) : dt_err_set(err, DT_E_MEMORY, "no memory for a state");
     if (rc == 0)
         rc = save_newest(&r, k, err);
-    if (r.t.warnings.len)
-        dt_say_lines(DT_TRAIN_PROGRAM, dt_buf_cstr(&r.t.warnings));
     for (int i = 0; i < r.count && r.vault; i++)
         dt_vault_close(r.vault[i]);
     free(r.vault);
