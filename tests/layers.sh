@@ -17,6 +17,7 @@ base/loop: base uv.h
 base/http: base/loop
 base/transfer: base
 base/upload: base/transfer
+preflight: base
 rendezvous/protocol: base
 rendezvous/journal: base uv.h
 rendezvous/events: base
@@ -28,7 +29,7 @@ rendezvous/client: rendezvous/protocol base/loop
 rendezvous/runs: rendezvous/events rendezvous/journal rendezvous/rdzv rendezvous/store
 rendezvous/web: rendezvous/runs base/http
 rendezvous/daemon: rendezvous/events rendezvous/web
-agent: rendezvous/client rendezvous/web base/upload
+agent: rendezvous/client rendezvous/web base/upload preflight
 launcher: agent
 ctl/report: base
 ctl: ctl/report rendezvous/protocol

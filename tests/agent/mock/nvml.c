@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A mock of NVIDIA's management library, as tests run where no GPU is: $MOCK_NVML lists its cards,
  * "UUID@BUS" each, every part of the card before as "+UUID", a hole among the parts as "+". A
- * number there is what initialising fails with. */
+ * number there is what initialising fails with. $MOCK_NVML_ILL says what all cards suffer from:
+ * "ecc=5" errors of memory, "throttle=64" as a reason to be slow, "nvlink=2" links that are down.
+ */
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -112,4 +114,54 @@ EXPORT int nvmlDeviceGetMigDeviceHandleByIndex(void *device, unsigned i, void **
     struct device *part = find(((const struct device *)device)->card, (int)i);
     *out = part;
     return part && *part->uuid ? OK : NOT_FOUND;
+}
+
+/* The number behind NAME= in $MOCK_NVML_ILL, or 0. */
+static int illness(const char *name)
+{
+    const char *all = getenv("MOCK_NVML_ILL"), *at = all ? strstr(all, name) : NULL;
+    return at ? atoi(at + strlen(name) + 1) : 0;
+}
+
+EXPORT int nvmlDeviceGetName(void *device, char *out, unsigned size);
+EXPORT int nvmlDeviceGetName(void *device, char *out, unsigned size)
+{
+    (void)device;
+    snprintf(out, size, "Mock H100");
+    return OK;
+}
+
+EXPORT int nvmlDeviceGetMemoryInfo(void *device, unsigned long long out[3]);
+EXPORT int nvmlDeviceGetMemoryInfo(void *device, unsigned long long out[3])
+{
+    (void)device;
+    out[0] = 80ull << 30;
+    out[1] = 79ull << 30;
+    out[2] = 1ull << 30;
+    return OK;
+}
+
+EXPORT int nvmlDeviceGetTotalEccErrors(void *device, int kind, int counter,
+                                       unsigned long long *out);
+EXPORT int nvmlDeviceGetTotalEccErrors(void *device, int kind, int counter, unsigned long long *out)
+{
+    (void)device;
+    *out = kind == 1 && counter == 0 ? (unsigned long long)illness("ecc") : 999;
+    return OK;
+}
+
+EXPORT int nvmlDeviceGetCurrentClocksThrottleReasons(void *device, unsigned long long *out);
+EXPORT int nvmlDeviceGetCurrentClocksThrottleReasons(void *device, unsigned long long *out)
+{
+    (void)device;
+    *out = (unsigned long long)illness("throttle");
+    return OK;
+}
+
+EXPORT int nvmlDeviceGetNvLinkState(void *device, unsigned link, int *active);
+EXPORT int nvmlDeviceGetNvLinkState(void *device, unsigned link, int *active)
+{
+    (void)device;
+    *active = (int)link >= illness("nvlink");
+    return link < 18 ? OK : INVALID;
 }

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "preflight/examine.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define STILL_LOOKING                                                                              \
+    "find out what hangs: a network file system or a driver often does; ps shows state D then"
+
+#define DYING 100 /* milliseconds that one which was killed has */
+
+struct child {
+    const struct dt_probe *probe;
+    struct dt_sheet *sheet; /* shared with the process */
+    pid_t pid;              /* 0: it is over */
+    int pidfd;              /* -1: the kernel gives none, and the process is asked again */
+    int status;
+};
+
+static int open_pidfd(pid_t pid)
+{
+#ifdef SYS_pidfd_open
+    return (int)syscall(SYS_pidfd_open, pid, 0);
+#else
+    (void)pid;
+    return -1;
+#endif
+}
+
+/* -- one probe -------------------------------------------------------------------------------- */
+
+static void start(struct child *k, const struct dt_checkup *c)
+{
+    pid_t parent = getpid();
+    k->pid = fork();
+    if (k->pid < 0) {
+        dt_sheet_remark(k->sheet, k->probe->name, DT_GRADE_FAIL, "look at ulimit -u and pids.max",
+                        "no process can be forked for this probe: %s", strerror(errno));
+        k->pid = 0;
+        return;
+    }
+    if (k->pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (getppid() == parent)
+            k->probe->run(c, k->sheet);
+        _exit(0);
+    }
+    k->pidfd = open_pidfd(k->pid);
+}
+
+static void take(struct child *k)
+{
+    if (k->pid <= 0 || waitpid(k->pid, &k->status, WNOHANG) == 0)
+        return;
+    k->pid = 0;
+    if (k->pidfd >= 0)
+        close(k->pidfd);
+    k->pidfd = -1;
+}
+
+static void give_up(struct child *k, dt_ms limit)
+{
+    char doing[sizeof k->sheet->doing];
+    struct pollfd death = {.fd = k->pidfd, .events = POLLIN};
+    kill(k->pid, SIGKILL);
+    poll(&death, 1, DYING); /* most do at once */
+    take(k);
+    memcpy(doing, k->sheet->doing, sizeof doing);
+    doing[sizeof doing - 1] = '\0';
+    memset(k->sheet, 0, sizeof *k->sheet); /* whatever stood there may be half */
+    dt_sheet_remark(k->sheet, k->probe->name, DT_GRADE_FAIL, STILL_LOOKING,
+                    "this probe did not end within %d s%s%s", dt_clock_seconds(limit),
+                    *doing ? ", while it looked at " : "", doing);
+}
+
+/* Of a process that is over. */
+static void check_end(struct child *k)
+{
+    if (WIFEXITED(k->status) && k->sheet->remark_count <= DT_SHEET_REMARKS &&
+        k->sheet->trait_count <= DT_SHEET_TRAITS)
+        return;
+    memset(k->sheet, 0, sizeof *k->sheet);
+    dt_sheet_remark(k->sheet, k->probe->name, DT_GRADE_FAIL, "report this as a bug of dtrun",
+                    "this probe died of signal %d", WTERMSIG(k->status));
+}
+
+/* -- all of them ------------------------------------------------------------------------------ */
+
+static size_t count_running(const struct child *children, size_t count)
+{
+    size_t running = 0;
+    for (size_t i = 0; i < count; i++)
+        running += children[i].pid > 0;
+    return running;
+}
+
+/* Until one is over, or the time is. */
+static void wait_for_one(const struct child *children, size_t count, dt_ms left)
+{
+    struct pollfd fds[64];
+    nfds_t n = 0;
+    bool blind = false;
+    for (size_t i = 0; i < count && n < sizeof fds / sizeof *fds; i++) {
+        if (children[i].pid > 0 && children[i].pidfd >= 0)
+            fds[n++] = (struct pollfd){.fd = children[i].pidfd, .events = POLLIN};
+        blind = blind || (children[i].pid > 0 && children[i].pidfd < 0);
+    }
+    poll(fds, n, blind && left > 10 ? 10 : (int)left);
+}
+
+static void wait_for_all(struct child *children, size_t count, dt_ms limit)
+{
+    dt_ms until = dt_clock_after(dt_clock_monotonic(), limit);
+    for (;;) {
+        for (size_t i = 0; i < count; i++)
+            take(&children[i]);
+        dt_ms left = until - dt_clock_monotonic();
+        if (count_running(children, count) == 0 || left <= 0)
+            return;
+        wait_for_one(children, count, left);
+    }
+}
+
+int dt_examine(const struct dt_checkup *c, const struct dt_probe *probes, size_t count,
+               enum dt_probe_when when, dt_ms limit, struct dt_sheet *out, struct dt_err *err)
+{
+    size_t size = count * sizeof(struct dt_sheet), running = 0;
+    struct child *children = calloc(count + 1, sizeof *children);
+    struct dt_sheet *sheets =
+        mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (!children || sheets == MAP_FAILED) {
+        free(children);
+        if (sheets != MAP_FAILED)
+            munmap(sheets, size);
+        return dt_err_set(err, DT_E_MEMORY, "no memory to look at this host");
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (probes[i].when > when)
+            continue;
+        children[running] = (struct child){.probe = &probes[i], .sheet = &sheets[i], .pidfd = -1};
+        start(&children[running++], c);
+    }
+    wait_for_all(children, running, limit);
+    for (size_t i = 0; i < running; i++) {
+        if (children[i].pid > 0)
+            give_up(&children[i], limit);
+        else
+            check_end(&children[i]);
+        dt_sheet_add(out, children[i].sheet);
+    }
+    munmap(sheets, size);
+    free(children);
+    return 0;
+}

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What was found at one host: remarks for people, and traits that nodes compare. Fixed in size and
+ * without pointers, so that it can lie in memory that processes share. Zeroed memory is an empty
+ * one. */
+#ifndef DT_PREFLIGHT_SHEET_H
+#define DT_PREFLIGHT_SHEET_H
+
+#include "base/buf.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* A job can fail over what is DT_GRADE_FAIL, and go badly over what is DT_GRADE_WARN. */
+enum dt_grade { DT_GRADE_OK, DT_GRADE_NOTE, DT_GRADE_WARN, DT_GRADE_FAIL };
+
+const char *dt_grade_name(enum dt_grade g); /* "ok", "note", "warn", "fail" */
+
+struct dt_remark {
+    enum dt_grade grade;
+    char probe[24];
+    char sentence[288];
+    char advice[224]; /* what to try; "": nothing has to be done */
+};
+
+struct dt_trait {
+    char name[112]; /* "torch", "file /data/train.bin" */
+    char value[96];
+};
+
+#define DT_SHEET_REMARKS 96
+#define DT_SHEET_TRAITS 48
+
+struct dt_sheet {
+    char doing[160]; /* what a probe looks at just now, in case that hangs; "": not said */
+    size_t remark_count, trait_count;
+    struct dt_remark remarks[DT_SHEET_REMARKS];
+    struct dt_trait traits[DT_SHEET_TRAITS];
+};
+
+/* What has no room is left out. ADVICE: NULL is "". */
+void dt_sheet_remark(struct dt_sheet *s, const char *probe, enum dt_grade grade, const char *advice,
+                     const char *fmt, ...) __attribute__((format(printf, 5, 6)));
+void dt_sheet_set(struct dt_sheet *s, const char *name, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* NULL: the sheet does not tell. */
+const char *dt_sheet_trait(const struct dt_sheet *s, const char *name);
+
+/* Appends what FROM holds. */
+void dt_sheet_add(struct dt_sheet *s, const struct dt_sheet *from);
+
+enum dt_grade dt_sheet_worst(const struct dt_sheet *s);
+
+/* The traits as a message for other nodes, and back. False: BYTES are no such message. */
+void dt_sheet_put_traits(const struct dt_sheet *s, struct dt_buf *out);
+bool dt_sheet_read_traits(struct dt_sheet *s, struct dt_bytes bytes);
+
+#endif
