@@ -5,6 +5,7 @@
 #include "agent/bind/bind.h"
 #include "base/fs.h"
 #include "base/say.h"
+#include "launcher/doctor/doctor.h"
 #include "launcher/fleet/fleet.h"
 #include "launcher/fleet/lifeline.h"
 #include "launcher/look.h"
@@ -15,6 +16,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <strings.h>
 #include <unistd.h>
 
@@ -40,8 +42,7 @@ enum dt_log_level dt_launch_log_level(const struct dt_facts *facts)
     return n <= 10 ? DT_LOG_DEBUG : n <= 20 ? DT_LOG_INFO : n <= 30 ? DT_LOG_WARN : DT_LOG_ERROR;
 }
 
-/* The exit status of having printed: a full disk is no success. */
-static int printed(const char *name)
+int dt_launch_printed(const char *name)
 {
     if (fflush(stdout) == 0 && !ferror(stdout))
         return 0;
@@ -49,7 +50,7 @@ static int printed(const char *name)
     return 1;
 }
 
-static int refuse(const char *name, const struct dt_err *err)
+int dt_launch_refuse(const char *name, const struct dt_err *err)
 {
     int status = dt_err_exit_status(err);
     dt_say(name, err->text);
@@ -81,7 +82,7 @@ static int print_config(const char *name, const struct dt_plan *plan, char *cons
         put_places(plan, &text);
     fputs(dt_buf_cstr(&text), stdout);
     dt_buf_finish(&text);
-    return printed(name);
+    return dt_launch_printed(name);
 }
 
 static int run_plan(const struct dt_plan *plan, char *const *warnings)
@@ -103,7 +104,7 @@ static int run_here(const struct dt_launch_options *o, const struct dt_facts *fa
     char **warnings = NULL;
     int status;
     if (dt_plan_make(o, facts, &plan, &warnings, &err) < 0)
-        status = refuse(name, &err);
+        status = dt_launch_refuse(name, &err);
     else if (o->print_config)
         status = print_config(name, &plan, warnings);
     else
@@ -121,11 +122,12 @@ static int run_fleet(const struct dt_launch_options *o, int argc, char **argv,
     struct dt_err err = {0};
     int status;
     if (dt_fleet_plan_make(o, argc, argv, facts, &plan, &err) < 0)
-        status = refuse(name, &err);
+        status = dt_launch_refuse(name, &err);
     else if (!o->print_config)
         status = dt_fleet_run(&plan);
     else
-        status = dt_fleet_plan_print(&plan, stdout, &err) < 0 ? refuse(name, &err) : printed(name);
+        status = dt_fleet_plan_print(&plan, stdout, &err) < 0 ? dt_launch_refuse(name, &err)
+                                                              : dt_launch_printed(name);
     dt_fleet_plan_finish(&plan);
     return status;
 }
@@ -163,17 +165,19 @@ int dt_launch(const struct dt_opt_program *program, int argc, char **argv)
     /* A closed descriptor must not become the number of a socket of ours, which workers would then
      * inherit; they are to find it closed. */
     dt_fs_reserve_standard_fds();
+    if (argc > 1 && strcmp(argv[1], DT_LAUNCH_DOCTOR) == 0)
+        return dt_doctor(program, argc, argv);
     if (dt_launch_options_read(&options, program, argc, argv, environ, &err) < 0) {
-        status = refuse(program->name, &err);
+        status = dt_launch_refuse(program->name, &err);
     } else if (options.result.help) {
         dt_opt_help(program, stdout);
-        status = printed(program->name);
+        status = dt_launch_printed(program->name);
     } else if (options.result.version) {
         printf("%s " DT_VERSION "\n", program->name);
-        status = printed(program->name);
+        status = dt_launch_printed(program->name);
     } else if (options.look.len > 0) {
         status = dt_launch_look(&options);
-        if (printed(program->name) != 0)
+        if (dt_launch_printed(program->name) != 0)
             status = 1;
     } else if (options.fleet_agent) {
         status = follow_order(program);

@@ -462,9 +462,16 @@ static const struct dt_opt launch_opts[] = {
     {OWN, .name = "look", .arg = "PID", .parse = parse_pid, .finish = dt_opt_finish_strings, .repeat = true, .no_env = true,
      AT(look), .help = "print what process PID and its descendants are doing, with Python's stacks, then exit; none of "
              "them is stopped"},
-    {OWN, .name = "json", .no_env = true, AT(json), .help = "print what --look sees as JSON"},
+    {OWN, .name = "json", .no_env = true, AT(json), .help = "print what --look sees, or what doctor finds, as JSON"},
     {OWN, .name = "native", .no_env = true, AT(native), .help = "let --look show calls of C code, too; each thread is "
              "stopped for a moment, as by a debugger"},
+    {OWN, .name = "check-folder", .arg = "DIR", .parse = dt_opt_append, .finish = dt_opt_finish_strings, .repeat = true,
+     .no_env = true, .completes = DT_OPT_DIRECTORY, AT(check_folder),
+     .help = "let doctor look at this folder, too: whether it can be written to, how much room it has, how fast it is, "
+             "and whether all nodes see the same one"},
+    {OWN, .name = "check-file", .arg = "FILE", .parse = dt_opt_append, .finish = dt_opt_finish_strings, .repeat = true,
+     .no_env = true, .completes = DT_OPT_FILE, AT(check_file),
+     .help = "let doctor look whether all nodes see this file, and the same one"},
     {OWN, .name = "exit-code", .arg = "RULE", .parse = parse_exit_code, .words = "torchrun root-cause", AT(exit_code),
      .fallback = "torchrun", .help = "exit with 1 after any failure (torchrun), or with the status of the worker "
              "that failed first, which after a signal is 128 plus its number (root-cause)"},
@@ -651,6 +658,14 @@ static const struct dt_opt_foreign foreign_opts[] = {
     {NULL, NULL},
 };
 
+static void put_doctor(FILE *out)
+{
+    fputs("\ndtrun " DT_LAUNCH_DOCTOR
+          " [options] [SCRIPT] starts nothing; it says what is wrong with\n"
+          "this host and, if it runs on all nodes of a job, between them.\n",
+          out);
+}
+
 const struct dt_opt_program dt_launch_program = {
     .name = "dtrun",
     .summary = "Starts and supervises the workers of a distributed job on this node.",
@@ -661,6 +676,7 @@ const struct dt_opt_program dt_launch_program = {
     .env_prefix = "PET_",
     .env_flag = pet_flag,
     .foreign = foreign_opts,
+    .put_more = put_doctor,
     .takes_operands = true,
 };
 
@@ -685,27 +701,69 @@ static int check_look(const struct dt_launch_options *o, const char *operand, st
                           "--look starts nothing: leave \"%s\" out, or write --look before each of "
                           "several processes",
                           operand);
-    if (o->look.len == 0 && o->json)
-        return dt_err_set(err, DT_E_USAGE, "--json: goes with --look only");
     if (o->look.len == 0 && o->native)
         return dt_err_set(err, DT_E_USAGE, "--native: goes with --look only");
     return 0;
 }
 
-int dt_launch_options_read(struct dt_launch_options *o, const struct dt_opt_program *program,
-                           int argc, char *const *argv, char *const *env, struct dt_err *err)
+/* What only says something has no meaning when a job starts. */
+static int check_launch(const struct dt_launch_options *o, struct dt_err *err)
+{
+    if (o->look.len == 0 && o->json)
+        return dt_err_set(err, DT_E_USAGE, "--json: goes with --look or `%s doctor` only",
+                          o->program->name);
+    if (o->check_folder.len > 0 || o->check_file.len > 0)
+        return dt_err_set(err, DT_E_USAGE, "--check-%s: goes with `%s doctor` only",
+                          o->check_folder.len > 0 ? "folder" : "file", o->program->name);
+    return 0;
+}
+
+static bool has_script(const struct dt_launch_options *o, int argc)
+{
+    return o->result.operands < argc;
+}
+
+/* Help and version come before all mistakes. */
+static int read_line(struct dt_launch_options *o, const struct dt_opt_program *program, int argc,
+                     char *const *argv, char *const *env, bool *asks, struct dt_err *err)
 {
     *o = (struct dt_launch_options){.program = program, .log_level = DT_LOG_WARN};
     if (dt_opt_parse(program, argc, argv, env, o, &o->result, err) < 0)
         return -1;
-    if (o->result.help || o->result.version)
-        return 0;
-    if (check_look(o, o->result.operands < argc ? argv[o->result.operands] : NULL, err) < 0)
+    *asks = o->result.help || o->result.version;
+    o->operands = argv + o->result.operands;
+    return *asks ? 0 : check_look(o, has_script(o, argc) ? *o->operands : NULL, err);
+}
+
+int dt_launch_options_read(struct dt_launch_options *o, const struct dt_opt_program *program,
+                           int argc, char *const *argv, char *const *env, struct dt_err *err)
+{
+    bool asks;
+    if (read_line(o, program, argc, argv, env, &asks, err) < 0)
         return -1;
-    if (o->result.operands == argc && o->look.len == 0 && !o->fleet_agent)
+    if (asks)
+        return 0;
+    if (check_launch(o, err) < 0)
+        return -1;
+    if (!has_script(o, argc) && o->look.len == 0 && !o->fleet_agent)
         return dt_err_set(err, DT_E_USAGE, "SCRIPT is missing: %s %s", program->name,
                           program->usage);
-    o->operands = argv + o->result.operands;
+    return 0;
+}
+
+int dt_launch_options_read_doctor(struct dt_launch_options *o, const struct dt_opt_program *program,
+                                  int argc, char *const *argv, char *const *env, struct dt_err *err)
+{
+    bool asks;
+    if (read_line(o, program, argc, argv, env, &asks, err) < 0)
+        return -1;
+    if (!asks && o->look.len > 0)
+        return dt_err_set(err, DT_E_USAGE, "--look: has nothing to do with doctor; leave one out");
+    if (!asks && (o->hosts || o->hostfile))
+        return dt_err_set(err, DT_E_USAGE,
+                          "--%s: doctor looks at the host that it runs on; start it on each with "
+                          "--nnodes and --rdzv-endpoint",
+                          o->hosts ? "hosts" : "hostfile");
     return 0;
 }
 

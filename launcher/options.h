@@ -56,6 +56,7 @@ struct dt_launch_options {
     /* dtrun's own */
     struct dt_opt_strings look; /* pids */
     bool json, native;
+    struct dt_opt_strings check_folder, check_file; /* of dtrun doctor */
     bool print_config, stop_leaders_first, inherit_streams, whole_lines, collapse_lines, strip_codes;
     enum dt_plan_exit exit_code;
     struct dt_launch_threads omp_threads;
@@ -110,6 +111,11 @@ extern const struct dt_opt_program dt_launch_program, dt_legacy_program;
  * End with dt_launch_options_finish() also after a failure. */
 int dt_launch_options_read(struct dt_launch_options *o, const struct dt_opt_program *program,
                            int argc, char *const *argv, char *const *env, struct dt_err *err);
+/* The same of a line whose first word was DT_LAUNCH_DOCTOR: SCRIPT may be missing. */
+#define DT_LAUNCH_DOCTOR "doctor"
+int dt_launch_options_read_doctor(struct dt_launch_options *o, const struct dt_opt_program *program,
+                                  int argc, char *const *argv, char *const *env,
+                                  struct dt_err *err);
 void dt_launch_options_finish(struct dt_launch_options *o);
 
 /* Whether somebody said anything about the option NAME, be it what it is anyway. */
