@@ -15,6 +15,7 @@
 
 #define TELL_EVERY DT_SECOND
 #define RENDEZVOUS_UNREACHABLE 69 /* exit statuses under --exit-code=root-cause: sysexits.h */
+#define HOST_UNFIT 78
 
 /* Then the rendezvous decides what follows a failure, and when a round is over. */
 static bool is_elastic(const struct agent *a)
@@ -59,6 +60,8 @@ static void end(struct agent *a, int status)
     enter(a, AGENT_ENDING);
     uv_close((uv_handle_t *)&a->tell, NULL);
     dt_own_addr_stop(&a->own_addr);
+    dt_preflight_close(a->preflight);
+    a->preflight = NULL;
     dt_progress_close(a->progress);
     a->progress = NULL;
     if (a->health)
@@ -596,6 +599,25 @@ static int open_all(struct agent *a, struct dt_err *err)
     return open_backend(a, err);
 }
 
+/* Only a full look is waited for, and only that one may refuse. */
+static void on_preflight_over(void *arg, const char *failed)
+{
+    struct agent *a = arg;
+    struct dt_err err;
+    bool coded = a->plan->exit_policy == DT_EXIT_ROOT_CAUSE;
+    a->preflight = NULL;
+    if (a->plan->preflight != DT_PREFLIGHT_FULL)
+        return;
+    if (!failed) {
+        join(a);
+        return;
+    }
+    dt_err_set(&err, DT_E_RUNTIME,
+               "the job is not started on this host: %.300s; with --preflight fast it would be",
+               failed);
+    fail_with(a, &err, coded ? HOST_UNFIT : 1);
+}
+
 static void finish_logs(struct agent *a)
 {
     struct dt_err err;
@@ -631,16 +653,19 @@ int dt_agent_run(const struct dt_plan *plan)
     dt_pace_init(&a.pace);
     dt_self_prepare(&a.inherited);
     if ((plan->upload_count && !(a.uploads = dt_uploads_start(plan, &err))) ||
+        (plan->preflight >= DT_PREFLIGHT_FAST && !(a.preflight = dt_preflight_start(plan, &err))) ||
         open_loop(&a, &err) < 0) {
         dt_error("%s", err.text);
         return 1;
     }
     if (a.uploads)
         dt_uploads_listen(a.uploads, &a.loop);
-    if (open_all(&a, &err) == 0)
-        join(&a);
-    else
+    if (a.preflight)
+        dt_preflight_listen(a.preflight, &a.loop, on_preflight_over, &a);
+    if (open_all(&a, &err) < 0)
         fail(&a, &err);
+    else if (plan->preflight != DT_PREFLIGHT_FULL)
+        join(&a);
     uv_run(&a.loop, UV_RUN_DEFAULT);
     finish(&a);
     dt_log_set_job(NULL, NULL);

@@ -35,6 +35,7 @@ struct dt_checkup dt_checkup_of(const struct dt_plan *plan)
         .root = "",
         .hosts = meets_at_loopback(plan) ? 1 : plan->max_nodes,
         .workers = plan->nproc,
+        .thorough = plan->preflight == DT_PREFLIGHT_FULL,
         .python = plan->python_from ? plan->argv[0] : NULL,
         .script = find_script(plan),
         .log_dir = plan->no_logs ? NULL : plan->log_dir,

@@ -13,6 +13,7 @@
 #include "agent/log_dir.h"
 #include "agent/output/output.h"
 #include "agent/own_addr.h"
+#include "agent/preflight.h"
 #include "agent/process/self.h"
 #include "agent/rescue.h"
 #include "agent/sigwatch.h"
@@ -44,11 +45,12 @@ struct agent {
     struct dt_output *output; /* until AGENT_ENDING */
     struct dt_backend *backend;
     struct dt_health *health;
-    struct dt_uploads *uploads; /* NULL: no folder is followed, or that is over */
-    struct dt_vaults *vaults;   /* from the first attempt on; NULL: none could be made */
-    struct dt_rescue *rescue;   /* NULL: what they hold is not being saved ... */
-    bool rescued;               /* ... and was since the last world came */
-    bool cut_off;               /* at the end: workers were, who may have written files half */
+    struct dt_preflight *preflight; /* NULL: nobody looks at this host, or that is over */
+    struct dt_uploads *uploads;     /* NULL: no folder is followed, or that is over */
+    struct dt_vaults *vaults;       /* from the first attempt on; NULL: none could be made */
+    struct dt_rescue *rescue;       /* NULL: what they hold is not being saved ... */
+    bool rescued;                   /* ... and was since the last world came */
+    bool cut_off;                   /* at the end: workers were, who may have written files half */
     struct dt_attempt *attempt; /* while AGENT_RUNNING, or while workers of it wait or are ended */
     struct dt_attempt_events attempt_events;
     bool waits;       /* its workers do, for the next world: they are none of a round */

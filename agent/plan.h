@@ -33,6 +33,13 @@ enum dt_plan_exit { DT_EXIT_TORCHRUN, DT_EXIT_ROOT_CAUSE };
 enum dt_plan_on_straggler { DT_ON_STRAGGLER_LOG, DT_ON_STRAGGLER_DRAIN, DT_ON_STRAGGLER_OFF };
 enum dt_plan_on_hang { DT_ON_HANG_LOG, DT_ON_HANG_RESTART, DT_ON_HANG_STOP };
 enum dt_plan_nccl { DT_NCCL_CALLS, DT_NCCL_KERNELS, DT_NCCL_OFF };
+/* AUTO becomes one of the others when a plan is made. */
+enum dt_plan_preflight {
+    DT_PREFLIGHT_AUTO,
+    DT_PREFLIGHT_OFF,
+    DT_PREFLIGHT_FAST,
+    DT_PREFLIGHT_FULL
+};
 enum dt_plan_keep_logs { DT_KEEP_ALL_LOGS, DT_KEEP_LOGS_OF_FAILURE };
 
 #define DT_HANG_AUTO (-1) /* as long as their steps, or else their stacks, tell */
@@ -118,6 +125,7 @@ struct dt_plan {
     struct dt_log_limits log_limits; /* of earlier runs in log_dir */
 
     /* Watching. */
+    enum dt_plan_preflight preflight; /* what is looked at before the workers start */
     enum dt_plan_bind bind;
     char *event_log;      /* "null", "console" or "file:PATH". Never NULL */
     int health_port;      /* 0: none */

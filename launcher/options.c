@@ -175,6 +175,18 @@ static int parse_on_straggler(const char *value, void *target, struct dt_err *er
     return 0;
 }
 
+static int parse_preflight(const char *value, void *target, struct dt_err *err)
+{
+    static const char *const words[] = {"auto", "off", "fast", "full", NULL};
+    static const enum dt_plan_preflight kinds[] = {DT_PREFLIGHT_AUTO, DT_PREFLIGHT_OFF,
+                                                   DT_PREFLIGHT_FAST, DT_PREFLIGHT_FULL};
+    int i = find_word(value, words, err);
+    if (i < 0)
+        return -1;
+    *(enum dt_plan_preflight *)target = kinds[i];
+    return 0;
+}
+
 static int parse_look_signal(const char *value, void *target, struct dt_err *err)
 {
     int number = dt_signame_number(value, strlen(value));
@@ -472,6 +484,11 @@ static const struct dt_opt launch_opts[] = {
     {OWN, .name = "check-file", .arg = "FILE", .parse = dt_opt_append, .finish = dt_opt_finish_strings, .repeat = true,
      .no_env = true, .completes = DT_OPT_FILE, AT(check_file),
      .help = "let doctor look whether all nodes see this file, and the same one"},
+    {OWN, .name = "preflight", .arg = "HOW", .parse = parse_preflight, .words = "auto off fast full", AT(preflight),
+     .fallback = "auto",
+     .help = "look for what is wrong with this host when the job starts: not at all (off); while nodes join, for 2 "
+             "seconds at most, and only say what will break the job (fast); first, and do not start a job that will "
+             "break (full); or fast in a job of several nodes (auto)"},
     {OWN, .name = "exit-code", .arg = "RULE", .parse = parse_exit_code, .words = "torchrun root-cause", AT(exit_code),
      .fallback = "torchrun", .help = "exit with 1 after any failure (torchrun), or with the status of the worker "
              "that failed first, which after a signal is 128 plus its number (root-cause)"},

@@ -57,7 +57,9 @@ struct dt_launch_options {
     struct dt_opt_strings look; /* pids */
     bool json, native;
     struct dt_opt_strings check_folder, check_file; /* of dtrun doctor */
-    bool print_config, stop_leaders_first, inherit_streams, whole_lines, collapse_lines, strip_codes;
+    enum dt_plan_preflight preflight;
+    bool print_config, stop_leaders_first, inherit_streams, whole_lines, collapse_lines,
+        strip_codes;
     enum dt_plan_exit exit_code;
     struct dt_launch_threads omp_threads;
     uint64_t forward_signals;

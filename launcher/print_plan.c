@@ -293,6 +293,9 @@ static void put_watching(const struct dt_plan *p, struct dt_buf *out)
                                         [DT_BIND_SOCKET] = "socket",
                                         [DT_BIND_EXCLUSIVE] = "exclusive",
                                         [DT_BIND_COMPLEX] = "core-complex"};
+    static const char *const preflights[] = {
+        [DT_PREFLIGHT_OFF] = "off", [DT_PREFLIGHT_FAST] = "fast", [DT_PREFLIGHT_FULL] = "full"};
+    dt_buf_printf(out, "preflight: %s\n", preflights[p->preflight]);
     put_text(out, "events", p->event_log, "");
     if (p->health_port)
         dt_buf_printf(out, "health port: %d\n", p->health_port);

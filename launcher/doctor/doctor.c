@@ -140,6 +140,7 @@ static int plan_meeting(struct doctor *d, struct dt_plan *plan, char ***warnings
     o.health_address = o.upload_cmd = NULL;
     o.upload.len = 0;
     o.nccl_profiler = DT_NCCL_OFF;
+    o.preflight = DT_PREFLIGHT_OFF;
     o.run.max_restarts = 0;
     o.rdzv_id = id;
     return dt_plan_make(&o, &d->facts, plan, warnings, err);

@@ -93,5 +93,8 @@ int dt_planning_watching(struct dt_planning *c)
         return -1;
     if (dt_planning_set(c, &p->error_file, dt_planning_env(c, "TORCHELASTIC_ERROR_FILE")) < 0)
         return -1;
+    p->preflight = c->o->preflight;
+    if (p->preflight == DT_PREFLIGHT_AUTO)
+        p->preflight = p->max_nodes > 1 ? DT_PREFLIGHT_FAST : DT_PREFLIGHT_OFF;
     return choose_health(c) < 0 || choose_looks(c) < 0 ? -1 : 0;
 }

@@ -41,6 +41,7 @@ TEST(usage_errors)
         {"--hang-after=0|x", "", NULL,
          "--hang-after: \"0\" is no time from 1s on; write it as 30 or 2m, or auto or off", 2},
         {"--on-hang=kill|x", "", NULL, "--on-hang: \"kill\" is none of log, restart, stop", 2},
+        {"--preflight=slow|x", "", NULL, "--preflight: \"slow\" is none of auto, off, fast, full", 2},
         {"--on-straggler=kill|x", "", NULL, "--on-straggler: \"kill\" is none of log, drain, off", 2},
         {"--look-on-signal=KILL|x", "", NULL,
          "--look-on-signal: \"KILL\" is no signal that can be handled; write it as SIGUSR1, or none", 2},

@@ -532,6 +532,11 @@ TEST(watching)
         {"--hang-after=off|--on-hang=stop|x", "", "hang after: never|on hang: stop|"
          "ignored: --on-hang has no effect: --hang-after is off", NULL, 0},
         {"x", "", "on straggler: log", NULL, 0},
+        {"x", "", "preflight: off", NULL, 0},
+        {"--nnodes=2|x", "", "preflight: fast", NULL, 0},
+        {"--nnodes=2|--preflight=off|x", "", "preflight: off", NULL, 0},
+        {"--preflight=full|x", "", "preflight: full", NULL, 0},
+        {"x", "DTRUN_PREFLIGHT=fast", "preflight: fast", NULL, 0},
         {"--on-straggler=off|x", "", "on straggler: off", NULL, 0},
         {"--nnodes=2:4|--rdzv-backend=c10d|--rdzv-endpoint=h|--on-straggler=drain|x", "", "on straggler: drain", NULL, 0},
         {"--on-straggler=drain|x", "",
