@@ -26,7 +26,8 @@ static int set_attributes(posix_spawnattr_t *a)
 /* A descriptor that is put onto itself no longer closes at exec. */
 static int set_files(posix_spawn_file_actions_t *f, const struct dt_child_order *o, int output)
 {
-    int rc = posix_spawn_file_actions_addopen(f, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+    int rc = o->input ? posix_spawn_file_actions_adddup2(f, *o->input, STDIN_FILENO)
+                      : posix_spawn_file_actions_addopen(f, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
     rc = rc ? rc : posix_spawn_file_actions_adddup2(f, output, STDOUT_FILENO);
     rc = rc ? rc : posix_spawn_file_actions_adddup2(f, output, STDERR_FILENO);
     for (size_t i = 0; i < o->keep_count && rc == 0; i++)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Another program that does a piece of work for this process. It leads a process group of its own,
  * so that it can be ended with all that it starts; no signal is blocked or ignored as it may be
- * here; it has nothing to read; what it prints on either stream comes through one pipe, which is at
- * its end when nobody writes any more. Whoever starts a child waits for it. */
+ * here; it reads what it is given, or nothing; what it prints on either stream comes through one
+ * pipe, which is at its end when nobody writes any more. Whoever starts a child waits for it. */
 #ifndef DT_BASE_CHILD_H
 #define DT_BASE_CHILD_H
 
@@ -12,8 +12,9 @@
 struct dt_child_order {
     const char *path; /* of the program */
     char *const *argv, *const *env;
-    const char *dir; /* where it works; NULL: here */
-    const int *keep; /* descriptors that it gets under the same numbers */
+    const char *dir;  /* where it works; NULL: here */
+    const int *input; /* what it reads; NULL: nothing */
+    const int *keep;  /* descriptors that it gets under the same numbers */
     size_t keep_count;
 };
 
