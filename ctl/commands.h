@@ -16,6 +16,8 @@ int dt_ctl_look(const struct dt_ctl_options *o, struct dt_sync_control *c, struc
 int dt_ctl_history(const struct dt_ctl_options *o, struct dt_sync_control *c, struct dt_buf *out,
                    struct dt_err *err);
 /* Those that there are ... */
+int dt_ctl_alert_test(const struct dt_ctl_options *o, struct dt_sync_control *c, struct dt_buf *out,
+                      struct dt_err *err);
 int dt_ctl_events(const struct dt_ctl_options *o, struct dt_sync_control *c, struct dt_buf *out,
                   struct dt_err *err);
 /* ... or (--follow) also what happens next, printed at once, over connections of its own: until

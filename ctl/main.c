@@ -5,6 +5,7 @@
 
 #include <stdio.h>
 
+#define TEST_TAKES (40 * DT_SECOND)   /* a receiver that never answers has half a minute */
 #define NATIVE_TAKES (15 * DT_SECOND) /* at most, and usually less than a second */
 
 typedef int command_fn(const struct dt_ctl_options *o, struct dt_sync_control *c,
@@ -17,12 +18,14 @@ static command_fn *const commands[DT_CTL_COMMANDS] = {
     [DT_CTL_RUN_SAVE] = dt_ctl_run_save,       [DT_CTL_RUN_PAUSE] = dt_ctl_run_pause,
     [DT_CTL_RUN_RESUME] = dt_ctl_run_pause,    [DT_CTL_NODE_DRAIN] = dt_ctl_node_drain,
     [DT_CTL_NODE_UNDRAIN] = dt_ctl_node_drain, [DT_CTL_EVENTS] = dt_ctl_events,
+    [DT_CTL_ALERT_TEST] = dt_ctl_alert_test,
 };
 
 static int ask(const struct dt_ctl_options *o, const struct dt_token *token, struct dt_buf *out,
                struct dt_err *err)
 {
-    dt_ms patience = o->timeout + (o->native ? NATIVE_TAKES : 0);
+    dt_ms patience = o->timeout + (o->native ? NATIVE_TAKES : 0) +
+                     (o->command == DT_CTL_ALERT_TEST ? TEST_TAKES : 0);
     if (o->follow)
         return dt_ctl_events_follow(o, token, err);
     struct dt_sync_control *c =

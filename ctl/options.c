@@ -117,6 +117,7 @@ static const char *const names[DT_CTL_COMMANDS + 1] = {
     [DT_CTL_LOOK] =         "look",
     [DT_CTL_HISTORY] =      "history",
     [DT_CTL_EVENTS] =       "events",
+    [DT_CTL_ALERT_TEST] =   "alert test",
     [DT_CTL_RUN_SAVE] =     "run save",
     [DT_CTL_RUN_PAUSE] =    "run pause",
     [DT_CTL_RUN_RESUME] =   "run resume",
@@ -137,6 +138,7 @@ static const struct command {
     [DT_CTL_LOOK] =         {"RUN [RANK...]", true, read_ranks, "show where in the program each worker stands"},
     [DT_CTL_HISTORY] =      {"RUN", true, NULL, "show why each round ended, what it cost, and what was decided"},
     [DT_CTL_EVENTS] =       {.arg = "[RUN]", .help = "show what happened, in all runs or in one"},
+    [DT_CTL_ALERT_TEST] =   {.help = "send a test to each receiver of alerts, and say how each took it"},
     [DT_CTL_RUN_SAVE] =     {"RUN", true, NULL, "let workers make a checkpoint after their step"},
     [DT_CTL_RUN_PAUSE] =    {"RUN", true, NULL, "let workers save and end, and start none until run resume"},
     [DT_CTL_RUN_RESUME] =   {"RUN", true, NULL, "let a paused run go on"},
@@ -215,6 +217,8 @@ static int no_command(const char *const *words, int count, struct dt_err *err)
         return dt_err_set(err, DT_E_USAGE, "node list, node drain, or node undrain?");
     if (count == 1 && strcmp(words[0], "run") == 0)
         return dt_err_set(err, DT_E_USAGE, "run save, run pause, or run resume?");
+    if (count == 1 && strcmp(words[0], "alert") == 0)
+        return dt_err_set(err, DT_E_USAGE, "alert test?");
     size_t best = SIZE_MAX;
     const char *meant = NULL;
     for (int i = 0; i < DT_CTL_COMMANDS; i++) {

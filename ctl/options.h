@@ -17,6 +17,7 @@ enum dt_ctl_command {
     DT_CTL_LOOK,
     DT_CTL_HISTORY,
     DT_CTL_EVENTS,
+    DT_CTL_ALERT_TEST,
     DT_CTL_RUN_SAVE,
     DT_CTL_RUN_PAUSE,
     DT_CTL_RUN_RESUME,

@@ -28,7 +28,8 @@ rendezvous/store: rendezvous/protocol base/loop
 rendezvous/client: rendezvous/protocol base/loop
 rendezvous/runs: rendezvous/events rendezvous/journal rendezvous/rdzv rendezvous/store
 rendezvous/web: rendezvous/runs base/http
-rendezvous/daemon: rendezvous/events rendezvous/web
+rendezvous/alerts: rendezvous/events rendezvous/protocol base/loop base/transfer
+rendezvous/daemon: rendezvous/events rendezvous/web rendezvous/alerts
 agent: rendezvous/client rendezvous/web base/upload preflight
 launcher: agent
 ctl/report: base

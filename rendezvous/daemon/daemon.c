@@ -4,6 +4,7 @@
 #include "base/list.h"
 #include "base/loop/uvx.h"
 #include "base/str.h"
+#include "rendezvous/daemon/alerting.h"
 #include "rendezvous/daemon/event_log.h"
 #include "rendezvous/daemon/systemd.h"
 #include "rendezvous/protocol/proof.h"
@@ -29,6 +30,7 @@ struct daemon {
     struct dt_store_server *server; /* NULL once it is closed */
     struct dt_rdzv_server *rdzv;    /* closed before it */
     struct dt_event_log *event_log; /* NULL: none is wanted */
+    struct dt_alerting *alerts;     /* NULL: nobody is told, or not any more */
     struct dt_web *web;             /* closed last, so that /healthz tells to the end; NULL: none */
     struct dt_rendezvous_options options;
     int argc;
@@ -108,6 +110,14 @@ static int open_event_log(struct daemon *d, struct dt_err *err)
     return d->event_log ? 0 : dt_err_wrap(err, "--event-log");
 }
 
+static int open_alerts(struct daemon *d, struct dt_err *err)
+{
+    if (!dt_alerting_is_wanted(&d->options))
+        return 0;
+    d->alerts = dt_alerting_open(&d->loop, d->rdzv, &d->options, err);
+    return d->alerts ? 0 : -1;
+}
+
 static int open_rdzv(struct daemon *d, struct dt_err *err)
 {
     struct dt_rdzv_server_config config = dt_rendezvous_options_rdzv(&d->options);
@@ -128,7 +138,7 @@ static int open_rdzv(struct daemon *d, struct dt_err *err)
     d->rdzv = dt_rdzv_server_open(&d->loop, d->server, &config, err);
     dt_token_finish(&token);
     dt_token_finish(&operator_token);
-    return d->rdzv ? open_event_log(d, err) : -1;
+    return d->rdzv && open_event_log(d, err) == 0 ? open_alerts(d, err) : -1;
 }
 
 static int open_web(struct daemon *d, struct dt_err *err)
@@ -210,6 +220,14 @@ static void on_server_closed(void *arg)
     uv_close((uv_handle_t *)&d->signals.usr1, NULL);
 }
 
+/* What they are in the middle of is not waited for. */
+static void close_alerts(struct daemon *d)
+{
+    if (d->alerts)
+        dt_alerting_close(d->alerts);
+    d->alerts = NULL;
+}
+
 static void on_rdzv_closed(void *arg)
 {
     struct daemon *d = arg;
@@ -238,6 +256,7 @@ static void stop(struct daemon *d, const char *why)
     dt_systemd_notify(NULL, "STOPPING=1");
     if (d->web)
         dt_web_detach(d->web);
+    close_alerts(d);
     dt_store_server_stop_listening(d->server); /* agents connect again at once, and not to us */
     dt_rdzv_server_close(d->rdzv, NULL, on_rdzv_closed, d); /* agents work on, and come again */
 }
@@ -269,6 +288,14 @@ static bool same_web(const struct dt_rendezvous_options *a, const struct dt_rend
     return same_texts(&a->http, &b->http) && same_text(a->http_token_file, b->http_token_file);
 }
 
+static bool same_alerting(const struct dt_rendezvous_options *a,
+                          const struct dt_rendezvous_options *b)
+{
+    return same_texts(&a->alert_url, &b->alert_url) && same_texts(&a->alert_cmd, &b->alert_cmd) &&
+           same_texts(&a->alert_mail, &b->alert_mail) && a->alert_level == b->alert_level &&
+           a->alert_cooldown == b->alert_cooldown;
+}
+
 static bool same_rdzv(const struct dt_rendezvous_options *a, const struct dt_rendezvous_options *b)
 {
     return same_text(a->token_file, b->token_file) &&
@@ -297,6 +324,8 @@ static void reload(struct daemon *d)
             dt_warn(
                 "another --token-file, --operator-token-file, --state-dir, --event-log, "
                 "--max-runs, --max-nodes or --share-default-id takes a restart; the old one stays");
+        if (!same_alerting(&d->options, &next))
+            dt_warn("other --alert options take a restart; the old ones stay");
         if (!same_web(&d->options, &next))
             dt_warn("another --http or --http-token-file takes a restart; the old one stays");
         if (dt_store_server_reconfigure(d->server, &config, &err) < 0)
@@ -355,6 +384,7 @@ static void start_watching(struct daemon *d)
 static void give_up(struct daemon *d)
 {
     d->stopping = d->hurry = true;
+    close_alerts(d);
     if (d->rdzv)
         dt_rdzv_server_close(d->rdzv, NULL, on_rdzv_closed, d);
     else if (d->server)

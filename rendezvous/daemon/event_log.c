@@ -212,11 +212,8 @@ static void on_event(struct dt_chronicle_follower *f, const struct dt_event *e)
 static void catch_up(struct dt_event_log *l, const struct dt_chronicle *c)
 {
     const struct dt_event *e;
-    uint64_t from = 1;
-    for (uint64_t at = 0; (e = dt_chronicle_after(c, at)); at = e->number)
-        if (e->kind == DT_EVENT_SERVER_STARTED)
-            from = e->number;
-    for (uint64_t at = from - 1; (e = dt_chronicle_after(c, at)); at = e->number)
+    for (uint64_t at = dt_chronicle_before_start(c); (e = dt_chronicle_after(c, at));
+         at = e->number)
         take(l, e);
     start(l);
 }

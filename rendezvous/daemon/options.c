@@ -3,6 +3,7 @@
 
 #include "base/addr.h"
 #include "base/str.h"
+#include "rendezvous/daemon/alerting.h"
 #include "rendezvous/protocol/messages.h"
 #include "rendezvous/web/web.h"
 
@@ -107,6 +108,17 @@ static int parse_legacy(const char *value, void *target, struct dt_err *err)
     return 0;
 }
 
+static int parse_weight(const char *value, void *target, struct dt_err *err)
+{
+    for (int w = DT_EVENT_INFO; w <= DT_EVENT_ERROR; w++)
+        if (strcmp(value, dt_event_weight_name((enum dt_event_weight)w)) == 0) {
+            *(enum dt_event_weight *)target = (enum dt_event_weight)w;
+            return 0;
+        }
+    return dt_err_set(err, DT_E_USAGE,
+                      "\"%.100s\" is no weight of alerts; give info, warning or error", value);
+}
+
 #define AT(field) .at = offsetof(struct dt_rendezvous_options, field)
 
 /* clang-format off */
@@ -187,6 +199,23 @@ static const struct dt_opt rendezvous_opts[] = {
      .help = "close clients that send nothing for this time, unless they wait for a key; 0 never does. PyTorch "
              "1.13 keeps a silent second connection and burns a core when it is closed"},
 
+    {.name = "alert-url", .arg = "URL", .parse = dt_opt_append, .finish = dt_opt_finish_strings, .repeat = true,
+     AT(alert_url), .group = "Alerts",
+     .help = "post alerts to this address: a webhook of Slack, Alertmanager's /api/v2/alerts, or JSON for anything else. "
+             "Such an address often is a secret, and other users see command lines: write it into the configuration file "
+             "or the environment"},
+    {.name = "alert-cmd", .arg = "COMMAND", .parse = dt_opt_append, .finish = dt_opt_finish_strings, .repeat = true,
+     AT(alert_cmd), .group = "Alerts",
+     .help = "let sh run this command for each alert, with the alert as JSON on its standard input"},
+    {.name = "alert-mail", .arg = "ADDRESS", .parse = dt_opt_append, .finish = dt_opt_finish_strings, .repeat = true,
+     AT(alert_mail), .group = "Alerts", .help = "send alerts to this address, by the program sendmail"},
+    {.name = "alert-level", .arg = "WEIGHT", .parse = parse_weight, .words = "info warning error",
+     AT(alert_level), .fallback = "info", .group = "Alerts",
+     .help = "send alerts of this weight and heavier ones: info (runs that ended well, too), warning or error"},
+    {.name = "alert-cooldown", .arg = "TIME", .parse = dt_opt_duration,
+     AT(alert_cooldown), .fallback = "5m", .group = "Alerts",
+     .help = "how long an alert that comes and goes is not sent again"},
+
     {.name = "busy-poll", .arg = "MICROSECONDS", .parse = parse_busy_poll,
      AT(busy_poll), .fallback = "100", .group = "Running",
      .help = "after a request, poll for the next one for this time before sleeping. Polling makes a round trip two "
@@ -246,6 +275,8 @@ static int check_whole(const struct dt_rendezvous_options *o, const struct dt_op
         return dt_err_set(err, DT_E_USAGE,
                           "--max-buffered: smaller than --max-peer-buffer, which is %s",
                           dt_str_from_size(o->max_peer_buffer, text, sizeof text));
+    if (dt_alerting_check(o, err) < 0)
+        return -1;
     bool ranges = dt_opt_source_of(&dt_rendezvous_program, result, "allow-c10d");
     if (ranges && !o->token_file)
         return dt_err_set(err, DT_E_USAGE,

@@ -7,6 +7,7 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "base/opt/opt.h"
+#include "rendezvous/events/event.h"
 #include "rendezvous/runs/server.h"
 #include "rendezvous/store/server.h"
 
@@ -24,7 +25,9 @@ struct dt_rendezvous_options {
     uint64_t max_key_size, max_value_size, max_total_size;
     uint64_t max_peer_buffer, max_buffered;
     uint64_t busy_poll; /* microseconds */
-    dt_ms idle_timeout, drain_timeout;
+    dt_ms idle_timeout, drain_timeout, alert_cooldown;
+    struct dt_opt_strings alert_url, alert_cmd, alert_mail;
+    enum dt_event_weight alert_level;
     enum dt_c10d_dialect legacy;
     enum dt_log_level log_level;
     enum dt_log_format log_format;

@@ -126,6 +126,16 @@ const struct dt_event *dt_chronicle_after(const struct dt_chronicle *c, uint64_t
     return low < c->len ? &entry_at(c, low)->event : NULL;
 }
 
+uint64_t dt_chronicle_before_start(const struct dt_chronicle *c)
+{
+    const struct dt_event *e;
+    uint64_t before = 0;
+    for (uint64_t at = 0; (e = dt_chronicle_after(c, at)); at = e->number)
+        if (e->kind == DT_EVENT_SERVER_STARTED)
+            before = e->number - 1;
+    return before;
+}
+
 void dt_chronicle_follow(struct dt_chronicle *c, struct dt_chronicle_follower *f)
 {
     dt_list_append(&c->followers, &f->in_all);

@@ -264,6 +264,12 @@ static const struct dt_field events[] = {
     {0},
 };
 
+static const struct dt_field alert[] = {
+    PERHAPS_TRUE("done", alert.done),
+    PERHAPS_WORDS("why", why, DT_WHY_MAX),
+    {0},
+};
+
 static const struct {
     const char *name;
     const struct dt_field *head, *body;
@@ -292,6 +298,7 @@ static const struct {
     [DT_MSG_STATUS] = {"status", of_person, status},
     [DT_MSG_STANCES] = {"stances", of_person, stances},
     [DT_MSG_EVENTS] = {"events", of_person, events},
+    [DT_MSG_ALERT] = {"alert", of_wish, alert},
 };
 /* clang-format on */
 

@@ -60,6 +60,7 @@ enum dt_message_type {
     DT_MSG_STATUS,  /* from dtrun-ctl, and its answer */
     DT_MSG_STANCES, /* from dtrun-ctl, and its answer: what all workers of a run do */
     DT_MSG_EVENTS,  /* from dtrun-ctl, and its answer: what happened */
+    DT_MSG_ALERT,   /* from dtrun-ctl, and its answer: a test of alerts */
     DT_MSG_TYPES,
 };
 
@@ -272,9 +273,12 @@ struct dt_message {
             bool follow;      /* up: where there is none, the answer waits for one */
             const char *json; /* down: as above */
         } events;
+        struct {
+            bool done; /* down: all receivers took it; WHY says how each did */
+        } alert;
     };
-    /* REFUSED, PARK, STOP, LEAVE, CLOSE, STALE, NOTE, DRAIN, PAUSE, SAVE, STANCES: a sentence, or
-     * "" */
+    /* REFUSED, PARK, STOP, LEAVE, CLOSE, STALE, NOTE, DRAIN, PAUSE, SAVE, STANCES, ALERT: a
+     * sentence, or "" */
     const char *why;
     struct dt_json doc; /* a decoded one's strings ... */
     char *text;         /* ... and the page of a decoded STATUS, STANCES or EVENTS */

@@ -29,6 +29,8 @@ struct dt_rdzv_server {
     uv_timer_t timer;         /* of strangers and runs; when closing, of the grace */
     dt_ms armed;              /* when it goes off; DT_FOREVER: not */
     struct dt_buf page;
+    dt_alert_test_fn *test_alerts; /* NULL: there are no receivers */
+    void *test_arg;
     enum closing closing;
     void (*on_closed)(void *arg);
     void *closed_arg;
@@ -75,7 +77,7 @@ static void send_away(struct dt_rdzv_server *s, struct dt_rdzv_conn *c)
         dt_control_peer_close(c->peer);
         return;
     }
-    if (dt_rdzv_followers_excuse(&s->runs, c)) {
+    if (c->awaits_test || dt_rdzv_followers_excuse(&s->runs, c)) {
         make_stranger(s, c);
         return;
     }
@@ -125,6 +127,50 @@ static int answer_status(struct dt_rdzv_server *s, struct dt_rdzv_conn *c,
     return 0;
 }
 
+static void answer_test(struct dt_rdzv_conn *c, bool done, const char *why)
+{
+    struct dt_message answer = {.type = DT_MSG_ALERT, .run = "", .alert.done = done, .why = why};
+    c->awaits_test = false;
+    dt_rdzv_conn_send(c, &answer);
+}
+
+/* Alerts wake people, so they are the operator's. */
+static void test_alerts(struct dt_rdzv_server *s, struct dt_rdzv_conn *c,
+                        const struct dt_message *m)
+{
+    char why[DT_WHY_MAX];
+    struct dt_asker who = dt_rdzv_conn_asker(c, m);
+    if (c->awaits_test)
+        return;
+    if (!dt_authority_over_nodes(s->door.operator_key, &who, false, why, sizeof why))
+        answer_test(c, false, why);
+    else if (!s->test_alerts)
+        answer_test(c, false,
+                    "this rendezvous tells nobody; start dtrun-rendezvous with --alert-url, "
+                    "--alert-cmd or --alert-mail");
+    else {
+        c->awaits_test = true;
+        s->test_alerts(s->test_arg, c->number);
+    }
+}
+
+void dt_rdzv_server_set_alert_test(struct dt_rdzv_server *s, dt_alert_test_fn *test, void *arg)
+{
+    s->test_alerts = test;
+    s->test_arg = arg;
+}
+
+void dt_rdzv_server_alert_tested(struct dt_rdzv_server *s, uint64_t number, bool done,
+                                 const char *why)
+{
+    dt_list_each(&s->conns, n)
+    {
+        struct dt_rdzv_conn *c = dt_container_of(n, struct dt_rdzv_conn, in_server);
+        if (c->number == number && c->awaits_test)
+            answer_test(c, done, why);
+    }
+}
+
 static int take_frame(struct dt_rdzv_server *s, struct dt_rdzv_conn *c, const struct dt_message *m,
                       struct dt_err *err)
 {
@@ -156,6 +202,9 @@ static int take_frame(struct dt_rdzv_server *s, struct dt_rdzv_conn *c, const st
         return 0;
     case DT_MSG_EVENTS:
         dt_rdzv_followers_take(&s->runs, c, m);
+        return 0;
+    case DT_MSG_ALERT:
+        test_alerts(s, c, m);
         return 0;
     case DT_MSG_HELLO:
     case DT_MSG_PROOF:

@@ -51,6 +51,14 @@ const struct dt_rdzv_server_counters *dt_rdzv_server_counters(const struct dt_rd
 /* Its runs, for whoever shows them to people: nobody else changes them. */
 const struct dt_rdzv_runs *dt_rdzv_server_runs(const struct dt_rdzv_server *s);
 
+/* Who tests alerts, which takes its time: TEST says later, by dt_rdzv_server_alert_tested(), what
+ * came of it, to the NUMBER that it was asked with. Without it people are told that there are no
+ * receivers. NULL: not any more. */
+typedef void dt_alert_test_fn(void *arg, uint64_t number);
+void dt_rdzv_server_set_alert_test(struct dt_rdzv_server *s, dt_alert_test_fn *test, void *arg);
+void dt_rdzv_server_alert_tested(struct dt_rdzv_server *s, uint64_t number, bool done,
+                                 const char *why);
+
 /* Whether any run goes on, or has members that are not told yet how it ended. */
 bool dt_rdzv_server_busy(const struct dt_rdzv_server *s);
 

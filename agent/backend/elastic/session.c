@@ -581,6 +581,7 @@ void dt_session_frame(struct dt_session *s, const struct dt_message *m, dt_ms no
     case DT_MSG_STATUS:
     case DT_MSG_STANCES:
     case DT_MSG_EVENTS:
+    case DT_MSG_ALERT:
     case DT_MSG_TYPES:
         break;
     }

@@ -1,0 +1,201 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# alerts.py --dtrun COMMAND --rendezvous COMMAND --ctl COMMAND: what a daemon tells its receivers: servers of HTTP that take it, refuse
+# it and hang, commands, and a program in the place of sendmail.
+
+import argparse
+import http.server
+import json
+import os
+import queue
+import socket
+import stat
+import subprocess
+import threading
+
+import servers
+import tap
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--dtrun", required=True)
+parser.add_argument("--rendezvous", required=True)
+parser.add_argument("--ctl", required=True)
+tools = parser.parse_args()
+PATIENCE = 60
+
+
+class Receiver:
+    """A server of HTTP that answers with the statuses it was given, the last one from then on."""
+
+    def __init__(self, *statuses):
+        receiver = self
+        self.statuses = list(statuses) or [200]
+        self.came = queue.Queue()
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_POST(self):
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                status = receiver.statuses.pop(0) if len(receiver.statuses) > 1 else receiver.statuses[0]
+                self.send_response(status)
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+                receiver.came.put((status, self.path, self.headers["Content-Type"], body))
+
+            def log_message(self, *_):
+                pass
+
+        self.server = http.server.ThreadingHTTPServer((servers.HOST, 0), Handler)
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+        self.at = "http://%s:%d" % self.server.server_address
+
+    def next(self):
+        return self.came.get(timeout=PATIENCE)
+
+    def alert(self, name):
+        """The next one that it took, which has to be this."""
+        status, _, kind, body = self.next()
+        tap.check_equal((status, kind), (200, "application/json"), "status and type")
+        alert = json.loads(body)
+        tap.check_equal(alert["alert"], name, "the alert %s" % alert)
+        return alert
+
+
+def daemon(*options, **environment):
+    command = [tools.rendezvous, "--listen", servers.HOST + ":0", *options]
+    return servers.Server("dtrun-rendezvous", ["env", *("%s=%s" % pair for pair in environment.items()), *command], "stderr")
+
+
+def run(server, name, *command):
+    """A job of one node that meets at the server; its exit status."""
+    line = [tools.dtrun, "--rdzv-backend", "c10d", "--rdzv-endpoint", "%s:%d" % (servers.HOST, server.port), "--rdzv-id", name, "--nnodes",
+            "1:1", "--no-python", *command]
+    return subprocess.run(line, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, preexec_fn=tap.die_with_parent).returncode
+
+
+def script(name, text):
+    path = os.path.join(os.environ["TMPDIR"], name)
+    with open(path, "w", encoding="utf-8") as f:
+        f.write("#!/bin/sh\n" + text)
+    os.chmod(path, stat.S_IRWXU)
+    return path
+
+
+def fifo(name):
+    path = os.path.join(os.environ["TMPDIR"], name)
+    os.mkfifo(path)
+    return path
+
+
+def contents(path):
+    """What is written into a fifo by one writer. Opening waits for the writer."""
+    with open(path, encoding="utf-8") as f:
+        return f.read()
+
+
+def runs_that_end():
+    receiver = Receiver()
+    with daemon("--alert-url", receiver.at + "/hook") as server:
+        tap.check_equal(receiver.alert("server_started")["state"], "raised", "state")
+        tap.check_equal(run(server, "good", "true"), 0, "status of the good run")
+        tap.check_equal(receiver.alert("run_ended_well")["run"], "good", "run")
+        tap.check_equal(run(server, "bad", "false"), 1, "status of the bad run")
+        alert = receiver.alert("run_ended_badly")
+        tap.check_equal((alert["run"], alert["weight"], alert["server"]), ("bad", "error", socket.gethostname()), "of the bad run")
+        tap.check_equal("rank 0 (local rank 0) exited with 1" in alert["words"], True, alert["words"])
+        tap.check_equal("dtrun-ctl history" in alert["advice"], True, alert["advice"])
+
+
+def level():
+    receiver = Receiver()
+    with daemon("--alert-level", "error", DTRUN_RENDEZVOUS_ALERT_URL=receiver.at) as server:
+        run(server, "good", "true")
+        run(server, "bad", "false")
+        tap.check_equal(receiver.alert("run_ended_badly")["run"], "bad", "the first alert of all")
+
+
+def tried_again():
+    receiver = Receiver(503, 429, 200)
+    with daemon("--alert-url", receiver.at):
+        bodies = [receiver.next() for _ in range(3)]
+        tap.check_equal([b[0] for b in bodies], [503, 429, 200], "answers")
+        tap.check_equal(len({b[3] for b in bodies}), 1, "different bodies of one alert")
+
+
+def refused_for_good():
+    receiver = Receiver(404, 200)
+    with daemon("--alert-url", receiver.at + "/very/secret") as server:
+        tap.check_equal(receiver.next()[0], 404, "answer")
+        run(server, "good", "true")
+        receiver.alert("run_ended_well")  # the first is not sent again
+        said = "".join(server.said)
+        tap.check_equal("the answer is 404" in said, True, said)
+        tap.check_equal("secret" in said, False, "the path of an address is in the log: " + said)
+
+
+def silent():
+    """One receiver takes connections and never answers; nobody waits for it, not even the end."""
+    receiver = Receiver()
+    with socket.create_server((servers.HOST, 0)) as deaf:
+        with daemon("--alert-url", "http://%s:%d/" % deaf.getsockname(), "--alert-url", receiver.at) as server:
+            deaf.accept()[0].recv(1)  # it is in the middle of a delivery
+            receiver.alert("server_started")
+            tap.check_equal(run(server, "good", "true"), 0, "status of the run")
+            receiver.alert("run_ended_well")
+
+
+def command():
+    told = fifo("told")
+    path = script("page-somebody", 'cat >"%s"\n' % told)
+    with daemon("--alert-cmd", "'%s'" % path):
+        tap.check_equal(json.loads(contents(told))["alert"], "server_started", "what the command read")
+
+
+def mail():
+    sent = fifo("sent")
+    folder = os.path.join(os.environ["TMPDIR"], "bin")
+    os.mkdir(folder)
+    script("bin/sendmail", '{ echo "$*"; cat; } >"%s"\n' % sent)
+    with daemon("--alert-mail", "ops@example.org", PATH=folder + ":" + os.environ["PATH"]):
+        lines = contents(sent).split("\n")
+        tap.check_equal(lines[:3], ["-t -i", "To: ops@example.org", "Subject: [dtrun] info, server_started"], "the mail begins with")
+
+
+def alert_test():
+    good, bad = Receiver(), Receiver(500)
+    with daemon("--alert-url", good.at + "/a", "--alert-url", bad.at + "/b", "--alert-cmd", "exit 3") as server:
+        ask = [tools.ctl, "alert", "test", "--endpoint", "%s:%d" % (servers.HOST, server.port)]
+        good.alert("server_started")
+        asked = subprocess.run(ask, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        tap.check_equal(good.alert("test")["state"], "test", "state")
+        tap.check_equal(asked.returncode, 1, asked.stdout)
+        for line in ("alerts to %s: delivered" % good.at, "alerts to %s: the answer is 500" % bad.at, "alerts by a command: "):
+            tap.check_equal(line in asked.stdout, True, "%s in %s" % (line, asked.stdout))
+        tap.check_equal("/a" in asked.stdout.replace(good.at, ""), False, "the path of an address is shown: " + asked.stdout)
+
+
+def without_receivers():
+    with daemon() as server:
+        asked = subprocess.run([tools.ctl, "alert", "test", "--endpoint", "%s:%d" % (servers.HOST, server.port)], stdout=subprocess.PIPE,
+                               stderr=subprocess.STDOUT, text=True)
+        tap.check_equal((asked.returncode, "--alert-url" in asked.stdout), (1, True), asked.stdout)
+
+
+def bad_options():
+    for option, value, words in (("--alert-url", "ftp://x/", "http://HOST/PATH"), ("--alert-level", "loud", "no weight of alerts"),
+                                 ("--alert-mail", "a b", "no address of mail"), ("--alert-url", "http:///x", "http://HOST/PATH")):
+        asked = subprocess.run([tools.rendezvous, "--check-config", option, value], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        tap.check_equal((asked.returncode, words in asked.stdout and option in asked.stdout), (2, True), asked.stdout)
+
+
+tap.start()
+tap.case("a run that ends well and one that ends badly are told", runs_that_end)
+tap.case("--alert-level leaves out lighter alerts", level)
+tap.case("what a receiver refuses for the moment is sent again", tried_again)
+tap.case("what a receiver refuses for good is not, and the log names no secret", refused_for_good)
+tap.case("a receiver that never answers holds up nobody", silent)
+tap.case("a command reads the alert", command)
+tap.case("sendmail gets a message", mail)
+tap.case("dtrun-ctl alert test says how each receiver took it", alert_test)
+tap.case("dtrun-ctl alert test without receivers says how to name one", without_receivers)
+tap.case("bad options are refused before the daemon starts", bad_options)
+tap.done()
