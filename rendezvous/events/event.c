@@ -14,6 +14,7 @@ static const struct {
     [DT_EVENT_SERVER_STARTED] = {"server_started", DT_EVENT_INFO},
     [DT_EVENT_SERVER_STOPPED] = {"server_stopped", DT_EVENT_INFO},
     [DT_EVENT_SERVER_STALLED] = {"server_stalled", DT_EVENT_WARNING},
+    [DT_EVENT_CLIENT_REFUSED] = {"client_refused", DT_EVENT_WARNING},
 
     [DT_EVENT_RUN_BEGAN] = {"run_began", DT_EVENT_INFO},
     [DT_EVENT_RUN_LEARNT] = {"run_learnt", DT_EVENT_WARNING},

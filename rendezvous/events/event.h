@@ -14,6 +14,7 @@ enum dt_event_kind {
     DT_EVENT_SERVER_STARTED,
     DT_EVENT_SERVER_STOPPED,
     DT_EVENT_SERVER_STALLED, /* it did nothing for a while, nor took what nodes said */
+    DT_EVENT_CLIENT_REFUSED, /* before it could say who it is: another token, or version */
 
     DT_EVENT_RUN_BEGAN,
     DT_EVENT_RUN_LEARNT, /* of its nodes, by a server that did not know of the run */

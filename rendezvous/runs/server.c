@@ -31,6 +31,7 @@ struct dt_rdzv_server {
     struct dt_buf page;
     dt_alert_test_fn *test_alerts; /* NULL: there are no receivers */
     void *test_arg;
+    struct dt_log_limit refusals; /* that are told */
     enum closing closing;
     void (*on_closed)(void *arg);
     void *closed_arg;
@@ -244,13 +245,33 @@ static void *on_opened(void *arg, struct dt_control_peer *peer)
     return c;
 }
 
+/* The log has it in the words of the store's server. Strangers, whoever they are, must not push out
+ * of the chronicle what happened. */
+static void tell_refused(struct dt_rdzv_server *s, const struct dt_rdzv_conn *c,
+                         const struct dt_err *why)
+{
+    char from[DT_ADDR_TEXT], words[DT_ADDR_TEXT + sizeof why->text + 16];
+    uint64_t held_back;
+    if (!dt_log_limit_pass(&s->refusals, now_of(s), &held_back))
+        return;
+    snprintf(words, sizeof words, "%s is refused: %s",
+             dt_addr_text(&c->peer->addr, from, sizeof from), why->text);
+    dt_rdzv_tell(&s->runs,
+                 &(struct dt_event){
+                     .kind = DT_EVENT_CLIENT_REFUSED, .round = -1, .rank = -1, .words = words},
+                 true);
+}
+
 static enum dt_decoded on_bytes(void *conn, const uint8_t *bytes, size_t len, size_t *used,
                                 struct dt_err *err)
 {
     struct dt_rdzv_conn *c = conn;
     struct dt_rdzv_server *s = c->server;
     struct dt_message m;
+    enum dt_rdzv_conn_phase phase = c->phase;
     enum dt_decoded got = dt_rdzv_conn_read(c, bytes, len, &m, used, err);
+    if (got == DT_BAD && phase != DT_CONN_FRAMES)
+        tell_refused(s, c, err);
     if (got != DT_DONE || m.type == DT_MSG_TYPES)
         return got;
     if (dt_node_linked(&c->in_strangers))
@@ -409,6 +430,7 @@ struct dt_rdzv_server *dt_rdzv_server_open(uv_loop_t *loop, struct dt_store_serv
     s->store = store;
     s->patience = config->patience;
     s->armed = DT_FOREVER;
+    s->refusals = (struct dt_log_limit){.burst = 10, .every = 60 * DT_SECOND};
     s->door.host = config->host;
     dt_list_init(&s->conns);
     dt_list_init(&s->strangers);

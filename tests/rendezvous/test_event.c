@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/fs.h"
 #include "rendezvous/events/event.h"
 #include "tests/lib/check.h"
 
@@ -91,4 +92,18 @@ TEST(what_was_never_saved_is_refused)
     memset(saved.at + 17, 0xff, 7);
     CHECK(!dt_event_restore(&e, (struct dt_bytes){saved.at, saved.len}));
     dt_buf_finish(&saved);
+}
+
+TEST(each_kind_is_in_the_documentation)
+{
+    struct dt_buf text = {0};
+    struct dt_err err = {0};
+    CHECK_OK(dt_fs_read(DT_GOLDEN_DIR "/../../docs/events.md", 1 << 20, &text, &err), err);
+    for (int k = 0; k < DT_EVENT_KINDS; k++) {
+        char word[64];
+        snprintf(word, sizeof word, "`%s`", dt_event_kind_name((enum dt_event_kind)k));
+        CHECK_ROW("%s", word);
+        CHECK(strstr(dt_buf_cstr(&text), word) != NULL);
+    }
+    dt_buf_finish(&text);
 }

@@ -140,6 +140,36 @@ TEST(who_waits_for_long_is_told_that_nothing_happened)
     stage_close(&st);
 }
 
+static void come_without_a_greeting(void)
+{
+    struct node n = node_of("job", "a", 1, 1);
+    struct dt_buf out = {0};
+    n.fd = peer_connect(st.serving.port);
+    dt_control_put_preamble(&out);
+    peer_send(n.fd, out.at, out.len);
+    dt_buf_finish(&out);
+    node_join(&n);
+    node_hear(&n, DT_MSG_HELLO);
+    CHECK(strstr(node_hear(&n, DT_MSG_REFUSED)->why, "a join and no hello") != NULL);
+    node_finish(&n);
+}
+
+TEST(strangers_are_told_of_but_push_nothing_out)
+{
+    struct node p;
+    stage_open(&st, &usual);
+    for (int i = 0; i < 30; i++)
+        come_without_a_greeting();
+    greet(&p);
+    ask(&p, "", 0, false);
+    const char *all = page(&p);
+    CHECK(strstr(all, "\"words\":\"127.0.0.1:") != NULL);
+    CHECK(strstr(all, " is refused: its first frame is a join and no hello\"") != NULL);
+    CHECK_EQ(count(all, "\"kind\":\"client_refused\",\"weight\":\"warning\""), 10);
+    node_finish(&p);
+    stage_close(&st);
+}
+
 /* -- after a restart -------------------------------------------------------------------------- */
 
 static void open_at(struct stage *where, const char *state_dir)
