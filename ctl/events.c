@@ -179,6 +179,9 @@ int dt_ctl_events(const struct dt_ctl_options *o, struct dt_sync_control *c, str
     while (more)
         if (fetch(o, c, &p, false, out, &more, err) < 0)
             return -1;
+    if (p.shown == 0 && !o->json)
+        dt_buf_printf(out, "no such event is kept%s\n",
+                      *o->name ? "; without the name of a run, those of all are shown" : "");
     return 0;
 }
 

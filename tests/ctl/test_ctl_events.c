@@ -58,11 +58,13 @@ TEST(events_are_lines_for_people_or_json_for_programs)
     CHECK_EQ(strncmp(out, "{\"number\":2,\"time\":\"20", 22), 0);
     CHECK(strstr(out, "\"node\":\"node7\",\"words\":\"node7 is drained (a new disk)\"}\n") != NULL);
     CHECK_EQ(ctl(d.port, "events llama"), 0);
+    CHECK_STR(out, "no such event is kept; without the name of a run, those of all are shown\n");
+    CHECK_EQ(ctl(d.port, "events llama --json"), 0);
     CHECK_STR(out, "");
     CHECK_EQ(ctl(d.port, "events --since 1h"), 0);
     CHECK_EQ(count(out, "\n"), 2);
     CHECK_EQ(ctl(d.port, "events --since 2999-01-01"), 0);
-    CHECK_STR(out, "");
+    CHECK_STR(out, "no such event is kept\n");
     CHECK_EQ(ctl(d.port, "events --since yesterday"), 2);
     CHECK(strstr(out, "--since: \"yesterday\" is no number of an event, and no time") != NULL);
     CHECK_EQ(ctl(d.port, "status --follow"), 2);
