@@ -375,13 +375,13 @@ TEST(garbage_harms_nobody)
 {
     struct daemon_process d;
     int port = start(&d);
+    static const char some[] = "GET /metrics?run=%00 HTTP/1.1\r\n:";
     unsigned seed = 4242;
     for (int i = 0; i < 200; i++) {
         char bytes[700];
         size_t n = 1 + (size_t)(rand_r(&seed) % (int)sizeof bytes);
         for (size_t j = 0; j < n; j++)
-            bytes[j] = (char)(i % 2 ? rand_r(&seed)
-                                    : "GET /metrics?run=%00 HTTP/1.1\r\n:"[rand_r(&seed) % 34]);
+            bytes[j] = (char)(i % 2 ? rand_r(&seed) : some[rand_r(&seed) % (int)(sizeof some - 1)]);
         int fd = http_reach(port, AF_INET);
         CHECK(fd >= 0);
         send(fd, bytes, n, MSG_NOSIGNAL);
