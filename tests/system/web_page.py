@@ -1,17 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# The page of a rendezvous in a browser, whose rendezvous is played: what people see of it, in which states, and with what
-# names. web_page.py [--pictures FOLDER] [STORY...]: with FOLDER, what was seen at the end of each story is kept there.
+# The page of a rendezvous in a browser: what people see of it, in which states, and with what names. The rendezvous is played,
+# but for the last story. web_page.py [--server PROGRAM --dtrun PROGRAM] [--pictures FOLDER] [STORY...]: with FOLDER,
+# what was seen at the end of each story is kept there.
 
 import argparse
 import importlib.util
 import os
+import subprocess
 import sys
+import tempfile
 
 sys.dont_write_bytecode = True
 
 import browser
 import played
+import servers
 import tap
 
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -52,8 +56,9 @@ def make_page():
 
 
 class Story:
-    def __init__(self, chromium, document):
+    def __init__(self, chromium, document, options):
         self.chromium, self.document = chromium, document
+        self.server, self.dtrun = options.server, options.dtrun
         self.servers, self.pages = [], []
 
     def serve(self, said=None, token=None):
@@ -364,8 +369,43 @@ def dark(s):
         tap.check_equal(page.run(PALE), [], "texts that are too pale on paper")
 
 
+@story
+def real(s):
+    """a daemon serves it with its policy, and a job that failed once is on it"""
+    if not s.server:
+        raise tap.Skip("no --server and --dtrun were given")
+    port, over = servers.free_port(), os.path.join(tempfile.mkdtemp(), "over")
+    command = [s.server, "--listen", "127.0.0.1:0", "--http", "127.0.0.1:%d" % port]
+    with servers.Server("dtrun-rendezvous", command, "stderr") as daemon:
+        page = s.chromium.page()
+        s.pages.append(page)
+        page.go("http://127.0.0.1:%d/" % port)
+        page.until("!document.getElementById('runs').hidden")
+        tap.check_equal(page.run("(() => { try { document.body.innerHTML = ''; } catch (e) { return e.name; } })()"), "TypeError",
+                        "markup made of a text")
+        job = subprocess.Popen([s.dtrun, "--rdzv-backend", "c10d", "--rdzv-endpoint", "127.0.0.1:%d" % daemon.port, "--rdzv-id", "<b>x",
+                                "--nnodes", "1:1", "--nproc-per-node", "2", "--max-restarts", "3", "--no-python", "sh", "-c",
+                                '[ "$DTRUN_ROUND" = 1 ] || exit 7; until [ -e %s ]; do sleep 0.05; done' % over], preexec_fn=tap.die_with_parent,
+                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            page.until("[...document.querySelectorAll('.runs tbody a')].some(a => a.innerText === '<b>x')")
+            page.run("document.querySelector('.runs tbody a').click()")
+            page.until("document.querySelector('.callout').checkVisibility()")
+            tap.check_equal("exit status 7" in text(page, ".callout"), True, text(page, ".callout"))
+            page.until("document.querySelector('canvas').getAttribute('aria-label') === '1 node. Ranks: running: 2'")
+            with open(over, "w", encoding="utf-8"):
+                pass
+            tap.check_equal(job.wait(60), 0, "the job's exit status")
+            page.until("document.querySelector('#run h1 .badge').innerText.includes('succeeded')")
+        finally:
+            job.kill()
+            job.wait()
+
+
 def main():
     parser = argparse.ArgumentParser()
+    parser.add_argument("--server")
+    parser.add_argument("--dtrun")
     parser.add_argument("--pictures")
     parser.add_argument("only", nargs="*")
     options = parser.parse_args()
@@ -378,7 +418,7 @@ def main():
             continue
 
         def run(tell=tell):
-            s = Story(chromium, document)
+            s = Story(chromium, document, options)
             try:
                 tell(s)
             finally:

@@ -6,7 +6,7 @@
 {
   const link = document.getElementById("link"), lost = document.getElementById("lost"), token = document.getElementById("token");
   const main = document.getElementById("main"), icon = document.querySelector("link[rel=icon]");
-  let view = {run: null, node: ""}, title = "", begun = false;
+  let view = {run: null, node: ""}, title = "", begun = false, frame = 0;
 
   // -- views ----------------------------------------------------------------------------------------------------------------
 
@@ -53,6 +53,17 @@
     draw_link();
   }
 
+  // Many news at once are drawn once; a tab that is not seen has no frames, but a title.
+  function draw_soon() {
+    if (document.hidden)
+      draw();
+    else
+      frame ||= requestAnimationFrame(() => {
+        frame = 0;
+        draw();
+      });
+  }
+
   // -- the connection -------------------------------------------------------------------------------------------------------
 
   function draw_icon(tone) {
@@ -97,5 +108,5 @@
   setInterval(() => news.state === "lost" && draw_link(), 1000);
   keys.start();
   on_hash();
-  news.start(draw, on_state);
+  news.start(draw_soon, on_state);
 }

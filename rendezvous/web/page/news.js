@@ -5,7 +5,7 @@
 "use strict";
 
 const news = (() => {
-  const PAUSE = 2000, PAUSE_UNSEEN = 15000, PAUSE_LONGEST = 30000, ANSWER_LONGEST = 10000;
+  const PAUSE_LEAST = 300, PAUSE = 2000, PAUSE_UNSEEN = 15000, PAUSE_LONGEST = 30000, ANSWER_LONGEST = 10000;
   const SHARE = 20; // an answer that took long is asked for less often: a page takes 1/SHARE of the server at most
   const EVENTS_MOST = 5000;
   const TOKEN = "dtrun-token";
@@ -13,7 +13,7 @@ const news = (() => {
 
   let state = "connecting"; // or "live", "lost", "locked"
   let about = "", heard = 0, status = null, started = "", events = [];
-  let path = "status.json", asked = 0, wanted = false, wake = () => {};
+  let path = "status.json", asked = 0, wanted = false, hurrying = null, wake = () => {};
   let stream = null, failures = 0; // what aborts the events; how often they ended without one
   let on_news = () => {}, on_state = () => {};
 
@@ -113,7 +113,10 @@ const news = (() => {
 
   // After what began an ask begins another only a little later: ten events in a row are one reason.
   function hurry() {
-    setTimeout(want, Math.max(0, asked + 300 - Date.now()));
+    hurrying ??= setTimeout(() => {
+      hurrying = null;
+      want();
+    }, Math.max(0, asked + PAUSE_LEAST - Date.now()));
   }
 
   // -- events ---------------------------------------------------------------------------------------------------------------
