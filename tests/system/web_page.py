@@ -381,8 +381,6 @@ def real(s):
         s.pages.append(page)
         page.go("http://127.0.0.1:%d/" % port)
         page.until("!document.getElementById('runs').hidden")
-        tap.check_equal(page.run("(() => { try { document.body.innerHTML = ''; } catch (e) { return e.name; } })()"), "TypeError",
-                        "markup made of a text")
         job = subprocess.Popen([s.dtrun, "--rdzv-backend", "c10d", "--rdzv-endpoint", "127.0.0.1:%d" % daemon.port, "--rdzv-id", "<b>x",
                                 "--nnodes", "1:1", "--nproc-per-node", "2", "--max-restarts", "3", "--no-python", "sh", "-c",
                                 '[ "$DTRUN_ROUND" = 1 ] || exit 7; until [ -e %s ]; do sleep 0.05; done' % over], preexec_fn=tap.die_with_parent,
@@ -393,10 +391,14 @@ def real(s):
             page.until("document.querySelector('.callout').checkVisibility()")
             tap.check_equal("exit status 7" in text(page, ".callout"), True, text(page, ".callout"))
             page.until("document.querySelector('canvas').getAttribute('aria-label') === '1 node. Ranks: running: 2'")
+            page.until("[...document.querySelectorAll('.events .what')].some(e => e.innerText.startsWith('root cause of round 0'))")
+            check_calm(page)
             with open(over, "w", encoding="utf-8"):
                 pass
             tap.check_equal(job.wait(60), 0, "the job's exit status")
             page.until("document.querySelector('#run h1 .badge').innerText.includes('succeeded')")
+            tap.check_equal(page.run("(() => { try { document.body.innerHTML = ''; } catch (e) { return e.name; } })()"), "TypeError",
+                            "markup made of a text")
         finally:
             job.kill()
             job.wait()
