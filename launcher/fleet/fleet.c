@@ -17,7 +17,7 @@
 
 #define ANSWER_WITHIN (60 * DT_SECOND) /* until all hosts have said hello */
 #define BEAT_EVERY (5 * DT_SECOND)
-#define REPORT_WITHIN (5 * DT_SECOND) /* how long hosts end by themselves when the job is lost */
+#define REPORT_WITHIN (5 * DT_SECOND) /* until hosts are told to end when too few are left */
 #define END_WITHIN (10 * DT_SECOND)   /* beyond --shutdown-timeout, until all is killed */
 #define SHOW_WITHIN (5 * DT_SECOND)   /* how long a console that nobody reads is waited for */
 #define CUT_OFF 255                   /* ssh's own exit status */
@@ -157,11 +157,12 @@ static void blame_silent(struct fleet *f)
     dismiss(f);
 }
 
-/* They may know already and be about to say why. */
+/* They may know already, be about to say why, and have files to upload. */
 static void wait_for_reports(struct fleet *f)
 {
+    const struct dt_launch_options *o = f->plan->o;
     if (!uv_is_active((uv_handle_t *)&f->timer))
-        arm(f, REPORT_WITHIN);
+        arm(f, dt_clock_after(REPORT_WITHIN, o->upload.len ? o->upload_timeout : 0));
 }
 
 static void say_short(struct fleet *f)

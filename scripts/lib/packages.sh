@@ -27,6 +27,16 @@ missing_packages()
     done
 }
 
+# keep_quiet NAME...: tests start an sshd of their own; one that is installed for them is not to serve this machine.
+# Whoever wants that says: systemctl unmask ssh.
+keep_quiet()
+{
+    for package; do
+        [ "$package" != openssh-server ] || [ ! -d /run/systemd/system ] ||
+            as_root 'masking the service ssh' systemctl mask --quiet ssh.service ssh.socket
+    done
+}
+
 # install_packages NAME...: does nothing, and asks for nothing, when all are there.
 install_packages()
 {
@@ -37,7 +47,9 @@ install_packages()
     absent=$(missing_packages "$@")
     [ -n "$absent" ] || return 0
     as_root "installing$absent" apt-get -q update
-    # shellcheck disable=SC2086 # a list of words
+    # shellcheck disable=SC2086 # lists of words
+    keep_quiet $absent
+    # shellcheck disable=SC2086
     as_root "installing$absent" env DEBIAN_FRONTEND=noninteractive \
         apt-get -q -y --no-install-recommends install $absent
 }

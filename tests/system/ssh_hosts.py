@@ -60,7 +60,8 @@ class SshHosts:
 
     def _write_server(self, user_key):
         write(self._path("authorized"), user_key + "\n")
-        write(self._path("sshd_config"), "Port %d\nHostKey %s\nPidFile none\nUsePAM no\nStrictModes no\n"
+        # A bash that is not the first one leaves the files of the user alone, which may do anything and take any time.
+        write(self._path("sshd_config"), "Port %d\nHostKey %s\nPidFile none\nUsePAM no\nStrictModes no\nSetEnv SHLVL=1\n"
               "AuthorizedKeysFile %s\nPermitRootLogin prohibit-password\nPasswordAuthentication no\n" % (
                   PORT, self._path("host_key"), self._path("authorized")))
 
