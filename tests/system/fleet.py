@@ -16,7 +16,7 @@ import tap
 
 # It says what it was told, and does what DT_DO says.
 WORKER = """
-import json, os, signal, sys
+import json, os, signal, sys, time
 told = {"rank": int(os.environ["RANK"]), "size": int(os.environ["WORLD_SIZE"]), "args": sys.argv[1:],
         "env": os.environ.get("DT_HELLO"), "cwd": os.getcwd()}
 print("told", json.dumps(told))
@@ -28,6 +28,10 @@ if do == "stay" or do == "ignore":
     print("ready", flush=True)
     while True:
         signal.pause()
+elif do.startswith("until:"):
+    print("ready", flush=True)
+    while not os.path.exists(do[6:]):
+        time.sleep(0.02)
 elif do.startswith("exit:") and told["rank"] == 1:
     sys.exit(int(do[5:]))
 elif do == "print":
@@ -189,6 +193,22 @@ def cut_off(f):
     f.hosts.hosts[1].heal()
 
 
+def goes_on(f):
+    """a job that may have fewer nodes goes on without a host that is lost, and ends well"""
+    control = os.path.join(f.folder, "go")
+    job = f.run("--nnodes=2:3", "--rdzv-conf=keep_alive_interval=1,last_call_timeout=60", "--launch-agent",
+                "ssh -oBatchMode=yes -oServerAliveInterval=1 -oServerAliveCountMax=2 {host}", do="until:" + control)
+    for _ in f.hosts.names:
+        job.expect(r"\] ready$")
+    f.hosts.hosts[2].cut()
+    job.expect(r"%s: the connection to dtrun there is lost" % re.escape(f.hosts.names[2]))
+    for _ in range(2):
+        job.expect(r"told .*\"size\": 2")
+    ssh_hosts.write(control, "")
+    tap.check_equal(job.end(), 0, "status")
+    f.hosts.hosts[2].heal()
+
+
 def with_a_token(f):
     """a token goes to the hosts and stands in no list of processes"""
     path = os.path.join(f.folder, "token")
@@ -211,7 +231,7 @@ def by_srun(f):
     tap.check_equal(job.end(), 0, "status")
 
 
-STORIES = [runs_everywhere, lines_stay_whole, statuses, interrupted, killed, refused, cut_off, by_srun]
+STORIES = [runs_everywhere, lines_stay_whole, statuses, interrupted, killed, refused, cut_off, goes_on, by_srun]
 
 
 def main():
