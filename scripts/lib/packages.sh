@@ -27,8 +27,8 @@ missing_packages()
     done
 }
 
-# keep_quiet NAME...: tests start an sshd of their own; one that is installed for them is not to serve this machine.
-# Whoever wants that says: systemctl unmask ssh.
+# Tests start servers of their own. One that is installed for them, as sshd is, does not begin to serve this machine: not
+# now, and not when it starts again. Whoever wants that says: systemctl unmask ssh.
 keep_quiet()
 {
     for package; do
@@ -36,6 +36,17 @@ keep_quiet()
             as_root 'masking the service ssh' systemctl mask --quiet ssh.service ssh.socket
     done
 }
+
+# A program for sh, whose arguments are packages. policy-rc.d is what their scripts ask whether they may start a service.
+# shellcheck disable=SC2016 # that shell's own variables
+install_quietly='
+    policy=/usr/sbin/policy-rc.d
+    if [ ! -e "$policy" ]; then
+        trap "rm -f $policy" EXIT
+        printf "#!/bin/sh\nexit 101\n" >"$policy"
+        chmod 755 "$policy"
+    fi
+    apt-get -q -y --no-install-recommends install "$@"'
 
 # install_packages NAME...: does nothing, and asks for nothing, when all are there.
 install_packages()
@@ -50,8 +61,7 @@ install_packages()
     # shellcheck disable=SC2086 # lists of words
     keep_quiet $absent
     # shellcheck disable=SC2086
-    as_root "installing$absent" env DEBIAN_FRONTEND=noninteractive \
-        apt-get -q -y --no-install-recommends install $absent
+    as_root "installing$absent" env DEBIAN_FRONTEND=noninteractive sh -euc "$install_quietly" sh $absent
 }
 
 # install_if_offered NAME...: the same for what not every release has.
