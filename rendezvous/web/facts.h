@@ -36,8 +36,8 @@ struct dt_web_counts {
 struct dt_web_run {
     const char *id; /* the server's, as all strings here; good until its next event */
     enum dt_run_state state;
-    int64_t state_s;                  /* how long it has been in that */
-    int64_t paused, hangs, straggles; /* 1: it is so */
+    int64_t state_s;                          /* how long it has been in that */
+    int64_t failed, paused, hangs, straggles; /* 1: it is so */
     int64_t round, restarts, losses, restarts_left;
     int64_t min_nodes, max_nodes;
     int64_t nodes, spares, suspects; /* with a seat; that wait beside them; that missed a beat */

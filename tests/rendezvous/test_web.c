@@ -206,6 +206,40 @@ TEST(a_run_and_its_nodes_are_told)
     CHECK_EQ(daemon_stop(&d), 0);
 }
 
+/* Its worker fails, and it comes back to hear what follows. */
+static void node_fail(struct node *n)
+{
+    struct dt_message m = node_message(n, DT_MSG_RESULT);
+    m.result = (struct dt_result){.exit_code = 1, .signature = "", .text = "rank 0 exited with 1"};
+    node_send(n, &m);
+    n->claim = (struct dt_claim){.seat = -1};
+    node_join(n);
+}
+
+TEST(a_run_that_failed_is_told_from_one_that_did_well)
+{
+    struct daemon_process d;
+    struct node good = node_of("good", "node0", 1, 1), bad = node_of("bad", "node1", 2, 1);
+    int port = start(&d);
+    bad.spec.max_restarts = 0;
+    node_enter(&good, d.port);
+    node_run(&good);
+    node_succeed(&good);
+    node_hear(&good, DT_MSG_CLOSE);
+    node_enter(&bad, d.port);
+    node_run(&bad);
+    node_fail(&bad);
+    node_hear(&bad, DT_MSG_STOP);
+    node_hear(&bad, DT_MSG_CLOSE);
+    const char *said = get(port, "/metrics");
+    CHECK(http_has(said, "\ndtrun_runs{state=\"closed\"} 2\n"));
+    CHECK(http_has(said, "\ndtrun_run_failed{run=\"good\"} 0\n"));
+    CHECK(http_has(said, "\ndtrun_run_failed{run=\"bad\"} 1\n"));
+    node_finish(&good);
+    node_finish(&bad);
+    CHECK_EQ(daemon_stop(&d), 0);
+}
+
 /* More than one slice of the answer has. */
 TEST(many_nodes_are_told_once_each)
 {

@@ -72,6 +72,7 @@ TEST(golden_lines)
         {"dtrun_events_total{kind=\"node_lost\"} 2", true, true},
         {"dtrun_http_requests_total{path=\"/metrics\",code=\"2xx\"} 7", true, true},
         {"dtrun_http_requests_total{path=\"other\",code=\"4xx\"} 0", true, true},
+        {"dtrun_run_failed{run=\"lla\\\"ma\\\\\\n?\"} 0", true, true},
         {"dtrun_run_restarts_total{run=\"lla\\\"ma\\\\\\n?\"} 5", true, true},
         {"dtrun_node_beat_age_seconds{run=\"llama\",node=\"n\xc3\xb6"
          "de7\"} 2",

@@ -78,6 +78,19 @@ def test_one_connection(port):
     connection.close()
 
 
+def test_monitoring(port, folder):
+    """What rules and board ask for is there."""
+    told = {line.split()[2] for line in ask(port, "/metrics")[1].splitlines() if line.startswith("# TYPE")}
+    for name in "rules.yml", "board.json":
+        with open(os.path.join(folder, name), encoding="utf-8") as f:
+            text = f.read()
+        wanted = set(re.findall(r"\bdtrun_\w+", text))
+        if not wanted or wanted - told:
+            raise AssertionError("%s asks for %s" % (name, sorted(wanted - told) or "nothing"))
+        if name.endswith(".json"):
+            json.loads(text)
+
+
 def test_curl(port):
     for version in "--http1.0", "--http1.1":
         said = subprocess.run(
@@ -94,13 +107,15 @@ def test_curl(port):
 def main():
     arguments = argparse.ArgumentParser()
     arguments.add_argument("--rendezvous", required=True)
-    program = arguments.parse_args().rendezvous
+    arguments.add_argument("--monitoring", required=True, help="the folder with rules and board")
+    given = arguments.parse_args()
     tap.start()
-    daemon, port = serve(program)
+    daemon, port = serve(given.rendezvous)
     try:
         tap.case("Prometheus reads the metrics", lambda: test_prometheus(port))
         tap.case("OpenMetrics is read as strictly", lambda: test_openmetrics(port))
         tap.case("one connection serves answers of both kinds", lambda: test_one_connection(port))
+        tap.case("rules and board ask for metrics that there are", lambda: test_monitoring(port, given.monitoring))
         tap.case("curl gets them", lambda: test_curl(port))
     finally:
         daemon.terminate()
