@@ -5,7 +5,7 @@
 #ifndef DT_AGENT_FAILURE_CAUSE_H
 #define DT_AGENT_FAILURE_CAUSE_H
 
-#include "agent/failure/kernel_record.h"
+#include "base/kernel_record.h"
 #include "agent/failure/traceback.h"
 #include "agent/process/oom.h"
 #include "base/buf.h"

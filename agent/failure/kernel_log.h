@@ -5,7 +5,7 @@
 #ifndef DT_AGENT_FAILURE_KERNEL_LOG_H
 #define DT_AGENT_FAILURE_KERNEL_LOG_H
 
-#include "agent/failure/kernel_record.h"
+#include "base/kernel_record.h"
 
 struct dt_kernel_log;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* "3,1042,8122740011,-;Out of memory: Killed process 812 (python) total-vm:...": a priority, a
  * number, a time, flags; then the words up to the end of the line. */
-#include "agent/failure/kernel_record.h"
+#include "base/kernel_record.h"
 
 #include "base/str.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Records of /dev/kmsg as kernels and drivers have written them. */
-#include "agent/failure/kernel_record.h"
+#include "base/kernel_record.h"
 #include "tests/lib/check.h"
 
 static struct dt_kernel_record read_one(const char *record)

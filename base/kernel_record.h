@@ -4,8 +4,8 @@
  *
  * Anybody who may write to /dev/kmsg can put such words there, but not in the kernel's own name:
  * only its records are believed. */
-#ifndef DT_AGENT_FAILURE_KERNEL_RECORD_H
-#define DT_AGENT_FAILURE_KERNEL_RECORD_H
+#ifndef DT_BASE_KERNEL_RECORD_H
+#define DT_BASE_KERNEL_RECORD_H
 
 #include "base/buf.h"
 
