@@ -693,6 +693,7 @@ const struct dt_opt_program dt_launch_program = {
     .env_prefix = "PET_",
     .env_flag = pet_flag,
     .foreign = foreign_opts,
+    .first_word = DT_LAUNCH_DOCTOR,
     .put_more = put_doctor,
     .takes_operands = true,
 };

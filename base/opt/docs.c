@@ -270,8 +270,11 @@ static void bash_operands(const struct dt_opt_program *p, FILE *out)
           "        if [[ $word == '=' ]]; then\n"
           "            value=1\n"
           "        elif [[ -n $value ]]; then\n"
-          "            value=''\n"
-          "        elif [[ $word != -* ]]; then\n"
+          "            value=''\n",
+          out);
+    if (p->first_word)
+        fprintf(out, "        elif [[ $word == '%s' ]]; then\n            :\n", p->first_word);
+    fputs("        elif [[ $word != -* ]]; then\n"
           "            operands+=\" $word\"\n"
           "        elif [[ ' ",
           out);
@@ -317,6 +320,10 @@ void dt_opt_print_bash(const struct dt_opt_program *program, FILE *out)
         bash_commands(program, out);
     else if (program->takes_operands)
         fputs("    else\n        " BASH_FILES "\n", out);
+    if (program->first_word)
+        fprintf(out,
+                "        [[ $COMP_CWORD == 1 ]] && COMPREPLY+=($(compgen -W '%s' -- \"$cur\"))\n",
+                program->first_word);
     fputs("    fi\n    return 0\n}\ncomplete -F ", out);
     print_identifier(program->name, out);
     fprintf(out, "_complete %s\n", program->name);
@@ -379,6 +386,8 @@ void dt_opt_print_zsh(const struct dt_opt_program *program, FILE *out)
     fprintf(out, "#compdef %s\n# generated from its option table\n_arguments -s -S \\\n",
             program->name);
     each_row(program, zsh_row, out);
+    if (program->first_word)
+        fprintf(out, "    '1:script:{_files; compadd %s}' \\\n", program->first_word);
     if (program->commands)
         zsh_commands(program, out);
     else
@@ -430,5 +439,8 @@ void dt_opt_print_fish(const struct dt_opt_program *program, FILE *out)
         fprintf(out, "complete -c %s -f\n", program->name);
     if (program->commands)
         fish_commands(program, out);
+    if (program->first_word)
+        fprintf(out, "complete -c %s -n __fish_is_first_arg -a %s\n", program->name,
+                program->first_word);
     each_row(program, fish_row, out);
 }

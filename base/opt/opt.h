@@ -79,6 +79,9 @@ struct dt_opt_program {
      * may stand behind them then; without commands the first operand ends the options. For
      * completions. Ends with NULL; NULL: none. */
     const char *const *commands;
+    /* A word that may stand before all options, where no command does: for completions, as the
+     * caller takes it off. NULL: none. */
+    const char *first_word;
     void (*put_more)(FILE *out); /* what --help has besides options; NULL: nothing */
     bool takes_operands;         /* else an argument that is no option is an error */
 };

@@ -208,6 +208,31 @@ TEST(bash_tells_operands_from_options)
     }
 }
 
+TEST(bash_offers_a_word_that_stands_before_all_options)
+{
+    if (!have("bash"))
+        SKIP("bash is not installed");
+    static const struct {
+        const char *words, *replies;
+    } rows[] = {
+        {"dt-test zzdoc", "zzdoctor "},
+        {"dt-test zzdoctor --ver", "--verbose --version "},
+        {"dt-test zzdoctor --format ''", "text json "},
+        {"dt-test --verbose zzdoc", ""},
+        {"dt-test /bin/true zzdoc", ""},
+    };
+    struct dt_opt_program doctor = program;
+    doctor.takes_operands = true;
+    doctor.first_word = "zzdoctor";
+    char *text = printed_of(&doctor, dt_opt_print_bash), out[4096];
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        CHECK_ROW("%s", rows[i].words);
+        complete_in_bash(text, rows[i].words, out);
+        CHECK_STR(out, rows[i].replies);
+    }
+    free(text);
+}
+
 TEST(zsh_rows_are_quoted)
 {
     static const char *const wanted[] = {
