@@ -652,8 +652,9 @@ int dt_agent_run(const struct dt_plan *plan)
     a.aftermath.logs = &a.logs;
     dt_pace_init(&a.pace);
     dt_self_prepare(&a.inherited);
-    if ((plan->upload_count && !(a.uploads = dt_uploads_start(plan, &err))) ||
-        (plan->preflight >= DT_PREFLIGHT_FAST && !(a.preflight = dt_preflight_start(plan, &err))) ||
+    /* The look first: a probe that hangs must not hold a descriptor of the uploads. */
+    if ((plan->preflight >= DT_PREFLIGHT_FAST && !(a.preflight = dt_preflight_start(plan, &err))) ||
+        (plan->upload_count && !(a.uploads = dt_uploads_start(plan, &err))) ||
         open_loop(&a, &err) < 0) {
         dt_error("%s", err.text);
         return 1;
