@@ -125,8 +125,14 @@ static int plan_meeting(struct doctor *d, struct dt_plan *plan, char ***warnings
 {
     struct dt_launch_options o = d->options;
     static char one[] = "1", none[] = "0", nowhere[] = "/dev/null", quiet[] = "null";
-    char id[1024];
+    char id[1024], with_spares[32];
     snprintf(id, sizeof id, "%.1000s.doctor", o.rdzv_id);
+    if (o.run.spares > 0) { /* they will run what others run */
+        snprintf(with_spares, sizeof with_spares, "%d:%d", d->plan.min_nodes + o.run.spares,
+                 d->plan.max_nodes + o.run.spares);
+        o.nnodes = with_spares;
+        o.run.spares = 0;
+    }
     o.operands = stand_in;
     o.module = o.run_path = o.virtual_local_rank = false;
     o.no_python = o.inherit_streams = o.no_look = true;
@@ -190,7 +196,7 @@ static int diagnose(struct doctor *d)
     if (!d->options.json)
         print(&d->sheet);
     if (several && !d->options.json)
-        printf("\nBetween %d nodes:\n", d->plan.max_nodes);
+        fputs("\nBetween the nodes:\n", stdout);
     fflush(stdout);
     if (several && compare_nodes(d, &err) < 0)
         return dt_launch_refuse(d->name, &err);

@@ -25,7 +25,7 @@ def well(s):
     folder = os.path.dirname(s.path("shared", ""))
     programs = doctors(s, "--check-folder", folder)
     for number, program in enumerate(programs):
-        program.expect("^Between 3 nodes:")
+        program.expect("^Between the nodes:")
         program.expect(r"^ok +nodes +3 nodes, alike in all that was compared")
         program.expect(r"^ok +reach +2 of 2 other nodes were asked")
         program.expect(r"^ok +clocks +those of 2 other nodes agree")
@@ -55,7 +55,7 @@ def ill(s):
             "unshare", "--mount", "sh", "-c", 'mount --bind "$0" "$1" && shift && exec "$@"', own, file,
             *line(s, 3), "--check-file", file))
     for number, program in enumerate(programs):
-        program.expect("^Between 3 nodes:")
+        program.expect("^Between the nodes:")
         if number:
             other = 3 - number
             program.expect(r"^FAIL reach +node%d: no connection to 10\.99\.0\.%d:\d+: Connection timed out" % (
@@ -65,12 +65,21 @@ def ill(s):
         tap.check_equal(program.says("^FAIL nodes +node0: file .*data.bin 3 bytes"), True, "the file")
 
 
+@story(hosts=3)
+def spare(s):
+    """a spare is looked at like all others"""
+    programs = [host.run(*line(s, 2), "--spares", "1") for host in s.cluster.hosts]
+    for program in programs:
+        program.expect("^ok +nodes +3 nodes, alike in all that was compared")
+        tap.check_equal(program.end() in (0, 3), True, "nothing fails")
+
+
 @story(hosts=2)
 def late(s):
     """a node that never comes: what is wrong with this one is said all the same"""
     program = s.cluster[0].run(*line(s, 2), "--rdzv-conf", "join_timeout=1")
     program.expect("^ok +host")
-    program.expect("^Between 2 nodes:")
+    program.expect("^Between the nodes:")
     program.expect("^FAIL nodes +the nodes did not meet")
     tap.check_equal(program.end(), 1, "exit status")
 
