@@ -23,9 +23,7 @@ find_build launcher/dtrun rendezvous/dtrun-rendezvous worker_runtime/dtrun-train
 
 . "$top/scripts/lib/packages.sh"
 . "$top/scripts/lib/roots.sh"
-if [ -z "$no_torch" ] && [ ! -d "$roots/trixie" ]; then
-    refuse "no root with PyTorch 2.6: scripts/make-root trixie makes it; --no-torch measures ours alone."
-fi
+[ -n "$no_torch" ] || find_torch
 
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
@@ -41,5 +39,5 @@ echo "dtrun    $("$build/launcher/dtrun" --version)"
 echo "kills    $kills of each kind"
 echo
 python3 "$here/comeback/measure.py" dtrun "$kills" "$tmp" "$build"
-[ -n "$no_torch" ] || root_run trixie env OMP_NUM_THREADS=1 TMPDIR="$root_host$tmp" \
+[ -n "$no_torch" ] || root_run trixie env LD_PRELOAD="$blas" OMP_NUM_THREADS=1 TMPDIR="$root_host$tmp" \
     python3 "$root_host$here/comeback/measure.py" torchrun $(((kills + 2) / 3)) "$root_host$tmp"

@@ -52,3 +52,14 @@ say_machine() {
     echo "machine  $(awk -F': ' '/model name/ { print $2; exit }' /proc/cpuinfo), $1 cores, Linux $(uname -r), load $(cut -d ' ' -f 1 /proc/loadavg)"
     echo "date     $(date -u '+%Y-%m-%d %H:%M:%S') UTC"
 }
+
+# find_torch: that the trixie root is there, which has PyTorch 2.6. Behind scripts/lib/packages.sh and roots.sh. $blas is what to
+# preload for it: without that its arithmetic takes twenty times as long, and of OpenBLAS's builds this one shares its threads.
+find_torch() {
+    blas=/usr/lib/$(uname -m)-linux-gnu/openblas-openmp/libopenblas.so.0
+    [ -d "${roots:?}/trixie" ] ||
+        refuse "no root with PyTorch 2.6: scripts/make-root trixie makes it; --no-torch measures ours alone."
+    [ -e "$roots/trixie$blas" ] ||
+        root_run trixie env DEBIAN_FRONTEND=noninteractive PATH=/usr/sbin:/usr/bin:/sbin:/bin \
+            sh -euc 'apt-get -q update && apt-get -q -y --no-install-recommends install libopenblas0-openmp' >&2
+}

@@ -28,14 +28,7 @@ find_build launcher/dtrun worker_runtime/dtrun-train
 
 . "$top/scripts/lib/packages.sh"
 . "$top/scripts/lib/roots.sh"
-if [ -n "$torch" ] && [ ! -d "$roots/trixie" ]; then
-    refuse "no root with PyTorch 2.6: scripts/make-root trixie makes it; --no-torch measures ours alone."
-fi
-blas=/usr/lib/$(uname -m)-linux-gnu/openblas-openmp/libopenblas.so.0 # the build that shares PyTorch's threads; the other is slower by far
-if [ -n "$torch" ] && [ ! -e "$roots/trixie$blas" ]; then
-    root_run trixie env DEBIAN_FRONTEND=noninteractive PATH=/usr/sbin:/usr/bin:/sbin:/bin \
-        sh -euc 'apt-get -q update && apt-get -q -y --no-install-recommends install libopenblas0-openmp' >&2
-fi
+[ -z "$torch" ] || find_torch
 
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT

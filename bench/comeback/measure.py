@@ -191,7 +191,9 @@ def with_dtrun(kills, folder, build):
 
 
 def with_torchrun(kills, folder):
-    env = dict(os.environ)
+    # Else workers that are started again find the addresses of those before them in a store that all attempts share, and fail
+    # again and again, until they happen to write their own soon enough.
+    env = {**os.environ, "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
     launch = ["python3", "-m", "torch.distributed.run", "--max-restarts", "1000"]
     train = lambda name: [str(HERE / "torch_train.py"), str(STEPS), "%s/torch-%s.pt" % (folder, name), "%s/torch-metrics-%s" % (folder, name)]
     alone = Job(folder, lambda name: launch + ["--standalone", "--nproc-per-node", "2"] + train("rank"), env)

@@ -174,7 +174,7 @@ def saved_already(s):
         program.expect(r"^step +4/")
         os.kill(s.workers(program)[1], signal.SIGKILL)
         tap.check_equal(program.end(), 1, "exit status")
-        tap.check_equal([x for x in program.lines if "from the memory of" in x], [], name)
+        tap.check_equal([x for x in program.lines if "kept it in memory" in x], [], name)
 
 
 class MemoryLimit:

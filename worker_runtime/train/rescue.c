@@ -184,8 +184,8 @@ static void say_saving(const struct remains *r, const struct dt_vault_held *step
     char line[PATH_MAX + 200];
     const char *part = count_parts(r, step) == step->world ? "" : "what this node has of ";
     snprintf(line, sizeof line,
-             "saving %sstep %" PRId64 " in %s, from the memory of workers that are gone", part,
-             step->step, r->o->config->train.save_dir);
+             "saving %sstep %" PRId64 " in %s, as workers have kept it in memory", part, step->step,
+             r->o->config->train.save_dir);
     dt_say(DT_TRAIN_PROGRAM, line);
 }
 
