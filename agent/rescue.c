@@ -2,6 +2,7 @@
 #include "agent/rescue.h"
 
 #include "agent/output/lines.h"
+#include "agent/process/reap.h"
 #include "base/child.h"
 #include "base/list.h"
 #include "base/log.h"
@@ -93,7 +94,8 @@ static int spawn(struct dt_child *c, const struct dt_plan *plan, const struct dt
                                .argv = words + 2,
                                .env = env,
                                .keep = fds,
-                               .keep_count = count};
+                               .keep_count = count,
+                               .session = true};
     bool made = count && env && !run.bad && !number.bad && !files.bad;
     int rc = made ? dt_child_start(c, &o) : ENOMEM;
     free(env);
@@ -148,9 +150,10 @@ static void on_read(uv_stream_t *s, ssize_t n, const uv_buf_t *buf)
         close_handles(r);
 }
 
+/* A command that uploads is in a group of its own. */
 static void kill_it(struct dt_rescue *r)
 {
-    kill(-r->child.pid, SIGKILL);
+    dt_reap_signal_session(r->child.pid, SIGKILL);
 }
 
 static void on_limit(uv_timer_t *t)

@@ -5,19 +5,20 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <spawn.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 extern char **environ;
 
-static int set_attributes(posix_spawnattr_t *a)
+/* Who leads a session leads a group, and may not be put into one. */
+static int set_attributes(posix_spawnattr_t *a, bool session)
 {
     sigset_t none, all;
     sigemptyset(&none);
     sigfillset(&all);
-    short flags = POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF;
+    short flags = POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF;
+    flags |= session ? POSIX_SPAWN_SETSID : POSIX_SPAWN_SETPGROUP;
     int rc = posix_spawnattr_setflags(a, flags);
     rc = rc ? rc : posix_spawnattr_setsigmask(a, &none);
     return rc ? rc : posix_spawnattr_setsigdefault(a, &all);
@@ -41,7 +42,7 @@ static int spawn(const struct dt_child_order *o, int output, pid_t *pid)
     posix_spawn_file_actions_t files;
     posix_spawnattr_init(&attributes);
     posix_spawn_file_actions_init(&files);
-    int rc = set_attributes(&attributes);
+    int rc = set_attributes(&attributes, o->session);
     rc = rc ? rc : set_files(&files, o, output);
     rc = rc ? rc : posix_spawn(pid, o->path, &files, &attributes, o->argv, o->env);
     posix_spawn_file_actions_destroy(&files);

@@ -6,6 +6,7 @@
 #ifndef DT_BASE_CHILD_H
 #define DT_BASE_CHILD_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
 
@@ -16,6 +17,8 @@ struct dt_child_order {
     const int *input; /* what it reads; NULL: nothing */
     const int *keep;  /* descriptors that it gets under the same numbers */
     size_t keep_count;
+    bool
+        session; /* it leads one, too: what it starts in groups of their own can be found by that */
 };
 
 struct dt_child {

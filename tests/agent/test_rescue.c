@@ -2,10 +2,12 @@
 /* The program that a worker's note names, run over the files of all workers. */
 #include "agent/rescue.h"
 
+#include "agent/process/reap.h"
 #include "rendezvous/protocol/vault_fds.h"
 #include "tests/lib/folder.h"
 
 #include <signal.h>
+#include <sys/wait.h>
 
 static uv_loop_t loop;
 static struct dt_vaults *vaults;
@@ -94,15 +96,22 @@ TEST(it_works_in_its_folder_and_finds_the_files_and_the_round)
     CHECK_STR(text_of("said"), want);
 }
 
-TEST(one_that_has_no_time_left_is_killed)
+TEST(one_that_has_no_time_left_is_killed_with_all_that_it_started)
 {
     bool over;
-    leave_script(1, "echo began; sleep 1000 & sleep 1000; echo ended > late");
+    dt_reap_adopt();
+    leave_script(1, "sleep 1000 & echo $! > below; sleep 1000; echo ended > late");
     struct dt_rescue *r = start(&over);
     CHECK(r != NULL);
+    while (access(at("below"), F_OK) < 0 || !*text_of("below"))
+        uv_run(&loop, UV_RUN_NOWAIT);
     dt_rescue_limit(r, 1);
     run(r, &over);
     CHECK(access(at("late"), F_OK) < 0);
+    /* What it has started went with it. */
+    while (kill((pid_t)atoi(text_of("below")), 0) == 0)
+        while (waitpid(-1, NULL, WNOHANG) > 0)
+            ;
 }
 
 TEST(a_note_that_is_none_starts_nothing)

@@ -25,6 +25,7 @@ static const char *said(const char *script, struct dt_child_order o)
     o.env = o.env ? o.env : environ;
     CHECK_EQ(dt_child_start(&c, &o), 0);
     CHECK_EQ(getpgid(c.pid), c.pid);
+    CHECK_EQ(getsid(c.pid), o.session ? c.pid : getsid(0));
     CHECK_EQ(fcntl(c.output, F_GETFD), FD_CLOEXEC);
     while ((n = read(c.output, text + len, sizeof text - 1 - len)) > 0)
         len += (size_t)n;
@@ -38,6 +39,11 @@ static const char *said(const char *script, struct dt_child_order o)
 TEST(what_it_prints_on_either_stream_comes_through_one_pipe)
 {
     CHECK_STR(said("echo out; echo err >&2; cat", (struct dt_child_order){0}), "out\nerr\n");
+}
+
+TEST(it_leads_a_session_where_that_is_asked_for)
+{
+    CHECK_STR(said("echo there", (struct dt_child_order){.session = true}), "there\n");
 }
 
 TEST(it_works_where_it_is_told_to)

@@ -177,6 +177,23 @@ def saved_already(s):
         tap.check_equal([x for x in program.lines if "kept it in memory" in x], [], name)
 
 
+@training.story
+def saved_in_vain(s):
+    """Ctrl-C ends a rescue that does not end, with what it has started"""
+    c = s.config(steps=training.LONG, vault_every=1, save_dir=s.path("ckpt"),
+                 upload_cmd="echo $$ > '%s'; exec sleep 1000" % s.path("pid"))
+    program = s.start(c, world=2)
+    program.expect(r"^step +4/")
+    os.kill(s.workers(program)[1], signal.SIGKILL)
+    program.expect(r"^dtrun-train: step \d+ is saved in ")
+    training.wait_for(lambda: os.path.exists(s.path("pid")) and os.path.getsize(s.path("pid")), "the upload")
+    program.kill(signal.SIGINT)
+    tap.check_equal(program.end(), 1, "exit status")
+    with open(s.path("pid"), encoding="utf-8") as f:
+        pid = int(f.read())
+    training.wait_for(lambda: not os.path.exists("/proc/%d" % pid), "the upload to be gone")
+
+
 class MemoryLimit:
     """A control group whose processes may have so many bytes; WORDS in front of a command put it there."""
 
