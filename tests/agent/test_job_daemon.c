@@ -9,6 +9,7 @@
 
 #include <signal.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 
 #define PROGRAM getenv("DT_RENDEZVOUS")
 #define WORKER "--no-python", getenv("DT_MISBEHAVE")
@@ -312,16 +313,24 @@ TEST(a_daemon_that_comes_back_and_may_have_fewer_runs_ends_no_job)
 
 /* -- what people ask -------------------------------------------------------------------------- */
 
-static void ctl(const char *endpoint, const char *words, struct dt_buf *out)
+/* Runs dtrun-ctl behind PREFIX; its exit status. */
+static int ctl_as(const char *prefix, const char *endpoint, const char *words, struct dt_buf *out)
 {
-    char command[512];
-    snprintf(command, sizeof command, "exec \"$DT_CTL\" --endpoint %s %s 2>&1", endpoint, words);
+    char command[1024];
+    snprintf(command, sizeof command, "exec %s \"$DT_CTL\" --endpoint %s %s 2>&1", prefix, endpoint,
+             words);
     FILE *f = popen(command, "r");
     CHECK(f != NULL);
     dt_buf_clear(out);
     for (int c; (c = fgetc(f)) != EOF;)
         dt_buf_put_u8(out, (uint8_t)c);
-    CHECK_EQ(pclose(f), 0);
+    int status = pclose(f);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+static void ctl(const char *endpoint, const char *words, struct dt_buf *out)
+{
+    CHECK_EQ(ctl_as("", endpoint, words, out), 0);
 }
 
 /* The workers may be seen on their way there. */
@@ -343,6 +352,72 @@ TEST(a_person_asks_in_which_function_of_c_code_workers_are)
     while (!strstr(dt_buf_cstr(&out), wanted));
     ctl(endpoint, "look one --native --json", &out);
     CHECK(strstr(dt_buf_cstr(&out), DT_TEST_LIBDW ? "\"function\":\"hang\"" : "libdw") != NULL);
+    job_stop(&a, SIGTERM);
+    job_finish(&a);
+    dt_buf_finish(&out);
+    CHECK_EQ(daemon_stop(&d), 0);
+}
+
+/* -- whose wishes count ----------------------------------------------------------------------- */
+
+TEST(a_job_with_a_token_of_its_own_is_nobody_elses)
+{
+    struct dt_err err;
+    struct daemon_process d;
+    struct job a, b;
+    struct dt_buf out = {0};
+    char endpoint[32], ours[300], other[300];
+    if (!dt_proof_open(&err))
+        SKIP("%s", err.text);
+    write_secret(strcpy(ours, at("run.token")), "a secret of forty-two bytes, or nearly so.");
+    write_secret(strcpy(other, at("other.token")), "another one of forty-two bytes, or nearly.");
+    free_endpoint(endpoint);
+    DAEMON_START(&d, PROGRAM, "--listen", endpoint);
+    JOB_START(&a, NODE("2", endpoint), "--run-token-file", ours, "--no-python", "/bin/true");
+    CHECK(daemon_log_has(&d, "came: 1 of 2"));
+    CHECK_EQ(JOB(&b, NODE("2", endpoint), "--no-python", "/bin/true"), 1);
+    CHECK(strstr(job_err(&b), "run \"none\" has a token of its own, and "));
+    CHECK(strstr(job_err(&b), "has none; give all nodes of a job the same --run-token-file"));
+    CHECK(job_says(&a, JOB_ERR, "the rendezvous refused a node: run \"none\" has a token"));
+    job_finish(&b);
+    CHECK_EQ(JOB(&b, NODE("2", endpoint), "--run-token-file", other, "--no-python", "/bin/true"),
+             1);
+    CHECK(strstr(job_err(&b), "has another one; give all nodes"));
+    job_finish(&b);
+    ctl(endpoint, "status", &out);
+    CHECK(strstr(dt_buf_cstr(&out), "  begun by "));
+    CHECK(strstr(dt_buf_cstr(&out), ": /bin/true, with a token of its own\n"));
+    CHECK_EQ(JOB(&b, NODE("2", endpoint), "--run-token-file", ours, "--no-python", "/bin/true"), 0);
+    CHECK_EQ(job_wait(&a), 0);
+    CHECK_EQ(daemon_log_count(&d, "a secret of"), 0);
+    job_finish(&a);
+    job_finish(&b);
+    dt_buf_finish(&out);
+    CHECK_EQ(daemon_stop(&d), 0);
+}
+
+#define AS_NOBODY "setpriv --reuid 65534 --regid 65534 --clear-groups"
+
+TEST(another_user_of_the_host_drains_no_node_and_holds_no_job_up)
+{
+    struct daemon_process d;
+    struct job a;
+    struct dt_buf out = {0};
+    char endpoint[32];
+    if (geteuid() != 0 || !job_user_can_run(65534))
+        SKIP("only root can become somebody else, who must reach what was built");
+    free_endpoint(endpoint);
+    DAEMON_START(&d, PROGRAM, "--listen", endpoint);
+    JOB_START(&a, NODE("1", endpoint), "--node-name", "victim", WORKER, "line:runs", "hang");
+    CHECK(job_says(&a, JOB_OUT, "runs"));
+    CHECK_EQ(ctl_as(AS_NOBODY, endpoint, "node drain victim", &out), 1);
+    CHECK(strstr(dt_buf_cstr(&out), "nodes are the operator's; ask as root"));
+    CHECK_EQ(ctl_as(AS_NOBODY, endpoint, "run pause none", &out), 1);
+    CHECK(strstr(dt_buf_cstr(&out), "the run is root's; ask as that user"));
+    CHECK_EQ(ctl_as(AS_NOBODY, endpoint, "status", &out), 0);
+    ctl(endpoint, "node list --quarantined", &out);
+    CHECK_STR(dt_buf_cstr(&out), "no node is kept out or watched\n");
+    ctl(endpoint, "node drain nowhere", &out);
     job_stop(&a, SIGTERM);
     job_finish(&a);
     dt_buf_finish(&out);

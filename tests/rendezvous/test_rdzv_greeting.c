@@ -2,6 +2,8 @@
 /* Who is let into the rendezvous behind a store's port, and who is told why not. */
 #include "tests/rendezvous/rdzv_stage.h"
 
+#include <sys/wait.h>
+
 #define SECRET "a secret of forty-two bytes, or nearly so."
 
 /* -- the greeting ----------------------------------------------------------------------------- */
@@ -218,6 +220,139 @@ TEST(who_guesses_much_is_not_listened_to_for_a_while)
     node_hear(&n, DT_MSG_PROOF);
     node_finish(&n);
     CHECK(is_answered(&st, &n, "a guess")); /* the right one has made up for those before */
+    node_finish(&n);
+    stage_close(&st);
+}
+
+/* -- tokens of runs --------------------------------------------------------------------------- */
+
+#define RUN_SECRET "a secret of this run alone"
+#define OPERATOR_SECRET "a secret of the operator"
+
+static void open_with_operator(struct stage *st, struct dt_token *token)
+{
+    struct dt_rdzv_server_config config = usual;
+    struct dt_err err;
+    if (!dt_proof_open(&err))
+        SKIP("%s", err.text);
+    token->len = strlen(OPERATOR_SECRET);
+    memcpy(token->secret, OPERATOR_SECRET, token->len);
+    config.operator_token = token;
+    stage_open(st, &config);
+}
+
+TEST(a_key_is_proved_on_each_connection)
+{
+    struct stage st;
+    struct dt_token token;
+    open_with_operator(&st, &token);
+    struct node n = node_of("run", "node0", 1, 2), other = node_of("run", "node1", 2, 2);
+    n.run_token = RUN_SECRET;
+    node_enter(&n, st.serving.port);
+    node_beat(&n);
+    node_join(&n); /* again, and the same */
+    node_beat(&n);
+    node_enter(&other, st.serving.port);
+    CHECK_EQ(node_hear(&other, DT_MSG_CLOSE)->close.kind, DT_CLOSE_REFUSED);
+    CHECK(strstr(other.heard.why, "has a token of its own, and node1 has none"));
+    node_finish(&other);
+    other = node_of("run", "node1", 2, 2);
+    other.run_token = RUN_SECRET;
+    node_greet(&other, st.serving.port);
+    other.nonces = n.nonces; /* as if it had overheard the signature of the first */
+    other.nonces.server[0] ^= 1;
+    node_join(&other);
+    check_refused(&other, "a key whose signature does not hold");
+    other = node_of("run", "node1", 2, 2);
+    other.run_token = RUN_SECRET;
+    node_enter(&other, st.serving.port);
+    node_run(&n);
+    node_run(&other);
+    node_finish(&n);
+    node_finish(&other);
+    stage_close(&st);
+}
+
+TEST(a_connection_has_one_key_and_it_is_one)
+{
+    struct stage st;
+    struct dt_token token;
+    open_with_operator(&st, &token);
+    struct node n = node_of("run", "node0", 1, 2);
+    n.run_token = RUN_SECRET;
+    node_enter(&n, st.serving.port);
+    node_beat(&n);
+    n.run_token = "another secret of that size";
+    node_join(&n);
+    check_refused(&n, "a second key on one connection");
+    n = node_of("run", "node0", 1, 2);
+    node_greet(&n, st.serving.port);
+    struct dt_message m = {
+        .type = DT_MSG_PAUSE, .run = "run", .key = "\x1b[2J", .signature = "zz", .why = ""};
+    node_send(&n, &m);
+    check_refused(&n, "does not hold");
+    stage_close(&st);
+}
+
+/* What becomes of a wish of bob's, who shows the key of SECRET for RUN (NULL: the operator's). */
+static bool is_done(struct stage *st, struct dt_message m, const char *secret, const char *run)
+{
+    struct node n = node_of("run", "bob", 9, 1);
+    node_greet(&n, st->serving.port);
+    m.user = "bob";
+    if (secret)
+        node_send_signed(&n, &m, secret, run);
+    else
+        node_send(&n, &m);
+    node_hear(&n, m.type);
+    bool done = m.type == DT_MSG_DRAIN ? n.heard.drain.done : n.heard.pause.done;
+    node_finish(&n);
+    return done;
+}
+
+/* By the loopback address the kernel would say that it is we who ask: there is no stranger here but
+ * in another child. So this is about the keys that another process shows. */
+static void ask_as_strangers(struct stage *st)
+{
+    const struct dt_message pause = {.type = DT_MSG_PAUSE, .run = "run", .why = ""},
+                            drain = {
+                                .type = DT_MSG_DRAIN, .run = "", .drain.node = "node0", .why = ""};
+    CHECK(!is_done(st, pause, NULL, NULL));
+    CHECK(!is_done(st, pause, "a guess", "run"));
+    CHECK(!is_done(st, pause, RUN_SECRET, "another run"));
+    CHECK(is_done(st, pause, RUN_SECRET, "run"));
+    CHECK(is_done(st, pause, OPERATOR_SECRET, NULL));
+    CHECK(!is_done(st, drain, NULL, NULL));
+    CHECK(!is_done(st, drain, RUN_SECRET, "run"));
+    CHECK(!is_done(st, drain, OPERATOR_SECRET, "run"));
+    CHECK(is_done(st, drain, OPERATOR_SECRET, NULL));
+}
+
+#define NOBODY 65534
+
+TEST(strangers_of_this_host_need_the_token_of_what_they_wish_for)
+{
+    struct stage st;
+    struct dt_token token;
+    int status;
+    if (geteuid() != 0)
+        SKIP("only root can become somebody else");
+    open_with_operator(&st, &token);
+    struct node n = node_of("run", "node0", 1, 2);
+    n.run_token = RUN_SECRET;
+    node_enter(&n, st.serving.port);
+    node_beat(&n);
+    pid_t pid = fork();
+    if (pid == 0) {
+        if (setgid(NOBODY) < 0 || setuid(NOBODY) < 0)
+            _exit(2);
+        ask_as_strangers(&st);
+        _exit(0);
+    }
+    CHECK(pid > 0 && waitpid(pid, &status, 0) == pid);
+    CHECK_EQ(status, 0);
+    CHECK(is_done(&st, (struct dt_message){.type = DT_MSG_PAUSE, .run = "run", .why = ""}, NULL,
+                  NULL));
     node_finish(&n);
     stage_close(&st);
 }
