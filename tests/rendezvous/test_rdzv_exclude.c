@@ -65,6 +65,7 @@ TEST(a_node_that_is_lost_three_times_is_kept_out_until_its_time_is_over)
         lose(id);
         now += DT_SECOND;
         tick();
+        CHECK_EQ(strstr(happened, "node_quarantined/node1 ") != NULL, i == 2);
         obey_stops();
         last_round[1] = -1;
         forget_told();
@@ -86,6 +87,7 @@ TEST(somebody_kept_out_is_taken_where_there_would_be_too_few)
     join(1001);
     pass(31 * DT_SECOND, 3, 1);
     CHECK_STR(told[1], "world 0:1/2 ");
+    CHECK(strstr(happened, "node_taken_anyway/node1 round_began ") != NULL);
     end();
 }
 

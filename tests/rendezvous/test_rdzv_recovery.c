@@ -146,6 +146,8 @@ TEST(a_server_that_forgot_everything_learns_it_from_the_nodes)
         come_back(id, false);
     pass(60 * DT_SECOND, 0x17, 1);
     CHECK_STR(told[0], "");
+    CHECK_STR(happened, "run_began node_joined/node4 run_learnt/node0 node_back/node0 "
+                        "node_back/node1 node_back/node2 ");
     CHECK_EQ(run->round, 0);
     CHECK_EQ(run->state, DT_RUN_RUNNING);
     lose(1002);

@@ -63,6 +63,7 @@ TEST(when_all_nodes_say_so_all_are_asked_and_then_told)
         CHECK_STR(told[i], "look finding ");
     CHECK(strstr(said(), "stood still") && strstr(said(), "train.py:5"));
     CHECK(strstr(dt_rdzv_standstill(run), "train.py:5") != NULL);
+    CHECK_STR(happened, "hang/node2:4 "); /* the first rank of those who are waited for */
     end();
 }
 
@@ -103,6 +104,7 @@ TEST(one_that_moves_ends_it_and_the_next_time_is_told_anew)
     pass(DT_SECOND, 3, 1);
     say_still(1001, 0, false);
     CHECK_STR(said(), "moves again, as node1 says, after 3 s");
+    CHECK_STR(happened, "hang/node1:2 hang_over/node1 ");
     CHECK(dt_rdzv_standstill(run) == NULL);
     forget_told();
     pass(10 * DT_SECOND, 3, 1);

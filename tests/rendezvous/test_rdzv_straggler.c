@@ -67,7 +67,9 @@ TEST(all_nodes_are_told_with_their_beats_until_it_is_over)
     CHECK(strstr(answer, "rank 2 on node1, like most ranks there, holds the others up") != NULL);
     CHECK(strstr(answer, "its processors are too hot") != NULL);
     CHECK(holds_up);
+    CHECK_STR(happened, "straggler/node1:2 ");
     windows(8, 3, 0);
+    CHECK_STR(happened, "straggler/node1:2 straggler_over/node1:2 ");
     CHECK(strstr(answer, "rank 2 on node1 keeps up with the others again, after ") != NULL);
     CHECK(!holds_up);
     CHECK(dt_rdzv_straggler(run) == NULL);
