@@ -73,7 +73,8 @@ def busy():
     """Several runs, of which some have ended."""
     nodes = [node("node%d" % i, "llama", i, round=2) for i in range(4)] + [node("gpu-a%d" % i, "tune", i, step=-1, tokens_per_s=0)
                                                                           for i in range(2)]
-    nodes[2].update(step=18417)
+    nodes[1].update(step=18412)  # its beat came earlier, as did its step
+    nodes[2].update(step=18417, step_age_s=9)
     nodes[-1].update(doing="waiting", seat=-1)
     nodes[-2].update(doing="waiting", seat=-1)
     runs = [run("llama", round=2, nodes=4, min=2, max=4, world=32, restarts=1, user="alice", begun_on="login1"),

@@ -145,6 +145,16 @@ def one(s):
 
 
 @story
+def behind(s):
+    """a node that lacks steps and stands still is told, one that lacks them by the time of its beats is not"""
+    page = s.open(s.serve(played.busy()), "#/run/llama")
+    page.until("document.querySelector('#run .nodes tbody tr')")
+    tap.check_equal(text(page, "#run .lead"), "Running for 2 h 1 min, round 2, step 18,420. Look at node2.", "what is said first")
+    page.run("document.querySelector('[value=lag]').click()")
+    tap.check_equal(texts(page, ".key li"), ["at the furthest step: 16", "3 to 10 behind: 16"], "the map's key")
+
+
+@story
 def thousand(s):
     """of 1,000 nodes × 8 ranks those that want a person stand first, and each can be found"""
     server = s.serve(played.thousand())
@@ -154,7 +164,7 @@ def thousand(s):
     tap.check_equal(text(page, "#run .lead").endswith("Look at node7, seat 412, node640."), True, text(page, "#run .lead"))
     tap.check_equal("node1007 rank 8061: killed by SIGBUS" in text(page, ".callout"), True, text(page, ".callout"))
     tap.check_equal("by alice on login1 · pretrain.py · slurm 4711" in text(page, "#run [data-is=owner]"), True, text(page, "#run [data-is=owner]"))
-    tap.check_equal(texts(page, ".nodes tbody th")[:3], ["node7", "seat 412", "node640"], "the first rows")
+    tap.check_equal(texts(page, ".nodes tbody th")[:3], ["seat 412", "node7", "node640"], "the first rows")
     tap.check_equal(page.run("document.querySelector('canvas').getAttribute('aria-label')"),
                     "1,000 nodes. Ranks: running: 7,984, suspect: 8, lost: 8", "the map, in words")
     tap.check_equal([r.split()[0] for r in texts(page, ".past tbody tr")], ["2", "1", "0"], "rounds")
@@ -424,7 +434,7 @@ def main():
             try:
                 tell(s)
             finally:
-                if options.pictures:
+                if options.pictures and s.pages:
                     s.pages[-1].picture(os.path.join(options.pictures, tell.__name__ + ".png"))
                 s.finish()
         tap.case(tell.__doc__, run)

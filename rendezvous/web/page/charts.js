@@ -6,7 +6,7 @@
 
 const charts = (() => {
   const SVG = "http://www.w3.org/2000/svg", WIDTH = 1000, HEIGHT = 100;
-  const SAMPLES_MOST = 600;
+  const SAMPLES_MOST = 600, SAME_LONGEST = 15;
 
   function element(parent, name, attributes) {
     const made = document.createElementNS(SVG, name);
@@ -26,7 +26,7 @@ const charts = (() => {
     foot.className = "foot";
     return {
       svg, high, low: side.appendChild(document.createElement("span")),
-      marks: element(svg, "path", {class: "mark"}), line: element(svg, "path", {class: "line"}),
+      marks: element(svg, "path", {class: "mark"}), guessed: element(svg, "path", {class: "line guessed"}), line: element(svg, "path", {class: "line"}),
       from: foot.appendChild(document.createElement("span")), to: foot.appendChild(document.createElement("span")),
     };
   }
@@ -37,12 +37,15 @@ const charts = (() => {
     return {from: Math.min(...xs), to: Math.max(...xs), low, high: high > low ? high : low + 1};
   }
 
-  // LINES: lists of [seconds since 1970, value]. ZERO: the lowest value shown is 0. MARKS: times at which something ended.
-  function draw(figure, lines, {zero = false, marks = [], now, label = words.count}) {
+  // LINES: lists of [seconds since 1970, value]; GUESSED: one more, which nobody measured. ZERO: the lowest value shown is 0.
+  // MARKS: times at which something ended.
+  function draw(figure, lines, {zero = false, marks = [], guessed = null, now, label = words.count}) {
     const f = figure.frame ??= frame(figure), b = bounds(lines, zero), span = b.to - b.from || 1;
     const x = t => ((t - b.from) / span * WIDTH).toFixed(1);
     const y = v => ((b.high - v) / (b.high - b.low) * HEIGHT).toFixed(1);
-    f.line.setAttribute("d", lines.map(l => "M" + l.map(([t, v]) => `${x(t)} ${y(v)}`).join("L")).join(""));
+    const path = line => "M" + line.map(([t, v]) => `${x(t)} ${y(v)}`).join("L");
+    f.line.setAttribute("d", lines.map(path).join(""));
+    f.guessed.setAttribute("d", guessed ? path(guessed) : "");
     f.marks.setAttribute("d", marks.filter(t => t >= b.from && t <= b.to).map(t => `M${x(t)} 0V${HEIGHT}`).join(""));
     parts.text(f.high, label(b.high));
     parts.text(f.low, label(b.low));
@@ -53,14 +56,24 @@ const charts = (() => {
 
   // -- series ---------------------------------------------------------------------------------------------------------------
 
-  // Half of the samples go when there are too many: a line keeps its shape and its beginning.
+  // What is new, or the same for a while. Half of the samples go when there are too many: a line keeps its shape and beginning.
   function add(series, time, value) {
-    if (series.length && series.at(-1)[0] >= time)
+    const last = series.at(-1);
+    if (last && (last[0] >= time || (last[1] === value && time < last[0] + SAME_LONGEST)))
       return;
     series.push([time, value]);
     if (series.length > SAMPLES_MOST)
       series.splice(0, series.length, ...series.filter((_, i) => i % 2 === 0 || i === series.length - 1));
   }
 
-  return {draw, add};
+  // Seconds that one more took lately, since the value last fell; 0: it did not grow.
+  function pace(series) {
+    let first = series.length - 1;
+    while (first > 0 && series[first - 1][1] <= series[first][1] && series.length - first < 10)
+      first--;
+    const [from, to] = [series[first], series.at(-1)];
+    return from && to[1] > from[1] ? (to[0] - from[0]) / (to[1] - from[1]) : 0;
+  }
+
+  return {draw, add, pace};
 })();

@@ -5,7 +5,8 @@
 "use strict";
 
 const judge = (() => {
-  const BEHIND = 2; // steps that a node may be behind without a word: beats come at different times
+  // Beats come at different times, so a node may seem behind. One that is has stood at its step for longer, too.
+  const BEHIND_STEPS = 2, BEHIND_S = 5;
 
   // -- nodes ----------------------------------------------------------------------------------------------------------------
 
@@ -55,6 +56,7 @@ const judge = (() => {
     const seated = nodes.filter(n => n.seat >= 0);
     const world = [...seated, ...lost_seats(run, seated)].sort((a, b) => a.seat - b.seat);
     const furthest = seated.reduce((most, n) => n.round === run.round ? Math.max(most, n.step) : most, -1);
+    const leader = seated.find(n => n.step === furthest && n.round === run.round);
     let rank = 0;
     for (const node of world) {
       node.rank = rank;
@@ -64,12 +66,18 @@ const judge = (() => {
     for (const node of all) {
       node.is = state_of(run, node, kept_out);
       node.lag = node.step >= 0 && node.seat >= 0 && node.round === run.round ? furthest - node.step : -1;
+      node.late_s = node.lag >= 0 ? stood(node) - stood(leader) : 0;
     }
-    return {all, world, furthest, others: all.slice(world.length)};
+    return {all, world, furthest, furthest_age: leader?.step_age_s ?? 0, others: all.slice(world.length)};
+  }
+
+  // How long a node had stood at its step when it told of that.
+  function stood(node) {
+    return node.step_age_s ? Math.max(0, node.step_age_s - node.beat_age_s) : 0;
   }
 
   function is_behind(node) {
-    return node.lag > BEHIND;
+    return node.lag > BEHIND_STEPS && node.late_s > BEHIND_S;
   }
 
   // -- runs -----------------------------------------------------------------------------------------------------------------

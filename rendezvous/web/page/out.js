@@ -4,7 +4,7 @@
 "use strict";
 
 const out = (() => {
-  const root = document.getElementById("out");
+  const root = document.getElementById("out"), title = document.getElementById("out-title");
 
   function draw_row(row, node) {
     parts.fill(row, {name: node.name, standing: judge.standing(node), why: node.why || "–"});
@@ -14,6 +14,7 @@ const out = (() => {
   function draw(excluded) {
     const worst_first = excluded.toSorted((a, b) => judge.is_out(b) - judge.is_out(a) || b.until_s - a.until_s);
     parts.show(root, excluded.length > 0);
+    parts.text(title, excluded.some(judge.is_out) ? "Nodes kept out" : "Nodes that are watched, as they failed");
     parts.list(root.querySelector("tbody"), "out-row", worst_first, node => node.name, draw_row);
   }
 

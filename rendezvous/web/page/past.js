@@ -40,20 +40,25 @@ const past = (() => {
     return told.map(r => [[r.ended_s - r.lasted_ms / 1000, r.first_step], [r.ended_s, r.last_step]]);
   }
 
-  // ROUNDS: the oldest first; NOW_AT: the step of the round that runs, and since when; null: none does.
+  // What the round that runs has done: its SAMPLES, and how it came to the first of them, as far as that can be guessed.
+  function current({since, samples}, before) {
+    const own = samples.filter(([time]) => time >= since);
+    const guessed = own.length && own[0][0] > since + 10 ? [[since, Math.min(before, own[0][1])], own[0]] : null;
+    return {lines: own.length ? [own] : [], guessed};
+  }
+
+  // ROUNDS: the oldest first. RUNNING: since when the round runs that does, and samples of steps; null: none does.
   function draw(rounds, running, now) {
     const newest_first = rounds.map((round, i) => ({round, next: rounds[i + 1]})).reverse();
     const history = lines(rounds);
-    if (running && history.length)
-      history.push([[running.since, running.step < history.at(-1)[1][1] ? running.step : history.at(-1)[1][1]],
-        [now / 1000, running.step]]);
+    const {lines: more, guessed} = running && history.length ? current(running, history.at(-1)[1][1]) : {lines: []};
     parts.show(parts.find(root, "none"), !rounds.length);
     parts.show(table, rounds.length > 0);
     parts.list(table.tBodies[0], "past-row", newest_first, ({round}) => round.round,
       (row, {round, next}) => draw_row(row, round, next, now));
     parts.show(parts.find(root, "history"), history.length > 0);
     if (history.length)
-      charts.draw(parts.find(root, "history"), history, {marks: rounds.filter(r => r.ended_s).map(r => r.ended_s), now});
+      charts.draw(parts.find(root, "history"), [...history, ...more], {guessed, marks: rounds.filter(r => r.ended_s).map(r => r.ended_s), now});
   }
 
   return {draw, ended};

@@ -93,16 +93,20 @@ const run = (() => {
     parts.text(figure.querySelector("output"), unit);
   }
 
+  function series_of(id) {
+    if (!series.has(id))
+      series.set(id, {steps: [], tokens: []});
+    return series.get(id);
+  }
+
   function draw_rate(row, team, now) {
-    if (!series.has(row.id))
-      series.set(row.id, {steps: [], tokens: []});
-    const {steps, tokens} = series.get(row.id), time = now / 1000, rate = judge.sum_tokens(team.all);
+    const {steps, tokens} = series_of(row.id), time = now / 1000, rate = judge.sum_tokens(team.all);
     if (team.furthest >= 0)
-      charts.add(steps, time, team.furthest);
+      charts.add(steps, time - team.furthest_age, team.furthest);
     if (rate || tokens.length)
       charts.add(tokens, time, rate);
-    const [first, last] = [steps[0], steps.at(-1)], made = steps.length > 1 ? last[1] - first[1] : 0;
-    draw_line("step-line", steps, made > 0 ? `${((last[0] - first[0]) / made).toFixed(2)} s a step` : "no new step", words.count, false, now);
+    const pace = charts.pace(steps);
+    draw_line("step-line", steps, pace ? `${pace.toFixed(2)} s a step` : "no new step", words.count, false, now);
     draw_line("token-line", tokens, words.short(rate), words.short, true, now);
     parts.show(part("rate"), steps.length > 1 || tokens.length > 1);
   }
@@ -122,10 +126,10 @@ const run = (() => {
     draw_head(row, team, status);
     world.update(team.world.length ? team.world : team.all, node);
     draw_node(row, team, status.excluded, node);
+    draw_rate(row, team, status.now);
     nodes.update(team.all, id, node, name => link_to(id, name));
     if (status.past)
-      past.draw(status.past, runs_now ? {step: team.furthest, since: status.now / 1000 - row.since_s} : null, status.now);
-    draw_rate(row, team, status.now);
+      past.draw(status.past, runs_now ? {since: status.now / 1000 - row.since_s, samples: series_of(id).steps} : null, status.now);
     shown = {run: id, node};
     return `${judge.badge(row, news.events).word} · ${row.id}`;
   }

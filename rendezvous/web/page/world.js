@@ -6,7 +6,7 @@
 
 const world = (() => {
   const HEIGHT_MOST = 400, CELL_MOST = 26, CELL_LEAST = 3, COLUMN_MOST = 8;
-  const LABEL = 16, LABELLED_LEAST = 16; // a cell's size from which blocks bear names
+  const LABEL = 16, LABELLED_LEAST = 16, LABELLED_WIDTH = 56; // a cell's size from which blocks bear names
 
   const root = parts.find(document.getElementById("run"), "world");
   const canvas = root.querySelector("canvas"), here = parts.find(root, "here");
@@ -19,9 +19,9 @@ const world = (() => {
     const named = size >= LABELLED_LEAST;
     const across = named ? Math.min(workers, COLUMN_MOST) : Math.ceil(workers / COLUMN_MOST);
     const down = Math.ceil(workers / across), gap = named ? 14 : size > 6 ? 4 : 2;
-    const block = across * size + gap, line = down * size + (named ? LABEL + 10 : gap + 2);
+    const block = (named ? Math.max(LABELLED_WIDTH, across * size) : across * size) + gap, line = down * size + (named ? LABEL + 10 : gap + 2);
     const columns = Math.max(1, Math.floor((width + gap) / block));
-    return {size, named, across, down, block, line, columns, width, height: Math.ceil(n / columns) * line};
+    return {size, named, across, down, gap, block, line, columns, width, height: Math.ceil(n / columns) * line};
   }
 
   function arrange(width) {
@@ -95,7 +95,7 @@ const world = (() => {
     pen.textAlign = "left";
     pen.fillStyle = colour("soft");
     let name = words.printable(node.name);
-    const room = plan.across * plan.size;
+    const room = plan.block - plan.gap;
     while (name.length > 1 && pen.measureText(name).width > room)
       name = name.slice(0, -2) + "…";
     pen.fillText(name, left, top - LABEL / 2);
