@@ -104,5 +104,5 @@ const parts = (() => {
     });
   }
 
-  return {find, text, fill, attribute, show, clone, list, badge, moment, command};
+  return {find, text, fill, attribute, show, list, badge, moment, command};
 })();

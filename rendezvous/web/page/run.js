@@ -124,7 +124,7 @@ const run = (() => {
     const team = judge.crew(row, status.nodes.filter(n => n.run === id), status.excluded);
     const runs_now = row.state === "running" && team.furthest >= 0;
     draw_head(row, team, status);
-    world.update(team.world.length ? team.world : team.all, node);
+    world.update(row.state === "running" && team.world.length ? team.world : team.all, node);
     draw_node(row, team, status.excluded, node);
     draw_rate(row, team, status.now);
     nodes.update(team.all, id, node, name => link_to(id, name));

@@ -115,5 +115,5 @@ const words = (() => {
     return texts.join(", ");
   }
 
-  return {printable, count, counted, short, duration, moment, day, utc, argument, folded};
+  return {printable, count, counted, short, duration, moment, utc, argument, folded};
 })();
