@@ -201,11 +201,11 @@ def goes_on(f):
     for _ in f.hosts.names:
         job.expect(r"\] ready$")
     f.hosts.hosts[2].cut()
-    job.expect(r"%s: the connection to dtrun there is lost" % re.escape(f.hosts.names[2]))
     for _ in range(2):
         job.expect(r"told .*\"size\": 2")
     ssh_hosts.write(control, "")
     tap.check_equal(job.end(), 0, "status")
+    tap.check_equal(job.says(r"%s: the connection to dtrun there is lost" % re.escape(f.hosts.names[2])), True, "who was lost")
     f.hosts.hosts[2].heal()
 
 
