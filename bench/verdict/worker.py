@@ -9,8 +9,8 @@ import sys
 import threading
 import time
 
-sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "examples"))
-from progress import Progress  # noqa: E402
+sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "packaging/wheel"))
+from dtrun.progress import Progress  # noqa: E402
 
 STEPS, STEP_SECONDS = 80, 0.1  # for as many seconds as dtrun needs to know how long a step takes
 forever = threading.Event()

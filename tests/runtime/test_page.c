@@ -236,9 +236,9 @@ static int run_python(const char *text)
 TEST(the_agent_reads_what_python_tells)
 {
     struct agent a = agent_up();
-    setenv("PYTHONPATH", DT_EXAMPLES_DIR, 1);
+    setenv("PYTHONPATH", DT_WHEEL_DIR, 1);
     setenv("PYTHONDONTWRITEBYTECODE", "1", 1);
-    CHECK_EQ(run_python("from progress import Progress\n"
+    CHECK_EQ(run_python("from dtrun.progress import Progress\n"
                         "p = Progress(steps=1000)\n"
                         "p.spend(0.04)\n"
                         "p.spend(0.03, 0.01)\n"
@@ -263,15 +263,16 @@ TEST(the_agent_reads_what_python_tells)
     CHECK_EQ(a.page->rest[0], 0);
 
     dt_page_end_round(a.page);
-    CHECK_EQ(run_python("from progress import Progress\nassert Progress().round_over()\n"
+    CHECK_EQ(run_python("from dtrun.progress import Progress\nassert Progress().round_over()\n"
                         "assert not Progress().may_commit()\n"),
              0);
     a.page->magic[0] = 'X';
-    CHECK_EQ(run_python("from progress import Progress\n"
+    CHECK_EQ(run_python("from dtrun.progress import Progress\n"
                         "p = Progress()\np.update(step=9)\np.section('x')\n"
                         "assert not p.round_over()\n"),
              0);
     agent_down(&a);
-    CHECK_EQ(run_python("from progress import Progress\np = Progress()\np.update(step=9)\n"), 0);
-    CHECK(run_python("from progress import Progress\nProgress().update(stepp=9)\n") != 0);
+    CHECK_EQ(run_python("from dtrun.progress import Progress\np = Progress()\np.update(step=9)\n"),
+             0);
+    CHECK(run_python("from dtrun.progress import Progress\nProgress().update(stepp=9)\n") != 0);
 }

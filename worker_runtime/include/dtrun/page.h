@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Telling dtrun how far this worker is: plain stores into a page of shared memory, a few
- * nanoseconds, no call into the kernel. examples/progress.py does the same from Python. */
+ * nanoseconds, no call into the kernel. The module dtrun.progress does the same from Python. */
 #ifndef DTRUN_PAGE_H
 #define DTRUN_PAGE_H
 
