@@ -90,7 +90,8 @@ runtime_packages="libopenblas0-pthread libucx-dev"
 # reads metrics as Prometheus does. ssh and its server start agents on hosts.
 # shellcheck disable=SC2034
 test_packages="libpython3-dev mandoc systemd iproute2 nftables python3-swift python3-botocore openssl curl \
-    python3-prometheus-client openssh-client openssh-server binutils python3-pip python3-venv"
+    python3-prometheus-client openssh-client openssh-server binutils python3-pip python3-venv \
+    rpm"
 # What Debian packages are made and judged with.
 # shellcheck disable=SC2034
 package_packages="build-essential dpkg-dev debhelper lintian"
