@@ -37,7 +37,7 @@ def folders(build, tree):
 
 def rpmbuild(folder, tree, macros):
     """The packages, and their files."""
-    documents = "cp %s ." % " ".join(shlex.quote(os.path.join(TOP, name)) for name in ("LICENSE", "README.md"))
+    documents = "cp %s ." % " ".join(shlex.quote(os.path.join(TOP, name)) for name in ("LICENSE", "README.md", "CHANGELOG.md"))
     defines = {"_topdir": folder, "autosetup": documents, "meson": "true", "meson_build": "true",
                "meson_install": "cp -a %s/. %%{buildroot}" % tree, "systemd_requires": "%nil", "systemd_post": "true",
                "systemd_preun": "true", "systemd_postun_with_restart": "true", "__os_install_post": "%nil", "debug_package": "%nil",
