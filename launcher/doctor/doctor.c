@@ -118,15 +118,24 @@ static void print_json(const struct dt_sheet *sheet)
 
 /* -- between nodes ---------------------------------------------------------------------------- */
 
-/* The line as it is, but for what it starts and what becomes of that: the nodes meet as they would,
- * under a name of their own, so that a doctor never takes part in the job itself. */
+/* Whatever named it, so that a doctor never takes part in the job itself. */
+static int rename_run(struct dt_plan *plan, struct dt_err *err)
+{
+    char id[DT_RUN_ID_MAX];
+    snprintf(id, sizeof id, "%.*s.doctor", (int)(sizeof id - sizeof ".doctor"), plan->run_id);
+    free(plan->run_id);
+    plan->run_id = strdup(id);
+    return plan->run_id ? 0 : dt_err_set(err, DT_E_MEMORY, "no memory for the plan");
+}
+
+/* The line as it is, but for what it starts and what becomes of that: the nodes meet as they would.
+ */
 static int plan_meeting(struct doctor *d, struct dt_plan *plan, char ***warnings,
                         struct dt_err *err)
 {
     struct dt_launch_options o = d->options;
     static char one[] = "1", none[] = "0", nowhere[] = "/dev/null", quiet[] = "null";
-    char id[1024], with_spares[32];
-    snprintf(id, sizeof id, "%.1000s.doctor", o.rdzv_id);
+    char with_spares[32];
     if (o.run.spares > 0) { /* they will run what others run */
         snprintf(with_spares, sizeof with_spares, "%d:%d", d->plan.min_nodes + o.run.spares,
                  d->plan.max_nodes + o.run.spares);
@@ -148,8 +157,8 @@ static int plan_meeting(struct doctor *d, struct dt_plan *plan, char ***warnings
     o.nccl_profiler = DT_NCCL_OFF;
     o.preflight = DT_PREFLIGHT_OFF;
     o.run.max_restarts = 0;
-    o.rdzv_id = id;
-    return dt_plan_make(&o, &d->facts, plan, warnings, err);
+    o.http.len = 0;
+    return dt_plan_make(&o, &d->facts, plan, warnings, err) < 0 ? -1 : rename_run(plan, err);
 }
 
 static void fill_page(const struct doctor *d)
@@ -189,10 +198,11 @@ static int compare_nodes(struct doctor *d, struct dt_err *err)
 static int diagnose(struct doctor *d)
 {
     struct dt_err err;
-    bool several = false;
+    if (dt_launch_options_gave(&d->options, "log-level"))
+        dt_log_open(d->name, d->options.log_level, DT_LOG_TEXT);
     if (plan_job(d, &err) < 0 || examine(d, &err) < 0)
         return dt_launch_refuse(d->name, &err);
-    several = d->plan.max_nodes > 1;
+    bool several = d->plan.max_nodes > 1;
     if (!d->options.json)
         print(&d->sheet);
     if (several && !d->options.json)
@@ -213,33 +223,36 @@ static int diagnose(struct doctor *d)
     return worst == DT_GRADE_FAIL ? 1 : worst == DT_GRADE_WARN ? DT_DOCTOR_WARNED : 0;
 }
 
+static int doctor(struct doctor *d, int argc, char **argv)
+{
+    const struct dt_opt_program *program = d->options.program;
+    struct dt_err err;
+    /* The word is read as the name of the program would be. */
+    if (dt_launch_options_read_doctor(&d->options, program, argc - 1, argv + 1, environ, &err) < 0)
+        return dt_launch_refuse(d->name, &err);
+    if (d->options.result.help)
+        dt_opt_help(program, stdout);
+    else if (d->options.result.version)
+        printf("%s " DT_VERSION "\n", d->name);
+    else
+        return diagnose(d);
+    return dt_launch_printed(d->name);
+}
+
 int dt_doctor(const struct dt_opt_program *program, int argc, char **argv)
 {
+    const char *page = getenv(DT_MEETING_ENV); /* of a doctor that has started this one */
+    if (page)
+        return dt_meeting_attend(page);
     struct doctor *d = calloc(1, sizeof *d);
-    struct dt_err err = {.code = DT_E_MEMORY, .text = "no memory"};
-    int status;
-    if (getenv(DT_MEETING_ENV)) { /* it started us */
-        free(d);
-        return dt_meeting_attend(getenv(DT_MEETING_ENV));
-    }
     if (!d)
-        return dt_launch_refuse(program->name, &err);
+        return dt_launch_refuse(program->name,
+                                &(struct dt_err){.code = DT_E_MEMORY, .text = "no memory"});
     d->name = program->name;
+    d->options.program = program;
     dt_facts_read(&d->facts, argv[0], environ);
     dt_log_open(d->name, dt_launch_log_level(&d->facts), DT_LOG_TEXT);
-    /* The word is read as the name of the program would be. */
-    if (dt_launch_options_read_doctor(&d->options, program, argc - 1, argv + 1, environ, &err) <
-        0) {
-        status = dt_launch_refuse(d->name, &err);
-    } else if (d->options.result.help) {
-        dt_opt_help(program, stdout);
-        status = dt_launch_printed(d->name);
-    } else if (d->options.result.version) {
-        printf("%s " DT_VERSION "\n", d->name);
-        status = dt_launch_printed(d->name);
-    } else {
-        status = diagnose(d);
-    }
+    int status = doctor(d, argc, argv);
     finish(d);
     return status;
 }
