@@ -42,7 +42,7 @@ static const struct rule *find_rule(const char *trait)
 static const char *value_of(const struct dt_compared *node, const char *trait)
 {
     const char *value = dt_sheet_trait(node->sheet, trait);
-    return value ? value : "none";
+    return value ? value : "not told";
 }
 
 static size_t count_alike(const struct dt_compared *nodes, size_t count, const char *trait,

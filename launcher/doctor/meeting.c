@@ -211,6 +211,17 @@ static void *pay_visit(void *arg)
     return NULL;
 }
 
+/* A circle leads to some from both sides. */
+static int add_peer(int peers[PEERS_MAX], int n, int rank)
+{
+    for (int i = 0; i < n; i++)
+        if (peers[i] == rank)
+            return n;
+    if (n < PEERS_MAX)
+        peers[n++] = rank;
+    return n;
+}
+
 /* Nodes at distances 1, 2, 4, ... to both sides: who reaches them all is in no corner of its own.
  */
 static int choose_peers(const struct attendance *a, int peers[PEERS_MAX])
@@ -222,9 +233,9 @@ static int choose_peers(const struct attendance *a, int peers[PEERS_MAX])
                 peers[n++] = i;
         return n;
     }
-    for (int step = 1; step < a->size && n + 2 <= PEERS_MAX; step *= 2) {
-        peers[n++] = (a->rank + step) % a->size;
-        peers[n++] = (a->rank - step + a->size) % a->size;
+    for (int step = 1; step < a->size; step *= 2) {
+        n = add_peer(peers, n, (a->rank + step) % a->size);
+        n = add_peer(peers, n, (a->rank - step + a->size) % a->size);
     }
     return n;
 }

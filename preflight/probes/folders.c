@@ -70,13 +70,10 @@ static void measure(int fd, struct dt_folder *f)
     f->took_ns = dt_clock_monotonic_ns() - began;
 }
 
-static void try_writing(struct dt_folder *f, bool thorough)
+/* ROOM for checkpoints is for what is written fast. */
+static void try_writing(struct dt_folder *f, uint64_t room)
 {
     char path[PATH_MAX];
-    if (!thorough) {
-        f->refused = access(f->path, W_OK | X_OK) < 0 ? errno : 0;
-        return;
-    }
     snprintf(path, sizeof path, "%s/.dtrun-doctor.XXXXXX", f->path);
     DT_AUTO_FD fd = mkostemp(path, O_CLOEXEC);
     if (fd < 0) {
@@ -84,7 +81,7 @@ static void try_writing(struct dt_folder *f, bool thorough)
         return;
     }
     unlink(path); /* nothing stays, whatever becomes of us */
-    if (f->free > 4 * SAMPLE)
+    if (room == ROOM_FOR_CHECKPOINTS && f->free > 4 * SAMPLE)
         measure(fd, f);
 }
 
@@ -99,7 +96,10 @@ static void look_at(const char *path, uint64_t room, const struct dt_checkup *c,
         f.free = (uint64_t)fs.f_bavail * fs.f_frsize;
         f.size = (uint64_t)fs.f_blocks * fs.f_frsize;
         f.files_left = fs.f_files ? fs.f_favail : UINT64_MAX;
-        try_writing(&f, c->thorough);
+        if (c->thorough)
+            try_writing(&f, room);
+        else if (access(path, W_OK | X_OK) < 0)
+            f.refused = errno;
     }
     dt_folders_judge(&f, room, sheet);
 }
