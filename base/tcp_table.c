@@ -6,6 +6,7 @@
 #include <string.h>
 
 #define LISTENING 0x0a
+#define ROW_MAX 512 /* the kernel pads rows to 150 bytes, or 180 */
 
 /* "0100007F:733C": the words of an address are printed as this machine reads them. NULL: it is
  * none; else what stands behind. */
@@ -23,8 +24,10 @@ static const char *parse_end(const char *at, bool v6, struct dt_tcp_end *end)
  */
 bool dt_tcp_row_parse(const char *line, bool v6, struct dt_tcp_row *row)
 {
+    char alone[ROW_MAX]; /* sscanf() looks for the end of what it is given, however far that is */
     unsigned state;
-    const char *at = strchr(line, ':');
+    snprintf(alone, sizeof alone, "%.*s", (int)strcspn(line, "\n"), line);
+    const char *at = strchr(alone, ':');
     if (!at)
         return false;
     at += 1 + strspn(at + 1, " ");

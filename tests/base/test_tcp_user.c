@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Who is at the other end of a connection on this host: rows as the kernel writes them, and a
  * connection of this process to itself. */
+#include "base/buf.h"
 #include "base/tcp_user.h"
 #include "tests/lib/check.h"
 
@@ -43,6 +44,22 @@ TEST(the_other_end_has_the_user)
         CHECK_EQ(dt_tcp_user_in(rows[i].table, false, &theirs, &ours, &user), rows[i].user >= 0);
         CHECK_EQ(user, rows[i].user >= 0 ? (uid_t)rows[i].user : 4711);
     }
+}
+
+/* A daemon that serves others looks there: a table of 30 MiB must not take it minutes. */
+TEST(a_table_of_many_connections_is_read_once)
+{
+    static const char other[] = ROW("0200007F:D431", US, "06", "0", "0");
+    struct dt_addr theirs, ours;
+    struct dt_err err;
+    struct dt_buf table = {0};
+    uid_t user = 4711;
+    CHECK_OK(dt_addr_parse("127.0.0.1:54321", 0, &theirs, &err), err);
+    CHECK_OK(dt_addr_parse("127.0.0.1:29400", 0, &ours, &err), err);
+    for (int i = 0; i < 200000; i++)
+        dt_buf_put_str(&table, other);
+    CHECK(!dt_tcp_user_in(dt_buf_cstr(&table), false, &theirs, &ours, &user));
+    dt_buf_finish(&table);
 }
 
 static void name_of(int fd, struct dt_addr *out)
