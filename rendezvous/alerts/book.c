@@ -112,7 +112,9 @@ static bool has_news(const struct dt_alert *a)
 
 static dt_ms may_be_told(const struct dt_alert_book *b, const struct dt_alert *a)
 {
-    return a->told_at < 0 ? 0 : dt_clock_after(a->told_at, b->cooldown);
+    dt_ms cool = a->told_at < 0 ? 0 : dt_clock_after(a->told_at, b->cooldown);
+    dt_ms lasted = dt_clock_after(a->opened, a->rule->lasting);
+    return cool > lasted ? cool : lasted;
 }
 
 static void tell_if_due(struct dt_alert_book *b, struct dt_alert *a, dt_ms now)
@@ -156,8 +158,10 @@ static void raise_alert(struct dt_alert_book *b, const struct dt_alert_rule *rul
     a->times++;
     if (!is_enough(a, now))
         return;
-    if (!a->open)
+    if (!a->open) {
         a->raised_us = e->at_us;
+        a->opened = now;
+    }
     a->open = true;
     a->over_us = 0;
     tell_if_due(b, a, now);

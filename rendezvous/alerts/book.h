@@ -38,6 +38,7 @@ struct dt_alert {
     int times;                       /* since they were told last */
     dt_ms came[DT_ALERT_TIMES_MOST]; /* when the last of RULE->times came, newest first */
     int came_len;
+    dt_ms opened;  /* when it became so */
     dt_ms told_at; /* when they were told last; -1: never */
     dt_ms touched;
     int64_t raised_us, over_us;

@@ -16,8 +16,9 @@ struct dt_alert_rule {
     enum dt_alert_scope scope;
     enum dt_event_weight weight;
     enum dt_event_kind raised_by;
-    int times;    /* so many of those events, at most DT_ALERT_TIMES_MOST ... */
-    dt_ms within; /* ... in so long; 0: the first one is enough */
+    dt_ms lasting; /* it is told of when it has lasted for so long; 0: at once */
+    int times;     /* so many of those events, at most DT_ALERT_TIMES_MOST ... */
+    dt_ms within;  /* ... in so long; 0: the first one is enough */
     /* Which kinds end it, a bit each; 0: nothing does, as it tells of a moment. */
     uint64_t ended_by;
     const char *advice; /* what to do about it */

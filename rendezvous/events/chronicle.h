@@ -41,8 +41,8 @@ bool dt_chronicle_restore(struct dt_chronicle *c, const struct dt_event *e);
  * next one is added. One whose number is not NUMBER + 1 says that those between are gone. */
 const struct dt_event *dt_chronicle_after(const struct dt_chronicle *c, uint64_t number);
 
-/* The number before that of the server's last start: what is newer happened in this process. 0 where
- * no start is kept. */
+/* The number before that of the server's last start: what is newer happened in this process. 0
+ * where no start is kept. */
 uint64_t dt_chronicle_before_start(const struct dt_chronicle *c);
 
 /* F is the caller's, and gets all that is added from now on. */

@@ -29,6 +29,7 @@ static const struct {
     [DT_EVENT_RESTARTS_RENEWED] = {"restarts_renewed", DT_EVENT_INFO},
     [DT_EVENT_BELOW_MIN] = {"below_min", DT_EVENT_WARNING},
     [DT_EVENT_SPARES_SHORT] = {"spares_short", DT_EVENT_WARNING},
+    [DT_EVENT_SPARES_THERE] = {"spares_there", DT_EVENT_INFO},
     [DT_EVENT_SPARES_EXHAUSTED] = {"spares_exhausted", DT_EVENT_WARNING},
     [DT_EVENT_NODES_SILENT] = {"nodes_silent", DT_EVENT_WARNING},
     [DT_EVENT_HANG] = {"hang", DT_EVENT_WARNING},

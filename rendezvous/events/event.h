@@ -30,6 +30,7 @@ enum dt_event_kind {
     DT_EVENT_BELOW_MIN,        /* too few nodes are left for another round */
     DT_EVENT_SPARES_SHORT,     /* fewer stand by than the run asks for ... */
     DT_EVENT_SPARES_EXHAUSTED, /* ... and none does */
+    DT_EVENT_SPARES_THERE,     /* as many as it asks for, after that */
     DT_EVENT_NODES_SILENT,     /* most of them at once: perhaps our own network */
     DT_EVENT_HANG,
     DT_EVENT_HANG_OVER,

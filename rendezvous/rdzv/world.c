@@ -255,12 +255,28 @@ static void warn_of_last_resorts(struct dt_rdzv *r, struct dt_rdzv_actions *out,
                       c[i].name, why, r->spec.min_nodes);
 }
 
+static size_t count_spares(const struct dt_rdzv *r)
+{
+    return r->members.counts[DT_MEMBER_WAITING][DT_LINK_ONLINE];
+}
+
 static void warn_of_few_spares(struct dt_rdzv *r, struct dt_rdzv_actions *out)
 {
-    size_t spares = r->members.counts[DT_MEMBER_WAITING][DT_LINK_ONLINE];
-    if (spares < (size_t)r->spec.spares)
+    size_t spares = count_spares(r);
+    r->running.lacks_spares = spares < (size_t)r->spec.spares;
+    if (r->running.lacks_spares)
         rdzv_tell(r, out, spares > 0 ? DT_EVENT_SPARES_SHORT : DT_EVENT_SPARES_EXHAUSTED, NULL,
                   "%zu of %d spares stand by", spares, r->spec.spares);
+}
+
+void rdzv_note_spares(struct dt_rdzv *r, struct dt_rdzv_actions *out)
+{
+    size_t spares = count_spares(r);
+    if (!r->running.lacks_spares || spares < (size_t)r->spec.spares)
+        return;
+    r->running.lacks_spares = false;
+    rdzv_tell(r, out, DT_EVENT_SPARES_THERE, NULL, "%zu of %d spares stand by", spares,
+              r->spec.spares);
 }
 
 static void announce(struct dt_rdzv *r, struct dt_rdzv_actions *out)

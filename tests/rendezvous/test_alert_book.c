@@ -133,6 +133,23 @@ TEST(a_restart_storm_needs_three_failures_in_ten_minutes)
     dt_alert_book_finish(&b);
 }
 
+TEST(spares_have_a_minute_to_come)
+{
+    struct dt_alert_book b = open_book(DT_EVENT_INFO);
+    happen(&b, DT_EVENT_SPARES_EXHAUSTED, "a", NULL, 1000);
+    CHECK_EQ(told.len, 0);
+    CHECK_EQ(dt_alert_book_next(&b), 61000);
+    happen(&b, DT_EVENT_SPARES_THERE, "a", NULL, 2000);
+    CHECK_EQ(dt_alert_book_next(&b), DT_FOREVER);
+    happen(&b, DT_EVENT_SPARES_EXHAUSTED, "a", NULL, 3000);
+    dt_alert_book_tick(&b, 62999);
+    CHECK_EQ(told.len, 0);
+    dt_alert_book_tick(&b, 63000);
+    CHECK_EQ(told.len, 1);
+    CHECK_STR(said(0), "spares_exhausted raised a");
+    dt_alert_book_finish(&b);
+}
+
 TEST(a_moment_has_no_end)
 {
     struct dt_alert_book b = open_book(DT_EVENT_INFO);
@@ -175,6 +192,7 @@ TEST(each_rule_is_raised_by_its_event_and_says_what_to_do)
         struct dt_alert_book b = open_book(DT_EVENT_INFO);
         for (int n = 0; n < 5; n++)
             happen(&b, r->raised_by, "a", "n", n);
+        dt_alert_book_tick(&b, 4 + r->lasting);
         bool found = false;
         for (size_t n = 0; n < told.len; n++)
             found |= strcmp(told.at[n].rule, r->name) == 0;

@@ -171,5 +171,9 @@ TEST(spares_that_are_missing_are_told)
     join(1000);
     CHECK(strstr(happened, "round_began spares_short ") != NULL);
     CHECK_STR(words(DT_EVENT_SPARES_SHORT), "1 of 2 spares stand by");
+    *happened = '\0';
+    join(1005);
+    CHECK(strstr(happened, "spares_there ") != NULL);
+    CHECK_STR(words(DT_EVENT_SPARES_THERE), "2 of 2 spares stand by");
     end();
 }
