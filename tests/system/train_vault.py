@@ -16,6 +16,8 @@ import training
 # Of the story that kills at random moments, and what they follow from. A thousand take an hour: with DT_PATIENCE=3600.
 KILLS = int(os.environ.get("DT_VAULT_KILLS", "24"))
 SEED = int(os.environ.get("DT_VAULT_SEED", "16"))
+# Enough that a rank that is to be killed at one of the first is still there, however late the killer comes.
+STEPS = training.LONG // 4
 STEP = re.compile(r"^step +(\d+)/")
 BACK = r"^back at step (\d+)[^:]*: (.*)"
 
@@ -40,7 +42,7 @@ def check_unbroken(s, program, config, whole, steps):
 def one_rank(s):
     """a rank that is killed costs no step, at any stage"""
     for stage in range(4):
-        how = {"steps": 12, "stage": stage, "vault_every": 1}
+        how = {"steps": STEPS, "stage": stage, "vault_every": 1}
         whole, c = s.config("whole%d.json" % stage, **how), s.config("killed%d.json" % stage, **how)
         s.run(whole, world=2)
         program = s.start(c, world=2, dtrun=("--max-restarts", "1"))
@@ -50,7 +52,7 @@ def one_rank(s):
         back, who = program.expect(BACK).groups()
         tap.check_equal(int(back) >= 4, True, "back at step %s" % back)
         tap.check_equal(who, "rank 0 from its own memory, rank 1 from its own vault", "who gave what")
-        check_unbroken(s, program, c, whole, 12)
+        check_unbroken(s, program, c, whole, STEPS)
 
 
 @training.story
@@ -87,7 +89,7 @@ def start_damaging(s, name, config, damage):
 @training.story
 def damaged(s):
     """what is damaged in the vault does not count: the step before, or the checkpoint, is gone on from, and no bit is other"""
-    how = {"steps": 12, "stage": 2, "vault_every": 1}
+    how = {"steps": STEPS, "stage": 2, "vault_every": 1}
     whole = s.config("whole.json", **how)
     s.run(whole, world=2)
     for what, (damage, other_slot) in DAMAGE.items():
@@ -111,7 +113,7 @@ def damaged(s):
 @training.story
 def no_checkpoint_whole(s):
     """a step that is whole in the vault needs no checkpoint: where save_dir has none that is whole, that costs a warning"""
-    how = {"steps": 12, "vault_every": 1}
+    how = {"steps": STEPS, "vault_every": 1}
     whole, c = s.config("whole.json", **how), s.config("killed.json", save_every=2, save_dir=s.path("ckpt"), **how)
     s.run(whole, world=2)
     program = start_damaging(s, "no_checkpoint", c, "truncate -s 100 %s/step-*/optimizer/*" % s.path("ckpt"))
@@ -120,7 +122,7 @@ def no_checkpoint_whole(s):
     tap.check_equal(program.end(), 0, "exit status; it said\n" + "\n".join(program.lines))
     program.expect(r"^dtrun-train: no checkpoint in .* is whole .*; the run goes on from the vault")
     program.expect(BACK)
-    check_unbroken(s, program, c, whole, 12)
+    check_unbroken(s, program, c, whole, STEPS)
 
 
 @training.story
@@ -143,10 +145,10 @@ def back_at_the_end(s):
 @training.story
 def saved_at_the_end(s):
     """a job that fails for good saves the last step that its workers have kept, and uploads it; the next job goes on from there"""
-    how = {"steps": 12, "stage": 2, "vault_every": 1}
+    how = {"steps": STEPS, "stage": 2, "vault_every": 1}
     whole = s.config("whole.json", **how)
     s.run(whole, world=2)
-    c = s.config("killed.json", save_dir=s.path("ckpt"), save_every=3, upload_to="file://" + s.path("depot"), **how)
+    c = s.config("killed.json", save_dir=s.path("ckpt"), save_every=9, upload_to="file://" + s.path("depot"), **how)
     program = s.start(c, world=2, dtrun=("--upload", "%s=file://%s" % (s.path("ckpt"), s.path("followed"))))
     program.expect(r"^step +5/")
     os.kill(s.workers(program)[1], signal.SIGKILL)
@@ -245,14 +247,14 @@ def no_room(s):
 @training.story
 def rarely(s):
     """one step in three is kept: those behind it are done again, and all losses are the same"""
-    how = {"steps": 12, "vault_every": 3}
+    how = {"steps": STEPS, "vault_every": 3}
     whole, c = s.config("whole.json", **how), s.config("killed.json", **how)
     s.run(whole, world=2)
     program = s.start(c, world=2, dtrun=("--max-restarts", "1"))
     program.expect(r"^step +6/")
     os.kill(s.workers(program)[0], signal.SIGKILL)
     tap.check_equal(program.end(), 0, "exit status")
-    tap.check_equal(int(program.expect(BACK).group(1)) % 3, 1, "the step kept last, of 1, 4, 7, 10")
+    tap.check_equal(int(program.expect(BACK).group(1)) % 3, 1, "the step kept last, of 1, 4, 7 ...")
     tap.check_equal(s.losses(c), s.losses(whole), "losses")
 
 
