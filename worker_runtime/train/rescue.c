@@ -15,7 +15,7 @@
 
 #define LOOK_EVERY_NS 20000000
 #define TRIES 2 /* a rank has two steps, and one of them is whole among all nodes */
-#define PATIENCE (5 * DT_SECOND) /* all agents begin at about the same time */
+#define PATIENCE (10 * DT_SECOND) /* all agents begin at about the same time */
 
 /* -- the note --------------------------------------------------------------------------------- */
 
