@@ -16,7 +16,8 @@ enum dt_tcp_user {
     DT_TCP_USER_HIDDEN, /* the kernel's tables cannot be read here */
 };
 
-/* Who has the end THEIRS of the connection whose other end is OURS. Reads all of the tables. */
+/* Who has the end THEIRS of the connection whose other end is OURS, which must be open. Where the
+ * kernel does not answer netlink's sock_diag(7) this reads all of its tables of sockets. */
 enum dt_tcp_user dt_tcp_user_find(const struct dt_addr *theirs, const struct dt_addr *ours,
                                   uid_t *user);
 

@@ -225,9 +225,12 @@ static enum dt_asker_user user_of(const struct dt_rdzv_conn *c)
     return user == DT_CONTROL_USER_UNKNOWN || by_path ? DT_ASKER_UNKNOWN : DT_ASKER_ANOTHER;
 }
 
-struct dt_asker dt_rdzv_conn_asker(const struct dt_rdzv_conn *c, const struct dt_message *m)
+struct dt_asker dt_rdzv_conn_asker(struct dt_rdzv_conn *c, const struct dt_message *m)
 {
-    return (struct dt_asker){.key = c->key, .user = user_of(c), .name = m->user};
+    if (!c->user_known)
+        c->user = user_of(c);
+    c->user_known = true;
+    return (struct dt_asker){.key = c->key, .user = c->user, .name = m->user};
 }
 
 /* -- in --------------------------------------------------------------------------------------- */

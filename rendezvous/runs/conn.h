@@ -55,6 +55,8 @@ struct dt_rdzv_conn {
     enum dt_rdzv_conn_phase phase;
     struct dt_greeting greeting;
     char key[DT_WARRANT_KEY]; /* that was proved here; "": none */
+    bool user_known;          /* the next is, as it was asked for before */
+    enum dt_asker_user user;
 
     struct dt_node in_lookers; /* linked: a person, who waits for a look at a run's workers ... */
     bool wants_native;         /* ... with the calls of C code */
@@ -80,7 +82,7 @@ enum dt_decoded dt_rdzv_conn_read(struct dt_rdzv_conn *c, const uint8_t *bytes, 
 int dt_rdzv_conn_check_key(struct dt_rdzv_conn *c, const struct dt_message *m, struct dt_err *err);
 
 /* Who asks for M. Its strings are C's and M's. */
-struct dt_asker dt_rdzv_conn_asker(const struct dt_rdzv_conn *c, const struct dt_message *m);
+struct dt_asker dt_rdzv_conn_asker(struct dt_rdzv_conn *c, const struct dt_message *m);
 
 /* Refuses it with a sentence in ERR; always BAD. */
 enum dt_decoded dt_rdzv_conn_refuse(struct dt_rdzv_conn *c, const struct dt_err *err);

@@ -367,8 +367,7 @@ static bool is_alive(const struct dt_rdzv_run *run, char *text, size_t size)
 
 /* The same, and C may say what is to become of it. */
 static bool may_wish(const struct dt_rdzv_runs *runs, const struct dt_rdzv_run *run,
-                     const struct dt_rdzv_conn *c, const struct dt_message *m, char *text,
-                     size_t size)
+                     struct dt_rdzv_conn *c, const struct dt_message *m, char *text, size_t size)
 {
     if (!is_alive(run, text, size))
         return false;
