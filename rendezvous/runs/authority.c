@@ -52,3 +52,12 @@ bool dt_authority_over_nodes(const char *operator_key, const struct dt_asker *wh
              how_to_operate(operator_key));
     return false;
 }
+
+const char *dt_authority_reason(const struct dt_message *m, char *out, size_t size)
+{
+    if (*m->why)
+        snprintf(out, size, "%s", m->why);
+    else
+        snprintf(out, size, "%s%s", *m->user ? "by " : "", m->user);
+    return out;
+}

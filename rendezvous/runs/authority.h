@@ -33,4 +33,8 @@ bool dt_authority_over_run(const char *operator_key, const struct dt_asker *who,
 bool dt_authority_over_nodes(const char *operator_key, const struct dt_asker *who, bool guarded,
                              char *why, size_t size);
 
+/* The reason that people are told later: that of the DRAIN or PAUSE message M, or else whose wish
+ * it is; "" where neither is said. */
+const char *dt_authority_reason(const struct dt_message *m, char *out, size_t size);
+
 #endif

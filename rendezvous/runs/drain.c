@@ -136,12 +136,13 @@ bool dt_rdzv_drain(struct dt_rdzv_runs *runs, const struct dt_asker *who,
                    const struct dt_message *m, char *text, size_t size)
 {
     const char *node = m->drain.node;
+    char why[DT_WHY_MAX];
     bool done = true;
     bool guarded = !m->drain.undo && is_guarded(runs, node);
     if (!dt_authority_over_nodes(runs->operator_key, who, guarded, text, size))
         return false;
     if (!m->drain.undo)
-        done = drain(runs, node, m->why, text, size);
+        done = drain(runs, node, dt_authority_reason(m, why, sizeof why), text, size);
     else if (*node)
         undrain(runs, node, text, size);
     else

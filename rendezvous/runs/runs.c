@@ -379,9 +379,12 @@ static bool may_wish(const struct dt_rdzv_runs *runs, const struct dt_rdzv_run *
 static void pause_run(struct dt_rdzv_runs *runs, struct dt_rdzv_run *run,
                       const struct dt_message *m, char *text, size_t size)
 {
+    char why[DT_WHY_MAX];
     bool was = dt_rdzv_is_paused(run->rdzv);
     enum dt_rdzv_event_type wish = m->pause.undo ? DT_EV_RESUME : DT_EV_PAUSE;
-    run_step(runs, run, &(struct dt_rdzv_event){.type = wish, .text = m->why});
+    run_step(
+        runs, run,
+        &(struct dt_rdzv_event){.type = wish, .text = dt_authority_reason(m, why, sizeof why)});
     if (m->pause.undo)
         snprintf(text, size, was ? "run %s goes on" : "run %s was not paused", m->run);
     else

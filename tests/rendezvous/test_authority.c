@@ -79,3 +79,19 @@ TEST(nodes_obey_the_operator_as_far_as_one_can_be_told)
         CHECK_EQ(strstr(why, "--operator-token-file") != NULL, !rows[i].may);
     }
 }
+
+TEST(people_are_told_why_or_else_who)
+{
+    static const struct {
+        const char *why, *user, *says;
+    } rows[] = {
+        {"a new disk", "ada", "a new disk"},
+        {"", "ada", "by ada"},
+        {"", "", ""}, /* of a dtrun-ctl that does not tell */
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct dt_message m = {.type = DT_MSG_PAUSE, .why = rows[i].why, .user = rows[i].user};
+        char why[DT_WHY_MAX];
+        CHECK_STR(dt_authority_reason(&m, why, sizeof why), rows[i].says);
+    }
+}
