@@ -334,7 +334,7 @@ TEST(strangers_of_this_host_need_the_token_of_what_they_wish_for)
 {
     struct stage st;
     struct dt_token token;
-    int status;
+    int status = 0;
     if (geteuid() != 0)
         SKIP("only root can become somebody else");
     open_with_operator(&st, &token);
