@@ -167,6 +167,7 @@ static int serve(struct dt_http_service *s, uv_loop_t *loop, const struct dt_add
         return -1;
     struct dt_http_limits limits = config->limits;
     limits.connections = within_files(limits.connections);
+    limits.streams = within_files(limits.streams);
     s->http = s->lib->open(listener, &limits, config->answer, config->arg, err);
     if (!s->http)
         return -1;

@@ -19,8 +19,8 @@ struct dt_http_service_config {
 };
 
 /* Serves at AT; where that is every address, of both families. *BOUND (may be NULL): with the port
- * taken for port 0. Fewer connections are taken than the limits say where this process may open
- * only few files. */
+ * taken for port 0. Fewer connections and streams are taken than the limits say where this process
+ * may open only few files. */
 struct dt_http_service *dt_http_service_open(uv_loop_t *loop, const struct dt_addr *at,
                                              const struct dt_http_service_config *config,
                                              struct dt_addr *bound, struct dt_err *err);
