@@ -6,6 +6,7 @@ import base64
 import json
 import os
 import shutil
+import signal
 import subprocess
 import tempfile
 import threading
@@ -15,7 +16,7 @@ import tap
 
 LONGEST = 60  # seconds for one answer, on a busy machine
 OPTIONS = ["--headless=new", "--remote-debugging-pipe", "--no-sandbox", "--disable-gpu", "--no-first-run", "--hide-scrollbars",
-           "--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-extensions",
+           "--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-extensions", "--disable-breakpad",
            "--disable-dev-shm-usage", "--no-proxy-server", "--force-color-profile=srgb", "about:blank"]
 # Whether CONDITION holds, looked at again and again: what makes it hold may be an answer, a timer or a frame.
 UNTIL = """new Promise(done => {
@@ -41,7 +42,7 @@ class Browser:
             ["sh", "-c", 'exec "$@" 3<&%d 4>&%d' % (to_read, back_write), "sh", program(),
              "--user-data-dir=" + self.folder, *OPTIONS],
             pass_fds=(to_read, back_write), stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log, env=env,
-            preexec_fn=tap.die_with_parent)
+            start_new_session=True, preexec_fn=tap.die_with_parent)
         os.close(to_read)
         os.close(back_write)
         self.count, self.answers, self.pages = 0, {}, {}
@@ -91,10 +92,21 @@ class Browser:
         return Page(self, **look)
 
     def close(self):
-        self.process.kill()
-        self.process.wait()
+        """Its processes write into the folder until they are gone."""
+        try:
+            self.ask("Browser.close")
+        except AssertionError:
+            pass  # it may end before it answers
+        try:
+            self.process.wait(LONGEST)
+        except subprocess.TimeoutExpired:
+            os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.wait()
         self.reader.join()
         self.log.close()
+        os.close(self.to)
+        os.close(self.back)
+        shutil.rmtree(self.folder)
 
 
 class Page:
