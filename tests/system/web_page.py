@@ -130,6 +130,8 @@ def several(s):
     tap.check_equal(["18,420" in rows[0], "205 k" in rows[0], "1 of 3" in rows[0], "alice on login1" in rows[0]], [True] * 4, rows[0])
     tap.check_equal(text(page, "#out code"), "dtrun-ctl node undrain node5", "the command for who is kept out")
     tap.check_equal("9 min more" in text(page, "#out"), True, text(page, "#out"))
+    page.run("document.querySelector('#out button').click()")
+    page.until("document.querySelector('#out button').innerText === 'copied'")
     check_fit(page)
 
 
