@@ -218,6 +218,29 @@ TEST(the_command_line)
     check_rows(&daemon_like, rows, ROWS(rows));
 }
 
+static void note_given(void *arg, const struct dt_opt *o, char *const *words, int count)
+{
+    char *out = arg;
+    size_t n = strlen(out);
+    n += (size_t)snprintf(out + n, 512 - n, "%s:", o->name);
+    for (int i = 0; i < count; i++)
+        n += (size_t)snprintf(out + n, 512 - n, " %s", words[i]);
+    snprintf(out + n, 512 - n, "|");
+}
+
+TEST(the_options_of_a_command_line_with_their_words)
+{
+    static const char *argv[] = {"torchy", "--nproc_per=2", "-vq", NULL};
+    static const char *more[] = {"torchy", "-n",     "who",    "--wait", "2s",
+                                 "script", "--name", "theirs", NULL};
+    char given[512] = "";
+    dt_opt_each_given(&torchrun_like, 3, (char *const *)argv, note_given, given);
+    CHECK_STR(given, "nproc-per-node: --nproc_per=2|quiet: -vq|");
+    *given = '\0';
+    dt_opt_each_given(&torchrun_like, 8, (char *const *)more, note_given, given);
+    CHECK_STR(given, "name: -n who|wait: --wait 2s|");
+}
+
 TEST(the_environment)
 {
     /* clang-format off */

@@ -13,6 +13,7 @@ import time
 import netns
 
 PORT = 2222
+SANITIZERS = ["ASAN_OPTIONS", "LSAN_OPTIONS", "TSAN_OPTIONS", "UBSAN_OPTIONS"]
 SSHD = "/usr/sbin/sshd"  # refuses to be started by another path than an absolute one
 
 
@@ -61,9 +62,10 @@ class SshHosts:
     def _write_server(self, user_key):
         write(self._path("authorized"), user_key + "\n")
         # A bash that is not the first one leaves the files of the user alone, which may do anything and take any time.
-        write(self._path("sshd_config"), "Port %d\nHostKey %s\nPidFile none\nUsePAM no\nStrictModes no\nSetEnv SHLVL=1\n"
+        variables = ["SHLVL=1"] + ["%s=%s" % (name, os.environ[name]) for name in SANITIZERS if name in os.environ]
+        write(self._path("sshd_config"), "Port %d\nHostKey %s\nPidFile none\nUsePAM no\nStrictModes no\nSetEnv %s\n"
               "AuthorizedKeysFile %s\nPermitRootLogin prohibit-password\nPasswordAuthentication no\n" % (
-                  PORT, self._path("host_key"), self._path("authorized")))
+                  PORT, self._path("host_key"), " ".join(variables), self._path("authorized")))
 
     def __enter__(self):
         self.cluster.__enter__()
