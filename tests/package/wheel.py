@@ -9,6 +9,7 @@ import glob
 import os
 import re
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
@@ -141,6 +142,12 @@ class Job:
         return out
 
 
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
 def make_wheel(build, folder):
     out = subprocess.run([os.path.join(TOP, "scripts/package"), "wheel"], env=dict(os.environ, BUILD=build, DIST=folder),
                          stdout=subprocess.PIPE, check=True, universal_newlines=True).stdout
@@ -206,8 +213,9 @@ def main():
         assert "got signal: 15" in out and out.endswith("status 1\n"), out
 
     def pytorchs_own(**more):
-        # Python 3.11 does not find "none" among the streams of PyTorch 1.13.
-        job.started_by(env.python, "-m", "torch.distributed.run", "--redirects=1", "--tee=1", *two, dtrun=False, **more)
+        # Python 3.11 does not find "none" among the streams of PyTorch 1.13. Its usual port may be another test's.
+        job.started_by(env.python, "-m", "torch.distributed.run", "--redirects=1", "--tee=1", "--master_port=%d" % free_port(), *two,
+                       dtrun=False, **more)
 
     def in_torchruns_place(**more):
         job.started_by(env.python, "-m", "torch.distributed.run", *two, **more)
