@@ -220,6 +220,7 @@ def main():
     def in_torchruns_place(**more):
         job.started_by(env.python, "-m", "torch.distributed.run", *two, **more)
         job.started_by(env.python, "-u", "-mtorch.distributed.run", *two, **more)
+        job.started_by(env.python, "-m", "torch.distributed.launch", "--use_env", *two, **more)
         torchrun = job.write("torchrun", "import sys\nfrom torch.distributed.run import main\nsys.exit(main())\n")
         job.started_by(env.python, torchrun, *two, **more)
         assert "after run" in job.started_by(env.python, job.write("accelerate.py", AS_ACCELERATE), **more)

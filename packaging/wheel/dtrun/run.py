@@ -113,7 +113,8 @@ def forward_signals(job):
                   for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)}
     except ValueError:  # only the main thread has them
         before = {}
-    return lambda: [signal.signal(number, handler) for number, handler in before.items()]
+    # None is a handler that is not Python's, which only its owner can set again.
+    return lambda: [signal.signal(number, handler) for number, handler in before.items() if handler is not None]
 
 
 def call(name, arguments):
