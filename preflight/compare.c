@@ -132,6 +132,35 @@ void dt_compare_traits(const struct dt_compared *nodes, size_t count, struct dt_
                         "%zu nodes, alike in all that was compared", count);
 }
 
+/* -- what others found ------------------------------------------------------------------------ */
+
+static void tell_grade(const struct dt_compared *nodes, size_t count, size_t own,
+                       enum dt_grade grade, const char *what, struct dt_sheet *out)
+{
+    char names[160] = "";
+    size_t alike = 0, len = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (i == own || nodes[i].worst != grade)
+            continue;
+        if (alike < NAMES_SHOWN)
+            len += (size_t)snprintf(names + len, sizeof names - len, "%s%.24s", alike ? ", " : "",
+                                    nodes[i].name);
+        alike++;
+    }
+    if (alike > NAMES_SHOWN)
+        snprintf(names + len, sizeof names - len, " and %zu more", alike - NAMES_SHOWN);
+    if (alike > 0)
+        dt_sheet_remark(out, "elsewhere", grade, "read what is printed there", "%s %s", names,
+                        what);
+}
+
+void dt_compare_grades(const struct dt_compared *nodes, size_t count, size_t own,
+                       struct dt_sheet *out)
+{
+    tell_grade(nodes, count, own, DT_GRADE_FAIL, "found what will break the job", out);
+    tell_grade(nodes, count, own, DT_GRADE_WARN, "found what can make it fail or slow", out);
+}
+
 /* -- clocks ----------------------------------------------------------------------------------- */
 
 static int by_size(const void *a, const void *b)

@@ -13,6 +13,7 @@
 struct dt_compared {
     char name[DT_COMPARE_NAME];
     struct dt_sheet *sheet; /* its traits */
+    enum dt_grade worst;    /* of what it found, also between the nodes */
     bool reached;           /* what follows was measured */
     int64_t offset_us;      /* how far its clock is ahead of ours */
     int64_t trip_us;        /* there and back, the shortest of a few */
@@ -21,6 +22,11 @@ struct dt_compared {
 
 /* A remark for each trait that is not the same on all COUNT nodes. */
 void dt_compare_traits(const struct dt_compared *nodes, size_t count, struct dt_sheet *out);
+
+/* That another node than NODES[OWN] found something bad, and which. So the worst of all is that of
+ * each. */
+void dt_compare_grades(const struct dt_compared *nodes, size_t count, size_t own,
+                       struct dt_sheet *out);
 
 /* Clocks that are apart by more than what spoils a comparison of logs. NODES[OWN] is this one. */
 void dt_compare_clocks(const struct dt_compared *nodes, size_t count, size_t own,

@@ -406,6 +406,32 @@ static int compare_folders(struct attendance *a, struct dt_err *err)
     return rc;
 }
 
+/* -- what the others found --------------------------------------------------------------------- */
+
+static enum dt_grade own_worst(const struct attendance *a)
+{
+    enum dt_grade own = dt_sheet_worst(&a->page->own), among = dt_sheet_worst(&a->page->among);
+    return own > among ? own : among;
+}
+
+static int compare_grades(struct attendance *a, struct dt_err *err)
+{
+    struct dt_buf value = {0};
+    dt_buf_put_u32(&value, own_worst(a));
+    int rc = tell(a, "worst", 0, (struct dt_bytes){value.at, value.len}, err);
+    for (int i = 0; i < a->size && rc == 0; i++) {
+        if ((rc = hear(a, "worst", 0, i, &value, err)) < 0)
+            break;
+        struct dt_reader r = dt_reader_over(value.at, value.len);
+        uint32_t worst = dt_read_u32(&r);
+        a->nodes[i].worst = worst <= DT_GRADE_FAIL ? (enum dt_grade)worst : DT_GRADE_FAIL;
+    }
+    dt_buf_finish(&value);
+    if (rc == 0)
+        dt_compare_grades(a->nodes, (size_t)a->size, (size_t)a->rank, &a->page->among);
+    return rc;
+}
+
 /* -- all of it -------------------------------------------------------------------------------- */
 
 static int read_number(const char *variable, int least, int most, struct dt_err *err)
@@ -452,7 +478,9 @@ static int attend(struct attendance *a, struct dt_err *err)
     dt_compare_traits(a->nodes, size, among);
     visit_peers(a);
     dt_compare_clocks(a->nodes, size, (size_t)a->rank, among);
-    return measure_all(a, err) < 0 || compare_folders(a, err) < 0 ? -1 : meet(a, "end", 0, err);
+    if (measure_all(a, err) < 0 || compare_folders(a, err) < 0 || compare_grades(a, err) < 0)
+        return -1;
+    return meet(a, "end", 0, err);
 }
 
 static void leave(struct attendance *a)

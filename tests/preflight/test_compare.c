@@ -108,6 +108,27 @@ TEST(nobody_was_reached)
     CHECK_EQ(s->remark_count, 0);
 }
 
+TEST(what_others_found)
+{
+    struct dt_sheet *s = fresh_sheet();
+    for (size_t i = 0; i < NODES; i++) {
+        nodes[i].worst = DT_GRADE_NOTE;
+        snprintf(nodes[i].name, sizeof nodes[i].name, "node%zu", i);
+    }
+    nodes[1].worst = DT_GRADE_FAIL;
+    dt_compare_grades(nodes, NODES, 1, s);
+    CHECK_EQ(s->remark_count, 0); /* its own it prints anyway */
+    nodes[0].worst = nodes[4].worst = DT_GRADE_WARN;
+    dt_compare_grades(nodes, NODES, 2, s);
+    CHECK_STR(said(s), "fail: node1 found what will break the job|"
+                       "warn: node0, node4 found what can make it fail or slow");
+    s = fresh_sheet();
+    for (size_t i = 0; i < NODES; i++)
+        nodes[i].worst = DT_GRADE_FAIL;
+    dt_compare_grades(nodes, NODES, 0, s);
+    check_said(s, "fail: node1, node2, node3, node4 and 1 more found what will break");
+}
+
 TEST(the_slow_pair_is_named)
 {
     static const struct dt_pair pairs[] = {{"a", "b", 1000e6},

@@ -61,6 +61,7 @@ def ill(s):
             program.expect(r"^FAIL reach +node%d: no connection to 10\.99\.0\.%d:\d+: Connection timed out" % (
                 other, other + 1))
         tap.check_equal(program.end(), 1, "exit status of node %d" % number)
+        tap.check_equal(program.says("^FAIL elsewhere +node"), True, "that others fail, too")
         tap.check_equal(program.says("node2: MTU 1400, the others 1500"), True, "the MTU")
         tap.check_equal(program.says("^FAIL nodes +node0: file .*data.bin 3 bytes"), True, "the file")
 
