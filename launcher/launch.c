@@ -114,8 +114,8 @@ static int run_here(const struct dt_launch_options *o, const struct dt_facts *fa
     return status;
 }
 
-static int run_fleet(const struct dt_launch_options *o, int argc, char **argv,
-                     const struct dt_facts *facts)
+int dt_launch_fleet(const struct dt_launch_options *o, int argc, char **argv,
+                    const struct dt_facts *facts)
 {
     const char *name = o->program->name;
     struct dt_fleet_plan plan;
@@ -140,7 +140,7 @@ static int plan_and_run(const struct dt_launch_options *o, int argc, char **argv
     dt_log_open(o->program->name,
                 dt_launch_options_gave(o, "log-level") ? o->log_level : dt_launch_log_level(&facts),
                 o->log_format);
-    return dt_fleet_is_asked(o) ? run_fleet(o, argc, argv, &facts) : run_here(o, &facts);
+    return dt_fleet_is_asked(o) ? dt_launch_fleet(o, argc, argv, &facts) : run_here(o, &facts);
 }
 
 /* Another dtrun has started this one, and says what it is to do. */

@@ -777,11 +777,7 @@ int dt_launch_options_read_doctor(struct dt_launch_options *o, const struct dt_o
         return -1;
     if (!asks && o->look.len > 0)
         return dt_err_set(err, DT_E_USAGE, "--look: has nothing to do with doctor; leave one out");
-    if (!asks && (o->hosts || o->hostfile))
-        return dt_err_set(err, DT_E_USAGE,
-                          "--%s: doctor looks at the host that it runs on; start it on each with "
-                          "--nnodes and --rdzv-endpoint",
-                          o->hosts ? "hosts" : "hostfile");
+    o->doctor = true;
     return 0;
 }
 

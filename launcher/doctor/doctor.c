@@ -4,6 +4,7 @@
 #include "agent/agent.h"
 #include "agent/checkup.h"
 #include "launcher/doctor/meeting.h"
+#include "launcher/fleet/plan.h"
 #include "launcher/launch.h"
 #include "launcher/planning/planning.h"
 #include "launcher/python/interpreter.h"
@@ -234,6 +235,8 @@ static int doctor(struct doctor *d, int argc, char **argv)
         dt_opt_help(program, stdout);
     else if (d->options.result.version)
         printf("%s " DT_VERSION "\n", d->name);
+    else if (dt_fleet_is_asked(&d->options))
+        return dt_launch_fleet(&d->options, argc - 1, argv + 1, &d->facts);
     else
         return diagnose(d);
     return dt_launch_printed(d->name);

@@ -262,7 +262,7 @@ static void end(struct fleet *f)
     f->over = true;
     uv_timer_stop(&f->timer);
     uv_timer_stop(&f->beat);
-    if (f->roll.first < f->roll.count && !f->signum)
+    if (f->roll.first < f->roll.count && !f->signum && !f->plan->o->doctor)
         dt_error("the job failed on %s, with exit status %d", name_of(f, f->roll.first),
                  f->roll.hosts[f->roll.first].status);
     leave_when_shown(f);
@@ -417,6 +417,12 @@ static void call_all(struct fleet *f)
         end(f);
 }
 
+/* A doctor that found something has done its work: the others are to print what they found, too. */
+static size_t least_of(const struct dt_fleet_plan *plan)
+{
+    return plan->o->doctor ? 0 : plan->least;
+}
+
 static int open_fleet(struct fleet *f, struct dt_err *err)
 {
     uint64_t heard = STOPS | BIT(SIGTSTP) | f->plan->o->forward_signals;
@@ -426,7 +432,7 @@ static int open_fleet(struct fleet *f, struct dt_err *err)
     if (!f->links)
         return dt_err_set(err, DT_E_MEMORY, "no memory for %zu hosts", f->plan->hosts.len);
     if (try_order(f, err) < 0 ||
-        dt_roll_init(&f->roll, f->plan->hosts.len, f->plan->least, err) < 0 ||
+        dt_roll_init(&f->roll, f->plan->hosts.len, least_of(f->plan), err) < 0 ||
         open_consoles(f, err) < 0)
         return -1;
     f->signals = dt_sigwatch_open(&f->loop, heard, on_signal, f, err);

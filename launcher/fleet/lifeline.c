@@ -5,6 +5,7 @@
 #include "base/fs.h"
 #include "base/log.h"
 #include "base/signame.h"
+#include "launcher/options.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -107,8 +108,9 @@ static int pass_token(struct dt_fleet_order *order, struct dt_err *err)
         order->argv = argv;
     if (!argv || asprintf(&option, "--token-file=/proc/self/fd/%d", fd) < 0)
         return dt_err_set(err, DT_E_MEMORY, "no memory for the order of this agent");
-    memmove(argv + 2, argv + 1, count * sizeof *argv);
-    argv[1] = option;
+    size_t at = count > 1 && strcmp(argv[1], DT_LAUNCH_DOCTOR) == 0 ? 2 : 1;
+    memmove(argv + at + 1, argv + at, (count - at + 1) * sizeof *argv);
+    argv[at] = option;
     return 0;
 }
 

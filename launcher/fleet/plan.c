@@ -370,6 +370,7 @@ int dt_fleet_plan_order(const struct dt_fleet_plan *p, size_t i, int port,
 {
     *order = (struct dt_fleet_order){0};
     if (dt_words_push(&order->argv, err, "%s", p->o->program->name) < 0 ||
+        (p->o->doctor && dt_words_push(&order->argv, err, DT_LAUNCH_DOCTOR) < 0) ||
         copy_all(p->passed, &order->argv, err) < 0 || push_own(p, i, port, &order->argv, err) < 0 ||
         dt_words_push(&order->argv, err, "--") < 0 ||
         copy_all(p->o->operands, &order->argv, err) < 0 || copy_all(p->env, &order->env, err) < 0)

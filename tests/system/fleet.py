@@ -72,10 +72,11 @@ class Fleet:
         self.script = os.path.join(hosts.folder, "worker.py")
         ssh_hosts.write(self.script, WORKER)
 
-    def run(self, *options, do="end", args=(), names=None, env=None):
+    def run(self, *options, word=(), do="end", args=(), names=None, env=None):
         names = self.hosts.names if names is None else names
         return self.hosts.terminal.run(
-            "sh", "-c", 'cd "$0" && exec "$@"', self.folder, self.dtrun, *(["--hosts", ",".join(names)] if names else []),
+            "sh", "-c", 'cd "$0" && exec "$@"', self.folder, self.dtrun, *word,
+            *(["--hosts", ",".join(names)] if names else []),
             "--export", "DT_DO=" + do, *options, self.script, *args,
             env=dict(dict(self.hosts.env, PYTHON_EXEC=sys.executable, DTRUN_LOG_LEVEL="info"), **(env or {})))
 
@@ -221,6 +222,24 @@ def with_a_token(f):
             tap.check_equal("sesame" in ssh_hosts.command_line(pid), False, ssh_hosts.command_line(pid))
     job.kill(signal.SIGTERM)
     tap.check_equal(job.end(), 1, "status")
+    job = f.run("--token-file", path, word=("doctor",))
+    tap.check_equal(job.end() in (0, 3), True, "status of a doctor with a token")
+
+
+def doctor(f):
+    """dtrun doctor looks at all hosts, lets each say all, and exits with the status of the worst"""
+    for good in True, False:
+        options = [] if good else ["--check-file", "/nonexistent/file"]
+        job = f.run(*options, word=("doctor",))
+        status = job.end()
+        tap.check_equal(status in (0, 3) if good else status == 1, True, "status %d" % status)
+        for name in f.hosts.names:
+            at = r"^\[%s\] " % re.escape(name)
+            tap.check_equal(job.says(at + "ok +host +dtrun "), True, "what %s is" % name)
+            tap.check_equal(job.says(at + "ok +nodes +3 nodes, alike in all"), True, "what %s compared" % name)
+            tap.check_equal(job.says(at + "FAIL files +/nonexistent/file cannot be read"), not good, "the file at %s" % name)
+        tap.check_equal(job.says("the job failed|ending the other hosts"), False, "it is no job")
+        f.hosts.wait_until_empty()
 
 
 def by_srun(f):
@@ -231,7 +250,7 @@ def by_srun(f):
     tap.check_equal(job.end(), 0, "status")
 
 
-STORIES = [runs_everywhere, lines_stay_whole, statuses, interrupted, killed, refused, cut_off, goes_on, by_srun]
+STORIES = [runs_everywhere, lines_stay_whole, statuses, interrupted, killed, refused, cut_off, goes_on, doctor, by_srun]
 
 
 def main():
