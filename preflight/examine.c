@@ -77,7 +77,9 @@ static void give_up(struct child *k, dt_ms limit)
     memcpy(doing, k->sheet->doing, sizeof doing);
     doing[sizeof doing - 1] = '\0';
     memset(k->sheet, 0, sizeof *k->sheet); /* whatever stood there may be half */
-    dt_sheet_remark(k->sheet, k->probe->name, DT_GRADE_FAIL, STILL_LOOKING,
+    /* A host that is busy may need longer than a short limit. */
+    dt_sheet_remark(k->sheet, k->probe->name,
+                    limit < DT_EXAMINE_TIME ? DT_GRADE_WARN : DT_GRADE_FAIL, STILL_LOOKING,
                     "this probe did not end within %d s%s%s", dt_clock_seconds(limit),
                     *doing ? ", while it looked at " : "", doing);
 }

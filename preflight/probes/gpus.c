@@ -68,7 +68,7 @@ static void judge_counts(const struct dt_cards *g, int workers, struct dt_sheet 
         if (strcmp(g->at[i].name, g->at[0].name) == 0)
             continue;
         dt_sheet_remark(sheet, "gpus", DT_GRADE_NOTE, "the fast ones wait for the slow ones",
-                        "GPU 0 is a %s, but GPU %d a %s", g->at[0].name, g->at[i].number,
+                        "GPUs differ: GPU 0 is %s, GPU %d is %s", g->at[0].name, g->at[i].number,
                         g->at[i].name);
         return;
     }

@@ -48,7 +48,7 @@ TEST(what_is_said_of_all_of_them)
         {{.opened = DT_NVML_OPEN, TWO, .by_driver = 3}, 2, "fail: the driver knows 3 GPUs, but only 2 answer"},
         {{.opened = DT_NVML_OPEN, TWO}, 8, "note: there are 8 workers, but 2 GPUs"},
         {{.opened = DT_NVML_OPEN, .count = 2, .at = {{CARD}, {.number = 1, .name = "NVIDIA A100"}}}, 2,
-         "note: GPU 0 is a NVIDIA H100, but GPU 1 a NVIDIA A100"},
+         "note: GPUs differ: GPU 0 is NVIDIA H100, GPU 1 is NVIDIA A100"},
         {{.opened = DT_NVML_NO_START, .status = 18, .by_driver = 2}, 1, "fail: NVIDIA's management library does not start (error 18)"},
         {{.opened = DT_NVML_NO_START, .status = 9}, 1, "ok: "},
         {{.opened = DT_NVML_ABSENT, .by_driver = 2}, 1, "warn: there is a driver for 2 GPUs, but no libnvidia-ml"},
