@@ -165,7 +165,7 @@ int dt_launch(const struct dt_opt_program *program, int argc, char **argv)
     /* A closed descriptor must not become the number of a socket of ours, which workers would then
      * inherit; they are to find it closed. */
     dt_fs_reserve_standard_fds();
-    if (argc > 1 && strcmp(argv[1], DT_LAUNCH_DOCTOR) == 0)
+    if (program->first_word && argc > 1 && strcmp(argv[1], program->first_word) == 0)
         return dt_doctor(program, argc, argv);
     if (dt_launch_options_read(&options, program, argc, argv, environ, &err) < 0) {
         status = dt_launch_refuse(program->name, &err);

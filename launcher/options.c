@@ -729,10 +729,10 @@ static int check_launch(const struct dt_launch_options *o, struct dt_err *err)
 {
     if (o->look.len == 0 && o->json)
         return dt_err_set(err, DT_E_USAGE, "--json: goes with --look or `%s doctor` only",
-                          o->program->name);
+                          dt_launch_program.name);
     if (o->check_folder.len > 0 || o->check_file.len > 0)
         return dt_err_set(err, DT_E_USAGE, "--check-%s: goes with `%s doctor` only",
-                          o->check_folder.len > 0 ? "folder" : "file", o->program->name);
+                          o->check_folder.len > 0 ? "folder" : "file", dt_launch_program.name);
     return 0;
 }
 
