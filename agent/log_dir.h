@@ -39,8 +39,8 @@ char *dt_log_dir_file(const struct dt_log_dir *d, int local_rank, const char *na
  * were told not to keep their logs. */
 int dt_log_dir_remove(struct dt_log_dir *d, struct dt_err *err);
 
-/* The same when no worker left a file, in a base that is ours or kept in order: nobody would look for
- * folders without anything in them. */
+/* The same when no worker left a file, in a base that is ours or kept in order: nobody would look
+ * for folders without anything in them. */
 int dt_log_dir_remove_empty(struct dt_log_dir *d, struct dt_err *err);
 
 void dt_log_dir_finish(struct dt_log_dir *d);

@@ -28,7 +28,7 @@ struct dt_plugin_kind {
 
 #define DT_PLUGIN_EXPORT __attribute__((visibility("default")))
 
-/* The table of the helper library NAME, "base/http": dt_http.so, which base/meson.build builds.
+/* The table of the helper library NAME, "base/httpd": dt_httpd.so, which base/meson.build builds.
  * It speaks interface ABI, has at least SIZE bytes, and stays loaded until the process ends. Looked
  * for in $DTRUN_PLUGIN_DIR alone if that is set, else beside the executable, in the library folder
  * that belongs to the executable, and in the configured one. In a build tree, whose top folder may

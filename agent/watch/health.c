@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/watch/health.h"
 
-#include "base/http/service.h"
+#include "base/httpd/service.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 #define PATIENCE (10 * DT_SECOND)
 
 struct dt_health {
-    struct dt_http_service *service;
+    struct dt_httpd_service *service;
     dt_health_state_fn *state;
     void *arg;
     bool closing;
@@ -24,16 +24,17 @@ static bool is_ours(const char *path)
     return strcmp(path, "/healthz") == 0 || strcmp(path, "/health") == 0 || strcmp(path, "/") == 0;
 }
 
-static void answer(void *arg, const struct dt_http_request *q, struct dt_http_answer *a)
+static void answer(void *arg, const struct dt_httpd_request *q, struct dt_httpd_answer *a)
 {
     struct dt_health *h = arg;
     if (strcmp(q->path, "/metrics") == 0) {
-        dt_http_answer_refuse(a, 404,
-                              "the metrics of a job are at its rendezvous: start dtrun-rendezvous, "
-                              "or the dtrun that hosts it, with --http ADDR:PORT and scrape that");
+        dt_httpd_answer_refuse(
+            a, 404,
+            "the metrics of a job are at its rendezvous: start dtrun-rendezvous, "
+            "or the dtrun that hosts it, with --http ADDR:PORT and scrape that");
     } else if (!is_ours(q->path)) {
-        dt_http_answer_refuse(a, 404, "there is /healthz");
-    } else if (dt_http_answer_reads(q, a)) {
+        dt_httpd_answer_refuse(a, 404, "there is /healthz");
+    } else if (dt_httpd_answer_reads(q, a)) {
         a->type = "application/json";
         a->status = h->state(h->arg, &a->body) ? 200 : 503;
         dt_buf_put_u8(&a->body, '\n');
@@ -53,7 +54,7 @@ static int serve(struct dt_health *h, uv_loop_t *loop, const char *address, int 
                  struct dt_err *err)
 {
     struct dt_addr at;
-    const struct dt_http_service_config config = {
+    const struct dt_httpd_service_config config = {
         .what = "the health port",
         .limits = {.connections = CONNECTIONS, .patience = PATIENCE},
         .answer = answer,
@@ -61,7 +62,7 @@ static int serve(struct dt_health *h, uv_loop_t *loop, const char *address, int 
     };
     if (find_address(address, port, &at, err) < 0)
         return -1;
-    h->service = dt_http_service_open(loop, &at, &config, NULL, err);
+    h->service = dt_httpd_service_open(loop, &at, &config, NULL, err);
     return h->service ? 0 : -1;
 }
 
@@ -98,5 +99,5 @@ void dt_health_close(struct dt_health *h, void (*on_closed)(void *arg), void *ar
     h->closing = true;
     h->on_closed = on_closed;
     h->closed_arg = arg;
-    dt_http_service_close(h->service, on_service_closed, h);
+    dt_httpd_service_close(h->service, on_service_closed, h);
 }

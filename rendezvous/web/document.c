@@ -9,31 +9,31 @@
 #include <stdlib.h>
 
 struct document {
-    struct dt_http_source base;
+    struct dt_httpd_source base;
     const struct dt_web_view *view;
     struct dt_rdzv_status_walk walk;
 };
 
-static enum dt_http_piece next(struct dt_http_source *s, struct dt_buf *out)
+static enum dt_httpd_piece next(struct dt_httpd_source *s, struct dt_buf *out)
 {
     struct document *d = dt_container_of(s, struct document, base);
     if (!d->view->server)
-        return DT_HTTP_BROKEN;
+        return DT_HTTPD_BROKEN;
     const struct dt_rdzv_runs *runs = dt_rdzv_server_runs(d->view->server);
-    return dt_rdzv_status_next(runs, d->view->host, &d->walk, out) ? DT_HTTP_MORE : DT_HTTP_LAST;
+    return dt_rdzv_status_next(runs, d->view->host, &d->walk, out) ? DT_HTTPD_MORE : DT_HTTPD_LAST;
 }
 
-static void gone(struct dt_http_source *s)
+static void gone(struct dt_httpd_source *s)
 {
     free(dt_container_of(s, struct document, base));
 }
 
-struct dt_http_source *dt_web_document_create(const struct dt_web_view *view, const char *run)
+struct dt_httpd_source *dt_web_document_create(const struct dt_web_view *view, const char *run)
 {
     struct document *d = calloc(1, sizeof *d);
     if (!d)
         return NULL;
-    d->base = (struct dt_http_source){.next = next, .gone = gone};
+    d->base = (struct dt_httpd_source){.next = next, .gone = gone};
     d->view = view;
     d->walk.started_us = view->started_us;
     snprintf(d->walk.run, sizeof d->walk.run, "%s", run);

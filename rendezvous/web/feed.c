@@ -14,9 +14,9 @@
 #define PIECE ((size_t)8 << 10)
 
 struct listener {
-    struct dt_http_source base;
+    struct dt_httpd_source base;
     struct dt_web_feed *feed; /* NULL once that is stopped */
-    struct dt_http_service *service;
+    struct dt_httpd_service *service;
     struct dt_node in_feed;
     char run[DT_RUN_ID_MAX]; /* "": all */
     uint64_t after;          /* the number of the last that was given, or passed over */
@@ -39,12 +39,12 @@ static void put_event(struct dt_buf *out, const struct dt_event *e)
 }
 
 /* The first bytes, which a client may wait for, say nothing but how soon to come again. */
-static enum dt_http_piece next(struct dt_http_source *s, struct dt_buf *out)
+static enum dt_httpd_piece next(struct dt_httpd_source *s, struct dt_buf *out)
 {
     struct listener *l = dt_container_of(s, struct listener, base);
     const struct dt_event *e;
     if (!l->feed)
-        return DT_HTTP_LAST;
+        return DT_HTTPD_LAST;
     if (!l->greeted)
         dt_buf_put_str(out, "retry: 2000\n\n");
     l->greeted = true;
@@ -56,7 +56,7 @@ static enum dt_http_piece next(struct dt_http_source *s, struct dt_buf *out)
     if (l->beat && out->len == 0)
         dt_buf_put_str(out, ":\n\n");
     l->beat = false;
-    return out->len > 0 ? DT_HTTP_MORE : DT_HTTP_LATER;
+    return out->len > 0 ? DT_HTTPD_MORE : DT_HTTPD_LATER;
 }
 
 static void detach(struct listener *l)
@@ -67,7 +67,7 @@ static void detach(struct listener *l)
     dt_list_remove(&l->in_feed);
 }
 
-static void gone(struct dt_http_source *s)
+static void gone(struct dt_httpd_source *s)
 {
     struct listener *l = dt_container_of(s, struct listener, base);
     detach(l);
@@ -82,7 +82,7 @@ static void wake_all(struct dt_web_feed *f, bool beat)
     {
         struct listener *l = dt_container_of(n, struct listener, in_feed);
         l->beat = l->beat || beat;
-        dt_http_service_wake(l->service, &l->base);
+        dt_httpd_service_wake(l->service, &l->base);
     }
 }
 
@@ -120,7 +120,7 @@ void dt_web_feed_stop(struct dt_web_feed *f)
     {
         struct listener *l = dt_container_of(n, struct listener, in_feed);
         detach(l);
-        dt_http_service_wake(l->service, &l->base);
+        dt_httpd_service_wake(l->service, &l->base);
     }
 }
 
@@ -135,8 +135,8 @@ static int find_place(const struct dt_web_feed *f, const char *after, uint64_t *
     return 0;
 }
 
-struct dt_http_source *dt_web_feed_listen(struct dt_web_feed *f, struct dt_http_service *service,
-                                          const char *after, const char *run, struct dt_err *err)
+struct dt_httpd_source *dt_web_feed_listen(struct dt_web_feed *f, struct dt_httpd_service *service,
+                                           const char *after, const char *run, struct dt_err *err)
 {
     uint64_t place;
     if (find_place(f, after, &place, err) < 0)
@@ -146,7 +146,7 @@ struct dt_http_source *dt_web_feed_listen(struct dt_web_feed *f, struct dt_http_
         dt_err_set(err, DT_E_MEMORY, "there is no memory for another listener");
         return NULL;
     }
-    l->base = (struct dt_http_source){.next = next, .gone = gone, .endless = true};
+    l->base = (struct dt_httpd_source){.next = next, .gone = gone, .endless = true};
     l->feed = f;
     l->service = service;
     l->after = place;

@@ -5,7 +5,7 @@
 #ifndef DT_RENDEZVOUS_WEB_FEED_H
 #define DT_RENDEZVOUS_WEB_FEED_H
 
-#include "base/http/service.h"
+#include "base/httpd/service.h"
 #include "rendezvous/events/chronicle.h"
 #include "rendezvous/protocol/spec.h"
 
@@ -29,7 +29,7 @@ void dt_web_feed_stop(struct dt_web_feed *f);
 /* The body for a request for what is newer than the number AFTER, "" or NULL for all that is kept,
  * of RUN, or of all where that is "" or NULL. SERVICE answers it. NULL: no memory; or AFTER is no
  * number, as *err says. */
-struct dt_http_source *dt_web_feed_listen(struct dt_web_feed *f, struct dt_http_service *service,
-                                          const char *after, const char *run, struct dt_err *err);
+struct dt_httpd_source *dt_web_feed_listen(struct dt_web_feed *f, struct dt_httpd_service *service,
+                                           const char *after, const char *run, struct dt_err *err);
 
 #endif

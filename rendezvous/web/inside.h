@@ -3,7 +3,7 @@
 #ifndef DT_RENDEZVOUS_WEB_INSIDE_H
 #define DT_RENDEZVOUS_WEB_INSIDE_H
 
-#include "base/http/service.h"
+#include "base/httpd/service.h"
 #include "rendezvous/web/web.h"
 
 /* What is shown. The server is NULL once it is about to end. */
@@ -16,6 +16,6 @@ struct dt_web_view {
 
 /* The body of /status.json: of RUN, or of all where that is "". VIEW outlives it. NULL: no memory.
  */
-struct dt_http_source *dt_web_document_create(const struct dt_web_view *view, const char *run);
+struct dt_httpd_source *dt_web_document_create(const struct dt_web_view *view, const char *run);
 
 #endif

@@ -20,7 +20,7 @@
 
 struct place {
     struct dt_web *web;
-    struct dt_http_service *service;
+    struct dt_httpd_service *service;
 };
 
 struct dt_web {
@@ -41,7 +41,7 @@ struct dt_web {
 
 /* -- what there is ---------------------------------------------------------------------------- */
 
-static void put_state(struct dt_http_answer *a, int status, const char *state)
+static void put_state(struct dt_httpd_answer *a, int status, const char *state)
 {
     a->status = status;
     a->type = "application/json";
@@ -49,26 +49,27 @@ static void put_state(struct dt_http_answer *a, int status, const char *state)
 }
 
 /* It holds no secret, and nothing that it does not ask for. */
-static void answer_page(struct place *p, const struct dt_http_request *q, struct dt_http_answer *a)
+static void answer_page(struct place *p, const struct dt_httpd_request *q,
+                        struct dt_httpd_answer *a)
 {
     (void)p, (void)q;
     a->status = 200;
     a->type = "text/html; charset=utf-8";
-    dt_http_answer_header(a, "Content-Security-Policy", dt_web_page_policy);
-    dt_http_answer_header(a, "Referrer-Policy", "no-referrer");
+    dt_httpd_answer_header(a, "Content-Security-Policy", dt_web_page_policy);
+    dt_httpd_answer_header(a, "Referrer-Policy", "no-referrer");
     dt_buf_put(&a->body, dt_web_page, dt_web_page_len);
 }
 
 /* The loop turns, or nobody would answer. */
-static void answer_healthz(struct place *p, const struct dt_http_request *q,
-                           struct dt_http_answer *a)
+static void answer_healthz(struct place *p, const struct dt_httpd_request *q,
+                           struct dt_httpd_answer *a)
 {
     (void)p, (void)q;
     put_state(a, 200, "alive");
 }
 
-static void answer_readyz(struct place *p, const struct dt_http_request *q,
-                          struct dt_http_answer *a)
+static void answer_readyz(struct place *p, const struct dt_httpd_request *q,
+                          struct dt_httpd_answer *a)
 {
     (void)q;
     if (p->web->view.server)
@@ -93,30 +94,30 @@ static const struct dt_buf *metrics_of(struct dt_web *w, enum dt_web_format form
     return text;
 }
 
-static void answer_metrics(struct place *p, const struct dt_http_request *q,
-                           struct dt_http_answer *a)
+static void answer_metrics(struct place *p, const struct dt_httpd_request *q,
+                           struct dt_httpd_answer *a)
 {
     enum dt_web_format format = dt_web_format_of(q->header(q, "Accept"));
     const struct dt_buf *text = metrics_of(p->web, format);
     a->status = 200;
     a->type = dt_web_format_type(format);
-    dt_http_answer_header(a, "Vary", "Accept");
+    dt_httpd_answer_header(a, "Vary", "Accept");
     dt_buf_put(&a->body, text->at, text->len);
     a->body.bad = a->body.bad || text->bad;
 }
 
-static void answer_status(struct place *p, const struct dt_http_request *q,
-                          struct dt_http_answer *a)
+static void answer_status(struct place *p, const struct dt_httpd_request *q,
+                          struct dt_httpd_answer *a)
 {
     const struct dt_web_view *view = &p->web->view;
     const char *run = q->argument(q, "run");
     if (run && !dt_rdzv_status_knows(dt_rdzv_server_runs(view->server), run)) {
-        dt_http_answer_refuse(a, 404, "there is no such run");
+        dt_httpd_answer_refuse(a, 404, "there is no such run");
         return;
     }
     a->source = dt_web_document_create(view, run ? run : "");
     if (!a->source) {
-        dt_http_answer_refuse(a, 503, "there is no memory for an answer");
+        dt_httpd_answer_refuse(a, 503, "there is no memory for an answer");
         return;
     }
     a->status = 200;
@@ -124,24 +125,24 @@ static void answer_status(struct place *p, const struct dt_http_request *q,
 }
 
 /* A client that comes back says with a header of its own what it had last. */
-static void answer_events(struct place *p, const struct dt_http_request *q,
-                          struct dt_http_answer *a)
+static void answer_events(struct place *p, const struct dt_httpd_request *q,
+                          struct dt_httpd_answer *a)
 {
     struct dt_err err;
     const char *last = q->header(q, "Last-Event-ID");
     const char *after = last && *last ? last : q->argument(q, "after");
     a->source = dt_web_feed_listen(&p->web->feed, p->service, after, q->argument(q, "run"), &err);
     if (!a->source) {
-        dt_http_answer_refuse(a, err.code == DT_E_MEMORY ? 503 : 400, err.text);
+        dt_httpd_answer_refuse(a, err.code == DT_E_MEMORY ? 503 : 400, err.text);
         return;
     }
     a->status = 200;
     a->type = "text/event-stream";
-    dt_http_answer_header(a, "X-Accel-Buffering", "no"); /* or a proxy keeps events to itself */
+    dt_httpd_answer_header(a, "X-Accel-Buffering", "no"); /* or a proxy keeps events to itself */
 }
 
 static const struct {
-    void (*answer)(struct place *p, const struct dt_http_request *q, struct dt_http_answer *a);
+    void (*answer)(struct place *p, const struct dt_httpd_request *q, struct dt_httpd_answer *a);
     bool open; /* to everybody, at any time */
 } routes[DT_WEB_PATHS] = {
     [DT_WEB_PATH_PAGE] = {answer_page, true},      [DT_WEB_PATH_HEALTHZ] = {answer_healthz, true},
@@ -151,44 +152,45 @@ static const struct {
 
 /* -- who may ask ------------------------------------------------------------------------------ */
 
-static bool lets_in(const struct dt_web *w, const struct dt_http_request *q,
-                    struct dt_http_answer *a)
+static bool lets_in(const struct dt_web *w, const struct dt_httpd_request *q,
+                    struct dt_httpd_answer *a)
 {
     switch (dt_web_gate(&w->token, q->header(q, "Authorization"), q->header(q, "Host"))) {
     case DT_WEB_ENTRY_GOOD:
         return true;
     case DT_WEB_ENTRY_NO_TOKEN:
-        dt_http_answer_header(a, "WWW-Authenticate", "Bearer");
-        dt_http_answer_refuse(a, 401, "say the token: Authorization: Bearer TOKEN");
+        dt_httpd_answer_header(a, "WWW-Authenticate", "Bearer");
+        dt_httpd_answer_refuse(a, 401, "say the token: Authorization: Bearer TOKEN");
         return false;
     case DT_WEB_ENTRY_WRONG_TOKEN:
-        dt_http_answer_header(a, "WWW-Authenticate", "Bearer error=\"invalid_token\"");
-        dt_http_answer_refuse(a, 401, "this is not the token of --http-token-file");
+        dt_httpd_answer_header(a, "WWW-Authenticate", "Bearer error=\"invalid_token\"");
+        dt_httpd_answer_refuse(a, 401, "this is not the token of --http-token-file");
         return false;
     case DT_WEB_ENTRY_WRONG_HOST:
-        dt_http_answer_refuse(a, 403,
-                              "without a token the host has to be asked for as localhost or by its "
-                              "address");
+        dt_httpd_answer_refuse(
+            a, 403,
+            "without a token the host has to be asked for as localhost or by its "
+            "address");
         return false;
     }
     return false;
 }
 
-static void route(struct place *p, enum dt_web_path path, const struct dt_http_request *q,
-                  struct dt_http_answer *a)
+static void route(struct place *p, enum dt_web_path path, const struct dt_httpd_request *q,
+                  struct dt_httpd_answer *a)
 {
     if (path == DT_WEB_PATH_OTHER)
-        dt_http_answer_refuse(a, 404,
-                              "there are /, /healthz, /readyz, /metrics, /status.json and /events");
-    else if (!dt_http_answer_reads(q, a) || (!routes[path].open && !lets_in(p->web, q, a)))
+        dt_httpd_answer_refuse(
+            a, 404, "there are /, /healthz, /readyz, /metrics, /status.json and /events");
+    else if (!dt_httpd_answer_reads(q, a) || (!routes[path].open && !lets_in(p->web, q, a)))
         return;
     else if (!routes[path].open && !p->web->view.server)
-        dt_http_answer_refuse(a, 503, "the server is about to end");
+        dt_httpd_answer_refuse(a, 503, "the server is about to end");
     else
         routes[path].answer(p, q, a);
 }
 
-static void answer(void *arg, const struct dt_http_request *q, struct dt_http_answer *a)
+static void answer(void *arg, const struct dt_httpd_request *q, struct dt_httpd_answer *a)
 {
     struct place *p = arg;
     enum dt_web_path path = dt_web_path_of(q->path);
@@ -223,7 +225,7 @@ static int open_place(struct dt_web *w, const char *text, struct dt_err *err)
     struct dt_addr at, bound;
     char where[DT_ADDR_TEXT];
     struct place *p = &w->places[w->count];
-    const struct dt_http_service_config config = {
+    const struct dt_httpd_service_config config = {
         .what = "HTTP",
         .limits = {.connections = CONNECTIONS, .streams = STREAMS, .patience = PATIENCE},
         .answer = answer,
@@ -232,7 +234,7 @@ static int open_place(struct dt_web *w, const char *text, struct dt_err *err)
     if (find_address(w, text, &at, err) < 0)
         return -1;
     p->web = w;
-    p->service = dt_http_service_open(w->loop, &at, &config, &bound, err);
+    p->service = dt_httpd_service_open(w->loop, &at, &config, &bound, err);
     if (!p->service)
         return -1;
     w->count++;
@@ -305,5 +307,5 @@ void dt_web_close(struct dt_web *w, void (*on_closed)(void *arg), void *arg)
     dt_ending_begin(&w->ending, web_free, w, on_closed, arg);
     dt_ending_close(&w->ending, &w->feed.beat);
     for (size_t i = 0; i < w->count; i++)
-        dt_http_service_close(w->places[i].service, dt_ending_step, dt_ending_add(&w->ending));
+        dt_httpd_service_close(w->places[i].service, dt_ending_step, dt_ending_add(&w->ending));
 }

@@ -377,7 +377,7 @@ TEST(without_the_helper_the_option_says_so)
     char *was = strdup(getenv("DTRUN_PLUGIN_DIR") ? getenv("DTRUN_PLUGIN_DIR") : "");
     setenv("DTRUN_PLUGIN_DIR", "/nonexistent", 1);
     CHECK_FAIL(dt_health_open(&loop, NULL, 0, state, NULL, &err) ? 0 : -1, err,
-               "the health port takes libmicrohttpd: there is no dt_http.so in /nonexistent/");
+               "the health port takes libmicrohttpd: there is no dt_httpd.so in /nonexistent/");
     setenv("DTRUN_PLUGIN_DIR", was, 1);
     free(was);
     CHECK_EQ(uv_loop_close(&loop), 0);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Answers over HTTP as a client sees them: the server's loop turns in this thread whenever the
  * client waits. */
-#include "base/http/service.h"
+#include "base/httpd/service.h"
 #include "base/list.h"
 #include "tests/lib/http.h"
 
@@ -19,7 +19,7 @@ BEFORE_ALL
 
 /* A body of COUNT pieces, each "piece N;", or endless ones that are there when they are allowed. */
 struct pieces {
-    struct dt_http_source base;
+    struct dt_httpd_source base;
     int count, allowed;
     int asked, given;
     size_t padding; /* bytes behind each */
@@ -28,33 +28,33 @@ struct pieces {
 
 static struct {
     uv_loop_t loop;
-    struct dt_http_service *service;
+    struct dt_httpd_service *service;
     int port;
     struct pieces whole, endless[16];
     int endless_count; /* of answers so far */
 } the;
 
-static enum dt_http_piece next(struct dt_http_source *s, struct dt_buf *out)
+static enum dt_httpd_piece next(struct dt_httpd_source *s, struct dt_buf *out)
 {
     struct pieces *p = dt_container_of(s, struct pieces, base);
     p->asked++;
     if (s->endless && p->given >= p->allowed)
-        return DT_HTTP_LATER;
+        return DT_HTTPD_LATER;
     dt_buf_printf(out, "piece %d;", p->given++);
     uint8_t *room = dt_buf_room(out, p->padding);
     if (p->padding && room) {
         memset(room, '.', p->padding);
         dt_buf_grew(out, p->padding);
     }
-    return !s->endless && p->given == p->count ? DT_HTTP_LAST : DT_HTTP_MORE;
+    return !s->endless && p->given == p->count ? DT_HTTPD_LAST : DT_HTTPD_MORE;
 }
 
-static void gone(struct dt_http_source *s)
+static void gone(struct dt_httpd_source *s)
 {
     dt_container_of(s, struct pieces, base)->gone++;
 }
 
-static void answer(void *arg, const struct dt_http_request *q, struct dt_http_answer *a)
+static void answer(void *arg, const struct dt_httpd_request *q, struct dt_httpd_answer *a)
 {
     (void)arg;
     a->status = 200;
@@ -63,9 +63,9 @@ static void answer(void *arg, const struct dt_http_request *q, struct dt_http_an
         a->source = &the.whole.base;
     } else if (strcmp(q->path, "/endless") == 0) {
         a->source = &the.endless[the.endless_count++].base;
-    } else if (dt_http_answer_reads(q, a)) {
+    } else if (dt_httpd_answer_reads(q, a)) {
         const char *name = q->argument(q, "name"), *said = q->header(q, "X-Said");
-        dt_http_answer_header(a, "X-Own", "yes");
+        dt_httpd_answer_header(a, "X-Own", "yes");
         dt_buf_printf(&a->body, "%s is %s of %s", name ? name : "nobody", said ? said : "silent",
                       q->path);
     }
@@ -75,18 +75,18 @@ static void start(void)
 {
     struct dt_err err = {0};
     struct dt_addr at, bound;
-    const struct dt_http_service_config config = {
+    const struct dt_httpd_service_config config = {
         .what = "HTTP",
         .limits = {.connections = 8, .streams = STREAMS, .patience = 20 * DT_SECOND},
         .answer = answer,
     };
     memset(&the, 0, sizeof the);
-    the.whole.base = (struct dt_http_source){.next = next, .gone = gone};
+    the.whole.base = (struct dt_httpd_source){.next = next, .gone = gone};
     for (int i = 0; i < 16; i++)
-        the.endless[i].base = (struct dt_http_source){.next = next, .gone = gone, .endless = true};
+        the.endless[i].base = (struct dt_httpd_source){.next = next, .gone = gone, .endless = true};
     uv_loop_init(&the.loop);
     CHECK_EQ(dt_addr_parse("127.0.0.1:0", 0, &at, &err), 0);
-    the.service = dt_http_service_open(&the.loop, &at, &config, &bound, &err);
+    the.service = dt_httpd_service_open(&the.loop, &at, &config, &bound, &err);
     CHECK_STR(err.text, "");
     CHECK(the.service != NULL);
     the.port = ntohs(((struct sockaddr_in *)&bound.sa)->sin_port);
@@ -94,7 +94,7 @@ static void start(void)
 
 static void stop(void)
 {
-    dt_http_service_close(the.service, NULL, NULL);
+    dt_httpd_service_close(the.service, NULL, NULL);
     uv_run(&the.loop, UV_RUN_DEFAULT);
     CHECK_EQ(uv_loop_close(&the.loop), 0);
 }
@@ -258,8 +258,8 @@ TEST(an_endless_body_gets_a_piece_when_there_is_one)
         turn();
     CHECK_EQ(the.endless[0].asked, asked); /* who waits costs nothing */
     the.endless[0].allowed = 3;
-    dt_http_service_wake(the.service, &the.endless[0].base);
-    dt_http_service_wake(the.service, &the.endless[0].base);
+    dt_httpd_service_wake(the.service, &the.endless[0].base);
+    dt_httpd_service_wake(the.service, &the.endless[0].base);
     await(&c, "piece 2;");
     CHECK_EQ(the.endless[0].gone, 0);
     stop(); /* while it waits */
@@ -282,7 +282,7 @@ TEST(beyond_the_limit_the_oldest_stream_ends)
     CHECK_EQ(the.endless[0].gone, 1);
     for (int i = 1; i <= STREAMS; i++) {
         the.endless[i].allowed = 2;
-        dt_http_service_wake(the.service, &the.endless[i].base);
+        dt_httpd_service_wake(the.service, &the.endless[i].base);
         await(&c[i], "piece 1;");
     }
     stop();
@@ -309,11 +309,11 @@ TEST(a_port_that_is_taken_is_named)
     struct dt_err err = {0};
     struct dt_addr at;
     char text[32];
-    const struct dt_http_service_config config = {.what = "HTTP", .answer = answer};
+    const struct dt_httpd_service_config config = {.what = "HTTP", .answer = answer};
     start();
     snprintf(text, sizeof text, "127.0.0.1:%d", the.port);
     CHECK_EQ(dt_addr_parse(text, 0, &at, &err), 0);
-    CHECK(dt_http_service_open(&the.loop, &at, &config, NULL, &err) == NULL);
+    CHECK(dt_httpd_service_open(&the.loop, &at, &config, NULL, &err) == NULL);
     CHECK(http_has(err.text, "HTTP cannot be opened: "));
     CHECK(http_has(err.text, text));
     stop();

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "base/http/service.h"
+#include "base/httpd/service.h"
 
 #include "base/list.h"
 #include "base/loop/ending.h"
@@ -17,9 +17,9 @@
 #define FILES_PER_CONNECTION 16 /* that we may have open, for each caller let in */
 #define CONNECTIONS_LEAST 4u
 
-struct dt_http_service {
-    const struct dt_http_table *lib;
-    struct dt_http *http;
+struct dt_httpd_service {
+    const struct dt_httpd_table *lib;
+    struct dt_httpd *http;
     uv_poll_t readable;
     uv_timer_t due;
     uv_idle_t soon; /* the next turn is wanted at once: behind all that others have to do by now */
@@ -28,26 +28,26 @@ struct dt_http_service {
 
 /* -- turns ------------------------------------------------------------------------------------ */
 
-static void take_turn(struct dt_http_service *s);
+static void take_turn(struct dt_httpd_service *s);
 
 static void on_due(uv_timer_t *t)
 {
-    take_turn(dt_container_of(t, struct dt_http_service, due));
+    take_turn(dt_container_of(t, struct dt_httpd_service, due));
 }
 
 /* A timer of no time at all would go off again before the loop looks at anything else. */
 static void on_soon(uv_idle_t *i)
 {
-    take_turn(dt_container_of(i, struct dt_http_service, soon));
+    take_turn(dt_container_of(i, struct dt_httpd_service, soon));
 }
 
 static void on_readable(uv_poll_t *p, int status, int events)
 {
     (void)status, (void)events;
-    take_turn(dt_container_of(p, struct dt_http_service, readable));
+    take_turn(dt_container_of(p, struct dt_httpd_service, readable));
 }
 
-static void take_turn(struct dt_http_service *s)
+static void take_turn(struct dt_httpd_service *s)
 {
     if (s->ending.begun)
         return;
@@ -62,7 +62,7 @@ static void take_turn(struct dt_http_service *s)
         uv_timer_start(&s->due, on_due, (uint64_t)wait, 0);
 }
 
-void dt_http_service_wake(struct dt_http_service *s, struct dt_http_source *source)
+void dt_httpd_service_wake(struct dt_httpd_service *s, struct dt_httpd_source *source)
 {
     if (s->ending.begun || !source->stream)
         return;
@@ -150,22 +150,22 @@ static unsigned within_files(unsigned wanted)
 
 static void service_free(void *service)
 {
-    struct dt_http_service *s = service;
+    struct dt_httpd_service *s = service;
     s->lib->close(s->http);
     free(s); /* the only free of one that was served */
 }
 
-static int serve(struct dt_http_service *s, uv_loop_t *loop, const struct dt_addr *at,
-                 const struct dt_http_service_config *config, struct dt_addr *bound,
+static int serve(struct dt_httpd_service *s, uv_loop_t *loop, const struct dt_addr *at,
+                 const struct dt_httpd_service_config *config, struct dt_addr *bound,
                  struct dt_err *err)
 {
-    s->lib = dt_plugin_open("base/http", DT_HTTP_ABI, sizeof *s->lib, err);
+    s->lib = dt_plugin_open("base/httpd", DT_HTTPD_ABI, sizeof *s->lib, err);
     if (!s->lib)
         return dt_err_wrap(err, "%s takes libmicrohttpd", config->what);
     int listener = open_listener(at, config->what, bound, err);
     if (listener < 0)
         return -1;
-    struct dt_http_limits limits = config->limits;
+    struct dt_httpd_limits limits = config->limits;
     limits.connections = within_files(limits.connections);
     limits.streams = within_files(limits.streams);
     s->http = s->lib->open(listener, &limits, config->answer, config->arg, err);
@@ -182,12 +182,12 @@ static int serve(struct dt_http_service *s, uv_loop_t *loop, const struct dt_add
     return 0;
 }
 
-struct dt_http_service *dt_http_service_open(uv_loop_t *loop, const struct dt_addr *at,
-                                             const struct dt_http_service_config *config,
-                                             struct dt_addr *bound, struct dt_err *err)
+struct dt_httpd_service *dt_httpd_service_open(uv_loop_t *loop, const struct dt_addr *at,
+                                               const struct dt_httpd_service_config *config,
+                                               struct dt_addr *bound, struct dt_err *err)
 {
     struct dt_addr where;
-    struct dt_http_service *s = calloc(1, sizeof *s);
+    struct dt_httpd_service *s = calloc(1, sizeof *s);
     if (!s) {
         dt_err_set(err, DT_E_MEMORY, "no memory for %s", config->what);
         return NULL;
@@ -198,7 +198,7 @@ struct dt_http_service *dt_http_service_open(uv_loop_t *loop, const struct dt_ad
     return NULL;
 }
 
-void dt_http_service_close(struct dt_http_service *s, void (*on_closed)(void *arg), void *arg)
+void dt_httpd_service_close(struct dt_httpd_service *s, void (*on_closed)(void *arg), void *arg)
 {
     if (s->ending.begun)
         return;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* dt_http.so: libmicrohttpd, driven through its epoll descriptor. */
-#include "base/http/http.h"
+/* dt_httpd.so: libmicrohttpd, driven through its epoll descriptor. */
+#include "base/httpd/httpd.h"
 
 #include "base/list.h"
 
@@ -14,11 +14,11 @@
 #define PIECE ((size_t)16 << 10)          /* that a body is asked for at once */
 #define ACCEPTED_AT_ONCE 16u              /* the library takes up to ten before we may close one */
 
-struct dt_http {
+struct dt_httpd {
     struct MHD_Daemon *daemon;
-    dt_http_answer_fn *answer;
+    dt_httpd_answer_fn *answer;
     void *arg;
-    struct dt_http_limits limits;
+    struct dt_httpd_limits limits;
     struct dt_list callers; /* the one first that was answered longest ago */
     unsigned count;         /* of callers */
     struct dt_list streams; /* endless ones, the oldest first */
@@ -34,9 +34,9 @@ struct caller {
 };
 
 /* A body in pieces, as long as the library has the answer. */
-struct dt_http_stream {
-    struct dt_http *http;
-    struct dt_http_source *source;
+struct dt_httpd_stream {
+    struct dt_httpd *http;
+    struct dt_httpd_source *source;
     struct MHD_Connection *connection;
     struct dt_node in_streams; /* linked: it is endless */
     int fd;
@@ -62,7 +62,7 @@ static struct caller *caller_of(struct MHD_Connection *c)
 
 /* -- callers ---------------------------------------------------------------------------------- */
 
-static void forget(struct dt_http *h, struct caller *c)
+static void forget(struct dt_httpd *h, struct caller *c)
 {
     if (dt_node_linked(&c->in_callers))
         h->count--;
@@ -70,13 +70,13 @@ static void forget(struct dt_http *h, struct caller *c)
 }
 
 /* The library has no word for this. It sees that the peer has gone, and closes. */
-static void end(struct dt_http *h, struct caller *c)
+static void end(struct dt_httpd *h, struct caller *c)
 {
     shutdown(c->fd, SHUT_RDWR);
     forget(h, c);
 }
 
-static void renew(struct dt_http *h, struct caller *c)
+static void renew(struct dt_httpd *h, struct caller *c)
 {
     forget(h, c);
     c->since = dt_clock_monotonic();
@@ -84,13 +84,13 @@ static void renew(struct dt_http *h, struct caller *c)
     h->count++;
 }
 
-static struct caller *oldest(const struct dt_http *h)
+static struct caller *oldest(const struct dt_httpd *h)
 {
     struct dt_node *n = dt_list_first(&h->callers);
     return n ? dt_container_of(n, struct caller, in_callers) : NULL;
 }
 
-static void begin(struct dt_http *h, struct MHD_Connection *c, void **context)
+static void begin(struct dt_httpd *h, struct MHD_Connection *c, void **context)
 {
     int fd = fd_of(c);
     struct caller *caller = fd >= 0 ? calloc(1, sizeof *caller) : NULL;
@@ -110,7 +110,7 @@ static void begin(struct dt_http *h, struct MHD_Connection *c, void **context)
 static void on_connection(void *arg, struct MHD_Connection *c, void **context,
                           enum MHD_ConnectionNotificationCode what)
 {
-    struct dt_http *h = arg;
+    struct dt_httpd *h = arg;
     struct caller *caller = *context;
     if (what == MHD_CONNECTION_NOTIFY_STARTED) {
         begin(h, c, context);
@@ -130,7 +130,7 @@ static void on_answered(void *arg, struct MHD_Connection *c, void **request,
 }
 
 /* Ends all whose time is over; returns after how long the next one's is. */
-static dt_ms end_overdue(struct dt_http *h)
+static dt_ms end_overdue(struct dt_httpd *h)
 {
     dt_ms now = dt_clock_monotonic();
     struct caller *c;
@@ -141,14 +141,14 @@ static dt_ms end_overdue(struct dt_http *h)
 
 /* -- bodies in pieces ------------------------------------------------------------------------- */
 
-static void forget_stream(struct dt_http_stream *s)
+static void forget_stream(struct dt_httpd_stream *s)
 {
     if (dt_node_linked(&s->in_streams))
         s->http->stream_count--;
     dt_list_remove(&s->in_streams);
 }
 
-static void wake(struct dt_http_stream *s)
+static void wake(struct dt_httpd_stream *s)
 {
     if (!s->asleep)
         return;
@@ -157,7 +157,7 @@ static void wake(struct dt_http_stream *s)
     MHD_resume_connection(s->connection);
 }
 
-static void end_stream(struct dt_http_stream *s)
+static void end_stream(struct dt_httpd_stream *s)
 {
     s->ended = true;
     shutdown(s->fd, SHUT_RDWR);
@@ -166,17 +166,17 @@ static void end_stream(struct dt_http_stream *s)
 }
 
 /* Returns whether the library may go on: with what is in S->out, if anything is. */
-static bool make_piece(struct dt_http_stream *s)
+static bool make_piece(struct dt_httpd_stream *s)
 {
     switch (s->source->next(s->source, &s->out)) {
-    case DT_HTTP_MORE:
+    case DT_HTTPD_MORE:
         return s->out.len > 0 && !s->out.bad;
-    case DT_HTTP_LAST:
+    case DT_HTTPD_LAST:
         s->last = true;
         return !s->out.bad;
-    case DT_HTTP_LATER:
+    case DT_HTTPD_LATER:
         return s->source->endless && !s->out.bad;
-    case DT_HTTP_BROKEN:
+    case DT_HTTPD_BROKEN:
         break;
     }
     return false;
@@ -185,7 +185,7 @@ static bool make_piece(struct dt_http_stream *s)
 /* The library has room for MOST bytes of the body. */
 static ssize_t on_room(void *arg, uint64_t at, char *room, size_t most)
 {
-    struct dt_http_stream *s = arg;
+    struct dt_httpd_stream *s = arg;
     (void)at;
     if (s->ended || (s->out.len == 0 && !s->last && !make_piece(s)))
         return MHD_CONTENT_READER_END_WITH_ERROR;
@@ -205,7 +205,7 @@ static ssize_t on_room(void *arg, uint64_t at, char *room, size_t most)
 
 static void on_body_over(void *arg)
 {
-    struct dt_http_stream *s = arg;
+    struct dt_httpd_stream *s = arg;
     forget_stream(s);
     dt_buf_finish(&s->out);
     s->source->stream = NULL;
@@ -213,20 +213,20 @@ static void on_body_over(void *arg)
     free(s); /* the only free of a stream */
 }
 
-static void keep_streaming(struct dt_http *h, struct dt_http_stream *s)
+static void keep_streaming(struct dt_httpd *h, struct dt_httpd_stream *s)
 {
     struct caller *caller = caller_of(s->connection);
     if (caller)
         forget(h, caller); /* it has all the time it wants */
     dt_list_append(&h->streams, &s->in_streams);
     if (++h->stream_count > h->limits.streams)
-        end_stream(dt_container_of(dt_list_first(&h->streams), struct dt_http_stream, in_streams));
+        end_stream(dt_container_of(dt_list_first(&h->streams), struct dt_httpd_stream, in_streams));
 }
 
-static struct MHD_Response *make_stream(struct dt_http *h, struct MHD_Connection *c,
-                                        struct dt_http_source *source)
+static struct MHD_Response *make_stream(struct dt_httpd *h, struct MHD_Connection *c,
+                                        struct dt_httpd_source *source)
 {
-    struct dt_http_stream *s = calloc(1, sizeof *s);
+    struct dt_httpd_stream *s = calloc(1, sizeof *s);
     struct MHD_Response *r =
         s ? MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, PIECE, on_room, s, on_body_over)
           : NULL;
@@ -247,28 +247,28 @@ static struct MHD_Response *make_stream(struct dt_http *h, struct MHD_Connection
 /* -- requests --------------------------------------------------------------------------------- */
 
 struct request {
-    struct dt_http_request base;
+    struct dt_httpd_request base;
     struct MHD_Connection *connection;
 };
 
-static const char *look_up(const struct dt_http_request *q, enum MHD_ValueKind kind,
+static const char *look_up(const struct dt_httpd_request *q, enum MHD_ValueKind kind,
                            const char *name)
 {
-    const struct request *r = dt_container_of((struct dt_http_request *)q, struct request, base);
+    const struct request *r = dt_container_of((struct dt_httpd_request *)q, struct request, base);
     return MHD_lookup_connection_value(r->connection, kind, name);
 }
 
-static const char *header(const struct dt_http_request *q, const char *name)
+static const char *header(const struct dt_httpd_request *q, const char *name)
 {
     return look_up(q, MHD_HEADER_KIND, name);
 }
 
-static const char *argument(const struct dt_http_request *q, const char *name)
+static const char *argument(const struct dt_httpd_request *q, const char *name)
 {
     return look_up(q, MHD_GET_ARGUMENT_KIND, name);
 }
 
-static void add_headers(struct MHD_Response *r, const struct dt_http_answer *a)
+static void add_headers(struct MHD_Response *r, const struct dt_httpd_answer *a)
 {
     if (a->type)
         MHD_add_response_header(r, MHD_HTTP_HEADER_CONTENT_TYPE, a->type);
@@ -278,8 +278,8 @@ static void add_headers(struct MHD_Response *r, const struct dt_http_answer *a)
     MHD_add_response_header(r, "X-Content-Type-Options", "nosniff");
 }
 
-static struct MHD_Response *response_of(struct dt_http *h, struct MHD_Connection *c,
-                                        const struct dt_http_answer *a)
+static struct MHD_Response *response_of(struct dt_httpd *h, struct MHD_Connection *c,
+                                        const struct dt_httpd_answer *a)
 {
     if (a->source)
         return make_stream(h, c, a->source);
@@ -288,11 +288,11 @@ static struct MHD_Response *response_of(struct dt_http *h, struct MHD_Connection
     return MHD_create_response_from_buffer(a->body.len, a->body.at, MHD_RESPMEM_MUST_COPY);
 }
 
-static enum MHD_Result give_answer(struct dt_http *h, struct MHD_Connection *c, const char *method,
+static enum MHD_Result give_answer(struct dt_httpd *h, struct MHD_Connection *c, const char *method,
                                    const char *url)
 {
     struct request q = {{method, url, header, argument}, c};
-    struct dt_http_answer a = {.status = MHD_HTTP_INTERNAL_SERVER_ERROR};
+    struct dt_httpd_answer a = {.status = MHD_HTTP_INTERNAL_SERVER_ERROR};
     h->answer(h->arg, &q.base, &a);
     struct MHD_Response *r = response_of(h, c, &a);
     dt_buf_finish(&a.body);
@@ -326,10 +326,10 @@ static enum MHD_Result on_request(void *arg, struct MHD_Connection *c, const cha
 
 /* -- the server ------------------------------------------------------------------------------- */
 
-static struct dt_http *open_server(int listener, const struct dt_http_limits *limits,
-                                   dt_http_answer_fn *answer, void *arg, struct dt_err *err)
+static struct dt_httpd *open_server(int listener, const struct dt_httpd_limits *limits,
+                                    dt_httpd_answer_fn *answer, void *arg, struct dt_err *err)
 {
-    struct dt_http *h = calloc(1, sizeof *h);
+    struct dt_httpd *h = calloc(1, sizeof *h);
     if (!h) {
         close(listener);
         dt_err_set(err, DT_E_MEMORY, "no memory for an HTTP server");
@@ -354,13 +354,13 @@ static struct dt_http *open_server(int listener, const struct dt_http_limits *li
     return NULL;
 }
 
-static int descriptor(struct dt_http *h)
+static int descriptor(struct dt_httpd *h)
 {
     const union MHD_DaemonInfo *info = MHD_get_daemon_info(h->daemon, MHD_DAEMON_INFO_EPOLL_FD);
     return info ? info->epoll_fd : -1;
 }
 
-static unsigned count_connections(struct dt_http *h)
+static unsigned count_connections(struct dt_httpd *h)
 {
     const union MHD_DaemonInfo *info =
         MHD_get_daemon_info(h->daemon, MHD_DAEMON_INFO_CURRENT_CONNECTIONS);
@@ -370,7 +370,7 @@ static unsigned count_connections(struct dt_http *h)
 /* Full, or out of descriptors, the library takes the listener out of its epoll set, and it puts it
  * back at the turn after the one in which somebody left: nothing else would ask for that turn. Nor
  * would anything after a stream was woken within a turn. */
-static dt_ms turn(struct dt_http *h)
+static dt_ms turn(struct dt_httpd *h)
 {
     MHD_UNSIGNED_LONG_LONG wait;
     unsigned before = count_connections(h);
@@ -384,16 +384,16 @@ static dt_ms turn(struct dt_http *h)
 }
 
 /* The library does not stop while a connection is asleep. */
-static void close_server(struct dt_http *h)
+static void close_server(struct dt_httpd *h)
 {
-    dt_list_each(&h->streams, n) end_stream(dt_container_of(n, struct dt_http_stream, in_streams));
+    dt_list_each(&h->streams, n) end_stream(dt_container_of(n, struct dt_httpd_stream, in_streams));
     MHD_stop_daemon(h->daemon);
     free(h);
 }
 
-extern const struct dt_http_table dt_plugin;
-DT_PLUGIN_EXPORT const struct dt_http_table dt_plugin = {
-    .head = {.abi = DT_HTTP_ABI, .size = sizeof(struct dt_http_table)},
+extern const struct dt_httpd_table dt_plugin;
+DT_PLUGIN_EXPORT const struct dt_httpd_table dt_plugin = {
+    .head = {.abi = DT_HTTPD_ABI, .size = sizeof(struct dt_httpd_table)},
     .open = open_server,
     .descriptor = descriptor,
     .turn = turn,
