@@ -263,10 +263,8 @@ int dt_log_dir_remove_empty(struct dt_log_dir *d, struct dt_err *err)
 
 void dt_log_dir_finish(struct dt_log_dir *d)
 {
-    if (d->mark) {
-        futimens(d->mark, NULL); /* when it ended */
-        close(d->mark);
-    }
+    if (d->mark)
+        dt_log_runs_unmark(d->mark);
     free(d->base);
     free(d->run);
     free(d->attempt);

@@ -76,6 +76,15 @@ int dt_log_runs_mark(const char *run, struct dt_err *err)
     return -1;
 }
 
+/* The lock is that of all processes which have the descriptor from us. A guard may not have left
+ * yet, and there is nothing for it to guard any more. */
+void dt_log_runs_unmark(int mark)
+{
+    futimens(mark, NULL);
+    flock(mark, LOCK_UN);
+    close(mark);
+}
+
 /* The locked mark of the run in FOLDER, if nobody else has it locked; -1: there is none of this
  * host, or its run is alive, which *ALIVE tells. */
 static int take_mark(int folder, bool *alive, int64_t *touched)

@@ -45,6 +45,9 @@ void dt_log_runs_choose(struct dt_log_run *runs, size_t count, const struct dt_l
 /* Marks the folder RUN; the descriptor holds the lock. -1 and *err. */
 int dt_log_runs_mark(const char *run, struct dt_err *err);
 
+/* The run has ended: notes when, unlocks and closes MARK. */
+void dt_log_runs_unmark(int mark);
+
 /* Makes BASE/latest a link to the folder RUN in it, in one step; anything there that is no link is
  * left alone. */
 int dt_log_runs_link(const char *base, const char *run, struct dt_err *err);
