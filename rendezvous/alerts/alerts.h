@@ -12,7 +12,7 @@
 struct dt_alerts;
 
 struct dt_alerts_config {
-    const struct dt_receiver *receivers; /* copied; targets are the caller's until the end */
+    const struct dt_receiver *receivers; /* copied, with their targets */
     size_t receivers_len;                /* not 0 */
     enum dt_event_weight least;          /* lighter alerts are left out */
     dt_ms cooldown;

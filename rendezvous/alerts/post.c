@@ -8,6 +8,7 @@
 
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #define ATTEMPTS 8                     /* some five minutes */
@@ -32,6 +33,7 @@ enum post_state {
 struct dt_post {
     uv_loop_t *loop;
     struct dt_receiver receiver;
+    char *target; /* the receiver's */
     const char *server;
     enum post_state state;
     struct dt_list queue;
@@ -66,10 +68,15 @@ struct dt_post *dt_post_open(uv_loop_t *loop, const struct dt_receiver *receiver
                              const char *server)
 {
     struct dt_post *p = calloc(1, sizeof *p);
-    if (!p)
+    char *target = strdup(receiver->target); /* options are read anew at a reload */
+    if (!p || !target) {
+        free(p);
+        free(target);
         return NULL;
+    }
     p->loop = loop;
     p->receiver = *receiver;
+    p->receiver.target = p->target = target;
     p->server = server;
     p->backoff =
         (struct dt_backoff){.first = DT_SECOND,
@@ -263,11 +270,15 @@ static void on_timer_closed(uv_handle_t *h)
     struct dt_post *p = dt_container_of((uv_timer_t *)h, struct dt_post, timer);
     if (p->on_closed)
         p->on_closed(p->arg);
+    free(p->target);
     free(p);
 }
 
 static void finish_close(struct dt_post *p)
 {
+    if (p->queued > 0)
+        dt_warn("%s: %zu alerts are not delivered, as the server ends", p->receiver.name,
+                p->queued);
     while (p->queued > 0) {
         tell_tried(first(p), "the server ends", false);
         drop(p, first(p));

@@ -17,7 +17,7 @@ struct dt_post_counters {
     uint64_t delivered, failed; /* failed: given up, or dropped as too many waited */
 };
 
-/* RECEIVER is copied; its target and SERVER are the caller's until the end. NULL: no memory. */
+/* RECEIVER is copied with its target; SERVER is the caller's until the end. NULL: no memory. */
 struct dt_post *dt_post_open(uv_loop_t *loop, const struct dt_receiver *receiver,
                              const char *server);
 /* ON_TRIED, which may be NULL, belongs to a test: it is next, is tried once, and ON_TRIED is called

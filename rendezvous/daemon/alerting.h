@@ -12,8 +12,8 @@ int dt_alerting_check(const struct dt_rendezvous_options *o, struct dt_err *err)
 
 struct dt_alerting;
 
-/* Follows what happens at SERVER, and tests receivers for its people. O's strings are used until
- * the end. NULL and *err. */
+/* Follows what happens at SERVER, and tests receivers for its people. NULL and
+ * *err. */
 struct dt_alerting *dt_alerting_open(uv_loop_t *loop, struct dt_rdzv_server *server,
                                      const struct dt_rendezvous_options *o, struct dt_err *err);
 /* Before the server is closed. */

@@ -8,6 +8,7 @@ import http.server
 import json
 import os
 import queue
+import signal
 import socket
 import stat
 import subprocess
@@ -105,6 +106,18 @@ def runs_that_end():
         tap.check_equal("dtrun-ctl history" in alert["advice"], True, alert["advice"])
 
 
+def reloaded():
+    """SIGHUP reads all options anew; receivers stay."""
+    receiver = Receiver()
+    with daemon("--alert-url", receiver.at) as server:
+        receiver.alert("server_started")
+        server.process.send_signal(signal.SIGHUP)
+        # What comes behind the reload is answered after it.
+        subprocess.run([tools.ctl, "status", "--endpoint", "%s:%d" % (servers.HOST, server.port)], stdout=subprocess.DEVNULL, check=True)
+        run(server, "good", "true")
+        tap.check_equal(receiver.alert("run_ended_well")["run"], "good", "run")
+
+
 def level():
     receiver = Receiver()
     with daemon("--alert-level", "error", DTRUN_RENDEZVOUS_ALERT_URL=receiver.at) as server:
@@ -189,6 +202,7 @@ def bad_options():
 
 tap.start()
 tap.case("a run that ends well and one that ends badly are told", runs_that_end)
+tap.case("receivers outlive a reload", reloaded)
 tap.case("--alert-level leaves out lighter alerts", level)
 tap.case("what a receiver refuses for the moment is sent again", tried_again)
 tap.case("what a receiver refuses for good is not, and the log names no secret", refused_for_good)
