@@ -430,7 +430,7 @@ struct dt_rdzv_server *dt_rdzv_server_open(uv_loop_t *loop, struct dt_store_serv
     s->store = store;
     s->patience = config->patience;
     s->armed = DT_FOREVER;
-    s->refusals = (struct dt_log_limit){.burst = 10, .every = 60 * DT_SECOND};
+    s->refusals = (struct dt_log_limit){.burst = 10, .every = 3600 * DT_SECOND};
     s->door.host = config->host;
     dt_list_init(&s->conns);
     dt_list_init(&s->strangers);

@@ -41,6 +41,23 @@ static void write_line(const struct dt_log_about *about, enum dt_event_weight we
                  of_run ? about->run : "", of_run ? ": " : "", words, more);
 }
 
+/* Of which a crowd of nodes, or one that comes again and again, makes more than people can read.
+ * All else is rare, and somebody may wait for it. */
+static bool is_of_crowds(enum dt_event_kind kind)
+{
+    switch (kind) {
+    case DT_EVENT_NODE_JOINED:
+    case DT_EVENT_NODE_BACK:
+    case DT_EVENT_NODE_REFUSED:
+    case DT_EVENT_NODE_LEFT:
+    case DT_EVENT_NODE_LOST:
+    case DT_EVENT_CLIENT_REFUSED:
+        return true;
+    default:
+        return false;
+    }
+}
+
 static bool may_pass(struct dt_rdzv_runs *runs, uint64_t *held_back)
 {
     return dt_log_limit_pass(&runs->lines, (dt_ms)uv_now(runs->loop), held_back);
@@ -49,9 +66,11 @@ static bool may_pass(struct dt_rdzv_runs *runs, uint64_t *held_back)
 void dt_rdzv_tell(struct dt_rdzv_runs *runs, const struct dt_event *e, bool silent)
 {
     struct dt_event now = *e;
-    uint64_t held_back;
-    if (!may_pass(runs, &held_back))
+    uint64_t held_back = 0;
+    if (is_of_crowds(e->kind) && !may_pass(runs, &held_back))
         return;
+    if (silent)
+        runs->lines.held_back += held_back; /* the next line says so */
     bool quiet = runs->hosted && is_told(e->kind);
     if (!silent)
         write_line(&(struct dt_log_about){.kind = dt_event_kind_name(e->kind),
