@@ -198,10 +198,8 @@ static void newcomer(struct dt_rdzv *r, struct dt_rdzv_actions *out, const struc
     if (r->state == DT_RUN_RUNNING) {
         r->running.grow_at = 0; /* look anew */
         rdzv_grow(r, out);
-        if (r->state == DT_RUN_RUNNING) {
+        if (r->state == DT_RUN_RUNNING)
             rdzv_park(r, out, m);
-            rdzv_note_spares(r, out);
-        }
     }
 }
 

@@ -114,7 +114,7 @@ void rdzv_make_world(struct dt_rdzv *r, struct dt_rdzv_actions *out);
 void rdzv_send_world(struct dt_rdzv *r, struct dt_rdzv_actions *out, struct dt_member *m);
 /* Tells M that it stands by, and why. */
 void rdzv_park(struct dt_rdzv *r, struct dt_rdzv_actions *out, struct dt_member *m);
-/* Tells that as many spares stand by as the run asks for, where that was not so. */
+/* Tells when more or fewer spares stand by than people know. */
 void rdzv_note_spares(struct dt_rdzv *r, struct dt_rdzv_actions *out);
 
 /* -- look.c: what all workers of the round do -------------------------------------------------- */

@@ -381,6 +381,7 @@ void dt_rdzv_step(struct dt_rdzv *r, const struct dt_rdzv_event *event, dt_ms no
         break;
     }
     settle(r, out);
+    rdzv_note_spares(r, out);
     rdzv_tell_mixed(r, out);
 }
 

@@ -220,13 +220,16 @@ struct dt_standstill {
     struct dt_stances stances; /* that it was found from */
 };
 
+/* How many stand by, of those that the run asks for. */
+enum dt_spares { DT_SPARES_ALL, DT_SPARES_SOME, DT_SPARES_NONE };
+
 /* A round runs. */
 struct dt_running {
-    int64_t first_step; /* that training was at when first heard of; -1: not yet ... */
-    bool moves;         /* ... and whether it has come further since */
-    dt_ms grow_at;      /* may take in the nodes that wait; 0: none waits */
-    bool lacks_spares;  /* fewer stand by than the run asks for, and people were told */
-    size_t done_gone;   /* seats that are done and whose holder is gone */
+    int64_t first_step;    /* that training was at when first heard of; -1: not yet ... */
+    bool moves;            /* ... and whether it has come further since */
+    dt_ms grow_at;         /* may take in the nodes that wait; 0: none waits */
+    enum dt_spares spares; /* as people were told last */
+    size_t done_gone;      /* seats that are done and whose holder is gone */
     struct dt_recovery recovery;
     struct dt_round_look look;
     struct dt_standstill standstill;

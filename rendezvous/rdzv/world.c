@@ -255,28 +255,20 @@ static void warn_of_last_resorts(struct dt_rdzv *r, struct dt_rdzv_actions *out,
                       c[i].name, why, r->spec.min_nodes);
 }
 
-static size_t count_spares(const struct dt_rdzv *r)
-{
-    return r->members.counts[DT_MEMBER_WAITING][DT_LINK_ONLINE];
-}
-
-static void warn_of_few_spares(struct dt_rdzv *r, struct dt_rdzv_actions *out)
-{
-    size_t spares = count_spares(r);
-    r->running.lacks_spares = spares < (size_t)r->spec.spares;
-    if (r->running.lacks_spares)
-        rdzv_tell(r, out, spares > 0 ? DT_EVENT_SPARES_SHORT : DT_EVENT_SPARES_EXHAUSTED, NULL,
-                  "%zu of %d spares stand by", spares, r->spec.spares);
-}
-
 void rdzv_note_spares(struct dt_rdzv *r, struct dt_rdzv_actions *out)
 {
-    size_t spares = count_spares(r);
-    if (!r->running.lacks_spares || spares < (size_t)r->spec.spares)
+    static const enum dt_event_kind kinds[] = {[DT_SPARES_ALL] = DT_EVENT_SPARES_THERE,
+                                               [DT_SPARES_SOME] = DT_EVENT_SPARES_SHORT,
+                                               [DT_SPARES_NONE] = DT_EVENT_SPARES_EXHAUSTED};
+    const size_t *waiting = r->members.counts[DT_MEMBER_WAITING];
+    size_t spares = waiting[DT_LINK_ONLINE] + waiting[DT_LINK_SUSPECT];
+    enum dt_spares now = spares >= (size_t)r->spec.spares ? DT_SPARES_ALL
+                         : spares > 0                     ? DT_SPARES_SOME
+                                                          : DT_SPARES_NONE;
+    if (r->state != DT_RUN_RUNNING || now == r->running.spares)
         return;
-    r->running.lacks_spares = false;
-    rdzv_tell(r, out, DT_EVENT_SPARES_THERE, NULL, "%zu of %d spares stand by", spares,
-              r->spec.spares);
+    r->running.spares = now;
+    rdzv_tell(r, out, kinds[now], NULL, "%zu of %d spares stand by", spares, r->spec.spares);
 }
 
 static void announce(struct dt_rdzv *r, struct dt_rdzv_actions *out)
@@ -300,7 +292,6 @@ static void announce(struct dt_rdzv *r, struct dt_rdzv_actions *out)
             rdzv_park(r, out, m);
         }
     }
-    warn_of_few_spares(r, out);
 }
 
 /* The seats are filled: the round runs. */
