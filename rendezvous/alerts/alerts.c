@@ -106,6 +106,7 @@ no_memory:
 struct test {
     struct dt_buf lines;
     size_t left;
+    int room; /* letters of a receiver */
     bool all_delivered;
     dt_alerts_tested_fn *on_tested;
     void *arg;
@@ -129,7 +130,9 @@ static void on_tried(void *arg, const char *outcome, bool delivered)
 {
     struct test_of_one *one = arg;
     struct test *t = one->test;
-    dt_buf_printf(&t->lines, "%s%s: %s", t->lines.len ? "; " : "", one->name, outcome);
+    char line[DT_WHY_MAX]; /* all of them go into one sentence */
+    snprintf(line, sizeof line, "%s: %s", one->name, outcome);
+    dt_buf_printf(&t->lines, "%s%.*s", t->lines.len ? "; " : "", t->room, line);
     t->all_delivered &= delivered;
     t->left--;
     free(one);
@@ -154,7 +157,11 @@ void dt_alerts_test(struct dt_alerts *a, dt_alerts_tested_fn *on_tested, void *a
         on_tested(arg, "no memory", false);
         return;
     }
-    *t = (struct test){.left = 1, .all_delivered = true, .on_tested = on_tested, .arg = arg};
+    *t = (struct test){.left = 1,
+                       .room = (int)(DT_WHY_MAX / (a->posts_len + 1)) - 2,
+                       .all_delivered = true,
+                       .on_tested = on_tested,
+                       .arg = arg};
     for (size_t i = 0; i < a->posts_len; i++) {
         struct test_of_one *one = malloc(sizeof *one);
         if (!one) {

@@ -62,17 +62,14 @@ static bool may_get_better(enum dt_http_end end, int status)
 static enum dt_delivery judge(enum dt_http_end end, const struct dt_http_answer *a,
                               struct dt_err *err)
 {
-    char shown[120];
     if (end == DT_HTTP_ANSWERED && a->status >= 200 && a->status < 300)
         return DT_DELIVERED;
     if (end == DT_HTTP_STOPPED)
         dt_err_set(err, DT_E_TIMEOUT, "no answer in time");
     else if (end != DT_HTTP_ANSWERED)
         dt_err_set(err, DT_E_RUNTIME, "%s", a->why);
-    else
-        dt_err_set(
-            err, DT_E_RUNTIME, "the answer is %d%s%s", a->status, a->body.len ? ": " : "",
-            dt_str_printable((struct dt_bytes){a->body.at, a->body.len}, shown, sizeof shown));
+    else /* its body may repeat the address, which is a secret */
+        dt_err_set(err, DT_E_RUNTIME, "the answer is %d", a->status);
     return may_get_better(end, a->status) ? DT_DELIVERY_AGAIN : DT_DELIVERY_REFUSED;
 }
 
