@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#define LASTS_AT_MOST (INT64_C(7) * 24 * 3600 * 1000000) /* where its end never comes */
+
 enum dt_alert_format dt_alert_format_of(const char *url)
 {
     static const char path[] = "/api/v2/alerts";
@@ -141,7 +143,8 @@ static void put_alertmanager(struct dt_json_writer *w, const struct dt_notice *n
         put_known(w, "node", n->node);
     dt_json_put_end(w);
     put_time(w, "startsAt", n->raised_us);
-    put_time(w, "endsAt", n->over_us);
+    /* Without an end Alertmanager would take an alert for over after some minutes. */
+    put_time(w, "endsAt", n->lasts && !n->over_us ? n->raised_us + LASTS_AT_MOST : n->over_us);
     dt_json_put_end(w);
     dt_json_put_end(w);
 }

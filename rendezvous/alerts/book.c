@@ -8,7 +8,6 @@
 int dt_alert_book_init(struct dt_alert_book *b)
 {
     b->at = calloc(DT_ALERTS_MOST, sizeof *b->at);
-    b->dropped = 0;
     return b->at ? 0 : -1;
 }
 
@@ -53,14 +52,16 @@ static bool is_settled(const struct dt_alert *a)
     return !a->open && !a->told;
 }
 
-/* A free place, or that of the alert that has been over for longest; NULL: all are open. */
+/* A free place, else that of the alert of which nothing has been heard for longest: first among
+ * those that are over. */
 static struct dt_alert *make_room(struct dt_alert_book *b)
 {
-    struct dt_alert *oldest = NULL;
+    struct dt_alert *oldest = b->at;
     for (struct dt_alert *a = b->at; a < b->at + DT_ALERTS_MOST; a++) {
         if (!a->rule)
             return a;
-        if (is_settled(a) && (!oldest || a->touched < oldest->touched))
+        bool better = is_settled(a) && !is_settled(oldest);
+        if (better || (is_settled(a) == is_settled(oldest) && a->touched < oldest->touched))
             oldest = a;
     }
     return oldest;
@@ -73,8 +74,7 @@ static struct dt_alert *find_or_add(struct dt_alert_book *b, const struct dt_ale
     if (a)
         return a;
     a = make_room(b);
-    if (a)
-        *a = (struct dt_alert){.rule = rule, .told_at = -1};
+    *a = (struct dt_alert){.rule = rule, .told_at = -1};
     return a;
 }
 
@@ -96,6 +96,7 @@ static void tell(struct dt_alert_book *b, struct dt_alert *a, enum dt_notice_sta
         .times = a->times > 0 ? a->times : 1,
         .raised_us = a->raised_us,
         .over_us = a->over_us,
+        .lasts = a->rule->ended_by != 0,
     };
     a->told = state == DT_NOTICE_RAISED && a->rule->ended_by != 0;
     if (state == DT_NOTICE_RAISED)
@@ -104,10 +105,10 @@ static void tell(struct dt_alert_book *b, struct dt_alert *a, enum dt_notice_sta
     b->on_notice(b->arg, &n);
 }
 
-/* An alert that lasts is told of once; one of a moment, whenever there is something new. */
+/* It has happened since people were told last. */
 static bool has_news(const struct dt_alert *a)
 {
-    return a->open && !a->told && a->times > 0;
+    return a->open && a->times > 0;
 }
 
 static dt_ms may_be_told(const struct dt_alert_book *b, const struct dt_alert *a)
@@ -145,10 +146,6 @@ static void raise_alert(struct dt_alert_book *b, const struct dt_alert_rule *rul
                         const struct dt_event *e, dt_ms now)
 {
     struct dt_alert *a = find_or_add(b, rule, e);
-    if (!a) {
-        b->dropped++;
-        return;
-    }
     a->touched = now;
     snprintf(a->run, sizeof a->run, "%s", text(e->run));
     snprintf(a->node, sizeof a->node, "%s", text(e->node));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which alerts are open, and when people are told of each: once when it is raised, once when it is
- * over, and not again within a cooldown, however often it comes and goes. Pure: events and the time
+/* Which alerts are open, and when people are told of each: when it is raised, and when it is over.
+ * What happens again, or comes and goes, is told again after a cooldown. Pure: events and the time
  * in, notices out. */
 #ifndef DT_RENDEZVOUS_ALERTS_BOOK_H
 #define DT_RENDEZVOUS_ALERTS_BOOK_H
@@ -27,6 +27,7 @@ struct dt_notice {
     const char *words;          /* of the newest event */
     int times;                  /* events that raised it, since people were told last; at least 1 */
     int64_t raised_us, over_us; /* since 1970; over: 0 while it is not */
+    bool lasts;                 /* its end will be told */
 };
 
 struct dt_alert {
@@ -50,7 +51,6 @@ struct dt_alert_book {
     void (*on_notice)(void *arg, const struct dt_notice *n);
     void *arg;
     struct dt_alert *at; /* of DT_ALERTS_MOST places */
-    uint64_t dropped;    /* events for which there was no place */
 };
 
 /* The first block is the caller's to set before. -1: no memory. */

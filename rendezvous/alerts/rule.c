@@ -3,8 +3,9 @@
 
 #define KIND(k) (UINT64_C(1) << DT_EVENT_##k)
 /* The run goes on, or nobody waits for it any more. */
-#define WHOLE_AGAIN (KIND(ROUND_BEGAN) | KIND(RUN_ENDED_WELL) | KIND(RUN_ENDED_BADLY))
-#define RUN_OVER (KIND(ROUND_ENDED) | KIND(RUN_ENDED_WELL) | KIND(RUN_ENDED_BADLY))
+#define RUN_ENDED (KIND(RUN_ENDED_WELL) | KIND(RUN_ENDED_BADLY) | KIND(RUN_DESERTED))
+#define WHOLE_AGAIN (KIND(ROUND_BEGAN) | RUN_ENDED)
+#define ROUND_OVER (KIND(ROUND_ENDED) | RUN_ENDED)
 
 /* clang-format off */
 const struct dt_alert_rule dt_alert_rules[] = {
@@ -20,24 +21,24 @@ const struct dt_alert_rule dt_alert_rules[] = {
      .raised_by = DT_EVENT_NODE_LOST, .ended_by = WHOLE_AGAIN,
      .advice = "the job goes on without the node, or with a spare; see whether its host is up"},
     {.name = "node_quarantined", .scope = DT_ALERT_OF_NODE, .weight = DT_EVENT_ERROR,
-     .raised_by = DT_EVENT_NODE_QUARANTINED, .ended_by = KIND(NODE_UNDRAINED) | KIND(NODE_FORGIVEN),
+     .raised_by = DT_EVENT_NODE_QUARANTINED,
      .advice = "look at the host; when it is well again: dtrun-ctl node undrain NODE"},
     {.name = "spares_exhausted", .scope = DT_ALERT_OF_RUN, .weight = DT_EVENT_WARNING,
      .raised_by = DT_EVENT_SPARES_EXHAUSTED, .lasting = 60 * DT_SECOND,
-     .ended_by = KIND(SPARES_THERE) | KIND(SPARES_SHORT) | RUN_OVER,
+     .ended_by = KIND(SPARES_THERE) | KIND(SPARES_SHORT) | ROUND_OVER,
      .advice = "start dtrun on a further node: the next loss costs the job a node, or its round"},
     {.name = "below_min", .scope = DT_ALERT_OF_RUN, .weight = DT_EVENT_ERROR,
      .raised_by = DT_EVENT_BELOW_MIN, .ended_by = WHOLE_AGAIN,
      .advice = "start dtrun on as many nodes as are missing, before the job gives up"},
     {.name = "restart_storm", .scope = DT_ALERT_OF_RUN, .weight = DT_EVENT_ERROR,
      .raised_by = DT_EVENT_WORKER_FAILED, .times = 3, .within = 600 * DT_SECOND,
-     .ended_by = KIND(RUN_ENDED_WELL) | KIND(RUN_ENDED_BADLY),
+     .ended_by = RUN_ENDED,
      .advice = "see what fails again and again: dtrun-ctl history RUN; to hold the job up: dtrun-ctl run pause RUN"},
     {.name = "hang", .scope = DT_ALERT_OF_RUN, .weight = DT_EVENT_ERROR,
-     .raised_by = DT_EVENT_HANG, .ended_by = KIND(HANG_OVER) | RUN_OVER,
+     .raised_by = DT_EVENT_HANG, .ended_by = KIND(HANG_OVER) | ROUND_OVER,
      .advice = "see where each worker stands: dtrun-ctl look RUN; to have such jobs restarted: --on-hang restart"},
     {.name = "straggler", .scope = DT_ALERT_OF_RUN, .weight = DT_EVENT_WARNING,
-     .raised_by = DT_EVENT_STRAGGLER, .ended_by = KIND(STRAGGLER_OVER) | RUN_OVER,
+     .raised_by = DT_EVENT_STRAGGLER, .ended_by = KIND(STRAGGLER_OVER) | ROUND_OVER,
      .advice = "see what else the host does; to replace it by a spare: --on-straggler drain"},
 };
 /* clang-format on */

@@ -68,6 +68,11 @@ TEST(alertmanager_knows_an_alert_again_by_its_labels)
         "\"2026-11-23T07:00:01.123456Z\"}]");
     n.scope = DT_ALERT_OF_NODE;
     CHECK(strstr(body(DT_ALERT_ALERTMANAGER, &n), "\"run\":\"llama\",\"node\":\"node<7>\"},"));
+    n = lost;
+    n.lasts = true; /* or Alertmanager would end it after some minutes */
+    CHECK(strstr(body(DT_ALERT_ALERTMANAGER, &n), "\"endsAt\":\"2026-11-30T07:00:00.123456Z\"}"));
+    n.lasts = false;
+    CHECK(!strstr(body(DT_ALERT_ALERTMANAGER, &n), "endsAt"));
 }
 
 TEST(nothing_of_a_notice_becomes_a_header_of_a_mail)

@@ -111,7 +111,11 @@ TEST(many_nodes_of_one_run_are_one_alert)
         happen(&b, DT_EVENT_NODE_LOST, "a", name, 0);
     }
     CHECK_EQ(told.len, 1);
-    CHECK_EQ(b.dropped, 0);
+    dt_alert_book_tick(&b, COOLDOWN);
+    CHECK_EQ(told.len, 2);
+    CHECK_EQ(told.at[1].times, 999);
+    dt_alert_book_tick(&b, 3 * COOLDOWN);
+    CHECK_EQ(told.len, 2);
     dt_alert_book_finish(&b);
 }
 
@@ -150,6 +154,17 @@ TEST(spares_have_a_minute_to_come)
     dt_alert_book_finish(&b);
 }
 
+TEST(a_deserted_run_leaves_no_alert_open)
+{
+    struct dt_alert_book b = open_book(DT_EVENT_INFO);
+    happen(&b, DT_EVENT_NODE_LOST, "a", "n", 0);
+    happen(&b, DT_EVENT_BELOW_MIN, "a", NULL, 1);
+    happen(&b, DT_EVENT_RUN_DESERTED, "a", NULL, 2);
+    CHECK_EQ(told.len, 4);
+    CHECK_STR(said(3), "below_min over a");
+    dt_alert_book_finish(&b);
+}
+
 TEST(a_moment_has_no_end)
 {
     struct dt_alert_book b = open_book(DT_EVENT_INFO);
@@ -164,7 +179,7 @@ TEST(a_moment_has_no_end)
     dt_alert_book_finish(&b);
 }
 
-TEST(more_alerts_than_there_are_places_are_counted)
+TEST(the_oldest_of_too_many_alerts_gives_way)
 {
     struct dt_alert_book b = open_book(DT_EVENT_ERROR);
     char run[16];
@@ -172,12 +187,14 @@ TEST(more_alerts_than_there_are_places_are_counted)
         snprintf(run, sizeof run, "run%d", i);
         happen(&b, DT_EVENT_HANG, run, NULL, i);
     }
-    CHECK_EQ(told.len, DT_ALERTS_MOST);
-    CHECK_EQ(b.dropped, 10);
-    happen(&b, DT_EVENT_HANG_OVER, "run7", NULL, 1000); /* its place is free again */
+    CHECK_EQ(told.len, DT_ALERTS_MOST + 10);
+    happen(&b, DT_EVENT_HANG_OVER, "run3", NULL, 1000); /* forgotten */
+    CHECK_EQ(told.len, DT_ALERTS_MOST + 10);
+    happen(&b, DT_EVENT_HANG_OVER, "run77", NULL, 1000); /* its place is taken first */
     happen(&b, DT_EVENT_HANG, "late", NULL, 1001);
     CHECK_STR(said(told.len - 1), "hang raised late");
-    CHECK_EQ(b.dropped, 10);
+    happen(&b, DT_EVENT_HANG_OVER, "run10", NULL, 1002);
+    CHECK_STR(said(told.len - 1), "hang over run10");
     dt_alert_book_finish(&b);
 }
 
