@@ -169,6 +169,21 @@ static void wait_for_next_attempt(struct dt_post *p)
     uv_timer_start(&p->timer, on_pause_over, (uint64_t)dt_backoff_next(&p->backoff), 0);
 }
 
+/* L, which is the first, is to be tried again. Tests that came meanwhile do not wait for that. */
+static bool let_tests_pass(struct dt_post *p, struct letter *l)
+{
+    struct dt_list tests;
+    dt_list_init(&tests);
+    dt_list_remove(&l->in_queue);
+    while (!dt_list_empty(&p->queue) && first(p)->on_tried)
+        dt_list_append(&tests, dt_list_pop(&p->queue));
+    bool some = !dt_list_empty(&tests);
+    dt_list_append(&tests, &l->in_queue);
+    dt_list_move(&tests, &p->queue);
+    dt_list_move(&p->queue, &tests);
+    return some;
+}
+
 static void then(struct dt_aside *a)
 {
     struct dt_post *p = dt_container_of(a, struct dt_post, delivery);
@@ -188,7 +203,10 @@ static void then(struct dt_aside *a)
     tell_tried(l, p->outcome == DT_DELIVERED ? "delivered" : p->why.text,
                p->outcome == DT_DELIVERED);
     if (p->outcome == DT_DELIVERY_AGAIN && !was_test && l->attempts < ATTEMPTS) {
-        wait_for_next_attempt(p);
+        if (let_tests_pass(p, l))
+            start(p);
+        else
+            wait_for_next_attempt(p);
         return;
     }
     if (p->outcome == DT_DELIVERED)
