@@ -202,10 +202,10 @@ static const struct dt_opt rendezvous_opts[] = {
     {.name = "alert-url", .arg = "URL", .parse = dt_opt_append, .finish = dt_opt_finish_strings, .repeat = true,
      AT(alert_url), .group = "Alerts",
      .help = "post alerts to this address: a webhook of Slack, Alertmanager's /api/v2/alerts, or JSON for anything else. "
-             "Such an address often is a secret, and other users see command lines: write it into the configuration file "
-             "or the environment"},
+             "Such an address often is a secret, and other users see command lines and the configuration file: write it "
+             "into the environment"},
     {.name = "alert-cmd", .arg = "COMMAND", .parse = dt_opt_append, .finish = dt_opt_finish_strings, .repeat = true,
-     AT(alert_cmd), .group = "Alerts",
+     AT(alert_cmd), .no_env = true, /* whose lists end at blanks */ .group = "Alerts",
      .help = "let sh run this command for each alert, with the alert as JSON on its standard input"},
     {.name = "alert-mail", .arg = "ADDRESS", .parse = dt_opt_append, .finish = dt_opt_finish_strings, .repeat = true,
      AT(alert_mail), .group = "Alerts", .help = "send alerts to this address, by the program sendmail"},
