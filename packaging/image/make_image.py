@@ -120,7 +120,9 @@ class Layout:
                             "config": CONFIG, "rootfs": {"type": "layers", "diff_ids": [diff]}}, "config.v1+json")
         manifest = self.json({"schemaVersion": 2, "mediaType": "application/vnd.oci.image.manifest.v1+json",
                               "config": config, "layers": [layer]}, "manifest.v1+json")
-        manifest["annotations"] = {"org.opencontainers.image.ref.name": version}
+        # podman takes the first as the image's name, containerd the second.
+        manifest["annotations"] = {"org.opencontainers.image.ref.name": "dtrun:" + version,
+                                   "io.containerd.image.name": "docker.io/library/dtrun:" + version}
         with open(os.path.join(self.folder, "index.json"), "w") as f:
             json.dump({"schemaVersion": 2, "manifests": [manifest]}, f)
         with open(os.path.join(self.folder, "oci-layout"), "w") as f:

@@ -38,6 +38,9 @@ def read(what):
     assert len(content) == what["size"]
     return content
 index = json.load(open(layout + "index.json"))
+names = index["manifests"][0]["annotations"]
+version = names["org.opencontainers.image.ref.name"].partition("dtrun:")[2]
+assert version and names["io.containerd.image.name"] == "docker.io/library/dtrun:" + version, names
 manifest = json.loads(read(index["manifests"][0]))
 config = json.loads(read(manifest["config"]))
 files = gzip.decompress(read(manifest["layers"][0]))
