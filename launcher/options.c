@@ -315,6 +315,8 @@ static int parse_name(const char *value, size_t size, void *target, struct dt_er
 
 static int parse_node_name(const char *value, void *target, struct dt_err *err)
 {
+    if (*value == '-')
+        return dt_err_set(err, DT_E_USAGE, "no name of a node begins with \"-\", as options do");
     return parse_name(value, DT_NODE_NAME_MAX, target, err);
 }
 

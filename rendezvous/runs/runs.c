@@ -220,10 +220,15 @@ static void refuse_node(struct dt_rdzv_runs *runs, struct dt_rdzv_conn *c,
     dt_rdzv_records_send(runs, c, &m, 0);
 }
 
-/* The run of a JOIN, made where it is new. NULL, and *WHY: there is no room for it, or the node. */
+/* The run of a JOIN, made where it is new. NULL, and *WHY: there is no room for it, or the node, or
+ * people could not name the node to dtrun-ctl. */
 static struct dt_rdzv_run *run_for(struct dt_rdzv_runs *runs, const struct dt_message *join,
                                    const char **why)
 {
+    if (join->join.node.name[0] == '-') {
+        *why = "no name of a node begins with \"-\", as options do; give --node-name another one";
+        return NULL;
+    }
     struct dt_rdzv_run *run = find_run(runs, join->run);
     bool known = run && dt_members_find(&run->rdzv->members, join->incarnation);
     if (!known && runs->counters->nodes >= runs->most_nodes) {

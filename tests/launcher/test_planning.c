@@ -248,6 +248,7 @@ TEST(elastic_jobs)
         {UP_TO_4 "--restart-reset=0|x", "", NULL,
          "--restart-reset: \"0\" is no time from 1ms on; write it as 30m or 2h, or never", 2},
         {UP_TO_4 "--node-name=|x", "", NULL, "--node-name: a name has from 1 to 127 bytes, this one 0", 2},
+        {UP_TO_4 "--node-name=-a|x", "", NULL, "--node-name: no name of a node begins with \"-\", as options do", 2},
         {UP_TO_4 "--node-name=a\nb|x", "", NULL, "--node-name: no name has control characters in it", 2},
         {UP_TO_4 "--domain-key=1234567890123456789012345678901234567890123456789012345678901234|x", "", NULL,
          "--domain-key: a name has from 1 to 63 bytes, this one 64", 2},

@@ -171,6 +171,19 @@ TEST(more_runs_and_nodes_than_may_be_are_refused_with_a_sentence)
     stage_close(&st);
 }
 
+TEST(a_node_whose_name_looks_like_an_option_is_refused_with_a_sentence)
+{
+    struct stage st;
+    stage_open(&st, &usual);
+    struct node n = node_of("run", "-x", 1, 2);
+    node_enter(&n, st.serving.port);
+    CHECK_EQ(node_hear(&n, DT_MSG_CLOSE)->close.kind, DT_CLOSE_REFUSED);
+    CHECK(strstr(n.heard.why, "begins with \"-\"") != NULL);
+    CHECK_EQ(counters(&st)->runs, 0);
+    node_finish(&n);
+    stage_close(&st);
+}
+
 TEST(a_run_is_forgotten_with_its_last_node)
 {
     struct stage st;

@@ -280,10 +280,11 @@ def token(s):
 
 @story
 def hostile(s):
-    """names and reasons that are markup, commands or control characters are text, in rows, links and commands"""
+    """names and reasons that are markup, commands, options or control characters are text, in rows, links and commands"""
     said = played.status([played.run(HOSTILE, nodes=2, why=HOSTILE, user=HOSTILE, begun_on=TURNED)],
                          [played.node(HOSTILE, HOSTILE, 0), played.node(TURNED, HOSTILE, 1, doing="constructor")],
-                         [played.excluded(HOSTILE, HOSTILE, drained=True), played.excluded(TURNED, TURNED, until_s=9)],
+                         [played.excluded(HOSTILE, HOSTILE, drained=True), played.excluded(TURNED, TURNED, until_s=9),
+                          played.excluded("-rf", "why", until_s=8)],
                          [played.past(0, 900, 800, 1, 2, HOSTILE, HOSTILE)])
     server = s.serve(said)
     server.tell(played.event(HOSTILE, HOSTILE, HOSTILE, run=HOSTILE, node=HOSTILE), played.event("__proto__", "javascript:", "constructor", run="javascript:alert(1)"))
@@ -300,7 +301,7 @@ def hostile(s):
     quoted = "'<img src=x onerror=\"document.title='\\''owned'\\''\">'\\''; rm -rf ~ #'"
     tap.check_equal(quoted in texts(page, ".node code")[1], True, texts(page, ".node code"))
     tap.check_equal(texts(page, "#out code"), ["dtrun-ctl node undrain $'no\\xe2\\x80\\xaede\\x1b[2J\\x0a7'",
-                                               "dtrun-ctl node undrain " + quoted], "commands")
+                                               "dtrun-ctl node undrain -- '-rf'", "dtrun-ctl node undrain " + quoted], "commands")
     tap.check_equal(page.run("[document.images.length, document.scripts.length, document.querySelectorAll('table b').length,"
                              " [...document.links].every(a => a.protocol === 'http:')]"), [0, 1, 0, True], "elements")
     tap.check_equal(page.run("document.title.includes('owned ')"), False, "the title")

@@ -180,12 +180,16 @@ const judge = (() => {
       : advice[node.is.word] ?? "";
   }
 
+  // A name on the command line of dtrun-ctl. "--" ends the options: a name may look like one.
+  function operand(text) {
+    return (text.startsWith("-") ? "-- " : "") + words.argument(text);
+  }
+
   function node_commands(run, node) {
     if (node.lost || node.is === states.kept_out || is_over(run))
       return [];
-    const name = words.argument(node.name), id = words.argument(run.id);
-    const look = `dtrun-ctl look ${id}` + (node.rank === undefined ? "" : ` ${node.rank}-${node.rank + node.workers - 1}`);
-    return [...node.is === states.running ? [look] : [], `dtrun-ctl node drain ${name}`];
+    const look = `dtrun-ctl look ${operand(run.id)}` + (node.rank === undefined ? "" : ` ${node.rank}-${node.rank + node.workers - 1}`);
+    return [...node.is === states.running ? [look] : [], `dtrun-ctl node drain ${operand(node.name)}`];
   }
 
   function standing(out) {
@@ -203,7 +207,7 @@ const judge = (() => {
   }
 
   function undrain(name) {
-    return `dtrun-ctl node undrain ${words.argument(name)}`;
+    return `dtrun-ctl node undrain ${operand(name)}`;
   }
 
   return {
