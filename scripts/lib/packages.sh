@@ -92,6 +92,6 @@ runtime_packages="libopenblas0-pthread libucx-dev"
 test_packages="libpython3-dev mandoc systemd iproute2 nftables python3-swift python3-botocore openssl curl \
     python3-prometheus-client openssh-client openssh-server binutils python3-pip python3-venv \
     python3-yaml rpm"
-# What Debian packages are made and judged with.
+# What Debian packages are made and judged with. systemd says where units belong.
 # shellcheck disable=SC2034
-package_packages="build-essential dpkg-dev debhelper lintian"
+package_packages="build-essential dpkg-dev debhelper lintian systemd"

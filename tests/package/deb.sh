@@ -125,7 +125,7 @@ purge_leaves_nothing()
 }
 
 # shellcheck disable=SC2086,SC2154 # a list of words; of packages.sh
-install_packages $build_packages libucx-dev $package_packages mandoc systemd >/dev/null
+install_packages $build_packages libucx-dev $package_packages mandoc >/dev/null
 files >"$tmp/before"
 echo 1..11
 check 'the packages are made' make
