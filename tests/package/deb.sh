@@ -25,11 +25,14 @@ check()
     fi
 }
 
-# All files but what dpkg and apt know of themselves, and the caches of others.
+# All files but what dpkg and apt know of themselves, and the caches and logs of others.
 files()
 {
-    find /etc /opt /srv /usr /var -xdev \( -path /var/lib/dpkg -o -path /var/lib/apt -o -path /var/cache -o -path /var/log \
-        -o -path /var/lib/systemd \) -prune -o -print | grep -v '/ld.so.cache$' | sort
+    {
+        find /etc /opt /srv /usr /var -xdev \( -path /var/lib/dpkg -o -path /var/lib/apt -o -path /var/cache -o -path /var/log \
+            -o -path /var/lib/systemd \) -prune -o -print
+        find /var/log -path '*/dtrun*'
+    } | grep -v '/ld.so.cache$' | sort
 }
 
 packages='dtrun dtrun-rendezvous libdtrun0 libdtrun-dev'
@@ -115,12 +118,14 @@ library_links()
 # Also what the daemon keeps: systemd puts it there for a user that it makes up.
 purge_leaves_nothing()
 {
-    mkdir -p /var/lib/private/dtrun
+    mkdir -p /var/lib/private/dtrun /var/log/private/dtrun
     : >/var/lib/private/dtrun/journal
+    : >/var/log/private/dtrun/events.log
     ln -s private/dtrun /var/lib/dtrun
+    ln -s private/dtrun /var/log/dtrun
     # shellcheck disable=SC2086 # a list of words
     dpkg --purge $packages || return 1
-    rmdir /var/lib/private 2>/dev/null || :
+    rmdir /var/lib/private /var/log/private 2>/dev/null || :
     files | diff "$tmp/before" -
 }
 
