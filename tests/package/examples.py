@@ -157,7 +157,7 @@ def main():
     write(folder + "/bin/scontrol", SCONTROL)
     write(folder + "/worker", WORKER)
     write(folder + "/train.py", "")
-    for name in ("token", "http-token"):
+    for name in ("token", "http-token", "operator-token"):
         with open(os.open(os.path.join(folder, name), os.O_WRONLY | os.O_CREAT, 0o600), "w") as f:
             f.write("%s-of-more-than-sixteen-bytes\n" % name)
 
@@ -180,6 +180,8 @@ def main():
         tap.check_equal(spec["subdomain"], service["metadata"]["name"], "the names of pods")
         endpoint = "--rdzv-endpoint=%s-0.%s:29400" % (job["metadata"]["name"], service["metadata"]["name"])
         assert endpoint in spec["containers"][0]["args"], endpoint
+        [secret] = [v["secret"] for v in pods(parts("jobset.yaml"))[0]["spec"]["volumes"] if "secret" in v]
+        tap.check_equal([item["key"] for item in secret["items"]], ["token"], "secrets that a job reads")
         kinds = {part["kind"]: part for part in parts("rendezvous.yaml")}
         label = kinds["Deployment"]["spec"]["template"]["metadata"]["labels"]
         tap.check_equal(kinds["Service"]["spec"]["selector"], label, "whom the service names")
