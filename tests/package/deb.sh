@@ -92,6 +92,7 @@ pages_are_there()
     for page in man1/dtrun.1 man1/dtrun-ctl.1 man1/dtrun-launch.1 man1/dtrun-train.1 man8/dtrun-rendezvous.8 man3/dtrun.3; do
         mandoc -T html "/usr/share/man/$page.gz" | grep DESCRIPTION || return 1
     done
+    ls /usr/share/doc/dtrun-rendezvous/operations.md* /usr/share/doc/dtrun-rendezvous/examples/kubernetes/job.yaml
 }
 
 nothing_is_enabled()
@@ -139,7 +140,7 @@ check 'they are installed' install
 check 'their programs run' programs_run
 check 'somebody starts a job' job_runs
 check 'helper libraries load, and their libraries are recommended' helpers_load
-check 'manual pages are there' pages_are_there
+check 'manual pages, documents and examples are there' pages_are_there
 check 'nothing is enabled' nothing_is_enabled
 check 'the units and the configuration are good' units_are_good
 check 'a program is made with the library' library_links

@@ -37,7 +37,7 @@ def folders(build, tree):
 
 def rpmbuild(folder, tree, macros):
     """The packages, and their files."""
-    documents = "cp %s ." % " ".join(shlex.quote(os.path.join(TOP, name)) for name in ("LICENSE", "README.md", "CHANGELOG.md"))
+    documents = "tar -C %s -cf - LICENSE README.md CHANGELOG.md docs examples/kubernetes examples/slurm | tar -xf -" % shlex.quote(TOP)
     defines = {"_topdir": folder, "autosetup": documents, "meson": "true", "meson_build": "true",
                "meson_install": "cp -a %s/. %%{buildroot}" % tree, "systemd_requires": "%nil", "systemd_post": "true",
                "systemd_preun": "true", "systemd_postun_with_restart": "true", "__os_install_post": "%nil", "debug_package": "%nil",
@@ -70,7 +70,8 @@ def main():
         def whole():
             tap.check_equal(sorted(set(made) - {"dtrun-cuda"}), PACKAGES, "packages")
             for end, package in (("/bin/dtrun", "dtrun"), ("/bin/dtrun-rendezvous", "dtrun-rendezvous"), ("/libdtrun.so.0", "dtrun-libs"),
-                                 ("/rendezvous.conf", "dtrun-rendezvous"), ("/dtrun.h", "dtrun-devel"), ("/dtrun.1", "dtrun")):
+                                 ("/rendezvous.conf", "dtrun-rendezvous"), ("/dtrun.h", "dtrun-devel"), ("/dtrun.1", "dtrun"),
+                                 ("/operations.md", "dtrun-rendezvous"), ("/kubernetes/job.yaml", "dtrun-rendezvous")):
                 tap.check_equal([name for name, paths in made.items() for path in paths if path.endswith(end)], [package], end)
 
         tap.case("the spec has all files, and no others", builds)
