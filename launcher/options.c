@@ -515,7 +515,8 @@ static const struct dt_opt launch_opts[] = {
      .help = "let workers inherit dtrun's own stdout and stderr where these are neither redirected nor teed; the "
              "report then shows no last output"},
     {OWN, .name = "whole-lines", AT(whole_lines),
-     .help = "pass what workers print on in whole lines, so that lines of several workers do not mix; --hosts implies it"},
+     .help = "pass on the output of workers in whole lines only, so that lines of several workers do not mix; --hosts "
+             "implies it"},
     {OWN, .name = "partial-line-after", .arg = "TIME", .parse = dt_opt_duration, AT(partial_line_after), .fallback = "0",
      .help = "show an unfinished line of teed output after this time; 0 waits for the end of the line"},
     {OWN, .name = "collapse-lines", AT(collapse_lines), .help = "show a line only once if several ranks print it"},
@@ -546,7 +547,7 @@ static const struct dt_opt launch_opts[] = {
      .help = "upload by this shell command, which finds the file in DTRUN_UPLOAD_FILE and the name of its copy in "
              "DTRUN_UPLOAD_KEY; --upload may then be a DIR alone"},
     {OWN, .name = "upload-after", .arg = "TIME", .parse = dt_opt_duration, AT(upload_after), .fallback = "10s",
-     .help = "how long a file must not have changed to be complete"},
+     .help = "a file counts as complete when it has not changed for this time"},
     {OWN, .name = "upload-timeout", .arg = "TIME", .parse = dt_opt_duration, AT(upload_timeout), .fallback = "10m",
      .help = "how long to wait at the end of the job for uploads; after a signal that ends it, "
              "--shutdown-timeout if that is shorter"},
@@ -556,16 +557,16 @@ static const struct dt_opt launch_opts[] = {
              "number of seconds, auto (5 median steps; 10 seconds where workers tell no steps), or off"},
     {OWN, .name = "on-hang", .arg = "WHAT", .parse = parse_on_hang, .words = "log restart stop", AT(on_hang),
      .fallback = "log",
-     .help = "what to do then beside that: nothing (log), count that worker as failed, which costs a restart (restart), "
-             "or end the job (stop)"},
+     .help = "what to do when --hang-after finds a hang: only say so (log), count that worker as failed, which costs a "
+             "restart (restart), or end the job (stop)"},
     {OWN, .name = "on-straggler", .arg = "WHAT", .parse = parse_on_straggler, .words = "log drain off", AT(on_straggler),
      .fallback = "log",
      .help = "what to do about a worker that holds the others up step after step: say so (log), also let a spare take "
              "the place of its node (drain), or do not look for one (off)"},
     {OWN, .name = "look-on-signal", .arg = "SIGNAL", .parse = parse_look_signal, .words = "SIGQUIT none",
      AT(look_signal), .fallback = "SIGQUIT",
-     .help = "print what all workers do on this signal to dtrun and go on, or none; one that ends the job does so when "
-             "it comes again within 2 seconds"},
+     .help = "when dtrun gets this signal, print what all workers are doing and go on; none: no signal does this. A "
+             "signal that ends the job does so when it comes again within 2 seconds"},
     {OWN, .name = "no-look", AT(no_look), .help = "never look at what workers do: neither for hangs nor on a signal"},
     {OWN, .name = "nccl-profiler", .arg = "EVENTS", .parse = parse_nccl_profiler, .words = "calls kernels off", AT(nccl_profiler),
      .fallback = "calls",
@@ -597,8 +598,8 @@ static const struct dt_opt launch_opts[] = {
      .help = "how many nodes may be lost before the job ends; a lost node costs no restart"},
     {ELASTIC, .name = "restart-reset", .arg = "TIME", .parse = parse_restart_reset, .words = "never", AT(run.restart_reset),
      .fallback = "never",
-     .help = "restore the full budget of --max-restarts after this time without a failure, and after each step that "
-             "workers or --progress-file report"},
+     .help = "restore all of --max-restarts after this time without a failure, and also after each new step that "
+             "workers or --progress-file report; never does neither"},
     {ELASTIC, .name = "no-progress-cycles", .arg = "N", .parse = dt_opt_count, AT(run.no_progress), .fallback = "3",
      .help = "end the job after this many failed rounds in a row without a new step; 0 never does"},
     {ELASTIC, .name = "quarantine-after", .arg = "N", .parse = dt_opt_count, AT(run.strikes), .fallback = "3",
@@ -619,7 +620,7 @@ static const struct dt_opt launch_opts[] = {
     {ELASTIC, .name = "http", .arg = "ADDR:PORT", .parse = parse_http, .finish = dt_opt_finish_strings, .repeat = true,
      AT(http),
      .help = "where this dtrun hosts the rendezvous, answer HTTP on this address: a page for people, /metrics for "
-             "Prometheus, /status.json, /events, /healthz and /readyz. An address that other hosts reach takes --http-token-file"},
+             "Prometheus, /status.json, /events, /healthz and /readyz. An address that other hosts reach needs --http-token-file"},
     {ELASTIC, .name = "http-token-file", .arg = "FILE", .completes = DT_OPT_FILE, AT(http_token_file),
      .help = "answer HTTP requests only with the secret in this file, as \"Authorization: Bearer SECRET\""},
     {ELASTIC, .name = "run-token-file", .arg = "FILE", .completes = DT_OPT_FILE, AT(run_token_file),

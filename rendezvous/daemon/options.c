@@ -146,7 +146,7 @@ static const struct dt_opt rendezvous_opts[] = {
     {.name = "http", .arg = "ADDR:PORT", .parse = parse_http, .finish = dt_opt_finish_strings, .repeat = true,
      AT(http), .group = "Where",
      .help = "answer HTTP on this address, too: a page for people, /metrics for Prometheus, /status.json, /events, "
-             "/healthz and /readyz. An address that other hosts reach takes --http-token-file. --allow does not apply"},
+             "/healthz and /readyz. An address that other hosts reach needs --http-token-file. --allow does not apply"},
     {.name = "http-token-file", .arg = "FILE", .completes = DT_OPT_FILE,
      AT(http_token_file), .group = "Where",
      .help = "answer HTTP requests only with the secret in this file, as \"Authorization: Bearer SECRET\"; only the "
