@@ -31,10 +31,11 @@ static void set_path(const char *path, struct dt_addr *out)
     strcpy(un->sun_path, path); /* checked by check_path() */
 }
 
-static int resolve(const char *host, const char *port, struct dt_addr *out, size_t max,
+static int resolve(const char *host, const char *port, int flags, struct dt_addr *out, size_t max,
                    size_t *count, struct dt_err *err)
 {
-    struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_NUMERICSERV};
+    struct addrinfo hints = {.ai_socktype = SOCK_STREAM,
+                             .ai_flags = AI_PASSIVE | AI_NUMERICSERV | flags};
     struct addrinfo *found;
     int rc = getaddrinfo(host, port, &hints, &found);
     if (rc != 0)
@@ -125,8 +126,9 @@ int dt_addr_check(const char *text, struct dt_err *err)
     return take_apart(text, 0, &p, err);
 }
 
-int dt_addr_resolve(const char *text, uint16_t default_port, struct dt_addr *out, size_t max,
-                    size_t *count, struct dt_err *err)
+/* FLAGS are those of getaddrinfo(3). */
+static int find(const char *text, uint16_t default_port, int flags, struct dt_addr *out, size_t max,
+                size_t *count, struct dt_err *err)
 {
     struct parts p;
     if (take_apart(text, default_port, &p, err) < 0)
@@ -136,13 +138,26 @@ int dt_addr_resolve(const char *text, uint16_t default_port, struct dt_addr *out
         set_path(p.path, out);
         return 0;
     }
-    return resolve(strcmp(p.host, "*") == 0 ? any_host() : p.host, p.port, out, max, count, err);
+    return resolve(strcmp(p.host, "*") == 0 ? any_host() : p.host, p.port, flags, out, max, count,
+                   err);
+}
+
+int dt_addr_resolve(const char *text, uint16_t default_port, struct dt_addr *out, size_t max,
+                    size_t *count, struct dt_err *err)
+{
+    return find(text, default_port, 0, out, max, count, err);
 }
 
 int dt_addr_parse(const char *text, uint16_t default_port, struct dt_addr *out, struct dt_err *err)
 {
     size_t count;
     return dt_addr_resolve(text, default_port, out, 1, &count, err);
+}
+
+bool dt_addr_parse_number(const char *text, uint16_t default_port, struct dt_addr *out)
+{
+    size_t count;
+    return find(text, default_port, AI_NUMERICHOST, out, 1, &count, NULL) == 0;
 }
 
 static bool is_mapped(const struct sockaddr_in6 *in6)

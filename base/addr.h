@@ -25,6 +25,9 @@ int dt_addr_check(const char *text, struct dt_err *err);
  * are looked up, which can block: for start-up only. */
 int dt_addr_parse(const char *text, uint16_t default_port, struct dt_addr *out, struct dt_err *err);
 
+/* The same without a look-up: false where TEXT has the name of a host, or cannot be an address. */
+bool dt_addr_parse_number(const char *text, uint16_t default_port, struct dt_addr *out);
+
 /* The same for who connects: up to MAX addresses of that host, the preferred one first. Text that
  * cannot be an address is DT_E_USAGE; a name not known, perhaps not yet, is DT_E_RUNTIME. */
 int dt_addr_resolve(const char *text, uint16_t default_port, struct dt_addr *out, size_t max,

@@ -259,7 +259,18 @@ const struct dt_opt_program dt_rendezvous_program = {
     .config_option = "config",
 };
 
-/* Limits that only make sense together. */
+static int check_http(const struct dt_rendezvous_options *o, struct dt_err *err)
+{
+    if (o->http_token_file && o->http.len == 0)
+        return dt_err_set(err, DT_E_USAGE,
+                          "--http-token-file: says nothing without --http; give that too");
+    for (size_t i = 0; i < o->http.len; i++)
+        if (dt_web_check_reach(o->http.at[i], o->http_token_file != NULL, err) < 0)
+            return dt_err_wrap(err, "--http");
+    return 0;
+}
+
+/* Options that only make sense together. */
 static int check_whole(const struct dt_rendezvous_options *o, const struct dt_opt_result *result,
                        struct dt_err *err)
 {
@@ -282,10 +293,7 @@ static int check_whole(const struct dt_rendezvous_options *o, const struct dt_op
         return dt_err_set(err, DT_E_USAGE,
                           "--allow-c10d: says nothing without --token-file; give that too, or say "
                           "who may connect with --allow");
-    if (o->http_token_file && o->http.len == 0)
-        return dt_err_set(err, DT_E_USAGE,
-                          "--http-token-file: says nothing without --http; give that too");
-    return 0;
+    return check_http(o, err);
 }
 
 int dt_rendezvous_options_read(struct dt_rendezvous_options *o, int argc, char *const *argv,

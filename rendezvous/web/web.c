@@ -207,17 +207,29 @@ int dt_web_check_address(const char *text, struct dt_err *err)
     return dt_addr_check(text, err);
 }
 
+/* Whether AT, which is written as TEXT, may be served. */
+static int check_reach(const char *text, const struct dt_addr *at, bool token, struct dt_err *err)
+{
+    if (token || dt_addr_is_local(at))
+        return 0;
+    return dt_err_set(err, DT_E_USAGE,
+                      "other hosts reach %s, so give --http-token-file FILE with a secret, or "
+                      "serve at 127.0.0.1 alone",
+                      text);
+}
+
+int dt_web_check_reach(const char *text, bool token, struct dt_err *err)
+{
+    struct dt_addr at;
+    return dt_addr_parse_number(text, 0, &at) ? check_reach(text, &at, token, err) : 0;
+}
+
 static int find_address(const struct dt_web *w, const char *text, struct dt_addr *out,
                         struct dt_err *err)
 {
     if (dt_web_check_address(text, err) < 0 || dt_addr_parse(text, 0, out, err) < 0)
         return -1;
-    if (w->token.len == 0 && !dt_addr_is_local(out))
-        return dt_err_set(err, DT_E_USAGE,
-                          "other hosts reach %s, so give --http-token-file FILE with a secret, or "
-                          "serve at 127.0.0.1 alone",
-                          text);
-    return 0;
+    return check_reach(text, out, w->token.len > 0, err);
 }
 
 static int open_place(struct dt_web *w, const char *text, struct dt_err *err)

@@ -23,6 +23,8 @@ struct dt_web_config {
 
 /* Whether TEXT can be one of CONFIG's addresses, but for what a name server says. */
 int dt_web_check_address(const char *text, struct dt_err *err);
+/* Whether it may be one with a TOKEN, or without: others than this host do not reach it then. */
+int dt_web_check_reach(const char *text, bool token, struct dt_err *err);
 
 /* NULL and *err, that names the option: a mistake of a person's, or an address that cannot be had.
  */

@@ -52,6 +52,22 @@ TEST(a_name_is_checked_without_being_looked_up)
     CHECK_EQ(err.code, DT_E_RUNTIME);
 }
 
+TEST(a_number_is_an_address_without_a_look_up)
+{
+    static const struct {
+        const char *text;
+        bool is_number;
+    } rows[] = {
+        {"127.0.0.1:1", true},  {"[::1]:1", true},         {"*:1", true},     {"unix:/run/x", true},
+        {"localhost:1", false}, {"head.example:1", false}, {"::1:x:", false}, {"1:99999", false},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct dt_addr a;
+        CHECK_ROW("%s", rows[i].text);
+        CHECK_EQ(dt_addr_parse_number(rows[i].text, 0, &a), rows[i].is_number);
+    }
+}
+
 TEST(a_path_as_long_as_the_kernel_takes)
 {
     char path[110] = "/";

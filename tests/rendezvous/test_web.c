@@ -131,6 +131,8 @@ TEST(mistakes_are_refused_with_a_sentence)
 {
     refuses_to_start((const char *[]){"--listen", "127.0.0.1:0", "--http", "0.0.0.0:0", NULL},
                      "--http: other hosts reach 0.0.0.0:0, so give --http-token-file FILE");
+    refuses_to_start((const char *[]){"--check-config", "--http", "*:9400", NULL},
+                     "--http: other hosts reach *:9400, so give --http-token-file FILE");
     refuses_to_start((const char *[]){"--http", "/run/x", NULL}, "is a path; give ADDR:PORT");
     refuses_to_start((const char *[]){"--http-token-file", "/x", NULL},
                      "--http-token-file: says nothing without --http");
