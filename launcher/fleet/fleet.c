@@ -417,10 +417,14 @@ static void call_all(struct fleet *f)
         end(f);
 }
 
-/* A doctor that found something has done its work: the others are to print what they found, too. */
-static size_t least_of(const struct dt_fleet_plan *plan)
+/* A doctor that found something has done its work: the others are to print what they found, too.
+ * All is well only where all hosts say so. */
+static int init_roll(struct fleet *f, struct dt_err *err)
 {
-    return plan->o->doctor ? 0 : plan->least;
+    const struct dt_fleet_plan *plan = f->plan;
+    size_t count = plan->hosts.len;
+    return plan->o->doctor ? dt_roll_init(&f->roll, count, 0, count, err)
+                           : dt_roll_init(&f->roll, count, plan->least, plan->least, err);
 }
 
 static int open_fleet(struct fleet *f, struct dt_err *err)
@@ -431,9 +435,7 @@ static int open_fleet(struct fleet *f, struct dt_err *err)
     f->links = calloc(f->plan->hosts.len, sizeof *f->links);
     if (!f->links)
         return dt_err_set(err, DT_E_MEMORY, "no memory for %zu hosts", f->plan->hosts.len);
-    if (try_order(f, err) < 0 ||
-        dt_roll_init(&f->roll, f->plan->hosts.len, least_of(f->plan), err) < 0 ||
-        open_consoles(f, err) < 0)
+    if (try_order(f, err) < 0 || init_roll(f, err) < 0 || open_consoles(f, err) < 0)
         return -1;
     f->signals = dt_sigwatch_open(&f->loop, heard, on_signal, f, err);
     return f->signals ? 0 : -1;

@@ -5,9 +5,9 @@
 
 #include <stdlib.h>
 
-int dt_roll_init(struct dt_roll *r, size_t count, size_t least, struct dt_err *err)
+int dt_roll_init(struct dt_roll *r, size_t count, size_t least, size_t wanted, struct dt_err *err)
 {
-    *r = (struct dt_roll){.count = count, .least = least, .first = count};
+    *r = (struct dt_roll){.count = count, .least = least, .wanted = wanted, .first = count};
     r->hosts = calloc(count ? count : 1, sizeof *r->hosts);
     return r->hosts ? 0 : dt_err_set(err, DT_E_MEMORY, "no memory for %zu hosts", count);
 }
@@ -107,5 +107,5 @@ int dt_roll_status(const struct dt_roll *r)
 {
     if (r->first < r->count)
         return r->hosts[r->first].status;
-    return count_done(r) >= r->least ? 0 : 1;
+    return count_done(r) >= r->wanted ? 0 : 1;
 }

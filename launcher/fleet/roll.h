@@ -25,12 +25,13 @@ struct dt_roll_host {
 struct dt_roll {
     struct dt_roll_host *hosts;
     size_t count;
-    size_t least;   /* so many the job needs */
+    size_t least;   /* so many the job needs to go on */
+    size_t wanted;  /* so many have to end well */
     bool dismissed; /* all were told to end */
     size_t first;   /* whose failure counts; COUNT: nobody's yet */
 };
 
-int dt_roll_init(struct dt_roll *r, size_t count, size_t least, struct dt_err *err);
+int dt_roll_init(struct dt_roll *r, size_t count, size_t least, size_t wanted, struct dt_err *err);
 void dt_roll_finish(struct dt_roll *r);
 
 /* Host I has said hello, or has got its order. */
@@ -48,9 +49,9 @@ bool dt_roll_is_short(const struct dt_roll *r);
 size_t dt_roll_left_over(const struct dt_roll *r); /* that work, or have done their work */
 bool dt_roll_is_empty(const struct dt_roll *r);    /* all are GONE */
 
-/* Of the whole: 0 when enough hosts ended well and none failed by itself, else that of the failure
- * that counts. The host that failed first is that one, but 1 says less than any other status: an
- * agent exits with 1 because another node failed, too. */
+/* Of the whole: 0 when as many hosts as WANTED ended well and none failed by itself, else that of
+ * the failure that counts. The host that failed first is that one, but 1 says less than any other
+ * status: an agent exits with 1 because another node failed, too. */
 int dt_roll_status(const struct dt_roll *r);
 
 #endif

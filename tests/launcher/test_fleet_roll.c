@@ -2,11 +2,11 @@
 #include "launcher/fleet/roll.h"
 #include "tests/lib/check.h"
 
-static struct dt_roll begun(size_t count, size_t least)
+static struct dt_roll begun(size_t count, size_t least, size_t wanted)
 {
     struct dt_roll r;
     struct dt_err err;
-    CHECK_OK(dt_roll_init(&r, count, least, &err), err);
+    CHECK_OK(dt_roll_init(&r, count, least, wanted, &err), err);
     for (size_t i = 0; i < count; i++) {
         CHECK(!dt_roll_is_complete(&r));
         dt_roll_note_here(&r, i);
@@ -19,7 +19,7 @@ static struct dt_roll begun(size_t count, size_t least)
 
 TEST(a_job_that_goes_well)
 {
-    struct dt_roll r = begun(3, 3);
+    struct dt_roll r = begun(3, 3, 3);
     for (size_t i = 0; i < 3; i++) {
         CHECK(!dt_roll_is_empty(&r));
         dt_roll_note_left(&r, i, 0, false);
@@ -30,8 +30,18 @@ TEST(a_job_that_goes_well)
     dt_roll_finish(&r);
 }
 
-/* How hosts leave, in this order: "0", or the number of a host and how it ended, a status or x for
- * one that was cut off; "!" is when all are told to end. */
+/* How hosts leave, in this order: the number of a host and how it ended, a status or x for one that
+ * was cut off; "!" is when all are told to end. */
+static void play(struct dt_roll *r, const char *story)
+{
+    for (const char *s = story; *s; s += strcspn(s, " "), s += *s == ' ') {
+        if (*s == '!')
+            dt_roll_note_dismissed(r);
+        else
+            dt_roll_note_left(r, (size_t)(*s - '0'), s[2] == 'x' ? 255 : s[2] - '0', s[2] == 'x');
+    }
+}
+
 TEST(which_failure_counts)
 {
     static const struct {
@@ -49,14 +59,8 @@ TEST(which_failure_counts)
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         CHECK_ROW("%s", rows[i].story);
-        struct dt_roll r = begun(rows[i].hosts, rows[i].least);
-        for (const char *s = rows[i].story; *s; s += strcspn(s, " "), s += *s == ' ') {
-            if (*s == '!')
-                dt_roll_note_dismissed(&r);
-            else
-                dt_roll_note_left(&r, (size_t)(*s - '0'), s[2] == 'x' ? 255 : s[2] - '0',
-                                  s[2] == 'x');
-        }
+        struct dt_roll r = begun(rows[i].hosts, rows[i].least, rows[i].least);
+        play(&r, rows[i].story);
         CHECK(dt_roll_is_empty(&r));
         CHECK_EQ(dt_roll_status(&r), rows[i].status);
         CHECK_EQ(r.first, rows[i].first);
@@ -66,7 +70,7 @@ TEST(which_failure_counts)
 
 TEST(a_job_is_short_when_too_few_are_left)
 {
-    struct dt_roll r = begun(3, 2);
+    struct dt_roll r = begun(3, 2, 2);
     dt_roll_note_left(&r, 0, 255, true);
     CHECK(!dt_roll_is_short(&r));
     dt_roll_note_left(&r, 1, 0, false); /* it has done its work */
@@ -81,13 +85,46 @@ TEST(a_host_that_never_came)
 {
     struct dt_roll r;
     struct dt_err err;
-    CHECK_OK(dt_roll_init(&r, 2, 2, &err), err);
+    CHECK_OK(dt_roll_init(&r, 2, 2, 2, &err), err);
     dt_roll_note_here(&r, 0);
     dt_roll_note_left(&r, 1, 127, false); /* a shell's word for a missing program */
     CHECK(!dt_roll_is_complete(&r));
     dt_roll_note_dismissed(&r);
     dt_roll_note_left(&r, 0, -15, true);
     CHECK(dt_roll_is_empty(&r));
+    CHECK_EQ(dt_roll_status(&r), 1);
+    dt_roll_finish(&r);
+}
+
+/* Nobody is needed to go on, and all are wanted for a good end. */
+TEST(a_doctor)
+{
+    static const struct {
+        const char *story;
+        int status;
+    } rows[] = {
+        {"0:0 1:0", 0}, {"0:3 1:3", 3},   {"0:1 1:1", 1},   {"0:0 1:x", 1},
+        {"0:x 1:x", 1}, {"! 0:1 1:1", 1}, {"0:0 ! 1:1", 1},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        CHECK_ROW("%s", rows[i].story);
+        struct dt_roll r = begun(2, 0, 2);
+        play(&r, rows[i].story);
+        CHECK(!dt_roll_is_short(&r));
+        CHECK_EQ(dt_roll_status(&r), rows[i].status);
+        dt_roll_finish(&r);
+    }
+}
+
+TEST(a_doctor_whose_host_never_came)
+{
+    struct dt_roll r;
+    struct dt_err err;
+    CHECK_OK(dt_roll_init(&r, 2, 0, 2, &err), err);
+    dt_roll_note_here(&r, 0);
+    dt_roll_note_left(&r, 1, 255, true);
+    dt_roll_note_dismissed(&r);
+    dt_roll_note_left(&r, 0, -15, true);
     CHECK_EQ(dt_roll_status(&r), 1);
     dt_roll_finish(&r);
 }

@@ -240,6 +240,9 @@ def doctor(f):
             tap.check_equal(job.says(at + "FAIL files +/nonexistent/file cannot be read"), not good, "the file at %s" % name)
         tap.check_equal(job.says("the job failed|ending the other hosts"), False, "it is no job")
         f.hosts.wait_until_empty()
+    job = f.run(word=("doctor",), names=[f.hosts.names[0], "10.99.0.77"])
+    tap.check_equal(job.end(), 1, "status where a host cannot be reached")
+    job.expect(r"10\.99\.0\.77: cannot be reached")
 
 
 def by_srun(f):
