@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A dtrun on each node of an allocation, none of which knows of the others: torchrun starts as many
- * jobs of one node then. So does dtrun, but it says so, and what to write instead. Who gave
- * --nnodes, or --standalone, knows. */
+ * jobs of one node then. So does dtrun, but it says so, and what to write instead. It also says
+ * when it is the only dtrun in an allocation of several nodes. A person who gave --nnodes, or
+ * --standalone, knows. */
 #include "launcher/planning/inside.h"
 
 #include "launcher/words.h"
@@ -35,17 +36,13 @@ static void set_first_host(struct scheduled *s, const char *list)
         snprintf(s->host, sizeof s->host, "%.*s%.*s", (int)head, list, (int)digits, inner);
 }
 
+/* Only srun starts several of us, and it tells each how large its step is. */
 static bool ask_slurm(const struct dt_planning *c, struct scheduled *s)
 {
-    static const char *const sizes[] = {"SLURM_STEP_NUM_NODES", "SLURM_NNODES",
-                                        "SLURM_JOB_NUM_NODES", NULL};
-    static const char *const lists[] = {"SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST",
-                                        "SLURM_NODELIST"};
-    const char *list = NULL;
+    static const char *const sizes[] = {"SLURM_STEP_NUM_NODES", NULL};
+    const char *list = dt_planning_env(c, "SLURM_STEP_NODELIST");
     s->by = "Slurm";
     s->count = dt_planning_env_number(c, sizes, 1, 1);
-    for (size_t i = 0; i < sizeof lists / sizeof *lists && !list; i++)
-        list = dt_planning_env(c, lists[i]);
     if (list)
         set_first_host(s, list);
     return s->count > 1;
@@ -77,6 +74,19 @@ static bool ask_kubernetes(const struct dt_planning *c, struct scheduled *s)
     return true;
 }
 
+/* A batch script runs once, on the first node of its allocation, and in no step. */
+static int note_unused_nodes(struct dt_planning *c)
+{
+    static const char *const sizes[] = {"SLURM_NNODES", "SLURM_JOB_NUM_NODES", NULL};
+    int count = dt_planning_env_number(c, sizes, 1, 1);
+    if (count < 2 || dt_planning_env(c, "SLURM_STEP_NUM_NODES"))
+        return 0;
+    return dt_words_push(c->warnings, c->err,
+                         "the allocation has %d nodes, and this dtrun uses one; start it by srun, "
+                         "or with --hosts, or give --nnodes=1 if one is meant",
+                         count);
+}
+
 int dt_planning_scheduler(struct dt_planning *c)
 {
     struct scheduled s = {.host = ANY_HOST};
@@ -84,7 +94,7 @@ int dt_planning_scheduler(struct dt_planning *c)
     if (c->o->standalone || dt_launch_options_gave(c->o, "nnodes"))
         return 0;
     if (!ask_slurm(c, &s) && !ask_mpirun(c, &s) && !ask_kubernetes(c, &s))
-        return 0;
+        return note_unused_nodes(c);
     if (s.count) {
         snprintf(nodes, sizeof nodes, "%d", s.count);
         snprintf(times, sizeof times, "%d of dtrun", s.count);

@@ -637,17 +637,18 @@ TEST(what_is_executed)
 
 #define ONE_JOB_EACH ", and each is a job of its own, on one node; for one job on all of them give "
 #define OR_MEANT ", for a job on each --nnodes=1"
+#define OR_SRUN "; start it by srun, or with --hosts, or give --nnodes=1 if one is meant"
 
 TEST(a_scheduler_that_started_more_of_us)
 {
     static const struct { const char *env, *line; } rows[] = {
-        {"SLURM_NNODES=2", "Slurm started 2 of dtrun" ONE_JOB_EACH
+        {"SLURM_NNODES=2|SLURM_STEP_NUM_NODES=2", "Slurm started 2 of dtrun" ONE_JOB_EACH
          "--nnodes=2 --rdzv-backend=c10d --rdzv-endpoint=HOST:29400" OR_MEANT},
         {"SLURM_NNODES=8|SLURM_STEP_NUM_NODES=2|SLURM_STEP_NODELIST=gpu[07-08]", "Slurm started 2 of dtrun" ONE_JOB_EACH
          "--nnodes=2 --rdzv-backend=c10d --rdzv-endpoint=gpu07:29400" OR_MEANT},
-        {"SLURM_JOB_NUM_NODES=3|SLURM_JOB_NODELIST=cpu1,gpu[1-2]", "Slurm started 3 of dtrun" ONE_JOB_EACH
+        {"SLURM_STEP_NUM_NODES=3|SLURM_STEP_NODELIST=cpu1,gpu[1-2]", "Slurm started 3 of dtrun" ONE_JOB_EACH
          "--nnodes=3 --rdzv-backend=c10d --rdzv-endpoint=cpu1:29400" OR_MEANT},
-        {"SLURM_NNODES=2|SLURM_JOB_NODELIST=rack[1-2]-a", "Slurm started 2 of dtrun" ONE_JOB_EACH
+        {"SLURM_STEP_NUM_NODES=2|SLURM_STEP_NODELIST=rack[1-2]-a", "Slurm started 2 of dtrun" ONE_JOB_EACH
          "--nnodes=2 --rdzv-backend=c10d --rdzv-endpoint=HOST:29400" OR_MEANT},
         {"OMPI_COMM_WORLD_SIZE=4", "mpirun started 4 of dtrun" ONE_JOB_EACH
          "--nnodes=4 --rdzv-backend=c10d --rdzv-endpoint=HOST:29400" OR_MEANT},
@@ -657,6 +658,11 @@ TEST(a_scheduler_that_started_more_of_us)
         {"KUBERNETES_SERVICE_HOST=10.0.0.1|JOB_COMPLETION_INDEX=0|HOSTNAME=other",
          "Kubernetes started this dtrun as one of several" ONE_JOB_EACH
          "--nnodes=N --rdzv-backend=c10d --rdzv-endpoint=HOST:29400" OR_MEANT},
+        /* In a batch script, and so one alone. */
+        {"SLURM_NNODES=4|SLURM_JOB_NODELIST=n[1-4]", "the allocation has 4 nodes, and this dtrun uses one" OR_SRUN},
+        {"SLURM_JOB_NUM_NODES=3", "the allocation has 3 nodes, and this dtrun uses one" OR_SRUN},
+        {"SLURM_NNODES=4|OMPI_COMM_WORLD_SIZE=4", "mpirun started 4 of dtrun" ONE_JOB_EACH
+         "--nnodes=4 --rdzv-backend=c10d --rdzv-endpoint=HOST:29400" OR_MEANT},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         char line[512];
@@ -672,7 +678,8 @@ TEST(what_could_be_a_mistake_and_most_often_is_none)
         {"--nproc-per-node=2|x|--nproc-per-node=2", "OMP_NUM_THREADS=1"}, /* it is meant for both */
         {"x|--log-dir|l|--role|r|-r|--lr|--nproc|nnodes|-nnodes", ""},    /* a script's own */
         {"--nnodes=1|x", "SLURM_NNODES=2"},
-        {"--standalone|x", "SLURM_NNODES=2"},
+        {"--nnodes=1|x", "SLURM_NNODES=2|SLURM_STEP_NUM_NODES=2"},
+        {"--standalone|x", "SLURM_NNODES=2|SLURM_STEP_NUM_NODES=2"},
         {"x", "SLURM_NNODES=1"},
         {"x", "SLURM_NNODES=8|SLURM_STEP_NUM_NODES=1"}, /* a step on one node of eight */
         {"x", "SLURM_NNODES=many"},
