@@ -154,6 +154,7 @@ static int follow_order(const struct dt_opt_program *program)
     else if (*err.text)
         dt_say(program->name, err.text);
     dt_fleet_order_finish(&order);
+    dt_lifeline_say_over();
     return status;
 }
 

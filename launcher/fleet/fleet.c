@@ -20,7 +20,7 @@
 #define REPORT_WITHIN (5 * DT_SECOND) /* until hosts are told to end when too few are left */
 #define END_WITHIN (10 * DT_SECOND)   /* beyond --shutdown-timeout, until all is killed */
 #define SHOW_WITHIN (5 * DT_SECOND)   /* how long a console that nobody reads is waited for */
-#define CUT_OFF 255                   /* ssh's own exit status */
+#define CUT_OFF 255                   /* the exit status of an ssh that has lost its connection */
 
 #define BIT(signum) (UINT64_C(1) << (signum))
 #define STOPS (BIT(SIGINT) | BIT(SIGTERM) | BIT(SIGHUP))
@@ -335,10 +335,10 @@ static void say_left(const struct fleet *f, size_t i, int status, bool cut_off)
         dt_info("%s: dtrun ended with status %d", name_of(f, i), status);
 }
 
-static void on_gone(void *arg, size_t i, int status)
+static void on_gone(void *arg, size_t i, int status, bool over)
 {
     struct fleet *f = arg;
-    bool cut_off = status < 0 || status == CUT_OFF;
+    bool cut_off = status < 0 || (status == CUT_OFF && !over);
     say_left(f, i, status, cut_off);
     dt_roll_note_left(&f->roll, i, status, cut_off);
     dt_fleet_link_close(f->links[i]);

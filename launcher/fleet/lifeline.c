@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #define SILENCE_MS 60000 /* twelve beats that did not come */
+#define OVER_MS 1000     /* how long standard output may be full at the end */
 
 /* -- hello ------------------------------------------------------------------------------------ */
 
@@ -193,4 +194,12 @@ int dt_lifeline_follow(struct dt_err *err)
         return dt_err_errno(err, DT_E_RUNTIME, rc, "no thread for standard input");
     pthread_detach(thread);
     return 0;
+}
+
+void dt_lifeline_say_over(void)
+{
+    static const uint8_t over = DT_FLEET_OVER;
+    struct pollfd p = {.fd = STDOUT_FILENO, .events = POLLOUT};
+    if (poll(&p, 1, OVER_MS) <= 0 || write(STDOUT_FILENO, &over, 1) != 1)
+        dt_debug("nobody takes the end of this agent");
 }

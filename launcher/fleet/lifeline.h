@@ -17,4 +17,7 @@ int dt_lifeline_greet(struct dt_fleet_order *order, struct dt_err *err);
  * SIGTERM. */
 int dt_lifeline_follow(struct dt_err *err);
 
+/* Says that the exit status of this process follows. Nothing is printed after that. */
+void dt_lifeline_say_over(void);
+
 #endif

@@ -30,6 +30,7 @@ struct dt_fleet_link {
     struct link_stream streams[2];
     uv_timer_t linger;
     bool greeted, exited, told_gone;
+    bool over; /* the last byte of standard output, so far, was DT_FLEET_OVER, and is not shown */
     int status;
     char last_line[256];
     char *prefix;
@@ -68,7 +69,7 @@ static void tell_gone(struct dt_fleet_link *l)
         return;
     l->told_gone = true;
     uv_timer_stop(&l->linger);
-    l->means.events->on_gone(l->means.arg, l->index, l->status);
+    l->means.events->on_gone(l->means.arg, l->index, l->status, l->over);
 }
 
 static void end_stream(struct link_stream *s)
@@ -117,10 +118,24 @@ static void on_early_line(void *arg, struct dt_bytes line, bool starts, bool end
         dt_str_printable(line, l->last_line, sizeof l->last_line);
 }
 
+/* Takes DT_FLEET_OVER from the end of BYTES, and shows one that was not the end after all. */
+static struct dt_bytes hold_back_over(struct link_stream *s, struct dt_bytes bytes)
+{
+    static const uint8_t over = DT_FLEET_OVER;
+    struct dt_fleet_link *l = s->link;
+    if (s != &l->streams[0] || bytes.len == 0)
+        return bytes;
+    if (l->over)
+        dt_console_say(s->console, &s->speaker, (struct dt_bytes){&over, 1}, 0);
+    l->over = bytes.at[bytes.len - 1] == DT_FLEET_OVER;
+    bytes.len -= l->over;
+    return bytes;
+}
+
 static void take(struct link_stream *s, struct dt_bytes bytes)
 {
     if (s->link->greeted)
-        dt_console_say(s->console, &s->speaker, bytes, 0);
+        dt_console_say(s->console, &s->speaker, hold_back_over(s, bytes), 0);
     else
         dt_lines_put(&s->early, bytes, on_early_line, s);
 }

@@ -17,8 +17,9 @@ struct dt_fleet_link;
 /* Called from the loop. */
 struct dt_fleet_link_events {
     void (*on_hello)(void *arg, size_t i, const struct dt_fleet_hello *hello);
-    /* It has exited, with STATUS or by signal -STATUS, and all that it printed was taken. */
-    void (*on_gone)(void *arg, size_t i, int status);
+    /* It has exited, with STATUS or by signal -STATUS, and all that it printed was taken. OVER:
+     * dtrun there had said that it ends, so that a STATUS is its own. */
+    void (*on_gone)(void *arg, size_t i, int status, bool over);
 };
 
 struct dt_fleet_link_means {

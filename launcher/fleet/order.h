@@ -7,7 +7,9 @@
  * its order on its standard input: arguments, environment, working directory and token, which so
  * never stand in a list of processes, with a length before each, so that nothing has to be quoted.
  * What follows are single bytes: DT_FLEET_BEAT, which says that somebody is still there, or the
- * number of a signal. The end of the input is the end of the job on that host. */
+ * number of a signal. The end of the input is the end of the job on that host. The last byte of its
+ * output is DT_FLEET_OVER: the exit status that follows is its own, and not one by which the launch
+ * agent says that the connection is lost. */
 #ifndef DT_LAUNCHER_FLEET_ORDER_H
 #define DT_LAUNCHER_FLEET_ORDER_H
 
@@ -20,6 +22,7 @@
 
 #define DT_FLEET_ORDER_MAX ((uint32_t)8 << 20) /* bytes behind the length */
 #define DT_FLEET_BEAT 0
+#define DT_FLEET_OVER 4 /* which ends a transmission in ASCII, too */
 
 struct dt_fleet_hello {
     char version[64]; /* of dtrun there */

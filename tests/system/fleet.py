@@ -130,6 +130,10 @@ def statuses(f):
     tap.check_equal(job.end(), 37, "status by root cause")
     job.expect(r"the job failed on %s, with exit status 37$" % re.escape(f.hosts.names[1]))
     tap.check_equal(f.run(do="exit:37").end(), 1, "status as torchrun's")
+    job = f.run("--exit-code=root-cause", do="exit:-1")
+    tap.check_equal(job.end(), 255, "a status that is also that of an ssh without its connection")
+    tap.check_equal(job.says("is lost"), False, "what is said of the connection")
+    tap.check_equal(job.says("\x04"), False, "the end of an agent is shown")
 
 
 def interrupted(f):
