@@ -6,18 +6,21 @@
 
 #include "preflight/probes/inside.h"
 
-#define DT_LINKS_MAX 64
+/* A host of many containers has one, or more, for each. */
+#define DT_LINKS_MAX 4096
 
 struct dt_link {
     char name[DT_PROBE_NAME];
-    bool is_loopback, is_up, is_real; /* real: it has a device, so is no bridge */
+    bool is_loopback, is_up, is_bridge;
+    bool is_real; /* it has a device, or is a bond; where no such link is up, as in a container, it
+                     is no bridge */
     int mtu;
     int64_t megabits; /* a second; -1: not told */
 };
 
 struct dt_links {
     size_t count;
-    struct dt_link at[DT_LINKS_MAX];
+    struct dt_link *at;      /* real ones first, and by name */
     const char *nccl, *gloo; /* NCCL_SOCKET_IFNAME and GLOO_SOCKET_IFNAME; NULL: not set */
 };
 

@@ -41,6 +41,23 @@ static void link_of(const char *host, const char *name, const char *state, int t
     }
 }
 
+static void choose(const char *variable, const char *list)
+{
+    if (list)
+        setenv(variable, list, 1);
+    else
+        unsetenv(variable);
+}
+
+static struct dt_sheet *probed(const char *host, int hosts, const char *nccl, const char *gloo)
+{
+    struct dt_sheet *s = fresh_sheet();
+    choose("NCCL_SOCKET_IFNAME", nccl);
+    choose("GLOO_SOCKET_IFNAME", gloo);
+    dt_links_probe(&(struct dt_checkup){.root = at(host), .hosts = hosts}, s);
+    return s;
+}
+
 TEST(recorded_hosts)
 {
     link_of("good", "lo", "unknown", 772, 65536, -1);
@@ -65,17 +82,40 @@ TEST(recorded_hosts)
     };
     /* clang-format on */
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        struct dt_sheet *s = fresh_sheet();
         CHECK_ROW("row %zu", i);
-        unsetenv("NCCL_SOCKET_IFNAME");
-        unsetenv("GLOO_SOCKET_IFNAME");
-        if (rows[i].nccl)
-            setenv("NCCL_SOCKET_IFNAME", rows[i].nccl, 1);
-        if (rows[i].gloo)
-            setenv("GLOO_SOCKET_IFNAME", rows[i].gloo, 1);
-        dt_links_probe(&(struct dt_checkup){.root = at(rows[i].host), .hosts = rows[i].hosts}, s);
+        struct dt_sheet *s = probed(rows[i].host, rows[i].hosts, rows[i].nccl, rows[i].gloo);
         check_said(s, rows[i].words);
         CHECK_STR(dt_sheet_trait(s, "MTU") ? dt_sheet_trait(s, "MTU") : "",
                   rows[i].mtu ? rows[i].mtu : "");
     }
+}
+
+/* Each has a link, which is no business of a job; and their names come before the host's own. */
+TEST(a_host_of_many_containers)
+{
+    struct dt_sheet *s;
+    link_of("pods", "lo", "unknown", 772, 65536, -1);
+    link_of("pods", "eth0", "up", 1, 9000, 100000);
+    put("pods", "/sys/class/net/eth0/device/vendor", "0x15b3");
+    link_of("pods", "bond0", "up", 1, 2000, -1);
+    put("pods", "/sys/class/net/bond0/bonding/mode", "802.3ad 4");
+    for (int i = 0; i < 200; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "azv%03d", i);
+        link_of("pods", name, "up", 1, 1440, 1000);
+    }
+    s = probed("pods", 2, "=eth0", "=bond0");
+    CHECK_EQ(s->remark_count, 1);
+    check_said(s, "ok: bond0 (MTU 2000), eth0 (MTU 9000), azv000 (MTU 1440), ");
+    check_said(s, ", ...");
+    CHECK_STR(dt_sheet_trait(s, "MTU"), "2000 9000");
+    s = probed("pods", 2, "=azv199", NULL);
+    CHECK_EQ(s->remark_count, 1);
+    check_said(s, "ok: ");
+    s = probed("pods", 2, "=ib0", NULL);
+    CHECK_EQ(s->remark_count, 1);
+    check_said(
+        s,
+        "fail: NCCL_SOCKET_IFNAME==ib0 names no interface that is up here (bond0, eth0, azv000, ");
+    check_said(s, ", ...)");
 }
