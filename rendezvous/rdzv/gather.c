@@ -190,13 +190,34 @@ size_t dt_rdzv_count_ready(const struct dt_rdzv *r)
     return ready + fallback;
 }
 
-bool dt_rdzv_is_short(const struct dt_rdzv *r, size_t *left)
+static size_t count_left_one_by_one(const struct dt_rdzv *r)
 {
-    *left = 0;
+    size_t left = 0;
     dt_list_each(&r->members.all, n)
     {
-        *left += !rdzv_is_drained(r, dt_container_of(n, struct dt_member, in_all));
+        left += !rdzv_is_drained(r, dt_container_of(n, struct dt_member, in_all));
     }
+    return left;
+}
+
+/* Those who are not drained; as with count_ready(), of the few who are. */
+static size_t count_left(const struct dt_rdzv *r)
+{
+    const struct dt_list *drained = &r->exclude->drained;
+    size_t left = r->members.count;
+    if (r->members.crowd > 1 && !dt_list_empty(drained))
+        return count_left_one_by_one(r);
+    dt_list_each(drained, n)
+    {
+        const struct dt_excluded *e = dt_container_of(n, struct dt_excluded, in_drained);
+        left -= dt_members_find_name(&r->members, e->name) != NULL;
+    }
+    return left;
+}
+
+bool dt_rdzv_is_short(const struct dt_rdzv *r, size_t *left)
+{
+    *left = count_left(r);
     return r->state == DT_RUN_GATHERING && r->had_world && *left < (size_t)r->spec.min_nodes;
 }
 
