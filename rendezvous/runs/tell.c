@@ -46,6 +46,8 @@ static void write_line(const struct dt_log_about *about, enum dt_event_weight we
 static bool is_of_crowds(enum dt_event_kind kind)
 {
     switch (kind) {
+    case DT_EVENT_RUN_BEGAN: /* a run ends with its last node, and begins again with the next */
+    case DT_EVENT_RUN_DESERTED:
     case DT_EVENT_NODE_JOINED:
     case DT_EVENT_NODE_BACK:
     case DT_EVENT_NODE_REFUSED:
