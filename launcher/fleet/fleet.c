@@ -19,6 +19,7 @@
 #define BEAT_EVERY (5 * DT_SECOND)
 #define REPORT_WITHIN (5 * DT_SECOND) /* until hosts are told to end when too few are left */
 #define END_WITHIN (10 * DT_SECOND)   /* beyond --shutdown-timeout, until all is killed */
+#define SAVE_WITHIN (600 * DT_SECOND) /* the same, where a job has failed by itself */
 #define SHOW_WITHIN (5 * DT_SECOND)   /* how long a console that nobody reads is waited for */
 #define CUT_OFF 255                   /* the exit status of an ssh that has lost its connection */
 
@@ -128,24 +129,37 @@ static void give_orders(struct fleet *f)
 }
 
 /* Those that have not begun have nothing to end in order. */
-static void end_with(struct fleet *f, int signum)
+static void end_with(struct fleet *f, int signum, dt_ms patience)
 {
     dt_roll_note_dismissed(&f->roll);
     send_all(f, (uint8_t)signum);
     for (size_t i = 0; i < f->roll.count; i++)
         if (f->roll.hosts[i].state < DT_ROLL_AT_WORK && f->links[i])
             dt_fleet_link_signal(f->links[i], SIGTERM);
-    arm(f, dt_clock_after(f->plan->o->shutdown_timeout, END_WITHIN));
+    arm(f, dt_clock_after(f->plan->o->shutdown_timeout, patience));
 }
 
 static void dismiss(struct fleet *f)
 {
-    end_with(f, SIGTERM);
+    end_with(f, SIGTERM, END_WITHIN);
 }
 
 static void pass_stop(struct fleet *f)
 {
-    end_with(f, f->signum);
+    end_with(f, f->signum, END_WITHIN);
+}
+
+static dt_ms upload_time(const struct fleet *f)
+{
+    const struct dt_launch_options *o = f->plan->o;
+    return o->upload.len ? o->upload_timeout : 0;
+}
+
+/* They may be saving what the workers had in memory, and uploading that. A person who does not want
+ * to wait presses Ctrl-C. */
+static void dismiss_to_save(struct fleet *f)
+{
+    end_with(f, SIGTERM, dt_clock_after(SAVE_WITHIN, upload_time(f)));
 }
 
 static void blame_silent(struct fleet *f)
@@ -160,9 +174,8 @@ static void blame_silent(struct fleet *f)
 /* They may know already, be about to say why, and have files to upload. */
 static void wait_for_reports(struct fleet *f)
 {
-    const struct dt_launch_options *o = f->plan->o;
     if (!uv_is_active((uv_handle_t *)&f->timer))
-        arm(f, dt_clock_after(REPORT_WITHIN, o->upload.len ? o->upload_timeout : 0));
+        arm(f, dt_clock_after(REPORT_WITHIN, upload_time(f)));
 }
 
 static void say_short(struct fleet *f)
@@ -174,7 +187,7 @@ static void say_short(struct fleet *f)
     else
         dt_error("%zu of %zu hosts are left, and the job needs %zu; ending it",
                  dt_roll_left_over(&f->roll), f->roll.count, f->roll.least);
-    dismiss(f);
+    dismiss_to_save(f);
 }
 
 static void kill_all(struct fleet *f)

@@ -59,6 +59,14 @@ echo "dtrun-fleet-agent 1 9.9.9 1"
 exec cat >/dev/null
 """
 
+# dtrun on a host where it takes long to save what workers of a failed job had in memory: longer than a Ctrl-C would wait for.
+SAVING_DTRUN = """#!/bin/sh
+status=0
+%s "$@" || status=$?
+[ $status = 37 ] || sleep 18
+exit $status
+"""
+
 HOSTILE = ["a'b \"c\" $d;e", "", "two\nlines", "$(touch gone)", "--hosts", "*", "\\", "~", "!!", "é"]
 
 
@@ -134,6 +142,16 @@ def statuses(f):
     tap.check_equal(job.end(), 255, "a status that is also that of an ssh without its connection")
     tap.check_equal(job.says("is lost"), False, "what is said of the connection")
     tap.check_equal(job.says("\x04"), False, "the end of an agent is shown")
+
+
+def saved(f):
+    """hosts of a job that has failed are not left while they save what its workers had in memory"""
+    saving = os.path.join(f.folder, "saving-dtrun")
+    ssh_hosts.write(saving, SAVING_DTRUN % f.dtrun, 0o755)
+    job = f.run("--remote-dtrun", saving, "--exit-code=root-cause", "--shutdown-timeout=1", do="exit:37")
+    job.expect(r"%s has ended with status 37; ending the other hosts" % re.escape(f.hosts.names[1]))
+    tap.check_equal(job.end(), 37, "status")
+    tap.check_equal(job.says("does not end; leaving it"), False, "a host is left")
 
 
 def interrupted(f):
@@ -257,7 +275,7 @@ def by_srun(f):
     tap.check_equal(job.end(), 0, "status")
 
 
-STORIES = [runs_everywhere, lines_stay_whole, statuses, interrupted, killed, refused, cut_off, goes_on, doctor, by_srun]
+STORIES = [runs_everywhere, lines_stay_whole, statuses, saved, interrupted, killed, refused, cut_off, goes_on, doctor, by_srun]
 
 
 def main():
