@@ -226,8 +226,8 @@ TEST(a_world_without_leave_does_not_take_a_folder_over)
 
 #define RESCUED_STEP 5
 
-/* Somebody has the shards of both ranks of the world of round 1. */
-static int rescue(const char *folder, enum dt_rescue_end *how, struct dt_err *err)
+/* Somebody has the shards of both ranks of the world of round 1 of JOB. */
+static int rescue(const char *folder, uint64_t job, enum dt_rescue_end *how, struct dt_err *err)
 {
     struct model m = model_make();
     struct dt_ckpt_model saved = model_saved(&m);
@@ -241,8 +241,12 @@ static int rescue(const char *folder, enum dt_rescue_end *how, struct dt_err *er
         fill(&rank[r], RESCUED_STEP);
         shards[r] = (struct dt_rescue_shard){rank[r].master, rank[r].exp_avg, rank[r].exp_avg_sq};
     }
-    struct dt_ckpt_options o = {
-        .dir = folder, .model = saved, .block_bytes = BLOCK, .epoch = 1, .run_id = RUN};
+    struct dt_ckpt_options o = {.dir = folder,
+                                .model = saved,
+                                .block_bytes = BLOCK,
+                                .epoch = 1,
+                                .run_id = RUN,
+                                .job_mark = job};
     struct dt_rescue_step s = {.state = &state, .shards = shards, .world = 2, .shard = l.shard};
     int rc = dt_ckpt_rescue(&o, &s, how, err);
     for (size_t r = 0; r < 2; r++)
@@ -266,7 +270,7 @@ TEST(a_rescue_that_is_stopped_behind_its_last_look_replaces_nothing)
         world_save(&first, 1);
         meanwhile = follow;
         held_name = names[i];
-        CHECK_FAIL(rescue(first.dir, &how, &err), err, "another world of this run, of round 2");
+        CHECK_FAIL(rescue(first.dir, 0, &how, &err), err, "another world of this run, of round 2");
         CHECK(!held_name);
         CHECK_STR(latest(first.dir), "3");
         world_save(&second, 4);
@@ -280,17 +284,26 @@ TEST(a_rescue_that_is_stopped_behind_its_last_look_replaces_nothing)
  * behind that. */
 TEST(a_world_takes_the_folder_back_from_a_late_rescue_of_an_earlier_one)
 {
-    struct dt_err err;
-    enum dt_rescue_end how;
-    first_leave = DT_CKPT_MAY;
-    open_in(&first, at("taken back"), 1, &first_leave);
-    world_save(&first, 1);
-    follow();
-    CHECK_EQ(unlink(at("taken back/.world")), 0);
-    CHECK_OK(rescue(first.dir, &how, &err), err);
-    CHECK_EQ(how, DT_RESCUE_SAVED); /* a whole checkpoint, of a step that there was */
-    world_save(&second, 6);
-    CHECK_STR(latest(first.dir), "6");
-    world_close(&first);
-    world_close(&second);
+    static const struct {
+        const char *name;
+        int round;
+        uint64_t rescued_job;
+    } rows[] = {{"of its job", 2, 0}, {"of the job before, in a higher round", 0, 9}};
+    for (size_t i = 0; i < 2; i++) {
+        struct dt_err err;
+        enum dt_rescue_end how;
+        char folder[64], mark[80];
+        CHECK_ROW("%s", rows[i].name);
+        snprintf(folder, sizeof folder, "taken back %zu", i);
+        snprintf(mark, sizeof mark, "%s/.world", folder);
+        second_leave = DT_CKPT_MAY;
+        open_in(&second, at(folder), rows[i].round, &second_leave);
+        world_save(&second, 3);
+        CHECK_EQ(unlink(at(mark)), 0);
+        CHECK_OK(rescue(second.dir, rows[i].rescued_job, &how, &err), err);
+        CHECK_EQ(how, DT_RESCUE_SAVED); /* a whole checkpoint, of a step that there was */
+        world_save(&second, 6);
+        CHECK_STR(latest(second.dir), "6");
+        world_close(&second);
+    }
 }

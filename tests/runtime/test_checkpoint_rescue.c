@@ -9,6 +9,7 @@
 #define RANKS 4
 #define STEP 7
 #define ROUND 3
+#define JOB 77
 
 BEFORE_ALL
 {
@@ -63,7 +64,8 @@ static int rescue(const struct remains *m, const char *folder, unsigned has, dt_
                                 .model = model_saved(&m->model),
                                 .block_bytes = BLOCK,
                                 .epoch = ROUND,
-                                .run_id = RUN};
+                                .run_id = RUN,
+                                .job_mark = JOB};
     return dt_ckpt_rescue(&o, &s, how, err);
 }
 
@@ -156,6 +158,25 @@ TEST(a_step_that_is_not_whole_is_not_saved_and_leaves_nothing)
     remains_finish(&m);
 }
 
+/* It leaves no mark of its own in the folder. */
+TEST(a_rescue_that_is_not_whole_keeps_nobody_from_saving)
+{
+    struct remains m;
+    struct world w;
+    struct dt_err err;
+    enum dt_rescue_end how;
+    remains_make(&m);
+    world_open(&w, at("half"), 2, (struct dt_ckpt_options){.run_id = RUN, .epoch = ROUND});
+    world_save(&w, STEP - 1);
+    CHECK_EQ(unlink(at("half/.world")), 0);
+    CHECK_OK(rescue(&m, at("half"), 0xd, 0, &how, &err), err);
+    CHECK_EQ(how, DT_RESCUE_NOT_WHOLE);
+    CHECK_EQ(entries(at("half"), ".world"), 0);
+    world_save(&w, STEP + 1);
+    world_close(&w);
+    remains_finish(&m);
+}
+
 TEST(who_has_no_shard_of_rank_0_leaves_the_rest_to_others)
 {
     struct remains m;
@@ -174,19 +195,27 @@ TEST(who_has_no_shard_of_rank_0_leaves_the_rest_to_others)
 TEST(where_a_later_world_or_another_run_saves_nothing_is_written)
 {
     static const struct {
-        const char *run;
+        const char *name, *run;
         int64_t round;
-    } rows[] = {{RUN, ROUND + 1}, {"run-b", 0}};
-    for (size_t i = 0; i < 2; i++) {
+        uint64_t job;
+    } rows[] = {
+        {"a later world", RUN, ROUND + 1, JOB},
+        {"another run", "run-b", 0, JOB + 1},
+        {"the run started again", RUN, 0, JOB + 1},
+        {"it has come to the same round", RUN, ROUND, JOB + 1},
+        {"it keeps nothing in memory", RUN, 1, 0},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct remains m;
         struct world w;
         struct dt_err err;
         enum dt_rescue_end how;
         char folder[40];
-        CHECK_ROW("%s", rows[i].run);
+        CHECK_ROW("%s", rows[i].name);
         snprintf(folder, sizeof folder, "late %zu", i);
         world_open(&w, at(folder), 2,
-                   (struct dt_ckpt_options){.run_id = rows[i].run, .epoch = rows[i].round});
+                   (struct dt_ckpt_options){
+                       .run_id = rows[i].run, .epoch = rows[i].round, .job_mark = rows[i].job});
         world_save(&w, 5);
         remains_make(&m);
         CHECK_OK(rescue(&m, at(folder), 0xf, 0, &how, &err), err);
@@ -206,12 +235,14 @@ TEST(a_world_of_the_same_round_is_followed_and_one_that_begins_later_saves_again
     struct dt_err err;
     enum dt_rescue_end how;
     remains_make(&m);
-    world_open(&w, at("again"), RANKS, (struct dt_ckpt_options){.run_id = RUN, .epoch = ROUND});
+    world_open(&w, at("again"), RANKS,
+               (struct dt_ckpt_options){.run_id = RUN, .epoch = ROUND, .job_mark = JOB});
     world_save(&w, STEP - 1);
     world_close(&w);
     CHECK_OK(rescue(&m, at("again"), 0xf, 0, &how, &err), err);
     CHECK_EQ(how, DT_RESCUE_SAVED);
-    world_open(&w, at("again"), 2, (struct dt_ckpt_options){.run_id = RUN, .epoch = ROUND + 1});
+    world_open(&w, at("again"), 2,
+               (struct dt_ckpt_options){.run_id = RUN, .epoch = ROUND + 1, .job_mark = JOB});
     world_save(&w, STEP + 1);
     world_close(&w);
     CHECK_EQ(dt_ckpt_latest(at("again")), STEP + 1);

@@ -86,6 +86,7 @@ struct dt_ckpt_options {
     struct dt_device *device; /* that is copied from, where it has memory for that; NULL */
     bool finite_only;         /* a state with a number that is not finite is given up, not saved */
     const char *run_id; /* no other run may save in DIR as long as this is open; NULL: any may */
+    uint64_t job_mark;  /* as struct dt_ckpt_state has it: jobs may have the same run_id */
     /* Asked by rank 0 before the folder gets its name, and again before `latest` is replaced. NULL:
      * it may. */
     enum dt_ckpt_leave (*may_commit)(void *arg);

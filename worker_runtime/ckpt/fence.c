@@ -35,6 +35,7 @@ enum whose { OURS, NOBODYS, ANOTHERS, UNKNOWN };
 struct world {
     uint64_t mark;
     int64_t round;
+    uint64_t job; /* 0: not known */
     char run[256];
 };
 
@@ -52,8 +53,8 @@ static enum whose read_world(const char *dir, struct world *w, struct dt_err *er
         whose = NOBODYS;
     else if (dt_fs_read(path, 512, &text, err) < 0)
         whose = UNKNOWN;
-    else if (sscanf(dt_buf_cstr(&text), "%16" SCNx64 " %" SCNd64 " %255[^\n]", &w->mark, &w->round,
-                    w->run) < 2)
+    else if (sscanf(dt_buf_cstr(&text), "%16" SCNx64 " %" SCNd64 " %16" SCNx64 " %255[^\n]",
+                    &w->mark, &w->round, &w->job, w->run) < 2)
         whose = NOBODYS;
     dt_buf_finish(&text);
     return whose;
@@ -66,10 +67,11 @@ static enum whose look(const struct dt_ckpt *c, struct world *w, struct dt_err *
 }
 
 /* All that rescue one world are one world, and have one mark. */
-static uint64_t rescue_mark(const char *run_id, int64_t round)
+static uint64_t rescue_mark(const char *run_id, uint64_t job, int64_t round)
 {
+    const uint64_t numbers[] = {job, (uint64_t)round};
     uint32_t run = dt_crc32c(0, dt_bytes_of(run_id));
-    struct dt_bytes of = {(const uint8_t *)&round, sizeof round};
+    struct dt_bytes of = {(const uint8_t *)numbers, sizeof numbers};
     return (uint64_t)run << 32 | dt_crc32c(run, of);
 }
 
@@ -78,10 +80,14 @@ static bool is_of_run(const struct world *w, const char *run_id)
     return strncmp(w->run, run_id, RUN_MAX) == 0;
 }
 
-bool dt_ckpt_is_followed(const char *dir, const char *run_id, int64_t round)
+/* A job that is started again may have the same run id, and begins with any round. A world writes
+ * its mark when it begins, so a mark of another job is of a later one. */
+bool dt_ckpt_is_followed(const struct dt_ckpt_options *o)
 {
     struct world w;
-    return read_world(dir, &w, NULL) == ANOTHERS && (!is_of_run(&w, run_id) || w.round > round);
+    enum whose whose = read_world(o->dir, &w, NULL);
+    return whose == UNKNOWN || (whose == ANOTHERS && (!is_of_run(&w, o->run_id) ||
+                                                      w.job != o->job_mark || w.round > o->epoch));
 }
 
 /* -- beginning -------------------------------------------------------------------------------- */
@@ -103,8 +109,9 @@ static bool is_leftover(const char *name, const void *ckpt)
 static int write_mark(struct dt_ckpt *c, struct dt_err *err)
 {
     char path[PATH_MAX], text[512];
-    int n = snprintf(text, sizeof text, "%0*" PRIx64 " %" PRId64 " %.*s\n", MARK_DIGITS, c->mark,
-                     c->o.epoch, RUN_MAX, c->o.run_id);
+    int n =
+        snprintf(text, sizeof text, "%0*" PRIx64 " %" PRId64 " %0*" PRIx64 " %.*s\n", MARK_DIGITS,
+                 c->mark, c->o.epoch, MARK_DIGITS, c->o.job_mark, RUN_MAX, c->o.run_id);
     if (dt_ckpt_join_path(path, c->o.dir, WORLD, err) < 0 ||
         dt_fs_replace(path, text, (size_t)n, 0644, err) < 0)
         return -1;
@@ -126,12 +133,10 @@ static enum dt_ckpt_leave ask(const struct dt_ckpt *c)
     return c->o.may_commit ? c->o.may_commit(c->o.may_commit_arg) : DT_CKPT_MAY;
 }
 
-/* They take nothing away: it may be the part of another one. */
-static void begin_rescue(struct dt_ckpt *c)
+/* It takes nothing away: that may be the part of another one. */
+int dt_ckpt_fence_begin_rescue(struct dt_ckpt *c, struct dt_err *err)
 {
-    c->mark = rescue_mark(c->o.run_id, c->o.epoch);
-    if (!dt_ckpt_is_followed(c->o.dir, c->o.run_id, c->o.epoch))
-        write_mark(c, NULL);
+    return write_mark(c, err);
 }
 
 /* Whoever holds the lock is alone. Without it an earlier world is alive, or a later one: it is
@@ -139,7 +144,7 @@ static void begin_rescue(struct dt_ckpt *c)
 void dt_ckpt_fence_begin(struct dt_ckpt *c)
 {
     if (c->o.rescues) {
-        begin_rescue(c);
+        c->mark = rescue_mark(c->o.run_id, c->o.job_mark, c->o.epoch);
         return;
     }
     if (getrandom(&c->mark, sizeof c->mark, 0) < 0)
@@ -164,11 +169,12 @@ static int refuse(const struct dt_ckpt *c, int64_t round, struct dt_err *err)
                       c->state.step, round, c->o.dir, c->o.epoch);
 }
 
-/* Who rescues an earlier world may have looked before this one began, and written its mark after
- * that. */
+/* Who rescues an earlier world, or one of an earlier job, may have looked before this one began,
+ * and written its mark after that. */
 static bool is_late_rescue(const struct dt_ckpt *c, const struct world *w)
 {
-    return w->round < c->o.epoch && w->mark == rescue_mark(c->o.run_id, w->round);
+    return w->mark == rescue_mark(c->o.run_id, w->job, w->round) &&
+           (w->job != c->o.job_mark || w->round < c->o.epoch);
 }
 
 static bool may_take_over(const struct dt_ckpt *c, const struct world *w)

@@ -133,8 +133,11 @@ int dt_ckpt_fence_pass(struct dt_ckpt *c, struct dt_err *err);
 /* The same without leave: only whether a later world has taken the folder over. */
 int dt_ckpt_fence_check(struct dt_ckpt *c, struct dt_err *err);
 bool dt_ckpt_fence_is_lost(const struct dt_ckpt *c);
-/* Whether a world behind that of ROUND, or another run, has begun to save in DIR. */
-bool dt_ckpt_is_followed(const char *dir, const char *run_id, int64_t round);
+/* For a rescue: whether a world behind that of O, another job or another run has begun to save, or
+ * nobody can know. */
+bool dt_ckpt_is_followed(const struct dt_ckpt_options *o);
+/* Once all of it is written: nothing else of a rescue changes whose the folder is. */
+int dt_ckpt_fence_begin_rescue(struct dt_ckpt *c, struct dt_err *err);
 
 /* folders.c */
 bool dt_ckpt_step_of(const char *name, int64_t *step);

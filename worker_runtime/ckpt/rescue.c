@@ -147,7 +147,12 @@ static int make_whole(struct rescue *r, enum dt_rescue_end *how, struct dt_err *
     *how = DT_RESCUE_ELSEWHERE;
     if (!r->first)
         return 0;
-    *how = await_parts(r) ? DT_RESCUE_SAVED : DT_RESCUE_NOT_WHOLE;
+    if (!await_parts(r))
+        *how = DT_RESCUE_NOT_WHOLE;
+    else
+        *how = dt_ckpt_is_followed(r->o) ? DT_RESCUE_TOO_LATE : DT_RESCUE_SAVED;
+    if (*how == DT_RESCUE_SAVED && dt_ckpt_fence_begin_rescue(r->first, err) < 0)
+        return -1;
     return dt_ckpt_commit(r->first, *how == DT_RESCUE_SAVED, err);
 }
 
@@ -156,7 +161,7 @@ int dt_ckpt_rescue(const struct dt_ckpt_options *o, const struct dt_rescue_step 
 {
     struct rescue r = {.o = o, .s = s, .locks = -1};
     *how = DT_RESCUE_TOO_LATE;
-    if (dt_ckpt_is_followed(o->dir, o->run_id, o->epoch))
+    if (dt_ckpt_is_followed(o))
         return 0;
     int rc = lock_shards(&r, err);
     if (rc == 0)

@@ -201,7 +201,8 @@ static int save(struct remains *r, const struct dt_vault_held *step, const struc
                                 .model_type = c->zero.model_type,
                                 .epoch = r->round,
                                 .finite_only = true,
-                                .run_id = r->run_id};
+                                .run_id = r->run_id,
+                                .job_mark = k->state.job_mark};
     struct dt_rescue_step s = {.state = &k->state,
                                .shards = shards,
                                .world = (int)step->world,

@@ -138,6 +138,7 @@ static int open_ckpt(struct dt_trainer *t, struct dt_err *err)
                                 .device = t->device,
                                 .finite_only = true,
                                 .run_id = dt_context_run_id(t->context),
+                                .job_mark = t->keeper.job_mark,
                                 .may_commit = dt_ckpt_ask_page,
                                 .may_commit_arg = t->page,
                                 .goes_on = dt_keeper_is_back(&t->keeper)};
