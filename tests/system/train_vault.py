@@ -168,6 +168,22 @@ def saved_at_the_end(s):
 
 
 @training.story
+def saved_again(s):
+    """a job that goes on from a checkpoint of an earlier one of its id, which was in a higher round, saves what its workers have kept"""
+    files = {"save_dir": s.path("ckpt"), "vault_every": 1}
+    first = s.start(s.config("first.json", steps=STEPS, **files), world=2, dtrun=("--rdzv-id", "again", "--max-restarts", "1"))
+    first.expect(r"^step +4/")
+    os.kill(s.workers(first)[1], signal.SIGKILL)
+    tap.check_equal(first.end(), 0, "exit status")
+    second = s.start(s.config("second.json", steps=2 * STEPS, **files), world=2, dtrun=("--rdzv-id", "again"))
+    second.expect(r"^step +%d/" % (STEPS + 4))
+    os.kill(s.workers(second)[1], signal.SIGKILL)
+    step = int(second.expect(r"^dtrun-train: step (\d+) is saved in ").group(1))
+    tap.check_equal(step >= max(told(second)), True, "step %d, of %r that were told" % (step, told(second)))
+    tap.check_equal(second.end(), 1, "exit status")
+
+
+@training.story
 def saved_already(s):
     """a job that fails behind its checkpoint, or saves nowhere, makes no further one"""
     for name, train in {"nowhere": {}, "saved": {"save_dir": s.path("saved"), "save_every": 1}}.items():

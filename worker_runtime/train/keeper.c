@@ -15,16 +15,12 @@
 /* -- coming back ------------------------------------------------------------------------------ */
 
 /* "none" is the name of all jobs that were given none: those are told apart by their marks. */
-bool dt_kept_is_of(const struct dt_ckpt_state *s, const char *run_id, uint64_t job_mark)
-{
-    bool named = *run_id && strcmp(run_id, "none") != 0;
-    return (named && strncmp(s->run_id, run_id, sizeof s->run_id - 1) == 0) ||
-           (s->job_mark && s->job_mark == job_mark);
-}
-
 bool dt_keeper_is_of_job(const struct dt_trainer *t, const struct dt_ckpt_state *s)
 {
-    return dt_kept_is_of(s, dt_context_run_id(t->context), t->keeper.job_mark);
+    const char *run_id = dt_context_run_id(t->context);
+    bool named = *run_id && strcmp(run_id, "none") != 0;
+    return (named && strncmp(s->run_id, run_id, sizeof s->run_id - 1) == 0) ||
+           (s->job_mark && s->job_mark == t->keeper.job_mark);
 }
 
 /* The checkpoint that was found, as choose.h compares it. */

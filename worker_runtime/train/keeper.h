@@ -63,8 +63,6 @@ static inline bool dt_keeper_is_back(const struct dt_keeper *k)
 }
 /* Whether this very job has saved S, in this world or an earlier one. */
 bool dt_keeper_is_of_job(const struct dt_trainer *t, const struct dt_ckpt_state *s);
-/* The same of a job with that run id and mark. */
-bool dt_kept_is_of(const struct dt_ckpt_state *s, const char *run_id, uint64_t job_mark);
 /* What the vault had: it has the right checksum, and what would be a place in memory is looked at
  * all the same. */
 int dt_kept_check(struct dt_kept_state *k, struct dt_err *err);

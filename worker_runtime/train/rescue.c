@@ -155,7 +155,8 @@ static int take_state(const struct remains *r, const struct dt_vault_held *step,
     return dt_kept_check(k, err);
 }
 
-/* Not where a checkpoint has it, or the model has diverged. */
+/* Not where a checkpoint has it, or the model has diverged. A checkpoint of another job, or of a
+ * higher round, is of an earlier one: had a later one begun, the rescue would be too late. */
 static bool is_worth_it(const struct remains *r, const struct dt_vault_held *step,
                         const struct dt_kept_state *k)
 {
@@ -164,7 +165,7 @@ static bool is_worth_it(const struct remains *r, const struct dt_vault_held *ste
     if (k->skipped > 0 && !r->o->config->scaler.dynamic)
         return false;
     if (dt_ckpt_find(r->o->config->train.save_dir, path, sizeof path, NULL, NULL) < 0 || !*path ||
-        dt_ckpt_peek(path, &s, NULL) < 0 || !dt_kept_is_of(&s, r->run_id, k->state.job_mark))
+        dt_ckpt_peek(path, &s, NULL) < 0 || s.job_mark != k->state.job_mark || s.round > r->round)
         return true;
     return step->epoch != s.round ? step->epoch > s.round : step->step > s.step;
 }
