@@ -301,7 +301,7 @@ static int train(const struct dt_train_args *a, const struct dt_config *c, struc
 /* Told to end are all processes of a job at once, and this one has just begun. */
 static int rescue(const struct dt_train_args *a, const struct dt_config *c, struct dt_err *err)
 {
-    struct dt_rescue_options o = {.config = c, .resume = a->resume, .init_from = a->init_from};
+    struct dt_rescue_options o = {.config = c, .init_from = a->init_from};
     signal(SIGTERM, SIG_IGN);
     signal(SIGPIPE, SIG_IGN);
     return dt_rescue_run(&o, err);

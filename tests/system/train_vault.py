@@ -168,6 +168,24 @@ def saved_at_the_end(s):
 
 
 @training.story
+def saved_anew(s):
+    """a job that was told to begin anew uploads the step that is saved at its end, beside its own uploads"""
+    def metrics():
+        with open(c + ".jsonl", encoding="utf-8") as f:
+            return len(f.readlines())
+
+    c = s.config(steps=4 * training.LONG, vault_every=1, save_dir=s.path("ckpt"), save_every=50, upload_to="file://" + s.path("depot"))
+    program = s.start(c, "--resume", "none", world=2)
+    training.wait_for(lambda: os.path.exists(s.path("depot", "latest")), "an upload")
+    before = metrics()
+    training.wait_for(lambda: metrics() > before + 2, "steps behind it")
+    os.kill(s.workers(program)[1], signal.SIGKILL)
+    step = int(program.expect(r"^dtrun-train: step (\d+) is saved in ").group(1))
+    program.expect(r"^dtrun-train: step %d is uploaded$" % step)
+    tap.check_equal(program.end(), 1, "exit status")
+
+
+@training.story
 def saved_again(s):
     """a job that goes on from a checkpoint of an earlier one of its id, which was in a higher round, saves what its workers have kept"""
     files = {"save_dir": s.path("ckpt"), "vault_every": 1}

@@ -353,7 +353,10 @@ static void keep(struct dt_trainer *t, const struct dt_step_told *told)
     int64_t begun = dt_clock_monotonic_ns();
     dt_page_section(t->page, "vault");
     dt_trainer_note_state(t);
-    *k->last = (struct dt_kept_state){.state = t->state, .skipped = t->skipped, .told = *told};
+    *k->last = (struct dt_kept_state){.state = t->state,
+                                      .skipped = t->skipped,
+                                      .told = *told,
+                                      .anew = t->uploader && t->uploader->anew};
     struct dt_bytes state = {(const uint8_t *)k->last, sizeof *k->last};
     k->kept = t->state.step;
     k->failed = dt_vault_keep(k->vault, t->zero, k->kept, state, &why) < 0;

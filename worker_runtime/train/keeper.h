@@ -28,6 +28,7 @@ struct dt_kept_state {
     struct dt_ckpt_state state;
     int64_t skipped;
     struct dt_step_told told;
+    bool anew; /* as struct dt_uploader has it */
 };
 
 /* What a rank knows; summed over all. */

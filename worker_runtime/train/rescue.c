@@ -245,7 +245,7 @@ static int await(struct dt_errand *e, dt_ms patience, struct dt_err *err)
 }
 
 /* By itself alone, for no other rank is left. */
-static int upload(const struct remains *r, int64_t step, struct dt_err *err)
+static int upload(const struct remains *r, const struct dt_kept_state *k, struct dt_err *err)
 {
     const struct dt_config_train *c = &r->o->config->train;
     struct dt_errand errand = {0};
@@ -255,10 +255,10 @@ static int upload(const struct remains *r, int64_t step, struct dt_err *err)
                                  .stop = &errand.stop};
     struct dt_send s = {.depot = dt_depot_open(&o, err),
                         .dir = c->save_dir,
-                        .step = step,
+                        .step = k->state.step,
                         .ranks = {0, 1, 1},
                         .keep_last = c->upload_keep_last,
-                        .anew = strcmp(r->o->resume, "auto") != 0,
+                        .anew = k->anew,
                         .stop = &errand.stop};
     int rc = s.depot ? dt_errand_begin(&errand, send, &s, err) : -1;
     if (rc == 0)
@@ -271,8 +271,9 @@ static int upload(const struct remains *r, int64_t step, struct dt_err *err)
 
 /* -- all of it -------------------------------------------------------------------------------- */
 
-static void say_saved(const struct remains *r, int64_t step)
+static void say_saved(const struct remains *r, const struct dt_kept_state *k)
 {
+    int64_t step = k->state.step;
     const struct dt_config_train *c = &r->o->config->train;
     char line[PATH_MAX + 200];
     struct dt_err why = {0};
@@ -281,7 +282,7 @@ static void say_saved(const struct remains *r, int64_t step)
     dt_say(DT_TRAIN_PROGRAM, line);
     if (!c->upload_to && !c->upload_cmd)
         return;
-    bool done = upload(r, step, &why) == 0;
+    bool done = upload(r, k, &why) == 0;
     snprintf(line, sizeof line, "step %" PRId64 " is %suploaded%s%s", step, done ? "" : "not ",
              done ? "" : ": ", done ? "" : why.text);
     dt_say(DT_TRAIN_PROGRAM, line);
@@ -310,7 +311,7 @@ static int save_newest(struct remains *r, struct dt_kept_state *k, struct dt_err
         if (save(r, tries[i], k, &how, err) < 0)
             return dt_err_wrap(err, "step %" PRId64 " is not saved", tries[i]->step);
         if (how == DT_RESCUE_SAVED)
-            say_saved(r, tries[i]->step);
+            say_saved(r, k);
         if (how == DT_RESCUE_SAVED || how == DT_RESCUE_TOO_LATE)
             return 0;
         elsewhere = elsewhere || how == DT_RESCUE_ELSEWHERE;

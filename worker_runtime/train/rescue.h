@@ -14,7 +14,7 @@ void dt_rescue_leave_note(struct dt_vault *v, bool saves);
 
 struct dt_rescue_options {
     const struct dt_config *config;
-    const char *resume, *init_from; /* as struct dt_train_options has them */
+    const char *init_from; /* as struct dt_train_options has it */
 };
 
 /* Saves the newest step that is whole, if no checkpoint of the run is as new, and uploads it. Says
