@@ -164,10 +164,10 @@ static void on_limit(uv_timer_t *t)
 
 void dt_rescue_limit(struct dt_rescue *r, dt_ms patience)
 {
-    if (patience > 0)
-        uv_timer_start(&r->limit, on_limit, (uint64_t)patience, 0);
-    else
+    if (patience <= 0)
         kill_it(r);
+    else if (!uv_is_active((uv_handle_t *)&r->limit))
+        uv_timer_start(&r->limit, on_limit, (uint64_t)patience, 0);
 }
 
 struct dt_rescue *dt_rescue_start(uv_loop_t *loop, const struct dt_plan *plan,

@@ -18,7 +18,8 @@ struct dt_rescue;
 struct dt_rescue *dt_rescue_start(uv_loop_t *loop, const struct dt_plan *plan,
                                   const struct dt_vaults *v, int round, void (*on_over)(void *arg),
                                   void *arg);
-/* It has no more time than that; 0: it is killed now, and writes nothing any more. */
+/* It has no more time than that, and the first limit stands; 0: it is killed now, and writes
+ * nothing any more. */
 void dt_rescue_limit(struct dt_rescue *r, dt_ms patience);
 
 #endif

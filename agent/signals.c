@@ -11,16 +11,24 @@
 
 #define LOOK_TWICE (2 * DT_SECOND) /* a signal that comes again so soon is no wish for a look */
 
+/* Who ends a job that saves its last step may be the first to ask: the job failed of itself. */
+static void limit_rescue(struct agent *a, int signum)
+{
+    if (!a->signum)
+        a->signum = signum;
+    dt_rescue_limit(a->rescue, signum == SIGINT ? 0 : a->plan->shutdown_timeout);
+}
+
 /* Asked twice by hand means now. Not so for SIGTERM: schedulers send it to every process of a job,
  * and their launchers pass it on once more. */
 static void stop_again(struct agent *a, int signum)
 {
     if (a->phase == AGENT_ENDING && a->uploads && !a->rescue)
         dt_uploads_limit(a->uploads, signum == SIGINT ? 0 : a->plan->shutdown_timeout);
+    if (a->rescue)
+        limit_rescue(a, signum);
     if (signum != SIGINT)
         return;
-    if (a->rescue)
-        dt_rescue_limit(a->rescue, 0);
     if (a->phase == AGENT_ENDING && a->backend)
         a->backend->ops->close(a->backend, true, NULL, NULL); /* it may linger for other nodes */
     if (a->attempt)

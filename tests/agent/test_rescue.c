@@ -106,6 +106,7 @@ TEST(one_that_has_no_time_left_is_killed_with_all_that_it_started)
     while (access(at("below"), F_OK) < 0 || !*text_of("below"))
         uv_run(&loop, UV_RUN_NOWAIT);
     dt_rescue_limit(r, 1);
+    dt_rescue_limit(r, 1000 * DT_SECOND); /* who asks again gives it no more time */
     run(r, &over);
     CHECK(access(at("late"), F_OK) < 0);
     /* What it has started went with it. */

@@ -215,19 +215,21 @@ def saved_already(s):
 
 @training.story
 def saved_in_vain(s):
-    """Ctrl-C ends a rescue that does not end, with what it has started"""
-    c = s.config(steps=training.LONG, vault_every=1, save_dir=s.path("ckpt"),
-                 upload_cmd="echo $$ > '%s'; exec sleep 1000" % s.path("pid"))
-    program = s.start(c, world=2)
-    program.expect(r"^step +4/")
-    os.kill(s.workers(program)[1], signal.SIGKILL)
-    program.expect(r"^dtrun-train: step \d+ is saved in ")
-    training.wait_for(lambda: os.path.exists(s.path("pid")) and os.path.getsize(s.path("pid")), "the upload")
-    program.kill(signal.SIGINT)
-    tap.check_equal(program.end(), 1, "exit status")
-    with open(s.path("pid"), encoding="utf-8") as f:
-        pid = int(f.read())
-    training.wait_for(lambda: not os.path.exists("/proc/%d" % pid), "the upload to be gone")
+    """Ctrl-C ends a rescue that does not end, with what it has started; after SIGTERM it has --shutdown-timeout"""
+    for signum in signal.SIGINT, signal.SIGTERM:
+        pid_file = s.path("pid of " + signum.name)
+        c = s.config(signum.name + ".json", steps=training.LONG, vault_every=1, save_dir=s.path(signum.name),
+                     upload_cmd="echo $$ > '%s'; exec sleep 1000" % pid_file)
+        program = s.start(c, world=2, dtrun=("--shutdown-timeout", "1"))
+        program.expect(r"^step +4/")
+        os.kill(s.workers(program)[1], signal.SIGKILL)
+        program.expect(r"^dtrun-train: step \d+ is saved in ")
+        training.wait_for(lambda: os.path.exists(pid_file) and os.path.getsize(pid_file), "the upload")
+        program.kill(signum)
+        tap.check_equal(program.end(), 1, "exit status")
+        with open(pid_file, encoding="utf-8") as f:
+            pid = int(f.read())
+        training.wait_for(lambda: not os.path.exists("/proc/%d" % pid), "the upload to be gone")
 
 
 class MemoryLimit:
