@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Checkpoints of a world that is gone, made of copies of its shards. */
+#include "base/fs.h"
 #include "tests/runtime/checkpoints.h"
 #include "worker_runtime/ckpt/rescue.h"
 
+#include <fcntl.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #define RUN "run-a"
 #define RANKS 4
@@ -46,6 +49,8 @@ static void remains_finish(struct remains *m)
     free(m->model.tensors);
 }
 
+static dt_ms longest = 60 * DT_SECOND;
+
 /* By somebody who has those ranks whose bits are set in HAS. */
 static int rescue(const struct remains *m, const char *folder, unsigned has, dt_ms patience,
                   enum dt_rescue_end *how, struct dt_err *err)
@@ -59,7 +64,8 @@ static int rescue(const struct remains *m, const char *folder, unsigned has, dt_
                                .shards = shards,
                                .world = RANKS,
                                .shard = m->layout.shard,
-                               .patience = patience};
+                               .patience = patience,
+                               .longest = longest};
     struct dt_ckpt_options o = {.dir = folder,
                                 .model = model_saved(&m->model),
                                 .block_bytes = BLOCK,
@@ -189,6 +195,65 @@ TEST(who_has_no_shard_of_rank_0_leaves_the_rest_to_others)
     CHECK_OK(rescue(&m, at("rest"), 0x1, 0, &how, &err), err);
     CHECK_EQ(how, DT_RESCUE_SAVED);
     check_saved(at("rest"));
+    remains_finish(&m);
+}
+
+/* Of a shard of STEP: as ckpt/rescue.c has it. */
+static struct flock lock_of(int rank)
+{
+    return (struct flock){.l_type = F_WRLCK, .l_start = STEP * ((off_t)1 << 20) + rank, .l_len = 1};
+}
+
+static int open_locks(const char *folder)
+{
+    char path[PATH_MAX];
+    CHECK_OK(dt_fs_mkdir_p(folder, 0777, NULL), (struct dt_err){0});
+    snprintf(path, sizeof path, "%s/.rescue", folder);
+    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    CHECK(fd >= 0);
+    return fd;
+}
+
+TEST(a_part_that_somebody_never_gets_done_is_not_waited_for_without_end)
+{
+    struct remains m;
+    struct dt_err err;
+    enum dt_rescue_end how;
+    int fd = open_locks(at("hung"));
+    struct flock held = lock_of(2);
+    CHECK_EQ(fcntl(fd, F_OFD_SETLK, &held), 0);
+    remains_make(&m);
+    longest = 1;
+    CHECK_OK(rescue(&m, at("hung"), 0xf, 60 * DT_SECOND, &how, &err), err);
+    longest = 60 * DT_SECOND;
+    CHECK_EQ(how, DT_RESCUE_NOT_WHOLE);
+    CHECK_EQ(entries(at("hung"), ".tmp-"), 0);
+    close(fd);
+    remains_finish(&m);
+}
+
+TEST(who_has_no_shard_of_rank_0_goes_on_when_the_one_who_has_it_is_done)
+{
+    struct remains m;
+    struct dt_err err;
+    enum dt_rescue_end how;
+    int status, fd = open_locks(at("first"));
+    remains_make(&m);
+    pid_t pid = fork();
+    if (pid == 0)
+        _exit(rescue(&m, at("first"), 0x1, 60 * DT_SECOND, &how, NULL) < 0 ? 9 : (int)how);
+    struct flock first;
+    do {
+        first = lock_of(0);
+        CHECK_EQ(fcntl(fd, F_OFD_GETLK, &first), 0);
+    } while (first.l_type == F_UNLCK);
+    CHECK_OK(rescue(&m, at("first"), 0xe, 0, &how, &err), err);
+    CHECK_EQ(how, DT_RESCUE_ELSEWHERE);
+    CHECK_EQ(dt_ckpt_latest(at("first")), STEP);
+    CHECK_EQ(waitpid(pid, &status, 0), pid);
+    CHECK(WIFEXITED(status) && WEXITSTATUS(status) == DT_RESCUE_SAVED);
+    check_saved(at("first"));
+    close(fd);
     remains_finish(&m);
 }
 

@@ -128,25 +128,51 @@ static int missing(const struct rescue *r)
     return -1;
 }
 
-static bool await_parts(const struct rescue *r)
+static void look_again_later(void)
 {
     const struct timespec nap = {.tv_nsec = LOOK_EVERY_NS};
-    dt_ms moved = dt_clock_monotonic();
-    for (int rank; (rank = missing(r)) >= 0;) {
+    nanosleep(&nap, NULL);
+}
+
+static bool await_parts(const struct rescue *r)
+{
+    dt_ms now = dt_clock_monotonic(), begun = now, locked = now;
+    for (int rank, before = -1; (rank = missing(r)) >= 0; before = rank) {
+        now = dt_clock_monotonic();
+        if (rank != before)
+            begun = now;
         if (is_anothers(r, rank))
-            moved = dt_clock_monotonic();
-        else if (dt_clock_monotonic() - moved > r->s->patience)
+            locked = now;
+        if (now - locked > r->s->patience || now - begun > r->s->longest)
             return false;
-        nanosleep(&nap, NULL);
+        look_again_later();
     }
     return true;
 }
 
+/* Until whoever has rank 0's shard has committed the step, or has given it up: before that, the
+ * step before is not to be tried. Where nobody has it, those who have that of the step before wait
+ * for this process there, with PATIENCE: so it comes well before that is over. */
+static void await_first(const struct rescue *r)
+{
+    dt_ms begun = dt_clock_monotonic();
+    bool seen = false;
+    while (dt_ckpt_latest(r->o->dir) != r->s->state->step) {
+        bool works = is_anothers(r, 0);
+        if (!works && (seen || dt_clock_monotonic() - begun > r->s->patience / 4))
+            return;
+        seen = seen || works;
+        look_again_later();
+    }
+}
+
 static int make_whole(struct rescue *r, enum dt_rescue_end *how, struct dt_err *err)
 {
-    *how = DT_RESCUE_ELSEWHERE;
-    if (!r->first)
+    if (!r->first) {
+        *how = DT_RESCUE_ELSEWHERE;
+        await_first(r);
         return 0;
+    }
     if (!await_parts(r))
         *how = DT_RESCUE_NOT_WHOLE;
     else

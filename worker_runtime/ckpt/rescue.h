@@ -23,6 +23,7 @@ struct dt_rescue_step {
     size_t shard;           /* floats in each array */
     const char *companions; /* a folder with the tokenizer and the like; NULL */
     dt_ms patience;         /* for parts that nobody writes yet */
+    dt_ms longest;          /* that another process may take for one part */
 };
 
 enum dt_rescue_end {

@@ -15,7 +15,8 @@
 
 #define LOOK_EVERY_NS 20000000
 #define TRIES 2 /* a rank has two steps, and one of them is whole among all nodes */
-#define PATIENCE (10 * DT_SECOND) /* all agents begin at about the same time */
+#define PATIENCE (10 * DT_SECOND)     /* all agents begin at about the same time */
+#define LONGEST (30 * 60 * DT_SECOND) /* the part of a large model, on a slow disk */
 
 /* -- the note --------------------------------------------------------------------------------- */
 
@@ -209,7 +210,8 @@ static int save(struct remains *r, const struct dt_vault_held *step, const struc
                                .world = (int)step->world,
                                .shard = (size_t)step->shard,
                                .companions = companions(r, room),
-                               .patience = PATIENCE};
+                               .patience = PATIENCE,
+                               .longest = LONGEST};
     if (!shards)
         return dt_err_set(err, DT_E_MEMORY, "no memory for shards");
     say_saving(r, step);
