@@ -26,9 +26,12 @@
 
 /* -- which go --------------------------------------------------------------------------------- */
 
+/* One that is alive may have begun in the second in which another ended. */
 static int by_time(const void *a, const void *b)
 {
     const struct dt_log_run *x = a, *y = b;
+    if (x->ended == y->ended)
+        return (x->alive < y->alive) - (x->alive > y->alive);
     return (x->ended < y->ended) - (x->ended > y->ended);
 }
 
@@ -105,6 +108,13 @@ static int take_mark(int folder, bool *alive, int64_t *touched)
     close(fd);
     errno = ours ? EWOULDBLOCK : ENOENT;
     return -1;
+}
+
+/* A guard that was forked meanwhile has the descriptor too, and with that the lock. */
+static void give_mark_back(int fd)
+{
+    flock(fd, LOCK_UN);
+    close(fd);
 }
 
 /* -- the latest ------------------------------------------------------------------------------- */
@@ -192,7 +202,7 @@ static bool read_run(int base, const char *name, bool measure, struct dt_log_run
     if (fd < 0 && !run->alive)
         return false;
     if (fd >= 0)
-        close(fd);
+        give_mark_back(fd);
     snprintf(run->name, sizeof run->name, "%s", name);
     run->size = measure ? size_of(base, name, 0) : 0;
     return true;
