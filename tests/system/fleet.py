@@ -281,10 +281,14 @@ STORIES = [runs_everywhere, lines_stay_whole, statuses, saved, interrupted, kill
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--dtrun", required=True)
+    parser.add_argument("--rendezvous", help="not used here")
+    parser.add_argument("--ctl", help="not used here")
     parser.add_argument("--tokens", action="store_true", help="dtrun was built with libsodium")
     parser.add_argument("stories", nargs="*")
-    tools, _ = parser.parse_known_args()
+    tools = parser.parse_args()
     why = ssh_hosts.why_not()
+    if not why and " " in os.path.abspath(tools.dtrun):
+        why = "the path of dtrun has blanks, which no shell between hosts may see"
     if why:
         tap.skip_all(why)
     tap.start()
