@@ -126,7 +126,9 @@ purge_leaves_nothing()
     ln -s private/dtrun /var/log/dtrun
     # shellcheck disable=SC2086 # a list of words
     dpkg --purge $packages || return 1
-    rmdir /var/lib/private /var/log/private 2>/dev/null || :
+    for folder in /var/lib/private /var/log/private; do
+        grep -qx "$folder" "$tmp/before" || rmdir "$folder"
+    done
     files | diff "$tmp/before" -
 }
 
