@@ -65,7 +65,7 @@ static int write_line(struct batch *b, const uint8_t *line, size_t len)
 
 static void write_lines(struct batch *b)
 {
-    const uint8_t *at = b->lines.at, *end = at + b->lines.len;
+    const uint8_t *at = b->lines.at, *end = b->lines.len ? at + b->lines.len : at;
     while (at < end) {
         const uint8_t *next = (const uint8_t *)memchr(at, '\n', (size_t)(end - at)) + 1;
         if (b->errnum == 0)

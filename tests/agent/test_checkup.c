@@ -8,15 +8,17 @@ static char *module[] = {(char[]){"/v/python"}, (char[]){"-u"}, (char[]){"-m"}, 
                          NULL};
 static char *program[] = {(char[]){"/bin/worker"}, NULL};
 
+static char in_path[] = "PATH", first_host[] = "host0";
+
 static struct dt_plan plan_of(char **argv, bool python)
 {
     return (struct dt_plan){.argv = argv,
-                            .python_from = python ? (char[]){"PATH"} : NULL,
+                            .python_from = python ? in_path : NULL,
                             .nproc = 8,
                             .backend = DT_BACKEND_STATIC,
                             .min_nodes = 4,
                             .max_nodes = 4,
-                            .endpoint_host = (char[]){"host0"},
+                            .endpoint_host = first_host,
                             .endpoint_port = 29500};
 }
 
