@@ -54,7 +54,7 @@ TEST(what_they_print_and_how_they_end)
         {"\"$D\" --check-file f x.py", 2, "dtrun: --check-file: goes with `dtrun doctor` only"},
         {"\"$D\" --check-folder f x.py", 2, "dtrun: --check-folder: goes with `dtrun doctor` only"},
         {"\"$D\" doctor --look 1", 2, "dtrun: --look: has nothing to do with doctor"},
-        {"\"$D\" doctor --hosts a,b --print-config", 0, "  there: dtrun doctor --nnodes=2 --rdzv-id="},
+        {"\"$D\" doctor --remote-dtrun dtrun --hosts a,b --print-config", 0, "  there: dtrun doctor --nnodes=2 --rdzv-id="},
         {"\"$L\" doctor", 1, "dtrun-launch: SCRIPT: there is no file \"doctor\""},
         {"\"$D\" doctor --no-such", 2, "dtrun: --no-such: no such option"},
         {"\"$D\" doctor --help", 0, "Usage: dtrun [options] SCRIPT [ARG...]\n"},
