@@ -25,6 +25,12 @@
 #define PERHAPS_WHOLE(type, member) /* left out where it is 0 */ \
     {.name = #member, .kind = DT_FIELD_INT64, .optional = true, .at = offsetof(struct type, member), \
      .max = DT_FIELD_WHOLE_MAX}
+#define PERHAPS_COUNTED(type, member, min_, max_) \
+    {.name = #member, .kind = DT_FIELD_INT, .optional = true, .at = offsetof(struct type, member), .min = min_, \
+     .max = max_}
+#define SHARE(type, member) PERHAPS_COUNTED(type, member, 0, DT_SHARE_WHOLE)
+#define PERHAPS_WORDS(type, member, size) \
+    {.name = #member, .kind = DT_FIELD_STRING, .optional = true, .at = offsetof(struct type, member), .max = size - 1}
 #define TRUTH(type, member) \
     {.name = #member, .kind = DT_FIELD_BOOL, .at = offsetof(struct type, member)}
 
@@ -52,9 +58,17 @@ const struct dt_field dt_status_run_fields[] = {
     TEXT_OF_SPEC(script),
     TEXT_OF_SPEC(job),
     PERHAPS_WHOLE(dt_status_run, begun_s),
-    {.name = "begun_on", .kind = DT_FIELD_STRING, .optional = true,
-     .at = offsetof(struct dt_status_run, begun_on), .max = DT_NODE_NAME_MAX - 1},
+    PERHAPS_WORDS(dt_status_run, begun_on, DT_NODE_NAME_MAX),
     {.name = "own_token", .kind = DT_FIELD_BOOL, .optional = true, .at = offsetof(struct dt_status_run, own_token)},
+    PERHAPS_WHOLE(dt_status_run, step),
+    PERHAPS_WHOLE(dt_status_run, steps),
+    PERHAPS_WORDS(dt_status_run, loss, DT_LOSS_MAX),
+    PERHAPS_WHOLE(dt_status_run, tokens_per_s),
+    SHARE(dt_status_run, mfu),
+    SHARE(dt_status_run, compute),
+    SHARE(dt_status_run, comm),
+    SHARE(dt_status_run, data),
+    SHARE(dt_status_run, idle),
     {0},
 };
 
@@ -70,6 +84,16 @@ const struct dt_field dt_status_node_fields[] = {
     WHOLE(dt_status_node, step, -1),
     PERHAPS_WHOLE(dt_status_node, step_age_s),
     PERHAPS_WHOLE(dt_status_node, tokens_per_s),
+    PERHAPS_WHOLE(dt_status_node, step_ms),
+    PERHAPS_COUNTED(dt_status_node, gpus, 0, INT_MAX),
+    PERHAPS_COUNTED(dt_status_node, gpu_busy, -1, 100),
+    PERHAPS_WHOLE(dt_status_node, gpu_mem_mib),
+    PERHAPS_WHOLE(dt_status_node, gpu_mem_total_mib),
+    PERHAPS_WORDS(dt_status_node, disk, DT_DISK_MAX),
+    PERHAPS_WHOLE(dt_status_node, disk_free_mib),
+    PERHAPS_WHOLE(dt_status_node, disk_total_mib),
+    PERHAPS_WHOLE(dt_status_node, upload_behind_s),
+    PERHAPS_WORDS(dt_status_node, worker_ms, DT_WORKER_TIMES_MAX),
     {0},
 };
 

@@ -10,6 +10,10 @@
 #include <stdint.h>
 
 #define DT_STATUS_PAGE_NODES 256
+#define DT_LOSS_MAX 24          /* of a loss as text, with its NUL */
+#define DT_DISK_MAX 128         /* of a folder on a disk, with its NUL */
+#define DT_WORKER_TIMES_MAX 256 /* of the times of all workers of a node; what is beyond is cut */
+#define DT_SHARE_WHOLE 1000
 
 struct dt_status_server {
     const char *host; /* "daemon" or "agent" */
@@ -30,6 +34,14 @@ struct dt_status_run {
     int64_t begun_s;      /* the job, since 1970; 0: unknown */
     const char *begun_on; /* the name of the first node; "" */
     bool own_token;       /* it was begun with one */
+    /* What its nodes tell of the round that runs. */
+    int64_t step;         /* the highest that was heard of; 0: none, or unknown */
+    int64_t steps;        /* there will be; 0: unknown */
+    const char *loss;     /* "2.3456", "nan", "inf"; "": unknown */
+    int64_t tokens_per_s; /* of the whole world; 0: unknown, or not any more */
+    int mfu;              /* model FLOPs of what the GPUs could do, in thousandths; 0: unknown */
+    /* What the last steps were spent on, in thousandths that make 1000 together; all 0: unknown. */
+    int compute, comm, data, idle; /* idle: all else, such as waits and checkpoints */
 };
 
 struct dt_status_node {
@@ -43,6 +55,18 @@ struct dt_status_node {
     int64_t step;         /* -1: unknown */
     int64_t step_age_s;   /* since that step was new, at least 1; 0: unknown */
     int64_t tokens_per_s; /* 0: unknown, or not any more */
+    int64_t step_ms;      /* that its slowest worker's last steps took each; 0: unknown */
+    /* GPUs that its workers may use, all together. */
+    int gpus;                               /* 0: there are none, or nothing is known of them */
+    int gpu_busy;                           /* percent; -1: they do not tell */
+    int64_t gpu_mem_mib, gpu_mem_total_mib; /* in use, and in all; total 0: they do not tell */
+    /* The fullest of the disks that it writes to. */
+    const char *disk; /* a folder there; "": unknown, as the numbers are */
+    int64_t disk_free_mib, disk_total_mib;
+    int64_t upload_behind_s; /* so long the oldest checkpoint has waited to be uploaded; 0: none */
+    /* Of each worker, by local rank, the milliseconds of its own part of a step, or of a step where
+     * no part is told: "812,809,1240"; "": unknown, or the page is not of one run. */
+    const char *worker_ms;
 };
 
 struct dt_status_excluded {
