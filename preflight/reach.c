@@ -193,7 +193,7 @@ static int connect_within(const struct dt_addr *to, dt_ms limit)
     if (fd < 0)
         return -1;
     if (connect(fd, (const struct sockaddr *)&to->sa, to->len) < 0) {
-        if (errno != EINPROGRESS)
+        if (errno != EINPROGRESS && errno != EINTR)
             failed = errno;
         else if (poll(&p, 1, (int)limit) <= 0)
             failed = ETIMEDOUT;

@@ -24,8 +24,9 @@ static inline int http_reach(int port, int family)
     if (fd < 0)
         return -1;
     setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &ceiling, sizeof ceiling);
-    int rc = family == AF_INET ? connect(fd, (struct sockaddr *)&in, sizeof in)
-                               : connect(fd, (struct sockaddr *)&in6, sizeof in6);
+    int rc = family == AF_INET
+                 ? TEMP_FAILURE_RETRY(connect(fd, (struct sockaddr *)&in, sizeof in))
+                 : TEMP_FAILURE_RETRY(connect(fd, (struct sockaddr *)&in6, sizeof in6));
     if (rc == 0)
         return fd;
     close(fd);

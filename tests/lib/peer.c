@@ -25,7 +25,7 @@ static int try_to_connect(int fd, uint16_t port)
     struct sockaddr_in to = {
         .sin_family = AF_INET, .sin_port = htons(port), .sin_addr = {htonl(INADDR_LOOPBACK)}};
     CHECK(fd >= 0);
-    return connect(fd, (struct sockaddr *)&to, sizeof to);
+    return TEMP_FAILURE_RETRY(connect(fd, (struct sockaddr *)&to, sizeof to));
 }
 
 int peer_connect(uint16_t port)
@@ -52,7 +52,7 @@ int peer_connect_path(const char *path)
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     CHECK(fd >= 0);
     bound_waits(fd);
-    CHECK(connect(fd, (struct sockaddr *)&to, sizeof to) == 0);
+    CHECK(TEMP_FAILURE_RETRY(connect(fd, (struct sockaddr *)&to, sizeof to)) == 0);
     return fd;
 }
 
