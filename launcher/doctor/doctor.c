@@ -183,6 +183,7 @@ static int compare_nodes(struct doctor *d, struct dt_err *err)
     if (!(d->page = dt_meeting_page_create(err)))
         return -1;
     fill_page(d);
+    d->facts.env = environ; /* the page's place has been added, for which it may have moved */
     int rc = plan_meeting(d, &plan, &warnings, err);
     if (rc == 0 && (dt_agent_run(&plan) != 0 || !d->page->over))
         dt_sheet_remark(&d->page->among, "nodes", DT_GRADE_FAIL,
