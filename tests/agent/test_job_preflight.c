@@ -6,6 +6,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/stat.h>
 
@@ -72,6 +73,21 @@ TEST(a_fast_look_only_says_so)
     job_finish(&j);
 }
 
+/* Whether PID has a handler for SIGNUM by now. */
+static bool listens(pid_t pid, int signum)
+{
+    char path[32], line[128];
+    unsigned long long caught = 0;
+    snprintf(path, sizeof path, "/proc/%d/status", (int)pid);
+    FILE *f = fopen(path, "r");
+    CHECK(f != NULL);
+    while (fgets(line, sizeof line, f))
+        if (sscanf(line, "SigCgt: %llx", &caught) == 1)
+            break;
+    fclose(f);
+    return caught >> (signum - 1) & 1;
+}
+
 /* It ends with the job, and so does what it started. */
 TEST(a_signal_ends_a_look_that_hangs)
 {
@@ -84,6 +100,8 @@ TEST(a_signal_ends_a_look_that_hangs)
     JOB_START(&j, fifo, python, "--preflight", "full", "-m", "x");
     struct pollfd reader = {.fd = open(at("fifo"), O_WRONLY | O_CLOEXEC)}; /* it asks by now */
     CHECK(reader.fd >= 0);
+    while (!listens(j.pid, SIGTERM)) /* the look begins before that */
+        sched_yield();
     CHECK_EQ(job_stop(&j, SIGTERM), 1);
     CHECK_EQ(poll(&reader, 1, -1), 1); /* nobody reads any more */
     close(reader.fd);
