@@ -27,8 +27,10 @@ WORKER = """
 import os, sys
 import dtrun.progress
 page = dtrun.progress.Progress()
-open(os.path.join(sys.argv[1], os.environ["RANK"]), "w").write("%s %s %s %s" % (
-    os.environ["WORLD_SIZE"], sys.prefix, "DTRUN_PROGRESS_FD" in os.environ, page.page is not None))
+told = os.path.join(sys.argv[1], os.environ["RANK"])
+with open(told + ".part", "w") as f:
+    f.write("%s %s %s %s" % (os.environ["WORLD_SIZE"], sys.prefix, "DTRUN_PROGRESS_FD" in os.environ, page.page is not None))
+os.rename(told + ".part", told)  # a worker that is told to end may be anywhere: what it says is there as a whole, or not at all
 sys.exit(int(sys.argv[2]))
 """
 
@@ -133,7 +135,7 @@ class Job:
         told = tempfile.mkdtemp(dir=self.env.folder)
         out = self.env.run(*words, self.script, told, str(end), expect=end if expect is None else expect, **more)
         seen = {}
-        for rank in os.listdir(told):
+        for rank in (name for name in os.listdir(told) if name.isdigit()):
             with open(os.path.join(told, rank)) as f:
                 seen[rank] = f.read()
         page = "%s %s" % (dtrun, dtrun)
