@@ -135,7 +135,9 @@ def back_at_the_end(s):
     program = s.start(c, world=2, dtrun=("--max-restarts", "2"))
     for _ in range(2):
         program.expect(r"^waiting until step 4 is uploaded")
-        os.kill(s.workers(program)[1], signal.SIGKILL)
+        other = s.workers(program)[1]  # rank 0 has told it by then, and waits for nobody behind that
+        training.wait_for(lambda other=other: s.told_step(other) == 4, "step 4 on the page of rank 1")
+        os.kill(other, signal.SIGKILL)
         program.expect(r".*warn: worker 1 \(rank 1\): last step 4, ")
     os.unlink(hold)
     program.expect(r"^done: step 4, ")
