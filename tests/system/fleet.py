@@ -232,6 +232,21 @@ def goes_on(f):
     f.hosts.hosts[2].heal()
 
 
+def end_of_doctor(f, job):
+    """Its status is that of the worst remark. A host that is busy with other tests may be too slow for a probe, which then is
+    one that failed; hosts that are not are alike."""
+    status = job.end()
+    worst = 1 if job.says(r"\] FAIL ") else 3 if job.says(r"\] warn ") else 0
+    said = "\n".join(job.lines)
+    tap.check_equal(status, worst, "status by what was found:\n%s\n" % said)
+    for name in f.hosts.names:
+        at = r"^\[%s\] " % re.escape(name)
+        tap.check_equal(job.says(at + r"\w+ +host +"), True, "what %s is, in\n%s\n" % (name, said))
+        compared = r"\w+ +nodes +" if status == 1 else "ok +nodes +3 nodes, alike in all"
+        tap.check_equal(job.says(at + compared), True, "what %s compared, in\n%s\n" % (name, said))
+    tap.check_equal(job.says("did not meet|could not compare"), False, "that the nodes did not meet:\n%s\n" % said)
+
+
 def with_a_token(f):
     """a token goes to the hosts and stands in no list of processes"""
     path = os.path.join(f.folder, "token")
@@ -244,8 +259,7 @@ def with_a_token(f):
             tap.check_equal("sesame" in ssh_hosts.command_line(pid), False, ssh_hosts.command_line(pid))
     job.kill(signal.SIGTERM)
     tap.check_equal(job.end(), 1, "status")
-    job = f.run("--token-file", path, word=("doctor",))
-    tap.check_equal(job.end() in (0, 3), True, "status of a doctor with a token")
+    end_of_doctor(f, f.run("--token-file", path, word=("doctor",)))
 
 
 def doctor(f):
@@ -253,12 +267,9 @@ def doctor(f):
     for good in True, False:
         options = [] if good else ["--check-file", "/nonexistent/file"]
         job = f.run(*options, word=("doctor",))
-        status = job.end()
-        tap.check_equal(status in (0, 3) if good else status == 1, True, "status %d" % status)
+        end_of_doctor(f, job)
         for name in f.hosts.names:
             at = r"^\[%s\] " % re.escape(name)
-            tap.check_equal(job.says(at + "ok +host +dtrun "), True, "what %s is" % name)
-            tap.check_equal(job.says(at + "ok +nodes +3 nodes, alike in all"), True, "what %s compared" % name)
             tap.check_equal(job.says(at + "FAIL files +/nonexistent/file cannot be read"), not good, "the file at %s" % name)
         tap.check_equal(job.says("the job failed|ending the other hosts"), False, "it is no job")
         f.hosts.wait_until_empty()
