@@ -71,3 +71,52 @@ TEST(work_is_done_beside_the_loop_and_told_from_it)
     }
     CHECK_EQ(uv_loop_close(&loop), 0);
 }
+
+/* Work that waits for somebody to write into the first pipe, and says in the second that it is
+ * over. */
+struct hanging {
+    struct dt_aside aside;
+    int until[2], over[2];
+    bool told;
+};
+
+static void hang(struct dt_aside *a)
+{
+    struct hanging *h = dt_container_of(a, struct hanging, aside);
+    char byte;
+    CHECK_EQ(read(h->until[0], &byte, 1), 1);
+    CHECK_EQ(write(h->over[1], &byte, 1), 1);
+}
+
+static void on_hung(struct dt_aside *a)
+{
+    dt_container_of(a, struct hanging, aside)->told = true;
+}
+
+TEST(work_that_hangs_can_be_left_to_itself)
+{
+    static struct hanging h; /* its thread may be at its last instruction when this is over */
+    uv_loop_t loop;
+    char byte = 0;
+    CHECK(pipe(h.until) == 0 && pipe(h.over) == 0);
+    uv_loop_init(&loop);
+    CHECK_EQ(dt_aside_run(&h.aside, &loop, hang, on_hung), 0);
+    CHECK(dt_aside_disown(&h.aside));
+    uv_run(&loop, UV_RUN_DEFAULT);
+    CHECK_EQ(uv_loop_close(&loop), 0);
+    CHECK_EQ(write(h.until[1], &byte, 1), 1);
+    CHECK_EQ(read(h.over[0], &byte, 1), 1);
+    CHECK(!h.told);
+}
+
+TEST(work_that_is_done_is_told_of_whoever_wanted_to_leave_it)
+{
+    uv_loop_t loop;
+    struct sum s = {.of = 3};
+    uv_loop_init(&loop);
+    CHECK_EQ(dt_aside_run(&s.aside, &loop, add_up, on_added_up), 0);
+    uv_run(&loop, UV_RUN_DEFAULT);
+    CHECK(!dt_aside_disown(&s.aside));
+    CHECK(s.told);
+    CHECK_EQ(uv_loop_close(&loop), 0);
+}
