@@ -20,6 +20,8 @@
 /* Descriptors that are not clients': listeners, signals, the loop, a log. */
 #define RESERVED_FDS 64
 #define STATUS_EVERY (10 * DT_SECOND)
+#define EVENTS_WITHIN (5 * DT_SECOND) /* for the file of events to take the last ones ... */
+#define EVENTS_IN_A_HURRY_WITHIN (DT_SECOND / 2) /* ... which a disk that works does at once */
 
 struct daemon {
     uv_loop_t loop;
@@ -29,7 +31,7 @@ struct daemon {
     uv_timer_t status;
     struct dt_store_server *server; /* NULL once it is closed */
     struct dt_rdzv_server *rdzv;    /* closed before it */
-    struct dt_event_log *event_log; /* NULL: none is wanted */
+    struct dt_event_log *event_log; /* NULL: none is wanted, or it is closed */
     struct dt_alerting *alerts;     /* NULL: nobody is told, or not any more */
     struct dt_web *web;             /* closed last, so that /healthz tells to the end; NULL: none */
     struct dt_rendezvous_options options;
@@ -179,7 +181,9 @@ static void notify_status(struct daemon *d, const char *first)
 
 static void on_status(uv_timer_t *t)
 {
-    notify_status(dt_container_of(t, struct daemon, status), "WATCHDOG=1\n");
+    struct daemon *d = dt_container_of(t, struct daemon, status);
+    if (d->server)
+        notify_status(d, "WATCHDOG=1\n");
 }
 
 static void log_counters(const struct daemon *d)
@@ -202,10 +206,10 @@ static void log_counters(const struct daemon *d)
 
 /* -- the end ---------------------------------------------------------------------------------- */
 
-static void on_server_closed(void *arg)
+static void leave_when_closed(struct daemon *d)
 {
-    struct daemon *d = arg;
-    d->server = NULL;
+    if (d->server || d->event_log)
+        return;
     if (d->web)
         dt_web_close(d->web, NULL, NULL);
     sigset_t enough; /* whoever asks once more must not make it a death by signal */
@@ -220,6 +224,20 @@ static void on_server_closed(void *arg)
     uv_close((uv_handle_t *)&d->signals.usr1, NULL);
 }
 
+static void on_server_closed(void *arg)
+{
+    struct daemon *d = arg;
+    d->server = NULL;
+    leave_when_closed(d);
+}
+
+static void on_event_log_closed(void *arg)
+{
+    struct daemon *d = arg;
+    d->event_log = NULL;
+    leave_when_closed(d);
+}
+
 /* What they are in the middle of is not waited for. */
 static void close_alerts(struct daemon *d)
 {
@@ -232,22 +250,30 @@ static void on_rdzv_closed(void *arg)
 {
     struct daemon *d = arg;
     d->rdzv = NULL;
-    dt_event_log_close(d->event_log);
-    d->event_log = NULL;
+    dt_event_log_close(d->event_log, d->hurry ? EVENTS_IN_A_HURRY_WITHIN : EVENTS_WITHIN,
+                       on_event_log_closed, d);
     dt_store_server_close(d->server, d->hurry ? 0 : d->options.drain_timeout, on_server_closed, d);
+}
+
+static void hurry_up(struct daemon *d)
+{
+    d->hurry = true;
+    if (d->rdzv) {
+        dt_rdzv_server_close(d->rdzv, NULL, NULL, NULL);
+        return;
+    }
+    if (d->server)
+        dt_store_server_close(d->server, 0, NULL, NULL);
+    dt_event_log_close(d->event_log, EVENTS_IN_A_HURRY_WITHIN, NULL, NULL);
 }
 
 static void stop(struct daemon *d, const char *why)
 {
-    if (!d->server)
+    if (!d->server && !d->event_log)
         return;
     if (d->stopping) {
         dt_info("%s again: closing at once", why);
-        d->hurry = true;
-        if (d->rdzv)
-            dt_rdzv_server_close(d->rdzv, NULL, NULL, NULL);
-        else
-            dt_store_server_close(d->server, 0, NULL, NULL);
+        hurry_up(d);
         return;
     }
     d->stopping = true;

@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <stdatomic.h>
 #include <sys/uio.h>
 
 #define WAITING_MOST ((size_t)1 << 20) /* bytes of lines; what comes beyond is left out */
@@ -19,9 +20,10 @@ struct batch {
     bool reopen;
     bool torn; /* the last line lacks its end */
     struct dt_buf lines;
-    uint64_t lost;   /* lines that the file did not take ... */
-    int errnum;      /* ... and why */
-    int no_new_file; /* why it could not be opened anew, and the old one goes on */
+    uint64_t lost;         /* lines that the file did not take ... */
+    int errnum;            /* ... and why */
+    int no_new_file;       /* why it could not be opened anew, and the old one goes on */
+    atomic_size_t settled; /* bytes of LINES that were written, or lost; for the loop too */
 };
 
 struct dt_event_log {
@@ -36,11 +38,21 @@ struct dt_event_log {
     bool busy; /* BATCH is the thread's */
     struct batch batch;
     bool closing;
+    uv_timer_t limit; /* while CLOSING ... */
+    bool late;        /* ... and it is over */
+    uint64_t newest;  /* event that was to be written */
+    void (*on_closed)(void *arg);
+    void *arg;
 };
 
+/* A FIFO without a reader is an error, ENXIO, and nothing to wait for; writing to one that is full
+ * is waited for, in the thread. */
 static int open_file(const char *path)
 {
-    return open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY, 0640);
+    int fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0640);
+    if (fd >= 0)
+        fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK);
+    return fd;
 }
 
 /* -- in the thread ---------------------------------------------------------------------------- */
@@ -72,6 +84,7 @@ static void write_lines(struct batch *b)
             b->errnum = write_line(b, at, (size_t)(next - at));
         b->lost += b->errnum != 0; /* of one batch no more is tried */
         at = next;
+        atomic_store(&b->settled, (size_t)(at - b->lines.at));
     }
 }
 
@@ -145,6 +158,59 @@ static void end_batch(struct dt_event_log *l)
     dt_buf_clear(&b->lines);
 }
 
+/* -- the end ---------------------------------------------------------------------------------- */
+
+/* As of event.h. */
+static uint64_t number_of(const uint8_t *line)
+{
+    return strtoull((const char *)line + strlen("{\"number\":"), NULL, 10);
+}
+
+/* The oldest event that nobody knows to be written; 0: there is none. */
+static uint64_t oldest_unwritten(struct dt_event_log *l)
+{
+    size_t settled = atomic_load(&l->batch.settled);
+    if (settled < l->batch.lines.len)
+        return number_of(l->batch.lines.at + settled);
+    return l->waiting.len > 0 ? number_of(l->waiting.at) : 0;
+}
+
+static void say_missing(struct dt_event_log *l)
+{
+    uint64_t oldest = oldest_unwritten(l);
+    if (oldest)
+        dt_warn("--event-log %s: the disk hangs, or nobody reads there, and the end waits no "
+                "longer: events %" PRIu64 " to %" PRIu64 " may be missing",
+                l->path, oldest, l->newest);
+}
+
+static void on_limit_closed(uv_handle_t *h)
+{
+    struct dt_event_log *l = dt_container_of((uv_timer_t *)h, struct dt_event_log, limit);
+    void (*on_closed)(void *arg) = l->on_closed;
+    void *arg = l->arg;
+    if (!l->busy) /* else it is the thread's, which hangs, until the process ends */
+        log_free(l);
+    if (on_closed)
+        on_closed(arg);
+}
+
+static void finish(struct dt_event_log *l)
+{
+    say_missing(l);
+    uv_close((uv_handle_t *)&l->limit, on_limit_closed);
+}
+
+static void on_limit(uv_timer_t *t)
+{
+    struct dt_event_log *l = dt_container_of(t, struct dt_event_log, limit);
+    l->late = true;
+    if (dt_aside_disown(&l->aside))
+        finish(l);
+}
+
+/* -- batches ---------------------------------------------------------------------------------- */
+
 static void start(struct dt_event_log *l);
 
 static void on_written(struct dt_aside *a)
@@ -165,9 +231,9 @@ static void start(struct dt_event_log *l)
     struct batch *b = &l->batch;
     if (l->busy)
         return;
-    if (l->waiting.len == 0 && !l->reopen) {
+    if (l->late || (l->waiting.len == 0 && !l->reopen)) {
         if (l->closing)
-            log_free(l);
+            finish(l);
         return;
     }
     struct dt_buf lines = b->lines;
@@ -176,6 +242,7 @@ static void start(struct dt_event_log *l)
     b->reopen = l->reopen;
     b->errnum = b->no_new_file = 0;
     b->lost = 0;
+    atomic_store(&b->settled, 0);
     l->reopen = false;
     l->busy = true;
     int rc = dt_aside_run(&l->aside, l->loop, work, on_written);
@@ -195,6 +262,7 @@ static void take(struct dt_event_log *l, const struct dt_event *e)
     }
     dt_event_put_json(&l->waiting, e);
     dt_buf_put_u8(&l->waiting, '\n');
+    l->newest = e->number;
     if (l->waiting.bad) {
         dt_buf_finish(&l->waiting);
         lose(l, 1, "no memory");
@@ -231,10 +299,12 @@ struct dt_event_log *dt_event_log_open(uv_loop_t *loop, struct dt_chronicle *c, 
     }
     *l = (struct dt_event_log){.loop = loop, .path = copy, .batch.fd = open_file(path)};
     if (l->batch.fd < 0) {
-        dt_err_errno(err, DT_E_RUNTIME, errno, "cannot open %s", path);
+        dt_err_errno(err, DT_E_RUNTIME, errno, "cannot open %s%s", path,
+                     errno == ENXIO ? ", a FIFO that nobody reads" : "");
         log_free(l);
         return NULL;
     }
+    uv_timer_init(loop, &l->limit);
     l->follower.on_event = on_event;
     dt_chronicle_follow(c, &l->follower);
     catch_up(l, c);
@@ -243,17 +313,28 @@ struct dt_event_log *dt_event_log_open(uv_loop_t *loop, struct dt_chronicle *c, 
 
 void dt_event_log_reopen(struct dt_event_log *l)
 {
-    if (!l)
+    if (!l || l->closing)
         return;
     l->reopen = true;
     start(l);
 }
 
-void dt_event_log_close(struct dt_event_log *l)
+void dt_event_log_close(struct dt_event_log *l, dt_ms patience, void (*on_closed)(void *arg),
+                        void *arg)
 {
-    if (!l)
+    if (!l) {
+        if (on_closed)
+            on_closed(arg);
+        return;
+    }
+    if (uv_is_closing((uv_handle_t *)&l->limit))
+        return;
+    uv_timer_start(&l->limit, on_limit, (uint64_t)patience, 0);
+    if (l->closing)
         return;
     dt_chronicle_unfollow(&l->follower);
     l->closing = true;
+    l->on_closed = on_closed;
+    l->arg = arg;
     start(l);
 }

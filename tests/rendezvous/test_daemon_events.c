@@ -5,6 +5,7 @@
 #include "tests/lib/folder.h"
 #include "tests/lib/node.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/socket.h>
 #include <sys/time.h>
@@ -91,6 +92,61 @@ TEST(a_full_disk_is_said_once_and_costs_nobody_anything)
     kill(d.pid, SIGTERM);
     CHECK_EQ(daemon_wait(&d), 0);
     CHECK_EQ(daemon_log_count(&d, "/dev/full"), 1);
+    daemon_stop(&d);
+}
+
+/* A FIFO that takes nothing more: what writes there hangs. To be closed. */
+static int make_full_fifo(const char *path)
+{
+    static const char bytes[4096];
+    CHECK_EQ(mkfifo(path, 0600), 0);
+    int fd = open(path, O_RDWR | O_NONBLOCK | O_CLOEXEC);
+    CHECK(fd >= 0);
+    while (write(fd, bytes, sizeof bytes) > 0)
+        ;
+    return fd;
+}
+
+TEST(a_disk_that_hangs_is_not_waited_for_at_the_end_and_what_it_lacks_is_said)
+{
+    struct daemon_process d;
+    char file[300], said[400];
+    snprintf(file, sizeof file, "%s", at("hangs"));
+    snprintf(said, sizeof said, "--event-log %s: the disk hangs", file);
+    int reader = make_full_fifo(file);
+    DAEMON_START(&d, PROGRAM, "--listen", "127.0.0.1:0", "--event-log", file);
+    drain(&d, "x");
+    CHECK_EQ(daemon_stop(&d), 0);
+    CHECK_EQ(daemon_log_count(&d, said), 1);
+    CHECK_EQ(daemon_log_count(&d, ": events 1 to 3 may be missing"), 1);
+    close(reader);
+}
+
+TEST(a_disk_that_hangs_does_not_hold_up_who_asks_a_second_time)
+{
+    struct daemon_process d;
+    char file[300];
+    snprintf(file, sizeof file, "%s", at("hangs too"));
+    int reader = make_full_fifo(file);
+    DAEMON_START(&d, PROGRAM, "--listen", "127.0.0.1:0", "--event-log", file);
+    kill(d.pid, SIGTERM);
+    CHECK(daemon_log_has(&d, "no new clients"));
+    kill(d.pid, SIGTERM);
+    CHECK_EQ(daemon_wait(&d), 0);
+    CHECK_EQ(daemon_log_count(&d, "events 1 to 2 may be missing"), 1);
+    daemon_stop(&d);
+    close(reader);
+}
+
+TEST(a_fifo_that_nobody_reads_is_said_before_anybody_is_served)
+{
+    struct daemon_process d;
+    char file[300];
+    snprintf(file, sizeof file, "%s", at("unread"));
+    CHECK_EQ(mkfifo(file, 0600), 0);
+    DAEMON_START(&d, PROGRAM, "--listen", "127.0.0.1:0", "--event-log", file);
+    CHECK_EQ(daemon_wait(&d), 1);
+    CHECK_EQ(daemon_log_count(&d, "a FIFO that nobody reads: No such device or address"), 1);
     daemon_stop(&d);
 }
 
