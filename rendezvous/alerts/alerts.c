@@ -2,6 +2,7 @@
 #include "rendezvous/alerts/alerts.h"
 
 #include "base/list.h"
+#include "rendezvous/alerts/keep.h"
 #include "rendezvous/alerts/post.h"
 
 #include <stdio.h>
@@ -16,9 +17,10 @@ struct one_post {
 struct dt_alerts {
     uv_timer_t tick;
     struct dt_alert_book book;
+    struct dt_alert_keep *keep; /* NULL: there is no folder for it */
     struct dt_chronicle_follower follower;
     char server[256];
-    size_t open; /* posts and the timer, until they are closed */
+    size_t open; /* posts, the timer and KEEP, until they are closed */
     void (*on_closed)(void *arg);
     void *arg;
     size_t posts_len;
@@ -32,6 +34,12 @@ static void on_notice(void *arg, const struct dt_notice *n)
     struct dt_alerts *a = arg;
     for (size_t i = 0; i < a->posts_len; i++)
         dt_post_add(a->posts[i].post, n, NULL, NULL);
+}
+
+static void on_changed(void *arg, size_t place, const struct dt_alert *alert, dt_ms now)
+{
+    struct dt_alerts *a = arg;
+    dt_alert_keep_note(a->keep, place, alert, now);
 }
 
 static void on_tick(uv_timer_t *t)
@@ -66,12 +74,42 @@ static void catch_up(struct dt_alerts *a, const struct dt_chronicle *c)
         on_event(&a->follower, e);
 }
 
+static int open_keep(struct dt_alerts *a, uv_loop_t *loop, const char *state_dir,
+                     struct dt_err *err)
+{
+    if (!state_dir)
+        return 0;
+    a->keep = dt_alert_keep_open(loop, state_dir, &a->book, err);
+    if (!a->keep)
+        return -1;
+    a->book.on_changed = on_changed;
+    a->open++;
+    return 0;
+}
+
+static int open_posts(struct dt_alerts *a, uv_loop_t *loop, const struct dt_alerts_config *config,
+                      struct dt_err *err)
+{
+    for (size_t i = 0; i < config->receivers_len; i++) {
+        struct dt_post *post = dt_post_open(loop, &config->receivers[i], a->server);
+        if (!post)
+            return dt_err_set(err, DT_E_MEMORY, "no memory for alerts");
+        a->posts[i].post = post;
+        snprintf(a->posts[i].name, sizeof a->posts[i].name, "%s", config->receivers[i].name);
+        a->posts_len++;
+        a->open++;
+    }
+    return 0;
+}
+
 struct dt_alerts *dt_alerts_open(uv_loop_t *loop, struct dt_chronicle *chronicle,
                                  const struct dt_alerts_config *config, struct dt_err *err)
 {
     struct dt_alerts *a = calloc(1, sizeof *a + config->receivers_len * sizeof a->posts[0]);
-    if (!a)
-        goto no_memory;
+    if (!a) {
+        dt_err_set(err, DT_E_MEMORY, "no memory for alerts");
+        return NULL;
+    }
     a->book = (struct dt_alert_book){
         .cooldown = config->cooldown, .least = config->least, .on_notice = on_notice, .arg = a};
     uv_timer_init(loop, &a->tick);
@@ -79,25 +117,18 @@ struct dt_alerts *dt_alerts_open(uv_loop_t *loop, struct dt_chronicle *chronicle
     a->open = 1;
     if (gethostname(a->server, sizeof a->server - 1) < 0)
         a->server[0] = '\0';
-    if (dt_alert_book_init(&a->book) < 0)
-        goto no_memory;
-    for (size_t i = 0; i < config->receivers_len; i++) {
-        struct dt_post *post = dt_post_open(loop, &config->receivers[i], a->server);
-        if (!post)
-            goto no_memory;
-        a->posts[i].post = post;
-        snprintf(a->posts[i].name, sizeof a->posts[i].name, "%s", config->receivers[i].name);
-        a->posts_len++;
-        a->open++;
+    if (dt_alert_book_init(&a->book) < 0) {
+        dt_err_set(err, DT_E_MEMORY, "no memory for alerts");
+        goto fail;
     }
+    if (open_keep(a, loop, config->state_dir, err) < 0 || open_posts(a, loop, config, err) < 0)
+        goto fail;
     a->follower.on_event = on_event;
     dt_chronicle_follow(chronicle, &a->follower);
     catch_up(a, chronicle);
     return a;
-no_memory:
-    dt_err_set(err, DT_E_MEMORY, "no memory for alerts");
-    if (a)
-        dt_alerts_close(a, NULL, NULL);
+fail:
+    dt_alerts_close(a, NULL, NULL);
     return NULL;
 }
 
@@ -201,5 +232,7 @@ void dt_alerts_close(struct dt_alerts *a, void (*on_closed)(void *arg), void *ar
     dt_chronicle_unfollow(&a->follower);
     for (size_t i = 0; i < a->posts_len; i++)
         dt_post_close(a->posts[i].post, one_closed, a);
+    if (a->keep)
+        dt_alert_keep_close(a->keep, one_closed, a);
     uv_close((uv_handle_t *)&a->tick, on_tick_closed);
 }

@@ -16,9 +16,10 @@ struct dt_alerts_config {
     size_t receivers_len;                /* not 0 */
     enum dt_event_weight least;          /* lighter alerts are left out */
     dt_ms cooldown;
+    const char *state_dir; /* where those that are open are kept; NULL: they are forgotten */
 };
 
-/* NULL: no memory. */
+/* NULL and *err: no memory, or STATE_DIR cannot be used. */
 struct dt_alerts *dt_alerts_open(uv_loop_t *loop, struct dt_chronicle *chronicle,
                                  const struct dt_alerts_config *config, struct dt_err *err);
 

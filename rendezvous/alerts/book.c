@@ -67,14 +67,23 @@ static struct dt_alert *make_room(struct dt_alert_book *b)
     return oldest;
 }
 
+static void note_changed(struct dt_alert_book *b, const struct dt_alert *a, dt_ms now)
+{
+    if (b->on_changed)
+        b->on_changed(b->arg, (size_t)(a - b->at), a, now);
+}
+
 static struct dt_alert *find_or_add(struct dt_alert_book *b, const struct dt_alert_rule *rule,
-                                    const struct dt_event *e)
+                                    const struct dt_event *e, dt_ms now)
 {
     struct dt_alert *a = find(b, rule, e);
     if (a)
         return a;
     a = make_room(b);
+    bool was_open = a->open;
     *a = (struct dt_alert){.rule = rule, .told_at = -1};
+    if (was_open)
+        note_changed(b, a, now);
     return a;
 }
 
@@ -102,6 +111,7 @@ static void tell(struct dt_alert_book *b, struct dt_alert *a, enum dt_notice_sta
     if (state == DT_NOTICE_RAISED)
         a->told_at = now;
     a->times = 0;
+    note_changed(b, a, now);
     b->on_notice(b->arg, &n);
 }
 
@@ -122,9 +132,8 @@ static void tell_if_due(struct dt_alert_book *b, struct dt_alert *a, dt_ms now)
 {
     if (!has_news(a) || now < may_be_told(b, a))
         return;
+    a->open = a->rule->ended_by != 0;
     tell(b, a, DT_NOTICE_RAISED, now);
-    if (a->rule->ended_by == 0)
-        a->open = false;
 }
 
 /* -- events ----------------------------------------------------------------------------------- */
@@ -145,7 +154,7 @@ static bool is_enough(struct dt_alert *a, dt_ms now)
 static void raise_alert(struct dt_alert_book *b, const struct dt_alert_rule *rule,
                         const struct dt_event *e, dt_ms now)
 {
-    struct dt_alert *a = find_or_add(b, rule, e);
+    struct dt_alert *a = find_or_add(b, rule, e, now);
     a->touched = now;
     snprintf(a->run, sizeof a->run, "%s", text(e->run));
     snprintf(a->node, sizeof a->node, "%s", text(e->node));
@@ -155,12 +164,13 @@ static void raise_alert(struct dt_alert_book *b, const struct dt_alert_rule *rul
     a->times++;
     if (!is_enough(a, now))
         return;
+    a->over_us = 0;
     if (!a->open) {
         a->raised_us = e->at_us;
         a->opened = now;
+        a->open = true;
+        note_changed(b, a, now);
     }
-    a->open = true;
-    a->over_us = 0;
     tell_if_due(b, a, now);
 }
 
@@ -173,6 +183,7 @@ static void end_alert(struct dt_alert_book *b, struct dt_alert *a, const struct 
     a->came_len = 0;
     a->touched = now;
     a->over_us = e->at_us;
+    note_changed(b, a, now);
     if (a->told)
         tell(b, a, DT_NOTICE_OVER, now);
     a->times = 0;

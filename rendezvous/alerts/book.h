@@ -49,6 +49,9 @@ struct dt_alert_book {
     dt_ms cooldown;
     enum dt_event_weight least; /* lighter rules are left out */
     void (*on_notice)(void *arg, const struct dt_notice *n);
+    /* Whether A, at that place, is open has changed, or what people know of it: before they are
+     * told. May be NULL. */
+    void (*on_changed)(void *arg, size_t place, const struct dt_alert *a, dt_ms now);
     void *arg;
     struct dt_alert *at; /* of DT_ALERTS_MOST places */
 };

@@ -104,7 +104,8 @@ struct dt_alerting *dt_alerting_open(uv_loop_t *loop, struct dt_rdzv_server *ser
     struct dt_alerts_config config = {.receivers = all,
                                       .receivers_len = count(o),
                                       .least = o->alert_level,
-                                      .cooldown = o->alert_cooldown};
+                                      .cooldown = o->alert_cooldown,
+                                      .state_dir = o->state_dir};
     if (a && all)
         a->alerts = dt_alerts_open(loop, dt_rdzv_server_chronicle(server), &config, err);
     free(all);

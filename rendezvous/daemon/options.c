@@ -223,9 +223,9 @@ static const struct dt_opt rendezvous_opts[] = {
              "finds nothing. 0 never polls"},
     {.name = "state-dir", .arg = "DIR", .completes = DT_OPT_DIRECTORY,
      AT(state_dir), .group = "Running",
-     .help = "folder for what must survive a restart: elastic jobs, which nodes are kept out, and events. The daemon creates "
-             "it if needed. Without this option a restarted daemon learns of running jobs from their agents, and the "
-             "rest is lost, the events among it"},
+     .help = "folder for what must survive a restart: elastic jobs, which nodes are kept out, events, and alerts that "
+             "are open. The daemon creates it if needed. Without this option a restarted daemon learns of running jobs "
+             "from their agents, and the rest is lost, the events among it"},
     {.name = "event-log", .arg = "FILE", .completes = DT_OPT_FILE,
      AT(event_log), .group = "Running",
      .help = "append each event to this file, as a line of JSON. SIGHUP opens the file anew, after logrotate has moved "

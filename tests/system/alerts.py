@@ -61,8 +61,8 @@ class Receiver:
         return alert
 
 
-def daemon(*options, **environment):
-    command = [tools.rendezvous, "--listen", servers.HOST + ":0", *options]
+def daemon(*options, port=0, **environment):
+    command = [tools.rendezvous, "--listen", "%s:%d" % (servers.HOST, port), *options]
     return servers.Server("dtrun-rendezvous", ["env", *("%s=%s" % pair for pair in environment.items()), *command], "stderr")
 
 
@@ -116,6 +116,38 @@ def reloaded():
         subprocess.run([tools.ctl, "status", "--endpoint", "%s:%d" % (servers.HOST, server.port)], stdout=subprocess.DEVNULL, check=True)
         run(server, "good", "true")
         tap.check_equal(receiver.alert("run_ended_well")["run"], "good", "run")
+
+
+def node(server, name):
+    """A dtrun of two that make a job, once its worker runs."""
+    path = os.path.join(os.environ["TMPDIR"], "runs-" + name)
+    os.mkfifo(path)
+    line = [tools.dtrun, "--rdzv-backend", "c10d", "--rdzv-endpoint", "%s:%d" % (servers.HOST, server.port), "--rdzv-id", "kept", "--nnodes",
+            "2:2", "--node-name", name, "--rdzv-conf", "is_host=false", "--no-python", "sh", "-c", 'echo >>"$0"; exec sleep 1000', path]
+    return subprocess.Popen(line, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, preexec_fn=tap.die_with_parent), path
+
+
+def restarted():
+    """A daemon that is killed while alerts are open: the next one tells their ends, and tells none of them anew."""
+    receiver = Receiver()
+    options = ["--alert-url", receiver.at, "--alert-level", "warning", "--state-dir", os.path.join(os.environ["TMPDIR"], "state")]
+    server = daemon(*options)
+    (stays, stays_runs), (lost, lost_runs) = node(server, "stays"), node(server, "lost")
+    contents(stays_runs), contents(lost_runs)
+    lost.kill()
+    raised = {alert["alert"]: alert for alert in (json.loads(receiver.next()[3]) for _ in range(2))}
+    tap.check_equal({name: alert["state"] for name, alert in raised.items()}, {"node_lost": "raised", "below_min": "raised"}, "alerts")
+    server.process.kill()
+    server.process.wait()
+    with daemon(*options, port=server.port) as server:
+        comes, comes_runs = node(server, "comes")
+        over = {alert["alert"]: alert for alert in (json.loads(receiver.next()[3]) for _ in range(2))}
+        tap.check_equal({name: alert["state"] for name, alert in over.items()}, {"node_lost": "over", "below_min": "over"}, "ends")
+        for name, alert in over.items():
+            tap.check_equal((alert["raised"], alert["run"]), (raised[name]["raised"], "kept"), "since when " + name)
+        contents(comes_runs)
+        for process in stays, comes:
+            process.kill()
 
 
 def level():
@@ -203,6 +235,7 @@ def bad_options():
 tap.start()
 tap.case("a run that ends well and one that ends badly are told", runs_that_end)
 tap.case("receivers outlive a reload", reloaded)
+tap.case("alerts that are open when a daemon is killed are ended by the next one", restarted)
 tap.case("--alert-level leaves out lighter alerts", level)
 tap.case("what a receiver refuses for the moment is sent again", tried_again)
 tap.case("what a receiver refuses for good is not, and the log names no secret", refused_for_good)
