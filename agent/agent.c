@@ -14,7 +14,8 @@
 #include <unistd.h>
 
 #define TELL_EVERY DT_SECOND
-#define RENDEZVOUS_UNREACHABLE 69 /* exit statuses under --exit-code=root-cause: sysexits.h */
+#define HEAR_WITHIN (5 * DT_SECOND) /* from the rendezvous, why a job is lost */
+#define RENDEZVOUS_UNREACHABLE 69   /* exit statuses under --exit-code=root-cause: sysexits.h */
 #define HOST_UNFIT 78
 
 /* Then the rendezvous decides what follows a failure, and when a round is over. */
@@ -315,6 +316,8 @@ static void on_tell(uv_timer_t *t)
     agent_tell(a);
     if (a->phase == AGENT_JOINING)
         agent_keep_safe_in_wait(a, phase_time(a));
+    if (a->lost && dt_clock_monotonic() - a->lost >= HEAR_WITHIN)
+        agent_lose(a);
 }
 
 /* The rendezvous may still close the job; a node that decides alone knows whether it will. */
@@ -488,6 +491,11 @@ static void on_closed(void *arg, enum dt_close_kind kind, const char *why)
     dt_attempt_stop(a->attempt, SIGTERM);
 }
 
+void agent_lose(struct agent *a)
+{
+    on_closed(a, DT_CLOSE_FAILED, "too few of its hosts are left, says the dtrun that began it");
+}
+
 static void on_lease(void *arg, dt_ms until)
 {
     struct agent *a = arg;
@@ -576,7 +584,7 @@ static int open_all(struct agent *a, struct dt_err *err)
 {
     const struct dt_plan *plan = a->plan;
     uint64_t heard = plan->stop_signals | plan->forward_signals | UINT64_C(1) << SIGWINCH |
-                     UINT64_C(1) << SIGTSTP;
+                     UINT64_C(1) << SIGTSTP | UINT64_C(1) << DT_AGENT_JOB_LOST;
     if (plan->look_signal)
         heard |= UINT64_C(1) << plan->look_signal;
     if (open_events(a, err) < 0)

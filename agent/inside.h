@@ -60,6 +60,7 @@ struct agent {
     dt_ms phase_began;
     int restarts; /* so far */
     int signum;   /* that told us to end; 0: none */
+    dt_ms lost;   /* since when too few nodes are left, as we were told; 0: we were not */
     dt_ms looked; /* when a signal asked for a look last; 0: never */
     int status;   /* we will exit with */
 
@@ -105,6 +106,8 @@ void agent_leave_to_workers(struct agent *a);
 /* The other nodes go on without us. */
 void agent_leave(struct agent *a, const char *why);
 void agent_end_by_signal(struct agent *a);
+/* Too few nodes are left, and no rendezvous says more of it. */
+void agent_lose(struct agent *a);
 
 /* As the callbacks of sigwatch.h and watch/health.h. */
 void agent_on_signal(void *arg, int signum);

@@ -2,6 +2,7 @@
 /* What a signal to dtrun means for its job. */
 #include "agent/inside.h"
 
+#include "agent/agent.h"
 #include "base/log.h"
 #include "base/signame.h"
 #include "base/str.h"
@@ -62,6 +63,17 @@ static void stop_by_signal(struct agent *a, int signum)
         agent_end_by_signal(a);
 }
 
+/* Where a round was, the rendezvous may be about to say what became of it. */
+static void hear_of_loss(struct agent *a)
+{
+    if (a->phase == AGENT_ENDING || a->signum)
+        return;
+    if (!a->lost)
+        a->lost = dt_clock_monotonic();
+    if (a->world.size == 0 || !a->backend->ops->tell)
+        agent_lose(a);
+}
+
 /* Ctrl-Z reaches nobody but us: workers are in sessions of their own. The other nodes of an elastic
  * job give up one that is stopped for long, and it joins again when it goes on. */
 static void pause_job(struct agent *a)
@@ -109,6 +121,8 @@ void agent_on_signal(void *arg, int signum)
         dt_output_resize(a->output);
     else if (signum == SIGTSTP && !(a->plan->forward_signals >> signum & 1))
         pause_job(a);
+    else if (signum == DT_AGENT_JOB_LOST && !(a->plan->forward_signals >> signum & 1))
+        hear_of_loss(a);
     else if (signum != SIGWINCH && a->attempt)
         dt_attempt_forward(a->attempt, signum);
 }

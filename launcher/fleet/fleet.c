@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "launcher/fleet/fleet.h"
 
+#include "agent/agent.h"
 #include "agent/process/self.h"
 #include "agent/sigwatch.h"
 #include "base/list.h"
@@ -17,7 +18,6 @@
 
 #define ANSWER_WITHIN (60 * DT_SECOND) /* until all hosts have said hello */
 #define BEAT_EVERY (5 * DT_SECOND)
-#define REPORT_WITHIN (5 * DT_SECOND) /* until hosts are told to end when too few are left */
 #define END_WITHIN (10 * DT_SECOND)   /* beyond --shutdown-timeout, until all is killed */
 #define SAVE_WITHIN (600 * DT_SECOND) /* the same, where a job has failed by itself */
 #define SHOW_WITHIN (5 * DT_SECOND)   /* how long a console that nobody reads is waited for */
@@ -70,9 +70,11 @@ static void send_all(struct fleet *f, uint8_t byte)
             dt_fleet_link_send(f->links[i], &byte, 1);
 }
 
+/* A host that has only begun may not have listened when it was told that the job is lost. */
 static void on_beat(uv_timer_t *t)
 {
-    send_all(dt_container_of(t, struct fleet, beat), DT_FLEET_BEAT);
+    struct fleet *f = dt_container_of(t, struct fleet, beat);
+    send_all(f, f->roll.lost ? DT_AGENT_JOB_LOST : DT_FLEET_BEAT);
 }
 
 static int put_order(const struct fleet *f, size_t i, struct dt_buf *out, struct dt_err *err)
@@ -129,37 +131,30 @@ static void give_orders(struct fleet *f)
 }
 
 /* Those that have not begun have nothing to end in order. */
-static void end_with(struct fleet *f, int signum, dt_ms patience)
+static void end_with(struct fleet *f, int signum)
 {
     dt_roll_note_dismissed(&f->roll);
     send_all(f, (uint8_t)signum);
     for (size_t i = 0; i < f->roll.count; i++)
         if (f->roll.hosts[i].state < DT_ROLL_AT_WORK && f->links[i])
             dt_fleet_link_signal(f->links[i], SIGTERM);
-    arm(f, dt_clock_after(f->plan->o->shutdown_timeout, patience));
+    arm(f, dt_clock_after(f->plan->o->shutdown_timeout, END_WITHIN));
 }
 
 static void dismiss(struct fleet *f)
 {
-    end_with(f, SIGTERM, END_WITHIN);
+    end_with(f, SIGTERM);
 }
 
 static void pass_stop(struct fleet *f)
 {
-    end_with(f, f->signum, END_WITHIN);
+    end_with(f, f->signum);
 }
 
 static dt_ms upload_time(const struct fleet *f)
 {
     const struct dt_launch_options *o = f->plan->o;
     return o->upload.len ? o->upload_timeout : 0;
-}
-
-/* They may be saving what the workers had in memory, and uploading that. A person who does not want
- * to wait presses Ctrl-C. */
-static void dismiss_to_save(struct fleet *f)
-{
-    end_with(f, SIGTERM, dt_clock_after(SAVE_WITHIN, upload_time(f)));
 }
 
 static void blame_silent(struct fleet *f)
@@ -171,23 +166,21 @@ static void blame_silent(struct fleet *f)
     dismiss(f);
 }
 
-/* They may know already, be about to say why, and have files to upload. */
-static void wait_for_reports(struct fleet *f)
-{
-    if (!uv_is_active((uv_handle_t *)&f->timer))
-        arm(f, dt_clock_after(REPORT_WITHIN, upload_time(f)));
-}
-
-static void say_short(struct fleet *f)
+/* Most know already, from the rendezvous, and are about to say why, or save what the workers had in
+ * memory, and upload that: who does not want to wait presses Ctrl-C. */
+static void tell_lost(struct fleet *f)
 {
     size_t first = f->roll.first;
     if (first < f->roll.count)
-        dt_warn("%s has ended with status %d; ending the other hosts", name_of(f, first),
+        dt_info("%s has ended with status %d; ending the other hosts", name_of(f, first),
                 f->roll.hosts[first].status);
     else
         dt_error("%zu of %zu hosts are left, and the job needs %zu; ending it",
                  dt_roll_left_over(&f->roll), f->roll.count, f->roll.least);
-    dismiss_to_save(f);
+    dt_roll_note_lost(&f->roll);
+    send_all(f, DT_AGENT_JOB_LOST);
+    arm(f,
+        dt_clock_after(f->plan->o->shutdown_timeout, dt_clock_after(SAVE_WITHIN, upload_time(f))));
 }
 
 static void kill_all(struct fleet *f)
@@ -215,9 +208,7 @@ static void handle(struct fleet *f, enum fleet_event event)
                      [FALLS_APART] = {ENDING, dismiss},
                      [STOPPED] = {ENDING, pass_stop},
                      [TIME_OVER] = {ENDING, blame_silent}},
-        [WORKING] = {[FALLS_APART] = {WORKING, wait_for_reports},
-                     [STOPPED] = {ENDING, pass_stop},
-                     [TIME_OVER] = {ENDING, say_short}},
+        [WORKING] = {[FALLS_APART] = {ENDING, tell_lost}, [STOPPED] = {ENDING, pass_stop}},
         [ENDING] = {[FALLS_APART] = {ENDING, nothing},
                     [STOPPED] = {ENDING, pass_stop},
                     [TIME_OVER] = {KILLING, kill_all}},
@@ -337,7 +328,7 @@ static void say_refused(const struct fleet *f, size_t i, int status)
 static void say_left(const struct fleet *f, size_t i, int status, bool cut_off)
 {
     enum dt_roll_state was = f->roll.hosts[i].state;
-    if (f->phase == ENDING || f->phase == KILLING)
+    if (f->roll.dismissed || f->phase == KILLING)
         return;
     if (was == DT_ROLL_CALLED)
         say_refused(f, i, status);

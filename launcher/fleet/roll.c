@@ -55,9 +55,14 @@ void dt_roll_note_left(struct dt_roll *r, size_t i, int status, bool cut_off)
     enter(h, DT_ROLL_GONE);
     h->status = status;
     h->cut_off = cut_off;
-    h->dismissed = r->dismissed;
+    h->dismissed = r->dismissed || (r->lost && status == 1);
     if (failed(h) && (r->first == r->count || (r->hosts[r->first].status == 1 && status != 1)))
         r->first = i;
+}
+
+void dt_roll_note_lost(struct dt_roll *r)
+{
+    r->lost = true;
 }
 
 void dt_roll_note_dismissed(struct dt_roll *r)

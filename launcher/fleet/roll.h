@@ -18,7 +18,7 @@ struct dt_roll_host {
     enum dt_roll_state state;
     bool worked;    /* it was AT_WORK */
     bool cut_off;   /* its launch agent ended without that of dtrun there */
-    bool dismissed; /* we had told it to end by then */
+    bool dismissed; /* we had told it to end by then, and its status says no more than that */
     int status;
 };
 
@@ -27,6 +27,7 @@ struct dt_roll {
     size_t count;
     size_t least;   /* so many the job needs to go on */
     size_t wanted;  /* so many have to end well */
+    bool lost;      /* all were told that the job is */
     bool dismissed; /* all were told to end */
     size_t first;   /* whose failure counts; COUNT: nobody's yet */
 };
@@ -39,6 +40,8 @@ void dt_roll_note_here(struct dt_roll *r, size_t i);
 void dt_roll_note_begins(struct dt_roll *r, size_t i);
 /* Host I has left; CUT_OFF: it could not say with which STATUS its part of the job ended. */
 void dt_roll_note_left(struct dt_roll *r, size_t i, int status, bool cut_off);
+/* All are about to be told that too few are left; they may still say why. */
+void dt_roll_note_lost(struct dt_roll *r);
 /* All are about to be told to end. */
 void dt_roll_note_dismissed(struct dt_roll *r);
 

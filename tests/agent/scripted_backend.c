@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/agent/scripted_backend.h"
 
+#include "agent/agent.h"
 #include "base/list.h"
 
 #include <signal.h>
@@ -107,6 +108,9 @@ static void on_soon(uv_timer_t *t)
         break;
     case A_RESIZE:
         raise(SIGWINCH);
+        break;
+    case A_LOST:
+        raise(DT_AGENT_JOB_LOST);
         break;
     }
     if (l->call == S_CLOSE)

@@ -30,6 +30,7 @@ enum scripted_answer {
     A_GIVE_UP,
     A_SIGNAL,
     A_RESIZE, /* of the terminal */
+    A_LOST,   /* the signal that says so of a job */
 };
 
 struct scripted_line {

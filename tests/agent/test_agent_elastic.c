@@ -406,6 +406,37 @@ TEST(a_signal_is_told_before_the_workers_are_gone)
     }
 }
 
+/* By the one who has started all nodes: nobody else may be there to say so. */
+TEST(a_job_that_is_lost_ends_without_a_rendezvous_that_says_so)
+{
+    static const struct scripted_line running[] = {ON(S_JOIN, A_WORLD), ON(S_ALL_RUN, A_LOST), {0}};
+    static const struct scripted_line parked[] = {ON(S_JOIN, A_LOST), {0}};
+    static const struct scripted_line told_why[] = {
+        ON(S_JOIN, A_WORLD),
+        ON(S_ALL_RUN, A_LOST),
+        ON(S_ALL_RUN, A_CLOSED, .words = "rank 0 failed", .kind = DT_CLOSE_FAILED),
+        {0}};
+    static const struct {
+        const struct scripted_line *script;
+        const char *says;
+    } rows[] = {
+        {running, "error: the job failed: too few of its hosts are left"},
+        {parked, "error: the job failed: too few of its hosts are left"},
+        {told_why, "error: the job failed: rank 0 failed\n"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct run r;
+        CHECK_ROW("row %zu", i);
+        run_make(&r);
+        run_agent(&r, "exec sleep 1000", rows[i].script);
+        CHECK_EQ(r.status, 1);
+        CHECK_CALLS(&r, "join\nclose\n");
+        CHECK_SAYS(&r, rows[i].says);
+        CHECK_EQ(count_words(dt_buf_cstr(&r.err), "the job failed"), 1);
+        run_finish(&r);
+    }
+}
+
 TEST(a_terminal_may_be_resized_while_the_end_is_waited_for)
 {
     static const struct scripted_line script[] = {

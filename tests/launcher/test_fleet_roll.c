@@ -31,12 +31,14 @@ TEST(a_job_that_goes_well)
 }
 
 /* How hosts leave, in this order: the number of a host and how it ended, a status or x for one that
- * was cut off; "!" is when all are told to end. */
+ * was cut off; "?" is when all are told that the job is lost, "!" when they are told to end. */
 static void play(struct dt_roll *r, const char *story)
 {
     for (const char *s = story; *s; s += strcspn(s, " "), s += *s == ' ') {
         if (*s == '!')
             dt_roll_note_dismissed(r);
+        else if (*s == '?')
+            dt_roll_note_lost(r);
         else
             dt_roll_note_left(r, (size_t)(*s - '0'), s[2] == 'x' ? 255 : s[2] - '0', s[2] == 'x');
     }
@@ -53,6 +55,7 @@ TEST(which_failure_counts)
                                                                  failed */
         {2, 2, "0:1 1:1", 1, 0},     {3, 3, "2:4 0:3 1:1", 4, 2}, {2, 2, "0:2 1:0", 2, 0},
         {2, 2, "1:5 ! 0:7", 5, 1}, /* that was our doing */
+        {2, 2, "0:1 ? 1:7", 7, 1},   {2, 2, "0:x ? 1:7", 7, 1},   {2, 2, "0:x ? 1:1", 1, 2},
         {2, 2, "! 0:1 1:1", 1, 2},   {2, 2, "! 0:0 1:0", 0, 2},   {2, 2, "0:x 1:1", 1, 1},
         {2, 2, "0:x 1:0", 1, 2}, /* nobody knows how a host ended that the job needed */
         {3, 2, "0:x 1:0 2:0", 0, 3}, {3, 2, "0:x 1:x 2:0", 1, 3},

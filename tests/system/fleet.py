@@ -8,6 +8,7 @@ import json
 import os
 import re
 import signal
+import subprocess
 import sys
 import tempfile
 
@@ -57,6 +58,14 @@ exec "$@"
 OTHER_DTRUN = """#!/bin/sh
 echo "dtrun-fleet-agent 1 9.9.9 1"
 exec cat >/dev/null
+"""
+
+# dtrun on a host that cannot begin its part of a job, once it was told what that is.
+UNABLE_DTRUN = """#!/bin/sh
+[ "$(hostname)" = node1 ] || exec '%s' "$@"
+echo "dtrun-fleet-agent 1 %s 1"
+head -c 4 >/dev/null
+exit 9
 """
 
 # dtrun on a host where it takes long to save what workers of a failed job had in memory: longer than a Ctrl-C would wait for.
@@ -142,6 +151,19 @@ def statuses(f):
     tap.check_equal(job.end(), 255, "a status that is also that of an ssh without its connection")
     tap.check_equal(job.says("is lost"), False, "what is said of the connection")
     tap.check_equal(job.says("\x04"), False, "the end of an agent is shown")
+
+
+def unable(f):
+    """when a host ends before there was a round, the others are told that the job is lost, and wait for nobody"""
+    path = os.path.join(f.folder, "unable-dtrun")
+    version = subprocess.run([f.dtrun, "--version"], stdout=subprocess.PIPE, universal_newlines=True, check=True).stdout.split()[1]
+    ssh_hosts.write(path, UNABLE_DTRUN % (f.dtrun, version), 0o755)
+    job = f.run("--remote-dtrun", path, "--exit-code=root-cause")
+    job.expect(r"%s has ended with status 9; ending the other hosts" % re.escape(f.hosts.names[1]))
+    for _ in range(2):
+        job.expect(r"the job failed: too few of its hosts are left")
+    tap.check_equal(job.end(), 9, "status")
+    tap.check_equal(job.says("death signal"), False, "that somebody had to be told to end")
 
 
 def saved(f):
@@ -286,7 +308,7 @@ def by_srun(f):
     tap.check_equal(job.end(), 0, "status")
 
 
-STORIES = [runs_everywhere, lines_stay_whole, statuses, saved, interrupted, killed, refused, cut_off, goes_on, doctor, by_srun]
+STORIES = [runs_everywhere, lines_stay_whole, statuses, unable, saved, interrupted, killed, refused, cut_off, goes_on, doctor, by_srun]
 
 
 def main():
