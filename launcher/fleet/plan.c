@@ -142,18 +142,61 @@ static int choose_way(struct dt_fleet_plan *p, struct dt_err *err)
     return 0;
 }
 
-/* It passes through a shell, or several, or none, and has to mean the same to all. */
-static int check_remote(const char *path, struct dt_err *err)
+/* Means the same to every shell, and where there is none. */
+static bool is_plain(const char *path)
 {
     for (const char *c = path; *c; c++)
         if (!isalnum((unsigned char)*c) && !strchr("/._-+@%:,", *c))
-            return dt_err_set(err, DT_E_USAGE,
-                              "--remote-dtrun: \"%s\" has a character that a shell might change; "
-                              "make a link to it with a plain name",
-                              path);
-    return *path && *path != '-'
-               ? 0
-               : dt_err_set(err, DT_E_USAGE, "--remote-dtrun: \"%s\" is no path", path);
+            return false;
+    return true;
+}
+
+/* Between single quotes sh, bash, zsh, fish and csh read all of it alike: fish has a meaning for \,
+ * csh for ! and the end of a line. */
+static bool is_quotable(const char *path)
+{
+    for (const char *c = path; *c; c++)
+        if ((unsigned char)*c < ' ' || *c == 0x7f || strchr("'!\\", *c))
+            return false;
+    return true;
+}
+
+/* Whether what is executed here passes through one shell, that of the login: ssh, and a command
+ * that is ssh with options of one word each and then the host. More words may be a second ssh. */
+static bool has_one_shell(const struct dt_fleet_plan *p)
+{
+    char *const *word = p->command;
+    if (p->way != DT_FLEET_COMMAND)
+        return p->way == DT_FLEET_SSH;
+    const char *slash = strrchr(*word, '/');
+    if (strcmp(slash ? slash + 1 : *word, "ssh") != 0)
+        return false;
+    for (word++; *word && **word == '-'; word++)
+        ;
+    return *word && strstr(*word, "{host}") && !word[1];
+}
+
+static int refuse_path(const char *path, const char *why, struct dt_err *err)
+{
+    return dt_err_set(err, DT_E_USAGE,
+                      "--remote-dtrun: \"%s\" %s; make a link to it with a plain name", path, why);
+}
+
+static int choose_word(struct dt_fleet_plan *p, struct dt_err *err)
+{
+    const char *path = p->remote;
+    if (!*path || *path == '-')
+        return dt_err_set(err, DT_E_USAGE, "--remote-dtrun: \"%s\" is no path", path);
+    if (is_plain(path) || p->way == DT_FLEET_SRUN) {
+        p->word = strdup(path);
+        return p->word ? 0 : no_memory(err);
+    }
+    if (!is_quotable(path))
+        return refuse_path(path, "has a character that a shell might change", err);
+    if (!has_one_shell(p))
+        return refuse_path(
+            path, "has a character that --launch-agent might hand to no shell, or to several", err);
+    return asprintf(&p->word, "'%s'", path) < 0 ? no_memory(err) : 0;
 }
 
 /* Who called this one by a path means that one; who called it by its name means that of each host,
@@ -167,7 +210,7 @@ static int choose_remote(struct dt_fleet_plan *p, const struct dt_facts *facts, 
     p->own_path = *self ? strdup(self) : NULL;
     const char *remote = given ? given : strchr(called, '/') && *self ? self : p->o->program->name;
     p->remote = strdup(remote);
-    return p->remote ? check_remote(p->remote, err) : no_memory(err);
+    return p->remote ? choose_word(p, err) : no_memory(err);
 }
 
 /* -- with what -------------------------------------------------------------------------------- */
@@ -271,6 +314,7 @@ void dt_fleet_plan_finish(struct dt_fleet_plan *p)
     dt_words_free(p->passed);
     dt_words_free(p->env);
     free(p->remote);
+    free(p->word);
     free(p->own_path);
     free(p->cwd);
     dt_token_finish(&p->token);
@@ -315,7 +359,7 @@ char **dt_fleet_plan_call(const struct dt_fleet_plan *p, size_t i, struct dt_err
     int rc = 0;
     for (; *words && rc == 0; words++)
         rc = push_with_host(&call, *words, p->hosts.at[i].name, err);
-    if (rc == 0 && dt_words_push(&call, err, "%s", p->remote) == 0 &&
+    if (rc == 0 && dt_words_push(&call, err, "%s", p->word) == 0 &&
         dt_words_push(&call, err, "--fleet-agent") == 0)
         return call;
     dt_words_free(call);

@@ -22,7 +22,8 @@ struct dt_fleet_plan {
     size_t least; /* nodes that the job needs */
     enum dt_fleet_way way;
     char **command; /* of DT_FLEET_COMMAND: words, {host} in them */
-    char *remote;   /* dtrun on the hosts */
+    char *remote;   /* dtrun on the hosts ... */
+    char *word;     /* ... as it stands in what is executed here */
     char *own_path; /* this program, for a hint; NULL: it is not known by its path */
     char **passed;  /* options of ours that the agents get too */
     char **env;     /* NAME=VALUE for them */

@@ -96,6 +96,12 @@ TEST(how_a_host_is_called)
         {"--hosts|a|--launch-agent|srun|x", "srun|--overlap|--nodes=1|--ntasks=1|--nodelist=a|dtrun|--fleet-agent"},
         {"--hosts|a|--launch-agent| ssh  -p 2222 root@{host}|--remote-dtrun|/opt/dtrun/bin/dtrun|x",
          "ssh|-p|2222|root@a|/opt/dtrun/bin/dtrun|--fleet-agent"},
+        {"--hosts|a|--remote-dtrun|/my $HOME/\"dtrun\"|x", "ssh|-Tx|-oBatchMode=yes|-oConnectTimeout=10|-oServerAliveInterval=5|"
+         "-oServerAliveCountMax=3|-oControlMaster=no|--|a|'/my $HOME/\"dtrun\"'|--fleet-agent"},
+        {"--hosts|a|--launch-agent|srun|--remote-dtrun|/it's/dtrun!|x",
+         "srun|--overlap|--nodes=1|--ntasks=1|--nodelist=a|/it's/dtrun!|--fleet-agent"},
+        {"--hosts|a|--launch-agent|/usr/bin/ssh -p2222 -A ada@{host}|--remote-dtrun|/a b/dtrun|x",
+         "/usr/bin/ssh|-p2222|-A|ada@a|'/a b/dtrun'|--fleet-agent"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         CHECK_ROW("%s", rows[i].args);
@@ -128,7 +134,15 @@ TEST(what_cannot_be)
         {"--hosts|a,b|--spares|2|x", "--spares=2: of 2 hosts, one at least has to run the job"},
         {"--hosts|a|--launch-agent|pdsh|x", "--launch-agent: pdsh does not pass its standard input on"},
         {"--hosts|a|--launch-agent|rsh|x", "--launch-agent: \"rsh\" is neither ssh nor srun, and a command has {host} where"},
-        {"--hosts|a|--remote-dtrun|/a b/dtrun|x", "--remote-dtrun: \"/a b/dtrun\" has a character that a shell might change"},
+        {"--hosts|a|--remote-dtrun|/it's/dtrun|x", "--remote-dtrun: \"/it's/dtrun\" has a character that a shell might change"},
+        {"--hosts|a|--remote-dtrun|/a b!/dtrun|x", "has a character that a shell might change; make a link to it with a plain name"},
+        {"--hosts|a|--remote-dtrun|/a\\ b/dtrun|x", "has a character that a shell might change"},
+        {"--hosts|a|--remote-dtrun|/a\nb/dtrun|x", "has a character that a shell might change"},
+        {"--hosts|a|--launch-agent|docker exec -i {host}|--remote-dtrun|/a b/dtrun|x",
+         "--remote-dtrun: \"/a b/dtrun\" has a character that --launch-agent might hand to no shell, or to several; make a link"},
+        {"--hosts|a|--launch-agent|ssh gate ssh {host}|--remote-dtrun|/a b/dtrun|x", "might hand to no shell, or to several"},
+        {"--hosts|a|--launch-agent|ssh -p 22 {host}|--remote-dtrun|/a b/dtrun|x", "might hand to no shell, or to several"},
+        {"--hosts|a|--launch-agent|ssh -oX={host} gate|--remote-dtrun|/a b/dtrun|x", "might hand to no shell, or to several"},
         {"--hosts|a|--remote-dtrun=-x|x", "--remote-dtrun: \"-x\" is no path"},
         {"--hosts|a|--export|NO_SUCH|x", "--export: NO_SUCH is not set here; write NO_SUCH=VALUE"},
         {"--hosts|a|--export|A-B=1|x", "--export: \"A-B=1\" is not NAME or NAME=VALUE"},

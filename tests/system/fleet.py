@@ -71,7 +71,7 @@ exit 9
 # dtrun on a host where it takes long to save what workers of a failed job had in memory: longer than a Ctrl-C would wait for.
 SAVING_DTRUN = """#!/bin/sh
 status=0
-%s "$@" || status=$?
+'%s' "$@" || status=$?
 [ $status = 37 ] || sleep 18
 exit $status
 """
@@ -121,6 +121,16 @@ def runs_everywhere(f):
         tap.check_equal(t["env"], "a b=c", "an exported variable")
         tap.check_equal(t["cwd"], os.path.realpath(f.folder), "working directory")
     tap.check_equal(os.path.exists(os.path.join(f.folder, "gone")), False, "what an argument would have made a shell do")
+
+
+def quoted(f):
+    """dtrun may lie where a shell would find several words, or something to replace"""
+    folder = os.path.join(f.folder, 'my $HOME; "tools"')
+    os.mkdir(folder)
+    os.symlink(f.dtrun, os.path.join(folder, "dtrun"))
+    job = f.run("--remote-dtrun", os.path.join(folder, "dtrun"))
+    tap.check_equal([t["host"] for t in f.told(job)], f.hosts.names, "hosts of the ranks")
+    tap.check_equal(job.end(), 0, "status")
 
 
 def lines_stay_whole(f):
@@ -216,7 +226,8 @@ def refused(f):
         ([good, bad], ["--remote-dtrun", other], r"10\.99\.0\.\d: has dtrun 9\.9\.9, and this is "),
         ([good, bad], ["--launch-agent", "ssh -oBatchMode=yes -oUserKnownHostsFile=/dev/null {host}"],
          r"10\.99\.0\.\d: ssh does not know, or does not believe, the host's key"),
-        ([good, bad], ["--launch-agent", "/nonexistent/way {host}"], r"/nonexistent/way cannot be executed here: no such file"),
+        ([good, bad], ["--launch-agent", "/nonexistent/way {host}", "--remote-dtrun", "dtrun"],
+         r"/nonexistent/way cannot be executed here: no such file"),
     ]
     for names, options, words in rows:
         job = f.run(*options, names=names)
@@ -308,7 +319,7 @@ def by_srun(f):
     tap.check_equal(job.end(), 0, "status")
 
 
-STORIES = [runs_everywhere, lines_stay_whole, statuses, unable, saved, interrupted, killed, refused, cut_off, goes_on, doctor, by_srun]
+STORIES = [runs_everywhere, quoted, lines_stay_whole, statuses, unable, saved, interrupted, killed, refused, cut_off, goes_on, doctor, by_srun]
 
 
 def main():
@@ -320,8 +331,6 @@ def main():
     parser.add_argument("stories", nargs="*")
     tools = parser.parse_args()
     why = ssh_hosts.why_not()
-    if not why and " " in os.path.abspath(tools.dtrun):
-        why = "the path of dtrun has blanks, which no shell between hosts may see"
     if why:
         tap.skip_all(why)
     tap.start()
