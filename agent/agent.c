@@ -670,7 +670,7 @@ int dt_agent_run(const struct dt_plan *plan)
     if (a.uploads)
         dt_uploads_listen(a.uploads, &a.loop);
     if (a.preflight)
-        dt_preflight_listen(a.preflight, &a.loop, on_preflight_over, &a);
+        dt_preflight_listen(a.preflight, &a.loop, agent_on_remark, on_preflight_over, &a);
     if (open_all(&a, &err) < 0)
         fail(&a, &err);
     else if (plan->preflight != DT_PREFLIGHT_FULL)

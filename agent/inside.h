@@ -90,11 +90,12 @@ void agent_tell(struct agent *a);
 /* NULL: nobody watches workers now. */
 struct dt_hang *agent_hang(const struct agent *a);
 
-/* watching.c, as the events of an attempt and of a backend. */
+/* watching.c, as the events of an attempt, of a backend and of a look at this host. */
 bool agent_on_still(void *arg, dt_ms still, bool sure);
 void agent_on_straggler(void *arg, const char *sentence, bool holds_up);
 void agent_on_look(void *arg, int64_t look, bool native);
 void agent_on_save(void *arg);
+void agent_on_remark(void *arg, bool failed, const char *words);
 void agent_on_finding(void *arg, const struct dt_stances *all, const struct dt_hang_finding *f);
 
 /* safekeeping.c. What of the workers outlives them, files and steps in memory: no world has come

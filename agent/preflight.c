@@ -26,6 +26,7 @@ struct dt_preflight {
     bool full;
     uv_poll_t remarks;
     char failed[sizeof((struct dt_remark *)0)->sentence]; /* the first that is; "": none */
+    dt_preflight_remark_fn *on_remark;
     dt_preflight_over_fn *on_over;
     void *arg;
 };
@@ -93,14 +94,19 @@ void dt_preflight_close(struct dt_preflight *p)
  */
 static void take(struct dt_preflight *p, struct dt_remark *r)
 {
-    const char *open = *r->advice ? " (" : "", *shut = *r->advice ? ")" : "";
-    if (r->grade == DT_GRADE_FAIL || (r->grade == DT_GRADE_WARN && p->full))
-        dt_warn("%s: %s%s%s%s", r->probe, r->sentence, open, r->advice, shut);
-    else if (r->grade == DT_GRADE_OK)
+    char words[sizeof *r];
+    bool failed = r->grade == DT_GRADE_FAIL;
+    snprintf(words, sizeof words, "%s: %s%s%s%s", r->probe, r->sentence, *r->advice ? " (" : "",
+             r->advice, *r->advice ? ")" : "");
+    if (failed || (r->grade == DT_GRADE_WARN && p->full)) {
+        dt_warn("%s", words);
+        p->on_remark(p->arg, failed, words);
+    } else if (r->grade == DT_GRADE_OK) {
         dt_debug("%s: %s", r->probe, r->sentence);
-    else
-        dt_info("%s: %s%s%s%s", r->probe, r->sentence, open, r->advice, shut);
-    if (r->grade == DT_GRADE_FAIL && !*p->failed)
+    } else {
+        dt_info("%s", words);
+    }
+    if (failed && !*p->failed)
         snprintf(p->failed, sizeof p->failed, "%s", r->sentence);
 }
 
@@ -114,7 +120,7 @@ static void end(struct dt_preflight *p)
     on_over(arg, *failed ? failed : NULL);
 }
 
-static void on_remark(uv_poll_t *poll, int status, int events)
+static void on_message(uv_poll_t *poll, int status, int events)
 {
     struct dt_preflight *p = dt_container_of(poll, struct dt_preflight, remarks);
     struct dt_remark r;
@@ -128,11 +134,12 @@ static void on_remark(uv_poll_t *poll, int status, int events)
         end(p);
 }
 
-void dt_preflight_listen(struct dt_preflight *p, uv_loop_t *loop, dt_preflight_over_fn *on_over,
-                         void *arg)
+void dt_preflight_listen(struct dt_preflight *p, uv_loop_t *loop, dt_preflight_remark_fn *on_remark,
+                         dt_preflight_over_fn *on_over, void *arg)
 {
+    p->on_remark = on_remark;
     p->on_over = on_over;
     p->arg = arg;
     uv_poll_init(loop, &p->remarks, p->sock);
-    uv_poll_start(&p->remarks, UV_READABLE | UV_DISCONNECT, on_remark);
+    uv_poll_start(&p->remarks, UV_READABLE | UV_DISCONNECT, on_message);
 }

@@ -20,9 +20,12 @@ struct dt_preflight *dt_preflight_start(const struct dt_plan *plan, struct dt_er
  * The handle is gone then. */
 typedef void dt_preflight_over_fn(void *arg, const char *failed);
 
-/* What was found is logged, and then ON_OVER is called, once. */
-void dt_preflight_listen(struct dt_preflight *p, uv_loop_t *loop, dt_preflight_over_fn *on_over,
-                         void *arg);
+/* A person has to know of it: WORDS, with what to try. FAILED: it will break the job. */
+typedef void dt_preflight_remark_fn(void *arg, bool failed, const char *words);
+
+/* What was found is logged, ON_REMARK is called for what weighs, and then ON_OVER, once. */
+void dt_preflight_listen(struct dt_preflight *p, uv_loop_t *loop, dt_preflight_remark_fn *on_remark,
+                         dt_preflight_over_fn *on_over, void *arg);
 
 /* Ends the process and the handle; nobody is called. NULL is fine. */
 void dt_preflight_close(struct dt_preflight *p);

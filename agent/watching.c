@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Workers that stand still or hold the others up: what is told of them, and asked. */
+/* Workers that stand still or hold the others up, and what is wrong with their host: what is told
+ * of them, and asked. */
 #include "agent/inside.h"
 
 #include "base/log.h"
@@ -41,6 +42,13 @@ void agent_on_look(void *arg, int64_t look, bool native)
         on_looked(a, &(struct dt_stances){0});
     else if (dt_hang_look(agent_hang(a), native, on_looked, a, &err) < 0)
         dt_warn("%s", err.text);
+}
+
+void agent_on_remark(void *arg, bool failed, const char *words)
+{
+    struct agent *a = arg;
+    if (a->backend && a->backend->ops->remark)
+        a->backend->ops->remark(a->backend, failed, words);
 }
 
 void agent_on_save(void *arg)

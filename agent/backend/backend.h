@@ -74,6 +74,9 @@ struct dt_backend_ops {
     /* NULL, or: this agent was told to end; the others may go on. Those of them who share a round
      * with workers that are alive here wait for these, until the backend is closed. */
     void (*leave)(struct dt_backend *b, const char *why);
+    /* NULL, or: what is wrong with this host, for people who look at the job from elsewhere; also
+     * before join(). FAILED: it breaks any job. */
+    void (*remark)(struct dt_backend *b, bool failed, const char *words);
     /* NULL, or: how the workers are, for beats. */
     void (*tell)(struct dt_backend *b, const struct dt_beat *facts);
     /* NULL where each node judges alone, or: all workers here have stood still for so long; 0: they

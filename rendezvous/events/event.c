@@ -51,6 +51,8 @@ static const struct {
     [DT_EVENT_NODE_FORGIVEN] = {"node_forgiven", DT_EVENT_WARNING},
     [DT_EVENT_NODE_REPLACED] = {"node_replaced", DT_EVENT_WARNING},
     [DT_EVENT_NODE_TAKEN_ANYWAY] = {"node_taken_anyway", DT_EVENT_WARNING},
+    [DT_EVENT_PREFLIGHT_FAILED] = {"preflight_failed", DT_EVENT_WARNING},
+    [DT_EVENT_PREFLIGHT_WARNED] = {"preflight_warned", DT_EVENT_WARNING},
 };
 /* clang-format on */
 

@@ -51,6 +51,8 @@ enum dt_event_kind {
     DT_EVENT_NODE_FORGIVEN,
     DT_EVENT_NODE_REPLACED,     /* by a spare, as it failed again and again */
     DT_EVENT_NODE_TAKEN_ANYWAY, /* though it is kept out, as no other is there */
+    DT_EVENT_PREFLIGHT_FAILED,  /* what was found on its host breaks any job ... */
+    DT_EVENT_PREFLIGHT_WARNED,  /* ... or can make one fail, or slow */
     DT_EVENT_KINDS,
 };
 

@@ -85,6 +85,7 @@ static const struct dt_field hello[] = {
     RAW("nonce", hello.nonce, DT_NONCE_SIZE),
     PERHAPS_TRUE("token", hello.token),
     PERHAPS_TRUE("looks", hello.looks),
+    PERHAPS_TRUE("remarks", hello.remarks),
     PERHAPS_TRUE("shared", hello.shared),
     PERHAPS_TRUE("run_tokens", hello.run_tokens),
     {0},
@@ -227,6 +228,12 @@ static const struct dt_field finding[] = {
     WORDS("advice", finding.advice, DT_FINDING_TEXT_MAX),
     {0}, /* and "stances" */
 };
+static const struct dt_field remark[] = {
+    NAME("node", remark.node, DT_NODE_NAME_MAX),
+    PERHAPS_TRUE("breaks", remark.failed),
+    PERHAPS_WORDS("why", why, DT_WHY_MAX),
+    {0},
+};
 static const struct dt_field drain[] = {
     PERHAPS_WORDS("node", drain.node, DT_NODE_NAME_MAX),
     PERHAPS_TRUE("undo", drain.undo),
@@ -292,6 +299,7 @@ static const struct {
     [DT_MSG_LOOKED] = {"looked", of_round, looked},
     [DT_MSG_KEEP] = {"keep", of_round, nothing},
     [DT_MSG_FINDING] = {"finding", of_round, finding},
+    [DT_MSG_REMARK] = {"remark", of_round, remark},
     [DT_MSG_DRAIN] = {"drain", of_wish, drain},
     [DT_MSG_PAUSE] = {"pause", of_wish, pause},
     [DT_MSG_SAVE] = {"save", of_wish, save},

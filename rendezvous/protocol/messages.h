@@ -54,6 +54,7 @@ enum dt_message_type {
     DT_MSG_LOOKED,  /* up: what they do */
     DT_MSG_KEEP,    /* down: let your workers save what they have */
     DT_MSG_FINDING, /* down: the workers of all nodes stand still, and why */
+    DT_MSG_REMARK,  /* up: what is wrong with the host of an agent, which may not have joined */
     DT_MSG_DRAIN,   /* from dtrun-ctl, and its answer */
     DT_MSG_PAUSE,   /* from dtrun-ctl, and its answer */
     DT_MSG_SAVE,    /* from dtrun-ctl, and its answer */
@@ -192,8 +193,8 @@ struct dt_finding_message {
 };
 
 /* What an agent sends goes to a server that knows it, and the other way round: STILL and LOOKED
- * where the server's HELLO says "looks", LOOK and FINDING where the agent's JOIN does,
- * KEEP where that says "keeps".
+ * where the server's HELLO says "looks", REMARK where that says "remarks", LOOK and FINDING where
+ * the agent's JOIN says "looks", KEEP where that says "keeps".
  *
  * Stances of a decoded message belong to it, too; those that are too many for a frame are left out
  * as stance_frame.h says. */
@@ -214,7 +215,8 @@ struct dt_message {
             const char *host;    /* down: "daemon" or "agent"; up: "" */
             uint8_t nonce[DT_NONCE_SIZE];
             bool token;      /* down: a proof is asked for */
-            bool looks;      /* down: it understands STILL and LOOKED */
+            bool looks;      /* down: it understands STILL and LOOKED ... */
+            bool remarks;    /* ... and REMARK */
             bool shared;     /* down: jobs of several people meet here */
             bool run_tokens; /* down: it asks for the token of a run that was begun with one */
         } hello;
@@ -247,6 +249,10 @@ struct dt_message {
         } looked;
         struct dt_finding_message finding;
         struct {
+            const char *node;
+            bool failed; /* it breaks any job; else it can make one fail, or slow */
+        } remark;
+        struct {
             const char *node; /* up */
             bool undo;        /* up */
             bool done;        /* down; WHY says what was done, or why not */
@@ -277,7 +283,7 @@ struct dt_message {
             bool done; /* down: all receivers took it; WHY says how each did */
         } alert;
     };
-    /* REFUSED, PARK, STOP, LEAVE, CLOSE, STALE, NOTE, DRAIN, PAUSE, SAVE, STANCES, ALERT: a
+    /* REFUSED, PARK, STOP, LEAVE, CLOSE, STALE, NOTE, REMARK, DRAIN, PAUSE, SAVE, STANCES, ALERT: a
      * sentence, or "" */
     const char *why;
     struct dt_json doc; /* a decoded one's strings ... */

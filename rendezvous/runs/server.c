@@ -172,6 +172,20 @@ void dt_rdzv_server_alert_tested(struct dt_rdzv_server *s, uint64_t number, bool
     }
 }
 
+/* An agent whose host is unfit says so before it joins, if it ever does. */
+static void tell_remark(struct dt_rdzv_server *s, const struct dt_message *m)
+{
+    dt_rdzv_tell(&s->runs,
+                 &(struct dt_event){.kind = m->remark.failed ? DT_EVENT_PREFLIGHT_FAILED
+                                                             : DT_EVENT_PREFLIGHT_WARNED,
+                                    .run = m->run,
+                                    .round = -1,
+                                    .node = m->remark.node,
+                                    .rank = -1,
+                                    .words = m->why},
+                 false);
+}
+
 static int take_frame(struct dt_rdzv_server *s, struct dt_rdzv_conn *c, const struct dt_message *m,
                       struct dt_err *err)
 {
@@ -185,6 +199,9 @@ static int take_frame(struct dt_rdzv_server *s, struct dt_rdzv_conn *c, const st
     case DT_MSG_STILL:
     case DT_MSG_LOOKED:
         return dt_rdzv_runs_frame(&s->runs, c, m, err);
+    case DT_MSG_REMARK:
+        tell_remark(s, m);
+        return 0;
     case DT_MSG_DRAIN:
         if (!*m->drain.node && !m->drain.undo)
             return dt_err_set(err, DT_E_PROTOCOL, "a drain without the name of a node");

@@ -20,6 +20,8 @@ static bool is_told(enum dt_event_kind kind)
     case DT_EVENT_HANG:
     case DT_EVENT_STRAGGLER:
     case DT_EVENT_NODE_LOST:
+    case DT_EVENT_PREFLIGHT_FAILED:
+    case DT_EVENT_PREFLIGHT_WARNED:
         return true;
     default:
         return false;
@@ -53,6 +55,8 @@ static bool is_of_crowds(enum dt_event_kind kind)
     case DT_EVENT_NODE_REFUSED:
     case DT_EVENT_NODE_LEFT:
     case DT_EVENT_NODE_LOST:
+    case DT_EVENT_PREFLIGHT_FAILED:
+    case DT_EVENT_PREFLIGHT_WARNED:
     case DT_EVENT_CLIENT_REFUSED:
         return true;
     default:

@@ -39,9 +39,15 @@ static const struct {
      "{\"type\":\"hello\",\"version\":1,\"program\":\"dtrun 0.4\","
      "\"nonce\":\"deadbeef000000000000000000000000\"}"},
     {{.type = DT_MSG_HELLO,
-      .hello = {.version = 65535, .program = "", .host = "daemon", .token = true, .looks = true}},
+      .hello = {.version = 65535,
+                .program = "",
+                .host = "daemon",
+                .token = true,
+                .looks = true,
+                .remarks = true}},
      "{\"type\":\"hello\",\"version\":65535,\"program\":\"\",\"host\":\"daemon\","
-     "\"nonce\":\"00000000000000000000000000000000\",\"token\":true,\"looks\":true}"},
+     "\"nonce\":\"00000000000000000000000000000000\",\"token\":true,\"looks\":true,"
+     "\"remarks\":true}"},
     {{.type = DT_MSG_PROOF, .proof = {[0] = 0x01, [31] = 0xff}},
      "{\"type\":\"proof\",\"proof\":"
      "\"01000000000000000000000000000000000000000000000000000000000000ff\"}"},
@@ -274,6 +280,17 @@ static const struct {
       .incarnation = 1,
       .looked = {.id = 3, .stances = {groups, 2}}},
      "{\"type\":\"looked\",\"run\":\"r\",\"round\":1,\"incarnation\":\"1\",\"id\":3," STANCES "}"},
+    {{.type = DT_MSG_REMARK, .run = "r", .round = -1, .incarnation = 1, .remark.node = "node7"},
+     "{\"type\":\"remark\",\"run\":\"r\",\"round\":-1,\"incarnation\":\"1\","
+     "\"node\":\"node7\"}"},
+    {{.type = DT_MSG_REMARK,
+      .run = "r",
+      .round = -1,
+      .incarnation = 1,
+      .remark = {.node = "node7", .failed = true},
+      .why = "gpus: GPU 3 is lost"},
+     "{\"type\":\"remark\",\"run\":\"r\",\"round\":-1,\"incarnation\":\"1\","
+     "\"node\":\"node7\",\"breaks\":true,\"why\":\"gpus: GPU 3 is lost\"}"},
     {{.type = DT_MSG_FINDING,
       .run = "r",
       .round = 1,
@@ -729,13 +746,14 @@ TEST(what_would_keep_a_server_busy_is_no_join)
 TEST(a_message_without_one_of_its_members_is_none)
 {
     static const char optional[] =
-        " again age cause collective early ends_job function guilty history holds_up host keeps "
+        " again age breaks cause collective early ends_job function guilty history holds_up host "
+        "keeps "
         "late "
         "looks mixed native over place own_by own_may_drain own_median own_rank own_ranks "
         "own_reason "
         "own_share own_step_us "
         "own_steps own_window straggler "
-        "retry retry_deterministic script shared step_age_ms stopping sure together token "
+        "remarks retry retry_deterministic script shared step_age_ms stopping sure together token "
         "tokens_per_s user weak where why yes ";
     for (size_t i = 0; i < COUNT(rows); i++) {
         if (rows[i].m.type == DT_MSG_DRAIN || rows[i].m.type == DT_MSG_PAUSE ||

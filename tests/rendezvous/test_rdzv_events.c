@@ -83,6 +83,31 @@ TEST(what_happened_is_on_a_page)
     stage_close(&st);
 }
 
+TEST(what_is_wrong_with_a_host_is_an_event_also_of_an_agent_that_does_not_join)
+{
+    struct node n = node_of("job", "a", 1, 1), p;
+    stage_open(&st, &usual);
+    node_greet(&n, st.serving.port);
+    for (int failed = 0; failed < 2; failed++)
+        node_send(&n, &(struct dt_message){.type = DT_MSG_REMARK,
+                                           .run = "job",
+                                           .round = -1,
+                                           .incarnation = 1,
+                                           .remark = {.node = "a", .failed = failed},
+                                           .why = failed ? "gpus: one is lost" : "shm: small"});
+    greet(&p);
+    ask(&p, "job", 2, true); /* behind the first of the two, so both are there */
+    const char *words = page(&p);
+    CHECK(strstr(words, "\"kind\":\"preflight_failed\",\"weight\":\"warning\",\"run\":\"job\","
+                        "\"node\":\"a\",\"words\":\"gpus: one is lost\"") != NULL);
+    ask(&p, "job", 0, false);
+    CHECK(strstr(page(&p), "\"kind\":\"preflight_warned\",\"weight\":\"warning\",\"run\":\"job\","
+                           "\"node\":\"a\",\"words\":\"shm: small\"") != NULL);
+    node_finish(&n);
+    node_finish(&p);
+    stage_close(&st);
+}
+
 TEST(who_follows_hears_of_the_next_event)
 {
     struct node n = node_of("job", "a", 1, 1), operator, p, q, gone;

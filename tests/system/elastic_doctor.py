@@ -85,4 +85,20 @@ def late(s):
     tap.check_equal(program.end(), 1, "exit status")
 
 
+@story(hosts=2)
+def remarks(s):
+    """what --preflight finds is an event, whether the job begins all the same or not"""
+    s.serve(1)
+    told = s.cluster[1].run(*s.tools.ctl, "--endpoint", s.endpoint(1), "events", "--json", "--follow")
+    broken = {"NCCL_SOCKET_IFNAME": "=nosuch0"}
+    event = r'"kind":"preflight_failed",.*"run":"%s","node":"node0",.*names no interface'
+    fast = s.agents(2, "--preflight", "fast", at=1, env=broken)
+    told.expect(event % "job")
+    s.succeed(*fast)
+    full = s.agent(0, "--preflight", "full", at=1, run="refused", env=broken)
+    told.expect(event % "refused")
+    full.reads("the job is not started on this host")
+    full.ends(1)
+
+
 elastic.main()

@@ -24,6 +24,7 @@ struct dt_control {
     struct dt_greeting greeting; /* of this connection */
     char host[DT_ROLE_MAX];
     bool looks;      /* as its hello said ... */
+    bool remarks;    /* ... as this ... */
     bool shared;     /* ... as this ... */
     bool run_tokens; /* ... and this */
     bool refused;    /* the last time: coming up is no success yet */
@@ -137,6 +138,7 @@ static void hear_greeting(struct dt_control *c, const struct dt_message *m)
     if (m->type == DT_MSG_HELLO && outcome != DT_GREETING_OUT_OF_PLACE) {
         snprintf(c->host, sizeof c->host, "%s", m->hello.host);
         c->looks = m->hello.looks;
+        c->remarks = m->hello.remarks;
         c->shared = m->hello.shared;
         c->run_tokens = m->hello.run_tokens;
     }
@@ -409,6 +411,11 @@ void dt_control_drop_refused(struct dt_control *c, const char *why)
 bool dt_control_looks(const struct dt_control *c)
 {
     return is_up(c) && c->looks;
+}
+
+bool dt_control_takes_remarks(const struct dt_control *c)
+{
+    return is_up(c) && c->remarks;
 }
 
 bool dt_control_is_shared(const struct dt_control *c)

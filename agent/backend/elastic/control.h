@@ -65,6 +65,9 @@ struct dt_control *dt_control_open(uv_loop_t *loop, const struct dt_control_conf
 /* The rendezvous that it is up to understands STILL and LOOKED. */
 bool dt_control_looks(const struct dt_control *c);
 
+/* The rendezvous that it is up to understands REMARK. */
+bool dt_control_takes_remarks(const struct dt_control *c);
+
 /* Jobs of several people meet at the rendezvous that it is up to. */
 bool dt_control_is_shared(const struct dt_control *c);
 

@@ -124,6 +124,11 @@ static void elastic_leave(struct dt_backend *b, const char *why)
     dt_presence_end(e->presence, &err);
 }
 
+static void elastic_remark(struct dt_backend *b, bool failed, const char *words)
+{
+    dt_presence_remark(of(b)->presence, failed, words);
+}
+
 static void elastic_tell(struct dt_backend *b, const struct dt_beat *facts)
 {
     dt_presence_tell(of(b)->presence, facts);
@@ -222,6 +227,7 @@ static const struct dt_backend_ops elastic_ops = {
     .failed = elastic_failed,
     .found = elastic_found,
     .leave = elastic_leave,
+    .remark = elastic_remark,
     .tell = elastic_tell,
     .still = elastic_still,
     .looked = elastic_looked,

@@ -3,6 +3,7 @@
 
 #include "agent/backend/elastic/control.h"
 #include "agent/backend/elastic/own_node.h"
+#include "agent/backend/elastic/remarks.h"
 #include "agent/backend/elastic/session.h"
 #include "base/list.h"
 #include "base/log.h"
@@ -31,7 +32,8 @@ struct dt_presence {
     struct dt_presence_config config;
     struct dt_session session;
     struct dt_control *control; /* NULL once it is over */
-    bool hosted;                /* by an agent */
+    struct dt_remarks remarks;
+    bool hosted; /* by an agent */
     bool was_up;
     bool joining; /* a world is wanted */
     bool had_world, in_barrier;
@@ -446,6 +448,16 @@ static void choose_name(struct dt_presence *p)
     dt_session_name(&p->session, plan->scheduled_id);
 }
 
+static void tell_remarks(struct dt_presence *p)
+{
+    struct dt_message m = {.run = p->session.config.run,
+                           .round = -1,
+                           .incarnation = p->session.incarnation,
+                           .remark.node = p->config.node.name};
+    while (dt_control_takes_remarks(p->control) && dt_remarks_take(&p->remarks, &m))
+        dt_control_say(p->control, &m);
+}
+
 static void on_up(void *arg, const char *host, const struct dt_addr *local)
 {
     struct dt_presence *p = arg;
@@ -461,6 +473,7 @@ static void on_up(void *arg, const char *host, const struct dt_addr *local)
         return;
     }
     dt_session_connected(&p->session, dt_control_looks(p->control), now(p));
+    tell_remarks(p);
     settle(p);
 }
 
@@ -586,6 +599,13 @@ void dt_presence_leave(struct dt_presence *p, const char *why)
         return;
     dt_session_leave(&p->session, why, now(p));
     arm(p);
+}
+
+void dt_presence_remark(struct dt_presence *p, bool failed, const char *words)
+{
+    dt_remarks_add(&p->remarks, failed, words);
+    if (!dt_presence_is_over(p))
+        tell_remarks(p);
 }
 
 void dt_presence_tell(struct dt_presence *p, const struct dt_beat *facts)

@@ -45,6 +45,7 @@ void dt_presence_join(struct dt_presence *p);
 void dt_presence_failed(struct dt_presence *p, const struct dt_result *result);
 void dt_presence_found(struct dt_presence *p, const struct dt_result *result);
 void dt_presence_barrier(struct dt_presence *p);
+void dt_presence_remark(struct dt_presence *p, bool failed, const char *words);
 void dt_presence_tell(struct dt_presence *p, const struct dt_beat *facts);
 bool dt_presence_still(struct dt_presence *p, dt_ms still, bool sure);
 void dt_presence_looked(struct dt_presence *p, int64_t look, const struct dt_stances *stances);

@@ -575,6 +575,7 @@ void dt_session_frame(struct dt_session *s, const struct dt_message *m, dt_ms no
     case DT_MSG_LEAVE:
     case DT_MSG_STILL:
     case DT_MSG_LOOKED:
+    case DT_MSG_REMARK:
     case DT_MSG_DRAIN:
     case DT_MSG_PAUSE:
     case DT_MSG_SAVE:
