@@ -99,6 +99,7 @@ def remarks(s):
     told.expect(event % "refused")
     full.reads("the job is not started on this host")
     full.ends(1)
+    told.kill()
 
 
 elastic.main()
