@@ -5,6 +5,7 @@
 #include "base/say.h"
 #include "base/utf8.h"
 #include "ctl/commands.h"
+#include "ctl/connect.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -229,8 +230,7 @@ int dt_ctl_events_follow(const struct dt_ctl_options *o, const struct dt_token *
     struct dt_buf out = {0};
     bool connected = false, said = false;
     do {
-        struct dt_sync_control *c = dt_sync_control_open(o->endpoint, "dtrun-ctl " DT_VERSION,
-                                                         token, o->timeout + WAIT_TAKES, err);
+        struct dt_sync_control *c = dt_ctl_connect(o, token, o->timeout + WAIT_TAKES, err);
         if (c) {
             if (said)
                 dt_say("dtrun-ctl", "the rendezvous is back");

@@ -2,6 +2,7 @@
 /* dtrun-ctl: read the options, ask or read files, print. */
 #include "base/say.h"
 #include "ctl/commands.h"
+#include "ctl/connect.h"
 
 #include <stdio.h>
 
@@ -28,8 +29,7 @@ static int ask(const struct dt_ctl_options *o, const struct dt_token *token, str
                      (o->command == DT_CTL_ALERT_TEST ? TEST_TAKES : 0);
     if (o->follow)
         return dt_ctl_events_follow(o, token, err);
-    struct dt_sync_control *c =
-        dt_sync_control_open(o->endpoint, "dtrun-ctl " DT_VERSION, token, patience, err);
+    struct dt_sync_control *c = dt_ctl_connect(o, token, patience, err);
     int rc = c ? commands[o->command](o, c, out, err) : -1;
     dt_sync_control_close(c);
     return rc;

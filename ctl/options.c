@@ -71,7 +71,7 @@ static int read_folders(struct dt_ctl_options *o, const char *const *words, int 
 /* clang-format off */
 static const struct dt_opt ctl_opts[] = {
     {.name = "endpoint", .arg = "HOST[:PORT]", .parse = parse_endpoint, .finish = dt_opt_finish_string,
-     AT(endpoint), .fallback = DT_RENDEZVOUS_LOOPBACK, .group = "Where",
+     .env = DT_CTL_RENDEZVOUS_ENV, AT(endpoint), .fallback = DT_RENDEZVOUS_LOOPBACK, .group = "Where",
      .help = "address of the rendezvous: the --rdzv-endpoint of the job, or unix:/PATH"},
     {.name = "token-file", .arg = "FILE", .completes = DT_OPT_FILE,
      AT(token_file), .group = "Where",
@@ -288,23 +288,25 @@ static int check_whole(const struct dt_ctl_options *o, struct dt_err *err)
 /* -- all of it -------------------------------------------------------------------------------- */
 
 /* An argument that is no option ends them, and people write some behind it: so each such word is
- * taken out of ARGS, and the rest read again. Returns how many there were, at most WORDS_MAX + 1.
- */
+ * taken out of ARGS, and the rest read again; the environment last, as an option behind a word goes
+ * before it. Returns how many there were, at most WORDS_MAX + 1. */
 static int read_options(struct dt_ctl_options *o, int argc, char **args,
                         const char *words[WORDS_MAX + 1], struct dt_opt_result *result,
                         struct dt_err *err)
 {
-    for (int count = 0;; count++) {
-        if (dt_opt_parse(&dt_ctl_program, argc, args, environ, o, result, err) < 0)
+    int count = 0;
+    for (;; count++) {
+        if (dt_opt_parse(&dt_ctl_program, argc, args, NULL, o, result, err) < 0)
             return -1;
+        dt_ctl_options_finish(o);
         if (result->help || result->version || result->operands == argc || count > WORDS_MAX)
-            return count;
+            break;
         words[count] = args[result->operands];
         memmove(args + result->operands, args + result->operands + 1,
                 (size_t)(argc - result->operands) * sizeof *args);
         argc--;
-        dt_ctl_options_finish(o);
     }
+    return dt_opt_parse(&dt_ctl_program, argc, args, environ, o, result, err) < 0 ? -1 : count;
 }
 
 int dt_ctl_options_read(struct dt_ctl_options *o, int argc, char *const *argv,
@@ -322,6 +324,7 @@ int dt_ctl_options_read(struct dt_ctl_options *o, int argc, char *const *argv,
         return -1;
     if (result->help || result->version)
         return 0;
+    o->endpoint_from_env = dt_opt_source_of(&dt_ctl_program, result, "endpoint") == DT_OPT_FROM_ENV;
     return read_command(o, words, count, err) < 0 ? -1 : check_whole(o, err);
 }
 

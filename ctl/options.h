@@ -28,6 +28,8 @@ enum dt_ctl_command {
     DT_CTL_COMMANDS,
 };
 
+#define DT_CTL_RENDEZVOUS_ENV "DTRUN_RENDEZVOUS" /* what --endpoint is where nobody gives one */
+
 #define DT_CTL_RANKS_MAX 64 /* ranks, or ranges of them, that one command may name */
 #define DT_CTL_FOLDERS_MAX 64
 
@@ -35,6 +37,7 @@ struct dt_ctl_options {
     char *endpoint, *token_file, *run_token_file, *operator_token_file, *why;
     char *output, *metrics, *checkpoints; /* REPORT; NULL: standard output, as the run says */
     dt_ms timeout;
+    bool endpoint_from_env;
     bool json, quarantined, all, native, follow;
     struct dt_ctl_since since;
     enum dt_ctl_command command;

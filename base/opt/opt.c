@@ -41,6 +41,10 @@ const char *dt_opt_env_name(const struct dt_opt_program *program, const struct d
     *out = '\0';
     if (!program->env_prefix || opt->no_env)
         return out;
+    if (opt->env) {
+        snprintf(out, size, "%s", opt->env);
+        return out;
+    }
     snprintf(out, size, "%s%s", opt->env_prefix ? opt->env_prefix : program->env_prefix, opt->name);
     for (char *c = out; *c; c++)
         *c = *c == '-' ? '_' : (char)toupper((unsigned char)*c);

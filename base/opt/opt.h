@@ -46,6 +46,7 @@ struct dt_opt {
     const char *words;      /* "text json": all values there are, for completions */
     const char *env_prefix; /* of this row instead of the program's, whose .env_flag it does not
                              * follow either */
+    const char *env;        /* its variable; NULL: the prefix and .name make one */
     enum dt_opt_value_kind completes;
     bool repeat;    /* each occurrence is parsed again, and .parse appends */
     bool no_env;    /* not in the environment */

@@ -47,6 +47,7 @@ static const struct dt_opt table[] = {
     {.name = "new-thing", .arg = "X", AT(name), .exact = true, .help = "never an abbreviation"},
     {.name = "allow", .arg = "CIDR", .parse = dt_opt_cidr, AT(allow), .repeat = true, .help = "who may come"},
     {.name = "verbatim", AT(quiet), .later = true, .help = "a newer one"},
+    {.name = "place", .arg = "X", AT(name), .env = "WHERE", .exact = true, .help = "by a name of its own"},
     {.name = "own-flag", AT(quiet), .env_prefix = "OWN_", .exact = true, .help = "not of this family"},
     {0},
 };
@@ -353,6 +354,8 @@ TEST(where_a_value_comes_from)
         {"", "PET_MAX_PORT=1", "max_port", DT_OPT_FROM_ENV, "PET_MAX_PORT"},
         {"", "PET_VERBOSE=0", "verbose", DT_OPT_FROM_ENV, "PET_VERBOSE"},
         {"", "OWN_OWN_FLAG=no", "own-flag", DT_OPT_FROM_ENV, "OWN_OWN_FLAG"},
+        {"", "WHERE=here", "place", DT_OPT_FROM_ENV, "WHERE"},
+        {"", "PET_PLACE=here", "place", DT_OPT_FROM_FALLBACK, "--place"},
         {"-v", "", "name", DT_OPT_FROM_FALLBACK, "--name"},
         {"-v", "", "no-such-row", DT_OPT_FROM_FALLBACK, "--no-such-row"},
     };

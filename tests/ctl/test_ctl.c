@@ -15,6 +15,7 @@ BEFORE_ALL
     folder_make();
     if (!getenv("DT_CTL"))
         SKIP("DT_CTL does not name the program");
+    unsetenv("DTRUN_RENDEZVOUS");
 }
 
 static char out[16384], errors[4096];
@@ -29,16 +30,23 @@ static void read_into(const char *path, char *text, size_t size)
 }
 
 /* Its exit status; `out` and `errors` have what it said. */
-static int ctl(const char *addr, const char *args)
+static int ctl_with(const char *args)
 {
     char line[1024];
-    snprintf(line, sizeof line, "\"$DT_CTL\" --endpoint '%s' --timeout 20 %s >'%s' 2>'%s'", addr,
-             args, at("out"), at("errors"));
+    snprintf(line, sizeof line, "\"$DT_CTL\" --timeout 20 %s >'%s' 2>'%s'", args, at("out"),
+             at("errors"));
     int status = system(line);
     read_into(at("out"), out, sizeof out);
     read_into(at("errors"), errors, sizeof errors);
     CHECK(WIFEXITED(status));
     return WEXITSTATUS(status);
+}
+
+static int ctl(const char *addr, const char *args)
+{
+    char line[512];
+    snprintf(line, sizeof line, "--endpoint '%s' %s", addr, args);
+    return ctl_with(line);
 }
 
 /* The same with S serving. */
@@ -664,6 +672,28 @@ TEST(another_version_garbage_and_a_server_that_goes_are_told_apart)
     CHECK(strstr(errors, "connection") != NULL);
     dt_buf_finish(&gone.asked);
     CHECK_STR(out, "");
+}
+
+TEST(the_environment_says_where_to_ask)
+{
+    struct scripted s = {.answers = (const char *const[]){one_run, NULL}};
+    scripted_start(&s);
+    setenv("DTRUN_RENDEZVOUS", s.addr, 1);
+    CHECK_EQ(ctl_with("status"), 0);
+    scripted_stop(&s);
+    CHECK(strstr(out, "run llama: running") != NULL);
+    dt_buf_finish(&s.asked);
+    setenv("DTRUN_RENDEZVOUS", "unix:/nowhere/socket", 1);
+    CHECK_EQ(ctl_with("status"), 1);
+    CHECK(strstr(errors, "dtrun-ctl: DTRUN_RENDEZVOUS: rendezvous unix:/nowhere/socket: ") ==
+          errors);
+    CHECK_EQ(ctl_with("events --follow"), 1);
+    CHECK(strstr(errors, "dtrun-ctl: DTRUN_RENDEZVOUS: rendezvous unix:/nowhere/socket: ") ==
+          errors);
+    setenv("DTRUN_RENDEZVOUS", ":", 1);
+    CHECK_EQ(ctl_with("status"), 2);
+    CHECK(strstr(errors, "dtrun-ctl: DTRUN_RENDEZVOUS: ") == errors);
+    unsetenv("DTRUN_RENDEZVOUS");
 }
 
 TEST(a_full_disk_is_no_success)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ctl/options.h"
+#include "rendezvous/protocol/spec.h"
 #include "tests/lib/check.h"
 
 #define ARGS_MAX 12
@@ -165,4 +166,52 @@ TEST(help_and_version_need_no_command)
     CHECK_OK(read_line(&o, "--version", &result, &err), err);
     CHECK(result.version);
     dt_ctl_options_finish(&o);
+}
+
+/* -- the environment -------------------------------------------------------------------------- */
+
+TEST(the_environment_names_the_rendezvous_where_no_option_does)
+{
+    static const struct {
+        const char *value, *line, *endpoint;
+        bool from_env;
+    } rows[] = {
+        {"head:29401", "status", "head:29401", true},
+        {"head", "status", "head", true},
+        {"unix:/run/x", "status", "unix:/run/x", true},
+        {"head:29401", "status --endpoint other:1", "other:1", false},
+        {":", "status --endpoint other:1", "other:1", false},
+        {NULL, "status", DT_RENDEZVOUS_LOOPBACK, false},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        CHECK_ROW("%s, %s", rows[i].value ? rows[i].value : "unset", rows[i].line);
+        struct dt_ctl_options o;
+        struct dt_opt_result result;
+        struct dt_err err = {0};
+        if (rows[i].value)
+            setenv(DT_CTL_RENDEZVOUS_ENV, rows[i].value, 1);
+        else
+            unsetenv(DT_CTL_RENDEZVOUS_ENV);
+        CHECK_OK(read_line(&o, rows[i].line, &result, &err), err);
+        CHECK_STR(o.endpoint, rows[i].endpoint);
+        CHECK_EQ(o.endpoint_from_env, rows[i].from_env);
+        dt_ctl_options_finish(&o);
+    }
+    unsetenv(DT_CTL_RENDEZVOUS_ENV);
+}
+
+TEST(a_variable_that_names_no_place_is_named)
+{
+    static const char *const values[] = {"", ":", "head:port", "head:99999"};
+    for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
+        CHECK_ROW("\"%s\"", values[i]);
+        struct dt_ctl_options o;
+        struct dt_opt_result result;
+        struct dt_err err = {0};
+        setenv(DT_CTL_RENDEZVOUS_ENV, values[i], 1);
+        CHECK_FAIL(read_line(&o, "status", &result, &err), err, "DTRUN_RENDEZVOUS: ");
+        CHECK_EQ(err.code, DT_E_USAGE);
+        dt_ctl_options_finish(&o);
+    }
+    unsetenv(DT_CTL_RENDEZVOUS_ENV);
 }
