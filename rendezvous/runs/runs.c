@@ -28,7 +28,7 @@ void dt_rdzv_runs_look_again(struct dt_rdzv_runs *runs, dt_ms when)
 
 /* -- runs ------------------------------------------------------------------------------------- */
 
-static struct dt_rdzv_run *find_run(const struct dt_rdzv_runs *runs, const char *id)
+struct dt_rdzv_run *dt_rdzv_runs_find(const struct dt_rdzv_runs *runs, const char *id)
 {
     return dt_map_find(&runs->by_id, dt_bytes_of(id));
 }
@@ -166,8 +166,8 @@ static void give_up(struct dt_rdzv_runs *runs, struct dt_rdzv_run *run)
     run_destroy(runs, run);
 }
 
-static void run_step(struct dt_rdzv_runs *runs, struct dt_rdzv_run *run,
-                     const struct dt_rdzv_event *event)
+void dt_rdzv_runs_step(struct dt_rdzv_runs *runs, struct dt_rdzv_run *run,
+                       const struct dt_rdzv_event *event)
 {
     const struct dt_rdzv_actions *actions = &runs->actions;
     size_t nodes = run->rdzv->members.count;
@@ -184,7 +184,7 @@ static void run_step(struct dt_rdzv_runs *runs, struct dt_rdzv_run *run,
         carry_out(runs, run, &actions->at[i]);
     dt_rdzv_looks_settle(run);
     if (dt_rdzv_looks_lack_native(run)) {
-        run_step(runs, run, &(struct dt_rdzv_event){.type = DT_EV_LOOK, .native = true});
+        dt_rdzv_runs_step(runs, run, &(struct dt_rdzv_event){.type = DT_EV_LOOK, .native = true});
         return;
     }
     if (dt_rdzv_is_idle(run->rdzv, now_of(runs))) {
@@ -229,7 +229,7 @@ static struct dt_rdzv_run *run_for(struct dt_rdzv_runs *runs, const struct dt_me
         *why = "no name of a node begins with \"-\", as options do; give --node-name another one";
         return NULL;
     }
-    struct dt_rdzv_run *run = find_run(runs, join->run);
+    struct dt_rdzv_run *run = dt_rdzv_runs_find(runs, join->run);
     bool known = run && dt_members_find(&run->rdzv->members, join->incarnation);
     if (!known && runs->counters->nodes >= runs->most_nodes) {
         *why = "the rendezvous serves as many nodes as it may already; raise its --max-nodes";
@@ -292,9 +292,9 @@ static void take_join(struct dt_rdzv_runs *runs, struct dt_rdzv_conn *c, const s
             return;
         }
     }
-    run_step(runs, c->run,
-             &(struct dt_rdzv_event){
-                 .type = DT_EV_FRAME, .frame = m, .local = c->peer->local, .anew = anew});
+    dt_rdzv_runs_step(runs, c->run,
+                      &(struct dt_rdzv_event){
+                          .type = DT_EV_FRAME, .frame = m, .local = c->peer->local, .anew = anew});
 }
 
 int dt_rdzv_runs_frame(struct dt_rdzv_runs *runs, struct dt_rdzv_conn *c,
@@ -303,7 +303,7 @@ int dt_rdzv_runs_frame(struct dt_rdzv_runs *runs, struct dt_rdzv_conn *c,
     if (m->type == DT_MSG_JOIN) {
         take_join(runs, c, m);
     } else if (speaks_for(c, m)) {
-        run_step(runs, c->run, &(struct dt_rdzv_event){.type = DT_EV_FRAME, .frame = m});
+        dt_rdzv_runs_step(runs, c->run, &(struct dt_rdzv_event){.type = DT_EV_FRAME, .frame = m});
     } else if (c->run) {
         return dt_err_set(err, DT_E_PROTOCOL, "a %s of a node that did not join here",
                           dt_message_name(m->type));
@@ -319,7 +319,8 @@ void dt_rdzv_runs_lost(struct dt_rdzv_runs *runs, struct dt_rdzv_conn *c)
     unbind(runs, c);
     if (runs->frozen)
         return;
-    run_step(runs, run, &(struct dt_rdzv_event){.type = DT_EV_LOST, .from = c->incarnation});
+    dt_rdzv_runs_step(runs, run,
+                      &(struct dt_rdzv_event){.type = DT_EV_LOST, .from = c->incarnation});
 }
 
 /* -- what people and time bring --------------------------------------------------------------- */
@@ -330,17 +331,17 @@ void dt_rdzv_runs_tell_of_node(struct dt_rdzv_runs *runs, const char *node)
     {
         struct dt_rdzv_run *run = dt_container_of(n, struct dt_rdzv_run, in_all);
         run->after = runs->marked;
-        run_step(runs, run, &(struct dt_rdzv_event){.type = DT_EV_DRAIN, .text = node});
+        dt_rdzv_runs_step(runs, run, &(struct dt_rdzv_event){.type = DT_EV_DRAIN, .text = node});
     }
 }
 
 void dt_rdzv_runs_look(struct dt_rdzv_runs *runs, struct dt_rdzv_conn *c,
                        const struct dt_message *m)
 {
-    struct dt_rdzv_run *run = find_run(runs, m->run);
+    struct dt_rdzv_run *run = dt_rdzv_runs_find(runs, m->run);
     struct dt_rdzv_event look = {.type = DT_EV_LOOK, .native = m->stances.native};
     if (dt_rdzv_looks_take(run, c, m))
-        run_step(runs, run, &look);
+        dt_rdzv_runs_step(runs, run, &look);
 }
 
 void dt_rdzv_runs_drain(struct dt_rdzv_runs *runs, struct dt_rdzv_conn *c,
@@ -357,89 +358,6 @@ void dt_rdzv_runs_drain(struct dt_rdzv_runs *runs, struct dt_rdzv_conn *c,
     dt_rdzv_records_sync(runs);
 }
 
-/* Whether there is anybody to want something of; RUN may be NULL. */
-static bool is_alive(const struct dt_rdzv_run *run, char *text, size_t size)
-{
-    bool alive = run && run->rdzv->members.count > 0 && run->rdzv->state != DT_RUN_CLOSED;
-    if (!run)
-        snprintf(text, size, "there is no such run");
-    else if (run->rdzv->state == DT_RUN_CLOSED)
-        snprintf(text, size, "it is over: %.300s", run->rdzv->closed.why);
-    else if (!alive)
-        snprintf(text, size, "none of its nodes is here");
-    return alive;
-}
-
-/* The same, and C may say what is to become of it. */
-static bool may_wish(const struct dt_rdzv_runs *runs, const struct dt_rdzv_run *run,
-                     struct dt_rdzv_conn *c, const struct dt_message *m, char *text, size_t size)
-{
-    if (!is_alive(run, text, size))
-        return false;
-    struct dt_asker who = dt_rdzv_conn_asker(c, m);
-    return dt_authority_over_run(runs->operator_key, &who, run->rdzv, text, size);
-}
-
-/* What became of the wish M. */
-static void pause_run(struct dt_rdzv_runs *runs, struct dt_rdzv_run *run,
-                      const struct dt_message *m, char *text, size_t size)
-{
-    char why[DT_WHY_MAX];
-    bool was = dt_rdzv_is_paused(run->rdzv);
-    enum dt_rdzv_event_type wish = m->pause.undo ? DT_EV_RESUME : DT_EV_PAUSE;
-    run_step(
-        runs, run,
-        &(struct dt_rdzv_event){.type = wish, .text = dt_authority_reason(m, why, sizeof why)});
-    if (m->pause.undo)
-        snprintf(text, size, was ? "run %s goes on" : "run %s was not paused", m->run);
-    else
-        snprintf(text, size, "run %s %s paused; it goes on with: dtrun-ctl run resume %s", m->run,
-                 was ? "was already" : "is", m->run);
-}
-
-void dt_rdzv_runs_pause(struct dt_rdzv_runs *runs, struct dt_rdzv_conn *c,
-                        const struct dt_message *m)
-{
-    char text[DT_WHY_MAX];
-    struct dt_rdzv_run *run = find_run(runs, m->run);
-    bool done = may_wish(runs, run, c, m, text, sizeof text);
-    if (done)
-        pause_run(runs, run, m, text, sizeof text);
-    struct dt_message answer = {
-        .type = DT_MSG_PAUSE, .run = m->run, .pause.done = done, .why = text};
-    dt_rdzv_records_send(runs, c, &answer, runs->marked);
-    dt_rdzv_records_sync(runs);
-}
-
-static bool save_run(struct dt_rdzv_runs *runs, struct dt_rdzv_run *run, char *text, size_t size)
-{
-    size_t running;
-    size_t savers = dt_rdzv_count_savers(run->rdzv, &running);
-    if (savers == 0) {
-        snprintf(text, size,
-                 running ? "its agents are older ones, which cannot ask their workers"
-                         : "none of its workers runs now");
-        return false;
-    }
-    run_step(runs, run, &(struct dt_rdzv_event){.type = DT_EV_SAVE});
-    snprintf(text, size,
-             "%zu of %zu nodes ask their workers to save; those of dtrun-train do so after their "
-             "step",
-             savers, running);
-    return true;
-}
-
-void dt_rdzv_runs_save(struct dt_rdzv_runs *runs, struct dt_rdzv_conn *c,
-                       const struct dt_message *m)
-{
-    char text[DT_WHY_MAX];
-    struct dt_rdzv_run *run = find_run(runs, m->run);
-    bool done =
-        may_wish(runs, run, c, m, text, sizeof text) && save_run(runs, run, text, sizeof text);
-    dt_rdzv_conn_send(c, &(struct dt_message){
-                             .type = DT_MSG_SAVE, .run = m->run, .save.done = done, .why = text});
-}
-
 void dt_rdzv_runs_tick(struct dt_rdzv_runs *runs)
 {
     dt_ms now = now_of(runs);
@@ -449,7 +367,7 @@ void dt_rdzv_runs_tick(struct dt_rdzv_runs *runs)
         struct dt_rdzv_run *run = dt_container_of(n, struct dt_rdzv_run, in_all);
         dt_ms next = dt_rdzv_next(run->rdzv);
         if (next <= now)
-            run_step(runs, run, &(struct dt_rdzv_event){.type = DT_EV_TICK});
+            dt_rdzv_runs_step(runs, run, &(struct dt_rdzv_event){.type = DT_EV_TICK});
         else
             dt_rdzv_runs_look_again(runs, next);
     }
@@ -461,7 +379,7 @@ void dt_rdzv_runs_end(struct dt_rdzv_runs *runs, const char *why)
     dt_list_each(&runs->all, n)
     {
         struct dt_rdzv_run *run = dt_container_of(n, struct dt_rdzv_run, in_all);
-        run_step(runs, run, &(struct dt_rdzv_event){.type = DT_EV_END, .text = why});
+        dt_rdzv_runs_step(runs, run, &(struct dt_rdzv_event){.type = DT_EV_END, .text = why});
     }
     dt_list_each(&runs->all, n)
         dt_rdzv_records_forget(runs, dt_container_of(n, struct dt_rdzv_run, in_all));

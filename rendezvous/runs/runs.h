@@ -69,12 +69,6 @@ void dt_rdzv_runs_lost(struct dt_rdzv_runs *runs, struct dt_rdzv_conn *c);
 /* Drains a node, or undoes it, in all runs, and answers C. */
 void dt_rdzv_runs_drain(struct dt_rdzv_runs *runs, struct dt_rdzv_conn *c,
                         const struct dt_message *m);
-/* Holds a run up, or lets it go on, and answers C. */
-void dt_rdzv_runs_pause(struct dt_rdzv_runs *runs, struct dt_rdzv_conn *c,
-                        const struct dt_message *m);
-/* Asks workers of a run to save, and answers C. */
-void dt_rdzv_runs_save(struct dt_rdzv_runs *runs, struct dt_rdzv_conn *c,
-                       const struct dt_message *m);
 /* Looks at all workers of a run for C, and answers it then. */
 void dt_rdzv_runs_look(struct dt_rdzv_runs *runs, struct dt_rdzv_conn *c,
                        const struct dt_message *m);
@@ -82,6 +76,12 @@ void dt_rdzv_runs_look(struct dt_rdzv_runs *runs, struct dt_rdzv_conn *c,
 void dt_rdzv_runs_tick(struct dt_rdzv_runs *runs);
 /* All of them end. */
 void dt_rdzv_runs_end(struct dt_rdzv_runs *runs, const char *why);
+
+/* For wishes.c. NULL: there is no such run. */
+struct dt_rdzv_run *dt_rdzv_runs_find(const struct dt_rdzv_runs *runs, const char *id);
+/* Steps RUN and carries out what it decides; RUN may be gone then. */
+void dt_rdzv_runs_step(struct dt_rdzv_runs *runs, struct dt_rdzv_run *run,
+                       const struct dt_rdzv_event *event);
 
 /* For records.c: there is something to do at WHEN. */
 void dt_rdzv_runs_look_again(struct dt_rdzv_runs *runs, dt_ms when);
