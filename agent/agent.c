@@ -56,7 +56,9 @@ static void end(struct agent *a, int status)
     if (a->phase == AGENT_ENDING)
         return;
     a->status = status;
-    const char *decided = a->signum ? "a signal ended the job" : "the job ended";
+    const char *decided = a->signum                         ? "a signal ended the job"
+                          : dt_closing_is_wish(&a->closing) ? "a person ended the job"
+                                                            : "the job ended";
     dt_aftermath_note(&a->aftermath, NULL, status == 0 ? "the job succeeded" : decided, NULL);
     enter(a, AGENT_ENDING);
     uv_close((uv_handle_t *)&a->tell, NULL);
@@ -116,7 +118,7 @@ static void end_closed(struct agent *a)
     enum dt_close_kind kind = a->closing.kind;
     if (*a->aftermath.cause)
         dt_aftermath_note(&a->aftermath, a->aftermath.cause, "the job ended", &a->verdict);
-    bool report = kind != DT_CLOSE_SUCCEEDED && a->verdict.count > 0;
+    bool report = kind != DT_CLOSE_SUCCEEDED && kind != DT_CLOSE_STOPPED && a->verdict.count > 0;
     int own = dt_aftermath_deliver(&a->aftermath, &a->verdict, report);
     bool well = report || kind == DT_CLOSE_SUCCEEDED; /* the agent itself, as in torchrun */
     dt_events_agent(a->events, well ? "SUCCEEDED" : "FAILED", -1, NULL);

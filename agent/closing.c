@@ -3,6 +3,7 @@
 
 #include "base/log.h"
 
+#include <signal.h>
 #include <stddef.h>
 
 /* root_cause: the exit status that --exit-code=root-cause gives it, whatever a worker's was; 0:
@@ -17,6 +18,7 @@ static const struct {
     [DT_CLOSE_NO_PROGRESS] = {"the job ended, as it would only fail again", 93},
     [DT_CLOSE_REFUSED] = {"this node cannot be in the job", 0},
     [DT_CLOSE_ENDED] = {"this node lost the rendezvous of its job", 0},
+    [DT_CLOSE_STOPPED] = {"the job is over", 128 + SIGTERM}, /* as each of its agents had got it */
 };
 
 bool dt_closing_note(struct dt_closing *c, enum dt_close_kind kind, const char *why)
@@ -24,9 +26,16 @@ bool dt_closing_note(struct dt_closing *c, enum dt_close_kind kind, const char *
     if (c->come)
         return false;
     *c = (struct dt_closing){.come = true, .kind = kind};
-    (kind == DT_CLOSE_SUCCEEDED ? dt_info : dt_error)("%s%s%s", kinds[kind].words, *why ? ": " : "",
-                                                      why);
+    void (*const say)(const char *fmt, ...) = kind == DT_CLOSE_SUCCEEDED ? dt_info
+                                              : kind == DT_CLOSE_STOPPED ? dt_warn
+                                                                         : dt_error;
+    say("%s%s%s", kinds[kind].words, *why ? ": " : "", why);
     return true;
+}
+
+bool dt_closing_is_wish(const struct dt_closing *c)
+{
+    return c->come && c->kind == DT_CLOSE_STOPPED;
 }
 
 int dt_closing_status(enum dt_close_kind kind, enum dt_plan_exit policy, int own)

@@ -17,6 +17,9 @@ struct dt_closing {
 /* Notes it and says it in the log. The first one counts: false, and nothing is said, for others. */
 bool dt_closing_note(struct dt_closing *c, enum dt_close_kind kind, const char *why);
 
+/* A person ended the job: it failed of nothing. */
+bool dt_closing_is_wish(const struct dt_closing *c);
+
 /* OWN: the exit status of the failure that was reported here; 0: none was. Pure. */
 int dt_closing_status(enum dt_close_kind kind, enum dt_plan_exit policy, int own);
 

@@ -28,11 +28,16 @@ static bool was_cut_off(const struct agent *a)
     return false;
 }
 
+static bool is_told_to_end(const struct agent *a)
+{
+    return a->signum || dt_closing_is_wish(&a->closing);
+}
+
 /* A job that was told to end has less time. */
 static void close_uploads(struct agent *a)
 {
     const struct dt_plan *plan = a->plan;
-    bool less = a->signum && plan->shutdown_timeout < plan->upload_timeout;
+    bool less = is_told_to_end(a) && plan->shutdown_timeout < plan->upload_timeout;
     if (a->uploads)
         dt_uploads_close(a->uploads, a->cut_off,
                          less ? plan->shutdown_timeout : plan->upload_timeout, on_uploads_closed,
@@ -71,7 +76,7 @@ void agent_keep_safe(struct agent *a)
         rescue(a);
     if (!a->rescue)
         close_uploads(a);
-    else if (a->signum)
+    else if (is_told_to_end(a))
         dt_rescue_limit(a->rescue, a->plan->shutdown_timeout);
 }
 

@@ -3,7 +3,8 @@
 
 #define KIND(k) (UINT64_C(1) << DT_EVENT_##k)
 /* The run goes on, or nobody waits for it any more. */
-#define RUN_ENDED (KIND(RUN_ENDED_WELL) | KIND(RUN_ENDED_BADLY) | KIND(RUN_DESERTED))
+#define RUN_ENDED                                                                                  \
+    (KIND(RUN_ENDED_WELL) | KIND(RUN_ENDED_BADLY) | KIND(RUN_STOPPED) | KIND(RUN_DESERTED))
 #define WHOLE_AGAIN (KIND(ROUND_BEGAN) | RUN_ENDED)
 #define ROUND_OVER (KIND(ROUND_ENDED) | RUN_ENDED)
 

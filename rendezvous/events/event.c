@@ -22,6 +22,7 @@ static const struct {
     [DT_EVENT_RUN_DESERTED] = {"run_deserted", DT_EVENT_INFO},
     [DT_EVENT_RUN_ENDED_WELL] = {"run_ended_well", DT_EVENT_INFO},
     [DT_EVENT_RUN_ENDED_BADLY] = {"run_ended_badly", DT_EVENT_ERROR},
+    [DT_EVENT_RUN_STOPPED] = {"run_stopped", DT_EVENT_WARNING},
     [DT_EVENT_ROUND_BEGAN] = {"round_began", DT_EVENT_INFO},
     [DT_EVENT_ROUND_ENDED] = {"round_ended", DT_EVENT_WARNING},
     [DT_EVENT_ROUND_DELAYED] = {"round_delayed", DT_EVENT_INFO},
@@ -39,6 +40,8 @@ static const struct {
     [DT_EVENT_PAUSED] = {"paused", DT_EVENT_WARNING},
     [DT_EVENT_RESUMED] = {"resumed", DT_EVENT_INFO},
     [DT_EVENT_SAVE_ASKED] = {"save_asked", DT_EVENT_INFO},
+    [DT_EVENT_RESTARTED] = {"restarted", DT_EVENT_WARNING},
+    [DT_EVENT_STOP_ASKED] = {"stop_asked", DT_EVENT_WARNING},
 
     [DT_EVENT_NODE_JOINED] = {"node_joined", DT_EVENT_INFO},
     [DT_EVENT_NODE_BACK] = {"node_back", DT_EVENT_INFO},

@@ -22,6 +22,7 @@ enum dt_event_kind {
     DT_EVENT_RUN_DESERTED,
     DT_EVENT_RUN_ENDED_WELL,
     DT_EVENT_RUN_ENDED_BADLY,
+    DT_EVENT_RUN_STOPPED, /* a person ended it */
     DT_EVENT_ROUND_BEGAN,
     DT_EVENT_ROUND_ENDED,
     DT_EVENT_ROUND_DELAYED,
@@ -39,6 +40,8 @@ enum dt_event_kind {
     DT_EVENT_PAUSED,
     DT_EVENT_RESUMED,
     DT_EVENT_SAVE_ASKED,
+    DT_EVENT_RESTARTED,
+    DT_EVENT_STOP_ASKED,
 
     DT_EVENT_NODE_JOINED,
     DT_EVENT_NODE_BACK, /* with its workers, at a server that was restarted */

@@ -242,13 +242,13 @@ static const struct dt_field drain[] = {
     {0},
 };
 static const struct dt_field pause[] = {
-    PERHAPS_TRUE("undo", pause.undo),
-    PERHAPS_TRUE("done", pause.done),
+    PERHAPS_TRUE("undo", wish.undo),
+    PERHAPS_TRUE("done", wish.done),
     PERHAPS_WORDS("why", why, DT_WHY_MAX),
     {0},
 };
-static const struct dt_field save[] = {
-    PERHAPS_TRUE("done", save.done),
+static const struct dt_field wish[] = {
+    PERHAPS_TRUE("done", wish.done),
     PERHAPS_WORDS("why", why, DT_WHY_MAX),
     {0},
 };
@@ -302,7 +302,9 @@ static const struct {
     [DT_MSG_REMARK] = {"remark", of_round, remark},
     [DT_MSG_DRAIN] = {"drain", of_wish, drain},
     [DT_MSG_PAUSE] = {"pause", of_wish, pause},
-    [DT_MSG_SAVE] = {"save", of_wish, save},
+    [DT_MSG_SAVE] = {"save", of_wish, wish},
+    [DT_MSG_STOP_RUN] = {"stop_run", of_wish, wish},
+    [DT_MSG_RESTART_RUN] = {"restart_run", of_wish, wish},
     [DT_MSG_STATUS] = {"status", of_person, status},
     [DT_MSG_STANCES] = {"stances", of_person, stances},
     [DT_MSG_EVENTS] = {"events", of_person, events},
@@ -350,6 +352,7 @@ const char *dt_close_kind_name(enum dt_close_kind k)
         [DT_CLOSE_SUCCEEDED] = "succeeded", [DT_CLOSE_FAILED] = "failed",
         [DT_CLOSE_TIMEOUT] = "timeout",     [DT_CLOSE_NO_PROGRESS] = "no_progress",
         [DT_CLOSE_REFUSED] = "refused",     [DT_CLOSE_ENDED] = "ended",
+        [DT_CLOSE_STOPPED] = "stopped",
     };
     return k < DT_CLOSE_KINDS ? names[k] : "unknown";
 }

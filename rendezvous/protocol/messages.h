@@ -58,6 +58,9 @@ enum dt_message_type {
     DT_MSG_DRAIN,   /* from dtrun-ctl, and its answer */
     DT_MSG_PAUSE,   /* from dtrun-ctl, and its answer */
     DT_MSG_SAVE,    /* from dtrun-ctl, and its answer */
+    /* From dtrun-ctl, and their answers: end a run, begin another round of it. */
+    DT_MSG_STOP_RUN,
+    DT_MSG_RESTART_RUN,
     DT_MSG_STATUS,  /* from dtrun-ctl, and its answer */
     DT_MSG_STANCES, /* from dtrun-ctl, and its answer: what all workers of a run do */
     DT_MSG_EVENTS,  /* from dtrun-ctl, and its answer: what happened */
@@ -169,6 +172,7 @@ enum dt_close_kind {
     DT_CLOSE_NO_PROGRESS, /* do not start it again */
     DT_CLOSE_REFUSED,     /* this node alone: it does not fit the run */
     DT_CLOSE_ENDED,       /* whoever hosted the rendezvous ends it */
+    DT_CLOSE_STOPPED,     /* a person ended the job */
     DT_CLOSE_KINDS,
 };
 const char *dt_close_kind_name(enum dt_close_kind k);
@@ -200,14 +204,13 @@ struct dt_finding_message {
  * as stance_frame.h says. */
 struct dt_message {
     enum dt_message_type type;
-    /* All but HELLO, PROOF and REFUSED. DRAIN, PAUSE, SAVE, STATUS, STANCES and EVENTS: run may be
-     * "", the other two are 0. */
+    /* All but HELLO, PROOF and REFUSED. What people ask: run may be "", the other two are 0. */
     const char *run;
     int round;
     uint64_t incarnation;
-    /* JOIN, DRAIN, PAUSE, SAVE, up: see warrant.h; "" or NULL: nothing is shown. */
+    /* JOIN, DRAIN, wishes, ALERT, up: see warrant.h; "" or NULL: nothing is shown. */
     const char *key, *signature;
-    const char *user; /* DRAIN, PAUSE, SAVE, up: who asks, as that one says; "" or NULL: unknown */
+    const char *user; /* DRAIN, wishes, ALERT, up: who asks, as it says; "" or NULL: unknown */
     union {
         struct {
             int version;
@@ -258,12 +261,9 @@ struct dt_message {
             bool done;        /* down; WHY says what was done, or why not */
         } drain;
         struct {
-            bool undo; /* up */
+            bool undo; /* up, of PAUSE alone */
             bool done; /* down; WHY says what was done, or why not */
-        } pause;
-        struct {
-            bool done; /* down; likewise */
-        } save;
+        } wish;        /* PAUSE, SAVE, STOP_RUN, RESTART_RUN: what a person wants of a run */
         struct {
             int from;         /* up: first node of the page */
             bool history;     /* up: instead of nodes, the rounds that are over */
@@ -283,7 +283,7 @@ struct dt_message {
             bool done; /* down: all receivers took it; WHY says how each did */
         } alert;
     };
-    /* REFUSED, PARK, STOP, LEAVE, CLOSE, STALE, NOTE, REMARK, DRAIN, PAUSE, SAVE, STANCES, ALERT: a
+    /* REFUSED, PARK, STOP, LEAVE, CLOSE, STALE, NOTE, REMARK, DRAIN, wishes, STANCES, ALERT: a
      * sentence, or "" */
     const char *why;
     struct dt_json doc; /* a decoded one's strings ... */

@@ -33,6 +33,8 @@
     {.name = #member, .kind = DT_FIELD_STRING, .optional = true, .at = offsetof(struct type, member), .max = size - 1}
 #define TRUTH(type, member) \
     {.name = #member, .kind = DT_FIELD_BOOL, .at = offsetof(struct type, member)}
+#define PERHAPS_TRUE(type, member) \
+    {.name = #member, .kind = DT_FIELD_BOOL, .optional = true, .at = offsetof(struct type, member)}
 
 const struct dt_field dt_status_server_fields[] = {
     WORDS(dt_status_server, host, WORD_MAX),
@@ -54,12 +56,14 @@ const struct dt_field dt_status_run_fields[] = {
     WHOLE(dt_status_run, since_s, 0),
     WORDS(dt_status_run, master, MASTER_MAX),
     WORDS(dt_status_run, why, DT_WHY_MAX),
+    PERHAPS_TRUE(dt_status_run, paused),
+    PERHAPS_WORDS(dt_status_run, ended, WORD_MAX),
     TEXT_OF_SPEC(user),
     TEXT_OF_SPEC(script),
     TEXT_OF_SPEC(job),
     PERHAPS_WHOLE(dt_status_run, begun_s),
     PERHAPS_WORDS(dt_status_run, begun_on, DT_NODE_NAME_MAX),
-    {.name = "own_token", .kind = DT_FIELD_BOOL, .optional = true, .at = offsetof(struct dt_status_run, own_token)},
+    PERHAPS_TRUE(dt_status_run, own_token),
     PERHAPS_WHOLE(dt_status_run, step),
     PERHAPS_WHOLE(dt_status_run, steps),
     PERHAPS_WORDS(dt_status_run, loss, DT_LOSS_MAX),

@@ -31,6 +31,8 @@ struct dt_status_run {
     int64_t since_s;
     const char *master;   /* "ADDR:PORT" of the round, or "" */
     const char *why;      /* whom it waits for, why it stands still, how it closed; "" */
+    bool paused;          /* gathering: until a person lets it go on */
+    const char *ended;    /* closed: a kind of end: "succeeded", "stopped", ...; "": it is not */
     int64_t begun_s;      /* the job, since 1970; 0: unknown */
     const char *begun_on; /* the name of the first node; "" */
     bool own_token;       /* it was begun with one */

@@ -225,6 +225,12 @@ void rdzv_describe_wait(const struct dt_rdzv *r, char *out, size_t size)
 {
     size_t fallback, ready = count_ready(r, &fallback);
     dt_ms end = patience_end(r);
+    if (dt_rdzv_is_stopping(r)) {
+        snprintf(out, size, "%s, and ends when the workers of all nodes are gone",
+                 r->gathering.stopped);
+        name_missing(r, out, size);
+        return;
+    }
     if (dt_rdzv_is_paused(r)) {
         snprintf(out, size,
                  "round %d: paused (%.200s) until dtrun-ctl run resume; %zu nodes are ready",
@@ -367,6 +373,10 @@ static bool gathered(struct dt_rdzv *r, struct dt_rdzv_actions *out)
     rdzv_settle_fault(r, out);
     if (r->state != DT_RUN_GATHERING)
         return true;
+    if (dt_rdzv_is_stopping(r)) {
+        rdzv_close(r, out, DT_CLOSE_STOPPED, "%s", r->gathering.stopped);
+        return true;
+    }
     if (dt_rdzv_is_paused(r) || r->now < r->gathering.pause_until)
         return false;
     if (is_time(r)) {
@@ -385,7 +395,8 @@ static bool gathered(struct dt_rdzv *r, struct dt_rdzv_actions *out)
 static void tell_short(struct dt_rdzv *r, struct dt_rdzv_actions *out)
 {
     size_t left;
-    if (r->gathering.told_short || r->gathering.recovery.until || !dt_rdzv_is_short(r, &left))
+    if (r->gathering.told_short || r->gathering.recovery.until || dt_rdzv_is_stopping(r) ||
+        !dt_rdzv_is_short(r, &left))
         return;
     r->gathering.told_short = true;
     rdzv_tell(r, out, DT_EVENT_BELOW_MIN, NULL,

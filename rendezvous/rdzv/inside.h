@@ -91,13 +91,16 @@ size_t rdzv_target(const struct dt_rdzv *r);
 void rdzv_describe_wait(const struct dt_rdzv *r, char *out, size_t size);
 dt_ms rdzv_gather_next(const struct dt_rdzv *r);
 
-/* -- wishes.c: what a person wants of the run
- * -------------------------------------------------------- */
+/* -- wishes.c: what a person wants of the run -------------------------------------------------- */
 
 /* Stops what runs, as if a node left, and begins no round. A run that is over, or paused already,
  * stays as it is. */
 void rdzv_pause(struct dt_rdzv *r, struct dt_rdzv_actions *out, const char *why);
 void rdzv_resume(struct dt_rdzv *r, struct dt_rdzv_actions *out);
+/* Stops what runs likewise; rdzv_gather() closes the run when all workers are gone. */
+void rdzv_stop(struct dt_rdzv *r, struct dt_rdzv_actions *out, const char *why);
+/* Stops what runs likewise, and the next round begins. Without a round that runs: nothing. */
+void rdzv_restart(struct dt_rdzv *r, struct dt_rdzv_actions *out, const char *why);
 /* Asks the nodes whose workers run to let them save. */
 void rdzv_save_now(struct dt_rdzv *r, struct dt_rdzv_actions *out);
 

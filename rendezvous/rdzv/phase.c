@@ -25,7 +25,7 @@ static const bool may_follow[STATES][STATES] = {
     [DT_RUN_GATHERING] = {
         [DT_RUN_GATHERING] = true, /* the first node came, or nobody is left: the run begins anew */
         [DT_RUN_RUNNING] = true,   /* a world is made, or a node is in one that was not known here */
-        [DT_RUN_CLOSED] = true,    /* nodes did not come in time, no restart is left, or the server ends */
+        [DT_RUN_CLOSED] = true,    /* nodes did not come in time, no restart is left, a person or the server ends it */
     },
     [DT_RUN_RUNNING] = {
         [DT_RUN_GATHERING] = true, /* the round is over */

@@ -367,6 +367,12 @@ void dt_rdzv_step(struct dt_rdzv *r, const struct dt_rdzv_event *event, dt_ms no
     case DT_EV_RESUME:
         rdzv_resume(r, out);
         break;
+    case DT_EV_STOP:
+        rdzv_stop(r, out, event->text);
+        break;
+    case DT_EV_RESTART:
+        rdzv_restart(r, out, event->text);
+        break;
     case DT_EV_SAVE:
         rdzv_save_now(r, out);
         break;

@@ -11,8 +11,8 @@
  *              join, ready nodes >= MIN, last call over
  *   GATHERING ------------------------------------------> RUNNING
  *       |    <------------------------------------------     |
- *       |      failure, loss, leave, drain, growth, pause    | all done
- *       +--- timeout, budget spent --> CLOSED <--------------+
+ *       |      failure, loss, leave, drain, growth, a wish   | all done
+ *       +- timeout, budget spent, stop -> CLOSED <-----------+
  *
  * An agent whose incarnation is new finds a closed run empty again, and begins the next of that
  * name. */
@@ -38,6 +38,9 @@ enum dt_rdzv_event_type {
     DT_EV_DRAIN, /* a node was drained or undrained, in the exclude table already */
     DT_EV_PAUSE, /* a person holds the run up: WHY */
     DT_EV_RESUME,
+    /* A person ends the job, or wants another round: WHY. */
+    DT_EV_STOP,
+    DT_EV_RESTART,
     DT_EV_SAVE, /* a person wants a checkpoint of the round that runs */
     DT_EV_LOOK, /* somebody asks what all workers do: see dt_rdzv_look() */
     DT_EV_TICK, /* time passed; every step looks at the time first anyway */
@@ -51,7 +54,7 @@ struct dt_rdzv_event {
     bool local;       /* JOIN: its connection comes from our own host ... */
     bool anew;        /* ... and it is the member's first there: what was sent before may be lost */
     uint64_t from;    /* LOST: whose */
-    const char *text; /* DRAIN: the node's name; PAUSE, END: why */
+    const char *text; /* DRAIN: the node's name; PAUSE, STOP, RESTART, END: why */
     bool native;      /* LOOK: with the calls of C code */
     int64_t wall_us;  /* the same moment by the wall clock, for people; 0: unknown */
     const char *twin; /* another run for which dt_rdzv_may_be_one(), if anybody looked; or NULL */
@@ -169,6 +172,8 @@ struct dt_recovery {
 
 /* Nodes are waited for, and workers of the last round stop. */
 struct dt_gathering {
+    /* A person ends the job: a sentence; the run is closed when all workers are gone. "": no. */
+    char stopped[DT_WHY_MAX];
     char paused[DT_WHY_MAX]; /* no round begins before a person says so, WHY; "": it may */
     dt_ms resumed;           /* missing nodes have their time from then on; 0: from the start */
     dt_ms next_note;         /* when those who wait are told whom the run waits for */
@@ -306,6 +311,8 @@ dt_ms dt_rdzv_next(const struct dt_rdzv *r);
 
 /* Whether a person holds the run up. */
 bool dt_rdzv_is_paused(const struct dt_rdzv *r);
+/* Whether a person ends the job, and workers of it may be left. */
+bool dt_rdzv_is_stopping(const struct dt_rdzv *r);
 
 /* How many nodes a wish for a checkpoint reaches, and how many run workers. */
 size_t dt_rdzv_count_savers(const struct dt_rdzv *r, size_t *running);

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 
 /* Since 3 the spec has its length in front, since 4 history is there, since 5 why it is paused,
- * since 6 who began it, and with which key. */
-#define RECORD_VERSION 6
+ * since 6 who began it, and with which key, since 7 that a person ends it. */
+#define RECORD_VERSION 7
 #define V1_SPEC_ROWS 20      /* what a spec had then: up to "job" ... */
 #define V2_SPEC_ROWS 22      /* ... and up to "user"; "mixed" followed, as one byte */
 #define COUNT_MOST (3 << 29) /* nothing of ours ever counted so far, and it may be counted on */
@@ -109,6 +109,7 @@ void dt_rdzv_save(const struct dt_rdzv *r, struct dt_buf *out)
     dt_buf_put_i64(out, r->beginning.wall_us);
     dt_buf_put_text(out, r->beginning.node);
     dt_buf_put_text(out, r->key);
+    dt_buf_put_text(out, r->gathering.stopped);
     dt_buf_put_u32(out, (uint32_t)r->seats_len);
     for (size_t i = 0; i < r->seats_len; i++)
         put_seat(out, r, &r->seats[i]);
@@ -253,23 +254,23 @@ static void read_beginning(struct dt_reader *in, struct dt_rdzv *r)
 
 /* A record may hold what belongs to another state, and that is not used. */
 static void enter_saved(struct dt_rdzv *r, enum dt_run_state state, const struct dt_closed *closed,
-                        const struct dt_fault *fault, const char *paused)
+                        const struct dt_gathering *gathering)
 {
     rdzv_enter(r, state);
     if (state == DT_RUN_CLOSED)
         r->closed = *closed;
     if (state != DT_RUN_GATHERING)
         return;
-    r->gathering.fault = *fault;
-    snprintf(r->gathering.paused, sizeof r->gathering.paused, "%s", paused);
+    r->gathering.fault = gathering->fault;
+    memcpy(r->gathering.paused, gathering->paused, sizeof gathering->paused);
+    memcpy(r->gathering.stopped, gathering->stopped, sizeof gathering->stopped);
 }
 
 static bool read_run(struct dt_reader *in, struct dt_rdzv *r)
 {
     struct dt_budget *b = &r->budget;
     struct dt_closed closed = {0};
-    struct dt_fault fault = {0};
-    char paused[DT_WHY_MAX] = "";
+    struct dt_gathering gathering = {0};
     uint8_t version = dt_read_u8(in);
     if (version < 1 || version > RECORD_VERSION)
         return false;
@@ -288,16 +289,18 @@ static bool read_run(struct dt_reader *in, struct dt_rdzv *r)
     b->step_at_failure = read_between(in, -1, INT64_MAX);
     dt_read_text(in, r->master_addr, sizeof r->master_addr);
     dt_read_text(in, closed.why, sizeof closed.why);
-    read_fault(in, &fault);
+    read_fault(in, &gathering.fault);
     if (version > 3)
         dt_history_restore(&r->history, in);
     if (version > 4)
-        dt_read_text(in, paused, sizeof paused);
+        dt_read_text(in, gathering.paused, sizeof gathering.paused);
     if (version > 5)
         read_beginning(in, r);
+    if (version > 6)
+        dt_read_text(in, gathering.stopped, sizeof gathering.stopped);
     if (in->bad || state > DT_RUN_CLOSED)
         return false;
-    enter_saved(r, (enum dt_run_state)state, &closed, &fault, paused);
+    enter_saved(r, (enum dt_run_state)state, &closed, &gathering);
     return read_seats(in, r);
 }
 

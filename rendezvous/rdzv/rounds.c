@@ -146,6 +146,13 @@ static void tell_cause(struct dt_rdzv *r, struct dt_rdzv_actions *out, const str
     snprintf(past->cause, sizeof past->cause, "%s", f->suspect.cause);
 }
 
+static enum dt_event_kind event_of(enum dt_close_kind kind)
+{
+    return kind == DT_CLOSE_SUCCEEDED ? DT_EVENT_RUN_ENDED_WELL
+           : kind == DT_CLOSE_STOPPED ? DT_EVENT_RUN_STOPPED
+                                      : DT_EVENT_RUN_ENDED_BADLY;
+}
+
 void rdzv_close(struct dt_rdzv *r, struct dt_rdzv_actions *out, enum dt_close_kind kind,
                 const char *fmt, ...)
 {
@@ -162,9 +169,7 @@ void rdzv_close(struct dt_rdzv *r, struct dt_rdzv_actions *out, enum dt_close_ki
     rdzv_enter(r, DT_RUN_CLOSED);
     r->closed = closed;
     rdzv_journal(out);
-    rdzv_tell(r, out,
-              kind == DT_CLOSE_SUCCEEDED ? DT_EVENT_RUN_ENDED_WELL : DT_EVENT_RUN_ENDED_BADLY, NULL,
-              "closed: %s", r->closed.why);
+    rdzv_tell(r, out, event_of(kind), NULL, "closed: %s", r->closed.why);
     size_t text = rdzv_text(out, r->closed.why), cause = rdzv_text(out, rdzv_cause(r));
     dt_list_each(&r->members.all, n)
     {

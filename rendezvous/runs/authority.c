@@ -61,3 +61,10 @@ const char *dt_authority_reason(const struct dt_message *m, char *out, size_t si
         snprintf(out, size, "%s%s", *m->user ? "by " : "", m->user);
     return out;
 }
+
+const char *dt_authority_signature(const struct dt_message *m, char *out, size_t size)
+{
+    snprintf(out, size, "%s%s%s%s", *m->user ? "by " : "", m->user, *m->user && *m->why ? ": " : "",
+             m->why);
+    return out;
+}

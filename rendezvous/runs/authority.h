@@ -36,5 +36,8 @@ bool dt_authority_over_nodes(const char *operator_key, const struct dt_asker *wh
 /* The reason that people are told later: that of the DRAIN or PAUSE message M, or else whose wish
  * it is; "" where neither is said. */
 const char *dt_authority_reason(const struct dt_message *m, char *out, size_t size);
+/* Whose wish M is and the reason, for those whose work it ends: "by ada: a demonstration"; "" where
+ * neither is said. */
+const char *dt_authority_signature(const struct dt_message *m, char *out, size_t size);
 
 #endif

@@ -209,10 +209,10 @@ static int take_frame(struct dt_rdzv_server *s, struct dt_rdzv_conn *c, const st
         dt_rdzv_runs_drain(&s->runs, c, m);
         return 0;
     case DT_MSG_PAUSE:
-        dt_rdzv_wish_pause(&s->runs, c, m);
-        return 0;
     case DT_MSG_SAVE:
-        dt_rdzv_wish_save(&s->runs, c, m);
+    case DT_MSG_STOP_RUN:
+    case DT_MSG_RESTART_RUN:
+        dt_rdzv_wish(&s->runs, c, m);
         return 0;
     case DT_MSG_STATUS:
         return answer_status(s, c, m, err);

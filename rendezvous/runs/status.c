@@ -59,8 +59,9 @@ static const char *run_why(const struct dt_rdzv *r, char *out, size_t size)
         break;
     }
     if (stopping)
-        snprintf(out, size, "%zu node%s stopping workers", stopping,
-                 stopping == 1 ? " is" : "s are");
+        snprintf(out, size, "%zu node%s stopping workers%s%.300s", stopping,
+                 stopping == 1 ? " is" : "s are", dt_rdzv_is_stopping(r) ? "; " : "",
+                 r->gathering.stopped);
     else if (dt_rdzv_is_paused(r))
         snprintf(out, size, "paused (%.300s) until dtrun-ctl run resume", r->gathering.paused);
     else if (ready < needed)
@@ -92,9 +93,12 @@ static void put_run(struct dt_buf *out, const struct dt_rdzv *r, dt_ms now)
         .since_s = seconds(now - r->since),
         .master = master,
         .why = run_why(r, why, sizeof why),
+        .paused = dt_rdzv_is_paused(r),
+        .ended = r->state == DT_RUN_CLOSED ? dt_close_kind_name(r->closed.kind) : "",
         .begun_s = r->beginning.wall_us / 1000000,
         .begun_on = r->beginning.node,
         .own_token = *r->key != '\0',
+        .step = r->budget.step > 0 ? r->budget.step : 0,
     };
     put_object(out, &row, dt_status_run_fields);
 }

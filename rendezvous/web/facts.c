@@ -99,7 +99,8 @@ static void gather_run(struct dt_web_facts *f, struct dt_web_run *run, const str
         .id = r->id,
         .state = r->state,
         .state_s = now > r->since ? (now - r->since) / DT_SECOND : 0,
-        .failed = r->state == DT_RUN_CLOSED && r->closed.kind != DT_CLOSE_SUCCEEDED,
+        .failed = r->state == DT_RUN_CLOSED && r->closed.kind != DT_CLOSE_SUCCEEDED &&
+                  r->closed.kind != DT_CLOSE_STOPPED,
         .paused = dt_rdzv_is_paused(r),
         .hangs = dt_rdzv_standstill(r) != NULL,
         .straggles = dt_rdzv_straggler(r) != NULL,

@@ -130,7 +130,7 @@ static const struct row server_rows[] = {
 
 static const struct row run_rows[] = {
     {"run_state_seconds", "How long the run has been in its state.", RUN(state_s)},
-    {"run_failed", "1: the run is over and did not succeed.", RUN(failed)},
+    {"run_failed", "1: the run is over, and neither succeeded nor was stopped by a person.", RUN(failed)},
     {"run_paused", "1: a person holds the run up.", RUN(paused)},
     {"run_hangs", "1: all workers of the run stand still.", RUN(hangs)},
     {"run_has_straggler", "1: one worker holds the others up.", RUN(straggles)},

@@ -236,6 +236,8 @@ static void restart(struct story *s, bool forget)
 
 static void take_event(struct story *s, const uint8_t *b)
 {
+    static const enum dt_rdzv_event_type wishes[] = {DT_EV_PAUSE, DT_EV_RESUME, DT_EV_STOP,
+                                                     DT_EV_RESTART};
     s->now += time_of(b[3], 0, 90000000);
     switch (b[0] < 240 ? b[0] % 12 : 12 + b[0] % 4) {
     case 0:
@@ -279,7 +281,7 @@ static void take_event(struct story *s, const uint8_t *b)
         step(s, &(struct dt_rdzv_event){.type = DT_EV_LOOK});
         break;
     case 15:
-        step(s, &(struct dt_rdzv_event){.type = b[2] & 1 ? DT_EV_RESUME : DT_EV_PAUSE, .text = ""});
+        step(s, &(struct dt_rdzv_event){.type = wishes[b[2] % 4], .text = ""});
         break;
     }
 }

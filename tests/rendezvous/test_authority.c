@@ -95,3 +95,20 @@ TEST(people_are_told_why_or_else_who)
         CHECK_STR(dt_authority_reason(&m, why, sizeof why), rows[i].says);
     }
 }
+
+TEST(those_whose_work_ends_are_told_who_and_why)
+{
+    static const struct {
+        const char *why, *user, *says;
+    } rows[] = {
+        {"a demo", "ada", "by ada: a demo"},
+        {"", "ada", "by ada"},
+        {"a demo", "", "a demo"}, /* of a dtrun-ctl that does not tell */
+        {"", "", ""},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct dt_message m = {.type = DT_MSG_STOP_RUN, .why = rows[i].why, .user = rows[i].user};
+        char says[DT_WHY_MAX];
+        CHECK_STR(dt_authority_signature(&m, says, sizeof says), rows[i].says);
+    }
+}

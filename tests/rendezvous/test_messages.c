@@ -318,12 +318,16 @@ static const struct {
       .alert = {.done = true},
       .why = "alerts by a command: delivered"},
      "{\"type\":\"alert\",\"done\":true,\"why\":\"alerts by a command: delivered\"}"},
-    {{.type = DT_MSG_PAUSE, .run = "r", .pause = {.undo = true}, .why = "the roof leaks"},
+    {{.type = DT_MSG_PAUSE, .run = "r", .wish = {.undo = true}, .why = "the roof leaks"},
      "{\"type\":\"pause\",\"run\":\"r\",\"undo\":true,\"why\":\"the roof leaks\"}"},
     {{.type = DT_MSG_KEEP, .run = "r", .round = 1, .incarnation = 1},
      "{\"type\":\"keep\",\"run\":\"r\",\"round\":1,\"incarnation\":\"1\"}"},
-    {{.type = DT_MSG_SAVE, .run = "r", .save = {.done = true}, .why = "2 of 2 nodes"},
+    {{.type = DT_MSG_SAVE, .run = "r", .wish = {.done = true}, .why = "2 of 2 nodes"},
      "{\"type\":\"save\",\"run\":\"r\",\"done\":true,\"why\":\"2 of 2 nodes\"}"},
+    {{.type = DT_MSG_STOP_RUN, .run = "r", .user = "ada", .why = "a demo"},
+     "{\"type\":\"stop_run\",\"run\":\"r\",\"user\":\"ada\",\"why\":\"a demo\"}"},
+    {{.type = DT_MSG_RESTART_RUN, .run = "r", .wish = {.done = true}, .why = "2 nodes"},
+     "{\"type\":\"restart_run\",\"run\":\"r\",\"done\":true,\"why\":\"2 nodes\"}"},
     {{.type = DT_MSG_STANCES, .run = "r", .stances = {.json = "{\"size\":64}"}},
      "{\"type\":\"stances\",\"run\":\"r\",\"page\":{\"size\":64}}"},
     {{.type = DT_MSG_STANCES, .run = "r", .why = "it is closed"},
@@ -757,7 +761,8 @@ TEST(a_message_without_one_of_its_members_is_none)
         "tokens_per_s user weak where why yes ";
     for (size_t i = 0; i < COUNT(rows); i++) {
         if (rows[i].m.type == DT_MSG_DRAIN || rows[i].m.type == DT_MSG_PAUSE ||
-            rows[i].m.type == DT_MSG_SAVE || rows[i].m.type == DT_MSG_STATUS ||
+            rows[i].m.type == DT_MSG_SAVE || rows[i].m.type == DT_MSG_STOP_RUN ||
+            rows[i].m.type == DT_MSG_RESTART_RUN || rows[i].m.type == DT_MSG_STATUS ||
             rows[i].m.type == DT_MSG_STANCES || rows[i].m.type == DT_MSG_EVENTS ||
             rows[i].m.type == DT_MSG_ALERT)
             continue;

@@ -305,7 +305,7 @@ static bool is_done(struct stage *st, struct dt_message m, const char *secret, c
     else
         node_send(&n, &m);
     node_hear(&n, m.type);
-    bool done = m.type == DT_MSG_DRAIN ? n.heard.drain.done : n.heard.pause.done;
+    bool done = m.type == DT_MSG_DRAIN ? n.heard.drain.done : n.heard.wish.done;
     node_finish(&n);
     return done;
 }

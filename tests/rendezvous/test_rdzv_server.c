@@ -603,12 +603,12 @@ static void ask_pause(struct dt_sync_control *c, const char *name, bool undo, bo
                       const char *words)
 {
     struct dt_message ask = {
-        .type = DT_MSG_PAUSE, .run = name, .pause.undo = undo, .why = undo ? "" : "a demo"};
+        .type = DT_MSG_PAUSE, .run = name, .wish.undo = undo, .why = undo ? "" : "a demo"};
     struct dt_message answer;
     struct dt_err err;
     CHECK_OK(dt_sync_control_ask(c, &ask, &answer, &err), err);
     CHECK(strstr(answer.why, words) != NULL);
-    CHECK_EQ(answer.pause.done, is_done);
+    CHECK_EQ(answer.wish.done, is_done);
     dt_message_finish(&answer);
 }
 
@@ -655,12 +655,12 @@ TEST(a_wish_for_a_checkpoint_reaches_the_nodes_that_run)
     three_run(n, "run", st.serving.port);
     struct dt_sync_control *c = control_open(&st);
     CHECK_OK(dt_sync_control_ask(c, &ask, &answer, &err), err);
-    CHECK(!answer.save.done);
+    CHECK(!answer.wish.done);
     CHECK_STR(answer.why, "there is no such run");
     dt_message_finish(&answer);
     ask.run = "run";
     CHECK_OK(dt_sync_control_ask(c, &ask, &answer, &err), err);
-    CHECK(answer.save.done);
+    CHECK(answer.wish.done);
     CHECK(strstr(answer.why, "3 of 3 nodes ask their workers to save") == answer.why);
     dt_message_finish(&answer);
     for (int i = 0; i < 3; i++)

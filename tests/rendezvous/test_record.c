@@ -94,10 +94,14 @@ TEST(records_of_older_versions_are_read)
     static const struct {
         const char *file, *script, *user;
         bool mixed;
+        const char *begun_on; /* since 6 it is told who began it */
     } rows[] = {
-        {"run-1.record", "", "", false}, /* nobody told yet what it runs and for whom */
-        {"run-2.record", "train.py", "ada", true}, {"run-3.record", "train.py", "ada", true},
-        {"run-4.record", "train.py", "ada", true}, {"run-5.record", "train.py", "ada", true},
+        {"run-1.record", "", "", false, ""}, /* nobody told yet what it runs and for whom */
+        {"run-2.record", "train.py", "ada", true, ""},
+        {"run-3.record", "train.py", "ada", true, ""},
+        {"run-4.record", "train.py", "ada", true, ""},
+        {"run-5.record", "train.py", "ada", true, ""},
+        {"run-6.record", "train.py", "ada", true, "node0"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct dt_buf record = {0};
@@ -111,7 +115,7 @@ TEST(records_of_older_versions_are_read)
         CHECK_STR(run->spec.user, rows[i].user);
         CHECK_EQ(run->spec.mixed, rows[i].mixed);
         check_round(run);
-        CHECK_STR(run->beginning.node, ""); /* as nobody told who began it */
+        CHECK_STR(run->beginning.node, rows[i].begun_on);
         dt_rdzv_destroy(run);
         dt_exclude_finish(&exclude);
         dt_buf_finish(&record);

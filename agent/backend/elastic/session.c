@@ -579,6 +579,8 @@ void dt_session_frame(struct dt_session *s, const struct dt_message *m, dt_ms no
     case DT_MSG_DRAIN:
     case DT_MSG_PAUSE:
     case DT_MSG_SAVE:
+    case DT_MSG_STOP_RUN:
+    case DT_MSG_RESTART_RUN:
     case DT_MSG_STATUS:
     case DT_MSG_STANCES:
     case DT_MSG_EVENTS:

@@ -94,6 +94,8 @@ const judge = (() => {
     case "gathering":
       return /^paused/.test(run.why) ? {word: "paused", tone: "wait", sign: "‖"} : {word: "waiting", tone: "wait", sign: "…"};
     case "closed":
+      if (run.ended === "stopped")
+        return {word: "stopped", tone: "over", sign: "■"};
       return ended_well(run, events) ? {word: "succeeded", tone: "over", sign: "✓"} : {word: "failed", tone: "bad", sign: "✕"};
     default:
       return {word: run.state, tone: "calm", sign: "○"};
