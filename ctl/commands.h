@@ -29,10 +29,15 @@ int dt_ctl_node_list(const struct dt_ctl_options *o, struct dt_sync_control *c, 
 int dt_ctl_node_drain(const struct dt_ctl_options *o, struct dt_sync_control *c, struct dt_buf *out,
                       struct dt_err *err); /* and undrain */
 
-int dt_ctl_run_save(const struct dt_ctl_options *o, struct dt_sync_control *c, struct dt_buf *out,
+int dt_ctl_run_list(const struct dt_ctl_options *o, struct dt_sync_control *c, struct dt_buf *out,
                     struct dt_err *err);
-int dt_ctl_run_pause(const struct dt_ctl_options *o, struct dt_sync_control *c, struct dt_buf *out,
-                     struct dt_err *err); /* and resume */
+int dt_ctl_run_wish(const struct dt_ctl_options *o, struct dt_sync_control *c, struct dt_buf *out,
+                    struct dt_err *err); /* save, pause, resume, restart, stop */
+/* Over connections of its own. -1: the run did not end well, or (DT_E_TIMEOUT) has not ended in
+ * time, or it is not known. */
+int dt_ctl_run_wait(const struct dt_ctl_options *o, const struct dt_token *token,
+                    struct dt_buf *out, struct dt_err *err);
+#define DT_CTL_TIMED_OUT 124 /* the exit status then, which is that of timeout(1) */
 
 /* Of files; to the file that is asked for, else to OUT. */
 int dt_ctl_report(const struct dt_ctl_options *o, struct dt_buf *out, struct dt_err *err);

@@ -14,12 +14,13 @@ typedef int command_fn(const struct dt_ctl_options *o, struct dt_sync_control *c
 
 /* Those that ask a rendezvous. */
 static command_fn *const commands[DT_CTL_COMMANDS] = {
-    [DT_CTL_STATUS] = dt_ctl_status,           [DT_CTL_LOOK] = dt_ctl_look,
-    [DT_CTL_HISTORY] = dt_ctl_history,         [DT_CTL_NODE_LIST] = dt_ctl_node_list,
-    [DT_CTL_RUN_SAVE] = dt_ctl_run_save,       [DT_CTL_RUN_PAUSE] = dt_ctl_run_pause,
-    [DT_CTL_RUN_RESUME] = dt_ctl_run_pause,    [DT_CTL_NODE_DRAIN] = dt_ctl_node_drain,
-    [DT_CTL_NODE_UNDRAIN] = dt_ctl_node_drain, [DT_CTL_EVENTS] = dt_ctl_events,
-    [DT_CTL_ALERT_TEST] = dt_ctl_alert_test,
+    [DT_CTL_STATUS] = dt_ctl_status,         [DT_CTL_LOOK] = dt_ctl_look,
+    [DT_CTL_HISTORY] = dt_ctl_history,       [DT_CTL_NODE_LIST] = dt_ctl_node_list,
+    [DT_CTL_RUN_LIST] = dt_ctl_run_list,     [DT_CTL_RUN_SAVE] = dt_ctl_run_wish,
+    [DT_CTL_RUN_PAUSE] = dt_ctl_run_wish,    [DT_CTL_RUN_RESUME] = dt_ctl_run_wish,
+    [DT_CTL_RUN_RESTART] = dt_ctl_run_wish,  [DT_CTL_RUN_STOP] = dt_ctl_run_wish,
+    [DT_CTL_NODE_DRAIN] = dt_ctl_node_drain, [DT_CTL_NODE_UNDRAIN] = dt_ctl_node_drain,
+    [DT_CTL_EVENTS] = dt_ctl_events,         [DT_CTL_ALERT_TEST] = dt_ctl_alert_test,
 };
 
 static int ask(const struct dt_ctl_options *o, const struct dt_token *token, struct dt_buf *out,
@@ -29,6 +30,8 @@ static int ask(const struct dt_ctl_options *o, const struct dt_token *token, str
                      (o->command == DT_CTL_ALERT_TEST ? TEST_TAKES : 0);
     if (o->follow)
         return dt_ctl_events_follow(o, token, err);
+    if (o->command == DT_CTL_RUN_WAIT)
+        return dt_ctl_run_wait(o, token, out, err);
     struct dt_sync_control *c = dt_ctl_connect(o, token, patience, err);
     int rc = c ? commands[o->command](o, c, out, err) : -1;
     dt_sync_control_close(c);
@@ -65,10 +68,12 @@ static int print(const struct dt_buf *out)
     return 1;
 }
 
-static int say(const struct dt_err *err)
+/* The exit status of having failed. */
+static int say(const struct dt_ctl_options *o, const struct dt_err *err)
 {
+    bool waited = o->command == DT_CTL_RUN_WAIT && err->code == DT_E_TIMEOUT;
     dt_say("dtrun-ctl", err->text);
-    return dt_err_exit_status(err);
+    return waited ? DT_CTL_TIMED_OUT : dt_err_exit_status(err);
 }
 
 int main(int argc, char **argv)
@@ -79,13 +84,13 @@ int main(int argc, char **argv)
     struct dt_err err;
     int status = 0;
     if (dt_ctl_options_read(&options, argc, argv, &result, &err) < 0)
-        status = say(&err);
+        status = say(&options, &err);
     else if (result.help)
         dt_opt_help(&dt_ctl_program, stdout);
     else if (result.version)
         puts("dtrun-ctl " DT_VERSION);
     else if (carry_out(&options, &out, &err) < 0)
-        status = say(&err);
+        status = say(&options, &err);
     int failed = print(&out);
     dt_buf_finish(&out);
     dt_ctl_options_finish(&options);

@@ -79,13 +79,15 @@ static const struct dt_opt ctl_opts[] = {
              "it. Other users must not be able to read the file"},
     {.name = "run-token-file", .arg = "FILE", .completes = DT_OPT_FILE,
      AT(run_token_file), .group = "Where",
-     .help = "with run save, pause and resume: prove that you know the token of the run, which is in this file"},
+     .help = "with run save, pause, resume, restart and stop: prove that you know the token of the run, which is in "
+             "this file"},
     {.name = "operator-token-file", .arg = "FILE", .completes = DT_OPT_FILE,
      AT(operator_token_file), .group = "Where",
      .help = "with node and run commands: prove that you know the operator's token, which is in this file"},
     {.name = "timeout", .arg = "TIME", .parse = dt_opt_duration,
      AT(timeout), .fallback = "10s", .group = "Where",
-     .help = "how long to wait for the connection, and for each answer"},
+     .help = "how long to wait for the connection, and for each answer; with run wait on the command line: for the "
+             "end of the run, which is waited for as long as it takes where this is not given"},
 
     {.name = "json", .no_env = true, AT(json), .group = "What",
      .help = "print one JSON object, for programs; with events, one on each line"},
@@ -101,7 +103,7 @@ static const struct dt_opt ctl_opts[] = {
     {.name = "all", .no_env = true, AT(all), .group = "What",
      .help = "with node undrain: let back every node that is kept out, instead of one"},
     {.name = "why", .arg = "TEXT", .no_env = true, AT(why), .group = "What",
-     .help = "with node drain and run pause: the reason, for everybody who looks later"},
+     .help = "with node drain, run pause, run restart and run stop: the reason, for everybody who looks later"},
 
     {.name = "output", .letter = 'o', .arg = "FILE", .completes = DT_OPT_FILE, .no_env = true, AT(output),
      .group = "Report", .help = "with report: write the page to FILE instead of standard output"},
@@ -118,9 +120,13 @@ static const char *const names[DT_CTL_COMMANDS + 1] = {
     [DT_CTL_HISTORY] =      "history",
     [DT_CTL_EVENTS] =       "events",
     [DT_CTL_ALERT_TEST] =   "alert test",
+    [DT_CTL_RUN_LIST] =     "run list",
+    [DT_CTL_RUN_WAIT] =     "run wait",
     [DT_CTL_RUN_SAVE] =     "run save",
     [DT_CTL_RUN_PAUSE] =    "run pause",
     [DT_CTL_RUN_RESUME] =   "run resume",
+    [DT_CTL_RUN_RESTART] =  "run restart",
+    [DT_CTL_RUN_STOP] =     "run stop",
     [DT_CTL_NODE_LIST] =    "node list",
     [DT_CTL_NODE_DRAIN] =   "node drain",
     [DT_CTL_NODE_UNDRAIN] = "node undrain",
@@ -139,9 +145,13 @@ static const struct command {
     [DT_CTL_HISTORY] =      {"RUN", true, NULL, "show why each round ended, what it cost, and what was decided"},
     [DT_CTL_EVENTS] =       {.arg = "[RUN]", .help = "show what happened, in all runs or in one"},
     [DT_CTL_ALERT_TEST] =   {.help = "send a test to each receiver of alerts, and say how each took it"},
+    [DT_CTL_RUN_LIST] =     {.help = "show each run on a line of its own"},
+    [DT_CTL_RUN_WAIT] =     {"RUN", true, NULL, "wait until the run has ended, and tell by the exit status how"},
     [DT_CTL_RUN_SAVE] =     {"RUN", true, NULL, "let workers make a checkpoint after their step"},
     [DT_CTL_RUN_PAUSE] =    {"RUN", true, NULL, "let workers save and end, and start none until run resume"},
     [DT_CTL_RUN_RESUME] =   {"RUN", true, NULL, "let a paused run go on"},
+    [DT_CTL_RUN_RESTART] =  {"RUN", true, NULL, "end the round of a run and begin another, with new workers"},
+    [DT_CTL_RUN_STOP] =     {"RUN", true, NULL, "end a run on all its nodes"},
     [DT_CTL_NODE_LIST] =    {.help = "show each node that has joined, on a line of its own"},
     [DT_CTL_NODE_DRAIN] =   {"NAME", true, NULL, "take a node out of its job and keep it out"},
     [DT_CTL_NODE_UNDRAIN] = {"NAME", true, NULL, "let a node back in; this ends a quarantine too"},
@@ -209,16 +219,35 @@ static size_t distance(const char *name, const char *const *words, int count)
     return slips(words[both], last + 1);
 }
 
+static bool begins_with(const char *name, const char *word)
+{
+    size_t len = strlen(word);
+    return strncmp(name, word, len) == 0 && name[len] == ' ';
+}
+
+/* "node list, node drain, or node undrain?" False: no command begins with WORD and goes on. */
+static bool ask_which(const char *word, struct dt_err *err)
+{
+    const char *fitting[DT_CTL_COMMANDS];
+    char text[256] = "";
+    size_t count = 0, used = 0;
+    for (int i = 0; i < DT_CTL_COMMANDS; i++)
+        if (begins_with(names[i], word))
+            fitting[count++] = names[i];
+    for (size_t i = 0; i < count && used < sizeof text; i++)
+        used += (size_t)snprintf(text + used, sizeof text - used, "%s%s%s", i ? ", " : "",
+                                 i > 0 && i + 1 == count ? "or " : "", fitting[i]);
+    if (count > 0)
+        dt_err_set(err, DT_E_USAGE, "%s?", text);
+    return count > 0;
+}
+
 static int no_command(const char *const *words, int count, struct dt_err *err)
 {
     if (count == 0)
         return dt_err_set(err, DT_E_USAGE, "which command? See dtrun-ctl --help");
-    if (count == 1 && strcmp(words[0], "node") == 0)
-        return dt_err_set(err, DT_E_USAGE, "node list, node drain, or node undrain?");
-    if (count == 1 && strcmp(words[0], "run") == 0)
-        return dt_err_set(err, DT_E_USAGE, "run save, run pause, or run resume?");
-    if (count == 1 && strcmp(words[0], "alert") == 0)
-        return dt_err_set(err, DT_E_USAGE, "alert test?");
+    if (count == 1 && ask_which(words[0], err))
+        return -1;
     size_t best = SIZE_MAX;
     const char *meant = NULL;
     for (int i = 0; i < DT_CTL_COMMANDS; i++) {
@@ -259,6 +288,12 @@ static int read_command(struct dt_ctl_options *o, const char *const *words, int 
     return 0;
 }
 
+static bool takes_reason(enum dt_ctl_command c)
+{
+    return c == DT_CTL_NODE_DRAIN || c == DT_CTL_RUN_PAUSE || c == DT_CTL_RUN_RESTART ||
+           c == DT_CTL_RUN_STOP;
+}
+
 static int check_whole(const struct dt_ctl_options *o, struct dt_err *err)
 {
     if (o->json && o->command == DT_CTL_REPORT)
@@ -276,8 +311,9 @@ static int check_whole(const struct dt_ctl_options *o, struct dt_err *err)
                           o->output    ? "--output"
                           : o->metrics ? "--metrics"
                                        : "--checkpoints");
-    if (o->why && o->command != DT_CTL_NODE_DRAIN && o->command != DT_CTL_RUN_PAUSE)
-        return dt_err_set(err, DT_E_USAGE, "--why goes with node drain and run pause");
+    if (o->why && !takes_reason(o->command))
+        return dt_err_set(err, DT_E_USAGE,
+                          "--why goes with node drain, run pause, run restart and run stop");
     if (o->all && o->command != DT_CTL_NODE_UNDRAIN)
         return dt_err_set(err, DT_E_USAGE, "--all goes with node undrain");
     if (o->all && *o->name)
@@ -324,6 +360,8 @@ int dt_ctl_options_read(struct dt_ctl_options *o, int argc, char *const *argv,
         return -1;
     if (result->help || result->version)
         return 0;
+    bool timed = dt_opt_source_of(&dt_ctl_program, result, "timeout") == DT_OPT_FROM_ARGS;
+    o->wait = timed ? o->timeout : DT_FOREVER;
     o->endpoint_from_env = dt_opt_source_of(&dt_ctl_program, result, "endpoint") == DT_OPT_FROM_ENV;
     return read_command(o, words, count, err) < 0 ? -1 : check_whole(o, err);
 }

@@ -18,9 +18,13 @@ enum dt_ctl_command {
     DT_CTL_HISTORY,
     DT_CTL_EVENTS,
     DT_CTL_ALERT_TEST,
+    DT_CTL_RUN_LIST,
+    DT_CTL_RUN_WAIT,
     DT_CTL_RUN_SAVE,
     DT_CTL_RUN_PAUSE,
     DT_CTL_RUN_RESUME,
+    DT_CTL_RUN_RESTART,
+    DT_CTL_RUN_STOP,
     DT_CTL_NODE_LIST,
     DT_CTL_NODE_DRAIN,
     DT_CTL_NODE_UNDRAIN,
@@ -36,7 +40,8 @@ enum dt_ctl_command {
 struct dt_ctl_options {
     char *endpoint, *token_file, *run_token_file, *operator_token_file, *why;
     char *output, *metrics, *checkpoints; /* REPORT; NULL: standard output, as the run says */
-    dt_ms timeout;
+    dt_ms timeout;                        /* of a connection, and of each answer */
+    dt_ms wait; /* RUN_WAIT: for the end of the run; DT_FOREVER: as long as it takes */
     bool endpoint_from_env;
     bool json, quarantined, all, native, follow;
     struct dt_ctl_since since;

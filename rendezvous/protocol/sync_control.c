@@ -210,6 +210,11 @@ void dt_sync_control_close(struct dt_sync_control *c)
     free(c);
 }
 
+void dt_sync_control_set_timeout(struct dt_sync_control *c, dt_ms timeout)
+{
+    c->timeout = timeout;
+}
+
 bool dt_sync_control_looks(const struct dt_sync_control *c)
 {
     return c->looks;

@@ -19,6 +19,9 @@ struct dt_sync_control *dt_sync_control_open(const char *addr, const char *progr
                                              struct dt_err *err);
 void dt_sync_control_close(struct dt_sync_control *c);
 
+/* So long each answer may take from here on. */
+void dt_sync_control_set_timeout(struct dt_sync_control *c, dt_ms timeout);
+
 /* The rendezvous can be asked for STANCES; older ones refuse whoever says the word. */
 bool dt_sync_control_looks(const struct dt_sync_control *c);
 

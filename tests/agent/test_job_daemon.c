@@ -313,19 +313,31 @@ TEST(a_daemon_that_comes_back_and_may_have_fewer_runs_ends_no_job)
 
 /* -- what people ask -------------------------------------------------------------------------- */
 
-/* Runs dtrun-ctl behind PREFIX; its exit status. */
-static int ctl_as(const char *prefix, const char *endpoint, const char *words, struct dt_buf *out)
+/* A dtrun-ctl behind PREFIX, that may be long in answering. */
+static FILE *ctl_start(const char *prefix, const char *endpoint, const char *words)
 {
     char command[1024];
     snprintf(command, sizeof command, "exec %s \"$DT_CTL\" --endpoint %s %s 2>&1", prefix, endpoint,
              words);
     FILE *f = popen(command, "r");
     CHECK(f != NULL);
+    return f;
+}
+
+/* Its exit status; OUT has all that it said. */
+static int ctl_end(FILE *f, struct dt_buf *out)
+{
     dt_buf_clear(out);
     for (int c; (c = fgetc(f)) != EOF;)
         dt_buf_put_u8(out, (uint8_t)c);
     int status = pclose(f);
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+/* Runs dtrun-ctl behind PREFIX; its exit status. */
+static int ctl_as(const char *prefix, const char *endpoint, const char *words, struct dt_buf *out)
+{
+    return ctl_end(ctl_start(prefix, endpoint, words), out);
 }
 
 static void ctl(const char *endpoint, const char *words, struct dt_buf *out)
@@ -353,6 +365,82 @@ TEST(a_person_asks_in_which_function_of_c_code_workers_are)
     ctl(endpoint, "look one --native --json", &out);
     CHECK(strstr(dt_buf_cstr(&out), DT_TEST_LIBDW ? "\"function\":\"hang\"" : "libdw") != NULL);
     job_stop(&a, SIGTERM);
+    job_finish(&a);
+    dt_buf_finish(&out);
+    CHECK_EQ(daemon_stop(&d), 0);
+}
+
+TEST(a_person_ends_a_job_on_all_its_nodes)
+{
+    struct daemon_process d;
+    struct job jobs[2];
+    struct dt_buf out = {0};
+    char endpoint[32];
+    static const char *const exit_codes[] = {"torchrun", "root-cause"};
+    static const int statuses[] = {1, 128 + SIGTERM};
+    free_endpoint(endpoint);
+    DAEMON_START(&d, PROGRAM, "--listen", endpoint);
+    for (int i = 0; i < 2; i++)
+        JOB_START(&jobs[i], NODE("2", endpoint), "--rdzv-id", "one", "--exit-code", exit_codes[i],
+                  WORKER, "line:runs", "hang");
+    for (int i = 0; i < 2; i++)
+        CHECK(job_says(&jobs[i], JOB_OUT, "runs"));
+    CHECK_EQ(ctl_as("", endpoint, "run wait one --timeout 100ms", &out), 124);
+    CHECK_STR(dt_buf_cstr(&out), "dtrun-ctl: run one has not ended within 100 ms\n");
+    FILE *waits = ctl_start("", endpoint, "run wait one --json");
+    ctl(endpoint, "run stop one --why 'a demo'", &out);
+    CHECK_STR(dt_buf_cstr(&out), "run one ends on 2 nodes, when its workers are gone\n");
+    for (int i = 0; i < 2; i++) {
+        CHECK_ROW("%s", exit_codes[i]);
+        CHECK_EQ(job_wait(&jobs[i]), statuses[i]);
+        CHECK(strstr(job_err(&jobs[i]), "round 0 is over: the job is stopped (by "));
+        CHECK(strstr(job_err(&jobs[i]), "the job is over: the job is stopped (by "));
+        CHECK(strstr(job_err(&jobs[i]), ": a demo)\n"));
+        job_finish(&jobs[i]);
+    }
+    CHECK_EQ(ctl_end(waits, &out), 1);
+    CHECK(strstr(dt_buf_cstr(&out), "{\"run\":\"one\",\"ended\":\"stopped\",\"why\":\"the job is"));
+    CHECK(strstr(dt_buf_cstr(&out), "run one did not end well: stopped\n"));
+    ctl(endpoint, "run list", &out);
+    CHECK(strstr(dt_buf_cstr(&out), "\none  stopped  "));
+    CHECK_EQ(ctl_as("", endpoint, "run stop one", &out), 1);
+    CHECK(strstr(dt_buf_cstr(&out), "one: not done: it is over: the job is stopped (by "));
+    CHECK_EQ(ctl_as("", endpoint, "run stop other", &out), 1);
+    CHECK(strstr(dt_buf_cstr(&out), "other: not done: there is no such run"));
+    dt_buf_finish(&out);
+    CHECK_EQ(daemon_stop(&d), 0);
+}
+
+TEST(a_person_has_a_job_begin_another_round)
+{
+    struct daemon_process d;
+    struct job a;
+    struct dt_buf out = {0};
+    char endpoint[32], await[300];
+    snprintf(await, sizeof await, "await:%s", at("enough"));
+    free_endpoint(endpoint);
+    DAEMON_START(&d, PROGRAM, "--listen", endpoint);
+    JOB_START(&a, NODE("1", endpoint), "--rdzv-id", "one", "--max-restarts", "0", WORKER, "env",
+              "line:runs", await);
+    CHECK(job_says(&a, JOB_OUT, "runs"));
+    FILE *waits = ctl_start("", endpoint, "run wait one");
+    ctl(endpoint, "run restart one", &out);
+    CHECK_STR(dt_buf_cstr(&out), "run one begins another round, with new workers on 1 node\n");
+    CHECK(job_says_times(&a, JOB_OUT, "runs\n", 2));
+    CHECK_EQ(count_words(job_out(&a), "TORCHELASTIC_RESTART_COUNT=0\n"), 2);
+    CHECK(strstr(job_err(&a), "round 1: the run is restarted (by "));
+    ctl(endpoint, "history one", &out);
+    CHECK(strstr(dt_buf_cstr(&out), "no restart is charged: a person wanted another round"));
+    ctl(endpoint, "status one", &out);
+    CHECK(strstr(dt_buf_cstr(&out), ", round 1, 1 of 1 node, restarts 0 of 0\n"));
+    ctl(endpoint, "run pause one", &out);
+    CHECK_EQ(ctl_as("", endpoint, "run restart one", &out), 1);
+    CHECK(strstr(dt_buf_cstr(&out), "it is paused; it goes on with: dtrun-ctl run resume one"));
+    ctl(endpoint, "run resume one", &out);
+    fclose(fopen(at("enough"), "w"));
+    CHECK_EQ(job_wait(&a), 0);
+    CHECK_EQ(ctl_end(waits, &out), 0);
+    CHECK_STR(dt_buf_cstr(&out), "run one: succeeded: all nodes (1) have succeeded\n");
     job_finish(&a);
     dt_buf_finish(&out);
     CHECK_EQ(daemon_stop(&d), 0);
@@ -413,6 +501,10 @@ TEST(another_user_of_the_host_drains_no_node_and_holds_no_job_up)
     CHECK_EQ(ctl_as(AS_NOBODY, endpoint, "node drain victim", &out), 1);
     CHECK(strstr(dt_buf_cstr(&out), "nodes are the operator's; ask as root"));
     CHECK_EQ(ctl_as(AS_NOBODY, endpoint, "run pause none", &out), 1);
+    CHECK(strstr(dt_buf_cstr(&out), "the run is root's; ask as that user"));
+    CHECK_EQ(ctl_as(AS_NOBODY, endpoint, "run stop none", &out), 1);
+    CHECK(strstr(dt_buf_cstr(&out), "the run is root's; ask as that user"));
+    CHECK_EQ(ctl_as(AS_NOBODY, endpoint, "run restart none", &out), 1);
     CHECK(strstr(dt_buf_cstr(&out), "the run is root's; ask as that user"));
     CHECK_EQ(ctl_as(AS_NOBODY, endpoint, "status", &out), 0);
     ctl(endpoint, "node list --quarantined", &out);

@@ -284,6 +284,37 @@ TEST(json_is_the_same_as_one_object)
     dt_buf_finish(&s.asked);
 }
 
+TEST(runs_are_listed_a_line_each)
+{
+#define LISTED(id, state, more)                                                                    \
+    "{\"id\":\"" id "\",\"state\":\"" state "\",\"round\":4,\"world\":32,\"nodes\":3,\"min\":2,"   \
+    "\"max\":4,\"restarts\":1,\"max_restarts\":3,\"losses\":1,\"since_s\":7200,"                   \
+    "\"master\":\"\",\"why\":\"\"" more "}"
+    static const char page[] = PAGE(
+        LISTED("llama", "running", ",\"user\":\"ada\",\"step\":1200") "," LISTED(
+            "b", "gathering",
+            ",\"paused\":true") "," LISTED("c", "closed",
+                                           ",\"ended\":\"stopped\"") "," RUN("d", "running", ""),
+        "", "", 0);
+    struct scripted s = {.answers = (const char *const[]){page, NULL}};
+    CHECK_EQ(ctl_at(&s, "run list"), 0);
+    CHECK_STR(out, "RUN    STATE    FOR  NODES     STEP  USER\n"
+                   "llama  running  2 h  3 of 2:4  1200  ada\n"
+                   "b      paused   2 h  3 of 2:4  -     -\n"
+                   "c      stopped  2 h  3 of 2:4  -     -\n"
+                   "d      running  2 h  4 of 2:4  -     -\n");
+    dt_buf_finish(&s.asked);
+    struct scripted json = {.answers = (const char *const[]){page, NULL}};
+    CHECK_EQ(ctl_at(&json, "run list --json"), 0);
+    CHECK(strstr(out, "{\"runs\":[{\"id\":\"llama\",") == out);
+    CHECK(strstr(out, "\"ended\":\"stopped\"") != NULL);
+    dt_buf_finish(&json.asked);
+    struct scripted none = {.answers = (const char *const[]){PAGE("", "", "", 0), NULL}};
+    CHECK_EQ(ctl_at(&none, "run list"), 0);
+    CHECK_STR(out, "no runs\n");
+    dt_buf_finish(&none.asked);
+}
+
 /* -- look ------------------------------------------------------------------------------------- */
 
 #define WAITS                                                                                      \
@@ -536,6 +567,97 @@ TEST(a_run_is_paused_and_goes_on)
     dt_buf_finish(&none.asked);
 }
 
+TEST(a_run_is_stopped_or_restarted_for_a_reason)
+{
+    struct scripted s = {.answers = (const char *const[]){
+                             "{\"type\":\"stop_run\",\"done\":true,\"why\":\"it ends\"}", NULL}};
+    CHECK_EQ(ctl_at(&s, "run stop llama --why 'a demo'"), 0);
+    CHECK_STR(out, "it ends\n");
+    CHECK(wished(&s, "stop_run", ",\"run\":\"llama\"", ",\"why\":\"a demo\""));
+    dt_buf_finish(&s.asked);
+    struct scripted again = {
+        .answers = (const char *const[]){
+            "{\"type\":\"restart_run\",\"why\":\"none of its workers runs now\"}", NULL}};
+    CHECK_EQ(ctl_at(&again, "run restart llama"), 1);
+    CHECK_STR(errors, "dtrun-ctl: llama: not done: none of its workers runs now\n");
+    CHECK(wished(&again, "restart_run", ",\"run\":\"llama\"", ""));
+    dt_buf_finish(&again.asked);
+}
+
+/* -- run wait --------------------------------------------------------------------------------- */
+
+#define EVENTS(events, last)                                                                       \
+    "{\"type\":\"events\",\"run\":\"a\",\"page\":{\"events\":[" events "],\"last\":" #last         \
+    ",\"newest\":" #last ",\"missed\":0}}"
+#define EVENT(kind, words)                                                                         \
+    "{\"number\":8,\"time\":\"2026-11-23T07:00:00.000000Z\",\"kind\":\"" kind                      \
+    "\",\"weight\":\"info\",\"run\":\"a\",\"words\":\"" words "\"}"
+#define SEEN(runs)                                                                                 \
+    "{\"type\":\"status\",\"page\":{" SERVER ",\"runs\":[" runs "],\"nodes\":[],"                  \
+    "\"excluded\":[],\"history\":[],\"next\":0}}"
+#define CLOSED(how)                                                                                \
+    "{\"id\":\"a\",\"state\":\"closed\",\"round\":4,\"world\":32,\"nodes\":4,\"min\":2,"           \
+    "\"max\":4,\"restarts\":1,\"max_restarts\":3,\"losses\":1,\"since_s\":7200,"                   \
+    "\"master\":\"\",\"why\":\"it is over\",\"ended\":\"" how "\"}"
+
+TEST(who_waits_for_a_run_learns_how_it_ended)
+{
+    static const struct {
+        const char *answers[6];
+        int status;
+        const char *out, *errors;
+    } rows[] = {
+        /* It is over already. */
+        {{EVENTS("", 7), SEEN(CLOSED("succeeded"))}, 0, "run a: succeeded: it is over\n", ""},
+        {{EVENTS("", 7), SEEN(CLOSED("no_progress"))},
+         1,
+         "run a: no_progress: it is over\n",
+         "run a did not end well: no_progress"},
+        /* It ends while it is waited for. */
+        {{EVENTS("", 7), SEEN(RUN("a", "running", "")), EVENTS(EVENT("node_lost", "x"), 8),
+          SEEN(RUN("a", "running", "")), EVENTS(EVENT("run_stopped", "closed: by ada"), 9),
+          SEEN(CLOSED("stopped"))},
+         1,
+         "run a: stopped: it is over\n",
+         "did not end well: stopped"},
+        /* The event is the last that an agent says. */
+        {{EVENTS("", 7), SEEN(RUN("a", "running", "")),
+          EVENTS(EVENT("run_ended_well", "closed: all have succeeded"), 8)},
+         0,
+         "run a: succeeded: all have succeeded\n",
+         ""},
+        /* The last of its nodes has left. */
+        {{EVENTS("", 7), SEEN(RUN("a", "running", "")), EVENTS(EVENT("node_left", "x"), 8),
+          SEEN("")},
+         1,
+         "run a: deserted: all its nodes have left\n",
+         "did not end well"},
+        {{EVENTS("", 7), SEEN("")}, 1, "", "knows no run \"a\""},
+        {{EVENTS("{}", 7)}, 1, "", "events make no sense"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        CHECK_ROW("%zu", i);
+        const char *answers[7] = {0};
+        memcpy(answers, rows[i].answers, sizeof rows[i].answers);
+        struct scripted s = {.answers = answers};
+        CHECK_EQ(ctl_at(&s, "run wait a"), rows[i].status);
+        CHECK_STR(out, rows[i].out);
+        CHECK(strstr(errors, rows[i].errors) != NULL);
+        dt_buf_finish(&s.asked);
+    }
+}
+
+TEST(who_waits_asks_for_what_happens_to_that_run)
+{
+    struct scripted s = {.answers =
+                             (const char *const[]){EVENTS("", 7), SEEN(RUN("a", "running", "")),
+                                                   EVENTS(EVENT("run_ended_well", "x"), 8), NULL}};
+    CHECK_EQ(ctl_at(&s, "run wait a --json"), 0);
+    CHECK_STR(out, "{\"run\":\"a\",\"ended\":\"succeeded\",\"why\":\"x\"}\n");
+    CHECK(strstr(asked(&s), "\"run\":\"a\",\"after\":7,\"follow\":true}\n") != NULL);
+    dt_buf_finish(&s.asked);
+}
+
 TEST(a_checkpoint_is_asked_for)
 {
     struct scripted s = {.answers = (const char *const[]){
@@ -598,7 +720,9 @@ TEST(the_token_of_a_run_or_of_the_operator_signs_what_is_wished)
     } rows[] = {
         {"--run-token-file", "run save llama", "llama", true},
         {"--run-token-file", "run pause llama", "llama", true},
+        {"--run-token-file", "run stop llama", "llama", true},
         {"--operator-token-file", "run pause llama", NULL, true},
+        {"--operator-token-file", "run restart llama", NULL, true},
         {"--operator-token-file", "node drain node7", NULL, true},
         {"--run-token-file", "node drain node7", NULL, false}, /* which run's? */
     };
@@ -705,9 +829,10 @@ TEST(a_full_disk_is_no_success)
 
 TEST(help_tells_of_each_command)
 {
-    static const char *const commands[] = {"status [RUN]",     "run save RUN", "run pause RUN",
-                                           "run resume RUN",   "node list",    "node drain NAME",
-                                           "node undrain NAME"};
+    static const char *const commands[] = {"status [RUN]",    "run list",         "run wait RUN",
+                                           "run save RUN",    "run pause RUN",    "run resume RUN",
+                                           "run restart RUN", "run stop RUN",     "node list",
+                                           "node drain NAME", "node undrain NAME"};
     CHECK_EQ(ctl("127.0.0.1:1", "--help"), 0);
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
         CHECK_ROW("%s", commands[i]);

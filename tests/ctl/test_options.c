@@ -37,6 +37,10 @@ TEST(commands_are_understood_wherever_the_options_stand)
         {"history llama --json", DT_CTL_HISTORY, "llama", NULL, true, false},
         {"run pause llama --why demo", DT_CTL_RUN_PAUSE, "llama", "demo", false, false},
         {"run resume llama", DT_CTL_RUN_RESUME, "llama", NULL, false, false},
+        {"run list --json", DT_CTL_RUN_LIST, "", NULL, true, false},
+        {"run wait llama --timeout 5m", DT_CTL_RUN_WAIT, "llama", NULL, false, false},
+        {"run restart llama", DT_CTL_RUN_RESTART, "llama", NULL, false, false},
+        {"run stop llama --why demo", DT_CTL_RUN_STOP, "llama", "demo", false, false},
         {"node list", DT_CTL_NODE_LIST, "", NULL, false, false},
         {"node --quarantined list", DT_CTL_NODE_LIST, "", NULL, false, true},
         {"node drain n1", DT_CTL_NODE_DRAIN, "n1", NULL, false, false},
@@ -100,10 +104,15 @@ TEST(what_makes_no_command_is_said)
     } rows[] = {
         {"", "which command?"},
         {"node", "node list, node drain, or node undrain?"},
-        {"run", "run save, run pause, or run resume?"},
+        {"run", "run list, run wait, run save, run pause, run resume, run restart, or run stop?"},
         {"run pause", "run pause: which run?"},
-        {"run resume llama --why demo", "--why goes with node drain and run pause"},
+        {"run resume llama --why demo",
+         "--why goes with node drain, run pause, run restart and run stop"},
         {"pause llama", "did you mean run pause?"},
+        {"stop llama", "did you mean run stop?"},
+        {"run list llama", "run list: what is \"llama\"? It takes no name"},
+        {"run wait", "run wait: which run?"},
+        {"alert", "alert test?"},
         {"node melt", "there is no command \"node melt\"; see dtrun-ctl --help"},
         {"nod lits", "there is no command \"nod lits\"; did you mean node list?"},
         {"stat", "there is no command \"stat\"; did you mean status?"},
@@ -214,4 +223,23 @@ TEST(a_variable_that_names_no_place_is_named)
         dt_ctl_options_finish(&o);
     }
     unsetenv(DT_CTL_RENDEZVOUS_ENV);
+}
+
+TEST(only_a_person_at_the_command_line_limits_how_long_a_run_is_waited_for)
+{
+    struct dt_ctl_options o;
+    struct dt_opt_result result;
+    struct dt_err err = {0};
+    CHECK_OK(read_line(&o, "run wait llama", &result, &err), err);
+    CHECK_EQ(o.wait, DT_FOREVER);
+    dt_ctl_options_finish(&o);
+    setenv("DTRUN_TIMEOUT", "2s", 1);
+    CHECK_OK(read_line(&o, "run wait llama", &result, &err), err);
+    CHECK_EQ(o.wait, DT_FOREVER);
+    CHECK_EQ(o.timeout, 2 * DT_SECOND);
+    dt_ctl_options_finish(&o);
+    CHECK_OK(read_line(&o, "run wait llama --timeout 5", &result, &err), err);
+    CHECK_EQ(o.wait, 5 * DT_SECOND);
+    dt_ctl_options_finish(&o);
+    unsetenv("DTRUN_TIMEOUT");
 }
