@@ -5,6 +5,7 @@
  *   gen_docs example FILE PAGE.in > PAGE    the line @EXAMPLE@ becomes the file
  *   gen_docs bash|zsh|fish PROGRAM > FILE */
 #include "base/auto.h"
+#include "base/opt/complete.h"
 #include "base/opt/docs.h"
 #include "ctl/options.h"
 #include "launcher/options.h"

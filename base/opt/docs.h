@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The documents that follow from an option table: the OPTIONS section of a man page and shell
- * completions. For man/gen_docs.c at build time, and for tests. */
+/* The document that follows from an option table: the OPTIONS section of a man page. For
+ * man/gen_docs.c at build time, and for tests. */
 #ifndef DT_BASE_OPT_DOCS_H
 #define DT_BASE_OPT_DOCS_H
 
@@ -10,9 +10,5 @@
 
 /* mdoc: the lists, a .Ss for each group; the .Sh before it is the page's. */
 void dt_opt_print_mdoc(const struct dt_opt_program *program, FILE *out);
-
-void dt_opt_print_bash(const struct dt_opt_program *program, FILE *out);
-void dt_opt_print_zsh(const struct dt_opt_program *program, FILE *out);
-void dt_opt_print_fish(const struct dt_opt_program *program, FILE *out);
 
 #endif
