@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/json_write.h"
 #include "base/str.h"
+#include "base/utf8.h"
 #include "ctl/commands.h"
 
 static void put_json(const struct dt_ctl_options *o, const char *what, bool done, const char *why,
@@ -27,4 +28,10 @@ int dt_ctl_put_answer(const struct dt_ctl_options *o, const char *what, bool don
     if (done)
         return 0;
     return dt_err_set(err, DT_E_RUNTIME, "%s: not done: %s", o->all ? "all nodes" : o->name, shown);
+}
+
+void dt_ctl_put_name(const char *name, struct dt_buf *out)
+{
+    dt_utf8_put_visible(out, name, "");
+    dt_buf_put_u8(out, '\n');
 }

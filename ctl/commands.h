@@ -50,6 +50,9 @@ int dt_ctl_no_run(const struct dt_ctl_options *o, struct dt_err *err);
 int dt_ctl_put_answer(const struct dt_ctl_options *o, const char *what, bool done, const char *why,
                       struct dt_buf *out, struct dt_err *err);
 
+/* A line with NAME alone, for programs: what a terminal might obey is shown as \xNN. */
+void dt_ctl_put_name(const char *name, struct dt_buf *out);
+
 /* What status and node list both show: who is kept out, or watched. Nothing where nobody is. */
 void dt_ctl_put_excluded(const struct dt_ctl_pages *p, struct dt_buf *out);
 

@@ -105,6 +105,17 @@ static void put_json(const struct dt_ctl_options *o, const struct dt_ctl_pages *
     dt_buf_put_str(out, "}\n");
 }
 
+static void put_names(const struct dt_ctl_options *o, const struct dt_ctl_pages *p,
+                      struct dt_buf *out)
+{
+    const struct dt_status_node *nodes = p->nodes.at;
+    const struct dt_status_excluded *excluded = p->excluded.at;
+    for (size_t i = 0; i < p->nodes.len && !o->quarantined; i++)
+        dt_ctl_put_name(nodes[i].name, out);
+    for (size_t i = 0; i < p->excluded.len && o->quarantined; i++)
+        dt_ctl_put_name(excluded[i].name, out);
+}
+
 int dt_ctl_node_list(const struct dt_ctl_options *o, struct dt_sync_control *c, struct dt_buf *out,
                      struct dt_err *err)
 {
@@ -112,6 +123,8 @@ int dt_ctl_node_list(const struct dt_ctl_options *o, struct dt_sync_control *c, 
     int rc = dt_ctl_pages_fetch(c, "", &pages, err);
     if (rc == 0 && o->json)
         put_json(o, &pages, out);
+    else if (rc == 0 && o->quiet)
+        put_names(o, &pages, out);
     else if (rc == 0 && !o->quarantined)
         put_nodes(&pages, out);
     else if (rc == 0 && pages.excluded.len == 0)

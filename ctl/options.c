@@ -91,6 +91,8 @@ static const struct dt_opt ctl_opts[] = {
 
     {.name = "json", .no_env = true, AT(json), .group = "What",
      .help = "print one JSON object, for programs; with events, one on each line"},
+    {.name = "quiet", .letter = 'q', .no_env = true, AT(quiet), .group = "What",
+     .help = "with run list and node list: print the names alone, one on each line"},
     {.name = "quarantined", .no_env = true, AT(quarantined), .group = "What",
      .help = "with node list: show the nodes that are kept out or watched, and why"},
     {.name = "native", .no_env = true, AT(native), .group = "What",
@@ -157,6 +159,16 @@ static const struct command {
     [DT_CTL_NODE_UNDRAIN] = {"NAME", true, NULL, "let a node back in; this ends a quarantine too"},
     [DT_CTL_REPORT] =       {"DIR...", true, read_folders, "make a page about a run, of the files it left in DIR"},
 };
+
+/* A shell does not wait for long. */
+static const struct dt_opt_listing listings[] = {
+    {"run list --quiet --timeout 1s",
+     (const char *const[]){"status", "look", "history", "events", "run wait", "run save", "run pause", "run resume",
+                           "run restart", "run stop", NULL}},
+    {"node list --quiet --timeout 1s", (const char *const[]){"node drain", NULL}},
+    {"node list --quarantined --quiet --timeout 1s", (const char *const[]){"node undrain", NULL}},
+    {0},
+};
 /* clang-format on */
 
 static void put_commands(FILE *out)
@@ -180,6 +192,8 @@ const struct dt_opt_program dt_ctl_program = {
     .table = ctl_opts,
     .env_prefix = "DTRUN_",
     .commands = names,
+    .listings = listings,
+    .listing_options = (const char *const[]){"endpoint", "token-file", NULL},
     .put_more = put_commands,
     .takes_operands = true,
 };
@@ -298,6 +312,10 @@ static int check_whole(const struct dt_ctl_options *o, struct dt_err *err)
 {
     if (o->json && o->command == DT_CTL_REPORT)
         return dt_err_set(err, DT_E_USAGE, "report has no --json: what it is made of is JSON");
+    if (o->quiet && o->command != DT_CTL_RUN_LIST && o->command != DT_CTL_NODE_LIST)
+        return dt_err_set(err, DT_E_USAGE, "--quiet goes with run list and node list");
+    if (o->quiet && o->json)
+        return dt_err_set(err, DT_E_USAGE, "--quiet, or --json?");
     if (o->quarantined && o->command != DT_CTL_NODE_LIST)
         return dt_err_set(err, DT_E_USAGE, "--quarantined goes with node list");
     if ((o->follow || o->since.number || o->since.at_us || o->since.ago) &&

@@ -43,7 +43,7 @@ struct dt_ctl_options {
     dt_ms timeout;                        /* of a connection, and of each answer */
     dt_ms wait; /* RUN_WAIT: for the end of the run; DT_FOREVER: as long as it takes */
     bool endpoint_from_env;
-    bool json, quarantined, all, native, follow;
+    bool json, quiet, quarantined, all, native, follow;
     struct dt_ctl_since since;
     enum dt_ctl_command command;
     const char *name; /* of a run, node or folder, from argv; "" where none is given */

@@ -55,6 +55,13 @@ static void put_json(const struct dt_ctl_rows *rows, struct dt_buf *out)
     dt_buf_put_str(out, "}\n");
 }
 
+static void put_names(const struct dt_ctl_rows *rows, struct dt_buf *out)
+{
+    const struct dt_status_run *runs = rows->at;
+    for (size_t i = 0; i < rows->len; i++)
+        dt_ctl_put_name(runs[i].id, out);
+}
+
 int dt_ctl_run_list(const struct dt_ctl_options *o, struct dt_sync_control *c, struct dt_buf *out,
                     struct dt_err *err)
 {
@@ -62,6 +69,8 @@ int dt_ctl_run_list(const struct dt_ctl_options *o, struct dt_sync_control *c, s
     int rc = dt_ctl_pages_fetch(c, "", &pages, err);
     if (rc == 0 && o->json)
         put_json(&pages.runs, out);
+    else if (rc == 0 && o->quiet)
+        put_names(&pages.runs, out);
     else if (rc == 0 && pages.runs.len == 0)
         dt_buf_put_str(out, "no runs\n");
     else if (rc == 0)

@@ -116,6 +116,63 @@ static void print_command_words(const struct dt_opt_program *p, const char *firs
     }
 }
 
+/* "_dtrun_ctl_list" */
+static void print_lister(const struct dt_opt_program *p, FILE *out)
+{
+    fputc('_', out);
+    print_identifier(p->name, out);
+    fputs("_list", out);
+}
+
+/* "--endpoint|--token-file", or with the END "=*" behind each. */
+static void print_listing_options(const struct dt_opt_program *p, const char *between,
+                                  const char *begin, const char *end, FILE *out)
+{
+    for (const char *const *o = p->listing_options; *o; o++)
+        fprintf(out, "%s%s--%s%s", o > p->listing_options ? between : "", begin, *o, end);
+}
+
+/* Names come from afar: nothing of them is evaluated, and what goes into the line is quoted. Words
+ * are taken of the line itself, as bash splits its own at '=' and ':'. */
+static void bash_lister(const struct dt_opt_program *p, FILE *out)
+{
+    fputs(
+        "# Offers what this program itself lists, at the place that the line names; nothing where "
+        "that takes long, or fails.\n",
+        out);
+    print_lister(p, out);
+    fputs("()\n{\n"
+          "    local -a line given=()\n"
+          "    local i name\n"
+          "    read -ra line <<<\"${COMP_LINE:0:COMP_POINT}\"\n"
+          "    for ((i = 1; i < ${#line[@]}; i++)); do\n"
+          "        case ${line[i]} in\n"
+          "        ",
+          out);
+    print_listing_options(p, "|", "", "", out);
+    fputs(") given+=(\"${line[i]}\" \"${line[i + 1]-}\") ;;\n        ", out);
+    print_listing_options(p, "|", "", "=*", out);
+    fputs(") given+=(\"${line[i]}\") ;;\n"
+          "        esac\n"
+          "    done\n"
+          "    while read -r name; do\n"
+          "        [[ $name == \"$cur\"* ]] && printf -v name %q \"$name\" && "
+          "COMPREPLY+=(\"$name\")\n"
+          "    done < <(\"${COMP_WORDS[0]}\" \"$@\" ${given[@]+\"${given[@]}\"} 2>/dev/null)\n"
+          "}\n\n",
+          out);
+}
+
+static void bash_listing(const struct dt_opt_program *p, const struct dt_opt_listing *l, FILE *out)
+{
+    fputs("        ", out);
+    for (const char *const *c = l->commands; *c; c++)
+        fprintf(out, "%s' %s'", c > l->commands ? "|" : "", *c);
+    fputs(") ", out);
+    print_lister(p, out);
+    fprintf(out, " %s ;;\n", l->ask);
+}
+
 static void bash_commands(const struct dt_opt_program *p, FILE *out)
 {
     fputs("    else\n        case $operands in\n        '') COMPREPLY=($(compgen -W '", out);
@@ -136,16 +193,18 @@ static void bash_commands(const struct dt_opt_program *p, FILE *out)
         }
         fputs(" ;;\n", out);
     }
+    for (const struct dt_opt_listing *l = p->listings; l && l->ask; l++)
+        bash_listing(p, l, out);
     fputs("        esac\n", out);
 }
 
 /* Walks the words before the one at the cursor: $operands are those that are neither options nor
- * their values, each behind a space. */
+ * their values, each behind a space. Of "head:29400" bash makes three words. */
 static void bash_operands(const struct dt_opt_program *p, FILE *out)
 {
     fputs("    local word value='' operands=''\n"
           "    for word in \"${COMP_WORDS[@]:1:COMP_CWORD-1}\"; do\n"
-          "        if [[ $word == '=' ]]; then\n"
+          "        if [[ $word == [=:]* ]]; then\n"
           "            value=1\n"
           "        elif [[ -n $value ]]; then\n"
           "            value=''\n",
@@ -174,6 +233,8 @@ static void bash_operands(const struct dt_opt_program *p, FILE *out)
 void dt_opt_print_bash(const struct dt_opt_program *program, FILE *out)
 {
     fprintf(out, "# bash completion for %s; generated from its option table\n", program->name);
+    if (program->listings)
+        bash_lister(program, out);
     print_identifier(program->name, out);
     fputs("_complete()\n{\n"
           "    local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]}\n"
@@ -237,6 +298,80 @@ static void zsh_row(const struct dt_opt_program *p, const struct dt_opt *o, FILE
         zsh_spec(o, "-", letter, out);
 }
 
+static bool is_two_words(const char *command)
+{
+    return strchr(command, ' ') != NULL;
+}
+
+/* The pattern of a case: commands of L that have TWO words, or one. */
+static bool zsh_pattern(const struct dt_opt_listing *l, bool two, FILE *out)
+{
+    bool any = false;
+    for (const char *const *c = l->commands; *c; c++) {
+        if (is_two_words(*c) != two)
+            continue;
+        fprintf(out, "%s%s", any ? "|" : "    (", two ? "'" : "");
+        fprintf(out, "%s%s", *c, two ? "'" : "");
+        any = true;
+    }
+    return any;
+}
+
+static void zsh_listings(const struct dt_opt_program *p, bool two, FILE *out)
+{
+    for (const struct dt_opt_listing *l = p->listings; l->ask; l++) {
+        if (!zsh_pattern(l, two, out))
+            continue;
+        fputs(") ", out);
+        print_lister(p, out);
+        fprintf(out, " %s ;;\n", l->ask);
+    }
+}
+
+/* _arguments tells the words that are no options in $line, and values of options in $opt_args. */
+static void zsh_lister(const struct dt_opt_program *p, FILE *out)
+{
+    print_lister(p, out);
+    fputs("() {\n"
+          "    local -a given names\n"
+          "    local option\n"
+          "    for option in ",
+          out);
+    print_listing_options(p, " ", "", "", out);
+    fputs("; do\n"
+          "        [[ -n ${opt_args[$option]-} ]] && given+=(\"$option\" "
+          "\"${(Q)opt_args[$option]}\")\n"
+          "    done\n"
+          "    names=(\"${(@f)$(\"$words[1]\" \"$@\" \"${given[@]}\" 2>/dev/null)}\")\n"
+          "    [[ -n $names ]] && compadd -- \"${names[@]}\"\n"
+          "}\n",
+          out);
+    print_lister(p, out);
+    fputs("_second() {\n    case $line[1] in\n", out);
+    zsh_listings(p, false, out);
+    for (const char *const *c = p->commands; *c; c++) {
+        if (!is_two_words(*c) || !is_first_of_its_word(p, c))
+            continue;
+        fprintf(out, "    (%.*s) compadd ", (int)strcspn(*c, " "), *c);
+        print_command_words(p, *c, out);
+        fputs(" ;;\n", out);
+    }
+    fputs("    esac\n}\n", out);
+    print_lister(p, out);
+    fputs("_third() {\n    case \"$line[1] $line[2]\" in\n", out);
+    zsh_listings(p, true, out);
+    fputs("    esac\n}\n", out);
+}
+
+static void zsh_listed_words(const struct dt_opt_program *p, FILE *out)
+{
+    fputs("    '2::word:", out);
+    print_lister(p, out);
+    fputs("_second' '3::name:", out);
+    print_lister(p, out);
+    fputs("_third'\n", out);
+}
+
 /* All second words together: which first word stands there is not looked at. */
 static void zsh_commands(const struct dt_opt_program *p, FILE *out)
 {
@@ -250,6 +385,10 @@ static void zsh_commands(const struct dt_opt_program *p, FILE *out)
         fputs("    '*::file:_files'\n", out);
         return;
     }
+    if (p->listings) {
+        zsh_listed_words(p, out);
+        return;
+    }
     fputs("    '2::word:(", out);
     for (const char *const *c = p->commands; *c; c++)
         if (strchr(*c, ' ') && is_first_of_its_word(p, c)) {
@@ -261,8 +400,10 @@ static void zsh_commands(const struct dt_opt_program *p, FILE *out)
 
 void dt_opt_print_zsh(const struct dt_opt_program *program, FILE *out)
 {
-    fprintf(out, "#compdef %s\n# generated from its option table\n_arguments -s -S \\\n",
-            program->name);
+    fprintf(out, "#compdef %s\n# generated from its option table\n", program->name);
+    if (program->listings)
+        zsh_lister(program, out);
+    fputs("_arguments -s -S \\\n", out);
     each_row(program, zsh_row, out);
     if (program->first_word)
         fprintf(out, "    '1:script:{_files; compadd %s}' \\\n", program->first_word);
@@ -289,6 +430,45 @@ static void fish_row(const struct dt_opt_program *p, const struct dt_opt *o, FIL
     fputs("'\n", out);
 }
 
+static void fish_lister(const struct dt_opt_program *p, FILE *out)
+{
+    fputs("function ", out);
+    print_lister(p, out);
+    fputs("\n"
+          "    set -l words (commandline -opc)\n"
+          "    set -l given\n"
+          "    for i in (seq 2 (count $words))\n"
+          "        switch $words[$i]\n"
+          "            case ",
+          out);
+    print_listing_options(p, " ", "", "", out);
+    fputs("\n"
+          "                set given $given $words[$i] $words[(math $i + 1)]\n"
+          "            case ",
+          out);
+    print_listing_options(p, " ", "'", "=*'", out);
+    fputs("\n"
+          "                set given $given $words[$i]\n"
+          "        end\n"
+          "    end\n",
+          out);
+    fprintf(out, "    command %s $argv $given 2>/dev/null\nend\n", p->name);
+}
+
+static void fish_listing(const struct dt_opt_program *p, const struct dt_opt_listing *l, FILE *out)
+{
+    for (const char *const *c = l->commands; *c; c++) {
+        const char *space = strchr(*c, ' ');
+        fprintf(out, "complete -c %s -n '__fish_seen_subcommand_from %.*s", p->name,
+                (int)strcspn(*c, " "), *c);
+        if (space)
+            fprintf(out, "; and __fish_seen_subcommand_from %s", space + 1);
+        fputs("' -a '(", out);
+        print_lister(p, out);
+        fprintf(out, " %s)'\n", l->ask);
+    }
+}
+
 static void fish_commands(const struct dt_opt_program *p, FILE *out)
 {
     fprintf(out, "complete -c %s -n __fish_use_subcommand -a '", p->name);
@@ -308,6 +488,11 @@ static void fish_commands(const struct dt_opt_program *p, FILE *out)
         print_command_words(p, *c, out);
         fputs("'\n", out);
     }
+    if (!p->listings)
+        return;
+    fish_lister(p, out);
+    for (const struct dt_opt_listing *l = p->listings; l->ask; l++)
+        fish_listing(p, l, out);
 }
 
 void dt_opt_print_fish(const struct dt_opt_program *program, FILE *out)

@@ -62,6 +62,12 @@ struct dt_opt_foreign {
     const char *written, *hint;
 };
 
+/* Names that only the program can find out, such as those of jobs, and where they may stand. */
+struct dt_opt_listing {
+    const char *ask;             /* the command that prints them, one on each line */
+    const char *const *commands; /* behind these, which .commands has too; ends with NULL */
+};
+
 struct dt_opt_program {
     const char *name;
     const char *summary; /* what it does, a sentence */
@@ -80,6 +86,12 @@ struct dt_opt_program {
      * may stand behind them then; without commands the first operand ends the options. For
      * completions. Ends with NULL; NULL: none. */
     const char *const *commands;
+    /* For completions, which run the program to ask for names; ends with a zeroed row. NULL: none.
+     */
+    const struct dt_opt_listing *listings;
+    /* Options with a value that it is to be asked with, where the line has them: "endpoint". Ends
+     * with NULL. */
+    const char *const *listing_options;
     /* A word that may stand before all options, where no command does: for completions, as the
      * caller takes it off. NULL: none. */
     const char *first_word;

@@ -88,6 +88,62 @@ TEST(bash_tells_operands_from_options)
     }
 }
 
+/* A program that lists names, of which one is not to be evaluated, and says how it was asked. */
+#define LISTER                                                                                     \
+    "dt-test() { echo \"$@\" >>$F.asked; printf '%%s\\n' llama lamb '$(touch $F.bad)' 'a b'; }; "
+
+static const struct dt_opt_program lister = {
+    .name = "dt-test",
+    .usage = "[options]",
+    .version = "1",
+    .table = table,
+    .takes_operands = true,
+    .commands = (const char *const[]){"status", "run list", "run stop", NULL},
+    .listings =
+        (const struct dt_opt_listing[]){
+            {"run list -q", (const char *const[]){"status", "run stop", NULL}}, {0}},
+    .listing_options = (const char *const[]){"format", "plain", NULL},
+};
+
+TEST(bash_offers_names_that_the_program_lists)
+{
+    static const struct {
+        const char *line, *replies, *asked;
+    } rows[] = {
+        {"dt-test run stop ", "[llama][lamb][\\$\\(touch\\ \\$F.bad\\)][a\\ b]", "run list -q\n"},
+        {"dt-test status lla", "[llama]", "run list -q\n"},
+        {"dt-test --format json run stop lla", "[llama]", "run list -q --format json\n"},
+        {"dt-test --format=a:1 -v run stop lla", "[llama]", "run list -q --format=a:1\n"},
+        {"dt-test run stop --plain x:1 --config-file y lla", "[llama]",
+         "run list -q --plain x:1\n"},
+        {"dt-test run ", "[list][stop]", ""},
+        {"dt-test run list ", "", ""},
+        {"dt-test run stop llama ", "", ""},
+    };
+    if (!have("bash"))
+        SKIP("bash is not installed");
+    char *text = printed_of(&lister, dt_opt_print_bash), out[4096], command[2048];
+    int status;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        CHECK_ROW("%s", rows[i].line);
+        /* As bash splits the line, COMP_WORDBREAKS included. */
+        snprintf(command, sizeof command,
+                 "cat >$F.sh <<'END'\n" LISTER ". $F; compopt() { :; }\nCOMP_LINE='%s'\n"
+                 "COMP_POINT=${#COMP_LINE}\nw=${COMP_LINE//=/ = }\nw=${w//:/ : }\n"
+                 "COMP_WORDS=($w)\n[[ $COMP_LINE == *' ' ]] && COMP_WORDS+=('')\n"
+                 "COMP_CWORD=$((${#COMP_WORDS[@]} - 1))\ndt_test_complete\n"
+                 "((${#COMPREPLY[@]})) && printf '[%%s]' \"${COMPREPLY[@]}\"\n"
+                 "echo; cat $F.asked; [ ! -e $F.bad ]\nEND\n"
+                 ": >$F.asked; bash -u $F.sh 2>&1; s=$?; rm -f $F.sh $F.asked $F.bad; exit $s",
+                 rows[i].line);
+        char wanted[512];
+        snprintf(wanted, sizeof wanted, "%s\n%s", rows[i].replies, rows[i].asked);
+        CHECK_STR(run(text, command, out, &status), wanted);
+        CHECK_EQ(status, 0);
+    }
+    free(text);
+}
+
 TEST(bash_offers_a_word_that_stands_before_all_options)
 {
     if (!have("bash"))
@@ -152,6 +208,66 @@ TEST(fish_lines_are_quoted)
     }
     if (have("fish")) {
         CHECK_STR(run(text, "fish -n $F 2>&1", out, &status), "");
+        CHECK_EQ(status, 0);
+    }
+    free(text);
+}
+
+TEST(zsh_offers_names_that_the_program_lists)
+{
+    static const struct {
+        const char *set, *says;
+    } rows[] = {
+        {"line=(run stop '') opt_args=(--format json); _dt_test_list_third",
+         "llama\nlamb\n$(touch $F.bad)\na b\nrun list -q --format json\n"},
+        {"line=(status ''); _dt_test_list_second",
+         "llama\nlamb\n$(touch $F.bad)\na b\nrun list -q\n"},
+        {"line=(run ''); _dt_test_list_second", "list\nstop\n"},
+        {"line=(run list ''); _dt_test_list_third", ""},
+    };
+    char *text = printed_of(&lister, dt_opt_print_zsh), out[4096], command[2048];
+    int status;
+    CHECK(strstr(text, "    '2::word:_dt_test_list_second' '3::name:_dt_test_list_third'\n") !=
+          NULL);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows && have("zsh"); i++) {
+        CHECK_ROW("%s", rows[i].set);
+        snprintf(command, sizeof command,
+                 "cat >$F.sh <<'END'\n" LISTER "_arguments() { :; }\n"
+                 "compadd() { [[ $1 == -- ]] && shift; print -rl -- \"$@\"; }\n"
+                 "typeset -a line; typeset -A opt_args; words=(dt-test)\n. $F\n%s\n"
+                 "cat $F.asked; [ ! -e $F.bad ]\nEND\n"
+                 ": >$F.asked; zsh -f $F.sh 2>&1; s=$?; rm -f $F.sh $F.asked $F.bad; exit $s",
+                 rows[i].set);
+        CHECK_STR(run(text, command, out, &status), rows[i].says);
+        CHECK_EQ(status, 0);
+    }
+    free(text);
+}
+
+TEST(fish_offers_names_that_the_program_lists)
+{
+    static const struct {
+        const char *line, *says;
+    } rows[] = {
+        {"dt-test --format json run stop lla", "llama\nrun list -q --format json\n"},
+        {"dt-test status lla", "llama\nrun list -q\n"},
+        {"dt-test run list lla", ""},
+    };
+    char *text = printed_of(&lister, dt_opt_print_fish), out[4096], command[2048];
+    int status;
+    CHECK(strstr(text,
+                 "complete -c dt-test -n '__fish_seen_subcommand_from run; and "
+                 "__fish_seen_subcommand_from stop' -a '(_dt_test_list run list -q)'\n") != NULL);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows && have("fish"); i++) {
+        CHECK_ROW("%s", rows[i].line);
+        snprintf(
+            command, sizeof command,
+            "mkdir $F.d && cat >$F.d/dt-test <<'END'\n#!/bin/bash\n" LISTER "dt-test \"$@\"\nEND\n"
+            "chmod +x $F.d/dt-test; : >$F.asked; HOME=$F.d PATH=$F.d:$PATH fish --no-config -c "
+            "\". $F; complete -C'%s'\" 2>&1; s=$?; cat $F.asked; [ -e $F.bad ] && s=1; rm -rf $F.d "
+            "$F.asked $F.bad; exit $s",
+            rows[i].line);
+        CHECK_STR(run(text, command, out, &status), rows[i].says);
         CHECK_EQ(status, 0);
     }
     free(text);

@@ -315,6 +315,32 @@ TEST(runs_are_listed_a_line_each)
     dt_buf_finish(&none.asked);
 }
 
+TEST(names_alone_are_for_programs)
+{
+    static const char page[] =
+        PAGE(RUN("llama", "running", "") "," RUN("b\\u001b c", "running", ""),
+             NODE("n1", "llama", "running", 0, 2, 7) "," NODE("n2", "llama", "running", 1, 2, 7),
+             EXCLUDED("node7", "", 0, 0, true, 0), 0);
+    static const struct {
+        const char *args, *says;
+    } rows[] = {
+        {"run list -q", "llama\nb\\x1b c\n"},
+        {"node list --quiet", "n1\nn2\n"},
+        {"node list -q --quarantined", "node7\n"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        CHECK_ROW("%s", rows[i].args);
+        struct scripted s = {.answers = (const char *const[]){page, NULL}};
+        CHECK_EQ(ctl_at(&s, rows[i].args), 0);
+        CHECK_STR(out, rows[i].says);
+        dt_buf_finish(&s.asked);
+    }
+    struct scripted none = {.answers = (const char *const[]){PAGE("", "", "", 0), NULL}};
+    CHECK_EQ(ctl_at(&none, "run list -q"), 0);
+    CHECK_STR(out, "");
+    dt_buf_finish(&none.asked);
+}
+
 /* -- look ------------------------------------------------------------------------------------- */
 
 #define WAITS                                                                                      \

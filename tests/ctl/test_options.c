@@ -142,6 +142,8 @@ TEST(what_makes_no_command_is_said)
         {"node drain --all", "--all goes with node undrain"},
         {"status --native", "--native goes with look"},
         {"status --quarantined", "--quarantined goes with node list"},
+        {"status -q", "--quiet goes with run list and node list"},
+        {"run list -q --json", "--quiet, or --json?"},
         {"report", "report: which folder? Give its name"},
         {"report ''", "report: which folder?"},
         {"reprot x", "did you mean report?"},
@@ -242,4 +244,42 @@ TEST(only_a_person_at_the_command_line_limits_how_long_a_run_is_waited_for)
     CHECK_EQ(o.wait, 5 * DT_SECOND);
     dt_ctl_options_finish(&o);
     unsetenv("DTRUN_TIMEOUT");
+}
+
+static bool is_listed(const char *command)
+{
+    for (const struct dt_opt_listing *l = dt_ctl_program.listings; l->ask; l++)
+        for (const char *const *c = l->commands; *c; c++)
+            if (strcmp(*c, command) == 0)
+                return true;
+    return false;
+}
+
+TEST(completions_offer_names_where_a_command_takes_one)
+{
+    for (const char *const *c = dt_ctl_program.commands; *c; c++) {
+        CHECK_ROW("%s", *c);
+        struct dt_ctl_options o;
+        struct dt_opt_result result;
+        struct dt_err err = {0};
+        char line[64];
+        snprintf(line, sizeof line, "%s llama", *c);
+        bool takes_name = read_line(&o, line, &result, &err) == 0 && strcmp(*c, "report") != 0;
+        CHECK_EQ(is_listed(*c), takes_name);
+        dt_ctl_options_finish(&o);
+    }
+}
+
+TEST(what_completions_ask_is_a_command)
+{
+    for (const struct dt_opt_listing *l = dt_ctl_program.listings; l->ask; l++) {
+        CHECK_ROW("%s", l->ask);
+        struct dt_ctl_options o;
+        struct dt_opt_result result;
+        struct dt_err err = {0};
+        CHECK_OK(read_line(&o, l->ask, &result, &err), err);
+        CHECK(o.quiet);
+        CHECK_EQ(o.timeout, DT_SECOND);
+        dt_ctl_options_finish(&o);
+    }
 }
