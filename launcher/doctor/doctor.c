@@ -10,13 +10,12 @@
 #include "launcher/python/interpreter.h"
 #include "launcher/words.h"
 #include "preflight/examine.h"
+#include "preflight/screen.h"
 #include "preflight/table.h"
 
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 struct doctor {
@@ -90,20 +89,11 @@ static int examine(struct doctor *d, struct dt_err *err)
                       err);
 }
 
-/* A file gets a line for each remark, for grep. */
-static size_t columns(void)
-{
-    struct winsize size;
-    if (!isatty(STDOUT_FILENO))
-        return SIZE_MAX;
-    return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
-}
-
 static void print(const struct dt_sheet *sheet)
 {
     struct dt_buf out = {0};
-    const char *no_colour = getenv("NO_COLOR");
-    dt_table_put(sheet, isatty(STDOUT_FILENO) && !(no_colour && *no_colour), columns(), &out);
+    struct dt_screen screen = dt_screen_find();
+    dt_table_put(sheet, screen.colour, screen.columns, &out);
     fputs(dt_buf_cstr(&out), stdout);
     dt_buf_finish(&out);
 }
