@@ -39,6 +39,9 @@ int dt_ctl_run_wait(const struct dt_ctl_options *o, const struct dt_token *token
                     struct dt_buf *out, struct dt_err *err);
 #define DT_CTL_TIMED_OUT 124 /* the exit status then, which is that of timeout(1) */
 
+/* The exit status. What is wrong is a remark in OUT, and also that nobody can be asked. */
+int dt_ctl_doctor(const struct dt_ctl_options *o, const struct dt_token *token, struct dt_buf *out);
+
 /* Of files; to the file that is asked for, else to OUT. */
 int dt_ctl_report(const struct dt_ctl_options *o, struct dt_buf *out, struct dt_err *err);
 

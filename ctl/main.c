@@ -23,8 +23,9 @@ static command_fn *const commands[DT_CTL_COMMANDS] = {
     [DT_CTL_EVENTS] = dt_ctl_events,         [DT_CTL_ALERT_TEST] = dt_ctl_alert_test,
 };
 
+/* *STATUS stays 0 unless a doctor found something. */
 static int ask(const struct dt_ctl_options *o, const struct dt_token *token, struct dt_buf *out,
-               struct dt_err *err)
+               int *status, struct dt_err *err)
 {
     dt_ms patience = o->timeout + (o->native ? NATIVE_TAKES : 0) +
                      (o->command == DT_CTL_ALERT_TEST ? TEST_TAKES : 0);
@@ -32,27 +33,34 @@ static int ask(const struct dt_ctl_options *o, const struct dt_token *token, str
         return dt_ctl_events_follow(o, token, err);
     if (o->command == DT_CTL_RUN_WAIT)
         return dt_ctl_run_wait(o, token, out, err);
+    if (o->command == DT_CTL_DOCTOR) {
+        *status = dt_ctl_doctor(o, token, out);
+        return 0;
+    }
     struct dt_sync_control *c = dt_ctl_connect(o, token, patience, err);
     int rc = c ? commands[o->command](o, c, out, err) : -1;
     dt_sync_control_close(c);
     return rc;
 }
 
-static int ask_with_token(const struct dt_ctl_options *o, struct dt_buf *out, struct dt_err *err)
+static int ask_with_token(const struct dt_ctl_options *o, struct dt_buf *out, int *status,
+                          struct dt_err *err)
 {
     struct dt_token token;
     if (!o->token_file)
-        return ask(o, NULL, out, err);
+        return ask(o, NULL, out, status, err);
     int rc = dt_proof_read_token(o->token_file, &token, err);
     if (rc == 0)
-        rc = ask(o, &token, out, err);
+        rc = ask(o, &token, out, status, err);
     dt_token_finish(&token);
     return rc;
 }
 
-static int carry_out(const struct dt_ctl_options *o, struct dt_buf *out, struct dt_err *err)
+static int carry_out(const struct dt_ctl_options *o, struct dt_buf *out, int *status,
+                     struct dt_err *err)
 {
-    int rc = o->command == DT_CTL_REPORT ? dt_ctl_report(o, out, err) : ask_with_token(o, out, err);
+    int rc = o->command == DT_CTL_REPORT ? dt_ctl_report(o, out, err)
+                                         : ask_with_token(o, out, status, err);
     if (rc == 0 && out->bad)
         rc = dt_err_set(err, DT_E_MEMORY, "no memory for what is to be printed");
     return rc;
@@ -89,7 +97,7 @@ int main(int argc, char **argv)
         dt_opt_help(&dt_ctl_program, stdout);
     else if (result.version)
         puts("dtrun-ctl " DT_VERSION);
-    else if (carry_out(&options, &out, &err) < 0)
+    else if (carry_out(&options, &out, &status, &err) < 0)
         status = say(&options, &err);
     int failed = print(&out);
     dt_buf_finish(&out);

@@ -132,6 +132,7 @@ static const char *const names[DT_CTL_COMMANDS + 1] = {
     [DT_CTL_NODE_LIST] =    "node list",
     [DT_CTL_NODE_DRAIN] =   "node drain",
     [DT_CTL_NODE_UNDRAIN] = "node undrain",
+    [DT_CTL_DOCTOR] =       "doctor",
     [DT_CTL_REPORT] =       "report",
 };
 
@@ -157,6 +158,7 @@ static const struct command {
     [DT_CTL_NODE_LIST] =    {.help = "show each node that has joined, on a line of its own"},
     [DT_CTL_NODE_DRAIN] =   {"NAME", true, NULL, "take a node out of its job and keep it out"},
     [DT_CTL_NODE_UNDRAIN] = {"NAME", true, NULL, "let a node back in; this ends a quarantine too"},
+    [DT_CTL_DOCTOR] =       {.help = "find out what is wrong with the rendezvous, or the way to it"},
     [DT_CTL_REPORT] =       {"DIR...", true, read_folders, "make a page about a run, of the files it left in DIR"},
 };
 

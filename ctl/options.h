@@ -28,6 +28,7 @@ enum dt_ctl_command {
     DT_CTL_NODE_LIST,
     DT_CTL_NODE_DRAIN,
     DT_CTL_NODE_UNDRAIN,
+    DT_CTL_DOCTOR,
     DT_CTL_REPORT,
     DT_CTL_COMMANDS,
 };

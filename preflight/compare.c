@@ -6,9 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define APART_US                                                                                   \
-    500000 /* half a second: which of two nodes failed first cannot be told any more               \
-            */
 #define NAMES_SHOWN 4
 #define PAIRS_TOLD_APART 3 /* of two nobody can say which one is slow */
 
@@ -197,7 +194,7 @@ void dt_compare_clocks(const struct dt_compared *nodes, size_t count, size_t own
     }
     free(sorted);
     /* Of two nodes nobody can say which one is wrong. */
-    if (reached > 1 && llabs(middle) > APART_US) {
+    if (reached > 1 && llabs(middle) > DT_CLOCKS_APART_US) {
         dt_sheet_remark(out, "clocks", DT_GRADE_WARN, advice,
                         "the clock of this host is %.1f s %s those of most other nodes",
                         (double)llabs(middle) / 1e6, direction(-middle));
@@ -205,7 +202,7 @@ void dt_compare_clocks(const struct dt_compared *nodes, size_t count, size_t own
     }
     for (size_t i = 0; i < count; i++) {
         int64_t off = i != own && nodes[i].reached ? beyond_trip(&nodes[i]) : 0;
-        if (llabs(off) > APART_US)
+        if (llabs(off) > DT_CLOCKS_APART_US)
             dt_sheet_remark(out, "clocks", DT_GRADE_WARN, advice,
                             "the clock of %s is %.1f s %s the one here", nodes[i].name,
                             (double)llabs(off) / 1e6, direction(off));

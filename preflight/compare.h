@@ -8,6 +8,8 @@
 #include <stdint.h>
 
 #define DT_COMPARE_NAME 64
+/* Half a second: which of two nodes failed first cannot be told any more. */
+#define DT_CLOCKS_APART_US 500000
 
 /* What a node knows of another, or of itself. */
 struct dt_compared {

@@ -68,6 +68,12 @@ enum dt_grade dt_sheet_worst(const struct dt_sheet *s)
     return worst;
 }
 
+int dt_sheet_status(const struct dt_sheet *s)
+{
+    enum dt_grade worst = dt_sheet_worst(s);
+    return worst == DT_GRADE_FAIL ? 1 : worst == DT_GRADE_WARN ? 3 : 0;
+}
+
 void dt_sheet_put_traits(const struct dt_sheet *s, struct dt_buf *out)
 {
     dt_buf_put_u32(out, (uint32_t)s->trait_count);

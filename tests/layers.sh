@@ -33,7 +33,7 @@ rendezvous/daemon: rendezvous/events rendezvous/web rendezvous/alerts
 agent: rendezvous/client rendezvous/web base/upload preflight
 launcher: agent
 ctl/report: base
-ctl: ctl/report rendezvous/protocol
+ctl: ctl/report preflight rendezvous/protocol
 worker_runtime/lfs_pointer.h: base
 worker_runtime/include: base
 worker_runtime/optim: base

@@ -208,11 +208,8 @@ static int diagnose(struct doctor *d)
         dt_sheet_add(&d->sheet, &d->page->among);
     if (d->options.json)
         print_json(&d->sheet);
-    enum dt_grade worst = dt_sheet_worst(&d->sheet);
     int status = dt_launch_printed(d->name);
-    if (status != 0)
-        return status;
-    return worst == DT_GRADE_FAIL ? 1 : worst == DT_GRADE_WARN ? DT_DOCTOR_WARNED : 0;
+    return status != 0 ? status : dt_sheet_status(&d->sheet);
 }
 
 static int doctor(struct doctor *d, int argc, char **argv)

@@ -39,6 +39,16 @@
 const struct dt_field dt_status_server_fields[] = {
     WORDS(dt_status_server, host, WORD_MAX),
     WORDS(dt_status_server, version, WORD_MAX),
+    PERHAPS_WHOLE(dt_status_server, now_us),
+    PERHAPS_WORDS(dt_status_server, http, DT_HTTP_PLACES_MAX),
+    PERHAPS_WHOLE(dt_status_server, runs),
+    PERHAPS_WHOLE(dt_status_server, most_runs),
+    PERHAPS_WHOLE(dt_status_server, nodes),
+    PERHAPS_WHOLE(dt_status_server, most_nodes),
+    PERHAPS_WHOLE(dt_status_server, connections),
+    PERHAPS_WHOLE(dt_status_server, most_connections),
+    PERHAPS_WHOLE(dt_status_server, store_bytes),
+    PERHAPS_WHOLE(dt_status_server, most_store_bytes),
     {0},
 };
 

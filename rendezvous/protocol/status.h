@@ -14,10 +14,19 @@
 #define DT_DISK_MAX 128         /* of a folder on a disk, with its NUL */
 #define DT_WORKER_TIMES_MAX 256 /* of the times of all workers of a node; what is beyond is cut */
 #define DT_SHARE_WHOLE 1000
+#define DT_HTTP_PLACES_MAX 256 /* of the addresses that answer HTTP, with their NUL */
 
 struct dt_status_server {
     const char *host; /* "daemon" or "agent" */
     const char *version;
+    /* For who examines it, so not over HTTP; 0 and "" from an older one. */
+    int64_t now_us;   /* its clock, since 1970 */
+    const char *http; /* where it answers HTTP: "127.0.0.1:29480 [::1]:29480"; "": nowhere */
+    /* What there is of what it bounds, and the bounds. */
+    int64_t runs, most_runs;
+    int64_t nodes, most_nodes;
+    int64_t connections, most_connections;
+    int64_t store_bytes, most_store_bytes;
 };
 
 struct dt_status_run {

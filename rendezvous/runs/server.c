@@ -9,6 +9,7 @@
 #include "rendezvous/runs/wishes.h"
 #include "rendezvous/store/control.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #define GRACE (2 * DT_SECOND)
@@ -32,7 +33,8 @@ struct dt_rdzv_server {
     struct dt_buf page;
     dt_alert_test_fn *test_alerts; /* NULL: there are no receivers */
     void *test_arg;
-    struct dt_log_limit refusals; /* that are told */
+    char http[DT_HTTP_PLACES_MAX]; /* where HTTP is answered; "": nowhere */
+    struct dt_log_limit refusals;  /* that are told */
     enum closing closing;
     void (*on_closed)(void *arg);
     void *closed_arg;
@@ -111,14 +113,44 @@ static void on_timer(uv_timer_t *t)
 
 /* -- frames ----------------------------------------------------------------------------------- */
 
+void dt_rdzv_server_set_http(struct dt_rdzv_server *s, const char *places)
+{
+    snprintf(s->http, sizeof s->http, "%s", places);
+}
+
+static int64_t whole(uint64_t n)
+{
+    return n < (uint64_t)DT_FIELD_WHOLE_MAX ? (int64_t)n : DT_FIELD_WHOLE_MAX;
+}
+
+static struct dt_status_server describe(const struct dt_rdzv_server *s)
+{
+    const struct dt_store_server_config *limits = dt_store_server_limits(s->store);
+    return (struct dt_status_server){
+        .host = s->door.host,
+        .version = DT_VERSION,
+        .now_us = dt_clock_wall_us(),
+        .http = s->http,
+        .runs = whole(s->counters.runs),
+        .most_runs = whole(s->runs.most_runs),
+        .nodes = whole(s->counters.nodes),
+        .most_nodes = whole(s->runs.most_nodes),
+        .connections = whole(dt_store_server_counters(s->store)->connected),
+        .most_connections = whole(limits->connections),
+        .store_bytes = whole(dt_store_server_store(s->store)->bytes),
+        .most_store_bytes = whole(limits->store.bytes),
+    };
+}
+
 static int answer_status(struct dt_rdzv_server *s, struct dt_rdzv_conn *c,
                          const struct dt_message *m, struct dt_err *err)
 {
+    struct dt_status_server row = describe(s);
     dt_buf_clear(&s->page);
     if (m->status.history)
-        dt_rdzv_status_history(&s->runs, s->door.host, m->run, &s->page);
+        dt_rdzv_status_history(&s->runs, &row, m->run, &s->page);
     else
-        dt_rdzv_status_page(&s->runs, s->door.host, m->run, m->status.from, &s->page);
+        dt_rdzv_status_page(&s->runs, &row, m->run, m->status.from, &s->page);
     struct dt_message answer = {
         .type = DT_MSG_STATUS, .run = m->run, .status = {.json = dt_buf_cstr(&s->page)}};
     if (s->page.bad) {

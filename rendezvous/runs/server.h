@@ -51,6 +51,9 @@ const struct dt_rdzv_server_counters *dt_rdzv_server_counters(const struct dt_rd
 /* Its runs, for whoever shows them to people: nobody else changes them. */
 const struct dt_rdzv_runs *dt_rdzv_server_runs(const struct dt_rdzv_server *s);
 
+/* Where HTTP is answered, for people who ask: addresses, with blanks between them; "": nowhere. */
+void dt_rdzv_server_set_http(struct dt_rdzv_server *s, const char *places);
+
 /* Who tests alerts, which takes its time: TEST says later, by dt_rdzv_server_alert_tested(), what
  * came of it, to the NUMBER that it was asked with. Without it people are told that there are no
  * receivers. NULL: not any more. */

@@ -231,11 +231,10 @@ static void put_all_excluded(const struct dt_rdzv_runs *runs, dt_ms now, struct 
             put_excluded(out, e, now);
 }
 
-static void put_server(const char *host, struct dt_buf *out)
+static void put_server(const struct dt_status_server *server, struct dt_buf *out)
 {
-    struct dt_status_server server = {.host = host, .version = DT_VERSION};
     dt_buf_put_str(out, "{\"server\":");
-    put_object(out, &server, dt_status_server_fields);
+    put_object(out, server, dt_status_server_fields);
     dt_buf_put_str(out, ",\"runs\":[");
 }
 
@@ -266,11 +265,11 @@ static void put_past(struct dt_buf *out, const struct dt_rdzv_run *run)
         put_past_round(out, &run->rdzv->history.at[i]);
 }
 
-void dt_rdzv_status_history(const struct dt_rdzv_runs *runs, const char *host, const char *run,
-                            struct dt_buf *out)
+void dt_rdzv_status_history(const struct dt_rdzv_runs *runs, const struct dt_status_server *server,
+                            const char *run, struct dt_buf *out)
 {
     const struct dt_rdzv_run *found = find_run(runs, run);
-    put_server(host, out);
+    put_server(server, out);
     if (found)
         put_run(out, found->rdzv, (dt_ms)uv_now(runs->loop));
     dt_buf_put_str(out, "],\"nodes\":[],\"excluded\":[],\"history\":[");
@@ -279,11 +278,11 @@ void dt_rdzv_status_history(const struct dt_rdzv_runs *runs, const char *host, c
     dt_buf_put_str(out, "],\"next\":0}");
 }
 
-void dt_rdzv_status_page(const struct dt_rdzv_runs *runs, const char *host, const char *run,
-                         int from, struct dt_buf *out)
+void dt_rdzv_status_page(const struct dt_rdzv_runs *runs, const struct dt_status_server *server,
+                         const char *run, int from, struct dt_buf *out)
 {
     dt_ms now = (dt_ms)uv_now(runs->loop);
-    put_server(host, out);
+    put_server(server, out);
     if (from == 0)
         put_runs(runs, run, now, out);
     dt_buf_put_str(out, "],\"nodes\":[");

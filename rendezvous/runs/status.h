@@ -6,14 +6,14 @@
 #include "rendezvous/protocol/status.h"
 #include "rendezvous/runs/runs.h"
 
-/* Appends the page that begins with node FROM of RUN, or of all runs where that is "". HOST as in
- * the server's hello. OUT is sticky. */
-void dt_rdzv_status_page(const struct dt_rdzv_runs *runs, const char *host, const char *run,
-                         int from, struct dt_buf *out);
+/* Appends the page that begins with node FROM of RUN, or of all runs where that is "". SERVER: its
+ * row. OUT is sticky. */
+void dt_rdzv_status_page(const struct dt_rdzv_runs *runs, const struct dt_status_server *server,
+                         const char *run, int from, struct dt_buf *out);
 
 /* Appends the page with the rounds of RUN that are over, and no nodes. */
-void dt_rdzv_status_history(const struct dt_rdzv_runs *runs, const char *host, const char *run,
-                            struct dt_buf *out);
+void dt_rdzv_status_history(const struct dt_rdzv_runs *runs, const struct dt_status_server *server,
+                            const char *run, struct dt_buf *out);
 
 /* The row of M, a member of R, whose strings it borrows. */
 struct dt_status_node dt_rdzv_status_node(const struct dt_rdzv *r, const struct dt_member *m,

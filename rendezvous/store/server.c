@@ -363,6 +363,11 @@ struct dt_store *dt_store_server_inside(struct dt_store_server *s)
     return s->store;
 }
 
+const struct dt_store_server_config *dt_store_server_limits(const struct dt_store_server *s)
+{
+    return &s->config;
+}
+
 const struct dt_store_server_counters *dt_store_server_counters(const struct dt_store_server *s)
 {
     return &s->counters;

@@ -114,6 +114,8 @@ struct dt_store *dt_store_server_inside(struct dt_store_server *s);
 size_t dt_store_server_places(size_t wanted, size_t reserve);
 
 const struct dt_store_server_counters *dt_store_server_counters(const struct dt_store_server *s);
+/* What is in force; its ranges of addresses are not for others. */
+const struct dt_store_server_config *dt_store_server_limits(const struct dt_store_server *s);
 const struct dt_store_counts *dt_store_server_store(const struct dt_store_server *s);
 
 #endif

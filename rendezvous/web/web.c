@@ -10,6 +10,7 @@
 #include "rendezvous/web/metrics.h"
 #include "rendezvous/web/page/page.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -28,7 +29,8 @@ struct dt_web {
     struct dt_web_view view;
     struct dt_token token; /* empty: none is asked for */
     struct place *places;
-    size_t count; /* of those that are open */
+    size_t count;                   /* of those that are open ... */
+    char where[DT_HTTP_PLACES_MAX]; /* ... and where, for people */
     struct dt_web_counts counts;
     struct dt_web_feed feed;
     struct {
@@ -232,6 +234,12 @@ static int find_address(const struct dt_web *w, const char *text, struct dt_addr
     return check_reach(text, out, w->token.len > 0, err);
 }
 
+static void note_place(struct dt_web *w, const char *where)
+{
+    size_t used = strlen(w->where);
+    snprintf(w->where + used, sizeof w->where - used, "%s%s", used ? " " : "", where);
+}
+
 static int open_place(struct dt_web *w, const char *text, struct dt_err *err)
 {
     struct dt_addr at, bound;
@@ -250,7 +258,8 @@ static int open_place(struct dt_web *w, const char *text, struct dt_err *err)
     if (!p->service)
         return -1;
     w->count++;
-    dt_info("HTTP at http://%s", dt_addr_text(&bound, where, sizeof where));
+    note_place(w, dt_addr_text(&bound, where, sizeof where));
+    dt_info("HTTP at http://%s", where);
     return 0;
 }
 
@@ -301,8 +310,10 @@ struct dt_web *dt_web_open(uv_loop_t *loop, const struct dt_web_config *config, 
                                    .store = config->store,
                                    .started_us = dt_clock_wall_us()};
     dt_web_feed_init(&w->feed, loop, dt_rdzv_server_chronicle(config->server), w->counts.events);
-    if (read_token(w, config->token_file, err) == 0 && open_places(w, config, err) == 0)
+    if (read_token(w, config->token_file, err) == 0 && open_places(w, config, err) == 0) {
+        dt_rdzv_server_set_http(config->server, w->where);
         return w;
+    }
     dt_web_close(w, NULL, NULL);
     return NULL;
 }
