@@ -162,6 +162,54 @@ TEST(a_run_that_began_anew_uploads_nothing_between_checkpoints_of_another)
     ranks_run(2, begins_anew, NULL);
 }
 
+/* Back from a vault that an earlier world of the job MARK has filled, before it had sealed any. */
+static void come_back(struct actor *a, struct dt_kept_state *kept, uint64_t mark)
+{
+    struct dt_keeper *k = &a->t.keeper;
+    *kept = (struct dt_kept_state){.state = {.step = 5, .job_mark = mark}, .anew = true};
+    *k = (struct dt_keeper){.last = kept, .back = {.world = a->t.ranks}, .job_mark = mark};
+    dt_keeper_settle_start(&a->t, -1);
+    CHECK_EQ(a->t.state.step, 5);
+    k->back.world = 0;
+}
+
+static void comes_back(struct rank_self *me)
+{
+    struct actor a;
+    struct dt_err err = {0};
+    struct dt_kept_state kept;
+    char url[700];
+    snprintf(url, sizeof url, "file://%s", at("depot"));
+    open_uploading(&a, me, (struct dt_config_train){.upload_to = url, .upload_keep_last = 1});
+    if (me->rank == 0)
+        CHECK_EQ(system("cd \"$DIR\" && mkdir -p depot/step-00000010 && "
+                        "echo other >depot/step-00000010/state.json"),
+                 0);
+    CHECK_OK(dt_coll_barrier(a.t.world, &err), err);
+    come_back(&a, &kept, 77);
+    upload_step(&a, 10, -1);
+    if (me->rank == 0) {
+        CHECK(strstr(warnings_of(&a), "holds checkpoints of another run, up to step 10; give "));
+        CHECK_STR(text_of("depot/step-00000010/state.json"), "other\n");
+        CHECK_EQ(system("cd \"$DIR\" && rm -r depot"), 0);
+    }
+    CHECK_OK(dt_coll_barrier(a.t.world, &err), err);
+    upload_step(&a, 200, 200);
+    come_back(&a, &kept, 77); /* the vault is of the step before it was sealed */
+    upload_step(&a, 4000, 4000);
+    come_back(&a, &kept, 78);
+    upload_step(&a, 8000, 4000); /* of another job with a mark, that is */
+    if (me->rank == 0)
+        CHECK(strstr(warnings_of(&a), "holds checkpoints of another run, up to step 4000; give "));
+    close_uploading(&a);
+}
+
+TEST(a_world_that_comes_back_knows_whether_the_depot_is_another_runs)
+{
+    clean();
+    ranks_run(2, comes_back, NULL);
+}
+
 /* Notes the step of each state.json, and waits for the first until somebody says go. */
 #define GATED                                                                                      \
     "case $DTRUN_UPLOAD_KEY in *state.json) until [ -e \"$DIR/go\" ]; do sleep 0.01; done;"        \

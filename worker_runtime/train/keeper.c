@@ -114,6 +114,8 @@ void dt_keeper_settle_start(struct dt_trainer *t, int64_t step)
     }
     t->state = k->last->state;
     t->skipped = k->last->skipped;
+    if (t->uploader)
+        t->uploader->anew = k->last->anew;
 }
 
 int dt_keeper_load(struct dt_trainer *t, struct dt_err *err)

@@ -261,6 +261,7 @@ static int upload(const struct remains *r, const struct dt_kept_state *k, struct
                         .ranks = {0, 1, 1},
                         .keep_last = c->upload_keep_last,
                         .anew = k->anew,
+                        .job_mark = k->state.job_mark,
                         .stop = &errand.stop};
     int rc = s.depot ? dt_errand_begin(&errand, send, &s, err) : -1;
     if (rc == 0)

@@ -206,7 +206,7 @@ int dt_uploader_refuse_others(struct dt_trainer *t, struct dt_err *err)
     if (t->rank != 0)
         return 0;
     ask(t, -1, &k); /* -1 if it does not answer: dt_send_share() asks again */
-    if (dt_shelf_refuse_others(t->uploader->depot, k.depot, err) < 0)
+    if (dt_shelf_refuse_others(t->uploader->depot, k.depot, 0, err) < 0)
         return dt_err_wrap(err, "train.upload_to");
     return 0;
 }

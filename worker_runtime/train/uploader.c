@@ -80,6 +80,7 @@ static void send_share(struct dt_trainer *t)
                                .ranks = u->ranks,
                                .keep_last = c->upload_keep_last,
                                .anew = u->anew,
+                               .job_mark = t->keeper.job_mark,
                                .may_commit = dt_ckpt_ask_page,
                                .may_commit_arg = t->page,
                                .stop = &u->errand.stop};

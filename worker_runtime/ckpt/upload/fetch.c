@@ -40,10 +40,34 @@ int dt_shelf_look(struct dt_depot *d, struct dt_depot_list *files, struct dt_she
     return rc;
 }
 
-int dt_shelf_refuse_others(const struct dt_depot *d, int64_t newest, struct dt_err *err)
+static int get_state(struct dt_depot *d, int64_t step, struct dt_buf *text, struct dt_err *err)
 {
-    if (newest < 0)
-        return 0;
+    char key[64];
+    snprintf(key, sizeof key, "step-%08" PRId64 "/" DT_CKPT_STATE, step);
+    return dt_transfer_get_bytes(dt_depot_transfer(d), key, DT_MANIFEST_MAX, text, err);
+}
+
+/* 1: this job has made STEP; 0: it has not, or nobody can tell. */
+static int is_of_job(struct dt_depot *d, int64_t step, uint64_t job_mark, struct dt_err *err)
+{
+    struct dt_buf text = {0};
+    struct dt_manifest m;
+    bool ours = false;
+    int rc = job_mark ? get_state(d, step, &text, err) : 0;
+    if (rc > 0 && dt_manifest_read(&m, (struct dt_bytes){text.at, text.len}, NULL) == 0) {
+        ours = m.state.job_mark == job_mark;
+        dt_manifest_finish(&m);
+    }
+    dt_buf_finish(&text);
+    return rc < 0 ? -1 : ours;
+}
+
+int dt_shelf_refuse_others(struct dt_depot *d, int64_t newest, uint64_t job_mark,
+                           struct dt_err *err)
+{
+    int ours = newest < 0 ? 1 : is_of_job(d, newest, job_mark, err);
+    if (ours)
+        return ours < 0 ? -1 : 0;
     return dt_err_set(err, DT_E_RUNTIME,
                       "%s holds checkpoints of another run, up to step %" PRId64
                       "; give this one a place of its own, or remove them with dtrun-train rm",
@@ -143,15 +167,12 @@ static int get_mine(const struct dt_fetch *f, const struct dt_manifest *m,
 static int read_manifest(const struct dt_fetch *f, const char *prefix, struct dt_manifest *m,
                          struct dt_err *err)
 {
-    char key[64];
     struct dt_buf text = {0};
-    snprintf(key, sizeof key, "%s" DT_CKPT_STATE, prefix);
-    int rc =
-        dt_transfer_get_bytes(dt_depot_transfer(f->depot), key, DT_MANIFEST_MAX, &text, err) < 0
-            ? -1
-            : dt_manifest_read(m, (struct dt_bytes){text.at, text.len}, err);
+    int rc = get_state(f->depot, f->step, &text, err) < 0
+                 ? -1
+                 : dt_manifest_read(m, (struct dt_bytes){text.at, text.len}, err);
     dt_buf_finish(&text);
-    return rc < 0 ? dt_err_wrap(err, "%s", key) : 0;
+    return rc < 0 ? dt_err_wrap(err, "%s" DT_CKPT_STATE, prefix) : 0;
 }
 
 int dt_fetch_share(void *fetch, struct dt_err *err)

@@ -14,9 +14,11 @@
 /* Which checkpoints the depot holds. FILES: theirs; NULL: nobody wants to know. */
 int dt_shelf_look(struct dt_depot *d, struct dt_depot_list *files, struct dt_shelf *s,
                   struct dt_err *err);
-/* For a run that began anew and has put nothing whole yet: NEWEST (-1: none), which the depot has,
- * is of another one, and is an error. */
-int dt_shelf_refuse_others(const struct dt_depot *d, int64_t newest, struct dt_err *err);
+/* For a run that began anew: NEWEST (-1: none), which the depot has, is of another one, and is an
+ * error, unless it bears JOB_MARK (0: the run has none): an earlier world of the same job may have
+ * sealed it and died before it kept that in mind. */
+int dt_shelf_refuse_others(struct dt_depot *d, int64_t newest, uint64_t job_mark,
+                           struct dt_err *err);
 /* Removes STEP's among FILES, state.json first. */
 int dt_shelf_remove(struct dt_depot *d, const struct dt_depot_list *files, int64_t step,
                     struct dt_err *err);

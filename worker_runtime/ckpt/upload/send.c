@@ -115,7 +115,7 @@ static int refuse_others(const struct dt_send *s, struct dt_err *err)
         return 0;
     if (dt_shelf_look(s->depot, NULL, &shelf, err) < 0)
         return -1;
-    int rc = dt_shelf_refuse_others(s->depot, dt_shelf_next(&shelf, -1), err);
+    int rc = dt_shelf_refuse_others(s->depot, dt_shelf_next(&shelf, -1), s->job_mark, err);
     dt_shelf_finish(&shelf);
     return rc;
 }

@@ -15,6 +15,7 @@ struct dt_send {
     struct dt_share_ranks ranks;
     int keep_last; /* 0: all */
     bool anew;     /* the run began anew and has sealed nothing yet: the depot must hold nothing */
+    uint64_t job_mark; /* with which it would be its own all the same; 0: none */
     /* Whether this world is still the one that saves; asked before it is sealed. NULL: it is. */
     enum dt_ckpt_leave (*may_commit)(void *arg);
     void *may_commit_arg;
