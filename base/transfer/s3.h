@@ -50,6 +50,9 @@ struct dt_s3_call {
 /* 1: the answer is one of 2xx; 0: it is 404, but not for want of the bucket; -1. */
 int dt_s3_do(struct dt_transfer *t, struct dt_s3_call *c, struct dt_err *err);
 
+/* The endpoint is Amazon's of the ring's region. */
+void dt_s3_set_amazon(struct dt_s3 *s);
+
 /* The key of the bucket that KEY of the transfer is. */
 const char *dt_s3_key(const struct dt_transfer *t, const char *key, char out[DT_KEY_MAX + 1]);
 
