@@ -58,11 +58,20 @@ struct dt_http_request {
     void (*on_sent)(void *arg, uint64_t sent);
     void *arg;
     const char *ca_file;     /* NULL: libcurl's */
-    uint64_t bandwidth;      /* bytes a second; 0: no limit */
+    uint64_t bandwidth;      /* bytes a second, each way; 0: no limit. What is sent at the same time
+                              * by the same connections shares it */
     dt_ms connect_patience;  /* for a connection; 0: libcurl's, minutes */
     dt_ms patience;          /* while nothing moves; whole seconds */
     bool no_proxy;           /* whatever the environment says */
     const atomic_bool *stop; /* NULL: nobody does */
+};
+
+/* One that is under way: the caller's memory, which stays where it is until it is over. */
+struct dt_http_exchange {
+    struct dt_http_request request;
+    struct dt_http_answer answer; /* zeroed, or an old one, whose memory is used again */
+    enum dt_http_end end;         /* once it is over */
+    void *inner;                  /* dt_curl.so's */
 };
 
 enum dt_digest { DT_SHA256, DT_MD5 };
@@ -70,16 +79,27 @@ enum dt_digest { DT_SHA256, DT_MD5 };
 #define DT_MD5_SIZE 16
 
 /* The table of dt_curl.so. Digests are in it, as they are in a library that libcurl brings. All
- * may be called from any thread, a connection from one at a time. */
-#define DT_CURL_ABI 1
+ * may be called from any thread, those of one open() from one at a time, but for wake(). */
+#define DT_CURL_ABI 2
 struct dt_curl_table {
     struct dt_plugin_head head;
     int (*start)(void);  /* before anything else, as often as one likes */
     void *(*open)(void); /* keeps connections for the requests that follow; NULL: no memory */
-    void (*close)(void *connection);
-    /* Fills ANSWER, a zeroed one or an old one, whose memory is used again. */
-    enum dt_http_end (*exchange)(void *connection, const struct dt_http_request *request,
+    void (*close)(void *connections); /* nothing is under way */
+
+    /* One request, from its beginning to its end. Fills ANSWER, a zeroed one or an old one, whose
+     * memory is used again. Nothing else is under way. */
+    enum dt_http_end (*exchange)(void *connections, const struct dt_http_request *request,
                                  struct dt_http_answer *answer);
+
+    /* Several at once: each gets a connection of its own. -1: no memory. */
+    int (*begin)(void *connections, struct dt_http_exchange *x);
+    /* Moves what is under way. One that is over; NULL: none is yet, and TIMEOUT has passed, or
+     * something has moved, or somebody called wake(). */
+    struct dt_http_exchange *(*wait)(void *connections, dt_ms timeout);
+    void (*wake)(void *connections); /* from any thread */
+    void (*call_off)(void *connections, struct dt_http_exchange *x);
+
     int (*digest)(enum dt_digest kind, struct dt_bytes text, uint8_t *out); /* -1: cannot be had */
     int (*hmac_sha256)(struct dt_bytes key, struct dt_bytes text, uint8_t out[DT_SHA256_SIZE]);
 };

@@ -44,6 +44,9 @@ int dt_sink_restart(struct dt_sink *s, struct dt_err *err);
 struct dt_place {
     int (*put)(struct dt_transfer *t, const char *key, const struct dt_source *from,
                struct dt_err *err);
+    /* At most a part's worth each; errors name the file. NULL: it can only do one by one. */
+    int (*put_files)(struct dt_transfer *t, const struct dt_transfer_file *at, size_t count,
+                     struct dt_err *err);
     int (*get)(struct dt_transfer *t, const char *key, struct dt_sink *to, struct dt_err *err);
     int (*head)(struct dt_transfer *t, const char *key, struct dt_object *o, struct dt_err *err);
     int (*list)(struct dt_transfer *t, const char *prefix, bool deep, dt_transfer_each_fn *each,

@@ -80,8 +80,9 @@ int dt_s3_open(struct dt_transfer *t, struct dt_err *err)
         return -1;
     t->set.endpoint = t->set.region = t->set.profile = t->set.ca_file = NULL; /* the caller's */
     s->seed = (uint64_t)dt_clock_monotonic_ns() ^ (uint64_t)getpid() << 40;
-    s->connection = s->lib->open();
-    return s->connection ? 0 : dt_err_set(err, DT_E_MEMORY, "no memory for a connection");
+    dt_list_init(&s->running);
+    s->connections = s->lib->open();
+    return s->connections ? 0 : dt_err_set(err, DT_E_MEMORY, "no memory for a connection");
 }
 
 static void close_s3(struct dt_transfer *t)
@@ -89,8 +90,8 @@ static void close_s3(struct dt_transfer *t)
     struct dt_s3 *s = t->s3;
     if (!s)
         return;
-    if (s->connection)
-        s->lib->close(s->connection);
+    if (s->connections)
+        s->lib->close(s->connections);
     dt_keyring_finish(&s->ring);
     dt_http_answer_finish(&s->answer);
     free(s->profile);
@@ -181,6 +182,7 @@ static int delete_object(struct dt_transfer *t, const char *key, struct dt_err *
 
 const struct dt_place dt_place_s3 = {
     .put = dt_s3_put,
+    .put_files = dt_s3_put_files,
     .get = dt_s3_get,
     .head = head,
     .list = dt_s3_list,

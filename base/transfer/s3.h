@@ -4,6 +4,7 @@
 #ifndef DT_BASE_TRANSFER_S3_H
 #define DT_BASE_TRANSFER_S3_H
 
+#include "base/list.h"
 #include "base/transfer/answers.h"
 #include "base/transfer/http.h"
 #include "base/transfer/inside.h"
@@ -16,7 +17,8 @@
 
 struct dt_s3 {
     const struct dt_curl_table *lib;
-    void *connection;
+    void *connections;
+    struct dt_list running; /* calls; s3_call.c */
     struct dt_keyring ring;
     struct dt_http_endpoint endpoint;
     bool is_in_host, is_amazon; /* where the bucket is said; that the endpoint follows the region */
@@ -25,11 +27,13 @@ struct dt_s3 {
     uint64_t seed;
     uint8_t *part; /* for bytes of a file under way */
     size_t part_size;
-    struct dt_http_answer answer; /* of the last request */
+    struct dt_http_answer answer; /* of the request that ended last */
     struct dt_answer_error error; /* what it says if it is one */
 };
 
-/* One request, with all its attempts. */
+struct dt_s3_run;
+
+/* One request, with all its attempts. It stays where it is until it is over. */
 struct dt_s3_call {
     const char *what; /* of the sentence "putting part 3: ..." */
     const char *method;
@@ -47,8 +51,19 @@ struct dt_s3_call {
     struct dt_err refusal; /* of .take(), why */
 };
 
-/* 1: the answer is one of 2xx; 0: it is 404, but not for want of the bucket; -1. */
+/* 1: the answer is one of 2xx; 0: it is 404, but not for want of the bucket; -1. No other call is
+ * under way. */
 int dt_s3_do(struct dt_transfer *t, struct dt_s3_call *c, struct dt_err *err);
+
+/* Several at once. -1: no memory. */
+int dt_s3_begin(struct dt_transfer *t, struct dt_s3_call *c, struct dt_err *err);
+/* Waits until a call is over: *OVER is which, and the rest is as with dt_s3_do(). *OVER is NULL and
+ * the result 0 where none is yet: something has moved, or somebody called dt_s3_wake(). */
+int dt_s3_wait(struct dt_transfer *t, struct dt_s3_call **over, struct dt_err *err);
+/* From any thread. */
+void dt_s3_wake(struct dt_transfer *t);
+/* Those that are under way end without a word. */
+void dt_s3_call_off(struct dt_transfer *t);
 
 /* The endpoint is Amazon's of the ring's region. */
 void dt_s3_set_amazon(struct dt_s3 *s);
@@ -68,9 +83,11 @@ uint8_t *dt_s3_part(struct dt_s3 *s, size_t size, struct dt_err *err);
 int dt_s3_head(struct dt_transfer *t, const char *key, struct dt_object *o,
                char crc[DT_S3_CRC_TEXT], struct dt_err *err);
 
-/* s3_put.c, s3_get.c, s3_list.c */
+/* s3_put.c, s3_files.c, s3_get.c, s3_list.c */
 int dt_s3_put(struct dt_transfer *t, const char *key, const struct dt_source *from,
               struct dt_err *err);
+int dt_s3_put_files(struct dt_transfer *t, const struct dt_transfer_file *at, size_t count,
+                    struct dt_err *err);
 int dt_s3_get(struct dt_transfer *t, const char *key, struct dt_sink *to, struct dt_err *err);
 int dt_s3_list(struct dt_transfer *t, const char *prefix, bool deep, dt_transfer_each_fn *each,
                void *arg, struct dt_err *err);

@@ -4,7 +4,6 @@
 #include "base/hex.h"
 #include "base/str.h"
 #include "base/transfer/date.h"
-#include "base/transfer/pause.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,12 +11,15 @@
 
 /* -- one attempt ------------------------------------------------------------------------------ */
 
+#define LOOK_EVERY ((dt_ms)100) /* at the flag that stops a transfer */
+
 /* The text of a request; its pointers lead into itself. */
 struct attempt {
     char host[sizeof((struct dt_http_endpoint *)0)->host + 80];
     char path[sizeof((struct dt_http_endpoint *)0)->path + 80 + DT_KEY_MAX];
     char stamp[DT_DATE_STAMP], payload[2 * DT_SHA256_SIZE + 1];
-    int64_t signed_at;
+    int64_t signed_at, clock_off; /* clock_off: what it was then, as others may set it meanwhile */
+    char region[sizeof((struct dt_keyring *)0)->region];
     struct dt_sigv4_request request;
     struct dt_buf url, lines; /* lines: "Name: value" each, with a NUL behind it */
     const char *headers[DT_SIGV4_PAIRS + 4];
@@ -82,7 +84,9 @@ static int prepare(struct dt_transfer *t, const struct dt_s3_call *c, struct att
     struct dt_s3 *s = t->s3;
     struct dt_buf authorization = {0};
     const struct dt_http_endpoint *e = &s->endpoint;
+    a->clock_off = s->clock_off;
     a->signed_at = dt_clock_wall_us() / 1000000 + s->clock_off;
+    memcpy(a->region, s->ring.region, sizeof a->region);
     dt_date_stamp(a->signed_at, a->stamp);
     set_place(t, c, a);
     set_pairs(s, c, a);
@@ -90,7 +94,7 @@ static int prepare(struct dt_transfer *t, const struct dt_s3_call *c, struct att
     dt_buf_clear(&a->lines);
     dt_buf_printf(&a->url, "http%s://%s", e->tls ? "s" : "", a->host);
     dt_sigv4_target(&a->request, &a->url);
-    int rc = dt_sigv4_sign(s->lib, &a->request, &s->ring.keys, s->ring.region, "s3", a->signed_at,
+    int rc = dt_sigv4_sign(s->lib, &a->request, &s->ring.keys, a->region, "s3", a->signed_at,
                            &authorization);
     if (rc == 0)
         rc = put_lines(a, &authorization);
@@ -98,13 +102,25 @@ static int prepare(struct dt_transfer *t, const struct dt_s3_call *c, struct att
     return a->url.bad ? -1 : rc;
 }
 
-static enum dt_http_end send_request(struct dt_transfer *t, struct dt_s3_call *c, struct attempt *a)
+/* A call that is not over: an attempt is under way, or the next one waits for its time. */
+struct dt_s3_run {
+    struct dt_node in_running;
+    struct dt_s3_call *call;
+    struct dt_retry retry;
+    struct attempt attempt;
+    struct dt_http_exchange exchange;
+    bool is_under_way;
+    dt_ms due; /* of the next attempt */
+};
+
+static int send_request(struct dt_transfer *t, struct dt_s3_run *r)
 {
     struct dt_s3 *s = t->s3;
-    struct dt_http_request r = {
+    const struct dt_s3_call *c = r->call;
+    r->exchange.request = (struct dt_http_request){
         .method = c->method,
-        .url = dt_buf_cstr(&a->url),
-        .headers = a->headers,
+        .url = dt_buf_cstr(&r->attempt.url),
+        .headers = r->attempt.headers,
         .body = c->body,
         .body_max = DT_ANSWER_MAX,
         .take = c->take,
@@ -116,13 +132,14 @@ static enum dt_http_end send_request(struct dt_transfer *t, struct dt_s3_call *c
         .patience = t->set.patience,
         .stop = t->set.stop,
     };
-    return s->lib->exchange(s->connection, &r, &s->answer);
+    r->is_under_way = s->lib->begin(s->connections, &r->exchange) == 0;
+    return r->is_under_way ? 0 : -1;
 }
 
 /* -- what to make of it ----------------------------------------------------------------------- */
 
 static struct dt_retry_facts facts_of(struct dt_transfer *t, const struct dt_s3_call *c,
-                                      enum dt_http_end end, int64_t signed_at)
+                                      enum dt_http_end end, const struct attempt *a)
 {
     struct dt_s3 *s = t->s3;
     char text[64], region[sizeof s->error.region];
@@ -139,12 +156,12 @@ static struct dt_retry_facts facts_of(struct dt_transfer *t, const struct dt_s3_
         .end = end,
         .status = s->answer.status,
         .code = s->error.code,
-        .tells_region = *s->error.region && strcmp(s->error.region, s->ring.region) != 0,
+        .tells_region = *s->error.region && strcmp(s->error.region, a->region) != 0,
         .keys_can_change = dt_keyring_can_change(&s->ring),
         .retry_after = after > 0 && after < 3600 ? after * DT_SECOND : 0,
     };
     if (dt_date_of_http(dt_http_header(&s->answer, "date", text, sizeof text), &date))
-        f.clock_off = date - signed_at;
+        f.clock_off = date - a->signed_at;
     return f;
 }
 
@@ -214,13 +231,13 @@ static void tell_retry(struct dt_transfer *t, const struct dt_s3_call *c, enum d
 }
 
 /* Makes the correction MOVE and says so. */
-static int correct(struct dt_transfer *t, const struct dt_s3_call *c, enum dt_retry_move move,
+static int correct(struct dt_transfer *t, const struct dt_s3_run *r, enum dt_retry_move move,
                    const struct dt_retry_facts *f, struct dt_err *err)
 {
     struct dt_s3 *s = t->s3;
     char next[120] = "again with new credentials";
     if (move == DT_RETRY_SET_CLOCK) {
-        s->clock_off += f->clock_off;
+        s->clock_off = r->attempt.clock_off + f->clock_off;
         snprintf(next, sizeof next,
                  "again with the store's clock, which is %lld s ahead of this host's",
                  (long long)s->clock_off);
@@ -232,20 +249,17 @@ static int correct(struct dt_transfer *t, const struct dt_s3_call *c, enum dt_re
     } else if (dt_keyring_fetch(&s->ring, err) < 0) {
         return -1;
     }
-    tell_retry(t, c, f->end, next);
+    tell_retry(t, r->call, f->end, next);
     return 0;
 }
 
-static int wait_for(struct dt_transfer *t, const struct dt_s3_call *c, enum dt_http_end end,
-                    const struct dt_retry *retry, dt_ms pause, struct dt_err *err)
+static void put_off(struct dt_transfer *t, struct dt_s3_run *r, enum dt_http_end end, dt_ms pause)
 {
     char next[80];
     snprintf(next, sizeof next, "again in %lld ms (attempt %d of %d)", (long long)pause,
-             retry->made + 1, retry->most);
-    tell_retry(t, c, end, next);
-    if (dt_pause(pause, t->set.stop) < 0)
-        return dt_err_set(err, DT_E_CANCELED, "%s: it was stopped", c->what);
-    return 0;
+             r->retry.made + 1, r->retry.most);
+    r->due = dt_clock_after(dt_clock_monotonic(), pause);
+    tell_retry(t, r->call, end, next);
 }
 
 /* -- a request -------------------------------------------------------------------------------- */
@@ -264,34 +278,42 @@ static int renew_if_due(struct dt_s3 *s, struct dt_err *err)
     return -1;
 }
 
-static int attempts(struct dt_transfer *t, struct dt_s3_call *c, struct attempt *a,
-                    struct dt_err *err)
+static int begin_attempt(struct dt_transfer *t, struct dt_s3_run *r, struct dt_err *err)
 {
-    struct dt_s3 *s = t->s3;
-    struct dt_retry retry;
-    dt_retry_init(&retry, t->set.attempts, s->seed++);
-    for (;;) {
-        dt_ms pause;
-        if (c->before && c->before(c))
-            dt_retry_progress(&retry);
-        if (renew_if_due(s, err) < 0)
-            return -1;
-        if (prepare(t, c, a) < 0)
-            return dt_err_set(err, DT_E_MEMORY, "%s: no memory for a request", c->what);
-        enum dt_http_end end = send_request(t, c, a);
-        struct dt_retry_facts f = facts_of(t, c, end, a->signed_at);
-        enum dt_retry_move move = dt_retry_decide(&retry, &f, &pause);
-        if (move == DT_RETRY_DONE)
-            return 1;
-        if (end == DT_HTTP_ANSWERED && f.status == 404 && strcmp(f.code, "NoSuchBucket") != 0)
-            return 0;
-        if (move == DT_RETRY_GIVE_UP)
-            return say_failure(t, c, end, retry.made, err);
-        if ((move == DT_RETRY_AGAIN ? wait_for(t, c, end, &retry, pause, err)
-                                    : correct(t, c, move, &f, err)) < 0)
-            return -1;
-    }
+    struct dt_s3_call *c = r->call;
+    if (dt_transfer_is_stopped(t))
+        return dt_err_set(err, DT_E_CANCELED, "%s: it was stopped", c->what);
+    if (c->before && c->before(c))
+        dt_retry_progress(&r->retry);
+    if (renew_if_due(t->s3, err) < 0)
+        return -1;
+    if (prepare(t, c, &r->attempt) < 0 || send_request(t, r) < 0)
+        return dt_err_set(err, DT_E_MEMORY, "%s: no memory for a request", c->what);
+    return 0;
 }
+
+enum { ANOTHER = 2 }; /* attempt is to follow */
+
+/* An attempt has ended, and the store's last answer is the one to it. */
+static int end_attempt(struct dt_transfer *t, struct dt_s3_run *r, struct dt_err *err)
+{
+    dt_ms pause;
+    enum dt_http_end end = r->exchange.end;
+    struct dt_retry_facts f = facts_of(t, r->call, end, &r->attempt);
+    enum dt_retry_move move = dt_retry_decide(&r->retry, &f, &pause);
+    if (move == DT_RETRY_DONE)
+        return 1;
+    if (end == DT_HTTP_ANSWERED && f.status == 404 && strcmp(f.code, "NoSuchBucket") != 0)
+        return 0;
+    if (move == DT_RETRY_GIVE_UP)
+        return say_failure(t, r->call, end, r->retry.made, err);
+    if (move != DT_RETRY_AGAIN)
+        return correct(t, r, move, &f, err) < 0 ? -1 : ANOTHER;
+    put_off(t, r, end, pause);
+    return ANOTHER;
+}
+
+/* -- several at once -------------------------------------------------------------------------- */
 
 static int set_payload(const struct dt_s3 *s, const struct dt_s3_call *c, struct attempt *a)
 {
@@ -305,18 +327,104 @@ static int set_payload(const struct dt_s3 *s, const struct dt_s3_call *c, struct
     return 0;
 }
 
+static void finish(struct dt_s3 *s, struct dt_s3_run *r)
+{
+    if (r->is_under_way)
+        s->lib->call_off(s->connections, &r->exchange);
+    dt_list_remove(&r->in_running);
+    if (r->attempt.lines.base)
+        explicit_bzero(r->attempt.lines.base, r->attempt.lines.size);
+    dt_buf_finish(&r->attempt.url);
+    dt_buf_finish(&r->attempt.lines);
+    dt_http_answer_finish(&r->exchange.answer);
+    free(r);
+}
+
+int dt_s3_begin(struct dt_transfer *t, struct dt_s3_call *c, struct dt_err *err)
+{
+    struct dt_s3_run *r = calloc(1, sizeof *r);
+    if (!r || set_payload(t->s3, c, &r->attempt) < 0) {
+        free(r);
+        return dt_err_set(err, DT_E_MEMORY, "%s: no memory for a request", c->what);
+    }
+    r->call = c;
+    r->due = dt_clock_monotonic();
+    dt_retry_init(&r->retry, t->set.attempts, t->s3->seed++);
+    dt_list_append(&t->s3->running, &r->in_running);
+    return 0;
+}
+
+/* Begins the attempts whose time has come. *FAILED: one that cannot be. How long until the next
+ * one's time comes, or the flag is looked at. */
+static dt_ms begin_due(struct dt_transfer *t, struct dt_s3_run **failed, struct dt_err *err)
+{
+    dt_ms now = dt_clock_monotonic(), next = LOOK_EVERY;
+    *failed = NULL;
+    dt_list_each(&t->s3->running, n)
+    {
+        struct dt_s3_run *r = dt_container_of(n, struct dt_s3_run, in_running);
+        bool waits = !r->is_under_way && r->due > now && !dt_transfer_is_stopped(t);
+        if (waits && r->due - now < next)
+            next = r->due - now;
+        if (waits || r->is_under_way || begin_attempt(t, r, err) == 0)
+            continue;
+        *failed = r;
+        return 0;
+    }
+    return next;
+}
+
+/* An attempt that is over, its answer in the place of the one before. */
+static struct dt_s3_run *wait_for_attempt(struct dt_s3 *s, dt_ms patience)
+{
+    struct dt_http_exchange *x = s->lib->wait(s->connections, patience);
+    if (!x)
+        return NULL;
+    struct dt_s3_run *r = dt_container_of(x, struct dt_s3_run, exchange);
+    struct dt_http_answer before = s->answer;
+    s->answer = x->answer;
+    x->answer = before;
+    r->is_under_way = false;
+    r->due = dt_clock_monotonic();
+    return r;
+}
+
+int dt_s3_wait(struct dt_transfer *t, struct dt_s3_call **over, struct dt_err *err)
+{
+    struct dt_s3_run *r;
+    int rc = -1;
+    dt_ms patience = begin_due(t, &r, err);
+    *over = NULL;
+    if (!r) {
+        r = wait_for_attempt(t->s3, patience);
+        rc = r ? end_attempt(t, r, err) : ANOTHER;
+    }
+    if (rc == ANOTHER)
+        return 0;
+    *over = r->call;
+    finish(t->s3, r);
+    return rc;
+}
+
+void dt_s3_wake(struct dt_transfer *t)
+{
+    t->s3->lib->wake(t->s3->connections);
+}
+
+void dt_s3_call_off(struct dt_transfer *t)
+{
+    dt_list_each(&t->s3->running, n)
+        finish(t->s3, dt_container_of(n, struct dt_s3_run, in_running));
+}
+
 int dt_s3_do(struct dt_transfer *t, struct dt_s3_call *c, struct dt_err *err)
 {
-    struct attempt *a = calloc(1, sizeof *a);
-    int rc = !a || set_payload(t->s3, c, a) < 0
-                 ? dt_err_set(err, DT_E_MEMORY, "%s: no memory for a request", c->what)
-                 : attempts(t, c, a, err);
-    if (a && a->lines.base)
-        explicit_bzero(a->lines.base, a->lines.size);
-    if (a) {
-        dt_buf_finish(&a->url);
-        dt_buf_finish(&a->lines);
+    struct dt_s3_call *over = NULL;
+    int rc = dt_s3_begin(t, c, err);
+    while (rc == 0 && !over) {
+        rc = dt_s3_wait(t, &over, err);
+        if (over)
+            return rc;
     }
-    free(a);
-    return rc;
+    return -1;
 }

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Objects on their way up: in one request, or in parts that outlive a failure. A part is in memory
- * while it is hashed and sent, so that all attempts send the same bytes.
+/* Objects on their way up: in one request, or in parts that outlive a failure. What is sent is in
+ * memory while it is hashed and sent, so that all attempts send the same bytes. Several parts go
+ * at once (flight.h).
  *
  * Parts that an earlier try has left are found by asking the store, so nothing has to be kept here;
  * those with the right MD5, which is a part's tag at nearly all stores, stay. The whole object's
  * checksum was said as those parts began: it tells in the end whether all of them were of these
  * bytes. */
 #include "base/crc32c.h"
-#include "base/transfer/ahead.h"
-#include "base/transfer/s3.h"
+#include "base/transfer/flight.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -163,57 +163,68 @@ static bool is_tag(const char *tag)
 }
 
 /* Whether the store has part P with these bytes. */
-static bool is_there(const struct dt_part *p, const struct dt_ready_part *ready)
+static bool is_there(const struct dt_part *p, const struct dt_piece *piece)
 {
-    size_t len = strlen(ready->md5);
+    size_t len = strlen(piece->md5);
     const char *tag = p->tag + (p->tag[0] == '"');
-    return len > 0 && p->size == ready->len && strncmp(tag, ready->md5, len) == 0 &&
+    return len > 0 && p->size == piece->len && strncmp(tag, piece->md5, len) == 0 &&
            tag[len + strspn(tag + len, "\"")] == '\0';
 }
 
-/* 0: the store has forgotten the upload. */
-static int put_part(struct upload *u, const struct dt_ready_part *ready, struct dt_err *err)
+static int read_part(void *arg, size_t number, uint8_t *into, size_t *len, struct dt_err *err)
 {
-    char what[64], number[24], tag[DT_TAG_MAX];
-    struct dt_part *p = &u->parts[ready->number];
-    struct dt_s3_call c = {
-        .what = what,
+    const struct upload *u = arg;
+    uint64_t begin = number * u->part_size, left = u->from->len - begin;
+    *len = (size_t)(left < u->part_size ? left : u->part_size);
+    return dt_source_read(u->from, begin, into, *len, err);
+}
+
+static int board_part(void *arg, struct dt_aboard *b)
+{
+    struct upload *u = arg;
+    if (is_there(&u->parts[b->piece->number], b->piece))
+        return 0;
+    snprintf(b->what, sizeof b->what, "putting part %zu of %zu", b->piece->number + 1, u->count);
+    snprintf(b->number, sizeof b->number, "%zu", b->piece->number + 1);
+    b->call = (struct dt_s3_call){
+        .what = b->what,
         .method = "PUT",
         .key = u->whole,
-        .query = {{"partNumber", number}, {"uploadId", u->id}, {NULL, NULL}},
-        .body = {ready->at, ready->len},
-        .payload = ready->sha256,
-        .on_sent = on_sent,
-        .arg = u,
+        .query = {{"partNumber", b->number}, {"uploadId", u->id}, {NULL, NULL}},
     };
-    snprintf(what, sizeof what, "putting part %zu of %zu", ready->number + 1, u->count);
-    snprintf(number, sizeof number, "%zu", ready->number + 1);
-    if (!is_there(p, ready)) {
-        int rc = dt_s3_do(u->t, &c, err);
-        if (rc <= 0)
-            return rc;
+    return 1;
+}
+
+/* 0: the store has forgotten the upload. */
+static int land_part(void *arg, struct dt_aboard *b, int rc, struct dt_err *err)
+{
+    struct upload *u = arg;
+    struct dt_part *p = &u->parts[b->piece->number];
+    char tag[DT_TAG_MAX];
+    if (rc != 1)
+        return rc;
+    if (b->call.what) {
         if (!is_tag(dt_http_header(&u->t->s3->answer, "etag", tag, sizeof tag)))
-            return dt_err_set(err, DT_E_PROTOCOL, "%s: the store gives no tag for it", what);
-        p->size = ready->len;
+            return dt_err_set(err, DT_E_PROTOCOL, "%s: the store gives no tag for it", b->what);
+        p->size = b->piece->len;
         strcpy(p->tag, tag);
     }
-    u->done += ready->len;
-    dt_transfer_tell(u->t, u->key, u->done, u->from->len);
+    u->done += b->piece->len;
     return 1;
 }
 
 static int put_each_part(struct upload *u, struct dt_err *err)
 {
-    struct dt_ahead ahead;
-    int rc = dt_ahead_init(&ahead, u->t->s3->lib, u->from, u->part_size, u->is_resumed, err);
-    rc = rc < 0 ? -1 : 1;
+    struct dt_flight_job job = {.count = u->count,
+                                .most = (size_t)u->part_size,
+                                .wants_md5 = u->is_resumed,
+                                .read = read_part,
+                                .board = board_part,
+                                .land = land_part,
+                                .moved = on_sent,
+                                .arg = u};
     u->done = 0;
-    for (size_t i = 0; i < u->count && rc == 1; i++) {
-        const struct dt_ready_part *ready = dt_ahead_next(&ahead, err);
-        rc = ready ? put_part(u, ready, err) : -1;
-    }
-    dt_ahead_finish(&ahead);
-    return rc;
+    return dt_flight_run(u->t, &job, err);
 }
 
 /* Whether the object that is there now is the one that was put together. A lost answer leaves us

@@ -206,8 +206,7 @@ int dt_transfer_put_range(struct dt_transfer *t, const char *key, int fd, uint64
     return put(t, key, &(struct dt_source){.fd = fd, .from = from, .len = len}, err);
 }
 
-int dt_transfer_put_file(struct dt_transfer *t, const char *key, const char *path,
-                         struct dt_err *err)
+static int open_file(const char *path, uint64_t *size, struct dt_err *err)
 {
     struct stat st;
     DT_AUTO_FD fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -215,9 +214,56 @@ int dt_transfer_put_file(struct dt_transfer *t, const char *key, const char *pat
         return dt_err_errno(err, DT_E_RUNTIME, errno, "cannot open %s", path);
     if (!S_ISREG(st.st_mode))
         return dt_err_set(err, DT_E_USAGE, "%s is no ordinary file", path);
-    if (dt_transfer_put_range(t, key, fd, 0, (uint64_t)st.st_size, err) < 0)
+    *size = (uint64_t)st.st_size;
+    int kept = fd;
+    fd = -1;
+    return kept;
+}
+
+int dt_transfer_put_file(struct dt_transfer *t, const char *key, const char *path,
+                         struct dt_err *err)
+{
+    uint64_t size;
+    DT_AUTO_FD fd = open_file(path, &size, err);
+    if (fd < 0)
+        return -1;
+    if (dt_transfer_put_range(t, key, fd, 0, size, err) < 0)
         return dt_err_wrap(err, "%.200s", path);
     return 0;
+}
+
+static void swap_files(struct dt_transfer_file *a, struct dt_transfer_file *b)
+{
+    struct dt_transfer_file before = *a;
+    *a = *b;
+    *b = before;
+}
+
+/* Fills the size of each, puts those that are not small, and moves the others to the front. */
+static int put_large(struct dt_transfer *t, struct dt_transfer_file *files, size_t count,
+                     size_t *small, struct dt_err *err)
+{
+    *small = 0;
+    for (size_t i = 0; i < count; i++) {
+        struct dt_transfer_file *file = &files[i];
+        DT_AUTO_FD fd = open_file(file->path, &file->size, err);
+        if (fd < 0 || check_key(t, file->key, err) < 0)
+            return -1;
+        if (t->place->put_files && file->size <= t->set.part_size)
+            swap_files(file, &files[(*small)++]);
+        else if (dt_transfer_put_file(t, file->key, file->path, err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+int dt_transfer_put_files(struct dt_transfer *t, struct dt_transfer_file *files, size_t count,
+                          struct dt_err *err)
+{
+    size_t small;
+    if (put_large(t, files, count, &small, err) < 0)
+        return -1;
+    return small ? t->place->put_files(t, files, small, err) : 0;
 }
 
 int dt_transfer_put_bytes(struct dt_transfer *t, const char *key, struct dt_bytes bytes,

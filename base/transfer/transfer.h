@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Objects that leave this machine: a bucket of an S3-compatible store, or a folder, behind one URL.
  *
- * All calls block. A transfer belongs to one thread at a time; several may be open, each with a
- * connection of its own. Nothing is loaded for a folder; for S3 the helper library dt_curl.so
+ * All calls block. A transfer belongs to one thread at a time; several may be open, each with
+ * connections of its own. Nothing is loaded for a folder; for S3 the helper library dt_curl.so
  * (libcurl) is, at dt_transfer_open().
  *
  * An object appears whole or not at all, in a folder too: readers never see half of one. Keys stand
@@ -47,9 +47,10 @@ struct dt_transfer_options {
     const char *profile;        /* of ~/.aws; NULL: AWS_PROFILE, then "default" */
     const char *ca_file;        /* NULL: AWS_CA_BUNDLE, then those that libcurl trusts */
     enum dt_bucket_style style; /* of S3 */
-    uint64_t bandwidth;         /* bytes a second at most, each way; 0: no limit */
-    uint64_t part_size;         /* larger objects go up in such parts, two of which are in memory
-                                 * then; 0: 16 MiB */
+    uint64_t bandwidth;         /* bytes a second at most, each way, of all that goes at once; 0: no
+                                 * limit */
+    uint64_t part_size;         /* larger objects go up in such parts, DT_TRANSFER_AT_ONCE of which
+                                 * are in memory then; 0: 16 MiB */
     int attempts;               /* of each request; 0: 8 */
     dt_ms patience;             /* a connection that moves nothing for so long is lost; 0: 30 s */
     const atomic_bool *stop;    /* another thread sets it to end a call with DT_E_CANCELED within
@@ -61,6 +62,9 @@ struct dt_transfer_options {
 
 /* The default of .part_size. */
 #define DT_TRANSFER_PART ((uint64_t)16 << 20)
+/* Parts, or small files, that are read, hashed or sent at the same time: 64 MiB at most, by
+ * default. */
+#define DT_TRANSFER_AT_ONCE 4
 
 /* Opens what URL (dt_url_parse()) names, finds credentials, and sends nothing to the store yet.
  * When a service that hands out credentials does not, requests ask it again, and fail with its
@@ -81,6 +85,14 @@ int dt_transfer_put_range(struct dt_transfer *t, const char *key, int fd, uint64
 /* The same of a whole ordinary file. */
 int dt_transfer_put_file(struct dt_transfer *t, const char *key, const char *path,
                          struct dt_err *err);
+/* The same of several; those of at most a part go up last, several at once. Ends with the first
+ * that fails, which *err names. */
+struct dt_transfer_file {
+    char *key, *path; /* the caller's */
+    uint64_t size;    /* filled by the call */
+};
+int dt_transfer_put_files(struct dt_transfer *t, struct dt_transfer_file *files, size_t count,
+                          struct dt_err *err);
 /* The same of memory: a manifest, a word. One request, so at most 64 MiB. */
 #define DT_TRANSFER_BYTES_MAX ((size_t)64 << 20)
 int dt_transfer_put_bytes(struct dt_transfer *t, const char *key, struct dt_bytes bytes,

@@ -14,6 +14,7 @@ import ssl
 import subprocess
 import tempfile
 import threading
+import time
 import urllib.parse
 
 import botocore.session
@@ -81,10 +82,11 @@ class Answer:
 
 
 class Proxy:
-    """Passes requests on to PORT. PLAN gets each one and says with an Answer what to do to it; None: nothing."""
+    """Passes requests on to PORT. PLAN gets each one and says with an Answer what to do to it; None: nothing. DONE is called as a
+    PUT that was passed on is over."""
 
-    def __init__(self, port, plan=lambda request: None, tls=None):
-        self.to, self.plan, self.tls = port, plan, tls
+    def __init__(self, port, plan=lambda request: None, tls=None, done=lambda: None):
+        self.to, self.plan, self.tls, self.done = port, plan, tls, done
         self.requests, self.stalled = [], threading.Event()
         self.lock = threading.Lock()
         self.socket = socket.create_server(("127.0.0.1", 0))
@@ -146,6 +148,8 @@ class Proxy:
         body = got.read()
         headers = [(n, v) for n, v in got.getheaders() if n.lower() not in ("connection", "transfer-encoding")]
         server.close()
+        if request.method == "PUT":
+            self.done()
         if answer.drop_answer:
             return False
         return self.send(connection, request, got.status, headers, body, answer)
@@ -237,6 +241,24 @@ class Stage:
 
     def uploads(self):
         return self.client.list_multipart_uploads(Bucket=self.bucket).get("Uploads", [])
+
+    def parts(self, key):
+        """Of the upload of KEY that was begun."""
+        parts, marker = [], 0
+        for upload in self.uploads():
+            while upload["Key"] == "runs/a/" + key:
+                page = self.client.list_parts(Bucket=self.bucket, Key=upload["Key"], UploadId=upload["UploadId"], PartNumberMarker=marker)
+                parts += [part["PartNumber"] for part in page.get("Parts", [])]
+                if not page["IsTruncated"]:
+                    break
+                marker = page["NextPartNumberMarker"]
+        return sorted(parts)
+
+    def wait_for_parts(self, key, wanted):
+        end = time.monotonic() + 100
+        while self.parts(key) != wanted:
+            if time.monotonic() > end:
+                raise AssertionError("the store has the parts %r, not %r" % (self.parts(key), wanted))
 
     def close(self):
         for proxy in self.proxies:

@@ -6,6 +6,7 @@ import hashlib
 import os
 import random
 import subprocess
+import threading
 import time
 
 import store
@@ -15,6 +16,7 @@ from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 
 MIB = 1 << 20
+AT_ONCE = 4  # DT_TRANSFER_AT_ONCE
 
 
 def there_and_back(s, **where):
@@ -98,6 +100,52 @@ def parts(s):
     part = s.run("get-range", "big", 6 * MIB, 8).expect(r"^bytes: ")
     tap.check_equal(bytes.fromhex(part.lines[-1].split()[1]), s.content("in")[6 * MIB:6 * MIB + 8], "a range")
     tap.check_equal(s.uploads(), [], "uploads that are left")
+
+
+class Crowd:
+    """Holds requests to put something until so many are there at once, and notes how many that were at most."""
+
+    def __init__(self, wanted):
+        self.wanted, self.here, self.most, self.full = wanted, 0, 0, threading.Condition()
+
+    def plan(self, request):
+        if request.method != "PUT":
+            return None
+        with self.full:
+            self.here += 1
+            self.most = max(self.most, self.here)
+            self.full.notify_all()
+            if not self.full.wait_for(lambda: self.most >= self.wanted, 60):
+                raise AssertionError("%d requests at once, not %d" % (self.most, self.wanted))
+        return None
+
+    def done(self):
+        with self.full:
+            self.here -= 1
+
+
+@store.story
+def parts_at_once(s):
+    """several parts of an object are under way at once, and several small files"""
+    s.file("in", 31 * MIB + 5)
+    crowd = Crowd(AT_ONCE)
+    got = s.run("put", "big", s.path("in"), to=s.proxy(crowd.plan, done=crowd.done), part=5 * MIB, progress=1)
+    tap.check_equal((crowd.most, got.retries), (AT_ONCE, []), "requests at once, and retries")
+    tap.check_equal(s.stored("big") == s.content("in"), True, "the bytes are the same")
+    done = [int(line.split()[1]) for line in got.lines if line.startswith("progress")]
+    tap.check_equal((done == sorted(done), done[-1]), (True, 31 * MIB + 5), "progress")
+    crowd = Crowd(AT_ONCE)
+    files = [s.file("in-%d" % i, 1000 * i, seed=i) for i in range(11)]
+    s.run("put-all", "all", s.path("in"), *files, to=s.proxy(crowd.plan, done=crowd.done), part=32 * MIB)
+    tap.check_equal(crowd.most, AT_ONCE, "requests at once")
+    for i in range(11):
+        tap.check_equal(s.stored("all/in-%d" % i) == s.content("in-%d" % i), True, "the bytes of file %d" % i)
+    head = s.client.head_object(Bucket=s.bucket, Key="runs/a/all/in-5")
+    tap.check_equal([n.lower() for n in head["Metadata"]], ["dtrun-crc32c"], "the checksum")
+    s.run("put-all", "all", s.path("in"), *files, part=5 * MIB)
+    s.run("put-all", "all", *files, url="file://" + s.path("place"))
+    tap.check_equal(s.stored("all/in") == s.content("in"), True, "the bytes of the large file")
+    tap.check_equal(sorted(os.listdir(s.path("place/all"))), sorted("in-%d" % i for i in range(11)), "files of the folder")
 
 
 @store.story
@@ -205,6 +253,11 @@ def bandwidth(s):
         s.run("put", "k", s.path("in"), url=url, bandwidth=2 * MIB)
         took = time.monotonic() - begun
         tap.check_equal(took > 0.9, True, "%s: 3 MiB at 2 MiB a second took more than 0.9 s (%.2f)" % (url, took))
+    s.file("in", 16 * MIB)
+    begun = time.monotonic()
+    s.run("put", "k", s.path("in"), part=5 * MIB, bandwidth=16 * MIB)
+    took = time.monotonic() - begun
+    tap.check_equal(took > 0.9, True, "four parts of 16 MiB at once, at 16 MiB a second, took more than 0.9 s (%.2f)" % took)
 
 
 @store.story

@@ -90,6 +90,22 @@ static int put_range(struct dt_transfer *t, char **args, struct dt_err *err)
     return rc;
 }
 
+/* PREFIX FILE...: each becomes PREFIX/NAME. */
+static int put_all(struct dt_transfer *t, char **args, struct dt_err *err)
+{
+    struct dt_transfer_file files[20] = {0};
+    size_t count = 0;
+    int rc = 0;
+    for (char **path = args + 1; *path && count < 20; path++) {
+        files[count].path = *path;
+        rc = asprintf(&files[count++].key, "%s/%s", args[0], strrchr(*path, '/') + 1);
+    }
+    rc = rc < 0 ? -1 : dt_transfer_put_files(t, files, count, err);
+    for (size_t i = 0; i < count; i++)
+        free(files[i].key);
+    return rc;
+}
+
 static int get_bytes(struct dt_transfer *t, char **args, struct dt_err *err)
 {
     struct dt_buf b = {0};
@@ -120,6 +136,8 @@ static int call(struct dt_transfer *t, const char *command, char **args, struct 
     int rc = -1;
     if (strcmp(command, "put") == 0)
         return dt_transfer_put_file(t, args[0], args[1], err);
+    if (strcmp(command, "put-all") == 0)
+        return put_all(t, args, err);
     if (strcmp(command, "put-range") == 0)
         return put_range(t, args, err);
     if (strcmp(command, "put-bytes") == 0)
