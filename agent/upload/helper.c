@@ -191,7 +191,9 @@ static bool is_there(const struct folder *f, const struct dt_follow_file *file)
     return there.changed_us > file->written_ns / 1000 + CLOCKS_DIFFER_US;
 }
 
-static int put_files(struct folder *f, struct stretch files, bool anew, struct dt_err *err)
+/* Those of FILES that are to be put. */
+static int gather(const struct folder *f, struct stretch files, bool anew,
+                  struct dt_depot_batch *batch, struct dt_err *err)
 {
     char path[PATH_MAX];
     for (size_t i = 0; i < files.count; i++) {
@@ -199,10 +201,20 @@ static int put_files(struct folder *f, struct stretch files, bool anew, struct d
             return dt_err_set(err, DT_E_RUNTIME, "a file in it has a name that no copy can have");
         if (anew && is_there(f, &files.at[i]))
             continue;
-        if (dt_depot_put(f->depot, path_of(f, &files.at[i], path), files.at[i].path, err) < 0)
+        if (dt_depot_batch_add(batch, path_of(f, &files.at[i], path), files.at[i].path, err) < 0)
             return -1;
     }
     return 0;
+}
+
+static int put_files(struct folder *f, struct stretch files, bool anew, struct dt_err *err)
+{
+    struct dt_depot_batch batch = {0};
+    int rc = gather(f, files, anew, &batch, err);
+    if (rc == 0)
+        rc = dt_depot_put_all(f->depot, &batch, err);
+    dt_depot_batch_finish(&batch);
+    return rc;
 }
 
 static void tell_sent(const struct helper *h, const struct folder *f, const char *name,

@@ -83,6 +83,46 @@ int dt_depot_put(struct dt_depot *d, const char *path, const char *key, struct d
                        : run_command(d, path, key, err);
 }
 
+/* -- batches ---------------------------------------------------------------------------------- */
+
+int dt_depot_batch_add(struct dt_depot_batch *b, const char *path, const char *key,
+                       struct dt_err *err)
+{
+    struct dt_transfer_file *more = b->at;
+    if ((b->count & (b->count - 1)) == 0) /* at each power of two, twice the room */
+        more = reallocarray(b->at, b->count ? 2 * b->count : 1, sizeof *b->at);
+    if (more)
+        b->at = more;
+    char *path_copy = more ? strdup(path) : NULL, *key_copy = more ? strdup(key) : NULL;
+    if (path_copy && key_copy) {
+        b->at[b->count++] = (struct dt_transfer_file){.path = path_copy, .key = key_copy};
+        return 0;
+    }
+    free(path_copy);
+    free(key_copy);
+    return dt_err_set(err, DT_E_MEMORY, "no memory for the names of %zu files", b->count + 1);
+}
+
+int dt_depot_put_all(struct dt_depot *d, struct dt_depot_batch *b, struct dt_err *err)
+{
+    if (d->transfer)
+        return dt_transfer_put_files(d->transfer, b->at, b->count, err);
+    for (size_t i = 0; i < b->count; i++)
+        if (run_command(d, b->at[i].path, b->at[i].key, err) < 0)
+            return -1;
+    return 0;
+}
+
+void dt_depot_batch_finish(struct dt_depot_batch *b)
+{
+    for (size_t i = 0; i < b->count; i++) {
+        free(b->at[i].path);
+        free(b->at[i].key);
+    }
+    free(b->at);
+    *b = (struct dt_depot_batch){0};
+}
+
 /* -- lists ------------------------------------------------------------------------------------ */
 
 int dt_depot_list_add(struct dt_depot_list *l, const char *key, uint64_t bytes, struct dt_err *err)

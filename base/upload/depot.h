@@ -37,6 +37,18 @@ struct dt_transfer *dt_depot_transfer(struct dt_depot *d);
 /* The file at PATH becomes KEY. */
 int dt_depot_put(struct dt_depot *d, const char *path, const char *key, struct dt_err *err);
 
+/* Files that are to be put. */
+struct dt_depot_batch {
+    struct dt_transfer_file *at;
+    size_t count;
+};
+
+int dt_depot_batch_add(struct dt_depot_batch *b, const char *path, const char *key,
+                       struct dt_err *err);
+/* Several at once where that is faster. Ends with the first that fails. */
+int dt_depot_put_all(struct dt_depot *d, struct dt_depot_batch *b, struct dt_err *err);
+void dt_depot_batch_finish(struct dt_depot_batch *b);
+
 struct dt_depot_file {
     char *key;
     uint64_t bytes;

@@ -18,19 +18,28 @@
 
 #define LOOK_EVERY_NS 20000000
 
-static int put(const struct dt_send *s, const char *folder, const char *name, struct dt_err *err)
+/* Where the file NAME of a checkpoint's FOLDER is, and what it is called in the depot. */
+static int join(char path[PATH_MAX], char key[DT_KEY_MAX], const char *folder, const char *name,
+                struct dt_err *err)
 {
-    char path[PATH_MAX], key[DT_KEY_MAX];
     if (dt_ckpt_join_path(path, folder, name, err) < 0)
         return -1;
-    snprintf(key, sizeof key, "%s/%s", strrchr(folder, '/') + 1, name);
-    return dt_depot_put(s->depot, path, key, err);
+    snprintf(key, DT_KEY_MAX, "%s/%s", strrchr(folder, '/') + 1, name);
+    return 0;
 }
 
 /* -- a share ---------------------------------------------------------------------------------- */
 
-static int send_files(const struct dt_send *s, const char *folder, const struct dt_manifest *m,
-                      struct dt_err *err)
+static int add(struct dt_depot_batch *b, const char *folder, const char *name, struct dt_err *err)
+{
+    char path[PATH_MAX], key[DT_KEY_MAX];
+    if (join(path, key, folder, name, err) < 0)
+        return -1;
+    return dt_depot_batch_add(b, path, key, err);
+}
+
+static int add_files(const struct dt_send *s, const char *folder, const struct dt_manifest *m,
+                     struct dt_depot_batch *b, struct dt_err *err)
 {
     uint64_t bytes[DT_CKPT_FILES];
     bool mine[DT_CKPT_FILES];
@@ -39,7 +48,7 @@ static int send_files(const struct dt_send *s, const char *folder, const struct 
     if (dt_share_split(&s->ranks, bytes, DT_CKPT_FILES, mine, err) < 0)
         return -1;
     for (int f = 0; f < DT_CKPT_FILES; f++)
-        if (mine[f] && bytes[f] && put(s, folder, dt_manifest_file_name(m, f), err) < 0)
+        if (mine[f] && bytes[f] && add(b, folder, dt_manifest_file_name(m, f), err) < 0)
             return -1;
     return 0;
 }
@@ -54,8 +63,8 @@ static bool is_listed(const struct dt_manifest *m, const char *name)
 }
 
 /* The tokenizer and the like. */
-static int send_companions(const struct dt_send *s, const char *folder, const struct dt_manifest *m,
-                           struct dt_err *err)
+static int add_companions(const char *folder, const struct dt_manifest *m, struct dt_depot_batch *b,
+                          struct dt_err *err)
 {
     int rc = 0;
     DIR *d = opendir(folder);
@@ -68,7 +77,7 @@ static int send_companions(const struct dt_send *s, const char *folder, const st
             dt_ckpt_join_path(path, folder, e->d_name, NULL) < 0 || lstat(path, &st) < 0 ||
             !S_ISREG(st.st_mode))
             continue;
-        rc = put(s, folder, e->d_name, err);
+        rc = add(b, folder, e->d_name, err);
     }
     closedir(d);
     return rc;
@@ -123,9 +132,14 @@ static int refuse_others(const struct dt_send *s, struct dt_err *err)
 static int send_all(const struct dt_send *s, const char *folder, const struct dt_manifest *m,
                     struct dt_err *err)
 {
-    if (s->ranks.rank == 0 && send_companions(s, folder, m, err) < 0)
-        return -1;
-    return send_files(s, folder, m, err);
+    struct dt_depot_batch b = {0};
+    int rc = s->ranks.rank == 0 ? add_companions(folder, m, &b, err) : 0;
+    if (rc == 0)
+        rc = add_files(s, folder, m, &b, err);
+    if (rc == 0)
+        rc = dt_depot_put_all(s->depot, &b, err);
+    dt_depot_batch_finish(&b);
+    return rc;
 }
 
 /* A world that follows another does not know what that one has sent already. */
@@ -168,6 +182,14 @@ static int await_leave(const struct dt_send *s, struct dt_err *err)
     return 0;
 }
 
+static int seal(const struct dt_send *s, const char *folder, struct dt_err *err)
+{
+    char path[PATH_MAX], key[DT_KEY_MAX];
+    if (join(path, key, folder, DT_CKPT_STATE, err) < 0)
+        return -1;
+    return dt_depot_put(s->depot, path, key, err);
+}
+
 static int point_latest(const struct dt_send *s, struct dt_err *err)
 {
     char text[40];
@@ -200,8 +222,7 @@ int dt_send_seal(void *send, struct dt_err *err)
     char folder[PATH_MAX];
     struct dt_err why = {0};
     dt_ckpt_step_path(s->dir, s->step, folder);
-    if (await_leave(s, err) < 0 || put(s, folder, DT_CKPT_STATE, err) < 0 ||
-        point_latest(s, err) < 0)
+    if (await_leave(s, err) < 0 || seal(s, folder, err) < 0 || point_latest(s, err) < 0)
         return -1;
     if (remove_old(s, &why) < 0)
         dt_buf_printf(&s->warnings,
