@@ -40,6 +40,10 @@ _Static_assert(offsetof(struct dt_page, worlds_given) == 36, "layout");
 _Static_assert(offsetof(struct dt_page, can_stay) == 3344, "layout");
 _Static_assert(offsetof(struct dt_page, worlds_left) == 3348, "layout");
 _Static_assert(offsetof(struct dt_page, next) == 3392, "layout");
+_Static_assert(offsetof(struct dt_page, communication_ns) == 3704, "layout");
+_Static_assert(offsetof(struct dt_page, mfu) == 3712, "layout");
+_Static_assert(offsetof(struct dt_page, upload_since_ns) == 3720, "layout");
+_Static_assert(offsetof(struct dt_page, loss_told) == 3728, "layout");
 _Static_assert(sizeof(struct dt_page_world) == 308, "layout");
 _Static_assert(sizeof(struct dt_page_comm) == 128, "layout");
 _Static_assert(offsetof(struct dt_page_comm, entered_ns) == 48, "layout");
@@ -52,7 +56,7 @@ void dt_page_init(struct dt_page *page)
     page->version = DT_PAGE_VERSION;
     page->size = DT_PAGE_SIZE;
     page->step = page->saved = page->steps = -1;
-    page->loss = page->tokens_per_s = page->utilisation = NAN;
+    page->loss = page->tokens_per_s = page->utilisation = page->mfu = NAN;
 }
 
 bool dt_page_is_valid(const struct dt_page *page)
@@ -95,6 +99,14 @@ static double read_number(const double *at, double least, double most)
     return v >= least && v <= most ? v : NAN;
 }
 
+/* Where the worker does not say whether it tells one, a NaN is none. */
+static void read_loss(const struct dt_page *page, struct dt_page_told *out)
+{
+    __atomic_load(&page->loss, &out->loss, __ATOMIC_RELAXED);
+    bool told = __atomic_load_n(&page->loss_told, __ATOMIC_RELAXED) == 1;
+    out->has_loss = told || !isnan(out->loss);
+}
+
 /* ASCII only: bytes from 0x80 on may be half of a character, or control a terminal. */
 static void read_section(const char *from, char out[56])
 {
@@ -122,12 +134,15 @@ void dt_page_read(const struct dt_page *page, struct dt_page_told *out)
     if (out->saved > out->step)
         out->saved = -1;
     out->updated_ns = read_time(&page->updated_ns);
-    out->loss = read_number(&page->loss, -1e300, 1e300);
+    read_loss(page, out);
     out->tokens_per_s = read_number(&page->tokens_per_s, 0, 1e300);
     out->utilisation = read_number(&page->utilisation, 0, 1);
+    out->mfu = read_number(&page->mfu, 0, 1);
     out->section_ns = read_time(&page->section_ns);
     out->own_ns = read_time(&page->own_ns);
     out->data_ns = read_time(&page->data_ns);
+    out->communication_ns = read_time(&page->communication_ns);
+    out->upload_since_ns = read_time(&page->upload_since_ns);
     read_section(page->section, out->section);
 }
 

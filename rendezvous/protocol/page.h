@@ -34,14 +34,20 @@
  *     3348   4    worlds left                    worker
  *     3352   40   zero
  *     3392   308  the next world, see below      agent
- *     3700   ...  zero
+ *     3700   4    zero
+ *     3704   8    time in communication, ns      worker: so far, in steps that are done
+ *     3712   8    MFU, double, 0 to 1, NaN       worker: model FLOPs of what its device could do
+ *     3720   8    an upload waits since, ns      worker: CLOCK_MONOTONIC; 0: none does
+ *     3728   4    the loss is told: 1            worker: then a NaN at 104 is the loss
+ *     3732   ...  zero
  *
  * Numbers are in the byte order of the machine, which both are on. The first
  * word stays what version 1 says, though a beat is a heartbeat now (messages.h).
  *
  * The plugin of NCCL (worker_runtime/telemetry/nccl_profiler) is in the same process as the
  * worker's own writer or in a child of it, and shares no byte with that one. An agent that is older
- * reads nothing from offset 192 on, or from 3328 on; a worker that is older leaves zero there.
+ * reads nothing from offset 192 on, or from 3328 on; a worker that is older leaves there what the
+ * agent has begun with, which is zero but for MFU.
  *
  * A worker may outlive its round. It says that it can stay; when a peer is lost and the agent lets
  * workers stay, it leaves its world, counts that (worlds left), and waits. The world of its
@@ -119,7 +125,12 @@ struct dt_page {
     uint32_t can_stay, worlds_left;
     char stay_rest[40];
     struct dt_page_world next;
-    char rest[396];
+    char next_rest[4];
+    int64_t communication_ns;
+    double mfu;
+    int64_t upload_since_ns;
+    uint32_t loss_told;
+    char rest[364];
 };
 
 /* What the worker told, of which the agent makes the facts of its heartbeats (messages.h); -1
@@ -127,8 +138,11 @@ struct dt_page {
 struct dt_page_told {
     bool seen; /* the worker has written something */
     int64_t step, saved, steps, updated_ns, section_ns;
-    int64_t own_ns, data_ns; /* see own_time.h; 0: not told */
-    double loss, tokens_per_s, utilisation;
+    int64_t own_ns, data_ns;  /* see own_time.h; 0: not told */
+    int64_t communication_ns; /* likewise */
+    int64_t upload_since_ns;  /* 0: nothing waits to be uploaded */
+    bool has_loss;            /* LOSS is one, also where it is NaN */
+    double loss, tokens_per_s, utilisation, mfu;
     char section[56]; /* printable ASCII, whatever the worker wrote */
 };
 

@@ -20,7 +20,9 @@ static void check_worker(const struct dt_page *page)
     dt_page_read(page, &t);
     FUZZ_CHECK(t.step >= -1 && t.saved >= -1 && t.steps >= -1 && t.saved <= t.step);
     FUZZ_CHECK(t.updated_ns >= 0 && t.section_ns >= 0);
-    FUZZ_CHECK(isnan(t.loss) || isfinite(t.loss));
+    FUZZ_CHECK(t.has_loss || isnan(t.loss));
+    FUZZ_CHECK(t.communication_ns >= 0 && t.upload_since_ns >= 0);
+    FUZZ_CHECK(isnan(t.mfu) || (t.mfu >= 0 && t.mfu <= 1));
     FUZZ_CHECK(isnan(t.tokens_per_s) || t.tokens_per_s >= 0);
     FUZZ_CHECK(isnan(t.utilisation) || (t.utilisation >= 0 && t.utilisation <= 1));
     check_text(t.section, sizeof t.section);

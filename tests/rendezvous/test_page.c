@@ -109,12 +109,14 @@ TEST(steps_beyond_reason_are_not_told)
         page.steps = rows[i].steps;
         page.updated_ns = page.section_ns = rows[i].step;
         page.own_ns = page.data_ns = rows[i].step;
+        page.communication_ns = page.upload_since_ns = rows[i].step;
         struct dt_page_told b = read_of(&page);
         CHECK_EQ(b.step, rows[i].read_step);
         CHECK_EQ(b.saved, rows[i].read_saved);
         CHECK_EQ(b.steps, rows[i].read_steps);
         CHECK(b.updated_ns >= 0 && b.section_ns >= 0);
         CHECK(b.own_ns >= 0 && b.data_ns >= 0);
+        CHECK(b.communication_ns >= 0 && b.upload_since_ns >= 0);
     }
 }
 
@@ -124,18 +126,38 @@ TEST(numbers_beyond_reason_are_not_told)
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         struct dt_page page;
         dt_page_init(&page);
-        page.loss = page.tokens_per_s = page.utilisation = bad[i];
+        page.tokens_per_s = page.utilisation = page.mfu = bad[i];
         struct dt_page_told b = read_of(&page);
-        CHECK(isnan(b.loss) && isnan(b.tokens_per_s) && isnan(b.utilisation));
+        CHECK(isnan(b.tokens_per_s) && isnan(b.utilisation) && isnan(b.mfu));
     }
     struct dt_page page;
     dt_page_init(&page);
     page.loss = -1;
     page.tokens_per_s = -1;
-    page.utilisation = 1.5;
+    page.utilisation = page.mfu = 1.5;
     struct dt_page_told b = read_of(&page);
     CHECK(b.loss == -1);
-    CHECK(isnan(b.tokens_per_s) && isnan(b.utilisation));
+    CHECK(isnan(b.tokens_per_s) && isnan(b.utilisation) && isnan(b.mfu));
+}
+
+TEST(a_loss_that_is_no_number_is_one_where_the_worker_tells_it)
+{
+    static const struct {
+        double loss;
+        uint32_t told;
+        bool has_loss;
+    } rows[] = {{NAN, 0, false},     {NAN, 1, true},       {NAN, 7, false}, {2.5, 0, true},
+                {INFINITY, 0, true}, {-INFINITY, 0, true}, {2.5, 1, true}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        CHECK_ROW("row %zu", i);
+        struct dt_page page;
+        dt_page_init(&page);
+        page.loss = rows[i].loss;
+        page.loss_told = rows[i].told;
+        struct dt_page_told b = read_of(&page);
+        CHECK_EQ(b.has_loss, rows[i].has_loss);
+        CHECK(isnan(rows[i].loss) ? isnan(b.loss) : b.loss == rows[i].loss);
+    }
 }
 
 TEST(a_section_that_is_no_plain_text_is_none)
@@ -185,7 +207,7 @@ TEST(random_bytes_are_survived)
         struct dt_page_told b = read_of(&u.page);
         CHECK(b.step >= -1 && b.saved >= -1 && b.steps >= -1 && b.saved <= b.step);
         CHECK(b.updated_ns >= 0 && b.section_ns >= 0);
-        CHECK(isnan(b.loss) || isfinite(b.loss));
+        CHECK(b.has_loss || isnan(b.loss));
         CHECK(isnan(b.tokens_per_s) || (isfinite(b.tokens_per_s) && b.tokens_per_s >= 0));
         CHECK(isnan(b.utilisation) || (b.utilisation >= 0 && b.utilisation <= 1));
         CHECK(memchr(b.section, '\0', sizeof b.section) != NULL);

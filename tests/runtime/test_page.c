@@ -102,6 +102,38 @@ TEST(what_a_worker_spends_adds_up)
     dt_page_read(a.page, &got);
     CHECK_EQ(got.own_ns, 42);
     CHECK_EQ(got.data_ns, 11);
+    CHECK_EQ(got.communication_ns, 0);
+    dt_page_communicate(b, 5);
+    dt_page_communicate(b, 6);
+    dt_page_mfu(b, 0.25);
+    dt_page_upload_waits(b, 77);
+    dt_page_read(a.page, &got);
+    CHECK_EQ(got.communication_ns, 11);
+    CHECK_EQ(got.upload_since_ns, 77);
+    CHECK(got.mfu == 0.25);
+    dt_page_close(b);
+    agent_down(&a);
+}
+
+static bool has_loss_after(struct agent *a, struct dt_page_writer *b, double loss)
+{
+    struct dt_page_told got;
+    dt_page_update(b, &(struct dt_page_values){.step = 1, .saved = -1, .steps = 9, .loss = loss});
+    dt_page_read(a->page, &got);
+    return got.has_loss;
+}
+
+TEST(a_loss_of_nan_counts_behind_a_number_or_a_promise)
+{
+    struct agent a = agent_up();
+    struct dt_page_writer *b = writer_open();
+    CHECK(!has_loss_after(&a, b, NAN));
+    CHECK(has_loss_after(&a, b, 2.5));
+    CHECK(has_loss_after(&a, b, NAN));
+    dt_page_init(a.page);
+    CHECK(!has_loss_after(&a, b, NAN));
+    dt_page_promise_loss(b);
+    CHECK(has_loss_after(&a, b, NAN));
     dt_page_close(b);
     agent_down(&a);
 }
@@ -241,9 +273,9 @@ TEST(the_agent_reads_what_python_tells)
     CHECK_EQ(run_python("from dtrun.progress import Progress\n"
                         "p = Progress(steps=1000)\n"
                         "p.spend(0.04)\n"
-                        "p.spend(0.03, 0.01)\n"
+                        "p.spend(0.03, 0.01, communication=0.02)\n"
                         "p.update(step=417, loss=3.25, tokens_per_s=18400, utilisation=0.5)\n"
-                        "p.update(step=418, saved=406)\n"
+                        "p.update(step=418, saved=406, mfu=0.25)\n"
                         "p.section('back' * 30)\n"
                         "p.section('backward')\n"
                         "assert not p.round_over()\n"),
@@ -260,8 +292,15 @@ TEST(the_agent_reads_what_python_tells)
     CHECK_STR(got.section, "backward");
     CHECK_EQ(got.own_ns, 70000000);
     CHECK_EQ(got.data_ns, 10000000);
+    CHECK_EQ(got.communication_ns, 20000000);
+    CHECK(got.mfu == 0.25 && got.has_loss);
     CHECK_EQ(a.page->rest[0], 0);
 
+    CHECK_EQ(run_python("from dtrun.progress import Progress\n"
+                        "p = Progress()\np.update(step=419, loss=float('nan'))\n"),
+             0);
+    dt_page_read(a.page, &got);
+    CHECK(got.has_loss && isnan(got.loss));
     dt_page_end_round(a.page);
     CHECK_EQ(run_python("from dtrun.progress import Progress\nassert Progress().round_over()\n"
                         "assert not Progress().may_commit()\n"),

@@ -2,6 +2,7 @@
 /* The worker's side of the progress page. */
 #include <dtrun/page.h>
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -70,6 +71,21 @@ static void store_number(double *at, double v)
     __atomic_store(at, &v, __ATOMIC_RELAXED);
 }
 
+void dt_page_promise_loss(struct dt_page_writer *w)
+{
+    __atomic_store_n(&w->page->loss_told, 1, __ATOMIC_RELAXED);
+}
+
+void dt_page_mfu(struct dt_page_writer *w, double mfu)
+{
+    store_number(&w->page->mfu, mfu);
+}
+
+void dt_page_upload_waits(struct dt_page_writer *w, int64_t since_ns)
+{
+    __atomic_store_n(&w->page->upload_since_ns, since_ns, __ATOMIC_RELAXED);
+}
+
 void dt_page_update(struct dt_page_writer *w, const struct dt_page_values *v)
 {
     struct dt_page *p = w->page;
@@ -78,6 +94,8 @@ void dt_page_update(struct dt_page_writer *w, const struct dt_page_values *v)
     __atomic_store_n(&p->steps, v->steps, __ATOMIC_RELAXED);
     __atomic_store_n(&p->updated_ns, dt_clock_monotonic_ns(), __ATOMIC_RELAXED);
     store_number(&p->loss, v->loss);
+    if (!isnan(v->loss))
+        dt_page_promise_loss(w);
     store_number(&p->tokens_per_s, v->tokens_per_s);
     store_number(&p->utilisation, v->utilisation);
     count_update(p);
@@ -92,6 +110,11 @@ void dt_page_spend(struct dt_page_writer *w, int64_t own_ns, int64_t data_ns)
 {
     add(&w->page->own_ns, own_ns);
     add(&w->page->data_ns, data_ns);
+}
+
+void dt_page_communicate(struct dt_page_writer *w, int64_t ns)
+{
+    add(&w->page->communication_ns, ns);
 }
 
 void dt_page_section(struct dt_page_writer *w, const char *name)

@@ -244,6 +244,9 @@ static void put_on_page(struct dt_trainer *t, const struct dt_page_values *v)
 static void tell(struct dt_trainer *t, const struct dt_step_told *s)
 {
     dt_page_spend(t->page, s->own_ns, s->data_ns);
+    dt_page_communicate(t->page, s->communication_ns);
+    dt_page_mfu(t->page, s->mfu);
+    dt_page_promise_loss(t->page);
     put_on_page(t, &s->page);
     if (t->metrics)
         dt_metrics_step(t->metrics, &s->metrics);

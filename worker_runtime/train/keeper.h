@@ -20,7 +20,9 @@ struct dt_trainer;
 struct dt_step_told {
     struct dt_step_metrics metrics;
     struct dt_page_values page;
-    int64_t own_ns, data_ns; /* as dt_page_spend() has them */
+    int64_t own_ns, data_ns;  /* as dt_page_spend() has them ... */
+    int64_t communication_ns; /* ... and dt_page_communicate() this */
+    double mfu;               /* NaN: not known */
 };
 
 /* What goes into the vault beside shards, as it is: only the same program reads it. */

@@ -9,7 +9,9 @@
 #include "worker_runtime/coll/agree.h"
 #include "worker_runtime/optim/schedule.h"
 #include "worker_runtime/train/inside.h"
+#include "worker_runtime/train/mfu.h"
 
+#include <math.h>
 #include <stdio.h>
 
 /* Where the time of a step went, in seconds. */
@@ -110,6 +112,15 @@ static void put_own_time(const struct dt_trainer *t, const struct step_times *ti
     double own = (times->forward + times->backward) * part + data + times->optimizer;
     out->own_ns = (int64_t)(own * 1e9);
     out->data_ns = (int64_t)(data * 1e9);
+    out->communication_ns = (int64_t)(times->communication * 1e9);
+}
+
+/* NaN: nobody knows what the device could do. */
+static double mfu(const struct dt_trainer *t, double tokens_per_s)
+{
+    double peak = dt_mfu_peak(t->device->description, dt_config_gpu_elem(t->config));
+    double flops = dt_mfu_flops_per_token(&t->shape, t->config->data.positions) * tokens_per_s;
+    return peak > 0 ? flops / (peak * t->ranks) : NAN;
 }
 
 static struct dt_step_told report(struct dt_trainer *t, const struct step_times *times, double lr,
@@ -145,7 +156,7 @@ static struct dt_step_told report(struct dt_trainer *t, const struct step_times 
                                     .loss = m.loss,
                                     .tokens_per_s = m.tokens_per_s * share,
                                     .utilisation = m.utilisation};
-    struct dt_step_told told = {.metrics = m, .page = values};
+    struct dt_step_told told = {.metrics = m, .page = values, .mfu = mfu(t, m.tokens_per_s)};
     put_own_time(t, times, &told);
     t->save_s = t->vault_s = 0;
     return told;

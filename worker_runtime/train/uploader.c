@@ -134,12 +134,26 @@ static int give_up(struct dt_trainer *t, bool mine, struct dt_err *err)
     return 0;
 }
 
+/* Since what is saved is newer than what is uploaded; anew with each upload that succeeds. */
+static void note_behind(const struct dt_trainer *t)
+{
+    struct dt_uploader *u = t->uploader;
+    bool behind = t->saving.saved > u->turns.uploaded;
+    if (!behind || u->uploaded != u->turns.uploaded)
+        u->behind_ns = 0;
+    if (behind && u->behind_ns == 0)
+        u->behind_ns = dt_clock_monotonic_ns();
+    u->uploaded = u->turns.uploaded;
+    dt_page_upload_waits(t->page, u->behind_ns);
+}
+
 int dt_uploader_hear(struct dt_trainer *t, const struct dt_uploading_news *mine,
                      const struct dt_uploading_news *all, struct dt_err *err)
 {
     struct dt_uploader *u = t->uploader;
     if (!u)
         return 0;
+    note_behind(t);
     u->over = u->over || all->late > 0;
     struct dt_upload_facts f = {.saved = u->over ? u->turns.tried : t->saving.saved,
                                 .committing = t->saving.phase == DT_SAVING_NAMING,

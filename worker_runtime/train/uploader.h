@@ -27,6 +27,8 @@ struct dt_uploader {
     bool waiting; /* the run is at its end */
     bool late;    /* this rank has waited long enough there; OVER: one of all ranks has */
     bool over;
+    int64_t behind_ns; /* since when what is saved is not uploaded; 0: it is ... */
+    int64_t uploaded;  /* ... beyond this step, as was seen last */
 };
 
 /* Ranks. */

@@ -21,12 +21,13 @@ import time
 SIZE = 4096
 HEADER = struct.Struct("8sII")  # "DTRNBEAT", version, size
 ROUND_OVER, LEASE, UPDATES, VALUES, SECTION, SPENT = 16, 24, 64, 72, 128, 3328
+COMMUNICATION, MFU, LOSS_TOLD = 3704, 3712, 3728
 
 
 class Progress:
     def __init__(self, steps=-1):
         self.values = {"step": -1, "saved": -1, "steps": steps, "loss": math.nan,
-                       "tokens_per_s": math.nan, "utilisation": math.nan}
+                       "tokens_per_s": math.nan, "utilisation": math.nan, "mfu": math.nan}
         self.page = self._map()
 
     @staticmethod
@@ -48,7 +49,8 @@ class Progress:
 
     def update(self, **told):
         """step: done; saved: the last that a checkpoint holds; steps: there will be; loss;
-        tokens_per_s; utilisation: 0 to 1. What is not told again stays."""
+        tokens_per_s; utilisation: computing, of all time, 0 to 1; mfu: model FLOPs of what the device
+        could do, 0 to 1. What is not told again stays. A loss that is told may be NaN: dtrun says so."""
         unknown = set(told) - set(self.values)
         if unknown:
             raise TypeError("progress knows no %s" % ", ".join(sorted(unknown)))
@@ -59,16 +61,22 @@ class Progress:
         struct.pack_into("qqqqddd", self.page, VALUES, int(v["step"]), int(v["saved"]),
                          int(v["steps"]), time.monotonic_ns(), float(v["loss"]),
                          float(v["tokens_per_s"]), float(v["utilisation"]))
+        struct.pack_into("d", self.page, MFU, float(v["mfu"]))
+        if "loss" in told:
+            struct.pack_into("I", self.page, LOSS_TOLD, 1)
         self._count()
 
-    def spend(self, own, data=0.0):
-        """Adds seconds of this worker's own part of a step, without what it waited for others, and
-        how many of them went for its data; right before update(). So dtrun finds the worker that
-        holds the others up, also where it waits for a GPU, which nobody sees from outside."""
+    def spend(self, own, data=0.0, communication=0.0):
+        """Adds seconds of this worker's own part of a step, without what it waited for others, how
+        many of them went for its data, and beside them those of communication; right before
+        update(). So dtrun finds the worker that holds the others up, also where it waits for a GPU,
+        which nobody sees from outside, and tells what a step is spent on."""
         if self.page is None:
             return
         before = struct.unpack_from("qq", self.page, SPENT)
         struct.pack_into("qq", self.page, SPENT, before[0] + int(own * 1e9), before[1] + int(data * 1e9))
+        before = struct.unpack_from("q", self.page, COMMUNICATION)[0]
+        struct.pack_into("q", self.page, COMMUNICATION, before + int(communication * 1e9))
 
     def section(self, name):
         """What the worker is about to do: "forward", "checkpoint"; 55 characters of ASCII."""

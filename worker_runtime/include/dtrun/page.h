@@ -14,7 +14,8 @@ struct dt_page_values {
     int64_t step;  /* steps done */
     int64_t saved; /* the last one a checkpoint holds; -1: none */
     int64_t steps; /* there will be; -1: not known */
-    /* Tokens are this worker's own, as its agent adds up those of a node; NaN: not told. */
+    /* Tokens are this worker's own, as its agent adds up those of a node; NaN: not told. A loss
+     * that is NaN behind one that was a number is told: training has diverged. */
     double loss, tokens_per_s, utilisation;
 };
 
@@ -28,6 +29,15 @@ DT_API void dt_page_update(struct dt_page_writer *w, const struct dt_page_values
  * and to how much of that was for its data. Right before the update that tells of the step. An
  * agent compares it with what the others spent, to find the one that holds them up. */
 DT_API void dt_page_spend(struct dt_page_writer *w, int64_t own_ns, int64_t data_ns);
+/* Adds to the time that this worker has spent in communication, which is none of its own part. */
+DT_API void dt_page_communicate(struct dt_page_writer *w, int64_t ns);
+/* From here on the loss of an update is told, also the first one, and where it is NaN. */
+DT_API void dt_page_promise_loss(struct dt_page_writer *w);
+/* Model FLOPs of what the device could do, 0 to 1; NaN: not known. */
+DT_API void dt_page_mfu(struct dt_page_writer *w, double mfu);
+/* A checkpoint waits to be uploaded or is being so, SINCE that moment of CLOCK_MONOTONIC, ns; 0:
+ * none does. */
+DT_API void dt_page_upload_waits(struct dt_page_writer *w, int64_t since_ns);
 DT_API void dt_page_section(struct dt_page_writer *w, const char *name);
 /* The agent says that this world is over: what is not saved yet may not be saved any more. */
 DT_API bool dt_page_round_over(const struct dt_page_writer *w);
