@@ -120,6 +120,25 @@ static bool is_text(const struct dt_field *f)
     return f->kind == DT_FIELD_STRING || f->kind == DT_FIELD_TEXT;
 }
 
+static void clear_all(const struct dt_field *f, void *to);
+
+static bool is_equal(const void *a, const void *b, const struct dt_field *f)
+{
+    if (is_text(f))
+        return strcmp(text_of(f, a), text_of(f, b)) == 0;
+    if (f->kind == DT_FIELD_BYTES)
+        return memcmp((const char *)a + f->at, (const char *)b + f->at, (size_t)f->max) == 0;
+    return dt_field_number(f, a) == dt_field_number(f, b);
+}
+
+bool dt_fields_equal(const void *a, const void *b, const struct dt_field *f)
+{
+    for (; f->name; f++)
+        if (!is_equal(a, b, f))
+            return false;
+    return true;
+}
+
 /* What F is where it was left out. */
 static void clear(const struct dt_field *f, void *to)
 {
@@ -128,8 +147,16 @@ static void clear(const struct dt_field *f, void *to)
         *(const char **)at = "";
     else if (f->kind == DT_FIELD_TEXT)
         *at = '\0';
+    else if (f->kind == DT_FIELD_OBJECT)
+        clear_all(f->fields, at);
     else
         set_number(f, to, 0);
+}
+
+static void clear_all(const struct dt_field *f, void *to)
+{
+    for (; f->name; f++)
+        clear(f, to);
 }
 
 /* To be written. One that no reader would take is nothing to send quietly, nor is another one. */
@@ -148,6 +175,8 @@ static bool is_left_out(const struct dt_field *f, const void *from)
 {
     if (!f->optional)
         return false;
+    if (f->kind == DT_FIELD_OBJECT)
+        return dt_field_number(f->fields, (const char *)from + f->at) == 0;
     return is_text(f) ? !*text_of(f, from) : dt_field_number(f, from) == 0;
 }
 

@@ -36,9 +36,11 @@ enum dt_field_kind {
 struct dt_field {
     const char *name; /* NULL ends a table */
     enum dt_field_kind kind;
-    bool optional;    /* left out where it is 0, false or "", and then read as that */
-    size_t at;        /* in the struct */
-    int64_t min, max; /* of a number; how many bytes of a string */
+    /* Left out where it is 0, false or "", and then read as that; of an OBJECT, where the number in
+     * its first row is 0. */
+    bool optional;
+    size_t at;                            /* in the struct */
+    int64_t min, max;                     /* of a number; how many bytes of a string */
     const char *(*value_name)(int value); /* of an ENUM */
     const struct dt_field *fields;        /* of an OBJECT, a struct that lies at AT */
 };
@@ -47,6 +49,10 @@ struct dt_field {
  */
 int64_t dt_field_number(const struct dt_field *f, const void *from);
 bool dt_field_fits(const struct dt_field *f, const void *from);
+
+/* Whether all rows have the same values in A and B; a text that is NULL is "". No row is an OBJECT.
+ */
+bool dt_fields_equal(const void *a, const void *b, const struct dt_field *fields);
 
 /* Appends `"name":value` of each row, with a comma in front where the content of OUT does not end
  * in '{'. Strings are cut. A number beyond its limits is a bug: it is reported, and goes as it is.

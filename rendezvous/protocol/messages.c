@@ -149,6 +149,8 @@ static const struct dt_field beat[] = {
     PERHAPS_WORDS("own_reason", beat.own.reason, DT_OWN_REASON_MAX),
     PERHAPS_WORDS("straggler", beat.straggler, DT_STRAGGLER_MAX),
     PERHAPS_TRUE("holds_up", beat.holds_up),
+    {.name = "telemetry", .kind = DT_FIELD_OBJECT, .optional = true, .at = AT(beat.telemetry),
+     .fields = dt_telemetry_fields},
     {0},
 };
 static const struct dt_field world[] = {

@@ -18,6 +18,7 @@
 #include "rendezvous/protocol/own_time.h"
 #include "rendezvous/protocol/spec.h"
 #include "rendezvous/protocol/stance.h"
+#include "rendezvous/protocol/telemetry.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -110,6 +111,7 @@ struct dt_beat {
     int64_t tokens_per_s;           /* of its workers together; 0: unknown, or not any more */
     int running, failed, succeeded; /* workers */
     struct dt_own_time own;         /* up */
+    struct dt_telemetry telemetry;  /* up; its number is 0 where nothing of it is new */
     /* Down: what is said of the worker that holds the others up, or did; NULL or "": nothing. */
     const char *straggler;
     bool holds_up; /* it still does */

@@ -5,15 +5,12 @@
 #define DT_RENDEZVOUS_PROTOCOL_STATUS_H
 
 #include "rendezvous/protocol/spec.h"
+#include "rendezvous/protocol/telemetry.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 
 #define DT_STATUS_PAGE_NODES 256
-#define DT_LOSS_MAX 24          /* of a loss as text, with its NUL */
-#define DT_DISK_MAX 128         /* of a folder on a disk, with its NUL */
-#define DT_WORKER_TIMES_MAX 256 /* of the times of all workers of a node; what is beyond is cut */
-#define DT_SHARE_WHOLE 1000
 #define DT_HTTP_PLACES_MAX 256 /* of the addresses that answer HTTP, with their NUL */
 
 struct dt_status_server {

@@ -83,7 +83,8 @@ struct dt_member {
     int64_t asked, looked;  /* the last look that it was asked for, and that it answered; 0: none */
     dt_ms heard, lost_at, joined_at;
     int64_t step;
-    struct dt_beat beat; /* the last, without its strings */
+    struct dt_beat beat;                /* the last, without its strings ... */
+    struct dt_telemetry_kept telemetry; /* ... and the last telemetry that one had */
 };
 
 struct dt_members {

@@ -61,6 +61,9 @@ static void take_beat(struct dt_rdzv *r, struct dt_rdzv_actions *out, struct dt_
     bool runs = f->round == r->round && m->doing == DT_MEMBER_RUNNING;
     m->beat = f->beat;
     m->beat.own.reason = m->beat.straggler = NULL; /* the frame's */
+    m->beat.telemetry = (struct dt_telemetry){0};
+    if (f->beat.telemetry.number > 0)
+        dt_telemetry_keep(&m->telemetry, &f->beat.telemetry);
     if (f->beat.step >= 0 && runs)
         note_step(r, m, f->beat.step);
     struct dt_rdzv_action *a = rdzv_send(out, m->id, DT_MSG_BEAT, r->round, 0);

@@ -335,6 +335,20 @@ const char *dt_rdzv_standstill(const struct dt_rdzv *r);
 /* The worker that holds the others up, in a sentence, and since when; NULL: there is none. */
 const struct dt_lag *dt_rdzv_straggler(const struct dt_rdzv *r);
 
+/* How the training goes, of what all nodes of the round that runs tell; what none tells is 0 or "".
+ * Shares are of DT_SHARE_WHOLE. */
+struct dt_training {
+    int64_t step, steps; /* -1: unknown; steps 0: unknown */
+    int64_t tokens_per_s;
+    const char *loss; /* of the node with the lowest rank that tells one: the last step's */
+    int mfu;
+    int compute, comm, data, idle; /* one whole, or nothing */
+};
+/* Strings are good until the next step. */
+void dt_rdzv_training(const struct dt_rdzv *r, struct dt_training *out);
+/* Whether what M told last is still so: its workers run, and it is heard of. */
+bool dt_rdzv_is_fresh(const struct dt_member *m);
+
 /* What all workers do, or NULL: no look is there, or it is not over yet. DT_EV_LOOK begins one
  * unless one is under way, or one that tells as much is less than a second old. */
 const struct dt_round_look *dt_rdzv_look(const struct dt_rdzv *r);

@@ -81,6 +81,8 @@ static void put_run(struct dt_buf *out, const struct dt_rdzv *r, dt_ms now)
     char master[DT_NODE_ADDR_MAX + 16] = "", why[DT_WHY_MAX];
     if (r->state == DT_RUN_RUNNING)
         snprintf(master, sizeof master, "%s:%d", r->master_addr, r->master_port);
+    struct dt_training training;
+    dt_rdzv_training(r, &training);
     struct dt_status_run row = {
         .id = r->id,
         .state = dt_run_state_name(r->state),
@@ -98,7 +100,15 @@ static void put_run(struct dt_buf *out, const struct dt_rdzv *r, dt_ms now)
         .begun_s = r->beginning.wall_us / 1000000,
         .begun_on = r->beginning.node,
         .own_token = *r->key != '\0',
-        .step = r->budget.step > 0 ? r->budget.step : 0,
+        .step = training.step > 0 ? training.step : 0,
+        .steps = training.steps,
+        .loss = training.loss,
+        .tokens_per_s = training.tokens_per_s,
+        .mfu = training.mfu,
+        .compute = training.compute,
+        .comm = training.comm,
+        .data = training.data,
+        .idle = training.idle,
     };
     put_object(out, &row, dt_status_run_fields);
 }
@@ -114,17 +124,11 @@ static int64_t step_age(const struct dt_member *m, dt_ms now)
     return age > 0 ? age : 1;
 }
 
-/* What a node told that has not been heard of for too long is not so any more. */
-static int64_t tokens_per_s(const struct dt_member *m)
-{
-    bool fresh = m->doing == DT_MEMBER_RUNNING && m->link == DT_LINK_ONLINE;
-    return fresh ? m->beat.tokens_per_s : 0;
-}
-
 struct dt_status_node dt_rdzv_status_node(const struct dt_rdzv *r, const struct dt_member *m,
                                           dt_ms now)
 {
-    bool parked = m->doing == DT_MEMBER_WAITING && m->parked;
+    bool parked = m->doing == DT_MEMBER_WAITING && m->parked, fresh = dt_rdzv_is_fresh(m);
+    const struct dt_telemetry *t = &m->telemetry.is;
     return (struct dt_status_node){
         .name = m->name.text,
         .run = r->id,
@@ -136,20 +140,33 @@ struct dt_status_node dt_rdzv_status_node(const struct dt_rdzv *r, const struct 
         .round = m->round,
         .step = m->step,
         .step_age_s = step_age(m, now),
-        .tokens_per_s = tokens_per_s(m),
+        .tokens_per_s = fresh ? m->beat.tokens_per_s : 0,
+        .step_ms = fresh ? t->step_ms : 0,
+        .gpus = t->gpus,
+        .gpu_busy = t->gpu_busy,
+        .gpu_mem_mib = t->gpu_mem_mib,
+        .gpu_mem_total_mib = t->gpu_mem_total_mib,
+        .disk = t->disk,
+        .disk_free_mib = t->disk_free_mib,
+        .disk_total_mib = t->disk_total_mib,
+        .upload_behind_s = t->upload_behind_s,
+        .worker_ms = fresh ? t->worker_ms : "",
     };
 }
 
+/* Of each worker there is something only where one run is asked for. */
 static void put_node(struct dt_buf *out, const struct dt_rdzv *r, const struct dt_member *m,
-                     dt_ms now)
+                     bool workers, dt_ms now)
 {
     struct dt_status_node row = dt_rdzv_status_node(r, m, now);
+    if (!workers)
+        row.worker_ms = "";
     put_object(out, &row, dt_status_node_fields);
 }
 
 /* Puts those of R from *SKIP on, as many as *ROOM says, and takes both down by what it passed. */
-static void put_nodes(struct dt_buf *out, const struct dt_rdzv *r, size_t *skip, size_t *room,
-                      dt_ms now)
+static void put_nodes(struct dt_buf *out, const struct dt_rdzv *r, bool workers, size_t *skip,
+                      size_t *room, dt_ms now)
 {
     if (*skip >= r->members.count) {
         *skip -= r->members.count;
@@ -164,7 +181,7 @@ static void put_nodes(struct dt_buf *out, const struct dt_rdzv *r, size_t *skip,
         if (*room == 0)
             return;
         --*room;
-        put_node(out, r, dt_container_of(n, struct dt_member, in_all), now);
+        put_node(out, r, dt_container_of(n, struct dt_member, in_all), workers, now);
     }
 }
 
@@ -218,7 +235,7 @@ static size_t put_some_nodes(const struct dt_rdzv_runs *runs, const char *id, si
         if (!is_wanted(r, id))
             continue;
         nodes += r->rdzv->members.count;
-        put_nodes(out, r->rdzv, &skip, &room, (dt_ms)uv_now(runs->loop));
+        put_nodes(out, r->rdzv, *id != '\0', &skip, &room, (dt_ms)uv_now(runs->loop));
     }
     return nodes;
 }

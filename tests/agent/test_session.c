@@ -57,7 +57,9 @@ static void on_send(void *arg, const struct dt_message *m)
         note(a, "JOIN %d as %d port %d %s", m->round, (int)m->incarnation, m->join.node.port,
              claim_text(&m->join.claim, text, sizeof text));
     else if (m->type == DT_MSG_BEAT)
-        note(a, "BEAT %d #%d step %d", m->round, (int)m->beat.seq, (int)m->beat.step);
+        note(a, "BEAT %d #%d step %d%s%s", m->round, (int)m->beat.seq, (int)m->beat.step,
+             m->beat.telemetry.number ? " loss " : "",
+             m->beat.telemetry.number ? m->beat.telemetry.loss : "");
     else if (m->type == DT_MSG_RESULT && m->result.succeeded)
         note(a, "RESULT %d well", m->round);
     else if (m->type == DT_MSG_RESULT)
@@ -892,6 +894,54 @@ TEST(beats_carry_what_the_owner_last_told)
     dt_session_tell(&a->session, &facts);
     pass(a, 2 * BEAT, true);
     CHECK_STR(said(a), "BEAT 5 #2 step 120; BEAT 5 #3 step 120");
+    free(a);
+}
+
+static void tell_loss(struct agent *a, const char *loss)
+{
+    dt_session_tell(&a->session, &(struct dt_beat){.step = 1, .telemetry = {.loss = loss}});
+}
+
+TEST(telemetry_is_said_once_after_each_change_and_on_each_connection)
+{
+    struct agent *a = agent_running(false);
+    char loss[] = "2.5";
+    tell_loss(a, loss);
+    memset(loss, 'x', sizeof loss - 1); /* it keeps its own copy */
+    pass(a, 2 * BEAT, true);
+    CHECK_STR(said(a), "BEAT 5 #1 step 1 loss 2.5; BEAT 5 #2 step 1");
+    tell_loss(a, "2.5");
+    pass(a, BEAT, true);
+    CHECK_STR(said(a), "BEAT 5 #3 step 1");
+    tell_loss(a, "2.4");
+    tell_loss(a, "2.4");
+    pass(a, BEAT, true);
+    CHECK_STR(said(a), "BEAT 5 #4 step 1 loss 2.4");
+    tell_loss(a, NULL);
+    pass(a, 2 * BEAT, true);
+    CHECK_STR(said(a), "BEAT 5 #5 step 1 loss ; BEAT 5 #6 step 1");
+    tell_loss(a, "2.3");
+    down(a);
+    up(a);
+    pass(a, 2 * BEAT, true);
+    CHECK(strstr(said(a), "BEAT 5 #7 step 1 loss 2.3; BEAT 5 #8 step 1") != NULL);
+    down(a);
+    up(a);
+    pass(a, BEAT, true);
+    CHECK(strstr(said(a), "BEAT 5 #9 step 1 loss 2.3") != NULL);
+    free(a);
+}
+
+TEST(the_loss_of_the_workers_before_is_not_told_of_the_next)
+{
+    struct agent *a = agent_running(false);
+    tell_loss(a, "nan");
+    fail(a);
+    join(a);
+    hear_world(a, 6);
+    said(a);
+    pass(a, BEAT, true);
+    CHECK_STR(said(a), "BEAT 6 #2 step 1 loss ");
     free(a);
 }
 

@@ -155,6 +155,36 @@ static const struct {
      "\"own_step_us\":45000,\"own_by\":\"stacks\",\"own_ranks\":8,\"own_rank\":17,"
      "\"own_share\":930,\"own_median\":480,\"own_may_drain\":true,\"own_reason\":\"it sleeps\","
      "\"straggler\":\"rank 17 holds the others up\",\"holds_up\":true}"},
+    {{.type = DT_MSG_BEAT,
+      .run = "r",
+      .round = 3,
+      .incarnation = 0x1f,
+      .beat = {.seq = 8,
+               .step = 7,
+               .telemetry = {.number = 4,
+                             .steps = 1000,
+                             .loss = "2.3456",
+                             .mfu = 412,
+                             .compute = 800,
+                             .comm = 100,
+                             .data = 50,
+                             .idle = 50,
+                             .step_ms = 812,
+                             .gpus = 8,
+                             .gpu_busy = -1,
+                             .gpu_mem_mib = 70000,
+                             .gpu_mem_total_mib = 655360,
+                             .disk = "/logs",
+                             .disk_free_mib = 5,
+                             .disk_total_mib = 10,
+                             .upload_behind_s = 60,
+                             .worker_ms = "812,809"}}},
+     "{\"type\":\"beat\",\"run\":\"r\",\"round\":3,\"incarnation\":\"1f\",\"seq\":8,\"step\":7,"
+     "\"running\":0,\"failed\":0,\"succeeded\":0,\"telemetry\":{\"number\":4,\"steps\":1000,"
+     "\"loss\":\"2.3456\",\"mfu\":412,\"compute\":800,\"comm\":100,\"data\":50,\"idle\":50,"
+     "\"step_ms\":812,\"gpus\":8,\"gpu_busy\":-1,\"gpu_mem_mib\":70000,"
+     "\"gpu_mem_total_mib\":655360,\"disk\":\"/logs\",\"disk_free_mib\":5,"
+     "\"disk_total_mib\":10,\"upload_behind_s\":60,\"worker_ms\":\"812,809\"}}"},
     {{.type = DT_MSG_WORLD,
       .run = "r",
       .round = 2147483647,
@@ -757,6 +787,8 @@ TEST(a_message_without_one_of_its_members_is_none)
         "own_reason "
         "own_share own_step_us "
         "own_steps own_window straggler "
+        "comm compute data disk disk_free_mib disk_total_mib gpu_busy gpu_mem_mib "
+        "gpu_mem_total_mib gpus idle loss mfu step_ms steps telemetry upload_behind_s worker_ms "
         "remarks retry retry_deterministic script shared step_age_ms stopping sure together token "
         "tokens_per_s user weak where why yes ";
     for (size_t i = 0; i < COUNT(rows); i++) {

@@ -321,6 +321,30 @@ static void check_number(const struct dt_json *page, const struct cJSON *row, co
     CHECK_EQ(n, wanted);
 }
 
+static void tell_telemetry(struct node *n, const char *loss, int compute)
+{
+    struct dt_message beat = node_message(n, DT_MSG_BEAT);
+    beat.beat = (struct dt_beat){.seq = 8,
+                                 .step = 12,
+                                 .running = 2,
+                                 .telemetry = {.number = 1,
+                                               .steps = 1000,
+                                               .loss = loss,
+                                               .mfu = 250,
+                                               .compute = compute,
+                                               .idle = DT_SHARE_WHOLE - compute,
+                                               .step_ms = 812,
+                                               .gpus = 2,
+                                               .gpu_busy = -1,
+                                               .disk = "/logs",
+                                               .disk_free_mib = 5,
+                                               .disk_total_mib = 10,
+                                               .upload_behind_s = 60,
+                                               .worker_ms = "812,9"}};
+    node_send(n, &beat);
+    CHECK_EQ(node_hear(n, DT_MSG_BEAT)->beat.seq, 8);
+}
+
 TEST(status_tells_of_runs_and_nodes)
 {
     struct stage st;
@@ -360,6 +384,32 @@ TEST(status_tells_of_runs_and_nodes)
     struct dt_err err;
     int64_t age;
     CHECK_OK(dt_json_int(&page, row, "step_age_s", 7000, 7600, &age, &err), err);
+    dt_json_finish(&page);
+
+    tell_telemetry(&n[0], "2.25", 800);
+    tell_telemetry(&n[1], "9", 600);
+    node_send(&n[0], &beat); /* has none: the last one counts */
+    CHECK_EQ(node_hear(&n[0], DT_MSG_BEAT)->beat.seq, 9);
+    page = ask_status(c, "run", 0);
+    CHECK_EQ(count_of(&page, "runs", &row), 1);
+    check_text(&page, row, "loss", "2.25");
+    check_number(&page, row, "step", 12);
+    check_number(&page, row, "steps", 1000);
+    check_number(&page, row, "tokens_per_s", 345);
+    check_number(&page, row, "mfu", 250);
+    check_number(&page, row, "compute", 700);
+    check_number(&page, row, "idle", 300);
+    CHECK_EQ(count_of(&page, "nodes", &row), 3);
+    check_number(&page, row, "step_ms", 812);
+    check_number(&page, row, "gpus", 2);
+    check_number(&page, row, "gpu_busy", -1);
+    check_text(&page, row, "disk", "/logs");
+    check_number(&page, row, "upload_behind_s", 60);
+    check_text(&page, row, "worker_ms", "812,9");
+    dt_json_finish(&page);
+    page = ask_status(c, "", 0);
+    count_of(&page, "nodes", &row);
+    CHECK(!dt_json_has(row, "worker_ms"));
     dt_json_finish(&page);
 
     page = ask_status(c, "other", 0);

@@ -89,6 +89,7 @@ static void be_born(struct dt_session *s)
     s->claim.seat = -1;
     s->claim.seats = s->claim.first_rank = s->claim.size = 0;
     s->claim.over = NULL;
+    s->telemetry_new = s->telemetry.is.number > 0;
 }
 
 void dt_session_init(struct dt_session *s, const struct dt_session_config *config)
@@ -211,7 +212,37 @@ static void say_beat(struct dt_session *s)
 {
     s->facts.seq++;
     s->beat_said = s->now;
-    say(s, (struct dt_message){.type = DT_MSG_BEAT, .beat = s->facts});
+    struct dt_message m = {.type = DT_MSG_BEAT, .beat = s->facts};
+    if (s->telemetry_new)
+        m.beat.telemetry = s->telemetry.is;
+    s->telemetry_new = s->telemetry_new && !s->up;
+    say(s, m);
+}
+
+/* One that nothing is known of any more is told, too, once something was. */
+static void tell_telemetry(struct dt_session *s, const struct dt_telemetry *t)
+{
+    int64_t number = s->telemetry.is.number;
+    s->facts.telemetry = (struct dt_telemetry){0};
+    if (!dt_telemetry_differs(&s->telemetry.is, t))
+        return;
+    dt_telemetry_keep(&s->telemetry, t);
+    s->telemetry.is.number = number + 1;
+    s->telemetry_new = true;
+}
+
+/* The workers of the round before told it. */
+static void forget_training(struct dt_session *s)
+{
+    const struct dt_telemetry *t = &s->telemetry.is;
+    tell_telemetry(s, &(struct dt_telemetry){.gpus = t->gpus,
+                                             .gpu_busy = t->gpu_busy,
+                                             .gpu_mem_mib = t->gpu_mem_mib,
+                                             .gpu_mem_total_mib = t->gpu_mem_total_mib,
+                                             .disk = t->disk,
+                                             .disk_free_mib = t->disk_free_mib,
+                                             .disk_total_mib = t->disk_total_mib,
+                                             .upload_behind_s = t->upload_behind_s});
 }
 
 /* Time goes on while they stand. */
@@ -318,6 +349,7 @@ void dt_session_tell(struct dt_session *s, const struct dt_beat *facts)
     s->facts.seq = seq;
     snprintf(s->own_reason, sizeof s->own_reason, "%s", reason);
     s->facts.own.reason = s->own_reason;
+    tell_telemetry(s, &facts->telemetry);
 }
 
 bool dt_session_still(struct dt_session *s, dt_ms still, bool sure, dt_ms now)
@@ -358,6 +390,7 @@ void dt_session_connected(struct dt_session *s, bool looks, dt_ms now)
     look_at_clock(s, now);
     s->up = true;
     s->looks = looks;
+    s->telemetry_new = s->telemetry.is.number > 0;
     s->up_since = now;
     s->away_since = DT_FOREVER;
     s->answered = now;
@@ -443,6 +476,7 @@ static void hear_world(struct dt_session *s, const struct dt_message *m)
                                  .restarts = m->world.restarts};
     s->still = 0;
     s->facts.own = (struct dt_own_time){0}; /* of the workers before */
+    forget_training(s);
     snprintf(s->cause, sizeof s->cause, "%s", m->world.cause ? m->world.cause : "");
     become(s, DT_SESSION_RUNNING);
     s->config.ops->world(s->config.arg, m->round, &m->world);

@@ -89,7 +89,9 @@ struct dt_session {
     char cause[DT_WHY_MAX];      /* why the last round failed, as the latest world or close says */
     char leave_text[DT_WHY_MAX]; /* LEAVING: why */
     struct dt_beat facts;        /* what beats say ... */
-    char own_reason[DT_OWN_REASON_MAX]; /* ... with this string */
+    char own_reason[DT_OWN_REASON_MAX]; /* ... with this string ... */
+    struct dt_telemetry_kept telemetry; /* ... and this, */
+    bool telemetry_new;                 /* where the server does not know it yet */
     dt_ms still, still_said; /* RUNNING: so long the workers stood still, then; 0: they move */
     bool still_sure;
     dt_ms up_since;   /* this connection, or the last one */
