@@ -564,6 +564,8 @@ static int open_backend(struct agent *a, struct dt_err *err)
     } else {
         a->backend = dt_backend_static_open(&a->loop, plan, &backend_events, a, err);
     }
+    if (a->backend && a->backend->ops->tell)
+        agent_watch_host(a);
     if (a->backend && (a->backend->ops->tell || a->health))
         uv_timer_start(&a->tell, on_tell, 0, TELL_EVERY);
     return a->backend ? 0 : -1;
@@ -639,6 +641,8 @@ static void finish_logs(struct agent *a)
 
 static void finish(struct agent *a)
 {
+    dt_host_watch_close(a->host);
+    a->host = NULL;
     finish_logs(a);
     dt_verdict_finish(&a->verdict);
     dt_bind_destroy(a->bind);

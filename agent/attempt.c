@@ -4,6 +4,7 @@
 #include "agent/failure/notice.h"
 #include "agent/lineup.h"
 #include "agent/stay.h"
+#include "agent/watch/meter.h"
 #include "agent/watch/watchdog.h"
 #include "base/clock.h"
 #include "base/list.h"
@@ -29,6 +30,7 @@ struct dt_attempt {
     void *arg;
     struct dt_watchdog *watchdog;
     struct dt_pages *pages;         /* NULL: none could be made */
+    struct dt_meter *meter;         /* of them; NULL: no memory */
     struct dt_recorders *recorders; /* likewise */
     struct dt_kernel_log *kernel;   /* NULL: it may not be read */
     struct dt_group *group;
@@ -75,6 +77,8 @@ void dt_attempt_close(struct dt_attempt *t)
     t->group = NULL;
     dt_pages_destroy(t->pages);
     t->pages = NULL;
+    dt_meter_destroy(t->meter);
+    t->meter = NULL;
     dt_recorders_close(t->recorders);
     t->recorders = NULL;
     dt_kernel_log_close(t->kernel);
@@ -374,6 +378,7 @@ static int start_group(struct dt_attempt *t, struct dt_err *err)
 {
     const struct dt_attempt_means *m = &t->means;
     t->pages = dt_pages_create(m->plan->nproc);
+    t->meter = t->pages ? dt_meter_create(m->plan->nproc) : NULL;
     dt_pages_set_lease(t->pages, m->lease);
     if (m->keeps)
         dt_pages_let_stay(t->pages);
@@ -567,6 +572,17 @@ void dt_attempt_say_step(const struct dt_attempt *t)
         dt_warn("round %d: %s", t->world.round, dt_pages_describe(t->pages, furthest, words));
 }
 
+static void tell_training(const struct dt_attempt *t, struct dt_telemetry *out)
+{
+    struct dt_page_told page;
+    if (!t->meter)
+        return;
+    for (int i = 0; i < t->means.plan->nproc; i++)
+        if (dt_pages_read(t->pages, i, &page))
+            dt_meter_note(t->meter, i, &page);
+    dt_meter_tell(t->meter, dt_clock_monotonic_ns(), out);
+}
+
 void dt_attempt_tell(const struct dt_attempt *t, struct dt_beat *facts)
 {
     for (int i = 0; i < t->means.plan->nproc; i++) {
@@ -579,6 +595,7 @@ void dt_attempt_tell(const struct dt_attempt *t, struct dt_beat *facts)
     }
     if (t->lag)
         facts->own = *dt_lag_watch_last(t->lag);
+    tell_training(t, &facts->telemetry);
 }
 
 const struct dt_pages *dt_attempt_pages(const struct dt_attempt *t)

@@ -95,8 +95,8 @@ void dt_attempt_set_lease(struct dt_attempt *t, dt_ms until);
 /* A log line on how far the furthest worker came, where one told. */
 void dt_attempt_say_step(const struct dt_attempt *t);
 
-/* Adds to FACTS how many of them run, have failed and have succeeded, how fast they are, and how
- * they share their time: of that, strings are good until the loop goes on. */
+/* Adds to FACTS how many of them run, have failed and have succeeded, how fast they are, how
+ * they share their time and how training goes: strings are good until the loop goes on. */
 void dt_attempt_tell(const struct dt_attempt *t, struct dt_beat *facts);
 
 /* What they tell of themselves; NULL: nothing is known. */

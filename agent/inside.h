@@ -20,6 +20,7 @@
 #include "agent/upload/uploads.h"
 #include "agent/vaults.h"
 #include "agent/watch/health.h"
+#include "agent/watch/host.h"
 #include "agent/watch/pace.h"
 #include "agent/watch/progress.h"
 
@@ -46,6 +47,7 @@ struct agent {
     struct dt_backend *backend;
     struct dt_health *health;
     struct dt_preflight *preflight; /* NULL: nobody looks at this host, or that is over */
+    struct dt_host_watch *host;     /* NULL: nobody wants to know of GPUs and disks, or none can */
     struct dt_uploads *uploads;     /* NULL: no folder is followed, or that is over */
     struct dt_vaults *vaults;       /* from the first attempt on; NULL: none could be made */
     struct dt_rescue *rescue;       /* NULL: what they hold is not being saved ... */
@@ -85,6 +87,8 @@ struct agent {
 const struct dt_attempt *agent_round(const struct agent *a);
 /* A file that somebody asked us to look at says it, else the workers themselves. */
 int64_t agent_step(const struct agent *a);
+/* From here on its GPUs and disks are watched, for beats. */
+void agent_watch_host(struct agent *a);
 /* For beats: how the workers are, how far, and how fast while that is still so. */
 void agent_tell(struct agent *a);
 /* NULL: nobody watches workers now. */

@@ -23,6 +23,7 @@ static bool find_calls(struct dt_nvml *n)
         {"nvmlDeviceGetMigDeviceHandleByIndex", &n->part, true},
         {"nvmlDeviceGetName", &n->name, true},
         {"nvmlDeviceGetMemoryInfo", &n->memory, true},
+        {"nvmlDeviceGetUtilizationRates", &n->utilization, true},
         {"nvmlDeviceGetTotalEccErrors", &n->ecc_errors, true},
         {"nvmlDeviceGetRemappedRows", &n->remapped_rows, true},
         {"nvmlDeviceGetCurrentClocksThrottleReasons", &n->throttle, true},

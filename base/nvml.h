@@ -22,6 +22,10 @@ struct dt_nvml_memory { /* nvmlMemory_t: bytes */
     unsigned long long total, free, used;
 };
 
+struct dt_nvml_utilization { /* nvmlUtilization_t: percent of the last moments */
+    unsigned gpu, memory;
+};
+
 /* Calls answer DT_NVML_OK or a number of the library's. */
 struct dt_nvml {
     void *library;
@@ -36,6 +40,7 @@ struct dt_nvml {
     int (*part)(dt_nvml_device, unsigned, dt_nvml_device *);
     int (*name)(dt_nvml_device, char *, unsigned);
     int (*memory)(dt_nvml_device, struct dt_nvml_memory *);
+    int (*utilization)(dt_nvml_device, struct dt_nvml_utilization *);
     /* Kind 0: corrected, 1: not; counter 0: since the driver was loaded, 1: ever. */
     int (*ecc_errors)(dt_nvml_device, int kind, int counter, unsigned long long *);
     int (*remapped_rows)(dt_nvml_device, unsigned *corrected, unsigned *uncorrected,

@@ -182,6 +182,18 @@ struct dt_follow_entry *dt_follow_next(const struct dt_follow *f, dt_ms now, dt_
     return best;
 }
 
+dt_ms dt_follow_waits_since(const struct dt_follow *f, dt_ms now, dt_ms settle)
+{
+    dt_ms longest = 0;
+    for (size_t i = 0; i < f->count; i++) {
+        const struct dt_follow_entry *e = &f->at[i];
+        bool waits = !e->held && e->mark != e->sent && now - e->since >= settle;
+        if (waits && (longest == 0 || e->since + settle < longest))
+            longest = e->since + settle;
+    }
+    return longest;
+}
+
 void dt_follow_busy(struct dt_follow_entry *e, dt_ms now)
 {
     e->since = now;

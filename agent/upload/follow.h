@@ -65,6 +65,9 @@ int dt_follow_see(struct dt_follow *f, const struct dt_follow_scan *s, dt_ms now
 /* An entry that has not changed for SETTLE and is to be uploaded; of several the newest, which is
  * what a job would go on from. NULL: none. SETTLE is 0 when those who write are gone. */
 struct dt_follow_entry *dt_follow_next(const struct dt_follow *f, dt_ms now, dt_ms settle);
+/* Since when an entry that has not changed for SETTLE has been complete and is not uploaded, of the
+ * one that has waited longest; 0: none waits. */
+dt_ms dt_follow_waits_since(const struct dt_follow *f, dt_ms now, dt_ms settle);
 /* Somebody writes it NOW: it is not complete, however long ago its files have changed. */
 void dt_follow_busy(struct dt_follow_entry *e, dt_ms now);
 /* Those who write were cut off NOW: an entry that was uploaded, and has changed within SETTLE, may

@@ -43,12 +43,14 @@ struct folder {
     bool broken;            /* it could not be looked into, and that was said */
     bool places_told;       /* it was looked at whether other nodes have such a one, too */
     bool ended;             /* it was looked into since the workers are gone */
+    dt_ms waits_since;      /* as in wire.h */
 };
 
 struct helper {
     const struct dt_plan *plan;
     int sock;
     struct folder *folders;
+    dt_ms told_waits_since;
     /* From the thread that hears the agent. */
     int wake;
     atomic_bool first, cut_off, ending, stop;
@@ -56,16 +58,42 @@ struct helper {
 
 /* -- the agent -------------------------------------------------------------------------------- */
 
+static dt_ms waits_since(const struct helper *h)
+{
+    dt_ms longest = 0;
+    for (size_t i = 0; i < h->plan->upload_count; i++) {
+        dt_ms since = h->folders[i].waits_since;
+        if (since && (longest == 0 || since < longest))
+            longest = since;
+    }
+    return longest;
+}
+
+static void send_news(const struct helper *h, const struct dt_upload_news *n)
+{
+    while (send(h->sock, n, sizeof *n, MSG_NOSIGNAL) < 0 && errno == EINTR)
+        ;
+}
+
+/* Before what may take long, and where it changed. */
+static void tell_waits(struct helper *h)
+{
+    dt_ms since = waits_since(h);
+    if (since == h->told_waits_since)
+        return;
+    h->told_waits_since = since;
+    send_news(h, &(struct dt_upload_news){.level = DT_LOG_INFO, .waits_since = since});
+}
+
 __attribute__((format(printf, 3, 4))) static void
 tell(const struct helper *h, enum dt_log_level level, const char *fmt, ...)
 {
-    struct dt_upload_news n = {.level = level};
+    struct dt_upload_news n = {.level = level, .waits_since = h->told_waits_since};
     va_list ap;
     va_start(ap, fmt);
     vsnprintf(n.text, sizeof n.text, fmt, ap);
     va_end(ap);
-    while (send(h->sock, &n, sizeof n, MSG_NOSIGNAL) < 0 && errno == EINTR)
-        ;
+    send_news(h, &n);
 }
 
 static void wake(struct helper *h)
@@ -290,6 +318,12 @@ static int see(struct helper *h, struct folder *f, const struct dt_follow_scan *
     return 0;
 }
 
+static void note_waits(struct helper *h, struct folder *f, dt_ms now, bool ending)
+{
+    f->waits_since = dt_follow_waits_since(&f->follow, now, ending ? 0 : h->plan->upload_after);
+    tell_waits(h);
+}
+
 /* Uploads at most one entry; whether it did. */
 static bool turn(struct helper *h, struct folder *f, bool ending)
 {
@@ -307,11 +341,13 @@ static bool turn(struct helper *h, struct folder *f, bool ending)
     bool sent = false;
     if (see(h, f, &scan, now, ending, &why) < 0)
         say_broken(h, f, &why);
+    note_waits(h, f, now, ending);
     struct dt_follow_entry *e = dt_follow_next(&f->follow, now, ending ? 0 : h->plan->upload_after);
     while (e && !sent && !atomic_load(&h->stop)) {
         sent = upload(h, f, e, &scan);
         e = dt_follow_next(&f->follow, now, ending ? 0 : h->plan->upload_after);
     }
+    note_waits(h, f, now, ending);
     dt_follow_scan_finish(&scan);
     return sent;
 }

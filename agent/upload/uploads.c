@@ -23,7 +23,8 @@ struct dt_uploads {
     uv_poll_t news;
     uv_timer_t patience; /* until it is said that somebody waits */
     dt_ms most;
-    bool gone; /* the helper */
+    bool gone;         /* the helper */
+    dt_ms waits_since; /* as it told last */
     struct dt_ending ending;
 };
 
@@ -134,10 +135,13 @@ static void on_news(uv_poll_t *p, int status, int events)
     ssize_t len = recv(u->sock, &n, sizeof n, MSG_DONTWAIT);
     if (status == 0 && len < 0 && (errno == EAGAIN || errno == EINTR))
         return;
-    if (len == (ssize_t)sizeof n)
-        log_news(&n);
-    else
+    if (len != (ssize_t)sizeof n) {
         on_gone(u);
+        return;
+    }
+    u->waits_since = n.waits_since;
+    if (*n.text)
+        log_news(&n);
 }
 
 void dt_uploads_listen(struct dt_uploads *u, uv_loop_t *loop)
@@ -146,6 +150,11 @@ void dt_uploads_listen(struct dt_uploads *u, uv_loop_t *loop)
     uv_timer_init(loop, &u->patience);
     uv_poll_start(&u->news, UV_READABLE | UV_DISCONNECT, on_news);
     uv_unref((uv_handle_t *)&u->patience);
+}
+
+dt_ms dt_uploads_wait(const struct dt_uploads *u, dt_ms now)
+{
+    return u && u->waits_since && now > u->waits_since ? now - u->waits_since : 0;
 }
 
 void dt_uploads_set_first(struct dt_uploads *u, bool first)

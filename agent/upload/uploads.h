@@ -17,6 +17,9 @@ struct dt_uploads *dt_uploads_start(const struct dt_plan *plan, struct dt_err *e
 void dt_uploads_listen(struct dt_uploads *u, uv_loop_t *loop);
 /* Whether this is the node that uploads what all nodes see. */
 void dt_uploads_set_first(struct dt_uploads *u, bool first);
+/* For how long the oldest of what is complete has waited to be uploaded; 0: nothing waits. U may be
+ * NULL. */
+dt_ms dt_uploads_wait(const struct dt_uploads *u, dt_ms now);
 /* The workers are gone; CUT_OFF: maybe in the middle of what they wrote. The helper has PATIENCE to
  * upload what is left; when it has ended ON_CLOSED is called, and U is gone. */
 void dt_uploads_close(struct dt_uploads *u, bool cut_off, dt_ms patience,

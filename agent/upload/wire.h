@@ -19,10 +19,11 @@ struct dt_upload_order {
     dt_ms value;
 };
 
-/* A line of the log. */
+/* A line of the log, and how far uploads are. */
 struct dt_upload_news {
-    int level; /* an enum dt_log_level */
-    char text[1000];
+    int level;         /* an enum dt_log_level */
+    dt_ms waits_since; /* the oldest of what is complete and not uploaded has; 0: nothing waits */
+    char text[1000];   /* "": there is no line */
 };
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* This folder looks after workers that run: what they tell on their progress pages (pages.h), in a
- * file (progress.h) and in a pipe of timers (watchdog.h), and who may ask for it: the health port.
+/* This folder looks after workers that run: what they tell on their progress pages (pages.h,
+ * meter.h), in a file (progress.h) and in a pipe of timers (watchdog.h), how full their host is
+ * (host.h), and who may ask for it: the health port.
  *
  * The health port: GET /healthz answers 200 while all is well and 503 while it is not, with a JSON
  * object about the present state. The HTTP library comes with a helper library that is loaded only

@@ -54,6 +54,22 @@ TEST(what_does_not_change_for_a_while_is_complete)
     dt_follow_finish(&f);
 }
 
+TEST(what_is_complete_and_not_uploaded_waits_since_it_was_complete)
+{
+    struct dt_follow f = {0};
+    see(&f, 5, "a.pt:5:1");
+    CHECK_EQ(dt_follow_waits_since(&f, 14 * DT_SECOND, SETTLE), 0);
+    see(&f, 20, "a.pt:5:1 b.pt:5:20");
+    CHECK_EQ(dt_follow_waits_since(&f, 60 * DT_SECOND, SETTLE), 15 * DT_SECOND);
+    dt_follow_failed(dt_follow_next(&f, 60 * DT_SECOND, SETTLE), 60 * DT_SECOND);
+    CHECK_EQ(dt_follow_waits_since(&f, 60 * DT_SECOND, SETTLE), 15 * DT_SECOND);
+    send(&f, 61);
+    CHECK_EQ(dt_follow_waits_since(&f, 61 * DT_SECOND, SETTLE), 30 * DT_SECOND);
+    send(&f, 200);
+    CHECK_EQ(dt_follow_waits_since(&f, 200 * DT_SECOND, SETTLE), 0);
+    dt_follow_finish(&f);
+}
+
 TEST(what_was_cut_off_does_not_replace_a_copy)
 {
     struct dt_follow f = {0};

@@ -2,7 +2,8 @@
 /* A mock of NVIDIA's management library, as tests run where no GPU is: $MOCK_NVML lists its cards,
  * "UUID@BUS" each, every part of the card before as "+UUID", a hole among the parts as "+". A
  * number there is what initialising fails with. $MOCK_NVML_ILL says what all cards suffer from:
- * "ecc=5" errors of memory, "throttle=64" as a reason to be slow, "nvlink=2" links that are down.
+ * "ecc=5" errors of memory, "throttle=64" as a reason to be slow, "nvlink=2" links that are down;
+ * "use=7" per cent that they are busy, and GiB of their memory that is in use. Parts do not tell.
  */
 #include <ctype.h>
 #include <stdio.h>
@@ -27,7 +28,8 @@ struct pci {
 };
 
 static struct device devices[64];
-static int count, cards, started;
+static int count, cards;
+static int started; /* so many more times than it was shut down */
 
 static void add(const char *word)
 {
@@ -45,6 +47,10 @@ static void add(const char *word)
 EXPORT int nvmlInit_v2(void);
 EXPORT int nvmlInit_v2(void)
 {
+    if (started > 0) {
+        started++;
+        return OK;
+    }
     char *list = strdup(getenv("MOCK_NVML") ? getenv("MOCK_NVML") : ""), *rest = list, *word;
     int status = isdigit((unsigned char)*list) ? atoi(list) : OK;
     count = cards = 0;
@@ -59,7 +65,7 @@ EXPORT int nvmlInit_v2(void)
 EXPORT int nvmlShutdown(void);
 EXPORT int nvmlShutdown(void)
 {
-    started = 0;
+    started -= started > 0;
     return OK;
 }
 
@@ -134,11 +140,19 @@ EXPORT int nvmlDeviceGetName(void *device, char *out, unsigned size)
 EXPORT int nvmlDeviceGetMemoryInfo(void *device, unsigned long long out[3]);
 EXPORT int nvmlDeviceGetMemoryInfo(void *device, unsigned long long out[3])
 {
+    unsigned long long used = (unsigned long long)illness("use");
     (void)device;
     out[0] = 80ull << 30;
-    out[1] = 79ull << 30;
-    out[2] = 1ull << 30;
+    out[2] = (used ? used : 1) << 30;
+    out[1] = out[0] - out[2];
     return OK;
+}
+
+EXPORT int nvmlDeviceGetUtilizationRates(void *device, unsigned out[2]);
+EXPORT int nvmlDeviceGetUtilizationRates(void *device, unsigned out[2])
+{
+    out[0] = out[1] = (unsigned)illness("use");
+    return ((const struct device *)device)->part < 0 ? OK : INVALID;
 }
 
 EXPORT int nvmlDeviceGetTotalEccErrors(void *device, int kind, int counter,
