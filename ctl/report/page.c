@@ -2,6 +2,7 @@
 #include "ctl/report/page.h"
 
 #include "base/clock.h"
+#include "base/palette/palette.h"
 #include "ctl/report/chart.h"
 #include "ctl/report/markup.h"
 #include "ctl/report/plots.h"
@@ -57,6 +58,7 @@ static void put_head(struct dt_buf *out, const struct dt_report *r)
                         "<title>Run ");
     dt_markup_text(out, r->name, NAME_SHOWN);
     dt_buf_put_str(out, "</title>\n<style>\n");
+    dt_buf_put_str(out, dt_palette);
     dt_buf_put_str(out, dt_report_style);
     dt_buf_put_str(out, "</style></head>\n<body>\n<header><h1>Run ");
     dt_markup_text(out, r->name, NAME_SHOWN);

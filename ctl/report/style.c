@@ -1,19 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Colours of parts are those of Okabe and Ito, which people who see few colours tell apart. */
 #include "ctl/report/style.h"
 
 const char dt_report_style[] =
-    ":root{color-scheme:light dark;--page:#fdfdfc;--card:#f4f4f2;--ink:#1b1d20;--soft:#5a6069;"
-    "--rule:#d9dadd;--grid:#e6e7e9;--blue:#0b62a8;--sky:#56b4e9;--green:#00845f;--orange:#e69f00;"
-    "--red:#c0440a;--pink:#b8608c;--yellow:#cdb800;--grey:#9aa0a8;--gap:#eceae4;--bar:#cfe3f3;--"
-    "bar-bad:#f6d3bd;"
-    "--bar-cut:#f5e6b8;--bar-open:#e3e4e6}\n"
-    "@media (prefers-color-scheme:dark){:root{--page:#15171a;--card:#1e2125;--ink:#e8e9eb;"
-    "--soft:#a0a7b0;--rule:#373c43;--grid:#2a2e33;--blue:#559fe8;--sky:#a9d7f2;--green:#2fbf95;"
-    "--orange:#f0b43c;--red:#f2814b;--pink:#d58cb2;--yellow:#f0e442;--grey:#737a83;--gap:#24221e;--"
-    "bar:#1f4663;"
-    "--bar-bad:#6a3017;--bar-cut:#5a4710;"
-    "--bar-open:#3a3f46}}\n"
+    ":root{--gap:#eceae4;--bar:#cfe3f3;--bar-bad:#f6d3bd;--bar-cut:#f5e6b8;--bar-open:#e3e4e6}\n"
+    "@media screen and (prefers-color-scheme:dark){:root{--gap:#24221e;--bar:#1f4663;"
+    "--bar-bad:#6a3017;--bar-cut:#5a4710;--bar-open:#3a3f46}}\n"
     "*{box-sizing:border-box}\n"
     "body{margin:0 auto;padding:1.5rem 1.25rem 3rem;max-width:70rem;background:var(--page);"
     "color:var(--ink);font:15px/1.5 system-ui,-apple-system,'Segoe UI',Roboto,'DejaVu Sans',"
@@ -107,10 +98,7 @@ const char dt_report_style[] =
     "td.short{white-space:normal}"
     "td::before{content:attr(data-name);float:left;margin-left:-7.5rem;color:var(--soft);"
     "font-size:.8rem}}\n"
-    "@media print{:root{--page:#fff;--card:#f4f4f2;--ink:#000;--soft:#444;--rule:#bbb;"
-    "--grid:#ddd;--blue:#0b62a8;--sky:#56b4e9;--green:#00845f;--orange:#e69f00;--red:#c0440a;"
-    "--pink:#b8608c;--yellow:#cdb800;--grey:#9aa0a8;--gap:#eee;--bar:#cfe3f3;--bar-bad:#f6d3bd;"
-    "--bar-cut:#f5e6b8;--bar-open:#e3e4e6}"
+    "@media print{:root{--gap:#eee}"
     "html{font-size:12px}body{max-width:none;padding:0;font-size:11px}output{display:none}"
     "svg,dl.tiles div{print-color-adjust:exact;-webkit-print-color-adjust:exact}"
     "tr,dl.tiles div{break-inside:avoid}h2{break-after:avoid}a{color:inherit}}\n";

@@ -3,7 +3,7 @@
 #ifndef DT_CTL_REPORT_STYLE_H
 #define DT_CTL_REPORT_STYLE_H
 
-/* CSS: light and dark as the reader's system is, narrow screens, paper. */
+/* CSS, behind that of base/palette: narrow screens, paper, and what only a report has. */
 extern const char dt_report_style[];
 
 /* JavaScript, without which nothing is missing but the values under the pointer. Both hold no

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 #
-# make_page.py PAGE.html OUTPUT.c: the style sheet and the scripts that PAGE.html names are put into it, and the document
+# make_page.py PAGE.html OUTPUT.c: the style sheets and the scripts that PAGE.html names are put into it, and the document
 # becomes an array of C, with the policy under which a browser runs these scripts and no other.
 
 import base64
@@ -10,7 +10,8 @@ import os
 import re
 import sys
 
-STYLE = re.compile(r'<link rel="stylesheet" href="([a-z]+\.css)">\n')
+STYLES = re.compile(r'(?:<link rel="stylesheet" href="[a-z./]+\.css">\n)+')
+STYLE = re.compile(r'href="([a-z./]+\.css)"')
 SCRIPTS = re.compile(r'(?:<script src="[a-z]+\.js"></script>\n)+')
 SCRIPT = re.compile(r'src="([a-z]+\.js)"')
 
@@ -44,7 +45,7 @@ def make(path):
     folder = os.path.dirname(path)
     with open(path, encoding="utf-8") as f:
         text = f.read()
-    text, style = inline(text, STYLE, "style", lambda m: read(folder, m[1]))
+    text, style = inline(text, STYLES, "style", lambda m: "".join(read(folder, name) for name in STYLE.findall(m[0])))
     text, script = inline(text, SCRIPTS, "script", lambda m: "".join(read(folder, name) for name in SCRIPT.findall(m[0])))
     return text, POLICY % (script, style)
 
