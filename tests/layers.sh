@@ -27,7 +27,7 @@ rendezvous/rdzv: rendezvous/events rendezvous/hang rendezvous/lag
 rendezvous/store: rendezvous/protocol base/loop
 rendezvous/client: rendezvous/protocol base/loop
 rendezvous/runs: rendezvous/events rendezvous/journal rendezvous/rdzv rendezvous/store
-rendezvous/web: rendezvous/runs base/httpd
+rendezvous/web: rendezvous/runs rendezvous/alerts base/httpd
 rendezvous/alerts: rendezvous/events rendezvous/protocol base/loop base/transfer
 rendezvous/daemon: rendezvous/events rendezvous/web rendezvous/alerts
 agent: rendezvous/client rendezvous/web base/upload preflight

@@ -48,7 +48,7 @@ static void put_json(struct dt_json_writer *w, const struct dt_notice *n, const 
     dt_json_put_text(w, "alert", n->rule);
     dt_json_put_text(w, "state", state_names[n->state]);
     dt_json_put_text(w, "weight", dt_event_weight_name(n->weight));
-    dt_json_put_text(w, "server", server);
+    put_known(w, "server", server);
     put_known(w, "run", n->run);
     put_known(w, "node", n->node);
     if (n->round >= 0)

@@ -16,7 +16,8 @@ enum dt_alert_format {
 /* By the address: Slack's host, Alertmanager's path, else JSON. */
 enum dt_alert_format dt_alert_format_of(const char *url);
 
-/* Appends the body to OUT, which is sticky. SERVER: this host's name. TO: of a mail, else NULL. */
+/* Appends the body to OUT, which is sticky. SERVER: this host's name; "": JSON
+ * leaves it out. TO: of a mail, else NULL. */
 void dt_alert_body(struct dt_buf *out, enum dt_alert_format format, const struct dt_notice *n,
                    const char *server, const char *to);
 

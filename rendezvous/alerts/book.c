@@ -89,9 +89,9 @@ static struct dt_alert *find_or_add(struct dt_alert_book *b, const struct dt_ale
 
 /* -- telling ---------------------------------------------------------------------------------- */
 
-static void tell(struct dt_alert_book *b, struct dt_alert *a, enum dt_notice_state state, dt_ms now)
+static struct dt_notice notice_of(const struct dt_alert *a, enum dt_notice_state state)
 {
-    struct dt_notice n = {
+    return (struct dt_notice){
         .state = state,
         .rule = a->rule->name,
         .advice = a->rule->advice,
@@ -107,6 +107,11 @@ static void tell(struct dt_alert_book *b, struct dt_alert *a, enum dt_notice_sta
         .over_us = a->over_us,
         .lasts = a->rule->ended_by != 0,
     };
+}
+
+static void tell(struct dt_alert_book *b, struct dt_alert *a, enum dt_notice_state state, dt_ms now)
+{
+    struct dt_notice n = notice_of(a, state);
     a->told = state == DT_NOTICE_RAISED && a->rule->ended_by != 0;
     if (state == DT_NOTICE_RAISED)
         a->told_at = now;
@@ -214,6 +219,18 @@ dt_ms dt_alert_book_next(const struct dt_alert_book *b)
         if (a->rule && has_news(a) && may_be_told(b, a) < next)
             next = may_be_told(b, a);
     return next;
+}
+
+bool dt_alert_book_next_raised(const struct dt_alert_book *b, size_t *cursor, struct dt_notice *n)
+{
+    while (*cursor < DT_ALERTS_MOST) {
+        const struct dt_alert *a = &b->at[(*cursor)++];
+        if (!a->rule || !a->told)
+            continue;
+        *n = notice_of(a, DT_NOTICE_RAISED);
+        return true;
+    }
+    return false;
 }
 
 size_t dt_alert_book_count(const struct dt_alert_book *b, const struct dt_alert_rule *rule)

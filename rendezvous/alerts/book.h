@@ -65,6 +65,9 @@ void dt_alert_book_take(struct dt_alert_book *b, const struct dt_event *e, dt_ms
 void dt_alert_book_tick(struct dt_alert_book *b, dt_ms now);
 /* When a tick is wanted; DT_FOREVER: not before the next event. */
 dt_ms dt_alert_book_next(const struct dt_alert_book *b);
+/* The alerts that people have been told of and whose end they have not been told: start with
+ * *CURSOR 0; false: there are no more. The book must not change meanwhile. */
+bool dt_alert_book_next_raised(const struct dt_alert_book *b, size_t *cursor, struct dt_notice *n);
 /* How many alerts of a rule are open. */
 size_t dt_alert_book_count(const struct dt_alert_book *b, const struct dt_alert_rule *rule);
 

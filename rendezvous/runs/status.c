@@ -340,7 +340,8 @@ static void put_ending(const struct dt_rdzv_runs *runs, const struct dt_rdzv_sta
         dt_buf_put_str(out, ",\"past\":[");
     if (run)
         put_past(out, run);
-    dt_buf_put_str(out, *walk->run ? "]}\n" : "}\n");
+    if (*walk->run)
+        dt_buf_put_str(out, "]");
 }
 
 bool dt_rdzv_status_next(const struct dt_rdzv_runs *runs, const char *host,

@@ -29,7 +29,8 @@ struct dt_rdzv_status_walk {
     size_t nodes; /* put so far */
 };
 
-/* Appends the next slice to OUT, which is sticky. False: it was the last. */
+/* Appends the next slice to OUT, which is sticky. False: it was the last. The object is left open:
+ * the caller may add members, each behind a comma, and ends it. */
 bool dt_rdzv_status_next(const struct dt_rdzv_runs *runs, const char *host,
                          struct dt_rdzv_status_walk *walk, struct dt_buf *out);
 

@@ -14,13 +14,24 @@ struct document {
     struct dt_rdzv_status_walk walk;
 };
 
+/* What the status page of dtrun-ctl does not have. */
+static void end(const struct document *d, struct dt_buf *out)
+{
+    dt_buf_put_str(out, ",\"alerts\":");
+    dt_web_raised_put(d->view->raised, d->walk.run, dt_clock_monotonic(), out);
+    dt_buf_put_str(out, "}\n");
+}
+
 static enum dt_httpd_piece next(struct dt_httpd_source *s, struct dt_buf *out)
 {
     struct document *d = dt_container_of(s, struct document, base);
     if (!d->view->server)
         return DT_HTTPD_BROKEN;
     const struct dt_rdzv_runs *runs = dt_rdzv_server_runs(d->view->server);
-    return dt_rdzv_status_next(runs, d->view->host, &d->walk, out) ? DT_HTTPD_MORE : DT_HTTPD_LAST;
+    if (dt_rdzv_status_next(runs, d->view->host, &d->walk, out))
+        return DT_HTTPD_MORE;
+    end(d, out);
+    return DT_HTTPD_LAST;
 }
 
 static void gone(struct dt_httpd_source *s)

@@ -4,6 +4,7 @@
 #define DT_RENDEZVOUS_WEB_INSIDE_H
 
 #include "base/httpd/service.h"
+#include "rendezvous/web/raised.h"
 #include "rendezvous/web/web.h"
 
 /* What is shown. The server is NULL once it is about to end. */
@@ -12,6 +13,7 @@ struct dt_web_view {
     const struct dt_rdzv_server *server;
     const struct dt_store_server *store;
     int64_t started_us; /* since 1970 */
+    struct dt_web_raised *raised;
 };
 
 /* The body of /status.json: of RUN, or of all where that is "". VIEW outlives it. NULL: no memory.

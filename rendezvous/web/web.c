@@ -33,6 +33,7 @@ struct dt_web {
     char where[DT_HTTP_PLACES_MAX]; /* ... and where, for people */
     struct dt_web_counts counts;
     struct dt_web_feed feed;
+    struct dt_web_raised raised;
     struct {
         struct dt_buf text;
         dt_ms made;
@@ -292,6 +293,7 @@ static void web_free(void *web)
     struct dt_web *w = web;
     for (int f = 0; f < DT_WEB_FORMATS; f++)
         dt_buf_finish(&w->metrics[f].text);
+    dt_web_raised_finish(&w->raised);
     dt_token_finish(&w->token);
     free(w->places);
     free(w); /* the only free of one */
@@ -299,6 +301,7 @@ static void web_free(void *web)
 
 struct dt_web *dt_web_open(uv_loop_t *loop, const struct dt_web_config *config, struct dt_err *err)
 {
+    struct dt_chronicle *chronicle = dt_rdzv_server_chronicle(config->server);
     struct dt_web *w = calloc(1, sizeof *w);
     if (!w) {
         dt_err_set(err, DT_E_MEMORY, "no memory for HTTP");
@@ -308,9 +311,12 @@ struct dt_web *dt_web_open(uv_loop_t *loop, const struct dt_web_config *config, 
     w->view = (struct dt_web_view){.host = config->host,
                                    .server = config->server,
                                    .store = config->store,
-                                   .started_us = dt_clock_wall_us()};
-    dt_web_feed_init(&w->feed, loop, dt_rdzv_server_chronicle(config->server), w->counts.events);
-    if (read_token(w, config->token_file, err) == 0 && open_places(w, config, err) == 0) {
+                                   .started_us = dt_clock_wall_us(),
+                                   .raised = &w->raised};
+    dt_web_feed_init(&w->feed, loop, chronicle, w->counts.events);
+    if (dt_web_raised_init(&w->raised, chronicle) < 0) {
+        dt_err_set(err, DT_E_MEMORY, "no memory for HTTP");
+    } else if (read_token(w, config->token_file, err) == 0 && open_places(w, config, err) == 0) {
         dt_rdzv_server_set_http(config->server, w->where);
         return w;
     }
@@ -322,6 +328,7 @@ void dt_web_detach(struct dt_web *w)
 {
     w->view.server = NULL;
     dt_web_feed_stop(&w->feed);
+    dt_web_raised_stop(&w->raised);
 }
 
 void dt_web_close(struct dt_web *w, void (*on_closed)(void *arg), void *arg)

@@ -218,3 +218,31 @@ TEST(each_rule_is_raised_by_its_event_and_says_what_to_do)
         dt_alert_book_finish(&b);
     }
 }
+
+/* The rules of those that NEXT finds, "hang straggler ". */
+static const char *raised(const struct dt_alert_book *b)
+{
+    static char text[256];
+    struct dt_notice n;
+    size_t len = 0;
+    text[0] = '\0';
+    for (size_t cursor = 0; dt_alert_book_next_raised(b, &cursor, &n);)
+        len += (size_t)snprintf(text + len, sizeof text - len, "%s ", n.rule);
+    return text;
+}
+
+TEST(what_is_raised_now_can_be_asked_for)
+{
+    struct dt_alert_book b = open_book(DT_EVENT_INFO);
+    CHECK_STR(raised(&b), "");
+    happen(&b, DT_EVENT_HANG, "a", NULL, 1000);
+    happen(&b, DT_EVENT_STRAGGLER, "b", NULL, 1000);
+    happen(&b, DT_EVENT_RUN_ENDED_BADLY, "c", NULL, 1000); /* a moment */
+    happen(&b, DT_EVENT_SPARES_EXHAUSTED, "a", NULL, 1000);
+    CHECK_STR(raised(&b), "hang straggler ");
+    happen(&b, DT_EVENT_HANG_OVER, "a", NULL, 2000);
+    CHECK_STR(raised(&b), "straggler ");
+    dt_alert_book_tick(&b, 61000); /* no spare has come for a minute */
+    CHECK_STR(raised(&b), "straggler spares_exhausted ");
+    dt_alert_book_finish(&b);
+}

@@ -192,6 +192,7 @@ TEST(a_run_and_its_nodes_are_told)
         CHECK_STR(text_at(cJSON_GetObjectItem(doc, "runs")->child, "state"), "running");
         CHECK_EQ(count_at(doc, "nodes"), 2);
         CHECK_EQ(count_at(doc, "excluded"), 0);
+        CHECK_EQ(count_at(doc, "alerts"), 0);
         CHECK_EQ(cJSON_HasObjectItem(doc, "past"), i == 1);
         cJSON_Delete(doc);
     }
