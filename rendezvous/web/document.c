@@ -19,6 +19,10 @@ static void end(const struct document *d, struct dt_buf *out)
 {
     dt_buf_put_str(out, ",\"alerts\":");
     dt_web_raised_put(d->view->raised, d->walk.run, dt_clock_monotonic(), out);
+    if (*d->walk.run) {
+        dt_buf_put_str(out, ",\"samples\":");
+        dt_curve_put(dt_web_curves_find(d->view->curves, d->walk.run), out);
+    }
     dt_buf_put_str(out, "}\n");
 }
 

@@ -4,6 +4,7 @@
 #define DT_RENDEZVOUS_WEB_INSIDE_H
 
 #include "base/httpd/service.h"
+#include "rendezvous/web/curves.h"
 #include "rendezvous/web/raised.h"
 #include "rendezvous/web/web.h"
 
@@ -13,6 +14,7 @@ struct dt_web_view {
     const struct dt_rdzv_server *server;
     const struct dt_store_server *store;
     int64_t started_us; /* since 1970 */
+    const struct dt_web_curves *curves;
     struct dt_web_raised *raised;
 };
 

@@ -33,6 +33,7 @@ struct dt_web {
     char where[DT_HTTP_PLACES_MAX]; /* ... and where, for people */
     struct dt_web_counts counts;
     struct dt_web_feed feed;
+    struct dt_web_curves curves;
     struct dt_web_raised raised;
     struct {
         struct dt_buf text;
@@ -293,6 +294,7 @@ static void web_free(void *web)
     struct dt_web *w = web;
     for (int f = 0; f < DT_WEB_FORMATS; f++)
         dt_buf_finish(&w->metrics[f].text);
+    dt_web_curves_finish(&w->curves);
     dt_web_raised_finish(&w->raised);
     dt_token_finish(&w->token);
     free(w->places);
@@ -312,8 +314,10 @@ struct dt_web *dt_web_open(uv_loop_t *loop, const struct dt_web_config *config, 
                                    .server = config->server,
                                    .store = config->store,
                                    .started_us = dt_clock_wall_us(),
+                                   .curves = &w->curves,
                                    .raised = &w->raised};
     dt_web_feed_init(&w->feed, loop, chronicle, w->counts.events);
+    dt_web_curves_init(&w->curves, loop, config->server);
     if (dt_web_raised_init(&w->raised, chronicle) < 0) {
         dt_err_set(err, DT_E_MEMORY, "no memory for HTTP");
     } else if (read_token(w, config->token_file, err) == 0 && open_places(w, config, err) == 0) {
@@ -328,6 +332,7 @@ void dt_web_detach(struct dt_web *w)
 {
     w->view.server = NULL;
     dt_web_feed_stop(&w->feed);
+    dt_web_curves_stop(&w->curves);
     dt_web_raised_stop(&w->raised);
 }
 
@@ -336,6 +341,7 @@ void dt_web_close(struct dt_web *w, void (*on_closed)(void *arg), void *arg)
     dt_web_detach(w);
     dt_ending_begin(&w->ending, web_free, w, on_closed, arg);
     dt_ending_close(&w->ending, &w->feed.beat);
+    dt_ending_close(&w->ending, &w->curves.timer);
     for (size_t i = 0; i < w->count; i++)
         dt_httpd_service_close(w->places[i].service, dt_ending_step, dt_ending_add(&w->ending));
 }

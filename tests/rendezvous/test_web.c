@@ -194,6 +194,7 @@ TEST(a_run_and_its_nodes_are_told)
         CHECK_EQ(count_at(doc, "excluded"), 0);
         CHECK_EQ(count_at(doc, "alerts"), 0);
         CHECK_EQ(cJSON_HasObjectItem(doc, "past"), i == 1);
+        CHECK_EQ(cJSON_HasObjectItem(doc, "samples"), i == 1);
         cJSON_Delete(doc);
     }
     const char *said = get(port, "/metrics");
@@ -204,6 +205,98 @@ TEST(a_run_and_its_nodes_are_told)
     said = http_ask(port, "GET", "/metrics", "Accept: application/openmetrics-text\r\n");
     CHECK(http_has(said, "Content-Type: application/openmetrics-text; version=1.0.0"));
     CHECK(http_has(said, "\n# EOF\n"));
+    for (int i = 0; i < 2; i++)
+        node_finish(&n[i]);
+    CHECK_EQ(daemon_stop(&d), 0);
+}
+
+/* What is told at PATH, as soon as the array that FIND finds in it is not empty. */
+static cJSON *await(int port, const char *path, const cJSON *(*find)(const cJSON *doc))
+{
+    for (;;) {
+        cJSON *doc = get_json(port, path);
+        if (cJSON_GetArraySize(find(doc)) > 0)
+            return doc;
+        cJSON_Delete(doc);
+        poll(NULL, 0, 20);
+    }
+}
+
+static const cJSON *points_of(const cJSON *doc)
+{
+    return cJSON_GetObjectItem(cJSON_GetObjectItem(doc, "samples"), "points");
+}
+
+static const cJSON *alerts_of(const cJSON *doc)
+{
+    return cJSON_GetObjectItem(doc, "alerts");
+}
+
+TEST(how_a_run_went_and_what_is_wrong_with_it_now_are_told)
+{
+    struct daemon_process d;
+    struct node n[2] = {node_of("run", "node0", 1, 2), node_of("run", "node1", 2, 2)};
+    int port = start(&d);
+    for (int i = 0; i < 2; i++)
+        node_enter(&n[i], d.port);
+    for (int i = 0; i < 2; i++)
+        node_run(&n[i]);
+    struct dt_message m = node_message(&n[0], DT_MSG_BEAT);
+    m.beat = (struct dt_beat){.step = 7, .step_age_ms = 1, .running = 2, .tokens_per_s = 51200};
+    node_send(&n[0], &m);
+    node_hear(&n[0], DT_MSG_BEAT);
+    cJSON *doc = await(port, "/status.json?run=run", points_of);
+    const cJSON *point = points_of(doc)->child;
+    CHECK_EQ(cJSON_GetArraySize(point), 6);
+    CHECK_EQ((int)cJSON_GetArrayItem(point, 1)->valuedouble, 7);
+    CHECK(cJSON_IsNull(cJSON_GetArrayItem(point, 2)));
+    CHECK_EQ((int)cJSON_GetArrayItem(point, 5)->valuedouble, 51200);
+    cJSON_Delete(doc);
+    node_hang_up(&n[1]);
+    doc = await(port, "/status.json", alerts_of);
+    const cJSON *alert = alerts_of(doc)->child;
+    CHECK_STR(text_at(alert, "alert"), "node_lost");
+    CHECK_STR(text_at(alert, "state"), "raised");
+    CHECK_STR(text_at(alert, "run"), "run");
+    CHECK_STR(text_at(alert, "node"), "node1");
+    CHECK(!cJSON_HasObjectItem(alert, "server"));
+    cJSON_Delete(doc);
+    node_stop(&n[0]);
+    n[1].claim = (struct dt_claim){.seat = -1};
+    node_enter(&n[1], d.port);
+    for (int i = 0; i < 2; i++)
+        node_run(&n[i]);
+    doc = get_json(port, "/status.json?run=run");
+    CHECK_EQ(count_at(doc, "alerts"), 0);
+    CHECK(cJSON_GetArraySize(points_of(doc)) > 0);
+    cJSON_Delete(doc);
+    for (int i = 0; i < 2; i++)
+        node_finish(&n[i]);
+    CHECK_EQ(daemon_stop(&d), 0);
+}
+
+TEST(an_alert_lasts_over_a_restart_of_the_server)
+{
+    struct daemon_process d;
+    struct node n[2] = {node_of("run", "node0", 1, 2), node_of("run", "node1", 2, 2)};
+    char state[300];
+    snprintf(state, sizeof state, "%s", at("state"));
+    DAEMON_START(&d, PROGRAM, "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--state-dir",
+                 state);
+    for (int i = 0; i < 2; i++)
+        node_enter(&n[i], d.port);
+    for (int i = 0; i < 2; i++)
+        node_run(&n[i]);
+    node_hang_up(&n[1]);
+    cJSON_Delete(await(http_port(&d), "/status.json", alerts_of));
+    CHECK_EQ(daemon_stop(&d), 0);
+    DAEMON_START(&d, PROGRAM, "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--state-dir",
+                 state);
+    cJSON *doc = get_json(http_port(&d), "/status.json?run=run");
+    CHECK_EQ(count_at(doc, "alerts"), 2);
+    CHECK_STR(text_at(alerts_of(doc)->child, "alert"), "node_lost");
+    CHECK_STR(text_at(alerts_of(doc)->child->next, "alert"), "below_min");
+    cJSON_Delete(doc);
     for (int i = 0; i < 2; i++)
         node_finish(&n[i]);
     CHECK_EQ(daemon_stop(&d), 0);
