@@ -40,9 +40,15 @@ def past(number, ended, lasted, first, last, cause, decided, lost=12000):
             "last_step": last, "cause": cause, "decided": decided}
 
 
-def status(runs=(), nodes=(), out=(), rounds=None):
+def alert(rule, words, weight="warning", ago=60, **more):
+    return {"alert": rule, "state": "raised", "weight": weight, "server": "head", "words": words, "advice": "", "times": 1,
+            "raised": utc(ago), **more}
+
+
+def status(runs=(), nodes=(), out=(), rounds=None, alerts=(), samples=None):
     return {"server": {"host": "daemon", "version": "0.1.0", "now": utc(), "started": utc(864000)}, "runs": list(runs),
-            "nodes": list(nodes), "excluded": list(out), "past": list(rounds or [])}
+            "nodes": list(nodes), "excluded": list(out), "alerts": list(alerts), "past": list(rounds or []),
+            "samples": samples or {"every_s": 2, "points": []}}
 
 
 def one_node():
@@ -67,6 +73,29 @@ def thousand(count=1000):
     return status([run("llama-405b", round=3, world=8 * count, nodes=count, min=990, max=count, restarts=2, losses=4, since_s=17988,
                        user="alice", begun_on="login1", begun_s=epoch(59100),
                     script="pretrain.py", job="slurm 4711")], nodes, out, rounds)
+
+
+def training(count=8):
+    """A run that tells all that it can: one rank of it is slow, a disk is nearly full, an upload lags, a loss was no number."""
+    nodes = [node("node%d" % i, "llama", i, round=1, step_ms=1240, gpus=8, gpu_busy=93 - i % 3, gpu_mem_mib=615000 + 900 * i,
+                  gpu_mem_total_mib=655360, disk="/scratch/ckpt", disk_free_mib=900000, disk_total_mib=1800000,
+                  worker_ms=",".join(str(800 + (i * 8 + k) * 7 % 13) for k in range(8))) for i in range(count)]
+    nodes[2]["worker_ms"] = "812,809,811,1790,808,812,813,930"
+    nodes[3].update(disk_free_mib=1200, gpu_busy=-1)
+    nodes[5]["upload_behind_s"] = 2700
+    seconds = [epoch(120 * i) for i in range(240, 0, -1)]
+    loss = [11 * (i + 1) ** -0.3 for i in range(240)]
+    points = [[t, 420 + 75 * i, loss[i], loss[i] - 0.05, loss[i] + 0.05, 1638400 + 9000 * (i * 7 % 5)] for i, t in enumerate(seconds)]
+    points[100][2:5] = ["nan", None, None]
+    points[150][4] += 3
+    del points[170:180]
+    return status([run("llama", round=1, nodes=count, min=count, max=count, world=8 * count, since_s=28000, user="alice", begun_on="login1",
+                       step=18420, steps=50000, loss="2.1347", tokens_per_s=1641200, mfu=412, compute=702, comm=181, data=23, idle=94)],
+                  nodes, [], [past(0, 28500, 500, 1, 400, "node1 rank 9: exit status 1", "restart 1 of 3")],
+                  [alert("straggler", "rank 19 of node2 holds the others up: its part of a step takes twice as long", run="llama",
+                         advice="see what else the host does; to replace it by a spare: --on-straggler drain"),
+                   alert("hang", "the job stands still", "error", 30, run="other", advice="see where each worker stands: dtrun-ctl look RUN")],
+                  {"every_s": 120, "points": points})
 
 
 def busy():
@@ -164,7 +193,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def of(self, name):
         said = dict(self.server.status)
         if name is None:
-            del said["past"]
+            del said["past"], said["samples"]
         else:
             said["runs"] = [r for r in said["runs"] if r["id"] == name]
             said["nodes"] = [n for n in said["nodes"] if n["run"] == name]

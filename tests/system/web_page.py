@@ -157,6 +157,42 @@ def behind(s):
 
 
 @story
+def training(s):
+    """what a job tells of its steps is shown: shares, lines of the night, slow ranks, GPUs, disks, uploads, alerts"""
+    page = s.open(s.serve(played.training()), "#/run/llama")
+    page.until("document.querySelectorAll('#run .nodes tbody tr').length === 8")
+    tiles = texts(page, ".tiles div")
+    tap.check_equal([t.split("\n")[:2] for t in tiles if not t.startswith(("Nodes", "Workers", "Restarts"))],
+                    [["Step", "18,420"], ["Loss", "2.1347"], ["Tokens/s", "1.64 M"], ["MFU", "41.2 %"]], "tiles")
+    tap.check_equal("of 50,000, 14 h" in tiles[2], True, tiles[2])
+    tap.check_equal(texts(page, "[data-is=share-key] li"),
+                    ["compute 70.2 %", "communication 18.1 %", "waiting for data 2.3 %", "all else 9.4 %"], "shares")
+    tap.check_equal(texts(page, "[data-is=worries] li"), ["node3: the disk of /scratch/ckpt has 1.2 GiB left, of 1.7 TiB",
+                                                         "node5: a checkpoint has waited for 45 min to be uploaded"], "worries")
+    tap.check_equal([a.split("\n")[0] for a in texts(page, "#alerts li")], ["▲ straggler since 06:59:00"], "alerts of this run")
+    tap.check_equal(texts(page, ".charts figcaption b"), ["Loss", "Tokens/s", "Step"], "lines")
+    # A loss that was no number, and a time of which nothing is known, break the line.
+    tap.check_equal(page.run("document.querySelector('[data-is=loss-line] path.line:not(.guessed)').getAttribute('d').split('M').length - 1"), 3, "pieces")
+    page.run("document.querySelector('[name=span][value=\"3600\"]').click()")
+    page.until("document.querySelector('[data-is=loss-line] .foot span').innerText === '06:00:00'")
+    page.run("document.querySelector('[data-is=loss-line] svg').focus()")
+    page.press("End")
+    page.until("document.querySelector('[data-is=loss-line] .foot output').innerText.startsWith('2.13')")
+    page.run("document.querySelector('[value=time]').click()")
+    tap.check_equal(texts(page, "#run .bar .key li"), ["usual, 807 ms: 62", "10 to 25 % slower: 1", "more than 2 × the usual: 1"], "the map's key")
+    rows = {r.split()[0]: r for r in texts(page, ".nodes tbody tr")}
+    tap.check_equal(list(rows)[:2], ["node3", "node5"], "the first rows")
+    tap.check_equal(["93 %" in rows["node0"], "94 % of 640 GiB" in rows["node0"], "1.2 s" in rows["node0"], " –" in rows["node3"].replace("\t", " ")],
+                    [True] * 4, rows)
+    page.run("location.hash = '#/'")
+    page.until("!document.getElementById('runs').hidden")
+    tap.check_equal([a.split("\n")[0].split(" since")[0] for a in texts(page, "#alerts li")], ["✕ hang other", "▲ straggler llama"], "all alerts")
+    page.run("location.hash = '#/run/llama/node/node2'")
+    page.until("document.querySelector('.node').checkVisibility()")
+    check_fit(page)
+
+
+@story
 def thousand(s):
     """of 1,000 nodes × 8 ranks those that want a person stand first, and each can be found"""
     server = s.serve(played.thousand())
@@ -281,11 +317,13 @@ def token(s):
 @story
 def hostile(s):
     """names and reasons that are markup, commands, options or control characters are text, in rows, links and commands"""
-    said = played.status([played.run(HOSTILE, nodes=2, why=HOSTILE, user=HOSTILE, begun_on=TURNED)],
-                         [played.node(HOSTILE, HOSTILE, 0), played.node(TURNED, HOSTILE, 1, doing="constructor")],
+    said = played.status([played.run(HOSTILE, nodes=2, why=HOSTILE, user=HOSTILE, begun_on=TURNED, loss=HOSTILE)],
+                         [played.node(HOSTILE, HOSTILE, 0, disk=HOSTILE, disk_total_mib=1 << 20, worker_ms=HOSTILE),
+                          played.node(TURNED, HOSTILE, 1, doing="constructor", worker_ms="7,,-1,1e999,__proto__")],
                          [played.excluded(HOSTILE, HOSTILE, drained=True), played.excluded(TURNED, TURNED, until_s=9),
                           played.excluded("-rf", "why", until_s=8)],
-                         [played.past(0, 900, 800, 1, 2, HOSTILE, HOSTILE)])
+                         [played.past(0, 900, 800, 1, 2, HOSTILE, HOSTILE)],
+                         [played.alert(HOSTILE, HOSTILE, HOSTILE, run=HOSTILE, node="-rf", advice="dtrun-ctl node undrain NODE, RUN")])
     server = s.serve(said)
     server.tell(played.event(HOSTILE, HOSTILE, HOSTILE, run=HOSTILE, node=HOSTILE), played.event("__proto__", "javascript:", "constructor", run="javascript:alert(1)"))
     page = s.open(server)
@@ -293,6 +331,9 @@ def hostile(s):
     tap.check_equal(texts(page, ".runs tbody th"), [HOSTILE], "the run's name")
     page.run("document.querySelector('.runs tbody a').click()")
     page.until("document.querySelectorAll('.nodes tbody tr').length === 2")
+    tap.check_equal("undrain -- '-rf', '<img" in text(page, "#alerts"), True, text(page, "#alerts"))
+    tap.check_equal(texts(page, "[data-is=worries] a"), [HOSTILE], "whose disk is full")
+    page.run("document.querySelector('[value=time]').click()")
     page.run("[...document.querySelectorAll('.nodes tbody a')].find(a => a.innerText.startsWith('<img')).click()")
     page.until("!document.querySelector('.node').hidden")
     tap.check_equal(text(page, "#node-title span"), HOSTILE, "the node's name")

@@ -7,6 +7,8 @@
 const judge = (() => {
   // Beats come at different times, so a node may seem behind. One that is has stood at its step for longer, too.
   const BEHIND_STEPS = 2, BEHIND_S = 5;
+  // A disk with less room than both wants a person, and so does an upload that takes so long: as the rules of alerts have it.
+  const DISK_LEAST_SHARE = 0.05, DISK_ENOUGH_MIB = 100 * 1024, UPLOAD_LONGEST_S = 30 * 60;
 
   // -- nodes ----------------------------------------------------------------------------------------------------------------
 
@@ -67,8 +69,33 @@ const judge = (() => {
       node.is = state_of(run, node, kept_out);
       node.lag = node.step >= 0 && node.seat >= 0 && node.round === run.round ? furthest - node.step : -1;
       node.late_s = node.lag >= 0 ? stood(node) - stood(leader) : 0;
+      node.times = times_of(node);
+      node.worries = is_over(run) ? [] : worries(node);
     }
-    return {all, world, furthest, furthest_age: leader?.step_age_s ?? 0, others: all.slice(world.length)};
+    return {
+      all, world, furthest, furthest_age: leader?.step_age_s ?? 0, others: all.slice(world.length),
+      usual_ms: median(world.flatMap(n => n.times).filter(ms => ms > 0)),
+    };
+  }
+
+  // Milliseconds of each worker's part of a step, by local rank; none: nobody tells.
+  function times_of(node) {
+    const told = node.worker_ms ? node.worker_ms.split(",").map(ms => Number.parseInt(ms, 10) || 0) : [];
+    return told.length || !node.step_ms ? told : Array(node.workers).fill(node.step_ms);
+  }
+
+  function median(numbers) {
+    return numbers.sort((a, b) => a - b)[Math.floor(numbers.length / 2)] ?? 0;
+  }
+
+  // What of its host will stop the job, or cost a checkpoint, if nobody looks.
+  function worries(node) {
+    const found = [], {disk, disk_free_mib: free = 0, disk_total_mib: total, upload_behind_s: behind = 0} = node;
+    if (disk && free < Math.min(total * DISK_LEAST_SHARE, DISK_ENOUGH_MIB))
+      found.push(`the disk of ${disk} has ${words.memory(free)} left, of ${words.memory(total)}`);
+    if (behind > UPLOAD_LONGEST_S)
+      found.push(`a checkpoint has waited for ${words.duration(behind)} to be uploaded`);
+    return found;
   }
 
   // How long a node had stood at its step when it told of that.
@@ -78,6 +105,21 @@ const judge = (() => {
 
   function is_behind(node) {
     return node.lag > BEHIND_STEPS && node.late_s > BEHIND_S;
+  }
+
+  // Whether a person should look at it.
+  function is_unwell(node) {
+    return node.is.rank < states.stopping.rank || is_behind(node) || node.worries.length > 0;
+  }
+
+  // Percent of its GPUs' time in which they did something; -1: unknown.
+  function gpu_busy(node) {
+    return node.gpus ? node.gpu_busy ?? 0 : -1;
+  }
+
+  // The part of its GPUs' memory that is in use; -1: unknown.
+  function gpu_memory(node) {
+    return node.gpu_mem_total_mib ? (node.gpu_mem_mib ?? 0) / node.gpu_mem_total_mib : -1;
   }
 
   // -- runs -----------------------------------------------------------------------------------------------------------------
@@ -106,8 +148,26 @@ const judge = (() => {
     return run.state !== "running" && run.state !== "gathering";
   }
 
-  function sum_tokens(nodes) {
-    return nodes.reduce((sum, n) => sum + (n.tokens_per_s ?? 0), 0);
+  function tokens(run, nodes) {
+    return run.tokens_per_s ?? nodes.reduce((sum, n) => sum + (n.tokens_per_s ?? 0), 0);
+  }
+
+  // What the last steps were spent on, in thousandths; none: unknown.
+  function shares(run) {
+    const all = [
+      {name: "compute", word: "compute"}, {name: "comm", word: "communication"}, {name: "data", word: "waiting for data"},
+      {name: "idle", word: "all else"},
+    ].map(s => ({...s, share: run[s.name] ?? 0}));
+    return all.some(s => s.share) ? all.filter(s => s.share) : [];
+  }
+
+  function is_number(loss) {
+    return Number.isFinite(Number.parseFloat(loss));
+  }
+
+  // Seconds until the last step, where a step takes PACE; 0: unknown.
+  function left_s(run, step, pace) {
+    return run.steps > step ? (run.steps - step) * pace : 0;
   }
 
   function ended(text) {
@@ -120,7 +180,7 @@ const judge = (() => {
     if (run.state === "running") {
       const step = team.furthest >= 0 ? `, step ${words.count(team.furthest)}` : "";
       const last = run.round > 0 ? `round ${run.round}` : "its first round";
-      const troubled = team.world.filter(n => n.is.rank < states.stopping.rank || is_behind(n));
+      const troubled = team.world.filter(is_unwell);
       const trouble = troubled.length ? ` Look at ${few(troubled)}.` : "";
       return ended(`Running for ${time}, ${last}${step}` + (run.why ? `: ${run.why}` : "")) + trouble;
     }
@@ -161,7 +221,29 @@ const judge = (() => {
     const place = node.rank === undefined ? "It has no seat" : `It has seat ${node.seat}, with ranks ${ranks(node)}`;
     const step = node.step >= 0 ? `, and is at step ${words.count(node.step)}` : "";
     const lag = node.lag > 0 ? `, ${words.counted(node.lag, "step")} behind the furthest` : "";
-    return `${node.is.word}, heard of ${heard(node)}. ${place}${step}${lag}.`;
+    return `${node.is.word}, heard of ${heard(node)}. ${place}${step}${lag}.${host_words(node)}`;
+  }
+
+  function host_words(node) {
+    const busy = gpu_busy(node), texts = [];
+    if (node.step_ms)
+      texts.push(`A step takes ${words.duration(node.step_ms / 1000)}.`);
+    if (node.gpus)
+      texts.push([`${words.counted(node.gpus, "GPU")}`, busy >= 0 ? `${busy} % busy` : "", gpu_memory(node) >= 0
+        ? `${words.memory(node.gpu_mem_mib ?? 0)} of ${words.memory(node.gpu_mem_total_mib)} in use` : ""].filter(Boolean).join(", ") + ".");
+    if (node.disk)
+      texts.push(`${words.memory(node.disk_free_mib ?? 0)} of ${words.memory(node.disk_total_mib)} are free at ${node.disk}.`);
+    if (node.upload_behind_s)
+      texts.push(`A checkpoint has waited for ${words.duration(node.upload_behind_s)} to be uploaded.`);
+    return texts.map(t => " " + t).join("");
+  }
+
+  // "rank 12 of node1", and how long its part of a step takes.
+  function worker_words(node, worker) {
+    if (worker < 0 || node.rank === undefined)
+      return node.name;
+    const ms = node.times[worker];
+    return `rank ${node.rank + worker} of ${node.name}` + (ms ? `, whose part of a step takes ${words.duration(ms / 1000)}` : "");
   }
 
   const advice = {
@@ -212,8 +294,16 @@ const judge = (() => {
     return `dtrun-ctl node undrain ${operand(name)}`;
   }
 
+  // -- alerts ---------------------------------------------------------------------------------------------------------------
+
+  // What an alert advises, with the names that it is about where it says RUN and NODE.
+  function alert_advice(alert) {
+    const names = {RUN: alert.run, NODE: alert.node};
+    return alert.advice.replace(/\b(RUN|NODE)\b/g, word => names[word] ? operand(names[word]) : word);
+  }
+
   return {
-    states, crew, is_behind, badge, is_over, sum_tokens, lead, owner, origin, few,
-    heard, ranks, node_words, node_advice, node_commands, standing, is_out, undrain,
+    states, crew, is_behind, is_unwell, gpu_busy, gpu_memory, badge, is_over, tokens, shares, is_number, left_s, lead, owner, origin, few,
+    heard, ranks, node_words, worker_words, node_advice, node_commands, standing, is_out, undrain, alert_advice,
   };
 })();

@@ -28,6 +28,7 @@
     view = read_hash();
     news.watch(view.run);
     (view.run === null ? runs.root : run.nodes_part).after(out.root);
+    (view.run === null ? runs : run).lead.after(alerts.root);
     draw();
     if (begun && view.run !== before) {
       scrollTo(0, 0);
@@ -47,6 +48,7 @@
     if (status === null)
       return;
     title = view.run === null ? runs.draw(status, news.events) : run.draw(status, view);
+    alerts.draw(status.alerts ?? [], view.run, status.now);
     out.draw(status.excluded);
     events.update(news.events, view.run, status.now);
     parts.text(document.getElementById("server"), words.printable(`${status.server.host} ${status.server.version}`));

@@ -13,14 +13,18 @@ const nodes = (() => {
   // By what each column sorts; what is unknown comes last.
   const columns = {
     name: n => n.name,
-    state: n => n.is.rank - (judge.is_behind(n) ? 3.5 : 0),
+    state: n => judge.is_unwell(n) && n.is.rank > judge.states.stopping.rank ? judge.states.suspect.rank + 0.5 : n.is.rank,
     seat: n => n.seat < 0 ? Infinity : n.seat,
     rank: n => n.rank ?? Infinity,
     step: n => n.step < 0 ? Infinity : n.step,
     lag: n => n.lag < 0 ? Infinity : n.lag,
+    time: n => n.step_ms || Infinity,
     tokens: n => n.tokens_per_s || Infinity,
+    busy: n => judge.gpu_busy(n) < 0 ? Infinity : judge.gpu_busy(n),
+    memory: n => judge.gpu_memory(n) < 0 ? Infinity : judge.gpu_memory(n),
     heard: n => n.beat_age_s < 0 ? Infinity : n.beat_age_s,
   };
+  const OPTIONAL = ["step", "lag", "time", "tokens", "busy", "memory"]; // columns that are seen where anybody tells
   const by_name = new Intl.Collator("en", {numeric: true});
 
   function compare(a, b) {
@@ -42,7 +46,10 @@ const nodes = (() => {
       ranks: judge.ranks(node),
       step: node.step >= 0 ? words.count(node.step) : "–",
       lag: node.lag >= 0 ? words.count(node.lag) : "–",
+      time: node.step_ms ? words.duration(node.step_ms / 1000) : "–",
       tokens: node.tokens_per_s ? words.short(node.tokens_per_s) : "–",
+      busy: judge.gpu_busy(node) < 0 ? "–" : `${judge.gpu_busy(node)} %`,
+      memory: judge.gpu_memory(node) < 0 ? "–" : `${Math.round(judge.gpu_memory(node) * 100)} % of ${words.memory(node.gpu_mem_total_mib)}`,
       heard: node.beat_age_s >= 0 ? judge.heard(node) : "–",
     });
     const name = parts.find(row, "name");
@@ -53,7 +60,7 @@ const nodes = (() => {
   }
 
   function draw_count(found) {
-    const unwell = all.filter(n => n.is.rank < judge.states.stopping.rank || judge.is_behind(n));
+    const unwell = all.filter(judge.is_unwell);
     const trouble = unwell.length ? `, look at ${judge.few(unwell)}` : "";
     const names = words.folded(all.filter(n => !n.lost).map(n => n.name));
     parts.fill(root, {count: filter.value ? `${words.count(found.length)} of ${words.counted(all.length, "node")} match`
@@ -64,6 +71,7 @@ const nodes = (() => {
     const wanted = filter.value.trim().toLowerCase();
     const found = wanted ? all.filter(n => matches(n, wanted)) : all;
     const shown = found.toSorted(compare).slice(0, most);
+    parts.columns(table, Object.fromEntries(OPTIONAL.map(name => [name, all.some(n => columns[name](n) !== Infinity)])));
     parts.list(table.tBodies[0], "node-row", shown, n => n.name, draw_row);
     draw_count(found);
     parts.show(more, found.length > shown.length);

@@ -41,6 +41,11 @@ const parts = (() => {
       element.hidden = !shown;
   }
 
+  // Of the columns of TABLE that not everybody tells, those that SHOWN says are seen.
+  function columns(table, shown) {
+    attribute(table, "data-lacks", Object.keys(shown).filter(name => !shown[name]).join(" ") || null);
+  }
+
   function clone(template) {
     return document.getElementById(template).content.firstElementChild.cloneNode(true);
   }
@@ -104,5 +109,5 @@ const parts = (() => {
     });
   }
 
-  return {find, text, fill, attribute, show, list, badge, moment, command};
+  return {find, text, fill, attribute, show, columns, list, badge, moment, command};
 })();

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One run: how it is in a sentence, its last failure, its world, nodes and rounds, and one of its nodes where that was chosen.
+// One run: how it is in a sentence, its last failure, what its steps take, its world, nodes and rounds, and one of its nodes where
+// that was chosen.
 "use strict";
 
 const run = (() => {
   const root = document.getElementById("run"), missing = document.getElementById("missing");
   const part = name => parts.find(root, name);
-  const series = new Map(); // of each run that was looked at: its steps and rates
+  const WORRIES_MOST = 8;
   let shown = {run: "", node: ""};
 
   function link_to(id, node) {
@@ -15,23 +16,38 @@ const run = (() => {
 
   // -- the beginning --------------------------------------------------------------------------------------------------------
 
-  function tile(what, value, more = "") {
-    return {what, value, more};
+  function tile(what, value, more = "", tone = "") {
+    return {what, value, more, tone};
   }
 
+  function draw_tile(element, {tone, ...texts}) {
+    parts.fill(element, texts);
+    parts.attribute(element, "data-tone", tone || null);
+  }
+
+  // "of 50,000, 3 h 20 min to go".
+  function step_words(row, team, pace) {
+    const left = judge.left_s(row, team.furthest, pace);
+    return row.steps ? `of ${words.count(row.steps)}` + (left ? `, ${words.duration(Math.ceil(left))} to go` : "") : "the furthest node's";
+  }
+
+  // What is not known has none.
   function tiles(row, team, status) {
     const spares = team.others.filter(n => n.is === judge.states.parked).length;
     const kept_out = status.excluded.filter(judge.is_out).length;
-    const tokens = judge.sum_tokens(team.all), range = row.min === row.max ? `of ${row.min}` : `of ${row.min} to ${row.max}`;
+    const tokens = judge.tokens(row, team.all), range = row.min === row.max ? `of ${row.min}` : `of ${row.min} to ${row.max}`;
+    const now = row.state === "running";
     return [
       tile("Nodes", words.count(row.nodes), `${range}${spares ? `, ${words.counted(spares, "spare")}` : ""}`),
-      tile("Workers", row.world ? words.count(row.world) : "–", row.master ? `master ${row.master}` : ""),
-      tile("Step", team.furthest >= 0 ? words.count(team.furthest) : "–", team.furthest >= 0 ? "the furthest node's" : "none told"),
-      tile("Tokens/s", tokens ? words.short(tokens) : "–", tokens ? "of all nodes" : "none told"),
+      row.world && tile("Workers", words.count(row.world), row.master ? `master ${row.master}` : ""),
+      team.furthest >= 0 && tile("Step", words.count(team.furthest), step_words(row, team, charts.pace(curves.steps(row, status.samples)))),
+      row.loss && tile("Loss", row.loss, now ? "of the last step" : "at the end", judge.is_number(row.loss) ? "" : "bad"),
+      tokens > 0 && tile("Tokens/s", words.short(tokens), row.world ? `${words.short(tokens / row.world)} a worker` : ""),
+      now && row.mfu && tile("MFU", words.percent(row.mfu), "of the GPUs' FLOPs"),
       tile("Restarts", `${words.count(row.restarts)} of ${words.count(row.max_restarts)}`,
         row.losses ? `${words.counted(row.losses, "node")} lost so far` : "no node lost"),
-      tile("Kept out", words.count(kept_out), kept_out ? "see below" : "no node"),
-    ];
+      kept_out > 0 && tile("Kept out", words.count(kept_out), "see below"),
+    ].filter(Boolean);
   }
 
   // What ended the round before; of a run that is over its own end says that.
@@ -58,7 +74,7 @@ const run = (() => {
     });
     parts.badge(part("badge"), badge);
     draw_failure(row, status.past ?? [], status.now);
-    parts.list(part("tiles"), "tile", tiles(row, team, status), t => t.what, (element, t) => parts.fill(element, t));
+    parts.list(part("tiles"), "tile", tiles(row, team, status), t => t.what, draw_tile);
   }
 
   // -- one node -------------------------------------------------------------------------------------------------------------
@@ -82,33 +98,31 @@ const run = (() => {
       panel.scrollIntoView({block: "nearest"});
   }
 
-  // -- lines ----------------------------------------------------------------------------------------------------------------
+  // -- what it tells of its steps -------------------------------------------------------------------------------------------
 
-  function draw_line(name, samples, unit, label, zero, now) {
-    const figure = part(name);
-    parts.show(figure, samples.length > 1);
-    if (samples.length < 2)
-      return;
-    charts.draw(figure, [samples], {now, label, zero});
-    parts.text(figure.querySelector("output"), unit);
+  function draw_shares(row) {
+    const shares = row.state === "running" ? judge.shares(row) : [];
+    parts.show(part("shares"), shares.length > 0);
+    parts.list(part("split"), "share", shares, s => s.name, (element, s) => {
+      parts.attribute(element, "data-share", s.name);
+      element.style.flexGrow = s.share;
+    });
+    parts.list(part("share-key"), "key-item", shares, s => s.name, (element, s) => {
+      parts.fill(element, {words: `${s.word} ${words.percent(s.share)}`, letter: ""});
+      parts.attribute(parts.find(element, "letter"), "data-share", s.name);
+    });
   }
 
-  function series_of(id) {
-    if (!series.has(id))
-      series.set(id, {steps: [], tokens: []});
-    return series.get(id);
-  }
-
-  function draw_rate(row, team, now) {
-    const {steps, tokens} = series_of(row.id), time = now / 1000, rate = judge.sum_tokens(team.all);
-    if (team.furthest >= 0)
-      charts.add(steps, time - team.furthest_age, team.furthest);
-    if (rate || tokens.length)
-      charts.add(tokens, time, rate);
-    const pace = charts.pace(steps);
-    draw_line("step-line", steps, pace ? `${pace.toFixed(2)} s a step` : "no new step", words.count, false, now);
-    draw_line("token-line", tokens, words.short(rate), words.short, true, now);
-    parts.show(part("rate"), steps.length > 1 || tokens.length > 1);
+  function draw_worries(row, team) {
+    const worried = team.all.filter(n => n.worries.length), shown = worried.slice(0, WORRIES_MOST);
+    const rows = shown.flatMap(n => n.worries.map(words => ({node: n.name, words: ": " + words})));
+    if (worried.length > shown.length)
+      rows.push({node: "", words: `and ${words.counted(worried.length - shown.length, "more node")}`});
+    parts.show(part("worries"), rows.length > 0);
+    parts.list(part("worries").firstElementChild, "worry", rows, r => r.node + r.words, (element, r) => {
+      parts.fill(element, r);
+      parts.attribute(parts.find(element, "node"), "href", link_to(row.id, r.node));
+    });
   }
 
   // -- all of it ------------------------------------------------------------------------------------------------------------
@@ -123,18 +137,21 @@ const run = (() => {
       return "no such run";
     const team = judge.crew(row, status.nodes.filter(n => n.run === id), status.excluded);
     const runs_now = row.state === "running" && team.furthest >= 0;
+    curves.hear(row, team, status.now);
     draw_head(row, team, status);
-    world.update(row.state === "running" && team.world.length ? team.world : team.all, node);
+    world.update(row.state === "running" && team.world.length ? team.world : team.all, node, team.usual_ms);
     draw_node(row, team, status.excluded, node);
-    draw_rate(row, team, status.now);
+    draw_shares(row);
+    draw_worries(row, team);
+    curves.draw(row, status.samples, (status.past ?? []).map(r => r.ended_s).filter(Boolean), status.now);
     nodes.update(team.all, id, node, name => link_to(id, name));
     if (status.past)
-      past.draw(status.past, runs_now ? {since: status.now / 1000 - row.since_s, samples: series_of(id).steps} : null, status.now);
+      past.draw(status.past, runs_now ? {since: status.now / 1000 - row.since_s, samples: curves.steps(row, status.samples)} : null, status.now);
     shown = {run: id, node};
     return `${judge.badge(row, news.events).word} · ${row.id}`;
   }
 
   world.on_choose = name => location.hash = link_to(shown.run, name);
 
-  return {root, missing, draw, nodes_part: part("nodes")};
+  return {root, missing, draw, lead: part("owner"), nodes_part: part("nodes")};
 })();

@@ -21,8 +21,12 @@ const runs = (() => {
     return run.min === run.max ? `${run.min}` : `${run.min}–${run.max}`;
   }
 
+  function told(run, nodes) {
+    return {step: nodes.reduce((most, n) => Math.max(most, n.step), run.step ?? -1), tokens: judge.tokens(run, nodes)};
+  }
+
   function draw_row(row, run, nodes, events, now) {
-    const step = nodes.reduce((most, n) => Math.max(most, n.step), -1), tokens = judge.sum_tokens(nodes);
+    const {step, tokens} = told(run, nodes);
     parts.fill(row, {
       id: run.id,
       why: run.why,
@@ -30,6 +34,7 @@ const runs = (() => {
       nodes: judge.is_over(run) ? words.count(run.nodes) : `${words.count(run.nodes)} of ${wanted(run)}`,
       workers: run.world ? words.count(run.world) : "–",
       step: step >= 0 ? words.count(step) : "–",
+      loss: run.loss ?? "–",
       tokens: tokens ? words.short(tokens) : "–",
       restarts: `${words.count(run.restarts)} of ${words.count(run.max_restarts)}`,
       owner: judge.owner(run) || "–",
@@ -62,11 +67,17 @@ const runs = (() => {
       lead: lead(going, over, status),
       command: `dtrun --rdzv-backend c10d --rdzv-endpoint ${endpoint} --rdzv-id my-job --nnodes 2 train.py`,
     });
+    parts.columns(part("table"), {
+      step: status.runs.some(r => told(r, by_run.get(r.id) ?? []).step >= 0),
+      loss: status.runs.some(r => r.loss),
+      tokens: status.runs.some(r => told(r, by_run.get(r.id) ?? []).tokens > 0),
+      owner: status.runs.some(judge.owner),
+    });
     for (const [place, shown] of [["now", going], ["over", over.toSorted((a, b) => a.since_s - b.since_s)]])
       parts.list(part(place), "run-row", shown, run => run.id,
         (row, run) => draw_row(row, run, by_run.get(run.id) ?? [], events, status.now));
     return going.length ? `${going.length} going on` : "nothing runs";
   }
 
-  return {root, draw};
+  return {root, lead: part("lead"), draw};
 })();

@@ -36,6 +36,25 @@ const words = (() => {
     return n.toFixed(n >= 99.95 ? 0 : n >= 9.995 ? 1 : 2) + units[unit];
   }
 
+  // "1.2 TiB", "640 GiB", "12 MiB".
+  function memory(mib) {
+    const units = ["MiB", "GiB", "TiB", "PiB"];
+    let unit = 0;
+    for (; mib >= 1024 && unit < units.length - 1; unit++)
+      mib /= 1024;
+    return `${mib >= 99.95 || unit === 0 ? Math.round(mib) : mib.toFixed(1)} ${units[unit]}`;
+  }
+
+  // Of a loss: four digits that count.
+  function fine(n) {
+    return n === 0 || (Math.abs(n) >= 0.001 && Math.abs(n) < 10000) ? String(Number(n.toPrecision(4))) : n.toExponential(2);
+  }
+
+  // Thousandths as percent: "41.2 %".
+  function percent(thousandths) {
+    return `${(thousandths / 10).toFixed(1).replace(/\.0$/, "")} %`;
+  }
+
   function pair(large, unit, small, other) {
     return small > 0 ? `${large} ${unit} ${small} ${other}` : `${large} ${unit}`;
   }
@@ -115,5 +134,5 @@ const words = (() => {
     return texts.join(", ");
   }
 
-  return {printable, count, counted, short, duration, moment, utc, argument, folded};
+  return {printable, count, counted, short, memory, fine, percent, duration, moment, utc, argument, folded};
 })();

@@ -10,7 +10,7 @@ const world = (() => {
 
   const root = parts.find(document.getElementById("run"), "world");
   const canvas = root.querySelector("canvas"), here = parts.find(root, "here");
-  let nodes = [], plan = null, at = -1, pointed = -1, chosen = "", by = "state", on_choose = () => {}, colours = {};
+  let nodes = [], usual_ms = 0, plan = null, at = -1, pointed = -1, chosen = "", by = "state", on_choose = () => {}, colours = {};
 
   // -- where each node is ---------------------------------------------------------------------------------------------------
 
@@ -47,23 +47,63 @@ const world = (() => {
     return [i, y >= top && x - left < plan.across * plan.size && worker < nodes[i].workers ? worker : -1];
   }
 
-  // -- how a node looks -----------------------------------------------------------------------------------------------------
+  // -- how a rank looks -----------------------------------------------------------------------------------------------------
 
-  const lags = [
-    {most: -1, name: "none", words: "no step told"},
-    {most: 0, name: "lag0", words: "at the furthest step"},
-    {most: 2, name: "lag1", words: "1 or 2 behind"},
-    {most: 10, name: "lag2", words: "3 to 10 behind"},
-    {most: Infinity, name: "lag3", words: "more than 10 behind"},
-  ];
-
-  function lag_of(node) {
-    return lags.find(l => node.lag <= l.most);
+  // What a rank can be, by what the map shows. COLOUR is a name of the style sheet. ORDER: those that want a person last.
+  function looks_of(rows) {
+    return rows.map((row, order) => ({...row, order, letter: ""}));
   }
 
-  function colour_of(node) {
-    return by === "lag" ? lag_of(node).name : "is-" + node.is.tone;
+  const lags = looks_of([
+    {most: -1, colour: "none", words: "no step told"},
+    {most: 0, colour: "heat0", words: "at the furthest step"},
+    {most: 2, colour: "heat1", words: "1 or 2 behind"},
+    {most: 10, colour: "heat2", words: "3 to 10 behind"},
+    {most: Infinity, colour: "heat3", words: "more than 10 behind"},
+  ]);
+  // By how many times the usual it takes for its part of a step.
+  const times = looks_of([
+    {most: 0, colour: "none", words: "no time told"},
+    {most: 1.1, colour: "heat0", words: "usual"},
+    {most: 1.25, colour: "heat1", words: "10 to 25 % slower"},
+    {most: 2, colour: "heat2", words: "25 to 100 % slower"},
+    {most: Infinity, colour: "heat3", words: "more than 2 × the usual"},
+  ]), USUAL = times[1];
+  const states = new Map(Object.values(judge.states)
+    .map(is => [is.word, {colour: "is-" + is.tone, on: "on-" + is.tone, words: is.word, letter: is.letter, order: -is.rank}]));
+
+  // A doing that this page does not know is one of those that wait.
+  function state_of(node) {
+    const {word, letter, rank, tone} = node.is;
+    if (!states.has(word))
+      states.set(word, {colour: "is-" + tone, on: "on-" + tone, words: word, letter, order: -rank});
+    return states.get(word);
   }
+
+  function slowness(node, k) {
+    return usual_ms ? (node.times[k] ?? 0) / usual_ms : 0;
+  }
+
+  // "+34" percent, "2.2×".
+  function slow_words(times) {
+    return times >= 2 ? `${times < 10 ? times.toFixed(1) : words.short(times)}×` : times > 1.1 ? `+${Math.round((times - 1) * 100)}` : "";
+  }
+
+  // Worker K of a NODE: how it looks, and what stands in its cell beside the colour, where there is room.
+  const views = {
+    state: {
+      look: state_of,
+      letter: (node, k, look) => look.letter || (plan.size >= 22 && node.rank + k < 1000 ? `${node.rank + k}` : ""),
+    },
+    lag: {
+      look: node => lags.find(l => node.lag <= l.most),
+      letter: node => node.lag > 0 ? words.short(node.lag) : "",
+    },
+    time: {
+      look: (node, k) => times.find(t => slowness(node, k) <= t.most),
+      letter: (node, k) => plan.size >= 20 ? slow_words(slowness(node, k)) : "",
+    },
+  };
 
   // A colour of the style sheet, by its name there.
   function colour(name) {
@@ -71,22 +111,21 @@ const world = (() => {
   }
 
   function draw_cells(pen, node, left, top) {
-    const {size, across} = plan, gap = size > 4 ? 1 : 0.5;
-    pen.fillStyle = colour(colour_of(node));
-    for (let k = 0; k < node.workers; k++)
+    const {size, across} = plan, gap = size > 4 ? 1 : 0.5, {look} = views[by];
+    for (let k = 0; k < node.workers; k++) {
+      pen.fillStyle = colour(look(node, k).colour);
       pen.fillRect(left + k % across * size, top + Math.floor(k / across) * size, size - gap, size - gap);
+    }
   }
 
-  // What a cell says beside its colour: a letter where it has room for one, or the rank of one that simply runs.
   function draw_letters(pen, node, left, top) {
-    const {size, across} = plan;
+    const {size, across} = plan, view = views[by];
     pen.font = `${size >= 20 ? 11 : 9}px system-ui, sans-serif`;
     pen.textAlign = "center";
-    pen.fillStyle = colour(by === "lag" ? "on-" + lag_of(node).name : "on-" + node.is.tone);
     for (let k = 0; k < node.workers; k++) {
-      const letter = by === "lag" ? (node.lag > 0 ? words.short(node.lag) : "")
-        : node.is.letter || (size >= 22 && node.rank + k < 1000 ? `${node.rank + k}` : "");
-      pen.fillText(letter, left + (k % across + 0.5) * size - 0.5, top + (Math.floor(k / across) + 0.5) * size);
+      const look = view.look(node, k);
+      pen.fillStyle = colour(look.on ?? "on-" + look.colour);
+      pen.fillText(view.letter(node, k, look), left + (k % across + 0.5) * size - 0.5, top + (Math.floor(k / across) + 0.5) * size);
     }
   }
 
@@ -131,7 +170,7 @@ const world = (() => {
         draw_name(pen, node, left, top);
     });
     nodes.forEach((node, i) => {
-      if (node.is.rank <= judge.states.suspect.rank || judge.is_behind(node))
+      if (judge.is_unwell(node))
         draw_frame(pen, i, corner(i), "ink", 1);
     });
     const marked = nodes.findIndex(n => n.name === chosen);
@@ -143,30 +182,28 @@ const world = (() => {
 
   // -- what it is in words --------------------------------------------------------------------------------------------------
 
-  function counts(of) {
-    const found = new Map();
+  // How many ranks look how.
+  function counts() {
+    const found = new Map(), {look} = views[by];
     for (const node of nodes)
-      found.set(of(node), (found.get(of(node)) ?? 0) + node.workers);
+      for (let k = 0; k < node.workers; k++)
+        found.set(look(node, k), (found.get(look(node, k)) ?? 0) + 1);
     return found;
   }
 
   function draw_key() {
-    const found = by === "lag" ? counts(lag_of) : counts(n => n.is);
-    const items = [...found].map(([what, n]) => by === "lag"
-      ? {id: what.name, colour: what.name, letter: "", text: `${what.words}: ${words.count(n)}`, order: -lags.indexOf(what)}
-      : {id: what.word, colour: "is-" + what.tone, letter: what.letter, text: `${what.word}: ${words.count(n)}`, order: what.rank});
-    items.sort((a, b) => b.order - a.order);
-    parts.list(parts.find(root, "key"), "key-item", items, i => i.id, (row, i) => {
-      parts.fill(row, {words: i.text, letter: i.letter});
-      parts.attribute(parts.find(row, "letter"), "data-colour", i.colour);
+    const items = [...counts()].sort(([a], [b]) => a.order - b.order);
+    const text = ([look, n]) => `${look.words}${look === USUAL ? `, ${words.duration(usual_ms / 1000)}` : ""}: ${words.count(n)}`;
+    parts.list(parts.find(root, "key"), "key-item", items, ([look]) => look.words, (row, item) => {
+      parts.fill(row, {words: text(item), letter: item[0].letter});
+      parts.attribute(parts.find(row, "letter"), "data-colour", item[0].colour);
     });
-    parts.attribute(canvas, "aria-label", `${words.counted(nodes.length, "node")}. Ranks: ${items.map(i => i.text).join(", ")}`);
+    parts.attribute(canvas, "aria-label", `${words.counted(nodes.length, "node")}. Ranks: ${items.map(text).join(", ")}`);
   }
 
   function say(i, worker) {
     const node = nodes[i];
-    const rank = node && worker >= 0 && node.rank !== undefined ? `rank ${node.rank + worker} of ` : "";
-    parts.text(here, node ? words.printable(`${rank}${node.name}: ${judge.node_words(node)}`) : "\u00a0");
+    parts.text(here, node ? words.printable(`${judge.worker_words(node, worker)}: ${judge.node_words(node)}`) : "\u00a0");
   }
 
   // -- pointer and keys -----------------------------------------------------------------------------------------------------
@@ -223,8 +260,21 @@ const world = (() => {
 
   // -- for others -----------------------------------------------------------------------------------------------------------
 
-  function update(all, name) {
+  // Where nobody tells of times, they cannot be chosen.
+  function offer_times() {
+    const by_time = parts.find(root, "by-time");
+    parts.show(by_time, usual_ms > 0);
+    if (usual_ms === 0 && by === "time") {
+      by = "state";
+      root.querySelector("[value=state]").checked = true;
+    }
+  }
+
+  // USUAL: milliseconds that most ranks take for their part of a step; 0: nobody tells.
+  function update(all, name, usual) {
     nodes = all;
+    usual_ms = usual;
+    offer_times();
     chosen = name;
     at = Math.min(at, nodes.length - 1);
     parts.show(root, nodes.length > 0);
