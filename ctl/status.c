@@ -88,6 +88,13 @@ static void put_beginning(const struct dt_status_run *r, struct dt_buf *out)
     dt_buf_put_u8(out, '\n');
 }
 
+void dt_ctl_put_run(const struct dt_status_run *r, struct dt_buf *out)
+{
+    put_verdict(r, out);
+    put_particulars(r, out);
+    put_beginning(r, out);
+}
+
 /* -- its nodes -------------------------------------------------------------------------------- */
 
 static bool are_alike(const struct dt_status_node *a, const struct dt_status_node *b)
@@ -221,9 +228,7 @@ static int put_text(const struct dt_ctl_pages *p, struct dt_buf *out, struct dt_
 {
     const struct dt_status_run *runs = p->runs.at;
     for (size_t i = 0; i < p->runs.len; i++) {
-        put_verdict(&runs[i], out);
-        put_particulars(&runs[i], out);
-        put_beginning(&runs[i], out);
+        dt_ctl_put_run(&runs[i], out);
         if (put_nodes(runs[i].id, &p->nodes, out, err) < 0)
             return -1;
     }
