@@ -3,6 +3,7 @@
 #include "base/say.h"
 #include "ctl/commands.h"
 #include "ctl/connect.h"
+#include "ctl/top/top.h"
 
 #include <stdio.h>
 
@@ -29,6 +30,8 @@ static int ask(const struct dt_ctl_options *o, const struct dt_token *token, str
 {
     dt_ms patience = o->timeout + (o->native ? NATIVE_TAKES : 0) +
                      (o->command == DT_CTL_ALERT_TEST ? TEST_TAKES : 0);
+    if (o->command == DT_CTL_TOP)
+        return dt_ctl_top(o, token, out, err);
     if (o->follow)
         return dt_ctl_events_follow(o, token, err);
     if (o->command == DT_CTL_RUN_WAIT)

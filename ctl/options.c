@@ -13,10 +13,17 @@
 #include <unistd.h>
 
 #define WORDS_MAX (2 + DT_CTL_RANKS_MAX) /* of a command and its arguments */
+#define INTERVAL_LEAST (DT_SECOND / 5)
+#define INTERVAL_MOST (3600 * DT_SECOND)
 
 static int parse_endpoint(const char *value, void *target, struct dt_err *err)
 {
     return dt_addr_check(value, err) < 0 ? -1 : dt_opt_string(value, target, err);
+}
+
+static int parse_interval(const char *value, void *target, struct dt_err *err)
+{
+    return dt_str_to_duration(value, INTERVAL_LEAST, INTERVAL_MOST, target, err);
 }
 
 static int parse_since(const char *value, void *target, struct dt_err *err)
@@ -102,6 +109,10 @@ static const struct dt_opt ctl_opts[] = {
     {.name = "since", .arg = "TIME|NUMBER", .parse = parse_since, .no_env = true, AT(since), .group = "What",
      .help = "with events: begin with the event of this number, or with what happened at this time: 10m ago, or "
              "2026-11-23T07:00"},
+    {.name = "interval", .arg = "TIME", .parse = parse_interval, .no_env = true, AT(interval), .group = "What",
+     .help = "with top: how often to ask; every 2 seconds where this is not given"},
+    {.name = "once", .no_env = true, AT(once), .group = "What",
+     .help = "with top: print one picture as text"},
     {.name = "all", .no_env = true, AT(all), .group = "What",
      .help = "with node undrain: let back every node that is kept out, instead of one"},
     {.name = "why", .arg = "TEXT", .no_env = true, AT(why), .group = "What",
@@ -118,6 +129,7 @@ static const struct dt_opt ctl_opts[] = {
 
 static const char *const names[DT_CTL_COMMANDS + 1] = {
     [DT_CTL_STATUS] =       "status",
+    [DT_CTL_TOP] =          "top",
     [DT_CTL_LOOK] =         "look",
     [DT_CTL_HISTORY] =      "history",
     [DT_CTL_EVENTS] =       "events",
@@ -144,6 +156,7 @@ static const struct command {
     const char *help;
 } commands[DT_CTL_COMMANDS] = {
     [DT_CTL_STATUS] =       {.arg = "[RUN]", .help = "show the state of all runs, or of one"},
+    [DT_CTL_TOP] =          {.arg = "[RUN]", .help = "show runs, nodes and events on the whole terminal, live"},
     [DT_CTL_LOOK] =         {"RUN [RANK...]", true, read_ranks, "show where in the program each worker stands"},
     [DT_CTL_HISTORY] =      {"RUN", true, NULL, "show why each round ended, what it cost, and what was decided"},
     [DT_CTL_EVENTS] =       {.arg = "[RUN]", .help = "show what happened, in all runs or in one"},
@@ -268,7 +281,8 @@ static int no_command(const char *const *words, int count, struct dt_err *err)
     const char *meant = NULL;
     for (int i = 0; i < DT_CTL_COMMANDS; i++) {
         size_t d = distance(names[i], words, count);
-        if (d < best) {
+        bool as_many_words = count > 1 && strchr(names[i], ' ');
+        if (d < best || (d == best && meant && as_many_words && !strchr(meant, ' '))) {
             best = d;
             meant = names[i];
         }
@@ -318,6 +332,10 @@ static int check_whole(const struct dt_ctl_options *o, struct dt_err *err)
         return dt_err_set(err, DT_E_USAGE, "--quiet goes with run list and node list");
     if (o->quiet && o->json)
         return dt_err_set(err, DT_E_USAGE, "--quiet, or --json?");
+    if (o->json && o->command == DT_CTL_TOP)
+        return dt_err_set(err, DT_E_USAGE, "top has no --json: status has");
+    if ((o->interval || o->once) && o->command != DT_CTL_TOP)
+        return dt_err_set(err, DT_E_USAGE, "%s goes with top", o->once ? "--once" : "--interval");
     if (o->quarantined && o->command != DT_CTL_NODE_LIST)
         return dt_err_set(err, DT_E_USAGE, "--quarantined goes with node list");
     if ((o->follow || o->since.number || o->since.at_us || o->since.ago) &&

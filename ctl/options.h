@@ -14,6 +14,7 @@
 
 enum dt_ctl_command {
     DT_CTL_STATUS,
+    DT_CTL_TOP,
     DT_CTL_LOOK,
     DT_CTL_HISTORY,
     DT_CTL_EVENTS,
@@ -42,9 +43,10 @@ struct dt_ctl_options {
     char *endpoint, *token_file, *run_token_file, *operator_token_file, *why;
     char *output, *metrics, *checkpoints; /* REPORT; NULL: standard output, as the run says */
     dt_ms timeout;                        /* of a connection, and of each answer */
-    dt_ms wait; /* RUN_WAIT: for the end of the run; DT_FOREVER: as long as it takes */
+    dt_ms wait;     /* RUN_WAIT: for the end of the run; DT_FOREVER: as long as it takes */
+    dt_ms interval; /* TOP; 0: its own */
     bool endpoint_from_env;
-    bool json, quiet, quarantined, all, native, follow;
+    bool json, quiet, quarantined, all, native, follow, once;
     struct dt_ctl_since since;
     enum dt_ctl_command command;
     const char *name; /* of a run, node or folder, from argv; "" where none is given */

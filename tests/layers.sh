@@ -34,6 +34,8 @@ agent: rendezvous/client rendezvous/web base/upload preflight
 launcher: agent
 ctl/report: base
 ctl: ctl/report preflight rendezvous/protocol
+ctl/top: ctl
+ctl/main.c: ctl/top
 worker_runtime/lfs_pointer.h: base
 worker_runtime/include: base
 worker_runtime/optim: base
