@@ -178,7 +178,7 @@ static const struct command {
 /* A shell does not wait for long. */
 static const struct dt_opt_listing listings[] = {
     {"run list --quiet --timeout 1s",
-     (const char *const[]){"status", "look", "history", "events", "run wait", "run save", "run pause", "run resume",
+     (const char *const[]){"status", "top", "look", "history", "events", "run wait", "run save", "run pause", "run resume",
                            "run restart", "run stop", NULL}},
     {"node list --quiet --timeout 1s", (const char *const[]){"node drain", NULL}},
     {"node list --quarantined --quiet --timeout 1s", (const char *const[]){"node undrain", NULL}},

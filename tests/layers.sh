@@ -28,7 +28,7 @@ rendezvous/store: rendezvous/protocol base/loop
 rendezvous/client: rendezvous/protocol base/loop
 rendezvous/runs: rendezvous/events rendezvous/journal rendezvous/rdzv rendezvous/store
 rendezvous/web: rendezvous/runs rendezvous/alerts base/httpd
-rendezvous/alerts: rendezvous/events rendezvous/protocol base/loop base/transfer
+rendezvous/alerts: rendezvous/events rendezvous/journal rendezvous/protocol base/loop base/transfer
 rendezvous/daemon: rendezvous/events rendezvous/web rendezvous/alerts
 agent: rendezvous/client rendezvous/web base/upload preflight
 launcher: agent
