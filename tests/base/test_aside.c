@@ -83,9 +83,9 @@ struct hanging {
 static void hang(struct dt_aside *a)
 {
     struct hanging *h = dt_container_of(a, struct hanging, aside);
-    char byte;
-    CHECK_EQ(read(h->until[0], &byte, 1), 1);
-    CHECK_EQ(write(h->over[1], &byte, 1), 1);
+    char byte; /* what is wrong shows at the other ends: checks belong to the first thread */
+    if (read(h->until[0], &byte, 1) == 1 && write(h->over[1], &byte, 1) != 1)
+        close(h->over[1]);
 }
 
 static void on_hung(struct dt_aside *a)
