@@ -44,6 +44,21 @@ const struct dt_alert_rule dt_alert_rules[] = {
     {.name = "straggler", .scope = DT_ALERT_OF_RUN, .weight = DT_EVENT_WARNING,
      .raised_by = DT_EVENT_STRAGGLER, .ended_by = KIND(STRAGGLER_OVER) | ROUND_OVER,
      .advice = "see what else the host does; to replace it by a spare: --on-straggler drain"},
+    {.name = "loss_nan", .scope = DT_ALERT_OF_RUN, .weight = DT_EVENT_ERROR,
+     .raised_by = DT_EVENT_LOSS_NAN, .ended_by = KIND(LOSS_OVER) | KIND(LOSS_SPIKE) | ROUND_OVER,
+     .advice = "the model is lost: go back to a checkpoint of before, with a lower learning rate or other data"},
+    {.name = "loss_spike", .scope = DT_ALERT_OF_RUN, .weight = DT_EVENT_WARNING,
+     .raised_by = DT_EVENT_LOSS_SPIKE, .ended_by = KIND(LOSS_OVER) | KIND(LOSS_NAN) | ROUND_OVER,
+     .advice = "look at the data and the learning rate of these steps; keep the checkpoints of before"},
+    {.name = "no_progress", .scope = DT_ALERT_OF_RUN, .weight = DT_EVENT_ERROR,
+     .raised_by = DT_EVENT_NO_PROGRESS, .ended_by = KIND(NO_PROGRESS_OVER) | ROUND_OVER,
+     .advice = "see what the workers do: dtrun-ctl look RUN"},
+    {.name = "disk_low", .scope = DT_ALERT_OF_RUN, .weight = DT_EVENT_WARNING,
+     .raised_by = DT_EVENT_DISK_LOW, .ended_by = KIND(DISK_LOW_OVER) | RUN_ENDED,
+     .advice = "make room before the next checkpoint: remove old ones; to limit logs: --keep-log-size"},
+    {.name = "upload_behind", .scope = DT_ALERT_OF_RUN, .weight = DT_EVENT_WARNING,
+     .raised_by = DT_EVENT_UPLOAD_BEHIND, .ended_by = KIND(UPLOAD_BEHIND_OVER) | RUN_ENDED,
+     .advice = "see in the node's log why uploads fail or are slow; what is not uploaded is on the node alone"},
 };
 /* clang-format on */
 const size_t dt_alert_rules_len = sizeof dt_alert_rules / sizeof dt_alert_rules[0];

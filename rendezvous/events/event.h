@@ -37,6 +37,15 @@ enum dt_event_kind {
     DT_EVENT_HANG_OVER,
     DT_EVENT_STRAGGLER,
     DT_EVENT_STRAGGLER_OVER,
+    DT_EVENT_LOSS_NAN, /* or infinite */
+    DT_EVENT_LOSS_SPIKE,
+    DT_EVENT_LOSS_OVER,   /* it is neither any more */
+    DT_EVENT_NO_PROGRESS, /* no step for long, though workers run */
+    DT_EVENT_NO_PROGRESS_OVER,
+    DT_EVENT_DISK_LOW,      /* a node's is almost full ... */
+    DT_EVENT_DISK_LOW_OVER, /* ... and none is any more */
+    DT_EVENT_UPLOAD_BEHIND,
+    DT_EVENT_UPLOAD_BEHIND_OVER,
     DT_EVENT_PAUSED,
     DT_EVENT_RESUMED,
     DT_EVENT_SAVE_ASKED,

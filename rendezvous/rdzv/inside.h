@@ -152,6 +152,15 @@ void rdzv_straggler_take(struct dt_rdzv *r, struct dt_rdzv_actions *out, struct 
 /* As rdzv_look_forget(). */
 void rdzv_straggler_forget(struct dt_rdzv *r);
 
+/* -- watch.c: what nodes tell and people should hear of ---------------------------------------- */
+
+/* M says B, of which the telemetry is kept already. RUNS: its workers are of the round that runs.
+ */
+void rdzv_watch_take(struct dt_rdzv *r, struct dt_rdzv_actions *out, struct dt_member *m,
+                     const struct dt_beat *b, bool runs);
+/* Before M is freed: what was told of it is over. */
+void rdzv_watch_gone(struct dt_rdzv *r, struct dt_rdzv_actions *out, struct dt_member *m);
+
 /* -- rdzv.c ----------------------------------------------------------------------------------- */
 
 /* M was drained, in the exclude table already. */

@@ -85,6 +85,7 @@ struct dt_member {
     int64_t step;
     struct dt_beat beat;                /* the last, without its strings ... */
     struct dt_telemetry_kept telemetry; /* ... and the last telemetry that one had */
+    bool disk_is_low, upload_is_behind; /* people were told so */
 };
 
 struct dt_members {

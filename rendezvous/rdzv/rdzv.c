@@ -74,6 +74,7 @@ static void take_beat(struct dt_rdzv *r, struct dt_rdzv_actions *out, struct dt_
     }
     if (runs && r->state == DT_RUN_RUNNING)
         rdzv_straggler_take(r, out, m, &f->beat.own);
+    rdzv_watch_take(r, out, m, &f->beat, runs && r->state == DT_RUN_RUNNING);
 }
 
 /* Whether M's failure may be what ended a round that was over when we learnt of it: the server that

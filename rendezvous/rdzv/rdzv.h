@@ -30,6 +30,7 @@
 #include "rendezvous/rdzv/exclude.h"
 #include "rendezvous/rdzv/futility.h"
 #include "rendezvous/rdzv/history.h"
+#include "rendezvous/rdzv/loss.h"
 #include "rendezvous/rdzv/members.h"
 
 enum dt_rdzv_event_type {
@@ -239,6 +240,9 @@ struct dt_running {
     struct dt_round_look look;
     struct dt_standstill standstill;
     struct dt_lag lag;
+    struct dt_loss loss; /* as the node of rank 0 tells it */
+    dt_ms stepped;       /* when the latest step of any node was new; 0: none was told of */
+    bool stuck;          /* which is so long ago that people were told */
 };
 
 /* The job is over. */

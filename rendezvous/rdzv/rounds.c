@@ -286,6 +286,7 @@ void rdzv_gone(struct dt_rdzv *r, struct dt_rdzv_actions *out, struct dt_member 
     snprintf(text, sizeof text, "%s %s", m->name.text, how);
     if (seated)
         leave_seat(r, m);
+    rdzv_watch_gone(r, out, m);
     dt_members_remove(&r->members, m);
     r->strays |= evidence == DT_EVIDENCE_OFFLINE && doing != DT_MEMBER_WAITING;
     if (r->state == DT_RUN_CLOSED)

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What nodes tell with their beats and a person should hear of: a loss that is none, no further
+ * steps, disks that are almost full, uploads that do not keep up. People are told when that begins
+ * and when it is over; of disks and uploads, when it is over on all nodes. */
+#include "rendezvous/rdzv/inside.h"
+
+#include "base/str.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+
+#define MIB (UINT64_C(1) << 20)
+#define DISK_PART 20                     /* of it free is little, ... */
+#define DISK_LITTLE (INT64_C(100) << 10) /* ... where it is less than so many MiB */
+#define BEHIND_S 1800                    /* a checkpoint has waited to be uploaded */
+#define STUCK (900 * DT_SECOND)
+
+/* -- the loss --------------------------------------------------------------------------------- */
+
+static void tell_loss(const struct dt_rdzv *r, struct dt_rdzv_actions *out, int64_t step)
+{
+    const struct dt_loss *l = &r->running.loss;
+    switch (l->state) {
+    case DT_LOSS_NAN:
+        rdzv_tell(r, out, DT_EVENT_LOSS_NAN, NULL, "the loss is %s at step %" PRId64,
+                  isnan(l->last) ? "NaN" : "infinite", step);
+        return;
+    case DT_LOSS_SPIKES:
+        rdzv_tell(r, out, DT_EVENT_LOSS_SPIKE, NULL,
+                  "the loss is %.4g at step %" PRId64 ", and was about %.4g before", l->last, step,
+                  l->mean);
+        return;
+    case DT_LOSS_USUAL:
+        rdzv_tell(r, out, DT_EVENT_LOSS_OVER, NULL, "the loss is %.4g at step %" PRId64, l->last,
+                  step);
+        return;
+    case DT_LOSS_STATES:
+        return;
+    }
+}
+
+/* One node speaks for all, as each has the loss of the whole batch, or of a part like any other. */
+static void take_loss(struct dt_rdzv *r, struct dt_rdzv_actions *out, const struct dt_member *m,
+                      int64_t step)
+{
+    double loss;
+    if (m->first_rank != 0 || !dt_telemetry_get_loss(m->telemetry.loss, &loss) ||
+        loss == r->running.loss.last)
+        return;
+    if (dt_loss_note(&r->running.loss, loss))
+        tell_loss(r, out, step);
+}
+
+/* -- steps ------------------------------------------------------------------------------------ */
+
+static void take_step(struct dt_rdzv *r, struct dt_rdzv_actions *out, const struct dt_beat *b)
+{
+    char time[32];
+    if (b->step < 0 || b->step_age_ms == 0)
+        return;
+    if (r->now - b->step_age_ms > r->running.stepped)
+        r->running.stepped = r->now - b->step_age_ms;
+    dt_ms age = r->now - r->running.stepped;
+    if ((age > STUCK) == r->running.stuck)
+        return;
+    r->running.stuck = !r->running.stuck;
+    if (r->running.stuck)
+        rdzv_tell(r, out, DT_EVENT_NO_PROGRESS, NULL,
+                  "no node has made a step for %s; the last one was step %" PRId64,
+                  dt_str_from_duration(age, time, sizeof time), r->budget.step);
+    else
+        rdzv_tell(r, out, DT_EVENT_NO_PROGRESS_OVER, NULL, "step %" PRId64 " is done", b->step);
+}
+
+/* -- disks and uploads ------------------------------------------------------------------------ */
+
+static bool *low_of(struct dt_member *m)
+{
+    return &m->disk_is_low;
+}
+
+static bool *behind_of(struct dt_member *m)
+{
+    return &m->upload_is_behind;
+}
+
+/* Something that nodes have or not, and the events about it. */
+struct trouble {
+    bool *(*of)(struct dt_member *m);
+    enum dt_event_kind begins, ends;
+};
+
+static const struct trouble disk = {low_of, DT_EVENT_DISK_LOW, DT_EVENT_DISK_LOW_OVER};
+static const struct trouble upload = {behind_of, DT_EVENT_UPLOAD_BEHIND,
+                                      DT_EVENT_UPLOAD_BEHIND_OVER};
+
+static bool any_has(const struct dt_rdzv *r, const struct trouble *t)
+{
+    dt_list_each(&r->members.all,
+                 n) if (*t->of(dt_container_of(n, struct dt_member, in_all))) return true;
+    return false;
+}
+
+static void note(const struct dt_rdzv *r, struct dt_rdzv_actions *out, struct dt_member *m,
+                 const struct trouble *t, bool has, const char *words)
+{
+    bool had = *t->of(m);
+    *t->of(m) = has;
+    if (has && !had)
+        rdzv_tell(r, out, t->begins, m->name.text, "%s: %s", m->name.text, words);
+    else if (had && !has && !any_has(r, t))
+        rdzv_tell(r, out, t->ends, m->name.text, "%s: %s", m->name.text, words);
+}
+
+/* So much more than little has to be free that it does not come and go. */
+static bool is_low(const struct dt_telemetry *t, bool was)
+{
+    int64_t little = t->disk_total_mib / DISK_PART;
+    if (little > DISK_LITTLE)
+        little = DISK_LITTLE;
+    return t->disk_free_mib < (was ? little + little / 2 : little);
+}
+
+static void take_disk(const struct dt_rdzv *r, struct dt_rdzv_actions *out, struct dt_member *m)
+{
+    const struct dt_telemetry *t = &m->telemetry.is;
+    char free[32], total[32], words[DT_WHY_MAX];
+    if (t->disk_total_mib == 0)
+        return;
+    snprintf(words, sizeof words, "%s of %s are free on the disk of %s",
+             dt_str_from_size((uint64_t)t->disk_free_mib * MIB, free, sizeof free),
+             dt_str_from_size((uint64_t)t->disk_total_mib * MIB, total, sizeof total), t->disk);
+    note(r, out, m, &disk, is_low(t, m->disk_is_low), words);
+}
+
+static void take_upload(const struct dt_rdzv *r, struct dt_rdzv_actions *out, struct dt_member *m)
+{
+    char time[32], words[DT_WHY_MAX];
+    bool behind = m->telemetry.is.upload_behind_s >= BEHIND_S;
+    if (behind)
+        snprintf(
+            words, sizeof words, "a checkpoint has waited to be uploaded for %s",
+            dt_str_from_duration(m->telemetry.is.upload_behind_s * DT_SECOND, time, sizeof time));
+    else
+        snprintf(words, sizeof words, "uploads keep up again");
+    note(r, out, m, &upload, behind, words);
+}
+
+void rdzv_watch_gone(struct dt_rdzv *r, struct dt_rdzv_actions *out, struct dt_member *m)
+{
+    note(r, out, m, &disk, false, "is not there any more");
+    note(r, out, m, &upload, false, "is not there any more");
+}
+
+void rdzv_watch_take(struct dt_rdzv *r, struct dt_rdzv_actions *out, struct dt_member *m,
+                     const struct dt_beat *b, bool runs)
+{
+    if (runs)
+        take_step(r, out, b);
+    if (b->telemetry.number == 0)
+        return;
+    if (runs)
+        take_loss(r, out, m, b->step);
+    take_disk(r, out, m);
+    take_upload(r, out, m);
+}
