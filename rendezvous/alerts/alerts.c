@@ -3,7 +3,6 @@
 
 #include "base/list.h"
 #include "rendezvous/alerts/keep.h"
-#include "rendezvous/alerts/post.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -130,6 +129,17 @@ struct dt_alerts *dt_alerts_open(uv_loop_t *loop, struct dt_chronicle *chronicle
 fail:
     dt_alerts_close(a, NULL, NULL);
     return NULL;
+}
+
+size_t dt_alerts_receivers(const struct dt_alerts *a)
+{
+    return a->posts_len;
+}
+
+struct dt_post_counters dt_alerts_receiver(const struct dt_alerts *a, size_t i, const char **name)
+{
+    *name = a->posts[i].name;
+    return dt_post_counters(a->posts[i].post);
 }
 
 /* -- a test ----------------------------------------------------------------------------------- */

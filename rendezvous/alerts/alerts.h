@@ -4,7 +4,7 @@
 #ifndef DT_RENDEZVOUS_ALERTS_ALERTS_H
 #define DT_RENDEZVOUS_ALERTS_ALERTS_H
 
-#include "rendezvous/alerts/receiver.h"
+#include "rendezvous/alerts/post.h"
 #include "rendezvous/events/chronicle.h"
 
 #include <uv.h>
@@ -22,6 +22,10 @@ struct dt_alerts_config {
 /* NULL and *err: no memory, or STATE_DIR cannot be used. */
 struct dt_alerts *dt_alerts_open(uv_loop_t *loop, struct dt_chronicle *chronicle,
                                  const struct dt_alerts_config *config, struct dt_err *err);
+
+/* What came of those for each receiver. */
+size_t dt_alerts_receivers(const struct dt_alerts *a);
+struct dt_post_counters dt_alerts_receiver(const struct dt_alerts *a, size_t i, const char **name);
 
 /* Sends a test to each receiver. ON_TESTED is called once, when all have been tried, with how each
  * took it: "alerts to https://host: delivered; alerts by a command: ...". */

@@ -89,9 +89,11 @@ struct dt_post *dt_post_open(uv_loop_t *loop, const struct dt_receiver *receiver
     return p;
 }
 
-const struct dt_post_counters *dt_post_counters(const struct dt_post *p)
+struct dt_post_counters dt_post_counters(const struct dt_post *p)
 {
-    return &p->counters;
+    struct dt_post_counters c = p->counters;
+    c.waiting = p->queued;
+    return c;
 }
 
 /* -- letters ---------------------------------------------------------------------------------- */
@@ -122,12 +124,6 @@ static void complain(struct dt_post *p, const char *what, const char *why)
     uint64_t held_back;
     if (dt_log_limit_pass(&p->complaints, dt_clock_monotonic(), &held_back))
         dt_warn("%s: %s: %s", p->receiver.name, what, why);
-}
-
-static void give_up(struct dt_post *p, const char *what, const char *why)
-{
-    p->counters.failed++;
-    complain(p, what, why);
 }
 
 /* -- one delivery ----------------------------------------------------------------------------- */
@@ -209,10 +205,12 @@ static void then(struct dt_aside *a)
             wait_for_next_attempt(p);
         return;
     }
-    if (p->outcome == DT_DELIVERED)
+    if (p->outcome == DT_DELIVERED) {
         p->counters.delivered++;
-    else
-        give_up(p, "an alert is given up", p->why.text);
+    } else {
+        p->counters.failed++;
+        complain(p, "an alert is given up", p->why.text);
+    }
     dt_backoff_reset(&p->backoff);
     drop(p, l);
     next_letter(p);
@@ -275,7 +273,8 @@ void dt_post_add(struct dt_post *p, const struct dt_notice *n, dt_post_tried_fn 
     } else if (p->queued > DT_POST_MOST) {
         /* The first may be in a thread's hands. */
         struct letter *second = dt_container_of(first(p)->in_queue.next, struct letter, in_queue);
-        give_up(p, "an alert is dropped", "too many wait for this receiver");
+        p->counters.dropped++;
+        complain(p, "an alert is dropped", "too many wait for this receiver");
         tell_tried(second, "too many alerts wait for this receiver", false);
         drop(p, second);
     }

@@ -14,7 +14,8 @@
 struct dt_post;
 
 struct dt_post_counters {
-    uint64_t delivered, failed; /* failed: given up, or dropped as too many waited */
+    uint64_t delivered, failed, dropped; /* failed: given up; dropped: too many waited */
+    uint64_t waiting;                    /* now, with the one that is being delivered */
 };
 
 /* RECEIVER is copied with its target; SERVER is the caller's until the end. NULL: no memory. */
@@ -25,7 +26,7 @@ struct dt_post *dt_post_open(uv_loop_t *loop, const struct dt_receiver *receiver
 typedef void dt_post_tried_fn(void *arg, const char *outcome, bool delivered);
 void dt_post_add(struct dt_post *p, const struct dt_notice *n, dt_post_tried_fn *on_tried,
                  void *arg);
-const struct dt_post_counters *dt_post_counters(const struct dt_post *p);
+struct dt_post_counters dt_post_counters(const struct dt_post *p);
 /* What waits is dropped, and a delivery is ended. */
 void dt_post_close(struct dt_post *p, void (*on_closed)(void *arg), void *arg);
 

@@ -120,6 +120,11 @@ struct dt_alerting *dt_alerting_open(uv_loop_t *loop, struct dt_rdzv_server *ser
     return a;
 }
 
+const struct dt_alerts *dt_alerting_alerts(const struct dt_alerting *a)
+{
+    return a ? a->alerts : NULL;
+}
+
 void dt_alerting_close(struct dt_alerting *a)
 {
     dt_rdzv_server_set_alert_test(a->server, NULL, NULL);

@@ -16,6 +16,8 @@ struct dt_alerting;
  * *err. */
 struct dt_alerting *dt_alerting_open(uv_loop_t *loop, struct dt_rdzv_server *server,
                                      const struct dt_rendezvous_options *o, struct dt_err *err);
+/* For its metrics; good until it is closed. A may be NULL, and then NULL is the answer. */
+const struct dt_alerts *dt_alerting_alerts(const struct dt_alerting *a);
 /* Before the server is closed. */
 void dt_alerting_close(struct dt_alerting *a);
 

@@ -150,6 +150,7 @@ static int open_web(struct daemon *d, struct dt_err *err)
         .host = "daemon",
         .server = d->rdzv,
         .store = d->server,
+        .alerts = dt_alerting_alerts(d->alerts),
         .at = o->http.at,
         .count = o->http.len,
         .token_file = o->http_token_file,

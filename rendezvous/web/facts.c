@@ -67,6 +67,30 @@ static void add_counts(struct dt_web_facts *f, const struct dt_members *members)
             f->nodes[doing][link] += (int64_t)members->counts[doing][link];
 }
 
+/* A number of which 0 means that it is unknown. */
+static int64_t known(int64_t n)
+{
+    return n > 0 ? n : -1;
+}
+
+static int64_t bytes(int64_t mib)
+{
+    return mib > 0 ? mib << 20 : mib;
+}
+
+static void add_telemetry(struct dt_web_node *node, const struct dt_status_node *row)
+{
+    bool tells_memory = row->gpu_mem_total_mib > 0, tells_disk = row->disk_total_mib > 0;
+    node->step_ms = known(row->step_ms);
+    node->gpus = row->gpus;
+    node->gpu_busy = row->gpus > 0 && row->gpu_busy >= 0 ? row->gpu_busy * 10 : -1;
+    node->gpu_memory = tells_memory ? bytes(row->gpu_mem_total_mib) : -1;
+    node->gpu_memory_used = tells_memory ? bytes(row->gpu_mem_mib) : -1;
+    node->disk = tells_disk ? bytes(row->disk_total_mib) : -1;
+    node->disk_free = tells_disk ? bytes(row->disk_free_mib) : -1;
+    node->upload_behind_s = row->upload_behind_s;
+}
+
 static void add_node(struct dt_web_facts *f, struct dt_web_run *run, const struct dt_rdzv *r,
                      const struct dt_member *m, dt_ms now)
 {
@@ -80,15 +104,31 @@ static void add_node(struct dt_web_facts *f, struct dt_web_run *run, const struc
         f->nodes_left_out++;
         return;
     }
-    f->node[f->node_count++] = (struct dt_web_node){
+    struct dt_web_node *node = &f->node[f->node_count++];
+    *node = (struct dt_web_node){
         .run = r->id,
         .name = row.name,
         .beat_age_s = row.beat_age_s,
         .workers = row.workers,
         .step = row.step,
-        .step_age_s = row.step_age_s > 0 ? row.step_age_s : -1,
+        .step_age_s = known(row.step_age_s),
         .tokens_per_s = row.tokens_per_s,
     };
+    add_telemetry(node, &row);
+}
+
+static void add_training(struct dt_web_run *run, const struct dt_rdzv *r)
+{
+    struct dt_training t;
+    dt_rdzv_training(r, &t);
+    bool shares = t.compute + t.comm + t.data + t.idle > 0;
+    run->steps = known(t.steps);
+    run->loss = t.loss;
+    run->mfu = known(t.mfu);
+    run->compute = shares ? t.compute : -1;
+    run->comm = shares ? t.comm : -1;
+    run->data = shares ? t.data : -1;
+    run->idle = shares ? t.idle : -1;
 }
 
 static void gather_run(struct dt_web_facts *f, struct dt_web_run *run, const struct dt_rdzv *r,
@@ -115,6 +155,7 @@ static void gather_run(struct dt_web_facts *f, struct dt_web_run *run, const str
         .step = r->budget.step,
         .step_age_s = -1,
     };
+    add_training(run, r);
     dt_list_each(&r->members.all, n)
         add_node(f, run, r, dt_container_of(n, struct dt_member, in_all), now);
     f->runs[r->state]++;
@@ -160,4 +201,29 @@ void dt_web_facts_gather(struct dt_web_facts *f, const char *host,
     gather_process(f);
     gather_runs(f, runs, now);
     gather_excluded(f, &runs->exclude, now);
+}
+
+/* -- alerts ----------------------------------------------------------------------------------- */
+
+static void add_receivers(struct dt_web_facts *f, const struct dt_alerts *a)
+{
+    size_t count = dt_alerts_receivers(a);
+    f->receiver_count = count < DT_WEB_RECEIVERS_SHOWN ? count : DT_WEB_RECEIVERS_SHOWN;
+    for (size_t i = 0; i < f->receiver_count; i++) {
+        struct dt_web_receiver *r = &f->receiver[i];
+        struct dt_post_counters c = dt_alerts_receiver(a, i, &r->name);
+        r->delivered = (int64_t)c.delivered;
+        r->failed = (int64_t)c.failed;
+        r->dropped = (int64_t)c.dropped;
+        r->waiting = (int64_t)c.waiting;
+    }
+}
+
+void dt_web_facts_add_alerts(struct dt_web_facts *f, const struct dt_alert_book *raised,
+                             const struct dt_alerts *alerts)
+{
+    for (size_t i = 0; i < dt_alert_rules_len && i < DT_WEB_RULES_MOST; i++)
+        f->alert[i] = (int64_t)dt_alert_book_count(raised, &dt_alert_rules[i]);
+    if (alerts)
+        add_receivers(f, alerts);
 }

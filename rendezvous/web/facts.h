@@ -4,6 +4,7 @@
 #ifndef DT_RENDEZVOUS_WEB_FACTS_H
 #define DT_RENDEZVOUS_WEB_FACTS_H
 
+#include "rendezvous/alerts/alerts.h"
 #include "rendezvous/events/event.h"
 #include "rendezvous/rdzv/rdzv.h"
 #include "rendezvous/runs/server.h"
@@ -11,6 +12,8 @@
 /* A label has no more values than these: further runs and nodes are left out. */
 #define DT_WEB_RUNS_SHOWN 256
 #define DT_WEB_NODES_SHOWN 1024
+#define DT_WEB_RECEIVERS_SHOWN 32
+#define DT_WEB_RULES_MOST 32
 
 /* What there is over HTTP. */
 enum dt_web_path {
@@ -42,12 +45,24 @@ struct dt_web_run {
     int64_t min_nodes, max_nodes;
     int64_t nodes, spares, suspects; /* with a seat; that wait beside them; that missed a beat */
     int64_t workers;                 /* of the round that runs */
-    int64_t step, step_age_s, tokens_per_s;
+    int64_t step, step_age_s, tokens_per_s, steps;
+    const char *loss; /* as in telemetry.h; NULL or "": unknown */
+    int64_t mfu;      /* in thousandths, as are the next */
+    int64_t compute, comm, data, idle;
 };
 
 struct dt_web_node {
     const char *run, *name;
-    int64_t beat_age_s, workers, step, step_age_s, tokens_per_s;
+    int64_t beat_age_s, workers, step, step_age_s, tokens_per_s, step_ms;
+    int64_t gpus, gpu_busy, gpu_memory, gpu_memory_used; /* busy: in thousandths; memory: bytes */
+    int64_t disk, disk_free;                             /* bytes */
+    int64_t upload_behind_s;
+};
+
+/* What came of the alerts for one receiver. */
+struct dt_web_receiver {
+    const char *name; /* as that of a run */
+    int64_t delivered, failed, dropped, waiting;
 };
 
 struct dt_web_facts {
@@ -65,6 +80,9 @@ struct dt_web_facts {
     size_t run_count;
     struct dt_web_node node[DT_WEB_NODES_SHOWN];
     size_t node_count;
+    int64_t alert[DT_WEB_RULES_MOST]; /* raised now, by rule */
+    struct dt_web_receiver receiver[DT_WEB_RECEIVERS_SHOWN];
+    size_t receiver_count;
 };
 
 /* What a server, its store and this process tell at NOW. HOST as in the server's hello; COUNTS and
@@ -72,5 +90,10 @@ struct dt_web_facts {
 void dt_web_facts_gather(struct dt_web_facts *f, const char *host,
                          const struct dt_rdzv_server *server, const struct dt_store_server *store,
                          const struct dt_web_counts *counts, int64_t started_us, dt_ms now);
+
+/* Adds which alerts are raised, by RAISED, and what came of them for the receivers of ALERTS (NULL:
+ * there are none); after the others. */
+void dt_web_facts_add_alerts(struct dt_web_facts *f, const struct dt_alert_book *raised,
+                             const struct dt_alerts *alerts);
 
 #endif

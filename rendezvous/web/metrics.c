@@ -4,6 +4,7 @@
 #include "base/utf8.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 enum type { GAUGE, COUNTER };
@@ -65,10 +66,10 @@ static void end(struct writer *w, int64_t value)
     dt_buf_printf(w->out, "%s %" PRId64 "\n", w->labelled ? "}" : "", value);
 }
 
-static void end_ms(struct writer *w, int64_t ms)
+static void end_thousandths(struct writer *w, int64_t n)
 {
-    dt_buf_printf(w->out, "%s %" PRId64 ".%03" PRId64 "\n", w->labelled ? "}" : "", ms / 1000,
-                  ms % 1000);
+    dt_buf_printf(w->out, "%s %" PRId64 ".%03" PRId64 "\n", w->labelled ? "}" : "", n / 1000,
+                  n % 1000);
 }
 
 /* -- rows ------------------------------------------------------------------------------------- */
@@ -78,7 +79,7 @@ struct row {
     const char *name, *help;
     size_t at;
     enum type type;
-    bool ms; /* the number is milliseconds, and the metric seconds */
+    bool thousandths; /* of what the metric counts: milliseconds, of seconds */
 };
 
 static int64_t number_of(const struct row *r, const void *from)
@@ -90,12 +91,13 @@ static int64_t number_of(const struct row *r, const void *from)
 
 #define FACT(field) .at = offsetof(struct dt_web_facts, field)
 #define RUN(field) .at = offsetof(struct dt_web_run, field)
+#define RECEIVER(field) .at = offsetof(struct dt_web_receiver, field)
 #define NODE(field) .at = offsetof(struct dt_web_node, field)
 
 /* clang-format off */
 static const struct row server_rows[] = {
-    {"process_start_time_seconds", "When the server started, in seconds since 1970.", FACT(started_ms), .ms = true},
-    {"process_cpu_seconds", "Time of processors that the process has used.", FACT(cpu_ms), COUNTER, .ms = true},
+    {"process_start_time_seconds", "When the server started, in seconds since 1970.", FACT(started_ms), .thousandths = true},
+    {"process_cpu_seconds", "Time of processors that the process has used.", FACT(cpu_ms), COUNTER, .thousandths = true},
     {"process_resident_memory_bytes", "Memory of the process that is resident.", FACT(resident)},
     {"process_open_fds", "Files that the process has open. Kernels before 6.2 do not tell.", FACT(files)},
     {"process_max_fds", "Files that the process may have open.", FACT(files_most)},
@@ -147,6 +149,17 @@ static const struct row run_rows[] = {
     {"run_step", "The highest step of training that was heard of.", RUN(step)},
     {"run_step_age_seconds", "Seconds since the last step that any node told was new.", RUN(step_age_s)},
     {"run_tokens_per_second", "Tokens that all workers together get through; 0: unknown.", RUN(tokens_per_s)},
+    {"run_steps", "Steps of training that there will be.", RUN(steps)},
+    {"run_mfu_ratio", "Model FLOPs that the workers do, of what their GPUs could do.", RUN(mfu), .thousandths = true},
+    {0},
+};
+
+/* Of each receiver of alerts. */
+static const struct row receiver_rows[] = {
+    {"alerts_delivered", "Alerts that a receiver took.", RECEIVER(delivered), COUNTER},
+    {"alerts_failed", "Alerts that were given up, as the receiver did not take them.", RECEIVER(failed), COUNTER},
+    {"alerts_dropped", "Alerts that were dropped, as too many waited for the receiver.", RECEIVER(dropped), COUNTER},
+    {"alerts_waiting", "Alerts that a receiver has not taken yet.", RECEIVER(waiting)},
     {0},
 };
 
@@ -157,6 +170,15 @@ static const struct row node_rows[] = {
     {"node_step", "The step that its workers are at." FIRST_NODES, NODE(step)},
     {"node_step_age_seconds", "Seconds since that step was new." FIRST_NODES, NODE(step_age_s)},
     {"node_tokens_per_second", "Tokens that its workers get through; 0: unknown." FIRST_NODES, NODE(tokens_per_s)},
+    {"node_step_seconds", "How long the last steps of its slowest worker took, each." FIRST_NODES, NODE(step_ms), .thousandths = true},
+    {"node_gpus", "GPUs that its workers may use." FIRST_NODES, NODE(gpus)},
+    {"node_gpu_busy_ratio", "Part of the last moments in which these did something, their mean." FIRST_NODES, NODE(gpu_busy), .thousandths = true},
+    {"node_gpu_memory_bytes", "Memory of these GPUs, together." FIRST_NODES, NODE(gpu_memory)},
+    {"node_gpu_memory_used_bytes", "Memory of these GPUs that is in use." FIRST_NODES, NODE(gpu_memory_used)},
+    {"node_disk_bytes", "Size of the fullest disk that it writes to." FIRST_NODES, NODE(disk)},
+    {"node_disk_free_bytes", "What is free on that disk." FIRST_NODES, NODE(disk_free)},
+    {"node_upload_behind_seconds", "For how long its oldest checkpoint has waited to be uploaded; 0: none does." FIRST_NODES,
+     NODE(upload_behind_s)},
     {0},
 };
 /* clang-format on */
@@ -168,8 +190,8 @@ static void row_family(struct writer *w, const struct row *r)
 
 static void row_end(struct writer *w, const struct row *r, int64_t n)
 {
-    if (r->ms)
-        end_ms(w, n);
+    if (r->thousandths)
+        end_thousandths(w, n);
     else
         end(w, n);
 }
@@ -253,6 +275,55 @@ static void put_states(struct writer *w, const struct dt_web_facts *f)
     }
 }
 
+static const char *metric_of_loss(const char *loss)
+{
+    static const char *const odd[][2] = {{"nan", "NaN"}, {"inf", "+Inf"}, {"-inf", "-Inf"}};
+    for (size_t i = 0; i < sizeof odd / sizeof *odd; i++)
+        if (strcmp(loss, odd[i][0]) == 0)
+            return odd[i][1];
+    return loss;
+}
+
+static void put_loss(struct writer *w, const struct dt_web_facts *f)
+{
+    family(w, GAUGE, "run_loss", "The loss of the last step.");
+    for (size_t i = 0; i < f->run_count; i++) {
+        const char *loss = f->run[i].loss;
+        if (!loss || !*loss)
+            continue;
+        begin(w);
+        label(w, "run", f->run[i].id);
+        dt_buf_printf(w->out, "} %s\n", metric_of_loss(loss));
+    }
+}
+
+static const struct {
+    const char *name;
+    size_t at; /* of a struct dt_web_run */
+} shares[] = {
+    {"compute", offsetof(struct dt_web_run, compute)},
+    {"communication", offsetof(struct dt_web_run, comm)},
+    {"data", offsetof(struct dt_web_run, data)},
+    {"idle", offsetof(struct dt_web_run, idle)},
+};
+
+static void put_shares(struct writer *w, const struct dt_web_facts *f)
+{
+    family(w, GAUGE, "run_time_ratio",
+           "What the last steps of all workers were spent on; idle is all else.");
+    for (size_t i = 0; i < f->run_count; i++)
+        for (size_t s = 0; s < sizeof shares / sizeof *shares; s++) {
+            struct row row = {.at = shares[s].at};
+            int64_t n = number_of(&row, &f->run[i]);
+            if (n < 0)
+                continue;
+            begin(w);
+            label(w, "run", f->run[i].id);
+            label(w, "section", shares[s].name);
+            end_thousandths(w, n);
+        }
+}
+
 static void put_counts(struct writer *w, const struct dt_web_facts *f)
 {
     family(w, COUNTER, "events", "What happened since the server began to answer HTTP, by kind.");
@@ -278,6 +349,35 @@ static void put_counts(struct writer *w, const struct dt_web_facts *f)
         }
 }
 
+static void put_alerts(struct writer *w, const struct dt_web_facts *f)
+{
+    family(w, GAUGE, "alerts", "Alerts that are raised now, by rule.");
+    for (size_t i = 0; i < dt_alert_rules_len && i < DT_WEB_RULES_MOST; i++) {
+        if (dt_alert_rules[i].ended_by == 0)
+            continue; /* it tells of a moment */
+        begin(w);
+        label(w, "alert", dt_alert_rules[i].name);
+        label(w, "weight", dt_event_weight_name(dt_alert_rules[i].weight));
+        end(w, f->alert[i]);
+    }
+}
+
+/* Two of them may have one name, as what could be a secret is not in it. */
+static void put_receivers(struct writer *w, const struct dt_web_facts *f)
+{
+    for (const struct row *r = receiver_rows; r->name; r++) {
+        row_family(w, r);
+        for (size_t i = 0; i < f->receiver_count; i++) {
+            char number[24];
+            snprintf(number, sizeof number, "%zu", i + 1);
+            begin(w);
+            label(w, "receiver", number);
+            label(w, "name", f->receiver[i].name);
+            row_end(w, r, number_of(r, &f->receiver[i]));
+        }
+    }
+}
+
 void dt_web_metrics_put(struct dt_buf *out, const struct dt_web_facts *f, enum dt_web_format format)
 {
     struct writer w = {.out = out, .format = format};
@@ -285,8 +385,12 @@ void dt_web_metrics_put(struct dt_buf *out, const struct dt_web_facts *f, enum d
     put_states(&w, f);
     put_server_rows(&w, f);
     put_run_rows(&w, f);
+    put_loss(&w, f);
+    put_shares(&w, f);
     put_node_rows(&w, f);
     put_counts(&w, f);
+    put_alerts(&w, f);
+    put_receivers(&w, f);
     if (format == DT_WEB_OPENMETRICS)
         dt_buf_put_str(out, "# EOF\n");
 }

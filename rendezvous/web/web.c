@@ -39,7 +39,8 @@ struct dt_web {
         struct dt_buf text;
         dt_ms made;
     } metrics[DT_WEB_FORMATS];
-    struct dt_web_facts facts; /* of the last metrics */
+    const struct dt_alerts *alerts; /* NULL: nobody is alerted, or not any more */
+    struct dt_web_facts facts;      /* of the last metrics */
     struct dt_ending ending;
 };
 
@@ -93,6 +94,7 @@ static const struct dt_buf *metrics_of(struct dt_web *w, enum dt_web_format form
     w->counts.streams = (int64_t)w->feed.count;
     dt_web_facts_gather(&w->facts, w->view.host, w->view.server, w->view.store, &w->counts,
                         w->view.started_us, now);
+    dt_web_facts_add_alerts(&w->facts, &w->raised.book, w->alerts);
     dt_web_metrics_put(text, &w->facts, format);
     w->metrics[format].made = now;
     return text;
@@ -310,6 +312,7 @@ struct dt_web *dt_web_open(uv_loop_t *loop, const struct dt_web_config *config, 
         return NULL;
     }
     w->loop = loop;
+    w->alerts = config->alerts;
     w->view = (struct dt_web_view){.host = config->host,
                                    .server = config->server,
                                    .store = config->store,
@@ -331,6 +334,7 @@ struct dt_web *dt_web_open(uv_loop_t *loop, const struct dt_web_config *config, 
 void dt_web_detach(struct dt_web *w)
 {
     w->view.server = NULL;
+    w->alerts = NULL;
     dt_web_feed_stop(&w->feed);
     dt_web_curves_stop(&w->curves);
     dt_web_raised_stop(&w->raised);

@@ -6,6 +6,7 @@
 #ifndef DT_RENDEZVOUS_WEB_WEB_H
 #define DT_RENDEZVOUS_WEB_WEB_H
 
+#include "rendezvous/alerts/alerts.h"
 #include "rendezvous/runs/server.h"
 
 struct dt_web;
@@ -14,7 +15,8 @@ struct dt_web_config {
     const char *host; /* "daemon" or "agent": as in the server's hello */
     struct dt_rdzv_server *server;
     const struct dt_store_server *store;
-    char *const *at; /* ADDR:PORT of each listener */
+    const struct dt_alerts *alerts; /* NULL: nobody is alerted */
+    char *const *at;                /* ADDR:PORT of each listener */
     size_t count;
     const char *token_file; /* NULL: only addresses of this machine are served */
 };
@@ -30,7 +32,8 @@ int dt_web_check_reach(const char *text, bool token, struct dt_err *err);
  */
 struct dt_web *dt_web_open(uv_loop_t *loop, const struct dt_web_config *config, struct dt_err *err);
 
-/* The server is about to end: from here on nothing of it is looked at, and /readyz says so. */
+/* The server is about to end: from here on nothing of it or of its alerts is looked at, and /readyz
+ * says so. */
 void dt_web_detach(struct dt_web *w);
 
 /* Nothing is answered from here on. */

@@ -32,14 +32,39 @@ static void set_facts(void)
     facts.counts.answers[DT_WEB_PATH_METRICS][2] = 7;
     facts.run[0] = (struct dt_web_run){
         .id = "lla\"ma\\\n\xff", .state = DT_RUN_RUNNING, .restarts = 5, .step = -1};
-    facts.run_count = 1;
+    facts.run[1] = (struct dt_web_run){.id = "bad",
+                                       .step = -1,
+                                       .loss = "nan",
+                                       .mfu = 412,
+                                       .compute = 800,
+                                       .comm = 95,
+                                       .data = 5,
+                                       .idle = 100};
+    facts.run[2] = (struct dt_web_run){.id = "good",
+                                       .step = -1,
+                                       .loss = "2.3456",
+                                       .mfu = -1,
+                                       .compute = -1,
+                                       .comm = -1,
+                                       .data = -1,
+                                       .idle = -1};
+    facts.run_count = 3;
     facts.node[0] = (struct dt_web_node){.run = "llama",
                                          .name = "n\xc3\xb6"
                                                  "de7",
                                          .beat_age_s = 2,
                                          .step = 100,
-                                         .step_age_s = -1};
+                                         .step_age_s = -1,
+                                         .step_ms = 812,
+                                         .gpus = 8,
+                                         .gpu_busy = 970,
+                                         .gpu_memory = 1 << 30,
+                                         .disk_free = 5};
     facts.node_count = 1;
+    for (size_t i = 0; i < dt_alert_rules_len; i++)
+        facts.alert[i] = strcmp(dt_alert_rules[i].name, "hang") == 0 ? 2 : 0;
+    facts.receiver[0] = (struct dt_web_receiver){"alerts to http://a", 5, 1, 0, 3};
+    facts.receiver_count = 1;
 }
 
 static bool has_line(const char *text, const char *line)
@@ -74,6 +99,21 @@ TEST(golden_lines)
         {"dtrun_http_requests_total{path=\"other\",code=\"4xx\"} 0", true, true},
         {"dtrun_run_failed{run=\"lla\\\"ma\\\\\\n?\"} 0", true, true},
         {"dtrun_run_restarts_total{run=\"lla\\\"ma\\\\\\n?\"} 5", true, true},
+        {"dtrun_alerts{alert=\"hang\",weight=\"error\"} 2", true, true},
+        {"dtrun_alerts{alert=\"loss_nan\",weight=\"error\"} 0", true, true},
+        {"dtrun_alerts_delivered_total{receiver=\"1\",name=\"alerts to http://a\"} 5", true, true},
+        {"dtrun_alerts_waiting{receiver=\"1\",name=\"alerts to http://a\"} 3", true, true},
+        {"dtrun_run_loss{run=\"bad\"} NaN", true, true},
+        {"dtrun_run_loss{run=\"good\"} 2.3456", true, true},
+        {"dtrun_run_mfu_ratio{run=\"bad\"} 0.412", true, true},
+        {"dtrun_run_time_ratio{run=\"bad\",section=\"communication\"} 0.095", true, true},
+        {"dtrun_run_time_ratio{run=\"bad\",section=\"idle\"} 0.100", true, true},
+        {"dtrun_node_step_seconds{run=\"llama\",node=\"n\xc3\xb6"
+         "de7\"} 0.812",
+         true, true},
+        {"dtrun_node_gpu_busy_ratio{run=\"llama\",node=\"n\xc3\xb6"
+         "de7\"} 0.970",
+         true, true},
         {"dtrun_node_beat_age_seconds{run=\"llama\",node=\"n\xc3\xb6"
          "de7\"} 2",
          true, true},
@@ -94,6 +134,13 @@ TEST(golden_lines)
     CHECK(!strstr(text_of(DT_WEB_OPENMETRICS), "# TYPE dtrun_process_cpu_seconds_total"));
 }
 
+TEST(what_tells_of_a_moment_is_never_raised)
+{
+    set_facts();
+    CHECK(!strstr(text_of(DT_WEB_PROMETHEUS), "dtrun_alerts{alert=\"run_ended_well"));
+    CHECK(dt_alert_rules_len <= DT_WEB_RULES_MOST);
+}
+
 TEST(what_is_unknown_is_not_told)
 {
     set_facts();
@@ -101,6 +148,9 @@ TEST(what_is_unknown_is_not_told)
     CHECK(!strstr(text, "dtrun_process_open_fds"));
     CHECK(!strstr(text, "dtrun_run_step{"));
     CHECK(!strstr(text, "dtrun_node_step_age_seconds{"));
+    CHECK(!strstr(text, "dtrun_run_loss{run=\"lla"));
+    CHECK(!strstr(text, "dtrun_run_mfu_ratio{run=\"good"));
+    CHECK(!strstr(text, "dtrun_run_time_ratio{run=\"good"));
     CHECK(strstr(text, "# TYPE dtrun_run_step gauge\n") != NULL);
 }
 
@@ -178,5 +228,5 @@ TEST(the_most_that_is_shown_is_bounded)
         facts.run[i] = (struct dt_web_run){.id = longest};
     for (size_t i = 0; i < facts.node_count; i++)
         facts.node[i] = (struct dt_web_node){.run = longest, .name = "n"};
-    CHECK(strlen(text_of(DT_WEB_PROMETHEUS)) < (8u << 20));
+    CHECK(strlen(text_of(DT_WEB_PROMETHEUS)) < (12u << 20));
 }

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# alerts.py --dtrun COMMAND --rendezvous COMMAND --ctl COMMAND: what a daemon tells its receivers: servers of HTTP that take it, refuse
+# alerts.py --dtrun COMMAND --rendezvous COMMAND --ctl COMMAND --train COMMAND: what a daemon tells its receivers: servers of HTTP that take it, refuse
 # it and hang, commands, and a program in the place of sendmail.
 
 import argparse
@@ -8,19 +8,23 @@ import http.server
 import json
 import os
 import queue
+import re
 import signal
 import socket
 import stat
 import subprocess
 import threading
+import urllib.request
 
 import servers
 import tap
+import training
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--dtrun", required=True)
 parser.add_argument("--rendezvous", required=True)
 parser.add_argument("--ctl", required=True)
+parser.add_argument("--train", required=True)
 tools = parser.parse_args()
 PATIENCE = 60
 
@@ -225,6 +229,45 @@ def without_receivers():
         tap.check_equal((asked.returncode, "--alert-url" in asked.stdout), (1, True), asked.stdout)
 
 
+def http_port(server):
+    """Of the address that the log names behind the one where it listens."""
+    found = []
+    training.wait_for(lambda: found.extend(re.findall(r"HTTP at http://127\.0\.0\.1:(\d+)", "".join(server.said))) or found, "HTTP")
+    return int(found[0])
+
+
+def metrics_of(address):
+    with urllib.request.urlopen(address, timeout=PATIENCE) as answer:
+        return answer.read().decode()
+
+
+def loss_becomes_nan():
+    """AdamW's decay is multiplied with the rate: weights grow by 10^5 with each step until they are no numbers."""
+    receiver, story = Receiver(), training.Story(tools)
+    with daemon("--alert-url", receiver.at, "--http", servers.HOST + ":0") as server:
+        receiver.alert("server_started")
+        config = story.config(steps=10 ** 6, optimizer={"params": {"lr": 1e6, "weight_decay": 0.1}}, max_skipped_steps=0)
+        options = ("--rdzv-backend", "c10d", "--rdzv-endpoint", "%s:%d" % (servers.HOST, server.port), "--rdzv-id", "diverged", "--nnodes",
+                   "1:1", "--rdzv-conf", "keep_alive_interval=1")
+        try:
+            story.start(config, dtrun=options, world=2)
+            alert = receiver.alert("loss_nan")
+            tap.check_equal((alert["run"], alert["weight"], alert["state"]), ("diverged", "error", "raised"), "the alert %s" % alert)
+            tap.check_equal(re.sub("[0-9]+", "N", alert["words"]), "the loss is NaN at step N", "words")
+            asked = subprocess.run([tools.ctl, "status", "--json", "--endpoint", "%s:%d" % (servers.HOST, server.port)],
+                                   stdout=subprocess.PIPE, check=True)
+            run_row = json.loads(asked.stdout)["runs"][0]
+            tap.check_equal((run_row["loss"], run_row["steps"]), ("nan", 10 ** 6), "the run %s" % run_row)
+            at = "http://%s:%d/metrics" % (servers.HOST, http_port(server))
+            for begin in ('dtrun_run_loss{run="diverged"} NaN', 'dtrun_alerts{alert="loss_nan",weight="error"} 1',
+                          'dtrun_alerts_delivered_total{receiver="1",name="alerts to %s"} 2' % receiver.at,
+                          'dtrun_run_time_ratio{run="diverged",section="communication"}', 'dtrun_node_disk_bytes{run="diverged"',
+                          'dtrun_node_step_seconds{run="diverged"'):
+                training.wait_for(lambda begin=begin: "\n" + begin in metrics_of(at), begin)
+        finally:
+            story.finish()
+
+
 def bad_options():
     for option, value, words in (("--alert-url", "ftp://x/", "http://HOST/PATH"), ("--alert-level", "loud", "no weight of alerts"),
                                  ("--alert-mail", "a b", "no address of mail"), ("--alert-url", "http:///x", "http://HOST/PATH")):
@@ -244,5 +287,6 @@ tap.case("a command reads the alert", command)
 tap.case("sendmail gets a message", mail)
 tap.case("dtrun-ctl alert test says how each receiver took it", alert_test)
 tap.case("dtrun-ctl alert test without receivers says how to name one", without_receivers)
+tap.case("a loss that becomes NaN is told, and seen", loss_becomes_nan)
 tap.case("bad options are refused before the daemon starts", bad_options)
 tap.done()
