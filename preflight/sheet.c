@@ -71,7 +71,7 @@ enum dt_grade dt_sheet_worst(const struct dt_sheet *s)
 int dt_sheet_status(const struct dt_sheet *s)
 {
     enum dt_grade worst = dt_sheet_worst(s);
-    return worst == DT_GRADE_FAIL ? 1 : worst == DT_GRADE_WARN ? 3 : 0;
+    return worst == DT_GRADE_FAIL ? 1 : worst == DT_GRADE_WARN ? DT_SHEET_WARNED : 0;
 }
 
 void dt_sheet_put_traits(const struct dt_sheet *s, struct dt_buf *out)

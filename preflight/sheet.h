@@ -50,8 +50,9 @@ const char *dt_sheet_trait(const struct dt_sheet *s, const char *name);
 void dt_sheet_add(struct dt_sheet *s, const struct dt_sheet *from);
 
 enum dt_grade dt_sheet_worst(const struct dt_sheet *s);
-/* The exit status of a program that prints it: 1 for what is DT_GRADE_FAIL, 3 for what is
- * DT_GRADE_WARN, else 0. */
+#define DT_SHEET_WARNED 3
+/* The exit status of a program that prints it: 1 for what is DT_GRADE_FAIL, DT_SHEET_WARNED for
+ * what is DT_GRADE_WARN, else 0. */
 int dt_sheet_status(const struct dt_sheet *s);
 
 /* The traits as a message for other nodes, and back. False: BYTES are no such message. */

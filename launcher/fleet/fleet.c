@@ -10,6 +10,7 @@
 #include "launcher/fleet/refusal.h"
 #include "launcher/fleet/roll.h"
 #include "launcher/words.h"
+#include "preflight/sheet.h"
 
 #include <signal.h>
 #include <stdlib.h>
@@ -422,13 +423,16 @@ static void call_all(struct fleet *f)
 }
 
 /* A doctor that found something has done its work: the others are to print what they found, too.
- * All is well only where all hosts say so. */
+ * All is well only where all hosts say so, and a failure weighs more than a warning. */
 static int init_roll(struct fleet *f, struct dt_err *err)
 {
     const struct dt_fleet_plan *plan = f->plan;
     size_t count = plan->hosts.len;
-    return plan->o->doctor ? dt_roll_init(&f->roll, count, 0, count, err)
-                           : dt_roll_init(&f->roll, count, plan->least, plan->least, err);
+    if (!plan->o->doctor)
+        return dt_roll_init(&f->roll, count, plan->least, plan->least, err);
+    int rc = dt_roll_init(&f->roll, count, 0, count, err);
+    f->roll.vague = DT_SHEET_WARNED;
+    return rc;
 }
 
 static int open_fleet(struct fleet *f, struct dt_err *err)

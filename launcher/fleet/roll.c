@@ -7,7 +7,8 @@
 
 int dt_roll_init(struct dt_roll *r, size_t count, size_t least, size_t wanted, struct dt_err *err)
 {
-    *r = (struct dt_roll){.count = count, .least = least, .wanted = wanted, .first = count};
+    *r = (struct dt_roll){
+        .count = count, .least = least, .wanted = wanted, .vague = 1, .first = count};
     r->hosts = calloc(count ? count : 1, sizeof *r->hosts);
     return r->hosts ? 0 : dt_err_set(err, DT_E_MEMORY, "no memory for %zu hosts", count);
 }
@@ -55,8 +56,9 @@ void dt_roll_note_left(struct dt_roll *r, size_t i, int status, bool cut_off)
     enter(h, DT_ROLL_GONE);
     h->status = status;
     h->cut_off = cut_off;
-    h->dismissed = r->dismissed || (r->lost && status == 1);
-    if (failed(h) && (r->first == r->count || (r->hosts[r->first].status == 1 && status != 1)))
+    h->dismissed = r->dismissed || (r->lost && status == r->vague);
+    if (failed(h) &&
+        (r->first == r->count || (r->hosts[r->first].status == r->vague && status != r->vague)))
         r->first = i;
 }
 

@@ -27,6 +27,7 @@ struct dt_roll {
     size_t count;
     size_t least;   /* so many the job needs to go on */
     size_t wanted;  /* so many have to end well */
+    int vague;      /* the status that says less than any other; the owner may set another than 1 */
     bool lost;      /* all were told that the job is */
     bool dismissed; /* all were told to end */
     size_t first;   /* whose failure counts; COUNT: nobody's yet */
@@ -53,8 +54,8 @@ size_t dt_roll_left_over(const struct dt_roll *r); /* that work, or have done th
 bool dt_roll_is_empty(const struct dt_roll *r);    /* all are GONE */
 
 /* Of the whole: 0 when as many hosts as WANTED ended well and none failed by itself, else that of
- * the failure that counts. The host that failed first is that one, but 1 says less than any other
- * status: an agent exits with 1 because another node failed, too. */
+ * the failure that counts. The host that failed first is that one, but one that is VAGUE says less
+ * than any other: an agent exits with 1 because another node failed, too. */
 int dt_roll_status(const struct dt_roll *r);
 
 #endif
