@@ -478,13 +478,15 @@ static void fish_commands(const struct dt_opt_program *p, FILE *out)
         const char *space = strchr(*c, ' ');
         if (!space || !is_first_of_its_word(p, c))
             continue;
-        fprintf(out, "complete -c %s -n '__fish_seen_subcommand_from %.*s' ", p->name,
+        fprintf(out, "complete -c %s -n '__fish_seen_subcommand_from %.*s", p->name,
                 (int)(space - *c), *c);
         if (strcmp(space, " FILE") == 0) {
-            fputs("-F\n", out);
+            fputs("' -F\n", out);
             continue;
         }
-        fputs("-a '", out);
+        fputs("; and not __fish_seen_subcommand_from ", out);
+        print_command_words(p, *c, out);
+        fputs("' -a '", out);
         print_command_words(p, *c, out);
         fputs("'\n", out);
     }

@@ -251,7 +251,8 @@ TEST(fish_offers_names_that_the_program_lists)
     } rows[] = {
         {"dt-test --format json run stop lla", "llama\nrun list -q --format json\n"},
         {"dt-test status lla", "llama\nrun list -q\n"},
-        {"dt-test run list lla", ""},
+        {"dt-test run li", "list\n"},
+        {"dt-test run list l", ""},
     };
     char *text = printed_of(&lister, dt_opt_print_fish), out[4096], command[2048];
     int status;
