@@ -21,7 +21,7 @@ static void judge_place(const struct dt_ctl_visit *v, struct dt_sheet *out)
         snprintf(from, sizeof from, ", of %s,", v->from);
     dt_sheet_remark(out, "rendezvous", slow ? DT_GRADE_WARN : DT_GRADE_OK,
                     slow ? "see how busy its host and the network to it are" : NULL,
-                    "%s%s answers in %.1f ms", v->place, from, (double)v->trip_us / 1000);
+                    "%s%s answers in %.2f ms", v->place, from, (double)v->trip_us / 1000);
     if (hosted)
         dt_sheet_remark(out, "rendezvous", DT_GRADE_NOTE,
                         "dtrun-rendezvous on a host of its own outlives jobs",
@@ -53,7 +53,7 @@ static void judge_clock(const struct dt_ctl_visit *v, struct dt_sheet *out)
     bool apart = off - doubt > DT_CLOCKS_APART_US;
     dt_sheet_remark(out, "clock", apart ? DT_GRADE_WARN : DT_GRADE_OK,
                     apart ? "start chrony, ntpd or systemd-timesyncd on both hosts" : NULL,
-                    "its clock is %.1f ms %s the one here, give or take %.1f ms",
+                    "its clock is %.2f ms %s the one here, give or take %.2f ms",
                     (double)off / 1000, v->offset_us < 0 ? "behind" : "ahead of",
                     (double)doubt / 1000);
 }

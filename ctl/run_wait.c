@@ -182,6 +182,14 @@ static bool may_pass(struct wait *w, const struct dt_err *err)
     return !w->hosted || dt_clock_monotonic() - w->missed < w->o->timeout;
 }
 
+static int no_host(const struct wait *w, struct dt_err *err)
+{
+    return dt_err_set(err, DT_E_RUNTIME,
+                      "run %s: the rendezvous at %s is gone, and the job with it, as one of its "
+                      "agents hosted that",
+                      w->o->name, w->o->endpoint);
+}
+
 static int wait_for_end(struct wait *w, const struct dt_token *token, struct dt_err *err)
 {
     struct dt_backoff backoff = {.first = DT_SECOND / 5, .most = RETRY_MOST};
@@ -193,7 +201,7 @@ static int wait_for_end(struct wait *w, const struct dt_token *token, struct dt_
         if (rc == 0 || is_time_over(w))
             return rc;
         if (!may_pass(w, err))
-            return w->known && w->hosted ? dt_err_wrap(err, "the job hosted its rendezvous") : -1;
+            return w->known && w->hosted ? no_host(w, err) : -1;
         if (!said)
             dt_say("dtrun-ctl", err->text);
         said = true;

@@ -79,10 +79,11 @@ static int no_greeting(struct dt_err *err)
     struct dt_err cause = *err;
     if (cause.code != DT_E_DISCONNECTED && cause.code != DT_E_TIMEOUT)
         return -1;
-    return dt_err_set(err, cause.code,
-                      "no answer to the greeting: %s; is it dtrun's rendezvous that serves there? "
-                      "--endpoint says where to look",
-                      cause.text);
+    return dt_err_set(
+        err, cause.code,
+        "no answer to the greeting: %s; is it dtrun's rendezvous that serves there? A "
+        "job that is not elastic has none. --endpoint says where to look",
+        cause.text);
 }
 
 /* What is wrong with what the server said. */

@@ -44,10 +44,10 @@ TEST(a_rendezvous_that_is_well_has_a_line_for_each_thing)
     struct dt_status_server s = healthy();
     struct dt_ctl_visit v = visit_to(&s);
     check_says(&v, 0,
-               "ok   rendezvous head:29400 answers in 0.4 ms\n"
+               "ok   rendezvous head:29400 answers in 0.40 ms\n"
                "ok   version    " DT_VERSION " there, " DT_VERSION " here\n"
                "ok   token      it asks for a token, and took this one\n"
-               "ok   clock      its clock is 0.3 ms behind the one here, give or take 0.2 ms\n"
+               "ok   clock      its clock is 0.30 ms behind the one here, give or take 0.20 ms\n"
                "ok   http       the page and the metrics are at 127.0.0.1:29480\n"
                "ok   limits     runs: 3 of 1024\n"
                "ok   limits     nodes: 16 of 65536\n"
@@ -67,14 +67,14 @@ TEST(what_is_not_is_told_by_its_grade)
     } rows[] = {
         {.trip_us = 400000,
          .status = 3,
-         .says = "warn rendezvous head:29400 answers in 400.0 ms ("},
+         .says = "warn rendezvous head:29400 answers in 400.00 ms ("},
         {.from = "DTRUN_RENDEZVOUS", .says = "head:29400, of DTRUN_RENDEZVOUS, answers in"},
         {.s = {.host = "agent"}, .says = "note rendezvous an agent hosts it: it ends with"},
         {.s = {.version = "0.0.1"}, .status = 3, .says = "warn version    0.0.1 there, "},
         {.no_token = true, .says = "note token      it asks for no token: "},
         {.offset_us = 700000,
          .status = 3,
-         .says = "warn clock      its clock is 700.0 ms ahead of the one here"},
+         .says = "warn clock      its clock is 700.00 ms ahead of the one here"},
         /* What a slow way can explain is no fault of the clock. */
         {.trip_us = 2000000, .offset_us = 700000, .status = 3, .says = "ok   clock "},
         {.s = {.http = ""}, .says = "note http       it answers no HTTP"},
