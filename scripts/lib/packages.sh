@@ -87,11 +87,11 @@ build_packages="gcc libc6-dev meson ninja-build pkg-config libuv1-dev libcjson-d
 # shellcheck disable=SC2034
 runtime_packages="libopenblas0-pthread libucx-dev"
 # python3-swift is a store of objects that speaks S3, python3-botocore Amazon's client for it. python3-prometheus-client
-# reads metrics as Prometheus does. ssh and its server start agents on hosts.
+# reads metrics as Prometheus does. ssh and its server start agents on hosts. zsh and fish complete what people type.
 # shellcheck disable=SC2034
 test_packages="libpython3-dev mandoc systemd iproute2 nftables python3-swift python3-botocore openssl curl \
     python3-prometheus-client openssh-client openssh-server binutils python3-pip python3-venv \
-    python3-yaml rpm"
+    python3-yaml rpm zsh fish"
 # What Debian packages are made and judged with. systemd says where units belong.
 # shellcheck disable=SC2034
 package_packages="build-essential dpkg-dev debhelper lintian systemd"
