@@ -55,6 +55,8 @@ int dt_ctl_put_answer(const struct dt_ctl_options *o, const char *what, bool don
 
 /* A line with NAME alone, for programs: what a terminal might obey is shown as \xNN. */
 void dt_ctl_put_name(const char *name, struct dt_buf *out);
+/* The word for people: how it ended says more than that it did. */
+const char *dt_ctl_run_state(const struct dt_status_run *r);
 /* Lines about a run, for a terminal: how it is, why, since when, and whose it is. */
 void dt_ctl_put_run(const struct dt_status_run *r, struct dt_buf *out);
 

@@ -5,13 +5,6 @@
 #include "ctl/table.h"
 
 #include <inttypes.h>
-#include <string.h>
-
-/* How it ended says more than that it did. */
-static const char *state_of(const struct dt_status_run *r)
-{
-    return *r->ended ? r->ended : r->paused ? "paused" : r->state;
-}
 
 /* "4 of 2:4", as in status. */
 static void add_nodes(struct dt_ctl_table *t, const struct dt_status_run *r)
@@ -26,7 +19,7 @@ static void add_run(struct dt_ctl_table *t, const struct dt_status_run *r)
 {
     char time[32];
     dt_ctl_table_add(t, r->id);
-    dt_ctl_table_add(t, state_of(r));
+    dt_ctl_table_add(t, dt_ctl_run_state(r));
     dt_ctl_table_add(t, dt_str_from_duration(r->since_s * DT_SECOND, time, sizeof time));
     add_nodes(t, r);
     if (r->step > 0)

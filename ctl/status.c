@@ -34,13 +34,18 @@ static const char *plural(int64_t n)
 
 /* -- a run ------------------------------------------------------------------------------------ */
 
+const char *dt_ctl_run_state(const struct dt_status_run *r)
+{
+    return *r->ended ? r->ended : r->paused ? "paused" : r->state;
+}
+
 /* "run llama: running, round 4, 4 of 2:4 nodes, restarts 1 of 3" */
 static void put_verdict(const struct dt_status_run *r, struct dt_buf *out)
 {
     dt_buf_put_str(out, "run ");
     put_shown(out, r->id);
     dt_buf_put_str(out, ": ");
-    put_shown(out, r->state);
+    put_shown(out, dt_ctl_run_state(r));
     dt_buf_printf(out, ", round %d, %d of %d", r->round, r->nodes, r->spec.min_nodes);
     if (r->spec.max_nodes != r->spec.min_nodes)
         dt_buf_printf(out, ":%d", r->spec.max_nodes);

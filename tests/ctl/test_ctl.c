@@ -141,6 +141,23 @@ TEST(status_says_whose_job_it_is)
     }
 }
 
+TEST(status_says_how_a_run_ended)
+{
+    struct scripted s = {
+        .answers = (const char *const[]){
+            PAGE(
+                "{\"id\":\"a\",\"state\":\"closed\",\"round\":4,\"world\":32,\"nodes\":4,\"min\":4,"
+                "\"max\":4,\"restarts\":1,\"max_restarts\":3,\"losses\":0,\"since_s\":7200,"
+                "\"master\":\"\",\"why\":\"all nodes (4) have succeeded\",\"ended\":\"succeeded\"}",
+                "", "", 0),
+            NULL}};
+    CHECK_EQ(ctl_at(&s, "status"), 0);
+    CHECK_STR(out, "run a: succeeded, round 4, 4 of 4 nodes, restarts 1 of 3\n"
+                   "  all nodes (4) have succeeded\n"
+                   "  for 2 h, 32 workers\n");
+    dt_buf_finish(&s.asked);
+}
+
 TEST(status_shows_tokens_where_somebody_tells_of_them)
 {
 #define FAST(name, tokens)                                                                         \
