@@ -2,30 +2,24 @@
 #include "rendezvous/web/curve.h"
 
 #include "base/json_write.h"
+#include "rendezvous/protocol/telemetry.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 /* -- points ----------------------------------------------------------------------------------- */
 
-/* NaN: it is unknown, or no number. */
-static double number_of(const char *loss)
-{
-    char *end;
-    double n = strtod(loss, &end);
-    return end > loss && isfinite(n) ? n : NAN;
-}
-
 static struct dt_curve_point point_of(const struct dt_curve_sample *s)
 {
-    double loss = number_of(s->loss);
+    double loss = NAN;
+    bool told = dt_telemetry_get_loss(s->loss, &loss);
+    loss = isfinite(loss) ? loss : NAN;
     return (struct dt_curve_point){
         .at_s = s->at_s,
         .step = s->step,
         .loss = loss,
         .low = loss,
         .high = loss,
-        .broken = *s->loss && isnan(loss),
+        .broken = told && isnan(loss),
         .tokens = (double)s->tokens_per_s,
         .rated = s->tokens_per_s > 0,
     };

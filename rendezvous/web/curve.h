@@ -16,7 +16,7 @@
 struct dt_curve_sample {
     int64_t at_s;         /* since 1970; one that goes back counts as the last */
     int64_t step;         /* -1: unknown */
-    const char *loss;     /* "2.3456", "nan"; "": unknown */
+    const char *loss;     /* as in telemetry.h */
     int64_t tokens_per_s; /* 0: none */
 };
 

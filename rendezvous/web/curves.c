@@ -44,13 +44,15 @@ static struct one_curve *find_or_add(struct dt_web_curves *cs, const char *run)
 /* Its time is that of the last step, so that beats, which are rarer, make no stairs. */
 static struct dt_curve_sample sample_of(const struct dt_rdzv *r, dt_ms now, int64_t wall_us)
 {
-    struct dt_curve_sample s = {.step = -1, .loss = ""};
+    struct dt_training training;
+    dt_rdzv_training(r, &training);
+    struct dt_curve_sample s = {
+        .step = -1, .loss = training.loss, .tokens_per_s = training.tokens_per_s};
     int64_t age_s = 0;
     dt_list_each(&r->members.all, n)
     {
         const struct dt_member *m = dt_container_of(n, struct dt_member, in_all);
         struct dt_status_node row = dt_rdzv_status_node(r, m, now);
-        s.tokens_per_s += row.tokens_per_s;
         if (row.round != r->round || row.step <= s.step)
             continue;
         s.step = row.step;

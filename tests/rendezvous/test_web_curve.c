@@ -41,7 +41,7 @@ TEST(what_is_unknown_is_null_and_a_loss_that_is_no_number_is_told)
         {-1, "-0.5", 0, "null,-0.5,-0.5,-0.5,null"},
         {7, "nan", 1, "7,\"nan\",null,null,1"},
         {7, "-inf", 1, "7,\"nan\",null,null,1"},
-        {7, "no number", 1, "7,\"nan\",null,null,1"},
+        {7, "no number", 1, "7,null,null,null,1"},
         {123456789012, "1e-9", 123456789, "123456789012,1e-09,1e-09,1e-09,1.23457e+08"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
