@@ -55,9 +55,16 @@ def one_node():
     return status([run("llama")], [node("node0", "llama")])
 
 
+def host(i):
+    """What the I-th node tells of its workers, GPUs and disk."""
+    return {"step_ms": 1240, "gpus": 8, "gpu_busy": 93 - i % 3, "gpu_mem_mib": 615000 + 900 * (i % 8), "gpu_mem_total_mib": 655360,
+            "disk": "/scratch/ckpt", "disk_free_mib": 900000, "disk_total_mib": 1800000,
+            "worker_ms": ",".join(str(800 + (i * 8 + k) * 7 % 13) for k in range(8))}
+
+
 def thousand(count=1000):
     """A large run in which one node is silent, one is behind and one is gone; and what happened last night."""
-    nodes = [node("node%d" % i, "llama-405b", i, round=3) for i in range(count)]
+    nodes = [node("node%d" % i, "llama-405b", i, round=3, **host(i)) for i in range(count)]
     nodes[7].update(state="suspect", beat_age_s=9, step=18411, tokens_per_s=0)
     nodes[count * 64 // 100].update(step=18406, step_age_s=31)
     del nodes[count * 412 // 1000]
@@ -77,9 +84,7 @@ def thousand(count=1000):
 
 def training(count=8):
     """A run that tells all that it can: one rank of it is slow, a disk is nearly full, an upload lags, a loss was no number."""
-    nodes = [node("node%d" % i, "llama", i, round=1, step_ms=1240, gpus=8, gpu_busy=93 - i % 3, gpu_mem_mib=615000 + 900 * i,
-                  gpu_mem_total_mib=655360, disk="/scratch/ckpt", disk_free_mib=900000, disk_total_mib=1800000,
-                  worker_ms=",".join(str(800 + (i * 8 + k) * 7 % 13) for k in range(8))) for i in range(count)]
+    nodes = [node("node%d" % i, "llama", i, round=1, **host(i)) for i in range(count)]
     nodes[2]["worker_ms"] = "812,809,811,1790,808,812,813,930"
     nodes[3].update(disk_free_mib=1200, gpu_busy=-1)
     nodes[5]["upload_behind_s"] = 2700

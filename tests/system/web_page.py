@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # The page of a rendezvous in a browser: what people see of it, in which states, and with what names. The rendezvous is played,
-# but for the last story. web_page.py [--server PROGRAM --dtrun PROGRAM] [--pictures FOLDER] [STORY...]: with FOLDER,
-# what was seen at the end of each story is kept there.
+# but for the last two stories. web_page.py [--server PROGRAM --dtrun PROGRAM --train PROGRAM] [--pictures FOLDER] [STORY...]:
+# with FOLDER, what was seen at the end of each story is kept there.
 
 import argparse
+import contextlib
 import importlib.util
 import os
 import subprocess
@@ -17,6 +18,7 @@ import browser
 import played
 import servers
 import tap
+import training
 
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 STORIES = []
@@ -46,6 +48,12 @@ NAMELESS = """[...document.querySelectorAll("a[href], button, input, canvas, tab
     !(e.textContent.trim() || e.getAttribute("aria-label") || e.labels?.[0]?.textContent.trim())).map(e => e.outerHTML)"""
 WIDER = "document.documentElement.scrollWidth - innerWidth"
 
+# Until the rendezvous has two points with a loss.
+KEPT = """(async () => {
+    while ((await (await fetch('status.json?run=llama')).json()).samples.points.filter(p => p[2] > 0).length < 2)
+        await new Promise(done => setTimeout(done, 50));
+})()"""
+
 
 def make_page():
     path = os.path.join(TOP, "rendezvous", "web", "page")
@@ -58,7 +66,7 @@ def make_page():
 class Story:
     def __init__(self, chromium, document, options):
         self.chromium, self.document = chromium, document
-        self.server, self.dtrun = options.server, options.dtrun
+        self.server, self.dtrun, self.options = options.server, options.dtrun, options
         self.servers, self.pages = [], []
 
     def serve(self, said=None, token=None):
@@ -157,7 +165,7 @@ def behind(s):
 
 
 @story
-def training(s):
+def tells_all(s):
     """what a job tells of its steps is shown: shares, lines of the night, slow ranks, GPUs, disks, uploads, alerts"""
     page = s.open(s.serve(played.training()), "#/run/llama")
     page.until("document.querySelectorAll('#run .nodes tbody tr').length === 8")
@@ -409,8 +417,10 @@ def narrow(s):
     """a phone of 360 pixels shows all of it without moving sideways, in the dark, too"""
     server = s.serve(played.thousand())
     server.tell(*played.night())
-    for place in ("", "#/run/llama-405b", "#/run/llama-405b/node/node7", "#/run/none"):
-        page = s.open(server, place, width=360, height=740, dark=True)
+    tells = s.serve(played.training())
+    for of, place in ((server, ""), (server, "#/run/llama-405b"), (server, "#/run/llama-405b/node/node7"), (server, "#/run/none"),
+                      (tells, ""), (tells, "#/run/llama/node/node2")):
+        page = s.open(of, place, width=360, height=740, dark=True)
         page.until("[...document.querySelectorAll('main > section')].some(e => !e.hidden)")
         page.complaints = [c for c in page.complaints if "run=none" not in c]  # 404 is what is wanted there
         check_fit(page)
@@ -419,27 +429,35 @@ def narrow(s):
 @story
 def dark(s):
     """in the dark, on paper, and after an end, texts can be read"""
-    said = played.busy()
-    for place in ("", "#/run/llama/node/node2", "#/run/tune", "#/run/night"):
-        page = s.open(s.serve(said), place, dark=True)
+    busy, tells = s.serve(played.busy()), s.serve(played.training())
+    for of, place in ((busy, ""), (busy, "#/run/llama/node/node2"), (busy, "#/run/tune"), (busy, "#/run/night"),
+                      (tells, ""), (tells, "#/run/llama/node/node3")):
+        page = s.open(of, place, dark=True)
         page.until("[...document.querySelectorAll('main > section')].some(e => !e.hidden)")
         check_fit(page)
         page.ask("Emulation.setEmulatedMedia", media="print")
         tap.check_equal(page.run(PALE), [], "texts that are too pale on paper")
 
 
-@story
-def real(s):
-    """a daemon serves it with its policy, and a job that failed once is on it"""
+@contextlib.contextmanager
+def real_rendezvous(s):
+    """A daemon, and the page that it serves."""
     if not s.server:
-        raise tap.Skip("no --server and --dtrun were given")
-    port, over = servers.free_port(), os.path.join(tempfile.mkdtemp(), "over")
-    command = [s.server, "--listen", "127.0.0.1:0", "--http", "127.0.0.1:%d" % port]
-    with servers.Server("dtrun-rendezvous", command, "stderr") as daemon:
+        raise tap.Skip("no --server, --dtrun and --train were given")
+    port = servers.free_port()
+    with servers.Server("dtrun-rendezvous", [s.server, "--listen", "127.0.0.1:0", "--http", "127.0.0.1:%d" % port], "stderr") as daemon:
         page = s.chromium.page()
         s.pages.append(page)
         page.go("http://127.0.0.1:%d/" % port)
         page.until("!document.getElementById('runs').hidden")
+        yield daemon, page
+
+
+@story
+def real(s):
+    """a daemon serves it with its policy, and a job that failed once is on it"""
+    over = os.path.join(tempfile.mkdtemp(), "over")
+    with real_rendezvous(s) as (daemon, page):
         job = subprocess.Popen([s.dtrun, "--rdzv-backend", "c10d", "--rdzv-endpoint", "127.0.0.1:%d" % daemon.port, "--rdzv-id", "<b>x",
                                 "--nnodes", "1:1", "--nproc-per-node", "2", "--max-restarts", "3", "--no-python", "sh", "-c",
                                 '[ "$DTRUN_ROUND" = 1 ] || exit 7; until [ -e %s ]; do sleep 0.05; done' % over], preexec_fn=tap.die_with_parent,
@@ -463,10 +481,32 @@ def real(s):
             job.wait()
 
 
+@story
+def trained(s):
+    """what dtrun-train tells is on it: loss, shares, the time of each rank, and lines of the time before the page was opened"""
+    with real_rendezvous(s) as (daemon, page):
+        job = training.Story(s.options)
+        try:
+            job.start(job.config(steps=1000000, batch=4), world=2,
+                      dtrun=["--rdzv-backend", "c10d", "--rdzv-endpoint", "127.0.0.1:%d" % daemon.port, "--rdzv-id", "llama", "--nnodes", "1:1"])
+            page.until("document.querySelector('.runs tbody[data-is=now] [data-column=loss]').innerText.match(/^\\d+\\.\\d+$/)")
+            page.run(KEPT)
+            page.run("location.hash = '#/run/llama'")
+            page.until("document.querySelector('[data-is=loss-line] path.line:not(.guessed)').getAttribute('d').includes('L')")
+            page.until("document.querySelector('[data-is=share-key]').innerText.includes('compute')")
+            page.run("document.querySelector('[value=time]').click()")
+            page.until("document.querySelector('canvas').getAttribute('aria-label').includes('usual, ')")
+            tap.check_equal([t for t in texts(page, ".tiles dt") if t not in ("Nodes", "Workers", "Restarts")], ["Step", "Loss", "Tokens/s"], "tiles")
+            check_calm(page)
+        finally:
+            job.finish()
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--server")
     parser.add_argument("--dtrun")
+    parser.add_argument("--train")
     parser.add_argument("--pictures")
     parser.add_argument("only", nargs="*")
     options = parser.parse_args()
