@@ -1,22 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* dtrun-ctl events: what happened, page by page; with --follow each page but the first waits at the
  * rendezvous until something happens. */
-#include "base/backoff.h"
 #include "base/say.h"
 #include "base/utf8.h"
+#include "ctl/again.h"
 #include "ctl/commands.h"
-#include "ctl/connect.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
 #define NUMBER_MAX ((int64_t)1 << 53)
-/* A rendezvous lets a question wait for 10 s, and then answers that nothing happened. */
-#define WAIT_TAKES (10 * DT_SECOND)
-#define RETRY_MOST (5 * DT_SECOND)
 
 /* How far we are. A server that was started without its events counts from 1 again, so the last
  * event that was shown is asked for once more where a connection follows another: where it differs,
@@ -188,66 +182,34 @@ int dt_ctl_events(const struct dt_ctl_options *o, struct dt_sync_control *c, str
 
 /* -- and what happens next -------------------------------------------------------------------- */
 
-static int print(struct dt_buf *out, struct dt_err *err)
-{
-    bool whole = out->len == 0 || fwrite(out->at, 1, out->len, stdout) == out->len;
-    if (out->bad)
-        return dt_err_set(err, DT_E_MEMORY, "no memory for what is to be printed");
-    dt_buf_clear(out);
-    if (whole && fflush(stdout) == 0)
-        return 0;
-    return dt_err_errno(err, DT_E_CANCELED, errno, "standard output");
-}
-
 /* Until the connection ends, or worse. */
 static int follow(const struct dt_ctl_options *o, struct dt_sync_control *c, struct position *p,
                   struct dt_buf *out, struct dt_err *err)
 {
     bool more = true;
     for (;;)
-        if (fetch(o, c, p, !more && !p->check, out, &more, err) < 0 || print(out, err) < 0)
+        if (fetch(o, c, p, !more && !p->check, out, &more, err) < 0 || dt_ctl_print(out, err) < 0)
             return -1;
 }
 
-/* Whether the next connection may do better. */
-static bool may_pass(const struct dt_err *err)
-{
-    return err->code == DT_E_DISCONNECTED || err->code == DT_E_TIMEOUT;
-}
+struct following {
+    const struct dt_ctl_options *o;
+    struct position at;
+    struct dt_buf out;
+};
 
-static void pause_for(dt_ms time)
+static int talk(void *arg, struct dt_sync_control *c, bool again, struct dt_err *err)
 {
-    struct timespec t = {.tv_sec = (time_t)(time / DT_SECOND),
-                         .tv_nsec = (long)(time % DT_SECOND) * 1000000};
-    nanosleep(&t, NULL);
+    struct following *f = arg;
+    f->at.check = again;
+    return follow(f->o, c, &f->at, &f->out, err);
 }
 
 int dt_ctl_events_follow(const struct dt_ctl_options *o, const struct dt_token *token,
                          struct dt_err *err)
 {
-    struct dt_backoff backoff = {.first = DT_SECOND / 5, .most = RETRY_MOST};
-    struct position p = begin(&o->since);
-    struct dt_buf out = {0};
-    bool connected = false, said = false;
-    do {
-        struct dt_sync_control *c = dt_ctl_connect(o, token, o->timeout + WAIT_TAKES, err);
-        if (c) {
-            if (said)
-                dt_say("dtrun-ctl", "the rendezvous is back");
-            p.check = connected;
-            connected = true;
-            said = false;
-            dt_backoff_reset(&backoff);
-            follow(o, c, &p, &out, err);
-            dt_sync_control_close(c);
-        }
-        if (connected && may_pass(err) && !said) {
-            dt_say("dtrun-ctl", err->text);
-            said = true;
-        }
-        if (connected && may_pass(err))
-            pause_for(dt_backoff_next(&backoff));
-    } while (connected && may_pass(err));
-    dt_buf_finish(&out);
-    return -1;
+    struct following f = {.o = o, .at = begin(&o->since)};
+    int rc = dt_ctl_again(o, token, talk, &f, err);
+    dt_buf_finish(&f.out);
+    return rc;
 }
