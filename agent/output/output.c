@@ -36,6 +36,7 @@ struct place {
     int file;       /* of one that has its file itself: for the tail; else -1 */
     off_t began;    /* of that file: what is before is of a worker before this one */
     bool shared;    /* stderr is one stream with stdout */
+    int64_t since;  /* see dt_output_log(); 0: it was not opened */
     bool again;     /* it was opened in this attempt before, so its file goes on */
     bool drains;
 };
@@ -51,6 +52,7 @@ struct dt_output {
     uv_timer_t timer;              /* for lines that are held */
     char *attempt_dir;
     int first_rank;
+    int64_t since;           /* of the place that was opened last */
     struct place *places;    /* two for each local rank */
     struct dt_ending ending; /* of handles and streams */
     bool started, draining;
@@ -422,6 +424,14 @@ static int give_pipe(struct dt_output *o, int local_rank, int i, struct place *p
     return -1;
 }
 
+/* Of no two streams it is the same, also where one was opened by a dtrun before this one. */
+static int64_t next_since(struct dt_output *o)
+{
+    int64_t now = dt_clock_wall_us();
+    o->since = now > o->since ? now : o->since + 1;
+    return o->since;
+}
+
 int dt_output_open(struct dt_output *o, int local_rank, int fds[2], struct dt_err *err)
 {
     struct place *places = &o->places[2 * local_rank];
@@ -434,6 +444,7 @@ int dt_output_open(struct dt_output *o, int local_rank, int fds[2], struct dt_er
     places[1].shared = dt_way_shared(o->plan, o->attempt_dir, local_rank, o->one_console);
     for (int i = 0; i < 2; i++) {
         enum dt_way way = dt_way_of(o->plan, o->attempt_dir, local_rank, stream_bits[i]);
+        places[i].since = next_since(o);
         if (way == DT_WAY_INHERITED || places[i].shared)
             continue;
         int rc = (way == DT_WAY_FILE ? give_file : give_pipe)(o, local_rank, i, &places[i], err);
@@ -522,4 +533,36 @@ void dt_output_tail(const struct dt_output *o, int local_rank, unsigned stream, 
         dt_worker_stream_tail(p->stream, out);
     else if (p->file >= 0)
         tail_of_file(p->file, p->began, out);
+}
+
+/* -- for who reads along ---------------------------------------------------------------------- */
+
+static const struct place *place_of(const struct dt_output *o, int local_rank, unsigned stream)
+{
+    return &o->places[2 * local_rank + (stream == DT_STDERR)];
+}
+
+bool dt_output_log(const struct dt_output *o, int local_rank, unsigned stream,
+                   struct dt_output_log *out)
+{
+    const struct place *p = place_of(o, local_rank, stream);
+    if (p->shared || p->since == 0)
+        return false;
+    *out = (struct dt_output_log){.rank = o->first_rank + local_rank,
+                                  .since = p->since,
+                                  .inherited = -1,
+                                  .file = p->file,
+                                  .began = p->began,
+                                  .kept = DT_WORKER_STREAM_RING};
+    if (p->stream)
+        out->end = dt_worker_stream_received(p->stream);
+    else if (p->file < 0)
+        out->inherited = o->console_fd[stream == DT_STDERR];
+    return true;
+}
+
+void dt_output_copy(const struct dt_output *o, int local_rank, unsigned stream, uint64_t from,
+                    size_t most, struct dt_buf *out)
+{
+    dt_worker_stream_copy(place_of(o, local_rank, stream)->stream, from, most, out);
 }

@@ -63,6 +63,23 @@ void dt_output_give_up(struct dt_output *o);
  * DT_OUTPUT_TAIL. Where both are one stream, it is either. Good until the next begin. */
 void dt_output_tail(const struct dt_output *o, int local_rank, unsigned stream, struct dt_buf *out);
 
+/* One of a worker's two streams, for somebody who reads it along. */
+struct dt_output_log {
+    int rank;
+    int64_t since;      /* of this stream: what takes its place has a higher one */
+    int inherited;      /* the descriptor of ours that the worker writes to itself; else -1 */
+    int file;           /* of its own, ... */
+    off_t began;        /* ... from there on; else -1: dt_output_copy() has it */
+    uint64_t end, kept; /* of one without a file: how much came, and the last of it that is here */
+};
+
+/* False: there is no such stream, or it is one with another. */
+bool dt_output_log(const struct dt_output *o, int local_rank, unsigned stream,
+                   struct dt_output_log *out);
+/* Appends what came from FROM on and is here, at most MOST bytes. */
+void dt_output_copy(const struct dt_output *o, int local_rank, unsigned stream, uint64_t from,
+                    size_t most, struct dt_buf *out);
+
 /* Ends everything at once, drained or not, also where nobody reads the console; frees O and then
  * calls ON_CLOSED, at once if O is NULL. */
 void dt_output_close(struct dt_output *o, void (*on_closed)(void *arg), void *arg);

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define RING (512u << 10)
+#define RING DT_WORKER_STREAM_RING
 #define SLICE (128u << 10) /* a stream's share of a loop turn, and of the console's queue */
 #define LEAST_READ (16u << 10)
 /* As much as the largest pipe may hold. Who still writes when all workers are gone is not listened
@@ -66,14 +66,27 @@ static bool ring_has(const struct dt_worker_stream *s, uint64_t at)
     return at + RING >= s->received;
 }
 
-void dt_worker_stream_tail(const struct dt_worker_stream *s, struct dt_buf *out)
+uint64_t dt_worker_stream_received(const struct dt_worker_stream *s)
 {
-    uint64_t at = s->received - least(s->received, DT_WORKER_STREAM_TAIL);
-    while (at < s->received) {
+    return s->received;
+}
+
+void dt_worker_stream_copy(const struct dt_worker_stream *s, uint64_t at, size_t most,
+                           struct dt_buf *out)
+{
+    while (at < s->received && most > 0) {
         struct dt_bytes b = in_ring(s, at);
+        b.len = least(b.len, most);
         dt_buf_put(out, b.at, b.len);
         at += b.len;
+        most -= b.len;
     }
+}
+
+void dt_worker_stream_tail(const struct dt_worker_stream *s, struct dt_buf *out)
+{
+    size_t most = DT_WORKER_STREAM_TAIL;
+    dt_worker_stream_copy(s, s->received - least(s->received, most), most, out);
 }
 
 /* -- onto the console ------------------------------------------------------------------------- */

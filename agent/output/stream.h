@@ -17,6 +17,7 @@
 #include <uv.h>
 
 #define DT_WORKER_STREAM_TAIL (64u << 10)
+#define DT_WORKER_STREAM_RING (512u << 10)
 
 struct dt_worker_stream;
 
@@ -61,6 +62,12 @@ int dt_worker_stream_fd(const struct dt_worker_stream *s);
 
 /* Appends the last DT_WORKER_STREAM_TAIL bytes, or what there is. */
 void dt_worker_stream_tail(const struct dt_worker_stream *s, struct dt_buf *out);
+
+/* How much came, and what of it is still here: the last DT_WORKER_STREAM_RING bytes at most. */
+uint64_t dt_worker_stream_received(const struct dt_worker_stream *s);
+/* Appends what came from FROM on and is still here, at most MOST bytes. */
+void dt_worker_stream_copy(const struct dt_worker_stream *s, uint64_t from, size_t most,
+                           struct dt_buf *out);
 
 /* Drops what is not written. on_closed is called when S is no more, which may be at once. */
 void dt_worker_stream_close(struct dt_worker_stream *s);
