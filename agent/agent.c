@@ -44,6 +44,8 @@ static void on_backend_closed(void *arg)
 
 static void close_output(struct agent *a)
 {
+    dt_tails_close(a->tails);
+    a->tails = NULL;
     if (a->output)
         dt_output_close(a->output, NULL, NULL);
     a->output = NULL;
@@ -248,6 +250,7 @@ static void on_waiting(void *arg)
 {
     struct agent *a = arg;
     dt_aftermath_end(&a->aftermath, agent_step(a));
+    dt_tails_flush(a->tails);
     a->waits = true;
     follow_round(a);
 }
@@ -280,6 +283,7 @@ static void on_waiting_over(struct agent *a)
 static void on_over(void *arg)
 {
     struct agent *a = arg;
+    dt_tails_flush(a->tails); /* before it is said that they are over */
     if (a->waits) {
         on_waiting_over(a);
         return;
@@ -520,6 +524,7 @@ static const struct dt_backend_events backend_events = {
     .on_closed = on_closed,
     .on_lease = on_lease,
     .on_look = agent_on_look,
+    .on_tail = agent_on_tail,
     .on_save = agent_on_save,
     .on_finding = agent_on_finding,
     .on_straggler = agent_on_straggler,

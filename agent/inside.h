@@ -12,6 +12,7 @@
 #include "agent/failure/verdict.h"
 #include "agent/log_dir.h"
 #include "agent/output/output.h"
+#include "agent/output/tails.h"
 #include "agent/own_addr.h"
 #include "agent/preflight.h"
 #include "agent/process/self.h"
@@ -44,6 +45,7 @@ struct agent {
     struct dt_sigwatch *signals;
     struct dt_own_addr own_addr;
     struct dt_output *output; /* until AGENT_ENDING */
+    struct dt_tails *tails;   /* of that; NULL: nobody has read along yet */
     struct dt_backend *backend;
     struct dt_health *health;
     struct dt_preflight *preflight; /* NULL: nobody looks at this host, or that is over */
@@ -98,6 +100,7 @@ struct dt_hang *agent_hang(const struct agent *a);
 bool agent_on_still(void *arg, dt_ms still, bool sure);
 void agent_on_straggler(void *arg, const char *sentence, bool holds_up);
 void agent_on_look(void *arg, int64_t look, bool native);
+void agent_on_tail(void *arg, const struct dt_message *m);
 void agent_on_save(void *arg);
 void agent_on_remark(void *arg, bool failed, const char *words);
 void agent_on_finding(void *arg, const struct dt_stances *all, const struct dt_hang_finding *f);

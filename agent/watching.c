@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Workers that stand still or hold the others up, and what is wrong with their host: what is told
- * of them, and asked. */
+ * of them, and asked. And what they print, for people elsewhere. */
 #include "agent/inside.h"
 
 #include "base/log.h"
@@ -49,6 +49,26 @@ void agent_on_remark(void *arg, bool failed, const char *words)
     struct agent *a = arg;
     if (a->backend && a->backend->ops->remark)
         a->backend->ops->remark(a->backend, failed, words);
+}
+
+static void on_tailed(void *arg, int64_t id, bool over, const char *page)
+{
+    struct agent *a = arg;
+    a->backend->ops->tailed(a->backend, id, over, page);
+}
+
+void agent_on_tail(void *arg, const struct dt_message *m)
+{
+    struct agent *a = arg;
+    struct dt_err err;
+    struct dt_tails_config config = {
+        .output = a->output, .plan = a->plan, .world = &a->world, .tell = on_tailed, .arg = a};
+    if (!a->output)
+        return; /* we are going */
+    if (!a->tails && !(a->tails = dt_tails_create(&a->loop, &config, &err)))
+        dt_warn("%s", err.text);
+    else
+        dt_tails_hear(a->tails, m);
 }
 
 void agent_on_save(void *arg)

@@ -48,6 +48,8 @@ struct dt_backend_events {
     /* Until UNTIL (0: the past) no later round can have begun beside the workers of this one. Each
      * takes the place of the one before; as long as none came there is no limit. */
     void (*on_lease)(void *arg, dt_ms until);
+    /* Somebody reads what the workers print: a TAIL or a MORE, for tailed(). */
+    void (*on_tail)(void *arg, const struct dt_message *m);
     /* A person wants the workers to save. */
     void (*on_save)(void *arg);
     /* NULL, or: what is said of the worker that holds the others up, or (not HOLDS_UP) did, the
@@ -85,6 +87,9 @@ struct dt_backend_ops {
      * agent/hang/hang.h. */
     bool (*still)(struct dt_backend *b, dt_ms still, bool sure);
     void (*looked)(struct dt_backend *b, int64_t look, const struct dt_stances *stances);
+    /* NULL, or: what they printed, for the reader with that ID; see docs/protocol.md for the PAGE.
+     * OVER: it was all, and PAGE may be NULL. */
+    void (*tailed)(struct dt_backend *b, int64_t id, bool over, const char *page);
     /* Gives up what is under way, no event comes any more. Frees B, then calls ON_CLOSED. Peers get
      * the answers they are owed, and after a barrier their time to leave first, unless in a HURRY.
      * A second call, before ON_CLOSED, may only be in one; its ON_CLOSED is not called. */

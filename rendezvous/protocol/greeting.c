@@ -19,6 +19,7 @@ int dt_greeting_begin(struct dt_greeting *g, const char *program, const char *ho
                   .token = g->side == DT_PROOF_SERVER && g->token,
                   .looks = g->side == DT_PROOF_SERVER,
                   .remarks = g->side == DT_PROOF_SERVER,
+                  .logs = g->side == DT_PROOF_SERVER,
                   .run_tokens = g->side == DT_PROOF_SERVER,
                   .shared = g->shared},
     };

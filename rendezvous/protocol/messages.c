@@ -86,6 +86,7 @@ static const struct dt_field hello[] = {
     PERHAPS_TRUE("token", hello.token),
     PERHAPS_TRUE("looks", hello.looks),
     PERHAPS_TRUE("remarks", hello.remarks),
+    PERHAPS_TRUE("logs", hello.logs),
     PERHAPS_TRUE("shared", hello.shared),
     PERHAPS_TRUE("run_tokens", hello.run_tokens),
     {0},
@@ -104,6 +105,7 @@ static const struct dt_field node[] = {
     COUNTED("expected", join.node.expected, 0, DT_NODES_WISHED_MOST),
     PERHAPS_TRUE("looks", join.node.looks),
     PERHAPS_TRUE("keeps", join.node.keeps),
+    PERHAPS_TRUE("tails", join.node.tails),
     {0},
 };
 static const struct dt_field claim[] = {
@@ -279,6 +281,41 @@ static const struct dt_field alert[] = {
     {0},
 };
 
+#define LINES(member_) \
+    {.name = "lines", .kind = DT_FIELD_INT, .optional = true, .at = AT(member_), .min = DT_TAIL_ALL, \
+     .max = DT_TAIL_LINES_MOST}
+
+static const struct dt_field logs[] = {
+    PERHAPS_WORDS("ranks", logs.ranks, DT_RANK_SET_TEXT),
+    PERHAPS_WORDS("node", logs.node, DT_NODE_NAME_MAX),
+    LINES(logs.lines),
+    PERHAPS_TRUE("follow", logs.follow),
+    PERHAPS_COUNTED("from", logs.from),
+    PERHAPS_TRUE("asks", logs.asks),
+    PERHAPS_TRUE("over", logs.over),
+    PERHAPS_TRUE("done", logs.done),
+    PERHAPS_WORDS("why", why, DT_WHY_MAX),
+    {0}, /* and "page" */
+};
+static const struct dt_field more[] = {
+    WHOLE("id", more.id, 0),
+    COUNTED("room", more.room, 0, DT_TAIL_ROOM_MOST),
+    {0},
+};
+static const struct dt_field tail[] = {
+    WHOLE("id", tail.id, 1),
+    PERHAPS_WORDS("ranks", tail.ranks, DT_RANK_SET_TEXT),
+    LINES(tail.lines),
+    PERHAPS_TRUE("follow", tail.follow),
+    COUNTED("room", tail.room, 1, DT_TAIL_ROOM_MOST),
+    {0},
+};
+static const struct dt_field tailed[] = {
+    WHOLE("id", tailed.id, 1),
+    PERHAPS_TRUE("over", tailed.over),
+    {0}, /* and "page" */
+};
+
 static const struct {
     const char *name;
     const struct dt_field *head, *body;
@@ -311,6 +348,10 @@ static const struct {
     [DT_MSG_STANCES] = {"stances", of_person, stances},
     [DT_MSG_EVENTS] = {"events", of_person, events},
     [DT_MSG_ALERT] = {"alert", of_wish, alert},
+    [DT_MSG_LOGS] = {"logs", of_wish, logs},
+    [DT_MSG_MORE] = {"more", of_round, more},
+    [DT_MSG_TAIL] = {"tail", of_round, tail},
+    [DT_MSG_TAILED] = {"tailed", of_round, tailed},
 };
 /* clang-format on */
 
@@ -361,13 +402,15 @@ const char *dt_close_kind_name(enum dt_close_kind k)
 
 /* -- frames ----------------------------------------------------------------------------------- */
 
-/* The page of an answer to a person is an object that comes from elsewhere and goes elsewhere, as
- * text. NULL: M has none. */
+/* The page of an answer to a person, or of a part of one, is an object that comes from elsewhere
+ * and goes elsewhere, as text. NULL: M has none. */
 static const char **page_of(struct dt_message *m)
 {
     return m->type == DT_MSG_STATUS    ? &m->status.json
            : m->type == DT_MSG_STANCES ? &m->stances.json
            : m->type == DT_MSG_EVENTS  ? &m->events.json
+           : m->type == DT_MSG_LOGS    ? &m->logs.json
+           : m->type == DT_MSG_TAILED  ? &m->tailed.json
                                        : NULL;
 }
 

@@ -16,6 +16,7 @@
 #include "base/err.h"
 #include "base/json.h"
 #include "rendezvous/protocol/own_time.h"
+#include "rendezvous/protocol/rank_set.h"
 #include "rendezvous/protocol/spec.h"
 #include "rendezvous/protocol/stance.h"
 #include "rendezvous/protocol/telemetry.h"
@@ -66,6 +67,10 @@ enum dt_message_type {
     DT_MSG_STANCES, /* from dtrun-ctl, and its answer: what all workers of a run do */
     DT_MSG_EVENTS,  /* from dtrun-ctl, and its answer: what happened */
     DT_MSG_ALERT,   /* from dtrun-ctl, and its answer: a test of alerts */
+    DT_MSG_LOGS,    /* from dtrun-ctl, and its answers: what workers print */
+    DT_MSG_MORE,    /* down, and from dtrun-ctl: what was told is taken, more may come */
+    DT_MSG_TAIL,    /* down: tell what your workers print */
+    DT_MSG_TAILED,  /* up: some of it */
     DT_MSG_TYPES,
 };
 
@@ -84,7 +89,8 @@ struct dt_node_info {
     int order;    /* its wish for a seat, from --node-rank or a scheduler; -1: none */
     int expected; /* how many nodes the scheduler started; 0: unknown */
     bool looks;   /* it understands LOOK and FINDING ... */
-    bool keeps;   /* ... and KEEP */
+    bool keeps;   /* ... and KEEP ... */
+    bool tails;   /* ... and TAIL and MORE */
 };
 
 /* What an agent has, for a server that may know less than it. */
@@ -198,9 +204,15 @@ struct dt_finding_message {
     struct dt_stances stances;
 };
 
+/* People want so many lines of each worker, and no line of another. A node tells so much at a time
+ * at most, in bytes that workers wrote. */
+#define DT_TAIL_LINES_MOST 100000
+#define DT_TAIL_ALL (-1) /* lines: all that is kept */
+#define DT_TAIL_ROOM_MOST (8 << 10)
+
 /* What an agent sends goes to a server that knows it, and the other way round: STILL and LOOKED
  * where the server's HELLO says "looks", REMARK where that says "remarks", LOOK and FINDING where
- * the agent's JOIN says "looks", KEEP where that says "keeps".
+ * the agent's JOIN says "looks", KEEP where that says "keeps", TAIL and MORE where it says "tails".
  *
  * Stances of a decoded message belong to it, too; those that are too many for a frame are left out
  * as stance_frame.h says. */
@@ -210,9 +222,10 @@ struct dt_message {
     const char *run;
     int round;
     uint64_t incarnation;
-    /* JOIN, DRAIN, wishes, ALERT, up: see warrant.h; "" or NULL: nothing is shown. */
+    /* JOIN, DRAIN, wishes, ALERT, LOGS, up: see warrant.h; "" or NULL: nothing is shown. */
     const char *key, *signature;
-    const char *user; /* DRAIN, wishes, ALERT, up: who asks, as it says; "" or NULL: unknown */
+    /* DRAIN, wishes, ALERT, LOGS, up: who asks, as it says; "" or NULL: unknown */
+    const char *user;
     union {
         struct {
             int version;
@@ -221,7 +234,8 @@ struct dt_message {
             uint8_t nonce[DT_NONCE_SIZE];
             bool token;      /* down: a proof is asked for */
             bool looks;      /* down: it understands STILL and LOOKED ... */
-            bool remarks;    /* ... and REMARK */
+            bool remarks;    /* ... and REMARK ... */
+            bool logs;       /* ... and LOGS, TAILED and MORE */
             bool shared;     /* down: jobs of several people meet here */
             bool run_tokens; /* down: it asks for the token of a run that was begun with one */
         } hello;
@@ -284,12 +298,39 @@ struct dt_message {
         struct {
             bool done; /* down: all receivers took it; WHY says how each did */
         } alert;
+        struct {
+            const char *ranks; /* up: see rank_set.h */
+            const char *node;  /* up: of this one alone; "": of all */
+            int lines;         /* up: the last of each worker, or DT_TAIL_ALL */
+            bool follow;       /* up: and what comes later, until the run ends */
+            int from;          /* down: MORE with this number is to answer; 0: with 0, or none */
+            bool asks;         /* down: whether the other side is there: MORE answers */
+            bool over;         /* down: the last answer, and WHY ... */
+            bool done;         /* ... it was all */
+            const char *json;  /* down: as above, of one node; NULL: WHY is for the person */
+        } logs;
+        struct {
+            int64_t id; /* of TAIL, 1 and up; from dtrun-ctl: what a page was FROM, or 0 */
+            int room;   /* down: for so many bytes; 0: no more is wanted */
+        } more;
+        struct {
+            int64_t id;        /* MORE and TAILED have it too; a later TAIL begins anew */
+            const char *ranks; /* as in LOGS, and so ... */
+            int lines;
+            bool follow;
+            int room; /* in the first answer, as in MORE */
+        } tail;
+        struct {
+            int64_t id;
+            bool over;        /* the last; not where what comes later is wanted */
+            const char *json; /* as above; NULL: nothing */
+        } tailed;
     };
-    /* REFUSED, PARK, STOP, LEAVE, CLOSE, STALE, NOTE, REMARK, DRAIN, wishes, STANCES, ALERT: a
-     * sentence, or "" */
+    /* REFUSED, PARK, STOP, LEAVE, CLOSE, STALE, NOTE, REMARK, DRAIN, wishes, STANCES, ALERT, LOGS:
+     * a sentence, or "" */
     const char *why;
     struct dt_json doc; /* a decoded one's strings ... */
-    char *text;         /* ... and the page of a decoded STATUS, STANCES or EVENTS */
+    char *text;         /* ... and the page of a decoded STATUS, STANCES, EVENTS, LOGS or TAILED */
 };
 
 /* Appends the preamble, with our version. */

@@ -16,7 +16,7 @@ struct dt_sync_control {
     struct dt_sync_socket socket;
     struct dt_buf in, out;
     dt_ms timeout;
-    bool looks; /* as its hello said */
+    bool looks, logs; /* as its hello said */
     struct dt_proof_nonces nonces;
     char name[256]; /* the address as it was given */
 };
@@ -122,8 +122,10 @@ static int hear_greeting(struct dt_sync_control *c, struct dt_greeting *g,
         return -1;
     enum dt_greeting_outcome outcome = dt_greeting_hear(g, &m, answer);
     int version = m.type == DT_MSG_HELLO ? m.hello.version : 0;
-    if (m.type == DT_MSG_HELLO)
+    if (m.type == DT_MSG_HELLO) {
         c->looks = m.hello.looks;
+        c->logs = m.hello.logs;
+    }
     dt_message_finish(&m);
     return no_agreement(outcome, version, err);
 }
@@ -221,17 +223,33 @@ bool dt_sync_control_looks(const struct dt_sync_control *c)
     return c->looks;
 }
 
+bool dt_sync_control_logs(const struct dt_sync_control *c)
+{
+    return c->logs;
+}
+
 const struct dt_proof_nonces *dt_sync_control_nonces(const struct dt_sync_control *c)
 {
     return &c->nonces;
 }
 
+int dt_sync_control_say(struct dt_sync_control *c, const struct dt_message *m, struct dt_err *err)
+{
+    dt_ms deadline = dt_clock_after(dt_clock_monotonic(), c->timeout);
+    return send_message(c, m, deadline, err) < 0 ? explain(c, err) : 0;
+}
+
+int dt_sync_control_hear(struct dt_sync_control *c, enum dt_message_type type, struct dt_message *m,
+                         struct dt_err *err)
+{
+    dt_ms deadline = dt_clock_after(dt_clock_monotonic(), c->timeout);
+    return expect(c, type, m, deadline, err) < 0 ? explain(c, err) : 0;
+}
+
 int dt_sync_control_ask(struct dt_sync_control *c, const struct dt_message *request,
                         struct dt_message *answer, struct dt_err *err)
 {
-    dt_ms deadline = dt_clock_after(dt_clock_monotonic(), c->timeout);
-    if (send_message(c, request, deadline, err) < 0 ||
-        expect(c, request->type, answer, deadline, err) < 0)
-        return explain(c, err);
-    return 0;
+    return dt_sync_control_say(c, request, err) < 0
+               ? -1
+               : dt_sync_control_hear(c, request->type, answer, err);
 }

@@ -25,6 +25,9 @@ void dt_sync_control_set_timeout(struct dt_sync_control *c, dt_ms timeout);
 /* The rendezvous can be asked for STANCES; older ones refuse whoever says the word. */
 bool dt_sync_control_looks(const struct dt_sync_control *c);
 
+/* The rendezvous can be asked for LOGS. */
+bool dt_sync_control_logs(const struct dt_sync_control *c);
+
 /* What both sides drew for this connection, for a signature: see warrant.h. */
 const struct dt_proof_nonces *dt_sync_control_nonces(const struct dt_sync_control *c);
 
@@ -32,5 +35,10 @@ const struct dt_proof_nonces *dt_sync_control_nonces(const struct dt_sync_contro
  * failure the connection is of no more use. */
 int dt_sync_control_ask(struct dt_sync_control *c, const struct dt_message *request,
                         struct dt_message *answer, struct dt_err *err);
+
+/* The same in two parts, where a question has several answers. */
+int dt_sync_control_say(struct dt_sync_control *c, const struct dt_message *m, struct dt_err *err);
+int dt_sync_control_hear(struct dt_sync_control *c, enum dt_message_type type, struct dt_message *m,
+                         struct dt_err *err);
 
 #endif

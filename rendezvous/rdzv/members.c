@@ -110,6 +110,7 @@ void dt_members_describe(struct dt_member *m, const struct dt_node_info *info)
     m->expected = info->expected;
     m->looks = info->looks;
     m->keeps = info->keeps;
+    m->tails = info->tails;
 }
 
 /* Adds BY to what is counted of M while it is connected. */

@@ -68,7 +68,8 @@ struct dt_member {
     bool with_crowd;      /* it fell silent together with most others, so perhaps by our fault */
     bool told_mixed;      /* was told that the run's nodes run different commands */
     bool looks;           /* its agent can be asked what its workers do ... */
-    bool keeps;           /* ... and to let them save */
+    bool keeps;           /* ... to let them save ... */
+    bool tails;           /* ... and what they print */
     int seat;             /* in this round or, while gathering, the last; -1: none */
     int round;            /* the last it had a world in; -1: none */
     int first_rank, size; /* in that, of its workers and of all */

@@ -41,6 +41,20 @@ bool dt_authority_over_run(const char *operator_key, const struct dt_asker *who,
     return false;
 }
 
+bool dt_authority_over_logs(const char *operator_key, const struct dt_asker *who,
+                            const struct dt_rdzv *run, char *why, size_t size)
+{
+    const char *owner = run->spec.user;
+    bool unnamed = *owner && !*who->name && !shows(who, run->key);
+    if (!unnamed || is_operator(operator_key, who))
+        return dt_authority_over_run(operator_key, who, run, why, size);
+    snprintf(why, size,
+             "the run is %.60s's, and who asks is not known; ask as that user, or as "
+             "the operator: %s",
+             owner, how_to_operate(operator_key));
+    return false;
+}
+
 bool dt_authority_over_nodes(const char *operator_key, const struct dt_asker *who, bool guarded,
                              char *why, size_t size)
 {

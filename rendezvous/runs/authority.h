@@ -29,6 +29,9 @@ struct dt_asker {
 /* Of RUN, as to hold it up. */
 bool dt_authority_over_run(const char *operator_key, const struct dt_asker *who,
                            const struct dt_rdzv *run, char *why, size_t size);
+/* Of what its workers print, which may hold secrets: whoever began it, by a name that is said. */
+bool dt_authority_over_logs(const char *operator_key, const struct dt_asker *who,
+                            const struct dt_rdzv *run, char *why, size_t size);
 /* Of nodes, whose hosts all runs may use. GUARDED: one of these runs has a token of its own. */
 bool dt_authority_over_nodes(const char *operator_key, const struct dt_asker *who, bool guarded,
                              char *why, size_t size);

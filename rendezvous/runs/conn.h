@@ -18,6 +18,7 @@
 
 struct dt_rdzv_run;
 struct dt_rdzv_follower;
+struct dt_rdzv_tail;
 
 /* What decides who is let in. */
 struct dt_rdzv_door {
@@ -62,6 +63,7 @@ struct dt_rdzv_conn {
     bool wants_native;         /* ... with the calls of C code */
     bool awaits_test;          /* a person, who waits for what came of a test of alerts */
     struct dt_rdzv_follower *follower; /* a person, who waits for an event; NULL: none does */
+    struct dt_rdzv_tail *tail;         /* a person, who reads what workers print; NULL: none does */
     struct dt_node in_holding;         /* linked: `held` is not empty */
     struct dt_list held;               /* frames that wait for the journal, oldest first */
     size_t held_bytes;

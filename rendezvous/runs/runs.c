@@ -4,6 +4,7 @@
 #include "rendezvous/runs/drain.h"
 #include "rendezvous/runs/looks.h"
 #include "rendezvous/runs/records.h"
+#include "rendezvous/runs/tails.h"
 #include "rendezvous/runs/tell.h"
 #include "rendezvous/runs/twins.h"
 
@@ -62,6 +63,7 @@ static struct dt_rdzv_run *run_create(struct dt_rdzv_runs *runs, const char *id,
     dt_map_init(&run->conns, offsetof(struct dt_rdzv_conn, incarnation), dt_map_random_seed());
     dt_node_init(&run->in_unsaved);
     dt_list_init(&run->lookers);
+    dt_list_init(&run->tails);
     if (dt_map_insert(&runs->by_id, run, (uint32_t)strlen(run->id)) < 0) {
         run_free(run);
         return NULL;
@@ -83,6 +85,7 @@ static void run_destroy(struct dt_rdzv_runs *runs, struct dt_rdzv_run *run)
 {
     size_t cursor = 0;
     dt_rdzv_looks_end(run);
+    dt_rdzv_tails_end(run);
     for (struct dt_rdzv_conn *c; (c = dt_map_next(&run->conns, &cursor));) {
         c->run = NULL;
         runs->on_stranger(runs, c);
@@ -183,6 +186,7 @@ void dt_rdzv_runs_step(struct dt_rdzv_runs *runs, struct dt_rdzv_run *run,
     for (size_t i = 0; i < actions->len; i++)
         carry_out(runs, run, &actions->at[i]);
     dt_rdzv_looks_settle(run);
+    dt_rdzv_tails_settle(run, now_of(runs));
     if (dt_rdzv_looks_lack_native(run)) {
         dt_rdzv_runs_step(runs, run, &(struct dt_rdzv_event){.type = DT_EV_LOOK, .native = true});
         return;
@@ -192,6 +196,7 @@ void dt_rdzv_runs_step(struct dt_rdzv_runs *runs, struct dt_rdzv_run *run,
         run_destroy(runs, run);
     } else {
         dt_rdzv_runs_look_again(runs, dt_rdzv_next(run->rdzv));
+        dt_rdzv_runs_look_again(runs, dt_rdzv_tails_next(run));
     }
     dt_rdzv_records_sync(runs);
 }
@@ -297,6 +302,12 @@ static void take_join(struct dt_rdzv_runs *runs, struct dt_rdzv_conn *c, const s
                           .type = DT_EV_FRAME, .frame = m, .local = c->peer->local, .anew = anew});
 }
 
+static int no_member(const struct dt_message *m, struct dt_err *err)
+{
+    return dt_err_set(err, DT_E_PROTOCOL, "a %s of a node that did not join here",
+                      dt_message_name(m->type));
+}
+
 int dt_rdzv_runs_frame(struct dt_rdzv_runs *runs, struct dt_rdzv_conn *c,
                        const struct dt_message *m, struct dt_err *err)
 {
@@ -305,9 +316,18 @@ int dt_rdzv_runs_frame(struct dt_rdzv_runs *runs, struct dt_rdzv_conn *c,
     } else if (speaks_for(c, m)) {
         dt_rdzv_runs_step(runs, c->run, &(struct dt_rdzv_event){.type = DT_EV_FRAME, .frame = m});
     } else if (c->run) {
-        return dt_err_set(err, DT_E_PROTOCOL, "a %s of a node that did not join here",
-                          dt_message_name(m->type));
+        return no_member(m, err);
     }
+    return 0;
+}
+
+int dt_rdzv_runs_tailed(struct dt_rdzv_runs *runs, struct dt_rdzv_conn *c,
+                        const struct dt_message *m, struct dt_err *err)
+{
+    if (speaks_for(c, m))
+        dt_rdzv_tails_hear(c->run, c, m, now_of(runs));
+    else if (c->run)
+        return no_member(m, err);
     return 0;
 }
 
@@ -358,6 +378,15 @@ void dt_rdzv_runs_drain(struct dt_rdzv_runs *runs, struct dt_rdzv_conn *c,
     dt_rdzv_records_sync(runs);
 }
 
+void dt_rdzv_runs_logs(struct dt_rdzv_runs *runs, struct dt_rdzv_conn *c,
+                       const struct dt_message *m)
+{
+    struct dt_rdzv_run *run = dt_rdzv_runs_find(runs, m->run);
+    dt_rdzv_tails_take(runs, run, c, m);
+    if (run)
+        dt_rdzv_runs_look_again(runs, dt_rdzv_tails_next(run));
+}
+
 void dt_rdzv_runs_tick(struct dt_rdzv_runs *runs)
 {
     dt_ms now = now_of(runs);
@@ -366,6 +395,8 @@ void dt_rdzv_runs_tick(struct dt_rdzv_runs *runs)
     {
         struct dt_rdzv_run *run = dt_container_of(n, struct dt_rdzv_run, in_all);
         dt_ms next = dt_rdzv_next(run->rdzv);
+        dt_rdzv_tails_settle(run, now);
+        dt_rdzv_runs_look_again(runs, dt_rdzv_tails_next(run));
         if (next <= now)
             dt_rdzv_runs_step(runs, run, &(struct dt_rdzv_event){.type = DT_EV_TICK});
         else

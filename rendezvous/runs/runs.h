@@ -20,6 +20,7 @@ struct dt_rdzv_run {
     struct dt_node in_unsaved;
     struct dt_map conns;    /* of its agents, by incarnation */
     struct dt_list lookers; /* connections of people who wait for a look at its workers */
+    struct dt_list tails;   /* people who read what its workers print */
     uint64_t after;         /* what it says waits until so much is durable */
 };
 
@@ -40,6 +41,7 @@ struct dt_rdzv_runs {
     struct dt_exclude exclude;
     struct dt_chronicle chronicle;
     struct dt_list followers; /* who waits for the next event */
+    int64_t last_tail;        /* the number of the last person who reads; 0: none did */
     struct dt_rdzv_actions actions;
     dt_ms next;  /* when a tick is wanted; may be too early, never too late */
     bool frozen; /* we are leaving: that connections end means nothing any more */
@@ -72,6 +74,12 @@ void dt_rdzv_runs_drain(struct dt_rdzv_runs *runs, struct dt_rdzv_conn *c,
 /* Looks at all workers of a run for C, and answers it then. */
 void dt_rdzv_runs_look(struct dt_rdzv_runs *runs, struct dt_rdzv_conn *c,
                        const struct dt_message *m);
+/* Lets C read what workers of a run print. */
+void dt_rdzv_runs_logs(struct dt_rdzv_runs *runs, struct dt_rdzv_conn *c,
+                       const struct dt_message *m);
+/* What they printed, as the agent C tells it. -1 and *err as above. */
+int dt_rdzv_runs_tailed(struct dt_rdzv_runs *runs, struct dt_rdzv_conn *c,
+                        const struct dt_message *m, struct dt_err *err);
 /* The time is runs->next, or later. */
 void dt_rdzv_runs_tick(struct dt_rdzv_runs *runs);
 /* All of them end. */

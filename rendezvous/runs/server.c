@@ -5,6 +5,7 @@
 #include "rendezvous/runs/followers.h"
 #include "rendezvous/runs/runs.h"
 #include "rendezvous/runs/status.h"
+#include "rendezvous/runs/tails.h"
 #include "rendezvous/runs/tell.h"
 #include "rendezvous/runs/wishes.h"
 #include "rendezvous/store/control.h"
@@ -81,7 +82,7 @@ static void send_away(struct dt_rdzv_server *s, struct dt_rdzv_conn *c)
         dt_control_peer_close(c->peer);
         return;
     }
-    if (c->awaits_test || dt_rdzv_followers_excuse(&s->runs, c)) {
+    if (c->awaits_test || dt_rdzv_followers_excuse(&s->runs, c) || dt_rdzv_tails_excuse(c)) {
         make_stranger(s, c);
         return;
     }
@@ -254,6 +255,14 @@ static int take_frame(struct dt_rdzv_server *s, struct dt_rdzv_conn *c, const st
     case DT_MSG_EVENTS:
         dt_rdzv_followers_take(&s->runs, c, m);
         return 0;
+    case DT_MSG_LOGS:
+        dt_rdzv_runs_logs(&s->runs, c, m);
+        return 0;
+    case DT_MSG_MORE:
+        dt_rdzv_tails_go_on(c, m);
+        return 0;
+    case DT_MSG_TAILED:
+        return dt_rdzv_runs_tailed(&s->runs, c, m, err);
     case DT_MSG_ALERT:
         test_alerts(s, c, m);
         return 0;
@@ -269,6 +278,7 @@ static int take_frame(struct dt_rdzv_server *s, struct dt_rdzv_conn *c, const st
     case DT_MSG_LOOK:
     case DT_MSG_KEEP:
     case DT_MSG_FINDING:
+    case DT_MSG_TAIL:
     case DT_MSG_TYPES:
         break;
     }
@@ -339,6 +349,7 @@ static void on_conn_closed(void *conn)
     struct dt_rdzv_server *s = c->server;
     dt_rdzv_runs_lost(&s->runs, c);
     dt_rdzv_followers_leave(c);
+    dt_rdzv_tails_leave(c);
     dt_rdzv_conn_finish(c);
     free(c);
     arm(s);

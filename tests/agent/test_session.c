@@ -70,6 +70,8 @@ static void on_send(void *arg, const struct dt_message *m)
         note(a, "STILL %d for %d%s", m->round, (int)m->still.still, m->still.sure ? " sure" : "");
     else if (m->type == DT_MSG_LOOKED)
         note(a, "LOOKED %d #%d", m->round, (int)m->looked.id);
+    else if (m->type == DT_MSG_TAILED)
+        note(a, "TAILED %d #%d%s", m->round, (int)m->tailed.id, m->tailed.over ? " over" : "");
     else
         note(a, "message %d", m->type);
     if (m->type == DT_MSG_RESULT)
@@ -117,6 +119,12 @@ static void on_straggler(void *arg, const char *sentence, bool holds_up)
     note(arg, "straggler%s: %s", holds_up ? "" : " no more", sentence);
 }
 
+static void on_tail(void *arg, const struct dt_message *m)
+{
+    note(arg, "%s #%d", dt_message_name(m->type),
+         (int)(m->type == DT_MSG_TAIL ? m->tail.id : m->more.id));
+}
+
 static void on_disconnect(void *arg, const char *why)
 {
     note(arg, "disconnect: %s", why);
@@ -143,6 +151,7 @@ static const struct dt_session_ops ops = {
     .keep = on_keep,
     .finding = on_finding,
     .straggler = on_straggler,
+    .tail = on_tail,
     .disconnect = on_disconnect,
     .refused = on_refused,
     .random = on_random,
@@ -1094,6 +1103,21 @@ TEST(workers_that_stand_still_are_looked_at_and_judged_elsewhere)
     CHECK_STR(said(a), "look #2 native");
     HEAR(a, .type = DT_MSG_FINDING, .round = 5, .finding = {.sentence = "rank 2 sleeps"});
     CHECK_STR(said(a), "finding: rank 2 sleeps");
+    free(a);
+}
+
+/* Most of all when they are over. */
+TEST(what_workers_printed_is_told_whatever_became_of_them)
+{
+    struct agent *a = agent_running(false);
+    HEAR(a, .type = DT_MSG_TAIL, .round = 5, .tail = {.id = 7, .room = 1});
+    CHECK_STR(said(a), "tail #7");
+    fail(a);
+    said(a);
+    HEAR(a, .type = DT_MSG_MORE, .round = 5, .more = {.id = 7, .room = 1});
+    CHECK_STR(said(a), "more #7");
+    dt_session_tailed(&a->session, 7, true, NULL, a->now);
+    CHECK_STR(said(a), "TAILED 5 #7 over");
     free(a);
 }
 

@@ -162,7 +162,8 @@ static inline void node_join(struct node *n)
                                        .workers = 2,
                                        .order = -1,
                                        .looks = true,
-                                       .keeps = true},
+                                       .keeps = true,
+                                       .tails = true},
                               .claim = n->claim};
     if (n->run_token)
         node_send_signed(n, &m, n->run_token, n->run);

@@ -51,6 +51,40 @@ TEST(a_run_obeys_who_began_it_and_the_operator)
     }
 }
 
+/* A line may hold a secret, so who does not say who asks is refused, too. */
+TEST(what_workers_print_is_read_by_who_began_the_run_and_the_operator)
+{
+    static const struct {
+        const char *operator_key, *run_key, *owner;
+        struct dt_asker who;
+        const char *says; /* NULL: it may */
+    } rows[] = {
+        /* clang-format off */
+        {"", "", "ada", {"", UNKNOWN, "ada"}, NULL},
+        {"", "", "ada", {"", UNKNOWN, "bob"}, "the run is ada's; ask as that user"},
+        {"", "", "ada", {"", UNKNOWN, ""}, "who asks is not known; ask as that user, or as the operator"},
+        {"", "", "ada", {"", ANOTHER, ""}, "who asks is not known"},
+        {"", "", "ada", {"", OURS, ""}, NULL},
+        {"", "", "", {"", UNKNOWN, ""}, NULL}, /* nobody said whose it is */
+        {"", "k", "ada", {"k", UNKNOWN, ""}, NULL},
+        {"", "k", "ada", {"", UNKNOWN, "ada"}, "a token of its own; give its --run-token-file"},
+        {"o", "", "ada", {"o", UNKNOWN, ""}, NULL},
+        {"o", "", "ada", {"l", UNKNOWN, ""}, "with the --operator-token-file"},
+        /* clang-format on */
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct dt_rdzv run = {.id = "llama"};
+        char why[DT_WHY_MAX] = "";
+        CHECK_ROW("%zu", i);
+        snprintf(run.key, sizeof run.key, "%s", rows[i].run_key);
+        snprintf(run.spec.user, sizeof run.spec.user, "%s", rows[i].owner);
+        CHECK_EQ(dt_authority_over_logs(rows[i].operator_key, &rows[i].who, &run, why, sizeof why),
+                 rows[i].says == NULL);
+        if (!strstr(why, rows[i].says ?: ""))
+            CHECK_STR(why, rows[i].says);
+    }
+}
+
 TEST(nodes_obey_the_operator_as_far_as_one_can_be_told)
 {
     static const struct {

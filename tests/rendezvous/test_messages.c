@@ -369,6 +369,39 @@ static const struct {
      "true}"},
     {{.type = DT_MSG_EVENTS, .run = "", .events = {.json = "{\"events\":[],\"last\":7}"}},
      "{\"type\":\"events\",\"page\":{\"events\":[],\"last\":7}}"},
+    {{.type = DT_MSG_LOGS,
+      .run = "r",
+      .user = "ada",
+      .logs = {.ranks = "0-3,7", .node = "n", .lines = -1, .follow = true}},
+     "{\"type\":\"logs\",\"run\":\"r\",\"user\":\"ada\",\"ranks\":\"0-3,7\",\"node\":\"n\","
+     "\"lines\":-1,"
+     "\"follow\":true}"},
+    {{.type = DT_MSG_LOGS, .run = "r", .logs = {.from = 3, .json = "{\"node\":\"n\"}"}},
+     "{\"type\":\"logs\",\"run\":\"r\",\"from\":3,\"page\":{\"node\":\"n\"}}"},
+    {{.type = DT_MSG_LOGS, .run = "r", .logs = {.over = true, .done = true}, .why = "it is over"},
+     "{\"type\":\"logs\",\"run\":\"r\",\"over\":true,\"done\":true,\"why\":\"it is over\"}"},
+    {{.type = DT_MSG_LOGS, .run = "r", .logs = {.asks = true}},
+     "{\"type\":\"logs\",\"run\":\"r\",\"asks\":true}"},
+    {{.type = DT_MSG_MORE,
+      .run = "r",
+      .round = 1,
+      .incarnation = 1,
+      .more = {.id = 9, .room = 8192}},
+     "{\"type\":\"more\",\"run\":\"r\",\"round\":1,\"incarnation\":\"1\",\"id\":9,\"room\":8192}"},
+    {{.type = DT_MSG_TAIL,
+      .run = "r",
+      .round = 1,
+      .incarnation = 1,
+      .tail = {.id = 9, .ranks = "2", .lines = 10, .follow = true, .room = 1024}},
+     "{\"type\":\"tail\",\"run\":\"r\",\"round\":1,\"incarnation\":\"1\",\"id\":9,\"ranks\":\"2\","
+     "\"lines\":10,\"follow\":true,\"room\":1024}"},
+    {{.type = DT_MSG_TAILED,
+      .run = "r",
+      .round = 1,
+      .incarnation = 1,
+      .tailed = {.id = 9, .over = true, .json = "{\"pieces\":[]}"}},
+     "{\"type\":\"tailed\",\"run\":\"r\",\"round\":1,\"incarnation\":\"1\",\"id\":9,\"over\":true,"
+     "\"page\":{\"pieces\":[]}}"},
 };
 
 /* The text of the one frame in B. */
@@ -780,8 +813,10 @@ TEST(what_would_keep_a_server_busy_is_no_join)
 TEST(a_message_without_one_of_its_members_is_none)
 {
     static const char optional[] =
-        " again age breaks cause collective early ends_job function guilty history holds_up host "
+        " again age breaks cause collective early ends_job follow function guilty history holds_up "
+        "host "
         "keeps "
+        "lines logs page pieces ranks tails "
         "late "
         "looks mixed native over place own_by own_may_drain own_median own_rank own_ranks "
         "own_reason "
@@ -796,7 +831,7 @@ TEST(a_message_without_one_of_its_members_is_none)
             rows[i].m.type == DT_MSG_SAVE || rows[i].m.type == DT_MSG_STOP_RUN ||
             rows[i].m.type == DT_MSG_RESTART_RUN || rows[i].m.type == DT_MSG_STATUS ||
             rows[i].m.type == DT_MSG_STANCES || rows[i].m.type == DT_MSG_EVENTS ||
-            rows[i].m.type == DT_MSG_ALERT)
+            rows[i].m.type == DT_MSG_ALERT || rows[i].m.type == DT_MSG_LOGS)
             continue;
         for (const char *at = rows[i].json; (at = strstr(at, "\":")); at++) {
             char json[2048], word[64];

@@ -144,6 +144,11 @@ static void elastic_looked(struct dt_backend *b, int64_t look, const struct dt_s
     dt_presence_looked(of(b)->presence, look, stances);
 }
 
+static void elastic_tailed(struct dt_backend *b, int64_t id, bool over, const char *page)
+{
+    dt_presence_tailed(of(b)->presence, id, over, page);
+}
+
 /* -- closing ---------------------------------------------------------------------------------- */
 
 static void elastic_free(void *elastic)
@@ -231,6 +236,7 @@ static const struct dt_backend_ops elastic_ops = {
     .tell = elastic_tell,
     .still = elastic_still,
     .looked = elastic_looked,
+    .tailed = elastic_tailed,
     .close = elastic_close,
 };
 
@@ -305,7 +311,8 @@ static int attend(struct elastic *e, struct dt_err *err)
                                                  .order = plan->order,
                                                  .expected = plan->expected_nodes,
                                                  .looks = true,
-                                                 .keeps = true},
+                                                 .keeps = true,
+                                                 .tails = true},
                                         .events = e->events,
                                         .arg = e->arg,
                                         .reached = on_reached,

@@ -24,7 +24,8 @@ enum news {
     NEWS_LOOK,
     NEWS_KEEP,
     NEWS_FINDING,
-    NEWS_STRAGGLER
+    NEWS_STRAGGLER,
+    NEWS_TAIL
 };
 
 struct dt_presence {
@@ -49,7 +50,8 @@ struct dt_presence {
         char why[DT_WHY_MAX];
         int64_t look;
         bool native;
-        const struct dt_finding_message *finding; /* of the frame that is being heard */
+        const struct dt_finding_message *finding; /* of the frame that is being heard ... */
+        const struct dt_message *tail;            /* ... or that frame */
         bool holds_up;
     } news;
     dt_ms lease;      /* as the owner was told; DT_FOREVER: not yet */
@@ -262,6 +264,13 @@ static void on_session_straggler(void *arg, const char *sentence, bool holds_up)
     snprintf(p->news.why, sizeof p->news.why, "%s", sentence);
 }
 
+static void on_session_tail(void *arg, const struct dt_message *m)
+{
+    struct dt_presence *p = arg;
+    p->news.what = NEWS_TAIL;
+    p->news.tail = m;
+}
+
 static void on_disconnect(void *arg, const char *why)
 {
     struct dt_presence *p = arg;
@@ -304,6 +313,7 @@ static const struct dt_session_ops session_ops = {
     .keep = on_session_keep,
     .finding = on_session_finding,
     .straggler = on_session_straggler,
+    .tail = on_session_tail,
     .disconnect = on_disconnect,
     .refused = on_session_refused,
     .random = on_random,
@@ -400,6 +410,9 @@ static void tell(struct dt_presence *p)
         break;
     case NEWS_STRAGGLER:
         events->on_straggler(p->config.arg, p->news.why, p->news.holds_up);
+        break;
+    case NEWS_TAIL:
+        events->on_tail(p->config.arg, p->news.tail);
         break;
     }
 }
@@ -622,6 +635,12 @@ void dt_presence_looked(struct dt_presence *p, int64_t look, const struct dt_sta
 {
     if (!dt_presence_is_over(p))
         dt_session_looked(&p->session, look, stances, now(p));
+}
+
+void dt_presence_tailed(struct dt_presence *p, int64_t id, bool over, const char *page)
+{
+    if (!dt_presence_is_over(p))
+        dt_session_tailed(&p->session, id, over, page, now(p));
 }
 
 void dt_presence_set_port(struct dt_presence *p, int port)

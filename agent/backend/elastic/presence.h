@@ -49,6 +49,7 @@ void dt_presence_remark(struct dt_presence *p, bool failed, const char *words);
 void dt_presence_tell(struct dt_presence *p, const struct dt_beat *facts);
 bool dt_presence_still(struct dt_presence *p, dt_ms still, bool sure);
 void dt_presence_looked(struct dt_presence *p, int64_t look, const struct dt_stances *stances);
+void dt_presence_tailed(struct dt_presence *p, int64_t id, bool over, const char *page);
 /* Where workers would meet here. */
 void dt_presence_set_port(struct dt_presence *p, int port);
 

@@ -373,6 +373,14 @@ void dt_session_looked(struct dt_session *s, int64_t id, const struct dt_stances
             (struct dt_message){.type = DT_MSG_LOOKED, .looked = {.id = id, .stances = *stances}});
 }
 
+void dt_session_tailed(struct dt_session *s, int64_t id, bool over, const char *page, dt_ms now)
+{
+    look_at_clock(s, now);
+    if (is_member(s))
+        say(s, (struct dt_message){.type = DT_MSG_TAILED,
+                                   .tailed = {.id = id, .over = over, .json = page}});
+}
+
 void dt_session_name(struct dt_session *s, const char *run)
 {
     s->config.run = run;
@@ -601,6 +609,10 @@ void dt_session_frame(struct dt_session *s, const struct dt_message *m, dt_ms no
     case DT_MSG_BEAT:
         hear_beat(s, m);
         break;
+    case DT_MSG_TAIL:
+    case DT_MSG_MORE:
+        s->config.ops->tail(s->config.arg, m);
+        break;
     case DT_MSG_HELLO:
     case DT_MSG_PROOF:
     case DT_MSG_REFUSED:
@@ -619,6 +631,8 @@ void dt_session_frame(struct dt_session *s, const struct dt_message *m, dt_ms no
     case DT_MSG_STANCES:
     case DT_MSG_EVENTS:
     case DT_MSG_ALERT:
+    case DT_MSG_LOGS:
+    case DT_MSG_TAILED:
     case DT_MSG_TYPES:
         break;
     }

@@ -53,6 +53,7 @@ struct dt_session_ops {
     void (*finding)(void *arg, const struct dt_finding_message *f);
     /* What is said of the worker that holds the others up, or did; with each answer to a beat. */
     void (*straggler)(void *arg, const char *sentence, bool holds_up);
+    void (*tail)(void *arg, const struct dt_message *m); /* a TAIL or MORE, for tailed() */
     void (*disconnect)(void *arg,
                        const char *why); /* the connection is no good; then comes down() */
     /* The same, as the server refuses this agent, whose workers run on. */
@@ -127,6 +128,8 @@ bool dt_session_still(struct dt_session *s, dt_ms still, bool sure, dt_ms now);
 /* What the workers do, as was asked for by ID. */
 void dt_session_looked(struct dt_session *s, int64_t id, const struct dt_stances *stances,
                        dt_ms now);
+/* What workers printed, for who reads along: as asked for by ID. */
+void dt_session_tailed(struct dt_session *s, int64_t id, bool over, const char *page, dt_ms now);
 /* What the run is called. Before the first connection. */
 void dt_session_name(struct dt_session *s, const char *run);
 /* Where workers would meet here may change before each join. */

@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a node tells of its workers' output to people elsewhere, and when. */
+#include "agent/output/tails.h"
+
+#include "tests/agent/stage.h"
+
+static struct dt_tails *tails;
+static struct dt_world world = {.round = 4};
+static char told[1 << 20]; /* what came, since it was last read */
+static int pages, overs;
+
+static void on_tell(void *arg, int64_t id, bool over, const char *page)
+{
+    size_t len = strlen(told);
+    (void)arg;
+    CHECK_EQ(id, 7);
+    snprintf(told + len, sizeof told - len, "%s", page ? page : "");
+    pages += page != NULL;
+    overs += over;
+}
+
+static void open_tails(struct stage *s)
+{
+    struct dt_err err = {0};
+    struct dt_tails_config config = {
+        .output = s->output, .plan = &s->plan, .world = &world, .tell = on_tell};
+    tails = dt_tails_create(&s->loop, &config, &err);
+    CHECK_STR(err.text, "");
+    told[0] = '\0';
+    pages = overs = 0;
+}
+
+static void close_tails(struct stage *s)
+{
+    dt_tails_close(tails);
+    end(s);
+}
+
+static void ask(const char *ranks, int lines, bool follow)
+{
+    dt_tails_hear(
+        tails,
+        &(struct dt_message){
+            .type = DT_MSG_TAIL,
+            .tail = {.id = 7, .ranks = ranks, .lines = lines, .follow = follow, .room = 8192}});
+}
+
+static void go_on(int room)
+{
+    dt_tails_hear(tails,
+                  &(struct dt_message){.type = DT_MSG_MORE, .more = {.id = 7, .room = room}});
+}
+
+/* Until so many pages came in all, each of which is answered. */
+static void await_pages(struct stage *s, int count)
+{
+    while (pages < count) {
+        int before = pages;
+        turn(s);
+        if (pages > before)
+            go_on(8192);
+    }
+}
+
+static void await_over(struct stage *s)
+{
+    while (!overs) {
+        int before = pages;
+        turn(s);
+        if (pages > before && !overs)
+            go_on(8192);
+    }
+}
+
+static bool tells(const char *words)
+{
+    return strstr(told, words) != NULL;
+}
+
+static void three_lines(struct stage *s, int rank)
+{
+    (void)s;
+    say(1, rank ? "a1\nb1\nc1\n" : "a0\nb0\nc0\n");
+    say(2, "e");
+}
+
+TEST(the_last_lines_of_the_ranks_that_are_wanted)
+{
+    struct stage *s = stage(2);
+    all_streams(s, 0, DT_STDOUT | DT_STDERR);
+    play(s, s->dir, three_lines);
+    open_tails(s);
+    ask("1", 2, false);
+    await_over(s);
+    CHECK_EQ(pages, 1);
+    CHECK(tells("{\"role\":\"default\",\"round\":4,\"pieces\":[{\"rank\":1,\"since\":"));
+    CHECK(tells(",\"at\":3,\"next\":9,\"text\":\"b1\\nc1\\n\"}"));
+    CHECK(tells(",\"at\":0,\"next\":1,\"open\":true,\"text\":\"e\"}"));
+    CHECK(!tells("\"rank\":0"));
+    close_tails(s);
+}
+
+TEST(streams_that_are_one_are_told_as_one_and_files_as_what_goes_through)
+{
+    static const unsigned redirects[] = {0, DT_STDOUT | DT_STDERR};
+    for (int i = 0; i < 2; i++) {
+        struct stage *s = stage(1);
+        CHECK_ROW("%d", i);
+        if (i == 0)
+            s->console[1] = dup2(s->console[0], s->console[1]);
+        all_streams(s, redirects[i], 0);
+        play(s, s->dir, three_lines);
+        open_tails(s);
+        ask("", DT_TAIL_ALL, false);
+        await_over(s);
+        CHECK(tells(i ? "\"at\":0,\"next\":9,\"text\":\"a0\\nb0\\nc0\\n\"}"
+                      : "\"at\":0,\"next\":10,\"open\":true,\"text\":\"a0\\nb0\\nc0\\ne\"}"));
+        CHECK_EQ(tells("\"stderr\":true"), i == 1);
+        close_tails(s);
+    }
+}
+
+static void two_parts(struct stage *s, int rank)
+{
+    (void)s;
+    (void)rank;
+    say(1, "first\n");
+    await_go();
+    say(1, "second\nthird, without an end");
+}
+
+TEST(nothing_is_told_before_the_page_is_answered_and_the_rest_when_workers_are_over)
+{
+    struct stage *s = stage(1);
+    begin(s, NULL);
+    look(s, 1 << 16);
+    start(s, two_parts);
+    wait_until_seen(s, "first\n");
+    open_tails(s);
+    ask("", 10, true);
+    while (pages < 1)
+        turn(s);
+    CHECK(tells("\"text\":\"first\\n\""));
+    go(s, 0);
+    wait_for_workers(s);
+    drain(s);
+    CHECK_EQ(pages, 1);
+    dt_tails_flush(tails);
+    CHECK_EQ(pages, 2);
+    CHECK(tells("\"at\":6,\"next\":37,\"open\":true,\"text\":\"second\\nthird, without an end\""));
+    dt_tails_flush(tails);
+    CHECK_EQ(pages, 2);
+    CHECK_EQ(overs, 0);
+    look_away(s);
+    close_tails(s);
+}
+
+static void one_line(struct stage *s, int rank)
+{
+    (void)s;
+    (void)rank;
+    say(1, "again\n");
+}
+
+TEST(workers_of_the_next_round_are_told_from_their_beginning)
+{
+    struct stage *s = stage(1);
+    play(s, NULL, one_line);
+    open_tails(s);
+    ask("", 0, true);
+    dt_tails_flush(tails);
+    CHECK_EQ(pages, 0); /* none of its last lines was wanted */
+    play(s, NULL, one_line);
+    dt_tails_flush(tails);
+    CHECK(tells("\"at\":0,\"next\":6,\"text\":\"again\\n\""));
+    close_tails(s);
+}
+
+TEST(of_a_flood_a_part_is_told_in_whole_lines)
+{
+    struct stage *s = stage(2);
+    size_t before;
+    all_streams(s, DT_STDOUT, 0);
+    play(s, s->dir, flood);
+    open_tails(s);
+    ask("0", DT_TAIL_ALL, true);
+    await_pages(s, 3);
+    before = strlen(told);
+    CHECK(before < 4 * 8192);
+    CHECK(tells("\"text\":\"0 0"));
+    dt_tails_flush(tails);
+    CHECK(strlen(told) < sizeof told - 1);
+    CHECK(tells("0 019999 "));
+    CHECK(!tells("\"rank\":1"));
+    close_tails(s);
+}
+
+TEST(who_has_gone_is_told_nothing)
+{
+    struct stage *s = stage(1);
+    play(s, s->dir, three_lines);
+    open_tails(s);
+    ask("", 10, true);
+    go_on(0);
+    dt_tails_flush(tails);
+    CHECK_EQ(pages, 0);
+    for (int i = 0; i < 20; i++) /* one more than there are places takes the place of another */
+        ask("", 10, true);
+    close_tails(s);
+}
+
+TEST(a_read_that_is_under_way_at_the_end_harms_nobody)
+{
+    struct stage *s = stage(1);
+    all_streams(s, DT_STDOUT | DT_STDERR, 0);
+    play(s, s->dir, three_lines);
+    open_tails(s);
+    ask("", 10, true);
+    uv_run(&s->loop, UV_RUN_NOWAIT);
+    dt_tails_flush(tails);
+    ask("", 10, true);
+    uv_run(&s->loop, UV_RUN_NOWAIT);
+    close_tails(s);
+}
