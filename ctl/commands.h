@@ -13,6 +13,9 @@ int dt_ctl_status(const struct dt_ctl_options *o, struct dt_sync_control *c, str
                   struct dt_err *err);
 int dt_ctl_look(const struct dt_ctl_options *o, struct dt_sync_control *c, struct dt_buf *out,
                 struct dt_err *err);
+/* Over connections of its own, and printed at once: what workers of a run have printed, and
+ * (--follow) what they print next. */
+int dt_ctl_logs(const struct dt_ctl_options *o, const struct dt_token *token, struct dt_err *err);
 int dt_ctl_history(const struct dt_ctl_options *o, struct dt_sync_control *c, struct dt_buf *out,
                    struct dt_err *err);
 /* Those that there are ... */

@@ -32,6 +32,8 @@ static int ask(const struct dt_ctl_options *o, const struct dt_token *token, str
                      (o->command == DT_CTL_ALERT_TEST ? TEST_TAKES : 0);
     if (o->command == DT_CTL_TOP)
         return dt_ctl_top(o, token, out, err);
+    if (o->command == DT_CTL_LOGS)
+        return dt_ctl_logs(o, token, err);
     if (o->follow)
         return dt_ctl_events_follow(o, token, err);
     if (o->command == DT_CTL_RUN_WAIT)

@@ -3,6 +3,7 @@
 
 #include "base/addr.h"
 #include "base/str.h"
+#include "rendezvous/protocol/messages.h"
 #include "rendezvous/protocol/spec.h"
 
 #include <limits.h>
@@ -29,6 +30,25 @@ static int parse_interval(const char *value, void *target, struct dt_err *err)
 static int parse_since(const char *value, void *target, struct dt_err *err)
 {
     return dt_ctl_since_read(value, target, err);
+}
+
+/* "10", or "all". */
+static int parse_lines(const char *value, void *target, struct dt_err *err)
+{
+    struct dt_ctl_lines *lines = target;
+    int64_t count = DT_TAIL_ALL;
+    if (strcmp(value, "all") != 0 && dt_str_to_int(value, 0, DT_TAIL_LINES_MOST, &count, NULL) < 0)
+        return dt_err_set(err, DT_E_USAGE, "\"%s\" is no number of lines; give 0 to %d, or \"all\"",
+                          value, DT_TAIL_LINES_MOST);
+    *lines = (struct dt_ctl_lines){true, (int)count};
+    return 0;
+}
+
+static int parse_prefix(const char *value, void *target, struct dt_err *err)
+{
+    if (strcmp(value, "auto") != 0 && strcmp(value, "never") != 0)
+        return dt_err_set(err, DT_E_USAGE, "\"%s\" is not one of auto, never", value);
+    return dt_opt_string(value, target, err);
 }
 
 /* -- what follows a command's name ------------------------------------------------------------- */
@@ -86,11 +106,10 @@ static const struct dt_opt ctl_opts[] = {
              "it. Other users must not be able to read the file"},
     {.name = "run-token-file", .arg = "FILE", .completes = DT_OPT_FILE,
      AT(run_token_file), .group = "Where",
-     .help = "with run save, pause, resume, restart and stop: prove that you know the token of the run, which is in "
-             "this file"},
+     .help = "with run commands and logs: prove that you know the token of the run, which is in this file"},
     {.name = "operator-token-file", .arg = "FILE", .completes = DT_OPT_FILE,
      AT(operator_token_file), .group = "Where",
-     .help = "with node and run commands: prove that you know the operator's token, which is in this file"},
+     .help = "with node and run commands, and with logs: prove that you know the operator's token, which is in this file"},
     {.name = "timeout", .arg = "TIME", .parse = dt_opt_duration,
      AT(timeout), .fallback = "10s", .group = "Where",
      .help = "how long to wait for the connection, and for each answer; with run wait on the command line: for the "
@@ -105,7 +124,7 @@ static const struct dt_opt ctl_opts[] = {
     {.name = "native", .no_env = true, AT(native), .group = "What",
      .help = "with look: say in which function of C code each worker is, too. Each thread is stopped for some milliseconds"},
     {.name = "follow", .letter = 'f', .no_env = true, AT(follow), .group = "What",
-     .help = "with events: go on with what happens next, until it is interrupted"},
+     .help = "with events and logs: go on with what comes next, until it is interrupted or the run of the logs ends"},
     {.name = "since", .arg = "TIME|NUMBER", .parse = parse_since, .no_env = true, AT(since), .group = "What",
      .help = "with events: begin with the event of this number, or with what happened at this time: 10m ago, or "
              "2026-11-23T07:00"},
@@ -113,6 +132,13 @@ static const struct dt_opt ctl_opts[] = {
      .help = "with top: how often to ask; every 2 seconds where this is not given"},
     {.name = "once", .no_env = true, AT(once), .group = "What",
      .help = "with top: print one picture as text"},
+    {.name = "lines", .letter = 'n', .arg = "N|all", .parse = parse_lines, .no_env = true, AT(lines), .group = "What",
+     .help = "with logs: begin with the last N lines of each worker's stdout and stderr; 10 by default"},
+    {.name = "node", .arg = "NAME", .no_env = true, AT(node), .group = "What",
+     .help = "with logs: show the workers of this node only"},
+    {.name = "prefix", .arg = "auto|never", .words = "auto never", .parse = parse_prefix,
+     .finish = dt_opt_finish_string, .no_env = true, AT(prefix), .group = "What",
+     .help = "with logs: put the rank in front of each line, unless a single RANK is given (auto), or do not (never)"},
     {.name = "all", .no_env = true, AT(all), .group = "What",
      .help = "with node undrain: let back every node that is kept out, instead of one"},
     {.name = "why", .arg = "TEXT", .no_env = true, AT(why), .group = "What",
@@ -131,6 +157,7 @@ static const char *const names[DT_CTL_COMMANDS + 1] = {
     [DT_CTL_STATUS] =       "status",
     [DT_CTL_TOP] =          "top",
     [DT_CTL_LOOK] =         "look",
+    [DT_CTL_LOGS] =         "logs",
     [DT_CTL_HISTORY] =      "history",
     [DT_CTL_EVENTS] =       "events",
     [DT_CTL_ALERT_TEST] =   "alert test",
@@ -158,6 +185,7 @@ static const struct command {
     [DT_CTL_STATUS] =       {.arg = "[RUN]", .help = "show the state of all runs, or of one"},
     [DT_CTL_TOP] =          {.arg = "[RUN]", .help = "show runs, nodes and events on the whole terminal, live"},
     [DT_CTL_LOOK] =         {"RUN [RANK...]", true, read_ranks, "show where in the program each worker stands"},
+    [DT_CTL_LOGS] =         {"RUN [RANK...]", true, read_ranks, "show what workers have printed last"},
     [DT_CTL_HISTORY] =      {"RUN", true, NULL, "show why each round ended, what it cost, and what was decided"},
     [DT_CTL_EVENTS] =       {.arg = "[RUN]", .help = "show what happened, in all runs or in one"},
     [DT_CTL_ALERT_TEST] =   {.help = "send a test to each receiver of alerts, and say how each took it"},
@@ -178,7 +206,7 @@ static const struct command {
 /* A shell does not wait for long. */
 static const struct dt_opt_listing listings[] = {
     {"run list --quiet --timeout 1s",
-     (const char *const[]){"status", "top", "look", "history", "events", "run wait", "run save", "run pause", "run resume",
+     (const char *const[]){"status", "top", "look", "logs", "history", "events", "run wait", "run save", "run pause", "run resume",
                            "run restart", "run stop", NULL}},
     {"node list --quiet --timeout 1s", (const char *const[]){"node drain", NULL}},
     {"node list --quarantined --quiet --timeout 1s", (const char *const[]){"node undrain", NULL}},
@@ -324,6 +352,23 @@ static bool takes_reason(enum dt_ctl_command c)
            c == DT_CTL_RUN_STOP;
 }
 
+/* Options of logs alone. */
+static int check_logs(const struct dt_ctl_options *o, struct dt_err *err)
+{
+    if (o->command == DT_CTL_LOGS)
+        return o->json
+                   ? dt_err_set(err, DT_E_USAGE, "logs has no --json: it prints lines as they are")
+                   : 0;
+    if (o->lines.given || o->node || o->prefix)
+        return dt_err_set(err, DT_E_USAGE, "%s goes with logs",
+                          o->lines.given ? "--lines"
+                          : o->node      ? "--node"
+                                         : "--prefix");
+    if (o->follow && o->command != DT_CTL_EVENTS)
+        return dt_err_set(err, DT_E_USAGE, "--follow goes with events and logs");
+    return 0;
+}
+
 static int check_whole(const struct dt_ctl_options *o, struct dt_err *err)
 {
     if (o->json && o->command == DT_CTL_REPORT)
@@ -338,10 +383,8 @@ static int check_whole(const struct dt_ctl_options *o, struct dt_err *err)
         return dt_err_set(err, DT_E_USAGE, "%s goes with top", o->once ? "--once" : "--interval");
     if (o->quarantined && o->command != DT_CTL_NODE_LIST)
         return dt_err_set(err, DT_E_USAGE, "--quarantined goes with node list");
-    if ((o->follow || o->since.number || o->since.at_us || o->since.ago) &&
-        o->command != DT_CTL_EVENTS)
-        return dt_err_set(err, DT_E_USAGE, "%s goes with events",
-                          o->follow ? "--follow" : "--since");
+    if ((o->since.number || o->since.at_us || o->since.ago) && o->command != DT_CTL_EVENTS)
+        return dt_err_set(err, DT_E_USAGE, "--since goes with events");
     if (o->native && o->command != DT_CTL_LOOK)
         return dt_err_set(err, DT_E_USAGE, "--native goes with look");
     if ((o->output || o->metrics || o->checkpoints) && o->command != DT_CTL_REPORT)
@@ -356,7 +399,7 @@ static int check_whole(const struct dt_ctl_options *o, struct dt_err *err)
         return dt_err_set(err, DT_E_USAGE, "--all goes with node undrain");
     if (o->all && *o->name)
         return dt_err_set(err, DT_E_USAGE, "node undrain: %s, or --all?", o->name);
-    return 0;
+    return check_logs(o, err);
 }
 
 /* -- all of it -------------------------------------------------------------------------------- */

@@ -16,6 +16,7 @@ enum dt_ctl_command {
     DT_CTL_STATUS,
     DT_CTL_TOP,
     DT_CTL_LOOK,
+    DT_CTL_LOGS,
     DT_CTL_HISTORY,
     DT_CTL_EVENTS,
     DT_CTL_ALERT_TEST,
@@ -38,6 +39,13 @@ enum dt_ctl_command {
 
 #define DT_CTL_RANKS_MAX 64 /* ranks, or ranges of them, that one command may name */
 #define DT_CTL_FOLDERS_MAX 64
+#define DT_CTL_LINES 10 /* of each worker, where the person does not say */
+
+/* LOGS: how many. */
+struct dt_ctl_lines {
+    bool given;
+    int count; /* DT_TAIL_ALL: all */
+};
 
 struct dt_ctl_options {
     char *endpoint, *token_file, *run_token_file, *operator_token_file, *why;
@@ -48,11 +56,13 @@ struct dt_ctl_options {
     bool endpoint_from_env;
     bool json, quiet, quarantined, all, native, follow, once;
     struct dt_ctl_since since;
+    struct dt_ctl_lines lines; /* LOGS */
+    char *node, *prefix;       /* LOGS: of this node alone; "auto", "never" */
     enum dt_ctl_command command;
     const char *name; /* of a run, node or folder, from argv; "" where none is given */
     const char *folders[DT_CTL_FOLDERS_MAX]; /* REPORT: of the same run on other nodes; from argv */
     size_t folders_len;
-    struct dt_rank_range ranks[DT_CTL_RANKS_MAX]; /* LOOK: those alone ... */
+    struct dt_rank_range ranks[DT_CTL_RANKS_MAX]; /* LOOK and LOGS: those alone ... */
     size_t ranks_len;                             /* ... or, with 0, all */
 };
 
