@@ -6,7 +6,9 @@
 #include "base/say.h"
 #include "worker_runtime/ops/cpu/blas.h"
 #include "worker_runtime/ckpt/checkpoint.h"
-#include "worker_runtime/data/tokenizer.h"
+#include "worker_runtime/data/detokenize.h"
+#include "worker_runtime/data/tokenize.h"
+#include "worker_runtime/data/tokenizer/tokenizer.h"
 #include "worker_runtime/train/depot_commands.h"
 #include "worker_runtime/train/estimate.h"
 #include "worker_runtime/device/cuda_plugin.h"
@@ -137,14 +139,30 @@ static int say(const struct failure *f)
     return dt_err_exit_status(err);
 }
 
-static int tokenize(const struct dt_train_args *a, struct dt_err *err)
+/* T is NULL where a token is a byte. */
+static int tokenize(const struct dt_train_args *a, const struct dt_tokenizer *t, struct dt_err *err)
 {
     uint64_t tokens;
-    if (dt_tokenize_files(a->files + 1, a->file_count - 1, a->output, &tokens, err) < 0)
+    int files = a->file_count - 1;
+    if (t && dt_tokenizer_end(t) == DT_TOKEN_NONE)
+        dt_say(DT_TRAIN_PROGRAM, "no token ends a document: neither tokenizer_config.json nor "
+                                 "special_tokens_map.json in that folder has an eos_token");
+    if (dt_tokenize_files(t, a->files + 1, files, a->output, &tokens, err) < 0)
         return -1;
-    printf("%s: %llu tokens of %d file%s; vocabulary %d\n", a->output, (unsigned long long)tokens,
-           a->file_count - 1, a->file_count == 2 ? "" : "s", DT_BYTE_VOCABULARY);
+    printf("%s: %llu tokens of %d file%s; vocabulary %u\n", a->output, (unsigned long long)tokens,
+           files, files == 1 ? "" : "s", t ? dt_tokenizer_vocabulary(t) : DT_BYTE_VOCABULARY);
     return 0;
+}
+
+static int with_tokenizer(const struct dt_train_args *a, struct dt_err *err)
+{
+    struct dt_tokenizer *t = a->tokenizer ? dt_tokenizer_open(a->tokenizer, err) : NULL;
+    int rc = -1;
+    if (t || !a->tokenizer)
+        rc = a->command == DT_TRAIN_TOKENIZE ? tokenize(a, t, err)
+                                             : dt_detokenize_file(t, a->files[1], a->output, err);
+    dt_tokenizer_close(t);
+    return rc;
 }
 
 static int carry_out(const struct dt_train_args *a, struct dt_err *err)
@@ -153,7 +171,8 @@ static int carry_out(const struct dt_train_args *a, struct dt_err *err)
     int rc = 0;
     switch (a->command) {
     case DT_TRAIN_TOKENIZE:
-        return tokenize(a, err);
+    case DT_TRAIN_DETOKENIZE:
+        return with_tokenizer(a, err);
     case DT_TRAIN_LS:
         return dt_depot_ls(url, stdout, err);
     case DT_TRAIN_FETCH:

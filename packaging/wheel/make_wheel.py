@@ -25,7 +25,7 @@ from tree import elf_facts, installed, system_library  # noqa: E402
 # On every Linux with glibc.
 EVERYWHERE = re.compile(r"lib(c|m|dl|rt|pthread|gcc_s)\.so\.\d+$|ld-linux.*")
 # Small, and free to be passed on: these go along.
-TAKEN_ALONG = re.compile(r"lib(uv|cjson|sodium|hwloc)\.so\.\d+$")
+TAKEN_ALONG = re.compile(r"lib(uv|cjson|pcre2-8|sodium|hwloc)\.so\.\d+$")
 # What belongs to a system and not into an environment; and GPUs, which a package of their own is for.
 LEFT_OUT = re.compile(r"etc/|lib/systemd/|lib/libdt_cuda")
 

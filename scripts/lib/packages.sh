@@ -82,7 +82,7 @@ install_if_offered()
 # Lists for those who source this.
 # shellcheck disable=SC2034
 build_packages="gcc libc6-dev meson ninja-build pkg-config libuv1-dev libcjson-dev libxxhash-dev libhwloc-dev \
-    libdw-dev libmicrohttpd-dev libsodium-dev libcurl4-openssl-dev libssl-dev"
+    libdw-dev libmicrohttpd-dev libpcre2-dev libsodium-dev libcurl4-openssl-dev libssl-dev"
 # What dtrun-train opens when it runs: matrix products, and connections between hosts. libucx-dev is for building dt_ucx.so.
 # shellcheck disable=SC2034
 runtime_packages="libopenblas0-pthread libucx-dev"

@@ -1,168 +1,308 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "base/buf.h"
+/* Texts through tokenizers of all families, and what Hugging Face's library made of them:
+ * tests/runtime/tokenizers/make.py recorded that. */
 #include "base/fs.h"
+#include "base/json.h"
 #include "tests/lib/folder.h"
-#include "worker_runtime/data/tokenizer.h"
-#include "worker_runtime/data/tokens.h"
+#include "worker_runtime/data/tokenizer/bpe.h"
+#include "worker_runtime/data/tokenizer/tokenizer.h"
 
-#include <dirent.h>
-#include <fcntl.h>
-#include <signal.h>
-#include <sys/resource.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
+#include <cjson/cJSON.h>
+
+#define FILE_MAX ((size_t)16 << 20)
+
+static struct dt_json golden;
 
 BEFORE_ALL
 {
     folder_make();
 }
 
-static const char *text_file(const char *name, const char *bytes, size_t len)
+static void read_file(const char *name, struct dt_buf *out)
 {
     struct dt_err err;
-    const char *path = at(name);
-    CHECK_OK(dt_fs_replace(path, bytes, len, 0644, &err), err);
-    return path;
+    char path[512];
+    snprintf(path, sizeof path, "%s/%s", DT_TOKENIZERS_DIR, name);
+    CHECK_OK(dt_fs_read(path, FILE_MAX, out, &err), err);
 }
 
-/* How many names of the folder begin with PREFIX. */
-static int names_with(const char *prefix)
+static struct dt_tokenizer *tokenizer(const char *name)
 {
-    int n = 0;
-    DIR *d = opendir(dir);
-    CHECK(d != NULL);
-    for (struct dirent *e; (e = readdir(d));)
-        n += strncmp(e->d_name, prefix, strlen(prefix)) == 0;
-    closedir(d);
-    return n;
-}
-
-TEST(each_text_is_its_bytes_and_an_end)
-{
-    struct dt_err err;
-    uint64_t tokens;
-    int32_t ids[6], targets[6];
-    const char *texts[] = {text_file("a", "\xff\0z", 3), text_file("b", "", 0),
-                           text_file("c", "q", 1)};
-    static const int32_t want[] = {255, 0, 'z', DT_BYTE_END, DT_BYTE_END, 'q', DT_BYTE_END};
-    CHECK_OK(dt_tokenize_files(texts, 3, at("out"), &tokens, &err), err);
-    CHECK_EQ(tokens, 7);
-    struct dt_tokens *t = dt_tokens_open(at("out"), 0, DT_BYTE_VOCABULARY, &err);
+    struct dt_err err = {0};
+    struct dt_buf text = {0};
+    char file[64];
+    snprintf(file, sizeof file, "%s.json", name);
+    read_file(file, &text);
+    struct dt_tokenizer *t = dt_tokenizer_read((struct dt_bytes){text.at, text.len}, &err);
+    CHECK_STR(err.text, "");
     CHECK(t != NULL);
-    CHECK_EQ(dt_tokens_count(t), 7);
-    CHECK_OK(dt_tokens_sample(t, 0, 6, ids, targets, &err), err);
-    CHECK_BYTES(ids, sizeof ids, want, sizeof ids);
-    CHECK_BYTES(targets, sizeof targets, want + 1, sizeof targets);
-    dt_tokens_close(t);
-    CHECK_EQ(names_with("out"), 1);
+    dt_buf_finish(&text);
+    return t;
 }
 
-TEST(a_text_of_many_chunks_comes_out_whole)
-{
-    size_t len = ((size_t)1 << 20) + 17;
-    struct dt_err err;
-    uint64_t tokens;
-    struct dt_buf out = {0};
-    char *text = malloc(len);
-    CHECK(text != NULL);
-    for (size_t i = 0; i < len; i++)
-        text[i] = (char)(i * 7 >> 3);
-    const char *path = text_file("long", text, len);
-    CHECK_OK(dt_tokenize_files(&path, 1, at("long.bin"), &tokens, &err), err);
-    CHECK_EQ(tokens, len + 1);
-    CHECK_OK(dt_fs_read(at("long.bin"), len * 3, &out, &err), err);
-    CHECK_EQ(out.len, 32 + 2 * (len + 1));
-    CHECK_OK(dt_tokens_check((struct dt_bytes){out.at, out.len}, 0, &err), err);
-    size_t wrong = 0;
-    for (size_t i = 0; i < len; i++)
-        wrong += out.at[32 + 2 * i] != (uint8_t)text[i] || out.at[33 + 2 * i] != 0;
-    CHECK_EQ(wrong, 0);
-    dt_buf_finish(&out);
-    free(text);
-}
-
-TEST(a_dash_is_standard_input)
+static void read_golden(void)
 {
     struct dt_err err;
-    uint64_t tokens;
-    const char *dash = "-";
-    int fd = open(text_file("in", "hello", 5), O_RDONLY), before = dup(STDIN_FILENO);
-    CHECK(fd >= 0);
-    CHECK_EQ(dup2(fd, STDIN_FILENO), STDIN_FILENO);
-    CHECK_OK(dt_tokenize_files(&dash, 1, at("from-stdin"), &tokens, &err), err);
-    CHECK_EQ(tokens, 6);
-    if (before >= 0)
-        dup2(before, STDIN_FILENO);
-    close(before);
-    close(fd);
+    struct dt_buf text = {0};
+    read_file("golden.json", &text);
+    CHECK_OK(dt_json_parse(&golden, (const char *)text.at, text.len, FILE_MAX, &err), err);
+    dt_buf_finish(&text);
 }
 
-TEST(the_file_may_be_read_by_who_may_read_others)
+static void unhex(const char *hex, struct dt_buf *out)
 {
-    struct dt_err err;
-    struct stat st;
-    const char *text = text_file("t", "x", 1);
-    mode_t mask = umask(027);
-    CHECK_OK(dt_tokenize_files(&text, 1, at("mode"), NULL, &err), err);
-    umask(mask);
-    CHECK_EQ(stat(at("mode"), &st), 0);
-    CHECK_EQ(st.st_mode & 0777, 0640);
-}
-
-TEST(a_text_that_cannot_be_read_leaves_the_old_file)
-{
-    struct dt_err err;
-    struct dt_buf old = {0};
-    const char *texts[] = {text_file("t", "x", 1), at("missing")};
-    text_file("kept", "old", 3);
-    CHECK_FAIL(dt_tokenize_files(texts, 2, at("kept"), NULL, &err), err, "cannot open");
-    CHECK(strstr(err.text, "/missing: No such file") != NULL);
-    const char *folder = dir;
-    CHECK_FAIL(dt_tokenize_files(&folder, 1, at("kept"), NULL, &err), err, "cannot read");
-    CHECK_OK(dt_fs_read(at("kept"), 100, &old, &err), err);
-    CHECK_STR(dt_buf_cstr(&old), "old");
-    CHECK_EQ(names_with("kept"), 1);
-    dt_buf_finish(&old);
-}
-
-TEST(a_text_is_not_overwritten_by_its_own_tokens)
-{
-    struct dt_err err;
-    const char *text = text_file("same", "precious", 8);
-    CHECK_FAIL(dt_tokenize_files(&text, 1, text, NULL, &err), err,
-               "is a text to read and the file to write");
-    CHECK_EQ(names_with("same"), 1);
-}
-
-TEST(a_device_is_not_replaced_by_a_file)
-{
-    struct dt_err err;
-    const char *text = text_file("t", "x", 1);
-    CHECK_FAIL(dt_tokenize_files(&text, 1, "/dev/null", NULL, &err), err, "no ordinary file");
-    CHECK_FAIL(dt_tokenize_files(&text, 1, dir, NULL, &err), err, "no ordinary file");
-    CHECK_FAIL(dt_tokenize_files(&text, 1, at("no/such/folder"), NULL, &err), err,
-               "cannot make a file beside");
-}
-
-/* A limit on the size of files stands in for a full disk: write() fails the same way. */
-TEST(a_full_disk_is_one_sentence_and_leaves_no_file)
-{
-    static char text[200000];
-    const char *path = text_file("big", text, sizeof text);
-    pid_t pid = fork();
-    CHECK(pid >= 0);
-    if (pid == 0) {
-        struct rlimit small = {100000, 100000};
-        struct dt_err err = {0};
-        signal(SIGXFSZ, SIG_IGN);
-        int rc = setrlimit(RLIMIT_FSIZE, &small);
-        if (rc == 0)
-            rc = dt_tokenize_files(&path, 1, at("full"), NULL, &err) == 0 ||
-                 !strstr(err.text, "cannot write") || !strstr(err.text, "/full: File too large");
-        _exit(rc);
+    dt_buf_clear(out);
+    for (; hex[0] && hex[1]; hex += 2) {
+        const char digits[3] = {hex[0], hex[1], '\0'};
+        dt_buf_put_u8(out, (uint8_t)strtoul(digits, NULL, 16));
     }
-    int status;
-    CHECK_EQ(waitpid(pid, &status, 0), pid);
-    CHECK_EQ(status, 0);
-    CHECK_EQ(names_with("full"), 0);
+}
+
+static int take(void *arg, const uint32_t *ids, size_t count, struct dt_err *err)
+{
+    (void)err;
+    dt_ids_put(arg, ids, count);
+    return 0;
+}
+
+/* The tokens of TEXT, given in parts of SLICE bytes. */
+static void encode(const struct dt_tokenizer *t, int threads, struct dt_bytes text, size_t slice,
+                   struct dt_ids *out)
+{
+    struct dt_err err;
+    out->len = 0;
+    struct dt_encoder *e = dt_encoder_create(t, threads, take, out, &err);
+    CHECK(e != NULL);
+    for (size_t i = 0, n; i < text.len; i += n) {
+        n = text.len - i < slice ? text.len - i : slice;
+        CHECK_OK(dt_encoder_put(e, (struct dt_bytes){text.at + i, n}, &err), err);
+    }
+    CHECK_OK(dt_encoder_end(e, DT_TOKEN_NONE, &err), err);
+    CHECK_OK(dt_encoder_drain(e, &err), err);
+    dt_encoder_destroy(e);
+}
+
+static void print_ids(struct dt_buf *out, const struct dt_ids *ids)
+{
+    dt_buf_clear(out);
+    for (size_t i = 0; i < ids->len; i++)
+        dt_buf_printf(out, "%s%u", i ? "," : "", ids->at[i]);
+}
+
+static void print_wanted(struct dt_buf *out, const struct cJSON *list)
+{
+    dt_buf_clear(out);
+    for (const struct cJSON *id = dt_json_first(list); id; id = dt_json_next(id))
+        dt_buf_printf(out, "%s%d", id == list->child ? "" : ",", id->valueint);
+}
+
+/* TEXT in slices of any size is the same, as what is final does not depend on them. */
+static void check_text(const struct dt_tokenizer *t, const char *name, const char *hex,
+                       struct dt_bytes text, const struct cJSON *wanted)
+{
+    static const size_t slices[] = {SIZE_MAX, 1, 2, 3, 7};
+    struct dt_ids ids = {0};
+    struct dt_buf got = {0}, want = {0};
+    print_wanted(&want, wanted);
+    for (size_t i = 0; i < sizeof slices / sizeof *slices; i++) {
+        CHECK_ROW("%s: text %.60s in slices of %zu", name, hex, slices[i]);
+        encode(t, 0, text, slices[i], &ids);
+        print_ids(&got, &ids);
+        CHECK_STR(dt_buf_cstr(&got), dt_buf_cstr(&want));
+    }
+    dt_ids_finish(&ids);
+    dt_buf_finish(&got);
+    dt_buf_finish(&want);
+}
+
+static void check_family(const char *name, const struct cJSON *table)
+{
+    struct dt_tokenizer *t = tokenizer(name);
+    struct dt_buf text = {0};
+    const struct cJSON *hex = dt_json_first(cJSON_GetObjectItem(golden.root, "texts"));
+    const struct cJSON *ids = dt_json_first(cJSON_GetObjectItem(table, "ids"));
+    for (; hex && ids; hex = dt_json_next(hex), ids = dt_json_next(ids)) {
+        unhex(hex->valuestring, &text);
+        check_text(t, name, hex->valuestring, (struct dt_bytes){text.at, text.len}, ids);
+    }
+    CHECK(!hex && !ids);
+    dt_buf_finish(&text);
+    dt_tokenizer_close(t);
+}
+
+TEST(tokens_are_those_of_the_library)
+{
+    int families = 0;
+    read_golden();
+    const struct cJSON *all = cJSON_GetObjectItem(golden.root, "tokenizers");
+    for (const struct cJSON *table = all->child; table; table = table->next, families++)
+        check_family(table->string, table);
+    CHECK(families >= 20);
+    dt_json_finish(&golden);
+}
+
+static void check_decoded(const struct dt_tokenizer *t, const char *name, const char *hex,
+                          const struct cJSON *ids, const struct cJSON *wanted)
+{
+    struct dt_err err;
+    struct dt_buf got = {0}, want = {0};
+    struct dt_decoder *d = dt_decoder_create(t, &err);
+    CHECK(d != NULL);
+    for (const struct cJSON *id = dt_json_first(ids); id; id = dt_json_next(id))
+        dt_decoder_put(d, (uint32_t)id->valueint, &got);
+    dt_decoder_end(d, &got);
+    unhex(cJSON_IsNull(wanted) ? hex : wanted->valuestring, &want);
+    CHECK_ROW("%s: text %.60s", name, hex);
+    CHECK_BYTES(got.at, got.len, want.at, want.len);
+    dt_decoder_destroy(d);
+    dt_buf_finish(&got);
+    dt_buf_finish(&want);
+}
+
+TEST(texts_of_tokens_are_those_of_the_library)
+{
+    read_golden();
+    const struct cJSON *all = cJSON_GetObjectItem(golden.root, "tokenizers");
+    for (const struct cJSON *table = all->child; table; table = table->next) {
+        struct dt_tokenizer *t = tokenizer(table->string);
+        const struct cJSON *hex = dt_json_first(cJSON_GetObjectItem(golden.root, "texts"));
+        const struct cJSON *ids = dt_json_first(cJSON_GetObjectItem(table, "ids"));
+        const struct cJSON *text = dt_json_first(cJSON_GetObjectItem(table, "decoded"));
+        for (; hex; hex = hex->next, ids = ids->next, text = text->next)
+            check_decoded(t, table->string, hex->valuestring, ids, text);
+        dt_tokenizer_close(t);
+    }
+    dt_json_finish(&golden);
+}
+
+/* What all texts look like behind one another, often enough that it fills many blocks. */
+static void put_all_texts(struct dt_buf *out)
+{
+    struct dt_buf one = {0};
+    read_golden();
+    for (int i = 0; i < 100; i++)
+        for (const struct cJSON *hex = dt_json_first(cJSON_GetObjectItem(golden.root, "texts"));
+             hex; hex = dt_json_next(hex)) {
+            unhex(hex->valuestring, &one);
+            dt_buf_put(out, one.at, one.len);
+        }
+    dt_json_finish(&golden);
+    dt_buf_finish(&one);
+}
+
+TEST(threads_make_the_same_tokens)
+{
+    static const char *const names[] = {"llama3", "qwen2", "llama2"};
+    struct dt_buf text = {0};
+    struct dt_ids alone = {0}, together = {0};
+    put_all_texts(&text);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        struct dt_tokenizer *t = tokenizer(names[i]);
+        CHECK_ROW("%s", names[i]);
+        encode(t, 0, (struct dt_bytes){text.at, text.len}, SIZE_MAX, &alone);
+        encode(t, 3, (struct dt_bytes){text.at, text.len}, 4099, &together);
+        CHECK_BYTES(alone.at, alone.len * sizeof *alone.at, together.at,
+                    together.len * sizeof *together.at);
+        dt_tokenizer_close(t);
+    }
+    dt_ids_finish(&alone);
+    dt_ids_finish(&together);
+    dt_buf_finish(&text);
+}
+
+/* A tokenizer with PARTS in place of its own. */
+static const char *with_parts(const char *parts, const char *model)
+{
+    static char text[2048];
+    snprintf(text, sizeof text, "{\"version\": \"1.0\", %s%s\"model\": {\"type\": \"BPE\", %s}}",
+             parts, *parts ? ", " : "", model);
+    return text;
+}
+
+#define VOCAB "\"vocab\": {\"a\": 0, \"b\": 1, \"ab\": 2}, \"merges\": [\"a b\"]"
+#define PATTERN(regex)                                                                             \
+    "\"pre_tokenizer\": {\"type\": \"Split\", \"pattern\": {\"Regex\": \"" regex "\"}, "           \
+    "\"behavior\": \"Isolated\", \"invert\": false}"
+
+TEST(what_would_change_tokens_is_refused_by_name)
+{
+    static const struct {
+        const char *parts, *model, *words;
+    } rows[] = {
+        {"", "\"vocab\": {\"a\": 0}, \"merges\": [\"a b\"]", "\"b\" is not in the vocabulary"},
+        {"", "\"vocab\": {\"a\": 0, \"b\": 1}, \"merges\": [\"a b\"]", "\"ab\" is not in the"},
+        {"", "\"vocab\": {\"a\": 0}, \"merges\": [\"a b c\"]", "model.merges[0]: a merge is"},
+        {"", "\"vocab\": {\"a\": 0}, \"merges\": [[\"a\"]]", "a merge is"},
+        {"", "\"vocab\": {\"a\": -1}, \"merges\": []", "model.vocab.a: a token's id"},
+        {"", "\"vocab\": {\"a\": 1e9}, \"merges\": []", "a token's id is a whole number"},
+        {"", "\"vocab\": {\"a\": 1, \"b\": 1}, \"merges\": []", "another token has the id 1"},
+        {"", "\"vocab\": []", "model.vocab: expected an object"},
+        {"", VOCAB ", \"dropout\": 0.1", "a matter of chance"},
+        {"", VOCAB ", \"end_of_word_suffix\": \"</w>\"", "only models without one"},
+        {"", VOCAB ", \"unk_token\": \"x\"", "\"x\" is not in the vocabulary"},
+        {"\"normalizer\": {\"type\": \"Lowercase\"}", VOCAB, "\"Lowercase\" is not known"},
+        {"\"pre_tokenizer\": {\"type\": \"Whitespace\"}", VOCAB, "\"Whitespace\" is not known"},
+        {"\"decoder\": {\"type\": \"WordPiece\"}", VOCAB, "\"WordPiece\" is not known"},
+        {"\"post_processor\": {\"type\": \"BertProcessing\"}", VOCAB, "\"BertProcessing\""},
+        {"\"added_tokens\": [{\"content\": \"x\", \"single_word\": true}]", VOCAB, "single_word"},
+        {PATTERN("\\\\h+"), VOCAB, "its pattern has \"\\h\""},
+        {PATTERN("[a&&b]"), VOCAB, "its pattern has \"&&\""},
+        {PATTERN("(?<=a)b"), VOCAB, "its pattern has \"(?<\""},
+        {PATTERN("a*"), VOCAB, "matches where nothing is"},
+        {PATTERN("(a"), VOCAB, "its pattern cannot be read"},
+        {PATTERN("\\\\p{Greek}"), VOCAB, "its pattern has \"\\p{Greek}\""},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct dt_err err = {0};
+        const char *text = with_parts(rows[i].parts, rows[i].model);
+        CHECK_ROW("%s", text);
+        CHECK(dt_tokenizer_read(dt_bytes_of(text), &err) == NULL);
+        if (!strstr(err.text, rows[i].words))
+            CHECK_STR(err.text, rows[i].words);
+    }
+}
+
+/* The library drops characters that are no tokens where there is no unk_token. */
+TEST(a_model_may_say_nothing_but_its_merges)
+{
+    struct dt_err err;
+    struct dt_ids ids = {0};
+    struct dt_tokenizer *t = dt_tokenizer_read(dt_bytes_of(with_parts("", VOCAB)), &err);
+    CHECK(t != NULL);
+    encode(t, 0, dt_bytes_of("abxaab"), SIZE_MAX, &ids);
+    static const uint32_t want[] = {2, 0, 2};
+    CHECK_BYTES(ids.at, ids.len * sizeof *ids.at, want, sizeof want);
+    CHECK_EQ(dt_tokenizer_vocabulary(t), 3);
+    dt_ids_finish(&ids);
+    dt_tokenizer_close(t);
+}
+
+static void write_file(const char *name, const char *text)
+{
+    struct dt_err err;
+    CHECK_OK(dt_fs_replace(at(name), text, strlen(text), 0644, &err), err);
+}
+
+TEST(the_folder_names_the_end_of_a_document)
+{
+    static const struct {
+        const char *file, *text;
+        uint32_t end; /* DT_TOKEN_NONE: an error */
+    } rows[] = {
+        {"special_tokens_map.json", "{\"eos_token\": {\"content\": \"b\"}}", 1},
+        {"tokenizer_config.json", "{\"eos_token\": \"ab\"}", 2},
+        {"tokenizer_config.json", "{\"eos_token\": \"none\"}", DT_TOKEN_NONE},
+        {"tokenizer.json", "version https://git-lfs.github.com/spec/v1\n", DT_TOKEN_NONE},
+    };
+    write_file("tokenizer.json", with_parts("", VOCAB));
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct dt_err err = {0};
+        write_file(rows[i].file, rows[i].text);
+        struct dt_tokenizer *t = dt_tokenizer_open(dir, &err);
+        CHECK_ROW("%s: %s", rows[i].file, rows[i].text);
+        CHECK_EQ(t ? dt_tokenizer_end(t) : DT_TOKEN_NONE, rows[i].end);
+        if (!t)
+            CHECK(strstr(err.text, i == 2 ? "eos_token: \"none\" is no token" : "git-lfs") != NULL);
+        dt_tokenizer_close(t);
+    }
 }

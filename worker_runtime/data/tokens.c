@@ -295,27 +295,37 @@ size_t dt_tokens_samples(const struct dt_tokens *t, size_t positions)
     return t->view.count && positions ? (t->view.count - 1) / positions : 0;
 }
 
-/* Tokens FIRST to FIRST + POSITIONS: all but the last are inputs, all but the first are targets. */
-static int read_sample(const struct dt_tokens *t, size_t first, size_t positions, int32_t *ids,
-                       int32_t *targets, struct dt_err *err)
+static int read_tokens(const struct dt_tokens *t, size_t first, size_t count, int32_t *ids,
+                       struct dt_err *err)
 {
     const struct view *v = &t->view;
     const size_t most = CHUNK / v->width;
     uint8_t bytes[CHUNK];
-    int32_t next = 0;
-    for (size_t k = 0; k <= positions; k++) {
-        size_t left = positions + 1 - k, i = first + k;
+    for (size_t k = 0; k < count; k++) {
+        size_t left = count - k, i = first + k;
         if (k % most == 0 && read_at(t, bytes, (left < most ? left : most) * v->width,
                                      v->first + i * v->width, err) < 0)
             return -1;
-        if (take(v, i, bytes + k % most * v->width, &next, err) < 0)
+        if (take(v, i, bytes + k % most * v->width, &ids[k], err) < 0)
             return -1;
-        if (k > 0)
-            targets[k - 1] = next;
-        if (k < positions)
-            ids[k] = next;
     }
     return 0;
+}
+
+int dt_tokens_read(const struct dt_tokens *t, size_t first, size_t count, int32_t *ids,
+                   struct dt_err *err)
+{
+    return read_tokens(t, first, count, ids, err) < 0 ? dt_err_wrap(err, "%s", t->path) : 0;
+}
+
+/* Tokens FIRST to FIRST + POSITIONS: all but the last are inputs, all but the first are targets. */
+static int read_sample(const struct dt_tokens *t, size_t first, size_t positions, int32_t *ids,
+                       int32_t *targets, struct dt_err *err)
+{
+    if (read_tokens(t, first, positions, ids, err) < 0)
+        return -1;
+    memcpy(targets, ids + 1, (positions - 1) * sizeof *ids);
+    return read_tokens(t, first + positions, 1, targets + positions - 1, err);
 }
 
 int dt_tokens_sample(const struct dt_tokens *t, size_t i, size_t positions, int32_t *ids,

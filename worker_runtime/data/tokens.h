@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Files of tokens; the contract is dtrun/data.h. This folder is all between a text and the numbers
- * that a model reads: tokenizer.h makes such files, sampler.h says which sample comes when. */
+ * that a model reads: tokenize.h makes such files, sampler.h says which sample comes when. */
 #ifndef DT_WORKER_RUNTIME_DATA_TOKENS_H
 #define DT_WORKER_RUNTIME_DATA_TOKENS_H
 
@@ -14,6 +14,10 @@ bool dt_tokens_are_bytes(const struct dt_tokens *t);
 
 /* By which a file is known again, wherever it lies: a checksum of its beginning and its end. */
 uint32_t dt_tokens_mark(const struct dt_tokens *t);
+
+/* Tokens FIRST to FIRST + COUNT - 1, which are there. */
+int dt_tokens_read(const struct dt_tokens *t, size_t first, size_t count, int32_t *ids,
+                   struct dt_err *err);
 
 /* The checks of dt_tokens_open() over bytes in memory: for the fuzzer. */
 int dt_tokens_check(struct dt_bytes file, int raw_width, struct dt_err *err);

@@ -36,7 +36,10 @@ static const struct dt_opt train_opts[] = {
      .help = "print what NCCL finds on this host: versions, links between GPUs, networks, and the NCCL_ variables "
              "that are set"},
     {.name = "output", .letter = 'o', .arg = "FILE", .completes = DT_OPT_FILE, AT(output), .group = "Instead of training",
-     .help = "with tokenize: the file of tokens to write; with fetch: the folder to put the checkpoint into"},
+     .help = "with tokenize: the file of tokens to write; with detokenize: the file of text, in place of standard output; "
+             "with fetch: the folder to put the checkpoint into"},
+    {.name = "tokenizer", .arg = "DIR", .completes = DT_OPT_DIRECTORY, AT(tokenizer), .group = "Instead of training",
+     .help = "with tokenize and detokenize: a model's folder with its tokenizer.json; without it a token is a byte"},
     {.name = "rescue", AT(rescue), .hidden = true}, /* for the agent: rescue.h */
     {.name = "local-rank", .arg = "N", .parse = dt_opt_count, AT(local_rank), .fallback = "0", .hidden = true},
     {0},
@@ -51,13 +54,15 @@ const struct dt_opt_program dt_train_program = {
              "       dtrun-train --estimate FILE [options]\n"
              "       dtrun-train --verify DIR\n"
              "       dtrun-train --check-nccl\n"
-             "       dtrun-train tokenize FILE... -o OUT\n"
+             "       dtrun-train tokenize [--tokenizer DIR] FILE... -o OUT\n"
+             "       dtrun-train detokenize [--tokenizer DIR] FILE [-o OUT]\n"
              "       dtrun-train ls URL\n"
              "       dtrun-train fetch URL -o DIR\n"
              "       dtrun-train rm URL...",
     .version = DT_VERSION,
     .table = train_opts,
-    .commands = (const char *const[]){"tokenize FILE", "ls", "fetch", "rm", NULL},
+    .commands =
+        (const char *const[]){"tokenize FILE", "detokenize FILE", "ls", "fetch", "rm", NULL},
     .takes_operands = true,
 };
 
@@ -91,12 +96,32 @@ static bool is_bare_deepspeed(const char *arg, const char *next)
 static const struct {
     const char *name, *what; /* WHAT it has to be told */
     int most;                /* words behind it; 0: any number */
+    const char *one;         /* what that one word is */
     const char *output;      /* what -o is then; NULL: there is no such */
+    bool may_print;          /* without -o it goes to standard output */
+    bool has_tokenizer;      /* --tokenizer goes with it */
 } commands[DT_TRAIN_COMMANDS] = {
-    [DT_TRAIN_TOKENIZE] = {"tokenize", "which files? - is standard input", 0, "FILE"},
-    [DT_TRAIN_LS] = {"ls", "of which URL? s3://BUCKET/PREFIX, or file:///FOLDER", 1, NULL},
-    [DT_TRAIN_FETCH] = {"fetch", "from which URL? s3://BUCKET/PREFIX, or file:///FOLDER", 1, "DIR"},
-    [DT_TRAIN_RM] = {"rm", "which checkpoint? s3://BUCKET/PREFIX/step-00000100", 0, NULL},
+    [DT_TRAIN_TOKENIZE] = {.name = "tokenize",
+                           .what = "which files? - is standard input",
+                           .output = "FILE",
+                           .has_tokenizer = true},
+    [DT_TRAIN_DETOKENIZE] = {.name = "detokenize",
+                             .what = "which file of tokens?",
+                             .most = 1,
+                             .one = "file",
+                             .output = "FILE",
+                             .may_print = true,
+                             .has_tokenizer = true},
+    [DT_TRAIN_LS] = {.name = "ls",
+                     .what = "of which URL? s3://BUCKET/PREFIX, or file:///FOLDER",
+                     .most = 1,
+                     .one = "URL"},
+    [DT_TRAIN_FETCH] = {.name = "fetch",
+                        .what = "from which URL? s3://BUCKET/PREFIX, or file:///FOLDER",
+                        .most = 1,
+                        .one = "URL",
+                        .output = "DIR"},
+    [DT_TRAIN_RM] = {.name = "rm", .what = "which checkpoint? s3://BUCKET/PREFIX/step-00000100"},
 };
 
 static enum dt_train_command command_of(const char *word)
@@ -107,28 +132,35 @@ static enum dt_train_command command_of(const char *word)
     return DT_TRAIN_NONE;
 }
 
+static int check_options(const struct dt_train_args *a, struct dt_err *err)
+{
+    if (a->output && !commands[a->command].output)
+        return dt_err_set(err, DT_E_USAGE, "--output goes with tokenize, detokenize and fetch");
+    if (a->tokenizer && !commands[a->command].has_tokenizer)
+        return dt_err_set(err, DT_E_USAGE, "--tokenizer goes with tokenize and detokenize");
+    return 0;
+}
+
 static int check_command(struct dt_train_args *a, struct dt_err *err)
 {
     if (a->file_count == 0)
-        return a->output ? dt_err_set(err, DT_E_USAGE, "--output goes with tokenize and fetch") : 0;
+        return check_options(a, err);
     a->command = command_of(a->files[0]);
     const char *name = commands[a->command].name;
     if (!name)
         return dt_err_set(err, DT_E_USAGE,
                           "what is \"%s\"? A configuration is given as --config %s; the commands "
-                          "are tokenize, ls, fetch and rm",
+                          "are tokenize, detokenize, ls, fetch and rm",
                           a->files[0], a->files[0]);
     if (a->file_count == 1)
         return dt_err_set(err, DT_E_USAGE, "%s: %s", name, commands[a->command].what);
     if (commands[a->command].most && a->file_count > commands[a->command].most + 1)
-        return dt_err_set(err, DT_E_USAGE, "%s: what is \"%s\"? It takes one URL", name,
-                          a->files[2]);
-    if (!a->output && commands[a->command].output)
+        return dt_err_set(err, DT_E_USAGE, "%s: what is \"%s\"? It takes one %s", name, a->files[2],
+                          commands[a->command].one);
+    if (!a->output && commands[a->command].output && !commands[a->command].may_print)
         return dt_err_set(err, DT_E_USAGE, "%s: where to? Give -o %s", name,
                           commands[a->command].output);
-    if (a->output && !commands[a->command].output)
-        return dt_err_set(err, DT_E_USAGE, "--output goes with tokenize and fetch");
-    return 0;
+    return check_options(a, err);
 }
 
 static int check_whole(struct dt_train_args *a, struct dt_err *err)

@@ -8,6 +8,7 @@
 enum dt_train_command {
     DT_TRAIN_NONE, /* it trains, or does what an option says */
     DT_TRAIN_TOKENIZE,
+    DT_TRAIN_DETOKENIZE,
     DT_TRAIN_LS,
     DT_TRAIN_FETCH,
     DT_TRAIN_RM,
@@ -18,7 +19,7 @@ struct dt_train_args {
     char *config, *deepspeed, *resume, *init_from, *output;
     struct dt_opt_strings set;
     int world, local; /* for --estimate; 0: as many as the environment says */
-    char *estimate, *verify;
+    char *estimate, *verify, *tokenizer;
     int local_rank;     /* what older launchers append; the environment says it too */
     const char **files; /* a command and what it is about; owned, its strings are argv's */
     int file_count;

@@ -4,7 +4,7 @@
 #include "base/buf.h"
 #include "base/say.h"
 #include "worker_runtime/coll/agree.h"
-#include "worker_runtime/data/tokenizer.h"
+#include "worker_runtime/data/tokenize.h"
 #include "worker_runtime/inside.h"
 #include "worker_runtime/telemetry/run_file.h"
 #include "worker_runtime/train/init.h"
