@@ -941,6 +941,22 @@ TEST(telemetry_is_said_once_after_each_change_and_on_each_connection)
     free(a);
 }
 
+TEST(a_loss_that_becomes_nan_waits_for_no_beat)
+{
+    struct agent *a = agent_running(false);
+    pass(a, BEAT, true);
+    said(a);
+    tell_loss(a, "2.5");
+    CHECK(dt_session_next(&a->session) > a->now);
+    tell_loss(a, "nan");
+    CHECK_EQ(dt_session_next(&a->session), a->now);
+    dt_session_tick(&a->session, a->now);
+    CHECK_STR(said(a), "BEAT 5 #2 step 1 loss nan");
+    tell_loss(a, "inf"); /* once is enough */
+    CHECK(dt_session_next(&a->session) > a->now);
+    free(a);
+}
+
 TEST(the_loss_of_the_workers_before_is_not_told_of_the_next)
 {
     struct agent *a = agent_running(false);

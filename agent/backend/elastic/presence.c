@@ -624,6 +624,8 @@ void dt_presence_remark(struct dt_presence *p, bool failed, const char *words)
 void dt_presence_tell(struct dt_presence *p, const struct dt_beat *facts)
 {
     dt_session_tell(&p->session, facts);
+    if (!dt_presence_is_over(p))
+        arm(p);
 }
 
 bool dt_presence_still(struct dt_presence *p, dt_ms still, bool sure)

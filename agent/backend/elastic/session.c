@@ -3,6 +3,7 @@
 
 #include "base/log.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -219,16 +220,25 @@ static void say_beat(struct dt_session *s)
     say(s, m);
 }
 
+static bool has_diverged(const struct dt_telemetry *t)
+{
+    double loss;
+    return dt_telemetry_get_loss(t->loss, &loss) && !isfinite(loss);
+}
+
 /* One that nothing is known of any more is told, too, once something was. */
 static void tell_telemetry(struct dt_session *s, const struct dt_telemetry *t)
 {
     int64_t number = s->telemetry.is.number;
+    bool diverges = has_diverged(t) && !has_diverged(&s->telemetry.is);
     s->facts.telemetry = (struct dt_telemetry){0};
     if (!dt_telemetry_differs(&s->telemetry.is, t))
         return;
     dt_telemetry_keep(&s->telemetry, t);
     s->telemetry.is.number = number + 1;
     s->telemetry_new = true;
+    if (diverges)
+        s->next_beat = s->now; /* people hear of it without waiting for the next one */
 }
 
 /* The workers of the round before told it. */

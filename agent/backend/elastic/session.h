@@ -120,7 +120,7 @@ void dt_session_succeeded(struct dt_session *s, dt_ms now);
 void dt_session_leave(struct dt_session *s, const char *why, dt_ms now);
 /* The workers of one that leaves are gone, or the owner waits no longer. */
 void dt_session_end(struct dt_session *s, dt_ms now);
-/* What the next beats say. */
+/* What the next beats say. A loss that is no number any more is said with the next tick. */
 void dt_session_tell(struct dt_session *s, const struct dt_beat *facts);
 /* The workers have stood still for so long; 0: they move again. SURE: see agent/hang/hang.h. False:
  * the rendezvous, or the last that there was, is an older one and is not told. */
