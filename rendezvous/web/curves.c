@@ -41,7 +41,7 @@ static struct one_curve *find_or_add(struct dt_web_curves *cs, const char *run)
 
 /* -- looking ---------------------------------------------------------------------------------- */
 
-/* Its time is that of the last step, so that beats, which are rarer, make no stairs. */
+/* Its time is that of the last step. */
 static struct dt_curve_sample sample_of(const struct dt_rdzv *r, dt_ms now, int64_t wall_us)
 {
     struct dt_training training;
@@ -62,6 +62,12 @@ static struct dt_curve_sample sample_of(const struct dt_rdzv *r, dt_ms now, int6
     return s;
 }
 
+/* Beats are rarer than looks: what was looked at already would make stairs of a line. */
+static bool is_new(const struct dt_curve *c, const struct dt_curve_sample *s)
+{
+    return s->step >= 0 && (c->len == 0 || c->at[c->len - 1].step != s->step);
+}
+
 static void look_at(struct dt_web_curves *cs, const struct dt_rdzv *r, dt_ms now)
 {
     struct dt_curve_sample s = {.step = -1};
@@ -74,7 +80,7 @@ static void look_at(struct dt_web_curves *cs, const struct dt_rdzv *r, dt_ms now
     if (one->begun_us != r->beginning.wall_us)
         one->curve = (struct dt_curve){0};
     one->begun_us = r->beginning.wall_us;
-    if (s.step >= 0)
+    if (is_new(&one->curve, &s))
         dt_curve_add(&one->curve, &s);
 }
 
