@@ -167,7 +167,8 @@ def behind(s):
 @story
 def tells_all(s):
     """what a job tells of its steps is shown: shares, lines of the night, slow ranks, GPUs, disks, uploads, alerts"""
-    page = s.open(s.serve(played.training()), "#/run/llama")
+    server = s.serve(played.training())
+    page = s.open(server, "#/run/llama")
     page.until("document.querySelectorAll('#run .nodes tbody tr').length === 8")
     tiles = texts(page, ".tiles div")
     tap.check_equal([t.split("\n")[:2] for t in tiles if not t.startswith(("Nodes", "Workers", "Restarts"))],
@@ -198,6 +199,15 @@ def tells_all(s):
     page.run("location.hash = '#/run/llama/node/node2'")
     page.until("document.querySelector('.node').checkVisibility()")
     check_fit(page)
+    said = played.training()
+    said["runs"] = [played.run("llama", "closed", step=18420, why="all nodes (8) have succeeded")]
+    said["nodes"] = []
+    server.say(said)
+    server.tell(played.event("run_ended_well", "it ended", run="llama"))
+    page.until("document.querySelector('#run .badge').innerText.includes('succeeded')")
+    tap.check_equal([t.split("\n") for t in texts(page, ".tiles div")[2:4]],
+                    [["Step", "18,420", "the last that was told"], ["Loss", "2.135", "the last that was told"]], "tiles of a run that is over")
+    tap.check_equal(texts(page, ".charts figcaption b"), ["Loss", "Tokens/s", "Step"], "lines of a run that is over")
 
 
 @story

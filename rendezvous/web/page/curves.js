@@ -5,7 +5,7 @@
 "use strict";
 
 const curves = (() => {
-  const LONGEST_GAP = 3; // in a line: so many times what lies between two of the server's points
+  const LONGEST_GAP = 3; // in a line: so many times what lies between two of the server's points, or two steps
   const SPAN_SHORTEST = 1.2; // a choice of time is shown where there are so many times as much
 
   const root = parts.find(document.getElementById("run"), "curves");
@@ -72,7 +72,7 @@ const curves = (() => {
 
   function draw(row, samples, marks, now) {
     const lines = joined(row, samples), pace = charts.pace(lines.steps);
-    const look = {now, marks, gap: Math.max(60, LONGEST_GAP * (samples?.every_s ?? 0))};
+    const look = {now, marks, gap: LONGEST_GAP * Math.max(20, pace, samples?.every_s ?? 0)};
     const rate = lines.tokens.at(-1)?.[1] ?? 0, loss = lines.loss.at(-1)?.[1];
     const drawn = [
       draw_line("loss-line", lately(lines.loss, now), Number.isFinite(loss) ? words.fine(loss) : row.loss ?? "",
@@ -90,10 +90,16 @@ const curves = (() => {
     redraw();
   });
 
+  // The last loss that was told; "": none was.
+  function last_loss(row, samples) {
+    const loss = joined(row, samples).loss.at(-1)?.[1];
+    return row.loss ?? (loss === undefined ? "" : Number.isFinite(loss) ? words.fine(loss) : "nan");
+  }
+
   // [time, step] of a run, as far as they are known.
   function steps(row, samples) {
     return joined(row, samples).steps;
   }
 
-  return {hear, draw, steps};
+  return {hear, draw, last_loss, steps};
 })();

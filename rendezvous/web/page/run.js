@@ -28,6 +28,8 @@ const run = (() => {
   // "of 50,000, 3 h 20 min to go".
   function step_words(row, team, pace) {
     const left = judge.left_s(row, team.furthest, pace);
+    if (row.state !== "running")
+      return "the last that was told";
     return row.steps ? `of ${words.count(row.steps)}` + (left ? `, ${words.duration(Math.ceil(left))} to go` : "") : "the furthest node's";
   }
 
@@ -36,12 +38,12 @@ const run = (() => {
     const spares = team.others.filter(n => n.is === judge.states.parked).length;
     const kept_out = status.excluded.filter(judge.is_out).length;
     const tokens = judge.tokens(row, team.all), range = row.min === row.max ? `of ${row.min}` : `of ${row.min} to ${row.max}`;
-    const now = row.state === "running";
+    const now = row.state === "running", step = Math.max(team.furthest, row.step ?? -1), loss = curves.last_loss(row, status.samples);
     return [
       tile("Nodes", words.count(row.nodes), `${range}${spares ? `, ${words.counted(spares, "spare")}` : ""}`),
       row.world && tile("Workers", words.count(row.world), row.master ? `master ${row.master}` : ""),
-      team.furthest >= 0 && tile("Step", words.count(team.furthest), step_words(row, team, charts.pace(curves.steps(row, status.samples)))),
-      row.loss && tile("Loss", row.loss, now ? "of the last step" : "at the end", judge.is_number(row.loss) ? "" : "bad"),
+      step >= 0 && tile("Step", words.count(step), step_words(row, team, charts.pace(curves.steps(row, status.samples)))),
+      loss && tile("Loss", loss, now ? "of the last step" : "the last that was told", judge.is_number(loss) ? "" : "bad"),
       tokens > 0 && tile("Tokens/s", words.short(tokens), row.world ? `${words.short(tokens / row.world)} a worker` : ""),
       now && row.mfu && tile("MFU", words.percent(row.mfu), "of the GPUs' FLOPs"),
       tile("Restarts", `${words.count(row.restarts)} of ${words.count(row.max_restarts)}`,
