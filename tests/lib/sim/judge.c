@@ -189,6 +189,8 @@ static enum sim_cause find_cause(struct sim *s, const struct dt_rdzv_event *even
         return SIM_CAUSE_DRAINED;
     if (event->type == DT_EV_END)
         return SIM_CAUSE_NONE;
+    if ((event->type == DT_EV_RESTART || event->type == DT_EV_STOP) && !j->now.lost)
+        return SIM_CAUSE_WISHED;
     if (j->before.recovering || !sim_judge_knows_round(s, j->before.round))
         return SIM_CAUSE_RECOVERY;
     if (j->now.lost)
@@ -214,6 +216,20 @@ static void check_success(struct sim *s)
     }
 }
 
+/* Whoever waits for the end of a run that a person stops may count on it that no worker is left,
+ * but for those of nodes that were given up. */
+static void check_stopped(struct sim *s)
+{
+    dt_list_each(&s->server.run->members.all, i)
+    {
+        const struct dt_member *m = dt_container_of(i, struct dt_member, in_all);
+        const struct sim_node *n = sim_node_by_incarnation(s, m->id);
+        if (n && n->state != SIM_NO_WORKERS && n->state != SIM_SUCCEEDED)
+            sim_judge_fail(s, SIM_RULE_CLOSED, "the job is stopped, and workers of %s are %s",
+                           n->name, sim_workers_name(n->state));
+    }
+}
+
 /* A run that fails has spent what it had; one that gives up waiting had nobody to wait for. */
 static void check_close(struct sim *s)
 {
@@ -232,13 +248,15 @@ static void check_close(struct sim *s)
                        (double)(s->now - since) / DT_SECOND);
     if (r->closed.kind == DT_CLOSE_SUCCEEDED)
         check_success(s);
+    if (r->closed.kind == DT_CLOSE_STOPPED)
+        check_stopped(s);
 }
 
 /* A failure may be put down to a loss, and what a restart of the server left unclear to either. */
 static void count_end(struct sim_judge *j, enum sim_cause cause)
 {
     j->failures += cause == SIM_CAUSE_FAILED || cause == SIM_CAUSE_RECOVERY;
-    j->losses += cause != SIM_CAUSE_NONE && cause != SIM_CAUSE_GROWTH;
+    j->losses += cause != SIM_CAUSE_NONE && cause != SIM_CAUSE_GROWTH && cause != SIM_CAUSE_WISHED;
 }
 
 /* Which host failed last, and how often in a row, as far as that is beyond doubt. */

@@ -48,6 +48,7 @@ enum sim_cause {
     SIM_CAUSE_DRAINED,
     SIM_CAUSE_GROWTH,
     SIM_CAUSE_RECOVERY,
+    SIM_CAUSE_WISHED, /* by a person, for another round or for the end: nobody pays */
     SIM_CAUSES,
 };
 

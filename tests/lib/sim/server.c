@@ -412,6 +412,16 @@ void sim_server_drain(struct sim *s, const char *node, bool undo)
         sim_journal_sync(s);
 }
 
+void sim_server_wish(struct sim *s, enum dt_rdzv_event_type wish, const char *words)
+{
+    struct sim_server *v = &s->server;
+    if (!v->up || v->paused_until > s->now || !v->run)
+        return;
+    sim_say(s, "server", "a person %s", words);
+    sim_disturb(s, s->now);
+    step(s, (struct dt_rdzv_event){.type = wish, .text = "by a person"});
+}
+
 /* -- stale frames ----------------------------------------------------------------------------- */
 
 /* Whether M can have no effect now but that its sender is alive, which is known anyway. */

@@ -76,6 +76,8 @@ void sim_server_cut(struct sim *s, dt_ms until);
 /* Whoever hosts it goes, and says so. */
 void sim_server_end(struct sim *s);
 void sim_server_drain(struct sim *s, const char *node, bool undo);
+/* A person wants something of the run: an event of that type. */
+void sim_server_wish(struct sim *s, enum dt_rdzv_event_type wish, const char *words);
 /* The journal is safe so far: what waited for that goes out. */
 void sim_server_release(struct sim *s);
 /* Says again what was said in a round that is over. */

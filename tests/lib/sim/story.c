@@ -33,6 +33,8 @@ enum fault {
     FAULT_SERVER_END,
     FAULT_STALE,
     FAULT_HANG,
+    FAULT_RESTART,
+    FAULT_STOP,
     FAULTS,
 };
 
@@ -45,6 +47,7 @@ static const unsigned weights[FAULTS] = {
     [FAULT_SERVER_PAUSE] = 2, [FAULT_SERVER_JUMP] = 1, [FAULT_SERVER_CRASH] = 3,
     [FAULT_SERVER_BLANK] = 1, [FAULT_SERVER_CUT] = 2,  [FAULT_SLOW_DISK] = 1,
     [FAULT_SERVER_END] = 1,   [FAULT_STALE] = 6,       [FAULT_HANG] = 4,
+    [FAULT_RESTART] = 2,      [FAULT_STOP] = 1,
 };
 
 static void plan(struct sim *s, dt_ms wait, void (*run)(struct sim *, struct sim_event *),
@@ -201,6 +204,12 @@ static void strike_server(struct sim *s, enum fault fault)
         break;
     case FAULT_HANG:
         hang(s);
+        break;
+    case FAULT_RESTART:
+        sim_server_wish(s, DT_EV_RESTART, "wants another round");
+        break;
+    case FAULT_STOP:
+        sim_server_wish(s, DT_EV_STOP, "ends the job");
         break;
     default:
         break;
@@ -369,6 +378,7 @@ static void plan_faults(struct sim *s)
     has[FAULT_LOSE_HOST] = has[FAULT_LOSE_HOST] && !s->story.shares_hosts; /* one would go alone */
     has[FAULT_SERVER_BLANK] = has[FAULT_SERVER_BLANK] && sim_likely(&s->random, 30);
     has[FAULT_SERVER_END] = has[FAULT_SERVER_END] && sim_likely(&s->random, 10);
+    has[FAULT_STOP] = has[FAULT_STOP] && sim_likely(&s->random, 10);
     unsigned count = sim_below(&s->random, sim_likely(&s->random, 20) ? 4 : 80);
     for (unsigned i = 0; i < count; i++)
         plan(s, sim_between(&s->random, 0, s->story.trouble - s->now), on_fault,
