@@ -154,7 +154,9 @@ static void *run(void *arg)
 static int copy_options(struct dt_feed *f, const struct dt_ctl_options *o,
                         const struct dt_token *token)
 {
-    f->options = (struct dt_ctl_options){.endpoint = strdup(o->endpoint), .timeout = o->timeout};
+    f->options = (struct dt_ctl_options){.endpoint = strdup(o->endpoint),
+                                         .timeout = o->timeout,
+                                         .endpoint_from_env = o->endpoint_from_env};
     f->has_token = token != NULL;
     if (token)
         f->token = *token;

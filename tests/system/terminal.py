@@ -102,6 +102,8 @@ class Terminal:
 
     def be_shell(self, command, environment, hear, tell):
         tap.die_with_parent()
+        os.close(self.told)
+        os.close(self.orders)  # or it would never read the end of them
         os.setsid()
         fcntl.ioctl(self.slave, termios.TIOCSCTTY, 0)
         signal.signal(signal.SIGTTOU, signal.SIG_IGN)

@@ -224,6 +224,10 @@ def begins_with_an_answer():
             t.ends(1)
             t.is_as_before()
             tap.check_equal(b'knows no run "nobody"' in t.raw, True, "what was said\n%s\n" % t.screen.text())
+    line = [tools.ctl, "top"]
+    with terminal.Terminal(line, DTRUN_RENDEZVOUS="%s:%d" % (servers.HOST, server.port)) as t:
+        t.ends(1)
+        tap.check_equal(b"DTRUN_RENDEZVOUS" in t.raw, True, "what was said\n%s\n" % t.screen.text())
     with top(server) as t:
         t.ends(1)
         t.is_as_before()
