@@ -598,6 +598,11 @@ void dt_attempt_tell(const struct dt_attempt *t, struct dt_beat *facts)
     tell_training(t, &facts->telemetry);
 }
 
+const char *dt_attempt_folder(const struct dt_attempt *t)
+{
+    return t->meter ? dt_meter_folder(t->meter) : "";
+}
+
 const struct dt_pages *dt_attempt_pages(const struct dt_attempt *t)
 {
     return t->pages;

@@ -98,6 +98,8 @@ void dt_attempt_say_step(const struct dt_attempt *t);
 /* Adds to FACTS how many of them run, have failed and have succeeded, how fast they are, how
  * they share their time and how training goes: strings are good until the loop goes on. */
 void dt_attempt_tell(const struct dt_attempt *t, struct dt_beat *facts);
+/* Where they save checkpoints, as they said when that was asked last; "": they did not. */
+const char *dt_attempt_folder(const struct dt_attempt *t);
 
 /* What they tell of themselves; NULL: nothing is known. */
 const struct dt_pages *dt_attempt_pages(const struct dt_attempt *t);

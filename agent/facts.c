@@ -24,7 +24,8 @@ int64_t agent_step(const struct agent *a)
     return a->progress ? dt_progress_step(a->progress) : dt_pages_step(pages_of(a));
 }
 
-/* Files go to the folder of logs, to those that are uploaded, and to where the workers start. */
+/* Files go to the folder of logs, to those that are uploaded, to where the workers start, and to
+ * where these say that they save. */
 void agent_watch_host(struct agent *a)
 {
     enum { OTHERS = 2 };
@@ -50,6 +51,8 @@ void agent_watch_host(struct agent *a)
 static void tell_host(struct agent *a, dt_ms now, struct dt_telemetry *out)
 {
     int64_t behind = dt_uploads_wait(a->uploads, now) / DT_SECOND;
+    if (a->host && agent_round(a))
+        dt_host_watch_add(a->host, dt_attempt_folder(agent_round(a)));
     if (a->host)
         dt_host_watch_tell(a->host, out);
     if (behind > out->upload_behind_s)

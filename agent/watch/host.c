@@ -18,13 +18,13 @@
 
 struct dt_host_watch {
     pthread_t thread;
-    char *folders[FOLDERS_MAX];
-    size_t count;
+    char *folders[FOLDERS_MAX]; /* those below COUNT never change */
     char *devices;
     struct dt_telemetry_kept told; /* the owner's */
     pthread_mutex_t lock;          /* of all below */
     pthread_cond_t changed;
-    bool stop;
+    size_t count;     /* grows by the owner alone */
+    bool stop, hurry; /* hurry: there is something new to look at */
     struct dt_telemetry_kept found;
 };
 
@@ -57,12 +57,15 @@ static struct dt_disk look_at_disk(const char *folder)
     return d;
 }
 
-static void look_at_disks(const struct dt_host_watch *w, struct dt_telemetry *out)
+static void look_at_disks(struct dt_host_watch *w, struct dt_telemetry *out)
 {
     struct dt_disk disks[FOLDERS_MAX];
-    for (size_t i = 0; i < w->count; i++)
+    pthread_mutex_lock(&w->lock);
+    size_t count = w->count;
+    pthread_mutex_unlock(&w->lock);
+    for (size_t i = 0; i < count; i++)
         disks[i] = look_at_disk(w->folders[i]);
-    const struct dt_disk *d = dt_disk_fullest(disks, w->count);
+    const struct dt_disk *d = dt_disk_fullest(disks, count);
     if (!d)
         return;
     out->disk = d->folder;
@@ -80,9 +83,11 @@ static bool publish(struct dt_host_watch *w, const struct dt_telemetry *found)
     until.tv_sec += EVERY_S;
     pthread_mutex_lock(&w->lock);
     dt_telemetry_keep(&w->found, found);
-    while (!w->stop && pthread_cond_timedwait(&w->changed, &w->lock, &until) != ETIMEDOUT)
+    while (!w->stop && !w->hurry &&
+           pthread_cond_timedwait(&w->changed, &w->lock, &until) != ETIMEDOUT)
         ;
     bool stop = w->stop;
+    w->hurry = false;
     pthread_mutex_unlock(&w->lock);
     return !stop;
 }
@@ -169,6 +174,30 @@ struct dt_host_watch *dt_host_watch_open(const char *const *folders, size_t coun
         destroy(w);
     dt_err_errno(err, DT_E_RUNTIME, rc, "nobody watches the GPUs and disks of this host");
     return NULL;
+}
+
+static bool is_watched(const struct dt_host_watch *w, const char *folder)
+{
+    for (size_t i = 0; i < w->count; i++)
+        if (strcmp(w->folders[i], folder) == 0)
+            return true;
+    return false;
+}
+
+/* Without memory it is tried again, as it is told again. */
+void dt_host_watch_add(struct dt_host_watch *w, const char *folder)
+{
+    if (!*folder || w->count == FOLDERS_MAX || is_watched(w, folder))
+        return;
+    char *copy = strdup(folder);
+    if (!copy)
+        return;
+    w->folders[w->count] = copy;
+    pthread_mutex_lock(&w->lock);
+    w->count++;
+    w->hurry = true;
+    pthread_cond_signal(&w->changed);
+    pthread_mutex_unlock(&w->lock);
 }
 
 void dt_host_watch_tell(struct dt_host_watch *w, struct dt_telemetry *out)

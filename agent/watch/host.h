@@ -17,6 +17,8 @@ struct dt_host_watch;
  * are copied. NULL and *err: no thread, or no memory. */
 struct dt_host_watch *dt_host_watch_open(const char *const *folders, size_t count,
                                          const char *devices, struct dt_err *err);
+/* One more FOLDER, unless it is watched already, is "", or there are 16; copied. */
+void dt_host_watch_add(struct dt_host_watch *w, const char *folder);
 /* What it found last; nothing at first. Strings are good until the next call. */
 void dt_host_watch_tell(struct dt_host_watch *w, struct dt_telemetry *out);
 /* W may be NULL. What is being asked goes on beside us until it is answered. */

@@ -181,3 +181,11 @@ void dt_meter_tell(struct dt_meter *m, int64_t now_ns, struct dt_telemetry *out)
     tell_mfu(m, out);
     tell_rest(m, now_ns, out);
 }
+
+const char *dt_meter_folder(const struct dt_meter *m)
+{
+    for (const struct worker *w = m->workers; w < m->workers + m->count; w++)
+        if (*w->last.folder)
+            return w->last.folder;
+    return "";
+}

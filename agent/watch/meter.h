@@ -23,4 +23,7 @@ void dt_meter_note(struct dt_meter *m, int local_rank, const struct dt_page_told
  * Its strings are M's, and good until the next call. */
 void dt_meter_tell(struct dt_meter *m, int64_t now_ns, struct dt_telemetry *out);
 
+/* Where workers save checkpoints, as the first says that does; "": none does. */
+const char *dt_meter_folder(const struct dt_meter *m);
+
 #endif

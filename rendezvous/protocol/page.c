@@ -44,6 +44,7 @@ _Static_assert(offsetof(struct dt_page, communication_ns) == 3704, "layout");
 _Static_assert(offsetof(struct dt_page, mfu) == 3712, "layout");
 _Static_assert(offsetof(struct dt_page, upload_since_ns) == 3720, "layout");
 _Static_assert(offsetof(struct dt_page, loss_told) == 3728, "layout");
+_Static_assert(offsetof(struct dt_page, folder) == 3736, "layout");
 _Static_assert(sizeof(struct dt_page_world) == 308, "layout");
 _Static_assert(sizeof(struct dt_page_comm) == 128, "layout");
 _Static_assert(offsetof(struct dt_page_comm, entered_ns) == 48, "layout");
@@ -124,6 +125,18 @@ static void read_section(const char *from, char out[56])
     out[n] = '\0';
 }
 
+static void read_folder(const char *from, char out[DT_PAGE_FOLDER])
+{
+    size_t n = 0;
+    for (; n < DT_PAGE_FOLDER; n++) {
+        out[n] = __atomic_load_n(from + n, __ATOMIC_RELAXED);
+        if (out[n] == '\0' || (unsigned char)out[n] < ' ' || out[n] == 0x7f)
+            break;
+    }
+    if (n == DT_PAGE_FOLDER || out[n] != '\0' || out[0] != '/')
+        out[0] = '\0';
+}
+
 void dt_page_read(const struct dt_page *page, struct dt_page_told *out)
 {
     memset(out, 0, sizeof *out);
@@ -144,6 +157,7 @@ void dt_page_read(const struct dt_page *page, struct dt_page_told *out)
     out->communication_ns = read_time(&page->communication_ns);
     out->upload_since_ns = read_time(&page->upload_since_ns);
     read_section(page->section, out->section);
+    read_folder(page->folder, out->folder);
 }
 
 /* -- workers that stay ------------------------------------------------------------------------ */

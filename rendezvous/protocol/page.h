@@ -39,7 +39,9 @@
  *     3712   8    MFU, double, 0 to 1, NaN       worker: model FLOPs of what its device could do
  *     3720   8    an upload waits since, ns      worker: CLOCK_MONOTONIC; 0: none does
  *     3728   4    the loss is told: 1            worker: then a NaN at 104 is the loss
- *     3732   ...  zero
+ *     3732   4    zero
+ *     3736   256  folder, NUL-terminated         worker: where it saves checkpoints; absolute
+ *     3992   ...  zero
  *
  * Numbers are in the byte order of the machine, which both are on. The first
  * word stays what version 1 says, though a beat is a heartbeat now (messages.h).
@@ -97,6 +99,7 @@ struct dt_page_comm {
 };
 
 #define DT_PAGE_ADDR 256
+#define DT_PAGE_FOLDER 256
 
 /* A worker's place in a world that it did not find in its environment. */
 struct dt_page_world {
@@ -130,7 +133,9 @@ struct dt_page {
     double mfu;
     int64_t upload_since_ns;
     uint32_t loss_told;
-    char rest[364];
+    char loss_rest[4];
+    char folder[DT_PAGE_FOLDER];
+    char rest[104];
 };
 
 /* What the worker told, of which the agent makes the facts of its heartbeats (messages.h); -1
@@ -143,7 +148,8 @@ struct dt_page_told {
     int64_t upload_since_ns;  /* 0: nothing waits to be uploaded */
     bool has_loss;            /* LOSS is one, also where it is NaN */
     double loss, tokens_per_s, utilisation, mfu;
-    char section[56]; /* printable ASCII, whatever the worker wrote */
+    char section[56];            /* printable ASCII, whatever the worker wrote */
+    char folder[DT_PAGE_FOLDER]; /* absolute, without control characters; "": not told */
 };
 
 /* The agent's side. */

@@ -80,3 +80,23 @@ TEST(a_watch_tells_of_disks_and_gpus)
     dt_host_watch_close(w);
     dt_host_watch_close(NULL);
 }
+
+TEST(a_folder_that_comes_later_is_watched_too)
+{
+    struct dt_err err = {0};
+    struct dt_telemetry t = {0};
+    char name[32];
+    struct dt_host_watch *w = dt_host_watch_open(NULL, 0, NULL, &err);
+    CHECK_OK(w ? 0 : -1, err);
+    dt_host_watch_add(w, "");
+    dt_host_watch_add(w, ".");
+    dt_host_watch_add(w, ".");
+    for (int i = 0; i < 20; i++) { /* more than there is room for */
+        snprintf(name, sizeof name, "/nowhere/%d", i);
+        dt_host_watch_add(w, name);
+    }
+    for (dt_host_watch_tell(w, &t); !t.disk || !*t.disk; dt_host_watch_tell(w, &t))
+        sched_yield();
+    CHECK_STR(t.disk, ".");
+    dt_host_watch_close(w);
+}

@@ -144,6 +144,7 @@ TEST(loss_steps_and_uploads_are_told_of_all_workers)
     p.mfu = 0.4;
     p.upload_since_ns = 4000 * MS;
     p.steps = 500;
+    strcpy(p.folder, "/ckpt");
     dt_meter_note(m, 1, &p);
     p.loss = 2.5;
     p.mfu = 0.5;
@@ -154,5 +155,6 @@ TEST(loss_steps_and_uploads_are_told_of_all_workers)
     CHECK_EQ(t.steps, 500);
     CHECK_EQ(t.mfu, 450);
     CHECK_EQ(t.upload_behind_s, 4);
+    CHECK_STR(dt_meter_folder(m), "/ckpt");
     dt_meter_destroy(m);
 }

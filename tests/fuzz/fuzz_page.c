@@ -26,6 +26,8 @@ static void check_worker(const struct dt_page *page)
     FUZZ_CHECK(isnan(t.tokens_per_s) || t.tokens_per_s >= 0);
     FUZZ_CHECK(isnan(t.utilisation) || (t.utilisation >= 0 && t.utilisation <= 1));
     check_text(t.section, sizeof t.section);
+    FUZZ_CHECK(memchr(t.folder, '\0', sizeof t.folder) != NULL);
+    FUZZ_CHECK(!*t.folder || *t.folder == '/');
 }
 
 static void check_comm(const struct dt_comm_told *c)

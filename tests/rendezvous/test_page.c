@@ -160,6 +160,26 @@ TEST(a_loss_that_is_no_number_is_one_where_the_worker_tells_it)
     }
 }
 
+TEST(a_folder_is_an_absolute_path)
+{
+    static const struct {
+        const char *wrote, *read;
+    } rows[] = {{"/ckpt", "/ckpt"}, {"/a b/\xc3\xb6", "/a b/\xc3\xb6"},
+                {"ckpt", ""},       {"/ck\npt", ""},
+                {"/ck\x7f", ""},    {"", ""}};
+    struct dt_page page;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        CHECK_ROW("row %zu", i);
+        dt_page_init(&page);
+        memcpy(page.folder, rows[i].wrote, strlen(rows[i].wrote));
+        struct dt_page_told b = read_of(&page);
+        CHECK_STR(b.folder, rows[i].read);
+    }
+    memset(page.folder, '/', sizeof page.folder); /* it never ends */
+    struct dt_page_told b = read_of(&page);
+    CHECK_STR(b.folder, "");
+}
+
 TEST(a_section_that_is_no_plain_text_is_none)
 {
     static const struct {

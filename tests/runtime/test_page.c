@@ -107,7 +107,10 @@ TEST(what_a_worker_spends_adds_up)
     dt_page_communicate(b, 6);
     dt_page_mfu(b, 0.25);
     dt_page_upload_waits(b, 77);
+    dt_page_folder(b, "/checkpoints");
+    dt_page_folder(b, "/ckpt");
     dt_page_read(a.page, &got);
+    CHECK_STR(got.folder, "/ckpt");
     CHECK_EQ(got.communication_ns, 11);
     CHECK_EQ(got.upload_since_ns, 77);
     CHECK(got.mfu == 0.25);
@@ -271,7 +274,7 @@ TEST(the_agent_reads_what_python_tells)
     setenv("PYTHONPATH", DT_WHEEL_DIR, 1);
     setenv("PYTHONDONTWRITEBYTECODE", "1", 1);
     CHECK_EQ(run_python("from dtrun.progress import Progress\n"
-                        "p = Progress(steps=1000)\n"
+                        "p = Progress(steps=1000, folder='/ckpt')\n"
                         "p.spend(0.04)\n"
                         "p.spend(0.03, 0.01, communication=0.02)\n"
                         "p.update(step=417, loss=3.25, tokens_per_s=18400, utilisation=0.5)\n"
@@ -294,6 +297,7 @@ TEST(the_agent_reads_what_python_tells)
     CHECK_EQ(got.data_ns, 10000000);
     CHECK_EQ(got.communication_ns, 20000000);
     CHECK(got.mfu == 0.25 && got.has_loss);
+    CHECK_STR(got.folder, "/ckpt");
     CHECK_EQ(a.page->rest[0], 0);
 
     CHECK_EQ(run_python("from dtrun.progress import Progress\n"

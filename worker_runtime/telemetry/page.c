@@ -112,6 +112,18 @@ void dt_page_spend(struct dt_page_writer *w, int64_t own_ns, int64_t data_ns)
     add(&w->page->data_ns, data_ns);
 }
 
+/* The first byte last: it says that there is one. */
+void dt_page_folder(struct dt_page_writer *w, const char *path)
+{
+    struct dt_page *p = w->page;
+    size_t len = strlen(path);
+    __atomic_store_n(p->folder, '\0', __ATOMIC_RELEASE);
+    if (len == 0 || len >= sizeof p->folder)
+        return;
+    memcpy(p->folder + 1, path + 1, len);
+    __atomic_store_n(p->folder, path[0], __ATOMIC_RELEASE);
+}
+
 void dt_page_communicate(struct dt_page_writer *w, int64_t ns)
 {
     add(&w->page->communication_ns, ns);

@@ -348,6 +348,13 @@ static int open_work(struct dt_trainer *t, const struct dt_found *f, struct dt_e
     return dt_keeper_is_back(&t->keeper) ? 0 : dt_resume_make_room(t, f, err);
 }
 
+static void tell_folder(const struct dt_trainer *t)
+{
+    char path[PATH_MAX];
+    if (t->config->train.save_dir && realpath(t->config->train.save_dir, path))
+        dt_page_folder(t->page, path);
+}
+
 static int open_records(struct dt_trainer *t, const struct dt_found *f, struct dt_err *err)
 {
     if (keep_companions(t, f, err) < 0)
@@ -356,6 +363,7 @@ static int open_records(struct dt_trainer *t, const struct dt_found *f, struct d
         dt_resume_settle(t, f);
     t->state.job_mark = t->keeper.job_mark;
     note_data(t);
+    tell_folder(t);
     return open_metrics(t, err);
 }
 

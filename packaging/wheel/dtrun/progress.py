@@ -2,7 +2,7 @@
 #
 # Tells dtrun how far this worker is, from any Python script:
 #
-#   progress = Progress(steps=1000)
+#   progress = Progress(steps=1000, folder="checkpoints")
 #   progress.section("forward")
 #   progress.update(step=done, loss=loss.item(), tokens_per_s=rate)
 #   save(...)
@@ -21,14 +21,19 @@ import time
 SIZE = 4096
 HEADER = struct.Struct("8sII")  # "DTRNBEAT", version, size
 ROUND_OVER, LEASE, UPDATES, VALUES, SECTION, SPENT = 16, 24, 64, 72, 128, 3328
-COMMUNICATION, MFU, LOSS_TOLD = 3704, 3712, 3728
+COMMUNICATION, MFU, LOSS_TOLD, FOLDER = 3704, 3712, 3728, 3736
 
 
 class Progress:
-    def __init__(self, steps=-1):
+    def __init__(self, steps=-1, folder=None):
+        """steps: there will be; folder: where checkpoints are saved, so that dtrun can tell people when
+        that disk is almost full."""
         self.values = {"step": -1, "saved": -1, "steps": steps, "loss": math.nan,
                        "tokens_per_s": math.nan, "utilisation": math.nan, "mfu": math.nan}
         self.page = self._map()
+        path = os.fsencode(os.path.abspath(folder)) if folder else b""
+        if self.page is not None and 0 < len(path) < 256:
+            struct.pack_into("256s", self.page, FOLDER, path)
 
     @staticmethod
     def _map():

@@ -38,6 +38,9 @@ DT_API void dt_page_mfu(struct dt_page_writer *w, double mfu);
 /* A checkpoint waits to be uploaded or is being so, SINCE that moment of CLOCK_MONOTONIC, ns; 0:
  * none does. */
 DT_API void dt_page_upload_waits(struct dt_page_writer *w, int64_t since_ns);
+/* Where this worker saves checkpoints: people are told when that disk is almost full. An absolute
+ * path; one of 256 bytes or more is not told. */
+DT_API void dt_page_folder(struct dt_page_writer *w, const char *path);
 DT_API void dt_page_section(struct dt_page_writer *w, const char *name);
 /* The agent says that this world is over: what is not saved yet may not be saved any more. */
 DT_API bool dt_page_round_over(const struct dt_page_writer *w);
