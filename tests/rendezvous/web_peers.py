@@ -72,7 +72,7 @@ def test_one_connection(port):
     for _ in range(3):
         connection.request("GET", "/status.json")
         status = json.loads(connection.getresponse().read())
-        tap.check_equal(sorted(status), ["excluded", "nodes", "runs", "server"], "members")
+        tap.check_equal(sorted(status), ["alerts", "excluded", "nodes", "runs", "server"], "members")
         connection.request("GET", "/readyz")
         tap.check_equal(json.loads(connection.getresponse().read()), {"state": "ready"}, "readiness")
     connection.close()
