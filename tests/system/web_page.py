@@ -211,6 +211,22 @@ def tells_all(s):
 
 
 @story
+def again(s):
+    """a job that was begun anew under the name of another has lines of its own"""
+    server, said = s.serve(played.training()), played.training()
+    page = s.open(server, "#/run/llama")
+    page.until("document.querySelector('[data-is=step-line] path.line')")
+    said["runs"][0].update(begun_s=played.epoch(), step=1, since_s=1)
+    for n in said["nodes"]:
+        n["step"] = 1
+    said["samples"]["points"] = []
+    said["server"]["now"] = played.utc(-10)
+    server.say(said)
+    page.until("document.querySelector('#run .lead').innerText.includes('step 1.')")
+    page.until("document.querySelector('[data-is=curves]').hidden")
+
+
+@story
 def thousand(s):
     """of 1,000 nodes × 8 ranks those that want a person stand first, and each can be found"""
     server = s.serve(played.thousand())

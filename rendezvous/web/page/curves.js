@@ -10,17 +10,18 @@ const curves = (() => {
 
   const root = parts.find(document.getElementById("run"), "curves");
   const part = name => parts.find(root, name);
-  const heard = new Map(); // of each run that was looked at: what the page heard of it
+  const heard = new Map(); // of each run that was looked at, by its id and beginning: what the page heard of it
   let span = 0, redraw = () => {};
 
-  function heard_of(id) {
-    if (!heard.has(id))
-      heard.set(id, {steps: [], tokens: [], loss: []});
-    return heard.get(id);
+  function heard_of(row) {
+    const key = JSON.stringify([row.id, row.begun_s]);
+    if (!heard.has(key))
+      heard.set(key, {steps: [], tokens: [], loss: []});
+    return heard.get(key);
   }
 
   function hear(row, team, now) {
-    const {steps, tokens, loss} = heard_of(row.id), time = now / 1000, rate = judge.tokens(row, team.all);
+    const {steps, tokens, loss} = heard_of(row), time = now / 1000, rate = judge.tokens(row, team.all);
     if (team.furthest >= 0)
       charts.add(steps, time - team.furthest_age, team.furthest);
     if (rate || tokens.length)
@@ -36,7 +37,7 @@ const curves = (() => {
 
   // SAMPLES of the server: its points are [time, step, loss, its lowest, its highest, tokens/s]; null: unknown.
   function joined(row, samples) {
-    const {steps, tokens, loss} = heard_of(row.id), points = samples?.points ?? [];
+    const {steps, tokens, loss} = heard_of(row), points = samples?.points ?? [];
     const column = at => points.filter(p => p[at] !== null).map(p => [p[0], p[at] === "nan" ? NaN : p[at]]);
     return {
       steps: [...before(column(1), steps), ...steps],
