@@ -132,6 +132,9 @@ static void print_listing_options(const struct dt_opt_program *p, const char *be
         fprintf(out, "%s%s--%s%s", o > p->listing_options ? between : "", begin, *o, end);
 }
 
+/* Of coreutils, as a program may wait for a name server, which has its own idea of how long. */
+#define LIMIT "timeout 2"
+
 /* Names come from afar: nothing of them is evaluated, and what goes into the line is quoted. Words
  * are taken of the line itself, as bash splits its own at '=' and ':'. */
 static void bash_lister(const struct dt_opt_program *p, FILE *out)
@@ -158,7 +161,8 @@ static void bash_lister(const struct dt_opt_program *p, FILE *out)
           "    while read -r name; do\n"
           "        [[ $name == \"$cur\"* ]] && printf -v name %q \"$name\" && "
           "COMPREPLY+=(\"$name\")\n"
-          "    done < <(\"${COMP_WORDS[0]}\" \"$@\" ${given[@]+\"${given[@]}\"} 2>/dev/null)\n"
+          "    done < <(" LIMIT
+          " \"${COMP_WORDS[0]}\" \"$@\" ${given[@]+\"${given[@]}\"} 2>/dev/null)\n"
           "}\n\n",
           out);
 }
@@ -342,7 +346,7 @@ static void zsh_lister(const struct dt_opt_program *p, FILE *out)
           "        [[ -n ${opt_args[$option]-} ]] && given+=(\"$option\" "
           "\"${(Q)opt_args[$option]}\")\n"
           "    done\n"
-          "    names=(\"${(@f)$(\"$words[1]\" \"$@\" \"${given[@]}\" 2>/dev/null)}\")\n"
+          "    names=(\"${(@f)$(" LIMIT " \"$words[1]\" \"$@\" \"${given[@]}\" 2>/dev/null)}\")\n"
           "    [[ -n $names ]] && compadd -- \"${names[@]}\"\n"
           "}\n",
           out);
@@ -452,7 +456,7 @@ static void fish_lister(const struct dt_opt_program *p, FILE *out)
           "        end\n"
           "    end\n",
           out);
-    fprintf(out, "    command %s $argv $given 2>/dev/null\nend\n", p->name);
+    fprintf(out, "    command " LIMIT " %s $argv $given 2>/dev/null\nend\n", p->name);
 }
 
 static void fish_listing(const struct dt_opt_program *p, const struct dt_opt_listing *l, FILE *out)

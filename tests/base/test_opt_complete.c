@@ -88,10 +88,6 @@ TEST(bash_tells_operands_from_options)
     }
 }
 
-/* A program that lists names, of which one is not to be evaluated, and says how it was asked. */
-#define LISTER                                                                                     \
-    "dt-test() { echo \"$@\" >>$F.asked; printf '%%s\\n' llama lamb '$(touch $F.bad)' 'a b'; }; "
-
 static const struct dt_opt_program lister = {
     .name = "dt-test",
     .usage = "[options]",
@@ -104,6 +100,24 @@ static const struct dt_opt_program lister = {
             {"run list -q", (const char *const[]){"status", "run stop", NULL}}, {0}},
     .listing_options = (const char *const[]){"format", "plain", NULL},
 };
+
+/* What SCRIPT prints in SHELL, where $F has the completion TEXT, and then how the program was
+ * asked: it lists names, of which one is not to be evaluated. */
+static const char *list_in(const char *shell, const char *script, const char *text, char out[4096])
+{
+    char command[2048];
+    int status;
+    snprintf(command, sizeof command,
+             "mkdir $F.d && cat >$F.d/dt-test <<'END'\n#!/bin/sh\necho \"$@\" >>$F.asked\n"
+             "printf '%%s\\n' llama lamb '$(touch $F.bad)' 'a b'\nEND\n"
+             "cat >$F.sh <<'END'\n%s\nEND\n"
+             "chmod +x $F.d/dt-test; : >$F.asked; HOME=$F.d PATH=$F.d:$PATH %s $F.sh 2>&1; s=$?\n"
+             "cat $F.asked; [ -e $F.bad ] && s=1; rm -rf $F.d $F.sh $F.asked $F.bad; exit $s",
+             script, shell);
+    run(text, command, out, &status);
+    CHECK_EQ(status, 0);
+    return out;
+}
 
 TEST(bash_offers_names_that_the_program_lists)
 {
@@ -122,24 +136,20 @@ TEST(bash_offers_names_that_the_program_lists)
     };
     if (!have("bash"))
         SKIP("bash is not installed");
-    char *text = printed_of(&lister, dt_opt_print_bash), out[4096], command[2048];
-    int status;
+    char *text = printed_of(&lister, dt_opt_print_bash), out[4096], script[1024];
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         CHECK_ROW("%s", rows[i].line);
         /* As bash splits the line, COMP_WORDBREAKS included. */
-        snprintf(command, sizeof command,
-                 "cat >$F.sh <<'END'\n" LISTER ". $F; compopt() { :; }\nCOMP_LINE='%s'\n"
-                 "COMP_POINT=${#COMP_LINE}\nw=${COMP_LINE//=/ = }\nw=${w//:/ : }\n"
-                 "COMP_WORDS=($w)\n[[ $COMP_LINE == *' ' ]] && COMP_WORDS+=('')\n"
+        snprintf(script, sizeof script,
+                 ". $F; compopt() { :; }\nCOMP_LINE='%s'\nCOMP_POINT=${#COMP_LINE}\n"
+                 "w=${COMP_LINE//=/ = }\nw=${w//:/ : }\nCOMP_WORDS=($w)\n"
+                 "[[ $COMP_LINE == *' ' ]] && COMP_WORDS+=('')\n"
                  "COMP_CWORD=$((${#COMP_WORDS[@]} - 1))\ndt_test_complete\n"
-                 "((${#COMPREPLY[@]})) && printf '[%%s]' \"${COMPREPLY[@]}\"\n"
-                 "echo; cat $F.asked; [ ! -e $F.bad ]\nEND\n"
-                 ": >$F.asked; bash -u $F.sh 2>&1; s=$?; rm -f $F.sh $F.asked $F.bad; exit $s",
+                 "((${#COMPREPLY[@]})) && printf '[%%s]' \"${COMPREPLY[@]}\"\necho",
                  rows[i].line);
         char wanted[512];
         snprintf(wanted, sizeof wanted, "%s\n%s", rows[i].replies, rows[i].asked);
-        CHECK_STR(run(text, command, out, &status), wanted);
-        CHECK_EQ(status, 0);
+        CHECK_STR(list_in("bash -u", script, text, out), wanted);
     }
     free(text);
 }
@@ -225,21 +235,17 @@ TEST(zsh_offers_names_that_the_program_lists)
         {"line=(run ''); _dt_test_list_second", "list\nstop\n"},
         {"line=(run list ''); _dt_test_list_third", ""},
     };
-    char *text = printed_of(&lister, dt_opt_print_zsh), out[4096], command[2048];
-    int status;
+    char *text = printed_of(&lister, dt_opt_print_zsh), out[4096], script[512];
     CHECK(strstr(text, "    '2::word:_dt_test_list_second' '3::name:_dt_test_list_third'\n") !=
           NULL);
     for (size_t i = 0; i < sizeof rows / sizeof *rows && have("zsh"); i++) {
         CHECK_ROW("%s", rows[i].set);
-        snprintf(command, sizeof command,
-                 "cat >$F.sh <<'END'\n" LISTER "_arguments() { :; }\n"
+        snprintf(script, sizeof script,
+                 "_arguments() { :; }\n"
                  "compadd() { [[ $1 == -- ]] && shift; print -rl -- \"$@\"; }\n"
-                 "typeset -a line; typeset -A opt_args; words=(dt-test)\n. $F\n%s\n"
-                 "cat $F.asked; [ ! -e $F.bad ]\nEND\n"
-                 ": >$F.asked; zsh -f $F.sh 2>&1; s=$?; rm -f $F.sh $F.asked $F.bad; exit $s",
+                 "typeset -a line; typeset -A opt_args; words=(dt-test)\n. $F\n%s\ntrue",
                  rows[i].set);
-        CHECK_STR(run(text, command, out, &status), rows[i].says);
-        CHECK_EQ(status, 0);
+        CHECK_STR(list_in("zsh -f", script, text, out), rows[i].says);
     }
     free(text);
 }
@@ -254,22 +260,14 @@ TEST(fish_offers_names_that_the_program_lists)
         {"dt-test run li", "list\n"},
         {"dt-test run list l", ""},
     };
-    char *text = printed_of(&lister, dt_opt_print_fish), out[4096], command[2048];
-    int status;
+    char *text = printed_of(&lister, dt_opt_print_fish), out[4096], script[256];
     CHECK(strstr(text,
                  "complete -c dt-test -n '__fish_seen_subcommand_from run; and "
                  "__fish_seen_subcommand_from stop' -a '(_dt_test_list run list -q)'\n") != NULL);
     for (size_t i = 0; i < sizeof rows / sizeof *rows && have("fish"); i++) {
         CHECK_ROW("%s", rows[i].line);
-        snprintf(
-            command, sizeof command,
-            "mkdir $F.d && cat >$F.d/dt-test <<'END'\n#!/bin/bash\n" LISTER "dt-test \"$@\"\nEND\n"
-            "chmod +x $F.d/dt-test; : >$F.asked; HOME=$F.d PATH=$F.d:$PATH fish --no-config -c "
-            "\". $F; complete -C'%s'\" 2>&1; s=$?; cat $F.asked; [ -e $F.bad ] && s=1; rm -rf $F.d "
-            "$F.asked $F.bad; exit $s",
-            rows[i].line);
-        CHECK_STR(run(text, command, out, &status), rows[i].says);
-        CHECK_EQ(status, 0);
+        snprintf(script, sizeof script, ". $F; complete -C'%s'", rows[i].line);
+        CHECK_STR(list_in("fish --no-config", script, text, out), rows[i].says);
     }
     free(text);
 }
