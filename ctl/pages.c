@@ -142,6 +142,15 @@ int dt_ctl_pages_fetch(struct dt_sync_control *c, const char *run, struct dt_ctl
     return 0;
 }
 
+int dt_ctl_pages_fetch_runs(struct dt_sync_control *c, struct dt_ctl_pages *pages,
+                            struct dt_err *err)
+{
+    int next;
+    struct dt_message request = {.type = DT_MSG_STATUS, .run = ""};
+    *pages = (struct dt_ctl_pages){0};
+    return fetch_page(c, &request, pages, &next, err);
+}
+
 int dt_ctl_pages_fetch_history(struct dt_sync_control *c, const char *run,
                                struct dt_ctl_pages *pages, struct dt_err *err)
 {

@@ -25,7 +25,10 @@ struct dt_ctl_pages {
 /* RUN "": of all. PAGES is to be finished, also after a failure. */
 int dt_ctl_pages_fetch(struct dt_sync_control *c, const char *run, struct dt_ctl_pages *pages,
                        struct dt_err *err);
-/* The same with the rounds of RUN that are over, and without nodes. */
+/* All runs, and only the first of their nodes: one page. */
+int dt_ctl_pages_fetch_runs(struct dt_sync_control *c, struct dt_ctl_pages *pages,
+                            struct dt_err *err);
+/* RUN with its rounds that are over, and without nodes. */
 int dt_ctl_pages_fetch_history(struct dt_sync_control *c, const char *run,
                                struct dt_ctl_pages *pages, struct dt_err *err);
 void dt_ctl_pages_finish(struct dt_ctl_pages *pages);

@@ -59,7 +59,7 @@ int dt_ctl_run_list(const struct dt_ctl_options *o, struct dt_sync_control *c, s
                     struct dt_err *err)
 {
     struct dt_ctl_pages pages;
-    int rc = dt_ctl_pages_fetch(c, "", &pages, err);
+    int rc = dt_ctl_pages_fetch_runs(c, &pages, err);
     if (rc == 0 && o->json)
         put_json(&pages.runs, out);
     else if (rc == 0 && o->quiet)

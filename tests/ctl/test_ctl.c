@@ -326,6 +326,12 @@ TEST(runs_are_listed_a_line_each)
     CHECK(strstr(out, "{\"runs\":[{\"id\":\"llama\",") == out);
     CHECK(strstr(out, "\"ended\":\"stopped\"") != NULL);
     dt_buf_finish(&json.asked);
+    /* However many nodes there are, it asks once. */
+    struct scripted many = {
+        .answers = (const char *const[]){PAGE(RUN("llama", "running", ""), "", "", 256), NULL}};
+    CHECK_EQ(ctl_at(&many, "run list -q"), 0);
+    CHECK_STR(out, "llama\n");
+    dt_buf_finish(&many.asked);
     struct scripted none = {.answers = (const char *const[]){PAGE("", "", "", 0), NULL}};
     CHECK_EQ(ctl_at(&none, "run list"), 0);
     CHECK_STR(out, "no runs\n");
