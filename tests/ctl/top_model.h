@@ -52,6 +52,7 @@ static inline void fill_rows(struct dt_ctl_pages *p)
     for (size_t i = 0; i < p->runs.len; i++) {
         fill(&run[i].master, "");
         fill(&run[i].why, "");
+        fill(&run[i].ended, "");
         fill(&run[i].begun_on, "");
         fill(&run[i].loss, "");
     }
@@ -66,7 +67,7 @@ static inline void hear(struct dt_top_model *m, const struct answer *a)
 {
     struct dt_top_events none = {0};
     struct dt_ctl_pages pages = {
-        .server = {"daemon", "0.1.0"},
+        .server = {.host = "daemon", .version = "0.1.0", .http = ""},
         .runs = copy_of(a->runs, a->runs_len, sizeof *a->runs),
         .nodes = copy_of(a->nodes, a->nodes_len, sizeof *a->nodes),
         .excluded = copy_of(a->excluded, a->excluded_len, sizeof *a->excluded),
