@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ctl/top/judge.h"
 
+#include "ctl/commands.h"
+
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,15 +15,15 @@ struct verdict {
 
 static struct verdict judge_run(const struct dt_status_run *r)
 {
+    const char *state = dt_ctl_run_state(r);
     if (strcmp(r->state, "running") == 0)
-        return *r->why ? (struct verdict){r->state, DT_LOOK_WARN, 4}
-                       : (struct verdict){r->state, DT_LOOK_GOOD, 1};
-    if (strcmp(r->state, "closed") == 0)
-        return strstr(r->why, "have succeeded") ? (struct verdict){"succeeded", DT_LOOK_DIM, 0}
-                                                : (struct verdict){"failed", DT_LOOK_BAD, 5};
-    if (strncmp(r->why, "paused", strlen("paused")) == 0)
-        return (struct verdict){"paused", DT_LOOK_WARN, 2};
-    return (struct verdict){r->state, DT_LOOK_WARN, 3};
+        return *r->why ? (struct verdict){state, DT_LOOK_WARN, 4}
+                       : (struct verdict){state, DT_LOOK_GOOD, 1};
+    if (strcmp(r->state, "closed") != 0)
+        return (struct verdict){state, DT_LOOK_WARN, r->paused ? 2 : 3};
+    if (strcmp(state, "succeeded") == 0 || strcmp(state, "stopped") == 0)
+        return (struct verdict){state, DT_LOOK_DIM, 0};
+    return (struct verdict){state, DT_LOOK_BAD, 5};
 }
 
 /* The first row that is not before RUN, of rows that are sorted by run. */

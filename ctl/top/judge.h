@@ -10,7 +10,7 @@
 
 struct dt_top_run {
     const struct dt_status_run *row;
-    const char *state; /* "running", "gathering", "paused", "succeeded", "failed" */
+    const char *state; /* of dt_ctl_run_state() */
     unsigned look;
     int trouble; /* the more, the sooner a person should look at it */
     /* Its own: of the node rows. */

@@ -6,8 +6,9 @@ static const struct dt_status_run runs[] = {
     RUN("bert", "gathering", .round = 0, .why = "2 more nodes are needed", .spec.user = "bob"),
     RUN("llama", "running", .round = 4, .world = 24, .nodes = 3, .step = 1200, .restarts = 1,
         .tokens_per_s = 9000, .spec.user = "ada", .spec.script = "train.py"),
-    RUN("old", "closed", .why = "all nodes have succeeded", .step = 50),
-    RUN("sick", "closed", .why = "no restarts are left", .step = 7, .restarts = 3),
+    RUN("old", "closed", .ended = "succeeded", .step = 50),
+    RUN("sick", "closed", .ended = "failed", .why = "no restarts are left", .step = 7,
+        .restarts = 3),
 };
 
 static const struct dt_status_node nodes[] = {
@@ -78,6 +79,36 @@ TEST(keys_choose_and_open_and_lead_back)
         CHECK_EQ(m.view, rows[i].view);
         CHECK_STR(shown(&m, DT_TOP_RUNS), rows[i].runs);
         CHECK_STR(shown(&m, DT_TOP_RUN), rows[i].nodes);
+        dt_top_model_finish(&m);
+    }
+}
+
+TEST(a_run_is_judged)
+{
+    static const struct {
+        struct dt_status_run run;
+        const char *state;
+        unsigned look;
+        int trouble;
+    } rows[] = {
+        {RUN("a", "running", .why = ""), "running", DT_LOOK_GOOD, 1},
+        {RUN("a", "running", .why = "rank 3 holds the others up"), "running", DT_LOOK_WARN, 4},
+        {RUN("a", "gathering", .why = "1 more node is needed"), "gathering", DT_LOOK_WARN, 3},
+        {RUN("a", "gathering", .paused = true), "paused", DT_LOOK_WARN, 2},
+        {RUN("a", "closed", .ended = "succeeded"), "succeeded", DT_LOOK_DIM, 0},
+        {RUN("a", "closed", .ended = "stopped"), "stopped", DT_LOOK_DIM, 0},
+        {RUN("a", "closed", .ended = "timeout"), "timeout", DT_LOOK_BAD, 5},
+        {RUN("a", "closed"), "closed", DT_LOOK_BAD, 5}, /* a server of before does not say how */
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        CHECK_ROW("%zu", i);
+        const struct answer one = {&rows[i].run, NULL, NULL, 1, 0, 0};
+        struct dt_top_model m;
+        dt_top_model_init(&m, "head:29400", "");
+        hear(&m, &one);
+        CHECK_STR(m.runs[0].state, rows[i].state);
+        CHECK_EQ(m.runs[0].look, rows[i].look);
+        CHECK_EQ(m.runs[0].trouble, rows[i].trouble);
         dt_top_model_finish(&m);
     }
 }
