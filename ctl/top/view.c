@@ -23,8 +23,23 @@ struct section {
 
 enum { RUNS, VERDICT, NODES, EVENTS, SECTIONS };
 
-/* First each gets its least, in their order; what is left goes round. With ROOM for it a blank row
- * stands in front of each but the first. */
+/* A row for each of the first COUNT sections that wants one, again and again. */
+static int give_rows(struct section *s, int count, int left)
+{
+    for (bool given = true; given && left > 0;) {
+        given = false;
+        for (int i = 0; i < count && left > 0; i++)
+            if (s[i].rows > 0 && s[i].rows < s[i].want) {
+                s[i].rows++;
+                left--;
+                given = true;
+            }
+    }
+    return left;
+}
+
+/* First each gets its least, in their order; events get what the others leave. With ROOM for it a
+ * blank row stands in front of each but the first. */
 static void share_rows(struct section *s, int top, int room)
 {
     int gap = room >= ROOMY, left = room;
@@ -35,15 +50,7 @@ static void share_rows(struct section *s, int top, int room)
             s[i].rows = left > (i != VERDICT) ? left : 0; /* a heading alone says nothing */
         left -= s[i].rows;
     }
-    for (bool given = true; given && left > 0;) {
-        given = false;
-        for (int i = 0; i < SECTIONS && left > 0; i++)
-            if (s[i].rows > 0 && s[i].rows < s[i].want) {
-                s[i].rows++;
-                left--;
-                given = true;
-            }
-    }
+    give_rows(s, SECTIONS, give_rows(s, EVENTS, left));
     for (int i = 0, row = top; i < SECTIONS; i++) {
         row += s[i].rows && row > top ? gap : 0;
         s[i].row = row;
@@ -194,7 +201,7 @@ static void want_rows(const struct dt_top_model *m, const char *verdict, int col
     s[RUNS] = (struct section){.want = has_runs ? (int)runs + 1 : 0, .least = 4};
     s[VERDICT] = (struct section){.want = lines, .least = run && *run->row->why ? 3 : 2};
     s[NODES] = (struct section){.want = nodes ? (int)nodes + 1 : 0, .least = 4};
-    s[EVENTS] = (struct section){.want = events ? events + 1 : 0, .least = 3};
+    s[EVENTS] = (struct section){.want = events ? events + 1 : 0, .least = 5};
 }
 
 static void draw_list(const struct dt_top_model *m, struct dt_picture *p)

@@ -231,6 +231,27 @@ TEST(a_thousand_nodes_scroll)
     free(names);
 }
 
+TEST(a_thousand_runs_scroll)
+{
+    struct dt_status_run *many = calloc(1000, sizeof *many);
+    char(*names)[16] = calloc(1000, sizeof *names);
+    const struct answer large = {many, NULL, NULL, 1000, 0, 0};
+    struct dt_top_model m;
+    for (int i = 0; i < 1000; i++) {
+        snprintf(names[i], sizeof names[i], "run%d", i);
+        many[i] = (struct dt_status_run)RUN(names[i], "running", .round = 0);
+    }
+    dt_top_model_init(&m, "head:29400", "");
+    hear(&m, &large);
+    check_has(drawn(&m, 24, 80), "1 of 1000|run0 |run9 |run run0: running", true);
+    press(&m, "\4");
+    check_has(drawn(&m, 24, 80), "1000 of 1000|run999 |run990 |run run999: running", true);
+    check_has(drawn(&m, 24, 80), "run0 ", false);
+    dt_top_model_finish(&m);
+    free(many);
+    free(names);
+}
+
 TEST(runs_of_a_server_of_before_have_the_step_of_their_nodes)
 {
     static const struct dt_status_run run[] = {
