@@ -33,7 +33,7 @@ static int64_t read_between(struct dt_reader *r, int64_t least, int64_t most)
 {
     int64_t n = dt_read_i64(r);
     r->bad = r->bad || n < least || n > most;
-    return n;
+    return r->bad ? least : n; /* with which may be counted */
 }
 
 /* When something was that is AGE old, on a clock that may have begun later. */
