@@ -229,7 +229,8 @@ static int gather(const struct folder *f, struct stretch files, bool anew,
             return dt_err_set(err, DT_E_RUNTIME, "a file in it has a name that no copy can have");
         if (anew && is_there(f, &files.at[i]))
             continue;
-        if (dt_depot_batch_add(batch, path_of(f, &files.at[i], path), files.at[i].path, err) < 0)
+        if (dt_depot_batch_add(batch, path_of(f, &files.at[i], path), files.at[i].path, NULL, err) <
+            0)
             return -1;
     }
     return 0;

@@ -79,6 +79,8 @@ static int put(struct dt_transfer *t, const char *key, const struct dt_source *f
     struct dt_sink to = {.kind = DT_SINK_FILE, .fd = file.fd, .total = from->len};
     int rc = copy(t, key, from, &to, err);
     if (rc == 0)
+        rc = dt_source_check(from, to.crc, err);
+    if (rc == 0)
         rc = dt_whole_file_commit(&file, err);
     dt_whole_file_finish(&file);
     return rc;

@@ -15,11 +15,15 @@ struct dt_source {
     int fd;
     uint64_t from, len;
     const uint8_t *memory;
+    bool knows_crc; /* CRC is what the CRC-32C of all of them has to be */
+    uint32_t crc;
 };
 
 /* N bytes from AT of the source on. A file that has fewer by now is an error. */
 int dt_source_read(const struct dt_source *s, uint64_t at, void *into, size_t n,
                    struct dt_err *err);
+/* All of them were read, and their CRC-32C is CRC. An error if another one was known. */
+int dt_source_check(const struct dt_source *s, uint32_t crc, struct dt_err *err);
 
 enum dt_sink_kind { DT_SINK_FILE, DT_SINK_BUF, DT_SINK_MEMORY };
 

@@ -2,6 +2,7 @@
 /* Small files on their way up, several at once: each in one request, as what waits for an answer is
  * most of the time that such a file takes. */
 #include "base/auto.h"
+#include "base/crc32c.h"
 #include "base/transfer/flight.h"
 
 #include <errno.h>
@@ -18,10 +19,13 @@ static int read_file(void *arg, size_t number, uint8_t *into, size_t *len, struc
 {
     const struct dt_transfer_file *file = &((const struct files *)arg)->at[number];
     DT_AUTO_FD fd = open(file->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    struct dt_source from = {.fd = fd, .len = file->size};
-    int rc = fd < 0 ? dt_err_errno(err, DT_E_RUNTIME, errno, "cannot open it")
-                    : dt_source_read(&from, 0, into, (size_t)file->size, err);
+    struct dt_source from = {
+        .fd = fd, .len = file->size, .knows_crc = file->knows_crc, .crc = file->crc};
     *len = (size_t)file->size;
+    int rc = fd < 0 ? dt_err_errno(err, DT_E_RUNTIME, errno, "cannot open it")
+                    : dt_source_read(&from, 0, into, *len, err);
+    if (rc == 0 && file->knows_crc)
+        rc = dt_source_check(&from, dt_crc32c(0, (struct dt_bytes){into, *len}), err);
     return rc < 0 ? dt_err_wrap(err, "%.200s", file->path) : 0;
 }
 

@@ -21,11 +21,13 @@ struct upload {
     const char *key;
     char whole[DT_KEY_MAX + 1]; /* the bucket's key */
     const struct dt_source *from;
-    char crc[DT_S3_CRC_TEXT];
+    uint32_t crc; /* of it all */
+    char crc_text[DT_S3_CRC_TEXT];
     char id[DT_TOKEN_TEXT];
     uint64_t part_size;
     size_t count;
     struct dt_part *parts; /* with a tag: there already, or believed to be */
+    uint32_t *crcs;        /* of the parts, as they were read */
     uint64_t done;         /* bytes in the store */
     bool is_resumed;
 };
@@ -51,14 +53,22 @@ static int load(struct upload *u, uint64_t at, uint64_t n, struct dt_bytes *byte
     return 0;
 }
 
+static void set_crc(struct upload *u, uint32_t crc)
+{
+    u->crc = crc;
+    snprintf(u->crc_text, sizeof u->crc_text, "%08x", crc);
+}
+
 static int put_whole(struct upload *u, struct dt_err *err)
 {
     struct dt_s3_call c = {
         .what = "putting it", .method = "PUT", .key = u->whole, .on_sent = on_sent, .arg = u};
     if (load(u, 0, u->from->len, &c.body, err) < 0)
         return -1;
-    snprintf(u->crc, sizeof u->crc, "%08x", dt_crc32c(0, c.body));
-    c.headers[0] = (struct dt_sigv4_pair){DT_S3_CRC, u->crc};
+    set_crc(u, dt_crc32c(0, c.body));
+    if (dt_source_check(u->from, u->crc, err) < 0)
+        return -1;
+    c.headers[0] = (struct dt_sigv4_pair){DT_S3_CRC, u->crc_text};
     int rc = dt_s3_do(u->t, &c, err);
     if (rc == 1)
         dt_transfer_tell(u->t, u->key, u->from->len, u->from->len);
@@ -130,7 +140,7 @@ static int begin(struct upload *u, struct dt_err *err)
         .method = "POST",
         .key = u->whole,
         .query = {{"uploads", ""}, {NULL, NULL}},
-        .headers = {{DT_S3_CRC, u->crc}, {NULL, NULL}},
+        .headers = {{DT_S3_CRC, u->crc_text}, {NULL, NULL}},
     };
     int rc = dt_s3_do(u->t, &c, err);
     if (rc == 0)
@@ -209,8 +219,21 @@ static int land_part(void *arg, struct dt_aboard *b, int rc, struct dt_err *err)
         p->size = b->piece->len;
         strcpy(p->tag, tag);
     }
+    u->crcs[b->piece->number] = b->piece->crc;
     u->done += b->piece->len;
     return 1;
+}
+
+/* What was said of all bytes must hold of those that were sent. */
+static int check_crcs(const struct upload *u, struct dt_err *err)
+{
+    struct dt_source said = *u->from;
+    uint32_t crc = 0;
+    for (size_t i = 0; i < u->count; i++)
+        crc = dt_crc32c_combine(crc, u->crcs[i], u->parts[i].size);
+    said.knows_crc = true;
+    said.crc = u->crc;
+    return dt_source_check(&said, crc, err);
 }
 
 static int put_each_part(struct upload *u, struct dt_err *err)
@@ -224,7 +247,8 @@ static int put_each_part(struct upload *u, struct dt_err *err)
                                 .moved = on_sent,
                                 .arg = u};
     u->done = 0;
-    return dt_flight_run(u->t, &job, err);
+    int rc = dt_flight_run(u->t, &job, err);
+    return rc == 1 && check_crcs(u, err) < 0 ? -1 : rc;
 }
 
 /* Whether the object that is there now is the one that was put together. A lost answer leaves us
@@ -235,7 +259,7 @@ static int check_object(struct upload *u, struct dt_err *err)
     struct dt_object o;
     char crc[DT_S3_CRC_TEXT] = "";
     int rc = dt_s3_head(u->t, u->key, &o, crc, err);
-    return rc == 1 ? o.size == u->from->len && strcmp(crc, u->crc) == 0 : rc;
+    return rc == 1 ? o.size == u->from->len && strcmp(crc, u->crc_text) == 0 : rc;
 }
 
 static int complete(struct upload *u, struct dt_err *err)
@@ -273,6 +297,10 @@ static int put_parts(struct upload *u, bool resume, struct dt_err *err)
 static int checksum(struct upload *u, struct dt_err *err)
 {
     uint32_t crc = 0;
+    if (u->from->knows_crc) {
+        set_crc(u, u->from->crc);
+        return 0;
+    }
     for (uint64_t at = 0, n; at < u->from->len; at += n) {
         struct dt_bytes bytes;
         n = u->from->len - at < MIB ? u->from->len - at : MIB;
@@ -282,7 +310,7 @@ static int checksum(struct upload *u, struct dt_err *err)
             return dt_err_set(err, DT_E_CANCELED, "it was stopped");
         crc = dt_crc32c(crc, bytes);
     }
-    snprintf(u->crc, sizeof u->crc, "%08x", crc);
+    set_crc(u, crc);
     return 0;
 }
 
@@ -308,13 +336,15 @@ int dt_s3_put(struct dt_transfer *t, const char *key, const struct dt_source *fr
     int rc = -1;
     if (u->count <= 1 || from->fd < 0)
         rc = put_whole(u, err);
-    else if (!(u->parts = calloc(u->count, sizeof *u->parts)))
+    else if (!(u->parts = calloc(u->count, sizeof *u->parts)) ||
+             !(u->crcs = calloc(u->count, sizeof *u->crcs)))
         dt_err_set(err, DT_E_MEMORY, "no memory for an upload");
     else if (checksum(u, err) == 0 && (rc = put_parts(u, true, err)) == 0 &&
              (rc = put_parts(u, false, err)) == 0)
         rc = dt_err_set(err, DT_E_RUNTIME,
                         "the store has lost the upload, or the object that came of it");
     free(u->parts);
+    free(u->crcs);
     free(u);
     return rc < 0 ? -1 : 0;
 }

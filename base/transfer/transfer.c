@@ -45,6 +45,17 @@ int dt_source_read(const struct dt_source *s, uint64_t at, void *into, size_t n,
     return 0;
 }
 
+int dt_source_check(const struct dt_source *s, uint32_t crc, struct dt_err *err)
+{
+    if (!s->knows_crc || s->crc == crc)
+        return 0;
+    return dt_err_set(
+        err, DT_E_RUNTIME,
+        "its bytes are not those that were written: their CRC-32C is %08x, and it was "
+        "%08x; the file has been changed or damaged",
+        crc, s->crc);
+}
+
 int dt_sink_expect(struct dt_sink *s, uint64_t total, struct dt_err *err)
 {
     s->total = total;
@@ -220,16 +231,19 @@ static int open_file(const char *path, uint64_t *size, struct dt_err *err)
     return kept;
 }
 
+static int put_one(struct dt_transfer *t, const struct dt_transfer_file *file, struct dt_err *err)
+{
+    struct dt_source from = {.knows_crc = file->knows_crc, .crc = file->crc};
+    DT_AUTO_FD fd = from.fd = open_file(file->path, &from.len, err);
+    if (fd < 0)
+        return -1;
+    return put(t, file->key, &from, err) < 0 ? dt_err_wrap(err, "%.200s", file->path) : 0;
+}
+
 int dt_transfer_put_file(struct dt_transfer *t, const char *key, const char *path,
                          struct dt_err *err)
 {
-    uint64_t size;
-    DT_AUTO_FD fd = open_file(path, &size, err);
-    if (fd < 0)
-        return -1;
-    if (dt_transfer_put_range(t, key, fd, 0, size, err) < 0)
-        return dt_err_wrap(err, "%.200s", path);
-    return 0;
+    return put_one(t, &(struct dt_transfer_file){.key = key, .path = path}, err);
 }
 
 static void swap_files(struct dt_transfer_file *a, struct dt_transfer_file *b)
@@ -251,7 +265,7 @@ static int put_large(struct dt_transfer *t, struct dt_transfer_file *files, size
             return -1;
         if (t->place->put_files && file->size <= t->set.part_size)
             swap_files(file, &files[(*small)++]);
-        else if (dt_transfer_put_file(t, file->key, file->path, err) < 0)
+        else if (put_one(t, file, err) < 0)
             return -1;
     }
     return 0;

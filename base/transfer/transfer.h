@@ -88,8 +88,11 @@ int dt_transfer_put_file(struct dt_transfer *t, const char *key, const char *pat
 /* The same of several; those of at most a part go up last, several at once. Ends with the first
  * that fails, which *err names. */
 struct dt_transfer_file {
-    char *key, *path; /* the caller's */
-    uint64_t size;    /* filled by the call */
+    const char *key, *path; /* the caller's */
+    bool knows_crc; /* CRC is the CRC-32C that all its bytes have to have: a file with others
+                     * is an error, and a large one is read once and not twice */
+    uint32_t crc;
+    uint64_t size; /* filled by the call */
 };
 int dt_transfer_put_files(struct dt_transfer *t, struct dt_transfer_file *files, size_t count,
                           struct dt_err *err);

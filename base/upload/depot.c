@@ -86,7 +86,7 @@ int dt_depot_put(struct dt_depot *d, const char *path, const char *key, struct d
 /* -- batches ---------------------------------------------------------------------------------- */
 
 int dt_depot_batch_add(struct dt_depot_batch *b, const char *path, const char *key,
-                       struct dt_err *err)
+                       const uint32_t *crc, struct dt_err *err)
 {
     struct dt_transfer_file *more = b->at;
     if ((b->count & (b->count - 1)) == 0) /* at each power of two, twice the room */
@@ -95,7 +95,8 @@ int dt_depot_batch_add(struct dt_depot_batch *b, const char *path, const char *k
         b->at = more;
     char *path_copy = more ? strdup(path) : NULL, *key_copy = more ? strdup(key) : NULL;
     if (path_copy && key_copy) {
-        b->at[b->count++] = (struct dt_transfer_file){.path = path_copy, .key = key_copy};
+        b->at[b->count++] = (struct dt_transfer_file){
+            .path = path_copy, .key = key_copy, .knows_crc = crc != NULL, .crc = crc ? *crc : 0};
         return 0;
     }
     free(path_copy);
@@ -116,8 +117,8 @@ int dt_depot_put_all(struct dt_depot *d, struct dt_depot_batch *b, struct dt_err
 void dt_depot_batch_finish(struct dt_depot_batch *b)
 {
     for (size_t i = 0; i < b->count; i++) {
-        free(b->at[i].path);
-        free(b->at[i].key);
+        free((char *)b->at[i].path);
+        free((char *)b->at[i].key);
     }
     free(b->at);
     *b = (struct dt_depot_batch){0};

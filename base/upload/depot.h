@@ -43,8 +43,9 @@ struct dt_depot_batch {
     size_t count;
 };
 
+/* CRC: the CRC-32C that the file has to have, unless a command puts it; NULL: not known. */
 int dt_depot_batch_add(struct dt_depot_batch *b, const char *path, const char *key,
-                       struct dt_err *err);
+                       const uint32_t *crc, struct dt_err *err);
 /* Several at once where that is faster. Ends with the first that fails. */
 int dt_depot_put_all(struct dt_depot *d, struct dt_depot_batch *b, struct dt_err *err);
 void dt_depot_batch_finish(struct dt_depot_batch *b);

@@ -57,8 +57,12 @@ static inline void open_actor(struct actor *a, struct rank_self *me)
     open_zero(a, me);
     CHECK_OK(dt_ckpt_model_of(a->t.zero, &a->model, &err), err);
     snprintf(a->saves, sizeof a->saves, "%s", at("saves"));
-    struct dt_ckpt_options o = {
-        .dir = a->saves, .keep_last = 2, .model = a->model, .rank = me->rank, .world = me->size};
+    struct dt_ckpt_options o = {.dir = a->saves,
+                                .keep_last = 2,
+                                .model = a->model,
+                                .rank = me->rank,
+                                .world = me->size,
+                                .block_bytes = 512};
     a->t.saving.ckpt = dt_ckpt_open(&o, &err);
     a->t.balance = dt_balance_create(DT_BALANCE_OFF, me->size, me->size, &err);
     a->t.page = dt_page_open(&err);

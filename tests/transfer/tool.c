@@ -90,19 +90,27 @@ static int put_range(struct dt_transfer *t, char **args, struct dt_err *err)
     return rc;
 }
 
-/* PREFIX FILE...: each becomes PREFIX/NAME. */
+/* PREFIX FILE[@CRC]...: each becomes PREFIX/NAME. */
 static int put_all(struct dt_transfer *t, char **args, struct dt_err *err)
 {
     struct dt_transfer_file files[20] = {0};
+    char *keys[20];
     size_t count = 0;
     int rc = 0;
-    for (char **path = args + 1; *path && count < 20; path++) {
-        files[count].path = *path;
-        rc = asprintf(&files[count++].key, "%s/%s", args[0], strrchr(*path, '/') + 1);
+    for (char **path = args + 1; *path && count < 20 && rc >= 0; path++) {
+        char *crc = strchr(*path, '@');
+        if (crc)
+            *crc++ = '\0';
+        rc = asprintf(&keys[count], "%s/%s", args[0], strrchr(*path, '/') + 1);
+        if (rc >= 0)
+            files[count] = (struct dt_transfer_file){.key = keys[count], .path = *path};
+        files[count].knows_crc = crc != NULL;
+        files[count].crc = crc ? (uint32_t)strtoul(crc, NULL, 16) : 0;
+        count += rc >= 0;
     }
     rc = rc < 0 ? -1 : dt_transfer_put_files(t, files, count, err);
     for (size_t i = 0; i < count; i++)
-        free(files[i].key);
+        free(keys[i]);
     return rc;
 }
 

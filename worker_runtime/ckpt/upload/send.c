@@ -7,6 +7,7 @@
 #include "worker_runtime/ckpt/upload/fetch.h"
 #include "worker_runtime/ckpt/upload/shelf.h"
 
+#include "base/crc32c.h"
 #include "base/fs.h"
 
 #include <dirent.h>
@@ -30,12 +31,27 @@ static int join(char path[PATH_MAX], char key[DT_KEY_MAX], const char *folder, c
 
 /* -- a share ---------------------------------------------------------------------------------- */
 
-static int add(struct dt_depot_batch *b, const char *folder, const char *name, struct dt_err *err)
+static int add(struct dt_depot_batch *b, const char *folder, const char *name, const uint32_t *crc,
+               struct dt_err *err)
 {
     char path[PATH_MAX], key[DT_KEY_MAX];
     if (join(path, key, folder, name, err) < 0)
         return -1;
-    return dt_depot_batch_add(b, path, key, err);
+    return dt_depot_batch_add(b, path, key, crc, err);
+}
+
+/* Of the whole file, from those of its blocks. */
+static uint32_t crc_of(const struct dt_manifest *m, int f)
+{
+    const struct dt_ckpt_sums *s = &m->files[f];
+    uint32_t crc = 0;
+    uint64_t left = s->bytes;
+    for (size_t i = 0; i < s->blocks; i++) {
+        uint64_t n = left < m->block_bytes ? left : m->block_bytes;
+        crc = dt_crc32c_combine(crc, s->crc[i], n);
+        left -= n;
+    }
+    return crc;
 }
 
 static int add_files(const struct dt_send *s, const char *folder, const struct dt_manifest *m,
@@ -47,9 +63,11 @@ static int add_files(const struct dt_send *s, const char *folder, const struct d
         bytes[f] = m->files[f].bytes;
     if (dt_share_split(&s->ranks, bytes, DT_CKPT_FILES, mine, err) < 0)
         return -1;
-    for (int f = 0; f < DT_CKPT_FILES; f++)
-        if (mine[f] && bytes[f] && add(b, folder, dt_manifest_file_name(m, f), err) < 0)
+    for (int f = 0; f < DT_CKPT_FILES; f++) {
+        uint32_t crc = crc_of(m, f);
+        if (mine[f] && bytes[f] && add(b, folder, dt_manifest_file_name(m, f), &crc, err) < 0)
             return -1;
+    }
     return 0;
 }
 
@@ -77,7 +95,7 @@ static int add_companions(const char *folder, const struct dt_manifest *m, struc
             dt_ckpt_join_path(path, folder, e->d_name, NULL) < 0 || lstat(path, &st) < 0 ||
             !S_ISREG(st.st_mode))
             continue;
-        rc = add(b, folder, e->d_name, err);
+        rc = add(b, folder, e->d_name, NULL, err);
     }
     closedir(d);
     return rc;
