@@ -18,7 +18,7 @@
 
 #define CHUNK ((uint64_t)8 << 20)
 #define CHUNK_ELEMENTS ((size_t)1 << 18)
-#define NICE 10 /* the step has the right of way */
+#define NICE 15 /* the step has the right of way: of a busy processor it gives away 3 % */
 
 struct out {
     struct dt_ckpt *c;
