@@ -84,8 +84,8 @@ static void draw_state(const struct dt_top_model *m, struct dt_picture *p)
 static void draw_hints(const struct dt_top_model *m, struct dt_picture *p)
 {
     static const char *const keys[] = {
-        [DT_TOP_RUNS] = "h help  q quit  Enter open  t stack  / filter  p pause",
-        [DT_TOP_RUN] = "h help  Esc back  t stack  / filter  p pause",
+        [DT_TOP_RUNS] = "h help  q quit  Enter open  t stack  l log  / filter  p pause",
+        [DT_TOP_RUN] = "h help  Esc back  t stack  l log  / filter  p pause",
         [DT_TOP_TEXT] = "Esc back  Up/Down PgUp/PgDn scroll",
         [DT_TOP_HELP] = "Esc back",
     };

@@ -59,6 +59,7 @@ enum dt_top_wish {
     DT_TOP_QUIT,
     DT_TOP_REFRESH, /* ask the rendezvous now */
     DT_TOP_LOOK,    /* show what the workers do: dt_top_ranks() of dt_top_chosen_run() */
+    DT_TOP_LOG,     /* show what they print */
     DT_TOP_REDRAW,  /* draw all of it again, as something else wrote to the terminal */
 };
 

@@ -18,6 +18,8 @@ static const char help[] =
     "                   script; Enter keeps that, Esc shows all again\n"
     "t                  where the workers stand, as dtrun-ctl look says: those of\n"
     "                   the chosen node, or of the whole run\n"
+    "l                  what the same workers print, by dtrun-ctl logs --follow, until\n"
+    "                   Ctrl-C\n"
     "p                  pause, and go on\n"
     "Ctrl-L             draw everything again\n"
     "\n"
@@ -197,6 +199,8 @@ static enum dt_top_wish press_in_list(struct dt_top_model *m, char character)
         return pause_or_go_on(m);
     case 't':
         return dt_top_chosen_run(m) ? DT_TOP_LOOK : DT_TOP_NOTHING;
+    case 'l':
+        return dt_top_chosen_run(m) ? DT_TOP_LOG : DT_TOP_NOTHING;
     case 'h':
     case '?':
         dt_top_show(m, DT_TOP_HELP);

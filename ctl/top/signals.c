@@ -27,17 +27,32 @@ static void note(int signal, int flags)
     sigaction(signal, &a, NULL);
 }
 
-int dt_top_signals_open(struct dt_err *err)
+void dt_top_signals_note_again(void)
 {
     static const int ending[] = {SIGINT, SIGQUIT, SIGTERM, SIGHUP};
     static const int others[] = {SIGTSTP, SIGCONT, SIGWINCH};
-    if (pipe2(noted, O_CLOEXEC | O_NONBLOCK) < 0)
-        return dt_err_errno(err, DT_E_RUNTIME, errno, "cannot make a pipe for signals");
     for (size_t i = 0; i < sizeof ending / sizeof *ending; i++)
         note(ending[i], (int)SA_RESETHAND);
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         note(others[i], 0);
+}
+
+int dt_top_signals_open(struct dt_err *err)
+{
+    if (pipe2(noted, O_CLOEXEC | O_NONBLOCK) < 0)
+        return dt_err_errno(err, DT_E_RUNTIME, errno, "cannot make a pipe for signals");
+    dt_top_signals_note_again();
     return noted[0];
+}
+
+void dt_top_signals_yield(void)
+{
+    struct sigaction unheard = {.sa_handler = SIG_IGN}, plain = {.sa_handler = SIG_DFL};
+    sigemptyset(&unheard.sa_mask);
+    sigemptyset(&plain.sa_mask);
+    sigaction(SIGINT, &unheard, NULL);
+    sigaction(SIGQUIT, &unheard, NULL);
+    sigaction(SIGTSTP, &plain, NULL);
 }
 
 int dt_top_signals_take(void)

@@ -13,6 +13,11 @@ int dt_top_signals_open(struct dt_err *err);
 /* The next one; 0: none came. */
 int dt_top_signals_take(void);
 
+/* While another program has the terminal: SIGINT and SIGQUIT are for that one alone, SIGTSTP stops
+ * this one, too. Then all are noted as before. */
+void dt_top_signals_yield(void);
+void dt_top_signals_note_again(void);
+
 /* Does what SIGNAL does in a process that does not note it: it ends this one, or stops it. Returns
  * when it goes on. */
 void dt_top_signals_obey(int signal);

@@ -7,6 +7,7 @@
 #include "ctl/commands.h"
 #include "ctl/top/feed.h"
 #include "ctl/top/model.h"
+#include "ctl/top/program.h"
 #include "ctl/top/signals.h"
 #include "ctl/top/terminal.h"
 #include "ctl/top/view.h"
@@ -17,6 +18,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define INTERVAL (2 * DT_SECOND)
@@ -124,7 +126,36 @@ static void want_look(struct top *t)
     t->looks = true;
 }
 
-static void press(struct top *t, struct dt_key key, dt_ms now)
+/* What it said at its end would be gone with the next picture. */
+static void await_enter(const struct top *t)
+{
+    char c = 0;
+    fputs("-- Enter leads back to dtrun-ctl top --", stdout);
+    fflush(stdout);
+    while (c != '\n' && read(t->terminal.in, &c, 1) == 1)
+        ;
+}
+
+/* The workers' output goes to the screen of before, where it can be scrolled and stays. */
+static int show_log(struct top *t, struct dt_err *err)
+{
+    struct dt_top_program p;
+    struct dt_rank_range ranks;
+    int status = 0;
+    bool some = dt_top_ranks(&t->model, &ranks) > 0;
+    dt_top_program_logs(&p, t->o, dt_top_chosen_run(&t->model)->row->id, some ? &ranks : NULL);
+    dt_terminal_leave(&t->terminal);
+    int passed = dt_top_program_run(&p, &status, err);
+    if (passed < 0)
+        return -1;
+    t->signal = passed;
+    t->over = passed != 0;
+    if (!t->over && !WIFSIGNALED(status))
+        await_enter(t);
+    return dt_terminal_enter(&t->terminal, err);
+}
+
+static int press(struct top *t, struct dt_key key, dt_ms now, struct dt_err *err)
 {
     int rows, columns;
     dt_terminal_size(&t->terminal, &rows, &columns);
@@ -140,13 +171,16 @@ static void press(struct top *t, struct dt_key key, dt_ms now)
     case DT_TOP_LOOK:
         want_look(t);
         break;
+    case DT_TOP_LOG:
+        return show_log(t, err);
     case DT_TOP_REDRAW:
         dt_terminal_forget(&t->terminal);
         break;
     }
+    return 0;
 }
 
-static void read_keys(struct top *t, dt_ms now)
+static int read_keys(struct top *t, dt_ms now, struct dt_err *err)
 {
     bool quiet = now - t->keys_at >= QUIET;
     struct dt_key key;
@@ -154,8 +188,10 @@ static void read_keys(struct top *t, dt_ms now)
     while (!t->over &&
            dt_key_read((struct dt_bytes){t->keys.at, t->keys.len}, quiet, &key, &used) == DT_DONE) {
         dt_buf_consume(&t->keys, used);
-        press(t, key, now);
+        if (press(t, key, now, err) < 0)
+            return -1;
     }
+    return 0;
 }
 
 /* A terminal that is gone is the end. */
@@ -240,7 +276,8 @@ static int go(struct top *t, int signals, struct dt_err *err)
             return -1;
         if (fds[0].revents)
             take_bytes(t, now);
-        read_keys(t, now);
+        if (read_keys(t, now, err) < 0)
+            return -1;
     }
     return 0;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What keys and news do to what is shown. */
+#include "ctl/top/program.h"
 #include "tests/ctl/top_model.h"
 
 static const struct dt_status_run runs[] = {
@@ -67,6 +68,7 @@ TEST(keys_choose_and_open_and_lead_back)
         {"j\r?q", DT_TOP_NOTHING, DT_TOP_RUN, "bert [llama] old sick",
          "[node10] node9 node2 spare"},
         {"t", DT_TOP_LOOK, DT_TOP_RUNS, "[bert] llama old sick", ""},
+        {"l", DT_TOP_LOG, DT_TOP_RUNS, "[bert] llama old sick", ""},
         {"p", DT_TOP_NOTHING, DT_TOP_RUNS, "[bert] llama old sick", ""},
         {"pp", DT_TOP_REFRESH, DT_TOP_RUNS, "[bert] llama old sick", ""},
         {"\f", DT_TOP_REDRAW, DT_TOP_RUNS, "[bert] llama old sick", ""},
@@ -228,6 +230,7 @@ TEST(a_run_that_is_open_and_goes_is_not_another_one)
     hear(&m, &without_llama);
     CHECK(dt_top_chosen_run(&m) == NULL);
     CHECK_EQ(press(&m, "t"), DT_TOP_NOTHING);
+    CHECK_EQ(press(&m, "l"), DT_TOP_NOTHING);
     hear(&m, &all);
     CHECK_STR(dt_top_chosen_run(&m)->row->id, "llama");
     dt_top_model_finish(&m);
@@ -254,6 +257,34 @@ TEST(the_ranks_of_a_node_follow_from_seats)
         CHECK_EQ(range.last, rows[i].last);
         dt_top_model_finish(&m);
     }
+}
+
+/* The words of P, with blanks between them. */
+static const char *words_of(const struct dt_top_program *p)
+{
+    static char text[1024];
+    size_t len = 0;
+    for (size_t i = 0; p->argv[i]; i++)
+        len += (size_t)snprintf(text + len, sizeof text - len, i ? " %s" : "%s", p->argv[i]);
+    return text;
+}
+
+TEST(logs_are_asked_for_where_top_asks)
+{
+    char endpoint[] = "head:1", token[] = "t", of_run[] = "r", of_operator[] = "p";
+    struct dt_ctl_options o = {.endpoint = endpoint, .timeout = 10 * DT_SECOND};
+    const struct dt_rank_range ranks = {8, 15};
+    struct dt_top_program p;
+    dt_top_program_logs(&p, &o, "-llama", NULL);
+    CHECK_STR(words_of(&p),
+              "dtrun-ctl logs --follow --timeout 10000ms --endpoint head:1 -- -llama");
+    o.token_file = token;
+    o.run_token_file = of_run;
+    o.operator_token_file = of_operator;
+    dt_top_program_logs(&p, &o, "llama", &ranks);
+    CHECK_STR(words_of(&p), "dtrun-ctl logs --follow --timeout 10000ms --endpoint head:1 "
+                            "--token-file t --run-token-file r --operator-token-file p -- llama "
+                            "8-15");
 }
 
 TEST(with_one_run_there_is_no_list_to_go_back_to)

@@ -98,7 +98,7 @@ TEST(eighty_columns)
               "\n"
               "\n"
               "\n"
-              "2 of 2  s by name  h help  q quit  Enter open  t stack  / filter  p pause\n");
+              "2 of 2  s by name  h help  q quit  Enter open  t stack  l log  / filter  p pause\n");
     dt_top_model_finish(&m);
 }
 
@@ -152,7 +152,7 @@ TEST(an_open_run_on_a_wide_screen)
               "\n"
               "\n"
               "\n"
-              "1 of 3  s by seat  h help  Esc back  t stack  / filter  p pause\n");
+              "1 of 3  s by seat  h help  Esc back  t stack  l log  / filter  p pause\n");
     dt_top_model_finish(&m);
 }
 /* clang-format on */

@@ -47,7 +47,9 @@ class Screen:
         self.left = data
 
     def put(self, c):
-        if c == "\n":
+        if c == "\n" and self.row + 1 == self.rows:
+            self.lines = self.lines[1:] + [[" "] * self.columns]
+        elif c == "\n":
             self.row += 1
         elif c == "\r":
             self.column = 0
@@ -63,6 +65,7 @@ class Screen:
             (self.modes.add if final == "h" else self.modes.discard)(parameters)
             if parameters == "?1049":  # another screen, or that of before
                 self.lines = [[" "] * self.columns for _ in range(self.rows)]
+                self.row = self.column = 0
         elif final == "H":
             row, column = [int(n) for n in (parameters or "1;1").split(";")]
             self.row, self.column = row - 1, column - 1

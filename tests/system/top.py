@@ -57,17 +57,19 @@ def job(server, name, workers=2):
     """A job of one node, whose workers wait until the with block is over."""
     fifo = os.path.join(os.environ["TMPDIR"], name + ".fifo")
     os.mkfifo(fifo)
+    waits = os.open(fifo, os.O_RDWR)
     line = [tools.dtrun, "--rdzv-backend", "c10d", "--rdzv-endpoint", "%s:%d" % (servers.HOST, server.port), "--rdzv-id", name,
-            "--nnodes", "1:1", "--nproc-per-node", str(workers), "--node-name", "host-of-" + name, "--no-python", "cat", fifo]
+            "--nnodes", "1:1", "--nproc-per-node", str(workers), "--node-name", "host-of-" + name, "--no-python",
+            "sh", "-c", "echo hello of $RANK; read line < " + fifo]
     process = subprocess.Popen(line, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                                preexec_fn=tap.die_with_parent)
     try:
         follow(server, name, "round_began")
         yield process
     finally:
-        with open(fifo, "w", encoding="utf-8"):  # all of them wait for a writer
-            pass
+        os.write(waits, b"\n" * workers)  # a line for each, which stays there until it is read
         tap.check_equal(process.wait(60), 0, "exit status of the job " + name)
+        os.close(waits)
         os.unlink(fifo)
 
 
@@ -84,7 +86,7 @@ def shows_a_job():
         t.press("\r")
         t.shows(r"^run llama: running", r"^NODE +STATE", never=[r"^RUN "])
         t.press("t")
-        t.shows(r"^run llama, ranks 0 to 1$", r"^ranks 0 and 1: ")
+        t.shows(r"^run llama, ranks 0 to 1$", r"^ranks? 0.*: ")
         t.press("\033")
         t.shows(r"^NODE +STATE")
         t.press("\033")
@@ -97,6 +99,42 @@ def shows_a_job():
         t.shows("choose the run or node above, below")
         t.press("qq")
         t.ends(0)
+        t.is_as_before()
+
+
+@story
+def shows_what_workers_print():
+    """dtrun-ctl logs has the terminal until Ctrl-C, or until somebody has read why it ended"""
+    with daemon() as server, top(server) as t:
+        with job(server, "llama"):
+            t.shows(r"^llama +running")
+            t.press("l")
+            t.shows(r"hello of 0$", r"hello of 1$", never=["^RUN"])
+            t.press("\003")
+            t.shows(r"^RUN +STATE", r"^llama +running")
+            t.press("\rl")
+            t.shows(r"hello of 1$", never=["^NODE"])
+            t.press("\032")
+            tap.check_equal(t.next_told(), "stopped", "after Ctrl-Z")
+            t.is_as_before()
+            t.go_on()
+        t.shows("-- Enter leads back to dtrun-ctl top --")
+        t.press("\n")
+        t.shows(r"^run llama: succeeded")
+        t.press("qq")
+        t.ends(0)
+        t.is_as_before()
+
+
+@story
+def ends_with_what_it_started():
+    """SIGTERM ends the command that has the terminal, too"""
+    with daemon() as server, job(server, "llama"), top(server) as t:
+        t.shows(r"^llama +running")
+        t.press("l")
+        t.shows(r"hello of 1$")
+        os.kill(t.pid, signal.SIGTERM)
+        t.ends(128 + signal.SIGTERM)
         t.is_as_before()
 
 
