@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""measure.py dtrun KILLS FOLDER BUILD, or measure.py torchrun KILLS FOLDER: what comeback.sh prints of one of the two."""
+"""What comeback.sh prints of one of the two:
+
+    measure.py dtrun KILLS FOLDER BUILD            measure.py torchrun KILLS FOLDER
+    measure.py goodput-dtrun EVERY MINUTES FOLDER BUILD            measure.py goodput-torchrun EVERY MINUTES FOLDER
+"""
 import json
 import os
 import pathlib
@@ -15,6 +19,8 @@ HERE = pathlib.Path(__file__).resolve().parent
 MODEL = str(HERE.parent / "train" / "model.json")
 STEPS = 100000  # more than are ever done
 BETWEEN = (12, 40)  # steps from one kill to the next
+SAVE_EVERY = 50  # steps
+SAVE_OFTEN = 10  # where a kill every 30 s would leave no time for 50
 
 
 class Metrics:
@@ -165,22 +171,60 @@ def measure_kills(what, job, metrics, take_down, kills):
     )
 
 
-def with_dtrun(kills, folder, build):
-    env = dict(os.environ)
-    train = lambda name: [
+def measure_goodput(what, job, metrics, every, seconds):
+    try:
+        run_under_kills(what, job, metrics, every, seconds)
+    finally:
+        job.end()
+
+
+def run_under_kills(what, job, metrics, every, seconds):
+    """Kills a rank every so many seconds. Goodput: the time that the new steps take by themselves, of all time."""
+    chance = random.Random(1)
+    metrics.wait_for(lambda: len(metrics.steps) >= 5, job)
+    begun, seen, kills = time.monotonic(), len(metrics.steps), 0
+    due = begun + every
+    while time.monotonic() < begun + seconds:
+        if time.monotonic() >= due:
+            pid, _ = job.worker(chance.randrange(2))
+            kill([pid] if pid else [])
+            kills += bool(pid)
+            due += every + chance.random() - 0.5 if pid else 0.1  # anywhere within a step
+        if job.is_over():
+            sys.exit("measure.py: the job is over:\n" + job.said())
+        time.sleep(0.005)
+        metrics.read()
+    wall = time.monotonic() - begun
+    steps, times = metrics.steps[seen - 1 :], metrics.times[seen - 1 :]
+    new = max(steps) - steps[0]
+    step = statistics.median(b - a for a, b in zip(times, times[1:]))
+    print("%-10s %d kills in %.0f s: goodput %5.1f %%; %d new steps, %d redone; a step takes %.2f s" % (
+        what, kills, wall, 100 * new * step / wall, new, len(steps) - 1 - new, step), flush=True)
+
+
+def dtrun_train(name, folder, build, save_every):
+    return [
         build + "/worker_runtime/dtrun-train", "--config", MODEL, "--set", "data.train=%s/tokens.bin" % folder,
-        "--set", "train.threads=1", "--set", "train.steps=%d" % STEPS, "--set", "train.save_every=50",
+        "--set", "train.threads=1", "--set", "train.steps=%d" % STEPS, "--set", "train.save_every=%d" % save_every,
         "--set", "train.save_dir=%s/checkpoints-%s" % (folder, name), "--set", "train.metrics=%s/metrics-%s" % (folder, name),
     ]  # fmt: skip
-    alone = Job(folder, lambda name: [build + "/launcher/dtrun", "--standalone", "--nproc-per-node", "2", "--max-restarts", "1000",
-                                      "--log-dir", folder + "/logs-rank"] + train("rank"), env)  # fmt: skip
-    alone.start("a")
-    measure(("dtrun", "rank"), alone, Metrics(folder + "/metrics-rank"), take_down_rank, kills)
+
+
+def dtrun_alone(folder, build, save_every):
+    """Two ranks of one node."""
+    job = Job(folder, lambda name: [build + "/launcher/dtrun", "--standalone", "--nproc-per-node", "2", "--max-restarts", "1000",
+                                    "--log-dir", folder + "/logs-rank"] + dtrun_train("rank", folder, build, save_every), dict(os.environ))  # fmt: skip
+    job.start("a")
+    return job, Metrics(folder + "/metrics-rank")
+
+
+def with_dtrun(kills, folder, build):
+    measure(("dtrun", "rank"), *dtrun_alone(folder, build, SAVE_EVERY), take_down_rank, kills)
     port = free_port()
     server = subprocess.Popen([build + "/rendezvous/dtrun-rendezvous", "--listen", "127.0.0.1:%d" % port], stderr=subprocess.DEVNULL)
     nodes = Job(folder, lambda name: [build + "/launcher/dtrun", "--nnodes", "2", "--spares", "1", "--node-name", name,
                                       "--rdzv-backend", "c10d", "--rdzv-endpoint", "127.0.0.1:%d" % port, "--rdzv-id", "comeback",
-                                      "--log-dir", folder + "/logs-" + name] + train("agent"), env)  # fmt: skip
+                                      "--log-dir", folder + "/logs-" + name] + dtrun_train("agent", folder, build, SAVE_EVERY), dict(os.environ))  # fmt: skip
     for name in "abc":
         nodes.start(name)
     try:
@@ -190,19 +234,31 @@ def with_dtrun(kills, folder, build):
         server.wait()
 
 
+TORCHRUN = ["python3", "-m", "torch.distributed.run", "--max-restarts", "1000"]
+
+
+def torch_env():
+    """Else workers that are started again find the addresses of those before them in a store that all attempts share, and fail
+    again and again, until they happen to write their own soon enough."""
+    return {**os.environ, "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
+
+
+def torch_train(name, folder, save_every):
+    return [str(HERE / "torch_train.py"), str(STEPS), "%s/torch-%s.pt" % (folder, name), "%s/torch-metrics-%s" % (folder, name), str(save_every)]
+
+
+def torchrun_alone(folder, save_every):
+    job = Job(folder, lambda name: TORCHRUN + ["--standalone", "--nproc-per-node", "2"] + torch_train("rank", folder, save_every), torch_env())
+    job.start("torch")
+    return job, Metrics(folder + "/torch-metrics-rank")
+
+
 def with_torchrun(kills, folder):
-    # Else workers that are started again find the addresses of those before them in a store that all attempts share, and fail
-    # again and again, until they happen to write their own soon enough.
-    env = {**os.environ, "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
-    launch = ["python3", "-m", "torch.distributed.run", "--max-restarts", "1000"]
-    train = lambda name: [str(HERE / "torch_train.py"), str(STEPS), "%s/torch-%s.pt" % (folder, name), "%s/torch-metrics-%s" % (folder, name)]
-    alone = Job(folder, lambda name: launch + ["--standalone", "--nproc-per-node", "2"] + train("rank"), env)
-    alone.start("torch")
-    measure(("torchrun", "rank"), alone, Metrics(folder + "/torch-metrics-rank"), take_down_rank, kills)
+    measure(("torchrun", "rank"), *torchrun_alone(folder, SAVE_EVERY), take_down_rank, kills)
     port = free_port()
-    nodes = Job(folder, lambda name: launch + ["--nnodes", "2", "--rdzv-backend", "c10d", "--rdzv-endpoint", "127.0.0.1:%d" % port,
-                                               "--rdzv-id", "comeback", "--rdzv-conf", "is_host=%d" % (name == "host")] +
-                train("agent"), env)  # fmt: skip
+    nodes = Job(folder, lambda name: TORCHRUN + ["--nnodes", "2", "--rdzv-backend", "c10d", "--rdzv-endpoint", "127.0.0.1:%d" % port,
+                                                 "--rdzv-id", "comeback", "--rdzv-conf", "is_host=%d" % (name == "host")] +
+                torch_train("agent", folder, SAVE_EVERY), torch_env())  # fmt: skip
     for name in ("host", "other"):
         nodes.start(name)
     # The host of its store cannot be lost, so it is always the other one that is.
@@ -216,9 +272,16 @@ def take_down_other(job, _):
     return "other"
 
 
+def main(what, *args):
+    if what == "dtrun":
+        with_dtrun(int(args[0]), *args[1:])
+    elif what == "torchrun":
+        with_torchrun(int(args[0]), *args[1:])
+    else:
+        alone = dtrun_alone if what == "goodput-dtrun" else torchrun_alone
+        measure_goodput(what.partition("-")[2], *alone(*args[2:], SAVE_OFTEN), int(args[0]), 60 * int(args[1]))
+
+
 if __name__ == "__main__":
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that no job outlives this
-    if sys.argv[1] == "dtrun":
-        with_dtrun(int(sys.argv[2]), sys.argv[3], sys.argv[4])
-    else:
-        with_torchrun(int(sys.argv[2]), sys.argv[3])
+    main(*sys.argv[1:])

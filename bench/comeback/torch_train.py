@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The peer of bench/comeback.sh: the model of bench/train.sh under DDP, which saves every 50 steps and goes on from there.
+"""The peer of bench/comeback.sh: the model of bench/train.sh under DDP, which saves every so many steps and goes on from there.
 
-    torch_train.py STEPS CHECKPOINT METRICS        (under torchrun)
+    torch_train.py STEPS CHECKPOINT METRICS SAVE_EVERY        (under torchrun)
 
 Rank 0 appends {"step": N} to METRICS after each step.
 """
@@ -17,8 +17,6 @@ import torch
 import torch.distributed as dist
 from torch_train import POSITIONS, VOCABULARY, Model, sharded
 
-SAVE_EVERY = 50
-
 
 def save(path, step, model, optimizer):
     torch.save({"step": step, "model": model.state_dict(), "optimizer": optimizer.state_dict()}, path + ".part")
@@ -26,7 +24,7 @@ def save(path, step, model, optimizer):
 
 
 def main():
-    steps, checkpoint, metrics = int(sys.argv[1]), sys.argv[2], sys.argv[3]
+    steps, checkpoint, metrics, save_every = int(sys.argv[1]), sys.argv[2], sys.argv[3], int(sys.argv[4])
     torch.set_num_threads(1)
     dist.init_process_group("gloo")
     torch.manual_seed(1)
@@ -46,7 +44,7 @@ def main():
         if dist.get_rank() == 0:
             with open(metrics, "a", encoding="utf-8") as f:
                 f.write(json.dumps({"step": step}) + "\n")
-            if step % SAVE_EVERY == 0:
+            if step % save_every == 0:
                 save(checkpoint, step, model, optimizer)
 
 
