@@ -4,6 +4,9 @@
 # parts that outlive a failure, beside curl with a signed URL, s3cmd and rclone. "parts" is curl again, with as many requests as
 # ours makes, since each costs the server something. The clients take turns in each round; the medians count, of the time and of
 # the seconds of processor that the client itself takes.
+#
+# That server is one process, which is the slowest part of it all. So curl and ours also send to a sink, which throws bytes away
+# and answers at once, or 30 ms later as a store that is some way off.
 # Exit status: 0 when measured; 1 when something could not be; 2 for a bad command line.
 set -eu
 export LC_ALL=C

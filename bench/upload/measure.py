@@ -60,27 +60,51 @@ def put(words, env):
     return took, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
+class Sink:
+    """sink.py, in the place of a store."""
+
+    def __init__(self, milliseconds):
+        self.process = subprocess.Popen([sys.executable, "-B", os.path.join(os.path.dirname(os.path.abspath(__file__)), "sink.py"), str(milliseconds)],
+                                        stdout=subprocess.PIPE, text=True)
+        self.port = int(self.process.stdout.readline())
+        self.endpoint = "http://127.0.0.1:%d" % self.port
+
+    def stop(self):
+        self.process.kill()
+        self.process.wait()
+        self.process.stdout.close()
+
+
+def measure(server, what, names, tool, folder, rounds):
+    try:
+        commands = {name: command for name, command in clients(tool, server, folder).items() if name in names}
+        took = {name: [] for name in commands}
+        for _ in range(rounds):
+            for name, (words, env) in commands.items():
+                took[name].append(put(words, env))
+    finally:
+        server.stop()
+    mib = os.path.getsize(os.path.join(folder, "file")) >> 20
+    print("%s: %d MiB, %d rounds, load %.1f" % (what, mib, rounds, os.getloadavg()[0]))
+    of_curl = statistics.median(t for t, _ in took["curl"])
+    for name, times in took.items():
+        middle = statistics.median(t for t, _ in times)
+        print("%-7s %7.1f MiB/s  %5.2f of curl's  %6.2f s of processor for a GiB" % (
+            name, mib / middle, of_curl / middle, statistics.median(c for _, c in times) * 1024 / mib), flush=True)
+
+
 def main(tool, mib, rounds):
     folder = tempfile.mkdtemp(prefix="upload-")
-    swift = store.Swift()
     try:
         for name, size in ("file", mib), ("part", PART):
             with open(os.path.join(folder, name), "wb") as f:
                 for _ in range(size):
                     f.write(os.urandom(1 << 20))
-        all_clients = clients(tool, swift, folder)
-        took = {name: [] for name in all_clients}
-        for _ in range(rounds):
-            for name, (words, env) in all_clients.items():
-                took[name].append(put(words, env))
-        print("%d MiB, %d rounds" % (mib, rounds))
-        of_curl = statistics.median(t for t, _ in took["curl"])
-        for name, times in took.items():
-            middle = statistics.median(t for t, _ in times)
-            print("%-7s %7.1f MiB/s  %5.2f of curl's  %6.2f s of processor for a GiB" % (
-                name, mib / middle, of_curl / middle, statistics.median(c for _, c in times) * 1024 / mib))
+        measure(store.Swift(), "Swift", ("curl", "parts", "dtrun", "s3cmd", "rclone"), tool, folder, rounds)
+        for milliseconds in 0, 30:
+            print()
+            measure(Sink(milliseconds), "a sink, %d ms" % milliseconds, ("curl", "parts", "dtrun"), tool, folder, rounds)
     finally:
-        swift.stop()
         shutil.rmtree(folder)
 
 
