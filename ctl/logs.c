@@ -108,16 +108,10 @@ static int ask(struct reading *r, struct dt_sync_control *c, bool again, struct 
     return rc;
 }
 
-static int talk(void *arg, struct dt_sync_control *c, bool again, struct dt_err *err)
+static int read_all(struct reading *r, struct dt_sync_control *c, bool again, struct dt_err *err)
 {
-    struct reading *r = arg;
     struct dt_message m;
     bool over = false;
-    if (!dt_sync_control_logs(c))
-        return dt_err_set(err, DT_E_RUNTIME,
-                          "rendezvous %s is of an older dtrun, which cannot show what workers "
-                          "print; install this one there",
-                          r->o->endpoint);
     if (ask(r, c, again, &m, err) < 0)
         return -1;
     for (;;) {
@@ -130,6 +124,24 @@ static int talk(void *arg, struct dt_sync_control *c, bool again, struct dt_err 
         if (dt_sync_control_hear(c, DT_MSG_LOGS, &m, err) < 0)
             return -1;
     }
+}
+
+/* A daemon comes back; what an agent served does not. */
+static int talk(void *arg, struct dt_sync_control *c, bool again, struct dt_err *err)
+{
+    struct reading *r = arg;
+    if (!dt_sync_control_logs(c))
+        return dt_err_set(err, DT_E_RUNTIME,
+                          "rendezvous %s is of an older dtrun, which cannot show what workers "
+                          "print; install this one there",
+                          r->o->endpoint);
+    int rc = read_all(r, c, again, err);
+    if (rc < 0 && err->code == DT_E_DISCONNECTED && dt_sync_control_is_hosted(c)) {
+        struct dt_err cause = *err;
+        dt_err_set(err, DT_E_RUNTIME, "%.350s; an agent of the job served it, and is gone",
+                   cause.text);
+    }
+    return rc;
 }
 
 static int once(struct reading *r, const struct dt_token *token, struct dt_err *err)

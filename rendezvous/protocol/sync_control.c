@@ -16,7 +16,7 @@ struct dt_sync_control {
     struct dt_sync_socket socket;
     struct dt_buf in, out;
     dt_ms timeout;
-    bool looks, logs; /* as its hello said */
+    bool hosted, looks, logs; /* as its hello said */
     struct dt_proof_nonces nonces;
     char name[256]; /* the address as it was given */
 };
@@ -123,6 +123,7 @@ static int hear_greeting(struct dt_sync_control *c, struct dt_greeting *g,
     enum dt_greeting_outcome outcome = dt_greeting_hear(g, &m, answer);
     int version = m.type == DT_MSG_HELLO ? m.hello.version : 0;
     if (m.type == DT_MSG_HELLO) {
+        c->hosted = strcmp(m.hello.host, "agent") == 0;
         c->looks = m.hello.looks;
         c->logs = m.hello.logs;
     }
@@ -221,6 +222,11 @@ void dt_sync_control_set_timeout(struct dt_sync_control *c, dt_ms timeout)
 bool dt_sync_control_looks(const struct dt_sync_control *c)
 {
     return c->looks;
+}
+
+bool dt_sync_control_is_hosted(const struct dt_sync_control *c)
+{
+    return c->hosted;
 }
 
 bool dt_sync_control_logs(const struct dt_sync_control *c)

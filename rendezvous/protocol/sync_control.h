@@ -25,6 +25,9 @@ void dt_sync_control_set_timeout(struct dt_sync_control *c, dt_ms timeout);
 /* The rendezvous can be asked for STANCES; older ones refuse whoever says the word. */
 bool dt_sync_control_looks(const struct dt_sync_control *c);
 
+/* It is an agent that serves the rendezvous, so it goes with its job. */
+bool dt_sync_control_is_hosted(const struct dt_sync_control *c);
+
 /* The rendezvous can be asked for LOGS. */
 bool dt_sync_control_logs(const struct dt_sync_control *c);
 

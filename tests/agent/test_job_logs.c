@@ -223,6 +223,33 @@ TEST(who_follows_reads_on_when_the_rendezvous_was_killed)
     CHECK_EQ(daemon_stop(&d), 0);
 }
 
+/* Nobody waits for a rendezvous that an agent served. */
+TEST(a_rendezvous_that_an_agent_serves_ends_with_its_job)
+{
+    for (int killed = 0; killed < 2; killed++) {
+        struct daemon_process f;
+        struct job a;
+        char endpoint[32], go[300];
+        CHECK_ROW("%s", killed ? "killed" : "well");
+        gate(go);
+        free_endpoint(endpoint);
+        JOB_START(&a, go, NODE("n0", "1", "1", endpoint), SCRIPT("echo here" UNTIL));
+        CHECK(job_says(&a, JOB_OUT, "here"));
+        follow(&f, endpoint, "", "here");
+        if (killed)
+            kill(a.pid, SIGKILL);
+        else
+            let_go(go);
+        CHECK_EQ(daemon_wait(&f), killed);
+        CHECK_EQ(daemon_log_count(&f, killed ? "; an agent of the job served it, and is gone\n"
+                                             : "dtrun-ctl: run \"job\" is over: "),
+                 1);
+        daemon_stop(&f);
+        CHECK_EQ(job_wait(&a), killed ? 128 + SIGKILL : 0);
+        job_finish(&a);
+    }
+}
+
 TEST(an_agent_that_is_killed_is_said)
 {
     struct daemon_process d, f;
