@@ -132,6 +132,13 @@ static void send_page(struct dt_tails *t, struct follower *f, bool over)
 
 /* -- one stream ------------------------------------------------------------------------------- */
 
+/* Of a stream that is empty so far there is not even an address. */
+static void drop_front(struct dt_bytes *text, size_t len)
+{
+    if (len > 0)
+        *text = (struct dt_bytes){text->at + len, text->len - len};
+}
+
 /* The first look at a stream, or at one that took the place of another. */
 static void begin_stream(struct follower *f, struct cursor *c, const struct dt_reading *r,
                          struct dt_bytes *text)
@@ -140,7 +147,7 @@ static void begin_stream(struct follower *f, struct cursor *c, const struct dt_r
     *c = (struct cursor){.since = r->log.since, .until = UINT64_MAX};
     size_t skip = fresh && f->lines >= 0 ? dt_portion_last_lines(*text, f->lines) : 0;
     c->at = r->from + skip;
-    *text = (struct dt_bytes){text->at + skip, text->len - skip};
+    drop_front(text, skip);
     if (!f->follow)
         c->until = r->end;
 }
@@ -154,7 +161,7 @@ static void skip_lost(struct cursor *c, const struct dt_reading *r, struct dt_by
         return;
     size_t skip = r->from > c->at ? dt_portion_first_line(*text) : 0;
     c->at = r->from + skip;
-    *text = (struct dt_bytes){text->at + skip, text->len - skip};
+    drop_front(text, skip);
 }
 
 /* Tells as much as a turn has room for. An unfinished line goes when it has not grown since the

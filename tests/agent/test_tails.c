@@ -195,6 +195,23 @@ TEST(of_a_flood_a_part_is_told_in_whole_lines)
     close_tails(s);
 }
 
+static void nothing(struct stage *s, int rank)
+{
+    (void)s;
+    (void)rank;
+}
+
+TEST(of_workers_that_print_nothing_the_end_alone_is_told)
+{
+    struct stage *s = stage(2);
+    play(s, NULL, nothing);
+    open_tails(s);
+    ask("", 10, false);
+    await_over(s);
+    CHECK_EQ(pages, 0);
+    close_tails(s);
+}
+
 TEST(who_has_gone_is_told_nothing)
 {
     struct stage *s = stage(1);
