@@ -8,6 +8,7 @@ static struct dt_tails *tails;
 static struct dt_world world = {.round = 4};
 static char told[1 << 20]; /* what came, since it was last read */
 static int pages, overs;
+static uv_timer_t tick; /* a turn may do all there is to do before it waits: this ends it */
 
 static void on_tell(void *arg, int64_t id, bool over, const char *page)
 {
@@ -19,6 +20,11 @@ static void on_tell(void *arg, int64_t id, bool over, const char *page)
     overs += over;
 }
 
+static void on_tick(uv_timer_t *t)
+{
+    (void)t;
+}
+
 static void open_tails(struct stage *s)
 {
     struct dt_err err = {0};
@@ -28,11 +34,14 @@ static void open_tails(struct stage *s)
     CHECK_STR(err.text, "");
     told[0] = '\0';
     pages = overs = 0;
+    uv_timer_init(&s->loop, &tick);
+    uv_timer_start(&tick, on_tick, 1, 1);
 }
 
 static void close_tails(struct stage *s)
 {
     dt_tails_close(tails);
+    uv_close((uv_handle_t *)&tick, NULL);
     end(s);
 }
 
