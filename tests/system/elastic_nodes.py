@@ -158,7 +158,7 @@ def paused(s):
     for agent in agents:
         agent.reads("round 0 is over: the run is paused .a demonstration.")
     status = s.ctl(0, "status")
-    tap.check_equal(bool(re.search("gathering, round 1, 2 of 2 nodes.*\n  paused .a demonstration. until", status)), True, status)
+    tap.check_equal(bool(re.search("paused, round 1, 2 of 2 nodes.*\n  paused .a demonstration. until", status)), True, status)
     s.ctl(0, "run", "resume", "job")
     for rank, agent in enumerate(agents):
         agent.starts(rank=rank, size=2, round=1, restarts=0)
