@@ -156,7 +156,7 @@ TEST(nothing_is_told_before_the_page_is_answered_and_the_rest_when_workers_are_o
     CHECK_EQ(pages, 1);
     dt_tails_flush(tails);
     CHECK_EQ(pages, 2);
-    CHECK(tells("\"at\":6,\"next\":37,\"open\":true,\"text\":\"second\\nthird, without an end\""));
+    CHECK(tells("\"at\":6,\"next\":34,\"open\":true,\"text\":\"second\\nthird, without an end\""));
     dt_tails_flush(tails);
     CHECK_EQ(pages, 2);
     CHECK_EQ(overs, 0);
