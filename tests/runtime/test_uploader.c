@@ -3,6 +3,8 @@
  * on one rank is given up on all, and the end of a run waits no longer than it may. */
 #include "tests/runtime/actor.h"
 
+#include <dtrun/context.h>
+
 BEFORE_ALL
 {
     folder_make();
@@ -208,6 +210,51 @@ TEST(a_world_that_comes_back_knows_whether_the_depot_is_another_runs)
 {
     clean();
     ranks_run(2, comes_back, NULL);
+}
+
+/* That of a rank alone, in round 1. */
+static struct dt_context *open_context(void)
+{
+    static const char *const names[] = {"WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_WORLD_SIZE",
+                                        "DTRUN_ROUND"};
+    struct dt_err err = {0};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        setenv(names[i], "1", 1);
+    setenv("RANK", "0", 1);
+    setenv("LOCAL_RANK", "0", 1);
+    setenv("GROUP_RANK", "0", 1);
+    struct dt_context_options o = {.device = "cpu", .threads = 1};
+    struct dt_context *c = dt_context_open(&o, &err);
+    CHECK_OK(c ? 0 : -1, err);
+    return c;
+}
+
+static void goes_on_from_its_own(struct rank_self *me)
+{
+    struct actor a;
+    struct dt_kept_state kept = {.state = {.step = 5, .job_mark = 77}, .anew = true};
+    char url[700];
+    snprintf(url, sizeof url, "file://%s", at("depot"));
+    open_uploading(&a, me, (struct dt_config_train){.upload_to = url, .upload_keep_last = 1});
+    a.t.context = open_context();
+    a.t.state = (struct dt_ckpt_state){.step = 6, .job_mark = 77}; /* saved behind the vault */
+    a.t.keeper = (struct dt_keeper){.last = &kept, .back = {.step = 5, .world = 1}, .job_mark = 77};
+    dt_keeper_settle_start(&a.t, 6);
+    CHECK(!dt_keeper_is_back(&a.t.keeper));
+    CHECK_EQ(a.t.state.step, 6);
+    CHECK_EQ(system("cd \"$DIR\" && mkdir -p depot/step-00000010 && "
+                    "echo other >depot/step-00000010/state.json"),
+             0);
+    upload_step(&a, 20, -1);
+    CHECK(strstr(warnings_of(&a), "holds checkpoints of another run, up to step 10; give "));
+    dt_context_close(a.t.context);
+    close_uploading(&a);
+}
+
+TEST(a_world_that_goes_on_from_a_checkpoint_knows_that_too)
+{
+    clean();
+    ranks_run(1, goes_on_from_its_own, NULL);
 }
 
 /* Notes the step of each state.json, and waits for the first until somebody says go. */

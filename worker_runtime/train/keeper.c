@@ -108,14 +108,14 @@ void dt_keeper_settle_start(struct dt_trainer *t, int64_t step)
     struct dt_keeper *k = &t->keeper;
     if (!dt_keeper_is_back(k))
         return;
+    if (t->uploader)
+        t->uploader->anew = k->last->anew;
     if (step >= 0 && dt_vault_choice_is_older(&k->back, round_of_checkpoint(t), step)) {
         dt_vault_choice_finish(&k->back);
         return;
     }
     t->state = k->last->state;
     t->skipped = k->last->skipped;
-    if (t->uploader)
-        t->uploader->anew = k->last->anew;
 }
 
 int dt_keeper_load(struct dt_trainer *t, struct dt_err *err)

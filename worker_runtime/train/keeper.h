@@ -70,8 +70,8 @@ bool dt_keeper_is_of_job(const struct dt_trainer *t, const struct dt_ckpt_state 
  * all the same. */
 int dt_kept_check(struct dt_kept_state *k, struct dt_err *err);
 /* Then: the state of that step into the trainer, and what its uploader knew. Where the checkpoint
- * of step STEP is newer (-1: there is none), whose state the trainer has, the vault comes to
- * nothing. */
+ * of step STEP is newer (-1: there is none), whose state the trainer has, nothing but what the
+ * uploader knew comes from the vault. */
 void dt_keeper_settle_start(struct dt_trainer *t, int64_t step);
 /* The shards of that step, into the trainer's parameters. Collective. */
 int dt_keeper_load(struct dt_trainer *t, struct dt_err *err);
