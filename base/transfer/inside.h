@@ -19,6 +19,8 @@ struct dt_source {
     uint32_t crc;
 };
 
+/* An ordinary file, and how many bytes it has now. The descriptor, or -1. */
+int dt_source_open(const char *path, uint64_t *size, struct dt_err *err);
 /* N bytes from AT of the source on. A file that has fewer by now is an error. */
 int dt_source_read(const struct dt_source *s, uint64_t at, void *into, size_t n,
                    struct dt_err *err);

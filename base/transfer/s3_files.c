@@ -5,8 +5,6 @@
 #include "base/crc32c.h"
 #include "base/transfer/flight.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 
 struct files {
@@ -14,16 +12,18 @@ struct files {
     const struct dt_transfer_file *at;
 };
 
-/* By the thread that reads ahead. */
+/* By the thread that reads ahead. A file may wait long for its turn. */
 static int read_file(void *arg, size_t number, uint8_t *into, size_t *len, struct dt_err *err)
 {
     const struct dt_transfer_file *file = &((const struct files *)arg)->at[number];
-    DT_AUTO_FD fd = open(file->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    struct dt_source from = {
-        .fd = fd, .len = file->size, .knows_crc = file->knows_crc, .crc = file->crc};
+    struct dt_source from = {.knows_crc = file->knows_crc, .crc = file->crc};
+    DT_AUTO_FD fd = from.fd = dt_source_open(file->path, &from.len, err);
+    if (fd < 0)
+        return -1;
     *len = (size_t)file->size;
-    int rc = fd < 0 ? dt_err_errno(err, DT_E_RUNTIME, errno, "cannot open it")
-                    : dt_source_read(&from, 0, into, *len, err);
+    int rc = from.len == file->size
+                 ? dt_source_read(&from, 0, into, *len, err)
+                 : dt_err_set(err, DT_E_RUNTIME, "it has changed since the upload began");
     if (rc == 0 && file->knows_crc)
         rc = dt_source_check(&from, dt_crc32c(0, (struct dt_bytes){into, *len}), err);
     return rc < 0 ? dt_err_wrap(err, "%.200s", file->path) : 0;

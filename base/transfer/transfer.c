@@ -21,6 +21,20 @@
 
 /* -- sources and sinks ------------------------------------------------------------------------ */
 
+int dt_source_open(const char *path, uint64_t *size, struct dt_err *err)
+{
+    struct stat st;
+    DT_AUTO_FD fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0 || fstat(fd, &st) < 0)
+        return dt_err_errno(err, DT_E_RUNTIME, errno, "cannot open %s", path);
+    if (!S_ISREG(st.st_mode))
+        return dt_err_set(err, DT_E_USAGE, "%s is no ordinary file", path);
+    *size = (uint64_t)st.st_size;
+    int kept = fd;
+    fd = -1;
+    return kept;
+}
+
 int dt_source_read(const struct dt_source *s, uint64_t at, void *into, size_t n, struct dt_err *err)
 {
     uint8_t *to = into;
@@ -217,24 +231,10 @@ int dt_transfer_put_range(struct dt_transfer *t, const char *key, int fd, uint64
     return put(t, key, &(struct dt_source){.fd = fd, .from = from, .len = len}, err);
 }
 
-static int open_file(const char *path, uint64_t *size, struct dt_err *err)
-{
-    struct stat st;
-    DT_AUTO_FD fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0 || fstat(fd, &st) < 0)
-        return dt_err_errno(err, DT_E_RUNTIME, errno, "cannot open %s", path);
-    if (!S_ISREG(st.st_mode))
-        return dt_err_set(err, DT_E_USAGE, "%s is no ordinary file", path);
-    *size = (uint64_t)st.st_size;
-    int kept = fd;
-    fd = -1;
-    return kept;
-}
-
 static int put_one(struct dt_transfer *t, const struct dt_transfer_file *file, struct dt_err *err)
 {
     struct dt_source from = {.knows_crc = file->knows_crc, .crc = file->crc};
-    DT_AUTO_FD fd = from.fd = open_file(file->path, &from.len, err);
+    DT_AUTO_FD fd = from.fd = dt_source_open(file->path, &from.len, err);
     if (fd < 0)
         return -1;
     return put(t, file->key, &from, err) < 0 ? dt_err_wrap(err, "%.200s", file->path) : 0;
@@ -260,7 +260,7 @@ static int put_large(struct dt_transfer *t, struct dt_transfer_file *files, size
     *small = 0;
     for (size_t i = 0; i < count; i++) {
         struct dt_transfer_file *file = &files[i];
-        DT_AUTO_FD fd = open_file(file->path, &file->size, err);
+        DT_AUTO_FD fd = dt_source_open(file->path, &file->size, err);
         if (fd < 0 || check_key(t, file->key, err) < 0)
             return -1;
         if (t->place->put_files && file->size <= t->set.part_size)

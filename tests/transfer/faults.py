@@ -8,6 +8,7 @@ import re
 import resource
 import signal
 import subprocess
+import threading
 
 import store
 import tap
@@ -188,6 +189,26 @@ def one_file_of_many(s):
     got = s.run("put-all", "all", *files, to=proxy, status=1)
     got.expect(r"^error \d+: .*/in-5: s3://.*/runs/a/all/in-5: putting it: the store answers 403 AccessDenied")
     s.run("put-all", "all", *files, s.path("none"), status=1).expect(r"cannot open .*/none: No such file")
+
+
+@store.story
+def changed_in_line(s):
+    """a small file that has another size when its turn comes is no object"""
+    for size in 2000, 500:
+        files = [s.file("in-%d" % i, 1000) for i in range(9)]
+        lock, replaced = threading.Lock(), []
+
+        def plan(request, size=size, lock=lock, replaced=replaced):  # before any of those in front of it is there
+            with lock:
+                if not replaced:
+                    replaced.append(s.file("new", size))
+                    os.rename(s.path("new"), s.path("in-8"))
+        got = s.run("put-all", "all", *files, to=s.proxy(plan), status=1)
+        got.expect(r"^error \d+: .*/in-8: it has changed since the upload began$")
+        s.run("head", "all/in-8", status=3)
+        s.run("put-all", "all", *files)
+        tap.check_equal(s.stored("all/in-8") == s.content("in-8"), True, "the bytes are the same")
+        s.run("delete", "all/in-8")
 
 
 @store.story
