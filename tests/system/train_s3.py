@@ -153,6 +153,30 @@ def a_script_of_anybodys(s):
     tap.check_equal(bucket.proxy.count("PUT"), sent, "uploads")
 
 
+@training.story
+def the_last_one_is_last(s):
+    """dtrun --upload: the file of a folder that was written last goes up when all others are there, and not where one is refused"""
+    def refuse(request):
+        return store.Answer(403, "AccessDenied") if request.method == "PUT" and "model" in request.path else None
+    for size in 1000, 17 << 20:  # in parts, and in one request
+        bucket, folder = Bucket(refuse), s.path("w%d" % size)
+        os.makedirs(os.path.join(folder, "step-1"))
+        for name, length, written in ("model-0.pt", 1000, 1e9), ("model-1.pt", 1000, 1e9), (".metadata", size, 1e9 + 1):
+            path = os.path.join(folder, "step-1", name)
+            with open(path, "wb") as f:
+                f.write(os.urandom(length))
+            os.utime(path, (written, written))
+        words = [s.tools.dtrun, "--upload", "%s=%s" % (folder, bucket.url), "--no-python", "true"]
+        program = s.start_words(words, env=bucket.env)
+        program.expect(r".*step-1 is not uploaded to s3://.*403")
+        tap.check_equal(program.end(), 0, "exit status")
+        early = [r for r in bucket.proxy.requests if r.method in ("PUT", "POST") and r.path.endswith("/.metadata")]
+        tap.check_equal(early, [], "requests with the last file")
+        bucket.proxy.plan = lambda request: None
+        tap.check_equal(s.start_words(words, env=bucket.env).end(), 0, "exit status of the next job")
+        tap.check_equal(bucket.keys(), ["llama/a/step-1/" + name for name in (".metadata", "model-0.pt", "model-1.pt")], "what is in the bucket")
+
+
 try:
     training.main()
 finally:
