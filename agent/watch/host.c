@@ -33,11 +33,12 @@ struct dt_host_watch {
 const struct dt_disk *dt_disk_fullest(const struct dt_disk *disks, size_t count)
 {
     const struct dt_disk *fullest = NULL;
-    double least = 2;
+    double least = 0;
     for (const struct dt_disk *d = disks; d < disks + count; d++) {
-        double free = d->total_mib > 0 ? (double)d->free_mib / (double)d->total_mib : 2;
-        if (free < least) {
-            least = free;
+        int64_t little = dt_disk_little_mib(d->total_mib);
+        double share = (double)d->free_mib / (little > 0 ? (double)little : 1);
+        if (d->total_mib > 0 && (!fullest || share < least)) {
+            least = share;
             fullest = d;
         }
     }

@@ -31,7 +31,8 @@ struct dt_disk {
     int64_t free_mib, total_mib; /* total 0: nothing is known of it, or nobody writes there */
 };
 
-/* Which of them is the fullest: has the least free of all that it has. NULL: nothing is known. */
+/* Which of them is the fullest: has the least free of what is little on it, so that people are
+ * warned of the one that is full first. NULL: nothing is known. */
 const struct dt_disk *dt_disk_fullest(const struct dt_disk *disks, size_t count);
 
 #endif

@@ -7,6 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define DISK_PART 20
+#define DISK_LITTLE (INT64_C(100) << 10)
+
 /* clang-format off */
 #define AT(member) offsetof(struct dt_telemetry, member)
 #define PERHAPS_WHOLE(member) \
@@ -72,6 +75,14 @@ void dt_telemetry_keep(struct dt_telemetry_kept *to, const struct dt_telemetry *
         to->loss[0] = '\0';
     if (!are_times(to->worker_ms))
         to->worker_ms[0] = '\0';
+}
+
+/* -- disks ------------------------------------------------------------------------------------ */
+
+int64_t dt_disk_little_mib(int64_t total_mib)
+{
+    int64_t part = total_mib / DISK_PART;
+    return part < DISK_LITTLE ? part : DISK_LITTLE;
 }
 
 /* -- the loss --------------------------------------------------------------------------------- */

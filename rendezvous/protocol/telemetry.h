@@ -26,7 +26,8 @@ struct dt_telemetry {
     int gpus;        /* that workers may use and NVML tells of */
     int gpu_busy;    /* percent, the mean of them; -1: unknown */
     int64_t gpu_mem_mib, gpu_mem_total_mib; /* of all of them; total 0: unknown */
-    /* A folder on the fullest disk that this node writes to; NULL or "": unknown. */
+    /* A folder on the fullest disk that this node writes to, by dt_disk_little_mib(); NULL or "":
+     * unknown. */
     const char *disk;
     int64_t disk_free_mib, disk_total_mib;
     int64_t upload_behind_s; /* so long the oldest checkpoint has waited to be uploaded; 0: none */
@@ -50,6 +51,10 @@ struct dt_telemetry_kept {
 /* T's strings may be TO's already. A loss or times that are no numbers, and shares that are more
  * than the whole, become unknown: the one that told them may be anybody. */
 void dt_telemetry_keep(struct dt_telemetry_kept *to, const struct dt_telemetry *t);
+
+/* Less than so many MiB are little to be free on a disk of so many: a twentieth, of a large one
+ * 100 GiB. */
+int64_t dt_disk_little_mib(int64_t total_mib);
 
 /* LOSS as telemetry has it; "nan" is one. */
 const char *dt_telemetry_put_loss(double loss, char out[DT_LOSS_MAX]);

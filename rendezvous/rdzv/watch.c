@@ -11,9 +11,7 @@
 #include <stdio.h>
 
 #define MIB (UINT64_C(1) << 20)
-#define DISK_PART 20                     /* of it free is little, ... */
-#define DISK_LITTLE (INT64_C(100) << 10) /* ... where it is less than so many MiB */
-#define BEHIND_S 1800                    /* a checkpoint has waited to be uploaded */
+#define BEHIND_S 1800 /* a checkpoint has waited to be uploaded */
 #define STUCK (900 * DT_SECOND)
 
 /* -- the loss --------------------------------------------------------------------------------- */
@@ -116,9 +114,7 @@ static void note(const struct dt_rdzv *r, struct dt_rdzv_actions *out, struct dt
 /* So much more than little has to be free that it does not come and go. */
 static bool is_low(const struct dt_telemetry *t, bool was)
 {
-    int64_t little = t->disk_total_mib / DISK_PART;
-    if (little > DISK_LITTLE)
-        little = DISK_LITTLE;
+    int64_t little = dt_disk_little_mib(t->disk_total_mib);
     return t->disk_free_mib < (was ? little + little / 2 : little);
 }
 

@@ -9,7 +9,7 @@
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 #define GIB 1024 /* MiB */
 
-TEST(the_fullest_disk_is_the_one_with_the_least_share_free)
+TEST(the_fullest_disk_is_the_one_that_has_the_least_free_of_what_is_little)
 {
     static const struct {
         struct dt_disk disks[3];
@@ -17,6 +17,8 @@ TEST(the_fullest_disk_is_the_one_with_the_least_share_free)
     } rows[] = {
         {{{"/a", 10, 100}, {"/b", 50, 1000}, {"/c", 9, 10}}, "/b"},
         {{{"/a", 0, 0}, {"/b", 50, 50}, {"/c", 0, 0}}, "/b"},
+        {{{"/large", 3000 * GIB, 100000 * GIB}, {"/small", 40 * GIB, 1000 * GIB}}, "/small"},
+        {{{"/large", 90 * GIB, 100000 * GIB}, {"/small", 51 * GIB, 1000 * GIB}}, "/large"},
         {{{"/a", 0, 7}, {"/b", 0, 9}, {"/c", 1, 9}}, "/a"},
         {{{"/a", 0, 0}, {"/b", 0, 0}, {"/c", 0, 0}}, NULL},
     };
