@@ -71,8 +71,8 @@ static void draw_state(const struct dt_top_model *m, struct dt_picture *p)
         return;
     }
     int at = 0;
-    if (m->paused)
-        at = dt_picture_put(p, 1, 0, DT_LOOK_WARN, "paused: ");
+    if (m->frozen)
+        at = dt_picture_put(p, 1, 0, DT_LOOK_WARN, "frozen: ");
     at = dt_picture_printf(p, 1, at, DT_LOOK_PLAIN, "%zu run%s, %zu node%s", m->pages.runs.len,
                            plural(m->pages.runs.len), m->pages.nodes.len,
                            plural(m->pages.nodes.len));
@@ -84,8 +84,8 @@ static void draw_state(const struct dt_top_model *m, struct dt_picture *p)
 static void draw_hints(const struct dt_top_model *m, struct dt_picture *p)
 {
     static const char *const keys[] = {
-        [DT_TOP_RUNS] = "h help  q quit  Enter open  t stack  l log  / filter  p pause",
-        [DT_TOP_RUN] = "h help  Esc back  t stack  l log  / filter  p pause",
+        [DT_TOP_RUNS] = "h help  q quit  Enter open  t look  l log  / filter  p freeze",
+        [DT_TOP_RUN] = "h help  Esc back  t look  l log  / filter  p freeze",
         [DT_TOP_TEXT] = "Esc back  Up/Down PgUp/PgDn scroll",
         [DT_TOP_HELP] = "Esc back",
     };

@@ -43,7 +43,7 @@ struct dt_top_model {
     int64_t silent_s;  /* for so long */
 
     enum dt_top_view view, below; /* BELOW: where Escape leads from a text or help */
-    bool paused, typing;          /* TYPING: a filter */
+    bool frozen, typing;          /* FROZEN: no news are asked for; TYPING: a filter */
     struct dt_top_list lists[2];  /* of DT_TOP_RUNS, DT_TOP_RUN */
     struct dt_top_run *runs;      /* as shown */
     struct dt_top_node *nodes;    /* of the chosen run, as shown */

@@ -20,7 +20,7 @@ static const char help[] =
     "                   the chosen node, or of the whole run\n"
     "l                  what the same workers print, by dtrun-ctl logs --follow, until\n"
     "                   Ctrl-C\n"
-    "p                  pause, and go on\n"
+    "p                  freeze the picture, and ask for news again; runs go on\n"
     "Ctrl-L             draw everything again\n"
     "\n"
     "A column that nobody tells anything for is left out; on a narrow screen,\n"
@@ -177,10 +177,10 @@ static void reverse(struct dt_top_model *m)
     dt_top_arrange(m);
 }
 
-static enum dt_top_wish pause_or_go_on(struct dt_top_model *m)
+static enum dt_top_wish freeze_or_go_on(struct dt_top_model *m)
 {
-    m->paused = !m->paused;
-    return m->paused ? DT_TOP_NOTHING : DT_TOP_REFRESH;
+    m->frozen = !m->frozen;
+    return m->frozen ? DT_TOP_NOTHING : DT_TOP_REFRESH;
 }
 
 static enum dt_top_wish press_in_list(struct dt_top_model *m, char character)
@@ -196,7 +196,7 @@ static enum dt_top_wish press_in_list(struct dt_top_model *m, char character)
         m->typing = true;
         break;
     case 'p':
-        return pause_or_go_on(m);
+        return freeze_or_go_on(m);
     case 't':
         return dt_top_chosen_run(m) ? DT_TOP_LOOK : DT_TOP_NOTHING;
     case 'l':

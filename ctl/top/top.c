@@ -53,7 +53,7 @@ static void ask(struct top *t, dt_ms now)
     if (t->looks) {
         t->looks = false;
         dt_feed_ask(t->feed, &t->look);
-    } else if (!t->model.paused && now >= t->ask_at) {
+    } else if (!t->model.frozen && now >= t->ask_at) {
         snprintf(news.run, sizeof news.run, "%s", t->o->name);
         dt_feed_ask(t->feed, &news);
     }
@@ -253,7 +253,7 @@ static void draw(struct top *t, dt_ms now)
 static int until_next(const struct top *t, dt_ms now)
 {
     dt_ms next = now + TICK;
-    if (!t->model.paused && !dt_feed_is_busy(t->feed) && t->ask_at < next)
+    if (!t->model.frozen && !dt_feed_is_busy(t->feed) && t->ask_at < next)
         next = t->ask_at;
     if (t->keys.len && t->keys_at + QUIET < next)
         next = t->keys_at + QUIET;

@@ -98,7 +98,7 @@ TEST(eighty_columns)
               "\n"
               "\n"
               "\n"
-              "2 of 2  s by name  h help  q quit  Enter open  t stack  l log  / filter  p pause\n");
+              "2 of 2  s by name  h help  q quit  Enter open  t look  l log  / filter  p freeze\n");
     dt_top_model_finish(&m);
 }
 
@@ -152,7 +152,7 @@ TEST(an_open_run_on_a_wide_screen)
               "\n"
               "\n"
               "\n"
-              "1 of 3  s by seat  h help  Esc back  t stack  l log  / filter  p pause\n");
+              "1 of 3  s by seat  h help  Esc back  t look  l log  / filter  p freeze\n");
     dt_top_model_finish(&m);
 }
 /* clang-format on */
@@ -189,7 +189,7 @@ TEST(states_are_said_in_the_header)
     hear(&m, &all);
     check_has(drawn(&m, 24, 80), "no answer", false);
     press(&m, "p");
-    check_has(drawn(&m, 24, 80), "paused: 2 runs, 3 nodes", true);
+    check_has(drawn(&m, 24, 80), "frozen: 2 runs, 3 nodes", true);
     dt_top_model_finish(&m);
 }
 

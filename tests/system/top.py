@@ -140,16 +140,16 @@ def ends_with_what_it_started():
 
 @story
 def follows_what_happens():
-    """a job that begins and ends is shown without a key, and after a pause"""
+    """a job that begins and ends is shown without a key, and after the picture was frozen"""
     with daemon() as server, top(server) as t:
         t.shows(r"^no runs")
         with job(server, "bert"):
             t.shows(r"^bert +running", "run bert")
             t.press("p")
-            t.shows(r"^paused: 1 run")
+            t.shows(r"^frozen: 1 run")
         tap.check_equal(ctl(server, "node", "drain", "node7").returncode, 0, "exit status of the drain")
         t.press("r")
-        t.shows(r"by name, reversed", r"^paused: ")
+        t.shows(r"by name, reversed", r"^frozen: ")
         t.press("p")
         t.shows(r"kept out: node7", never=[r"^bert +running"])
         t.press("q")
