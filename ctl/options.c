@@ -227,8 +227,9 @@ static void put_commands(FILE *out)
 
 const struct dt_opt_program dt_ctl_program = {
     .name = "dtrun-ctl",
-    .summary = "Shows the state of the jobs at a rendezvous and what their workers do, pauses "
-               "jobs, takes nodes out of them, and reports on a run.",
+    .summary =
+        "Shows the jobs at a rendezvous and what their workers do and print, pauses, restarts,\n"
+        "stops and awaits jobs, takes nodes out of them, and reports on a run.",
     .usage = "[options] COMMAND",
     .example = "dtrun-ctl status --endpoint node0:29400",
     .version = DT_VERSION,
