@@ -26,6 +26,18 @@ TEST(a_loss_goes_as_text_and_comes_back)
     }
 }
 
+TEST(a_twentieth_of_a_disk_is_little_and_never_more_than_100_gib)
+{
+    static const struct {
+        int64_t total_mib, little_mib;
+    } rows[] = {{0, 0},           {19, 0},           {20, 1},
+                {1 << 20, 52428}, {2048000, 102400}, {INT64_C(100) << 20, 102400}};
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        CHECK_ROW("%lld MiB", (long long)rows[i].total_mib);
+        CHECK_EQ(dt_disk_little_mib(rows[i].total_mib), rows[i].little_mib);
+    }
+}
+
 TEST(what_is_no_loss_is_unknown)
 {
     static const char *const rows[] = {"",      "1,5",      "0x10", "nanny", "1e",
