@@ -23,9 +23,10 @@ static int fail_late(const struct dt_page_writer *w, struct dt_err *err)
                       (int)(WORLD_LIMIT / DT_SECOND));
 }
 
-/* What a new worker's page says. */
+/* What a new worker's page says. First that no loss is told, or NaN would be one. */
 static void forget_steps(struct dt_page_writer *w)
 {
+    __atomic_store_n(&dt_page_of(w)->loss_told, 0, __ATOMIC_SEQ_CST);
     dt_page_update(w, &(struct dt_page_values){.step = -1,
                                                .saved = -1,
                                                .steps = -1,

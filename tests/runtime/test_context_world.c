@@ -10,6 +10,8 @@
 
 #include <dtrun/coll.h>
 #include <dtrun/context.h>
+#include <dtrun/page.h>
+#include <math.h>
 #include <sched.h>
 #include <unistd.h>
 
@@ -269,6 +271,7 @@ static void stays(struct rank_self *me)
     if (me->rank == 1)
         _exit(0); /* who closes the context instead waits for the others */
     struct dt_device *device = dt_context_device(c);
+    dt_page_update(dt_context_page(c), &(struct dt_page_values){.step = 5, .loss = 2.5});
     CHECK_FAIL(sum(c, &v, &err), err, "rank 1");
     CHECK(dt_context_may_reenter(c, &err));
     pid_t agent = start_agent(page, s, me->rank / 2, 9);
@@ -283,6 +286,10 @@ static void stays(struct rank_self *me)
     CHECK_STR(getenv("WORLD_SIZE"), "2");
     CHECK(dt_context_device(c) == device);
     CHECK(dt_page_can_stay(page));
+    struct dt_page_told steps;
+    dt_page_read(page, &steps);
+    CHECK_EQ(steps.step, -1);
+    CHECK(!steps.has_loss && isnan(steps.loss));
     CHECK_OK(sum(c, &v, &err), err);
     CHECK(v == 3);
     dt_context_close(c);

@@ -246,8 +246,8 @@ static void tell(struct dt_trainer *t, const struct dt_step_told *s)
     dt_page_spend(t->page, s->own_ns, s->data_ns);
     dt_page_communicate(t->page, s->communication_ns);
     dt_page_mfu(t->page, s->mfu);
-    dt_page_promise_loss(t->page);
     put_on_page(t, &s->page);
+    dt_page_promise_loss(t->page); /* behind it: before the first step the page's loss is NaN */
     if (t->metrics)
         dt_metrics_step(t->metrics, &s->metrics);
 }
