@@ -24,7 +24,7 @@ const struct dt_alert_rule dt_alert_rules[] = {
     {.name = "node_quarantined", .scope = DT_ALERT_OF_NODE, .weight = DT_EVENT_ERROR,
      .raised_by = DT_EVENT_NODE_QUARANTINED,
      .advice = "look at the host; when it is well again: dtrun-ctl node undrain NODE"},
-    {.name = "preflight_failed", .scope = DT_ALERT_OF_NODE, .weight = DT_EVENT_ERROR,
+    {.name = "preflight_failed", .scope = DT_ALERT_OF_RUN, .weight = DT_EVENT_ERROR,
      .raised_by = DT_EVENT_PREFLIGHT_FAILED,
      .advice = "see to that host; dtrun doctor says more there, and --preflight full keeps jobs off such hosts"},
     {.name = "spares_exhausted", .scope = DT_ALERT_OF_RUN, .weight = DT_EVENT_WARNING,

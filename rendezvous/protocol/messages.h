@@ -34,6 +34,7 @@
 #define DT_WHY_MAX 400                 /* with its NUL; sentences for people are cut there */
 #define DT_FINDING_TEXT_MAX 1024       /* with its NUL; the sentences of a FINDING */
 #define DT_PLACE_MAX 128               /* of "FILE:LINE", with its NUL */
+#define DT_REMARKS_MOST 8              /* of an agent; further ones are in its node's log alone */
 #define DT_NONCE_SIZE 16
 #define DT_PROOF_SIZE 32
 

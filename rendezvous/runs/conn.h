@@ -62,6 +62,7 @@ struct dt_rdzv_conn {
     struct dt_node in_lookers; /* linked: a person, who waits for a look at a run's workers ... */
     bool wants_native;         /* ... with the calls of C code */
     bool awaits_test;          /* a person, who waits for what came of a test of alerts */
+    int remarks;               /* that were taken from here: no more than DT_REMARKS_MOST are */
     struct dt_rdzv_follower *follower; /* a person, who waits for an event; NULL: none does */
     struct dt_rdzv_tail *tail;         /* a person, who reads what workers print; NULL: none does */
     struct dt_node in_holding;         /* linked: `held` is not empty */

@@ -206,9 +206,14 @@ void dt_rdzv_server_alert_tested(struct dt_rdzv_server *s, uint64_t number, bool
     }
 }
 
-/* An agent whose host is unfit says so before it joins, if it ever does. */
-static void tell_remark(struct dt_rdzv_server *s, const struct dt_message *m)
+/* An agent whose host is unfit says so before it joins, if it ever does. Each remark may wake
+ * people, so nobody is heard who has more of them than any agent. */
+static void tell_remark(struct dt_rdzv_server *s, struct dt_rdzv_conn *c,
+                        const struct dt_message *m)
 {
+    if (c->remarks == DT_REMARKS_MOST)
+        return;
+    c->remarks++;
     dt_rdzv_tell(&s->runs,
                  &(struct dt_event){.kind = m->remark.failed ? DT_EVENT_PREFLIGHT_FAILED
                                                              : DT_EVENT_PREFLIGHT_WARNED,
@@ -234,7 +239,7 @@ static int take_frame(struct dt_rdzv_server *s, struct dt_rdzv_conn *c, const st
     case DT_MSG_LOOKED:
         return dt_rdzv_runs_frame(&s->runs, c, m, err);
     case DT_MSG_REMARK:
-        tell_remark(s, m);
+        tell_remark(s, c, m);
         return 0;
     case DT_MSG_DRAIN:
         if (!*m->drain.node && !m->drain.undo)

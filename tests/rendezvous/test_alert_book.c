@@ -104,19 +104,23 @@ TEST(what_is_over_before_its_cooldown_is_not_told_at_all)
 
 TEST(many_nodes_of_one_run_are_one_alert)
 {
-    struct dt_alert_book b = open_book(DT_EVENT_INFO);
-    for (int i = 0; i < 1000; i++) {
-        char name[16];
-        snprintf(name, sizeof name, "node%d", i);
-        happen(&b, DT_EVENT_NODE_LOST, "a", name, 0);
+    static const enum dt_event_kind kinds[] = {DT_EVENT_NODE_LOST, DT_EVENT_PREFLIGHT_FAILED};
+    for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
+        struct dt_alert_book b = open_book(DT_EVENT_INFO);
+        CHECK_ROW("%s", dt_event_kind_name(kinds[k]));
+        for (int i = 0; i < 1000; i++) {
+            char name[16];
+            snprintf(name, sizeof name, "node%d", i);
+            happen(&b, kinds[k], "a", name, 0);
+        }
+        CHECK_EQ(told.len, 1);
+        dt_alert_book_tick(&b, COOLDOWN);
+        CHECK_EQ(told.len, 2);
+        CHECK_EQ(told.at[1].times, 999);
+        dt_alert_book_tick(&b, 3 * COOLDOWN);
+        CHECK_EQ(told.len, 2);
+        dt_alert_book_finish(&b);
     }
-    CHECK_EQ(told.len, 1);
-    dt_alert_book_tick(&b, COOLDOWN);
-    CHECK_EQ(told.len, 2);
-    CHECK_EQ(told.at[1].times, 999);
-    dt_alert_book_tick(&b, 3 * COOLDOWN);
-    CHECK_EQ(told.len, 2);
-    dt_alert_book_finish(&b);
 }
 
 TEST(a_restart_storm_needs_three_failures_in_ten_minutes)

@@ -108,6 +108,24 @@ TEST(what_is_wrong_with_a_host_is_an_event_also_of_an_agent_that_does_not_join)
     stage_close(&st);
 }
 
+TEST(of_an_agents_remarks_people_are_told_so_many)
+{
+    struct node n = node_of("job", "a", 1, 1);
+    stage_open(&st, &usual);
+    node_greet(&n, st.serving.port);
+    for (int i = 0; i < 2 * DT_REMARKS_MOST; i++)
+        node_send(&n, &(struct dt_message){.type = DT_MSG_REMARK,
+                                           .run = "job",
+                                           .round = -1,
+                                           .incarnation = 1,
+                                           .remark = {.node = "a", .failed = true},
+                                           .why = "gpus: one is lost"});
+    ask(&n, "job", 0, false);
+    CHECK_EQ(count(page(&n), "\"preflight_failed\""), DT_REMARKS_MOST);
+    node_finish(&n);
+    stage_close(&st);
+}
+
 TEST(who_follows_hears_of_the_next_event)
 {
     struct node n = node_of("job", "a", 1, 1), operator, p, q, gone;

@@ -6,8 +6,6 @@
 
 #include "rendezvous/protocol/messages.h"
 
-#define DT_REMARKS_MOST 8 /* further ones are in the log of this node alone */
-
 struct dt_remarks {
     size_t count, told;
     struct {
