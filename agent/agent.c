@@ -44,8 +44,6 @@ static void on_backend_closed(void *arg)
 
 static void close_output(struct agent *a)
 {
-    dt_tails_close(a->tails);
-    a->tails = NULL;
     if (a->output)
         dt_output_close(a->output, NULL, NULL);
     a->output = NULL;
@@ -72,6 +70,8 @@ static void end(struct agent *a, int status)
     if (a->health)
         dt_health_close(a->health, NULL, NULL);
     agent_keep_safe(a);
+    dt_tails_close(a->tails); /* they tell by the backend */
+    a->tails = NULL;
     /* Where it hosts the rendezvous, others are to hear how the job ended. */
     if (a->backend)
         a->backend->ops->close(a->backend, status != 0 && !is_elastic(a), on_backend_closed, a);

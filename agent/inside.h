@@ -45,7 +45,7 @@ struct agent {
     struct dt_sigwatch *signals;
     struct dt_own_addr own_addr;
     struct dt_output *output; /* until AGENT_ENDING */
-    struct dt_tails *tails;   /* of that; NULL: nobody has read along yet */
+    struct dt_tails *tails;   /* of that; NULL: nobody has read along yet, or the job is over */
     struct dt_backend *backend;
     struct dt_health *health;
     struct dt_preflight *preflight; /* NULL: nobody looks at this host, or that is over */

@@ -63,8 +63,8 @@ void agent_on_tail(void *arg, const struct dt_message *m)
     struct dt_err err;
     struct dt_tails_config config = {
         .output = a->output, .plan = a->plan, .world = &a->world, .tell = on_tailed, .arg = a};
-    if (!a->output)
-        return; /* we are going */
+    if (a->phase == AGENT_ENDING)
+        return;
     if (!a->tails && !(a->tails = dt_tails_create(&a->loop, &config, &err)))
         dt_warn("%s", err.text);
     else

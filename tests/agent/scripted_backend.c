@@ -82,6 +82,9 @@ static void on_soon(uv_timer_t *t)
 {
     struct scripted *s = dt_container_of(t, struct scripted, soon);
     const struct scripted_line *l = s->due;
+    const struct dt_message tail = {
+        .type = DT_MSG_TAIL,
+        .tail = {.id = 1, .ranks = "", .lines = 10, .follow = true, .room = DT_TAIL_ROOM_MOST}};
     struct dt_err err;
     switch (l->answer) {
     case A_NOTHING:
@@ -111,6 +114,9 @@ static void on_soon(uv_timer_t *t)
         break;
     case A_LOST:
         raise(DT_AGENT_JOB_LOST);
+        break;
+    case A_TAIL:
+        s->events->on_tail(s->arg, &tail);
         break;
     }
     if (l->call == S_CLOSE)
@@ -199,6 +205,12 @@ static bool scripted_still(struct dt_backend *b, dt_ms still, bool sure)
     return false;
 }
 
+/* How often depends on time. */
+static void scripted_tailed(struct dt_backend *b, int64_t id, bool over, const char *page)
+{
+    (void)b, (void)id, (void)over, (void)page;
+}
+
 static void scripted_close(struct dt_backend *b, bool hurry, void (*on_closed)(void *arg),
                            void *arg)
 {
@@ -223,6 +235,7 @@ struct dt_backend *dt_backend_elastic_open(uv_loop_t *loop, const struct dt_plan
         .leave = scripted_leave,
         .tell = scripted_tell,
         .still = scripted_still,
+        .tailed = scripted_tailed,
         .close = scripted_close,
     };
     struct scripted *s = calloc(1, sizeof *s);

@@ -31,6 +31,7 @@ enum scripted_answer {
     A_SIGNAL,
     A_RESIZE, /* of the terminal */
     A_LOST,   /* the signal that says so of a job */
+    A_TAIL,   /* somebody reads what the workers print */
 };
 
 struct scripted_line {

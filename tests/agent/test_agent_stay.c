@@ -128,6 +128,25 @@ TEST(whatever_comes_instead_of_a_world_ends_those_that_wait)
     }
 }
 
+TEST(last_words_after_the_end_are_shown_here_and_told_nobody_elsewhere)
+{
+    static const struct scripted_line script[] = {
+        ON(S_JOIN, A_WORLD),
+        ON(S_AT_STEP, A_TAIL),
+        ON(S_AT_STEP, A_STOP, .words = "node2 went offline"),
+        ON(S_JOIN, A_CLOSED, .words = "a person stopped it", .kind = DT_CLOSE_STOPPED),
+        ON(S_CLOSE, A_TAIL),
+        {0},
+    };
+    struct run r;
+    RUN_STAYS(&r, script, "can", MEET, "last:farewell", "step:7", "next");
+    CHECK_CALLS(&r, "join\njoin\nclose\n");
+    CHECK_SAYS(&r, "a person stopped it");
+    CHECK(r.status < 256);
+    CHECK(strstr(out_of(&r), "farewell") != NULL);
+    run_finish(&r);
+}
+
 TEST(those_that_end_instead_are_started_again)
 {
     static const struct scripted_line script[] = {
