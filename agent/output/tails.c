@@ -17,7 +17,7 @@
 #define PIECE_COSTS 24 /* beside its text: as JSON less than six times as much, like that */
 #define BUSY_MS 20     /* between two pages; and that is how much a flood is read along */
 #define IDLE_MS 250    /* between two looks that found nothing */
-#define FLUSH_MOST ((size_t)256 << 10)
+#define FLUSH_MOST ((size_t)256 << 10) /* that is told unasked, to all together */
 
 /* How far one stream was told. */
 struct cursor {
@@ -164,13 +164,14 @@ static void skip_lost(struct cursor *c, const struct dt_reading *r, struct dt_by
     drop_front(text, skip);
 }
 
-/* Tells as much as a turn has room for. An unfinished line goes when it has not grown since the
- * last look, or (ALL) nobody looks again. */
-static void tell_stream(struct follower *f, struct cursor *c, const struct dt_reading *r, bool all)
+/* Tells as much as a turn has room for, and returns that. An unfinished line goes when it has not
+ * grown since the last look, or (ALL) nobody looks again. */
+static size_t tell_stream(struct follower *f, struct cursor *c, const struct dt_reading *r,
+                          bool all)
 {
     struct dt_bytes text = {r->bytes.at, r->bytes.len};
     if (r->bytes.bad)
-        return;
+        return 0;
     if (c->since != r->log.since)
         begin_stream(f, c, r, &text);
     else
@@ -185,6 +186,7 @@ static void tell_stream(struct follower *f, struct cursor *c, const struct dt_re
         c->at += n;
     }
     f->found |= n > 0 && c->at < r->end;
+    return n;
 }
 
 /* -- a page ----------------------------------------------------------------------------------- */
@@ -205,8 +207,9 @@ static void note_inherited(struct follower *f, size_t slot, const struct dt_outp
     tell_inherited(f, slot, log);
 }
 
-/* Whether there is a look at that stream to be taken, which is *R then. */
-static bool prepare(struct dt_tails *t, struct follower *f, size_t slot, struct dt_reading *r)
+/* Whether there is a look at that stream to be taken, which is *R then: at the last KEPT bytes. */
+static bool prepare(struct dt_tails *t, struct follower *f, size_t slot, uint64_t kept,
+                    struct dt_reading *r)
 {
     const struct cursor *c = &f->cursors[slot];
     struct dt_err err;
@@ -220,7 +223,7 @@ static bool prepare(struct dt_tails *t, struct follower *f, size_t slot, struct 
     r->wish = (struct dt_reading_wish){.fresh = c->since == 0 && f->lines >= 0,
                                        .at = c->since == r->log.since ? c->at : 0,
                                        .most = 2 * TURN,
-                                       .kept = DT_READING_KEPT};
+                                       .kept = kept};
     if (c->since == r->log.since && c->at >= c->until)
         return false;
     if (dt_reading_begin(r, t->config.output, &err) == 0)
@@ -273,7 +276,7 @@ static bool fill_batch(struct dt_tails *t, struct follower *f)
     bool disk = false;
     for (; f->turns > 0 && t->len < AT_ONCE && f->left > 0; f->turns--) {
         struct dt_reading *r = &t->readings[t->len];
-        if (prepare(t, f, f->next, r)) {
+        if (prepare(t, f, f->next, DT_READING_KEPT, r)) {
             disk |= r->file >= 0;
             t->len++;
         }
@@ -397,11 +400,16 @@ static struct follower *find(const struct dt_tails *t, int64_t id)
     return NULL;
 }
 
-static void make_room(struct dt_tails *t)
+static size_t count_followers(const struct dt_tails *t)
 {
     size_t count = 0;
     dt_list_each(&t->followers, n) count++;
-    if (count >= DT_TAILS_MOST)
+    return count;
+}
+
+static void make_room(struct dt_tails *t)
+{
+    if (count_followers(t) >= DT_TAILS_MOST)
         leave(t, dt_container_of(dt_list_first(&t->followers), struct follower, in_tails));
 }
 
@@ -453,29 +461,33 @@ static size_t count_wanted(const struct dt_tails *t, const struct follower *f)
     return count;
 }
 
-/* A file is read here and now: the workers have just been through with it. */
+/* A file is read here and now: the workers have just been through with it. What they left behind
+ * may still write, and faster than this. */
 static void flush_stream(struct dt_tails *t, struct follower *f, size_t slot, size_t share)
 {
     struct dt_reading r;
+    size_t told = 0;
     do {
         f->found = false;
-        if (!prepare(t, f, slot, &r))
+        if (!prepare(t, f, slot, share, &r))
             return;
-        r.wish.kept = share;
         dt_reading_read(&r);
-        tell_stream(f, &f->cursors[slot], &r, true);
+        told += tell_stream(f, &f->cursors[slot], &r, true);
         dt_reading_finish(&r);
         if (f->left > 0)
             continue;
         send_page(t, f, false);
         f->left = DT_TAIL_ROOM_MOST;
-    } while (f->found);
+    } while (f->found && told < share);
 }
 
-static void flush(struct dt_tails *t, struct follower *f)
+/* A page that was begun goes first: with another one it may be too long for a frame. */
+static void flush(struct dt_tails *t, struct follower *f, size_t most)
 {
     size_t wanted = count_wanted(t, f);
-    size_t share = FLUSH_MOST / (wanted ? wanted : 1);
+    size_t share = most / (wanted ? wanted : 1);
+    if (f->pieces.len > 0)
+        send_page(t, f, false);
     f->stale = f == t->served;
     f->left = DT_TAIL_ROOM_MOST;
     for (size_t slot = 0; slot < count_streams(t); slot++)
@@ -486,9 +498,10 @@ static void flush(struct dt_tails *t, struct follower *f)
 
 void dt_tails_flush(struct dt_tails *t)
 {
-    if (!t)
+    if (!t || dt_list_empty(&t->followers))
         return;
-    dt_list_each(&t->followers, n) flush(t, dt_container_of(n, struct follower, in_tails));
+    size_t most = FLUSH_MOST / count_followers(t);
+    dt_list_each(&t->followers, n) flush(t, dt_container_of(n, struct follower, in_tails), most);
     arm(t);
 }
 

@@ -8,13 +8,28 @@ static struct dt_tails *tails;
 static struct dt_world world = {.round = 4};
 static char told[1 << 20]; /* what came, since it was last read */
 static int pages, overs;
+static size_t told_len; /* of all of it */
+static char grows[100]; /* a file that is written to while it is told of; "": none */
 static uv_timer_t tick; /* a turn may do all there is to do before it waits: this ends it */
+
+static void append(const char *path)
+{
+    static const char text[9000] = "a line\n";
+    int fd = open(path, O_WRONLY | O_APPEND | O_CLOEXEC);
+    CHECK(fd >= 0);
+    CHECK_EQ(write(fd, text, sizeof text), sizeof text);
+    close(fd);
+}
 
 static void on_tell(void *arg, int64_t id, bool over, const char *page)
 {
     size_t len = strlen(told);
     (void)arg;
-    CHECK_EQ(id, 7);
+    CHECK(id >= 7 && id < 7 + DT_TAILS_MOST);
+    CHECK(!page || strlen(page) < DT_FRAME_MAX - 500);
+    told_len += page ? strlen(page) : 0;
+    if (*grows && told_len < 4 << 20)
+        append(grows);
     snprintf(told + len, sizeof told - len, "%s", page ? page : "");
     pages += page != NULL;
     overs += over;
@@ -34,6 +49,7 @@ static void open_tails(struct stage *s)
     CHECK_STR(err.text, "");
     told[0] = '\0';
     pages = overs = 0;
+    told_len = 0;
     uv_timer_init(&s->loop, &tick);
     uv_timer_start(&tick, on_tick, 1, 1);
 }
@@ -45,13 +61,18 @@ static void close_tails(struct stage *s)
     end(s);
 }
 
-static void ask(const char *ranks, int lines, bool follow)
+static void ask_as(int id, const char *ranks, int lines, bool follow)
 {
     dt_tails_hear(
         tails,
         &(struct dt_message){
             .type = DT_MSG_TAIL,
-            .tail = {.id = 7, .ranks = ranks, .lines = lines, .follow = follow, .room = 8192}});
+            .tail = {.id = id, .ranks = ranks, .lines = lines, .follow = follow, .room = 8192}});
+}
+
+static void ask(const char *ranks, int lines, bool follow)
+{
+    ask_as(7, ranks, lines, follow);
 }
 
 static void go_on(int room)
@@ -246,5 +267,63 @@ TEST(a_read_that_is_under_way_at_the_end_harms_nobody)
     dt_tails_flush(tails);
     ask("", 10, true);
     uv_run(&s->loop, UV_RUN_NOWAIT);
+    close_tails(s);
+}
+
+TEST(what_is_told_at_the_end_is_so_much_in_all_whoever_reads)
+{
+    for (int file = 0; file < 2; file++) {
+        struct stage *s = stage(1);
+        CHECK_ROW("%d", file);
+        all_streams(s, file ? DT_STDOUT : 0, 0);
+        play(s, file ? s->dir : NULL, flood);
+        open_tails(s);
+        for (int i = 0; i < DT_TAILS_MOST; i++)
+            ask_as(7 + i, "", DT_TAIL_ALL, true);
+        dt_tails_flush(tails);
+        CHECK(pages >= 2 * DT_TAILS_MOST);
+        CHECK(told_len < 400 << 10);
+        CHECK(tells("0 019999 "));
+        close_tails(s);
+    }
+}
+
+TEST(who_writes_on_does_not_keep_the_end_from_coming)
+{
+    struct stage *s = stage(1);
+    all_streams(s, DT_STDOUT, 0);
+    play(s, s->dir, flood);
+    open_tails(s);
+    snprintf(grows, sizeof grows, "%s/0/stdout.log", s->dir);
+    ask("", DT_TAIL_ALL, true);
+    dt_tails_flush(tails);
+    CHECK(told_len < 4 << 20);
+    *grows = '\0';
+    close_tails(s);
+}
+
+static void bells(struct stage *s, int rank)
+{
+    (void)s;
+    (void)rank;
+    for (int i = 0; i < 1000; i++)
+        say(1, "\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\n");
+}
+
+/* on_tell() measures each. */
+TEST(a_page_that_was_begun_makes_none_too_long)
+{
+    struct stage *s = stage(1);
+    all_streams(s, DT_STDOUT, 0);
+    play(s, s->dir, bells);
+    open_tails(s);
+    for (int turns = 0; turns < 20; turns++) {
+        CHECK_ROW("%d", turns);
+        ask("", DT_TAIL_ALL, true);
+        for (int i = 0; i < turns; i++)
+            turn(s);
+        dt_tails_flush(tails);
+        CHECK(pages > 0);
+    }
     close_tails(s);
 }

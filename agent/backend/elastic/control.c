@@ -12,7 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define UNTAKEN_MAX (1u << 20) /* an agent says a few hundred bytes a beat */
+/* An agent says a few hundred bytes a beat. At the end of a round comes what its workers printed
+ * last, up to six times as long as JSON. */
+#define UNTAKEN_MAX (4u << 20)
 
 struct dt_control {
     uv_loop_t *loop;
