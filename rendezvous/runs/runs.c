@@ -169,6 +169,14 @@ static void give_up(struct dt_rdzv_runs *runs, struct dt_rdzv_run *run)
     run_destroy(runs, run);
 }
 
+/* A beat that was answered, and no more: most of what is heard of a large run. */
+static bool is_mere_beat(const struct dt_rdzv_event *event, const struct dt_rdzv_actions *actions)
+{
+    bool echoed = actions->len == 1 && actions->at[0].type == DT_DO_SEND &&
+                  actions->at[0].message == DT_MSG_BEAT;
+    return event->type == DT_EV_FRAME && event->frame->type == DT_MSG_BEAT && echoed;
+}
+
 void dt_rdzv_runs_step(struct dt_rdzv_runs *runs, struct dt_rdzv_run *run,
                        const struct dt_rdzv_event *event)
 {
@@ -186,7 +194,8 @@ void dt_rdzv_runs_step(struct dt_rdzv_runs *runs, struct dt_rdzv_run *run,
     for (size_t i = 0; i < actions->len; i++)
         carry_out(runs, run, &actions->at[i]);
     dt_rdzv_looks_settle(run);
-    dt_rdzv_tails_settle(run, now_of(runs));
+    if (!is_mere_beat(event, actions))
+        dt_rdzv_tails_settle(run, now_of(runs));
     if (dt_rdzv_looks_lack_native(run)) {
         dt_rdzv_runs_step(runs, run, &(struct dt_rdzv_event){.type = DT_EV_LOOK, .native = true});
         return;

@@ -500,7 +500,8 @@ void dt_rdzv_tails_hear(struct dt_rdzv_run *run, struct dt_rdzv_conn *c, const s
         pass_on(t, from, m->tailed.json);
     if (m->tailed.over)
         from->state = TELLER_OVER;
-    settle(t, now);
+    if (is_told(t, now))
+        finish_told(t);
 }
 
 void dt_rdzv_tails_go_on(struct dt_rdzv_conn *c, const struct dt_message *m)

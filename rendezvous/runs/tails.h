@@ -23,7 +23,8 @@ void dt_rdzv_tails_go_on(struct dt_rdzv_conn *c, const struct dt_message *m);
 void dt_rdzv_tails_hear(struct dt_rdzv_run *run, struct dt_rdzv_conn *c, const struct dt_message *m,
                         dt_ms now);
 
-/* After each step of RUN: asks nodes that are new, and tells people who are gone. */
+/* After each step of RUN that may have changed who is in it: asks nodes that are new, and tells
+ * people who are gone. */
 void dt_rdzv_tails_settle(struct dt_rdzv_run *run, dt_ms now);
 /* When that is wanted although nothing happens; DT_FOREVER: never. */
 dt_ms dt_rdzv_tails_next(const struct dt_rdzv_run *run);
