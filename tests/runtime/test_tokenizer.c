@@ -306,3 +306,37 @@ TEST(the_folder_names_the_end_of_a_document)
         dt_tokenizer_close(t);
     }
 }
+
+/* Each added token here is looked for as what the normalizer makes of it, and keeps its name. */
+#define CHANGED                                                                                    \
+    "\"normalizer\": {\"type\": \"Prepend\", \"prepend\": \"_\"}, \"added_tokens\": ["             \
+    "{\"content\": \"x\", \"normalized\": true}, {\"content\": \"x\", \"normalized\": true}, "     \
+    "{\"content\": \"_x\", \"normalized\": true}]"
+
+TEST(a_token_that_the_normalizer_changes_keeps_its_name)
+{
+    static const struct {
+        const char *text, *shown;
+        uint32_t id;
+    } rows[] = {{"x", "_x", 3}, {"_x", "__x", 4}};
+    struct dt_err err = {0};
+    write_file("tokenizer.json", with_parts(CHANGED, VOCAB));
+    write_file("tokenizer_config.json", "{\"eos_token\": \"x\"}");
+    struct dt_tokenizer *t = dt_tokenizer_open(dir, &err);
+    CHECK_STR(err.text, "");
+    CHECK_EQ(dt_tokenizer_end(t), 3);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct dt_ids ids = {0};
+        struct dt_buf shown = {0};
+        struct dt_decoder *d = dt_decoder_create(t, &err);
+        CHECK_ROW("%s", rows[i].text);
+        encode(t, 0, dt_bytes_of(rows[i].text), SIZE_MAX, &ids);
+        CHECK_BYTES(ids.at, ids.len * sizeof *ids.at, &rows[i].id, sizeof rows[i].id);
+        dt_decoder_put(d, rows[i].id, &shown);
+        CHECK_STR(dt_buf_cstr(&shown), rows[i].shown);
+        dt_decoder_destroy(d);
+        dt_ids_finish(&ids);
+        dt_buf_finish(&shown);
+    }
+    dt_tokenizer_close(t);
+}

@@ -128,12 +128,13 @@ static void put_by_steps(struct dt_decoder *d, struct dt_bytes text, struct dt_b
 void dt_decoder_put(struct dt_decoder *d, uint32_t id, struct dt_buf *out)
 {
     const struct dt_tokenizer *t = d->tokenizer;
-    if (!dt_vocab_has(&t->texts, id))
+    const struct dt_vocab *texts = dt_vocab_has(&t->shown, id) ? &t->shown : &t->texts;
+    if (!dt_vocab_has(texts, id))
         return;
     if (t->decoding.byte_level)
-        put_byte_level(d, dt_vocab_text(&t->texts, id), out);
+        put_byte_level(d, dt_vocab_text(texts, id), out);
     else
-        put_by_steps(d, dt_vocab_text(&t->texts, id), out);
+        put_by_steps(d, dt_vocab_text(texts, id), out);
     d->begun = true;
     out->bad |= d->token.bad || d->other.bad || d->bytes.bad;
 }

@@ -30,6 +30,7 @@ struct dt_tokenizer {
     int step_count;
     struct dt_bpe bpe;
     struct dt_vocab texts; /* of all tokens, as the file writes them */
+    struct dt_vocab shown; /* of those that the normalizer changes: what they become as a text */
     struct dt_ids front, back;
     struct dt_decoding decoding;
     uint32_t end;

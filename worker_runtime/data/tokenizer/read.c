@@ -106,6 +106,7 @@ void dt_tokenizer_close(struct dt_tokenizer *t)
     free(t->decoding.strip);
     dt_bpe_finish(&t->bpe);
     dt_vocab_finish(&t->texts);
+    dt_vocab_finish(&t->shown);
     dt_ids_finish(&t->front);
     dt_ids_finish(&t->back);
     free(t);

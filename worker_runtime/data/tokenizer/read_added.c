@@ -101,8 +101,8 @@ static int put_token(struct dt_reading *r, const struct cJSON *a, struct dt_adde
     struct dt_bytes normal = {text.text.at, text.text.len};
     if (rc == 0 && normal.len)
         rc = dt_added_put(to, normal, token, r->err);
-    if (rc == 0 && !dt_bytes_equal(normal, dt_bytes_of(content)) && /* its text from now on */
-        dt_vocab_add(&r->tokenizer->texts, token.id, normal) < 0)
+    if (rc == 0 && !dt_bytes_equal(normal, dt_bytes_of(content)) &&
+        dt_vocab_add(&r->tokenizer->shown, token.id, normal) < 0)
         rc = dt_err_set(r->err, DT_E_MEMORY, "no memory for added tokens");
     dt_buf_finish(&text.text);
     return rc;

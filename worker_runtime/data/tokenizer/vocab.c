@@ -57,6 +57,8 @@ static int grow_entries(struct dt_vocab *v, uint32_t id)
 
 int dt_vocab_add(struct dt_vocab *v, uint32_t id, struct dt_bytes text)
 {
+    if (id >= DT_VOCAB_IDS_MAX || text.len > UINT32_MAX - v->bytes.len)
+        return -1;
     if (v->filled >= v->slot_count / 2 && grow_slots(v) < 0)
         return -1;
     if (id >= v->room && grow_entries(v, id) < 0)

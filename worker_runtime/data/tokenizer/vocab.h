@@ -25,8 +25,8 @@ struct dt_vocab {
 
 void dt_vocab_finish(struct dt_vocab *v);
 
-/* -1: no memory. Of two ids with the same bytes the later one is found. ID is below
- * DT_VOCAB_IDS_MAX. */
+/* -1: no memory, more than 4 GiB of bytes, or an ID that is not below DT_VOCAB_IDS_MAX. Of two ids
+ * with the same bytes the later one is found. */
 int dt_vocab_add(struct dt_vocab *v, uint32_t id, struct dt_bytes text);
 int64_t dt_vocab_find(const struct dt_vocab *v, struct dt_bytes text); /* -1: it is no token */
 bool dt_vocab_has(const struct dt_vocab *v, uint32_t id);
