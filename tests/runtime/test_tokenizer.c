@@ -223,6 +223,10 @@ static const char *with_parts(const char *parts, const char *model)
 #define PATTERN(regex)                                                                             \
     "\"pre_tokenizer\": {\"type\": \"Split\", \"pattern\": {\"Regex\": \"" regex "\"}, "           \
     "\"behavior\": \"Isolated\", \"invert\": false}"
+#define TIMES_16                                                                                   \
+    "{\"type\": \"Replace\", \"pattern\": {\"String\": \"0\"}, \"content\": \"0000000000000000\"}"
+#define TIMES_65536 TIMES_16 ", " TIMES_16 ", " TIMES_16 ", " TIMES_16
+#define NORMALIZERS(list) "\"normalizer\": {\"type\": \"Sequence\", \"normalizers\": [" list "]}"
 
 TEST(what_would_change_tokens_is_refused_by_name)
 {
@@ -260,6 +264,30 @@ TEST(what_would_change_tokens_is_refused_by_name)
         if (!strstr(err.text, rows[i].words))
             CHECK_STR(err.text, rows[i].words);
     }
+}
+
+/* COUNT added tokens of LEN zeros, and NORMALIZERS. */
+static void check_too_much(int count, int len, const char *normalizers, const char *words)
+{
+    struct dt_err err = {0};
+    struct dt_buf text = {0};
+    dt_buf_printf(&text, "{\"version\": \"1.0\", %s, \"added_tokens\": [", normalizers);
+    for (int i = 0; i < count; i++)
+        dt_buf_printf(&text, "%s{\"normalized\": true, \"content\": \"%0*d\"}", i ? ", " : "", len,
+                      0);
+    dt_buf_put_str(&text, "], \"model\": {\"type\": \"BPE\", " VOCAB "}}");
+    CHECK(dt_tokenizer_read((struct dt_bytes){text.at, text.len}, &err) == NULL);
+    CHECK_STR(err.text, words);
+    dt_buf_finish(&text);
+}
+
+TEST(added_tokens_have_limits)
+{
+    check_too_much(1, 65537, NORMALIZERS(""), "added_tokens[0]: a token of more than 65536 bytes");
+    check_too_much(1, 1, NORMALIZERS(TIMES_65536 ", " TIMES_16),
+                   "added_tokens[0]: the normalizer makes more than 65536 bytes of it");
+    check_too_much(257, 1, NORMALIZERS(TIMES_65536),
+                   "added_tokens[256]: added tokens of more than 16 MiB");
 }
 
 /* The library drops characters that are no tokens where there is no unk_token. */

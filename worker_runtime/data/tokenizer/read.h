@@ -7,11 +7,14 @@
 #include "base/json.h"
 #include "worker_runtime/data/tokenizer/inside.h"
 
+#define DT_TOKEN_BYTES_MAX ((size_t)64 << 10)
+
 struct dt_reading {
     struct dt_json doc;
     struct dt_tokenizer *tokenizer;
     struct dt_err *err;
-    bool in_bytes; /* the last pre-tokenizer made characters of bytes, so none can follow it */
+    size_t added_bytes; /* of the added tokens so far, as they are looked for */
+    bool in_bytes;      /* the last pre-tokenizer made characters of bytes, so none can follow it */
 };
 
 /* In this order: the ids of added tokens follow those of the model, and a text meets the steps as

@@ -9,21 +9,26 @@
 #include <cjson/cJSON.h>
 
 #define ADDED_MAX 100000u
+#define ADDED_BYTES_MAX ((size_t)16 << 20) /* of all of them */
 
 struct collector {
     struct dt_stage stage;
     struct dt_buf text;
+    bool full; /* there was more than a token may have */
 };
 
 static void collect(struct dt_stage *stage, struct dt_bytes part, bool end)
 {
     struct collector *c = dt_container_of(stage, struct collector, stage);
     (void)end;
-    dt_buf_put(&c->text, part.at, part.len);
+    c->full |= part.len > DT_TOKEN_BYTES_MAX - c->text.len;
+    if (!c->full)
+        dt_buf_put(&c->text, part.at, part.len);
 }
 
-/* TEXT by the normalizer, whose steps are those from number I on. */
-static int normalize(struct dt_reading *r, int i, struct dt_bytes text, struct dt_stage *last)
+/* TEXT, which A says, by the normalizer, whose steps are those from number I on. */
+static int normalize(struct dt_reading *r, const struct cJSON *a, int i, struct dt_bytes text,
+                     struct dt_stage *last)
 {
     const struct dt_tokenizer *t = r->tokenizer;
     if (i == t->step_count) {
@@ -39,9 +44,14 @@ static int normalize(struct dt_reading *r, int i, struct dt_bytes text, struct d
     stage->next = &out.stage;
     stage->push(stage, text, true);
     stage->destroy(stage);
-    int rc = flow.err.code || out.text.bad
-                 ? dt_err_set(r->err, DT_E_MEMORY, "no memory for added tokens")
-                 : normalize(r, i + 1, (struct dt_bytes){out.text.at, out.text.len}, last);
+    int rc;
+    if (flow.err.code || out.text.bad)
+        rc = dt_err_set(r->err, DT_E_MEMORY, "no memory for added tokens");
+    else if (out.full)
+        rc = dt_read_refuse(r, a, "the normalizer makes more than %zu bytes of it",
+                            DT_TOKEN_BYTES_MAX);
+    else
+        rc = normalize(r, a, i + 1, (struct dt_bytes){out.text.at, out.text.len}, last);
     dt_buf_finish(&out.text);
     return rc;
 }
@@ -70,6 +80,8 @@ int dt_read_added_ids(struct dt_reading *r)
             return -1;
         if (!*content)
             continue;
+        if (strlen(content) > DT_TOKEN_BYTES_MAX)
+            return dt_read_refuse(r, a, "a token of more than %zu bytes", DT_TOKEN_BYTES_MAX);
         int64_t known = dt_vocab_find(texts, dt_bytes_of(content));
         uint32_t id = known < 0 ? (greatest < count ? count : greatest + 1) : (uint32_t)known;
         if (known < 0 && (id >= DT_VOCAB_IDS_MAX || dt_vocab_has(texts, id)))
@@ -97,8 +109,11 @@ static int put_token(struct dt_reading *r, const struct cJSON *a, struct dt_adde
     if (!*content)
         return 0;
     token.id = (uint32_t)dt_vocab_find(&r->tokenizer->texts, dt_bytes_of(content));
-    int rc = normalize(r, first, dt_bytes_of(content), &text.stage);
+    int rc = normalize(r, a, first, dt_bytes_of(content), &text.stage);
     struct dt_bytes normal = {text.text.at, text.text.len};
+    r->added_bytes += normal.len;
+    if (rc == 0 && r->added_bytes > ADDED_BYTES_MAX)
+        rc = dt_read_refuse(r, a, "added tokens of more than %zu MiB", ADDED_BYTES_MAX >> 20);
     if (rc == 0 && normal.len)
         rc = dt_added_put(to, normal, token, r->err);
     if (rc == 0 && !dt_bytes_equal(normal, dt_bytes_of(content)) &&

@@ -6,7 +6,6 @@
 #include <cjson/cJSON.h>
 
 #define MERGES_MAX ((size_t)1 << 24)
-#define TOKEN_BYTES_MAX ((size_t)64 << 10)
 
 static int no_memory(struct dt_reading *r)
 {
@@ -41,8 +40,8 @@ static int check_token(struct dt_reading *r, const struct cJSON *token)
                               DT_VOCAB_IDS_MAX - 1);
     if (dt_vocab_has(&r->tokenizer->texts, (uint32_t)id))
         return dt_read_refuse(r, token, "another token has the id %u, too", (uint32_t)id);
-    if (strlen(token->string) > TOKEN_BYTES_MAX)
-        return dt_read_refuse(r, token, "a token of more than %zu bytes", TOKEN_BYTES_MAX);
+    if (strlen(token->string) > DT_TOKEN_BYTES_MAX)
+        return dt_read_refuse(r, token, "a token of more than %zu bytes", DT_TOKEN_BYTES_MAX);
     return 0;
 }
 
