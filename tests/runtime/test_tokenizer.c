@@ -252,6 +252,8 @@ TEST(what_would_change_tokens_is_refused_by_name)
         {PATTERN("\\\\h+"), VOCAB, "its pattern has \"\\h\""},
         {PATTERN("[a&&b]"), VOCAB, "its pattern has \"&&\""},
         {PATTERN("(?<=a)b"), VOCAB, "its pattern has \"(?<\""},
+        {PATTERN("a{2}+"), VOCAB, "its pattern has \"}+\""},
+        {PATTERN("a{2}?"), VOCAB, "its pattern has \"}?\""},
         {PATTERN("a*"), VOCAB, "matches where nothing is"},
         {PATTERN("(a"), VOCAB, "its pattern cannot be read"},
         {PATTERN("\\\\p{Greek}"), VOCAB, "its pattern has \"\\p{Greek}\""},

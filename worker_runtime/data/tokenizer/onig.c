@@ -208,7 +208,7 @@ static int put_next(struct translation *t)
             return refuse(t, t->at, 2);
         break;
     case '}':
-        if (t->at[1] == '+') /* greedy again there, possessive here */
+        if (t->at[1] == '+' || t->at[1] == '?') /* a second repetition there */
             return refuse(t, t->at, 2);
         break;
     default:
