@@ -220,9 +220,16 @@ static const char *with_parts(const char *parts, const char *model)
 }
 
 #define VOCAB "\"vocab\": {\"a\": 0, \"b\": 1, \"ab\": 2}, \"merges\": [\"a b\"]"
+#define GAP "\"vocab\": {\"a\": 0, \"b\": 3}, \"merges\": []"
 #define PATTERN(regex)                                                                             \
     "\"pre_tokenizer\": {\"type\": \"Split\", \"pattern\": {\"Regex\": \"" regex "\"}, "           \
     "\"behavior\": \"Isolated\", \"invert\": false}"
+#define EIGHT(text) text text text text text text text text
+#define SINGLE(parts)                                                                              \
+    "\"post_processor\": {\"type\": \"TemplateProcessing\", \"single\": [" parts "]"
+#define TEMPLATE(ids)                                                                              \
+    SINGLE("{\"SpecialToken\": {\"id\": \"s\"}}, {\"Sequence\": {}}")                              \
+    ", \"special_tokens\": {\"s\": {\"ids\": [" ids "]}}}"
 #define TIMES_16                                                                                   \
     "{\"type\": \"Replace\", \"pattern\": {\"String\": \"0\"}, \"content\": \"0000000000000000\"}"
 #define TIMES_65536 TIMES_16 ", " TIMES_16 ", " TIMES_16 ", " TIMES_16
@@ -248,6 +255,13 @@ TEST(what_would_change_tokens_is_refused_by_name)
         {"\"pre_tokenizer\": {\"type\": \"Whitespace\"}", VOCAB, "\"Whitespace\" is not known"},
         {"\"decoder\": {\"type\": \"WordPiece\"}", VOCAB, "\"WordPiece\" is not known"},
         {"\"post_processor\": {\"type\": \"BertProcessing\"}", VOCAB, "\"BertProcessing\""},
+        {TEMPLATE("1.5"), VOCAB, "special_tokens.s.ids[0]: it is no token"},
+        {TEMPLATE("0, 2"), GAP, "special_tokens.s.ids[1]: it is no token"},
+        {TEMPLATE("-1"), VOCAB, "it is no token"},
+        {TEMPLATE("3"), VOCAB, "it is no token"},
+        {TEMPLATE("1e300"), VOCAB, "it is no token"},
+        {TEMPLATE(EIGHT(EIGHT("0, ")) "0"), VOCAB, "more than 64 tokens around a text"},
+        {SINGLE(EIGHT(EIGHT("{}, ")) "{}") "}", VOCAB, "post_processor.single: more than 64 parts"},
         {"\"added_tokens\": [{\"content\": \"x\", \"single_word\": true}]", VOCAB, "single_word"},
         {PATTERN("\\\\h+"), VOCAB, "its pattern has \"\\h\""},
         {PATTERN("[a&&b]"), VOCAB, "its pattern has \"&&\""},

@@ -20,12 +20,14 @@ static int put_special(struct dt_reading *r, const struct cJSON *node, const str
         return -1;
     for (const struct cJSON *id = dt_json_first(ids); id; id = dt_json_next(id)) {
         double value = cJSON_IsNumber(id) ? id->valuedouble : -1;
-        if (!(value >= 0 && value < dt_tokenizer_vocabulary(r->tokenizer)))
+        bool in_range = value >= 0 && value < dt_tokenizer_vocabulary(r->tokenizer);
+        uint32_t token = in_range ? (uint32_t)value : DT_TOKEN_NONE;
+        if (token != value || !dt_vocab_has(&r->tokenizer->texts, token))
             return dt_read_refuse(r, id, "it is no token");
-        dt_ids_put(to, &(uint32_t){(uint32_t)value}, 1);
+        if (to->len == AROUND_MAX)
+            return dt_read_refuse(r, node, "more than %d tokens around a text", AROUND_MAX);
+        dt_ids_put(to, &token, 1);
     }
-    if (to->len > AROUND_MAX)
-        return dt_read_refuse(r, node, "more than %d tokens around a text", AROUND_MAX);
     return to->bad ? dt_err_set(r->err, DT_E_MEMORY, "no memory for a tokenizer") : 0;
 }
 
@@ -33,13 +35,15 @@ static int read_template(struct dt_reading *r, const struct cJSON *node)
 {
     struct dt_tokenizer *t = r->tokenizer;
     const struct cJSON *single;
-    int texts = 0;
+    int texts = 0, parts = 0;
     if (t->front.len || t->back.len)
         return dt_read_refuse(r, node, "a second one is not done here");
     if (dt_json_array(&r->doc, node, "single", &single, r->err) < 0)
         return -1;
     for (const struct cJSON *one = dt_json_first(single); one; one = dt_json_next(one)) {
         const struct cJSON *special = dt_read_part(r, one, "SpecialToken");
+        if (++parts > AROUND_MAX)
+            return dt_read_refuse(r, single, "more than %d parts", AROUND_MAX);
         texts += dt_json_has(one, "Sequence");
         if (special && put_special(r, node, special, texts ? &t->back : &t->front) < 0)
             return -1;
