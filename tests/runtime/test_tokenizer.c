@@ -224,6 +224,8 @@ static const char *with_parts(const char *parts, const char *model)
 #define PATTERN(regex)                                                                             \
     "\"pre_tokenizer\": {\"type\": \"Split\", \"pattern\": {\"Regex\": \"" regex "\"}, "           \
     "\"behavior\": \"Isolated\", \"invert\": false}"
+#define METASPACE(mark)                                                                            \
+    "\"pre_tokenizer\": {\"type\": \"Metaspace\", \"replacement\": \"" mark "\"}"
 #define EIGHT(text) text text text text text text text text
 #define SINGLE(parts)                                                                              \
     "\"post_processor\": {\"type\": \"TemplateProcessing\", \"single\": [" parts "]"
@@ -253,6 +255,9 @@ TEST(what_would_change_tokens_is_refused_by_name)
         {"", VOCAB ", \"unk_token\": \"x\"", "\"x\" is not in the vocabulary"},
         {"\"normalizer\": {\"type\": \"Lowercase\"}", VOCAB, "\"Lowercase\" is not known"},
         {"\"pre_tokenizer\": {\"type\": \"Whitespace\"}", VOCAB, "\"Whitespace\" is not known"},
+        {METASPACE(""), VOCAB, "its replacement is not one character"},
+        {METASPACE("__"), VOCAB, "its replacement is not one character"},
+        {METASPACE("\xe2\x96\x81_"), VOCAB, "its replacement is not one character"},
         {"\"decoder\": {\"type\": \"WordPiece\"}", VOCAB, "\"WordPiece\" is not known"},
         {"\"post_processor\": {\"type\": \"BertProcessing\"}", VOCAB, "\"BertProcessing\""},
         {TEMPLATE("1.5"), VOCAB, "special_tokens.s.ids[0]: it is no token"},

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Normalizer and pre-tokenizer: what happens to a text before the model gets its words. */
+#include "base/utf8.h"
 #include "worker_runtime/data/tokenizer/pattern.h"
 #include "worker_runtime/data/tokenizer/read.h"
 
@@ -213,8 +214,8 @@ static int read_metaspace(struct dt_reading *r, const struct cJSON *node)
     if (dt_json_has(node, "replacement") &&
         dt_json_string(&r->doc, node, "replacement", &mark, r->err) < 0)
         return -1;
-    if (!*mark)
-        return dt_read_refuse(r, node, "its replacement is empty");
+    if (!*mark || dt_utf8_len((const uint8_t *)mark, strlen(mark)) != strlen(mark))
+        return dt_read_refuse(r, node, "its replacement is not one character");
     if (read_scheme(r, node, &step.where, &adds) < 0 || dt_read_flag(r, node, "split", &split) < 0)
         return -1;
     if (add_replace(r, node, dt_pattern_literal(" ", r->err), mark) < 0)
