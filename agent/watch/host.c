@@ -34,7 +34,8 @@ const struct dt_disk *dt_disk_fullest(const struct dt_disk *disks, size_t count)
 {
     const struct dt_disk *fullest = NULL;
     double least = 0;
-    for (const struct dt_disk *d = disks; d < disks + count; d++) {
+    for (size_t i = 0; i < count; i++) {
+        const struct dt_disk *d = &disks[i];
         int64_t little = dt_disk_little_mib(d->total_mib);
         double share = (double)d->free_mib / (little > 0 ? (double)little : 1);
         if (d->total_mib > 0 && (!fullest || share < least)) {
