@@ -88,7 +88,10 @@ class Terminal:
     def __init__(self, command, rows=24, columns=80, **environment):
         self.screen = Screen(rows, columns)
         self.raw = b""
-        self.master, self.slave = os.openpty()
+        try:
+            self.master, self.slave = os.openpty()
+        except OSError as e:
+            raise tap.Skip("no pseudo-terminal can be had (is /dev/pts mounted?): %s" % e.strerror) from None
         self.resize(rows, columns)
         self.before = termios.tcgetattr(self.slave)
         self.told, tell = os.pipe()
