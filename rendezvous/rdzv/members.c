@@ -157,6 +157,8 @@ void dt_members_remove(struct dt_members *ms, struct dt_member *m)
     ms->count--;
     if (m->connected)
         count_connected(ms, m, -1);
+    ms->disks_low -= m->disk_is_low;
+    ms->uploads_behind -= m->upload_is_behind;
     if (ms->count == 0)
         ms->hold = 0;
     dt_list_remove(&m->in_all);

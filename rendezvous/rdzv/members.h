@@ -99,6 +99,7 @@ struct dt_members {
     size_t connected; /* on the list UNHEARD ... */
     size_t remote;    /* ... and on other hosts */
     size_t counts[DT_MEMBER_DOINGS][DT_LINKS];
+    size_t disks_low, uploads_behind; /* so many of them have such a disk, such uploads */
     int64_t comings;
     int crowd;         /* the most agents that a host ever had */
     dt_ms checked;     /* when time was last looked at; 0: never */

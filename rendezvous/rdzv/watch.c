@@ -73,42 +73,36 @@ static void take_step(struct dt_rdzv *r, struct dt_rdzv_actions *out, const stru
 
 /* -- disks and uploads ------------------------------------------------------------------------ */
 
-static bool *low_of(struct dt_member *m)
-{
-    return &m->disk_is_low;
-}
-
-static bool *behind_of(struct dt_member *m)
-{
-    return &m->upload_is_behind;
-}
-
-/* Something that nodes have or not, and the events about it. */
+/* Something that a node has or not, how many have it, and the events about it. */
 struct trouble {
-    bool *(*of)(struct dt_member *m);
+    bool *is;
+    size_t *count;
     enum dt_event_kind begins, ends;
 };
 
-static const struct trouble disk = {low_of, DT_EVENT_DISK_LOW, DT_EVENT_DISK_LOW_OVER};
-static const struct trouble upload = {behind_of, DT_EVENT_UPLOAD_BEHIND,
-                                      DT_EVENT_UPLOAD_BEHIND_OVER};
-
-static bool any_has(const struct dt_rdzv *r, const struct trouble *t)
+static struct trouble disk_of(struct dt_rdzv *r, struct dt_member *m)
 {
-    dt_list_each(&r->members.all,
-                 n) if (*t->of(dt_container_of(n, struct dt_member, in_all))) return true;
-    return false;
+    return (struct trouble){&m->disk_is_low, &r->members.disks_low, DT_EVENT_DISK_LOW,
+                            DT_EVENT_DISK_LOW_OVER};
 }
 
-static void note(const struct dt_rdzv *r, struct dt_rdzv_actions *out, struct dt_member *m,
-                 const struct trouble *t, bool has, const char *words)
+static struct trouble upload_of(struct dt_rdzv *r, struct dt_member *m)
 {
-    bool had = *t->of(m);
-    *t->of(m) = has;
+    return (struct trouble){&m->upload_is_behind, &r->members.uploads_behind,
+                            DT_EVENT_UPLOAD_BEHIND, DT_EVENT_UPLOAD_BEHIND_OVER};
+}
+
+static void note(const struct dt_rdzv *r, struct dt_rdzv_actions *out, const struct dt_member *m,
+                 struct trouble t, bool has, const char *words)
+{
+    bool had = *t.is;
+    *t.is = has;
+    *t.count += has;
+    *t.count -= had;
     if (has && !had)
-        rdzv_tell(r, out, t->begins, m->name.text, "%s: %s", m->name.text, words);
-    else if (had && !has && !any_has(r, t))
-        rdzv_tell(r, out, t->ends, m->name.text, "%s: %s", m->name.text, words);
+        rdzv_tell(r, out, t.begins, m->name.text, "%s: %s", m->name.text, words);
+    else if (had && *t.count == 0)
+        rdzv_tell(r, out, t.ends, m->name.text, "%s: %s", m->name.text, words);
 }
 
 /* So much more than little has to be free that it does not come and go. */
@@ -118,7 +112,7 @@ static bool is_low(const struct dt_telemetry *t, bool was)
     return t->disk_free_mib < (was ? little + little / 2 : little);
 }
 
-static void take_disk(const struct dt_rdzv *r, struct dt_rdzv_actions *out, struct dt_member *m)
+static void take_disk(struct dt_rdzv *r, struct dt_rdzv_actions *out, struct dt_member *m)
 {
     const struct dt_telemetry *t = &m->telemetry.is;
     char free[32], total[32], words[DT_WHY_MAX];
@@ -127,10 +121,10 @@ static void take_disk(const struct dt_rdzv *r, struct dt_rdzv_actions *out, stru
     snprintf(words, sizeof words, "%s of %s are free on the disk of %s",
              dt_str_from_size((uint64_t)t->disk_free_mib * MIB, free, sizeof free),
              dt_str_from_size((uint64_t)t->disk_total_mib * MIB, total, sizeof total), t->disk);
-    note(r, out, m, &disk, is_low(t, m->disk_is_low), words);
+    note(r, out, m, disk_of(r, m), is_low(t, m->disk_is_low), words);
 }
 
-static void take_upload(const struct dt_rdzv *r, struct dt_rdzv_actions *out, struct dt_member *m)
+static void take_upload(struct dt_rdzv *r, struct dt_rdzv_actions *out, struct dt_member *m)
 {
     char time[32], words[DT_WHY_MAX];
     bool behind = m->telemetry.is.upload_behind_s >= BEHIND_S;
@@ -140,13 +134,13 @@ static void take_upload(const struct dt_rdzv *r, struct dt_rdzv_actions *out, st
             dt_str_from_duration(m->telemetry.is.upload_behind_s * DT_SECOND, time, sizeof time));
     else
         snprintf(words, sizeof words, "uploads keep up again");
-    note(r, out, m, &upload, behind, words);
+    note(r, out, m, upload_of(r, m), behind, words);
 }
 
 void rdzv_watch_gone(struct dt_rdzv *r, struct dt_rdzv_actions *out, struct dt_member *m)
 {
-    note(r, out, m, &disk, false, "is not there any more");
-    note(r, out, m, &upload, false, "is not there any more");
+    note(r, out, m, disk_of(r, m), false, "is not there any more");
+    note(r, out, m, upload_of(r, m), false, "is not there any more");
 }
 
 void rdzv_watch_take(struct dt_rdzv *r, struct dt_rdzv_actions *out, struct dt_member *m,

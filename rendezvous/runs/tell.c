@@ -58,6 +58,8 @@ static bool is_of_crowds(enum dt_event_kind kind)
     case DT_EVENT_PREFLIGHT_FAILED:
     case DT_EVENT_PREFLIGHT_WARNED:
     case DT_EVENT_CLIENT_REFUSED:
+    case DT_EVENT_DISK_LOW: /* of one file system that all nodes share */
+    case DT_EVENT_UPLOAD_BEHIND:
         return true;
     default:
         return false;

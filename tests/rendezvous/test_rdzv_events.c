@@ -126,6 +126,35 @@ TEST(of_an_agents_remarks_people_are_told_so_many)
     stage_close(&st);
 }
 
+/* As of one file system that a crowd of nodes shares; here one node tells it again and again. */
+TEST(of_disks_that_are_low_not_each_is_told)
+{
+    enum { TIMES = 1000 };
+    struct node n = node_of("job", "a", 1, 1);
+    stage_open(&st, &usual);
+    node_enter(&n, st.serving.port);
+    node_run(&n);
+    for (int i = 1; i <= 2 * TIMES; i++) {
+        struct dt_message beat = node_message(&n, DT_MSG_BEAT);
+        beat.beat = (struct dt_beat){.seq = i,
+                                     .step = 1,
+                                     .running = 1,
+                                     .telemetry = {.number = i,
+                                                   .disk = "/shared",
+                                                   .disk_free_mib = i % 2 ? 0 : 100,
+                                                   .disk_total_mib = 100}};
+        node_send(&n, &beat);
+        CHECK_EQ(node_hear(&n, DT_MSG_BEAT)->beat.seq, i);
+    }
+    ask(&n, "job", INT32_MAX, false);
+    const char *newest = strstr(page(&n), "\"newest\":");
+    CHECK(newest != NULL);
+    int happened = atoi(newest + strlen("\"newest\":"));
+    CHECK(happened > TIMES && happened < 2 * TIMES);
+    node_finish(&n);
+    stage_close(&st);
+}
+
 TEST(who_follows_hears_of_the_next_event)
 {
     struct node n = node_of("job", "a", 1, 1), operator, p, q, gone;
