@@ -54,7 +54,7 @@ static void tell_host(struct agent *a, dt_ms now, struct dt_telemetry *out)
     if (a->host && agent_round(a))
         dt_host_watch_add(a->host, dt_attempt_folder(agent_round(a)));
     if (a->host)
-        dt_host_watch_tell(a->host, out);
+        dt_host_watch_tell(a->host, now, out);
     if (behind > out->upload_behind_s)
         out->upload_behind_s = behind;
 }

@@ -12,6 +12,7 @@
 #include <time.h>
 
 #define EVERY_S 5
+#define STALE (30 * DT_SECOND)
 #define PATIENCE_NS 200000000 /* with a thread that may never answer */
 #define FOLDERS_MAX 16
 #define MIB (1 << 20)
@@ -26,6 +27,7 @@ struct dt_host_watch {
     size_t count;     /* grows by the owner alone */
     bool stop, hurry; /* hurry: there is something new to look at */
     struct dt_telemetry_kept found;
+    dt_ms found_at;
 };
 
 /* -- disks ------------------------------------------------------------------------------------ */
@@ -85,6 +87,7 @@ static bool publish(struct dt_host_watch *w, const struct dt_telemetry *found)
     until.tv_sec += EVERY_S;
     pthread_mutex_lock(&w->lock);
     dt_telemetry_keep(&w->found, found);
+    w->found_at = dt_clock_monotonic();
     while (!w->stop && !w->hurry &&
            pthread_cond_timedwait(&w->changed, &w->lock, &until) != ETIMEDOUT)
         ;
@@ -202,10 +205,11 @@ void dt_host_watch_add(struct dt_host_watch *w, const char *folder)
     pthread_mutex_unlock(&w->lock);
 }
 
-void dt_host_watch_tell(struct dt_host_watch *w, struct dt_telemetry *out)
+void dt_host_watch_tell(struct dt_host_watch *w, dt_ms now, struct dt_telemetry *out)
 {
+    static const struct dt_telemetry nothing;
     pthread_mutex_lock(&w->lock);
-    dt_telemetry_keep(&w->told, &w->found.is);
+    dt_telemetry_keep(&w->told, now - w->found_at > STALE ? &nothing : &w->found.is);
     pthread_mutex_unlock(&w->lock);
     const struct dt_telemetry *t = &w->told.is;
     out->gpus = t->gpus;

@@ -6,6 +6,7 @@
 #ifndef DT_AGENT_WATCH_HOST_H
 #define DT_AGENT_WATCH_HOST_H
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "rendezvous/protocol/telemetry.h"
 
@@ -19,8 +20,9 @@ struct dt_host_watch *dt_host_watch_open(const char *const *folders, size_t coun
                                          const char *devices, struct dt_err *err);
 /* One more FOLDER, unless it is watched already, is "", or there are 16; copied. */
 void dt_host_watch_add(struct dt_host_watch *w, const char *folder);
-/* What it found last; nothing at first. Strings are good until the next call. */
-void dt_host_watch_tell(struct dt_host_watch *w, struct dt_telemetry *out);
+/* What it found last; nothing at first, and nothing when that is older than 30 s at NOW, by
+ * dt_clock_monotonic(), as something does not answer. Strings are good until the next call. */
+void dt_host_watch_tell(struct dt_host_watch *w, dt_ms now, struct dt_telemetry *out);
 /* W may be NULL. What is being asked goes on beside us until it is answered. */
 void dt_host_watch_close(struct dt_host_watch *w);
 

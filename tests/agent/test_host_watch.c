@@ -66,6 +66,11 @@ TEST(gpus_are_added_up)
     unsetenv("MOCK_NVML_ILL");
 }
 
+static void tell(struct dt_host_watch *w, dt_ms later, struct dt_telemetry *out)
+{
+    dt_host_watch_tell(w, dt_clock_monotonic() + later, out);
+}
+
 TEST(a_watch_tells_of_disks_and_gpus)
 {
     static const char *const folders[] = {"/nowhere", "."};
@@ -74,13 +79,32 @@ TEST(a_watch_tells_of_disks_and_gpus)
     setenv("MOCK_NVML", "GPU-1@0000:07:00.0 GPU-2@0000:0f:00.0", 1);
     struct dt_host_watch *w = dt_host_watch_open(folders, COUNT(folders), "0", &err);
     CHECK_OK(w ? 0 : -1, err);
-    for (dt_host_watch_tell(w, &t); t.gpus == 0; dt_host_watch_tell(w, &t))
+    for (tell(w, 0, &t); t.gpus == 0; tell(w, 0, &t))
         sched_yield();
     CHECK_EQ(t.gpus, 1);
     CHECK_STR(t.disk, ".");
     CHECK(t.disk_total_mib > 0 && t.disk_free_mib <= t.disk_total_mib);
     dt_host_watch_close(w);
     dt_host_watch_close(NULL);
+}
+
+TEST(what_was_found_long_ago_is_not_told)
+{
+    static const char *const folders[] = {"."};
+    struct dt_err err = {0};
+    struct dt_telemetry t = {0};
+    setenv("MOCK_NVML", "GPU-1@0000:07:00.0", 1);
+    struct dt_host_watch *w = dt_host_watch_open(folders, COUNT(folders), NULL, &err);
+    CHECK_OK(w ? 0 : -1, err);
+    for (tell(w, 0, &t); t.gpus == 0; tell(w, 0, &t))
+        sched_yield();
+    CHECK(t.disk_total_mib > 0);
+    tell(w, 3600 * DT_SECOND, &t); /* as if a look had not ended since */
+    CHECK_EQ(t.gpus, 0);
+    CHECK_EQ(t.gpu_mem_total_mib, 0);
+    CHECK_EQ(t.disk_total_mib, 0);
+    CHECK_STR(t.disk, "");
+    dt_host_watch_close(w);
 }
 
 TEST(a_folder_that_comes_later_is_watched_too)
@@ -97,7 +121,7 @@ TEST(a_folder_that_comes_later_is_watched_too)
         snprintf(name, sizeof name, "/nowhere/%d", i);
         dt_host_watch_add(w, name);
     }
-    for (dt_host_watch_tell(w, &t); !t.disk || !*t.disk; dt_host_watch_tell(w, &t))
+    for (tell(w, 0, &t); !t.disk || !*t.disk; tell(w, 0, &t))
         sched_yield();
     CHECK_STR(t.disk, ".");
     dt_host_watch_close(w);
