@@ -78,6 +78,11 @@ static void on_lease(void *arg, dt_ms until)
     ((struct node *)arg)->lease = until;
 }
 
+static void on_tail(void *arg, const struct dt_message *m)
+{
+    note(arg, "%s", dt_message_name(m->type));
+}
+
 static void on_replaced(void *arg, struct dt_backend *by)
 {
     ((struct node *)arg)->backend = by;
@@ -90,6 +95,7 @@ static const struct dt_backend_events events = {
     .on_stop = on_stop,
     .on_closed = on_closed,
     .on_lease = on_lease,
+    .on_tail = on_tail,
     .on_replaced = on_replaced,
 };
 
@@ -612,6 +618,42 @@ TEST(workers_that_must_not_run_alone_are_stopped)
     fake_open(&j->fake, &j->loop);
     RUN_UNTIL(j, *j->fake.heard);
     CHECK_STR(fake_heard(&j->fake), "JOIN 5"); /* as somebody new, who did not fail */
+    job_end(j);
+}
+
+/* Between the timers and what comes over the network, which is a MORE: what was said in one turn of
+ * the loop goes out in the next. */
+static void freeze(uv_prepare_t *h)
+{
+    struct job *j = h->data;
+    uv_prepare_stop(h);
+    usleep(2 * 300 * 1000 + 1000);
+    uv_update_time(&j->loop);
+}
+
+static void say_more(uv_prepare_t *h)
+{
+    struct job *j = h->data;
+    FAKE_SAY(&j->fake, .type = DT_MSG_MORE, .round = 5, .more = {.id = 1, .room = 1000});
+    uv_prepare_stop(h);
+    uv_prepare_start(h, freeze);
+}
+
+TEST(who_reads_along_does_not_hide_that_nothing_may_be_saved_any_more)
+{
+    struct job *j = job_with_fake();
+    uv_prepare_t prepare = {.data = j};
+    signal(SIGPIPE, SIG_IGN); /* a beat may be answered when the node is gone */
+    keep_short(&j->nodes[1].plan.run);
+    struct node *n = node_runs(j, 1);
+    FAKE_SAY(&j->fake, .type = DT_MSG_STOP, .round = 5, .stop.together = true, .why = "paused");
+    RUN_UNTIL(j, *n->told);
+    CHECK_STR(told(n), "stop together: paused");
+    uv_prepare_init(&j->loop, &prepare);
+    uv_prepare_start(&prepare, say_more);
+    RUN_UNTIL(j, strstr(n->told, "more"));
+    CHECK(strstr(told(n), "stop: the rendezvous is not heard of"));
+    uv_close((uv_handle_t *)&prepare, NULL);
     job_end(j);
 }
 

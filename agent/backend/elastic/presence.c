@@ -24,8 +24,7 @@ enum news {
     NEWS_LOOK,
     NEWS_KEEP,
     NEWS_FINDING,
-    NEWS_STRAGGLER,
-    NEWS_TAIL
+    NEWS_STRAGGLER
 };
 
 struct dt_presence {
@@ -50,8 +49,7 @@ struct dt_presence {
         char why[DT_WHY_MAX];
         int64_t look;
         bool native;
-        const struct dt_finding_message *finding; /* of the frame that is being heard ... */
-        const struct dt_message *tail;            /* ... or that frame */
+        const struct dt_finding_message *finding; /* of the frame that is being heard */
         bool holds_up;
     } news;
     dt_ms lease;      /* as the owner was told; DT_FOREVER: not yet */
@@ -264,11 +262,11 @@ static void on_session_straggler(void *arg, const char *sentence, bool holds_up)
     snprintf(p->news.why, sizeof p->news.why, "%s", sentence);
 }
 
+/* At once: it may come with a stop, which is told later, and changes nothing of the session. */
 static void on_session_tail(void *arg, const struct dt_message *m)
 {
     struct dt_presence *p = arg;
-    p->news.what = NEWS_TAIL;
-    p->news.tail = m;
+    p->config.events->on_tail(p->config.arg, m);
 }
 
 static void on_disconnect(void *arg, const char *why)
@@ -410,9 +408,6 @@ static void tell(struct dt_presence *p)
         break;
     case NEWS_STRAGGLER:
         events->on_straggler(p->config.arg, p->news.why, p->news.holds_up);
-        break;
-    case NEWS_TAIL:
-        events->on_tail(p->config.arg, p->news.tail);
         break;
     }
 }
