@@ -97,7 +97,7 @@ dt_ms rdzv_gather_next(const struct dt_rdzv *r);
  * stays as it is. */
 void rdzv_pause(struct dt_rdzv *r, struct dt_rdzv_actions *out, const char *why);
 void rdzv_resume(struct dt_rdzv *r, struct dt_rdzv_actions *out);
-/* Stops what runs likewise; rdzv_gather() closes the run when all workers are gone. */
+/* Stops what runs likewise; the run is closed when all workers are gone, or nobody is left. */
 void rdzv_stop(struct dt_rdzv *r, struct dt_rdzv_actions *out, const char *why);
 /* Stops what runs likewise, and the next round begins. Without a round that runs: nothing. */
 void rdzv_restart(struct dt_rdzv *r, struct dt_rdzv_actions *out, const char *why);

@@ -295,7 +295,15 @@ static void check_done(struct dt_rdzv *r, struct dt_rdzv_actions *out)
 static void fall_asleep(struct dt_rdzv *r, struct dt_rdzv_actions *out)
 {
     int next = r->round + (r->state == DT_RUN_RUNNING);
-    if (!r->begun || !r->strays || r->state == DT_RUN_CLOSED || !dt_rdzv_is_empty(r))
+    if (!r->begun || r->state == DT_RUN_CLOSED || !dt_rdzv_is_empty(r))
+        return;
+    if (dt_rdzv_is_stopping(r)) { /* nodes that are back later hear that, and end */
+        rdzv_close(r, out, DT_CLOSE_STOPPED, "%s%s", r->gathering.stopped,
+                   r->strays ? "; no node is left, and one that went silent may run workers yet"
+                             : "");
+        return;
+    }
+    if (!r->strays)
         return;
     rdzv_tell(r, out, DT_EVENT_RUN_DESERTED, NULL, "nobody is left");
     rdzv_wipe(r);

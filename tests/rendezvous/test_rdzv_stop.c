@@ -108,6 +108,36 @@ TEST(one_that_is_lost_meanwhile_raises_no_alarm)
     end();
 }
 
+TEST(it_ends_though_all_its_nodes_are_lost)
+{
+    begin_running(2, 2, 2);
+    stop_run("by ada");
+    lose(1000);
+    lose(1001);
+    pass_in_silence(spec.stop_bound + DT_SECOND);
+    CHECK_EQ(run->members.count, 0);
+    CHECK_EQ(run->state, DT_RUN_CLOSED);
+    CHECK_STR(run->closed.why, "the job is stopped (by ada); no node is left, and one that went "
+                               "silent may run workers yet");
+    CHECK(strstr(happened, "run_stopped ") != NULL);
+    CHECK(strstr(happened, "run_deserted") == NULL);
+    forget_told();
+    come_back(1001, false);
+    CHECK_STR(told[1], "close-stopped ");
+    end();
+}
+
+TEST(it_ends_though_all_its_nodes_leave)
+{
+    begin_running(1, 1, 1);
+    stop_run("by ada");
+    frame(1000,
+          (struct dt_message){.type = DT_MSG_LEAVE, .round = last_round[0], .why = "SIGTERM"});
+    CHECK_EQ(run->state, DT_RUN_CLOSED);
+    CHECK_STR(run->closed.why, "the job is stopped (by ada)");
+    end();
+}
+
 TEST(a_stop_survives_the_server)
 {
     struct dt_buf record = {0};
