@@ -25,12 +25,14 @@ static void send_stale(struct dt_rdzv *r, struct dt_rdzv_actions *out, uint64_t 
     rdzv_send(out, to, DT_MSG_STALE, r->round, rdzv_text(out, why));
 }
 
-static void send_close(struct dt_rdzv *r, struct dt_rdzv_actions *out, uint64_t to,
-                       enum dt_close_kind kind, const char *why)
+/* To the node that says JOIN. */
+static void send_close(struct dt_rdzv *r, struct dt_rdzv_actions *out,
+                       const struct dt_message *join, enum dt_close_kind kind, const char *why)
 {
-    struct dt_rdzv_action *a = rdzv_send(out, to, DT_MSG_CLOSE, r->round, rdzv_text(out, why));
+    struct dt_rdzv_action *a =
+        rdzv_send(out, join->incarnation, DT_MSG_CLOSE, r->round, rdzv_text(out, why));
     if (a)
-        a->close.kind = kind;
+        a->close.kind = rdzv_close_kind(kind, join->join.node.tails);
 }
 
 /* Two jobs of one name are two people's mistake, and one of the two is told already. A stranger who
@@ -53,7 +55,7 @@ static void refuse(struct dt_rdzv *r, struct dt_rdzv_actions *out, const struct 
                    const char *why)
 {
     rdzv_tell(r, out, DT_EVENT_NODE_REFUSED, f->join.node.name, "refused: %s", why);
-    send_close(r, out, f->incarnation, DT_CLOSE_REFUSED, why);
+    send_close(r, out, f, DT_CLOSE_REFUSED, why);
     tell_of_refusal(r, out, why);
 }
 
@@ -96,8 +98,7 @@ static struct dt_member *add_member(struct dt_rdzv *r, struct dt_rdzv_actions *o
 {
     struct dt_member *m = dt_members_add(&r->members, f->incarnation, &f->join.node, r->now);
     if (!m) {
-        send_close(r, out, f->incarnation, DT_CLOSE_REFUSED,
-                   "the rendezvous has no memory for another node");
+        send_close(r, out, f, DT_CLOSE_REFUSED, "the rendezvous has no memory for another node");
         return NULL;
     }
     m->command = f->join.spec.command;
@@ -186,7 +187,7 @@ static void newcomer(struct dt_rdzv *r, struct dt_rdzv_actions *out, const struc
     if (old)
         rdzv_gone(r, out, old, DT_EVIDENCE_OFFLINE, "was started anew");
     if (r->state == DT_RUN_CLOSED) { /* for the loss of its forerunner */
-        send_close(r, out, f->incarnation, r->closed.kind, r->closed.why);
+        send_close(r, out, f, r->closed.kind, r->closed.why);
         return;
     }
     struct dt_member *m = add_member(r, out, f);
@@ -304,7 +305,7 @@ static void recover(struct dt_rdzv *r, struct dt_rdzv_actions *out, const struct
     const struct dt_claim *claim = &f->join.claim;
     struct dt_seat *seats = calloc((size_t)claim->seats, sizeof *seats);
     if (!seats) {
-        send_close(r, out, f->incarnation, DT_CLOSE_REFUSED,
+        send_close(r, out, f, DT_CLOSE_REFUSED,
                    "the rendezvous has no memory for the round that this node is in");
         return;
     }
@@ -358,7 +359,7 @@ static void claimant(struct dt_rdzv *r, struct dt_rdzv_actions *out, const struc
     if (f->round < 0 || claim->seat < 0 || claim->seat >= claim->seats ||
         claim->seats < f->join.spec.min_nodes || claim->seats > f->join.spec.max_nodes ||
         claim->first_rank < 0 || claim->first_rank > claim->size - f->join.node.workers) {
-        send_close(r, out, f->incarnation, DT_CLOSE_REFUSED,
+        send_close(r, out, f, DT_CLOSE_REFUSED,
                    "this node says it has workers, but not in which seat, or of which ranks");
         return;
     }
@@ -449,11 +450,11 @@ void rdzv_join(struct dt_rdzv *r, struct dt_rdzv_actions *out, const struct dt_m
     bool claims = f->join.claim.running || f->join.claim.done;
     char last_job[DT_WHY_MAX], why[DT_WHY_MAX];
     if (f->round > ROUND_MOST) {
-        send_close(r, out, f->incarnation, DT_CLOSE_REFUSED, "no job was ever in such a round");
+        send_close(r, out, f, DT_CLOSE_REFUSED, "no job was ever in such a round");
         return;
     }
     if (r->state == DT_RUN_CLOSED && (m || claims || f->join.claim.again)) {
-        send_close(r, out, f->incarnation, r->closed.kind, r->closed.why);
+        send_close(r, out, f, r->closed.kind, r->closed.why);
         return;
     }
     if (m && !rdzv_shows_key(r, f, why)) {

@@ -44,6 +44,9 @@ void rdzv_wipe(struct dt_rdzv *r);
 void rdzv_fence(struct dt_rdzv *r, struct dt_rdzv_actions *out, bool together, const char *why);
 void rdzv_close(struct dt_rdzv *r, struct dt_rdzv_actions *out, enum dt_close_kind kind,
                 const char *fmt, ...) __attribute__((format(printf, 4, 5)));
+/* KIND as a node is told it. An agent whose JOIN does not say "tails" may be one that does not know
+ * "stopped", and would take such a CLOSE for garbage, and come again and again. */
+enum dt_close_kind rdzv_close_kind(enum dt_close_kind kind, bool tails);
 /* M is not there any more, HOW: "went offline (...)", "leaves (...)". Frees M. */
 void rdzv_gone(struct dt_rdzv *r, struct dt_rdzv_actions *out, struct dt_member *m,
                enum dt_evidence evidence, const char *how);

@@ -153,6 +153,11 @@ static enum dt_event_kind event_of(enum dt_close_kind kind)
                                       : DT_EVENT_RUN_ENDED_BADLY;
 }
 
+enum dt_close_kind rdzv_close_kind(enum dt_close_kind kind, bool tails)
+{
+    return kind == DT_CLOSE_STOPPED && !tails ? DT_CLOSE_ENDED : kind;
+}
+
 void rdzv_close(struct dt_rdzv *r, struct dt_rdzv_actions *out, enum dt_close_kind kind,
                 const char *fmt, ...)
 {
@@ -176,7 +181,7 @@ void rdzv_close(struct dt_rdzv *r, struct dt_rdzv_actions *out, enum dt_close_ki
         struct dt_member *m = dt_container_of(n, struct dt_member, in_all);
         struct dt_rdzv_action *a = rdzv_send(out, m->id, DT_MSG_CLOSE, r->round, text);
         if (a) {
-            a->close.kind = kind;
+            a->close.kind = rdzv_close_kind(kind, m->tails);
             a->close.cause = cause;
         }
     }

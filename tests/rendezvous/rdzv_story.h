@@ -14,6 +14,7 @@ static struct dt_rdzv *run;
 static struct dt_rdzv_actions done;
 static dt_ms now;
 static unsigned at_home;       /* nodes that are on the server's host; a mask */
+static unsigned older;         /* nodes with an older agent; the same */
 static char told[NODES][4096]; /* node i's messages: "world 0:0/2 park stop " */
 static struct dt_world_message world[NODES];
 static int last_round[NODES];
@@ -119,7 +120,7 @@ static inline void end(void)
     dt_rdzv_destroy(run);
     dt_exclude_finish(&exclude);
     dt_rdzv_actions_finish(&done);
-    at_home = 0;
+    at_home = older = 0;
     key = NULL;
 }
 
@@ -156,7 +157,8 @@ static inline struct dt_join join_of(uint64_t id)
                                      .workers = 2,
                                      .order = -1,
                                      .looks = true,
-                                     .keeps = true},
+                                     .keeps = true,
+                                     .tails = !(older >> i & 1)},
                             .claim = {.seat = -1}};
 }
 

@@ -47,6 +47,22 @@ TEST(a_run_that_is_stopped_ends_when_all_workers_are_gone)
     end();
 }
 
+TEST(an_older_agent_is_told_the_end_in_a_word_that_it_knows)
+{
+    older = 1u << 1;
+    begin_running(2, 2, 2);
+    stop_run("by ada");
+    all_join(2);
+    CHECK_STR(told[0], "stop-together close-stopped ");
+    CHECK_STR(told[1], "stop-together close-ended ");
+    CHECK_STR(why[1], "the job is stopped (by ada)");
+    forget_told();
+    all_join(2); /* once more, as what they heard may have been lost */
+    CHECK_STR(told[0], "close-stopped ");
+    CHECK_STR(told[1], "close-ended ");
+    end();
+}
+
 TEST(nodes_that_wait_are_told_at_once)
 {
     begin(2, 2);
