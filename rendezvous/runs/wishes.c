@@ -18,6 +18,17 @@ static bool is_alive(const struct dt_rdzv_run *run, char *text, size_t size)
     return alive;
 }
 
+/* Whether RUN can still do what M wishes. */
+static bool may_wish(const struct dt_rdzv_run *run, const struct dt_message *m, char *text,
+                     size_t size)
+{
+    if (m->type == DT_MSG_STOP_RUN || !dt_rdzv_is_stopping(run->rdzv))
+        return true;
+    snprintf(text, size, "%.300s, and ends when the workers of all nodes are gone",
+             run->rdzv->gathering.stopped);
+    return false;
+}
+
 /* -- each wish -------------------------------------------------------------------------------- */
 
 /* Each: M is a wish of somebody who may want it, and RUN is alive, but perhaps not when it returns.
@@ -114,7 +125,7 @@ void dt_rdzv_wish(struct dt_rdzv_runs *runs, struct dt_rdzv_conn *c, const struc
     struct dt_asker who = dt_rdzv_conn_asker(c, m);
     bool done = is_alive(run, text, sizeof text) &&
                 dt_authority_over_run(runs->operator_key, &who, run->rdzv, text, sizeof text) &&
-                carry_out(runs, run, m, text, sizeof text);
+                may_wish(run, m, text, sizeof text) && carry_out(runs, run, m, text, sizeof text);
     struct dt_message answer = {.type = m->type, .run = m->run, .wish.done = done, .why = text};
     dt_rdzv_records_send(runs, c, &answer, runs->marked);
     dt_rdzv_records_sync(runs);

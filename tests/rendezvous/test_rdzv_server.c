@@ -721,6 +721,40 @@ TEST(a_wish_for_a_checkpoint_reaches_the_nodes_that_run)
     stage_close(&st);
 }
 
+TEST(nothing_else_can_be_wished_of_a_run_that_is_stopped)
+{
+    static const struct dt_message wishes[] = {
+        {.type = DT_MSG_PAUSE, .run = "run", .why = "a demo"},
+        {.type = DT_MSG_PAUSE, .run = "run", .why = "", .wish.undo = true},
+        {.type = DT_MSG_SAVE, .run = "run", .why = ""},
+        {.type = DT_MSG_RESTART_RUN, .run = "run", .why = ""},
+        {.type = DT_MSG_STOP_RUN, .run = "run", .why = "once more"},
+    };
+    size_t count = sizeof wishes / sizeof *wishes;
+    struct stage st;
+    struct node n[3];
+    struct dt_message answer, stop = {.type = DT_MSG_STOP_RUN, .run = "run", .why = "a demo"};
+    struct dt_err err;
+    stage_open(&st, &usual);
+    three_run(n, "run", st.serving.port);
+    struct dt_sync_control *c = control_open(&st);
+    CHECK_OK(dt_sync_control_ask(c, &stop, &answer, &err), err);
+    CHECK(answer.wish.done);
+    dt_message_finish(&answer);
+    for (size_t i = 0; i < count; i++) {
+        bool is_stop = wishes[i].type == DT_MSG_STOP_RUN;
+        CHECK_ROW("%zu", i);
+        CHECK_OK(dt_sync_control_ask(c, &wishes[i], &answer, &err), err);
+        CHECK_EQ(answer.wish.done, is_stop);
+        CHECK(strstr(answer.why, is_stop ? "is being stopped already" : "the job is stopped ("));
+        dt_message_finish(&answer);
+    }
+    dt_sync_control_close(c);
+    for (int i = 0; i < 3; i++)
+        node_finish(&n[i]);
+    stage_close(&st);
+}
+
 /* -- a server that is lost -------------------------------------------------------------------- */
 
 /* The one thread that files are written by waits until the gate is open. */
