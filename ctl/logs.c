@@ -3,6 +3,7 @@
 #include "base/say.h"
 #include "base/str.h"
 #include "ctl/again.h"
+#include "ctl/comeback.h"
 #include "ctl/commands.h"
 #include "ctl/connect.h"
 #include "ctl/logbook.h"
@@ -10,13 +11,13 @@
 
 #include <string.h>
 
-#define COME_BACK (15 * DT_SECOND) /* within that nodes are back at a rendezvous that was away */
+#define COME_BACK (15 * DT_SECOND) /* nodes are back within, at a rendezvous that was away */
 
 struct reading {
     const struct dt_ctl_options *o;
     struct dt_logbook book;
     struct dt_buf out;
-    dt_ms give_up; /* on a run that a rendezvous, started anew, does not know yet; 0: at once */
+    struct dt_ctl_comeback run;
 };
 
 /* -- one answer ------------------------------------------------------------------------------- */
@@ -56,7 +57,7 @@ static int take_end(struct reading *r, const struct dt_message *m, struct dt_err
     dt_str_printable(dt_bytes_of(m->why), why, sizeof why);
     dt_logbook_end(&r->book, &r->out);
     if (!m->logs.done) {
-        bool waits = r->give_up > dt_clock_monotonic();
+        bool waits = dt_ctl_comeback_may(&r->run, COME_BACK, dt_clock_monotonic());
         return dt_err_set(err, waits ? DT_E_DISCONNECTED : DT_E_RUNTIME, "rendezvous %s: %s",
                           r->o->endpoint, why);
     }
@@ -112,18 +113,18 @@ static int read_all(struct reading *r, struct dt_sync_control *c, bool again, st
 {
     struct dt_message m;
     bool over = false;
-    if (ask(r, c, again, &m, err) < 0)
-        return -1;
-    for (;;) {
-        int rc = take(r, c, &m, &over, err);
+    int rc = ask(r, c, again, &m, err);
+    while (rc == 0 && !over) {
+        rc = take(r, c, &m, &over, err);
         dt_message_finish(&m);
         if (!over)
-            r->give_up = dt_clock_after(dt_clock_monotonic(), COME_BACK);
-        if (rc < 0 || over)
-            return rc;
-        if (dt_sync_control_hear(c, DT_MSG_LOGS, &m, err) < 0)
-            return -1;
+            dt_ctl_comeback_seen(&r->run);
+        if (rc == 0 && !over)
+            rc = dt_sync_control_hear(c, DT_MSG_LOGS, &m, err);
     }
+    if (!over)
+        dt_ctl_comeback_away(&r->run);
+    return rc;
 }
 
 /* A daemon comes back; what an agent served does not. */

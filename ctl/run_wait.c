@@ -5,6 +5,7 @@
 #include "base/json_write.h"
 #include "base/say.h"
 #include "base/str.h"
+#include "ctl/comeback.h"
 #include "ctl/commands.h"
 #include "ctl/connect.h"
 
@@ -21,9 +22,9 @@ struct wait {
     const struct dt_ctl_options *o;
     dt_ms until;   /* DT_FOREVER: as long as it takes */
     int64_t after; /* events up to that number are of before; -1: it is not known yet */
-    bool known;    /* the run was there */
-    bool hosted;   /* the rendezvous is, by an agent of the job */
-    dt_ms missed;  /* when it was not there any more; 0: it is */
+    struct dt_ctl_comeback run;
+    bool hosted;                     /* the rendezvous is, by an agent of the job */
+    dt_ms away;                      /* since then that does not answer; 0: it does */
     char ended[32], why[DT_WHY_MAX]; /* "": it has not */
 };
 
@@ -108,19 +109,18 @@ static int fetch_events(struct wait *w, struct dt_sync_control *c, struct dt_err
  * was started anew may hear of it again. */
 static int miss(struct wait *w, bool anew, struct dt_err *err)
 {
-    if (!w->known)
+    if (!w->run.known)
         return dt_ctl_no_run(w->o, err);
-    if (w->missed == 0)
-        w->missed = dt_clock_monotonic();
-    if (!*w->ended && (!anew || dt_clock_monotonic() - w->missed >= w->o->timeout))
+    bool may = dt_ctl_comeback_may(&w->run, w->o->timeout, dt_clock_monotonic());
+    if (!*w->ended && (!anew || !may))
         note_end(w, "deserted", "all its nodes have left");
     return 0;
 }
 
 static void look_at(struct wait *w, const struct dt_status_run *r)
 {
-    w->known = true;
-    w->missed = 0;
+    dt_ctl_comeback_seen(&w->run);
+    w->away = 0;
     if (strcmp(r->state, "closed") == 0)
         note_end(w, *r->ended ? r->ended : "closed", r->why);
 }
@@ -175,11 +175,12 @@ static void pause_for(dt_ms time)
  * rendezvous is not for long, as its job ends with it. */
 static bool may_pass(struct wait *w, const struct dt_err *err)
 {
-    if (!w->known || (err->code != DT_E_DISCONNECTED && err->code != DT_E_TIMEOUT))
+    if (!w->run.known || (err->code != DT_E_DISCONNECTED && err->code != DT_E_TIMEOUT))
         return false;
-    if (w->missed == 0)
-        w->missed = dt_clock_monotonic();
-    return !w->hosted || dt_clock_monotonic() - w->missed < w->o->timeout;
+    dt_ctl_comeback_away(&w->run);
+    if (w->away == 0)
+        w->away = dt_clock_monotonic();
+    return !w->hosted || dt_clock_monotonic() - w->away < w->o->timeout;
 }
 
 static int no_host(const struct wait *w, struct dt_err *err)
@@ -194,14 +195,14 @@ static int wait_for_end(struct wait *w, const struct dt_token *token, struct dt_
 {
     struct dt_backoff backoff = {.first = DT_SECOND / 5, .most = RETRY_MOST};
     bool said = false;
-    for (bool anew = false;; anew = w->known) {
+    for (bool anew = false;; anew = w->run.known) {
         struct dt_sync_control *c = dt_ctl_connect(w->o, token, patience(w, w->o->timeout), err);
         int rc = c ? watch(w, c, anew, err) : -1;
         dt_sync_control_close(c);
         if (rc == 0 || is_time_over(w))
             return rc;
         if (!may_pass(w, err))
-            return w->known && w->hosted ? no_host(w, err) : -1;
+            return w->run.known && w->hosted ? no_host(w, err) : -1;
         if (!said)
             dt_say("dtrun-ctl", err->text);
         said = true;
