@@ -3,6 +3,7 @@
 
 #include "ctl/top/screen.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -32,6 +33,8 @@ static int put(const struct dt_terminal *t, const void *bytes, size_t len)
     const char *at = bytes;
     while (len > 0) {
         ssize_t n = write(t->out, at, len);
+        if (n < 0 && errno == EINTR)
+            continue;
         if (n < 0)
             return -1;
         at += n;

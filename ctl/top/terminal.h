@@ -34,8 +34,8 @@ int dt_terminal_enter_again(struct dt_terminal *t, struct dt_err *err);
 /* 80 x 24 where it does not say. */
 void dt_terminal_size(const struct dt_terminal *t, int *rows, int *columns);
 
-/* NEXT becomes what is shown; the picture is the terminal's from then on. -1: it takes no bytes, or
- * a signal came before it took them all. */
+/* NEXT becomes what is shown; the picture is the terminal's from then on. -1: it takes no bytes.
+ * A signal does not cut it off. */
 int dt_terminal_show(struct dt_terminal *t, struct dt_picture *next);
 /* The next picture is drawn whole. */
 void dt_terminal_forget(struct dt_terminal *t);
