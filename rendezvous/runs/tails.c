@@ -28,6 +28,7 @@ struct teller {
     enum teller_state state;
     int number, pages; /* that were not answered ... */
     size_t bytes;      /* ... and so much */
+    bool waits;        /* for MORE: all of them were answered, or the last page was left out */
 };
 
 struct dt_rdzv_tail {
@@ -80,6 +81,7 @@ static void pass_on(struct dt_rdzv_tail *t, struct teller *from, const char *jso
         t->untaken += page.len;
         dt_rdzv_conn_send(t->conn, &m);
     }
+    from->waits = from->pages == 0;
     dt_buf_finish(&page);
 }
 
@@ -126,6 +128,7 @@ static void ask(struct dt_rdzv_tail *t, struct teller *of, struct dt_rdzv_conn *
     t->untaken -= of->bytes;
     of->bytes = 0;
     of->pages = 0;
+    of->waits = false;
     if (ranks.bad)
         dt_rdzv_conn_end(t->conn); /* no memory; it comes again */
     else
@@ -504,22 +507,35 @@ void dt_rdzv_tails_hear(struct dt_rdzv_run *run, struct dt_rdzv_conn *c, const s
         finish_told(t);
 }
 
+static void take_answer(struct dt_rdzv_tail *t, struct teller *n)
+{
+    if (n->pages == 0 || --n->pages > 0)
+        return;
+    t->untaken -= n->bytes;
+    n->bytes = 0;
+    n->waits = true;
+}
+
+static void let_go_on(struct dt_rdzv_tail *t, struct teller *n)
+{
+    struct dt_rdzv_conn *agent = conn_of(t->run, n->incarnation);
+    if (n->waits && n->state == TELLER_TELLS && agent && agent->number == n->conn)
+        send_more(t->run, agent, t->id, room(t));
+    n->waits = false;
+}
+
 void dt_rdzv_tails_go_on(struct dt_rdzv_conn *c, const struct dt_message *m)
 {
     struct dt_rdzv_tail *t = c->tail;
     if (!t)
         return;
     t->asked_if_there = false;
-    for (size_t i = 0; i < t->len; i++) {
-        struct teller *n = &t->tellers[i];
-        struct dt_rdzv_conn *agent = conn_of(t->run, n->incarnation);
-        if (n->number != m->more.id || n->pages == 0 || --n->pages > 0)
-            continue;
-        t->untaken -= n->bytes;
-        n->bytes = 0;
-        if (n->state == TELLER_TELLS && agent && agent->number == n->conn)
-            send_more(t->run, agent, t->id, room(t));
-    }
+    for (size_t i = 0; i < t->len; i++)
+        if (t->tellers[i].number == m->more.id)
+            take_answer(t, &t->tellers[i]);
+    /* Also those whose page was left out, since there is room again. */
+    for (size_t i = 0; i < t->len && t->untaken <= UNTAKEN_MOST / 2; i++)
+        let_go_on(t, &t->tellers[i]);
 }
 
 /* -- coming and going ------------------------------------------------------------------------- */

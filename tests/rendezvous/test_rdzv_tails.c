@@ -242,6 +242,41 @@ TEST(the_nodes_of_later_rounds_are_asked_too)
     end();
 }
 
+/* 60 kB. */
+static void put_large_page(struct dt_buf *page)
+{
+    dt_buf_put_str(page, "{\"role\":\"");
+    for (int i = 0; i < 60000; i++)
+        dt_buf_put_u8(page, 'x');
+    dt_buf_put_str(page, "\"}");
+}
+
+TEST(a_node_that_there_was_no_room_for_is_asked_to_go_on)
+{
+    enum { FITTING = 34 }; /* pages in 2 MiB */
+    struct node p;
+    struct dt_buf page = {0};
+    begin();
+    put_large_page(&page);
+    ASK(&p, .follow = true);
+    int64_t id = asked(&a, 10, "");
+    asked(&b, 10, "");
+    for (int i = 0; i < FITTING; i++)
+        tell(&a, id, dt_buf_cstr(&page), false);
+    hears_nothing(&a);
+    tell(&b, id, dt_buf_cstr(&page), false);
+    hears_nothing(&b); /* its page was left out, so nobody answers it */
+    for (int i = 0; i < FITTING; i++)
+        go_on(&p, node_hear(&p, DT_MSG_LOGS)->logs.from);
+    CHECK_EQ(node_hear(&a, DT_MSG_MORE)->more.id, id);
+    CHECK_EQ(node_hear(&b, DT_MSG_MORE)->more.id, id);
+    tell(&b, id, PAGE, false);
+    page_of(&p, "b");
+    node_finish(&p);
+    dt_buf_finish(&page);
+    end();
+}
+
 TEST(a_slow_reader_gets_no_more_than_is_due)
 {
     struct node p, other;
@@ -249,10 +284,7 @@ TEST(a_slow_reader_gets_no_more_than_is_due)
     begin();
     ASK(&p, .follow = true, .ranks = "0");
     int64_t id = asked(&a, 10, "0");
-    dt_buf_put_str(&page, "{\"role\":\"");
-    for (int i = 0; i < 60000; i++)
-        dt_buf_put_u8(&page, 'x');
-    dt_buf_put_str(&page, "\"}");
+    put_large_page(&page);
     for (int i = 0; i < 100; i++) /* 6 MB that nobody asked for */
         tell(&a, id, dt_buf_cstr(&page), false);
     hears_nothing(&a);
