@@ -210,6 +210,39 @@ TEST(threads_make_the_same_tokens)
     dt_buf_finish(&text);
 }
 
+/* Runs that are longer than what a stage looks at with each part. */
+static void put_long_runs(struct dt_buf *out)
+{
+    static const char *const runs[] = {"a",  " ", "<mask>", "1", "\xcc\x81",
+                                       "\n", " ", "<mask>", " "};
+    for (size_t i = 0; i < sizeof runs / sizeof *runs; i++)
+        for (int k = 0; k < (runs[i][0] == '<' ? 1 : 1500); k++)
+            dt_buf_put_str(out, runs[i]);
+}
+
+TEST(long_runs_may_be_cut_anywhere)
+{
+    static const char *const names[] = {"llama3", "qwen2", "llama2", "gemma", "prefix"};
+    static const size_t slices[] = {1, 100, 257, 513};
+    struct dt_buf text = {0};
+    struct dt_ids whole = {0}, sliced = {0};
+    put_long_runs(&text);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        struct dt_tokenizer *t = tokenizer(names[i]);
+        encode(t, 0, (struct dt_bytes){text.at, text.len}, SIZE_MAX, &whole);
+        for (size_t k = 0; k < sizeof slices / sizeof *slices; k++) {
+            CHECK_ROW("%s in slices of %zu", names[i], slices[k]);
+            encode(t, 0, (struct dt_bytes){text.at, text.len}, slices[k], &sliced);
+            CHECK_BYTES(sliced.at, sliced.len * sizeof *sliced.at, whole.at,
+                        whole.len * sizeof *whole.at);
+        }
+        dt_tokenizer_close(t);
+    }
+    dt_ids_finish(&whole);
+    dt_ids_finish(&sliced);
+    dt_buf_finish(&text);
+}
+
 /* A tokenizer with PARTS in place of its own. */
 static const char *with_parts(const char *parts, const char *model)
 {

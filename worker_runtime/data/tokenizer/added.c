@@ -148,6 +148,7 @@ struct added_stage {
     struct dt_stage stage;
     const struct dt_added *added;
     struct dt_buf held; /* what may be the beginning of a token, or white space before one */
+    size_t enough;      /* bytes of HELD below which nothing new would come out */
     bool eating;        /* white space behind a token */
 };
 
@@ -225,19 +226,27 @@ static size_t cut(struct added_stage *s, struct dt_bytes text, bool end)
     }
 }
 
+static void keep(struct added_stage *s, struct dt_bytes rest)
+{
+    dt_buf_put(&s->held, rest.at, rest.len);
+    dt_stage_has_room(&s->stage, &s->held);
+}
+
 static void push_added(struct dt_stage *stage, struct dt_bytes part, bool end)
 {
     struct added_stage *s = dt_container_of(stage, struct added_stage, stage);
-    bool fresh = s->held.len == 0;
-    if (!fresh)
-        dt_buf_put(&s->held, part.at, part.len);
-    struct dt_bytes text = fresh ? part : (struct dt_bytes){s->held.at, s->held.len};
-    size_t done = dt_stage_has_room(stage, &s->held) ? cut(s, text, end) : 0;
-    if (fresh)
-        dt_buf_put(&s->held, part.at + done, part.len - done);
-    else
-        dt_buf_consume(&s->held, done);
-    dt_stage_has_room(stage, &s->held);
+    if (stage->flow->err.code != DT_E_NONE)
+        return;
+    if (s->held.len == 0) {
+        size_t done = cut(s, part, end);
+        keep(s, (struct dt_bytes){part.at + done, part.len - done});
+    } else {
+        keep(s, part);
+        if (!end && s->held.len < s->enough)
+            return;
+        dt_buf_consume(&s->held, cut(s, (struct dt_bytes){s->held.at, s->held.len}, end));
+    }
+    s->enough = dt_stage_enough(&s->held);
     if (end) {
         s->eating = false;
         pass(s, dt_stage_nothing(), true);

@@ -9,10 +9,6 @@
 
 #include <stdlib.h>
 
-/* A match that is longer than this and not over is looked at again when it has doubled: else a word
- * of many megabytes would be read from its beginning with each block. */
-#define LONG_MATCH ((size_t)64 << 10)
-
 struct split_stage {
     struct dt_stage stage;
     const struct dt_step *step;
@@ -115,7 +111,7 @@ static void push_split(struct dt_stage *stage, struct dt_bytes part, bool end)
             return;
         dt_buf_consume(&s->held, cut(s, (struct dt_bytes){s->held.at, s->held.len}, end));
     }
-    s->enough = s->held.len > LONG_MATCH ? 2 * s->held.len : 0;
+    s->enough = dt_stage_enough(&s->held);
     if (end) {
         s->in_gap = s->after_match = false;
         emit(s, dt_stage_nothing(), true);

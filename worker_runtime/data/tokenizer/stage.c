@@ -9,11 +9,20 @@
 
 #include <stdlib.h>
 
+/* What is longer than this and not over is looked at again when it has doubled: else a word of many
+ * megabytes would be read from its beginning with each part. */
+#define LONG 256
+
 bool dt_stage_has_room(struct dt_stage *s, const struct dt_buf *buf)
 {
     if (buf->bad && s->flow->err.code == DT_E_NONE)
         dt_err_set(&s->flow->err, DT_E_MEMORY, "no memory for a piece of %zu bytes", buf->len);
     return !buf->bad;
+}
+
+size_t dt_stage_enough(const struct dt_buf *held)
+{
+    return held->len > LONG ? 2 * held->len : 0;
 }
 
 /* -- UTF-8 ------------------------------------------------------------------------------------ */

@@ -82,5 +82,8 @@ struct dt_stage *dt_stage_split(const struct dt_step *step, struct dt_err *err);
 
 /* Whether all that was written into BUF is there; if not, that is the flow's failure. */
 bool dt_stage_has_room(struct dt_stage *s, const struct dt_buf *buf);
+/* A stage has looked at HELD and waits for more of it. Returns below how many bytes in HELD it does
+ * not look again. */
+size_t dt_stage_enough(const struct dt_buf *held);
 
 #endif
