@@ -4,7 +4,10 @@
 #include "base/fs.h"
 #include "base/json.h"
 #include "tests/lib/folder.h"
+#include "worker_runtime/data/tokenizer/added.h"
 #include "worker_runtime/data/tokenizer/bpe.h"
+#include "worker_runtime/data/tokenizer/pattern.h"
+#include "worker_runtime/data/tokenizer/stage.h"
 #include "worker_runtime/data/tokenizer/tokenizer.h"
 
 #include <cjson/cJSON.h>
@@ -241,6 +244,48 @@ TEST(long_runs_may_be_cut_anywhere)
     dt_ids_finish(&whole);
     dt_ids_finish(&sliced);
     dt_buf_finish(&text);
+}
+
+static void ignore(struct dt_stage *stage, struct dt_bytes part, bool end)
+{
+    (void)stage, (void)part, (void)end;
+}
+
+/* A stage of STEP gets pairs of bytes that it holds back, four KiB with each part. */
+static void check_held(struct dt_step step, const char *two_bytes)
+{
+    struct dt_err err;
+    char part[4097] = "";
+    struct dt_flow flow = {.piece_max = (size_t)1 << 20};
+    struct dt_stage last = {.push = ignore}, *stage = dt_stage_create(&step, &err);
+    CHECK_ROW("%s", two_bytes);
+    CHECK(stage != NULL);
+    stage->flow = &flow;
+    stage->next = &last;
+    for (size_t i = 0; i < sizeof part - 1; i++)
+        part[i] = two_bytes[i % 2];
+    for (int i = 0; i < 256; i++)
+        stage->push(stage, dt_bytes_of(part), false);
+    CHECK_STR(flow.err.text, "");
+    stage->push(stage, dt_bytes_of(part), false);
+    CHECK_EQ(flow.err.code, DT_E_LIMIT);
+    CHECK_STR(flow.err.text,
+              "more than 1 MiB of text in which this tokenizer finds no place to cut");
+    stage->destroy(stage);
+    dt_step_finish(&step);
+}
+
+TEST(stages_hold_back_no_more_than_a_word_may_have)
+{
+    struct dt_err err;
+    struct dt_added *added = dt_added_create(&err);
+    CHECK_OK(
+        dt_added_put(added, dt_bytes_of("x"), (struct dt_added_token){.eats_before = true}, &err),
+        err);
+    check_held((struct dt_step){.kind = DT_STEP_ADDED, .added = added}, "  ");
+    check_held((struct dt_step){.kind = DT_STEP_SPLIT, .pattern = dt_pattern_regex("a+", &err)},
+               "aa");
+    check_held((struct dt_step){.kind = DT_STEP_NFC}, "\xcc\x81");
 }
 
 /* A tokenizer with PARTS in place of its own. */

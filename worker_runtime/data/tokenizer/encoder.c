@@ -7,7 +7,6 @@
 
 #define BLOCK_TEXT ((size_t)128 << 10) /* bytes of words from which on a block is handed over */
 #define BLOCK_ITEMS ((size_t)64 << 10)
-#define WORD_MAX ((size_t)256 << 20)
 
 struct dt_encoder {
     const struct dt_tokenizer *tokenizer;
@@ -36,9 +35,10 @@ static void push_word(struct dt_stage *stage, struct dt_bytes part, bool end)
     struct dt_encoder *e = dt_container_of(stage, struct dt_encoder, words);
     if (e->flow.err.code != DT_E_NONE)
         return;
-    if (part.len > WORD_MAX - e->open) {
+    if (part.len > e->flow.piece_max - e->open) {
         dt_err_set(&e->flow.err, DT_E_LIMIT,
-                   "a word of more than %zu MiB: this tokenizer does not cut it", WORD_MAX >> 20);
+                   "a word of more than %zu MiB: this tokenizer does not cut it",
+                   e->flow.piece_max >> 20);
         return;
     }
     dt_buf_put(&dt_crowd_block(e->crowd)->text, part.at, part.len);
@@ -92,6 +92,7 @@ struct dt_encoder *dt_encoder_create(const struct dt_tokenizer *t, int threads, 
         return NULL;
     }
     e->tokenizer = t;
+    e->flow.piece_max = DT_PIECE_MAX;
     e->flow.take_token = put_token;
     e->crowd = dt_crowd_create(&t->bpe, threads, take, arg, err);
     if (make_stages(e, err) == 0 && e->crowd)

@@ -302,7 +302,8 @@ static void push_nfc(struct dt_stage *stage, struct dt_bytes part, bool end)
 {
     struct nfc_stage *s = dt_container_of(stage, struct nfc_stage, stage);
     size_t done = end ? part.len : last_beginning(part);
-    dt_buf_put(&s->held, part.at, done);
+    if (!dt_stage_hold(stage, &s->held, (struct dt_bytes){part.at, done}))
+        return;
     if (done || end) {
         dt_buf_clear(&s->out);
         dt_nfc_put(&s->nfc, (struct dt_bytes){s->held.at, s->held.len}, &s->out);
@@ -312,8 +313,7 @@ static void push_nfc(struct dt_stage *stage, struct dt_bytes part, bool end)
                 stage->next,
                 s->out.len ? (struct dt_bytes){s->out.at, s->out.len} : dt_stage_nothing(), end);
     }
-    dt_buf_put(&s->held, part.at + done, part.len - done);
-    dt_stage_has_room(stage, &s->held);
+    dt_stage_hold(stage, &s->held, (struct dt_bytes){part.at + done, part.len - done});
 }
 
 static void destroy_nfc(struct dt_stage *stage)

@@ -35,7 +35,7 @@ static int normalize(struct dt_reading *r, const struct cJSON *a, int i, struct 
         last->push(last, text, true);
         return 0;
     }
-    struct dt_flow flow = {0};
+    struct dt_flow flow = {.piece_max = DT_PIECE_MAX};
     struct collector out = {.stage = {.push = collect}};
     struct dt_stage *stage = dt_stage_create(&t->steps[i], r->err);
     if (!stage)
@@ -45,7 +45,9 @@ static int normalize(struct dt_reading *r, const struct cJSON *a, int i, struct 
     stage->push(stage, text, true);
     stage->destroy(stage);
     int rc;
-    if (flow.err.code || out.text.bad)
+    if (flow.err.code)
+        rc = dt_err_set(r->err, flow.err.code, "added_tokens: %s", flow.err.text);
+    else if (out.text.bad)
         rc = dt_err_set(r->err, DT_E_MEMORY, "no memory for added tokens");
     else if (out.full)
         rc = dt_read_refuse(r, a, "the normalizer makes more than %zu bytes of it",

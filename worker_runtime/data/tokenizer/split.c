@@ -91,12 +91,6 @@ static size_t cut(struct split_stage *s, struct dt_bytes text, bool end)
     return at;
 }
 
-static void keep(struct split_stage *s, struct dt_bytes rest)
-{
-    dt_buf_put(&s->held, rest.at, rest.len);
-    dt_stage_has_room(&s->stage, &s->held);
-}
-
 static void push_split(struct dt_stage *stage, struct dt_bytes part, bool end)
 {
     struct split_stage *s = dt_container_of(stage, struct split_stage, stage);
@@ -104,10 +98,9 @@ static void push_split(struct dt_stage *stage, struct dt_bytes part, bool end)
         return;
     if (s->held.len == 0) {
         size_t done = cut(s, part, end);
-        keep(s, (struct dt_bytes){part.at + done, part.len - done});
+        dt_stage_hold(stage, &s->held, (struct dt_bytes){part.at + done, part.len - done});
     } else {
-        keep(s, part);
-        if (!end && s->held.len < s->enough)
+        if (!dt_stage_hold(stage, &s->held, part) || (!end && s->held.len < s->enough))
             return;
         dt_buf_consume(&s->held, cut(s, (struct dt_bytes){s->held.at, s->held.len}, end));
     }

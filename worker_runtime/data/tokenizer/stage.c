@@ -20,6 +20,19 @@ bool dt_stage_has_room(struct dt_stage *s, const struct dt_buf *buf)
     return !buf->bad;
 }
 
+bool dt_stage_hold(struct dt_stage *s, struct dt_buf *held, struct dt_bytes rest)
+{
+    struct dt_flow *flow = s->flow;
+    if (flow->err.code == DT_E_NONE && rest.len > flow->piece_max - held->len)
+        dt_err_set(&flow->err, DT_E_LIMIT,
+                   "more than %zu MiB of text in which this tokenizer finds no place to cut",
+                   flow->piece_max >> 20);
+    if (flow->err.code != DT_E_NONE)
+        return false;
+    dt_buf_put(held, rest.at, rest.len);
+    return dt_stage_has_room(s, held);
+}
+
 size_t dt_stage_enough(const struct dt_buf *held)
 {
     return held->len > LONG ? 2 * held->len : 0;

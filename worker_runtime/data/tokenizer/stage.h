@@ -9,9 +9,12 @@
 #include "base/buf.h"
 #include "base/err.h"
 
+#define DT_PIECE_MAX ((size_t)256 << 20)
+
 /* What the stages of one encoder share. */
 struct dt_flow {
     struct dt_err err; /* the first failure; NONE: all is well */
+    size_t piece_max;  /* bytes that a stage may hold back, and that a word may have */
     bool begun;        /* the first piece of this text, or an added token, came before */
     void (*take_token)(struct dt_flow *flow, uint32_t id);
 };
@@ -82,6 +85,9 @@ struct dt_stage *dt_stage_split(const struct dt_step *step, struct dt_err *err);
 
 /* Whether all that was written into BUF is there; if not, that is the flow's failure. */
 bool dt_stage_has_room(struct dt_stage *s, const struct dt_buf *buf);
+/* Puts REST behind what the stage HELD back. false: there is no room, or more than a piece may
+ * have; that, or what failed before, is the flow's failure. */
+bool dt_stage_hold(struct dt_stage *s, struct dt_buf *held, struct dt_bytes rest);
 /* A stage has looked at HELD and waits for more of it. Returns below how many bytes in HELD it does
  * not look again. */
 size_t dt_stage_enough(const struct dt_buf *held);
