@@ -313,6 +313,7 @@ static const char *with_parts(const char *parts, const char *model)
 #define TIMES_16                                                                                   \
     "{\"type\": \"Replace\", \"pattern\": {\"String\": \"0\"}, \"content\": \"0000000000000000\"}"
 #define TIMES_65536 TIMES_16 ", " TIMES_16 ", " TIMES_16 ", " TIMES_16
+#define DECODERS(list) "\"decoder\": {\"type\": \"Sequence\", \"decoders\": [" list "]}"
 #define NORMALIZERS(list) "\"normalizer\": {\"type\": \"Sequence\", \"normalizers\": [" list "]}"
 
 TEST(what_would_change_tokens_is_refused_by_name)
@@ -337,6 +338,8 @@ TEST(what_would_change_tokens_is_refused_by_name)
         {METASPACE("__"), VOCAB, "its replacement is not one character"},
         {METASPACE("\xe2\x96\x81_"), VOCAB, "its replacement is not one character"},
         {"\"decoder\": {\"type\": \"WordPiece\"}", VOCAB, "\"WordPiece\" is not known"},
+        {DECODERS(TIMES_65536), VOCAB,
+         "decoders[3]: the decoder makes more than 4096 bytes of one"},
         {"\"post_processor\": {\"type\": \"BertProcessing\"}", VOCAB, "\"BertProcessing\""},
         {TEMPLATE("1.5"), VOCAB, "special_tokens.s.ids[0]: it is no token"},
         {TEMPLATE("0, 2"), GAP, "special_tokens.s.ids[1]: it is no token"},

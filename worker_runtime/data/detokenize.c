@@ -12,7 +12,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define CHUNK ((size_t)8 << 10) /* tokens */
+#define CHUNK ((size_t)8 << 10)    /* tokens */
+#define OUT_MUCH ((size_t)1 << 20) /* bytes that do not wait for more */
 
 struct detokenizing {
     const struct dt_tokenizer *tokenizer; /* NULL: a byte is a token */
@@ -80,6 +81,8 @@ static int put_all(struct detokenizing *z, struct dt_err *err)
                 put_token(z, (uint32_t)z->ids[k]);
             else
                 put_byte(z, (uint32_t)z->ids[k]);
+            if (z->out.len >= OUT_MUCH && write_out(z, err) < 0)
+                return -1;
         }
         if (write_out(z, err) < 0)
             return -1;

@@ -76,7 +76,7 @@ static int read_parts(struct dt_reading *r)
 
 struct dt_tokenizer *dt_tokenizer_read(struct dt_bytes text, struct dt_err *err)
 {
-    struct dt_reading r = {.tokenizer = calloc(1, sizeof *r.tokenizer), .err = err};
+    struct dt_reading r = {.tokenizer = calloc(1, sizeof *r.tokenizer), .growth = 1, .err = err};
     if (!r.tokenizer) {
         dt_err_set(err, DT_E_MEMORY, "no memory for a tokenizer");
         return NULL;

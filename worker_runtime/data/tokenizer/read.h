@@ -14,6 +14,7 @@ struct dt_reading {
     struct dt_tokenizer *tokenizer;
     struct dt_err *err;
     size_t added_bytes; /* of the added tokens so far, as they are looked for */
+    size_t growth;      /* how many bytes the decoder makes of one, at most */
     bool in_bytes;      /* the last pre-tokenizer made characters of bytes, so none can follow it */
 };
 

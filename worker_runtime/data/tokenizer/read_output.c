@@ -82,6 +82,16 @@ int dt_read_post_processor(struct dt_reading *r)
 /* What was read before: the steps of struct dt_decoding have one order. */
 enum stage { REPLACED, FELL_BACK, FUSED, STRIPPED };
 
+/* Replacements one behind the other multiply: the greatest token is a piece at most. */
+static int check_growth(struct dt_reading *r, const struct cJSON *node, size_t from, size_t to)
+{
+    const size_t most = DT_PIECE_MAX / DT_TOKEN_BYTES_MAX;
+    r->growth *= to > from ? (to + from - 1) / from : 1;
+    if (r->growth <= most)
+        return 0;
+    return dt_read_refuse(r, node, "the decoder makes more than %zu bytes of one", most);
+}
+
 static int read_replace(struct dt_reading *r, const struct cJSON *node)
 {
     struct dt_decoding *d = &r->tokenizer->decoding;
@@ -93,6 +103,8 @@ static int read_replace(struct dt_reading *r, const struct cJSON *node)
         return -1;
     if (!*from || d->replacement_count == DT_REPLACEMENTS_MAX)
         return dt_read_refuse(r, node, "an empty pattern, or more than %d", DT_REPLACEMENTS_MAX);
+    if (check_growth(r, node, strlen(from), strlen(to)) < 0)
+        return -1;
     struct dt_replacement *new = &d->replacements[d->replacement_count++];
     new->from = dt_read_copy(r, from);
     new->to = dt_read_copy(r, to);
