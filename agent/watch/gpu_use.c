@@ -29,6 +29,13 @@ static bool find(const struct dt_nvml *n, const struct dt_gpu *g, dt_nvml_device
     return !g->mig || find_part(n, card, g->uuid, out);
 }
 
+/* A driver that is ill may tell anything. */
+static int64_t add_mib(int64_t sum, uint64_t bytes)
+{
+    int64_t mib = (int64_t)(bytes / MIB);
+    return mib < DT_MIB_MOST - sum ? sum + mib : DT_MIB_MOST;
+}
+
 void dt_gpu_use_read(const struct dt_nvml *n, const struct dt_gpus *gpus, struct dt_telemetry *out)
 {
     int busy = 0, telling = 0;
@@ -40,8 +47,8 @@ void dt_gpu_use_read(const struct dt_nvml *n, const struct dt_gpus *gpus, struct
             continue;
         out->gpus++;
         if (n->memory && n->memory(d, &memory) == DT_NVML_OK) {
-            out->gpu_mem_mib += (int64_t)(memory.used / MIB);
-            out->gpu_mem_total_mib += (int64_t)(memory.total / MIB);
+            out->gpu_mem_mib = add_mib(out->gpu_mem_mib, memory.used);
+            out->gpu_mem_total_mib = add_mib(out->gpu_mem_total_mib, memory.total);
         }
         if (n->utilization && n->utilization(d, &use) == DT_NVML_OK && use.gpu <= 100) {
             busy += (int)use.gpu;

@@ -48,6 +48,12 @@ const struct dt_disk *dt_disk_fullest(const struct dt_disk *disks, size_t count)
     return fullest;
 }
 
+int64_t dt_disk_mib(uint64_t blocks, uint64_t size)
+{
+    double mib = (double)blocks * ((double)size / MIB);
+    return mib < (double)DT_MIB_MOST ? (int64_t)mib : DT_MIB_MOST;
+}
+
 /* Where the file system keeps space for root, a user has less than is free. */
 static struct dt_disk look_at_disk(const char *folder)
 {
@@ -55,9 +61,8 @@ static struct dt_disk look_at_disk(const char *folder)
     struct statvfs fs;
     if (statvfs(folder, &fs) < 0 || fs.f_flag & ST_RDONLY)
         return d;
-    double block = (double)fs.f_frsize / MIB;
-    d.free_mib = (int64_t)((double)fs.f_bavail * block);
-    d.total_mib = (int64_t)((double)(fs.f_blocks - fs.f_bfree + fs.f_bavail) * block);
+    d.free_mib = dt_disk_mib(fs.f_bavail, fs.f_frsize);
+    d.total_mib = dt_disk_mib(fs.f_blocks - fs.f_bfree + fs.f_bavail, fs.f_frsize);
     return d;
 }
 

@@ -37,4 +37,7 @@ struct dt_disk {
  * warned of the one that is full first. NULL: nothing is known. */
 const struct dt_disk *dt_disk_fullest(const struct dt_disk *disks, size_t count);
 
+/* So many blocks of SIZE bytes, in MiB; no more than DT_MIB_MOST, whatever a file system says. */
+int64_t dt_disk_mib(uint64_t blocks, uint64_t size);
+
 #endif

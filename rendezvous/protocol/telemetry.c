@@ -14,6 +14,8 @@
 #define AT(member) offsetof(struct dt_telemetry, member)
 #define PERHAPS_WHOLE(member) \
     {.name = #member, .kind = DT_FIELD_INT64, .optional = true, .at = AT(member), .max = DT_FIELD_WHOLE_MAX}
+#define PERHAPS_MIB(member) \
+    {.name = #member, .kind = DT_FIELD_INT64, .optional = true, .at = AT(member), .max = DT_MIB_MOST}
 #define PERHAPS_COUNTED(member, min_, max_) \
     {.name = #member, .kind = DT_FIELD_INT, .optional = true, .at = AT(member), .min = min_, .max = max_}
 #define SHARE(member) PERHAPS_COUNTED(member, 0, DT_SHARE_WHOLE)
@@ -32,11 +34,11 @@ const struct dt_field dt_telemetry_fields[] = {
     PERHAPS_WHOLE(step_ms),
     PERHAPS_COUNTED(gpus, 0, INT_MAX),
     PERHAPS_COUNTED(gpu_busy, -1, 100),
-    PERHAPS_WHOLE(gpu_mem_mib),
-    PERHAPS_WHOLE(gpu_mem_total_mib),
+    PERHAPS_MIB(gpu_mem_mib),
+    PERHAPS_MIB(gpu_mem_total_mib),
     PERHAPS_WORDS(disk, DT_DISK_MAX),
-    PERHAPS_WHOLE(disk_free_mib),
-    PERHAPS_WHOLE(disk_total_mib),
+    PERHAPS_MIB(disk_free_mib),
+    PERHAPS_MIB(disk_total_mib),
     PERHAPS_WHOLE(upload_behind_s),
     PERHAPS_WORDS(worker_ms, DT_WORKER_TIMES_MAX),
     {0},

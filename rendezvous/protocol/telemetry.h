@@ -13,6 +13,7 @@
 #define DT_DISK_MAX 128         /* of a folder on a disk, with its NUL */
 #define DT_WORKER_TIMES_MAX 256 /* of the times of all workers of a node, with its NUL */
 #define DT_SHARE_WHOLE 1000
+#define DT_MIB_MOST (INT64_MAX >> 20) /* of memory and of disks: so many bytes can be counted */
 
 struct dt_telemetry {
     int64_t number;   /* 1, 2, ... of its agent: one more with each change; 0: nothing is told */

@@ -30,6 +30,23 @@ TEST(the_fullest_disk_is_the_one_that_has_the_least_free_of_what_is_little)
     CHECK(dt_disk_fullest(NULL, 0) == NULL);
 }
 
+TEST(a_disk_is_never_more_than_can_be_told)
+{
+    static const struct {
+        uint64_t blocks, size;
+        int64_t mib;
+    } rows[] = {{0, 4096, 0},
+                {255, 4096, 0},
+                {256, 4096, 1},
+                {UINT64_C(1) << 43, 1 << 20, DT_MIB_MOST},
+                {UINT64_MAX, 512, DT_MIB_MOST},
+                {UINT64_MAX, UINT64_MAX, DT_MIB_MOST}};
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        CHECK_ROW("row %zu", i);
+        CHECK_EQ(dt_disk_mib(rows[i].blocks, rows[i].size), rows[i].mib);
+    }
+}
+
 TEST(gpus_are_added_up)
 {
     static const struct {

@@ -671,6 +671,8 @@ TEST(a_number_beyond_its_limits_is_reported_and_no_reader_takes_it)
         {{.seq = INT64_MAX}, "seq is 9223372036854775807, and not from 0 to 9007199254740992"},
         {{.step = -2}, "step is -2, and not from -1 to 9007199254740992"},
         {{.running = -5}, "running is -5, and not from 0 to 2147483647"},
+        {{.telemetry = {.number = 1, .disk_free_mib = INT64_C(1) << 43}},
+         "disk_free_mib is 8796093022208, and not from 0 to 8796093022207"},
     };
     for (size_t i = 0; i < COUNT(beats); i++) {
         char said[1000];
