@@ -15,10 +15,16 @@ bool dt_rdzv_is_fresh(const struct dt_member *m)
     return m->doing == DT_MEMBER_RUNNING && m->link == DT_LINK_ONLINE;
 }
 
+/* Each node may tell the most there is. */
+static int64_t add_up(int64_t a, int64_t b)
+{
+    return b < DT_FIELD_WHOLE_MAX - a ? a + b : DT_FIELD_WHOLE_MAX;
+}
+
 static void add(struct sums *s, struct dt_training *out, const struct dt_member *m)
 {
     const struct dt_telemetry *t = &m->telemetry.is;
-    out->tokens_per_s += m->beat.tokens_per_s;
+    out->tokens_per_s = add_up(out->tokens_per_s, m->beat.tokens_per_s);
     if (t->steps > out->steps)
         out->steps = t->steps;
     if (t->loss && *t->loss && (s->lowest < 0 || m->first_rank < s->lowest)) {

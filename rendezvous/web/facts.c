@@ -97,7 +97,6 @@ static void add_node(struct dt_web_facts *f, struct dt_web_run *run, const struc
     struct dt_status_node row = dt_rdzv_status_node(r, m, now);
     run->spares += m->doing == DT_MEMBER_WAITING && m->parked;
     run->suspects += m->link == DT_LINK_SUSPECT;
-    run->tokens_per_s += row.tokens_per_s;
     if (row.step_age_s > 0 && (run->step_age_s < 0 || row.step_age_s < run->step_age_s))
         run->step_age_s = row.step_age_s;
     if (f->node_count == DT_WEB_NODES_SHOWN) {
@@ -124,6 +123,7 @@ static void add_training(struct dt_web_run *run, const struct dt_rdzv *r)
     bool shares = t.compute + t.comm + t.data + t.idle > 0;
     run->steps = known(t.steps);
     run->loss = t.loss;
+    run->tokens_per_s = t.tokens_per_s;
     run->mfu = known(t.mfu);
     run->compute = shares ? t.compute : -1;
     run->comm = shares ? t.comm : -1;

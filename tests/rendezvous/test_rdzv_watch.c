@@ -15,6 +15,14 @@ static void tell(int i, int64_t at_step, dt_ms age, struct dt_telemetry t)
               .beat = {.step = at_step, .step_age_ms = age, .running = 1, .telemetry = t}});
 }
 
+static void tell_rate(int i, int64_t tokens_per_s)
+{
+    frame(1000 + (uint64_t)i,
+          (struct dt_message){.type = DT_MSG_BEAT,
+                              .round = last_round[i],
+                              .beat = {.step = 1, .running = 1, .tokens_per_s = tokens_per_s}});
+}
+
 static void two_run(void)
 {
     begin_running(2, 2, 2);
@@ -124,6 +132,26 @@ TEST(uploads_that_keep_up_are_told_after_some_that_did_not)
         *happened = '\0';
         tell(0, 1, 1, (struct dt_telemetry){.upload_behind_s = rows[i].behind});
         CHECK_STR(happened, rows[i].happened);
+    }
+    end();
+}
+
+TEST(rates_of_nodes_are_added_up_to_the_most_that_can_be_told)
+{
+    static const struct {
+        int64_t first, second, sum;
+    } rows[] = {{0, 0, 0},
+                {30, 12, 42},
+                {DT_FIELD_WHOLE_MAX - 1, 1, DT_FIELD_WHOLE_MAX},
+                {DT_FIELD_WHOLE_MAX, DT_FIELD_WHOLE_MAX, DT_FIELD_WHOLE_MAX}};
+    two_run();
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct dt_training t;
+        CHECK_ROW("row %zu", i);
+        tell_rate(0, rows[i].first);
+        tell_rate(1, rows[i].second);
+        dt_rdzv_training(run, &t);
+        CHECK_EQ(t.tokens_per_s, rows[i].sum);
     }
     end();
 }
