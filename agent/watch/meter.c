@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/watch/meter.h"
 
+#include "rendezvous/protocol/spec.h"
+
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -9,7 +11,8 @@
 
 #define NS_PER_S INT64_C(1000000000)
 #define NS_PER_MS INT64_C(1000000)
-#define WINDOW_NS NS_PER_S /* fast steps are counted together */
+#define WINDOW_NS NS_PER_S                      /* fast steps are counted together */
+#define SPAN_MOST (INT64_MAX / DT_WORKERS_MOST) /* 6 days: those of all workers are added up */
 
 /* The last window of a worker; steps 0: none is over yet. */
 struct window {
@@ -69,7 +72,8 @@ static int64_t own_time(const struct dt_page_told *begin, const struct dt_page_t
 static struct window window_between(const struct dt_page_told *begin,
                                     const struct dt_page_told *end)
 {
-    int64_t span = end->updated_ns - begin->updated_ns, own = own_time(begin, end, span);
+    int64_t span = at_most(end->updated_ns - begin->updated_ns, SPAN_MOST);
+    int64_t own = own_time(begin, end, span);
     int64_t known = own < 0 ? 0 : own;
     return (struct window){
         .steps = end->step - begin->step,

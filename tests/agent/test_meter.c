@@ -134,6 +134,33 @@ TEST(times_of_more_workers_than_fit_are_cut_and_the_slowest_counts_all_the_same)
     dt_meter_destroy(m);
 }
 
+TEST(times_that_cannot_be_are_cut)
+{
+    static const struct {
+        int64_t own_ns;
+        double utilisation;
+    } rows[] = {{INT64_MAX, NAN}, {0, 1}};
+    enum { WORKERS = 3 };
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        CHECK_ROW("row %zu", i);
+        struct dt_meter *m = dt_meter_create(WORKERS);
+        for (int w = 0; w < WORKERS; w++) {
+            struct dt_page_told p = page(1, 0);
+            dt_meter_note(m, w, &p);
+            p = page(2, 0);
+            p.updated_ns = INT64_MAX;
+            p.own_ns = rows[i].own_ns;
+            p.utilisation = rows[i].utilisation;
+            dt_meter_note(m, w, &p);
+        }
+        struct dt_telemetry t = told_of(m, 0);
+        CHECK(t.step_ms > 86400 * 1000);
+        CHECK(t.compute >= DT_SHARE_WHOLE - 1); /* rounded down */
+        CHECK(t.comm == 0 && t.data == 0 && t.idle == DT_SHARE_WHOLE - t.compute);
+        dt_meter_destroy(m);
+    }
+}
+
 TEST(loss_steps_and_uploads_are_told_of_all_workers)
 {
     struct dt_meter *m = dt_meter_create(3);
