@@ -11,6 +11,7 @@
 struct dt_web_raised {
     struct dt_alert_book book;
     struct dt_chronicle_follower follower;
+    dt_ms ahead; /* the book's clock is, of ours */
 };
 
 /* What the chronicle keeps counts. -1: no memory. */
@@ -19,8 +20,8 @@ int dt_web_raised_init(struct dt_web_raised *r, struct dt_chronicle *chronicle);
 void dt_web_raised_stop(struct dt_web_raised *r);
 void dt_web_raised_finish(struct dt_web_raised *r);
 
-/* Appends [{"alert":"hang",...},...], as receivers of alerts get them: of RUN and of none, or all
- * where that is "". OUT is sticky. */
+/* NOW by dt_clock_monotonic(). Appends [{"alert":"hang",...},...], as receivers of alerts get them:
+ * of RUN and of none, or all where that is "". OUT is sticky. */
 void dt_web_raised_put(struct dt_web_raised *r, const char *run, dt_ms now, struct dt_buf *out);
 
 #endif
