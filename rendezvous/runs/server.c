@@ -264,7 +264,7 @@ static int take_frame(struct dt_rdzv_server *s, struct dt_rdzv_conn *c, const st
         dt_rdzv_runs_logs(&s->runs, c, m);
         return 0;
     case DT_MSG_MORE:
-        dt_rdzv_tails_go_on(c, m);
+        dt_rdzv_tails_go_on(c, m, now_of(s));
         return 0;
     case DT_MSG_TAILED:
         return dt_rdzv_runs_tailed(&s->runs, c, m, err);

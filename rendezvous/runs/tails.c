@@ -42,7 +42,7 @@ struct dt_rdzv_tail {
     bool follow;
     bool asked_if_there;
     size_t untaken;
-    dt_ms heard; /* something of the nodes, or the question itself */
+    dt_ms heard; /* something of the nodes, or what they wait for: the question, an answer */
     int numbers; /* of tellers, so far */
     struct teller *tellers;
     size_t len;
@@ -312,6 +312,8 @@ static void settle(struct dt_rdzv_tail *t, dt_ms now)
     look_after_all(t);
     if (t->follow)
         ask_new(t, true);
+    if (t->untaken > 0) /* the nodes wait for the person */
+        t->heard = now;
     if (is_told(t, now))
         finish_told(t);
 }
@@ -524,12 +526,13 @@ static void let_go_on(struct dt_rdzv_tail *t, struct teller *n)
     n->waits = false;
 }
 
-void dt_rdzv_tails_go_on(struct dt_rdzv_conn *c, const struct dt_message *m)
+void dt_rdzv_tails_go_on(struct dt_rdzv_conn *c, const struct dt_message *m, dt_ms now)
 {
     struct dt_rdzv_tail *t = c->tail;
     if (!t)
         return;
     t->asked_if_there = false;
+    t->heard = now;
     for (size_t i = 0; i < t->len; i++)
         if (t->tellers[i].number == m->more.id)
             take_answer(t, &t->tellers[i]);

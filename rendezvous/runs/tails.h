@@ -18,7 +18,7 @@
 void dt_rdzv_tails_take(struct dt_rdzv_runs *runs, struct dt_rdzv_run *run, struct dt_rdzv_conn *c,
                         const struct dt_message *m);
 /* C has read what M names. */
-void dt_rdzv_tails_go_on(struct dt_rdzv_conn *c, const struct dt_message *m);
+void dt_rdzv_tails_go_on(struct dt_rdzv_conn *c, const struct dt_message *m, dt_ms now);
 /* The node of C, which is in RUN, tells by M what its workers print. */
 void dt_rdzv_tails_hear(struct dt_rdzv_run *run, struct dt_rdzv_conn *c, const struct dt_message *m,
                         dt_ms now);

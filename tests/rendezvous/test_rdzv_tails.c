@@ -153,16 +153,25 @@ TEST(only_nodes_of_these_ranks_are_asked)
     end();
 }
 
+/* A node that waits for a person says nothing either, for just as long. */
 TEST(who_says_nothing_is_named)
 {
-    struct node p;
+    struct node p, slow;
     begin();
+    ASK(&slow, .ranks = "0");
+    int64_t slow_id = asked(&a, 10, "0");
+    tell(&a, slow_id, PAGE, false);
+    int from_a = page_of(&slow, "a");
     ASK(&p, .run = "job");
     int64_t id = asked(&a, 10, "");
     tell(&a, id, NULL, true);
     check_over(&p, false, "no answer from b");
     asked(&b, 10, "");
     CHECK_EQ(node_hear(&b, DT_MSG_MORE)->more.room, 0); /* nobody wants it any more */
+    go_on(&slow, from_a);
+    CHECK(node_hear(&a, DT_MSG_MORE)->more.room > 0);
+    tell(&a, slow_id, NULL, true);
+    check_over(&slow, true, "");
     end();
 }
 
