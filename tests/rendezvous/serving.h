@@ -10,6 +10,7 @@
 #include <netinet/in.h>
 #include <pthread.h>
 #include <semaphore.h>
+#include <signal.h>
 
 struct serving {
     uv_loop_t loop;
@@ -67,8 +68,11 @@ static inline void serving_open(struct serving *s, const struct dt_store_server_
     s->port = ntohs(((struct sockaddr_in *)&at.sa)->sin_port);
 }
 
+/* As in a daemon, a peer that is gone ends no more than its connection: libuv writes without
+ * MSG_NOSIGNAL. */
 static inline void serving_start(struct serving *s)
 {
+    signal(SIGPIPE, SIG_IGN);
     CHECK_EQ(pthread_create(&s->thread, NULL, serving_run, s), 0);
 }
 
