@@ -18,6 +18,7 @@
 #define BUSY_MS 20     /* between two pages; and that is how much a flood is read along */
 #define IDLE_MS 250    /* between two looks that found nothing */
 #define FLUSH_MOST ((size_t)256 << 10) /* that is told unasked, to all together */
+#define DISK_MOST (2 * DT_SECOND)      /* a read that takes longer is one of a disk that hangs */
 
 /* How far one stream was told. */
 struct cursor {
@@ -53,7 +54,8 @@ struct dt_tails {
     struct dt_list followers;
     uv_timer_t timer;
     uv_work_t work;
-    struct follower *served; /* by that work; NULL: none is under way */
+    struct follower *served; /* by that work; NULL: none is under way ... */
+    dt_ms served_at;         /* ... since then */
     struct dt_reading readings[AT_ONCE];
     size_t len;
     struct dt_ending ending;
@@ -320,6 +322,7 @@ static void go_on(struct dt_tails *t, struct follower *f)
         bool disk = fill_batch(t, f);
         if (disk) {
             t->served = f;
+            t->served_at = (dt_ms)uv_now(t->loop);
             uv_queue_work(t->loop, &t->work, on_read, on_was_read);
             return;
         }
@@ -461,8 +464,14 @@ static size_t count_wanted(const struct dt_tails *t, const struct follower *f)
     return count;
 }
 
+static bool disk_hangs(const struct dt_tails *t)
+{
+    return t->served && (dt_ms)uv_now(t->loop) - t->served_at >= DISK_MOST;
+}
+
 /* A file is read here and now: the workers have just been through with it. What they left behind
- * may still write, and faster than this. */
+ * may still write, and faster than this. Not from a disk that hangs: nothing else would be done
+ * here, and the node be given up. */
 static void flush_stream(struct dt_tails *t, struct follower *f, size_t slot, size_t share)
 {
     struct dt_reading r;
@@ -471,6 +480,10 @@ static void flush_stream(struct dt_tails *t, struct follower *f, size_t slot, si
         f->found = false;
         if (!prepare(t, f, slot, share, &r))
             return;
+        if (r.file >= 0 && disk_hangs(t)) {
+            dt_reading_finish(&r);
+            return;
+        }
         dt_reading_read(&r);
         told += tell_stream(f, &f->cursors[slot], &r, true);
         dt_reading_finish(&r);
@@ -501,6 +514,10 @@ void dt_tails_flush(struct dt_tails *t)
     if (!t || dt_list_empty(&t->followers))
         return;
     size_t most = FLUSH_MOST / count_followers(t);
+    if (disk_hangs(t))
+        dt_warn("the disk of the logs has not answered for %d s: who reads along may miss what "
+                "workers printed last",
+                dt_clock_seconds((dt_ms)uv_now(t->loop) - t->served_at));
     dt_list_each(&t->followers, n) flush(t, dt_container_of(n, struct follower, in_tails), most);
     arm(t);
 }

@@ -4,6 +4,13 @@
 
 #include "tests/agent/stage.h"
 
+#include <semaphore.h>
+
+BEFORE_ALL
+{
+    setenv("UV_THREADPOOL_SIZE", "1", 1);
+}
+
 static struct dt_tails *tails;
 static struct dt_world world = {.round = 4};
 static char told[1 << 20]; /* what came, since it was last read */
@@ -268,6 +275,44 @@ TEST(a_read_that_is_under_way_at_the_end_harms_nobody)
     ask("", 10, true);
     uv_run(&s->loop, UV_RUN_NOWAIT);
     close_tails(s);
+}
+
+/* The one thread that files are read by waits until the gate is open. */
+static sem_t gate;
+
+static void wait_at_gate(uv_work_t *work)
+{
+    (void)work;
+    sem_wait(&gate);
+}
+
+static void on_gate_passed(uv_work_t *work, int status)
+{
+    (void)work;
+    (void)status;
+}
+
+TEST(a_disk_that_hangs_is_not_waited_for_at_the_end)
+{
+    struct stage *s = stage(1);
+    uv_work_t work;
+    sem_init(&gate, 0, 0);
+    all_streams(s, DT_STDOUT | DT_STDERR, 0);
+    play(s, s->dir, three_lines);
+    open_tails(s);
+    uv_queue_work(&s->loop, &work, wait_at_gate, on_gate_passed);
+    ask("", 10, true);
+    turn(s); /* in which the read begins */
+    for (uint64_t from = uv_now(&s->loop); uv_now(&s->loop) < from + 2000;)
+        turn(s);
+    dt_tails_flush(tails);
+    CHECK_EQ(pages, 0);
+    sem_post(&gate);
+    go_on(8192);
+    await_pages(s, 1);
+    CHECK(tells("a0\\nb0\\nc0\\n"));
+    close_tails(s);
+    sem_destroy(&gate);
 }
 
 TEST(what_is_told_at_the_end_is_so_much_in_all_whoever_reads)
