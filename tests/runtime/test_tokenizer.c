@@ -407,6 +407,29 @@ TEST(a_model_may_say_nothing_but_its_merges)
     dt_tokenizer_close(t);
 }
 
+/* A few huge words at once, each in its own thread, would take all memory. */
+TEST(a_huge_word_is_encoded_before_others_come)
+{
+    struct dt_err err;
+    struct dt_buf text = {0};
+    struct dt_ids ids = {0};
+    struct dt_tokenizer *t = dt_tokenizer_read(dt_bytes_of(with_parts("", VOCAB)), &err);
+    struct dt_encoder *e = dt_encoder_create(t, 3, take, &ids, &err);
+    for (int i = 0; i < 5 << 20; i++)
+        dt_buf_put_u8(&text, 'a');
+    for (size_t words = 1; words <= 2; words++) {
+        CHECK_OK(dt_encoder_put(e, (struct dt_bytes){text.at, text.len}, &err), err);
+        CHECK_OK(dt_encoder_end(e, 1, &err), err);
+        CHECK_EQ(ids.len, words * text.len + words - 1); /* what ends the last one waits */
+    }
+    CHECK_OK(dt_encoder_drain(e, &err), err);
+    CHECK_EQ(ids.len, 2 * text.len + 2);
+    dt_encoder_destroy(e);
+    dt_tokenizer_close(t);
+    dt_ids_finish(&ids);
+    dt_buf_finish(&text);
+}
+
 static void write_file(const char *name, const char *text)
 {
     struct dt_err err;

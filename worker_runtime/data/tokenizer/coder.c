@@ -12,6 +12,7 @@
 
 #define SHORT_WORD 32 /* symbols */
 #define REMEMBERED ((size_t)1 << 15)
+#define KEPT ((size_t)4 << 20) /* symbols; what a longer word took is given back */
 #define GONE UINT32_MAX
 
 /* One line of a processor's cache. Words with the same place take it from each other. */
@@ -54,13 +55,22 @@ struct dt_bpe_coder *dt_bpe_coder_create(const struct dt_bpe *b, struct dt_err *
     return c;
 }
 
+/* What a word took. */
+static void give_back(struct dt_bpe_coder *c)
+{
+    free(c->symbols);
+    free(c->heap);
+    c->symbols = NULL;
+    c->heap = NULL;
+    c->count = c->room = c->heap_len = c->heap_room = 0;
+}
+
 void dt_bpe_coder_destroy(struct dt_bpe_coder *c)
 {
     if (!c)
         return;
+    give_back(c);
     free(c->words);
-    free(c->symbols);
-    free(c->heap);
     free(c);
 }
 
@@ -260,6 +270,8 @@ static void put_merged(struct dt_bpe_coder *c, struct dt_bytes word, struct dt_i
     out->bad |= c->bad;
     for (size_t i = 0; i < c->count; i++)
         dt_ids_put(out, &c->symbols[i].id, 1);
+    if (c->room > KEPT)
+        give_back(c);
 }
 
 void dt_bpe_encode(struct dt_bpe_coder *c, struct dt_bytes word, struct dt_ids *out)

@@ -8,6 +8,9 @@
 
 #define THREADS_MAX 256
 #define BLOCKS_OF_THREAD 3
+/* A block with more than this has a huge word, which takes sixty times its length while it is
+ * encoded: nothing else is handed over meanwhile, and no memory kept. */
+#define HUGE_TEXT ((size_t)4 << 20)
 
 struct place {
     struct dt_block block;
@@ -73,6 +76,21 @@ static void *work(void *arg)
     return NULL;
 }
 
+static bool is_huge(const struct dt_block *b)
+{
+    return b->text.len > HUGE_TEXT;
+}
+
+static void clear(struct dt_block *b)
+{
+    if (is_huge(b)) {
+        dt_buf_finish(&b->text);
+        dt_ids_finish(&b->ids);
+    }
+    dt_buf_clear(&b->text);
+    b->items.len = b->ids.len = 0;
+}
+
 /* The oldest block that was handed over, when it is done. */
 static int take_oldest(struct dt_crowd *c, struct dt_err *err)
 {
@@ -90,8 +108,7 @@ static int take_oldest(struct dt_crowd *c, struct dt_err *err)
     c->taken++;
     int rc = b->ids.bad ? dt_err_set(err, DT_E_MEMORY, "no memory for tokens")
                         : c->take(c->arg, b->ids.at, b->ids.len, err);
-    dt_buf_clear(&b->text);
-    b->items.len = b->ids.len = 0;
+    clear(b);
     return rc;
 }
 
@@ -102,10 +119,13 @@ struct dt_block *dt_crowd_block(struct dt_crowd *c)
 
 int dt_crowd_submit(struct dt_crowd *c, struct dt_err *err)
 {
+    bool huge = is_huge(dt_crowd_block(c));
     pthread_mutex_lock(&c->lock);
     c->filled++;
     pthread_cond_signal(&c->to_do);
     pthread_mutex_unlock(&c->lock);
+    if (huge)
+        return dt_crowd_drain(c, err);
     if (c->filled - c->taken < c->size) /* the next place is free */
         return 0;
     return take_oldest(c, err);
