@@ -288,6 +288,21 @@ TEST(stages_hold_back_no_more_than_a_word_may_have)
     check_held((struct dt_step){.kind = DT_STEP_NFC}, "\xcc\x81");
 }
 
+/* A part may have one letter alone. */
+TEST(a_letter_is_final_when_the_next_one_comes)
+{
+    struct dt_err err;
+    const struct dt_step nfc = {.kind = DT_STEP_NFC};
+    struct dt_flow flow = {.piece_max = 2};
+    struct dt_stage last = {.push = ignore}, *stage = dt_stage_create(&nfc, &err);
+    stage->flow = &flow;
+    stage->next = &last;
+    for (const char *at = "abc"; *at; at++)
+        stage->push(stage, (struct dt_bytes){(const uint8_t *)at, 1}, false);
+    CHECK_STR(flow.err.text, "");
+    stage->destroy(stage);
+}
+
 /* A tokenizer with PARTS in place of its own. */
 static const char *with_parts(const char *parts, const char *model)
 {

@@ -285,7 +285,7 @@ struct nfc_stage {
     struct dt_buf held, out; /* from the last character on that begins anew; what is passed on */
 };
 
-/* Where the last character of TEXT that begins anew stands; 0: none does. */
+/* Where the last character of TEXT that begins anew stands; its length: none does. */
 static size_t last_beginning(struct dt_bytes text)
 {
     for (size_t at = text.len; at > 0;) {
@@ -295,7 +295,7 @@ static size_t last_beginning(struct dt_bytes text)
         if (dt_nfc_begins(dt_utf8_code(text.at + at, end - at)))
             return at;
     }
-    return 0;
+    return text.len;
 }
 
 static void push_nfc(struct dt_stage *stage, struct dt_bytes part, bool end)
@@ -304,11 +304,11 @@ static void push_nfc(struct dt_stage *stage, struct dt_bytes part, bool end)
     size_t done = end ? part.len : last_beginning(part);
     if (!dt_stage_hold(stage, &s->held, (struct dt_bytes){part.at, done}))
         return;
-    if (done || end) {
+    if (done < part.len || end) {
         dt_buf_clear(&s->out);
         dt_nfc_put(&s->nfc, (struct dt_bytes){s->held.at, s->held.len}, &s->out);
         dt_buf_clear(&s->held);
-        if (dt_stage_has_room(stage, &s->out))
+        if (dt_stage_has_room(stage, &s->out) && (s->out.len || end))
             stage->next->push(
                 stage->next,
                 s->out.len ? (struct dt_bytes){s->out.at, s->out.len} : dt_stage_nothing(), end);
