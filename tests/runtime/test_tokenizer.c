@@ -407,6 +407,20 @@ TEST(added_tokens_have_limits)
                    "added_tokens[256]: added tokens of more than 16 MiB");
 }
 
+TEST(few_bytes_do_not_become_words_without_end)
+{
+    struct dt_err err = {0};
+    struct dt_ids ids = {0};
+    const char *text = with_parts(NORMALIZERS(TIMES_65536 ", " TIMES_65536), VOCAB);
+    struct dt_tokenizer *t = dt_tokenizer_read(dt_bytes_of(text), &err);
+    struct dt_encoder *e = dt_encoder_create(t, 0, take, &ids, &err);
+    CHECK_EQ(dt_encoder_put(e, dt_bytes_of("00"), &err), -1);
+    CHECK_STR(err.text, "this tokenizer makes more than 4096 bytes of each one of the text");
+    dt_encoder_destroy(e);
+    dt_tokenizer_close(t);
+    dt_ids_finish(&ids);
+}
+
 /* The library drops characters that are no tokens where there is no unk_token. */
 TEST(a_model_may_say_nothing_but_its_merges)
 {

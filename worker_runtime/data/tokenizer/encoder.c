@@ -7,6 +7,7 @@
 
 #define BLOCK_TEXT ((size_t)128 << 10) /* bytes of words from which on a block is handed over */
 #define BLOCK_ITEMS ((size_t)64 << 10)
+#define GROWTH_SPARE ((uint64_t)1 << 20) /* bytes that may come of any text */
 
 struct dt_encoder {
     const struct dt_tokenizer *tokenizer;
@@ -14,8 +15,9 @@ struct dt_encoder {
     struct dt_stage *first; /* of the stages; the last one is WORDS */
     struct dt_stage words;
     struct dt_crowd *crowd;
-    size_t open;  /* bytes of a word that goes on */
-    bool in_text; /* the front tokens of this text have been put */
+    uint64_t given, made; /* bytes of texts so far, and of their words */
+    size_t open;          /* bytes of a word that goes on */
+    bool in_text;         /* the front tokens of this text have been put */
 };
 
 /* -- where words and tokens go ---------------------------------------------------------------- */
@@ -30,19 +32,29 @@ static void put_item(struct dt_encoder *e, uint32_t item)
         dt_crowd_submit(e->crowd, &e->flow.err);
 }
 
+/* Whether the word that goes on may have MORE bytes. Replacements one behind the other multiply, so
+ * that few bytes of text may become words without end. */
+static int check_word(struct dt_encoder *e, size_t more)
+{
+    if (more > e->flow.piece_max - e->open)
+        return dt_err_set(&e->flow.err, DT_E_LIMIT,
+                          "a word of more than %zu MiB: this tokenizer does not cut it",
+                          e->flow.piece_max >> 20);
+    if (e->made + more > DT_GROWTH_MAX * e->given + GROWTH_SPARE)
+        return dt_err_set(&e->flow.err, DT_E_LIMIT,
+                          "this tokenizer makes more than %zu bytes of each one of the text",
+                          DT_GROWTH_MAX);
+    return 0;
+}
+
 static void push_word(struct dt_stage *stage, struct dt_bytes part, bool end)
 {
     struct dt_encoder *e = dt_container_of(stage, struct dt_encoder, words);
-    if (e->flow.err.code != DT_E_NONE)
+    if (e->flow.err.code != DT_E_NONE || check_word(e, part.len) < 0)
         return;
-    if (part.len > e->flow.piece_max - e->open) {
-        dt_err_set(&e->flow.err, DT_E_LIMIT,
-                   "a word of more than %zu MiB: this tokenizer does not cut it",
-                   e->flow.piece_max >> 20);
-        return;
-    }
     dt_buf_put(&dt_crowd_block(e->crowd)->text, part.at, part.len);
     e->open += part.len;
+    e->made += part.len;
     if (!end || e->open == 0)
         return;
     uint32_t len = (uint32_t)e->open;
@@ -138,6 +150,7 @@ static void begin_text(struct dt_encoder *e)
 int dt_encoder_put(struct dt_encoder *e, struct dt_bytes part, struct dt_err *err)
 {
     begin_text(e);
+    e->given += part.len;
     if (part.len && e->flow.err.code == DT_E_NONE)
         e->first->push(e->first, part, false);
     return outcome(e, err);

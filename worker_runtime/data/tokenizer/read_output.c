@@ -85,11 +85,10 @@ enum stage { REPLACED, FELL_BACK, FUSED, STRIPPED };
 /* Replacements one behind the other multiply: the greatest token is a piece at most. */
 static int check_growth(struct dt_reading *r, const struct cJSON *node, size_t from, size_t to)
 {
-    const size_t most = DT_PIECE_MAX / DT_TOKEN_BYTES_MAX;
     r->growth *= to > from ? (to + from - 1) / from : 1;
-    if (r->growth <= most)
+    if (r->growth <= DT_GROWTH_MAX)
         return 0;
-    return dt_read_refuse(r, node, "the decoder makes more than %zu bytes of one", most);
+    return dt_read_refuse(r, node, "the decoder makes more than %zu bytes of one", DT_GROWTH_MAX);
 }
 
 static int read_replace(struct dt_reading *r, const struct cJSON *node)

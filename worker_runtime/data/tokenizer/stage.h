@@ -10,6 +10,7 @@
 #include "base/err.h"
 
 #define DT_PIECE_MAX ((size_t)256 << 20)
+#define DT_GROWTH_MAX ((size_t)4096) /* bytes that a tokenizer makes of one, either way */
 
 /* What the stages of one encoder share. */
 struct dt_flow {
