@@ -26,4 +26,7 @@ struct dt_loss {
 /* The loss of a further step. True: STATE is another than before. */
 bool dt_loss_note(struct dt_loss *l, double loss);
 
+/* L, of which nothing is known, was in STATE when somebody else looked last. */
+void dt_loss_recall(struct dt_loss *l, enum dt_loss_state state);
+
 #endif

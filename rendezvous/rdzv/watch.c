@@ -92,13 +92,18 @@ static struct trouble upload_of(struct dt_rdzv *r, struct dt_member *m)
                             DT_EVENT_UPLOAD_BEHIND, DT_EVENT_UPLOAD_BEHIND_OVER};
 }
 
+static void put(struct trouble t, bool has)
+{
+    *t.count -= *t.is;
+    *t.is = has;
+    *t.count += has;
+}
+
 static void note(const struct dt_rdzv *r, struct dt_rdzv_actions *out, const struct dt_member *m,
                  struct trouble t, bool has, const char *words)
 {
     bool had = *t.is;
-    *t.is = has;
-    *t.count += has;
-    *t.count -= had;
+    put(t, has);
     if (has && !had)
         rdzv_tell(r, out, t.begins, m->name.text, "%s: %s", m->name.text, words);
     else if (had && *t.count == 0)
@@ -154,4 +159,67 @@ void rdzv_watch_take(struct dt_rdzv *r, struct dt_rdzv_actions *out, struct dt_m
         take_loss(r, out, m, b->step);
     take_disk(r, out, m);
     take_upload(r, out, m);
+}
+
+/* -- after a restart of the server ------------------------------------------------------------ */
+
+static void recall_of_round(struct dt_running *now, enum dt_event_kind kind)
+{
+    switch (kind) {
+    case DT_EVENT_LOSS_NAN:
+        dt_loss_recall(&now->loss, DT_LOSS_NAN);
+        return;
+    case DT_EVENT_LOSS_SPIKE:
+        dt_loss_recall(&now->loss, DT_LOSS_SPIKES);
+        return;
+    case DT_EVENT_LOSS_OVER:
+        dt_loss_recall(&now->loss, DT_LOSS_USUAL);
+        return;
+    case DT_EVENT_NO_PROGRESS:
+    case DT_EVENT_NO_PROGRESS_OVER:
+        now->stuck = kind == DT_EVENT_NO_PROGRESS;
+        return;
+    case DT_EVENT_ROUND_ENDED:
+    case DT_EVENT_RUN_BEGAN:
+        dt_loss_recall(&now->loss, DT_LOSS_USUAL);
+        now->stuck = false;
+        return;
+    default:
+        return;
+    }
+}
+
+/* M: the node that it is about. */
+static void recall_of_node(struct dt_rdzv *r, struct dt_member *m, enum dt_event_kind kind)
+{
+    bool gone = kind == DT_EVENT_NODE_LEFT || kind == DT_EVENT_NODE_LOST;
+    if (gone || kind == DT_EVENT_DISK_LOW)
+        put(disk_of(r, m), !gone);
+    if (gone || kind == DT_EVENT_UPLOAD_BEHIND)
+        put(upload_of(r, m), !gone);
+}
+
+static void recall_of_all(struct dt_rdzv *r, enum dt_event_kind kind)
+{
+    bool began = kind == DT_EVENT_RUN_BEGAN;
+    if (!began && kind != DT_EVENT_DISK_LOW_OVER && kind != DT_EVENT_UPLOAD_BEHIND_OVER)
+        return;
+    dt_list_each(&r->members.all, n)
+    {
+        struct dt_member *m = dt_container_of(n, struct dt_member, in_all);
+        if (began || kind == DT_EVENT_DISK_LOW_OVER)
+            put(disk_of(r, m), false);
+        if (began || kind == DT_EVENT_UPLOAD_BEHIND_OVER)
+            put(upload_of(r, m), false);
+    }
+}
+
+void dt_rdzv_recall(struct dt_rdzv *r, const struct dt_event *e)
+{
+    struct dt_member *m = e->node ? dt_members_find_name(&r->members, e->node) : NULL;
+    if (r->state == DT_RUN_RUNNING)
+        recall_of_round(&r->running, e->kind);
+    recall_of_all(r, e->kind);
+    if (m)
+        recall_of_node(r, m, e->kind);
 }

@@ -475,6 +475,17 @@ static void on_replay(void *arg, struct dt_bytes key, struct dt_bytes value)
         dt_warn("the journal's record of %s cannot be read and is not used", name);
 }
 
+/* Runs know again what people have been told of them. */
+static void recall(struct dt_rdzv_runs *runs)
+{
+    const struct dt_event *e;
+    for (uint64_t at = 0; (e = dt_chronicle_after(&runs->chronicle, at)); at = e->number) {
+        struct dt_rdzv_run *run = e->run ? dt_rdzv_runs_find(runs, e->run) : NULL;
+        if (run)
+            dt_rdzv_recall(run->rdzv, e);
+    }
+}
+
 static void finish(struct dt_rdzv_runs *runs)
 {
     dt_list_each(&runs->all, n) run_destroy(runs, dt_container_of(n, struct dt_rdzv_run, in_all));
@@ -504,6 +515,7 @@ int dt_rdzv_runs_open(struct dt_rdzv_runs *runs, const char *state_dir, struct d
         finish(runs);
         return -1;
     }
+    recall(runs);
     dt_rdzv_tell_of_server(runs, DT_EVENT_SERVER_STARTED, NULL,
                            runs->hosted ? "an agent began to serve the rendezvous"
                                         : "the rendezvous started");

@@ -165,3 +165,62 @@ TEST(an_agent_keeps_its_name_when_the_server_is_started_again)
     dt_buf_finish(&record);
     end();
 }
+
+/* Node 1 tells what is in order, or not, at a server that was started again after those events. */
+TEST(what_people_were_told_before_is_over_when_it_is_so_after_a_restart)
+{
+    static const struct {
+        enum dt_event_kind before[2]; /* SERVER_STARTED: none */
+        struct dt_telemetry telemetry;
+        dt_ms age; /* of the last step */
+        const char *happened;
+    } rows[] = {
+        {{DT_EVENT_LOSS_NAN}, {.loss = "2.5"}, 1, "loss_over "},
+        {{DT_EVENT_LOSS_NAN}, {.loss = "nan"}, 1, ""},
+        {{DT_EVENT_LOSS_SPIKE}, {.loss = "2.5"}, 1, "loss_over "},
+        {{DT_EVENT_LOSS_SPIKE, DT_EVENT_LOSS_OVER}, {.loss = "2.5"}, 1, ""},
+        {{DT_EVENT_LOSS_NAN, DT_EVENT_ROUND_ENDED}, {.loss = "2.5"}, 1, ""},
+        {{DT_EVENT_NO_PROGRESS}, {0}, 1, "no_progress_over "},
+        {{DT_EVENT_NO_PROGRESS}, {0}, 1000 * DT_SECOND, ""},
+        {{DT_EVENT_NO_PROGRESS, DT_EVENT_NO_PROGRESS_OVER}, {0}, 1, ""},
+        {{DT_EVENT_DISK_LOW},
+         {.disk_free_mib = 90, .disk_total_mib = 100},
+         1,
+         "disk_low_over/node0 "},
+        {{DT_EVENT_DISK_LOW}, {.disk_total_mib = 100}, 1, ""},
+        {{DT_EVENT_DISK_LOW, DT_EVENT_DISK_LOW_OVER},
+         {.disk_free_mib = 90, .disk_total_mib = 100},
+         1,
+         ""},
+        {{DT_EVENT_DISK_LOW, DT_EVENT_NODE_LOST},
+         {.disk_free_mib = 90, .disk_total_mib = 100},
+         1,
+         ""},
+        {{DT_EVENT_UPLOAD_BEHIND}, {.loss = ""}, 1, "upload_behind_over/node0 "},
+        {{DT_EVENT_UPLOAD_BEHIND, DT_EVENT_RUN_BEGAN}, {.loss = ""}, 1, ""},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct dt_buf record = {0};
+        CHECK_ROW("row %zu", i);
+        begin_running(2, 2, 2);
+        dt_rdzv_save(run, &record);
+        dt_rdzv_destroy(run);
+        now = 5000 * DT_SECOND;
+        run = dt_rdzv_restore("run", &exclude, 1, (struct dt_bytes){record.at, record.len}, now);
+        for (int k = 0; k < 2; k++)
+            dt_rdzv_recall(run, &(struct dt_event){.kind = rows[i].before[k], .node = "node0"});
+        come_back(1000, false);
+        come_back(1001, false);
+        *happened = '\0';
+        struct dt_message m = {.type = DT_MSG_BEAT,
+                               .beat = {.step = 7,
+                                        .step_age_ms = rows[i].age,
+                                        .running = 1,
+                                        .telemetry = rows[i].telemetry}};
+        m.beat.telemetry.number = 1;
+        frame(1000, m);
+        CHECK_STR(happened, rows[i].happened);
+        dt_buf_finish(&record);
+        end();
+    }
+}

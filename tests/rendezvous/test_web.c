@@ -302,6 +302,42 @@ TEST(an_alert_lasts_over_a_restart_of_the_server)
     CHECK_EQ(daemon_stop(&d), 0);
 }
 
+/* Tells the loss of its last step, and is answered. */
+static void node_tell_loss(struct node *n, const char *loss)
+{
+    struct dt_message m = node_message(n, DT_MSG_BEAT);
+    m.beat = (struct dt_beat){
+        .step = 7, .step_age_ms = 1, .running = 2, .telemetry = {.number = 1, .loss = loss}};
+    node_send(n, &m);
+    node_hear(n, DT_MSG_BEAT);
+}
+
+TEST(an_alert_ends_after_a_restart_of_the_server_when_all_is_well)
+{
+    struct daemon_process d;
+    struct node n = node_of("run", "node0", 1, 1);
+    char state[300];
+    snprintf(state, sizeof state, "%s", at("well"));
+    DAEMON_START(&d, PROGRAM, "--listen", "127.0.0.1:0", "--state-dir", state);
+    node_enter(&n, d.port);
+    node_run(&n);
+    node_tell_loss(&n, "nan");
+    CHECK_EQ(daemon_stop(&d), 0);
+    node_finish(&n);
+    DAEMON_START(&d, PROGRAM, "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--state-dir",
+                 state);
+    cJSON *doc = get_json(http_port(&d), "/status.json?run=run");
+    CHECK_STR(text_at(alerts_of(doc)->child, "alert"), "loss_nan");
+    cJSON_Delete(doc);
+    node_enter(&n, d.port);
+    node_tell_loss(&n, "2.5");
+    doc = get_json(http_port(&d), "/status.json?run=run");
+    CHECK_EQ(count_at(doc, "alerts"), 0);
+    cJSON_Delete(doc);
+    node_finish(&n);
+    CHECK_EQ(daemon_stop(&d), 0);
+}
+
 /* Its worker fails, and it comes back to hear what follows. */
 static void node_fail(struct node *n)
 {
