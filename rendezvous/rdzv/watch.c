@@ -129,10 +129,16 @@ static void take_disk(struct dt_rdzv *r, struct dt_rdzv_actions *out, struct dt_
     note(r, out, m, disk_of(r, m), is_low(t, m->disk_is_low), words);
 }
 
+/* Likewise: behind the one that has waited for longest is another, perhaps hardly newer. */
+static bool is_behind(const struct dt_telemetry *t, bool was)
+{
+    return t->upload_behind_s >= (was ? BEHIND_S / 2 : BEHIND_S);
+}
+
 static void take_upload(struct dt_rdzv *r, struct dt_rdzv_actions *out, struct dt_member *m)
 {
     char time[32], words[DT_WHY_MAX];
-    bool behind = m->telemetry.is.upload_behind_s >= BEHIND_S;
+    bool behind = is_behind(&m->telemetry.is, m->upload_is_behind);
     if (behind)
         snprintf(
             words, sizeof words, "a checkpoint has waited to be uploaded for %s",

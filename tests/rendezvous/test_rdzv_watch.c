@@ -124,8 +124,8 @@ TEST(uploads_that_keep_up_are_told_after_some_that_did_not)
     static const struct {
         int64_t behind;
         const char *happened;
-    } rows[] = {
-        {1799, ""}, {1800, "upload_behind/node0 "}, {9000, ""}, {0, "upload_behind_over/node0 "}};
+    } rows[] = {{1799, ""}, {1800, "upload_behind/node0 "},     {9000, ""}, {1500, ""},
+                {900, ""},  {899, "upload_behind_over/node0 "}, {1799, ""}};
     two_run();
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         CHECK_ROW("row %zu", i);
