@@ -292,6 +292,7 @@ static void forget_seated(struct dt_rdzv *r, struct dt_rdzv_actions *out, uint64
             continue;
         if (m->connected && m->id != itself)
             send_stale(r, out, m->id, m->round);
+        rdzv_watch_gone(r, out, m);
         dt_members_remove(&r->members, m);
     }
 }

@@ -119,6 +119,19 @@ TEST(a_node_that_goes_takes_its_troubles_with_it)
     end();
 }
 
+TEST(nodes_of_a_round_that_is_none_take_their_troubles_with_them)
+{
+    two_run();
+    tell(1, 1, 1, (struct dt_telemetry){.disk = "/", .disk_free_mib = 1, .disk_total_mib = GIB});
+    CHECK_STR(happened, "disk_low/node1 ");
+    *happened = '\0';
+    last_round[0] = 3; /* of a server that knew more than this one */
+    come_back(1000, false);
+    CHECK_STR(told[1], "stale ");
+    CHECK_STR(happened, "disk_low_over/node1 run_learnt/node0 node_back/node0 ");
+    end();
+}
+
 TEST(uploads_that_keep_up_are_told_after_some_that_did_not)
 {
     static const struct {
