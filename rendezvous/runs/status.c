@@ -5,9 +5,13 @@
 
 #include <stdio.h>
 
-/* Bytes of the two lists that have no pages of their own, some 500 rows each: what is beyond is
- * left out, so that a page fits its frame even where every name has to be escaped. */
+/* A page fits its frame even where each of its bytes has to be escaped there. Bytes of the two
+ * lists that have no pages of their own, some 500 rows each: what is beyond is left out. Nodes that
+ * find no room between the two are on the next page. */
+#define ROWS_MOST (32u << 10) /* of what is put before somebody looks whether there is room */
+#define PAGE_MOST (DT_STATUS_FRAME_MAX / 2 - ROWS_MOST)
 #define LIST_MOST (192u << 10)
+#define NODES_END (PAGE_MOST - LIST_MOST)
 
 static int64_t seconds(dt_ms duration)
 {
@@ -164,7 +168,8 @@ static void put_node(struct dt_buf *out, const struct dt_rdzv *r, const struct d
     put_object(out, &row, dt_status_node_fields);
 }
 
-/* Puts those of R from *SKIP on, as many as *ROOM says, and takes both down by what it passed. */
+/* Puts those of R from *SKIP on, as many as *ROOM says and fit into a page, and takes both down by
+ * what it passed. */
 static void put_nodes(struct dt_buf *out, const struct dt_rdzv *r, bool workers, size_t *skip,
                       size_t *room, dt_ms now)
 {
@@ -178,7 +183,7 @@ static void put_nodes(struct dt_buf *out, const struct dt_rdzv *r, bool workers,
             --*skip;
             continue;
         }
-        if (*room == 0)
+        if (*room == 0 || out->len >= NODES_END)
             return;
         --*room;
         put_node(out, r, dt_container_of(n, struct dt_member, in_all), workers, now);
@@ -224,19 +229,21 @@ static void put_runs(const struct dt_rdzv_runs *runs, const char *id, dt_ms now,
     }
 }
 
-/* The ROOM nodes that come behind SKIP others. Returns how many nodes there are in all. */
-static size_t put_some_nodes(const struct dt_rdzv_runs *runs, const char *id, size_t skip,
-                             size_t room, struct dt_buf *out)
+/* The MOST nodes that come behind *SKIP others, or those that fit into a page; *SKIP then counts
+ * them too. Returns how many nodes there are in all. */
+static size_t put_some_nodes(const struct dt_rdzv_runs *runs, const char *id, size_t *skip,
+                             size_t most, struct dt_buf *out)
 {
-    size_t nodes = 0;
+    size_t nodes = 0, left = *skip, room = most;
     dt_list_each(&runs->all, n)
     {
         struct dt_rdzv_run *r = dt_container_of(n, struct dt_rdzv_run, in_all);
         if (!is_wanted(r, id))
             continue;
         nodes += r->rdzv->members.count;
-        put_nodes(out, r->rdzv, *id != '\0', &skip, &room, (dt_ms)uv_now(runs->loop));
+        put_nodes(out, r->rdzv, *id != '\0', &left, &room, (dt_ms)uv_now(runs->loop));
     }
+    *skip += most - room;
     return nodes;
 }
 
@@ -303,11 +310,11 @@ void dt_rdzv_status_page(const struct dt_rdzv_runs *runs, const struct dt_status
     if (from == 0)
         put_runs(runs, run, now, out);
     dt_buf_put_str(out, "],\"nodes\":[");
-    size_t nodes = put_some_nodes(runs, run, (size_t)from, DT_STATUS_PAGE_NODES, out);
+    size_t next = (size_t)from;
+    size_t nodes = put_some_nodes(runs, run, &next, DT_STATUS_PAGE_NODES, out);
     dt_buf_put_str(out, "],\"excluded\":[");
     if (from == 0)
         put_all_excluded(runs, now, out);
-    size_t next = (size_t)from + DT_STATUS_PAGE_NODES;
     dt_buf_printf(out, "],\"next\":%zu}", next < nodes ? next : 0);
 }
 
@@ -353,13 +360,13 @@ bool dt_rdzv_status_next(const struct dt_rdzv_runs *runs, const char *host,
         return true;
     }
     struct dt_buf nodes = {0};
-    size_t all = put_some_nodes(runs, walk->run, walk->nodes, SLICE_NODES, &nodes);
-    if (nodes.len > 0 && walk->nodes > 0)
+    bool follows = walk->nodes > 0;
+    size_t all = put_some_nodes(runs, walk->run, &walk->nodes, SLICE_NODES, &nodes);
+    if (nodes.len > 0 && follows)
         dt_buf_put_str(out, ",");
     dt_buf_put(out, nodes.at, nodes.len);
     out->bad = out->bad || nodes.bad;
     dt_buf_finish(&nodes);
-    walk->nodes += SLICE_NODES;
     if (walk->nodes < all)
         return true;
     put_ending(runs, walk, out);

@@ -461,6 +461,58 @@ TEST(many_nodes_come_in_pages)
     stage_close(&st);
 }
 
+/* Each of its letters takes seven bytes of a frame. */
+static void fill_odd(char *out, size_t size, int number)
+{
+    memset(out, 1, size - 5);
+    snprintf(out + size - 5, 5, "%04d", number);
+}
+
+TEST(nodes_with_the_oddest_names_come_in_pages_that_fit)
+{
+    enum { MANY = 300 };
+    static struct node n[MANY];
+    static char run[MANY][DT_RUN_ID_MAX], name[MANY][DT_NODE_NAME_MAX], disk[DT_DISK_MAX];
+    struct dt_rdzv_server_config config = usual;
+    struct stage st;
+    config.runs = config.nodes = MANY;
+    memset(disk, 1, sizeof disk - 1);
+    stage_open(&st, &config);
+    for (int i = 0; i < MANY; i++) {
+        fill_odd(run[i], sizeof run[i], i);
+        fill_odd(name[i], sizeof name[i], i);
+        n[i] = node_of(run[i], name[i], (uint64_t)i + 1, 2);
+        node_enter(&n[i], st.serving.port);
+        struct dt_message beat = node_message(&n[i], DT_MSG_BEAT);
+        beat.beat.telemetry = (struct dt_telemetry){.number = 1,
+                                                    .gpus = INT32_MAX,
+                                                    .gpu_busy = 100,
+                                                    .gpu_mem_mib = DT_MIB_MOST,
+                                                    .gpu_mem_total_mib = DT_MIB_MOST,
+                                                    .disk = disk,
+                                                    .disk_free_mib = DT_MIB_MOST,
+                                                    .disk_total_mib = DT_MIB_MOST,
+                                                    .upload_behind_s = DT_FIELD_WHOLE_MAX};
+        node_send(&n[i], &beat);
+        node_hear(&n[i], DT_MSG_BEAT);
+    }
+    struct dt_sync_control *c = control_open(&st);
+    int count = 0;
+    for (int64_t next = 0; count == 0 || next > 0;) {
+        struct dt_err err;
+        struct dt_json page = ask_status(c, "", (int)next);
+        CHECK_EQ(count, next);
+        count += count_of(&page, "nodes", NULL);
+        CHECK_OK(dt_json_int(&page, NULL, "next", 0, INT32_MAX, &next, &err), err);
+        dt_json_finish(&page);
+    }
+    CHECK_EQ(count, MANY);
+    dt_sync_control_close(c);
+    for (int i = 0; i < MANY; i++)
+        node_finish(&n[i]);
+    stage_close(&st);
+}
+
 TEST(who_asks_and_does_not_listen_is_closed)
 {
     struct stage st;
