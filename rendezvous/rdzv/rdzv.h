@@ -371,8 +371,8 @@ bool dt_rdzv_is_short(const struct dt_rdzv *r, size_t *left);
 void dt_rdzv_save(const struct dt_rdzv *r, struct dt_buf *out); /* nothing: nobody ever joined */
 struct dt_rdzv *dt_rdzv_restore(const char *id, struct dt_exclude *exclude, uint64_t seed,
                                 struct dt_bytes record, dt_ms now);
-/* What people were told of a run before it was restored, oldest first: that a loss, a step, a disk
- * or an upload wants them. When it no longer does, they are told that too. */
+/* What people were told of a run before it was restored, oldest first: that a loss, a step, a disk,
+ * an upload or spares want them. When that is over, they are told that too. */
 void dt_rdzv_recall(struct dt_rdzv *r, const struct dt_event *e);
 
 #endif

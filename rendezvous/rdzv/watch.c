@@ -185,10 +185,20 @@ static void recall_of_round(struct dt_running *now, enum dt_event_kind kind)
     case DT_EVENT_NO_PROGRESS_OVER:
         now->stuck = kind == DT_EVENT_NO_PROGRESS;
         return;
+    case DT_EVENT_SPARES_EXHAUSTED:
+        now->spares = DT_SPARES_NONE;
+        return;
+    case DT_EVENT_SPARES_SHORT:
+        now->spares = DT_SPARES_SOME;
+        return;
+    case DT_EVENT_SPARES_THERE:
+        now->spares = DT_SPARES_ALL;
+        return;
     case DT_EVENT_ROUND_ENDED:
     case DT_EVENT_RUN_BEGAN:
         dt_loss_recall(&now->loss, DT_LOSS_USUAL);
         now->stuck = false;
+        now->spares = DT_SPARES_ALL;
         return;
     default:
         return;

@@ -224,3 +224,26 @@ TEST(what_people_were_told_before_is_over_when_it_is_so_after_a_restart)
         end();
     }
 }
+
+TEST(spares_that_were_missing_before_a_restart_are_told_when_they_come)
+{
+    struct dt_buf record = {0};
+    begin(2, 2);
+    spec.spares = 1;
+    join(1000);
+    join(1001);
+    CHECK(strstr(happened, "round_began spares_exhausted ") != NULL);
+    dt_rdzv_save(run, &record);
+    dt_rdzv_destroy(run);
+    run = dt_rdzv_restore("run", &exclude, 1, (struct dt_bytes){record.at, record.len}, now);
+    dt_rdzv_recall(run, &(struct dt_event){.kind = DT_EVENT_SPARES_EXHAUSTED});
+    *happened = '\0';
+    tick(); /* nobody is told again */
+    CHECK_STR(happened, "");
+    come_back(1000, false);
+    come_back(1001, false);
+    join(1002);
+    CHECK_STR(happened, "node_joined/node2 spares_there ");
+    dt_buf_finish(&record);
+    end();
+}
