@@ -62,6 +62,11 @@ def free_port():
         return s.getsockname()[1]
 
 
+def is_served(port):
+    with socket.socket() as s:
+        return s.connect_ex(("127.0.0.1", port)) == 0
+
+
 class Nodes:
     """Agents of one elastic job, all on this host, with two ranks each; the first serves the rendezvous."""
 
@@ -69,7 +74,9 @@ class Nodes:
         self.story, self.config, self.port = s, config, free_port()
         self.words = ["--nnodes", nnodes, "--nproc-per-node", "2", "--rdzv-backend", "c10d", "--rdzv-id", "stays", "--rdzv-endpoint",
                       "127.0.0.1:%d" % self.port, "--rdzv-conf", CONF, "--local-addr", "127.0.0.1", *options]
-        self.agents = [self.start(i) for i in range(count)]
+        self.agents = [self.start(0)]
+        training.wait_for(lambda: is_served(self.port), "the rendezvous")
+        self.agents += [self.start(i) for i in range(1, count)]
         self.speaker().expect(r"%d ranks on %d hosts" % (2 * count, count))
 
     def start(self, number):
@@ -120,7 +127,7 @@ def a_world_that_shrinks_and_grows(s):
     nodes = Nodes(s, c, "2:3", 3)
     first = nodes.speaker()
     first.expect(r"step 10/")
-    lost = [a for a in nodes.agents if a is not first][0]
+    lost = [a for a in nodes.agents[1:] if a is not first][0]
     kept = [a for a in nodes.agents if a is not lost]
     before, dead = {a: nodes.pids(a) for a in kept}, nodes.pids(lost)
     lost.kill(signal.SIGKILL)
