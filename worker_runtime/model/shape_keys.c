@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The rows of each family, and those that all families have. */
+#include "worker_runtime/model/inside.h"
+
+/* The largest model these allow has fewer than 2^57 parameters: their bytes, with gradients and
+ * optimizer state, still fit in 64 bits. */
+#define HEADS_MOST 4096
+#define HEAD_DIM_MOST 4096
+#define WIDTH_MOST (1 << 18)
+#define INNER_MOST (1 << 20)
+#define POSITIONS_MOST (1 << 24)
+#define VOCABULARY_MOST (1 << 28)
+
+#define AT(field) offsetof(struct dt_shape, field)
+
+/* clang-format off */
+static const struct dt_shape_key gpt2_keys[] = {
+    {"model_type", .kind = DT_SHAPE_WORD, .word = "gpt2"},
+    {"n_layer", .kind = DT_SHAPE_COUNT, .at = AT(layers), .most = DT_LAYERS_MOST},
+    {"n_head", .kind = DT_SHAPE_COUNT, .at = AT(heads), .most = HEADS_MOST},
+    {"n_embd", .kind = DT_SHAPE_COUNT, .at = AT(width), .most = WIDTH_MOST},
+    {"n_inner", .kind = DT_SHAPE_COUNT, .at = AT(inner), .most = INNER_MOST},
+    {"n_ctx", .kind = DT_SHAPE_COUNT, .at = AT(positions), .most = POSITIONS_MOST}, /* the old name; the next one counts more */
+    {"n_positions", .kind = DT_SHAPE_COUNT, .at = AT(positions), .most = POSITIONS_MOST},
+    {"vocab_size", .kind = DT_SHAPE_COUNT, .at = AT(vocabulary), .most = VOCABULARY_MOST},
+    {"layer_norm_epsilon", .kind = DT_SHAPE_REAL, .at = AT(norm_eps), .most = 1},
+    {"initializer_range", .kind = DT_SHAPE_REAL, .at = AT(init_std), .most = 1},
+    {"tie_word_embeddings", .kind = DT_SHAPE_FLAG, .at = AT(tied)},
+    {"activation_function", .kind = DT_SHAPE_WORD, .word = "gelu_new"},
+    {"resid_pdrop", .kind = DT_SHAPE_DROPOUT},
+    {"embd_pdrop", .kind = DT_SHAPE_DROPOUT},
+    {"attn_pdrop", .kind = DT_SHAPE_DROPOUT},
+    {"scale_attn_weights", .kind = DT_SHAPE_TRUE},
+    {"scale_attn_by_inverse_layer_idx", .kind = DT_SHAPE_FALSE},
+    {"add_cross_attention", .kind = DT_SHAPE_FALSE},
+    {"reorder_and_upcast_attn", .kind = DT_SHAPE_IDLE},
+    {"summary_activation", .kind = DT_SHAPE_IDLE},
+    {"summary_first_dropout", .kind = DT_SHAPE_IDLE},
+    {"summary_proj_to_labels", .kind = DT_SHAPE_IDLE},
+    {"summary_type", .kind = DT_SHAPE_IDLE},
+    {"summary_use_proj", .kind = DT_SHAPE_IDLE},
+    {"rotary_dim", .kind = DT_SHAPE_OFF},
+    {"multi_query", .kind = DT_SHAPE_OFF},
+};
+
+static const struct dt_shape_key llama_keys[] = {
+    {"model_type", .kind = DT_SHAPE_WORD, .word = "llama"},
+    {"num_hidden_layers", .kind = DT_SHAPE_COUNT, .at = AT(layers), .most = DT_LAYERS_MOST},
+    {"num_attention_heads", .kind = DT_SHAPE_COUNT, .at = AT(heads), .most = HEADS_MOST},
+    {"num_key_value_heads", .kind = DT_SHAPE_COUNT, .at = AT(kv_heads), .most = HEADS_MOST},
+    {"head_dim", .kind = DT_SHAPE_COUNT, .at = AT(head_dim), .most = HEAD_DIM_MOST},
+    {"hidden_size", .kind = DT_SHAPE_COUNT, .at = AT(width), .most = WIDTH_MOST},
+    {"intermediate_size", .kind = DT_SHAPE_COUNT, .at = AT(inner), .most = INNER_MOST},
+    {"max_position_embeddings", .kind = DT_SHAPE_COUNT, .at = AT(positions), .most = POSITIONS_MOST},
+    {"vocab_size", .kind = DT_SHAPE_COUNT, .at = AT(vocabulary), .most = VOCABULARY_MOST},
+    {"rms_norm_eps", .kind = DT_SHAPE_REAL, .at = AT(norm_eps), .most = 1},
+    {"rope_theta", .kind = DT_SHAPE_REAL, .at = AT(rope_theta), .most = 1e12},
+    {"initializer_range", .kind = DT_SHAPE_REAL, .at = AT(init_std), .most = 1},
+    {"tie_word_embeddings", .kind = DT_SHAPE_FLAG, .at = AT(tied)},
+    {"hidden_act", .kind = DT_SHAPE_WORD, .word = "silu"},
+    {"rope_scaling", .kind = DT_SHAPE_ROPE},
+    {"rope_parameters", .kind = DT_SHAPE_ROPE}, /* where newer files have the two */
+    {"attention_dropout", .kind = DT_SHAPE_DROPOUT},
+    {"attention_bias", .kind = DT_SHAPE_FALSE},
+    {"mlp_bias", .kind = DT_SHAPE_FALSE},
+    {"pretraining_tp", .kind = DT_SHAPE_IDLE},
+    {"max_sequence_length", .kind = DT_SHAPE_IDLE},
+    {"rope_interleaved", .kind = DT_SHAPE_OFF},
+    {"partial_rotary_factor", .kind = DT_SHAPE_OFF, .most = 1},
+    {"no_rope_layers", .kind = DT_SHAPE_OFF},
+    {"qk_norm", .kind = DT_SHAPE_OFF},
+    {"use_qk_norm", .kind = DT_SHAPE_OFF},
+    {"clip_qkv", .kind = DT_SHAPE_OFF},
+    {"qkv_bias", .kind = DT_SHAPE_OFF},
+    {"attention_multiplier", .kind = DT_SHAPE_OFF},
+    {"embedding_multiplier", .kind = DT_SHAPE_OFF, .most = 1},
+    {"residual_multiplier", .kind = DT_SHAPE_OFF, .most = 1},
+    {"logits_scaling", .kind = DT_SHAPE_OFF, .most = 1},
+    {"logit_scale", .kind = DT_SHAPE_OFF, .most = 1},
+    {"attn_logit_softcapping", .kind = DT_SHAPE_OFF},
+    {"final_logit_softcapping", .kind = DT_SHAPE_OFF},
+    {"num_experts", .kind = DT_SHAPE_OFF},
+    {"num_local_experts", .kind = DT_SHAPE_OFF},
+    {"n_routed_experts", .kind = DT_SHAPE_OFF},
+};
+
+static const struct dt_shape_key common_keys[] = {
+    {"_name_or_path", .kind = DT_SHAPE_IDLE},
+    {"_attn_implementation_autoset", .kind = DT_SHAPE_IDLE},
+    {"architectures", .kind = DT_SHAPE_IDLE},
+    {"alibi", .kind = DT_SHAPE_OFF},
+    {"layer_types", .kind = DT_SHAPE_OFF},
+    {"quantization_config", .kind = DT_SHAPE_OFF},
+    {"sliding_window", .kind = DT_SHAPE_OFF},
+    {"use_parallel_residual", .kind = DT_SHAPE_OFF},
+    {"use_sliding_window", .kind = DT_SHAPE_OFF},
+    {"cls_token_id", .kind = DT_SHAPE_IDLE},
+    {"decoder_start_token_id", .kind = DT_SHAPE_IDLE},
+    {"mask_token_id", .kind = DT_SHAPE_IDLE},
+    {"sep_token_id", .kind = DT_SHAPE_IDLE},
+    {"unk_token_id", .kind = DT_SHAPE_IDLE},
+    {"dtype", .kind = DT_SHAPE_IDLE},
+    {"torch_dtype", .kind = DT_SHAPE_IDLE},
+    {"gradient_checkpointing", .kind = DT_SHAPE_IDLE},
+    {"id2label", .kind = DT_SHAPE_IDLE},
+    {"label2id", .kind = DT_SHAPE_IDLE},
+    {"num_labels", .kind = DT_SHAPE_IDLE},
+    {"output_past", .kind = DT_SHAPE_IDLE},
+    {"task_specific_params", .kind = DT_SHAPE_IDLE},
+    {"transformers_version", .kind = DT_SHAPE_IDLE},
+    {"use_cache", .kind = DT_SHAPE_IDLE},
+};
+
+static const struct dt_shape_key token_keys[] = {
+    {"bos_token_id", .kind = DT_SHAPE_TOKENS, .at = AT(bos)},
+    {"eos_token_id", .kind = DT_SHAPE_TOKENS, .at = AT(eos)},
+    {"pad_token_id", .kind = DT_SHAPE_TOKENS, .at = AT(pad)},
+};
+/* clang-format on */
+
+static const struct dt_shape_keys families[] = {
+    [DT_GPT2] = {gpt2_keys, DT_ROWS(gpt2_keys)},
+    [DT_LLAMA] = {llama_keys, DT_ROWS(llama_keys)},
+};
+
+const struct dt_shape_keys dt_shape_common_keys = {common_keys, DT_ROWS(common_keys)};
+const struct dt_shape_keys dt_shape_token_keys = {token_keys, DT_ROWS(token_keys)};
+
+struct dt_shape_keys dt_shape_family_keys(enum dt_model_family family)
+{
+    return families[family];
+}

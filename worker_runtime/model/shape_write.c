@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "worker_runtime/model/inside.h"
+
+#include "base/json_write.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+/* The shortest decimal that is read as this float: 1e-05, and not 9.99999975e-06. */
+static void put_float(struct dt_json_writer *w, const char *name, float x)
+{
+    char text[32];
+    int digits = 1;
+    do
+        snprintf(text, sizeof text, "%.*g", digits++, (double)x);
+    while (digits <= 9 && strtof(text, NULL) != x);
+    dt_json_put_raw(w, name, "%s", text);
+}
+
+/* One as a number, several as a list, none not at all. */
+static void put_tokens(struct dt_json_writer *w, const char *name, const struct dt_token_ids *t)
+{
+    if (t->count == 0)
+        return;
+    if (t->count > 1)
+        dt_json_put_array(w, name);
+    for (int i = 0; i < t->count; i++)
+        dt_json_put_int(w, t->count > 1 ? NULL : name, t->id[i]);
+    if (t->count > 1)
+        dt_json_put_end(w);
+}
+
+static void put_key(struct dt_json_writer *w, const struct dt_shape_key *k, const void *at)
+{
+    switch (k->kind) {
+    case DT_SHAPE_COUNT:
+        dt_json_put_uint(w, k->name, *(const size_t *)at);
+        break;
+    case DT_SHAPE_REAL:
+        put_float(w, k->name, *(const float *)at);
+        break;
+    case DT_SHAPE_FLAG:
+        dt_json_put_bool(w, k->name, *(const bool *)at);
+        break;
+    case DT_SHAPE_WORD:
+        dt_json_put_text(w, k->name, k->word);
+        break;
+    case DT_SHAPE_TOKENS:
+        put_tokens(w, k->name, at);
+        break;
+    case DT_SHAPE_DROPOUT:
+        dt_json_put_raw(w, k->name, "0.0");
+        break;
+    case DT_SHAPE_TRUE:
+    case DT_SHAPE_FALSE:
+        dt_json_put_bool(w, k->name, k->kind == DT_SHAPE_TRUE);
+        break;
+    case DT_SHAPE_OFF:
+    case DT_SHAPE_ROPE:
+    case DT_SHAPE_IDLE:
+        break; /* what we leave out means the same */
+    }
+}
+
+static void put_keys(struct dt_json_writer *w, const struct dt_shape *s, struct dt_shape_keys keys)
+{
+    for (const struct dt_shape_key *k = keys.keys; k < keys.keys + keys.count; k++)
+        put_key(w, k, (const char *)s + k->at);
+}
+
+void dt_shape_write(const struct dt_shape *s, enum dt_dtype type, struct dt_buf *out)
+{
+    bool gpt2 = s->family == DT_GPT2;
+    struct dt_json_writer w = {.out = out, .style = DT_JSON_SPACED, .lines = 1};
+    dt_json_put_object(&w, NULL);
+    dt_json_put_array(&w, "architectures");
+    dt_json_put_text(&w, NULL, gpt2 ? "GPT2LMHeadModel" : "LlamaForCausalLM");
+    dt_json_put_end(&w);
+    put_keys(&w, s, dt_shape_family_keys(s->family));
+    put_keys(&w, s, dt_shape_token_keys);
+    dt_json_put_text(&w, "torch_dtype",
+                     type == DT_BF16  ? "bfloat16"
+                     : type == DT_F16 ? "float16"
+                                      : "float32");
+    dt_json_put_end(&w);
+    dt_buf_put_u8(out, '\n');
+}
