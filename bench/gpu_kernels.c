@@ -253,8 +253,9 @@ static void rotations(struct bench *b, size_t rows, size_t positions, size_t hea
 {
     char shape[SHAPE];
     size_t n = rows * heads * head_dim;
-    struct dt_rope r = {rows, positions, heads, head_dim, heads * head_dim, 10000, 0};
     dt_elem *x = elements(b, n);
+    const float *speeds = floats(b, head_dim / 2);
+    struct dt_rope r = {rows, positions, heads, head_dim, heads * head_dim, speeds, 1, 0};
     snprintf(shape, sizeof shape,
              "\"rows\": %zu, \"positions\": %zu, \"heads\": %zu, \"head_dim\": %zu", rows,
              positions, heads, head_dim);

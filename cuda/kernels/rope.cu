@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Rotary positions, in place: rows of heads heads of head_dim numbers each, stride from row to row;
- * pairs (i, i + head_dim/2) are turned by position * theta^(-2i/head_dim).
+ * pairs (i, i + head_dim/2) are turned by position * speeds[i] and multiplied by the scale.
  *
- * The speeds theta^(-2i/head_dim) are found once a call, in double as the reference does. A block
- * takes several rows: first their sines and cosines go to shared memory, each found once, then all
- * heads are turned by them. */
+ * A block takes several rows: first their sines and cosines go to shared memory, each found once,
+ * then all heads are turned by them. */
 #include "cuda/kernels/common.cuh"
 #include "cuda/kernels/kernels.h"
 
@@ -17,27 +16,22 @@ struct heads {
     size_t rows, positions, first, stride;
     int count, dim, half;
     int together; /* rows of a block at a time */
+    const float *speeds;
+    float scale;
 };
-
-__global__ void find_speeds(int half, int head_dim, double theta, float *speeds)
-{
-    int i = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
-    if (i < half)
-        speeds[i] = static_cast<float>(pow(theta, -2.0 * i / head_dim));
-}
 
 /* turns[row][i % COUNT][i / COUNT] = cosine, sine, for ROWS rows from FIRST on: in this order, what
  * neighbouring threads read is side by side. */
 template <int COUNT>
-__device__ inline void find_turns(const heads &h, size_t first, int rows, const float *speeds,
-                                  bool backward, float2 *turns)
+__device__ inline void find_turns(const heads &h, size_t first, int rows, bool backward,
+                                  float2 *turns)
 {
     for (int at = static_cast<int>(threadIdx.x); at < rows * h.half; at += THREADS) {
         int row = at / h.half, i = at % h.half;
         size_t position = h.first + (first + static_cast<size_t>(row)) % h.positions;
-        float angle = static_cast<float>(position) * speeds[i], sine = sinf(angle);
+        float angle = static_cast<float>(position) * h.speeds[i], sine = sinf(angle) * h.scale;
         float2 *to = turns + row * h.half + i % COUNT * (h.half / COUNT) + i / COUNT;
-        to->x = cosf(angle);
+        to->x = cosf(angle) * h.scale;
         to->y = backward ? -sine : sine;
     }
 }
@@ -69,7 +63,7 @@ template <class E, int COUNT> __device__ inline void turn(E *a, E *b, const floa
 }
 
 template <class E, int COUNT>
-__global__ void __launch_bounds__(THREADS) rope(heads h, const float *speeds, bool backward, E *x)
+__global__ void __launch_bounds__(THREADS) rope(heads h, bool backward, E *x)
 {
     DT_SHARED_DYNAMIC(float2, turns);
     int packs = h.half / COUNT, of_row = packs * h.count;
@@ -78,7 +72,7 @@ __global__ void __launch_bounds__(THREADS) rope(heads h, const float *speeds, bo
          first += step) {
         size_t left = h.rows - first, most = static_cast<size_t>(h.together);
         int rows = static_cast<int>(left < most ? left : most);
-        find_turns<COUNT>(h, first, rows, speeds, backward, turns);
+        find_turns<COUNT>(h, first, rows, backward, turns);
         __syncthreads();
         for (int at = static_cast<int>(threadIdx.x); at < rows * of_row; at += THREADS) {
             int row = at / of_row, head = at % of_row / packs, pack = at % packs;
@@ -94,7 +88,6 @@ template <class E>
 cudaError_t run(const struct dt_rope *r, E *x, bool backward, struct dt_stream *s)
 {
     constexpr int COUNT = dt_pack<E>::COUNT;
-    float *speeds = static_cast<float *>(s->scratch);
     heads h = {};
     h.rows = r->rows;
     h.positions = r->positions;
@@ -103,16 +96,13 @@ cudaError_t run(const struct dt_rope *r, E *x, bool backward, struct dt_stream *
     h.count = static_cast<int>(r->heads);
     h.dim = static_cast<int>(r->head_dim);
     h.half = h.dim / 2;
+    h.speeds = r->speeds;
+    h.scale = r->scale;
     h.together = h.half < THREADS ? THREADS / h.half : 1;
     bool aligned = dt_aligned16(x) && r->stride % COUNT == 0 && h.dim % (2 * COUNT) == 0;
     size_t shared = static_cast<size_t>(h.together) * h.half * sizeof(float2);
-    cudaError_t e =
-        dt_launch(find_speeds, dim3(dt_blocks(r->head_dim / 2, THREADS)), dim3(THREADS), 0,
-                  s->compute, h.half, static_cast<int>(r->head_dim), r->theta, speeds);
-    if (e != cudaSuccess)
-        return e;
     return dt_launch(aligned ? rope<E, COUNT> : rope<E, 1>, dim3(dt_blocks(r->rows, h.together)),
-                     dim3(THREADS), shared, s->compute, h, speeds, backward, x);
+                     dim3(THREADS), shared, s->compute, h, backward, x);
 }
 
 } // namespace

@@ -60,10 +60,12 @@ TEST(rows_far_apart_are_turned_and_lose)
 {
     enum { ROWS = 5, STRIDE = (1 << 30) + 8 };
     struct large l = large_open();
-    struct dt_rope turn = {ROWS, ROWS, 1, LOOK, STRIDE, 10000, 0}, turn_here = turn;
+    float *speeds = kit_speeds(&l.g.k, LOOK);
+    struct dt_rope turn = {ROWS, ROWS, 1, LOOK, STRIDE, speeds, 1, 0}, turn_here = turn;
     struct dt_cross_entropy loss = {ROWS, LOOK, STRIDE, NULL, 1}, loss_here = loss;
     const int32_t targets[ROWS] = {0, 3, LOOK - 1, 7, 8};
     float *x = gpu_numbers(&l.g, ROWS * LOOK), losses[ROWS];
+    turn.speeds = gpu_up_float(&l.g, LOOK / 2, speeds);
     turn_here.stride = loss_here.stride = LOOK;
     loss_here.targets = targets;
     loss.targets = gpu_up_ids(&l.g, ROWS, targets);

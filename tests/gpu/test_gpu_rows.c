@@ -281,19 +281,21 @@ static void ropes(struct gpu_kit *g)
         {5, 9, 1, 4, 4}, {7, 5, 2, 5, 11}, {20, 10, 3, 32, 104},   {3, 3, 1, 600, 600}};
     for (size_t i = 0; i < sizeof shapes / sizeof shapes[0] * 2; i++) {
         const size_t *h = shapes[i / 2];
-        struct dt_rope r = {h[0], h[1], h[2], h[3], h[4], 10000, 3 * i};
+        float *speeds = kit_speeds(&g->k, h[3]), scale = i % 2 ? 1 : 1.25f;
+        struct dt_rope here = {h[0], h[1], h[2], h[3], h[4], speeds, scale, 3 * i}, r = here;
         size_t n = r.rows * r.stride;
+        r.speeds = gpu_up_float(g, h[3] / 2, speeds);
         g->shift = i % 2;
         CHECK_ROW("rows %zu positions %zu heads %zu dim %zu shift %zu", h[0], h[1], h[2], h[3],
                   g->shift);
         float *x = gpu_numbers(g, n);
         void *dx = gpu_up(g, n, x);
         g->ops->rope(&r, dx, false, g->s);
-        ref->rope(&r, x, false, NULL);
+        ref->rope(&here, x, false, NULL);
         near_rounded(g, "turned", n, dx, x, 1e-6, 2);
         x = gpu_down(g, n, dx);
         g->ops->rope(&r, dx, true, g->s);
-        ref->rope(&r, x, true, NULL);
+        ref->rope(&here, x, true, NULL);
         near_rounded(g, "turned back", n, dx, x, 1e-6, 2);
         gpu_free(g);
     }
@@ -309,7 +311,7 @@ static void nothing(struct gpu_kit *g)
 {
     struct dt_embedding e = {0, 4, 8, 5, NULL, 0};
     struct dt_norm n = {.rows = 0, .width = 8};
-    struct dt_rope r = {0, 4, 1, 8, 8, 10000, 0};
+    struct dt_rope r = {0, 4, 1, 8, 8, NULL, 1, 0};
     float *x = gpu_numbers(g, 40);
     void *dx = gpu_up(g, 40, x);
     g->ops->embedding_forward(&e, dx, dx, NULL, g->s);

@@ -54,6 +54,15 @@ static inline float *kit_numbers(struct kit *k, size_t n)
     return x;
 }
 
+/* Of a plain rotation whose base is 10000. */
+static inline float *kit_speeds(struct kit *k, size_t head_dim)
+{
+    float *speeds = kit_alloc(k, head_dim / 2 * sizeof *speeds);
+    for (size_t i = 0; i < head_dim / 2; i++)
+        speeds[i] = (float)pow(10000, -2.0 * (double)i / (double)head_dim);
+    return speeds;
+}
+
 static inline float *kit_copy(struct kit *k, size_t n, const float *from)
 {
     float *x = kit_alloc(k, n * sizeof *x);

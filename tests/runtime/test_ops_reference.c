@@ -153,8 +153,11 @@ TEST(positions_count_from_the_first_one)
     CHECK_BYTES(part, BYTES, whole + FROM * D, BYTES);
     for (int backward = 0; backward < 2; backward++) {
         memcpy(part, whole + FROM * D, BYTES);
-        ref->rope(&(struct dt_rope){T, T, 1, D, D, 100, 0}, whole, backward, NULL);
-        ref->rope(&(struct dt_rope){T - FROM, T - FROM, 1, D, D, 100, FROM}, part, backward, NULL);
+        struct dt_rope all = {T, T, 1, D, D, kit_speeds(&k, D), 1, 0}, some = all;
+        some.rows = some.positions = T - FROM;
+        some.first = FROM;
+        ref->rope(&all, whole, backward, NULL);
+        ref->rope(&some, part, backward, NULL);
         CHECK_BYTES(part, BYTES, whole + FROM * D, BYTES);
     }
     kit_free(&k);
@@ -163,7 +166,7 @@ TEST(positions_count_from_the_first_one)
 TEST(gradients_of_rotary_positions)
 {
     struct kit k = {.state = 3};
-    struct dt_rope r = {10, 5, 2, 6, 13, 100, 4};
+    struct dt_rope r = {10, 5, 2, 6, 13, kit_speeds(&k, 6), 1.3f, 4};
     check_function(&k, &(struct function){.n = {130},
                                           .n_out = 130,
                                           .how = &r,

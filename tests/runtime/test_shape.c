@@ -141,8 +141,16 @@ TEST(what_would_train_another_model_is_refused_by_its_path)
         {L ",\"sliding_window\":4096}", "sliding_window: it changes what a model computes"},
         {L ",\"residual_multiplier\":0.22}", "residual_multiplier: it changes what a model computes"},
         {L ",\"quantization_config\":{\"bits\":4}}", "quantization_config: it changes what a model computes"},
-        {L ",\"rope_scaling\":{\"rope_type\":\"llama3\",\"factor\":8.0}}", "rope_scaling.rope_type: only \"default\" is implemented"},
-        {L ",\"rope_scaling\":{\"type\":\"linear\",\"factor\":2.0}}", "rope_scaling.type: only \"default\" is implemented"},
+        {L ",\"rope_scaling\":{\"rope_type\":\"llama3\",\"factor\":8.0}}", "rope_scaling: \"original_max_position_embeddings\" is missing"},
+        {L ",\"rope_scaling\":{\"type\":\"linear\"}}", "rope_scaling: \"factor\" is missing"},
+        {L ",\"rope_scaling\":{\"type\":\"linear\",\"factor\":0.5}}", "rope_scaling.factor: expected a number from 1 to 1e+06, found 0.5"},
+        {L ",\"rope_scaling\":{\"type\":\"linear\",\"factor\":\"2\"}}", "rope_scaling.factor: expected a number"},
+        {L ",\"rope_scaling\":{\"type\":\"linear\",\"factor\":2,\"beta_fast\":32}}", "rope_scaling.beta_fast: there is no such setting"},
+        {L ",\"rope_scaling\":{\"type\":\"longrope\"}}", "rope_scaling.type: only \"default\", \"linear\", \"dynamic\", \"llama3\" and \"yarn\" are implemented"},
+        {L ",\"rope_scaling\":{\"rope_type\":3}}", "rope_scaling.rope_type: expected a string"},
+        {L ",\"rope_scaling\":{\"rope_type\":\"llama3\",\"factor\":8,\"original_max_position_embeddings\":8192,\"low_freq_factor\":4,\"high_freq_factor\":4}}", "rope_scaling.high_freq_factor: it has to be above low_freq_factor"},
+        {L ",\"rope_scaling\":{\"rope_type\":\"yarn\",\"factor\":4,\"original_max_position_embeddings\":8.5}}", "rope_scaling.original_max_position_embeddings: expected a whole number"},
+        {L ",\"num_attention_heads\":2,\"rope_theta\":1,\"rope_scaling\":{\"rope_type\":\"yarn\",\"factor\":4}}", "rope_theta: yarn needs a base above 1"},
         {L ",\"rope_scaling\":{\"factor\":2.0}}", "rope_scaling.factor: there is no such setting"},
         {L ",\"num_attention_heads\":2,\"rope_theta\":0}", "rope_theta: rotation needs a base of 1 or more"},
     };
@@ -193,6 +201,46 @@ TEST(tokens_with_a_role_are_written_as_they_were_read)
     dt_buf_finish(&out);
 }
 
+/* Llama 3.1's, in the spelling of its own file and in that of newer ones. */
+TEST(how_rotary_positions_are_scaled_is_read_and_written)
+{
+    static const char *const texts[] = {
+        L ",\"num_attention_heads\":2,\"rope_theta\":500000.0,\"rope_scaling\":{\"factor\":8.0,"
+          "\"low_freq_factor\":1.0,\"high_freq_factor\":4.0,\"rope_type\":\"llama3\","
+          "\"original_max_position_embeddings\":8192}}",
+        L ",\"num_attention_heads\":2,\"rope_parameters\":{\"factor\":8.0,\"rope_theta\":500000.0,"
+          "\"low_freq_factor\":1.0,\"high_freq_factor\":4.0,\"rope_type\":\"llama3\","
+          "\"original_max_position_embeddings\":8192}}",
+    };
+    for (size_t i = 0; i < ROWS(texts); i++) {
+        struct dt_buf out = {0};
+        struct dt_shape s = shape_of(texts[i]);
+        CHECK_ROW("%s", texts[i]);
+        CHECK(s.rope.kind == DT_ROPE_LLAMA3 && s.rope.factor == 8 && s.rope.low_freq == 1 &&
+              s.rope.high_freq == 4 && s.rope.original == 8192 && s.rope_theta == 500000);
+        dt_shape_write(&s, DT_F32, &out);
+        CHECK(strstr(dt_buf_cstr(&out),
+                     "\"rope_scaling\": {\"rope_type\": \"llama3\", \"factor\": 8, "
+                     "\"original_max_position_embeddings\": 8192, \"low_freq_factor\": 1, "
+                     "\"high_freq_factor\": 4},"));
+        dt_buf_finish(&out);
+    }
+}
+
+TEST(yarn_is_read_with_its_defaults)
+{
+    struct dt_shape s = shape_of(L ",\"num_attention_heads\":2,\"rope_scaling\":{\"type\":\"yarn\","
+                                   "\"factor\":4.0,\"mscale\":null,\"attention_factor\":null}}");
+    CHECK(s.rope.kind == DT_ROPE_YARN && s.rope.beta_fast == 32 && s.rope.beta_slow == 1);
+    CHECK(s.rope.original == 4); /* the model's positions */
+    CHECK(s.rope.attention > 1.1386f && s.rope.attention < 1.1387f && !s.rope.exact);
+    s = shape_of(L ",\"num_attention_heads\":2,\"rope_scaling\":{\"rope_type\":\"yarn\","
+                   "\"factor\":4.0,\"original_max_position_embeddings\":2,\"beta_fast\":16,"
+                   "\"beta_slow\":2,\"attention_factor\":1.5,\"truncate\":false}}");
+    CHECK(s.rope.beta_fast == 16 && s.rope.beta_slow == 2 && s.rope.original == 2);
+    CHECK(s.rope.attention == 1.5f && s.rope.exact);
+}
+
 TEST(a_shape_inside_a_larger_document_is_named_from_its_root)
 {
     static const char text[] = "{\"model\":{\"config\":{\"model_type\":\"t5\"}}}";
@@ -211,7 +259,12 @@ TEST(what_is_written_is_read_as_the_same_shape)
 {
     static const char *const texts[] = {gpt2, llama,
                                         L ",\"num_attention_heads\":2,\"head_dim\":10,"
-                                          "\"rms_norm_eps\":1.1754944e-38}"};
+                                          "\"rms_norm_eps\":1.1754944e-38}",
+                                        L ",\"num_attention_heads\":2,\"rope_scaling\":{\"type\":"
+                                          "\"yarn\",\"factor\":4.1,\"beta_slow\":1.5,"
+                                          "\"attention_factor\":1.3,\"truncate\":false}}",
+                                        L ",\"num_attention_heads\":2,\"rope_scaling\":{\"type\":"
+                                          "\"dynamic\",\"factor\":2}}"};
     for (size_t i = 0; i < ROWS(texts); i++) {
         CHECK_ROW("%s", texts[i]);
         struct dt_shape s = shape_of(texts[i]), again;
@@ -220,6 +273,9 @@ TEST(what_is_written_is_read_as_the_same_shape)
         again = shape_of(dt_buf_cstr(&out));
         CHECK(s.family == again.family && s.tied == again.tied && s.norm_eps == again.norm_eps &&
               s.rope_theta == again.rope_theta && s.init_std == again.init_std);
+        size_t numbers = offsetof(struct dt_rope_scaling, exact);
+        CHECK_BYTES(&s.rope, numbers, &again.rope, numbers);
+        CHECK_EQ(s.rope.exact, again.rope.exact);
         CHECK(s.layers == again.layers && s.heads == again.heads && s.kv_heads == again.kv_heads &&
               s.width == again.width && s.head_dim == again.head_dim && s.inner == again.inner &&
               s.positions == again.positions && s.vocabulary == again.vocabulary);

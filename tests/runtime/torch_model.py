@@ -66,12 +66,47 @@ def gpt2(config, w, ids):
     return norm(x, prefix + "ln_f") @ w.get("lm_head.weight", w[prefix + "wte.weight"]).T
 
 
-def rotate(x, theta):
-    """Turns (x[i], x[i + half]) as a complex number by position * theta^(-i / half)."""
-    half = x.shape[3] // 2
+def llama3_speeds(speed, s):
+    """Slow pairs are slower by the factor, fast ones keep their speed, and those between share."""
+    turns = s["original_max_position_embeddings"] * speed / (2 * math.pi)
+    low, high = s["low_freq_factor"], s["high_freq_factor"]
+    share = ((turns - low) / (high - low)).clamp(0, 1)
+    return speed * ((1 - share) / s["factor"] + share)
+
+
+def yarn_speeds(speed, s, theta):
+    dim = 2 * len(speed)
+
+    def pair(turns):
+        return dim * math.log(s["original_max_position_embeddings"] / (turns * 2 * math.pi)) / (
+            2 * math.log(theta))
+
+    first, last = max(math.floor(pair(32)), 0), min(math.ceil(pair(1)), dim - 1)
+    share = ((torch.arange(dim // 2) - first) / (last - first)).clamp(0, 1)
+    return speed / s["factor"] * share + speed * (1 - share)
+
+
+def speeds(config, half):
+    """How far each pair turns from one position to the next, and what cosine and sine are
+    multiplied by."""
+    theta, s = config["rope_theta"], config.get("rope_scaling") or {}
     speed = theta ** (-torch.arange(half, dtype=torch.float64) / half)
+    kind = s.get("rope_type", "default")
+    if kind == "linear":
+        return speed / s["factor"], 1.0
+    if kind == "llama3":
+        return llama3_speeds(speed, s), 1.0
+    if kind == "yarn":
+        return yarn_speeds(speed, s, theta), 0.1 * math.log(s["factor"]) + 1
+    return speed, 1.0
+
+
+def rotate(x, config):
+    """Turns (x[i], x[i + half]) as a complex number by position * speed[i]."""
+    half = x.shape[3] // 2
+    speed, scale = speeds(config, half)
     angle = torch.arange(x.shape[2], dtype=torch.float64)[:, None] * speed
-    cos, sin = angle.cos().to(x.dtype), angle.sin().to(x.dtype)
+    cos, sin = (angle.cos() * scale).to(x.dtype), (angle.sin() * scale).to(x.dtype)
     a, b = x[..., :half], x[..., half:]
     return torch.cat((a * cos - b * sin, a * sin + b * cos), 3)
 
@@ -87,8 +122,8 @@ def llama(config, w, ids):
         h = "model.layers.%d." % i
         inside = norm(x, h + "input_layernorm")
         q, k, v = (F.linear(inside, w[h + "self_attn.%s_proj.weight" % c]) for c in "qkv")
-        q = rotate(split_heads(q, heads), config["rope_theta"])
-        k = rotate(split_heads(k, kv_heads), config["rope_theta"])
+        q = rotate(split_heads(q, heads), config)
+        k = rotate(split_heads(k, kv_heads), config)
         k, v = (y.repeat_interleave(heads // kv_heads, 1) for y in (k, split_heads(v, kv_heads)))
         x = x + F.linear(attend(q, k, v).transpose(1, 2).flatten(2),
                          w[h + "self_attn.o_proj.weight"])
@@ -237,6 +272,14 @@ def main():
         "a Llama whose heads share keys and values": (LLAMA, 3, 37),
         "a Llama, tied, with heads wider than its stream":
             (dict(LLAMA, tie_word_embeddings=True, head_dim=20), 2, 64),
+        "a Llama 3.2: tied, with llama3 scaling": (dict(LLAMA, tie_word_embeddings=True, rope_scaling={
+            "rope_type": "llama3", "factor": 4.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+            "original_max_position_embeddings": 40}, head_dim=16), 3, 37),
+        "a Llama with linear scaling":
+            (dict(LLAMA, rope_scaling={"rope_type": "linear", "factor": 3.0}), 3, 37),
+        "a Llama with yarn": (dict(LLAMA, rope_scaling={
+            "rope_type": "yarn", "factor": 2.0, "original_max_position_embeddings": 300},
+            head_dim=16), 3, 37),
         "a Llama without sharing, recomputed": (dict(LLAMA, num_key_value_heads=6), 5, 11, 1),
     }
     for name, case in cases.items():

@@ -23,7 +23,8 @@ def struct(**fields):
 
 Embedding = struct(rows=SIZE, positions=SIZE, width=SIZE, vocabulary=SIZE, ids=P, first=SIZE)
 Norm = struct(rows=SIZE, width=SIZE, eps=FLOAT, weight=P, bias=P, mean=P, rstd=P)
-Rope = struct(rows=SIZE, positions=SIZE, heads=SIZE, head_dim=SIZE, stride=SIZE, theta=FLOAT, first=SIZE)
+Rope = struct(rows=SIZE, positions=SIZE, heads=SIZE, head_dim=SIZE, stride=SIZE, speeds=P,
+              scale=FLOAT, first=SIZE)
 Linear = struct(rows=SIZE, inputs=SIZE, outputs=SIZE, out_stride=SIZE, layout=INT, weight=P, bias=P)
 Attention = struct(batch=SIZE, queries=SIZE, keys=SIZE, first=SIZE, window=SIZE, documents=P,
                    heads=SIZE, kv_heads=SIZE, head_dim=SIZE, q_stride=SIZE, k_stride=SIZE,
@@ -128,22 +129,23 @@ def norm(ops, layer):
         near("dbias", dbias, bias.grad)
 
 
-def turned(x, theta):
+def turned(x, speed, scale):
     """x [b, t, heads, d] with rotary positions, as Hugging Face's Llama has them."""
     t, d = x.shape[1], x.shape[3]
-    speed = 1.0 / theta ** (torch.arange(0, d, 2).float() / d)
     angle = torch.outer(torch.arange(t).float(), speed)
     angle = torch.cat((angle, angle), -1)[None, :, None, :]
     half = torch.cat((-x[..., d // 2:], x[..., :d // 2]), -1)
-    return x * angle.cos() + half * angle.sin()
+    return x * angle.cos() * scale + half * angle.sin() * scale
 
 
 def rope(ops):
-    b, t, h, d, theta = 2, 70, 3, 16, 10000.0
+    b, t, h, d, scale = 2, 70, 3, 16, 1.2
     x, dout = leaf(b, t, h, d), torch.randn(b, t, h, d)
-    want = turned(x, theta)
+    speed = 1.0 / 10000.0 ** (torch.arange(0, d, 2).float() / d)
+    want = turned(x, speed, scale)
     want.backward(dout)
-    r = make(Rope, rows=b * t, positions=t, heads=h, head_dim=d, stride=h * d, theta=theta)
+    r = make(Rope, rows=b * t, positions=t, heads=h, head_dim=d, stride=h * d, speeds=speed,
+             scale=scale)
     got, back = raw(x).clone(), dout.clone()
     ops.rope(r, got, False)
     ops.rope(r, back, True)

@@ -208,6 +208,10 @@ static int compare_shapes(const struct dt_shape *there, const struct dt_shape *h
         {"vocabulary", (double)there->vocabulary, (double)here->vocabulary},
         {"norm epsilon", (double)there->norm_eps, (double)here->norm_eps},
         {"rope theta", (double)there->rope_theta, (double)here->rope_theta},
+        {"rope scaling", there->rope.kind, here->rope.kind},
+        {"rope scaling's factor", (double)there->rope.factor, (double)here->rope.factor},
+        {"rope scaling's original positions", (double)there->rope.original,
+         (double)here->rope.original},
         {"tied embeddings", there->tied, here->tied},
     };
     if (there->family != here->family)

@@ -41,7 +41,7 @@ static size_t smaller(size_t a, size_t b)
 }
 
 struct sizes {
-    size_t rows, width, q, qkv, inner, heads, head_rows, logits, elem;
+    size_t rows, width, q, qkv, inner, heads, pairs, head_rows, logits, elem;
     bool llama;
 };
 
@@ -60,6 +60,7 @@ static struct sizes sizes_of(const struct dt_shape *s, const struct dt_transform
         .inner = s->inner,
         .logits = round_up(s->vocabulary, form.head_stride),
         .heads = s->heads,
+        .pairs = s->head_dim / 2,
         .elem = dt_dtype_size(form.elem),
         .llama = s->family == DT_LLAMA,
     };
@@ -142,6 +143,7 @@ static size_t lay_out(struct dt_activations *a, const struct dt_shape *s, const 
 {
     struct cursor c = {.base = base};
     a->head_rows = z->head_rows;
+    a->speeds = z->llama ? take(&c, z->pairs, 1, sizeof *a->speeds) : NULL;
     lay_scratch(&c, z, &a->scratch);
     for (size_t i = 0; i < a->slot_count; i++) {
         struct dt_activation_slot none = {0};
@@ -170,6 +172,16 @@ static bool open_slots(struct dt_activations *a, size_t layers)
     return a->slots != NULL;
 }
 
+static void fill_speeds(const struct dt_activations *a, const struct dt_shape *s,
+                        struct dt_device *device)
+{
+    float speeds[DT_HEAD_DIM_MOST / 2];
+    if (!a->speeds)
+        return;
+    dt_rope_speeds(&s->rope, s->rope_theta, s->head_dim, speeds);
+    device->table->from_host(device, a->speeds, speeds, s->head_dim / 2 * sizeof *speeds);
+}
+
 int dt_activations_create(struct dt_activations *a, const struct dt_shape *s,
                           const struct dt_transformer_options *o, struct dt_device *device,
                           struct dt_err *err)
@@ -190,6 +202,7 @@ int dt_activations_create(struct dt_activations *a, const struct dt_shape *s,
     if (!a->memory)
         return dt_err_wrap(err, "activations");
     lay_out(a, s, &z, a->memory);
+    fill_speeds(a, s, device);
     return 0;
 }
 

@@ -51,6 +51,7 @@ struct dt_activation_slot {
 struct dt_activations {
     struct dt_activation_slot *slots;
     size_t slot_count;
+    float *speeds; /* [head_dim / 2]: of rotary positions; NULL in a GPT-2 */
     struct dt_scratch scratch;
     size_t head_rows; /* R */
     size_t segment;   /* blocks from one whose input is kept to the next: all others of a segment

@@ -20,6 +20,7 @@ struct dt_block {
     size_t batch, positions, rows;
     const char *params;   /* the unit's */
     char *grads;          /* laid out alike; NULL when going forward */
+    const float *speeds;  /* of rotary positions */
     const size_t *offset; /* of each tensor in the unit, in bytes: DT_GPT2_C_FC_WEIGHT, ... */
     dt_elem *input;
     dt_elem *dstream; /* the gradient of the stream */

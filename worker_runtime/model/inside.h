@@ -7,7 +7,10 @@
 
 #include "worker_runtime/model/shape.h"
 
+struct dt_json_writer;
+
 #define DT_ROWS(t) (sizeof(t) / sizeof *(t))
+#define DT_ROPE_THETA_MOST 1e12
 
 enum dt_shape_kind {
     DT_SHAPE_COUNT,   /* 1 to .most, into the size_t at .at; null is as if not written */
@@ -18,9 +21,10 @@ enum dt_shape_kind {
     DT_SHAPE_WORD,    /* only .word is */
     DT_SHAPE_DROPOUT, /* noted above 0; there is none here */
     DT_SHAPE_OFF, /* changes the arithmetic, unless it is null, false, empty, or the number .most */
-    DT_SHAPE_TOKENS, /* a token or a list of tokens, into the dt_token_ids at .at; -1: none */
-    DT_SHAPE_ROPE,   /* only plain rotation is */
-    DT_SHAPE_IDLE,   /* changes nothing in training */
+    DT_SHAPE_TOKENS,   /* a token or a list of tokens, into the dt_token_ids at .at; -1: none */
+    DT_SHAPE_ROPE,     /* how rotary positions are scaled, into the dt_rope_scaling at .at */
+    DT_SHAPE_ROPE_TOO, /* the same under a newer name, which is not written */
+    DT_SHAPE_IDLE,     /* changes nothing in training */
 };
 
 struct dt_shape_key {
@@ -39,5 +43,29 @@ struct dt_shape_keys {
 struct dt_shape_keys dt_shape_family_keys(enum dt_model_family family);
 extern const struct dt_shape_keys dt_shape_common_keys; /* of all families, and not written */
 extern const struct dt_shape_keys dt_shape_token_keys;  /* of all families */
+
+/* Names that are said in one sentence. */
+struct dt_shape_names {
+    size_t count;
+    struct dt_buf text; /* the first of them */
+};
+
+/* A config.json on its way into a shape. */
+struct dt_shape_reading {
+    struct dt_shape *shape;
+    const struct dt_json *doc;
+    const struct cJSON *object;
+    struct dt_shape_names *dropouts, *unknown;
+    struct dt_err *err;
+};
+
+/* -1 and "model.config.NAME: WHY". */
+int dt_shape_refuse(const struct dt_shape_reading *r, const char *name, const char *why);
+int dt_shape_missing(const struct dt_shape_reading *r, const char *name);
+int dt_shape_read_real(const struct dt_shape_reading *r, const char *name, double most, float *out);
+int dt_shape_read_rope(const struct dt_shape_reading *r, const char *name);
+
+void dt_shape_put_float(struct dt_json_writer *w, const char *name, float x);
+void dt_shape_put_rope(struct dt_json_writer *w, const char *name, const struct dt_rope_scaling *s);
 
 #endif

@@ -53,7 +53,8 @@ static void rotate(const struct dt_block *b, dt_elem *qkv, bool backward)
         .heads = s->heads + s->kv_heads,
         .head_dim = s->head_dim,
         .stride = (s->heads + 2 * s->kv_heads) * s->head_dim,
-        .theta = s->rope_theta,
+        .speeds = b->speeds,
+        .scale = dt_rope_scale(&s->rope),
     };
     b->ops->rope(&rope, qkv, backward, b->stream);
 }

@@ -14,21 +14,7 @@
 
 #define NAMES_SHOWN 8
 
-/* Names that are said in one sentence. */
-struct names {
-    size_t count;
-    struct dt_buf text; /* the first of them */
-};
-
-struct reading {
-    struct dt_shape *shape;
-    const struct dt_json *doc;
-    const struct cJSON *object;
-    struct names *dropouts, *unknown;
-    struct dt_err *err;
-};
-
-static void add_name(struct names *n, const char *name)
+static void add_name(struct dt_shape_names *n, const char *name)
 {
     char text[64];
     if (n->count++ < NAMES_SHOWN)
@@ -37,7 +23,7 @@ static void add_name(struct names *n, const char *name)
 }
 
 /* "model.config.NAME: WHY" */
-static int refuse(const struct reading *r, const char *name, const char *why)
+int dt_shape_refuse(const struct dt_shape_reading *r, const char *name, const char *why)
 {
     char path[200];
     const struct cJSON *v = cJSON_GetObjectItemCaseSensitive(r->object, name);
@@ -45,7 +31,7 @@ static int refuse(const struct reading *r, const char *name, const char *why)
                       why);
 }
 
-static int read_count(const struct reading *r, const struct dt_shape_key *k, size_t *out)
+static int read_count(const struct dt_shape_reading *r, const struct dt_shape_key *k, size_t *out)
 {
     int64_t n;
     if (dt_json_int(r->doc, r->object, k->name, 1, (int64_t)k->most, &n, r->err) < 0)
@@ -54,7 +40,7 @@ static int read_count(const struct reading *r, const struct dt_shape_key *k, siz
     return 0;
 }
 
-static int read_real(const struct reading *r, const char *name, double most, float *out)
+int dt_shape_read_real(const struct dt_shape_reading *r, const char *name, double most, float *out)
 {
     double x;
     if (dt_json_number(r->doc, r->object, name, &x, r->err) < 0)
@@ -62,42 +48,43 @@ static int read_real(const struct reading *r, const char *name, double most, flo
     char why[80];
     snprintf(why, sizeof why, "expected a number from 0 to %g, found %g", most, x);
     if (x < 0 || x > most)
-        return refuse(r, name, why);
+        return dt_shape_refuse(r, name, why);
     *out = (float)x;
     return 0;
 }
 
-static int read_word(const struct reading *r, const struct dt_shape_key *k)
+static int read_word(const struct dt_shape_reading *r, const struct dt_shape_key *k)
 {
     const char *word;
     char why[80];
     if (dt_json_string(r->doc, r->object, k->name, &word, r->err) < 0)
         return -1;
     snprintf(why, sizeof why, "only \"%s\" is implemented", k->word);
-    return strcmp(word, k->word) == 0 ? 0 : refuse(r, k->name, why);
+    return strcmp(word, k->word) == 0 ? 0 : dt_shape_refuse(r, k->name, why);
 }
 
-static int read_fixed(const struct reading *r, const char *name, bool only)
+static int read_fixed(const struct dt_shape_reading *r, const char *name, bool only)
 {
     bool is;
     if (dt_json_bool(r->doc, r->object, name, &is, r->err) < 0)
         return -1;
     return is == only
                ? 0
-               : refuse(r, name, only ? "only true is implemented" : "only false is implemented");
+               : dt_shape_refuse(r, name,
+                                 only ? "only true is implemented" : "only false is implemented");
 }
 
-static int read_dropout(const struct reading *r, const char *name)
+static int read_dropout(const struct dt_shape_reading *r, const char *name)
 {
     float x;
-    if (read_real(r, name, 1, &x) < 0)
+    if (dt_shape_read_real(r, name, 1, &x) < 0)
         return -1;
     if (x > 0)
         add_name(r->dropouts, name);
     return 0;
 }
 
-static int read_off(const struct reading *r, const struct dt_shape_key *k)
+static int read_off(const struct dt_shape_reading *r, const struct dt_shape_key *k)
 {
     const struct cJSON *v = cJSON_GetObjectItemCaseSensitive(r->object, k->name);
     bool off = cJSON_IsFalse(v);
@@ -105,24 +92,26 @@ static int read_off(const struct reading *r, const struct dt_shape_key *k)
         off = v->valuedouble == k->most;
     else if (cJSON_IsArray(v) || cJSON_IsObject(v))
         off = !v->child;
-    return off ? 0 : refuse(r, k->name, "it changes what a model computes, and is not implemented");
+    return off ? 0
+               : dt_shape_refuse(r, k->name,
+                                 "it changes what a model computes, and is not implemented");
 }
 
-static int read_token(const struct reading *r, const char *name, const struct cJSON *v,
+static int read_token(const struct dt_shape_reading *r, const char *name, const struct cJSON *v,
                       struct dt_token_ids *out)
 {
     double id = cJSON_IsNumber(v) ? v->valuedouble : -2;
     if (id != (double)(int32_t)id || id < -1)
-        return refuse(r, name, "expected a token's number, or a list of them");
+        return dt_shape_refuse(r, name, "expected a token's number, or a list of them");
     if (id < 0)
         return 0;
     if (out->count == DT_TOKEN_IDS_MOST)
-        return refuse(r, name, "there are more tokens in it than are taken");
+        return dt_shape_refuse(r, name, "there are more tokens in it than are taken");
     out->id[out->count++] = (int32_t)id;
     return 0;
 }
 
-static int read_tokens(const struct reading *r, const char *name, struct dt_token_ids *out)
+static int read_tokens(const struct dt_shape_reading *r, const char *name, struct dt_token_ids *out)
 {
     const struct cJSON *v = cJSON_GetObjectItemCaseSensitive(r->object, name);
     if (!cJSON_IsArray(v))
@@ -133,27 +122,7 @@ static int read_tokens(const struct reading *r, const char *name, struct dt_toke
     return 0;
 }
 
-/* { "rope_type": "default" }, with "rope_theta" in newer files; older ones call it "type". */
-static int read_rope(const struct reading *r, const char *name)
-{
-    static const char *const known[] = {"rope_type", "type", "rope_theta", NULL};
-    static const struct dt_shape_key type[] = {
-        {"rope_type", .kind = DT_SHAPE_WORD, .word = "default"},
-        {"type", .kind = DT_SHAPE_WORD, .word = "default"}};
-    struct reading inner = *r;
-    if (dt_json_object(r->doc, r->object, name, &inner.object, r->err) < 0)
-        return -1;
-    for (size_t i = 0; i < DT_ROWS(type); i++)
-        if (dt_json_has(inner.object, type[i].name) && read_word(&inner, &type[i]) < 0)
-            return -1;
-    if (dt_json_only(r->doc, inner.object, known, r->err) < 0)
-        return -1;
-    if (!dt_json_has(inner.object, "rope_theta"))
-        return 0;
-    return read_real(&inner, "rope_theta", 1e12, &r->shape->rope_theta);
-}
-
-static int read_key(const struct reading *r, const struct dt_shape_key *k)
+static int read_key(const struct dt_shape_reading *r, const struct dt_shape_key *k)
 {
     void *at = (char *)r->shape + k->at;
     if (!dt_json_has(r->object, k->name))
@@ -162,7 +131,7 @@ static int read_key(const struct reading *r, const struct dt_shape_key *k)
     case DT_SHAPE_COUNT:
         return read_count(r, k, at);
     case DT_SHAPE_REAL:
-        return read_real(r, k->name, k->most, at);
+        return dt_shape_read_real(r, k->name, k->most, at);
     case DT_SHAPE_FLAG:
         return dt_json_bool(r->doc, r->object, k->name, at, r->err);
     case DT_SHAPE_TRUE:
@@ -173,7 +142,8 @@ static int read_key(const struct reading *r, const struct dt_shape_key *k)
     case DT_SHAPE_DROPOUT:
         return read_dropout(r, k->name);
     case DT_SHAPE_ROPE:
-        return read_rope(r, k->name);
+    case DT_SHAPE_ROPE_TOO:
+        return dt_shape_read_rope(r, k->name);
     case DT_SHAPE_OFF:
         return read_off(r, k);
     case DT_SHAPE_TOKENS:
@@ -185,8 +155,8 @@ static int read_key(const struct reading *r, const struct dt_shape_key *k)
 }
 
 /* A name without a row. */
-static int pass_over(const struct reading *r, const char *name, const struct dt_shape_keys *tables,
-                     size_t count)
+static int pass_over(const struct dt_shape_reading *r, const char *name,
+                     const struct dt_shape_keys *tables, size_t count)
 {
     size_t best = dt_str_slip(name);
     const char *meant = NULL;
@@ -206,10 +176,10 @@ static int pass_over(const struct reading *r, const char *name, const struct dt_
         return 0;
     }
     snprintf(why, sizeof why, "there is no such setting; did you mean %s?", meant);
-    return refuse(r, name, why);
+    return dt_shape_refuse(r, name, why);
 }
 
-static int read_keys(const struct reading *r)
+static int read_keys(const struct dt_shape_reading *r)
 {
     const struct dt_shape_keys tables[] = {dt_shape_family_keys(r->shape->family),
                                            dt_shape_common_keys, dt_shape_token_keys};
@@ -223,14 +193,15 @@ static int read_keys(const struct reading *r)
     return 0;
 }
 
-static int missing(const struct reading *r, const char *name)
+int dt_shape_missing(const struct dt_shape_reading *r, const char *name)
 {
     char path[200];
     return dt_err_set(r->err, DT_E_USAGE, "%s: \"%s\" is missing",
                       dt_json_path(r->doc, r->object, path, sizeof path), name);
 }
 
-static int whole(const struct reading *r, const char *what, size_t a, const char *by, size_t b)
+static int whole(const struct dt_shape_reading *r, const char *what, size_t a, const char *by,
+                 size_t b)
 {
     char path[200];
     if (a % b == 0)
@@ -239,18 +210,18 @@ static int whole(const struct reading *r, const char *what, size_t a, const char
                       dt_json_path(r->doc, r->object, path, sizeof path), what, a, by, b);
 }
 
-static int read_gpt2(const struct reading *r)
+static int read_gpt2(const struct dt_shape_reading *r)
 {
     struct dt_shape *s = r->shape;
     *s = (struct dt_shape){.family = DT_GPT2, .norm_eps = 1e-5f, .init_std = 0.02f, .tied = true};
     if (read_keys(r) < 0)
         return -1;
     if (!s->layers || !s->heads || !s->width || !s->positions || !s->vocabulary)
-        return missing(r, !s->layers      ? "n_layer"
-                          : !s->heads     ? "n_head"
-                          : !s->width     ? "n_embd"
-                          : !s->positions ? "n_positions"
-                                          : "vocab_size");
+        return dt_shape_missing(r, !s->layers      ? "n_layer"
+                                   : !s->heads     ? "n_head"
+                                   : !s->width     ? "n_embd"
+                                   : !s->positions ? "n_positions"
+                                                   : "vocab_size");
     if (whole(r, "n_embd", s->width, "n_head", s->heads) < 0)
         return -1;
     s->kv_heads = s->heads;
@@ -259,7 +230,7 @@ static int read_gpt2(const struct reading *r)
     return 0;
 }
 
-static int read_llama(const struct reading *r)
+static int read_llama(const struct dt_shape_reading *r)
 {
     struct dt_shape *s = r->shape;
     *s = (struct dt_shape){
@@ -267,25 +238,29 @@ static int read_llama(const struct reading *r)
     if (read_keys(r) < 0)
         return -1;
     if (!s->layers || !s->heads || !s->width || !s->inner || !s->positions || !s->vocabulary)
-        return missing(r, !s->layers      ? "num_hidden_layers"
-                          : !s->heads     ? "num_attention_heads"
-                          : !s->width     ? "hidden_size"
-                          : !s->inner     ? "intermediate_size"
-                          : !s->positions ? "max_position_embeddings"
-                                          : "vocab_size");
+        return dt_shape_missing(r, !s->layers      ? "num_hidden_layers"
+                                   : !s->heads     ? "num_attention_heads"
+                                   : !s->width     ? "hidden_size"
+                                   : !s->inner     ? "intermediate_size"
+                                   : !s->positions ? "max_position_embeddings"
+                                                   : "vocab_size");
     s->kv_heads = s->kv_heads ? s->kv_heads : s->heads;
     if (!s->head_dim && whole(r, "hidden_size", s->width, "num_attention_heads", s->heads) < 0)
         return -1;
     s->head_dim = s->head_dim ? s->head_dim : s->width / s->heads;
     if (whole(r, "num_attention_heads", s->heads, "num_key_value_heads", s->kv_heads) < 0)
         return -1;
+    if (s->rope.kind == DT_ROPE_YARN && s->rope.original < 1)
+        s->rope.original = (float)s->positions;
+    if (s->rope.kind == DT_ROPE_YARN && s->rope_theta <= 1)
+        return dt_shape_refuse(r, "rope_theta", "yarn needs a base above 1");
     if (s->rope_theta < 1)
-        return refuse(r, "rope_theta", "rotation needs a base of 1 or more");
+        return dt_shape_refuse(r, "rope_theta", "rotation needs a base of 1 or more");
     /* Rotation turns pairs. */
     return whole(r, "head_dim", s->head_dim, "a pair,", 2);
 }
 
-static int read_family(const struct reading *r)
+static int read_family(const struct dt_shape_reading *r)
 {
     const char *family;
     if (dt_json_string(r->doc, r->object, "model_type", &family, r->err) < 0)
@@ -294,10 +269,10 @@ static int read_family(const struct reading *r)
         return read_gpt2(r);
     if (strcmp(family, "llama") == 0)
         return read_llama(r);
-    return refuse(r, "model_type", "only \"gpt2\" and \"llama\" are implemented");
+    return dt_shape_refuse(r, "model_type", "only \"gpt2\" and \"llama\" are implemented");
 }
 
-static void note(struct dt_buf *notes, struct names *n, const char *one, const char *many)
+static void note(struct dt_buf *notes, struct dt_shape_names *n, const char *one, const char *many)
 {
     if (!notes || !n->count)
         return;
@@ -310,8 +285,9 @@ static void note(struct dt_buf *notes, struct names *n, const char *one, const c
 int dt_shape_read(struct dt_shape *s, const struct dt_json *doc, const struct cJSON *object,
                   struct dt_buf *notes, struct dt_err *err)
 {
-    struct names dropouts = {0}, unknown = {0};
-    const struct reading r = {s, doc, object ? object : doc->root, &dropouts, &unknown, err};
+    struct dt_shape_names dropouts = {0}, unknown = {0};
+    const struct dt_shape_reading r = {s,         doc,      object ? object : doc->root,
+                                       &dropouts, &unknown, err};
     int rc = read_family(&r);
     if (rc == 0) {
         note(notes, &dropouts, "is above 0; dropout is not implemented, and training goes without",

@@ -6,6 +6,7 @@
 
 #include "base/buf.h"
 #include "base/err.h"
+#include "worker_runtime/model/rope.h"
 
 #include <dtrun/zero.h>
 #include <stdbool.h>
@@ -17,6 +18,7 @@ struct dt_json;
 enum dt_model_family { DT_GPT2, DT_LLAMA };
 
 #define DT_LAYERS_MOST 4096
+#define DT_HEAD_DIM_MOST 4096
 
 /* Tokens of one role, as a config.json names them: none, one, or a list. */
 #define DT_TOKEN_IDS_MOST 16
@@ -30,13 +32,14 @@ struct dt_shape {
     size_t layers, heads, kv_heads, width, head_dim, inner, positions, vocabulary;
     float norm_eps, rope_theta, init_std;
     bool tied; /* the head is the embedding */
+    struct dt_rope_scaling rope;
     /* Nothing in training depends on these: they go from the config.json that is read into those
      * that are written, for programs that generate text. */
     struct dt_token_ids bos, eos, pad;
 };
 
 /* OBJECT (NULL: the root) of DOC is a config.json. What changes the arithmetic and is not ours
- * (another activation, rope scaling, attention bias) is refused by its path, and so is a name that
+ * (another activation, experts, attention bias) is refused by its path, and so is a name that
  * is almost one we know. NOTES (may be NULL) gets a line on dropout, which is left out, and a line
  * on the keys that nothing is known of. Sizes are bounded, so that no product of them overflows. */
 int dt_shape_read(struct dt_shape *s, const struct dt_json *doc, const struct cJSON *object,

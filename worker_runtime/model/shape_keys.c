@@ -5,7 +5,6 @@
 /* The largest model these allow has fewer than 2^57 parameters: their bytes, with gradients and
  * optimizer state, still fit in 64 bits. */
 #define HEADS_MOST 4096
-#define HEAD_DIM_MOST 4096
 #define WIDTH_MOST (1 << 18)
 #define INNER_MOST (1 << 20)
 #define POSITIONS_MOST (1 << 24)
@@ -48,18 +47,18 @@ static const struct dt_shape_key llama_keys[] = {
     {"num_hidden_layers", .kind = DT_SHAPE_COUNT, .at = AT(layers), .most = DT_LAYERS_MOST},
     {"num_attention_heads", .kind = DT_SHAPE_COUNT, .at = AT(heads), .most = HEADS_MOST},
     {"num_key_value_heads", .kind = DT_SHAPE_COUNT, .at = AT(kv_heads), .most = HEADS_MOST},
-    {"head_dim", .kind = DT_SHAPE_COUNT, .at = AT(head_dim), .most = HEAD_DIM_MOST},
+    {"head_dim", .kind = DT_SHAPE_COUNT, .at = AT(head_dim), .most = DT_HEAD_DIM_MOST},
     {"hidden_size", .kind = DT_SHAPE_COUNT, .at = AT(width), .most = WIDTH_MOST},
     {"intermediate_size", .kind = DT_SHAPE_COUNT, .at = AT(inner), .most = INNER_MOST},
     {"max_position_embeddings", .kind = DT_SHAPE_COUNT, .at = AT(positions), .most = POSITIONS_MOST},
     {"vocab_size", .kind = DT_SHAPE_COUNT, .at = AT(vocabulary), .most = VOCABULARY_MOST},
     {"rms_norm_eps", .kind = DT_SHAPE_REAL, .at = AT(norm_eps), .most = 1},
-    {"rope_theta", .kind = DT_SHAPE_REAL, .at = AT(rope_theta), .most = 1e12},
+    {"rope_theta", .kind = DT_SHAPE_REAL, .at = AT(rope_theta), .most = DT_ROPE_THETA_MOST},
     {"initializer_range", .kind = DT_SHAPE_REAL, .at = AT(init_std), .most = 1},
     {"tie_word_embeddings", .kind = DT_SHAPE_FLAG, .at = AT(tied)},
     {"hidden_act", .kind = DT_SHAPE_WORD, .word = "silu"},
-    {"rope_scaling", .kind = DT_SHAPE_ROPE},
-    {"rope_parameters", .kind = DT_SHAPE_ROPE}, /* where newer files have the two */
+    {"rope_scaling", .kind = DT_SHAPE_ROPE, .at = AT(rope)},
+    {"rope_parameters", .kind = DT_SHAPE_ROPE_TOO}, /* where newer files have the two */
     {"attention_dropout", .kind = DT_SHAPE_DROPOUT},
     {"attention_bias", .kind = DT_SHAPE_FALSE},
     {"mlp_bias", .kind = DT_SHAPE_FALSE},

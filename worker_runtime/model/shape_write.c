@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 /* The shortest decimal that is read as this float: 1e-05, and not 9.99999975e-06. */
-static void put_float(struct dt_json_writer *w, const char *name, float x)
+void dt_shape_put_float(struct dt_json_writer *w, const char *name, float x)
 {
     char text[32];
     int digits = 1;
@@ -37,7 +37,7 @@ static void put_key(struct dt_json_writer *w, const struct dt_shape_key *k, cons
         dt_json_put_uint(w, k->name, *(const size_t *)at);
         break;
     case DT_SHAPE_REAL:
-        put_float(w, k->name, *(const float *)at);
+        dt_shape_put_float(w, k->name, *(const float *)at);
         break;
     case DT_SHAPE_FLAG:
         dt_json_put_bool(w, k->name, *(const bool *)at);
@@ -55,8 +55,11 @@ static void put_key(struct dt_json_writer *w, const struct dt_shape_key *k, cons
     case DT_SHAPE_FALSE:
         dt_json_put_bool(w, k->name, k->kind == DT_SHAPE_TRUE);
         break;
-    case DT_SHAPE_OFF:
     case DT_SHAPE_ROPE:
+        dt_shape_put_rope(w, k->name, at);
+        break;
+    case DT_SHAPE_OFF:
+    case DT_SHAPE_ROPE_TOO:
     case DT_SHAPE_IDLE:
         break; /* what we leave out means the same */
     }

@@ -74,6 +74,7 @@ static struct dt_block block_of(const struct dt_transformer *t, const struct dt_
         .rows = rows_of(t, w),
         .params = w->params,
         .grads = w->grads,
+        .speeds = t->a.speeds,
         .offset = t->block_at,
         .input = slot->inputs[w->block],
         .dstream = slot->dstream,

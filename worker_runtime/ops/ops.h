@@ -32,11 +32,12 @@ struct dt_norm {
     float *mean, *rstd;           /* [rows]: written forward, read backward */
 };
 
-/* Rotates pairs (i, i + head_dim/2) of each head by position * theta^(-2i/head_dim), as Hugging
- * Face's Llama. Row n is at position first + n % positions. */
+/* Rotates pairs (i, i + head_dim/2) of each head by position * speeds[i], as Hugging Face's Llama,
+ * and multiplies them by SCALE. Row n is at position first + n % positions. */
 struct dt_rope {
     size_t rows, positions, heads, head_dim, stride; /* stride: from row to row */
-    float theta;
+    const float *speeds;                             /* [head_dim / 2]: floats on every device */
+    float scale;
     size_t first;
 };
 
@@ -116,7 +117,7 @@ typedef void dt_norm_backward_fn(const struct dt_norm *n, dt_elem *dx, dt_elem *
                                  dt_elem *dbias, const dt_elem *x, const dt_elem *dout,
                                  struct dt_stream *s);
 
-/* In place, over heads heads of each row. BACKWARD rotates the other way. */
+/* In place, over heads heads of each row. BACKWARD rotates the other way, with the same scale. */
 typedef void dt_rope_fn(const struct dt_rope *r, dt_elem *x, bool backward, struct dt_stream *s);
 
 /* out[N,out] = x[N,in] W + bias. What lies between rows is neither read nor written, here and

@@ -243,15 +243,14 @@ static void rope(void *arg, size_t part)
     const struct rope_job *j = arg;
     const struct dt_rope *r = j->r;
     size_t half = r->head_dim / 2;
-    float *speed = j->s->scratch[dt_pool_self()], *cosine = speed + half, *sine = cosine + half;
+    float *cosine = j->s->scratch[dt_pool_self()], *sine = cosine + half;
+    float sine_scale = j->backward ? -r->scale : r->scale;
     struct dt_range range = dt_part(r->positions, POSITIONS, part);
-    for (size_t i = 0; i < half; i++)
-        speed[i] = (float)pow((double)r->theta, -2.0 * (double)i / (double)r->head_dim);
     for (size_t t = range.from; t < range.to && t < r->rows; t++) {
         for (size_t i = 0; i < half; i++) {
-            float angle = (float)(r->first + t) * speed[i];
-            cosine[i] = cosf(angle);
-            sine[i] = sinf(angle) * (j->backward ? -1.0f : 1.0f);
+            float angle = (float)(r->first + t) * r->speeds[i];
+            cosine[i] = cosf(angle) * r->scale;
+            sine[i] = sinf(angle) * sine_scale;
         }
         for (size_t n = t; n < r->rows; n += r->positions)
             for (size_t h = 0; h < r->heads; h++)

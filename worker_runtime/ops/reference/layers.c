@@ -120,9 +120,9 @@ void dt_ref_rope(const struct dt_rope *r, dt_elem *x_, bool backward, struct dt_
     (void)s;
     for (size_t n = 0; n < r->rows; n++) {
         for (size_t i = 0; i < half; i++) {
-            float speed = (float)pow((double)r->theta, -2.0 * (double)i / (double)r->head_dim);
-            float angle = (float)(r->first + n % r->positions) * speed;
-            float cosine = (float)cos((double)angle), sine = (float)sin((double)angle);
+            float angle = (float)(r->first + n % r->positions) * r->speeds[i];
+            float cosine = (float)cos((double)angle) * r->scale;
+            float sine = (float)sin((double)angle) * r->scale;
             if (backward)
                 sine = -sine;
             for (size_t h = 0; h < r->heads; h++) {
