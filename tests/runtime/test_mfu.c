@@ -47,4 +47,10 @@ TEST(flops_of_a_token_are_those_of_its_products)
     CHECK_EQ((int64_t)dt_mfu_flops_per_token(&s, 1024),
              (int64_t)(6 * products + 12.0 * 12 * 768 * 1024));
     CHECK_EQ((int64_t)(dt_mfu_flops_per_token(&s, 1024) / 1e7), 85);
+    s.window = 100;
+    s.full_layers = 2;
+    CHECK_EQ((int64_t)dt_mfu_flops_per_token(&s, 1024),
+             (int64_t)(6 * products + 12.0 * 768 * (2 * 1024 + 10 * 100)));
+    CHECK_EQ((int64_t)dt_mfu_flops_per_token(&s, 50),
+             (int64_t)(6 * products + 12.0 * 768 * 12 * 50));
 }

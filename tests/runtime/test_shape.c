@@ -109,7 +109,7 @@ TEST(what_would_train_another_model_is_refused_by_its_path)
     /* clang-format off */
     static const struct { const char *text, *error; } rows[] = {
         {"{}", "the document: \"model_type\" is missing"},
-        {"{\"model_type\":\"bert\"}", "model_type: only \"gpt2\" and \"llama\" are implemented"},
+        {"{\"model_type\":\"bert\"}", "model_type: only \"gpt2\", \"llama\" and \"mistral\" are implemented"},
         {"[]", "the document: expected an object, found an array"},
         {G ",\"n_head\":2}", "the document: \"n_positions\" is missing"},
         {G ",\"n_positions\":4}", "\"n_head\" is missing"},
@@ -161,6 +161,47 @@ TEST(what_would_train_another_model_is_refused_by_its_path)
         struct dt_err err = {0};
         CHECK_FAIL(read_shape(&s, rows[i].text, &err), err, rows[i].error);
         CHECK_EQ(err.code, DT_E_USAGE);
+    }
+}
+
+#define M                                                                                          \
+    "{\"model_type\":\"mistral\",\"num_hidden_layers\":2,\"hidden_size\":8,"                       \
+    "\"intermediate_size\":6,\"max_position_embeddings\":64,\"vocab_size\":5,"                     \
+    "\"num_attention_heads\":2"
+
+TEST(a_mistral_has_a_window_unless_it_says_it_has_none)
+{
+    struct dt_err err = {0};
+    struct dt_shape s = shape_of(M ",\"num_key_value_heads\":1,\"head_dim\":6}");
+    CHECK_EQ(s.family, DT_MISTRAL);
+    CHECK_EQ(s.window, 4096);
+    CHECK_EQ(s.head_dim, 6);
+    CHECK_STR(dt_shape_title(&s), "Mistral");
+    s = shape_of(M ",\"num_key_value_heads\":1,\"sliding_window\":null}");
+    CHECK_EQ(s.window, 0);
+    s = shape_of(M ",\"num_key_value_heads\":1,\"sliding_window\":7,"
+                   "\"layer_types\":[\"sliding_attention\",\"sliding_attention\"]}");
+    CHECK_EQ(dt_shape_window(&s, 0), 7);
+    CHECK_EQ(dt_shape_window(&s, 1), 7);
+    CHECK_FAIL(read_shape(&s, M "}", &err), err, "\"num_key_value_heads\" is missing");
+    CHECK_FAIL(read_shape(&s, M ",\"num_key_value_heads\":1,\"sliding_window\":0}", &err), err,
+               "sliding_window: expected a whole number from 1 to 16777216");
+    CHECK_FAIL(read_shape(&s, M ",\"num_key_value_heads\":1,\"attention_bias\":true}", &err), err,
+               "attention_bias: only false is implemented");
+}
+
+TEST(layers_of_another_kind_than_the_family_has_are_refused)
+{
+    static const char *const types[] = {
+        "[\"sliding_attention\"]", "[\"sliding_attention\",\"full_attention\"]",
+        "[\"sliding_attention\",\"sliding_attention\",\"sliding_attention\"]", "[1,2]", "[]"};
+    for (size_t i = 0; i < ROWS(types); i++) {
+        char text[400];
+        struct dt_shape s;
+        struct dt_err err = {0};
+        snprintf(text, sizeof text, M ",\"num_key_value_heads\":1,\"layer_types\":%s}", types[i]);
+        CHECK_ROW("%s", types[i]);
+        CHECK_FAIL(read_shape(&s, text, &err), err, "layer_types: it differs from what the other");
     }
 }
 
@@ -257,14 +298,17 @@ TEST(a_shape_inside_a_larger_document_is_named_from_its_root)
 
 TEST(what_is_written_is_read_as_the_same_shape)
 {
-    static const char *const texts[] = {gpt2, llama,
+    static const char *const texts[] = {gpt2,
+                                        llama,
                                         L ",\"num_attention_heads\":2,\"head_dim\":10,"
                                           "\"rms_norm_eps\":1.1754944e-38}",
                                         L ",\"num_attention_heads\":2,\"rope_scaling\":{\"type\":"
                                           "\"yarn\",\"factor\":4.1,\"beta_slow\":1.5,"
                                           "\"attention_factor\":1.3,\"truncate\":false}}",
                                         L ",\"num_attention_heads\":2,\"rope_scaling\":{\"type\":"
-                                          "\"dynamic\",\"factor\":2}}"};
+                                          "\"dynamic\",\"factor\":2}}",
+                                        M ",\"num_key_value_heads\":1}",
+                                        M ",\"num_key_value_heads\":1,\"sliding_window\":null}"};
     for (size_t i = 0; i < ROWS(texts); i++) {
         CHECK_ROW("%s", texts[i]);
         struct dt_shape s = shape_of(texts[i]), again;
@@ -276,6 +320,7 @@ TEST(what_is_written_is_read_as_the_same_shape)
         size_t numbers = offsetof(struct dt_rope_scaling, exact);
         CHECK_BYTES(&s.rope, numbers, &again.rope, numbers);
         CHECK_EQ(s.rope.exact, again.rope.exact);
+        CHECK(s.window == again.window && s.full_layers == again.full_layers);
         CHECK(s.layers == again.layers && s.heads == again.heads && s.kv_heads == again.kv_heads &&
               s.width == again.width && s.head_dim == again.head_dim && s.inner == again.inner &&
               s.positions == again.positions && s.vocabulary == again.vocabulary);

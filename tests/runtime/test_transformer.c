@@ -14,14 +14,14 @@ static const struct dt_shape shapes[] = {
     {DT_LLAMA, 3, 6, 2, 10, 4, 7, 6, 13, 1e-5f, 100, 0.02f, .tied = false},
     {DT_LLAMA, 2, 3, 3, 12, 4, 15, 6, 11, 1e-6f, 10000, 0.02f, .tied = true},
     {DT_LLAMA, 1, 4, 1, 6, 2, 5, 6, 11, 1e-6f, 10000, 0.02f, .tied = false},
+    {DT_MISTRAL, 2, 4, 2, 6, 4, 5, 6, 11, 1e-6f, 100, 0.02f, .window = 3},
 };
 
 static const char *name_of(const struct dt_shape *s)
 {
     static char text[100];
-    snprintf(text, sizeof text, "%s, %zu layers, %zu heads reading %zu, %s",
-             s->family == DT_GPT2 ? "gpt2" : "llama", s->layers, s->heads, s->kv_heads,
-             s->tied ? "tied" : "untied");
+    snprintf(text, sizeof text, "%s, %zu layers, %zu heads reading %zu, %s", dt_shape_title(s),
+             s->layers, s->heads, s->kv_heads, s->tied ? "tied" : "untied");
     return text;
 }
 

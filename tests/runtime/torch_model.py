@@ -32,12 +32,15 @@ LLAMA = {
 }
 
 
-def attend(q, k, v):
-    """[batch, heads, positions, head_dim] each; a query sees its own position and those before."""
+def attend(q, k, v, window=None):
+    """[batch, heads, positions, head_dim] each; a query sees its own position and those before, of
+    them the last so many where there is a window."""
     positions = q.shape[2]
-    later = torch.ones(positions, positions, dtype=torch.bool).triu(1)
+    place = torch.arange(positions)
+    apart = place[:, None] - place
+    unseen = (apart < 0) | (apart >= (window or positions))
     scores = q @ k.transpose(2, 3) / math.sqrt(q.shape[3])
-    return scores.masked_fill(later, -math.inf).softmax(3) @ v
+    return scores.masked_fill(unseen, -math.inf).softmax(3) @ v
 
 
 def split_heads(x, heads):
@@ -111,7 +114,12 @@ def rotate(x, config):
     return torch.cat((a * cos - b * sin, a * sin + b * cos), 3)
 
 
+def window(config, layer):
+    return config.get("sliding_window")
+
+
 def llama(config, w, ids):
+    """And its kin."""
     heads, kv_heads = config["num_attention_heads"], config["num_key_value_heads"]
 
     def norm(x, name):
@@ -125,7 +133,7 @@ def llama(config, w, ids):
         q = rotate(split_heads(q, heads), config)
         k = rotate(split_heads(k, kv_heads), config)
         k, v = (y.repeat_interleave(heads // kv_heads, 1) for y in (k, split_heads(v, kv_heads)))
-        x = x + F.linear(attend(q, k, v).transpose(1, 2).flatten(2),
+        x = x + F.linear(attend(q, k, v, window(config, i)).transpose(1, 2).flatten(2),
                          w[h + "self_attn.o_proj.weight"])
         inside = norm(x, h + "post_attention_layernorm")
         gate, up = (F.linear(inside, w[h + "mlp.%s_proj.weight" % c]) for c in ("gate", "up"))
@@ -280,6 +288,8 @@ def main():
         "a Llama with yarn": (dict(LLAMA, rope_scaling={
             "rope_type": "yarn", "factor": 2.0, "original_max_position_embeddings": 300},
             head_dim=16), 3, 37),
+        "a Mistral: a window, and heads wider than its stream":
+            (dict(LLAMA, model_type="mistral", sliding_window=9, head_dim=20), 3, 64),
         "a Llama without sharing, recomputed": (dict(LLAMA, num_key_value_heads=6), 5, 11, 1),
     }
     for name, case in cases.items():

@@ -212,6 +212,8 @@ static int compare_shapes(const struct dt_shape *there, const struct dt_shape *h
         {"rope scaling's factor", (double)there->rope.factor, (double)here->rope.factor},
         {"rope scaling's original positions", (double)there->rope.original,
          (double)here->rope.original},
+        {"window", (double)there->window, (double)here->window},
+        {"layers without a window", (double)there->full_layers, (double)here->full_layers},
         {"tied embeddings", there->tied, here->tied},
     };
     if (there->family != here->family)

@@ -62,7 +62,7 @@ static struct sizes sizes_of(const struct dt_shape *s, const struct dt_transform
         .heads = s->heads,
         .pairs = s->head_dim / 2,
         .elem = dt_dtype_size(form.elem),
-        .llama = s->family == DT_LLAMA,
+        .llama = s->family != DT_GPT2,
     };
     if (__builtin_mul_overflow(o->batch, o->positions, &z.rows))
         z.rows = SIZE_MAX;

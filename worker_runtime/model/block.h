@@ -18,6 +18,7 @@ struct dt_block {
     const struct dt_ops *ops;
     struct dt_stream *stream;
     size_t batch, positions, rows;
+    size_t window;        /* of attention; 0: none */
     const char *params;   /* the unit's */
     char *grads;          /* laid out alike; NULL when going forward */
     const float *speeds;  /* of rotary positions */
@@ -59,6 +60,7 @@ static inline struct dt_attention dt_block_attention(const struct dt_block *b)
         .batch = b->batch,
         .queries = b->positions,
         .keys = b->positions,
+        .window = b->window,
         .heads = s->heads,
         .kv_heads = s->kv_heads,
         .head_dim = s->head_dim,

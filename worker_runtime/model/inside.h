@@ -24,6 +24,7 @@ enum dt_shape_kind {
     DT_SHAPE_TOKENS,   /* a token or a list of tokens, into the dt_token_ids at .at; -1: none */
     DT_SHAPE_ROPE,     /* how rotary positions are scaled, into the dt_rope_scaling at .at */
     DT_SHAPE_ROPE_TOO, /* the same under a newer name, which is not written */
+    DT_SHAPE_WINDOW,   /* which layers have a window: shape_window.c */
     DT_SHAPE_IDLE,     /* changes nothing in training */
 };
 
@@ -40,7 +41,22 @@ struct dt_shape_keys {
     size_t count;
 };
 
-struct dt_shape_keys dt_shape_family_keys(enum dt_model_family family);
+/* How a family says which layers have a window: shape_window.c. */
+enum dt_window_rule {
+    DT_WINDOW_NONE,
+    DT_WINDOW_ALWAYS, /* sliding_window, of all layers; left out it is 4096 */
+};
+
+struct dt_shape_family {
+    const char *model_type, *architecture, *title;
+    struct dt_shape start;        /* what a file need not say */
+    struct dt_shape_keys keys[2]; /* the block's and the family's */
+    enum dt_window_rule window;
+};
+
+const struct dt_shape_family *dt_shape_family(enum dt_model_family family);
+const struct dt_shape_family *dt_shape_family_of(const char *model_type); /* NULL: none */
+void dt_shape_family_names(struct dt_buf *out);         /* of all: "\"gpt2\" and \"llama\"" */
 extern const struct dt_shape_keys dt_shape_common_keys; /* of all families, and not written */
 extern const struct dt_shape_keys dt_shape_token_keys;  /* of all families */
 
@@ -64,8 +80,10 @@ int dt_shape_refuse(const struct dt_shape_reading *r, const char *name, const ch
 int dt_shape_missing(const struct dt_shape_reading *r, const char *name);
 int dt_shape_read_real(const struct dt_shape_reading *r, const char *name, double most, float *out);
 int dt_shape_read_rope(const struct dt_shape_reading *r, const char *name);
+int dt_shape_read_window(const struct dt_shape_reading *r); /* once the layers are known */
 
 void dt_shape_put_float(struct dt_json_writer *w, const char *name, float x);
 void dt_shape_put_rope(struct dt_json_writer *w, const char *name, const struct dt_rope_scaling *s);
+void dt_shape_put_window(struct dt_json_writer *w, const struct dt_shape *s);
 
 #endif

@@ -148,6 +148,7 @@ static int read_key(const struct dt_shape_reading *r, const struct dt_shape_key 
         return read_off(r, k);
     case DT_SHAPE_TOKENS:
         return read_tokens(r, k->name, at);
+    case DT_SHAPE_WINDOW:
     case DT_SHAPE_IDLE:
         return 0;
     }
@@ -181,8 +182,9 @@ static int pass_over(const struct dt_shape_reading *r, const char *name,
 
 static int read_keys(const struct dt_shape_reading *r)
 {
-    const struct dt_shape_keys tables[] = {dt_shape_family_keys(r->shape->family),
-                                           dt_shape_common_keys, dt_shape_token_keys};
+    const struct dt_shape_family *f = dt_shape_family(r->shape->family);
+    const struct dt_shape_keys tables[] = {f->keys[0], f->keys[1], dt_shape_common_keys,
+                                           dt_shape_token_keys};
     for (const struct cJSON *v = r->object->child; v; v = v->next)
         if (!cJSON_IsNull(v) && pass_over(r, v->string, tables, DT_ROWS(tables)) < 0)
             return -1;
@@ -210,12 +212,9 @@ static int whole(const struct dt_shape_reading *r, const char *what, size_t a, c
                       dt_json_path(r->doc, r->object, path, sizeof path), what, a, by, b);
 }
 
-static int read_gpt2(const struct dt_shape_reading *r)
+static int settle_gpt2(const struct dt_shape_reading *r)
 {
     struct dt_shape *s = r->shape;
-    *s = (struct dt_shape){.family = DT_GPT2, .norm_eps = 1e-5f, .init_std = 0.02f, .tied = true};
-    if (read_keys(r) < 0)
-        return -1;
     if (!s->layers || !s->heads || !s->width || !s->positions || !s->vocabulary)
         return dt_shape_missing(r, !s->layers      ? "n_layer"
                                    : !s->heads     ? "n_head"
@@ -230,26 +229,9 @@ static int read_gpt2(const struct dt_shape_reading *r)
     return 0;
 }
 
-static int read_llama(const struct dt_shape_reading *r)
+static int settle_rope(const struct dt_shape_reading *r)
 {
     struct dt_shape *s = r->shape;
-    *s = (struct dt_shape){
-        .family = DT_LLAMA, .norm_eps = 1e-6f, .rope_theta = 10000, .init_std = 0.02f};
-    if (read_keys(r) < 0)
-        return -1;
-    if (!s->layers || !s->heads || !s->width || !s->inner || !s->positions || !s->vocabulary)
-        return dt_shape_missing(r, !s->layers      ? "num_hidden_layers"
-                                   : !s->heads     ? "num_attention_heads"
-                                   : !s->width     ? "hidden_size"
-                                   : !s->inner     ? "intermediate_size"
-                                   : !s->positions ? "max_position_embeddings"
-                                                   : "vocab_size");
-    s->kv_heads = s->kv_heads ? s->kv_heads : s->heads;
-    if (!s->head_dim && whole(r, "hidden_size", s->width, "num_attention_heads", s->heads) < 0)
-        return -1;
-    s->head_dim = s->head_dim ? s->head_dim : s->width / s->heads;
-    if (whole(r, "num_attention_heads", s->heads, "num_key_value_heads", s->kv_heads) < 0)
-        return -1;
     if (s->rope.kind == DT_ROPE_YARN && s->rope.original < 1)
         s->rope.original = (float)s->positions;
     if (s->rope.kind == DT_ROPE_YARN && s->rope_theta <= 1)
@@ -260,16 +242,51 @@ static int read_llama(const struct dt_shape_reading *r)
     return whole(r, "head_dim", s->head_dim, "a pair,", 2);
 }
 
+static int settle_llama(const struct dt_shape_reading *r)
+{
+    struct dt_shape *s = r->shape;
+    if (!s->layers || !s->heads || !s->width || !s->inner || !s->positions || !s->vocabulary)
+        return dt_shape_missing(r, !s->layers      ? "num_hidden_layers"
+                                   : !s->heads     ? "num_attention_heads"
+                                   : !s->width     ? "hidden_size"
+                                   : !s->inner     ? "intermediate_size"
+                                   : !s->positions ? "max_position_embeddings"
+                                                   : "vocab_size");
+    /* Only Llama's class knows what it is where it is left out. */
+    if (!s->kv_heads && s->family != DT_LLAMA)
+        return dt_shape_missing(r, "num_key_value_heads");
+    s->kv_heads = s->kv_heads ? s->kv_heads : s->heads;
+    if (!s->head_dim && whole(r, "hidden_size", s->width, "num_attention_heads", s->heads) < 0)
+        return -1;
+    s->head_dim = s->head_dim ? s->head_dim : s->width / s->heads;
+    if (whole(r, "num_attention_heads", s->heads, "num_key_value_heads", s->kv_heads) < 0)
+        return -1;
+    return settle_rope(r) < 0 ? -1 : dt_shape_read_window(r);
+}
+
+static int refuse_family(const struct dt_shape_reading *r)
+{
+    struct dt_buf why = {0};
+    dt_buf_printf(&why, "only ");
+    dt_shape_family_names(&why);
+    dt_buf_printf(&why, " are implemented");
+    dt_shape_refuse(r, "model_type", dt_buf_cstr(&why));
+    dt_buf_finish(&why);
+    return -1;
+}
+
 static int read_family(const struct dt_shape_reading *r)
 {
-    const char *family;
-    if (dt_json_string(r->doc, r->object, "model_type", &family, r->err) < 0)
+    const char *model_type;
+    if (dt_json_string(r->doc, r->object, "model_type", &model_type, r->err) < 0)
         return -1;
-    if (strcmp(family, "gpt2") == 0)
-        return read_gpt2(r);
-    if (strcmp(family, "llama") == 0)
-        return read_llama(r);
-    return dt_shape_refuse(r, "model_type", "only \"gpt2\" and \"llama\" are implemented");
+    const struct dt_shape_family *family = dt_shape_family_of(model_type);
+    if (!family)
+        return refuse_family(r);
+    *r->shape = family->start;
+    if (read_keys(r) < 0)
+        return -1;
+    return r->shape->family == DT_GPT2 ? settle_gpt2(r) : settle_llama(r);
 }
 
 static void note(struct dt_buf *notes, struct dt_shape_names *n, const char *one, const char *many)

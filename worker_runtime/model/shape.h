@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What model it is: Hugging Face's config.json of the GPT-2 and Llama families, read and written,
+/* What model it is: Hugging Face's config.json of GPT-2, Llama and its kin, read and written,
  * and the tensors that follow from it, named and ordered as in Hugging Face's files. Pure. */
 #ifndef DT_WORKER_RUNTIME_MODEL_SHAPE_H
 #define DT_WORKER_RUNTIME_MODEL_SHAPE_H
@@ -15,10 +15,12 @@
 struct cJSON;
 struct dt_json;
 
-enum dt_model_family { DT_GPT2, DT_LLAMA };
+/* All but GPT-2 are a Llama's block with what .window and the like say. */
+enum dt_model_family { DT_GPT2, DT_LLAMA, DT_MISTRAL };
 
 #define DT_LAYERS_MOST 4096
 #define DT_HEAD_DIM_MOST 4096
+#define DT_POSITIONS_MOST (1 << 24)
 
 /* Tokens of one role, as a config.json names them: none, one, or a list. */
 #define DT_TOKEN_IDS_MOST 16
@@ -33,6 +35,8 @@ struct dt_shape {
     float norm_eps, rope_theta, init_std;
     bool tied; /* the head is the embedding */
     struct dt_rope_scaling rope;
+    size_t window;      /* tokens that a token reads, itself among them; 0: all before it */
+    size_t full_layers; /* the first so many layers have no window */
     /* Nothing in training depends on these: they go from the config.json that is read into those
      * that are written, for programs that generate text. */
     struct dt_token_ids bos, eos, pad;
@@ -48,6 +52,9 @@ int dt_shape_read(struct dt_shape *s, const struct dt_json *doc, const struct cJ
 void dt_shape_write(const struct dt_shape *s, enum dt_dtype type, struct dt_buf *out);
 
 size_t dt_shape_params(const struct dt_shape *s);
+const char *dt_shape_title(const struct dt_shape *s); /* of the family: "GPT-2" */
+/* What a token of that layer reads at most, itself among it; 0: all before it. */
+size_t dt_shape_window(const struct dt_shape *s, size_t layer);
 
 /* The tensors of a unit, in their order in it. A Llama's q, k and v stand together, so that all
  * three are one matrix. */

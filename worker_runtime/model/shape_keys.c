@@ -1,26 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The rows of each family, and those that all families have. */
+/* The families, their rows, and the rows that all of them have. */
 #include "worker_runtime/model/inside.h"
+
+#include <string.h>
 
 /* The largest model these allow has fewer than 2^57 parameters: their bytes, with gradients and
  * optimizer state, still fit in 64 bits. */
 #define HEADS_MOST 4096
 #define WIDTH_MOST (1 << 18)
 #define INNER_MOST (1 << 20)
-#define POSITIONS_MOST (1 << 24)
 #define VOCABULARY_MOST (1 << 28)
 
 #define AT(field) offsetof(struct dt_shape, field)
 
 /* clang-format off */
+#define UNWINDOWED \
+    {"sliding_window", .kind = DT_SHAPE_OFF}, \
+    {"use_sliding_window", .kind = DT_SHAPE_OFF}, \
+    {"layer_types", .kind = DT_SHAPE_OFF}
+
 static const struct dt_shape_key gpt2_keys[] = {
-    {"model_type", .kind = DT_SHAPE_WORD, .word = "gpt2"},
     {"n_layer", .kind = DT_SHAPE_COUNT, .at = AT(layers), .most = DT_LAYERS_MOST},
     {"n_head", .kind = DT_SHAPE_COUNT, .at = AT(heads), .most = HEADS_MOST},
     {"n_embd", .kind = DT_SHAPE_COUNT, .at = AT(width), .most = WIDTH_MOST},
     {"n_inner", .kind = DT_SHAPE_COUNT, .at = AT(inner), .most = INNER_MOST},
-    {"n_ctx", .kind = DT_SHAPE_COUNT, .at = AT(positions), .most = POSITIONS_MOST}, /* the old name; the next one counts more */
-    {"n_positions", .kind = DT_SHAPE_COUNT, .at = AT(positions), .most = POSITIONS_MOST},
+    {"n_ctx", .kind = DT_SHAPE_COUNT, .at = AT(positions), .most = DT_POSITIONS_MOST}, /* the old name; the next one counts more */
+    {"n_positions", .kind = DT_SHAPE_COUNT, .at = AT(positions), .most = DT_POSITIONS_MOST},
     {"vocab_size", .kind = DT_SHAPE_COUNT, .at = AT(vocabulary), .most = VOCABULARY_MOST},
     {"layer_norm_epsilon", .kind = DT_SHAPE_REAL, .at = AT(norm_eps), .most = 1},
     {"initializer_range", .kind = DT_SHAPE_REAL, .at = AT(init_std), .most = 1},
@@ -40,17 +45,18 @@ static const struct dt_shape_key gpt2_keys[] = {
     {"summary_use_proj", .kind = DT_SHAPE_IDLE},
     {"rotary_dim", .kind = DT_SHAPE_OFF},
     {"multi_query", .kind = DT_SHAPE_OFF},
+    UNWINDOWED,
 };
 
-static const struct dt_shape_key llama_keys[] = {
-    {"model_type", .kind = DT_SHAPE_WORD, .word = "llama"},
+/* Of all that have a Llama's block. */
+static const struct dt_shape_key block_keys[] = {
     {"num_hidden_layers", .kind = DT_SHAPE_COUNT, .at = AT(layers), .most = DT_LAYERS_MOST},
     {"num_attention_heads", .kind = DT_SHAPE_COUNT, .at = AT(heads), .most = HEADS_MOST},
     {"num_key_value_heads", .kind = DT_SHAPE_COUNT, .at = AT(kv_heads), .most = HEADS_MOST},
     {"head_dim", .kind = DT_SHAPE_COUNT, .at = AT(head_dim), .most = DT_HEAD_DIM_MOST},
     {"hidden_size", .kind = DT_SHAPE_COUNT, .at = AT(width), .most = WIDTH_MOST},
     {"intermediate_size", .kind = DT_SHAPE_COUNT, .at = AT(inner), .most = INNER_MOST},
-    {"max_position_embeddings", .kind = DT_SHAPE_COUNT, .at = AT(positions), .most = POSITIONS_MOST},
+    {"max_position_embeddings", .kind = DT_SHAPE_COUNT, .at = AT(positions), .most = DT_POSITIONS_MOST},
     {"vocab_size", .kind = DT_SHAPE_COUNT, .at = AT(vocabulary), .most = VOCABULARY_MOST},
     {"rms_norm_eps", .kind = DT_SHAPE_REAL, .at = AT(norm_eps), .most = 1},
     {"rope_theta", .kind = DT_SHAPE_REAL, .at = AT(rope_theta), .most = DT_ROPE_THETA_MOST},
@@ -60,7 +66,6 @@ static const struct dt_shape_key llama_keys[] = {
     {"rope_scaling", .kind = DT_SHAPE_ROPE, .at = AT(rope)},
     {"rope_parameters", .kind = DT_SHAPE_ROPE_TOO}, /* where newer files have the two */
     {"attention_dropout", .kind = DT_SHAPE_DROPOUT},
-    {"attention_bias", .kind = DT_SHAPE_FALSE},
     {"mlp_bias", .kind = DT_SHAPE_FALSE},
     {"pretraining_tp", .kind = DT_SHAPE_IDLE},
     {"max_sequence_length", .kind = DT_SHAPE_IDLE},
@@ -83,16 +88,25 @@ static const struct dt_shape_key llama_keys[] = {
     {"n_routed_experts", .kind = DT_SHAPE_OFF},
 };
 
+static const struct dt_shape_key llama_keys[] = {
+    {"attention_bias", .kind = DT_SHAPE_FALSE},
+    UNWINDOWED,
+};
+
+static const struct dt_shape_key mistral_keys[] = {
+    {"attention_bias", .kind = DT_SHAPE_FALSE},
+    {"sliding_window", .kind = DT_SHAPE_WINDOW},
+    {"layer_types", .kind = DT_SHAPE_WINDOW},
+};
+
 static const struct dt_shape_key common_keys[] = {
+    {"model_type", .kind = DT_SHAPE_IDLE}, /* said by the family */
     {"_name_or_path", .kind = DT_SHAPE_IDLE},
     {"_attn_implementation_autoset", .kind = DT_SHAPE_IDLE},
     {"architectures", .kind = DT_SHAPE_IDLE},
     {"alibi", .kind = DT_SHAPE_OFF},
-    {"layer_types", .kind = DT_SHAPE_OFF},
     {"quantization_config", .kind = DT_SHAPE_OFF},
-    {"sliding_window", .kind = DT_SHAPE_OFF},
     {"use_parallel_residual", .kind = DT_SHAPE_OFF},
-    {"use_sliding_window", .kind = DT_SHAPE_OFF},
     {"cls_token_id", .kind = DT_SHAPE_IDLE},
     {"decoder_start_token_id", .kind = DT_SHAPE_IDLE},
     {"mask_token_id", .kind = DT_SHAPE_IDLE},
@@ -117,15 +131,64 @@ static const struct dt_shape_key token_keys[] = {
 };
 /* clang-format on */
 
-static const struct dt_shape_keys families[] = {
-    [DT_GPT2] = {gpt2_keys, DT_ROWS(gpt2_keys)},
-    [DT_LLAMA] = {llama_keys, DT_ROWS(llama_keys)},
+/* A Llama's, where a file does not say otherwise. */
+#define LLAMA_START .norm_eps = 1e-6f, .rope_theta = 10000, .init_std = 0.02f
+
+/* clang-format off */
+#define KEYS(t) {t, DT_ROWS(t)}
+static const struct dt_shape_family families[] = {
+    [DT_GPT2] = {
+        .model_type = "gpt2",
+        .architecture = "GPT2LMHeadModel",
+        .title = "GPT-2",
+        .start = {.family = DT_GPT2, .norm_eps = 1e-5f, .init_std = 0.02f, .tied = true},
+        .keys = {KEYS(gpt2_keys)},
+    },
+    [DT_LLAMA] = {
+        .model_type = "llama",
+        .architecture = "LlamaForCausalLM",
+        .title = "Llama",
+        .start = {.family = DT_LLAMA, LLAMA_START},
+        .keys = {KEYS(block_keys), KEYS(llama_keys)},
+    },
+    [DT_MISTRAL] = {
+        .model_type = "mistral",
+        .architecture = "MistralForCausalLM",
+        .title = "Mistral",
+        .start = {.family = DT_MISTRAL, LLAMA_START},
+        .keys = {KEYS(block_keys), KEYS(mistral_keys)},
+        .window = DT_WINDOW_ALWAYS,
+    },
 };
 
-const struct dt_shape_keys dt_shape_common_keys = {common_keys, DT_ROWS(common_keys)};
-const struct dt_shape_keys dt_shape_token_keys = {token_keys, DT_ROWS(token_keys)};
+const struct dt_shape_keys dt_shape_common_keys = KEYS(common_keys);
+const struct dt_shape_keys dt_shape_token_keys = KEYS(token_keys);
+/* clang-format on */
 
-struct dt_shape_keys dt_shape_family_keys(enum dt_model_family family)
+const struct dt_shape_family *dt_shape_family(enum dt_model_family family)
 {
-    return families[family];
+    return &families[family];
+}
+
+const struct dt_shape_family *dt_shape_family_of(const char *model_type)
+{
+    for (size_t i = 0; i < DT_ROWS(families); i++)
+        if (strcmp(model_type, families[i].model_type) == 0)
+            return &families[i];
+    return NULL;
+}
+
+void dt_shape_family_names(struct dt_buf *out)
+{
+    for (size_t i = 0; i < DT_ROWS(families); i++)
+        dt_buf_printf(out, "%s\"%s\"",
+                      i == 0                       ? ""
+                      : i + 1 == DT_ROWS(families) ? " and "
+                                                   : ", ",
+                      families[i].model_type);
+}
+
+const char *dt_shape_title(const struct dt_shape *s)
+{
+    return families[s->family].title;
 }

@@ -25,7 +25,6 @@ enum {
 };
 
 #define AT(field) offsetof(struct dt_rope_scaling, field)
-#define POSITIONS_MOST (1 << 24)
 #define OWN_KEYS 3 /* read apart from the rows */
 
 /* A number each: which kinds have it, and which cannot be without. */
@@ -37,7 +36,7 @@ static const struct row {
     double least, most;
 } rows[] = {
     {"factor", SCALED, SCALED, AT(factor), 1, 1e6},
-    {"original_max_position_embeddings", LLAMA3 | YARN, LLAMA3, AT(original), 1, POSITIONS_MOST},
+    {"original_max_position_embeddings", LLAMA3 | YARN, LLAMA3, AT(original), 1, DT_POSITIONS_MOST},
     {"low_freq_factor", LLAMA3, LLAMA3, AT(low_freq), 0, 1e6},
     {"high_freq_factor", LLAMA3, LLAMA3, AT(high_freq), 0, 1e6},
     {"beta_fast", YARN, 0, AT(beta_fast), 1e-3, 1e6},

@@ -60,6 +60,7 @@ static void put_key(struct dt_json_writer *w, const struct dt_shape_key *k, cons
         break;
     case DT_SHAPE_OFF:
     case DT_SHAPE_ROPE_TOO:
+    case DT_SHAPE_WINDOW:
     case DT_SHAPE_IDLE:
         break; /* what we leave out means the same */
     }
@@ -73,13 +74,16 @@ static void put_keys(struct dt_json_writer *w, const struct dt_shape *s, struct 
 
 void dt_shape_write(const struct dt_shape *s, enum dt_dtype type, struct dt_buf *out)
 {
-    bool gpt2 = s->family == DT_GPT2;
+    const struct dt_shape_family *family = dt_shape_family(s->family);
     struct dt_json_writer w = {.out = out, .style = DT_JSON_SPACED, .lines = 1};
     dt_json_put_object(&w, NULL);
     dt_json_put_array(&w, "architectures");
-    dt_json_put_text(&w, NULL, gpt2 ? "GPT2LMHeadModel" : "LlamaForCausalLM");
+    dt_json_put_text(&w, NULL, family->architecture);
     dt_json_put_end(&w);
-    put_keys(&w, s, dt_shape_family_keys(s->family));
+    dt_json_put_text(&w, "model_type", family->model_type);
+    put_keys(&w, s, family->keys[0]);
+    put_keys(&w, s, family->keys[1]);
+    dt_shape_put_window(&w, s);
     put_keys(&w, s, dt_shape_token_keys);
     dt_json_put_text(&w, "torch_dtype",
                      type == DT_BF16  ? "bfloat16"

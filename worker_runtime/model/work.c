@@ -72,6 +72,7 @@ static struct dt_block block_of(const struct dt_transformer *t, const struct dt_
         .batch = w->batch,
         .positions = t->options.positions,
         .rows = rows_of(t, w),
+        .window = dt_shape_window(&t->shape, w->block),
         .params = w->params,
         .grads = w->grads,
         .speeds = t->a.speeds,

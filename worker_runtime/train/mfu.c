@@ -40,12 +40,17 @@ double dt_mfu_peak(const char *description, enum dt_dtype elem)
     return 0;
 }
 
-/* A table that is looked up is no product; a head that is tied to it is one. */
+/* A table that is looked up is no product; a head that is tied to it is one. Attention counts as if
+ * all positions that a window has room for were read. */
 double dt_mfu_flops_per_token(const struct dt_shape *s, size_t positions)
 {
     size_t looked_up = s->tied ? 0 : s->vocabulary * s->width;
     if (s->family == DT_GPT2)
         looked_up += s->positions * s->width;
-    double weights = (double)(dt_shape_params(s) - looked_up);
-    return 6 * weights + 12.0 * (double)(s->layers * s->heads * s->head_dim) * (double)positions;
+    double weights = (double)(dt_shape_params(s) - looked_up), read = 0;
+    for (size_t layer = 0; layer < s->layers; layer++) {
+        size_t window = dt_shape_window(s, layer);
+        read += (double)(window > 0 && window < positions ? window : positions);
+    }
+    return 6 * weights + 12.0 * (double)(s->heads * s->head_dim) * read;
 }

@@ -177,7 +177,7 @@ static int keep_companions(struct dt_trainer *t, const struct dt_found *f, struc
 static void name_model(const struct dt_trainer *t, char out[80])
 {
     const struct dt_shape *shape = &t->config->model.shape;
-    snprintf(out, 80, "%s with %.1f M parameters", shape->family == DT_GPT2 ? "GPT-2" : "Llama",
+    snprintf(out, 80, "%s with %.1f M parameters", dt_shape_title(shape),
              (double)dt_shape_params(shape) * 1e-6);
 }
 
