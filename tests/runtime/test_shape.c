@@ -109,7 +109,7 @@ TEST(what_would_train_another_model_is_refused_by_its_path)
     /* clang-format off */
     static const struct { const char *text, *error; } rows[] = {
         {"{}", "the document: \"model_type\" is missing"},
-        {"{\"model_type\":\"bert\"}", "model_type: only \"gpt2\", \"llama\" and \"mistral\" are implemented"},
+        {"{\"model_type\":\"bert\"}", "model_type: only \"gpt2\", \"llama\", \"mistral\" and \"qwen2\" are implemented"},
         {"[]", "the document: expected an object, found an array"},
         {G ",\"n_head\":2}", "the document: \"n_positions\" is missing"},
         {G ",\"n_positions\":4}", "\"n_head\" is missing"},
@@ -188,6 +188,61 @@ TEST(a_mistral_has_a_window_unless_it_says_it_has_none)
                "sliding_window: expected a whole number from 1 to 16777216");
     CHECK_FAIL(read_shape(&s, M ",\"num_key_value_heads\":1,\"attention_bias\":true}", &err), err,
                "attention_bias: only false is implemented");
+}
+
+#define Q                                                                                          \
+    "{\"model_type\":\"qwen2\",\"num_hidden_layers\":3,\"hidden_size\":8,"                         \
+    "\"intermediate_size\":6,\"max_position_embeddings\":64,\"vocab_size\":5,"                     \
+    "\"num_attention_heads\":2,\"num_key_value_heads\":1"
+
+TEST(a_qwen2_has_windows_only_where_it_says_so)
+{
+    struct dt_err err = {0};
+    struct dt_buf out = {0};
+    /* As the hub has them: the numbers are there and mean nothing. */
+    struct dt_shape s = shape_of(Q ",\"use_sliding_window\":false,\"sliding_window\":7,"
+                                   "\"max_window_layers\":1,\"use_mrope\":false}");
+    CHECK_EQ(s.family, DT_QWEN2);
+    CHECK(s.qkv_bias && s.window == 0 && dt_buf_cstr(&notes)[0] == '\0');
+    dt_shape_write(&s, DT_BF16, &out);
+    CHECK(strstr(dt_buf_cstr(&out), "  \"architectures\": [\"Qwen2ForCausalLM\"],\n"
+                                    "  \"model_type\": \"qwen2\",\n"));
+    CHECK(strstr(dt_buf_cstr(&out), "  \"use_sliding_window\": false,\n"
+                                    "  \"max_window_layers\": 3,\n"
+                                    "  \"sliding_window\": null,\n"));
+    dt_buf_finish(&out);
+    s = shape_of(Q ",\"use_sliding_window\":true,\"sliding_window\":7,\"max_window_layers\":1,"
+                   "\"layer_types\":[\"full_attention\",\"sliding_attention\","
+                   "\"sliding_attention\"]}");
+    CHECK_EQ(dt_shape_window(&s, 0), 0);
+    CHECK_EQ(dt_shape_window(&s, 1), 7);
+    CHECK_EQ(dt_shape_window(&s, 2), 7);
+    s = shape_of(Q ",\"use_sliding_window\":true}");
+    CHECK(s.window == 4096 && s.full_layers == 28);
+    CHECK_FAIL(read_shape(&s, Q ",\"use_sliding_window\":1}", &err), err,
+               "use_sliding_window: expected true or false");
+    CHECK_FAIL(read_shape(&s, Q ",\"use_sliding_window\":true,\"max_window_layers\":-1}", &err),
+               err, "max_window_layers: expected a whole number from 0 to 4096");
+}
+
+/* Queries, keys and values are one matrix, and their biases one row. */
+TEST(biases_of_a_qwen2_stand_together_and_do_not_decay)
+{
+    static const char *const names[] = {"q_proj.weight", "k_proj.weight", "v_proj.weight",
+                                        "q_proj.bias",   "k_proj.bias",   "v_proj.bias"};
+    struct dt_shape s = shape_of(Q "}");
+    struct dt_tensor *tensors = dt_shape_tensors(&s, NULL);
+    for (size_t i = 0; i < ROWS(names); i++) {
+        const struct dt_tensor *t = &tensors[2 + i], *next = t + 1;
+        char name[80];
+        snprintf(name, sizeof name, "model.layers.0.self_attn.%s", names[i]);
+        CHECK_STR(t->name, name);
+        CHECK_EQ(t->index, i + 1);
+        CHECK_EQ(t->offset + t->count, next->offset);
+        CHECK_EQ(t->decay, i < 3);
+        CHECK(i < 3 || (t->init_std == 0 && t->init_value == 0));
+    }
+    free(tensors);
 }
 
 TEST(layers_of_another_kind_than_the_family_has_are_refused)
@@ -308,7 +363,9 @@ TEST(what_is_written_is_read_as_the_same_shape)
                                         L ",\"num_attention_heads\":2,\"rope_scaling\":{\"type\":"
                                           "\"dynamic\",\"factor\":2}}",
                                         M ",\"num_key_value_heads\":1}",
-                                        M ",\"num_key_value_heads\":1,\"sliding_window\":null}"};
+                                        M ",\"num_key_value_heads\":1,\"sliding_window\":null}",
+                                        Q ",\"use_sliding_window\":true,\"max_window_layers\":2}",
+                                        Q "}"};
     for (size_t i = 0; i < ROWS(texts); i++) {
         CHECK_ROW("%s", texts[i]);
         struct dt_shape s = shape_of(texts[i]), again;
@@ -320,6 +377,7 @@ TEST(what_is_written_is_read_as_the_same_shape)
         size_t numbers = offsetof(struct dt_rope_scaling, exact);
         CHECK_BYTES(&s.rope, numbers, &again.rope, numbers);
         CHECK_EQ(s.rope.exact, again.rope.exact);
+        CHECK_EQ(s.qkv_bias, again.qkv_bias);
         CHECK(s.window == again.window && s.full_layers == again.full_layers);
         CHECK(s.layers == again.layers && s.heads == again.heads && s.kv_heads == again.kv_heads &&
               s.width == again.width && s.head_dim == again.head_dim && s.inner == again.inner &&
@@ -488,6 +546,7 @@ static const struct dt_shape cut_shapes[] = {
     {DT_GPT2, 1, 3, 3, 6, 2, 8, 6, 13, 1e-5f, 0, 0.02f, .tied = false},
     {DT_LLAMA, 1, 6, 2, 10, 4, 7, 6, 13, 1e-5f, 100, 0.02f, .tied = false},
     {DT_LLAMA, 1, 8, 4, 16, 2, 12, 6, 9, 1e-5f, 100, 0.02f, .tied = true},
+    {DT_QWEN2, 1, 6, 2, 10, 4, 7, 6, 13, 1e-5f, 100, 0.02f, .qkv_bias = true},
 };
 
 /* Counts, for each index of the dimension that is cut, the parts that have it. */
@@ -537,11 +596,11 @@ TEST(the_parts_of_a_tensor_add_up_to_it)
 }
 
 static struct dt_tensor_part part_of(const struct dt_shape *s, const struct dt_tensor *tensors,
-                                     size_t index_in_block, size_t parts, size_t index)
+                                     size_t which, size_t parts, size_t index)
 {
     struct dt_tensor_part p = {0};
     for (const struct dt_tensor *t = tensors; t < tensors + dt_shape_tensor_count(s); t++)
-        if (t->unit == 1 && t->index == index_in_block)
+        if (t->unit == 1 && t->which == which)
             dt_shape_part(s, t, parts, index, &p);
     return p;
 }
@@ -555,24 +614,25 @@ TEST(what_a_rank_finds_it_goes_on_with)
         size_t q, o, up, down;
         int column, row; /* the dimensions that are cut */
     } layers[] = {
-        [DT_GPT2] = {DT_GPT2_C_ATTN_WEIGHT, DT_GPT2_ATTN_PROJ_WEIGHT, DT_GPT2_C_FC_WEIGHT,
-                     DT_GPT2_MLP_PROJ_WEIGHT, 1, 0},
-        [DT_LLAMA] = {DT_LLAMA_Q, DT_LLAMA_O, DT_LLAMA_UP, DT_LLAMA_DOWN, 0, 1},
+        {DT_GPT2_C_ATTN_WEIGHT, DT_GPT2_ATTN_PROJ_WEIGHT, DT_GPT2_C_FC_WEIGHT,
+         DT_GPT2_MLP_PROJ_WEIGHT, 1, 0},
+        {DT_LLAMA_Q, DT_LLAMA_O, DT_LLAMA_UP, DT_LLAMA_DOWN, 0, 1},
     };
     for (size_t i = 0; i < 2 * ROWS(cut_shapes); i++) {
         const struct dt_shape *s = &cut_shapes[i / 2];
         struct dt_tensor *tensors = dt_shape_tensors(s, NULL);
-        struct dt_tensor_part q = part_of(s, tensors, layers[s->family].q, 2, i % 2);
-        struct dt_tensor_part o = part_of(s, tensors, layers[s->family].o, 2, i % 2);
-        struct dt_tensor_part up = part_of(s, tensors, layers[s->family].up, 2, i % 2);
-        struct dt_tensor_part down = part_of(s, tensors, layers[s->family].down, 2, i % 2);
+        struct dt_tensor_part q = part_of(s, tensors, layers[s->family != DT_GPT2].q, 2, i % 2);
+        struct dt_tensor_part o = part_of(s, tensors, layers[s->family != DT_GPT2].o, 2, i % 2);
+        struct dt_tensor_part up = part_of(s, tensors, layers[s->family != DT_GPT2].up, 2, i % 2);
+        struct dt_tensor_part down =
+            part_of(s, tensors, layers[s->family != DT_GPT2].down, 2, i % 2);
         CHECK_ROW("shape %zu, part %zu of 2", i / 2, i % 2);
         CHECK_STRETCH(q.stretch[0], o.stretch[0]);
         CHECK_STRETCH(up.stretch[0], down.stretch[0]);
-        CHECK_EQ(q.dim, layers[s->family].column);
-        CHECK_EQ(up.dim, layers[s->family].column);
-        CHECK_EQ(o.dim, layers[s->family].row);
-        CHECK_EQ(down.dim, layers[s->family].row);
+        CHECK_EQ(q.dim, layers[s->family != DT_GPT2].column);
+        CHECK_EQ(up.dim, layers[s->family != DT_GPT2].column);
+        CHECK_EQ(o.dim, layers[s->family != DT_GPT2].row);
+        CHECK_EQ(down.dim, layers[s->family != DT_GPT2].row);
         free(tensors);
     }
 }

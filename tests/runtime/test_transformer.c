@@ -15,6 +15,8 @@ static const struct dt_shape shapes[] = {
     {DT_LLAMA, 2, 3, 3, 12, 4, 15, 6, 11, 1e-6f, 10000, 0.02f, .tied = true},
     {DT_LLAMA, 1, 4, 1, 6, 2, 5, 6, 11, 1e-6f, 10000, 0.02f, .tied = false},
     {DT_MISTRAL, 2, 4, 2, 6, 4, 5, 6, 11, 1e-6f, 100, 0.02f, .window = 3},
+    {DT_QWEN2, 2, 4, 2, 6, 4, 5, 6, 11, 1e-6f, 100, 0.02f, .window = 3, .full_layers = 1,
+     .qkv_bias = true},
 };
 
 static const char *name_of(const struct dt_shape *s)

@@ -115,7 +115,10 @@ def rotate(x, config):
 
 
 def window(config, layer):
-    return config.get("sliding_window")
+    if config["model_type"] == "mistral" or (
+            config.get("use_sliding_window") and layer >= config["max_window_layers"]):
+        return config["sliding_window"]
+    return None
 
 
 def llama(config, w, ids):
@@ -129,7 +132,8 @@ def llama(config, w, ids):
     for i in range(config["num_hidden_layers"]):
         h = "model.layers.%d." % i
         inside = norm(x, h + "input_layernorm")
-        q, k, v = (F.linear(inside, w[h + "self_attn.%s_proj.weight" % c]) for c in "qkv")
+        q, k, v = (F.linear(inside, w[h + "self_attn.%s_proj.weight" % c],
+                            w.get(h + "self_attn.%s_proj.bias" % c)) for c in "qkv")
         q = rotate(split_heads(q, heads), config)
         k = rotate(split_heads(k, kv_heads), config)
         k, v = (y.repeat_interleave(heads // kv_heads, 1) for y in (k, split_heads(v, kv_heads)))
@@ -290,6 +294,11 @@ def main():
             head_dim=16), 3, 37),
         "a Mistral: a window, and heads wider than its stream":
             (dict(LLAMA, model_type="mistral", sliding_window=9, head_dim=20), 3, 64),
+        "a Qwen2: biases, tied":
+            (dict(LLAMA, model_type="qwen2", tie_word_embeddings=True), 3, 37),
+        "a Qwen2 whose later layers have a window": (dict(
+            LLAMA, model_type="qwen2", use_sliding_window=True, sliding_window=7,
+            max_window_layers=1), 3, 37, 1),
         "a Llama without sharing, recomputed": (dict(LLAMA, num_key_value_heads=6), 5, 11, 1),
     }
     for name, case in cases.items():

@@ -44,7 +44,8 @@ struct dt_shape_keys {
 /* How a family says which layers have a window: shape_window.c. */
 enum dt_window_rule {
     DT_WINDOW_NONE,
-    DT_WINDOW_ALWAYS, /* sliding_window, of all layers; left out it is 4096 */
+    DT_WINDOW_ALWAYS,   /* sliding_window, of all layers */
+    DT_WINDOW_BY_LAYER, /* where use_sliding_window is true, of layers from max_window_layers on */
 };
 
 struct dt_shape_family {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A Llama's block: RMSNorm, no biases, positions as rotations of queries and keys, fewer heads of
- * keys and values than of queries, and an mlp with a gate. Weights are stored [out, in], so q, k
- * and v, one behind the other, are one matrix. */
+/* The block of a Llama and its kin: RMSNorm, no biases but of queries, keys and values, positions
+ * as rotations of queries and keys, fewer heads of keys and values than of queries, and an mlp with
+ * a gate. Weights are stored [out, in], so q, k and v, one behind the other, are one matrix. */
 #include "worker_runtime/model/linear.h"
 
 static struct dt_norm norm(const struct dt_block *b, int which)
@@ -34,13 +34,16 @@ static struct linears linears(const struct dt_block *b)
 {
     const struct dt_shape *s = b->shape;
     size_t q = s->heads * s->head_dim, k = s->kv_heads * s->head_dim;
-    return (struct linears){
+    struct linears l = {
         .qkv = linear(b, DT_LLAMA_Q, s->width, q + 2 * k),
         .o = linear(b, DT_LLAMA_O, q, s->width),
         .gate = linear(b, DT_LLAMA_GATE, s->width, s->inner),
         .up = linear(b, DT_LLAMA_UP, s->width, s->inner),
         .down = linear(b, DT_LLAMA_DOWN, s->inner, s->width),
     };
+    if (s->qkv_bias)
+        l.qkv.bias = dt_block_param(b, DT_LLAMA_Q_BIAS);
+    return l;
 }
 
 /* Queries and keys stand side by side, so one call turns both. */

@@ -16,7 +16,7 @@ struct cJSON;
 struct dt_json;
 
 /* All but GPT-2 are a Llama's block with what .window and the like say. */
-enum dt_model_family { DT_GPT2, DT_LLAMA, DT_MISTRAL };
+enum dt_model_family { DT_GPT2, DT_LLAMA, DT_MISTRAL, DT_QWEN2 };
 
 #define DT_LAYERS_MOST 4096
 #define DT_HEAD_DIM_MOST 4096
@@ -37,6 +37,7 @@ struct dt_shape {
     struct dt_rope_scaling rope;
     size_t window;      /* tokens that a token reads, itself among them; 0: all before it */
     size_t full_layers; /* the first so many layers have no window */
+    bool qkv_bias;      /* a Llama's block has biases behind q, k and v */
     /* Nothing in training depends on these: they go from the config.json that is read into those
      * that are written, for programs that generate text. */
     struct dt_token_ids bos, eos, pad;
@@ -56,8 +57,8 @@ const char *dt_shape_title(const struct dt_shape *s); /* of the family: "GPT-2" 
 /* What a token of that layer reads at most, itself among it; 0: all before it. */
 size_t dt_shape_window(const struct dt_shape *s, size_t layer);
 
-/* The tensors of a unit, in their order in it. A Llama's q, k and v stand together, so that all
- * three are one matrix. */
+/* The tensors that a unit may have, in their order in it. A Llama's q, k and v stand together, so
+ * that all three are one matrix, and so do their biases. */
 enum dt_gpt2_embed { DT_GPT2_WTE, DT_GPT2_WPE };
 enum dt_gpt2_block {
     DT_GPT2_LN_1_WEIGHT,
@@ -81,6 +82,9 @@ enum dt_llama_block {
     DT_LLAMA_Q,
     DT_LLAMA_K,
     DT_LLAMA_V,
+    DT_LLAMA_Q_BIAS,
+    DT_LLAMA_K_BIAS,
+    DT_LLAMA_V_BIAS,
     DT_LLAMA_O,
     DT_LLAMA_POST_NORM,
     DT_LLAMA_GATE,
@@ -89,7 +93,7 @@ enum dt_llama_block {
     DT_LLAMA_BLOCK_TENSORS
 };
 enum dt_llama_head { DT_LLAMA_NORM, DT_LLAMA_LM_HEAD };
-#define DT_BLOCK_TENSORS_MOST 12
+#define DT_BLOCK_TENSORS_MOST 14
 
 /* One tensor. How it is filled at the start: normal with the deviation init_std where that is above
  * 0, else the constant init_value. */
@@ -100,7 +104,8 @@ struct dt_tensor {
     size_t dims[2];     /* the second is 1 at rank 1 */
     int rank;
     size_t unit;   /* which unit of dt_shape_units() it is part of */
-    size_t index;  /* in that unit: of the enums above */
+    size_t index;  /* its place among the unit's, as dt_zero counts them */
+    size_t which;  /* of the enums above, some of which a model may lack */
     size_t count;  /* of its elements */
     size_t offset; /* of its first element in that unit */
     float init_std, init_value;

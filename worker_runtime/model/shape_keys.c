@@ -99,6 +99,15 @@ static const struct dt_shape_key mistral_keys[] = {
     {"layer_types", .kind = DT_SHAPE_WINDOW},
 };
 
+static const struct dt_shape_key qwen2_keys[] = {
+    {"attention_bias", .kind = DT_SHAPE_IDLE}, /* queries, keys and values have one whatever it says */
+    {"use_sliding_window", .kind = DT_SHAPE_WINDOW},
+    {"sliding_window", .kind = DT_SHAPE_WINDOW},
+    {"max_window_layers", .kind = DT_SHAPE_WINDOW},
+    {"layer_types", .kind = DT_SHAPE_WINDOW},
+    {"use_mrope", .kind = DT_SHAPE_OFF},
+};
+
 static const struct dt_shape_key common_keys[] = {
     {"model_type", .kind = DT_SHAPE_IDLE}, /* said by the family */
     {"_name_or_path", .kind = DT_SHAPE_IDLE},
@@ -158,6 +167,14 @@ static const struct dt_shape_family families[] = {
         .start = {.family = DT_MISTRAL, LLAMA_START},
         .keys = {KEYS(block_keys), KEYS(mistral_keys)},
         .window = DT_WINDOW_ALWAYS,
+    },
+    [DT_QWEN2] = {
+        .model_type = "qwen2",
+        .architecture = "Qwen2ForCausalLM",
+        .title = "Qwen2",
+        .start = {.family = DT_QWEN2, LLAMA_START, .qkv_bias = true},
+        .keys = {KEYS(block_keys), KEYS(qwen2_keys)},
+        .window = DT_WINDOW_BY_LAYER,
     },
 };
 

@@ -33,55 +33,61 @@ enum cut {
     QKV_DIM1,
 };
 
+enum need { ALWAYS, UNTIED, QKV_BIASES };
+
 struct row {
     const char *name;
     enum extent dims[2];
     enum start start;
     enum cut cut;
+    enum need need; /* which models have it */
 };
 
 /* clang-format off */
 static const struct row gpt2_embed[] = {
-    [DT_GPT2_WTE] = {"wte.weight", {VOCABULARY, WIDTH}, NORMAL, DIM0},
-    [DT_GPT2_WPE] = {"wpe.weight", {POSITIONS, WIDTH}, NORMAL, WHOLE},
+    [DT_GPT2_WTE] = {"wte.weight", {VOCABULARY, WIDTH}, NORMAL, DIM0, ALWAYS},
+    [DT_GPT2_WPE] = {"wpe.weight", {POSITIONS, WIDTH}, NORMAL, WHOLE, ALWAYS},
 };
 static const struct row gpt2_block[] = {
-    [DT_GPT2_LN_1_WEIGHT] = {"ln_1.weight", {WIDTH}, ONES, WHOLE},
-    [DT_GPT2_LN_1_BIAS] = {"ln_1.bias", {WIDTH}, ZEROS, WHOLE},
-    [DT_GPT2_C_ATTN_WEIGHT] = {"attn.c_attn.weight", {WIDTH, QKV}, NORMAL, QKV_DIM1},
-    [DT_GPT2_C_ATTN_BIAS] = {"attn.c_attn.bias", {QKV}, ZEROS, QKV_DIM0},
-    [DT_GPT2_ATTN_PROJ_WEIGHT] = {"attn.c_proj.weight", {HEADS, WIDTH}, RESIDUAL, DIM0},
-    [DT_GPT2_ATTN_PROJ_BIAS] = {"attn.c_proj.bias", {WIDTH}, ZEROS, WHOLE},
-    [DT_GPT2_LN_2_WEIGHT] = {"ln_2.weight", {WIDTH}, ONES, WHOLE},
-    [DT_GPT2_LN_2_BIAS] = {"ln_2.bias", {WIDTH}, ZEROS, WHOLE},
-    [DT_GPT2_C_FC_WEIGHT] = {"mlp.c_fc.weight", {WIDTH, INNER}, NORMAL, DIM1},
-    [DT_GPT2_C_FC_BIAS] = {"mlp.c_fc.bias", {INNER}, ZEROS, DIM0},
-    [DT_GPT2_MLP_PROJ_WEIGHT] = {"mlp.c_proj.weight", {INNER, WIDTH}, RESIDUAL, DIM0},
-    [DT_GPT2_MLP_PROJ_BIAS] = {"mlp.c_proj.bias", {WIDTH}, ZEROS, WHOLE},
+    [DT_GPT2_LN_1_WEIGHT] = {"ln_1.weight", {WIDTH}, ONES, WHOLE, ALWAYS},
+    [DT_GPT2_LN_1_BIAS] = {"ln_1.bias", {WIDTH}, ZEROS, WHOLE, ALWAYS},
+    [DT_GPT2_C_ATTN_WEIGHT] = {"attn.c_attn.weight", {WIDTH, QKV}, NORMAL, QKV_DIM1, ALWAYS},
+    [DT_GPT2_C_ATTN_BIAS] = {"attn.c_attn.bias", {QKV}, ZEROS, QKV_DIM0, ALWAYS},
+    [DT_GPT2_ATTN_PROJ_WEIGHT] = {"attn.c_proj.weight", {HEADS, WIDTH}, RESIDUAL, DIM0, ALWAYS},
+    [DT_GPT2_ATTN_PROJ_BIAS] = {"attn.c_proj.bias", {WIDTH}, ZEROS, WHOLE, ALWAYS},
+    [DT_GPT2_LN_2_WEIGHT] = {"ln_2.weight", {WIDTH}, ONES, WHOLE, ALWAYS},
+    [DT_GPT2_LN_2_BIAS] = {"ln_2.bias", {WIDTH}, ZEROS, WHOLE, ALWAYS},
+    [DT_GPT2_C_FC_WEIGHT] = {"mlp.c_fc.weight", {WIDTH, INNER}, NORMAL, DIM1, ALWAYS},
+    [DT_GPT2_C_FC_BIAS] = {"mlp.c_fc.bias", {INNER}, ZEROS, DIM0, ALWAYS},
+    [DT_GPT2_MLP_PROJ_WEIGHT] = {"mlp.c_proj.weight", {INNER, WIDTH}, RESIDUAL, DIM0, ALWAYS},
+    [DT_GPT2_MLP_PROJ_BIAS] = {"mlp.c_proj.bias", {WIDTH}, ZEROS, WHOLE, ALWAYS},
 };
 static const struct row gpt2_head[] = {
-    [DT_GPT2_LN_F_WEIGHT] = {"ln_f.weight", {WIDTH}, ONES, WHOLE},
-    [DT_GPT2_LN_F_BIAS] = {"ln_f.bias", {WIDTH}, ZEROS, WHOLE},
-    [DT_GPT2_LM_HEAD] = {"lm_head.weight", {VOCABULARY, WIDTH}, NORMAL, DIM0},
+    [DT_GPT2_LN_F_WEIGHT] = {"ln_f.weight", {WIDTH}, ONES, WHOLE, ALWAYS},
+    [DT_GPT2_LN_F_BIAS] = {"ln_f.bias", {WIDTH}, ZEROS, WHOLE, ALWAYS},
+    [DT_GPT2_LM_HEAD] = {"lm_head.weight", {VOCABULARY, WIDTH}, NORMAL, DIM0, UNTIED},
 };
 
 static const struct row llama_embed[] = {
-    [DT_LLAMA_EMBED_TOKENS] = {"embed_tokens.weight", {VOCABULARY, WIDTH}, NORMAL, DIM0},
+    [DT_LLAMA_EMBED_TOKENS] = {"embed_tokens.weight", {VOCABULARY, WIDTH}, NORMAL, DIM0, ALWAYS},
 };
 static const struct row llama_block[] = {
-    [DT_LLAMA_INPUT_NORM] = {"input_layernorm.weight", {WIDTH}, ONES, WHOLE},
-    [DT_LLAMA_Q] = {"self_attn.q_proj.weight", {HEADS, WIDTH}, NORMAL, DIM0},
-    [DT_LLAMA_K] = {"self_attn.k_proj.weight", {KV_HEADS, WIDTH}, NORMAL, DIM0},
-    [DT_LLAMA_V] = {"self_attn.v_proj.weight", {KV_HEADS, WIDTH}, NORMAL, DIM0},
-    [DT_LLAMA_O] = {"self_attn.o_proj.weight", {WIDTH, HEADS}, NORMAL, DIM1},
-    [DT_LLAMA_POST_NORM] = {"post_attention_layernorm.weight", {WIDTH}, ONES, WHOLE},
-    [DT_LLAMA_GATE] = {"mlp.gate_proj.weight", {INNER, WIDTH}, NORMAL, DIM0},
-    [DT_LLAMA_UP] = {"mlp.up_proj.weight", {INNER, WIDTH}, NORMAL, DIM0},
-    [DT_LLAMA_DOWN] = {"mlp.down_proj.weight", {WIDTH, INNER}, NORMAL, DIM1},
+    [DT_LLAMA_INPUT_NORM] = {"input_layernorm.weight", {WIDTH}, ONES, WHOLE, ALWAYS},
+    [DT_LLAMA_Q] = {"self_attn.q_proj.weight", {HEADS, WIDTH}, NORMAL, DIM0, ALWAYS},
+    [DT_LLAMA_K] = {"self_attn.k_proj.weight", {KV_HEADS, WIDTH}, NORMAL, DIM0, ALWAYS},
+    [DT_LLAMA_V] = {"self_attn.v_proj.weight", {KV_HEADS, WIDTH}, NORMAL, DIM0, ALWAYS},
+    [DT_LLAMA_Q_BIAS] = {"self_attn.q_proj.bias", {HEADS}, ZEROS, DIM0, QKV_BIASES},
+    [DT_LLAMA_K_BIAS] = {"self_attn.k_proj.bias", {KV_HEADS}, ZEROS, DIM0, QKV_BIASES},
+    [DT_LLAMA_V_BIAS] = {"self_attn.v_proj.bias", {KV_HEADS}, ZEROS, DIM0, QKV_BIASES},
+    [DT_LLAMA_O] = {"self_attn.o_proj.weight", {WIDTH, HEADS}, NORMAL, DIM1, ALWAYS},
+    [DT_LLAMA_POST_NORM] = {"post_attention_layernorm.weight", {WIDTH}, ONES, WHOLE, ALWAYS},
+    [DT_LLAMA_GATE] = {"mlp.gate_proj.weight", {INNER, WIDTH}, NORMAL, DIM0, ALWAYS},
+    [DT_LLAMA_UP] = {"mlp.up_proj.weight", {INNER, WIDTH}, NORMAL, DIM0, ALWAYS},
+    [DT_LLAMA_DOWN] = {"mlp.down_proj.weight", {WIDTH, INNER}, NORMAL, DIM1, ALWAYS},
 };
 static const struct row llama_head[] = {
-    [DT_LLAMA_NORM] = {"norm.weight", {WIDTH}, ONES, WHOLE},
-    [DT_LLAMA_LM_HEAD] = {"lm_head.weight", {VOCABULARY, WIDTH}, NORMAL, DIM0},
+    [DT_LLAMA_NORM] = {"norm.weight", {WIDTH}, ONES, WHOLE, ALWAYS},
+    [DT_LLAMA_LM_HEAD] = {"lm_head.weight", {VOCABULARY, WIDTH}, NORMAL, DIM0, UNTIED},
 };
 /* clang-format on */
 
@@ -95,7 +101,6 @@ struct table {
     size_t count;
 };
 
-/* A tied head is the embedding, and the last table's last row is left out. */
 static struct table table_of(const struct dt_shape *s, size_t unit)
 {
     bool gpt2 = s->family == DT_GPT2;
@@ -105,8 +110,21 @@ static struct table table_of(const struct dt_shape *s, size_t unit)
     if (unit <= s->layers)
         return gpt2 ? (struct table){gpt2_block, ROWS(gpt2_block)}
                     : (struct table){llama_block, ROWS(llama_block)};
-    return gpt2 ? (struct table){gpt2_head, ROWS(gpt2_head) - s->tied}
-                : (struct table){llama_head, ROWS(llama_head) - s->tied};
+    return gpt2 ? (struct table){gpt2_head, ROWS(gpt2_head)}
+                : (struct table){llama_head, ROWS(llama_head)};
+}
+
+static bool has(const struct dt_shape *s, const struct row *row)
+{
+    switch (row->need) {
+    case ALWAYS:
+        return true;
+    case UNTIED: /* a tied head is the embedding */
+        return !s->tied;
+    case QKV_BIASES:
+        return s->qkv_bias;
+    }
+    return false;
 }
 
 static size_t extent(const struct dt_shape *s, enum extent e)
@@ -128,8 +146,18 @@ static size_t unit_elements(const struct dt_shape *s, size_t unit)
 {
     struct table t = table_of(s, unit);
     size_t n = 0;
-    for (size_t i = 0; i < t.count; i++)
-        n += extent(s, t.rows[i].dims[0]) * extent(s, t.rows[i].dims[1]);
+    for (const struct row *row = t.rows; row < t.rows + t.count; row++)
+        if (has(s, row))
+            n += extent(s, row->dims[0]) * extent(s, row->dims[1]);
+    return n;
+}
+
+static size_t unit_tensors(const struct dt_shape *s, size_t unit)
+{
+    struct table t = table_of(s, unit);
+    size_t n = 0;
+    for (const struct row *row = t.rows; row < t.rows + t.count; row++)
+        n += has(s, row);
     return n;
 }
 
@@ -147,8 +175,7 @@ size_t dt_shape_params(const struct dt_shape *s)
 size_t dt_shape_tensor_count(const struct dt_shape *s)
 {
     assert(s->layers <= DT_LAYERS_MOST); /* gcc 14 minds a sum that wraps around */
-    return table_of(s, 0).count + s->layers * table_of(s, 1).count +
-           table_of(s, s->layers + 1).count;
+    return unit_tensors(s, 0) + s->layers * unit_tensors(s, 1) + unit_tensors(s, s->layers + 1);
 }
 
 static void set_unit_name(struct dt_tensor *t, const struct dt_shape *s)
@@ -163,7 +190,7 @@ static void set_name(struct dt_tensor *t, const struct dt_shape *s, const char *
 {
     bool gpt2 = s->family == DT_GPT2;
     const char *prefix = !gpt2 ? "model." : s->tied ? "" : "transformer.";
-    if (t->unit == s->layers + 1 && t->index == (gpt2 ? DT_GPT2_LM_HEAD : DT_LLAMA_LM_HEAD))
+    if (t->unit == s->layers + 1 && t->which == (gpt2 ? DT_GPT2_LM_HEAD : DT_LLAMA_LM_HEAD))
         prefix = "";
     if (t->unit > 0 && t->unit <= s->layers)
         snprintf(t->name, sizeof t->name, "%s%s.%zu.%s", prefix, gpt2 ? "h" : "layers", t->unit - 1,
@@ -182,6 +209,32 @@ static void set_start(struct dt_tensor *t, const struct dt_shape *s, enum start 
         t->init_value = 1;
 }
 
+/* Returns where the next unit's go. */
+static struct dt_tensor *put_unit(struct dt_tensor *t, const struct dt_shape *s, size_t unit)
+{
+    struct table table = table_of(s, unit);
+    size_t index = 0, offset = 0;
+    for (size_t i = 0; i < table.count; i++) {
+        const struct row *row = &table.rows[i];
+        if (!has(s, row))
+            continue;
+        t->unit = unit;
+        t->index = index++;
+        t->which = i;
+        t->offset = offset;
+        t->dims[0] = extent(s, row->dims[0]);
+        t->dims[1] = extent(s, row->dims[1]);
+        t->rank = row->dims[1] == ONE ? 1 : 2;
+        t->count = t->dims[0] * t->dims[1];
+        t->decay = t->rank == 2;
+        set_unit_name(t, s);
+        set_name(t, s, row->name);
+        set_start(t, s, row->start);
+        offset += t++->count;
+    }
+    return t;
+}
+
 struct dt_tensor *dt_shape_tensors(const struct dt_shape *s, struct dt_err *err)
 {
     struct dt_tensor *tensors = calloc(dt_shape_tensor_count(s), sizeof *tensors);
@@ -191,23 +244,8 @@ struct dt_tensor *dt_shape_tensors(const struct dt_shape *s, struct dt_err *err)
                    dt_shape_tensor_count(s));
         return NULL;
     }
-    for (size_t unit = 0; unit < dt_shape_unit_count(s); unit++) {
-        struct table table = table_of(s, unit);
-        for (size_t i = 0, offset = 0; i < table.count; offset += t->count, i++, t++) {
-            const struct row *row = &table.rows[i];
-            t->unit = unit;
-            t->index = i;
-            t->offset = offset;
-            t->dims[0] = extent(s, row->dims[0]);
-            t->dims[1] = extent(s, row->dims[1]);
-            t->rank = row->dims[1] == ONE ? 1 : 2;
-            t->count = t->dims[0] * t->dims[1];
-            t->decay = t->rank == 2;
-            set_unit_name(t, s);
-            set_name(t, s, row->name);
-            set_start(t, s, row->start);
-        }
-    }
+    for (size_t unit = 0; unit < dt_shape_unit_count(s); unit++)
+        t = put_unit(t, s, unit);
     return tensors;
 }
 
@@ -264,7 +302,7 @@ static void cut_qkv(const struct dt_shape *s, size_t parts, size_t index, struct
 void dt_shape_part(const struct dt_shape *s, const struct dt_tensor *t, size_t parts, size_t index,
                    struct dt_tensor_part *out)
 {
-    const struct row *row = &table_of(s, t->unit).rows[t->index];
+    const struct row *row = &table_of(s, t->unit).rows[t->which];
     assert(index < parts);
     *out = (struct dt_tensor_part){.dim = row->cut == DIM1 || row->cut == QKV_DIM1,
                                    .stretches = 1,

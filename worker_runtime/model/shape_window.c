@@ -9,7 +9,9 @@
 #include <cjson/cJSON.h>
 #include <string.h>
 
-#define WINDOW_USUAL 4096 /* of Mistral's class, where a file does not say */
+/* Of transformers' classes, where a file does not say. */
+#define WINDOW_USUAL 4096
+#define FULL_LAYERS_USUAL 28
 
 size_t dt_shape_window(const struct dt_shape *s, size_t layer)
 {
@@ -17,19 +19,34 @@ size_t dt_shape_window(const struct dt_shape *s, size_t layer)
 }
 
 /* Null is none. */
-static int read_size(const struct dt_shape_reading *r, size_t usual)
+static int read_size(const struct dt_shape_reading *r)
 {
-    int64_t window;
-    r->shape->window = usual;
+    int64_t window = WINDOW_USUAL;
     if (!cJSON_GetObjectItemCaseSensitive(r->object, "sliding_window"))
-        return 0;
-    r->shape->window = 0;
+        r->shape->window = WINDOW_USUAL;
     if (!dt_json_has(r->object, "sliding_window"))
         return 0;
     if (dt_json_int(r->doc, r->object, "sliding_window", 1, DT_POSITIONS_MOST, &window, r->err) < 0)
         return -1;
     r->shape->window = (size_t)window;
     return 0;
+}
+
+/* Files without windows have all the numbers nevertheless: they mean nothing then. */
+static int read_layers(const struct dt_shape_reading *r)
+{
+    bool use = false;
+    int64_t full = FULL_LAYERS_USUAL;
+    if (dt_json_has(r->object, "use_sliding_window") &&
+        dt_json_bool(r->doc, r->object, "use_sliding_window", &use, r->err) < 0)
+        return -1;
+    if (!use)
+        return 0;
+    if (dt_json_has(r->object, "max_window_layers") &&
+        dt_json_int(r->doc, r->object, "max_window_layers", 0, DT_LAYERS_MOST, &full, r->err) < 0)
+        return -1;
+    r->shape->full_layers = (size_t)full;
+    return read_size(r);
 }
 
 /* Another order of layers than the family's own is refused. */
@@ -57,15 +74,26 @@ static int check_layer_types(const struct dt_shape_reading *r)
 
 int dt_shape_read_window(const struct dt_shape_reading *r)
 {
-    if (dt_shape_family(r->shape->family)->window == DT_WINDOW_NONE)
+    switch (dt_shape_family(r->shape->family)->window) {
+    case DT_WINDOW_NONE:
         return 0;
-    return read_size(r, WINDOW_USUAL) < 0 ? -1 : check_layer_types(r);
+    case DT_WINDOW_ALWAYS:
+        return read_size(r) < 0 ? -1 : check_layer_types(r);
+    case DT_WINDOW_BY_LAYER:
+        return read_layers(r) < 0 ? -1 : check_layer_types(r);
+    }
+    return 0;
 }
 
 void dt_shape_put_window(struct dt_json_writer *w, const struct dt_shape *s)
 {
-    if (dt_shape_family(s->family)->window == DT_WINDOW_NONE)
+    enum dt_window_rule rule = dt_shape_family(s->family)->window;
+    if (rule == DT_WINDOW_NONE)
         return;
+    if (rule == DT_WINDOW_BY_LAYER) {
+        dt_json_put_bool(w, "use_sliding_window", s->window > 0);
+        dt_json_put_uint(w, "max_window_layers", s->window > 0 ? s->full_layers : s->layers);
+    }
     if (s->window > 0)
         dt_json_put_uint(w, "sliding_window", s->window);
     else

@@ -255,11 +255,11 @@ static int find_tensors(struct dt_transformer *t, struct dt_err *err)
         return -1;
     for (const struct dt_tensor *n = tensors; n < tensors + count; n++) {
         if (n->unit == 0)
-            t->embed_at[n->index] = n->offset * elem;
+            t->embed_at[n->which] = n->offset * elem;
         else if (n->unit == 1)
-            t->block_at[n->index] = n->offset * elem;
+            t->block_at[n->which] = n->offset * elem;
         else if (n->unit == head_unit(t))
-            t->head_at[n->index] = n->offset * elem;
+            t->head_at[n->which] = n->offset * elem;
     }
     free(tensors);
     return 0;
