@@ -49,6 +49,12 @@ TYPED(norm_forward,
 TYPED(norm_backward,
       (const struct dt_norm *n, dt_elem *dx, dt_elem *dweight, dt_elem *dbias, const dt_elem *x, const dt_elem *dout, struct dt_stream *s),
       n, dx, dweight, dbias, x, dout)
+TYPED(head_norm_forward,
+      (const struct dt_head_norm *n, dt_elem *out, const dt_elem *x, struct dt_stream *s),
+      n, out, x)
+TYPED(head_norm_backward,
+      (const struct dt_head_norm *n, dt_elem *dx, dt_elem *dweight, const dt_elem *x, const dt_elem *dout, struct dt_stream *s),
+      n, dx, dweight, x, dout)
 TYPED(rope,
       (const struct dt_rope *r, dt_elem *x, bool backward, struct dt_stream *s),
       r, x, backward)
@@ -122,6 +128,8 @@ static void round_to(size_t n, float *x, enum dt_dtype type, struct dt_stream *s
         .embedding_backward = embedding_backward_##T,           \
         .norm_forward = norm_forward_##T,                       \
         .norm_backward = norm_backward_##T,                     \
+        .head_norm_forward = head_norm_forward_##T,             \
+        .head_norm_backward = head_norm_backward_##T,           \
         .rope = rope_##T,                                       \
         .linear_forward = linear_forward_##T,                   \
         .linear_gelu_forward = linear_gelu_forward_##T,         \

@@ -27,6 +27,13 @@ cudaError_t dt_cuda_norm_backward(enum dt_dtype elem, const struct dt_norm *n, v
                                   void *dweight, void *dbias, const void *x, const void *dout,
                                   struct dt_stream *s);
 
+/* head_norm.cu */
+cudaError_t dt_cuda_head_norm_forward(enum dt_dtype elem, const struct dt_head_norm *n, void *out,
+                                      const void *x, struct dt_stream *s);
+cudaError_t dt_cuda_head_norm_backward(enum dt_dtype elem, const struct dt_head_norm *n, void *dx,
+                                       void *dweight, const void *x, const void *dout,
+                                       struct dt_stream *s);
+
 /* rope.cu */
 cudaError_t dt_cuda_rope(enum dt_dtype elem, const struct dt_rope *r, void *x, bool backward,
                          struct dt_stream *s);

@@ -274,6 +274,50 @@ TEST(norms_have_the_same_bits_wherever_arrays_lie)
     gpu_each(alignments);
 }
 
+/* Forward, and backward twice, in place: the same bits. What lies between rows stays. */
+static void one_head_norm(struct gpu_kit *g, const size_t h[4])
+{
+    float *weight = gpu_numbers(g, h[2]);
+    struct dt_head_norm n = {h[0], h[1], h[2], h[3], 1e-5f, weight}, dn = n;
+    size_t all = n.rows * n.stride, dim = n.head_dim;
+    CHECK_ROW("rows %zu heads %zu dim %zu stride %zu shift %zu", h[0], h[1], h[2], h[3], g->shift);
+    float *x = gpu_numbers(g, all), *dout = gpu_numbers(g, all), *out = gpu_numbers(g, all);
+    float *dweight = gpu_numbers(g, dim);
+    void *there = gpu_up(g, all, x), *dx[2], *sums[2], *y = gpu_up(g, all, out);
+    dn.weight = gpu_up(g, dim, weight);
+    for (int i = 0; i < 2; i++) {
+        dx[i] = gpu_up(g, all, dout);
+        sums[i] = gpu_up(g, dim, dweight);
+    }
+    g->ops->head_norm_forward(&dn, y, there, g->s);
+    ref->head_norm_forward(&n, out, x, NULL);
+    near_rounded(g, "out", all, y, out, 3e-6, 3);
+    for (int i = 0; i < 2; i++)
+        g->ops->head_norm_backward(&dn, dx[i], sums[i], there, dx[i], g->s);
+    ref->head_norm_backward(&n, dout, dweight, x, dout, NULL);
+    near_rounded(g, "dx", all, dx[0], dout, 3e-6, 4);
+    near_rounded(g, "dweight", dim, sums[0], dweight, 3e-6, 3 * sqrt((double)(h[0] * h[1])));
+    CHECK_BYTES(gpu_down(g, dim, sums[0]), dim * 4, gpu_down(g, dim, sums[1]), dim * 4);
+    CHECK_BYTES(gpu_down(g, all, dx[0]), all * 4, gpu_down(g, all, dx[1]), all * 4);
+}
+
+static void head_norms(struct gpu_kit *g)
+{
+    static const size_t shapes[][4] = {{1, 1, 2, 2},      {5, 3, 6, 20},      {65, 2, 33, 70},
+                                       {40, 7, 64, 1000}, {300, 3, 128, 640}, {3, 1, 4096, 4100}};
+    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
+        g->shift = i % 2;
+        one_head_norm(g, shapes[i]);
+        gpu_free(g);
+    }
+    g->shift = 0;
+}
+
+TEST(norms_of_single_heads)
+{
+    gpu_each(head_norms);
+}
+
 static void ropes(struct gpu_kit *g)
 {
     static const size_t shapes[][5] = {
@@ -319,6 +363,9 @@ static void nothing(struct gpu_kit *g)
     g->ops->norm_forward(&n, dx, NULL, dx, NULL, g->s);
     g->ops->norm_backward(&n, dx, dx, dx, dx, dx, g->s);
     g->ops->rope(&r, dx, false, g->s);
+    struct dt_head_norm heads = {0, 2, 8, 16, 1e-6f, dx};
+    g->ops->head_norm_forward(&heads, dx, dx, g->s);
+    g->ops->head_norm_backward(&heads, dx, dx, dx, dx, g->s);
     gpu_near(g, "untouched", 40, dx, x, 0);
 }
 

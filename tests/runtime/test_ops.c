@@ -122,6 +122,47 @@ TEST(norms_of_both_kinds_with_and_without_a_residual)
     on_each_table(norms);
 }
 
+static void one_head_norm(const struct dt_ops *ops, struct dt_stream *s, struct kit *k,
+                          const struct dt_head_norm *n)
+{
+    size_t all = n->rows * n->stride, dim = n->head_dim;
+    float *x = kit_numbers(k, all), *dout = kit_numbers(k, all), *sums = kit_numbers(k, dim);
+    float *out = kit_copy(k, all, dout), *wanted = kit_copy(k, all, dout);
+    float *dweight = kit_copy(k, dim, sums), *wanted_dweight = kit_copy(k, dim, sums);
+    ops->head_norm_forward(n, out, x, s);
+    ref->head_norm_forward(n, wanted, x, NULL);
+    kit_near("out", all, out, wanted, 2e-6);
+    float *in_place = kit_copy(k, all, x);
+    ops->head_norm_forward(n, in_place, in_place, s);
+    for (size_t row = 0; row < n->rows; row++)
+        kit_near("in place", n->heads * dim, in_place + row * n->stride, wanted + row * n->stride,
+                 2e-6);
+    float *dx = kit_copy(k, all, dout), *wanted_dx = kit_copy(k, all, dout);
+    ops->head_norm_backward(n, dx, dweight, x, dx, s);
+    ref->head_norm_backward(n, wanted_dx, wanted_dweight, x, dout, NULL);
+    kit_near("dx", all, dx, wanted_dx, 1e-5);
+    kit_near("dweight", dim, dweight, wanted_dweight, 1e-5);
+}
+
+/* What lies between the heads of two rows is left as it is. */
+static void head_norms(const struct dt_ops *ops, struct dt_stream *s, struct kit *k)
+{
+    static const size_t shapes[][4] = {
+        {1, 1, 1, 1}, {1, 1, 64, 64}, {5, 3, 6, 20}, {257, 2, 65, 130}, {40, 7, 128, 1000}};
+    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
+        const size_t *h = shapes[i];
+        struct dt_head_norm n = {h[0], h[1], h[2], h[3], 1e-6f, kit_numbers(k, h[2])};
+        CHECK_ROW("rows %zu heads %zu dim %zu stride %zu", h[0], h[1], h[2], h[3]);
+        one_head_norm(ops, s, k, &n);
+        kit_free(k);
+    }
+}
+
+TEST(norms_of_single_heads)
+{
+    on_each_table(head_norms);
+}
+
 static void ropes(const struct dt_ops *ops, struct dt_stream *s, struct kit *k)
 {
     static const size_t shapes[][5] = {{1, 1, 1, 2, 2},

@@ -127,6 +127,33 @@ TEST(gradients_of_both_norms)
     }
 }
 
+static void head_norm_forward(struct function *f)
+{
+    struct dt_head_norm n = *(const struct dt_head_norm *)f->how;
+    n.weight = f->x[1];
+    ref->head_norm_forward(&n, f->out, f->x[0], NULL);
+}
+
+static void head_norm_backward(struct function *f)
+{
+    struct dt_head_norm n = *(const struct dt_head_norm *)f->how;
+    n.weight = f->x[1];
+    ref->head_norm_backward(&n, f->dx[0], f->dx[1], f->x[0], f->weight, NULL);
+}
+
+TEST(gradients_of_norms_of_heads)
+{
+    enum { ROWS = 3, HEADS = 2, DIM = 5, STRIDE = HEADS * DIM };
+    struct kit k = {.state = 5};
+    struct dt_head_norm n = {
+        .rows = ROWS, .heads = HEADS, .head_dim = DIM, .stride = STRIDE, .eps = 1e-5f};
+    check_function(&k, &(struct function){.n = {ROWS * STRIDE, DIM},
+                                          .n_out = ROWS * STRIDE,
+                                          .how = &n,
+                                          .forward = head_norm_forward,
+                                          .backward = head_norm_backward});
+}
+
 static void rope_forward(struct function *f)
 {
     memcpy(f->out, f->x[0], f->n_out * sizeof(float));

@@ -23,6 +23,7 @@ def struct(**fields):
 
 Embedding = struct(rows=SIZE, positions=SIZE, width=SIZE, vocabulary=SIZE, ids=P, first=SIZE)
 Norm = struct(rows=SIZE, width=SIZE, eps=FLOAT, weight=P, bias=P, mean=P, rstd=P)
+HeadNorm = struct(rows=SIZE, heads=SIZE, head_dim=SIZE, stride=SIZE, eps=FLOAT, weight=P)
 Rope = struct(rows=SIZE, positions=SIZE, heads=SIZE, head_dim=SIZE, stride=SIZE, speeds=P,
               scale=FLOAT, first=SIZE)
 Linear = struct(rows=SIZE, inputs=SIZE, outputs=SIZE, out_stride=SIZE, layout=INT, weight=P, bias=P)
@@ -37,6 +38,7 @@ AdamW = struct(lr=FLOAT, beta1=FLOAT, beta2=FLOAT, eps=FLOAT, weight_decay=FLOAT
 OPS = {
     "embedding_forward": [P] * 4, "embedding_backward": [P] * 4,
     "norm_forward": [P] * 5, "norm_backward": [P] * 6,
+    "head_norm_forward": [P] * 3, "head_norm_backward": [P] * 5,
     "rope": [P, P, BOOL],
     "linear_forward": [P] * 3, "linear_gelu_forward": [P] * 4,
     "linear_backward": [P, P, BOOL, P, P, P, P],
@@ -127,6 +129,20 @@ def norm(ops, layer):
     near("dweight", dweight, weight.grad)
     if layer:
         near("dbias", dbias, bias.grad)
+
+
+def head_norm(ops):
+    n, h, d, eps = 37, 3, 20, 1e-6
+    x, weight, dout = leaf(n, h, d), leaf(d), torch.randn(n, h, d)
+    want = x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + eps) * weight
+    want.backward(dout)
+    w, flat, out, dweight = raw(weight), raw(x), torch.empty(n, h, d), torch.zeros(d)
+    s = make(HeadNorm, rows=n, heads=h, head_dim=d, stride=h * d, eps=eps, weight=w)
+    ops.head_norm_forward(s, out, flat)
+    near("out", out, want)
+    ops.head_norm_backward(s, dout, dweight, flat, dout)
+    near("dx", dout, x.grad)
+    near("dweight", dweight, weight.grad)
 
 
 def turned(x, speed, scale):
@@ -287,6 +303,7 @@ TESTS = {
     "embedding": embedding,
     "LayerNorm": lambda o: norm(o, True),
     "RMSNorm": lambda o: norm(o, False),
+    "norm of heads": head_norm,
     "rotary positions": rope,
     "linear as Conv1D": lambda o: [linear(o, 0, biased) for biased in (True, False)],
     "linear as nn.Linear": lambda o: [linear(o, 1, biased) for biased in (True, False)],

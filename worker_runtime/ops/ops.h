@@ -32,6 +32,13 @@ struct dt_norm {
     float *mean, *rstd;           /* [rows]: written forward, read backward */
 };
 
+/* RMSNorm of each head by itself, which stand side by side in a row. */
+struct dt_head_norm {
+    size_t rows, heads, head_dim, stride; /* stride: from row to row */
+    float eps;
+    const dt_elem *weight; /* [head_dim]: of every head */
+};
+
 /* Rotates pairs (i, i + head_dim/2) of each head by position * speeds[i], as Hugging Face's Llama,
  * and multiplies them by SCALE. Row n is at position first + n % positions. */
 struct dt_rope {
@@ -117,6 +124,13 @@ typedef void dt_norm_backward_fn(const struct dt_norm *n, dt_elem *dx, dt_elem *
                                  dt_elem *dbias, const dt_elem *x, const dt_elem *dout,
                                  struct dt_stream *s);
 
+/* out = x / rms(x) * weight. out may be x. */
+typedef void dt_head_norm_forward_fn(const struct dt_head_norm *n, dt_elem *out, const dt_elem *x,
+                                     struct dt_stream *s);
+/* dx = gradient through the norm of x; dweight +=. dx may be dout. */
+typedef void dt_head_norm_backward_fn(const struct dt_head_norm *n, dt_elem *dx, dt_elem *dweight,
+                                      const dt_elem *x, const dt_elem *dout, struct dt_stream *s);
+
 /* In place, over heads heads of each row. BACKWARD rotates the other way, with the same scale. */
 typedef void dt_rope_fn(const struct dt_rope *r, dt_elem *x, bool backward, struct dt_stream *s);
 
@@ -185,6 +199,8 @@ struct dt_ops {
     dt_embedding_backward_fn *embedding_backward;
     dt_norm_forward_fn *norm_forward;
     dt_norm_backward_fn *norm_backward;
+    dt_head_norm_forward_fn *head_norm_forward;
+    dt_head_norm_backward_fn *head_norm_backward;
     dt_rope_fn *rope;
     dt_linear_forward_fn *linear_forward;
     dt_linear_gelu_forward_fn *linear_gelu_forward;

@@ -38,6 +38,8 @@ dt_embedding_forward_fn DT_CPU(embedding_forward);
 dt_embedding_backward_fn DT_CPU(embedding_backward);
 dt_norm_forward_fn DT_CPU(norm_forward);
 dt_norm_backward_fn DT_CPU(norm_backward);
+dt_head_norm_forward_fn DT_CPU(head_norm_forward);
+dt_head_norm_backward_fn DT_CPU(head_norm_backward);
 dt_rope_fn DT_CPU(rope);
 dt_linear_forward_fn DT_CPU(linear_forward);
 dt_linear_gelu_forward_fn DT_CPU(linear_gelu_forward);

@@ -109,6 +109,50 @@ void dt_ref_norm_backward(const struct dt_norm *n, dt_elem *dx_, dt_elem *dweigh
     }
 }
 
+static double head_rstd(const struct dt_head_norm *n, const float *x)
+{
+    double square = 0;
+    for (size_t c = 0; c < n->head_dim; c++)
+        square += (double)x[c] * x[c] / (double)n->head_dim;
+    return 1 / sqrt(square + (double)n->eps);
+}
+
+/* out = h * weight, h = x * rstd */
+void dt_ref_head_norm_forward(const struct dt_head_norm *n, dt_elem *out_, const dt_elem *x_,
+                              struct dt_stream *s)
+{
+    (void)s;
+    for (size_t i = 0; i < n->rows * n->heads; i++) {
+        size_t at = i / n->heads * n->stride + i % n->heads * n->head_dim;
+        const float *x = (const float *)x_ + at, *weight = n->weight;
+        float *out = (float *)out_ + at;
+        double rstd = head_rstd(n, x);
+        for (size_t c = 0; c < n->head_dim; c++)
+            out[c] = (float)(x[c] * rstd * weight[c]);
+    }
+}
+
+/* dx = rstd * (g - h * average(g h)), g = dout * weight */
+void dt_ref_head_norm_backward(const struct dt_head_norm *n, dt_elem *dx_, dt_elem *dweight_,
+                               const dt_elem *x_, const dt_elem *dout_, struct dt_stream *s)
+{
+    float *dweight = dweight_;
+    (void)s;
+    for (size_t i = 0; i < n->rows * n->heads; i++) {
+        size_t at = i / n->heads * n->stride + i % n->heads * n->head_dim;
+        const float *x = (const float *)x_ + at, *dout = (const float *)dout_ + at;
+        const float *weight = n->weight;
+        float *dx = (float *)dx_ + at;
+        double rstd = head_rstd(n, x), average = 0;
+        for (size_t c = 0; c < n->head_dim; c++) {
+            dweight[c] += (float)(dout[c] * x[c] * rstd);
+            average += (double)dout[c] * weight[c] * x[c] * rstd / (double)n->head_dim;
+        }
+        for (size_t c = 0; c < n->head_dim; c++)
+            dx[c] = (float)(rstd * ((double)dout[c] * weight[c] - x[c] * rstd * average));
+    }
+}
+
 /* Each pair (x[i], x[i + D/2]) of a head is a point in the plane, turned by an angle that grows
  * with the position, faster for small i: so the product of a query and a key depends on how far
  * they are apart. Turning back is the backward pass, as the inverse of a rotation is its transpose.

@@ -10,6 +10,8 @@ dt_embedding_forward_fn dt_ref_embedding_forward;
 dt_embedding_backward_fn dt_ref_embedding_backward;
 dt_norm_forward_fn dt_ref_norm_forward;
 dt_norm_backward_fn dt_ref_norm_backward;
+dt_head_norm_forward_fn dt_ref_head_norm_forward;
+dt_head_norm_backward_fn dt_ref_head_norm_backward;
 dt_rope_fn dt_ref_rope;
 dt_linear_forward_fn dt_ref_linear_forward;
 dt_linear_gelu_forward_fn dt_ref_linear_gelu_forward;
