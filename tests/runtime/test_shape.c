@@ -109,7 +109,7 @@ TEST(what_would_train_another_model_is_refused_by_its_path)
     /* clang-format off */
     static const struct { const char *text, *error; } rows[] = {
         {"{}", "the document: \"model_type\" is missing"},
-        {"{\"model_type\":\"bert\"}", "model_type: only \"gpt2\", \"llama\", \"mistral\" and \"qwen2\" are implemented"},
+        {"{\"model_type\":\"bert\"}", "model_type: only \"gpt2\", \"llama\", \"mistral\", \"qwen2\" and \"qwen3\" are implemented"},
         {"[]", "the document: expected an object, found an array"},
         {G ",\"n_head\":2}", "the document: \"n_positions\" is missing"},
         {G ",\"n_positions\":4}", "\"n_head\" is missing"},
@@ -245,6 +245,31 @@ TEST(biases_of_a_qwen2_stand_together_and_do_not_decay)
     free(tensors);
 }
 
+#define Q3                                                                                         \
+    "{\"model_type\":\"qwen3\",\"num_hidden_layers\":3,\"hidden_size\":8,"                         \
+    "\"intermediate_size\":6,\"max_position_embeddings\":64,\"vocab_size\":5,"                     \
+    "\"num_attention_heads\":2,\"num_key_value_heads\":1"
+
+TEST(a_qwen3_norms_the_heads_of_queries_and_keys)
+{
+    struct dt_err err = {0};
+    struct dt_shape s = shape_of(Q3 ",\"attention_bias\":false}");
+    CHECK_EQ(s.head_dim, 128); /* of its class, whatever the width */
+    CHECK(s.qk_norm && !s.qkv_bias);
+    s = shape_of(Q3 ",\"head_dim\":6}");
+    struct dt_tensor *tensors = dt_shape_tensors(&s, NULL);
+    CHECK_STR(tensors[5].name, "model.layers.0.self_attn.q_norm.weight");
+    CHECK_STR(tensors[6].name, "model.layers.0.self_attn.k_norm.weight");
+    CHECK_EQ(tensors[5].which, DT_LLAMA_Q_NORM);
+    CHECK_EQ(tensors[5].index, 4);
+    CHECK_EQ(tensors[6].count, 6);
+    CHECK(!tensors[5].decay && tensors[5].init_value == 1);
+    CHECK_STR(tensors[7].name, "model.layers.0.self_attn.o_proj.weight");
+    free(tensors);
+    CHECK_FAIL(read_shape(&s, Q3 ",\"attention_bias\":true}", &err), err,
+               "attention_bias: only false is implemented");
+}
+
 TEST(layers_of_another_kind_than_the_family_has_are_refused)
 {
     static const char *const types[] = {
@@ -365,7 +390,8 @@ TEST(what_is_written_is_read_as_the_same_shape)
                                         M ",\"num_key_value_heads\":1}",
                                         M ",\"num_key_value_heads\":1,\"sliding_window\":null}",
                                         Q ",\"use_sliding_window\":true,\"max_window_layers\":2}",
-                                        Q "}"};
+                                        Q "}",
+                                        Q3 ",\"head_dim\":6}"};
     for (size_t i = 0; i < ROWS(texts); i++) {
         CHECK_ROW("%s", texts[i]);
         struct dt_shape s = shape_of(texts[i]), again;
@@ -378,6 +404,7 @@ TEST(what_is_written_is_read_as_the_same_shape)
         CHECK_BYTES(&s.rope, numbers, &again.rope, numbers);
         CHECK_EQ(s.rope.exact, again.rope.exact);
         CHECK_EQ(s.qkv_bias, again.qkv_bias);
+        CHECK_EQ(s.qk_norm, again.qk_norm);
         CHECK(s.window == again.window && s.full_layers == again.full_layers);
         CHECK(s.layers == again.layers && s.heads == again.heads && s.kv_heads == again.kv_heads &&
               s.width == again.width && s.head_dim == again.head_dim && s.inner == again.inner &&
@@ -547,6 +574,7 @@ static const struct dt_shape cut_shapes[] = {
     {DT_LLAMA, 1, 6, 2, 10, 4, 7, 6, 13, 1e-5f, 100, 0.02f, .tied = false},
     {DT_LLAMA, 1, 8, 4, 16, 2, 12, 6, 9, 1e-5f, 100, 0.02f, .tied = true},
     {DT_QWEN2, 1, 6, 2, 10, 4, 7, 6, 13, 1e-5f, 100, 0.02f, .qkv_bias = true},
+    {DT_QWEN3, 1, 6, 2, 10, 4, 7, 6, 13, 1e-5f, 100, 0.02f, .qk_norm = true},
 };
 
 /* Counts, for each index of the dimension that is cut, the parts that have it. */

@@ -17,6 +17,7 @@ static const struct dt_shape shapes[] = {
     {DT_MISTRAL, 2, 4, 2, 6, 4, 5, 6, 11, 1e-6f, 100, 0.02f, .window = 3},
     {DT_QWEN2, 2, 4, 2, 6, 4, 5, 6, 11, 1e-6f, 100, 0.02f, .window = 3, .full_layers = 1,
      .qkv_bias = true},
+    {DT_QWEN3, 2, 4, 2, 6, 4, 5, 6, 11, 1e-6f, 100, 0.02f, .qk_norm = true},
 };
 
 static const char *name_of(const struct dt_shape *s)

@@ -126,7 +126,7 @@ def llama(config, w, ids):
     heads, kv_heads = config["num_attention_heads"], config["num_key_value_heads"]
 
     def norm(x, name):
-        return x * (x.square().mean(2, True) + config["rms_norm_eps"]).rsqrt() * w[name + ".weight"]
+        return x * (x.square().mean(-1, True) + config["rms_norm_eps"]).rsqrt() * w[name + ".weight"]
 
     x = w["model.embed_tokens.weight"][ids]
     for i in range(config["num_hidden_layers"]):
@@ -134,9 +134,11 @@ def llama(config, w, ids):
         inside = norm(x, h + "input_layernorm")
         q, k, v = (F.linear(inside, w[h + "self_attn.%s_proj.weight" % c],
                             w.get(h + "self_attn.%s_proj.bias" % c)) for c in "qkv")
-        q = rotate(split_heads(q, heads), config)
-        k = rotate(split_heads(k, kv_heads), config)
-        k, v = (y.repeat_interleave(heads // kv_heads, 1) for y in (k, split_heads(v, kv_heads)))
+        q, k, v = split_heads(q, heads), split_heads(k, kv_heads), split_heads(v, kv_heads)
+        if config["model_type"] == "qwen3":
+            q, k = norm(q, h + "self_attn.q_norm"), norm(k, h + "self_attn.k_norm")
+        q, k = rotate(q, config), rotate(k, config)
+        k, v = (y.repeat_interleave(heads // kv_heads, 1) for y in (k, v))
         x = x + F.linear(attend(q, k, v, window(config, i)).transpose(1, 2).flatten(2),
                          w[h + "self_attn.o_proj.weight"])
         inside = norm(x, h + "post_attention_layernorm")
@@ -299,6 +301,10 @@ def main():
         "a Qwen2 whose later layers have a window": (dict(
             LLAMA, model_type="qwen2", use_sliding_window=True, sliding_window=7,
             max_window_layers=1), 3, 37, 1),
+        "a Qwen3: heads that are normed, and wider than its stream":
+            (dict(LLAMA, model_type="qwen3", head_dim=12), 5, 37),
+        "a Qwen3, tied, wider heads yet, recomputed": (dict(
+            LLAMA, model_type="qwen3", head_dim=20, tie_word_embeddings=True), 5, 41, 2),
         "a Llama without sharing, recomputed": (dict(LLAMA, num_key_value_heads=6), 5, 11, 1),
     }
     for name, case in cases.items():

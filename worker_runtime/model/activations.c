@@ -42,7 +42,7 @@ static size_t smaller(size_t a, size_t b)
 
 struct sizes {
     size_t rows, width, q, qkv, inner, heads, pairs, head_rows, logits, elem;
-    bool llama;
+    bool llama, qk_norm;
 };
 
 static size_t round_up(size_t n, size_t to)
@@ -63,6 +63,7 @@ static struct sizes sizes_of(const struct dt_shape *s, const struct dt_transform
         .pairs = s->head_dim / 2,
         .elem = dt_dtype_size(form.elem),
         .llama = s->family != DT_GPT2,
+        .qk_norm = s->qk_norm,
     };
     if (__builtin_mul_overflow(o->batch, o->positions, &z.rows))
         z.rows = SIZE_MAX;
@@ -90,7 +91,7 @@ static void lay_scratch(struct cursor *c, const struct sizes *z, struct dt_scrat
     s->normed = take(c, z->rows, z->width, z->elem);
     struct cursor head = *c;
     s->wide = take(c, z->rows, larger(z->inner, z->qkv), z->elem);
-    s->dwide = take(c, z->rows, z->inner, z->elem);
+    s->dwide = take(c, z->rows, z->qk_norm ? larger(z->inner, z->qkv) : z->inner, z->elem);
     s->logits_stride = z->logits;
     s->logits = take(&head, z->head_rows, z->logits, z->elem);
     s->dnormed = take(&head, z->head_rows, z->width, z->elem);

@@ -15,7 +15,8 @@
 
 /* Of one block, from its forward to its backward. */
 struct dt_kept {
-    dt_elem *qkv;             /* [N, Q + 2 K]: each row's queries, keys, values */
+    dt_elem *qkv; /* [N, Q + 2 K]: each row's queries, keys, values; before their norms, where they
+                     have some */
     dt_elem *attended;        /* [N, Q] */
     dt_elem *middle;          /* [N, C]: the stream between the two branches */
     dt_elem *pre;             /* [N, I]: into the GELU; a Llama's gate */
@@ -30,7 +31,7 @@ struct dt_scratch {
     dt_elem *branch; /* [N, max(C, Q)]: what a branch adds to the stream, or the gradient there */
     dt_elem *normed; /* [N, C]: out of a norm */
     dt_elem *wide;   /* [N, max(I, Q + 2 K)] */
-    dt_elem *dwide;  /* [N, I] */
+    dt_elem *dwide;  /* [N, I], or as wide where queries and keys are normed */
     /* For the head, in the same memory as the two above: R rows are gone through at once. */
     dt_elem *logits;    /* [R, logits_stride], the first V of each row */
     dt_elem *dnormed;   /* [R, C] */

@@ -23,6 +23,7 @@ struct dt_block {
     char *grads;          /* laid out alike; NULL when going forward */
     const float *speeds;  /* of rotary positions */
     const size_t *offset; /* of each tensor in the unit, in bytes: DT_GPT2_C_FC_WEIGHT, ... */
+    bool train;           /* a way back follows */
     dt_elem *input;
     dt_elem *dstream; /* the gradient of the stream */
     const struct dt_kept *kept;
@@ -75,15 +76,15 @@ static inline struct dt_attention dt_block_attention(const struct dt_block *b)
     };
 }
 
-/* From the gradient of what attention gave, DOUT, to that of qkv. */
-static inline void dt_block_attention_backward(const struct dt_block *b, dt_elem *dqkv,
+/* From the gradient of what A gave, DOUT, to that of qkv. */
+static inline void dt_block_attention_backward(const struct dt_block *b,
+                                               const struct dt_attention *a, dt_elem *dqkv,
                                                const dt_elem *dout)
 {
-    struct dt_attention a = dt_block_attention(b);
-    char *dq = dqkv;
-    char *dk = dq + ((const char *)a.k - (const char *)a.q);
-    char *dv = dq + ((const char *)a.v - (const char *)a.q);
-    b->ops->attention_backward(&a, dq, dk, dv, b->kept->attended, dout, b->stream);
+    size_t elem = dt_dtype_size(b->ops->elem);
+    char *dq = dqkv, *dk = dq + a->heads * a->head_dim * elem;
+    char *dv = dk + a->kv_heads * a->head_dim * elem;
+    b->ops->attention_backward(a, dq, dk, dv, b->kept->attended, dout, b->stream);
 }
 
 #endif

@@ -94,8 +94,9 @@ static void attention_backward(const struct dt_block *b)
     struct dt_linear c_attn = linear(b, DT_GPT2_C_ATTN_WEIGHT);
     struct dt_linear attn_proj = linear(b, DT_GPT2_ATTN_PROJ_WEIGHT);
 
+    struct dt_attention attention = dt_block_attention(b);
     dt_linear_row_backward(b, &attn_proj, s->branch, b->kept->attended, b->dstream);
-    dt_block_attention_backward(b, s->wide, s->branch);
+    dt_block_attention_backward(b, &attention, s->wide, s->branch);
 
     ops->norm_forward(&ln_1, s->normed, NULL, b->input, NULL, b->stream);
     dt_linear_column_backward(b, &c_attn, s->branch, false, s->normed, s->wide);

@@ -62,6 +62,69 @@ static void rotate(const struct dt_block *b, dt_elem *qkv, bool backward)
     b->ops->rope(&rope, qkv, backward, b->stream);
 }
 
+/* Of queries, or of keys. */
+static struct dt_head_norm head_norm(const struct dt_block *b, size_t weight)
+{
+    const struct dt_shape *s = b->shape;
+    return (struct dt_head_norm){
+        .rows = b->rows,
+        .heads = weight == DT_LLAMA_Q_NORM ? s->heads : s->kv_heads,
+        .head_dim = s->head_dim,
+        .stride = (s->heads + 2 * s->kv_heads) * s->head_dim,
+        .eps = s->norm_eps,
+        .weight = dt_block_param(b, weight),
+    };
+}
+
+/* Where keys begin in a row behind queries. */
+static size_t keys_at(const struct dt_block *b)
+{
+    return b->shape->heads * b->shape->head_dim * dt_dtype_size(b->ops->elem);
+}
+
+/* Norms, where they are normed, and turns queries and keys of the rows FROM into TO, which may be
+ * FROM; values are not looked at. */
+static void turn(const struct dt_block *b, dt_elem *to, const dt_elem *from)
+{
+    if (b->shape->qk_norm) {
+        struct dt_head_norm q = head_norm(b, DT_LLAMA_Q_NORM), k = head_norm(b, DT_LLAMA_K_NORM);
+        size_t keys = keys_at(b);
+        b->ops->head_norm_forward(&q, to, from, b->stream);
+        b->ops->head_norm_forward(&k, (char *)to + keys, (const char *)from + keys, b->stream);
+    }
+    rotate(b, to, false);
+}
+
+/* A way back through the norms needs what they were given: then ROOM takes what is turned. */
+static dt_elem *turned_in(const struct dt_block *b, dt_elem *room)
+{
+    return b->shape->qk_norm && b->train ? room : b->kept->qkv;
+}
+
+/* Of queries and keys in TURNED, [N, Q + 2 K]. */
+static struct dt_attention attention_of(const struct dt_block *b, const dt_elem *turned)
+{
+    struct dt_attention a = dt_block_attention(b);
+    if (turned != b->kept->qkv) {
+        a.q = turned;
+        a.k = (const char *)turned + keys_at(b);
+    }
+    return a;
+}
+
+/* From the gradient of queries and keys that are turned to that of what they were. */
+static void turn_back(const struct dt_block *b, dt_elem *dqkv)
+{
+    rotate(b, dqkv, true);
+    if (!b->shape->qk_norm)
+        return;
+    struct dt_attention a = dt_block_attention(b);
+    struct dt_head_norm q = head_norm(b, DT_LLAMA_Q_NORM), k = head_norm(b, DT_LLAMA_K_NORM);
+    char *dkeys = (char *)dqkv + keys_at(b);
+    b->ops->head_norm_backward(&q, dqkv, dt_block_grad(b, DT_LLAMA_Q_NORM), a.q, dqkv, b->stream);
+    b->ops->head_norm_backward(&k, dkeys, dt_block_grad(b, DT_LLAMA_K_NORM), a.k, dkeys, b->stream);
+}
+
 void dt_llama_forward(const struct dt_block *b, const dt_elem *from, const dt_elem *add,
                       bool output)
 {
@@ -70,14 +133,15 @@ void dt_llama_forward(const struct dt_block *b, const dt_elem *from, const dt_el
     const struct dt_scratch *s = b->scratch;
     struct dt_norm input_norm = norm(b, 0), post_norm = norm(b, 1);
     struct linears l = linears(b);
-    struct dt_attention attention = dt_block_attention(b);
 
     if (from)
         ops->norm_forward(&input_norm, s->normed, b->input, from, add, b->stream);
     else
         ops->norm_forward(&input_norm, s->normed, NULL, b->input, NULL, b->stream);
     dt_linear_column_forward(b, &l.qkv, kept->qkv, s->normed);
-    rotate(b, kept->qkv, false);
+    dt_elem *turned = turned_in(b, s->wide);
+    turn(b, turned, kept->qkv);
+    struct dt_attention attention = attention_of(b, turned);
     ops->attention_forward(&attention, kept->attended, b->stream);
     dt_linear_row_forward(b, &l.o, s->branch, kept->attended);
 
@@ -111,7 +175,8 @@ static void mlp_backward(const struct dt_block *b, const struct linears *l)
                        kept->middle, s->branch, b->stream);
 }
 
-/* branch: the gradient of what attention gave, then of what went into qkv; wide: that of qkv. */
+/* branch: the gradient of what attention gave, then of what went into qkv; wide: that of qkv;
+ * dwide: queries and keys, where they are normed. */
 static void attention_backward(const struct dt_block *b, const struct linears *l)
 {
     const struct dt_ops *ops = b->ops;
@@ -119,8 +184,12 @@ static void attention_backward(const struct dt_block *b, const struct linears *l
     struct dt_norm input_norm = norm(b, 0);
 
     dt_linear_row_backward(b, &l->o, s->branch, b->kept->attended, b->dstream);
-    dt_block_attention_backward(b, s->wide, s->branch);
-    rotate(b, s->wide, true);
+    dt_elem *turned = turned_in(b, s->dwide);
+    if (turned != b->kept->qkv)
+        turn(b, turned, b->kept->qkv);
+    struct dt_attention attention = attention_of(b, turned);
+    dt_block_attention_backward(b, &attention, s->wide, s->branch);
+    turn_back(b, s->wide);
 
     ops->norm_forward(&input_norm, s->normed, NULL, b->input, NULL, b->stream);
     dt_linear_column_backward(b, &l->qkv, s->branch, false, s->normed, s->wide);

@@ -16,7 +16,7 @@ struct cJSON;
 struct dt_json;
 
 /* All but GPT-2 are a Llama's block with what .window and the like say. */
-enum dt_model_family { DT_GPT2, DT_LLAMA, DT_MISTRAL, DT_QWEN2 };
+enum dt_model_family { DT_GPT2, DT_LLAMA, DT_MISTRAL, DT_QWEN2, DT_QWEN3 };
 
 #define DT_LAYERS_MOST 4096
 #define DT_HEAD_DIM_MOST 4096
@@ -38,6 +38,7 @@ struct dt_shape {
     size_t window;      /* tokens that a token reads, itself among them; 0: all before it */
     size_t full_layers; /* the first so many layers have no window */
     bool qkv_bias;      /* a Llama's block has biases behind q, k and v */
+    bool qk_norm;       /* each head of q and k is normed before it is turned */
     /* Nothing in training depends on these: they go from the config.json that is read into those
      * that are written, for programs that generate text. */
     struct dt_token_ids bos, eos, pad;
@@ -85,6 +86,8 @@ enum dt_llama_block {
     DT_LLAMA_Q_BIAS,
     DT_LLAMA_K_BIAS,
     DT_LLAMA_V_BIAS,
+    DT_LLAMA_Q_NORM,
+    DT_LLAMA_K_NORM,
     DT_LLAMA_O,
     DT_LLAMA_POST_NORM,
     DT_LLAMA_GATE,

@@ -108,6 +108,14 @@ static const struct dt_shape_key qwen2_keys[] = {
     {"use_mrope", .kind = DT_SHAPE_OFF},
 };
 
+static const struct dt_shape_key qwen3_keys[] = {
+    {"attention_bias", .kind = DT_SHAPE_FALSE},
+    {"use_sliding_window", .kind = DT_SHAPE_WINDOW},
+    {"sliding_window", .kind = DT_SHAPE_WINDOW},
+    {"max_window_layers", .kind = DT_SHAPE_WINDOW},
+    {"layer_types", .kind = DT_SHAPE_WINDOW},
+};
+
 static const struct dt_shape_key common_keys[] = {
     {"model_type", .kind = DT_SHAPE_IDLE}, /* said by the family */
     {"_name_or_path", .kind = DT_SHAPE_IDLE},
@@ -174,6 +182,14 @@ static const struct dt_shape_family families[] = {
         .title = "Qwen2",
         .start = {.family = DT_QWEN2, LLAMA_START, .qkv_bias = true},
         .keys = {KEYS(block_keys), KEYS(qwen2_keys)},
+        .window = DT_WINDOW_BY_LAYER,
+    },
+    [DT_QWEN3] = {
+        .model_type = "qwen3",
+        .architecture = "Qwen3ForCausalLM",
+        .title = "Qwen3",
+        .start = {.family = DT_QWEN3, LLAMA_START, .head_dim = 128, .qk_norm = true},
+        .keys = {KEYS(block_keys), KEYS(qwen3_keys)},
         .window = DT_WINDOW_BY_LAYER,
     },
 };

@@ -13,7 +13,7 @@
 
 #define ROWS(t) (sizeof(t) / sizeof *(t))
 
-enum extent { ONE, WIDTH, INNER, HEADS, KV_HEADS, QKV, POSITIONS, VOCABULARY };
+enum extent { ONE, WIDTH, INNER, HEADS, KV_HEADS, QKV, HEAD_DIM, POSITIONS, VOCABULARY };
 
 enum start {
     NORMAL,   /* of the deviation initializer_range */
@@ -33,7 +33,7 @@ enum cut {
     QKV_DIM1,
 };
 
-enum need { ALWAYS, UNTIED, QKV_BIASES };
+enum need { ALWAYS, UNTIED, QKV_BIASES, QK_NORMS };
 
 struct row {
     const char *name;
@@ -79,6 +79,8 @@ static const struct row llama_block[] = {
     [DT_LLAMA_Q_BIAS] = {"self_attn.q_proj.bias", {HEADS}, ZEROS, DIM0, QKV_BIASES},
     [DT_LLAMA_K_BIAS] = {"self_attn.k_proj.bias", {KV_HEADS}, ZEROS, DIM0, QKV_BIASES},
     [DT_LLAMA_V_BIAS] = {"self_attn.v_proj.bias", {KV_HEADS}, ZEROS, DIM0, QKV_BIASES},
+    [DT_LLAMA_Q_NORM] = {"self_attn.q_norm.weight", {HEAD_DIM}, ONES, WHOLE, QK_NORMS},
+    [DT_LLAMA_K_NORM] = {"self_attn.k_norm.weight", {HEAD_DIM}, ONES, WHOLE, QK_NORMS},
     [DT_LLAMA_O] = {"self_attn.o_proj.weight", {WIDTH, HEADS}, NORMAL, DIM1, ALWAYS},
     [DT_LLAMA_POST_NORM] = {"post_attention_layernorm.weight", {WIDTH}, ONES, WHOLE, ALWAYS},
     [DT_LLAMA_GATE] = {"mlp.gate_proj.weight", {INNER, WIDTH}, NORMAL, DIM0, ALWAYS},
@@ -123,6 +125,8 @@ static bool has(const struct dt_shape *s, const struct row *row)
         return !s->tied;
     case QKV_BIASES:
         return s->qkv_bias;
+    case QK_NORMS:
+        return s->qk_norm;
     }
     return false;
 }
@@ -136,6 +140,7 @@ static size_t extent(const struct dt_shape *s, enum extent e)
         [HEADS] = s->heads * s->head_dim,
         [KV_HEADS] = s->kv_heads * s->head_dim,
         [QKV] = (s->heads + 2 * s->kv_heads) * s->head_dim,
+        [HEAD_DIM] = s->head_dim,
         [POSITIONS] = s->positions,
         [VOCABULARY] = s->vocabulary,
     };

@@ -41,6 +41,7 @@ static void compute(const struct pass *p, struct dt_work *w)
 {
     w->slot = p->slot;
     w->batch = p->batch;
+    w->train = p->train;
     if (p->batch > 0)
         dt_work_compute(p->t, w);
 }

@@ -77,6 +77,7 @@ static struct dt_block block_of(const struct dt_transformer *t, const struct dt_
         .grads = w->grads,
         .speeds = t->a.speeds,
         .offset = t->block_at,
+        .train = w->train,
         .input = slot->inputs[w->block],
         .dstream = slot->dstream,
         .kept = &slot->kept[w->block],

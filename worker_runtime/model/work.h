@@ -34,6 +34,7 @@ struct dt_work {
     uint64_t kind, slot, batch, block;
     uint64_t chained; /* a block's input is still to be summed up: the one before left it */
     uint64_t again;   /* for backward's sake, as what was kept is gone */
+    uint64_t train;   /* a way back follows */
     const char *params, *matrix; /* the unit's; the head's, of another unit where it is tied */
     char *grads, *dmatrix;
     double scale; /* of the head's gradients */
