@@ -277,6 +277,13 @@ static bool reenter(struct dt_context *context, struct failure *f)
     return true;
 }
 
+/* Where the model's weights are; NULL: nowhere. */
+static const char *weights_of(const struct dt_train_args *a, const struct dt_config *c)
+{
+    const char *weights = a->init_from ? a->init_from : c->model.weights;
+    return weights && *weights ? weights : NULL;
+}
+
 static int train(const struct dt_train_args *a, const struct dt_config *c, struct failure *f)
 {
     struct dt_err *err = &f->err;
@@ -289,7 +296,7 @@ static int train(const struct dt_train_args *a, const struct dt_config *c, struc
                                    .can_stay = true};
     struct dt_train_options t = {.config = c,
                                  .resume = a->resume,
-                                 .init_from = a->init_from,
+                                 .init_from = weights_of(a, c),
                                  .console = stdout,
                                  .terminal = isatty(STDOUT_FILENO),
                                  .stop = &told_to_end};
@@ -320,7 +327,7 @@ static int train(const struct dt_train_args *a, const struct dt_config *c, struc
 /* Told to end are all processes of a job at once, and this one has just begun. */
 static int rescue(const struct dt_train_args *a, const struct dt_config *c, struct dt_err *err)
 {
-    struct dt_rescue_options o = {.config = c, .init_from = a->init_from};
+    struct dt_rescue_options o = {.config = c, .init_from = weights_of(a, c)};
     signal(SIGTERM, SIG_IGN);
     signal(SIGPIPE, SIG_IGN);
     return dt_rescue_run(&o, err);

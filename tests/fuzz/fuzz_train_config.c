@@ -51,7 +51,10 @@ static void check_ranges(const struct dt_config *c)
 /* A path would be opened: what is fuzzed is the text. */
 static int names_a_model_file(const uint8_t *data, size_t size)
 {
-    return data && memmem(data, size, "config", 6) && memmem(data, size, "/", 1);
+    if (!data)
+        return 0;
+    return memmem(data, size, "weights", 7) ||
+           (memmem(data, size, "config", 6) && memmem(data, size, "/", 1));
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -288,6 +288,28 @@ TEST(a_model_s_file_takes_overrides_and_tells_what_it_leaves_out)
                "override \"model.config.resid_pdrop=0\": cannot open ");
 }
 
+TEST(a_folder_that_weights_come_from_is_the_model_too)
+{
+    const char *overrides[] = {"model.config.n_layer=3", NULL};
+    struct dt_config other;
+    struct dt_err err;
+    const char *run = file("run.json", "{\"model\": {\"weights\": \"" CONFIGS "model\"}}");
+    load(run, NULL, NULL);
+    CHECK(c.has_model);
+    CHECK_EQ(c.model.shape.layers, 2);
+    CHECK_STR(c.model.weights, CONFIGS "model");
+    load(run, NULL, overrides);
+    CHECK_EQ(c.model.shape.layers, 3);
+    file("own.json", "{\"model_type\":\"gpt2\",\"n_layer\":5,\"n_embd\":8,\"n_head\":2,"
+                     "\"n_positions\":16,\"vocab_size\":320}");
+    file("run.json", "{\"model\": {\"weights\": \"" CONFIGS "model\", \"config\": \"own.json\"}}");
+    load(run, NULL, NULL);
+    CHECK_EQ(c.model.shape.layers, 5);
+    file("run.json", "{\"model\": {\"weights\": \"nowhere\"}}");
+    CHECK_FAIL(dt_config_load(&other, run, NULL, NULL, NULL, &err), err,
+               "model.weights: cannot open ");
+}
+
 TEST(overrides_that_are_none_are_refused)
 {
     static const struct {

@@ -210,6 +210,36 @@ def weights_of_checkpoints(s):
         tap.check_equal(now, was, "validation loss from " + folder)
 
 
+FAMILIES = {
+    "llama": {"rope_scaling": {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+                               "original_max_position_embeddings": 16}, "tie_word_embeddings": True},
+    "mistral": {"head_dim": 20, "sliding_window": 9},
+    "qwen2": {"use_sliding_window": True, "sliding_window": 9, "max_window_layers": 1},
+    "qwen3": {"head_dim": 16, "tie_word_embeddings": True},
+}
+
+
+@training.story
+def families(s):
+    """each family: what two ranks at stage 3 leave is a folder that model.weights begins with, and the loss on other data is what it was"""
+    validation = {"data": {"validation": s.data}, "validate_every": 4, "validation_batches": 3}
+    for family, own in FAMILIES.items():
+        model = {**training.LLAMA, "model_type": family, **own}
+        c = s.config("first.json", model=model, stage=3, steps=4, save_dir=s.path(family), **validation)
+        was = s.run(c, world=2).expect(r"step 4/4  validation loss ([\d.]+)").group(1)
+        folder = s.path(family, "step-00000004")
+        with open(os.path.join(folder, "config.json"), encoding="utf-8") as f:
+            written = json.load(f)
+        tap.check_equal({k: written.get(k) for k in model}, model, "config.json of " + family)
+        c = s.config("second.json", steps=1, scheduler={"type": "WarmupLR", "params": {"warmup_num_steps": 10}}, **validation)
+        with open(c, encoding="utf-8") as f:
+            run = {**json.load(f), "model": {"weights": folder}}
+        with open(c, "w", encoding="utf-8") as f:
+            json.dump(run, f)
+        now = s.run(c, world=1).expect(r"step 1/1  validation loss ([\d.]+)").group(1)
+        tap.check_equal(now, was, "validation loss of " + family)
+
+
 @training.story
 def models_of_the_hub(s):
     """a config.json as the hub has it: dropout and other programs' keys are said once, tokens with a role are kept"""

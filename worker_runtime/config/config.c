@@ -67,6 +67,7 @@ int dt_config_parse(struct dt_config *c, const char *text, size_t len, const cha
 
 void dt_config_finish(struct dt_config *c)
 {
+    free(c->model.weights);
     free(c->data.train);
     free(c->data.validation);
     free(c->train.save_dir);

@@ -14,8 +14,10 @@
 #include <dtrun/zero.h>
 
 struct dt_config_model {
-    /* Of "config": an object in place, or the path of a config.json beside the file. */
+    /* Of "config": an object in place, or the path of a config.json beside the file; without it, of
+     * the folder that has the weights. */
     struct dt_shape shape;
+    char *weights; /* a folder of Hugging Face's, or a checkpoint; NULL: chance makes them */
     /* activation_checkpointing: present and not false, or our "activation_checkpointing": true. */
     bool recompute;
     size_t recompute_every;
@@ -76,7 +78,7 @@ struct dt_config {
     struct dt_schedule schedule;
     struct dt_loss_scaler scaler;
     float clip;
-    bool has_model, has_data; /* model.config and data.train are there */
+    bool has_model, has_data; /* a model and data.train are there */
     bool offload;             /* to the CPU's memory, where a run on a CPU has all of it anyway */
 };
 
@@ -92,9 +94,10 @@ static inline enum dt_dtype dt_config_gpu_elem(const struct dt_config *c)
 /* PATH is the file, DEEPSPEED (may be NULL) another whose keys it takes in: a key that both have,
  * with another value, is refused, but "auto" gives way to a value. With DEEPSPEED alone, PATH may
  * be NULL. OVERRIDES (NULL-ended; may be NULL): "train.steps=20", set after both, checked alike. In
- * files, data.train, data.validation and model.config are relative to the file's folder; in
- * overrides, and for all that is written, paths are relative to where the process stands. Each
- * warning is a line in WARNINGS, which may be NULL. On failure nothing is to be finished. */
+ * files, data.train, data.validation, model.config and model.weights are relative to the file's
+ * folder; in overrides, and for all that is written, paths are relative to where the process
+ * stands. Each warning is a line in WARNINGS, which may be NULL. On failure nothing is to be
+ * finished. */
 int dt_config_load(struct dt_config *c, const char *path, const char *deepspeed,
                    const char *const *overrides, struct dt_buf *warnings, struct dt_err *err);
 void dt_config_finish(struct dt_config *c);

@@ -182,6 +182,7 @@ const struct dt_key dt_deepspeed_keys[] = {
 const struct dt_key dt_own_keys[] = {
     {"model", .kind = DT_KEY_BLOCK},
     {"model.config", .kind = DT_KEY_OTHER, .take = dt_take_model},
+    {"model.weights", .kind = DT_KEY_TEXT, .at = AT(c.model.weights)},
     {"model.activation_checkpointing", .kind = DT_KEY_OTHER, .take = dt_take_recompute},
 
     {"data", .kind = DT_KEY_BLOCK},

@@ -21,7 +21,7 @@ static int no_memory(struct dt_err *err)
 /* Files that are read stand beside the configuration; what is written lands where the process
  * stands. */
 static const char *const read_paths[][2] = {
-    {"data", "train"}, {"data", "validation"}, {"model", "config"}};
+    {"data", "train"}, {"data", "validation"}, {"model", "config"}, {"model", "weights"}};
 
 static int move_path(struct cJSON *root, const char *block, const char *name, const char *folder,
                      struct dt_err *err)
@@ -190,6 +190,8 @@ static int open_model_file(struct cJSON *root, const char *path, struct dt_err *
     struct cJSON *model = cJSON_GetObjectItemCaseSensitive(root, "model");
     const struct cJSON *file = cJSON_GetObjectItemCaseSensitive(model, "config");
     struct dt_json doc;
+    if (!file)
+        file = cJSON_GetObjectItemCaseSensitive(model, "weights");
     if (strncmp(path, model_config, strlen(model_config)) != 0 || !cJSON_IsString(file))
         return 0;
     if (dt_model_file_read(&doc, file->valuestring, err) < 0)

@@ -355,8 +355,8 @@ static int settle_train(const struct dt_reading *r)
 int dt_config_settle(const struct dt_reading *r)
 {
     static int (*const parts[])(const struct dt_reading *) = {
-        settle_device, settle_optimizer, settle_schedule, settle_precision,
-        settle_zero,   settle_model,     settle_train,
+        dt_take_model_folder, settle_device, settle_optimizer, settle_schedule,
+        settle_precision,     settle_zero,   settle_model,     settle_train,
     };
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         if (parts[i](r) < 0)

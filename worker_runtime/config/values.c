@@ -193,6 +193,17 @@ int dt_take_model(const struct dt_reading *r, const struct cJSON *v)
     return rc;
 }
 
+int dt_take_model_folder(const struct dt_reading *r)
+{
+    struct dt_config *c = &r->draft->c;
+    if (c->has_model || !c->model.weights || !c->model.weights[0])
+        return 0;
+    if (read_model_file(r, c->model.weights) < 0)
+        return dt_err_wrap(r->err, "model.weights");
+    c->has_model = true;
+    return 0;
+}
+
 int dt_take_raw_width(const struct dt_reading *r, const struct cJSON *v)
 {
     double width = cJSON_IsNumber(v) ? v->valuedouble : -1;

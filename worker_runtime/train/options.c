@@ -21,7 +21,8 @@ static const struct dt_opt train_opts[] = {
      .help = "continue from the last whole checkpoint in train.save_dir, or from a newer one in train.upload_to, if there "
              "is one (auto), start without a checkpoint (none), or continue from DIR, which is a checkpoint or holds some"},
     {.name = "init-from", .arg = "DIR", .completes = DT_OPT_DIRECTORY, AT(init_from), .group = "Training",
-     .help = "start with the weights in DIR, a folder of safetensors in Hugging Face's format"},
+     .help = "start with the weights in DIR, a folder of safetensors in Hugging Face's format; model.weights says "
+             "the same"},
 
     {.name = "estimate", .arg = "FILE", .completes = DT_OPT_FILE, AT(estimate), .group = "Instead of training",
      .help = "print how much memory a rank of this configuration needs at each ZeRO stage, and what fits on this "
