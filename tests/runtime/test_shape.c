@@ -270,6 +270,73 @@ TEST(a_qwen3_norms_the_heads_of_queries_and_keys)
                "attention_bias: only false is implemented");
 }
 
+/* Settings as the hub has them, and how many parameters the makers count. */
+TEST(models_of_the_hub_have_the_parameters_that_they_are_known_for)
+{
+    static const struct {
+        const char *name, *text;
+        size_t params;
+    } models[] = {
+        {"Llama 3.1 8B",
+         "{\"architectures\":[\"LlamaForCausalLM\"],\"attention_bias\":false,"
+         "\"attention_dropout\":0.0,\"bos_token_id\":128000,\"eos_token_id\":[128001,128008,128009]"
+         ","
+         "\"hidden_act\":\"silu\",\"hidden_size\":4096,\"initializer_range\":0.02,"
+         "\"intermediate_size\":14336,\"max_position_embeddings\":131072,\"mlp_bias\":false,"
+         "\"model_type\":\"llama\",\"num_attention_heads\":32,\"num_hidden_layers\":32,"
+         "\"num_key_value_heads\":8,\"pretraining_tp\":1,\"rms_norm_eps\":1e-05,\"rope_scaling\":"
+         "{\"factor\":8.0,\"high_freq_factor\":4.0,\"low_freq_factor\":1.0,"
+         "\"original_max_position_embeddings\":8192,\"rope_type\":\"llama3\"},"
+         "\"rope_theta\":500000.0,\"tie_word_embeddings\":false,\"torch_dtype\":\"bfloat16\","
+         "\"transformers_version\":\"4.42.3\",\"use_cache\":true,\"vocab_size\":128256}",
+         8030261248},
+        {"Llama 3.2 1B",
+         "{\"architectures\":[\"LlamaForCausalLM\"],\"attention_bias\":false,\"head_dim\":64,"
+         "\"hidden_act\":\"silu\",\"hidden_size\":2048,\"intermediate_size\":8192,"
+         "\"max_position_embeddings\":131072,\"mlp_bias\":false,\"model_type\":\"llama\","
+         "\"num_attention_heads\":32,\"num_hidden_layers\":16,\"num_key_value_heads\":8,"
+         "\"rms_norm_eps\":1e-05,\"rope_scaling\":{\"factor\":32.0,\"high_freq_factor\":4.0,"
+         "\"low_freq_factor\":1.0,\"original_max_position_embeddings\":8192,"
+         "\"rope_type\":\"llama3\"},\"rope_theta\":500000.0,\"tie_word_embeddings\":true,"
+         "\"vocab_size\":128256}",
+         1235814400},
+        {"Mistral 7B v0.1",
+         "{\"architectures\":[\"MistralForCausalLM\"],\"bos_token_id\":1,\"eos_token_id\":2,"
+         "\"hidden_act\":\"silu\",\"hidden_size\":4096,\"initializer_range\":0.02,"
+         "\"intermediate_size\":14336,\"max_position_embeddings\":32768,"
+         "\"model_type\":\"mistral\",\"num_attention_heads\":32,\"num_hidden_layers\":32,"
+         "\"num_key_value_heads\":8,\"rms_norm_eps\":1e-05,\"rope_theta\":10000.0,"
+         "\"sliding_window\":4096,\"tie_word_embeddings\":false,\"vocab_size\":32000}",
+         7241732096},
+        {"Qwen 2.5 0.5B",
+         "{\"architectures\":[\"Qwen2ForCausalLM\"],\"attention_dropout\":0.0,"
+         "\"bos_token_id\":151643,\"eos_token_id\":151643,\"hidden_act\":\"silu\","
+         "\"hidden_size\":896,\"initializer_range\":0.02,\"intermediate_size\":4864,"
+         "\"max_position_embeddings\":32768,\"max_window_layers\":24,\"model_type\":\"qwen2\","
+         "\"num_attention_heads\":14,\"num_hidden_layers\":24,\"num_key_value_heads\":2,"
+         "\"rms_norm_eps\":1e-06,\"rope_theta\":1000000.0,\"sliding_window\":32768,"
+         "\"tie_word_embeddings\":true,\"use_cache\":true,\"use_mrope\":false,"
+         "\"use_sliding_window\":false,\"vocab_size\":151936}",
+         494032768},
+        {"Qwen3 0.6B",
+         "{\"architectures\":[\"Qwen3ForCausalLM\"],\"attention_bias\":false,"
+         "\"attention_dropout\":0.0,\"head_dim\":128,\"hidden_act\":\"silu\",\"hidden_size\":1024,"
+         "\"initializer_range\":0.02,\"intermediate_size\":3072,"
+         "\"max_position_embeddings\":40960,\"max_window_layers\":28,\"model_type\":\"qwen3\","
+         "\"num_attention_heads\":16,\"num_hidden_layers\":28,\"num_key_value_heads\":8,"
+         "\"rms_norm_eps\":1e-06,\"rope_scaling\":null,\"rope_theta\":1000000,"
+         "\"sliding_window\":null,\"tie_word_embeddings\":true,\"use_sliding_window\":false,"
+         "\"vocab_size\":151936}",
+         596049920},
+    };
+    for (size_t i = 0; i < ROWS(models); i++) {
+        CHECK_ROW("%s", models[i].name);
+        struct dt_shape s = shape_of(models[i].text);
+        CHECK_STR(dt_buf_cstr(&notes), "");
+        CHECK_EQ(dt_shape_params(&s), models[i].params);
+    }
+}
+
 TEST(layers_of_another_kind_than_the_family_has_are_refused)
 {
     static const char *const types[] = {

@@ -283,4 +283,15 @@ def other_model(s):
         s.run(c, world=0, status=2)
 
 
+@training.story
+def other_rotation(s):
+    """a checkpoint whose rotary positions turn otherwise, or whose window is another, is of another model"""
+    was = {**training.LLAMA, "model_type": "mistral", "sliding_window": 9, "rope_scaling": {"rope_type": "linear", "factor": 2.0}}
+    s.run(s.config(model=was, steps=2, save_dir=s.path("ckpt")))
+    for change, says in (({"sliding_window": 8}, "the checkpoint's model has window 9, this run's has 8"),
+                         ({"rope_scaling": {"rope_type": "linear", "factor": 4.0}}, "scales rotary positions in another way")):
+        c = s.config("other.json", model={**was, **change}, steps=4, save_dir=s.path("ckpt"))
+        s.run(c, world=0, status=2).expect("dtrun-train: .*step-00000002/config.json: .*" + says)
+
+
 training.main()

@@ -191,6 +191,19 @@ static int differs(struct dt_err *err, const char *what, double there, double he
                       what, there, here);
 }
 
+/* Another way to scale rotary positions is no other model where they turn alike. */
+static bool same_rotation(const struct dt_shape *there, const struct dt_shape *here)
+{
+    float a[DT_HEAD_DIM_MOST / 2], b[DT_HEAD_DIM_MOST / 2];
+    if (here->family == DT_GPT2)
+        return true;
+    dt_rope_speeds(&there->rope, there->rope_theta, here->head_dim, a);
+    dt_rope_speeds(&here->rope, here->rope_theta, here->head_dim, b);
+    float scales[] = {dt_rope_scale(&there->rope), dt_rope_scale(&here->rope)};
+    return memcmp(a, b, here->head_dim / 2 * sizeof *a) == 0 &&
+           memcmp(&scales[0], &scales[1], sizeof scales[0]) == 0;
+}
+
 static int compare_shapes(const struct dt_shape *there, const struct dt_shape *here,
                           struct dt_err *err)
 {
@@ -208,10 +221,6 @@ static int compare_shapes(const struct dt_shape *there, const struct dt_shape *h
         {"vocabulary", (double)there->vocabulary, (double)here->vocabulary},
         {"norm epsilon", (double)there->norm_eps, (double)here->norm_eps},
         {"rope theta", (double)there->rope_theta, (double)here->rope_theta},
-        {"rope scaling", there->rope.kind, here->rope.kind},
-        {"rope scaling's factor", (double)there->rope.factor, (double)here->rope.factor},
-        {"rope scaling's original positions", (double)there->rope.original,
-         (double)here->rope.original},
         {"window", (double)there->window, (double)here->window},
         {"layers without a window", (double)there->full_layers, (double)here->full_layers},
         {"tied embeddings", there->tied, here->tied},
@@ -221,6 +230,9 @@ static int compare_shapes(const struct dt_shape *there, const struct dt_shape *h
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         if (rows[i].there < rows[i].here || rows[i].there > rows[i].here)
             return differs(err, rows[i].what, rows[i].there, rows[i].here);
+    if (!same_rotation(there, here))
+        return dt_err_set(err, DT_E_USAGE,
+                          "the checkpoint's model scales rotary positions in another way");
     return 0;
 }
 
