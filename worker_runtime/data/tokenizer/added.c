@@ -49,6 +49,14 @@ bool dt_added_is_empty(const struct dt_added *a)
     return a->token_count == 0;
 }
 
+const struct dt_added_token *dt_added_find(const struct dt_added *a, uint32_t id)
+{
+    for (uint32_t i = 0; i < a->token_count; i++)
+        if (a->tokens[i].id == id)
+            return &a->tokens[i];
+    return NULL;
+}
+
 /* The child of NODE for BYTE; 0: none. */
 static uint32_t child_of(const struct dt_added *a, uint32_t node, uint8_t byte)
 {
@@ -142,6 +150,18 @@ static size_t white_at_end(struct dt_bytes text)
     return text.len - end;
 }
 
+struct dt_bytes dt_added_trim_start(struct dt_bytes text)
+{
+    size_t n = white_at_start(text);
+    return (struct dt_bytes){text.at + n, text.len - n};
+}
+
+struct dt_bytes dt_added_trim_end(struct dt_bytes text)
+{
+    text.len -= white_at_end(text);
+    return text;
+}
+
 /* -- the stage -------------------------------------------------------------------------------- */
 
 struct added_stage {
@@ -169,9 +189,10 @@ static uint32_t token_at(const struct dt_added *a, struct dt_bytes text, size_t 
 }
 
 /* The first place from AT on where a token begins, or may: which of the two, and which one, is not
- * known yet where *UNSURE. END: nothing follows TEXT. */
-static uint32_t next_token(const struct dt_added *a, struct dt_bytes text, bool end, size_t *at,
-                           size_t *len, bool *unsure)
+ * known yet where *UNSURE. END: nothing follows TEXT. PLAIN: special tokens are text, and as in the
+ * library nothing is found within one. */
+static uint32_t next_token(const struct dt_added *a, struct dt_bytes text, bool end, bool plain,
+                           size_t *at, size_t *len, bool *unsure)
 {
     *unsure = false;
     for (; *at < text.len; ++*at) {
@@ -181,7 +202,9 @@ static uint32_t next_token(const struct dt_added *a, struct dt_bytes text, bool 
         struct dt_bytes rest = {text.at + *at, text.len - *at};
         uint32_t found = token_at(a, rest, len, &more);
         *unsure = more && !end;
-        if (found != NONE || *unsure)
+        if (!*unsure && found != NONE && plain && a->tokens[found].special)
+            *at += *len - 1;
+        else if (found != NONE || *unsure)
             return found;
     }
     return NONE;
@@ -212,7 +235,7 @@ static size_t cut(struct added_stage *s, struct dt_bytes text, bool end)
             s->eating = done == text.len && !end;
         }
         at = done;
-        uint32_t found = next_token(a, text, end, &at, &len, &unsure);
+        uint32_t found = next_token(a, text, end, s->stage.flow->plain, &at, &len, &unsure);
         /* White space in front of what is, or may become, a token that eats it. */
         struct dt_bytes before = {text.at + done, at - done};
         bool eats = found != NONE && !unsure ? a->tokens[found].eats_before : a->any_eats_before;

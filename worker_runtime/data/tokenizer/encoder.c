@@ -170,6 +170,15 @@ int dt_encoder_end(struct dt_encoder *e, uint32_t id, struct dt_err *err)
     return outcome(e, err);
 }
 
+int dt_encoder_piece(struct dt_encoder *e, struct dt_bytes piece, bool first, struct dt_err *err)
+{
+    e->flow.plain = true;
+    e->flow.begun = !first;
+    if (piece.len && e->flow.err.code == DT_E_NONE)
+        e->first->push(e->first, piece, true);
+    return dt_encoder_drain(e, err);
+}
+
 int dt_encoder_drain(struct dt_encoder *e, struct dt_err *err)
 {
     if (outcome(e, err) < 0)

@@ -2,6 +2,7 @@
 #include "worker_runtime/data/tokenizer/read.h"
 
 #include "base/fs.h"
+#include "worker_runtime/data/tokenizer/added.h"
 #include "worker_runtime/lfs_pointer.h"
 
 #include <cjson/cJSON.h>
@@ -184,6 +185,22 @@ uint32_t dt_tokenizer_vocabulary(const struct dt_tokenizer *t)
 uint32_t dt_tokenizer_end(const struct dt_tokenizer *t)
 {
     return t->end;
+}
+
+bool dt_tokenizer_find(const struct dt_tokenizer *t, const char *text, struct dt_token_found *out)
+{
+    int64_t id = dt_vocab_find(&t->texts, dt_bytes_of(text));
+    *out = (struct dt_token_found){.id = id < 0 ? DT_TOKEN_NONE : (uint32_t)id};
+    for (int i = 0; id >= 0 && i < t->step_count; i++) {
+        const struct dt_step *s = &t->steps[i];
+        const struct dt_added_token *a =
+            s->kind == DT_STEP_ADDED ? dt_added_find(s->added, out->id) : NULL;
+        if (a) {
+            out->eats_before = a->eats_before;
+            out->eats_behind = a->eats_behind;
+        }
+    }
+    return id >= 0;
 }
 
 const uint32_t *dt_tokenizer_front(const struct dt_tokenizer *t, size_t *n)

@@ -104,6 +104,7 @@ static int put_token(struct dt_reading *r, const struct cJSON *a, struct dt_adde
     if (dt_json_string(&r->doc, a, "content", &content, r->err) < 0 ||
         dt_read_flag(r, a, "lstrip", &token.eats_before) < 0 ||
         dt_read_flag(r, a, "rstrip", &token.eats_behind) < 0 ||
+        dt_read_flag(r, a, "special", &token.special) < 0 ||
         dt_read_flag(r, a, "single_word", &word) < 0)
         return -1;
     if (word)

@@ -17,6 +17,7 @@ struct dt_flow {
     struct dt_err err; /* the first failure; NONE: all is well */
     size_t piece_max;  /* bytes that a stage may hold back, and that a word may have */
     bool begun;        /* the first piece of this text, or an added token, came before */
+    bool plain;        /* special tokens that stand in the text are text */
     void (*take_token)(struct dt_flow *flow, uint32_t id);
 };
 

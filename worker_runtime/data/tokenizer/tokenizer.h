@@ -51,6 +51,23 @@ int dt_encoder_end(struct dt_encoder *e, uint32_t id, struct dt_err *err);
 /* Everything has been given to TAKE. After dt_encoder_end(). */
 int dt_encoder_drain(struct dt_encoder *e, struct dt_err *err);
 
+/* -- texts made of pieces and tokens ---------------------------------------------------------- */
+
+/* For an encoder without threads that is used by these alone: a text is put together from tokens,
+ * which are named by their ids, and from pieces of text between them, in which special tokens are
+ * nothing but text. Nothing is added in front of it or behind it. */
+
+/* The token TEXT, and whether white space beside it goes with it (added.h). False: it is none. */
+struct dt_token_found {
+    uint32_t id;
+    bool eats_before, eats_behind;
+};
+bool dt_tokenizer_find(const struct dt_tokenizer *t, const char *text, struct dt_token_found *out);
+
+/* What stands between two tokens, as one; TAKE has had all of it on return. FIRST: nothing of its
+ * text came before it. */
+int dt_encoder_piece(struct dt_encoder *e, struct dt_bytes piece, bool first, struct dt_err *err);
+
 /* -- tokens to text --------------------------------------------------------------------------- */
 
 struct dt_decoder;
