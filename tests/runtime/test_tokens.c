@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/lib/folder.h"
+#include "worker_runtime/data/token_writer.h"
 #include "worker_runtime/data/tokens.h"
 
 #include <sys/stat.h>
@@ -121,7 +122,7 @@ TEST(a_header_that_does_not_fit_its_file_is_refused)
         uint64_t count;
         size_t there;
     } rows[] = {
-        {"newer",          "version is 2",              2, 2, 1, 4, 4},
+        {"newer",          "version is 3",              3, 2, 1, 4, 4},
         {"odd width",      "3 bytes a token",           1, 3, 1, 4, 4},
         {"no width",       "0 bytes a token",           1, 0, 1, 4, 4},
         {"tokenizer",      "names tokenizer 9",         1, 2, 9, 4, 4},
@@ -281,4 +282,107 @@ TEST(what_is_no_file_of_tokens_is_refused_by_name)
     CHECK(dt_tokens_open(at("pipe"), 2, 0, &err) == NULL); /* at once: nobody writes to it */
     CHECK(strstr(err.text, "no ordinary file") != NULL);
     dt_tokens_close(NULL);
+}
+
+/* -- documents -------------------------------------------------------------------------------- */
+
+/* Ten tokens of 2 bytes in three documents, of which 2, 3, 6 and 9 are trained on. */
+static void put_documents(struct dt_buf *b)
+{
+    put_header(b, 2, 2, 0, 100, 10);
+    dt_buf_put_u64(b, 3);
+    dt_buf_put_u64(b, 4);
+    put_tokens(b, 10, 2);
+    dt_buf_put_u8(b, 0x4c);
+    dt_buf_put_u8(b, 0x02);
+    for (uint64_t begin = 0; begin < 9; begin += 4)
+        dt_buf_put_u64(b, begin);
+}
+
+TEST(a_file_tells_its_documents_and_what_is_trained_on)
+{
+    struct dt_buf b = {0};
+    struct dt_err err = {0};
+    int32_t ids[4], targets[4];
+    uint64_t begins[3];
+    bool trained[10], wanted[10] = {[2] = true, [3] = true, [6] = true, [9] = true};
+    put_documents(&b);
+    CHECK_OK(dt_tokens_check((struct dt_bytes){b.at, b.len}, 0, &err), err);
+    struct dt_tokens *t = dt_tokens_open(keep("documents", &b), 0, 0, &err);
+    CHECK_STR(t ? "" : err.text, "");
+    CHECK_EQ(dt_tokens_documents(t), 3);
+    CHECK_OK(dt_tokens_begins(t, 0, 3, begins, &err), err);
+    CHECK_EQ(begins[0], 0);
+    CHECK_EQ(begins[2], 8);
+    CHECK_OK(dt_tokens_begins(t, 1, 2, begins, &err), err);
+    CHECK_EQ(begins[0], 4);
+    CHECK_EQ(begins[1], 8);
+    CHECK_OK(dt_tokens_trained(t, 0, 10, trained, &err), err);
+    CHECK_BYTES(trained, sizeof trained, wanted, sizeof wanted);
+    CHECK_OK(dt_tokens_trained(t, 3, 7, trained, &err), err);
+    CHECK_BYTES(trained, 7, wanted + 3, 7);
+    CHECK_OK(dt_tokens_sample(t, 1, 4, ids, targets, &err), err); /* targets are tokens 5 to 8 */
+    static const int32_t some[] = {-1, 7, -1, -1};
+    CHECK_EQ(ids[0], 5);
+    CHECK_BYTES(targets, sizeof targets, some, sizeof some);
+    dt_tokens_close(t);
+}
+
+TEST(damage_of_documents_is_named)
+{
+    static const struct {
+        const char *name;
+        size_t at; /* byte that becomes VALUE */
+        uint8_t value;
+        const char *words;
+    } rows[] = {
+        {"more documents", 32, 4, "10 tokens of 2 bytes in 4 documents, and 46 bytes are there"},
+        {"many documents", 39, 0x80, "documents, and 46 bytes are there"},
+        {"no documents", 32, 0, "in 0 documents"},
+        {"more trained", 40, 11, "says that 11 of 10 tokens are trained"},
+        {"other trained", 40, 3, "says that 3 tokens are trained on, and 4 are marked"},
+        {"a mark behind the end", 69, 0x0a, "marks tokens behind its last one"},
+        {"a first token", 68, 0x4d, "the first token of document 0 is trained on"},
+        {"not at the beginning", 70, 1, "document 0 begins at token 1"},
+        {"not rising", 78, 0, "document 1 begins at token 0"},
+        {"beyond the end", 86, 10, "document 2 begins at token 10"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        CHECK_ROW("%s", rows[i].name);
+        struct dt_buf b = {0};
+        struct dt_err err = {0};
+        put_documents(&b);
+        b.at[rows[i].at] = rows[i].value;
+        CHECK_FAIL(dt_tokens_check((struct dt_bytes){b.at, b.len}, 0, &err), err, rows[i].words);
+        dt_buf_finish(&b);
+    }
+}
+
+TEST(begins_and_marks_are_read_in_pieces)
+{
+    enum { MANY = 3000, EACH = 5 };
+    static bool trained[MANY * EACH];
+    static uint64_t begins[MANY];
+    struct dt_err err = {0};
+    const struct dt_token_kind kind = {.vocabulary = 10, .documents = true};
+    struct dt_token_writer *w = dt_token_writer_open(at("many"), &kind, &err);
+    CHECK(w != NULL);
+    static const uint32_t ids[EACH] = {1, 2, 3, 4, 5};
+    for (int i = 0; i < MANY; i++) {
+        bool marks[EACH] = {true, i % 2, true, false, i % 3 == 0};
+        CHECK_OK(dt_token_writer_document(w, ids, marks, EACH, &err), err);
+    }
+    CHECK_OK(dt_token_writer_commit(w, &err), err);
+    dt_token_writer_close(w);
+    struct dt_tokens *t = dt_tokens_open(at("many"), 0, 0, &err);
+    CHECK_STR(t ? "" : err.text, "");
+    CHECK_OK(dt_tokens_begins(t, 0, MANY, begins, &err), err);
+    CHECK_OK(dt_tokens_trained(t, 0, (size_t)MANY * EACH, trained, &err), err);
+    for (size_t i = 0; i < MANY; i++) {
+        CHECK_ROW("document %zu", i);
+        CHECK_EQ(begins[i], i * EACH);
+        const bool *got = trained + i * EACH;
+        CHECK(!got[0] && got[1] == i % 2 && got[2] && !got[3] && got[4] == (i % 3 == 0));
+    }
+    dt_tokens_close(t);
 }

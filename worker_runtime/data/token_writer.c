@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Tokens go through a buffer of fixed size; the header gets its count when all is written, and the
- * name comes last. */
+ * name comes last. What a file says of its documents stands behind all tokens, so it is kept until
+ * then: a bit for each token and 8 bytes for each document. */
 #include "worker_runtime/data/token_writer.h"
 
 #include "base/auto.h"
@@ -22,7 +23,8 @@ struct dt_token_writer {
     int fd; /* -1: none */
     struct dt_token_kind kind;
     size_t width; /* bytes of a token */
-    uint64_t tokens;
+    uint64_t tokens, documents, trained;
+    struct dt_buf bits, begins;
     size_t held; /* bytes of WIDE that are not written yet */
     uint8_t wide[CHUNK * 4];
 };
@@ -62,6 +64,34 @@ int dt_token_writer_put(struct dt_token_writer *w, const uint32_t *ids, size_t c
     return 0;
 }
 
+/* The bit of token number AT; those before it have theirs. */
+static void put_bit(struct dt_token_writer *w, uint64_t at, bool trained)
+{
+    if (at % 8 == 0)
+        dt_buf_put_u8(&w->bits, 0);
+    if (trained && !w->bits.bad)
+        w->bits.at[at / 8] |= (uint8_t)(1u << at % 8);
+    w->trained += trained;
+}
+
+int dt_token_writer_document(struct dt_token_writer *w, const uint32_t *ids, const bool *trained,
+                             size_t count, struct dt_err *err)
+{
+    dt_buf_put_u64(&w->begins, w->tokens);
+    w->documents++;
+    for (size_t i = 0; i < count; i++)
+        put_bit(w, w->tokens + i, i > 0 && trained[i]);
+    if (w->bits.bad || w->begins.bad)
+        return dt_err_set(err, DT_E_MEMORY, "no memory for the marks of %llu tokens",
+                          (unsigned long long)(w->tokens + count));
+    return dt_token_writer_put(w, ids, count, err);
+}
+
+uint64_t dt_token_writer_trained(const struct dt_token_writer *w)
+{
+    return w->trained;
+}
+
 uint64_t dt_token_writer_count(const struct dt_token_writer *w)
 {
     return w->tokens;
@@ -71,11 +101,15 @@ static int put_header(struct dt_token_writer *w, struct dt_err *err)
 {
     struct dt_buf head = {0};
     dt_buf_put_str(&head, "DTRTOKEN");
-    dt_buf_put_u32(&head, 1);
+    dt_buf_put_u32(&head, w->kind.documents ? 2 : 1);
     dt_buf_put_u32(&head, (uint32_t)w->width);
     dt_buf_put_u32(&head, w->kind.tokenizer);
     dt_buf_put_u32(&head, w->kind.vocabulary);
     dt_buf_put_u64(&head, w->tokens);
+    if (w->kind.documents) {
+        dt_buf_put_u64(&head, w->documents);
+        dt_buf_put_u64(&head, w->trained);
+    }
     int rc = head.bad ? dt_err_set(err, DT_E_MEMORY, "no memory to write %s", w->out)
                       : write_all(w, head.at, head.len, err);
     dt_buf_finish(&head);
@@ -126,6 +160,8 @@ void dt_token_writer_close(struct dt_token_writer *w)
         if (w->temp[0]) /* after the rename there is nothing under that name */
             unlink(w->temp);
     }
+    dt_buf_finish(&w->bits);
+    dt_buf_finish(&w->begins);
     free(w->out);
     free(w);
 }
@@ -151,7 +187,8 @@ static mode_t usual_mode(void)
 
 int dt_token_writer_commit(struct dt_token_writer *w, struct dt_err *err)
 {
-    if (flush(w, err) < 0)
+    if (flush(w, err) < 0 || write_all(w, w->bits.at, w->bits.len, err) < 0 ||
+        write_all(w, w->begins.at, w->begins.len, err) < 0)
         return -1;
     if (lseek(w->fd, 0, SEEK_SET) < 0)
         return dt_err_errno(err, DT_E_RUNTIME, errno, "cannot write %s", w->out);

@@ -14,6 +14,7 @@
 struct dt_token_kind {
     uint32_t tokenizer;  /* 0: unknown, 1: bytes */
     uint32_t vocabulary; /* all tokens are below it */
+    bool documents;      /* version 2: they come by dt_token_writer_document() */
 };
 
 struct dt_token_writer;
@@ -26,8 +27,13 @@ void dt_token_writer_close(struct dt_token_writer *w);
 
 int dt_token_writer_put(struct dt_token_writer *w, const uint32_t *ids, size_t count,
                         struct dt_err *err);
+/* A document of COUNT tokens, at least one; TRAINED says of each whether it is trained on, and the
+ * first never is. */
+int dt_token_writer_document(struct dt_token_writer *w, const uint32_t *ids, const bool *trained,
+                             size_t count, struct dt_err *err);
 /* Everything is on disk, and the file has its name. */
 int dt_token_writer_commit(struct dt_token_writer *w, struct dt_err *err);
 uint64_t dt_token_writer_count(const struct dt_token_writer *w);
+uint64_t dt_token_writer_trained(const struct dt_token_writer *w);
 
 #endif

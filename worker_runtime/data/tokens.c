@@ -18,6 +18,7 @@
 #include <sys/stat.h>
 
 #define HEADER_SIZE 32
+#define DOCUMENTS_HEADER_SIZE 48  /* of version 2 */
 #define MARKED ((size_t)64 << 10) /* bytes of each end */
 #define MAGIC "DTRTOKEN"
 #define MAGIC_SIZE 8
@@ -27,13 +28,17 @@
 #define LLMC_HEADER_SIZE 1024
 #define HEAD_MAX LLMC_HEADER_SIZE /* of any file that is known */
 #define CHUNK ((size_t)8 << 10)   /* tokens are read in such pieces */
+#define MASKED ((size_t)1 << 10)
 
 /* Where the tokens are, and what may stand there. */
 struct view {
     uint64_t first; /* byte of the file */
     size_t count, width;
-    uint64_t limit; /* tokens are below it */
-    bool bytes;     /* of our byte tokenizer */
+    uint64_t limit;        /* tokens are below it */
+    bool bytes;            /* of our byte tokenizer */
+    size_t documents;      /* 0: it tells of none */
+    uint64_t bits, begins; /* bytes of the file where those of version 2 are */
+    uint64_t trained;      /* what its header says */
 };
 
 struct dt_tokens {
@@ -66,6 +71,47 @@ static int cut_short(uint64_t size, size_t header, struct dt_err *err)
                       (unsigned long long)size, header);
 }
 
+/* Version 2: bits and begins stand behind the tokens. All sizes are at most that of the file before
+ * they are multiplied. */
+static int set_documents_view(struct view *v, uint64_t count, size_t width, uint64_t documents,
+                              uint64_t size, struct dt_err *err)
+{
+    uint64_t there = size - DOCUMENTS_HEADER_SIZE, bits = count / 8 + (count % 8 > 0);
+    if (count > there / width || documents > there / 8 ||
+        count * width + bits + documents * 8 != there)
+        return dt_err_set(err, DT_E_RUNTIME,
+                          "its header says %llu tokens of %zu bytes in %llu documents, and %llu "
+                          "bytes are there: it was cut short, or added to",
+                          (unsigned long long)count, width, (unsigned long long)documents,
+                          (unsigned long long)there);
+    if ((documents == 0) != (count == 0) || documents > count)
+        return dt_err_set(err, DT_E_RUNTIME, "its header says %llu documents of %llu tokens",
+                          (unsigned long long)documents, (unsigned long long)count);
+    *v = (struct view){.first = DOCUMENTS_HEADER_SIZE,
+                       .count = (size_t)count,
+                       .width = width,
+                       .limit = (uint64_t)INT32_MAX,
+                       .documents = (size_t)documents,
+                       .bits = DOCUMENTS_HEADER_SIZE + count * width};
+    v->begins = v->bits + bits;
+    return 0;
+}
+
+static int read_documents_header(struct view *v, struct dt_reader *r, uint64_t count, size_t width,
+                                 uint64_t size, struct dt_err *err)
+{
+    uint64_t documents = dt_read_u64(r), trained = dt_read_u64(r);
+    if (r->bad)
+        return cut_short(size, DOCUMENTS_HEADER_SIZE, err);
+    if (set_documents_view(v, count, width, documents, size, err) < 0)
+        return -1;
+    if (trained > count)
+        return dt_err_set(err, DT_E_RUNTIME, "its header says that %llu of %llu tokens are trained",
+                          (unsigned long long)trained, (unsigned long long)count);
+    v->trained = trained;
+    return 0;
+}
+
 static int read_header(struct view *v, struct dt_bytes head, uint64_t size, struct dt_err *err)
 {
     struct dt_reader r = dt_reader_over(head.at, head.len);
@@ -75,16 +121,18 @@ static int read_header(struct view *v, struct dt_bytes head, uint64_t size, stru
     uint64_t count = dt_read_u64(&r);
     if (r.bad)
         return cut_short(size, HEADER_SIZE, err);
-    if (version != 1)
-        return dt_err_set(err, DT_E_RUNTIME, "its version is %u; this program reads version 1",
-                          version);
+    if (version != 1 && version != 2)
+        return dt_err_set(err, DT_E_RUNTIME,
+                          "its version is %u; this program reads versions 1 and 2", version);
     if (width != 2 && width != 4)
         return dt_err_set(err, DT_E_RUNTIME, "its header says %u bytes a token; 2 and 4 are known",
                           width);
     if (tokenizer >= TOKENIZERS)
         return dt_err_set(err, DT_E_RUNTIME, "its header names tokenizer %u; 0 and 1 are known",
                           tokenizer);
-    if (set_view(v, HEADER_SIZE, count, width, size, err) < 0)
+    int rc = version == 1 ? set_view(v, HEADER_SIZE, count, width, size, err)
+                          : read_documents_header(v, &r, count, width, size, err);
+    if (rc < 0)
         return -1;
     if (vocabulary)
         v->limit = vocabulary;
@@ -196,6 +244,22 @@ static int take(const struct view *v, size_t i, const uint8_t *p, int32_t *out, 
     return 0;
 }
 
+/* Document number I begins at token *OUT, which the 8 bytes at P say; the one before it at BEFORE.
+ */
+static int take_begin(const struct view *v, size_t i, const uint8_t *p, uint64_t before,
+                      uint64_t *out, struct dt_err *err)
+{
+    struct dt_reader r = dt_reader_over(p, 8);
+    uint64_t begin = dt_read_u64(&r);
+    if (i == 0 ? begin != 0 : begin <= before || begin >= v->count)
+        return dt_err_set(err, DT_E_RUNTIME,
+                          "document %zu begins at token %llu, and the one before it at %llu: the "
+                          "file is damaged",
+                          i, (unsigned long long)begin, (unsigned long long)before);
+    *out = begin;
+    return 0;
+}
+
 /* LEN bytes from AT on, all of them. */
 static int read_at(const struct dt_tokens *t, uint8_t *to, size_t len, uint64_t at,
                    struct dt_err *err)
@@ -285,9 +349,69 @@ static uint32_t mark(const struct dt_tokens *t, uint32_t crc, uint64_t at, size_
 
 uint32_t dt_tokens_mark(const struct dt_tokens *t)
 {
-    uint64_t size = t->view.first + (uint64_t)t->view.count * t->view.width;
+    const struct view *v = &t->view;
+    uint64_t size = v->documents ? v->begins + (uint64_t)v->documents * 8
+                                 : v->first + (uint64_t)v->count * v->width;
     size_t n = size < MARKED ? (size_t)size : MARKED;
     return mark(t, mark(t, 0, 0, n), size - n, n);
+}
+
+size_t dt_tokens_documents(const struct dt_tokens *t)
+{
+    return t->view.documents;
+}
+
+static int read_begins(const struct dt_tokens *t, size_t first, size_t count, uint64_t *begins,
+                       struct dt_err *err)
+{
+    const struct view *v = &t->view;
+    uint8_t bytes[CHUNK];
+    uint64_t before = 0;
+    size_t skip = first > 0; /* the one before it is read too */
+    for (size_t k = 0; k < count + skip; k++) {
+        size_t i = first - skip + k, at = k % (sizeof bytes / 8) * 8, left = (count + skip - k) * 8;
+        if (at == 0 && read_at(t, bytes, left < sizeof bytes ? left : sizeof bytes,
+                               v->begins + (uint64_t)i * 8, err) < 0)
+            return -1;
+        if (k < skip) {
+            struct dt_reader r = dt_reader_over(bytes, 8);
+            before = dt_read_u64(&r);
+            continue;
+        }
+        if (take_begin(v, i, bytes + at, before, &before, err) < 0)
+            return -1;
+        begins[k - skip] = before;
+    }
+    return 0;
+}
+
+int dt_tokens_begins(const struct dt_tokens *t, size_t first, size_t count, uint64_t *begins,
+                     struct dt_err *err)
+{
+    return read_begins(t, first, count, begins, err) < 0 ? dt_err_wrap(err, "%s", t->path) : 0;
+}
+
+static int read_trained(const struct dt_tokens *t, size_t first, size_t count, bool *trained,
+                        struct dt_err *err)
+{
+    uint8_t bytes[CHUNK];
+    for (size_t k = 0, n; k < count; k += n) {
+        size_t from = (first + k) / 8, skip = (first + k) % 8;
+        n = count - k < sizeof bytes * 8 - skip ? count - k : sizeof bytes * 8 - skip;
+        if (t->view.documents == 0)
+            memset(bytes, 0xff, sizeof bytes);
+        else if (read_at(t, bytes, (skip + n + 7) / 8, t->view.bits + from, err) < 0)
+            return -1;
+        for (size_t i = 0; i < n; i++)
+            trained[k + i] = bytes[(skip + i) / 8] >> (skip + i) % 8 & 1;
+    }
+    return 0;
+}
+
+int dt_tokens_trained(const struct dt_tokens *t, size_t first, size_t count, bool *trained,
+                      struct dt_err *err)
+{
+    return read_trained(t, first, count, trained, err) < 0 ? dt_err_wrap(err, "%s", t->path) : 0;
 }
 
 size_t dt_tokens_samples(const struct dt_tokens *t, size_t positions)
@@ -318,6 +442,22 @@ int dt_tokens_read(const struct dt_tokens *t, size_t first, size_t count, int32_
     return read_tokens(t, first, count, ids, err) < 0 ? dt_err_wrap(err, "%s", t->path) : 0;
 }
 
+/* Of TARGETS, which are tokens FIRST to FIRST + COUNT - 1, those that are not trained on. */
+static int leave_out(const struct dt_tokens *t, size_t first, size_t count, int32_t *targets,
+                     struct dt_err *err)
+{
+    bool trained[MASKED];
+    for (size_t k = 0, n; k < count; k += n) {
+        n = count - k < MASKED ? count - k : MASKED;
+        if (read_trained(t, first + k, n, trained, err) < 0)
+            return -1;
+        for (size_t i = 0; i < n; i++)
+            if (!trained[i])
+                targets[k + i] = -1;
+    }
+    return 0;
+}
+
 /* Tokens FIRST to FIRST + POSITIONS: all but the last are inputs, all but the first are targets. */
 static int read_sample(const struct dt_tokens *t, size_t first, size_t positions, int32_t *ids,
                        int32_t *targets, struct dt_err *err)
@@ -325,7 +465,9 @@ static int read_sample(const struct dt_tokens *t, size_t first, size_t positions
     if (read_tokens(t, first, positions, ids, err) < 0)
         return -1;
     memcpy(targets, ids + 1, (positions - 1) * sizeof *ids);
-    return read_tokens(t, first + positions, 1, targets + positions - 1, err);
+    if (read_tokens(t, first + positions, 1, targets + positions - 1, err) < 0)
+        return -1;
+    return t->view.documents ? leave_out(t, first + 1, positions, targets, err) : 0;
 }
 
 int dt_tokens_sample(const struct dt_tokens *t, size_t i, size_t positions, int32_t *ids,
@@ -346,6 +488,37 @@ int dt_tokens_sample(const struct dt_tokens *t, size_t i, size_t positions, int3
                : 0;
 }
 
+static bool bit_of(struct dt_bytes file, const struct view *v, uint64_t i)
+{
+    return file.at[v->bits + i / 8] >> i % 8 & 1;
+}
+
+/* Bits behind the last token are 0, the first token of a document is not trained on, and the header
+ * counts what is. */
+static int check_documents(const struct view *v, struct dt_bytes file, struct dt_err *err)
+{
+    uint64_t begin = 0, trained = 0;
+    for (uint64_t i = 0; i < (v->count + 7) / 8 * 8; i++) {
+        trained += bit_of(file, v, i);
+        if (i >= v->count && bit_of(file, v, i))
+            return dt_err_set(err, DT_E_RUNTIME, "it marks tokens behind its last one");
+    }
+    for (size_t i = 0; i < v->documents; i++) {
+        if (take_begin(v, i, file.at + v->begins + i * 8, begin, &begin, err) < 0)
+            return -1;
+        if (bit_of(file, v, begin))
+            return dt_err_set(err, DT_E_RUNTIME,
+                              "the first token of document %zu is trained on, and nothing stands "
+                              "before it",
+                              i);
+    }
+    if (trained != v->trained)
+        return dt_err_set(err, DT_E_RUNTIME,
+                          "its header says that %llu tokens are trained on, and %llu are marked",
+                          (unsigned long long)v->trained, (unsigned long long)trained);
+    return 0;
+}
+
 int dt_tokens_check(struct dt_bytes file, int raw_width, struct dt_err *err)
 {
     struct view v;
@@ -356,5 +529,5 @@ int dt_tokens_check(struct dt_bytes file, int raw_width, struct dt_err *err)
     for (size_t i = 0; i < v.count; i++)
         if (take(&v, i, file.at + v.first + i * v.width, &token, err) < 0)
             return -1;
-    return 0;
+    return v.documents ? check_documents(&v, file, err) : 0;
 }

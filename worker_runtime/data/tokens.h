@@ -19,7 +19,18 @@ uint32_t dt_tokens_mark(const struct dt_tokens *t);
 int dt_tokens_read(const struct dt_tokens *t, size_t first, size_t count, int32_t *ids,
                    struct dt_err *err);
 
-/* The checks of dt_tokens_open() over bytes in memory: for the fuzzer. */
+/* Documents that the file tells of; 0: it is of a version that tells of none. */
+size_t dt_tokens_documents(const struct dt_tokens *t);
+/* The first tokens of documents FIRST to FIRST + COUNT - 1, which are there. */
+int dt_tokens_begins(const struct dt_tokens *t, size_t first, size_t count, uint64_t *begins,
+                     struct dt_err *err);
+/* Of tokens FIRST to FIRST + COUNT - 1, which are there: which are trained on. All are where the
+ * file tells of no documents. */
+int dt_tokens_trained(const struct dt_tokens *t, size_t first, size_t count, bool *trained,
+                      struct dt_err *err);
+
+/* The checks of dt_tokens_open() and of all that is read later, over bytes in memory: for the
+ * fuzzer. */
 int dt_tokens_check(struct dt_bytes file, int raw_width, struct dt_err *err);
 
 #endif

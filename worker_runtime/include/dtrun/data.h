@@ -18,8 +18,16 @@ DT_BEGIN_C
  * `dtrun-train tokenize` writes it.
  *
  *     0   8  "DTRTOKEN"          16  4  tokenizer: 0 unknown, 1 bytes
- *     8   4  version, 1          20  4  vocabulary: all tokens are below it; 0: not told
+ *     8   4  version, 1 or 2     20  4  vocabulary: all tokens are below it; 0: not told
  *     12  4  bytes a token, 2/4  24  8  tokens            then the tokens, little-endian
+ *
+ * Version 2 knows of documents, such as conversations, and of what they teach:
+ *
+ *     32  8  documents           40  8  tokens that are trained on      then the tokens, and
+ *
+ * a bit for each token, the lowest of a byte first: whether it is trained on, which the first of a
+ * document never is; and for each document 8 bytes: its first token. The first document begins at
+ * token 0, and none is empty.
  *
  * The .bin files of llm.c (version 1, and 7 with 4 bytes a token) are read as well. Any other file
  * is taken as raw tokens of the width that the caller names. */
@@ -33,7 +41,8 @@ DT_API void dt_tokens_close(struct dt_tokens *t); /* NULL is fine */
 DT_API size_t dt_tokens_count(const struct dt_tokens *t);
 
 /* Samples of POSITIONS inputs and their targets, each the next token: how many, and number I. A
- * sample begins where the last ended, so no token is a target twice. */
+ * sample begins where the last ended, so no token is a target twice. The target is -1 where that
+ * token is not trained on. */
 DT_API size_t dt_tokens_samples(const struct dt_tokens *t, size_t positions);
 DT_API int dt_tokens_sample(const struct dt_tokens *t, size_t i, size_t positions, int32_t *ids,
                             int32_t *targets, struct dt_err *err);
