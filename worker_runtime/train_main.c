@@ -8,6 +8,7 @@
 #include "worker_runtime/ckpt/checkpoint.h"
 #include "worker_runtime/data/detokenize.h"
 #include "worker_runtime/data/tokenize.h"
+#include "worker_runtime/data/tokenize_chats.h"
 #include "worker_runtime/data/tokenizer/tokenizer.h"
 #include "worker_runtime/train/depot_commands.h"
 #include "worker_runtime/train/estimate.h"
@@ -139,18 +140,68 @@ static int say(const struct failure *f)
     return dt_err_exit_status(err);
 }
 
+static void warn_of_end(const struct dt_tokenizer *t)
+{
+    if (t && dt_tokenizer_end(t) == DT_TOKEN_NONE)
+        dt_say(DT_TRAIN_PROGRAM, "no token ends a document: neither tokenizer_config.json nor "
+                                 "special_tokens_map.json in that folder has an eos_token");
+}
+
+static unsigned vocabulary_of(const struct dt_tokenizer *t)
+{
+    return t ? dt_tokenizer_vocabulary(t) : DT_BYTE_VOCABULARY;
+}
+
+static void print_chats(const struct dt_train_args *a, const struct dt_chat_counts *n,
+                        unsigned vocabulary)
+{
+    const char *what = a->template ? "conversation" : "document";
+    printf("%s: %llu %s%s with %llu tokens, of which %llu are trained on; vocabulary %u\n",
+           a->output, (unsigned long long)n->documents, what, n->documents == 1 ? "" : "s",
+           (unsigned long long)n->tokens, (unsigned long long)n->trained, vocabulary);
+    if (n->cut)
+        printf("longer than --max-tokens, and %s: %llu\n",
+               a->template ? "without some of their exchanges" : "now several documents",
+               (unsigned long long)n->cut);
+    if (n->too_long)
+        printf("left out, as one exchange alone is longer than --max-tokens: %llu\n",
+               (unsigned long long)n->too_long);
+    if (n->unfit)
+        printf("left out, as there is nothing to train on: %llu; the first is %s\n",
+               (unsigned long long)n->unfit, n->first_unfit);
+}
+
+/* T is NULL where a token is a byte. */
+static int tokenize_chats(const struct dt_train_args *a, const struct dt_tokenizer *t,
+                          struct dt_err *err)
+{
+    struct dt_chat_counts counts;
+    struct dt_chat_options o = {
+        .key = a->key,
+        .trains = {.train_on_prompt = a->train_on_prompt, .last_answer_only = a->last_answer_only},
+        .max_tokens = (uint64_t)a->max_tokens};
+    if (a->template && !(o.template = dt_template_find(a->template, err)))
+        return dt_err_wrap(err, "--template");
+    if (a->key)
+        warn_of_end(t);
+    if (dt_tokenize_chats(t, &o, a->files + 1, a->file_count - 1, a->output, &counts, err) < 0)
+        return -1;
+    print_chats(a, &counts, vocabulary_of(t));
+    return 0;
+}
+
 /* T is NULL where a token is a byte. */
 static int tokenize(const struct dt_train_args *a, const struct dt_tokenizer *t, struct dt_err *err)
 {
     uint64_t tokens;
     int files = a->file_count - 1;
-    if (t && dt_tokenizer_end(t) == DT_TOKEN_NONE)
-        dt_say(DT_TRAIN_PROGRAM, "no token ends a document: neither tokenizer_config.json nor "
-                                 "special_tokens_map.json in that folder has an eos_token");
+    if (a->template || a->key)
+        return tokenize_chats(a, t, err);
+    warn_of_end(t);
     if (dt_tokenize_files(t, a->files + 1, files, a->output, &tokens, err) < 0)
         return -1;
     printf("%s: %llu tokens of %d file%s; vocabulary %u\n", a->output, (unsigned long long)tokens,
-           files, files == 1 ? "" : "s", t ? dt_tokenizer_vocabulary(t) : DT_BYTE_VOCABULARY);
+           files, files == 1 ? "" : "s", vocabulary_of(t));
     return 0;
 }
 

@@ -41,6 +41,19 @@ static const struct dt_opt train_opts[] = {
              "with fetch: the folder to put the checkpoint into"},
     {.name = "tokenizer", .arg = "DIR", .completes = DT_OPT_DIRECTORY, AT(tokenizer), .group = "Instead of training",
      .help = "with tokenize and detokenize: a model's folder with its tokenizer.json; without it a token is a byte"},
+    {.name = "template", .arg = "NAME", AT(template), .group = "Instead of training",
+     .help = "with tokenize: files hold conversations, one as JSON in a line, and this is how models of that family are "
+             "shown them: llama2, llama3, llama3.1, mistral-v1, mistral, mistral-tekken, chatml, qwen2, qwen3, smollm, "
+             "gemma, phi3, or plain, which any tokenizer will do for"},
+    {.name = "key", .arg = "NAME", AT(key), .group = "Instead of training",
+     .help = "with tokenize: files hold JSON, an object in a line, and this key of it is a text"},
+    {.name = "max-tokens", .arg = "N", .parse = dt_opt_count, AT(max_tokens), .fallback = "0", .group = "Instead of training",
+     .help = "with --template or --key: the most tokens of a document; exchanges that do not fit are left out of a "
+             "conversation, and a text becomes several documents; 0 means any number"},
+    {.name = "train-on-prompt", AT(train_on_prompt), .group = "Instead of training",
+     .help = "with --template: train on all of a conversation, and not on the answers alone"},
+    {.name = "last-answer-only", AT(last_answer_only), .group = "Instead of training",
+     .help = "with --template: train on the last answer of a conversation alone"},
     {.name = "rescue", AT(rescue), .hidden = true}, /* for the agent: rescue.h */
     {.name = "local-rank", .arg = "N", .parse = dt_opt_count, AT(local_rank), .fallback = "0", .hidden = true},
     {0},
@@ -51,15 +64,17 @@ const struct dt_opt_program dt_train_program = {
     .name = "dtrun-train",
     .summary = "Trains a transformer whose state is spread over the workers of a job.",
     .example = "dtrun --nproc-per-node 2 dtrun-train --config examples/tiny.json",
-    .usage = "--config FILE [options]\n"
-             "       dtrun-train --estimate FILE [options]\n"
-             "       dtrun-train --verify DIR\n"
-             "       dtrun-train --check-nccl\n"
-             "       dtrun-train tokenize [--tokenizer DIR] FILE... -o OUT\n"
-             "       dtrun-train detokenize [--tokenizer DIR] FILE [-o OUT]\n"
-             "       dtrun-train ls URL\n"
-             "       dtrun-train fetch URL -o DIR\n"
-             "       dtrun-train rm URL...",
+    .usage =
+        "--config FILE [options]\n"
+        "       dtrun-train --estimate FILE [options]\n"
+        "       dtrun-train --verify DIR\n"
+        "       dtrun-train --check-nccl\n"
+        "       dtrun-train tokenize [--tokenizer DIR] FILE... -o OUT\n"
+        "       dtrun-train tokenize [--tokenizer DIR] --template NAME|--key NAME FILE... -o OUT\n"
+        "       dtrun-train detokenize [--tokenizer DIR] FILE [-o OUT]\n"
+        "       dtrun-train ls URL\n"
+        "       dtrun-train fetch URL -o DIR\n"
+        "       dtrun-train rm URL...",
     .version = DT_VERSION,
     .table = train_opts,
     .commands =
@@ -133,13 +148,36 @@ static enum dt_train_command command_of(const char *word)
     return DT_TRAIN_NONE;
 }
 
+/* What is about conversations and texts in JSON. */
+static int check_documents(const struct dt_train_args *a, struct dt_err *err)
+{
+    if ((a->template || a->key) && a->command != DT_TRAIN_TOKENIZE)
+        return dt_err_set(err, DT_E_USAGE, "--template and --key go with tokenize");
+    if (a->template && a->key)
+        return dt_err_set(err, DT_E_USAGE,
+                          "--template reads conversations and --key reads texts: give one of them");
+    if (a->max_tokens && !a->template && !a->key)
+        return dt_err_set(err, DT_E_USAGE, "--max-tokens goes with --template and --key");
+    if (a->max_tokens == 1)
+        return dt_err_set(err, DT_E_USAGE,
+                          "--max-tokens 1: there is nothing to learn in a document of one token");
+    if ((a->train_on_prompt || a->last_answer_only) && !a->template)
+        return dt_err_set(err, DT_E_USAGE, "--%s goes with --template",
+                          a->train_on_prompt ? "train-on-prompt" : "last-answer-only");
+    if (a->train_on_prompt && a->last_answer_only)
+        return dt_err_set(err, DT_E_USAGE,
+                          "--train-on-prompt trains on everything, --last-answer-only on the last "
+                          "answer: give one of them");
+    return 0;
+}
+
 static int check_options(const struct dt_train_args *a, struct dt_err *err)
 {
     if (a->output && !commands[a->command].output)
         return dt_err_set(err, DT_E_USAGE, "--output goes with tokenize, detokenize and fetch");
     if (a->tokenizer && !commands[a->command].has_tokenizer)
         return dt_err_set(err, DT_E_USAGE, "--tokenizer goes with tokenize and detokenize");
-    return 0;
+    return check_documents(a, err);
 }
 
 static int check_command(struct dt_train_args *a, struct dt_err *err)

@@ -19,12 +19,13 @@ struct dt_train_args {
     char *config, *deepspeed, *resume, *init_from, *output;
     struct dt_opt_strings set;
     int world, local; /* for --estimate; 0: as many as the environment says */
-    char *estimate, *verify, *tokenizer;
+    char *estimate, *verify, *tokenizer, *template, *key;
+    int max_tokens;     /* 0: any number */
     int local_rank;     /* what older launchers append; the environment says it too */
     const char **files; /* a command and what it is about; owned, its strings are argv's */
     int file_count;
     enum dt_train_command command;
-    bool check_nccl, rescue;
+    bool check_nccl, rescue, train_on_prompt, last_answer_only;
 };
 
 extern const struct dt_opt_program dt_train_program;

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A conversation, as people write them down for training: what somebody asked and what was
+ * answered, in turns. Three ways to write one as an object of JSON are read:
+ *
+ *     messages       a list of {"role", "content"}, as of OpenAI
+ *     conversations  a list of {"from", "value"}, as of ShareGPT
+ *     instruction    with "input", "output", "system" and "history", as of Alpaca */
+#ifndef DT_DATA_CHAT_CONVERSATION_H
+#define DT_DATA_CHAT_CONVERSATION_H
+
+#include "base/buf.h"
+#include "base/err.h"
+
+struct dt_exchange {
+    char *question;
+    char *answer; /* NULL, of the last one alone: it is still to come */
+};
+
+/* Zeroed memory is an empty one. Its texts are its own. */
+struct dt_conversation {
+    char *system; /* NULL: there is none */
+    struct dt_exchange *exchanges;
+    size_t count;
+};
+
+void dt_conversation_finish(struct dt_conversation *c);
+
+/* OBJECT: the text of one. 1: it is there; 0: it is whole, but nothing that could be trained on,
+ * for the reason *WHY; -1: it is none. */
+int dt_conversation_read(struct dt_conversation *c, struct dt_bytes object, const char **why,
+                         struct dt_err *err);
+
+/* The text that OBJECT has under KEY, to be freed. NULL and *err. */
+char *dt_conversation_read_text(struct dt_bytes object, const char *key, struct dt_err *err);
+
+#endif

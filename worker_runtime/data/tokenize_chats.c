@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Whole exchanges are left out of a conversation that is too long, so that each answer that is
+ * there has its end: a model that never sees the end of an answer never stops. */
+#include "worker_runtime/data/tokenize_chats.h"
+
+#include "worker_runtime/data/chat/coder.h"
+#include "worker_runtime/data/chat/lines.h"
+#include "worker_runtime/data/token_writer.h"
+#include "worker_runtime/data/tokenize.h"
+#include "worker_runtime/data/tokenizer/bpe.h"
+#include "worker_runtime/data/tokenizer/tokenizer.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+struct chats {
+    const struct dt_tokenizer *tokenizer; /* NULL: a byte is a token */
+    const struct dt_chat_options *options;
+    struct dt_chat_counts *counts;
+    const char *out;
+    struct dt_token_writer *writer;
+    struct dt_chat_coder *coder; /* of conversations */
+    struct dt_rendered rendered;
+    struct dt_encoder *encoder; /* of texts */
+    struct dt_ids ids;
+    bool *all; /* true, as many as ids were so far */
+    size_t all_len;
+};
+
+static int put_document(struct chats *z, const uint32_t *ids, const bool *trained, size_t count,
+                        struct dt_err *err)
+{
+    z->counts->documents++;
+    return dt_token_writer_document(z->writer, ids, trained, count, err);
+}
+
+/* -- conversations ---------------------------------------------------------------------------- */
+
+/* COUNT exchanges: the first ones, or the last ones where only the last answer is trained on. */
+static int encode(struct chats *z, const struct dt_conversation *c, size_t count,
+                  struct dt_chat_tokens *out, struct dt_err *err)
+{
+    const struct dt_chat_options *o = z->options;
+    size_t first = o->trains.last_answer_only ? c->count - count : 0;
+    if (dt_template_render(o->template, &o->trains, c, first, count, &z->rendered, err) < 0)
+        return -1;
+    return dt_chat_coder_encode(z->coder, &z->rendered, out, err);
+}
+
+static bool fits(const struct chats *z, const struct dt_chat_tokens *t)
+{
+    return z->options->max_tokens == 0 || t->count <= z->options->max_tokens;
+}
+
+/* As many exchanges as fit, by halving: *COUNT of them, 0 where one is too long. */
+static int fit(struct chats *z, const struct dt_conversation *c, size_t *count,
+               struct dt_chat_tokens *out, struct dt_err *err)
+{
+    size_t most = c->count, least = 0; /* LEAST fit, MOST do not */
+    while (most - least > 1) {
+        size_t middle = least + (most - least) / 2;
+        if (encode(z, c, middle, out, err) < 0)
+            return -1;
+        if (fits(z, out))
+            least = middle;
+        else
+            most = middle;
+    }
+    *count = least;
+    return least ? encode(z, c, least, out, err) : 0;
+}
+
+static int put_conversation(struct chats *z, const struct dt_conversation *c, struct dt_err *err)
+{
+    struct dt_chat_tokens tokens;
+    size_t count = c->count;
+    if (encode(z, c, count, &tokens, err) < 0)
+        return -1;
+    if (!fits(z, &tokens) && fit(z, c, &count, &tokens, err) < 0)
+        return -1;
+    if (count == 0) {
+        z->counts->too_long++;
+        return 0;
+    }
+    z->counts->cut += count < c->count;
+    return put_document(z, tokens.ids, tokens.trained, tokens.count, err);
+}
+
+static void note_unfit(struct chats *z, const struct dt_lines *lines, const char *why)
+{
+    struct dt_chat_counts *n = z->counts;
+    if (n->unfit++ == 0)
+        snprintf(n->first_unfit, sizeof n->first_unfit, "%.100s:%zu: %s", lines->name,
+                 lines->number, why);
+}
+
+static int take_conversation(struct chats *z, const struct dt_lines *lines, struct dt_bytes line,
+                             struct dt_err *err)
+{
+    struct dt_conversation c = {0};
+    const char *why;
+    int rc = dt_conversation_read(&c, line, &why, err);
+    if (rc == 0)
+        note_unfit(z, lines, why);
+    else if (rc > 0)
+        rc = put_conversation(z, &c, err);
+    dt_conversation_finish(&c);
+    return rc;
+}
+
+/* -- texts ------------------------------------------------------------------------------------ */
+
+static int take_ids(void *arg, const uint32_t *ids, size_t count, struct dt_err *err)
+{
+    struct chats *z = arg;
+    (void)err;
+    dt_ids_put(&z->ids, ids, count);
+    return 0;
+}
+
+static int encode_text(struct chats *z, const char *text, struct dt_err *err)
+{
+    z->ids.len = 0;
+    if (!z->encoder) {
+        for (const uint8_t *p = (const uint8_t *)text; *p; p++)
+            dt_ids_put(&z->ids, &(uint32_t){*p}, 1);
+        dt_ids_put(&z->ids, &(uint32_t){DT_BYTE_END}, 1);
+        return 0;
+    }
+    if (dt_encoder_put(z->encoder, dt_bytes_of(text), err) < 0 ||
+        dt_encoder_end(z->encoder, dt_tokenizer_end(z->tokenizer), err) < 0)
+        return -1;
+    return dt_encoder_drain(z->encoder, err);
+}
+
+static int make_room(struct chats *z, struct dt_err *err)
+{
+    if (z->ids.len > z->all_len) {
+        bool *all = realloc(z->all, z->ids.len);
+        z->ids.bad = z->ids.bad || !all;
+        if (all) {
+            memset(all, true, z->ids.len);
+            z->all = all;
+            z->all_len = z->ids.len;
+        }
+    }
+    return z->ids.bad ? dt_err_set(err, DT_E_MEMORY, "no memory for the tokens of a text") : 0;
+}
+
+/* A document of one token teaches nothing. */
+static int put_text(struct chats *z, const char *text, struct dt_err *err)
+{
+    if (encode_text(z, text, err) < 0 || make_room(z, err) < 0)
+        return -1;
+    size_t len = z->ids.len, most = z->options->max_tokens ? z->options->max_tokens : len;
+    z->counts->cut += len > most;
+    for (size_t i = 0, n; i + 1 < len; i += n) {
+        n = len - i < most ? len - i : most;
+        if (put_document(z, z->ids.at + i, z->all, n, err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+static int take_text(struct chats *z, const struct dt_lines *lines, struct dt_bytes line,
+                     struct dt_err *err)
+{
+    char *text = dt_conversation_read_text(line, z->options->key, err);
+    int rc = text ? 0 : -1;
+    if (text && !*text)
+        note_unfit(z, lines, "the text is empty");
+    else if (text)
+        rc = put_text(z, text, err);
+    free(text);
+    return rc;
+}
+
+/* -- files ------------------------------------------------------------------------------------ */
+
+static bool is_blank(struct dt_bytes line)
+{
+    for (size_t i = 0; i < line.len; i++)
+        if (!strchr(" \t\r", line.at[i]) || !line.at[i])
+            return false;
+    return true;
+}
+
+/* Some programs put a mark in front of a file in UTF-8. */
+static struct dt_bytes without_mark(struct dt_bytes line)
+{
+    bool marked = line.len >= 3 && memcmp(line.at, "\xef\xbb\xbf", 3) == 0;
+    return marked ? (struct dt_bytes){line.at + 3, line.len - 3} : line;
+}
+
+static int take_line(struct chats *z, const struct dt_lines *lines, struct dt_bytes line,
+                     struct dt_err *err)
+{
+    if (lines->number == 1)
+        line = without_mark(line);
+    if (is_blank(line))
+        return 0;
+    z->counts->lines++;
+    int rc = z->coder ? take_conversation(z, lines, line, err) : take_text(z, lines, line, err);
+    return rc < 0 ? dt_err_wrap(err, "%s:%zu", lines->name, lines->number) : 0;
+}
+
+static int check_file(const struct chats *z, const struct dt_lines *lines, struct dt_err *err)
+{
+    struct stat in, out;
+    if (fstat(lines->fd, &in) == 0 && stat(z->out, &out) == 0 && in.st_dev == out.st_dev &&
+        in.st_ino == out.st_ino)
+        return dt_err_set(err, DT_E_USAGE,
+                          "%s is a text to read and the file to write; name another file to write",
+                          lines->name);
+    return 0;
+}
+
+static int take_file(struct chats *z, const char *path, struct dt_err *err)
+{
+    struct dt_lines lines;
+    struct dt_bytes line;
+    int rc = dt_lines_open(&lines, path, err);
+    if (rc == 0)
+        rc = check_file(z, &lines, err);
+    while (rc == 0 && (rc = dt_lines_next(&lines, &line, err)) > 0)
+        rc = take_line(z, &lines, line, err);
+    dt_lines_close(&lines);
+    return rc;
+}
+
+static int begin(struct chats *z, struct dt_err *err)
+{
+    const struct dt_tokenizer *t = z->tokenizer;
+    struct dt_token_kind kind = {
+        .tokenizer = t ? 0 : 1,
+        .vocabulary = t ? dt_tokenizer_vocabulary(t) : DT_BYTE_VOCABULARY,
+        .documents = true,
+    };
+    z->writer = dt_token_writer_open(z->out, &kind, err);
+    if (!z->writer)
+        return -1;
+    if (z->options->template) {
+        z->coder = dt_chat_coder_create(t, z->options->template, err);
+        return z->coder ? 0 : -1;
+    }
+    if (t)
+        z->encoder = dt_encoder_create(t, 0, take_ids, z, err);
+    return t && !z->encoder ? -1 : 0;
+}
+
+static int finish(struct chats *z, struct dt_err *err)
+{
+    struct dt_chat_counts *n = z->counts;
+    n->tokens = dt_token_writer_count(z->writer);
+    n->trained = dt_token_writer_trained(z->writer);
+    if (n->documents == 0)
+        return dt_err_set(err, DT_E_RUNTIME,
+                          "nothing is left to train on of %llu lines: %llu are too long for "
+                          "--max-tokens, and %llu have nothing to train on%s%s",
+                          (unsigned long long)n->lines, (unsigned long long)n->too_long,
+                          (unsigned long long)n->unfit, n->unfit ? ", as " : "", n->first_unfit);
+    return dt_token_writer_commit(z->writer, err);
+}
+
+int dt_tokenize_chats(const struct dt_tokenizer *t, const struct dt_chat_options *o,
+                      const char *const *files, int count, const char *out,
+                      struct dt_chat_counts *counts, struct dt_err *err)
+{
+    struct chats z = {.tokenizer = t, .options = o, .counts = counts, .out = out};
+    *counts = (struct dt_chat_counts){0};
+    int rc = begin(&z, err);
+    for (int i = 0; i < count && rc == 0; i++)
+        rc = take_file(&z, files[i], err);
+    if (rc == 0)
+        rc = finish(&z, err);
+    dt_chat_coder_destroy(z.coder);
+    dt_rendered_finish(&z.rendered);
+    dt_encoder_destroy(z.encoder);
+    dt_token_writer_close(z.writer);
+    dt_ids_finish(&z.ids);
+    free(z.all);
+    return rc;
+}

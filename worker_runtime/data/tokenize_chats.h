@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Files of JSON Lines, an object with a conversation or a text in each line, become one file of
+ * tokens that tells its documents and what of them is trained on. */
+#ifndef DT_WORKER_RUNTIME_DATA_TOKENIZE_CHATS_H
+#define DT_WORKER_RUNTIME_DATA_TOKENIZE_CHATS_H
+
+#include "worker_runtime/data/chat/template.h"
+
+#include <stdint.h>
+
+struct dt_tokenizer;
+
+struct dt_chat_options {
+    const struct dt_template *template; /* of conversations; NULL: KEY says where a text stands */
+    const char *key;
+    struct dt_template_options trains;
+    uint64_t max_tokens; /* that a document may have; 0: any number */
+};
+
+struct dt_chat_counts {
+    uint64_t lines, documents, tokens, trained;
+    uint64_t cut;      /* conversations without their last exchanges, or the first where only the
+                          last answer is trained on; texts in several documents */
+    uint64_t too_long; /* left out: not even one exchange fits */
+    uint64_t unfit;    /* left out: nothing to train on */
+    char first_unfit[200];
+};
+
+/* OUT is replaced when all is written. T NULL: a byte is a token. "-": standard input. */
+int dt_tokenize_chats(const struct dt_tokenizer *t, const struct dt_chat_options *o,
+                      const char *const *files, int count, const char *out,
+                      struct dt_chat_counts *counts, struct dt_err *err);
+
+#endif
