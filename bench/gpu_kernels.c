@@ -235,7 +235,7 @@ static void embeddings(struct bench *b, size_t rows, size_t positions, size_t wi
                        size_t vocabulary)
 {
     char shape[SHAPE];
-    struct dt_embedding e = {rows, positions, width, vocabulary, ids(b, rows, vocabulary), 0};
+    struct dt_embedding e = {rows, positions, width, vocabulary, ids(b, rows, vocabulary), 0, NULL};
     dt_elem *token = elements(b, vocabulary * width), *position = elements(b, positions * width);
     dt_elem *out = elements(b, rows * width);
     double bytes = (double)(rows * width * b->size);

@@ -115,7 +115,7 @@ static void attention(struct bench *b)
 
 static void layers(struct bench *b)
 {
-    struct dt_embedding e = {N, T, C, V, b->ids, 0};
+    struct dt_embedding e = {N, T, C, V, b->ids, 0, NULL};
     struct dt_norm n = {N, C, 1e-5f, b->x[0], b->x[1], b->x[2], b->x[2] + N};
     struct dt_rope r = {N, T, H, C / H, C, b->x[0], 1, 0};
     size_t hidden = (size_t)N * F;

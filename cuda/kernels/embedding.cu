@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Words to rows and back. out[N,C] = token[id(n), C] + position[n % T, C]: a warp a row.
+/* Words to rows and back. out[N,C] = token[id(n), C] + position[place(n), C]: a warp a row.
  *
  * Backward, where many rows may add to one word, rows are sorted by word (sort.cuh) and the sorted
  * ones cut in segments of fixed length. A block takes some columns of a segment and adds up run by
@@ -7,7 +7,8 @@
  * after the segment goes to scratch, and is joined by the block of the segment where the word
  * begins. So the order of additions follows from the ids alone, and a word that is everywhere is
  * shared among blocks. In float and where the order does not matter, atomic additions do it all.
- * dposition[T,C] adds up the rows of a position in their order. */
+ * dposition[T,C] adds up the rows of a position in their order; where rows have places of their
+ * own, these are words, and their sums are made alike. */
 #include "cuda/kernels/common.cuh"
 #include "cuda/kernels/kernels.h"
 #include "cuda/kernels/sort.cuh"
@@ -58,7 +59,8 @@ __global__ void __launch_bounds__(THREADS)
     size_t row = blockIdx.x * warps + threadIdx.x / DT_WARP;
     for (; row < e.rows; row += gridDim.x * warps) {
         const E *word = token + static_cast<size_t>(e.ids[row]) * e.width;
-        const E *place = position ? position + row % e.positions * e.width : nullptr;
+        size_t at = e.places ? static_cast<size_t>(e.places[row]) : row % e.positions;
+        const E *place = position ? position + at * e.width : nullptr;
         for (size_t c = lane * COUNT; c < e.width; c += DT_WARP * COUNT) {
             float x[COUNT], y[COUNT] = {};
             load<E, COUNT>(word + c, x);
@@ -252,16 +254,9 @@ cudaError_t add_positions_of(const struct dt_embedding *e, E *dposition, const E
 }
 
 template <class E>
-cudaError_t backward(const struct dt_embedding *e, E *dtoken, E *dposition, const E *dout,
-                     struct dt_stream *s)
+cudaError_t add_chunks(const struct dt_embedding *e, E *dtoken, const E *dout, struct dt_stream *s)
 {
     cudaError_t err = cudaSuccess;
-    if (dposition)
-        err = add_positions_of<E>(e, dposition, dout, s->compute);
-    if (std::is_same<E, float>::value && s->fast && err == cudaSuccess)
-        return dt_launch(add_any_order, dim3(dt_blocks(e->rows, THREADS / DT_WARP)), dim3(THREADS),
-                         0, s->compute, *e, reinterpret_cast<float *>(dtoken),
-                         reinterpret_cast<const float *>(dout));
     for (size_t first = 0; first < e->rows && err == cudaSuccess; first += CHUNK) {
         struct dt_embedding chunk = *e;
         chunk.rows = e->rows - first < CHUNK ? e->rows - first : CHUNK;
@@ -269,6 +264,32 @@ cudaError_t backward(const struct dt_embedding *e, E *dtoken, E *dposition, cons
         err = add_words<E>(&chunk, dtoken, dout + first * e->width, s);
     }
     return err;
+}
+
+template <class E>
+cudaError_t add_places(const struct dt_embedding *e, E *dposition, const E *dout,
+                       struct dt_stream *s)
+{
+    struct dt_embedding places = *e;
+    places.ids = e->places;
+    places.vocabulary = e->positions;
+    return add_chunks<E>(&places, dposition, dout, s);
+}
+
+template <class E>
+cudaError_t backward(const struct dt_embedding *e, E *dtoken, E *dposition, const E *dout,
+                     struct dt_stream *s)
+{
+    cudaError_t err = cudaSuccess;
+    if (dposition && e->places)
+        err = add_places<E>(e, dposition, dout, s);
+    else if (dposition)
+        err = add_positions_of<E>(e, dposition, dout, s->compute);
+    if (std::is_same<E, float>::value && s->fast && err == cudaSuccess)
+        return dt_launch(add_any_order, dim3(dt_blocks(e->rows, THREADS / DT_WARP)), dim3(THREADS),
+                         0, s->compute, *e, reinterpret_cast<float *>(dtoken),
+                         reinterpret_cast<const float *>(dout));
+    return err == cudaSuccess ? add_chunks<E>(e, dtoken, dout, s) : err;
 }
 
 } // namespace

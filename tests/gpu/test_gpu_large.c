@@ -86,7 +86,7 @@ TEST(words_far_behind_are_looked_up_and_added_to)
 {
     struct large l = large_open();
     const int32_t ids[] = {FAR / WIDTH, 0, FAR / WIDTH};
-    struct dt_embedding e = {3, 3, WIDTH, FAR / WIDTH + 1, gpu_up_ids(&l.g, 3, ids), 0};
+    struct dt_embedding e = {3, 3, WIDTH, FAR / WIDTH + 1, gpu_up_ids(&l.g, 3, ids), 0, NULL};
     const size_t at[] = {0, WIDTH - LOOK, FAR, FAR + WIDTH - LOOK};
     uint16_t *out = gpu_up(&l.g, 3 * WIDTH, NULL);
     for (size_t i = 0; i < 4; i++) {

@@ -38,17 +38,22 @@ static int32_t *ids_for(struct gpu_kit *g, const struct embedding_row *r)
 }
 
 /* Forward, and backward twice: the same bits. */
-static void one_embedding(struct gpu_kit *g, const struct embedding_row *r, bool placed)
+static void one_embedding(struct gpu_kit *g, const struct embedding_row *r, bool placed, bool own)
 {
-    struct dt_embedding e = {r->rows,       r->positions,  r->width,
-                             r->vocabulary, ids_for(g, r), r->rows % 3};
+    struct dt_embedding e = {r->rows,       r->positions, r->width, r->vocabulary,
+                             ids_for(g, r), r->rows % 3,  NULL};
     struct dt_embedding de = e;
     size_t n = e.rows * e.width, words = e.vocabulary * e.width;
     size_t places = (e.first + e.positions) * e.width;
     CHECK_ROW(
-        "rows %zu positions %zu from %zu width %zu vocabulary %zu common %zu placed %d shift %zu",
-        e.rows, e.positions, e.first, e.width, e.vocabulary, r->common, placed, g->shift);
+        "rows %zu positions %zu from %zu width %zu vocabulary %zu common %zu placed %d own %d "
+        "shift %zu",
+        e.rows, e.positions, e.first, e.width, e.vocabulary, r->common, placed, own, g->shift);
     de.ids = gpu_up_ids(g, e.rows, e.ids);
+    if (own) {
+        e.places = kit_ids(&g->k, e.rows, e.positions);
+        de.places = gpu_up_ids(g, e.rows, e.places);
+    }
     float *token = gpu_numbers(g, words), *place = placed ? gpu_numbers(g, places) : NULL;
     float *dout = gpu_numbers(g, n), *out = gpu_numbers(g, n);
     void *ddout = gpu_up(g, n, dout), *dtoken[2], *dplace[2] = {NULL, NULL};
@@ -81,9 +86,9 @@ static void embeddings(struct gpu_kit *g)
         {514, 257, 65, 11, 0}, {40, 20, 128, 300, 0}, {700, 350, 24, 2, 1},
         {97, 97, 8, 70000, 3}, {33, 33, 1032, 40, 3}, {64, 32, 16, 2, 2},
     };
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0] * 3; i++) {
-        g->shift = i % 3 == 2;
-        one_embedding(g, &rows[i / 3], i % 3 > 0);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0] * 4; i++) {
+        g->shift = i % 4 == 2;
+        one_embedding(g, &rows[i / 4], i % 4 > 0, i % 4 == 3);
         gpu_free(g);
     }
     g->shift = 0;
@@ -102,7 +107,7 @@ TEST(embeddings_add_up_in_any_order_where_that_is_allowed)
     g.ops = g.device->ops;
     g.s = g.device->stream;
     enum { ROWS = 150, WIDTH = 33, WORDS = 9 };
-    struct dt_embedding e = {ROWS, 50, WIDTH, WORDS, kit_ids(&g.k, ROWS, WORDS), 0}, de = e;
+    struct dt_embedding e = {ROWS, 50, WIDTH, WORDS, kit_ids(&g.k, ROWS, WORDS), 0, NULL}, de = e;
     de.ids = gpu_up_ids(&g, ROWS, e.ids);
     float *dtoken = gpu_numbers(&g, WORDS * WIDTH), *dout = gpu_numbers(&g, ROWS * WIDTH);
     void *to = gpu_up(&g, WORDS * WIDTH, dtoken);
@@ -122,7 +127,7 @@ TEST(embeddings_add_up_more_rows_than_are_sorted_at_once)
     g.ops = g.device->ops;
     g.s = g.device->stream;
     enum { ROWS = (1 << 20) + 70, WORDS = 300 };
-    struct dt_embedding e = {ROWS, ROWS, 1, WORDS, kit_ids(&g.k, ROWS, WORDS), 0}, de = e;
+    struct dt_embedding e = {ROWS, ROWS, 1, WORDS, kit_ids(&g.k, ROWS, WORDS), 0, NULL}, de = e;
     float *dout = kit_alloc(&g.k, ROWS * sizeof *dout), dtoken[WORDS] = {0};
     for (size_t i = 0; i < ROWS; i++)
         dout[i] = 1 + (float)(i % 5);
@@ -353,7 +358,7 @@ TEST(rotary_positions_turn_forth_and_back)
 
 static void nothing(struct gpu_kit *g)
 {
-    struct dt_embedding e = {0, 4, 8, 5, NULL, 0};
+    struct dt_embedding e = {0, 4, 8, 5, NULL, 0, NULL};
     struct dt_norm n = {.rows = 0, .width = 8};
     struct dt_rope r = {0, 4, 1, 8, 8, NULL, 1, 0};
     float *x = gpu_numbers(g, 40);

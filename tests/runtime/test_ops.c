@@ -35,7 +35,7 @@ static void embedding(const struct dt_ops *ops, struct dt_stream *s, struct kit 
     static const size_t rows[][4] = {
         {1, 1, 1, 1}, {6, 3, 5, 7}, {514, 257, 65, 11}, {40, 20, 128, 9}};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        struct dt_embedding e = {rows[i][0], rows[i][1], rows[i][2], rows[i][3], NULL, i};
+        struct dt_embedding e = {rows[i][0], rows[i][1], rows[i][2], rows[i][3], NULL, i, NULL};
         size_t n = e.rows * e.width, words = e.vocabulary * e.width,
                places = (e.first + e.positions) * e.width;
         CHECK_ROW("rows %zu positions %zu from %zu width %zu", e.rows, e.positions, e.first,
@@ -43,7 +43,9 @@ static void embedding(const struct dt_ops *ops, struct dt_stream *s, struct kit 
         e.ids = kit_ids(k, e.rows, e.vocabulary);
         float *token = kit_numbers(k, words), *place = kit_numbers(k, places);
         float *out = kit_numbers(k, n), *want = kit_numbers(k, n);
-        for (int with = 0; with < 2; with++) {
+        const int32_t *own = kit_ids(k, e.rows, e.positions);
+        for (int with = 0; with < 3; with++) {
+            e.places = with == 2 ? own : NULL;
             ops->embedding_forward(&e, out, token, with ? place : NULL, s);
             ref->embedding_forward(&e, want, token, with ? place : NULL, NULL);
             kit_near("out", n, out, want, 0);

@@ -81,12 +81,28 @@ TEST(gradients_of_embeddings)
 {
     struct kit k = {.state = 1};
     int32_t ids[] = {0, 3, 3, 1, 4, 0};
-    struct dt_embedding e = {6, 3, 4, 5, ids, 2};
-    check_function(&k, &(struct function){.n = {20, 20},
-                                          .n_out = 24,
-                                          .how = &e,
-                                          .forward = embedding_forward,
-                                          .backward = embedding_backward});
+    static const int32_t places[] = {0, 1, 0, 2, 1, 2};
+    for (int placed = 0; placed < 2; placed++) {
+        struct dt_embedding e = {6, 3, 4, 5, ids, 2, placed ? places : NULL};
+        check_function(&k, &(struct function){.n = {20, 20},
+                                              .n_out = 24,
+                                              .how = &e,
+                                              .forward = embedding_forward,
+                                              .backward = embedding_backward});
+    }
+}
+
+TEST(rows_with_places_are_at_these_positions)
+{
+    static const int32_t ids[] = {1, 0, 1}, places[] = {1, 0, 1};
+    static const float token[] = {10, 20}, position[] = {1, 2, 3, 4};
+    const struct dt_embedding e = {3, 3, 1, 2, ids, 1, places};
+    float out[3], dtoken[2] = {0}, dposition[4] = {0};
+    static const float dout[] = {1, 10, 100}, want[] = {23, 12, 23}, wanted[] = {0, 10, 101, 0};
+    ref->embedding_forward(&e, out, token, position, NULL);
+    CHECK_BYTES(out, sizeof out, want, sizeof want);
+    ref->embedding_backward(&e, dtoken, dposition, dout, NULL);
+    CHECK_BYTES(dposition, sizeof dposition, wanted, sizeof wanted);
 }
 
 /* Inputs: x, weight, bias, add. Out: out and sum, one after the other. */
@@ -174,9 +190,10 @@ TEST(positions_count_from_the_first_one)
     int32_t ids[T] = {0, 3, 3, 1, 4, 0, 2};
     float *token = kit_numbers(&k, 5 * D), *place = kit_numbers(&k, T * D);
     float whole[T * D], part[T * D];
-    ref->embedding_forward(&(struct dt_embedding){T, T, D, 5, ids, 0}, whole, token, place, NULL);
-    ref->embedding_forward(&(struct dt_embedding){T - FROM, T - FROM, D, 5, ids + FROM, FROM}, part,
-                           token, place, NULL);
+    ref->embedding_forward(&(struct dt_embedding){T, T, D, 5, ids, 0, NULL}, whole, token, place,
+                           NULL);
+    ref->embedding_forward(&(struct dt_embedding){T - FROM, T - FROM, D, 5, ids + FROM, FROM, NULL},
+                           part, token, place, NULL);
     CHECK_BYTES(part, BYTES, whole + FROM * D, BYTES);
     for (int backward = 0; backward < 2; backward++) {
         memcpy(part, whole + FROM * D, BYTES);

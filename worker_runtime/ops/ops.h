@@ -22,6 +22,8 @@ struct dt_embedding {
     size_t rows, positions, width, vocabulary; /* row n is at position first + n % positions */
     const int32_t *ids;                        /* [rows], each within the vocabulary */
     size_t first;
+    const int32_t *places; /* [rows], each below positions: row n is at position first + places[n];
+                              NULL: as above */
 };
 
 /* LayerNorm, or RMSNorm where bias and mean are NULL. */
@@ -104,10 +106,17 @@ struct dt_adamw {
     uint64_t chance;
 };
 
+/* The position of row N from e->first on. */
+static inline size_t dt_embedding_place(const struct dt_embedding *e, size_t n)
+{
+    return e->places ? (size_t)e->places[n] : n % e->positions;
+}
+
 /* What each op is, as the type of a function. Whoever implements one declares its function by this
  * type, so an op's parameters are written here and where it is defined. */
 
-/* out[N,C] = token[id] + position[first + t]; position may be NULL. Backward: dtoken +=, dposition
+/* out[N,C] = token[id] + position[first + place]; position may be NULL. Backward: dtoken +=,
+ * dposition
  * +=. */
 typedef void dt_embedding_forward_fn(const struct dt_embedding *e, dt_elem *out,
                                      const dt_elem *token, const dt_elem *position,

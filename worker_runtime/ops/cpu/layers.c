@@ -26,7 +26,7 @@ static void embed(void *arg, size_t part)
             memcpy(out, word, e->width * sizeof *out);
             continue;
         }
-        const float *place = j->position + (e->first + n % e->positions) * e->width;
+        const float *place = j->position + (e->first + dt_embedding_place(e, n)) * e->width;
 #pragma omp simd
         for (size_t c = 0; c < e->width; c++)
             out[c] = word[c] + place[c];
@@ -54,7 +54,7 @@ static void embed_back(void *arg, size_t part)
             word[c] += dout[c];
         if (!j->dposition)
             continue;
-        float *place = j->dposition + (e->first + n % e->positions) * e->width;
+        float *place = j->dposition + (e->first + dt_embedding_place(e, n)) * e->width;
 #pragma omp simd
         for (size_t c = r.from; c < r.to; c++)
             place[c] += dout[c];

@@ -10,7 +10,7 @@
 #include <assert.h>
 #include <math.h>
 
-/* out[N,C] = token[id(n), C] + position[first + n % T, C] */
+/* out[N,C] = token[id(n), C] + position[first + place(n), C] */
 void dt_ref_embedding_forward(const struct dt_embedding *e, dt_elem *out_, const dt_elem *token_,
                               const dt_elem *position_, struct dt_stream *s)
 {
@@ -20,7 +20,7 @@ void dt_ref_embedding_forward(const struct dt_embedding *e, dt_elem *out_, const
     (void)s;
     for (size_t n = 0; n < e->rows; n++) {
         const float *word = token + (size_t)e->ids[n] * width;
-        size_t at = (e->first + n % e->positions) * width;
+        size_t at = (e->first + dt_embedding_place(e, n)) * width;
         for (size_t c = 0; c < width; c++)
             out[n * width + c] = word[c] + (position ? position[at + c] : 0);
     }
@@ -35,7 +35,7 @@ void dt_ref_embedding_backward(const struct dt_embedding *e, dt_elem *dtoken_, d
     size_t width = e->width;
     (void)s;
     for (size_t n = 0; n < e->rows; n++) {
-        size_t at = (e->first + n % e->positions) * width;
+        size_t at = (e->first + dt_embedding_place(e, n)) * width;
         for (size_t c = 0; c < width; c++) {
             dtoken[(size_t)e->ids[n] * width + c] += dout[n * width + c];
             if (dposition)
