@@ -109,6 +109,7 @@ struct world {
     struct dt_device *device;
     struct dt_transformer *t;
     int32_t *ids, *targets;
+    const int32_t *documents; /* NULL: a sample is one */
 };
 
 static void open_transformer(struct world *w, bool recompute, size_t every)
@@ -118,7 +119,8 @@ static void open_transformer(struct world *w, bool recompute, size_t every)
                                        .positions = w->positions,
                                        .slots = 3,
                                        .recompute = recompute,
-                                       .recompute_every = every};
+                                       .recompute_every = every,
+                                       .documents = w->documents};
     dt_transformer_destroy(w->t);
     w->t = dt_transformer_create(&w->shape, &o, w->device, &err);
     CHECK_OK(w->t ? 0 : -1, err);
@@ -492,6 +494,79 @@ TEST(a_head_in_several_chunks_is_one_head)
     free(b);
     close_world(&both);
     close_world(&one);
+}
+
+/* Documents of 3, 2 and 1, and of 1 and 5 positions. */
+enum { PACKED = 2, ALONE = 5, LONG = 6 };
+static const int32_t packed_documents[PACKED * LONG] = {0, 0, 0, 3, 3, 5, 0, 1, 1, 1, 1, 1};
+
+/* Row I of the packed samples is at *ROW of the samples in which each document is alone. */
+static size_t alone_at(size_t i)
+{
+    size_t document = 0;
+    for (size_t k = 1; k <= i; k++)
+        document += k % LONG == 0 || packed_documents[k] != packed_documents[k - 1];
+    return document * LONG + i % LONG - (size_t)packed_documents[i];
+}
+
+/* Each document in a sample of its own, with nothing to learn behind its end. */
+static void unpack(struct world *alone, const struct world *packed)
+{
+    for (size_t i = 0; i < ALONE * LONG; i++) {
+        alone->ids[i] = 0;
+        alone->targets[i] = -1;
+    }
+    for (size_t i = 0; i < PACKED * LONG; i++) {
+        alone->ids[alone_at(i)] = packed->ids[i];
+        alone->targets[alone_at(i)] = packed->targets[i];
+    }
+}
+
+TEST(documents_of_one_sample_learn_what_each_alone_would)
+{
+    for (size_t i = 0; i < ROWS(shapes); i++)
+        for (int recompute = 0; recompute < 2; recompute++) {
+            CHECK_ROW("%s, recompute %d", name_of(&shapes[i]), recompute);
+            struct world packed, alone;
+            size_t count;
+            open_world(&packed, &shapes[i], PACKED, LONG);
+            packed.documents = packed_documents;
+            open_transformer(&packed, recompute, 1);
+            packed.targets[4] = packed.targets[9] = -1; /* not trained on */
+            open_world(&alone, &shapes[i], ALONE, LONG);
+            unpack(&alone, &packed);
+            double mixed = train(&packed, PACKED, 0.1f), apart = train(&alone, ALONE, 0.1f);
+            CHECK(fabs(mixed - apart) < 1e-5 * apart);
+            float *a = grads_of(&packed, &count), *b = grads_of(&alone, &count);
+            check_close(a, b, count, 2e-5);
+            free(a);
+            free(b);
+            packed.documents = NULL; /* they do see each other where nobody tells them apart */
+            open_transformer(&packed, recompute, 1);
+            CHECK(fabs(loss_of(&packed) - apart) > 1e-3 * apart);
+            close_world(&packed);
+            close_world(&alone);
+        }
+}
+
+TEST(documents_that_do_not_lie_behind_each_other_are_refused)
+{
+    static const int32_t rows[][2 * 4] = {
+        {1, 1, 1, 1, 0, 0, 0, 0}, {0, 0, 1, 1, 0, 0, 0, 0},  {0, 0, 2, 1, 0, 0, 0, 0},
+        {0, 0, 3, 3, 0, 0, 0, 0}, {0, 0, 0, 0, 0, 0, -1, 0}, {0, 0, 0, 2, 2, 2, 2, 2},
+    };
+    for (size_t i = 0; i < ROWS(rows); i++) {
+        CHECK_ROW("row %zu", i);
+        struct world w;
+        struct dt_err err = {0};
+        double loss = 0;
+        open_world(&w, &shapes[0], 2, 4);
+        w.documents = rows[i];
+        open_transformer(&w, false, 0);
+        CHECK_FAIL(dt_transformer_train(w.t, w.z, 2, w.ids, w.targets, 1, &loss, &err), err,
+                   "is in a document that begins at");
+        close_world(&w);
+    }
 }
 
 TEST(a_word_outside_the_vocabulary_is_refused)

@@ -42,7 +42,7 @@ static size_t smaller(size_t a, size_t b)
 
 struct sizes {
     size_t rows, width, q, qkv, inner, heads, pairs, head_rows, logits, elem;
-    bool llama, qk_norm;
+    bool llama, qk_norm, documents;
 };
 
 static size_t round_up(size_t n, size_t to)
@@ -64,6 +64,7 @@ static struct sizes sizes_of(const struct dt_shape *s, const struct dt_transform
         .elem = dt_dtype_size(form.elem),
         .llama = s->family != DT_GPT2,
         .qk_norm = s->qk_norm,
+        .documents = o->documents,
     };
     if (__builtin_mul_overflow(o->batch, o->positions, &z.rows))
         z.rows = SIZE_MAX;
@@ -121,6 +122,8 @@ static void lay_slot(struct cursor *c, const struct dt_shape *s, const struct si
     size_t kept = segment ? segment : s->layers;
     to->ids = take(c, z->rows, 1, sizeof *to->ids);
     to->targets = take(c, z->rows, 1, sizeof *to->targets);
+    to->documents = z->documents ? take(c, z->rows, 1, sizeof *to->documents) : NULL;
+    to->places = z->documents && !z->llama ? take(c, z->rows, 1, sizeof *to->places) : NULL;
     to->losses = take(c, z->rows, 1, sizeof *to->losses);
     to->dstream = take(c, z->rows, z->width, z->elem);
     for (size_t i = 0; i < kept; i++) {

@@ -43,10 +43,12 @@ struct dt_scratch {
 struct dt_activation_slot {
     size_t batch;           /* samples in it */
     int32_t *ids, *targets; /* [N] */
-    float *losses;          /* [N] */
-    dt_elem *dstream;       /* [N, C]: the gradient of the stream, from the head on */
-    dt_elem **inputs;       /* by block: the stream at its start, [N, C] */
-    struct dt_kept *kept;   /* by block; blocks that are recomputed share */
+    int32_t *documents;     /* [N], as attention has them; NULL: a sample is one */
+    int32_t *places;      /* [N]: of rows in their documents, for learned positions; NULL: alike */
+    float *losses;        /* [N] */
+    dt_elem *dstream;     /* [N, C]: the gradient of the stream, from the head on */
+    dt_elem **inputs;     /* by block: the stream at its start, [N, C] */
+    struct dt_kept *kept; /* by block; blocks that are recomputed share */
 };
 
 struct dt_activations {

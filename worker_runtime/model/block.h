@@ -18,12 +18,13 @@ struct dt_block {
     const struct dt_ops *ops;
     struct dt_stream *stream;
     size_t batch, positions, rows;
-    size_t window;        /* of attention; 0: none */
-    const char *params;   /* the unit's */
-    char *grads;          /* laid out alike; NULL when going forward */
-    const float *speeds;  /* of rotary positions */
-    const size_t *offset; /* of each tensor in the unit, in bytes: DT_GPT2_C_FC_WEIGHT, ... */
-    bool train;           /* a way back follows */
+    const int32_t *documents; /* [batch, positions]; NULL: a sample is one */
+    size_t window;            /* of attention; 0: none */
+    const char *params;       /* the unit's */
+    char *grads;              /* laid out alike; NULL when going forward */
+    const float *speeds;      /* of rotary positions */
+    const size_t *offset;     /* of each tensor in the unit, in bytes: DT_GPT2_C_FC_WEIGHT, ... */
+    bool train;               /* a way back follows */
     dt_elem *input;
     dt_elem *dstream; /* the gradient of the stream */
     const struct dt_kept *kept;
@@ -62,6 +63,7 @@ static inline struct dt_attention dt_block_attention(const struct dt_block *b)
         .queries = b->positions,
         .keys = b->positions,
         .window = b->window,
+        .documents = b->documents,
         .heads = s->heads,
         .kv_heads = s->kv_heads,
         .head_dim = s->head_dim,

@@ -166,6 +166,37 @@ static int check_ids(const struct pass *p, const char *what, const int32_t *ids,
     return 0;
 }
 
+/* Attention counts on each document to begin within its sample, and not behind a row of its own. */
+static int check_documents(const struct pass *p)
+{
+    size_t positions = p->t->options.positions;
+    const int32_t *documents = p->t->options.documents;
+    for (size_t i = 0; i < rows_of(p); i++) {
+        size_t at = i % positions;
+        bool goes_on = at > 0 && documents[i] == documents[i - 1];
+        if (!goes_on && (documents[i] < 0 || (size_t)documents[i] != at))
+            return dt_err_set(p->err, DT_E_USAGE,
+                              "position %zu of sample %zu is in a document that begins at %d", at,
+                              i / positions, (int)documents[i]);
+    }
+    return 0;
+}
+
+/* Rotations need no places: what they do to a query and a key depends on how far apart these are.
+ */
+static void load_documents(const struct pass *p, const struct dt_activation_slot *to)
+{
+    struct dt_transformer *t = p->t;
+    const int32_t *documents = t->options.documents;
+    size_t rows = rows_of(p);
+    t->device->table->from_host(t->device, to->documents, documents, rows * sizeof *documents);
+    if (!to->places)
+        return;
+    for (size_t i = 0; i < rows; i++)
+        t->places[i] = (int32_t)(i % t->options.positions) - documents[i];
+    t->device->table->from_host(t->device, to->places, t->places, rows * sizeof *t->places);
+}
+
 static int load(const struct pass *p, const int32_t *ids, const int32_t *targets)
 {
     struct dt_device *device = p->t->device;
@@ -175,7 +206,11 @@ static int load(const struct pass *p, const int32_t *ids, const int32_t *targets
                           p->t->options.batch);
     if (check_ids(p, "token", ids, 0) < 0 || check_ids(p, "target", targets, INT32_MIN) < 0)
         return -1;
+    if (to->documents && check_documents(p) < 0)
+        return -1;
     to->batch = p->batch;
+    if (to->documents)
+        load_documents(p, to);
     device->table->from_host(device, to->ids, ids, rows_of(p) * sizeof *ids);
     device->table->from_host(device, to->targets, targets, rows_of(p) * sizeof *targets);
     return 0;
@@ -292,7 +327,8 @@ struct dt_transformer *dt_transformer_create(const struct dt_shape *shape,
             goto fail;
     }
     t->losses = calloc(o->batch * o->positions, sizeof *t->losses);
-    if (t->losses)
+    t->places = calloc(o->batch * o->positions, sizeof *t->places);
+    if (t->losses && t->places)
         return t;
     dt_err_set(err, DT_E_MEMORY, "no memory for %zu losses", o->batch * o->positions);
 fail:
@@ -308,5 +344,6 @@ void dt_transformer_destroy(struct dt_transformer *t)
         t->device->tapes->close(t->tape);
     dt_activations_destroy(&t->a, t->device);
     free(t->losses);
+    free(t->places);
     free(t);
 }

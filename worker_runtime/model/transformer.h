@@ -17,6 +17,10 @@ struct dt_transformer_options {
     bool recompute; /* activation checkpointing: keep a block's input only, and go through it again
                      */
     size_t recompute_every; /* blocks between two that are kept, with .recompute; 0: 1 */
+    /* [batch, positions], the caller's, read as ids are: for each position that at which its
+     * document begins within its sample (struct dt_attention). No document reads another one, and
+     * learned positions are counted from its beginning. NULL: a sample is one document. */
+    const int32_t *documents;
     bool timed; /* wait for the device wherever forward and backward change, to tell them apart */
     bool op_by_op; /* no tapes, even where the device gains by them */
 };

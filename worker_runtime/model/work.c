@@ -41,6 +41,7 @@ static struct dt_embedding embedding(const struct dt_transformer *t, const struc
         .width = t->shape.width,
         .vocabulary = t->shape.vocabulary,
         .ids = slot_of(t, w)->ids,
+        .places = slot_of(t, w)->places,
     };
 }
 
@@ -73,6 +74,7 @@ static struct dt_block block_of(const struct dt_transformer *t, const struct dt_
         .positions = t->options.positions,
         .rows = rows_of(t, w),
         .window = dt_shape_window(&t->shape, w->block),
+        .documents = slot->documents,
         .params = w->params,
         .grads = w->grads,
         .speeds = t->a.speeds,

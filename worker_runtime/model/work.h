@@ -15,7 +15,8 @@ struct dt_transformer {
     struct dt_activations a;
     /* Where tensors begin in their units, in bytes. */
     size_t embed_at[2], block_at[DT_BLOCK_TENSORS_MOST], head_at[3];
-    float *losses; /* host memory */
+    float *losses; /* host memory, as are these */
+    int32_t *places;
     uint64_t forward_ns, backward_ns;
     int64_t since; /* when computing began that is not counted yet */
 };
