@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Documents packed into samples, and what is read of them. */
+#include "tests/lib/folder.h"
+#include "worker_runtime/data/pack.h"
+#include "worker_runtime/data/samples.h"
+#include "worker_runtime/data/token_writer.h"
+
+#define COUNT(t) (sizeof(t) / sizeof *(t))
+
+BEFORE_ALL
+{
+    folder_make();
+}
+
+/* "2+0 1": the documents of each sample. */
+static const char *shown(const struct dt_pack *p)
+{
+    static char out[400];
+    size_t n = 0;
+    out[0] = '\0';
+    for (size_t i = 0; i < p->samples; i++)
+        for (size_t k = p->first[i]; k < p->first[i + 1]; k++)
+            n += (size_t)snprintf(out + n, sizeof out - n, "%s%u",
+                                  k > p->first[i] ? "+"
+                                  : i             ? " "
+                                                  : "",
+                                  p->order[k]);
+    return out;
+}
+
+TEST(the_longest_document_that_fits_is_next)
+{
+    static const struct {
+        uint32_t lengths[8];
+        size_t count, positions, left_out;
+        const char *samples;
+    } rows[] = {
+        {{5}, 1, 5, 0, "0"},
+        {{0}, 0, 5, 0, ""},
+        {{2, 3, 4, 1}, 4, 5, 0, "2+3 1+0"},
+        {{3, 3, 3}, 3, 6, 0, "0+1 2"},
+        {{1, 1, 1, 1, 1}, 5, 2, 0, "0+1 2+3 4"},
+        {{6, 2, 7, 2}, 4, 6, 1, "0 1+3"},
+        {{0, 2, 0}, 3, 2, 0, "1"},
+        {{9, 9}, 2, 8, 2, ""},
+        {{1, 8, 3, 3, 2, 2, 5}, 7, 8, 0, "1 6+2 3+4+5+0"},
+    };
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct dt_pack p;
+        struct dt_err err = {0};
+        CHECK_ROW("row %zu", i);
+        CHECK_OK(dt_pack_make(&p, rows[i].lengths, rows[i].count, rows[i].positions, &err), err);
+        CHECK_STR(shown(&p), rows[i].samples);
+        CHECK_EQ(p.left_out, rows[i].left_out);
+        dt_pack_finish(&p);
+    }
+}
+
+TEST(each_document_is_in_one_sample_and_none_is_too_full)
+{
+    enum { DOCUMENTS = 5000, POSITIONS = 100 };
+    static uint32_t lengths[DOCUMENTS];
+    static int seen[DOCUMENTS];
+    struct dt_pack p;
+    struct dt_err err = {0};
+    uint64_t all = 0;
+    for (uint32_t i = 0; i < DOCUMENTS; i++)
+        all += lengths[i] = 1 + i * 7919u % 61 + (i % 10 == 0) * 30;
+    CHECK_OK(dt_pack_make(&p, lengths, DOCUMENTS, POSITIONS, &err), err);
+    for (size_t i = 0; i < p.samples; i++) {
+        uint64_t full = 0;
+        for (size_t k = p.first[i]; k < p.first[i + 1]; k++) {
+            seen[p.order[k]]++;
+            full += lengths[p.order[k]];
+        }
+        CHECK(full > 0 && full <= POSITIONS);
+    }
+    for (size_t i = 0; i < DOCUMENTS; i++)
+        CHECK_EQ(seen[i], 1);
+    CHECK(all > p.samples * POSITIONS * 99 / 100); /* less than a hundredth stays empty */
+    dt_pack_finish(&p);
+}
+
+/* Documents of 3, 5 and 2 tokens, 7 alone, and 9. Every second token is trained on. */
+static struct dt_tokens *documents(const size_t *sizes, size_t count)
+{
+    struct dt_err err = {0};
+    const struct dt_token_kind kind = {.vocabulary = 1000, .documents = true};
+    struct dt_token_writer *w = dt_token_writer_open(at("documents"), &kind, &err);
+    CHECK_STR(err.text, "");
+    for (size_t i = 0; i < count; i++) {
+        uint32_t ids[16];
+        bool trained[16];
+        for (size_t k = 0; k < sizes[i]; k++) {
+            ids[k] = (uint32_t)(100 * (i + 1) + k);
+            trained[k] = k % 2;
+        }
+        CHECK_OK(dt_token_writer_document(w, ids, trained, sizes[i], &err), err);
+    }
+    CHECK_OK(dt_token_writer_commit(w, &err), err);
+    dt_token_writer_close(w);
+    struct dt_tokens *t = dt_tokens_open(at("documents"), 0, 1000, &err);
+    CHECK_STR(t ? "" : err.text, "");
+    return t;
+}
+
+TEST(a_sample_holds_whole_documents_and_their_targets)
+{
+    static const size_t sizes[] = {3, 5, 2, 1, 9};
+    static const int32_t want_ids[] = {200, 201, 202, 203, 100, 101, 300};
+    static const int32_t want_targets[] = {201, -1, 203, -1, 101, -1, 301};
+    static const int32_t want_documents[] = {0, 0, 0, 0, 4, 4, 6};
+    struct dt_err err = {0};
+    int32_t ids[7], targets[7], begins[7];
+    struct dt_tokens *t = documents(sizes, COUNT(sizes));
+    struct dt_samples *s = dt_samples_open(t, 7, &err);
+    CHECK_STR(s ? "" : err.text, "");
+    CHECK(dt_samples_packed(s));
+    CHECK_EQ(dt_samples_count(s), 1);
+    CHECK_EQ(dt_samples_targets(s, 0), 4);
+    struct dt_samples_packing p = dt_samples_packing(s);
+    CHECK_EQ(p.documents, 5);
+    CHECK_EQ(p.left_out, 1);
+    CHECK_EQ(p.filled, 7);
+    CHECK_EQ(p.targets, 4);
+    CHECK_OK(dt_samples_read(s, 0, ids, targets, begins, &err), err);
+    CHECK_BYTES(ids, sizeof ids, want_ids, sizeof want_ids);
+    CHECK_BYTES(targets, sizeof targets, want_targets, sizeof want_targets);
+    CHECK_BYTES(begins, sizeof begins, want_documents, sizeof want_documents);
+    dt_samples_close(s);
+    dt_tokens_close(t);
+}
+
+TEST(what_stays_empty_teaches_nothing)
+{
+    static const size_t sizes[] = {3};
+    static const int32_t want_ids[] = {100, 101, 0, 0}, want_targets[] = {101, -1, -1, -1};
+    static const int32_t want_documents[] = {0, 0, 2, 3};
+    struct dt_err err = {0};
+    int32_t ids[4], targets[4], begins[4];
+    struct dt_tokens *t = documents(sizes, COUNT(sizes));
+    struct dt_samples *s = dt_samples_open(t, 4, &err);
+    CHECK_STR(s ? "" : err.text, "");
+    CHECK_OK(dt_samples_read(s, 0, ids, targets, begins, &err), err);
+    CHECK_BYTES(ids, sizeof ids, want_ids, sizeof want_ids);
+    CHECK_BYTES(targets, sizeof targets, want_targets, sizeof want_targets);
+    CHECK_BYTES(begins, sizeof begins, want_documents, sizeof want_documents);
+    dt_samples_close(s);
+    CHECK(dt_samples_open(t, 1, &err) == NULL);
+    CHECK(strstr(err.text, "none of its 1 documents has 2 to 2 tokens") != NULL);
+    dt_tokens_close(t);
+}
+
+TEST(a_file_without_documents_is_cut)
+{
+    struct dt_err err = {0};
+    int32_t ids[3], targets[3], begins[3] = {9, 9, 9};
+    const struct dt_token_kind kind = {.vocabulary = 100};
+    struct dt_token_writer *w = dt_token_writer_open(at("plain"), &kind, &err);
+    CHECK_OK(dt_token_writer_put(w, (const uint32_t[]){1, 2, 3, 4, 5, 6, 7}, 7, &err), err);
+    CHECK_OK(dt_token_writer_commit(w, &err), err);
+    dt_token_writer_close(w);
+    struct dt_tokens *t = dt_tokens_open(at("plain"), 0, 0, &err);
+    struct dt_samples *s = dt_samples_open(t, 3, &err);
+    CHECK_STR(s ? "" : err.text, "");
+    CHECK(!dt_samples_packed(s));
+    CHECK_EQ(dt_samples_count(s), 2);
+    CHECK_EQ(dt_samples_targets(s, 1), 3);
+    CHECK_OK(dt_samples_read(s, 1, ids, targets, begins, &err), err);
+    CHECK_EQ(ids[0], 4);
+    CHECK_EQ(targets[2], 7);
+    CHECK_EQ(begins[0] + begins[1] + begins[2], 0);
+    dt_samples_close(s);
+    CHECK(dt_samples_open(t, 7, &err) == NULL);
+    CHECK(strstr(err.text, "it holds 7 tokens, fewer than one sample of 7") != NULL);
+    dt_tokens_close(t);
+}
