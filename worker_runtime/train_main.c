@@ -355,8 +355,10 @@ static int train(const struct dt_train_args *a, const struct dt_config *c, struc
     if (!c->has_model || !c->has_data)
         return dt_err_set(err, DT_E_USAGE, "%s: there is no \"%s\" block; see dtrun-train(1)",
                           a->config ? a->config : a->deepspeed, c->has_model ? "data" : "model");
-    if (c->train.steps == 0)
-        return dt_err_set(err, DT_E_USAGE, "train.steps: how many? It is 0, or not written");
+    if (c->train.steps == 0 && c->train.epochs == 0)
+        return dt_err_set(err, DT_E_USAGE,
+                          "train.steps: how many? It is 0, or not written, and "
+                          "neither is train.epochs");
     signal(SIGPIPE, SIG_IGN); /* who looks at a run may go away; it goes on */
     struct dt_context *context = dt_context_open(&o, err);
     if (!context)

@@ -531,12 +531,48 @@ TEST(small_choices_do_what_they_say)
     CHECK_EQ(c.schedule.total_steps, 400);
     CHECK_EQ(c.schedule.warmup_steps, 40);
     CHECK(near(c.schedule.cos_min_ratio, 0.0001));
+    struct dt_schedule schedule;
+    dt_config_schedule(&c, 70, &schedule); /* what is written stays */
+    CHECK_EQ(schedule.total_steps, 400);
+    CHECK_EQ(schedule.warmup_steps, 40);
     CHECK_OK(parse("{\"scheduler\": {\"type\": \"WarmupLR\", \"params\": {\"warmup_num_steps\": 5, "
                    "\"warmup_type\": \"linear\"}}}",
                    &err),
              err);
     CHECK(near(c.schedule.max_lr, 1e-3)); /* the optimizer's */
     CHECK_EQ(c.schedule.warmup_type, DT_WARMUP_LINEAR);
+}
+
+TEST(what_follows_from_epochs_waits_for_the_data)
+{
+    struct dt_err err;
+    struct dt_schedule s;
+    CHECK_OK(parse("{\"train\": {\"epochs\": 2.5}, \"scheduler\": {\"type\": \"WarmupDecayLR\", "
+                   "\"params\": {\"total_num_steps\": \"auto\", \"warmup_num_steps\": \"auto\"}}}",
+                   &err),
+             err);
+    CHECK(near(c.train.epochs, 2.5));
+    CHECK_EQ(c.train.steps, 0);
+    dt_config_schedule(&c, 300, &s);
+    CHECK_EQ(s.total_steps, 300);
+    CHECK_EQ(s.warmup_steps, 30);
+    CHECK_OK(parse("{\"train\": {\"epochs\": 3}, \"scheduler\": {\"type\": \"WarmupLR\", "
+                   "\"params\": {\"warmup_num_steps\": \"auto\"}}}",
+                   &err),
+             err);
+    dt_config_schedule(&c, 500, &s);
+    CHECK_EQ(s.total_steps, 0);
+    CHECK_EQ(s.warmup_steps, 50);
+    CHECK_OK(parse("{\"train\": {\"epochs\": 3}, \"scheduler\": {\"type\": \"WarmupDecayLR\", "
+                   "\"params\": {\"total_num_steps\": \"auto\", \"warmup_num_steps\": 7}}}",
+                   &err),
+             err);
+    dt_config_schedule(&c, 500, &s);
+    CHECK_EQ(s.total_steps, 500);
+    CHECK_EQ(s.warmup_steps, 7);
+    CHECK_FAIL(parse("{\"train\": {\"epochs\": 3, \"steps\": 5}}", &err), err,
+               "train.steps and train.epochs are both written; drop one");
+    CHECK_FAIL(parse("{\"train\": {\"epochs\": -1}}", &err), err, "train.epochs");
 }
 
 TEST(a_sequence_is_not_longer_than_the_model_s_positions)

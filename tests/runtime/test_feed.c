@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who trains on what: a step's samples, each exactly once, however they are dealt. */
+/* Who trains on what: a step's samples, each exactly once, however they are dealt, and the targets
+ * that all ranks divide by. */
 #include "tests/lib/folder.h"
 #include "worker_runtime/config/config.h"
+#include "worker_runtime/data/token_writer.h"
 #include "worker_runtime/train/inside.h"
 
 BEFORE_ALL
@@ -62,13 +64,16 @@ TEST(each_sample_of_a_step_is_fed_once_whatever_the_deal)
     };
     struct dt_config config = {.data = {.positions = POSITIONS}};
     int32_t ids[4 * POSITIONS], targets[4 * POSITIONS];
+    struct dt_err err = {0};
     struct dt_tokens *tokens = numbered();
+    struct dt_samples *samples = dt_samples_open(tokens, POSITIONS, &err);
+    CHECK_OK(samples ? 0 : -1, err);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         for (int shuffle = 0; shuffle < 2; shuffle++)
             for (uint64_t position = 0; position < 2 * SAMPLES; position += 3) {
                 struct dt_trainer t = {
                     .config = &config,
-                    .train = tokens,
+                    .samples = samples,
                     .sampler = {.samples = SAMPLES, .seed = 9, .shuffle = shuffle},
                     .ids = ids,
                     .targets = targets,
@@ -83,5 +88,73 @@ TEST(each_sample_of_a_step_is_fed_once_whatever_the_deal)
                 feed_step(&t, rows[i].deal, rows[i].ranks, fed);
                 CHECK_BYTES(fed, sizeof fed, wanted, sizeof wanted);
             }
+    dt_samples_close(samples);
+    dt_tokens_close(tokens);
+}
+
+/* Documents of which each fills a sample, and document I has I targets. */
+static struct dt_tokens *lessons(void)
+{
+    struct dt_err err = {0};
+    const struct dt_token_kind kind = {.vocabulary = 10, .documents = true};
+    struct dt_token_writer *w = dt_token_writer_open(at("lessons"), &kind, &err);
+    CHECK_STR(err.text, "");
+    for (int i = 0; i <= POSITIONS; i++) {
+        uint32_t ids[POSITIONS + 1] = {0};
+        bool trained[POSITIONS + 1] = {false};
+        for (int k = 1; k <= i; k++)
+            trained[k] = true;
+        CHECK_OK(dt_token_writer_document(w, ids, trained, POSITIONS + 1, &err), err);
+    }
+    CHECK_OK(dt_token_writer_commit(w, &err), err);
+    dt_token_writer_close(w);
+    struct dt_tokens *t = dt_tokens_open(at("lessons"), 0, 0, &err);
+    CHECK_STR(t ? "" : err.text, "");
+    return t;
+}
+
+static uint64_t counting_targets(const struct dt_trainer *t)
+{
+    uint64_t n = 0;
+    for (int64_t i = 0; i < t->batch.micro * POSITIONS; i++)
+        n += t->targets[i] >= 0;
+    return n;
+}
+
+TEST(a_step_s_targets_are_those_that_its_ranks_are_fed)
+{
+    enum { DOCUMENTS = POSITIONS + 1, RANKS = 3 };
+    static const int deal[RANKS] = {1, 3, 2};
+    struct dt_err err = {0};
+    struct dt_config config = {.data = {.positions = POSITIONS}};
+    int32_t ids[2 * POSITIONS], targets[2 * POSITIONS], documents[2 * POSITIONS];
+    struct dt_tokens *tokens = lessons();
+    struct dt_samples *samples = dt_samples_open(tokens, POSITIONS, &err);
+    CHECK_OK(samples ? 0 : -1, err);
+    CHECK_EQ(dt_samples_count(samples), DOCUMENTS);
+    for (uint64_t position = 0; position < 2 * DOCUMENTS; position++) {
+        struct dt_trainer t = {.config = &config,
+                               .samples = samples,
+                               .sampler = {.samples = DOCUMENTS, .seed = 5, .shuffle = true},
+                               .ids = ids,
+                               .targets = targets,
+                               .documents = documents,
+                               .batch = {.micro = 2, .train = 12},
+                               .state = {.data_position = position}};
+        uint64_t fed = 0;
+        t.balance = dt_balance_create(DT_BALANCE_TIMES, RANKS, 6, &err);
+        CHECK_OK(dt_balance_set(t.balance, deal, RANKS, &err), err);
+        int *rank = &t.mesh.axis[DT_MESH_DP].index;
+        for (*rank = 0; *rank < RANKS; ++*rank)
+            for (int m = 0; m < deal[*rank]; m++) {
+                CHECK_OK(dt_feed_micro_batch(&t, m, &err), err);
+                fed += counting_targets(&t);
+            }
+        CHECK_EQ(dt_feed_targets(&t), fed);
+        t.batch.train = 0; /* nothing is divided by nothing */
+        CHECK_EQ(dt_feed_targets(&t), 1);
+        dt_balance_destroy(t.balance);
+    }
+    dt_samples_close(samples);
     dt_tokens_close(tokens);
 }

@@ -98,7 +98,7 @@ def tokens(s):
             (r"data\.train: .*nope\.bin: cannot open: No such file", 1, {"train": s.path("nope.bin")}),
             (r"data\.train: .*raw\.bin: it has no header of ours; .*data\.raw_width, 2 or 4", 2, {"train": s.path("raw.bin")}),
             (r"raw\.bin: token 320 is 320, and the vocabulary ends at 319", 1, {"train": s.path("raw.bin"), "raw_width": 2, "shuffle": False}),
-            (r"data\.train: .*short\.bin holds 20 tokens, fewer than one sample of 32", 1, {"train": s.path("short.bin"), "raw_width": 2}),
+            (r"data\.train: .*short\.bin: it holds 20 tokens, fewer than one sample of 32", 1, {"train": s.path("short.bin"), "raw_width": 2}),
             (r"data\.train: .*cut\.bin: its header says \d+ tokens of 2 bytes, and \d+ bytes are there", 1, {"train": s.path("cut.bin")}),
             (r"data\.train: .*big\.bin: it was made for a vocabulary of 999, and that of the model is 320", 1, {"train": s.path("big.bin")}),
             (r"data\.train: .*pipe: it is no ordinary file", 1, {"train": s.path("pipe")}),

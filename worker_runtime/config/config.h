@@ -41,6 +41,7 @@ enum dt_vault_use {
 
 struct dt_config_train {
     int64_t steps; /* 0: not written */
+    double epochs; /* in their place; 0: not written */
     uint64_t seed;
     int64_t log_every, save_every, validate_every, validation_batches; /* 0: never */
     char *save_dir;                                                    /* NULL: no checkpoints */
@@ -75,7 +76,8 @@ struct dt_config {
     struct dt_config_train train;
     struct dt_config_batch batch;
     struct dt_zero_options zero; /* betas, eps, decay are the optimizer's */
-    struct dt_schedule schedule;
+    struct dt_schedule schedule; /* what hangs on the number of steps: dt_config_schedule() */
+    bool total_follows, warmup_follows; /* are "auto", and train.epochs are written */
     struct dt_loss_scaler scaler;
     float clip;
     bool has_model, has_data; /* a model and data.train are there */
@@ -104,6 +106,9 @@ void dt_config_finish(struct dt_config *c);
 /* The same from text: for tests and the fuzzer. FOLDER: what relative paths are relative to. */
 int dt_config_parse(struct dt_config *c, const char *text, size_t len, const char *name,
                     const char *folder, struct dt_buf *warnings, struct dt_err *err);
+
+/* The schedule of a run of STEPS: what is "auto" in it follows from them. */
+void dt_config_schedule(const struct dt_config *c, int64_t steps, struct dt_schedule *out);
 
 /* Comments and trailing commas become spaces, so that line and column stay. */
 int dt_jsonc_strip(char *text, size_t len, struct dt_err *err);

@@ -194,6 +194,7 @@ const struct dt_key dt_own_keys[] = {
 
     {"train", .kind = DT_KEY_BLOCK},
     {"train.steps", .kind = DT_KEY_INT, .at = AT(c.train.steps), .min = 0, .max = HUGE_COUNT},
+    {"train.epochs", .kind = DT_KEY_REAL, .at = AT(c.train.epochs), .min = 0, .max = 1e6},
     {"train.seed", .kind = DT_KEY_INT, .at = AT(c.train.seed), .min = 0, .max = HUGE_COUNT},
     {"train.log_every", .kind = DT_KEY_INT, .at = AT(log_every), .min = 0, .max = HUGE_COUNT},
     {"train.save_every", .kind = DT_KEY_INT, .at = AT(c.train.save_every), .min = 0, .max = HUGE_COUNT},

@@ -125,10 +125,24 @@ static int settle_optimizer(const struct dt_reading *r)
 }
 
 /* A tenth of the run, and not more than where DeepSpeed begins. */
-static int64_t automatic_warmup(const struct dt_reading *r, int64_t total)
+static int64_t warmup_of(int64_t total)
 {
     int64_t n = total > 0 && total / 10 < WARMUP_STEPS ? total / 10 : WARMUP_STEPS;
-    n = n < 2 ? 2 : n;
+    return n < 2 ? 2 : n;
+}
+
+void dt_config_schedule(const struct dt_config *c, int64_t steps, struct dt_schedule *out)
+{
+    *out = c->schedule;
+    if (c->total_follows)
+        out->total_steps = steps;
+    if (c->warmup_follows)
+        out->warmup_steps = warmup_of(out->total_steps ? out->total_steps : steps);
+}
+
+static int64_t automatic_warmup(const struct dt_reading *r, int64_t total)
+{
+    int64_t n = warmup_of(total);
     dt_config_warn(r, "scheduler.params.warmup_num_steps: \"auto\" is %lld here", (long long)n);
     return n;
 }
@@ -136,6 +150,10 @@ static int64_t automatic_warmup(const struct dt_reading *r, int64_t total)
 static int settle_total(const struct dt_reading *r)
 {
     struct dt_draft *d = r->draft;
+    if (d->total_steps == DT_AUTO && d->c.train.epochs > 0) {
+        d->c.total_follows = true;
+        return 0;
+    }
     if (d->total_steps == DT_AUTO) {
         if (d->c.train.steps <= 0)
             return contradiction(r, "scheduler.params.total_num_steps: \"auto\" is train.steps, "
@@ -181,6 +199,8 @@ static int settle_schedule(const struct dt_reading *r)
     struct dt_draft *d = r->draft;
     struct dt_schedule *s = &d->c.schedule;
     s->lr = d->lr;
+    if (d->c.train.steps > 0 && d->c.train.epochs > 0)
+        return contradiction(r, "train.steps and train.epochs are both written; drop one");
     if (d->scheduler_block && d->scheduler == DT_UNSET)
         return contradiction(r, "scheduler.type is missing; WarmupLR, WarmupDecayLR and "
                                 "WarmupCosineLR are implemented");
@@ -195,7 +215,9 @@ static int settle_schedule(const struct dt_reading *r)
     s->min_lr = d->min_lr;
     s->max_lr = settle_max_lr(d);
     s->total_steps = d->total_steps < 0 ? 0 : d->total_steps;
-    s->warmup_steps = d->warmup_steps == DT_AUTO
+    d->c.warmup_follows = d->warmup_steps == DT_AUTO && d->c.train.epochs > 0 && !s->total_steps;
+    s->warmup_steps = d->c.warmup_follows ? 0
+                      : d->warmup_steps == DT_AUTO
                           ? automatic_warmup(r, s->total_steps ? s->total_steps : d->c.train.steps)
                       : d->warmup_steps < 0 ? WARMUP_STEPS
                                             : d->warmup_steps;

@@ -17,7 +17,7 @@
 #include "base/buf.h"
 #include "worker_runtime/ckpt/saving.h"
 #include "worker_runtime/data/sampler.h"
-#include "worker_runtime/data/tokens.h"
+#include "worker_runtime/data/samples.h"
 #include "worker_runtime/device/device.h"
 #include "worker_runtime/mesh/mesh.h"
 #include "worker_runtime/model/transformer.h"
@@ -58,8 +58,12 @@ struct dt_trainer {
     struct dt_transformer *model;
 
     struct dt_tokens *train, *validation;
+    struct dt_samples *samples, *validation_samples; /* of them */
     struct dt_sampler sampler;
     int32_t *ids, *targets; /* of one micro-batch */
+    int32_t *documents;     /* likewise; NULL: nothing is packed */
+    int64_t steps;          /* train.steps, or what train.epochs come to */
+    struct dt_schedule schedule;
 
     struct dt_batch batch;
     struct dt_balance *balance;
@@ -113,8 +117,11 @@ int dt_resume_load(struct dt_trainer *t, struct dt_found *f, struct dt_err *err)
  * now. */
 void dt_resume_settle(struct dt_trainer *t, const struct dt_found *f);
 
-/* Fills ids and targets with micro-batch number MICRO_STEP of this rank in the step at hand. */
+/* Fills ids, targets and documents with micro-batch number MICRO_STEP of this rank in the step at
+ * hand. */
 int dt_feed_micro_batch(struct dt_trainer *t, int micro_step, struct dt_err *err);
+/* Targets that count in all of the step at hand, of all ranks; at least 1. */
+uint64_t dt_feed_targets(const struct dt_trainer *t);
 
 /* The mean loss over validation samples; collective. */
 int dt_validate(struct dt_trainer *t, double *loss, struct dt_err *err);

@@ -11,6 +11,7 @@
 #include "worker_runtime/train/inside.h"
 #include "worker_runtime/zero/state.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -32,42 +33,46 @@ static void settle_end_token(struct dt_trainer *t)
         t->shape.bos = t->shape.eos = end;
 }
 
-/* One sample at least, since an epoch of none never ends. */
-static struct dt_tokens *open_tokens(struct dt_trainer *t, const char *path, const char *key,
-                                     struct dt_err *err)
+/* What is packed is told of; a document that no sample has room for would be missed in silence. */
+static void tell_packing(struct dt_trainer *t, const struct dt_samples *s, const char *key)
+{
+    struct dt_samples_packing p = dt_samples_packing(s);
+    if (t->rank == 0 && p.left_out)
+        dt_buf_printf(&t->warnings,
+                      "data.%s: %zu of %zu documents are longer than data.sequence_length (%zu) "
+                      "and are left out; tokenize with --max-tokens %zu, or give a greater one\n",
+                      key, p.left_out, p.documents, t->config->data.positions,
+                      t->config->data.positions + 1);
+}
+
+static int open_samples(struct dt_trainer *t, const char *path, const char *key,
+                        struct dt_tokens **tokens, struct dt_samples **samples, struct dt_err *err)
 {
     const struct dt_config_data *d = &t->config->data;
-    struct dt_tokens *tokens =
-        dt_tokens_open(path, d->raw_width, t->config->model.shape.vocabulary, err);
-    if (!tokens) {
-        dt_err_wrap(err, "data.%s", key);
-        return NULL;
-    }
-    if (dt_tokens_samples(tokens, d->positions) > 0)
-        return tokens;
-    dt_err_set(err, DT_E_RUNTIME,
-               "data.%s: %s holds %zu tokens, fewer than one sample of %zu and its last target; "
-               "give more text, or a smaller data.sequence_length",
-               key, path, dt_tokens_count(tokens), d->positions);
-    dt_tokens_close(tokens);
-    return NULL;
+    *tokens = dt_tokens_open(path, d->raw_width, t->config->model.shape.vocabulary, err);
+    if (!*tokens)
+        return dt_err_wrap(err, "data.%s", key);
+    *samples = dt_samples_open(*tokens, d->positions, err);
+    if (!*samples)
+        return dt_err_wrap(err, "data.%s: %s", key, path);
+    tell_packing(t, *samples, key);
+    return 0;
 }
 
 int dt_trainer_open_data(struct dt_trainer *t, struct dt_err *err)
 {
     const struct dt_config_data *d = &t->config->data;
-    t->train = open_tokens(t, d->train, "train", err);
-    if (!t->train)
+    if (open_samples(t, d->train, "train", &t->train, &t->samples, err) < 0)
         return -1;
-    t->sampler = (struct dt_sampler){.samples = dt_tokens_samples(t->train, d->positions),
+    t->sampler = (struct dt_sampler){.samples = dt_samples_count(t->samples),
                                      .seed = t->config->train.seed,
                                      .shuffle = d->shuffle};
     t->shape = t->config->model.shape;
     settle_end_token(t);
     if (!d->validation)
         return 0;
-    t->validation = open_tokens(t, d->validation, "validation", err);
-    return t->validation ? 0 : -1;
+    return open_samples(t, d->validation, "validation", &t->validation, &t->validation_samples,
+                        err);
 }
 
 /* The total batch of the run that is resumed is kept, whatever the world is now. */
@@ -95,6 +100,21 @@ static int settle_batch(struct dt_trainer *t, bool resumed, struct dt_err *err)
     return 0;
 }
 
+#define ALMOST 1e-6 /* of a sample: 0.1 epochs are a little more than a tenth */
+
+/* Epochs end where their last sample is trained on; the step in which that happens is filled up
+ * from the next one. */
+static void settle_steps(struct dt_trainer *t)
+{
+    const struct dt_config *c = t->config;
+    double samples = ceil(c->train.epochs * (double)t->sampler.samples - ALMOST);
+    double left = samples - (double)t->state.data_position;
+    t->steps = c->train.steps;
+    if (c->train.epochs > 0)
+        t->steps = t->state.step + (int64_t)ceil(left > 0 ? left / (double)t->batch.train : 0);
+    dt_config_schedule(c, t->steps, &t->schedule);
+}
+
 static int open_zero(struct dt_trainer *t, struct dt_err *err)
 {
     struct dt_zero_options o = t->config->zero;
@@ -116,9 +136,13 @@ static int open_transformer(struct dt_trainer *t, struct dt_err *err)
                                        .recompute_every = m->recompute_every,
                                        .timed = t->config->train.breakdown,
                                        .op_by_op = !t->config->train.cuda_graphs};
+    bool packed = dt_samples_packed(t->samples) ||
+                  (t->validation_samples && dt_samples_packed(t->validation_samples));
     t->ids = calloc(micro * positions, sizeof *t->ids);
     t->targets = calloc(micro * positions, sizeof *t->targets);
-    if (!t->ids || !t->targets)
+    t->documents = packed ? calloc(micro * positions, sizeof *t->documents) : NULL;
+    o.documents = t->documents;
+    if (!t->ids || !t->targets || (packed && !t->documents))
         return dt_err_set(err, DT_E_MEMORY, "no memory for a micro-batch");
     t->model = dt_transformer_create(&m->shape, &o, t->device, err);
     return t->model ? 0 : -1;
@@ -192,7 +216,7 @@ static void leave_word(struct dt_trainer *t, const char *folder, const char *met
                                  .device = t->device->description,
                                  .metrics = metrics,
                                  .save_dir = c->save_dir,
-                                 .steps = c->steps};
+                                 .steps = t->steps};
     if (dt_run_file_write(folder, &facts, &err) < 0)
         dt_metrics_warn(t->metrics, err.text);
 }
@@ -212,7 +236,7 @@ static int open_metrics(struct dt_trainer *t, struct dt_err *err)
                                    .console = t->options->console,
                                    .terminal = t->options->terminal,
                                    .every = c->log_every,
-                                   .steps = c->steps,
+                                   .steps = t->steps,
                                    .first = dt_keeper_is_back(&t->keeper),
                                    .breakdown = c->breakdown,
                                    .jsonl = *own ? own : c->metrics,
@@ -254,6 +278,15 @@ static void say_back(struct dt_trainer *t)
     dt_buf_finish(&from);
 }
 
+static void introduce_packing(struct dt_trainer *t)
+{
+    struct dt_samples_packing p = dt_samples_packing(t->samples);
+    double all = (double)t->sampler.samples * (double)t->config->data.positions;
+    dt_metrics_say(t->metrics, "%zu documents packed into them: %.0f %% full, %.0f %% trained on",
+                   p.documents - p.left_out, 100 * (double)p.filled / all,
+                   100 * (double)p.targets / all);
+}
+
 /* Lines that fit 80 columns, as they stand in logs and on terminals beside each other. */
 static void introduce(struct dt_trainer *t, const struct dt_found *f)
 {
@@ -272,6 +305,11 @@ static void introduce(struct dt_trainer *t, const struct dt_found *f)
         t->metrics, "batch %lld = micro %lld x accumulation %lld x %d; %zu samples of %zu tokens",
         (long long)t->batch.train, (long long)t->batch.micro, (long long)t->batch.accumulation,
         dt_trainer_data(t)->size, t->sampler.samples, c->data.positions);
+    if (dt_samples_packed(t->samples))
+        introduce_packing(t);
+    if (c->train.epochs > 0)
+        dt_metrics_say(t->metrics, "%g epoch%s, which is %lld steps", c->train.epochs,
+                       c->train.epochs == 1 ? "" : "s", (long long)t->steps);
     dt_metrics_say(t->metrics, "%.0f MiB of parameters, gradients and optimizer in each rank",
                    (double)(m.params + m.grads + m.optimizer + m.scratch) / (1 << 20));
     if (dt_keeper_is_back(&t->keeper)) {
@@ -362,6 +400,7 @@ static int open_records(struct dt_trainer *t, const struct dt_found *f, struct d
     if (goes_on(t, f))
         dt_resume_settle(t, f);
     t->state.job_mark = t->keeper.job_mark;
+    settle_steps(t);
     note_data(t);
     tell_folder(t);
     return open_metrics(t, err);
@@ -408,12 +447,15 @@ void dt_trainer_close(struct dt_trainer *t)
     dt_zero_destroy(t->zero);
     dt_mesh_close(&t->mesh);
     dt_balance_destroy(t->balance);
+    dt_samples_close(t->samples);
+    dt_samples_close(t->validation_samples);
     dt_tokens_close(t->train);
     dt_tokens_close(t->validation);
     dt_buf_finish(&t->warnings);
     free(t->compute_s);
     free(t->ids);
     free(t->targets);
+    free(t->documents);
     free(t->units);
     free(t->params);
     free(t->saved.tensors);

@@ -36,12 +36,13 @@ static int micro_steps(const struct dt_trainer *t)
     return most;
 }
 
-static int compute(struct dt_trainer *t, double *loss_sum, struct step_times *times,
-                   struct dt_err *err)
+/* The loss is the mean over the TARGETS of the whole step: a mean of means of micro-batches would
+ * give those of one with few targets more weight. */
+static int compute(struct dt_trainer *t, uint64_t targets, double *loss_sum,
+                   struct step_times *times, struct dt_err *err)
 {
     int mine = dt_balance_deal(t->balance)[dt_trainer_data(t)->index], all = micro_steps(t);
-    size_t tokens = (size_t)t->batch.train * t->config->data.positions;
-    float scale = (float)(t->scaler.scale / (double)tokens);
+    float scale = (float)(t->scaler.scale / (double)targets);
     for (int m = 0; m < all; m++) {
         double begun = seconds();
         if (m < mine && dt_feed_micro_batch(t, m, err) < 0)
@@ -132,7 +133,7 @@ static struct dt_step_told report(struct dt_trainer *t, const struct step_times 
                    (double)(t->batch.accumulation * data->size);
     struct dt_step_metrics m = {
         .step = t->state.step,
-        .steps = t->config->train.steps,
+        .steps = t->steps,
         .loss = t->state.last_loss,
         .lr = lr,
         .grad_norm = updated->grad_norm,
@@ -168,9 +169,11 @@ static int step(struct dt_trainer *t, struct dt_step_told *told, bool *stop, str
     struct step_times times = {.begun = seconds()};
     struct dt_agreement own = {0}, all;
     struct dt_zero_updated updated;
-    double lr = dt_schedule_rate(&t->config->schedule, t->state.schedule_steps);
+    double lr = dt_schedule_rate(&t->schedule, t->state.schedule_steps);
+    uint64_t targets = dt_feed_targets(t);
     dt_page_section(t->page, "compute");
-    if (compute(t, &own.loss_sum, &times, err) < 0 || agree(t, &own, &all, &times, err) < 0)
+    if (compute(t, targets, &own.loss_sum, &times, err) < 0 ||
+        agree(t, &own, &all, &times, err) < 0)
         return -1;
     dt_page_section(t->page, "update");
     struct dt_zero_update u = {
@@ -184,7 +187,7 @@ static int step(struct dt_trainer *t, struct dt_step_told *told, bool *stop, str
     t->state.data_position += (uint64_t)t->batch.train;
     t->state.schedule_steps += !updated.overflow;
     t->skipped = updated.overflow ? t->skipped + 1 : 0;
-    t->state.last_loss = all.loss_sum / (double)tokens;
+    t->state.last_loss = all.loss_sum / (double)targets;
     take_times(t, &times);
     *told = report(t, &times, lr, &updated);
     if (dt_saver_hear(t, &own, &all, err) < 0)
@@ -300,7 +303,7 @@ static int finish(struct dt_trainer *t, enum dt_train_end end, struct dt_err *er
 static int follow(struct dt_trainer *t, bool validation, bool *owed, struct dt_err *err)
 {
     const struct dt_config_train *c = &t->config->train;
-    if (validation && (due(c->validate_every, t->state.step) || t->state.step == c->steps) &&
+    if (validation && (due(c->validate_every, t->state.step) || t->state.step == t->steps) &&
         validate(t, err) < 0)
         return dt_err_wrap(err, "validation after step %lld", (long long)t->state.step);
     *owed = *owed || due(c->save_every, t->state.step) || is_wanted(t);
@@ -321,12 +324,11 @@ static int catch_up(struct dt_trainer *t, bool *owed, struct dt_err *err)
 
 static int loop(struct dt_trainer *t, enum dt_train_end *end, struct dt_err *err)
 {
-    const struct dt_config_train *c = &t->config->train;
     struct dt_step_told told;
     bool stop = false, owed = false;
     if (catch_up(t, &owed, err) < 0)
         return -1;
-    while (t->state.step < c->steps && !stop && !has_diverged(t)) {
+    while (t->state.step < t->steps && !stop && !has_diverged(t)) {
         if (step(t, &told, &stop, err) < 0)
             return dt_err_wrap(err, "step %lld", (long long)t->state.step + 1);
         dt_keeper_take(t, &told);
@@ -343,9 +345,10 @@ static void say_end(struct dt_trainer *t, enum dt_train_end end)
 {
     bool nothing_done = t->told.step == 0;
     if (end == DT_TRAIN_DONE && nothing_done && t->state.step > 0) {
-        dt_metrics_say(t->metrics,
-                       "nothing is left to train: step %lld is done, and train.steps is %lld",
-                       (long long)t->state.step, (long long)t->config->train.steps);
+        dt_metrics_say(t->metrics, "nothing is left to train: step %lld is done, and %s is %lld",
+                       (long long)t->state.step,
+                       t->config->train.epochs > 0 ? "the last one of train.epochs" : "train.steps",
+                       (long long)t->steps);
         return;
     }
     bool saved = t->saving.saved == t->state.step;

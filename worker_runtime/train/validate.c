@@ -13,8 +13,9 @@ static int read_samples(struct dt_trainer *t, size_t first, size_t count, struct
 {
     size_t positions = t->config->data.positions;
     for (size_t i = 0; i < count; i++)
-        if (dt_tokens_sample(t->validation, first + i, positions, t->ids + i * positions,
-                             t->targets + i * positions, err) < 0)
+        if (dt_samples_read(t->validation_samples, first + i, t->ids + i * positions,
+                            t->targets + i * positions,
+                            t->documents ? t->documents + i * positions : NULL, err) < 0)
             return -1;
     return 0;
 }
@@ -29,11 +30,12 @@ static void forget_times(struct dt_trainer *t)
 
 int dt_validate(struct dt_trainer *t, double *loss, struct dt_err *err)
 {
-    size_t micro = (size_t)t->batch.micro, positions = t->config->data.positions;
-    size_t samples = least(dt_tokens_samples(t->validation, positions),
+    size_t micro = (size_t)t->batch.micro;
+    size_t samples = least(dt_samples_count(t->validation_samples),
                            (size_t)t->config->train.validation_batches * micro);
     const struct dt_mesh_axis *data = dt_trainer_data(t);
     size_t a_round = micro * (size_t)data->size;
+    uint64_t targets = 0;
     double sum = 0;
     dt_page_section(t->page, "validation");
     for (size_t at = 0; at < samples; at += a_round) {
@@ -47,6 +49,8 @@ int dt_validate(struct dt_trainer *t, double *loss, struct dt_err *err)
     if (dt_coll_all_reduce(data->group, &sum, 1, DT_F64, DT_SUM, err) < 0)
         return -1;
     forget_times(t);
-    *loss = sum / (double)(samples * positions);
+    for (size_t i = 0; i < samples; i++)
+        targets += dt_samples_targets(t->validation_samples, i);
+    *loss = sum / (double)(targets ? targets : 1);
     return 0;
 }

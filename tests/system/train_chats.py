@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# From a file of conversations to training on the answers: what is packed and trained on is the same for any number of ranks,
+# and a run that is killed goes on without repeating a sample.
+
+import json
+import os
+import random
+import signal
+
+import tap
+import training
+
+
+def conversations(s, count=60):
+    """Sums, in one to three exchanges each; the file of tokens."""
+    chance = random.Random(3)
+    with open(s.path("sums.jsonl"), "w", encoding="utf-8") as f:
+        for _ in range(count):
+            messages = []
+            for _ in range(chance.randint(1, 3)):
+                a, b = chance.randint(1, 30), chance.randint(1, 30)
+                messages += [{"role": "user", "content": "%d+%d" % (a, b)}, {"role": "assistant", "content": str(a + b)}]
+            f.write(json.dumps({"messages": messages}) + "\n")
+    program = s.start_words([s.tools.train, "tokenize", "--template", "plain", "--max-tokens", "65",
+                             s.path("sums.jsonl"), "-o", s.path("sums.bin")])
+    tap.check_equal(program.end(), 0, "exit status; it said\n%s\n" % "\n".join(program.lines))
+    program.expect(r"sums\.bin: \d+ conversations with \d+ tokens, of which \d+ are trained on; vocabulary 320")
+    return {"data": {"train": s.path("sums.bin"), "validation": s.path("sums.bin"), "shuffle": True}}
+
+
+EPOCHS = {"steps": 0, "epochs": 3, "scheduler": {"params": {"warmup_num_steps": 3, "total_num_steps": "auto"}}}
+LLAMA = dict(training.LLAMA, max_position_embeddings=64)
+GPT2 = dict(training.GPT2, n_positions=64)
+
+
+@training.story
+def any_world(s):
+    """packed conversations have the same losses with one rank and with four, at stages 0, 2 and 3"""
+    data = conversations(s)
+    for model in (GPT2, LLAMA):
+        one = s.config("one.json", model=model, stage=0, steps=4, **data)
+        s.run(one, world=1).expect(r"\d+ documents packed into them: \d+ % full, \d+ % trained on")
+        for stage, world in ((0, 4), (2, 2), (3, 3)):
+            c = s.config("c%d.json" % world, model=model, stage=stage, steps=4, **data)
+            s.run(c, world=world)
+            training.close(s.losses(c), s.losses(one), 1e-5, "%s, stage %d, %d ranks" % (model["model_type"], stage, world))
+
+
+@training.story
+def epochs(s):
+    """train.epochs end with the last sample, and a killed run goes on behind its last step"""
+    data = conversations(s, 90)
+    whole = s.config("whole.json", stage=2, batch=6, **EPOCHS, **data)
+    program = s.run(whole, world=2)
+    samples = int(program.expect(r"batch 6 = .*; (\d+) samples of 64 tokens").group(1))
+    steps = int(program.expect(r"3 epochs, which is (\d+) steps").group(1))
+    tap.check_equal(steps, -(-3 * samples // 6), "steps of three epochs")
+    tap.check_equal(len(s.losses(whole)), steps, "steps that were made")
+    c = s.config("killed.json", stage=2, batch=6, save_every=2, save_dir=s.path("ckpt"), vault="off", **EPOCHS, **data)
+    program = s.start(c, world=2, dtrun=("--max-restarts", "2"))
+    program.expect(r"step 5/")
+    os.kill(s.workers(program)[1], signal.SIGKILL)
+    tap.check_equal(program.end(), 0, "exit status; it said\n%s\n" % "\n".join(program.lines))
+    tap.check_equal(s.losses(c), s.losses(whole), "losses of a run that was killed")
+    s.run(c, world=2).expect(r"nothing is left to train: step %d is done, and the last one of train\.epochs is %d" % (steps, steps))
+
+
+training.main()
