@@ -7,9 +7,11 @@
 #include "worker_runtime/ops/cpu/blas.h"
 #include "worker_runtime/ckpt/checkpoint.h"
 #include "worker_runtime/data/detokenize.h"
+#include "worker_runtime/data/show.h"
 #include "worker_runtime/data/tokenize.h"
 #include "worker_runtime/data/tokenize_chats.h"
 #include "worker_runtime/data/tokenizer/tokenizer.h"
+#include "worker_runtime/data/tokens.h"
 #include "worker_runtime/train/depot_commands.h"
 #include "worker_runtime/train/estimate.h"
 #include "worker_runtime/device/cuda_plugin.h"
@@ -205,13 +207,44 @@ static int tokenize(const struct dt_train_args *a, const struct dt_tokenizer *t,
     return 0;
 }
 
+static int put_shown(void *arg, struct dt_bytes part, struct dt_err *err)
+{
+    if (fwrite(part.at, 1, part.len, arg) == part.len)
+        return 0;
+    return dt_err_set(err, DT_E_RUNTIME, "cannot write standard output");
+}
+
+static bool wants_colour(void)
+{
+    const char *term = getenv("TERM"), *no_color = getenv("NO_COLOR");
+    return isatty(STDOUT_FILENO) && term && *term && strcmp(term, "dumb") != 0 &&
+           !(no_color && *no_color);
+}
+
+static int show_data(const struct dt_train_args *a, const struct dt_tokenizer *t,
+                     struct dt_err *err)
+{
+    const struct dt_show_options o = {.only = a->document, .colour = wants_colour()};
+    struct dt_tokens *tokens = dt_tokenized_open(t, a->files[1], err);
+    if (!tokens)
+        return -1;
+    int rc = dt_show_tokens(tokens, t, &o, put_shown, stdout, err);
+    dt_tokens_close(tokens);
+    return rc;
+}
+
 static int with_tokenizer(const struct dt_train_args *a, struct dt_err *err)
 {
     struct dt_tokenizer *t = a->tokenizer ? dt_tokenizer_open(a->tokenizer, err) : NULL;
-    int rc = -1;
-    if (t || !a->tokenizer)
-        rc = a->command == DT_TRAIN_TOKENIZE ? tokenize(a, t, err)
-                                             : dt_detokenize_file(t, a->files[1], a->output, err);
+    int rc;
+    if (!t && a->tokenizer)
+        return -1;
+    if (a->command == DT_TRAIN_TOKENIZE)
+        rc = tokenize(a, t, err);
+    else if (a->command == DT_TRAIN_SHOW_DATA)
+        rc = show_data(a, t, err);
+    else
+        rc = dt_detokenize_file(t, a->files[1], a->output, err);
     dt_tokenizer_close(t);
     return rc;
 }
@@ -223,6 +256,7 @@ static int carry_out(const struct dt_train_args *a, struct dt_err *err)
     switch (a->command) {
     case DT_TRAIN_TOKENIZE:
     case DT_TRAIN_DETOKENIZE:
+    case DT_TRAIN_SHOW_DATA:
         return with_tokenizer(a, err);
     case DT_TRAIN_LS:
         return dt_depot_ls(url, stdout, err);

@@ -5,6 +5,7 @@
 #include "base/json.h"
 #include "tests/lib/folder.h"
 #include "worker_runtime/data/chat/coder.h"
+#include "worker_runtime/data/show.h"
 #include "worker_runtime/data/tokenize.h"
 #include "worker_runtime/data/tokenize_chats.h"
 #include "worker_runtime/data/tokenizer/tokenizer.h"
@@ -456,4 +457,67 @@ TEST(bad_lines_are_named_with_their_file_and_number)
                    rows[i].words);
         CHECK(access(at("none"), F_OK) < 0);
     }
+}
+
+/* -- what people see -------------------------------------------------------------------------- */
+
+static int keep_shown(void *arg, struct dt_bytes part, struct dt_err *err)
+{
+    (void)err;
+    dt_buf_put(arg, part.at, part.len);
+    return 0;
+}
+
+static const char *shown_file(const struct dt_show_options *o)
+{
+    static struct dt_buf out;
+    struct dt_err err = {0};
+    dt_buf_clear(&out);
+    struct dt_tokens *t = dt_tokenized_open(NULL, at("out"), &err);
+    CHECK_STR(t ? "" : err.text, "");
+    CHECK_OK(dt_show_tokens(t, NULL, o, keep_shown, &out, &err), err);
+    dt_tokens_close(t);
+    return dt_buf_cstr(&out);
+}
+
+TEST(what_is_trained_on_stands_in_brackets_or_has_a_colour)
+{
+    struct dt_err err = {0};
+    struct dt_chat_options o = {.template = dt_template_find("plain", &err)};
+    tokenize(&o, "{\"instruction\": \"a\", \"output\": \"b\"}\n"
+                 "{\"instruction\": \"\\u001b[2Jc\", \"output\": \"\xc3\xa9\\u202e\"}\n");
+    CHECK_STR(shown_file(&(struct dt_show_options){.only = -1}),
+              "document 0: 23 tokens, 3 trained on\nHuman: a<end>\nAssistant:[[b<end>\n]]\n"
+              "document 1: 31 tokens, 7 trained on\nHuman: \\x1b[2Jc<end>\nAssistant:[[\xc3\xa9"
+              "\\u202e<end>\n]]\n");
+    CHECK_STR(shown_file(&(struct dt_show_options){.only = 0, .colour = true}),
+              "\033[1mdocument 0: 23 tokens, 3 trained on\033[0m\nHuman: a<end>\nAssistant:"
+              "\033[32mb<end>\n\033[0m\n");
+    struct dt_tokens *t = dt_tokenized_open(NULL, at("out"), &err);
+    CHECK_FAIL(
+        dt_show_tokens(t, NULL, &(struct dt_show_options){.only = 2}, keep_shown, NULL, &err), err,
+        "there is no document 2; there are 2, from 0 on");
+    dt_tokens_close(t);
+}
+
+/* Characters of three bytes, which no number of tokens that are shown at once is a multiple of. */
+TEST(a_long_text_is_shown_whole)
+{
+    enum { COUNT = 3000 };
+    struct dt_err err = {0};
+    struct dt_buf text = {0};
+    for (int i = 0; i < COUNT; i++)
+        dt_buf_put_str(&text, i % 100 == 50 ? "a\xe4\xbd\xa0" : "\xe4\xbd\xa0");
+    dt_buf_put_u8(&text, 0);
+    dt_buf_put_str(&text, "z");
+    CHECK_OK(dt_fs_replace(at("text"), text.at, text.len, 0644, &err), err);
+    const char *file = at("text"), *const files[] = {file};
+    CHECK_OK(dt_tokenize_files(NULL, files, 1, at("out"), NULL, &err), err);
+    const char *out = shown_file(&(struct dt_show_options){.only = -1});
+    const char *begin = strstr(out, "trained on\n[[");
+    CHECK(begin != NULL);
+    begin += strlen("trained on\n[[");
+    CHECK_BYTES(begin, text.len - 2, text.at, text.len - 2);
+    CHECK_STR(begin + text.len - 2, "\\x00z<end>]]\n");
+    dt_buf_finish(&text);
 }

@@ -92,19 +92,6 @@ static int put_all(struct detokenizing *z, struct dt_err *err)
     return write_out(z, err);
 }
 
-/* By the file's header, as far as it tells. */
-static int check_kind(const struct detokenizing *z, const char *path, struct dt_err *err)
-{
-    bool bytes = dt_tokens_are_bytes(z->tokens);
-    if (bytes && z->tokenizer)
-        return dt_err_set(err, DT_E_USAGE, "%s: its tokens are bytes; leave --tokenizer out", path);
-    if (!bytes && !z->tokenizer)
-        return dt_err_set(err, DT_E_USAGE,
-                          "%s: its tokens are of a tokenizer; name its folder by --tokenizer",
-                          path);
-    return 0;
-}
-
 static int open_out(struct detokenizing *z, const char *path, const char *out, struct dt_err *err)
 {
     struct stat to, from;
@@ -124,7 +111,7 @@ static int open_out(struct detokenizing *z, const char *path, const char *out, s
 
 static int detokenize(struct detokenizing *z, const char *path, const char *out, struct dt_err *err)
 {
-    if (check_kind(z, path, err) < 0 || open_out(z, path, out, err) < 0)
+    if (open_out(z, path, out, err) < 0)
         return -1;
     if (z->tokenizer && !(z->decoder = dt_decoder_create(z->tokenizer, err)))
         return -1;
@@ -137,8 +124,7 @@ int dt_detokenize_file(const struct dt_tokenizer *t, const char *path, const cha
     struct detokenizing *z = calloc(1, sizeof *z);
     if (!z)
         return dt_err_set(err, DT_E_MEMORY, "no memory to read %s", path);
-    struct dt_tokens *tokens =
-        dt_tokens_open(path, 0, t ? dt_tokenizer_vocabulary(t) : DT_BYTE_VOCABULARY, err);
+    struct dt_tokens *tokens = dt_tokenized_open(t, path, err);
     z->tokenizer = t;
     z->tokens = tokens;
     z->in_front = true;

@@ -5,6 +5,7 @@
 #include "base/auto.h"
 #include "worker_runtime/data/token_writer.h"
 #include "worker_runtime/data/tokenizer/tokenizer.h"
+#include "worker_runtime/data/tokens.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -123,4 +124,29 @@ int dt_tokenize_files(const struct dt_tokenizer *t, const char *const *files, in
     dt_encoder_destroy(z->encoder);
     dt_token_writer_close(z->writer);
     return rc;
+}
+
+/* By the file's header, as far as it tells. */
+static int check_kind(const struct dt_tokenizer *t, const struct dt_tokens *tokens,
+                      const char *path, struct dt_err *err)
+{
+    bool bytes = dt_tokens_are_bytes(tokens);
+    if (bytes && t)
+        return dt_err_set(err, DT_E_USAGE, "%s: its tokens are bytes; leave --tokenizer out", path);
+    if (!bytes && !t)
+        return dt_err_set(err, DT_E_USAGE,
+                          "%s: its tokens are of a tokenizer; name its folder by --tokenizer",
+                          path);
+    return 0;
+}
+
+struct dt_tokens *dt_tokenized_open(const struct dt_tokenizer *t, const char *path,
+                                    struct dt_err *err)
+{
+    struct dt_tokens *tokens =
+        dt_tokens_open(path, 0, t ? dt_tokenizer_vocabulary(t) : DT_BYTE_VOCABULARY, err);
+    if (tokens && check_kind(t, tokens, path, err) == 0)
+        return tokens;
+    dt_tokens_close(tokens);
+    return NULL;
 }

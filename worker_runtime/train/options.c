@@ -1,11 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "worker_runtime/train/options.h"
 
+#include "base/str.h"
+
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define AT(field) .at = offsetof(struct dt_train_args, field)
+
+static int parse_document(const char *value, void *target, struct dt_err *err)
+{
+    int64_t *document = target;
+    *document = -1;
+    return strcmp(value, "all") == 0 ? 0 : dt_str_to_int(value, 0, INT64_MAX, document, err);
+}
 
 /* clang-format off */
 static const struct dt_opt train_opts[] = {
@@ -40,7 +49,7 @@ static const struct dt_opt train_opts[] = {
      .help = "with tokenize: the file of tokens to write; with detokenize: the file of text, in place of standard output; "
              "with fetch: the folder to put the checkpoint into"},
     {.name = "tokenizer", .arg = "DIR", .completes = DT_OPT_DIRECTORY, AT(tokenizer), .group = "Instead of training",
-     .help = "with tokenize and detokenize: a model's folder with its tokenizer.json; without it a token is a byte"},
+     .help = "with tokenize, detokenize and show-data: a model's folder with its tokenizer.json; without it a token is a byte"},
     {.name = "template", .arg = "NAME", AT(template), .group = "Instead of training",
      .help = "with tokenize: files hold conversations, one as JSON in a line, and this is how models of that family are "
              "shown them: llama2, llama3, llama3.1, mistral-v1, mistral, mistral-tekken, chatml, qwen2, qwen3, smollm, "
@@ -54,6 +63,9 @@ static const struct dt_opt train_opts[] = {
      .help = "with --template: train on all of a conversation, and not on the answers alone"},
     {.name = "last-answer-only", AT(last_answer_only), .group = "Instead of training",
      .help = "with --template: train on the last answer of a conversation alone"},
+    {.name = "document", .arg = "N", .parse = parse_document, .words = "all", AT(document), .fallback = "all",
+     .group = "Instead of training",
+     .help = "with show-data: show document N alone, the first being 0, and not all"},
     {.name = "rescue", AT(rescue), .hidden = true}, /* for the agent: rescue.h */
     {.name = "local-rank", .arg = "N", .parse = dt_opt_count, AT(local_rank), .fallback = "0", .hidden = true},
     {0},
@@ -72,13 +84,14 @@ const struct dt_opt_program dt_train_program = {
         "       dtrun-train tokenize [--tokenizer DIR] FILE... -o OUT\n"
         "       dtrun-train tokenize [--tokenizer DIR] --template NAME|--key NAME FILE... -o OUT\n"
         "       dtrun-train detokenize [--tokenizer DIR] FILE [-o OUT]\n"
+        "       dtrun-train show-data [--tokenizer DIR] [--document N] FILE\n"
         "       dtrun-train ls URL\n"
         "       dtrun-train fetch URL -o DIR\n"
         "       dtrun-train rm URL...",
     .version = DT_VERSION,
     .table = train_opts,
-    .commands =
-        (const char *const[]){"tokenize FILE", "detokenize FILE", "ls", "fetch", "rm", NULL},
+    .commands = (const char *const[]){"tokenize FILE", "detokenize FILE", "show-data FILE", "ls",
+                                      "fetch", "rm", NULL},
     .takes_operands = true,
 };
 
@@ -128,6 +141,11 @@ static const struct {
                              .output = "FILE",
                              .may_print = true,
                              .has_tokenizer = true},
+    [DT_TRAIN_SHOW_DATA] = {.name = "show-data",
+                            .what = "which file of tokens?",
+                            .most = 1,
+                            .one = "file",
+                            .has_tokenizer = true},
     [DT_TRAIN_LS] = {.name = "ls",
                      .what = "of which URL? s3://BUCKET/PREFIX, or file:///FOLDER",
                      .most = 1,
@@ -176,7 +194,10 @@ static int check_options(const struct dt_train_args *a, struct dt_err *err)
     if (a->output && !commands[a->command].output)
         return dt_err_set(err, DT_E_USAGE, "--output goes with tokenize, detokenize and fetch");
     if (a->tokenizer && !commands[a->command].has_tokenizer)
-        return dt_err_set(err, DT_E_USAGE, "--tokenizer goes with tokenize and detokenize");
+        return dt_err_set(err, DT_E_USAGE,
+                          "--tokenizer goes with tokenize, detokenize and show-data");
+    if (a->document >= 0 && a->command != DT_TRAIN_SHOW_DATA)
+        return dt_err_set(err, DT_E_USAGE, "--document goes with show-data");
     return check_documents(a, err);
 }
 
@@ -189,7 +210,7 @@ static int check_command(struct dt_train_args *a, struct dt_err *err)
     if (!name)
         return dt_err_set(err, DT_E_USAGE,
                           "what is \"%s\"? A configuration is given as --config %s; the commands "
-                          "are tokenize, detokenize, ls, fetch and rm",
+                          "are tokenize, detokenize, show-data, ls, fetch and rm",
                           a->files[0], a->files[0]);
     if (a->file_count == 1)
         return dt_err_set(err, DT_E_USAGE, "%s: %s", name, commands[a->command].what);

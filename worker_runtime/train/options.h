@@ -9,6 +9,7 @@ enum dt_train_command {
     DT_TRAIN_NONE, /* it trains, or does what an option says */
     DT_TRAIN_TOKENIZE,
     DT_TRAIN_DETOKENIZE,
+    DT_TRAIN_SHOW_DATA,
     DT_TRAIN_LS,
     DT_TRAIN_FETCH,
     DT_TRAIN_RM,
@@ -21,6 +22,7 @@ struct dt_train_args {
     int world, local; /* for --estimate; 0: as many as the environment says */
     char *estimate, *verify, *tokenizer, *template, *key;
     int max_tokens;     /* 0: any number */
+    int64_t document;   /* that one alone; -1: all */
     int local_rank;     /* what older launchers append; the environment says it too */
     const char **files; /* a command and what it is about; owned, its strings are argv's */
     int file_count;
