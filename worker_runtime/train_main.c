@@ -161,6 +161,10 @@ static void print_chats(const struct dt_train_args *a, const struct dt_chat_coun
     printf("%s: %llu %s%s with %llu tokens, of which %llu are trained on; vocabulary %u\n",
            a->output, (unsigned long long)n->documents, what, n->documents == 1 ? "" : "s",
            (unsigned long long)n->tokens, (unsigned long long)n->trained, vocabulary);
+    if (a->validation)
+        printf("%s: %llu %s%s with %llu tokens, for validation\n", a->validation,
+               (unsigned long long)n->validation_documents, what,
+               n->validation_documents == 1 ? "" : "s", (unsigned long long)n->validation_tokens);
     if (n->cut)
         printf("longer than --max-tokens, and %s: %llu\n",
                a->template ? "without some of their exchanges" : "now several documents",
@@ -181,7 +185,9 @@ static int tokenize_chats(const struct dt_train_args *a, const struct dt_tokeniz
     struct dt_chat_options o = {
         .key = a->key,
         .trains = {.train_on_prompt = a->train_on_prompt, .last_answer_only = a->last_answer_only},
-        .max_tokens = (uint64_t)a->max_tokens};
+        .max_tokens = (uint64_t)a->max_tokens,
+        .validation = a->validation,
+        .share = a->split};
     if (a->template && !(o.template = dt_template_find(a->template, err)))
         return dt_err_wrap(err, "--template");
     if (a->key)

@@ -436,6 +436,30 @@ TEST(a_text_under_a_key_is_trained_on_whole)
     CHECK_STR(documents(), "|ab*|cd*|xy*|z#*");
 }
 
+TEST(a_share_of_the_lines_is_for_validation)
+{
+    struct dt_err err = {0};
+    char out[200], in[200];
+    snprintf(out, sizeof out, "%s", at("out"));
+    struct dt_chat_options o = {.key = "t", .max_tokens = 3, .validation = out, .share = 0.4};
+    struct dt_chat_counts n;
+    lines_file("in.jsonl", "{\"t\": \"aa\"}\n{\"t\": \"bb\"}\n{\"t\": \"\"}\n"
+                           "{\"t\": \"cccc\"}\n{\"t\": \"dd\"}\n"
+                           "{\"t\": \"ee\"}\n");
+    snprintf(in, sizeof in, "%s", at("in.jsonl"));
+    const char *file = in;
+    CHECK_OK(dt_tokenize_chats(NULL, &o, &file, 1, at("train"), &n, &err), err);
+    CHECK_EQ(n.documents, 3); /* a, b, d */
+    CHECK_EQ(n.validation_documents, 3);
+    CHECK_EQ(n.tokens + n.validation_tokens, 17);
+    CHECK_STR(documents(), "|cc*c*|c#*|ee*#*");
+    o.share = 0.1;
+    CHECK_FAIL(dt_tokenize_chats(NULL, &o, &file, 1, at("train"), &n, &err), err,
+               "5 lines are too few for a share of 0.1 for validation");
+    CHECK_FAIL(dt_tokenize_chats(NULL, &o, &file, 1, out, &n, &err), err,
+               "is the file to write and that for validation");
+}
+
 TEST(bad_lines_are_named_with_their_file_and_number)
 {
     static const struct {

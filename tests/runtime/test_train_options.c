@@ -116,6 +116,8 @@ TEST(bad_lines_are_refused_with_a_sentence)
         {"-c a --template qwen2", "--template and --key go with tokenize"},
         {"detokenize a --key text", "--template and --key go with tokenize"},
         {"tokenize a -o b --template x --key y", "give one of them"},
+        {"tokenize a -o b --validation c", "--validation goes with --template and --key"},
+        {"tokenize a -o b --key x --validation c --split 1", "is not a number between 0 and 1"},
         {"tokenize a -o b --max-tokens 5", "--max-tokens goes with --template and --key"},
         {"tokenize a -o b --key x --max-tokens 1", "nothing to learn in a document of one token"},
         {"tokenize a -o b --key x --train-on-prompt", "--train-on-prompt goes with --template"},

@@ -10,6 +10,7 @@
 #include "worker_runtime/data/tokenizer/bpe.h"
 #include "worker_runtime/data/tokenizer/tokenizer.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -19,8 +20,9 @@ struct chats {
     const struct dt_chat_options *options;
     struct dt_chat_counts *counts;
     const char *out;
-    struct dt_token_writer *writer;
-    struct dt_chat_coder *coder; /* of conversations */
+    struct dt_token_writer *writer, *validation; /* VALIDATION may be NULL */
+    uint64_t kept;                               /* lines of which something is written */
+    struct dt_chat_coder *coder;                 /* of conversations */
     struct dt_rendered rendered;
     struct dt_encoder *encoder; /* of texts */
     struct dt_ids ids;
@@ -28,11 +30,23 @@ struct chats {
     size_t all_len;
 };
 
+/* Where the line at hand goes: to validation, where its share has grown by a whole line. */
+static struct dt_token_writer *writer_of(const struct chats *z)
+{
+    double share = z->options->share, lines = (double)z->kept;
+    bool aside = z->validation && floor((lines + 1) * share) > floor(lines * share);
+    return aside ? z->validation : z->writer;
+}
+
 static int put_document(struct chats *z, const uint32_t *ids, const bool *trained, size_t count,
                         struct dt_err *err)
 {
-    z->counts->documents++;
-    return dt_token_writer_document(z->writer, ids, trained, count, err);
+    struct dt_token_writer *w = writer_of(z);
+    if (w == z->writer)
+        z->counts->documents++;
+    else
+        z->counts->validation_documents++;
+    return dt_token_writer_document(w, ids, trained, count, err);
 }
 
 /* -- conversations ---------------------------------------------------------------------------- */
@@ -84,7 +98,9 @@ static int put_conversation(struct chats *z, const struct dt_conversation *c, st
         return 0;
     }
     z->counts->cut += count < c->count;
-    return put_document(z, tokens.ids, tokens.trained, tokens.count, err);
+    int rc = put_document(z, tokens.ids, tokens.trained, tokens.count, err);
+    z->kept++;
+    return rc;
 }
 
 static void note_unfit(struct chats *z, const struct dt_lines *lines, const char *why)
@@ -160,6 +176,7 @@ static int put_text(struct chats *z, const char *text, struct dt_err *err)
         if (put_document(z, z->ids.at + i, z->all, n, err) < 0)
             return -1;
     }
+    z->kept++;
     return 0;
 }
 
@@ -205,11 +222,17 @@ static int take_line(struct chats *z, const struct dt_lines *lines, struct dt_by
     return rc < 0 ? dt_err_wrap(err, "%s:%zu", lines->name, lines->number) : 0;
 }
 
+static bool is_same(const struct stat *a, const char *path)
+{
+    struct stat b;
+    return path && stat(path, &b) == 0 && a->st_dev == b.st_dev && a->st_ino == b.st_ino;
+}
+
 static int check_file(const struct chats *z, const struct dt_lines *lines, struct dt_err *err)
 {
-    struct stat in, out;
-    if (fstat(lines->fd, &in) == 0 && stat(z->out, &out) == 0 && in.st_dev == out.st_dev &&
-        in.st_ino == out.st_ino)
+    struct stat in;
+    if (fstat(lines->fd, &in) == 0 &&
+        (is_same(&in, z->out) || is_same(&in, z->options->validation)))
         return dt_err_set(err, DT_E_USAGE,
                           "%s is a text to read and the file to write; name another file to write",
                           lines->name);
@@ -237,8 +260,14 @@ static int begin(struct chats *z, struct dt_err *err)
         .vocabulary = t ? dt_tokenizer_vocabulary(t) : DT_BYTE_VOCABULARY,
         .documents = true,
     };
+    const char *validation = z->options->validation;
+    if (validation && strcmp(validation, z->out) == 0)
+        return dt_err_set(err, DT_E_USAGE, "%s is the file to write and that for validation",
+                          validation);
     z->writer = dt_token_writer_open(z->out, &kind, err);
     if (!z->writer)
+        return -1;
+    if (validation && !(z->validation = dt_token_writer_open(validation, &kind, err)))
         return -1;
     if (z->options->template) {
         z->coder = dt_chat_coder_create(t, z->options->template, err);
@@ -260,6 +289,14 @@ static int finish(struct chats *z, struct dt_err *err)
                           "--max-tokens, and %llu have nothing to train on%s%s",
                           (unsigned long long)n->lines, (unsigned long long)n->too_long,
                           (unsigned long long)n->unfit, n->unfit ? ", as " : "", n->first_unfit);
+    if (z->validation && n->validation_documents == 0)
+        return dt_err_set(err, DT_E_RUNTIME,
+                          "%llu lines are too few for a share of %g for validation",
+                          (unsigned long long)z->kept, z->options->share);
+    if (z->validation)
+        n->validation_tokens = dt_token_writer_count(z->validation);
+    if (z->validation && dt_token_writer_commit(z->validation, err) < 0)
+        return -1;
     return dt_token_writer_commit(z->writer, err);
 }
 
@@ -278,6 +315,7 @@ int dt_tokenize_chats(const struct dt_tokenizer *t, const struct dt_chat_options
     dt_rendered_finish(&z.rendered);
     dt_encoder_destroy(z.encoder);
     dt_token_writer_close(z.writer);
+    dt_token_writer_close(z.validation);
     dt_ids_finish(&z.ids);
     free(z.all);
     return rc;

@@ -15,10 +15,15 @@ struct dt_chat_options {
     const char *key;
     struct dt_template_options trains;
     uint64_t max_tokens; /* that a document may have; 0: any number */
+    /* Where that share of all lines goes in place of OUT, spread evenly over them; NULL: nowhere.
+     */
+    const char *validation;
+    double share; /* above 0, below 1 */
 };
 
 struct dt_chat_counts {
-    uint64_t lines, documents, tokens, trained;
+    uint64_t lines, documents, tokens, trained; /* but for the lines, of OUT */
+    uint64_t validation_documents, validation_tokens;
     uint64_t cut;      /* conversations without their last exchanges, or the first where only the
                           last answer is trained on; texts in several documents */
     uint64_t too_long; /* left out: not even one exchange fits */
@@ -26,7 +31,8 @@ struct dt_chat_counts {
     char first_unfit[200];
 };
 
-/* OUT is replaced when all is written. T NULL: a byte is a token. "-": standard input. */
+/* OUT and the file for validation are replaced when all is written. T NULL: a byte is a token. "-":
+ * standard input. */
 int dt_tokenize_chats(const struct dt_tokenizer *t, const struct dt_chat_options *o,
                       const char *const *files, int count, const char *out,
                       struct dt_chat_counts *counts, struct dt_err *err);

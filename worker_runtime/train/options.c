@@ -9,6 +9,16 @@
 
 #define AT(field) .at = offsetof(struct dt_train_args, field)
 
+static int parse_share(const char *value, void *target, struct dt_err *err)
+{
+    char *end;
+    double share = strtod(value, &end);
+    if (end == value || *end || !(share > 0 && share < 1))
+        return dt_err_set(err, DT_E_USAGE, "\"%s\" is not a number between 0 and 1", value);
+    *(double *)target = share;
+    return 0;
+}
+
 static int parse_document(const char *value, void *target, struct dt_err *err)
 {
     int64_t *document = target;
@@ -63,6 +73,10 @@ static const struct dt_opt train_opts[] = {
      .help = "with --template: train on all of a conversation, and not on the answers alone"},
     {.name = "last-answer-only", AT(last_answer_only), .group = "Instead of training",
      .help = "with --template: train on the last answer of a conversation alone"},
+    {.name = "validation", .arg = "FILE", .completes = DT_OPT_FILE, AT(validation), .group = "Instead of training",
+     .help = "with --template or --key: put a share of the lines into this file of tokens, for data.validation"},
+    {.name = "split", .arg = "SHARE", .parse = parse_share, AT(split), .fallback = "0.05", .group = "Instead of training",
+     .help = "with --validation: that share, between 0 and 1"},
     {.name = "document", .arg = "N", .parse = parse_document, .words = "all", AT(document), .fallback = "all",
      .group = "Instead of training",
      .help = "with show-data: show document N alone, the first being 0, and not all"},
@@ -179,6 +193,8 @@ static int check_documents(const struct dt_train_args *a, struct dt_err *err)
     if (a->max_tokens == 1)
         return dt_err_set(err, DT_E_USAGE,
                           "--max-tokens 1: there is nothing to learn in a document of one token");
+    if (a->validation && !a->template && !a->key)
+        return dt_err_set(err, DT_E_USAGE, "--validation goes with --template and --key");
     if ((a->train_on_prompt || a->last_answer_only) && !a->template)
         return dt_err_set(err, DT_E_USAGE, "--%s goes with --template",
                           a->train_on_prompt ? "train-on-prompt" : "last-answer-only");

@@ -20,8 +20,9 @@ struct dt_train_args {
     char *config, *deepspeed, *resume, *init_from, *output;
     struct dt_opt_strings set;
     int world, local; /* for --estimate; 0: as many as the environment says */
-    char *estimate, *verify, *tokenizer, *template, *key;
+    char *estimate, *verify, *tokenizer, *template, *key, *validation;
     int max_tokens;     /* 0: any number */
+    double split;       /* the share for validation */
     int64_t document;   /* that one alone; -1: all */
     int local_rank;     /* what older launchers append; the environment says it too */
     const char **files; /* a command and what it is about; owned, its strings are argv's */
