@@ -38,7 +38,7 @@ static void check_ranges(const struct dt_config *c)
     FUZZ_CHECK(c->zero.stage >= 0 && c->zero.stage <= 3);
     FUZZ_CHECK(c->zero.beta1 >= 0 && c->zero.beta1 <= 1 && c->clip >= 0);
     FUZZ_CHECK(c->scaler.scale > 0 && c->schedule.lr >= 0);
-    FUZZ_CHECK(!c->has_data || c->data.train);
+    FUZZ_CHECK(!c->has_data || c->data.train[0].path[0]);
     FUZZ_CHECK(!c->has_model || c->data.positions > 0);
     FUZZ_CHECK(c->train.device[0] && c->train.collective_timeout_ms > 0);
     if (c->has_model)

@@ -160,7 +160,8 @@ TEST(our_own_blocks_are_read_and_paths_stand_beside_the_file)
     CHECK(c.has_model && c.has_data && c.model.recompute);
     CHECK_EQ(c.model.recompute_every, 2);
     CHECK_EQ(c.model.shape.layers, 2);
-    CHECK_STR(c.data.train, CONFIGS "train.bin");
+    CHECK_EQ(c.data.train_count, 1);
+    CHECK_STR(c.data.train[0].path, CONFIGS "train.bin");
     CHECK_STR(c.data.validation, "/abs/val.bin");
     CHECK_EQ(c.data.raw_width, 4);
     CHECK_EQ(c.data.positions, 32);
@@ -203,7 +204,7 @@ TEST(two_files_and_overrides_are_one_configuration)
     CHECK_EQ(c.train.steps, 20);
     CHECK_EQ(c.train.seed, 42);
     CHECK_EQ(c.train.log_every, 3);
-    CHECK_STR(c.data.train, "here.bin");
+    CHECK_STR(c.data.train[0].path, "here.bin");
     CHECK(c.data.validation == NULL);
     CHECK_EQ(c.zero.stage, 1);
     CHECK(near(c.zero.beta1, 0.5) && near(c.zero.beta2, 0.6));
@@ -411,7 +412,13 @@ TEST(what_cannot_be_is_refused_by_its_path)
         {"{\"model\": {\"activation_checkpointing\": {\"each\": 1}}}", "model.activation_checkpointing.each: there is no such setting"},
         {"{\"model\": {\"activation_checkpointing\": 3}}", "model.activation_checkpointing: expected true, false"},
         {"{\"data\": {\"raw_width\": 3}}", "data.raw_width: expected 2 or 4"},
-        {"{\"data\": {\"train\": [\"a\"]}}", "data.train: expected a string"},
+        {"{\"data\": {\"train\": 3}}", "data.train: expected the name of a file, or a list"},
+        {"{\"data\": {\"train\": []}}", "data.train: expected the name of a file, or a list"},
+        {"{\"data\": {\"train\": [\"a\", 3]}}", "data.train[1]: expected a name or an object"},
+        {"{\"data\": {\"train\": [\"\"]}}", "data.train[0]: the name of a file is empty"},
+        {"{\"data\": {\"train\": [{\"path\": \"a\", \"weight\": 0}]}}", "data.train[0]: its weight is not above 0"},
+        {"{\"data\": {\"train\": [{\"weight\": 1}]}}", "data.train[0]"},
+        {"{\"data\": {\"train\": [{\"path\": \"a\", \"wieght\": 1}]}}", "wieght"},
         {"{\"train\": {\"device\": \"tpu\"}}", "train.device: \"tpu\" is none of auto, cpu, cuda"},
         {"{\"train\": {\"collective_timeout\": \"x\"}}", "train.collective_timeout: "},
         {"{\"train\": {\"collective_timeout\": -1}}", "train.collective_timeout: expected seconds"},
@@ -541,6 +548,23 @@ TEST(small_choices_do_what_they_say)
              err);
     CHECK(near(c.schedule.max_lr, 1e-3)); /* the optimizer's */
     CHECK_EQ(c.schedule.warmup_type, DT_WARMUP_LINEAR);
+}
+
+TEST(several_files_have_weights)
+{
+    struct dt_err err;
+    static const char text[] = "{\"data\": {\"train\": [\"a.bin\", {\"path\": \"/b.bin\", "
+                               "\"weight\": 0.5}, {\"path\": \"c.bin\"}]}}";
+    dt_config_finish(&c);
+    dt_buf_clear(&warnings);
+    CHECK_OK(dt_config_parse(&c, text, strlen(text), "here.json", "some/folder", &warnings, &err),
+             err);
+    CHECK_EQ(c.data.train_count, 3);
+    CHECK_STR(c.data.train[0].path, "some/folder/a.bin");
+    CHECK_STR(c.data.train[1].path, "/b.bin");
+    CHECK_STR(c.data.train[2].path, "some/folder/c.bin");
+    CHECK(near(c.data.train[0].weight, 1) && near(c.data.train[1].weight, 0.5));
+    CHECK(c.has_data);
 }
 
 TEST(what_follows_from_epochs_waits_for_the_data)

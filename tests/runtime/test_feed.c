@@ -13,19 +13,31 @@ BEFORE_ALL
 
 enum { POSITIONS = 4, SAMPLES = 10 };
 
-/* Token I of the file is I, so a sample's first one says which it is. */
-static struct dt_tokens *numbered(void)
+static struct dt_mixture *mixture_of(const char *path, int raw_width, bool shuffle)
 {
     struct dt_err err = {0};
+    const struct dt_mixture_file file = {path, 1};
+    const struct dt_mixture_options o = {.files = &file,
+                                         .count = 1,
+                                         .raw_width = raw_width,
+                                         .positions = POSITIONS,
+                                         .shuffle = shuffle};
+    struct dt_mixture *m = dt_mixture_open(&o, &err);
+    CHECK_OK(m ? 0 : -1, err);
+    return m;
+}
+
+/* Token I of the file is I, so a sample's first one says which it is. */
+static struct dt_mixture *numbered(bool shuffle)
+{
     FILE *f = fopen(at("numbers"), "wb");
     CHECK(f != NULL);
     for (uint16_t i = 0; i <= SAMPLES * POSITIONS; i++)
         CHECK_EQ(fwrite(&i, sizeof i, 1, f), 1);
     CHECK_EQ(fclose(f), 0);
-    struct dt_tokens *t = dt_tokens_open(at("numbers"), 2, SAMPLES * POSITIONS + 1, &err);
-    CHECK_OK(t ? 0 : -1, err);
-    CHECK_EQ(dt_tokens_samples(t, POSITIONS), SAMPLES);
-    return t;
+    struct dt_mixture *m = mixture_of(at("numbers"), 2, shuffle);
+    CHECK_EQ(dt_mixture_samples(m), SAMPLES);
+    return m;
 }
 
 /* Counts what the ranks of DEAL are fed, from POSITION of the order on. */
@@ -64,36 +76,32 @@ TEST(each_sample_of_a_step_is_fed_once_whatever_the_deal)
     };
     struct dt_config config = {.data = {.positions = POSITIONS}};
     int32_t ids[4 * POSITIONS], targets[4 * POSITIONS];
-    struct dt_err err = {0};
-    struct dt_tokens *tokens = numbered();
-    struct dt_samples *samples = dt_samples_open(tokens, POSITIONS, &err);
-    CHECK_OK(samples ? 0 : -1, err);
+    struct dt_mixture *mixtures[] = {numbered(false), numbered(true)};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         for (int shuffle = 0; shuffle < 2; shuffle++)
             for (uint64_t position = 0; position < 2 * SAMPLES; position += 3) {
-                struct dt_trainer t = {
-                    .config = &config,
-                    .samples = samples,
-                    .sampler = {.samples = SAMPLES, .seed = 9, .shuffle = shuffle},
-                    .ids = ids,
-                    .targets = targets,
-                    .batch = {.micro = rows[i].micro},
-                    .state = {.data_position = position}};
+                struct dt_trainer t = {.config = &config,
+                                       .train = mixtures[shuffle],
+                                       .ids = ids,
+                                       .targets = targets,
+                                       .batch = {.micro = rows[i].micro},
+                                       .state = {.data_position = position, .seed = 9}};
+                const struct dt_sampler order = {.samples = SAMPLES, .seed = 9, .shuffle = shuffle};
                 int fed[SAMPLES], wanted[SAMPLES] = {0}, all = 0;
                 CHECK_ROW("row %zu, shuffle %d, position %d", i, shuffle, (int)position);
                 for (int r = 0; r < rows[i].ranks; r++)
                     all += rows[i].deal[r] * rows[i].micro;
                 for (int k = 0; k < all; k++) /* over the end of an epoch too */
-                    wanted[dt_sampler_at(&t.sampler, position + (uint64_t)k)]++;
+                    wanted[dt_sampler_at(&order, position + (uint64_t)k)]++;
                 feed_step(&t, rows[i].deal, rows[i].ranks, fed);
                 CHECK_BYTES(fed, sizeof fed, wanted, sizeof wanted);
             }
-    dt_samples_close(samples);
-    dt_tokens_close(tokens);
+    dt_mixture_close(mixtures[0]);
+    dt_mixture_close(mixtures[1]);
 }
 
 /* Documents of which each fills a sample, and document I has I targets. */
-static struct dt_tokens *lessons(void)
+static struct dt_mixture *lessons(void)
 {
     struct dt_err err = {0};
     const struct dt_token_kind kind = {.vocabulary = 10, .documents = true};
@@ -108,9 +116,7 @@ static struct dt_tokens *lessons(void)
     }
     CHECK_OK(dt_token_writer_commit(w, &err), err);
     dt_token_writer_close(w);
-    struct dt_tokens *t = dt_tokens_open(at("lessons"), 0, 0, &err);
-    CHECK_STR(t ? "" : err.text, "");
-    return t;
+    return mixture_of(at("lessons"), 0, true);
 }
 
 static uint64_t counting_targets(const struct dt_trainer *t)
@@ -128,19 +134,16 @@ TEST(a_step_s_targets_are_those_that_its_ranks_are_fed)
     struct dt_err err = {0};
     struct dt_config config = {.data = {.positions = POSITIONS}};
     int32_t ids[2 * POSITIONS], targets[2 * POSITIONS], documents[2 * POSITIONS];
-    struct dt_tokens *tokens = lessons();
-    struct dt_samples *samples = dt_samples_open(tokens, POSITIONS, &err);
-    CHECK_OK(samples ? 0 : -1, err);
-    CHECK_EQ(dt_samples_count(samples), DOCUMENTS);
+    struct dt_mixture *train = lessons();
+    CHECK_EQ(dt_mixture_samples(train), DOCUMENTS);
     for (uint64_t position = 0; position < 2 * DOCUMENTS; position++) {
         struct dt_trainer t = {.config = &config,
-                               .samples = samples,
-                               .sampler = {.samples = DOCUMENTS, .seed = 5, .shuffle = true},
+                               .train = train,
                                .ids = ids,
                                .targets = targets,
                                .documents = documents,
                                .batch = {.micro = 2, .train = 12},
-                               .state = {.data_position = position}};
+                               .state = {.data_position = position, .seed = 5}};
         uint64_t fed = 0;
         t.balance = dt_balance_create(DT_BALANCE_TIMES, RANKS, 6, &err);
         CHECK_OK(dt_balance_set(t.balance, deal, RANKS, &err), err);
@@ -155,6 +158,5 @@ TEST(a_step_s_targets_are_those_that_its_ranks_are_fed)
         CHECK_EQ(dt_feed_targets(&t), 1);
         dt_balance_destroy(t.balance);
     }
-    dt_samples_close(samples);
-    dt_tokens_close(tokens);
+    dt_mixture_close(train);
 }

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Documents packed into samples, and what is read of them. */
+/* Documents packed into samples, what is read of them, and files that are mixed. */
 #include "tests/lib/folder.h"
+#include "worker_runtime/data/mixture.h"
 #include "worker_runtime/data/pack.h"
+#include "worker_runtime/data/sampler.h"
 #include "worker_runtime/data/samples.h"
 #include "worker_runtime/data/token_writer.h"
 
@@ -174,4 +176,98 @@ TEST(a_file_without_documents_is_cut)
     CHECK(dt_samples_open(t, 7, &err) == NULL);
     CHECK(strstr(err.text, "it holds 7 tokens, fewer than one sample of 7") != NULL);
     dt_tokens_close(t);
+}
+
+/* -- several files ---------------------------------------------------------------------------- */
+
+enum { FILES = 3, LONGEST = 40 };
+static const size_t file_samples[FILES] = {40, 10, 7};
+
+/* Token K of file I is 100 * I + K, and a sample is one position. */
+static struct dt_mixture *mixed(const double *weights, size_t count, bool shuffle)
+{
+    struct dt_err err = {0};
+    struct dt_mixture_file files[FILES];
+    char names[FILES][200];
+    for (size_t i = 0; i < count; i++) {
+        snprintf(names[i], sizeof names[i], "%s%zu", at("file"), i);
+        FILE *f = fopen(names[i], "wb");
+        CHECK(f != NULL);
+        for (size_t k = 0; k <= file_samples[i]; k++) {
+            uint16_t token = (uint16_t)(100 * i + k);
+            CHECK_EQ(fwrite(&token, sizeof token, 1, f), 1);
+        }
+        CHECK_EQ(fclose(f), 0);
+        files[i] = (struct dt_mixture_file){names[i], weights[i]};
+    }
+    const struct dt_mixture_options o = {
+        .files = files, .count = count, .raw_width = 2, .positions = 1, .shuffle = shuffle};
+    struct dt_mixture *m = dt_mixture_open(&o, &err);
+    CHECK_STR(m ? "" : err.text, "");
+    return m;
+}
+
+static size_t token_at(const struct dt_mixture *m, uint64_t position)
+{
+    struct dt_err err = {0};
+    int32_t id, target;
+    CHECK_OK(dt_mixture_read(m, 4, position, &id, &target, NULL, &err), err);
+    CHECK_EQ(dt_mixture_targets(m, 4, position), 1);
+    CHECK_EQ(target, id + 1);
+    return (size_t)id;
+}
+
+/* In two epochs file 0 comes up twice, file 1 five times, and file 2 once. */
+TEST(each_file_comes_up_as_often_as_it_weighs)
+{
+    static const double weights[FILES] = {1, 2.5, 0.5};
+    for (int shuffle = 0; shuffle < 2; shuffle++) {
+        CHECK_ROW("shuffle %d", shuffle);
+        int seen[FILES][LONGEST] = {{0}};
+        struct dt_mixture *m = mixed(weights, FILES, shuffle);
+        CHECK_EQ(dt_mixture_samples(m), 40 + 25 + 4); /* 3.5 is 4 */
+        for (uint64_t i = 0; i < 2 * 69; i++) {
+            size_t token = token_at(m, i);
+            seen[token / 100][token % 100]++;
+            CHECK(shuffle || i >= 40 || token == i);
+        }
+        int twice = 0;
+        for (size_t k = 0; k < LONGEST; k++)
+            CHECK_EQ(seen[0][k], 2);
+        for (size_t k = 0; k < file_samples[1]; k++)
+            CHECK_EQ(seen[1][k], 5);
+        for (size_t k = 0; k < file_samples[2]; k++) {
+            CHECK(seen[2][k] == 1 || seen[2][k] == 2);
+            twice += seen[2][k] == 2;
+        }
+        CHECK_EQ(twice, 1); /* eight places for seven samples */
+        dt_mixture_close(m);
+    }
+}
+
+TEST(one_file_keeps_the_order_of_the_sampler)
+{
+    static const double one[] = {1};
+    const struct dt_sampler order = {.samples = 40, .seed = 4, .shuffle = true};
+    struct dt_mixture *m = mixed(one, 1, true);
+    for (uint64_t i = 0; i < 100; i++)
+        CHECK_EQ(token_at(m, i), dt_sampler_at(&order, i));
+    dt_mixture_close(m);
+}
+
+TEST(a_mixture_is_known_again_by_all_of_its_files)
+{
+    static const double weights[] = {1, 1, 1};
+    struct dt_mixture *all = mixed(weights, 3, true), *two = mixed(weights, 2, true);
+    CHECK_EQ(dt_mixture_tokens(all), 41 + 11 + 8);
+    CHECK(dt_mixture_mark(all) != dt_mixture_mark(two));
+    CHECK(!dt_mixture_packed(all) && !dt_mixture_are_bytes(all));
+    dt_mixture_close(all);
+    dt_mixture_close(two);
+    struct dt_err err = {0};
+    const struct dt_mixture_file files[] = {{at("file0"), 1}, {at("missing"), 1}};
+    const struct dt_mixture_options o = {
+        .files = files, .count = 2, .raw_width = 2, .positions = 1};
+    CHECK(dt_mixture_open(&o, &err) == NULL);
+    CHECK(strstr(err.text, "missing: cannot open") != NULL);
 }

@@ -23,11 +23,18 @@ struct dt_config_model {
     size_t recompute_every;
 };
 
+struct dt_config_file {
+    char *path;
+    double weight; /* above 0; default 1 */
+};
+
 struct dt_config_data {
-    char *train, *validation; /* token files; validation may be NULL */
-    int raw_width;            /* of files without our header: 0, 2, 4 */
-    size_t positions;         /* "sequence_length"; default: the model's positions */
-    bool shuffle;             /* default true */
+    struct dt_config_file *train; /* token files: a path, or a list of paths and objects */
+    size_t train_count;
+    char *validation; /* a token file, or NULL */
+    int raw_width;    /* of files without our header: 0, 2, 4 */
+    size_t positions; /* "sequence_length"; default: the model's positions */
+    bool shuffle;     /* default true */
 };
 
 enum dt_balance_policy { DT_BALANCE_OFF, DT_BALANCE_TIMES, DT_BALANCE_UTILISATION };

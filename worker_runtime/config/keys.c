@@ -186,7 +186,7 @@ const struct dt_key dt_own_keys[] = {
     {"model.activation_checkpointing", .kind = DT_KEY_OTHER, .take = dt_take_recompute},
 
     {"data", .kind = DT_KEY_BLOCK},
-    {"data.train", .kind = DT_KEY_TEXT, .at = AT(c.data.train)},
+    {"data.train", .kind = DT_KEY_OTHER, .take = dt_take_train},
     {"data.validation", .kind = DT_KEY_TEXT, .at = AT(c.data.validation)},
     {"data.raw_width", .kind = DT_KEY_OTHER, .take = dt_take_raw_width},
     {"data.sequence_length", .kind = DT_KEY_INT, .at = AT(positions), .min = 1, .max = 1 << 24, .automatic = DT_AUTO_DEFAULT},

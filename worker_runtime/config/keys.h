@@ -123,6 +123,7 @@ int dt_take_recompute(const struct dt_reading *r, const struct cJSON *v);
 int dt_take_model(const struct dt_reading *r, const struct cJSON *v);
 /* The model of the folder model.weights, where there is no model.config. */
 int dt_take_model_folder(const struct dt_reading *r);
+int dt_take_train(const struct dt_reading *r, const struct cJSON *v);
 int dt_take_raw_width(const struct dt_reading *r, const struct cJSON *v);
 int dt_take_upload_timeout(const struct dt_reading *r, const struct cJSON *v);
 int dt_take_timeout(const struct dt_reading *r, const struct cJSON *v);

@@ -23,21 +23,34 @@ static int no_memory(struct dt_err *err)
 static const char *const read_paths[][2] = {
     {"data", "train"}, {"data", "validation"}, {"model", "config"}, {"model", "weights"}};
 
-static int move_path(struct cJSON *root, const char *block, const char *name, const char *folder,
-                     struct dt_err *err)
+/* V becomes a path from FOLDER on, where it is one from there. */
+static int move_path(struct cJSON *v, const char *folder, const char *what, struct dt_err *err)
 {
-    struct cJSON *in = cJSON_GetObjectItemCaseSensitive(root, block);
-    const struct cJSON *v = cJSON_GetObjectItemCaseSensitive(in, name);
     char path[4096];
-    if (!cJSON_IsObject(in) || !cJSON_IsString(v) || !v->valuestring[0] ||
-        v->valuestring[0] == '/' || !*folder || strcmp(folder, ".") == 0)
+    if (!cJSON_IsString(v) || !v->valuestring[0] || v->valuestring[0] == '/' || !*folder ||
+        strcmp(folder, ".") == 0)
         return 0;
     if ((size_t)snprintf(path, sizeof path, "%s/%s", folder, v->valuestring) >= sizeof path)
-        return dt_err_set(err, DT_E_USAGE, "%s.%s: the path is too long", block, name);
-    struct cJSON *moved = cJSON_CreateString(path);
-    if (!moved || !cJSON_ReplaceItemInObjectCaseSensitive(in, name, moved)) {
-        cJSON_Delete(moved);
-        return no_memory(err);
+        return dt_err_set(err, DT_E_USAGE, "%s: the path is too long", what);
+    return cJSON_SetValuestring(v, path) ? 0 : no_memory(err);
+}
+
+/* A value is a path, or a list of paths and of objects that have one. */
+static int move_paths(struct cJSON *root, const char *block, const char *name, const char *folder,
+                      struct dt_err *err)
+{
+    struct cJSON *in = cJSON_GetObjectItemCaseSensitive(root, block), *one;
+    struct cJSON *v = cJSON_IsObject(in) ? cJSON_GetObjectItemCaseSensitive(in, name) : NULL;
+    char what[64];
+    snprintf(what, sizeof what, "%s.%s", block, name);
+    if (!cJSON_IsArray(v))
+        return move_path(v, folder, what, err);
+    cJSON_ArrayForEach(one, v)
+    {
+        struct cJSON *path =
+            cJSON_IsObject(one) ? cJSON_GetObjectItemCaseSensitive(one, "path") : one;
+        if (move_path(path, folder, what, err) < 0)
+            return -1;
     }
     return 0;
 }
@@ -52,7 +65,7 @@ static int parse(struct dt_json *doc, char *text, size_t len, const char *folder
     if (dt_json_no_duplicates(doc, err) < 0)
         return -1;
     for (size_t i = 0; i < sizeof read_paths / sizeof *read_paths; i++)
-        if (move_path(doc->root, read_paths[i][0], read_paths[i][1], folder, err) < 0)
+        if (move_paths(doc->root, read_paths[i][0], read_paths[i][1], folder, err) < 0)
             return -1;
     return 0;
 }

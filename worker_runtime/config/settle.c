@@ -314,7 +314,7 @@ static int settle_model(const struct dt_reading *r)
     struct dt_draft *d = r->draft;
     struct dt_config *c = &d->c;
     c->model.recompute = d->recompute == DT_UNSET ? d->recompute_block : d->recompute == 1;
-    c->has_data = c->data.train && c->data.train[0];
+    c->has_data = c->data.train_count > 0;
     c->data.positions = d->positions > 0 ? (size_t)d->positions : c->model.shape.positions;
     if (c->has_model && c->data.positions > c->model.shape.positions)
         return dt_err_set(r->err, DT_E_USAGE,

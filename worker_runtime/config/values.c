@@ -7,6 +7,7 @@
 #include <cjson/cJSON.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
@@ -201,6 +202,56 @@ int dt_take_model_folder(const struct dt_reading *r)
     if (read_model_file(r, c->model.weights) < 0)
         return dt_err_wrap(r->err, "model.weights");
     c->has_model = true;
+    return 0;
+}
+
+static int add_file(const struct dt_reading *r, const struct cJSON *v, const char *path,
+                    double weight)
+{
+    struct dt_config_data *d = &r->draft->c.data;
+    if (!*path)
+        return dt_config_refuse(r, v, "the name of a file is empty");
+    struct dt_config_file *more = realloc(d->train, (d->train_count + 1) * sizeof *more);
+    if (!more)
+        return dt_err_set(r->err, DT_E_MEMORY, "no memory to read the configuration");
+    d->train = more;
+    d->train[d->train_count] = (struct dt_config_file){.path = strdup(path), .weight = weight};
+    if (!d->train[d->train_count].path)
+        return dt_err_set(r->err, DT_E_MEMORY, "no memory to read the configuration");
+    d->train_count++;
+    return 0;
+}
+
+static int take_weighted(const struct dt_reading *r, const struct cJSON *v)
+{
+    static const char *const names[] = {"path", "weight", NULL};
+    const char *path;
+    double weight = 1;
+    if (dt_json_only(r->doc, v, names, r->err) < 0 ||
+        dt_json_string(r->doc, v, "path", &path, r->err) < 0)
+        return -1;
+    if (dt_json_has(v, "weight") && dt_json_number(r->doc, v, "weight", &weight, r->err) < 0)
+        return -1;
+    if (!(weight > 0 && weight <= 1e6))
+        return dt_config_refuse(r, v, "its weight is not above 0, or above a million");
+    return add_file(r, v, path, weight);
+}
+
+int dt_take_train(const struct dt_reading *r, const struct cJSON *v)
+{
+    if (cJSON_IsString(v)) /* "" is none */
+        return v->valuestring[0] ? add_file(r, v, v->valuestring, 1) : 0;
+    if (!cJSON_IsArray(v) || !v->child)
+        return dt_config_refuse(r, v,
+                                "expected the name of a file, or a list of names and of objects "
+                                "as {\"path\": \"a.bin\", \"weight\": 2}");
+    for (const struct cJSON *f = v->child; f; f = f->next) {
+        int rc = cJSON_IsString(f)   ? add_file(r, f, f->valuestring, 1)
+                 : cJSON_IsObject(f) ? take_weighted(r, f)
+                                     : dt_config_refuse(r, f, "expected a name or an object");
+        if (rc < 0)
+            return -1;
+    }
     return 0;
 }
 

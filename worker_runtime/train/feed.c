@@ -10,8 +10,8 @@ int dt_feed_micro_batch(struct dt_trainer *t, int micro_step, struct dt_err *err
         dt_sampler_first(dt_balance_deal(t->balance), dt_trainer_data(t)->index, micro) +
         (uint64_t)micro_step * micro;
     for (size_t i = 0; i < micro; i++)
-        if (dt_samples_read(t->samples, dt_sampler_at(&t->sampler, first + i),
-                            t->ids + i * positions, t->targets + i * positions,
+        if (dt_mixture_read(t->train, t->state.seed, first + i, t->ids + i * positions,
+                            t->targets + i * positions,
                             t->documents ? t->documents + i * positions : NULL, err) < 0)
             return -1;
     return 0;
@@ -22,7 +22,6 @@ uint64_t dt_feed_targets(const struct dt_trainer *t)
 {
     uint64_t targets = 0;
     for (uint64_t i = 0; i < (uint64_t)t->batch.train; i++)
-        targets +=
-            dt_samples_targets(t->samples, dt_sampler_at(&t->sampler, t->state.data_position + i));
+        targets += dt_mixture_targets(t->train, t->state.seed, t->state.data_position + i);
     return targets ? targets : 1;
 }

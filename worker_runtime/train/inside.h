@@ -16,8 +16,8 @@
 
 #include "base/buf.h"
 #include "worker_runtime/ckpt/saving.h"
+#include "worker_runtime/data/mixture.h"
 #include "worker_runtime/data/sampler.h"
-#include "worker_runtime/data/samples.h"
 #include "worker_runtime/device/device.h"
 #include "worker_runtime/mesh/mesh.h"
 #include "worker_runtime/model/transformer.h"
@@ -57,12 +57,12 @@ struct dt_trainer {
     struct dt_zero *zero;
     struct dt_transformer *model;
 
-    struct dt_tokens *train, *validation;
-    struct dt_samples *samples, *validation_samples; /* of them */
-    struct dt_sampler sampler;
-    int32_t *ids, *targets; /* of one micro-batch */
-    int32_t *documents;     /* likewise; NULL: nothing is packed */
-    int64_t steps;          /* train.steps, or what train.epochs come to */
+    struct dt_mixture *train;
+    struct dt_tokens *validation;
+    struct dt_samples *validation_samples; /* of it */
+    int32_t *ids, *targets;                /* of one micro-batch */
+    int32_t *documents;                    /* likewise; NULL: nothing is packed */
+    int64_t steps;                         /* train.steps, or what train.epochs come to */
     struct dt_schedule schedule;
 
     struct dt_batch batch;

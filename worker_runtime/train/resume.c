@@ -143,12 +143,12 @@ static void compare(struct dt_trainer *t)
                       "a sample has %zu tokens from here on; it had %lld, so the samples to come "
                       "are not those that were left\n",
                       c->data.positions, (long long)was->sequence_length);
-    if ((size_t)was->data_tokens != dt_tokens_count(t->train) ||
-        was->data_mark != dt_tokens_mark(t->train))
+    if ((size_t)was->data_tokens != dt_mixture_tokens(t->train) ||
+        was->data_mark != dt_mixture_mark(t->train))
         dt_buf_printf(out,
                       "data.train is another file than before (%zu tokens; it had %lld): the run "
                       "goes on in it at sample %llu of its order\n",
-                      dt_tokens_count(t->train), (long long)was->data_tokens,
+                      dt_mixture_tokens(t->train), (long long)was->data_tokens,
                       (unsigned long long)was->data_position);
 }
 
@@ -164,7 +164,6 @@ void dt_resume_settle(struct dt_trainer *t, const struct dt_found *f)
     if (t->rank == 0)
         compare(t);
     t->saving.saved = is_ours(t, f->path) ? f->step : -1;
-    t->sampler.seed = t->state.seed;
     t->state.train_batch = t->batch.train;
     t->state.world = t->ranks;
     t->state.stage = t->config->zero.stage;

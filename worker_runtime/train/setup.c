@@ -29,7 +29,7 @@ static void settle_end_token(struct dt_trainer *t)
 {
     static const struct dt_token_ids end = {1, {DT_BYTE_END}};
     bool silent = t->shape.bos.count == 0 && t->shape.eos.count == 0;
-    if (silent && dt_tokens_are_bytes(t->train) && t->shape.vocabulary > DT_BYTE_END)
+    if (silent && dt_mixture_are_bytes(t->train) && t->shape.vocabulary > DT_BYTE_END)
         t->shape.bos = t->shape.eos = end;
 }
 
@@ -45,34 +45,50 @@ static void tell_packing(struct dt_trainer *t, const struct dt_samples *s, const
                       t->config->data.positions + 1);
 }
 
-static int open_samples(struct dt_trainer *t, const char *path, const char *key,
-                        struct dt_tokens **tokens, struct dt_samples **samples, struct dt_err *err)
+static int open_train(struct dt_trainer *t, struct dt_err *err)
 {
     const struct dt_config_data *d = &t->config->data;
-    *tokens = dt_tokens_open(path, d->raw_width, t->config->model.shape.vocabulary, err);
-    if (!*tokens)
-        return dt_err_wrap(err, "data.%s", key);
-    *samples = dt_samples_open(*tokens, d->positions, err);
-    if (!*samples)
-        return dt_err_wrap(err, "data.%s: %s", key, path);
-    tell_packing(t, *samples, key);
+    struct dt_mixture_file *files = calloc(d->train_count, sizeof *files);
+    if (!files)
+        return dt_err_set(err, DT_E_MEMORY, "no memory for data.train");
+    for (size_t i = 0; i < d->train_count; i++)
+        files[i] = (struct dt_mixture_file){d->train[i].path, d->train[i].weight};
+    struct dt_mixture_options o = {.files = files,
+                                   .count = d->train_count,
+                                   .raw_width = d->raw_width,
+                                   .vocabulary = t->config->model.shape.vocabulary,
+                                   .positions = d->positions,
+                                   .shuffle = d->shuffle};
+    t->train = dt_mixture_open(&o, err);
+    free(files);
+    if (!t->train)
+        return dt_err_wrap(err, "data.train");
+    for (size_t i = 0; i < d->train_count; i++)
+        tell_packing(t, dt_mixture_file(t->train, i), "train");
+    return 0;
+}
+
+static int open_validation(struct dt_trainer *t, struct dt_err *err)
+{
+    const struct dt_config_data *d = &t->config->data;
+    t->validation =
+        dt_tokens_open(d->validation, d->raw_width, t->config->model.shape.vocabulary, err);
+    if (!t->validation)
+        return dt_err_wrap(err, "data.validation");
+    t->validation_samples = dt_samples_open(t->validation, d->positions, err);
+    if (!t->validation_samples)
+        return dt_err_wrap(err, "data.validation: %s", d->validation);
+    tell_packing(t, t->validation_samples, "validation");
     return 0;
 }
 
 int dt_trainer_open_data(struct dt_trainer *t, struct dt_err *err)
 {
-    const struct dt_config_data *d = &t->config->data;
-    if (open_samples(t, d->train, "train", &t->train, &t->samples, err) < 0)
+    if (open_train(t, err) < 0)
         return -1;
-    t->sampler = (struct dt_sampler){.samples = dt_samples_count(t->samples),
-                                     .seed = t->config->train.seed,
-                                     .shuffle = d->shuffle};
     t->shape = t->config->model.shape;
     settle_end_token(t);
-    if (!d->validation)
-        return 0;
-    return open_samples(t, d->validation, "validation", &t->validation, &t->validation_samples,
-                        err);
+    return t->config->data.validation ? open_validation(t, err) : 0;
 }
 
 /* The total batch of the run that is resumed is kept, whatever the world is now. */
@@ -107,7 +123,7 @@ static int settle_batch(struct dt_trainer *t, bool resumed, struct dt_err *err)
 static void settle_steps(struct dt_trainer *t)
 {
     const struct dt_config *c = t->config;
-    double samples = ceil(c->train.epochs * (double)t->sampler.samples - ALMOST);
+    double samples = ceil(c->train.epochs * (double)dt_mixture_samples(t->train) - ALMOST);
     double left = samples - (double)t->state.data_position;
     t->steps = c->train.steps;
     if (c->train.epochs > 0)
@@ -136,7 +152,7 @@ static int open_transformer(struct dt_trainer *t, struct dt_err *err)
                                        .recompute_every = m->recompute_every,
                                        .timed = t->config->train.breakdown,
                                        .op_by_op = !t->config->train.cuda_graphs};
-    bool packed = dt_samples_packed(t->samples) ||
+    bool packed = dt_mixture_packed(t->train) ||
                   (t->validation_samples && dt_samples_packed(t->validation_samples));
     t->ids = calloc(micro * positions, sizeof *t->ids);
     t->targets = calloc(micro * positions, sizeof *t->targets);
@@ -280,11 +296,20 @@ static void say_back(struct dt_trainer *t)
 
 static void introduce_packing(struct dt_trainer *t)
 {
-    struct dt_samples_packing p = dt_samples_packing(t->samples);
-    double all = (double)t->sampler.samples * (double)t->config->data.positions;
+    double positions = 0, filled = 0, targets = 0;
+    size_t documents = 0;
+    for (size_t i = 0; i < dt_mixture_files(t->train); i++) {
+        const struct dt_samples *s = dt_mixture_file(t->train, i);
+        struct dt_samples_packing p = dt_samples_packing(s);
+        if (!dt_samples_packed(s))
+            continue;
+        documents += p.documents - p.left_out;
+        filled += (double)p.filled;
+        targets += (double)p.targets;
+        positions += (double)dt_samples_count(s) * (double)t->config->data.positions;
+    }
     dt_metrics_say(t->metrics, "%zu documents packed into them: %.0f %% full, %.0f %% trained on",
-                   p.documents - p.left_out, 100 * (double)p.filled / all,
-                   100 * (double)p.targets / all);
+                   documents, 100 * filled / positions, 100 * targets / positions);
 }
 
 /* Lines that fit 80 columns, as they stand in logs and on terminals beside each other. */
@@ -304,8 +329,8 @@ static void introduce(struct dt_trainer *t, const struct dt_found *f)
     dt_metrics_say(
         t->metrics, "batch %lld = micro %lld x accumulation %lld x %d; %zu samples of %zu tokens",
         (long long)t->batch.train, (long long)t->batch.micro, (long long)t->batch.accumulation,
-        dt_trainer_data(t)->size, t->sampler.samples, c->data.positions);
-    if (dt_samples_packed(t->samples))
+        dt_trainer_data(t)->size, dt_mixture_samples(t->train), c->data.positions);
+    if (dt_mixture_packed(t->train))
         introduce_packing(t);
     if (c->train.epochs > 0)
         dt_metrics_say(t->metrics, "%g epoch%s, which is %lld steps", c->train.epochs,
@@ -338,8 +363,8 @@ static void begin_state(struct dt_trainer *t)
 static void note_data(struct dt_trainer *t)
 {
     t->state.sequence_length = (int64_t)t->config->data.positions;
-    t->state.data_tokens = (int64_t)dt_tokens_count(t->train);
-    t->state.data_mark = dt_tokens_mark(t->train);
+    t->state.data_tokens = (int64_t)dt_mixture_tokens(t->train);
+    t->state.data_mark = dt_mixture_mark(t->train);
 }
 
 /* -- all of it: between two agreements a rank that fails misses no call that the others make -- */
@@ -447,9 +472,8 @@ void dt_trainer_close(struct dt_trainer *t)
     dt_zero_destroy(t->zero);
     dt_mesh_close(&t->mesh);
     dt_balance_destroy(t->balance);
-    dt_samples_close(t->samples);
     dt_samples_close(t->validation_samples);
-    dt_tokens_close(t->train);
+    dt_mixture_close(t->train);
     dt_tokens_close(t->validation);
     dt_buf_finish(&t->warnings);
     free(t->compute_s);
