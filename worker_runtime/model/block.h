@@ -18,6 +18,9 @@ struct dt_block {
     const struct dt_ops *ops;
     struct dt_stream *stream;
     size_t batch, positions, rows;
+    /* Position of the first row. What stands before it was read earlier, and is in front of
+     * kept->qkv; there is one sample then. */
+    size_t first;
     const int32_t *documents; /* [batch, positions]; NULL: a sample is one */
     size_t window;            /* of attention; 0: none */
     const char *params;       /* the unit's */
@@ -57,11 +60,12 @@ static inline struct dt_attention dt_block_attention(const struct dt_block *b)
     const struct dt_shape *s = b->shape;
     size_t q = s->heads * s->head_dim, k = s->kv_heads * s->head_dim;
     size_t elem = dt_dtype_size(b->ops->elem);
-    const char *qkv = b->kept->qkv;
+    const char *qkv = b->kept->qkv, *keys = qkv - b->first * (q + 2 * k) * elem;
     return (struct dt_attention){
         .batch = b->batch,
         .queries = b->positions,
-        .keys = b->positions,
+        .keys = b->first + b->positions,
+        .first = b->first,
         .window = b->window,
         .documents = b->documents,
         .heads = s->heads,
@@ -72,8 +76,8 @@ static inline struct dt_attention dt_block_attention(const struct dt_block *b)
         .v_stride = q + 2 * k,
         .out_stride = q,
         .q = qkv,
-        .k = qkv + q * elem,
-        .v = qkv + (q + k) * elem,
+        .k = keys + q * elem,
+        .v = keys + (q + k) * elem,
         .logsum = b->kept->logsum,
     };
 }

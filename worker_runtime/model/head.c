@@ -37,12 +37,22 @@ static struct dt_linear linear(const struct dt_head *h, size_t rows)
 }
 
 /* The stream's last sum takes the place of what is added to it. */
-void dt_head_forward(const struct dt_head *h, size_t first, size_t rows, bool gradients,
-                     float scale)
+void dt_head_logits(const struct dt_head *h, size_t first, size_t rows)
 {
     const struct dt_scratch *s = h->scratch;
     struct dt_norm last_norm = norm(h, rows);
     struct dt_linear to_words = linear(h, rows);
+    const dt_elem *middle = (const char *)h->middle + first * row_bytes(h);
+    dt_elem *stream = from_row(h, s->branch, first), *normed = from_row(h, s->normed, first);
+
+    h->ops->norm_forward(&last_norm, normed, stream, stream, middle, h->stream);
+    h->ops->linear_forward(&to_words, s->logits, normed, h->stream);
+}
+
+void dt_head_forward(const struct dt_head *h, size_t first, size_t rows, bool gradients,
+                     float scale)
+{
+    const struct dt_scratch *s = h->scratch;
     struct dt_cross_entropy loss = {
         .rows = rows,
         .vocabulary = h->shape->vocabulary,
@@ -50,11 +60,8 @@ void dt_head_forward(const struct dt_head *h, size_t first, size_t rows, bool gr
         .targets = h->targets + first,
         .scale = scale,
     };
-    const dt_elem *middle = (const char *)h->middle + first * row_bytes(h);
-    dt_elem *stream = from_row(h, s->branch, first), *normed = from_row(h, s->normed, first);
 
-    h->ops->norm_forward(&last_norm, normed, stream, stream, middle, h->stream);
-    h->ops->linear_forward(&to_words, s->logits, normed, h->stream);
+    dt_head_logits(h, first, rows);
     h->ops->cross_entropy(&loss, h->losses + first, s->logits, gradients, h->stream);
 }
 

@@ -58,6 +58,7 @@ static void rotate(const struct dt_block *b, dt_elem *qkv, bool backward)
         .stride = (s->heads + 2 * s->kv_heads) * s->head_dim,
         .speeds = b->speeds,
         .scale = dt_rope_scale(&s->rope),
+        .first = b->first,
     };
     b->ops->rope(&rope, qkv, backward, b->stream);
 }

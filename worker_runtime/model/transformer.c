@@ -42,6 +42,7 @@ static void compute(const struct pass *p, struct dt_work *w)
     w->slot = p->slot;
     w->batch = p->batch;
     w->train = p->train;
+    w->positions = p->t->options.positions;
     if (p->batch > 0)
         dt_work_compute(p->t, w);
 }

@@ -23,9 +23,9 @@ void dt_work_count_time(struct dt_transformer *t, uint64_t *sum)
     t->since = now;
 }
 
-static size_t rows_of(const struct dt_transformer *t, const struct dt_work *w)
+static size_t rows_of(const struct dt_work *w)
 {
-    return w->batch * t->options.positions;
+    return w->batch * w->positions;
 }
 
 static struct dt_activation_slot *slot_of(const struct dt_transformer *t, const struct dt_work *w)
@@ -36,11 +36,12 @@ static struct dt_activation_slot *slot_of(const struct dt_transformer *t, const 
 static struct dt_embedding embedding(const struct dt_transformer *t, const struct dt_work *w)
 {
     return (struct dt_embedding){
-        .rows = rows_of(t, w),
-        .positions = t->options.positions,
+        .rows = rows_of(w),
+        .positions = w->positions,
         .width = t->shape.width,
         .vocabulary = t->shape.vocabulary,
         .ids = slot_of(t, w)->ids,
+        .first = w->first,
         .places = slot_of(t, w)->places,
     };
 }
@@ -71,8 +72,9 @@ static struct dt_block block_of(const struct dt_transformer *t, const struct dt_
         .ops = t->device->ops,
         .stream = t->device->stream,
         .batch = w->batch,
-        .positions = t->options.positions,
-        .rows = rows_of(t, w),
+        .positions = w->positions,
+        .first = w->first,
+        .rows = rows_of(w),
         .window = dt_shape_window(&t->shape, w->block),
         .documents = slot->documents,
         .params = w->params,
@@ -144,7 +146,7 @@ static void head(struct dt_transformer *t, const struct dt_work *w)
 {
     struct dt_device *device = t->device;
     struct dt_head h = head_of(t, w);
-    size_t all = rows_of(t, w), chunks = (all + t->a.head_rows - 1) / t->a.head_rows;
+    size_t all = rows_of(w), chunks = (all + t->a.head_rows - 1) / t->a.head_rows;
     size_t size = (all + chunks - 1) / chunks;
     if (w->grads)
         device->table->clear(device, h.dstream,
@@ -158,6 +160,12 @@ static void head(struct dt_transformer *t, const struct dt_work *w)
         dt_head_backward(&h, first, rows);
         dt_work_count_time(t, &t->backward_ns);
     }
+}
+
+static void logits(struct dt_transformer *t, const struct dt_work *w)
+{
+    struct dt_head h = head_of(t, w);
+    dt_head_logits(&h, rows_of(w) - 1, 1);
 }
 
 struct told {
@@ -180,6 +188,9 @@ static void tell(void *arg)
     case DT_HEAD:
         head(t, w);
         break;
+    case DT_LOGITS:
+        logits(t, w);
+        break;
     case DT_BLOCK_BACKWARD:
         block_backward(t, w);
         break;
@@ -192,7 +203,7 @@ static void tell(void *arg)
 void dt_work_compute(struct dt_transformer *t, const struct dt_work *w)
 {
     bool forward = w->kind == DT_EMBED_FORWARD || (w->kind == DT_BLOCK_FORWARD && !w->again) ||
-                   (w->kind == DT_HEAD && !w->grads);
+                   (w->kind == DT_HEAD && !w->grads) || w->kind == DT_LOGITS;
     struct told told = {t, w};
     dt_work_start_clock(t);
     dt_device_play(t->device, t->tape, w, sizeof *w, tell, &told);

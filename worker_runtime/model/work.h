@@ -24,7 +24,8 @@ struct dt_transformer {
 enum dt_work_kind {
     DT_EMBED_FORWARD,
     DT_BLOCK_FORWARD,
-    DT_HEAD, /* the loss; with GRADS backward as well */
+    DT_HEAD,   /* the loss; with GRADS backward as well */
+    DT_LOGITS, /* of the last row, into scratch->logits */
     DT_BLOCK_BACKWARD,
     DT_EMBED_BACKWARD,
 };
@@ -33,6 +34,8 @@ enum dt_work_kind {
  * again by these bytes, so there are no gaps between them. */
 struct dt_work {
     uint64_t kind, slot, batch, block;
+    uint64_t positions; /* of each sample */
+    uint64_t first;   /* position of the first of them; those before it were read by earlier work */
     uint64_t chained; /* a block's input is still to be summed up: the one before left it */
     uint64_t again;   /* for backward's sake, as what was kept is gone */
     uint64_t train;   /* a way back follows */
