@@ -167,5 +167,14 @@ const char *dt_ckpt_weights_folder(const char *dir, char room[PATH_MAX]);
  * another shape is named. */
 int dt_ckpt_load_weights(const char *dir, const struct dt_ckpt_model *m, struct dt_zero *z,
                          struct dt_err *err);
+/* The same for who has no dt_zero: tensor by tensor, once all are known to be there. M outlives it.
+ */
+struct dt_ckpt_weights;
+struct dt_ckpt_weights *dt_ckpt_weights_open(const char *dir, const struct dt_ckpt_model *m,
+                                             struct dt_err *err);
+void dt_ckpt_weights_close(struct dt_ckpt_weights *w); /* NULL is fine */
+/* COUNT elements of M's tensor number TENSOR from FIRST on. */
+int dt_ckpt_weights_read(const struct dt_ckpt_weights *w, size_t tensor, uint64_t first,
+                         size_t count, float *out, struct dt_err *err);
 
 #endif

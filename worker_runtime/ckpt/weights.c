@@ -24,7 +24,8 @@ struct bound {
     const struct dt_st_tensor *tensor; /* NULL: none yet */
 };
 
-struct weights {
+struct dt_ckpt_weights {
+    char dir[PATH_MAX]; /* where they are */
     struct dt_st_file *files;
     size_t count;
     const struct dt_ckpt_model *model;
@@ -47,7 +48,8 @@ const char *dt_ckpt_weights_folder(const char *dir, char room[PATH_MAX])
     return latest < 0 ? dir : dt_ckpt_step_path(dir, latest, room);
 }
 
-static int add_file(struct weights *w, const char *dir, const char *name, struct dt_err *err)
+static int add_file(struct dt_ckpt_weights *w, const char *dir, const char *name,
+                    struct dt_err *err)
 {
     char path[PATH_MAX];
     struct dt_st_file *more = reallocarray(w->files, w->count + 1, sizeof *w->files);
@@ -67,7 +69,7 @@ static int by_text(const void *a, const void *b)
 }
 
 /* Every file that the index names, once. A name is one in this folder. */
-static int add_indexed(struct weights *w, const char *dir, const struct dt_json *doc,
+static int add_indexed(struct dt_ckpt_weights *w, const char *dir, const struct dt_json *doc,
                        struct dt_err *err)
 {
     const struct cJSON *map;
@@ -90,7 +92,7 @@ static int add_indexed(struct weights *w, const char *dir, const struct dt_json 
     return 0;
 }
 
-static int open_files(struct weights *w, const char *dir, struct dt_err *err)
+static int open_files(struct dt_ckpt_weights *w, const char *dir, struct dt_err *err)
 {
     char path[PATH_MAX];
     struct dt_buf text = {0};
@@ -133,7 +135,7 @@ static bool ends_in(const char *name, const char *end)
 
 /* What files have beside parameters: masks and tables that old versions saved, and a head that is
  * the embedding once more. */
-static bool to_ignore(const struct weights *w, const char *name)
+static bool to_ignore(const struct dt_ckpt_weights *w, const char *name)
 {
     return ends_in(name, ".attn.bias") || ends_in(name, ".attn.masked_bias") ||
            ends_in(name, ".rotary_emb.inv_freq") ||
@@ -171,7 +173,7 @@ static int other_shape(const struct dt_tensor *ours, const struct dt_st_tensor *
     return -1;
 }
 
-static int bind_one(struct weights *w, size_t i, const struct dt_st_file *f,
+static int bind_one(struct dt_ckpt_weights *w, size_t i, const struct dt_st_file *f,
                     const struct dt_st_tensor *t, struct dt_err *err)
 {
     const struct dt_tensor *ours = &w->model->tensors[i];
@@ -190,8 +192,8 @@ static int bind_one(struct weights *w, size_t i, const struct dt_st_file *f,
     return 0;
 }
 
-static int bind_file(struct weights *w, const struct dt_st_file *f, const struct name *names,
-                     struct dt_err *err)
+static int bind_file(struct dt_ckpt_weights *w, const struct dt_st_file *f,
+                     const struct name *names, struct dt_err *err)
 {
     for (size_t i = 0; i < f->count; i++) {
         const struct dt_st_tensor *t = &f->tensors[i];
@@ -207,7 +209,7 @@ static int bind_file(struct weights *w, const struct dt_st_file *f, const struct
     return 0;
 }
 
-static int bind_all(struct weights *w, struct dt_err *err)
+static int bind_all(struct dt_ckpt_weights *w, struct dt_err *err)
 {
     DT_AUTO_FREE struct name *names = calloc(w->model->count + 1, sizeof *names);
     w->bound = calloc(w->model->count + 1, sizeof *w->bound);
@@ -263,7 +265,7 @@ static uint64_t elements(const struct dt_tensor *t)
 }
 
 /* What of tensor I the rank owns: S says where one of its stretches stands. */
-static int read_overlap(const struct weights *w, size_t i, const struct dt_layout *l,
+static int read_overlap(const struct dt_ckpt_weights *w, size_t i, const struct dt_layout *l,
                         const struct dt_stretch *s, float *master, struct dt_err *err)
 {
     const struct dt_tensor *t = &w->model->tensors[i];
@@ -274,11 +276,12 @@ static int read_overlap(const struct weights *w, size_t i, const struct dt_layou
     uint64_t to = end < s->payload_at + s->count ? end : s->payload_at + s->count;
     if (from >= to)
         return 0;
-    return read_elements(&w->bound[i], from - begin, (size_t)(to - from),
-                         master + s->shard_at + (from - s->payload_at), err);
+    return dt_ckpt_weights_read(w, i, from - begin, (size_t)(to - from),
+                                master + s->shard_at + (from - s->payload_at), err);
 }
 
-static int read_owned(const struct weights *w, const struct dt_zero_state *out, struct dt_err *err)
+static int read_owned(const struct dt_ckpt_weights *w, const struct dt_zero_state *out,
+                      struct dt_err *err)
 {
     struct dt_stretch s;
     size_t first = 0;
@@ -292,18 +295,56 @@ static int read_owned(const struct weights *w, const struct dt_zero_state *out, 
     return 0;
 }
 
+static int open_all(struct dt_ckpt_weights *w, const char *dir, struct dt_err *err)
+{
+    char room[PATH_MAX];
+    dir = dt_ckpt_weights_folder(dir, room);
+    if (snprintf(w->dir, sizeof w->dir, "%s", dir) >= (int)sizeof w->dir)
+        return dt_err_set(err, DT_E_USAGE, "the path %.60s... is too long", dir);
+    if (open_files(w, dir, err) < 0 || bind_all(w, err) < 0)
+        return dt_err_wrap(err, "%s", dir);
+    return 0;
+}
+
+struct dt_ckpt_weights *dt_ckpt_weights_open(const char *dir, const struct dt_ckpt_model *m,
+                                             struct dt_err *err)
+{
+    struct dt_ckpt_weights *w = calloc(1, sizeof *w);
+    if (!w) {
+        dt_err_set(err, DT_E_MEMORY, "no memory for the weights of %s", dir);
+        return NULL;
+    }
+    w->model = m;
+    if (open_all(w, dir, err) == 0)
+        return w;
+    dt_ckpt_weights_close(w);
+    return NULL;
+}
+
+void dt_ckpt_weights_close(struct dt_ckpt_weights *w)
+{
+    if (!w)
+        return;
+    for (size_t i = 0; i < w->count; i++)
+        dt_st_close(&w->files[i]);
+    free(w->files);
+    free(w->bound);
+    free(w);
+}
+
+int dt_ckpt_weights_read(const struct dt_ckpt_weights *w, size_t tensor, uint64_t first,
+                         size_t count, float *out, struct dt_err *err)
+{
+    if (read_elements(&w->bound[tensor], first, count, out, err) < 0)
+        return dt_err_wrap(err, "%s", w->dir);
+    return 0;
+}
+
 int dt_ckpt_read_weights(const char *dir, const struct dt_ckpt_model *m,
                          const struct dt_zero_state *out, struct dt_err *err)
 {
-    struct weights w = {.model = m};
-    char room[PATH_MAX];
-    dir = dt_ckpt_weights_folder(dir, room);
-    int rc = open_files(&w, dir, err);
-    if (rc == 0 && (bind_all(&w, err) < 0 || read_owned(&w, out, err) < 0))
-        rc = dt_err_wrap(err, "%s", dir);
-    for (size_t i = 0; i < w.count; i++)
-        dt_st_close(&w.files[i]);
-    free(w.files);
-    free(w.bound);
+    struct dt_ckpt_weights *w = dt_ckpt_weights_open(dir, m, err);
+    int rc = w ? read_owned(w, out, err) : -1;
+    dt_ckpt_weights_close(w);
     return rc;
 }
