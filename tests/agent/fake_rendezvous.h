@@ -68,6 +68,7 @@ static inline void fake_hear_hello(struct fake_rendezvous *f, const struct dt_me
                                .hello = {.version = f->version ? f->version : DT_CONTROL_VERSION,
                                          .program = "fake",
                                          .host = f->host ? f->host : "daemon",
+                                         .remarks = true,
                                          .token = f->token != NULL}};
     memcpy(f->nonces.client, m->hello.nonce, DT_NONCE_SIZE);
     memset(f->nonces.server, 7, DT_NONCE_SIZE);

@@ -510,6 +510,31 @@ TEST(who_leaves_says_so)
     job_end(j);
 }
 
+/* As with --preflight full, which often is over before the rendezvous has answered. */
+TEST(who_ends_for_what_is_wrong_with_its_host_is_heard_first)
+{
+    static const struct {
+        bool there;
+        const char *refusal, *heard;
+    } rows[] = {{true, NULL, "remark"}, {true, "no place is left", ""}, {false, NULL, ""}};
+    for (size_t i = 0; i < ROWS(rows); i++) {
+        struct job *j = job_with_fake();
+        struct node *n = &j->nodes[1];
+        CHECK_ROW("row %zu", i);
+        j->fake.refusal = rows[i].refusal;
+        if (!rows[i].there)
+            fake_close(&j->fake);
+        node_open(j, 1);
+        n->backend->ops->remark(n->backend, true, "gpus: one is lost");
+        node_close(j, 1, false);
+        RUN_UNTIL(j, n->closed);
+        RUN_UNTIL(j, !rows[i].there || !j->fake.peer);
+        CHECK_STR(fake_heard(&j->fake), rows[i].heard);
+        CHECK_STR(told(n), "");
+        job_end(j);
+    }
+}
+
 /* -- when it goes away ------------------------------------------------------------------------ */
 
 TEST(workers_do_not_notice_that_a_daemon_was_away)

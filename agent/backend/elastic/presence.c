@@ -27,6 +27,9 @@ enum news {
     NEWS_STRAGGLER
 };
 
+/* How long a rendezvous that has not answered yet is waited for, to tell why this agent ends. */
+#define PARTING DT_SECOND
+
 struct dt_presence {
     uv_loop_t *loop;
     struct dt_presence_config config;
@@ -38,7 +41,7 @@ struct dt_presence {
     bool joining; /* a world is wanted */
     bool had_world, in_barrier;
     struct dt_err gave_up;                          /* once it is over: why there is no world */
-    uv_timer_t soon;                                /* answers a join then */
+    uv_timer_t soon;                                /* answers a join then, or ends the parting */
     char refusal[sizeof((struct dt_err *)0)->text]; /* why it does not want us now; "": it was not
                                                        heard to say so */
     struct {
@@ -57,6 +60,11 @@ struct dt_presence {
     dt_ms wanted;     /* since then a world, or that the others are done */
     uv_timer_t tick;  /* the session's, and the end of being away */
     uv_timer_t notes; /* says what is waited for */
+    struct {
+        bool is; /* asked to close, with remarks that nobody has heard */
+        void (*on_closed)(void *arg);
+        void *arg;
+    } parting;
     struct dt_ending ending;
 };
 
@@ -111,13 +119,40 @@ static void give_up(struct dt_presence *p, enum dt_close_kind kind, const struct
         p->config.events->on_failed(p->config.arg, why);
 }
 
-void dt_presence_close(struct dt_presence *p, void (*on_closed)(void *arg), void *arg)
+static void close_now(struct dt_presence *p, void (*on_closed)(void *arg), void *arg)
 {
     disconnect(p);
     dt_ending_begin(&p->ending, free, p, on_closed, arg);
     dt_ending_close(&p->ending, &p->tick);
     dt_ending_close(&p->ending, &p->notes);
     dt_ending_close(&p->ending, &p->soon);
+}
+
+/* False: it stays. */
+static bool part(struct dt_presence *p)
+{
+    if (p->parting.is)
+        close_now(p, p->parting.on_closed, p->parting.arg);
+    return p->parting.is;
+}
+
+static void on_parting_over(uv_timer_t *t)
+{
+    part(dt_container_of(t, struct dt_presence, soon));
+}
+
+void dt_presence_close(struct dt_presence *p, void (*on_closed)(void *arg), void *arg)
+{
+    if (dt_presence_is_over(p) || p->was_up || p->remarks.count == 0) {
+        close_now(p, on_closed, arg);
+        return;
+    }
+    p->parting.is = true;
+    p->parting.on_closed = on_closed;
+    p->parting.arg = arg;
+    uv_timer_stop(&p->tick);
+    uv_timer_stop(&p->notes);
+    uv_timer_start(&p->soon, on_parting_over, PARTING, 0);
 }
 
 /* -- being away ------------------------------------------------------------------------------- */
@@ -472,6 +507,10 @@ static void on_up(void *arg, const char *host, const struct dt_addr *local)
     struct dt_err err;
     p->hosted = strcmp(host, "agent") == 0;
     choose_name(p);
+    if (p->parting.is)
+        tell_remarks(p);
+    if (part(p))
+        return;
     if (p->was_up && !*p->refusal)
         dt_warn("the rendezvous at %s is there again", p->config.endpoint);
     p->was_up = true;
@@ -488,6 +527,8 @@ static void on_up(void *arg, const char *host, const struct dt_addr *local)
 static void on_down(void *arg, const struct dt_err *why)
 {
     struct dt_presence *p = arg;
+    if (part(p))
+        return;
     dt_warn("the rendezvous at %s: %s; connecting again%s", p->config.endpoint, why->text,
             p->session.phase == DT_SESSION_RUNNING ? ", workers run on" : "");
     start_notes(p);
@@ -498,6 +539,8 @@ static void on_down(void *arg, const struct dt_err *why)
 static void on_refused(void *arg, const struct dt_err *why)
 {
     struct dt_presence *p = arg;
+    if (part(p))
+        return;
     tell_refusal(p, why->text);
     dt_session_disconnected(&p->session, now(p));
     settle(p);
@@ -518,6 +561,8 @@ static void on_foreign(void *arg)
 {
     struct dt_presence *p = arg;
     struct dt_err err;
+    if (part(p))
+        return;
     if (p->config.foreign(p->config.owner, &err) < 0)
         give_up(p, DT_CLOSE_REFUSED, &err);
 }
@@ -527,6 +572,8 @@ static void on_failed(void *arg, const struct dt_err *why)
     struct dt_presence *p = arg;
     const struct dt_err *no_host = p->config.no_host;
     struct dt_err err = *why, both;
+    if (part(p))
+        return;
     if (why->code != DT_E_PROTOCOL && p->config.ours)
         dt_err_set(&err, why->code,
                    "the rendezvous that this agent hosts was not reached at %s within %d s: %s; "
