@@ -113,7 +113,7 @@ class Story:
         return sorted(name for name in os.listdir(folder) if name.startswith("step-"))
 
     def workers(self, program):
-        """{rank: pid} of the dtrun-train processes below PROGRAM."""
+        """{rank: pid} of the dtrun-train processes below PROGRAM, but not of those that they fork and that become a command."""
         parents, found = {}, {}
         for name in os.listdir("/proc"):
             if name.isdigit():
@@ -133,10 +133,10 @@ class Story:
                     continue
                 with open("/proc/%d/environ" % pid, "rb") as f:
                     environ = dict(x.split(b"=", 1) for x in f.read().split(b"\0") if b"=" in x)
-                found[int(environ[b"RANK"])] = pid
+                found[pid] = int(environ[b"RANK"])
             except (OSError, KeyError):
                 pass
-        return found
+        return {rank: pid for pid, rank in found.items() if parents[pid] not in found}
 
     def told_step(self, pid):
         """The step on the progress page of that worker (rendezvous/protocol/page.h), -1: it told none yet."""
