@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Causal attention, forward, without the T x T matrix: a block has the queries of one tile and one
- * head, and goes over the keys up to them, tile by tile. Of each query it carries the largest score
- * so far, the sum of exp(score - largest), and the values weighed alike; where a tile has a larger
- * score, what was gathered shrinks. At the end: out = gathered / sum, logsum = largest + log(sum).
+ * head, and goes over the keys that they read, tile by tile. Of each query it carries the largest
+ * score so far, the sum of exp(score - largest), and the values weighed alike; where a tile has a
+ * larger score, what was gathered shrinks. At the end: out = gathered / sum, logsum = largest +
+ * log(sum).
  *
  * Two ways: tensor cores for bfloat16 with a head_dim of 64 or 128 (attention_forward_mma.cuh),
  * which round the weights to bfloat16 before they meet the values; and plain arithmetic in float
@@ -34,22 +35,28 @@ template <int COLUMNS> struct gathered {
     float largest[DT_PLAIN_DOWN], sum[DT_PLAIN_DOWN]; /* sum: this thread's part */
 };
 
-/* s becomes the weights of a tile whose key 0 is FIRST, and G shrinks where it has to. */
+/* s becomes the weights of a tile whose key 0 is FIRST, and G shrinks where it has to. A row that
+ * has seen no key yet gathers nothing. */
 template <class N>
 __device__ static void soften(struct gathered<N::COLUMNS> *g, float (&s)[DT_PLAIN_DOWN][N::ACROSS],
-                              int query, int first, float factor)
+                              int query, int first, const struct dt_attention_past &past,
+                              float factor)
 {
     struct dt_plain_thread at;
 #pragma unroll
     for (int i = 0; i < DT_PLAIN_DOWN; i++) {
         float before = g->largest[i], largest = before;
+        int row = query + at.row + i, begin = past.begin(row);
 #pragma unroll
         for (int j = 0; j < N::ACROSS; j++) {
-            if (first + at.column + j * DT_PLAIN_SIDE > query + at.row + i)
+            int key = first + at.column + j * DT_PLAIN_SIDE;
+            if (key > row || key < begin)
                 s[i][j] = -INFINITY;
             largest = fmaxf(largest, s[i][j] * factor);
         }
         g->largest[i] = largest = largest_of_row(largest);
+        if (largest == -INFINITY)
+            largest = 0;
         float shrink = exp2f(before - largest);
         g->sum[i] *= shrink;
 #pragma unroll
@@ -91,19 +98,21 @@ __global__ void __launch_bounds__(DT_PLAIN_THREADS, 1)
     int query = (tiles - 1 - static_cast<int>(blockIdx.x / t.heads)) * DT_PLAIN_ROWS;
     const E *keys = dt_attention_k<E>(t, head / group);
     const E *values = dt_attention_v<E>(t, head / group);
+    struct dt_attention_past past = dt_attention_past_of(t, head);
     struct gathered<N::COLUMNS> g = {
     };
     for (float &x : g.largest)
         x = -INFINITY;
     dt_plain_load(q, DT_PLAIN_ROWS, dt_attention_q<E>(t, head), t.a.q_stride, query, t);
-    for (int key = 0; key < query + DT_PLAIN_ROWS && key < t.positions; key += N::STREAM) {
+    for (int key = past.begin(query) / N::STREAM * N::STREAM;
+         key < query + DT_PLAIN_ROWS && key < t.positions; key += N::STREAM) {
         float s[DT_PLAIN_DOWN][N::ACROSS];
         __syncthreads(); /* the last tile has been read */
         dt_plain_load(k, N::STREAM, keys, t.a.k_stride, key, t);
         dt_plain_load(v, N::STREAM, values, t.a.v_stride, key, t);
         __syncthreads();
         dt_plain_dots(s, q, k, t);
-        soften<N>(&g, s, query, key, t.factor);
+        soften<N>(&g, s, query, key, past, t.factor);
         dt_plain_weigh(g.out, s, v, t);
     }
     finish<N>(&g, out, query, head, t);

@@ -29,8 +29,9 @@ struct alignas(8) dt_attention_row {
 struct dt_attention_task {
     struct dt_attention a;
     int positions, head_dim;
-    int group; /* query heads of a key/value head */
-    int pitch; /* of the plain kernels' tiles in shared memory: odd, against bank conflicts */
+    int group;  /* query heads of a key/value head */
+    int window; /* 0: none */
+    int pitch;  /* of the plain kernels' tiles in shared memory: odd, against bank conflicts */
     size_t first, heads; /* query heads of this launch; whole groups on the way back */
     float scale, factor; /* 1 / sqrt(head_dim); times log2(e) */
     /* On the way back: [heads][padded], of this launch's heads. */
@@ -42,14 +43,13 @@ struct dt_attention_task {
  * something else for it. */
 inline cudaError_t dt_attention_check(const struct dt_attention *a, struct dt_stream *s)
 {
-    if (a->first == 0 && a->queries == a->keys && a->window == 0 && !a->documents)
+    if (a->first == 0 && a->queries == a->keys)
         return cudaSuccess;
     if (s->failed.code == DT_E_NONE)
         dt_err_set(&s->failed, DT_E_RUNTIME,
                    "attention on a GPU takes whole sequences only: %zu queries from position %zu, "
-                   "%zu keys, a window of %zu and %s are computed on CPUs alone",
-                   a->queries, a->first, a->keys, a->window,
-                   a->documents ? "documents" : "no documents");
+                   "%zu keys are computed on CPUs alone",
+                   a->queries, a->first, a->keys);
     return cudaErrorNotSupported;
 }
 
@@ -61,6 +61,7 @@ inline cudaError_t dt_attention_begin(struct dt_attention_task *t, const struct 
     *t = {};
     t->a = *a;
     t->positions = static_cast<int>(a->queries);
+    t->window = a->window < a->queries ? static_cast<int>(a->window) : 0;
     t->head_dim = static_cast<int>(a->head_dim);
     t->pitch = t->head_dim | 1;
     t->group = static_cast<int>(a->heads / a->kv_heads);
@@ -110,6 +111,42 @@ template <class E>
 __device__ inline const E *dt_attention_v(const struct dt_attention_task &t, size_t kv)
 {
     return dt_attention_head(static_cast<const E *>(t.a.v), t, t.a.v_stride, t.a.kv_heads, kv);
+}
+
+/* Where the keys of a sequence's queries begin: see dt_attention_begins(). */
+struct dt_attention_past {
+    const int32_t *documents; /* the sequence's */
+    int window, last;         /* the last position, which those behind it are taken for */
+
+    __device__ int begin(int query) const
+    {
+        query = query < last ? query : last;
+        int document = documents ? documents[query] : 0;
+        return window > 0 && query + 1 - window > document ? query + 1 - window : document;
+    }
+
+    /* The first query from FIRST on that reads no key up to KEY any more; none behind it does. */
+    __device__ int end(int first, int key) const
+    {
+        int end = last + 1;
+        while (first < end) {
+            int middle = first + (end - first) / 2;
+            if (begin(middle) > key)
+                end = middle;
+            else
+                first = middle + 1;
+        }
+        return end;
+    }
+};
+
+__device__ inline dt_attention_past dt_attention_past_of(const struct dt_attention_task &t,
+                                                         size_t head)
+{
+    const int32_t *documents = t.a.documents;
+    if (documents)
+        documents += head / t.a.heads * t.a.keys;
+    return {documents, t.window, t.positions - 1};
 }
 
 /* Plain kernels: 128 threads over 32 rows of their own and a streamed tile of 16 * ACROSS. A thread

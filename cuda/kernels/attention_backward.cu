@@ -45,15 +45,16 @@ __global__ void __launch_bounds__(NOTE_THREADS)
     }
 }
 
-/* p and then dscore of one query and key; beyond the last position a query's note makes p 0. */
+/* p and then dscore of one query, whose keys begin at BEGIN, and key; beyond the last position a
+ * query's note makes p 0. */
 struct weight {
     float p, dscore;
 };
 
-__device__ static struct weight weigh(float score, float dp, int query, int key,
+__device__ static struct weight weigh(float score, float dp, int query, int key, int begin,
                                       struct dt_attention_row note, float factor)
 {
-    float p = key > query ? 0.0f : exp2f(score * factor - note.logsum);
+    float p = key > query || key < begin ? 0.0f : exp2f(score * factor - note.logsum);
     return {p, p * (dp - note.average)};
 }
 
@@ -80,11 +81,13 @@ __global__ void __launch_bounds__(DT_PLAIN_THREADS, 1)
     const E *rows = dt_attention_q<E>(t, head);
     const E *keys = dt_attention_k<E>(t, kv);
     const E *values = dt_attention_v<E>(t, kv);
+    struct dt_attention_past past = dt_attention_past_of(t, head);
     float sum[DT_PLAIN_DOWN][N::COLUMNS] = {};
     dt_plain_load(q, DT_PLAIN_ROWS, rows, t.a.q_stride, query, t);
     dt_plain_load(dx, DT_PLAIN_ROWS, dt_attention_head(dout, t, t.a.out_stride, t.a.heads, head),
                   t.a.out_stride, query, t);
-    for (int key = 0; key < query + DT_PLAIN_ROWS && key < t.positions; key += N::STREAM) {
+    for (int key = past.begin(query) / N::STREAM * N::STREAM;
+         key < query + DT_PLAIN_ROWS && key < t.positions; key += N::STREAM) {
         float s[DT_PLAIN_DOWN][N::ACROSS], dp[DT_PLAIN_DOWN][N::ACROSS];
         __syncthreads(); /* the last tile has been read */
         dt_plain_load(k, N::STREAM, keys, t.a.k_stride, key, t);
@@ -93,12 +96,14 @@ __global__ void __launch_bounds__(DT_PLAIN_THREADS, 1)
         dt_plain_dots(s, q, k, t);
         dt_plain_dots(dp, dx, v, t);
 #pragma unroll
-        for (int i = 0; i < DT_PLAIN_DOWN; i++)
+        for (int i = 0; i < DT_PLAIN_DOWN; i++) {
+            int row = query + at.row + i, begin = past.begin(row);
 #pragma unroll
             for (int j = 0; j < N::ACROSS; j++)
-                s[i][j] = weigh(s[i][j], dp[i][j], query + at.row + i,
-                                key + at.column + j * DT_PLAIN_SIDE, notes[i], t.factor)
+                s[i][j] = weigh(s[i][j], dp[i][j], row, key + at.column + j * DT_PLAIN_SIDE, begin,
+                                notes[i], t.factor)
                               .dscore;
+        }
         dt_plain_weigh(sum, s, k, t);
     }
     scale_all(sum, t.scale);
@@ -118,6 +123,8 @@ __global__ void __launch_bounds__(DT_PLAIN_THREADS, 1)
     size_t group = static_cast<size_t>(t.group), units = t.heads / group, n = blockIdx.x % units;
     size_t kv = t.first / group + n;
     int key = static_cast<int>(blockIdx.x / units) * DT_PLAIN_ROWS;
+    struct dt_attention_past past = dt_attention_past_of(t, kv * group);
+    int last = key + DT_PLAIN_ROWS - 1, end = past.end(key, last);
     float dks[DT_PLAIN_DOWN][N::COLUMNS] = {}, dvs[DT_PLAIN_DOWN][N::COLUMNS] = {};
     dt_plain_load(k, DT_PLAIN_ROWS, dt_attention_k<E>(t, kv), t.a.k_stride, key, t);
     dt_plain_load(v, DT_PLAIN_ROWS, dt_attention_v<E>(t, kv), t.a.v_stride, key, t);
@@ -126,7 +133,7 @@ __global__ void __launch_bounds__(DT_PLAIN_THREADS, 1)
         const E *rows = dt_attention_q<E>(t, head);
         const E *drows = dt_attention_head(dout, t, t.a.out_stride, t.a.heads, head);
         const struct dt_attention_row *notes = t.rows + (n * group + h) * t.padded;
-        for (int query = key; query < t.positions; query += N::STREAM) {
+        for (int query = key; query < end; query += N::STREAM) {
             float p[DT_PLAIN_DOWN][N::ACROSS], ds[DT_PLAIN_DOWN][N::ACROSS];
             __syncthreads(); /* the last tile has been read */
             dt_plain_load(q, N::STREAM, rows, t.a.q_stride, query, t);
@@ -135,12 +142,12 @@ __global__ void __launch_bounds__(DT_PLAIN_THREADS, 1)
             dt_plain_dots(p, k, q, t);
             dt_plain_dots(ds, v, dx, t);
 #pragma unroll
-            for (int i = 0; i < DT_PLAIN_DOWN; i++) {
+            for (int j = 0; j < N::ACROSS; j++) {
+                int column = query + at.column + j * DT_PLAIN_SIDE, begin = past.begin(column);
 #pragma unroll
-                for (int j = 0; j < N::ACROSS; j++) {
-                    int column = query + at.column + j * DT_PLAIN_SIDE;
-                    struct weight w =
-                        weigh(p[i][j], ds[i][j], column, key + at.row + i, notes[column], t.factor);
+                for (int i = 0; i < DT_PLAIN_DOWN; i++) {
+                    struct weight w = weigh(p[i][j], ds[i][j], column, key + at.row + i, begin,
+                                            notes[column], t.factor);
                     p[i][j] = w.p;
                     ds[i][j] = w.dscore;
                 }

@@ -21,14 +21,13 @@ template <int D, int SUMS> struct dt_backward_shape {
         sizeof(dt_bf16) * (2 * OWN + 4 * PART) + sizeof(struct dt_attention_row) * 2 * STREAM;
 };
 
-/* Scores become weights p, and dp becomes dscore; without MASK, all keys are past. KEY and QUERY:
- * of element 0. */
+/* A score becomes the weight p, and dp becomes dscore; without MASK, the query reads the key. */
 template <bool MASK>
-__device__ inline void dt_backward_weigh(float *p, float *dp, int key, int query,
+__device__ inline void dt_backward_weigh(float *p, float *dp, int key, int query, int begin,
                                          struct dt_attention_row note, float factor)
 {
     float weight = dt_exp2(*p * factor - note.logsum);
-    *p = MASK && key > query ? 0.0f : weight;
+    *p = MASK && (key > query || key < begin) ? 0.0f : weight;
     *dp = *p * (*dp - note.average);
 }
 
@@ -44,20 +43,26 @@ __device__ inline void dt_backward_scale(float (&x)[GROUPS][D / 8][4], float sca
                 x[g][n][i] *= scale;
 }
 
+/* Of tiles: KEY and QUERY are of element 0. */
 template <class S, bool MASK>
-__device__ inline void
-dt_backward_queries(float (&p)[S::GROUPS][S::STREAM / 8][4],
-                    float (&dp)[S::GROUPS][S::STREAM / 8][4], int query, int key,
-                    const struct dt_attention_row (&notes)[S::GROUPS][2], float factor)
+__device__ inline void dt_backward_queries(float (&p)[S::GROUPS][S::STREAM / 8][4],
+                                           float (&dp)[S::GROUPS][S::STREAM / 8][4], int query,
+                                           int key, const struct dt_attention_past &past,
+                                           const struct dt_attention_row (&notes)[S::GROUPS][2],
+                                           float factor)
 {
 #pragma unroll
     for (int g = 0; g < S::GROUPS; g++)
 #pragma unroll
-        for (int n = 0; n < S::STREAM / 8; n++)
+        for (int below = 0; below < 2; below++) {
+            int row = query + dt_tile_row(g, below), begin = MASK ? past.begin(row) : 0;
 #pragma unroll
-            for (int i = 0; i < 4; i++)
-                dt_backward_weigh<MASK>(&p[g][n][i], &dp[g][n][i], key + dt_tile_column(n, i),
-                                        query + dt_tile_row(g, i / 2), notes[g][i / 2], factor);
+            for (int n = 0; n < S::STREAM / 8; n++)
+#pragma unroll
+                for (int i = 2 * below; i < 2 * below + 2; i++)
+                    dt_backward_weigh<MASK>(&p[g][n][i], &dp[g][n][i], key + dt_tile_column(n, i),
+                                            row, begin, notes[g][below], factor);
+        }
 }
 
 /* dq of one tile of queries and one head. */
@@ -72,8 +77,12 @@ __global__ void __launch_bounds__(dt_backward_shape<D, 1>::THREADS)
     int query = ((t.positions - 1) / S::ROWS - static_cast<int>(blockIdx.x / t.heads)) * S::ROWS;
     int keys = query + S::ROWS < t.positions ? query + S::ROWS : t.positions;
     int row = static_cast<int>(threadIdx.x) / DT_WARP * 16 * S::GROUPS;
-    const dt_bf16 *ks = dt_attention_k<dt_bf16>(t, kv);
-    const dt_bf16 *vs = dt_attention_v<dt_bf16>(t, kv);
+    struct dt_attention_past past = dt_attention_past_of(t, head);
+    /* The buffers take turns, and the first begins. */
+    int first = past.begin(query) / (2 * S::STREAM) * (2 * S::STREAM);
+    int some = past.begin(query + row), all = past.begin(query + row + 16 * S::GROUPS - 1);
+    const dt_bf16 *ks = dt_attention_k<dt_bf16>(t, kv) + static_cast<size_t>(first) * t.a.k_stride;
+    const dt_bf16 *vs = dt_attention_v<dt_bf16>(t, kv) + static_cast<size_t>(first) * t.a.v_stride;
     size_t q_at = static_cast<size_t>(query) * t.a.q_stride;
     struct dt_attention_row notes[S::GROUPS][2];
     float sum[S::GROUPS][D / 8][4] = {};
@@ -84,8 +93,8 @@ __global__ void __launch_bounds__(dt_backward_shape<D, 1>::THREADS)
         dt_attention_head(dout, t, t.a.out_stride, t.a.heads, head) +
             static_cast<size_t>(query) * t.a.out_stride,
         t.a.out_stride, t.positions - query);
-    dt_tile_load<D, S::STREAM, S::THREADS>(stream, ks, t.a.k_stride, t.positions);
-    dt_tile_load<D, S::STREAM, S::THREADS>(stream + S::PART, vs, t.a.v_stride, t.positions);
+    dt_tile_load<D, S::STREAM, S::THREADS>(stream, ks, t.a.k_stride, t.positions - first);
+    dt_tile_load<D, S::STREAM, S::THREADS>(stream + S::PART, vs, t.a.v_stride, t.positions - first);
     dt_copy_async_commit();
 #pragma unroll
     for (int g = 0; g < S::GROUPS; g++)
@@ -93,7 +102,7 @@ __global__ void __launch_bounds__(dt_backward_shape<D, 1>::THREADS)
         for (int below = 0; below < 2; below++)
             notes[g][below] = t.rows[n * t.padded + query + row + dt_tile_row(g, below)];
 #pragma unroll 1
-    for (int key = 0; key < keys; key += S::STREAM) {
+    for (int key = first; key < keys; key += S::STREAM) {
         float p[S::GROUPS][S::STREAM / 8][4], dp[S::GROUPS][S::STREAM / 8][4];
         uint32_t w[S::GROUPS][S::STREAM / 16][4];
         dt_bf16 *k = stream + key / S::STREAM % 2 * 2 * S::PART, *v = k + S::PART;
@@ -108,14 +117,14 @@ __global__ void __launch_bounds__(dt_backward_shape<D, 1>::THREADS)
             dt_tile_load<D, S::STREAM, S::THREADS>(next + S::PART, vs, t.a.v_stride, valid);
         }
         dt_copy_async_commit();
-        if (key >= query + row + 16 * S::GROUPS)
-            continue; /* all of it is future to this warp */
+        if (key >= query + row + 16 * S::GROUPS || key + S::STREAM <= some)
+            continue; /* all of it is future to this warp, or past that it does not read */
         dt_tile_dots<D, S::GROUPS, S::STREAM>(p, q, row, k);
         dt_tile_dots<D, S::GROUPS, S::STREAM>(dp, dx, row, v);
-        if (key + S::STREAM > query + row)
-            dt_backward_queries<S, true>(p, dp, query + row, key, notes, t.factor);
+        if (key + S::STREAM > query + row || key < all)
+            dt_backward_queries<S, true>(p, dp, query + row, key, past, notes, t.factor);
         else
-            dt_backward_queries<S, false>(p, dp, query + row, key, notes, t.factor);
+            dt_backward_queries<S, false>(p, dp, query + row, key, past, notes, t.factor);
         dt_tile_round<S::GROUPS, S::STREAM>(w, dp);
         dt_tile_weigh<D, S::GROUPS, S::STREAM>(sum, w, k);
     }
@@ -127,7 +136,8 @@ __global__ void __launch_bounds__(dt_backward_shape<D, 1>::THREADS)
 template <class S, bool MASK>
 __device__ inline void dt_backward_keys(float (&p)[S::GROUPS][S::STREAM / 8][4],
                                         float (&dp)[S::GROUPS][S::STREAM / 8][4], int query,
-                                        int key, const struct dt_attention_row *notes, float factor)
+                                        int key, const struct dt_attention_past &past,
+                                        const struct dt_attention_row *notes, float factor)
 {
 #pragma unroll
     for (int n = 0; n < S::STREAM / 8; n++)
@@ -135,23 +145,24 @@ __device__ inline void dt_backward_keys(float (&p)[S::GROUPS][S::STREAM / 8][4],
         for (int i = 0; i < 2; i++) {
             int column = dt_tile_column(n, i);
             struct dt_attention_row note = notes[column];
+            int begin = MASK ? past.begin(query + column) : 0;
 #pragma unroll
             for (int g = 0; g < S::GROUPS; g++)
 #pragma unroll
                 for (int below = 0; below < 2; below++)
                     dt_backward_weigh<MASK>(&p[g][n][2 * below + i], &dp[g][n][2 * below + i],
-                                            key + dt_tile_row(g, below), query + column, note,
-                                            factor);
+                                            key + dt_tile_row(g, below), query + column, begin,
+                                            note, factor);
         }
 }
 
 /* Of one key/value head: where its pairs of queries and dout come from, in order: tile by tile from
- * the first that sees the block's keys, head by head. */
+ * the first that sees the block's keys to the last, head by head. */
 template <int D> struct dt_backward_stream {
     using S = dt_backward_shape<D, 2>;
     const dt_bf16 *q, *dx; /* of the head at hand */
     const struct dt_attention_row *notes;
-    int first, query; /* of the block; of the pair to be read next */
+    int first, end, query; /* of the block, and behind its last; of the pair to be read next */
 
     __device__ void load(dt_bf16 *pair, struct dt_attention_row *rows,
                          const struct dt_attention_task &t)
@@ -169,7 +180,7 @@ template <int D> struct dt_backward_stream {
     __device__ void advance(const struct dt_attention_task &t)
     {
         query += S::STREAM;
-        if (query < t.positions)
+        if (query < end)
             return;
         query = first;
         q += t.head_dim;
@@ -200,7 +211,9 @@ __global__ void __launch_bounds__(dt_backward_shape<D, 2>::THREADS)
     stream.q = dt_attention_q<dt_bf16>(t, head);
     stream.dx = dt_attention_head(dout, t, t.a.out_stride, t.a.heads, head);
     stream.notes = t.rows + n * group * t.padded;
+    struct dt_attention_past past = dt_attention_past_of(t, head);
     stream.first = stream.query = key;
+    stream.end = past.end(key, key + S::ROWS - 1);
     float dks[S::GROUPS][D / 8][4] = {}, dvs[S::GROUPS][D / 8][4] = {};
     dt_tile_load<D, S::ROWS, S::THREADS>(k, dt_attention_k<dt_bf16>(t, kv) + k_at, t.a.k_stride,
                                          t.positions - key);
@@ -208,7 +221,7 @@ __global__ void __launch_bounds__(dt_backward_shape<D, 2>::THREADS)
                                          t.positions - key);
     stream.load(pairs, notes, t);
     dt_copy_async_commit();
-    int steps = (t.positions - key + S::STREAM - 1) / S::STREAM * t.group;
+    int steps = (stream.end - key + S::STREAM - 1) / S::STREAM * t.group;
 #pragma unroll 1
     for (int step = 0; step < steps; step++) {
         float p[S::GROUPS][S::STREAM / 8][4], dp[S::GROUPS][S::STREAM / 8][4];
@@ -221,14 +234,16 @@ __global__ void __launch_bounds__(dt_backward_shape<D, 2>::THREADS)
         if (step + 1 < steps)
             stream.load(pairs + next * 2 * S::PART, notes + next * S::STREAM, t);
         dt_copy_async_commit();
-        if (query + S::STREAM <= key + row)
-            continue; /* this warp's keys are future to all of them */
+        if (query + S::STREAM <= key + row || past.begin(query) >= key + row + 16 * S::GROUPS)
+            continue; /* this warp's keys are future to all of them, or past that none reads */
         dt_tile_dots<D, S::GROUPS, S::STREAM>(p, k, row, q);
         dt_tile_dots<D, S::GROUPS, S::STREAM>(dp, v, row, dx);
-        if (query < key + row + 16 * S::GROUPS)
-            dt_backward_keys<S, true>(p, dp, query, key + row, notes + now * S::STREAM, t.factor);
+        if (query < key + row + 16 * S::GROUPS || past.begin(query + S::STREAM - 1) > key + row)
+            dt_backward_keys<S, true>(p, dp, query, key + row, past, notes + now * S::STREAM,
+                                      t.factor);
         else
-            dt_backward_keys<S, false>(p, dp, query, key + row, notes + now * S::STREAM, t.factor);
+            dt_backward_keys<S, false>(p, dp, query, key + row, past, notes + now * S::STREAM,
+                                       t.factor);
         dt_tile_round<S::GROUPS, S::STREAM>(w, p);
         dt_tile_weigh<D, S::GROUPS, S::STREAM>(dvs, w, dx);
         dt_tile_round<S::GROUPS, S::STREAM>(w, dp);

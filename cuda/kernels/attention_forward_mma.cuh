@@ -29,19 +29,27 @@ template <int D> struct dt_forward_state {
 
 typedef float dt_forward_scores[DT_FORWARD_GROUPS][DT_FORWARD_KEYS / 8][4];
 
-__device__ inline void dt_forward_hide(dt_forward_scores &s, int query, int key)
+__device__ inline void dt_forward_hide(dt_forward_scores &s, int query, int key,
+                                       const struct dt_attention_past &past)
 {
 #pragma unroll
     for (int g = 0; g < DT_FORWARD_GROUPS; g++)
 #pragma unroll
-        for (int n = 0; n < DT_FORWARD_KEYS / 8; n++)
+        for (int below = 0; below < 2; below++) {
+            int row = query + dt_tile_row(g, below), begin = past.begin(row);
 #pragma unroll
-            for (int i = 0; i < 4; i++)
-                if (key + dt_tile_column(n, i) > query + dt_tile_row(g, i / 2))
-                    s[g][n][i] = -INFINITY;
+            for (int n = 0; n < DT_FORWARD_KEYS / 8; n++)
+#pragma unroll
+                for (int i = 2 * below; i < 2 * below + 2; i++) {
+                    int column = key + dt_tile_column(n, i);
+                    if (column > row || column < begin)
+                        s[g][n][i] = -INFINITY;
+                }
+        }
 }
 
-/* Scores become weights, and what was gathered shrinks where a score is the largest so far. */
+/* Scores become weights, and what was gathered shrinks where a score is the largest so far. A row
+ * that has seen no key yet gathers nothing. */
 template <int D>
 __device__ inline void dt_forward_soften(struct dt_forward_state<D> &state, dt_forward_scores &s,
                                          int g, int below, float factor)
@@ -53,6 +61,8 @@ __device__ inline void dt_forward_soften(struct dt_forward_state<D> &state, dt_f
     largest = fmaxf(largest, __shfl_xor_sync(0xffffffffu, largest, 1));
     largest = fmaxf(largest, __shfl_xor_sync(0xffffffffu, largest, 2));
     state.largest[g][below] = largest;
+    if (largest == -INFINITY)
+        largest = 0;
     float shrink = dt_exp2((before - largest) * factor), less = largest * factor;
 #pragma unroll
     for (int n = 0; n < DT_FORWARD_KEYS / 8; n++)
@@ -68,17 +78,18 @@ __device__ inline void dt_forward_soften(struct dt_forward_state<D> &state, dt_f
 }
 
 /* Of a tile of keys, the first of which is KEY. ROW: the warp's first in the block; QUERY: the
- * block's first. */
+ * block's first; ALL: from there on all of the warp's queries read. */
 template <int D>
 __device__ inline void dt_forward_weights(struct dt_forward_state<D> &state,
                                           uint32_t (&w)[DT_FORWARD_GROUPS][DT_FORWARD_KEYS / 16][4],
                                           const dt_bf16 *q, const dt_bf16 *k, int query, int row,
-                                          int key, float factor)
+                                          int key, int all, const struct dt_attention_past &past,
+                                          float factor)
 {
     dt_forward_scores s;
     dt_tile_dots<D, DT_FORWARD_GROUPS, DT_FORWARD_KEYS>(s, q, row, k);
-    if (key + DT_FORWARD_KEYS > query + row)
-        dt_forward_hide(s, query + row, key);
+    if (key + DT_FORWARD_KEYS > query + row || key < all)
+        dt_forward_hide(s, query + row, key, past);
 #pragma unroll
     for (int g = 0; g < DT_FORWARD_GROUPS; g++) {
         dt_forward_soften(state, s, g, 0, factor);
@@ -131,25 +142,30 @@ __global__ void __launch_bounds__(DT_FORWARD_THREADS, 2)
         dt_attention_q<dt_bf16>(t, head) + static_cast<size_t>(query) * t.a.q_stride;
     const dt_bf16 *ks = dt_attention_k<dt_bf16>(t, kv);
     const dt_bf16 *vs = dt_attention_v<dt_bf16>(t, kv);
+    struct dt_attention_past past = dt_attention_past_of(t, head);
+    int first = past.begin(query) / KEYS * KEYS, some = past.begin(query + row);
+    int all = past.begin(query + row + DT_FORWARD_WARP_ROWS - 1);
     struct dt_forward_state<D> state = {
     };
 #pragma unroll
     for (int g = 0; g < DT_FORWARD_GROUPS; g++)
         state.largest[g][0] = state.largest[g][1] = -INFINITY;
     dt_tile_load<D, ROWS, THREADS>(q, rows, t.a.q_stride, t.positions - query);
-    dt_tile_load<D, KEYS, THREADS>(k, ks, t.a.k_stride, t.positions);
+    dt_tile_load<D, KEYS, THREADS>(k, ks + static_cast<size_t>(first) * t.a.k_stride, t.a.k_stride,
+                                   t.positions - first);
     dt_copy_async_commit();
 #pragma unroll 1
-    for (int key = 0; key < keys; key += KEYS) {
+    for (int key = first; key < keys; key += KEYS) {
         uint32_t w[DT_FORWARD_GROUPS][KEYS / 16][4];
-        bool mine = key < query + row + DT_FORWARD_WARP_ROWS; /* else all of it is future */
+        /* Else all of it is future, or past that is not read. */
+        bool mine = key < query + row + DT_FORWARD_WARP_ROWS && key + KEYS > some;
         dt_copy_async_wait<0>();
         __syncthreads(); /* the keys are there, and the last values have been read */
         dt_tile_load<D, KEYS, THREADS>(v, vs + static_cast<size_t>(key) * t.a.v_stride,
                                        t.a.v_stride, t.positions - key);
         dt_copy_async_commit();
         if (mine)
-            dt_forward_weights(state, w, q, k, query, row, key, t.factor);
+            dt_forward_weights(state, w, q, k, query, row, key, all, past, t.factor);
         dt_copy_async_wait<0>();
         __syncthreads(); /* the values are there, and the keys have been read */
         if (key + KEYS < keys)

@@ -134,6 +134,8 @@ static void compare_of(struct gpu_kit *g, const struct layout *l, const float *q
     float *logsum_at = gpu_bytes(g, l->n_logsum * sizeof *logsum, NULL, 0);
     struct dt_attention here = with(l, qkv, logsum, sizeof *qkv);
     struct dt_attention there = with(l, up(g, l->n, qkv, QKV, odd), logsum_at, gpu_size(g));
+    if (l->a.documents)
+        there.documents = gpu_up_ids(g, l->a.batch * l->a.keys, l->a.documents);
     ref->attention_forward(&here, out, NULL);
     g->ops->attention_forward(&there, out_at, g->s);
     gpu_near(g, "out", l->n_out, out_at, out, allowed(g, single));
@@ -285,6 +287,44 @@ TEST(a_query_sees_its_own_key_and_the_first_but_not_the_next)
     gpu_each(one_key_each);
 }
 
+/* Where the document of each position begins; there is a new one every LENGTH positions or so. */
+static int32_t *documents_of(struct gpu_kit *g, const struct shape *s, size_t length)
+{
+    int32_t *begins = kit_alloc(&g->k, s->batch * s->positions * sizeof *begins);
+    for (size_t b = 0; length > 0 && b < s->batch; b++)
+        for (size_t t = 0; t < s->positions; t++)
+            begins[b * s->positions + t] = t == 0 ? 0
+                                           : kit_random(&g->k) % length == 0
+                                               ? (int32_t)t
+                                               : begins[b * s->positions + t - 1];
+    return begins;
+}
+
+static void parts_of_the_past(struct gpu_kit *g)
+{
+    static const struct shape shapes[] = {
+        {1, 200, 2, 1, 64}, {2, 70, 2, 2, 64}, {1, 200, 1, 1, 128}, {2, 70, 1, 1, 40}};
+    static const struct {
+        size_t window, documents;
+    } pasts[] = {{1, 0}, {32, 0}, {65, 0}, {129, 0}, {0, 3}, {0, 50}, {20, 40}, {1000, 70}};
+    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
+        for (size_t k = 0; k < sizeof pasts / sizeof pasts[0]; k++) {
+            struct layout l = lay_out(&shapes[i], ALIGNED, k % 2);
+            l.a.window = pasts[k].window;
+            if (pasts[k].documents > 0)
+                l.a.documents = documents_of(g, &shapes[i], pasts[k].documents);
+            CHECK_ROW("positions %zu dim %zu, a window of %zu, documents of %zu",
+                      shapes[i].positions, shapes[i].head_dim, pasts[k].window, pasts[k].documents);
+            compare_of(g, &l, pointed(g, &l), 1e-4, 1e-4, NONE);
+        }
+    }
+}
+
+TEST(a_query_sees_its_window_and_its_document_only)
+{
+    gpu_each(parts_of_the_past);
+}
+
 /* Rows of all there is, q, k, v, out and the gradients, STRIDE apart in one array: what is in them
  * afterwards, and logsum. ROWS: before. NULL where there is no such memory. */
 static uint8_t *after_both_ways(struct gpu_kit *g, const struct shape *s, size_t stride,
@@ -417,12 +457,9 @@ static void nothing(struct gpu_kit *g)
 /* What the kernels do not compute they say, and nothing is written. */
 static void refused(struct gpu_kit *g)
 {
-    static const int32_t documents[8] = {0};
     static const struct dt_attention others[] = {
         {.queries = 4, .keys = 8, .first = 4},
         {.queries = 4, .keys = 8},
-        {.queries = 8, .keys = 8, .window = 3},
-        {.queries = 8, .keys = 8, .documents = documents},
     };
     for (size_t i = 0; i < 2 * sizeof others / sizeof others[0]; i++) {
         enum { DIM = 64, N = 8 * DIM };
