@@ -203,6 +203,21 @@ TEST(a_llama_has_the_same_losses_at_every_stage)
     check_family(&llama);
 }
 
+TEST(what_a_family_has_beside_a_llama_is_the_same_in_every_world)
+{
+    struct dt_shape s = llama;
+    s.family = DT_QWEN2;
+    s.qkv_bias = true;
+    s.window = 3;
+    s.full_layers = 1;
+    check_family(&s);
+    s = llama;
+    s.family = DT_QWEN3;
+    s.qk_norm = true;
+    s.tied = true;
+    check_family(&s);
+}
+
 TEST(how_samples_are_dealt_makes_no_difference_to_speak_of)
 {
     struct training alone = {gpt2, .world = 1, .deal = {{4, -1}}};
