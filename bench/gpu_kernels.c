@@ -249,6 +249,24 @@ static void embeddings(struct bench *b, size_t rows, size_t positions, size_t wi
     free_arrays(b);
 }
 
+static void head_norms(struct bench *b, size_t rows, size_t heads, size_t head_dim)
+{
+    char shape[SHAPE];
+    size_t n = rows * heads * head_dim;
+    struct dt_head_norm norm = {
+        rows, heads, head_dim, heads * head_dim, 1e-6f, elements(b, head_dim)};
+    dt_elem *x = elements(b, n), *dout = elements(b, n), *out = array(b, n * b->size);
+    dt_elem *dweight = array(b, head_dim * b->size);
+    double bytes = (double)(n * b->size);
+    snprintf(shape, sizeof shape, "\"rows\": %zu, \"heads\": %zu, \"head_dim\": %zu", rows, heads,
+             head_dim);
+    double ms = MEASURE(b, b->o->head_norm_forward(&norm, out, x, b->s));
+    tell(b, "head_norm_forward", shape, ms, (struct work){.bytes = 2 * bytes});
+    ms = MEASURE(b, b->o->head_norm_backward(&norm, out, dweight, x, dout, b->s));
+    tell(b, "head_norm_backward", shape, ms, (struct work){.bytes = 3 * bytes});
+    free_arrays(b);
+}
+
 static void rotations(struct bench *b, size_t rows, size_t positions, size_t heads, size_t head_dim)
 {
     char shape[SHAPE];
@@ -398,6 +416,7 @@ static void gpt2_and_llama(struct bench *b)
     embeddings(b, 65536, 1024, 768, 50257);
     norms(b, 65536, 768, true);
     norms(b, 32768, 2048, false);
+    head_norms(b, 65536, 16, 128);
     rotations(b, 65536, 4096, 32, 64);
     activations(b, 128u << 20);
     linears(b, 16384, 768, 2304, DT_WEIGHT_IN_OUT, true, false);
@@ -421,6 +440,7 @@ static void toys(struct bench *b)
     embeddings(b, 24, 8, 16, 40);
     norms(b, 20, 32, true);
     norms(b, 20, 32, false);
+    head_norms(b, 16, 2, 8);
     rotations(b, 16, 8, 2, 8);
     activations(b, 1000);
     linears(b, 16, 24, 32, DT_WEIGHT_IN_OUT, true, true);

@@ -117,6 +117,7 @@ static void layers(struct bench *b)
 {
     struct dt_embedding e = {N, T, C, V, b->ids, 0, NULL};
     struct dt_norm n = {N, C, 1e-5f, b->x[0], b->x[1], b->x[2], b->x[2] + N};
+    struct dt_head_norm h = {N, H, C / H, C, 1e-6f, b->x[0]};
     struct dt_rope r = {N, T, H, C / H, C, b->x[0], 1, 0};
     size_t hidden = (size_t)N * F;
     double row = 4.0 * N * C;
@@ -128,6 +129,10 @@ static void layers(struct bench *b)
             b->o->norm_forward(&n, b->x[3], b->x[4], b->x[5], b->x[6], b->s));
     MEASURE(b, "norm backward", 13, 4 * row, "GB/s   ",
             b->o->norm_backward(&n, b->x[3], b->x[7], b->x[7] + C, b->x[5], b->x[6], b->s));
+    MEASURE(b, "norm of heads (Qwen3)", 0, 2 * row, "GB/s   ",
+            b->o->head_norm_forward(&h, b->x[3], b->x[5], b->s));
+    MEASURE(b, "norm of heads backward", 0, 3 * row, "GB/s   ",
+            b->o->head_norm_backward(&h, b->x[3], b->x[7], b->x[5], b->x[6], b->s));
     MEASURE(b, "rope (Llama)", 0, 2 * row, "GB/s   ", b->o->rope(&r, b->x[6], false, b->s));
     MEASURE(b, "gelu (alone)", 0, 8.0 * N * F, "GB/s   ",
             b->o->gelu_forward(hidden, b->x[3], b->x[5], b->s));

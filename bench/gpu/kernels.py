@@ -119,6 +119,13 @@ class Ops:
         norm, weights = self.norm(kind, width, True)
         return self.both_backward(norm, (self.random(rows, width, grad=True), *weights), self.random(rows, width))
 
+    def head_norm_forward(self, rows, heads, head_dim):
+        return self.both(lambda x, w: F.rms_norm(x, (head_dim,), w, 1e-6), self.random(rows, heads, head_dim), self.random(head_dim))
+
+    def head_norm_backward(self, rows, heads, head_dim):
+        weights = (self.random(rows, heads, head_dim, grad=True), self.random(head_dim, grad=True))
+        return self.both_backward(lambda x, w: F.rms_norm(x, (head_dim,), w, 1e-6), weights, self.random(rows, heads, head_dim))
+
     def rope(self, rows, positions, heads, head_dim):
         x, half = self.random(rows // positions, positions, heads, head_dim), head_dim // 2
         angle = torch.arange(positions, device=DEVICE)[:, None] * 10000.0 ** (-torch.arange(half, device=DEVICE) / half)
