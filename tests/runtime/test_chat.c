@@ -318,6 +318,38 @@ TEST(a_special_token_that_somebody_writes_is_text)
     dt_json_finish(&golden);
 }
 
+/* More than an encoder makes of nothing (GROWTH_SPARE): each piece counts as text. */
+TEST(a_long_conversation_is_encoded_whole)
+{
+    enum { BYTES = 3 << 20 };
+    struct dt_err err = {0};
+    struct dt_json golden;
+    struct dt_rendered rendered = {0};
+    struct dt_chat_tokens tokens;
+    char question[] = "?", *answer = malloc(BYTES + 1);
+    struct dt_exchange exchange = {question, answer};
+    const struct dt_conversation c = {.exchanges = &exchange, .count = 1};
+    CHECK(answer != NULL);
+    for (size_t i = 0; i < BYTES; i++)
+        answer[i] = i % 5 ? 'a' : ' ';
+    answer[BYTES] = '\0';
+    read_json(DT_TEMPLATES_DIR, "golden.json", &golden);
+    struct dt_tokenizer *t =
+        tokenizer_of(cJSON_GetObjectItem(cJSON_GetObjectItem(golden.root, "templates"), "chatml"));
+    const struct dt_template *template = dt_template_find("chatml", &err);
+    struct dt_chat_coder *coder = dt_chat_coder_create(t, template, &err);
+    CHECK_OK(
+        dt_template_render(template, &(struct dt_template_options){0}, &c, 0, 1, &rendered, &err),
+        err);
+    CHECK_OK(dt_chat_coder_encode(coder, &rendered, &tokens, &err), err);
+    CHECK(tokens.count > BYTES / 5);
+    dt_chat_coder_destroy(coder);
+    dt_rendered_finish(&rendered);
+    dt_tokenizer_close(t);
+    dt_json_finish(&golden);
+    free(answer);
+}
+
 TEST(a_tokenizer_without_the_tokens_of_a_template_is_refused)
 {
     struct dt_err err = {0};

@@ -174,6 +174,7 @@ int dt_encoder_piece(struct dt_encoder *e, struct dt_bytes piece, bool first, st
 {
     e->flow.plain = true;
     e->flow.begun = !first;
+    e->given += piece.len;
     if (piece.len && e->flow.err.code == DT_E_NONE)
         e->first->push(e->first, piece, true);
     return dt_encoder_drain(e, err);
