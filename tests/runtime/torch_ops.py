@@ -21,7 +21,7 @@ def struct(**fields):
     return type("Struct", (ctypes.Structure,), {"_fields_": list(fields.items())})
 
 
-Embedding = struct(rows=SIZE, positions=SIZE, width=SIZE, vocabulary=SIZE, ids=P, first=SIZE)
+Embedding = struct(rows=SIZE, positions=SIZE, width=SIZE, vocabulary=SIZE, ids=P, first=SIZE, places=P)
 Norm = struct(rows=SIZE, width=SIZE, eps=FLOAT, weight=P, bias=P, mean=P, rstd=P)
 HeadNorm = struct(rows=SIZE, heads=SIZE, head_dim=SIZE, stride=SIZE, eps=FLOAT, weight=P)
 Rope = struct(rows=SIZE, positions=SIZE, heads=SIZE, head_dim=SIZE, stride=SIZE, speeds=P,
@@ -90,12 +90,13 @@ def raw(x):
     return x.detach().contiguous()
 
 
-def embedding(ops):
+def embedding(ops, placed):
     b, t, c, v = 3, 17, 33, 50
     ids = torch.randint(v, (b * t,), dtype=torch.int32)
+    places = torch.randint(t, (b * t,), dtype=torch.int32) if placed else torch.arange(t, dtype=torch.int32).repeat(b)
     token, position = leaf(v, c), leaf(t, c)
-    want = (token[ids.long()].view(b, t, c) + position).view(b * t, c)
-    e = make(Embedding, rows=b * t, positions=t, width=c, vocabulary=v, ids=ids)
+    want = token[ids.long()] + position[places.long()]
+    e = make(Embedding, rows=b * t, positions=t, width=c, vocabulary=v, ids=ids, places=places if placed else None)
     out, dout = torch.empty(b * t, c), torch.randn(b * t, c)
     ops.embedding_forward(e, out, raw(token), raw(position))
     near("out", out, want)
@@ -300,7 +301,8 @@ def same(what, got, wanted):
 
 
 TESTS = {
-    "embedding": embedding,
+    "embedding": lambda o: embedding(o, placed=False),
+    "embedding of rows with places": lambda o: embedding(o, placed=True),
     "LayerNorm": lambda o: norm(o, True),
     "RMSNorm": lambda o: norm(o, False),
     "norm of heads": head_norm,
