@@ -261,6 +261,10 @@ TEST(a_mixture_is_known_again_by_all_of_its_files)
     struct dt_mixture *all = mixed(weights, 3, true), *two = mixed(weights, 2, true);
     CHECK_EQ(dt_mixture_tokens(all), 41 + 11 + 8);
     CHECK(dt_mixture_mark(all) != dt_mixture_mark(two));
+    static const double others[] = {1, 2, 1};
+    struct dt_mixture *heavier = mixed(others, 3, true);
+    CHECK(dt_mixture_mark(all) != dt_mixture_mark(heavier));
+    dt_mixture_close(heavier);
     CHECK(!dt_mixture_packed(all) && !dt_mixture_are_bytes(all));
     dt_mixture_close(all);
     dt_mixture_close(two);

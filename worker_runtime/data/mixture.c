@@ -115,9 +115,11 @@ uint32_t dt_mixture_mark(const struct dt_mixture *m)
 {
     uint32_t mark = dt_tokens_mark(m->files[0].tokens);
     for (size_t i = 1; i < m->count; i++) {
-        uint32_t next = dt_tokens_mark(m->files[i].tokens);
-        uint8_t bytes[] = {(uint8_t)next, (uint8_t)(next >> 8), (uint8_t)(next >> 16),
-                           (uint8_t)(next >> 24)};
+        const struct file *f = &m->files[i];
+        uint64_t facts[] = {f->first, f->share, dt_tokens_mark(f->tokens)};
+        uint8_t bytes[sizeof facts];
+        for (size_t k = 0; k < sizeof bytes; k++)
+            bytes[k] = (uint8_t)(facts[k / 8] >> k % 8 * 8);
         mark = dt_crc32c(mark, (struct dt_bytes){bytes, sizeof bytes});
     }
     return mark;
