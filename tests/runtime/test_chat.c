@@ -499,7 +499,9 @@ TEST(bad_lines_are_named_with_their_file_and_number)
     } rows[] = {
         {"{\"text\": \"a\"}\n\n{\"text\": 3}\n", "in.jsonl:3: text: expected"},
         {"{\"text\": \"a\"}\n{\"text\"\n", "in.jsonl:2: line 1, column"},
-        {"[\n", "in.jsonl:1: "},
+        {"[\n", "in.jsonl: it is one array in JSON"},
+        {"PAR1\x15\x04", "in.jsonl: it is a Parquet file"},
+        {"\x1f\x8b\x08\n", "in.jsonl: it is compressed by gzip"},
         {"{\"text\": \"\\u0000\"}", "in.jsonl:1: "},
         {"", "nothing is left to train on of 0 lines"},
     };

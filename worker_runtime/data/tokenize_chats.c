@@ -210,6 +210,24 @@ static struct dt_bytes without_mark(struct dt_bytes line)
     return marked ? (struct dt_bytes){line.at + 3, line.len - 3} : line;
 }
 
+/* What people have in place of JSON Lines most often. */
+static int check_first_line(struct dt_bytes line, struct dt_err *err)
+{
+    static const struct {
+        const char *begin, *words;
+    } others[] = {
+        {"[", "it is one array in JSON; write its elements as lines, as `jq -c '.[]'` does"},
+        {"PAR1", "it is a Parquet file, which is not read here; write its rows as JSON Lines"},
+        {"\x1f\x8b", "it is compressed by gzip; unpack it, and name - to read what zcat prints"},
+    };
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        size_t len = strlen(others[i].begin);
+        if (line.len >= len && memcmp(line.at, others[i].begin, len) == 0)
+            return dt_err_set(err, DT_E_USAGE, "%s", others[i].words);
+    }
+    return 0;
+}
+
 static int take_line(struct chats *z, const struct dt_lines *lines, struct dt_bytes line,
                      struct dt_err *err)
 {
@@ -218,6 +236,8 @@ static int take_line(struct chats *z, const struct dt_lines *lines, struct dt_by
     if (is_blank(line))
         return 0;
     z->counts->lines++;
+    if (lines->number == 1 && check_first_line(line, err) < 0)
+        return dt_err_wrap(err, "%s", lines->name);
     int rc = z->coder ? take_conversation(z, lines, line, err) : take_text(z, lines, line, err);
     return rc < 0 ? dt_err_wrap(err, "%s:%zu", lines->name, lines->number) : 0;
 }
