@@ -182,12 +182,13 @@ static int tokenize_chats(const struct dt_train_args *a, const struct dt_tokeniz
                           struct dt_err *err)
 {
     struct dt_chat_counts counts;
-    struct dt_chat_options o = {
-        .key = a->key,
-        .trains = {.train_on_prompt = a->train_on_prompt, .last_answer_only = a->last_answer_only},
-        .max_tokens = (uint64_t)a->max_tokens,
-        .validation = a->validation,
-        .share = a->split};
+    struct dt_chat_options o = {.key = a->key,
+                                .trains = {.train_on_prompt = a->train_on_prompt,
+                                           .last_answer_only = a->last_answer_only,
+                                           .system = a->system},
+                                .max_tokens = (uint64_t)a->max_tokens,
+                                .validation = a->validation,
+                                .share = a->split};
     if (a->template && !(o.template = dt_template_find(a->template, err)))
         return dt_err_wrap(err, "--template");
     if (a->key)

@@ -210,6 +210,47 @@ TEST(answers_and_the_end_behind_them_are_trained_on)
               "[System: S#\nHuman: a#\nAssistant:b#\nHuman: c#\nAssistant:d#\n]");
 }
 
+static const char *rendered_as(const char *name, const char *line, const char *system)
+{
+    static char out[1000];
+    struct dt_err err = {0};
+    struct dt_conversation c = {0};
+    struct dt_rendered rendered = {0};
+    const struct dt_template_options o = {.system = system};
+    const char *why;
+    CHECK_EQ(dt_conversation_read(&c, dt_bytes_of(line), &why, &err), 1);
+    CHECK_OK(dt_template_render(dt_template_find(name, &err), &o, &c, 0, c.count, &rendered, &err),
+             err);
+    snprintf(out, sizeof out, "%s", dt_buf_cstr(&rendered.text));
+    dt_rendered_finish(&rendered);
+    dt_conversation_finish(&c);
+    return out;
+}
+
+TEST(a_conversation_without_a_system_text_gets_the_one_that_is_asked_for)
+{
+    static const char without[] = "{\"instruction\": \"a\", \"output\": \"b\"}";
+    static const char with[] = "{\"instruction\": \"a\", \"output\": \"b\", \"system\": \"own\"}";
+    static const struct {
+        const char *name, *line, *system, *begin;
+    } rows[] = {
+        {"qwen2", without, NULL, "<|im_start|>system\nYou are Qwen, "},
+        {"qwen2", without, "", "<|im_start|>user\na"},
+        {"qwen2", without, "mine", "<|im_start|>system\nmine<|im_end|>\n<|im_start|>user\na"},
+        {"qwen2", with, "mine", "<|im_start|>system\nown<|im_end|>\n"},
+        {"chatml", without, "mine", "<|im_start|>system\nmine<|im_end|>\n"},
+        {"llama2", without, "mine", "<s>[INST] <<SYS>>\nmine\n<</SYS>>\n\na [/INST]"},
+        {"llama3.1", without, "",
+         "<|begin_of_text|><|start_header_id|>system<|end_header_id|>\n\nCutting Knowledge Date: "
+         "December 2023\nToday Date: 26 Jul 2024\n\n<|eot_id|>"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        CHECK_ROW("row %zu", i);
+        const char *text = rendered_as(rows[i].name, rows[i].line, rows[i].system);
+        CHECK_BYTES(text, strlen(rows[i].begin), rows[i].begin, strlen(rows[i].begin));
+    }
+}
+
 TEST(each_format_says_the_same)
 {
     static const struct dt_template_options o = {0};

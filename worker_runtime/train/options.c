@@ -69,6 +69,9 @@ static const struct dt_opt train_opts[] = {
     {.name = "max-tokens", .arg = "N", .parse = dt_opt_count, AT(max_tokens), .fallback = "0", .group = "Instead of training",
      .help = "with --template or --key: the most tokens of a document; exchanges that do not fit are left out of a "
              "conversation, and a text becomes several documents; 0 means any number"},
+    {.name = "system", .arg = "TEXT", AT(system), .group = "Instead of training",
+     .help = "with --template: the system text of conversations that have none; an empty one leaves out what the template "
+             "puts there by itself"},
     {.name = "train-on-prompt", AT(train_on_prompt), .group = "Instead of training",
      .help = "with --template: train on all of a conversation, and not on the answers alone"},
     {.name = "last-answer-only", AT(last_answer_only), .group = "Instead of training",
@@ -195,6 +198,8 @@ static int check_documents(const struct dt_train_args *a, struct dt_err *err)
                           "--max-tokens 1: there is nothing to learn in a document of one token");
     if (a->validation && !a->template && !a->key)
         return dt_err_set(err, DT_E_USAGE, "--validation goes with --template and --key");
+    if (a->system && !a->template)
+        return dt_err_set(err, DT_E_USAGE, "--system goes with --template");
     if ((a->train_on_prompt || a->last_answer_only) && !a->template)
         return dt_err_set(err, DT_E_USAGE, "--%s goes with --template",
                           a->train_on_prompt ? "train-on-prompt" : "last-answer-only");

@@ -20,7 +20,7 @@ struct dt_train_args {
     char *config, *deepspeed, *resume, *init_from, *output;
     struct dt_opt_strings set;
     int world, local; /* for --estimate; 0: as many as the environment says */
-    char *estimate, *verify, *tokenizer, *template, *key, *validation;
+    char *estimate, *verify, *tokenizer, *template, *key, *system, *validation;
     int max_tokens;     /* 0: any number */
     double split;       /* the share for validation */
     int64_t document;   /* that one alone; -1: all */

@@ -278,11 +278,23 @@ static void put_answer(struct dt_rendered *r, const struct dt_template *t, const
     put_fixed(r, t, t->said[1], trained);
 }
 
+static const char *system_of(const struct dt_template *t, const struct dt_template_options *o,
+                             const struct dt_conversation *c)
+{
+    if (c->system)
+        return c->system;
+    if (o->system && *o->system)
+        return o->system;
+    /* A block that is always there has no text then. */
+    bool always = t->default_system && !*t->default_system;
+    return o->system && !always ? NULL : t->default_system;
+}
+
 int dt_template_render(const struct dt_template *t, const struct dt_template_options *o,
                        const struct dt_conversation *c, size_t first, size_t count,
                        struct dt_rendered *out, struct dt_err *err)
 {
-    const char *system = c->system ? c->system : t->default_system;
+    const char *system = system_of(t, o, c);
     bool prompt = o->train_on_prompt;
     out->count = 0;
     dt_buf_clear(&out->text);

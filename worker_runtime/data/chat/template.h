@@ -40,6 +40,7 @@ struct dt_rendered {
 struct dt_template_options {
     bool train_on_prompt;  /* everything is trained on, and not the answers alone */
     bool last_answer_only; /* of the answers, only the last one */
+    const char *system;    /* of conversations without one; "": none; NULL: the template's own */
 };
 
 /* C's first COUNT exchanges, at least one; a question without an answer ends with what stands in
