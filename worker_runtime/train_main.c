@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* dtrun-train: one worker of a training run, or all of it. Told to end by SIGTERM or SIGINT, it
  * finishes its step, saves, and dies by that signal. */
+#include "base/clock.h"
 #include "base/fs.h"
 #include "base/json_write.h"
 #include "base/say.h"
@@ -12,6 +13,8 @@
 #include "worker_runtime/data/tokenize_chats.h"
 #include "worker_runtime/data/tokenizer/tokenizer.h"
 #include "worker_runtime/data/tokens.h"
+#include "worker_runtime/generate/command.h"
+#include "worker_runtime/job_env.h"
 #include "worker_runtime/train/depot_commands.h"
 #include "worker_runtime/train/estimate.h"
 #include "worker_runtime/device/cuda_plugin.h"
@@ -256,6 +259,36 @@ static int with_tokenizer(const struct dt_train_args *a, struct dt_err *err)
     return rc;
 }
 
+/* The same seed is the same text, so one that is not given is drawn, and told at the end. */
+static uint64_t seed_of(const struct dt_generate_args *g)
+{
+    return g->seed >= 0 ? (uint64_t)g->seed : (uint64_t)dt_clock_wall_us() % 1000000;
+}
+
+static int generate(const struct dt_train_args *a, struct dt_err *err)
+{
+    const struct dt_generate_args *g = &a->generate;
+    struct dt_buf text = {0};
+    struct dt_generation_options o = {
+        .model = a->files[1],
+        .tokenizer = a->tokenizer,
+        .max_tokens = (size_t)g->max_tokens,
+        .sampling = {.temperature = g->temperature, .top_p = g->top_p, .top_k = (size_t)g->top_k},
+        .seed = seed_of(g),
+        .stops = {(const char *const *)g->stops.at, g->stops.len},
+        .visible = isatty(STDOUT_FILENO)};
+    int threads;
+    if ((!g->prompt && dt_generate_read_prompt(g->prompt_file, &text, err) < 0) ||
+        dt_job_env_threads(g->threads, 1, &threads, err) < 0)
+        return -1;
+    o.prompt = g->prompt ? dt_bytes_of(g->prompt) : (struct dt_bytes){text.at, text.len};
+    struct dt_device *device = dt_device_open_cpu(threads, err);
+    int rc = device ? dt_generate(&o, device, catch_signals, &told_to_end, err) : -1;
+    dt_device_close(device);
+    dt_buf_finish(&text);
+    return rc;
+}
+
 static int carry_out(const struct dt_train_args *a, struct dt_err *err)
 {
     const char *url = a->files[1];
@@ -265,6 +298,8 @@ static int carry_out(const struct dt_train_args *a, struct dt_err *err)
     case DT_TRAIN_DETOKENIZE:
     case DT_TRAIN_SHOW_DATA:
         return with_tokenizer(a, err);
+    case DT_TRAIN_GENERATE:
+        return generate(a, err);
     case DT_TRAIN_LS:
         return dt_depot_ls(url, stdout, err);
     case DT_TRAIN_FETCH:

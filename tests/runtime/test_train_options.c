@@ -3,7 +3,7 @@
 #include "tests/lib/check.h"
 #include "worker_runtime/train/options.h"
 
-#define WORDS 12
+#define WORDS 16
 
 static int read_line(const char *line, struct dt_train_args *a, struct dt_opt_result *result,
                      struct dt_err *err)
@@ -51,6 +51,12 @@ TEST(good_lines_are_taken)
          .files = 2,
          .command = DT_TRAIN_TOKENIZE},
         {.line = "show-data a --document 3", .files = 2, .command = DT_TRAIN_SHOW_DATA},
+        {.line = "generate d --prompt a --stop b --stop c",
+         .files = 2,
+         .command = DT_TRAIN_GENERATE},
+        {.line = "--top-p 0.5 generate d --tokenizer t --seed 7 --top-k 0",
+         .files = 2,
+         .command = DT_TRAIN_GENERATE},
         {.line = "ls s3://b/p", .files = 2, .command = DT_TRAIN_LS},
         {.line = "fetch s3://b/p -o d", .output = "d", .files = 2, .command = DT_TRAIN_FETCH},
         {.line = "rm s3://b/p/step-1 s3://b/p/step-2", .files = 3, .command = DT_TRAIN_RM},
@@ -96,6 +102,37 @@ TEST(good_lines_are_taken)
     }
 }
 
+TEST(generate_has_its_numbers)
+{
+    static const struct {
+        const char *line;
+        double temperature, top_p;
+        int max_tokens, top_k, threads;
+        int64_t seed;
+        size_t stops;
+    } rows[] = {
+        {"generate d", 0.8, 0.95, 256, 40, 0, -1, 0},
+        {"generate d --temperature 0 --top-p 1e-3 --max-new-tokens 7", 0, 1e-3, 7, 40, 0, -1, 0},
+        {"generate d --seed 0 --top-k 0 --threads 2 --stop a --stop b", 0.8, 0.95, 256, 0, 2, 0, 2},
+        {"generate d --seed any --stop a", 0.8, 0.95, 256, 40, 0, -1, 1},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct dt_train_args a;
+        struct dt_opt_result result;
+        struct dt_err err = {0};
+        CHECK_ROW("%s", rows[i].line);
+        CHECK_OK(read_line(rows[i].line, &a, &result, &err), err);
+        CHECK(a.generate.temperature == rows[i].temperature);
+        CHECK(a.generate.top_p == rows[i].top_p);
+        CHECK_EQ(a.generate.max_tokens, rows[i].max_tokens);
+        CHECK_EQ(a.generate.top_k, rows[i].top_k);
+        CHECK_EQ(a.generate.threads, rows[i].threads);
+        CHECK_EQ(a.generate.seed, rows[i].seed);
+        CHECK_EQ(a.generate.stops.len, rows[i].stops);
+        dt_train_args_finish(&a);
+    }
+}
+
 TEST(bad_lines_are_refused_with_a_sentence)
 {
     static const struct {
@@ -111,8 +148,6 @@ TEST(bad_lines_are_refused_with_a_sentence)
         {"tokenize a", "tokenize: where to? Give -o FILE"},
         {"detokenize", "detokenize: which file of tokens?"},
         {"detokenize a b", "detokenize: what is \"b\"? It takes one file"},
-        {"-c a --tokenizer b", "--tokenizer goes with tokenize, detokenize and show-data"},
-        {"ls s3://a --tokenizer b", "--tokenizer goes with tokenize, detokenize and show-data"},
         {"-c a --template qwen2", "--template and --key go with tokenize"},
         {"detokenize a --key text", "--template and --key go with tokenize"},
         {"tokenize a -o b --template x --key y", "give one of them"},
@@ -128,7 +163,25 @@ TEST(bad_lines_are_refused_with_a_sentence)
         {"show-data a b", "show-data: what is \"b\"? It takes one file"},
         {"show-data a --document -1", "--document"},
         {"show-data a -o b", "--output goes with tokenize"},
+        {"-c a --tokenizer b",
+         "--tokenizer goes with tokenize, detokenize, show-data and generate"},
+        {"ls s3://a --tokenizer b",
+         "--tokenizer goes with tokenize, detokenize, show-data and generate"},
         {"-c a -o out", "--output goes with tokenize, detokenize and fetch"},
+        {"generate", "generate: with which model? Its folder, or a checkpoint's"},
+        {"generate a b", "generate: what is \"b\"? It takes one folder"},
+        {"generate a -o b", "--output goes with tokenize, detokenize and fetch"},
+        {"generate a --prompt b --prompt-file c", "--prompt and --prompt-file: give one of them"},
+        {"generate a --max-new-tokens 0", "--max-new-tokens: give 1 or more"},
+        {"generate a --temperature -1", "--temperature: \"-1\" is no number from 0 to 100"},
+        {"generate a --temperature nan", "\"nan\" is no number from 0 to 100"},
+        {"generate a --top-p 1.1", "--top-p: \"1.1\" is no number from 0 to 1"},
+        {"generate a --top-p=", "\"\" is no number"},
+        {"generate a --seed x", "--seed:"},
+        {"generate a --stop=", "--stop: an empty text stands everywhere"},
+        {"-c a --prompt b", "--prompt goes with generate"},
+        {"-c a --seed 3", "--seed goes with generate"},
+        {"tokenize a -o b --top-p 1", "--top-p goes with generate"},
         {"ls", "ls: of which URL? s3://BUCKET/PREFIX"},
         {"ls s3://a s3://b", "ls: what is \"s3://b\"? It takes one URL"},
         {"ls s3://a -o b", "--output goes with tokenize, detokenize and fetch"},

@@ -7,6 +7,43 @@
 #include <stdlib.h>
 #include <string.h>
 
+static int read_real(const char *value, double most, double *out, struct dt_err *err)
+{
+    char *end;
+    double x = strtod(value, &end);
+    if (end == value || *end || !(x >= 0 && x <= most))
+        return dt_err_set(err, DT_E_USAGE, "\"%s\" is no number from 0 to %g", value, most);
+    *out = x;
+    return 0;
+}
+
+static int parse_temperature(const char *value, void *target, struct dt_err *err)
+{
+    return read_real(value, 100, target, err);
+}
+
+static int parse_top_p(const char *value, void *target, struct dt_err *err)
+{
+    return read_real(value, 1, target, err);
+}
+
+static int parse_seed(const char *value, void *target, struct dt_err *err)
+{
+    int64_t *seed = target;
+    if (strcmp(value, "any") != 0)
+        return dt_str_to_int(value, 0, INT64_MAX, seed, err);
+    *seed = -1;
+    return 0;
+}
+
+static int parse_stop(const char *value, void *target, struct dt_err *err)
+{
+    if (*value)
+        return dt_opt_append(value, target, err);
+    return dt_err_set(err, DT_E_USAGE, "an empty text stands everywhere; give one to stop at");
+}
+
+#define GENERATE "With generate"
 #define AT(field) .at = offsetof(struct dt_train_args, field)
 
 static int parse_share(const char *value, void *target, struct dt_err *err)
@@ -59,7 +96,8 @@ static const struct dt_opt train_opts[] = {
      .help = "with tokenize: the file of tokens to write; with detokenize: the file of text, in place of standard output; "
              "with fetch: the folder to put the checkpoint into"},
     {.name = "tokenizer", .arg = "DIR", .completes = DT_OPT_DIRECTORY, AT(tokenizer), .group = "Instead of training",
-     .help = "with tokenize, detokenize and show-data: a model's folder with its tokenizer.json; without it a token is a byte"},
+     .help = "with tokenize, detokenize and show-data: a model's folder with its tokenizer.json; without it a token is a byte. "
+             "With generate: in place of the one in the model's own folder"},
     {.name = "template", .arg = "NAME", AT(template), .group = "Instead of training",
      .help = "with tokenize: files hold conversations, one as JSON in a line, and this is how models of that family are "
              "shown them: llama2, llama3, llama3.1, mistral-v1, mistral, mistral-tekken, chatml, qwen2, qwen3, smollm, "
@@ -83,6 +121,25 @@ static const struct dt_opt train_opts[] = {
     {.name = "document", .arg = "N", .parse = parse_document, .words = "all", AT(document), .fallback = "all",
      .group = "Instead of training",
      .help = "with show-data: show document N alone, the first being 0, and not all"},
+
+    {.name = "prompt", .arg = "TEXT", AT(generate.prompt), .group = GENERATE, .help = "the text to go on with"},
+    {.name = "prompt-file", .arg = "FILE", .completes = DT_OPT_FILE, AT(generate.prompt_file), .group = GENERATE,
+     .help = "the same from FILE, without the newline at its end; - is standard input, which is read when there is neither"},
+    {.name = "max-new-tokens", .arg = "N", .parse = dt_opt_count, .fallback = "256", AT(generate.max_tokens), .group = GENERATE,
+     .help = "write at most N tokens"},
+    {.name = "temperature", .arg = "X", .parse = parse_temperature, .fallback = "0.8", .later = true, AT(generate.temperature),
+     .group = GENERATE, .help = "how much chance there is: at 0 the likeliest token is taken each time, at 1 tokens come as "
+     "often as the model says, and above 1 unlikely ones come more often"},
+    {.name = "top-k", .arg = "N", .parse = dt_opt_count, .fallback = "40", .later = true, AT(generate.top_k),
+     .group = GENERATE, .help = "choose among the N likeliest tokens; 0 means all"},
+    {.name = "top-p", .arg = "X", .parse = parse_top_p, .fallback = "0.95", .later = true, AT(generate.top_p),
+     .group = GENERATE, .help = "choose among the fewest of them that together have this share of the probability; 1 means all"},
+    {.name = "seed", .arg = "N", .words = "any", .parse = parse_seed, .fallback = "any", .later = true, AT(generate.seed),
+     .group = GENERATE, .help = "with the same N, and all else as it was, the text is the same; any means another one each time"},
+    {.name = "stop", .arg = "TEXT", .parse = parse_stop, .finish = dt_opt_finish_strings, .repeat = true, AT(generate.stops),
+     .group = GENERATE, .help = "end in front of TEXT, which is not printed"},
+    {.name = "threads", .arg = "N", .parse = dt_opt_count, .fallback = "0", AT(generate.threads), .group = GENERATE,
+     .help = "compute with N threads; 0 means OMP_NUM_THREADS, or all processors"},
     {.name = "rescue", AT(rescue), .hidden = true}, /* for the agent: rescue.h */
     {.name = "local-rank", .arg = "N", .parse = dt_opt_count, AT(local_rank), .fallback = "0", .hidden = true},
     {0},
@@ -102,13 +159,14 @@ const struct dt_opt_program dt_train_program = {
         "       dtrun-train tokenize [--tokenizer DIR] --template NAME|--key NAME FILE... -o OUT\n"
         "       dtrun-train detokenize [--tokenizer DIR] FILE [-o OUT]\n"
         "       dtrun-train show-data [--tokenizer DIR] [--document N] FILE\n"
+        "       dtrun-train generate DIR [options]\n"
         "       dtrun-train ls URL\n"
         "       dtrun-train fetch URL -o DIR\n"
         "       dtrun-train rm URL...",
     .version = DT_VERSION,
     .table = train_opts,
-    .commands = (const char *const[]){"tokenize FILE", "detokenize FILE", "show-data FILE", "ls",
-                                      "fetch", "rm", NULL},
+    .commands = (const char *const[]){"tokenize FILE", "detokenize FILE", "show-data FILE",
+                                      "generate FILE", "ls", "fetch", "rm", NULL},
     .takes_operands = true,
 };
 
@@ -163,6 +221,11 @@ static const struct {
                             .most = 1,
                             .one = "file",
                             .has_tokenizer = true},
+    [DT_TRAIN_GENERATE] = {.name = "generate",
+                           .what = "with which model? Its folder, or a checkpoint's",
+                           .most = 1,
+                           .one = "folder",
+                           .has_tokenizer = true},
     [DT_TRAIN_LS] = {.name = "ls",
                      .what = "of which URL? s3://BUCKET/PREFIX, or file:///FOLDER",
                      .most = 1,
@@ -216,7 +279,7 @@ static int check_options(const struct dt_train_args *a, struct dt_err *err)
         return dt_err_set(err, DT_E_USAGE, "--output goes with tokenize, detokenize and fetch");
     if (a->tokenizer && !commands[a->command].has_tokenizer)
         return dt_err_set(err, DT_E_USAGE,
-                          "--tokenizer goes with tokenize, detokenize and show-data");
+                          "--tokenizer goes with tokenize, detokenize, show-data and generate");
     if (a->document >= 0 && a->command != DT_TRAIN_SHOW_DATA)
         return dt_err_set(err, DT_E_USAGE, "--document goes with show-data");
     return check_documents(a, err);
@@ -231,7 +294,7 @@ static int check_command(struct dt_train_args *a, struct dt_err *err)
     if (!name)
         return dt_err_set(err, DT_E_USAGE,
                           "what is \"%s\"? A configuration is given as --config %s; the commands "
-                          "are tokenize, detokenize, show-data, ls, fetch and rm",
+                          "are tokenize, detokenize, show-data, generate, ls, fetch and rm",
                           a->files[0], a->files[0]);
     if (a->file_count == 1)
         return dt_err_set(err, DT_E_USAGE, "%s: %s", name, commands[a->command].what);
@@ -244,9 +307,26 @@ static int check_command(struct dt_train_args *a, struct dt_err *err)
     return check_options(a, err);
 }
 
-static int check_whole(struct dt_train_args *a, struct dt_err *err)
+/* What only generate has. */
+static int check_generate(const struct dt_train_args *a, const struct dt_opt_result *result,
+                          struct dt_err *err)
 {
-    if (check_command(a, err) < 0)
+    const struct dt_generate_args *g = &a->generate;
+    for (const struct dt_opt *o = train_opts; o->name && a->command != DT_TRAIN_GENERATE; o++)
+        if (strcmp(dt_opt_group(o), GENERATE) == 0 &&
+            dt_opt_source_of(&dt_train_program, result, o->name) == DT_OPT_FROM_ARGS)
+            return dt_err_set(err, DT_E_USAGE, "--%s goes with generate", o->name);
+    if (g->prompt && g->prompt_file)
+        return dt_err_set(err, DT_E_USAGE, "--prompt and --prompt-file: give one of them");
+    if (g->max_tokens < 1)
+        return dt_err_set(err, DT_E_USAGE, "--max-new-tokens: give 1 or more");
+    return 0;
+}
+
+static int check_whole(struct dt_train_args *a, const struct dt_opt_result *result,
+                       struct dt_err *err)
+{
+    if (check_command(a, err) < 0 || check_generate(a, result, err) < 0)
         return -1;
     if (!a->command && !a->config && !a->deepspeed && !a->estimate && !a->verify && !a->check_nccl)
         return dt_err_set(
@@ -276,7 +356,7 @@ int dt_train_args_read(struct dt_train_args *a, int argc, char *const *argv,
     free(args);
     if (rc < 0 || result->help || result->version)
         return rc;
-    return check_whole(a, err);
+    return check_whole(a, result, err);
 }
 
 void dt_train_args_finish(struct dt_train_args *a)

@@ -5,11 +5,14 @@
 
 #include "base/opt/opt.h"
 
+#include <stdint.h>
+
 enum dt_train_command {
     DT_TRAIN_NONE, /* it trains, or does what an option says */
     DT_TRAIN_TOKENIZE,
     DT_TRAIN_DETOKENIZE,
     DT_TRAIN_SHOW_DATA,
+    DT_TRAIN_GENERATE,
     DT_TRAIN_LS,
     DT_TRAIN_FETCH,
     DT_TRAIN_RM,
@@ -21,9 +24,16 @@ struct dt_train_args {
     struct dt_opt_strings set;
     int world, local; /* for --estimate; 0: as many as the environment says */
     char *estimate, *verify, *tokenizer, *template, *key, *system, *validation;
-    int max_tokens;     /* 0: any number */
-    double split;       /* the share for validation */
-    int64_t document;   /* that one alone; -1: all */
+    int max_tokens;   /* 0: any number */
+    double split;     /* the share for validation */
+    int64_t document; /* that one alone; -1: all */
+    struct dt_generate_args {
+        char *prompt, *prompt_file;
+        int max_tokens, threads, top_k;
+        double temperature, top_p;
+        int64_t seed; /* -1: any */
+        struct dt_opt_strings stops;
+    } generate;
     int local_rank;     /* what older launchers append; the environment says it too */
     const char **files; /* a command and what it is about; owned, its strings are argv's */
     int file_count;

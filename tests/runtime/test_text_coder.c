@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a model says behind a prompt is the text that stands there, to the last blank. */
+#include "worker_runtime/generate/text_coder.h"
+
+#include "base/fs.h"
+#include "tests/lib/folder.h"
+
+#define ROWS(t) (sizeof(t) / sizeof *(t))
+
+BEFORE_ALL
+{
+    folder_make();
+}
+
+static const struct dt_shape bytes = {.vocabulary = 320, .bos = {1, {256}}, .eos = {1, {256}}};
+
+/* A folder with the tokenizer of a family, which names END, unless it is NULL, as the end of a
+ * text. */
+static const char *folder_of(const char *family, const char *end)
+{
+    struct dt_err err = {0};
+    struct dt_buf text = {0};
+    char path[600], said[200] = "{}";
+    const char *folder = at(family);
+    CHECK_OK(dt_fs_mkdir_p(folder, 0755, &err), err);
+    snprintf(path, sizeof path, "%s/%s.json", DT_TOKENIZERS_DIR, family);
+    CHECK_OK(dt_fs_read(path, (size_t)64 << 20, &text, &err), err);
+    snprintf(path, sizeof path, "%s/tokenizer.json", folder);
+    CHECK_OK(dt_fs_replace(path, text.at, text.len, 0644, &err), err);
+    snprintf(path, sizeof path, "%s/tokenizer_config.json", folder);
+    if (end)
+        snprintf(said, sizeof said, "{\"eos_token\": \"%s\"}", end);
+    CHECK_OK(dt_fs_replace(path, said, strlen(said), 0644, &err), err);
+    dt_buf_finish(&text);
+    return folder;
+}
+
+static struct dt_prompt encode(struct dt_text_coder *c, const char *text)
+{
+    struct dt_err err = {0};
+    struct dt_prompt ids;
+    CHECK_OK(dt_text_coder_encode(c, dt_bytes_of(text), &bytes, &ids, &err), err);
+    return ids;
+}
+
+/* PROMPT's tokens are those that PROMPT and REST begin with. */
+static void check_rest(struct dt_text_coder *c, const char *prompt, const char *rest)
+{
+    char all[200];
+    struct dt_buf out = {0};
+    snprintf(all, sizeof all, "%s%s", prompt, rest);
+    struct dt_prompt whole = encode(c, all), front = encode(c, prompt);
+    CHECK(whole.count > front.count);
+    CHECK_BYTES(whole.at, front.count * sizeof *front.at, front.at, front.count * sizeof *front.at);
+    for (size_t i = front.count; i < whole.count; i++)
+        dt_text_coder_put(c, whole.at[i], &out);
+    dt_text_coder_end(c, &out);
+    CHECK_STR(dt_buf_cstr(&out), rest);
+    dt_buf_finish(&out);
+    free(whole.at);
+    free(front.at);
+}
+
+TEST(text_behind_a_prompt_is_the_rest_of_it)
+{
+    static const char *const families[] = {"gpt2",  "llama2", "llama3", "mistral", "phi3",
+                                           "qwen2", "smollm", "tekken", "gemma"};
+    struct dt_err err = {0};
+    for (size_t i = 0; i < ROWS(families); i++) {
+        struct dt_text_coder c;
+        CHECK_ROW("%s", families[i]);
+        CHECK_OK(dt_text_coder_open(&c, folder_of(families[i], NULL), dir, &bytes, &err), err);
+        check_rest(&c, "one two", " three, four");
+        check_rest(&c, "the end.", "\n\nNext");
+        dt_text_coder_finish(&c);
+    }
+}
+
+TEST(bytes_are_tokens_of_models_that_were_trained_on_them)
+{
+    struct dt_err err = {0};
+    struct dt_text_coder c;
+    CHECK_OK(dt_text_coder_open(&c, NULL, dir, &bytes, &err), err);
+    check_rest(&c, "one", " two \xc3\xbc");
+    struct dt_prompt none = encode(&c, "");
+    CHECK_EQ(none.count, 1);
+    CHECK_EQ(none.at[0], 256);
+    free(none.at);
+    CHECK(dt_text_coder_ends(&c, &bytes, 256));
+    CHECK(!dt_text_coder_ends(&c, &bytes, 255));
+    dt_text_coder_finish(&c);
+
+    const struct dt_shape other = {.vocabulary = 50257, .eos = {1, {50256}}};
+    CHECK(dt_text_coder_open(&c, NULL, dir, &other, &err) < 0);
+    CHECK(strstr(err.text, "has no tokenizer.json; name the folder of the model's tokenizer by "
+                           "--tokenizer") != NULL);
+}
+
+TEST(the_end_is_the_models_and_the_tokenizers)
+{
+    const struct dt_shape shape = {.vocabulary = 50257, .eos = {2, {5, 9}}};
+    struct dt_err err = {0};
+    struct dt_text_coder c;
+    const char *model = folder_of("gpt2", "<|endoftext|>");
+    CHECK_OK(dt_text_coder_open(&c, NULL, model, &shape, &err), err);
+    struct dt_prompt none = encode(&c, "");
+    CHECK_EQ(none.count, 1);
+    CHECK(dt_text_coder_ends(&c, &shape, 5));
+    CHECK(dt_text_coder_ends(&c, &shape, 9));
+    CHECK(!dt_text_coder_ends(&c, &shape, 6));
+    struct dt_prompt front;
+    const struct dt_shape no_bos = {.vocabulary = 50257};
+    CHECK_OK(dt_text_coder_encode(&c, dt_bytes_of(""), &no_bos, &front, &err), err);
+    CHECK_EQ(front.count, 1);
+    CHECK(dt_text_coder_ends(&c, &shape, front.at[0]));
+    free(none.at);
+    free(front.at);
+    dt_text_coder_finish(&c);
+}

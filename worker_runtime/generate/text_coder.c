@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "worker_runtime/generate/text_coder.h"
+
+#include "base/fs.h"
+#include "worker_runtime/ckpt/checkpoint.h"
+#include "worker_runtime/data/tokenize.h"
+#include "worker_runtime/data/tokenizer/tokenizer.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+/* -- opening ---------------------------------------------------------------------------------- */
+
+static bool has_tokenizer(const char *folder)
+{
+    char path[PATH_MAX];
+    return snprintf(path, sizeof path, "%s/tokenizer.json", folder) < (int)sizeof path &&
+           dt_fs_exists(path);
+}
+
+/* Training on our files of bytes leaves their end in the model, where the model names no other. */
+static bool is_of_bytes(const struct dt_shape *s)
+{
+    return s->vocabulary == DT_BYTE_VOCABULARY ||
+           (s->eos.count == 1 && s->eos.id[0] == DT_BYTE_END);
+}
+
+static int open_tokenizer(struct dt_text_coder *c, const char *folder, struct dt_err *err)
+{
+    c->tokenizer = dt_tokenizer_open(folder, err);
+    c->decoder = c->tokenizer ? dt_decoder_create(c->tokenizer, err) : NULL;
+    if (c->decoder)
+        return 0;
+    dt_text_coder_finish(c);
+    return -1;
+}
+
+int dt_text_coder_open(struct dt_text_coder *c, const char *tokenizer, const char *model,
+                       const struct dt_shape *shape, struct dt_err *err)
+{
+    char room[PATH_MAX];
+    *c = (struct dt_text_coder){0};
+    model = dt_ckpt_weights_folder(model, room);
+    if (!tokenizer && has_tokenizer(model))
+        tokenizer = model;
+    if (tokenizer)
+        return open_tokenizer(c, tokenizer, err);
+    if (is_of_bytes(shape))
+        return 0;
+    return dt_err_set(err, DT_E_USAGE,
+                      "%s has no tokenizer.json; name the folder of the model's tokenizer by "
+                      "--tokenizer",
+                      model);
+}
+
+void dt_text_coder_finish(struct dt_text_coder *c)
+{
+    dt_decoder_destroy(c->decoder);
+    dt_tokenizer_close(c->tokenizer);
+    *c = (struct dt_text_coder){0};
+}
+
+/* -- to tokens -------------------------------------------------------------------------------- */
+
+static int add_id(struct dt_prompt *ids, uint32_t id, struct dt_err *err)
+{
+    if (ids->count == ids->size) {
+        size_t size = ids->size ? 2 * ids->size : 256;
+        int32_t *at = reallocarray(ids->at, size, sizeof *at);
+        if (!at)
+            return dt_err_set(err, DT_E_MEMORY, "no memory for the tokens of a text");
+        ids->at = at;
+        ids->size = size;
+    }
+    ids->at[ids->count++] = (int32_t)id;
+    return 0;
+}
+
+static int take_ids(void *arg, const uint32_t *ids, size_t count, struct dt_err *err)
+{
+    for (size_t i = 0; i < count; i++)
+        if (add_id(arg, ids[i], err) < 0)
+            return -1;
+    return 0;
+}
+
+/* What a file puts behind each text would end what is to be gone on with. */
+static void drop_back(const struct dt_tokenizer *t, struct dt_prompt *ids)
+{
+    size_t n;
+    dt_tokenizer_back(t, &n);
+    ids->count -= n < ids->count ? n : ids->count;
+}
+
+static int encode_by_tokenizer(const struct dt_text_coder *c, struct dt_bytes text,
+                               struct dt_prompt *ids, struct dt_err *err)
+{
+    struct dt_encoder *e = dt_encoder_create(c->tokenizer, 0, take_ids, ids, err);
+    int rc = e && dt_encoder_put(e, text, err) == 0 && dt_encoder_end(e, DT_TOKEN_NONE, err) == 0 &&
+                     dt_encoder_drain(e, err) == 0
+                 ? 0
+                 : -1;
+    dt_encoder_destroy(e);
+    if (rc == 0)
+        drop_back(c->tokenizer, ids);
+    return rc;
+}
+
+static int encode_bytes(struct dt_bytes text, struct dt_prompt *ids, struct dt_err *err)
+{
+    for (size_t i = 0; i < text.len; i++)
+        if (add_id(ids, text.at[i], err) < 0)
+            return -1;
+    return 0;
+}
+
+/* Where no token is said to begin a text, the one that ended the text before stood there when the
+ * model was trained. */
+static int add_beginning(const struct dt_text_coder *c, const struct dt_shape *shape,
+                         struct dt_prompt *ids, struct dt_err *err)
+{
+    uint32_t end = c->tokenizer ? dt_tokenizer_end(c->tokenizer) : DT_BYTE_END;
+    if (shape->bos.count)
+        return add_id(ids, (uint32_t)shape->bos.id[0], err);
+    if (end != DT_TOKEN_NONE)
+        return add_id(ids, end, err);
+    return dt_err_set(err, DT_E_USAGE,
+                      "the prompt is empty, and no token is known that begins a text of this "
+                      "model; give a prompt");
+}
+
+int dt_text_coder_encode(struct dt_text_coder *c, struct dt_bytes text,
+                         const struct dt_shape *shape, struct dt_prompt *ids, struct dt_err *err)
+{
+    *ids = (struct dt_prompt){0};
+    int rc = c->tokenizer ? encode_by_tokenizer(c, text, ids, err) : encode_bytes(text, ids, err);
+    if (rc == 0 && ids->count == 0)
+        rc = add_beginning(c, shape, ids, err);
+    struct dt_buf said = {0}; /* the decoder has to know what stands before */
+    for (size_t i = 0; rc == 0 && c->decoder && i < ids->count; i++)
+        dt_decoder_put(c->decoder, (uint32_t)ids->at[i], &said);
+    dt_buf_finish(&said);
+    return rc;
+}
+
+/* -- from tokens ------------------------------------------------------------------------------ */
+
+void dt_text_coder_put(struct dt_text_coder *c, int32_t id, struct dt_buf *out)
+{
+    if (c->tokenizer)
+        dt_decoder_put(c->decoder, (uint32_t)id, out);
+    else if (id < DT_BYTE_END)
+        dt_buf_put_u8(out, (uint8_t)id);
+}
+
+void dt_text_coder_end(struct dt_text_coder *c, struct dt_buf *out)
+{
+    if (c->tokenizer)
+        dt_decoder_end(c->decoder, out);
+}
+
+bool dt_text_coder_ends(const struct dt_text_coder *c, const struct dt_shape *shape, int32_t id)
+{
+    for (int i = 0; i < shape->eos.count; i++)
+        if (shape->eos.id[i] == id)
+            return true;
+    return c->tokenizer ? (uint32_t)id == dt_tokenizer_end(c->tokenizer) : id == DT_BYTE_END;
+}
