@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A file that gets its name when it is whole: while it is written it stands beside that name, under
+ * another one, so nobody finds half of it, and a failure leaves what was there before. */
+#ifndef DT_BASE_DRAFT_H
+#define DT_BASE_DRAFT_H
+
+#include "base/err.h"
+
+#include <limits.h>
+#include <stddef.h>
+
+struct dt_draft {
+    char path[PATH_MAX]; /* the name to be */
+    char temp[PATH_MAX]; /* the name until then; "": there is none any more */
+    int fd;              /* to be written by whoever likes; -1: it is not open */
+};
+
+/* What is under PATH is an ordinary file, or nothing. End D also when it fails. */
+int dt_draft_open(struct dt_draft *d, const char *path, struct dt_err *err);
+/* At the place where the last write ended. */
+int dt_draft_write(struct dt_draft *d, const void *bytes, size_t len, struct dt_err *err);
+/* It is on disk and has its name. */
+int dt_draft_commit(struct dt_draft *d, struct dt_err *err);
+/* Removes what was not committed. */
+void dt_draft_close(struct dt_draft *d);
+
+#endif
