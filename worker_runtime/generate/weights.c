@@ -2,26 +2,13 @@
 #include "worker_runtime/generate/weights.h"
 
 #include "base/auto.h"
-#include "base/json.h"
-#include "worker_runtime/ckpt/checkpoint.h"
-#include "worker_runtime/config/model_file.h"
 #include "worker_runtime/ops/ops.h"
+#include "worker_runtime/saved/saved_model.h"
 
 #include <stdlib.h>
 
 #define ALIGN ((size_t)256)     /* of each unit: as dt_device_ops.alloc gives it */
 #define CHUNK ((size_t)1 << 20) /* elements on their way */
-
-static int read_shape(struct dt_shape *s, const char *folder, struct dt_buf *notes,
-                      struct dt_err *err)
-{
-    struct dt_json doc;
-    if (dt_model_file_read(&doc, folder, err) < 0)
-        return -1;
-    int rc = dt_shape_read(s, &doc, NULL, notes, err);
-    dt_json_finish(&doc);
-    return rc < 0 ? dt_err_wrap(err, "%s/config.json", folder) : 0;
-}
 
 /* Where each unit begins, and the size of all; SIZE_MAX: more than can be counted. */
 static size_t lay_out(const struct dt_ckpt_model *m, size_t elem, size_t *begins)
@@ -76,39 +63,33 @@ static int copy_all(struct dt_weights *w, const struct dt_ckpt_model *m,
     return rc;
 }
 
-static int read_all(struct dt_weights *w, const struct dt_ckpt_model *m, const char *folder,
-                    struct dt_err *err)
+static int read_all(struct dt_weights *w, const struct dt_saved_model *saved, struct dt_err *err)
 {
-    size_t units = dt_shape_unit_count(&w->shape);
+    size_t units = dt_shape_unit_count(&saved->shape);
     DT_AUTO_FREE size_t *begins = calloc(units, sizeof *begins);
     w->units = calloc(units, sizeof *w->units);
     if (!begins || !w->units)
         return dt_err_set(err, DT_E_MEMORY, "no memory for %zu units", units);
-    struct dt_ckpt_weights *from = dt_ckpt_weights_open(folder, m, err);
-    if (!from)
-        return -1;
-    size_t bytes = lay_out(m, dt_dtype_size(w->device->ops->elem), begins);
+    size_t bytes = lay_out(&saved->model, dt_dtype_size(w->device->ops->elem), begins);
     w->memory = dt_device_alloc(w->device, bytes, "parameters", err);
-    int rc = w->memory ? copy_all(w, m, from, begins, err) : dt_err_wrap(err, "parameters");
-    for (size_t u = 0; rc == 0 && u < units; u++)
+    if (!w->memory)
+        return dt_err_wrap(err, "parameters");
+    for (size_t u = 0; u < units; u++)
         w->units[u] = (const char *)w->memory + begins[u];
-    dt_ckpt_weights_close(from);
-    return rc;
+    return copy_all(w, &saved->model, saved->weights, begins, err);
 }
 
 int dt_weights_read(struct dt_weights *w, const char *folder, struct dt_device *device,
                     struct dt_buf *notes, struct dt_err *err)
 {
-    char room[PATH_MAX];
+    struct dt_saved_model saved;
     *w = (struct dt_weights){.device = device};
-    folder = dt_ckpt_weights_folder(folder, room);
-    if (read_shape(&w->shape, folder, notes, err) < 0)
-        return -1;
-    struct dt_ckpt_model m = {.shape = &w->shape,
-                              .tensors = dt_shape_tensors(&w->shape, err),
-                              .count = dt_shape_tensor_count(&w->shape)};
-    int rc = m.tensors ? read_all(w, &m, folder, err) : -1;
-    free(m.tensors);
+    int rc = dt_saved_model_open(&saved, folder, notes, err);
+    if (rc == 0) {
+        w->shape = saved.shape;
+        rc = read_all(w, &saved, err);
+    }
+    dt_saved_model_close(&saved);
     if (rc < 0)
         dt_weights_finish(w);
     return rc;

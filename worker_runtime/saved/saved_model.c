@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "worker_runtime/saved/saved_model.h"
+
+#include "base/json.h"
+#include "worker_runtime/config/model_file.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static int read_shape(struct dt_saved_model *m, struct dt_buf *notes, struct dt_err *err)
+{
+    struct dt_json doc;
+    if (dt_model_file_read(&doc, m->folder, err) < 0)
+        return -1;
+    int rc = dt_shape_read(&m->shape, &doc, NULL, notes, err);
+    dt_json_finish(&doc);
+    return rc < 0 ? dt_err_wrap(err, "%s/config.json", m->folder) : 0;
+}
+
+int dt_saved_model_open(struct dt_saved_model *m, const char *folder, struct dt_buf *notes,
+                        struct dt_err *err)
+{
+    char room[PATH_MAX];
+    *m = (struct dt_saved_model){0};
+    folder = dt_ckpt_weights_folder(folder, room);
+    if ((size_t)snprintf(m->folder, sizeof m->folder, "%s", folder) >= sizeof m->folder)
+        return dt_err_set(err, DT_E_USAGE, "the path %.60s... is too long", folder);
+    if (read_shape(m, notes, err) < 0)
+        return -1;
+    m->model = (struct dt_ckpt_model){.shape = &m->shape,
+                                      .tensors = dt_shape_tensors(&m->shape, err),
+                                      .count = dt_shape_tensor_count(&m->shape)};
+    if (!m->model.tensors)
+        return -1;
+    m->weights = dt_ckpt_weights_open(m->folder, &m->model, err);
+    return m->weights ? 0 : -1;
+}
+
+void dt_saved_model_close(struct dt_saved_model *m)
+{
+    dt_ckpt_weights_close(m->weights);
+    free(m->model.tensors);
+    *m = (struct dt_saved_model){0};
+}
