@@ -13,6 +13,7 @@
 #include "worker_runtime/data/tokenize_chats.h"
 #include "worker_runtime/data/tokenizer/tokenizer.h"
 #include "worker_runtime/data/tokens.h"
+#include "worker_runtime/export/export.h"
 #include "worker_runtime/generate/command.h"
 #include "worker_runtime/job_env.h"
 #include "worker_runtime/train/depot_commands.h"
@@ -289,6 +290,33 @@ static int generate(const struct dt_train_args *a, struct dt_err *err)
     return rc;
 }
 
+static enum dt_export_type export_type(const char *name)
+{
+    static const char *const names[] = {[DT_EXPORT_F32] = "f32",
+                                        [DT_EXPORT_F16] = "f16",
+                                        [DT_EXPORT_BF16] = "bf16",
+                                        [DT_EXPORT_Q8_0] = "q8_0"};
+    for (int i = DT_EXPORT_F32; name && i <= DT_EXPORT_Q8_0; i++)
+        if (strcmp(names[i], name) == 0)
+            return i;
+    return DT_EXPORT_AS_IT_IS;
+}
+
+static int export(const struct dt_train_args *a, struct dt_err *err)
+{
+    const struct dt_export_options o = {.model = a->files[1],
+                                        .tokenizer = a->tokenizer,
+                                        .out = a->output,
+                                        .type = export_type(a->dtype)};
+    struct dt_buf notes = {0};
+    int rc = (strcmp(a->to, "hf") == 0 ? dt_export_hf : dt_export_gguf)(&o, &notes, err);
+    dt_say_lines(DT_TRAIN_PROGRAM, dt_buf_cstr(&notes));
+    dt_buf_finish(&notes);
+    if (rc == 0)
+        printf("%s: written\n", a->output);
+    return rc;
+}
+
 static int carry_out(const struct dt_train_args *a, struct dt_err *err)
 {
     const char *url = a->files[1];
@@ -300,6 +328,8 @@ static int carry_out(const struct dt_train_args *a, struct dt_err *err)
         return with_tokenizer(a, err);
     case DT_TRAIN_GENERATE:
         return generate(a, err);
+    case DT_TRAIN_EXPORT:
+        return export(a, err);
     case DT_TRAIN_LS:
         return dt_depot_ls(url, stdout, err);
     case DT_TRAIN_FETCH:

@@ -1,14 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A model that was made by hand: behind each byte it knows one that follows, whatever stood before,
  * so that its texts are known. */
-#include "base/fs.h"
-#include "tests/lib/folder.h"
-#include "worker_runtime/ckpt/safetensors.h"
+#include "tests/runtime/saved_models.h"
 #include "worker_runtime/data/tokenize.h"
 #include "worker_runtime/generate/command.h"
-#include "worker_runtime/model/shape.h"
-
-#include <fcntl.h>
 
 #define ROWS(t) (sizeof(t) / sizeof *(t))
 #define WORDS DT_BYTE_VOCABULARY
@@ -59,48 +54,13 @@ static float value_of(const struct dt_tensor *t, size_t i)
     return ends_in(t->name, "norm.weight") ? 1.0f : 0.0f;
 }
 
-static void write_weights(const char *folder)
-{
-    struct dt_err err = {0};
-    size_t count = dt_shape_tensor_count(&shape);
-    struct dt_tensor *tensors = dt_shape_tensors(&shape, &err);
-    struct dt_st_tensor *saved = calloc(count, sizeof *saved);
-    struct dt_buf out = {0};
-    char path[600];
-    CHECK(tensors && saved);
-    for (size_t i = 0; i < count; i++)
-        saved[i] = (struct dt_st_tensor){.name = tensors[i].name,
-                                         .type = DT_F32,
-                                         .rank = tensors[i].rank,
-                                         .dims = {tensors[i].dims[0], tensors[i].dims[1]}};
-    CHECK_OK(dt_st_header(saved, count, NULL, &out, &err), err);
-    for (size_t i = 0; i < count; i++)
-        for (size_t k = 0; k < tensors[i].count; k++) {
-            float v = value_of(&tensors[i], k);
-            dt_buf_put(&out, &v, sizeof v);
-        }
-    snprintf(path, sizeof path, "%s/model.safetensors", folder);
-    CHECK_OK(dt_fs_replace(path, out.at, out.len, 0644, &err), err);
-    dt_buf_finish(&out);
-    free(tensors);
-    free(saved);
-}
-
 static const char *model;
 
 BEFORE_ALL
 {
-    folder_make();
     static char folder[600];
-    struct dt_err err = {0};
-    struct dt_buf text = {0};
-    char path[700];
+    folder_make();
     snprintf(folder, sizeof folder, "%s", at("model"));
-    dt_fs_mkdir_p(folder, 0755, &err);
-    dt_shape_write(&shape, DT_F32, &text);
-    snprintf(path, sizeof path, "%s/config.json", folder);
-    dt_fs_replace(path, text.at, text.len, 0644, &err);
-    dt_buf_finish(&text);
     model = folder;
 }
 
@@ -174,7 +134,7 @@ TEST(a_text_goes_on_until_it_ends)
     struct dt_err err = {0};
     struct dt_device *device = dt_device_open_cpu(1, &err);
     CHECK(device != NULL);
-    write_weights(model);
+    saved_make(model, &shape, DT_F32, value_of);
     for (size_t i = 0; i < ROWS(rows); i++) {
         CHECK_ROW("\"%s\", at most %zu", rows[i].prompt, rows[i].most);
         check_text(&rows[i], device);
@@ -189,7 +149,7 @@ TEST(what_cannot_be_gone_on_with_is_refused)
     struct dt_err err = {0};
     struct dt_device *device = dt_device_open_cpu(1, &err);
     CHECK(device != NULL);
-    write_weights(model);
+    saved_make(model, &shape, DT_F32, value_of);
     CHECK(!dt_generation_open(&o, device, NULL, &err));
     CHECK_STR(err.text,
               "the prompt has 41 tokens, and this model takes texts of at most 40; give a "

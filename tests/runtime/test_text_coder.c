@@ -4,6 +4,7 @@
 
 #include "base/fs.h"
 #include "tests/lib/folder.h"
+#include "worker_runtime/saved/saved_model.h"
 
 #define ROWS(t) (sizeof(t) / sizeof *(t))
 
@@ -69,7 +70,7 @@ TEST(text_behind_a_prompt_is_the_rest_of_it)
     for (size_t i = 0; i < ROWS(families); i++) {
         struct dt_text_coder c;
         CHECK_ROW("%s", families[i]);
-        CHECK_OK(dt_text_coder_open(&c, folder_of(families[i], NULL), dir, &bytes, &err), err);
+        CHECK_OK(dt_text_coder_open(&c, folder_of(families[i], NULL), &err), err);
         check_rest(&c, "one two", " three, four");
         check_rest(&c, "the end.", "\n\nNext");
         dt_text_coder_finish(&c);
@@ -80,7 +81,7 @@ TEST(bytes_are_tokens_of_models_that_were_trained_on_them)
 {
     struct dt_err err = {0};
     struct dt_text_coder c;
-    CHECK_OK(dt_text_coder_open(&c, NULL, dir, &bytes, &err), err);
+    CHECK_OK(dt_text_coder_open(&c, "", &err), err);
     check_rest(&c, "one", " two \xc3\xbc");
     struct dt_prompt none = encode(&c, "");
     CHECK_EQ(none.count, 1);
@@ -89,11 +90,26 @@ TEST(bytes_are_tokens_of_models_that_were_trained_on_them)
     CHECK(dt_text_coder_ends(&c, &bytes, 256));
     CHECK(!dt_text_coder_ends(&c, &bytes, 255));
     dt_text_coder_finish(&c);
+}
 
+TEST(a_model_without_a_tokenizer_is_of_bytes_or_refused)
+{
+    const struct dt_shape end = {.vocabulary = 400, .eos = {1, {256}}};
     const struct dt_shape other = {.vocabulary = 50257, .eos = {1, {50256}}};
-    CHECK(dt_text_coder_open(&c, NULL, dir, &other, &err) < 0);
+    struct dt_err err = {0};
+    char out[PATH_MAX];
+    const char *own = folder_of("gpt2", NULL);
+    CHECK_OK(dt_saved_model_tokenizer(NULL, dir, &bytes, out, &err), err);
+    CHECK_STR(out, "");
+    CHECK_OK(dt_saved_model_tokenizer(NULL, dir, &end, out, &err), err);
+    CHECK_STR(out, "");
+    CHECK(dt_saved_model_tokenizer(NULL, dir, &other, out, &err) < 0);
     CHECK(strstr(err.text, "has no tokenizer.json; name the folder of the model's tokenizer by "
                            "--tokenizer") != NULL);
+    CHECK_OK(dt_saved_model_tokenizer(NULL, own, &other, out, &err), err);
+    CHECK_STR(out, own);
+    CHECK_OK(dt_saved_model_tokenizer("else", own, &bytes, out, &err), err);
+    CHECK_STR(out, "else");
 }
 
 TEST(the_end_is_the_models_and_the_tokenizers)
@@ -102,7 +118,7 @@ TEST(the_end_is_the_models_and_the_tokenizers)
     struct dt_err err = {0};
     struct dt_text_coder c;
     const char *model = folder_of("gpt2", "<|endoftext|>");
-    CHECK_OK(dt_text_coder_open(&c, NULL, model, &shape, &err), err);
+    CHECK_OK(dt_text_coder_open(&c, model, &err), err);
     struct dt_prompt none = encode(&c, "");
     CHECK_EQ(none.count, 1);
     CHECK(dt_text_coder_ends(&c, &shape, 5));

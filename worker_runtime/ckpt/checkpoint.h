@@ -173,6 +173,8 @@ struct dt_ckpt_weights;
 struct dt_ckpt_weights *dt_ckpt_weights_open(const char *dir, const struct dt_ckpt_model *m,
                                              struct dt_err *err);
 void dt_ckpt_weights_close(struct dt_ckpt_weights *w); /* NULL is fine */
+/* Of M's tensor number TENSOR, as it is saved: one of the floats. */
+enum dt_dtype dt_ckpt_weights_type(const struct dt_ckpt_weights *w, size_t tensor);
 /* COUNT elements of M's tensor number TENSOR from FIRST on. */
 int dt_ckpt_weights_read(const struct dt_ckpt_weights *w, size_t tensor, uint64_t first,
                          size_t count, float *out, struct dt_err *err);

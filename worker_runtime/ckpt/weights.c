@@ -332,6 +332,11 @@ void dt_ckpt_weights_close(struct dt_ckpt_weights *w)
     free(w);
 }
 
+enum dt_dtype dt_ckpt_weights_type(const struct dt_ckpt_weights *w, size_t tensor)
+{
+    return w->bound[tensor].tensor->type;
+}
+
 int dt_ckpt_weights_read(const struct dt_ckpt_weights *w, size_t tensor, uint64_t first,
                          size_t count, float *out, struct dt_err *err)
 {

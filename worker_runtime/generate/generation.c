@@ -5,6 +5,7 @@
 #include "worker_runtime/generate/text_coder.h"
 #include "worker_runtime/generate/weights.h"
 #include "worker_runtime/model/inference.h"
+#include "worker_runtime/saved/saved_model.h"
 
 #include <stdlib.h>
 
@@ -30,7 +31,9 @@ static size_t capacity_of(const struct dt_generation *g)
 static int open_prompt(struct dt_generation *g, struct dt_err *err)
 {
     const struct dt_shape *shape = &g->weights.shape;
-    if (dt_text_coder_open(&g->coder, g->o->tokenizer, g->o->model, shape, err) < 0 ||
+    char tokenizer[PATH_MAX];
+    if (dt_saved_model_tokenizer(g->o->tokenizer, g->o->model, shape, tokenizer, err) < 0 ||
+        dt_text_coder_open(&g->coder, tokenizer, err) < 0 ||
         dt_text_coder_encode(&g->coder, g->o->prompt, shape, &g->prompt, err) < 0)
         return -1;
     if (g->prompt.count <= shape->positions)

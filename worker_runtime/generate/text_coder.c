@@ -1,56 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "worker_runtime/generate/text_coder.h"
 
-#include "base/fs.h"
-#include "worker_runtime/ckpt/checkpoint.h"
 #include "worker_runtime/data/tokenize.h"
 #include "worker_runtime/data/tokenizer/tokenizer.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 
-/* -- opening ---------------------------------------------------------------------------------- */
-
-static bool has_tokenizer(const char *folder)
+int dt_text_coder_open(struct dt_text_coder *c, const char *tokenizer, struct dt_err *err)
 {
-    char path[PATH_MAX];
-    return snprintf(path, sizeof path, "%s/tokenizer.json", folder) < (int)sizeof path &&
-           dt_fs_exists(path);
-}
-
-/* Training on our files of bytes leaves their end in the model, where the model names no other. */
-static bool is_of_bytes(const struct dt_shape *s)
-{
-    return s->vocabulary == DT_BYTE_VOCABULARY ||
-           (s->eos.count == 1 && s->eos.id[0] == DT_BYTE_END);
-}
-
-static int open_tokenizer(struct dt_text_coder *c, const char *folder, struct dt_err *err)
-{
-    c->tokenizer = dt_tokenizer_open(folder, err);
+    *c = (struct dt_text_coder){0};
+    if (*tokenizer == '\0')
+        return 0;
+    c->tokenizer = dt_tokenizer_open(tokenizer, err);
     c->decoder = c->tokenizer ? dt_decoder_create(c->tokenizer, err) : NULL;
     if (c->decoder)
         return 0;
     dt_text_coder_finish(c);
     return -1;
-}
-
-int dt_text_coder_open(struct dt_text_coder *c, const char *tokenizer, const char *model,
-                       const struct dt_shape *shape, struct dt_err *err)
-{
-    char room[PATH_MAX];
-    *c = (struct dt_text_coder){0};
-    model = dt_ckpt_weights_folder(model, room);
-    if (!tokenizer && has_tokenizer(model))
-        tokenizer = model;
-    if (tokenizer)
-        return open_tokenizer(c, tokenizer, err);
-    if (is_of_bytes(shape))
-        return 0;
-    return dt_err_set(err, DT_E_USAGE,
-                      "%s has no tokenizer.json; name the folder of the model's tokenizer by "
-                      "--tokenizer",
-                      model);
 }
 
 void dt_text_coder_finish(struct dt_text_coder *c)

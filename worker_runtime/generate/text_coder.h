@@ -21,10 +21,8 @@ struct dt_prompt {
     size_t count, size;
 };
 
-/* TOKENIZER is a folder; NULL: MODEL's folder, if there is one in it, else bytes, if SHAPE is that
- * of a model which was trained on them. C needs no finish when it fails. */
-int dt_text_coder_open(struct dt_text_coder *c, const char *tokenizer, const char *model,
-                       const struct dt_shape *shape, struct dt_err *err);
+/* TOKENIZER is a folder; "": a token is a byte. C needs no finish when it fails. */
+int dt_text_coder_open(struct dt_text_coder *c, const char *tokenizer, struct dt_err *err);
 void dt_text_coder_finish(struct dt_text_coder *c);
 
 /* The tokens of TEXT, with what stands in front of each text, but nothing that would end it. One at

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "worker_runtime/saved/saved_model.h"
 
+#include "base/fs.h"
 #include "base/json.h"
 #include "worker_runtime/config/model_file.h"
+#include "worker_runtime/data/tokenize.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -41,4 +43,34 @@ void dt_saved_model_close(struct dt_saved_model *m)
     dt_ckpt_weights_close(m->weights);
     free(m->model.tensors);
     *m = (struct dt_saved_model){0};
+}
+
+static bool has_tokenizer(const char *folder)
+{
+    char path[PATH_MAX];
+    return snprintf(path, sizeof path, "%s/tokenizer.json", folder) < (int)sizeof path &&
+           dt_fs_exists(path);
+}
+
+/* Training on our files of bytes leaves their end in the model, where the model names no other. */
+static bool is_of_bytes(const struct dt_shape *s)
+{
+    return s->vocabulary == DT_BYTE_VOCABULARY ||
+           (s->eos.count == 1 && s->eos.id[0] == DT_BYTE_END);
+}
+
+int dt_saved_model_tokenizer(const char *named, const char *model, const struct dt_shape *s,
+                             char out[PATH_MAX], struct dt_err *err)
+{
+    char room[PATH_MAX];
+    model = dt_ckpt_weights_folder(model, room);
+    const char *folder = named ? named : has_tokenizer(model) ? model : "";
+    if (*folder == '\0' && !is_of_bytes(s))
+        return dt_err_set(err, DT_E_USAGE,
+                          "%s has no tokenizer.json; name the folder of the model's tokenizer by "
+                          "--tokenizer",
+                          model);
+    if (snprintf(out, PATH_MAX, "%s", folder) >= PATH_MAX)
+        return dt_err_set(err, DT_E_USAGE, "the path %.60s... is too long", folder);
+    return 0;
 }

@@ -20,4 +20,10 @@ int dt_saved_model_open(struct dt_saved_model *m, const char *folder, struct dt_
                         struct dt_err *err);
 void dt_saved_model_close(struct dt_saved_model *m);
 
+/* By which its texts become tokens: the folder NAMED, or where that is NULL the one of the model,
+ * if it has a tokenizer. OUT "": a token is a byte, as in our own files without a tokenizer. -1 and
+ * *err: nobody knows. */
+int dt_saved_model_tokenizer(const char *named, const char *model, const struct dt_shape *s,
+                             char out[PATH_MAX], struct dt_err *err);
+
 #endif

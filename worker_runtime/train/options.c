@@ -36,6 +36,30 @@ static int parse_seed(const char *value, void *target, struct dt_err *err)
     return 0;
 }
 
+static int parse_word(const char *value, const char *const *words, void *target, struct dt_err *err)
+{
+    struct dt_buf all = {0};
+    for (const char *const *w = words; *w; w++) {
+        if (strcmp(*w, value) == 0)
+            return dt_opt_string(value, target, err);
+        dt_buf_printf(&all, "%s%s", w == words ? "" : ", ", *w);
+    }
+    dt_err_set(err, DT_E_USAGE, "\"%s\" is none of %s", value, dt_buf_cstr(&all));
+    dt_buf_finish(&all);
+    return -1;
+}
+
+static int parse_format(const char *value, void *target, struct dt_err *err)
+{
+    return parse_word(value, (const char *const[]){"hf", "gguf", NULL}, target, err);
+}
+
+static int parse_dtype(const char *value, void *target, struct dt_err *err)
+{
+    return parse_word(value, (const char *const[]){"f32", "f16", "bf16", "q8_0", NULL}, target,
+                      err);
+}
+
 static int parse_stop(const char *value, void *target, struct dt_err *err)
 {
     if (*value)
@@ -44,6 +68,7 @@ static int parse_stop(const char *value, void *target, struct dt_err *err)
 }
 
 #define GENERATE "With generate"
+#define EXPORT "With export"
 #define AT(field) .at = offsetof(struct dt_train_args, field)
 
 static int parse_share(const char *value, void *target, struct dt_err *err)
@@ -94,10 +119,10 @@ static const struct dt_opt train_opts[] = {
              "that are set"},
     {.name = "output", .letter = 'o', .arg = "FILE", .completes = DT_OPT_FILE, AT(output), .group = "Instead of training",
      .help = "with tokenize: the file of tokens to write; with detokenize: the file of text, in place of standard output; "
-             "with fetch: the folder to put the checkpoint into"},
+             "with fetch: the folder to put the checkpoint into; with export: the folder or the file to write"},
     {.name = "tokenizer", .arg = "DIR", .completes = DT_OPT_DIRECTORY, AT(tokenizer), .group = "Instead of training",
      .help = "with tokenize, detokenize and show-data: a model's folder with its tokenizer.json; without it a token is a byte. "
-             "With generate: in place of the one in the model's own folder"},
+             "With generate and export: in place of the one in the model's own folder"},
     {.name = "template", .arg = "NAME", AT(template), .group = "Instead of training",
      .help = "with tokenize: files hold conversations, one as JSON in a line, and this is how models of that family are "
              "shown them: llama2, llama3, llama3.1, mistral-v1, mistral, mistral-tekken, chatml, qwen2, qwen3, smollm, "
@@ -140,6 +165,11 @@ static const struct dt_opt train_opts[] = {
      .group = GENERATE, .help = "end in front of TEXT, which is not printed"},
     {.name = "threads", .arg = "N", .parse = dt_opt_count, .fallback = "0", AT(generate.threads), .group = GENERATE,
      .help = "compute with N threads; 0 means OMP_NUM_THREADS, or all processors"},
+    {.name = "to", .arg = "hf|gguf", .words = "hf gguf", .parse = parse_format, .finish = dt_opt_finish_string, .later = true,
+     AT(to), .group = EXPORT, .help = "write a folder as Hugging Face's programs read it, or a file for llama.cpp"},
+    {.name = "dtype", .arg = "TYPE", .words = "f32 f16 bf16 q8_0", .parse = parse_dtype, .finish = dt_opt_finish_string,
+     AT(dtype), .group = EXPORT,
+     .help = "f32, f16, bf16, or for gguf q8_0, which has 8 bits a weight; without it weights keep the type that they are saved in"},
     {.name = "rescue", AT(rescue), .hidden = true}, /* for the agent: rescue.h */
     {.name = "local-rank", .arg = "N", .parse = dt_opt_count, AT(local_rank), .fallback = "0", .hidden = true},
     {0},
@@ -160,13 +190,14 @@ const struct dt_opt_program dt_train_program = {
         "       dtrun-train detokenize [--tokenizer DIR] FILE [-o OUT]\n"
         "       dtrun-train show-data [--tokenizer DIR] [--document N] FILE\n"
         "       dtrun-train generate DIR [options]\n"
+        "       dtrun-train export DIR --to hf|gguf -o OUT [options]\n"
         "       dtrun-train ls URL\n"
         "       dtrun-train fetch URL -o DIR\n"
         "       dtrun-train rm URL...",
     .version = DT_VERSION,
     .table = train_opts,
     .commands = (const char *const[]){"tokenize FILE", "detokenize FILE", "show-data FILE",
-                                      "generate FILE", "ls", "fetch", "rm", NULL},
+                                      "generate FILE", "export FILE", "ls", "fetch", "rm", NULL},
     .takes_operands = true,
 };
 
@@ -226,6 +257,12 @@ static const struct {
                            .most = 1,
                            .one = "folder",
                            .has_tokenizer = true},
+    [DT_TRAIN_EXPORT] = {.name = "export",
+                         .what = "which model? Its folder, or a checkpoint's",
+                         .most = 1,
+                         .one = "folder",
+                         .output = "OUT",
+                         .has_tokenizer = true},
     [DT_TRAIN_LS] = {.name = "ls",
                      .what = "of which URL? s3://BUCKET/PREFIX, or file:///FOLDER",
                      .most = 1,
@@ -276,10 +313,12 @@ static int check_documents(const struct dt_train_args *a, struct dt_err *err)
 static int check_options(const struct dt_train_args *a, struct dt_err *err)
 {
     if (a->output && !commands[a->command].output)
-        return dt_err_set(err, DT_E_USAGE, "--output goes with tokenize, detokenize and fetch");
-    if (a->tokenizer && !commands[a->command].has_tokenizer)
         return dt_err_set(err, DT_E_USAGE,
-                          "--tokenizer goes with tokenize, detokenize, show-data and generate");
+                          "--output goes with tokenize, detokenize, export and fetch");
+    if (a->tokenizer && !commands[a->command].has_tokenizer)
+        return dt_err_set(
+            err, DT_E_USAGE,
+            "--tokenizer goes with tokenize, detokenize, show-data, generate and export");
     if (a->document >= 0 && a->command != DT_TRAIN_SHOW_DATA)
         return dt_err_set(err, DT_E_USAGE, "--document goes with show-data");
     return check_documents(a, err);
@@ -294,7 +333,7 @@ static int check_command(struct dt_train_args *a, struct dt_err *err)
     if (!name)
         return dt_err_set(err, DT_E_USAGE,
                           "what is \"%s\"? A configuration is given as --config %s; the commands "
-                          "are tokenize, detokenize, show-data, generate, ls, fetch and rm",
+                          "are tokenize, detokenize, show-data, generate, export, ls, fetch and rm",
                           a->files[0], a->files[0]);
     if (a->file_count == 1)
         return dt_err_set(err, DT_E_USAGE, "%s: %s", name, commands[a->command].what);
@@ -307,15 +346,25 @@ static int check_command(struct dt_train_args *a, struct dt_err *err)
     return check_options(a, err);
 }
 
-/* What only generate has. */
-static int check_generate(const struct dt_train_args *a, const struct dt_opt_result *result,
-                          struct dt_err *err)
+/* Some options are of one command alone: those of its group. */
+static int check_groups(const struct dt_train_args *a, const struct dt_opt_result *result,
+                        struct dt_err *err)
 {
-    const struct dt_generate_args *g = &a->generate;
-    for (const struct dt_opt *o = train_opts; o->name && a->command != DT_TRAIN_GENERATE; o++)
-        if (strcmp(dt_opt_group(o), GENERATE) == 0 &&
-            dt_opt_source_of(&dt_train_program, result, o->name) == DT_OPT_FROM_ARGS)
-            return dt_err_set(err, DT_E_USAGE, "--%s goes with generate", o->name);
+    static const struct {
+        const char *group;
+        enum dt_train_command command;
+    } groups[] = {{GENERATE, DT_TRAIN_GENERATE}, {EXPORT, DT_TRAIN_EXPORT}};
+    for (size_t i = 0; i < sizeof groups / sizeof *groups; i++)
+        for (const struct dt_opt *o = train_opts; o->name; o++)
+            if (a->command != groups[i].command && strcmp(dt_opt_group(o), groups[i].group) == 0 &&
+                dt_opt_source_of(&dt_train_program, result, o->name) == DT_OPT_FROM_ARGS)
+                return dt_err_set(err, DT_E_USAGE, "--%s goes with %s", o->name,
+                                  commands[groups[i].command].name);
+    return 0;
+}
+
+static int check_generate(const struct dt_generate_args *g, struct dt_err *err)
+{
     if (g->prompt && g->prompt_file)
         return dt_err_set(err, DT_E_USAGE, "--prompt and --prompt-file: give one of them");
     if (g->max_tokens < 1)
@@ -323,10 +372,22 @@ static int check_generate(const struct dt_train_args *a, const struct dt_opt_res
     return 0;
 }
 
+static int check_export(const struct dt_train_args *a, struct dt_err *err)
+{
+    if (a->command != DT_TRAIN_EXPORT)
+        return 0;
+    if (!a->to)
+        return dt_err_set(err, DT_E_USAGE, "export: as what? Give --to hf or --to gguf");
+    if (a->dtype && strcmp(a->dtype, "q8_0") == 0 && strcmp(a->to, "hf") == 0)
+        return dt_err_set(err, DT_E_USAGE, "--dtype q8_0 goes with --to gguf");
+    return 0;
+}
+
 static int check_whole(struct dt_train_args *a, const struct dt_opt_result *result,
                        struct dt_err *err)
 {
-    if (check_command(a, err) < 0 || check_generate(a, result, err) < 0)
+    if (check_command(a, err) < 0 || check_groups(a, result, err) < 0 ||
+        check_generate(&a->generate, err) < 0 || check_export(a, err) < 0)
         return -1;
     if (!a->command && !a->config && !a->deepspeed && !a->estimate && !a->verify && !a->check_nccl)
         return dt_err_set(

@@ -13,6 +13,7 @@ enum dt_train_command {
     DT_TRAIN_DETOKENIZE,
     DT_TRAIN_SHOW_DATA,
     DT_TRAIN_GENERATE,
+    DT_TRAIN_EXPORT,
     DT_TRAIN_LS,
     DT_TRAIN_FETCH,
     DT_TRAIN_RM,
@@ -24,6 +25,7 @@ struct dt_train_args {
     struct dt_opt_strings set;
     int world, local; /* for --estimate; 0: as many as the environment says */
     char *estimate, *verify, *tokenizer, *template, *key, *system, *validation;
+    char *to, *dtype; /* for export */
     int max_tokens;   /* 0: any number */
     double split;     /* the share for validation */
     int64_t document; /* that one alone; -1: all */

@@ -28,3 +28,14 @@ bool dt_alphabet_bytes(struct dt_bytes text, struct dt_buf *out)
     }
     return true;
 }
+
+/* All of them have one or two bytes of UTF-8. */
+void dt_alphabet_put(uint8_t byte, struct dt_buf *out)
+{
+    unsigned c = 0;
+    while (byte_of(c) != byte)
+        c++;
+    if (c >= 0x80)
+        dt_buf_put_u8(out, (uint8_t)(0xc0 | c >> 6));
+    dt_buf_put_u8(out, (uint8_t)(c < 0x80 ? c : 0x80 | (c & 0x3f)));
+}

@@ -9,5 +9,7 @@
 /* Appends the bytes that TEXT stands for. False where a character of it is not in the alphabet; OUT
  * then has some of them. */
 bool dt_alphabet_bytes(struct dt_bytes text, struct dt_buf *out);
+/* Appends the character that stands for BYTE. */
+void dt_alphabet_put(uint8_t byte, struct dt_buf *out);
 
 #endif

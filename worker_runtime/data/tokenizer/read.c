@@ -214,3 +214,14 @@ const uint32_t *dt_tokenizer_back(const struct dt_tokenizer *t, size_t *n)
     *n = t->back.len;
     return t->back.at;
 }
+
+struct dt_bytes dt_tokenizer_text(const struct dt_tokenizer *t, uint32_t id)
+{
+    return dt_vocab_text(&t->texts, id);
+}
+
+uint32_t dt_tokenizer_id(const struct dt_tokenizer *t, struct dt_bytes text)
+{
+    int64_t id = dt_vocab_find(&t->texts, text);
+    return id < 0 ? DT_TOKEN_NONE : (uint32_t)id;
+}

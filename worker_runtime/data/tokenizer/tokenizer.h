@@ -29,6 +29,10 @@ uint32_t dt_tokenizer_end(const struct dt_tokenizer *t);
 /* What the file puts in front of each text and behind it: N of them. */
 const uint32_t *dt_tokenizer_front(const struct dt_tokenizer *t, size_t *n);
 const uint32_t *dt_tokenizer_back(const struct dt_tokenizer *t, size_t *n);
+/* Token ID as the file writes it, empty where it is none; and the token that the file writes as
+ * TEXT, DT_TOKEN_NONE where there is none. */
+struct dt_bytes dt_tokenizer_text(const struct dt_tokenizer *t, uint32_t id);
+uint32_t dt_tokenizer_id(const struct dt_tokenizer *t, struct dt_bytes text);
 
 /* -- texts to tokens -------------------------------------------------------------------------- */
 

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Folders of Hugging Face's that come out of others. */
+#include "worker_runtime/export/export.h"
+
+#include "tests/runtime/saved_models.h"
+#include "worker_runtime/saved/saved_model.h"
+
+#include <math.h>
+
+#define ROWS(t) (sizeof(t) / sizeof *(t))
+
+BEFORE_ALL
+{
+    folder_make();
+}
+
+static const struct dt_shape shape = {
+    DT_LLAMA, 2, 4, 2, 12, 4, 10, 30, 50, 1e-6f, 10000, 0.02f, .tied = true, .eos = {2, {7, 9}}};
+
+static float value_of(const struct dt_tensor *t, size_t i)
+{
+    return (float)(t->unit + 1) / 3 + (float)i / 1000;
+}
+
+static float rounded(enum dt_dtype type, float v)
+{
+    uint8_t bytes[8];
+    dt_convert_from_f32(type, &v, bytes, 1);
+    dt_convert_to_f32(type, bytes, &v, 1);
+    return v;
+}
+
+static void check_folder(const char *folder, enum dt_dtype from, enum dt_dtype type)
+{
+    struct dt_saved_model m;
+    struct dt_err err = {0};
+    struct dt_buf notes = {0};
+    float room[1000];
+    CHECK_OK(dt_saved_model_open(&m, folder, &notes, &err), err);
+    CHECK_STR(dt_buf_cstr(&notes), "");
+    CHECK_EQ(m.shape.eos.count, 2);
+    CHECK_EQ(m.model.count, dt_shape_tensor_count(&shape));
+    for (size_t i = 0; i < m.model.count; i++) {
+        const struct dt_tensor *t = &m.model.tensors[i];
+        CHECK(t->count <= ROWS(room));
+        CHECK_EQ(dt_ckpt_weights_type(m.weights, i), type);
+        CHECK_OK(dt_ckpt_weights_read(m.weights, i, 0, t->count, room, &err), err);
+        for (size_t k = 0; k < t->count; k++) {
+            CHECK_ROW("%s[%zu]", t->name, k);
+            CHECK(room[k] == rounded(type, rounded(from, value_of(t, k))));
+        }
+    }
+    dt_saved_model_close(&m);
+    dt_buf_finish(&notes);
+}
+
+TEST(weights_are_the_same_in_any_type)
+{
+    static const struct {
+        enum dt_dtype from;
+        enum dt_export_type type;
+        enum dt_dtype to;
+    } rows[] = {
+        {DT_F32, DT_EXPORT_AS_IT_IS, DT_F32}, {DT_BF16, DT_EXPORT_AS_IT_IS, DT_BF16},
+        {DT_F16, DT_EXPORT_AS_IT_IS, DT_F16}, {DT_F64, DT_EXPORT_AS_IT_IS, DT_F32},
+        {DT_F32, DT_EXPORT_BF16, DT_BF16},    {DT_F32, DT_EXPORT_F16, DT_F16},
+        {DT_BF16, DT_EXPORT_F32, DT_F32},
+    };
+    for (size_t i = 0; i < ROWS(rows); i++) {
+        struct dt_err err = {0};
+        struct dt_buf notes = {0};
+        char from[100], to[100];
+        snprintf(from, sizeof from, "%s", at("from"));
+        snprintf(to, sizeof to, "%s", at("to/folder"));
+        CHECK_ROW("row %zu", i);
+        saved_make(from, &shape, rows[i].from, value_of);
+        const struct dt_export_options o = {.model = from, .out = to, .type = rows[i].type};
+        CHECK_OK(dt_export_hf(&o, &notes, &err), err);
+        check_folder(to, rows[i].from, rows[i].to);
+        dt_buf_finish(&notes);
+    }
+}
+
+static bool is_there(const char *folder, const char *name)
+{
+    char path[300];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    return dt_fs_exists(path);
+}
+
+TEST(the_tokenizer_comes_along_and_nothing_else)
+{
+    struct dt_err err = {0};
+    struct dt_buf text = {0}, notes = {0};
+    const char *from = at("from"), *to = at("along"), *other = at("other");
+    saved_make(from, &shape, DT_F32, value_of);
+    dt_buf_put_str(&text, "{}");
+    saved_write(from, "tokenizer.json", &text);
+    saved_write(from, "generation_config.json", &text);
+    saved_write(from, "README.md", &text);
+    struct dt_export_options o = {.model = from, .out = to};
+    CHECK_OK(dt_export_hf(&o, &notes, &err), err);
+    CHECK(is_there(to, "tokenizer.json") && is_there(to, "generation_config.json"));
+    CHECK(!is_there(to, "README.md"));
+
+    CHECK_OK(dt_fs_mkdir_p(other, 0755, &err), err);
+    saved_write(other, "vocab.json", &text);
+    o.tokenizer = other;
+    o.out = to = at("named");
+    CHECK_OK(dt_export_hf(&o, &notes, &err), err);
+    CHECK(is_there(to, "vocab.json") && !is_there(to, "tokenizer.json"));
+    dt_buf_finish(&text);
+    dt_buf_finish(&notes);
+}
+
+TEST(a_model_is_not_written_over_itself)
+{
+    struct dt_err err = {0};
+    struct dt_buf notes = {0};
+    const char *from = at("from");
+    saved_make(from, &shape, DT_F32, value_of);
+    struct dt_export_options o = {.model = from, .out = from, .type = DT_EXPORT_F16};
+    CHECK(dt_export_hf(&o, &notes, &err) < 0);
+    CHECK(strstr(err.text, "is the model and the folder to write") != NULL);
+    check_folder(from, DT_F32, DT_F32);
+    o.out = at("from/model.safetensors");
+    CHECK(dt_export_hf(&o, &notes, &err) < 0);
+    o.model = at("nowhere");
+    CHECK(dt_export_gguf(&o, &notes, &err) < 0);
+    CHECK(strstr(err.text, "nowhere") != NULL);
+    dt_buf_finish(&notes);
+}

@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Names are found by rows of a table for each family, so a tensor that has no row, as of a model
+ * that this file was not written for, is refused and not lost. */
+#include "worker_runtime/export/gguf_model.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ROWS(t) (sizeof(t) / sizeof *(t))
+
+struct row {
+    const char *ours, *theirs; /* behind the number of the block, where there is one */
+    enum dt_gguf_turn turn;
+};
+
+/* clang-format off */
+static const struct row gpt2_rows[] = {
+    {"wte.weight", "token_embd.weight", DT_GGUF_AS_IT_IS},
+    {"wpe.weight", "position_embd.weight", DT_GGUF_AS_IT_IS},
+    {"ln_f.weight", "output_norm.weight", DT_GGUF_AS_IT_IS},
+    {"ln_f.bias", "output_norm.bias", DT_GGUF_AS_IT_IS},
+    {"lm_head.weight", "output.weight", DT_GGUF_AS_IT_IS},
+    {"ln_1.weight", "attn_norm.weight", DT_GGUF_AS_IT_IS},
+    {"ln_1.bias", "attn_norm.bias", DT_GGUF_AS_IT_IS},
+    {"attn.c_attn.weight", "attn_qkv.weight", DT_GGUF_TRANSPOSED},
+    {"attn.c_attn.bias", "attn_qkv.bias", DT_GGUF_AS_IT_IS},
+    {"attn.c_proj.weight", "attn_output.weight", DT_GGUF_TRANSPOSED},
+    {"attn.c_proj.bias", "attn_output.bias", DT_GGUF_AS_IT_IS},
+    {"ln_2.weight", "ffn_norm.weight", DT_GGUF_AS_IT_IS},
+    {"ln_2.bias", "ffn_norm.bias", DT_GGUF_AS_IT_IS},
+    {"mlp.c_fc.weight", "ffn_up.weight", DT_GGUF_TRANSPOSED},
+    {"mlp.c_fc.bias", "ffn_up.bias", DT_GGUF_AS_IT_IS},
+    {"mlp.c_proj.weight", "ffn_down.weight", DT_GGUF_TRANSPOSED},
+    {"mlp.c_proj.bias", "ffn_down.bias", DT_GGUF_AS_IT_IS},
+};
+
+static const struct row llama_rows[] = {
+    {"embed_tokens.weight", "token_embd.weight", DT_GGUF_AS_IT_IS},
+    {"norm.weight", "output_norm.weight", DT_GGUF_AS_IT_IS},
+    {"lm_head.weight", "output.weight", DT_GGUF_AS_IT_IS},
+    {"input_layernorm.weight", "attn_norm.weight", DT_GGUF_AS_IT_IS},
+    {"self_attn.q_proj.weight", "attn_q.weight", DT_GGUF_PAIRS},
+    {"self_attn.k_proj.weight", "attn_k.weight", DT_GGUF_PAIRS},
+    {"self_attn.v_proj.weight", "attn_v.weight", DT_GGUF_AS_IT_IS},
+    {"self_attn.o_proj.weight", "attn_output.weight", DT_GGUF_AS_IT_IS},
+    {"post_attention_layernorm.weight", "ffn_norm.weight", DT_GGUF_AS_IT_IS},
+    {"mlp.gate_proj.weight", "ffn_gate.weight", DT_GGUF_AS_IT_IS},
+    {"mlp.up_proj.weight", "ffn_up.weight", DT_GGUF_AS_IT_IS},
+    {"mlp.down_proj.weight", "ffn_down.weight", DT_GGUF_AS_IT_IS},
+};
+/* clang-format on */
+
+struct family {
+    enum dt_model_family of;
+    const char *name; /* of the architecture, and what its keys begin with */
+    const struct row *rows;
+    size_t count;
+};
+
+static const struct family families[] = {
+    {DT_GPT2, "gpt2", gpt2_rows, ROWS(gpt2_rows)},
+    {DT_LLAMA, "llama", llama_rows, ROWS(llama_rows)},
+};
+
+static const struct family *find_family(const struct dt_shape *s, struct dt_err *err)
+{
+    for (size_t i = 0; i < ROWS(families); i++)
+        if (families[i].of == s->family)
+            return &families[i];
+    dt_err_set(err, DT_E_USAGE, "a model of this family is not written as GGUF yet");
+    return NULL;
+}
+
+/* -- tensors ---------------------------------------------------------------------------------- */
+
+static const char *without(const char *name, const char *prefix)
+{
+    size_t n = strlen(prefix);
+    return strncmp(name, prefix, n) == 0 ? name + n : name;
+}
+
+/* "h.3.ln_1.weight" is "ln_1.weight" of block 3; BLOCK -1: of none. */
+static const char *split_name(const char *name, long *block)
+{
+    const char *bare = without(without(name, "transformer."), "model.");
+    const char *number = without(without(bare, "h."), "layers.");
+    *block = -1;
+    if (number == bare)
+        return bare;
+    char *end;
+    *block = strtol(number, &end, 10);
+    return *end == '.' ? end + 1 : end;
+}
+
+static const struct row *find_row(const struct family *f, const char *name)
+{
+    for (size_t i = 0; i < f->count; i++)
+        if (strcmp(f->rows[i].ours, name) == 0)
+            return &f->rows[i];
+    return NULL;
+}
+
+/* Norms and biases are small, and llama.cpp wants them as floats; it looks up positions as such. */
+static enum dt_gguf_type type_of(const struct dt_gguf_tensor *t, enum dt_gguf_type wanted)
+{
+    if (t->rows == 0 || strcmp(t->name, "position_embd.weight") == 0)
+        return DT_GGUF_F32;
+    return dt_gguf_takes(wanted, t->width) ? wanted : DT_GGUF_F16;
+}
+
+static int turn_one(const struct family *f, const struct dt_tensor *ours, enum dt_gguf_type wanted,
+                    struct dt_gguf_tensor *t, struct dt_err *err)
+{
+    long block;
+    const struct row *row = find_row(f, split_name(ours->name, &block));
+    if (!row)
+        return dt_err_set(err, DT_E_USAGE, "tensor %s has no place in a GGUF that is known here",
+                          ours->name);
+    if (block < 0)
+        snprintf(t->name, sizeof t->name, "%s", row->theirs);
+    else
+        snprintf(t->name, sizeof t->name, "blk.%ld.%s", block, row->theirs);
+    bool over = row->turn == DT_GGUF_TRANSPOSED;
+    t->turn = row->turn;
+    t->rows = ours->rank == 2 ? ours->dims[over ? 1 : 0] : 0;
+    t->width = ours->rank == 2 ? ours->dims[over ? 0 : 1] : ours->dims[0];
+    t->type = type_of(t, wanted);
+    return 0;
+}
+
+int dt_gguf_model_tensors(const struct dt_shape *s, const struct dt_tensor *tensors, size_t count,
+                          const enum dt_gguf_type *types, struct dt_gguf_tensor *out,
+                          struct dt_err *err)
+{
+    const struct family *f = find_family(s, err);
+    if (!f)
+        return -1;
+    for (size_t i = 0; i < count; i++) {
+        out[i] = (struct dt_gguf_tensor){.source = i};
+        if (turn_one(f, &tensors[i], types[i], &out[i], err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+/* llama.cpp turns the pair (2i, 2i + 1) of a head where Hugging Face's files turn (i, i + d/2). */
+size_t dt_gguf_source_row(const struct dt_shape *s, const struct dt_gguf_tensor *t, size_t r)
+{
+    size_t d = s->head_dim, in_head = r % d;
+    return t->turn == DT_GGUF_PAIRS ? r - in_head + in_head % 2 * (d / 2) + in_head / 2 : r;
+}
+
+/* -- keys ------------------------------------------------------------------------------------- */
+
+/* As llama.cpp numbers files. */
+static uint32_t file_type(enum dt_gguf_type main)
+{
+    switch (main) {
+    case DT_GGUF_F32:
+        return 0;
+    case DT_GGUF_F16:
+        return 1;
+    case DT_GGUF_Q8_0:
+        return 7;
+    case DT_GGUF_BF16:
+        return 32;
+    }
+    return 0;
+}
+
+static void put_size(struct dt_gguf *g, const struct family *f, const char *key, size_t v)
+{
+    char name[80];
+    snprintf(name, sizeof name, "%s.%s", f->name, key);
+    dt_gguf_put_u32(g, name, (uint32_t)v); /* a shape's sizes are below 2^29 */
+}
+
+static void put_number(struct dt_gguf *g, const struct family *f, const char *key, float v)
+{
+    char name[80];
+    snprintf(name, sizeof name, "%s.%s", f->name, key);
+    dt_gguf_put_float(g, name, v);
+}
+
+int dt_gguf_put_model(struct dt_gguf *g, const struct dt_shape *s, enum dt_gguf_type main,
+                      struct dt_err *err)
+{
+    const struct family *f = find_family(s, err);
+    if (!f)
+        return -1;
+    dt_gguf_put_text(g, "general.architecture", dt_bytes_of(f->name));
+    dt_gguf_put_u32(g, "general.file_type", file_type(main));
+    put_size(g, f, "context_length", s->positions);
+    put_size(g, f, "embedding_length", s->width);
+    put_size(g, f, "block_count", s->layers);
+    put_size(g, f, "feed_forward_length", s->inner);
+    put_size(g, f, "attention.head_count", s->heads);
+    put_size(g, f, "vocab_size", s->vocabulary);
+    if (s->family == DT_GPT2) {
+        put_number(g, f, "attention.layer_norm_epsilon", s->norm_eps);
+        return 0;
+    }
+    put_number(g, f, "attention.layer_norm_rms_epsilon", s->norm_eps);
+    put_size(g, f, "attention.head_count_kv", s->kv_heads);
+    put_size(g, f, "attention.key_length", s->head_dim);
+    put_size(g, f, "attention.value_length", s->head_dim);
+    put_size(g, f, "rope.dimension_count", s->head_dim);
+    put_number(g, f, "rope.freq_base", s->rope_theta);
+    return 0;
+}
