@@ -153,8 +153,9 @@ TEST(lines_come_each_so_many_steps_and_at_the_end)
     dt_metrics_close(m);
     fclose(to);
 #define REST "  loss 3.4127  lr 3.00e-04  norm 0.81  18.4k tok/s  512 ms\n"
-    CHECK_STR(text, "step 400/1000" REST "step 800/1000" REST "step 1000/1000" REST
-                    "2 lines in between\nstep 1000/1000  validation loss 2.5000\n");
+    CHECK_STR(text,
+              "step 400/1000" REST "step 800/1000" REST "step 1000/1000" REST
+              "2 lines in between\nstep 1000/1000  validation loss 2.5000  perplexity 12.182\n");
     free(text);
 }
 
@@ -264,6 +265,8 @@ TEST(json_lines_are_json)
     CHECK_OK(dt_json_parse(&doc, end + 1, strlen(end + 1), 4096, &err), err);
     CHECK_OK(dt_json_number(&doc, NULL, "validation_loss", &d, &err), err);
     CHECK(d == 2.25);
+    CHECK_OK(dt_json_number(&doc, NULL, "perplexity", &d, &err), err);
+    CHECK(fabs(d - 9.487735836) < 1e-6);
     dt_json_finish(&doc);
 }
 

@@ -202,10 +202,12 @@ void dt_metrics_validation(struct dt_metrics *m, int64_t step, double loss)
     dt_line_put_step(&line, step, m->steps);
     dt_buf_put_str(&line, "  validation ");
     dt_line_put_loss(&line, loss);
+    dt_buf_printf(&line, "  perplexity %.5g", exp(loss));
     say_line(m, &line);
     if (m->jsonl.path) {
         struct dt_json_writer w = begin_object(m, &line, step);
         dt_json_put_number(&w, "validation_loss", loss);
+        dt_json_put_number(&w, "perplexity", exp(loss));
         end_object(&w);
         write_jsonl(m, &line);
     }

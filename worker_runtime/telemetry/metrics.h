@@ -45,6 +45,7 @@ struct dt_metrics_options {
 struct dt_metrics *dt_metrics_open(const struct dt_metrics_options *o, int64_t first_step,
                                    struct dt_err *err);
 void dt_metrics_step(struct dt_metrics *m, const struct dt_step_metrics *s);
+/* With the perplexity that LOSS, a mean over tokens, comes to. */
 void dt_metrics_validation(struct dt_metrics *m, int64_t step, double loss);
 /* The line of the next step tells from where this round has the state that it goes on with. */
 void dt_metrics_back(struct dt_metrics *m, const char *fmt, ...)
