@@ -406,6 +406,98 @@ TEST(a_llama_has_rows_of_its_heads_in_pairs)
     }
 }
 
+TEST(a_qwen_has_biases_and_norms_and_its_rows_as_they_are)
+{
+    static const struct name names[] = {
+        {"model.layers.1.self_attn.q_proj.weight", "blk.1.attn_q.weight", '='},
+        {"model.layers.0.self_attn.k_proj.weight", "blk.0.attn_k.weight", '='},
+        {"model.layers.0.self_attn.q_proj.bias", "blk.0.attn_q.bias", '='},
+        {"model.layers.1.self_attn.k_proj.bias", "blk.1.attn_k.bias", '='},
+        {"model.layers.1.self_attn.v_proj.bias", "blk.1.attn_v.bias", '='},
+        {"model.layers.0.self_attn.q_norm.weight", "blk.0.attn_q_norm.weight", '='},
+        {"model.layers.1.self_attn.k_norm.weight", "blk.1.attn_k_norm.weight", '='},
+    };
+    struct dt_shape qwen = llama;
+    struct file f;
+    qwen.family = DT_QWEN2;
+    qwen.qkv_bias = true;
+    export(&qwen, DT_EXPORT_F32, &f);
+    CHECK_STR(text_of(&f, "general.architecture", 0), "qwen2");
+    CHECK_EQ(number_of(&f, "qwen2.attention.head_count_kv"), 2);
+    check_places(&f);
+    check_names(&f, &qwen, names, 5);
+    dt_buf_finish(&f.bytes);
+    qwen.family = DT_QWEN3;
+    qwen.qkv_bias = false;
+    qwen.qk_norm = true;
+    export(&qwen, DT_EXPORT_F32, &f);
+    CHECK_STR(text_of(&f, "general.architecture", 0), "qwen3");
+    check_names(&f, &qwen, names + 5, 2);
+    dt_buf_finish(&f.bytes);
+}
+
+TEST(scaled_rotary_positions_are_told)
+{
+    struct dt_shape s = llama;
+    struct file f;
+    s.rope = (struct dt_rope_scaling){.kind = DT_ROPE_LINEAR, .factor = 4};
+    export(&s, DT_EXPORT_F32, &f);
+    CHECK_STR(text_of(&f, "llama.rope.scaling.type", 0), "linear");
+    CHECK(float_of(&f, "llama.rope.scaling.factor") == 4);
+    dt_buf_finish(&f.bytes);
+
+    s.rope = (struct dt_rope_scaling){.kind = DT_ROPE_YARN,
+                                      .factor = 4,
+                                      .original = 16,
+                                      .beta_fast = 32,
+                                      .beta_slow = 1,
+                                      .attention = 1.3f};
+    export(&s, DT_EXPORT_F32, &f);
+    CHECK_STR(text_of(&f, "llama.rope.scaling.type", 0), "yarn");
+    CHECK_EQ(number_of(&f, "llama.rope.scaling.original_context_length"), 16);
+    /* 1 + 0.1 ln 4 = 1.13863 */
+    CHECK(fabsf(float_of(&f, "llama.rope.scaling.attn_factor") - 1.3f / 1.13863f) < 1e-5f);
+    dt_buf_finish(&f.bytes);
+
+    s.rope = (struct dt_rope_scaling){
+        .kind = DT_ROPE_LLAMA3, .factor = 8, .original = 16, .low_freq = 1, .high_freq = 4};
+    export(&s, DT_EXPORT_F32, &f);
+    CHECK(!find(&f, "llama.rope.scaling.type"));
+    const struct tensor *t = tensor_of(&f, "rope_freqs.weight");
+    CHECK_EQ(t->dims, 1);
+    CHECK_EQ(t->size[0], 4);
+    /* Pair 0 turns 16 / 2 pi = 2.5 times: 1 / (0.5155 + 0.4845 / 8). The others, not once. */
+    CHECK(fabsf(element(&f, t, 0) - 1.7359f) < 1e-3f);
+    for (size_t i = 1; i < 4; i++)
+        CHECK(element(&f, t, i) == 8);
+    check_places(&f);
+    dt_buf_finish(&f.bytes);
+}
+
+TEST(what_llama_cpp_computes_otherwise_is_refused_or_told)
+{
+    struct dt_err err = {0};
+    struct dt_buf notes = {0};
+    struct dt_shape s = llama;
+    const struct dt_export_options o = {.model = at("model"), .out = at("other.gguf")};
+    s.rope = (struct dt_rope_scaling){.kind = DT_ROPE_YARN,
+                                      .factor = 4,
+                                      .original = 16,
+                                      .beta_fast = 16,
+                                      .beta_slow = 1,
+                                      .attention = 1};
+    saved_make(o.model, &s, DT_F32, value_of);
+    CHECK(dt_export_gguf(&o, &notes, &err) < 0);
+    CHECK(strstr(err.text, "llama.cpp has yarn with a beta_fast of 32") != NULL);
+    s = llama;
+    s.family = DT_MISTRAL;
+    s.window = 9;
+    saved_make(o.model, &s, DT_F32, value_of);
+    CHECK_OK(dt_export_gguf(&o, &notes, &err), err);
+    CHECK(strstr(dt_buf_cstr(&notes), "and this model the last 9 tokens") != NULL);
+    dt_buf_finish(&notes);
+}
+
 TEST(rows_that_have_no_whole_blocks_keep_sixteen_bits)
 {
     struct dt_shape odd = llama;

@@ -15,8 +15,11 @@ static const struct dt_shape shapes[] = {
     {DT_GPT2, 2, 5, 5, 10, 2, 9, POSITIONS, 11, 1e-5f, 0, 0.02f, .tied = false},
     {DT_LLAMA, 3, 6, 2, 10, 4, 7, POSITIONS, 13, 1e-5f, 100, 0.02f, .tied = false},
     {DT_LLAMA, 1, 4, 1, 6, 2, 5, POSITIONS, 11, 1e-6f, 10000, 0.02f, .tied = true},
-    {DT_MISTRAL, 2, 4, 2, 6, 4, 5, POSITIONS, 11, 1e-6f, 100, 0.02f, .window = 5},
-    {DT_QWEN2, 2, 4, 2, 6, 4, 5, POSITIONS, 11, 1e-6f, 100, 0.02f, .qkv_bias = true},
+    {DT_LLAMA, 1, 2, 1, 6, 8, 5, POSITIONS, 11, 1e-6f, 100, 0.02f, .tied = true,
+     .rope = {.kind = DT_ROPE_LLAMA3, .factor = 4, .original = 20, .low_freq = 1, .high_freq = 4}},
+    {DT_MISTRAL, 2, 4, 2, 6, 4, 5, POSITIONS, 11, 1e-6f, 100, 0.02f, .window = 9},
+    {DT_QWEN2, 2, 4, 2, 6, 4, 5, POSITIONS, 11, 1e-6f, 100, 0.02f, .window = 70, .full_layers = 1,
+     .qkv_bias = true},
     {DT_QWEN3, 2, 4, 2, 6, 4, 5, POSITIONS, 11, 1e-6f, 100, 0.02f, .qk_norm = true},
 };
 

@@ -13,6 +13,8 @@ struct exporting {
     const struct dt_export_options *o;
     struct dt_saved_model saved;
     struct dt_gguf_tensor *tensors; /* as they are written */
+    bool has_factors;               /* of rotary positions, the last tensor */
+    float factors[DT_HEAD_DIM_MOST / 2];
     struct dt_gguf file;
     struct dt_draft draft;
 };
@@ -46,6 +48,9 @@ static int list_tensors(struct exporting *x, struct dt_err *err)
     for (size_t i = 0; i < m->count; i++)
         dt_gguf_put_tensor(&x->file, x->tensors[i].name, x->tensors[i].type, x->tensors[i].rows,
                            x->tensors[i].width);
+    x->has_factors = dt_gguf_rope_factors(m->shape, x->factors);
+    if (x->has_factors)
+        dt_gguf_put_tensor(&x->file, "rope_freqs.weight", DT_GGUF_F32, 0, m->shape->head_dim / 2);
     return 0;
 }
 
@@ -123,6 +128,14 @@ static int write_tensor(struct exporting *x, const struct dt_gguf_tensor *t, str
     return dt_draft_write(&x->draft, none, dt_gguf_padding(bytes), err);
 }
 
+static int write_factors(struct exporting *x, struct dt_err *err)
+{
+    float out[DT_HEAD_DIM_MOST / 2 + DT_GGUF_ALIGN] = {0};
+    size_t pairs = x->saved.shape.head_dim / 2, bytes = pairs * sizeof *out;
+    dt_gguf_encode(DT_GGUF_F32, x->factors, pairs, out);
+    return dt_draft_write(&x->draft, out, bytes + dt_gguf_padding(bytes), err);
+}
+
 static int write_file(struct exporting *x, struct dt_err *err)
 {
     if (dt_draft_open(&x->draft, x->o->out, err) < 0 || write_head(x, err) < 0)
@@ -130,6 +143,8 @@ static int write_file(struct exporting *x, struct dt_err *err)
     for (size_t i = 0; i < x->saved.model.count; i++)
         if (write_tensor(x, &x->tensors[i], err) < 0)
             return -1;
+    if (x->has_factors && write_factors(x, err) < 0)
+        return -1;
     return dt_draft_commit(&x->draft, err);
 }
 
@@ -144,6 +159,18 @@ static void note_other_types(const struct exporting *x, struct dt_buf *notes)
                       others, x->saved.model.count);
 }
 
+/* llama.cpp has windows for other families. */
+static void note_window(const struct exporting *x, struct dt_buf *notes)
+{
+    const struct dt_shape *s = &x->saved.shape;
+    if (s->window && s->window < s->positions)
+        dt_buf_printf(
+            notes,
+            "llama.cpp reads all of a text, and this model the last %zu tokens: give it no "
+            "more than these\n",
+            s->window);
+}
+
 int dt_export_gguf(const struct dt_export_options *o, struct dt_buf *notes, struct dt_err *err)
 {
     struct exporting x = {.o = o, .draft = {.fd = -1}};
@@ -154,8 +181,10 @@ int dt_export_gguf(const struct dt_export_options *o, struct dt_buf *notes, stru
         rc = put_vocab(&x, err);
     if (rc == 0)
         rc = write_file(&x, err);
-    if (rc == 0)
+    if (rc == 0) {
         note_other_types(&x, notes);
+        note_window(&x, notes);
+    }
     dt_draft_close(&x.draft);
     free(x.tensors);
     dt_gguf_finish(&x.file);

@@ -3,6 +3,7 @@
  * that this file was not written for, is refused and not lost. */
 #include "worker_runtime/export/gguf_model.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,6 +50,26 @@ static const struct row llama_rows[] = {
     {"mlp.up_proj.weight", "ffn_up.weight", DT_GGUF_AS_IT_IS},
     {"mlp.down_proj.weight", "ffn_down.weight", DT_GGUF_AS_IT_IS},
 };
+
+static const struct row qwen_rows[] = {
+    {"embed_tokens.weight", "token_embd.weight", DT_GGUF_AS_IT_IS},
+    {"norm.weight", "output_norm.weight", DT_GGUF_AS_IT_IS},
+    {"lm_head.weight", "output.weight", DT_GGUF_AS_IT_IS},
+    {"input_layernorm.weight", "attn_norm.weight", DT_GGUF_AS_IT_IS},
+    {"self_attn.q_proj.weight", "attn_q.weight", DT_GGUF_AS_IT_IS},
+    {"self_attn.k_proj.weight", "attn_k.weight", DT_GGUF_AS_IT_IS},
+    {"self_attn.v_proj.weight", "attn_v.weight", DT_GGUF_AS_IT_IS},
+    {"self_attn.q_proj.bias", "attn_q.bias", DT_GGUF_AS_IT_IS},
+    {"self_attn.k_proj.bias", "attn_k.bias", DT_GGUF_AS_IT_IS},
+    {"self_attn.v_proj.bias", "attn_v.bias", DT_GGUF_AS_IT_IS},
+    {"self_attn.q_norm.weight", "attn_q_norm.weight", DT_GGUF_AS_IT_IS},
+    {"self_attn.k_norm.weight", "attn_k_norm.weight", DT_GGUF_AS_IT_IS},
+    {"self_attn.o_proj.weight", "attn_output.weight", DT_GGUF_AS_IT_IS},
+    {"post_attention_layernorm.weight", "ffn_norm.weight", DT_GGUF_AS_IT_IS},
+    {"mlp.gate_proj.weight", "ffn_gate.weight", DT_GGUF_AS_IT_IS},
+    {"mlp.up_proj.weight", "ffn_up.weight", DT_GGUF_AS_IT_IS},
+    {"mlp.down_proj.weight", "ffn_down.weight", DT_GGUF_AS_IT_IS},
+};
 /* clang-format on */
 
 struct family {
@@ -61,6 +82,9 @@ struct family {
 static const struct family families[] = {
     {DT_GPT2, "gpt2", gpt2_rows, ROWS(gpt2_rows)},
     {DT_LLAMA, "llama", llama_rows, ROWS(llama_rows)},
+    {DT_MISTRAL, "llama", llama_rows, ROWS(llama_rows)},
+    {DT_QWEN2, "qwen2", qwen_rows, ROWS(qwen_rows)},
+    {DT_QWEN3, "qwen3", qwen_rows, ROWS(qwen_rows)},
 };
 
 static const struct family *find_family(const struct dt_shape *s, struct dt_err *err)
@@ -183,6 +207,61 @@ static void put_number(struct dt_gguf *g, const struct family *f, const char *ke
     dt_gguf_put_float(g, name, v);
 }
 
+static void put_word(struct dt_gguf *g, const struct family *f, const char *key, const char *word)
+{
+    char name[80];
+    snprintf(name, sizeof name, "%s.%s", f->name, key);
+    dt_gguf_put_text(g, name, dt_bytes_of(word));
+}
+
+/* Scores grow with the texts that a model was stretched for: llama.cpp's own share of that follows
+ * from the factor, and the key has the rest. */
+static void put_yarn(struct dt_gguf *g, const struct family *f, const struct dt_rope_scaling *r)
+{
+    put_word(g, f, "rope.scaling.type", "yarn");
+    put_number(g, f, "rope.scaling.factor", r->factor);
+    put_size(g, f, "rope.scaling.original_context_length", (size_t)r->original);
+    put_number(g, f, "rope.scaling.attn_factor", r->attention / (1 + 0.1f * logf(r->factor)));
+}
+
+/* Llama 3's is a tensor: dt_gguf_rope_factors(). */
+static int put_scaling(struct dt_gguf *g, const struct family *f, const struct dt_shape *s,
+                       struct dt_err *err)
+{
+    switch (s->rope.kind) {
+    case DT_ROPE_PLAIN:
+    case DT_ROPE_DYNAMIC: /* plain, as far as the model's positions go */
+    case DT_ROPE_LLAMA3:
+        return 0;
+    case DT_ROPE_LINEAR:
+        put_word(g, f, "rope.scaling.type", "linear");
+        put_number(g, f, "rope.scaling.factor", s->rope.factor);
+        return 0;
+    case DT_ROPE_YARN:
+        if (s->rope.exact || s->rope.beta_fast != 32 || s->rope.beta_slow != 1)
+            return dt_err_set(
+                err, DT_E_USAGE,
+                "rope_scaling: llama.cpp has yarn with a beta_fast of 32, a beta_slow "
+                "of 1, and rounded bounds alone");
+        put_yarn(g, f, &s->rope);
+        return 0;
+    }
+    return 0;
+}
+
+bool dt_gguf_rope_factors(const struct dt_shape *s, float *out)
+{
+    static const struct dt_rope_scaling plain = {.kind = DT_ROPE_PLAIN};
+    float speeds[DT_HEAD_DIM_MOST / 2];
+    if (s->family == DT_GPT2 || s->rope.kind != DT_ROPE_LLAMA3)
+        return false;
+    dt_rope_speeds(&plain, s->rope_theta, s->head_dim, speeds);
+    dt_rope_speeds(&s->rope, s->rope_theta, s->head_dim, out);
+    for (size_t i = 0; i < s->head_dim / 2; i++)
+        out[i] = speeds[i] / out[i];
+    return true;
+}
+
 int dt_gguf_put_model(struct dt_gguf *g, const struct dt_shape *s, enum dt_gguf_type main,
                       struct dt_err *err)
 {
@@ -207,5 +286,7 @@ int dt_gguf_put_model(struct dt_gguf *g, const struct dt_shape *s, enum dt_gguf_
     put_size(g, f, "attention.value_length", s->head_dim);
     put_size(g, f, "rope.dimension_count", s->head_dim);
     put_number(g, f, "rope.freq_base", s->rope_theta);
-    return 0;
+    if (s->window)
+        put_size(g, f, "attention.sliding_window", s->window);
+    return put_scaling(g, f, s, err);
 }

@@ -31,6 +31,10 @@ int dt_gguf_model_tensors(const struct dt_shape *s, const struct dt_tensor *tens
 /* Row R of T, in our tensor, where it is not transposed. */
 size_t dt_gguf_source_row(const struct dt_shape *s, const struct dt_gguf_tensor *t, size_t r);
 
+/* By how much each of head_dim / 2 pairs turns more slowly than its speed says, in a tensor of its
+ * own, rope_freqs.weight; false: there is none. */
+bool dt_gguf_rope_factors(const struct dt_shape *s, float *out);
+
 /* MAIN: of most of its weights. */
 int dt_gguf_put_model(struct dt_gguf *g, const struct dt_shape *s, enum dt_gguf_type main,
                       struct dt_err *err);
