@@ -279,6 +279,8 @@ static int generate(const struct dt_train_args *a, struct dt_err *err)
         .stops = {(const char *const *)g->stops.at, g->stops.len},
         .visible = isatty(STDOUT_FILENO)};
     int threads;
+    if (a->template && !(o.template = dt_template_find(a->template, err)))
+        return dt_err_wrap(err, "--template");
     if ((!g->prompt && dt_generate_read_prompt(g->prompt_file, &text, err) < 0) ||
         dt_job_env_threads(g->threads, 1, &threads, err) < 0)
         return -1;

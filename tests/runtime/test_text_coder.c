@@ -4,6 +4,7 @@
 
 #include "base/fs.h"
 #include "tests/lib/folder.h"
+#include "worker_runtime/data/chat/template.h"
 #include "worker_runtime/saved/saved_model.h"
 
 #define ROWS(t) (sizeof(t) / sizeof *(t))
@@ -110,6 +111,50 @@ TEST(a_model_without_a_tokenizer_is_of_bytes_or_refused)
     CHECK_STR(out, own);
     CHECK_OK(dt_saved_model_tokenizer("else", own, &bytes, out, &err), err);
     CHECK_STR(out, "else");
+}
+
+/* What the question is asked in, as somebody would write it by hand. */
+static void check_question(const char *tokenizer, const char *template, const char *whole,
+                           const char *end)
+{
+    struct dt_err err = {0};
+    struct dt_text_coder c;
+    struct dt_prompt asked;
+    CHECK_ROW("%s", template);
+    CHECK_OK(dt_text_coder_open(&c, tokenizer, &err), err);
+    struct dt_prompt written = encode(&c, whole), last = encode(&c, end);
+    CHECK(!dt_text_coder_ends(&c, &(struct dt_shape){0}, last.at[last.count - 1]));
+    CHECK_OK(dt_text_coder_ask(&c, dt_template_find(template, &err), dt_bytes_of("How many?"),
+                               &asked, &err),
+             err);
+    CHECK_BYTES(asked.at, asked.count * sizeof *asked.at, written.at,
+                written.count * sizeof *written.at);
+    CHECK(dt_text_coder_ends(&c, &(struct dt_shape){0}, last.at[last.count - 1]));
+    CHECK(!dt_text_coder_ends(&c, &(struct dt_shape){0}, asked.at[asked.count - 1]));
+    free(asked.at);
+    free(written.at);
+    free(last.at);
+    dt_text_coder_finish(&c);
+}
+
+TEST(a_question_ends_where_its_answer_begins)
+{
+    check_question(folder_of("qwen2", NULL), "chatml",
+                   "<|im_start|>user\nHow many?<|im_end|>\n<|im_start|>assistant\n", "<|im_end|>");
+    check_question(folder_of("llama2", NULL), "llama2", "[INST] How many? [/INST]", "</s>");
+}
+
+TEST(what_cannot_be_asked_is_refused)
+{
+    struct dt_err err = {0};
+    struct dt_text_coder c;
+    struct dt_prompt asked;
+    CHECK_OK(dt_text_coder_open(&c, folder_of("gpt2", NULL), &err), err);
+    CHECK(dt_text_coder_ask(&c, dt_template_find("chatml", &err), dt_bytes_of("?"), &asked, &err) <
+          0);
+    CHECK(strstr(err.text, "the tokenizer has no token <|im_") != NULL);
+    free(asked.at);
+    dt_text_coder_finish(&c);
 }
 
 TEST(the_end_is_the_models_and_the_tokenizers)

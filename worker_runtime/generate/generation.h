@@ -7,10 +7,13 @@
 #include "worker_runtime/generate/sampling.h"
 #include "worker_runtime/generate/stops.h"
 
+struct dt_template;
+
 struct dt_generation_options {
     const char *model;     /* a checkpoint, a folder that holds some, or one of Hugging Face's */
     const char *tokenizer; /* its folder; NULL: the model's own, or bytes */
     struct dt_bytes prompt;
+    const struct dt_template *template; /* the prompt is a question; NULL: it is gone on with */
     size_t max_tokens;
     struct dt_sampling sampling;
     uint64_t seed;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "worker_runtime/generate/text_coder.h"
 
+#include "worker_runtime/data/chat/coder.h"
 #include "worker_runtime/data/tokenize.h"
 #include "worker_runtime/data/tokenizer/tokenizer.h"
 
@@ -8,7 +9,7 @@
 
 int dt_text_coder_open(struct dt_text_coder *c, const char *tokenizer, struct dt_err *err)
 {
-    *c = (struct dt_text_coder){0};
+    *c = (struct dt_text_coder){.answer_end = -1};
     if (*tokenizer == '\0')
         return 0;
     c->tokenizer = dt_tokenizer_open(tokenizer, err);
@@ -95,6 +96,15 @@ static int add_beginning(const struct dt_text_coder *c, const struct dt_shape *s
                       "model; give a prompt");
 }
 
+/* What stands before decides what the first of the tokens that come means. */
+static void prime(struct dt_text_coder *c, const struct dt_prompt *ids)
+{
+    struct dt_buf said = {0};
+    for (size_t i = 0; c->decoder && i < ids->count; i++)
+        dt_decoder_put(c->decoder, (uint32_t)ids->at[i], &said);
+    dt_buf_finish(&said);
+}
+
 int dt_text_coder_encode(struct dt_text_coder *c, struct dt_bytes text,
                          const struct dt_shape *shape, struct dt_prompt *ids, struct dt_err *err)
 {
@@ -102,10 +112,69 @@ int dt_text_coder_encode(struct dt_text_coder *c, struct dt_bytes text,
     int rc = c->tokenizer ? encode_by_tokenizer(c, text, ids, err) : encode_bytes(text, ids, err);
     if (rc == 0 && ids->count == 0)
         rc = add_beginning(c, shape, ids, err);
-    struct dt_buf said = {0}; /* the decoder has to know what stands before */
-    for (size_t i = 0; rc == 0 && c->decoder && i < ids->count; i++)
-        dt_decoder_put(c->decoder, (uint32_t)ids->at[i], &said);
-    dt_buf_finish(&said);
+    if (rc == 0)
+        prime(c, ids);
+    return rc;
+}
+
+/* -- questions -------------------------------------------------------------------------------- */
+
+static int render(const struct dt_template *template, struct dt_exchange exchange,
+                  struct dt_rendered *out, struct dt_err *err)
+{
+    static const struct dt_template_options options;
+    const struct dt_conversation c = {.exchanges = &exchange, .count = 1};
+    return dt_template_render(template, &options, &c, 0, 1, out, err);
+}
+
+/* The token of the template that models learn to say behind an answer; where that is the end of a
+ * text it is known without. */
+static int find_end(struct dt_text_coder *c, const struct dt_template *template, struct dt_err *err)
+{
+    char question[] = "?", answer[] = "!";
+    struct dt_rendered all = {0};
+    struct dt_token_found found;
+    int rc = render(template, (struct dt_exchange){question, answer}, &all, err);
+    for (size_t i = 0; rc == 0 && c->tokenizer && i < all.count; i++)
+        if (all.spans[i].token && all.spans[i].trained &&
+            dt_tokenizer_find(c->tokenizer, all.spans[i].token, &found))
+            c->answer_end = (int32_t)found.id;
+    dt_rendered_finish(&all);
+    return rc;
+}
+
+static int encode_question(struct dt_text_coder *c, struct dt_chat_coder *coder,
+                           const struct dt_template *template, char *question,
+                           struct dt_prompt *ids, struct dt_err *err)
+{
+    struct dt_rendered text = {0};
+    struct dt_chat_tokens tokens;
+    int rc = render(template, (struct dt_exchange){question, NULL}, &text, err);
+    if (rc == 0)
+        rc = dt_chat_coder_encode(coder, &text, &tokens, err);
+    if (rc == 0)
+        rc = take_ids(ids, tokens.ids, tokens.count, err);
+    dt_rendered_finish(&text);
+    return rc < 0 ? -1 : find_end(c, template, err);
+}
+
+int dt_text_coder_ask(struct dt_text_coder *c, const struct dt_template *template,
+                      struct dt_bytes question, struct dt_prompt *ids, struct dt_err *err)
+{
+    *ids = (struct dt_prompt){0};
+    struct dt_chat_coder *coder = dt_chat_coder_create(c->tokenizer, template, err);
+    struct dt_buf text = {0};
+    dt_buf_put(&text, question.at, question.len);
+    dt_buf_put_u8(&text, 0);
+    int rc = coder ? 0 : -1;
+    if (rc == 0 && text.bad)
+        rc = dt_err_set(err, DT_E_MEMORY, "no memory for a question");
+    if (rc == 0)
+        rc = encode_question(c, coder, template, (char *)text.at, ids, err);
+    if (rc == 0)
+        prime(c, ids);
+    dt_buf_finish(&text);
+    dt_chat_coder_destroy(coder);
     return rc;
 }
 
@@ -127,6 +196,8 @@ void dt_text_coder_end(struct dt_text_coder *c, struct dt_buf *out)
 
 bool dt_text_coder_ends(const struct dt_text_coder *c, const struct dt_shape *shape, int32_t id)
 {
+    if (id == c->answer_end)
+        return true;
     for (int i = 0; i < shape->eos.count; i++)
         if (shape->eos.id[i] == id)
             return true;

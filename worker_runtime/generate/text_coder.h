@@ -10,10 +10,12 @@
 
 struct dt_tokenizer;
 struct dt_decoder;
+struct dt_template;
 
 struct dt_text_coder {
     struct dt_tokenizer *tokenizer; /* NULL: a token is a byte */
     struct dt_decoder *decoder;
+    int32_t answer_end; /* of what was asked; -1: nothing was */
 };
 
 struct dt_prompt {
@@ -30,10 +32,14 @@ void dt_text_coder_finish(struct dt_text_coder *c);
  * a failure. */
 int dt_text_coder_encode(struct dt_text_coder *c, struct dt_bytes text,
                          const struct dt_shape *shape, struct dt_prompt *ids, struct dt_err *err);
+/* The same of QUESTION as the first of a conversation, which models of a family are shown by
+ * TEMPLATE, up to where the answer begins. */
+int dt_text_coder_ask(struct dt_text_coder *c, const struct dt_template *template,
+                      struct dt_bytes question, struct dt_prompt *ids, struct dt_err *err);
 /* Appends what token ID, which stands behind those encoded and put before, adds to the text. */
 void dt_text_coder_put(struct dt_text_coder *c, int32_t id, struct dt_buf *out);
 void dt_text_coder_end(struct dt_text_coder *c, struct dt_buf *out); /* no token follows */
-/* Whether ID ends a text of a model of SHAPE. */
+/* Whether ID ends a text of a model of SHAPE, or the answer to what was asked. */
 bool dt_text_coder_ends(const struct dt_text_coder *c, const struct dt_shape *shape, int32_t id);
 
 #endif

@@ -124,8 +124,8 @@ static const struct dt_opt train_opts[] = {
      .help = "with tokenize, detokenize and show-data: a model's folder with its tokenizer.json; without it a token is a byte. "
              "With generate and export: in place of the one in the model's own folder"},
     {.name = "template", .arg = "NAME", AT(template), .group = "Instead of training",
-     .help = "with tokenize: files hold conversations, one as JSON in a line, and this is how models of that family are "
-             "shown them: llama2, llama3, llama3.1, mistral-v1, mistral, mistral-tekken, chatml, qwen2, qwen3, smollm, "
+     .help = "with tokenize: files hold conversations, one as JSON in a line; with generate: the prompt is a question. This is "
+             "how models of that family are shown them: llama2, llama3, llama3.1, mistral-v1, mistral, mistral-tekken, chatml, qwen2, qwen3, smollm, "
              "gemma, phi3, or plain, which any tokenizer will do for"},
     {.name = "key", .arg = "NAME", AT(key), .group = "Instead of training",
      .help = "with tokenize: files hold JSON, an object in a line, and this key of it is a text"},
@@ -286,21 +286,25 @@ static enum dt_train_command command_of(const char *word)
 /* What is about conversations and texts in JSON. */
 static int check_documents(const struct dt_train_args *a, struct dt_err *err)
 {
-    if ((a->template || a->key) && a->command != DT_TRAIN_TOKENIZE)
-        return dt_err_set(err, DT_E_USAGE, "--template and --key go with tokenize");
+    bool tokenize = a->command == DT_TRAIN_TOKENIZE;
+    bool documents = tokenize && (a->template || a->key);
+    if (a->template && !tokenize && a->command != DT_TRAIN_GENERATE)
+        return dt_err_set(err, DT_E_USAGE, "--template goes with tokenize and generate");
+    if (a->key && !tokenize)
+        return dt_err_set(err, DT_E_USAGE, "--key goes with tokenize");
     if (a->template && a->key)
         return dt_err_set(err, DT_E_USAGE,
                           "--template reads conversations and --key reads texts: give one of them");
-    if (a->max_tokens && !a->template && !a->key)
+    if (a->max_tokens && !documents)
         return dt_err_set(err, DT_E_USAGE, "--max-tokens goes with --template and --key");
     if (a->max_tokens == 1)
         return dt_err_set(err, DT_E_USAGE,
                           "--max-tokens 1: there is nothing to learn in a document of one token");
-    if (a->validation && !a->template && !a->key)
+    if (a->validation && !documents)
         return dt_err_set(err, DT_E_USAGE, "--validation goes with --template and --key");
-    if (a->system && !a->template)
-        return dt_err_set(err, DT_E_USAGE, "--system goes with --template");
-    if ((a->train_on_prompt || a->last_answer_only) && !a->template)
+    if (a->system && !(documents && a->template))
+        return dt_err_set(err, DT_E_USAGE, "--system goes with tokenize --template");
+    if ((a->train_on_prompt || a->last_answer_only) && !(documents && a->template))
         return dt_err_set(err, DT_E_USAGE, "--%s goes with --template",
                           a->train_on_prompt ? "train-on-prompt" : "last-answer-only");
     if (a->train_on_prompt && a->last_answer_only)
