@@ -10,4 +10,5 @@ DT_PLUGIN_EXPORT const struct dt_cuda_plugin dt_plugin = {
     .open = dt_cuda_device_open,
     .memory = dt_cuda_device_memory,
     .check_nccl = dt_cuda_check_nccl,
+    .identify = dt_cuda_device_identify,
 };

@@ -22,6 +22,7 @@
 #include "worker_runtime/train/options.h"
 #include "worker_runtime/train/rescue.h"
 #include "worker_runtime/train/train.h"
+#include "worker_runtime/train/trials.h"
 
 #include <dtrun/page.h>
 #include <poll.h>
@@ -31,6 +32,9 @@
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
+
+/* Loading CUDA's libraries and opening eight GPUs takes some of them. */
+#define PROBE_SECONDS 12
 
 struct failure {
     struct dt_err err;
@@ -340,6 +344,9 @@ static int carry_out(const struct dt_train_args *a, struct dt_err *err)
         for (int i = 1; i < a->file_count && rc == 0; i++)
             rc = dt_depot_rm(a->files[i], stdout, err);
         return rc;
+    case DT_TRAIN_PROBE:
+        return dt_trials_run(a->device ? a->device : "auto", a->limit ? a->limit : PROBE_SECONDS,
+                             stdout, err);
     case DT_TRAIN_NONE:
     case DT_TRAIN_COMMANDS:
         break;

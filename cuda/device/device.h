@@ -31,6 +31,7 @@ struct dt_cuda {
 
 struct dt_device *dt_cuda_device_open(const struct dt_device_wish *w, struct dt_err *err);
 int dt_cuda_device_memory(int ordinal, struct dt_gpu_memory *out, struct dt_err *err);
+int dt_cuda_device_identify(int ordinal, struct dt_gpu_identity *out, struct dt_err *err);
 /* From any thread; the first one counts. */
 void dt_cuda_device_lose(struct dt_cuda *c, const struct dt_err *why);
 /* "no kernel image is available ...": CUDA's text for E, with the op or call named WHAT, and what

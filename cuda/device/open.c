@@ -227,3 +227,27 @@ int dt_cuda_device_memory(int ordinal, struct dt_gpu_memory *out, struct dt_err 
     snprintf(out->name, sizeof out->name, "%s, %.60s", name, p.name);
     return 0;
 }
+
+/* The UUID's bytes, with a dash before those at 4, 6, 8 and 10. */
+static void write_uuid(const unsigned char *bytes, char out[48])
+{
+    int n = snprintf(out, 48, "GPU");
+    for (int i = 0; i < 16; i++)
+        n += snprintf(out + n, (size_t)(48 - n), "%s%02x",
+                      i == 0 || (i >= 4 && i <= 10 && i % 2 == 0) ? "-" : "", bytes[i]);
+}
+
+int dt_cuda_device_identify(int ordinal, struct dt_gpu_identity *out, struct dt_err *err)
+{
+    struct cudaDeviceProp p;
+    char name[24];
+    snprintf(name, sizeof name, "GPU %d", ordinal);
+    cudaError_t e = cudaGetDeviceProperties(&p, ordinal);
+    if (e != cudaSuccess)
+        return dt_cuda_fail(e, name, err);
+    snprintf(out->name, sizeof out->name, "%.63s", p.name);
+    write_uuid((const unsigned char *)p.uuid.bytes, out->uuid);
+    snprintf(out->pci, sizeof out->pci, "%04x:%02x:%02x.0", (unsigned)p.pciDomainID & 0xffff,
+             (unsigned)p.pciBusID & 0xff, (unsigned)p.pciDeviceID & 0xff);
+    return 0;
+}

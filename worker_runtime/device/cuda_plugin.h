@@ -12,12 +12,19 @@
 
 /* Rises with any change of what crosses the seam: this file, device.h, ops/ops.h, coll/backend.h.
  */
-#define DT_CUDA_PLUGIN_ABI 7
+#define DT_CUDA_PLUGIN_ABI 8
 #define DT_CUDA_PLUGIN_FILE "libdt_cuda.so"
 
 /* One line of `dtrun-train --check-nccl`. */
 enum dt_check_level { DT_CHECK_FINE, DT_CHECK_ADVICE, DT_CHECK_PROBLEM };
 typedef void (*dt_check_line_fn)(void *arg, enum dt_check_level level, const char *line);
+
+/* A GPU as other tools name it. */
+struct dt_gpu_identity {
+    char name[64]; /* "NVIDIA H100 80GB HBM3" */
+    char uuid[48]; /* "GPU-8a6b0d1c-...", as nvidia-smi -L has it */
+    char pci[20];  /* "0000:17:00.0" */
+};
 
 struct dt_cuda_plugin {
     struct dt_plugin_head head;
@@ -31,6 +38,8 @@ struct dt_cuda_plugin {
     /* What NCCL finds here: versions, the way between devices, NICs and InfiniBand, variables that
      * are set and what they do. How many problems there are. */
     int (*check_nccl)(dt_check_line_fn say, void *arg);
+    /* That of device ORDINAL; opens nothing. 0, or -1 and *err. */
+    int (*identify)(int ordinal, struct dt_gpu_identity *out, struct dt_err *err);
 };
 
 /* Looks in $DTRUN_CUDA_PLUGIN (a full path, and then nowhere else), beside the library or program

@@ -146,6 +146,10 @@ static const struct dt_opt train_opts[] = {
     {.name = "document", .arg = "N", .parse = parse_document, .words = "all", AT(document), .fallback = "all",
      .group = "Instead of training",
      .help = "with show-data: show document N alone, the first being 0, and not all"},
+    {.name = "device", .arg = "KIND", .words = "auto cpu cuda", AT(device), .group = "Instead of training",
+     .help = "with probe: try the processors (cpu), the GPUs (cuda), or GPUs if there are any (auto, the default)"},
+    {.name = "limit", .arg = "N", .parse = dt_opt_count, AT(limit), .fallback = "0", .group = "Instead of training",
+     .help = "with probe: do not wait for a device for more than N seconds; 0 means 12"},
 
     {.name = "prompt", .arg = "TEXT", AT(generate.prompt), .group = GENERATE, .help = "the text to go on with"},
     {.name = "prompt-file", .arg = "FILE", .completes = DT_OPT_FILE, AT(generate.prompt_file), .group = GENERATE,
@@ -193,11 +197,13 @@ const struct dt_opt_program dt_train_program = {
         "       dtrun-train export DIR --to hf|gguf -o OUT [options]\n"
         "       dtrun-train ls URL\n"
         "       dtrun-train fetch URL -o DIR\n"
-        "       dtrun-train rm URL...",
+        "       dtrun-train rm URL...\n"
+        "       dtrun-train probe [--device KIND]",
     .version = DT_VERSION,
     .table = train_opts,
-    .commands = (const char *const[]){"tokenize FILE", "detokenize FILE", "show-data FILE",
-                                      "generate FILE", "export FILE", "ls", "fetch", "rm", NULL},
+    .commands =
+        (const char *const[]){"tokenize FILE", "detokenize FILE", "show-data FILE", "generate FILE",
+                              "export FILE", "ls", "fetch", "rm", "probe", NULL},
     .takes_operands = true,
 };
 
@@ -231,6 +237,7 @@ static bool is_bare_deepspeed(const char *arg, const char *next)
 static const struct {
     const char *name, *what; /* WHAT it has to be told */
     int most;                /* words behind it; 0: any number */
+    bool alone;              /* there are none */
     const char *one;         /* what that one word is */
     const char *output;      /* what -o is then; NULL: there is no such */
     bool may_print;          /* without -o it goes to standard output */
@@ -273,6 +280,7 @@ static const struct {
                         .one = "URL",
                         .output = "DIR"},
     [DT_TRAIN_RM] = {.name = "rm", .what = "which checkpoint? s3://BUCKET/PREFIX/step-00000100"},
+    [DT_TRAIN_PROBE] = {.name = "probe", .alone = true},
 };
 
 static enum dt_train_command command_of(const char *word)
@@ -314,8 +322,22 @@ static int check_documents(const struct dt_train_args *a, struct dt_err *err)
     return 0;
 }
 
+static int check_device(const struct dt_train_args *a, struct dt_err *err)
+{
+    const char *kind = a->device;
+    if (kind && a->command != DT_TRAIN_PROBE)
+        return dt_err_set(err, DT_E_USAGE, "--device goes with probe; a run has train.device");
+    if (a->limit && a->command != DT_TRAIN_PROBE)
+        return dt_err_set(err, DT_E_USAGE, "--limit goes with probe");
+    if (kind && strcmp(kind, "auto") != 0 && strcmp(kind, "cpu") != 0 && strcmp(kind, "cuda") != 0)
+        return dt_err_set(err, DT_E_USAGE, "--device: \"%s\" is not auto, cpu or cuda", kind);
+    return 0;
+}
+
 static int check_options(const struct dt_train_args *a, struct dt_err *err)
 {
+    if (check_device(a, err) < 0)
+        return -1;
     if (a->output && !commands[a->command].output)
         return dt_err_set(err, DT_E_USAGE,
                           "--output goes with tokenize, detokenize, export and fetch");
@@ -337,10 +359,14 @@ static int check_command(struct dt_train_args *a, struct dt_err *err)
     if (!name)
         return dt_err_set(err, DT_E_USAGE,
                           "what is \"%s\"? A configuration is given as --config %s; the commands "
-                          "are tokenize, detokenize, show-data, generate, export, ls, fetch and rm",
+                          "are tokenize, detokenize, show-data, generate, export, ls, fetch, rm "
+                          "and probe",
                           a->files[0], a->files[0]);
-    if (a->file_count == 1)
+    if (a->file_count == 1 && !commands[a->command].alone)
         return dt_err_set(err, DT_E_USAGE, "%s: %s", name, commands[a->command].what);
+    if (a->file_count > 1 && commands[a->command].alone)
+        return dt_err_set(err, DT_E_USAGE, "%s: what is \"%s\"? It takes options alone", name,
+                          a->files[1]);
     if (commands[a->command].most && a->file_count > commands[a->command].most + 1)
         return dt_err_set(err, DT_E_USAGE, "%s: what is \"%s\"? It takes one %s", name, a->files[2],
                           commands[a->command].one);

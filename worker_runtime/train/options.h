@@ -17,6 +17,7 @@ enum dt_train_command {
     DT_TRAIN_LS,
     DT_TRAIN_FETCH,
     DT_TRAIN_RM,
+    DT_TRAIN_PROBE,
     DT_TRAIN_COMMANDS
 };
 
@@ -36,6 +37,8 @@ struct dt_train_args {
         int64_t seed; /* -1: any */
         struct dt_opt_strings stops;
     } generate;
+    char *device;       /* of probe; NULL: not given */
+    int limit;          /* of probe, in seconds; 0: not given */
     int local_rank;     /* what older launchers append; the environment says it too */
     const char **files; /* a command and what it is about; owned, its strings are argv's */
     int file_count;

@@ -4,7 +4,8 @@
  * form). What it refuses a real one may refuse too: an algorithm for other sizes, strides or types
  * than it was found for, pointers less aligned than was promised then, auxiliary leading dimensions
  * that are no multiple of 8. With DT_EMULATOR_PLAIN_PRODUCTS set it has no algorithm for any
- * epilogue.
+ * epilogue. Device DT_EMULATOR_WRONG_PRODUCT is broken: the first element of what it puts out is
+ * off by 1.
  */
 #include "tests/gpu/emulator/memory.h"
 #include "tests/gpu/emulator/stream.h"
@@ -502,9 +503,12 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t op, const v
         e = check_memory(p, at);
     if (e != CUBLAS_STATUS_SUCCESS)
         return e;
+    bool wrong = number_from("DT_EMULATOR_WRONG_PRODUCT", SIZE_MAX) == size_t(device_of(stream));
     put(stream, [=] {
         device_work now;
         multiply(p, scale, keep, a, b, c, d);
+        if (wrong)
+            put_element(d, 0, p.d.type, get(d, 0, p.d.type) + 1);
         return true;
     });
     return CUBLAS_STATUS_SUCCESS;

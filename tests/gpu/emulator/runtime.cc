@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The calls of the CUDA runtime that cuda/ makes, but for streams and events (stream.cc). Of the
  * device there are as many as DT_EMULATOR_DEVICES says (1), each with DT_EMULATOR_MEMORY bytes,
- * all of this process's together. */
+ * all of this process's together. Device DT_EMULATOR_WRONG_BYTE is broken: of a MiB or more that is
+ * copied from there, the last byte has a wrong bit. */
 #include "tests/gpu/emulator/memory.h"
 #include "tests/gpu/emulator/stream.h"
 
@@ -110,6 +111,8 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp *p, int device)
     p->asyncEngineCount = 2;
     p->unifiedAddressing = 1;
     p->pciBusID = device + 1;
+    for (int i = 0; i < 16; i++)
+        p->uuid.bytes[i] = char(0x10 * device + i);
     return cudaSuccess;
 }
 
@@ -333,6 +336,8 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, cudaMemcpy
         return cudaSuccess;
     if (!ends_fit(to, from, bytes, kind))
         return note(cudaErrorInvalidValue);
+    bool wrong = kind == cudaMemcpyDeviceToHost && bytes >= size_t(1) << 20 &&
+                 number_from("DT_EMULATOR_WRONG_BYTE", SIZE_MAX) == size_t(device_of(s));
     bool pageable = kind_of(from) == memory_kind::PAGEABLE || kind_of(to) == memory_kind::PAGEABLE;
     if (pageable && not_while_recording() != cudaSuccess)
         return cudaErrorStreamCaptureUnsupported;
@@ -342,9 +347,10 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, cudaMemcpy
         memcpy(taken.get(), from, bytes);
         from = taken.get();
     }
-    put(s, [to, from, bytes, taken] {
+    put(s, [to, from, bytes, wrong, taken] {
         device_work now;
         memcpy(to, from, bytes);
+        static_cast<unsigned char *>(to)[bytes - 1] ^= wrong ? 4 : 0;
         return true;
     });
     if (kind_of(to) == memory_kind::PAGEABLE)
