@@ -22,7 +22,9 @@ struct child {
     const struct dt_probe *probe;
     struct dt_sheet *sheet; /* shared with the process */
     pid_t pid;              /* 0: it is over */
-    int pidfd;              /* -1: the kernel gives none, and the process is asked again */
+    dt_ms limit, until;
+    bool given_up;
+    int pidfd; /* -1: the kernel gives none, and the process is asked again */
     int status;
 };
 
@@ -67,10 +69,11 @@ static void take(struct child *k)
     k->pidfd = -1;
 }
 
-static void give_up(struct child *k, dt_ms limit)
+static void give_up(struct child *k)
 {
     char doing[sizeof k->sheet->doing];
     struct pollfd death = {.fd = k->pidfd, .events = POLLIN};
+    k->given_up = true;
     kill(k->pid, SIGKILL);
     poll(&death, 1, DYING); /* most do at once */
     take(k);
@@ -79,8 +82,8 @@ static void give_up(struct child *k, dt_ms limit)
     memset(k->sheet, 0, sizeof *k->sheet); /* whatever stood there may be half */
     /* A host that is busy may need longer than a short limit. */
     dt_sheet_remark(k->sheet, k->probe->name,
-                    limit < DT_EXAMINE_TIME ? DT_GRADE_WARN : DT_GRADE_FAIL, STILL_LOOKING,
-                    "this probe did not end within %d s%s%s", dt_clock_seconds(limit),
+                    k->limit < DT_EXAMINE_TIME ? DT_GRADE_WARN : DT_GRADE_FAIL, STILL_LOOKING,
+                    "this probe did not end within %d s%s%s", dt_clock_seconds(k->limit),
                     *doing ? ", while it looked at " : "", doing);
 }
 
@@ -97,12 +100,19 @@ static void check_end(struct child *k)
 
 /* -- all of them ------------------------------------------------------------------------------ */
 
-static size_t count_running(const struct child *children, size_t count)
+static bool runs(const struct child *k)
 {
-    size_t running = 0;
+    return k->pid > 0 && !k->given_up;
+}
+
+/* When the first of those that run has had its time; DT_FOREVER: none runs. */
+static dt_ms next_end(const struct child *children, size_t count)
+{
+    dt_ms next = DT_FOREVER;
     for (size_t i = 0; i < count; i++)
-        running += children[i].pid > 0;
-    return running;
+        if (runs(&children[i]) && children[i].until < next)
+            next = children[i].until;
+    return next;
 }
 
 /* Until one is over, or the time is. */
@@ -112,24 +122,38 @@ static void wait_for_one(const struct child *children, size_t count, dt_ms left)
     nfds_t n = 0;
     bool blind = false;
     for (size_t i = 0; i < count && n < sizeof fds / sizeof *fds; i++) {
-        if (children[i].pid > 0 && children[i].pidfd >= 0)
+        if (runs(&children[i]) && children[i].pidfd >= 0)
             fds[n++] = (struct pollfd){.fd = children[i].pidfd, .events = POLLIN};
-        blind = blind || (children[i].pid > 0 && children[i].pidfd < 0);
+        blind = blind || (runs(&children[i]) && children[i].pidfd < 0);
     }
     poll(fds, n, blind && left > 10 ? 10 : (int)left);
 }
 
-static void wait_for_all(struct child *children, size_t count, dt_ms limit)
+static void wait_for_all(struct child *children, size_t count)
 {
-    dt_ms until = dt_clock_after(dt_clock_monotonic(), limit);
     for (;;) {
-        for (size_t i = 0; i < count; i++)
+        dt_ms now = dt_clock_monotonic();
+        for (size_t i = 0; i < count; i++) {
             take(&children[i]);
-        dt_ms left = until - dt_clock_monotonic();
-        if (count_running(children, count) == 0 || left <= 0)
+            if (runs(&children[i]) && children[i].until <= now)
+                give_up(&children[i]);
+        }
+        dt_ms next = next_end(children, count);
+        if (next == DT_FOREVER)
             return;
-        wait_for_one(children, count, left);
+        if (next > now)
+            wait_for_one(children, count, next - now);
     }
+}
+
+static struct child begin(const struct dt_probe *probe, struct dt_sheet *sheet, dt_ms limit,
+                          const struct dt_checkup *c)
+{
+    struct child k = {.probe = probe, .sheet = sheet, .pidfd = -1};
+    k.limit = probe->time > limit ? probe->time : limit;
+    k.until = dt_clock_after(dt_clock_monotonic(), k.limit);
+    start(&k, c);
+    return k;
 }
 
 int dt_examine(const struct dt_checkup *c, const struct dt_probe *probes, size_t count,
@@ -146,16 +170,12 @@ int dt_examine(const struct dt_checkup *c, const struct dt_probe *probes, size_t
         return dt_err_set(err, DT_E_MEMORY, "no memory to look at this host");
     }
     for (size_t i = 0; i < count; i++) {
-        if (probes[i].when > when)
-            continue;
-        children[running] = (struct child){.probe = &probes[i], .sheet = &sheets[i], .pidfd = -1};
-        start(&children[running++], c);
+        if (probes[i].when <= when)
+            children[running++] = begin(&probes[i], &sheets[i], limit, c);
     }
-    wait_for_all(children, running, limit);
+    wait_for_all(children, running);
     for (size_t i = 0; i < running; i++) {
-        if (children[i].pid > 0)
-            give_up(&children[i], limit);
-        else
+        if (!children[i].given_up)
             check_end(&children[i]);
         dt_sheet_add(out, children[i].sheet);
     }

@@ -5,6 +5,7 @@
 #ifndef DT_PREFLIGHT_PROBE_H
 #define DT_PREFLIGHT_PROBE_H
 
+#include "base/clock.h"
 #include "preflight/sheet.h"
 
 #include <stdbool.h>
@@ -34,6 +35,7 @@ enum dt_probe_when {
 struct dt_probe {
     const char *name;
     enum dt_probe_when when;
+    dt_ms time; /* that it needs, where that is more than probes have; else 0 */
     /* In a process of its own, which may hang: writes into SHEET. */
     void (*run)(const struct dt_checkup *c, struct dt_sheet *sheet);
 };

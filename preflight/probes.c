@@ -22,15 +22,23 @@
 /* In the order of a table in which all is well. Python takes a while to start, so that is none of
  * the fast ones. */
 const struct dt_probe dt_probes[] = {
-    {"host", DT_PROBE_FAST, dt_host_probe},     {"python", DT_PROBE_FULL, dt_python_probe},
-    {"gpus", DT_PROBE_FAST, dt_gpus_probe},     {"xids", DT_PROBE_FAST, dt_xids_probe},
-    {"infiniband", DT_PROBE_FAST, dt_ib_probe}, {"links", DT_PROBE_FAST, dt_links_probe},
-    {"names", DT_PROBE_FAST, dt_names_probe},   {"firewall", DT_PROBE_FULL, dt_firewall_probe},
-    {"port", DT_PROBE_ALONE, dt_port_probe},    {"memory", DT_PROBE_FAST, dt_memory_probe},
-    {"shm", DT_PROBE_FAST, dt_shm_probe},       {"cpus", DT_PROBE_FAST, dt_cpus_probe},
-    {"limits", DT_PROBE_FAST, dt_limits_probe}, {"kernel", DT_PROBE_FULL, dt_settings_probe},
-    {"clock", DT_PROBE_FAST, dt_clock_probe},   {"folders", DT_PROBE_FAST, dt_folders_probe},
-    {"files", DT_PROBE_FULL, dt_files_probe},
+    {.name = "host", .when = DT_PROBE_FAST, .run = dt_host_probe},
+    {.name = "python", .when = DT_PROBE_FULL, .run = dt_python_probe},
+    {.name = "gpus", .when = DT_PROBE_FAST, .run = dt_gpus_probe},
+    {.name = "xids", .when = DT_PROBE_FAST, .run = dt_xids_probe},
+    {.name = "infiniband", .when = DT_PROBE_FAST, .run = dt_ib_probe},
+    {.name = "links", .when = DT_PROBE_FAST, .run = dt_links_probe},
+    {.name = "names", .when = DT_PROBE_FAST, .run = dt_names_probe},
+    {.name = "firewall", .when = DT_PROBE_FULL, .run = dt_firewall_probe},
+    {.name = "port", .when = DT_PROBE_ALONE, .run = dt_port_probe},
+    {.name = "memory", .when = DT_PROBE_FAST, .run = dt_memory_probe},
+    {.name = "shm", .when = DT_PROBE_FAST, .run = dt_shm_probe},
+    {.name = "cpus", .when = DT_PROBE_FAST, .run = dt_cpus_probe},
+    {.name = "limits", .when = DT_PROBE_FAST, .run = dt_limits_probe},
+    {.name = "kernel", .when = DT_PROBE_FULL, .run = dt_settings_probe},
+    {.name = "clock", .when = DT_PROBE_FAST, .run = dt_clock_probe},
+    {.name = "folders", .when = DT_PROBE_FAST, .run = dt_folders_probe},
+    {.name = "files", .when = DT_PROBE_FULL, .run = dt_files_probe},
 };
 
 const size_t dt_probe_count = sizeof dt_probes / sizeof *dt_probes;

@@ -2,7 +2,9 @@
 #include "preflight/examine.h"
 #include "tests/preflight/judged.h"
 
+#include <poll.h>
 #include <signal.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
 #define LONG_ENOUGH (60 * DT_SECOND)
@@ -39,9 +41,9 @@ static void is_silent(const struct dt_checkup *c, struct dt_sheet *sheet)
 TEST(a_probe_that_dies_costs_only_itself)
 {
     static const struct dt_probe probes[] = {
-        {"dies", DT_PROBE_FAST, dies},
-        {"silent", DT_PROBE_FAST, is_silent},
-        {"finds", DT_PROBE_FAST, finds},
+        {.name = "dies", .when = DT_PROBE_FAST, .run = dies},
+        {.name = "silent", .when = DT_PROBE_FAST, .run = is_silent},
+        {.name = "finds", .when = DT_PROBE_FAST, .run = finds},
     };
     struct dt_checkup c = {.root = "", .workers = 8};
     struct dt_sheet *s = fresh_sheet();
@@ -55,8 +57,8 @@ TEST(a_probe_that_dies_costs_only_itself)
 TEST(probes_that_hang_are_killed_side_by_side)
 {
     static const struct dt_probe probes[] = {
-        {"hangs", DT_PROBE_FAST, hangs},
-        {"too", DT_PROBE_FAST, hangs},
+        {.name = "hangs", .when = DT_PROBE_FAST, .run = hangs},
+        {.name = "too", .when = DT_PROBE_FAST, .run = hangs},
     };
     struct dt_checkup c = {.root = ""};
     struct dt_sheet *s = fresh_sheet();
@@ -70,12 +72,51 @@ TEST(probes_that_hang_are_killed_side_by_side)
     CHECK_EQ(waitpid(-1, NULL, WNOHANG), -1);
 }
 
+static int names[2]; /* a pipe */
+
+static void hangs_by_name(const struct dt_checkup *c, struct dt_sheet *sheet)
+{
+    pid_t own = getpid();
+    CHECK_EQ(write(names[1], &own, sizeof own), sizeof own);
+    hangs(c, sheet);
+}
+
+static void finds_when_the_other_is_dead(const struct dt_checkup *c, struct dt_sheet *sheet)
+{
+    pid_t other;
+    CHECK_EQ(read(names[0], &other, sizeof other), sizeof other);
+    struct pollfd death = {.fd = (int)syscall(SYS_pidfd_open, other, 0), .events = POLLIN};
+    if (death.fd >= 0)
+        poll(&death, 1, -1);
+    finds(c, sheet);
+}
+
+TEST(a_probe_may_need_more_time)
+{
+    static const struct dt_probe probes[] = {
+        {.name = "finds",
+         .when = DT_PROBE_FAST,
+         .time = LONG_ENOUGH,
+         .run = finds_when_the_other_is_dead},
+        {.name = "hangs", .when = DT_PROBE_FAST, .run = hangs_by_name},
+    };
+    struct dt_checkup c = {.root = "", .workers = 8};
+    struct dt_sheet *s = fresh_sheet();
+    struct dt_err err;
+    CHECK_EQ(pipe(names), 0);
+    CHECK_OK(dt_examine(&c, probes, 2, DT_PROBE_FAST, DT_SECOND, s, &err), err);
+    CHECK_STR(said(s), "warn: 8 workers|"
+                       "warn: this probe did not end within 1 s, while it looked at /nfs/data");
+    close(names[0]);
+    close(names[1]);
+}
+
 TEST(what_is_not_asked_for_does_not_run)
 {
     static const struct dt_probe probes[] = {
-        {"alone", DT_PROBE_ALONE, finds},
-        {"full", DT_PROBE_FULL, finds},
-        {"fast", DT_PROBE_FAST, finds},
+        {.name = "alone", .when = DT_PROBE_ALONE, .run = finds},
+        {.name = "full", .when = DT_PROBE_FULL, .run = finds},
+        {.name = "fast", .when = DT_PROBE_FAST, .run = finds},
     };
     struct dt_checkup c = {.root = ""};
     for (int when = DT_PROBE_FAST; when <= DT_PROBE_ALONE; when++) {
