@@ -91,7 +91,7 @@ static void give_up(struct child *k)
 static void check_end(struct child *k)
 {
     if (WIFEXITED(k->status) && k->sheet->remark_count <= DT_SHEET_REMARKS &&
-        k->sheet->trait_count <= DT_SHEET_TRAITS)
+        k->sheet->trait_count <= DT_SHEET_TRAITS && k->sheet->speed_count <= DT_SHEET_SPEEDS)
         return;
     memset(k->sheet, 0, sizeof *k->sheet);
     dt_sheet_remark(k->sheet, k->probe->name, DT_GRADE_FAIL, "report this as a bug of dtrun",

@@ -43,6 +43,12 @@ void dt_sheet_set(struct dt_sheet *s, const char *name, const char *fmt, ...)
     va_end(ap);
 }
 
+void dt_sheet_add_speed(struct dt_sheet *s, const struct dt_speed *speed)
+{
+    if (s->speed_count < DT_SHEET_SPEEDS)
+        s->speeds[s->speed_count++] = *speed;
+}
+
 const char *dt_sheet_trait(const struct dt_sheet *s, const char *name)
 {
     for (size_t i = 0; i < s->trait_count; i++)
@@ -57,6 +63,8 @@ void dt_sheet_add(struct dt_sheet *s, const struct dt_sheet *from)
         s->remarks[s->remark_count++] = from->remarks[i];
     for (size_t i = 0; i < from->trait_count && s->trait_count < DT_SHEET_TRAITS; i++)
         s->traits[s->trait_count++] = from->traits[i];
+    for (size_t i = 0; i < from->speed_count; i++)
+        dt_sheet_add_speed(s, &from->speeds[i]);
 }
 
 enum dt_grade dt_sheet_worst(const struct dt_sheet *s)
@@ -74,26 +82,56 @@ int dt_sheet_status(const struct dt_sheet *s)
     return worst == DT_GRADE_FAIL ? 1 : worst == DT_GRADE_WARN ? DT_SHEET_WARNED : 0;
 }
 
-void dt_sheet_put_traits(const struct dt_sheet *s, struct dt_buf *out)
+static void put_speed(const struct dt_speed *v, struct dt_buf *out)
+{
+    dt_buf_put_text(out, v->device);
+    dt_buf_put_text(out, v->id);
+    dt_buf_put_text(out, v->kind);
+    dt_buf_put_u64(out, v->flops);
+    dt_buf_put_u64(out, v->written);
+    dt_buf_put_u64(out, v->got);
+}
+
+static void read_speed(struct dt_reader *r, struct dt_speed *v)
+{
+    dt_read_text(r, v->device, sizeof v->device);
+    dt_read_text(r, v->id, sizeof v->id);
+    dt_read_text(r, v->kind, sizeof v->kind);
+    v->flops = dt_read_u64(r);
+    v->written = dt_read_u64(r);
+    v->got = dt_read_u64(r);
+}
+
+void dt_sheet_put_compared(const struct dt_sheet *s, struct dt_buf *out)
 {
     dt_buf_put_u32(out, (uint32_t)s->trait_count);
     for (size_t i = 0; i < s->trait_count; i++) {
         dt_buf_put_text(out, s->traits[i].name);
         dt_buf_put_text(out, s->traits[i].value);
     }
+    dt_buf_put_u32(out, (uint32_t)s->speed_count);
+    for (size_t i = 0; i < s->speed_count; i++)
+        put_speed(&s->speeds[i], out);
 }
 
-bool dt_sheet_read_traits(struct dt_sheet *s, struct dt_bytes bytes)
+/* 0: none, or more than MOST. */
+static uint32_t read_count(struct dt_reader *r, uint32_t most)
+{
+    uint32_t count = dt_read_u32(r);
+    r->bad = r->bad || count > most;
+    return r->bad ? 0 : count;
+}
+
+bool dt_sheet_read_compared(struct dt_sheet *s, struct dt_bytes bytes)
 {
     struct dt_reader r = dt_reader_over(bytes.at, bytes.len);
-    uint32_t count = dt_read_u32(&r);
-    s->trait_count = 0;
-    if (count > DT_SHEET_TRAITS)
-        return false;
-    for (uint32_t i = 0; i < count && !r.bad; i++) {
+    s->trait_count = s->speed_count = 0;
+    for (uint32_t left = read_count(&r, DT_SHEET_TRAITS); left > 0 && !r.bad; left--) {
         struct dt_trait *t = &s->traits[s->trait_count++];
         dt_read_text(&r, t->name, sizeof t->name);
         dt_read_text(&r, t->value, sizeof t->value);
     }
+    for (uint32_t left = read_count(&r, DT_SHEET_SPEEDS); left > 0 && !r.bad; left--)
+        read_speed(&r, &s->speeds[s->speed_count++]);
     return !r.bad && dt_reader_left(&r) == 0;
 }

@@ -74,6 +74,18 @@ static void put_json_remark(const struct dt_remark *r, struct dt_json_writer *w)
     dt_json_put_end(w);
 }
 
+static void put_json_speed(const struct dt_speed *v, struct dt_json_writer *w)
+{
+    dt_json_put_object(w, NULL);
+    dt_json_put_text(w, "device", v->device);
+    dt_json_put_text(w, "id", *v->id ? v->id : NULL);
+    dt_json_put_text(w, "kind", v->kind);
+    dt_json_put_uint(w, "flops", v->flops);
+    dt_json_put_uint(w, "written", v->written);
+    dt_json_put_uint(w, "got", v->got);
+    dt_json_put_end(w);
+}
+
 void dt_table_put_json(const struct dt_sheet *s, struct dt_json_writer *w)
 {
     dt_json_put_object(w, NULL);
@@ -85,6 +97,10 @@ void dt_table_put_json(const struct dt_sheet *s, struct dt_json_writer *w)
     dt_json_put_object(w, "traits");
     for (size_t i = 0; i < s->trait_count; i++)
         dt_json_put_text(w, s->traits[i].name, s->traits[i].value);
+    dt_json_put_end(w);
+    dt_json_put_array(w, "speeds");
+    for (size_t i = 0; i < s->speed_count; i++)
+        put_json_speed(&s->speeds[i], w);
     dt_json_put_end(w);
     dt_json_put_end(w);
 }

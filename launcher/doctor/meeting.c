@@ -7,6 +7,7 @@
 #include "base/str.h"
 #include "launcher/options.h"
 #include "preflight/reach.h"
+#include "preflight/speeds.h"
 #include "rendezvous/protocol/sync_client.h"
 
 #include <ctype.h>
@@ -130,7 +131,7 @@ static int introduce(struct attendance *a, struct dt_err *err)
     dt_buf_put_text(&b, a->page->name);
     dt_buf_put_text(&b, known ? own : master);
     dt_buf_put_u32(&b, (uint32_t)a->server.port);
-    dt_sheet_put_traits(&a->page->own, &b);
+    dt_sheet_put_compared(&a->page->own, &b);
     int rc = b.bad ? dt_err_set(err, DT_E_MEMORY, "no memory")
                    : tell(a, "hello", 0, (struct dt_bytes){b.at, b.len}, err);
     dt_buf_finish(&b);
@@ -148,7 +149,7 @@ static int read_hello(struct attendance *a, int rank, const struct dt_buf *value
     uint32_t port = dt_read_u32(&r);
     p->port = (int)port;
     if (r.bad || port == 0 || port > 65535 ||
-        !dt_sheet_read_traits(n->sheet, (struct dt_bytes){r.at, dt_reader_left(&r)}))
+        !dt_sheet_read_compared(n->sheet, (struct dt_bytes){r.at, dt_reader_left(&r)}))
         return dt_err_set(
             err, DT_E_PROTOCOL,
             "node %d says what this version of dtrun does not understand; install one "
@@ -476,6 +477,7 @@ static int attend(struct attendance *a, struct dt_err *err)
     if (get_acquainted(a, err) < 0)
         return -1;
     dt_compare_traits(a->nodes, size, among);
+    dt_speeds_compare_nodes(a->nodes, size, among);
     visit_peers(a);
     dt_compare_clocks(a->nodes, size, (size_t)a->rank, among);
     if (measure_all(a, err) < 0 || compare_folders(a, err) < 0 || compare_grades(a, err) < 0)

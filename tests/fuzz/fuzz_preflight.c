@@ -7,26 +7,34 @@
 #include "preflight/probes/memory.h"
 #include "preflight/probes/python.h"
 #include "preflight/probes/xids.h"
+#include "preflight/speeds.h"
 #include "preflight/table.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <string.h>
 
-static void try_traits(const uint8_t *data, size_t size)
+static void try_compared(const uint8_t *data, size_t size)
 {
-    static struct dt_sheet sheet;
+    static struct dt_sheet sheet, found;
     struct dt_buf again = {0}, json = {0};
     struct dt_json_writer w = {.out = &json};
     memset(&sheet, 0, sizeof sheet);
-    bool taken = dt_sheet_read_traits(&sheet, (struct dt_bytes){data, size});
-    FUZZ_CHECK(sheet.trait_count <= DT_SHEET_TRAITS);
+    memset(&found, 0, sizeof found);
+    bool taken = dt_sheet_read_compared(&sheet, (struct dt_bytes){data, size});
+    FUZZ_CHECK(sheet.trait_count <= DT_SHEET_TRAITS && sheet.speed_count <= DT_SHEET_SPEEDS);
     for (size_t i = 0; i < sheet.trait_count; i++) {
         const struct dt_trait *t = &sheet.traits[i];
         FUZZ_CHECK(memchr(t->name, '\0', sizeof t->name) &&
                    memchr(t->value, '\0', sizeof t->value));
     }
+    for (size_t i = 0; i < sheet.speed_count; i++) {
+        const struct dt_speed *v = &sheet.speeds[i];
+        FUZZ_CHECK(memchr(v->device, '\0', sizeof v->device) && memchr(v->id, '\0', sizeof v->id) &&
+                   memchr(v->kind, '\0', sizeof v->kind));
+    }
+    dt_speeds_compare_nodes(&(struct dt_compared){.name = "node", .sheet = &sheet}, 1, &found);
     if (taken) {
-        dt_sheet_put_traits(&sheet, &again);
+        dt_sheet_put_compared(&sheet, &again);
         FUZZ_CHECK(again.len == size && memcmp(again.at, data, size) == 0);
     }
     dt_table_put_json(&sheet, &w);
@@ -56,7 +64,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (size == 0)
         return 0;
     if (*data == 0) {
-        try_traits(data + 1, size - 1);
+        try_compared(data + 1, size - 1);
         return 0;
     }
     char *text = strndup((const char *)data + 1, size - 1);

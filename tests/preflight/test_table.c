@@ -51,10 +51,13 @@ TEST(programs_get_json)
     struct dt_json_writer w = {.out = &out};
     struct dt_sheet *s = example();
     s->remark_count = 2;
+    dt_sheet_add_speed(s, &(struct dt_speed){.device = "GPU 1", .kind = "H100", .flops = 5});
     dt_table_put_json(s, &w);
     CHECK_STR(dt_buf_cstr(&out),
               "{\"verdict\":\"note\",\"remarks\":[{\"grade\":\"ok\",\"probe\":\"host\","
               "\"sentence\":\"Linux 6.1\",\"advice\":null},{\"grade\":\"note\",\"probe\":\"links\","
-              "\"sentence\":\"slow\",\"advice\":\"ask\"}],\"traits\":{\"kernel\":\"6.1\"}}");
+              "\"sentence\":\"slow\",\"advice\":\"ask\"}],\"traits\":{\"kernel\":\"6.1\"},"
+              "\"speeds\":[{\"device\":\"GPU 1\",\"id\":null,\"kind\":\"H100\",\"flops\":5,"
+              "\"written\":0,\"got\":0}]}");
     dt_buf_finish(&out);
 }
