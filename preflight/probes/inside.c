@@ -5,11 +5,15 @@
 #include "base/str.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <unistd.h>
 
 bool dt_probe_read(const char *root, const char *path, char *out, size_t size)
 {
@@ -52,6 +56,30 @@ size_t dt_probe_list(const char *root, const char *path, char names[][DT_PROBE_N
         closedir(d);
     qsort(names, n, sizeof *names, by_name);
     return n;
+}
+
+pid_t dt_probe_start(const char *const *argv, int *output)
+{
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) < 0)
+        return -1;
+    pid_t pid = fork();
+    if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL); /* the probe may be killed for taking too long */
+        int null = open("/dev/null", O_RDWR);
+        dup2(null, STDIN_FILENO);
+        dup2(ends[1], STDOUT_FILENO);
+        dup2(null, STDERR_FILENO);
+        execv(argv[0], (char *const *)argv);
+        dprintf(STDOUT_FILENO, "!%d", errno);
+        _exit(127);
+    }
+    close(ends[1]);
+    if (pid > 0)
+        *output = ends[0];
+    else
+        close(ends[0]);
+    return pid;
 }
 
 void dt_probe_chosen(char *text)

@@ -6,13 +6,10 @@
 #include "preflight/probes/host.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -118,28 +115,15 @@ static void read_torch(const char *origin, struct dt_python *p)
 /* Its answer to the question. False, and WHY: there is none. */
 static bool ask(const char *python, char *answer, size_t size, char *why, size_t why_size)
 {
-    int ends[2], status;
+    const char *argv[] = {python, "-c", question, NULL};
+    int output = -1, status;
     size_t len = 0;
     ssize_t n;
-    if (pipe2(ends, O_CLOEXEC) < 0) {
-        snprintf(why, why_size, "%s", strerror(errno));
-        return false;
-    }
-    pid_t pid = fork();
-    if (pid == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL); /* the probe may be killed for taking too long */
-        int null = open("/dev/null", O_RDWR);
-        dup2(null, STDIN_FILENO);
-        dup2(ends[1], STDOUT_FILENO);
-        dup2(null, STDERR_FILENO);
-        execl(python, python, "-c", question, (char *)NULL);
-        dprintf(STDOUT_FILENO, "!%d", errno);
-        _exit(1);
-    }
-    close(ends[1]);
-    while (pid > 0 && len < size - 1 && (n = read(ends[0], answer + len, size - 1 - len)) > 0)
+    pid_t pid = dt_probe_start(argv, &output);
+    while (pid > 0 && len < size - 1 && (n = read(output, answer + len, size - 1 - len)) > 0)
         len += (size_t)n;
-    close(ends[0]);
+    if (pid > 0)
+        close(output);
     answer[len] = '\0';
     if (pid < 0 || waitpid(pid, &status, 0) < 0)
         snprintf(why, why_size, "%s", strerror(errno));
