@@ -36,6 +36,7 @@ struct dt_checkup dt_checkup_of(const struct dt_plan *plan)
         .hosts = meets_at_loopback(plan) ? 1 : plan->max_nodes,
         .workers = plan->nproc,
         .thorough = plan->preflight == DT_PREFLIGHT_FULL,
+        .compute = plan->preflight == DT_PREFLIGHT_FULL ? DT_COMPUTE_GPUS : DT_COMPUTE_NOTHING,
         .python = plan->python_from ? plan->argv[0] : NULL,
         .script = find_script(plan),
         .log_dir = plan->no_logs ? NULL : plan->log_dir,

@@ -35,8 +35,8 @@ struct dt_plugin_kind {
  * be $DTRUN_PLUGIN_DIR too, it is found where it was built. NULL and one sentence in *err. */
 const void *dt_plugin_open(const char *name, uint32_t abi, size_t size, struct dt_err *err);
 
-/* Where "FOLDER/FILE" is, looked for in the same places: a library that another program is to load.
- * False: it is not installed. */
+/* Where "FOLDER/FILE" is, looked for in the same places: a library that another program is to load,
+ * or a program. False: it is not installed. */
 bool dt_plugin_find(const char *name, char path[PATH_MAX]);
 
 /* dt_plugin_open() of the module at PATH, or of that name where the loader itself looks. */

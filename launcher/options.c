@@ -187,6 +187,18 @@ static int parse_preflight(const char *value, void *target, struct dt_err *err)
     return 0;
 }
 
+static int parse_compute(const char *value, void *target, struct dt_err *err)
+{
+    static const char *const words[] = {"gpus", "cpu", "off", NULL};
+    static const enum dt_compute_what kinds[] = {DT_COMPUTE_GPUS, DT_COMPUTE_CPU,
+                                                 DT_COMPUTE_NOTHING};
+    int i = find_word(value, words, err);
+    if (i < 0)
+        return -1;
+    *(enum dt_compute_what *)target = kinds[i];
+    return 0;
+}
+
 static int parse_look_signal(const char *value, void *target, struct dt_err *err)
 {
     int number = dt_signame_number(value, strlen(value));
@@ -486,6 +498,10 @@ static const struct dt_opt launch_opts[] = {
     {OWN, .name = "check-file", .arg = "FILE", .parse = dt_opt_append, .finish = dt_opt_finish_strings, .repeat = true,
      .no_env = true, .completes = DT_OPT_FILE, AT(check_file),
      .help = "let doctor look whether all nodes see this file, and the same one"},
+    {OWN, .name = "check-compute", .arg = "WHAT", .parse = parse_compute, .words = "gpus cpu off", .no_env = true,
+     AT(check_compute), .fallback = "gpus",
+     .help = "let doctor make each GPU multiply matrices and remember bytes (gpus), or the processors (cpu), for a few "
+             "seconds, or nothing (off)"},
     {OWN, .name = "preflight", .arg = "HOW", .parse = parse_preflight, .words = "auto off fast full", AT(preflight),
      .fallback = "auto",
      .help = "look for what is wrong with this host when the job starts: not at all (off); while nodes join, for 2 "
@@ -736,6 +752,9 @@ static int check_launch(const struct dt_launch_options *o, struct dt_err *err)
     if (o->check_folder.len > 0 || o->check_file.len > 0)
         return dt_err_set(err, DT_E_USAGE, "--check-%s: goes with `%s doctor` only",
                           o->check_folder.len > 0 ? "folder" : "file", dt_launch_program.name);
+    if (dt_launch_options_gave(o, "check-compute"))
+        return dt_err_set(err, DT_E_USAGE, "--check-compute: goes with `%s doctor` only",
+                          dt_launch_program.name);
     return 0;
 }
 

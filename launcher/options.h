@@ -13,6 +13,7 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "base/opt/opt.h"
+#include "preflight/probe.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -57,6 +58,7 @@ struct dt_launch_options {
     struct dt_opt_strings look; /* pids */
     bool json, native;
     struct dt_opt_strings check_folder, check_file; /* of dtrun doctor */
+    enum dt_compute_what check_compute;
     bool doctor; /* not from the table: DT_LAUNCH_DOCTOR stood before the options */
     enum dt_plan_preflight preflight;
     bool print_config, stop_leaders_first, inherit_streams, whole_lines, collapse_lines,

@@ -11,11 +11,15 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+/* What is to multiply matrices and to remember bytes. */
+enum dt_compute_what { DT_COMPUTE_NOTHING, DT_COMPUTE_GPUS, DT_COMPUTE_CPU };
+
 /* What the job wants of this host. Strings and lists are the caller's; NULL where absent. */
 struct dt_checkup {
-    const char *root;         /* before each path of the kernel's: "", but for tests */
-    int hosts, workers;       /* that the job runs on; of this host */
-    bool thorough;            /* the disk may be written to, and all of it may take longer */
+    const char *root;   /* before each path of the kernel's: "", but for tests */
+    int hosts, workers; /* that the job runs on; of this host */
+    bool thorough;      /* the disk may be written to, and all of it may take longer */
+    enum dt_compute_what compute;
     const char *python;       /* that runs the workers; NULL: none does */
     const char *script;       /* their program; NULL: it is no file */
     const char *log_dir;      /* NULL: a fresh one in the folder for temporary files */

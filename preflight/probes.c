@@ -2,6 +2,7 @@
 #include "preflight/probe.h"
 
 #include "preflight/probes/clock.h"
+#include "preflight/probes/compute.h"
 #include "preflight/probes/cpus.h"
 #include "preflight/probes/files.h"
 #include "preflight/probes/firewall.h"
@@ -26,6 +27,7 @@ const struct dt_probe dt_probes[] = {
     {.name = "python", .when = DT_PROBE_FULL, .run = dt_python_probe},
     {.name = "gpus", .when = DT_PROBE_FAST, .run = dt_gpus_probe},
     {.name = "xids", .when = DT_PROBE_FAST, .run = dt_xids_probe},
+    {.name = "compute", .when = DT_PROBE_FULL, .time = DT_COMPUTE_TIME, .run = dt_compute_probe},
     {.name = "infiniband", .when = DT_PROBE_FAST, .run = dt_ib_probe},
     {.name = "links", .when = DT_PROBE_FAST, .run = dt_links_probe},
     {.name = "names", .when = DT_PROBE_FAST, .run = dt_names_probe},

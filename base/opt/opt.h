@@ -27,7 +27,7 @@ enum dt_opt_value_kind { DT_OPT_ANYTHING, DT_OPT_FILE, DT_OPT_DIRECTORY };
 /* Where a value comes from, weakest first. */
 enum dt_opt_source { DT_OPT_FROM_FALLBACK, DT_OPT_FROM_CONFIG, DT_OPT_FROM_ENV, DT_OPT_FROM_ARGS };
 
-#define DT_OPT_ROWS_MAX 96
+#define DT_OPT_ROWS_MAX 128
 
 /* A table ends with a zeroed row and has at most DT_OPT_ROWS_MAX others. */
 struct dt_opt {

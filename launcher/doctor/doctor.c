@@ -75,6 +75,7 @@ static int examine(struct doctor *d, struct dt_err *err)
 {
     struct dt_checkup c = dt_checkup_of(&d->plan);
     c.thorough = true;
+    c.compute = d->options.check_compute;
     c.folders = d->folders;
     c.files = d->files;
     if (d->python.path) {

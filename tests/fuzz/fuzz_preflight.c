@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a doctor hears of another node, and texts of a kernel and of PyTorch: bounded, and what was
  * taken is written again the same. The first byte chooses which it is. */
+#include "preflight/probes/compute.h"
 #include "preflight/probes/cpus.h"
 #include "preflight/probes/limits.h"
 #include "preflight/probes/links.h"
@@ -47,6 +48,7 @@ static void try_texts(const char *text)
 {
     char value[16];
     struct dt_xids x = {0};
+    struct dt_compute c = {0};
     FUZZ_CHECK(dt_cpus_count(text) >= 0);
     FUZZ_CHECK(dt_limits_find(text, "Max open files", false) >= DT_LIMIT_UNKNOWN);
     FUZZ_CHECK(dt_limits_find(text, "Max open files", true) >= DT_LIMIT_UNKNOWN);
@@ -56,6 +58,8 @@ static void try_texts(const char *text)
     FUZZ_CHECK(dt_python_driver_for(value) >= 0);
     (void)dt_links_match(text, "eth0");
     dt_xids_take(&x, text);
+    dt_compute_take(&c, text, strlen(text));
+    FUZZ_CHECK(c.count <= DT_COMPUTE_MAX);
     FUZZ_CHECK(x.broken >= 0 && memchr(x.last.text, '\0', sizeof x.last.text));
 }
 

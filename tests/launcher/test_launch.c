@@ -53,6 +53,8 @@ TEST(what_they_print_and_how_they_end)
         {"\"$D\" --json x.py", 2, "dtrun: --json: goes with --look or `dtrun doctor` only"},
         {"\"$D\" --check-file f x.py", 2, "dtrun: --check-file: goes with `dtrun doctor` only"},
         {"\"$D\" --check-folder f x.py", 2, "dtrun: --check-folder: goes with `dtrun doctor` only"},
+        {"\"$D\" --check-compute cpu x.py", 2, "dtrun: --check-compute: goes with `dtrun doctor` only"},
+        {"\"$D\" doctor --check-compute x", 2, "--check-compute"},
         {"\"$D\" doctor --look 1", 2, "dtrun: --look: has nothing to do with doctor"},
         {"\"$D\" doctor --hosts a,b --print-config", 0, "  there: dtrun doctor --nnodes=2 --rdzv-id="},
         {"\"$L\" doctor", 1, "dtrun-launch: SCRIPT: there is no file \"doctor\""},

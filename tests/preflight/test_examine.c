@@ -137,6 +137,7 @@ TEST(each_probe_of_the_table_says_something)
                            .hosts = 2,
                            .workers = 1,
                            .thorough = true,
+                           .compute = DT_COMPUTE_GPUS,
                            .python = "/nonexistent/python",
                            .log_dir = dir,
                            .meeting_host = "127.0.0.1",

@@ -66,6 +66,34 @@ def ill(s):
         tap.check_equal(program.says("^FAIL nodes +node0: file .*data.bin 3 bytes"), True, "the file")
 
 
+# What `dtrun-train probe` would print of two GPUs.
+FAKE_GPUS = r"""#!/bin/sh
+echo '{"device":"cuda","index":0,"name":"H100","uuid":"GPU-a","state":"well","flops":%d000000000000}'
+echo '{"device":"cuda","index":1,"name":"H100","uuid":"GPU-b","state":"%s","why":"a product","flops":600000000000000}'
+"""
+
+
+@story(hosts=3)
+def slow_gpu(s):
+    """a GPU that is slower than those of other hosts is named everywhere, and one that is wrong at its host"""
+    programs = []
+    for number, host in enumerate(s.cluster.hosts):
+        train = s.path("bin", str(number), "dtrun-train")
+        with open(train, "w", encoding="ascii") as f:
+            f.write(FAKE_GPUS % (200 if number == 1 else 600, "wrong" if number == 2 else "well"))
+        os.chmod(train, 0o755)
+        programs.append(host.run(*line(s, 3), env={
+            "DTRUN_PLUGIN_DIR": os.path.dirname(train), "DTRUN_CUDA_PLUGIN": "/libdt_cuda.so"}))
+    for number, program in enumerate(programs):
+        program.expect("^Between the nodes:")
+        tap.check_equal(program.end(), 1, "exit status of node %d" % number)
+        wrong = program.says(r"^FAIL compute +GPU 1 \(H100, GPU-b\) is wrong: a product")
+        tap.check_equal(wrong, number == 2, "whether a GPU of node %d is wrong" % number)
+        slow = program.says(r"^warn compute +node1: GPU 0 \(GPU-a\) multiplies matrices at 200 TFLOP/s; "
+                            "the middle one of 5 H100 has 600")
+        tap.check_equal(slow, True, "that node %d names the slow one" % number)
+
+
 @story(hosts=3)
 def spare(s):
     """a spare is looked at like all others"""
