@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ctl/logbook.h"
 
+#include "base/json_write.h"
 #include "base/utf8.h"
 
 #include <inttypes.h>
@@ -15,13 +16,16 @@ struct dt_logbook_stream {
     int64_t rank;
     bool err;
     int64_t since, next; /* which stream, and how far it is known */
-    char role[64];
+    int64_t round;
+    char role[64], node[256];
     struct dt_buf line;  /* that has no end yet */
     bool after_cr;       /* a \n is the rest of a line end */
     struct dt_buf lines; /* that wait for their turn */
 };
 
 struct piece {
+    const char *node, *role; /* of the page */
+    int64_t round;           /* as well */
     int64_t rank, since, at, next;
     bool err, open;
     const char *text;      /* NULL: nobody has it ... */
@@ -73,17 +77,44 @@ static struct dt_logbook_stream *stream_of(struct dt_logbook *b, const struct pi
 
 /* -- lines ------------------------------------------------------------------------------------ */
 
+static const char *stream_name(const struct dt_logbook_stream *s)
+{
+    return s->err ? "stderr" : "stdout";
+}
+
+static void put_text_line(bool prefix, struct dt_logbook_stream *s, struct dt_buf *to)
+{
+    struct dt_buf name = {0};
+    dt_buf_printf(&name, "[%s%" PRId64 "]:", s->role, s->rank);
+    if (prefix)
+        dt_utf8_put_visible(to, dt_buf_cstr(&name), "");
+    dt_utf8_put_visible(to, dt_buf_cstr(&s->line), "\t");
+    dt_buf_finish(&name);
+}
+
+static void put_json_line(struct dt_logbook_stream *s, struct dt_buf *to)
+{
+    struct dt_json_writer w = {.out = to};
+    dt_json_put_object(&w, NULL);
+    dt_json_put_text(&w, "node", s->node);
+    dt_json_put_int(&w, "round", s->round);
+    dt_json_put_text(&w, "role", s->role);
+    dt_json_put_int(&w, "rank", s->rank);
+    dt_json_put_text(&w, "stream", stream_name(s));
+    dt_json_put_text(&w, "text", dt_buf_cstr(&s->line));
+    dt_json_put_end(&w);
+}
+
 /* The line is whole, or as long as one may be. */
 static void put_line(const struct dt_logbook *b, struct dt_logbook_stream *s, struct dt_buf *out)
 {
-    struct dt_buf name = {0}, *to = b->sort ? &s->lines : out;
-    dt_buf_printf(&name, "[%s%" PRId64 "]:", s->role, s->rank);
-    if (b->prefix)
-        dt_utf8_put_visible(to, dt_buf_cstr(&name), "");
-    dt_utf8_put_visible(to, dt_buf_cstr(&s->line), "\t");
+    struct dt_buf *to = b->sort ? &s->lines : out;
+    if (b->json)
+        put_json_line(s, to);
+    else
+        put_text_line(b->prefix, s, to);
     dt_buf_put_u8(to, '\n');
     dt_buf_clear(&s->line);
-    dt_buf_finish(&name);
 }
 
 static void put_text(const struct dt_logbook *b, struct dt_logbook_stream *s, const char *text,
@@ -121,7 +152,7 @@ static void end_line(const struct dt_logbook *b, struct dt_logbook_stream *s, st
 static void note_gap(const struct dt_logbook_stream *s, int64_t missing, struct dt_buf *notes)
 {
     dt_buf_printf(notes, "rank %" PRId64 ": %" PRId64 " bytes of its %s are left out here\n",
-                  s->rank, missing, s->err ? "stderr" : "stdout");
+                  s->rank, missing, stream_name(s));
 }
 
 /* Once for each node and place. */
@@ -156,6 +187,9 @@ static void take_text(struct dt_logbook *b, struct dt_logbook_stream *s, const s
         end_line(b, s, out);
         note_gap(s, p->at - s->next, notes);
     }
+    snprintf(s->node, sizeof s->node, "%s", p->node);
+    snprintf(s->role, sizeof s->role, "%s", p->role);
+    s->round = p->round;
     size_t known = p->at < s->next ? (size_t)(s->next - p->at) : 0, len = strlen(p->text);
     s->next = p->next;
     put_text(b, s, p->text + (known < len ? known : len), out);
@@ -166,7 +200,6 @@ static void take_text(struct dt_logbook *b, struct dt_logbook_stream *s, const s
 static int read_piece(const struct dt_json *doc, const struct cJSON *from, struct piece *p,
                       struct dt_err *err)
 {
-    *p = (struct piece){0};
     if (dt_json_int(doc, from, "rank", 0, INT_MAX, &p->rank, err) < 0 ||
         dt_json_int(doc, from, "since", 0, NUMBER_MAX, &p->since, err) < 0 ||
         (dt_json_has(from, "stderr") && dt_json_bool(doc, from, "stderr", &p->err, err) < 0) ||
@@ -193,27 +226,25 @@ int dt_logbook_take(struct dt_logbook *b, const struct dt_json *doc, const struc
                     struct dt_buf *out, struct dt_buf *notes, struct dt_err *err)
 {
     const struct cJSON *told, *pieces;
-    const char *node, *role;
-    struct piece p;
-    int64_t round;
-    if (dt_json_string(doc, page, "node", &node, err) < 0 ||
+    struct piece of_page = {0};
+    if (dt_json_string(doc, page, "node", &of_page.node, err) < 0 ||
         dt_json_object(doc, page, "told", &told, err) < 0 ||
-        dt_json_string(doc, told, "role", &role, err) < 0 ||
-        dt_json_int(doc, told, "round", -1, INT_MAX, &round, err) < 0 ||
+        dt_json_string(doc, told, "role", &of_page.role, err) < 0 ||
+        dt_json_int(doc, told, "round", -1, INT_MAX, &of_page.round, err) < 0 ||
         dt_json_array(doc, told, "pieces", &pieces, err) < 0)
         return -1;
-    take_round(b, round, notes);
+    take_round(b, of_page.round, notes);
     for (const struct cJSON *at = dt_json_first(pieces); at; at = dt_json_next(at)) {
+        struct piece p = of_page;
         if (read_piece(doc, at, &p, err) < 0)
             return -1;
         if (p.inherited) {
-            note_inherited(b, node, p.inherited, notes);
+            note_inherited(b, p.node, p.inherited, notes);
             continue;
         }
         struct dt_logbook_stream *s = stream_of(b, &p);
         if (!s)
             return dt_err_set(err, DT_E_MEMORY, "no memory for what workers print");
-        snprintf(s->role, sizeof s->role, "%s", role);
         take_text(b, s, &p, out, notes);
     }
     return 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What workers print, as it comes in pages from several nodes, on its way to a terminal: whole
- * lines, each behind the name of its worker. Pieces say which bytes of which stream they hold, so
- * what comes twice is shown once, and what is missing is said. Pure. */
+ * lines, each behind the name of its worker, or as an object of JSON. Pieces say which bytes of
+ * which stream they hold, so what comes twice is shown once, and what is missing is said. Pure. */
 #ifndef DT_CTL_LOGBOOK_H
 #define DT_CTL_LOGBOOK_H
 
@@ -19,7 +19,9 @@ struct dt_logbook_stream;
 /* The owner sets the first block and zeroes the rest; end with dt_logbook_finish(). */
 struct dt_logbook {
     bool prefix; /* in front of each line */
-    bool sort;   /* lines come with dt_logbook_end(), in the order of ranks; else at once */
+    /* {"node":"node0","round":0,"role":"default","rank":3,"stream":"stdout","text":"..."} */
+    bool json;
+    bool sort; /* lines come with dt_logbook_end(), in the order of ranks; else at once */
 
     struct dt_logbook_stream *streams; /* by rank, stdout first */
     size_t len, room;

@@ -158,7 +158,8 @@ int dt_ctl_logs(const struct dt_ctl_options *o, const struct dt_token *token, st
 {
     bool never = o->prefix && strcmp(o->prefix, "never") == 0;
     bool one = o->ranks_len == 1 && o->ranks[0].first == o->ranks[0].last;
-    struct reading r = {.o = o, .book = {.prefix = !never && !one, .sort = !o->follow}};
+    struct reading r = {.o = o,
+                        .book = {.prefix = !never && !one, .sort = !o->follow, .json = o->json}};
     struct dt_err print_err;
     int rc = o->follow ? dt_ctl_again(o, token, talk, &r, err) : once(&r, token, err);
     dt_logbook_end(&r.book, &r.out);

@@ -116,7 +116,7 @@ static const struct dt_opt ctl_opts[] = {
              "end of the run, which is waited for as long as it takes where this is not given"},
 
     {.name = "json", .no_env = true, AT(json), .group = "What",
-     .help = "print one JSON object, for programs; with events, one on each line"},
+     .help = "print one JSON object, for programs; with events and logs, one on each line"},
     {.name = "quiet", .letter = 'q', .no_env = true, AT(quiet), .group = "What",
      .help = "with run list and node list: print the names alone, one on each line"},
     {.name = "quarantined", .no_env = true, AT(quarantined), .group = "What",
@@ -357,9 +357,7 @@ static bool takes_reason(enum dt_ctl_command c)
 static int check_logs(const struct dt_ctl_options *o, struct dt_err *err)
 {
     if (o->command == DT_CTL_LOGS)
-        return o->json
-                   ? dt_err_set(err, DT_E_USAGE, "logs has no --json: it prints lines as they are")
-                   : 0;
+        return o->json && o->prefix ? dt_err_set(err, DT_E_USAGE, "--prefix, or --json?") : 0;
     if (o->lines.given || o->node || o->prefix)
         return dt_err_set(err, DT_E_USAGE, "%s goes with logs",
                           o->lines.given ? "--lines"

@@ -134,6 +134,26 @@ TEST(nothing_steers_the_terminal)
     end("");
 }
 
+TEST(programs_get_an_object_for_each_line)
+{
+    book = (struct dt_logbook){.json = true};
+    taken(2, PIECE(3, 1, 0, 20, "\\u001b[31m\\\"red\\\"\\u0007\\t\\ufffd\\nhalf"));
+    shows("{\"node\":\"node0\",\"round\":2,\"role\":\"default\",\"rank\":3,\"stream\":\"stdout\","
+          "\"text\":\"\\u001b[31m\\\"red\\\"\\u0007\\t\xef\xbf\xbd\"}\n",
+          "");
+    taken(3, "{\"rank\":3,\"stderr\":true,\"since\":2,\"at\":0,\"next\":2,\"text\":\"e\\n\"}");
+    shows("{\"node\":\"node0\",\"round\":3,\"role\":\"default\",\"rank\":3,\"stream\":\"stderr\","
+          "\"text\":\"e\"}\n",
+          "round 3 began: workers were started anew\n");
+    taken(3, PIECE(3, 9, 0, 2, "x\\n")); /* what had no end is of the round before */
+    shows("{\"node\":\"node0\",\"round\":2,\"role\":\"default\",\"rank\":3,\"stream\":\"stdout\","
+          "\"text\":\"half\"}\n"
+          "{\"node\":\"node0\",\"round\":3,\"role\":\"default\",\"rank\":3,\"stream\":\"stdout\","
+          "\"text\":\"x\"}\n",
+          "");
+    end("");
+}
+
 TEST(a_long_line_is_shown_in_parts)
 {
     char piece[100100], wanted[100100];

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What workers print, on its way to a terminal far away. The first byte says what the others are: a
  * page as a node may send it, or bytes of a worker, which an agent cuts into pieces of so many
- * bytes. Either way the terminal gets lines and nothing that steers it, and of a worker's bytes
- * every one is told. */
+ * bytes. Either way the terminal gets lines and nothing that steers it, a program gets objects of
+ * JSON, and of a worker's bytes every one is told. */
 #include "agent/output/portion.h"
 #include "base/utf8.h"
 #include "ctl/logbook.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 static void check_harmless(const struct dt_buf *out)
 {
@@ -48,6 +49,29 @@ static void read_page(const uint8_t *data, size_t size, bool sort)
     dt_buf_finish(&out);
 }
 
+static void check_objects(const struct dt_buf *out)
+{
+    struct dt_json doc;
+    for (size_t i = 0, end; i < out->len; i = end + 1) {
+        end = i + strcspn((const char *)out->at + i, "\n");
+        FUZZ_CHECK(end < out->len);
+        FUZZ_CHECK(dt_json_parse(&doc, (const char *)out->at + i, end - i, end - i, NULL) == 0);
+        dt_json_finish(&doc);
+    }
+}
+
+static void read_page_for_programs(const uint8_t *data, size_t size)
+{
+    struct dt_logbook book = {.json = true};
+    struct dt_buf out = {0};
+    take(&book, (const char *)data, size, &out);
+    dt_logbook_end(&book, &out);
+    dt_buf_cstr(&out);
+    check_objects(&out);
+    dt_logbook_finish(&book);
+    dt_buf_finish(&out);
+}
+
 static void tell_piece(struct dt_logbook *b, struct dt_bytes text, size_t at, struct dt_buf *out)
 {
     struct dt_buf page = {0};
@@ -83,9 +107,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     if (size == 0)
         return 0;
-    if (data[0] < 2)
+    if (data[0] < 2) {
         read_page(data + 1, size - 1, data[0]);
-    else
+        read_page_for_programs(data + 1, size - 1);
+    } else {
         read_worker(data + 1, size - 1, data[0]);
+    }
     return 0;
 }
