@@ -91,6 +91,9 @@ TYPED(cross_entropy,
 TYPED(add,
       (size_t n, dt_elem *to, const dt_elem *from, struct dt_stream *s),
       n, to, from)
+TYPED(dropout,
+      (const struct dt_dropout *d, size_t n, dt_elem *out, bool add, const dt_elem *x, struct dt_stream *s),
+      d, n, out, add, x)
 TYPED(adamw,
       (const struct dt_adamw *a, size_t n, float *master, float *exp_avg, float *exp_avg_sq, dt_elem *params, const float *grads, struct dt_stream *s),
       a, n, master, exp_avg, exp_avg_sq, params, grads)
@@ -142,6 +145,7 @@ static void round_to(size_t n, float *x, enum dt_dtype type, struct dt_stream *s
         .swiglu_backward = swiglu_backward_##T,                 \
         .cross_entropy = cross_entropy_##T,                     \
         .add = add_##T,                                         \
+        .dropout = dropout_##T,                                 \
         .adamw = adamw_##T,                                     \
         .sum_squares = sum_squares,                             \
         .cast = cast,                                           \

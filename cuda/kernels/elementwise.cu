@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sums of two arrays, conversions between element types, and what a type leaves of floats; n
- * elements, each alone. Conversions are ops/half.h's, so that all 16-bit patterns come out as on
+/* Sums of two arrays, dropout, conversions between element types, and what a type leaves of floats;
+ * n elements, each alone. Conversions are ops/half.h's, so that all 16-bit patterns come out as on
  * a CPU; of NaN in double only that it is one. */
 #include "cuda/kernels/kernels.h"
 #include "cuda/kernels/map.cuh"
-#include "worker_runtime/ops/half.h"
+#include "worker_runtime/ops/by_chance.h"
 
 #include <type_traits>
 
@@ -142,6 +142,16 @@ cudaError_t cast_from(size_t n, void *out, enum dt_dtype type, const void *x, cu
     }
 }
 
+template <class E, bool ADD> __global__ void dropout(dt_dropout d, size_t n, E *out, const E *x)
+{
+    size_t first = static_cast<size_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+    size_t stride = static_cast<size_t>(gridDim.x) * blockDim.x;
+    for (size_t i = first; i < n; i += stride) {
+        float left = dt_chance_bits(d.start, i) < d.gone_below ? 0 : dt_to_float(x[i]) * d.scale;
+        out[i] = dt_from_float<E>(ADD ? dt_to_float(out[i]) + left : left);
+    }
+}
+
 } // namespace
 
 /* Equal types, of which there may be others, are copied bit by bit. */
@@ -174,6 +184,19 @@ cudaError_t dt_cuda_add(enum dt_dtype elem, size_t n, void *to, const void *from
         using E = decltype(one);
         E *out = static_cast<E *>(to);
         return dt_map<sum, E>(n, {{out}, {out, static_cast<const E *>(from)}}, s->compute);
+    });
+}
+
+cudaError_t dt_cuda_dropout(enum dt_dtype elem, const struct dt_dropout *d, size_t n, void *out,
+                            bool add, const void *x, struct dt_stream *s)
+{
+    if (n == 0)
+        return cudaSuccess;
+    return dt_with_elem(elem, [=](auto one) {
+        using E = decltype(one);
+        return dt_launch(add ? dropout<E, true> : dropout<E, false>, dim3(dt_blocks(n, THREADS)),
+                         dim3(THREADS), 0, s->compute, *d, n, static_cast<E *>(out),
+                         static_cast<const E *>(x));
     });
 }
 

@@ -78,6 +78,8 @@ cudaError_t dt_cuda_cross_entropy(enum dt_dtype elem, const struct dt_cross_entr
 /* elementwise.cu */
 cudaError_t dt_cuda_add(enum dt_dtype elem, size_t n, void *to, const void *from,
                         struct dt_stream *s);
+cudaError_t dt_cuda_dropout(enum dt_dtype elem, const struct dt_dropout *d, size_t n, void *out,
+                            bool add, const void *x, struct dt_stream *s);
 cudaError_t dt_cuda_cast(size_t n, void *out, enum dt_dtype out_type, const void *x,
                          enum dt_dtype type, struct dt_stream *s);
 cudaError_t dt_cuda_round_to(size_t n, float *x, enum dt_dtype type, struct dt_stream *s);

@@ -269,7 +269,7 @@ cudaError_t run(const struct dt_norm *n, arrays<E> a, E *dweight, E *dbias, cuda
         parts = cut(n, &a, 1, PART_THREADS / COLUMNS);
         e = parts ? back_wide(n, a, aligned, parts, s) : cudaErrorInvalidValue;
     }
-    if (e != cudaSuccess)
+    if (e != cudaSuccess || !dweight)
         return e;
     return dt_launch(join_parts<E>, dim3(dt_blocks(n->width, TOGETHER), dbias ? 2 : 1),
                      dim3(TOGETHER * SLICES), 0, s, parts, n->width, a.partials, dweight, dbias);

@@ -154,6 +154,32 @@ TEST(one_array_is_added_to_another)
     gpu_each(sums);
 }
 
+static void dropout_of(struct gpu_kit *g, size_t n)
+{
+    static const struct dt_dropout rows[] = {{77, 0, 0.5f}, {77, 1u << 31, 2}, {9, 1u << 28, 1.5f}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        float *x = gpu_numbers(g, n), *y = gpu_numbers(g, n), *z = kit_copy(&g->k, n, y);
+        void *dx = gpu_up(g, n, x), *dy = gpu_up(g, n, y);
+        CHECK_ROW("%zu elements, gone below %u", n, rows[i].gone_below);
+        g->ops->dropout(&rows[i], n, dy, true, dx, g->s);
+        ref->dropout(&rows[i], n, z, true, x, NULL);
+        gpu_near(g, "added", n, dy, gpu_rounded(g, n, z), gpu_error(g, 1e-6));
+        g->ops->dropout(&rows[i], n, dx, false, dx, g->s);
+        ref->dropout(&rows[i], n, z, false, x, NULL);
+        gpu_near(g, "in place", n, dx, gpu_rounded(g, n, z), 0);
+    }
+}
+
+static void dropouts(struct gpu_kit *g)
+{
+    each_size(g, dropout_of);
+}
+
+TEST(dropout_takes_the_elements_that_the_reference_takes)
+{
+    gpu_each(dropouts);
+}
+
 /* Of NaN in double a GPU keeps only that it is one. */
 static bool same(enum dt_dtype type, const void *a, const void *b, size_t i)
 {

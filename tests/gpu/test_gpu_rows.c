@@ -209,6 +209,9 @@ static void norm_backward(struct gpu_kit *g, struct norm_case *c)
     float *db2 = kit_copy(&g->k, width, c->weight);
     ref->norm_backward(&c->host, dx2, dw2, c->layer ? db2 : NULL, c->x, c->dout, NULL);
     near_rounded(g, "dx", n, dx, dx2, 3e-6, 3);
+    void *alone = gpu_up(g, n, c->more);
+    g->ops->norm_backward(&d, alone, NULL, NULL, x, dout, g->s);
+    gpu_near(g, "dx alone", n, alone, gpu_down(g, n, dx), 0);
     near_rounded(g, "dweight", width, dw, dw2, 2e-6, 3 * rows);
     if (c->layer)
         near_rounded(g, "dbias", width, db, db2, 2e-6, 3 * rows);

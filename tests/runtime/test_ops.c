@@ -103,6 +103,9 @@ static void one_norm(const struct dt_ops *ops, struct dt_stream *s, struct kit *
     kit_near("dx", n, dx, dx2, 1e-5);
     kit_near("dweight", width, dw, dw2, 1e-5);
     kit_near("dbias", width, db, db2, 1e-5);
+    ops->norm_backward(&b, dx, NULL, NULL, sum2, dout, s);
+    ref->norm_backward(&b, dx2, NULL, NULL, sum2, dout, NULL);
+    kit_near("dx alone", n, dx, dx2, 1e-5);
 }
 
 static void norms(const struct dt_ops *ops, struct dt_stream *s, struct kit *k)
@@ -504,6 +507,38 @@ static void activations(const struct dt_ops *ops, struct dt_stream *s, struct ki
 TEST(activations_forward_and_backward)
 {
     on_each_table(activations);
+}
+
+static void one_dropout(const struct dt_ops *ops, struct dt_stream *s, struct kit *k, size_t n,
+                        uint32_t gone_below)
+{
+    struct dt_dropout d = {.start = 12345, .gone_below = gone_below, .scale = 1.25f};
+    float *x = kit_numbers(k, n), *out = kit_numbers(k, n), *want = kit_copy(k, n, out);
+    CHECK_ROW("%zu elements, gone below %u", n, gone_below);
+    ops->dropout(&d, n, out, true, x, s);
+    ref->dropout(&d, n, want, true, x, NULL);
+    kit_near("added", n, out, want, 1e-6);
+    ops->dropout(&d, n, out, false, x, s);
+    ref->dropout(&d, n, want, false, x, NULL);
+    kit_near("assigned", n, out, want, 0);
+    ops->dropout(&d, n, x, false, x, s);
+    kit_near("in place", n, x, want, 0);
+}
+
+static void dropouts(const struct dt_ops *ops, struct dt_stream *s, struct kit *k)
+{
+    static const size_t sizes[] = {0, 1, 7, 33, 1000, 70001};
+    static const uint32_t gone_below[] = {0, 1u << 30, UINT32_MAX};
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        for (size_t p = 0; p < sizeof gone_below / sizeof gone_below[0]; p++)
+            one_dropout(ops, s, k, sizes[i], gone_below[p]);
+        kit_free(k);
+    }
+}
+
+TEST(dropout_takes_the_same_elements_on_each_table)
+{
+    on_each_table(dropouts);
 }
 
 static void edges(const struct dt_ops *ops, struct dt_stream *s, struct kit *k)

@@ -577,6 +577,32 @@ TEST(sixteen_bits_are_rounded_to_the_nearest)
     }
 }
 
+/* A quarter goes, the others grow, so the mean stays; and a call that begins K elements later finds
+ * the same. */
+TEST(dropout_keeps_the_mean_and_hangs_on_the_place_alone)
+{
+    enum { N = 100000, K = 777 };
+    struct kit k = {.state = 3};
+    struct dt_dropout d = {.start = 99, .gone_below = 1u << 30, .scale = 4.0f / 3};
+    float *x = kit_alloc(&k, N * sizeof *x), *out = kit_alloc(&k, N * sizeof *out);
+    float *later = kit_alloc(&k, (N - K) * sizeof *later);
+    double sum = 0;
+    size_t gone = 0;
+    for (size_t i = 0; i < N; i++)
+        x[i] = 1;
+    ref->dropout(&d, N, out, false, x, NULL);
+    for (size_t i = 0; i < N; i++) {
+        sum += (double)out[i];
+        gone += out[i] == 0;
+    }
+    CHECK_ROW("mean %g, %zu gone", sum / N, gone);
+    CHECK(fabs(sum / N - 1) < 0.01 && gone > N / 4 - 1000 && gone < N / 4 + 1000);
+    d.start += K;
+    ref->dropout(&d, N - K, later, false, x + K, NULL);
+    CHECK_BYTES(later, (N - K) * sizeof *later, out + K, (N - K) * sizeof *out);
+    kit_free(&k);
+}
+
 TEST(devices_that_are_not_there_are_told_of)
 {
     struct dt_err err;

@@ -46,7 +46,7 @@ OPS = {
     "gelu_forward": [SIZE, P, P], "gelu_backward": [SIZE, P, P, P],
     "swiglu_forward": [SIZE, P, P, P], "swiglu_backward": [SIZE, P, P, P, P, P],
     "cross_entropy": [P, P, P, BOOL],
-    "add": [SIZE, P, P], "adamw": [P, SIZE, P, P, P, P, P],
+    "add": [SIZE, P, P], "dropout": [P, SIZE, P, BOOL, P], "adamw": [P, SIZE, P, P, P, P, P],
     "sum_squares": [SIZE, P, P], "cast": [SIZE, P, INT, P, INT], "round_to": [SIZE, P, INT],
 }
 Table = struct(name=ctypes.c_char_p, elem=INT,

@@ -94,6 +94,14 @@ struct dt_cross_entropy {
     float scale;                     /* of the gradients: 1 / tokens, times the loss scale */
 };
 
+/* Element i of a call goes where dt_chance_bits(start, i) of ops/by_chance.h is below GONE_BELOW:
+ * none where that is 0. What stays is multiplied by SCALE. */
+struct dt_dropout {
+    uint64_t start;
+    uint32_t gone_below;
+    float scale;
+};
+
 struct dt_adamw {
     float lr, beta1, beta2, eps, weight_decay;
     float bias1, bias2;       /* 1 - beta^step, or 1 without bias correction */
@@ -128,7 +136,8 @@ typedef void dt_embedding_backward_fn(const struct dt_embedding *e, dt_elem *dto
  * may be NULL. sum may be x. */
 typedef void dt_norm_forward_fn(const struct dt_norm *n, dt_elem *out, dt_elem *sum,
                                 const dt_elem *x, const dt_elem *add, struct dt_stream *s);
-/* dx += gradient through the norm of x (the sum, forward); dweight += ; dbias += unless NULL. */
+/* dx += gradient through the norm of x (the sum, forward); dweight += ; dbias += unless NULL.
+ * dweight NULL: neither is wanted. */
 typedef void dt_norm_backward_fn(const struct dt_norm *n, dt_elem *dx, dt_elem *dweight,
                                  dt_elem *dbias, const dt_elem *x, const dt_elem *dout,
                                  struct dt_stream *s);
@@ -183,6 +192,10 @@ typedef void dt_cross_entropy_fn(const struct dt_cross_entropy *c, float *losses
 /* to += from */
 typedef void dt_add_fn(size_t n, dt_elem *to, const dt_elem *from, struct dt_stream *s);
 
+/* out = what dropout leaves of x, or with ADD += ; out may be x. Of a gradient it is backward. */
+typedef void dt_dropout_fn(const struct dt_dropout *d, size_t n, dt_elem *out, bool add,
+                           const dt_elem *x, struct dt_stream *s);
+
 /* Over float shards: master, moments; PARAMS gets the updated values rounded to model_type, as
  * dt_elem. It may be MASTER where both are floats of one value: a copy less. */
 typedef void dt_adamw_fn(const struct dt_adamw *a, size_t n, float *master, float *exp_avg,
@@ -222,6 +235,7 @@ struct dt_ops {
     dt_swiglu_backward_fn *swiglu_backward;
     dt_cross_entropy_fn *cross_entropy;
     dt_add_fn *add;
+    dt_dropout_fn *dropout;
     dt_adamw_fn *adamw;
     dt_sum_squares_fn *sum_squares;
     dt_cast_fn *cast;

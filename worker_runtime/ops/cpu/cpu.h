@@ -52,6 +52,7 @@ dt_swiglu_forward_fn DT_CPU(swiglu_forward);
 dt_swiglu_backward_fn DT_CPU(swiglu_backward);
 dt_cross_entropy_fn DT_CPU(cross_entropy);
 dt_add_fn DT_CPU(add);
+dt_dropout_fn DT_CPU(dropout);
 dt_adamw_fn DT_CPU(adamw);
 dt_sum_squares_fn DT_CPU(sum_squares);
 dt_cast_fn DT_CPU(cast);

@@ -3,6 +3,7 @@
  * one out, small enough that threads end together. */
 #include <string.h>
 
+#include "worker_runtime/ops/by_chance.h"
 #include "worker_runtime/ops/cpu/cpu.h"
 #include "worker_runtime/ops/cpu/math.h"
 
@@ -15,6 +16,8 @@ struct job {
     void *bytes;
     const void *from;
     enum dt_dtype type, from_type;
+    const struct dt_dropout *dropout;
+    bool add;
 };
 
 static void run(struct dt_stream *s, dt_pool_work_fn work, struct job *j)
@@ -107,6 +110,43 @@ static void add(void *arg, size_t part)
 void DT_CPU(add)(size_t n, dt_elem *to, const dt_elem *from, struct dt_stream *s)
 {
     run(s, add, &(struct job){.n = n, .out = to, .x = from});
+}
+
+static void scale(struct dt_range r, float *out, bool add, const float *x, float by)
+{
+    if (add) {
+#pragma omp simd
+        for (size_t i = r.from; i < r.to; i++)
+            out[i] += x[i] * by;
+    } else {
+#pragma omp simd
+        for (size_t i = r.from; i < r.to; i++)
+            out[i] = x[i] * by;
+    }
+}
+
+static void dropout(void *arg, size_t part)
+{
+    const struct job *j = arg;
+    const struct dt_dropout d = *j->dropout;
+    struct dt_range r = dt_part(j->n, PART, part);
+    const float *x = j->x;
+    float *out = j->out;
+    if (d.gone_below == 0) {
+        scale(r, out, j->add, x, d.scale);
+        return;
+    }
+#pragma omp simd
+    for (size_t i = r.from; i < r.to; i++) {
+        float left = dt_chance_bits(d.start, i) < d.gone_below ? 0 : x[i] * d.scale;
+        out[i] = j->add ? out[i] + left : left;
+    }
+}
+
+void DT_CPU(dropout)(const struct dt_dropout *d, size_t n, dt_elem *out, bool add, const dt_elem *x,
+                     struct dt_stream *s)
+{
+    run(s, dropout, &(struct job){.n = n, .out = out, .x = x, .dropout = d, .add = add});
 }
 
 /* One loop for each pair of types: LOAD and STORE are an element's way to float and from it. */

@@ -216,7 +216,8 @@ void DT_CPU(norm_backward)(const struct dt_norm *n, dt_elem *dx, dt_elem *dweigh
     j.rows = n->rows > 0 ? dt_parts(n->rows, most) : 1;
     j.parts = dt_parts(n->rows, j.rows);
     dt_pool_run(s->pool, j.parts, norm_back, &j);
-    dt_pool_run(s->pool, dt_parts(n->width, COLLECT), norm_collect, &j);
+    if (dweight)
+        dt_pool_run(s->pool, dt_parts(n->width, COLLECT), norm_collect, &j);
 }
 
 struct rope_job {

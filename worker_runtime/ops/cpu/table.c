@@ -24,6 +24,7 @@ const struct dt_ops DT_CPU(ops) = {
     .swiglu_backward = DT_CPU(swiglu_backward),
     .cross_entropy = DT_CPU(cross_entropy),
     .add = DT_CPU(add),
+    .dropout = DT_CPU(dropout),
     .adamw = DT_CPU(adamw),
     .sum_squares = DT_CPU(sum_squares),
     .cast = DT_CPU(cast),

@@ -5,6 +5,7 @@
  * what is compared with these has the larger error.
  *
  * Shapes: N rows, C width, I in, O out; all row-major, so x[n,c] is x[n * C + c]. */
+#include "worker_runtime/ops/by_chance.h"
 #include "worker_runtime/ops/reference/reference.h"
 
 #include <assert.h>
@@ -102,8 +103,9 @@ void dt_ref_norm_backward(const struct dt_norm *n, dt_elem *dx_, dt_elem *dweigh
         for (size_t c = 0; c < width; c++) {
             double h = (x[c] - mean) * rstd, g = (double)dout[c] * weight[c];
             dx[c] += (float)(rstd * (g - average_g - h * average_gh));
-            dweight[c] += (float)(dout[c] * h);
-            if (dbias)
+            if (dweight)
+                dweight[c] += (float)(dout[c] * h);
+            if (dweight && dbias)
                 dbias[c] += dout[c];
         }
     }
@@ -331,4 +333,19 @@ void dt_ref_add(size_t n, dt_elem *to_, const dt_elem *from_, struct dt_stream *
     (void)s;
     for (size_t i = 0; i < n; i++)
         to[i] += from[i];
+}
+
+/* What stays and what goes hangs on nothing but START and the element's place, so forward and
+ * backward agree without a mask. */
+void dt_ref_dropout(const struct dt_dropout *d, size_t n, dt_elem *out_, bool add,
+                    const dt_elem *x_, struct dt_stream *s)
+{
+    float *out = out_;
+    const float *x = x_;
+    (void)s;
+    for (size_t i = 0; i < n; i++) {
+        bool gone = dt_chance_bits(d->start, i) < d->gone_below;
+        float left = gone ? 0 : x[i] * d->scale;
+        out[i] = add ? out[i] + left : left;
+    }
 }

@@ -24,6 +24,7 @@ dt_swiglu_forward_fn dt_ref_swiglu_forward;
 dt_swiglu_backward_fn dt_ref_swiglu_backward;
 dt_cross_entropy_fn dt_ref_cross_entropy;
 dt_add_fn dt_ref_add;
+dt_dropout_fn dt_ref_dropout;
 dt_adamw_fn dt_ref_adamw;
 dt_sum_squares_fn dt_ref_sum_squares;
 dt_cast_fn dt_ref_cast;

@@ -23,6 +23,7 @@ const struct dt_ops dt_ops_reference = {
     .swiglu_backward = dt_ref_swiglu_backward,
     .cross_entropy = dt_ref_cross_entropy,
     .add = dt_ref_add,
+    .dropout = dt_ref_dropout,
     .adamw = dt_ref_adamw,
     .sum_squares = dt_ref_sum_squares,
     .cast = dt_ref_cast,
