@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Steps that are not made, states that move between worlds, and what all of it weighs. */
 #include "tests/runtime/zero_story.h"
+#include "worker_runtime/zero/update.h"
 
 TEST(one_infinite_gradient_on_one_rank_stops_the_step_on_all)
 {
@@ -181,6 +182,44 @@ TEST(a_rank_that_dies_is_named_to_the_others)
             ranks_end(r);
             outcome_destroy(s.out);
         }
+}
+
+static void only_reads(struct rank_self *me)
+{
+    struct dt_err err = {0};
+    struct actor a;
+    double square;
+    story_open(&a, me);
+    dt_zero_begin(a.z, true, true);
+    CHECK_FAIL(dt_zero_grads(a.z, 0, &err) ? 0 : -1, err, "frozen");
+    CHECK_FAIL(dt_zero_reduce(a.z, 0, &err), err, "frozen");
+    CHECK_FAIL(dt_zero_norm(a.z, &square, &err), err, "frozen");
+    story_read(&a);
+    story_close(&a);
+}
+
+/* Whatever the stage and the type, what was filled in is there, and no memory for anything else. */
+TEST(frozen_parameters_are_all_there_is)
+{
+    for (int row = 0; row < 16; row++) {
+        int stage = row & 3;
+        struct story s = story_of(stage, 3, 1);
+        s.o.frozen = true;
+        s.apart = row & 4;
+        s.half = row & 8;
+        s.o.model_type = s.half ? DT_BF16 : DT_F32;
+        s.out = outcome_create();
+        CHECK_ROW("stage %d%s%s", stage, s.apart ? ", apart" : "", s.half ? ", half" : "");
+        ranks_run(3, only_reads, &s);
+        const struct dt_zero_memory *m = &s.out->memory[1];
+        for (size_t i = 0; i < STORY_SIZE; i++) {
+            float wanted = story_first(i);
+            dt_ops_reference.round_to(1, &wanted, s.o.model_type, NULL);
+            CHECK(s.out->params[i] == wanted);
+        }
+        CHECK(m->params > 0 && m->grads == 0 && m->optimizer == 0);
+        outcome_destroy(s.out);
+    }
 }
 
 TEST(nonsense_is_refused)

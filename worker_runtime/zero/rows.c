@@ -35,8 +35,11 @@ size_t dt_row_held(const struct dt_zero *z, const struct dt_row *r)
     return r->memory == DT_ROW_SHARED ? r->bytes / z->place.sharing : r->bytes;
 }
 
+/* Frozen parameters that are no floats have a master copy only while they are filled. */
 float *dt_zero_master(const struct dt_zero *z, size_t unit, size_t owner)
 {
+    if (z->o.frozen && !z->master_is_params)
+        return z->scratch;
     return dt_row_at(z, z->master_is_params ? &z->params : &z->master, unit, owner);
 }
 
@@ -45,9 +48,8 @@ void dt_zero_derive(struct dt_zero *z, size_t unit, size_t owner)
     const struct dt_ops *ops = z->device->ops;
     size_t n = z->layout.unit[unit].shard;
     void *params = dt_row_at(z, &z->params, unit, owner);
-    if (z->master_is_params)
-        return;
-    ops->cast(n, params, z->elem, dt_zero_master(z, unit, owner), DT_F32, z->device->stream);
+    if (!z->master_is_params)
+        ops->cast(n, params, z->elem, dt_zero_master(z, unit, owner), DT_F32, z->device->stream);
     if (z->elem == DT_F32)
         ops->round_to(n, params, z->o.model_type, z->device->stream);
 }

@@ -92,7 +92,7 @@ struct dt_zero {
     struct dt_zero_unit *unit;
     enum dt_dtype elem; /* of parameters and gradients, as the device computes */
     struct dt_row params, grads, master, exp_avg, exp_avg_sq;
-    bool master_is_params; /* both are float32: one row serves as both */
+    bool master_is_params; /* both are float32, or frozen in floats: one row serves as both */
     struct dt_queue queue;
     struct dt_loans *loans;
     struct dt_slots *slots;
@@ -111,6 +111,9 @@ static inline void *dt_row_at(const struct dt_zero *z, const struct dt_row *r, s
     size_t at = r->sharded ? u->shard_at : u->padded_at + owner * u->shard;
     return (char *)r->at + at * r->elem;
 }
+
+/* zero.c: nothing but what dt_zero_fill() gave is there where Z is frozen. */
+int dt_zero_check_trained(const struct dt_zero *z, struct dt_err *err);
 
 /* rows.c */
 int dt_row_open(struct dt_zero *z, struct dt_row *r, enum dt_dtype type, bool sharded,
@@ -145,6 +148,7 @@ bool dt_zero_one_copy(const struct dt_zero *z); /* of the parameters, that all r
 int dt_full_open_params(struct dt_zero *z, struct dt_err *err);
 const void *dt_full_gather(struct dt_zero *z, size_t unit, struct dt_err *err);
 void dt_full_release(struct dt_zero *z, size_t unit);
+int dt_full_open_grads(struct dt_zero *z, struct dt_err *err);
 void *dt_full_grads(struct dt_zero *z, size_t unit, struct dt_err *err);
 int dt_full_reduce(struct dt_zero *z, size_t unit, enum dt_coll_kind kind, struct dt_err *err);
 int dt_full_finish(struct dt_zero *z, enum dt_coll_kind kind, struct dt_err *err);

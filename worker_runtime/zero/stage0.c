@@ -10,7 +10,7 @@ static int stage0_open(struct dt_zero *z, struct dt_err *err)
 {
     if (dt_row_open(z, &z->params, z->elem, false, DT_ROW_DEVICE, "parameters", err) < 0)
         return -1;
-    return dt_row_open(z, &z->grads, z->elem, false, DT_ROW_OWN, "gradients", err);
+    return dt_full_open_grads(z, err);
 }
 
 static int stage0_reduce(struct dt_zero *z, size_t unit, struct dt_err *err)

@@ -19,11 +19,18 @@ int dt_full_open_params(struct dt_zero *z, struct dt_err *err)
                        "parameters", err);
 }
 
+int dt_full_open_grads(struct dt_zero *z, struct dt_err *err)
+{
+    if (z->o.frozen)
+        return 0;
+    return dt_row_open(z, &z->grads, z->elem, false, DT_ROW_OWN, "gradients", err);
+}
+
 static int stage1_open(struct dt_zero *z, struct dt_err *err)
 {
     if (dt_full_open_params(z, err) < 0)
         return -1;
-    return dt_row_open(z, &z->grads, z->elem, false, DT_ROW_OWN, "gradients", err);
+    return dt_full_open_grads(z, err);
 }
 
 const void *dt_full_gather(struct dt_zero *z, size_t unit, struct dt_err *err)

@@ -12,6 +12,8 @@
 
 int dt_shard_open_grads(struct dt_zero *z, struct dt_err *err)
 {
+    if (z->o.frozen)
+        return 0;
     if (dt_row_open(z, &z->grads, z->elem, true, DT_ROW_DEVICE, "gradients", err) < 0)
         return -1;
     z->loans = dt_loans_create(z, err);

@@ -57,6 +57,8 @@ static int fill_unit(struct dt_zero *z, size_t unit, dt_zero_fill_fn fill, void 
             fill(arg, unit, i, p.first, p.count, host + p.at);
     z->device->table->from_host(z->device, dt_zero_master(z, unit, z->rank), host,
                                 n * sizeof *host);
+    if (z->o.frozen)
+        dt_zero_derive(z, unit, z->rank);
     int rc = dt_device_sync(z->device, err);
     free(host);
     return rc;
@@ -69,12 +71,14 @@ int dt_zero_fill(struct dt_zero *z, dt_zero_fill_fn fill, void *arg, struct dt_e
     for (size_t u = 0; u < z->layout.units; u++)
         if (fill_unit(z, u, fill, arg, err) < 0)
             return -1;
-    return spread(z, false, err);
+    return z->o.frozen ? z->stage->publish(z, err) : spread(z, false, err);
 }
 
 int dt_zero_save(struct dt_zero *z, struct dt_zero_state *out, struct dt_err *err)
 {
     const struct dt_device_ops *d = z->device->table;
+    if (dt_zero_check_trained(z, err) < 0)
+        return -1;
     for (size_t u = 0; u < z->layout.units; u++) {
         size_t at = z->layout.unit[u].shard_at, bytes = z->layout.unit[u].shard * sizeof(float);
         d->snap(z->device, out->master + at, dt_zero_master(z, u, z->rank), bytes);
@@ -91,7 +95,7 @@ int dt_zero_save(struct dt_zero *z, struct dt_zero_state *out, struct dt_err *er
 int dt_zero_load(struct dt_zero *z, const struct dt_zero_state *in, struct dt_err *err)
 {
     const struct dt_device_ops *d = z->device->table;
-    if (others_are_done(z, err) < 0)
+    if (dt_zero_check_trained(z, err) < 0 || others_are_done(z, err) < 0)
         return -1;
     for (size_t u = 0; u < z->layout.units; u++) {
         size_t at = z->layout.unit[u].shard_at, bytes = z->layout.unit[u].shard * sizeof(float);

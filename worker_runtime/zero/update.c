@@ -102,6 +102,8 @@ static void clear_grads(struct dt_zero *z)
 
 int dt_zero_norm(struct dt_zero *z, double *square, struct dt_err *err)
 {
+    if (dt_zero_check_trained(z, err) < 0)
+        return -1;
     return z->stage->finish(z, err) < 0 ? -1 : norm_square(z, square, err);
 }
 

@@ -99,31 +99,44 @@ static int copy_units(struct dt_zero *z, const struct dt_unit *units, size_t cou
 static int open_state(struct dt_zero *z, struct dt_err *err)
 {
     bool sharded = z->stage->state_sharded;
-    z->master_is_params = z->elem == DT_F32 && z->o.model_type == DT_F32;
     if (!z->master_is_params &&
         dt_row_open(z, &z->master, DT_F32, sharded, DT_ROW_DEVICE, "master copy", err) < 0)
         return -1;
     if (dt_row_open(z, &z->exp_avg, DT_F32, sharded, DT_ROW_DEVICE, "first moments", err) < 0 ||
         dt_row_open(z, &z->exp_avg_sq, DT_F32, sharded, DT_ROW_DEVICE, "second moments", err) < 0)
         return -1;
+    return 0;
+}
+
+static int open_scratch(struct dt_zero *z, struct dt_err *err)
+{
+    size_t largest = 0;
     if (z->elem == DT_F32)
         return 0;
-    size_t largest = 0;
     for (size_t u = 0; u < z->layout.units; u++)
         largest = z->layout.unit[u].shard > largest ? z->layout.unit[u].shard : largest;
     z->scratch_bytes = largest * sizeof *z->scratch;
-    z->scratch = dt_device_alloc(z->device, z->scratch_bytes, "gradients as floats", err);
+    z->scratch = dt_device_alloc(z->device, z->scratch_bytes, "a shard as floats", err);
     return z->scratch ? 0 : -1;
 }
 
+static int open_rows(struct dt_zero *z, struct dt_err *err)
+{
+    z->master_is_params = z->elem == DT_F32 && (z->o.model_type == DT_F32 || z->o.frozen);
+    if (z->stage->open(z, err) < 0 || (!z->o.frozen && open_state(z, err) < 0))
+        return -1;
+    return open_scratch(z, err);
+}
+
 /* Stage 2 with full gradients keeps what stage 1 keeps, and so does every stage above 0 of a rank
- * alone: its shard is all there is. */
+ * alone: its shard is all there is. Of frozen parameters the stages below 3 keep the same, and so
+ * one copy for a host. */
 static const struct dt_zero_stage *pick_stage(const struct dt_zero *z)
 {
     static const struct dt_zero_stage *const stage[] = {&dt_zero_stage0, &dt_zero_stage1,
                                                         &dt_zero_stage2, &dt_zero_stage3};
     bool alone = z->world == 1 && z->o.stage > 1 && !z->place.apart;
-    bool whole = z->o.stage == 2 && z->o.full_gradients;
+    bool whole = (z->o.stage == 2 && z->o.full_gradients) || (z->o.stage < 3 && z->o.frozen);
     return stage[alone || whole ? 1 : z->o.stage];
 }
 
@@ -147,8 +160,7 @@ struct dt_zero *dt_zero_create_on(const struct dt_zero_place *place, const struc
     z->elem = z->device->ops->elem;
     z->stage = pick_stage(z);
     z->coll = z->device->coll ? dt_coll_beside(z->host, z->device->coll, z->device, err) : z->host;
-    if (z->coll && copy_units(z, units, count, err) == 0 && z->stage->open(z, err) == 0 &&
-        open_state(z, err) == 0)
+    if (z->coll && copy_units(z, units, count, err) == 0 && open_rows(z, err) == 0)
         return z;
     dt_zero_destroy(z);
     return NULL;
@@ -202,13 +214,26 @@ void dt_zero_release(struct dt_zero *z, size_t unit)
     z->stage->release(z, unit);
 }
 
+int dt_zero_check_trained(const struct dt_zero *z, struct dt_err *err)
+{
+    if (!z->o.frozen)
+        return 0;
+    return dt_err_set(err, DT_E_USAGE,
+                      "these parameters are frozen: they have no gradients and no "
+                      "optimizer state");
+}
+
 void *dt_zero_grads(struct dt_zero *z, size_t unit, struct dt_err *err)
 {
+    if (dt_zero_check_trained(z, err) < 0)
+        return NULL;
     return z->stage->grads(z, unit, err);
 }
 
 int dt_zero_reduce(struct dt_zero *z, size_t unit, struct dt_err *err)
 {
+    if (dt_zero_check_trained(z, err) < 0)
+        return -1;
     return z->stage->reduce(z, unit, err);
 }
 

@@ -59,6 +59,9 @@ struct dt_zero_options {
      * 0: no limit); units of so many stay whole always (0: none). */
     size_t prefetch, max_live, max_reuse_distance, persist_below;
     bool overlap; /* reduce while backward goes on */
+    /* Parameters that stay as dt_zero_fill() makes them: there is no memory for gradients and
+     * optimizer, and what would need them fails. They are kept as at stage 1, or 3. */
+    bool frozen;
     /* Parameters of 16 bits are rounded up or down by chance, so that updates too small for them
      * are not lost: by SEED, the step and the element's place in the model alone. */
     bool stochastic_rounding;
