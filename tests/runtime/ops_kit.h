@@ -11,7 +11,7 @@
 
 #include "tests/lib/check.h"
 
-enum { KIT_ARRAYS = 256 };
+enum { KIT_ARRAYS = 4096 };
 
 struct kit {
     void *arrays[KIT_ARRAYS];

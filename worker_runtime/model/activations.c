@@ -41,8 +41,8 @@ static size_t smaller(size_t a, size_t b)
 }
 
 struct sizes {
-    size_t rows, width, q, qkv, inner, heads, pairs, head_rows, logits, elem;
-    bool llama, qk_norm, documents;
+    size_t rows, width, q, qkv, inner, heads, pairs, low, head_rows, logits, elem;
+    bool llama, qk_norm, documents, dropout;
 };
 
 static size_t round_up(size_t n, size_t to)
@@ -61,6 +61,8 @@ static struct sizes sizes_of(const struct dt_shape *s, const struct dt_transform
         .logits = round_up(s->vocabulary, form.head_stride),
         .heads = s->heads,
         .pairs = s->head_dim / 2,
+        .low = o->lora ? o->lora->r : 0,
+        .dropout = o->lora && o->lora->dropout > 0,
         .elem = dt_dtype_size(form.elem),
         .llama = s->family != DT_GPT2,
         .qk_norm = s->qk_norm,
@@ -86,13 +88,29 @@ static void lay_kept(struct cursor *c, const struct sizes *z, struct dt_kept *k)
     k->logsum = take(c, z->rows, z->heads, sizeof(float));
 }
 
+/* Of what goes into a linear layer of a block or comes out of it. */
+static size_t widest(const struct sizes *z)
+{
+    return larger(larger(z->inner, z->qkv), z->width);
+}
+
+static size_t dwide_of(const struct sizes *z)
+{
+    if (z->low)
+        return widest(z);
+    return z->qk_norm ? larger(z->inner, z->qkv) : z->inner;
+}
+
 static void lay_scratch(struct cursor *c, const struct sizes *z, struct dt_scratch *s)
 {
     s->branch = take(c, z->rows, larger(z->width, z->q), z->elem);
     s->normed = take(c, z->rows, z->width, z->elem);
     struct cursor head = *c;
     s->wide = take(c, z->rows, larger(z->inner, z->qkv), z->elem);
-    s->dwide = take(c, z->rows, z->qk_norm ? larger(z->inner, z->qkv) : z->inner, z->elem);
+    s->dwide = take(c, z->rows, dwide_of(z), z->elem);
+    s->low = z->low ? take(c, z->rows, z->low, z->elem) : NULL;
+    s->dlow = z->low ? take(c, z->rows, z->low, z->elem) : NULL;
+    s->dropped = z->dropout ? take(c, z->rows, widest(z), z->elem) : NULL;
     s->logits_stride = z->logits;
     s->logits = take(&head, z->head_rows, z->logits, z->elem);
     s->dnormed = take(&head, z->head_rows, z->width, z->elem);

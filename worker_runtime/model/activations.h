@@ -31,7 +31,11 @@ struct dt_scratch {
     dt_elem *branch; /* [N, max(C, Q)]: what a branch adds to the stream, or the gradient there */
     dt_elem *normed; /* [N, C]: out of a norm */
     dt_elem *wide;   /* [N, max(I, Q + 2 K)] */
-    dt_elem *dwide;  /* [N, I], or as wide where queries and keys are normed */
+    dt_elem *dwide;  /* [N, I]; [N, max(I, Q + 2 K)] where queries and keys are normed, and [N,
+                        max(I, Q + 2 K, C)] with adapters, whose sum it is forward */
+    /* Of adapters: what went through A, its gradient, and what dropout left of their input. */
+    dt_elem *low, *dlow; /* [N, r] */
+    dt_elem *dropped;    /* [N, max(I, Q + 2 K, C)]; NULL without dropout */
     /* For the head, in the same memory as the two above: R rows are gone through at once. */
     dt_elem *logits;    /* [R, logits_stride], the first V of each row */
     dt_elem *dnormed;   /* [R, C] */
@@ -42,6 +46,7 @@ struct dt_scratch {
 /* Of one micro-batch, from its way forward to its way back. */
 struct dt_activation_slot {
     size_t batch;           /* samples in it */
+    uint64_t first_sample;  /* of the run */
     int32_t *ids, *targets; /* [N] */
     int32_t *documents;     /* [N], as attention has them; NULL: a sample is one */
     int32_t *places;      /* [N]: of rows in their documents, for learned positions; NULL: alike */

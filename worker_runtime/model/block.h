@@ -12,6 +12,22 @@
 #define DT_WORKER_RUNTIME_MODEL_BLOCK_H
 
 #include "worker_runtime/model/activations.h"
+#include "worker_runtime/model/lora.h"
+
+/* The adapters of a block's linear layers; count 0: it has none. */
+struct dt_adapters {
+    const struct dt_lora_pair *pairs;
+    size_t count, r;
+    float scale;
+    const char *params; /* the unit's */
+    char *grads;        /* laid out alike; NULL when going forward */
+    /* Dropout of what they are fed with, as struct dt_dropout has it; GONE_BELOW 0: none. CHANCE is
+     * the block's, and FIRST_ROW the number of its first row among all rows of the run. */
+    uint32_t gone_below;
+    float dropout_scale;
+    uint64_t chance, first_row;
+    struct dt_device *device;
+};
 
 struct dt_block {
     const struct dt_shape *shape;
@@ -24,10 +40,11 @@ struct dt_block {
     const int32_t *documents; /* [batch, positions]; NULL: a sample is one */
     size_t window;            /* of attention; 0: none */
     const char *params;       /* the unit's */
-    char *grads;              /* laid out alike; NULL when going forward */
-    const float *speeds;      /* of rotary positions */
-    const size_t *offset;     /* of each tensor in the unit, in bytes: DT_GPT2_C_FC_WEIGHT, ... */
-    bool train;               /* a way back follows */
+    char *grads;              /* laid out alike; NULL when going forward, or where it is frozen */
+    struct dt_adapters adapters;
+    const float *speeds;  /* of rotary positions */
+    const size_t *offset; /* of each tensor in the unit, in bytes: DT_GPT2_C_FC_WEIGHT, ... */
+    bool train;           /* a way back follows */
     dt_elem *input;
     dt_elem *dstream; /* the gradient of the stream */
     const struct dt_kept *kept;
@@ -51,7 +68,7 @@ static inline const dt_elem *dt_block_param(const struct dt_block *b, size_t ten
 
 static inline dt_elem *dt_block_grad(const struct dt_block *b, size_t tensor)
 {
-    return b->grads + b->offset[tensor];
+    return b->grads ? b->grads + b->offset[tensor] : NULL;
 }
 
 /* Queries, keys and values of a row stand side by side, in QKV as in its gradient. */

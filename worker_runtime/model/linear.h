@@ -8,7 +8,10 @@
  * and dx behind a column layer, out behind and dout before a row layer, belongs here and nowhere
  * else.
  *
- * Gradients of weight and bias are added where the block's are. */
+ * Gradients of weight and bias are added where the block's are; a frozen block has none.
+ *
+ * A layer with an adapter beside it (lora.h) is that here and nowhere else: it adds what the
+ * adapter gives, and backward the adapter's gradients to its own. */
 #ifndef DT_WORKER_RUNTIME_MODEL_LINEAR_H
 #define DT_WORKER_RUNTIME_MODEL_LINEAR_H
 

@@ -99,7 +99,7 @@ enum dt_llama_head { DT_LLAMA_NORM, DT_LLAMA_LM_HEAD };
 #define DT_BLOCK_TENSORS_MOST 14
 
 /* One tensor. How it is filled at the start: normal with the deviation init_std where that is above
- * 0, else the constant init_value. */
+ * 0, evenly between -init_bound and init_bound where that is, else the constant init_value. */
 struct dt_tensor {
     char name[96]; /* a tied GPT-2's are as in its own files, "h.0.attn.c_attn.weight"; an untied
                       one's begin with "transformer.", else its lm_head has no place to stand */
@@ -111,7 +111,7 @@ struct dt_tensor {
     size_t which;  /* of the enums above, some of which a model may lack */
     size_t count;  /* of its elements */
     size_t offset; /* of its first element in that unit */
-    float init_std, init_value;
+    float init_std, init_bound, init_value;
     bool decay; /* weight decay applies: matrices, not norms and biases */
 };
 
@@ -140,5 +140,8 @@ void dt_shape_part(const struct dt_shape *s, const struct dt_tensor *t, size_t p
 size_t dt_shape_unit_count(const struct dt_shape *s); /* layers + 2 */
 int dt_shape_units(const struct dt_shape *s, const struct dt_tensor *tensors,
                    struct dt_unit **units, struct dt_param **params, struct dt_err *err);
+/* The same of COUNT tensors that are in UNIT_COUNT units, one at least in each. */
+int dt_tensor_units(const struct dt_tensor *tensors, size_t count, size_t unit_count,
+                    struct dt_unit **units, struct dt_param **params, struct dt_err *err);
 
 #endif

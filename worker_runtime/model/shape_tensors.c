@@ -254,10 +254,9 @@ struct dt_tensor *dt_shape_tensors(const struct dt_shape *s, struct dt_err *err)
     return tensors;
 }
 
-int dt_shape_units(const struct dt_shape *s, const struct dt_tensor *tensors,
-                   struct dt_unit **units, struct dt_param **params, struct dt_err *err)
+int dt_tensor_units(const struct dt_tensor *tensors, size_t count, size_t unit_count,
+                    struct dt_unit **units, struct dt_param **params, struct dt_err *err)
 {
-    size_t unit_count = dt_shape_unit_count(s), count = dt_shape_tensor_count(s);
     *units = calloc(unit_count, sizeof **units);
     *params = calloc(count, sizeof **params);
     if (!*units || !*params) {
@@ -274,6 +273,13 @@ int dt_shape_units(const struct dt_shape *s, const struct dt_tensor *tensors,
             *u = (struct dt_unit){tensors[i].unit_name, &(*params)[i], 1};
     }
     return 0;
+}
+
+int dt_shape_units(const struct dt_shape *s, const struct dt_tensor *tensors,
+                   struct dt_unit **units, struct dt_param **params, struct dt_err *err)
+{
+    return dt_tensor_units(tensors, dt_shape_tensor_count(s), dt_shape_unit_count(s), units, params,
+                           err);
 }
 
 /* What may not be torn apart: a key/value head with the query heads that read it. */

@@ -8,8 +8,8 @@
  * Each stop gathers its unit's parameters, computes, and gives them back; on the way back it adds
  * to the unit's gradients and says when no more will come. A tied head uses the embedding's matrix,
  * whose gradient so has two parts: the head adds the first, the embedding the second, and says that
- * it is all. A pass without samples makes the same stops and computes nothing, for other ranks wait
- * for it at each. */
+ * it is all. Where the model is frozen, only the blocks' adapters have gradients. A pass without
+ * samples makes the same stops and computes nothing, for other ranks wait for it at each. */
 #include "worker_runtime/model/transformer.h"
 
 #include "worker_runtime/model/work.h"
@@ -61,6 +61,8 @@ static int embed_forward(struct pass *p)
 static int embed_backward(struct pass *p)
 {
     struct dt_work w = {.kind = DT_EMBED_BACKWARD};
+    if (p->t->adapters)
+        return 0;
     w.grads = dt_zero_grads(p->z, 0, p->err);
     if (!w.grads)
         return -1;
@@ -68,15 +70,38 @@ static int embed_backward(struct pass *p)
     return dt_zero_reduce(p->z, 0, p->err);
 }
 
+/* The block's parameters, and its adapters' where there are any. */
+static int gather_block(struct pass *p, size_t block, struct dt_work *w)
+{
+    struct dt_zero *adapters = p->t->adapters;
+    w->params = dt_zero_gather(p->z, block + 1, p->err);
+    if (w->params && adapters)
+        w->adapters = dt_zero_gather(adapters, block, p->err);
+    return w->params && (w->adapters || !adapters) ? 0 : -1;
+}
+
+static void release_block(struct pass *p, size_t block)
+{
+    if (p->t->adapters)
+        dt_zero_release(p->t->adapters, block);
+    dt_zero_release(p->z, block + 1);
+}
+
+/* What is trained of the block: where gradients of it go, and to whom they are given. */
+static struct dt_zero *trained(const struct pass *p, size_t block, size_t *unit)
+{
+    *unit = p->t->adapters ? block : block + 1;
+    return p->t->adapters ? p->t->adapters : p->z;
+}
+
 static int block_forward(struct pass *p, size_t block, bool chained, bool again)
 {
     struct dt_work w = {
         .kind = DT_BLOCK_FORWARD, .block = block, .chained = chained, .again = again};
-    w.params = dt_zero_gather(p->z, block + 1, p->err);
-    if (!w.params)
+    if (gather_block(p, block, &w) < 0)
         return -1;
     compute(p, &w);
-    dt_zero_release(p->z, block + 1);
+    release_block(p, block);
     return 0;
 }
 
@@ -85,13 +110,17 @@ static int block_backward(struct pass *p, size_t block, bool chained, bool again
 {
     struct dt_work w = {
         .kind = DT_BLOCK_BACKWARD, .block = block, .chained = chained, .again = again};
-    w.params = dt_zero_gather(p->z, block + 1, p->err);
-    w.grads = w.params ? dt_zero_grads(p->z, block + 1, p->err) : NULL;
-    if (!w.grads)
+    size_t unit;
+    struct dt_zero *z = trained(p, block, &unit);
+    if (gather_block(p, block, &w) < 0)
         return -1;
+    char *grads = dt_zero_grads(z, unit, p->err);
+    if (!grads)
+        return -1;
+    *(p->t->adapters ? &w.dadapters : &w.grads) = grads;
     compute(p, &w);
-    dt_zero_release(p->z, block + 1);
-    return dt_zero_reduce(p->z, block + 1, p->err);
+    release_block(p, block);
+    return dt_zero_reduce(z, unit, p->err);
 }
 
 static int blocks_forward(struct pass *p)
@@ -122,6 +151,11 @@ static int blocks_backward(struct pass *p)
     return 0;
 }
 
+static bool trains_head(const struct pass *p)
+{
+    return p->train && !p->t->adapters;
+}
+
 /* Finds its parameters and where their gradients go. */
 static int gather_head(struct pass *p, struct dt_work *w)
 {
@@ -132,7 +166,7 @@ static int gather_head(struct pass *p, struct dt_work *w)
         w->matrix = dt_zero_gather(p->z, 0, p->err);
     if (!w->params || !w->matrix)
         return -1;
-    if (!p->train)
+    if (!trains_head(p))
         return 0;
     w->grads = w->dmatrix = dt_zero_grads(p->z, head_unit(t), p->err);
     if (w->grads && tied)
@@ -150,7 +184,7 @@ static int head(struct pass *p)
     if (t->shape.tied)
         dt_zero_release(p->z, 0);
     dt_zero_release(p->z, head_unit(t));
-    return p->train ? dt_zero_reduce(p->z, head_unit(t), p->err) : 0;
+    return trains_head(p) ? dt_zero_reduce(p->z, head_unit(t), p->err) : 0;
 }
 
 /* An id outside would be read from outside of the embedding. */
@@ -210,6 +244,7 @@ static int load(const struct pass *p, const int32_t *ids, const int32_t *targets
     if (to->documents && check_documents(p) < 0)
         return -1;
     to->batch = p->batch;
+    to->first_sample = p->t->first_sample;
     if (to->documents)
         load_documents(p, to);
     device->table->from_host(device, to->ids, ids, rows_of(p) * sizeof *ids);
@@ -276,6 +311,17 @@ int dt_transformer_loss(struct dt_transformer *t, struct dt_zero *z, size_t batc
     return forward(&p, ids, targets) < 0 ? -1 : collect_losses(&p, loss_sum);
 }
 
+void dt_transformer_adapt(struct dt_transformer *t, struct dt_zero *adapters)
+{
+    assert(!adapters || t->pair_count > 0);
+    t->adapters = adapters;
+}
+
+void dt_transformer_count(struct dt_transformer *t, uint64_t first_sample)
+{
+    t->first_sample = first_sample;
+}
+
 void dt_transformer_times(struct dt_transformer *t, uint64_t *forward, uint64_t *backward)
 {
     *forward = t->forward_ns;
@@ -302,6 +348,20 @@ static int find_tensors(struct dt_transformer *t, struct dt_err *err)
     return 0;
 }
 
+static int find_pairs(struct dt_transformer *t, struct dt_err *err)
+{
+    const struct dt_lora *lora = t->options.lora;
+    return lora ? dt_lora_pairs(lora, &t->shape, t->pairs, &t->pair_count, err) : 0;
+}
+
+/* Work is not the same twice where chance is in it. */
+static bool uses_tapes(const struct dt_transformer *t)
+{
+    const struct dt_transformer_options *o = &t->options;
+    bool drops = o->lora && o->lora->dropout > 0;
+    return t->device->tapes && !o->op_by_op && !o->timed && !drops; /* who is timed waits between */
+}
+
 struct dt_transformer *dt_transformer_create(const struct dt_shape *shape,
                                              const struct dt_transformer_options *o,
                                              struct dt_device *device, struct dt_err *err)
@@ -320,9 +380,10 @@ struct dt_transformer *dt_transformer_create(const struct dt_shape *shape,
     t->shape = *shape;
     t->options = *o;
     t->device = device;
-    if (dt_activations_create(&t->a, shape, o, device, err) < 0 || find_tensors(t, err) < 0)
+    if (dt_activations_create(&t->a, shape, o, device, err) < 0 || find_tensors(t, err) < 0 ||
+        find_pairs(t, err) < 0)
         goto fail;
-    if (device->tapes && !o->op_by_op && !o->timed) { /* who is timed waits in between */
+    if (uses_tapes(t)) {
         t->tape = device->tapes->open(device, err);
         if (!t->tape)
             goto fail;

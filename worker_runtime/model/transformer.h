@@ -6,7 +6,7 @@
 #define DT_WORKER_RUNTIME_MODEL_TRANSFORMER_H
 
 #include "worker_runtime/device/device.h"
-#include "worker_runtime/model/shape.h"
+#include "worker_runtime/model/lora.h"
 
 struct dt_transformer;
 
@@ -22,7 +22,8 @@ struct dt_transformer_options {
      * learned positions are counted from its beginning. NULL: a sample is one document. */
     const int32_t *documents;
     bool timed; /* wait for the device wherever forward and backward change, to tell them apart */
-    bool op_by_op; /* no tapes, even where the device gains by them */
+    bool op_by_op;              /* no tapes, even where the device gains by them */
+    const struct dt_lora *lora; /* the adapters there may be; NULL: none. It outlives all. */
 };
 
 /* Allocates all activations there will be. DEVICE outlives it. */
@@ -30,6 +31,14 @@ struct dt_transformer *dt_transformer_create(const struct dt_shape *shape,
                                              const struct dt_transformer_options *o,
                                              struct dt_device *device, struct dt_err *err);
 void dt_transformer_destroy(struct dt_transformer *t);
+
+/* From here on Z of the calls below is frozen, and ADAPTERS, made of options.lora's tensors, are
+ * what is trained beside it: both are readied by dt_zero_begin(). NULL: the model is as it is
+ * without, which it is at first. */
+void dt_transformer_adapt(struct dt_transformer *t, struct dt_zero *adapters);
+/* The number of the next micro-batch's first sample among all of the run: what goes by dropout
+ * hangs on it, and not on the rank. */
+void dt_transformer_count(struct dt_transformer *t, uint64_t first_sample);
 
 /* IDS and TARGETS: [batch, positions], host memory; a negative target does not count. *LOSS_SUM
  * grows by the losses of all targets that count, unscaled. Gradients, multiplied by SCALE, are

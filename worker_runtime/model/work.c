@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "worker_runtime/model/block.h"
 #include "worker_runtime/model/head.h"
+#include "worker_runtime/ops/by_chance.h"
 
 /* So GPT-2's are named where either's are meant. */
 _Static_assert((int)DT_GPT2_WTE == (int)DT_LLAMA_EMBED_TOKENS, "tokens come first");
@@ -64,6 +65,28 @@ static void embed_backward(struct dt_transformer *t, const struct dt_work *w)
                                        slot_of(t, w)->dstream, t->device->stream);
 }
 
+/* Dropout is of training alone. */
+static struct dt_adapters adapters_of(const struct dt_transformer *t, const struct dt_work *w)
+{
+    const struct dt_lora *l = t->options.lora;
+    if (!w->adapters)
+        return (struct dt_adapters){0};
+    bool drops = w->train && l->dropout > 0;
+    return (struct dt_adapters){
+        .pairs = t->pairs,
+        .count = t->pair_count,
+        .r = l->r,
+        .scale = dt_lora_scale(l),
+        .params = w->adapters,
+        .grads = w->dadapters,
+        .gone_below = drops ? (uint32_t)(l->dropout * 0x1p32f) : 0,
+        .dropout_scale = 1 / (1 - l->dropout),
+        .chance = dt_mix(l->seed + 1) + w->block * DT_BLOCK_TENSORS_MOST,
+        .first_row = slot_of(t, w)->first_sample * t->options.positions,
+        .device = t->device,
+    };
+}
+
 static struct dt_block block_of(const struct dt_transformer *t, const struct dt_work *w)
 {
     const struct dt_activation_slot *slot = slot_of(t, w);
@@ -80,6 +103,7 @@ static struct dt_block block_of(const struct dt_transformer *t, const struct dt_
         .params = w->params,
         .grads = w->grads,
         .speeds = t->a.speeds,
+        .adapters = adapters_of(t, w),
         .offset = t->block_at,
         .train = w->train,
         .input = slot->inputs[w->block],
@@ -148,14 +172,14 @@ static void head(struct dt_transformer *t, const struct dt_work *w)
     struct dt_head h = head_of(t, w);
     size_t all = rows_of(w), chunks = (all + t->a.head_rows - 1) / t->a.head_rows;
     size_t size = (all + chunks - 1) / chunks;
-    if (w->grads)
+    if (w->train)
         device->table->clear(device, h.dstream,
                              all * t->shape.width * dt_dtype_size(device->ops->elem));
     for (size_t first = 0; first < all; first += size) {
         size_t left = all - first, rows = left < size ? left : size;
-        dt_head_forward(&h, first, rows, w->grads != NULL, (float)w->scale);
+        dt_head_forward(&h, first, rows, w->train, (float)w->scale);
         dt_work_count_time(t, &t->forward_ns);
-        if (!w->grads)
+        if (!w->train)
             continue;
         dt_head_backward(&h, first, rows);
         dt_work_count_time(t, &t->backward_ns);
@@ -203,7 +227,7 @@ static void tell(void *arg)
 void dt_work_compute(struct dt_transformer *t, const struct dt_work *w)
 {
     bool forward = w->kind == DT_EMBED_FORWARD || (w->kind == DT_BLOCK_FORWARD && !w->again) ||
-                   (w->kind == DT_HEAD && !w->grads) || w->kind == DT_LOGITS;
+                   (w->kind == DT_HEAD && !w->train) || w->kind == DT_LOGITS;
     struct told told = {t, w};
     dt_work_start_clock(t);
     dt_device_play(t->device, t->tape, w, sizeof *w, tell, &told);

@@ -15,7 +15,11 @@ struct dt_transformer {
     struct dt_activations a;
     /* Where tensors begin in their units, in bytes. */
     size_t embed_at[2], block_at[DT_BLOCK_TENSORS_MOST], head_at[3];
-    float *losses; /* host memory, as are these */
+    struct dt_zero *adapters; /* NULL: the model alone, and all of it is trained */
+    struct dt_lora_pair pairs[DT_BLOCK_TENSORS_MOST]; /* of each block */
+    size_t pair_count;
+    uint64_t first_sample; /* of the micro-batch that goes forward next */
+    float *losses;         /* host memory, as are these */
     int32_t *places;
     uint64_t forward_ns, backward_ns;
     int64_t since; /* when computing began that is not counted yet */
@@ -24,7 +28,7 @@ struct dt_transformer {
 enum dt_work_kind {
     DT_EMBED_FORWARD,
     DT_BLOCK_FORWARD,
-    DT_HEAD,   /* the loss; with GRADS backward as well */
+    DT_HEAD,   /* the loss; when TRAIN backward as well */
     DT_LOGITS, /* of the last row, into scratch->logits */
     DT_BLOCK_BACKWARD,
     DT_EMBED_BACKWARD,
@@ -40,7 +44,9 @@ struct dt_work {
     uint64_t again;   /* for backward's sake, as what was kept is gone */
     uint64_t train;   /* a way back follows */
     const char *params, *matrix; /* the unit's; the head's, of another unit where it is tied */
-    char *grads, *dmatrix;
+    char *grads, *dmatrix;       /* NULL: there are none, or they are frozen */
+    const char *adapters;        /* the unit of them; NULL: none */
+    char *dadapters;
     double scale; /* of the head's gradients */
 };
 

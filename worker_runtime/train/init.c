@@ -31,6 +31,11 @@ void dt_init_tensor(const struct dt_tensor *t, size_t tensor, uint64_t seed, siz
                     size_t count, float *out)
 {
     uint64_t key = mix(mix(seed + 1) + tensor);
-    for (size_t i = 0; i < count; i++)
-        out[i] = t->init_std > 0 ? (float)(t->init_std * normal(key, first + i)) : t->init_value;
+    for (size_t i = 0; i < count; i++) {
+        out[i] = t->init_value;
+        if (t->init_std > 0)
+            out[i] = (float)(t->init_std * normal(key, first + i));
+        else if (t->init_bound > 0)
+            out[i] = (float)(t->init_bound * (2 * uniform(key, first + i) - 1));
+    }
 }

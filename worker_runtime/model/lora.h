@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* LoRA: beside a linear layer of a block, y = x W + b, stands an adapter of two small matrices,
+ *
+ *     y = x W + b + s B A drop(x)        A: [r, in], B: [out, r], s = alpha / r, or alpha / sqrt(r)
+ *
+ * and nothing but those is trained. B begins as 0, and so each adapter as nothing. Names and shapes
+ * of the matrices are peft's. All blocks are adapted alike. Pure. */
+#ifndef DT_WORKER_RUNTIME_MODEL_LORA_H
+#define DT_WORKER_RUNTIME_MODEL_LORA_H
+
+#include "worker_runtime/model/shape.h"
+
+struct dt_lora {
+    size_t r; /* 0: there are no adapters */
+    float alpha, dropout;
+    bool rslora;      /* s = alpha / sqrt(r) */
+    uint32_t targets; /* a bit for each tensor of a block: 1 << DT_LLAMA_Q */
+    uint64_t seed;    /* of what goes by dropout */
+};
+
+float dt_lora_scale(const struct dt_lora *l);
+
+/* Adds the layers that NAME means, as in peft's target_modules: those whose path is NAME or ends in
+ * ".NAME". One that means none is refused, and so is one that means layers of some blocks only. */
+int dt_lora_target(struct dt_lora *l, const struct dt_shape *s, const char *name,
+                   struct dt_err *err);
+/* All linear layers of blocks: peft's "all-linear". */
+int dt_lora_target_all(struct dt_lora *l, const struct dt_shape *s, struct dt_err *err);
+
+/* One adapter of a block, and where its two matrices are in the block's unit of adapters. */
+struct dt_lora_pair {
+    size_t tensor; /* of the block: whose layer it is */
+    size_t in, out;
+    size_t a_at, b_at; /* elements */
+};
+/* Those of any block, in the order of its tensors. */
+int dt_lora_pairs(const struct dt_lora *l, const struct dt_shape *s,
+                  struct dt_lora_pair pairs[DT_BLOCK_TENSORS_MOST], size_t *count,
+                  struct dt_err *err);
+
+/* All matrices, a block's in a unit: A, then B, of each pair. Free the result. */
+struct dt_tensor *dt_lora_tensors(const struct dt_lora *l, const struct dt_shape *s, size_t *count,
+                                  struct dt_err *err);
+
+#endif
