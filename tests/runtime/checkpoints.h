@@ -41,7 +41,7 @@ static inline struct model model_make(void)
 
 static inline struct dt_ckpt_model model_saved(const struct model *m)
 {
-    return (struct dt_ckpt_model){&m->shape, m->tensors, m->count};
+    return (struct dt_ckpt_model){.shape = &m->shape, .tensors = m->tensors, .count = m->count};
 }
 
 struct world {

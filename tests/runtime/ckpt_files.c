@@ -42,19 +42,18 @@ static int weights(const char *folder)
 {
     struct model m = model_make();
     struct dt_ckpt_model saved = model_saved(&m);
-    struct dt_layout l;
-    int64_t steps = 0;
-    struct dt_zero_state in = {.steps = &steps};
-    struct dt_stretch p;
     struct dt_err err;
-    if (dt_ckpt_cut(&saved, 1, &l, &err) < 0 || dt_ckpt_shards_init(&in, &l, 0, NULL, &err) < 0 ||
-        dt_ckpt_read_weights(folder, &saved, &in, &err) < 0)
+    struct dt_ckpt_weights *w = dt_ckpt_weights_open(folder, &saved, &err);
+    if (!w)
         return fail(&err);
-    for (size_t i = 0; dt_layout_owned(&l, 0, &i, &p);)
-        for (size_t k = 0; k < p.count; k++)
-            printf("%.9g\n", (double)in.master[p.shard_at + k]);
-    dt_ckpt_shards_finish(&in, NULL);
-    dt_layout_finish(&l);
+    for (size_t i = 0; i < m.count; i++)
+        for (size_t k = 0; k < m.tensors[i].count; k++) {
+            float x;
+            if (dt_ckpt_weights_read(w, i, k, 1, &x, &err) < 0)
+                return fail(&err);
+            printf("%.9g\n", (double)x);
+        }
+    dt_ckpt_weights_close(w);
     free(m.tensors);
     return 0;
 }

@@ -436,10 +436,10 @@ TEST(a_state_with_numbers_that_are_not_finite_is_not_saved_where_that_is_asked_f
                (struct dt_ckpt_options){.model_type = DT_BF16, .finite_only = true});
     world_save(&w, 1);
     for (size_t i = 0; i < 3; i++) {
-        CHECK_ROW("%s", dt_ckpt_file_name(files[i]));
+        CHECK_ROW("%s", dt_ckpt_file_name(false, files[i]));
         start_with(&w, 2, files[i], numbers[i]);
         CHECK_FAIL(world_finish(&w, &err), err, "the model has diverged, ");
-        CHECK(strstr(err.text, i == 0 ? "model.safetensors" : dt_ckpt_file_name(files[i])));
+        CHECK(strstr(err.text, i == 0 ? "model.safetensors" : dt_ckpt_file_name(false, files[i])));
         CHECK_STR(found(at("finite"), NULL), "step-00000001");
     }
     world_save(&w, 3);

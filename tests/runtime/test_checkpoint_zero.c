@@ -143,6 +143,15 @@ static void load(struct rank_self *me)
     struct dt_ckpt_model saved = model_saved(&a.m);
     CHECK_OK(dt_ckpt_load(a.p->folder, &saved, a.z, &s, &err), err);
     check_state(&a, a.p->step);
+    close_actor(&a);
+}
+
+static void load_weights(struct rank_self *me)
+{
+    struct actor a;
+    struct dt_err err = {0};
+    open_actor(&a, me);
+    struct dt_ckpt_model saved = model_saved(&a.m);
     CHECK_OK(dt_ckpt_load_weights(a.p->folder, &saved, a.z, &err), err);
     CHECK_EQ(dt_zero_steps(a.z), 0);
     close_actor(&a);
@@ -211,4 +220,5 @@ TEST(one_folder_by_its_name_and_its_weights_alone)
     ranks_run(2, save, &p);
     strcat(folder, "/step-00000004");
     ranks_run(3, load, &p);
+    ranks_run(3, load_weights, &p);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Adapters of a small model, of which one rank has all: their gradients are the slopes of its loss,
  * they change nothing before they are trained, and dropout is the same wherever samples are. */
+#include "base/json.h"
 #include "tests/runtime/ops_kit.h"
 #include "tests/runtime/ranks.h"
 #include "worker_runtime/model/transformer.h"
@@ -408,4 +409,65 @@ TEST(names_and_shapes_are_those_of_peft)
         CHECK_EQ(t->dims[1], rows[i].dims[1]);
         free(all_of);
     }
+}
+
+static int read_config(struct dt_lora *l, const struct dt_shape *s, const char *text,
+                       struct dt_err *err)
+{
+    struct dt_json doc;
+    CHECK_OK(dt_json_parse(&doc, text, strlen(text), strlen(text), err), *err);
+    int rc = dt_lora_read(l, s, &doc, err);
+    dt_json_finish(&doc);
+    return rc;
+}
+
+TEST(what_is_written_for_peft_is_read_again)
+{
+    for (size_t i = 0; i < SHAPES; i++) {
+        struct dt_lora l = {.r = 6, .alpha = 12.5f, .dropout = 0.05f, .rslora = i & 1}, again = {0};
+        struct dt_buf text = {0};
+        struct dt_err err = {0};
+        CHECK_OK(dt_lora_target_all(&l, &shapes[i], &err), err);
+        dt_lora_write(&l, &shapes[i], i ? "/models/\"a\"" : NULL, &text);
+        CHECK_OK(read_config(&again, &shapes[i], dt_buf_cstr(&text), &err), err);
+        CHECK_EQ(again.r, l.r);
+        CHECK(again.alpha == l.alpha && again.dropout == l.dropout && again.rslora == l.rslora);
+        CHECK_EQ(again.targets, l.targets);
+        if (shapes[i].family == DT_GPT2)
+            CHECK(strstr(dt_buf_cstr(&text), "\"attn.c_proj\"") &&
+                  strstr(dt_buf_cstr(&text), "\"fan_in_fan_out\": true"));
+        dt_buf_finish(&text);
+    }
+}
+
+TEST(adapters_of_other_kinds_are_refused_by_name)
+{
+    static const struct {
+        const char *text, *error;
+    } rows[] = {
+        {"{}", "peft_type"},
+        {"{\"peft_type\": \"LOHA\"}", "peft_type: \"LOHA\" is not LORA"},
+        {"{\"peft_type\": \"LORA\"}", "target_modules: expected a list"},
+        {"{\"peft_type\": \"LORA\", \"target_modules\": [\"x\"]}", "target_modules: \"x\" is no"},
+        {"{\"peft_type\": \"LORA\", \"target_modules\": [1]}", "target_modules: expected names"},
+        {"{\"peft_type\": \"LORA\", \"use_dora\": true}", "use_dora: adapters with it"},
+        {"{\"peft_type\": \"LORA\", \"bias\": \"all\"}", "bias: adapters with it"},
+        {"{\"peft_type\": \"LORA\", \"rank_pattern\": {\"a\": 1}}", "rank_pattern: adapters"},
+        {"{\"peft_type\": \"LORA\", \"modules_to_save\": [\"lm_head\"]}", "modules_to_save: "},
+        {"{\"peft_type\": \"LORA\", \"r\": 0}", "r: expected a whole number"},
+        {"{\"peft_type\": \"LORA\", \"lora_alpha\": 0}", "lora_alpha 0 or lora_dropout 0"},
+        {"{\"peft_type\": \"LORA\", \"lora_dropout\": 1}", "lora_dropout 1 cannot be"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct dt_lora l = {0};
+        struct dt_err err = {0};
+        CHECK_ROW("%s", rows[i].text);
+        CHECK_FAIL(read_config(&l, &shapes[1], rows[i].text, &err), err, rows[i].error);
+    }
+    struct dt_lora l = {0};
+    struct dt_err err = {0};
+    CHECK_OK(read_config(&l, &shapes[1],
+                         "{\"peft_type\": \"LORA\", \"target_modules\": \"all-linear\"}", &err),
+             err);
+    CHECK(l.r == 8 && l.alpha == 8 && l.dropout == 0 && __builtin_popcount(l.targets) == 7);
 }

@@ -126,9 +126,13 @@ static int make_heads(struct dt_ckpt *c, struct dt_err *err)
         return -1;
     if (!c->o.model.shape)
         return 0;
-    dt_shape_write(c->o.model.shape, c->o.model_type, config);
+    if (c->o.model.lora)
+        dt_lora_write(c->o.model.lora, c->o.model.shape, c->o.model.base, config);
+    else
+        dt_shape_write(c->o.model.shape, c->o.model_type, config);
     c->bytes[DT_FILE_CONFIG] = config->len;
-    return config->bad ? dt_err_set(err, DT_E_MEMORY, "no memory for config.json") : 0;
+    return config->bad ? dt_err_set(err, DT_E_MEMORY, "no memory for the model's configuration")
+                       : 0;
 }
 
 struct dt_ckpt *dt_ckpt_open(const struct dt_ckpt_options *o, struct dt_err *err)

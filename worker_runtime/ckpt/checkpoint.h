@@ -10,6 +10,9 @@
  *                                    float32, and the same names of tensors
  *              state.json            all else, and the checksums of the files
  *
+ * One of adapters has adapter_config.json and adapter_model.safetensors instead of the model's two,
+ * as peft opens them.
+ *
  * Tensors stand in a file in the order of payload space (zero/layout.h), so a rank's shard is one
  * stretch of each file per unit, and ranks write side by side without speaking. A folder has a
  * temporary name until every file in it is on disk: a checkpoint without its final name does not
@@ -21,7 +24,7 @@
 #ifndef DT_WORKER_RUNTIME_CKPT_CHECKPOINT_H
 #define DT_WORKER_RUNTIME_CKPT_CHECKPOINT_H
 
-#include "worker_runtime/model/shape.h"
+#include "worker_runtime/model/lora.h"
 #include "worker_runtime/optim/loss_scaler.h"
 #include "worker_runtime/zero/state.h"
 
@@ -60,6 +63,8 @@ struct dt_ckpt_model {
     const struct dt_shape *shape;
     struct dt_tensor *tensors; /* in the order of payload space */
     size_t count;
+    const struct dt_lora *lora; /* TENSORS are adapters of SHAPE, not its own; NULL: its own */
+    const char *base;           /* the model that they adapt, a folder; NULL: nobody knows */
 };
 
 /* The tensors that follow from Z's own parameters, each a row of numbers, and no shape. A tensor is
@@ -159,12 +164,12 @@ int dt_ckpt_load(const char *path, const struct dt_ckpt_model *m, struct dt_zero
 int dt_ckpt_resume(const char *dir, const struct dt_ckpt_model *m, struct dt_zero *z,
                    struct dt_ckpt_state *s, char path[PATH_MAX], struct dt_buf *warning,
                    struct dt_err *err);
-/* Where the weights of DIR are: DIR, or the checkpoint that its `latest` names, which is put into
- * ROOM. */
+/* Where the weights of DIR, or adapters, are: DIR, or the checkpoint that its `latest` names, which
+ * is put into ROOM. */
 const char *dt_ckpt_weights_folder(const char *dir, char room[PATH_MAX]);
-/* Weights alone, from a folder of Hugging Face's (one file, or shards with an index), any float
- * type. Names may have the prefixes "transformer." or "model."; what is missing, left over or of
- * another shape is named. */
+/* Weights alone, from a folder of Hugging Face's (one file, or shards with an index) or peft's, any
+ * float type. Names may have the prefixes "transformer." or "model."; what is missing, left over or
+ * of another shape is named. A rank reads what it owns, and holds a unit's part of it at a time. */
 int dt_ckpt_load_weights(const char *dir, const struct dt_ckpt_model *m, struct dt_zero *z,
                          struct dt_err *err);
 /* The same for who has no dt_zero: tensor by tensor, once all are known to be there. M outlives it.

@@ -83,8 +83,10 @@ static int sync_optimizer(const struct dt_ckpt *c, struct dt_err *err)
 /* state.json, the last file; with it the folder is on disk. */
 static int write_state(struct dt_ckpt *c, struct dt_err *err)
 {
-    struct dt_manifest m = {
-        .state = c->state, .model_type = c->o.model_type, .block_bytes = c->o.block_bytes};
+    struct dt_manifest m = {.state = c->state,
+                            .model_type = c->o.model_type,
+                            .block_bytes = c->o.block_bytes,
+                            .adapters = c->o.model.lora != NULL};
     struct dt_ckpt_pieces all = {0};
     struct dt_buf text = {0};
     char path[PATH_MAX];

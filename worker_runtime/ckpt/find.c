@@ -54,7 +54,7 @@ static int check_config(const char *path, const struct dt_manifest *m, struct dt
     const struct dt_ckpt_sums *s = &m->files[DT_FILE_CONFIG];
     if (!s->bytes)
         return 0;
-    if (dt_ckpt_join_path(file, path, dt_ckpt_file_name(DT_FILE_CONFIG), err) < 0 ||
+    if (dt_ckpt_join_path(file, path, dt_manifest_file_name(m, DT_FILE_CONFIG), err) < 0 ||
         dt_fs_read(file, CONFIG_MAX, config, err) < 0)
         return -1;
     for (size_t i = 0; i < s->blocks; i++) {

@@ -158,8 +158,4 @@ int dt_ckpt_join_path(char out[PATH_MAX], const char *dir, const char *name, str
 int dt_ckpt_look(const char *path, struct dt_manifest *m, struct dt_buf *config,
                  struct dt_err *err);
 
-/* weights.c: master of OUT from a folder of Hugging Face's. */
-int dt_ckpt_read_weights(const char *dir, const struct dt_ckpt_model *m,
-                         const struct dt_zero_state *out, struct dt_err *err);
-
 #endif

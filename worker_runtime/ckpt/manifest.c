@@ -19,8 +19,12 @@
 #define TRAILER_LEN 25 /* of: "crc32c": "xxxxxxxx"\n}\n with two spaces in front */
 #define EXACT_MAX ((int64_t)1 << 53)
 
-const char *dt_ckpt_file_name(enum dt_ckpt_file f)
+const char *dt_ckpt_file_name(bool adapters, enum dt_ckpt_file f)
 {
+    if (adapters && f == DT_FILE_MODEL)
+        return DT_CKPT_ADAPTER;
+    if (adapters && f == DT_FILE_CONFIG)
+        return "adapter_config.json";
     static const char *const names[DT_CKPT_FILES] = {
         "model.safetensors",
         DT_CKPT_OPTIMIZER "/master.safetensors",
@@ -33,7 +37,7 @@ const char *dt_ckpt_file_name(enum dt_ckpt_file f)
 
 const char *dt_manifest_file_name(const struct dt_manifest *m, enum dt_ckpt_file f)
 {
-    const char *name = dt_ckpt_file_name(f), *slash = strchr(name, '/');
+    const char *name = dt_ckpt_file_name(m->adapters, f), *slash = strchr(name, '/');
     return m->flat && slash ? slash + 1 : name;
 }
 
@@ -137,12 +141,12 @@ void dt_manifest_write(const struct dt_manifest *m, struct dt_buf *out)
     dt_json_put_int(&w, "version", VERSION);
     put_state(&w, &m->state);
     dt_json_put_text(&w, "model_type", dt_st_type_name(m->model_type));
-    dt_json_put_text(&w, "master", dt_ckpt_file_name(dt_manifest_master(m->model_type)));
+    dt_json_put_text(&w, "master", dt_manifest_file_name(m, dt_manifest_master(m->model_type)));
     dt_json_put_uint(&w, "block_bytes", m->block_bytes);
     dt_json_put_object(&w, "files");
     for (int i = 0; i < DT_CKPT_FILES; i++)
         if (m->files[i].bytes)
-            put_file(&w, dt_ckpt_file_name(i), &m->files[i]);
+            put_file(&w, dt_manifest_file_name(m, i), &m->files[i]);
     dt_json_put_end(&w);
     dt_buf_put_str(out, ",\n"); /* the trailer is the last member, and sums what stands before it */
     if (out->bad)
@@ -294,6 +298,7 @@ static int read_files(struct dt_manifest *m, const struct dt_json *doc, struct d
     enum dt_ckpt_file master = dt_manifest_master(m->model_type);
     if (dt_json_object(doc, NULL, "files", &files, err) < 0)
         return -1;
+    m->adapters = dt_json_has(files, DT_CKPT_ADAPTER);
     for (int i = 0; i < DT_CKPT_FILES; i++) {
         const struct cJSON *file;
         const char *name = dt_manifest_file_name(m, i);

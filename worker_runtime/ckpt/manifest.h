@@ -7,6 +7,7 @@
 #include "worker_runtime/ckpt/checkpoint.h"
 
 #define DT_CKPT_STATE "state.json"
+#define DT_CKPT_ADAPTER "adapter_model.safetensors"
 #define DT_CKPT_BLOCK ((uint64_t)64 << 20)
 #define DT_CKPT_BLOCK_MAX ((uint64_t)1 << 30)
 #define DT_MANIFEST_MAX ((size_t)64 << 20)
@@ -20,11 +21,11 @@ enum dt_ckpt_file {
     DT_CKPT_FILES
 };
 
-/* Where it is in the folder of a checkpoint. Those of the optimizer have a folder of their own, for
- * their tensors have the names of the model's, and other programs take every *.safetensors beside
- * config.json for weights. */
+/* Where it is in the folder of a checkpoint; of ADAPTERS, model and configuration have peft's
+ * names. Those of the optimizer have a folder of their own, for their tensors have the names of the
+ * model's, and other programs take every *.safetensors beside config.json for weights. */
 #define DT_CKPT_OPTIMIZER "optimizer"
-const char *dt_ckpt_file_name(enum dt_ckpt_file f);
+const char *dt_ckpt_file_name(bool adapters, enum dt_ckpt_file f);
 
 struct dt_ckpt_sums {
     uint64_t bytes; /* 0: there is no such file */
@@ -36,7 +37,8 @@ struct dt_manifest {
     struct dt_ckpt_state state;
     enum dt_dtype model_type;
     uint64_t block_bytes;
-    bool flat; /* of version 1, which had no folder for the optimizer's files */
+    bool adapters; /* and not a model */
+    bool flat;     /* of version 1, which had no folder for the optimizer's files */
     struct dt_ckpt_sums files[DT_CKPT_FILES];
 };
 

@@ -156,7 +156,7 @@ int dt_ckpt_pieces_join(struct dt_ckpt_pieces *p, struct dt_manifest *m, struct 
         i = join_file(p, i, f, m);
         if (i == 0)
             return dt_err_set(err, DT_E_RUNTIME, "not every byte of %s was written by one rank",
-                              dt_ckpt_file_name(f));
+                              dt_manifest_file_name(m, f));
     }
     return 0;
 }

@@ -236,20 +236,71 @@ static int compare_shapes(const struct dt_shape *there, const struct dt_shape *h
     return 0;
 }
 
-static int check_model(const char *path, struct dt_buf *config, const struct dt_shape *shape,
-                       struct dt_err *err)
+static int compare_adapters(const struct dt_lora *there, const struct dt_lora *here,
+                            struct dt_err *err)
+{
+    const struct {
+        const char *what;
+        double there, here;
+    } rows[] = {
+        {"lora.r", (double)there->r, (double)here->r},
+        {"lora.alpha", (double)there->alpha, (double)here->alpha},
+        {"lora.use_rslora", there->rslora, here->rslora},
+    };
+    if (there->targets != here->targets)
+        return dt_err_set(err, DT_E_USAGE,
+                          "the checkpoint's adapters are of other layers than lora.target_modules");
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (rows[i].there < rows[i].here || rows[i].there > rows[i].here)
+            return differs(err, rows[i].what, rows[i].there, rows[i].here);
+    return 0;
+}
+
+static int check_config(const struct dt_json *doc, const struct dt_ckpt_model *model,
+                        struct dt_err *err)
+{
+    struct dt_shape shape;
+    struct dt_lora lora = {0};
+    if (!model->lora)
+        return dt_shape_read(&shape, doc, NULL, NULL, err) < 0
+                   ? -1
+                   : compare_shapes(&shape, model->shape, err);
+    if (dt_lora_read(&lora, model->shape, doc, err) < 0)
+        return -1;
+    return compare_adapters(&lora, model->lora, err);
+}
+
+/* One kind of checkpoint is not the other, whatever else is right about it. */
+static int check_kind(const char *path, const struct dt_manifest *m,
+                      const struct dt_ckpt_model *model, struct dt_err *err)
+{
+    if (m->adapters && !model->lora)
+        return dt_err_set(err, DT_E_USAGE,
+                          "%s holds adapters, and this run trains the whole model; write its "
+                          "\"lora\" block, or another train.save_dir",
+                          path);
+    if (!m->adapters && model->lora)
+        return dt_err_set(err, DT_E_USAGE,
+                          "%s holds a whole model, and this run trains adapters; to adapt that "
+                          "model, name it by model.weights, and take another train.save_dir",
+                          path);
+    return 0;
+}
+
+static int check_model(const char *path, const struct dt_manifest *m, struct dt_buf *config,
+                       const struct dt_ckpt_model *model, struct dt_err *err)
 {
     struct dt_json doc;
-    struct dt_shape there;
+    if (check_kind(path, m, model, err) < 0)
+        return -1;
     if (!config->len)
         return dt_err_set(err, DT_E_USAGE, "%s has no config.json: no transformer was saved there",
                           path);
     int rc = dt_json_parse(&doc, (const char *)config->at, config->len, config->len, err);
-    if (rc == 0 && (dt_shape_read(&there, &doc, NULL, NULL, err) < 0 ||
-                    compare_shapes(&there, shape, err) < 0))
-        rc = -1;
+    if (rc == 0)
+        rc = check_config(&doc, model, err);
     dt_json_finish(&doc);
-    return rc < 0 ? dt_err_wrap(err, "%s/config.json", path) : 0;
+    return rc < 0 ? dt_err_wrap(err, "%s/%s", path, dt_manifest_file_name(m, DT_FILE_CONFIG)) : 0;
 }
 
 /* -- all of it -------------------------------------------------------------------------------- */
@@ -284,7 +335,7 @@ int dt_ckpt_read(const char *path, const struct dt_ckpt_model *model,
     int rc = dt_ckpt_look(path, &m, &config, err);
     if (rc == 0) {
         if (model->shape)
-            rc = check_model(path, &config, model->shape, err);
+            rc = check_model(path, &m, &config, model, err);
         if (rc == 0)
             rc = read_all(path, &m, model, out, err);
         if (rc == 0) {

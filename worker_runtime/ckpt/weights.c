@@ -42,7 +42,7 @@ static bool has(const char *dir, const char *name)
 
 const char *dt_ckpt_weights_folder(const char *dir, char room[PATH_MAX])
 {
-    if (has(dir, WEIGHTS) || has(dir, INDEX))
+    if (has(dir, WEIGHTS) || has(dir, INDEX) || has(dir, DT_CKPT_ADAPTER))
         return dir;
     int64_t latest = dt_ckpt_latest(dir);
     return latest < 0 ? dir : dt_ckpt_step_path(dir, latest, room);
@@ -97,6 +97,8 @@ static int open_files(struct dt_ckpt_weights *w, const char *dir, struct dt_err 
     char path[PATH_MAX];
     struct dt_buf text = {0};
     struct dt_json doc = {NULL};
+    if (w->model->lora)
+        return add_file(w, dir, DT_CKPT_ADAPTER, err);
     if (has(dir, WEIGHTS))
         return add_file(w, dir, WEIGHTS, err);
     if (dt_ckpt_join_path(path, dir, INDEX, err) < 0)
@@ -256,45 +258,6 @@ static int read_elements(const struct bound *b, uint64_t first, size_t count, fl
     return 0;
 }
 
-static uint64_t elements(const struct dt_tensor *t)
-{
-    uint64_t n = 1;
-    for (int i = 0; i < t->rank; i++)
-        n *= t->dims[i];
-    return n;
-}
-
-/* What of tensor I the rank owns: S says where one of its stretches stands. */
-static int read_overlap(const struct dt_ckpt_weights *w, size_t i, const struct dt_layout *l,
-                        const struct dt_stretch *s, float *master, struct dt_err *err)
-{
-    const struct dt_tensor *t = &w->model->tensors[i];
-    if (t->unit != s->unit)
-        return 0;
-    uint64_t begin = l->unit[t->unit].payload_at + t->offset, end = begin + elements(t);
-    uint64_t from = begin > s->payload_at ? begin : s->payload_at;
-    uint64_t to = end < s->payload_at + s->count ? end : s->payload_at + s->count;
-    if (from >= to)
-        return 0;
-    return dt_ckpt_weights_read(w, i, from - begin, (size_t)(to - from),
-                                master + s->shard_at + (from - s->payload_at), err);
-}
-
-static int read_owned(const struct dt_ckpt_weights *w, const struct dt_zero_state *out,
-                      struct dt_err *err)
-{
-    struct dt_stretch s;
-    size_t first = 0;
-    for (size_t i = 0; dt_layout_owned(out->layout, out->rank, &i, &s);) {
-        while (first < w->model->count && w->model->tensors[first].unit < s.unit)
-            first++;
-        for (size_t t = first; t < w->model->count && w->model->tensors[t].unit == s.unit; t++)
-            if (read_overlap(w, t, out->layout, &s, out->master, err) < 0)
-                return -1;
-    }
-    return 0;
-}
-
 static int open_all(struct dt_ckpt_weights *w, const char *dir, struct dt_err *err)
 {
     char room[PATH_MAX];
@@ -343,13 +306,4 @@ int dt_ckpt_weights_read(const struct dt_ckpt_weights *w, size_t tensor, uint64_
     if (read_elements(&w->bound[tensor], first, count, out, err) < 0)
         return dt_err_wrap(err, "%s", w->dir);
     return 0;
-}
-
-int dt_ckpt_read_weights(const char *dir, const struct dt_ckpt_model *m,
-                         const struct dt_zero_state *out, struct dt_err *err)
-{
-    struct dt_ckpt_weights *w = dt_ckpt_weights_open(dir, m, err);
-    int rc = w ? read_owned(w, out, err) : -1;
-    dt_ckpt_weights_close(w);
-    return rc;
 }

@@ -28,9 +28,14 @@ struct out {
     struct dt_err *err;
 };
 
+static const char *name_of(const struct out *o)
+{
+    return dt_ckpt_file_name(o->c->o.model.lora != NULL, o->file);
+}
+
 static int failed(const struct out *o, int errnum)
 {
-    const char *name = dt_ckpt_file_name(o->file);
+    const char *name = name_of(o);
     if (errnum == ENOSPC || errnum == EDQUOT)
         return dt_err_errno(
             o->err, DT_E_RUNTIME, errnum,
@@ -100,7 +105,7 @@ static int check_finite(const struct out *o, const float *v, size_t count)
             return dt_err_set(o->err, DT_E_RUNTIME,
                               "the checkpoint of step %lld is given up: the model has diverged, %s "
                               "would hold numbers that are not finite",
-                              (long long)o->c->state.step, dt_ckpt_file_name(o->file));
+                              (long long)o->c->state.step, name_of(o));
     return 0;
 }
 
@@ -146,7 +151,7 @@ static int reserve(struct out *o)
 static int open_file(struct out *o)
 {
     char path[PATH_MAX];
-    if (dt_ckpt_join_path(path, o->c->temp, dt_ckpt_file_name(o->file), o->err) < 0)
+    if (dt_ckpt_join_path(path, o->c->temp, name_of(o), o->err) < 0)
         return -1;
     o->fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
     return o->fd < 0 ? failed(o, errno) : reserve(o);

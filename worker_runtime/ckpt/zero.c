@@ -36,18 +36,39 @@ int dt_ckpt_load(const char *path, const struct dt_ckpt_model *m, struct dt_zero
     return rc;
 }
 
+struct filling {
+    struct dt_ckpt_weights *weights;
+    const struct dt_ckpt_model *model;
+    size_t tensor; /* the last one that was asked for: the next is most often behind it */
+    int rc;        /* of the first failure */
+    struct dt_err *err;
+};
+
+static void fill(void *arg, size_t unit, size_t param, size_t first, size_t count, float *out)
+{
+    struct filling *f = arg;
+    const struct dt_tensor *tensors = f->model->tensors;
+    while (tensors[f->tensor].unit != unit || tensors[f->tensor].index != param)
+        f->tensor = (f->tensor + 1) % f->model->count;
+    if (f->rc == 0)
+        f->rc = dt_ckpt_weights_read(f->weights, f->tensor, first, count, out, f->err);
+}
+
 int dt_ckpt_load_weights(const char *dir, const struct dt_ckpt_model *m, struct dt_zero *z,
                          struct dt_err *err)
 {
-    int64_t steps = 0;
-    struct dt_zero_state in = {.steps = &steps};
-    int rc = dt_ckpt_shards_init(&in, dt_zero_layout(z), dt_zero_rank(z), NULL, err);
+    struct dt_err why = {0};
+    struct filling f = {.model = m, .err = &why};
+    f.weights = dt_ckpt_weights_open(dir, m, err);
+    int rc = dt_agree(dt_zero_group(z), f.weights ? 0 : -1, err);
     if (rc == 0)
-        rc = dt_ckpt_read_weights(dir, m, &in, err);
-    rc = dt_agree(dt_zero_group(z), rc, err);
-    if (rc == 0)
-        rc = dt_zero_load(z, &in, err);
-    dt_ckpt_shards_finish(&in, NULL);
+        rc = dt_zero_fill(z, fill, &f, err);
+    if (rc == 0) {
+        if (f.rc < 0 && err)
+            *err = why;
+        rc = dt_agree(dt_zero_group(z), f.rc, err);
+    }
+    dt_ckpt_weights_close(f.weights);
     return rc;
 }
 

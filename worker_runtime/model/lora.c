@@ -67,6 +67,11 @@ static bool means(const char *name, const char *path)
     return n >= m && strcmp(path + n - m, name) == 0 && (n == m || path[n - m - 1] == '.');
 }
 
+static bool is_target(const struct dt_lora *l, const struct dt_tensor *t)
+{
+    return l->targets & (uint32_t)1 << t->which;
+}
+
 /* -- targets ---------------------------------------------------------------------------------- */
 
 static int refuse(const struct layers *y, const char *name, struct dt_err *err)
@@ -116,6 +121,42 @@ int dt_lora_target_all(struct dt_lora *l, const struct dt_shape *s, struct dt_er
     return 0;
 }
 
+static const char *last_name(const char *path)
+{
+    return strrchr(path, '.') + 1;
+}
+
+/* How many layers NAME means. */
+static size_t count_meant(const struct layers *y, const char *name)
+{
+    const struct dt_tensor *t;
+    size_t n = 0;
+    char path[PATH_MOST];
+    for (size_t i = 0; (t = next_layer(y, &i));) {
+        path_of(y, t, path);
+        n += means(name, path);
+    }
+    return n;
+}
+
+int dt_lora_each_target(const struct dt_lora *l, const struct dt_shape *s,
+                        void (*say)(void *arg, const char *name), void *arg, struct dt_err *err)
+{
+    struct layers y;
+    const struct dt_tensor *t;
+    char path[PATH_MOST];
+    if (open_layers(&y, s, err) < 0)
+        return -1;
+    for (size_t i = 0; (t = next_layer(&y, &i));) {
+        path_of(&y, t, path);
+        bool alone = count_meant(&y, last_name(path)) == 1;
+        if (is_target(l, t))
+            say(arg, alone ? last_name(path) : inner_path(path));
+    }
+    close_layers(&y);
+    return 0;
+}
+
 /* -- tensors ---------------------------------------------------------------------------------- */
 
 /* GPT-2 stores [in, out], a Llama [out, in]. */
@@ -125,11 +166,6 @@ static struct dt_lora_pair pair_of(const struct dt_lora *l, const struct dt_shap
     size_t in = t->dims[s->family == DT_GPT2 ? 0 : 1], out = t->count / in;
     return (struct dt_lora_pair){
         .tensor = t->which, .in = in, .out = out, .a_at = at, .b_at = at + l->r * in};
-}
-
-static bool is_target(const struct dt_lora *l, const struct dt_tensor *t)
-{
-    return l->targets & (uint32_t)1 << t->which;
 }
 
 int dt_lora_pairs(const struct dt_lora *l, const struct dt_shape *s,

@@ -27,6 +27,11 @@ int dt_lora_target(struct dt_lora *l, const struct dt_shape *s, const char *name
 /* All linear layers of blocks: peft's "all-linear". */
 int dt_lora_target_all(struct dt_lora *l, const struct dt_shape *s, struct dt_err *err);
 
+/* What target_modules says for the layers of L: the least that means each of them and no other.
+ * Calls SAY for each. */
+int dt_lora_each_target(const struct dt_lora *l, const struct dt_shape *s,
+                        void (*say)(void *arg, const char *name), void *arg, struct dt_err *err);
+
 /* One adapter of a block, and where its two matrices are in the block's unit of adapters. */
 struct dt_lora_pair {
     size_t tensor; /* of the block: whose layer it is */
@@ -41,5 +46,13 @@ int dt_lora_pairs(const struct dt_lora *l, const struct dt_shape *s,
 /* All matrices, a block's in a unit: A, then B, of each pair. Free the result. */
 struct dt_tensor *dt_lora_tensors(const struct dt_lora *l, const struct dt_shape *s, size_t *count,
                                   struct dt_err *err);
+
+/* peft's adapter_config.json. BASE: the model's folder or name; NULL: nobody knows. */
+void dt_lora_write(const struct dt_lora *l, const struct dt_shape *s, const char *base,
+                   struct dt_buf *out);
+/* L as DOC, such a file for the model S, says; its seed stays. What changes the arithmetic and is
+ * not ours (DoRA, biases, ranks that differ) is refused by name. */
+int dt_lora_read(struct dt_lora *l, const struct dt_shape *s, const struct dt_json *doc,
+                 struct dt_err *err);
 
 #endif

@@ -19,7 +19,8 @@ int dt_trainer_open_model(struct dt_trainer *t, struct dt_err *err)
 {
     const struct dt_shape *shape = &t->config->model.shape;
     struct dt_tensor *tensors = dt_shape_tensors(shape, err);
-    t->saved = (struct dt_ckpt_model){&t->shape, tensors, dt_shape_tensor_count(shape)};
+    t->saved = (struct dt_ckpt_model){
+        .shape = &t->shape, .tensors = tensors, .count = dt_shape_tensor_count(shape)};
     return tensors ? dt_shape_units(shape, tensors, &t->units, &t->params, err) : -1;
 }
 

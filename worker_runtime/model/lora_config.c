@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* adapter_config.json, as peft writes and reads it. */
+#include "worker_runtime/model/lora.h"
+
+#include <cjson/cJSON.h>
+#include <math.h>
+#include <string.h>
+
+#include "base/json.h"
+#include "base/json_write.h"
+
+#define R_MOST 65536
+#define ALPHA_MOST 1e6
+
+static void put_target(void *writer, const char *name)
+{
+    dt_json_put_text(writer, NULL, name);
+}
+
+static void put_empty(struct dt_json_writer *w, const char *name)
+{
+    dt_json_put_object(w, name);
+    dt_json_put_end(w);
+}
+
+/* In the order of their names, as peft has them. */
+void dt_lora_write(const struct dt_lora *l, const struct dt_shape *s, const char *base,
+                   struct dt_buf *out)
+{
+    struct dt_json_writer w = {.out = out, .style = DT_JSON_SPACED, .lines = 2};
+    dt_json_put_object(&w, NULL);
+    put_empty(&w, "alpha_pattern");
+    dt_json_put_text(&w, "base_model_name_or_path", base);
+    dt_json_put_text(&w, "bias", "none");
+    dt_json_put_bool(&w, "fan_in_fan_out", s->family == DT_GPT2);
+    dt_json_put_bool(&w, "inference_mode", true);
+    dt_json_put_bool(&w, "init_lora_weights", true);
+    dt_json_put_null(&w, "layers_pattern");
+    dt_json_put_null(&w, "layers_to_transform");
+    dt_json_put_number(&w, "lora_alpha", (double)l->alpha);
+    dt_json_put_raw(&w, "lora_dropout", "%.7g", (double)l->dropout);
+    dt_json_put_null(&w, "modules_to_save");
+    dt_json_put_text(&w, "peft_type", "LORA");
+    dt_json_put_uint(&w, "r", l->r);
+    put_empty(&w, "rank_pattern");
+    dt_json_put_array(&w, "target_modules");
+    if (dt_lora_each_target(l, s, put_target, &w, NULL) < 0)
+        out->bad = true;
+    dt_json_put_end(&w);
+    dt_json_put_text(&w, "task_type", "CAUSAL_LM");
+    dt_json_put_bool(&w, "use_dora", false);
+    dt_json_put_bool(&w, "use_rslora", l->rslora);
+    dt_json_put_end(&w);
+    dt_buf_put_u8(out, '\n');
+}
+
+/* What has no effect: null, false, nothing in it, or the word for that. */
+static bool is_off(const struct cJSON *v)
+{
+    if (cJSON_IsArray(v) || cJSON_IsObject(v))
+        return !v->child;
+    if (cJSON_IsString(v))
+        return strcmp(v->valuestring, "none") == 0;
+    return !v || cJSON_IsNull(v) || cJSON_IsFalse(v);
+}
+
+static int refuse_others(const struct dt_json *doc, struct dt_err *err)
+{
+    static const char *const ours_is_off[] = {
+        "alpha_pattern",     "alora_invocation_tokens", "bias",
+        "exclude_modules",   "layer_replication",       "layers_to_transform",
+        "lora_bias",         "modules_to_save",         "rank_pattern",
+        "target_parameters", "trainable_token_indices", "use_dora",
+        "use_qalora",
+    };
+    for (size_t i = 0; i < sizeof ours_is_off / sizeof *ours_is_off; i++)
+        if (!is_off(cJSON_GetObjectItemCaseSensitive(doc->root, ours_is_off[i])))
+            return dt_err_set(err, DT_E_USAGE,
+                              "%s: adapters with it are not implemented; plain LoRA and rsLoRA are",
+                              ours_is_off[i]);
+    return 0;
+}
+
+static int read_targets(struct dt_lora *l, const struct dt_shape *s, const struct dt_json *doc,
+                        struct dt_err *err)
+{
+    const struct cJSON *v = cJSON_GetObjectItemCaseSensitive(doc->root, "target_modules");
+    l->targets = 0;
+    if (cJSON_IsString(v) && strcmp(v->valuestring, "all-linear") == 0)
+        return dt_lora_target_all(l, s, err);
+    if (!cJSON_IsArray(v) || !v->child)
+        return dt_err_set(err, DT_E_USAGE,
+                          "target_modules: expected a list of names, or \"all-linear\"");
+    for (const struct cJSON *c = v->child; c; c = c->next) {
+        if (!cJSON_IsString(c))
+            return dt_err_set(err, DT_E_USAGE, "target_modules: expected names");
+        if (dt_lora_target(l, s, c->valuestring, err) < 0)
+            return dt_err_wrap(err, "target_modules");
+    }
+    return 0;
+}
+
+/* peft's defaults, for what is absent. */
+static int read_numbers(struct dt_lora *l, const struct dt_json *doc, struct dt_err *err)
+{
+    int64_t r = 8;
+    double alpha = 8, dropout = 0;
+    bool rslora = false;
+    if (dt_json_has(doc->root, "r") && dt_json_int(doc, NULL, "r", 1, R_MOST, &r, err) < 0)
+        return -1;
+    if (dt_json_has(doc->root, "lora_alpha") &&
+        dt_json_number(doc, NULL, "lora_alpha", &alpha, err) < 0)
+        return -1;
+    if (dt_json_has(doc->root, "lora_dropout") &&
+        dt_json_number(doc, NULL, "lora_dropout", &dropout, err) < 0)
+        return -1;
+    if (dt_json_has(doc->root, "use_rslora") &&
+        dt_json_bool(doc, NULL, "use_rslora", &rslora, err) < 0)
+        return -1;
+    if (!(alpha > 0 && alpha <= ALPHA_MOST) || !(dropout >= 0 && dropout < 1))
+        return dt_err_set(err, DT_E_USAGE, "lora_alpha %g or lora_dropout %g cannot be", alpha,
+                          dropout);
+    l->r = (size_t)r;
+    l->alpha = (float)alpha;
+    l->dropout = (float)dropout;
+    l->rslora = rslora;
+    return 0;
+}
+
+int dt_lora_read(struct dt_lora *l, const struct dt_shape *s, const struct dt_json *doc,
+                 struct dt_err *err)
+{
+    const char *type;
+    if (dt_json_string(doc, NULL, "peft_type", &type, err) < 0)
+        return -1;
+    if (strcmp(type, "LORA") != 0)
+        return dt_err_set(err, DT_E_USAGE, "peft_type: \"%.40s\" is not LORA", type);
+    if (refuse_others(doc, err) < 0 || read_numbers(l, doc, err) < 0)
+        return -1;
+    return read_targets(l, s, doc, err);
+}
