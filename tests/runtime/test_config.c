@@ -608,6 +608,64 @@ TEST(a_sequence_is_not_longer_than_the_model_s_positions)
                "data.sequence_length: 65 is more than the 64 positions of the model");
 }
 
+#define LLAMA                                                                                      \
+    "\"model\": {\"config\": {\"model_type\": \"llama\", \"num_hidden_layers\": 2, "               \
+    "\"hidden_size\": 8, \"intermediate_size\": 12, \"num_attention_heads\": 2, "                  \
+    "\"max_position_embeddings\": 16, \"vocab_size\": 30}, \"weights\": \"base\"}, "
+
+TEST(adapters_have_their_defaults_and_their_names)
+{
+    struct dt_err err;
+    CHECK_OK(parse("{" LLAMA "\"train\": {\"seed\": 3}, \"lora\": {}}", &err), err);
+    CHECK_EQ(c.lora.r, 8);
+    CHECK(near((double)c.lora.alpha, 16) && c.lora.dropout == 0 && !c.lora.rslora);
+    CHECK_EQ(__builtin_popcount(c.lora.targets), 7);
+    CHECK_EQ(c.lora.seed, 3);
+    CHECK_STR(c.model.weights, "base");
+    CHECK_EQ(dt_config_trained_type(&c), DT_F32);
+    CHECK_OK(parse("{" LLAMA "\"bf16\": {\"enabled\": true}, \"lora\": {\"r\": 2, \"alpha\": 3, "
+                   "\"dropout\": 0.25, \"use_rslora\": true, \"bias\": \"none\", "
+                   "\"target_modules\": [\"q_proj\", \"mlp.up_proj\"]}}",
+                   &err),
+             err);
+    CHECK_EQ(c.lora.targets, 1u << DT_LLAMA_Q | 1u << DT_LLAMA_UP);
+    CHECK(near((double)c.lora.alpha, 3) && near((double)c.lora.dropout, 0.25) && c.lora.rslora);
+    CHECK_EQ(dt_config_trained_type(&c), DT_F32);
+    CHECK_OK(parse("{" LLAMA "\"bf16\": {\"enabled\": true}}", &err), err);
+    CHECK(c.lora.r == 0 && dt_config_trained_type(&c) == DT_BF16);
+}
+
+TEST(adapters_that_cannot_be_are_refused)
+{
+    static const struct {
+        const char *lora, *error;
+    } rows[] = {
+        {"\"r\": 0", "lora.r: expected a whole number from 1"},
+        {"\"rank\": 4", "lora.rank: there is no such setting"},
+        {"\"alpha\": 0", "lora.alpha: expected a number from"},
+        {"\"dropout\": 1", "lora.dropout: expected a number from 0 to 0.99"},
+        {"\"target_modules\": \"q_proj\"", "lora.target_modules: expected a list of names"},
+        {"\"target_modules\": []", "lora.target_modules: expected a list of names"},
+        {"\"target_modules\": [3]", "lora.target_modules[0]: expected the name"},
+        {"\"target_modules\": [\"c_attn\"]",
+         "lora.target_modules: \"c_attn\" is no linear layer of each block; those are "
+         "self_attn.q_proj, "},
+        {"\"modules_to_save\": [\"lm_head\"]", "lora.modules_to_save: nothing but the adapters"},
+        {"\"use_dora\": true", "lora.use_dora: DoRA is not implemented"},
+        {"\"bias\": \"all\"", "lora.bias: biases are not trained"},
+        {"\"from\": \"/no/such\"", "lora.from: cannot open /no/such/adapter_config.json: "},
+        {"\"from\": \"/no/such\", \"r\": 3", "lora.from: that folder says r, alpha"},
+    };
+    for (size_t i = 0; i < ROWS(rows); i++) {
+        char text[700];
+        struct dt_err err;
+        snprintf(text, sizeof text, "{" LLAMA "\"lora\": {%s}}", rows[i].lora);
+        CHECK_ROW("%s", rows[i].lora);
+        CHECK_FAIL(parse(text, &err), err, rows[i].error);
+        CHECK_EQ(err.code, DT_E_USAGE);
+    }
+}
+
 TEST(the_examples_are_good)
 {
     static const struct {

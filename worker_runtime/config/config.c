@@ -68,6 +68,7 @@ int dt_config_parse(struct dt_config *c, const char *text, size_t len, const cha
 void dt_config_finish(struct dt_config *c)
 {
     free(c->model.weights);
+    free(c->lora_from);
     for (size_t i = 0; i < c->data.train_count; i++)
         free(c->data.train[i].path);
     free(c->data.train);

@@ -7,7 +7,7 @@
 #define DT_WORKER_RUNTIME_CONFIG_CONFIG_H
 
 #include "base/buf.h"
-#include "worker_runtime/model/shape.h"
+#include "worker_runtime/model/lora.h"
 #include "worker_runtime/optim/loss_scaler.h"
 #include "worker_runtime/optim/schedule.h"
 
@@ -79,6 +79,8 @@ struct dt_config_batch {
 
 struct dt_config {
     struct dt_config_model model;
+    struct dt_lora lora; /* .r 0: the whole model is trained */
+    char *lora_from;     /* a folder of peft's, whose adapters are gone on with; NULL: new ones */
     struct dt_config_data data;
     struct dt_config_train train;
     struct dt_config_batch batch;
@@ -100,11 +102,17 @@ static inline enum dt_dtype dt_config_gpu_elem(const struct dt_config *c)
     return c->zero.model_type == DT_BF16 ? DT_BF16 : DT_F32;
 }
 
+/* What is trained is rounded to it: adapters stay floats beside a model of fewer bits. */
+static inline enum dt_dtype dt_config_trained_type(const struct dt_config *c)
+{
+    return c->lora.r > 0 ? DT_F32 : c->zero.model_type;
+}
+
 /* PATH is the file, DEEPSPEED (may be NULL) another whose keys it takes in: a key that both have,
  * with another value, is refused, but "auto" gives way to a value. With DEEPSPEED alone, PATH may
  * be NULL. OVERRIDES (NULL-ended; may be NULL): "train.steps=20", set after both, checked alike. In
- * files, data.train, data.validation, model.config and model.weights are relative to the file's
- * folder; in overrides, and for all that is written, paths are relative to where the process
+ * files, data.train, data.validation, model.config, model.weights and lora.from are relative to the
+ * file's folder; in overrides, and for all that is written, paths are relative to where the process
  * stands. Each warning is a line in WARNINGS, which may be NULL. On failure nothing is to be
  * finished. */
 int dt_config_load(struct dt_config *c, const char *path, const char *deepspeed,

@@ -185,6 +185,17 @@ const struct dt_key dt_own_keys[] = {
     {"model.weights", .kind = DT_KEY_TEXT, .at = AT(c.model.weights)},
     {"model.activation_checkpointing", .kind = DT_KEY_OTHER, .take = dt_take_recompute},
 
+    {"lora", .kind = DT_KEY_BLOCK, .at = AT(lora_block)},
+    {"lora.r", .kind = DT_KEY_INT, .at = AT(lora_r), .min = 1, .max = 65536},
+    {"lora.alpha", .kind = DT_KEY_REAL, .at = AT(lora_alpha), .min = 1e-6, .max = 1e6},
+    {"lora.dropout", .kind = DT_KEY_REAL, .at = AT(lora_dropout), .min = 0, .max = 0.99},
+    {"lora.target_modules", .kind = DT_KEY_OTHER, .take = dt_take_lora_targets},
+    {"lora.use_rslora", .kind = DT_KEY_THREE, .at = AT(lora_rslora)},
+    {"lora.from", .kind = DT_KEY_TEXT, .at = AT(c.lora_from)},
+    {"lora.bias", .kind = DT_KEY_REFUSE, .words = "biases are not trained beside adapters; write \"none\""},
+    {"lora.modules_to_save", .kind = DT_KEY_REFUSE, .words = "nothing but the adapters is trained beside a frozen model"},
+    {"lora.use_dora", .kind = DT_KEY_REFUSE, .words = "DoRA is not implemented; plain LoRA and rsLoRA are"},
+
     {"data", .kind = DT_KEY_BLOCK},
     {"data.train", .kind = DT_KEY_OTHER, .take = dt_take_train},
     {"data.validation", .kind = DT_KEY_TEXT, .at = AT(c.data.validation)},

@@ -40,6 +40,11 @@ struct dt_draft {
     bool recompute_block; /* DeepSpeed's block of that name is there */
     int upload_keep_last;
     int64_t steps_per_print, log_every, validation_batches, positions;
+    bool lora_block;
+    int64_t lora_r;
+    double lora_alpha, lora_dropout;
+    int lora_rslora;
+    const struct cJSON *lora_targets; /* of the document; NULL: not written */
     bool csv;
     char *csv_path, *csv_job;
     char *device;
@@ -109,6 +114,9 @@ int dt_config_read(const struct dt_reading *r);
 /* The parts of the draft together, as the configuration. */
 int dt_config_settle(const struct dt_reading *r);
 
+/* Its adapters, once the model is known: lora.c. */
+int dt_config_settle_lora(const struct dt_reading *r);
+
 /* Values that are more than a number or a word: values.c. */
 int dt_take_betas(const struct dt_reading *r, const struct cJSON *v);
 int dt_take_optimizer_type(const struct dt_reading *r, const struct cJSON *v);
@@ -124,6 +132,7 @@ int dt_take_model(const struct dt_reading *r, const struct cJSON *v);
 /* The model of the folder model.weights, where there is no model.config. */
 int dt_take_model_folder(const struct dt_reading *r);
 int dt_take_train(const struct dt_reading *r, const struct cJSON *v);
+int dt_take_lora_targets(const struct dt_reading *r, const struct cJSON *v);
 int dt_take_raw_width(const struct dt_reading *r, const struct cJSON *v);
 int dt_take_upload_timeout(const struct dt_reading *r, const struct cJSON *v);
 int dt_take_timeout(const struct dt_reading *r, const struct cJSON *v);

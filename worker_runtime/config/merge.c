@@ -20,8 +20,11 @@ static int no_memory(struct dt_err *err)
 
 /* Files that are read stand beside the configuration; what is written lands where the process
  * stands. */
-static const char *const read_paths[][2] = {
-    {"data", "train"}, {"data", "validation"}, {"model", "config"}, {"model", "weights"}};
+static const char *const read_paths[][2] = {{"data", "train"},
+                                            {"data", "validation"},
+                                            {"model", "config"},
+                                            {"model", "weights"},
+                                            {"lora", "from"}};
 
 /* V becomes a path from FOLDER on, where it is one from there. */
 static int move_path(struct cJSON *v, const char *folder, const char *what, struct dt_err *err)

@@ -47,6 +47,10 @@ void dt_draft_init(struct dt_draft *d)
         .steps_per_print = DT_UNSET,
         .log_every = DT_UNSET,
         .positions = DT_UNSET,
+        .lora_r = DT_UNSET,
+        .lora_alpha = DT_UNSET,
+        .lora_dropout = DT_UNSET,
+        .lora_rslora = DT_UNSET,
     };
     dt_zero_defaults(&d->c.zero);
     d->c.data.shuffle = true;
@@ -377,8 +381,9 @@ static int settle_train(const struct dt_reading *r)
 int dt_config_settle(const struct dt_reading *r)
 {
     static int (*const parts[])(const struct dt_reading *) = {
-        dt_take_model_folder, settle_device, settle_optimizer, settle_schedule,
-        settle_precision,     settle_zero,   settle_model,     settle_train,
+        dt_take_model_folder, settle_device,         settle_optimizer,
+        settle_schedule,      settle_precision,      settle_zero,
+        settle_model,         dt_config_settle_lora, settle_train,
     };
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         if (parts[i](r) < 0)

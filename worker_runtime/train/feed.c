@@ -9,6 +9,7 @@ int dt_feed_micro_batch(struct dt_trainer *t, int micro_step, struct dt_err *err
         t->state.data_position +
         dt_sampler_first(dt_balance_deal(t->balance), dt_trainer_data(t)->index, micro) +
         (uint64_t)micro_step * micro;
+    t->first_sample = first;
     for (size_t i = 0; i < micro; i++)
         if (dt_mixture_read(t->train, t->state.seed, first + i, t->ids + i * positions,
                             t->targets + i * positions,

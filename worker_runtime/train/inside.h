@@ -3,6 +3,7 @@
  *
  *     train.c     the loop
  *     setup.c     makes and ends all of this
+ *     base.c      has the frozen model where adapters are trained
  *     resume.c    finds what to go on from
  *     feed.c      brings samples
  *     validate.c  measures
@@ -51,16 +52,20 @@ struct dt_trainer {
     struct dt_page_values told; /* the last time */
 
     struct dt_shape shape; /* the configuration's; where that names no tokens, those of the data */
-    struct dt_ckpt_model saved; /* that shape, and its tensors */
+    /* What is trained: that shape and its tensors, or adapters of it. */
+    struct dt_ckpt_model saved;
     struct dt_unit *units;
+    size_t unit_count;
     struct dt_param *params;
     struct dt_zero *zero;
+    struct dt_zero *base; /* the model, frozen, where adapters are trained; else NULL */
     struct dt_transformer *model;
 
     struct dt_mixture *train;
     struct dt_tokens *validation;
     struct dt_samples *validation_samples; /* of it */
     int32_t *ids, *targets;                /* of one micro-batch */
+    uint64_t first_sample;                 /* of it, in the order of the job */
     int32_t *documents;                    /* likewise; NULL: nothing is packed */
     int64_t steps;                         /* train.steps, or what train.epochs come to */
     struct dt_schedule schedule;
@@ -88,6 +93,24 @@ static inline const struct dt_mesh_axis *dt_trainer_data(const struct dt_trainer
 {
     return &t->mesh.axis[DT_MESH_DP];
 }
+
+/* The model's own parameters. */
+static inline struct dt_zero *dt_trainer_model(const struct dt_trainer *t)
+{
+    return t->base ? t->base : t->zero;
+}
+
+static inline void dt_trainer_begin(struct dt_trainer *t, bool train, bool last)
+{
+    if (t->base)
+        dt_zero_begin(t->base, train, last);
+    dt_zero_begin(t->zero, train, last);
+}
+
+/* base.c: the model beside its adapters, without them nothing; and its weights, those that the run
+ * began from. Collective. */
+int dt_base_open(struct dt_trainer *t, struct dt_err *err);
+int dt_base_load(struct dt_trainer *t, struct dt_err *err);
 
 int dt_trainer_open(struct dt_trainer *t, struct dt_context *context,
                     const struct dt_train_options *o, struct dt_err *err);

@@ -90,8 +90,7 @@ int dt_keeper_find(struct dt_trainer *t, struct dt_err *err)
     if (t->config->train.vault == DT_VAULT_OFF)
         return 0;
     struct dt_vault_options o = {.job = dt_vault_job(dt_context_run_id(t->context), t->units,
-                                                     dt_shape_unit_count(&t->config->model.shape),
-                                                     sizeof *k->last),
+                                                     t->unit_count, sizeof *k->last),
                                  .rank = t->rank,
                                  .world = t->ranks,
                                  .host = dt_context_host(t->context),

@@ -95,9 +95,8 @@ static int open_vaults(struct remains *r, struct dt_err *err)
         return dt_err_set(err, DT_E_USAGE,
                           "--rescue is for dtrun alone: there is no list of files "
                           "in " DT_VAULT_FILES_ENV);
-    struct dt_vault_options o = {.job = dt_vault_job(r->run_id, r->t.units,
-                                                     dt_shape_unit_count(&r->t.shape),
-                                                     sizeof(struct dt_kept_state))};
+    struct dt_vault_options o = {
+        .job = dt_vault_job(r->run_id, r->t.units, r->t.unit_count, sizeof(struct dt_kept_state))};
     r->count = n / 2;
     r->vault = calloc((size_t)r->count, sizeof *r->vault);
     r->held = calloc(held_count(r), sizeof *r->held);
@@ -200,7 +199,7 @@ static int save(struct remains *r, const struct dt_vault_held *step, const struc
     struct dt_ckpt_options o = {.dir = c->train.save_dir,
                                 .keep_last = c->train.keep_last,
                                 .model = r->t.saved,
-                                .model_type = c->zero.model_type,
+                                .model_type = dt_config_trained_type(c),
                                 .epoch = r->round,
                                 .finite_only = true,
                                 .run_id = r->run_id,
@@ -332,6 +331,7 @@ static int open_rescue(struct remains *r, struct dt_err *err)
     r->round = round ? strtoll(round, NULL, 10) : 0;
     if (dt_trainer_open_model(&r->t, err) < 0)
         return -1;
+    r->t.saved.base = r->o->init_from;
     if (dt_trainer_open_data(&r->t, NULL) < 0 && !r->t.train)
         r->t.shape = r->o->config->model.shape;
     return open_vaults(r, err);

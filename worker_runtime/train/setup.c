@@ -18,10 +18,15 @@
 int dt_trainer_open_model(struct dt_trainer *t, struct dt_err *err)
 {
     const struct dt_shape *shape = &t->config->model.shape;
-    struct dt_tensor *tensors = dt_shape_tensors(shape, err);
+    const struct dt_lora *lora = t->config->lora.r > 0 ? &t->config->lora : NULL;
     t->saved = (struct dt_ckpt_model){
-        .shape = &t->shape, .tensors = tensors, .count = dt_shape_tensor_count(shape)};
-    return tensors ? dt_shape_units(shape, tensors, &t->units, &t->params, err) : -1;
+        .shape = &t->shape, .count = dt_shape_tensor_count(shape), .lora = lora};
+    t->unit_count = lora ? shape->layers : dt_shape_unit_count(shape);
+    t->saved.tensors =
+        lora ? dt_lora_tensors(lora, shape, &t->saved.count, err) : dt_shape_tensors(shape, err);
+    return t->saved.tensors ? dt_tensor_units(t->saved.tensors, t->saved.count, t->unit_count,
+                                              &t->units, &t->params, err)
+                            : -1;
 }
 
 /* Programs that generate text stop at such a token, and else at one of Hugging Face's own models.
@@ -138,9 +143,11 @@ static int open_zero(struct dt_trainer *t, struct dt_err *err)
     bool balanced = t->config->train.balance != DT_BALANCE_OFF;
     o.full_gradients = t->batch.accumulation > 1 || balanced;
     o.seed = t->state.seed;
-    t->zero = dt_zero_create(t->context, dt_trainer_data(t)->group, t->units,
-                             dt_shape_unit_count(&t->config->model.shape), &o, err);
-    return t->zero ? 0 : -1;
+    o.model_type = dt_config_trained_type(t->config);
+    o.stochastic_rounding = o.stochastic_rounding && o.model_type != DT_F32;
+    t->zero =
+        dt_zero_create(t->context, dt_trainer_data(t)->group, t->units, t->unit_count, &o, err);
+    return t->zero ? dt_base_open(t, err) : -1;
 }
 
 static int open_transformer(struct dt_trainer *t, struct dt_err *err)
@@ -152,7 +159,8 @@ static int open_transformer(struct dt_trainer *t, struct dt_err *err)
                                        .recompute = m->recompute,
                                        .recompute_every = m->recompute_every,
                                        .timed = t->config->train.breakdown,
-                                       .op_by_op = !t->config->train.cuda_graphs};
+                                       .op_by_op = !t->config->train.cuda_graphs,
+                                       .lora = t->saved.lora};
     bool packed = dt_mixture_packed(t->train) ||
                   (t->validation_samples && dt_samples_packed(t->validation_samples));
     t->ids = calloc(micro * positions, sizeof *t->ids);
@@ -162,6 +170,8 @@ static int open_transformer(struct dt_trainer *t, struct dt_err *err)
     if (!t->ids || !t->targets || (packed && !t->documents))
         return dt_err_set(err, DT_E_MEMORY, "no memory for a micro-batch");
     t->model = dt_transformer_create(&m->shape, &o, t->device, err);
+    if (t->model && t->base)
+        dt_transformer_adapt(t->model, t->zero);
     return t->model ? 0 : -1;
 }
 
@@ -169,10 +179,11 @@ static int open_ckpt(struct dt_trainer *t, struct dt_err *err)
 {
     if (!t->config->train.save_dir)
         return 0;
+    t->saved.base = t->options->init_from;
     struct dt_ckpt_options o = {.dir = t->config->train.save_dir,
                                 .keep_last = t->config->train.keep_last,
                                 .model = t->saved,
-                                .model_type = t->config->zero.model_type,
+                                .model_type = dt_config_trained_type(t->config),
                                 .rank = t->rank,
                                 .world = t->ranks,
                                 .epoch = dt_context_epoch(t->context),
@@ -196,12 +207,15 @@ static void fill(void *arg, size_t unit, size_t param, size_t first, size_t coun
 
 static int first_weights(struct dt_trainer *t, struct dt_found *f, struct dt_err *err)
 {
+    const char *weights = t->base ? t->config->lora_from : t->options->init_from;
+    if (dt_base_load(t, err) < 0)
+        return -1;
     if (dt_keeper_is_back(&t->keeper))
         return dt_keeper_load(t, err);
     if (f->path[0])
         return dt_resume_load(t, f, err);
-    if (t->options->init_from)
-        return dt_ckpt_load_weights(t->options->init_from, &t->saved, t->zero, err);
+    if (weights)
+        return dt_ckpt_load_weights(weights, &t->saved, t->zero, err);
     return dt_zero_fill(t->zero, fill, t, err);
 }
 
@@ -313,19 +327,34 @@ static void introduce_packing(struct dt_trainer *t)
                    documents, 100 * filled / positions, 100 * targets / positions);
 }
 
+/* How little of the model is trained. */
+static void introduce_adapters(struct dt_trainer *t)
+{
+    const struct dt_lora *l = t->saved.lora;
+    double all = (double)dt_shape_params(&t->config->model.shape);
+    double trained = (double)dt_zero_elements(t->zero);
+    if (l)
+        dt_metrics_say(t->metrics,
+                       "LoRA of rank %zu, alpha %g: %.2f M parameters are trained, %.2f %% of them",
+                       l->r, (double)l->alpha, trained * 1e-6, 100 * trained / (all + trained));
+}
+
 /* Lines that fit 80 columns, as they stand in logs and on terminals beside each other. */
 static void introduce(struct dt_trainer *t, const struct dt_found *f)
 {
     const struct dt_config *c = t->config;
-    struct dt_zero_memory m;
+    struct dt_zero_memory m, base = {0};
     char model[80];
     if (!t->metrics)
         return;
     dt_zero_memory(t->zero, &m);
+    if (t->base)
+        dt_zero_memory(t->base, &base);
     name_model(t, model);
     dt_metrics_say(t->metrics, "%s; %d rank%s on %d host%s, ZeRO stage %d", model, t->ranks,
                    t->ranks == 1 ? "" : "s", dt_context_hosts(t->context),
                    dt_context_hosts(t->context) == 1 ? "" : "s", c->zero.stage);
+    introduce_adapters(t);
     dt_metrics_say(t->metrics, "%s", t->device->description);
     dt_metrics_say(
         t->metrics, "batch %lld = micro %lld x accumulation %lld x %d; %zu samples of %zu tokens",
@@ -336,8 +365,10 @@ static void introduce(struct dt_trainer *t, const struct dt_found *f)
     if (c->train.epochs > 0)
         dt_metrics_say(t->metrics, "%g epoch%s, which is %lld steps", c->train.epochs,
                        c->train.epochs == 1 ? "" : "s", (long long)t->steps);
-    dt_metrics_say(t->metrics, "%.0f MiB of parameters, gradients and optimizer in each rank",
-                   (double)(m.params + m.grads + m.optimizer + m.scratch) / (1 << 20));
+    dt_metrics_say(
+        t->metrics, "%.0f MiB of parameters, gradients and optimizer in each rank",
+        (double)(m.params + m.grads + m.optimizer + m.scratch + base.params + base.scratch) /
+            (1 << 20));
     if (dt_keeper_is_back(&t->keeper)) {
         say_back(t);
     } else if (f->path[0]) {
@@ -471,6 +502,7 @@ void dt_trainer_close(struct dt_trainer *t)
     dt_metrics_close(t->metrics);
     dt_transformer_destroy(t->model);
     dt_zero_destroy(t->zero);
+    dt_zero_destroy(t->base);
     dt_mesh_close(&t->mesh);
     dt_balance_destroy(t->balance);
     dt_samples_close(t->validation_samples);

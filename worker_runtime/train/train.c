@@ -48,9 +48,11 @@ static int compute(struct dt_trainer *t, uint64_t targets, double *loss_sum,
         if (m < mine && dt_feed_micro_batch(t, m, err) < 0)
             return -1;
         times->data += seconds() - begun;
-        dt_zero_begin(t->zero, true, m == all - 1);
-        if (dt_transformer_train(t->model, t->zero, m < mine ? (size_t)t->batch.micro : 0, t->ids,
-                                 t->targets, scale, loss_sum, err) < 0)
+        dt_trainer_begin(t, true, m == all - 1);
+        dt_transformer_count(t->model, t->first_sample);
+        if (dt_transformer_train(t->model, dt_trainer_model(t),
+                                 m < mine ? (size_t)t->batch.micro : 0, t->ids, t->targets, scale,
+                                 loss_sum, err) < 0)
             return -1;
     }
     return 0;
@@ -92,10 +94,12 @@ static int rebalance(struct dt_trainer *t, const struct step_times *times, struc
 /* Forward and backward are measured without the collectives between them. */
 static void take_times(struct dt_trainer *t, struct step_times *times)
 {
-    uint64_t forward, backward, communication, optimizer;
+    uint64_t forward, backward, communication, optimizer, gathering = 0, none;
     dt_transformer_times(t->model, &forward, &backward);
     dt_zero_times(t->zero, &communication, &optimizer);
-    times->communication += (double)communication * 1e-9;
+    if (t->base)
+        dt_zero_times(t->base, &gathering, &none);
+    times->communication += (double)(communication + gathering) * 1e-9;
     times->optimizer = (double)optimizer * 1e-9;
     times->forward = (double)forward * 1e-9;
     times->backward = (double)backward * 1e-9;
@@ -116,9 +120,11 @@ static void put_own_time(const struct dt_trainer *t, const struct step_times *ti
     out->communication_ns = (int64_t)(times->communication * 1e9);
 }
 
-/* NaN: nobody knows what the device could do. */
+/* NaN: nobody knows what the device could do, or what is to be done beside a frozen model. */
 static double mfu(const struct dt_trainer *t, double tokens_per_s)
 {
+    if (t->base)
+        return NAN;
     double peak = dt_mfu_peak(t->device->description, dt_config_gpu_elem(t->config));
     double flops = dt_mfu_flops_per_token(&t->shape, t->config->data.positions) * tokens_per_s;
     return peak > 0 ? flops / (peak * t->ranks) : NAN;

@@ -26,6 +26,8 @@ static void forget_times(struct dt_trainer *t)
     uint64_t a, b;
     dt_transformer_times(t->model, &a, &b);
     dt_zero_times(t->zero, &a, &b);
+    if (t->base)
+        dt_zero_times(t->base, &a, &b);
 }
 
 int dt_validate(struct dt_trainer *t, double *loss, struct dt_err *err)
@@ -41,9 +43,10 @@ int dt_validate(struct dt_trainer *t, double *loss, struct dt_err *err)
     for (size_t at = 0; at < samples; at += a_round) {
         size_t first = at + micro * (size_t)data->index;
         size_t count = first < samples ? least(micro, samples - first) : 0;
-        dt_zero_begin(t->zero, false, false);
+        dt_trainer_begin(t, false, false);
         if (read_samples(t, first, count, err) < 0 ||
-            dt_transformer_loss(t->model, t->zero, count, t->ids, t->targets, &sum, err) < 0)
+            dt_transformer_loss(t->model, dt_trainer_model(t), count, t->ids, t->targets, &sum,
+                                err) < 0)
             return -1;
     }
     if (dt_coll_all_reduce(data->group, &sum, 1, DT_F64, DT_SUM, err) < 0)

@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# dtrun-train's adapters against the same adapters in PyTorch, written here with plain calls: from the same folder of a model and
+# the same adapters, the losses of sixty steps, and then the adapters themselves, which are read as peft reads them.
+
+import argparse
+import json
+import math
+import os
+import struct
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "system"))
+import tap
+
+import torch
+
+import torch_model
+
+STEPS, BATCH, POSITIONS = 60, 4, 24
+PREFIX = "base_model.model."
+
+
+def write_safetensors(path, tensors):
+    head, at = {}, 0
+    for name, t in tensors.items():
+        head[name] = {"dtype": "F32", "shape": list(t.shape), "data_offsets": [at, at + 4 * t.numel()]}
+        at += 4 * t.numel()
+    text = json.dumps(head).encode()
+    with open(path, "wb") as f:
+        f.write(struct.pack("<Q", len(text)) + text)
+        for t in tensors.values():
+            f.write(t.contiguous().numpy().tobytes())
+
+
+def read_safetensors(path):
+    with open(path, "rb") as f:
+        head = json.loads(f.read(struct.unpack("<Q", f.read(8))[0]))
+        data = f.read()
+    return {name: torch_model.floats(data[slice(*t["data_offsets"])]).view(t["shape"])
+            for name, t in head.items() if name != "__metadata__"}
+
+
+def write_json(folder, name, value):
+    os.makedirs(folder, exist_ok=True)
+    with open(os.path.join(folder, name), "w", encoding="utf-8") as f:
+        json.dump(value, f)
+
+
+def module_of(config, name):
+    """The module whose weight NAME is, as it is called in the model with a head."""
+    bare = config["model_type"] == "gpt2" and not name.startswith("transformer.")
+    return ("transformer." if bare else "") + name[: -len(".weight")]
+
+
+def adapters_for(config, weights, lora):
+    """{weight's name: [A, B]}, with a B that has a say from the first step on."""
+    found = {}
+    for name, w in weights.items():
+        module = module_of(config, name)
+        if any(module.endswith("." + target) for target in lora["target_modules"]):
+            outs, ins = w.shape[::-1] if config["model_type"] == "gpt2" else w.shape
+            found[name] = [torch.randn(lora["r"], ins) * 0.2, torch.randn(outs, lora["r"]) * 0.1]
+    return found
+
+
+def merged(config, weights, adapters, lora):
+    """Weights in which the adapters are: x W + s B A x is x (W + s B A)."""
+    s = lora["lora_alpha"] / (math.sqrt(lora["r"]) if lora["use_rslora"] else lora["r"])
+    whole = dict(weights)
+    for name, (a, b) in adapters.items():
+        delta = s * (b @ a)
+        whole[name] = weights[name] + (delta.T if config["model_type"] == "gpt2" else delta)
+    return whole
+
+
+def torch_losses(config, weights, adapters, lora, data):
+    adapters = {name: [x.clone().requires_grad_() for x in pair] for name, pair in adapters.items()}
+    optimizer = torch.optim.AdamW([x for pair in adapters.values() for x in pair], lr=5e-3, betas=(0.9, 0.95), weight_decay=0.1)
+    losses = []
+    for ids, targets in data:
+        loss = torch_model.loss_of(config, merged(config, weights, adapters, lora), ids, targets)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return losses, adapters
+
+
+def text(vocabulary):
+    """One row of words, of which each follows from the one before and chance."""
+    words = [1]
+    while len(words) < STEPS * BATCH * POSITIONS + 1:
+        words.append((words[-1] * 7 + int(torch.randint(3, ()))) % vocabulary)
+    return torch.tensor(words)
+
+
+def samples(words):
+    ids = words[:-1].view(STEPS, BATCH, POSITIONS)
+    return list(zip(ids, words[1:].view(STEPS, BATCH, POSITIONS)))
+
+
+def train(program, folder, config, lora, weights, adapters, words):
+    """What dtrun-train makes of the same: its losses, and its adapters."""
+    base, start, out = (os.path.join(folder, name) for name in ("base", "start", "out"))
+    write_json(base, "config.json", config)
+    write_safetensors(os.path.join(base, "model.safetensors"), weights)
+    write_json(start, "adapter_config.json", lora)
+    write_safetensors(os.path.join(start, "adapter_model.safetensors"),
+                      {"%s%s.lora_%s.weight" % (PREFIX, module_of(config, name), half): x
+                       for name, pair in adapters.items() for half, x in zip("AB", pair)})
+    with open(os.path.join(folder, "words.bin"), "wb") as f:
+        f.write(struct.pack("<%dH" % len(words), *words.tolist()))
+    write_json(folder, "run.json", {
+        "train_batch_size": BATCH,
+        "optimizer": {"type": "AdamW", "params": {"lr": 5e-3, "betas": [0.9, 0.95], "eps": 1e-8, "weight_decay": 0.1}},
+        "model": {"config": "base", "weights": "base"},
+        "lora": {"from": "start"},
+        "data": {"train": "words.bin", "raw_width": 2, "sequence_length": POSITIONS, "shuffle": False},
+        "train": {"steps": STEPS, "threads": 1, "save_dir": out, "metrics": os.path.join(folder, "metrics.jsonl")},
+    })
+    subprocess.run([program, "--config", os.path.join(folder, "run.json")], check=True, stdout=subprocess.DEVNULL,
+                   preexec_fn=tap.die_with_parent)
+    with open(os.path.join(folder, "metrics.jsonl"), encoding="utf-8") as f:
+        losses = [row["loss"] for row in map(json.loads, f) if "loss" in row]
+    return losses, read_safetensors(os.path.join(out, "step-%08d" % STEPS, "adapter_model.safetensors"))
+
+
+def check_losses(ours, theirs):
+    """Samples are of unequal difficulty: whether something is learned shows in many of them."""
+    worst = max(abs(a - b) / b for a, b in zip(ours, theirs))
+    first, last = sum(ours[:15]) / 15, sum(ours[-15:]) / 15
+    tap.comment("loss %.5f to %.5f: at most %.2g apart" % (first, last, worst))
+    if len(ours) != len(theirs) or not worst < 1e-4 or not last < first - 0.02:
+        raise AssertionError("losses differ, or nothing was learned:\nours   %s\ntheirs %s" % (ours, theirs))
+
+
+def compare(program, config, targets, r, alpha, rslora):
+    torch.manual_seed(3)
+    lora = {"peft_type": "LORA", "r": r, "lora_alpha": alpha, "use_rslora": rslora, "target_modules": targets}
+    with tempfile.TemporaryDirectory() as folder:
+        weights = torch_model.random_weights(shapes_of(config))
+        adapters = adapters_for(config, weights, lora)
+        words = text(config["vocab_size"])
+        losses, got = train(program, folder, config, lora, weights, adapters, words)
+    theirs, wanted = torch_losses(config, weights, adapters, lora, samples(words))
+    check_losses(losses, theirs)
+    for name, pair in wanted.items():
+        for half, x in zip("AB", pair):
+            ours = got.pop("%s%s.lora_%s.weight" % (PREFIX, module_of(config, name), half))
+            apart = ((ours - x).norm() / x.norm()).item()
+            if ours.shape != x.shape or not apart < 1e-3:
+                raise AssertionError("lora_%s of %s is %g apart" % (half, name, apart))
+    tap.check_equal(list(got), [], "adapters that nobody asked for")
+
+
+def shapes_of(config):
+    if config["model_type"] == "gpt2":
+        c, v, inner = config["n_embd"], config["vocab_size"], 4 * config["n_embd"]
+        shapes = {"wte.weight": [v, c], "wpe.weight": [config["n_positions"], c], "ln_f.weight": [c], "ln_f.bias": [c]}
+        block = {"ln_1.weight": [c], "ln_1.bias": [c], "attn.c_attn.weight": [c, 3 * c], "attn.c_attn.bias": [3 * c],
+                 "attn.c_proj.weight": [c, c], "attn.c_proj.bias": [c], "ln_2.weight": [c], "ln_2.bias": [c],
+                 "mlp.c_fc.weight": [c, inner], "mlp.c_fc.bias": [inner], "mlp.c_proj.weight": [inner, c], "mlp.c_proj.bias": [c]}
+        return {**shapes, **{"h.%d.%s" % (i, n): s for i in range(config["n_layer"]) for n, s in block.items()}}
+    c, inner, v = config["hidden_size"], config["intermediate_size"], config["vocab_size"]
+    kv = c // config["num_attention_heads"] * config["num_key_value_heads"]
+    shapes = {"model.embed_tokens.weight": [v, c], "model.norm.weight": [c], "lm_head.weight": [v, c]}
+    block = {"input_layernorm.weight": [c], "post_attention_layernorm.weight": [c], "self_attn.q_proj.weight": [c, c],
+             "self_attn.k_proj.weight": [kv, c], "self_attn.v_proj.weight": [kv, c], "self_attn.o_proj.weight": [c, c],
+             "mlp.gate_proj.weight": [inner, c], "mlp.up_proj.weight": [inner, c], "mlp.down_proj.weight": [c, inner]}
+    return {**shapes, **{"model.layers.%d.%s" % (i, n): s for i in range(config["num_hidden_layers"]) for n, s in block.items()}}
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--train", required=True)
+    program = parser.parse_args().train
+    tap.start(280)
+    torch.set_num_threads(1)
+    every = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
+    cases = {
+        "a Llama's queries and values": (torch_model.LLAMA, ["q_proj", "v_proj"], 4, 8, False),
+        "all layers of a Llama, scaled by the root of the rank": (torch_model.LLAMA, every, 3, 2, True),
+        "a GPT-2's c_attn": (torch_model.GPT2, ["c_attn"], 4, 16, False),
+        "all layers of a GPT-2": (torch_model.GPT2, ["c_attn", "c_proj", "c_fc"], 5, 5, False),
+    }
+    for name, case in cases.items():
+        tap.case(name, lambda case=case: compare(program, *case))
+    tap.done()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# Adapters beside a frozen model: the same losses at any stage and in any world, what is saved of them, and how they come back.
+
+import json
+import os
+import signal
+import struct
+
+import tap
+import training
+
+LORA = {"r": 4, "alpha": 8, "dropout": 0.1, "target_modules": ["q_proj", "v_proj", "down_proj"]}
+
+
+def base(s, model=training.LLAMA):
+    """A folder with a model that knows a little."""
+    folder = s.path("base")
+    if not os.path.isdir(folder):
+        s.run(s.config("base.json", model=model, steps=2, save_dir=folder), world=0)
+    return folder
+
+
+def config(s, name, model=training.LLAMA, lora=None, **how):
+    how["model"] = {"config": model, "weights": base(s, model)}
+    c = s.config(name, lora=dict(LORA if lora is None else lora), **{k: v for k, v in how.items() if k != "model"})
+    with open(c, encoding="utf-8") as f:
+        whole = json.load(f)
+    whole["model"] = how["model"]
+    with open(c, "w", encoding="utf-8") as f:
+        json.dump(whole, f)
+    return c
+
+
+def tensors(path):
+    """{name: shape} of a file of safetensors."""
+    with open(path, "rb") as f:
+        head = json.loads(f.read(struct.unpack("<Q", f.read(8))[0]))
+    return {name: t["shape"] for name, t in head.items() if name != "__metadata__"}
+
+
+@training.story
+def stages_and_worlds(s):
+    """stages 0 to 3 and worlds 1 to 4 give the same losses, with dropout, and those of a stage the same bits"""
+    first = None
+    for world in (1, 2, 3, 4):
+        by_stage = []
+        for stage in (0, 1, 2, 3):
+            c = config(s, "c%d%d.json" % (world, stage), stage=stage, steps=5)
+            s.run(c, world=world)
+            by_stage.append(s.losses(c))
+        first = first or by_stage[0]
+        training.close(by_stage[0], first, 1e-5, "world %d against world 1" % world)
+        for stage in (1, 2, 3):
+            tap.check_equal(by_stage[stage], by_stage[0], "losses of stage %d and 0, world %d" % (stage, world))
+
+
+@training.story
+def saved_as_peft_does(s):
+    """a checkpoint is a folder of peft's, with the adapters alone, and the run goes on from it as if it had not ended"""
+    whole = config(s, "whole.json", steps=6)
+    s.run(whole, world=2)
+    c = config(s, "c.json", steps=6, save_dir=s.path("ckpt"), save_every=3)
+    s.run(c, world=2)
+    saved = s.path("ckpt", "step-00000003")
+    s.run(c, "--resume", saved, "--set", "train.save_dir=" + s.path("again"), world=3, status=0)
+    training.close(s.losses(c), s.losses(whole), 1e-5, "behind a resume in another world")
+    with open(os.path.join(saved, "adapter_config.json"), encoding="utf-8") as f:
+        said = json.load(f)
+    tap.check_equal(list(said), sorted(said), "order of adapter_config.json")
+    for key, wanted in {"peft_type": "LORA", "task_type": "CAUSAL_LM", "r": 4, "lora_alpha": 8, "lora_dropout": 0.1, "bias": "none",
+                        "target_modules": LORA["target_modules"], "fan_in_fan_out": False, "use_rslora": False,
+                        "base_model_name_or_path": s.path("base")}.items():
+        tap.check_equal(said[key], wanted, key)
+    found = tensors(os.path.join(saved, "adapter_model.safetensors"))
+    tap.check_equal(len(found), 2 * 3 * 2, "tensors")
+    tap.check_equal(found["base_model.model.model.layers.1.self_attn.v_proj.lora_B.weight"], [24, 4], "shape")
+    tap.check_equal(found["base_model.model.model.layers.0.mlp.down_proj.lora_A.weight"], [4, 80], "shape")
+    tap.check_equal(os.path.exists(os.path.join(saved, "model.safetensors")), False, "the model is saved too")
+
+
+@training.story
+def from_adapters(s):
+    """adapters are gone on with by another run, which takes their numbers from their folder"""
+    c = config(s, "c.json", steps=4, save_dir=s.path("ckpt"))
+    s.run(c, world=1)
+    loss = s.losses(c)[-1]
+    more = config(s, "more.json", lora={"from": s.path("ckpt", "step-00000004")}, steps=2)
+    program = s.run(more, world=2)
+    tap.check_equal(any("LoRA of rank 4, alpha 8" in line for line in program.lines), True, "what it says of itself")
+    if not s.losses(more)[0] < s.losses(c)[0] - 0.5 * (s.losses(c)[0] - loss):
+        raise AssertionError("what was learned is lost: %r, %r" % (s.losses(c), s.losses(more)))
+
+
+@training.story
+def killed(s):
+    """a rank that is killed costs no step, and no checkpoint is needed for that"""
+    for stage in (0, 3):
+        how = {"steps": training.LONG, "stage": stage, "vault_every": 1}
+        whole, c = config(s, "whole%d.json" % stage, **how), config(s, "killed%d.json" % stage, **how)
+        s.run(whole, world=2)
+        program = s.start(c, world=2, dtrun=("--max-restarts", "2"))
+        program.expect(r"^step +5/")
+        os.kill(s.workers(program)[1], signal.SIGKILL)
+        program.expect(r"^back at step \d+")
+        tap.check_equal(program.end(), 0, "exit status")
+        tap.check_equal(s.losses(c), s.losses(whole), "losses at stage %d" % stage)
+
+
+@training.story
+def what_cannot_be(s):
+    """adapters without a model, a checkpoint of the other kind, and other numbers than the checkpoint has are refused by name"""
+    c = config(s, "c.json", steps=2, save_dir=s.path("ckpt"))
+    s.run(c, world=1)
+    rows = [
+        (["--set", "model.weights="], "lora: which model is adapted"),
+        (["--set", "lora.r=8"], "adapter_config.json: the checkpoint's model has lora.r 4, this run's has 8"),
+        (["--set", "lora.alpha=9"], "has lora.alpha 8, this run's has 9"),
+        (["--resume", s.path("base", "step-00000002")], "holds a whole model, and this run trains adapters"),
+    ]
+    for options, wanted in rows:
+        program = s.start(c, *options, "--set", "train.steps=4", world=0)
+        if program.end() == 0 or not any(wanted in line for line in program.lines):
+            raise AssertionError("%r said\n%s" % (options, "\n".join(program.lines)))
+
+
+if __name__ == "__main__":
+    training.main()

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The block "lora": adapters of the model, new ones or those of a folder. */
+#include "worker_runtime/config/keys.h"
+#include "worker_runtime/config/model_file.h"
+
+#include <cjson/cJSON.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+#define R 8
+
+int dt_take_lora_targets(const struct dt_reading *r, const struct cJSON *v)
+{
+    bool all = cJSON_IsString(v) && strcmp(v->valuestring, "all-linear") == 0;
+    if (!all && !(cJSON_IsArray(v) && v->child))
+        return dt_config_refuse(r, v,
+                                "expected a list of names, [\"q_proj\", \"v_proj\"], or "
+                                "\"all-linear\"");
+    r->draft->lora_targets = v;
+    return 0;
+}
+
+static int settle_targets(const struct dt_reading *r)
+{
+    struct dt_lora *l = &r->draft->c.lora;
+    const struct dt_shape *s = &r->draft->c.model.shape;
+    const struct cJSON *v = r->draft->lora_targets;
+    if (!cJSON_IsArray(v))
+        return dt_lora_target_all(l, s, r->err);
+    for (const struct cJSON *c = v->child; c; c = c->next) {
+        if (!cJSON_IsString(c))
+            return dt_config_refuse(r, c, "expected the name of a layer");
+        if (dt_lora_target(l, s, c->valuestring, r->err) < 0)
+            return dt_err_wrap(r->err, "lora.target_modules");
+    }
+    return 0;
+}
+
+/* What a folder of adapters says of them is not said again. */
+static int settle_from(const struct dt_reading *r)
+{
+    struct dt_draft *d = r->draft;
+    struct dt_json doc;
+    char path[PATH_MAX];
+    if (d->lora_r > 0 || d->lora_alpha > 0 || d->lora_targets || d->lora_rslora >= 0)
+        return dt_err_set(r->err, DT_E_USAGE,
+                          "lora.from: that folder says r, alpha, target_modules and use_rslora; "
+                          "drop those, or start new adapters without it");
+    if (snprintf(path, sizeof path, "%s/adapter_config.json", d->c.lora_from) >= PATH_MAX)
+        return dt_err_set(r->err, DT_E_USAGE, "lora.from: the path is too long");
+    int rc = dt_model_file_read(&doc, path, r->err);
+    if (rc == 0 && dt_lora_read(&d->c.lora, &d->c.model.shape, &doc, r->err) < 0)
+        rc = dt_err_wrap(r->err, "%s", path);
+    dt_json_finish(&doc);
+    return rc < 0 ? dt_err_wrap(r->err, "lora.from") : 0;
+}
+
+int dt_config_settle_lora(const struct dt_reading *r)
+{
+    struct dt_draft *d = r->draft;
+    struct dt_lora *l = &d->c.lora;
+    if (!d->lora_block || !d->c.has_model)
+        return 0;
+    if (d->c.lora_from) {
+        if (settle_from(r) < 0)
+            return -1;
+    } else {
+        l->r = d->lora_r > 0 ? (size_t)d->lora_r : R;
+        l->alpha = d->lora_alpha > 0 ? (float)d->lora_alpha : 2 * (float)l->r;
+        l->rslora = d->lora_rslora == 1;
+        if (settle_targets(r) < 0)
+            return -1;
+    }
+    if (d->lora_dropout >= 0)
+        l->dropout = (float)d->lora_dropout;
+    l->seed = d->c.train.seed;
+    return 0;
+}
