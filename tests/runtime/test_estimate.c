@@ -126,6 +126,29 @@ TEST(a_gpu_has_the_scratch_of_its_ops_and_the_host_the_snapshot)
     dt_config_finish(&c);
 }
 
+/* 1024 in each block: (32 + 96 + 32 + 32 + 32 + 128 + 128 + 32) * 2. */
+TEST(beside_a_frozen_model_adapters_alone_are_trained)
+{
+    const size_t trained = 2 * 1024;
+    struct dt_config c = parsed("{\"train_micro_batch_size_per_gpu\": 64, \"lora\": {\"r\": 2}, "
+                                "\"bf16\": {\"enabled\": true}, " SMALL "}");
+    struct dt_config whole = parsed("{\"train_micro_batch_size_per_gpu\": 64, " SMALL "}");
+    struct dt_estimate e = of(&c, 2, 2, 0);
+    CHECK_EQ(e.trained, trained);
+    CHECK_EQ(e.params, ALL * 2 + trained * 4); /* the model once for the host, at stage 0 too */
+    CHECK_EQ(e.grads, trained * 4);
+    CHECK_EQ(e.optimizer, trained * 8);
+    CHECK_EQ(of(&whole, 2, 2, 0).trained, ALL);
+    CHECK(e.activations > of(&whole, 2, 2, 0).activations);
+    e = of(&c, 2, 1, 3);
+    CHECK_EQ(e.params, ALL * 6 + trained * 6);
+    e = on_gpus(&c, 2, 1);
+    CHECK_EQ(e.params, ALL * 2 + trained * 2 + BLOCK * 2);
+    CHECK_EQ(e.optimizer, trained * 6);
+    dt_config_finish(&c);
+    dt_config_finish(&whole);
+}
+
 TEST(activations_are_those_of_the_model_and_the_snapshot_is_a_shard)
 {
     struct dt_config c =

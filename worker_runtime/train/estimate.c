@@ -49,23 +49,39 @@ static struct place place_of(const struct dt_config *c, const struct dt_estimate
     return p;
 }
 
+static int lay_out(struct dt_layout *l, const struct dt_tensor *tensors, size_t count, size_t units,
+                   size_t world, struct dt_err *err)
+{
+    size_t *sizes = calloc(units, sizeof *sizes);
+    if (!sizes)
+        return dt_err_set(err, DT_E_MEMORY, "no memory for a list of %zu units", units);
+    for (size_t i = 0; i < count; i++)
+        sizes[tensors[i].unit] += tensors[i].count;
+    int rc = dt_layout_init(l, sizes, units, world, err);
+    free(sizes);
+    return rc;
+}
+
+/* Of the model's parameters. */
 static int open_layout(struct dt_layout *l, const struct dt_shape *s, size_t world,
                        struct dt_err *err)
 {
-    size_t units = dt_shape_unit_count(s), count = dt_shape_tensor_count(s);
     struct dt_tensor *tensors = dt_shape_tensors(s, err);
-    size_t *sizes = calloc(units, sizeof *sizes);
-    int rc = -1;
-    if (tensors && !sizes)
-        dt_err_set(err, DT_E_MEMORY, "no memory for a list of %zu units", units);
-    if (tensors && sizes) {
-        for (size_t i = 0; i < count; i++)
-            sizes[tensors[i].unit] +=
-                tensors[i].dims[0] * (tensors[i].rank == 2 ? tensors[i].dims[1] : 1);
-        rc = dt_layout_init(l, sizes, units, world, err);
-    }
+    int rc = tensors
+                 ? lay_out(l, tensors, dt_shape_tensor_count(s), dt_shape_unit_count(s), world, err)
+                 : -1;
     free(tensors);
-    free(sizes);
+    return rc;
+}
+
+/* Of the adapters beside it. */
+static int open_adapters(struct dt_layout *l, const struct dt_config *c, size_t world,
+                         struct dt_err *err)
+{
+    size_t count;
+    struct dt_tensor *tensors = dt_lora_tensors(&c->lora, &c->model.shape, &count, err);
+    int rc = tensors ? lay_out(l, tensors, count, c->model.shape.layers, world, err) : -1;
+    free(tensors);
     return rc;
 }
 
@@ -133,10 +149,10 @@ static size_t grads_of(const struct place *p, const struct dt_layout *l, int sta
     return (l->shard + largest_unit(l) + others * second_unit(l)) * p->elem + widened(p, l);
 }
 
-/* With fp32 throughout, the parameters are the master copy. */
+/* With floats throughout, the parameters are the master copy. */
 static size_t optimizer_of(const struct place *p, const struct dt_layout *l, int stage)
 {
-    bool master = p->c->zero.model_type != DT_F32;
+    bool master = p->form.elem != DT_F32 || dt_config_trained_type(p->c) != DT_F32;
     return (stage == 0 ? l->padded : l->shard) * sizeof(float) * (master ? 3 : 2);
 }
 
@@ -146,7 +162,8 @@ static size_t activations_of(const struct place *p)
     struct dt_transformer_options o = {.batch = p->micro,
                                        .positions = p->c->data.positions,
                                        .recompute = m->recompute,
-                                       .recompute_every = m->recompute_every};
+                                       .recompute_every = m->recompute_every,
+                                       .lora = p->c->lora.r > 0 ? &p->c->lora : NULL};
     return dt_transformer_bytes(&m->shape, &o, p->form);
 }
 
@@ -163,6 +180,38 @@ bool dt_estimate_has_copies(const struct dt_config *c, const struct dt_estimate_
     return at->world > at->local && (use == DT_VAULT_AUTO || use == DT_VAULT_PEER);
 }
 
+/* Of what is trained, laid out as L. */
+static void count_trained(const struct place *p, const struct dt_layout *l, int stage,
+                          struct dt_estimate *out)
+{
+    int kept = kept_stage(p, stage);
+    out->trained = l->payload;
+    out->params = params_of(p, l, kept);
+    out->grads = grads_of(p, l, kept);
+    out->optimizer = optimizer_of(p, l, kept);
+    out->snapshot = p->c->train.save_dir ? l->shard * sizeof(float) * 3 : 0;
+    if (p->c->train.vault != DT_VAULT_OFF)
+        out->vault = dt_vault_bytes(l->shard, sizeof(struct dt_kept_state));
+}
+
+/* A frozen model beside adapters, which is kept as at stage 1 or 3; where it is no floats, a shard
+ * of it is on its way. */
+static int count_frozen(const struct place *p, int stage, struct dt_estimate *out,
+                        struct dt_err *err)
+{
+    struct dt_layout l;
+    int kept = kept_stage(p, stage);
+    if (p->c->lora.r == 0)
+        return 0;
+    if (open_layout(&l, &p->c->model.shape, p->world, err) < 0)
+        return -1;
+    out->params += params_of(p, &l, kept < 3 ? 1 : 3);
+    if (p->form.elem != DT_F32)
+        out->params += largest_unit(&l) / p->world * sizeof(float);
+    dt_layout_finish(&l);
+    return 0;
+}
+
 int dt_estimate(const struct dt_config *c, const struct dt_estimate_place *at, int stage,
                 struct dt_estimate *out, struct dt_err *err)
 {
@@ -174,23 +223,21 @@ int dt_estimate(const struct dt_config *c, const struct dt_estimate_place *at, i
         return dt_err_set(err, DT_E_USAGE, "%d of %d ranks cannot be on one host", at->local,
                           at->world);
     struct place p = place_of(c, at);
-    if (open_layout(&l, &c->model.shape, p.world, err) < 0)
+    int rc = c->lora.r > 0 ? open_adapters(&l, c, p.world, err)
+                           : open_layout(&l, &c->model.shape, p.world, err);
+    if (rc < 0)
         return -1;
-    int kept = kept_stage(&p, stage);
-    out->params = params_of(&p, &l, kept);
-    out->grads = grads_of(&p, &l, kept);
-    out->optimizer = optimizer_of(&p, &l, kept);
+    count_trained(&p, &l, stage, out);
+    dt_layout_finish(&l);
+    if (count_frozen(&p, stage, out, err) < 0)
+        return -1;
     out->activations = activations_of(&p);
     out->scratch = at->gpus > 0 ? at->gpu.scratch : 0;
-    out->snapshot = c->train.save_dir ? l.shard * sizeof(float) * 3 : 0;
-    if (c->train.vault != DT_VAULT_OFF)
-        out->vault = dt_vault_bytes(l.shard, sizeof(struct dt_kept_state));
     if (dt_estimate_has_copies(c, at))
         add(&out->vault, out->vault);
     out->total = out->params + out->grads + out->optimizer + out->scratch;
     add(&out->total, out->activations);
     if (at->gpus <= 0)
         add(&out->total, out->snapshot);
-    dt_layout_finish(&l);
     return 0;
 }

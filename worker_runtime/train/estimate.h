@@ -19,6 +19,7 @@ struct dt_estimate_place {
 
 /* Bytes of one rank, a host's shared memory counted by its share. */
 struct dt_estimate {
+    size_t trained;     /* parameters, not bytes: all, or those of adapters */
     size_t params;      /* with those gathered for a while at stage 3 */
     size_t grads;       /* with buffers that units' gradients are computed into, or widened */
     size_t optimizer;   /* master copy and moments */

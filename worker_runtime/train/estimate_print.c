@@ -64,13 +64,17 @@ static void print_room(const struct dt_estimate_place *at, struct dt_buf *out)
 }
 
 static void print_head(const struct dt_config *c, const struct dt_estimate_place *at,
-                       struct dt_buf *out)
+                       const struct dt_estimate *e, struct dt_buf *out)
 {
     struct dt_batch b;
     struct dt_err err;
     dt_buf_printf(out, "%.1f million parameters in %s; %d rank%s, %d on each host\n",
                   (double)dt_shape_params(&c->model.shape) * 1e-6, precision(c), at->world,
                   at->world == 1 ? "" : "s", at->local);
+    if (c->lora.r > 0)
+        dt_buf_printf(
+            out, "they are frozen; adapters of rank %zu with %.2f million in fp32 are trained\n",
+            c->lora.r, (double)e->trained * 1e-6);
     if (dt_batch_resolve(&b, &c->batch, at->world, &err) < 0)
         dt_buf_printf(out, "no batch fits this world: %s\n", err.text);
     else
@@ -217,7 +221,7 @@ void dt_estimate_print(const struct dt_config *c, const struct dt_estimate_place
         dt_buf_printf(out, "%s\n", err.text);
         return;
     }
-    print_head(c, at, out);
+    print_head(c, at, &own, out);
     for (int stage = 0; stage < STAGES; stage++)
         if (dt_estimate(c, at, stage, &e, NULL) == 0)
             print_row(&e, stage, stage == c->zero.stage, at->gpus > 0, fits(c, at, stage), out);
