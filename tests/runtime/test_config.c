@@ -688,6 +688,15 @@ TEST(the_examples_are_good)
         for (int world = 1; world <= 8; world *= 2)
             CHECK_OK(dt_batch_resolve(&b, &c.batch, world, &err), err);
     }
+    static const char *const model[] = {
+        "model.config={\"model_type\": \"llama\", \"num_hidden_layers\": 2, \"hidden_size\": 8, "
+        "\"intermediate_size\": 12, \"num_attention_heads\": 2, \"max_position_embeddings\": 1024, "
+        "\"vocab_size\": 30}",
+        "data.train=a.bin", NULL};
+    load(DT_SOURCE_ROOT "/examples/lora.json", NULL, model);
+    CHECK_STR(dt_buf_cstr(&warnings), "");
+    CHECK(c.has_model && c.has_data && c.lora.r == 16);
+    CHECK_EQ(c.lora.targets, 1u << DT_LLAMA_Q | 1u << DT_LLAMA_V);
     dt_config_finish(&c);
     dt_buf_finish(&warnings);
 }
