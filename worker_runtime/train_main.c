@@ -7,6 +7,7 @@
 #include "base/say.h"
 #include "worker_runtime/ops/cpu/blas.h"
 #include "worker_runtime/ckpt/checkpoint.h"
+#include "worker_runtime/ckpt/merge.h"
 #include "worker_runtime/data/detokenize.h"
 #include "worker_runtime/data/show.h"
 #include "worker_runtime/data/tokenize.h"
@@ -323,6 +324,18 @@ static int export(const struct dt_train_args *a, struct dt_err *err)
     return rc;
 }
 
+static int merge(const struct dt_train_args *a, struct dt_err *err)
+{
+    const struct dt_ckpt_merge m = {
+        .adapters = a->files[1], .base = a->init_from, .out = a->output};
+    struct dt_ckpt_merged done;
+    if (dt_ckpt_merge(&m, &done, err) < 0)
+        return dt_err_wrap(err, "merge");
+    printf("%s: a model of %zu tensors, with the adapters of %zu layers in it\n", a->output,
+           done.tensors, done.layers);
+    return 0;
+}
+
 static int carry_out(const struct dt_train_args *a, struct dt_err *err)
 {
     const char *url = a->files[1];
@@ -336,6 +349,8 @@ static int carry_out(const struct dt_train_args *a, struct dt_err *err)
         return generate(a, err);
     case DT_TRAIN_EXPORT:
         return export(a, err);
+    case DT_TRAIN_MERGE:
+        return merge(a, err);
     case DT_TRAIN_LS:
         return dt_depot_ls(url, stdout, err);
     case DT_TRAIN_FETCH:

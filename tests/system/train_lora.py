@@ -13,9 +13,16 @@ import training
 LORA = {"r": 4, "alpha": 8, "dropout": 0.1, "target_modules": ["q_proj", "v_proj", "down_proj"]}
 
 
+def run_words(s, *words, status=0):
+    """dtrun-train with WORDS, and what it says."""
+    program = s.start_words([s.tools.train, *words])
+    tap.check_equal(program.end(), status, "exit status; it said\n%s\n" % "\n".join(program.lines))
+    return "\n".join(program.lines)
+
+
 def base(s, model=training.LLAMA):
     """A folder with a model that knows a little."""
-    folder = s.path("base")
+    folder = s.path("base-" + model["model_type"])
     if not os.path.isdir(folder):
         s.run(s.config("base.json", model=model, steps=2, save_dir=folder), world=0)
     return folder
@@ -70,7 +77,7 @@ def saved_as_peft_does(s):
     tap.check_equal(list(said), sorted(said), "order of adapter_config.json")
     for key, wanted in {"peft_type": "LORA", "task_type": "CAUSAL_LM", "r": 4, "lora_alpha": 8, "lora_dropout": 0.1, "bias": "none",
                         "target_modules": LORA["target_modules"], "fan_in_fan_out": False, "use_rslora": False,
-                        "base_model_name_or_path": s.path("base")}.items():
+                        "base_model_name_or_path": s.path("base-llama")}.items():
         tap.check_equal(said[key], wanted, key)
     found = tensors(os.path.join(saved, "adapter_model.safetensors"))
     tap.check_equal(len(found), 2 * 3 * 2, "tensors")
@@ -108,6 +115,33 @@ def killed(s):
 
 
 @training.story
+def merged(s):
+    """merge makes a model of two that has the losses of both together, of any float type, and replaces none"""
+    for name, model, targets in (("llama", training.LLAMA, LORA["target_modules"]), ("gpt2", training.GPT2, ["c_attn", "mlp.c_proj"])):
+        lora = {"r": 4, "alpha": 16, "target_modules": targets}
+        c = config(s, name + ".json", model=model, lora=lora, steps=6, save_dir=s.path("ckpt-" + name))
+        s.run(c, world=1)
+        out = s.path("merged-" + name)
+        still = ("--set", "optimizer.params.lr=0", "--set", "train.steps=7")
+        s.run(c, *still, world=0)
+        wanted = s.losses(c)[-1]
+        run_words(s, "merge", s.path("ckpt-" + name), "-o", out)
+        whole = s.config("whole-%s.json" % name, model=model, steps=7)
+        s.run(whole, *still, "--init-from", out, world=0)
+        training.close([s.losses(whole)[-1]], [wanted], 1e-5, "merged, against both")
+        s.run(whole, *still, "--init-from", s.path("base-" + name), world=0)
+        if abs(s.losses(whole)[-1] - wanted) < 1e-3:
+            raise AssertionError("the adapters change nothing: %g" % wanted)
+        said = run_words(s, "merge", s.path("ckpt-" + name), "-o", out, status=2)
+        tap.check_equal("is there; give another folder" in said, True, said)
+        s.run(s.config("half.json", model=model, steps=2, bf16={"enabled": True}, save_dir=s.path("half-" + name)), world=0)
+        said = run_words(s, "merge", s.path("ckpt-" + name), "--init-from", s.path("half-" + name), "-o", out + "-half")
+        tap.check_equal("with the adapters of 4 layers" in said or "with the adapters of 6 layers" in said, True, said)
+        with open(out + "-half/model.safetensors", "rb") as f:
+            tap.check_equal(b'"BF16"' in f.read(4096), True, "a bf16 model stays one")
+
+
+@training.story
 def what_cannot_be(s):
     """adapters without a model, a checkpoint of the other kind, and other numbers than the checkpoint has are refused by name"""
     c = config(s, "c.json", steps=2, save_dir=s.path("ckpt"))
@@ -116,7 +150,7 @@ def what_cannot_be(s):
         (["--set", "model.weights="], "lora: which model is adapted"),
         (["--set", "lora.r=8"], "adapter_config.json: the checkpoint's model has lora.r 4, this run's has 8"),
         (["--set", "lora.alpha=9"], "has lora.alpha 8, this run's has 9"),
-        (["--resume", s.path("base", "step-00000002")], "holds a whole model, and this run trains adapters"),
+        (["--resume", s.path("base-llama", "step-00000002")], "holds a whole model, and this run trains adapters"),
     ]
     for options, wanted in rows:
         program = s.start(c, *options, "--set", "train.steps=4", world=0)

@@ -103,7 +103,7 @@ static const struct dt_opt train_opts[] = {
              "is one (auto), start without a checkpoint (none), or continue from DIR, which is a checkpoint or holds some"},
     {.name = "init-from", .arg = "DIR", .completes = DT_OPT_DIRECTORY, AT(init_from), .group = "Training",
      .help = "start with the weights in DIR, a folder of safetensors in Hugging Face's format; model.weights says "
-             "the same"},
+             "the same. With merge: the model, in place of the one that the adapters name"},
 
     {.name = "estimate", .arg = "FILE", .completes = DT_OPT_FILE, AT(estimate), .group = "Instead of training",
      .help = "print how much memory a rank of this configuration needs at each ZeRO stage, and what fits on this "
@@ -119,7 +119,8 @@ static const struct dt_opt train_opts[] = {
              "that are set"},
     {.name = "output", .letter = 'o', .arg = "FILE", .completes = DT_OPT_FILE, AT(output), .group = "Instead of training",
      .help = "with tokenize: the file of tokens to write; with detokenize: the file of text, in place of standard output; "
-             "with fetch: the folder to put the checkpoint into; with export: the folder or the file to write"},
+             "with fetch: the folder to put the checkpoint into; with export: the folder or the file to write; with merge: the "
+             "folder of the model to write"},
     {.name = "tokenizer", .arg = "DIR", .completes = DT_OPT_DIRECTORY, AT(tokenizer), .group = "Instead of training",
      .help = "with tokenize, detokenize and show-data: a model's folder with its tokenizer.json; without it a token is a byte. "
              "With generate and export: in place of the one in the model's own folder"},
@@ -195,6 +196,7 @@ const struct dt_opt_program dt_train_program = {
         "       dtrun-train show-data [--tokenizer DIR] [--document N] FILE\n"
         "       dtrun-train generate DIR [options]\n"
         "       dtrun-train export DIR --to hf|gguf -o OUT [options]\n"
+        "       dtrun-train merge DIR -o OUT [--init-from MODEL]\n"
         "       dtrun-train ls URL\n"
         "       dtrun-train fetch URL -o DIR\n"
         "       dtrun-train rm URL...\n"
@@ -203,7 +205,7 @@ const struct dt_opt_program dt_train_program = {
     .table = train_opts,
     .commands =
         (const char *const[]){"tokenize FILE", "detokenize FILE", "show-data FILE", "generate FILE",
-                              "export FILE", "ls", "fetch", "rm", "probe", NULL},
+                              "export FILE", "merge FILE", "ls", "fetch", "rm", "probe", NULL},
     .takes_operands = true,
 };
 
@@ -270,6 +272,11 @@ static const struct {
                          .one = "folder",
                          .output = "OUT",
                          .has_tokenizer = true},
+    [DT_TRAIN_MERGE] = {.name = "merge",
+                        .what = "which adapters? Their folder, or a run's train.save_dir",
+                        .most = 1,
+                        .one = "folder",
+                        .output = "DIR"},
     [DT_TRAIN_LS] = {.name = "ls",
                      .what = "of which URL? s3://BUCKET/PREFIX, or file:///FOLDER",
                      .most = 1,
@@ -340,7 +347,7 @@ static int check_options(const struct dt_train_args *a, struct dt_err *err)
         return -1;
     if (a->output && !commands[a->command].output)
         return dt_err_set(err, DT_E_USAGE,
-                          "--output goes with tokenize, detokenize, export and fetch");
+                          "--output goes with tokenize, detokenize, export, merge and fetch");
     if (a->tokenizer && !commands[a->command].has_tokenizer)
         return dt_err_set(
             err, DT_E_USAGE,
@@ -357,11 +364,12 @@ static int check_command(struct dt_train_args *a, struct dt_err *err)
     a->command = command_of(a->files[0]);
     const char *name = commands[a->command].name;
     if (!name)
-        return dt_err_set(err, DT_E_USAGE,
-                          "what is \"%s\"? A configuration is given as --config %s; the commands "
-                          "are tokenize, detokenize, show-data, generate, export, ls, fetch, rm "
-                          "and probe",
-                          a->files[0], a->files[0]);
+        return dt_err_set(
+            err, DT_E_USAGE,
+            "what is \"%s\"? A configuration is given as --config %s; the commands "
+            "are tokenize, detokenize, show-data, generate, export, merge, ls, fetch, rm "
+            "and probe",
+            a->files[0], a->files[0]);
     if (a->file_count == 1 && !commands[a->command].alone)
         return dt_err_set(err, DT_E_USAGE, "%s: %s", name, commands[a->command].what);
     if (a->file_count > 1 && commands[a->command].alone)

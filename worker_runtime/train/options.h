@@ -14,6 +14,7 @@ enum dt_train_command {
     DT_TRAIN_SHOW_DATA,
     DT_TRAIN_GENERATE,
     DT_TRAIN_EXPORT,
+    DT_TRAIN_MERGE,
     DT_TRAIN_LS,
     DT_TRAIN_FETCH,
     DT_TRAIN_RM,
