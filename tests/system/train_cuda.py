@@ -76,6 +76,20 @@ def halves(s):
 
 
 @training.story
+def adapters(s):
+    """adapters beside a frozen model, with dropout: in float the losses of the CPU, in bfloat16 within 1 %"""
+    s.run(s.config("base.json", model=training.LLAMA, device="cpu", steps=2, save_dir=s.path("base"), **SIZE), world=1)
+    for stage, most, how in ((1, 1e-4, {}), (3, 0.01, DEEPSPEED_BF16)):
+        losses = []
+        for device in ("cpu", "cuda"):
+            c = s.config("%s%d.json" % (device, stage), model=training.LLAMA, device=device, stage=stage, steps=6,
+                         lora={"r": 4, "dropout": 0.1}, **SIZE, **how)
+            s.run(c, "--init-from", s.path("base"), world=2, env=gpus(2))
+            losses.append(s.losses(c))
+        training.close(losses[1], losses[0], most, "stage %d" % stage)
+
+
+@training.story
 def odd_vocabularies(s):
     """rows of logits that a GPU pads: 325 and 323 words have the losses of the CPU, in float and in bfloat16"""
     models = {"gpt2": {**training.GPT2, "vocab_size": 325}, "llama": {**training.LLAMA, "vocab_size": 323}}
