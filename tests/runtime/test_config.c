@@ -650,7 +650,10 @@ TEST(adapters_that_cannot_be_are_refused)
         {"\"target_modules\": [\"c_attn\"]",
          "lora.target_modules: \"c_attn\" is no linear layer of each block; those are "
          "self_attn.q_proj, "},
-        {"\"modules_to_save\": [\"lm_head\"]", "lora.modules_to_save: nothing but the adapters"},
+        {"\"modules_to_save\": \"lm_head\"", "lora.modules_to_save: expected a list of names"},
+        {"\"modules_to_save\": [1]", "lora.modules_to_save[0]: expected the name"},
+        {"\"modules_to_save\": [\"norm\"]",
+         "lora.modules_to_save: \"norm\" is not trained beside adapters"},
         {"\"use_dora\": true", "lora.use_dora: DoRA is not implemented"},
         {"\"bias\": \"all\"", "lora.bias: biases are not trained"},
         {"\"from\": \"/no/such\"", "lora.from: cannot open /no/such/adapter_config.json: "},

@@ -48,6 +48,17 @@ static const struct dt_shape shapes[] = {
      .rope_theta = 10000,
      .init_std = 0.02f,
      .tied = true},
+    {.family = DT_GPT2,
+     .layers = 2,
+     .heads = 5,
+     .kv_heads = 5,
+     .width = 10,
+     .head_dim = 2,
+     .inner = 9,
+     .positions = 6,
+     .vocabulary = 11,
+     .norm_eps = 1e-5f,
+     .init_std = 0.02f},
 };
 enum { SHAPES = sizeof shapes / sizeof *shapes };
 
@@ -163,7 +174,7 @@ static void open_world(struct world *w, struct rank_self *me, const struct dt_sh
     open_tensors(w);
     w->base = open_zero(w, w->base_tensors, dt_shape_tensor_count(shape),
                         dt_shape_unit_count(shape), true);
-    w->z = open_zero(w, w->tensors, w->count, shape->layers, false);
+    w->z = open_zero(w, w->tensors, w->count, dt_lora_unit_count(&w->lora, shape), false);
     CHECK_OK(dt_zero_fill(w->base, fill_base, w, &err), err);
     put_values(w);
     open_transformer(w, 0);
@@ -260,9 +271,14 @@ static const char *const some_of_llama[] = {"q_proj", "self_attn.v_proj", "down_
 static const char *const some_of_gpt2[] = {"c_attn", "mlp.c_fc", NULL};
 
 static void check_slopes(struct rank_self *me, const struct dt_shape *shape, float dropout,
-                         const char *const *targets)
+                         const char *const *targets, bool saves)
 {
-    struct dt_lora lora = {.r = 3, .alpha = 2, .dropout = dropout, .seed = 11};
+    struct dt_lora lora = {.r = 3,
+                           .alpha = 2,
+                           .dropout = dropout,
+                           .seed = 11,
+                           .saves_embedding = saves,
+                           .saves_head = saves};
     struct world w;
     open_world(&w, me, shape, &lora, targets);
     float **grads = grads_after(&w, 0, BATCH);
@@ -278,10 +294,10 @@ static void check_slopes(struct rank_self *me, const struct dt_shape *shape, flo
 static void slopes(struct rank_self *me)
 {
     for (size_t i = 0; i < SHAPES; i++)
-        for (int row = 0; row < 4; row++) {
+        for (int row = 0; row < (shapes[i].tied ? 4 : 8); row++) {
             const char *const *some = shapes[i].family == DT_GPT2 ? some_of_gpt2 : some_of_llama;
             CHECK_ROW("shape %zu, row %d", i, row);
-            check_slopes(me, &shapes[i], row & 1 ? 0.3f : 0, row & 2 ? some : all);
+            check_slopes(me, &shapes[i], row & 1 ? 0.3f : 0, row & 2 ? some : all, row & 4);
         }
 }
 
@@ -427,12 +443,14 @@ TEST(what_is_written_for_peft_is_read_again)
         struct dt_lora l = {.r = 6, .alpha = 12.5f, .dropout = 0.05f, .rslora = i & 1}, again = {0};
         struct dt_buf text = {0};
         struct dt_err err = {0};
+        l.saves_embedding = l.saves_head = !shapes[i].tied;
         CHECK_OK(dt_lora_target_all(&l, &shapes[i], &err), err);
         dt_lora_write(&l, &shapes[i], i ? "/models/\"a\"" : NULL, &text);
         CHECK_OK(read_config(&again, &shapes[i], dt_buf_cstr(&text), &err), err);
         CHECK_EQ(again.r, l.r);
         CHECK(again.alpha == l.alpha && again.dropout == l.dropout && again.rslora == l.rslora);
         CHECK_EQ(again.targets, l.targets);
+        CHECK(again.saves_embedding == l.saves_embedding && again.saves_head == l.saves_head);
         if (shapes[i].family == DT_GPT2)
             CHECK(strstr(dt_buf_cstr(&text), "\"attn.c_proj\"") &&
                   strstr(dt_buf_cstr(&text), "\"fan_in_fan_out\": true"));
@@ -453,7 +471,10 @@ TEST(adapters_of_other_kinds_are_refused_by_name)
         {"{\"peft_type\": \"LORA\", \"use_dora\": true}", "use_dora: adapters with it"},
         {"{\"peft_type\": \"LORA\", \"bias\": \"all\"}", "bias: adapters with it"},
         {"{\"peft_type\": \"LORA\", \"rank_pattern\": {\"a\": 1}}", "rank_pattern: adapters"},
-        {"{\"peft_type\": \"LORA\", \"modules_to_save\": [\"lm_head\"]}", "modules_to_save: "},
+        {"{\"peft_type\": \"LORA\", \"target_modules\": \"all-linear\", \"modules_to_save\": "
+         "[\"norm\"]}",
+         "modules_to_save: \"norm\" is not trained beside adapters; embed_tokens and lm_head can "
+         "be"},
         {"{\"peft_type\": \"LORA\", \"r\": 0}", "r: expected a whole number"},
         {"{\"peft_type\": \"LORA\", \"lora_alpha\": 0}", "lora_alpha 0 or lora_dropout 0"},
         {"{\"peft_type\": \"LORA\", \"lora_dropout\": 1}", "lora_dropout 1 cannot be"},
@@ -469,5 +490,31 @@ TEST(adapters_of_other_kinds_are_refused_by_name)
     CHECK_OK(read_config(&l, &shapes[1],
                          "{\"peft_type\": \"LORA\", \"target_modules\": \"all-linear\"}", &err),
              err);
+    CHECK_OK(read_config(&l, &shapes[1],
+                         "{\"peft_type\": \"LORA\", \"target_modules\": \"all-linear\", "
+                         "\"modules_to_save\": [\"lm_head\"]}",
+                         &err),
+             err);
+    CHECK(l.saves_head && !l.saves_embedding);
+    CHECK_FAIL(dt_lora_save(&l, &shapes[2], "lm_head", &err), err, "are one matrix in this model");
     CHECK(l.r == 8 && l.alpha == 8 && l.dropout == 0 && __builtin_popcount(l.targets) == 7);
+}
+
+TEST(what_is_saved_stands_before_and_behind_the_blocks)
+{
+    struct dt_lora l = {.r = 2};
+    struct dt_err err = {0};
+    size_t count;
+    CHECK_OK(dt_lora_target(&l, &shapes[3], "c_attn", &err), err);
+    CHECK_OK(dt_lora_save(&l, &shapes[3], "wte", &err), err);
+    CHECK_OK(dt_lora_save(&l, &shapes[3], "lm_head", &err), err);
+    struct dt_tensor *t = dt_lora_tensors(&l, &shapes[3], &count, &err);
+    CHECK_EQ(count, 6);
+    CHECK_STR(t[0].name, "base_model.model.transformer.wte.weight");
+    CHECK_STR(t[0].unit_name, "embed");
+    CHECK_STR(t[1].name, "base_model.model.transformer.h.0.attn.c_attn.lora_A.weight");
+    CHECK_EQ(t[1].unit, 1);
+    CHECK_STR(t[5].name, "base_model.model.lm_head.weight");
+    CHECK(t[5].unit == 3 && t[5].index == 0 && t[5].offset == 0 && t[5].dims[0] == 11);
+    free(t);
 }

@@ -66,6 +66,12 @@ def adapters_for(config, weights, lora):
     return found
 
 
+def saved_of(config, weights, lora):
+    """What is trained whole beside them, somewhat off what the model has."""
+    return {name: w + torch.randn(w.shape) * 0.05 for name, w in weights.items()
+            if module_of(config, name).split(".")[-1] in lora.get("modules_to_save", [])}
+
+
 def merged(config, weights, adapters, lora):
     """Weights in which the adapters are: x W + s B A x is x (W + s B A)."""
     s = lora["lora_alpha"] / (math.sqrt(lora["r"]) if lora["use_rslora"] else lora["r"])
@@ -76,17 +82,18 @@ def merged(config, weights, adapters, lora):
     return whole
 
 
-def torch_losses(config, weights, adapters, lora, data):
+def torch_losses(config, weights, adapters, saved, lora, data):
     adapters = {name: [x.clone().requires_grad_() for x in pair] for name, pair in adapters.items()}
-    optimizer = torch.optim.AdamW([x for pair in adapters.values() for x in pair], lr=5e-3, betas=(0.9, 0.95), weight_decay=0.1)
+    saved = {name: x.clone().requires_grad_() for name, x in saved.items()}
+    optimizer = torch.optim.AdamW([x for pair in adapters.values() for x in pair] + list(saved.values()), lr=5e-3, betas=(0.9, 0.95), weight_decay=0.1)
     losses = []
     for ids, targets in data:
-        loss = torch_model.loss_of(config, merged(config, weights, adapters, lora), ids, targets)
+        loss = torch_model.loss_of(config, merged(config, {**weights, **saved}, adapters, lora), ids, targets)
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
         losses.append(loss.item())
-    return losses, adapters
+    return losses, adapters, saved
 
 
 def text(vocabulary):
@@ -102,15 +109,16 @@ def samples(words):
     return list(zip(ids, words[1:].view(STEPS, BATCH, POSITIONS)))
 
 
-def train(program, folder, config, lora, weights, adapters, words):
+def train(program, folder, config, lora, weights, adapters, saved, words):
     """What dtrun-train makes of the same: its losses, and its adapters."""
     base, start, out = (os.path.join(folder, name) for name in ("base", "start", "out"))
     write_json(base, "config.json", config)
     write_safetensors(os.path.join(base, "model.safetensors"), weights)
     write_json(start, "adapter_config.json", lora)
     write_safetensors(os.path.join(start, "adapter_model.safetensors"),
-                      {"%s%s.lora_%s.weight" % (PREFIX, module_of(config, name), half): x
-                       for name, pair in adapters.items() for half, x in zip("AB", pair)})
+                      {**{"%s%s.lora_%s.weight" % (PREFIX, module_of(config, name), half): x
+                          for name, pair in adapters.items() for half, x in zip("AB", pair)},
+                       **{"%s%s.weight" % (PREFIX, module_of(config, name)): x for name, x in saved.items()}})
     with open(os.path.join(folder, "words.bin"), "wb") as f:
         f.write(struct.pack("<%dH" % len(words), *words.tolist()))
     write_json(folder, "run.json", {
@@ -137,15 +145,17 @@ def check_losses(ours, theirs):
         raise AssertionError("losses differ, or nothing was learned:\nours   %s\ntheirs %s" % (ours, theirs))
 
 
-def compare(program, config, targets, r, alpha, rslora):
+def compare(program, config, targets, r, alpha, rslora, save=()):
     torch.manual_seed(3)
-    lora = {"peft_type": "LORA", "r": r, "lora_alpha": alpha, "use_rslora": rslora, "target_modules": targets}
+    lora = {"peft_type": "LORA", "r": r, "lora_alpha": alpha, "use_rslora": rslora, "target_modules": targets,
+            "modules_to_save": list(save)}
     with tempfile.TemporaryDirectory() as folder:
         weights = torch_model.random_weights(shapes_of(config))
         adapters = adapters_for(config, weights, lora)
+        saved = saved_of(config, weights, lora)
         words = text(config["vocab_size"])
-        losses, got = train(program, folder, config, lora, weights, adapters, words)
-    theirs, wanted = torch_losses(config, weights, adapters, lora, samples(words))
+        losses, got = train(program, folder, config, lora, weights, adapters, saved, words)
+    theirs, wanted, kept = torch_losses(config, weights, adapters, saved, lora, samples(words))
     check_losses(losses, theirs)
     for name, pair in wanted.items():
         for half, x in zip("AB", pair):
@@ -153,6 +163,10 @@ def compare(program, config, targets, r, alpha, rslora):
             apart = ((ours - x).norm() / x.norm()).item()
             if ours.shape != x.shape or not apart < 1e-3:
                 raise AssertionError("lora_%s of %s is %g apart" % (half, name, apart))
+    for name, x in kept.items():
+        apart = ((got.pop("%s%s.weight" % (PREFIX, module_of(config, name))) - x).norm() / x.norm()).item()
+        if not apart < 1e-4:
+            raise AssertionError("%s is %g apart" % (name, apart))
     tap.check_equal(list(got), [], "adapters that nobody asked for")
 
 
@@ -183,6 +197,8 @@ def main():
     cases = {
         "a Llama's queries and values": (torch_model.LLAMA, ["q_proj", "v_proj"], 4, 8, False),
         "all layers of a Llama, scaled by the root of the rank": (torch_model.LLAMA, every, 3, 2, True),
+        "a Llama's queries, with its words and its head":
+            (torch_model.LLAMA, ["q_proj"], 4, 8, False, ["embed_tokens", "lm_head"]),
         "a GPT-2's c_attn": (torch_model.GPT2, ["c_attn"], 4, 16, False),
         "all layers of a GPT-2": (torch_model.GPT2, ["c_attn", "c_proj", "c_fc"], 5, 5, False),
     }

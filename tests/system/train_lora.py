@@ -100,6 +100,32 @@ def from_adapters(s):
 
 
 @training.story
+def saved_modules(s):
+    """what is trained whole beside adapters begins as the model has it, is saved, resumed and merged, at each stage alike"""
+    model = {**training.LLAMA, "tie_word_embeddings": False}
+    lora = {"r": 2, "target_modules": ["v_proj"], "modules_to_save": ["embed_tokens", "lm_head"]}
+    alone = config(s, "alone.json", model=model, lora={"r": 2}, steps=1)
+    s.run(alone, world=1)
+    first = None
+    for stage in (0, 3):
+        c = config(s, "c%d.json" % stage, model=model, lora=lora, stage=stage, steps=4, save_dir=s.path("ckpt%d" % stage), save_every=2)
+        s.run(c, world=2)
+        first = first or s.losses(c)
+        tap.check_equal(s.losses(c), first, "losses at stage %d" % stage)
+    training.close(first[:1], s.losses(alone), 1e-5, "the first step, as the model alone")
+    s.run(c, "--resume", s.path("ckpt3", "step-00000002"), "--set", "train.save_dir=" + s.path("again"), world=3)
+    training.close(s.losses(c), first, 1e-5, "behind a resume")
+    found = tensors(s.path("ckpt3", "step-00000004", "adapter_model.safetensors"))
+    tap.check_equal(found["base_model.model.lm_head.weight"], [320, 48], "shape of the head")
+    still = ("--set", "optimizer.params.lr=0", "--set", "train.steps=5")
+    s.run(c, *still, world=0)
+    run_words(s, "merge", s.path("ckpt3"), "-o", s.path("merged"))
+    whole = s.config("whole.json", model=model, steps=5)
+    s.run(whole, *still, "--init-from", s.path("merged"), world=0)
+    training.close(s.losses(whole)[-1:], s.losses(c)[-1:], 1e-5, "merged, against both")
+
+
+@training.story
 def killed(s):
     """a rank that is killed costs no step, and no checkpoint is needed for that"""
     for stage in (0, 3):

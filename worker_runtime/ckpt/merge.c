@@ -120,13 +120,22 @@ static int open_all(struct merge *m, struct dt_err *err)
  * adapter. */
 static bool find_pair(const struct merge *m, const struct dt_tensor *t, size_t *pair)
 {
-    size_t each = m->adapters.count / m->shape.layers, before = 0;
+    size_t each = 2 * (size_t)__builtin_popcount(m->lora.targets), before = 0;
     if (t->unit == 0 || t->unit > m->shape.layers || !(m->lora.targets & (uint32_t)1 << t->which))
         return false;
     for (size_t i = 0; i < t->which; i++)
         before += m->lora.targets >> i & 1;
-    *pair = (t->unit - 1) * each + 2 * before;
+    *pair = m->lora.saves_embedding + (t->unit - 1) * each + 2 * before;
     return true;
+}
+
+/* Where tensor number TENSOR of the model is read: its own weights, or what the adapters save. */
+static const struct dt_ckpt_weights *source_of(const struct merge *m, size_t tensor, size_t *at)
+{
+    bool embedding = m->lora.saves_embedding && tensor == 0;
+    bool head = m->lora.saves_head && tensor == m->model.count - 1;
+    *at = embedding ? 0 : head ? m->adapters.count - 1 : tensor;
+    return embedding || head ? m->pairs : m->weights;
 }
 
 /* X of [rows, columns], as the columns of the result. */
@@ -197,10 +206,11 @@ static int write_rows(struct merge *m, size_t tensor, size_t columns, size_t row
     const struct dt_tensor *t = &m->model.tensors[tensor];
     enum dt_dtype type = dt_ckpt_weights_type(m->weights, tensor);
     float *sum = m->rows + rows * columns;
+    size_t at;
+    const struct dt_ckpt_weights *from = source_of(m, tensor, &at);
     for (size_t first = 0; first < t->dims[0]; first += rows) {
         size_t left = t->dims[0] - first, n = left < rows ? left : rows;
-        if (dt_ckpt_weights_read(m->weights, tensor, first * columns, n * columns, m->rows, err) <
-            0)
+        if (dt_ckpt_weights_read(from, at, first * columns, n * columns, m->rows, err) < 0)
             return -1;
         for (size_t i = 0; m->left && i < n; i++)
             add_row(m, first + i, columns, sum, m->rows + i * columns);

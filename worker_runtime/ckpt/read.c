@@ -247,6 +247,9 @@ static int compare_adapters(const struct dt_lora *there, const struct dt_lora *h
         {"lora.alpha", (double)there->alpha, (double)here->alpha},
         {"lora.use_rslora", there->rslora, here->rslora},
     };
+    if (there->saves_embedding != here->saves_embedding || there->saves_head != here->saves_head)
+        return dt_err_set(err, DT_E_USAGE,
+                          "the checkpoint has other modules than lora.modules_to_save");
     if (there->targets != here->targets)
         return dt_err_set(err, DT_E_USAGE,
                           "the checkpoint's adapters are of other layers than lora.target_modules");

@@ -193,7 +193,7 @@ const struct dt_key dt_own_keys[] = {
     {"lora.use_rslora", .kind = DT_KEY_THREE, .at = AT(lora_rslora)},
     {"lora.from", .kind = DT_KEY_TEXT, .at = AT(c.lora_from)},
     {"lora.bias", .kind = DT_KEY_REFUSE, .words = "biases are not trained beside adapters; write \"none\""},
-    {"lora.modules_to_save", .kind = DT_KEY_REFUSE, .words = "nothing but the adapters is trained beside a frozen model"},
+    {"lora.modules_to_save", .kind = DT_KEY_OTHER, .take = dt_take_lora_saved},
     {"lora.use_dora", .kind = DT_KEY_REFUSE, .words = "DoRA is not implemented; plain LoRA and rsLoRA are"},
 
     {"data", .kind = DT_KEY_BLOCK},

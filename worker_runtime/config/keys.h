@@ -44,7 +44,7 @@ struct dt_draft {
     int64_t lora_r;
     double lora_alpha, lora_dropout;
     int lora_rslora;
-    const struct cJSON *lora_targets; /* of the document; NULL: not written */
+    const struct cJSON *lora_targets, *lora_saved; /* of the document; NULL: not written */
     bool csv;
     char *csv_path, *csv_job;
     char *device;
@@ -133,6 +133,7 @@ int dt_take_model(const struct dt_reading *r, const struct cJSON *v);
 int dt_take_model_folder(const struct dt_reading *r);
 int dt_take_train(const struct dt_reading *r, const struct cJSON *v);
 int dt_take_lora_targets(const struct dt_reading *r, const struct cJSON *v);
+int dt_take_lora_saved(const struct dt_reading *r, const struct cJSON *v);
 int dt_take_raw_width(const struct dt_reading *r, const struct cJSON *v);
 int dt_take_upload_timeout(const struct dt_reading *r, const struct cJSON *v);
 int dt_take_timeout(const struct dt_reading *r, const struct cJSON *v);

@@ -21,6 +21,27 @@ int dt_take_lora_targets(const struct dt_reading *r, const struct cJSON *v)
     return 0;
 }
 
+int dt_take_lora_saved(const struct dt_reading *r, const struct cJSON *v)
+{
+    if (!cJSON_IsArray(v))
+        return dt_config_refuse(r, v, "expected a list of names, [\"lm_head\"]");
+    r->draft->lora_saved = v;
+    return 0;
+}
+
+static int settle_saved(const struct dt_reading *r)
+{
+    struct dt_draft *d = r->draft;
+    const struct cJSON *c = d->lora_saved ? d->lora_saved->child : NULL;
+    for (; c; c = c->next) {
+        if (!cJSON_IsString(c))
+            return dt_config_refuse(r, c, "expected the name of a module");
+        if (dt_lora_save(&d->c.lora, &d->c.model.shape, c->valuestring, r->err) < 0)
+            return dt_err_wrap(r->err, "lora.modules_to_save");
+    }
+    return 0;
+}
+
 static int settle_targets(const struct dt_reading *r)
 {
     struct dt_lora *l = &r->draft->c.lora;
@@ -43,10 +64,11 @@ static int settle_from(const struct dt_reading *r)
     struct dt_draft *d = r->draft;
     struct dt_json doc;
     char path[PATH_MAX];
-    if (d->lora_r > 0 || d->lora_alpha > 0 || d->lora_targets || d->lora_rslora >= 0)
+    if (d->lora_r > 0 || d->lora_alpha > 0 || d->lora_targets || d->lora_saved ||
+        d->lora_rslora >= 0)
         return dt_err_set(r->err, DT_E_USAGE,
-                          "lora.from: that folder says r, alpha, target_modules and use_rslora; "
-                          "drop those, or start new adapters without it");
+                          "lora.from: that folder says r, alpha, target_modules, modules_to_save "
+                          "and use_rslora; drop those, or start new adapters without it");
     if (snprintf(path, sizeof path, "%s/adapter_config.json", d->c.lora_from) >= PATH_MAX)
         return dt_err_set(r->err, DT_E_USAGE, "lora.from: the path is too long");
     int rc = dt_model_file_read(&doc, path, r->err);
@@ -69,7 +91,7 @@ int dt_config_settle_lora(const struct dt_reading *r)
         l->r = d->lora_r > 0 ? (size_t)d->lora_r : R;
         l->alpha = d->lora_alpha > 0 ? (float)d->lora_alpha : 2 * (float)l->r;
         l->rslora = d->lora_rslora == 1;
-        if (settle_targets(r) < 0)
+        if (settle_targets(r) < 0 || settle_saved(r) < 0)
             return -1;
     }
     if (d->lora_dropout >= 0)

@@ -157,6 +157,30 @@ int dt_lora_each_target(const struct dt_lora *l, const struct dt_shape *s,
     return 0;
 }
 
+/* -- what is saved ---------------------------------------------------------------------------- */
+
+const char *dt_lora_embedding(const struct dt_shape *s)
+{
+    return s->family == DT_GPT2 ? "wte" : "embed_tokens";
+}
+
+int dt_lora_save(struct dt_lora *l, const struct dt_shape *s, const char *name, struct dt_err *err)
+{
+    bool embedding = strcmp(name, dt_lora_embedding(s)) == 0;
+    if (!embedding && strcmp(name, "lm_head") != 0)
+        return dt_err_set(err, DT_E_USAGE,
+                          "\"%.80s\" is not trained beside adapters; %s and lm_head can be", name,
+                          dt_lora_embedding(s));
+    if (s->tied)
+        return dt_err_set(err, DT_E_USAGE,
+                          "%s and lm_head are one matrix in this model, and are not trained beside "
+                          "adapters: peft would tear them apart",
+                          dt_lora_embedding(s));
+    l->saves_embedding |= embedding;
+    l->saves_head |= !embedding;
+    return 0;
+}
+
 /* -- tensors ---------------------------------------------------------------------------------- */
 
 /* GPT-2 stores [in, out], a Llama [out, in]. */
@@ -189,13 +213,13 @@ int dt_lora_pairs(const struct dt_lora *l, const struct dt_shape *s,
 }
 
 /* One of the two matrices of the layer at PATH in the first block, as it is in BLOCK. */
-static void set_tensor(struct dt_tensor *to, const char *path, size_t block, bool b)
+static void set_tensor(struct dt_tensor *to, const char *path, size_t block, size_t unit, bool b)
 {
     int before = (int)(inner_path(path) - path) - (int)strlen(".0.");
     snprintf(to->name, sizeof to->name, "base_model.model.%.*s.%u.%s.lora_%s.weight", before, path,
              (unsigned)block, inner_path(path), b ? "B" : "A");
     snprintf(to->unit_name, sizeof to->unit_name, "block.%u", (unsigned)block);
-    to->unit = block;
+    to->unit = unit;
     to->rank = 2;
     to->count = to->dims[0] * to->dims[1];
     to->init_bound = b ? 0 : 1 / sqrtf((float)to->dims[1]);
@@ -215,12 +239,24 @@ static void set_block(const struct dt_lora *l, const struct layers *y, size_t bl
         path_of(y, t, path);
         to[0] = (struct dt_tensor){.dims = {l->r, p.in}, .index = index, .offset = p.a_at};
         to[1] = (struct dt_tensor){.dims = {p.out, l->r}, .index = index + 1, .offset = p.b_at};
-        set_tensor(&to[0], path, block, false);
-        set_tensor(&to[1], path, block, true);
+        set_tensor(&to[0], path, block, dt_lora_block_unit(l, block), false);
+        set_tensor(&to[1], path, block, dt_lora_block_unit(l, block), true);
         at += to[0].count + to[1].count;
         index += 2;
         to += 2;
     }
+}
+
+/* One of the model's own, which is all that is in UNIT. */
+static void set_saved(const struct layers *y, const struct dt_tensor *own, size_t unit,
+                      struct dt_tensor *to)
+{
+    char path[PATH_MOST];
+    path_of(y, own, path);
+    *to = *own;
+    to->unit = unit;
+    to->index = to->offset = 0;
+    snprintf(to->name, sizeof to->name, "base_model.model.%.70s.weight", path);
 }
 
 struct dt_tensor *dt_lora_tensors(const struct dt_lora *l, const struct dt_shape *s, size_t *count,
@@ -230,12 +266,16 @@ struct dt_tensor *dt_lora_tensors(const struct dt_lora *l, const struct dt_shape
     size_t each = 2 * (size_t)__builtin_popcount(l->targets);
     if (open_layers(&y, s, err) < 0)
         return NULL;
-    *count = s->layers * each;
+    *count = s->layers * each + l->saves_embedding + l->saves_head;
     struct dt_tensor *tensors = calloc(*count, sizeof *tensors);
     if (!tensors)
         dt_err_set(err, DT_E_MEMORY, "no memory for the names of %zu tensors", *count);
     for (size_t block = 0; tensors && block < s->layers; block++)
-        set_block(l, &y, block, tensors + block * each);
+        set_block(l, &y, block, tensors + l->saves_embedding + block * each);
+    if (tensors && l->saves_embedding)
+        set_saved(&y, &y.tensors[0], 0, tensors);
+    if (tensors && l->saves_head)
+        set_saved(&y, &y.tensors[y.count - 1], dt_lora_unit_count(l, s) - 1, tensors + *count - 1);
     close_layers(&y);
     return tensors;
 }

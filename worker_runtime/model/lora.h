@@ -3,8 +3,9 @@
  *
  *     y = x W + b + s B A drop(x)        A: [r, in], B: [out, r], s = alpha / r, or alpha / sqrt(r)
  *
- * and nothing but those is trained. B begins as 0, and so each adapter as nothing. Names and shapes
- * of the matrices are peft's. All blocks are adapted alike. Pure. */
+ * and nothing but those is trained, and what is named to be saved: the words' vectors, or the head,
+ * which begin as the model's. B begins as 0, and so each adapter as nothing. Names and shapes are
+ * peft's. All blocks are adapted alike. Pure. */
 #ifndef DT_WORKER_RUNTIME_MODEL_LORA_H
 #define DT_WORKER_RUNTIME_MODEL_LORA_H
 
@@ -13,9 +14,10 @@
 struct dt_lora {
     size_t r; /* 0: there are no adapters */
     float alpha, dropout;
-    bool rslora;      /* s = alpha / sqrt(r) */
-    uint32_t targets; /* a bit for each tensor of a block: 1 << DT_LLAMA_Q */
-    uint64_t seed;    /* of what goes by dropout */
+    bool rslora;                      /* s = alpha / sqrt(r) */
+    uint32_t targets;                 /* a bit for each tensor of a block: 1 << DT_LLAMA_Q */
+    uint64_t seed;                    /* of what goes by dropout */
+    bool saves_embedding, saves_head; /* peft's modules_to_save: trained whole */
 };
 
 float dt_lora_scale(const struct dt_lora *l);
@@ -26,6 +28,12 @@ int dt_lora_target(struct dt_lora *l, const struct dt_shape *s, const char *name
                    struct dt_err *err);
 /* All linear layers of blocks: peft's "all-linear". */
 int dt_lora_target_all(struct dt_lora *l, const struct dt_shape *s, struct dt_err *err);
+
+/* Adds NAME to what is trained whole, as in peft's modules_to_save: "embed_tokens" or "wte", or
+ * "lm_head". Not where both are one matrix. */
+int dt_lora_save(struct dt_lora *l, const struct dt_shape *s, const char *name, struct dt_err *err);
+/* The name of the embedding there. */
+const char *dt_lora_embedding(const struct dt_shape *s);
 
 /* What target_modules says for the layers of L: the least that means each of them and no other.
  * Calls SAY for each. */
@@ -43,7 +51,19 @@ int dt_lora_pairs(const struct dt_lora *l, const struct dt_shape *s,
                   struct dt_lora_pair pairs[DT_BLOCK_TENSORS_MOST], size_t *count,
                   struct dt_err *err);
 
-/* All matrices, a block's in a unit: A, then B, of each pair. Free the result. */
+/* Units of what is trained: one for each block, behind that of the embedding and before that of the
+ * head, where these are saved. */
+static inline size_t dt_lora_unit_count(const struct dt_lora *l, const struct dt_shape *s)
+{
+    return s->layers + l->saves_embedding + l->saves_head;
+}
+
+static inline size_t dt_lora_block_unit(const struct dt_lora *l, size_t block)
+{
+    return block + l->saves_embedding;
+}
+
+/* All tensors, unit by unit; of a block A, then B, of each pair. Free the result. */
 struct dt_tensor *dt_lora_tensors(const struct dt_lora *l, const struct dt_shape *s, size_t *count,
                                   struct dt_err *err);
 

@@ -23,6 +23,20 @@ static void put_empty(struct dt_json_writer *w, const char *name)
     dt_json_put_end(w);
 }
 
+static void put_saved(struct dt_json_writer *w, const struct dt_lora *l, const struct dt_shape *s)
+{
+    if (!l->saves_embedding && !l->saves_head) {
+        dt_json_put_null(w, "modules_to_save");
+        return;
+    }
+    dt_json_put_array(w, "modules_to_save");
+    if (l->saves_embedding)
+        dt_json_put_text(w, NULL, dt_lora_embedding(s));
+    if (l->saves_head)
+        dt_json_put_text(w, NULL, "lm_head");
+    dt_json_put_end(w);
+}
+
 /* In the order of their names, as peft has them. */
 void dt_lora_write(const struct dt_lora *l, const struct dt_shape *s, const char *base,
                    struct dt_buf *out)
@@ -39,7 +53,7 @@ void dt_lora_write(const struct dt_lora *l, const struct dt_shape *s, const char
     dt_json_put_null(&w, "layers_to_transform");
     dt_json_put_number(&w, "lora_alpha", (double)l->alpha);
     dt_json_put_raw(&w, "lora_dropout", "%.7g", (double)l->dropout);
-    dt_json_put_null(&w, "modules_to_save");
+    put_saved(&w, l, s);
     dt_json_put_text(&w, "peft_type", "LORA");
     dt_json_put_uint(&w, "r", l->r);
     put_empty(&w, "rank_pattern");
@@ -67,11 +81,9 @@ static bool is_off(const struct cJSON *v)
 static int refuse_others(const struct dt_json *doc, struct dt_err *err)
 {
     static const char *const ours_is_off[] = {
-        "alpha_pattern",     "alora_invocation_tokens", "bias",
-        "exclude_modules",   "layer_replication",       "layers_to_transform",
-        "lora_bias",         "modules_to_save",         "rank_pattern",
-        "target_parameters", "trainable_token_indices", "use_dora",
-        "use_qalora",
+        "alpha_pattern",     "alora_invocation_tokens", "bias",      "exclude_modules",
+        "layer_replication", "layers_to_transform",     "lora_bias", "rank_pattern",
+        "target_parameters", "trainable_token_indices", "use_dora",  "use_qalora",
     };
     for (size_t i = 0; i < sizeof ours_is_off / sizeof *ours_is_off; i++)
         if (!is_off(cJSON_GetObjectItemCaseSensitive(doc->root, ours_is_off[i])))
@@ -97,6 +109,21 @@ static int read_targets(struct dt_lora *l, const struct dt_shape *s, const struc
         if (dt_lora_target(l, s, c->valuestring, err) < 0)
             return dt_err_wrap(err, "target_modules");
     }
+    return 0;
+}
+
+static int read_saved(struct dt_lora *l, const struct dt_shape *s, const struct dt_json *doc,
+                      struct dt_err *err)
+{
+    const struct cJSON *v = cJSON_GetObjectItemCaseSensitive(doc->root, "modules_to_save");
+    l->saves_embedding = l->saves_head = false;
+    if (is_off(v))
+        return 0;
+    if (!cJSON_IsArray(v))
+        return dt_err_set(err, DT_E_USAGE, "modules_to_save: expected a list of names");
+    for (const struct cJSON *c = v->child; c; c = c->next)
+        if (dt_lora_save(l, s, cJSON_IsString(c) ? c->valuestring : "", err) < 0)
+            return dt_err_wrap(err, "modules_to_save");
     return 0;
 }
 
@@ -137,5 +164,5 @@ int dt_lora_read(struct dt_lora *l, const struct dt_shape *s, const struct dt_js
         return dt_err_set(err, DT_E_USAGE, "peft_type: \"%.40s\" is not LORA", type);
     if (refuse_others(doc, err) < 0 || read_numbers(l, doc, err) < 0)
         return -1;
-    return read_targets(l, s, doc, err);
+    return read_targets(l, s, doc, err) < 0 ? -1 : read_saved(l, s, doc, err);
 }

@@ -8,7 +8,8 @@
  * Each stop gathers its unit's parameters, computes, and gives them back; on the way back it adds
  * to the unit's gradients and says when no more will come. A tied head uses the embedding's matrix,
  * whose gradient so has two parts: the head adds the first, the embedding the second, and says that
- * it is all. Where the model is frozen, only the blocks' adapters have gradients. A pass without
+ * it is all. Where the model is frozen, only adapters have gradients, and an embedding or a head
+ * that they save is used in the place of the model's. A pass without
  * samples makes the same stops and computes nothing, for other ranks wait for it at each. */
 #include "worker_runtime/model/transformer.h"
 
@@ -47,13 +48,23 @@ static void compute(const struct pass *p, struct dt_work *w)
         dt_work_compute(p->t, w);
 }
 
+static bool trains_embedding(const struct dt_transformer *t)
+{
+    return t->adapters && t->options.lora->saves_embedding;
+}
+
 static int embed_forward(struct pass *p)
 {
     struct dt_work w = {.kind = DT_EMBED_FORWARD};
+    bool own = trains_embedding(p->t);
     w.params = dt_zero_gather(p->z, 0, p->err);
-    if (!w.params)
+    if (w.params && own)
+        w.adapters = dt_zero_gather(p->t->adapters, 0, p->err);
+    if (!w.params || (own && !w.adapters))
         return -1;
     compute(p, &w);
+    if (own)
+        dt_zero_release(p->t->adapters, 0);
     dt_zero_release(p->z, 0);
     return 0;
 }
@@ -61,13 +72,15 @@ static int embed_forward(struct pass *p)
 static int embed_backward(struct pass *p)
 {
     struct dt_work w = {.kind = DT_EMBED_BACKWARD};
-    if (p->t->adapters)
+    struct dt_zero *z = p->t->adapters ? p->t->adapters : p->z;
+    if (p->t->adapters && !trains_embedding(p->t))
         return 0;
-    w.grads = dt_zero_grads(p->z, 0, p->err);
-    if (!w.grads)
+    char *grads = dt_zero_grads(z, 0, p->err);
+    if (!grads)
         return -1;
+    *(p->t->adapters ? &w.dadapters : &w.grads) = grads;
     compute(p, &w);
-    return dt_zero_reduce(p->z, 0, p->err);
+    return dt_zero_reduce(z, 0, p->err);
 }
 
 /* The block's parameters, and its adapters' where there are any. */
@@ -76,21 +89,22 @@ static int gather_block(struct pass *p, size_t block, struct dt_work *w)
     struct dt_zero *adapters = p->t->adapters;
     w->params = dt_zero_gather(p->z, block + 1, p->err);
     if (w->params && adapters)
-        w->adapters = dt_zero_gather(adapters, block, p->err);
+        w->adapters =
+            dt_zero_gather(adapters, dt_lora_block_unit(p->t->options.lora, block), p->err);
     return w->params && (w->adapters || !adapters) ? 0 : -1;
 }
 
 static void release_block(struct pass *p, size_t block)
 {
     if (p->t->adapters)
-        dt_zero_release(p->t->adapters, block);
+        dt_zero_release(p->t->adapters, dt_lora_block_unit(p->t->options.lora, block));
     dt_zero_release(p->z, block + 1);
 }
 
 /* What is trained of the block: where gradients of it go, and to whom they are given. */
 static struct dt_zero *trained(const struct pass *p, size_t block, size_t *unit)
 {
-    *unit = p->t->adapters ? block : block + 1;
+    *unit = p->t->adapters ? dt_lora_block_unit(p->t->options.lora, block) : block + 1;
     return p->t->adapters ? p->t->adapters : p->z;
 }
 
@@ -151,40 +165,74 @@ static int blocks_backward(struct pass *p)
     return 0;
 }
 
-static bool trains_head(const struct pass *p)
+/* Whether the head is the adapters', as they save it; and its unit. */
+static bool has_own_head(const struct dt_transformer *t, size_t *unit)
 {
-    return p->train && !p->t->adapters;
+    const struct dt_lora *lora = t->options.lora;
+    if (!t->adapters || !lora->saves_head)
+        return false;
+    *unit = dt_lora_unit_count(lora, &t->shape) - 1;
+    return true;
+}
+
+/* Where gradients go: of all of the head, or of the adapters' matrix alone. */
+static int lend_head_grads(struct pass *p, struct dt_work *w)
+{
+    const struct dt_transformer *t = p->t;
+    size_t own;
+    if (has_own_head(t, &own)) {
+        w->dadapters = dt_zero_grads(t->adapters, own, p->err);
+        return w->dadapters ? 0 : -1;
+    }
+    if (t->adapters)
+        return 0;
+    w->grads = w->dmatrix = dt_zero_grads(p->z, head_unit(t), p->err);
+    if (w->grads && t->shape.tied)
+        w->dmatrix = dt_zero_grads(p->z, 0, p->err);
+    return w->grads && w->dmatrix ? 0 : -1;
 }
 
 /* Finds its parameters and where their gradients go. */
 static int gather_head(struct pass *p, struct dt_work *w)
 {
     const struct dt_transformer *t = p->t;
-    bool tied = t->shape.tied;
+    size_t own;
     w->params = w->matrix = dt_zero_gather(p->z, head_unit(t), p->err);
-    if (w->params && tied)
+    if (w->params && t->shape.tied)
         w->matrix = dt_zero_gather(p->z, 0, p->err);
     if (!w->params || !w->matrix)
         return -1;
-    if (!trains_head(p))
-        return 0;
-    w->grads = w->dmatrix = dt_zero_grads(p->z, head_unit(t), p->err);
-    if (w->grads && tied)
-        w->dmatrix = dt_zero_grads(p->z, 0, p->err);
-    return w->grads && w->dmatrix ? 0 : -1;
+    if (has_own_head(t, &own)) {
+        w->adapters = dt_zero_gather(t->adapters, own, p->err);
+        if (!w->adapters)
+            return -1;
+    }
+    return p->train ? lend_head_grads(p, w) : 0;
+}
+
+static int reduce_head(struct pass *p)
+{
+    const struct dt_transformer *t = p->t;
+    size_t own;
+    if (has_own_head(t, &own))
+        return dt_zero_reduce(t->adapters, own, p->err);
+    return t->adapters ? 0 : dt_zero_reduce(p->z, head_unit(t), p->err);
 }
 
 static int head(struct pass *p)
 {
     struct dt_transformer *t = p->t;
     struct dt_work w = {.kind = DT_HEAD, .scale = p->scale};
+    size_t own;
     if (gather_head(p, &w) < 0)
         return -1;
     compute(p, &w);
+    if (has_own_head(t, &own))
+        dt_zero_release(t->adapters, own);
     if (t->shape.tied)
         dt_zero_release(p->z, 0);
     dt_zero_release(p->z, head_unit(t));
-    return trains_head(p) ? dt_zero_reduce(p->z, head_unit(t), p->err) : 0;
+    return p->train ? reduce_head(p) : 0;
 }
 
 /* An id outside would be read from outside of the embedding. */

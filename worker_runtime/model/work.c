@@ -51,18 +51,20 @@ static void embed_forward(struct dt_transformer *t, const struct dt_work *w)
 {
     bool gpt2 = t->shape.family == DT_GPT2;
     struct dt_embedding e = embedding(t, w);
-    t->device->ops->embedding_forward(
-        &e, slot_of(t, w)->inputs[0], w->params + t->embed_at[DT_GPT2_WTE],
-        gpt2 ? w->params + t->embed_at[DT_GPT2_WPE] : NULL, t->device->stream);
+    const char *token = w->adapters ? w->adapters : w->params + t->embed_at[DT_GPT2_WTE];
+    t->device->ops->embedding_forward(&e, slot_of(t, w)->inputs[0], token,
+                                      gpt2 ? w->params + t->embed_at[DT_GPT2_WPE] : NULL,
+                                      t->device->stream);
 }
 
 static void embed_backward(struct dt_transformer *t, const struct dt_work *w)
 {
     bool gpt2 = t->shape.family == DT_GPT2;
     struct dt_embedding e = embedding(t, w);
-    t->device->ops->embedding_backward(&e, w->grads + t->embed_at[DT_GPT2_WTE],
-                                       gpt2 ? w->grads + t->embed_at[DT_GPT2_WPE] : NULL,
-                                       slot_of(t, w)->dstream, t->device->stream);
+    char *dtoken = w->dadapters ? w->dadapters : w->grads + t->embed_at[DT_GPT2_WTE];
+    char *dposition = gpt2 && w->grads ? w->grads + t->embed_at[DT_GPT2_WPE] : NULL;
+    t->device->ops->embedding_backward(&e, dtoken, dposition, slot_of(t, w)->dstream,
+                                       t->device->stream);
 }
 
 /* Dropout is of training alone. */
@@ -149,13 +151,14 @@ static struct dt_head head_of(const struct dt_transformer *t, const struct dt_wo
         .stream = t->device->stream,
         .weight = w->params + t->head_at[DT_GPT2_LN_F_WEIGHT],
         .bias = gpt2 ? w->params + t->head_at[DT_GPT2_LN_F_BIAS] : NULL,
-        .matrix = w->matrix + matrix_at,
+        .matrix = w->adapters ? w->adapters : w->matrix + matrix_at,
         .middle = slot->kept[t->shape.layers - 1].middle,
         .targets = slot->targets,
         .losses = slot->losses,
         .dstream = slot->dstream,
         .scratch = &t->a.scratch,
     };
+    h.dmatrix = w->dadapters;
     if (!w->grads)
         return h;
     h.dweight = w->grads + t->head_at[DT_GPT2_LN_F_WEIGHT];

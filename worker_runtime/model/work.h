@@ -45,7 +45,7 @@ struct dt_work {
     uint64_t train;   /* a way back follows */
     const char *params, *matrix; /* the unit's; the head's, of another unit where it is tied */
     char *grads, *dmatrix;       /* NULL: there are none, or they are frozen */
-    const char *adapters;        /* the unit of them; NULL: none */
+    const char *adapters;        /* the unit of them, or what they save of this one; NULL: none */
     char *dadapters;
     double scale; /* of the head's gradients */
 };

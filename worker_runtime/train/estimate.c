@@ -80,7 +80,9 @@ static int open_adapters(struct dt_layout *l, const struct dt_config *c, size_t 
 {
     size_t count;
     struct dt_tensor *tensors = dt_lora_tensors(&c->lora, &c->model.shape, &count, err);
-    int rc = tensors ? lay_out(l, tensors, count, c->model.shape.layers, world, err) : -1;
+    int rc = tensors ? lay_out(l, tensors, count, dt_lora_unit_count(&c->lora, &c->model.shape),
+                               world, err)
+                     : -1;
     free(tensors);
     return rc;
 }

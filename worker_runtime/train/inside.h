@@ -111,6 +111,8 @@ static inline void dt_trainer_begin(struct dt_trainer *t, bool train, bool last)
  * began from. Collective. */
 int dt_base_open(struct dt_trainer *t, struct dt_err *err);
 int dt_base_load(struct dt_trainer *t, struct dt_err *err);
+/* The first values of new adapters, and of what they save of it. */
+int dt_base_fill(struct dt_trainer *t, struct dt_err *err);
 
 int dt_trainer_open(struct dt_trainer *t, struct dt_context *context,
                     const struct dt_train_options *o, struct dt_err *err);

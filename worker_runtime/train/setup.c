@@ -21,7 +21,7 @@ int dt_trainer_open_model(struct dt_trainer *t, struct dt_err *err)
     const struct dt_lora *lora = t->config->lora.r > 0 ? &t->config->lora : NULL;
     t->saved = (struct dt_ckpt_model){
         .shape = &t->shape, .count = dt_shape_tensor_count(shape), .lora = lora};
-    t->unit_count = lora ? shape->layers : dt_shape_unit_count(shape);
+    t->unit_count = lora ? dt_lora_unit_count(lora, shape) : dt_shape_unit_count(shape);
     t->saved.tensors =
         lora ? dt_lora_tensors(lora, shape, &t->saved.count, err) : dt_shape_tensors(shape, err);
     return t->saved.tensors ? dt_tensor_units(t->saved.tensors, t->saved.count, t->unit_count,
@@ -216,7 +216,7 @@ static int first_weights(struct dt_trainer *t, struct dt_found *f, struct dt_err
         return dt_resume_load(t, f, err);
     if (weights)
         return dt_ckpt_load_weights(weights, &t->saved, t->zero, err);
-    return dt_zero_fill(t->zero, fill, t, err);
+    return t->base ? dt_base_fill(t, err) : dt_zero_fill(t->zero, fill, t, err);
 }
 
 /* Tokenizer and the like of the model that is gone on with, be it a checkpoint of ours. */
