@@ -137,7 +137,7 @@ cudaError_t backward(const struct dt_head_norm *n, E *dx, E *dweight, const E *x
         dt_launch(head_norms_back<E>, dim3(static_cast<unsigned>(parts)),
                   dim3(static_cast<unsigned>(warps * DT_WARP)), warps * n->head_dim * sizeof(float),
                   s->compute, h, each, static_cast<const E *>(n->weight), dx, x, dout, partials);
-    if (e != cudaSuccess)
+    if (e != cudaSuccess || !dweight)
         return e;
     return dt_launch(join_parts<E>, dim3(dt_blocks(n->head_dim, ACROSS)), dim3(ACROSS * DOWN), 0,
                      s->compute, parts, n->head_dim, partials, dweight);

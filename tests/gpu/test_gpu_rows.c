@@ -300,8 +300,11 @@ static void one_head_norm(struct gpu_kit *g, const size_t h[4])
     g->ops->head_norm_forward(&dn, y, there, g->s);
     ref->head_norm_forward(&n, out, x, NULL);
     near_rounded(g, "out", all, y, out, 3e-6, 3);
+    void *alone = gpu_up(g, all, dout);
+    g->ops->head_norm_backward(&dn, alone, NULL, there, alone, g->s);
     for (int i = 0; i < 2; i++)
         g->ops->head_norm_backward(&dn, dx[i], sums[i], there, dx[i], g->s);
+    CHECK_BYTES(gpu_down(g, all, alone), all * 4, gpu_down(g, all, dx[0]), all * 4);
     ref->head_norm_backward(&n, dout, dweight, x, dout, NULL);
     near_rounded(g, "dx", all, dx[0], dout, 3e-6, 4);
     near_rounded(g, "dweight", dim, sums[0], dweight, 3e-6, 3 * sqrt((double)(h[0] * h[1])));

@@ -59,6 +59,20 @@ static const struct dt_shape shapes[] = {
      .vocabulary = 11,
      .norm_eps = 1e-5f,
      .init_std = 0.02f},
+    {.family = DT_LLAMA,
+     .layers = 2,
+     .heads = 4,
+     .kv_heads = 2,
+     .width = 10,
+     .head_dim = 4,
+     .inner = 7,
+     .positions = 6,
+     .vocabulary = 13,
+     .norm_eps = 1e-5f,
+     .rope_theta = 100,
+     .init_std = 0.02f,
+     .qkv_bias = true,
+     .qk_norm = true},
 };
 enum { SHAPES = sizeof shapes / sizeof *shapes };
 

@@ -147,6 +147,10 @@ static void one_head_norm(const struct dt_ops *ops, struct dt_stream *s, struct 
     ref->head_norm_backward(n, wanted_dx, wanted_dweight, x, dout, NULL);
     kit_near("dx", all, dx, wanted_dx, 1e-5);
     kit_near("dweight", dim, dweight, wanted_dweight, 1e-5);
+    float *alone = kit_copy(k, all, dout), *wanted_alone = kit_copy(k, all, dout);
+    ops->head_norm_backward(n, alone, NULL, x, dout, s);
+    ref->head_norm_backward(n, wanted_alone, NULL, x, dout, NULL);
+    kit_near("dx alone", all, alone, wanted_alone, 1e-5);
 }
 
 /* What lies between the heads of two rows is left as it is. */

@@ -145,7 +145,7 @@ typedef void dt_norm_backward_fn(const struct dt_norm *n, dt_elem *dx, dt_elem *
 /* out = x / rms(x) * weight. out may be x. */
 typedef void dt_head_norm_forward_fn(const struct dt_head_norm *n, dt_elem *out, const dt_elem *x,
                                      struct dt_stream *s);
-/* dx = gradient through the norm of x; dweight +=. dx may be dout. */
+/* dx = gradient through the norm of x; dweight += unless NULL. dx may be dout. */
 typedef void dt_head_norm_backward_fn(const struct dt_head_norm *n, dt_elem *dx, dt_elem *dweight,
                                       const dt_elem *x, const dt_elem *dout, struct dt_stream *s);
 

@@ -94,7 +94,7 @@ void DT_CPU(head_norm_backward)(const struct dt_head_norm *n, dt_elem *dx, dt_el
     j.rows = dt_parts(n->rows, PARTS_MOST);
     size_t parts = dt_parts(n->rows, j.rows);
     dt_pool_run(s->pool, parts, head_norm_back, &j);
-    for (size_t p = 0; p < parts; p++)
+    for (size_t p = 0; dweight && p < parts; p++)
         for (size_t c = 0; c < n->head_dim; c++)
             dweight[c] += j.partials[p * n->head_dim + c];
 }

@@ -147,7 +147,8 @@ void dt_ref_head_norm_backward(const struct dt_head_norm *n, dt_elem *dx_, dt_el
         float *dx = (float *)dx_ + at;
         double rstd = head_rstd(n, x), average = 0;
         for (size_t c = 0; c < n->head_dim; c++) {
-            dweight[c] += (float)(dout[c] * x[c] * rstd);
+            if (dweight)
+                dweight[c] += (float)(dout[c] * x[c] * rstd);
             average += (double)dout[c] * weight[c] * x[c] * rstd / (double)n->head_dim;
         }
         for (size_t c = 0; c < n->head_dim; c++)
