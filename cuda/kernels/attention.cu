@@ -39,7 +39,7 @@ template <int COLUMNS> struct gathered {
  * has seen no key yet gathers nothing. */
 template <class N>
 __device__ static void soften(struct gathered<N::COLUMNS> *g, float (&s)[DT_PLAIN_DOWN][N::ACROSS],
-                              int query, int first, const struct dt_attention_past &past,
+                              int query, int first, const struct dt_attention_past<true> &past,
                               float factor)
 {
     struct dt_plain_thread at;
@@ -98,7 +98,7 @@ __global__ void __launch_bounds__(DT_PLAIN_THREADS, 1)
     int query = (tiles - 1 - static_cast<int>(blockIdx.x / t.heads)) * DT_PLAIN_ROWS;
     const E *keys = dt_attention_k<E>(t, head / group);
     const E *values = dt_attention_v<E>(t, head / group);
-    struct dt_attention_past past = dt_attention_past_of(t, head);
+    struct dt_attention_past<true> past(t, head);
     struct gathered<N::COLUMNS> g = {
     };
     for (float &x : g.largest)
@@ -141,8 +141,10 @@ static cudaError_t on_tensor_cores(const struct dt_attention_task &t, void *out,
     cudaError_t e = dt_attention_grid(&grid, dt_divide_up(t.a.queries, DT_FORWARD_ROWS), t.heads);
     if (e != cudaSuccess)
         return e;
-    return dt_launch(dt_attention_forward_mma<D>, grid, dim3(DT_FORWARD_THREADS), shared, s, t,
-                     static_cast<dt_bf16 *>(out));
+    return dt_attention_with_past(t, [&](auto limited) {
+        return dt_launch(dt_attention_forward_mma<D, decltype(limited)::value>, grid,
+                         dim3(DT_FORWARD_THREADS), shared, s, t, static_cast<dt_bf16 *>(out));
+    });
 }
 
 cudaError_t dt_cuda_attention_forward(enum dt_dtype elem, const struct dt_attention *a, void *out,

@@ -14,6 +14,8 @@
 #include "cuda/kernels/common.cuh"
 #include "cuda/kernels/kernels.h"
 
+#include <type_traits>
+
 static constexpr float DT_LOG2_E = 1.4426950408889634f;
 
 /* Rows that partial results are padded to: a multiple of every kernel's tile. */
@@ -113,10 +115,20 @@ __device__ inline const E *dt_attention_v(const struct dt_attention_task &t, siz
     return dt_attention_head(static_cast<const E *>(t.a.v), t, t.a.v_stride, t.a.kv_heads, kv);
 }
 
-/* Where the keys of a sequence's queries begin: see dt_attention_begins(). */
-struct dt_attention_past {
+/* Where the keys of a sequence's queries begin: see dt_attention_begins(). Kernels that have all
+ * registers in use are compiled for sequences without limits, too, as nothing is to be kept of such
+ * ones. */
+template <bool LIMITED> struct dt_attention_past {
     const int32_t *documents; /* the sequence's */
     int window, last;         /* the last position, which those behind it are taken for */
+
+    /* HEAD: a query head's. */
+    __device__ dt_attention_past(const struct dt_attention_task &t, size_t head)
+        : documents(t.a.documents), window(t.window), last(t.positions - 1)
+    {
+        if (documents)
+            documents += head / t.a.heads * t.a.keys;
+    }
 
     __device__ int begin(int query) const
     {
@@ -140,13 +152,30 @@ struct dt_attention_past {
     }
 };
 
-__device__ inline dt_attention_past dt_attention_past_of(const struct dt_attention_task &t,
-                                                         size_t head)
+template <> struct dt_attention_past<false> {
+    int positions;
+
+    __device__ dt_attention_past(const struct dt_attention_task &t, size_t) : positions(t.positions)
+    {
+    }
+
+    __device__ int begin(int) const
+    {
+        return 0;
+    }
+
+    __device__ int end(int, int) const
+    {
+        return positions;
+    }
+};
+
+/* Of the host. Calls F with whether there are limits, as a type. */
+template <class F> inline cudaError_t dt_attention_with_past(const struct dt_attention_task &t, F f)
 {
-    const int32_t *documents = t.a.documents;
-    if (documents)
-        documents += head / t.a.heads * t.a.keys;
-    return {documents, t.window, t.positions - 1};
+    if (t.window > 0 || t.a.documents)
+        return f(std::true_type());
+    return f(std::false_type());
 }
 
 /* Plain kernels: 128 threads over 32 rows of their own and a streamed tile of 16 * ACROSS. A thread

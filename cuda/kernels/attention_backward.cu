@@ -81,7 +81,7 @@ __global__ void __launch_bounds__(DT_PLAIN_THREADS, 1)
     const E *rows = dt_attention_q<E>(t, head);
     const E *keys = dt_attention_k<E>(t, kv);
     const E *values = dt_attention_v<E>(t, kv);
-    struct dt_attention_past past = dt_attention_past_of(t, head);
+    struct dt_attention_past<true> past(t, head);
     float sum[DT_PLAIN_DOWN][N::COLUMNS] = {};
     dt_plain_load(q, DT_PLAIN_ROWS, rows, t.a.q_stride, query, t);
     dt_plain_load(dx, DT_PLAIN_ROWS, dt_attention_head(dout, t, t.a.out_stride, t.a.heads, head),
@@ -123,7 +123,7 @@ __global__ void __launch_bounds__(DT_PLAIN_THREADS, 1)
     size_t group = static_cast<size_t>(t.group), units = t.heads / group, n = blockIdx.x % units;
     size_t kv = t.first / group + n;
     int key = static_cast<int>(blockIdx.x / units) * DT_PLAIN_ROWS;
-    struct dt_attention_past past = dt_attention_past_of(t, kv * group);
+    struct dt_attention_past<true> past(t, kv * group);
     int last = key + DT_PLAIN_ROWS - 1, end = past.end(key, last);
     float dks[DT_PLAIN_DOWN][N::COLUMNS] = {}, dvs[DT_PLAIN_DOWN][N::COLUMNS] = {};
     dt_plain_load(k, DT_PLAIN_ROWS, dt_attention_k<E>(t, kv), t.a.k_stride, key, t);
@@ -202,13 +202,17 @@ static cudaError_t on_tensor_cores(const struct dt_attention_task &t,
     cudaError_t e = dt_attention_grid(&queries, dt_divide_up(t.a.queries, Q::ROWS), t.heads);
     if (e == cudaSuccess)
         e = dt_attention_grid(&keys, dt_divide_up(t.a.queries, K::ROWS), t.heads / t.group);
-    if (e == cudaSuccess)
-        e = dt_launch(dt_attention_dq_mma<D>, queries, dim3(Q::THREADS), Q::SHARED, s, t, g.dq,
-                      g.dout);
-    if (e == cudaSuccess)
-        e = dt_launch(dt_attention_dkv_mma<D>, keys, dim3(K::THREADS), K::SHARED, s, t, g.dk, g.dv,
-                      g.dout);
-    return e;
+    if (e != cudaSuccess)
+        return e;
+    return dt_attention_with_past(t, [&](auto limited) {
+        constexpr bool LIMITED = decltype(limited)::value;
+        cudaError_t failed = dt_launch(dt_attention_dq_mma<D, LIMITED>, queries, dim3(Q::THREADS),
+                                       Q::SHARED, s, t, g.dq, g.dout);
+        if (failed != cudaSuccess)
+            return failed;
+        return dt_launch(dt_attention_dkv_mma<D, LIMITED>, keys, dim3(K::THREADS), K::SHARED, s, t,
+                         g.dk, g.dv, g.dout);
+    });
 }
 
 static cudaError_t start(const struct dt_attention_task &t, const struct gradients<float> &g,

@@ -44,10 +44,10 @@ __device__ inline void dt_backward_scale(float (&x)[GROUPS][D / 8][4], float sca
 }
 
 /* Of tiles: KEY and QUERY are of element 0. */
-template <class S, bool MASK>
+template <class S, bool MASK, bool LIMITED>
 __device__ inline void dt_backward_queries(float (&p)[S::GROUPS][S::STREAM / 8][4],
                                            float (&dp)[S::GROUPS][S::STREAM / 8][4], int query,
-                                           int key, const struct dt_attention_past &past,
+                                           int key, const struct dt_attention_past<LIMITED> &past,
                                            const struct dt_attention_row (&notes)[S::GROUPS][2],
                                            float factor)
 {
@@ -66,7 +66,7 @@ __device__ inline void dt_backward_queries(float (&p)[S::GROUPS][S::STREAM / 8][
 }
 
 /* dq of one tile of queries and one head. */
-template <int D>
+template <int D, bool LIMITED>
 __global__ void __launch_bounds__(dt_backward_shape<D, 1>::THREADS)
     dt_attention_dq_mma(struct dt_attention_task t, dt_bf16 *dq, const dt_bf16 *dout)
 {
@@ -77,7 +77,7 @@ __global__ void __launch_bounds__(dt_backward_shape<D, 1>::THREADS)
     int query = ((t.positions - 1) / S::ROWS - static_cast<int>(blockIdx.x / t.heads)) * S::ROWS;
     int keys = query + S::ROWS < t.positions ? query + S::ROWS : t.positions;
     int row = static_cast<int>(threadIdx.x) / DT_WARP * 16 * S::GROUPS;
-    struct dt_attention_past past = dt_attention_past_of(t, head);
+    struct dt_attention_past<LIMITED> past(t, head);
     /* The buffers take turns, and the first begins. */
     int first = past.begin(query) / (2 * S::STREAM) * (2 * S::STREAM);
     int some = past.begin(query + row), all = past.begin(query + row + 16 * S::GROUPS - 1);
@@ -122,9 +122,9 @@ __global__ void __launch_bounds__(dt_backward_shape<D, 1>::THREADS)
         dt_tile_dots<D, S::GROUPS, S::STREAM>(p, q, row, k);
         dt_tile_dots<D, S::GROUPS, S::STREAM>(dp, dx, row, v);
         if (key + S::STREAM > query + row || key < all)
-            dt_backward_queries<S, true>(p, dp, query + row, key, past, notes, t.factor);
+            dt_backward_queries<S, true, LIMITED>(p, dp, query + row, key, past, notes, t.factor);
         else
-            dt_backward_queries<S, false>(p, dp, query + row, key, past, notes, t.factor);
+            dt_backward_queries<S, false, LIMITED>(p, dp, query + row, key, past, notes, t.factor);
         dt_tile_round<S::GROUPS, S::STREAM>(w, dp);
         dt_tile_weigh<D, S::GROUPS, S::STREAM>(sum, w, k);
     }
@@ -133,10 +133,10 @@ __global__ void __launch_bounds__(dt_backward_shape<D, 1>::THREADS)
                                 t.a.q_stride, t.positions - query, q, row, sum);
 }
 
-template <class S, bool MASK>
+template <class S, bool MASK, bool LIMITED>
 __device__ inline void dt_backward_keys(float (&p)[S::GROUPS][S::STREAM / 8][4],
                                         float (&dp)[S::GROUPS][S::STREAM / 8][4], int query,
-                                        int key, const struct dt_attention_past &past,
+                                        int key, const struct dt_attention_past<LIMITED> &past,
                                         const struct dt_attention_row *notes, float factor)
 {
 #pragma unroll
@@ -190,7 +190,7 @@ template <int D> struct dt_backward_stream {
 };
 
 /* dk and dv of one tile of keys and one key/value head. */
-template <int D>
+template <int D, bool LIMITED>
 __global__ void __launch_bounds__(dt_backward_shape<D, 2>::THREADS)
     dt_attention_dkv_mma(struct dt_attention_task t, dt_bf16 *dk, dt_bf16 *dv, const dt_bf16 *dout)
 {
@@ -211,7 +211,7 @@ __global__ void __launch_bounds__(dt_backward_shape<D, 2>::THREADS)
     stream.q = dt_attention_q<dt_bf16>(t, head);
     stream.dx = dt_attention_head(dout, t, t.a.out_stride, t.a.heads, head);
     stream.notes = t.rows + n * group * t.padded;
-    struct dt_attention_past past = dt_attention_past_of(t, head);
+    struct dt_attention_past<LIMITED> past(t, head);
     stream.first = stream.query = key;
     stream.end = past.end(key, key + S::ROWS - 1);
     float dks[S::GROUPS][D / 8][4] = {}, dvs[S::GROUPS][D / 8][4] = {};
@@ -239,11 +239,11 @@ __global__ void __launch_bounds__(dt_backward_shape<D, 2>::THREADS)
         dt_tile_dots<D, S::GROUPS, S::STREAM>(p, k, row, q);
         dt_tile_dots<D, S::GROUPS, S::STREAM>(dp, v, row, dx);
         if (query < key + row + 16 * S::GROUPS || past.begin(query + S::STREAM - 1) > key + row)
-            dt_backward_keys<S, true>(p, dp, query, key + row, past, notes + now * S::STREAM,
-                                      t.factor);
+            dt_backward_keys<S, true, LIMITED>(p, dp, query, key + row, past,
+                                               notes + now * S::STREAM, t.factor);
         else
-            dt_backward_keys<S, false>(p, dp, query, key + row, past, notes + now * S::STREAM,
-                                       t.factor);
+            dt_backward_keys<S, false, LIMITED>(p, dp, query, key + row, past,
+                                                notes + now * S::STREAM, t.factor);
         dt_tile_round<S::GROUPS, S::STREAM>(w, p);
         dt_tile_weigh<D, S::GROUPS, S::STREAM>(dvs, w, dx);
         dt_tile_round<S::GROUPS, S::STREAM>(w, dp);

@@ -29,8 +29,9 @@ template <int D> struct dt_forward_state {
 
 typedef float dt_forward_scores[DT_FORWARD_GROUPS][DT_FORWARD_KEYS / 8][4];
 
+template <bool LIMITED>
 __device__ inline void dt_forward_hide(dt_forward_scores &s, int query, int key,
-                                       const struct dt_attention_past &past)
+                                       const struct dt_attention_past<LIMITED> &past)
 {
 #pragma unroll
     for (int g = 0; g < DT_FORWARD_GROUPS; g++)
@@ -50,7 +51,7 @@ __device__ inline void dt_forward_hide(dt_forward_scores &s, int query, int key,
 
 /* Scores become weights, and what was gathered shrinks where a score is the largest so far. A row
  * that has seen no key yet gathers nothing. */
-template <int D>
+template <int D, bool LIMITED>
 __device__ inline void dt_forward_soften(struct dt_forward_state<D> &state, dt_forward_scores &s,
                                          int g, int below, float factor)
 {
@@ -61,7 +62,7 @@ __device__ inline void dt_forward_soften(struct dt_forward_state<D> &state, dt_f
     largest = fmaxf(largest, __shfl_xor_sync(0xffffffffu, largest, 1));
     largest = fmaxf(largest, __shfl_xor_sync(0xffffffffu, largest, 2));
     state.largest[g][below] = largest;
-    if (largest == -INFINITY)
+    if (LIMITED && largest == -INFINITY)
         largest = 0;
     float shrink = dt_exp2((before - largest) * factor), less = largest * factor;
 #pragma unroll
@@ -79,12 +80,12 @@ __device__ inline void dt_forward_soften(struct dt_forward_state<D> &state, dt_f
 
 /* Of a tile of keys, the first of which is KEY. ROW: the warp's first in the block; QUERY: the
  * block's first; ALL: from there on all of the warp's queries read. */
-template <int D>
-__device__ inline void dt_forward_weights(struct dt_forward_state<D> &state,
-                                          uint32_t (&w)[DT_FORWARD_GROUPS][DT_FORWARD_KEYS / 16][4],
-                                          const dt_bf16 *q, const dt_bf16 *k, int query, int row,
-                                          int key, int all, const struct dt_attention_past &past,
-                                          float factor)
+template <int D, bool LIMITED>
+__device__ inline void
+dt_forward_weights(struct dt_forward_state<D> &state,
+                   uint32_t (&w)[DT_FORWARD_GROUPS][DT_FORWARD_KEYS / 16][4], const dt_bf16 *q,
+                   const dt_bf16 *k, int query, int row, int key, int all,
+                   const struct dt_attention_past<LIMITED> &past, float factor)
 {
     dt_forward_scores s;
     dt_tile_dots<D, DT_FORWARD_GROUPS, DT_FORWARD_KEYS>(s, q, row, k);
@@ -92,8 +93,8 @@ __device__ inline void dt_forward_weights(struct dt_forward_state<D> &state,
         dt_forward_hide(s, query + row, key, past);
 #pragma unroll
     for (int g = 0; g < DT_FORWARD_GROUPS; g++) {
-        dt_forward_soften(state, s, g, 0, factor);
-        dt_forward_soften(state, s, g, 1, factor);
+        dt_forward_soften<D, LIMITED>(state, s, g, 0, factor);
+        dt_forward_soften<D, LIMITED>(state, s, g, 1, factor);
     }
     dt_tile_round<DT_FORWARD_GROUPS, DT_FORWARD_KEYS>(w, s);
 }
@@ -127,7 +128,7 @@ __device__ inline void dt_forward_finish(struct dt_forward_state<D> &state, dt_b
                                         state.out);
 }
 
-template <int D>
+template <int D, bool LIMITED>
 __global__ void __launch_bounds__(DT_FORWARD_THREADS, 2)
     dt_attention_forward_mma(struct dt_attention_task t, dt_bf16 *out)
 {
@@ -142,7 +143,7 @@ __global__ void __launch_bounds__(DT_FORWARD_THREADS, 2)
         dt_attention_q<dt_bf16>(t, head) + static_cast<size_t>(query) * t.a.q_stride;
     const dt_bf16 *ks = dt_attention_k<dt_bf16>(t, kv);
     const dt_bf16 *vs = dt_attention_v<dt_bf16>(t, kv);
-    struct dt_attention_past past = dt_attention_past_of(t, head);
+    struct dt_attention_past<LIMITED> past(t, head);
     int first = past.begin(query) / KEYS * KEYS, some = past.begin(query + row);
     int all = past.begin(query + row + DT_FORWARD_WARP_ROWS - 1);
     struct dt_forward_state<D> state = {
