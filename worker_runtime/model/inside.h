@@ -51,7 +51,7 @@ enum dt_window_rule {
 struct dt_shape_family {
     const char *model_type, *architecture, *title;
     struct dt_shape start;        /* what a file need not say */
-    struct dt_shape_keys keys[2]; /* the block's and the family's */
+    struct dt_shape_keys keys[2]; /* the block's and the family's; none is empty */
     enum dt_window_rule window;
 };
 

@@ -14,11 +14,6 @@
 #define AT(field) offsetof(struct dt_shape, field)
 
 /* clang-format off */
-#define UNWINDOWED \
-    {"sliding_window", .kind = DT_SHAPE_OFF}, \
-    {"use_sliding_window", .kind = DT_SHAPE_OFF}, \
-    {"layer_types", .kind = DT_SHAPE_OFF}
-
 static const struct dt_shape_key gpt2_keys[] = {
     {"n_layer", .kind = DT_SHAPE_COUNT, .at = AT(layers), .most = DT_LAYERS_MOST},
     {"n_head", .kind = DT_SHAPE_COUNT, .at = AT(heads), .most = HEADS_MOST},
@@ -45,7 +40,6 @@ static const struct dt_shape_key gpt2_keys[] = {
     {"summary_use_proj", .kind = DT_SHAPE_IDLE},
     {"rotary_dim", .kind = DT_SHAPE_OFF},
     {"multi_query", .kind = DT_SHAPE_OFF},
-    UNWINDOWED,
 };
 
 /* Of all that have a Llama's block. */
@@ -87,6 +81,13 @@ static const struct dt_shape_key block_keys[] = {
     {"num_local_experts", .kind = DT_SHAPE_OFF},
     {"n_routed_experts", .kind = DT_SHAPE_OFF},
 };
+
+#define UNWINDOWED \
+    {"sliding_window", .kind = DT_SHAPE_OFF}, \
+    {"use_sliding_window", .kind = DT_SHAPE_OFF}, \
+    {"layer_types", .kind = DT_SHAPE_OFF}
+
+static const struct dt_shape_key unwindowed_keys[] = {UNWINDOWED};
 
 static const struct dt_shape_key llama_keys[] = {
     {"attention_bias", .kind = DT_SHAPE_FALSE},
@@ -159,7 +160,7 @@ static const struct dt_shape_family families[] = {
         .architecture = "GPT2LMHeadModel",
         .title = "GPT-2",
         .start = {.family = DT_GPT2, .norm_eps = 1e-5f, .init_std = 0.02f, .tied = true},
-        .keys = {KEYS(gpt2_keys)},
+        .keys = {KEYS(gpt2_keys), KEYS(unwindowed_keys)},
     },
     [DT_LLAMA] = {
         .model_type = "llama",
