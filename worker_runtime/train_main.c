@@ -7,7 +7,7 @@
 #include "base/say.h"
 #include "worker_runtime/ops/cpu/blas.h"
 #include "worker_runtime/ckpt/checkpoint.h"
-#include "worker_runtime/ckpt/merge.h"
+#include "worker_runtime/ckpt/adapted.h"
 #include "worker_runtime/data/detokenize.h"
 #include "worker_runtime/data/show.h"
 #include "worker_runtime/data/tokenize.h"
@@ -277,6 +277,7 @@ static int generate(const struct dt_train_args *a, struct dt_err *err)
     struct dt_buf text = {0};
     struct dt_generation_options o = {
         .model = a->files[1],
+        .base = a->init_from,
         .tokenizer = a->tokenizer,
         .max_tokens = (size_t)g->max_tokens,
         .sampling = {.temperature = g->temperature, .top_p = g->top_p, .top_k = (size_t)g->top_k},
@@ -309,14 +310,16 @@ static enum dt_export_type export_type(const char *name)
     return DT_EXPORT_AS_IT_IS;
 }
 
-static int export(const struct dt_train_args *a, struct dt_err *err)
+static int write_model(const struct dt_train_args *a, enum dt_export_type type, bool gguf,
+                       struct dt_err *err)
 {
     const struct dt_export_options o = {.model = a->files[1],
+                                        .base = a->init_from,
                                         .tokenizer = a->tokenizer,
                                         .out = a->output,
-                                        .type = export_type(a->dtype)};
+                                        .type = type};
     struct dt_buf notes = {0};
-    int rc = (strcmp(a->to, "hf") == 0 ? dt_export_hf : dt_export_gguf)(&o, &notes, err);
+    int rc = (gguf ? dt_export_gguf : dt_export_hf)(&o, &notes, err);
     dt_say_lines(DT_TRAIN_PROGRAM, dt_buf_cstr(&notes));
     dt_buf_finish(&notes);
     if (rc == 0)
@@ -324,16 +327,15 @@ static int export(const struct dt_train_args *a, struct dt_err *err)
     return rc;
 }
 
+/* What export makes of adapters, too. */
 static int merge(const struct dt_train_args *a, struct dt_err *err)
 {
-    const struct dt_ckpt_merge m = {
-        .adapters = a->files[1], .base = a->init_from, .out = a->output};
-    struct dt_ckpt_merged done;
-    if (dt_ckpt_merge(&m, &done, err) < 0)
-        return dt_err_wrap(err, "merge");
-    printf("%s: a model of %zu tensors, with the adapters of %zu layers in it\n", a->output,
-           done.tensors, done.layers);
-    return 0;
+    char room[PATH_MAX];
+    const char *folder = dt_ckpt_weights_folder(a->files[1], room);
+    if (!dt_ckpt_has_adapters(folder))
+        return dt_err_set(err, DT_E_USAGE,
+                          "merge: %s has no adapters: there is no adapter_config.json", folder);
+    return write_model(a, DT_EXPORT_AS_IT_IS, false, err);
 }
 
 static int carry_out(const struct dt_train_args *a, struct dt_err *err)
@@ -348,7 +350,7 @@ static int carry_out(const struct dt_train_args *a, struct dt_err *err)
     case DT_TRAIN_GENERATE:
         return generate(a, err);
     case DT_TRAIN_EXPORT:
-        return export(a, err);
+        return write_model(a, export_type(a->dtype), strcmp(a->to, "gguf") == 0, err);
     case DT_TRAIN_MERGE:
         return merge(a, err);
     case DT_TRAIN_LS:

@@ -36,7 +36,7 @@ static void check_folder(const char *folder, enum dt_dtype from, enum dt_dtype t
     struct dt_err err = {0};
     struct dt_buf notes = {0};
     float room[1000];
-    CHECK_OK(dt_saved_model_open(&m, folder, &notes, &err), err);
+    CHECK_OK(dt_saved_model_open(&m, folder, NULL, &notes, &err), err);
     CHECK_STR(dt_buf_cstr(&notes), "");
     CHECK_EQ(m.shape.eos.count, 2);
     CHECK_EQ(m.model.count, dt_shape_tensor_count(&shape));

@@ -142,7 +142,7 @@ def killed(s):
 
 @training.story
 def merged(s):
-    """merge makes a model of two that has the losses of both together, of any float type, and replaces none"""
+    """merge makes a model of two that has the losses of both together, of any float type; generate and export do the same at once"""
     for name, model, targets in (("llama", training.LLAMA, LORA["target_modules"]), ("gpt2", training.GPT2, ["c_attn", "mlp.c_proj"])):
         lora = {"r": 4, "alpha": 16, "target_modules": targets}
         c = config(s, name + ".json", model=model, lora=lora, steps=6, save_dir=s.path("ckpt-" + name))
@@ -158,13 +158,21 @@ def merged(s):
         s.run(whole, *still, "--init-from", s.path("base-" + name), world=0)
         if abs(s.losses(whole)[-1] - wanted) < 1e-3:
             raise AssertionError("the adapters change nothing: %g" % wanted)
-        said = run_words(s, "merge", s.path("ckpt-" + name), "-o", out, status=2)
-        tap.check_equal("is there; give another folder" in said, True, said)
+        said = run_words(s, "merge", s.path("base-" + name), "-o", out + "-none", status=2)
+        tap.check_equal("has no adapters" in said, True, said)
         s.run(s.config("half.json", model=model, steps=2, bf16={"enabled": True}, save_dir=s.path("half-" + name)), world=0)
         said = run_words(s, "merge", s.path("ckpt-" + name), "--init-from", s.path("half-" + name), "-o", out + "-half")
-        tap.check_equal("with the adapters of 4 layers" in said or "with the adapters of 6 layers" in said, True, said)
+        tap.check_equal("the adapters of %d layers in" % (2 * len(targets)) in said, True, said)
         with open(out + "-half/model.safetensors", "rb") as f:
             tap.check_equal(b'"BF16"' in f.read(4096), True, "a bf16 model stays one")
+        ask = ("--prompt", "A node that", "--max-new-tokens", "12", "--temperature", "0")
+        texts = [run_words(s, "generate", folder, *ask).split("dtrun-train: prompt")[0].splitlines()[-1]
+                 for folder in (out, s.path("ckpt-" + name))]
+        tap.check_equal(texts[1], texts[0], "what both say")
+        run_words(s, "export", s.path("ckpt-" + name), "--to", "gguf", "-o", s.path(name + ".gguf"))
+        run_words(s, "export", out, "--to", "gguf", "-o", s.path(name + "-merged.gguf"))
+        with open(s.path(name + ".gguf"), "rb") as a, open(s.path(name + "-merged.gguf"), "rb") as b:
+            tap.check_equal(a.read() == b.read(), True, "files for llama.cpp")
 
 
 @training.story

@@ -178,6 +178,9 @@ struct dt_ckpt_weights;
 struct dt_ckpt_weights *dt_ckpt_weights_open(const char *dir, const struct dt_ckpt_model *m,
                                              struct dt_err *err);
 void dt_ckpt_weights_close(struct dt_ckpt_weights *w); /* NULL is fine */
+/* From here on ADAPTERS, which W ends, are in what is read of M: adapted.h. */
+struct dt_ckpt_adapters;
+void dt_ckpt_weights_adapt(struct dt_ckpt_weights *w, struct dt_ckpt_adapters *adapters);
 /* Of M's tensor number TENSOR, as it is saved: one of the floats. */
 enum dt_dtype dt_ckpt_weights_type(const struct dt_ckpt_weights *w, size_t tensor);
 /* COUNT elements of M's tensor number TENSOR from FIRST on. */

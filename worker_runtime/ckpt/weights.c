@@ -2,6 +2,7 @@
 /* Weights that somebody else saved: one file, or shards with an index. Each of our tensors is bound
  * to one of theirs by name first, so that all that does not fit is known before anything is read.
  */
+#include "worker_runtime/ckpt/adapted.h"
 #include "worker_runtime/ckpt/inside.h"
 
 #include <cjson/cJSON.h>
@@ -29,7 +30,8 @@ struct dt_ckpt_weights {
     struct dt_st_file *files;
     size_t count;
     const struct dt_ckpt_model *model;
-    struct bound *bound; /* as MODEL's tensors */
+    struct bound *bound;               /* as MODEL's tensors */
+    struct dt_ckpt_adapters *adapters; /* NULL: none */
 };
 
 /* -- opening ---------------------------------------------------------------------------------- */
@@ -292,7 +294,13 @@ void dt_ckpt_weights_close(struct dt_ckpt_weights *w)
         dt_st_close(&w->files[i]);
     free(w->files);
     free(w->bound);
+    dt_ckpt_adapters_close(w->adapters);
     free(w);
+}
+
+void dt_ckpt_weights_adapt(struct dt_ckpt_weights *w, struct dt_ckpt_adapters *adapters)
+{
+    w->adapters = adapters;
 }
 
 enum dt_dtype dt_ckpt_weights_type(const struct dt_ckpt_weights *w, size_t tensor)
@@ -305,5 +313,8 @@ int dt_ckpt_weights_read(const struct dt_ckpt_weights *w, size_t tensor, uint64_
 {
     if (read_elements(&w->bound[tensor], first, count, out, err) < 0)
         return dt_err_wrap(err, "%s", w->dir);
-    return 0;
+    if (!w->adapters)
+        return 0;
+    const struct dt_tensor *t = &w->model->tensors[tensor];
+    return dt_ckpt_adapters_apply(w->adapters, t, first, count, out, err);
 }

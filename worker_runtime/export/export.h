@@ -16,7 +16,8 @@ enum dt_export_type {
 };
 
 struct dt_export_options {
-    const char *model;     /* a checkpoint, a folder that holds some, or one of Hugging Face's */
+    const char *model;     /* as dt_saved_model_open() takes it */
+    const char *base;      /* the model of adapters; NULL: the one that they name */
     const char *tokenizer; /* the folder of its tokenizer; NULL: the model's own */
     const char *out;
     enum dt_export_type type;

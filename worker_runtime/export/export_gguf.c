@@ -174,7 +174,7 @@ static void note_window(const struct exporting *x, struct dt_buf *notes)
 int dt_export_gguf(const struct dt_export_options *o, struct dt_buf *notes, struct dt_err *err)
 {
     struct exporting x = {.o = o, .draft = {.fd = -1}};
-    int rc = dt_saved_model_open(&x.saved, o->model, notes, err);
+    int rc = dt_saved_model_open(&x.saved, o->model, o->base, notes, err);
     if (rc == 0)
         rc = list_tensors(&x, err);
     if (rc == 0)

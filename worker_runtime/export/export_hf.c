@@ -123,12 +123,17 @@ static int write_config(const struct exporting *x, struct dt_err *err)
     return rc;
 }
 
+/* A tokenizer that adapters were trained with counts more than the model's. */
 static int write_companions(const struct exporting *x, struct dt_err *err)
 {
+    const char *own = x->o->tokenizer ? x->o->tokenizer : x->saved.folder;
+    const char *const folders[] = {own, x->o->tokenizer ? "" : x->saved.adapters};
     struct dt_companions c = {0};
-    int rc = dt_companions_read(&c, x->o->tokenizer ? x->o->tokenizer : x->saved.folder, err);
-    if (rc == 0)
-        rc = dt_companions_write(&c, x->o->out, err);
+    int rc = 0;
+    for (size_t i = 0; i < 2 && rc == 0 && *folders[i]; i++)
+        if (dt_companions_read(&c, folders[i], err) < 0 ||
+            dt_companions_write(&c, x->o->out, err) < 0)
+            rc = -1;
     dt_companions_finish(&c);
     return rc;
 }
@@ -150,7 +155,7 @@ static int make_folder(const struct exporting *x, struct dt_err *err)
 int dt_export_hf(const struct dt_export_options *o, struct dt_buf *notes, struct dt_err *err)
 {
     struct exporting x = {.o = o};
-    int rc = dt_saved_model_open(&x.saved, o->model, notes, err);
+    int rc = dt_saved_model_open(&x.saved, o->model, o->base, notes, err);
     if (rc == 0)
         rc = list_tensors(&x, err);
     if (rc == 0)

@@ -72,7 +72,7 @@ struct dt_generation *dt_generation_open(const struct dt_generation_options *o,
     }
     g->o = o;
     g->speech = (struct dt_speech){.stops = o->stops, .visible = o->visible};
-    if (dt_weights_read(&g->weights, o->model, device, notes, err) == 0 &&
+    if (dt_weights_read(&g->weights, o->model, o->base, device, notes, err) == 0 &&
         open_prompt(g, err) == 0 && open_model(g, device, err) == 0)
         return g;
     dt_generation_close(g);

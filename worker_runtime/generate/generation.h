@@ -10,8 +10,8 @@
 struct dt_template;
 
 struct dt_generation_options {
-    const char *model;     /* a checkpoint, a folder that holds some, or one of Hugging Face's */
-    const char *tokenizer; /* its folder; NULL: the model's own, or bytes */
+    const char *model, *base; /* as dt_saved_model_open() takes them */
+    const char *tokenizer;    /* its folder; NULL: the model's own, or bytes */
     struct dt_bytes prompt;
     const struct dt_template *template; /* the prompt is a question; NULL: it is gone on with */
     size_t max_tokens;

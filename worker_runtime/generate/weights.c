@@ -79,12 +79,12 @@ static int read_all(struct dt_weights *w, const struct dt_saved_model *saved, st
     return copy_all(w, &saved->model, saved->weights, begins, err);
 }
 
-int dt_weights_read(struct dt_weights *w, const char *folder, struct dt_device *device,
-                    struct dt_buf *notes, struct dt_err *err)
+int dt_weights_read(struct dt_weights *w, const char *folder, const char *base,
+                    struct dt_device *device, struct dt_buf *notes, struct dt_err *err)
 {
     struct dt_saved_model saved;
     *w = (struct dt_weights){.device = device};
-    int rc = dt_saved_model_open(&saved, folder, notes, err);
+    int rc = dt_saved_model_open(&saved, folder, base, notes, err);
     if (rc == 0) {
         w->shape = saved.shape;
         rc = read_all(w, &saved, err);

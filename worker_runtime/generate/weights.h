@@ -14,10 +14,10 @@ struct dt_weights {
     void *memory;
 };
 
-/* FOLDER is a checkpoint, or holds some and then the newest is meant, or is one of Hugging Face's.
+/* FOLDER and BASE are as dt_saved_model_open() takes them.
  * NOTES gets lines on what its config.json says in vain. W needs no finish when it fails. */
-int dt_weights_read(struct dt_weights *w, const char *folder, struct dt_device *device,
-                    struct dt_buf *notes, struct dt_err *err);
+int dt_weights_read(struct dt_weights *w, const char *folder, const char *base,
+                    struct dt_device *device, struct dt_buf *notes, struct dt_err *err);
 void dt_weights_finish(struct dt_weights *w);
 
 #endif

@@ -3,6 +3,7 @@
 
 #include "base/fs.h"
 #include "base/json.h"
+#include "worker_runtime/ckpt/adapted.h"
 #include "worker_runtime/config/model_file.h"
 #include "worker_runtime/data/tokenize.h"
 
@@ -19,23 +20,60 @@ static int read_shape(struct dt_saved_model *m, struct dt_buf *notes, struct dt_
     return rc < 0 ? dt_err_wrap(err, "%s/config.json", m->folder) : 0;
 }
 
-int dt_saved_model_open(struct dt_saved_model *m, const char *folder, struct dt_buf *notes,
+static int set_path(char to[PATH_MAX], const char *path, struct dt_err *err)
+{
+    if ((size_t)snprintf(to, PATH_MAX, "%s", path) >= PATH_MAX)
+        return dt_err_set(err, DT_E_USAGE, "the path %.60s... is too long", path);
+    return 0;
+}
+
+static int find_folders(struct dt_saved_model *m, const char *folder, const char *base,
                         struct dt_err *err)
 {
-    char room[PATH_MAX];
-    *m = (struct dt_saved_model){0};
+    char room[PATH_MAX], named[PATH_MAX];
     folder = dt_ckpt_weights_folder(folder, room);
-    if ((size_t)snprintf(m->folder, sizeof m->folder, "%s", folder) >= sizeof m->folder)
-        return dt_err_set(err, DT_E_USAGE, "the path %.60s... is too long", folder);
-    if (read_shape(m, notes, err) < 0)
+    if (!dt_ckpt_has_adapters(folder)) {
+        if (base)
+            return dt_err_set(err, DT_E_USAGE,
+                              "%s has no adapters, for which %s would be the model", folder, base);
+        return set_path(m->folder, folder, err);
+    }
+    if (set_path(m->adapters, folder, err) < 0 ||
+        (!base && dt_ckpt_adapters_base(folder, named, err) < 0))
         return -1;
+    return set_path(m->folder, dt_ckpt_weights_folder(base ? base : named, room), err);
+}
+
+static int open_adapters(struct dt_saved_model *m, struct dt_buf *notes, struct dt_err *err)
+{
+    struct dt_ckpt_adapters *a = dt_ckpt_adapters_open(m->adapters, &m->shape, err);
+    if (!a)
+        return -1;
+    dt_ckpt_weights_adapt(m->weights, a);
+    dt_buf_printf(notes, "the adapters of %zu layers in %s are in the weights of %s\n",
+                  dt_ckpt_adapters_layers(a), m->adapters, m->folder);
+    return 0;
+}
+
+int dt_saved_model_open(struct dt_saved_model *m, const char *folder, const char *base,
+                        struct dt_buf *notes, struct dt_err *err)
+{
+    *m = (struct dt_saved_model){0};
+    if (find_folders(m, folder, base, err) < 0)
+        return -1;
+    if (read_shape(m, notes, err) < 0)
+        return *m->adapters
+                   ? dt_err_wrap(err, "the model of %s, which --init-from can name", m->adapters)
+                   : -1;
     m->model = (struct dt_ckpt_model){.shape = &m->shape,
                                       .tensors = dt_shape_tensors(&m->shape, err),
                                       .count = dt_shape_tensor_count(&m->shape)};
     if (!m->model.tensors)
         return -1;
     m->weights = dt_ckpt_weights_open(m->folder, &m->model, err);
-    return m->weights ? 0 : -1;
+    if (!m->weights)
+        return -1;
+    return *m->adapters ? open_adapters(m, notes, err) : 0;
 }
 
 void dt_saved_model_close(struct dt_saved_model *m)
@@ -62,8 +100,11 @@ static bool is_of_bytes(const struct dt_shape *s)
 int dt_saved_model_tokenizer(const char *named, const char *model, const struct dt_shape *s,
                              char out[PATH_MAX], struct dt_err *err)
 {
-    char room[PATH_MAX];
+    char room[PATH_MAX], base[PATH_MAX], other[PATH_MAX];
     model = dt_ckpt_weights_folder(model, room);
+    if (!has_tokenizer(model) && dt_ckpt_has_adapters(model) &&
+        dt_ckpt_adapters_base(model, base, NULL) == 0)
+        model = dt_ckpt_weights_folder(base, other);
     const char *folder = named ? named : has_tokenizer(model) ? model : "";
     if (*folder == '\0' && !is_of_bytes(s))
         return dt_err_set(err, DT_E_USAGE,

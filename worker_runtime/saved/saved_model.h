@@ -7,22 +7,24 @@
 #include "worker_runtime/ckpt/checkpoint.h"
 
 struct dt_saved_model {
-    char folder[PATH_MAX]; /* where its files are */
+    char folder[PATH_MAX];   /* where its files are */
+    char adapters[PATH_MAX]; /* and those of adapters that are in its weights; "": it has none */
     struct dt_shape shape;
     struct dt_ckpt_model model; /* the tensors of that shape */
     struct dt_ckpt_weights *weights;
 };
 
-/* FOLDER is a checkpoint, or holds some and then the newest is meant, or is one of Hugging Face's.
- * NOTES gets lines on what its config.json says in vain. End M also when it fails; it does not move
- * until then. */
-int dt_saved_model_open(struct dt_saved_model *m, const char *folder, struct dt_buf *notes,
-                        struct dt_err *err);
+/* FOLDER is a checkpoint, or holds some and then the newest is meant, or is one of Hugging Face's,
+ * or of peft's: then the model is that of the folder BASE, or where that is NULL the one that the
+ * adapters name. NOTES gets lines on what its config.json says in vain. End M also when it fails;
+ * it does not move until then. */
+int dt_saved_model_open(struct dt_saved_model *m, const char *folder, const char *base,
+                        struct dt_buf *notes, struct dt_err *err);
 void dt_saved_model_close(struct dt_saved_model *m);
 
 /* By which its texts become tokens: the folder NAMED, or where that is NULL the one of the model,
- * if it has a tokenizer. OUT "": a token is a byte, as in our own files without a tokenizer. -1 and
- * *err: nobody knows. */
+ * or of the model that it adapts, if it has a tokenizer. OUT "": a token is a byte, as in our own
+ * files without a tokenizer. -1 and *err: nobody knows. */
 int dt_saved_model_tokenizer(const char *named, const char *model, const struct dt_shape *s,
                              char out[PATH_MAX], struct dt_err *err);
 

@@ -103,7 +103,7 @@ static const struct dt_opt train_opts[] = {
              "is one (auto), start without a checkpoint (none), or continue from DIR, which is a checkpoint or holds some"},
     {.name = "init-from", .arg = "DIR", .completes = DT_OPT_DIRECTORY, AT(init_from), .group = "Training",
      .help = "start with the weights in DIR, a folder of safetensors in Hugging Face's format; model.weights says "
-             "the same. With merge: the model, in place of the one that the adapters name"},
+             "the same. With merge, generate and export of adapters: the model, in place of the one that they name"},
 
     {.name = "estimate", .arg = "FILE", .completes = DT_OPT_FILE, AT(estimate), .group = "Instead of training",
      .help = "print how much memory a rank of this configuration needs at each ZeRO stage, and what fits on this "
