@@ -200,7 +200,7 @@ const struct dt_opt_program dt_train_program = {
         "       dtrun-train ls URL\n"
         "       dtrun-train fetch URL -o DIR\n"
         "       dtrun-train rm URL...\n"
-        "       dtrun-train probe [--device KIND]",
+        "       dtrun-train probe [--device KIND] [--limit N]",
     .version = DT_VERSION,
     .table = train_opts,
     .commands =
