@@ -350,7 +350,8 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, cudaMemcpy
     put(s, [to, from, bytes, wrong, taken] {
         device_work now;
         memcpy(to, from, bytes);
-        static_cast<unsigned char *>(to)[bytes - 1] ^= wrong ? 4 : 0;
+        if (wrong)
+            static_cast<unsigned char *>(to)[bytes - 1] ^= 4;
         return true;
     });
     if (kind_of(to) == memory_kind::PAGEABLE)
