@@ -9,7 +9,7 @@ import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../system"))
 import tap  # noqa: E402
 
-SOURCES = ("agent", "base", "ctl", "launcher", "rendezvous", "worker_runtime", "packaging/wheel/dtrun")
+SOURCES = ("agent", "base", "ctl", "launcher", "preflight", "rendezvous", "worker_runtime", "packaging/wheel/dtrun")
 TEXT = re.compile(r'"((?:[^"\\\n]|\\.)*)"')
 # Between the parts of a text that stands on several lines, or has the name of a format.
 JOINT = re.compile(r'"\s*(?:PRI\w+\s*)?"')
@@ -32,7 +32,7 @@ def pattern(text):
     fixed = [part for part in FORMAT.split(text)]
     if sum(map(len, fixed)) < SHORTEST:
         return None
-    made = ".*?".join(re.escape(part) for part in fixed)
+    made = re.sub(r"(\.\*\?)+", ".*?", ".*?".join(re.escape(part) for part in fixed))  # one for several, or a search takes for ever
     return re.compile(made + ("$" if text.endswith(("s", "d")) and not fixed[-1] else ""))
 
 

@@ -160,8 +160,8 @@ TEST(without_a_usable_plugin_auto_says_why_and_cuda_fails)
     static const struct { const char *plugin, *why; int status; } rows[] = {
         {"idle",    "the driver is on holiday", 1},
         {"symbol",  "libplugin_symbol.so is no CUDA plugin of dtrun: it has no dt_plugin", 1},
-        {"abi",     "libplugin_abi.so belongs to another version of dtrun (its interface is 11, ours is 4)", 1},
-        {"size",    "libplugin_size.so belongs to an older dtrun (its table has 32 bytes, ours 40)", 1},
+        {"abi",     "libplugin_abi.so belongs to another version of dtrun (its interface is ", 1},
+        {"size",    "libplugin_size.so belongs to an older dtrun (its table has ", 1},
         {"library", "cannot load the CUDA plugin: libdt_vanished.so.9: cannot open shared object file", 1},
         {"absent",  "libplugin_absent.so: cannot open shared object file", 1},
     };
