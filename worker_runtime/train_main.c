@@ -279,6 +279,7 @@ static int generate(const struct dt_train_args *a, struct dt_err *err)
         .model = a->files[1],
         .base = a->init_from,
         .tokenizer = a->tokenizer,
+        .system = a->system,
         .max_tokens = (size_t)g->max_tokens,
         .sampling = {.temperature = g->temperature, .top_p = g->top_p, .top_k = (size_t)g->top_k},
         .seed = seed_of(g),

@@ -114,8 +114,8 @@ TEST(a_model_without_a_tokenizer_is_of_bytes_or_refused)
 }
 
 /* What the question is asked in, as somebody would write it by hand. */
-static void check_question(const char *tokenizer, const char *template, const char *whole,
-                           const char *end)
+static void check_question(const char *tokenizer, const char *template, const char *system,
+                           const char *whole, const char *end)
 {
     struct dt_err err = {0};
     struct dt_text_coder c;
@@ -124,8 +124,8 @@ static void check_question(const char *tokenizer, const char *template, const ch
     CHECK_OK(dt_text_coder_open(&c, tokenizer, &err), err);
     struct dt_prompt written = encode(&c, whole), last = encode(&c, end);
     CHECK(!dt_text_coder_ends(&c, &(struct dt_shape){0}, last.at[last.count - 1]));
-    CHECK_OK(dt_text_coder_ask(&c, dt_template_find(template, &err), dt_bytes_of("How many?"),
-                               &asked, &err),
+    CHECK_OK(dt_text_coder_ask(&c, dt_template_find(template, &err), system,
+                               dt_bytes_of("How many?"), &asked, &err),
              err);
     CHECK_BYTES(asked.at, asked.count * sizeof *asked.at, written.at,
                 written.count * sizeof *written.at);
@@ -139,9 +139,16 @@ static void check_question(const char *tokenizer, const char *template, const ch
 
 TEST(a_question_ends_where_its_answer_begins)
 {
-    check_question(folder_of("qwen2", NULL), "chatml",
+    check_question(folder_of("qwen2", NULL), "chatml", NULL,
                    "<|im_start|>user\nHow many?<|im_end|>\n<|im_start|>assistant\n", "<|im_end|>");
-    check_question(folder_of("llama2", NULL), "llama2", "[INST] How many? [/INST]", "</s>");
+    check_question(
+        folder_of("qwen2", NULL), "chatml", "Be brief.",
+        "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\nHow many?<|im_end|>\n"
+        "<|im_start|>assistant\n",
+        "<|im_end|>");
+    check_question(folder_of("qwen2", NULL), "qwen2", "",
+                   "<|im_start|>user\nHow many?<|im_end|>\n<|im_start|>assistant\n", "<|im_end|>");
+    check_question(folder_of("llama2", NULL), "llama2", NULL, "[INST] How many? [/INST]", "</s>");
 }
 
 TEST(what_cannot_be_asked_is_refused)
@@ -150,8 +157,8 @@ TEST(what_cannot_be_asked_is_refused)
     struct dt_text_coder c;
     struct dt_prompt asked;
     CHECK_OK(dt_text_coder_open(&c, folder_of("gpt2", NULL), &err), err);
-    CHECK(dt_text_coder_ask(&c, dt_template_find("chatml", &err), dt_bytes_of("?"), &asked, &err) <
-          0);
+    CHECK(dt_text_coder_ask(&c, dt_template_find("chatml", &err), NULL, dt_bytes_of("?"), &asked,
+                            &err) < 0);
     CHECK(strstr(err.text, "the tokenizer has no token <|im_") != NULL);
     free(asked.at);
     dt_text_coder_finish(&c);

@@ -35,9 +35,9 @@ static int open_prompt(struct dt_generation *g, struct dt_err *err)
     if (dt_saved_model_tokenizer(g->o->tokenizer, g->o->model, shape, tokenizer, err) < 0 ||
         dt_text_coder_open(&g->coder, tokenizer, err) < 0)
         return -1;
-    int rc = g->o->template
-                 ? dt_text_coder_ask(&g->coder, g->o->template, g->o->prompt, &g->prompt, err)
-                 : dt_text_coder_encode(&g->coder, g->o->prompt, shape, &g->prompt, err);
+    int rc = g->o->template ? dt_text_coder_ask(&g->coder, g->o->template, g->o->system,
+                                                g->o->prompt, &g->prompt, err)
+                            : dt_text_coder_encode(&g->coder, g->o->prompt, shape, &g->prompt, err);
     if (rc < 0)
         return -1;
     if (g->prompt.count <= shape->positions)

@@ -14,6 +14,7 @@ struct dt_generation_options {
     const char *tokenizer;    /* its folder; NULL: the model's own, or bytes */
     struct dt_bytes prompt;
     const struct dt_template *template; /* the prompt is a question; NULL: it is gone on with */
+    const char *system;                 /* in front of the question; NULL: the template's own */
     size_t max_tokens;
     struct dt_sampling sampling;
     uint64_t seed;

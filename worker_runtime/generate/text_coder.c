@@ -119,10 +119,10 @@ int dt_text_coder_encode(struct dt_text_coder *c, struct dt_bytes text,
 
 /* -- questions -------------------------------------------------------------------------------- */
 
-static int render(const struct dt_template *template, struct dt_exchange exchange,
-                  struct dt_rendered *out, struct dt_err *err)
+static int render(const struct dt_template *template, const char *system,
+                  struct dt_exchange exchange, struct dt_rendered *out, struct dt_err *err)
 {
-    static const struct dt_template_options options;
+    const struct dt_template_options options = {.system = system};
     const struct dt_conversation c = {.exchanges = &exchange, .count = 1};
     return dt_template_render(template, &options, &c, 0, 1, out, err);
 }
@@ -134,7 +134,7 @@ static int find_end(struct dt_text_coder *c, const struct dt_template *template,
     char question[] = "?", answer[] = "!";
     struct dt_rendered all = {0};
     struct dt_token_found found;
-    int rc = render(template, (struct dt_exchange){question, answer}, &all, err);
+    int rc = render(template, NULL, (struct dt_exchange){question, answer}, &all, err);
     for (size_t i = 0; rc == 0 && c->tokenizer && i < all.count; i++)
         if (all.spans[i].token && all.spans[i].trained &&
             dt_tokenizer_find(c->tokenizer, all.spans[i].token, &found))
@@ -144,12 +144,12 @@ static int find_end(struct dt_text_coder *c, const struct dt_template *template,
 }
 
 static int encode_question(struct dt_text_coder *c, struct dt_chat_coder *coder,
-                           const struct dt_template *template, char *question,
+                           const struct dt_template *template, const char *system, char *question,
                            struct dt_prompt *ids, struct dt_err *err)
 {
     struct dt_rendered text = {0};
     struct dt_chat_tokens tokens;
-    int rc = render(template, (struct dt_exchange){question, NULL}, &text, err);
+    int rc = render(template, system, (struct dt_exchange){question, NULL}, &text, err);
     if (rc == 0)
         rc = dt_chat_coder_encode(coder, &text, &tokens, err);
     if (rc == 0)
@@ -159,7 +159,8 @@ static int encode_question(struct dt_text_coder *c, struct dt_chat_coder *coder,
 }
 
 int dt_text_coder_ask(struct dt_text_coder *c, const struct dt_template *template,
-                      struct dt_bytes question, struct dt_prompt *ids, struct dt_err *err)
+                      const char *system, struct dt_bytes question, struct dt_prompt *ids,
+                      struct dt_err *err)
 {
     *ids = (struct dt_prompt){0};
     struct dt_chat_coder *coder = dt_chat_coder_create(c->tokenizer, template, err);
@@ -170,7 +171,7 @@ int dt_text_coder_ask(struct dt_text_coder *c, const struct dt_template *templat
     if (rc == 0 && text.bad)
         rc = dt_err_set(err, DT_E_MEMORY, "no memory for a question");
     if (rc == 0)
-        rc = encode_question(c, coder, template, (char *)text.at, ids, err);
+        rc = encode_question(c, coder, template, system, (char *)text.at, ids, err);
     if (rc == 0)
         prime(c, ids);
     dt_buf_finish(&text);

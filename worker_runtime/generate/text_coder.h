@@ -33,9 +33,11 @@ void dt_text_coder_finish(struct dt_text_coder *c);
 int dt_text_coder_encode(struct dt_text_coder *c, struct dt_bytes text,
                          const struct dt_shape *shape, struct dt_prompt *ids, struct dt_err *err);
 /* The same of QUESTION as the first of a conversation, which models of a family are shown by
- * TEMPLATE, up to where the answer begins. */
+ * TEMPLATE, up to where the answer begins. SYSTEM: the text in front; "": none; NULL: the
+ * template's own. */
 int dt_text_coder_ask(struct dt_text_coder *c, const struct dt_template *template,
-                      struct dt_bytes question, struct dt_prompt *ids, struct dt_err *err);
+                      const char *system, struct dt_bytes question, struct dt_prompt *ids,
+                      struct dt_err *err);
 /* Appends what token ID, which stands behind those encoded and put before, adds to the text. */
 void dt_text_coder_put(struct dt_text_coder *c, int32_t id, struct dt_buf *out);
 void dt_text_coder_end(struct dt_text_coder *c, struct dt_buf *out); /* no token follows */

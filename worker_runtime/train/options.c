@@ -134,8 +134,8 @@ static const struct dt_opt train_opts[] = {
      .help = "with --template or --key: the most tokens of a document; exchanges that do not fit are left out of a "
              "conversation, and a text becomes several documents; 0 means any number"},
     {.name = "system", .arg = "TEXT", AT(system), .group = "Instead of training",
-     .help = "with --template: the system text of conversations that have none; an empty one leaves out what the template "
-             "puts there by itself"},
+     .help = "with --template: the system text of conversations that have none, and of the prompt; an empty one leaves "
+             "out what the template puts there by itself"},
     {.name = "train-on-prompt", AT(train_on_prompt), .group = "Instead of training",
      .help = "with --template: train on all of a conversation, and not on the answers alone"},
     {.name = "last-answer-only", AT(last_answer_only), .group = "Instead of training",
@@ -317,8 +317,8 @@ static int check_documents(const struct dt_train_args *a, struct dt_err *err)
                           "--max-tokens 1: there is nothing to learn in a document of one token");
     if (a->validation && !documents)
         return dt_err_set(err, DT_E_USAGE, "--validation goes with --template and --key");
-    if (a->system && !(documents && a->template))
-        return dt_err_set(err, DT_E_USAGE, "--system goes with tokenize --template");
+    if (a->system && !a->template)
+        return dt_err_set(err, DT_E_USAGE, "--system goes with --template");
     if ((a->train_on_prompt || a->last_answer_only) && !(documents && a->template))
         return dt_err_set(err, DT_E_USAGE, "--%s goes with --template",
                           a->train_on_prompt ? "train-on-prompt" : "last-answer-only");
