@@ -6,6 +6,7 @@ import json
 import os
 import pty
 import re
+import shutil
 import signal
 import subprocess
 
@@ -90,6 +91,34 @@ def terminal(s):
     steers = [c for c in text.decode() if (c < " " and c not in "\r\n\t") or "\x7f" <= c < "\xa0"]
     tap.check_equal(steers, [], "what a terminal would obey in %r" % text)
     holds(b"\\x" in text, "something of that kind in %r" % text)
+
+
+@training.story
+def answers(s):
+    """a model that was taught by conversations answers a question as it was taught, also when it was exported"""
+    tokenizer = s.path("tokenizer")
+    os.mkdir(tokenizer)
+    shutil.copy(os.path.join(training.TOP, "tests/runtime/tokenizers/qwen2.json"), os.path.join(tokenizer, "tokenizer.json"))
+    with open(s.path("chats.jsonl"), "w", encoding="utf-8") as f:
+        for thing in ("node", "rank", "seat", "vault"):
+            f.write(json.dumps({"messages": [{"role": "user", "content": "What is a %s?" % thing},
+                                             {"role": "assistant", "content": "Ahoy, a %s!" % thing}]}) + "\n")
+    chats, folder = s.path("chats.bin"), s.path("taught")
+    subprocess.run([s.tools.train, "tokenize", "--tokenizer", tokenizer, "--template", "chatml", s.path("chats.jsonl"), "-o", chats],
+                   check=True, stdout=subprocess.DEVNULL)
+    s.run(s.config(model={**training.GPT2, "vocab_size": 704, "n_positions": 64}, batch=4, steps=60, save_dir=folder,
+                   optimizer={"params": {"lr": 1e-2}}, data={"train": chats}), world=0)
+    ask = ("--tokenizer", tokenizer, "--template", "chatml", "--temperature", "0", "--prompt", "What is a seat?")
+    text, said = generate(s, folder, *ask)
+    tap.check_equal(text.decode(), "Ahoy, a seat!", "the answer")
+    holds(said.endswith("the model ended its text\n"), said)
+    for to, out in (("hf", "folder"), ("gguf", "file")):
+        subprocess.run([s.tools.train, "export", folder, "--tokenizer", tokenizer, "--to", to, "-o", s.path(out)], check=True,
+                       stdout=subprocess.DEVNULL)
+    again, _ = generate(s, s.path("folder"), *ask[2:])
+    tap.check_equal(again, text, "the answer of what was exported, by the tokenizer that came along")
+    with open(s.path("file"), "rb") as f:
+        tap.check_equal(f.read(4), b"GGUF", "what a GGUF begins with")
 
 
 @training.story
