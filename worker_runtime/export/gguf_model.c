@@ -100,8 +100,10 @@ static const struct family *find_family(const struct dt_shape *s, struct dt_err 
 
 static const char *without(const char *name, const char *prefix)
 {
-    size_t n = strlen(prefix);
-    return strncmp(name, prefix, n) == 0 ? name + n : name;
+    const char *rest = name;
+    for (; *prefix && *rest == *prefix; prefix++)
+        rest++;
+    return *prefix ? name : rest;
 }
 
 /* "h.3.ln_1.weight" is "ln_1.weight" of block 3; BLOCK -1: of none. */

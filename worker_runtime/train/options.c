@@ -39,11 +39,11 @@ static int parse_seed(const char *value, void *target, struct dt_err *err)
 static int parse_word(const char *value, const char *const *words, void *target, struct dt_err *err)
 {
     struct dt_buf all = {0};
-    for (const char *const *w = words; *w; w++) {
+    for (const char *const *w = words; *w; w++)
         if (strcmp(*w, value) == 0)
             return dt_opt_string(value, target, err);
+    for (const char *const *w = words; *w; w++)
         dt_buf_printf(&all, "%s%s", w == words ? "" : ", ", *w);
-    }
     dt_err_set(err, DT_E_USAGE, "\"%s\" is none of %s", value, dt_buf_cstr(&all));
     dt_buf_finish(&all);
     return -1;
