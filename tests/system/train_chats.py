@@ -3,30 +3,11 @@
 # From a file of conversations to training on the answers: what is packed and trained on is the same for any number of ranks,
 # and a run that is killed goes on without repeating a sample.
 
-import json
 import os
-import random
 import signal
 
 import tap
 import training
-
-
-def conversations(s, count=60):
-    """Sums, in one to three exchanges each; the file of tokens."""
-    chance = random.Random(3)
-    with open(s.path("sums.jsonl"), "w", encoding="utf-8") as f:
-        for _ in range(count):
-            messages = []
-            for _ in range(chance.randint(1, 3)):
-                a, b = chance.randint(1, 30), chance.randint(1, 30)
-                messages += [{"role": "user", "content": "%d+%d" % (a, b)}, {"role": "assistant", "content": str(a + b)}]
-            f.write(json.dumps({"messages": messages}) + "\n")
-    program = s.start_words([s.tools.train, "tokenize", "--template", "plain", "--max-tokens", "65",
-                             s.path("sums.jsonl"), "-o", s.path("sums.bin")])
-    tap.check_equal(program.end(), 0, "exit status; it said\n%s\n" % "\n".join(program.lines))
-    program.expect(r"sums\.bin: \d+ conversations with \d+ tokens, of which \d+ are trained on; vocabulary 320")
-    return {"data": {"train": s.path("sums.bin"), "validation": s.path("sums.bin"), "shuffle": True}}
 
 
 # Enough of them that most are still to come when a rank is killed at one of the first steps.
@@ -39,7 +20,7 @@ GPT2 = dict(training.GPT2, n_positions=64)
 @training.story
 def any_world(s):
     """packed conversations have the same losses with one rank and with four, at stages 0, 2 and 3"""
-    data = conversations(s)
+    data = training.conversations(s)
     for model in (GPT2, LLAMA):
         one = s.config("one.json", model=model, stage=0, steps=4, **data)
         s.run(one, world=1).expect(r"\d+ documents packed into them: \d+ % full, \d+ % trained on")
@@ -52,7 +33,7 @@ def any_world(s):
 @training.story
 def epochs(s):
     """train.epochs end with the last sample, and a killed run goes on behind its last step"""
-    data = conversations(s, 90)
+    data = training.conversations(s, 90)
     whole = s.config("whole.json", model=GPT2, stage=2, batch=6, **EPOCHS, **data)
     program = s.run(whole, world=2)
     samples = int(program.expect(r"batch 6 = .*; (\d+) samples of 64 tokens").group(1))

@@ -48,6 +48,15 @@ def on_both(s, name, env=None, world=1, **how):
 
 
 @training.story
+def conversations(s):
+    """packed conversations: the losses of the CPU to 1e-4, for both families"""
+    data = training.conversations(s)
+    for name, model in (("gpt2", dict(training.GPT2, n_positions=64)), ("llama", dict(training.LLAMA, max_position_embeddings=64))):
+        cpu, cuda = on_both(s, name, gpus(1), model=model, steps=3, **data)
+        training.close(cuda, cpu, 1e-4, name)
+
+
+@training.story
 def floats(s):
     """20 steps in float: the losses of the CPU to 1e-4, for both families"""
     for name, model in (("gpt2", training.GPT2), ("llama", training.LLAMA)):

@@ -5,6 +5,7 @@
 import argparse
 import json
 import os
+import random
 import re
 import shutil
 import signal
@@ -149,6 +150,23 @@ class Story:
         for program in self.programs:
             program.kill(signal.SIGKILL)
         shutil.rmtree(self.dir, ignore_errors=True)
+
+
+def conversations(s, count=60):
+    """Sums, in one to three exchanges of up to 65 tokens together: what a configuration says of their file of tokens."""
+    chance = random.Random(3)
+    with open(s.path("sums.jsonl"), "w", encoding="utf-8") as f:
+        for _ in range(count):
+            messages = []
+            for _ in range(chance.randint(1, 3)):
+                a, b = chance.randint(1, 30), chance.randint(1, 30)
+                messages += [{"role": "user", "content": "%d+%d" % (a, b)}, {"role": "assistant", "content": str(a + b)}]
+            f.write(json.dumps({"messages": messages}) + "\n")
+    program = s.start_words([s.tools.train, "tokenize", "--template", "plain", "--max-tokens", "65",
+                             s.path("sums.jsonl"), "-o", s.path("sums.bin")])
+    tap.check_equal(program.end(), 0, "exit status; it said\n%s\n" % "\n".join(program.lines))
+    program.expect(r"sums\.bin: \d+ conversations with \d+ tokens, of which \d+ are trained on; vocabulary 320")
+    return {"data": {"train": s.path("sums.bin"), "validation": s.path("sums.bin"), "shuffle": True}}
 
 
 def story(tell):
