@@ -163,13 +163,13 @@ static int pass_over(const struct dt_shape_reading *r, const char *name,
     const char *meant = NULL;
     char why[120];
     for (const struct dt_shape_keys *t = tables; t < tables + count; t++)
-        for (const struct dt_shape_key *k = t->keys; k < t->keys + t->count; k++) {
-            size_t far = dt_str_distance(name, k->name);
+        for (size_t i = 0; i < t->count; i++) {
+            size_t far = dt_str_distance(name, t->keys[i].name);
             if (far == 0)
                 return 0;
             if (far <= best) {
                 best = far - 1;
-                meant = k->name;
+                meant = t->keys[i].name;
             }
         }
     if (!meant) {
@@ -189,8 +189,8 @@ static int read_keys(const struct dt_shape_reading *r)
         if (!cJSON_IsNull(v) && pass_over(r, v->string, tables, DT_ROWS(tables)) < 0)
             return -1;
     for (const struct dt_shape_keys *t = tables; t < tables + DT_ROWS(tables); t++)
-        for (const struct dt_shape_key *k = t->keys; k < t->keys + t->count; k++)
-            if (read_key(r, k) < 0)
+        for (size_t i = 0; i < t->count; i++)
+            if (read_key(r, &t->keys[i]) < 0)
                 return -1;
     return 0;
 }

@@ -68,8 +68,8 @@ static void put_key(struct dt_json_writer *w, const struct dt_shape_key *k, cons
 
 static void put_keys(struct dt_json_writer *w, const struct dt_shape *s, struct dt_shape_keys keys)
 {
-    for (const struct dt_shape_key *k = keys.keys; k < keys.keys + keys.count; k++)
-        put_key(w, k, (const char *)s + k->at);
+    for (size_t i = 0; i < keys.count; i++)
+        put_key(w, &keys.keys[i], (const char *)s + keys.keys[i].at);
 }
 
 void dt_shape_write(const struct dt_shape *s, enum dt_dtype type, struct dt_buf *out)
