@@ -76,7 +76,7 @@ static int read_fixed(const struct dt_shape_reading *r, const char *name, bool o
 
 static int read_dropout(const struct dt_shape_reading *r, const char *name)
 {
-    float x;
+    float x = 0;
     if (dt_shape_read_real(r, name, 1, &x) < 0)
         return -1;
     if (x > 0)
