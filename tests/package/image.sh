@@ -62,7 +62,7 @@ is_small()
 }
 
 # in_image HEALTH COMMAND...: as the image's user, in its root, of which only its own folders can be written, with a network and
-# processes of its own. Unless it is empty, HEALTH is what counts: it runs once COMMAND has printed a line.
+# processes of its own. Unless it is empty, HEALTH is what counts: it runs once COMMAND has said that it listens.
 in_image()
 {
     # shellcheck disable=SC2016 # for that shell
@@ -80,8 +80,10 @@ in_image()
         mkfifo var/lib/dtrun/said
         "$@" >var/lib/dtrun/said 2>&1 &
         exec 3<var/lib/dtrun/said
-        read -r line <&3
-        echo "$line"
+        while read -r line <&3; do
+            echo "$line"
+            case $line in *"listening on "*) break ;; esac
+        done
         exec chroot --userspec="$user" --groups= . $health' sh "$tmp/root" "$user" "$@"
 }
 
