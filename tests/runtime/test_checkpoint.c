@@ -7,7 +7,10 @@
 
 #include <fcntl.h>
 #include <math.h>
+#include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 BEFORE_ALL
 {
@@ -405,6 +408,32 @@ TEST(two_runs_do_not_share_a_folder)
     world_close(&again);
     CHECK_STR(found(at("claimed"), NULL), "step-00000002");
     free(m.tensors);
+}
+
+/* As workers are whose launcher was killed: they hear of it, and are gone a moment later. */
+TEST(a_run_that_dies_is_waited_for)
+{
+    struct world w;
+    int ready[2];
+    char byte;
+    CHECK(mkdir(at("dying"), 0777) == 0 && pipe2(ready, O_CLOEXEC) == 0);
+    pid_t pid = fork();
+    CHECK(pid >= 0);
+    if (pid == 0) {
+        int fd = open(at("dying/.lock"), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+        bool held = flock(fd, LOCK_EX | LOCK_NB) == 0 && write(fd, "run-a", 5) == 5;
+        (void)!write(ready[1], held ? "y" : "n", 1);
+        usleep(100000);
+        _exit(0);
+    }
+    CHECK(read(ready[0], &byte, 1) == 1 && byte == 'y');
+    world_open(&w, at("dying"), 1, (struct dt_ckpt_options){.run_id = "run-b"});
+    world_save(&w, 1);
+    world_close(&w);
+    CHECK_STR(found(at("dying"), NULL), "step-00000001");
+    CHECK(waitpid(pid, NULL, 0) == pid);
+    close(ready[0]);
+    close(ready[1]);
 }
 
 /* One number of rank 1 is none that a run can go on from. */

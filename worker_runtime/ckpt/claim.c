@@ -10,13 +10,20 @@
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/fs.h"
 #include "base/str.h"
 
 #define LOCK ".lock"
 #define RUN_MAX 128
+
+/* Workers whose launcher was killed are gone a moment later: a run that is started anew at once
+ * waits so long for their lock. */
+#define DYING (2 * DT_SECOND)
+#define POLL_NS 20000000
 
 static void write_run(int fd, const char *run_id)
 {
@@ -35,6 +42,32 @@ static int refuse(const char *dir, const char *holder, struct dt_err *err)
                       *holder ? dt_str_printable(dt_bytes_of(holder), name, sizeof name) : "", dir);
 }
 
+/* Whose the lock is, as its file says; "": nobody wrote it. */
+static void read_run(int fd, char holder[RUN_MAX])
+{
+    ssize_t n = pread(fd, holder, RUN_MAX - 1, 0);
+    holder[n > 0 ? n : 0] = '\0';
+}
+
+/* 0, or what is in the way: EWOULDBLOCK, and then HOLDER has the lock. A world of the same run is
+ * not waited for. */
+static int take_lock(int fd, const char *run_id, char holder[RUN_MAX])
+{
+    const struct timespec pause = {.tv_nsec = POLL_NS};
+    dt_ms until = dt_clock_monotonic() + DYING;
+    while (flock(fd, LOCK_EX | LOCK_NB) < 0) {
+        if (errno == EINTR)
+            continue;
+        if (errno != EWOULDBLOCK)
+            return errno;
+        read_run(fd, holder);
+        if ((*run_id && strncmp(holder, run_id, RUN_MAX - 1) == 0) || dt_clock_monotonic() >= until)
+            return EWOULDBLOCK;
+        nanosleep(&pause, NULL);
+    }
+    return 0;
+}
+
 int dt_ckpt_claim(const char *dir, const char *run_id, int *out, struct dt_err *err)
 {
     char path[PATH_MAX], holder[RUN_MAX] = "";
@@ -44,15 +77,13 @@ int dt_ckpt_claim(const char *dir, const char *run_id, int *out, struct dt_err *
     int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
     if (fd < 0)
         return 0; /* a folder that cannot be written is told by the first save */
-    if (flock(fd, LOCK_EX | LOCK_NB) == 0) {
+    int why = take_lock(fd, run_id, holder);
+    if (why == 0) {
         write_run(fd, run_id);
         *out = fd;
         return 0;
     }
-    int why = errno;
-    ssize_t n = pread(fd, holder, sizeof holder - 1, 0);
     close(fd);
-    holder[n > 0 ? n : 0] = '\0';
     if (why != EWOULDBLOCK || (*run_id && strncmp(holder, run_id, RUN_MAX - 1) == 0))
         return 0;
     return refuse(dir, holder, err);
