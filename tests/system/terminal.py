@@ -18,6 +18,13 @@ PATIENCE = 60
 SEQUENCE = re.compile(rb"\x1b\[([?\d;]*)([A-Za-z])")
 
 
+def open_terminal():
+    try:
+        return os.openpty()
+    except OSError as e:
+        raise tap.Skip("no pseudo-terminal can be had (is /dev/pts mounted?): %s" % e.strerror) from None
+
+
 class Screen:
     def __init__(self, rows, columns):
         self.modes = {"?7", "?25"}
@@ -88,10 +95,7 @@ class Terminal:
     def __init__(self, command, rows=24, columns=80, **environment):
         self.screen = Screen(rows, columns)
         self.raw = b""
-        try:
-            self.master, self.slave = os.openpty()
-        except OSError as e:
-            raise tap.Skip("no pseudo-terminal can be had (is /dev/pts mounted?): %s" % e.strerror) from None
+        self.master, self.slave = open_terminal()
         self.resize(rows, columns)
         self.before = termios.tcgetattr(self.slave)
         self.told, tell = os.pipe()

@@ -4,13 +4,13 @@
 
 import json
 import os
-import pty
 import re
 import shutil
 import signal
 import subprocess
 
 import tap
+import terminal
 import training
 
 
@@ -70,11 +70,11 @@ def told(s):
 
 
 @training.story
-def terminal(s):
+def on_a_terminal(s):
     """a terminal is shown what would steer it, and the text ends with a line"""
     folder = s.path("steers")
     s.run(s.config(save_dir=folder, steps=1), world=0)
-    master, slave = pty.openpty()
+    master, slave = terminal.open_terminal()
     with subprocess.Popen([s.tools.train, "generate", folder, "--prompt", "x", "--max-new-tokens", "25", "--temperature", "9",
                            "--top-k", "0", "--top-p", "1", "--seed", "3", "--threads", "1"], stdout=slave,
                           stderr=subprocess.DEVNULL, preexec_fn=tap.die_with_parent) as program:
