@@ -85,6 +85,12 @@ TEST(a_llama_is_read_as_the_hub_has_it)
     "{\"model_type\":\"llama\",\"num_hidden_layers\":1,\"hidden_size\":8,"                         \
     "\"intermediate_size\":6,\"max_position_embeddings\":4,\"vocab_size\":5"
 
+/* Two heads share the width, and none says how large it is. */
+#define WIDE(width)                                                                                \
+    "{\"model_type\":\"llama\",\"num_hidden_layers\":1,\"hidden_size\":" #width                    \
+    ",\"intermediate_size\":6,\"max_position_embeddings\":4,\"vocab_size\":5,"                     \
+    "\"num_attention_heads\":2}"
+
 TEST(what_is_not_written_has_hugging_faces_default)
 {
     struct dt_shape s = shape_of(G ",\"n_head\":2,\"n_ctx\":16}");
@@ -98,6 +104,8 @@ TEST(what_is_not_written_has_hugging_faces_default)
     CHECK_EQ(s.kv_heads, 2);
     CHECK_EQ(s.head_dim, 4);
     CHECK(!s.tied && s.norm_eps == 1e-6f && s.rope_theta == 10000);
+    s = shape_of(WIDE(8192));
+    CHECK_EQ(s.head_dim, 4096);
     s = shape_of(L ",\"num_attention_heads\":3,\"head_dim\":6,"
                    "\"rope_parameters\":{\"rope_type\":\"default\",\"rope_theta\":500000.0}}");
     CHECK_EQ(s.head_dim, 6);
@@ -134,6 +142,8 @@ TEST(what_would_train_another_model_is_refused_by_its_path)
         {L ",\"num_attention_heads\":3}", "hidden_size 8 is no multiple of num_attention_heads 3"},
         {L ",\"num_attention_heads\":4,\"num_key_value_heads\":3}", "num_attention_heads 4 is no multiple of num_key_value_heads 3"},
         {L ",\"num_attention_heads\":8}", "head_dim 1 is no multiple of a pair, 2"},
+        {L ",\"num_attention_heads\":2,\"head_dim\":4098}", "head_dim: expected a whole number from 1 to 4096, found 4098"},
+        {WIDE(8196), "the document: hidden_size 8196 by num_attention_heads 2 makes heads of 4098 numbers; at most 4096 are taken"},
         {L ",\"hidden_act\":\"gelu\"}", "hidden_act: only \"silu\" is implemented"},
         {L ",\"attention_bias\":true}", "attention_bias: only false is implemented"},
         {L ",\"mlp_bias\":true}", "mlp_bias: only false is implemented"},

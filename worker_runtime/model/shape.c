@@ -229,6 +229,20 @@ static int settle_gpt2(const struct dt_shape_reading *r)
     return 0;
 }
 
+/* The row of "head_dim" bounds one that is written; this is for one that follows from the width. */
+static int check_head(const struct dt_shape_reading *r)
+{
+    const struct dt_shape *s = r->shape;
+    char path[200];
+    if (s->head_dim <= DT_HEAD_DIM_MOST)
+        return 0;
+    return dt_err_set(r->err, DT_E_USAGE,
+                      "%s: hidden_size %zu by num_attention_heads %zu makes heads of %zu numbers; "
+                      "at most %d are taken",
+                      dt_json_path(r->doc, r->object, path, sizeof path), s->width, s->heads,
+                      s->head_dim, DT_HEAD_DIM_MOST);
+}
+
 static int settle_rope(const struct dt_shape_reading *r)
 {
     struct dt_shape *s = r->shape;
@@ -259,7 +273,8 @@ static int settle_llama(const struct dt_shape_reading *r)
     if (!s->head_dim && whole(r, "hidden_size", s->width, "num_attention_heads", s->heads) < 0)
         return -1;
     s->head_dim = s->head_dim ? s->head_dim : s->width / s->heads;
-    if (whole(r, "num_attention_heads", s->heads, "num_key_value_heads", s->kv_heads) < 0)
+    if (check_head(r) < 0 ||
+        whole(r, "num_attention_heads", s->heads, "num_key_value_heads", s->kv_heads) < 0)
         return -1;
     return settle_rope(r) < 0 ? -1 : dt_shape_read_window(r);
 }
