@@ -100,17 +100,37 @@ TEST(a_model_without_a_tokenizer_is_of_bytes_or_refused)
     struct dt_err err = {0};
     char out[PATH_MAX];
     const char *own = folder_of("gpt2", NULL);
-    CHECK_OK(dt_saved_model_tokenizer(NULL, dir, &bytes, out, &err), err);
+    CHECK_OK(dt_saved_model_tokenizer(NULL, dir, NULL, &bytes, out, &err), err);
     CHECK_STR(out, "");
-    CHECK_OK(dt_saved_model_tokenizer(NULL, dir, &end, out, &err), err);
+    CHECK_OK(dt_saved_model_tokenizer(NULL, dir, NULL, &end, out, &err), err);
     CHECK_STR(out, "");
-    CHECK(dt_saved_model_tokenizer(NULL, dir, &other, out, &err) < 0);
+    CHECK(dt_saved_model_tokenizer(NULL, dir, NULL, &other, out, &err) < 0);
     CHECK(strstr(err.text, "has no tokenizer.json; name the folder of the model's tokenizer by "
                            "--tokenizer") != NULL);
-    CHECK_OK(dt_saved_model_tokenizer(NULL, own, &other, out, &err), err);
+    CHECK_OK(dt_saved_model_tokenizer(NULL, own, NULL, &other, out, &err), err);
     CHECK_STR(out, own);
-    CHECK_OK(dt_saved_model_tokenizer("else", own, &bytes, out, &err), err);
+    CHECK_OK(dt_saved_model_tokenizer("else", own, NULL, &bytes, out, &err), err);
     CHECK_STR(out, "else");
+}
+
+TEST(the_tokenizer_of_adapters_is_theirs_or_that_of_the_model_which_they_adapt)
+{
+    static const char config[] = "{\"base_model_name_or_path\": \"Qwen/Nowhere\"}";
+    const struct dt_shape shape = {.vocabulary = 50257, .eos = {1, {50256}}};
+    struct dt_err err = {0};
+    char out[PATH_MAX], model[PATH_MAX], adapters[PATH_MAX];
+    snprintf(model, sizeof model, "%s", folder_of("gpt2", NULL));
+    snprintf(adapters, sizeof adapters, "%s", at("adapters"));
+    CHECK_OK(dt_fs_mkdir_p(adapters, 0755, &err), err);
+    CHECK_OK(dt_fs_replace(at("adapters/adapter_config.json"), config, strlen(config), 0644, &err),
+             err);
+    CHECK(dt_saved_model_tokenizer(NULL, adapters, NULL, &shape, out, &err) < 0);
+    CHECK(strstr(err.text, "Qwen/Nowhere has no tokenizer.json") != NULL);
+    CHECK_OK(dt_saved_model_tokenizer(NULL, adapters, model, &shape, out, &err), err);
+    CHECK_STR(out, model);
+    CHECK_OK(dt_fs_replace(at("adapters/tokenizer.json"), "{}", 2, 0644, &err), err);
+    CHECK_OK(dt_saved_model_tokenizer(NULL, adapters, model, &shape, out, &err), err);
+    CHECK_STR(out, adapters);
 }
 
 /* What the question is asked in, as somebody would write it by hand. */

@@ -56,9 +56,9 @@ static int list_tensors(struct exporting *x, struct dt_err *err)
 
 static int put_vocab(struct exporting *x, struct dt_err *err)
 {
+    const struct dt_export_options *o = x->o;
     char folder[PATH_MAX];
-    if (dt_saved_model_tokenizer(x->o->tokenizer, x->saved.folder, &x->saved.shape, folder, err) <
-        0)
+    if (dt_saved_model_tokenizer(o->tokenizer, o->model, o->base, &x->saved.shape, folder, err) < 0)
         return -1;
     return *folder ? dt_gguf_put_vocab(&x->file, folder, &x->saved.shape, err)
                    : dt_gguf_put_bytes_vocab(&x->file, &x->saved.shape, err);

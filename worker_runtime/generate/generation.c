@@ -32,7 +32,8 @@ static int open_prompt(struct dt_generation *g, struct dt_err *err)
 {
     const struct dt_shape *shape = &g->weights.shape;
     char tokenizer[PATH_MAX];
-    if (dt_saved_model_tokenizer(g->o->tokenizer, g->o->model, shape, tokenizer, err) < 0 ||
+    if (dt_saved_model_tokenizer(g->o->tokenizer, g->o->model, g->o->base, shape, tokenizer, err) <
+            0 ||
         dt_text_coder_open(&g->coder, tokenizer, err) < 0)
         return -1;
     int rc = g->o->template ? dt_text_coder_ask(&g->coder, g->o->template, g->o->system,

@@ -97,14 +97,14 @@ static bool is_of_bytes(const struct dt_shape *s)
            (s->eos.count == 1 && s->eos.id[0] == DT_BYTE_END);
 }
 
-int dt_saved_model_tokenizer(const char *named, const char *model, const struct dt_shape *s,
-                             char out[PATH_MAX], struct dt_err *err)
+int dt_saved_model_tokenizer(const char *named, const char *model, const char *base,
+                             const struct dt_shape *s, char out[PATH_MAX], struct dt_err *err)
 {
-    char room[PATH_MAX], base[PATH_MAX], other[PATH_MAX];
+    char room[PATH_MAX], said[PATH_MAX], other[PATH_MAX];
     model = dt_ckpt_weights_folder(model, room);
     if (!has_tokenizer(model) && dt_ckpt_has_adapters(model) &&
-        dt_ckpt_adapters_base(model, base, NULL) == 0)
-        model = dt_ckpt_weights_folder(base, other);
+        (base || dt_ckpt_adapters_base(model, said, NULL) == 0))
+        model = dt_ckpt_weights_folder(base ? base : said, other);
     const char *folder = named ? named : has_tokenizer(model) ? model : "";
     if (*folder == '\0' && !is_of_bytes(s))
         return dt_err_set(err, DT_E_USAGE,

@@ -22,10 +22,10 @@ int dt_saved_model_open(struct dt_saved_model *m, const char *folder, const char
                         struct dt_buf *notes, struct dt_err *err);
 void dt_saved_model_close(struct dt_saved_model *m);
 
-/* By which its texts become tokens: the folder NAMED, or where that is NULL the one of the model,
- * or of the model that it adapts, if it has a tokenizer. OUT "": a token is a byte, as in our own
- * files without a tokenizer. -1 and *err: nobody knows. */
-int dt_saved_model_tokenizer(const char *named, const char *model, const struct dt_shape *s,
-                             char out[PATH_MAX], struct dt_err *err);
+/* By which its texts become tokens: the folder NAMED, or where that is NULL the folder MODEL, or
+ * that of the model which it adapts (BASE, or NULL and it says which), if it has a tokenizer. OUT
+ * "": a token is a byte, as in our own files without a tokenizer. -1 and *err: nobody knows. */
+int dt_saved_model_tokenizer(const char *named, const char *model, const char *base,
+                             const struct dt_shape *s, char out[PATH_MAX], struct dt_err *err);
 
 #endif
