@@ -117,6 +117,16 @@ static void put_line(const struct dt_logbook *b, struct dt_logbook_stream *s, st
     dt_buf_clear(&s->line);
 }
 
+/* How much of TEXT goes into a line that has room for ROOM bytes: whole characters, of which the
+ * longest have 4 bytes. What is no UTF-8 is cut anywhere, or it would never come to an end. */
+static size_t part_of(const char *text, size_t room)
+{
+    size_t part = room;
+    while (part > 0 && room - part < 3 && ((unsigned char)text[part] & 0xc0) == 0x80)
+        part--;
+    return part;
+}
+
 static void put_text(const struct dt_logbook *b, struct dt_logbook_stream *s, const char *text,
                      struct dt_buf *out)
 {
@@ -126,9 +136,10 @@ static void put_text(const struct dt_logbook *b, struct dt_logbook_stream *s, co
     while (*text) {
         size_t len = strcspn(text, "\r\n"), room = DT_LOGBOOK_LINE - s->line.len;
         if (len >= room) {
-            dt_buf_put(&s->line, text, room);
+            size_t part = part_of(text, room);
+            dt_buf_put(&s->line, text, part);
             put_line(b, s, out);
-            text += room;
+            text += part;
             continue;
         }
         dt_buf_put(&s->line, text, len);

@@ -170,6 +170,28 @@ TEST(a_long_line_is_shown_in_parts)
     end("");
 }
 
+TEST(a_character_is_in_one_part_of_a_long_line)
+{
+    char piece[70100], wanted[70100];
+    char *x = malloc(65535);
+    memset(x, 'x', 65534);
+    x[65534] = '\0';
+    begin(false);
+    book.prefix = false;
+    snprintf(piece, sizeof piece,
+             "{\"rank\":0,\"since\":1,\"at\":0,\"next\":65541,\"text\":\"%s\xe2\x82\xac"
+             "abc\\n\"}",
+             x);
+    taken(0, piece);
+    snprintf(wanted, sizeof wanted,
+             "%s\n\xe2\x82\xac"
+             "abc\n",
+             x);
+    shows(wanted, "");
+    free(x);
+    end("");
+}
+
 TEST(of_output_that_nobody_has_people_hear_once)
 {
     begin(false);
