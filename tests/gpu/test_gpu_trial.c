@@ -102,3 +102,15 @@ TEST(a_gpu_without_room_is_not_ill)
     check_line(0, "\"state\":\"refused\",\"why\":\"GPU 0 has no room for ");
     unsetenv("DT_EMULATOR_MEMORY");
 }
+
+TEST(a_gpu_that_cannot_say_what_it_is_is_named_and_the_others_are_tried)
+{
+    if (!is_mock())
+        return;
+    setenv("DT_EMULATOR_UNKNOWN", "1", 1);
+    CHECK_EQ(probe(), 1);
+    unsetenv("DT_EMULATOR_UNKNOWN");
+    check_line(0, "\"state\":\"well\"");
+    check_line(1, "\"name\":\"unknown GPU\",\"state\":\"failed\",\"why\":\"GPU 1: ");
+    check_line(2, "\"state\":\"well\"");
+}

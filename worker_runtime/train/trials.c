@@ -36,10 +36,9 @@ struct tried {
     pthread_t thread;
     int number;
     struct dt_gpu_identity identity;
-    const char *state;
     struct dt_trial trial;
     struct dt_err err;
-    bool over;
+    bool runs, over; /* RUNS: there is a thread */
 };
 
 /* -- lines ------------------------------------------------------------------------------------ */
@@ -155,19 +154,25 @@ static const char *judge(struct tried *t)
     return *t->trial.wrong ? "wrong" : "well";
 }
 
-static void *try_device(void *arg)
+/* The caller has the lock. */
+static void end(struct tried *t, const char *state)
 {
-    struct tried *t = arg;
-    const char *state = judge(t);
     bool well = strcmp(state, "well") == 0;
-    pthread_mutex_lock(&t->all->lock);
     if (well)
         print(t, state, &t->trial, NULL);
     else
         print(t, state, NULL, *t->trial.wrong ? t->trial.wrong : t->err.text);
     t->over = true;
-    t->all->left--;
     t->all->ill += !well;
+}
+
+static void *try_device(void *arg)
+{
+    struct tried *t = arg;
+    const char *state = judge(t);
+    pthread_mutex_lock(&t->all->lock);
+    end(t, state);
+    t->all->left--;
     pthread_cond_signal(&t->all->ended);
     pthread_mutex_unlock(&t->all->lock);
     return NULL;
@@ -175,23 +180,27 @@ static void *try_device(void *arg)
 
 /* -- all of them ------------------------------------------------------------------------------ */
 
-static int identify(struct tried *t, struct dt_err *err)
+static int identify(struct tried *t)
 {
-    if (t->number != CPUS)
-        return t->all->plugin->identify(t->number, &t->identity, err);
-    snprintf(t->identity.name, sizeof t->identity.name, "%s CPU", dt_ops_cpu()->name);
-    return 0;
+    const char *name = t->number == CPUS ? dt_ops_cpu()->name : "unknown";
+    snprintf(t->identity.name, sizeof t->identity.name, "%s %s", name,
+             t->number == CPUS ? "CPU" : "GPU");
+    return t->number == CPUS ? 0 : t->all->plugin->identify(t->number, &t->identity, &t->err);
 }
 
+/* A GPU that cannot even say what it is has failed; the others are tried all the same. */
 static int begin(struct tried *t, struct dt_err *err)
 {
-    if (identify(t, err) < 0)
-        return -1;
+    int known = identify(t), rc = 0;
     pthread_mutex_lock(&t->all->lock);
-    print(t, "trying", NULL, NULL);
-    t->all->left++;
-    int rc = pthread_create(&t->thread, NULL, try_device, t);
-    t->all->left -= rc != 0;
+    if (known < 0) {
+        end(t, "failed");
+    } else {
+        print(t, "trying", NULL, NULL);
+        rc = pthread_create(&t->thread, NULL, try_device, t);
+        t->runs = rc == 0;
+        t->all->left += t->runs;
+    }
     pthread_mutex_unlock(&t->all->lock);
     return rc == 0 ? 0 : dt_err_errno(err, DT_E_RUNTIME, rc, "no thread for a device");
 }
@@ -234,7 +243,8 @@ static int try_all(struct trials *all, int count, int seconds, struct dt_err *er
     if (!wait_for_all(all, seconds))
         leave_silent(tried, begun);
     for (int i = 0; i < begun; i++)
-        pthread_join(tried[i].thread, NULL);
+        if (tried[i].runs)
+            pthread_join(tried[i].thread, NULL);
     free(tried);
     if (rc == 0 && all->ill > 0)
         rc = dt_err_set(err, DT_E_RUNTIME, "%d of %d device%s not well; the lines above say why",

@@ -16,7 +16,8 @@
  *    "state":"trying"}
  *   ... "state":"well","side":4096,"flops":612...,"memory":1073741824,"written":...,"got":...}
  *   ... "state":"wrong","why":"..."}     what it computes or keeps is not as it should be
- *   ... "state":"failed","why":"..."}    it failed at work
+ *   ... "state":"failed","why":"..."}    it failed at work, or cannot even say what it is: then
+ *                                        "name" is "unknown GPU", and this is its only line
  *   ... "state":"refused","why":"..."}   it could not be opened, or has not enough memory left
  *   ... "state":"silent"}                it is not over after SECONDS; the process ends here, with 1
  *

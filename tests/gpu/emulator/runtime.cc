@@ -2,7 +2,8 @@
 /* The calls of the CUDA runtime that cuda/ makes, but for streams and events (stream.cc). Of the
  * device there are as many as DT_EMULATOR_DEVICES says (1), each with DT_EMULATOR_MEMORY bytes,
  * all of this process's together. Device DT_EMULATOR_WRONG_BYTE is broken: of a MiB or more that is
- * copied from there, the last byte has a wrong bit. */
+ * copied from there, the last byte has a wrong bit. Device DT_EMULATOR_UNKNOWN does not say what it
+ * is. */
 #include "tests/gpu/emulator/memory.h"
 #include "tests/gpu/emulator/stream.h"
 
@@ -91,6 +92,8 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp *p, int device)
 {
     if (device < 0 || device >= devices())
         return note(cudaErrorInvalidDevice);
+    if (number_from("DT_EMULATOR_UNKNOWN", SIZE_MAX) == size_t(device))
+        return note(cudaErrorUnknown);
     memset(p, 0, sizeof *p);
     snprintf(p->name, sizeof p->name, "mock GPU (tests/gpu/emulator)");
     p->totalGlobalMem = device_bytes();
