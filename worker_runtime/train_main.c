@@ -486,8 +486,11 @@ static int train(const struct dt_train_args *a, const struct dt_config *c, struc
                                  .stop = &told_to_end};
     enum dt_train_end end = DT_TRAIN_DONE;
     if (!c->has_model || !c->has_data)
-        return dt_err_set(err, DT_E_USAGE, "%s: there is no \"%s\" block; see dtrun-train(1)",
-                          a->config ? a->config : a->deepspeed, c->has_model ? "data" : "model");
+        return dt_err_set(
+            err, DT_E_USAGE, "%s: %s; see dtrun-train(1)", a->config ? a->config : a->deepspeed,
+            c->has_model ? "there is no data.train, which names the tokens to train on"
+                         : "there is neither model.config nor model.weights, nor "
+                           "--init-from: one of them names the model");
     if (c->train.steps == 0 && c->train.epochs == 0)
         return dt_err_set(err, DT_E_USAGE,
                           "train.steps: how many? It is 0, or not written, and "
@@ -530,25 +533,40 @@ static void warn(const struct dt_train_args *a, struct dt_buf *warnings)
         dt_say_lines(DT_TRAIN_PROGRAM, dt_buf_cstr(warnings));
 }
 
+/* The words of --set, and behind them --init-from as the key that it stands for, written into INIT:
+ * so a configuration without a model.config has the model of that folder. Free the result. */
+static const char **overrides_of(const struct dt_train_args *a, struct dt_buf *init)
+{
+    struct dt_json_writer w = {.out = init};
+    const char **all = calloc(a->set.len + 2, sizeof *all); /* ends with NULL */
+    for (size_t i = 0; all && i < a->set.len; i++)
+        all[i] = a->set.at[i];
+    if (all && a->init_from && *a->init_from) {
+        dt_buf_put_str(init, "model.weights=");
+        dt_json_put_text(&w, NULL, a->init_from);
+        all[a->set.len] = dt_buf_cstr(init);
+    }
+    return all;
+}
+
 static int run(const struct dt_train_args *a, struct failure *f)
 {
     struct dt_err *err = &f->err;
     struct dt_config config = {0};
-    struct dt_buf warnings = {0};
+    struct dt_buf warnings = {0}, init = {0};
     if (a->command)
         return carry_out(a, err);
     if (a->verify)
         return verify(a, err);
     if (a->check_nccl)
         return check_nccl(err);
-    const char **overrides = calloc(a->set.len + 1, sizeof *overrides); /* ends with NULL */
+    const char **overrides = overrides_of(a, &init);
     if (!overrides)
         return dt_err_set(err, DT_E_MEMORY, "no memory for --set");
-    for (size_t i = 0; i < a->set.len; i++)
-        overrides[i] = a->set.at[i];
     int rc = dt_config_load(&config, a->estimate ? a->estimate : a->config, a->deepspeed, overrides,
                             &warnings, err);
     free(overrides);
+    dt_buf_finish(&init);
     warn(a, &warnings);
     dt_buf_finish(&warnings);
     f->of_configuration = rc < 0;

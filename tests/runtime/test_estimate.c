@@ -329,9 +329,10 @@ TEST(what_cannot_be_estimated_is_said)
     struct dt_estimate e;
     struct dt_err err;
     struct dt_buf out = {0};
-    CHECK_FAIL(dt_estimate(&none, &one, 0, &e, &err), err, "there is no model.config");
+    CHECK_FAIL(dt_estimate(&none, &one, 0, &e, &err), err, "there is neither model.config");
     CHECK_FAIL(dt_estimate(&c, &two, 0, &e, &err), err, "2 of 1 ranks cannot be on one host");
-    CHECK_STR(printed(&none, 1, 1, 1, &out), "there is no model.config to estimate\n");
+    CHECK_STR(printed(&none, 1, 1, 1, &out),
+              "there is neither model.config nor model.weights to estimate\n");
     CHECK(strstr(printed(&c, 1, 1, 1 << 30, &out), "no batch fits this world: neither"));
     dt_buf_finish(&out);
     dt_config_finish(&none);

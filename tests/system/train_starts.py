@@ -73,7 +73,7 @@ def broken_configurations(s):
     for text, says in (("{ nope", r"bad\.json: line 1, column \d+: "), ("", r"bad\.json: line 1, column 1: "),
                        ("[]", r"bad\.json: a configuration is a JSON object"),
                        ('{"train": {}, "train": {}}', r"bad\.json: train: it is there twice"),
-                       ('{"train_batch_size": 4}', r'bad\.json: there is no "model" block'), (None, r"cannot open .*bad\.json: No such file")):
+                       ('{"train_batch_size": 4}', r"bad\.json: there is neither model\.config nor model\.weights"), (None, r"cannot open .*bad\.json: No such file")):
         if text is None:
             os.unlink(s.path("bad.json"))
         else:
@@ -208,6 +208,13 @@ def weights_of_checkpoints(s):
     for folder in (s.path("ckpt", "step-00000004"), s.path("ckpt")):
         now = s.run(c, "--init-from", folder, world=2).expect(r"step 1/1  validation loss ([\d.]+)").group(1)
         tap.check_equal(now, was, "validation loss from " + folder)
+    with open(c, encoding="utf-8") as f:
+        whole = json.load(f)
+    del whole["model"]
+    with open(c, "w", encoding="utf-8") as f:
+        json.dump(whole, f)
+    now = s.run(c, "--init-from", s.path("ckpt", "step-00000004"), world=2).expect(r"step 1/1  validation loss ([\d.]+)").group(1)
+    tap.check_equal(now, was, "validation loss of a model that --init-from alone names")
 
 
 FAMILIES = {

@@ -220,7 +220,8 @@ int dt_estimate(const struct dt_config *c, const struct dt_estimate_place *at, i
     struct dt_layout l;
     memset(out, 0, sizeof *out);
     if (!c->has_model)
-        return dt_err_set(err, DT_E_USAGE, "there is no model.config to estimate");
+        return dt_err_set(err, DT_E_USAGE,
+                          "there is neither model.config nor model.weights to estimate");
     if (at->world < 1 || at->local < 1 || at->local > at->world)
         return dt_err_set(err, DT_E_USAGE, "%d of %d ranks cannot be on one host", at->local,
                           at->world);
