@@ -91,7 +91,7 @@ static int parse_document(const char *value, void *target, struct dt_err *err)
 /* clang-format off */
 static const struct dt_opt train_opts[] = {
     {.name = "config", .letter = 'c', .arg = "FILE", .completes = DT_OPT_FILE, AT(config), .group = "Training",
-     .help = "JSON file that describes the run: DeepSpeed's keys, and the blocks model, data and train"},
+     .help = "JSON file that describes the run: DeepSpeed's keys, and the blocks model, lora, data and train"},
     {.name = "deepspeed", .arg = "FILE", .completes = DT_OPT_FILE, AT(deepspeed), .group = "Training",
      .help = "an unchanged DeepSpeed configuration, whose keys join those of --config"},
     {.name = "deepspeed-config", .arg = "FILE", .completes = DT_OPT_FILE, AT(deepspeed), .hidden = true},
@@ -131,8 +131,9 @@ static const struct dt_opt train_opts[] = {
     {.name = "key", .arg = "NAME", AT(key), .group = "Instead of training",
      .help = "with tokenize: files hold JSON, an object in a line, and this key of it is a text"},
     {.name = "max-tokens", .arg = "N", .parse = dt_opt_count, AT(max_tokens), .fallback = "0", .group = "Instead of training",
-     .help = "with --template or --key: the most tokens of a document; exchanges that do not fit are left out of a "
-             "conversation, and a text becomes several documents; 0 means any number"},
+     .help = "with --template or --key: the most tokens of a document, of which a sample has room for data.sequence_length and "
+             "one more; exchanges that do not fit are left out of a conversation, and a text becomes several documents; 0 "
+             "means any number"},
     {.name = "system", .arg = "TEXT", AT(system), .group = "Instead of training",
      .help = "with --template: the system text of conversations that have none, and of the prompt; an empty one leaves "
              "out what the template puts there by itself"},
@@ -146,7 +147,7 @@ static const struct dt_opt train_opts[] = {
      .help = "with --validation: that share, between 0 and 1"},
     {.name = "document", .arg = "N", .parse = parse_document, .words = "all", AT(document), .fallback = "all",
      .group = "Instead of training",
-     .help = "with show-data: show document N alone, the first being 0, and not all"},
+     .help = "with show-data: show document N alone, and not all; the first one is 0"},
     {.name = "device", .arg = "KIND", .words = "auto cpu cuda", AT(device), .group = "Instead of training",
      .help = "with probe: try the processors (cpu), the GPUs (cuda), or GPUs if there are any (auto, the default)"},
     {.name = "limit", .arg = "N", .parse = dt_opt_count, AT(limit), .fallback = "0", .group = "Instead of training",
