@@ -11,6 +11,7 @@
 #include <string.h>
 
 #define NUMBER_MAX ((int64_t)1 << 53)
+#define STAND_IN "\xef\xbf\xbd" /* U+FFFD */
 
 struct dt_logbook_stream {
     int64_t rank;
@@ -182,6 +183,30 @@ static void note_inherited(struct dt_logbook *b, const char *node, const char *p
     dt_buf_finish(&words);
 }
 
+/* Whether each U+FFFD of P's text stands for one byte that is no UTF-8: then the text is longer
+ * than the bytes by two for each. Else the worker has written them itself. */
+static bool stands_for_bytes(const struct piece *p)
+{
+    size_t count = 0;
+    for (const char *at = p->text; (at = strstr(at, STAND_IN)); at += strlen(STAND_IN))
+        count++;
+    return strlen(p->text) == (uint64_t)(p->next - p->at) + 2 * count;
+}
+
+/* P's text behind its first KNOWN bytes. */
+static const char *text_behind(const struct piece *p, int64_t known)
+{
+    bool shorter = known > 0 && stands_for_bytes(p);
+    const char *at = p->text, *end = at + strlen(at);
+    while (at < end && known > 0) {
+        size_t len = dt_utf8_len((const uint8_t *)at, (size_t)(end - at));
+        bool one = len == 0 || (shorter && strncmp(at, STAND_IN, len) == 0);
+        known -= one ? 1 : (int64_t)len;
+        at += len ? len : 1;
+    }
+    return at;
+}
+
 /* The part of P that is new: a worker that is started anew begins another stream, and a question
  * that was asked again is answered with what is known already. */
 static void take_text(struct dt_logbook *b, struct dt_logbook_stream *s, const struct piece *p,
@@ -201,9 +226,9 @@ static void take_text(struct dt_logbook *b, struct dt_logbook_stream *s, const s
     snprintf(s->node, sizeof s->node, "%s", p->node);
     snprintf(s->role, sizeof s->role, "%s", p->role);
     s->round = p->round;
-    size_t known = p->at < s->next ? (size_t)(s->next - p->at) : 0, len = strlen(p->text);
+    const char *text = text_behind(p, s->next - p->at);
     s->next = p->next;
-    put_text(b, s, p->text + (known < len ? known : len), out);
+    put_text(b, s, text, out);
     if (p->open)
         end_line(b, s, out);
 }

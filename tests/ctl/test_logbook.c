@@ -104,6 +104,19 @@ TEST(what_comes_twice_is_shown_once_and_what_is_missing_is_said)
     end("");
 }
 
+TEST(bytes_that_are_no_text_are_counted_as_bytes)
+{
+    begin(false);
+    taken(0, PIECE(0, 1, 0, 4, "\\ufffd\\nb\\n")); /* one byte, for which U+FFFD stands */
+    shows("[default0]:\xef\xbf\xbd\n[default0]:b\n", "");
+    taken(0, PIECE(0, 1, 0, 6, "\\ufffd\\nb\\nc\\n"));
+    shows("[default0]:c\n", "");
+    taken(0, PIECE(0, 1, 6, 10, "\\ufffd\\n")); /* U+FFFD itself */
+    taken(0, PIECE(0, 1, 6, 12, "\\ufffd\\nd\\n"));
+    shows("[default0]:\xef\xbf\xbd\n[default0]:d\n", "");
+    end("");
+}
+
 TEST(a_worker_of_a_later_round_begins_anew)
 {
     begin(false);
