@@ -485,6 +485,8 @@ TEST(adapters_of_other_kinds_are_refused_by_name)
         {"{\"peft_type\": \"LORA\", \"use_dora\": true}", "use_dora: adapters with it"},
         {"{\"peft_type\": \"LORA\", \"bias\": \"all\"}", "bias: adapters with it"},
         {"{\"peft_type\": \"LORA\", \"rank_pattern\": {\"a\": 1}}", "rank_pattern: adapters"},
+        {"{\"peft_type\": \"LORA\", \"init_lora_weights\": \"pissa_niter_4\"}",
+         "init_lora_weights: adapters that begin as \"pissa_niter_4\" change the model"},
         {"{\"peft_type\": \"LORA\", \"target_modules\": \"all-linear\", \"modules_to_save\": "
          "[\"norm\"]}",
          "modules_to_save: \"norm\" is not trained beside adapters; embed_tokens and lm_head can "
@@ -502,7 +504,9 @@ TEST(adapters_of_other_kinds_are_refused_by_name)
     struct dt_lora l = {0};
     struct dt_err err = {0};
     CHECK_OK(read_config(&l, &shapes[1],
-                         "{\"peft_type\": \"LORA\", \"target_modules\": \"all-linear\"}", &err),
+                         "{\"peft_type\": \"LORA\", \"target_modules\": \"all-linear\", "
+                         "\"init_lora_weights\": \"gaussian\"}",
+                         &err),
              err);
     CHECK_OK(read_config(&l, &shapes[1],
                          "{\"peft_type\": \"LORA\", \"target_modules\": \"all-linear\", "

@@ -93,6 +93,23 @@ static int refuse_others(const struct dt_json *doc, struct dt_err *err)
     return 0;
 }
 
+/* Some ways to begin take a part of the model away, which the adapters then stand for: they are of
+ * no use with the model as its folder has it. */
+static int check_beginning(const struct dt_json *doc, struct dt_err *err)
+{
+    static const char *const leave_the_model[] = {"gaussian", "eva", "orthogonal"};
+    const struct cJSON *v = cJSON_GetObjectItemCaseSensitive(doc->root, "init_lora_weights");
+    if (!cJSON_IsString(v))
+        return 0;
+    for (size_t i = 0; i < sizeof leave_the_model / sizeof *leave_the_model; i++)
+        if (strcmp(v->valuestring, leave_the_model[i]) == 0)
+            return 0;
+    return dt_err_set(err, DT_E_USAGE,
+                      "init_lora_weights: adapters that begin as \"%.40s\" change the model that "
+                      "they are beside; let peft convert them to plain LoRA",
+                      v->valuestring);
+}
+
 static int read_targets(struct dt_lora *l, const struct dt_shape *s, const struct dt_json *doc,
                         struct dt_err *err)
 {
@@ -162,7 +179,8 @@ int dt_lora_read(struct dt_lora *l, const struct dt_shape *s, const struct dt_js
         return -1;
     if (strcmp(type, "LORA") != 0)
         return dt_err_set(err, DT_E_USAGE, "peft_type: \"%.40s\" is not LORA", type);
-    if (refuse_others(doc, err) < 0 || read_numbers(l, doc, err) < 0)
+    if (refuse_others(doc, err) < 0 || check_beginning(doc, err) < 0 ||
+        read_numbers(l, doc, err) < 0)
         return -1;
     return read_targets(l, s, doc, err) < 0 ? -1 : read_saved(l, s, doc, err);
 }
