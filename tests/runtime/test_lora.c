@@ -494,6 +494,7 @@ TEST(adapters_of_other_kinds_are_refused_by_name)
         {"{\"peft_type\": \"LORA\", \"r\": 0}", "r: expected a whole number"},
         {"{\"peft_type\": \"LORA\", \"lora_alpha\": 0}", "lora_alpha 0 or lora_dropout 0"},
         {"{\"peft_type\": \"LORA\", \"lora_dropout\": 1}", "lora_dropout 1 cannot be"},
+        {"{\"peft_type\": \"LORA\", \"lora_dropout\": 0.999999999}", "lora_dropout 1 cannot be"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct dt_lora l = {0};

@@ -11,6 +11,7 @@
 
 #define R_MOST 65536
 #define ALPHA_MOST 1e6
+#define DROPOUT_MOST 0.99 /* as lora.dropout: what stays is divided by 1 less it, as a float */
 
 static void put_target(void *writer, const char *name)
 {
@@ -161,7 +162,7 @@ static int read_numbers(struct dt_lora *l, const struct dt_json *doc, struct dt_
     if (dt_json_has(doc->root, "use_rslora") &&
         dt_json_bool(doc, NULL, "use_rslora", &rslora, err) < 0)
         return -1;
-    if (!(alpha > 0 && alpha <= ALPHA_MOST) || !(dropout >= 0 && dropout < 1))
+    if (!(alpha > 0 && alpha <= ALPHA_MOST) || !(dropout >= 0 && dropout <= DROPOUT_MOST))
         return dt_err_set(err, DT_E_USAGE, "lora_alpha %g or lora_dropout %g cannot be", alpha,
                           dropout);
     l->r = (size_t)r;
