@@ -123,6 +123,17 @@ TEST(a_model_is_not_written_over_itself)
     CHECK(dt_export_hf(&o, &notes, &err) < 0);
     CHECK(strstr(err.text, "is the model and the folder to write") != NULL);
     check_folder(from, DT_F32, DT_F32);
+
+    struct dt_buf latest = {0};
+    const char *run = at("run");
+    saved_make(at("run/step-00000002"), &shape, DT_F32, value_of);
+    dt_buf_put_str(&latest, "step-00000002\n");
+    saved_write(run, "latest", &latest);
+    dt_buf_finish(&latest);
+    o.model = o.out = run;
+    CHECK_FAIL(dt_export_hf(&o, &notes, &err), err, "is the model and the folder to write");
+    CHECK(!is_there(run, "model.safetensors"));
+    o.model = from;
     o.out = at("from/model.safetensors");
     CHECK(dt_export_hf(&o, &notes, &err) < 0);
     o.model = at("nowhere");

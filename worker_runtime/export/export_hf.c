@@ -138,17 +138,25 @@ static int write_companions(const struct exporting *x, struct dt_err *err)
     return rc;
 }
 
-/* Its own files would be overwritten while they are read. */
+static bool is_same(const char *one, const char *other)
+{
+    struct stat a, b;
+    return stat(one, &a) == 0 && stat(other, &b) == 0 && a.st_dev == b.st_dev &&
+           a.st_ino == b.st_ino;
+}
+
+/* Its own files would be overwritten while they are read, and a folder of checkpoints or adapters
+ * would be taken for the model that was written there. */
 static int make_folder(const struct exporting *x, struct dt_err *err)
 {
-    struct stat from, to;
+    const char *const own[] = {x->saved.folder, x->saved.adapters, x->o->model};
     if (dt_fs_mkdir_p(x->o->out, 0777, err) < 0)
         return -1;
-    if (stat(x->saved.folder, &from) == 0 && stat(x->o->out, &to) == 0 &&
-        from.st_dev == to.st_dev && from.st_ino == to.st_ino)
-        return dt_err_set(err, DT_E_USAGE,
-                          "%s is the model and the folder to write; name another folder to write",
-                          x->o->out);
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++)
+        if (is_same(own[i], x->o->out))
+            return dt_err_set(
+                err, DT_E_USAGE,
+                "%s is the model and the folder to write; name another folder to write", x->o->out);
     return 0;
 }
 
