@@ -185,11 +185,13 @@ def what_cannot_be(s):
         (["--set", "lora.r=8"], "adapter_config.json: the checkpoint's model has lora.r 4, this run's has 8"),
         (["--set", "lora.alpha=9"], "has lora.alpha 8, this run's has 9"),
         (["--resume", s.path("base-llama", "step-00000002")], "holds a whole model, and this run trains adapters"),
+        (["--resume", "none", "--set", "train.save_dir=" + s.path("base-llama")], "a checkpoint in its own train.save_dir"),
     ]
     for options, wanted in rows:
         program = s.start(c, *options, "--set", "train.steps=4", world=0)
         if program.end() == 0 or not any(wanted in line for line in program.lines):
             raise AssertionError("%r said\n%s" % (options, "\n".join(program.lines)))
+    tap.check_equal(os.path.exists(s.path("base-llama", "step-00000002")), True, "the model that a run begins from is where it was")
 
 
 if __name__ == "__main__":

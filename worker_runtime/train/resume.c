@@ -102,6 +102,29 @@ static bool is_ours(const struct dt_trainer *t, const char *path)
     return strcmp(there, here) == 0;
 }
 
+/* Whether what FOLDER (NULL: none) has is in a checkpoint that would be moved aside. */
+static bool would_be_moved(const struct dt_trainer *t, const char *folder)
+{
+    char room[PATH_MAX];
+    const char *path = folder ? dt_ckpt_weights_folder(folder, room) : "";
+    DT_AUTO_FREE char *there = *path ? realpath(path, NULL) : NULL;
+    const char *slash = there ? strrchr(there, '/') : NULL;
+    return slash && strncmp(slash, "/step-", strlen("/step-")) == 0 && is_ours(t, path);
+}
+
+static int keep_beginning(const struct dt_trainer *t, struct dt_err *err)
+{
+    const char *const folders[] = {t->options->init_from, t->config->lora_from};
+    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++)
+        if (would_be_moved(t, folders[i]))
+            return dt_err_set(
+                err, DT_E_USAGE,
+                "this run begins from %.200s, a checkpoint in its own train.save_dir, "
+                "which would be moved aside; give it another train.save_dir",
+                folders[i]);
+    return 0;
+}
+
 int dt_resume_make_room(struct dt_trainer *t, const struct dt_found *f, struct dt_err *err)
 {
     const char *dir = t->config->train.save_dir;
@@ -112,6 +135,8 @@ int dt_resume_make_room(struct dt_trainer *t, const struct dt_found *f, struct d
         return -1;
     if (t->rank != 0)
         return 0;
+    if (keep_beginning(t, err) < 0)
+        return -1;
     if (dt_ckpt_set_aside(dir, aside, err) < 0)
         return dt_err_wrap(err, "train.save_dir has checkpoints of another run");
     if (*aside)
