@@ -77,7 +77,7 @@ def saved_as_peft_does(s):
     tap.check_equal(list(said), sorted(said), "order of adapter_config.json")
     for key, wanted in {"peft_type": "LORA", "task_type": "CAUSAL_LM", "r": 4, "lora_alpha": 8, "lora_dropout": 0.1, "bias": "none",
                         "target_modules": LORA["target_modules"], "fan_in_fan_out": False, "use_rslora": False,
-                        "base_model_name_or_path": s.path("base-llama")}.items():
+                        "base_model_name_or_path": s.path("base-llama", "step-00000002")}.items():
         tap.check_equal(said[key], wanted, key)
     found = tensors(os.path.join(saved, "adapter_model.safetensors"))
     tap.check_equal(len(found), 2 * 3 * 2, "tensors")

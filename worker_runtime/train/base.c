@@ -44,7 +44,7 @@ int dt_base_load(struct dt_trainer *t, struct dt_err *err)
     struct dt_ckpt_model model = model_of(t, err);
     int rc = dt_agree(t->world, model.tensors ? 0 : -1, err);
     if (rc == 0)
-        rc = dt_ckpt_load_weights(t->options->init_from, &model, t->base, err);
+        rc = dt_ckpt_load_weights(t->weights, &model, t->base, err);
     free(model.tensors);
     return rc;
 }
@@ -77,7 +77,7 @@ int dt_base_fill(struct dt_trainer *t, struct dt_err *err)
 {
     struct filling f = {.t = t, .model = model_of(t, err)};
     if (f.model.tensors)
-        f.weights = dt_ckpt_weights_open(t->options->init_from, &f.model, err);
+        f.weights = dt_ckpt_weights_open(t->weights, &f.model, err);
     int rc = dt_agree(t->world, f.weights ? 0 : -1, err);
     if (rc == 0)
         rc = dt_zero_fill(t->zero, fill, &f, err);

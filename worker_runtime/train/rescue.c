@@ -331,7 +331,8 @@ static int open_rescue(struct remains *r, struct dt_err *err)
     r->round = round ? strtoll(round, NULL, 10) : 0;
     if (dt_trainer_open_model(&r->t, err) < 0)
         return -1;
-    r->t.saved.base = r->o->init_from;
+    if (r->o->init_from)
+        r->t.saved.base = dt_ckpt_weights_folder(r->o->init_from, r->t.weights);
     if (dt_trainer_open_data(&r->t, NULL) < 0 && !r->t.train)
         r->t.shape = r->o->config->model.shape;
     return open_vaults(r, err);

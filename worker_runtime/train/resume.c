@@ -102,19 +102,17 @@ static bool is_ours(const struct dt_trainer *t, const char *path)
     return strcmp(there, here) == 0;
 }
 
-/* Whether what FOLDER (NULL: none) has is in a checkpoint that would be moved aside. */
-static bool would_be_moved(const struct dt_trainer *t, const char *folder)
+/* Whether PATH (NULL: none) is a checkpoint that would be moved aside. */
+static bool would_be_moved(const struct dt_trainer *t, const char *path)
 {
-    char room[PATH_MAX];
-    const char *path = folder ? dt_ckpt_weights_folder(folder, room) : "";
-    DT_AUTO_FREE char *there = *path ? realpath(path, NULL) : NULL;
+    DT_AUTO_FREE char *there = path && *path ? realpath(path, NULL) : NULL;
     const char *slash = there ? strrchr(there, '/') : NULL;
     return slash && strncmp(slash, "/step-", strlen("/step-")) == 0 && is_ours(t, path);
 }
 
 static int keep_beginning(const struct dt_trainer *t, struct dt_err *err)
 {
-    const char *const folders[] = {t->options->init_from, t->config->lora_from};
+    const char *const folders[] = {t->weights, t->config->lora_from};
     for (size_t i = 0; i < sizeof folders / sizeof *folders; i++)
         if (would_be_moved(t, folders[i]))
             return dt_err_set(

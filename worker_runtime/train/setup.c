@@ -179,7 +179,7 @@ static int open_ckpt(struct dt_trainer *t, struct dt_err *err)
 {
     if (!t->config->train.save_dir)
         return 0;
-    t->saved.base = t->options->init_from;
+    t->saved.base = t->weights;
     struct dt_ckpt_options o = {.dir = t->config->train.save_dir,
                                 .keep_last = t->config->train.keep_last,
                                 .model = t->saved,
@@ -207,7 +207,7 @@ static void fill(void *arg, size_t unit, size_t param, size_t first, size_t coun
 
 static int first_weights(struct dt_trainer *t, struct dt_found *f, struct dt_err *err)
 {
-    const char *weights = t->base ? t->config->lora_from : t->options->init_from;
+    const char *weights = t->base ? t->config->lora_from : *t->weights ? t->weights : NULL;
     if (dt_base_load(t, err) < 0)
         return -1;
     if (dt_keeper_is_back(&t->keeper))
@@ -222,11 +222,10 @@ static int first_weights(struct dt_trainer *t, struct dt_found *f, struct dt_err
 /* Tokenizer and the like of the model that is gone on with, be it a checkpoint of ours. */
 static int keep_companions(struct dt_trainer *t, const struct dt_found *f, struct dt_err *err)
 {
-    const char *folder = f->path[0] ? f->path : t->options->init_from;
-    char room[PATH_MAX];
-    if (t->rank != 0 || !t->saving.ckpt || !folder)
+    const char *folder = f->path[0] ? f->path : t->weights;
+    if (t->rank != 0 || !t->saving.ckpt || !*folder)
         return 0;
-    return dt_ckpt_accompany(t->saving.ckpt, dt_ckpt_weights_folder(folder, room), err);
+    return dt_ckpt_accompany(t->saving.ckpt, folder, err);
 }
 
 static void name_model(const struct dt_trainer *t, char out[80])
@@ -430,6 +429,19 @@ static int find_start(struct dt_trainer *t, struct dt_found *f, struct dt_err *e
     return 0;
 }
 
+/* Of a run's folder the newest checkpoint, for all ranks that which rank 0 sees: the run that saves
+ * there may go on meanwhile. */
+static int find_weights(struct dt_trainer *t, struct dt_err *err)
+{
+    char room[PATH_MAX];
+    const char *folder = t->options->init_from;
+    if (!folder)
+        return 0;
+    if (t->rank == 0)
+        snprintf(t->weights, sizeof t->weights, "%s", dt_ckpt_weights_folder(folder, room));
+    return dt_coll_broadcast(t->world, t->weights, sizeof t->weights, DT_U8, 0, err);
+}
+
 static bool goes_on(const struct dt_trainer *t, const struct dt_found *f)
 {
     return dt_keeper_is_back(&t->keeper) || f->path[0];
@@ -484,6 +496,7 @@ int dt_trainer_open(struct dt_trainer *t, struct dt_context *context,
     dt_page_section(t->page, "setup");
     if (dt_mesh_open(&t->mesh, &shape, t->world, err) < 0 ||
         dt_agree(t->world, open_inputs(t, err), err) < 0 || find_start(t, &found, err) < 0 ||
+        find_weights(t, err) < 0 ||
         dt_agree(t->world, settle_batch(t, goes_on(t, &found), err), err) < 0 ||
         open_zero(t, err) < 0 || dt_agree(t->world, open_work(t, &found, err), err) < 0 ||
         first_weights(t, &found, err) < 0 || dt_keeper_begin(t, err) < 0 ||
