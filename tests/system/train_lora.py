@@ -4,6 +4,7 @@
 
 import json
 import os
+import shutil
 import signal
 import struct
 
@@ -84,6 +85,18 @@ def saved_as_peft_does(s):
     tap.check_equal(found["base_model.model.model.layers.1.self_attn.v_proj.lora_B.weight"], [24, 4], "shape")
     tap.check_equal(found["base_model.model.model.layers.0.mlp.down_proj.lora_A.weight"], [4, 80], "shape")
     tap.check_equal(os.path.exists(os.path.join(saved, "model.safetensors")), False, "the model is saved too")
+
+
+@training.story
+def beside_another_model(s):
+    """adapters that come back beside another folder's model are told of, and beside the same one they are not"""
+    c = config(s, "c.json", steps=2, save_dir=s.path("ckpt"))
+    s.run(c, world=1)
+    other = s.path("other")
+    shutil.copytree(s.path("base-llama", "step-00000002"), other)
+    for options, steps, told in (((), 3, False), (("--init-from", other), 4, True)):
+        program = s.run(c, *options, "--set", "train.steps=%d" % steps, world=2)
+        tap.check_equal(any("were trained beside the model in" in line for line in program.lines), told, "what it says of the model")
 
 
 @training.story
