@@ -54,6 +54,7 @@ struct dt_trainer {
     struct dt_shape shape; /* the configuration's; where that names no tokens, those of the data */
     /* What is trained: that shape and its tensors, or adapters of it. */
     struct dt_ckpt_model saved;
+    struct dt_lora lora;    /* the configuration's; its seed is the run's */
     char weights[PATH_MAX]; /* the folder with those that the run begins from; "": chance does */
     struct dt_unit *units;
     size_t unit_count;

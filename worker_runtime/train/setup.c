@@ -18,7 +18,8 @@
 int dt_trainer_open_model(struct dt_trainer *t, struct dt_err *err)
 {
     const struct dt_shape *shape = &t->config->model.shape;
-    const struct dt_lora *lora = t->config->lora.r > 0 ? &t->config->lora : NULL;
+    const struct dt_lora *lora = t->config->lora.r > 0 ? &t->lora : NULL;
+    t->lora = t->config->lora;
     t->saved = (struct dt_ckpt_model){
         .shape = &t->shape, .count = dt_shape_tensor_count(shape), .lora = lora};
     t->unit_count = lora ? dt_lora_unit_count(lora, shape) : dt_shape_unit_count(shape);
@@ -166,6 +167,7 @@ static int open_transformer(struct dt_trainer *t, struct dt_err *err)
     t->ids = calloc(micro * positions, sizeof *t->ids);
     t->targets = calloc(micro * positions, sizeof *t->targets);
     t->documents = packed ? calloc(micro * positions, sizeof *t->documents) : NULL;
+    t->lora.seed = t->state.seed; /* of a run that is gone on with, its own */
     o.documents = t->documents;
     if (!t->ids || !t->targets || (packed && !t->documents))
         return dt_err_set(err, DT_E_MEMORY, "no memory for a micro-batch");
