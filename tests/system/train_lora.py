@@ -199,6 +199,7 @@ def what_cannot_be(s):
         (["--set", "lora.alpha=9"], "has lora.alpha 8, this run's has 9"),
         (["--resume", s.path("base-llama", "step-00000002")], "holds a whole model, and this run trains adapters"),
         (["--resume", "none", "--set", "train.save_dir=" + s.path("base-llama")], "a checkpoint in its own train.save_dir"),
+        (["--resume", "none", "--init-from", s.path("ckpt"), "--set", "train.save_dir=" + s.path("on-top")], "has adapters and no model"),
     ]
     for options, wanted in rows:
         program = s.start(c, *options, "--set", "train.steps=4", world=0)

@@ -105,6 +105,11 @@ static int open_files(struct dt_ckpt_weights *w, const char *dir, struct dt_err 
         return add_file(w, dir, WEIGHTS, err);
     if (dt_ckpt_join_path(path, dir, INDEX, err) < 0)
         return -1;
+    if (!dt_fs_exists(path) && has(dir, DT_CKPT_ADAPTER))
+        return dt_err_set(err, DT_E_USAGE,
+                          "%s has adapters and no model; dtrun-train merge makes a model of them "
+                          "and the one that they adapt",
+                          dir);
     if (!dt_fs_exists(path))
         return dt_err_set(err, DT_E_USAGE, "%s has neither " WEIGHTS " nor " INDEX, dir);
     int rc = dt_fs_read(path, INDEX_MAX, &text, err);
