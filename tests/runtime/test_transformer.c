@@ -549,6 +549,64 @@ TEST(documents_of_one_sample_learn_what_each_alone_would)
         }
 }
 
+/* Notes which works it was given, and records none. */
+enum { WORKS_MOST = 100, KEY_MOST = 256 };
+struct dt_tape {
+    size_t count;
+    unsigned char keys[WORKS_MOST][KEY_MOST];
+};
+static struct dt_tape noting;
+
+static struct dt_tape *noting_open(struct dt_device *d, struct dt_err *err)
+{
+    (void)d;
+    (void)err;
+    noting.count = 0;
+    return &noting;
+}
+
+static void noting_play(struct dt_tape *t, const void *key, size_t bytes, dt_work_fn work,
+                        void *arg)
+{
+    size_t i = 0;
+    CHECK(bytes <= KEY_MOST);
+    while (i < t->count && memcmp(t->keys[i], key, bytes) != 0)
+        i++;
+    CHECK(i < WORKS_MOST);
+    memcpy(t->keys[i], key, bytes);
+    t->count += i == t->count;
+    work(arg);
+}
+
+static void noting_close(struct dt_tape *t)
+{
+    (void)t;
+}
+
+static const struct dt_tape_ops noting_tapes = {
+    .open = noting_open, .play = noting_play, .close = noting_close};
+
+/* Else a device would record the head anew at each step, and keep all recordings. */
+TEST(steps_with_other_numbers_of_targets_are_the_same_work)
+{
+    for (size_t i = 0; i < ROWS(shapes); i++) {
+        CHECK_ROW("%s", name_of(&shapes[i]));
+        struct world w;
+        open_world(&w, &shapes[i], PACKED, LONG);
+        w.counted.device.tapes = &noting_tapes;
+        w.documents = packed_documents;
+        open_transformer(&w, false, 0);
+        train(&w, PACKED, 1.0f / 12);
+        loss_of(&w);
+        size_t works = noting.count;
+        CHECK(works > w.shape.layers);
+        train(&w, PACKED, 1.0f / 7);
+        loss_of(&w);
+        CHECK_EQ(noting.count, works);
+        close_world(&w);
+    }
+}
+
 TEST(documents_that_do_not_lie_behind_each_other_are_refused)
 {
     static const int32_t rows[][2 * 4] = {

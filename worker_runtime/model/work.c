@@ -227,12 +227,20 @@ static void tell(void *arg)
     }
 }
 
+/* A recording is of use where the same work comes again. The scale of the head's gradients follows
+ * from the targets of a step, and each step of packed documents has another number of them. */
+static struct dt_tape *tape_for(const struct dt_transformer *t, const struct dt_work *w)
+{
+    bool once = w->kind == DT_HEAD && w->train && t->options.documents;
+    return once ? NULL : t->tape;
+}
+
 void dt_work_compute(struct dt_transformer *t, const struct dt_work *w)
 {
     bool forward = w->kind == DT_EMBED_FORWARD || (w->kind == DT_BLOCK_FORWARD && !w->again) ||
                    (w->kind == DT_HEAD && !w->train) || w->kind == DT_LOGITS;
     struct told told = {t, w};
     dt_work_start_clock(t);
-    dt_device_play(t->device, t->tape, w, sizeof *w, tell, &told);
+    dt_device_play(t->device, tape_for(t, w), w, sizeof *w, tell, &told);
     dt_work_count_time(t, forward ? &t->forward_ns : &t->backward_ns);
 }
