@@ -153,6 +153,27 @@ TEST(what_stays_empty_teaches_nothing)
     dt_tokens_close(t);
 }
 
+TEST(a_file_that_trains_on_nothing_is_refused)
+{
+    static const uint32_t ids[] = {1, 2, 3, 4, 5, 6};
+    static const bool none[6], some[6] = {false, true};
+    struct dt_err err = {0};
+    const struct dt_token_kind kind = {.vocabulary = 10, .documents = true};
+    struct dt_token_writer *w = dt_token_writer_open(at("nothing"), &kind, &err);
+    CHECK_STR(err.text, "");
+    CHECK_OK(dt_token_writer_document(w, ids, none, 3, &err), err);
+    CHECK_OK(dt_token_writer_document(w, ids, some, 6, &err), err);
+    CHECK_OK(dt_token_writer_commit(w, &err), err);
+    dt_token_writer_close(w);
+    struct dt_tokens *t = dt_tokens_open(at("nothing"), 0, 10, &err);
+    struct dt_samples *s = dt_samples_open(t, 5, &err);
+    CHECK_STR(s ? "" : err.text, "");
+    dt_samples_close(s);
+    CHECK(dt_samples_open(t, 4, &err) == NULL); /* the second one is too long */
+    CHECK(strstr(err.text, "it marks no token of the 1 documents that fit") != NULL);
+    dt_tokens_close(t);
+}
+
 TEST(a_file_without_documents_is_cut)
 {
     struct dt_err err = {0};

@@ -95,12 +95,18 @@ static int open_packed(struct dt_samples *s, struct dt_err *err)
         return no_memory(s, err);
     if (read_begins(s, err) < 0 || pack(s, err) < 0 || count_targets(s, err) < 0)
         return -1;
-    if (s->count > 0)
+    if (s->count == 0)
+        return dt_err_set(err, DT_E_RUNTIME,
+                          "none of its %zu documents has 2 to %zu tokens, as a sample holds; "
+                          "tokenize with a smaller --max-tokens, or give a greater "
+                          "data.sequence_length",
+                          s->documents, s->positions + 1);
+    if (dt_samples_packing(s).targets > 0)
         return 0;
     return dt_err_set(err, DT_E_RUNTIME,
-                      "none of its %zu documents has 2 to %zu tokens, as a sample holds; tokenize "
-                      "with a smaller --max-tokens, or give a greater data.sequence_length",
-                      s->documents, s->positions + 1);
+                      "it marks no token of the %zu documents that fit into samples as trained on, "
+                      "so there is nothing to learn; show-data shows what it marks",
+                      s->documents - s->pack.left_out);
 }
 
 static int open_cut(struct dt_samples *s, struct dt_err *err)
