@@ -286,13 +286,28 @@ TEST(a_mixture_is_known_again_by_all_of_its_files)
     struct dt_mixture *heavier = mixed(others, 3, true);
     CHECK(dt_mixture_mark(all) != dt_mixture_mark(heavier));
     dt_mixture_close(heavier);
+    struct dt_err err = {0};
+    const struct dt_mixture_file same[] = {
+        {at("file0"), 1}, {at("file1"), 1}, {at("file2"), 1}, {at("file0"), 2}};
+    struct dt_mixture_options o = {.files = same, .count = 3, .raw_width = 2, .positions = 3};
+    struct dt_mixture *longer = dt_mixture_open(&o, &err); /* samples of the same data */
+    CHECK_EQ(dt_mixture_mark(longer), dt_mixture_mark(all));
+    dt_mixture_close(longer);
+    o.count = 1;
+    struct dt_mixture *once = dt_mixture_open(&o, &err);
+    o.files = &same[3];
+    struct dt_mixture *twice = dt_mixture_open(&o, &err);
+    CHECK(dt_mixture_mark(once) != dt_mixture_mark(twice));
+    struct dt_tokens *alone = dt_tokens_open(at("file0"), 2, 0, &err);
+    CHECK_EQ(dt_mixture_mark(once), dt_tokens_mark(alone)); /* as earlier checkpoints have it */
+    dt_tokens_close(alone);
+    dt_mixture_close(once);
+    dt_mixture_close(twice);
     CHECK(!dt_mixture_packed(all) && !dt_mixture_are_bytes(all));
     dt_mixture_close(all);
     dt_mixture_close(two);
-    struct dt_err err = {0};
     const struct dt_mixture_file files[] = {{at("file0"), 1}, {at("missing"), 1}};
-    const struct dt_mixture_options o = {
-        .files = files, .count = 2, .raw_width = 2, .positions = 1};
+    o = (struct dt_mixture_options){.files = files, .count = 2, .raw_width = 2, .positions = 1};
     CHECK(dt_mixture_open(&o, &err) == NULL);
     CHECK(strstr(err.text, "missing: cannot open") != NULL);
 }

@@ -9,12 +9,14 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define SAMPLES_MOST 1e15 /* of an epoch */
 
 struct file {
     struct dt_tokens *tokens;
     struct dt_samples *samples;
+    double weight;
     uint64_t first, share; /* its places in an epoch */
 };
 
@@ -36,7 +38,8 @@ static int open_file(struct dt_mixture *m, size_t i, const struct dt_mixture_opt
     f->samples = dt_samples_open(f->tokens, o->positions, err);
     if (!f->samples)
         return dt_err_wrap(err, "%s", from->path);
-    double share = round(from->weight * (double)dt_samples_count(f->samples));
+    f->weight = from->weight;
+    double share = round(f->weight * (double)dt_samples_count(f->samples));
     if (share > SAMPLES_MOST)
         return dt_err_set(err, DT_E_USAGE, "%s: the weight %g makes more samples than there can be",
                           from->path, from->weight);
@@ -111,17 +114,25 @@ size_t dt_mixture_tokens(const struct dt_mixture *m)
     return tokens;
 }
 
+/* Its weight, and not its places: these follow from the length of samples too, which is no other
+ * data. */
+static uint32_t mark_behind(uint32_t mark, const struct file *f)
+{
+    uint64_t facts[] = {0, dt_tokens_mark(f->tokens)};
+    uint8_t bytes[sizeof facts];
+    memcpy(&facts[0], &f->weight, sizeof f->weight);
+    for (size_t k = 0; k < sizeof bytes; k++)
+        bytes[k] = (uint8_t)(facts[k / 8] >> k % 8 * 8);
+    return dt_crc32c(mark, (struct dt_bytes){bytes, sizeof bytes});
+}
+
+/* That of one file of weight 1 is the file's own, as it was before there were mixtures. */
 uint32_t dt_mixture_mark(const struct dt_mixture *m)
 {
     uint32_t mark = dt_tokens_mark(m->files[0].tokens);
-    for (size_t i = 1; i < m->count; i++) {
-        const struct file *f = &m->files[i];
-        uint64_t facts[] = {f->first, f->share, dt_tokens_mark(f->tokens)};
-        uint8_t bytes[sizeof facts];
-        for (size_t k = 0; k < sizeof bytes; k++)
-            bytes[k] = (uint8_t)(facts[k / 8] >> k % 8 * 8);
-        mark = dt_crc32c(mark, (struct dt_bytes){bytes, sizeof bytes});
-    }
+    for (size_t i = 0; i < m->count; i++)
+        if (i > 0 || m->files[i].weight != 1)
+            mark = mark_behind(mark, &m->files[i]);
     return mark;
 }
 
