@@ -113,6 +113,18 @@ TEST(the_header_s_own_vocabulary_holds_too)
     dt_tokens_close(t);
 }
 
+TEST(a_vocabulary_whose_tokens_would_be_negative_is_refused)
+{
+    struct dt_buf b = {0};
+    struct dt_err err;
+    put_header(&b, 1, 4, 0, (uint32_t)INT32_MAX + 1, 2);
+    dt_buf_put_u32(&b, 1);
+    dt_buf_put_u32(&b, (uint32_t)INT32_MAX);
+    CHECK_FAIL(dt_tokens_check((struct dt_bytes){b.at, b.len}, 0, &err), err,
+               "a vocabulary of 2147483648; at most 2147483647 is possible");
+    CHECK(dt_tokens_open(keep("negative", &b), 0, 0, &err) == NULL);
+}
+
 TEST(a_header_that_does_not_fit_its_file_is_refused)
 {
     /* clang-format off */

@@ -130,6 +130,10 @@ static int read_header(struct view *v, struct dt_bytes head, uint64_t size, stru
     if (tokenizer >= TOKENIZERS)
         return dt_err_set(err, DT_E_RUNTIME, "its header names tokenizer %u; 0 and 1 are known",
                           tokenizer);
+    if (vocabulary > INT32_MAX)
+        return dt_err_set(err, DT_E_RUNTIME,
+                          "its header says a vocabulary of %u; at most %d is possible", vocabulary,
+                          INT32_MAX);
     int rc = version == 1 ? set_view(v, HEADER_SIZE, count, width, size, err)
                           : read_documents_header(v, &r, count, width, size, err);
     if (rc < 0)
