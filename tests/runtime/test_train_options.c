@@ -170,6 +170,8 @@ TEST(bad_lines_are_refused_with_a_sentence)
         {"tokenize a -o b --template x --key y", "give one of them"},
         {"tokenize a -o b --validation c", "--validation goes with --template and --key"},
         {"tokenize a -o b --key x --validation c --split 1", "is not a number between 0 and 1"},
+        {"tokenize a -o b --key x --split 0.1", "--split goes with --validation"},
+        {"-c a --split 0.1", "--split goes with --validation"},
         {"tokenize a -o b --key x --system y", "--system goes with --template"},
         {"generate a --system y", "--system goes with --template"},
         {"tokenize a -o b --max-tokens 5", "--max-tokens goes with --template and --key"},

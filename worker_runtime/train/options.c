@@ -432,6 +432,8 @@ static int check_whole(struct dt_train_args *a, const struct dt_opt_result *resu
         return dt_err_set(
             err, DT_E_USAGE,
             "which configuration? Give --config FILE; dtrun-train(1) says what stands in it");
+    if (!a->validation && dt_opt_source_of(&dt_train_program, result, "split") == DT_OPT_FROM_ARGS)
+        return dt_err_set(err, DT_E_USAGE, "--split goes with --validation, which names the file");
     if ((a->world || a->local) && !a->estimate)
         return dt_err_set(err, DT_E_USAGE, "--world and --local-world go with --estimate");
     if (a->resume && a->resume[0] == '\0')
