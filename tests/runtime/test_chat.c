@@ -273,6 +273,11 @@ TEST(each_format_says_the_same)
                     "\"system\": \"\"}",
                     &o, "plain"),
               "Human: x\ny#\nAssistant:[z#\n]");
+    CHECK_STR(
+        shown("{\"messages\": [{\"role\": \"user\", \"content\": \"x\", \"tool_calls\": null}, "
+              "{\"role\": \"assistant\", \"content\": \"z\", \"tool_calls\": []}]}",
+              &o, "plain"),
+        "Human: x#\nAssistant:[z#\n]");
 }
 
 TEST(lines_that_are_no_conversation_are_refused_and_others_left_out)
@@ -289,6 +294,8 @@ TEST(lines_that_are_no_conversation_are_refused_and_others_left_out)
         {"{\"messages\": [{\"role\": \"user\", \"content\": [{\"type\": \"image\"}]}]}",
          "a part of type \"image\"", true},
         {"{\"messages\": [{\"role\": \"assistant\", \"content\": null, \"tool_calls\": []}]}",
+         "tool_calls are not done here", true},
+        {"{\"messages\": [{\"role\": \"user\", \"content\": \"a\", \"tool_calls\": [{}]}]}",
          "tool_calls are not done here", true},
         {"{\"text\": \"x\"}", "--key NAME", true},
         {"{\"instruction\": \"x\"}", "output", true},

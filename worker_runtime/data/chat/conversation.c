@@ -115,13 +115,21 @@ static int read_parts(struct reading *r, const struct cJSON *parts, char **out)
     return rc;
 }
 
+/* Programs write an empty list of them, or null, into messages that have none. */
+static bool calls_tools(const struct cJSON *message, const struct cJSON *content)
+{
+    const struct cJSON *calls = cJSON_GetObjectItemCaseSensitive(message, "tool_calls");
+    bool empty = cJSON_IsArray(calls) && !calls->child && cJSON_IsString(content);
+    return dt_json_has(message, "tool_calls") && !empty;
+}
+
 static int read_content(struct reading *r, const struct cJSON *message, const char *key, char **out)
 {
     const struct cJSON *content = cJSON_GetObjectItemCaseSensitive(message, key);
     const char *text;
     if (cJSON_IsArray(content))
         return read_parts(r, content, out);
-    if (dt_json_has(message, "tool_calls"))
+    if (calls_tools(message, content))
         return dt_err_set(r->err, DT_E_USAGE, "tool_calls are not done here");
     return dt_json_string(&r->doc, message, key, &text, r->err) < 0 ? -1 : keep(r, out, text);
 }
