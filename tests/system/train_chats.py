@@ -50,4 +50,23 @@ def epochs(s):
     s.run(c, world=2).expect(r"nothing is left to train: step %d is done, and the last one of train\.epochs is %d" % (steps, steps))
 
 
+@training.story
+def other_data(s):
+    """ranks that find different files under the name of the data end with a sentence, and none waits for another"""
+    data = training.conversations(s)
+    other = s.path("other.bin")
+    with open(s.path("sums.jsonl"), encoding="utf-8") as f, open(s.path("fewer.jsonl"), "w", encoding="utf-8") as out:
+        out.writelines(f.readlines()[1:])
+    program = s.start_words([s.tools.train, "tokenize", "--template", "plain", "--max-tokens", "65",
+                             s.path("fewer.jsonl"), "-o", other])
+    tap.check_equal(program.end(), 0, "exit status; it said\n%s\n" % "\n".join(program.lines))
+    for key in ("train", "validation"):
+        s.config("rank0.json", model=GPT2, stage=3, **EPOCHS, **data)
+        s.config("rank1.json", model=GPT2, stage=3, **EPOCHS, data={**data["data"], key: other})
+        program = s.start_words([s.tools.dtrun, "--nproc-per-node", "2", "--no-python", "sh", "-c",
+                                 'exec "$0" --config "$1$RANK.json"', s.tools.train, s.path("rank")])
+        program.expect(r"rank 1: data\.%s is another file here than where rank 0 is \(\d+ tokens; there are \d+ there\)" % key)
+        tap.check_equal(program.end(), 1, "exit status; it said\n%s\n" % "\n".join(program.lines))
+
+
 training.main()

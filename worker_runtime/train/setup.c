@@ -400,6 +400,45 @@ static void note_data(struct dt_trainer *t)
     t->state.data_mark = dt_mixture_mark(t->train);
 }
 
+/* What ranks count for themselves, each in its own files. No gaps in it. */
+struct data_facts {
+    uint64_t train_tokens, train_mark, samples;
+    uint64_t validation_tokens, validation_mark;
+};
+
+static struct data_facts facts_of(const struct dt_trainer *t)
+{
+    struct data_facts f = {.train_tokens = dt_mixture_tokens(t->train),
+                           .train_mark = dt_mixture_mark(t->train),
+                           .samples = dt_mixture_samples(t->train)};
+    if (t->validation) {
+        f.validation_tokens = dt_tokens_count(t->validation);
+        f.validation_mark = dt_tokens_mark(t->validation);
+    }
+    return f;
+}
+
+/* Ranks that read other files would divide by other numbers of targets, and in other numbers of
+ * steps they would wait for each other. Collective. */
+static int check_same_data(struct dt_trainer *t, struct dt_err *err)
+{
+    struct data_facts own = facts_of(t), first = own;
+    if (dt_coll_broadcast(t->world, &first, sizeof first, DT_U8, 0, err) < 0)
+        return -1;
+    bool validation = own.train_tokens == first.train_tokens &&
+                      own.train_mark == first.train_mark && own.samples == first.samples;
+    int rc = 0;
+    if (memcmp(&own, &first, sizeof own) != 0)
+        rc = dt_err_set(
+            err, DT_E_RUNTIME,
+            "data.%s is another file here than where rank 0 is (%llu tokens; there "
+            "are %llu there); copy the same file to all hosts",
+            validation ? "validation" : "train",
+            (unsigned long long)(validation ? own.validation_tokens : own.train_tokens),
+            (unsigned long long)(validation ? first.validation_tokens : first.train_tokens));
+    return dt_agree(t->world, rc, err);
+}
+
 /* -- all of it: between two agreements a rank that fails misses no call that the others make -- */
 
 static int open_inputs(struct dt_trainer *t, struct dt_err *err)
@@ -497,8 +536,8 @@ int dt_trainer_open(struct dt_trainer *t, struct dt_context *context,
     begin_state(t);
     dt_page_section(t->page, "setup");
     if (dt_mesh_open(&t->mesh, &shape, t->world, err) < 0 ||
-        dt_agree(t->world, open_inputs(t, err), err) < 0 || find_start(t, &found, err) < 0 ||
-        find_weights(t, err) < 0 ||
+        dt_agree(t->world, open_inputs(t, err), err) < 0 || check_same_data(t, err) < 0 ||
+        find_start(t, &found, err) < 0 || find_weights(t, err) < 0 ||
         dt_agree(t->world, settle_batch(t, goes_on(t, &found), err), err) < 0 ||
         open_zero(t, err) < 0 || dt_agree(t->world, open_work(t, &found, err), err) < 0 ||
         first_weights(t, &found, err) < 0 || dt_keeper_begin(t, err) < 0 ||
