@@ -153,6 +153,26 @@ TEST(what_stays_empty_teaches_nothing)
     dt_tokens_close(t);
 }
 
+TEST(some_samples_of_a_packed_file_are_not_those_of_the_longest_documents)
+{
+    static const size_t sizes[] = {10, 9, 8, 7, 6, 5, 4}; /* 0, 1, 2+6, 3+5, 4 */
+    static const struct {
+        size_t count, picked[5];
+    } rows[] = {{1, {2}}, {2, {1, 3}}, {3, {0, 2, 4}}, {4, {0, 1, 3, 4}}, {5, {0, 1, 2, 3, 4}}};
+    struct dt_err err = {0};
+    struct dt_tokens *t = documents(sizes, COUNT(sizes));
+    struct dt_samples *s = dt_samples_open(t, 10, &err);
+    CHECK_STR(s ? "" : err.text, "");
+    CHECK_EQ(dt_samples_count(s), 5);
+    for (size_t i = 0; i < COUNT(rows); i++)
+        for (size_t k = 0; k < rows[i].count; k++) {
+            CHECK_ROW("number %zu of %zu", k, rows[i].count);
+            CHECK_EQ(dt_samples_pick(s, k, rows[i].count), rows[i].picked[k]);
+        }
+    dt_samples_close(s);
+    dt_tokens_close(t);
+}
+
 TEST(a_file_that_trains_on_nothing_is_refused)
 {
     static const uint32_t ids[] = {1, 2, 3, 4, 5, 6};
@@ -189,6 +209,7 @@ TEST(a_file_without_documents_is_cut)
     CHECK(!dt_samples_packed(s));
     CHECK_EQ(dt_samples_count(s), 2);
     CHECK_EQ(dt_samples_targets(s, 1), 3);
+    CHECK_EQ(dt_samples_pick(s, 0, 1), 0);
     CHECK_OK(dt_samples_read(s, 1, ids, targets, begins, &err), err);
     CHECK_EQ(ids[0], 4);
     CHECK_EQ(targets[2], 7);

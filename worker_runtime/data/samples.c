@@ -158,6 +158,11 @@ bool dt_samples_packed(const struct dt_samples *s)
     return s->documents > 0;
 }
 
+size_t dt_samples_pick(const struct dt_samples *s, size_t i, size_t count)
+{
+    return dt_samples_packed(s) ? (2 * i + 1) * s->count / (2 * count) : i;
+}
+
 uint64_t dt_samples_targets(const struct dt_samples *s, size_t i)
 {
     return s->targets ? s->targets[i] : s->positions;

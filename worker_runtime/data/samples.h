@@ -16,6 +16,10 @@ void dt_samples_close(struct dt_samples *s); /* NULL is fine */
 size_t dt_samples_count(const struct dt_samples *s);
 /* They are packed with documents. */
 bool dt_samples_packed(const struct dt_samples *s);
+/* Number I of COUNT samples, of which there are as many at least, that stand for all: the first
+ * ones, but of a packed file the middles of COUNT parts, as its first ones hold the longest
+ * documents. */
+size_t dt_samples_pick(const struct dt_samples *s, size_t i, size_t count);
 /* Targets of sample I that count. */
 uint64_t dt_samples_targets(const struct dt_samples *s, size_t i);
 

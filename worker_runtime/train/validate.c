@@ -8,13 +8,15 @@ static size_t least(size_t a, size_t b)
     return a < b ? a : b;
 }
 
-/* Reads COUNT samples from FIRST on. */
-static int read_samples(struct dt_trainer *t, size_t first, size_t count, struct dt_err *err)
+/* Reads COUNT samples from number FIRST on of those ALL that stand for the file. */
+static int read_samples(struct dt_trainer *t, size_t first, size_t count, size_t all,
+                        struct dt_err *err)
 {
     size_t positions = t->config->data.positions;
     for (size_t i = 0; i < count; i++)
-        if (dt_samples_read(t->validation_samples, first + i, t->ids + i * positions,
-                            t->targets + i * positions,
+        if (dt_samples_read(t->validation_samples,
+                            dt_samples_pick(t->validation_samples, first + i, all),
+                            t->ids + i * positions, t->targets + i * positions,
                             t->documents ? t->documents + i * positions : NULL, err) < 0)
             return -1;
     return 0;
@@ -44,7 +46,7 @@ int dt_validate(struct dt_trainer *t, double *loss, struct dt_err *err)
         size_t first = at + micro * (size_t)data->index;
         size_t count = first < samples ? least(micro, samples - first) : 0;
         dt_trainer_begin(t, false, false);
-        if (read_samples(t, first, count, err) < 0 ||
+        if (read_samples(t, first, count, samples, err) < 0 ||
             dt_transformer_loss(t->model, dt_trainer_model(t), count, t->ids, t->targets, &sum,
                                 err) < 0)
             return -1;
@@ -53,7 +55,8 @@ int dt_validate(struct dt_trainer *t, double *loss, struct dt_err *err)
         return -1;
     forget_times(t);
     for (size_t i = 0; i < samples; i++)
-        targets += dt_samples_targets(t->validation_samples, i);
+        targets += dt_samples_targets(t->validation_samples,
+                                      dt_samples_pick(t->validation_samples, i, samples));
     *loss = sum / (double)(targets ? targets : 1);
     return 0;
 }
