@@ -51,6 +51,14 @@ def epochs(s):
 
 
 @training.story
+def short_epochs(s):
+    """a learning rate that is still rising when the epochs are over is told of"""
+    scheduler = {"params": {"warmup_num_steps": 1000, "total_num_steps": "auto"}}
+    c = s.config(model=GPT2, steps=0, epochs=1, scheduler=scheduler, **training.conversations(s))
+    s.run(c, world=2).expect(r"total_num_steps is \d+, as train\.epochs come to, and ends within the 1000 steps of warmup_num_steps")
+
+
+@training.story
 def other_data(s):
     """ranks that find different files under the name of the data end with a sentence, and none waits for another"""
     data = training.conversations(s)

@@ -136,6 +136,11 @@ static void settle_steps(struct dt_trainer *t)
     if (c->train.epochs > 0)
         t->steps = t->state.step + (int64_t)ceil(left > 0 ? left / (double)t->batch.train : 0);
     dt_config_schedule(c, t->steps, &t->schedule);
+    if (t->rank == 0 && c->total_follows && t->schedule.total_steps < t->schedule.warmup_steps)
+        dt_buf_printf(&t->warnings,
+                      "scheduler.params: total_num_steps is %lld, as train.epochs come to, and "
+                      "ends within the %lld steps of warmup_num_steps\n",
+                      (long long)t->schedule.total_steps, (long long)t->schedule.warmup_steps);
 }
 
 static int open_zero(struct dt_trainer *t, struct dt_err *err)
