@@ -522,3 +522,25 @@ TEST(a_token_that_the_normalizer_changes_keeps_its_name)
     }
     dt_tokenizer_close(t);
 }
+
+TEST(white_space_is_trimmed_and_bytes_that_are_no_character_are_not)
+{
+    static const struct {
+        const char *text;
+        size_t left;
+    } rows[] = {
+        {"", 0},
+        {"a \t\n", 1},
+        {" \xc2\xa0\xe3\x80\x80", 0},
+        {"b\xa0", 2}, /* of Latin-1 */
+        {"a\xc0\xa0", 3},
+        {"\x80\x80 ", 2},
+        {"a\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80"
+         "\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80",
+         41},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        CHECK_ROW("row %zu", i);
+        CHECK_EQ(dt_added_trim_end(dt_bytes_of(rows[i].text)).len, rows[i].left);
+    }
+}

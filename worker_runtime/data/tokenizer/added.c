@@ -135,7 +135,7 @@ static size_t white_at_start(struct dt_bytes text)
     return i;
 }
 
-/* The length of the white space that TEXT ends with. */
+/* The length of the white space that TEXT ends with. A prompt may have bytes that are no UTF-8. */
 static size_t white_at_end(struct dt_bytes text)
 {
     size_t end = text.len;
@@ -143,7 +143,8 @@ static size_t white_at_end(struct dt_bytes text)
         size_t start = end - 1;
         while (start > 0 && (text.at[start] & 0xc0) == 0x80)
             start--;
-        if (!is_white(dt_utf8_code(text.at + start, end - start)))
+        size_t n = dt_utf8_len(text.at + start, end - start);
+        if (n != end - start || !is_white(dt_utf8_code(text.at + start, n)))
             break;
         end = start;
     }
