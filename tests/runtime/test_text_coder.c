@@ -181,6 +181,12 @@ TEST(what_cannot_be_asked_is_refused)
                             &err) < 0);
     CHECK(strstr(err.text, "the tokenizer has no token <|im_") != NULL);
     free(asked.at);
+    const struct dt_bytes cut = {(const uint8_t *)"How\0many?", 9};
+    dt_text_coder_finish(&c);
+    CHECK_OK(dt_text_coder_open(&c, folder_of("qwen2", NULL), &err), err);
+    CHECK(dt_text_coder_ask(&c, dt_template_find("chatml", &err), NULL, cut, &asked, &err) < 0);
+    CHECK(strstr(err.text, "byte 3 of the prompt is 0") != NULL);
+    free(asked.at);
     dt_text_coder_finish(&c);
 }
 

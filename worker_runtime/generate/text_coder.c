@@ -6,6 +6,7 @@
 #include "worker_runtime/data/tokenizer/tokenizer.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 int dt_text_coder_open(struct dt_text_coder *c, const char *tokenizer, struct dt_err *err)
 {
@@ -158,6 +159,20 @@ static int encode_question(struct dt_text_coder *c, struct dt_chat_coder *coder,
     return rc < 0 ? -1 : find_end(c, template, err);
 }
 
+/* A conversation's texts end at their first NUL. */
+static int end_question(struct dt_bytes question, struct dt_buf *text, struct dt_err *err)
+{
+    const uint8_t *nul = question.len ? memchr(question.at, '\0', question.len) : NULL;
+    if (nul)
+        return dt_err_set(err, DT_E_USAGE,
+                          "byte %zu of the prompt is 0, and a question is text; without --template "
+                          "a prompt is taken as it is",
+                          (size_t)(nul - question.at));
+    dt_buf_put(text, question.at, question.len);
+    dt_buf_put_u8(text, 0);
+    return text->bad ? dt_err_set(err, DT_E_MEMORY, "no memory for a question") : 0;
+}
+
 int dt_text_coder_ask(struct dt_text_coder *c, const struct dt_template *template,
                       const char *system, struct dt_bytes question, struct dt_prompt *ids,
                       struct dt_err *err)
@@ -165,11 +180,7 @@ int dt_text_coder_ask(struct dt_text_coder *c, const struct dt_template *templat
     *ids = (struct dt_prompt){0};
     struct dt_chat_coder *coder = dt_chat_coder_create(c->tokenizer, template, err);
     struct dt_buf text = {0};
-    dt_buf_put(&text, question.at, question.len);
-    dt_buf_put_u8(&text, 0);
-    int rc = coder ? 0 : -1;
-    if (rc == 0 && text.bad)
-        rc = dt_err_set(err, DT_E_MEMORY, "no memory for a question");
+    int rc = coder ? end_question(question, &text, err) : -1;
     if (rc == 0)
         rc = encode_question(c, coder, template, system, (char *)text.at, ids, err);
     if (rc == 0)
