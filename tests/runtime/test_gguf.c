@@ -243,6 +243,24 @@ TEST(numbers_are_rounded_to_their_type)
     CHECK(dt_gguf_takes(DT_GGUF_F16, 48));
 }
 
+TEST(a_block_that_eight_bits_cannot_hold_is_all_zeros_or_no_numbers)
+{
+    static const float odd[] = {NAN, INFINITY, -INFINITY};
+    float row[32] = {1, -1};
+    uint8_t out[34], zeros[34] = {0};
+    for (size_t i = 0; i < ROWS(odd); i++) {
+        CHECK_ROW("%g", (double)odd[i]);
+        row[5] = odd[i];
+        dt_gguf_encode(DT_GGUF_Q8_0, row, 32, out);
+        CHECK(isnan(dt_f16_to_float((uint16_t)(out[0] | out[1] << 8))));
+        CHECK_BYTES(out + 2, 32, zeros, 32);
+    }
+    for (int i = 0; i < 32; i++)
+        row[i] = (float)i * 1e-41f;
+    dt_gguf_encode(DT_GGUF_Q8_0, row, 32, out);
+    CHECK_BYTES(out, 34, zeros, 34);
+}
+
 /* -- models ----------------------------------------------------------------------------------- */
 
 static const struct dt_shape gpt2 = {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "worker_runtime/export/gguf.h"
 
+#include <float.h>
 #include <math.h>
 
 #include "worker_runtime/ops/half.h"
@@ -145,16 +146,20 @@ static void put_u16(uint8_t *to, uint16_t v)
     to[1] = (uint8_t)(v >> 8);
 }
 
-/* The largest is 127 or -127 of them. */
+/* The largest is 127 or -127 of them. A weight that is not finite is no multiple of a factor: its
+ * block becomes NaN. A factor that has no inverse is 0 in 16 bits: its block becomes 0. */
 static void encode_block(const float *x, uint8_t *out)
 {
     float largest = 0;
-    for (size_t i = 0; i < BLOCK; i++)
+    bool finite = true;
+    for (size_t i = 0; i < BLOCK; i++) {
         largest = fmaxf(largest, fabsf(x[i]));
-    float d = largest / 127, inverse = d > 0 ? 1 / d : 0;
+        finite = finite && isfinite(x[i]);
+    }
+    float d = finite ? largest / 127 : NAN, inverse = d >= FLT_MIN ? 1 / d : 0;
     put_u16(out, dt_float_to_f16(d));
     for (size_t i = 0; i < BLOCK; i++)
-        out[2 + i] = (uint8_t)(int8_t)roundf(x[i] * inverse);
+        out[2 + i] = (uint8_t)(inverse > 0 ? (int8_t)roundf(x[i] * inverse) : 0);
 }
 
 void dt_gguf_encode(enum dt_gguf_type type, const float *row, size_t width, void *out)
