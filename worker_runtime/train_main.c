@@ -318,14 +318,18 @@ static int write_model(const struct dt_train_args *a, enum dt_export_type type, 
                                         .base = a->init_from,
                                         .tokenizer = a->tokenizer,
                                         .out = a->output,
-                                        .type = type};
+                                        .type = type,
+                                        .stop = &told_to_end};
     struct dt_buf notes = {0};
+    catch_signals();
     int rc = (gguf ? dt_export_gguf : dt_export_hf)(&o, &notes, err);
     dt_say_lines(DT_TRAIN_PROGRAM, dt_buf_cstr(&notes));
     dt_buf_finish(&notes);
-    if (rc == 0)
-        printf("%s: written\n", a->output);
-    return rc;
+    if (rc < 0)
+        return -1;
+    told_to_end = 0; /* it came when all was done */
+    printf("%s: written\n", a->output);
+    return 0;
 }
 
 /* What export makes of adapters, too. */

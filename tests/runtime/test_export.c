@@ -141,3 +141,40 @@ TEST(a_model_is_not_written_over_itself)
     CHECK(strstr(err.text, "nowhere") != NULL);
     dt_buf_finish(&notes);
 }
+
+static int names_in(const char *folder)
+{
+    int n = 0;
+    DIR *d = opendir(folder);
+    CHECK(d != NULL);
+    for (struct dirent *e; (e = readdir(d));)
+        n += e->d_name[0] != '.';
+    closedir(d);
+    return n;
+}
+
+/* What of the weights was written is gone. */
+TEST(who_is_told_to_end_leaves_no_part_of_a_file)
+{
+    static const volatile sig_atomic_t stop = SIGINT;
+    struct dt_err err = {0};
+    struct dt_buf notes = {0};
+    const char *from = at("bare"), *to = at("stopped");
+    char file[600];
+    saved_make(from, &shape, DT_F32, value_of);
+    struct dt_export_options o = {.model = from, .out = to, .stop = &stop};
+    CHECK(dt_export_hf(&o, &notes, &err) < 0);
+    CHECK(strstr(err.text, "told to end; ") && strstr(err.text, "/stopped is not written"));
+    CHECK(is_there(to, "config.json"));
+    CHECK_EQ(names_in(to), 1);
+
+    struct dt_shape bytes = shape;
+    bytes.vocabulary = 320;
+    saved_make(from, &bytes, DT_F32, value_of);
+    snprintf(file, sizeof file, "%s/model.gguf", to);
+    o.out = file;
+    CHECK(dt_export_gguf(&o, &notes, &err) < 0);
+    CHECK(strstr(err.text, "model.gguf is not written") != NULL);
+    CHECK_EQ(names_in(to), 1);
+    dt_buf_finish(&notes);
+}

@@ -7,6 +7,8 @@
 #include "base/buf.h"
 #include "base/err.h"
 
+#include <signal.h>
+
 enum dt_export_type {
     DT_EXPORT_AS_IT_IS, /* each tensor in the type that it is saved in */
     DT_EXPORT_F32,
@@ -21,6 +23,7 @@ struct dt_export_options {
     const char *tokenizer; /* the folder of its tokenizer; NULL: the model's own */
     const char *out;
     enum dt_export_type type;
+    const volatile sig_atomic_t *stop; /* not 0: end, and leave nothing behind; NULL: never */
 };
 
 /* A folder of Hugging Face's: config.json, model.safetensors, and the tokenizer's files. NOTES gets

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "worker_runtime/export/export.h"
+#include "worker_runtime/export/inside.h"
 
 #include "base/auto.h"
 #include "base/draft.h"
@@ -79,6 +79,8 @@ static int write_head(struct exporting *x, struct dt_err *err)
 static int write_row(struct exporting *x, const struct dt_gguf_tensor *t, const float *row,
                      void *out, struct dt_err *err)
 {
+    if (dt_export_goes_on(x->o, err) < 0)
+        return -1;
     dt_gguf_encode(t->type, row, t->width, out);
     return dt_draft_write(&x->draft, out, dt_gguf_row_bytes(t->type, t->width), err);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The weights come last: a folder with them is whole. */
-#include "worker_runtime/export/export.h"
+#include "worker_runtime/export/inside.h"
 
 #include "base/auto.h"
 #include "base/draft.h"
@@ -70,7 +70,8 @@ static int write_tensor(const struct exporting *x, size_t tensor, struct dt_draf
     size_t count = x->saved.model.tensors[tensor].count;
     for (size_t at = 0; at < count; at += CHUNK) {
         size_t n = count - at < CHUNK ? count - at : CHUNK;
-        if (dt_ckpt_weights_read(x->saved.weights, tensor, at, n, room, err) < 0)
+        if (dt_export_goes_on(x->o, err) < 0 ||
+            dt_ckpt_weights_read(x->saved.weights, tensor, at, n, room, err) < 0)
             return -1;
         dt_convert_from_f32(type, room, out, n);
         if (dt_draft_write(d, out, n * dt_dtype_size(type), err) < 0)
