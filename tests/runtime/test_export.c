@@ -153,7 +153,7 @@ static int names_in(const char *folder)
     return n;
 }
 
-/* What of the weights was written is gone. */
+/* What of the weights was written is gone, and nothing else has begun. */
 TEST(who_is_told_to_end_leaves_no_part_of_a_file)
 {
     static const volatile sig_atomic_t stop = SIGINT;
@@ -165,8 +165,7 @@ TEST(who_is_told_to_end_leaves_no_part_of_a_file)
     struct dt_export_options o = {.model = from, .out = to, .stop = &stop};
     CHECK(dt_export_hf(&o, &notes, &err) < 0);
     CHECK(strstr(err.text, "told to end; ") && strstr(err.text, "/stopped is not written"));
-    CHECK(is_there(to, "config.json"));
-    CHECK_EQ(names_in(to), 1);
+    CHECK_EQ(names_in(to), 0);
 
     struct dt_shape bytes = shape;
     bytes.vocabulary = 320;
@@ -175,6 +174,26 @@ TEST(who_is_told_to_end_leaves_no_part_of_a_file)
     o.out = file;
     CHECK(dt_export_gguf(&o, &notes, &err) < 0);
     CHECK(strstr(err.text, "model.gguf is not written") != NULL);
-    CHECK_EQ(names_in(to), 1);
+    CHECK_EQ(names_in(to), 0);
+    dt_buf_finish(&notes);
+}
+
+TEST(a_failure_leaves_the_model_that_was_there)
+{
+    static const volatile sig_atomic_t stop = SIGTERM;
+    struct dt_shape wider = shape;
+    struct dt_err err = {0};
+    struct dt_buf notes = {0}, text = {0};
+    const char *from = at("wider"), *to = at("before");
+    wider.inner *= 2;
+    saved_make(from, &wider, DT_F32, value_of);
+    dt_buf_put_str(&text, "{}");
+    saved_write(from, "tokenizer.json", &text);
+    saved_make(to, &shape, DT_F32, value_of);
+    const struct dt_export_options o = {.model = from, .out = to, .stop = &stop};
+    CHECK(dt_export_hf(&o, &notes, &err) < 0);
+    check_folder(to, DT_F32, DT_F32);
+    CHECK(!is_there(to, "tokenizer.json"));
+    dt_buf_finish(&text);
     dt_buf_finish(&notes);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The weights come last: a folder with them is whole. */
+/* The weights take long and may find no room, so they are written before all else, and get their
+ * name after it: a folder with them is whole, and a failure leaves the model that was there. */
 #include "worker_runtime/export/inside.h"
 
 #include "base/auto.h"
@@ -96,19 +97,12 @@ static int write_tensors(const struct exporting *x, struct dt_draft *d, struct d
     return rc;
 }
 
-static int write_weights(const struct exporting *x, struct dt_err *err)
+static int draft_weights(const struct exporting *x, struct dt_draft *d, struct dt_err *err)
 {
     char path[PATH_MAX];
-    struct dt_draft d;
-    if (join_path(path, x->o->out, "model.safetensors", err) < 0)
+    if (join_path(path, x->o->out, "model.safetensors", err) < 0 || dt_draft_open(d, path, err) < 0)
         return -1;
-    int rc = dt_draft_open(&d, path, err);
-    if (rc == 0)
-        rc = write_tensors(x, &d, err);
-    if (rc == 0)
-        rc = dt_draft_commit(&d, err);
-    dt_draft_close(&d);
-    return rc;
+    return write_tensors(x, d, err);
 }
 
 static int write_config(const struct exporting *x, struct dt_err *err)
@@ -164,17 +158,21 @@ static int make_folder(const struct exporting *x, struct dt_err *err)
 int dt_export_hf(const struct dt_export_options *o, struct dt_buf *notes, struct dt_err *err)
 {
     struct exporting x = {.o = o};
+    struct dt_draft weights = {.fd = -1};
     int rc = dt_saved_model_open(&x.saved, o->model, o->base, notes, err);
     if (rc == 0)
         rc = list_tensors(&x, err);
     if (rc == 0)
         rc = make_folder(&x, err);
     if (rc == 0)
+        rc = draft_weights(&x, &weights, err);
+    if (rc == 0)
         rc = write_config(&x, err);
     if (rc == 0)
         rc = write_companions(&x, err);
     if (rc == 0)
-        rc = write_weights(&x, err);
+        rc = dt_draft_commit(&weights, err);
+    dt_draft_close(&weights);
     free(x.tensors);
     dt_saved_model_close(&x.saved);
     return rc;
