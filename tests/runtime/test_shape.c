@@ -136,6 +136,8 @@ TEST(what_would_train_another_model_is_refused_by_its_path)
         {G ",\"rotary_dim\":64}", "rotary_dim: it changes what a model computes, and is not implemented"},
         {G ",\"eos_token_id\":\"<end>\"}", "eos_token_id: expected a token's number, or a list of them"},
         {G ",\"eos_token_id\":[1,2.5]}", "eos_token_id: expected a token's number, or a list of them"},
+        {G ",\"eos_token_id\":2147483648}", "eos_token_id: expected a token's number, or a list of them"},
+        {G ",\"eos_token_id\":1e300}", "eos_token_id: expected a token's number, or a list of them"},
         {G ",\"pad_token_id\":-2}", "pad_token_id: expected a token's number, or a list of them"},
         {G ",\"eos_token_id\":[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17]}", "eos_token_id: there are more tokens in it than are taken"},
         {L "}", "\"num_attention_heads\" is missing"},

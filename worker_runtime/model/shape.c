@@ -101,7 +101,7 @@ static int read_token(const struct dt_shape_reading *r, const char *name, const 
                       struct dt_token_ids *out)
 {
     double id = cJSON_IsNumber(v) ? v->valuedouble : -2;
-    if (id != (double)(int32_t)id || id < -1)
+    if (!(id >= -1 && id <= INT32_MAX) || id != (double)(int32_t)id)
         return dt_shape_refuse(r, name, "expected a token's number, or a list of them");
     if (id < 0)
         return 0;
