@@ -206,6 +206,7 @@ def what_cannot_be(s):
         if program.end() == 0 or not any(wanted in line for line in program.lines):
             raise AssertionError("%r said\n%s" % (options, "\n".join(program.lines)))
     tap.check_equal(os.path.exists(s.path("base-llama", "step-00000002")), True, "the model that a run begins from is where it was")
+    tap.check_equal(s.checkpoints(s.path("ckpt")), ["step-00000002"], "checkpoints that no run that is refused has moved")
 
 
 if __name__ == "__main__":

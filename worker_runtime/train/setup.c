@@ -493,12 +493,9 @@ static bool goes_on(const struct dt_trainer *t, const struct dt_found *f)
     return dt_keeper_is_back(&t->keeper) || f->path[0];
 }
 
-static int open_work(struct dt_trainer *t, const struct dt_found *f, struct dt_err *err)
+static int open_work(struct dt_trainer *t, struct dt_err *err)
 {
-    if (open_transformer(t, err) < 0 || open_ckpt(t, err) < 0)
-        return -1;
-    /* What is in the vault was made by this very job, which has made room when it began. */
-    return dt_keeper_is_back(&t->keeper) ? 0 : dt_resume_make_room(t, f, err);
+    return open_transformer(t, err) < 0 ? -1 : open_ckpt(t, err);
 }
 
 static void tell_folder(const struct dt_trainer *t)
@@ -508,8 +505,12 @@ static void tell_folder(const struct dt_trainer *t)
         dt_page_folder(t->page, path);
 }
 
+/* Once the weights are here: a run that cannot begin leaves what others have saved where it is. */
 static int open_records(struct dt_trainer *t, const struct dt_found *f, struct dt_err *err)
 {
+    /* What is in the vault was made by this very job, which has made room when it began. */
+    if (!dt_keeper_is_back(&t->keeper) && dt_resume_make_room(t, f, err) < 0)
+        return -1;
     if (keep_companions(t, f, err) < 0)
         return -1;
     if (goes_on(t, f))
@@ -544,7 +545,7 @@ int dt_trainer_open(struct dt_trainer *t, struct dt_context *context,
         dt_agree(t->world, open_inputs(t, err), err) < 0 || check_same_data(t, err) < 0 ||
         find_start(t, &found, err) < 0 || find_weights(t, err) < 0 ||
         dt_agree(t->world, settle_batch(t, goes_on(t, &found), err), err) < 0 ||
-        open_zero(t, err) < 0 || dt_agree(t->world, open_work(t, &found, err), err) < 0 ||
+        open_zero(t, err) < 0 || dt_agree(t->world, open_work(t, err), err) < 0 ||
         first_weights(t, &found, err) < 0 || dt_keeper_begin(t, err) < 0 ||
         dt_agree(t->world, open_records(t, &found, err), err) < 0)
         return -1;
