@@ -206,6 +206,8 @@ def dtrun_train(name, folder, build, save_every):
     return [
         build + "/worker_runtime/dtrun-train", "--config", MODEL, "--set", "data.train=%s/tokens.bin" % folder,
         "--set", "train.threads=1", "--set", "train.steps=%d" % STEPS, "--set", "train.save_every=%d" % save_every,
+        # Every step, also where a copy takes more than 2 % of these small ones and the vault would choose one step in two.
+        "--set", "train.vault_every=1",
         "--set", "train.save_dir=%s/checkpoints-%s" % (folder, name), "--set", "train.metrics=%s/metrics-%s" % (folder, name),
     ]  # fmt: skip
 
