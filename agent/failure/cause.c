@@ -17,6 +17,7 @@
 
 enum cause_class {
     USAGE,
+    CONFIGURATION,
     NO_SCRIPT,
     NO_MODULE,
     IMPORT,
@@ -48,6 +49,7 @@ enum cause_class {
     KILLED,
     NO_PROGRAM,
     CHILD_KILLED,
+    FAILED,
     EXITED,
 };
 
@@ -66,6 +68,7 @@ static const struct class_row {
 #define SELDOM DT_RETRY_SELDOM_HELPS
 #define CANNOT DT_RETRY_CANNOT_HELP
     [USAGE]         = {"usage", "was given arguments that its script does not take", STRONG, CANNOT, NULL},
+    [CONFIGURATION] = {"configuration", "was given a configuration that cannot be", STRONG, CANNOT, NULL},
     [NO_SCRIPT]     = {"no_script", "found no script to run", STRONG, CANNOT, NULL},
     [NO_MODULE]     = {"no_module", "did not find a module", STRONG, CANNOT, "install it for the interpreter that runs the workers"},
     [IMPORT]        = {"import", "could not import what it needs", STRONG, SELDOM, NULL},
@@ -97,6 +100,7 @@ static const struct class_row {
     [KILLED]        = {"killed", "was killed by somebody outside of this job", PLAIN, MAY, NULL},
     [NO_PROGRAM]    = {"no_program", "found no program to run", STRONG, SELDOM, NULL},
     [CHILD_KILLED]  = {"child_killed", "lost a program that it had started", PLAIN, MAY, NULL},
+    [FAILED]        = {"failed", "failed", PLAIN, MAY, NULL},
     [EXITED]        = {"exited", "ended without saying why", PLAIN, MAY, NULL},
     /* clang-format on */
 };
@@ -457,6 +461,26 @@ static void find_by_signal(const struct dt_cause_facts *f, struct dt_cause *c)
     }
 }
 
+/* The sentence that a program leaves in its error file, as libdtrun's do, without the rank that is
+ * said anyway. By an old custom a status of 2 is of what a person has written. */
+static bool find_in_sentence(const struct dt_cause_facts *f, struct dt_cause *c)
+{
+    struct dt_bytes rest = f->last_said, line = trimmed(dt_traceback_line(&rest));
+    char text[QUOTE_MAX + 32];
+    int rank, used = 0;
+    if (!f->of_file || !line.len)
+        return false;
+    snprintf(text, sizeof text, "%.*s", (int)(line.len < sizeof text ? line.len : sizeof text - 1),
+             (const char *)line.at);
+    if (sscanf(text, "rank %9d: %n", &rank, &used) == 1 && used > 0 && (size_t)used < line.len) {
+        line.at += used;
+        line.len -= (size_t)used;
+    }
+    set_class(c, f->exit_code == 2 ? CONFIGURATION : FAILED);
+    add_place(c, line);
+    return true;
+}
+
 /* Shells have numbers for what they could not run, or what was killed below them. */
 static void find_by_status(const struct dt_cause_facts *f, struct dt_cause *c)
 {
@@ -474,7 +498,7 @@ static void find_by_words(const struct dt_cause_facts *f, struct dt_cause *c)
         if (*f->full_disk) {
             set_class(c, DISK_FULL);
             add_place(c, dt_bytes_of(f->full_disk));
-        } else {
+        } else if (!find_in_sentence(f, c)) {
             find_by_status(f, c);
         }
     }

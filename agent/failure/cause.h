@@ -44,6 +44,7 @@ struct dt_cause_facts {
     const char *core;          /* where its core dump is */
     struct dt_bytes last_said; /* of its error file, else of standard error. Only its last
                                 * DT_CAUSE_LOOKED_AT bytes are looked at */
+    bool of_file;              /* that is of its error file: a sentence, and no noise */
 };
 #define DT_CAUSE_LOOKED_AT (64u << 10)
 

@@ -76,7 +76,7 @@ const char *dt_inquiry_core(const struct dt_worker *w, char *out, size_t size)
 }
 
 void dt_inquiry_cause(const struct dt_scene *scene, int local_rank, const struct dt_worker *w,
-                      struct dt_bytes said, struct dt_cause *out)
+                      struct dt_bytes said, bool of_file, struct dt_cause *out)
 {
     char core[256];
     bool killed = WIFSIGNALED(w->status);
@@ -92,6 +92,7 @@ void dt_inquiry_cause(const struct dt_scene *scene, int local_rank, const struct
         .full_disk = dt_inquiry_disk_is_full(scene, local_rank) ? scene->logs->base : "",
         .core = dt_inquiry_core(w, core, sizeof core),
         .last_said = said,
+        .of_file = of_file,
     };
     dt_cause_find(&facts, out);
 }

@@ -33,9 +33,9 @@ bool dt_inquiry_disk_is_full(const struct dt_scene *scene, int local_rank);
 /* Where its core dump is; "": it left none. */
 const char *dt_inquiry_core(const struct dt_worker *w, char *out, size_t size);
 
-/* Why the worker W failed, which SAID this. */
+/* Why the worker W failed, which SAID this, OF its error FILE or not. */
 void dt_inquiry_cause(const struct dt_scene *scene, int local_rank, const struct dt_worker *w,
-                      struct dt_bytes said, struct dt_cause *out);
+                      struct dt_bytes said, bool of_file, struct dt_cause *out);
 
 /* Whether W failed soon after it was started, and no worker here has told a step: of most programs
  * nobody knows their steps. */

@@ -74,7 +74,7 @@ void dt_notice_make(struct dt_notice *n, const struct dt_scene *scene, int local
     bool killed = WIFSIGNALED(w->status), told = dt_inquiry_said(scene, local_rank, &said);
     struct dt_bytes all = {said.at, said.len};
     *n = (struct dt_notice){0};
-    dt_inquiry_cause(scene, local_rank, w, all, &n->cause);
+    dt_inquiry_cause(scene, local_rank, w, all, told, &n->cause);
     n->result = (struct dt_result){
         .evidence = killed && !w->ours ? DT_EVIDENCE_CRASH : DT_EVIDENCE_PROGRAM,
         .rank = scene->world->first_rank + local_rank,

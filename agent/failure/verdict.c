@@ -64,7 +64,7 @@ static int add_failure(struct dt_verdict *v, const struct dt_scene *scene, int l
     v->count++; /* from here on dt_verdict_finish() frees what there is of it */
     dt_inquiry_cause(scene, local_rank, w,
                      f->has_file ? dt_bytes_of(f->message) : (struct dt_bytes){last.at, last.len},
-                     &f->cause);
+                     f->has_file, &f->cause);
     dt_buf_finish(&last);
     free(error_file);
     return rc;
@@ -88,8 +88,8 @@ bool dt_verdict_find_confession(const struct dt_scene *scene, const struct dt_gr
         struct dt_buf said = {0};
         if (w->end != DT_WORKER_TERMINATED || (found && w->exited_ns >= out->died_ns))
             continue;
-        dt_inquiry_said(scene, i, &said);
-        dt_inquiry_cause(scene, i, w, (struct dt_bytes){said.at, said.len}, &cause);
+        bool of_file = dt_inquiry_said(scene, i, &said);
+        dt_inquiry_cause(scene, i, w, (struct dt_bytes){said.at, said.len}, of_file, &cause);
         dt_buf_finish(&said);
         if (!confesses(w, &cause))
             continue;

@@ -52,6 +52,41 @@ TEST(each_of_the_last_words_has_its_class_and_its_sentence)
     dt_buf_finish(&all);
 }
 
+/* An error file holds a sentence, which is why; a status of 2 is of what a person has written. */
+TEST(the_sentence_of_an_error_file_is_why)
+{
+    static const struct {
+        int exit_code;
+        bool of_file;
+        const char *said, *class, *text;
+        enum dt_retry retry;
+    } rows[] = {
+        {2, true, "rank 0: train_batch_size 16 is not divided by 6 ranks", "configuration",
+         "was given a configuration that cannot be: train_batch_size 16 is not divided by 6 ranks",
+         DT_RETRY_CANNOT_HELP},
+        {1, true, "rank 12: the data file has no tokens\nmore\n", "failed",
+         "failed: the data file has no tokens", DT_RETRY_MAY_HELP},
+        {1, true, "rank 12: ", "failed", "failed: rank 12:", DT_RETRY_MAY_HELP},
+        {1, true, "boom", "failed", "failed: boom", DT_RETRY_MAY_HELP},
+        {1, true, "rank 0: step 3: write: No space left on device", "disk_full",
+         "met a full disk: rank 0: step 3: write: No space left on device", DT_RETRY_MAY_HELP},
+        {2, true, "", "exited", "ended without saying why (exit status 2)", DT_RETRY_MAY_HELP},
+        {2, false, "rank 0: these are lines of its output", "exited",
+         "ended without saying why (exit status 2)", DT_RETRY_MAY_HELP},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct dt_cause_facts f = facts_of(dt_bytes_of(rows[i].said));
+        struct dt_cause c;
+        CHECK_ROW("%s", rows[i].said);
+        f.exit_code = rows[i].exit_code;
+        f.of_file = rows[i].of_file;
+        dt_cause_find(&f, &c);
+        CHECK_STR(c.class, rows[i].class);
+        CHECK_STR(c.text, rows[i].text);
+        CHECK_EQ(c.retry, rows[i].retry);
+    }
+}
+
 /* What the kernel has counted stands above all that a worker says. */
 TEST(a_kill_for_memory_names_the_limit)
 {
