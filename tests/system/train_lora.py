@@ -102,10 +102,10 @@ def beside_another_model(s):
 @training.story
 def from_adapters(s):
     """adapters are gone on with by another run, which takes their numbers from their folder"""
-    c = config(s, "c.json", steps=4, save_dir=s.path("ckpt"))
+    c = config(s, "c.json", steps=12, save_dir=s.path("ckpt"))
     s.run(c, world=1)
     loss = s.losses(c)[-1]
-    more = config(s, "more.json", lora={"from": s.path("ckpt", "step-00000004")}, steps=2)
+    more = config(s, "more.json", lora={"from": s.path("ckpt", "step-00000012")}, steps=2)
     program = s.run(more, world=2)
     tap.check_equal(any("LoRA of rank 4, alpha 8" in line for line in program.lines), True, "what it says of itself")
     if not s.losses(more)[0] < s.losses(c)[0] - 0.5 * (s.losses(c)[0] - loss):
