@@ -215,7 +215,10 @@ TEST(more_than_is_left_is_refused_before_it_is_taken)
                "the vault of 3 ranks on a host, with copies of other ranks', would take ");
     need = (struct dt_vault_need){SIZE_MAX / 64, 4, 1, 3, INT64_MAX};
     CHECK_FAIL(dt_vault_check_room(v, &need, &err), err, "would take ");
+    CHECK_EQ(dt_vault_mapped(NULL), 0);
+    CHECK_EQ(dt_vault_mapped(v), 0);
     keep(v, &b, 1); /* what it has already it need not take */
+    CHECK(dt_vault_mapped(v) > 0 && dt_vault_mapped(v) < one);
     need = (struct dt_vault_need){shard, 4, 1, 1, (int64_t)one - 4096};
     CHECK_EQ(dt_vault_check_room(v, &need, &err), 0);
     dt_vault_close(v);

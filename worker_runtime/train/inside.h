@@ -8,7 +8,7 @@
  *     feed.c      brings samples
  *     validate.c  measures
  *     saver.c     has checkpoints written beside the steps
- *     room.c      what memory the host has left
+ *     room.c      what memory the host has left; touched.c: what this rank has of it already
  *     keeper.c    keeps the last steps in the vault, and tells of a step when it is safe
  *     uploader.c  has checkpoints uploaded; restore.c brings them back
  *     rescue.c    saves what the vault has when the ranks are gone */

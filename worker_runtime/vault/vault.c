@@ -144,6 +144,22 @@ size_t dt_vault_bytes(size_t shard, size_t state)
     return dt_vault_extent(&f, &e) < 0 ? SIZE_MAX : DT_VAULT_SLOTS * e.all;
 }
 
+static size_t bytes_mapped(const struct dt_vault_image *i)
+{
+    size_t bytes = 0;
+    for (int n = 0; n < DT_VAULT_SLOTS; n++)
+        bytes += i->slot[n].at ? i->slot[n].extent.all : 0;
+    return bytes;
+}
+
+size_t dt_vault_mapped(const struct dt_vault *v)
+{
+    size_t bytes = v ? bytes_mapped(&v->own) : 0;
+    for (int i = 0; v && i < DT_VAULT_COPIES; i++)
+        bytes += bytes_mapped(&v->peer[i]);
+    return bytes;
+}
+
 static size_t bytes_taken(const struct dt_vault_image *i)
 {
     struct stat st;

@@ -66,6 +66,9 @@ struct dt_vault_need {
 int dt_vault_check_room(const struct dt_vault *v, const struct dt_vault_need *n,
                         struct dt_err *err);
 
+/* Bytes of its images that are mapped, and so count as this process's memory too. V may be NULL. */
+size_t dt_vault_mapped(const struct dt_vault *v);
+
 /* What images of this world have in common, with SHARD floats in each array; the rank is ours. */
 struct dt_vault_facts dt_vault_facts_here(const struct dt_vault *v, uint64_t shard);
 /* Copies Z's shards and STATE, of STEP, and seals them: when it is back, this process may die. -1
