@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A file that gets its name when it is whole: while it is written it stands beside that name, under
- * another one, so nobody finds half of it, and a failure leaves what was there before. */
+/* A file that gets its name when it is whole: nobody finds half of it, and a failure leaves what was
+ * there before. While it is written it has no name at all, so that nothing of it is left however
+ * the process ends. A file system that has no such files (NFS, for one) lets it stand beside that
+ * name under another one, which a process that is killed leaves there. */
 #ifndef DT_BASE_DRAFT_H
 #define DT_BASE_DRAFT_H
 
@@ -11,7 +13,7 @@
 
 struct dt_draft {
     char path[PATH_MAX]; /* the name to be */
-    char temp[PATH_MAX]; /* the name until then; "": there is none any more */
+    char temp[PATH_MAX]; /* the name until then; "": it has none */
     int fd;              /* to be written by whoever likes; -1: it is not open */
 };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Writes a file of tokens (dtrun/data.h) by way of a temporary one beside it: whatever fails on the
- * way leaves the old file, or none. */
+/* Writes a file of tokens (dtrun/data.h), which gets its name when it is whole (base/draft.h):
+ * whatever fails on the way leaves the old file, or none. */
 #ifndef DT_WORKER_RUNTIME_DATA_TOKEN_WRITER_H
 #define DT_WORKER_RUNTIME_DATA_TOKEN_WRITER_H
 
