@@ -31,6 +31,30 @@ static void folder_of(const char *path, char out[PATH_MAX])
         snprintf(out, PATH_MAX, ".");
 }
 
+static bool is_one(const struct stat *a, const struct stat *b)
+{
+    return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
+}
+
+static const char *name_of(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+/* A link is replaced, and not what it leads to. */
+bool dt_draft_is_same(const char *one, const char *other)
+{
+    struct stat a, b;
+    char folder[PATH_MAX], others[PATH_MAX];
+    if (lstat(one, &a) == 0 && lstat(other, &b) == 0)
+        return is_one(&a, &b);
+    folder_of(one, folder);
+    folder_of(other, others);
+    return strcmp(name_of(one), name_of(other)) == 0 && stat(folder, &a) == 0 &&
+           stat(others, &b) == 0 && is_one(&a, &b);
+}
+
 /* -1: there are no such files here, or they could not be given a name. */
 static int open_nameless(const char *path)
 {

@@ -82,6 +82,36 @@ TEST(what_is_no_file_is_not_replaced)
     CHECK_EQ(names(), 1);
 }
 
+TEST(one_file_has_many_paths)
+{
+    char here[PATH_MAX];
+    static const struct {
+        const char *one, *other;
+        bool same;
+    } rows[] = {
+        {"new", "new", true},          {"new", "./new", true},     {"new", "sub/../new", true},
+        {"new", "link/../new", true},  {"new", "newer", false},    {"new", "sub/new", false},
+        {"sub/new", "link/new", true}, {"new", "none/new", false}, {"old", "./old", true},
+        {"old", "link/../old", true},  {"old", "new", false},      {"old", "to-old", false},
+    };
+    CHECK(getcwd(here, sizeof here));
+    CHECK_EQ(chdir(dir), 0);
+    CHECK_EQ(mkdir("sub", 0777), 0);
+    CHECK_EQ(symlink("sub", "link"), 0);
+    CHECK_EQ(close(open("old", O_CREAT | O_WRONLY, 0666)), 0);
+    CHECK_EQ(symlink("old", "to-old"), 0);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        CHECK_ROW("%s and %s", rows[i].one, rows[i].other);
+        CHECK_EQ(dt_draft_is_same(rows[i].one, rows[i].other), rows[i].same);
+        CHECK_EQ(dt_draft_is_same(rows[i].other, rows[i].one), rows[i].same);
+    }
+    unlink("to-old");
+    unlink("old");
+    unlink("link");
+    rmdir("sub");
+    CHECK_EQ(chdir(here), 0);
+}
+
 /* In a process of its own. */
 static int status_of(void (*story)(void))
 {

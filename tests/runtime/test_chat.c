@@ -519,7 +519,7 @@ TEST(a_text_under_a_key_is_trained_on_whole)
 TEST(a_share_of_the_lines_is_for_validation)
 {
     struct dt_err err = {0};
-    char out[200], in[200];
+    char out[200], in[200], again[400];
     snprintf(out, sizeof out, "%s", at("out"));
     struct dt_chat_options o = {.key = "t", .max_tokens = 3, .validation = out, .share = 0.4};
     struct dt_chat_counts n;
@@ -537,6 +537,9 @@ TEST(a_share_of_the_lines_is_for_validation)
     CHECK_FAIL(dt_tokenize_chats(NULL, &o, &file, 1, at("train"), &n, &err), err,
                "5 lines are too few for a share of 0.1 for validation");
     CHECK_FAIL(dt_tokenize_chats(NULL, &o, &file, 1, out, &n, &err), err,
+               "is the file to write and that for validation");
+    snprintf(again, sizeof again, "%s/./%s", dir, strrchr(out, '/') + 1);
+    CHECK_FAIL(dt_tokenize_chats(NULL, &o, &file, 1, again, &n, &err), err,
                "is the file to write and that for validation");
 }
 

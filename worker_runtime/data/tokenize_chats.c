@@ -3,6 +3,7 @@
  * there has its end: a model that never sees the end of an answer never stops. */
 #include "worker_runtime/data/tokenize_chats.h"
 
+#include "base/draft.h"
 #include "worker_runtime/data/chat/coder.h"
 #include "worker_runtime/data/chat/lines.h"
 #include "worker_runtime/data/token_writer.h"
@@ -281,7 +282,7 @@ static int begin(struct chats *z, struct dt_err *err)
         .documents = true,
     };
     const char *validation = z->options->validation;
-    if (validation && strcmp(validation, z->out) == 0)
+    if (validation && dt_draft_is_same(validation, z->out))
         return dt_err_set(err, DT_E_USAGE, "%s is the file to write and that for validation",
                           validation);
     z->writer = dt_token_writer_open(z->out, &kind, err);
