@@ -184,6 +184,10 @@ static void print_chats(const struct dt_train_args *a, const struct dt_chat_coun
     if (n->unfit)
         printf("left out, as there is nothing to train on: %llu; the first is %s\n",
                (unsigned long long)n->unfit, n->first_unfit);
+    if (n->mended)
+        printf("with half a character (\\ud800 to \\udfff alone), which is now U+FFFD: %llu; the "
+               "first is %s\n",
+               (unsigned long long)n->mended, n->first_mended);
 }
 
 /* T is NULL where a token is a byte. */

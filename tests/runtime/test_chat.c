@@ -5,6 +5,7 @@
 #include "base/json.h"
 #include "tests/lib/folder.h"
 #include "worker_runtime/data/chat/coder.h"
+#include "worker_runtime/data/detokenize.h"
 #include "worker_runtime/data/show.h"
 #include "worker_runtime/data/tokenize.h"
 #include "worker_runtime/data/tokenize_chats.h"
@@ -514,6 +515,40 @@ TEST(a_text_under_a_key_is_trained_on_whole)
     CHECK_EQ(n.cut, 2);
     CHECK_EQ(n.documents, 4); /* an end alone teaches nothing */
     CHECK_STR(documents(), "|ab*|cd*|xy*|z#*");
+}
+
+TEST(half_a_character_is_told_of_and_replaced)
+{
+    static const struct {
+        const char *json, *is; /* IS: of the text, where it is not as it was */
+    } rows[] = {
+        {"a\\ud83dz", "a\xef\xbf\xbdz"},
+        {"\\uDE00z", "\xef\xbf\xbdz"},
+        {"\\ud83d", "\xef\xbf\xbd"},
+        {"\\ud83d\\ud83d\\ude00", "\xef\xbf\xbd\xf0\x9f\x98\x80"},
+        {"\\ud83d\\n\\ude00", "\xef\xbf\xbd\n\xef\xbf\xbd"},
+        {"\\uD83D\\uDE00", NULL},
+        {"\\\\ud83d", NULL}, /* a backslash, and letters */
+        {"\\u00e9\\t", NULL},
+    };
+    const struct dt_chat_options o = {.key = "text"};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char lines[200];
+        CHECK_ROW("%s", rows[i].json);
+        snprintf(lines, sizeof lines, "{\"text\": \"ok\"}\n{\"text\": \"%s\"}\n", rows[i].json);
+        struct dt_chat_counts n = tokenize(&o, lines);
+        CHECK_EQ(n.documents, 2);
+        CHECK_EQ(n.mended, rows[i].is != NULL);
+        if (!rows[i].is)
+            continue;
+        CHECK_STR(strrchr(n.first_mended, ':'), ":2");
+        struct dt_err err = {0};
+        struct dt_buf text = {0};
+        CHECK_OK(dt_detokenize_file(NULL, at("out"), at("text"), &err), err);
+        CHECK_OK(dt_fs_read(at("text"), 100, &text, &err), err);
+        CHECK(strstr(dt_buf_cstr(&text), rows[i].is));
+        dt_buf_finish(&text);
+    }
 }
 
 TEST(a_share_of_the_lines_is_for_validation)

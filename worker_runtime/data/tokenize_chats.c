@@ -6,6 +6,7 @@
 #include "base/draft.h"
 #include "worker_runtime/data/chat/coder.h"
 #include "worker_runtime/data/chat/lines.h"
+#include "worker_runtime/data/chat/surrogates.h"
 #include "worker_runtime/data/token_writer.h"
 #include "worker_runtime/data/tokenize.h"
 #include "worker_runtime/data/tokenizer/bpe.h"
@@ -23,6 +24,7 @@ struct chats {
     const char *out;
     struct dt_token_writer *writer, *validation; /* VALIDATION may be NULL */
     uint64_t kept;                               /* lines of which something is written */
+    struct dt_buf mended;                        /* the line at hand, where it has to be */
     struct dt_chat_coder *coder;                 /* of conversations */
     struct dt_rendered rendered;
     struct dt_encoder *encoder; /* of texts */
@@ -229,6 +231,25 @@ static int check_first_line(struct dt_bytes line, struct dt_err *err)
     return 0;
 }
 
+/* *LINE is read on where half a character is in it: data from the web has some, and nobody wants to
+ * look for them. */
+static int mend(struct chats *z, const struct dt_lines *lines, struct dt_bytes *line,
+                struct dt_err *err)
+{
+    struct dt_chat_counts *n = z->counts;
+    if (!dt_surrogates_are_in(*line))
+        return 0;
+    dt_buf_clear(&z->mended);
+    dt_buf_put(&z->mended, line->at, line->len);
+    if (z->mended.bad)
+        return dt_err_set(err, DT_E_MEMORY, "no memory for a line");
+    dt_surrogates_replace(z->mended.at, z->mended.len);
+    *line = (struct dt_bytes){z->mended.at, z->mended.len};
+    if (n->mended++ == 0)
+        snprintf(n->first_mended, sizeof n->first_mended, "%.80s:%zu", lines->name, lines->number);
+    return 0;
+}
+
 static int take_line(struct chats *z, const struct dt_lines *lines, struct dt_bytes line,
                      struct dt_err *err)
 {
@@ -239,7 +260,9 @@ static int take_line(struct chats *z, const struct dt_lines *lines, struct dt_by
     z->counts->lines++;
     if (lines->number == 1 && check_first_line(line, err) < 0)
         return dt_err_wrap(err, "%s", lines->name);
-    int rc = z->coder ? take_conversation(z, lines, line, err) : take_text(z, lines, line, err);
+    int rc = mend(z, lines, &line, err);
+    if (rc == 0)
+        rc = z->coder ? take_conversation(z, lines, line, err) : take_text(z, lines, line, err);
     return rc < 0 ? dt_err_wrap(err, "%s:%zu", lines->name, lines->number) : 0;
 }
 
@@ -338,6 +361,7 @@ int dt_tokenize_chats(const struct dt_tokenizer *t, const struct dt_chat_options
     dt_token_writer_close(z.writer);
     dt_token_writer_close(z.validation);
     dt_ids_finish(&z.ids);
+    dt_buf_finish(&z.mended);
     free(z.all);
     return rc;
 }

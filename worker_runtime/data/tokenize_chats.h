@@ -29,6 +29,8 @@ struct dt_chat_counts {
     uint64_t too_long; /* left out: not even one exchange fits */
     uint64_t unfit;    /* left out: nothing to train on */
     char first_unfit[200];
+    uint64_t mended; /* lines with half a character, which became U+FFFD */
+    char first_mended[120];
 };
 
 /* OUT and the file for validation are replaced when all is written. T NULL: a byte is a token. "-":
