@@ -115,6 +115,7 @@ TEST(the_state_comes_back)
     CHECK_EQ(s.tokens, want.tokens);
     CHECK(s.data_position == want.data_position && s.seed == want.seed);
     CHECK_EQ(s.train_batch, 48);
+    CHECK_EQ(s.shuffled, -1);
     CHECK_EQ(s.optimizer_steps, 6);
     CHECK_EQ(s.schedule_steps, 5);
     CHECK(memcmp(&s.scaler.scale, &want.scaler.scale, sizeof(double)) == 0);

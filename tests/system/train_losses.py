@@ -146,7 +146,7 @@ def keeps_histories_apart(s):
 
 @training.story
 def says_what_is_new(s):
-    """a run that is resumed with another seed, batch, file or length of samples says so, a line each, and which counts"""
+    """a run that is resumed with another seed, batch, order, file or length of samples says so, a line each, and which counts"""
     other = s.path("other.bin")
     with open(s.path("other.txt"), "w", encoding="utf-8") as f:
         f.write("Another text altogether. " * 400)
@@ -155,6 +155,7 @@ def says_what_is_new(s):
     s.run(c, world=2)
     says = {r"train\.seed is 8, and the run began with 7: that one stays": ("train.seed=8",),
             r"a step has 24 samples from here on; it had 12": ("train_batch_size=24",),
+            r"data\.shuffle is false from here on; it was true": ("data.shuffle=false",),
             r"a sample has 16 tokens from here on; it had 32": ("data.sequence_length=16",),
             r"data\.train is another file than before": ("data.train=" + other,)}
 

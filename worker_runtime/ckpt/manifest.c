@@ -96,6 +96,8 @@ static void put_state(struct dt_json_writer *w, const struct dt_ckpt_state *s)
         dt_json_put_int(w, "data_tokens", s->data_tokens);
         dt_json_put_raw(w, "data_mark", "\"%" PRIu32 "\"", s->data_mark);
     }
+    if (s->shuffled)
+        dt_json_put_bool(w, "shuffled", s->shuffled > 0);
     dt_json_put_int(w, "optimizer_steps", s->optimizer_steps);
     dt_json_put_int(w, "schedule_steps", s->schedule_steps);
     put_scaler(w, s);
@@ -229,6 +231,12 @@ static int read_own(const struct dt_json *doc, struct dt_ckpt_state *s, struct d
 static int read_data(const struct dt_json *doc, struct dt_ckpt_state *s, struct dt_err *err)
 {
     uint64_t mark;
+    bool shuffled = false;
+    if (dt_json_has(doc->root, "shuffled")) {
+        if (dt_json_bool(doc, NULL, "shuffled", &shuffled, err) < 0)
+            return -1;
+        s->shuffled = shuffled ? 1 : -1;
+    }
     if (!dt_json_has(doc->root, "sequence_length"))
         return 0;
     if (read_count(doc, "sequence_length", &s->sequence_length, err) < 0 ||

@@ -179,6 +179,11 @@ static void compare(struct dt_trainer *t)
     if (was->train_batch > 0 && was->train_batch != t->batch.train)
         dt_buf_printf(out, "a step has %lld samples from here on; it had %lld\n",
                       (long long)t->batch.train, (long long)was->train_batch);
+    if (was->shuffled && (was->shuffled > 0) != c->data.shuffle)
+        dt_buf_printf(out,
+                      "data.shuffle is %s from here on; it was %s, so the samples to come are not "
+                      "those that were left\n",
+                      c->data.shuffle ? "true" : "false", c->data.shuffle ? "false" : "true");
     if (was->sequence_length <= 0)
         return;
     if ((size_t)was->sequence_length != c->data.positions)

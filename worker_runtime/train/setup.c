@@ -403,6 +403,7 @@ static void note_data(struct dt_trainer *t)
     t->state.sequence_length = (int64_t)t->config->data.positions;
     t->state.data_tokens = (int64_t)dt_mixture_tokens(t->train);
     t->state.data_mark = dt_mixture_mark(t->train);
+    t->state.shuffled = t->config->data.shuffle ? 1 : -1;
 }
 
 /* What ranks count for themselves, each in its own files. No gaps in it. */
