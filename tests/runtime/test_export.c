@@ -113,6 +113,36 @@ TEST(the_tokenizer_comes_along_and_nothing_else)
     dt_buf_finish(&notes);
 }
 
+TEST(a_model_that_replaces_another_leaves_none_of_its_files)
+{
+    struct dt_err err = {0};
+    struct dt_buf text = {0}, notes = {0};
+    const char *from = at("with"), *bare = at("bare"), *to = at("twice");
+    saved_make(from, &shape, DT_F32, value_of);
+    saved_make(bare, &shape, DT_F32, value_of);
+    dt_buf_put_str(&text, "{}");
+    saved_write(from, "tokenizer.json", &text);
+    saved_write(from, "chat_template.jinja", &text);
+    struct dt_export_options o = {.model = from, .out = to};
+    CHECK_OK(dt_export_hf(&o, &notes, &err), err);
+    CHECK_STR(dt_buf_cstr(&notes), "");
+    saved_write(to, "README.md", &text);
+    o.model = bare;
+    CHECK_OK(dt_export_hf(&o, &notes, &err), err);
+    CHECK(!is_there(to, "tokenizer.json") && !is_there(to, "chat_template.jinja"));
+    CHECK(is_there(to, "README.md"));
+    CHECK(strstr(dt_buf_cstr(&notes), "of the model that was there: tokenizer.json, "
+                                      "chat_template.jinja\n"));
+
+    o.out = to = at("made-ready"); /* by somebody, for this model */
+    CHECK_OK(dt_fs_mkdir_p(to, 0755, &err), err);
+    saved_write(to, "tokenizer.json", &text);
+    CHECK_OK(dt_export_hf(&o, &notes, &err), err);
+    CHECK(is_there(to, "tokenizer.json"));
+    dt_buf_finish(&text);
+    dt_buf_finish(&notes);
+}
+
 TEST(a_model_is_not_written_over_itself)
 {
     struct dt_err err = {0};

@@ -3,8 +3,10 @@
 
 #include "base/fs.h"
 
+#include <errno.h>
 #include <limits.h>
 #include <stdio.h>
+#include <unistd.h>
 
 #define FILE_MAX ((size_t)256 << 20)
 
@@ -29,13 +31,38 @@ static int make_path(char out[PATH_MAX], const char *dir, int i, struct dt_err *
 
 int dt_companions_read(struct dt_companions *c, const char *dir, struct dt_err *err)
 {
-    char path[PATH_MAX];
     dt_companions_finish(c);
+    return dt_companions_add(c, dir, err);
+}
+
+int dt_companions_add(struct dt_companions *c, const char *dir, struct dt_err *err)
+{
+    char path[PATH_MAX];
     for (int i = 0; i < DT_COMPANIONS; i++) {
         if (make_path(path, dir, i, err) < 0)
             return -1;
-        if (dt_fs_exists(path) && dt_fs_read(path, FILE_MAX, &c->file[i], err) < 0)
+        if (!dt_fs_exists(path))
+            continue;
+        dt_buf_finish(&c->file[i]);
+        if (dt_fs_read(path, FILE_MAX, &c->file[i], err) < 0)
             return -1;
+    }
+    return 0;
+}
+
+int dt_companions_remove_others(const struct dt_companions *c, const char *dir, struct dt_buf *said,
+                                struct dt_err *err)
+{
+    char path[PATH_MAX];
+    for (int i = 0; i < DT_COMPANIONS; i++) {
+        if (c->file[i].len > 0)
+            continue;
+        if (make_path(path, dir, i, err) < 0)
+            return -1;
+        if (unlink(path) == 0)
+            dt_buf_printf(said, "%s%s", said->len ? ", " : "", names[i]);
+        else if (errno != ENOENT)
+            return dt_err_errno(err, DT_E_RUNTIME, errno, "cannot remove %s", path);
     }
     return 0;
 }

@@ -17,6 +17,12 @@ struct dt_companions { /* zeroed: there are none */
 
 /* Those that are in DIR, in place of what C holds; others stay away. */
 int dt_companions_read(struct dt_companions *c, const char *dir, struct dt_err *err);
+/* Those too, each in place of the one that C holds. */
+int dt_companions_add(struct dt_companions *c, const char *dir, struct dt_err *err);
+/* The files of DIR that C has none of go: they are of another model. SAID gets their names, with a
+ * comma between each two. */
+int dt_companions_remove_others(const struct dt_companions *c, const char *dir, struct dt_buf *said,
+                                struct dt_err *err);
 int dt_companions_write(const struct dt_companions *c, const char *dir, struct dt_err *err);
 void dt_companions_finish(struct dt_companions *c);
 

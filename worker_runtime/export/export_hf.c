@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
+#define WEIGHTS "model.safetensors"
 #define CHUNK ((size_t)1 << 20) /* elements */
 
 struct exporting {
@@ -100,7 +101,7 @@ static int write_tensors(const struct exporting *x, struct dt_draft *d, struct d
 static int draft_weights(const struct exporting *x, struct dt_draft *d, struct dt_err *err)
 {
     char path[PATH_MAX];
-    if (join_path(path, x->o->out, "model.safetensors", err) < 0 || dt_draft_open(d, path, err) < 0)
+    if (join_path(path, x->o->out, WEIGHTS, err) < 0 || dt_draft_open(d, path, err) < 0)
         return -1;
     return write_tensors(x, d, err);
 }
@@ -119,16 +120,42 @@ static int write_config(const struct exporting *x, struct dt_err *err)
 }
 
 /* A tokenizer that adapters were trained with counts more than the model's. */
-static int write_companions(const struct exporting *x, struct dt_err *err)
+static int read_companions(const struct exporting *x, struct dt_companions *c, struct dt_err *err)
 {
-    const char *own = x->o->tokenizer ? x->o->tokenizer : x->saved.folder;
-    const char *const folders[] = {own, x->o->tokenizer ? "" : x->saved.adapters};
+    if (x->o->tokenizer)
+        return dt_companions_read(c, x->o->tokenizer, err);
+    if (dt_companions_read(c, x->saved.folder, err) < 0)
+        return -1;
+    return *x->saved.adapters ? dt_companions_add(c, x->saved.adapters, err) : 0;
+}
+
+/* Where a model is replaced, what it had beside it goes with it: the new one would be taken to have
+ * that tokenizer. What stands in a folder without a model somebody has put there. */
+static int remove_others(const struct exporting *x, const struct dt_companions *c,
+                         struct dt_buf *notes, struct dt_err *err)
+{
+    char weights[PATH_MAX];
+    struct dt_buf removed = {0};
+    if (join_path(weights, x->o->out, WEIGHTS, err) < 0)
+        return -1;
+    if (!dt_fs_exists(weights))
+        return 0;
+    int rc = dt_companions_remove_others(c, x->o->out, &removed, err);
+    if (removed.len)
+        dt_buf_printf(notes, "%s: removed, as they were of the model that was there: %s\n",
+                      x->o->out, dt_buf_cstr(&removed));
+    dt_buf_finish(&removed);
+    return rc;
+}
+
+static int write_companions(const struct exporting *x, struct dt_buf *notes, struct dt_err *err)
+{
     struct dt_companions c = {0};
-    int rc = 0;
-    for (size_t i = 0; i < 2 && rc == 0 && *folders[i]; i++)
-        if (dt_companions_read(&c, folders[i], err) < 0 ||
-            dt_companions_write(&c, x->o->out, err) < 0)
-            rc = -1;
+    int rc = read_companions(x, &c, err);
+    if (rc == 0)
+        rc = dt_companions_write(&c, x->o->out, err);
+    if (rc == 0)
+        rc = remove_others(x, &c, notes, err);
     dt_companions_finish(&c);
     return rc;
 }
@@ -169,7 +196,7 @@ int dt_export_hf(const struct dt_export_options *o, struct dt_buf *notes, struct
     if (rc == 0)
         rc = write_config(&x, err);
     if (rc == 0)
-        rc = write_companions(&x, err);
+        rc = write_companions(&x, notes, err);
     if (rc == 0)
         rc = dt_draft_commit(&weights, err);
     dt_draft_close(&weights);
