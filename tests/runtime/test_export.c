@@ -3,6 +3,7 @@
 #include "worker_runtime/export/export.h"
 
 #include "tests/runtime/saved_models.h"
+#include "worker_runtime/data/tokenize.h"
 #include "worker_runtime/saved/saved_model.h"
 
 #include <math.h>
@@ -77,6 +78,43 @@ TEST(weights_are_the_same_in_any_type)
         const struct dt_export_options o = {.model = from, .out = to, .type = rows[i].type};
         CHECK_OK(dt_export_hf(&o, &notes, &err), err);
         check_folder(to, rows[i].from, rows[i].to);
+        dt_buf_finish(&notes);
+    }
+}
+
+static float value_with_a_large_one(const struct dt_tensor *t, size_t i)
+{
+    return t->unit == 1 && i == 3 ? -70000 : value_of(t, i);
+}
+
+TEST(a_weight_beyond_16_bits_is_refused_with_its_tensor)
+{
+    static const struct {
+        enum dt_export_type type;
+        bool gguf, fits;
+    } rows[] = {
+        {DT_EXPORT_F16, false, false}, {DT_EXPORT_F16, true, false}, {DT_EXPORT_BF16, false, true},
+        {DT_EXPORT_F32, false, true},  {DT_EXPORT_BF16, true, true},
+    };
+    struct dt_shape of_bytes = shape;
+    char from[100];
+    snprintf(from, sizeof from, "%s", at("large"));
+    of_bytes.vocabulary = DT_BYTE_VOCABULARY; /* a gguf needs no tokenizer then */
+    saved_make(from, &of_bytes, DT_F32, value_with_a_large_one);
+    for (size_t i = 0; i < ROWS(rows); i++) {
+        struct dt_err err = {0};
+        struct dt_buf notes = {0};
+        char to[100];
+        CHECK_ROW("row %zu", i);
+        snprintf(to, sizeof to, "%s", at(rows[i].gguf ? "large.gguf" : "large-hf"));
+        const struct dt_export_options o = {.model = from, .out = to, .type = rows[i].type};
+        int rc = (rows[i].gguf ? dt_export_gguf : dt_export_hf)(&o, &notes, &err);
+        if (rows[i].fits) {
+            CHECK_OK(rc, err);
+        } else {
+            CHECK_FAIL(rc, err, "has the weight -70000, which is beyond the numbers");
+            CHECK(strstr(err.text, "tensor model.layers.0."));
+        }
         dt_buf_finish(&notes);
     }
 }

@@ -76,10 +76,18 @@ static int write_head(struct exporting *x, struct dt_err *err)
 
 /* -- its data --------------------------------------------------------------------------------- */
 
+/* Where weights of the type end; a Q8_0 has 127 times a factor of 16 bits at most. */
+static float end_of(enum dt_gguf_type type)
+{
+    return type == DT_GGUF_F16 ? DT_F16_END : type == DT_GGUF_Q8_0 ? 127 * DT_F16_END : INFINITY;
+}
+
 static int write_row(struct exporting *x, const struct dt_gguf_tensor *t, const float *row,
                      void *out, struct dt_err *err)
 {
-    if (dt_export_goes_on(x->o, err) < 0)
+    if (dt_export_goes_on(x->o, err) < 0 ||
+        dt_export_check_range(row, t->width, end_of(t->type),
+                              x->saved.model.tensors[t->source].name, err) < 0)
         return -1;
     dt_gguf_encode(t->type, row, t->width, out);
     return dt_draft_write(&x->draft, out, dt_gguf_row_bytes(t->type, t->width), err);
