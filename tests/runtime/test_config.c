@@ -220,6 +220,24 @@ static const char *file(const char *name, const char *text)
     return path;
 }
 
+TEST(heads_that_a_gpu_does_not_take_are_named)
+{
+    struct dt_err err;
+    struct dt_config other;
+    const char *run = file("run.json", "{\"model\": {\"config\": {\"model_type\": \"gpt2\", "
+                                       "\"n_layer\": 1, \"n_embd\": 1024, \"n_head\": 2, "
+                                       "\"n_positions\": 16, \"vocab_size\": 320}}}");
+    const char *overrides[] = {"train.device=cuda", NULL, NULL};
+    load(run, NULL, NULL);
+    CHECK_FAIL(dt_config_check_gpu(&c, &err), err,
+               "attention on a GPU takes heads of at most 256 numbers, and those of this model "
+               "have 512");
+    CHECK_FAIL(dt_config_load(&other, run, NULL, overrides, NULL, &err), err, "have 512");
+    overrides[1] = "model.config.n_head=4";
+    load(run, NULL, overrides);
+    CHECK_OK(dt_config_check_gpu(&c, &err), err);
+}
+
 TEST(an_error_names_the_source_that_has_the_key)
 {
     struct dt_err err;

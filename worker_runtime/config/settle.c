@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "base/transfer/url.h"
+#include "worker_runtime/ops/ops.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -291,6 +292,12 @@ static int settle_zero(const struct dt_reading *r)
 
 int dt_config_check_gpu(const struct dt_config *c, struct dt_err *err)
 {
+    size_t head_dim = c->model.shape.head_dim;
+    if (c->has_model && head_dim > DT_GPU_HEAD_DIM_MOST)
+        return dt_err_set(err, DT_E_USAGE,
+                          "attention on a GPU takes heads of at most %d numbers, and those of this "
+                          "model have %zu; set train.device to \"cpu\"",
+                          DT_GPU_HEAD_DIM_MOST, head_dim);
     if (!c->offload)
         return 0;
     return dt_err_set(err, DT_E_USAGE,

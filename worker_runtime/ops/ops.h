@@ -62,6 +62,8 @@ static inline size_t dt_linear_stride(const struct dt_linear *l)
     return l->out_stride ? l->out_stride : l->out;
 }
 
+#define DT_GPU_HEAD_DIM_MOST 256 /* of attention on a GPU; a CPU takes any */
+
 /* Causal attention. Of each sequence there are KEYS keys, at positions 0 to keys - 1, and QUERIES
  * queries, at positions first to first + queries - 1, which are positions of keys too. A query at
  * position p reads the keys up to p, those of its own document, and of them the last WINDOW.
