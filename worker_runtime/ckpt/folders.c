@@ -14,29 +14,6 @@
 #include "base/auto.h"
 #include "base/fs.h"
 
-#define STEP "step-"
-
-bool dt_ckpt_step_of(const char *name, int64_t *step)
-{
-    char again[40];
-    long long v;
-    if (strncmp(name, STEP, strlen(STEP)) != 0)
-        return false;
-    errno = 0;
-    v = strtoll(name + strlen(STEP), NULL, 10);
-    snprintf(again, sizeof again, STEP "%08lld", v);
-    if (errno || v < 0 || strcmp(again, name) != 0)
-        return false;
-    *step = v;
-    return true;
-}
-
-const char *dt_ckpt_step_path(const char *dir, int64_t step, char out[PATH_MAX])
-{
-    snprintf(out, PATH_MAX, "%s/" STEP "%08" PRId64, dir, step);
-    return out;
-}
-
 int dt_ckpt_join_path(char out[PATH_MAX], const char *dir, const char *name, struct dt_err *err)
 {
     if (snprintf(out, PATH_MAX, "%s/%s", dir, name) >= PATH_MAX)
@@ -77,22 +54,6 @@ int dt_ckpt_steps(const char *dir, int64_t **out, size_t *count, struct dt_err *
     if (*count)
         qsort(*out, *count, sizeof **out, highest_first);
     return 0;
-}
-
-int64_t dt_ckpt_latest(const char *dir)
-{
-    char path[PATH_MAX];
-    struct dt_buf text = {0};
-    int64_t step = -1;
-    if (dt_ckpt_join_path(path, dir, "latest", NULL) == 0 &&
-        dt_fs_read(path, 64, &text, NULL) == 0) {
-        if (text.len && text.at[text.len - 1] == '\n')
-            text.len--;
-        if (!dt_ckpt_step_of(dt_buf_cstr(&text), &step))
-            step = -1;
-    }
-    dt_buf_finish(&text);
-    return step;
 }
 
 int dt_ckpt_sync_folder(const char *path, struct dt_err *err)
@@ -177,7 +138,7 @@ int dt_ckpt_set_aside(const char *dir, char aside[PATH_MAX], struct dt_err *err)
         rc = -1;
     for (size_t i = 0; i < count && rc == 0; i++) {
         char name[40];
-        snprintf(name, sizeof name, STEP "%08" PRId64, steps[i]);
+        snprintf(name, sizeof name, DT_CKPT_STEP "%08" PRId64, steps[i]);
         rc = move_aside(dir, name, aside, err);
     }
     free(steps);

@@ -12,6 +12,7 @@
 #include "worker_runtime/ckpt/companions.h"
 #include "worker_runtime/ckpt/manifest.h"
 #include "worker_runtime/ckpt/safetensors.h"
+#include "worker_runtime/ckpt_names.h"
 
 #include <limits.h>
 #include <pthread.h>
@@ -140,11 +141,8 @@ bool dt_ckpt_is_followed(const struct dt_ckpt_options *o);
 int dt_ckpt_fence_begin_rescue(struct dt_ckpt *c, struct dt_err *err);
 
 /* folders.c */
-bool dt_ckpt_step_of(const char *name, int64_t *step);
-const char *dt_ckpt_step_path(const char *dir, int64_t step, char out[PATH_MAX]);
 /* Steps that have a folder in DIR, the highest first; free *OUT. */
 int dt_ckpt_steps(const char *dir, int64_t **out, size_t *count, struct dt_err *err);
-int64_t dt_ckpt_latest(const char *dir); /* -1: none is named */
 int dt_ckpt_sync_folder(const char *path, struct dt_err *err);
 void dt_ckpt_remove(const char *path);
 /* Removes all in DIR whose name GOES says so of. Each name is gone before what stands behind it:
