@@ -329,6 +329,24 @@ TEST(a_folder_that_weights_come_from_is_the_model_too)
                "model.weights: cannot open ");
 }
 
+TEST(of_checkpoints_the_newest_is_the_model)
+{
+    char text[600];
+    const char *overrides[] = {"model.config.n_layer=3", NULL};
+    struct dt_err err;
+    CHECK_OK(dt_fs_mkdir_p(at("saved/step-00000002"), 0755, &err), err);
+    file("saved/latest", "step-00000002\n");
+    file("saved/step-00000002/config.json",
+         "{\"model_type\":\"gpt2\",\"n_layer\":7,\"n_embd\":8,\"n_head\":2,"
+         "\"n_positions\":16,\"vocab_size\":320}");
+    snprintf(text, sizeof text, "{\"model\": {\"weights\": \"%s\"}}", at("saved"));
+    const char *run = file("run.json", text);
+    load(run, NULL, NULL);
+    CHECK_EQ(c.model.shape.layers, 7);
+    load(run, NULL, overrides);
+    CHECK_EQ(c.model.shape.layers, 3);
+}
+
 TEST(overrides_that_are_none_are_refused)
 {
     static const struct {

@@ -2,6 +2,7 @@
 #include "worker_runtime/config/model_file.h"
 
 #include "base/fs.h"
+#include "worker_runtime/ckpt_names.h"
 
 #include <stdio.h>
 #include <sys/stat.h>
@@ -27,14 +28,31 @@ static int read_file(struct dt_json *doc, const char *path, struct dt_err *err)
     return rc;
 }
 
+static int join(char out[PATH_MAX], const char *folder, struct dt_err *err)
+{
+    if (snprintf(out, PATH_MAX, "%s/config.json", folder) >= PATH_MAX)
+        return dt_err_set(err, DT_E_USAGE, "the path %.60s... is too long", folder);
+    return 0;
+}
+
+/* PATH, or where that has no model and is a folder of checkpoints, the newest of them. */
+static const char *folder_of_model(const char *path, char room[PATH_MAX])
+{
+    int64_t latest = dt_ckpt_latest(path);
+    if (latest < 0 ||
+        (snprintf(room, PATH_MAX, "%s/config.json", path) < PATH_MAX && dt_fs_exists(room)))
+        return path;
+    return dt_ckpt_step_path(path, latest, room);
+}
+
 int dt_model_file_read(struct dt_json *doc, const char *path, struct dt_err *err)
 {
     struct stat st;
-    char inside[4096];
+    char inside[PATH_MAX], room[PATH_MAX];
     *doc = (struct dt_json){0};
     if (stat(path, &st) < 0 || !S_ISDIR(st.st_mode))
         return read_file(doc, path, err);
-    if ((size_t)snprintf(inside, sizeof inside, "%s/config.json", path) >= sizeof inside)
-        return dt_err_set(err, DT_E_USAGE, "the path %.60s... is too long", path);
+    if (join(inside, folder_of_model(path, room), err) < 0)
+        return -1;
     return read_file(doc, inside, err);
 }

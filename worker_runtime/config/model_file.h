@@ -5,7 +5,8 @@
 
 #include "base/json.h"
 
-/* PATH is the file, or the folder it is in. Errors name it; then nothing is to be finished. */
+/* PATH is the file, or the folder it is in, or one of checkpoints: then it is the newest one's.
+ * Errors name it; then nothing is to be finished. */
 int dt_model_file_read(struct dt_json *doc, const char *path, struct dt_err *err);
 
 #endif
