@@ -288,6 +288,7 @@ static int generate(const struct dt_train_args *a, struct dt_err *err)
         .sampling = {.temperature = g->temperature, .top_p = g->top_p, .top_k = (size_t)g->top_k},
         .seed = seed_of(g),
         .stops = {(const char *const *)g->stops.at, g->stops.len},
+        .stop = &told_to_end,
         .visible = isatty(STDOUT_FILENO)};
     int threads;
     if (a->template && !(o.template = dt_template_find(a->template, err)))
@@ -297,7 +298,7 @@ static int generate(const struct dt_train_args *a, struct dt_err *err)
         return -1;
     o.prompt = g->prompt ? dt_bytes_of(g->prompt) : (struct dt_bytes){text.at, text.len};
     struct dt_device *device = dt_device_open_cpu(threads, err);
-    int rc = device ? dt_generate(&o, device, catch_signals, &told_to_end, err) : -1;
+    int rc = device ? dt_generate(&o, device, catch_signals, err) : -1;
     dt_device_close(device);
     dt_buf_finish(&text);
     return rc;

@@ -161,6 +161,39 @@ TEST(logits_are_those_of_training_in_any_parts)
     }
 }
 
+static volatile sig_atomic_t stop;
+static int layers_read;
+static dt_attention_forward_fn *attention;
+
+/* Somebody gives up while the first layer of the second part is computed. */
+static void attend_and_give_up(const struct dt_attention *a, dt_elem *out, struct dt_stream *s)
+{
+    attention(a, out, s);
+    stop = ++layers_read == 4;
+}
+
+TEST(a_text_that_nobody_wants_read_is_given_up_between_layers)
+{
+    struct world w;
+    struct dt_err err = {0};
+    float logits[16];
+    open_world(&w, &shapes[0], false);
+    struct dt_ops ops = *w.device->ops;
+    attention = ops.attention_forward;
+    ops.attention_forward = attend_and_give_up;
+    w.plain.ops = &ops;
+    struct dt_inference *i = open_inference(&w, POSITIONS);
+    dt_inference_heed(i, &stop);
+    CHECK(dt_inference_read(i, w.text, POSITIONS, logits, &err) < 0);
+    CHECK_EQ(err.code, DT_E_CANCELED);
+    CHECK_EQ(layers_read, 4); /* of three layers, and three parts */
+    CHECK_EQ(dt_inference_length(i), 64);
+    stop = 0;
+    CHECK_OK(dt_inference_read(i, w.text + 64, 1, logits, &err), err);
+    dt_inference_destroy(i);
+    close_world(&w);
+}
+
 TEST(a_part_of_other_size_has_its_place)
 {
     struct world w;

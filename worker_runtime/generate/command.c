@@ -69,7 +69,8 @@ static int show(struct dt_buf *text, struct dt_err *err)
 }
 
 struct times {
-    int64_t begun, prompt_read, ended; /* nanoseconds */
+    int64_t begun, ended; /* nanoseconds */
+    int64_t prompt_read;  /* 0: it was not */
 };
 
 static double per_second(size_t tokens, int64_t ns)
@@ -100,9 +101,14 @@ static void say_how(const struct dt_generation *g, const struct dt_generation_op
 {
     size_t prompt = dt_generation_prompt(g), count = dt_generation_count(g);
     char text[240];
-    int n = snprintf(text, sizeof text, "prompt: %zu token%s, %.1f tokens/s; text: %zu token%s",
-                     prompt, prompt == 1 ? "" : "s", per_second(prompt, t->prompt_read - t->begun),
-                     count, count == 1 ? "" : "s");
+    int n = snprintf(text, sizeof text, "prompt: %zu token%s, ", prompt, prompt == 1 ? "" : "s");
+    if (t->prompt_read)
+        n += snprintf(text + n, sizeof text - (size_t)n, "%.1f tokens/s",
+                      per_second(prompt, t->prompt_read - t->begun));
+    else
+        n += snprintf(text + n, sizeof text - (size_t)n, "not read to its end");
+    n += snprintf(text + n, sizeof text - (size_t)n, "; text: %zu token%s", count,
+                  count == 1 ? "" : "s");
     if (count > 1)
         n += snprintf(text + n, sizeof text - (size_t)n, ", %.1f tokens/s",
                       per_second(count - 1, t->ended - t->prompt_read));
@@ -113,16 +119,29 @@ static void say_how(const struct dt_generation *g, const struct dt_generation_op
     dt_say(WHO, text);
 }
 
+/* A token more, and what there is to show of it. Told to end, END says that nothing has ended. */
+static int take_next(struct dt_generation *g, struct dt_buf *text, enum dt_generation_end *end,
+                     struct dt_err *err)
+{
+    struct dt_err why = {0};
+    if (dt_generation_next(g, text, end, &why) == 0)
+        return show(text, err);
+    *end = DT_GENERATION_GOES_ON;
+    if (why.code == DT_E_CANCELED)
+        return 0;
+    *err = why;
+    return -1;
+}
+
 static int go_on(struct dt_generation *g, const volatile sig_atomic_t *stop, struct dt_buf *text,
                  struct times *t, enum dt_generation_end *end, struct dt_err *err)
 {
     *end = DT_GENERATION_GOES_ON;
-    t->begun = t->prompt_read = dt_clock_monotonic_ns();
-    while (*end == DT_GENERATION_GOES_ON && !*stop) {
-        bool first = dt_generation_count(g) == 0;
-        if (dt_generation_next(g, text, end, err) < 0 || show(text, err) < 0)
+    *t = (struct times){.begun = dt_clock_monotonic_ns()};
+    while (*end == DT_GENERATION_GOES_ON && !(stop && *stop)) {
+        if (take_next(g, text, end, err) < 0)
             return -1;
-        if (first)
+        if (!t->prompt_read && (dt_generation_count(g) > 0 || *end != DT_GENERATION_GOES_ON))
             t->prompt_read = dt_clock_monotonic_ns();
     }
     t->ended = dt_clock_monotonic_ns();
@@ -132,7 +151,7 @@ static int go_on(struct dt_generation *g, const volatile sig_atomic_t *stop, str
 }
 
 int dt_generate(const struct dt_generation_options *o, struct dt_device *device,
-                void (*ready)(void), const volatile sig_atomic_t *stop, struct dt_err *err)
+                void (*ready)(void), struct dt_err *err)
 {
     struct dt_buf notes = {0}, text = {0};
     struct times times;
@@ -141,7 +160,7 @@ int dt_generate(const struct dt_generation_options *o, struct dt_device *device,
     dt_say_lines(WHO, dt_buf_cstr(&notes));
     if (g)
         ready();
-    int rc = g ? go_on(g, stop, &text, &times, &end, err) : -1;
+    int rc = g ? go_on(g, o->stop, &text, &times, &end, err) : -1;
     if (rc == 0 && o->visible)
         dt_buf_put_u8(&text, '\n');
     if (rc == 0)

@@ -55,6 +55,7 @@ static int open_model(struct dt_generation *g, struct dt_device *device, struct 
     g->inference = dt_inference_create(shape, g->weights.units, capacity_of(g), device, err);
     if (!g->inference)
         return -1;
+    dt_inference_heed(g->inference, g->o->stop);
     g->logits = calloc(shape->vocabulary, sizeof *g->logits);
     g->candidates = calloc(shape->vocabulary, sizeof *g->candidates);
     if (!g->logits || !g->candidates)

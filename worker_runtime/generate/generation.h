@@ -7,6 +7,8 @@
 #include "worker_runtime/generate/sampling.h"
 #include "worker_runtime/generate/stops.h"
 
+#include <signal.h>
+
 struct dt_template;
 
 struct dt_generation_options {
@@ -19,6 +21,7 @@ struct dt_generation_options {
     struct dt_sampling sampling;
     uint64_t seed;
     struct dt_stops stops;
+    const volatile sig_atomic_t *stop; /* as dt_inference_heed() has it; NULL: nobody ends it */
     bool visible; /* the text is for a terminal: what would steer it is made visible */
 };
 
@@ -39,8 +42,8 @@ struct dt_generation *dt_generation_open(const struct dt_generation_options *o,
                                          struct dt_err *err);
 void dt_generation_close(struct dt_generation *g); /* NULL is fine */
 
-/* One token more; before the first, the model reads the prompt. Appends to OUT what is to be shown
- * of the text. Not called again once it has ended. */
+/* One token more, or DT_E_CANCELED; before the first, the model reads the prompt. Appends to OUT
+ * what is to be shown of the text. Not called again once it has ended. */
 int dt_generation_next(struct dt_generation *g, struct dt_buf *out, enum dt_generation_end *end,
                        struct dt_err *err);
 /* Nobody wants more: what waits to be shown is appended to OUT. */

@@ -17,9 +17,10 @@ struct dt_inference {
     struct dt_transformer *t; /* of one sample with as many positions as a part has at most */
     const char *const *units;
     size_t capacity, length;
-    size_t row_bytes; /* of one row's queries, keys and values */
-    char *cache;      /* by block, capacity rows each */
-    float *logits;    /* device memory */
+    size_t row_bytes;                  /* of one row's queries, keys and values */
+    char *cache;                       /* by block, capacity rows each */
+    float *logits;                     /* device memory */
+    const volatile sig_atomic_t *stop; /* NULL: nobody gives up */
 };
 
 static size_t cache_row(const struct dt_shape *s, enum dt_dtype elem)
@@ -89,6 +90,11 @@ void dt_inference_destroy(struct dt_inference *i)
     free(i);
 }
 
+void dt_inference_heed(struct dt_inference *i, const volatile sig_atomic_t *stop)
+{
+    i->stop = stop;
+}
+
 size_t dt_inference_length(const struct dt_inference *i)
 {
     return i->length;
@@ -109,7 +115,13 @@ static int check(const struct dt_inference *i, const int32_t *ids, size_t count,
     return 0;
 }
 
-/* The stops in their order. A block's rows are written behind those that are there. */
+static bool is_given_up(const struct dt_inference *i)
+{
+    return i->stop && *i->stop;
+}
+
+/* The stops in their order, as long as somebody wants them. A block's rows are written behind those
+ * that are there. */
 static void walk(struct dt_inference *i, size_t rows)
 {
     struct dt_transformer *t = i->t;
@@ -119,7 +131,7 @@ static void walk(struct dt_inference *i, size_t rows)
     w.kind = DT_EMBED_FORWARD;
     w.params = i->units[0];
     dt_work_compute(t, &w);
-    for (size_t block = 0; block < layers; block++) {
+    for (size_t block = 0; block < layers && !is_given_up(i); block++) {
         t->a.slots[0].kept[block].qkv = i->cache + (block * i->capacity + i->length) * i->row_bytes;
         w = common;
         w.kind = DT_BLOCK_FORWARD;
@@ -157,6 +169,8 @@ int dt_inference_read(struct dt_inference *i, const int32_t *ids, size_t count, 
         rows = left < most ? left : most;
         device->table->from_host(device, i->t->a.slots[0].ids, ids + at, rows * sizeof *ids);
         walk(i, rows);
+        if (is_given_up(i))
+            return dt_err_set(err, DT_E_CANCELED, "told to end");
         i->length += rows;
     }
     return collect_logits(i, rows, logits, err);

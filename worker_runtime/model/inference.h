@@ -7,6 +7,8 @@
 #include "worker_runtime/device/device.h"
 #include "worker_runtime/model/shape.h"
 
+#include <signal.h>
+
 struct dt_inference;
 
 /* For a text of at most CAPACITY tokens, which is at most the shape's positions. UNITS: where each
@@ -16,6 +18,9 @@ struct dt_inference *dt_inference_create(const struct dt_shape *shape, const cha
                                          size_t capacity, struct dt_device *device,
                                          struct dt_err *err);
 void dt_inference_destroy(struct dt_inference *i); /* NULL is fine */
+/* From here on *STOP, which outlives it, is looked at between two layers: not 0 gives up what is
+ * being read, with DT_E_CANCELED. A long text takes minutes. */
+void dt_inference_heed(struct dt_inference *i, const volatile sig_atomic_t *stop);
 
 /* Reads COUNT tokens, one at least, behind those before. LOGITS, in host memory, gets one number
  * for each word of the vocabulary: of the token that follows. */
