@@ -381,7 +381,7 @@ static int carry_out(const struct dt_train_args *a, struct dt_err *err)
     return 0;
 }
 
-static int estimate(const struct dt_train_args *a, const struct dt_config *c)
+static int estimate(const struct dt_train_args *a, const struct dt_config *c, struct dt_err *err)
 {
     struct dt_estimate_place at = {
         .world = a->world > 0 ? a->world : from_environment("WORLD_SIZE", 1),
@@ -393,10 +393,10 @@ static int estimate(const struct dt_train_args *a, const struct dt_config *c)
         at.gpus = dt_device_gpu_memory(at.local, &at.gpu, &why);
     at.on_gpu = at.gpus > 0 || strcmp(c->train.device, "cuda") == 0;
     at.no_gpu = at.gpus < 0 ? why.text : NULL;
-    dt_estimate_print(c, &at, &out);
+    int rc = dt_estimate_print(c, &at, &out, err);
     fputs(dt_buf_cstr(&out), stdout);
     dt_buf_finish(&out);
-    return 0;
+    return rc < 0 ? dt_err_wrap(err, "--estimate") : 0;
 }
 
 static void print_check(void *arg, enum dt_check_level level, const char *line)
@@ -580,7 +580,7 @@ static int run(const struct dt_train_args *a, struct failure *f)
     dt_buf_finish(&warnings);
     f->of_configuration = rc < 0;
     if (rc == 0)
-        rc = a->estimate ? estimate(a, &config)
+        rc = a->estimate ? estimate(a, &config, err)
              : a->rescue ? rescue(a, &config, err)
                          : train(a, &config, f);
     dt_config_finish(&config);

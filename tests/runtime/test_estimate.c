@@ -190,8 +190,9 @@ static const char *printed(const struct dt_config *c, int world, int local, size
                            struct dt_buf *out)
 {
     struct dt_estimate_place place = {.world = world, .local = local, .memory = memory};
+    struct dt_err err = {0};
     dt_buf_clear(out);
-    dt_estimate_print(c, &place, out);
+    CHECK_OK(dt_estimate_print(c, &place, out, &err), err);
     return dt_buf_cstr(out);
 }
 
@@ -239,12 +240,13 @@ TEST(with_gpus_it_is_one_of_them_that_a_rank_fits_in)
 {
     struct dt_config c = parsed("{\"train_batch_size\": 64, \"train_micro_batch_size_per_gpu\": "
                                 "32, \"train\": {\"save_dir\": \"x\"}, " SMALL "}");
+    struct dt_err err = {0};
     struct dt_buf out = {0};
     struct dt_estimate_place place = {
         .world = 2, .local = 2, .memory = 1 << 30, .on_gpu = true, .gpus = 2};
     place.gpu = (struct dt_gpu_memory){
         .name = "GPU 1, of straw", .total = (size_t)80 << 30, .free = (size_t)79 << 30};
-    dt_estimate_print(&c, &place, &out);
+    CHECK_OK(dt_estimate_print(&c, &place, &out, &err), err);
     const char *text = dt_buf_cstr(&out);
     CHECK(strstr(text, "whether it fits in GPU 1, of straw, 80 GiB, 79 GiB free:\n"));
     CHECK(strstr(text, " of the 79 GiB that are free there: it fits\n"));
@@ -256,7 +258,7 @@ TEST(with_gpus_it_is_one_of_them_that_a_rank_fits_in)
     CHECK(place.gpu.free < at(&c, place, 0).total);
     place.memory = 1000;
     dt_buf_clear(&out);
-    dt_estimate_print(&c, &place, &out);
+    CHECK_OK(dt_estimate_print(&c, &place, &out, &err), err);
     text = dt_buf_cstr(&out);
     CHECK(strstr(text, "this host has 1 GPU; 2 ranks on it would be refused"));
     CHECK(strstr(text, "with 2 ranks on it: it does not fit\n"));
@@ -264,7 +266,7 @@ TEST(with_gpus_it_is_one_of_them_that_a_rank_fits_in)
 
     place.gpu.free = 1000;
     dt_buf_clear(&out);
-    dt_estimate_print(&c, &place, &out);
+    CHECK_OK(dt_estimate_print(&c, &place, &out, &err), err);
     CHECK(strstr(dt_buf_cstr(&out), "it wants more GPUs, or larger ones, or a smaller model\n"));
     dt_buf_finish(&out);
     dt_config_finish(&c);
@@ -273,13 +275,14 @@ TEST(with_gpus_it_is_one_of_them_that_a_rank_fits_in)
 TEST(without_a_gpu_it_is_the_host_and_said_why)
 {
     struct dt_config c = parsed("{\"train_batch_size\": 2, " SMALL "}");
+    struct dt_err err = {0};
     struct dt_buf out = {0};
     struct dt_estimate_place place = {
         .world = 2, .local = 2, .memory = (size_t)23 << 30, .gpus = -1, .no_gpu = "it is sold"};
     for (int cuda = 0; cuda < 2; cuda++) {
         place.on_gpu = cuda;
         dt_buf_clear(&out);
-        dt_estimate_print(&c, &place, &out);
+        CHECK_OK(dt_estimate_print(&c, &place, &out, &err), err);
         const char *text = dt_buf_cstr(&out);
         CHECK(strstr(text, "\nno GPU: it is sold\nmemory of one rank, and whether 2 of them fit in "
                            "this host's 23 GiB:\n"));
@@ -331,8 +334,8 @@ TEST(what_cannot_be_estimated_is_said)
     struct dt_buf out = {0};
     CHECK_FAIL(dt_estimate(&none, &one, 0, &e, &err), err, "there is neither model.config");
     CHECK_FAIL(dt_estimate(&c, &two, 0, &e, &err), err, "2 of 1 ranks cannot be on one host");
-    CHECK_STR(printed(&none, 1, 1, 1, &out),
-              "there is neither model.config nor model.weights to estimate\n");
+    CHECK_FAIL(dt_estimate_print(&none, &one, &out, &err), err, "there is neither model.config");
+    CHECK_EQ(out.len, 0);
     CHECK(strstr(printed(&c, 1, 1, 1 << 30, &out), "no batch fits this world: neither"));
     dt_buf_finish(&out);
     dt_config_finish(&none);

@@ -318,6 +318,11 @@ def estimates(s):
     tap.check_equal(lines.end(), 0, "exit status")
     rows = [line.split() for line in lines.lines if re.match(r"^[* ] [0-3] ", line)]
     tap.check_equal([r[0] if r[0] != "*" else "*" + r[1] for r in rows], ["0", "1", "*2", "3"], "stages, and the configured one")
+    for options, words in ((("--set", "model.config=null"), "--estimate: there is neither model.config nor model.weights"),
+                           (("--world", "2", "--local-world", "3"), "--estimate: 3 of 2 ranks cannot be on one host")):
+        program = s.start_words([s.tools.train, "--estimate", c, *options])
+        tap.check_equal(program.end(), 2, "exit status of %s" % words)
+        tap.check_equal([line for line in program.lines if words in line] != [], True, "what is said in %r" % program.lines)
     sizes = [float(r[-3]) * {"KiB": 1, "MiB": 1024}[r[-2]] for r in rows]
     tap.check_equal(sizes[0] > sizes[1] and sizes[0] > sizes[3], True, "sizes %r" % sizes)
 

@@ -35,8 +35,8 @@ int dt_estimate(const struct dt_config *c, const struct dt_estimate_place *at, i
                 struct dt_estimate *out, struct dt_err *err);
 /* Whether ranks keep copies of the vaults of other hosts' ranks. */
 bool dt_estimate_has_copies(const struct dt_config *c, const struct dt_estimate_place *at);
-/* The table that `dtrun-train --estimate` prints. */
-void dt_estimate_print(const struct dt_config *c, const struct dt_estimate_place *at,
-                       struct dt_buf *out);
+/* The table that `dtrun-train --estimate` prints. -1 and *err: there is none. */
+int dt_estimate_print(const struct dt_config *c, const struct dt_estimate_place *at,
+                      struct dt_buf *out, struct dt_err *err);
 
 #endif

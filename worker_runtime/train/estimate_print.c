@@ -212,15 +212,12 @@ static void print_vault(const struct dt_config *c, const struct dt_estimate_plac
                                : "the run would be refused, as train.vault is not \"auto\"\n");
 }
 
-void dt_estimate_print(const struct dt_config *c, const struct dt_estimate_place *at,
-                       struct dt_buf *out)
+int dt_estimate_print(const struct dt_config *c, const struct dt_estimate_place *at,
+                      struct dt_buf *out, struct dt_err *err)
 {
     struct dt_estimate own, e;
-    struct dt_err err;
-    if (dt_estimate(c, at, c->zero.stage, &own, &err) < 0) {
-        dt_buf_printf(out, "%s\n", err.text);
-        return;
-    }
+    if (dt_estimate(c, at, c->zero.stage, &own, err) < 0)
+        return -1;
     print_head(c, at, &own, out);
     for (int stage = 0; stage < STAGES; stage++)
         if (dt_estimate(c, at, stage, &e, NULL) == 0)
@@ -229,4 +226,5 @@ void dt_estimate_print(const struct dt_config *c, const struct dt_estimate_place
     print_vault(c, at, &own, out);
     if (!fits(c, at, c->zero.stage))
         print_hint(c, at, out);
+    return 0;
 }
