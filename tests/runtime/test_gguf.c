@@ -512,7 +512,17 @@ TEST(what_llama_cpp_computes_otherwise_is_refused_or_told)
     s.window = 9;
     saved_make(o.model, &s, DT_F32, value_of);
     CHECK_OK(dt_export_gguf(&o, &notes, &err), err);
-    CHECK(strstr(dt_buf_cstr(&notes), "and this model the last 9 tokens") != NULL);
+    CHECK(strstr(dt_buf_cstr(&notes), "layers of this model read the last 9 tokens") != NULL);
+    CHECK(strstr(dt_buf_cstr(&notes), "; run it with -c 9\n") != NULL);
+    s = llama;
+    s.family = DT_QWEN2;
+    s.qkv_bias = true;
+    s.window = 9;
+    s.full_layers = s.layers; /* which leaves none with a window */
+    saved_make(o.model, &s, DT_F32, value_of);
+    dt_buf_clear(&notes);
+    CHECK_OK(dt_export_gguf(&o, &notes, &err), err);
+    CHECK_STR(dt_buf_cstr(&notes), "");
     dt_buf_finish(&notes);
 }
 

@@ -169,16 +169,23 @@ static void note_other_types(const struct exporting *x, struct dt_buf *notes)
                       others, x->saved.model.count);
 }
 
+static bool has_windows(const struct dt_shape *s)
+{
+    for (size_t layer = 0; layer < s->layers; layer++)
+        if (dt_shape_window(s, layer) > 0)
+            return true;
+    return false;
+}
+
 /* llama.cpp has windows for other families. */
 static void note_window(const struct exporting *x, struct dt_buf *notes)
 {
     const struct dt_shape *s = &x->saved.shape;
-    if (s->window && s->window < s->positions)
-        dt_buf_printf(
-            notes,
-            "llama.cpp reads all of a text, and this model the last %zu tokens: give it no "
-            "more than these\n",
-            s->window);
+    if (has_windows(s) && s->window < s->positions)
+        dt_buf_printf(notes,
+                      "layers of this model read the last %zu tokens, and llama.cpp lets them read "
+                      "all: its answers to longer texts differ; run it with -c %zu\n",
+                      s->window, s->window);
 }
 
 int dt_export_gguf(const struct dt_export_options *o, struct dt_buf *notes, struct dt_err *err)
