@@ -34,9 +34,6 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Loading CUDA's libraries and opening eight GPUs takes some of them. */
-#define PROBE_SECONDS 12
-
 struct failure {
     struct dt_err err;
     bool of_configuration;
@@ -372,8 +369,7 @@ static int carry_out(const struct dt_train_args *a, struct dt_err *err)
             rc = dt_depot_rm(a->files[i], stdout, err);
         return rc;
     case DT_TRAIN_PROBE:
-        return dt_trials_run(a->device ? a->device : "auto", a->limit ? a->limit : PROBE_SECONDS,
-                             stdout, err);
+        return dt_trials_run(a->device ? a->device : "auto", a->limit, stdout, err);
     case DT_TRAIN_NONE:
     case DT_TRAIN_COMMANDS:
         break;

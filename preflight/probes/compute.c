@@ -18,7 +18,7 @@
 #define PROGRAM                                                                                    \
     "worker_runtime/dtrun-train"  /* where it was built; installed, it is beside dtrun             \
                                    */
-#define PATIENCE (17 * DT_SECOND) /* with the program, which has its own limits */
+#define PATIENCE (45 * DT_SECOND) /* with the program, which has its own limits */
 #define LINE_MAX_BYTES 1024
 #define SAID_MAX (DT_COMPUTE_MAX * 2 * LINE_MAX_BYTES)
 

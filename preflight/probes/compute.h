@@ -8,7 +8,7 @@
 #include "preflight/probes/inside.h"
 
 #define DT_COMPUTE_MAX DT_SHEET_SPEEDS
-#define DT_COMPUTE_TIME (20 * DT_SECOND) /* for drivers of eight GPUs to start, and the work */
+#define DT_COMPUTE_TIME (50 * DT_SECOND) /* for drivers of many GPUs to start, and the work */
 
 enum dt_tried_state {
     DT_TRIED_NOT_OVER, /* or it has never ended */

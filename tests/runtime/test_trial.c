@@ -3,6 +3,7 @@
 #include "tests/lib/check.h"
 #include "worker_runtime/device/trial.h"
 #include "worker_runtime/ops/ops.h"
+#include "worker_runtime/train/trials.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -157,4 +158,15 @@ TEST(a_device_that_fails_says_why)
     f.cpu->table = &f.table;
     CHECK_FAIL(dt_trial_run(f.cpu, &limits, &t, &err), err, "an illegal address");
     dt_device_close(f.cpu);
+}
+
+TEST(many_devices_have_longer_than_one)
+{
+    static const struct {
+        int count, seconds;
+    } rows[] = {{1, 12}, {2, 15}, {8, 33}, {10, 39}, {11, 40}, {16, 40}, {INT32_MAX, 40}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        CHECK_ROW("%d devices", rows[i].count);
+        CHECK_EQ(dt_trials_patience(rows[i].count), rows[i].seconds);
+    }
 }

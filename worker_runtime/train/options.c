@@ -151,7 +151,7 @@ static const struct dt_opt train_opts[] = {
     {.name = "device", .arg = "KIND", .words = "auto cpu cuda", AT(device), .group = "Instead of training",
      .help = "with probe: try the processors (cpu), the GPUs (cuda), or GPUs if there are any (auto, the default)"},
     {.name = "limit", .arg = "N", .parse = dt_opt_count, AT(limit), .fallback = "0", .group = "Instead of training",
-     .help = "with probe: do not wait for a device for more than N seconds; 0 means 12"},
+     .help = "with probe: do not wait for a device for more than N seconds; 0 means 9, and 3 for each, but at most 40"},
 
     {.name = "prompt", .arg = "TEXT", AT(generate.prompt), .group = GENERATE, .help = "the text to go on with"},
     {.name = "prompt-file", .arg = "FILE", .completes = DT_OPT_FILE, AT(generate.prompt_file), .group = GENERATE,

@@ -20,6 +20,8 @@ enum {
     MOST_OF_GPU = 1 << 30, /* bytes */
     MOST_OF_HOST = 256 << 20,
     MIB = 1 << 20,
+    SECONDS = 9, /* for CUDA's libraries to load, and for the work */
+    SECONDS_OF_EACH = 3,
 };
 
 struct trials {
@@ -205,6 +207,12 @@ static int begin(struct tried *t, struct dt_err *err)
     return rc == 0 ? 0 : dt_err_errno(err, DT_E_RUNTIME, rc, "no thread for a device");
 }
 
+int dt_trials_patience(int count)
+{
+    int most = DT_TRIALS_PATIENCE_MOST;
+    return count <= (most - SECONDS) / SECONDS_OF_EACH ? SECONDS + count * SECONDS_OF_EACH : most;
+}
+
 /* Whether all are over in time. */
 static bool wait_for_all(struct trials *all, int seconds)
 {
@@ -273,7 +281,7 @@ int dt_trials_run(const char *kind, int seconds, FILE *out, struct dt_err *err)
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_cond_init(&all.ended, &monotonic);
-    int rc = try_all(&all, count, seconds, err);
+    int rc = try_all(&all, count, seconds ? seconds : dt_trials_patience(count), err);
     pthread_cond_destroy(&all.ended);
     pthread_condattr_destroy(&monotonic);
     return rc;

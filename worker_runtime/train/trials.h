@@ -19,10 +19,16 @@
  *   ... "state":"failed","why":"..."}    it failed at work, or cannot even say what it is: then
  *                                        "name" is "unknown GPU", and this is its only line
  *   ... "state":"refused","why":"..."}   it could not be opened, or has not enough memory left
- *   ... "state":"silent"}                it is not over after SECONDS; the process ends here, with 1
+ *   ... "state":"silent"}                it is not over after SECONDS, or where these are 0, after
+ *                                        dt_trials_patience(); the process ends here, with 1
  *
  * Without a GPU: {"device":"cuda","state":"absent","installed":false,"why":"..."}, where INSTALLED
  * says whether there is a plugin for GPUs at all. -1 and *err: not all of them are well. */
 int dt_trials_run(const char *kind, int seconds, FILE *out, struct dt_err *err);
+
+/* Seconds that COUNT devices may take, side by side. A driver that does not stay loaded takes two
+ * or three to wake a GPU, and wakes one after the other. Pure. */
+#define DT_TRIALS_PATIENCE_MOST 40
+int dt_trials_patience(int count);
 
 #endif
