@@ -100,6 +100,34 @@ def beside_another_model(s):
 
 
 @training.story
+def base_moves_on(s):
+    """a base that is trained on meanwhile changes nothing for adapters that come back, from the vault or from a checkpoint"""
+    stays = r"model\.weights: .*/step-00000004 is newer than the checkpoint that the adapters in %s were trained beside; the run stays with .*/step-00000002$"
+    how = {"steps": training.LONG, "vault_every": 1}
+    whole, c = config(s, "whole.json", **how), config(s, "killed.json", **how)
+    saving = config(s, "saving.json", steps=2, save_dir=s.path("ckpt"))
+    moving = s.path("moving")
+    shutil.copytree(base(s), moving)
+    beside = ("--set", "model.weights=" + moving)
+    s.run(whole, world=2)
+    s.run(saving, *beside, world=1)
+    program = s.start(c, *beside, world=2, dtrun=("--max-restarts", "2"))
+    program.expect(r"^step +5/")
+    s.run(s.config("base.json", model=training.LLAMA, steps=4, save_dir=moving), world=0)
+    os.kill(s.workers(program)[1], signal.SIGKILL)
+    program.expect(stays % "the vault")
+    tap.check_equal(program.end(), 0, "exit status")
+    tap.check_equal(s.losses(c), s.losses(whole), "losses")
+    for steps in (3, 4):  # once, and then again: the checkpoint names the model that was stayed with
+        s.run(saving, *beside, "--set", "train.steps=%d" % steps, world=1).expect(stays % (".*/step-0000000%d" % (steps - 1)))
+    with open(s.path("ckpt", "step-00000004", "adapter_config.json"), encoding="utf-8") as f:
+        tap.check_equal(json.load(f)["base_model_name_or_path"].endswith("/step-00000002"), True, "the model that is named")
+    shutil.rmtree(os.path.join(moving, "step-00000002"))
+    program = s.run(saving, *beside, "--set", "train.steps=5", world=1)
+    program.expect(r"were trained beside the model in .*/step-00000002; from here on it is the one in .*/step-00000004$")
+
+
+@training.story
 def from_adapters(s):
     """adapters are gone on with by another run, which takes their numbers from their folder"""
     c = config(s, "c.json", steps=12, save_dir=s.path("ckpt"))

@@ -1,11 +1,71 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The model that adapters are trained beside. It is in no checkpoint and in no vault: each world
  * reads it again from where the run began. */
+#include "base/auto.h"
+#include "worker_runtime/ckpt/adapted.h"
 #include "worker_runtime/coll/agree.h"
 #include "worker_runtime/train/init.h"
 #include "worker_runtime/train/inside.h"
 
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+
+/* -- which one it is -------------------------------------------------------------------------- */
+
+/* Where adapters that are gone on with have their model; "": there are none, or they do not say. */
+static void find_before(const struct dt_trainer *t, const struct dt_found *f, char out[PATH_MAX])
+{
+    char said[PATH_MAX], room[PATH_MAX];
+    *out = '\0';
+    if (dt_keeper_is_back(&t->keeper))
+        snprintf(out, PATH_MAX, "%s", t->keeper.last->base);
+    else if (f->path[0] && dt_ckpt_adapters_base(f->path, said, NULL) == 0)
+        snprintf(out, PATH_MAX, "%s", dt_ckpt_weights_folder(said, room));
+}
+
+static bool is_same_folder(const char *one, const char *other)
+{
+    DT_AUTO_FREE char *a = realpath(one, NULL), *b = realpath(other, NULL);
+    return strcmp(one, other) == 0 || (a && b && strcmp(a, b) == 0);
+}
+
+/* Whether CHECKPOINT, which is there, is one of the folder DIR. */
+static bool is_one_of(const char *checkpoint, const char *dir)
+{
+    DT_AUTO_FREE char *there = realpath(checkpoint, NULL);
+    char *slash = there ? strrchr(there, '/') : NULL;
+    if (!slash)
+        return false;
+    *slash = '\0';
+    return is_same_folder(there, dir);
+}
+
+/* Adapters fit any model of the same sizes, and are of use with one. */
+void dt_base_settle(struct dt_trainer *t, const struct dt_found *f)
+{
+    char was[PATH_MAX];
+    const char *source = dt_keeper_is_back(&t->keeper) ? "the vault" : f->path;
+    if (t->config->lora.r == 0)
+        return;
+    find_before(t, f, was);
+    if (!*was || is_same_folder(was, t->weights))
+        return;
+    if (is_one_of(was, t->options->init_from)) {
+        dt_buf_printf(&t->warnings,
+                      "model.weights: %s is newer than the checkpoint that the adapters in %s were "
+                      "trained beside; the run stays with %s\n",
+                      t->weights, source, was);
+        snprintf(t->weights, sizeof t->weights, "%s", was);
+        return;
+    }
+    dt_buf_printf(&t->warnings,
+                  "the adapters in %s were trained beside the model in %s; from here on it is the "
+                  "one in %s\n",
+                  source, was, t->weights);
+}
+
+/* -- having it -------------------------------------------------------------------------------- */
 
 int dt_base_open(struct dt_trainer *t, struct dt_err *err)
 {

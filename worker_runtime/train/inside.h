@@ -109,13 +109,6 @@ static inline void dt_trainer_begin(struct dt_trainer *t, bool train, bool last)
     dt_zero_begin(t->zero, train, last);
 }
 
-/* base.c: the model beside its adapters, without them nothing; and its weights, those that the run
- * began from. Collective. */
-int dt_base_open(struct dt_trainer *t, struct dt_err *err);
-int dt_base_load(struct dt_trainer *t, struct dt_err *err);
-/* The first values of new adapters, and of what they save of it. */
-int dt_base_fill(struct dt_trainer *t, struct dt_err *err);
-
 int dt_trainer_open(struct dt_trainer *t, struct dt_context *context,
                     const struct dt_train_options *o, struct dt_err *err);
 void dt_trainer_close(struct dt_trainer *t);
@@ -131,6 +124,17 @@ struct dt_found {
     char path[PATH_MAX];   /* "": nothing */
     char why[512];
 };
+
+/* base.c: where the frozen model is. The trainer has the place that model.weights means now;
+ * adapters that are gone on with, those of F or in the vault, stay beside the model that they were
+ * trained beside, or it is told that they cannot. Rank 0. */
+void dt_base_settle(struct dt_trainer *t, const struct dt_found *f);
+/* That model beside its adapters, without them nothing; and its weights, those that the run began
+ * from. Collective. */
+int dt_base_open(struct dt_trainer *t, struct dt_err *err);
+int dt_base_load(struct dt_trainer *t, struct dt_err *err);
+/* The first values of new adapters, and of what they save of it. */
+int dt_base_fill(struct dt_trainer *t, struct dt_err *err);
 
 /* What --resume and train.save_dir come to: F, and the state of it in the trainer. Collective. */
 int dt_resume_find(struct dt_trainer *t, struct dt_found *f, struct dt_err *err);

@@ -51,6 +51,7 @@ int dt_kept_check(struct dt_kept_state *k, struct dt_err *err)
     struct dt_ckpt_state *s = &k->state;
     int most = (int)(sizeof s->micro_steps / sizeof s->micro_steps[0]);
     s->run_id[sizeof s->run_id - 1] = '\0';
+    k->base[sizeof k->base - 1] = '\0';
     if (s->micro_steps_count >= 0 && s->micro_steps_count <= most && s->own_size <= sizeof s->own)
         return 0;
     return dt_err_set(err, DT_E_RUNTIME, "the state that the vault has is no state");
@@ -361,6 +362,8 @@ static void keep(struct dt_trainer *t, const struct dt_step_told *told)
                                       .skipped = t->skipped,
                                       .told = *told,
                                       .anew = t->uploader && t->uploader->anew};
+    if (t->base)
+        snprintf(k->last->base, sizeof k->last->base, "%s", t->weights);
     struct dt_bytes state = {(const uint8_t *)k->last, sizeof *k->last};
     k->kept = t->state.step;
     k->failed = dt_vault_keep(k->vault, t->zero, k->kept, state, &why) < 0;

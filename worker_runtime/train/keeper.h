@@ -30,7 +30,8 @@ struct dt_kept_state {
     struct dt_ckpt_state state;
     int64_t skipped;
     struct dt_step_told told;
-    bool anew; /* as struct dt_uploader has it */
+    bool anew;           /* as struct dt_uploader has it */
+    char base[PATH_MAX]; /* the model that adapters are trained beside; "": no adapters are */
 };
 
 /* What a rank knows; summed over all. */

@@ -195,10 +195,13 @@ static int save(struct remains *r, const struct dt_vault_held *step, const struc
 {
     const struct dt_config *c = r->o->config;
     char room[PATH_MAX];
+    struct dt_ckpt_model model = r->t.saved;
+    if (*k->base)
+        model.base = k->base;
     DT_AUTO_FREE struct dt_rescue_shard *shards = calloc((size_t)step->world, sizeof *shards);
     struct dt_ckpt_options o = {.dir = c->train.save_dir,
                                 .keep_last = c->train.keep_last,
-                                .model = r->t.saved,
+                                .model = model,
                                 .model_type = dt_config_trained_type(c),
                                 .epoch = r->round,
                                 .finite_only = true,

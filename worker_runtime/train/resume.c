@@ -2,7 +2,6 @@
 /* What a run goes on from: which checkpoint, its state into the trainer, and what of it stays. */
 #include "base/auto.h"
 #include "base/fs.h"
-#include "worker_runtime/ckpt/adapted.h"
 #include "worker_runtime/inside.h"
 #include "worker_runtime/train/inside.h"
 
@@ -146,25 +145,6 @@ int dt_resume_make_room(struct dt_trainer *t, const struct dt_found *f, struct d
     return 0;
 }
 
-static bool is_same_folder(const char *one, const char *other)
-{
-    DT_AUTO_FREE char *a = realpath(one, NULL), *b = realpath(other, NULL);
-    return strcmp(one, other) == 0 || (a && b && strcmp(a, b) == 0);
-}
-
-/* Adapters fit any model of the same sizes, and are of use with one. */
-static void compare_model(struct dt_trainer *t, const struct dt_found *f)
-{
-    char was[PATH_MAX], room[PATH_MAX];
-    if (!t->base || !f->path[0] || dt_ckpt_adapters_base(f->path, was, NULL) < 0 ||
-        is_same_folder(dt_ckpt_weights_folder(was, room), t->weights))
-        return;
-    dt_buf_printf(&t->warnings,
-                  "the adapters in %s were trained beside the model in %s; from here on it is the "
-                  "one in %s\n",
-                  f->path, was, t->weights);
-}
-
 /* What is not as it was, a line each, and which of the two counts. */
 static void compare(struct dt_trainer *t)
 {
@@ -209,10 +189,8 @@ void dt_resume_settle(struct dt_trainer *t, const struct dt_found *f)
         t->scaler.iteration = t->state.scaler.iteration;
         t->scaler.last_overflow = t->state.scaler.last_overflow;
     }
-    if (t->rank == 0) {
-        compare_model(t, f);
+    if (t->rank == 0)
         compare(t);
-    }
     t->saving.saved = is_ours(t, f->path) ? f->step : -1;
     t->state.train_batch = t->batch.train;
     t->state.world = t->ranks;

@@ -478,14 +478,16 @@ static int find_start(struct dt_trainer *t, struct dt_found *f, struct dt_err *e
 
 /* Of a run's folder the newest checkpoint, for all ranks that which rank 0 sees: the run that saves
  * there may go on meanwhile. */
-static int find_weights(struct dt_trainer *t, struct dt_err *err)
+static int find_weights(struct dt_trainer *t, const struct dt_found *f, struct dt_err *err)
 {
     char room[PATH_MAX];
     const char *folder = t->options->init_from;
     if (!folder)
         return 0;
-    if (t->rank == 0)
+    if (t->rank == 0) {
         snprintf(t->weights, sizeof t->weights, "%s", dt_ckpt_weights_folder(folder, room));
+        dt_base_settle(t, f);
+    }
     return dt_coll_broadcast(t->world, t->weights, sizeof t->weights, DT_U8, 0, err);
 }
 
@@ -544,7 +546,7 @@ int dt_trainer_open(struct dt_trainer *t, struct dt_context *context,
     dt_page_section(t->page, "setup");
     if (dt_mesh_open(&t->mesh, &shape, t->world, err) < 0 ||
         dt_agree(t->world, open_inputs(t, err), err) < 0 || check_same_data(t, err) < 0 ||
-        find_start(t, &found, err) < 0 || find_weights(t, err) < 0 ||
+        find_start(t, &found, err) < 0 || find_weights(t, &found, err) < 0 ||
         dt_agree(t->world, settle_batch(t, goes_on(t, &found), err), err) < 0 ||
         open_zero(t, err) < 0 || dt_agree(t->world, open_work(t, err), err) < 0 ||
         first_weights(t, &found, err) < 0 || dt_keeper_begin(t, err) < 0 ||
