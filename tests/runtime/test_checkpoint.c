@@ -7,7 +7,10 @@
 
 #include <fcntl.h>
 #include <math.h>
+#include <signal.h>
 #include <sys/file.h>
+#include <sys/inotify.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -411,6 +414,21 @@ TEST(two_runs_do_not_share_a_folder)
     free(m.tensors);
 }
 
+/* Has the lock until somebody has asked for it in vain, and so reads whose it is. */
+static void hold_and_die(int ready) __attribute__((noreturn));
+static void hold_and_die(int ready)
+{
+    char event[sizeof(struct inotify_event) + NAME_MAX + 1];
+    const char *lock = at("dying/.lock");
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    int fd = open(lock, O_RDWR | O_CREAT | O_CLOEXEC, 0666), watch = inotify_init1(IN_CLOEXEC);
+    bool held = flock(fd, LOCK_EX | LOCK_NB) == 0 && write(fd, "run-a", 5) == 5 &&
+                inotify_add_watch(watch, lock, IN_ACCESS) >= 0;
+    (void)!write(ready, held ? "y" : "n", 1);
+    (void)!read(watch, event, sizeof event);
+    _exit(0);
+}
+
 /* As workers are whose launcher was killed: they hear of it, and are gone a moment later. */
 TEST(a_run_that_dies_is_waited_for)
 {
@@ -420,13 +438,8 @@ TEST(a_run_that_dies_is_waited_for)
     CHECK(mkdir(at("dying"), 0777) == 0 && pipe2(ready, O_CLOEXEC) == 0);
     pid_t pid = fork();
     CHECK(pid >= 0);
-    if (pid == 0) {
-        int fd = open(at("dying/.lock"), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-        bool held = flock(fd, LOCK_EX | LOCK_NB) == 0 && write(fd, "run-a", 5) == 5;
-        (void)!write(ready[1], held ? "y" : "n", 1);
-        usleep(100000);
-        _exit(0);
-    }
+    if (pid == 0)
+        hold_and_die(ready[1]);
     CHECK(read(ready[0], &byte, 1) == 1 && byte == 'y');
     world_open(&w, at("dying"), 1, (struct dt_ckpt_options){.run_id = "run-b"});
     world_save(&w, 1);
