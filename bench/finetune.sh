@@ -8,33 +8,18 @@
 set -eu
 export LC_ALL=C
 
-usage="Usage: finetune.sh [--build DIR] [--rounds N] [--steps N] [--no-torch]
-  --build DIR   where the project is built (build), best as a release
-  --rounds N    rounds of each measurement (3)
-  --steps N     steps of each run (20)
-  --no-torch    ours alone"
-
 here=$(cd "$(dirname "$0")" && pwd)
 top=$(cd "$here/.." && pwd)
-build=$top/build rounds=3 steps=20 torch=yes no_torch=
 . "$top/bench/lib.sh"
-read_options "--build --rounds --steps" "--no-torch" "$@"
-[ -z "$no_torch" ] || torch=
-check_number --rounds 2
-check_number --steps 4
-find_build worker_runtime/dtrun-train
-
 . "$top/scripts/lib/packages.sh"
 . "$top/scripts/lib/roots.sh"
+read_training_options "$@"
+find_build worker_runtime/dtrun-train
 [ -z "$torch" ] || find_torch
 
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
-python3 - "$tmp/tokens.bin" <<'END'
-import random, struct, sys
-random.seed(1)
-open(sys.argv[1], "wb").write(struct.pack("<200000H", *(random.randrange(16384) for _ in range(200000))))
-END
+make_tokens 16384 >"$tmp/tokens.bin"
 
 # theirs MODE: a line of JSON from PyTorch.
 theirs() {

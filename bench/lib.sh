@@ -38,6 +38,31 @@ check_number() {
         refuse "$1: \"$value\" is not a number from 1 to ${most// /9}."
 }
 
+# read_training_options ARG...: the options of a script that trains beside PyTorch, and their defaults: $build, $rounds, $steps, and
+# $torch, which is empty where ours is measured alone. Behind $top; it has their $usage.
+# shellcheck disable=SC2034 # whoever sources this reads them
+read_training_options() {
+    build=${top:?}/build rounds=3 steps=20 torch=yes no_torch=
+    usage="Usage: ${0##*/} [--build DIR] [--rounds N] [--steps N] [--no-torch]
+  --build DIR   where the project is built (build), best as a release
+  --rounds N    rounds of each measurement (3)
+  --steps N     steps of each run (20)
+  --no-torch    ours alone"
+    read_options "--build --rounds --steps" "--no-torch" "$@"
+    [ -z "$no_torch" ] || torch=
+    check_number --rounds 2
+    check_number --steps 4
+}
+
+# make_tokens VOCABULARY: 200000 of them by chance, always the same, as numbers of 16 bits
+make_tokens() {
+    python3 - "$1" <<'END'
+import random, struct, sys
+random.seed(1)
+sys.stdout.buffer.write(struct.pack("<200000H", *(random.randrange(int(sys.argv[1])) for _ in range(200000))))
+END
+}
+
 # find_build PROGRAM...: makes $build absolute, in which these programs are
 find_build() {
     local program
