@@ -168,9 +168,8 @@ struct dt_bytes dt_added_trim_end(struct dt_bytes text)
 struct added_stage {
     struct dt_stage stage;
     const struct dt_added *added;
-    struct dt_buf held; /* what may be the beginning of a token, or white space before one */
-    size_t enough;      /* bytes of HELD below which nothing new would come out */
-    bool eating;        /* white space behind a token */
+    struct dt_stage_rest rest; /* what may be the beginning of a token, or white space before one */
+    bool eating;               /* white space behind a token */
 };
 
 /* The longest token that TEXT begins with; NONE. *MORE: a longer one may come to light. */
@@ -225,8 +224,9 @@ static void take(struct added_stage *s, const struct dt_added_token *token)
 }
 
 /* How many bytes of TEXT are done with. */
-static size_t cut(struct added_stage *s, struct dt_bytes text, bool end)
+static size_t cut(struct dt_stage *stage, struct dt_bytes text, bool end)
 {
+    struct added_stage *s = dt_container_of(stage, struct added_stage, stage);
     const struct dt_added *a = s->added;
     for (size_t done = 0;;) {
         size_t at, len = 0;
@@ -253,27 +253,16 @@ static size_t cut(struct added_stage *s, struct dt_bytes text, bool end)
 static void push_added(struct dt_stage *stage, struct dt_bytes part, bool end)
 {
     struct added_stage *s = dt_container_of(stage, struct added_stage, stage);
-    if (stage->flow->err.code != DT_E_NONE)
+    if (!dt_stage_cut(stage, &s->rest, part, end, cut) || !end)
         return;
-    if (s->held.len == 0) {
-        size_t done = cut(s, part, end);
-        dt_stage_hold(stage, &s->held, (struct dt_bytes){part.at + done, part.len - done});
-    } else {
-        if (!dt_stage_hold(stage, &s->held, part) || (!end && s->held.len < s->enough))
-            return;
-        dt_buf_consume(&s->held, cut(s, (struct dt_bytes){s->held.at, s->held.len}, end));
-    }
-    s->enough = dt_stage_enough(&s->held);
-    if (end) {
-        s->eating = false;
-        pass(s, dt_stage_nothing(), true);
-    }
+    s->eating = false;
+    pass(s, dt_stage_nothing(), true);
 }
 
 static void destroy_added(struct dt_stage *stage)
 {
     struct added_stage *s = dt_container_of(stage, struct added_stage, stage);
-    dt_buf_finish(&s->held);
+    dt_buf_finish(&s->rest.held);
     free(s);
 }
 

@@ -13,11 +13,10 @@ struct split_stage {
     struct dt_stage stage;
     const struct dt_step *step;
     struct dt_matcher *matcher;
-    struct dt_buf held; /* from the beginning of a match that is not over */
-    size_t enough;      /* bytes of HELD below which nothing new would come out */
-    bool open;          /* the next stage is within a piece */
-    bool after_match;   /* what came last was a match */
-    bool in_gap;        /* the beginning of this gap has been passed on */
+    struct dt_stage_rest rest; /* from the beginning of a match that is not over */
+    bool open;                 /* the next stage is within a piece */
+    bool after_match;          /* what came last was a match */
+    bool in_gap;               /* the beginning of this gap has been passed on */
 };
 
 static void emit(struct split_stage *s, struct dt_bytes part, bool end)
@@ -70,8 +69,9 @@ static void take(struct split_stage *s, struct dt_bytes part, bool match, bool e
 }
 
 /* How many bytes of TEXT are done with. */
-static size_t cut(struct split_stage *s, struct dt_bytes text, bool end)
+static size_t cut(struct dt_stage *stage, struct dt_bytes text, bool end)
 {
+    struct split_stage *s = dt_container_of(stage, struct split_stage, stage);
     size_t at = 0, first, behind;
     while (at < text.len) {
         enum dt_match found =
@@ -94,28 +94,17 @@ static size_t cut(struct split_stage *s, struct dt_bytes text, bool end)
 static void push_split(struct dt_stage *stage, struct dt_bytes part, bool end)
 {
     struct split_stage *s = dt_container_of(stage, struct split_stage, stage);
-    if (stage->flow->err.code != DT_E_NONE)
+    if (!dt_stage_cut(stage, &s->rest, part, end, cut) || !end)
         return;
-    if (s->held.len == 0) {
-        size_t done = cut(s, part, end);
-        dt_stage_hold(stage, &s->held, (struct dt_bytes){part.at + done, part.len - done});
-    } else {
-        if (!dt_stage_hold(stage, &s->held, part) || (!end && s->held.len < s->enough))
-            return;
-        dt_buf_consume(&s->held, cut(s, (struct dt_bytes){s->held.at, s->held.len}, end));
-    }
-    s->enough = dt_stage_enough(&s->held);
-    if (end) {
-        s->in_gap = s->after_match = false;
-        emit(s, dt_stage_nothing(), true);
-    }
+    s->in_gap = s->after_match = false;
+    emit(s, dt_stage_nothing(), true);
 }
 
 static void destroy_split(struct dt_stage *stage)
 {
     struct split_stage *s = dt_container_of(stage, struct split_stage, stage);
     dt_matcher_destroy(s->matcher);
-    dt_buf_finish(&s->held);
+    dt_buf_finish(&s->rest.held);
     free(s);
 }
 

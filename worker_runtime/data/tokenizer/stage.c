@@ -33,9 +33,22 @@ bool dt_stage_hold(struct dt_stage *s, struct dt_buf *held, struct dt_bytes rest
     return dt_stage_has_room(s, held);
 }
 
-size_t dt_stage_enough(const struct dt_buf *held)
+bool dt_stage_cut(struct dt_stage *s, struct dt_stage_rest *r, struct dt_bytes part, bool end,
+                  dt_stage_cut_fn *cut)
 {
-    return held->len > LONG ? 2 * held->len : 0;
+    struct dt_buf *held = &r->held;
+    if (s->flow->err.code != DT_E_NONE)
+        return false;
+    if (held->len == 0) {
+        size_t done = cut(s, part, end);
+        dt_stage_hold(s, held, (struct dt_bytes){part.at + done, part.len - done});
+    } else {
+        if (!dt_stage_hold(s, held, part) || (!end && held->len < r->enough))
+            return false;
+        dt_buf_consume(held, cut(s, (struct dt_bytes){held->at, held->len}, end));
+    }
+    r->enough = held->len > LONG ? 2 * held->len : 0;
+    return true;
 }
 
 /* -- UTF-8 ------------------------------------------------------------------------------------ */

@@ -90,8 +90,17 @@ bool dt_stage_has_room(struct dt_stage *s, const struct dt_buf *buf);
 /* Puts REST behind what the stage HELD back. false: there is no room, or more than a piece may
  * have; that, or what failed before, is the flow's failure. */
 bool dt_stage_hold(struct dt_stage *s, struct dt_buf *held, struct dt_bytes rest);
-/* A stage has looked at HELD and waits for more of it. Returns below how many bytes in HELD it does
- * not look again. */
-size_t dt_stage_enough(const struct dt_buf *held);
+
+/* Text that a stage cannot decide about before it has seen more of it. */
+struct dt_stage_rest {
+    struct dt_buf held;
+    size_t enough; /* bytes of HELD below which nothing new would come out */
+};
+/* How many bytes of TEXT a stage is done with; nothing follows where END is true. */
+typedef size_t dt_stage_cut_fn(struct dt_stage *s, struct dt_bytes text, bool end);
+/* PART comes behind what R holds: CUT takes what it can, and R holds the rest. false: it waits for
+ * more, or the flow has failed. */
+bool dt_stage_cut(struct dt_stage *s, struct dt_stage_rest *r, struct dt_bytes part, bool end,
+                  dt_stage_cut_fn *cut);
 
 #endif
