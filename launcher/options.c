@@ -1,395 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "launcher/options.h"
 
-#include "base/addr.h"
-#include "base/signame.h"
-#include "base/str.h"
-#include "launcher/number.h"
-#include "rendezvous/web/web.h"
+#include "launcher/values.h"
 
-#include <limits.h>
 #include <stddef.h>
 #include <string.h>
-
-/* -- what torchrun's parser checks ------------------------------------------------------------ */
-
-static int parse_int(const char *value, void *target, struct dt_err *err)
-{
-    int64_t n;
-    if (dt_number_int(value, &n, err) < 0)
-        return -1;
-    if (n < INT_MIN || n > INT_MAX)
-        return dt_err_set(err, DT_E_USAGE, "%s is out of range", value);
-    *(int *)target = (int)n;
-    return 0;
-}
-
-static int parse_float(const char *value, void *target, struct dt_err *err)
-{
-    return dt_number_float(value, target, err);
-}
-
-/* Whole seconds as torchrun takes them, and beyond that a time with its unit. */
-static int parse_seconds(const char *value, void *target, struct dt_err *err)
-{
-    int64_t n;
-    dt_ms *ms = target;
-    if (dt_number_int(value, &n, NULL) == 0) {
-        int64_t most = DT_FIELD_FOREVER / DT_SECOND;
-        *ms = n > most ? DT_FOREVER : n < -most ? -DT_FOREVER : n * DT_SECOND;
-        return 0;
-    }
-    if (*value && strspn(value, "0123456789._") < strlen(value))
-        return dt_str_to_duration(value, 0, DT_FOREVER, ms, err);
-    return dt_err_set(err, DT_E_USAGE,
-                      "\"%s\" is not whole seconds; with a unit it can be anything, as in 500ms",
-                      value);
-}
-
-/* The place of VALUE in WORDS, a NULL-ended list; -1 and *err: it is not there. */
-static int find_word(const char *value, const char *const *words, struct dt_err *err)
-{
-    char all[128] = "";
-    for (int i = 0; words[i]; i++) {
-        if (strcmp(value, words[i]) == 0)
-            return i;
-        size_t n = strlen(all);
-        snprintf(all + n, sizeof all - n, "%s%s", i ? ", " : "", words[i]);
-    }
-    return dt_err_set(err, DT_E_USAGE, "\"%s\" is none of %s", value, all);
-}
-
-static int parse_start_method(const char *value, void *target, struct dt_err *err)
-{
-    static const char *const words[] = {"spawn", "fork", "forkserver", NULL};
-    return find_word(value, words, err) < 0 ? -1 : dt_opt_string(value, target, err);
-}
-
-static int parse_numa_binding(const char *value, void *target, struct dt_err *err)
-{
-    static const char *const words[] = {"node", "socket", "exclusive", "core-complex", NULL};
-    static const enum dt_plan_bind kinds[] = {DT_BIND_NODE, DT_BIND_SOCKET, DT_BIND_EXCLUSIVE,
-                                              DT_BIND_COMPLEX};
-    int i = find_word(value, words, err);
-    if (i < 0)
-        return -1;
-    *(enum dt_plan_bind *)target = kinds[i];
-    return 0;
-}
-
-/* A flag's variable that is no number makes torchrun end with 1. */
-static int pet_flag(const char *value, bool *on, struct dt_err *err)
-{
-    int64_t n;
-    if (dt_number_int(value, &n, NULL) < 0)
-        return dt_err_set(err, DT_E_RUNTIME,
-                          "\"%s\" is not a whole number; give 1 for yes, 0 for no", value);
-    *on = n != 0;
-    return 0;
-}
-
-/* -- dtrun's own ------------------------------------------------------------------------------ */
-
-static int parse_exit_code(const char *value, void *target, struct dt_err *err)
-{
-    static const char *const words[] = {"torchrun", "root-cause", NULL};
-    int i = find_word(value, words, err);
-    if (i < 0)
-        return -1;
-    *(enum dt_plan_exit *)target = i ? DT_EXIT_ROOT_CAUSE : DT_EXIT_TORCHRUN;
-    return 0;
-}
-
-/* For a bool that is whether VALUE is the second of two WORDS. */
-static int parse_either(const char *value, const char *const *words, void *target,
-                        struct dt_err *err)
-{
-    int i = find_word(value, words, err);
-    if (i < 0)
-        return -1;
-    *(bool *)target = i == 1;
-    return 0;
-}
-
-static int parse_stop_order(const char *value, void *target, struct dt_err *err)
-{
-    static const char *const words[] = {"group", "leader", NULL};
-    return parse_either(value, words, target, err);
-}
-
-static int parse_keep_workers(const char *value, void *target, struct dt_err *err)
-{
-    static const char *const words[] = {"auto", "never", NULL};
-    return parse_either(value, words, target, err);
-}
-
-static int parse_keep_logs(const char *value, void *target, struct dt_err *err)
-{
-    static const char *const words[] = {"all", "failed", NULL};
-    int i = find_word(value, words, err);
-    if (i < 0)
-        return -1;
-    *(enum dt_plan_keep_logs *)target = i ? DT_KEEP_LOGS_OF_FAILURE : DT_KEEP_ALL_LOGS;
-    return 0;
-}
-
-static int parse_size(const char *value, void *target, struct dt_err *err)
-{
-    return dt_str_to_size(value, 0, UINT64_MAX, target, err);
-}
-
-static int parse_hang_after(const char *value, void *target, struct dt_err *err)
-{
-    dt_ms *after = target;
-    *after = strcmp(value, "auto") == 0 ? DT_HANG_AUTO : DT_FOREVER;
-    if (strcmp(value, "auto") == 0 || strcmp(value, "off") == 0)
-        return 0;
-    if (dt_str_to_duration(value, DT_SECOND, DT_FOREVER, after, NULL) < 0)
-        return dt_err_set(err, DT_E_USAGE,
-                          "\"%s\" is no time from 1s on; write it as 30 or 2m, or auto or off",
-                          value);
-    return 0;
-}
-
-static int parse_on_hang(const char *value, void *target, struct dt_err *err)
-{
-    static const char *const words[] = {"log", "restart", "stop", NULL};
-    static const enum dt_plan_on_hang kinds[] = {DT_ON_HANG_LOG, DT_ON_HANG_RESTART,
-                                                 DT_ON_HANG_STOP};
-    int i = find_word(value, words, err);
-    if (i < 0)
-        return -1;
-    *(enum dt_plan_on_hang *)target = kinds[i];
-    return 0;
-}
-
-static int parse_on_straggler(const char *value, void *target, struct dt_err *err)
-{
-    static const char *const words[] = {"log", "drain", "off", NULL};
-    static const enum dt_plan_on_straggler kinds[] = {DT_ON_STRAGGLER_LOG, DT_ON_STRAGGLER_DRAIN,
-                                                      DT_ON_STRAGGLER_OFF};
-    int i = find_word(value, words, err);
-    if (i < 0)
-        return -1;
-    *(enum dt_plan_on_straggler *)target = kinds[i];
-    return 0;
-}
-
-static int parse_preflight(const char *value, void *target, struct dt_err *err)
-{
-    static const char *const words[] = {"auto", "off", "fast", "full", NULL};
-    static const enum dt_plan_preflight kinds[] = {DT_PREFLIGHT_AUTO, DT_PREFLIGHT_OFF,
-                                                   DT_PREFLIGHT_FAST, DT_PREFLIGHT_FULL};
-    int i = find_word(value, words, err);
-    if (i < 0)
-        return -1;
-    *(enum dt_plan_preflight *)target = kinds[i];
-    return 0;
-}
-
-static int parse_compute(const char *value, void *target, struct dt_err *err)
-{
-    static const char *const words[] = {"gpus", "cpu", "off", NULL};
-    static const enum dt_compute_what kinds[] = {DT_COMPUTE_GPUS, DT_COMPUTE_CPU,
-                                                 DT_COMPUTE_NOTHING};
-    int i = find_word(value, words, err);
-    if (i < 0)
-        return -1;
-    *(enum dt_compute_what *)target = kinds[i];
-    return 0;
-}
-
-static int parse_look_signal(const char *value, void *target, struct dt_err *err)
-{
-    int number = dt_signame_number(value, strlen(value));
-    *(int *)target = 0;
-    if (strcmp(value, "none") == 0)
-        return 0;
-    if (!dt_signame_catchable(number))
-        return dt_err_set(err, DT_E_USAGE,
-                          "\"%s\" is no signal that can be handled; write it as SIGUSR1, or none",
-                          value);
-    *(int *)target = number;
-    return 0;
-}
-
-static int parse_nccl_profiler(const char *value, void *target, struct dt_err *err)
-{
-    static const char *const words[] = {"calls", "kernels", "off", NULL};
-    static const enum dt_plan_nccl kinds[] = {DT_NCCL_CALLS, DT_NCCL_KERNELS, DT_NCCL_OFF};
-    int i = find_word(value, words, err);
-    if (i < 0)
-        return -1;
-    *(enum dt_plan_nccl *)target = kinds[i];
-    return 0;
-}
-
-static int parse_omp_threads(const char *value, void *target, struct dt_err *err)
-{
-    struct dt_launch_threads *t = target;
-    int64_t n;
-    *t = (struct dt_launch_threads){0};
-    if (strcmp(value, "torchrun") == 0)
-        return 0;
-    if (strcmp(value, "auto") == 0) {
-        t->how = DT_OMP_AUTO;
-        return 0;
-    }
-    if (dt_str_to_int(value, 1, 1 << 20, &n, NULL) < 0)
-        return dt_err_set(err, DT_E_USAGE,
-                          "\"%s\" is no number of threads; give one from 1 on, auto or torchrun",
-                          value);
-    *t = (struct dt_launch_threads){DT_OMP_GIVEN, (int)n};
-    return 0;
-}
-
-static int parse_signals(const char *value, void *target, struct dt_err *err)
-{
-    const char *at = value, *name;
-    size_t len;
-    uint64_t set = 0;
-    while (dt_signame_next(&at, &name, &len)) {
-        int number = dt_signame_number(name, len);
-        if (!dt_signame_catchable(number))
-            return dt_err_set(err, DT_E_USAGE,
-                              "\"%.*s\" is no signal that can be passed on; write it as "
-                              "SIGUSR1,SIGUSR2",
-                              (int)len, name);
-        set |= UINT64_C(1) << number;
-    }
-    *(uint64_t *)target = set;
-    return 0;
-}
-
-static int parse_spare_policy(const char *value, void *target, struct dt_err *err)
-{
-    static const char *const words[] = {"extra", "fixed", NULL};
-    return parse_either(value, words, target, err);
-}
-
-static int parse_rank_policy(const char *value, void *target, struct dt_err *err)
-{
-    static const char *const words[] = {"stable", "torchrun", NULL};
-    return parse_either(value, words, target, err);
-}
-
-static int parse_daemon_loss(const char *value, void *target, struct dt_err *err)
-{
-    static const char *const words[] = {"keep", "stop", NULL};
-    return parse_either(value, words, target, err);
-}
-
-static int parse_node_losses(const char *value, void *target, struct dt_err *err)
-{
-    int64_t n;
-    if (strcmp(value, "unlimited") == 0)
-        n = -1;
-    else if (dt_str_to_int(value, 0, INT_MAX, &n, NULL) < 0)
-        return dt_err_set(err, DT_E_USAGE,
-                          "\"%s\" is no number of nodes; give one from 0 on, or unlimited", value);
-    *(int *)target = (int)n;
-    return 0;
-}
-
-/* A budget that is full again at once would be none. */
-static int parse_restart_reset(const char *value, void *target, struct dt_err *err)
-{
-    dt_ms *ms = target;
-    *ms = 0;
-    if (strcmp(value, "never") == 0)
-        return 0;
-    if (dt_str_to_duration(value, 1, DT_FOREVER, ms, NULL) < 0)
-        return dt_err_set(err, DT_E_USAGE,
-                          "\"%s\" is no time from 1ms on; write it as 30m or 2h, or never", value);
-    return 0;
-}
-
-static int parse_spares(const char *value, void *target, struct dt_err *err)
-{
-    int64_t n;
-    if (dt_str_to_int(value, 0, DT_NODES_WISHED_MOST, &n, err) < 0)
-        return -1;
-    *(int *)target = (int)n;
-    return 0;
-}
-
-/* Text that others will read in a line of their log, and that has SIZE bytes there. */
-static int parse_name(const char *value, size_t size, void *target, struct dt_err *err)
-{
-    if (!*value || strlen(value) >= size)
-        return dt_err_set(err, DT_E_USAGE, "a name has from 1 to %zu bytes, this one %zu", size - 1,
-                          strlen(value));
-    for (const char *s = value; *s; s++)
-        if ((unsigned char)*s < 0x20 || *s == 0x7f)
-            return dt_err_set(err, DT_E_USAGE, "no name has control characters in it");
-    return dt_opt_string(value, target, err);
-}
-
-static int parse_node_name(const char *value, void *target, struct dt_err *err)
-{
-    if (*value == '-')
-        return dt_err_set(err, DT_E_USAGE, "no name of a node begins with \"-\", as options do");
-    return parse_name(value, DT_NODE_NAME_MAX, target, err);
-}
-
-static int parse_domain(const char *value, void *target, struct dt_err *err)
-{
-    return parse_name(value, DT_ROLE_MAX, target, err);
-}
-
-static int parse_quarantine_time(const char *value, void *target, struct dt_err *err)
-{
-    return dt_str_to_duration(value, 1, DT_FOREVER, target, err);
-}
-
-/* Whether TEXT is a port, or an address that ends in one. */
-static bool has_port(const char *text)
-{
-    if (*text && text[strspn(text, "0123456789")] == '\0')
-        return true;
-    const char *colon = strrchr(text, ':');
-    return colon && (*text == '[' ? colon > text && colon[-1] == ']' : strchr(text, ':') == colon);
-}
-
-static int parse_address(const char *value, void *target, const char *port_of, struct dt_err *err)
-{
-    if (*value == '/' || strncmp(value, "unix:", 5) == 0 || has_port(value))
-        return dt_err_set(err, DT_E_USAGE, "\"%s\" is not an address alone; the port is that of %s",
-                          value, port_of);
-    return dt_addr_check(value, err) < 0 ? -1 : dt_opt_string(value, target, err);
-}
-
-static int parse_store_listen(const char *value, void *target, struct dt_err *err)
-{
-    return parse_address(value, target, "--master-port or --rdzv-endpoint", err);
-}
-
-static int parse_health_address(const char *value, void *target, struct dt_err *err)
-{
-    return parse_address(value, target, "--health-port", err);
-}
-
-static int parse_http(const char *value, void *target, struct dt_err *err)
-{
-    return dt_web_check_address(value, err) < 0 ? -1 : dt_opt_append(value, target, err);
-}
-
-static int parse_pid(const char *value, void *target, struct dt_err *err)
-{
-    int64_t pid;
-    if (dt_str_to_int(value, 1, INT_MAX, &pid, err) < 0)
-        return -1;
-    return dt_opt_append(value, target, err);
-}
-
-static int parse_port(const char *value, void *target, struct dt_err *err)
-{
-    int64_t n;
-    if (dt_str_to_int(value, 0, 65535, &n, err) < 0)
-        return -1;
-    *(int *)target = (int)n;
-    return 0;
-}
 
 #define AT(field) .at = offsetof(struct dt_launch_options, field)
 /* Of torchruns after 1.13, whose abbreviations go on to be what they were. */
@@ -413,11 +28,11 @@ static const struct dt_opt launch_opts[] = {
      .help = "name of the workers' role; workers of one role have ranks of their own too"},
     {LATER, .name = "virtual-local-rank", AT(virtual_local_rank), .group = "Program",
      .help = "let each worker see only its own GPU, as device 0, and make it local rank 0"},
-    {LATER, .name = "numa-binding", .arg = "KIND", .parse = parse_numa_binding, .no_env = true,
+    {LATER, .name = "numa-binding", .arg = "KIND", .parse = dt_value_numa_binding, .no_env = true,
      .words = "node socket exclusive core-complex", AT(numa_binding), .group = "Program",
      .help = "keep each worker on the processors near its GPU: on their NUMA node, their socket, its exclusive "
              "share of the node's cores, or one core-complex"},
-    {.name = "start-method", .arg = "METHOD", .parse = parse_start_method, .parse_env = dt_opt_string,
+    {.name = "start-method", .arg = "METHOD", .parse = dt_value_start_method, .parse_env = dt_opt_string,
      .finish = dt_opt_finish_string, .words = "spawn fork forkserver", AT(start_method), .group = "Program",
      .help = "accepted for compatibility with torchrun, without effect: workers are always programs of their own"},
 
@@ -427,11 +42,11 @@ static const struct dt_opt launch_opts[] = {
      .group = DT_LAUNCH_NODES_GROUP,
      .help = "workers on this node: a number, cpu (one per processor), gpu (one per GPU), or auto (gpu where there "
              "are any, else cpu)"},
-    {.name = "node-rank", .arg = "N", .parse = parse_int, AT(node_rank), .fallback = "0", .group = DT_LAUNCH_NODES_GROUP,
+    {.name = "node-rank", .arg = "N", .parse = dt_value_int, AT(node_rank), .fallback = "0", .group = DT_LAUNCH_NODES_GROUP,
      .help = "number of this node, counted from 0"},
     {.name = "master-addr", .arg = "HOST", AT(master_addr), .fallback = "127.0.0.1", .group = DT_LAUNCH_NODES_GROUP,
      .help = "address of node 0, as the other nodes reach it"},
-    {.name = "master-port", .arg = "PORT", .parse = parse_int, AT(master_port), .group = DT_LAUNCH_NODES_GROUP,
+    {.name = "master-port", .arg = "PORT", .parse = dt_value_int, AT(master_port), .group = DT_LAUNCH_NODES_GROUP,
      .help = "port of the store on node 0 (default: 29500; any free port in a job of one node, and in each round of "
              "a c10d job)"},
 
@@ -450,18 +65,18 @@ static const struct dt_opt launch_opts[] = {
     {LATER, .name = "local-addr", .arg = "HOST", AT(local_addr), .group = DT_LAUNCH_RDZV_GROUP,
      .help = "address of this node, as the other nodes reach it"},
 
-    {.name = "max-restarts", .arg = "N", .parse = parse_int, AT(run.max_restarts), .fallback = "0",
+    {.name = "max-restarts", .arg = "N", .parse = dt_value_int, AT(run.max_restarts), .fallback = "0",
      .group = "Failures and signals", .help = "how often the workers are started again after a failure"},
-    {.name = "monitor-interval", .arg = "SECONDS", .parse = parse_float, AT(monitor_interval), .fallback = "0.1",
+    {.name = "monitor-interval", .arg = "SECONDS", .parse = dt_value_float, AT(monitor_interval), .fallback = "0.1",
      .group = "Failures and signals",
      .help = "accepted for compatibility with torchrun, without effect: dtrun notices the end of a worker at once"},
     {LATER, .name = "signals-to-handle", .arg = "LIST", AT(signals_to_handle), .fallback = "SIGTERM,SIGINT,SIGHUP,SIGQUIT",
      .group = "Failures and signals", .help = "signals that are passed on to the workers and end the job"},
-    {LATER, .name = "shutdown-timeout", .arg = "SECONDS", .parse = parse_seconds, AT(shutdown_timeout),
+    {LATER, .name = "shutdown-timeout", .arg = "SECONDS", .parse = dt_value_seconds, AT(shutdown_timeout),
      .group = "Failures and signals",
      .help = "how long workers may take to end after the signal, before SIGKILL (default: "
              "TORCH_ELASTIC_SHUTDOWN_TIMEOUT, or 30)"},
-    {.name = "exit-barrier-timeout", .arg = "SECONDS", .parse = parse_seconds, .exact = true, AT(exit_barrier_timeout),
+    {.name = "exit-barrier-timeout", .arg = "SECONDS", .parse = dt_value_seconds, .exact = true, AT(exit_barrier_timeout),
      .group = "Failures and signals",
      .help = "how long to wait after success until the other nodes end too (default: "
              "TORCH_ELASTIC_EXIT_BARRIER_TIMEOUT, or 300)"},
@@ -485,7 +100,7 @@ static const struct dt_opt launch_opts[] = {
 
     {OWN, .name = "print-config", .no_env = true, AT(print_config),
      .help = "print what this command line means and which options have no effect, then exit"},
-    {OWN, .name = "look", .arg = "PID", .parse = parse_pid, .finish = dt_opt_finish_strings, .repeat = true, .no_env = true,
+    {OWN, .name = "look", .arg = "PID", .parse = dt_value_pid, .finish = dt_opt_finish_strings, .repeat = true, .no_env = true,
      AT(look), .help = "print what process PID and its descendants are doing, with Python's stacks, then exit; none of "
              "them is stopped"},
     {OWN, .name = "json", .no_env = true, AT(json), .help = "print what --look sees, or what doctor finds, as JSON"},
@@ -498,34 +113,34 @@ static const struct dt_opt launch_opts[] = {
     {OWN, .name = "check-file", .arg = "FILE", .parse = dt_opt_append, .finish = dt_opt_finish_strings, .repeat = true,
      .no_env = true, .completes = DT_OPT_FILE, AT(check_file),
      .help = "let doctor look whether all nodes see this file, and the same one"},
-    {OWN, .name = "check-compute", .arg = "WHAT", .parse = parse_compute, .words = "gpus cpu off", .no_env = true,
+    {OWN, .name = "check-compute", .arg = "WHAT", .parse = dt_value_compute, .words = "gpus cpu off", .no_env = true,
      AT(check_compute), .fallback = "gpus",
      .help = "let doctor make each GPU multiply matrices and remember bytes (gpus), or the processors (cpu), for a few "
              "seconds, or nothing (off)"},
-    {OWN, .name = "preflight", .arg = "HOW", .parse = parse_preflight, .words = "auto off fast full", AT(preflight),
+    {OWN, .name = "preflight", .arg = "HOW", .parse = dt_value_preflight, .words = "auto off fast full", AT(preflight),
      .fallback = "auto",
      .help = "look for what is wrong with this host when the job starts: not at all (off); while nodes join, for 2 "
              "seconds at most, and only say what will break the job (fast); first, and do not start a job that will "
              "break (full); or fast in a job of several nodes (auto)"},
-    {OWN, .name = "exit-code", .arg = "RULE", .parse = parse_exit_code, .words = "torchrun root-cause", AT(exit_code),
+    {OWN, .name = "exit-code", .arg = "RULE", .parse = dt_value_exit_code, .words = "torchrun root-cause", AT(exit_code),
      .fallback = "torchrun", .help = "exit with 1 after any failure (torchrun), or with the status of the worker "
              "that failed first, which after a signal is 128 plus its number (root-cause)"},
     {OWN, .name = "retry-deterministic", AT(run.retry_deterministic),
      .help = "start the workers again also after a failure that can only come again, such as an argument that the script "
              "does not take, until --max-restarts is used up"},
-    {OWN, .name = "keep-workers", .arg = "WHEN", .parse = parse_keep_workers, .words = "auto never", AT(end_workers),
+    {OWN, .name = "keep-workers", .arg = "WHEN", .parse = dt_value_keep_workers, .words = "auto never", AT(end_workers),
      .fallback = "auto",
      .help = "after a failure, keep the workers that still run and start only the others again, if all that run say "
              "that they can go on, as those of dtrun-train do (auto), or start all workers again (never)"},
-    {OWN, .name = "omp-threads", .arg = "N", .parse = parse_omp_threads, .words = "auto torchrun", AT(omp_threads),
+    {OWN, .name = "omp-threads", .arg = "N", .parse = dt_value_omp_threads, .words = "auto torchrun", AT(omp_threads),
      .fallback = "torchrun", .help = "OMP_NUM_THREADS for the workers: a number; auto, each worker's share of the "
              "processors; or torchrun, 1 if there are several workers. auto and torchrun do not replace a value that "
              "is already set"},
-    {OWN, .name = "stop-order", .arg = "ORDER", .parse = parse_stop_order, .words = "group leader",
+    {OWN, .name = "stop-order", .arg = "ORDER", .parse = dt_value_stop_order, .words = "group leader",
      AT(stop_leaders_first), .fallback = "group",
      .help = "which processes get the signal to end: a worker's whole process group at once (group), or the worker "
              "itself first (leader)"},
-    {OWN, .name = "forward-signals", .arg = "LIST", .parse = parse_signals, AT(forward_signals),
+    {OWN, .name = "forward-signals", .arg = "LIST", .parse = dt_value_signals, AT(forward_signals),
      .help = "signals that are passed on to the workers and do not end the job, such as SIGUSR1,SIGUSR2"},
     {OWN, .name = "inherit-streams", AT(inherit_streams),
      .help = "let workers inherit dtrun's own stdout and stderr where these are neither redirected nor teed; the "
@@ -537,21 +152,21 @@ static const struct dt_opt launch_opts[] = {
      .help = "show an unfinished line of teed output after this time; 0 waits for the end of the line"},
     {OWN, .name = "collapse-lines", AT(collapse_lines), .help = "show a line only once if several ranks print it"},
     {OWN, .name = "strip-codes", AT(strip_codes), .help = "remove terminal codes from files"},
-    {OWN, .name = "keep-logs", .arg = "WHICH", .parse = parse_keep_logs, .words = "all failed", AT(keep_logs),
+    {OWN, .name = "keep-logs", .arg = "WHICH", .parse = dt_value_keep_logs, .words = "all failed", AT(keep_logs),
      .fallback = "all", .help = "keep files always (all), or only if the job failed (failed)"},
     {OWN, .name = "keep-log-runs", .arg = "N", .parse = dt_opt_count, AT(log_limits.runs), .fallback = "0",
      .help = "keep the last N runs of this host in --log-dir and remove earlier ones; 0 keeps any number"},
     {OWN, .name = "keep-log-days", .arg = "N", .parse = dt_opt_count, AT(log_limits.days), .fallback = "0",
      .help = "remove runs of this host from --log-dir that ended more than N days ago; 0 keeps them"},
-    {OWN, .name = "keep-log-size", .arg = "SIZE", .parse = parse_size, AT(log_limits.size), .fallback = "0",
+    {OWN, .name = "keep-log-size", .arg = "SIZE", .parse = dt_value_size, AT(log_limits.size), .fallback = "0",
      .help = "remove the earliest runs of this host from --log-dir when all take more than SIZE, such as 20G; 0 keeps them"},
-    {OWN, .name = "store-listen", .arg = "ADDR", .parse = parse_store_listen, .finish = dt_opt_finish_string, AT(store_listen),
+    {OWN, .name = "store-listen", .arg = "ADDR", .parse = dt_value_store_listen, .finish = dt_opt_finish_string, AT(store_listen),
      .help = "serve the store on this address only (default: loopback for one node, else every address)"},
     {OWN, .name = "store-allow", .arg = "CIDR", .parse = dt_opt_cidr, .repeat = true, AT(store_allow),
      .help = "let only clients from this range connect to the store"},
-    {OWN, .name = "health-port", .arg = "PORT", .parse = parse_port, AT(health_port),
+    {OWN, .name = "health-port", .arg = "PORT", .parse = dt_value_port, AT(health_port),
      .help = "answer GET /healthz on this port (default: TORCHELASTIC_HEALTH_CHECK_PORT, or none)"},
-    {OWN, .name = "health-address", .arg = "ADDR", .parse = parse_health_address, .finish = dt_opt_finish_string,
+    {OWN, .name = "health-address", .arg = "ADDR", .parse = dt_value_health_address, .finish = dt_opt_finish_string,
      AT(health_address),
      .help = "open the health port on this address only (default: every address, as Kubernetes probes from the "
              "address of the node)"},
@@ -567,24 +182,24 @@ static const struct dt_opt launch_opts[] = {
     {OWN, .name = "upload-timeout", .arg = "TIME", .parse = dt_opt_duration, AT(upload_timeout), .fallback = "10m",
      .help = "how long to wait at the end of the job for uploads; after a signal that ends it, "
              "--shutdown-timeout if that is shorter"},
-    {OWN, .name = "hang-after", .arg = "TIME", .parse = parse_hang_after, .words = "auto off", AT(hang_after),
+    {OWN, .name = "hang-after", .arg = "TIME", .parse = dt_value_hang_after, .words = "auto off", AT(hang_after),
      .fallback = "auto",
      .help = "say which worker keeps the others waiting, and at which line, after the job has stood still so long: a "
              "number of seconds, auto (5 median steps; 10 seconds where workers tell no steps), or off"},
-    {OWN, .name = "on-hang", .arg = "WHAT", .parse = parse_on_hang, .words = "log restart stop", AT(on_hang),
+    {OWN, .name = "on-hang", .arg = "WHAT", .parse = dt_value_on_hang, .words = "log restart stop", AT(on_hang),
      .fallback = "log",
      .help = "what to do when --hang-after finds a hang: only say so (log), count that worker as failed, which costs a "
              "restart (restart), or end the job (stop)"},
-    {OWN, .name = "on-straggler", .arg = "WHAT", .parse = parse_on_straggler, .words = "log drain off", AT(on_straggler),
+    {OWN, .name = "on-straggler", .arg = "WHAT", .parse = dt_value_on_straggler, .words = "log drain off", AT(on_straggler),
      .fallback = "log",
      .help = "what to do about a worker that holds the others up step after step: say so (log), also let a spare take "
              "the place of its node (drain), or do not look for one (off)"},
-    {OWN, .name = "look-on-signal", .arg = "SIGNAL", .parse = parse_look_signal, .words = "SIGQUIT none",
+    {OWN, .name = "look-on-signal", .arg = "SIGNAL", .parse = dt_value_look_signal, .words = "SIGQUIT none",
      AT(look_signal), .fallback = "SIGQUIT",
      .help = "when dtrun gets this signal, print what all workers are doing and go on; none: no signal does this. A "
              "signal that ends the job does so when it comes again within 2 seconds"},
     {OWN, .name = "no-look", AT(no_look), .help = "never look at what workers do: neither for hangs nor on a signal"},
-    {OWN, .name = "nccl-profiler", .arg = "EVENTS", .parse = parse_nccl_profiler, .words = "calls kernels off", AT(nccl_profiler),
+    {OWN, .name = "nccl-profiler", .arg = "EVENTS", .parse = dt_value_nccl_profiler, .words = "calls kernels off", AT(nccl_profiler),
      .fallback = "calls",
      .help = "let NCCL in the workers tell dtrun which collective each rank has entered (calls), and also which the "
              "GPU has ended, at the price of some work of NCCL's for each collective (kernels); or nothing (off)"},
@@ -596,23 +211,23 @@ static const struct dt_opt launch_opts[] = {
      .help = "format of dtrun's own log: text for people, json for one object a line. What workers print, and the "
              "report of a failure, stay as they are"},
 
-    {ELASTIC, .name = "spares", .arg = "N", .parse = parse_spares, AT(run.spares), .fallback = "0",
+    {ELASTIC, .name = "spares", .arg = "N", .parse = dt_value_spares, AT(run.spares), .fallback = "0",
      .help = "number of standby nodes beyond the maximum of --nnodes; they wait until another node is lost"},
-    {ELASTIC, .name = "spare-policy", .arg = "POLICY", .parse = parse_spare_policy, .words = "extra fixed",
+    {ELASTIC, .name = "spare-policy", .arg = "POLICY", .parse = dt_value_spare_policy, .words = "extra fixed",
      AT(run.fixed_world), .fallback = "extra",
      .help = "how many nodes run: as many as come, up to the maximum of --nnodes (extra), or always its minimum, "
              "with all other nodes as spares (fixed)"},
-    {ELASTIC, .name = "rank-policy", .arg = "POLICY", .parse = parse_rank_policy, .words = "stable torchrun",
+    {ELASTIC, .name = "rank-policy", .arg = "POLICY", .parse = dt_value_rank_policy, .words = "stable torchrun",
      AT(run.torchrun_ranks), .fallback = "stable",
      .help = "whether nodes keep their ranks in a new round where possible (stable), or are sorted by name again "
              "(torchrun)"},
     {ELASTIC, .name = "grow-interval", .arg = "TIME", .parse = dt_opt_duration, AT(run.grow_interval), .fallback = "5s",
      .help = "let late nodes join at most once in this time, together with all others that come within 5 seconds of "
              "each other; 0 lets each node join at once"},
-    {ELASTIC, .name = "max-node-losses", .arg = "N", .parse = parse_node_losses, .words = "unlimited",
+    {ELASTIC, .name = "max-node-losses", .arg = "N", .parse = dt_value_node_losses, .words = "unlimited",
      AT(run.max_node_losses), .fallback = "unlimited",
      .help = "how many nodes may be lost before the job ends; a lost node costs no restart"},
-    {ELASTIC, .name = "restart-reset", .arg = "TIME", .parse = parse_restart_reset, .words = "never", AT(run.restart_reset),
+    {ELASTIC, .name = "restart-reset", .arg = "TIME", .parse = dt_value_restart_reset, .words = "never", AT(run.restart_reset),
      .fallback = "never",
      .help = "restore all of --max-restarts after this time without a failure, and also after each new step that "
              "workers or --progress-file report; never does neither"},
@@ -620,12 +235,12 @@ static const struct dt_opt launch_opts[] = {
      .help = "end the job after this many failed rounds in a row without a new step; 0 never does"},
     {ELASTIC, .name = "quarantine-after", .arg = "N", .parse = dt_opt_count, AT(run.strikes), .fallback = "3",
      .help = "quarantine a node that caused this many failures within an hour; 0 never does"},
-    {ELASTIC, .name = "quarantine-time", .arg = "TIME", .parse = parse_quarantine_time, AT(run.quarantine), .fallback = "10m",
+    {ELASTIC, .name = "quarantine-time", .arg = "TIME", .parse = dt_value_quarantine_time, AT(run.quarantine), .fallback = "10m",
      .help = "length of a node's first quarantine; each further one is twice as long"},
     {ELASTIC, .name = "reconnect-grace", .arg = "TIME", .parse = dt_opt_duration, AT(run.reconnect_grace), .fallback = "100ms",
      .help = "how long a node whose connection closed may take to reconnect before it counts as lost; a living agent "
              "tries at once"},
-    {ELASTIC, .name = "on-daemon-loss", .arg = "WHAT", .parse = parse_daemon_loss, .words = "keep stop",
+    {ELASTIC, .name = "on-daemon-loss", .arg = "WHAT", .parse = dt_value_daemon_loss, .words = "keep stop",
      AT(stop_when_away), .fallback = "keep",
      .help = "whether workers keep running (keep) or are stopped (stop) while the rendezvous cannot be reached"},
     {ELASTIC, .name = "allow-mixed-nodes", AT(run.mixed),
@@ -633,7 +248,7 @@ static const struct dt_opt launch_opts[] = {
              "nodes"},
     {ELASTIC, .name = "token-file", .arg = "FILE", .completes = DT_OPT_FILE, AT(token_file),
      .help = "file with a secret; agents and the rendezvous prove to each other that they know it"},
-    {ELASTIC, .name = "http", .arg = "ADDR:PORT", .parse = parse_http, .finish = dt_opt_finish_strings, .repeat = true,
+    {ELASTIC, .name = "http", .arg = "ADDR:PORT", .parse = dt_value_http, .finish = dt_opt_finish_strings, .repeat = true,
      AT(http),
      .help = "where this dtrun hosts the rendezvous, answer HTTP on this address: a page for people, /metrics for "
              "Prometheus, /status.json, /events, /healthz and /readyz. An address that other hosts reach needs --http-token-file"},
@@ -642,9 +257,9 @@ static const struct dt_opt launch_opts[] = {
     {ELASTIC, .name = "run-token-file", .arg = "FILE", .completes = DT_OPT_FILE, AT(run_token_file),
      .help = "file with a secret of this job; from its first node on, only those who know the secret join the job, "
              "pause it, or ask it to save"},
-    {ELASTIC, .name = "node-name", .arg = "NAME", .parse = parse_node_name, .finish = dt_opt_finish_string, AT(node_name),
+    {ELASTIC, .name = "node-name", .arg = "NAME", .parse = dt_value_node_name, .finish = dt_opt_finish_string, AT(node_name),
      .help = "name of this node (default: the name of the host)"},
-    {ELASTIC, .name = "domain-key", .arg = "KEY", .parse = parse_domain, .finish = dt_opt_finish_string, AT(domain),
+    {ELASTIC, .name = "domain-key", .arg = "KEY", .parse = dt_value_domain, .finish = dt_opt_finish_string, AT(domain),
      .help = "rack, switch or other group of this node; a spare of the same group replaces a lost node first"},
     {ELASTIC, .name = "progress-file", .arg = "FILE", .completes = DT_OPT_FILE, AT(progress_file),
      .help = "file to which a worker writes the number of its last step or last checkpoint; dtrun reads this file "
@@ -710,7 +325,7 @@ const struct dt_opt_program dt_launch_program = {
     .version = DT_VERSION,
     .table = launch_opts + 1,
     .env_prefix = "PET_",
-    .env_flag = pet_flag,
+    .env_flag = dt_value_pet_flag,
     .foreign = foreign_opts,
     .first_word = DT_LAUNCH_DOCTOR,
     .put_more = put_doctor,
@@ -725,7 +340,7 @@ const struct dt_opt_program dt_legacy_program = {
     .version = DT_VERSION,
     .table = launch_opts,
     .env_prefix = "PET_",
-    .env_flag = pet_flag,
+    .env_flag = dt_value_pet_flag,
     .foreign = foreign_opts,
     .takes_operands = true,
 };
