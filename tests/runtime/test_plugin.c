@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A plugin is looked for once per process, so each story asks another process: this program again,
  * which with DT_TELL=KIND,LOCAL_RANK in its environment opens a device and tells what it got; as
- * KIND "memory" asks for that of so many workers' GPUs. */
+ * KIND "memory" asks for that of so many workers' GPUs; as KIND "libraries" opens an "auto" one and
+ * tells which files of CUDA, and of a plugin, are in its memory. */
 #include "base/buf.h"
 #include "base/fs.h"
 #include "tests/lib/check.h"
@@ -27,6 +28,23 @@ static void tell_memory(int workers)
     exit(gpus < 0 ? dt_err_exit_status(&err) : 0);
 }
 
+static void tell_libraries(void)
+{
+    static const char *const cuda[] = {"libcublas", "libcudart", "libnccl", "libdt_cuda"};
+    struct dt_device_wish w = {.kind = "auto", .threads = 1, .local_world = 1};
+    struct dt_err err = {0};
+    char line[PATH_MAX + 128];
+    int found = 0;
+    struct dt_device *d = dt_device_open(&w, &err);
+    FILE *maps = fopen("/proc/self/maps", "r");
+    while (maps && fgets(line, sizeof line, maps))
+        for (size_t i = 0; i < sizeof cuda / sizeof *cuda; i++)
+            if (strstr(line, cuda[i]) && found++ == 0)
+                printf("%s", line);
+    printf("%d of CUDA; %s", found, d ? d->description : err.text);
+    exit(d && maps ? 0 : 1);
+}
+
 static void tell(const char *wanted)
 {
     char kind[16] = "";
@@ -36,6 +54,8 @@ static void tell(const char *wanted)
         exit(3);
     if (strcmp(kind, "memory") == 0)
         tell_memory(w.local_rank);
+    if (strcmp(kind, "libraries") == 0)
+        tell_libraries();
     struct dt_device *d = dt_device_open(&w, &err);
     printf("%s", d ? d->description : err.text);
     dt_device_close(d);
@@ -75,7 +95,7 @@ struct told {
 };
 
 struct asked {
-    const char *kind, *plugin, *program, *folder;
+    const char *kind, *plugin, *program, *folder, *libraries;
     int local_rank;
 };
 
@@ -86,6 +106,8 @@ static void become(const struct asked *a, int out)
     setenv("DT_TELL", wanted, 1);
     if (a->plugin)
         setenv("DTRUN_CUDA_PLUGIN", a->plugin, 1);
+    if (a->libraries)
+        setenv("LD_LIBRARY_PATH", a->libraries, 1);
     dup2(out, STDOUT_FILENO);
     const char *program = a->program ? a->program : "/proc/self/exe";
     if (!a->folder || chdir(a->folder) == 0)
@@ -128,6 +150,13 @@ static const char *fake(const char *name)
 {
     static char path[PATH_MAX];
     snprintf(path, sizeof path, "%s/libplugin_%s.so", getenv("DT_FAKE_PLUGINS"), name);
+    return path;
+}
+
+static const char *fake_driver(const char *name)
+{
+    static char path[PATH_MAX];
+    snprintf(path, sizeof path, "%s/libdriver_%s.so", getenv("DT_FAKE_PLUGINS"), name);
     return path;
 }
 
@@ -255,22 +284,72 @@ TEST(a_plugin_beside_the_program_or_in_its_tree_is_found)
     }
 }
 
+/* Makes a folder NAME with this program in it, and beside that PLUGIN as libdt_cuda.so. */
+static void make_tree(const char *name, const char *plugin, char program[PATH_MAX])
+{
+    char path[PATH_MAX];
+    struct dt_err err = {0};
+    snprintf(path, sizeof path, "%s/%s", dir, name);
+    CHECK_OK(dt_fs_mkdir_p(path, 0755, &err), err);
+    snprintf(program, PATH_MAX, "%s/%s/program", dir, name);
+    copy_file("/proc/self/exe", program);
+    snprintf(path, sizeof path, "%s/%s/libdt_cuda.so", dir, name);
+    copy_file(plugin, path);
+}
+
 /* Its GPU of straw would be taken if it were asked. */
 TEST(auto_loads_no_plugin_where_there_is_no_driver)
 {
-    char bin[PATH_MAX], program[PATH_MAX], path[PATH_MAX];
-    struct dt_err err = {0};
+    char program[PATH_MAX];
     if (dlopen("libcuda.so.1", RTLD_LAZY))
         SKIP("there is an NVIDIA driver here");
-    snprintf(bin, sizeof bin, "%s/driver/bin", dir);
-    snprintf(program, sizeof program, "%s/driver/bin/program", dir);
-    snprintf(path, sizeof path, "%s/driver/bin/libdt_cuda.so", dir);
-    CHECK_OK(dt_fs_mkdir_p(bin, 0755, &err), err);
-    copy_file("/proc/self/exe", program);
-    copy_file(fake("good"), path);
+    make_tree("driver", fake("good"), program);
     check_told(ask("auto", .program = program), 0,
                "; no GPU: there is no NVIDIA driver (libcuda.so.1)");
     check_told(ask("memory", .program = program, .local_rank = 1), 1, "there is no NVIDIA driver");
+    check_told(ask("libraries", .program = program), 0, "0 of CUDA; CPU, ");
+}
+
+/* As a login node has one. What the driver says besides, the plugin is asked about. */
+TEST(auto_loads_no_plugin_where_the_driver_has_no_gpu)
+{
+    static const struct {
+        const char *driver, *told;
+    } rows[] = {
+        {"idle", "; no GPU: there is an NVIDIA driver but no GPU for this process"},
+        {"busy", "GPU of straw"},
+        {"broken", "GPU of straw"},
+        {"strange", "GPU of straw"},
+    };
+    char program[PATH_MAX], libraries[PATH_MAX], path[PATH_MAX];
+    struct dt_err err = {0};
+    make_tree("drivers", fake("good"), program);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        CHECK_ROW("%s", rows[i].driver);
+        snprintf(libraries, sizeof libraries, "%s/%s", dir, rows[i].driver);
+        CHECK_OK(dt_fs_mkdir_p(libraries, 0755, &err), err);
+        snprintf(path, sizeof path, "%s/%s/libcuda.so.1", dir, rows[i].driver);
+        copy_file(fake_driver(rows[i].driver), path);
+        check_told(ask("auto", .program = program, .libraries = libraries), 0, rows[i].told);
+        if (i == 0)
+            check_told(ask("libraries", .program = program, .libraries = libraries), 0,
+                       "0 of CUDA; CPU, ");
+    }
+}
+
+/* With the plugin installed as on a host with GPUs: not the plugin, nor what it stands on. */
+TEST(without_a_driver_auto_has_nothing_of_cuda_in_memory)
+{
+    const char *real = getenv("DT_REAL_PLUGIN");
+    char program[PATH_MAX];
+    if (!real || !*real)
+        SKIP("libdt_cuda.so was not built");
+    if (dlopen("libcuda.so.1", RTLD_LAZY))
+        SKIP("there is an NVIDIA driver here");
+    make_tree("real", real, program);
+    /* It would be there: who asks for a GPU loads it. */
+    check_told(ask("cuda", .program = program), 1, "there is no NVIDIA driver (libcuda.so.1)");
+    check_told(ask("libraries", .program = program), 0, "0 of CUDA; CPU, ");
 }
 
 /* The real one, on a machine as most are that test it. */

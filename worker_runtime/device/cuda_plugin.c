@@ -116,16 +116,39 @@ bool dt_cuda_plugin_installed(void)
     return loaded.installed || is_given() || find_file(path);
 }
 
+/* Of all that cuInit() may say. Its other failures are left to the plugin, which has words for
+ * them. */
+enum { CUDA_ERROR_NO_DEVICE = 100 };
+
+typedef int init_fn(unsigned flags);
+
+/* Whether the driver says that this process has no GPU: as on a login node, or in a container that
+ * was given none. A driver that has started cannot be closed. */
+static bool drives_nothing(void *driver)
+{
+    void *at = dlsym(driver, "cuInit");
+    init_fn *init;
+    memcpy(&init, &at, sizeof init);
+    return init && init(0) == CUDA_ERROR_NO_DEVICE;
+}
+
 bool dt_cuda_plugin_is_worth_loading(struct dt_err *err)
 {
     if (is_given())
         return true;
     void *driver = dlopen(DRIVER, RTLD_LAZY | RTLD_LOCAL);
-    if (driver)
-        dlclose(driver);
-    else
+    if (!driver) {
         dt_err_set(err, DT_E_RUNTIME,
                    "there is no NVIDIA driver (" DRIVER "); install it, or start the container "
                    "with GPUs (docker run --gpus all)");
-    return driver;
+        return false;
+    }
+    if (!drives_nothing(driver))
+        return true;
+    dt_err_set(
+        err, DT_E_RUNTIME,
+        "there is an NVIDIA driver but no GPU for this process; nvidia-smi -L shows what the "
+        "driver sees, CUDA_VISIBLE_DEVICES can hide GPUs, and a container is given them when "
+        "it is started (docker run --gpus all)");
+    return false;
 }

@@ -50,9 +50,9 @@ const struct dt_cuda_plugin *dt_cuda_plugin_load(struct dt_err *err);
 /* False: nothing of that name is there at all, as where only CPUs are trained on. Loads nothing;
  * until dt_cuda_plugin_load() was called the loader's path is not looked at. */
 bool dt_cuda_plugin_installed(void);
-/* Whether loading can be of use: the driver's library is there, or $DTRUN_CUDA_PLUGIN names a
- * plugin. CUDA's libraries take some 200 MB of each process before they notice that there is no
- * driver. False and *err: a sentence that says so. */
+/* Whether loading can be of use: there is a driver and it has a GPU for this process, or
+ * $DTRUN_CUDA_PLUGIN names a plugin. CUDA's libraries take some 200 MB of each process before they
+ * notice that there is none. False and *err: a sentence that says so. */
 bool dt_cuda_plugin_is_worth_loading(struct dt_err *err);
 
 #endif
