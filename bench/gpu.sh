@@ -7,12 +7,16 @@
 #   alternate; medians of steps, least of rounds. MFU: 6 operations for each weight of a matrix product and token, and
 #   6 x layers x width x positions for attention, the half that is not masked; over the time, over --peak.
 # - NCCL's all-reduce through libdtrun on all GPUs of this host, where there are two or more.
-# PyTorch is that of python3, where it sees a GPU; else ours is measured alone.
+# PyTorch is that of python3, where it sees a GPU; else ours is measured alone. Each measurement is a process of its own and is told
+# as it ends: one that fails costs no other, and whoever ends this early has, with --out, what was measured until then.
 # Exit status: 0 when measured; 1 when something could not be; 2 for a bad command line.
 set -eu
 export LC_ALL=C
 
-usage="Usage: gpu.sh [--build DIR] [--rounds N] [--steps N] [--peak TFLOPS] [--no-torch] [--toy]
+usage="Usage: gpu.sh [--build DIR] [--only PARTS] [--models NAMES] [--out DIR] [--rounds N] [--steps N] [--peak TFLOPS] [--no-torch] [--toy]
+  --only PARTS   of kernels, train, reduce: some of the three tables, as in kernels,train
+  --models NAMES of gpt2-1024, gpt2-4096, llama-1024, llama-4096: what to train
+  --out DIR      keep each measurement there, a line of JSON, as it comes; lines that are there already count
   --build DIR    where the project is built (build), best as a release
   --rounds N     rounds of each measurement (3)
   --steps N      steps of each run (20)
@@ -22,9 +26,9 @@ usage="Usage: gpu.sh [--build DIR] [--rounds N] [--steps N] [--peak TFLOPS] [--n
 
 here=$(cd "$(dirname "$0")" && pwd)
 top=$(cd "$here/.." && pwd)
-build=$top/build rounds=3 steps=20 peak=989 torch=yes no_torch='' toy=
+build=$top/build rounds=3 steps=20 peak=989 torch=yes no_torch='' toy='' only='' models='' out='' failed=0
 . "$top/bench/lib.sh"
-read_options "--build --rounds --steps --peak" "--no-torch --toy" "$@"
+read_options "--build --only --models --out --rounds --steps --peak" "--no-torch --toy" "$@"
 [ -z "$no_torch" ] || torch=
 check_number --rounds 2
 check_number --steps 4
@@ -53,25 +57,62 @@ elif [ -n "$torch" ] && [ -n "$toy" ] && ! python3 -c 'import torch' 2>/dev/null
     torch=
 fi
 
+# Name, example, positions, samples of a step.
+known="gpt2-1024 gpt2-124m 1024 16
+gpt2-4096 gpt2-124m 4096 4
+llama-1024 llama-1b 1024 8
+llama-4096 llama-1b 4096 2"
+[ -z "$toy" ] || known="tiny-16 tiny 16 2
+tiny-32 tiny 32 1"
+
+# chosen OPTION LIST KNOWN...: that LIST, with commas, has nothing but KNOWN in it; prints its words, or all there are.
+chosen() {
+    local option=$1 words=${2//,/ } word
+    shift 2
+    for word in $words; do
+        [[ " $* " == *" $word "* ]] || refuse "$option: \"$word\" is none of $*."
+    done
+    echo "${words:-$*}"
+}
+only=$(chosen --only "$only" kernels train reduce) || exit
+# shellcheck disable=SC2046 # a list of words
+models=$(chosen --models "$models" $(cut -d ' ' -f 1 <<<"$known")) || exit
+
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
+if [ -n "$out" ]; then
+    mkdir -p "$out" 2>/dev/null || refuse "--out $out: no folder can be made there."
+    out=$(cd "$out" && pwd)
+else
+    out=$tmp
+fi
 # run COMMAND...: what it prints goes on, and its errors are shown when it fails.
 run() {
-    "$@" 2>>"$tmp/log" || {
+    "$@" 2>"$tmp/log" || {
         echo "gpu.sh: $* ended with $?" >&2
         tail -n 20 "$tmp/log" >&2
-        exit 1
+        failed=1
+        return 1
     }
 }
 
-kernels() {
-    run "$build/bench/gpu_kernels" --rounds "$rounds" ${toy:+--toy} >"$tmp/ours"
-    if [ -n "$torch" ]; then
-        run python3 "$here/gpu/kernels.py" --rounds "$rounds" ${toy:+--toy} <"$tmp/ours" >"$tmp/kernels"
+# kernel GROUP: a process for ours, and one for theirs at the shapes that ours told.
+kernel() {
+    run "$build/bench/gpu_kernels" --only "$1" --rounds "$rounds" ${toy:+--toy} >"$tmp/ours" || true
+    if [ -n "$torch" ] && run python3 "$here/gpu/kernels.py" --rounds "$rounds" ${toy:+--toy} <"$tmp/ours" >"$tmp/theirs"; then
+        cat "$tmp/theirs"
     else
-        cp "$tmp/ours" "$tmp/kernels"
-    fi
-    python3 "$here/gpu/table.py" kernels "$tmp/kernels" "$peak"
+        cat "$tmp/ours"
+    fi >>"$out/kernels.jsonl"
+    echo "measured: $1" >&2
+}
+
+kernels() {
+    local group
+    for group in copy embedding norm head_norm rope activation linear attention loss optimizer; do
+        kernel $group
+    done
+    python3 "$here/gpu/table.py" kernels "$out/kernels.jsonl" "$peak"
 }
 
 tokens() { # FILE COUNT VOCABULARY
@@ -84,29 +125,29 @@ with open(path, "wb") as f:
 END
 }
 
+# measured NAME HOW COMMAND...: a line more of that.
+measured() {
+    local to=$out/$1.$2 what="$1, $2"
+    shift 2
+    run "$@" >"$tmp/line" || return 0
+    cat "$tmp/line" >>"$to"
+    echo "measured: $what: $(<"$tmp/line")" >&2
+}
+
 # train NAME EXAMPLE POSITIONS BATCH: a round of ours, with CUDA graphs and without, and of theirs.
 train() {
-    local how config=$tmp/$1.json
+    local how config=$out/$1.json
     for how in op-by-op dtrun; do
         rm -f "$tmp/metrics"
         python3 "$here/gpu/config.py" "$top/examples/$2.json" "$3" "$4" "$((steps + 3))" "$tmp/tokens-$2" "$tmp/metrics" \
             "$how" >"$config"
-        run python3 "$here/gpu/measure.py" "$tmp/metrics" "$build/worker_runtime/dtrun-train" --config "$config" >>"$tmp/$1.$how"
+        measured "$1" "$how" python3 "$here/gpu/measure.py" "$tmp/metrics" "$build/worker_runtime/dtrun-train" --config "$config"
     done
     [ -n "$torch" ] || return 0
-    run python3 "$here/gpu/measure.py" - python3 "$here/gpu/torch_train.py" "$config" --steps "$steps" ${toy:+--toy} \
-        >>"$tmp/$1.eager"
-    run python3 "$here/gpu/measure.py" - python3 "$here/gpu/torch_train.py" "$config" --steps "$steps" --compile ${toy:+--toy} \
-        >>"$tmp/$1.compiled"
+    measured "$1" eager python3 "$here/gpu/measure.py" - python3 "$here/gpu/torch_train.py" "$config" --steps "$steps" ${toy:+--toy}
+    measured "$1" compiled python3 "$here/gpu/measure.py" - python3 "$here/gpu/torch_train.py" "$config" --steps "$steps" \
+        --compile ${toy:+--toy}
 }
-
-# Name, example, positions, samples of a step.
-models="gpt2-1024 gpt2-124m 1024 16
-gpt2-4096 gpt2-124m 4096 4
-llama-1024 llama-1b 1024 8
-llama-4096 llama-1b 4096 2"
-[ -z "$toy" ] || models="tiny-16 tiny 16 2
-tiny-32 tiny 32 1"
 
 trainings() {
     local name example positions batch
@@ -118,27 +159,26 @@ trainings() {
     fi
     for _ in $(seq "$rounds"); do
         while read -r name example positions batch; do
-            train "$name" "$example" "$positions" "$batch" </dev/null
-        done <<<"$models"
+            [[ " $models " != *" $name "* ]] || train "$name" "$example" "$positions" "$batch" </dev/null
+        done <<<"$known"
     done
-    while read -r name example positions batch; do
-        echo "$name"
-    done <<<"$models" | python3 "$here/gpu/table.py" trainings "$tmp" "$peak"
+    echo "$models" | python3 "$here/gpu/table.py" trainings "$out" "$peak"
 }
 
 all_reduce() {
-    run "$build/launcher/dtrun" --standalone --nproc-per-node "$gpus" "$build/bench/gpu_allreduce" ${toy:+--toy} >"$tmp/reduces"
-    python3 "$here/gpu/table.py" reduces "$tmp/reduces" "$gpus"
+    run "$build/launcher/dtrun" --standalone --nproc-per-node "$gpus" "$build/bench/gpu_allreduce" ${toy:+--toy} \
+        >"$out/reduces.jsonl" || return 0
+    python3 "$here/gpu/table.py" reduces "$out/reduces.jsonl" "$gpus"
 }
 
 nvidia-smi --query-gpu=name,driver_version,clocks.sm,power.limit --format=csv,noheader 2>/dev/null || true
 [ -z "$toy" ] || echo "Toy sizes: these are no measurements."
-kernels
-echo
-trainings
-echo
-if [ "$gpus" -gt 1 ]; then
-    all_reduce
-else
-    echo "One GPU: no all-reduce to measure."
-fi
+for part in $only; do
+    case $part in
+    kernels) kernels ;;
+    train) trainings ;;
+    reduce) if [ "$gpus" -gt 1 ]; then all_reduce; else echo "One GPU: no all-reduce to measure."; fi ;;
+    esac
+    echo
+done
+exit $failed

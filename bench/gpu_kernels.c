@@ -19,7 +19,7 @@
 enum { ARRAYS = 12, ROUNDS_MAX = 99, FILL = 1 << 20, SHAPE = 160 };
 
 struct options {
-    int elem;
+    int elem, only;
     bool toy;
     unsigned long rounds;
 };
@@ -27,7 +27,26 @@ struct options {
 enum { BFLOAT16, FLOAT };
 static const char *const elems[] = {"bfloat16", "float", NULL};
 
+/* What stands together: a process can do one of these, so that one that fails costs no other. */
+enum {
+    ALL,
+    COPY,
+    EMBEDDING,
+    NORM,
+    HEAD_NORM,
+    ROPE,
+    ACTIVATION,
+    LINEAR,
+    ATTENTION,
+    LOSS,
+    OPTIMIZER
+};
+static const char *const groups[] = {"all",       "copy", "embedding",  "norm",
+                                     "head_norm", "rope", "activation", "linear",
+                                     "attention", "loss", "optimizer",  NULL};
+
 PROGRAM_CHOICE(parse_elem, elems)
+PROGRAM_CHOICE(parse_only, groups)
 PROGRAM_NUMBER(parse_rounds, 1, ROUNDS_MAX)
 
 #define AT(MEMBER) .at = offsetof(struct options, MEMBER)
@@ -35,6 +54,8 @@ PROGRAM_NUMBER(parse_rounds, 1, ROUNDS_MAX)
 /* clang-format off */
 static const struct dt_opt opts[] = {
     {.name = "elem", .arg = "TYPE", .parse = parse_elem, AT(elem), .fallback = "bfloat16", .help = "bfloat16 or float"},
+    {.name = "only", .arg = "GROUP", .parse = parse_only, AT(only), .fallback = "all",
+     .help = "of these: copy, embedding, norm, head_norm, rope, activation, linear, attention, loss, optimizer"},
     {.name = "rounds", .arg = "N", .parse = parse_rounds, AT(rounds), .fallback = "5", .help = "of which the median is told"},
     {.name = "toy", AT(toy), .help = "tiny shapes, each op twice: to see that it runs"},
     {0},
@@ -410,44 +431,75 @@ static void optimizer(struct bench *b, size_t n)
     free_arrays(b);
 }
 
+static bool wants(const struct bench *b, int group)
+{
+    return b->opt.only == ALL || b->opt.only == group;
+}
+
 static void gpt2_and_llama(struct bench *b)
 {
-    copies(b, 256u << 20);
-    embeddings(b, 65536, 1024, 768, 50257);
-    norms(b, 65536, 768, true);
-    norms(b, 32768, 2048, false);
-    head_norms(b, 65536, 16, 128);
-    rotations(b, 65536, 4096, 32, 64);
-    activations(b, 128u << 20);
-    linears(b, 16384, 768, 2304, DT_WEIGHT_IN_OUT, true, false);
-    linears(b, 16384, 768, 3072, DT_WEIGHT_IN_OUT, true, true);
-    linears(b, 16384, 3072, 768, DT_WEIGHT_IN_OUT, true, false);
-    linears(b, 8192, 768, 50257, DT_WEIGHT_OUT_IN, false, false);
-    linears(b, 8192, 2048, 5632, DT_WEIGHT_OUT_IN, false, false);
-    linears(b, 8192, 5632, 2048, DT_WEIGHT_OUT_IN, false, false);
-    attentions(b, 16, 1024, 12, 12, 64);
-    attentions(b, 4, 4096, 12, 12, 64);
-    attentions(b, 2, 4096, 32, 4, 64);
-    attentions(b, 2, 4096, 32, 8, 128);
-    losses(b, 8192, 50257);
-    losses(b, 8192, 32000);
-    optimizer(b, 124u << 20);
+    if (wants(b, COPY))
+        copies(b, 256u << 20);
+    if (wants(b, EMBEDDING))
+        embeddings(b, 65536, 1024, 768, 50257);
+    if (wants(b, NORM)) {
+        norms(b, 65536, 768, true);
+        norms(b, 32768, 2048, false);
+    }
+    if (wants(b, HEAD_NORM))
+        head_norms(b, 65536, 16, 128);
+    if (wants(b, ROPE))
+        rotations(b, 65536, 4096, 32, 64);
+    if (wants(b, ACTIVATION))
+        activations(b, 128u << 20);
+    if (wants(b, LINEAR)) {
+        linears(b, 16384, 768, 2304, DT_WEIGHT_IN_OUT, true, false);
+        linears(b, 16384, 768, 3072, DT_WEIGHT_IN_OUT, true, true);
+        linears(b, 16384, 3072, 768, DT_WEIGHT_IN_OUT, true, false);
+        linears(b, 8192, 768, 50257, DT_WEIGHT_OUT_IN, false, false);
+        linears(b, 8192, 2048, 5632, DT_WEIGHT_OUT_IN, false, false);
+        linears(b, 8192, 5632, 2048, DT_WEIGHT_OUT_IN, false, false);
+    }
+    if (wants(b, ATTENTION)) {
+        attentions(b, 16, 1024, 12, 12, 64);
+        attentions(b, 4, 4096, 12, 12, 64);
+        attentions(b, 2, 4096, 32, 4, 64);
+        attentions(b, 2, 4096, 32, 8, 128);
+    }
+    if (wants(b, LOSS)) {
+        losses(b, 8192, 50257);
+        losses(b, 8192, 32000);
+    }
+    if (wants(b, OPTIMIZER))
+        optimizer(b, 124u << 20);
 }
 
 static void toys(struct bench *b)
 {
-    copies(b, 1000);
-    embeddings(b, 24, 8, 16, 40);
-    norms(b, 20, 32, true);
-    norms(b, 20, 32, false);
-    head_norms(b, 16, 2, 8);
-    rotations(b, 16, 8, 2, 8);
-    activations(b, 1000);
-    linears(b, 16, 24, 32, DT_WEIGHT_IN_OUT, true, true);
-    linears(b, 16, 24, 33, DT_WEIGHT_OUT_IN, false, false);
-    attentions(b, 1, 16, 2, 1, 64);
-    losses(b, 8, 333);
-    optimizer(b, 1000);
+    if (wants(b, COPY))
+        copies(b, 1000);
+    if (wants(b, EMBEDDING))
+        embeddings(b, 24, 8, 16, 40);
+    if (wants(b, NORM)) {
+        norms(b, 20, 32, true);
+        norms(b, 20, 32, false);
+    }
+    if (wants(b, HEAD_NORM))
+        head_norms(b, 16, 2, 8);
+    if (wants(b, ROPE))
+        rotations(b, 16, 8, 2, 8);
+    if (wants(b, ACTIVATION))
+        activations(b, 1000);
+    if (wants(b, LINEAR)) {
+        linears(b, 16, 24, 32, DT_WEIGHT_IN_OUT, true, true);
+        linears(b, 16, 24, 33, DT_WEIGHT_OUT_IN, false, false);
+    }
+    if (wants(b, ATTENTION))
+        attentions(b, 1, 16, 2, 1, 64);
+    if (wants(b, LOSS))
+        losses(b, 8, 333);
+    if (wants(b, OPTIMIZER))
+        optimizer(b, 1000);
 }
 
 int main(int argc, char **argv)

@@ -21,7 +21,8 @@ def memory_before():
     if not shutil.which("nvidia-smi"):
         return None
     done = subprocess.run(smi(), stdout=subprocess.PIPE, text=True)
-    return int(done.stdout) if done.returncode == 0 else None
+    # A GPU that is cut into parts has "[N/A]" there.
+    return int(done.stdout) if done.returncode == 0 and done.stdout.strip().isdigit() else None
 
 
 def steps_of(path, skipped):

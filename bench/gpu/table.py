@@ -27,7 +27,7 @@ def number(form, x):
 
 def kernels(path, peak):
     rows = read(path)
-    copy = next(row["bytes"] / row["ms"] for row in rows if row["op"] == "copy")
+    copy = next((row["bytes"] / row["ms"] for row in rows if row["op"] == "copy"), None)
     told = {"op", "elem", "ms", "bytes", "operations", "torch_ms"}
     print("| op | shape | ms | GB/s | of a copy | TFLOP/s | of %g | PyTorch ms | faster |" % peak)
     print("|---|---|---|---|---|---|---|---|---|")
@@ -36,7 +36,7 @@ def kernels(path, peak):
         left = "| %s | %s | %.3f " % (row["op"], shape, row["ms"])
         if row["bytes"]:
             speed = row["bytes"] / row["ms"]
-            left += "| %.0f | %.0f %% | - | - " % (speed * 1e-6, 100 * speed / copy)
+            left += "| %.0f | %s | - | - " % (speed * 1e-6, "%.0f %%" % (100 * speed / copy) if copy else "-")
         else:
             speed = row["operations"] / row["ms"] * 1e-9
             left += "| - | - | %.1f | %.0f %% " % (speed, 100 * speed / peak)
