@@ -5,6 +5,7 @@
 #include "worker_runtime/device/device.h"
 #include "worker_runtime/ops/by_chance.h"
 #include "worker_runtime/ops/cpu/cpu_level.h"
+#include "worker_runtime/ops/nf4.h"
 #include "worker_runtime/ops/ops.h"
 
 /* Runs FN(ops, stream, kit) for each table, on a pool of 3 threads. */
@@ -832,4 +833,34 @@ static void conversions(const struct dt_ops *ops, struct dt_stream *s, struct ki
 TEST(casts_agree_on_every_pattern)
 {
     on_each_table(conversions);
+}
+
+static void expansions(const struct dt_ops *ops, struct dt_stream *s, struct kit *k)
+{
+    static const size_t counts[] = {1, 2, 63, 64, 65, 191, 4096, 70001};
+    for (size_t i = 0; i < sizeof counts / sizeof *counts * 3; i++) {
+        size_t n = counts[i / 3];
+        struct dt_err err = {0};
+        struct dt_nf4_writer w;
+        void *packed = kit_alloc(k, dt_nf4_parts_of(NULL, n).words * sizeof(uint32_t));
+        CHECK_OK(dt_nf4_open(&w, packed, n, &err), err);
+        CHECK_OK(dt_nf4_write(&w, kit_numbers(k, n), n, &err), err);
+        dt_nf4_finish(&w);
+        dt_nf4_close(&w);
+        struct dt_nf4 q = {n, packed, (enum dt_dtype)(i % 3)};
+        float *is = kit_alloc(k, n * sizeof *is), *wanted = kit_alloc(k, n * sizeof *is);
+        ops->nf4_expand(&q, is, s);
+        ref->nf4_expand(&q, wanted, NULL);
+        CHECK_ROW("%zu numbers, rounded to type %d", n, q.type);
+        CHECK_BYTES(is, n * sizeof *is, wanted, n * sizeof *is);
+        if (q.type != DT_F32)
+            continue;
+        dt_nf4_read(packed, n, 0, n, wanted);
+        CHECK_BYTES(is, n * sizeof *is, wanted, n * sizeof *is);
+    }
+}
+
+TEST(numbers_come_out_of_nf4_to_the_last_bit)
+{
+    on_each_table(expansions);
 }

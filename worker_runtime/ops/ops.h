@@ -104,6 +104,13 @@ struct dt_dropout {
     float scale;
 };
 
+/* COUNT numbers in NF4, PACKED as ops/nf4.h has them; each is rounded to TYPE. */
+struct dt_nf4 {
+    size_t count;
+    const void *packed;
+    enum dt_dtype type;
+};
+
 struct dt_adamw {
     float lr, beta1, beta2, eps, weight_decay;
     float bias1, bias2;       /* 1 - beta^step, or 1 without bias correction */
@@ -216,6 +223,9 @@ typedef void dt_cast_fn(size_t n, void *out, enum dt_dtype out_type, const void 
 /* x becomes what is left of it when stored as TYPE and read back. */
 typedef void dt_round_to_fn(size_t n, float *x, enum dt_dtype type, struct dt_stream *s);
 
+/* out = the numbers, which are exactly bitsandbytes' before they are rounded. */
+typedef void dt_nf4_expand_fn(const struct dt_nf4 *q, dt_elem *out, struct dt_stream *s);
+
 struct dt_ops {
     const char *name; /* "x86-64-v4" */
     enum dt_dtype elem;
@@ -242,6 +252,7 @@ struct dt_ops {
     dt_sum_squares_fn *sum_squares;
     dt_cast_fn *cast;
     dt_round_to_fn *round_to;
+    dt_nf4_expand_fn *nf4_expand;
 };
 
 /* Plain loops that say what each op means: what other devices are tested against. Any processor, no

@@ -57,5 +57,6 @@ dt_adamw_fn DT_CPU(adamw);
 dt_sum_squares_fn DT_CPU(sum_squares);
 dt_cast_fn DT_CPU(cast);
 dt_round_to_fn DT_CPU(round_to);
+dt_nf4_expand_fn DT_CPU(nf4_expand);
 
 #endif

@@ -29,4 +29,5 @@ const struct dt_ops DT_CPU(ops) = {
     .sum_squares = DT_CPU(sum_squares),
     .cast = DT_CPU(cast),
     .round_to = DT_CPU(round_to),
+    .nf4_expand = DT_CPU(nf4_expand),
 };

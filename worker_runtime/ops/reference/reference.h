@@ -29,5 +29,6 @@ dt_adamw_fn dt_ref_adamw;
 dt_sum_squares_fn dt_ref_sum_squares;
 dt_cast_fn dt_ref_cast;
 dt_round_to_fn dt_ref_round_to;
+dt_nf4_expand_fn dt_ref_nf4_expand;
 
 #endif

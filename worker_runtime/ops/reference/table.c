@@ -28,4 +28,5 @@ const struct dt_ops dt_ops_reference = {
     .sum_squares = dt_ref_sum_squares,
     .cast = dt_ref_cast,
     .round_to = dt_ref_round_to,
+    .nf4_expand = dt_ref_nf4_expand,
 };

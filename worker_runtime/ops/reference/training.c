@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "worker_runtime/ops/by_chance.h"
+#include "worker_runtime/ops/nf4.h"
 
 /* One row: loss = log(sum over v of exp(logit[v])) - logit[target]. Its gradient is
  * softmax(logits), less 1 at the target. */
@@ -156,4 +157,16 @@ void dt_ref_round_to(size_t n, float *x, enum dt_dtype type, struct dt_stream *s
     (void)s;
     for (size_t i = 0; i < n; i++)
         x[i] = round_one(x[i], type);
+}
+
+void dt_ref_nf4_expand(const struct dt_nf4 *q, dt_elem *out_, struct dt_stream *s)
+{
+    static const float codebook[DT_NF4_CODES] = DT_NF4_CODEBOOK;
+    const struct dt_nf4_parts p = dt_nf4_parts_of(q->packed, q->count);
+    float *out = out_;
+    (void)s;
+    for (size_t i = 0; i < q->count; i++) {
+        float x = codebook[dt_nf4_code(&p, i)] * dt_nf4_scale(&p, i / DT_NF4_BLOCK);
+        out[i] = round_one(x, q->type);
+    }
 }
