@@ -306,6 +306,7 @@ static enum dt_export_type export_type(const char *name)
     static const char *const names[] = {[DT_EXPORT_F32] = "f32",
                                         [DT_EXPORT_F16] = "f16",
                                         [DT_EXPORT_BF16] = "bf16",
+                                        [DT_EXPORT_NF4] = "nf4",
                                         [DT_EXPORT_Q8_0] = "q8_0"};
     for (int i = DT_EXPORT_F32; name && i <= DT_EXPORT_Q8_0; i++)
         if (strcmp(names[i], name) == 0)

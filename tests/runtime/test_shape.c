@@ -152,7 +152,7 @@ TEST(what_would_train_another_model_is_refused_by_its_path)
         {L ",\"rope_interleaved\":true}", "rope_interleaved: it changes what a model computes, and is not implemented"},
         {L ",\"sliding_window\":4096}", "sliding_window: it changes what a model computes"},
         {L ",\"residual_multiplier\":0.22}", "residual_multiplier: it changes what a model computes"},
-        {L ",\"quantization_config\":{\"bits\":4}}", "quantization_config: it changes what a model computes"},
+        {L ",\"quantization_config\":{\"bits\":4}}", "quantization_config: of quantized weights only bitsandbytes' NF4"},
         {L ",\"rope_scaling\":{\"rope_type\":\"llama3\",\"factor\":8.0}}", "rope_scaling: \"original_max_position_embeddings\" is missing"},
         {L ",\"rope_scaling\":{\"type\":\"linear\"}}", "rope_scaling: \"factor\" is missing"},
         {L ",\"rope_scaling\":{\"type\":\"linear\",\"factor\":0.5}}", "rope_scaling.factor: expected a number from 1 to 1e+06, found 0.5"},

@@ -66,6 +66,10 @@ struct dt_ckpt_model {
     size_t count;
     const struct dt_lora *lora; /* TENSORS are adapters of SHAPE, not its own; NULL: its own */
     const char *base;           /* the model that they adapt, a folder; NULL: nobody knows */
+    /* They are trained beside what NF4 leaves of it, rounded to nf4_type. The file of adapters says
+     * so too, in its metadata: who merges them needs the same model. */
+    bool nf4;
+    enum dt_dtype nf4_type;
 };
 
 /* The tensors that follow from Z's own parameters, each a row of numbers, and no shape. A tensor is
@@ -182,9 +186,13 @@ void dt_ckpt_weights_close(struct dt_ckpt_weights *w); /* NULL is fine */
 /* From here on ADAPTERS, which W ends, are in what is read of M: adapted.h. */
 struct dt_ckpt_adapters;
 void dt_ckpt_weights_adapt(struct dt_ckpt_weights *w, struct dt_ckpt_adapters *adapters);
-/* Of M's tensor number TENSOR, as it is saved: one of the floats. */
+/* From here on what is read of a weight that a run keeps in NF4 is what NF4 leaves of it, rounded
+ * to TYPE before and after: the model as such a run has it. */
+void dt_ckpt_weights_quantize(struct dt_ckpt_weights *w, enum dt_dtype type);
+/* Of M's tensor number TENSOR, as it is saved: one of the floats; in NF4, that which its numbers
+ * are rounded to. */
 enum dt_dtype dt_ckpt_weights_type(const struct dt_ckpt_weights *w, size_t tensor);
-/* COUNT elements of M's tensor number TENSOR from FIRST on. */
+/* COUNT elements of M's tensor number TENSOR from FIRST on. One in NF4 is read once as a whole. */
 int dt_ckpt_weights_read(const struct dt_ckpt_weights *w, size_t tensor, uint64_t first,
                          size_t count, float *out, struct dt_err *err);
 

@@ -13,7 +13,11 @@
 #include "base/auto.h"
 #include "base/fs.h"
 #include "base/json.h"
+#include "worker_runtime/ckpt/bitsandbytes.h"
 #include "worker_runtime/ckpt/convert.h"
+#include "worker_runtime/ckpt/pack.h"
+#include "worker_runtime/model/packed.h"
+#include "worker_runtime/ops/nf4.h"
 
 #define WEIGHTS "model.safetensors"
 #define INDEX "model.safetensors.index.json"
@@ -31,7 +35,16 @@ struct dt_ckpt_weights {
     size_t count;
     const struct dt_ckpt_model *model;
     struct bound *bound;               /* as MODEL's tensors */
+    struct dt_bnb_weight *quantized;   /* likewise: those that bitsandbytes wrote in NF4 */
     struct dt_ckpt_adapters *adapters; /* NULL: none */
+    bool nf4; /* what is read of linear layers of blocks is what NF4 leaves of it */
+    enum dt_dtype nf4_type;
+    struct unpacking *unpacking; /* the last tensor of those that was read */
+};
+
+struct unpacking {
+    size_t tensor;
+    void *packed; /* NULL: none yet */
 };
 
 /* -- opening ---------------------------------------------------------------------------------- */
@@ -182,6 +195,27 @@ static int other_shape(const struct dt_tensor *ours, const struct dt_st_tensor *
     return -1;
 }
 
+/* Whether model tensor I may be stored in NF4. */
+static bool may_be_quantized(const struct dt_ckpt_weights *w, size_t i)
+{
+    return !w->model->lora && dt_packed_is_nf4(w->model->shape, &w->model->tensors[i]);
+}
+
+static bool is_quantized(const struct dt_ckpt_weights *w, size_t i)
+{
+    return w->quantized[i].part[DT_BNB_CODES].tensor;
+}
+
+static int bind_part(struct dt_ckpt_weights *w, size_t i, enum dt_bnb_part part,
+                     const struct dt_st_file *f, const struct dt_st_tensor *t, struct dt_err *err)
+{
+    struct dt_bnb_stored *to = &w->quantized[i].part[part];
+    if (to->tensor)
+        return dt_err_set(err, DT_E_USAGE, "tensor %.200s is there twice", t->name);
+    *to = (struct dt_bnb_stored){f, t};
+    return 0;
+}
+
 static int bind_one(struct dt_ckpt_weights *w, size_t i, const struct dt_st_file *f,
                     const struct dt_st_tensor *t, struct dt_err *err)
 {
@@ -192,6 +226,10 @@ static int bind_one(struct dt_ckpt_weights *w, size_t i, const struct dt_st_file
     if (w->bound[i].tensor)
         return dt_err_set(err, DT_E_USAGE, "tensors %s and %s are both this model's %s",
                           w->bound[i].tensor->name, t->name, ours->name);
+    if (t->type == DT_U8 && may_be_quantized(w, i)) {
+        w->bound[i] = (struct bound){f, t};
+        return bind_part(w, i, DT_BNB_CODES, f, t, err);
+    }
     if (!same)
         return other_shape(ours, t, err);
     if (t->type == DT_DTYPES || !dt_convert_is_float(t->type))
@@ -201,20 +239,53 @@ static int bind_one(struct dt_ckpt_weights *w, size_t i, const struct dt_st_file
     return 0;
 }
 
+/* Whose tensor NAME is, or whose PART. */
+static const struct name *find_name(const struct dt_ckpt_weights *w, const struct name *names,
+                                    const char *name, enum dt_bnb_part *part)
+{
+    char weight[sizeof w->model->tensors->name];
+    size_t length;
+    const char *own = bare(name);
+    *part = dt_bnb_part_of(own, &length);
+    if (snprintf(weight, sizeof weight, "%.*s", (int)length, own) >= (int)sizeof weight)
+        return NULL;
+    struct name key = {weight, 0};
+    return bsearch(&key, names, w->model->count, sizeof key, by_bare);
+}
+
 static int bind_file(struct dt_ckpt_weights *w, const struct dt_st_file *f,
                      const struct name *names, struct dt_err *err)
 {
     for (size_t i = 0; i < f->count; i++) {
         const struct dt_st_tensor *t = &f->tensors[i];
-        struct name key = {bare(t->name), 0};
+        enum dt_bnb_part part;
         if (to_ignore(w, t->name))
             continue;
-        const struct name *found = bsearch(&key, names, w->model->count, sizeof key, by_bare);
-        if (!found)
+        const struct name *found = find_name(w, names, t->name, &part);
+        if (!found || (part != DT_BNB_CODES && !may_be_quantized(w, found->index)))
             return dt_err_set(err, DT_E_USAGE, "tensor %.200s is none of this model's", t->name);
-        if (bind_one(w, found->index, f, t, err) < 0)
+        if (part == DT_BNB_CODES ? bind_one(w, found->index, f, t, err) < 0
+                                 : bind_part(w, found->index, part, f, t, err) < 0)
             return -1;
     }
+    return 0;
+}
+
+/* Model tensor I is there, with all that belongs to it and nothing else. */
+static int check_bound(struct dt_ckpt_weights *w, size_t i, struct dt_err *err)
+{
+    const struct dt_tensor *t = &w->model->tensors[i];
+    struct dt_bnb_weight *q = &w->quantized[i];
+    bool turns = dt_packed_turns(w->model->shape);
+    if (!w->bound[i].tensor)
+        return dt_err_set(err, DT_E_USAGE, "tensor %s is missing", t->name);
+    if (is_quantized(w, i))
+        return dt_bnb_check(q, t, t->dims[turns ? 1 : 0], t->dims[turns ? 0 : 1], err);
+    for (int part = 0; part < DT_BNB_PARTS; part++)
+        if (q->part[part].tensor)
+            return dt_err_set(err, DT_E_USAGE,
+                              "tensor %.200s says how a weight is quantized that is not",
+                              q->part[part].tensor->name);
     return 0;
 }
 
@@ -222,7 +293,8 @@ static int bind_all(struct dt_ckpt_weights *w, struct dt_err *err)
 {
     DT_AUTO_FREE struct name *names = calloc(w->model->count + 1, sizeof *names);
     w->bound = calloc(w->model->count + 1, sizeof *w->bound);
-    if (!names || !w->bound)
+    w->quantized = calloc(w->model->count + 1, sizeof *w->quantized);
+    if (!names || !w->bound || !w->quantized)
         return dt_err_set(err, DT_E_MEMORY, "no memory for %zu tensors", w->model->count);
     for (size_t i = 0; i < w->model->count; i++)
         names[i] = (struct name){bare(w->model->tensors[i].name), i};
@@ -231,8 +303,8 @@ static int bind_all(struct dt_ckpt_weights *w, struct dt_err *err)
         if (bind_file(w, &w->files[i], names, err) < 0)
             return -1;
     for (size_t i = 0; i < w->model->count; i++)
-        if (!w->bound[i].tensor)
-            return dt_err_set(err, DT_E_USAGE, "tensor %s is missing", w->model->tensors[i].name);
+        if (check_bound(w, i, err) < 0)
+            return -1;
     return 0;
 }
 
@@ -285,6 +357,12 @@ struct dt_ckpt_weights *dt_ckpt_weights_open(const char *dir, const struct dt_ck
         return NULL;
     }
     w->model = m;
+    w->unpacking = calloc(1, sizeof *w->unpacking);
+    if (!w->unpacking) {
+        dt_err_set(err, DT_E_MEMORY, "no memory for the weights of %s", dir);
+        dt_ckpt_weights_close(w);
+        return NULL;
+    }
     if (open_all(w, dir, err) == 0)
         return w;
     dt_ckpt_weights_close(w);
@@ -299,6 +377,10 @@ void dt_ckpt_weights_close(struct dt_ckpt_weights *w)
         dt_st_close(&w->files[i]);
     free(w->files);
     free(w->bound);
+    free(w->quantized);
+    if (w->unpacking)
+        free(w->unpacking->packed);
+    free(w->unpacking);
     dt_ckpt_adapters_close(w->adapters);
     free(w);
 }
@@ -308,16 +390,61 @@ void dt_ckpt_weights_adapt(struct dt_ckpt_weights *w, struct dt_ckpt_adapters *a
     w->adapters = adapters;
 }
 
+void dt_ckpt_weights_quantize(struct dt_ckpt_weights *w, enum dt_dtype type)
+{
+    w->nf4 = true;
+    w->nf4_type = type;
+}
+
 enum dt_dtype dt_ckpt_weights_type(const struct dt_ckpt_weights *w, size_t tensor)
 {
-    return w->bound[tensor].tensor->type;
+    return is_quantized(w, tensor) ? w->quantized[tensor].type : w->bound[tensor].tensor->type;
+}
+
+int dt_ckpt_weights_read_stored(const struct dt_ckpt_weights *w, size_t tensor, uint64_t first,
+                                size_t count, float *out, struct dt_err *err)
+{
+    if (read_elements(&w->bound[tensor], first, count, out, err) < 0)
+        return dt_err_wrap(err, "%s", w->dir);
+    return 0;
+}
+
+const struct dt_bnb_weight *dt_ckpt_weights_quantized(const struct dt_ckpt_weights *w,
+                                                      size_t tensor)
+{
+    return is_quantized(w, tensor) ? &w->quantized[tensor] : NULL;
+}
+
+/* All of a tensor has to be packed before anything of it is known. */
+static int read_packed(const struct dt_ckpt_weights *w, size_t tensor, uint64_t first, size_t count,
+                       float *out, struct dt_err *err)
+{
+    struct unpacking *u = w->unpacking;
+    const struct dt_tensor *t = &w->model->tensors[tensor];
+    enum dt_dtype type = w->nf4 ? w->nf4_type : w->quantized[tensor].type;
+    if (!u->packed || u->tensor != tensor) {
+        free(u->packed);
+        u->tensor = tensor;
+        u->packed = malloc(dt_nf4_parts_of(NULL, dt_packed_numbers(t)).words * sizeof(uint32_t));
+        if (!u->packed)
+            return dt_err_set(err, DT_E_MEMORY, "no memory for %s in NF4", t->name);
+        if (dt_ckpt_pack(w, w->model, tensor, type, u->packed, err) < 0) {
+            free(u->packed);
+            u->packed = NULL;
+            return -1;
+        }
+    }
+    dt_ckpt_unpack(w->model, tensor, u->packed, type, first, count, out);
+    return 0;
 }
 
 int dt_ckpt_weights_read(const struct dt_ckpt_weights *w, size_t tensor, uint64_t first,
                          size_t count, float *out, struct dt_err *err)
 {
-    if (read_elements(&w->bound[tensor], first, count, out, err) < 0)
-        return dt_err_wrap(err, "%s", w->dir);
+    bool packed = is_quantized(w, tensor) || (w->nf4 && may_be_quantized(w, tensor));
+    if ((packed ? read_packed(w, tensor, first, count, out, err)
+                : dt_ckpt_weights_read_stored(w, tensor, first, count, out, err)) < 0)
+        return -1;
     if (!w->adapters)
         return 0;
     const struct dt_tensor *t = &w->model->tensors[tensor];

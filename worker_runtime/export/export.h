@@ -14,6 +14,8 @@ enum dt_export_type {
     DT_EXPORT_F32,
     DT_EXPORT_F16,
     DT_EXPORT_BF16,
+    DT_EXPORT_NF4, /* linear layers as bitsandbytes has them; Hugging Face's folders alone have it
+                    */
     DT_EXPORT_Q8_0 /* 8 bits and a factor for 32 weights; GGUF alone has it */
 };
 

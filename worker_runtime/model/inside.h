@@ -24,6 +24,7 @@ enum dt_shape_kind {
     DT_SHAPE_TOKENS,   /* a token or a list of tokens, into the dt_token_ids at .at; -1: none */
     DT_SHAPE_ROPE,     /* how rotary positions are scaled, into the dt_rope_scaling at .at */
     DT_SHAPE_ROPE_TOO, /* the same under a newer name, which is not written */
+    DT_SHAPE_STORAGE,  /* how weights are stored: shape_quantized.c */
     DT_SHAPE_WINDOW,   /* which layers have a window: shape_window.c */
     DT_SHAPE_IDLE,     /* changes nothing in training */
 };
@@ -81,6 +82,7 @@ int dt_shape_refuse(const struct dt_shape_reading *r, const char *name, const ch
 int dt_shape_missing(const struct dt_shape_reading *r, const char *name);
 int dt_shape_read_real(const struct dt_shape_reading *r, const char *name, double most, float *out);
 int dt_shape_read_rope(const struct dt_shape_reading *r, const char *name);
+int dt_shape_read_quantized(const struct dt_shape_reading *r, const char *name);
 int dt_shape_read_window(const struct dt_shape_reading *r); /* once the layers are known */
 
 void dt_shape_put_float(struct dt_json_writer *w, const char *name, float x);

@@ -148,6 +148,8 @@ static int read_key(const struct dt_shape_reading *r, const struct dt_shape_key 
         return read_off(r, k);
     case DT_SHAPE_TOKENS:
         return read_tokens(r, k->name, at);
+    case DT_SHAPE_STORAGE:
+        return dt_shape_read_quantized(r, k->name);
     case DT_SHAPE_WINDOW:
     case DT_SHAPE_IDLE:
         return 0;

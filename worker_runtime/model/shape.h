@@ -52,6 +52,8 @@ int dt_shape_read(struct dt_shape *s, const struct dt_json *doc, const struct cJ
                   struct dt_buf *notes, struct dt_err *err);
 /* A config.json that transformers opens. */
 void dt_shape_write(const struct dt_shape *s, enum dt_dtype type, struct dt_buf *out);
+/* The same of a folder whose linear layers are in NF4. */
+void dt_shape_write_nf4(const struct dt_shape *s, enum dt_dtype type, struct dt_buf *out);
 
 size_t dt_shape_params(const struct dt_shape *s);
 const char *dt_shape_title(const struct dt_shape *s); /* of the family: "GPT-2" */

@@ -59,6 +59,7 @@ static void put_key(struct dt_json_writer *w, const struct dt_shape_key *k, cons
         dt_shape_put_rope(w, k->name, at);
         break;
     case DT_SHAPE_OFF:
+    case DT_SHAPE_STORAGE:
     case DT_SHAPE_ROPE_TOO:
     case DT_SHAPE_WINDOW:
     case DT_SHAPE_IDLE:
@@ -72,7 +73,26 @@ static void put_keys(struct dt_json_writer *w, const struct dt_shape *s, struct 
         put_key(w, &keys.keys[i], (const char *)s + keys.keys[i].at);
 }
 
-void dt_shape_write(const struct dt_shape *s, enum dt_dtype type, struct dt_buf *out)
+static const char *type_name(enum dt_dtype type)
+{
+    return type == DT_BF16 ? "bfloat16" : type == DT_F16 ? "float16" : "float32";
+}
+
+/* As transformers writes it for weights that bitsandbytes has packed. */
+static void put_nf4(struct dt_json_writer *w, enum dt_dtype type)
+{
+    dt_json_put_object(w, "quantization_config");
+    dt_json_put_text(w, "bnb_4bit_compute_dtype", type_name(type));
+    dt_json_put_text(w, "bnb_4bit_quant_storage", "uint8");
+    dt_json_put_text(w, "bnb_4bit_quant_type", "nf4");
+    dt_json_put_bool(w, "bnb_4bit_use_double_quant", true);
+    dt_json_put_bool(w, "load_in_4bit", true);
+    dt_json_put_bool(w, "load_in_8bit", false);
+    dt_json_put_text(w, "quant_method", "bitsandbytes");
+    dt_json_put_end(w);
+}
+
+static void write_shape(const struct dt_shape *s, enum dt_dtype type, bool nf4, struct dt_buf *out)
 {
     const struct dt_shape_family *family = dt_shape_family(s->family);
     struct dt_json_writer w = {.out = out, .style = DT_JSON_SPACED, .lines = 1};
@@ -85,10 +105,19 @@ void dt_shape_write(const struct dt_shape *s, enum dt_dtype type, struct dt_buf 
     put_keys(&w, s, family->keys[1]);
     dt_shape_put_window(&w, s);
     put_keys(&w, s, dt_shape_token_keys);
-    dt_json_put_text(&w, "torch_dtype",
-                     type == DT_BF16  ? "bfloat16"
-                     : type == DT_F16 ? "float16"
-                                      : "float32");
+    if (nf4)
+        put_nf4(&w, type);
+    dt_json_put_text(&w, "torch_dtype", type_name(type));
     dt_json_put_end(&w);
     dt_buf_put_u8(out, '\n');
+}
+
+void dt_shape_write(const struct dt_shape *s, enum dt_dtype type, struct dt_buf *out)
+{
+    write_shape(s, type, false, out);
+}
+
+void dt_shape_write_nf4(const struct dt_shape *s, enum dt_dtype type, struct dt_buf *out)
+{
+    write_shape(s, type, true, out);
 }

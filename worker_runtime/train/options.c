@@ -56,8 +56,8 @@ static int parse_format(const char *value, void *target, struct dt_err *err)
 
 static int parse_dtype(const char *value, void *target, struct dt_err *err)
 {
-    return parse_word(value, (const char *const[]){"f32", "f16", "bf16", "q8_0", NULL}, target,
-                      err);
+    return parse_word(value, (const char *const[]){"f32", "f16", "bf16", "nf4", "q8_0", NULL},
+                      target, err);
 }
 
 static int parse_stop(const char *value, void *target, struct dt_err *err)
@@ -173,9 +173,9 @@ static const struct dt_opt train_opts[] = {
      .help = "compute with N threads; 0 means OMP_NUM_THREADS, or all processors"},
     {.name = "to", .arg = "hf|gguf", .words = "hf gguf", .parse = parse_format, .finish = dt_opt_finish_string, .later = true,
      AT(to), .group = EXPORT, .help = "write a folder as Hugging Face's programs read it, or a file for llama.cpp"},
-    {.name = "dtype", .arg = "TYPE", .words = "f32 f16 bf16 q8_0", .parse = parse_dtype, .finish = dt_opt_finish_string,
+    {.name = "dtype", .arg = "TYPE", .words = "f32 f16 bf16 nf4 q8_0", .parse = parse_dtype, .finish = dt_opt_finish_string,
      AT(dtype), .group = EXPORT,
-     .help = "f32, f16, bf16, or for gguf q8_0, which has 8 bits a weight; without it weights keep the type that they are saved in"},
+     .help = "f32, f16, bf16; for hf nf4, which has 4 bits a weight in linear layers; for gguf q8_0, which has 8; without it weights keep the type that they are saved in"},
     {.name = "rescue", AT(rescue), .hidden = true}, /* for the agent: rescue.h */
     {.name = "local-rank", .arg = "N", .parse = dt_opt_count, AT(local_rank), .fallback = "0", .hidden = true},
     {0},
@@ -419,6 +419,8 @@ static int check_export(const struct dt_train_args *a, struct dt_err *err)
         return dt_err_set(err, DT_E_USAGE, "export: as what? Give --to hf or --to gguf");
     if (a->dtype && strcmp(a->dtype, "q8_0") == 0 && strcmp(a->to, "hf") == 0)
         return dt_err_set(err, DT_E_USAGE, "--dtype q8_0 goes with --to gguf");
+    if (a->dtype && strcmp(a->dtype, "nf4") == 0 && strcmp(a->to, "gguf") == 0)
+        return dt_err_set(err, DT_E_USAGE, "--dtype nf4 goes with --to hf");
     return 0;
 }
 
