@@ -97,6 +97,9 @@ TYPED(dropout,
 TYPED(adamw,
       (const struct dt_adamw *a, size_t n, float *master, float *exp_avg, float *exp_avg_sq, dt_elem *params, const float *grads, struct dt_stream *s),
       a, n, master, exp_avg, exp_avg_sq, params, grads)
+TYPED(nf4_expand,
+      (const struct dt_nf4 *q, dt_elem *out, struct dt_stream *s),
+      q, out)
 /* clang-format on */
 
 static dt_sum_squares_fn sum_squares;
@@ -150,6 +153,7 @@ static void round_to(size_t n, float *x, enum dt_dtype type, struct dt_stream *s
         .sum_squares = sum_squares,                             \
         .cast = cast,                                           \
         .round_to = round_to,                                   \
+        .nf4_expand = nf4_expand_##T,                           \
     }
 /* clang-format on */
 

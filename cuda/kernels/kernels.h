@@ -84,6 +84,10 @@ cudaError_t dt_cuda_cast(size_t n, void *out, enum dt_dtype out_type, const void
                          enum dt_dtype type, struct dt_stream *s);
 cudaError_t dt_cuda_round_to(size_t n, float *x, enum dt_dtype type, struct dt_stream *s);
 
+/* nf4.cu */
+cudaError_t dt_cuda_nf4_expand(enum dt_dtype elem, const struct dt_nf4 *q, void *out,
+                               struct dt_stream *s);
+
 /* adamw.cu */
 cudaError_t dt_cuda_adamw(enum dt_dtype elem, const struct dt_adamw *a, size_t n, float *master,
                           float *exp_avg, float *exp_avg_sq, void *params, const float *grads,

@@ -2,6 +2,7 @@
 /* A GPU's ops that look at each element alone say what the reference says: activations, sums,
  * conversions. Arrays begin where 16 bytes at a time can be read, and where they cannot. */
 #include "tests/gpu/gpu_kit.h"
+#include "worker_runtime/ops/nf4.h"
 
 BEFORE_ALL
 {
@@ -288,4 +289,37 @@ static void roundings(struct gpu_kit *g)
 TEST(floats_are_rounded_in_place)
 {
     gpu_each(roundings);
+}
+
+static void expansion_of(struct gpu_kit *g, size_t n)
+{
+    struct dt_err err = {0};
+    struct dt_nf4_writer w;
+    size_t bytes = dt_nf4_parts_of(NULL, n).words * sizeof(uint32_t);
+    void *packed = kit_alloc(&g->k, bytes);
+    CHECK_OK(dt_nf4_open(&w, packed, n, &err), err);
+    CHECK_OK(dt_nf4_write(&w, kit_numbers(&g->k, n), n, &err), err);
+    dt_nf4_finish(&w);
+    dt_nf4_close(&w);
+    const void *there = gpu_bytes(g, bytes, packed, 4 * g->shift);
+    for (int type = DT_F32; type <= DT_F16; type++) {
+        struct dt_nf4 q = {n, packed, (enum dt_dtype)type};
+        float *wanted = gpu_numbers(g, n);
+        void *out = gpu_up(g, n, NULL);
+        ref->nf4_expand(&q, wanted, NULL);
+        q.packed = there;
+        g->ops->nf4_expand(&q, out, g->s);
+        CHECK_ROW("rounded to type %d", type);
+        gpu_near(g, "out of NF4", n, out, gpu_rounded(g, n, wanted), 0);
+    }
+}
+
+static void expansions(struct gpu_kit *g)
+{
+    each_size(g, expansion_of);
+}
+
+TEST(numbers_come_out_of_nf4_to_the_last_bit)
+{
+    gpu_each(expansions);
 }
