@@ -149,6 +149,34 @@ TEST(beside_a_frozen_model_adapters_alone_are_trained)
     dt_config_finish(&whole);
 }
 
+/* 4.13 bits of each weight in a block, all of the others, and the largest layer as numbers. */
+TEST(in_nf4_the_weights_of_blocks_take_half_a_byte)
+{
+#define LLAMA                                                                                      \
+    "\"model\": {\"config\": {\"model_type\": \"llama\", \"hidden_size\": 1024, "                  \
+    "\"intermediate_size\": 2816, \"num_hidden_layers\": 4, \"num_attention_heads\": 8, "          \
+    "\"max_position_embeddings\": 64, \"vocab_size\": 320}}"
+    const double weights = 4.0 * (4 * 1024 * 1024 + 3 * 2816 * 1024), others = 9.0 * 1024 + 655360;
+    struct dt_config full =
+        parsed("{\"train_micro_batch_size_per_gpu\": 1, \"lora\": {}, " LLAMA "}");
+    struct dt_config c = parsed("{\"train_micro_batch_size_per_gpu\": 1, \"lora\": {\"base\": "
+                                "\"nf4\"}, " LLAMA "}");
+    for (int ranks = 1; ranks <= 2; ranks++) {
+        struct dt_estimate e = of(&c, ranks, ranks, 1), wide = of(&full, ranks, ranks, 1);
+        double adapters = (double)e.trained * 4 / ranks;
+        double base = ((double)e.params - adapters) * ranks,
+               bits = (base - 4 * others) * 8 / weights;
+        CHECK_ROW("%d ranks: %zu bytes, %g bits", ranks, e.params, bits);
+        CHECK(bits > 4.125 && bits < 4.14);
+        CHECK((double)wide.params > 7 * (double)e.params - adapters * 7);
+        CHECK_EQ(e.optimizer, wide.optimizer);
+        CHECK_EQ(e.activations, wide.activations + (size_t)3 * 1024 * 1024 * 4);
+    }
+    dt_config_finish(&full);
+    dt_config_finish(&c);
+#undef LLAMA
+}
+
 TEST(activations_are_those_of_the_model_and_the_snapshot_is_a_shard)
 {
     struct dt_config c =

@@ -4,7 +4,9 @@
 #include "base/json.h"
 #include "tests/runtime/ops_kit.h"
 #include "tests/runtime/ranks.h"
+#include "worker_runtime/model/packed.h"
 #include "worker_runtime/model/transformer.h"
+#include "worker_runtime/ops/nf4.h"
 #include "worker_runtime/ops/ops.h"
 #include "worker_runtime/zero/stage.h"
 
@@ -84,6 +86,7 @@ struct world {
     struct dt_tensor *base_tensors, *tensors; /* tensors: of the adapters */
     size_t count;
     struct kit k;
+    bool nf4;       /* the base is kept in it */
     float **values; /* of each tensor of the adapters */
     struct dt_zero *base, *z;
     struct dt_transformer *t;
@@ -102,6 +105,33 @@ static void fill_base(void *arg, size_t unit, size_t param, size_t first, size_t
         kit_number(&k);
     for (size_t i = 0; i < count; i++)
         out[i] = t->init_value + kit_number(&k) * (t->rank == 2 ? 0.3f : 0.1f);
+}
+
+/* The same, of a tensor that is laid out in words. */
+static void fill_packed(void *arg, size_t unit, size_t param, size_t first, size_t count,
+                        float *out)
+{
+    const struct world *w = arg;
+    const struct dt_tensor *t = w->base_tensors;
+    struct kit room = {0};
+    struct dt_err err = {0};
+    struct dt_nf4_writer to;
+    while (t->unit != unit || t->index != param)
+        t++;
+    size_t numbers = dt_packed_numbers(t);
+    float *x = kit_alloc(&room, numbers * sizeof *x);
+    fill_base(arg, unit, param, 0, numbers, x);
+    if (!dt_packed_is_nf4(&w->shape, t)) {
+        memcpy(out, x + first, count * sizeof *out);
+    } else {
+        float *packed = kit_alloc(&room, t->count * sizeof *packed);
+        CHECK_OK(dt_nf4_open(&to, packed, numbers, &err), err);
+        CHECK_OK(dt_nf4_write(&to, x, numbers, &err), err);
+        dt_nf4_finish(&to);
+        dt_nf4_close(&to);
+        memcpy(out, packed + first, count * sizeof *out);
+    }
+    kit_free(&room);
 }
 
 static void fill_adapters(void *arg, size_t unit, size_t param, size_t first, size_t count,
@@ -131,6 +161,7 @@ static struct dt_zero *open_zero(struct world *w, const struct dt_tensor *tensor
     dt_zero_defaults(&o);
     o.stage = 1;
     o.frozen = frozen;
+    o.words = frozen && w->nf4;
     CHECK_OK(dt_tensor_units(tensors, count, units, &unit, &param, &err), err);
     struct dt_zero *z = dt_zero_create_on(&place, unit, units, &o, &err);
     CHECK_OK(z ? 0 : -1, err);
@@ -146,7 +177,8 @@ static void open_transformer(struct world *w, size_t recompute)
                                        .positions = POSITIONS,
                                        .recompute = recompute > 0,
                                        .recompute_every = recompute,
-                                       .lora = &w->lora};
+                                       .lora = &w->lora,
+                                       .nf4 = w->nf4};
     dt_transformer_destroy(w->t);
     w->t = dt_transformer_create(&w->shape, &o, w->device, &err);
     CHECK_OK(w->t ? 0 : -1, err);
@@ -156,7 +188,8 @@ static void open_transformer(struct world *w, size_t recompute)
 static void open_tensors(struct world *w)
 {
     struct dt_err err = {0};
-    w->base_tensors = dt_shape_tensors(&w->shape, &err);
+    w->base_tensors =
+        w->nf4 ? dt_packed_tensors(&w->shape, DT_F32, &err) : dt_shape_tensors(&w->shape, &err);
     w->tensors = dt_lora_tensors(&w->lora, &w->shape, &w->count, &err);
     CHECK(w->base_tensors && w->tensors);
     w->values = kit_alloc(&w->k, w->count * sizeof *w->values);
@@ -172,11 +205,11 @@ static void open_tensors(struct world *w)
 }
 
 /* TARGETS: NULL-ended; the first NULL: all. */
-static void open_world(struct world *w, struct rank_self *me, const struct dt_shape *shape,
-                       const struct dt_lora *lora, const char *const *targets)
+static void open_world_in(struct world *w, struct rank_self *me, const struct dt_shape *shape,
+                          const struct dt_lora *lora, const char *const *targets, bool nf4)
 {
     struct dt_err err = {0};
-    *w = (struct world){.shape = *shape, .lora = *lora, .k = {.state = 5}};
+    *w = (struct world){.shape = *shape, .lora = *lora, .k = {.state = 5}, .nf4 = nf4};
     if (!*targets)
         CHECK_OK(dt_lora_target_all(&w->lora, shape, &err), err);
     for (; *targets; targets++)
@@ -189,9 +222,15 @@ static void open_world(struct world *w, struct rank_self *me, const struct dt_sh
     w->base = open_zero(w, w->base_tensors, dt_shape_tensor_count(shape),
                         dt_shape_unit_count(shape), true);
     w->z = open_zero(w, w->tensors, w->count, dt_lora_unit_count(&w->lora, shape), false);
-    CHECK_OK(dt_zero_fill(w->base, fill_base, w, &err), err);
+    CHECK_OK(dt_zero_fill(w->base, nf4 ? fill_packed : fill_base, w, &err), err);
     put_values(w);
     open_transformer(w, 0);
+}
+
+static void open_world(struct world *w, struct rank_self *me, const struct dt_shape *shape,
+                       const struct dt_lora *lora, const char *const *targets)
+{
+    open_world_in(w, me, shape, lora, targets, false);
 }
 
 static void close_world(struct world *w)
@@ -285,7 +324,7 @@ static const char *const some_of_llama[] = {"q_proj", "self_attn.v_proj", "down_
 static const char *const some_of_gpt2[] = {"c_attn", "mlp.c_fc", NULL};
 
 static void check_slopes(struct rank_self *me, const struct dt_shape *shape, float dropout,
-                         const char *const *targets, bool saves)
+                         const char *const *targets, bool saves, bool nf4)
 {
     struct dt_lora lora = {.r = 3,
                            .alpha = 2,
@@ -294,7 +333,7 @@ static void check_slopes(struct rank_self *me, const struct dt_shape *shape, flo
                            .saves_embedding = saves,
                            .saves_head = saves};
     struct world w;
-    open_world(&w, me, shape, &lora, targets);
+    open_world_in(&w, me, shape, &lora, targets, nf4);
     float **grads = grads_after(&w, 0, BATCH);
     for (size_t i = 0; i < w.count; i++) {
         w.device->table->clear(w.device, w.z->grads.at, w.z->grads.bytes);
@@ -311,8 +350,21 @@ static void slopes(struct rank_self *me)
         for (int row = 0; row < (shapes[i].tied ? 4 : 8); row++) {
             const char *const *some = shapes[i].family == DT_GPT2 ? some_of_gpt2 : some_of_llama;
             CHECK_ROW("shape %zu, row %d", i, row);
-            check_slopes(me, &shapes[i], row & 1 ? 0.3f : 0, row & 2 ? some : all, row & 4);
+            check_slopes(me, &shapes[i], row & 1 ? 0.3f : 0, row & 2 ? some : all, row & 4, false);
         }
+}
+
+static void slopes_in_nf4(struct rank_self *me)
+{
+    for (size_t i = 0; i < SHAPES; i++) {
+        CHECK_ROW("shape %zu", i);
+        check_slopes(me, &shapes[i], i % 2 ? 0.3f : 0, all, false, true);
+    }
+}
+
+TEST(gradients_beside_a_model_in_nf4_are_the_slopes_of_the_loss)
+{
+    ranks_run(1, slopes_in_nf4, NULL);
 }
 
 TEST(gradients_of_adapters_are_the_slopes_of_the_loss)

@@ -109,7 +109,7 @@ def samples(words):
     return list(zip(ids, words[1:].view(STEPS, BATCH, POSITIONS)))
 
 
-def train(program, folder, config, lora, weights, adapters, saved, words):
+def train(program, folder, config, lora, weights, adapters, saved, words, more=None):
     """What dtrun-train makes of the same: its losses, and its adapters."""
     base, start, out = (os.path.join(folder, name) for name in ("base", "start", "out"))
     write_json(base, "config.json", config)
@@ -128,6 +128,7 @@ def train(program, folder, config, lora, weights, adapters, saved, words):
         "lora": {"from": "start"},
         "data": {"train": "words.bin", "raw_width": 2, "sequence_length": POSITIONS, "shuffle": False},
         "train": {"steps": STEPS, "threads": 1, "save_dir": out, "metrics": os.path.join(folder, "metrics.jsonl")},
+        **(more or {}),
     })
     subprocess.run([program, "--config", os.path.join(folder, "run.json")], check=True, stdout=subprocess.DEVNULL,
                    preexec_fn=tap.die_with_parent)

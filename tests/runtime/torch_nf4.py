@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # NF4 as bitsandbytes has it, written here once more from its description, in plain numpy: what `export --dtype nf4` writes has the
-# same bits, and such a folder is read.
+# same bits, a run with lora.base "nf4" has the losses of PyTorch with the numbers that come out of it, and such a folder is read.
 
 import argparse
 import fractions
@@ -31,6 +31,7 @@ THRESHOLDS = numpy.array([
     -.8480964004993439, -.6106329262256622, -.4599952697753906, -.33967943489551544, -.23460740596055984, -.13791173323988914,
     -.045525018125772476, .03979014977812767, .1202552504837513, .2035212516784668, .2920137718319893, .3893125355243683,
     .5016634166240692, .6427869200706482, .8614784178118011], f32)
+EVERY = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
 
 
 def dynamic_map():
@@ -71,8 +72,30 @@ def pack(w):
             ".nested_absmax": nested, ".nested_quant_map": dynamic, "offset": offset}
 
 
+def unpack(parts, shape):
+    codes = parts[""].ravel()
+    codes = numpy.stack([codes >> 4, codes & 15], 1).ravel()[:shape[0] * shape[1]]
+    q = parts[".absmax"]
+    scale = parts[".nested_quant_map"][q] * numpy.repeat(parts[".nested_absmax"], 256)[:len(q)] + parts["offset"]
+    return (CODEBOOK[codes] * numpy.repeat(scale, 64)[:len(codes)]).reshape(shape)
+
+
 def is_packed(name):
     return name.endswith("_proj.weight") or any(name.endswith(".%s.weight" % n) for n in ("c_attn", "c_proj", "c_fc"))
+
+
+def rounded(config, weights, bf16=False):
+    """The weights as a run in NF4 has them. A GPT-2's are packed [out, in], which is not how they lie in its files."""
+    found = {}
+    for name, w in weights.items():
+        w = w.bfloat16().float() if bf16 else w
+        if is_packed(name):
+            turned = w.T if config["model_type"] == "gpt2" else w
+            out = torch.tensor(unpack(pack(turned.numpy()), turned.shape))
+            out = out.bfloat16().float() if bf16 else out
+            w = (out.T if config["model_type"] == "gpt2" else out).contiguous()
+        found[name] = w
+    return found
 
 
 def read_all(path):
@@ -132,6 +155,23 @@ def exported(program, config):
             if ours.shape != part.shape or ours.tobytes() != part.tobytes():
                 raise AssertionError("%s%s differs in %d of %d" % (name, suffix, (ours != part).sum(), part.size))
     tap.check_equal(list(got), [], "tensors that nobody asked for")
+
+
+def trained(program, config, targets, bf16=False):
+    """Losses as PyTorch has them beside the numbers that come out of NF4; without NF4 they are others."""
+    torch.manual_seed(3)
+    lora = {"peft_type": "LORA", "r": 4, "lora_alpha": 8, "use_rslora": False, "target_modules": targets, "modules_to_save": []}
+    more = {"lora": {"from": "start", "base": "nf4"}, "bf16": {"enabled": bf16}}
+    weights = torch_model.random_weights(torch_lora.shapes_of(config))
+    adapters = torch_lora.adapters_for(config, weights, lora)
+    words = torch_lora.text(config["vocab_size"])
+    with tempfile.TemporaryDirectory() as folder:
+        losses, _ = torch_lora.train(program, folder, config, lora, weights, adapters, {}, words, more)
+    theirs, _, _ = torch_lora.torch_losses(config, rounded(config, weights, bf16), adapters, {}, lora, torch_lora.samples(words))
+    torch_lora.check_losses(losses, theirs)
+    full, _, _ = torch_lora.torch_losses(config, weights, adapters, {}, lora, torch_lora.samples(words))
+    if abs(full[0] - losses[0]) < 1e-3:
+        raise AssertionError("NF4 changes nothing: %g" % full[0])
 
 
 TYPES = {numpy.dtype(numpy.uint8): "U8", numpy.dtype(f32): "F32", numpy.dtype(numpy.int64): "I64"}
@@ -226,6 +266,9 @@ def main():
     llama = {**torch_model.LLAMA, "hidden_size": 96, "intermediate_size": 344}
     tap.case("the bits of a Llama's weights", lambda: exported(program, llama))
     tap.case("the bits of a GPT-2's weights", lambda: exported(program, torch_model.GPT2))
+    tap.case("losses beside a Llama", lambda: trained(program, torch_model.LLAMA, EVERY))
+    tap.case("losses beside a Llama in bf16", lambda: trained(program, torch_model.LLAMA, ["q_proj", "v_proj"], True))
+    tap.case("losses beside a GPT-2", lambda: trained(program, torch_model.GPT2, ["c_attn", "c_proj"]))
     tap.case("a folder that is not what it says", lambda: hostile(program))
     tap.done()
 

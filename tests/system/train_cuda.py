@@ -86,13 +86,13 @@ def halves(s):
 
 @training.story
 def adapters(s):
-    """adapters beside a frozen model, with dropout: in float the losses of the CPU, in bfloat16 within 1 %"""
+    """adapters beside a frozen model, in full or in NF4, with dropout: in float the losses of the CPU, in bfloat16 within 1 %"""
     s.run(s.config("base.json", model=training.LLAMA, device="cpu", steps=2, save_dir=s.path("base"), **SIZE), world=1)
-    for stage, most, how in ((1, 1e-4, {}), (3, 0.01, DEEPSPEED_BF16)):
+    for stage, kept, most, how in ((1, "full", 1e-4, {}), (3, "full", 0.01, DEEPSPEED_BF16), (1, "nf4", 1e-4, {}), (3, "nf4", 0.01, DEEPSPEED_BF16)):
         losses = []
         for device in ("cpu", "cuda"):
             c = s.config("%s%d.json" % (device, stage), model=training.LLAMA, device=device, stage=stage, steps=6,
-                         lora={"r": 4, "dropout": 0.1}, **SIZE, **how)
+                         lora={"r": 4, "dropout": 0.1, "base": kept}, **SIZE, **how)
             s.run(c, "--init-from", s.path("base"), world=2, env=gpus(2))
             losses.append(s.losses(c))
         training.close(losses[1], losses[0], most, "stage %d" % stage)

@@ -217,6 +217,43 @@ def merged(s):
 
 
 @training.story
+def beside_nf4(s):
+    """a model in NF4 gives the same losses at stages and worlds, comes back, takes a folder so packed, and is what adapters merge into"""
+    lora, ckpt = {**LORA, "dropout": 0, "base": "nf4"}, s.path("ckpt")
+    full = config(s, "full.json", steps=6)
+    s.run(full, world=1)
+    first = None
+    for world in (1, 2):
+        for stage in (0, 2, 3):
+            c = config(s, "c%d%d.json" % (world, stage), lora=lora, stage=stage, steps=6, save_dir=ckpt, save_every=3)
+            s.run(c, "--resume", "none", world=world)
+            first = first or s.losses(c)
+            training.close(s.losses(c), first, 1e-5, "stage %d, world %d" % (stage, world))
+    if abs(s.losses(full)[0] - first[0]) < 1e-4:
+        raise AssertionError("NF4 changes nothing: %r" % first)
+    saved = os.path.join(ckpt, "step-00000003")
+    s.run(c, "--resume", saved, "--set", "train.save_dir=" + s.path("again"), world=2)
+    training.close(s.losses(c)[-3:], first[-3:], 1e-5, "behind a resume")
+    program = s.run(full, "--resume", saved, "--set", "train.save_dir=" + s.path("wide"), world=1)
+    tap.check_equal(any("were trained beside an NF4 model" in line for line in program.lines), True, "what it says of the model")
+    packed = s.path("packed")
+    run_words(s, "export", base(s), "--to", "hf", "--dtype", "nf4", "-o", packed)
+    s.run(c, "--resume", "none", "--init-from", packed, "--set", "train.save_dir=" + s.path("of-packed"), world=2)
+    training.close(s.losses(c), first, 1e-5, "beside a folder that was packed before")
+    still = ("--set", "optimizer.params.lr=0", "--set", "train.steps=7")
+    for of in (ckpt, s.path("of-packed")):
+        s.run(c, *still, "--resume", os.path.join(of, "step-00000006"), "--set", "train.save_dir=" + s.path("still"), world=0)
+        out = of + "-merged"
+        said = run_words(s, "merge", of, "-o", out)
+        tap.check_equal("as NF4 leaves these" in said, True, said)
+        whole = s.config("whole.json", model=training.LLAMA, steps=7)
+        s.run(whole, *still, "--init-from", out, world=0)
+        training.close(s.losses(whole)[-1:], s.losses(c)[-1:], 1e-5, "merged, against both")
+    said = run_words(s, "export", ckpt, "--to", "hf", "--dtype", "nf4", "-o", s.path("never"), status=2)
+    tap.check_equal("has adapters, and what they learned is lost" in said, True, said)
+
+
+@training.story
 def what_cannot_be(s):
     """adapters without a model, a checkpoint of the other kind, and other numbers than the checkpoint has are refused by name"""
     c = config(s, "c.json", steps=2, save_dir=s.path("ckpt"))

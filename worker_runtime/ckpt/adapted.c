@@ -59,6 +59,24 @@ int dt_ckpt_adapters_base(const char *folder, char base[PATH_MAX], struct dt_err
     return rc;
 }
 
+bool dt_ckpt_adapters_nf4(const char *folder, enum dt_dtype *type)
+{
+    char path[PATH_MAX];
+    struct dt_st_file f;
+    bool found = false;
+    if (dt_ckpt_join_path(path, folder, DT_CKPT_ADAPTER, NULL) < 0 ||
+        dt_st_open(&f, path, NULL) < 0)
+        return false;
+    const char *is = dt_st_metadata(&f, DT_CKPT_NF4_KEY);
+    for (int i = 0; is && i < DT_CKPT_NF4_WORDS; i++)
+        if (strcmp(is, dt_ckpt_nf4_words[i]) == 0) {
+            *type = (enum dt_dtype)i;
+            found = true;
+        }
+    dt_st_close(&f);
+    return found;
+}
+
 static int read_lora(struct dt_ckpt_adapters *a, const char *folder, struct dt_err *err)
 {
     struct dt_json doc;

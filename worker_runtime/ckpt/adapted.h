@@ -11,6 +11,10 @@ bool dt_ckpt_has_adapters(const char *folder);
 /* The folder of the model that they adapt, as they name it. */
 int dt_ckpt_adapters_base(const char *folder, char base[PATH_MAX], struct dt_err *err);
 
+/* Whether the adapters in FOLDER were trained beside what NF4 leaves of that model, rounded to
+ * *TYPE. */
+bool dt_ckpt_adapters_nf4(const char *folder, enum dt_dtype *type);
+
 struct dt_ckpt_adapters;
 /* Of FOLDER, for a model S, which outlives it. */
 struct dt_ckpt_adapters *dt_ckpt_adapters_open(const char *folder, const struct dt_shape *s,

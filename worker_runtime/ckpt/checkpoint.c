@@ -93,9 +93,14 @@ void dt_ckpt_shards_finish(struct dt_zero_state *s, struct dt_device *device)
     memset(s, 0, sizeof *s);
 }
 
+const char *const dt_ckpt_nf4_words[DT_CKPT_NF4_WORDS] = {
+    [DT_F32] = "nf4 float32", [DT_BF16] = "nf4 bfloat16", [DT_F16] = "nf4 float16"};
+
 static int make_head(struct dt_ckpt *c, enum dt_ckpt_file file, enum dt_dtype type,
                      struct dt_err *err)
 {
+    const struct dt_ckpt_model *m = &c->o.model;
+    const char *const base[] = {DT_CKPT_NF4_KEY, dt_ckpt_nf4_words[m->nf4_type], NULL};
     const struct dt_tensor *tensors = c->o.model.tensors;
     size_t count = c->o.model.count;
     struct dt_st_tensor *t = calloc(count + 1, sizeof *t);
@@ -108,7 +113,8 @@ static int make_head(struct dt_ckpt *c, enum dt_ckpt_file file, enum dt_dtype ty
         for (int d = 0; d < t[i].rank; d++)
             t[i].dims[d] = tensors[i].dims[d];
     }
-    int rc = dt_st_header(t, count, NULL, &c->head[file], err);
+    int rc =
+        dt_st_header(t, count, m->nf4 && file == DT_FILE_MODEL ? base : NULL, &c->head[file], err);
     c->bytes[file] = c->head[file].len + (count ? t[count - 1].end : 0);
     free(t);
     return rc;

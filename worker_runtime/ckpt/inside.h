@@ -84,6 +84,12 @@ struct dt_ckpt {
     atomic_bool waits; /* ... and THREAD's to the owner: it does */
 };
 
+/* In the metadata of adapters that are trained beside a model in NF4: by the type that its numbers
+ * are rounded to. checkpoint.c */
+#define DT_CKPT_NF4_KEY "dtrun_base"
+#define DT_CKPT_NF4_WORDS 3
+extern const char *const dt_ckpt_nf4_words[DT_CKPT_NF4_WORDS];
+
 /* checkpoint.c */
 /* The owner's. A move that the table does not allow is a mistake of ours, and ends the program: a
  * library logs nothing. */

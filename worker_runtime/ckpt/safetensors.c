@@ -213,6 +213,13 @@ static int check_metadata(const struct cJSON *object, struct dt_err *err)
     return 0;
 }
 
+const char *dt_st_metadata(const struct dt_st_file *f, const char *name)
+{
+    const struct cJSON *all = cJSON_GetObjectItemCaseSensitive(f->doc, "__metadata__");
+    const struct cJSON *v = cJSON_GetObjectItemCaseSensitive(all, name);
+    return cJSON_IsString(v) ? v->valuestring : NULL;
+}
+
 /* An empty one stands in front of what begins where it does. */
 static int by_place(const void *a, const void *b)
 {

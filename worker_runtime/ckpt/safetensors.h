@@ -44,6 +44,8 @@ int dt_st_open(struct dt_st_file *f, const char *path, struct dt_err *err);
 void dt_st_close(struct dt_st_file *f);
 /* "F32"; NULL: the format has no name for it. */
 const char *dt_st_type_name(enum dt_dtype type);
+/* What the file's metadata says under NAME, owned by F; NULL: nothing. */
+const char *dt_st_metadata(const struct dt_st_file *f, const char *name);
 const struct dt_st_tensor *dt_st_find(const struct dt_st_file *f, const char *name);
 /* The header alone, of a file of SIZE bytes whose first bytes are HEAD, the header whole: for open,
  * and the fuzzer. */

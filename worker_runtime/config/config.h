@@ -80,6 +80,7 @@ struct dt_config_batch {
 struct dt_config {
     struct dt_config_model model;
     struct dt_lora lora; /* .r 0: the whole model is trained */
+    bool lora_nf4;       /* the model that they are beside is kept in NF4: QLoRA */
     char *lora_from;     /* a folder of peft's, whose adapters are gone on with; NULL: new ones */
     struct dt_config_data data;
     struct dt_config_train train;

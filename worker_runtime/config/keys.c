@@ -191,6 +191,7 @@ const struct dt_key dt_own_keys[] = {
     {"lora.dropout", .kind = DT_KEY_REAL, .at = AT(lora_dropout), .min = 0, .max = 0.99},
     {"lora.target_modules", .kind = DT_KEY_OTHER, .take = dt_take_lora_targets},
     {"lora.use_rslora", .kind = DT_KEY_THREE, .at = AT(lora_rslora)},
+    {"lora.base", .kind = DT_KEY_CHOICE, .at = AT(lora_base), .words = "full|nf4"},
     {"lora.from", .kind = DT_KEY_TEXT, .at = AT(c.lora_from)},
     {"lora.bias", .kind = DT_KEY_REFUSE, .words = "biases are not trained beside adapters; write \"none\""},
     {"lora.modules_to_save", .kind = DT_KEY_OTHER, .take = dt_take_lora_saved},

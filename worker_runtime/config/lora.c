@@ -97,5 +97,6 @@ int dt_config_settle_lora(const struct dt_reading *r)
     if (d->lora_dropout >= 0)
         l->dropout = (float)d->lora_dropout;
     l->seed = d->c.train.seed;
+    d->c.lora_nf4 = d->lora_base == 1;
     return 0;
 }

@@ -52,6 +52,7 @@ void dt_draft_init(struct dt_draft *d)
         .lora_alpha = DT_UNSET,
         .lora_dropout = DT_UNSET,
         .lora_rslora = DT_UNSET,
+        .lora_base = DT_UNSET,
     };
     dt_zero_defaults(&d->c.zero);
     d->c.data.shuffle = true;

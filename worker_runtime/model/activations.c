@@ -41,13 +41,20 @@ static size_t smaller(size_t a, size_t b)
 }
 
 struct sizes {
-    size_t rows, width, q, qkv, inner, heads, pairs, low, head_rows, logits, elem;
+    size_t rows, width, q, qkv, inner, heads, pairs, low, head_rows, logits, weight, elem;
     bool llama, qk_norm, documents, dropout;
 };
 
 static size_t round_up(size_t n, size_t to)
 {
     return to ? (n + to - 1) / to * to : n;
+}
+
+/* Numbers of the largest linear layer of a block. */
+static size_t largest_weight(const struct dt_shape *s)
+{
+    size_t q = s->heads * s->head_dim, qkv = q + 2 * s->kv_heads * s->head_dim;
+    return larger(qkv, s->inner) * s->width;
 }
 
 static struct sizes sizes_of(const struct dt_shape *s, const struct dt_transformer_options *o,
@@ -63,6 +70,7 @@ static struct sizes sizes_of(const struct dt_shape *s, const struct dt_transform
         .pairs = s->head_dim / 2,
         .low = o->lora ? o->lora->r : 0,
         .dropout = o->lora && o->lora->dropout > 0,
+        .weight = o->nf4 ? largest_weight(s) : 0,
         .elem = dt_dtype_size(form.elem),
         .llama = s->family != DT_GPT2,
         .qk_norm = s->qk_norm,
@@ -111,6 +119,7 @@ static void lay_scratch(struct cursor *c, const struct sizes *z, struct dt_scrat
     s->low = z->low ? take(c, z->rows, z->low, z->elem) : NULL;
     s->dlow = z->low ? take(c, z->rows, z->low, z->elem) : NULL;
     s->dropped = z->dropout ? take(c, z->rows, widest(z), z->elem) : NULL;
+    s->weight = z->weight ? take(c, z->weight, 1, z->elem) : NULL;
     s->logits_stride = z->logits;
     s->logits = take(&head, z->head_rows, z->logits, z->elem);
     s->dnormed = take(&head, z->head_rows, z->width, z->elem);

@@ -36,6 +36,7 @@ struct dt_scratch {
     /* Of adapters: what went through A, its gradient, and what dropout left of their input. */
     dt_elem *low, *dlow; /* [N, r] */
     dt_elem *dropped;    /* [N, max(I, Q + 2 K, C)]; NULL without dropout */
+    dt_elem *weight;     /* of the linear layer at hand, out of NF4; NULL where none is kept so */
     /* For the head, in the same memory as the two above: R rows are gone through at once. */
     dt_elem *logits;    /* [R, logits_stride], the first V of each row */
     dt_elem *dnormed;   /* [R, C] */

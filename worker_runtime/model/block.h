@@ -44,7 +44,10 @@ struct dt_block {
     struct dt_adapters adapters;
     const float *speeds;  /* of rotary positions */
     const size_t *offset; /* of each tensor in the unit, in bytes: DT_GPT2_C_FC_WEIGHT, ... */
-    bool train;           /* a way back follows */
+    const size_t *count;  /* its numbers; 0: the model has none */
+    bool nf4;             /* weights of linear layers are packed, and rounded to NF4_TYPE */
+    enum dt_dtype nf4_type;
+    bool train; /* a way back follows */
     dt_elem *input;
     dt_elem *dstream; /* the gradient of the stream */
     const struct dt_kept *kept;

@@ -10,6 +10,8 @@
  *
  * Gradients of weight and bias are added where the block's are; a frozen block has none.
  *
+ * A weight that is kept in NF4 becomes numbers here, right before each product.
+ *
  * A layer with an adapter beside it (lora.h) is that here and nowhere else: it adds what the
  * adapter gives, and backward the adapter's gradients to its own. */
 #ifndef DT_WORKER_RUNTIME_MODEL_LINEAR_H

@@ -13,6 +13,7 @@
  * samples makes the same stops and computes nothing, for other ranks wait for it at each. */
 #include "worker_runtime/model/transformer.h"
 
+#include "worker_runtime/model/packed.h"
 #include "worker_runtime/model/work.h"
 
 #include <assert.h>
@@ -380,16 +381,21 @@ void dt_transformer_times(struct dt_transformer *t, uint64_t *forward, uint64_t 
 /* All blocks are alike: the first stands for them. */
 static int find_tensors(struct dt_transformer *t, struct dt_err *err)
 {
-    size_t count = dt_shape_tensor_count(&t->shape), elem = dt_dtype_size(t->device->ops->elem);
-    struct dt_tensor *tensors = dt_shape_tensors(&t->shape, err);
+    enum dt_dtype type = t->device->ops->elem;
+    bool packed = t->options.nf4;
+    size_t count = dt_shape_tensor_count(&t->shape);
+    size_t elem = packed ? sizeof(uint32_t) : dt_dtype_size(type);
+    struct dt_tensor *tensors =
+        packed ? dt_packed_tensors(&t->shape, type, err) : dt_shape_tensors(&t->shape, err);
     if (!tensors)
         return -1;
     for (const struct dt_tensor *n = tensors; n < tensors + count; n++) {
         if (n->unit == 0)
             t->embed_at[n->which] = n->offset * elem;
-        else if (n->unit == 1)
+        else if (n->unit == 1) {
             t->block_at[n->which] = n->offset * elem;
-        else if (n->unit == head_unit(t))
+            t->block_count[n->which] = dt_packed_numbers(n);
+        } else if (n->unit == head_unit(t))
             t->head_at[n->which] = n->offset * elem;
     }
     free(tensors);

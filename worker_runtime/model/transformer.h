@@ -24,6 +24,10 @@ struct dt_transformer_options {
     bool timed; /* wait for the device wherever forward and backward change, to tell them apart */
     bool op_by_op;              /* no tapes, even where the device gains by them */
     const struct dt_lora *lora; /* the adapters there may be; NULL: none. It outlives all. */
+    /* The model, then frozen, is kept as dt_packed_tensors() lays it out; numbers that come out of
+     * NF4 are rounded to nf4_type. */
+    bool nf4;
+    enum dt_dtype nf4_type;
 };
 
 /* Allocates all activations there will be. DEVICE outlives it. */

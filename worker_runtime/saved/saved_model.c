@@ -46,12 +46,17 @@ static int find_folders(struct dt_saved_model *m, const char *folder, const char
 
 static int open_adapters(struct dt_saved_model *m, struct dt_buf *notes, struct dt_err *err)
 {
+    enum dt_dtype type = DT_F32;
     struct dt_ckpt_adapters *a = dt_ckpt_adapters_open(m->adapters, &m->shape, err);
     if (!a)
         return -1;
+    bool nf4 = dt_ckpt_adapters_nf4(m->adapters, &type);
+    if (nf4)
+        dt_ckpt_weights_quantize(m->weights, type);
     dt_ckpt_weights_adapt(m->weights, a);
-    dt_buf_printf(notes, "the adapters of %zu layers in %s are in the weights of %s\n",
-                  dt_ckpt_adapters_layers(a), m->adapters, m->folder);
+    dt_buf_printf(notes, "the adapters of %zu layers in %s are in the weights of %s%s\n",
+                  dt_ckpt_adapters_layers(a), m->adapters, m->folder,
+                  nf4 ? ", as NF4 leaves these: so they were trained" : "");
     return 0;
 }
 

@@ -4,8 +4,11 @@
 #include "base/auto.h"
 #include "worker_runtime/ckpt/adapted.h"
 #include "worker_runtime/coll/agree.h"
+#include "worker_runtime/model/packed.h"
+#include "worker_runtime/ops/ops.h"
 #include "worker_runtime/train/init.h"
 #include "worker_runtime/train/inside.h"
+#include "worker_runtime/train/packed_base.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -67,6 +70,18 @@ void dt_base_settle(struct dt_trainer *t, const struct dt_found *f)
 
 /* -- having it -------------------------------------------------------------------------------- */
 
+/* In NF4 the model is laid out in words, which are kept as they are. */
+static struct dt_tensor *lay_out(const struct dt_trainer *t, struct dt_zero_options *o,
+                                 struct dt_err *err)
+{
+    const struct dt_shape *shape = &t->config->model.shape;
+    if (!t->config->lora_nf4)
+        return dt_shape_tensors(shape, err);
+    o->words = true;
+    o->model_type = DT_F32;
+    return dt_packed_tensors(shape, t->device->ops->elem, err);
+}
+
 int dt_base_open(struct dt_trainer *t, struct dt_err *err)
 {
     const struct dt_shape *shape = &t->config->model.shape;
@@ -76,7 +91,7 @@ int dt_base_open(struct dt_trainer *t, struct dt_err *err)
     if (t->config->lora.r == 0)
         return 0;
     o.frozen = true;
-    struct dt_tensor *tensors = dt_shape_tensors(shape, err);
+    struct dt_tensor *tensors = lay_out(t, &o, err);
     int rc = tensors ? dt_shape_units(shape, tensors, &units, &params, err) : -1;
     rc = dt_agree(t->world, rc, err);
     if (rc == 0)
@@ -104,7 +119,9 @@ int dt_base_load(struct dt_trainer *t, struct dt_err *err)
     struct dt_ckpt_model model = model_of(t, err);
     int rc = dt_agree(t->world, model.tensors ? 0 : -1, err);
     if (rc == 0)
-        rc = dt_ckpt_load_weights(t->weights, &model, t->base, err);
+        rc = t->config->lora_nf4
+                 ? dt_packed_base_load(t->base, t->weights, &model, t->config->zero.model_type, err)
+                 : dt_ckpt_load_weights(t->weights, &model, t->base, err);
     free(model.tensors);
     return rc;
 }

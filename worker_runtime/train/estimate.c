@@ -4,6 +4,7 @@
  * data) is not in them. */
 #include "worker_runtime/train/estimate.h"
 
+#include "worker_runtime/model/packed.h"
 #include "worker_runtime/model/transformer.h"
 #include "worker_runtime/train/keeper.h"
 #include "worker_runtime/zero/layout.h"
@@ -62,14 +63,15 @@ static int lay_out(struct dt_layout *l, const struct dt_tensor *tensors, size_t 
     return rc;
 }
 
-/* Of the model's parameters. */
-static int open_layout(struct dt_layout *l, const struct dt_shape *s, size_t world,
-                       struct dt_err *err)
+/* Of the model's parameters; PACKED: of the words that they are kept in. */
+static int open_layout(struct dt_layout *l, const struct place *p, bool packed, struct dt_err *err)
 {
-    struct dt_tensor *tensors = dt_shape_tensors(s, err);
-    int rc = tensors
-                 ? lay_out(l, tensors, dt_shape_tensor_count(s), dt_shape_unit_count(s), world, err)
-                 : -1;
+    const struct dt_shape *s = &p->c->model.shape;
+    struct dt_tensor *tensors =
+        packed ? dt_packed_tensors(s, p->form.elem, err) : dt_shape_tensors(s, err);
+    int rc = tensors ? lay_out(l, tensors, dt_shape_tensor_count(s), dt_shape_unit_count(s),
+                               p->world, err)
+                     : -1;
     free(tensors);
     return rc;
 }
@@ -165,7 +167,8 @@ static size_t activations_of(const struct place *p)
                                        .positions = p->c->data.positions,
                                        .recompute = m->recompute,
                                        .recompute_every = m->recompute_every,
-                                       .lora = p->c->lora.r > 0 ? &p->c->lora : NULL};
+                                       .lora = p->c->lora.r > 0 ? &p->c->lora : NULL,
+                                       .nf4 = p->c->lora_nf4};
     return dt_transformer_bytes(&m->shape, &o, p->form);
 }
 
@@ -202,13 +205,17 @@ static int count_frozen(const struct place *p, int stage, struct dt_estimate *ou
                         struct dt_err *err)
 {
     struct dt_layout l;
+    struct place kept_as = *p;
+    bool packed = p->c->lora_nf4;
     int kept = kept_stage(p, stage);
     if (p->c->lora.r == 0)
         return 0;
-    if (open_layout(&l, &p->c->model.shape, p->world, err) < 0)
+    if (open_layout(&l, p, packed, err) < 0)
         return -1;
-    out->params += params_of(p, &l, kept < 3 ? 1 : 3);
-    if (p->form.elem != DT_F32)
+    if (packed)
+        kept_as.elem = sizeof(uint32_t);
+    out->params += params_of(&kept_as, &l, kept < 3 ? 1 : 3);
+    if (p->form.elem != DT_F32 && !packed)
         out->params += largest_unit(&l) / p->world * sizeof(float);
     dt_layout_finish(&l);
     return 0;
@@ -226,8 +233,7 @@ int dt_estimate(const struct dt_config *c, const struct dt_estimate_place *at, i
         return dt_err_set(err, DT_E_USAGE, "%d of %d ranks cannot be on one host", at->local,
                           at->world);
     struct place p = place_of(c, at);
-    int rc = c->lora.r > 0 ? open_adapters(&l, c, p.world, err)
-                           : open_layout(&l, &c->model.shape, p.world, err);
+    int rc = c->lora.r > 0 ? open_adapters(&l, c, p.world, err) : open_layout(&l, &p, false, err);
     if (rc < 0)
         return -1;
     count_trained(&p, &l, stage, out);

@@ -145,6 +145,20 @@ int dt_resume_make_room(struct dt_trainer *t, const struct dt_found *f, struct d
     return 0;
 }
 
+/* Adapters are of use with the model that they were trained beside: with what NF4 leaves of it, or
+ * with all of it. */
+static void compare_base(struct dt_trainer *t, const struct dt_found *f)
+{
+    enum dt_dtype type = DT_F32;
+    bool nf4 = t->config->lora_nf4;
+    if (!t->base || !f->path[0] || dt_ckpt_adapters_nf4(f->path, &type) == nf4)
+        return;
+    dt_buf_printf(&t->warnings,
+                  "the adapters in %s were trained beside %s model; from here on it is %s\n",
+                  f->path, nf4 ? "the full" : "an NF4",
+                  nf4 ? "kept in NF4" : "kept in full, as lora.base is not \"nf4\"");
+}
+
 /* What is not as it was, a line each, and which of the two counts. */
 static void compare(struct dt_trainer *t)
 {
@@ -189,8 +203,10 @@ void dt_resume_settle(struct dt_trainer *t, const struct dt_found *f)
         t->scaler.iteration = t->state.scaler.iteration;
         t->scaler.last_overflow = t->state.scaler.last_overflow;
     }
-    if (t->rank == 0)
+    if (t->rank == 0) {
+        compare_base(t, f);
         compare(t);
+    }
     t->saving.saved = is_ours(t, f->path) ? f->step : -1;
     t->state.train_batch = t->batch.train;
     t->state.world = t->ranks;

@@ -20,8 +20,11 @@ int dt_trainer_open_model(struct dt_trainer *t, struct dt_err *err)
     const struct dt_shape *shape = &t->config->model.shape;
     const struct dt_lora *lora = t->config->lora.r > 0 ? &t->lora : NULL;
     t->lora = t->config->lora;
-    t->saved = (struct dt_ckpt_model){
-        .shape = &t->shape, .count = dt_shape_tensor_count(shape), .lora = lora};
+    t->saved = (struct dt_ckpt_model){.shape = &t->shape,
+                                      .count = dt_shape_tensor_count(shape),
+                                      .lora = lora,
+                                      .nf4 = t->config->lora_nf4,
+                                      .nf4_type = t->config->zero.model_type};
     t->unit_count = lora ? dt_lora_unit_count(lora, shape) : dt_shape_unit_count(shape);
     t->saved.tensors =
         lora ? dt_lora_tensors(lora, shape, &t->saved.count, err) : dt_shape_tensors(shape, err);
@@ -166,7 +169,9 @@ static int open_transformer(struct dt_trainer *t, struct dt_err *err)
                                        .recompute_every = m->recompute_every,
                                        .timed = t->config->train.breakdown,
                                        .op_by_op = !t->config->train.cuda_graphs,
-                                       .lora = t->saved.lora};
+                                       .lora = t->saved.lora,
+                                       .nf4 = t->config->lora_nf4,
+                                       .nf4_type = t->config->zero.model_type};
     bool packed = dt_mixture_packed(t->train) ||
                   (t->validation_samples && dt_samples_packed(t->validation_samples));
     t->ids = calloc(micro * positions, sizeof *t->ids);

@@ -45,6 +45,8 @@ static int check_arguments(const struct dt_unit *units, size_t count,
     if (!is_model_type(o->model_type) || !is_model_type(o->comm_type))
         return dt_err_set(err, DT_E_USAGE,
                           "parameters and gradients are float32, bfloat16 or float16");
+    if (o->words && (!o->frozen || o->model_type != DT_F32))
+        return dt_err_set(err, DT_E_USAGE, "words are of frozen float32 parameters alone");
     if (count == 0)
         return dt_err_set(err, DT_E_USAGE, "a model without units has nothing to train");
     for (size_t u = 0; u < count; u++) {
@@ -157,7 +159,7 @@ struct dt_zero *dt_zero_create_on(const struct dt_zero_place *place, const struc
     z->host = place->group;
     z->rank = (size_t)dt_coll_rank(z->host);
     z->world = (size_t)dt_coll_size(z->host);
-    z->elem = z->device->ops->elem;
+    z->elem = o->words ? DT_F32 : z->device->ops->elem;
     z->stage = pick_stage(z);
     z->coll = z->device->coll ? dt_coll_beside(z->host, z->device->coll, z->device, err) : z->host;
     if (z->coll && copy_units(z, units, count, err) == 0 && open_rows(z, err) == 0)

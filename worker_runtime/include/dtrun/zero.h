@@ -62,6 +62,9 @@ struct dt_zero_options {
     /* Parameters that stay as dt_zero_fill() makes them: there is no memory for gradients and
      * optimizer, and what would need them fails. They are kept as at stage 1, or 3. */
     bool frozen;
+    /* Of frozen parameters whose model_type is DT_F32: each is 32 bits of somebody's own making,
+     * which dt_zero_fill() gives and nobody computes with, whatever the device computes with. */
+    bool words;
     /* Parameters of 16 bits are rounded up or down by chance, so that updates too small for them
      * are not lost: by SEED, the step and the element's place in the model alone. */
     bool stochastic_rounding;
