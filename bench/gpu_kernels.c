@@ -234,7 +234,7 @@ static void norms(struct bench *b, size_t rows, size_t width, bool layer)
 {
     char shape[SHAPE];
     size_t n = rows * width;
-    struct dt_norm norm = {rows, width, 1e-5f, elements(b, width), NULL, NULL, floats(b, rows)};
+    struct dt_norm norm = {rows, width, 1e-5f, 0, elements(b, width), NULL, NULL, floats(b, rows)};
     dt_elem *x = elements(b, n), *add = elements(b, n), *sum = array(b, n * b->size);
     dt_elem *out = array(b, n * b->size), *dweight = array(b, width * b->size), *dbias = NULL;
     double bytes = (double)(n * b->size);
@@ -275,7 +275,7 @@ static void head_norms(struct bench *b, size_t rows, size_t heads, size_t head_d
     char shape[SHAPE];
     size_t n = rows * heads * head_dim;
     struct dt_head_norm norm = {
-        rows, heads, head_dim, heads * head_dim, 1e-6f, elements(b, head_dim)};
+        rows, heads, head_dim, heads * head_dim, 1e-6f, 0, elements(b, head_dim)};
     dt_elem *x = elements(b, n), *dout = elements(b, n), *out = array(b, n * b->size);
     dt_elem *dweight = array(b, head_dim * b->size);
     double bytes = (double)(n * b->size);
@@ -396,7 +396,7 @@ static void losses(struct bench *b, size_t rows, size_t vocabulary)
 {
     char shape[SHAPE];
     size_t stride = head_stride(b, vocabulary);
-    struct dt_cross_entropy c = {rows, vocabulary, stride, ids(b, rows, vocabulary), 1e-3f};
+    struct dt_cross_entropy c = {rows, vocabulary, stride, ids(b, rows, vocabulary), 1e-3f, 0};
     dt_elem *logits = elements(b, rows * stride);
     float *loss = floats(b, rows);
     snprintf(shape, sizeof shape, "\"rows\": %zu, \"vocabulary\": %zu", rows, vocabulary);

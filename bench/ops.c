@@ -116,8 +116,8 @@ static void attention(struct bench *b)
 static void layers(struct bench *b)
 {
     struct dt_embedding e = {N, T, C, V, b->ids, 0, NULL};
-    struct dt_norm n = {N, C, 1e-5f, b->x[0], b->x[1], b->x[2], b->x[2] + N};
-    struct dt_head_norm h = {N, H, C / H, C, 1e-6f, b->x[0]};
+    struct dt_norm n = {N, C, 1e-5f, 0, b->x[0], b->x[1], b->x[2], b->x[2] + N};
+    struct dt_head_norm h = {N, H, C / H, C, 1e-6f, 0, b->x[0]};
     struct dt_rope r = {N, T, H, C / H, C, b->x[0], 1, 0};
     size_t hidden = (size_t)N * F;
     double row = 4.0 * N * C;
@@ -145,7 +145,7 @@ static void layers(struct bench *b)
 
 static void training(struct bench *b)
 {
-    struct dt_cross_entropy c = {N, V, V, b->ids, 1e-3f};
+    struct dt_cross_entropy c = {N, V, V, b->ids, 1e-3f, 0};
     struct dt_adamw a = {.lr = 1e-3f,
                          .beta1 = 0.9f,
                          .beta2 = 0.95f,

@@ -85,6 +85,12 @@ TYPED(swiglu_forward,
 TYPED(swiglu_backward,
       (size_t n, dt_elem *dgate, dt_elem *dup, const dt_elem *gate, const dt_elem *up, const dt_elem *dout, struct dt_stream *s),
       n, dgate, dup, gate, up, dout)
+TYPED(geglu_forward,
+      (size_t n, dt_elem *out, const dt_elem *gate, const dt_elem *up, struct dt_stream *s),
+      n, out, gate, up)
+TYPED(geglu_backward,
+      (size_t n, dt_elem *dgate, dt_elem *dup, const dt_elem *gate, const dt_elem *up, const dt_elem *dout, struct dt_stream *s),
+      n, dgate, dup, gate, up, dout)
 TYPED(cross_entropy,
       (const struct dt_cross_entropy *c, float *losses, dt_elem *logits, bool gradients, struct dt_stream *s),
       c, losses, logits, gradients)
@@ -146,6 +152,8 @@ static void round_to(size_t n, float *x, enum dt_dtype type, struct dt_stream *s
         .gelu_backward = gelu_backward_##T,                     \
         .swiglu_forward = swiglu_forward_##T,                   \
         .swiglu_backward = swiglu_backward_##T,                 \
+        .geglu_forward = geglu_forward_##T,                     \
+        .geglu_backward = geglu_backward_##T,                   \
         .cross_entropy = cross_entropy_##T,                     \
         .add = add_##T,                                         \
         .dropout = dropout_##T,                                 \

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What stands between an mlp's two products: GELU in its tanh form, and a gate by SiLU; n elements,
- * each alone. By e^x, as tanh(u) = 1 - 2 / (1 + e^2u): one power and one division an element. */
+/* What stands between an mlp's two products: GELU in its tanh form, and gates by SiLU and by GELU;
+ * n elements, each alone. By e^x, as tanh(u) = 1 - 2 / (1 + e^2u): one power and one division an
+ * element. */
 #include "cuda/kernels/kernels.h"
 #include "cuda/kernels/map.cuh"
 
@@ -11,27 +12,36 @@ namespace
 constexpr float A = 1.5957691216f, B = 0.044715f * 1.5957691216f;
 
 /* gelu(x) = x/2 (1 + tanh(u)) = x / (1 + e^-2u) */
+__device__ inline float gelu_of(float x)
+{
+    return x / (1 + expf(-x * (A + B * x * x)));
+}
+
 struct gelu {
     enum { IN = 1, OUT = 1 };
     static __device__ void of(const float (&x)[IN], float (&y)[OUT])
     {
-        y[0] = x[0] / (1 + expf(-x[0] * (A + B * x[0] * x[0])));
+        y[0] = gelu_of(x[0]);
     }
 };
 
 /* With z = sigmoid(2u): gelu' = z + x z (1 - z) 2u'. Past 20 nothing changes any more, and smaller
  * numbers keep the powers finite; the exponent is kept where 1 - z = e^-2u z is a number. The
  * comparisons are such that NaN passes. */
+__device__ inline float gelu_slope_of(float x)
+{
+    x = x > 20 ? 20 : x;
+    x = x < -20 ? -20 : x;
+    float u2 = x * (A + B * x * x);
+    float e = expf(u2 < -80 ? 80 : -u2), z = 1 / (1 + e);
+    return z + x * z * z * e * (A + 3 * B * x * x);
+}
+
 struct gelu_slope {
     enum { IN = 2, OUT = 1 };
     static __device__ void of(const float (&in)[IN], float (&dpre)[OUT])
     {
-        float x = in[0], dout = in[1];
-        x = x > 20 ? 20 : x;
-        x = x < -20 ? -20 : x;
-        float u2 = x * (A + B * x * x);
-        float e = expf(u2 < -80 ? 80 : -u2), z = 1 / (1 + e);
-        dpre[0] = dout * (z + x * z * z * e * (A + 3 * B * x * x));
+        dpre[0] = in[1] * gelu_slope_of(in[0]);
     }
 };
 
@@ -52,6 +62,24 @@ struct swiglu_slope {
         float gate = x[0], up = x[1], dout = x[2], z = 1 / (1 + expf(-gate));
         y[0] = dout * up * z * (1 + gate * (1 - z));
         y[1] = dout * gate * z;
+    }
+};
+
+struct geglu {
+    enum { IN = 2, OUT = 1 };
+    static __device__ void of(const float (&x)[IN], float (&y)[OUT])
+    {
+        y[0] = gelu_of(x[0]) * x[1];
+    }
+};
+
+struct geglu_slope {
+    enum { IN = 3, OUT = 2 };
+    static __device__ void of(const float (&x)[IN], float (&y)[OUT])
+    {
+        float gate = x[0], up = x[1], dout = x[2];
+        y[0] = dout * up * gelu_slope_of(gate);
+        y[1] = dout * gelu_of(gate);
     }
 };
 
@@ -101,6 +129,27 @@ cudaError_t dt_cuda_swiglu_backward(enum dt_dtype elem, size_t n, void *dgate, v
     return dt_with_elem(elem, [=](auto one) {
         using E = decltype(one);
         return dt_map<swiglu_slope, E>(
+            n, {{to<E>(dgate), to<E>(dup)}, {from<E>(gate), from<E>(up), from<E>(dout)}},
+            s->compute);
+    });
+}
+
+cudaError_t dt_cuda_geglu_forward(enum dt_dtype elem, size_t n, void *out, const void *gate,
+                                  const void *up, struct dt_stream *s)
+{
+    return dt_with_elem(elem, [=](auto one) {
+        using E = decltype(one);
+        return dt_map<geglu, E>(n, {{to<E>(out)}, {from<E>(gate), from<E>(up)}}, s->compute);
+    });
+}
+
+cudaError_t dt_cuda_geglu_backward(enum dt_dtype elem, size_t n, void *dgate, void *dup,
+                                   const void *gate, const void *up, const void *dout,
+                                   struct dt_stream *s)
+{
+    return dt_with_elem(elem, [=](auto one) {
+        using E = decltype(one);
+        return dt_map<geglu_slope, E>(
             n, {{to<E>(dgate), to<E>(dup)}, {from<E>(gate), from<E>(up), from<E>(dout)}},
             s->compute);
     });

@@ -7,7 +7,8 @@
  *
  * Two ways: tensor cores for bfloat16 with a head_dim of 64 or 128 (attention_forward_mma.cuh),
  * which round the weights to bfloat16 before they meet the values; and plain arithmetic in float
- * for all else, with head_dim up to 256. Late queries have the most keys and start first.
+ * for all else, scores with a cap among it, with head_dim up to 256. Late queries have the most
+ * keys and start first.
  *
  * Shared memory, KiB: plain 25, 49 or 65 for a head_dim to 64, 128, 256; tensor cores 32 or 64. */
 #include "cuda/kernels/attention.cuh"
@@ -112,6 +113,7 @@ __global__ void __launch_bounds__(DT_PLAIN_THREADS, 1)
         dt_plain_load(v, N::STREAM, values, t.a.v_stride, key, t);
         __syncthreads();
         dt_plain_dots(s, q, k, t);
+        dt_plain_cap(s, t);
         soften<N>(&g, s, query, key, past, t.factor);
         dt_plain_weigh(g.out, s, v, t);
     }
@@ -158,7 +160,7 @@ cudaError_t dt_cuda_attention_forward(enum dt_dtype elem, const struct dt_attent
         e = dt_attention_begin(&t, a);
     if (e != cudaSuccess)
         return e;
-    bool vectors = elem == DT_BF16 && dt_attention_vectors(a) && dt_aligned16(out);
+    bool vectors = elem == DT_BF16 && a->cap <= 0 && dt_attention_vectors(a) && dt_aligned16(out);
     if (vectors && a->head_dim == 64)
         return on_tensor_cores<64>(t, out, s->compute);
     if (vectors && a->head_dim == 128)

@@ -35,7 +35,8 @@ struct dt_attention_task {
     int window; /* 0: none */
     int pitch;  /* of the plain kernels' tiles in shared memory: odd, against bank conflicts */
     size_t first, heads; /* query heads of this launch; whole groups on the way back */
-    float scale, factor; /* 1 / sqrt(head_dim); times log2(e) */
+    float scale, factor; /* of products of queries and keys; times log2(e) */
+    float cap;           /* of these products, before they are scaled; 0: none */
     /* On the way back: [heads][padded], of this launch's heads. */
     struct dt_attention_row *rows;
     size_t padded;
@@ -68,8 +69,10 @@ inline cudaError_t dt_attention_begin(struct dt_attention_task *t, const struct 
     t->pitch = t->head_dim | 1;
     t->group = static_cast<int>(a->heads / a->kv_heads);
     t->heads = a->batch * a->heads;
-    t->scale = static_cast<float>(1 / sqrt(static_cast<double>(a->head_dim)));
+    t->scale =
+        a->scale > 0 ? a->scale : static_cast<float>(1 / sqrt(static_cast<double>(a->head_dim)));
     t->factor = t->scale * DT_LOG2_E;
+    t->cap = a->cap / t->scale;
     t->padded = dt_divide_up(a->queries, DT_ATTENTION_PAD) * DT_ATTENTION_PAD;
     return cudaSuccess;
 }
@@ -227,6 +230,18 @@ __device__ inline void dt_plain_dots(float (&s)[DT_PLAIN_DOWN][ACROSS], const fl
                 s[i][j] += own[i * t.pitch + d] * y;
         }
     }
+}
+
+/* Where there is a cap, products of queries and keys become capped ones. */
+template <int ACROSS>
+__device__ inline void dt_plain_cap(float (&s)[DT_PLAIN_DOWN][ACROSS],
+                                    const struct dt_attention_task &t)
+{
+    if (t.cap <= 0)
+        return;
+    for (auto &row : s)
+        for (float &x : row)
+            x = t.cap * tanhf(x / t.cap);
 }
 
 /* sum[i] += the streamed rows, each weighed by w of own row i: a thread has every 16th column. */

@@ -46,16 +46,19 @@ __global__ void __launch_bounds__(NOTE_THREADS)
 }
 
 /* p and then dscore of one query, whose keys begin at BEGIN, and key; beyond the last position a
- * query's note makes p 0. */
+ * query's note makes p 0. Where DOT was capped, dscore is smaller by the slope that the cap has
+ * there. */
 struct weight {
     float p, dscore;
 };
 
-__device__ static struct weight weigh(float score, float dp, int query, int key, int begin,
-                                      struct dt_attention_row note, float factor)
+__device__ static struct weight weigh(float dot, float dp, int query, int key, int begin,
+                                      struct dt_attention_row note,
+                                      const struct dt_attention_task &t)
 {
-    float p = key > query || key < begin ? 0.0f : exp2f(score * factor - note.logsum);
-    return {p, p * (dp - note.average)};
+    float p = key > query || key < begin ? 0.0f : exp2f(dot * t.factor - note.logsum);
+    float part = t.cap > 0 ? dot / t.cap : 0.0f;
+    return {p, p * (dp - note.average) * (1 - part * part)};
 }
 
 template <int COLUMNS>
@@ -94,6 +97,7 @@ __global__ void __launch_bounds__(DT_PLAIN_THREADS, 1)
         dt_plain_load(v, N::STREAM, values, t.a.v_stride, key, t);
         __syncthreads();
         dt_plain_dots(s, q, k, t);
+        dt_plain_cap(s, t);
         dt_plain_dots(dp, dx, v, t);
 #pragma unroll
         for (int i = 0; i < DT_PLAIN_DOWN; i++) {
@@ -101,7 +105,7 @@ __global__ void __launch_bounds__(DT_PLAIN_THREADS, 1)
 #pragma unroll
             for (int j = 0; j < N::ACROSS; j++)
                 s[i][j] = weigh(s[i][j], dp[i][j], row, key + at.column + j * DT_PLAIN_SIDE, begin,
-                                notes[i], t.factor)
+                                notes[i], t)
                               .dscore;
         }
         dt_plain_weigh(sum, s, k, t);
@@ -140,14 +144,15 @@ __global__ void __launch_bounds__(DT_PLAIN_THREADS, 1)
             dt_plain_load(dx, N::STREAM, drows, t.a.out_stride, query, t);
             __syncthreads();
             dt_plain_dots(p, k, q, t);
+            dt_plain_cap(p, t);
             dt_plain_dots(ds, v, dx, t);
 #pragma unroll
             for (int j = 0; j < N::ACROSS; j++) {
                 int column = query + at.column + j * DT_PLAIN_SIDE, begin = past.begin(column);
 #pragma unroll
                 for (int i = 0; i < DT_PLAIN_DOWN; i++) {
-                    struct weight w = weigh(p[i][j], ds[i][j], column, key + at.row + i, begin,
-                                            notes[column], t.factor);
+                    struct weight w =
+                        weigh(p[i][j], ds[i][j], column, key + at.row + i, begin, notes[column], t);
                     p[i][j] = w.p;
                     ds[i][j] = w.dscore;
                 }
@@ -224,7 +229,8 @@ static cudaError_t start(const struct dt_attention_task &t, const struct gradien
 static cudaError_t start(const struct dt_attention_task &t, const struct gradients<dt_bf16> &g,
                          cudaStream_t s)
 {
-    bool vectors = dt_attention_vectors(&t.a) && dt_aligned16(g.dq, g.dk, g.dv, g.dout);
+    bool vectors =
+        t.cap <= 0 && dt_attention_vectors(&t.a) && dt_aligned16(g.dq, g.dk, g.dv, g.dout);
     if (vectors && t.a.head_dim == 64)
         return on_tensor_cores<64>(t, g, s);
     if (vectors && t.a.head_dim == 128)

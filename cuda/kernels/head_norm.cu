@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* RMSNorm of single heads, rows of heads heads of head_dim numbers each, stride from row to row:
- *   out = x * rstd * weight; with h = x * rstd and g = dout * weight,
+ *   out = x * rstd * (weight + plus); with h = x * rstd and g = dout * (weight + plus),
  *   dx = rstd * (g - h * average(g h)), dweight[head_dim] += the sum over all heads of dout * h.
  *
  * A warp has a head at a time, and each of its lanes the same columns of all of them. Backward,
@@ -20,7 +20,7 @@ constexpr size_t SUMS = 8192, PART_HEADS_LEAST = 64, PARTS_MOST = 1024;
 struct head {
     size_t heads, count, stride; /* all of them; in a row */
     int dim;
-    float eps;
+    float eps, plus;
 };
 
 __device__ inline size_t place_of(const head &h, size_t i)
@@ -44,7 +44,8 @@ __global__ void __launch_bounds__(THREADS) head_norms(head h, const E *weight, E
         size_t at = place_of(h, i);
         float rstd = rstd_of(h, x + at);
         for (int c = static_cast<int>(threadIdx.x) % DT_WARP; c < h.dim; c += DT_WARP)
-            out[at + c] = dt_from_float<E>(dt_to_float(x[at + c]) * rstd * dt_to_float(weight[c]));
+            out[at + c] =
+                dt_from_float<E>(dt_to_float(x[at + c]) * rstd * (dt_to_float(weight[c]) + h.plus));
     }
 }
 
@@ -57,12 +58,13 @@ __device__ inline void back_one(const head &h, const E *weight, E *dx, const E *
     float rstd = rstd_of(h, x), sum = 0;
     for (int c = lane; c < h.dim; c += DT_WARP) {
         float d = dt_to_float(dout[c]), normed = dt_to_float(x[c]) * rstd;
-        sum = fmaf(d * dt_to_float(weight[c]), normed, sum);
+        sum = fmaf(d * (dt_to_float(weight[c]) + h.plus), normed, sum);
         sums[c] = fmaf(d, normed, sums[c]);
     }
     float average = dt_warp_sum(sum) / static_cast<float>(h.dim);
     for (int c = lane; c < h.dim; c += DT_WARP) {
-        float normed = dt_to_float(x[c]) * rstd, g = dt_to_float(dout[c]) * dt_to_float(weight[c]);
+        float normed = dt_to_float(x[c]) * rstd;
+        float g = dt_to_float(dout[c]) * (dt_to_float(weight[c]) + h.plus);
         dx[c] = dt_from_float<E>(rstd * fmaf(-normed, average, g));
     }
 }
@@ -113,7 +115,8 @@ __global__ void __launch_bounds__(ACROSS *DOWN)
 
 head head_of(const struct dt_head_norm *n)
 {
-    return {n->rows * n->heads, n->heads, n->stride, static_cast<int>(n->head_dim), n->eps};
+    return {
+        n->rows * n->heads, n->heads, n->stride, static_cast<int>(n->head_dim), n->eps, n->plus};
 }
 
 bool is_empty(const struct dt_head_norm *n)

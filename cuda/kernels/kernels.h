@@ -70,6 +70,11 @@ cudaError_t dt_cuda_swiglu_forward(enum dt_dtype elem, size_t n, void *out, cons
 cudaError_t dt_cuda_swiglu_backward(enum dt_dtype elem, size_t n, void *dgate, void *dup,
                                     const void *gate, const void *up, const void *dout,
                                     struct dt_stream *s);
+cudaError_t dt_cuda_geglu_forward(enum dt_dtype elem, size_t n, void *out, const void *gate,
+                                  const void *up, struct dt_stream *s);
+cudaError_t dt_cuda_geglu_backward(enum dt_dtype elem, size_t n, void *dgate, void *dup,
+                                   const void *gate, const void *up, const void *dout,
+                                   struct dt_stream *s);
 
 /* loss.cu */
 cudaError_t dt_cuda_cross_entropy(enum dt_dtype elem, const struct dt_cross_entropy *c,

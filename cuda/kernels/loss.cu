@@ -4,6 +4,9 @@
  *
  *   loss = log(S) + m - logit[target]      gradient = scale * (exp(logit - m) / S - (v == target))
  *
+ * Where there is a cap, all this is of y = cap * tanh(logit / cap), and the gradient smaller by the
+ * slope of that, 1 - (y / cap)^2.
+ *
  * A block takes a row and reads it once: m and S are kept together, S shrinking whenever m grows,
  * and the row stays in shared memory until its gradient is written. What has no room there (half of
  * a multiprocessor's, so that one block reads while another writes) is read again, out of the L2
@@ -17,6 +20,21 @@ namespace
 enum { THREADS = 512, FEW_THREADS = 64, AHEAD = 4, KEPT_BACK = 2048 };
 
 constexpr float LOG2_E = 1.44269504088896341f;
+
+/* What becomes of a logit before its loss, and how fast it does where it became Y. */
+template <bool CAPPED> struct limit {
+    float cap;
+
+    __device__ float of(float x) const
+    {
+        return CAPPED ? cap * tanhf(x / cap) : x;
+    }
+
+    __device__ float slope(float y) const
+    {
+        return CAPPED ? 1 - y / cap * (y / cap) : 1;
+    }
+};
 
 /* The largest so far, and the sum of exp(x - largest). */
 struct tally {
@@ -114,9 +132,9 @@ template <class E, int BLOCK> __device__ inline void clear(E *at, size_t length)
 }
 
 /* This thread's part of a row, whose first packs are KEPT. */
-template <class E, int BLOCK>
+template <class E, int BLOCK, bool CAPPED>
 __device__ inline tally read_row(const row<E> &r, unsigned vocabulary, dt_pack<E> *keep,
-                                 unsigned kept)
+                                 unsigned kept, const limit<CAPPED> &cap)
 {
     tally t = {-INFINITY, 0.0f};
     each_pack<E, BLOCK>(
@@ -127,42 +145,46 @@ __device__ inline tally read_row(const row<E> &r, unsigned vocabulary, dt_pack<E
                 keep[i] = p;
 #pragma unroll
             for (int k = 0; k < dt_pack<E>::COUNT; k++)
-                x[k] = dt_to_float(p.at[k]);
+                x[k] = cap.of(dt_to_float(p.at[k]));
             add(t, x);
         });
     each_single(r, vocabulary, [&](E &element) {
-        float x[1] = {dt_to_float(element)};
+        float x[1] = {cap.of(dt_to_float(element))};
         add(t, x);
     });
     return t;
 }
 
-template <class E, int BLOCK>
+template <class E, int BLOCK, bool CAPPED>
 __device__ inline void write_row(const row<E> &r, unsigned vocabulary, const dt_pack<E> *keep,
-                                 unsigned kept, float largest, float factor)
+                                 unsigned kept, float largest, float factor,
+                                 const limit<CAPPED> &cap)
 {
+    auto slope = [&](E logit) {
+        float y = cap.of(dt_to_float(logit));
+        return dt_from_float<E>(exp_less(y, largest) * factor * cap.slope(y));
+    };
     each_pack<E, BLOCK>(
         r.packs, [&](unsigned i) { return i < kept ? keep[i] : *r.pack(i); },
         [&](unsigned i, dt_pack<E> p) {
 #pragma unroll
             for (int k = 0; k < dt_pack<E>::COUNT; k++)
-                p.at[k] = dt_from_float<E>(exp_less(dt_to_float(p.at[k]), largest) * factor);
+                p.at[k] = slope(p.at[k]);
             *r.pack(i) = p;
         });
-    each_single(r, vocabulary, [&](E &element) {
-        element = dt_from_float<E>(exp_less(dt_to_float(element), largest) * factor);
-    });
+    each_single(r, vocabulary, [&](E &element) { element = slope(element); });
 }
 
 /* Each thread reads back only what it kept or wrote itself, but for the target's element, which is
  * read before and written after all others: LOGITS must not be __restrict__, or a compiler may take
  * it across the barriers that see to this. */
-template <class E, int BLOCK>
+template <class E, int BLOCK, bool CAPPED>
 __global__ void __launch_bounds__(BLOCK, 2) cross_entropy(struct dt_cross_entropy c, float *losses,
                                                           E *logits, bool gradients, unsigned kept)
 {
     DT_SHARED_DYNAMIC(dt_pack<E>, keep);
     unsigned vocabulary = static_cast<unsigned>(c.vocabulary);
+    limit<CAPPED> cap = {c.cap};
 
     for (size_t n = blockIdx.x; n < c.rows; n += gridDim.x) {
         E *at = logits + n * c.stride;
@@ -174,20 +196,21 @@ __global__ void __launch_bounds__(BLOCK, 2) cross_entropy(struct dt_cross_entrop
                 clear<E, BLOCK>(at, c.stride);
             continue;
         }
-        float hit = dt_to_float(at[target]);
+        float hit = cap.of(dt_to_float(at[target]));
         row<E> r(at, c.vocabulary);
-        tally t = read_row<E, BLOCK>(r, vocabulary, keep, kept);
+        tally t = read_row<E, BLOCK>(r, vocabulary, keep, kept, cap);
         float largest = dt_block_max<BLOCK>(t.largest);
         float sum = dt_block_sum<BLOCK>(t.sum * exp_less(t.largest, some(largest)));
         if (threadIdx.x == 0)
             losses[n] = logf(sum) + (largest - hit);
         if (!gradients)
             continue;
-        write_row<E, BLOCK>(r, vocabulary, keep, kept, largest, c.scale / sum);
+        write_row<E, BLOCK>(r, vocabulary, keep, kept, largest, c.scale / sum, cap);
         clear<E, BLOCK>(at + c.vocabulary, c.stride - c.vocabulary);
         __syncthreads();
         if (threadIdx.x == 0)
-            at[target] = dt_from_float<E>((exp_less(hit, largest) / sum - 1.0f) * c.scale);
+            at[target] =
+                dt_from_float<E>((exp_less(hit, largest) / sum - 1.0f) * c.scale * cap.slope(hit));
     }
 }
 
@@ -205,7 +228,7 @@ cudaError_t room(unsigned *packs)
     return e;
 }
 
-template <class E>
+template <class E, bool CAPPED>
 cudaError_t start(const struct dt_cross_entropy *c, float *losses, E *logits, bool gradients,
                   struct dt_stream *s)
 {
@@ -215,7 +238,8 @@ cudaError_t start(const struct dt_cross_entropy *c, float *losses, E *logits, bo
         return e;
     kept = kept < packs ? kept : packs;
     bool few = packs < THREADS;
-    return dt_launch(few ? cross_entropy<E, FEW_THREADS> : cross_entropy<E, THREADS>,
+    return dt_launch(few ? cross_entropy<E, FEW_THREADS, CAPPED>
+                         : cross_entropy<E, THREADS, CAPPED>,
                      dim3(dt_blocks(c->rows, 1)), dim3(few ? FEW_THREADS : THREADS), kept * 16ul,
                      s->compute, *c, losses, logits, gradients, kept);
 }
@@ -231,6 +255,8 @@ cudaError_t dt_cuda_cross_entropy(enum dt_dtype elem, const struct dt_cross_entr
         return cudaErrorInvalidValue;
     return dt_with_elem(elem, [&](auto of) {
         using E = decltype(of);
-        return start(c, losses, static_cast<E *>(logits), gradients, s);
+        E *at = static_cast<E *>(logits);
+        return c->cap > 0 ? start<E, true>(c, losses, at, gradients, s)
+                          : start<E, false>(c, losses, at, gradients, s);
     });
 }

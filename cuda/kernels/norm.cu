@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* LayerNorm and RMSNorm of rows, forward: sum = x + add, out = (sum - mean) * rstd * weight + bias.
+/* LayerNorm and RMSNorm of rows, forward: sum = x + add, out = (sum - mean) * rstd * (weight +
+ * plus) + bias.
  * A row is read once and kept in registers, as it is stored: backward finds the same numbers again.
  * Moments are taken in two steps, the mean first. A row too wide for that is read three times. */
 #include "cuda/kernels/kernels.h"
@@ -61,7 +62,7 @@ __device__ inline void put_normed(const dt_norm &n, E *out, const dt_pack<E> &x,
     for (int i = 0; i < dt_pack<E>::COUNT; i++) {
         float h = (dt_to_float(x.at[i]) - mean) * rstd;
         y.at[i] = dt_from_float<E>(
-            fmaf(h, dt_to_float(weight.at[i]), n.bias ? dt_to_float(bias.at[i]) : 0));
+            fmaf(h, dt_to_float(weight.at[i]) + n.plus, n.bias ? dt_to_float(bias.at[i]) : 0));
     }
     put<E, ALIGNED>(out, n.width, c, y);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* LayerNorm and RMSNorm of rows, backward. With h = (x - mean) * rstd and g = dout * weight,
+/* LayerNorm and RMSNorm of rows, backward. With h = (x - mean) * rstd and g = dout * (weight +
+ * plus),
  *   dx += rstd * (g - average(g) - h * average(g h)), the first average for LayerNorm only;
  *   dweight[C] += the sum over rows of dout * h; dbias[C] += that of dout.
  *

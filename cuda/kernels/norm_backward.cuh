@@ -26,12 +26,12 @@ template <class E> struct operands {
 
 /* Averages are sums as yet. */
 struct moments {
-    float mean, rstd, average_g, average_gh;
+    float mean, rstd, plus, average_g, average_gh;
 };
 
 __device__ inline moments moments_of(const dt_norm &n, size_t row)
 {
-    return {n.mean ? n.mean[row] : 0, n.rstd[row], 0, 0};
+    return {n.mean ? n.mean[row] : 0, n.rstd[row], n.plus, 0, 0};
 }
 
 /* Adds a pack's part of the averages to SUMS. */
@@ -40,7 +40,7 @@ __device__ inline void add_averages(const operands<E> &o, const moments &m, floa
 {
 #pragma unroll
     for (int i = 0; i < dt_pack<E>::COUNT; i++) {
-        float d = dt_to_float(o.dout.at[i]), weight = dt_to_float(o.weight.at[i]);
+        float d = dt_to_float(o.dout.at[i]), weight = dt_to_float(o.weight.at[i]) + m.plus;
         sums[0] = fmaf(d, weight, sums[0]);
         sums[1] = fmaf(d * weight, (dt_to_float(o.x.at[i]) - m.mean) * m.rstd, sums[1]);
     }
@@ -58,7 +58,8 @@ __device__ inline dt_pack<E> add_dx(const operands<E> &o, const moments &m, dt_p
 #pragma unroll
     for (int i = 0; i < dt_pack<E>::COUNT; i++) {
         float h = (dt_to_float(o.x.at[i]) - m.mean) * m.rstd;
-        float g = fmaf(dt_to_float(o.dout.at[i]), dt_to_float(o.weight.at[i]), -m.average_g);
+        float weight = dt_to_float(o.weight.at[i]) + m.plus;
+        float g = fmaf(dt_to_float(o.dout.at[i]), weight, -m.average_g);
         float d = fmaf(-h, m.average_gh, g);
         dx.at[i] = dt_from_float<E>(fmaf(m.rstd, d, dt_to_float(dx.at[i])));
     }

@@ -205,6 +205,24 @@ TEST(any_head_dim_and_rows_that_begin_anywhere)
     gpu_each(any_head_dim);
 }
 
+static void scaled_and_capped(struct gpu_kit *g)
+{
+    static const struct shape shapes[] = {
+        {2, 37, 2, 1, 5}, {1, 40, 2, 1, 64}, {1, 33, 1, 1, 128}, {1, 20, 1, 1, 256}};
+    for (size_t i = 0; i < 3 * sizeof shapes / sizeof shapes[0]; i++) {
+        struct layout l = lay_out(&shapes[i / 3], ALIGNED, i % 2);
+        l.a.scale = i % 3 == 1 ? 0 : 0.03f;
+        l.a.cap = i % 3 == 0 ? 0 : 0.7f;
+        CHECK_ROW("dim %zu, scale %g, cap %g", l.a.head_dim, (double)l.a.scale, (double)l.a.cap);
+        compare_of(g, &l, gpu_numbers(g, l.n), 5e-6, 1e-5, NONE);
+    }
+}
+
+TEST(scores_that_are_scaled_and_capped)
+{
+    gpu_each(scaled_and_capped);
+}
+
 static void one_odd_array(struct gpu_kit *g)
 {
     static const struct shape shapes[] = {{1, 35, 2, 1, 64}, {1, 35, 1, 1, 128}};

@@ -79,14 +79,33 @@ static void swiglu_of(struct gpu_kit *g, size_t n)
     gpu_near(g, "dup in up's place", n, d_up, dup, 1e-6);
 }
 
-static void swiglus(struct gpu_kit *g)
+static void geglu_of(struct gpu_kit *g, size_t n)
+{
+    float *gate = gpu_numbers(g, n), *up = gpu_numbers(g, n), *dout = gpu_numbers(g, n);
+    float *y = kit_alloc(&g->k, n * 4), *dup = kit_alloc(&g->k, n * 4);
+    void *dgate = gpu_up(g, n, gate), *d_up = gpu_up(g, n, up), *ddout = gpu_up(g, n, dout);
+    void *dy = gpu_up(g, n, NULL), *dz = gpu_up(g, n, NULL);
+    g->ops->geglu_forward(n, dy, dgate, d_up, g->s);
+    ref->geglu_forward(n, y, gate, up, NULL);
+    gpu_near(g, "geglu", n, dy, y, 3e-7);
+    ref->geglu_backward(n, y, dup, gate, up, dout, NULL);
+    g->ops->geglu_backward(n, dy, dz, dgate, d_up, ddout, g->s);
+    gpu_near(g, "dgate of geglu", n, dy, y, 1e-6);
+    gpu_near(g, "dup of geglu", n, dz, dup, 1e-6);
+    g->ops->geglu_backward(n, ddout, d_up, dgate, d_up, ddout, g->s);
+    gpu_near(g, "dgate of geglu in dout's place", n, ddout, y, 1e-6);
+    gpu_near(g, "dup of geglu in up's place", n, d_up, dup, 1e-6);
+}
+
+static void gates(struct gpu_kit *g)
 {
     each_size(g, swiglu_of);
+    each_size(g, geglu_of);
 }
 
 TEST(gates_forward_and_backward)
 {
-    gpu_each(swiglus);
+    gpu_each(gates);
 }
 
 static void edges(struct gpu_kit *g)

@@ -27,7 +27,7 @@ struct rows {
 /* Every third row does not count, but there is one that does. */
 static struct rows rows_new(struct gpu_kit *g, const struct shape *s)
 {
-    struct rows r = {.host = {s->rows, s->vocabulary, s->stride, NULL, 300}};
+    struct rows r = {.host = {s->rows, s->vocabulary, s->stride, NULL, 300, 0}};
     int32_t *targets = kit_ids(&g->k, s->rows, s->vocabulary);
     for (size_t i = 2; i < s->rows; i += 3)
         targets[i] = i % 2 ? -100 : -1;
@@ -73,11 +73,13 @@ static void same_gradients(struct gpu_kit *g, const struct rows *r)
 static void each_shape(struct gpu_kit *g)
 {
     for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
-        for (int gradients = 0; gradients < 2; gradients++) {
+        for (int how = 0; how < 4; how++) {
             const struct shape *s = &shapes[i];
-            CHECK_ROW("%zu rows of %zu in %zu, %s gradients", s->rows, s->vocabulary, s->stride,
-                      gradients ? "with" : "no");
+            bool gradients = how & 1;
             struct rows r = rows_new(g, s);
+            r.host.cap = r.device.cap = how & 2 ? 5 : 0;
+            CHECK_ROW("%zu rows of %zu in %zu, %s gradients, cap %g", s->rows, s->vocabulary,
+                      s->stride, gradients ? "with" : "no", (double)r.host.cap);
             run(g, &r, gradients);
             gpu_near_float(g, "losses", s->rows, r.losses_there, r.losses, 2e-6);
             same_gradients(g, &r); /* without gradients: logits are as they were */

@@ -155,6 +155,7 @@ static struct norm_case norm_case(struct gpu_kit *g, size_t rows, size_t width, 
     float *bias = layer ? gpu_numbers(g, width) : NULL;
     c.host = (struct dt_norm){
         .rows = rows, .width = width, .eps = 1e-5f, .weight = c.weight, .bias = bias};
+    c.host.plus = g->shift ? 1 : 0;
     c.device = c.host;
     c.host.mean = layer ? kit_alloc(&g->k, rows * sizeof(float)) : NULL;
     c.host.rstd = kit_alloc(&g->k, rows * sizeof(float));
@@ -286,7 +287,7 @@ TEST(norms_have_the_same_bits_wherever_arrays_lie)
 static void one_head_norm(struct gpu_kit *g, const size_t h[4])
 {
     float *weight = gpu_numbers(g, h[2]);
-    struct dt_head_norm n = {h[0], h[1], h[2], h[3], 1e-5f, weight}, dn = n;
+    struct dt_head_norm n = {h[0], h[1], h[2], h[3], 1e-5f, g->shift ? 1 : 0, weight}, dn = n;
     size_t all = n.rows * n.stride, dim = n.head_dim;
     CHECK_ROW("rows %zu heads %zu dim %zu stride %zu shift %zu", h[0], h[1], h[2], h[3], g->shift);
     float *x = gpu_numbers(g, all), *dout = gpu_numbers(g, all), *out = gpu_numbers(g, all);
@@ -374,7 +375,7 @@ static void nothing(struct gpu_kit *g)
     g->ops->norm_forward(&n, dx, NULL, dx, NULL, g->s);
     g->ops->norm_backward(&n, dx, dx, dx, dx, dx, g->s);
     g->ops->rope(&r, dx, false, g->s);
-    struct dt_head_norm heads = {0, 2, 8, 16, 1e-6f, dx};
+    struct dt_head_norm heads = {0, 2, 8, 16, 1e-6f, 0, dx};
     g->ops->head_norm_forward(&heads, dx, dx, g->s);
     g->ops->head_norm_backward(&heads, dx, dx, dx, dx, g->s);
     gpu_near(g, "untouched", 40, dx, x, 0);

@@ -66,12 +66,13 @@ TEST(embeddings_are_looked_up_and_added_up)
 }
 
 static void one_norm(const struct dt_ops *ops, struct dt_stream *s, struct kit *k, size_t rows,
-                     size_t width, bool layer, bool add)
+                     size_t width, bool layer, bool add, float plus)
 {
     size_t n = rows * width;
-    CHECK_ROW("rows %zu width %zu layer %d add %d", rows, width, layer, add);
+    CHECK_ROW("rows %zu width %zu layer %d add %d plus %g", rows, width, layer, add, (double)plus);
     float *weight = kit_numbers(k, width), *bias = layer ? kit_numbers(k, width) : NULL;
     struct dt_norm a = {.rows = rows, .width = width, .eps = 1e-5f, .weight = weight, .bias = bias};
+    a.plus = plus;
     a.mean = layer ? kit_alloc(k, rows * sizeof(float)) : NULL;
     a.rstd = kit_alloc(k, rows * sizeof(float));
     struct dt_norm b = a;
@@ -113,11 +114,11 @@ static void norms(const struct dt_ops *ops, struct dt_stream *s, struct kit *k)
 {
     static const size_t shapes[][2] = {{1, 1}, {1, 384}, {3, 5}, {17, 33}, {257, 65}, {100, 384}};
     for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
-        for (int how = 0; how < 4; how++) {
+        for (int how = 0; how < 8; how++) {
             /* A row of one has no variance to be compared. */
             if (shapes[i][1] == 1 && (how & 1))
                 continue;
-            one_norm(ops, s, k, shapes[i][0], shapes[i][1], how & 1, how & 2);
+            one_norm(ops, s, k, shapes[i][0], shapes[i][1], how & 1, how & 2, how & 4 ? 1 : 0);
             kit_free(k);
         }
     }
@@ -159,10 +160,12 @@ static void head_norms(const struct dt_ops *ops, struct dt_stream *s, struct kit
 {
     static const size_t shapes[][4] = {
         {1, 1, 1, 1}, {1, 1, 64, 64}, {5, 3, 6, 20}, {257, 2, 65, 130}, {40, 7, 128, 1000}};
-    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
-        const size_t *h = shapes[i];
-        struct dt_head_norm n = {h[0], h[1], h[2], h[3], 1e-6f, kit_numbers(k, h[2])};
-        CHECK_ROW("rows %zu heads %zu dim %zu stride %zu", h[0], h[1], h[2], h[3]);
+    for (size_t i = 0; i < 2 * sizeof shapes / sizeof shapes[0]; i++) {
+        const size_t *h = shapes[i / 2];
+        float plus = i % 2 ? 1 : 0;
+        struct dt_head_norm n = {h[0], h[1], h[2], h[3], 1e-6f, plus, kit_numbers(k, h[2])};
+        CHECK_ROW("rows %zu heads %zu dim %zu stride %zu plus %g", h[0], h[1], h[2], h[3],
+                  (double)plus);
         one_head_norm(ops, s, k, &n);
         kit_free(k);
     }
@@ -321,9 +324,9 @@ static void one_attention(const struct dt_ops *ops, struct dt_stream *s, struct 
     size_t q = a.heads * a.head_dim, kv = a.kv_heads * a.head_dim;
     size_t row = together ? q + 2 * kv + 3 : 0, stats = a.batch * a.heads * a.queries;
     CHECK_ROW("batch %zu, %zu queries from %zu, %zu keys, window %zu, documents %d, heads %zu/%zu "
-              "dim %zu together %d",
+              "dim %zu together %d scale %g cap %g",
               a.batch, a.queries, a.first, a.keys, a.window, a.documents != NULL, a.heads,
-              a.kv_heads, a.head_dim, together);
+              a.kv_heads, a.head_dim, together, (double)a.scale, (double)a.cap);
     a.q_stride = together ? row : q + 1;
     a.k_stride = a.v_stride = together ? row : kv;
     a.out_stride = q + 2;
@@ -408,17 +411,19 @@ static void parts_of_attention(const struct dt_ops *ops, struct dt_stream *s, st
         {2, 600, 600, 0, 0, 256},   {1, 600, 600, 0, 0, 300}, {2, 300, 640, 300, 0, 77},
         {2, 300, 640, 300, 50, 77},
     };
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        struct dt_attention a = {.batch = rows[i].batch,
-                                 .queries = rows[i].queries,
-                                 .keys = rows[i].keys,
-                                 .first = rows[i].first,
-                                 .window = rows[i].window,
+    for (size_t i = 0; i < 2 * sizeof rows / sizeof rows[0]; i++) {
+        struct dt_attention a = {.batch = rows[i / 2].batch,
+                                 .queries = rows[i / 2].queries,
+                                 .keys = rows[i / 2].keys,
+                                 .first = rows[i / 2].first,
+                                 .window = rows[i / 2].window,
                                  .heads = 4,
                                  .kv_heads = 2,
                                  .head_dim = 12};
-        if (rows[i].document > 0)
-            a.documents = documents_of(k, a.batch, a.keys, rows[i].document);
+        a.scale = i % 2 ? 0.4f : 0;
+        a.cap = i % 2 ? 2 : 0;
+        if (rows[i / 2].document > 0)
+            a.documents = documents_of(k, a.batch, a.keys, rows[i / 2].document);
         one_attention(ops, s, k, a, a.queries == a.keys);
         kit_free(k);
     }
@@ -502,6 +507,18 @@ static void activations(const struct dt_ops *ops, struct dt_stream *s, struct ki
         ops->swiglu_backward(n, a, c, a, c, dout, s);
         kit_near("swiglu dgate in place", n, a, b, 1e-6);
         kit_near("swiglu dup in place", n, c, d, 1e-6);
+        ops->geglu_forward(n, a, x, up, s);
+        ref->geglu_forward(n, b, x, up, NULL);
+        kit_near("geglu", n, a, b, 3e-7);
+        ops->geglu_backward(n, a, c, x, up, dout, s);
+        ref->geglu_backward(n, b, d, x, up, dout, NULL);
+        kit_near("geglu dgate", n, a, b, 1e-6);
+        kit_near("geglu dup", n, c, d, 1e-6);
+        memcpy(c, up, n * 4);
+        memcpy(a, dout, n * 4);
+        ops->geglu_backward(n, a, c, x, c, a, s);
+        kit_near("geglu dgate in place", n, a, b, 1e-6);
+        kit_near("geglu dup in place", n, c, d, 1e-6);
         ops->add(n, a, dout, s);
         ref->add(n, b, dout, NULL);
         kit_near("add", n, a, b, 1e-6);
@@ -582,13 +599,15 @@ TEST(infinities_and_nan_stay_what_they_are)
 static void losses(const struct dt_ops *ops, struct dt_stream *s, struct kit *k)
 {
     static const size_t shapes[][3] = {{1, 1, 1}, {3, 5, 8}, {33, 257, 257}, {9, 1000, 1024}};
-    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
-        size_t rows = shapes[i][0], n = rows * shapes[i][2];
+    for (size_t how = 0; how < 2 * sizeof shapes / sizeof shapes[0]; how++) {
+        size_t i = how / 2, rows = shapes[i][0], n = rows * shapes[i][2];
         int32_t *targets = kit_ids(k, rows, shapes[i][1]);
-        CHECK_ROW("rows %zu vocabulary %zu stride %zu", rows, shapes[i][1], shapes[i][2]);
+        float cap = how % 2 ? 30 : 0;
+        CHECK_ROW("rows %zu vocabulary %zu stride %zu cap %g", rows, shapes[i][1], shapes[i][2],
+                  (double)cap);
         if (rows > 2)
             targets[1] = -100;
-        struct dt_cross_entropy c = {rows, shapes[i][1], shapes[i][2], targets, 0.25f};
+        struct dt_cross_entropy c = {rows, shapes[i][1], shapes[i][2], targets, 0.25f, cap};
         float *logits = kit_numbers(k, n);
         for (size_t e = 0; e < n; e++)
             logits[e] *= 20;

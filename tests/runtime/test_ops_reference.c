@@ -131,10 +131,12 @@ TEST(gradients_of_both_norms)
     enum { ROWS = 4, WIDTH = 9, N = ROWS * WIDTH };
     struct kit k = {.state = 2};
     float mean[ROWS], rstd[ROWS];
-    for (int layer = 0; layer < 2; layer++) {
+    for (int how = 0; how < 4; how++) {
+        bool layer = how & 1;
         struct dt_norm n = {.rows = ROWS, .width = WIDTH, .eps = 1e-5f, .rstd = rstd};
         n.mean = layer ? mean : NULL;
-        CHECK_ROW("%s", layer ? "LayerNorm" : "RMSNorm");
+        n.plus = how & 2 ? 1 : 0;
+        CHECK_ROW("%s, plus %g", layer ? "LayerNorm" : "RMSNorm", (double)n.plus);
         check_function(&k, &(struct function){.n = {N, WIDTH, layer ? WIDTH : 0, N},
                                               .n_out = 2 * N,
                                               .how = &n,
@@ -161,13 +163,36 @@ TEST(gradients_of_norms_of_heads)
 {
     enum { ROWS = 3, HEADS = 2, DIM = 5, STRIDE = HEADS * DIM };
     struct kit k = {.state = 5};
-    struct dt_head_norm n = {
-        .rows = ROWS, .heads = HEADS, .head_dim = DIM, .stride = STRIDE, .eps = 1e-5f};
-    check_function(&k, &(struct function){.n = {ROWS * STRIDE, DIM},
-                                          .n_out = ROWS * STRIDE,
-                                          .how = &n,
-                                          .forward = head_norm_forward,
-                                          .backward = head_norm_backward});
+    for (int plus = 0; plus < 2; plus++) {
+        struct dt_head_norm n = {.rows = ROWS,
+                                 .heads = HEADS,
+                                 .head_dim = DIM,
+                                 .stride = STRIDE,
+                                 .eps = 1e-5f,
+                                 .plus = (float)plus};
+        check_function(&k, &(struct function){.n = {ROWS * STRIDE, DIM},
+                                              .n_out = ROWS * STRIDE,
+                                              .how = &n,
+                                              .forward = head_norm_forward,
+                                              .backward = head_norm_backward});
+    }
+}
+
+/* Models are saved with weights that are 1 less. */
+TEST(a_weight_counts_as_so_much_more)
+{
+    static const float less[] = {-0.5f, 0, 0.25f}, weight[] = {0.5f, 1, 1.25f};
+    static const float x[] = {1, -2, 0.5f};
+    float rstd, out[3], want[3];
+    struct dt_norm a = {.rows = 1, .width = 3, .plus = 1, .weight = less, .rstd = &rstd}, b = a;
+    struct dt_head_norm c = {1, 1, 3, 3, 0, 1, less};
+    b.weight = weight;
+    b.plus = 0;
+    ref->norm_forward(&a, out, NULL, x, NULL, NULL);
+    ref->norm_forward(&b, want, NULL, x, NULL, NULL);
+    CHECK_BYTES(out, sizeof out, want, sizeof want);
+    ref->head_norm_forward(&c, out, x, NULL);
+    kit_near("of a head", 3, out, want, 1e-6);
 }
 
 static void rope_forward(struct function *f)
@@ -318,6 +343,59 @@ TEST(gradients_of_attention)
 
 /* Queries are the last five of nine positions, of which a document has the first two, another the
  * next four. */
+TEST(gradients_of_attention_that_is_scaled_and_capped)
+{
+    struct kit k = {.state = 9};
+    float logsum[2 * 4 * 7];
+    for (int how = 1; how < 4; how++) {
+        struct dt_attention a = {.batch = 2,
+                                 .queries = 7,
+                                 .keys = 7,
+                                 .heads = 4,
+                                 .kv_heads = 2,
+                                 .head_dim = 5,
+                                 .scale = how & 1 ? 0.7f : 0,
+                                 .cap = how & 2 ? 1.5f : 0,
+                                 .q_stride = 20,
+                                 .k_stride = 10,
+                                 .v_stride = 10,
+                                 .out_stride = 20,
+                                 .logsum = logsum};
+        CHECK_ROW("scale %g, cap %g", (double)a.scale, (double)a.cap);
+        check_function(&k, &(struct function){.n = {14 * 20, 14 * 10, 14 * 10},
+                                              .n_out = 14 * 20,
+                                              .how = &a,
+                                              .forward = attention_forward,
+                                              .backward = attention_backward});
+    }
+}
+
+/* One key alone: the logsum is its score. */
+TEST(a_score_is_scaled_and_then_capped)
+{
+    static const float q[] = {3, 4}, kv[] = {2, 1};
+    float out[2], logsum;
+    struct dt_attention a = {.batch = 1,
+                             .queries = 1,
+                             .keys = 1,
+                             .heads = 1,
+                             .kv_heads = 1,
+                             .head_dim = 2,
+                             .q = q,
+                             .k = kv,
+                             .v = kv,
+                             .logsum = &logsum};
+    ref->attention_forward(&a, out, NULL);
+    kit_near("plain", 1, &logsum, &(float){7.0710678f}, 1e-6); /* 10 / sqrt(2) */
+    a.scale = 0.5f;
+    ref->attention_forward(&a, out, NULL);
+    kit_near("scaled", 1, &logsum, &(float){5}, 1e-6);
+    a.cap = 4;
+    ref->attention_forward(&a, out, NULL);
+    kit_near("capped", 1, &logsum, &(float){3.3931346f}, 1e-6); /* 4 tanh(5 / 4) */
+    CHECK_BYTES(out, sizeof out, kv, sizeof kv);
+}
+
 TEST(gradients_of_attention_over_parts_of_sequences)
 {
     struct kit k = {.state = 8};
@@ -486,6 +564,16 @@ static void swiglu_backward(struct function *f)
     ref->swiglu_backward(f->n_out, f->dx[0], f->dx[1], f->x[0], f->x[1], f->weight, NULL);
 }
 
+static void geglu_forward(struct function *f)
+{
+    ref->geglu_forward(f->n_out, f->out, f->x[0], f->x[1], NULL);
+}
+
+static void geglu_backward(struct function *f)
+{
+    ref->geglu_backward(f->n_out, f->dx[0], f->dx[1], f->x[0], f->x[1], f->weight, NULL);
+}
+
 TEST(gradients_of_activations)
 {
     struct kit k = {.state = 6};
@@ -496,6 +584,9 @@ TEST(gradients_of_activations)
                                           .n_out = 40,
                                           .forward = swiglu_forward,
                                           .backward = swiglu_backward});
+    check_function(
+        &k, &(struct function){
+                .n = {40, 40}, .n_out = 40, .forward = geglu_forward, .backward = geglu_backward});
 }
 
 /* Out are the losses; their weights are equal, as cross_entropy() has one scale for all rows. */
@@ -519,11 +610,15 @@ TEST(gradients_of_cross_entropy)
 {
     struct kit k = {.state = 7};
     int32_t targets[] = {0, 8, -1, 3};
-    struct dt_cross_entropy c = {4, 9, 11, targets, 1};
-    check_function(
-        &k,
-        &(struct function){
-            .n = {44}, .n_out = 4, .how = &c, .forward = loss_forward, .backward = loss_backward});
+    for (int capped = 0; capped < 2; capped++) {
+        struct dt_cross_entropy c = {4, 9, 11, targets, 1, capped ? 1.2f : 0};
+        CHECK_ROW("cap %g", (double)c.cap);
+        check_function(&k, &(struct function){.n = {44},
+                                              .n_out = 4,
+                                              .how = &c,
+                                              .forward = loss_forward,
+                                              .backward = loss_backward});
+    }
 }
 
 /* The numbers of a format, by its definition. */

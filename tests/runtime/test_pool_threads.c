@@ -112,7 +112,7 @@ TEST(results_do_not_depend_on_the_number_of_threads)
         struct dt_device *d = dt_device_open_cpu(threads, &err);
         CHECK_ROW("%d threads: %s", threads, d ? d->description : err.text);
         CHECK(d != NULL);
-        struct dt_norm n = {ROWS, WIDTH, 1e-5f, x, x, mean, rstd};
+        struct dt_norm n = {ROWS, WIDTH, 1e-5f, 0, x, x, mean, rstd};
         int at = threads - 1;
         d->ops->norm_forward(&n, out[at], NULL, x, NULL, d->stream);
         d->ops->norm_backward(&n, out[at], dweight[at], dweight[at], x, dout, d->stream);

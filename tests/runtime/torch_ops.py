@@ -22,15 +22,15 @@ def struct(**fields):
 
 
 Embedding = struct(rows=SIZE, positions=SIZE, width=SIZE, vocabulary=SIZE, ids=P, first=SIZE, places=P)
-Norm = struct(rows=SIZE, width=SIZE, eps=FLOAT, weight=P, bias=P, mean=P, rstd=P)
-HeadNorm = struct(rows=SIZE, heads=SIZE, head_dim=SIZE, stride=SIZE, eps=FLOAT, weight=P)
+Norm = struct(rows=SIZE, width=SIZE, eps=FLOAT, plus=FLOAT, weight=P, bias=P, mean=P, rstd=P)
+HeadNorm = struct(rows=SIZE, heads=SIZE, head_dim=SIZE, stride=SIZE, eps=FLOAT, plus=FLOAT, weight=P)
 Rope = struct(rows=SIZE, positions=SIZE, heads=SIZE, head_dim=SIZE, stride=SIZE, speeds=P,
               scale=FLOAT, first=SIZE)
 Linear = struct(rows=SIZE, inputs=SIZE, outputs=SIZE, out_stride=SIZE, layout=INT, weight=P, bias=P)
 Attention = struct(batch=SIZE, queries=SIZE, keys=SIZE, first=SIZE, window=SIZE, documents=P,
-                   heads=SIZE, kv_heads=SIZE, head_dim=SIZE, q_stride=SIZE, k_stride=SIZE,
-                   v_stride=SIZE, out_stride=SIZE, q=P, k=P, v=P, logsum=P)
-CrossEntropy = struct(rows=SIZE, vocabulary=SIZE, stride=SIZE, targets=P, scale=FLOAT)
+                   heads=SIZE, kv_heads=SIZE, head_dim=SIZE, scale=FLOAT, cap=FLOAT, q_stride=SIZE,
+                   k_stride=SIZE, v_stride=SIZE, out_stride=SIZE, q=P, k=P, v=P, logsum=P)
+CrossEntropy = struct(rows=SIZE, vocabulary=SIZE, stride=SIZE, targets=P, scale=FLOAT, cap=FLOAT)
 AdamW = struct(lr=FLOAT, beta1=FLOAT, beta2=FLOAT, eps=FLOAT, weight_decay=FLOAT, bias1=FLOAT,
                bias2=FLOAT, grad_scale=FLOAT, decoupled=BOOL, model_type=INT, chance=ctypes.c_uint64)
 
@@ -45,6 +45,7 @@ OPS = {
     "attention_forward": [P] * 2, "attention_backward": [P] * 6,
     "gelu_forward": [SIZE, P, P], "gelu_backward": [SIZE, P, P, P],
     "swiglu_forward": [SIZE, P, P, P], "swiglu_backward": [SIZE, P, P, P, P, P],
+    "geglu_forward": [SIZE, P, P, P], "geglu_backward": [SIZE, P, P, P, P, P],
     "cross_entropy": [P, P, P, BOOL],
     "add": [SIZE, P, P], "dropout": [P, SIZE, P, BOOL, P], "adamw": [P, SIZE, P, P, P, P, P],
     "sum_squares": [SIZE, P, P], "cast": [SIZE, P, INT, P, INT], "round_to": [SIZE, P, INT],
@@ -107,17 +108,17 @@ def embedding(ops, placed):
     near("dposition", dposition, position.grad)
 
 
-def norm(ops, layer):
+def norm(ops, layer, plus=0.0):
     n, c, eps = 37, 65, 1e-5
     x, add, weight, bias = leaf(n, c), torch.randn(n, c), leaf(c), leaf(c)
     total = x + add
     if layer:
         want = F.layer_norm(total, (c,), weight, bias, eps)
     else:
-        want = total * torch.rsqrt(total.pow(2).mean(-1, keepdim=True) + eps) * weight
+        want = total * torch.rsqrt(total.pow(2).mean(-1, keepdim=True) + eps) * (weight + plus)
     mean, rstd, out, got = torch.empty(n), torch.empty(n), torch.empty(n, c), torch.empty(n, c)
     w, b = raw(weight), raw(bias)
-    s = make(Norm, rows=n, width=c, eps=eps, weight=w, bias=b if layer else None,
+    s = make(Norm, rows=n, width=c, eps=eps, plus=plus, weight=w, bias=b if layer else None,
              mean=mean if layer else None, rstd=rstd)
     ops.norm_forward(s, out, got, raw(x), add)
     near("sum", got, total)
@@ -132,13 +133,13 @@ def norm(ops, layer):
         near("dbias", dbias, bias.grad)
 
 
-def head_norm(ops):
+def head_norm(ops, plus):
     n, h, d, eps = 37, 3, 20, 1e-6
     x, weight, dout = leaf(n, h, d), leaf(d), torch.randn(n, h, d)
-    want = x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + eps) * weight
+    want = x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + eps) * (weight + plus)
     want.backward(dout)
     w, flat, out, dweight = raw(weight), raw(x), torch.empty(n, h, d), torch.zeros(d)
-    s = make(HeadNorm, rows=n, heads=h, head_dim=d, stride=h * d, eps=eps, weight=w)
+    s = make(HeadNorm, rows=n, heads=h, head_dim=d, stride=h * d, eps=eps, plus=plus, weight=w)
     ops.head_norm_forward(s, out, flat)
     near("out", out, want)
     ops.head_norm_backward(s, dout, dweight, flat, dout)
@@ -192,21 +193,22 @@ def linear(ops, layout, biased):
         near("dbias", dbias, bias.grad, 2e-5)
 
 
-def attention(ops, b, t, h, kv, d):
+def attention(ops, b, t, h, kv, d, scale=0.0, cap=0.0):
     """q, k, v side by side in one array, as a fused projection leaves them."""
     width = (h + 2 * kv) * d
     qkv, dout = leaf(b, t, width), torch.randn(b, t, h * d)
     q, k, v = qkv.split((h * d, kv * d, kv * d), -1)
     q, k, v = (x.view(b, t, -1, d).transpose(1, 2) for x in (q, k, v))
     k, v = (x.repeat_interleave(h // kv, 1) for x in (k, v))
-    score = q @ k.transpose(2, 3) / math.sqrt(d)
+    score = q @ k.transpose(2, 3) * (scale or 1 / math.sqrt(d))
+    score = cap * torch.tanh(score / cap) if cap else score
     score = score.masked_fill(torch.ones(t, t).triu(1).bool(), -math.inf)
     want = (score.softmax(-1) @ v).transpose(1, 2).reshape(b, t, h * d)
     want.backward(dout)
     flat, logsum, out = raw(qkv), torch.empty(b, h, t), torch.empty(b, t, h * d)
     step = 4 * d
-    a = make(Attention, batch=b, queries=t, keys=t, heads=h, kv_heads=kv, head_dim=d, q_stride=width,
-             k_stride=width, v_stride=width, out_stride=h * d, q=flat, k=flat.data_ptr() + step * h,
+    a = make(Attention, batch=b, queries=t, keys=t, heads=h, kv_heads=kv, head_dim=d, scale=scale,
+             cap=cap, q_stride=width, k_stride=width, v_stride=width, out_stride=h * d, q=flat, k=flat.data_ptr() + step * h,
              v=flat.data_ptr() + step * (h + kv), logsum=logsum)
     ops.attention_forward(a, out)
     near("out", out, want)
@@ -240,18 +242,28 @@ def activations(ops):
     near("swiglu", out, want, 1e-6)
     near("dgate", first, x.grad, 1e-6)
     near("dup", second, up.grad, 1e-6)
+    x.grad = up.grad = None
+    want = gelu_tanh(x) * up
+    want.backward(dout)
+    ops.geglu_forward(n, out, flat, other)
+    ops.geglu_backward(n, first, second, flat, other, dout)
+    near("geglu", out, want, 1e-6)
+    near("dgate of geglu", first, x.grad, 1e-6)
+    near("dup of geglu", second, up.grad, 1e-6)
     ops.add(n, out, dout)
     near("add", out, want + dout, 1e-6)
 
 
-def cross_entropy(ops):
+def cross_entropy(ops, cap=0.0):
     n, v, stride, scale = 30, 101, 104, 0.125
     logits, targets = leaf(n, stride), torch.randint(v, (n,), dtype=torch.int32)
     logits.data *= 10
     targets[::7] = -100
-    want = F.cross_entropy(logits[:, :v], targets.long(), reduction="none")
+    seen = cap * torch.tanh(logits / cap) if cap else logits
+    want = F.cross_entropy(seen[:, :v], targets.long(), reduction="none")
     want.sum().mul(scale).backward()
-    c = make(CrossEntropy, rows=n, vocabulary=v, stride=stride, targets=targets, scale=scale)
+    c = make(CrossEntropy, rows=n, vocabulary=v, stride=stride, targets=targets, scale=scale,
+             cap=cap)
     losses, got = torch.empty(n), raw(logits).clone()
     ops.cross_entropy(c, losses, got, False)
     near("losses alone", losses, want)
@@ -305,14 +317,18 @@ TESTS = {
     "embedding of rows with places": lambda o: embedding(o, placed=True),
     "LayerNorm": lambda o: norm(o, True),
     "RMSNorm": lambda o: norm(o, False),
-    "norm of heads": head_norm,
+    "RMSNorm of 1 + weight": lambda o: norm(o, False, 1.0),
+    "norm of heads": lambda o: [head_norm(o, plus) for plus in (0.0, 1.0)],
     "rotary positions": rope,
     "linear as Conv1D": lambda o: [linear(o, 0, biased) for biased in (True, False)],
     "linear as nn.Linear": lambda o: [linear(o, 1, biased) for biased in (True, False)],
     "attention": lambda o: [attention(o, 2, t, 3, 3, 16) for t in (1, 5, 70, 257)],
     "attention with shared heads": lambda o: [attention(o, 2, 70, 6, kv, 10) for kv in (1, 2, 3)],
+    "attention with a scale and a cap": lambda o: [attention(o, 2, 70, 4, 2, 16, scale, cap)
+                                                   for scale, cap in ((0.5, 0.0), (0.0, 3.0), (0.4, 50.0))],
     "activations": activations,
     "cross entropy": cross_entropy,
+    "cross entropy of capped logits": lambda o: cross_entropy(o, 30.0),
     "AdamW": lambda o: [adamw(o, True, kind) for kind in (F32, BF16, F16)],
     "Adam": lambda o: adamw(o, False, F32),
     "casts": casts,

@@ -26,10 +26,11 @@ struct dt_embedding {
                               NULL: as above */
 };
 
-/* LayerNorm, or RMSNorm where bias and mean are NULL. */
+/* LayerNorm, or RMSNorm where bias and mean are NULL. What is normed is multiplied by weight +
+ * PLUS: 1 in models whose weights say how far they are from 1. */
 struct dt_norm {
     size_t rows, width;
-    float eps;
+    float eps, plus;
     const dt_elem *weight, *bias; /* [width] */
     float *mean, *rstd;           /* [rows]: written forward, read backward */
 };
@@ -37,8 +38,8 @@ struct dt_norm {
 /* RMSNorm of each head by itself, which stand side by side in a row. */
 struct dt_head_norm {
     size_t rows, heads, head_dim, stride; /* stride: from row to row */
-    float eps;
-    const dt_elem *weight; /* [head_dim]: of every head */
+    float eps, plus;                      /* plus: as above */
+    const dt_elem *weight;                /* [head_dim]: of every head */
 };
 
 /* Rotates pairs (i, i + head_dim/2) of each head by position * speeds[i], as Hugging Face's Llama,
@@ -68,6 +69,9 @@ static inline size_t dt_linear_stride(const struct dt_linear *l)
  * queries, at positions first to first + queries - 1, which are positions of keys too. A query at
  * position p reads the keys up to p, those of its own document, and of them the last WINDOW.
  *
+ * A score is SCALE times the product of a query and a key, and where there is a CAP,
+ * cap * tanh(score / cap), which is never beyond it.
+ *
  * Query head h reads key/value head h / (heads / kv_heads). Strides are from row to row. */
 struct dt_attention {
     size_t batch, queries, keys, first;
@@ -76,6 +80,8 @@ struct dt_attention {
      * falls from one position to the next. NULL: a sequence is one document. */
     const int32_t *documents;
     size_t heads, kv_heads, head_dim;
+    float scale; /* 0: 1 / sqrt(head_dim) */
+    float cap;   /* 0: none */
     size_t q_stride, k_stride, v_stride, out_stride;
     const dt_elem *q, *k, *v;
     float *logsum; /* [batch, heads, queries]: written forward, read backward */
@@ -94,6 +100,8 @@ struct dt_cross_entropy {
     size_t rows, vocabulary, stride; /* logits beyond vocabulary are padding */
     const int32_t *targets;          /* [rows]; negative: does not count */
     float scale;                     /* of the gradients: 1 / tokens, times the loss scale */
+    float cap; /* the loss is of cap * tanh(logit / cap), the gradients are those of logits; 0: none
+                */
 };
 
 /* Element i of a call goes where dt_chance_bits(start, i) of ops/by_chance.h is below GONE_BELOW:
@@ -151,7 +159,7 @@ typedef void dt_norm_backward_fn(const struct dt_norm *n, dt_elem *dx, dt_elem *
                                  dt_elem *dbias, const dt_elem *x, const dt_elem *dout,
                                  struct dt_stream *s);
 
-/* out = x / rms(x) * weight. out may be x. */
+/* out = x / rms(x) * (weight + plus). out may be x. */
 typedef void dt_head_norm_forward_fn(const struct dt_head_norm *n, dt_elem *out, const dt_elem *x,
                                      struct dt_stream *s);
 /* dx = gradient through the norm of x; dweight += unless NULL. dx may be dout. */
@@ -187,11 +195,14 @@ typedef void dt_gelu_forward_fn(size_t n, dt_elem *out, const dt_elem *pre, stru
 typedef void dt_gelu_backward_fn(size_t n, dt_elem *dpre, const dt_elem *pre, const dt_elem *dout,
                                  struct dt_stream *s);
 
-/* out = gate * sigmoid(gate) * up. dgate may be gate or dout, dup may be up. */
+/* out = gate * sigmoid(gate) * up, of swiglu; gelu(gate) * up, of geglu. dgate may be gate or dout,
+ * dup may be up. */
 typedef void dt_swiglu_forward_fn(size_t n, dt_elem *out, const dt_elem *gate, const dt_elem *up,
                                   struct dt_stream *s);
 typedef void dt_swiglu_backward_fn(size_t n, dt_elem *dgate, dt_elem *dup, const dt_elem *gate,
                                    const dt_elem *up, const dt_elem *dout, struct dt_stream *s);
+typedef dt_swiglu_forward_fn dt_geglu_forward_fn;
+typedef dt_swiglu_backward_fn dt_geglu_backward_fn;
 
 /* losses[N] of each row (0 where it does not count), and, with GRADIENTS, logits become scale *
  * dlogits in place. */
@@ -245,6 +256,8 @@ struct dt_ops {
     dt_gelu_backward_fn *gelu_backward;
     dt_swiglu_forward_fn *swiglu_forward;
     dt_swiglu_backward_fn *swiglu_backward;
+    dt_geglu_forward_fn *geglu_forward;
+    dt_geglu_backward_fn *geglu_backward;
     dt_cross_entropy_fn *cross_entropy;
     dt_add_fn *add;
     dt_dropout_fn *dropout;

@@ -36,6 +36,11 @@ struct scratch {
 };
 _Static_assert(sizeof(struct scratch) <= DT_SCRATCH_BYTES, "scratch is too small");
 
+static float scale_of(const struct dt_attention *a)
+{
+    return a->scale > 0 ? a->scale : 1 / sqrtf((float)a->head_dim);
+}
+
 static struct scratch *my_scratch(const struct job *j)
 {
     return (struct scratch *)j->s->scratch[dt_pool_self()];
@@ -93,6 +98,18 @@ static void meet(size_t rows, size_t keys, size_t dim, float alpha, const float 
                                    .ldb = chunk->stride,
                                    .c = c,
                                    .ldc = KEYS});
+}
+
+/* Where there is a cap, scores become capped ones. */
+static void cap_scores(const struct dt_attention *a, size_t rows, size_t keys, float *scores)
+{
+    float cap = a->cap;
+    for (size_t row = 0; cap > 0 && row < rows; row++) {
+        float *x = scores + row * KEYS;
+#pragma omp simd
+        for (size_t i = 0; i < keys; i++)
+            x[i] = dt_capped(x[i], cap);
+    }
 }
 
 /* Rows of scores are walked in whole vectors: a few keys too many cost less than single ones. */
@@ -234,6 +251,7 @@ static void forward_chunk(const struct job *j, size_t b, const struct head *at, 
         float *out = at->fout + block.from * a->out_stride;
         meet(rows, m.keys, dim, j->scale, at->q + block.from * a->q_stride, a->q_stride, &k,
              w->scores);
+        cap_scores(a, rows, m.keys, w->scores);
         soften(a, w->scores, &m, w->largest + row, w->sum + row, out);
         dt_blas_gemm(&(struct dt_gemm){.m = rows,
                                        .n = dim,
@@ -270,7 +288,7 @@ static void forward(void *arg, size_t part)
 /* Parts are taken from the last: those with the longest rows of keys first. */
 void DT_CPU(attention_forward)(const struct dt_attention *a, dt_elem *out, struct dt_stream *s)
 {
-    struct job j = {.a = a, .s = s, .out = out, .scale = 1 / sqrtf((float)a->head_dim)};
+    struct job j = {.a = a, .s = s, .out = out, .scale = scale_of(a)};
     assert(a->first + a->queries <= a->keys);
     dt_pool_run(s->pool, a->batch * a->heads * dt_parts(a->queries, QUERIES), forward, &j);
 }
@@ -284,7 +302,28 @@ static float dot(size_t n, const float *x, const float *y)
     return sum;
 }
 
-/* scores to weights p; dp to dscores = p (dp - average). */
+/* A row's scores to weights p; dp to dscores = p (dp - average). */
+static void weigh_row(size_t n, float *p, float *dp, float logsum, float average)
+{
+#pragma omp simd
+    for (size_t i = 0; i < n; i++) {
+        p[i] = dt_expf(p[i] - logsum);
+        dp[i] = p[i] * (dp[i] - average);
+    }
+}
+
+/* The same of scores that were capped: what changes them moves the capped ones by less. */
+static void weigh_capped_row(size_t n, float *p, float *dp, float logsum, float average, float cap)
+{
+#pragma omp simd
+    for (size_t i = 0; i < n; i++) {
+        float slope = dt_cap_slope(p[i], cap);
+        p[i] = dt_expf(p[i] - logsum);
+        dp[i] = p[i] * (dp[i] - average) * slope;
+    }
+}
+
+/* Scores to weights, and dp to dscores, of a block. */
 static void unsoften(const struct dt_attention *a, const struct head *at, struct scratch *w,
                      const struct meeting *m)
 {
@@ -295,11 +334,10 @@ static void unsoften(const struct dt_attention *a, const struct head *at, struct
         float average = dot(a->head_dim, at->out + place, at->dout + place);
         struct dt_range n = visible(a, m->b, a->first + query, m->from, m->keys);
         size_t most = whole(n.to);
-#pragma omp simd
-        for (size_t i = 0; i < most; i++) {
-            p[i] = dt_expf(p[i] - logsum);
-            dp[i] = p[i] * (dp[i] - average);
-        }
+        if (a->cap > 0)
+            weigh_capped_row(most, p, dp, logsum, average, a->cap);
+        else
+            weigh_row(most, p, dp, logsum, average);
         for (size_t i = 0; i < n.from; i++)
             p[i] = dp[i] = 0;
         for (size_t i = n.to; i < m->keys; i++)
@@ -332,6 +370,7 @@ static void backward_block(const struct job *j, const struct head *at, struct sc
     size_t rows = m->t.to - m->t.from, dim = a->head_dim, keys = m->keys, from = m->from;
     const float *q = at->q + m->t.from * a->q_stride, *dout = at->dout + m->t.from * a->out_stride;
     meet(rows, keys, dim, j->scale, q, a->q_stride, k, w->scores);
+    cap_scores(a, rows, keys, w->scores);
     meet(rows, keys, dim, 1, dout, a->out_stride, v, w->dscores);
     unsoften(a, at, w, m);
     pull_back(rows, keys, dim, 1, w->scores, dout, a->out_stride, at->dv + from * a->v_stride,
@@ -393,7 +432,7 @@ void DT_CPU(attention_backward)(const struct dt_attention *a, dt_elem *dq, dt_el
                                 const dt_elem *out, const dt_elem *dout, struct dt_stream *s)
 {
     struct job j = {.a = a, .s = s, .dq = dq, .dk = dk, .dv = dv, .fout = out, .dout = dout};
-    j.scale = 1 / sqrtf((float)a->head_dim);
+    j.scale = scale_of(a);
     assert(a->first + a->queries <= a->keys);
     dt_pool_run(s->pool, a->batch * a->kv_heads, backward, &j);
 }

@@ -50,6 +50,8 @@ dt_gelu_forward_fn DT_CPU(gelu_forward);
 dt_gelu_backward_fn DT_CPU(gelu_backward);
 dt_swiglu_forward_fn DT_CPU(swiglu_forward);
 dt_swiglu_backward_fn DT_CPU(swiglu_backward);
+dt_geglu_forward_fn DT_CPU(geglu_forward);
+dt_geglu_backward_fn DT_CPU(geglu_backward);
 dt_cross_entropy_fn DT_CPU(cross_entropy);
 dt_add_fn DT_CPU(add);
 dt_dropout_fn DT_CPU(dropout);

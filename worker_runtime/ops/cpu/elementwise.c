@@ -96,6 +96,44 @@ void DT_CPU(swiglu_backward)(size_t n, dt_elem *dgate, dt_elem *dup, const dt_el
         &(struct job){.n = n, .out = dgate, .out2 = dup, .x = gate, .y = up, .z = dout});
 }
 
+static void geglu(void *arg, size_t part)
+{
+    const struct job *j = arg;
+    struct dt_range r = dt_part(j->n, PART, part);
+    const float *gate = j->x, *up = j->y;
+    float *out = j->out;
+#pragma omp simd
+    for (size_t i = r.from; i < r.to; i++)
+        out[i] = dt_gelu(gate[i]) * up[i];
+}
+
+void DT_CPU(geglu_forward)(size_t n, dt_elem *out, const dt_elem *gate, const dt_elem *up,
+                           struct dt_stream *s)
+{
+    run(s, geglu, &(struct job){.n = n, .out = out, .x = gate, .y = up});
+}
+
+static void geglu_slope(void *arg, size_t part)
+{
+    const struct job *j = arg;
+    struct dt_range r = dt_part(j->n, PART, part);
+    const float *gate = j->x, *up = j->y, *dout = j->z;
+    float *dgate = j->out, *dup = j->out2;
+#pragma omp simd
+    for (size_t i = r.from; i < r.to; i++) {
+        float g = gate[i], u = up[i], d = dout[i];
+        dup[i] = d * dt_gelu(g);
+        dgate[i] = d * u * dt_gelu_slope(g);
+    }
+}
+
+void DT_CPU(geglu_backward)(size_t n, dt_elem *dgate, dt_elem *dup, const dt_elem *gate,
+                            const dt_elem *up, const dt_elem *dout, struct dt_stream *s)
+{
+    run(s, geglu_slope,
+        &(struct job){.n = n, .out = dgate, .out2 = dup, .x = gate, .y = up, .z = dout});
+}
+
 static void add(void *arg, size_t part)
 {
     const struct job *j = arg;

@@ -36,10 +36,10 @@ static void head_norm(void *arg, size_t part)
         for (size_t h = 0; h < n->heads; h++) {
             size_t at = row * n->stride + h * n->head_dim;
             const float *x = j->x + at;
-            float *out = j->out + at, rstd = rstd_of(n, x);
+            float *out = j->out + at, rstd = rstd_of(n, x), plus = n->plus;
 #pragma omp simd
             for (size_t c = 0; c < n->head_dim; c++)
-                out[c] = x[c] * rstd * weight[c];
+                out[c] = x[c] * rstd * (weight[c] + plus);
         }
     }
 }
@@ -51,22 +51,22 @@ void DT_CPU(head_norm_forward)(const struct dt_head_norm *n, dt_elem *out, const
     dt_pool_run(s->pool, dt_parts(n->rows, ROWS), head_norm, &j);
 }
 
-/* As in the reference: g = dout * weight, h = x * rstd. */
+/* As in the reference: g = dout * (weight + plus), h = x * rstd. */
 static void back_one(const struct dt_head_norm *n, float *dx, float *dweight, const float *x,
                      const float *dout)
 {
     const float *weight = n->weight;
-    float rstd = rstd_of(n, x), sum = 0;
+    float rstd = rstd_of(n, x), sum = 0, plus = n->plus;
 #pragma omp simd reduction(+ : sum)
     for (size_t c = 0; c < n->head_dim; c++) {
         float h = x[c] * rstd;
-        sum += dout[c] * weight[c] * h;
+        sum += dout[c] * (weight[c] + plus) * h;
         dweight[c] += dout[c] * h;
     }
     float average = sum / (float)n->head_dim;
 #pragma omp simd
     for (size_t c = 0; c < n->head_dim; c++)
-        dx[c] = rstd * (dout[c] * weight[c] - x[c] * rstd * average);
+        dx[c] = rstd * (dout[c] * (weight[c] + plus) - x[c] * rstd * average);
 }
 
 static void head_norm_back(void *arg, size_t part)

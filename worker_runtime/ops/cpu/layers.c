@@ -107,14 +107,15 @@ static float rstd_of(size_t width, const float *x, float mean, float eps)
 static void norm_row(const struct dt_norm *n, float *out, const float *x, float mean, float rstd)
 {
     const float *weight = n->weight, *bias = n->bias;
+    float plus = n->plus;
     if (bias) {
 #pragma omp simd
         for (size_t c = 0; c < n->width; c++)
-            out[c] = (x[c] - mean) * rstd * weight[c] + bias[c];
+            out[c] = (x[c] - mean) * rstd * (weight[c] + plus) + bias[c];
     } else {
 #pragma omp simd
         for (size_t c = 0; c < n->width; c++)
-            out[c] = (x[c] - mean) * rstd * weight[c];
+            out[c] = (x[c] - mean) * rstd * (weight[c] + plus);
     }
 }
 
@@ -147,16 +148,16 @@ void DT_CPU(norm_forward)(const struct dt_norm *n, dt_elem *out, dt_elem *sum, c
     dt_pool_run(s->pool, dt_parts(n->rows, ROWS), norm, &j);
 }
 
-/* As in the reference: g = dout * weight, h = (x - mean) * rstd. */
+/* As in the reference: g = dout * (weight + plus), h = (x - mean) * rstd. */
 static void norm_back_row(const struct norm_job *j, size_t row, float *dweight, float *dbias)
 {
     const struct dt_norm *n = j->n;
     const float *x = j->x + row * n->width, *dout = j->dout + row * n->width, *weight = n->weight;
     float *dx = j->dx + row * n->width, mean = n->mean ? n->mean[row] : 0, rstd = n->rstd[row];
-    float sum_g = 0, sum_gh = 0;
+    float sum_g = 0, sum_gh = 0, plus = n->plus;
 #pragma omp simd reduction(+ : sum_g, sum_gh)
     for (size_t c = 0; c < n->width; c++) {
-        float g = dout[c] * weight[c], h = (x[c] - mean) * rstd;
+        float g = dout[c] * (weight[c] + plus), h = (x[c] - mean) * rstd;
         sum_g += g;
         sum_gh += g * h;
         dweight[c] += dout[c] * h;
@@ -165,7 +166,7 @@ static void norm_back_row(const struct norm_job *j, size_t row, float *dweight, 
     float average_g = n->mean ? sum_g / (float)n->width : 0, average_gh = sum_gh / (float)n->width;
 #pragma omp simd
     for (size_t c = 0; c < n->width; c++) {
-        float g = dout[c] * weight[c], h = (x[c] - mean) * rstd;
+        float g = dout[c] * (weight[c] + plus), h = (x[c] - mean) * rstd;
         dx[c] += rstd * (g - average_g - h * average_gh);
     }
 }

@@ -53,6 +53,29 @@ static inline float dt_sigmoid(float x)
     return 1 / (1 + dt_expf(-x));
 }
 
+/* tanh(x) = 1 - 2 / (1 + e^2x), wrong in the last places of 1 and not of itself: near 0, where
+ * these would be all that there is, by its series, whose next part is below them. */
+static inline float dt_tanhf(float x)
+{
+    float far = 1 - 2 / (1 + dt_expf(2 * x)), square = x * x;
+    float near =
+        x * (1 + square * (-0x1.555556p-2f + square * (0x1.111112p-3f - square * 0x1.ba1ba2p-5f)));
+    return square < 0.03f ? near : far;
+}
+
+/* cap * tanh(x / cap): never beyond CAP. */
+static inline float dt_capped(float x, float cap)
+{
+    return cap * dt_tanhf(x / cap);
+}
+
+/* The slope of that, where it gave Y. */
+static inline float dt_cap_slope(float y, float cap)
+{
+    float part = y / cap;
+    return 1 - part * part;
+}
+
 /* The largest number of a row, -infinity where there is none. In lanes by hand: not every compiler
  * makes a vector of a maximum that is to pass by NaN. */
 static inline float dt_largest(size_t n, const float *x)

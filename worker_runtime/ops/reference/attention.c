@@ -2,7 +2,7 @@
 /* Causal attention, one query at a time and without keeping the matrix of its weights.
  *
  * For query t of one head, D = head_dim, and the keys s that it reads:
- *   score[s] = q[t] . k[s] / sqrt(D)
+ *   score[s] = q[t] . k[s] / sqrt(D), or by another scale; capped, cap * tanh of it / cap
  *   p[s]     = exp(score[s]) / sum over these s' of exp(score[s'])
  *   out[t]   = sum over s of p[s] * v[s]
  * Kept for the way back is one number a query: logsum = log(sum of exp(score)), for with it any
@@ -36,7 +36,7 @@ static struct query find_query(const struct dt_attention *a, size_t b, size_t h,
     q.q = (const float *)a->q + q.row * a->q_stride + h * a->head_dim;
     q.k = (const float *)a->k + q.key_row * a->k_stride + q.kv_head * a->head_dim;
     q.v = (const float *)a->v + q.key_row * a->v_stride + q.kv_head * a->head_dim;
-    q.scale = 1 / sqrt((double)a->head_dim);
+    q.scale = a->scale > 0 ? (double)a->scale : 1 / sqrt((double)a->head_dim);
     return q;
 }
 
@@ -50,7 +50,8 @@ static double dot(size_t n, const float *x, const float *y)
 
 static double score(const struct dt_attention *a, const struct query *q, size_t s)
 {
-    return dot(a->head_dim, q->q, q->k + s * a->k_stride) * q->scale;
+    double x = dot(a->head_dim, q->q, q->k + s * a->k_stride) * q->scale, cap = (double)a->cap;
+    return cap > 0 ? cap * tanh(x / cap) : x;
 }
 
 /* The largest score is taken out before exp(), which else could overflow. */
@@ -95,7 +96,8 @@ static void clear(size_t rows, size_t width, size_t stride, float *x)
 }
 
 /* dp[s] = dout . v[s]. Through the softmax, dscore[s] = p[s] * (dp[s] - sum over s' of p dp), and
- * that sum is dout . out, as out is the sum of p v. Then
+ * that sum is dout . out, as out is the sum of p v. Through a cap it becomes smaller by
+ * 1 - (score / cap)^2, the slope of tanh. Then
  *   dq += dscore[s] k[s] / sqrt(D),  dk[s] += dscore[s] q / sqrt(D),  dv[s] += p[s] dout. */
 static void backward(const struct dt_attention *a, const struct query *q, float *dq, float *dk,
                      float *dv, const float *out, const float *dout)
@@ -104,8 +106,9 @@ static void backward(const struct dt_attention *a, const struct query *q, float 
     double average = dot(a->head_dim, dout, out);
     for (size_t s = q->begin; s < q->end; s++) {
         const float *k = q->k + s * a->k_stride, *v = q->v + s * a->v_stride;
-        double p = exp(score(a, q, s) - logsum);
-        double dscore = p * (dot(a->head_dim, dout, v) - average) * q->scale;
+        double x = score(a, q, s), part = a->cap > 0 ? x / (double)a->cap : 0;
+        double p = exp(x - logsum);
+        double dscore = p * (dot(a->head_dim, dout, v) - average) * (1 - part * part) * q->scale;
         for (size_t d = 0; d < a->head_dim; d++) {
             dq[d] += (float)(dscore * k[d]);
             dk[s * a->k_stride + d] += (float)(dscore * q->q[d]);

@@ -60,7 +60,7 @@ static void find_moments(const struct dt_norm *n, size_t row, const float *x)
     n->rstd[row] = (float)(1 / sqrt(square / (double)n->width + (double)n->eps));
 }
 
-/* sum = x + add; out = (sum - mean) * rstd * weight + bias, [N,C] each. */
+/* sum = x + add; out = (sum - mean) * rstd * (weight + plus) + bias, [N,C] each. */
 void dt_ref_norm_forward(const struct dt_norm *n, dt_elem *out_, dt_elem *sum_, const dt_elem *x_,
                          const dt_elem *add_, struct dt_stream *s)
 {
@@ -75,11 +75,12 @@ void dt_ref_norm_forward(const struct dt_norm *n, dt_elem *out_, dt_elem *sum_, 
         find_moments(n, row, in);
         float mean = n->mean ? n->mean[row] : 0;
         for (size_t c = 0; c < width; c++)
-            out[row * width + c] = (in[c] - mean) * n->rstd[row] * weight[c] + (bias ? bias[c] : 0);
+            out[row * width + c] =
+                (in[c] - mean) * n->rstd[row] * (weight[c] + n->plus) + (bias ? bias[c] : 0);
     }
 }
 
-/* With h = (x - mean) * rstd and g = dout * weight, the gradient of h:
+/* With h = (x - mean) * rstd and g = dout * (weight + plus), the gradient of h:
  *   dx = rstd * (g - average(g) - h * average(g * h))
  * The averages are there because mean and rstd depend on every x of the row; RMSNorm has no mean,
  * and so not the first of them. dweight[C] = sum over rows of dout * h; dbias[C] = that of dout. */
@@ -94,14 +95,14 @@ void dt_ref_norm_backward(const struct dt_norm *n, dt_elem *dx_, dt_elem *dweigh
         double mean = n->mean ? (double)n->mean[row] : 0, rstd = (double)n->rstd[row];
         double average_g = 0, average_gh = 0;
         for (size_t c = 0; c < width; c++) {
-            double g = (double)dout[c] * weight[c];
+            double g = (double)dout[c] * (weight[c] + n->plus);
             average_g += g / (double)width;
             average_gh += g * (x[c] - mean) * rstd / (double)width;
         }
         if (!n->mean)
             average_g = 0;
         for (size_t c = 0; c < width; c++) {
-            double h = (x[c] - mean) * rstd, g = (double)dout[c] * weight[c];
+            double h = (x[c] - mean) * rstd, g = (double)dout[c] * (weight[c] + n->plus);
             dx[c] += (float)(rstd * (g - average_g - h * average_gh));
             if (dweight)
                 dweight[c] += (float)(dout[c] * h);
@@ -119,7 +120,7 @@ static double head_rstd(const struct dt_head_norm *n, const float *x)
     return 1 / sqrt(square + (double)n->eps);
 }
 
-/* out = h * weight, h = x * rstd */
+/* out = h * (weight + plus), h = x * rstd */
 void dt_ref_head_norm_forward(const struct dt_head_norm *n, dt_elem *out_, const dt_elem *x_,
                               struct dt_stream *s)
 {
@@ -130,11 +131,11 @@ void dt_ref_head_norm_forward(const struct dt_head_norm *n, dt_elem *out_, const
         float *out = (float *)out_ + at;
         double rstd = head_rstd(n, x);
         for (size_t c = 0; c < n->head_dim; c++)
-            out[c] = (float)(x[c] * rstd * weight[c]);
+            out[c] = (float)(x[c] * rstd * (weight[c] + n->plus));
     }
 }
 
-/* dx = rstd * (g - h * average(g h)), g = dout * weight */
+/* dx = rstd * (g - h * average(g h)), g = dout * (weight + plus) */
 void dt_ref_head_norm_backward(const struct dt_head_norm *n, dt_elem *dx_, dt_elem *dweight_,
                                const dt_elem *x_, const dt_elem *dout_, struct dt_stream *s)
 {
@@ -149,10 +150,12 @@ void dt_ref_head_norm_backward(const struct dt_head_norm *n, dt_elem *dx_, dt_el
         for (size_t c = 0; c < n->head_dim; c++) {
             if (dweight)
                 dweight[c] += (float)(dout[c] * x[c] * rstd);
-            average += (double)dout[c] * weight[c] * x[c] * rstd / (double)n->head_dim;
+            average += (double)dout[c] * (weight[c] + n->plus) * x[c] * rstd / (double)n->head_dim;
         }
-        for (size_t c = 0; c < n->head_dim; c++)
-            dx[c] = (float)(rstd * ((double)dout[c] * weight[c] - x[c] * rstd * average));
+        for (size_t c = 0; c < n->head_dim; c++) {
+            double g = (double)dout[c] * (weight[c] + n->plus);
+            dx[c] = (float)(rstd * (g - x[c] * rstd * average));
+        }
     }
 }
 
@@ -273,32 +276,38 @@ void dt_ref_linear_backward(const struct dt_linear *l, dt_elem *dx, bool add, dt
 /* gelu(x) = x/2 * (1 + tanh(u)), u = sqrt(2/pi) * (x + 0.044715 x^3) */
 static const double gelu_scale = 0.7978845608028654, gelu_cube = 0.044715;
 
+static double gelu(double x)
+{
+    return x / 2 * (1 + tanh(gelu_scale * (x + gelu_cube * x * x * x)));
+}
+
+/* (1 + tanh(u)) / 2 + x/2 * (1 - tanh(u)^2) * u', as tanh' = 1 - tanh^2 */
+static double gelu_slope(double x)
+{
+    double t = tanh(gelu_scale * (x + gelu_cube * x * x * x));
+    double du = gelu_scale * (1 + 3 * gelu_cube * x * x);
+    /* 1 - t^2 is 0 long before du overflows. */
+    double tail = t * t == 1 ? 0 : x / 2 * (1 - t * t) * du;
+    return (1 + t) / 2 + tail;
+}
+
 void dt_ref_gelu_forward(size_t n, dt_elem *out_, const dt_elem *pre_, struct dt_stream *s)
 {
     float *out = out_;
     const float *pre = pre_;
     (void)s;
-    for (size_t i = 0; i < n; i++) {
-        double x = (double)pre[i];
-        out[i] = (float)(x / 2 * (1 + tanh(gelu_scale * (x + gelu_cube * x * x * x))));
-    }
+    for (size_t i = 0; i < n; i++)
+        out[i] = (float)gelu((double)pre[i]);
 }
 
-/* gelu'(x) = (1 + tanh(u)) / 2 + x/2 * (1 - tanh(u)^2) * u', as tanh' = 1 - tanh^2 */
 void dt_ref_gelu_backward(size_t n, dt_elem *dpre_, const dt_elem *pre_, const dt_elem *dout_,
                           struct dt_stream *s)
 {
     float *dpre = dpre_;
     const float *pre = pre_, *dout = dout_;
     (void)s;
-    for (size_t i = 0; i < n; i++) {
-        double x = (double)pre[i];
-        double t = tanh(gelu_scale * (x + gelu_cube * x * x * x));
-        double du = gelu_scale * (1 + 3 * gelu_cube * x * x);
-        /* 1 - t^2 is 0 long before du overflows. */
-        double tail = t * t == 1 ? 0 : x / 2 * (1 - t * t) * du;
-        dpre[i] = (float)(dout[i] * ((1 + t) / 2 + tail));
-    }
+    for (size_t i = 0; i < n; i++)
+        dpre[i] = (float)(dout[i] * gelu_slope((double)pre[i]));
 }
 
 /* silu(x) = x * sigmoid(x), sigmoid(x) = 1 / (1 + e^-x) */
@@ -324,6 +333,29 @@ void dt_ref_swiglu_backward(size_t n, dt_elem *dgate_, dt_elem *dup_, const dt_e
         double sigmoid = 1 / (1 + exp(-g));
         dup[i] = (float)(d * g * sigmoid);
         dgate[i] = (float)(d * u * sigmoid * (1 + g * (1 - sigmoid)));
+    }
+}
+
+void dt_ref_geglu_forward(size_t n, dt_elem *out_, const dt_elem *gate_, const dt_elem *up_,
+                          struct dt_stream *s)
+{
+    float *out = out_;
+    const float *gate = gate_, *up = up_;
+    (void)s;
+    for (size_t i = 0; i < n; i++)
+        out[i] = (float)(gelu((double)gate[i]) * up[i]);
+}
+
+void dt_ref_geglu_backward(size_t n, dt_elem *dgate_, dt_elem *dup_, const dt_elem *gate_,
+                           const dt_elem *up_, const dt_elem *dout_, struct dt_stream *s)
+{
+    float *dgate = dgate_, *dup = dup_;
+    const float *gate = gate_, *up = up_, *dout = dout_;
+    (void)s;
+    for (size_t i = 0; i < n; i++) {
+        double g = (double)gate[i], u = (double)up[i], d = (double)dout[i];
+        dup[i] = (float)(d * gelu(g));
+        dgate[i] = (float)(d * u * gelu_slope(g));
     }
 }
 

@@ -22,6 +22,8 @@ dt_gelu_forward_fn dt_ref_gelu_forward;
 dt_gelu_backward_fn dt_ref_gelu_backward;
 dt_swiglu_forward_fn dt_ref_swiglu_forward;
 dt_swiglu_backward_fn dt_ref_swiglu_backward;
+dt_geglu_forward_fn dt_ref_geglu_forward;
+dt_geglu_backward_fn dt_ref_geglu_backward;
 dt_cross_entropy_fn dt_ref_cross_entropy;
 dt_add_fn dt_ref_add;
 dt_dropout_fn dt_ref_dropout;

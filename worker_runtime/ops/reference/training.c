@@ -9,20 +9,28 @@
 #include "worker_runtime/ops/by_chance.h"
 #include "worker_runtime/ops/nf4.h"
 
+static double capped(const struct dt_cross_entropy *c, float logit)
+{
+    double cap = (double)c->cap;
+    return cap > 0 ? cap * tanh((double)logit / cap) : (double)logit;
+}
+
 /* One row: loss = log(sum over v of exp(logit[v])) - logit[target]. Its gradient is
- * softmax(logits), less 1 at the target. */
-static float row_cross_entropy(size_t vocabulary, float *logits, size_t target, float scale,
+ * softmax(logits), less 1 at the target. Through a cap it becomes smaller by 1 - (logit / cap)^2,
+ * the slope of tanh. */
+static float row_cross_entropy(const struct dt_cross_entropy *c, float *logits, size_t target,
                                bool gradients)
 {
-    double largest = (double)logits[0], sum = 0;
-    for (size_t v = 1; v < vocabulary; v++)
-        largest = fmax(largest, (double)logits[v]);
-    for (size_t v = 0; v < vocabulary; v++)
-        sum += exp((double)logits[v] - largest);
-    double logsum = largest + log(sum), loss = logsum - (double)logits[target];
-    for (size_t v = 0; gradients && v < vocabulary; v++) {
-        double p = exp((double)logits[v] - logsum);
-        logits[v] = (float)((p - (v == target)) * (double)scale);
+    double largest = capped(c, logits[0]), sum = 0;
+    for (size_t v = 1; v < c->vocabulary; v++)
+        largest = fmax(largest, capped(c, logits[v]));
+    for (size_t v = 0; v < c->vocabulary; v++)
+        sum += exp(capped(c, logits[v]) - largest);
+    double logsum = largest + log(sum), loss = logsum - capped(c, logits[target]);
+    for (size_t v = 0; gradients && v < c->vocabulary; v++) {
+        double x = capped(c, logits[v]), part = c->cap > 0 ? x / (double)c->cap : 0;
+        double p = exp(x - logsum);
+        logits[v] = (float)((p - (v == target)) * (1 - part * part) * (double)c->scale);
     }
     return (float)loss;
 }
@@ -36,8 +44,7 @@ void dt_ref_cross_entropy(const struct dt_cross_entropy *c, float *losses, dt_el
         bool counts = c->targets[n] >= 0;
         losses[n] = 0;
         if (counts)
-            losses[n] = row_cross_entropy(c->vocabulary, logits, (size_t)c->targets[n], c->scale,
-                                          gradients);
+            losses[n] = row_cross_entropy(c, logits, (size_t)c->targets[n], gradients);
         /* Padding takes no part, and a row that does not count pulls at nothing. */
         size_t from = counts ? c->vocabulary : 0;
         for (size_t v = from; gradients && v < c->stride; v++)
