@@ -588,6 +588,10 @@ TEST(another_model_is_refused_with_what_differs)
     CHECK_FAIL(dt_ckpt_read(at("model/step-00000001"), &saved, &in, &s, &err), err,
                "has layers 2, this run's has 3");
     m.shape.layers = 2;
+    m.shape.score_cap = 50;
+    CHECK_FAIL(dt_ckpt_read(at("model/step-00000001"), &saved, &in, &s, &err), err,
+               "has cap of scores 0, this run's has 50");
+    m.shape.score_cap = 0;
     m.tensors[3].dims[0]++;
     CHECK_FAIL(dt_ckpt_read(at("model/step-00000001"), &saved, &in, &s, &err), err,
                m.tensors[3].name);

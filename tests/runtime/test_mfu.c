@@ -53,4 +53,8 @@ TEST(flops_of_a_token_are_those_of_its_products)
              (int64_t)(6 * products + 12.0 * 768 * (2 * 1024 + 10 * 100)));
     CHECK_EQ((int64_t)dt_mfu_flops_per_token(&s, 50),
              (int64_t)(6 * products + 12.0 * 768 * 12 * 50));
+    s.full_layers = 0;
+    s.full_every = 6; /* as in a Gemma 3 */
+    CHECK_EQ((int64_t)dt_mfu_flops_per_token(&s, 1024),
+             (int64_t)(6 * products + 12.0 * 768 * (2 * 1024 + 10 * 100)));
 }

@@ -117,7 +117,8 @@ TEST(what_would_train_another_model_is_refused_by_its_path)
     /* clang-format off */
     static const struct { const char *text, *error; } rows[] = {
         {"{}", "the document: \"model_type\" is missing"},
-        {"{\"model_type\":\"bert\"}", "model_type: only \"gpt2\", \"llama\", \"mistral\", \"qwen2\" and \"qwen3\" are implemented"},
+        {"{\"model_type\":\"bert\"}", "model_type: only \"gpt2\", \"llama\", \"mistral\", \"qwen2\", \"qwen3\", \"gemma\", \"gemma2\" and \"gemma3_text\" are implemented"},
+        {"{\"model_type\":\"gemma3\"}", "model_type: a \"gemma3\" reads images, too, which is not implemented"},
         {"[]", "the document: expected an object, found an array"},
         {G ",\"n_head\":2}", "the document: \"n_positions\" is missing"},
         {G ",\"n_positions\":4}", "\"n_head\" is missing"},
@@ -282,6 +283,123 @@ TEST(a_qwen3_norms_the_heads_of_queries_and_keys)
                "attention_bias: only false is implemented");
 }
 
+#define GEMMA(model_type, layers)                                                                  \
+    "{\"model_type\":\"" model_type "\",\"num_hidden_layers\":" layers ",\"hidden_size\":8,"       \
+    "\"intermediate_size\":6,\"max_position_embeddings\":64,\"vocab_size\":5,"                     \
+    "\"num_attention_heads\":2,\"num_key_value_heads\":1"
+
+TEST(a_gemma_has_a_weight_of_0_where_others_have_1)
+{
+    struct dt_err err = {0};
+    struct dt_shape s = shape_of(GEMMA("gemma", "2") ",\"hidden_act\":\"gelu_pytorch_tanh\"}");
+    CHECK(s.norm_plus_one && s.scaled_words && s.gelu_gate && s.tied && !s.branch_norms);
+    CHECK_EQ(s.head_dim, 256);
+    struct dt_tensor *tensors = dt_shape_tensors(&s, NULL);
+    CHECK_STR(tensors[1].name, "model.layers.0.input_layernorm.weight");
+    CHECK(tensors[1].init_value == 0 && tensors[1].init_std == 0 && !tensors[1].decay);
+    free(tensors);
+    CHECK_FAIL(read_shape(&s, GEMMA("gemma", "2") ",\"hidden_act\":\"gelu\"}", &err), err,
+               "hidden_act: only \"gelu_pytorch_tanh\" is implemented");
+}
+
+TEST(a_gemma2_has_caps_and_four_norms_and_every_other_layer_a_window)
+{
+    struct dt_err err = {0};
+    struct dt_buf out = {0};
+    struct dt_shape s = shape_of(GEMMA("gemma2", "3") "}");
+    CHECK(s.score_cap == 50 && s.logit_cap == 30 && s.query_scalar == 256 && s.branch_norms);
+    CHECK_EQ(dt_shape_window(&s, 0), 4096);
+    CHECK_EQ(dt_shape_window(&s, 1), 0);
+    CHECK_EQ(dt_shape_window(&s, 2), 4096);
+    CHECK(!dt_shape_is_local(&s, 0));
+    dt_shape_write(&s, DT_BF16, &out);
+    CHECK(strstr(dt_buf_cstr(&out), "\"architectures\": [\"Gemma2ForCausalLM\"]"));
+    CHECK(strstr(dt_buf_cstr(&out), "\"hidden_activation\": \"gelu_pytorch_tanh\""));
+    CHECK(strstr(dt_buf_cstr(&out), "\"layer_types\": [\"sliding_attention\", \"full_attention\", "
+                                    "\"sliding_attention\"]"));
+    dt_buf_finish(&out);
+    s = shape_of(GEMMA("gemma2", "3") ",\"attn_logit_softcapping\":null,"
+                                      "\"final_logit_softcapping\":12}");
+    CHECK(s.score_cap == 0 && s.logit_cap == 12);
+    CHECK_FAIL(read_shape(&s, GEMMA("gemma2", "3") ",\"attn_logit_softcapping\":0}", &err), err,
+               "attn_logit_softcapping: expected a number above 0, or null for none");
+    CHECK_FAIL(read_shape(&s, GEMMA("gemma2", "3") ",\"query_pre_attn_scalar\":0}", &err), err,
+               "query_pre_attn_scalar: expected a number above 0");
+    CHECK_FAIL(read_shape(&s, GEMMA("gemma2", "3") ",\"sliding_window\":null}", &err), err,
+               "sliding_window: layers of this family have a window");
+}
+
+TEST(a_gemma3_turns_layers_with_a_window_faster)
+{
+    struct dt_err err = {0};
+    /* In the spelling of its first files, in that of later ones, and in the newest. */
+    static const char *const texts[] = {
+        ",\"sliding_window_pattern\":2,\"rope_theta\":1e6,\"rope_local_base_freq\":500,"
+        "\"rope_scaling\":{\"rope_type\":\"linear\",\"factor\":8},\"sliding_window\":9}",
+        ",\"layer_types\":[\"sliding_attention\",\"full_attention\",\"sliding_attention\"],"
+        "\"_sliding_window_pattern\":2,\"rope_local_base_freq\":500,\"rope_theta\":1000000,"
+        "\"rope_scaling\":{\"rope_type\":\"linear\",\"factor\":8},\"sliding_window\":9}",
+        ",\"layer_types\":[\"sliding_attention\",\"full_attention\",\"sliding_attention\"],"
+        "\"rope_parameters\":{\"full_attention\":{\"rope_type\":\"linear\",\"factor\":8,"
+        "\"rope_theta\":1000000},\"sliding_attention\":{\"rope_type\":\"default\","
+        "\"rope_theta\":500}},\"sliding_window\":9}"};
+    struct dt_shape s;
+    for (size_t i = 0; i < ROWS(texts); i++) {
+        char text[800];
+        snprintf(text, sizeof text, "%s%s", GEMMA("gemma3_text", "3"), texts[i]);
+        CHECK_ROW("%s", text);
+        s = shape_of(text);
+        CHECK(s.full_every == 2 && s.window == 9 && s.qk_norm && s.score_cap == 0);
+        CHECK(dt_shape_is_local(&s, 0) && !dt_shape_is_local(&s, 1) && dt_shape_is_local(&s, 2));
+        CHECK(s.rope_theta == 1e6f && s.local_theta == 500);
+        CHECK(s.rope.kind == DT_ROPE_LINEAR && s.rope.factor == 8);
+    }
+    s = shape_of(GEMMA("gemma3_text", "7") "}");
+    CHECK(s.rope_theta == 1e6f && s.local_theta == 10000 && s.logit_cap == 0);
+    CHECK_EQ(dt_shape_window(&s, 4), 4096);
+    CHECK_EQ(dt_shape_window(&s, 5), 0);
+    CHECK_FAIL(read_shape(&s,
+                          GEMMA("gemma3_text", "3") ",\"layer_types\":[\"full_attention\","
+                                                    "\"sliding_attention\",\"full_attention\"]}",
+                          &err),
+               err, "layer_types: it differs from what the other");
+    CHECK_FAIL(read_shape(&s, GEMMA("gemma3_text", "3") ",\"rope_local_base_freq\":0}", &err), err,
+               "rope_local_base_freq: rotation needs a base of 1 or more");
+    CHECK_FAIL(read_shape(&s,
+                          GEMMA("gemma3_text", "3") ",\"rope_parameters\":{\"sliding_attention\":"
+                                                    "{\"rope_type\":\"linear\",\"factor\":2}}}",
+                          &err),
+               err, "sliding_attention: scaled positions of layers with a window");
+    CHECK_FAIL(
+        read_shape(&s, GEMMA("gemma3_text", "3") ",\"use_bidirectional_attention\":true}", &err),
+        err, "use_bidirectional_attention: it changes what a model computes");
+}
+
+TEST(the_norms_of_a_gemma3_are_named_as_the_hub_has_them)
+{
+    static const char *const norms[] = {
+        "input_layernorm",          "self_attn.q_norm",          "self_attn.k_norm",
+        "post_attention_layernorm", "pre_feedforward_layernorm", "post_feedforward_layernorm",
+    };
+    static const size_t which[] = {DT_LLAMA_INPUT_NORM,  DT_LLAMA_Q_NORM,
+                                   DT_LLAMA_K_NORM,      DT_LLAMA_ATTENTION_OUT_NORM,
+                                   DT_LLAMA_MLP_IN_NORM, DT_LLAMA_MLP_OUT_NORM};
+    struct dt_shape s = shape_of(GEMMA("gemma3_text", "1") "}");
+    struct dt_tensor *tensors = dt_shape_tensors(&s, NULL);
+    size_t found = 0;
+    for (size_t i = 0; i < dt_shape_tensor_count(&s); i++) {
+        char name[100];
+        if (tensors[i].unit != 1 || tensors[i].rank != 1)
+            continue;
+        snprintf(name, sizeof name, "model.layers.0.%s.weight", norms[found]);
+        CHECK_STR(tensors[i].name, name);
+        CHECK_EQ(tensors[i].which, which[found]);
+        found++;
+    }
+    CHECK_EQ(found, ROWS(norms));
+    free(tensors);
+}
+
 /* Settings as the hub has them, and how many parameters the makers count. */
 TEST(models_of_the_hub_have_the_parameters_that_they_are_known_for)
 {
@@ -340,6 +458,42 @@ TEST(models_of_the_hub_have_the_parameters_that_they_are_known_for)
          "\"sliding_window\":null,\"tie_word_embeddings\":true,\"use_sliding_window\":false,"
          "\"vocab_size\":151936}",
          596049920},
+        {"Gemma 2B",
+         "{\"architectures\":[\"GemmaForCausalLM\"],\"attention_bias\":false,"
+         "\"attention_dropout\":0.0,\"bos_token_id\":2,\"eos_token_id\":1,\"head_dim\":256,"
+         "\"hidden_act\":\"gelu_pytorch_tanh\",\"hidden_activation\":null,\"hidden_size\":2048,"
+         "\"initializer_range\":0.02,\"intermediate_size\":16384,"
+         "\"max_position_embeddings\":8192,\"model_type\":\"gemma\",\"num_attention_heads\":8,"
+         "\"num_hidden_layers\":18,\"num_key_value_heads\":1,\"pad_token_id\":0,"
+         "\"rms_norm_eps\":1e-06,\"rope_scaling\":null,\"rope_theta\":10000.0,"
+         "\"vocab_size\":256000}",
+         2506172416},
+        {"Gemma 2 2B",
+         "{\"architectures\":[\"Gemma2ForCausalLM\"],\"attention_bias\":false,"
+         "\"attention_dropout\":0.0,\"attn_logit_softcapping\":50.0,\"bos_token_id\":2,"
+         "\"cache_implementation\":\"hybrid\",\"eos_token_id\":[1,107],"
+         "\"final_logit_softcapping\":30.0,\"head_dim\":256,"
+         "\"hidden_act\":\"gelu_pytorch_tanh\",\"hidden_activation\":\"gelu_pytorch_tanh\","
+         "\"hidden_size\":2304,\"initializer_range\":0.02,\"intermediate_size\":9216,"
+         "\"max_position_embeddings\":8192,\"model_type\":\"gemma2\","
+         "\"num_attention_heads\":8,\"num_hidden_layers\":26,\"num_key_value_heads\":4,"
+         "\"pad_token_id\":0,\"query_pre_attn_scalar\":256,\"rms_norm_eps\":1e-06,"
+         "\"rope_theta\":10000.0,\"sliding_window\":4096,\"use_cache\":true,"
+         "\"vocab_size\":256000}",
+         2614341888},
+        {"Gemma 3 1B",
+         "{\"architectures\":[\"Gemma3ForCausalLM\"],\"attention_bias\":false,"
+         "\"attention_dropout\":0.0,\"attn_logit_softcapping\":null,\"bos_token_id\":2,"
+         "\"cache_implementation\":\"hybrid\",\"eos_token_id\":[1,106],"
+         "\"final_logit_softcapping\":null,\"head_dim\":256,"
+         "\"hidden_activation\":\"gelu_pytorch_tanh\",\"hidden_size\":1152,"
+         "\"initializer_range\":0.02,\"intermediate_size\":6912,"
+         "\"max_position_embeddings\":32768,\"model_type\":\"gemma3_text\","
+         "\"num_attention_heads\":4,\"num_hidden_layers\":26,\"num_key_value_heads\":1,"
+         "\"pad_token_id\":0,\"query_pre_attn_scalar\":256,\"rms_norm_eps\":1e-06,"
+         "\"rope_local_base_freq\":10000,\"rope_scaling\":null,\"rope_theta\":1000000,"
+         "\"sliding_window\":512,\"sliding_window_pattern\":6,\"vocab_size\":262144}",
+         999885952},
     };
     for (size_t i = 0; i < ROWS(models); i++) {
         CHECK_ROW("%s", models[i].name);
@@ -457,20 +611,30 @@ TEST(a_shape_inside_a_larger_document_is_named_from_its_root)
 
 TEST(what_is_written_is_read_as_the_same_shape)
 {
-    static const char *const texts[] = {gpt2,
-                                        llama,
-                                        L ",\"num_attention_heads\":2,\"head_dim\":10,"
-                                          "\"rms_norm_eps\":1.1754944e-38}",
-                                        L ",\"num_attention_heads\":2,\"rope_scaling\":{\"type\":"
-                                          "\"yarn\",\"factor\":4.1,\"beta_slow\":1.5,"
-                                          "\"attention_factor\":1.3,\"truncate\":false}}",
-                                        L ",\"num_attention_heads\":2,\"rope_scaling\":{\"type\":"
-                                          "\"dynamic\",\"factor\":2}}",
-                                        M ",\"num_key_value_heads\":1}",
-                                        M ",\"num_key_value_heads\":1,\"sliding_window\":null}",
-                                        Q ",\"use_sliding_window\":true,\"max_window_layers\":2}",
-                                        Q "}",
-                                        Q3 ",\"head_dim\":6}"};
+    static const char *const texts[] = {
+        gpt2,
+        llama,
+        L ",\"num_attention_heads\":2,\"head_dim\":10,"
+          "\"rms_norm_eps\":1.1754944e-38}",
+        L ",\"num_attention_heads\":2,\"rope_scaling\":{\"type\":"
+          "\"yarn\",\"factor\":4.1,\"beta_slow\":1.5,"
+          "\"attention_factor\":1.3,\"truncate\":false}}",
+        L ",\"num_attention_heads\":2,\"rope_scaling\":{\"type\":"
+          "\"dynamic\",\"factor\":2}}",
+        M ",\"num_key_value_heads\":1}",
+        M ",\"num_key_value_heads\":1,\"sliding_window\":null}",
+        Q ",\"use_sliding_window\":true,\"max_window_layers\":2}",
+        Q "}",
+        Q3 ",\"head_dim\":6}",
+        GEMMA("gemma", "2") "}",
+        GEMMA("gemma2", "4") "}",
+        GEMMA("gemma2", "3") ",\"attn_logit_softcapping\":null,"
+                             "\"final_logit_softcapping\":12.5,"
+                             "\"query_pre_attn_scalar\":7,\"sliding_window\":5}",
+        GEMMA("gemma3_text", "13") "}",
+        GEMMA("gemma3_text", "5") ",\"sliding_window_pattern\":2,"
+                                  "\"rope_local_base_freq\":77.5,\"rope_scaling\":"
+                                  "{\"rope_type\":\"linear\",\"factor\":8}}"};
     for (size_t i = 0; i < ROWS(texts); i++) {
         CHECK_ROW("%s", texts[i]);
         struct dt_shape s = shape_of(texts[i]), again;
@@ -485,6 +649,9 @@ TEST(what_is_written_is_read_as_the_same_shape)
         CHECK_EQ(s.qkv_bias, again.qkv_bias);
         CHECK_EQ(s.qk_norm, again.qk_norm);
         CHECK(s.window == again.window && s.full_layers == again.full_layers);
+        CHECK(s.full_every == again.full_every && s.local_theta == again.local_theta);
+        CHECK(s.query_scalar == again.query_scalar && s.score_cap == again.score_cap &&
+              s.logit_cap == again.logit_cap);
         CHECK(s.layers == again.layers && s.heads == again.heads && s.kv_heads == again.kv_heads &&
               s.width == again.width && s.head_dim == again.head_dim && s.inner == again.inner &&
               s.positions == again.positions && s.vocabulary == again.vocabulary);
@@ -654,6 +821,7 @@ static const struct dt_shape cut_shapes[] = {
     {DT_LLAMA, 1, 8, 4, 16, 2, 12, 6, 9, 1e-5f, 100, 0.02f, .tied = true},
     {DT_QWEN2, 1, 6, 2, 10, 4, 7, 6, 13, 1e-5f, 100, 0.02f, .qkv_bias = true},
     {DT_QWEN3, 1, 6, 2, 10, 4, 7, 6, 13, 1e-5f, 100, 0.02f, .qk_norm = true},
+    {DT_GEMMA2, 1, 6, 2, 10, 4, 7, 6, 13, 1e-5f, 100, 0.02f, .tied = true, .branch_norms = true},
 };
 
 /* Counts, for each index of the dimension that is cut, the parts that have it. */

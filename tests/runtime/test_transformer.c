@@ -7,6 +7,9 @@
 
 #define ROWS(t) (sizeof(t) / sizeof *(t))
 
+/* What all Gemmas have. */
+#define GEMMA .tied = true, .norm_plus_one = true, .scaled_words = true, .gelu_gate = true
+
 /* Sizes are odd on purpose: nothing here is a multiple of anything but what has to be. */
 static const struct dt_shape shapes[] = {
     {DT_GPT2, 3, 2, 2, 10, 5, 13, 7, 11, 1e-5f, 0, 0.02f, .tied = true},
@@ -18,6 +21,11 @@ static const struct dt_shape shapes[] = {
     {DT_QWEN2, 2, 4, 2, 6, 4, 5, 6, 11, 1e-6f, 100, 0.02f, .window = 3, .full_layers = 1,
      .qkv_bias = true},
     {DT_QWEN3, 2, 4, 2, 6, 4, 5, 6, 11, 1e-6f, 100, 0.02f, .qk_norm = true},
+    {DT_GEMMA, 2, 4, 1, 6, 4, 5, 6, 11, 1e-6f, 100, 0.02f, GEMMA},
+    {DT_GEMMA2, 2, 4, 2, 6, 4, 5, 6, 11, 1e-6f, 100, 0.02f, GEMMA, .branch_norms = true,
+     .query_scalar = 3, .score_cap = 2, .logit_cap = 3, .window = 3, .full_every = 2},
+    {DT_GEMMA3_TEXT, 3, 4, 2, 10, 4, 5, 6, 11, 1e-6f, 1000, 0.02f, GEMMA, .branch_norms = true,
+     .query_scalar = 6, .qk_norm = true, .window = 3, .full_every = 3, .local_theta = 10},
 };
 
 static const char *name_of(const struct dt_shape *s)

@@ -216,6 +216,13 @@ TEST(what_a_family_has_beside_a_llama_is_the_same_in_every_world)
     s.qk_norm = true;
     s.tied = true;
     check_family(&s);
+    s.family = DT_GEMMA2;
+    s.norm_plus_one = s.scaled_words = s.gelu_gate = s.branch_norms = true;
+    s.score_cap = 2;
+    s.logit_cap = 5;
+    s.window = 3;
+    s.full_every = 2;
+    check_family(&s);
 }
 
 TEST(how_samples_are_dealt_makes_no_difference_to_speak_of)

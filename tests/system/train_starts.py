@@ -223,6 +223,12 @@ FAMILIES = {
     "mistral": {"head_dim": 20, "sliding_window": 9},
     "qwen2": {"use_sliding_window": True, "sliding_window": 9, "max_window_layers": 1},
     "qwen3": {"head_dim": 16, "tie_word_embeddings": True},
+    "gemma": {"head_dim": 16, "hidden_act": "gelu_pytorch_tanh"},
+    "gemma2": {"head_dim": 16, "hidden_act": None, "hidden_activation": "gelu_pytorch_tanh", "query_pre_attn_scalar": 20,
+               "attn_logit_softcapping": 50, "final_logit_softcapping": 30, "sliding_window": 9},
+    "gemma3_text": {"head_dim": 16, "hidden_act": None, "hidden_activation": "gelu_pytorch_tanh", "sliding_window": 9,
+                    "sliding_window_pattern": 2, "rope_local_base_freq": 100, "rope_theta": 5000, "query_pre_attn_scalar": 20,
+                    "rope_scaling": {"rope_type": "linear", "factor": 8}},
 }
 
 

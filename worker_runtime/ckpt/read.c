@@ -223,6 +223,13 @@ static int compare_shapes(const struct dt_shape *there, const struct dt_shape *h
         {"rope theta", (double)there->rope_theta, (double)here->rope_theta},
         {"window", (double)there->window, (double)here->window},
         {"layers without a window", (double)there->full_layers, (double)here->full_layers},
+        {"layers from one without a window to the next", (double)there->full_every,
+         (double)here->full_every},
+        {"rope theta of layers with a window", (double)there->local_theta,
+         (double)here->local_theta},
+        {"query scalar", (double)there->query_scalar, (double)here->query_scalar},
+        {"cap of scores", (double)there->score_cap, (double)here->score_cap},
+        {"cap of logits", (double)there->logit_cap, (double)here->logit_cap},
         {"tied embeddings", there->tied, here->tied},
     };
     if (there->family != here->family)

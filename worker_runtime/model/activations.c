@@ -42,7 +42,7 @@ static size_t smaller(size_t a, size_t b)
 
 struct sizes {
     size_t rows, width, q, qkv, inner, heads, pairs, low, head_rows, logits, weight, elem;
-    bool llama, qk_norm, documents, dropout;
+    bool llama, local, qk_norm, branch_norms, documents, dropout;
 };
 
 static size_t round_up(size_t n, size_t to)
@@ -73,7 +73,9 @@ static struct sizes sizes_of(const struct dt_shape *s, const struct dt_transform
         .weight = o->nf4 ? largest_weight(s) : 0,
         .elem = dt_dtype_size(form.elem),
         .llama = s->family != DT_GPT2,
+        .local = s->local_theta > 0,
         .qk_norm = s->qk_norm,
+        .branch_norms = s->branch_norms,
         .documents = o->documents,
     };
     if (__builtin_mul_overflow(o->batch, o->positions, &z.rows))
@@ -92,6 +94,8 @@ static void lay_kept(struct cursor *c, const struct sizes *z, struct dt_kept *k)
     for (int i = 0; i < 2; i++) {
         k->mean[i] = z->llama ? NULL : take(c, z->rows, 1, sizeof(float));
         k->rstd[i] = take(c, z->rows, 1, sizeof(float));
+        k->gave[i] = z->branch_norms ? take(c, z->rows, z->width, z->elem) : NULL;
+        k->gave_rstd[i] = z->branch_norms ? take(c, z->rows, 1, sizeof(float)) : NULL;
     }
     k->logsum = take(c, z->rows, z->heads, sizeof(float));
 }
@@ -175,6 +179,7 @@ static size_t lay_out(struct dt_activations *a, const struct dt_shape *s, const 
     struct cursor c = {.base = base};
     a->head_rows = z->head_rows;
     a->speeds = z->llama ? take(&c, z->pairs, 1, sizeof *a->speeds) : NULL;
+    a->local_speeds = z->local ? take(&c, z->pairs, 1, sizeof *a->local_speeds) : NULL;
     lay_scratch(&c, z, &a->scratch);
     for (size_t i = 0; i < a->slot_count; i++) {
         struct dt_activation_slot none = {0};
@@ -206,11 +211,16 @@ static bool open_slots(struct dt_activations *a, size_t layers)
 static void fill_speeds(const struct dt_activations *a, const struct dt_shape *s,
                         struct dt_device *device)
 {
+    static const struct dt_rope_scaling plain = {.kind = DT_ROPE_PLAIN};
     float speeds[DT_HEAD_DIM_MOST / 2];
     if (!a->speeds)
         return;
     dt_rope_speeds(&s->rope, s->rope_theta, s->head_dim, speeds);
     device->table->from_host(device, a->speeds, speeds, s->head_dim / 2 * sizeof *speeds);
+    if (!a->local_speeds)
+        return;
+    dt_rope_speeds(&plain, s->local_theta, s->head_dim, speeds);
+    device->table->from_host(device, a->local_speeds, speeds, s->head_dim / 2 * sizeof *speeds);
 }
 
 int dt_activations_create(struct dt_activations *a, const struct dt_shape *s,

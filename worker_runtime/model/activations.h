@@ -17,11 +17,13 @@
 struct dt_kept {
     dt_elem *qkv; /* [N, Q + 2 K]: each row's queries, keys, values; before their norms, where they
                      have some */
-    dt_elem *attended;        /* [N, Q] */
-    dt_elem *middle;          /* [N, C]: the stream between the two branches */
-    dt_elem *pre;             /* [N, I]: into the GELU; a Llama's gate */
-    dt_elem *up;              /* [N, I]: a Llama's */
+    dt_elem *attended; /* [N, Q] */
+    dt_elem *middle;   /* [N, C]: the stream between the two branches */
+    dt_elem *pre;      /* [N, I]: into the GELU; a Llama's gate */
+    dt_elem *up;       /* [N, I]: a Llama's */
+    dt_elem *gave[2];  /* [N, C]: by the branches, before their norms; NULL where they have none */
     float *mean[2], *rstd[2]; /* [N]: of the two norms; no mean in a Llama */
+    float *gave_rstd[2];      /* [N]: of those of the branches */
     float *logsum;            /* [batch, heads, T]: of attention */
 };
 
@@ -60,7 +62,8 @@ struct dt_activation_slot {
 struct dt_activations {
     struct dt_activation_slot *slots;
     size_t slot_count;
-    float *speeds; /* [head_dim / 2]: of rotary positions; NULL in a GPT-2 */
+    float *speeds;       /* [head_dim / 2]: of rotary positions; NULL in a GPT-2 */
+    float *local_speeds; /* of layers that local_theta is of; NULL: there are none */
     struct dt_scratch scratch;
     size_t head_rows; /* R */
     size_t segment;   /* blocks from one whose input is kept to the next: all others of a segment

@@ -6,13 +6,15 @@
  *     output = middle + mlp(norm(middle))
  *
  * so the gradient of the stream runs back through both sums unchanged, and each branch adds its
- * share to it. The last sum is left to whoever reads the output: it is made together with the norm
- * that follows. */
+ * share to it. (In a Gemma 2 and 3 a norm of its own is the last part of each branch.) The last sum
+ * is left to whoever reads the output: it is made together with the norm that follows. */
 #ifndef DT_WORKER_RUNTIME_MODEL_BLOCK_H
 #define DT_WORKER_RUNTIME_MODEL_BLOCK_H
 
 #include "worker_runtime/model/activations.h"
 #include "worker_runtime/model/lora.h"
+
+#include <math.h>
 
 /* The adapters of a block's linear layers; count 0: it has none. */
 struct dt_adapters {
@@ -43,11 +45,13 @@ struct dt_block {
     char *grads;              /* laid out alike; NULL when going forward, or where it is frozen */
     struct dt_adapters adapters;
     const float *speeds;  /* of rotary positions */
+    float rope_scale;     /* of what they turn */
     const size_t *offset; /* of each tensor in the unit, in bytes: DT_GPT2_C_FC_WEIGHT, ... */
     const size_t *count;  /* its numbers; 0: the model has none */
     bool nf4;             /* weights of linear layers are packed, and rounded to NF4_TYPE */
     enum dt_dtype nf4_type;
     bool train; /* a way back follows */
+    struct dt_device *device;
     dt_elem *input;
     dt_elem *dstream; /* the gradient of the stream */
     const struct dt_kept *kept;
@@ -91,6 +95,8 @@ static inline struct dt_attention dt_block_attention(const struct dt_block *b)
         .heads = s->heads,
         .kv_heads = s->kv_heads,
         .head_dim = s->head_dim,
+        .scale = s->query_scalar > 0 ? 1 / sqrtf(s->query_scalar) : 0,
+        .cap = s->score_cap,
         .q_stride = q + 2 * k,
         .k_stride = q + 2 * k,
         .v_stride = q + 2 * k,

@@ -17,6 +17,7 @@ static struct dt_norm norm(const struct dt_head *h, size_t rows)
         .rows = rows,
         .width = h->shape->width,
         .eps = h->shape->norm_eps,
+        .plus = dt_shape_norm_plus(h->shape),
         .weight = h->weight,
         .bias = h->bias,
         .mean = h->scratch->mean,
@@ -59,6 +60,7 @@ void dt_head_forward(const struct dt_head *h, size_t first, size_t rows, bool gr
         .stride = s->logits_stride,
         .targets = h->targets + first,
         .scale = scale,
+        .cap = h->shape->logit_cap,
     };
 
     dt_head_logits(h, first, rows);

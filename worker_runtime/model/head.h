@@ -20,7 +20,7 @@ struct dt_head {
     const struct dt_scratch *scratch;
 };
 
-/* Of ROWS rows from FIRST on, into scratch->logits. */
+/* Of ROWS rows from FIRST on, into scratch->logits, before their cap. */
 void dt_head_logits(const struct dt_head *h, size_t first, size_t rows);
 /* The losses of ROWS rows from FIRST on; with GRADIENTS, scratch->logits then has what backward
  * begins with, multiplied by SCALE. */

@@ -7,6 +7,7 @@
 
 #include "worker_runtime/model/work.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 /* A long text is read in parts of so many rows: enough for products of matrices to be as fast as
@@ -142,6 +143,13 @@ static void walk(struct dt_inference *i, size_t rows)
     }
 }
 
+/* One row: that is done before the host looks at it. */
+static void cap(float by, float *logits, size_t count)
+{
+    for (size_t i = 0; by > 0 && i < count; i++)
+        logits[i] = by * tanhf(logits[i] / by);
+}
+
 static int collect_logits(struct dt_inference *i, size_t rows, float *logits, struct dt_err *err)
 {
     struct dt_transformer *t = i->t;
@@ -154,7 +162,10 @@ static int collect_logits(struct dt_inference *i, size_t rows, float *logits, st
     device->ops->cast(vocabulary, i->logits, DT_F32, t->a.scratch.logits, device->ops->elem,
                       device->stream);
     device->table->to_host(device, logits, i->logits, vocabulary * sizeof *logits);
-    return dt_device_sync(device, err);
+    if (dt_device_sync(device, err) < 0)
+        return -1;
+    cap(t->shape.logit_cap, logits, vocabulary);
+    return 0;
 }
 
 int dt_inference_read(struct dt_inference *i, const int32_t *ids, size_t count, float *logits,

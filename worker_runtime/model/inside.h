@@ -15,6 +15,7 @@ struct dt_json_writer;
 enum dt_shape_kind {
     DT_SHAPE_COUNT,   /* 1 to .most, into the size_t at .at; null is as if not written */
     DT_SHAPE_REAL,    /* 0 to .most, into the float at .at */
+    DT_SHAPE_CAP,     /* the same, above 0; null is none, and 0 at .at */
     DT_SHAPE_FLAG,    /* into the bool at .at */
     DT_SHAPE_TRUE,    /* only true is ours */
     DT_SHAPE_FALSE,   /* only false is */
@@ -47,6 +48,7 @@ enum dt_window_rule {
     DT_WINDOW_NONE,
     DT_WINDOW_ALWAYS,   /* sliding_window, of all layers */
     DT_WINDOW_BY_LAYER, /* where use_sliding_window is true, of layers from max_window_layers on */
+    DT_WINDOW_IN_TURNS, /* sliding_window, of all layers but each so many'th */
 };
 
 struct dt_shape_family {

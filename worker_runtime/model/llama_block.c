@@ -1,18 +1,67 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The block of a Llama and its kin: RMSNorm, no biases but of queries, keys and values, positions
  * as rotations of queries and keys, fewer heads of keys and values than of queries, and an mlp with
- * a gate. Weights are stored [out, in], so q, k and v, one behind the other, are one matrix. */
+ * a gate. Weights are stored [out, in], so q, k and v, one behind the other, are one matrix. A
+ * Gemma's is the same with a GELU in its gate and, from Gemma 2 on, a norm behind each branch. */
 #include "worker_runtime/model/linear.h"
 
-static struct dt_norm norm(const struct dt_block *b, int which)
+enum branch { ATTENTION, MLP };
+
+static struct dt_norm norm_of(const struct dt_block *b, size_t weight, float *rstd)
 {
     return (struct dt_norm){
         .rows = b->rows,
         .width = b->shape->width,
         .eps = b->shape->norm_eps,
-        .weight = dt_block_param(b, which == 0 ? DT_LLAMA_INPUT_NORM : DT_LLAMA_POST_NORM),
-        .rstd = b->kept->rstd[which],
+        .plus = dt_shape_norm_plus(b->shape),
+        .weight = dt_block_param(b, weight),
+        .rstd = rstd,
     };
+}
+
+static size_t in_weight(const struct dt_block *b, enum branch branch)
+{
+    if (branch == ATTENTION)
+        return DT_LLAMA_INPUT_NORM;
+    return b->shape->branch_norms ? DT_LLAMA_MLP_IN_NORM : DT_LLAMA_POST_NORM;
+}
+
+static size_t out_weight(enum branch branch)
+{
+    return branch == ATTENTION ? DT_LLAMA_ATTENTION_OUT_NORM : DT_LLAMA_MLP_OUT_NORM;
+}
+
+static struct dt_norm in_norm(const struct dt_block *b, enum branch branch)
+{
+    return norm_of(b, in_weight(b, branch), b->kept->rstd[branch]);
+}
+
+/* Where the last layer of a branch writes. */
+static dt_elem *given(const struct dt_block *b, enum branch branch)
+{
+    return b->shape->branch_norms ? b->kept->gave[branch] : b->scratch->branch;
+}
+
+/* What the branch has given becomes, in scratch->branch, what it adds to the stream. */
+static void leave_branch(const struct dt_block *b, enum branch branch)
+{
+    if (!b->shape->branch_norms)
+        return;
+    struct dt_norm n = norm_of(b, out_weight(branch), b->kept->gave_rstd[branch]);
+    b->ops->norm_forward(&n, b->scratch->branch, NULL, b->kept->gave[branch], NULL, b->stream);
+}
+
+/* The gradient of what the branch has given: in ROOM, [N, C], or the stream's where that is one. */
+static const dt_elem *enter_branch(const struct dt_block *b, enum branch branch, dt_elem *room)
+{
+    size_t weight = out_weight(branch), all = b->rows * b->shape->width;
+    if (!b->shape->branch_norms)
+        return b->dstream;
+    struct dt_norm n = norm_of(b, weight, b->kept->gave_rstd[branch]);
+    b->device->table->clear(b->device, room, all * dt_dtype_size(b->ops->elem));
+    b->ops->norm_backward(&n, room, dt_block_grad(b, weight), NULL, b->kept->gave[branch],
+                          b->dstream, b->stream);
+    return room;
 }
 
 static struct dt_linear linear(const struct dt_block *b, size_t weight, size_t in, size_t out)
@@ -57,7 +106,7 @@ static void rotate(const struct dt_block *b, dt_elem *qkv, bool backward)
         .head_dim = s->head_dim,
         .stride = (s->heads + 2 * s->kv_heads) * s->head_dim,
         .speeds = b->speeds,
-        .scale = dt_rope_scale(&s->rope),
+        .scale = b->rope_scale,
         .first = b->first,
     };
     b->ops->rope(&rope, qkv, backward, b->stream);
@@ -73,6 +122,7 @@ static struct dt_head_norm head_norm(const struct dt_block *b, size_t weight)
         .head_dim = s->head_dim,
         .stride = (s->heads + 2 * s->kv_heads) * s->head_dim,
         .eps = s->norm_eps,
+        .plus = dt_shape_norm_plus(s),
         .weight = dt_block_param(b, weight),
     };
 }
@@ -126,13 +176,31 @@ static void turn_back(const struct dt_block *b, dt_elem *dqkv)
     b->ops->head_norm_backward(&k, dkeys, dt_block_grad(b, DT_LLAMA_K_NORM), a.k, dkeys, b->stream);
 }
 
+/* wide = act(pre) * up */
+static void gate(const struct dt_block *b)
+{
+    dt_swiglu_forward_fn *forward =
+        b->shape->gelu_gate ? b->ops->geglu_forward : b->ops->swiglu_forward;
+    forward(b->rows * b->shape->inner, b->scratch->wide, b->kept->pre, b->kept->up, b->stream);
+}
+
+/* From the gradient of that, in dwide, to those of pre, in dwide, and of up, in wide. */
+static void gate_back(const struct dt_block *b)
+{
+    const struct dt_scratch *s = b->scratch;
+    dt_swiglu_backward_fn *backward =
+        b->shape->gelu_gate ? b->ops->geglu_backward : b->ops->swiglu_backward;
+    backward(b->rows * b->shape->inner, s->dwide, s->wide, b->kept->pre, b->kept->up, s->dwide,
+             b->stream);
+}
+
 void dt_llama_forward(const struct dt_block *b, const dt_elem *from, const dt_elem *add,
                       bool output)
 {
     const struct dt_ops *ops = b->ops;
     const struct dt_kept *kept = b->kept;
     const struct dt_scratch *s = b->scratch;
-    struct dt_norm input_norm = norm(b, 0), post_norm = norm(b, 1);
+    struct dt_norm input_norm = in_norm(b, ATTENTION), post_norm = in_norm(b, MLP);
     struct linears l = linears(b);
 
     if (from)
@@ -144,47 +212,49 @@ void dt_llama_forward(const struct dt_block *b, const dt_elem *from, const dt_el
     turn(b, turned, kept->qkv);
     struct dt_attention attention = attention_of(b, turned);
     ops->attention_forward(&attention, kept->attended, b->stream);
-    dt_linear_row_forward(b, &l.o, s->branch, kept->attended);
+    dt_linear_row_forward(b, &l.o, given(b, ATTENTION), kept->attended);
+    leave_branch(b, ATTENTION);
 
     ops->norm_forward(&post_norm, s->normed, kept->middle, b->input, s->branch, b->stream);
     dt_linear_column_forward(b, &l.gate, kept->pre, s->normed);
     dt_linear_column_forward(b, &l.up, kept->up, s->normed);
-    if (!output)
+    if (!output && !b->shape->branch_norms)
         return;
-    ops->swiglu_forward(b->rows * b->shape->inner, s->wide, kept->pre, kept->up, b->stream);
-    dt_linear_row_forward(b, &l.down, s->branch, s->wide);
+    gate(b);
+    dt_linear_row_forward(b, &l.down, given(b, MLP), s->wide);
+    leave_branch(b, MLP);
 }
 
 /* wide: what the gated product gave, again, then up's gradient; dwide: its gradient, then gate's.
- */
+ * branch: the gradient of what the mlp gave, then of what went into it. */
 static void mlp_backward(const struct dt_block *b, const struct linears *l)
 {
     const struct dt_ops *ops = b->ops;
     const struct dt_kept *kept = b->kept;
     const struct dt_scratch *s = b->scratch;
-    struct dt_norm post_norm = norm(b, 1);
-    size_t n = b->rows * b->shape->inner;
+    struct dt_norm post_norm = in_norm(b, MLP);
 
-    ops->swiglu_forward(n, s->wide, kept->pre, kept->up, b->stream);
-    dt_linear_row_backward(b, &l->down, s->dwide, s->wide, b->dstream);
-    ops->swiglu_backward(n, s->dwide, s->wide, kept->pre, kept->up, s->dwide, b->stream);
+    gate(b);
+    dt_linear_row_backward(b, &l->down, s->dwide, s->wide, enter_branch(b, MLP, s->branch));
+    gate_back(b);
 
     ops->norm_forward(&post_norm, s->normed, NULL, kept->middle, NULL, b->stream);
     dt_linear_column_backward(b, &l->gate, s->branch, false, s->normed, s->dwide);
     dt_linear_column_backward(b, &l->up, s->branch, true, s->normed, s->wide);
-    ops->norm_backward(&post_norm, b->dstream, dt_block_grad(b, DT_LLAMA_POST_NORM), NULL,
+    ops->norm_backward(&post_norm, b->dstream, dt_block_grad(b, in_weight(b, MLP)), NULL,
                        kept->middle, s->branch, b->stream);
 }
 
-/* branch: the gradient of what attention gave, then of what went into qkv; wide: that of qkv;
- * dwide: queries and keys, where they are normed. */
+/* normed: the gradient of what the branch gave; branch: that of what attention gave, then of what
+ * went into qkv; wide: that of qkv; dwide: queries and keys, where they are normed. */
 static void attention_backward(const struct dt_block *b, const struct linears *l)
 {
     const struct dt_ops *ops = b->ops;
     const struct dt_scratch *s = b->scratch;
-    struct dt_norm input_norm = norm(b, 0);
+    struct dt_norm input_norm = in_norm(b, ATTENTION);
 
-    dt_linear_row_backward(b, &l->o, s->branch, b->kept->attended, b->dstream);
+    dt_linear_row_backward(b, &l->o, s->branch, b->kept->attended,
+                           enter_branch(b, ATTENTION, s->normed));
     dt_elem *turned = turned_in(b, s->dwide);
     if (turned != b->kept->qkv)
         turn(b, turned, b->kept->qkv);

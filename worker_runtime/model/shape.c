@@ -53,6 +53,14 @@ int dt_shape_read_real(const struct dt_shape_reading *r, const char *name, doubl
     return 0;
 }
 
+static int read_cap(const struct dt_shape_reading *r, const struct dt_shape_key *k, float *out)
+{
+    if (dt_shape_read_real(r, k->name, k->most, out) < 0)
+        return -1;
+    return *out > 0 ? 0
+                    : dt_shape_refuse(r, k->name, "expected a number above 0, or null for none");
+}
+
 static int read_word(const struct dt_shape_reading *r, const struct dt_shape_key *k)
 {
     const char *word;
@@ -122,9 +130,16 @@ static int read_tokens(const struct dt_shape_reading *r, const char *name, struc
     return 0;
 }
 
+static bool is_null(const struct dt_shape_reading *r, const char *name)
+{
+    return cJSON_IsNull(cJSON_GetObjectItemCaseSensitive(r->object, name));
+}
+
 static int read_key(const struct dt_shape_reading *r, const struct dt_shape_key *k)
 {
     void *at = (char *)r->shape + k->at;
+    if (k->kind == DT_SHAPE_CAP && is_null(r, k->name))
+        *(float *)at = 0;
     if (!dt_json_has(r->object, k->name))
         return 0;
     switch (k->kind) {
@@ -132,6 +147,8 @@ static int read_key(const struct dt_shape_reading *r, const struct dt_shape_key 
         return read_count(r, k, at);
     case DT_SHAPE_REAL:
         return dt_shape_read_real(r, k->name, k->most, at);
+    case DT_SHAPE_CAP:
+        return read_cap(r, k, at);
     case DT_SHAPE_FLAG:
         return dt_json_bool(r->doc, r->object, k->name, at, r->err);
     case DT_SHAPE_TRUE:
@@ -254,6 +271,8 @@ static int settle_rope(const struct dt_shape_reading *r)
         return dt_shape_refuse(r, "rope_theta", "yarn needs a base above 1");
     if (s->rope_theta < 1)
         return dt_shape_refuse(r, "rope_theta", "rotation needs a base of 1 or more");
+    if (dt_shape_family(s->family)->start.local_theta > 0 && s->local_theta < 1)
+        return dt_shape_refuse(r, "rope_local_base_freq", "rotation needs a base of 1 or more");
     /* Rotation turns pairs. */
     return whole(r, "head_dim", s->head_dim, "a pair,", 2);
 }
@@ -278,12 +297,18 @@ static int settle_llama(const struct dt_shape_reading *r)
     if (check_head(r) < 0 ||
         whole(r, "num_attention_heads", s->heads, "num_key_value_heads", s->kv_heads) < 0)
         return -1;
+    if (s->branch_norms && s->query_scalar <= 0)
+        return dt_shape_refuse(r, "query_pre_attn_scalar", "expected a number above 0");
     return settle_rope(r) < 0 ? -1 : dt_shape_read_window(r);
 }
 
-static int refuse_family(const struct dt_shape_reading *r)
+static int refuse_family(const struct dt_shape_reading *r, const char *model_type)
 {
     struct dt_buf why = {0};
+    if (strcmp(model_type, "gemma3") == 0)
+        return dt_shape_refuse(r, "model_type",
+                               "a \"gemma3\" reads images, too, which is not implemented; a folder "
+                               "of its language model alone has the model_type \"gemma3_text\"");
     dt_buf_printf(&why, "only ");
     dt_shape_family_names(&why);
     dt_buf_printf(&why, " are implemented");
@@ -299,7 +324,7 @@ static int read_family(const struct dt_shape_reading *r)
         return -1;
     const struct dt_shape_family *family = dt_shape_family_of(model_type);
     if (!family)
-        return refuse_family(r);
+        return refuse_family(r, model_type);
     *r->shape = family->start;
     if (read_keys(r) < 0)
         return -1;

@@ -16,7 +16,16 @@ struct cJSON;
 struct dt_json;
 
 /* All but GPT-2 are a Llama's block with what .window and the like say. */
-enum dt_model_family { DT_GPT2, DT_LLAMA, DT_MISTRAL, DT_QWEN2, DT_QWEN3 };
+enum dt_model_family {
+    DT_GPT2,
+    DT_LLAMA,
+    DT_MISTRAL,
+    DT_QWEN2,
+    DT_QWEN3,
+    DT_GEMMA,
+    DT_GEMMA2,
+    DT_GEMMA3_TEXT
+};
 
 #define DT_LAYERS_MOST 4096
 #define DT_HEAD_DIM_MOST 4096
@@ -37,8 +46,16 @@ struct dt_shape {
     struct dt_rope_scaling rope;
     size_t window;      /* tokens that a token reads, itself among them; 0: all before it */
     size_t full_layers; /* the first so many layers have no window */
+    size_t full_every;  /* each so many'th layer has none either; 0: no such rule */
+    float local_theta;  /* rope_theta of layers with a window, which are not scaled; 0: as others */
     bool qkv_bias;      /* a Llama's block has biases behind q, k and v */
     bool qk_norm;       /* each head of q and k is normed before it is turned */
+    bool norm_plus_one; /* norms multiply by 1 + weight */
+    bool scaled_words;  /* words' vectors are multiplied by sqrt(width) */
+    bool gelu_gate;     /* of the mlp, where a Llama has SiLU */
+    bool branch_norms;  /* what attention and the mlp give is normed before the stream gets it */
+    float query_scalar; /* scores are divided by the root of it; 0: of head_dim */
+    float score_cap, logit_cap; /* of attention, and of the head: cap * tanh(x / cap); 0: none */
     /* Nothing in training depends on these: they go from the config.json that is read into those
      * that are written, for programs that generate text. */
     struct dt_token_ids bos, eos, pad;
@@ -59,9 +76,17 @@ size_t dt_shape_params(const struct dt_shape *s);
 const char *dt_shape_title(const struct dt_shape *s); /* of the family: "GPT-2" */
 /* What a token of that layer reads at most, itself among it; 0: all before it. */
 size_t dt_shape_window(const struct dt_shape *s, size_t layer);
+/* Whether that layer is one of those that local_theta is of. */
+bool dt_shape_is_local(const struct dt_shape *s, size_t layer);
+/* What a norm adds to its weights. */
+static inline float dt_shape_norm_plus(const struct dt_shape *s)
+{
+    return s->norm_plus_one ? 1 : 0;
+}
 
 /* The tensors that a unit may have, in their order in it. A Llama's q, k and v stand together, so
- * that all three are one matrix, and so do their biases. */
+ * that all three are one matrix, and so do their biases. Before the mlp stands POST_NORM, or where
+ * branches are normed too, MLP_IN_NORM. */
 enum dt_gpt2_embed { DT_GPT2_WTE, DT_GPT2_WPE };
 enum dt_gpt2_block {
     DT_GPT2_LN_1_WEIGHT,
@@ -95,10 +120,13 @@ enum dt_llama_block {
     DT_LLAMA_GATE,
     DT_LLAMA_UP,
     DT_LLAMA_DOWN,
+    DT_LLAMA_ATTENTION_OUT_NORM,
+    DT_LLAMA_MLP_IN_NORM,
+    DT_LLAMA_MLP_OUT_NORM,
     DT_LLAMA_BLOCK_TENSORS
 };
 enum dt_llama_head { DT_LLAMA_NORM, DT_LLAMA_LM_HEAD };
-#define DT_BLOCK_TENSORS_MOST 14
+#define DT_BLOCK_TENSORS_MOST 17
 
 /* One tensor. How it is filled at the start: normal with the deviation init_std where that is above
  * 0, evenly between -init_bound and init_bound where that is, else the constant init_value. */

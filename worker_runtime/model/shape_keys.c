@@ -56,7 +56,6 @@ static const struct dt_shape_key block_keys[] = {
     {"rope_theta", .kind = DT_SHAPE_REAL, .at = AT(rope_theta), .most = DT_ROPE_THETA_MOST},
     {"initializer_range", .kind = DT_SHAPE_REAL, .at = AT(init_std), .most = 1},
     {"tie_word_embeddings", .kind = DT_SHAPE_FLAG, .at = AT(tied)},
-    {"hidden_act", .kind = DT_SHAPE_WORD, .word = "silu"},
     {"rope_scaling", .kind = DT_SHAPE_ROPE, .at = AT(rope)},
     {"rope_parameters", .kind = DT_SHAPE_ROPE_TOO}, /* where newer files have the two */
     {"attention_dropout", .kind = DT_SHAPE_DROPOUT},
@@ -75,8 +74,7 @@ static const struct dt_shape_key block_keys[] = {
     {"residual_multiplier", .kind = DT_SHAPE_OFF, .most = 1},
     {"logits_scaling", .kind = DT_SHAPE_OFF, .most = 1},
     {"logit_scale", .kind = DT_SHAPE_OFF, .most = 1},
-    {"attn_logit_softcapping", .kind = DT_SHAPE_OFF},
-    {"final_logit_softcapping", .kind = DT_SHAPE_OFF},
+    {"use_bidirectional_attention", .kind = DT_SHAPE_OFF},
     {"num_experts", .kind = DT_SHAPE_OFF},
     {"num_local_experts", .kind = DT_SHAPE_OFF},
     {"n_routed_experts", .kind = DT_SHAPE_OFF},
@@ -87,20 +85,31 @@ static const struct dt_shape_key block_keys[] = {
     {"use_sliding_window", .kind = DT_SHAPE_OFF}, \
     {"layer_types", .kind = DT_SHAPE_OFF}
 
+#define UNCAPPED \
+    {"attn_logit_softcapping", .kind = DT_SHAPE_OFF}, \
+    {"final_logit_softcapping", .kind = DT_SHAPE_OFF}
+
+#define LLAMAS \
+    {"hidden_act", .kind = DT_SHAPE_WORD, .word = "silu"}, \
+    UNCAPPED
+
 static const struct dt_shape_key unwindowed_keys[] = {UNWINDOWED};
 
 static const struct dt_shape_key llama_keys[] = {
+    LLAMAS,
     {"attention_bias", .kind = DT_SHAPE_FALSE},
     UNWINDOWED,
 };
 
 static const struct dt_shape_key mistral_keys[] = {
+    LLAMAS,
     {"attention_bias", .kind = DT_SHAPE_FALSE},
     {"sliding_window", .kind = DT_SHAPE_WINDOW},
     {"layer_types", .kind = DT_SHAPE_WINDOW},
 };
 
 static const struct dt_shape_key qwen2_keys[] = {
+    LLAMAS,
     {"attention_bias", .kind = DT_SHAPE_IDLE}, /* queries, keys and values have one whatever it says */
     {"use_sliding_window", .kind = DT_SHAPE_WINDOW},
     {"sliding_window", .kind = DT_SHAPE_WINDOW},
@@ -110,11 +119,43 @@ static const struct dt_shape_key qwen2_keys[] = {
 };
 
 static const struct dt_shape_key qwen3_keys[] = {
+    LLAMAS,
     {"attention_bias", .kind = DT_SHAPE_FALSE},
     {"use_sliding_window", .kind = DT_SHAPE_WINDOW},
     {"sliding_window", .kind = DT_SHAPE_WINDOW},
     {"max_window_layers", .kind = DT_SHAPE_WINDOW},
     {"layer_types", .kind = DT_SHAPE_WINDOW},
+};
+
+/* An old file's "gelu" was meant to be this one, and newer programs take it at its word. */
+static const struct dt_shape_key gemma_keys[] = {
+    {"hidden_act", .kind = DT_SHAPE_WORD, .word = "gelu_pytorch_tanh"},
+    {"hidden_activation", .kind = DT_SHAPE_WORD, .word = "gelu_pytorch_tanh"},
+    {"attention_bias", .kind = DT_SHAPE_FALSE},
+    UNCAPPED,
+    UNWINDOWED,
+};
+
+/* The program reads hidden_activation alone, and sliding_window. */
+#define GEMMAS \
+    {"hidden_activation", .kind = DT_SHAPE_WORD, .word = "gelu_pytorch_tanh"}, \
+    {"hidden_act", .kind = DT_SHAPE_IDLE}, \
+    {"query_pre_attn_scalar", .kind = DT_SHAPE_REAL, .at = AT(query_scalar), .most = 1e6}, \
+    {"attn_logit_softcapping", .kind = DT_SHAPE_CAP, .at = AT(score_cap), .most = 1e6}, \
+    {"final_logit_softcapping", .kind = DT_SHAPE_CAP, .at = AT(logit_cap), .most = 1e6}, \
+    {"attention_bias", .kind = DT_SHAPE_FALSE}, \
+    {"sliding_window", .kind = DT_SHAPE_WINDOW}, \
+    {"sliding_window_pattern", .kind = DT_SHAPE_WINDOW}, \
+    {"layer_types", .kind = DT_SHAPE_WINDOW}, \
+    {"sliding_window_size", .kind = DT_SHAPE_IDLE}, \
+    {"_sliding_window_pattern", .kind = DT_SHAPE_IDLE}, /* layer_types says the same */ \
+    {"cache_implementation", .kind = DT_SHAPE_IDLE}
+
+static const struct dt_shape_key gemma2_keys[] = {GEMMAS};
+
+static const struct dt_shape_key gemma3_keys[] = {
+    GEMMAS,
+    {"rope_local_base_freq", .kind = DT_SHAPE_REAL, .at = AT(local_theta), .most = DT_ROPE_THETA_MOST},
 };
 
 static const struct dt_shape_key common_keys[] = {
@@ -150,7 +191,13 @@ static const struct dt_shape_key token_keys[] = {
 /* clang-format on */
 
 /* A Llama's, where a file does not say otherwise. */
-#define LLAMA_START .norm_eps = 1e-6f, .rope_theta = 10000, .init_std = 0.02f
+#define OTHERS_START .norm_eps = 1e-6f, .init_std = 0.02f
+#define LLAMA_START OTHERS_START, .rope_theta = 10000
+/* A Gemma's, but for its rope_theta; and what the later ones have in common. */
+#define GEMMA_START                                                                                \
+    OTHERS_START, .head_dim = 256, .tied = true, .norm_plus_one = true, .scaled_words = true,      \
+                  .gelu_gate = true
+#define LATER_GEMMA_START GEMMA_START, .branch_norms = true, .query_scalar = 256
 
 /* clang-format off */
 #define KEYS(t) {t, DT_ROWS(t)}
@@ -192,6 +239,33 @@ static const struct dt_shape_family families[] = {
         .start = {.family = DT_QWEN3, LLAMA_START, .head_dim = 128, .qk_norm = true},
         .keys = {KEYS(block_keys), KEYS(qwen3_keys)},
         .window = DT_WINDOW_BY_LAYER,
+    },
+    [DT_GEMMA] = {
+        .model_type = "gemma",
+        .architecture = "GemmaForCausalLM",
+        .title = "Gemma",
+        .start = {.family = DT_GEMMA, GEMMA_START, .rope_theta = 10000},
+        .keys = {KEYS(block_keys), KEYS(gemma_keys)},
+    },
+    [DT_GEMMA2] = {
+        .model_type = "gemma2",
+        .architecture = "Gemma2ForCausalLM",
+        .title = "Gemma 2",
+        .start = {.family = DT_GEMMA2, LATER_GEMMA_START, .rope_theta = 10000, .score_cap = 50, .logit_cap = 30,
+                  .full_every = 2},
+        .keys = {KEYS(block_keys), KEYS(gemma2_keys)},
+        .window = DT_WINDOW_IN_TURNS,
+    },
+    /* Files with a text_config say little in it. */
+    [DT_GEMMA3_TEXT] = {
+        .model_type = "gemma3_text",
+        .architecture = "Gemma3ForCausalLM",
+        .title = "Gemma 3",
+        .start = {.family = DT_GEMMA3_TEXT, LATER_GEMMA_START, .qk_norm = true, .full_every = 6,
+                  .rope_theta = 1e6f, .local_theta = 10000, .heads = 8, .kv_heads = 4,
+                  .positions = 131072, .vocabulary = 262208},
+        .keys = {KEYS(block_keys), KEYS(gemma3_keys)},
+        .window = DT_WINDOW_IN_TURNS,
     },
 };
 

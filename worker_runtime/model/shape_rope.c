@@ -116,7 +116,44 @@ static int read_yarn(const struct dt_shape_reading *r, struct dt_rope_scaling *s
     return 0;
 }
 
+#define FULL "full_attention"
+#define LOCAL "sliding_attention"
+
+static int read_one(const struct dt_shape_reading *r, const char *name);
+
+/* Newer files of models with two kinds of layers have an object for each kind. */
+static int read_both(const struct dt_shape_reading *r)
+{
+    static const char *const kinds_of_layers[] = {FULL, LOCAL, NULL};
+    struct dt_shape *s = r->shape, local = *s;
+    struct dt_shape_reading other = *r;
+    other.shape = &local;
+    local.rope = (struct dt_rope_scaling){.kind = DT_ROPE_PLAIN};
+    if (dt_json_only(r->doc, r->object, kinds_of_layers, r->err) < 0 ||
+        (dt_json_has(r->object, FULL) && read_one(r, FULL) < 0))
+        return -1;
+    if (!dt_json_has(r->object, LOCAL))
+        return 0;
+    local.rope_theta = s->local_theta;
+    if (read_one(&other, LOCAL) < 0)
+        return -1;
+    if (local.rope.kind != DT_ROPE_PLAIN)
+        return dt_shape_refuse(r, LOCAL,
+                               "scaled positions of layers with a window are not implemented");
+    s->local_theta = local.rope_theta;
+    return 0;
+}
+
 int dt_shape_read_rope(const struct dt_shape_reading *r, const char *name)
+{
+    struct dt_shape_reading inner = *r;
+    if (dt_json_object(r->doc, r->object, name, &inner.object, r->err) < 0)
+        return -1;
+    bool both = dt_json_has(inner.object, FULL) || dt_json_has(inner.object, LOCAL);
+    return both && r->shape->local_theta > 0 ? read_both(&inner) : read_one(r, name);
+}
+
+static int read_one(const struct dt_shape_reading *r, const char *name)
 {
     struct dt_shape_reading inner = *r;
     struct dt_rope_scaling s = {.beta_fast = 32, .beta_slow = 1};

@@ -19,7 +19,7 @@ enum start {
     NORMAL,   /* of the deviation initializer_range */
     RESIDUAL, /* the same by 1 / sqrt(2 layers): two of them add to the stream in each block, so
                  that it keeps its size */
-    ONES,
+    NEUTRAL,  /* a norm's weight that changes nothing: 1, or 0 where 1 is added to it */
     ZEROS
 };
 
@@ -33,7 +33,7 @@ enum cut {
     QKV_DIM1,
 };
 
-enum need { ALWAYS, UNTIED, QKV_BIASES, QK_NORMS };
+enum need { ALWAYS, UNTIED, QKV_BIASES, QK_NORMS, TWO_NORMS, FOUR_NORMS };
 
 struct row {
     const char *name;
@@ -49,13 +49,13 @@ static const struct row gpt2_embed[] = {
     [DT_GPT2_WPE] = {"wpe.weight", {POSITIONS, WIDTH}, NORMAL, WHOLE, ALWAYS},
 };
 static const struct row gpt2_block[] = {
-    [DT_GPT2_LN_1_WEIGHT] = {"ln_1.weight", {WIDTH}, ONES, WHOLE, ALWAYS},
+    [DT_GPT2_LN_1_WEIGHT] = {"ln_1.weight", {WIDTH}, NEUTRAL, WHOLE, ALWAYS},
     [DT_GPT2_LN_1_BIAS] = {"ln_1.bias", {WIDTH}, ZEROS, WHOLE, ALWAYS},
     [DT_GPT2_C_ATTN_WEIGHT] = {"attn.c_attn.weight", {WIDTH, QKV}, NORMAL, QKV_DIM1, ALWAYS},
     [DT_GPT2_C_ATTN_BIAS] = {"attn.c_attn.bias", {QKV}, ZEROS, QKV_DIM0, ALWAYS},
     [DT_GPT2_ATTN_PROJ_WEIGHT] = {"attn.c_proj.weight", {HEADS, WIDTH}, RESIDUAL, DIM0, ALWAYS},
     [DT_GPT2_ATTN_PROJ_BIAS] = {"attn.c_proj.bias", {WIDTH}, ZEROS, WHOLE, ALWAYS},
-    [DT_GPT2_LN_2_WEIGHT] = {"ln_2.weight", {WIDTH}, ONES, WHOLE, ALWAYS},
+    [DT_GPT2_LN_2_WEIGHT] = {"ln_2.weight", {WIDTH}, NEUTRAL, WHOLE, ALWAYS},
     [DT_GPT2_LN_2_BIAS] = {"ln_2.bias", {WIDTH}, ZEROS, WHOLE, ALWAYS},
     [DT_GPT2_C_FC_WEIGHT] = {"mlp.c_fc.weight", {WIDTH, INNER}, NORMAL, DIM1, ALWAYS},
     [DT_GPT2_C_FC_BIAS] = {"mlp.c_fc.bias", {INNER}, ZEROS, DIM0, ALWAYS},
@@ -63,7 +63,7 @@ static const struct row gpt2_block[] = {
     [DT_GPT2_MLP_PROJ_BIAS] = {"mlp.c_proj.bias", {WIDTH}, ZEROS, WHOLE, ALWAYS},
 };
 static const struct row gpt2_head[] = {
-    [DT_GPT2_LN_F_WEIGHT] = {"ln_f.weight", {WIDTH}, ONES, WHOLE, ALWAYS},
+    [DT_GPT2_LN_F_WEIGHT] = {"ln_f.weight", {WIDTH}, NEUTRAL, WHOLE, ALWAYS},
     [DT_GPT2_LN_F_BIAS] = {"ln_f.bias", {WIDTH}, ZEROS, WHOLE, ALWAYS},
     [DT_GPT2_LM_HEAD] = {"lm_head.weight", {VOCABULARY, WIDTH}, NORMAL, DIM0, UNTIED},
 };
@@ -72,23 +72,26 @@ static const struct row llama_embed[] = {
     [DT_LLAMA_EMBED_TOKENS] = {"embed_tokens.weight", {VOCABULARY, WIDTH}, NORMAL, DIM0, ALWAYS},
 };
 static const struct row llama_block[] = {
-    [DT_LLAMA_INPUT_NORM] = {"input_layernorm.weight", {WIDTH}, ONES, WHOLE, ALWAYS},
+    [DT_LLAMA_INPUT_NORM] = {"input_layernorm.weight", {WIDTH}, NEUTRAL, WHOLE, ALWAYS},
     [DT_LLAMA_Q] = {"self_attn.q_proj.weight", {HEADS, WIDTH}, NORMAL, DIM0, ALWAYS},
     [DT_LLAMA_K] = {"self_attn.k_proj.weight", {KV_HEADS, WIDTH}, NORMAL, DIM0, ALWAYS},
     [DT_LLAMA_V] = {"self_attn.v_proj.weight", {KV_HEADS, WIDTH}, NORMAL, DIM0, ALWAYS},
     [DT_LLAMA_Q_BIAS] = {"self_attn.q_proj.bias", {HEADS}, ZEROS, DIM0, QKV_BIASES},
     [DT_LLAMA_K_BIAS] = {"self_attn.k_proj.bias", {KV_HEADS}, ZEROS, DIM0, QKV_BIASES},
     [DT_LLAMA_V_BIAS] = {"self_attn.v_proj.bias", {KV_HEADS}, ZEROS, DIM0, QKV_BIASES},
-    [DT_LLAMA_Q_NORM] = {"self_attn.q_norm.weight", {HEAD_DIM}, ONES, WHOLE, QK_NORMS},
-    [DT_LLAMA_K_NORM] = {"self_attn.k_norm.weight", {HEAD_DIM}, ONES, WHOLE, QK_NORMS},
+    [DT_LLAMA_Q_NORM] = {"self_attn.q_norm.weight", {HEAD_DIM}, NEUTRAL, WHOLE, QK_NORMS},
+    [DT_LLAMA_K_NORM] = {"self_attn.k_norm.weight", {HEAD_DIM}, NEUTRAL, WHOLE, QK_NORMS},
     [DT_LLAMA_O] = {"self_attn.o_proj.weight", {WIDTH, HEADS}, NORMAL, DIM1, ALWAYS},
-    [DT_LLAMA_POST_NORM] = {"post_attention_layernorm.weight", {WIDTH}, ONES, WHOLE, ALWAYS},
+    [DT_LLAMA_POST_NORM] = {"post_attention_layernorm.weight", {WIDTH}, NEUTRAL, WHOLE, TWO_NORMS},
     [DT_LLAMA_GATE] = {"mlp.gate_proj.weight", {INNER, WIDTH}, NORMAL, DIM0, ALWAYS},
     [DT_LLAMA_UP] = {"mlp.up_proj.weight", {INNER, WIDTH}, NORMAL, DIM0, ALWAYS},
     [DT_LLAMA_DOWN] = {"mlp.down_proj.weight", {WIDTH, INNER}, NORMAL, DIM1, ALWAYS},
+    [DT_LLAMA_ATTENTION_OUT_NORM] = {"post_attention_layernorm.weight", {WIDTH}, NEUTRAL, WHOLE, FOUR_NORMS},
+    [DT_LLAMA_MLP_IN_NORM] = {"pre_feedforward_layernorm.weight", {WIDTH}, NEUTRAL, WHOLE, FOUR_NORMS},
+    [DT_LLAMA_MLP_OUT_NORM] = {"post_feedforward_layernorm.weight", {WIDTH}, NEUTRAL, WHOLE, FOUR_NORMS},
 };
 static const struct row llama_head[] = {
-    [DT_LLAMA_NORM] = {"norm.weight", {WIDTH}, ONES, WHOLE, ALWAYS},
+    [DT_LLAMA_NORM] = {"norm.weight", {WIDTH}, NEUTRAL, WHOLE, ALWAYS},
     [DT_LLAMA_LM_HEAD] = {"lm_head.weight", {VOCABULARY, WIDTH}, NORMAL, DIM0, UNTIED},
 };
 /* clang-format on */
@@ -127,6 +130,10 @@ static bool has(const struct dt_shape *s, const struct row *row)
         return s->qkv_bias;
     case QK_NORMS:
         return s->qk_norm;
+    case TWO_NORMS:
+        return !s->branch_norms;
+    case FOUR_NORMS:
+        return s->branch_norms;
     }
     return false;
 }
@@ -210,8 +217,8 @@ static void set_start(struct dt_tensor *t, const struct dt_shape *s, enum start 
         t->init_std = s->init_std;
     if (start == RESIDUAL)
         t->init_std = s->init_std / sqrtf(2 * (float)s->layers);
-    if (start == ONES)
-        t->init_value = 1;
+    if (start == NEUTRAL)
+        t->init_value = 1 - dt_shape_norm_plus(s);
 }
 
 /* Returns where the next unit's go. */

@@ -12,10 +12,21 @@
 /* Of transformers' classes, where a file does not say. */
 #define WINDOW_USUAL 4096
 #define FULL_LAYERS_USUAL 28
+#define PATTERN "sliding_window_pattern" /* a window, but for each so many'th layer */
+
+static bool is_full(const struct dt_shape *s, size_t layer)
+{
+    return layer < s->full_layers || (s->full_every > 0 && (layer + 1) % s->full_every == 0);
+}
 
 size_t dt_shape_window(const struct dt_shape *s, size_t layer)
 {
-    return layer < s->full_layers ? 0 : s->window;
+    return is_full(s, layer) ? 0 : s->window;
+}
+
+bool dt_shape_is_local(const struct dt_shape *s, size_t layer)
+{
+    return s->local_theta > 0 && !is_full(s, layer);
 }
 
 /* Null is none. */
@@ -47,6 +58,37 @@ static int read_layers(const struct dt_shape_reading *r)
         return -1;
     r->shape->full_layers = (size_t)full;
     return read_size(r);
+}
+
+/* The first layer without a window says which others have none; where all have one, the next
+ * layer, which is not there, would be it. */
+static size_t first_full(const struct cJSON *types)
+{
+    size_t layer = 1;
+    for (const struct cJSON *t = dt_json_first(types); t; t = dt_json_next(t), layer++)
+        if (cJSON_IsString(t) && strcmp(t->valuestring, "full_attention") == 0)
+            break;
+    return layer;
+}
+
+static int read_turns(const struct dt_shape_reading *r)
+{
+    const struct cJSON *types;
+    int64_t every = (int64_t)r->shape->full_every;
+    if (dt_json_has(r->object, PATTERN)) {
+        if (dt_json_int(r->doc, r->object, PATTERN, 1, DT_LAYERS_MOST + 1, &every, r->err) < 0)
+            return -1;
+    } else if (dt_json_has(r->object, "layer_types")) {
+        if (dt_json_array(r->doc, r->object, "layer_types", &types, r->err) < 0)
+            return -1;
+        every = (int64_t)first_full(types);
+    }
+    r->shape->full_every = (size_t)every;
+    if (read_size(r) < 0)
+        return -1;
+    return r->shape->window > 0 || every == 1
+               ? 0
+               : dt_shape_refuse(r, "sliding_window", "layers of this family have a window");
 }
 
 /* Another order of layers than the family's own is refused. */
@@ -81,8 +123,20 @@ int dt_shape_read_window(const struct dt_shape_reading *r)
         return read_size(r) < 0 ? -1 : check_layer_types(r);
     case DT_WINDOW_BY_LAYER:
         return read_layers(r) < 0 ? -1 : check_layer_types(r);
+    case DT_WINDOW_IN_TURNS:
+        return read_turns(r) < 0 ? -1 : check_layer_types(r);
     }
     return 0;
+}
+
+/* Older programs ask for the number, newer ones for the list. */
+static void put_turns(struct dt_json_writer *w, const struct dt_shape *s)
+{
+    dt_json_put_uint(w, PATTERN, s->full_every);
+    dt_json_put_array(w, "layer_types");
+    for (size_t layer = 0; layer < s->layers; layer++)
+        dt_json_put_text(w, NULL, is_full(s, layer) ? "full_attention" : "sliding_attention");
+    dt_json_put_end(w);
 }
 
 void dt_shape_put_window(struct dt_json_writer *w, const struct dt_shape *s)
@@ -94,6 +148,8 @@ void dt_shape_put_window(struct dt_json_writer *w, const struct dt_shape *s)
         dt_json_put_bool(w, "use_sliding_window", s->window > 0);
         dt_json_put_uint(w, "max_window_layers", s->window > 0 ? s->full_layers : s->layers);
     }
+    if (rule == DT_WINDOW_IN_TURNS)
+        put_turns(w, s);
     if (s->window > 0)
         dt_json_put_uint(w, "sliding_window", s->window);
     else

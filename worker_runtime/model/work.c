@@ -5,6 +5,14 @@
 #include "worker_runtime/model/block.h"
 #include "worker_runtime/model/head.h"
 #include "worker_runtime/ops/by_chance.h"
+#include "worker_runtime/ops/half.h"
+
+#include <math.h>
+
+/* From a block's dropout to the next one's: each linear layer has its own by its number. */
+#define CHANCES 14
+_Static_assert((int)DT_LLAMA_DOWN < CHANCES && (int)DT_GPT2_BLOCK_TENSORS <= CHANCES,
+               "no two alike");
 
 /* So GPT-2's are named where either's are meant. */
 _Static_assert((int)DT_GPT2_WTE == (int)DT_LLAMA_EMBED_TOKENS, "tokens come first");
@@ -47,6 +55,18 @@ static struct dt_embedding embedding(const struct dt_transformer *t, const struc
     };
 }
 
+/* Words' vectors, or gradients of what they became, by sqrt(width): in the type that is computed
+ * with, as models were trained so. */
+static void scale_words(const struct dt_transformer *t, const struct dt_work *w, dt_elem *x)
+{
+    struct dt_dropout by = {.scale = sqrtf((float)t->shape.width)};
+    if (!t->shape.scaled_words)
+        return;
+    if (t->device->ops->elem == DT_BF16)
+        by.scale = dt_bf16_to_float(dt_float_to_bf16(by.scale));
+    t->device->ops->dropout(&by, rows_of(w) * t->shape.width, x, false, x, t->device->stream);
+}
+
 static void embed_forward(struct dt_transformer *t, const struct dt_work *w)
 {
     bool gpt2 = t->shape.family == DT_GPT2;
@@ -55,6 +75,7 @@ static void embed_forward(struct dt_transformer *t, const struct dt_work *w)
     t->device->ops->embedding_forward(&e, slot_of(t, w)->inputs[0], token,
                                       gpt2 ? w->params + t->embed_at[DT_GPT2_WPE] : NULL,
                                       t->device->stream);
+    scale_words(t, w, slot_of(t, w)->inputs[0]);
 }
 
 static void embed_backward(struct dt_transformer *t, const struct dt_work *w)
@@ -63,6 +84,7 @@ static void embed_backward(struct dt_transformer *t, const struct dt_work *w)
     struct dt_embedding e = embedding(t, w);
     char *dtoken = w->dadapters ? w->dadapters : w->grads + t->embed_at[DT_GPT2_WTE];
     char *dposition = gpt2 && w->grads ? w->grads + t->embed_at[DT_GPT2_WPE] : NULL;
+    scale_words(t, w, slot_of(t, w)->dstream);
     t->device->ops->embedding_backward(&e, dtoken, dposition, slot_of(t, w)->dstream,
                                        t->device->stream);
 }
@@ -83,7 +105,7 @@ static struct dt_adapters adapters_of(const struct dt_transformer *t, const stru
         .grads = w->dadapters,
         .gone_below = drops ? (uint32_t)(l->dropout * 0x1p32f) : 0,
         .dropout_scale = 1 / (1 - l->dropout),
-        .chance = dt_mix(l->seed + 1) + w->block * DT_BLOCK_TENSORS_MOST,
+        .chance = dt_mix(l->seed + 1) + w->block * CHANCES,
         .first_row = slot_of(t, w)->first_sample * t->options.positions,
         .device = t->device,
     };
@@ -92,6 +114,7 @@ static struct dt_adapters adapters_of(const struct dt_transformer *t, const stru
 static struct dt_block block_of(const struct dt_transformer *t, const struct dt_work *w)
 {
     const struct dt_activation_slot *slot = slot_of(t, w);
+    bool local = dt_shape_is_local(&t->shape, w->block);
     return (struct dt_block){
         .shape = &t->shape,
         .ops = t->device->ops,
@@ -104,7 +127,9 @@ static struct dt_block block_of(const struct dt_transformer *t, const struct dt_
         .documents = slot->documents,
         .params = w->params,
         .grads = w->grads,
-        .speeds = t->a.speeds,
+        .speeds = local ? t->a.local_speeds : t->a.speeds,
+        .rope_scale = local ? 1 : dt_rope_scale(&t->shape.rope),
+        .device = t->device,
         .adapters = adapters_of(t, w),
         .offset = t->block_at,
         .count = t->block_count,
