@@ -307,7 +307,7 @@ static void check_places(const struct file *f)
 }
 
 /* What each of our tensors is called there, its sizes there, and how its element (R, C) is found in
- * ours: as it is, transposed, or of the rows of a head in pairs. */
+ * ours: as it is, transposed, of the rows of a head in pairs, or 1 more. */
 static void check_tensor(const struct file *f, const struct dt_shape *s,
                          const struct dt_tensor *ours, const char *theirs, char turn)
 {
@@ -320,7 +320,7 @@ static void check_tensor(const struct file *f, const struct dt_shape *s,
             from = c * ours->dims[1] + r;
         if (turn == 'P')
             from = (r / d * d + (r % d % 2 ? d / 2 : 0) + r % d / 2) * width + c;
-        float v = value_of(ours, from), got = element(f, t, i);
+        float v = value_of(ours, from) + (turn == '+' ? 1 : 0), got = element(f, t, i);
         CHECK_ROW("%s, (%zu, %zu): %g, expected %g", theirs, r, c, (double)got, (double)v);
         CHECK(fabsf(got - v) <= (t->type == DT_GGUF_Q8_0 ? 0.04f : 0.0f));
     }
@@ -452,6 +452,104 @@ TEST(a_qwen_has_biases_and_norms_and_its_rows_as_they_are)
     CHECK_STR(text_of(&f, "general.architecture", 0), "qwen3");
     check_names(&f, &qwen, names + 5, 2);
     dt_buf_finish(&f.bytes);
+}
+
+static const struct dt_shape gemma3 = {DT_GEMMA3_TEXT,
+                                       2,
+                                       4,
+                                       2,
+                                       64,
+                                       8,
+                                       96,
+                                       30,
+                                       320,
+                                       1e-6f,
+                                       1e6f,
+                                       0.02f,
+                                       .tied = true,
+                                       .norm_plus_one = true,
+                                       .branch_norms = true,
+                                       .qk_norm = true,
+                                       .query_scalar = 8,
+                                       .window = 9,
+                                       .full_every = 6,
+                                       .local_theta = 10000,
+                                       .rope = {.kind = DT_ROPE_LINEAR, .factor = 8},
+                                       .eos = {1, {256}}};
+
+TEST(a_gemma_has_1_more_in_its_norms_and_its_rows_as_they_are)
+{
+    static const struct name names[] = {
+        {"model.layers.1.self_attn.q_proj.weight", "blk.1.attn_q.weight", '='},
+        {"model.layers.0.input_layernorm.weight", "blk.0.attn_norm.weight", '+'},
+        {"model.layers.0.self_attn.k_norm.weight", "blk.0.attn_k_norm.weight", '+'},
+        {"model.layers.1.post_attention_layernorm.weight", "blk.1.post_attention_norm.weight", '+'},
+        {"model.layers.1.pre_feedforward_layernorm.weight", "blk.1.ffn_norm.weight", '+'},
+        {"model.layers.0.post_feedforward_layernorm.weight", "blk.0.post_ffw_norm.weight", '+'},
+        {"model.norm.weight", "output_norm.weight", '+'},
+    };
+    static const struct name first[] = {
+        {"model.layers.1.post_attention_layernorm.weight", "blk.1.ffn_norm.weight", '+'},
+    };
+    struct dt_shape s = gemma3;
+    struct file f;
+    export(&s, DT_EXPORT_F32, &f);
+    CHECK_STR(text_of(&f, "general.architecture", 0), "gemma3");
+    CHECK_EQ(number_of(&f, "gemma3.attention.sliding_window"), 9);
+    CHECK(float_of(&f, "gemma3.rope.freq_base") == 1e6f);
+    CHECK(float_of(&f, "gemma3.rope.scaling.factor") == 8);
+    CHECK(!find(&f, "gemma3.final_logit_softcapping"));
+    check_places(&f);
+    check_names(&f, &s, names, ROWS(names));
+    dt_buf_finish(&f.bytes);
+    s.family = DT_GEMMA2;
+    s.qk_norm = false;
+    s.full_every = 2;
+    s.local_theta = 0;
+    s.rope.kind = DT_ROPE_PLAIN;
+    s.score_cap = 50;
+    s.logit_cap = 30;
+    export(&s, DT_EXPORT_F32, &f);
+    CHECK_STR(text_of(&f, "general.architecture", 0), "gemma2");
+    CHECK(float_of(&f, "gemma2.attn_logit_softcapping") == 50);
+    CHECK(float_of(&f, "gemma2.final_logit_softcapping") == 30);
+    dt_buf_finish(&f.bytes);
+    s = llama;
+    s.family = DT_GEMMA;
+    s.norm_plus_one = true;
+    export(&s, DT_EXPORT_F32, &f);
+    CHECK_STR(text_of(&f, "general.architecture", 0), "gemma");
+    check_names(&f, &s, first, ROWS(first));
+    dt_buf_finish(&f.bytes);
+}
+
+TEST(a_gemma_of_which_llama_cpp_knows_nothing_is_refused)
+{
+    struct dt_shape others[5];
+    static const char *const says[] = {
+        "query_pre_attn_scalar: llama.cpp has a model of this size with no other than 8",
+        "sliding_window_pattern: llama.cpp has this family with no other than 6",
+        "rope_local_base_freq: llama.cpp has this family with no other than 10000",
+        "attn_logit_softcapping: llama.cpp has this family without one alone",
+        "final_logit_softcapping: llama.cpp has this family with one alone",
+    };
+    for (size_t i = 0; i < ROWS(others); i++)
+        others[i] = gemma3;
+    others[0].query_scalar = 9;
+    others[1].full_every = 2;
+    others[2].local_theta = 500;
+    others[3].score_cap = 50;
+    others[4].family = DT_GEMMA2;
+    others[4].full_every = 2;
+    others[4].local_theta = 0;
+    others[4].score_cap = 50;
+    for (size_t i = 0; i < ROWS(others); i++) {
+        struct dt_gguf g = {0};
+        struct dt_err err = {0};
+        CHECK(dt_gguf_put_model(&g, &others[i], DT_GGUF_F32, &err) < 0);
+        CHECK_STR(err.text, says[i]);
+        dt_gguf_finish(&g);
+    }
 }
 
 TEST(scaled_rotary_positions_are_told)

@@ -184,7 +184,9 @@ def killed(s):
 @training.story
 def merged(s):
     """merge makes a model of two that has the losses of both together, of any float type; generate and export do the same at once"""
-    for name, model, targets in (("llama", training.LLAMA, LORA["target_modules"]), ("gpt2", training.GPT2, ["c_attn", "mlp.c_proj"])):
+    gemma = {**training.LLAMA, "model_type": "gemma3_text", "head_dim": 12, "query_pre_attn_scalar": 12, "sliding_window": 9}
+    for name, model, targets in (("llama", training.LLAMA, LORA["target_modules"]), ("gpt2", training.GPT2, ["c_attn", "mlp.c_proj"]),
+                                 ("gemma3_text", gemma, LORA["target_modules"])):
         lora = {"r": 4, "alpha": 16, "target_modules": targets}
         c = config(s, name + ".json", model=model, lora=lora, steps=6, save_dir=s.path("ckpt-" + name))
         s.run(c, world=1)

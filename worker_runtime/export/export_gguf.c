@@ -98,8 +98,11 @@ static int write_rows(struct exporting *x, const struct dt_gguf_tensor *t, float
 {
     for (size_t r = 0; r < (t->rows ? t->rows : 1); r++) {
         size_t first = dt_gguf_source_row(&x->saved.shape, t, r) * t->width;
-        if (dt_ckpt_weights_read(x->saved.weights, t->source, first, t->width, row, err) < 0 ||
-            write_row(x, t, row, out, err) < 0)
+        if (dt_ckpt_weights_read(x->saved.weights, t->source, first, t->width, row, err) < 0)
+            return -1;
+        for (size_t i = 0; t->turn == DT_GGUF_PLUS_ONE && i < t->width; i++)
+            row[i] += 1;
+        if (write_row(x, t, row, out, err) < 0)
             return -1;
     }
     return 0;
@@ -177,11 +180,11 @@ static bool has_windows(const struct dt_shape *s)
     return false;
 }
 
-/* llama.cpp has windows for other families. */
+/* llama.cpp has windows where layers take turns at having one, as in a Gemma. */
 static void note_window(const struct exporting *x, struct dt_buf *notes)
 {
     const struct dt_shape *s = &x->saved.shape;
-    if (has_windows(s) && s->window < s->positions)
+    if (has_windows(s) && !s->full_every && s->window < s->positions)
         dt_buf_printf(notes,
                       "layers of this model read the last %zu tokens, and llama.cpp lets them read "
                       "all: its answers to longer texts differ; run it with -c %zu\n",

@@ -70,6 +70,41 @@ static const struct row qwen_rows[] = {
     {"mlp.up_proj.weight", "ffn_up.weight", DT_GGUF_AS_IT_IS},
     {"mlp.down_proj.weight", "ffn_down.weight", DT_GGUF_AS_IT_IS},
 };
+
+static const struct row gemma_rows[] = {
+    {"embed_tokens.weight", "token_embd.weight", DT_GGUF_AS_IT_IS},
+    {"norm.weight", "output_norm.weight", DT_GGUF_PLUS_ONE},
+    {"lm_head.weight", "output.weight", DT_GGUF_AS_IT_IS},
+    {"input_layernorm.weight", "attn_norm.weight", DT_GGUF_PLUS_ONE},
+    {"self_attn.q_proj.weight", "attn_q.weight", DT_GGUF_AS_IT_IS},
+    {"self_attn.k_proj.weight", "attn_k.weight", DT_GGUF_AS_IT_IS},
+    {"self_attn.v_proj.weight", "attn_v.weight", DT_GGUF_AS_IT_IS},
+    {"self_attn.o_proj.weight", "attn_output.weight", DT_GGUF_AS_IT_IS},
+    {"post_attention_layernorm.weight", "ffn_norm.weight", DT_GGUF_PLUS_ONE},
+    {"mlp.gate_proj.weight", "ffn_gate.weight", DT_GGUF_AS_IT_IS},
+    {"mlp.up_proj.weight", "ffn_up.weight", DT_GGUF_AS_IT_IS},
+    {"mlp.down_proj.weight", "ffn_down.weight", DT_GGUF_AS_IT_IS},
+};
+
+/* Of Gemma 2 and 3. */
+static const struct row later_gemma_rows[] = {
+    {"embed_tokens.weight", "token_embd.weight", DT_GGUF_AS_IT_IS},
+    {"norm.weight", "output_norm.weight", DT_GGUF_PLUS_ONE},
+    {"lm_head.weight", "output.weight", DT_GGUF_AS_IT_IS},
+    {"input_layernorm.weight", "attn_norm.weight", DT_GGUF_PLUS_ONE},
+    {"self_attn.q_proj.weight", "attn_q.weight", DT_GGUF_AS_IT_IS},
+    {"self_attn.k_proj.weight", "attn_k.weight", DT_GGUF_AS_IT_IS},
+    {"self_attn.v_proj.weight", "attn_v.weight", DT_GGUF_AS_IT_IS},
+    {"self_attn.q_norm.weight", "attn_q_norm.weight", DT_GGUF_PLUS_ONE},
+    {"self_attn.k_norm.weight", "attn_k_norm.weight", DT_GGUF_PLUS_ONE},
+    {"self_attn.o_proj.weight", "attn_output.weight", DT_GGUF_AS_IT_IS},
+    {"post_attention_layernorm.weight", "post_attention_norm.weight", DT_GGUF_PLUS_ONE},
+    {"pre_feedforward_layernorm.weight", "ffn_norm.weight", DT_GGUF_PLUS_ONE},
+    {"mlp.gate_proj.weight", "ffn_gate.weight", DT_GGUF_AS_IT_IS},
+    {"mlp.up_proj.weight", "ffn_up.weight", DT_GGUF_AS_IT_IS},
+    {"mlp.down_proj.weight", "ffn_down.weight", DT_GGUF_AS_IT_IS},
+    {"post_feedforward_layernorm.weight", "post_ffw_norm.weight", DT_GGUF_PLUS_ONE},
+};
 /* clang-format on */
 
 struct family {
@@ -85,6 +120,9 @@ static const struct family families[] = {
     {DT_MISTRAL, "llama", llama_rows, ROWS(llama_rows)},
     {DT_QWEN2, "qwen2", qwen_rows, ROWS(qwen_rows)},
     {DT_QWEN3, "qwen3", qwen_rows, ROWS(qwen_rows)},
+    {DT_GEMMA, "gemma", gemma_rows, ROWS(gemma_rows)},
+    {DT_GEMMA2, "gemma2", later_gemma_rows, ROWS(later_gemma_rows)},
+    {DT_GEMMA3_TEXT, "gemma3", later_gemma_rows, ROWS(later_gemma_rows)},
 };
 
 static const struct family *find_family(const struct dt_shape *s, struct dt_err *err)
@@ -251,6 +289,58 @@ static int put_scaling(struct dt_gguf *g, const struct family *f, const struct d
     return 0;
 }
 
+/* What llama.cpp knows of these models without a key. */
+static const struct later_gemma {
+    enum dt_model_family of;
+    size_t full_every, largest; /* layers of the one whose scores are scaled by another rule */
+    float local_theta;
+    bool score_cap;
+} later_gemmas[] = {
+    {DT_GEMMA2, 2, 46, 0, true},
+    {DT_GEMMA3_TEXT, 6, 62, 10000, false},
+};
+
+static int refuse(const char *key, const char *why, double value, struct dt_err *err)
+{
+    return dt_err_set(err, DT_E_USAGE, "%s: llama.cpp %s %g", key, why, value);
+}
+
+static int check_later_gemma(const struct later_gemma *l, const struct dt_shape *s,
+                             struct dt_err *err)
+{
+    size_t scalar = s->layers == l->largest ? s->width / s->heads : s->head_dim;
+    if (s->query_scalar < (float)scalar || s->query_scalar > (float)scalar)
+        return refuse("query_pre_attn_scalar", "has a model of this size with no other than",
+                      (double)scalar, err);
+    if (s->full_every != l->full_every)
+        return refuse("sliding_window_pattern", "has this family with no other than",
+                      (double)l->full_every, err);
+    if (s->local_theta < l->local_theta || s->local_theta > l->local_theta)
+        return refuse("rope_local_base_freq", "has this family with no other than",
+                      (double)l->local_theta, err);
+    if ((s->score_cap > 0) != l->score_cap)
+        return dt_err_set(err, DT_E_USAGE,
+                          "attn_logit_softcapping: llama.cpp has this family %s one alone",
+                          l->score_cap ? "with" : "without");
+    if (l->score_cap && s->logit_cap <= 0)
+        return dt_err_set(err, DT_E_USAGE,
+                          "final_logit_softcapping: llama.cpp has this family with one alone");
+    return 0;
+}
+
+static int put_caps(struct dt_gguf *g, const struct family *f, const struct dt_shape *s,
+                    struct dt_err *err)
+{
+    for (const struct later_gemma *l = later_gemmas; l < later_gemmas + ROWS(later_gemmas); l++)
+        if (l->of == s->family && check_later_gemma(l, s, err) < 0)
+            return -1;
+    if (s->score_cap > 0)
+        put_number(g, f, "attn_logit_softcapping", s->score_cap);
+    if (s->logit_cap > 0)
+        put_number(g, f, "final_logit_softcapping", s->logit_cap);
+    return 0;
+}
+
 bool dt_gguf_rope_factors(const struct dt_shape *s, float *out)
 {
     static const struct dt_rope_scaling plain = {.kind = DT_ROPE_PLAIN};
@@ -290,5 +380,5 @@ int dt_gguf_put_model(struct dt_gguf *g, const struct dt_shape *s, enum dt_gguf_
     put_number(g, f, "rope.freq_base", s->rope_theta);
     if (s->window)
         put_size(g, f, "attention.sliding_window", s->window);
-    return put_scaling(g, f, s, err);
+    return put_caps(g, f, s, err) < 0 ? -1 : put_scaling(g, f, s, err);
 }

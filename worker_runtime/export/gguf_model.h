@@ -12,6 +12,7 @@ enum dt_gguf_turn {
     DT_GGUF_AS_IT_IS,
     DT_GGUF_PAIRS,      /* of each head, rows i and i + head_dim / 2 stand together */
     DT_GGUF_TRANSPOSED, /* ours is [in, out] */
+    DT_GGUF_PLUS_ONE,   /* of a norm that multiplies by 1 more than its weight */
 };
 
 struct dt_gguf_tensor {
