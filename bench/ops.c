@@ -145,7 +145,7 @@ static void layers(struct bench *b)
 
 static void training(struct bench *b)
 {
-    struct dt_cross_entropy c = {N, V, V, b->ids, 1e-3f, 0};
+    struct dt_cross_entropy c = {N, V, V, b->ids, 1e-3f, 0, NULL};
     struct dt_adamw a = {.lr = 1e-3f,
                          .beta1 = 0.9f,
                          .beta2 = 0.95f,

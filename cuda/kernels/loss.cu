@@ -4,6 +4,7 @@
  *
  *   loss = log(S) + m - logit[target]      gradient = scale * (exp(logit - m) / S - (v == target))
  *
+ * where scale is that of all rows, times the row's weight if there are weights.
  * Where there is a cap, all this is of y = cap * tanh(logit / cap), and the gradient smaller by the
  * slope of that, 1 - (y / cap)^2.
  *
@@ -205,12 +206,13 @@ __global__ void __launch_bounds__(BLOCK, 2) cross_entropy(struct dt_cross_entrop
             losses[n] = logf(sum) + (largest - hit);
         if (!gradients)
             continue;
-        write_row<E, BLOCK>(r, vocabulary, keep, kept, largest, c.scale / sum, cap);
+        float scale = c.weights ? c.scale * c.weights[n] : c.scale;
+        write_row<E, BLOCK>(r, vocabulary, keep, kept, largest, scale / sum, cap);
         clear<E, BLOCK>(at + c.vocabulary, c.stride - c.vocabulary);
         __syncthreads();
         if (threadIdx.x == 0)
             at[target] =
-                dt_from_float<E>((exp_less(hit, largest) / sum - 1.0f) * c.scale * cap.slope(hit));
+                dt_from_float<E>((exp_less(hit, largest) / sum - 1.0f) * scale * cap.slope(hit));
     }
 }
 

@@ -62,7 +62,7 @@ TEST(rows_far_apart_are_turned_and_lose)
     struct large l = large_open();
     float *speeds = kit_speeds(&l.g.k, LOOK);
     struct dt_rope turn = {ROWS, ROWS, 1, LOOK, STRIDE, speeds, 1, 0}, turn_here = turn;
-    struct dt_cross_entropy loss = {ROWS, LOOK, STRIDE, NULL, 1, 0}, loss_here = loss;
+    struct dt_cross_entropy loss = {ROWS, LOOK, STRIDE, NULL, 1, 0, NULL}, loss_here = loss;
     const int32_t targets[ROWS] = {0, 3, LOOK - 1, 7, 8};
     float *x = gpu_numbers(&l.g, ROWS * LOOK), losses[ROWS];
     turn.speeds = gpu_up_float(&l.g, LOOK / 2, speeds);

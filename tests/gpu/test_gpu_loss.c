@@ -27,7 +27,7 @@ struct rows {
 /* Every third row does not count, but there is one that does. */
 static struct rows rows_new(struct gpu_kit *g, const struct shape *s)
 {
-    struct rows r = {.host = {s->rows, s->vocabulary, s->stride, NULL, 300, 0}};
+    struct rows r = {.host = {s->rows, s->vocabulary, s->stride, NULL, 300, 0, NULL}};
     int32_t *targets = kit_ids(&g->k, s->rows, s->vocabulary);
     for (size_t i = 2; i < s->rows; i += 3)
         targets[i] = i % 2 ? -100 : -1;
@@ -91,6 +91,29 @@ static void each_shape(struct gpu_kit *g)
 TEST(losses_and_gradients_are_those_of_the_plain_loops)
 {
     gpu_each(each_shape);
+}
+
+/* One of them is 0, and some are below it. */
+static void with_weights(struct gpu_kit *g)
+{
+    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
+        const struct shape *s = &shapes[i];
+        CHECK_ROW("%zu rows of %zu in %zu", s->rows, s->vocabulary, s->stride);
+        struct rows r = rows_new(g, s);
+        float *weights = kit_numbers(&g->k, s->rows);
+        weights[s->rows / 2] = s->rows > 1 ? 0 : -2;
+        r.host.weights = weights;
+        r.device.weights = gpu_up_float(g, s->rows, weights);
+        run(g, &r, true);
+        gpu_near_float(g, "losses", s->rows, r.losses_there, r.losses, 2e-6);
+        same_gradients(g, &r);
+        gpu_free(g);
+    }
+}
+
+TEST(gradients_of_each_row_have_its_weight)
+{
+    gpu_each(with_weights);
 }
 
 static void at_odd_addresses(struct gpu_kit *g)

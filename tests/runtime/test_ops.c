@@ -607,7 +607,7 @@ static void losses(const struct dt_ops *ops, struct dt_stream *s, struct kit *k)
                   (double)cap);
         if (rows > 2)
             targets[1] = -100;
-        struct dt_cross_entropy c = {rows, shapes[i][1], shapes[i][2], targets, 0.25f, cap};
+        struct dt_cross_entropy c = {rows, shapes[i][1], shapes[i][2], targets, 0.25f, cap, NULL};
         float *logits = kit_numbers(k, n);
         for (size_t e = 0; e < n; e++)
             logits[e] *= 20;
@@ -621,6 +621,13 @@ static void losses(const struct dt_ops *ops, struct dt_stream *s, struct kit *k)
         ref->cross_entropy(&c, want, b, true, NULL);
         kit_near("loss", rows, loss, want, 1e-6);
         kit_near("dlogits", n, a, b, 1e-6);
+        memcpy(a, logits, n * sizeof *a);
+        memcpy(b, logits, n * sizeof *b);
+        c.weights = kit_numbers(k, rows);
+        ops->cross_entropy(&c, loss, a, true, s);
+        ref->cross_entropy(&c, want, b, true, NULL);
+        kit_near("loss of rows with weights", rows, loss, want, 1e-6);
+        kit_near("dlogits of rows with weights", n, a, b, 1e-6);
     }
 }
 

@@ -589,7 +589,7 @@ TEST(gradients_of_activations)
                 .n = {40, 40}, .n_out = 40, .forward = geglu_forward, .backward = geglu_backward});
 }
 
-/* Out are the losses; their weights are equal, as cross_entropy() has one scale for all rows. */
+/* Out are the losses. */
 static void loss_forward(struct function *f)
 {
     ref->cross_entropy(f->how, f->out, f->x[0], false, NULL);
@@ -600,7 +600,7 @@ static void loss_backward(struct function *f)
     struct dt_cross_entropy c = *(const struct dt_cross_entropy *)f->how;
     c.scale = 0.5f;
     for (size_t i = 0; i < c.rows; i++)
-        f->weight[i] = c.scale;
+        f->weight[i] = c.weights ? c.scale * c.weights[i] : c.scale;
     float *losses = f->out;
     memcpy(f->dx[0], f->x[0], f->n[0] * sizeof(float));
     ref->cross_entropy(&c, losses, f->dx[0], true, NULL);
@@ -610,9 +610,11 @@ TEST(gradients_of_cross_entropy)
 {
     struct kit k = {.state = 7};
     int32_t targets[] = {0, 8, -1, 3};
-    for (int capped = 0; capped < 2; capped++) {
-        struct dt_cross_entropy c = {4, 9, 11, targets, 1, capped ? 1.2f : 0};
-        CHECK_ROW("cap %g", (double)c.cap);
+    static const float weights[] = {-1.5f, 0, 2, 0.25f};
+    for (int how = 0; how < 4; how++) {
+        struct dt_cross_entropy c = {4, 9, 11, targets, 1, how % 2 ? 1.2f : 0, NULL};
+        c.weights = how / 2 ? weights : NULL;
+        CHECK_ROW("cap %g%s", (double)c.cap, c.weights ? ", weighed" : "");
         check_function(&k, &(struct function){.n = {44},
                                               .n_out = 4,
                                               .how = &c,

@@ -30,7 +30,8 @@ Linear = struct(rows=SIZE, inputs=SIZE, outputs=SIZE, out_stride=SIZE, layout=IN
 Attention = struct(batch=SIZE, queries=SIZE, keys=SIZE, first=SIZE, window=SIZE, documents=P,
                    heads=SIZE, kv_heads=SIZE, head_dim=SIZE, scale=FLOAT, cap=FLOAT, q_stride=SIZE,
                    k_stride=SIZE, v_stride=SIZE, out_stride=SIZE, q=P, k=P, v=P, logsum=P)
-CrossEntropy = struct(rows=SIZE, vocabulary=SIZE, stride=SIZE, targets=P, scale=FLOAT, cap=FLOAT)
+CrossEntropy = struct(rows=SIZE, vocabulary=SIZE, stride=SIZE, targets=P, scale=FLOAT, cap=FLOAT,
+                       weights=P)
 AdamW = struct(lr=FLOAT, beta1=FLOAT, beta2=FLOAT, eps=FLOAT, weight_decay=FLOAT, bias1=FLOAT,
                bias2=FLOAT, grad_scale=FLOAT, decoupled=BOOL, model_type=INT, chance=ctypes.c_uint64)
 
@@ -270,6 +271,11 @@ def cross_entropy(ops, cap=0.0):
     ops.cross_entropy(c, losses, got, True)
     near("losses", losses, want)
     near("dlogits", got, logits.grad, 1e-6)
+    weights, got = torch.randn(n), raw(logits).clone()
+    c = make(CrossEntropy, rows=n, vocabulary=v, stride=stride, targets=targets, scale=scale, weights=weights)
+    ops.cross_entropy(c, losses, got, True)
+    near("losses of rows with weights", losses, want)
+    near("dlogits of rows with weights", got, logits.grad * weights[:, None], 1e-6)
 
 
 def adamw(ops, decoupled, model_type):

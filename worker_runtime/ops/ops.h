@@ -102,6 +102,7 @@ struct dt_cross_entropy {
     float scale;                     /* of the gradients: 1 / tokens, times the loss scale */
     float cap; /* the loss is of cap * tanh(logit / cap), the gradients are those of logits; 0: none
                 */
+    const float *weights; /* [rows]: by which the gradients of each are multiplied too; NULL: 1 */
 };
 
 /* Element i of a call goes where dt_chance_bits(start, i) of ops/by_chance.h is below GONE_BELOW:
@@ -205,7 +206,7 @@ typedef dt_swiglu_forward_fn dt_geglu_forward_fn;
 typedef dt_swiglu_backward_fn dt_geglu_backward_fn;
 
 /* losses[N] of each row (0 where it does not count), and, with GRADIENTS, logits become scale *
- * dlogits in place. */
+ * weight * dlogits in place. */
 typedef void dt_cross_entropy_fn(const struct dt_cross_entropy *c, float *losses, dt_elem *logits,
                                  bool gradients, struct dt_stream *s);
 

@@ -2,6 +2,7 @@
 /* What a run goes on from: which checkpoint, its state into the trainer, and what of it stays. */
 #include "base/auto.h"
 #include "base/fs.h"
+#include "worker_runtime/ckpt/adapted.h"
 #include "worker_runtime/inside.h"
 #include "worker_runtime/train/inside.h"
 

@@ -38,21 +38,22 @@ static float exp_in_place(size_t n, float *x, float largest)
     return sum;
 }
 
-static float lose_row(const struct dt_cross_entropy *c, float *x, size_t target, bool gradients)
+static float lose_row(const struct dt_cross_entropy *c, float *x, size_t target, float scale,
+                      bool gradients)
 {
     float largest = dt_largest(c->vocabulary, x), wanted = x[target];
     if (!gradients)
         return logf(sum_exp(c->vocabulary, x, largest)) + (largest - wanted);
-    float sum = exp_in_place(c->vocabulary, x, largest), share = c->scale / sum;
+    float sum = exp_in_place(c->vocabulary, x, largest), share = scale / sum;
 #pragma omp simd
     for (size_t i = 0; i < c->vocabulary; i++)
         x[i] *= share;
-    x[target] -= c->scale;
+    x[target] -= scale;
     return logf(sum) + (largest - wanted);
 }
 
 /* The same of capped logits, which are found twice rather than kept. */
-static float lose_capped_row(const struct dt_cross_entropy *c, float *x, size_t target,
+static float lose_capped_row(const struct dt_cross_entropy *c, float *x, size_t target, float scale,
                              bool gradients)
 {
     float cap = c->cap, largest = dt_capped(dt_largest(c->vocabulary, x), cap);
@@ -62,13 +63,13 @@ static float lose_capped_row(const struct dt_cross_entropy *c, float *x, size_t 
         sum += dt_expf(dt_capped(x[i], cap) - largest);
     if (!gradients)
         return logf(sum) + (largest - wanted);
-    float share = c->scale / sum;
+    float share = scale / sum;
 #pragma omp simd
     for (size_t i = 0; i < c->vocabulary; i++) {
         float y = dt_capped(x[i], cap);
         x[i] = dt_expf(y - largest) * share * dt_cap_slope(y, cap);
     }
-    x[target] -= c->scale * dt_cap_slope(wanted, cap);
+    x[target] -= scale * dt_cap_slope(wanted, cap);
     return logf(sum) + (largest - wanted);
 }
 
@@ -77,12 +78,13 @@ static void lose(void *arg, size_t part)
     const struct loss_job *j = arg;
     const struct dt_cross_entropy *c = j->c;
     struct dt_range r = dt_part(c->rows, ROWS, part);
-    float (*lose_one)(const struct dt_cross_entropy *, float *, size_t, bool) =
+    float (*lose_one)(const struct dt_cross_entropy *, float *, size_t, float, bool) =
         c->cap > 0 ? lose_capped_row : lose_row;
     for (size_t n = r.from; n < r.to; n++) {
         float *x = j->logits + n * c->stride;
         bool counts = c->targets[n] >= 0;
-        j->losses[n] = counts ? lose_one(c, x, (size_t)c->targets[n], j->gradients) : 0;
+        float scale = c->weights ? c->scale * c->weights[n] : c->scale;
+        j->losses[n] = counts ? lose_one(c, x, (size_t)c->targets[n], scale, j->gradients) : 0;
         size_t from = counts ? c->vocabulary : 0;
         if (j->gradients)
             memset(x + from, 0, (c->stride - from) * sizeof *x);

@@ -19,7 +19,7 @@ static double capped(const struct dt_cross_entropy *c, float logit)
  * softmax(logits), less 1 at the target. Through a cap it becomes smaller by 1 - (logit / cap)^2,
  * the slope of tanh. */
 static float row_cross_entropy(const struct dt_cross_entropy *c, float *logits, size_t target,
-                               bool gradients)
+                               float scale, bool gradients)
 {
     double largest = capped(c, logits[0]), sum = 0;
     for (size_t v = 1; v < c->vocabulary; v++)
@@ -30,7 +30,7 @@ static float row_cross_entropy(const struct dt_cross_entropy *c, float *logits, 
     for (size_t v = 0; gradients && v < c->vocabulary; v++) {
         double x = capped(c, logits[v]), part = c->cap > 0 ? x / (double)c->cap : 0;
         double p = exp(x - logsum);
-        logits[v] = (float)((p - (v == target)) * (1 - part * part) * (double)c->scale);
+        logits[v] = (float)((p - (v == target)) * (1 - part * part) * (double)scale);
     }
     return (float)loss;
 }
@@ -44,7 +44,9 @@ void dt_ref_cross_entropy(const struct dt_cross_entropy *c, float *losses, dt_el
         bool counts = c->targets[n] >= 0;
         losses[n] = 0;
         if (counts)
-            losses[n] = row_cross_entropy(c, logits, (size_t)c->targets[n], gradients);
+            losses[n] =
+                row_cross_entropy(c, logits, (size_t)c->targets[n],
+                                  c->weights ? c->scale * c->weights[n] : c->scale, gradients);
         /* Padding takes no part, and a row that does not count pulls at nothing. */
         size_t from = counts ? c->vocabulary : 0;
         for (size_t v = from; gradients && v < c->stride; v++)
