@@ -128,7 +128,8 @@ static void open_transformer(struct world *w, bool recompute, size_t every)
                                        .slots = 3,
                                        .recompute = recompute,
                                        .recompute_every = every,
-                                       .documents = w->documents};
+                                       .documents = w->documents,
+                                       .weighed = true};
     dt_transformer_destroy(w->t);
     w->t = dt_transformer_create(&w->shape, &o, w->device, &err);
     CHECK_OK(w->t ? 0 : -1, err);
@@ -294,6 +295,61 @@ TEST(gradients_are_the_slopes_of_the_loss)
         for (size_t k = 0; k < w.tensor_count; k++) {
             check_tensor_gradient(&w, &w.tensors[k], &seed);
         }
+        close_world(&w);
+    }
+}
+
+/* Gradients of the sum of all losses, each times its row's weight, by the head that goes twice. */
+static void weigh(struct world *w, const float *weights, float *losses)
+{
+    struct dt_err err = {0};
+    double loss = 0;
+    CHECK_OK(dt_transformer_lose(w->t, w->z, 0, w->batch, w->ids, w->targets, true, losses, &err),
+             err);
+    CHECK_OK(dt_transformer_weigh(w->t, w->z, 0, weights, 1, &err), err);
+    CHECK_OK(dt_transformer_backward(w->t, w->z, 0, &loss, &err), err);
+    CHECK(held_all_back(w->z));
+}
+
+/* Rows of weight 1 are as if there were no weights, to the bit; and a row of weight 0 as if its
+ * target did not count. */
+TEST(rows_of_the_loss_have_their_weights)
+{
+    enum { BATCH = 2, POSITIONS = 5, N = BATCH * POSITIONS };
+    for (size_t i = 0; i < ROWS(shapes); i++) {
+        float weights[N], losses[N], sum = 0;
+        struct world w;
+        size_t count;
+        CHECK_ROW("%s", name_of(&shapes[i]));
+        open_world(&w, &shapes[i], BATCH, POSITIONS);
+        w.targets[3] = -1;
+        double loss = train(&w, BATCH, 1);
+        float *wanted = grads_of(&w, &count);
+        for (size_t k = 0; k < N; k++)
+            weights[k] = 1;
+        held_clear_grads(w.z);
+        weigh(&w, weights, losses);
+        float *got = grads_of(&w, &count);
+        check_same_bits(got, wanted, count);
+        for (size_t k = 0; k < N; k++)
+            sum += losses[k];
+        CHECK(losses[3] == 0 && fabs((double)sum - loss) < 1e-4);
+        free(got);
+        free(wanted);
+        /* Twice the first sample, and nothing of the second. */
+        for (size_t k = 0; k < N; k++)
+            weights[k] = k < POSITIONS ? 2 : 0;
+        held_clear_grads(w.z);
+        weigh(&w, weights, losses);
+        got = grads_of(&w, &count);
+        for (size_t k = POSITIONS; k < N; k++)
+            w.targets[k] = -1;
+        held_clear_grads(w.z);
+        train(&w, BATCH, 2);
+        wanted = grads_of(&w, &count);
+        check_close(got, wanted, count, 1e-6);
+        free(got);
+        free(wanted);
         close_world(&w);
     }
 }

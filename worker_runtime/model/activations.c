@@ -42,7 +42,7 @@ static size_t smaller(size_t a, size_t b)
 
 struct sizes {
     size_t rows, width, q, qkv, inner, heads, pairs, low, head_rows, logits, weight, elem;
-    bool llama, local, qk_norm, branch_norms, documents, dropout;
+    bool llama, local, qk_norm, branch_norms, documents, dropout, weighed;
 };
 
 static size_t round_up(size_t n, size_t to)
@@ -77,6 +77,7 @@ static struct sizes sizes_of(const struct dt_shape *s, const struct dt_transform
         .qk_norm = s->qk_norm,
         .branch_norms = s->branch_norms,
         .documents = o->documents,
+        .weighed = o->weighed,
     };
     if (__builtin_mul_overflow(o->batch, o->positions, &z.rows))
         z.rows = SIZE_MAX;
@@ -156,6 +157,7 @@ static void lay_slot(struct cursor *c, const struct dt_shape *s, const struct si
     to->documents = z->documents ? take(c, z->rows, 1, sizeof *to->documents) : NULL;
     to->places = z->documents && !z->llama ? take(c, z->rows, 1, sizeof *to->places) : NULL;
     to->losses = take(c, z->rows, 1, sizeof *to->losses);
+    to->weights = z->weighed ? take(c, z->rows, 1, sizeof *to->weights) : NULL;
     to->dstream = take(c, z->rows, z->width, z->elem);
     for (size_t i = 0; i < kept; i++) {
         struct dt_kept one;

@@ -43,7 +43,7 @@ void dt_head_logits(const struct dt_head *h, size_t first, size_t rows)
     const struct dt_scratch *s = h->scratch;
     struct dt_norm last_norm = norm(h, rows);
     struct dt_linear to_words = linear(h, rows);
-    const dt_elem *middle = (const char *)h->middle + first * row_bytes(h);
+    const dt_elem *middle = h->middle ? (const char *)h->middle + first * row_bytes(h) : NULL;
     dt_elem *stream = from_row(h, s->branch, first), *normed = from_row(h, s->normed, first);
 
     h->ops->norm_forward(&last_norm, normed, stream, stream, middle, h->stream);
@@ -61,6 +61,7 @@ void dt_head_forward(const struct dt_head *h, size_t first, size_t rows, bool gr
         .targets = h->targets + first,
         .scale = scale,
         .cap = h->shape->logit_cap,
+        .weights = h->weights ? h->weights + first : NULL,
     };
 
     dt_head_logits(h, first, rows);

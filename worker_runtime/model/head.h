@@ -13,10 +13,13 @@ struct dt_head {
     struct dt_stream *stream;
     const dt_elem *weight, *bias, *matrix; /* the norm's, and [V, C]; a Llama's norm has no bias */
     dt_elem *dweight, *dbias, *dmatrix;    /* where their gradients are added */
-    const dt_elem *middle;                 /* [N, C]: the last block's, who left scratch->branch */
-    const int32_t *targets;                /* [N] */
-    float *losses;                         /* [N] */
-    dt_elem *dstream;                      /* [N, C]: where the gradient of the stream is added */
+    /* [N, C]: the last block's, who left scratch->branch; NULL: the head went forward before, and
+     * their sum is in scratch->branch. */
+    const dt_elem *middle;
+    const int32_t *targets; /* [N] */
+    const float *weights;   /* [N]: of each row's gradients; NULL: 1 */
+    float *losses;          /* [N] */
+    dt_elem *dstream;       /* [N, C]: where the gradient of the stream is added */
     const struct dt_scratch *scratch;
 };
 

@@ -23,7 +23,7 @@ struct pass {
     struct dt_transformer *t;
     struct dt_zero *z;
     size_t slot, batch;
-    bool train;
+    bool train, weighed;
     float scale;
     struct dt_err *err;
 };
@@ -223,7 +223,7 @@ static int reduce_head(struct pass *p)
 static int head(struct pass *p)
 {
     struct dt_transformer *t = p->t;
-    struct dt_work w = {.kind = DT_HEAD, .scale = p->scale};
+    struct dt_work w = {.kind = DT_HEAD, .scale = p->scale, .weighed = p->weighed};
     size_t own;
     if (gather_head(p, &w) < 0)
         return -1;
@@ -301,26 +301,41 @@ static int load(const struct pass *p, const int32_t *ids, const int32_t *targets
     return 0;
 }
 
-static int collect_losses(struct pass *p, double *loss_sum)
+/* Of all rows, into OUT. */
+static int fetch_losses(struct pass *p, float *out)
 {
     struct dt_transformer *t = p->t;
     const float *losses = t->a.slots[p->slot].losses;
     dt_work_start_clock(t);
-    t->device->table->to_host(t->device, t->losses, losses, rows_of(p) * sizeof *t->losses);
+    t->device->table->to_host(t->device, out, losses, rows_of(p) * sizeof *out);
     if (dt_device_sync(t->device, p->err) < 0)
         return -1;
     dt_work_count_time(t, p->train ? &t->backward_ns : &t->forward_ns);
-    for (size_t i = 0; i < rows_of(p); i++)
-        *loss_sum += (double)t->losses[i];
     return 0;
+}
+
+static int collect_losses(struct pass *p, double *loss_sum)
+{
+    const float *losses = p->t->losses;
+    if (fetch_losses(p, p->t->losses) < 0)
+        return -1;
+    for (size_t i = 0; i < rows_of(p); i++)
+        *loss_sum += (double)losses[i];
+    return 0;
+}
+
+/* To the stream behind the last block. */
+static int stream(struct pass *p, const int32_t *ids, const int32_t *targets)
+{
+    assert(p->slot < p->t->a.slot_count);
+    if (load(p, ids, targets) < 0 || embed_forward(p) < 0)
+        return -1;
+    return blocks_forward(p);
 }
 
 static int forward(struct pass *p, const int32_t *ids, const int32_t *targets)
 {
-    assert(p->slot < p->t->a.slot_count);
-    if (load(p, ids, targets) < 0 || embed_forward(p) < 0 || blocks_forward(p) < 0)
-        return -1;
-    return head(p);
+    return stream(p, ids, targets) < 0 ? -1 : head(p);
 }
 
 int dt_transformer_forward(struct dt_transformer *t, struct dt_zero *z, size_t slot, size_t batch,
@@ -350,6 +365,29 @@ int dt_transformer_train(struct dt_transformer *t, struct dt_zero *z, size_t bat
     if (dt_transformer_forward(t, z, 0, batch, ids, targets, scale, err) < 0)
         return -1;
     return dt_transformer_backward(t, z, 0, loss_sum, err);
+}
+
+int dt_transformer_lose(struct dt_transformer *t, struct dt_zero *z, size_t slot, size_t batch,
+                        const int32_t *ids, const int32_t *targets, bool train, float *losses,
+                        struct dt_err *err)
+{
+    struct pass p = {.t = t, .z = z, .slot = slot, .batch = batch, .train = train, .err = err};
+    if (stream(&p, ids, targets) < 0)
+        return -1;
+    p.train = false; /* of the head there are no gradients yet */
+    return head(&p) < 0 ? -1 : fetch_losses(&p, losses);
+}
+
+int dt_transformer_weigh(struct dt_transformer *t, struct dt_zero *z, size_t slot,
+                         const float *weights, float scale, struct dt_err *err)
+{
+    struct pass p = {
+        .t = t, .z = z, .slot = slot, .train = true, .weighed = true, .scale = scale, .err = err};
+    const struct dt_activation_slot *to = &t->a.slots[slot];
+    assert(slot < t->a.slot_count && t->options.weighed);
+    p.batch = to->batch;
+    t->device->table->from_host(t->device, to->weights, weights, rows_of(&p) * sizeof *weights);
+    return head(&p);
 }
 
 int dt_transformer_loss(struct dt_transformer *t, struct dt_zero *z, size_t batch,

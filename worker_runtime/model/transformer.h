@@ -21,7 +21,8 @@ struct dt_transformer_options {
      * document begins within its sample (struct dt_attention). No document reads another one, and
      * learned positions are counted from its beginning. NULL: a sample is one document. */
     const int32_t *documents;
-    bool timed; /* wait for the device wherever forward and backward change, to tell them apart */
+    bool timed;   /* wait for the device wherever forward and backward change, to tell them apart */
+    bool weighed; /* dt_transformer_weigh() will be called */
     bool op_by_op;              /* no tapes, even where the device gains by them */
     const struct dt_lora *lora; /* the adapters there may be; NULL: none. It outlives all. */
     /* The model, then frozen, is kept as dt_packed_tensors() lays it out; numbers that come out of
@@ -60,6 +61,16 @@ int dt_transformer_forward(struct dt_transformer *t, struct dt_zero *z, size_t s
                            struct dt_err *err);
 int dt_transformer_backward(struct dt_transformer *t, struct dt_zero *z, size_t slot,
                             double *loss_sum, struct dt_err *err);
+/* dt_transformer_forward() for a loss that follows from those of all rows: LOSSES, [batch,
+ * positions] of the host's memory, are those of each target, 0 where it does not count. With TRAIN
+ * the head's gradients are still to come: dt_transformer_weigh(), before anything else goes
+ * forward, goes through the head once more, in which the gradients of each row are multiplied by
+ * its weight and by SCALE. WEIGHTS are as LOSSES; of a batch of 0 both may be NULL. */
+int dt_transformer_lose(struct dt_transformer *t, struct dt_zero *z, size_t slot, size_t batch,
+                        const int32_t *ids, const int32_t *targets, bool train, float *losses,
+                        struct dt_err *err);
+int dt_transformer_weigh(struct dt_transformer *t, struct dt_zero *z, size_t slot,
+                         const float *weights, float scale, struct dt_err *err);
 /* The losses alone. */
 int dt_transformer_loss(struct dt_transformer *t, struct dt_zero *z, size_t batch,
                         const int32_t *ids, const int32_t *targets, double *loss_sum,

@@ -44,6 +44,7 @@ struct dt_work {
     uint64_t chained; /* a block's input is still to be summed up: the one before left it */
     uint64_t again;   /* for backward's sake, as what was kept is gone */
     uint64_t train;   /* a way back follows */
+    uint64_t weighed; /* the head: once more, with the slot's weights of rows */
     const char *params, *matrix; /* the unit's; the head's, of another unit where it is tied */
     char *grads, *dmatrix;       /* NULL: there are none, or they are frozen */
     const char *adapters;        /* the unit of them, or what they save of this one; NULL: none */
