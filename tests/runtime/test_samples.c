@@ -153,6 +153,69 @@ TEST(what_stays_empty_teaches_nothing)
     dt_tokens_close(t);
 }
 
+/* Documents of SIZES, whose tokens from the second on are trained on but for those of UNTRAINED. */
+static struct dt_tokens *pairs_of(const size_t *sizes, size_t count, size_t untrained)
+{
+    struct dt_err err = {0};
+    const struct dt_token_kind kind = {.vocabulary = 1000, .pairs = true};
+    struct dt_token_writer *w = dt_token_writer_open(at("pairs"), &kind, &err);
+    CHECK_STR(err.text, "");
+    for (size_t i = 0; i < count; i++) {
+        uint32_t ids[16];
+        bool trained[16];
+        for (size_t k = 0; k < sizes[i]; k++) {
+            ids[k] = (uint32_t)(100 * i + k);
+            trained[k] = k > 0 && i != untrained;
+        }
+        CHECK_OK(dt_token_writer_document(w, ids, trained, sizes[i], &err), err);
+    }
+    CHECK_OK(dt_token_writer_commit(w, &err), err);
+    dt_token_writer_close(w);
+    struct dt_tokens *t = dt_tokens_open(at("pairs"), 0, 1000, &err);
+    CHECK_STR(t ? "" : err.text, "");
+    return t;
+}
+
+TEST(a_sample_is_a_pair_and_nothing_beside_it)
+{
+    static const size_t sizes[] = {3, 3, 2, 9, 4, 2, 2, 2};
+    static const int32_t want_ids[][6] = {
+        {0, 1, 100, 101, 0, 0}, {400, 401, 402, 500, 0, 0}, {600, 700, 0, 0, 0, 0}};
+    static const int32_t want_documents[][6] = {
+        {0, 0, 2, 2, 4, 5}, {0, 0, 0, 3, 4, 5}, {0, 1, 2, 3, 4, 5}};
+    struct dt_err err = {0};
+    int32_t ids[6], targets[6], begins[6];
+    struct dt_tokens *t = pairs_of(sizes, COUNT(sizes), 99);
+    struct dt_samples *s = dt_samples_open(t, 6, &err);
+    CHECK_STR(s ? "" : err.text, "");
+    CHECK(dt_samples_packed(s) && dt_samples_paired(s));
+    CHECK_EQ(dt_samples_count(s), 3);
+    CHECK_EQ(dt_samples_packing(s).left_out, 2);
+    CHECK_EQ(dt_samples_targets(s, 0), 4);
+    for (size_t i = 0; i < 3; i++) {
+        CHECK_ROW("sample %zu", i);
+        CHECK_OK(dt_samples_read(s, i, ids, targets, begins, &err), err);
+        CHECK_BYTES(ids, sizeof ids, want_ids[i], sizeof want_ids[i]);
+        CHECK_BYTES(begins, sizeof begins, want_documents[i], sizeof want_documents[i]);
+    }
+    CHECK_EQ(targets[0], 601);
+    CHECK_EQ(targets[2], -1);
+    dt_samples_close(s);
+    CHECK(dt_samples_open(t, 1, &err) == NULL);
+    CHECK(strstr(err.text, "none of its 4 pairs has at most 3 tokens in both answers") != NULL);
+    dt_tokens_close(t);
+}
+
+TEST(a_pair_with_an_answer_of_nothing_is_refused)
+{
+    static const size_t sizes[] = {3, 3, 4, 4};
+    struct dt_err err = {0};
+    struct dt_tokens *t = pairs_of(sizes, COUNT(sizes), 3);
+    CHECK(dt_samples_open(t, 8, &err) == NULL);
+    CHECK(strstr(err.text, "document 3, the rejected answer of pair 1, marks no token") != NULL);
+    dt_tokens_close(t);
+}
+
 TEST(some_samples_of_a_packed_file_are_not_those_of_the_longest_documents)
 {
     static const size_t sizes[] = {10, 9, 8, 7, 6, 5, 4}; /* 0, 1, 2+6, 3+5, 4 */

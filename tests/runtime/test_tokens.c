@@ -134,7 +134,7 @@ TEST(a_header_that_does_not_fit_its_file_is_refused)
         uint64_t count;
         size_t there;
     } rows[] = {
-        {"newer",          "version is 3",              3, 2, 1, 4, 4},
+        {"newer",          "version is 4",              4, 2, 1, 4, 4},
         {"odd width",      "3 bytes a token",           1, 3, 1, 4, 4},
         {"no width",       "0 bytes a token",           1, 0, 1, 4, 4},
         {"tokenizer",      "names tokenizer 9",         1, 2, 9, 4, 4},
@@ -309,6 +309,67 @@ static void put_documents(struct dt_buf *b)
     dt_buf_put_u8(b, 0x02);
     for (uint64_t begin = 0; begin < 9; begin += 4)
         dt_buf_put_u64(b, begin);
+}
+
+/* The first 8 of them as two pairs, with FLAGS. */
+static void put_pairs(struct dt_buf *b, uint64_t documents, uint64_t flags)
+{
+    put_header(b, 3, 2, 0, 100, 8);
+    dt_buf_put_u64(b, documents);
+    dt_buf_put_u64(b, 4);
+    dt_buf_put_u64(b, flags);
+    put_tokens(b, 8, 2);
+    dt_buf_put_u8(b, 0xaa);
+    for (uint64_t i = 0; i < documents; i++)
+        dt_buf_put_u64(b, 2 * i);
+}
+
+TEST(a_file_tells_that_its_documents_are_pairs)
+{
+    struct dt_buf b = {0};
+    struct dt_err err = {0};
+    int32_t ids[3], targets[3];
+    uint64_t begins[4];
+    put_pairs(&b, 4, 1);
+    CHECK_OK(dt_tokens_check((struct dt_bytes){b.at, b.len}, 0, &err), err);
+    for (size_t len = 8; len < b.len; len++) {
+        CHECK_ROW("%zu bytes of it", len);
+        CHECK_FAIL(dt_tokens_check((struct dt_bytes){b.at, len}, 0, &err), err, "cut short");
+    }
+    struct dt_tokens *t = dt_tokens_open(keep("pairs", &b), 0, 0, &err);
+    CHECK_STR(t ? "" : err.text, "");
+    CHECK(dt_tokens_are_pairs(t));
+    CHECK_EQ(dt_tokens_documents(t), 4);
+    CHECK_OK(dt_tokens_begins(t, 0, 4, begins, &err), err);
+    CHECK_EQ(begins[3], 6);
+    CHECK_OK(dt_tokens_read(t, 5, 3, ids, &err), err);
+    CHECK_EQ(ids[2], 8);
+    CHECK_FAIL(dt_tokens_sample(t, 0, 3, ids, targets, &err), err, "pairs holds pairs of answers");
+    dt_tokens_close(t);
+    put_pairs(&b, 4, 0); /* version 2 with another header */
+    t = dt_tokens_open(keep("no_pairs", &b), 0, 0, &err);
+    CHECK(t && !dt_tokens_are_pairs(t));
+    dt_tokens_close(t);
+}
+
+TEST(pairs_that_are_none_are_refused)
+{
+    static const struct {
+        uint64_t documents, flags;
+        const char *words;
+    } rows[] = {
+        {3, 1, "its header says 3 documents, which come in pairs: one is missing"},
+        {4, 2, "its header has the flags 0x2, of which this program knows 0x1"},
+        {4, (uint64_t)1 << 63 | 1, "its header has the flags 0x8000000000000001"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct dt_buf b = {0};
+        struct dt_err err = {0};
+        put_pairs(&b, rows[i].documents, rows[i].flags);
+        CHECK_ROW("row %zu", i);
+        CHECK_FAIL(dt_tokens_check((struct dt_bytes){b.at, b.len}, 0, &err), err, rows[i].words);
+        dt_buf_finish(&b);
+    }
 }
 
 TEST(a_file_tells_its_documents_and_what_is_trained_on)

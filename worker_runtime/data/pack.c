@@ -81,6 +81,28 @@ int dt_pack_make(struct dt_pack *p, const uint32_t *lengths, size_t count, size_
     return there ? 0 : -1;
 }
 
+int dt_pack_pairs(struct dt_pack *p, const uint32_t *lengths, size_t count, size_t positions,
+                  struct dt_err *err)
+{
+    *p = (struct dt_pack){.first = calloc(count / 2 + 1, sizeof *p->first),
+                          .order = calloc(count + 1, sizeof *p->order)};
+    if (count >= NONE || !p->first || !p->order) {
+        dt_pack_finish(p);
+        return dt_err_set(err, DT_E_MEMORY, "no memory for the order of %zu documents", count);
+    }
+    for (size_t i = 0; i + 1 < count; i += 2) {
+        if ((uint64_t)lengths[i] + lengths[i + 1] > positions) {
+            p->left_out += 2;
+            continue;
+        }
+        p->order[2 * p->samples] = (uint32_t)i;
+        p->order[2 * p->samples + 1] = (uint32_t)i + 1;
+        p->samples++;
+        p->first[p->samples] = 2 * p->samples;
+    }
+    return 0;
+}
+
 void dt_pack_finish(struct dt_pack *p)
 {
     free(p->first);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which documents share a sample, so that little of it stays empty: of those that are left, the
- * longest that fits, and among equals the first of the file. Follows from the lengths alone, so all
- * ranks come to the same. Pure. */
+ * longest that fits, and among equals the first of the file. Or two that are a pair, and nothing
+ * beside them. Follows from the lengths alone, so all ranks come to the same. Pure. */
 #ifndef DT_WORKER_RUNTIME_DATA_PACK_H
 #define DT_WORKER_RUNTIME_DATA_PACK_H
 
@@ -21,6 +21,10 @@ struct dt_pack {
  * nothing is to be finished. */
 int dt_pack_make(struct dt_pack *p, const uint32_t *lengths, size_t count, size_t positions,
                  struct dt_err *err);
+/* The same of documents that come in pairs: each pair that fits is a sample, in the order of the
+ * file. COUNT is even. */
+int dt_pack_pairs(struct dt_pack *p, const uint32_t *lengths, size_t count, size_t positions,
+                  struct dt_err *err);
 void dt_pack_finish(struct dt_pack *p); /* zeroed memory is fine */
 
 #endif

@@ -49,7 +49,8 @@ static int pack(struct dt_samples *s, struct dt_err *err)
         return no_memory(s, err);
     for (size_t i = 0; i < s->documents; i++)
         lengths[i] = tokens_of(s, i) - 1;
-    int rc = dt_pack_make(&s->pack, lengths, s->documents, s->positions, err);
+    int rc = (dt_samples_paired(s) ? dt_pack_pairs : dt_pack_make)(&s->pack, lengths, s->documents,
+                                                                   s->positions, err);
     for (size_t i = 0; rc == 0 && i < s->pack.first[s->pack.samples]; i++)
         s->filled += lengths[s->pack.order[i]];
     s->count = rc == 0 ? s->pack.samples : 0;
@@ -75,16 +76,44 @@ static int count_trained(const struct dt_samples *s, uint32_t *of, struct dt_err
     return rc;
 }
 
+/* Answers without a token that counts cannot be compared. */
+static int check_pairs(const struct dt_samples *s, const uint32_t *trained, struct dt_err *err)
+{
+    for (size_t i = 0; dt_samples_paired(s) && i < s->documents; i++)
+        if (trained[i] == 0)
+            return dt_err_set(err, DT_E_RUNTIME,
+                              "document %zu, the %s answer of pair %zu, marks no token as trained "
+                              "on, so there is nothing to compare; tokenize it again",
+                              i, i % 2 ? "rejected" : "chosen", i / 2);
+    return 0;
+}
+
 static int count_targets(struct dt_samples *s, struct dt_err *err)
 {
     uint32_t *trained = calloc(s->documents, sizeof *trained);
     s->targets = calloc(s->count + 1, sizeof *s->targets);
     int rc = trained && s->targets ? count_trained(s, trained, err) : no_memory(s, err);
+    rc = rc == 0 ? check_pairs(s, trained, err) : rc;
     for (size_t i = 0; rc == 0 && i < s->count; i++)
         for (size_t k = s->pack.first[i]; k < s->pack.first[i + 1]; k++)
             s->targets[i] += trained[s->pack.order[k]];
     free(trained);
     return rc;
+}
+
+static int too_long(const struct dt_samples *s, struct dt_err *err)
+{
+    if (!dt_samples_paired(s))
+        return dt_err_set(err, DT_E_RUNTIME,
+                          "none of its %zu documents has 2 to %zu tokens, as a sample holds; "
+                          "tokenize with a smaller --max-tokens, or give a greater "
+                          "data.sequence_length",
+                          s->documents, s->positions + 1);
+    return dt_err_set(err, DT_E_RUNTIME,
+                      "none of its %zu pairs has at most %zu tokens in both answers together, as a "
+                      "sample holds; tokenize with a smaller --max-tokens, or give a greater "
+                      "data.sequence_length",
+                      s->documents / 2, s->positions + 2);
 }
 
 static int open_packed(struct dt_samples *s, struct dt_err *err)
@@ -96,11 +125,7 @@ static int open_packed(struct dt_samples *s, struct dt_err *err)
     if (read_begins(s, err) < 0 || pack(s, err) < 0 || count_targets(s, err) < 0)
         return -1;
     if (s->count == 0)
-        return dt_err_set(err, DT_E_RUNTIME,
-                          "none of its %zu documents has 2 to %zu tokens, as a sample holds; "
-                          "tokenize with a smaller --max-tokens, or give a greater "
-                          "data.sequence_length",
-                          s->documents, s->positions + 1);
+        return too_long(s, err);
     if (dt_samples_packing(s).targets > 0)
         return 0;
     return dt_err_set(err, DT_E_RUNTIME,
@@ -156,6 +181,11 @@ size_t dt_samples_count(const struct dt_samples *s)
 bool dt_samples_packed(const struct dt_samples *s)
 {
     return s->documents > 0;
+}
+
+bool dt_samples_paired(const struct dt_samples *s)
+{
+    return dt_tokens_are_pairs(s->tokens);
 }
 
 size_t dt_samples_pick(const struct dt_samples *s, size_t i, size_t count)

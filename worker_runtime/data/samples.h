@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a file of tokens is to training: samples of one length. A file without documents is cut into
  * them; those of one that has documents are packed with whole documents (pack.h), of which each is
- * as if it were alone. */
+ * as if it were alone. Where these come in pairs, a sample is a pair: the answer that was chosen
+ * from position 0 on, and behind it the one that was rejected. */
 #ifndef DT_WORKER_RUNTIME_DATA_SAMPLES_H
 #define DT_WORKER_RUNTIME_DATA_SAMPLES_H
 
@@ -16,6 +17,8 @@ void dt_samples_close(struct dt_samples *s); /* NULL is fine */
 size_t dt_samples_count(const struct dt_samples *s);
 /* They are packed with documents. */
 bool dt_samples_packed(const struct dt_samples *s);
+/* Each is a pair; such a file is packed too. */
+bool dt_samples_paired(const struct dt_samples *s);
 /* Number I of COUNT samples, of which there are as many at least, that stand for all: the first
  * ones, but of a packed file the middles of COUNT parts, as its first ones hold the longest
  * documents. */

@@ -127,13 +127,20 @@ static int count_trained(struct showing *z, size_t from, size_t to, size_t *coun
     return 0;
 }
 
+static const char *part_of_pair(const struct showing *z, size_t document)
+{
+    if (!dt_tokens_are_pairs(z->tokens))
+        return "";
+    return document % 2 ? ", rejected" : ", chosen";
+}
+
 static int show(struct showing *z, size_t document, size_t from, size_t to, struct dt_err *err)
 {
     size_t trained;
     if (count_trained(z, from, to, &trained, err) < 0)
         return -1;
-    dt_buf_printf(&z->out, "%sdocument %zu: %zu tokens, %zu trained on%s\n", z->marks->head,
-                  document, to - from, trained, z->marks->head_end);
+    dt_buf_printf(&z->out, "%sdocument %zu%s: %zu tokens, %zu trained on%s\n", z->marks->head,
+                  document, part_of_pair(z, document), to - from, trained, z->marks->head_end);
     if (put_tokens(z, from, to, err) < 0)
         return -1;
     if (z->decoder)

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #define CHUNK ((size_t)32 << 10) /* tokens */
+#define PAIRS 1                  /* of the flags of version 3 */
 
 struct dt_token_writer {
     struct dt_draft draft;
@@ -80,15 +81,17 @@ static int put_header(struct dt_token_writer *w, struct dt_err *err)
 {
     struct dt_buf head = {0};
     dt_buf_put_str(&head, "DTRTOKEN");
-    dt_buf_put_u32(&head, w->kind.documents ? 2 : 1);
+    dt_buf_put_u32(&head, w->kind.pairs ? 3 : w->kind.documents ? 2 : 1);
     dt_buf_put_u32(&head, (uint32_t)w->width);
     dt_buf_put_u32(&head, w->kind.tokenizer);
     dt_buf_put_u32(&head, w->kind.vocabulary);
     dt_buf_put_u64(&head, w->tokens);
-    if (w->kind.documents) {
+    if (w->kind.documents || w->kind.pairs) {
         dt_buf_put_u64(&head, w->documents);
         dt_buf_put_u64(&head, w->trained);
     }
+    if (w->kind.pairs)
+        dt_buf_put_u64(&head, PAIRS);
     int rc = head.bad ? dt_err_set(err, DT_E_MEMORY, "no memory to write %s", w->draft.path)
                       : dt_draft_write(&w->draft, head.at, head.len, err);
     dt_buf_finish(&head);

@@ -15,6 +15,7 @@ struct dt_token_kind {
     uint32_t tokenizer;  /* 0: unknown, 1: bytes */
     uint32_t vocabulary; /* all tokens are below it */
     bool documents;      /* version 2: they come by dt_token_writer_document() */
+    bool pairs;          /* version 3: so do they, the chosen answer and the rejected one in turn */
 };
 
 struct dt_token_writer;

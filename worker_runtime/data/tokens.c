@@ -19,6 +19,8 @@
 
 #define HEADER_SIZE 32
 #define DOCUMENTS_HEADER_SIZE 48  /* of version 2 */
+#define FLAGS_HEADER_SIZE 56      /* of version 3 */
+#define PAIRS 1                   /* of its flags, of which there are no others */
 #define MARKED ((size_t)64 << 10) /* bytes of each end */
 #define MAGIC "DTRTOKEN"
 #define MAGIC_SIZE 8
@@ -39,6 +41,7 @@ struct view {
     size_t documents;      /* 0: it tells of none */
     uint64_t bits, begins; /* bytes of the file where those of version 2 are */
     uint64_t trained;      /* what its header says */
+    bool pairs;            /* documents are answers, the better one and the worse in turn */
 };
 
 struct dt_tokens {
@@ -71,12 +74,12 @@ static int cut_short(uint64_t size, size_t header, struct dt_err *err)
                       (unsigned long long)size, header);
 }
 
-/* Version 2: bits and begins stand behind the tokens. All sizes are at most that of the file before
- * they are multiplied. */
-static int set_documents_view(struct view *v, uint64_t count, size_t width, uint64_t documents,
-                              uint64_t size, struct dt_err *err)
+/* Version 2 and 3: bits and begins stand behind the tokens. All sizes are at most that of the file
+ * before they are multiplied. */
+static int set_documents_view(struct view *v, size_t header, uint64_t count, size_t width,
+                              uint64_t documents, uint64_t size, struct dt_err *err)
 {
-    uint64_t there = size - DOCUMENTS_HEADER_SIZE, bits = count / 8 + (count % 8 > 0);
+    uint64_t there = size - header, bits = count / 8 + (count % 8 > 0);
     if (count > there / width || documents > there / 8 ||
         count * width + bits + documents * 8 != there)
         return dt_err_set(err, DT_E_RUNTIME,
@@ -87,24 +90,43 @@ static int set_documents_view(struct view *v, uint64_t count, size_t width, uint
     if ((documents == 0) != (count == 0) || documents > count)
         return dt_err_set(err, DT_E_RUNTIME, "its header says %llu documents of %llu tokens",
                           (unsigned long long)documents, (unsigned long long)count);
-    *v = (struct view){.first = DOCUMENTS_HEADER_SIZE,
+    *v = (struct view){.first = header,
                        .count = (size_t)count,
                        .width = width,
                        .limit = (uint64_t)INT32_MAX,
                        .documents = (size_t)documents,
-                       .bits = DOCUMENTS_HEADER_SIZE + count * width};
+                       .bits = header + count * width};
     v->begins = v->bits + bits;
     return 0;
 }
 
-static int read_documents_header(struct view *v, struct dt_reader *r, uint64_t count, size_t width,
-                                 uint64_t size, struct dt_err *err)
+static int check_flags(uint64_t flags, uint64_t documents, struct dt_err *err)
 {
+    if (flags & ~(uint64_t)PAIRS)
+        return dt_err_set(
+            err, DT_E_RUNTIME,
+            "its header has the flags %#llx, of which this program knows %#x: a newer "
+            "one made it",
+            (unsigned long long)flags, (unsigned)PAIRS);
+    if (flags & PAIRS && documents % 2)
+        return dt_err_set(err, DT_E_RUNTIME,
+                          "its header says %llu documents, which come in pairs: one is missing",
+                          (unsigned long long)documents);
+    return 0;
+}
+
+static int read_documents_header(struct view *v, struct dt_reader *r, uint32_t version,
+                                 uint64_t count, size_t width, uint64_t size, struct dt_err *err)
+{
+    size_t header = version == 2 ? DOCUMENTS_HEADER_SIZE : FLAGS_HEADER_SIZE;
     uint64_t documents = dt_read_u64(r), trained = dt_read_u64(r);
+    uint64_t flags = version == 2 ? 0 : dt_read_u64(r);
     if (r->bad)
-        return cut_short(size, DOCUMENTS_HEADER_SIZE, err);
-    if (set_documents_view(v, count, width, documents, size, err) < 0)
+        return cut_short(size, header, err);
+    if (set_documents_view(v, header, count, width, documents, size, err) < 0 ||
+        check_flags(flags, documents, err) < 0)
         return -1;
+    v->pairs = flags & PAIRS;
     if (trained > count)
         return dt_err_set(err, DT_E_RUNTIME, "its header says that %llu of %llu tokens are trained",
                           (unsigned long long)trained, (unsigned long long)count);
@@ -121,9 +143,9 @@ static int read_header(struct view *v, struct dt_bytes head, uint64_t size, stru
     uint64_t count = dt_read_u64(&r);
     if (r.bad)
         return cut_short(size, HEADER_SIZE, err);
-    if (version != 1 && version != 2)
+    if (version < 1 || version > 3)
         return dt_err_set(err, DT_E_RUNTIME,
-                          "its version is %u; this program reads versions 1 and 2", version);
+                          "its version is %u; this program reads versions 1 to 3", version);
     if (width != 2 && width != 4)
         return dt_err_set(err, DT_E_RUNTIME, "its header says %u bytes a token; 2 and 4 are known",
                           width);
@@ -135,7 +157,7 @@ static int read_header(struct view *v, struct dt_bytes head, uint64_t size, stru
                           "its header says a vocabulary of %u; at most %d is possible", vocabulary,
                           INT32_MAX);
     int rc = version == 1 ? set_view(v, HEADER_SIZE, count, width, size, err)
-                          : read_documents_header(v, &r, count, width, size, err);
+                          : read_documents_header(v, &r, version, count, width, size, err);
     if (rc < 0)
         return -1;
     if (vocabulary)
@@ -365,6 +387,11 @@ size_t dt_tokens_documents(const struct dt_tokens *t)
     return t->view.documents;
 }
 
+bool dt_tokens_are_pairs(const struct dt_tokens *t)
+{
+    return t->view.pairs;
+}
+
 static int read_begins(const struct dt_tokens *t, size_t first, size_t count, uint64_t *begins,
                        struct dt_err *err)
 {
@@ -484,6 +511,12 @@ int dt_tokens_sample(const struct dt_tokens *t, size_t i, size_t positions, int3
                           "the token behind it; give a longer file or a smaller "
                           "data.sequence_length",
                           t->path, t->view.count, positions);
+    if (t->view.pairs)
+        return dt_err_set(
+            err, DT_E_USAGE,
+            "%s holds pairs of answers, of which half are the worse ones: samples cut "
+            "out of it would teach both",
+            t->path);
     if (i >= samples)
         return dt_err_set(err, DT_E_RUNTIME, "%s: there is no sample %zu; there are %zu", t->path,
                           i, samples);

@@ -21,6 +21,8 @@ int dt_tokens_read(const struct dt_tokens *t, size_t first, size_t count, int32_
 
 /* Documents that the file tells of; 0: it is of a version that tells of none. */
 size_t dt_tokens_documents(const struct dt_tokens *t);
+/* They come in pairs, the answer that was chosen and the one that was rejected. */
+bool dt_tokens_are_pairs(const struct dt_tokens *t);
 /* The first tokens of documents FIRST to FIRST + COUNT - 1, which are there. */
 int dt_tokens_begins(const struct dt_tokens *t, size_t first, size_t count, uint64_t *begins,
                      struct dt_err *err);

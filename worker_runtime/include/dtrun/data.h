@@ -18,7 +18,7 @@ DT_BEGIN_C
  * `dtrun-train tokenize` writes it.
  *
  *     0   8  "DTRTOKEN"          16  4  tokenizer: 0 unknown, 1 bytes
- *     8   4  version, 1 or 2     20  4  vocabulary: all tokens are below it; 0: not told
+ *     8   4  version, 1 to 3     20  4  vocabulary: all tokens are below it; 0: not told
  *     12  4  bytes a token, 2/4  24  8  tokens            then the tokens, little-endian
  *
  * Version 2 knows of documents, such as conversations, and of what they teach:
@@ -28,6 +28,12 @@ DT_BEGIN_C
  * a bit for each token, the lowest of a byte first: whether it is trained on, which the first of a
  * document never is; and for each document 8 bytes: its first token. The first document begins at
  * token 0, and none is empty.
+ *
+ * Version 3 has flags in front of the tokens too, and is version 2 else:
+ *
+ *     48  8  1: documents come in pairs, the answer to a prompt that is preferred, and another one
+ *
+ * dt_tokens_sample() refuses such a file: it would teach both.
  *
  * The .bin files of llm.c (version 1, and 7 with 4 bytes a token) are read as well. Any other file
  * is taken as raw tokens of the width that the caller names. */
