@@ -163,14 +163,15 @@ static unsigned vocabulary_of(const struct dt_tokenizer *t)
 static void print_chats(const struct dt_train_args *a, const struct dt_chat_counts *n,
                         unsigned vocabulary)
 {
-    const char *what = a->template ? "conversation" : "document";
+    const char *what = a->preferences ? "pair" : a->template ? "conversation" : "document";
+    unsigned long long of_each = a->preferences ? 2 : 1, all = n->documents / of_each;
+    unsigned long long validation = n->validation_documents / of_each;
     printf("%s: %llu %s%s with %llu tokens, of which %llu are trained on; vocabulary %u\n",
-           a->output, (unsigned long long)n->documents, what, n->documents == 1 ? "" : "s",
-           (unsigned long long)n->tokens, (unsigned long long)n->trained, vocabulary);
+           a->output, all, what, all == 1 ? "" : "s", (unsigned long long)n->tokens,
+           (unsigned long long)n->trained, vocabulary);
     if (a->validation)
-        printf("%s: %llu %s%s with %llu tokens, for validation\n", a->validation,
-               (unsigned long long)n->validation_documents, what,
-               n->validation_documents == 1 ? "" : "s", (unsigned long long)n->validation_tokens);
+        printf("%s: %llu %s%s with %llu tokens, for validation\n", a->validation, validation, what,
+               validation == 1 ? "" : "s", (unsigned long long)n->validation_tokens);
     if (n->cut)
         printf("longer than --max-tokens, and %s: %llu\n",
                a->template ? "without some of their exchanges" : "now several documents",
@@ -192,13 +193,15 @@ static int tokenize_chats(const struct dt_train_args *a, const struct dt_tokeniz
                           struct dt_err *err)
 {
     struct dt_chat_counts counts;
-    struct dt_chat_options o = {.key = a->key,
-                                .trains = {.train_on_prompt = a->train_on_prompt,
-                                           .last_answer_only = a->last_answer_only,
-                                           .system = a->system},
-                                .max_tokens = (uint64_t)a->max_tokens,
-                                .validation = a->validation,
-                                .share = a->split};
+    struct dt_chat_options o = {
+        .key = a->key,
+        .preferences = a->preferences,
+        .trains = {.train_on_prompt = a->train_on_prompt,
+                   .last_answer_only = a->last_answer_only || a->preferences,
+                   .system = a->system},
+        .max_tokens = (uint64_t)a->max_tokens,
+        .validation = a->validation,
+        .share = a->split};
     if (a->template && !(o.template = dt_template_find(a->template, err)))
         return dt_err_wrap(err, "--template");
     if (a->key)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A line of JSON: refused with a sentence, left out for a reason, or a conversation, which every
- * template renders whole: its parts lie one behind the other, and nothing of it is lost. */
+ * template renders whole: its parts lie one behind the other, and nothing of it is lost. The same
+ * of a preference, which is two of them. */
 #include "tests/fuzz/fuzz.h"
 #include "worker_runtime/data/chat/conversation.h"
 #include "worker_runtime/data/chat/coder.h"
@@ -40,8 +41,25 @@ static void encode(const struct dt_conversation *c)
     dt_rendered_finish(&r);
 }
 
+static void read_preference(struct dt_bytes line)
+{
+    struct dt_err err = {0};
+    struct dt_preference p = {0};
+    const char *why = NULL;
+    int rc = dt_preference_read(&p, line, &why, &err);
+    FUZZ_CHECK((rc < 0) == (strlen(err.text) > 0));
+    FUZZ_CHECK((rc == 0) == (why != NULL) || rc < 0);
+    if (rc > 0) {
+        FUZZ_CHECK(p.chosen.count == p.rejected.count);
+        encode(&p.chosen);
+        encode(&p.rejected);
+    }
+    dt_preference_finish(&p);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
+    read_preference((struct dt_bytes){data, size});
     struct dt_err err = {0};
     struct dt_conversation c = {0};
     const char *why = NULL, *name;

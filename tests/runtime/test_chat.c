@@ -503,6 +503,135 @@ TEST(a_conversation_that_is_too_long_loses_exchanges_and_never_an_end)
                "nothing is left to train on of 1 lines: 1 are too long");
 }
 
+/* -- preferences ------------------------------------------------------------------------------ */
+
+static struct dt_chat_options preferences(void)
+{
+    struct dt_err err = {0};
+    return (struct dt_chat_options){.template = dt_template_find("plain", &err),
+                                    .preferences = true,
+                                    .trains.last_answer_only = true};
+}
+
+TEST(each_form_of_a_preference_says_the_same)
+{
+    static const char *const lines[] = {
+        "{\"prompt\": \"a\", \"chosen\": \"b\", \"rejected\": \"cd\"}",
+        "{\"instruction\": \"a\", \"input\": \"\", \"chosen\": \"b\", \"rejected\": \"cd\"}",
+        "{\"prompt\": [{\"role\": \"user\", \"content\": \"a\"}], "
+        "\"chosen\": [{\"role\": \"assistant\", \"content\": \"b\"}], "
+        "\"rejected\": [{\"role\": \"assistant\", \"content\": \"cd\"}]}",
+        "{\"conversations\": [{\"from\": \"human\", \"value\": \"a\"}], "
+        "\"chosen\": {\"from\": \"gpt\", \"value\": \"b\"}, "
+        "\"rejected\": {\"from\": \"gpt\", \"value\": \"cd\"}}",
+        "{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}], "
+        "\"chosen\": {\"role\": \"assistant\", \"content\": \"b\"}, \"rejected\": \"cd\"}",
+        "{\"chosen\": [{\"role\": \"user\", \"content\": \"a\"}, "
+        "{\"role\": \"assistant\", \"content\": \"b\"}], "
+        "\"rejected\": [{\"role\": \"user\", \"content\": \"a\"}, "
+        "{\"role\": \"assistant\", \"content\": \"cd\"}], \"prompt\": \"a\"}",
+    };
+    struct dt_chat_options o = preferences();
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+        CHECK_ROW("line %zu", i);
+        struct dt_chat_counts n = tokenize(&o, lines[i]);
+        CHECK_EQ(n.documents, 2);
+        CHECK_EQ(n.trained, 7);
+        CHECK_STR(documents(), "|Human: a#/Assistant:b*#*/*|Human: a#/Assistant:c*d*#*/*");
+    }
+}
+
+TEST(what_stands_before_two_answers_is_their_prompt_and_is_not_trained_on)
+{
+    struct dt_chat_options o = preferences();
+    tokenize(&o, "{\"system\": \"S\", \"instruction\": \"c\", \"history\": [[\"a\", \"b\"]], "
+                 "\"chosen\": \"d\", \"rejected\": \"e\"}");
+    CHECK_STR(documents(), "|System: S#/Human: a#/Assistant:b#/Human: c#/Assistant:d*#*/*"
+                           "|System: S#/Human: a#/Assistant:b#/Human: c#/Assistant:e*#*/*");
+    o.max_tokens = 60; /* both lose their first exchange */
+    struct dt_chat_counts n =
+        tokenize(&o, "{\"instruction\": \"c\", \"history\": [[\"a\", \"b\"]], "
+                     "\"chosen\": \"d\", \"rejected\": \"eeeeeeeeeeeeeeeeeeeee\"}");
+    CHECK_EQ(n.cut, 1);
+    CHECK_STR(documents(), "|Human: c#/Assistant:d*#*/*|Human: c#/Assistant:"
+                           "e*e*e*e*e*e*e*e*e*e*e*e*e*e*e*e*e*e*e*e*e*#*/*");
+    o.max_tokens = 30;
+    n = tokenize(&o, "{\"prompt\": \"c\", \"chosen\": \"dddddddddddd\", \"rejected\": \"e\"}\n"
+                     "{\"prompt\": \"c\", \"chosen\": \"d\", \"rejected\": \"eeeeeeeeeeeee\"}\n"
+                     "{\"prompt\": \"c\", \"chosen\": \"d\", \"rejected\": \"e\"}");
+    CHECK_EQ(n.too_long, 2);
+    CHECK_STR(documents(), "|Human: c#/Assistant:d*#*/*|Human: c#/Assistant:e*#*/*");
+}
+
+TEST(both_answers_go_to_validation_or_neither)
+{
+    struct dt_err err = {0};
+    struct dt_chat_options o = preferences();
+    struct dt_chat_counts n;
+    char in[200], out[200];
+    snprintf(out, sizeof out, "%s", at("out"));
+    lines_file("in.jsonl", "{\"prompt\": \"a\", \"chosen\": \"b\", \"rejected\": \"c\"}\n"
+                           "{\"prompt\": \"d\", \"chosen\": \"e\", \"rejected\": \"f\"}\n");
+    snprintf(in, sizeof in, "%s", at("in.jsonl"));
+    const char *file = in;
+    o.validation = out;
+    o.share = 0.5;
+    CHECK_OK(dt_tokenize_chats(NULL, &o, &file, 1, at("train"), &n, &err), err);
+    CHECK_EQ(n.documents, 2);
+    CHECK_EQ(n.validation_documents, 2);
+    CHECK_STR(documents(), "|Human: d#/Assistant:e*#*/*|Human: d#/Assistant:f*#*/*");
+}
+
+TEST(lines_that_are_no_preference_are_refused_and_others_left_out)
+{
+    static const struct {
+        const char *line, *words;
+        bool refused;
+    } rows[] = {
+        {"[]", "expected an object", true},
+        {"{\"prompt\": \"a\", \"chosen\": \"b\"}", "it has no rejected, so it is no preference",
+         true},
+        {"{\"prompt\": \"a\", \"rejected\": \"b\"}", "it has no chosen", true},
+        {"{\"prompt\": \"a\", \"chosen\": null, \"rejected\": \"b\"}", "it has no chosen", true},
+        {"{\"prompt\": 3, \"chosen\": \"b\", \"rejected\": \"c\"}", "prompt: expected", true},
+        {"{\"prompt\": \"a\", \"chosen\": 3, \"rejected\": \"c\"}", "chosen: expected", true},
+        {"{\"prompt\": \"a\", \"chosen\": {}, \"rejected\": \"c\"}", "role", true},
+        {"{\"prompt\": \"a\", \"chosen\": [3], \"rejected\": \"c\"}", "chosen[0]", true},
+        {"{\"prompt\": [3], \"chosen\": \"b\", \"rejected\": \"c\"}", "prompt[0]", true},
+        {"{\"conversations\": {}, \"chosen\": \"b\", \"rejected\": \"c\"}",
+         "conversations: expected", true},
+        {"{\"chosen\": \"b\", \"rejected\": \"c\"}", "there is no prompt", false},
+        {"{\"chosen\": [], \"rejected\": []}", "there is no prompt", false},
+        {"{\"prompt\": [], \"chosen\": \"b\", \"rejected\": \"c\"}", "there is no prompt", false},
+        {"{\"prompt\": \"a\", \"chosen\": \"\", \"rejected\": \"c\"}", "an answer is empty", false},
+        {"{\"prompt\": \"a\", \"chosen\": \"b\", \"rejected\": \"b\"}", "both answers are the same",
+         false},
+        {"{\"prompt\": \"a\", \"chosen\": {\"from\": \"human\", \"value\": \"b\"}, "
+         "\"rejected\": \"c\"}",
+         "take turns", false},
+        {"{\"chosen\": [{\"role\": \"user\", \"content\": \"a\"}, {\"role\": \"assistant\", "
+         "\"content\": \"b\"}], \"rejected\": [{\"role\": \"user\", \"content\": \"x\"}, "
+         "{\"role\": \"assistant\", \"content\": \"c\"}]}",
+         "to different prompts", false},
+        {"{\"prompt\": \"x\", \"rejected\": \"c\", \"chosen\": [{\"role\": \"user\", "
+         "\"content\": \"a\"}, {\"role\": \"assistant\", \"content\": \"b\"}]}",
+         "does not begin with the prompt", false},
+        {"{\"chosen\": [{\"role\": \"user\", \"content\": \"a\"}], "
+         "\"rejected\": [{\"role\": \"user\", \"content\": \"a\"}]}",
+         "ends without an answer", false},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        CHECK_ROW("%s", rows[i].line);
+        struct dt_err err = {0};
+        struct dt_preference p = {0};
+        const char *why = NULL;
+        int rc = dt_preference_read(&p, dt_bytes_of(rows[i].line), &why, &err);
+        CHECK_EQ(rc, rows[i].refused ? -1 : 0);
+        CHECK(strstr(rows[i].refused ? err.text : why, rows[i].words) != NULL);
+        dt_preference_finish(&p);
+    }
+}
+
 TEST(a_text_under_a_key_is_trained_on_whole)
 {
     struct dt_chat_options o = {.key = "text"};
@@ -642,6 +771,16 @@ TEST(what_is_trained_on_stands_in_brackets_or_has_a_colour)
         dt_show_tokens(t, NULL, &(struct dt_show_options){.only = 2}, keep_shown, NULL, &err), err,
         "there is no document 2; there are 2, from 0 on");
     dt_tokens_close(t);
+}
+
+TEST(answers_of_a_pair_say_which_they_are)
+{
+    struct dt_chat_options o = preferences();
+    tokenize(&o, "{\"prompt\": \"a\", \"chosen\": \"b\", \"rejected\": \"c\"}");
+    CHECK_STR(shown_file(&(struct dt_show_options){.only = -1}),
+              "document 0, chosen: 23 tokens, 3 trained on\nHuman: a<end>\nAssistant:[[b<end>\n]]\n"
+              "document 1, rejected: 23 tokens, 3 trained on\nHuman: a<end>\nAssistant:[[c<end>\n]]"
+              "\n");
 }
 
 /* Characters of three bytes, which no number of tokens that are shown at once is a multiple of. */

@@ -41,15 +41,20 @@ static struct dt_token_writer *writer_of(const struct chats *z)
     return aside ? z->validation : z->writer;
 }
 
-static int put_document(struct chats *z, const uint32_t *ids, const bool *trained, size_t count,
-                        struct dt_err *err)
+static int put_into(struct chats *z, struct dt_token_writer *w, const uint32_t *ids,
+                    const bool *trained, size_t count, struct dt_err *err)
 {
-    struct dt_token_writer *w = writer_of(z);
     if (w == z->writer)
         z->counts->documents++;
     else
         z->counts->validation_documents++;
     return dt_token_writer_document(w, ids, trained, count, err);
+}
+
+static int put_document(struct chats *z, const uint32_t *ids, const bool *trained, size_t count,
+                        struct dt_err *err)
+{
+    return put_into(z, writer_of(z), ids, trained, count, err);
 }
 
 /* -- conversations ---------------------------------------------------------------------------- */
@@ -125,6 +130,62 @@ static int take_conversation(struct chats *z, const struct dt_lines *lines, stru
     else if (rc > 0)
         rc = put_conversation(z, &c, err);
     dt_conversation_finish(&c);
+    return rc;
+}
+
+/* -- preferences ------------------------------------------------------------------------------ */
+
+/* How many of the last exchanges fit with either answer behind them; 0: not even one. */
+static int fit_both(struct chats *z, const struct dt_preference *p, size_t *count,
+                    struct dt_err *err)
+{
+    const struct dt_conversation *both[] = {&p->chosen, &p->rejected};
+    struct dt_chat_tokens tokens;
+    *count = p->chosen.count;
+    for (size_t i = 0; i < 2; i++) {
+        if (*count == 0 || encode(z, both[i], *count, &tokens, err) < 0)
+            return *count ? -1 : 0;
+        struct dt_conversation last = *both[i];
+        last.exchanges += last.count - *count;
+        last.count = *count;
+        if (!fits(z, &tokens) && fit(z, &last, count, &tokens, err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+static int put_preference(struct chats *z, const struct dt_preference *p, struct dt_err *err)
+{
+    const struct dt_conversation *both[] = {&p->chosen, &p->rejected};
+    struct dt_token_writer *w = writer_of(z);
+    struct dt_chat_tokens tokens;
+    size_t count;
+    if (fit_both(z, p, &count, err) < 0)
+        return -1;
+    if (count == 0) {
+        z->counts->too_long++;
+        return 0;
+    }
+    z->counts->cut += count < p->chosen.count;
+    for (size_t i = 0; i < 2; i++)
+        if (encode(z, both[i], count, &tokens, err) < 0 ||
+            put_into(z, w, tokens.ids, tokens.trained, tokens.count, err) < 0)
+            return -1;
+    z->kept++;
+    return 0;
+}
+
+static int take_preference(struct chats *z, const struct dt_lines *lines, struct dt_bytes line,
+                           struct dt_err *err)
+{
+    struct dt_preference p = {0};
+    const char *why;
+    int rc = dt_preference_read(&p, line, &why, err);
+    if (rc == 0)
+        note_unfit(z, lines, why);
+    else if (rc > 0)
+        rc = put_preference(z, &p, err);
+    dt_preference_finish(&p);
     return rc;
 }
 
@@ -262,7 +323,9 @@ static int take_line(struct chats *z, const struct dt_lines *lines, struct dt_by
         return dt_err_wrap(err, "%s", lines->name);
     int rc = mend(z, lines, &line, err);
     if (rc == 0)
-        rc = z->coder ? take_conversation(z, lines, line, err) : take_text(z, lines, line, err);
+        rc = z->options->preferences ? take_preference(z, lines, line, err)
+             : z->coder              ? take_conversation(z, lines, line, err)
+                                     : take_text(z, lines, line, err);
     return rc < 0 ? dt_err_wrap(err, "%s:%zu", lines->name, lines->number) : 0;
 }
 
@@ -303,6 +366,7 @@ static int begin(struct chats *z, struct dt_err *err)
         .tokenizer = t ? 0 : 1,
         .vocabulary = t ? dt_tokenizer_vocabulary(t) : DT_BYTE_VOCABULARY,
         .documents = true,
+        .pairs = z->options->preferences,
     };
     const char *validation = z->options->validation;
     if (validation && dt_draft_is_same(validation, z->out))

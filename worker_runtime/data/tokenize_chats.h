@@ -13,6 +13,8 @@ struct dt_tokenizer;
 struct dt_chat_options {
     const struct dt_template *template; /* of conversations; NULL: KEY says where a text stands */
     const char *key;
+    bool preferences; /* lines are pairs of answers, and the last answer alone counts; with TEMPLATE
+                       */
     struct dt_template_options trains;
     uint64_t max_tokens; /* that a document may have; 0: any number */
     /* Where that share of all lines goes in place of OUT, spread evenly over them; NULL: nowhere.
@@ -22,7 +24,7 @@ struct dt_chat_options {
 };
 
 struct dt_chat_counts {
-    uint64_t lines, documents, tokens, trained; /* but for the lines, of OUT */
+    uint64_t lines, documents, tokens, trained; /* but for the lines, of OUT; a pair has two */
     uint64_t validation_documents, validation_tokens;
     uint64_t cut;      /* conversations without their last exchanges, or the first where only the
                           last answer is trained on; texts in several documents */

@@ -141,6 +141,8 @@ static const struct dt_opt train_opts[] = {
      .help = "with --template: train on all of a conversation, and not on the answers alone"},
     {.name = "last-answer-only", AT(last_answer_only), .group = "Instead of training",
      .help = "with --template: train on the last answer of a conversation alone"},
+    {.name = "preferences", AT(preferences), .group = "Instead of training",
+     .help = "with --template: a line holds a prompt and two answers to it, chosen and rejected, which the block dpo trains with"},
     {.name = "validation", .arg = "FILE", .completes = DT_OPT_FILE, AT(validation), .group = "Instead of training",
      .help = "with --template or --key: put a share of the lines into this file of tokens, for data.validation"},
     {.name = "split", .arg = "SHARE", .parse = parse_share, AT(split), .fallback = "0.05", .group = "Instead of training",
@@ -322,6 +324,13 @@ static int check_documents(const struct dt_train_args *a, struct dt_err *err)
         return dt_err_set(err, DT_E_USAGE, "--system goes with --template");
     if ((a->train_on_prompt || a->last_answer_only) && !(documents && a->template))
         return dt_err_set(err, DT_E_USAGE, "--%s goes with --template",
+                          a->train_on_prompt ? "train-on-prompt" : "last-answer-only");
+    if (a->preferences && !(documents && a->template))
+        return dt_err_set(err, DT_E_USAGE, "--preferences goes with tokenize --template");
+    if (a->preferences && (a->train_on_prompt || a->last_answer_only))
+        return dt_err_set(err, DT_E_USAGE,
+                          "--%s says what is trained on; of --preferences it is the answers that "
+                          "are chosen and rejected: drop one",
                           a->train_on_prompt ? "train-on-prompt" : "last-answer-only");
     if (a->train_on_prompt && a->last_answer_only)
         return dt_err_set(err, DT_E_USAGE,

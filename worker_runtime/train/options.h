@@ -44,7 +44,7 @@ struct dt_train_args {
     const char **files; /* a command and what it is about; owned, its strings are argv's */
     int file_count;
     enum dt_train_command command;
-    bool check_nccl, rescue, train_on_prompt, last_answer_only;
+    bool check_nccl, rescue, train_on_prompt, last_answer_only, preferences;
 };
 
 extern const struct dt_opt_program dt_train_program;

@@ -155,20 +155,25 @@ static int take_message(struct reading *r, enum role role, char *text)
     return 0;
 }
 
+static int read_message(struct reading *r, const struct cJSON *m)
+{
+    enum role role;
+    char *text = NULL;
+    bool named = dt_json_has(m, "from");
+    if (read_role(r, m, named ? "from" : "role", &role) < 0 ||
+        read_content(r, m, named ? "value" : "content", &text) < 0)
+        return -1;
+    return take_message(r, role, text);
+}
+
 static int read_messages(struct reading *r, const char *list)
 {
     const struct cJSON *messages;
     if (dt_json_array(&r->doc, NULL, list, &messages, r->err) < 0)
         return -1;
-    for (const struct cJSON *m = dt_json_first(messages); m; m = dt_json_next(m)) {
-        enum role role;
-        char *text = NULL;
-        bool named = dt_json_has(m, "from");
-        if (read_role(r, m, named ? "from" : "role", &role) < 0 ||
-            read_content(r, m, named ? "value" : "content", &text) < 0 ||
-            take_message(r, role, text) < 0)
+    for (const struct cJSON *m = dt_json_first(messages); m; m = dt_json_next(m))
+        if (read_message(r, m) < 0)
             return -1;
-    }
     return 0;
 }
 
@@ -213,20 +218,27 @@ static int read_history(struct reading *r)
 }
 
 /* The question is the instruction and the input, a line each, without one that is empty. */
-static int read_instruction(struct reading *r)
+static int read_question(struct reading *r)
 {
-    const char *instruction, *input = "", *output;
+    const char *instruction, *input = "";
     char *text;
     if (read_history(r) < 0 ||
-        dt_json_string(&r->doc, NULL, "instruction", &instruction, r->err) < 0 ||
-        dt_json_string(&r->doc, NULL, "output", &output, r->err) < 0)
+        dt_json_string(&r->doc, NULL, "instruction", &instruction, r->err) < 0)
         return -1;
     if (dt_json_has(r->doc.root, "input") &&
         dt_json_string(&r->doc, NULL, "input", &input, r->err) < 0)
         return -1;
     if (asprintf(&text, "%s%s%s", instruction, *instruction && *input ? "\n" : "", input) < 0)
         return no_memory(r);
-    if (take_question(r, text) < 0 || keep(r, &text, output) < 0)
+    return take_question(r, text);
+}
+
+static int read_instruction(struct reading *r)
+{
+    const char *output;
+    char *text;
+    if (read_question(r) < 0 || dt_json_string(&r->doc, NULL, "output", &output, r->err) < 0 ||
+        keep(r, &text, output) < 0)
         return -1;
     return take_answer(r, text);
 }
@@ -272,6 +284,152 @@ int dt_conversation_read(struct dt_conversation *c, struct dt_bytes object, cons
         r.why = "nobody asks anything";
     if (rc == 0 && !r.why && waits_for_answer(c))
         r.why = "it ends without an answer";
+    *why = r.why;
+    return rc < 0 ? -1 : !r.why;
+}
+
+/* -- preferences ------------------------------------------------------------------------------ */
+
+/* What both answers are to; nothing where they are whole conversations. */
+static int read_prompt(struct reading *r)
+{
+    const struct cJSON *root = r->doc.root, *prompt;
+    const char *text;
+    char *question;
+    prompt = cJSON_GetObjectItemCaseSensitive(root, "prompt");
+    if (cJSON_IsArray(prompt))
+        return read_messages(r, "prompt");
+    if (dt_json_has(root, "prompt")) {
+        if (dt_json_string(&r->doc, NULL, "prompt", &text, r->err) < 0 ||
+            keep(r, &question, text) < 0)
+            return -1;
+        return take_question(r, question);
+    }
+    if (dt_json_has(root, "messages"))
+        return read_messages(r, "messages");
+    if (dt_json_has(root, "conversations"))
+        return read_messages(r, "conversations");
+    return dt_json_has(root, "instruction") ? read_question(r) : 0;
+}
+
+static bool is_same(const char *a, const char *b)
+{
+    return a && b ? strcmp(a, b) == 0 : a == b;
+}
+
+/* C begins with all that WITH has, but for an answer that is still to come. */
+static bool begins_with(const struct dt_conversation *c, const struct dt_conversation *with)
+{
+    if (c->count < with->count || (with->system && !is_same(c->system, with->system)))
+        return false;
+    for (size_t i = 0; i < with->count; i++) {
+        const struct dt_exchange *a = &c->exchanges[i], *b = &with->exchanges[i];
+        if (!is_same(a->question, b->question) || (b->answer && !is_same(a->answer, b->answer)))
+            return false;
+    }
+    return true;
+}
+
+/* Some files have the prompt in front of both answers, and by itself once more. */
+static int read_whole(struct reading *r, const char *key)
+{
+    struct dt_conversation prompt = *r->to;
+    *r->to = (struct dt_conversation){0};
+    int rc = read_messages(r, key);
+    if (rc == 0 && !r->why && !begins_with(r->to, &prompt))
+        r->why = "an answer is a whole conversation, which does not begin with the prompt";
+    dt_conversation_finish(&prompt);
+    return rc;
+}
+
+/* A list whose first message is the answer goes on from the prompt. */
+static bool goes_on(const struct cJSON *list)
+{
+    const struct cJSON *first = dt_json_first(list);
+    const struct cJSON *role = cJSON_GetObjectItemCaseSensitive(first, "from");
+    if (!role)
+        role = cJSON_GetObjectItemCaseSensitive(first, "role");
+    for (size_t i = 0; cJSON_IsString(role) && i < sizeof roles / sizeof *roles; i++)
+        if (strcmp(roles[i].name, role->valuestring) == 0)
+            return roles[i].role == ASSISTANT;
+    return false;
+}
+
+static int read_answer(struct reading *r, const char *key)
+{
+    const struct cJSON *answer = cJSON_GetObjectItemCaseSensitive(r->doc.root, key);
+    const char *text;
+    char *copy;
+    if (cJSON_IsArray(answer))
+        return goes_on(answer) ? read_messages(r, key) : read_whole(r, key);
+    if (cJSON_IsObject(answer))
+        return read_message(r, answer);
+    if (dt_json_string(&r->doc, NULL, key, &text, r->err) < 0 || keep(r, &copy, text) < 0)
+        return -1;
+    if (!r->why && !waits_for_answer(r->to))
+        r->why = "there is no prompt that ends with a question";
+    return take_message(r, ASSISTANT, copy);
+}
+
+/* TO gets the prompt and the answer under KEY. */
+static int read_member(struct reading *r, struct dt_conversation *to, const char *key)
+{
+    r->to = to;
+    if (read_prompt(r) < 0 || read_answer(r, key) < 0 || read_system(r) < 0)
+        return -1;
+    if (!r->why && (to->count == 0 || waits_for_answer(to)))
+        r->why = to->count ? "it ends without an answer" : "there is no prompt";
+    return 0;
+}
+
+/* Why P cannot be trained on, whose parts can; NULL: it can. */
+static const char *compare(const struct dt_preference *p)
+{
+    struct dt_conversation chosen = p->chosen, rejected = p->rejected;
+    const char *a = chosen.exchanges[chosen.count - 1].answer;
+    const char *b = rejected.exchanges[rejected.count - 1].answer;
+    if (chosen.count != rejected.count || !is_same(chosen.system, rejected.system))
+        return "the two answers are to different prompts";
+    for (size_t i = 0; i < chosen.count; i++) {
+        const struct dt_exchange *c = &chosen.exchanges[i], *r = &rejected.exchanges[i];
+        bool last = i + 1 == chosen.count;
+        if (!is_same(c->question, r->question) || (!last && !is_same(c->answer, r->answer)))
+            return "the two answers are to different prompts";
+    }
+    return is_same(a, b) ? "both answers are the same" : NULL;
+}
+
+static int check_answers(const struct reading *r)
+{
+    const struct cJSON *root = r->doc.root;
+    if (dt_json_has(root, "chosen") && dt_json_has(root, "rejected"))
+        return 0;
+    return dt_err_set(r->err, DT_E_USAGE,
+                      "it has no %s, so it is no preference, as in {\"prompt\": \"...\", "
+                      "\"chosen\": \"...\", \"rejected\": \"...\"}",
+                      dt_json_has(root, "chosen") ? "rejected" : "chosen");
+}
+
+void dt_preference_finish(struct dt_preference *p)
+{
+    dt_conversation_finish(&p->chosen);
+    dt_conversation_finish(&p->rejected);
+}
+
+int dt_preference_read(struct dt_preference *p, struct dt_bytes object, const char **why,
+                       struct dt_err *err)
+{
+    struct reading r = {.err = err};
+    int rc = parse(&r, object);
+    if (rc == 0)
+        rc = check_answers(&r);
+    if (rc == 0)
+        rc = read_member(&r, &p->chosen, "chosen");
+    if (rc == 0)
+        rc = read_member(&r, &p->rejected, "rejected");
+    dt_json_finish(&r.doc);
+    if (rc == 0 && !r.why)
+        r.why = compare(p);
     *why = r.why;
     return rc < 0 ? -1 : !r.why;
 }

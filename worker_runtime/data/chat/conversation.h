@@ -30,6 +30,19 @@ void dt_conversation_finish(struct dt_conversation *c);
 int dt_conversation_read(struct dt_conversation *c, struct dt_bytes object, const char **why,
                          struct dt_err *err);
 
+/* A prompt with two answers, of which somebody has chosen one: two conversations that differ in
+ * their last answer. The prompt is "prompt", a text or a list of messages, or a conversation as
+ * above whose last answer is missing; "chosen" and "rejected" are texts, messages, or lists of
+ * messages, with the prompt in front of them or not. */
+struct dt_preference {
+    struct dt_conversation chosen, rejected;
+};
+
+void dt_preference_finish(struct dt_preference *p);
+/* As dt_conversation_read(). */
+int dt_preference_read(struct dt_preference *p, struct dt_bytes object, const char **why,
+                       struct dt_err *err);
+
 /* The text that OBJECT has under KEY, to be freed. NULL and *err. */
 char *dt_conversation_read_text(struct dt_bytes object, const char *key, struct dt_err *err);
 
