@@ -508,6 +508,11 @@ static int train(const struct dt_train_args *a, const struct dt_config *c, struc
         return dt_err_set(err, DT_E_USAGE,
                           "lora: which model is adapted? Name its folder by model.weights, or by "
                           "--init-from");
+    if (c->dpo.on && !t.init_from)
+        return dt_err_set(
+            err, DT_E_USAGE,
+            "dpo: which model are answers compared with? Name the folder of the one to "
+            "begin with by model.weights, or by --init-from");
     signal(SIGPIPE, SIG_IGN); /* who looks at a run may go away; it goes on */
     struct dt_context *context = dt_context_open(&o, err);
     if (!context)

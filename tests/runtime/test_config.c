@@ -705,6 +705,28 @@ TEST(adapters_that_cannot_be_are_refused)
     }
 }
 
+TEST(preferences_have_their_defaults_and_their_limits)
+{
+    struct dt_err err;
+    CHECK_OK(parse("{" LLAMA "\"lora\": {}}", &err), err);
+    CHECK(!c.dpo.on);
+    CHECK_OK(parse("{" LLAMA "\"lora\": {}, \"dpo\": {}}", &err), err);
+    CHECK(c.dpo.on && near(c.dpo.beta, 0.1) && c.dpo.label_smoothing == 0 && c.dpo.sft == 0);
+    CHECK_OK(parse("{" LLAMA "\"lora\": {}, \"dpo\": {\"beta\": 0.5, \"label_smoothing\": 0.25, "
+                   "\"sft\": 2}}",
+                   &err),
+             err);
+    CHECK(near(c.dpo.beta, 0.5) && near(c.dpo.label_smoothing, 0.25) && near(c.dpo.sft, 2));
+    CHECK_OK(parse("{" LLAMA "\"dpo\": {}}", &err), err);
+    CHECK(c.dpo.on && c.lora.r == 0);
+    CHECK_FAIL(parse("{" LLAMA "\"lora\": {}, \"dpo\": {\"beta\": 0}}", &err), err,
+               "dpo.beta: expected a number from");
+    CHECK_FAIL(parse("{" LLAMA "\"lora\": {}, \"dpo\": {\"label_smoothing\": 0.6}}", &err), err,
+               "dpo.label_smoothing: expected a number from 0 to 0.5");
+    CHECK_FAIL(parse("{" LLAMA "\"lora\": {}, \"dpo\": {\"loss\": \"ipo\"}}", &err), err,
+               "dpo.loss: there is no such setting");
+}
+
 TEST(the_examples_are_good)
 {
     static const struct {
@@ -736,6 +758,9 @@ TEST(the_examples_are_good)
     CHECK_STR(dt_buf_cstr(&warnings), "");
     CHECK(c.has_model && c.has_data && c.lora.r == 16);
     CHECK_EQ(c.lora.targets, 1u << DT_LLAMA_Q | 1u << DT_LLAMA_V);
+    load(DT_SOURCE_ROOT "/examples/dpo.json", NULL, model);
+    CHECK_STR(dt_buf_cstr(&warnings), "");
+    CHECK(c.has_model && c.has_data && c.dpo.on);
     dt_config_finish(&c);
     dt_buf_finish(&warnings);
 }

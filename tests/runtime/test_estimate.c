@@ -145,6 +145,8 @@ TEST(beside_a_frozen_model_adapters_alone_are_trained)
     e = on_gpus(&c, 2, 1);
     CHECK_EQ(e.params, ALL * 2 + trained * 2 + BLOCK * 2);
     CHECK_EQ(e.optimizer, trained * 6);
+    whole.dpo.on = true; /* all is trained, and the model is there once more to be compared with */
+    CHECK_EQ(of(&whole, 2, 2, 0).params, ALL * 4 + ALL * 2);
     dt_config_finish(&c);
     dt_config_finish(&whole);
 }

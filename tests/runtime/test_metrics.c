@@ -75,6 +75,15 @@ TEST(a_line_tells_what_a_step_was_like)
     CHECK_STR(line_of(&s, true), "step 1/1000  loss nan  12.3 ms");
 }
 
+TEST(a_line_of_pairs_tells_their_rewards)
+{
+    struct dt_step_metrics s = step_of(120);
+    s.preferences = (struct dt_preference_metrics){true, 0.1204, -0.3, 0.4204, 0.75};
+    CHECK_STR(line_of(&s, false),
+              "step 120/1000  loss 3.4127  rewards 0.120 -0.300  margin 0.420  right 75 %  lr "
+              "3.00e-04  norm 0.81  18.4k tok/s  512 ms");
+}
+
 static const char *bar_of(int64_t step, int64_t steps, double left_ms, size_t columns)
 {
     static struct dt_buf b;
@@ -402,6 +411,34 @@ TEST(a_file_of_somebody_else_is_left_alone)
           NULL);
     CHECK(dt_metrics_open(&(struct dt_metrics_options){.csv_path = path, .csv_job = "j"}, 1,
                           &err) == NULL);
+}
+
+TEST(rewards_are_in_all_files_where_there_are_any)
+{
+    const char *path = at("pairs.jsonl");
+    struct dt_preference_metrics p = {true, 0.5, -0.25, 0.75, 0.875};
+    struct dt_step_metrics s = step_of(1);
+    struct dt_metrics_options o = {.jsonl = path, .csv_path = dir, .csv_job = "pairs"};
+    struct dt_metrics *m = open_metrics(&o, 1);
+    s.preferences = p;
+    dt_metrics_step(m, &s);
+    dt_metrics_judged(m, 1, 0.625, &p);
+    dt_metrics_close(m);
+    CHECK_EQ(count(text_of(path), ",\"reward_chosen\":0.5,\"reward_rejected\":-0.25,"
+                                  "\"reward_margin\":0.75,\"reward_accuracy\":0.875}\n"),
+             1);
+    CHECK_EQ(count(text_of(path), "\"validation_loss\":0.625,\"validation_reward_chosen\":0.5,"
+                                  "\"validation_reward_rejected\":-0.25,"
+                                  "\"validation_reward_margin\":0.75,"
+                                  "\"validation_reward_accuracy\":0.875}\n"),
+             1);
+    CHECK_STR(text_of(at("pairs/Train_Samples_reward_margin.csv")),
+              "step,reward_margin\r\n8,0.75\r\n");
+    o.csv_job = "tokens";
+    m = open_metrics(&(struct dt_metrics_options){.csv_path = dir, .csv_job = "tokens"}, 1);
+    step_to(m, 1, 1);
+    dt_metrics_close(m);
+    CHECK(!dt_fs_exists(at("tokens/Train_Samples_reward_margin.csv")));
 }
 
 TEST(csv_files_are_as_deepspeed_writes_them)

@@ -272,7 +272,8 @@ def cross_entropy(ops, cap=0.0):
     near("losses", losses, want)
     near("dlogits", got, logits.grad, 1e-6)
     weights, got = torch.randn(n), raw(logits).clone()
-    c = make(CrossEntropy, rows=n, vocabulary=v, stride=stride, targets=targets, scale=scale, weights=weights)
+    c = make(CrossEntropy, rows=n, vocabulary=v, stride=stride, targets=targets, scale=scale,
+             cap=cap, weights=weights)
     ops.cross_entropy(c, losses, got, True)
     near("losses of rows with weights", losses, want)
     near("dlogits of rows with weights", got, logits.grad * weights[:, None], 1e-6)

@@ -169,6 +169,22 @@ def conversations(s, count=60):
     return {"data": {"train": s.path("sums.bin"), "validation": s.path("sums.bin"), "shuffle": True}}
 
 
+def pairs(s, count=48):
+    """Sums of which one is right, as TRL writes them: what a configuration says of their files of tokens."""
+    chance = random.Random(3)
+    with open(s.path("pairs.jsonl"), "w", encoding="utf-8") as f:
+        for _ in range(count):
+            a, b = chance.randint(1, 30), chance.randint(1, 30)
+            wrong = str(a + b + chance.randint(1, 9))
+            f.write(json.dumps({"prompt": "%d+%d" % (a, b), "chosen": "it is %d" % (a + b), "rejected": "no: " + wrong}) + "\n")
+    program = s.start_words([s.tools.train, "tokenize", "--template", "plain", "--preferences", s.path("pairs.jsonl"),
+                             "-o", s.path("pairs.bin"), "--validation", s.path("held.bin"), "--split", "0.25"])
+    tap.check_equal(program.end(), 0, "exit status; it said\n%s\n" % "\n".join(program.lines))
+    program.expect(r"pairs\.bin: %d pairs with \d+ tokens, of which \d+ are trained on; vocabulary 320" % (count * 3 // 4))
+    program.expect(r"held\.bin: %d pairs with \d+ tokens, for validation" % (count // 4))
+    return {"train": s.path("pairs.bin"), "validation": s.path("held.bin"), "sequence_length": 80}
+
+
 def story(tell):
     STORIES.append(tell)
     return tell

@@ -8,6 +8,7 @@
 
 #include "base/buf.h"
 #include "worker_runtime/model/lora.h"
+#include "worker_runtime/optim/dpo.h"
 #include "worker_runtime/optim/loss_scaler.h"
 #include "worker_runtime/optim/schedule.h"
 
@@ -82,6 +83,7 @@ struct dt_config {
     struct dt_lora lora; /* .r 0: the whole model is trained */
     bool lora_nf4;       /* the model that they are beside is kept in NF4: QLoRA */
     char *lora_from;     /* a folder of peft's, whose adapters are gone on with; NULL: new ones */
+    struct dt_dpo dpo;   /* .on false: tokens are learned */
     struct dt_config_data data;
     struct dt_config_train train;
     struct dt_config_batch batch;

@@ -197,6 +197,11 @@ const struct dt_key dt_own_keys[] = {
     {"lora.modules_to_save", .kind = DT_KEY_OTHER, .take = dt_take_lora_saved},
     {"lora.use_dora", .kind = DT_KEY_REFUSE, .words = "DoRA is not implemented; plain LoRA and rsLoRA are"},
 
+    {"dpo", .kind = DT_KEY_BLOCK, .at = AT(dpo_block)},
+    {"dpo.beta", .kind = DT_KEY_REAL, .at = AT(c.dpo.beta), .min = 1e-6, .max = 1e3},
+    {"dpo.label_smoothing", .kind = DT_KEY_REAL, .at = AT(c.dpo.label_smoothing), .min = 0, .max = 0.5},
+    {"dpo.sft", .kind = DT_KEY_REAL, .at = AT(c.dpo.sft), .min = 0, .max = 1e3},
+
     {"data", .kind = DT_KEY_BLOCK},
     {"data.train", .kind = DT_KEY_OTHER, .take = dt_take_train},
     {"data.validation", .kind = DT_KEY_TEXT, .at = AT(c.data.validation)},

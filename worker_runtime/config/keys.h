@@ -46,6 +46,7 @@ struct dt_draft {
     int lora_rslora;
     int lora_base;                                 /* which of the words of "lora.base" */
     const struct cJSON *lora_targets, *lora_saved; /* of the document; NULL: not written */
+    bool dpo_block;
     bool csv;
     char *csv_path, *csv_job;
     char *device;
@@ -117,6 +118,9 @@ int dt_config_settle(const struct dt_reading *r);
 
 /* Its adapters, once the model is known: lora.c. */
 int dt_config_settle_lora(const struct dt_reading *r);
+
+/* What pairs of answers are trained with, once the adapters are known: dpo.c. */
+int dt_config_settle_dpo(const struct dt_reading *r);
 
 /* Values that are more than a number or a word: values.c. */
 int dt_take_betas(const struct dt_reading *r, const struct cJSON *v);

@@ -18,6 +18,7 @@
 #define VALIDATION_BATCHES 16
 #define MAX_SKIPPED_STEPS 10
 #define UPLOAD_TIMEOUT (600 * DT_SECOND)
+#define DPO_BETA 0.1
 #define CLIP_AUTO 1.0 /* what the trainers that "auto" was made for clip at */
 
 void dt_draft_init(struct dt_draft *d)
@@ -55,6 +56,7 @@ void dt_draft_init(struct dt_draft *d)
         .lora_base = DT_UNSET,
     };
     dt_zero_defaults(&d->c.zero);
+    d->c.dpo.beta = DPO_BETA;
     d->c.data.shuffle = true;
     d->c.train.keep_last = 2;
     d->c.train.max_skipped_steps = MAX_SKIPPED_STEPS;
@@ -389,9 +391,9 @@ static int settle_train(const struct dt_reading *r)
 int dt_config_settle(const struct dt_reading *r)
 {
     static int (*const parts[])(const struct dt_reading *) = {
-        dt_take_model_folder, settle_device,         settle_optimizer,
-        settle_schedule,      settle_precision,      settle_zero,
-        settle_model,         dt_config_settle_lora, settle_train,
+        dt_take_model_folder, settle_device, settle_optimizer, settle_schedule,
+        settle_precision,     settle_zero,   settle_model,     dt_config_settle_lora,
+        dt_config_settle_dpo, settle_train,
     };
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         if (parts[i](r) < 0)

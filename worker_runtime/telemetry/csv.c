@@ -11,15 +11,25 @@
 
 static const struct {
     const char *name;
-    size_t value; /* in dt_step_metrics */
+    size_t value;     /* in dt_step_metrics */
+    bool preferences; /* of those alone */
 } columns[DT_CSV_SERIES] = {
-    {"train_loss", offsetof(struct dt_step_metrics, loss)},
-    {"lr", offsetof(struct dt_step_metrics, lr)},
-    {"loss_scale", offsetof(struct dt_step_metrics, loss_scale)},
-    {"elapsed_time_ms_forward", offsetof(struct dt_step_metrics, forward_ms)},
-    {"elapsed_time_ms_backward", offsetof(struct dt_step_metrics, backward_ms)},
-    {"elapsed_time_ms_step", offsetof(struct dt_step_metrics, optimizer_ms)},
+    {"train_loss", offsetof(struct dt_step_metrics, loss), false},
+    {"lr", offsetof(struct dt_step_metrics, lr), false},
+    {"loss_scale", offsetof(struct dt_step_metrics, loss_scale), false},
+    {"elapsed_time_ms_forward", offsetof(struct dt_step_metrics, forward_ms), false},
+    {"elapsed_time_ms_backward", offsetof(struct dt_step_metrics, backward_ms), false},
+    {"elapsed_time_ms_step", offsetof(struct dt_step_metrics, optimizer_ms), false},
+    {"reward_chosen", offsetof(struct dt_step_metrics, preferences.chosen), true},
+    {"reward_rejected", offsetof(struct dt_step_metrics, preferences.rejected), true},
+    {"reward_margin", offsetof(struct dt_step_metrics, preferences.margin), true},
+    {"reward_accuracy", offsetof(struct dt_step_metrics, preferences.accuracy), true},
 };
+
+static bool is_told(const struct dt_step_metrics *s, size_t i)
+{
+    return s->preferences.told || !columns[i].preferences;
+}
 
 int dt_csv_open(struct dt_csv *c, const char *path, const char *job, struct dt_err *err)
 {
@@ -64,7 +74,7 @@ static int begin(struct dt_csv *c, const struct dt_step_metrics *s, struct dt_er
     int rc = 0;
     c->begun = true;
     for (size_t i = 0; i < DT_CSV_SERIES; i++)
-        if (begin_one(c, i, (int64_t)s->samples, err) < 0)
+        if (is_told(s, i) && begin_one(c, i, (int64_t)s->samples, err) < 0)
             rc = -1;
     return rc;
 }
@@ -87,7 +97,7 @@ int dt_csv_put(struct dt_csv *c, const struct dt_step_metrics *s, struct dt_err 
     int rc = c->begun ? 0 : begin(c, s, err);
     for (size_t i = 0; i < DT_CSV_SERIES; i++) {
         double v = *(const double *)((const char *)s + columns[i].value);
-        if (isnan(v) && i > 0)
+        if (!is_told(s, i) || (isnan(v) && i > 0))
             continue; /* a loss may be NaN, and is of interest then; others were not told */
         if (put_row(c, i, s->samples, v, err) < 0)
             rc = -1;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Metrics as DeepSpeed's csv_monitor leaves them: a file for each series with rows of samples and
- * value, so that what reads those reads these. */
+ * value, so that what reads those reads these. Rewards have theirs where there are any. */
 #ifndef DT_WORKER_RUNTIME_TELEMETRY_CSV_H
 #define DT_WORKER_RUNTIME_TELEMETRY_CSV_H
 
 #include "worker_runtime/telemetry/metrics.h"
 #include "worker_runtime/telemetry/series.h"
 
-#define DT_CSV_SERIES 6
+#define DT_CSV_SERIES 10
 
 struct dt_csv {
     char *folder; /* NULL: writes nothing */

@@ -25,6 +25,12 @@ void dt_line_put_loss(struct dt_buf *out, double loss)
     dt_buf_printf(out, plain ? "loss %.4f" : "loss %.3e", loss);
 }
 
+void dt_line_put_preferences(struct dt_buf *out, const struct dt_preference_metrics *p)
+{
+    dt_buf_printf(out, "  rewards %.3f %.3f  margin %.3f  right %.0f %%", p->chosen, p->rejected,
+                  p->margin, 100 * p->accuracy);
+}
+
 static void put_rate(struct dt_buf *out, double rate)
 {
     if (rate >= 1e6)
@@ -73,6 +79,8 @@ void dt_line_put(struct dt_buf *out, const struct dt_step_metrics *s, bool break
     dt_line_put_step(out, s->step, s->steps);
     dt_buf_put_str(out, "  ");
     dt_line_put_loss(out, s->loss);
+    if (s->preferences.told)
+        dt_line_put_preferences(out, &s->preferences);
     if (!isnan(s->lr))
         dt_buf_printf(out, "  lr %.2e", s->lr);
     if (!isnan(s->grad_norm))

@@ -11,6 +11,8 @@
 void dt_line_put(struct dt_buf *out, const struct dt_step_metrics *s, bool breakdown, bool color);
 void dt_line_put_step(struct dt_buf *out, int64_t step, int64_t steps); /* "step 120/1000" */
 void dt_line_put_loss(struct dt_buf *out, double loss);
+/* "  rewards 0.120 -0.310  margin 0.430  right 75 %": the chosen answers', and the others'. */
+void dt_line_put_preferences(struct dt_buf *out, const struct dt_preference_metrics *p);
 
 /* " 12% [====>     ] 120/1000  loss 3.4127  18.4k tok/s  7 min left" in at most COLUMNS: what does
  * not fit is left out, the least important first. LEFT_MS < 0: not known. */

@@ -126,6 +126,23 @@ static void end_object(struct dt_json_writer *w)
     dt_buf_put_u8(w->out, '\n');
 }
 
+static void put_preferences(struct dt_json_writer *w, const struct dt_preference_metrics *p,
+                            const char *before)
+{
+    const struct {
+        const char *name;
+        double value;
+    } rows[] = {{"reward_chosen", p->chosen},
+                {"reward_rejected", p->rejected},
+                {"reward_margin", p->margin},
+                {"reward_accuracy", p->accuracy}};
+    char name[40];
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        snprintf(name, sizeof name, "%s%s", before, rows[i].name);
+        dt_json_put_number(w, name, rows[i].value);
+    }
+}
+
 static void put_object(struct dt_metrics *m, struct dt_buf *out, const struct dt_step_metrics *s)
 {
     struct dt_json_writer w = begin_object(m, out, s->step);
@@ -146,6 +163,8 @@ static void put_object(struct dt_metrics *m, struct dt_buf *out, const struct dt
     dt_json_put_number(&w, "checkpoint_ms", s->checkpoint_ms);
     dt_json_put_number(&w, "vault_ms", s->vault_ms);
     dt_json_put_number(&w, "utilisation", s->utilisation);
+    if (s->preferences.told)
+        put_preferences(&w, &s->preferences, "");
     if (*m->back)
         dt_json_put_text(&w, "back", m->back);
     *m->back = '\0';
@@ -172,7 +191,7 @@ static void write_files(struct dt_metrics *m, const struct dt_step_metrics *s)
         return;
     if (!m->csv_failed)
         warn(m, &err);
-    m->csv_failed = true; /* one warning for six files */
+    m->csv_failed = true; /* one warning for all files */
 }
 
 static void say_line(struct dt_metrics *m, struct dt_buf *line)
@@ -208,6 +227,25 @@ void dt_metrics_validation(struct dt_metrics *m, int64_t step, double loss)
         struct dt_json_writer w = begin_object(m, &line, step);
         dt_json_put_number(&w, "validation_loss", loss);
         dt_json_put_number(&w, "perplexity", exp(loss));
+        end_object(&w);
+        write_jsonl(m, &line);
+    }
+    dt_buf_finish(&line);
+}
+
+void dt_metrics_judged(struct dt_metrics *m, int64_t step, double loss,
+                       const struct dt_preference_metrics *p)
+{
+    struct dt_buf line = {0};
+    dt_line_put_step(&line, step, m->steps);
+    dt_buf_put_str(&line, "  validation ");
+    dt_line_put_loss(&line, loss);
+    dt_line_put_preferences(&line, p);
+    say_line(m, &line);
+    if (m->jsonl.path) {
+        struct dt_json_writer w = begin_object(m, &line, step);
+        dt_json_put_number(&w, "validation_loss", loss);
+        put_preferences(&w, p, "validation_");
         end_object(&w);
         write_jsonl(m, &line);
     }

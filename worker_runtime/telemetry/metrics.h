@@ -10,6 +10,12 @@
 #include <stdint.h>
 #include <stdio.h>
 
+/* Of pairs of answers, the means; the margin is the chosen one's reward less the other's. */
+struct dt_preference_metrics {
+    bool told; /* false: there are none */
+    double chosen, rejected, margin, accuracy;
+};
+
 struct dt_step_metrics {
     int64_t step, steps; /* done, and how many there will be */
     double loss, lr, grad_norm, loss_scale;
@@ -20,6 +26,7 @@ struct dt_step_metrics {
     double checkpoint_ms; /* that the checkpoint before this step held training up */
     double vault_ms;      /* and the copy into the vault */
     double utilisation;   /* computing / step, 0 to 1 */
+    struct dt_preference_metrics preferences;
 };
 
 struct dt_metrics;
@@ -47,6 +54,9 @@ struct dt_metrics *dt_metrics_open(const struct dt_metrics_options *o, int64_t f
 void dt_metrics_step(struct dt_metrics *m, const struct dt_step_metrics *s);
 /* With the perplexity that LOSS, a mean over tokens, comes to. */
 void dt_metrics_validation(struct dt_metrics *m, int64_t step, double loss);
+/* With what LOSS, a mean over pairs of answers, came of. */
+void dt_metrics_judged(struct dt_metrics *m, int64_t step, double loss,
+                       const struct dt_preference_metrics *p);
 /* The line of the next step tells from where this round has the state that it goes on with. */
 void dt_metrics_back(struct dt_metrics *m, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));

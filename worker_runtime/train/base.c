@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The model that adapters are trained beside. It is in no checkpoint and in no vault: each world
- * reads it again from where the run began. */
+/* The model that adapters are trained beside, or that answers are compared with. It is in no
+ * checkpoint and in no vault: each world reads it again from where the run began. */
 #include "base/auto.h"
 #include "worker_runtime/ckpt/adapted.h"
 #include "worker_runtime/coll/agree.h"
@@ -49,23 +49,24 @@ void dt_base_settle(struct dt_trainer *t, const struct dt_found *f)
 {
     char was[PATH_MAX];
     const char *source = dt_keeper_is_back(&t->keeper) ? "the vault" : f->path;
-    if (t->config->lora.r == 0)
+    const char *what = t->config->lora.r > 0 ? "adapters" : "weights";
+    if (t->config->lora.r == 0 && !t->config->dpo.on)
         return;
     find_before(t, f, was);
     if (!*was || is_same_folder(was, t->weights))
         return;
     if (is_one_of(was, t->options->init_from)) {
         dt_buf_printf(&t->warnings,
-                      "model.weights: %s is newer than the checkpoint that the adapters in %s were "
+                      "model.weights: %s is newer than the checkpoint that the %s in %s were "
                       "trained beside; the run stays with %s\n",
-                      t->weights, source, was);
+                      t->weights, what, source, was);
         snprintf(t->weights, sizeof t->weights, "%s", was);
         return;
     }
     dt_buf_printf(&t->warnings,
-                  "the adapters in %s were trained beside the model in %s; from here on it is the "
-                  "one in %s\n",
-                  source, was, t->weights);
+                  "the %s in %s were trained beside the model in %s; from here on it is the one in "
+                  "%s\n",
+                  what, source, was, t->weights);
 }
 
 /* -- having it -------------------------------------------------------------------------------- */
@@ -88,7 +89,7 @@ int dt_base_open(struct dt_trainer *t, struct dt_err *err)
     struct dt_zero_options o = t->config->zero;
     struct dt_unit *units = NULL;
     struct dt_param *params = NULL;
-    if (t->config->lora.r == 0)
+    if (t->config->lora.r == 0 && !t->config->dpo.on)
         return 0;
     o.frozen = true;
     struct dt_tensor *tensors = lay_out(t, &o, err);

@@ -167,6 +167,7 @@ static size_t activations_of(const struct place *p)
                                        .positions = p->c->data.positions,
                                        .recompute = m->recompute,
                                        .recompute_every = m->recompute_every,
+                                       .weighed = p->c->dpo.on,
                                        .lora = p->c->lora.r > 0 ? &p->c->lora : NULL,
                                        .nf4 = p->c->lora_nf4};
     return dt_transformer_bytes(&m->shape, &o, p->form);
@@ -199,8 +200,8 @@ static void count_trained(const struct place *p, const struct dt_layout *l, int 
         out->vault = dt_vault_bytes(l->shard, sizeof(struct dt_kept_state));
 }
 
-/* A frozen model beside adapters, which is kept as at stage 1 or 3; where it is no floats, a shard
- * of it is on its way. */
+/* A frozen model, beside adapters or to compare with, which is kept as at stage 1 or 3; where it is
+ * no floats, a shard of it is on its way. */
 static int count_frozen(const struct place *p, int stage, struct dt_estimate *out,
                         struct dt_err *err)
 {
@@ -208,7 +209,7 @@ static int count_frozen(const struct place *p, int stage, struct dt_estimate *ou
     struct place kept_as = *p;
     bool packed = p->c->lora_nf4;
     int kept = kept_stage(p, stage);
-    if (p->c->lora.r == 0)
+    if (p->c->lora.r == 0 && !p->c->dpo.on)
         return 0;
     if (open_layout(&l, p, packed, err) < 0)
         return -1;

@@ -22,6 +22,8 @@ int dt_feed_micro_batch(struct dt_trainer *t, int micro_step, struct dt_err *err
 uint64_t dt_feed_targets(const struct dt_trainer *t)
 {
     uint64_t targets = 0;
+    if (t->config->dpo.on)
+        return (uint64_t)t->batch.train; /* a sample is a pair */
     for (uint64_t i = 0; i < (uint64_t)t->batch.train; i++)
         targets += dt_mixture_targets(t->train, t->state.seed, t->state.data_position + i);
     return targets ? targets : 1;

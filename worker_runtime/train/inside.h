@@ -6,6 +6,7 @@
  *     base.c      has the frozen model where adapters are trained
  *     resume.c    finds what to go on from
  *     feed.c      brings samples
+ *     dpo.c       trains with samples that are pairs of answers
  *     validate.c  measures
  *     saver.c     has checkpoints written beside the steps
  *     room.c      what memory the host has left; touched.c: what this rank has of it already
@@ -30,9 +31,17 @@
 
 #include <dtrun/page.h>
 
+/* Over targets, or over pairs of answers, of which there is more to tell than the loss. Doubles
+ * alone, as they are part of an agreement. */
+struct dt_loss_sums {
+    double loss;
+    double chosen, rejected; /* rewards */
+    double right;            /* pairs whose chosen answer has the greater one */
+};
+
 /* One sum over all ranks a step, which is also where they agree. */
 struct dt_agreement {
-    double loss_sum;
+    struct dt_loss_sums sums;
     double stop; /* ranks that were told to end */
     double want; /* rank 0 was asked for a checkpoint */
     struct dt_saving_news save;
@@ -60,7 +69,7 @@ struct dt_trainer {
     size_t unit_count;
     struct dt_param *params;
     struct dt_zero *zero;
-    struct dt_zero *base; /* the model, frozen, where adapters are trained; else NULL */
+    struct dt_zero *base; /* the model, frozen: beside adapters, or for DPO; else NULL */
     struct dt_transformer *model;
 
     struct dt_mixture *train;
@@ -69,7 +78,12 @@ struct dt_trainer {
     int32_t *ids, *targets;                /* of one micro-batch */
     uint64_t first_sample;                 /* of it, in the order of the job */
     int32_t *documents;                    /* likewise; NULL: nothing is packed */
-    int64_t steps;                         /* train.steps, or what train.epochs come to */
+    struct {
+        float *rows;                     /* [micro, positions]: losses, and then weights, of rows */
+        struct dt_dpo_pair *of;          /* [micro] */
+    } pairs;                             /* where samples are pairs */
+    struct dt_preference_metrics judged; /* of the last validation */
+    int64_t steps;                       /* train.steps, or what train.epochs come to */
     struct dt_schedule schedule;
 
     struct dt_batch batch;
@@ -99,7 +113,7 @@ static inline const struct dt_mesh_axis *dt_trainer_data(const struct dt_trainer
 /* The model's own parameters. */
 static inline struct dt_zero *dt_trainer_model(const struct dt_trainer *t)
 {
-    return t->base ? t->base : t->zero;
+    return t->saved.lora ? t->base : t->zero;
 }
 
 static inline void dt_trainer_begin(struct dt_trainer *t, bool train, bool last)
@@ -151,8 +165,20 @@ void dt_resume_settle(struct dt_trainer *t, const struct dt_found *f);
 /* Fills ids, targets and documents with micro-batch number MICRO_STEP of this rank in the step at
  * hand. */
 int dt_feed_micro_batch(struct dt_trainer *t, int micro_step, struct dt_err *err);
-/* Targets that count in all of the step at hand, of all ranks; at least 1. */
+/* What the loss of the step at hand is the mean over, of all ranks: targets that count, or pairs;
+ * at least 1. */
 uint64_t dt_feed_targets(const struct dt_trainer *t);
+
+/* Where samples are pairs, with those of the micro-batch at hand: dt_transformer_train() and
+ * dt_transformer_loss(), whose sums are SUMS, and whose gradients are of the loss of pairs. */
+int dt_dpo_open(struct dt_trainer *t, struct dt_err *err);
+void dt_dpo_close(struct dt_trainer *t);
+int dt_dpo_train(struct dt_trainer *t, size_t batch, float scale, struct dt_loss_sums *sums,
+                 struct dt_err *err);
+int dt_dpo_loss(struct dt_trainer *t, size_t batch, struct dt_loss_sums *sums, struct dt_err *err);
+struct dt_preference_metrics dt_dpo_means(const struct dt_loss_sums *sums, uint64_t pairs);
+/* S, of a file that is trained or validated on, has samples that are PAIRS, or are none. */
+int dt_dpo_check_data(const struct dt_samples *s, bool pairs, struct dt_err *err);
 
 /* The mean loss over validation samples; collective. */
 int dt_validate(struct dt_trainer *t, double *loss, struct dt_err *err);

@@ -91,7 +91,7 @@ static int parse_document(const char *value, void *target, struct dt_err *err)
 /* clang-format off */
 static const struct dt_opt train_opts[] = {
     {.name = "config", .letter = 'c', .arg = "FILE", .completes = DT_OPT_FILE, AT(config), .group = "Training",
-     .help = "JSON file that describes the run: DeepSpeed's keys, and the blocks model, lora, data and train"},
+     .help = "JSON file that describes the run: DeepSpeed's keys, and the blocks model, lora, dpo, data and train"},
     {.name = "deepspeed", .arg = "FILE", .completes = DT_OPT_FILE, AT(deepspeed), .group = "Training",
      .help = "an unchanged DeepSpeed configuration, whose keys join those of --config"},
     {.name = "deepspeed-config", .arg = "FILE", .completes = DT_OPT_FILE, AT(deepspeed), .hidden = true},

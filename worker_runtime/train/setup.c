@@ -47,12 +47,18 @@ static void settle_end_token(struct dt_trainer *t)
 static void tell_packing(struct dt_trainer *t, const struct dt_samples *s, const char *key)
 {
     struct dt_samples_packing p = dt_samples_packing(s);
-    if (t->rank == 0 && p.left_out)
+    size_t positions = t->config->data.positions;
+    if (t->rank == 0 && p.left_out && dt_samples_paired(s))
+        dt_buf_printf(&t->warnings,
+                      "data.%s: of %zu of %zu pairs both answers together are longer than "
+                      "data.sequence_length (%zu), and they are left out; tokenize with "
+                      "--max-tokens %zu, or give a greater one\n",
+                      key, p.left_out / 2, p.documents / 2, positions, positions / 2 + 1);
+    else if (t->rank == 0 && p.left_out)
         dt_buf_printf(&t->warnings,
                       "data.%s: %zu of %zu documents are longer than data.sequence_length (%zu) "
                       "and are left out; tokenize with --max-tokens %zu, or give a greater one\n",
-                      key, p.left_out, p.documents, t->config->data.positions,
-                      t->config->data.positions + 1);
+                      key, p.left_out, p.documents, positions, positions + 1);
 }
 
 static int open_train(struct dt_trainer *t, struct dt_err *err)
@@ -73,8 +79,12 @@ static int open_train(struct dt_trainer *t, struct dt_err *err)
     free(files);
     if (!t->train)
         return dt_err_wrap(err, "data.train");
-    for (size_t i = 0; i < d->train_count; i++)
-        tell_packing(t, dt_mixture_file(t->train, i), "train");
+    for (size_t i = 0; i < d->train_count; i++) {
+        const struct dt_samples *s = dt_mixture_file(t->train, i);
+        if (dt_dpo_check_data(s, t->config->dpo.on, err) < 0)
+            return dt_err_wrap(err, "data.train: %s", d->train[i].path);
+        tell_packing(t, s, "train");
+    }
     return 0;
 }
 
@@ -87,6 +97,8 @@ static int open_validation(struct dt_trainer *t, struct dt_err *err)
         return dt_err_wrap(err, "data.validation");
     t->validation_samples = dt_samples_open(t->validation, d->positions, err);
     if (!t->validation_samples)
+        return dt_err_wrap(err, "data.validation: %s", d->validation);
+    if (dt_dpo_check_data(t->validation_samples, t->config->dpo.on, err) < 0)
         return dt_err_wrap(err, "data.validation: %s", d->validation);
     tell_packing(t, t->validation_samples, "validation");
     return 0;
@@ -169,6 +181,7 @@ static int open_transformer(struct dt_trainer *t, struct dt_err *err)
                                        .recompute_every = m->recompute_every,
                                        .timed = t->config->train.breakdown,
                                        .op_by_op = !t->config->train.cuda_graphs,
+                                       .weighed = t->config->dpo.on,
                                        .lora = t->saved.lora,
                                        .nf4 = t->config->lora_nf4,
                                        .nf4_type = t->config->zero.model_type};
@@ -181,8 +194,10 @@ static int open_transformer(struct dt_trainer *t, struct dt_err *err)
     o.documents = t->documents;
     if (!t->ids || !t->targets || (packed && !t->documents))
         return dt_err_set(err, DT_E_MEMORY, "no memory for a micro-batch");
+    if (dt_dpo_open(t, err) < 0)
+        return -1;
     t->model = dt_transformer_create(&m->shape, &o, t->device, err);
-    if (t->model && t->base)
+    if (t->model && t->saved.lora)
         dt_transformer_adapt(t->model, t->zero);
     return t->model ? 0 : -1;
 }
@@ -219,7 +234,8 @@ static void fill(void *arg, size_t unit, size_t param, size_t first, size_t coun
 
 static int first_weights(struct dt_trainer *t, struct dt_found *f, struct dt_err *err)
 {
-    const char *weights = t->base ? t->config->lora_from : *t->weights ? t->weights : NULL;
+    bool adapters = t->saved.lora;
+    const char *weights = adapters ? t->config->lora_from : *t->weights ? t->weights : NULL;
     if (dt_base_load(t, err) < 0)
         return -1;
     if (dt_keeper_is_back(&t->keeper))
@@ -228,7 +244,7 @@ static int first_weights(struct dt_trainer *t, struct dt_found *f, struct dt_err
         return dt_resume_load(t, f, err);
     if (weights)
         return dt_ckpt_load_weights(weights, &t->saved, t->zero, err);
-    return t->base ? dt_base_fill(t, err) : dt_zero_fill(t->zero, fill, t, err);
+    return adapters ? dt_base_fill(t, err) : dt_zero_fill(t->zero, fill, t, err);
 }
 
 /* Tokenizer and the like of the model that is gone on with, be it a checkpoint of ours. */
@@ -334,8 +350,14 @@ static void introduce_packing(struct dt_trainer *t)
         targets += (double)p.targets;
         positions += (double)dt_samples_count(s) * (double)t->config->data.positions;
     }
-    dt_metrics_say(t->metrics, "%zu documents packed into them: %.0f %% full, %.0f %% trained on",
-                   documents, 100 * filled / positions, 100 * targets / positions);
+    if (t->config->dpo.on)
+        dt_metrics_say(t->metrics,
+                       "DPO with beta %g: each is a pair; %.0f %% full, %.0f %% compared",
+                       t->config->dpo.beta, 100 * filled / positions, 100 * targets / positions);
+    else
+        dt_metrics_say(t->metrics,
+                       "%zu documents packed into them: %.0f %% full, %.0f %% trained on",
+                       documents, 100 * filled / positions, 100 * targets / positions);
 }
 
 /* How little of the model is trained. */
@@ -581,6 +603,7 @@ void dt_trainer_close(struct dt_trainer *t)
     free(t->ids);
     free(t->targets);
     free(t->documents);
+    dt_dpo_close(t);
     free(t->units);
     free(t->params);
     free(t->saved.tensors);

@@ -36,9 +36,18 @@ static int micro_steps(const struct dt_trainer *t)
     return most;
 }
 
+static int learn(struct dt_trainer *t, size_t batch, float scale, struct dt_loss_sums *sums,
+                 struct dt_err *err)
+{
+    if (t->config->dpo.on)
+        return dt_dpo_train(t, batch, scale, sums, err);
+    return dt_transformer_train(t->model, dt_trainer_model(t), batch, t->ids, t->targets, scale,
+                                &sums->loss, err);
+}
+
 /* The loss is the mean over the TARGETS of the whole step: a mean of means of micro-batches would
  * give those of one with few targets more weight. */
-static int compute(struct dt_trainer *t, uint64_t targets, double *loss_sum,
+static int compute(struct dt_trainer *t, uint64_t targets, struct dt_loss_sums *sums,
                    struct step_times *times, struct dt_err *err)
 {
     int mine = dt_balance_deal(t->balance)[dt_trainer_data(t)->index], all = micro_steps(t);
@@ -50,9 +59,7 @@ static int compute(struct dt_trainer *t, uint64_t targets, double *loss_sum,
         times->data += seconds() - begun;
         dt_trainer_begin(t, true, m == all - 1);
         dt_transformer_count(t->model, t->first_sample);
-        if (dt_transformer_train(t->model, dt_trainer_model(t),
-                                 m < mine ? (size_t)t->batch.micro : 0, t->ids, t->targets, scale,
-                                 loss_sum, err) < 0)
+        if (learn(t, m < mine ? (size_t)t->batch.micro : 0, scale, sums, err) < 0)
             return -1;
     }
     return 0;
@@ -178,8 +185,7 @@ static int step(struct dt_trainer *t, struct dt_step_told *told, bool *stop, str
     double lr = dt_schedule_rate(&t->schedule, t->state.schedule_steps);
     uint64_t targets = dt_feed_targets(t);
     dt_page_section(t->page, "compute");
-    if (compute(t, targets, &own.loss_sum, &times, err) < 0 ||
-        agree(t, &own, &all, &times, err) < 0)
+    if (compute(t, targets, &own.sums, &times, err) < 0 || agree(t, &own, &all, &times, err) < 0)
         return -1;
     dt_page_section(t->page, "update");
     struct dt_zero_update u = {
@@ -193,9 +199,11 @@ static int step(struct dt_trainer *t, struct dt_step_told *told, bool *stop, str
     t->state.data_position += (uint64_t)t->batch.train;
     t->state.schedule_steps += !updated.overflow;
     t->skipped = updated.overflow ? t->skipped + 1 : 0;
-    t->state.last_loss = all.loss_sum / (double)targets;
+    t->state.last_loss = all.sums.loss / (double)targets;
     take_times(t, &times);
     *told = report(t, &times, lr, &updated);
+    if (t->config->dpo.on)
+        told->metrics.preferences = dt_dpo_means(&all.sums, targets);
     if (dt_saver_hear(t, &own, &all, err) < 0)
         return -1;
     *stop = all.stop > 0;
@@ -215,7 +223,9 @@ static int validate(struct dt_trainer *t, struct dt_err *err)
         return 0;
     if (dt_keeper_settle(t, err) < 0 || dt_validate(t, &loss, err) < 0)
         return -1;
-    if (t->metrics)
+    if (t->metrics && t->config->dpo.on)
+        dt_metrics_judged(t->metrics, t->state.step, loss, &t->judged);
+    else if (t->metrics)
         dt_metrics_validation(t->metrics, t->state.step, loss);
     dt_keeper_validated(t);
     return 0;

@@ -32,6 +32,15 @@ static void forget_times(struct dt_trainer *t)
         dt_zero_times(t->base, &a, &b);
 }
 
+static int add_losses(struct dt_trainer *t, size_t count, struct dt_loss_sums *sums,
+                      struct dt_err *err)
+{
+    if (t->config->dpo.on)
+        return dt_dpo_loss(t, count, sums, err);
+    return dt_transformer_loss(t->model, dt_trainer_model(t), count, t->ids, t->targets,
+                               &sums->loss, err);
+}
+
 int dt_validate(struct dt_trainer *t, double *loss, struct dt_err *err)
 {
     size_t micro = (size_t)t->batch.micro;
@@ -40,23 +49,25 @@ int dt_validate(struct dt_trainer *t, double *loss, struct dt_err *err)
     const struct dt_mesh_axis *data = dt_trainer_data(t);
     size_t a_round = micro * (size_t)data->size;
     uint64_t targets = 0;
-    double sum = 0;
+    struct dt_loss_sums sums = {0};
     dt_page_section(t->page, "validation");
     for (size_t at = 0; at < samples; at += a_round) {
         size_t first = at + micro * (size_t)data->index;
         size_t count = first < samples ? least(micro, samples - first) : 0;
         dt_trainer_begin(t, false, false);
-        if (read_samples(t, first, count, samples, err) < 0 ||
-            dt_transformer_loss(t->model, dt_trainer_model(t), count, t->ids, t->targets, &sum,
-                                err) < 0)
+        if (read_samples(t, first, count, samples, err) < 0 || add_losses(t, count, &sums, err) < 0)
             return -1;
     }
-    if (dt_coll_all_reduce(data->group, &sum, 1, DT_F64, DT_SUM, err) < 0)
+    if (dt_coll_all_reduce(data->group, &sums, sizeof sums / sizeof(double), DT_F64, DT_SUM, err) <
+        0)
         return -1;
     forget_times(t);
     for (size_t i = 0; i < samples; i++)
         targets += dt_samples_targets(t->validation_samples,
                                       dt_samples_pick(t->validation_samples, i, samples));
-    *loss = sum / (double)(targets ? targets : 1);
+    if (t->config->dpo.on)
+        targets = samples;
+    *loss = sums.loss / (double)(targets ? targets : 1);
+    t->judged = dt_dpo_means(&sums, targets ? targets : 1);
     return 0;
 }

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A micro-batch of pairs: forward through the frozen model, which is the reference, then with what
+ * is trained, be it adapters beside the same model or a model that began as it, and back with a
+ * weight for each answer (optim/dpo.h). A sample is a pair: the chosen answer's document begins at
+ * position 0, and the rejected one's behind it. All is one micro-step: units are asked for in the
+ * same order each time. */
+#include "worker_runtime/train/inside.h"
+
+#include <stdlib.h>
+
+int dt_dpo_open(struct dt_trainer *t, struct dt_err *err)
+{
+    size_t micro = (size_t)t->batch.micro, positions = t->config->data.positions;
+    if (!t->config->dpo.on)
+        return 0;
+    t->pairs.rows = calloc(micro * positions, sizeof *t->pairs.rows);
+    t->pairs.of = calloc(micro, sizeof *t->pairs.of);
+    return t->pairs.rows && t->pairs.of ? 0 : dt_err_set(err, DT_E_MEMORY, "no memory for pairs");
+}
+
+void dt_dpo_close(struct dt_trainer *t)
+{
+    free(t->pairs.rows);
+    free(t->pairs.of);
+}
+
+/* Of the answer that row ROW of sample I belongs to; what stays empty has no targets. */
+static struct dt_dpo_answer *answer_of(const struct dt_trainer *t, size_t i, size_t row)
+{
+    struct dt_dpo_pair *p = &t->pairs.of[i];
+    return t->documents[row] == 0 ? &p->chosen : &p->rejected;
+}
+
+/* The losses of rows, added up by answer. REFERENCE: they are those of the reference. */
+static void add_up(struct dt_trainer *t, size_t batch, bool reference)
+{
+    size_t positions = t->config->data.positions;
+    for (size_t row = 0; row < batch * positions; row++) {
+        struct dt_dpo_answer *a = answer_of(t, row / positions, row);
+        if (t->targets[row] < 0)
+            continue;
+        a->tokens += reference;
+        *(reference ? &a->reference : &a->policy) -= (double)t->pairs.rows[row];
+    }
+}
+
+static int go_forward(struct dt_trainer *t, size_t batch, bool train, bool reference,
+                      struct dt_err *err)
+{
+    struct dt_zero *model = reference ? t->base : dt_trainer_model(t);
+    dt_transformer_adapt(t->model, reference || !t->saved.lora ? NULL : t->zero);
+    int rc = dt_transformer_lose(t->model, model, 0, batch, t->ids, t->targets, train,
+                                 t->pairs.rows, err);
+    if (rc == 0)
+        add_up(t, batch, reference);
+    return rc;
+}
+
+/* What the answers come to, and the weights of their rows. */
+static void judge(struct dt_trainer *t, size_t batch, struct dt_loss_sums *sums)
+{
+    size_t positions = t->config->data.positions;
+    for (size_t i = 0; i < batch; i++) {
+        struct dt_dpo_verdict v = dt_dpo_judge(&t->config->dpo, &t->pairs.of[i]);
+        sums->loss += v.loss;
+        sums->chosen += v.reward_chosen;
+        sums->rejected += v.reward_rejected;
+        sums->right += v.right;
+        for (size_t row = i * positions; row < (i + 1) * positions; row++)
+            t->pairs.rows[row] =
+                (float)(t->documents[row] == 0 ? v.weight_chosen : v.weight_rejected);
+    }
+}
+
+static int go_both(struct dt_trainer *t, size_t batch, bool train, struct dt_loss_sums *sums,
+                   struct dt_err *err)
+{
+    for (size_t i = 0; i < batch; i++)
+        t->pairs.of[i] = (struct dt_dpo_pair){0};
+    if (go_forward(t, batch, false, true, err) < 0 || go_forward(t, batch, train, false, err) < 0)
+        return -1;
+    judge(t, batch, sums);
+    return 0;
+}
+
+int dt_dpo_train(struct dt_trainer *t, size_t batch, float scale, struct dt_loss_sums *sums,
+                 struct dt_err *err)
+{
+    double of_tokens = 0;
+    if (go_both(t, batch, true, sums, err) < 0 ||
+        dt_transformer_weigh(t->model, dt_trainer_model(t), 0, t->pairs.rows, scale, err) < 0)
+        return -1;
+    return dt_transformer_backward(t->model, dt_trainer_model(t), 0, &of_tokens, err);
+}
+
+int dt_dpo_loss(struct dt_trainer *t, size_t batch, struct dt_loss_sums *sums, struct dt_err *err)
+{
+    return go_both(t, batch, false, sums, err);
+}
+
+struct dt_preference_metrics dt_dpo_means(const struct dt_loss_sums *sums, uint64_t pairs)
+{
+    double n = (double)pairs;
+    return (struct dt_preference_metrics){.told = true,
+                                          .chosen = sums->chosen / n,
+                                          .rejected = sums->rejected / n,
+                                          .margin = (sums->chosen - sums->rejected) / n,
+                                          .accuracy = sums->right / n};
+}
+
+int dt_dpo_check_data(const struct dt_samples *s, bool pairs, struct dt_err *err)
+{
+    if (dt_samples_paired(s) == pairs)
+        return 0;
+    return dt_err_set(err, DT_E_USAGE,
+                      pairs
+                          ? "the block \"dpo\" trains with pairs of answers, and this file holds "
+                            "none; make one by dtrun-train tokenize --preferences"
+                          : "it holds pairs of answers, of which half are the worse ones; add the "
+                            "block \"dpo\": {} to train with them");
+}
