@@ -4,6 +4,7 @@
 # DT_EMULATED=1, the one that runs its kernels on a CPU, where ranks can have as many devices, and as little memory, as a
 # story wants.
 
+import math
 import os
 import re
 import signal
@@ -96,6 +97,23 @@ def adapters(s):
             s.run(c, "--init-from", s.path("base"), world=2, env=gpus(2))
             losses.append(s.losses(c))
         training.close(losses[1], losses[0], most, "stage %d" % stage)
+
+
+@training.story
+def preferences(s):
+    """pairs of answers: in float the losses and margins of the CPU, in bfloat16 within 2 %; the first loss is ln 2"""
+    data = training.pairs(s, 12)
+    model = dict(training.LLAMA, max_position_embeddings=80)
+    s.run(s.config("base.json", model=model, device="cpu", steps=2, save_dir=s.path("base"), **SIZE), world=1)
+    for most, how in ((1e-4, {}), (0.02, DEEPSPEED_BF16)):
+        losses = []
+        for device in ("cpu", "cuda"):
+            c = s.config(device + ".json", model=model, device=device, steps=3, batch=2, validation_batches=1,
+                         lora={"r": 4, "dropout": 0.1, "target_modules": ["q_proj", "down_proj"]}, dpo={"beta": 0.5}, data=data, **how)
+            s.run(c, "--init-from", s.path("base"), world=1, env=gpus(1))
+            losses.append(s.losses(c) + [1 + s.steps(c)[3]["reward_margin"]])
+            training.close(losses[-1][:1], [math.log(2)], 1e-2 if how else 1e-5, "the first loss on " + device)
+        training.close(losses[1], losses[0], most, "bfloat16" if how else "float")
 
 
 @training.story

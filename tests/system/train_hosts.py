@@ -56,6 +56,30 @@ def same_losses(s):
 
 
 @training.story
+def preferences(s):
+    """pairs of answers at stage 3 on two hosts, where the frozen model is gathered too: the losses of one host"""
+    with cluster_of(2) as cluster:
+        model = dict(training.LLAMA, max_position_embeddings=80)
+        s.run(s.config("base.json", model=model, steps=1, save_dir=s.path("base")), world=1)
+        for lora in ({"lora": {"r": 2, "dropout": 0.1}}, {}):
+            both = []
+            for name in ("near", "far"):
+                c = s.config(name + ".json", model=model, stage=3, batch=8, accumulation=2, steps=4, dpo={}, data=training.pairs(s),
+                             **lora, zero_optimization={"stage": 3, "stage3_param_persistence_threshold": 0})
+                with open(c, encoding="utf-8") as f:
+                    whole = json.load(f)
+                whole["model"]["weights"] = s.path("base")
+                with open(c, "w", encoding="utf-8") as f:
+                    json.dump(whole, f)
+                if name == "near":
+                    s.run(c, world=4)
+                else:
+                    together(s, cluster, c, "dpo%d" % len(lora))
+                both.append(s.losses(c))
+            training.close(both[1], both[0], 1e-5, "two hosts against one, with %r" % lora)
+
+
+@training.story
 def same_losses_over_ucx(s):
     """the same over UCX: the bits that TCP gave, at every stage"""
     if not os.path.exists(os.path.join(os.path.dirname(s.tools.dtrun), "..", "worker_runtime", "coll", "dt_ucx.so")):
