@@ -70,6 +70,8 @@ void dt_config_warn(const struct dt_reading *r, const char *fmt, ...)
 /* "PATH OF V: ...", -1. */
 int dt_config_refuse(const struct dt_reading *r, const struct cJSON *v, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
+/* Of a string; else NULL, and it is refused. */
+const char *dt_config_text_of(const struct dt_reading *r, const struct cJSON *v);
 
 enum dt_key_kind {
     DT_KEY_BLOCK,  /* of other rows; .at: a bool that says it is there; .take: what is no object */
@@ -115,6 +117,9 @@ int dt_config_read(const struct dt_reading *r);
 
 /* The parts of the draft together, as the configuration. */
 int dt_config_settle(const struct dt_reading *r);
+
+/* When which rate: schedule.c. */
+int dt_config_settle_schedule(const struct dt_reading *r);
 
 /* Its adapters, once the model is known: lora.c. */
 int dt_config_settle_lora(const struct dt_reading *r);

@@ -13,7 +13,6 @@
 #include <string.h>
 
 #define LR 1e-3
-#define WARMUP_STEPS 1000
 #define LOG_EVERY 10 /* DeepSpeed's documentation; its code is silent */
 #define VALIDATION_BATCHES 16
 #define MAX_SKIPPED_STEPS 10
@@ -129,113 +128,6 @@ static int settle_optimizer(const struct dt_reading *r)
     if (d->clip == DT_AUTO)
         dt_config_warn(r, "gradient_clipping: \"auto\" is %g here", CLIP_AUTO);
     d->c.clip = d->clip == DT_AUTO ? (float)CLIP_AUTO : (float)d->clip;
-    return 0;
-}
-
-/* A tenth of the run, and not more than where DeepSpeed begins. */
-static int64_t warmup_of(int64_t total)
-{
-    int64_t n = total > 0 && total / 10 < WARMUP_STEPS ? total / 10 : WARMUP_STEPS;
-    return n < 2 ? 2 : n;
-}
-
-void dt_config_schedule(const struct dt_config *c, int64_t steps, struct dt_schedule *out)
-{
-    *out = c->schedule;
-    if (c->total_follows)
-        out->total_steps = steps;
-    if (c->warmup_follows)
-        out->warmup_steps = warmup_of(out->total_steps ? out->total_steps : steps);
-}
-
-static int64_t automatic_warmup(const struct dt_reading *r, int64_t total)
-{
-    int64_t n = warmup_of(total);
-    dt_config_warn(r, "scheduler.params.warmup_num_steps: \"auto\" is %lld here", (long long)n);
-    return n;
-}
-
-static int settle_total(const struct dt_reading *r)
-{
-    struct dt_draft *d = r->draft;
-    if (d->total_steps == DT_AUTO && d->c.train.epochs > 0) {
-        d->c.total_follows = true;
-        return 0;
-    }
-    if (d->total_steps == DT_AUTO) {
-        if (d->c.train.steps <= 0)
-            return contradiction(r, "scheduler.params.total_num_steps: \"auto\" is train.steps, "
-                                    "which is not written");
-        d->total_steps = d->c.train.steps;
-    }
-    if (d->total_steps == DT_UNSET && d->scheduler != DT_SCHEDULER_WARMUP)
-        return contradiction(r, "scheduler.params.total_num_steps is missing; \"auto\" means "
-                                "train.steps");
-    return 0;
-}
-
-/* DeepSpeed takes a parameter of another scheduler for a mistake, and so it is. */
-static int settle_strangers(const struct dt_reading *r)
-{
-    const struct dt_draft *d = r->draft;
-    bool cosine = d->scheduler == DT_SCHEDULER_COSINE;
-    if (d->scheduler == DT_SCHEDULER_WARMUP && d->total_steps != DT_UNSET)
-        return contradiction(r, "scheduler.params.total_num_steps: WarmupLR has no end; drop it, "
-                                "or take WarmupDecayLR or WarmupCosineLR");
-    if (!cosine && (d->warmup_min_ratio >= 0 || d->cos_min_ratio >= 0))
-        return contradiction(r, "scheduler.params: warmup_min_ratio and cos_min_ratio belong to "
-                                "WarmupCosineLR");
-    if (cosine && (d->min_lr > 0 || d->max_lr >= 0))
-        return contradiction(r, "scheduler.params: WarmupCosineLR scales optimizer.params.lr; "
-                                "warmup_min_lr and warmup_max_lr are not its parameters");
-    return 0;
-}
-
-/* Where WarmupLR and WarmupDecayLR end up. */
-static double settle_max_lr(const struct dt_draft *d)
-{
-    if (d->max_lr >= 0)
-        return d->max_lr;
-    if (d->max_lr == DT_AUTO || d->scheduler != DT_SCHEDULER_DECAY)
-        return d->lr;
-    return 0.001;
-}
-
-static int settle_schedule(const struct dt_reading *r)
-{
-    static const enum dt_schedule_kind kinds[] = {DT_WARMUP, DT_WARMUP_DECAY, DT_WARMUP_COSINE};
-    struct dt_draft *d = r->draft;
-    struct dt_schedule *s = &d->c.schedule;
-    s->lr = d->lr;
-    if (d->c.train.steps > 0 && d->c.train.epochs > 0)
-        return contradiction(r, "train.steps and train.epochs are both written; drop one");
-    if (d->scheduler_block && d->scheduler == DT_UNSET)
-        return contradiction(r, "scheduler.type is missing; WarmupLR, WarmupDecayLR and "
-                                "WarmupCosineLR are implemented");
-    if (d->scheduler == DT_UNSET) {
-        s->kind = DT_SCHEDULE_CONSTANT;
-        return 0;
-    }
-    if (settle_strangers(r) < 0 || settle_total(r) < 0)
-        return -1;
-    s->kind = kinds[d->scheduler];
-    s->warmup_type = (enum dt_warmup_type)d->warmup_type;
-    s->min_lr = d->min_lr;
-    s->max_lr = settle_max_lr(d);
-    s->total_steps = d->total_steps < 0 ? 0 : d->total_steps;
-    d->c.warmup_follows = d->warmup_steps == DT_AUTO && d->c.train.epochs > 0 && !s->total_steps;
-    s->warmup_steps = d->c.warmup_follows ? 0
-                      : d->warmup_steps == DT_AUTO
-                          ? automatic_warmup(r, s->total_steps ? s->total_steps : d->c.train.steps)
-                      : d->warmup_steps < 0 ? WARMUP_STEPS
-                                            : d->warmup_steps;
-    s->warmup_min_ratio = d->warmup_min_ratio < 0 ? 0 : d->warmup_min_ratio;
-    s->cos_min_ratio = d->cos_min_ratio < 0 ? 0.0001 : d->cos_min_ratio;
-    if (s->total_steps && s->total_steps < s->warmup_steps)
-        dt_config_warn(r,
-                       "scheduler.params: total_num_steps %lld ends within the %lld steps of "
-                       "warmup_num_steps",
-                       (long long)s->total_steps, (long long)s->warmup_steps);
     return 0;
 }
 
@@ -391,7 +283,7 @@ static int settle_train(const struct dt_reading *r)
 int dt_config_settle(const struct dt_reading *r)
 {
     static int (*const parts[])(const struct dt_reading *) = {
-        dt_take_model_folder, settle_device, settle_optimizer, settle_schedule,
+        dt_take_model_folder, settle_device, settle_optimizer, dt_config_settle_schedule,
         settle_precision,     settle_zero,   settle_model,     dt_config_settle_lora,
         dt_config_settle_dpo, settle_train,
     };

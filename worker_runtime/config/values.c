@@ -16,7 +16,7 @@ static bool is_auto(const struct cJSON *v)
     return cJSON_IsString(v) && strcmp(v->valuestring, "auto") == 0;
 }
 
-static const char *text_of(const struct dt_reading *r, const struct cJSON *v)
+const char *dt_config_text_of(const struct dt_reading *r, const struct cJSON *v)
 {
     if (cJSON_IsString(v))
         return v->valuestring;
@@ -42,7 +42,7 @@ int dt_take_betas(const struct dt_reading *r, const struct cJSON *v)
 
 int dt_take_optimizer_type(const struct dt_reading *r, const struct cJSON *v)
 {
-    const char *type = text_of(r, v);
+    const char *type = dt_config_text_of(r, v);
     if (!type)
         return -1;
     if (strcasecmp(type, "adam") == 0)
@@ -52,41 +52,6 @@ int dt_take_optimizer_type(const struct dt_reading *r, const struct cJSON *v)
     else
         return dt_config_refuse(
             r, v, "the optimizer \"%.40s\" is not implemented; Adam and AdamW are", type);
-    return 0;
-}
-
-int dt_take_scheduler_type(const struct dt_reading *r, const struct cJSON *v)
-{
-    static const char *const known[] = {"WarmupLR", "WarmupDecayLR", "WarmupCosineLR"};
-    const char *type = text_of(r, v);
-    if (!type)
-        return -1;
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
-        if (strcasecmp(type, known[i]) != 0)
-            continue;
-        r->draft->scheduler = (int)i;
-        return 0;
-    }
-    return dt_config_refuse(r, v,
-                            "the scheduler \"%.40s\" is not implemented; WarmupLR, WarmupDecayLR "
-                            "and WarmupCosineLR are",
-                            type);
-}
-
-int dt_take_warmup_type(const struct dt_reading *r, const struct cJSON *v)
-{
-    const char *type = text_of(r, v);
-    char path[200];
-    r->draft->warmup_type = DT_WARMUP_LOG;
-    if (!type)
-        return -1;
-    if (is_auto(v))
-        return 0;
-    if (strcmp(type, "linear") == 0)
-        r->draft->warmup_type = DT_WARMUP_LINEAR;
-    else if (strcmp(type, "log") != 0)
-        dt_config_warn(r, "%s: \"%.40s\" is neither log nor linear, and means log",
-                       dt_json_path(r->doc, v, path, sizeof path), type);
     return 0;
 }
 
@@ -109,7 +74,9 @@ int dt_take_old_zero(const struct dt_reading *r, const struct cJSON *v)
 /* A device's name, or the flag of an older spelling. */
 static int take_device(const struct dt_reading *r, const struct cJSON *v, bool *to_cpu)
 {
-    const char *device = cJSON_IsTrue(v) ? "cpu" : cJSON_IsFalse(v) ? "none" : text_of(r, v);
+    const char *device = cJSON_IsTrue(v)    ? "cpu"
+                         : cJSON_IsFalse(v) ? "none"
+                                            : dt_config_text_of(r, v);
     if (!device)
         return -1;
     if (strcmp(device, "nvme") == 0)
