@@ -436,10 +436,24 @@ TEST(what_cannot_be_is_refused_by_its_path)
         {"{\"scheduler\": {\"type\": \"OneCycle\"}}", "scheduler.type: the scheduler \"OneCycle\" is not implemented"},
         {"{\"scheduler\": {\"type\": \"WarmupDecayLR\", \"params\": {}}}", "total_num_steps is missing"},
         {"{\"scheduler\": {\"type\": \"WarmupCosineLR\", \"params\": {\"total_num_steps\": \"auto\"}}}", "\"auto\" is train.steps, which is not written"},
-        {"{\"scheduler\": {\"type\": \"WarmupLR\", \"params\": {\"total_num_steps\": 5}}}", "WarmupLR has no end"},
-        {"{\"scheduler\": {\"type\": \"WarmupLR\", \"params\": {\"cos_min_ratio\": 0}}}", "belong to WarmupCosineLR"},
-        {"{\"scheduler\": {\"type\": \"WarmupCosineLR\", \"params\": {\"total_num_steps\": 9, \"warmup_max_lr\": 1}}}", "WarmupCosineLR scales optimizer.params.lr"},
+        {"{\"scheduler\": {\"type\": \"WarmupLR\", \"params\": {\"total_num_steps\": 5}}}", "total_num_steps: WarmupLR has no such parameter; it belongs to WarmupDecayLR, WarmupCosineLR, linear, "},
+        {"{\"scheduler\": {\"type\": \"WarmupLR\", \"params\": {\"cos_min_ratio\": 0}}}", "cos_min_ratio: WarmupLR has no such parameter; it belongs to WarmupCosineLR"},
+        {"{\"scheduler\": {\"type\": \"WarmupCosineLR\", \"params\": {\"total_num_steps\": 9, \"warmup_max_lr\": 1}}}", "warmup_max_lr: WarmupCosineLR has no such parameter; it belongs to WarmupLR, WarmupDecayLR"},
         {"{\"scheduler\": {\"type\": \"WarmupLR\", \"params\": {\"warmup_num_steps\": 0}}}", "warmup_num_steps: expected a whole number from 1"},
+        {"{\"train\": {\"steps\": 100}, \"scheduler\": {\"type\": \"reduce_lr_on_plateau\"}}", "is not implemented; these are: WarmupLR, "},
+        {"{\"scheduler\": {\"type\": \"linear\"}}", "\"auto\" is train.steps, which is not written"},
+        {"{\"scheduler\": {\"type\": \"constant_with_warmup\", \"params\": {\"warmup_ratio\": 0.1}}}", "warmup_ratio: it is a share of train.steps, which is not written"},
+        {"{\"train\": {\"steps\": 100}, \"scheduler\": {\"type\": \"linear\", \"params\": {\"warmup_ratio\": 0.1, \"warmup_num_steps\": 3}}}", "warmup_num_steps and warmup_ratio are both written; drop one"},
+        {"{\"train\": {\"steps\": 100}, \"scheduler\": {\"type\": \"linear\", \"params\": {\"warmup_ratio\": 10}}}", "warmup_ratio: expected a number from 0 to 1"},
+        {"{\"train\": {\"steps\": 100}, \"scheduler\": {\"type\": \"linear\", \"params\": {\"num_cycles\": 2}}}", "num_cycles: linear has no such parameter; it belongs to cosine, cosine_with_restarts, cosine_with_min_lr, warmup_stable_decay"},
+        {"{\"train\": {\"steps\": 100}, \"scheduler\": {\"type\": \"cosine\", \"params\": {\"min_lr\": 1e-5}}}", "min_lr: cosine has no such parameter; it belongs to cosine_with_min_lr"},
+        {"{\"train\": {\"steps\": 100}, \"scheduler\": {\"type\": \"cosine\", \"params\": {\"warmup_type\": \"linear\"}}}", "warmup_type: cosine has no such parameter"},
+        {"{\"train\": {\"steps\": 100}, \"scheduler\": {\"type\": \"cosine_with_min_lr\"}}", "wants min_lr, a rate, or min_lr_rate"},
+        {"{\"train\": {\"steps\": 100}, \"scheduler\": {\"type\": \"cosine_with_min_lr\", \"params\": {\"min_lr\": 1e-5, \"min_lr_rate\": 0.1}}}", "and not both"},
+        {"{\"train\": {\"steps\": 100}, \"scheduler\": {\"type\": \"polynomial\", \"params\": {\"lr_end\": 0.001}}}", "lr_end: 0.001 is not below optimizer.params.lr, which is 0.001"},
+        {"{\"train\": {\"steps\": 100}, \"scheduler\": {\"type\": \"warmup_stable_decay\"}}", "num_decay_steps is missing"},
+        {"{\"train\": {\"steps\": 100}, \"scheduler\": {\"type\": \"warmup_stable_decay\", \"params\": {\"num_decay_steps\": 5, \"warmup_type\": \"log\"}}}", "\"log\" is DeepSpeed's"},
+        {"{\"train\": {\"steps\": 100}, \"scheduler\": {\"type\": \"warmup_stable_decay\", \"params\": {\"num_decay_steps\": 5, \"decay_type\": \"log\"}}}", "\"log\" is none of linear|cosine|1-sqrt"},
         {"{\"model\": {}, \"model\": {}}", "model: it is there twice"},
         {"{\"model\": {\"config\": 3}}", "model.config: expected a model's config.json"},
         {"{\"model\": {\"config\": {\"model_type\": \"bert\"}}}", "model.config.model_type: "},
@@ -633,6 +647,48 @@ TEST(what_follows_from_epochs_waits_for_the_data)
     CHECK_FAIL(parse("{\"train\": {\"epochs\": 3, \"steps\": 5}}", &err), err,
                "train.steps and train.epochs are both written; drop one");
     CHECK_FAIL(parse("{\"train\": {\"epochs\": -1}}", &err), err, "train.epochs");
+}
+
+#define RULE(name, params) "\"scheduler\": {\"type\": \"" name "\", \"params\": {" params "}}}"
+
+TEST(rules_of_hugging_face_s_have_their_defaults)
+{
+    struct dt_err err;
+    struct dt_schedule s;
+    CHECK_OK(parse("{\"train\": {\"steps\": 40}, " RULE("cosine", ""), &err), err);
+    CHECK_EQ(c.schedule.kind, DT_RULE_COSINE);
+    CHECK_EQ(c.schedule.total_steps, 40); /* the run's, unasked */
+    CHECK_EQ(c.schedule.warmup_steps, 0);
+    CHECK(near(c.schedule.cycles, 0.5) && near(c.schedule.min_ratio, 0));
+    CHECK_OK(parse("{\"train\": {\"steps\": 40}, " RULE("cosine_with_restarts", ""), &err), err);
+    CHECK(near(c.schedule.cycles, 1));
+    CHECK_OK(parse("{\"train\": {\"steps\": 40}, " RULE("polynomial", ""), &err), err);
+    CHECK(near(c.schedule.min_lr, 1e-7) && near(c.schedule.power, 1));
+    CHECK_OK(
+        parse("{\"train\": {\"steps\": 40}, " RULE("cosine_with_min_lr", "\"min_lr\": 2e-4"), &err),
+        err);
+    CHECK(near(c.schedule.min_ratio, 0.2));
+    CHECK_OK(
+        parse("{" RULE("warmup_stable_decay", "\"num_stable_steps\": 7, \"num_decay_steps\": 5"),
+              &err),
+        err); /* which has its own end */
+    CHECK_EQ(c.schedule.rise, DT_RAMP_LINEAR);
+    CHECK_EQ(c.schedule.fall, DT_RAMP_COSINE);
+    CHECK_EQ(c.schedule.stable_steps, 7);
+    CHECK_OK(parse("{\"train\": {\"steps\": 40}, " RULE("constant", "\"warmup_ratio\": 0.5"), &err),
+             err);
+    CHECK_EQ(c.schedule.kind, DT_SCHEDULE_CONSTANT);
+    CHECK(warned("\"constant\" has no warm-up"));
+    CHECK_OK(parse("{\"train\": {\"epochs\": 3}, " RULE("linear", "\"warmup_ratio\": 0.07"), &err),
+             err);
+    dt_config_schedule(&c, 100, &s);
+    CHECK_EQ(s.total_steps, 100);
+    CHECK_EQ(s.warmup_steps,
+             8); /* 100 x 0.07 is more than 7 in doubles, and theirs is rounded up */
+    CHECK_OK(
+        parse("{\"train\": {\"steps\": 30}, " RULE("WarmupLR", "\"warmup_ratio\": 0.25"), &err),
+        err);
+    CHECK_EQ(c.schedule.warmup_steps, 8); /* DeepSpeed's can have it too */
 }
 
 TEST(a_sequence_is_not_longer_than_the_model_s_positions)

@@ -93,3 +93,92 @@ TEST(rates_are_those_of_the_formulas)
         CHECK(fabs(rate - rows[i].rate) < 1e-9);
     }
 }
+
+#define RULE(KIND, ...)                                                                            \
+    {                                                                                              \
+        .kind = DT_RULE_##KIND, .lr = 2, .warmup_steps = 4, .total_steps = 24, __VA_ARGS__         \
+    }
+
+static const struct dt_schedule warmup = RULE(WARMUP);
+static const struct dt_schedule linear = RULE(LINEAR);
+static const struct dt_schedule short_linear = {.kind = DT_RULE_LINEAR, .lr = 2, .total_steps = 1};
+static const struct dt_schedule half_wave = RULE(COSINE, .cycles = 0.5);
+static const struct dt_schedule whole_wave = RULE(COSINE, .cycles = 1);
+static const struct dt_schedule floored = RULE(COSINE, .cycles = 0.5, .min_ratio = 0.2);
+static const struct dt_schedule restarts = RULE(RESTARTS, .cycles = 2);
+static const struct dt_schedule square = RULE(POLYNOMIAL, .power = 2, .min_lr = 0.4);
+static const struct dt_schedule no_fall = {
+    .kind = DT_RULE_POLYNOMIAL, .lr = 2, .warmup_steps = 4, .total_steps = 4, .min_lr = 0.5};
+static const struct dt_schedule root = RULE(INVERSE_SQRT);
+static const struct dt_schedule slow_root = RULE(INVERSE_SQRT, .timescale = 16);
+static const struct dt_schedule cold_root = {.kind = DT_RULE_INVERSE_SQRT, .lr = 2};
+static const struct dt_schedule plateau =
+    RULE(STABLE, .cycles = 0.5, .fall = DT_RAMP_COSINE, .stable_steps = -1, .decay_steps = 10);
+static const struct dt_schedule roots = RULE(STABLE, .rise = DT_RAMP_SQRT, .fall = DT_RAMP_SQRT,
+                                             .min_ratio = 0.5, .stable_steps = 2, .decay_steps = 4);
+static const struct dt_schedule waves = RULE(STABLE, .rise = DT_RAMP_COSINE, .fall = DT_RAMP_LINEAR,
+                                             .stable_steps = 2, .decay_steps = 4);
+
+/* AT is the number of updates before this one. The wanted rates were worked out by hand. */
+static const struct row rules[] = {
+    /* clang-format off */
+    {"the first update of a warm-up", &warmup, 0, 0},
+    {"warming up", &warmup, 3, 1.5},
+    {"at the top", &warmup, 4, 2},
+    {"ever after", &warmup, 100000, 2},
+    {"linear, warming up", &linear, 1, 0.5},
+    {"linear, at the top", &linear, 4, 2},
+    {"linear, a quarter down", &linear, 9, 1.5},
+    {"linear, the last step of the run", &linear, 23, 0.1},
+    {"linear, at the total", &linear, 24, 0},
+    {"linear, beyond it", &linear, 25, 0},
+    {"linear of one step", &short_linear, 0, 2},
+    {"cosine, warming up", &half_wave, 2, 1},
+    {"cosine, at the top", &half_wave, 4, 2},
+    {"cosine, a quarter of the way", &half_wave, 4 + 20 / 4, 1 + 0.70710678118654752},
+    {"cosine, half down", &half_wave, 14, 1},
+    {"cosine, at the total", &half_wave, 24, 0},
+    {"a whole wave, half way", &whole_wave, 14, 0},
+    {"a whole wave, at the total", &whole_wave, 24, 2},
+    {"with a floor, warming up from 0", &floored, 0, 0},
+    {"with a floor, half down", &floored, 14, 1.2},
+    {"with a floor, at the total", &floored, 24, 0.4},
+    {"restarts, at the top", &restarts, 4, 2},
+    {"restarts, half down the first", &restarts, 9, 1},
+    {"restarts, at the top again", &restarts, 14, 2},
+    {"restarts, half down the second", &restarts, 19, 1},
+    {"restarts, at the total", &restarts, 24, 0},
+    {"a square, at the top", &square, 4, 2},
+    {"a square, half way", &square, 14, 0.8},
+    {"a square, at the total", &square, 24, 0.4},
+    {"a square, beyond it", &square, 25, 0.4},
+    {"nothing to fall over", &no_fall, 4, 0.5},
+    {"a root, warming up", &root, 2, 1},
+    {"a root, at the top", &root, 4, 2},
+    {"a root, at four times the warm-up", &root, 16, 1},
+    {"a slower root, at the top", &slow_root, 4, 2},
+    {"a slower root, at four times its scale", &slow_root, 4 + 48, 1},
+    {"a root without a warm-up, at once", &cold_root, 0, 2},
+    {"a root without a warm-up, at 30,000", &cold_root, 30000, 1},
+    {"stable, warming up", &plateau, 2, 1},
+    {"stable, before it falls", &plateau, 13, 2},
+    {"stable, where it begins to fall", &plateau, 14, 2},
+    {"stable, half down", &plateau, 19, 1},
+    {"stable, at the total", &plateau, 24, 0},
+    {"roots, at first", &roots, 0, 1},
+    {"roots, three quarters up", &roots, 3, 1.5},
+    {"roots, a quarter down", &roots, 7, 1.5},
+    {"roots, behind it", &roots, 10, 1},
+    {"waves, half up", &waves, 2, 1},
+    {"waves, half down", &waves, 8, 1},
+    /* clang-format on */
+};
+
+TEST(rules_are_those_of_hugging_face_s)
+{
+    for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
+        double rate = dt_schedule_rate(rules[i].s, rules[i].at);
+        CHECK_ROW("%s: %.12g, wanted %.12g", rules[i].what, rate, rules[i].rate);
+        CHECK(fabs(rate - rules[i].rate) < 1e-9);
+    }
+}

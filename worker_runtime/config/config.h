@@ -89,7 +89,9 @@ struct dt_config {
     struct dt_config_batch batch;
     struct dt_zero_options zero; /* betas, eps, decay are the optimizer's */
     struct dt_schedule schedule; /* what hangs on the number of steps: dt_config_schedule() */
-    bool total_follows, warmup_follows; /* are "auto", and train.epochs are written */
+    bool total_follows,
+        warmup_follows;  /* hang on the number of steps, and train.epochs are written */
+    double warmup_ratio; /* of the steps; below 0: not written */
     struct dt_loss_scaler scaler;
     float clip;
     bool has_model, has_data; /* a model and data.train are there */

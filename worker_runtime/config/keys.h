@@ -14,8 +14,22 @@
 #define DT_AUTO (-2)
 
 enum dt_optimizer_type { DT_ADAM, DT_ADAMW };
-/* In the order of the words of "scheduler.type". */
-enum dt_scheduler_type { DT_SCHEDULER_WARMUP, DT_SCHEDULER_DECAY, DT_SCHEDULER_COSINE };
+/* In the order of the names in schedule.c. */
+enum dt_scheduler_type {
+    DT_SCHEDULER_WARMUP, /* DeepSpeed's up to COSINE, Hugging Face's from HF_LINEAR on */
+    DT_SCHEDULER_DECAY,
+    DT_SCHEDULER_COSINE,
+    DT_SCHEDULER_HF_LINEAR,
+    DT_SCHEDULER_HF_COSINE,
+    DT_SCHEDULER_HF_RESTARTS,
+    DT_SCHEDULER_HF_MIN_LR,
+    DT_SCHEDULER_HF_POLYNOMIAL,
+    DT_SCHEDULER_HF_CONSTANT,
+    DT_SCHEDULER_HF_WARMUP,
+    DT_SCHEDULER_HF_INVERSE_SQRT,
+    DT_SCHEDULER_HF_STABLE,
+    DT_SCHEDULERS,
+};
 
 struct dt_draft {
     struct dt_config c;
@@ -25,6 +39,11 @@ struct dt_draft {
     double lr, beta1, beta2, eps, weight_decay, clip;
     double min_lr, max_lr, warmup_min_ratio, cos_min_ratio;
     int64_t warmup_steps, total_steps;
+    double warmup_ratio; /* in place of warmup_steps */
+    /* Of Hugging Face's schedulers, by their names for them. */
+    double num_cycles, power, lr_end, hf_min_lr, min_lr_rate, min_lr_ratio;
+    int64_t timescale, num_decay_steps, num_stable_steps;
+    int decay_type;
     bool fp16, bf16;
     double loss_scale, min_loss_scale;
     int64_t scale_power, scale_window;
