@@ -99,4 +99,12 @@ def by_share(s):
     tap.check_equal(s.losses(d), s.losses(c), "losses")
 
 
+@training.story
+def without_end(s):
+    """epochs of more steps than can be counted are refused"""
+    c = config(s, "endless.json", "linear", {}, epochs=1e6,
+               data={"train": [{"path": s.data, "weight": 1e6}], "sequence_length": 1})
+    s.run(c, world=0, status=2).expect(r"train\.epochs: 1e\+06 times the \d+ samples of data\.train are more steps than can")
+
+
 training.main()

@@ -138,24 +138,33 @@ static int settle_batch(struct dt_trainer *t, bool resumed, struct dt_err *err)
     return 0;
 }
 
-#define ALMOST 1e-6 /* of a sample: 0.1 epochs are a little more than a tenth */
+#define STEPS_MOST 9e15 /* as train.steps may be */
+#define ALMOST 1e-6     /* of a sample: 0.1 epochs are a little more than a tenth */
 
 /* Epochs end where their last sample is trained on; the step in which that happens is filled up
  * from the next one. */
-static void settle_steps(struct dt_trainer *t)
+static int settle_steps(struct dt_trainer *t, struct dt_err *err)
 {
     const struct dt_config *c = t->config;
     double samples = ceil(c->train.epochs * (double)dt_mixture_samples(t->train) - ALMOST);
     double left = samples - (double)t->state.data_position;
+    double steps = ceil(left > 0 ? left / (double)t->batch.train : 0);
     t->steps = c->train.steps;
+    if (c->train.epochs > 0 && steps > STEPS_MOST)
+        return dt_err_set(
+            err, DT_E_USAGE,
+            "train.epochs: %g times the %zu samples of data.train are more steps than "
+            "can be counted",
+            c->train.epochs, dt_mixture_samples(t->train));
     if (c->train.epochs > 0)
-        t->steps = t->state.step + (int64_t)ceil(left > 0 ? left / (double)t->batch.train : 0);
+        t->steps = t->state.step + (int64_t)steps;
     dt_config_schedule(c, t->steps, &t->schedule);
     if (t->rank == 0 && c->total_follows && t->schedule.total_steps < t->schedule.warmup_steps)
         dt_buf_printf(&t->warnings,
                       "scheduler.params: total_num_steps is %lld, as train.epochs come to, and "
                       "ends within the %lld steps of warmup_num_steps\n",
                       (long long)t->schedule.total_steps, (long long)t->schedule.warmup_steps);
+    return 0;
 }
 
 static int open_zero(struct dt_trainer *t, struct dt_err *err)
@@ -546,7 +555,8 @@ static int open_records(struct dt_trainer *t, const struct dt_found *f, struct d
     if (goes_on(t, f))
         dt_resume_settle(t, f);
     t->state.job_mark = t->keeper.job_mark;
-    settle_steps(t);
+    if (settle_steps(t, err) < 0)
+        return -1;
     note_data(t);
     tell_folder(t);
     return open_metrics(t, err);
