@@ -160,3 +160,36 @@ TEST(a_step_s_targets_are_those_that_its_ranks_are_fed)
     }
     dt_mixture_close(train);
 }
+
+/* Three documents of a sample each, of which the middle one has no target. */
+TEST(a_validation_without_a_target_is_refused)
+{
+    struct dt_err err = {0};
+    const struct dt_token_kind kind = {.vocabulary = 10, .documents = true};
+    struct dt_token_writer *w = dt_token_writer_open(at("held"), &kind, &err);
+    for (int i = 0; i < 3; i++) {
+        const uint32_t ids[POSITIONS + 1] = {0};
+        const bool trained[POSITIONS + 1] = {false, i != 1};
+        CHECK_OK(dt_token_writer_document(w, ids, trained, POSITIONS + 1, &err), err);
+    }
+    CHECK_OK(dt_token_writer_commit(w, &err), err);
+    dt_token_writer_close(w);
+    char path[] = "held.bin";
+    struct dt_config config = {.data = {.positions = POSITIONS, .validation = path},
+                               .train = {.validation_batches = 1}};
+    struct dt_trainer t = {.config = &config, .batch = {.micro = 1}};
+    CHECK_OK(dt_validate_check(&t, &err), err); /* nobody validates */
+    t.validation = dt_tokens_open(at("held"), 0, 10, &err);
+    t.validation_samples = dt_samples_open(t.validation, POSITIONS, &err);
+    CHECK_OK(t.validation && t.validation_samples ? 0 : -1, err);
+    CHECK_EQ(dt_samples_targets(t.validation_samples, 1), 0);
+    CHECK_FAIL(dt_validate_check(&t, &err), err,
+               "data.validation: none of the 1 samples that a validation takes from held.bin has a "
+               "token that is trained on");
+    config.train.validation_batches = 2;
+    CHECK_OK(dt_validate_check(&t, &err), err);
+    config.train.validation_batches = (int64_t)9e15; /* as many as there are */
+    CHECK_OK(dt_validate_check(&t, &err), err);
+    dt_samples_close(t.validation_samples);
+    dt_tokens_close(t.validation);
+}

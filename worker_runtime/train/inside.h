@@ -180,6 +180,8 @@ struct dt_preference_metrics dt_dpo_means(const struct dt_loss_sums *sums, uint6
 /* S, of a file that is trained or validated on, has samples that are PAIRS, or are none. */
 int dt_dpo_check_data(const struct dt_samples *s, bool pairs, struct dt_err *err);
 
+/* Whether any target is in the samples that are validated: without one there is no loss. */
+int dt_validate_check(const struct dt_trainer *t, struct dt_err *err);
 /* The mean loss over validation samples; collective. */
 int dt_validate(struct dt_trainer *t, double *loss, struct dt_err *err);
 

@@ -534,7 +534,9 @@ static bool goes_on(const struct dt_trainer *t, const struct dt_found *f)
 
 static int open_work(struct dt_trainer *t, struct dt_err *err)
 {
-    return open_transformer(t, err) < 0 ? -1 : open_ckpt(t, err);
+    if (dt_validate_check(t, err) < 0 || open_transformer(t, err) < 0)
+        return -1;
+    return open_ckpt(t, err);
 }
 
 static void tell_folder(const struct dt_trainer *t)

@@ -41,14 +41,41 @@ static int add_losses(struct dt_trainer *t, size_t count, struct dt_loss_sums *s
                                &sums->loss, err);
 }
 
+/* Samples of a validation. */
+static size_t count_samples(const struct dt_trainer *t)
+{
+    size_t all = dt_samples_count(t->validation_samples), micro = (size_t)t->batch.micro;
+    size_t batches = (size_t)t->config->train.validation_batches;
+    return batches > all / micro ? all : least(all, batches * micro);
+}
+
+static uint64_t count_targets(const struct dt_trainer *t, size_t samples)
+{
+    uint64_t targets = 0;
+    for (size_t i = 0; i < samples; i++)
+        targets += dt_samples_targets(t->validation_samples,
+                                      dt_samples_pick(t->validation_samples, i, samples));
+    return targets;
+}
+
+int dt_validate_check(const struct dt_trainer *t, struct dt_err *err)
+{
+    size_t samples = t->validation ? count_samples(t) : 0;
+    if (samples == 0 || count_targets(t, samples) > 0)
+        return 0;
+    return dt_err_set(
+        err, DT_E_USAGE,
+        "data.validation: none of the %zu samples that a validation takes from %s has "
+        "a token that is trained on; take another file, or more "
+        "train.validation_batches",
+        samples, t->config->data.validation);
+}
+
 int dt_validate(struct dt_trainer *t, double *loss, struct dt_err *err)
 {
-    size_t micro = (size_t)t->batch.micro;
-    size_t samples = least(dt_samples_count(t->validation_samples),
-                           (size_t)t->config->train.validation_batches * micro);
+    size_t micro = (size_t)t->batch.micro, samples = count_samples(t);
     const struct dt_mesh_axis *data = dt_trainer_data(t);
     size_t a_round = micro * (size_t)data->size;
-    uint64_t targets = 0;
     struct dt_loss_sums sums = {0};
     dt_page_section(t->page, "validation");
     for (size_t at = 0; at < samples; at += a_round) {
@@ -62,12 +89,9 @@ int dt_validate(struct dt_trainer *t, double *loss, struct dt_err *err)
         0)
         return -1;
     forget_times(t);
-    for (size_t i = 0; i < samples; i++)
-        targets += dt_samples_targets(t->validation_samples,
-                                      dt_samples_pick(t->validation_samples, i, samples));
-    if (t->config->dpo.on)
-        targets = samples;
-    *loss = sums.loss / (double)(targets ? targets : 1);
-    t->judged = dt_dpo_means(&sums, targets ? targets : 1);
+    /* Targets are above 0: dt_validate_check(). */
+    uint64_t counted = t->config->dpo.on ? samples : count_targets(t, samples);
+    *loss = sums.loss / (double)counted;
+    t->judged = dt_dpo_means(&sums, counted);
     return 0;
 }
