@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 bool dt_ckpt_step_of(const char *name, int64_t *step)
 {
@@ -44,4 +45,17 @@ int64_t dt_ckpt_latest(const char *dir)
     }
     dt_buf_finish(&text);
     return step;
+}
+
+int64_t dt_ckpt_best(const char *dir)
+{
+    char path[PATH_MAX], name[64];
+    int64_t step;
+    ssize_t n = -1;
+    if (snprintf(path, sizeof path, "%s/" DT_CKPT_BEST, dir) < (int)sizeof path)
+        n = readlink(path, name, sizeof name - 1);
+    if (n < 0)
+        return -1;
+    name[n] = '\0';
+    return dt_ckpt_step_of(name, &step) ? step : -1;
 }

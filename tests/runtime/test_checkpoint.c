@@ -128,6 +128,7 @@ TEST(the_state_comes_back)
     CHECK_EQ(s.scaler.window, 55); /* of the configuration */
     CHECK(s.scaler.dynamic);
     CHECK(memcmp(&s.last_loss, &want.last_loss, sizeof(double)) == 0);
+    CHECK(memcmp(&s.best, &want.best, sizeof s.best) == 0);
     CHECK_STR(s.run_id, want.run_id);
     CHECK_EQ(s.round, 3);
     CHECK(s.job_mark == want.job_mark);
@@ -333,6 +334,34 @@ TEST(the_oldest_go)
     CHECK_EQ(entries(at("keep"), ""), 3);
     CHECK(dt_fs_exists(at("keep/step-00000004")));
     CHECK_STR(found(at("keep"), NULL), "step-00000005");
+}
+
+/* The states of these saves say that step 2 is the best. */
+TEST(the_best_stays_as_long_as_it_is_named)
+{
+    struct world w;
+    struct dt_err err;
+    char aside[PATH_MAX];
+    CHECK_EQ(dt_ckpt_best(at("best")), -1);
+    world_open(&w, at("best"), 2, (struct dt_ckpt_options){.keep_last = 1, .keep_best = true});
+    for (int64_t step = 1; step <= 5; step++)
+        world_save(&w, step);
+    CHECK_EQ(dt_ckpt_best(at("best")), 2);
+    CHECK_EQ(entries(at("best"), "step-"), 2);
+    CHECK(dt_ckpt_is_there(at("best"), 2) && dt_ckpt_is_there(at("best"), 5));
+    CHECK(dt_fs_exists(at("best/best/model.safetensors")));
+    world_close(&w);
+    CHECK_OK(dt_ckpt_point_best(at("best"), 5, &err), err);
+    CHECK_EQ(dt_ckpt_best(at("best")), 5);
+    world_open(&w, at("best"), 2, (struct dt_ckpt_options){.keep_last = 1}); /* asks for no best */
+    world_save(&w, 6);
+    world_save(&w, 7);
+    world_close(&w);
+    CHECK(dt_ckpt_is_there(at("best"), 5) && dt_ckpt_is_there(at("best"), 7));
+    CHECK_EQ(entries(at("best"), "step-"), 2);
+    CHECK_OK(dt_ckpt_set_aside(at("best"), aside, &err), err);
+    CHECK_EQ(dt_ckpt_best(at("best")), -1);
+    CHECK_EQ(dt_ckpt_best(aside), 5);
 }
 
 TEST(a_step_saved_again_replaces_what_was_there)

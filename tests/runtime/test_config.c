@@ -484,6 +484,15 @@ TEST(what_cannot_be_is_refused_by_its_path)
         {"{\"train\": {\"upload_cmd\": \"true\", \"upload_keep_last\": 1, \"save_dir\": \"d\"}}", "train.upload_keep_last: a command"},
         {"{\"train\": {\"upload_timeout\": 0}}", "train.upload_timeout: expected seconds"},
         {"{\"train\": {\"validate_every\": 5}}", "there is no data.validation"},
+        {"{\"train\": {\"early_stop\": 2}}", "train.early_stop: there is no data.validation"},
+        {"{\"data\": {\"validation\": \"v.bin\"}, \"train\": {\"early_stop\": 2}}", "train.early_stop: train.validate_every and train.validation_batches are to be above 0"},
+        {"{\"data\": {\"validation\": \"v.bin\"}, \"train\": {\"early_stop\": 2.5, \"validate_every\": 1}}", "train.early_stop: expected a number of validations"},
+        {"{\"data\": {\"validation\": \"v.bin\"}, \"train\": {\"early_stop\": true, \"validate_every\": 1}}", "train.early_stop: expected a number of validations"},
+        {"{\"data\": {\"validation\": \"v.bin\"}, \"train\": {\"early_stop\": {\"min_delta\": 1}, \"validate_every\": 1}}", "train.early_stop: \"patience\" is missing"},
+        {"{\"data\": {\"validation\": \"v.bin\"}, \"train\": {\"early_stop\": {\"patience\": 1, \"min_delta\": -1}, \"validate_every\": 1}}", "train.early_stop.min_delta: expected a number from 0"},
+        {"{\"data\": {\"validation\": \"v.bin\"}, \"train\": {\"early_stop\": {\"patience\": 1, \"delta\": 1}, \"validate_every\": 1}}", "train.early_stop.delta"},
+        {"{\"data\": {\"validation\": \"v.bin\"}, \"train\": {\"keep_best\": true, \"validate_every\": 1}}", "train.keep_best: train.save_dir does not say where"},
+        {"{\"data\": {\"validation\": \"v.bin\"}, \"train\": {\"keep_best\": true, \"save_dir\": \"s\", \"validate_every\": 0}}", "train.keep_best: train.validate_every and"},
         {"{\"train\": 3}", "train: expected an object, found 3"},
     };
     /* clang-format on */
@@ -689,6 +698,26 @@ TEST(rules_of_hugging_face_s_have_their_defaults)
         parse("{\"train\": {\"steps\": 30}, " RULE("WarmupLR", "\"warmup_ratio\": 0.25"), &err),
         err);
     CHECK_EQ(c.schedule.warmup_steps, 8); /* DeepSpeed's can have it too */
+}
+
+#define VALIDATED "{\"data\": {\"validation\": \"v.bin\"}, \"train\": {\"validate_every\": 5, "
+
+TEST(an_early_end_is_a_number_or_an_object)
+{
+    static const char *const without[] = {"data.validation=", NULL};
+    struct dt_err err;
+    struct dt_config other;
+    CHECK_OK(parse(VALIDATED "\"early_stop\": 3}}", &err), err);
+    CHECK_EQ(c.train.patience, 3);
+    CHECK(c.train.min_delta == 0 && !c.train.keep_best);
+    CHECK_OK(parse(VALIDATED "\"early_stop\": {\"patience\": 2, \"min_delta\": 0.5}}}", &err), err);
+    CHECK_EQ(c.train.patience, 2);
+    CHECK(c.train.min_delta == 0.5);
+    CHECK_OK(parse(VALIDATED "\"early_stop\": false}}", &err), err);
+    CHECK_EQ(c.train.patience, 0);
+    CHECK_OK(dt_config_load(&other, CONFIGS "own.json", NULL, without, NULL, &err), err);
+    CHECK(!other.data.validation && other.train.validate_every == 0);
+    dt_config_finish(&other);
 }
 
 TEST(a_sequence_is_not_longer_than_the_model_s_positions)

@@ -96,6 +96,34 @@ TEST(checkpoints_are_uploaded_beside_steps)
     ranks_run(3, uploads, NULL);
 }
 
+static void uploads_the_best(struct rank_self *me)
+{
+    struct actor a;
+    char url[700];
+    snprintf(url, sizeof url, "file://%s", at("depot"));
+    open_uploading(
+        &a, me,
+        (struct dt_config_train){.upload_to = url, .upload_keep_last = 1, .keep_best = true});
+    a.t.state.best = (struct dt_ckpt_best){.validated = 10, .step = 10, .loss = 1};
+    for (int64_t step = 10; step <= 4000; step *= 20) {
+        save(&a, step);
+        while (is_owed(&a))
+            step_actor(&a);
+    }
+    if (me->rank == 0) {
+        CHECK(is_there("depot/step-00000010/state.json"));
+        CHECK(!is_there("depot/step-00000200"));
+        CHECK(is_there("depot/step-00004000/state.json"));
+    }
+    close_uploading(&a);
+}
+
+TEST(the_best_stays_where_it_was_uploaded)
+{
+    clean();
+    ranks_run(2, uploads_the_best, NULL);
+}
+
 static void replaces_alone(struct rank_self *me)
 {
     struct actor a;

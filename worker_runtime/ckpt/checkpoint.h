@@ -2,6 +2,7 @@
 /* Checkpoints: a folder per step that any world and any stage can read.
  *
  *     DIR/latest                     "step-00000100": replaced when that one is whole
+ *     DIR/best                       a link to the one whose validation had the lowest loss
  *     DIR/.lock                      whose DIR it is: one run at a time saves there
  *     DIR/.world                     which world of that run does; fence.c
  *     DIR/step-00000100/config.json  the model, as transformers reads it
@@ -31,6 +32,14 @@
 #include <dtrun/checkpoint.h>
 #include <limits.h>
 
+/* What validations have come to: train/best.h. */
+struct dt_ckpt_best {
+    int64_t validated; /* the last step that was judged; 0: none, and then the rest is 0 */
+    int64_t step;      /* with the lowest loss */
+    double loss;       /* its */
+    int64_t worse;     /* validations in a row, up to the last one, that were no better */
+};
+
 /* What state.json holds beside checksums. */
 struct dt_ckpt_state {
     int64_t step;           /* steps done */
@@ -46,6 +55,7 @@ struct dt_ckpt_state {
     int64_t schedule_steps;
     struct dt_loss_scaler scaler; /* the part that is saved */
     double last_loss;
+    struct dt_ckpt_best best;
     int world, stage; /* at save; for people */
     char run_id[128];
     int64_t round;
@@ -87,7 +97,8 @@ enum dt_ckpt_leave dt_ckpt_ask_page(void *page);
 
 struct dt_ckpt_options {
     const char *dir;
-    int keep_last; /* 0: all */
+    int keep_last;  /* 0: all; what `best` names stays in any case */
+    bool keep_best; /* `best` names the step of a save whose state says that this is the best */
     struct dt_ckpt_model model;
     enum dt_dtype model_type;
     int rank, world;
@@ -132,11 +143,15 @@ int dt_ckpt_committed(struct dt_ckpt *c, struct dt_err *err);
 /* The checkpoint of STEP stays when later commits remove the oldest: somebody reads it. -1: none.
  */
 void dt_ckpt_pin(struct dt_ckpt *c, int64_t step);
+/* `best` names the checkpoint of STEP, which is there. */
+int dt_ckpt_point_best(const char *dir, int64_t step, struct dt_err *err);
 /* A commit that is under way waits for leave no longer: it goes by what the folder says of later
  * worlds. For who is about to wait for it. */
 void dt_ckpt_hurry(struct dt_ckpt *c);
 bool dt_ckpt_waits(const struct dt_ckpt *c); /* for leave, just now */
 
+/* Whether DIR has a checkpoint of STEP, which may be damaged. */
+bool dt_ckpt_is_there(const char *dir, int64_t step);
 /* Finds what to resume from: the newest whole checkpoint of DIR (`latest`, else the highest step),
  * checksums of its state.json and config.json and sizes of its files in order. OUT "": there is no
  * checkpoint at all. A broken one is named in WARNING and the one before it taken; when none is
@@ -146,8 +161,8 @@ int dt_ckpt_find(const char *dir, char *out, size_t size, struct dt_buf *warning
 /* The same, from those behind BEFORE (a path that find gave, which then could not be read) on. */
 int dt_ckpt_find_before(const char *dir, const char *before, char *out, size_t size,
                         struct dt_buf *warning, struct dt_err *err);
-/* Moves all checkpoints of DIR, and `latest`, into a new folder in it, DIR/earlier-1 or the next
- * that is free; ASIDE "": there were none. */
+/* Moves all checkpoints of DIR, `latest` and `best` into a new folder in it, DIR/earlier-1 or the
+ * next that is free; ASIDE "": there were none. */
 int dt_ckpt_set_aside(const char *dir, char aside[PATH_MAX], struct dt_err *err);
 /* Every byte of the checkpoint against its checksums. */
 int dt_ckpt_verify(const char *path, struct dt_err *err);

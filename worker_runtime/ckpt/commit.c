@@ -166,10 +166,17 @@ static int point_latest(struct dt_ckpt *c, struct dt_err *err)
     return dt_ckpt_sync_folder(c->o.dir, err);
 }
 
+/* A file system without links costs the link alone. */
+static void note_best(const struct dt_ckpt *c)
+{
+    if (c->o.keep_best && c->state.best.step == c->state.step && c->state.step > 0)
+        dt_ckpt_point_best(c->o.dir, c->state.step, NULL);
+}
+
 /* Folders of higher steps are of a run that was gone back from: not ours to count. */
 static void prune(const struct dt_ckpt *c)
 {
-    int64_t *steps, latest = dt_ckpt_latest(c->o.dir);
+    int64_t *steps, latest = dt_ckpt_latest(c->o.dir), best = dt_ckpt_best(c->o.dir);
     size_t count;
     int kept = 0;
     if (c->o.keep_last <= 0 || dt_ckpt_steps(c->o.dir, &steps, &count, NULL) < 0)
@@ -178,7 +185,9 @@ static void prune(const struct dt_ckpt *c)
         char path[PATH_MAX];
         if (steps[i] > c->state.step || steps[i] == atomic_load(&c->pinned))
             continue;
-        if (kept++ >= c->o.keep_last && steps[i] != latest)
+        bool named = steps[i] == latest || steps[i] == best ||
+                     (c->o.keep_best && steps[i] == c->state.best.step);
+        if (kept++ >= c->o.keep_last && !named)
             discard(c, dt_ckpt_step_path(c->o.dir, steps[i], path));
     }
     free(steps);
@@ -209,8 +218,10 @@ static int finish(struct dt_ckpt *c, struct dt_err *err)
     }
     if (old)
         discard(c, c->temp);
-    if (dt_ckpt_fence_check(c, NULL) == 0)
+    if (dt_ckpt_fence_check(c, NULL) == 0) {
+        note_best(c);
         prune(c);
+    }
     return 0;
 }
 

@@ -96,7 +96,8 @@ bool dt_ckpt_is_followed(const struct dt_ckpt_options *o)
  * nothing yet, none is its own. */
 static bool is_leftover(const char *name, const void *ckpt)
 {
-    static const char *const ours[] = {".tmp-step-", ".tmp-gone-", ".tmp-latest", WORLD "."};
+    static const char *const ours[] = {".tmp-step-", ".tmp-gone-", ".tmp-latest", ".tmp-best",
+                                       WORLD "."};
     const struct dt_ckpt *c = ckpt;
     if (c->saves && strstr(name, c->world))
         return false;

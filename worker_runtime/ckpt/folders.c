@@ -56,6 +56,29 @@ int dt_ckpt_steps(const char *dir, int64_t **out, size_t *count, struct dt_err *
     return 0;
 }
 
+bool dt_ckpt_is_there(const char *dir, int64_t step)
+{
+    char path[PATH_MAX], state[PATH_MAX];
+    return dt_ckpt_join_path(state, dt_ckpt_step_path(dir, step, path), DT_CKPT_STATE, NULL) == 0 &&
+           dt_fs_exists(state);
+}
+
+/* A link and no file: whoever reads weights from DIR/best finds a folder there. */
+int dt_ckpt_point_best(const char *dir, int64_t step, struct dt_err *err)
+{
+    char path[PATH_MAX], temp[PATH_MAX], name[40];
+    if (dt_ckpt_best(dir) == step)
+        return 0;
+    snprintf(name, sizeof name, DT_CKPT_STEP "%08" PRId64, step);
+    if (dt_ckpt_join_path(path, dir, DT_CKPT_BEST, err) < 0 ||
+        dt_ckpt_join_path(temp, dir, ".tmp-" DT_CKPT_BEST, err) < 0)
+        return -1;
+    unlink(temp);
+    if (symlink(name, temp) < 0 || rename(temp, path) < 0)
+        return dt_err_errno(err, DT_E_RUNTIME, errno, "cannot make the link %s", path);
+    return dt_ckpt_sync_folder(dir, err);
+}
+
 int dt_ckpt_sync_folder(const char *path, struct dt_err *err)
 {
     DT_AUTO_FD fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -134,7 +157,8 @@ int dt_ckpt_set_aside(const char *dir, char aside[PATH_MAX], struct dt_err *err)
     if (dt_ckpt_steps(dir, &steps, &count, err) < 0)
         return -1;
     int rc = 0;
-    if (count && (make_aside(dir, aside, err) < 0 || move_aside(dir, "latest", aside, err) < 0))
+    if (count && (make_aside(dir, aside, err) < 0 || move_aside(dir, "latest", aside, err) < 0 ||
+                  move_aside(dir, DT_CKPT_BEST, aside, err) < 0))
         rc = -1;
     for (size_t i = 0; i < count && rc == 0; i++) {
         char name[40];

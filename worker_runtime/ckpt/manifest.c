@@ -74,6 +74,18 @@ static void put_scaler(struct dt_json_writer *w, const struct dt_ckpt_state *s)
     dt_json_put_end(w);
 }
 
+static void put_best(struct dt_json_writer *w, const struct dt_ckpt_best *b)
+{
+    dt_json_put_object(w, "validations");
+    dt_json_put_int(w, "last_step", b->validated);
+    dt_json_put_int(w, "no_better", b->worse);
+    if (b->step) {
+        dt_json_put_int(w, "best_step", b->step);
+        dt_json_put_number(w, "best_loss", b->loss);
+    }
+    dt_json_put_end(w);
+}
+
 static void put_own(struct dt_json_writer *w, const struct dt_ckpt_state *s)
 {
     struct dt_buf text = {0};
@@ -103,6 +115,8 @@ static void put_state(struct dt_json_writer *w, const struct dt_ckpt_state *s)
     put_scaler(w, s);
     if (isfinite(s->last_loss))
         dt_json_put_number(w, "last_loss", s->last_loss);
+    if (s->best.validated)
+        put_best(w, &s->best);
     dt_json_put_int(w, "world", s->world);
     dt_json_put_int(w, "stage", s->stage);
     dt_json_put_text(w, "run_id", s->run_id);
@@ -247,6 +261,23 @@ static int read_data(const struct dt_json *doc, struct dt_ckpt_state *s, struct 
     return 0;
 }
 
+/* Not there where no validation was judged. */
+static int read_best(const struct dt_json *doc, struct dt_ckpt_best *b, struct dt_err *err)
+{
+    const struct cJSON *o;
+    if (!dt_json_has(doc->root, "validations"))
+        return 0;
+    if (dt_json_object(doc, NULL, "validations", &o, err) < 0 ||
+        dt_json_int(doc, o, "last_step", 1, EXACT_MAX, &b->validated, err) < 0 ||
+        dt_json_int(doc, o, "no_better", 0, EXACT_MAX, &b->worse, err) < 0)
+        return -1;
+    if (!dt_json_has(o, "best_step"))
+        return 0;
+    if (dt_json_int(doc, o, "best_step", 1, EXACT_MAX, &b->step, err) < 0)
+        return -1;
+    return dt_json_number(doc, o, "best_loss", &b->loss, err);
+}
+
 static int read_state(const struct dt_json *doc, struct dt_ckpt_state *s, struct dt_err *err)
 {
     const char *run_id;
@@ -270,7 +301,8 @@ static int read_state(const struct dt_json *doc, struct dt_ckpt_state *s, struct
         return -1;
     if (dt_json_has(doc->root, "job_mark") && read_u64(doc, "job_mark", &s->job_mark, err) < 0)
         return -1;
-    if (read_data(doc, s, err) < 0 || read_own(doc, s, err) < 0)
+    if (read_data(doc, s, err) < 0 || read_best(doc, &s->best, err) < 0 ||
+        read_own(doc, s, err) < 0)
         return -1;
     return read_micro_steps(doc, s, err);
 }

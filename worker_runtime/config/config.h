@@ -52,8 +52,11 @@ struct dt_config_train {
     double epochs; /* in their place; 0: not written */
     uint64_t seed;
     int64_t log_every, save_every, validate_every, validation_batches; /* 0: never */
-    char *save_dir;                                                    /* NULL: no checkpoints */
-    int keep_last;                                                     /* 0: all; default 2 */
+    int64_t patience; /* validations in a row that are no better and end the run; 0: none do */
+    double min_delta; /* a better one is lower by more */
+    bool keep_best;   /* the checkpoint with the lowest validation loss */
+    char *save_dir;   /* NULL: no checkpoints */
+    int keep_last;    /* 0: all; default 2 */
     char *upload_to, *upload_cmd; /* NULL: nothing is uploaded, or we transfer ourselves */
     int upload_keep_last;         /* as keep_last, which is the default */
     int64_t upload_bandwidth;     /* bytes a second of all ranks together; 0: no limit */

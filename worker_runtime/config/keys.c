@@ -236,6 +236,8 @@ const struct dt_key dt_own_keys[] = {
     {"train.max_skipped_steps", .kind = DT_KEY_INT, .at = AT(c.train.max_skipped_steps), .min = 0, .max = HUGE_COUNT},
     {"train.validate_every", .kind = DT_KEY_INT, .at = AT(c.train.validate_every), .min = 0, .max = HUGE_COUNT},
     {"train.validation_batches", .kind = DT_KEY_INT, .at = AT(c.train.validation_batches), .min = 0, .max = HUGE_COUNT},
+    {"train.early_stop", .kind = DT_KEY_OTHER, .take = dt_take_early_stop},
+    {"train.keep_best", .kind = DT_KEY_FLAG, .at = AT(c.train.keep_best)},
     {"train.metrics", .kind = DT_KEY_TEXT, .at = AT(c.train.metrics)},
     {"train.threads", .kind = DT_KEY_SMALL, .at = AT(c.train.threads), .min = 0, .max = 4096},
     {"train.device", .kind = DT_KEY_TEXT, .at = AT(device)},

@@ -165,6 +165,7 @@ int dt_take_lora_targets(const struct dt_reading *r, const struct cJSON *v);
 int dt_take_lora_saved(const struct dt_reading *r, const struct cJSON *v);
 int dt_take_raw_width(const struct dt_reading *r, const struct cJSON *v);
 int dt_take_upload_timeout(const struct dt_reading *r, const struct cJSON *v);
+int dt_take_early_stop(const struct dt_reading *r, const struct cJSON *v);
 int dt_take_timeout(const struct dt_reading *r, const struct cJSON *v);
 int dt_take_balance(const struct dt_reading *r, const struct cJSON *v);
 

@@ -270,6 +270,31 @@ static int settle_upload(const struct dt_reading *r)
     return 0;
 }
 
+/* data.validation "" is none, which an override says of a file that names one. */
+static int settle_validation(const struct dt_reading *r)
+{
+    struct dt_config_data *data = &r->draft->c.data;
+    struct dt_config_train *t = &r->draft->c.train;
+    const char *judge = t->keep_best ? "train.keep_best" : "train.early_stop";
+    bool off = data->validation && !*data->validation;
+    if (off) {
+        free(data->validation);
+        data->validation = NULL;
+        t->validate_every = 0;
+    }
+    if (t->validate_every > 0 && !data->validation)
+        return contradiction(r, "train.validate_every: there is no data.validation");
+    if (t->keep_best && !t->save_dir)
+        return contradiction(r, "train.keep_best: train.save_dir does not say where");
+    if ((t->keep_best || t->patience > 0) && !data->validation)
+        return dt_err_set(r->err, DT_E_USAGE, "%s: there is no data.validation", judge);
+    if ((t->keep_best || t->patience > 0) && (t->validate_every == 0 || t->validation_batches == 0))
+        return dt_err_set(r->err, DT_E_USAGE,
+                          "%s: train.validate_every and train.validation_batches are to be above 0",
+                          judge);
+    return 0;
+}
+
 static int settle_train(const struct dt_reading *r)
 {
     struct dt_draft *d = r->draft;
@@ -283,9 +308,7 @@ static int settle_train(const struct dt_reading *r)
     t->vault = (enum dt_vault_use)d->vault;
     if (t->save_every > 0 && !t->save_dir)
         return contradiction(r, "train.save_every: train.save_dir does not say where to");
-    if (t->validate_every > 0 && !d->c.data.validation)
-        return contradiction(r, "train.validate_every: there is no data.validation");
-    if (settle_upload(r) < 0)
+    if (settle_validation(r) < 0 || settle_upload(r) < 0)
         return -1;
     if (settle_csv(d) < 0)
         return dt_err_set(r->err, DT_E_MEMORY, "no memory for csv_monitor");

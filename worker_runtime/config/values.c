@@ -260,6 +260,31 @@ int dt_take_upload_timeout(const struct dt_reading *r, const struct cJSON *v)
     return take_duration(r, v, "train.upload_timeout", &r->draft->c.train.upload_timeout_ms);
 }
 
+/* A number of validations, or an object that has it. */
+int dt_take_early_stop(const struct dt_reading *r, const struct cJSON *v)
+{
+    static const char *const names[] = {"patience", "min_delta", NULL};
+    struct dt_config_train *t = &r->draft->c.train;
+    double n = cJSON_IsNumber(v) ? v->valuedouble : 0;
+    if (cJSON_IsFalse(v) || (cJSON_IsNumber(v) && n >= 0 && n <= 1e9 && n == floor(n))) {
+        t->patience = (int64_t)n;
+        return 0;
+    }
+    if (!cJSON_IsObject(v))
+        return dt_config_refuse(r, v,
+                                "expected a number of validations, false, or {\"patience\": 3, "
+                                "\"min_delta\": 0.01}");
+    if (dt_json_only(r->doc, v, names, r->err) < 0 ||
+        dt_json_int(r->doc, v, "patience", 1, 1000000000, &t->patience, r->err) < 0 ||
+        (dt_json_has(v, "min_delta") &&
+         dt_json_number(r->doc, v, "min_delta", &t->min_delta, r->err) < 0))
+        return -1;
+    if (!(t->min_delta >= 0 && t->min_delta <= 1e6))
+        return dt_config_refuse(r, cJSON_GetObjectItemCaseSensitive(v, "min_delta"),
+                                "expected a number from 0 to a million");
+    return 0;
+}
+
 int dt_take_balance(const struct dt_reading *r, const struct cJSON *v)
 {
     static const char *const names[] = {"policy", NULL};

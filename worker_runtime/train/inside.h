@@ -8,6 +8,7 @@
  *     feed.c      brings samples
  *     dpo.c       trains with samples that are pairs of answers
  *     validate.c  measures
+ *     best.c      knows the step that was measured best
  *     saver.c     has checkpoints written beside the steps
  *     room.c      what memory the host has left; touched.c: what this rank has of it already
  *     keeper.c    keeps the last steps in the vault, and tells of a step when it is safe
@@ -25,6 +26,7 @@
 #include "worker_runtime/model/transformer.h"
 #include "worker_runtime/telemetry/metrics.h"
 #include "worker_runtime/train/balance.h"
+#include "worker_runtime/train/best.h"
 #include "worker_runtime/train/keeper.h"
 #include "worker_runtime/train/train.h"
 #include "worker_runtime/train/uploader.h"
@@ -99,9 +101,11 @@ struct dt_trainer {
     bool save_wanted;        /* all know of one that is not begun yet */
     double save_s;           /* that the last one held training up; 0 once it was told */
     struct dt_keeper keeper;
-    double vault_s;               /* likewise */
-    struct dt_uploader *uploader; /* NULL: nothing is uploaded */
-    struct dt_ckpt_state state;   /* how far we are */
+    double vault_s;                  /* likewise */
+    struct dt_uploader *uploader;    /* NULL: nothing is uploaded */
+    struct dt_ckpt_state state;      /* how far we are */
+    struct dt_ckpt_best best_before; /* what was the best before the one that STATE names */
+    bool best_lost;                  /* when this world began */
 };
 
 /* The ranks that have other samples of a step. */

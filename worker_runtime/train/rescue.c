@@ -201,6 +201,7 @@ static int save(struct remains *r, const struct dt_vault_held *step, const struc
     DT_AUTO_FREE struct dt_rescue_shard *shards = calloc((size_t)step->world, sizeof *shards);
     struct dt_ckpt_options o = {.dir = c->train.save_dir,
                                 .keep_last = c->train.keep_last,
+                                .keep_best = c->train.keep_best,
                                 .model = model,
                                 .model_type = dt_config_trained_type(c),
                                 .epoch = r->round,
@@ -262,6 +263,7 @@ static int upload(const struct remains *r, const struct dt_kept_state *k, struct
                         .step = k->state.step,
                         .ranks = {0, 1, 1},
                         .keep_last = c->upload_keep_last,
+                        .best = c->keep_best ? k->state.best.step : 0,
                         .anew = k->anew,
                         .job_mark = k->state.job_mark,
                         .stop = &errand.stop};

@@ -24,6 +24,7 @@ int dt_saver_hear(struct dt_trainer *t, const struct dt_agreement *own,
     struct dt_buf said = {0};
     int rc = dt_saving_hear(&t->saving, &own->save, &all->save, t->world, &said, err);
     say(t, &said);
+    dt_best_hear(t);
     return rc < 0 ? -1 : dt_uploader_hear(t, &own->upload, &all->upload, err);
 }
 
@@ -32,6 +33,7 @@ int dt_saver_finish(struct dt_trainer *t, struct dt_err *err)
     struct dt_buf said = {0};
     int rc = dt_saving_finish(&t->saving, t->world, &said, err);
     say(t, &said);
+    dt_best_hear(t);
     return rc;
 }
 

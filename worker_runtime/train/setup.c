@@ -218,6 +218,7 @@ static int open_ckpt(struct dt_trainer *t, struct dt_err *err)
     t->saved.base = t->weights;
     struct dt_ckpt_options o = {.dir = t->config->train.save_dir,
                                 .keep_last = t->config->train.keep_last,
+                                .keep_best = t->config->train.keep_best,
                                 .model = t->saved,
                                 .model_type = dt_config_trained_type(t->config),
                                 .rank = t->rank,
@@ -589,7 +590,7 @@ int dt_trainer_open(struct dt_trainer *t, struct dt_context *context,
         dt_agree(t->world, settle_batch(t, goes_on(t, &found), err), err) < 0 ||
         open_zero(t, err) < 0 || dt_agree(t->world, open_work(t, err), err) < 0 ||
         first_weights(t, &found, err) < 0 || dt_keeper_begin(t, err) < 0 ||
-        dt_agree(t->world, open_records(t, &found, err), err) < 0)
+        dt_agree(t->world, open_records(t, &found, err), err) < 0 || dt_best_begin(t, err) < 0)
         return -1;
     say_warnings(t);
     introduce(t, &found);

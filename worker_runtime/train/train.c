@@ -216,21 +216,6 @@ static bool due(int64_t every, int64_t step)
     return every > 0 && step % every == 0;
 }
 
-static int validate(struct dt_trainer *t, struct dt_err *err)
-{
-    double loss;
-    if (!t->validation || t->config->train.validation_batches == 0)
-        return 0;
-    if (dt_keeper_settle(t, err) < 0 || dt_validate(t, &loss, err) < 0)
-        return -1;
-    if (t->metrics && t->config->dpo.on)
-        dt_metrics_judged(t->metrics, t->state.step, loss, &t->judged);
-    else if (t->metrics)
-        dt_metrics_validation(t->metrics, t->state.step, loss);
-    dt_keeper_validated(t);
-    return 0;
-}
-
 /* The last step had gradients that were not finite. An adaptive loss scale skips steps on its way,
  * and its scaler knows when that is hopeless; without one, such a model is no model to keep. */
 static bool is_diverging(const struct dt_trainer *t)
@@ -243,6 +228,28 @@ static bool has_diverged(const struct dt_trainer *t)
 {
     int64_t most = t->config->train.max_skipped_steps;
     return is_diverging(t) && most > 0 && t->skipped >= most;
+}
+
+static bool validation_is_due(const struct dt_trainer *t)
+{
+    return due(t->config->train.validate_every, t->state.step) || t->state.step == t->steps;
+}
+
+/* TELL: nobody has been told of this one. OWED: a checkpoint, that of the best step. */
+static int validate(struct dt_trainer *t, bool tell, bool *owed, struct dt_err *err)
+{
+    double loss;
+    if (!t->validation || t->config->train.validation_batches == 0)
+        return 0;
+    if (dt_keeper_settle(t, err) < 0 || dt_validate(t, &loss, err) < 0)
+        return dt_err_wrap(err, "validation after step %lld", (long long)t->state.step);
+    if (t->metrics && tell && t->config->dpo.on)
+        dt_metrics_judged(t->metrics, t->state.step, loss, &t->judged);
+    else if (t->metrics && tell)
+        dt_metrics_validation(t->metrics, t->state.step, loss);
+    dt_keeper_validated(t);
+    *owed = (!is_diverging(t) && dt_best_judge(t, loss)) || *owed;
+    return 0;
 }
 
 /* Somebody asked for a checkpoint: dtrun-ctl run save. */
@@ -318,24 +325,35 @@ static int finish(struct dt_trainer *t, enum dt_train_end end, struct dt_err *er
  * after the first step that is not. */
 static int follow(struct dt_trainer *t, bool validation, bool *owed, struct dt_err *err)
 {
-    const struct dt_config_train *c = &t->config->train;
-    if (validation && (due(c->validate_every, t->state.step) || t->state.step == t->steps) &&
-        validate(t, err) < 0)
-        return dt_err_wrap(err, "validation after step %lld", (long long)t->state.step);
-    *owed = *owed || due(c->save_every, t->state.step) || is_wanted(t);
+    if (validation && validation_is_due(t) && validate(t, true, owed, err) < 0)
+        return -1;
+    *owed = *owed || due(t->config->train.save_every, t->state.step) || is_wanted(t);
     if (*owed && save(t, err) < 0)
         return dt_err_wrap(err, "checkpoint of step %lld", (long long)t->state.step);
     *owed = *owed && is_diverging(t);
     return 0;
 }
 
-/* A world that is back from the vault does what the one before it did not come to. */
+/* A world that is back from the vault does what the one before it did not come to. What that one
+ * made of a validation that it told is not in the vault: it is made again, in silence. */
 static int catch_up(struct dt_trainer *t, bool *owed, struct dt_err *err)
 {
-    if (!dt_keeper_is_back(&t->keeper))
+    bool back = dt_keeper_is_back(&t->keeper), is_due = validation_is_due(t);
+    bool untold = is_due && dt_keeper_owes_validation(t);
+    bool unjudged = dt_best_owes_validation(t, is_due);
+    if (!back && !unjudged)
         return 0;
-    dt_keeper_catch_up(t);
-    return follow(t, dt_keeper_owes_validation(t), owed, err);
+    if (back)
+        dt_keeper_catch_up(t);
+    if ((untold || unjudged) && validate(t, untold || !back || t->best_lost, owed, err) < 0)
+        return -1;
+    return follow(t, false, owed, err);
+}
+
+/* Also where an earlier world came to that. */
+static bool ends_early(const struct dt_trainer *t)
+{
+    return t->state.step < t->steps && dt_best_ends(&t->config->train, &t->state.best);
 }
 
 static int loop(struct dt_trainer *t, enum dt_train_end *end, struct dt_err *err)
@@ -344,7 +362,7 @@ static int loop(struct dt_trainer *t, enum dt_train_end *end, struct dt_err *err
     bool stop = false, owed = false;
     if (catch_up(t, &owed, err) < 0)
         return -1;
-    while (t->state.step < t->steps && !stop && !has_diverged(t)) {
+    while (t->state.step < t->steps && !stop && !has_diverged(t) && !ends_early(t)) {
         if (step(t, &told, &stop, err) < 0)
             return dt_err_wrap(err, "step %lld", (long long)t->state.step + 1);
         dt_keeper_take(t, &told);
@@ -357,21 +375,38 @@ static int loop(struct dt_trainer *t, enum dt_train_end *end, struct dt_err *err
     return finish(t, *end, err);
 }
 
-static void say_end(struct dt_trainer *t, enum dt_train_end end)
+static void say_nothing_left(struct dt_trainer *t)
 {
-    bool nothing_done = t->told.step == 0;
-    if (end == DT_TRAIN_DONE && nothing_done && t->state.step > 0) {
+    long long step = (long long)t->state.step;
+    if (ends_early(t))
+        dt_metrics_say(t->metrics,
+                       "nothing is left to train: train.early_stop has ended the run at step %lld",
+                       step);
+    else
         dt_metrics_say(t->metrics, "nothing is left to train: step %lld is done, and %s is %lld",
-                       (long long)t->state.step,
+                       step,
                        t->config->train.epochs > 0 ? "the last one of train.epochs" : "train.steps",
                        (long long)t->steps);
+}
+
+static void say_end(struct dt_trainer *t, enum dt_train_end end)
+{
+    char best[PATH_MAX + 200];
+    bool saved = t->saving.saved == t->state.step;
+    if (end == DT_TRAIN_DONE && t->told.step == 0 && t->state.step > 0) {
+        say_nothing_left(t);
         return;
     }
-    bool saved = t->saving.saved == t->state.step;
-    dt_metrics_say(t->metrics, "%s: step %lld, loss %.4f%s%s",
+    if (end == DT_TRAIN_DONE && ends_early(t))
+        dt_metrics_say(t->metrics,
+                       "train.early_stop ends the run at step %lld of %lld: no better loss in %lld "
+                       "validations",
+                       (long long)t->state.step, (long long)t->steps,
+                       (long long)t->state.best.worse);
+    dt_metrics_say(t->metrics, "%s: step %lld, loss %.4f%s%s%s",
                    end == DT_TRAIN_DONE ? "done" : "told to end", (long long)t->state.step,
                    t->state.last_loss, saved ? ", saved in " : "",
-                   saved ? t->config->train.save_dir : "");
+                   saved ? t->config->train.save_dir : "", dt_best_say(t, best, sizeof best));
 }
 
 int dt_train_run(struct dt_context *context, const struct dt_train_options *o,

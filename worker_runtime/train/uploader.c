@@ -79,6 +79,7 @@ static void send_share(struct dt_trainer *t)
                                .step = u->turns.step,
                                .ranks = u->ranks,
                                .keep_last = c->upload_keep_last,
+                               .best = c->keep_best ? t->state.best.step : 0,
                                .anew = u->anew,
                                .job_mark = t->keeper.job_mark,
                                .may_commit = dt_ckpt_ask_page,

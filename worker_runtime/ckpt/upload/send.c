@@ -227,7 +227,8 @@ static int remove_old(struct dt_send *s, struct dt_err *err)
         return -1;
     int rc = 0;
     for (size_t i = 0; i < shelf.count && rc == 0; i++)
-        if (dt_shelf_is_outdated(&shelf, &shelf.at[i], s->step, s->keep_last))
+        if ((shelf.at[i].step != s->best || !shelf.at[i].whole) &&
+            dt_shelf_is_outdated(&shelf, &shelf.at[i], s->step, s->keep_last))
             rc = dt_shelf_remove(s->depot, &files, shelf.at[i].step, err);
     dt_shelf_finish(&shelf);
     dt_depot_list_finish(&files);

@@ -14,6 +14,7 @@ struct dt_send {
     int64_t step;
     struct dt_share_ranks ranks;
     int keep_last; /* 0: all */
+    int64_t best;  /* stays as well; 0 or -1: none does */
     bool anew;     /* the run began anew and has sealed nothing yet: the depot must hold nothing */
     uint64_t job_mark; /* with which it would be its own all the same; 0: none */
     /* Whether this world is still the one that saves; asked before it is sealed. NULL: it is. */

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/lib/check.h"
+#include "worker_runtime/train/inside.h"
+
+#include <math.h>
+
+/* Validations one behind the other, and what each comes to. */
+TEST(a_lower_loss_is_the_best_and_one_that_is_much_lower_is_better)
+{
+    static const struct row {
+        double loss;
+        bool best;
+        int64_t step, worse;
+    } rows[] = {
+        {NAN, false, 0, 1}, /* no loss is no best, and no better */
+        {4, true, 20, 0},     {3.5, true, 30, 0},       {3.25, true, 40, 1}, /* lower by no more
+                                                                                than asked for */
+        {3.25, false, 40, 2}, {INFINITY, false, 40, 3}, {3, true, 70, 4},    {2.5, true, 80, 0},
+        {2.6, false, 80, 1},
+    };
+    struct dt_ckpt_best b = {0};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        int64_t at = ((int64_t)i + 1) * 10;
+        CHECK_ROW("validation behind step %lld", (long long)at);
+        CHECK_EQ(dt_best_take(&b, at, rows[i].loss, 0.25), rows[i].best);
+        CHECK_EQ(b.step, rows[i].step);
+        CHECK_EQ(b.worse, rows[i].worse);
+        CHECK_EQ(b.validated, at);
+    }
+    CHECK(!dt_best_take(&b, 90, 1, 0)); /* a step is judged once */
+    CHECK_EQ(b.step, 80);
+}
+
+TEST(patience_ends_a_run_where_there_is_any)
+{
+    struct dt_config_train c = {0};
+    struct dt_ckpt_best b = {.worse = 3};
+    CHECK(!dt_best_ends(&c, &b) && !dt_best_matters(&c));
+    c.patience = 4;
+    CHECK(!dt_best_ends(&c, &b) && dt_best_matters(&c));
+    c.patience = 3;
+    CHECK(dt_best_ends(&c, &b));
+}
+
+/* What a rank knows of a save that is at its end. */
+static struct dt_ckpt_best heard(const struct dt_config *c, int64_t saving, int64_t saved)
+{
+    struct dt_trainer t = {.config = c,
+                           .saving = {.step = saving, .saved = saved},
+                           .state = {.best = {.validated = 9, .step = 6, .loss = 1, .worse = 1}},
+                           .best_before = {.step = 3, .loss = 2}};
+    dt_best_hear(&t);
+    return t.state.best;
+}
+
+TEST(a_best_that_is_not_saved_is_none)
+{
+    struct dt_config c = {.train = {.keep_best = true}};
+    CHECK_EQ(heard(&c, 6, 6).step, 6);
+    CHECK_EQ(heard(&c, 9, 6).step, 6); /* a later save that failed */
+    struct dt_ckpt_best b = heard(&c, 6, 3);
+    CHECK_EQ(b.step, 3);
+    CHECK(b.loss == 2 && b.validated == 9 && b.worse == 1);
+    c.train.keep_best = false;
+    CHECK_EQ(heard(&c, 6, 3).step, 6);
+}
+
+/* A run that ended at a step in whose middle it was to validate does that where it goes on. */
+TEST(a_step_that_was_not_judged_is_judged_where_a_run_goes_on)
+{
+    struct dt_config c = {.train = {.patience = 2}};
+    struct dt_trainer t = {.config = &c, .state = {.step = 8, .best = {.validated = 4}}};
+    CHECK(dt_best_owes_validation(&t, true));
+    CHECK(!dt_best_owes_validation(&t, false));
+    t.best_lost = true;
+    CHECK(dt_best_owes_validation(&t, false));
+    t = (struct dt_trainer){.config = &c, .state = {.step = 8, .best = {.validated = 8}}};
+    CHECK(!dt_best_owes_validation(&t, true));
+    t.state.step = 0;
+    CHECK(!dt_best_owes_validation(&t, true));
+    c.train.patience = 0;
+    t.state.step = 12;
+    CHECK(!dt_best_owes_validation(&t, true));
+}

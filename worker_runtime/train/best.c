@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "worker_runtime/train/best.h"
+
+#include "worker_runtime/ckpt_names.h"
+#include "worker_runtime/train/inside.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+
+bool dt_best_take(struct dt_ckpt_best *b, int64_t step, double loss, double min_delta)
+{
+    if (b->validated == step)
+        return false;
+    bool first = b->step == 0;
+    bool best = isfinite(loss) && (first || loss < b->loss);
+    bool better = best && (first || b->loss - loss > min_delta);
+    b->validated = step;
+    b->worse = better ? 0 : b->worse + 1;
+    if (best) {
+        b->step = step;
+        b->loss = loss;
+    }
+    return best;
+}
+
+bool dt_best_matters(const struct dt_config_train *c)
+{
+    return c->keep_best || c->patience > 0;
+}
+
+bool dt_best_ends(const struct dt_config_train *c, const struct dt_ckpt_best *b)
+{
+    return c->patience > 0 && b->worse >= c->patience;
+}
+
+/* -- where a run begins ----------------------------------------------------------------------- */
+
+/* The checkpoint that `best` names, if it is of this history; else none. */
+static struct dt_ckpt_best find_named(const struct dt_trainer *t)
+{
+    const char *dir = t->config->train.save_dir;
+    struct dt_ckpt_best b = t->state.best;
+    int64_t step = dt_ckpt_best(dir);
+    struct dt_ckpt_state s;
+    char path[PATH_MAX];
+    b.step = 0;
+    b.validated = 0;
+    if (step <= 0 || step > t->state.step ||
+        dt_ckpt_peek(dt_ckpt_step_path(dir, step, path), &s, NULL) < 0 || s.best.step != step)
+        return b;
+    b.step = step;
+    b.loss = s.best.loss;
+    return b;
+}
+
+/* Rank 0 looks for all. */
+static void look(struct dt_trainer *t)
+{
+    const char *dir = t->config->train.save_dir;
+    struct dt_ckpt_best *b = &t->state.best;
+    struct dt_err why = {0};
+    int64_t lost = b->step;
+    if (!dt_ckpt_is_there(dir, lost)) {
+        *b = find_named(t);
+        dt_buf_printf(&t->warnings,
+                      "the checkpoint of step %" PRId64 ", the best so far, is not in %s; the step "
+                      "at hand is validated once more\n",
+                      lost, dir);
+    }
+    if (b->step > 0 && dt_ckpt_point_best(dir, b->step, &why) < 0)
+        dt_buf_printf(&t->warnings, "%s\n", why.text);
+}
+
+int dt_best_begin(struct dt_trainer *t, struct dt_err *err)
+{
+    struct dt_ckpt_best *b = &t->state.best;
+    int64_t was = b->step;
+    if (!t->config->train.keep_best || was == 0)
+        return 0;
+    if (t->rank == 0)
+        look(t);
+    if (dt_coll_broadcast(t->world, b, sizeof *b, DT_U8, 0, err) < 0)
+        return -1;
+    t->best_lost = b->step != was;
+    return 0;
+}
+
+bool dt_best_owes_validation(const struct dt_trainer *t, bool due)
+{
+    bool judged = t->state.best.validated == t->state.step;
+    return t->state.step > 0 && dt_best_matters(&t->config->train) &&
+           (t->best_lost || (due && !judged));
+}
+
+/* -- beside the steps ------------------------------------------------------------------------- */
+
+bool dt_best_judge(struct dt_trainer *t, double loss)
+{
+    const struct dt_config_train *c = &t->config->train;
+    struct dt_ckpt_best *b = &t->state.best, before = *b;
+    struct dt_err why = {0};
+    if (!dt_best_matters(c) || !dt_best_take(b, t->state.step, loss, c->min_delta))
+        return false;
+    t->best_before = before;
+    if (!c->keep_best)
+        return false;
+    /* Its checkpoint may be there: a run that was told to end has saved before it validates. */
+    if (t->rank == 0 && t->saving.saved == t->state.step &&
+        dt_ckpt_point_best(c->save_dir, b->step, &why) < 0 && t->metrics)
+        dt_metrics_warn(t->metrics, why.text);
+    return true;
+}
+
+void dt_best_hear(struct dt_trainer *t)
+{
+    const struct dt_saving *s = &t->saving;
+    struct dt_ckpt_best *b = &t->state.best;
+    if (s->phase != DT_SAVING_NONE || s->step == 0 || s->saved == s->step || b->step != s->step ||
+        !t->config->train.keep_best)
+        return;
+    b->step = t->best_before.step;
+    b->loss = t->best_before.loss;
+}
+
+const char *dt_best_say(const struct dt_trainer *t, char *out, size_t size)
+{
+    const struct dt_ckpt_best *b = &t->state.best;
+    const struct dt_config_train *c = &t->config->train;
+    char path[PATH_MAX];
+    *out = '\0';
+    if (!dt_best_matters(c) || b->step == 0)
+        return out;
+    int n = snprintf(out, size, "; the lowest validation loss was %.4f at step %" PRId64, b->loss,
+                     b->step);
+    if (!c->keep_best || n < 0 || (size_t)n >= size)
+        return out;
+    if (dt_ckpt_best(c->save_dir) == b->step)
+        snprintf(path, sizeof path, "%s/best", c->save_dir);
+    else /* a file system without links */
+        dt_ckpt_step_path(c->save_dir, b->step, path);
+    snprintf(out + n, size - (size_t)n, ", saved in %s", path);
+    return out;
+}
