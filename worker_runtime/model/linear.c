@@ -1,57 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "worker_runtime/model/linear.h"
 
+#include "worker_runtime/model/weight.h"
 #include "worker_runtime/ops/by_chance.h"
-
-/* Which tensors of the block are the weight of a layer: queries, keys and values are one layer with
- * three of them, one behind the other. */
-struct weights {
-    size_t first, end;
-};
-
-static struct weights weights_of(const struct dt_block *b, const struct dt_linear *l)
-{
-    size_t at = (size_t)((const char *)l->weight - b->params), all = l->in * l->out;
-    struct weights w = {0};
-    while (b->count[w.first] == 0 || b->offset[w.first] != at)
-        w.first++;
-    for (w.end = w.first; all > 0; w.end++)
-        all -= b->count[w.end];
-    return w;
-}
-
-/* L as it is computed with. What is kept in NF4 becomes numbers, which are there until the next
- * call: between two layers no weight takes its full size. */
-static struct dt_linear opened(const struct dt_block *b, const struct dt_linear *l)
-{
-    struct dt_linear own = *l;
-    if (!b->nf4)
-        return own;
-    struct weights w = weights_of(b, l);
-    char *to = b->scratch->weight;
-    for (size_t i = w.first; i < w.end; i++) {
-        struct dt_nf4 q = {b->count[i], dt_block_param(b, i), b->nf4_type};
-        b->ops->nf4_expand(&q, to, b->stream);
-        to += b->count[i] * dt_dtype_size(b->ops->elem);
-    }
-    own.weight = b->scratch->weight;
-    own.layout = DT_WEIGHT_OUT_IN; /* dt_packed_turns() */
-    return own;
-}
 
 /* -- adapters --------------------------------------------------------------------------------- */
 
-/* Whether the weight of P is part of the layer L, and from which of its outputs on. */
 static bool is_beside(const struct dt_block *b, const struct dt_linear *l,
                       const struct dt_lora_pair *p, size_t *column)
 {
-    struct weights w = weights_of(b, l);
-    if (p->tensor < w.first || p->tensor >= w.end)
-        return false;
-    *column = 0;
-    for (size_t i = w.first; i < p->tensor; i++)
-        *column += b->count[i] / l->in;
-    return true;
+    return dt_weight_has(b, l, p->tensor, column);
 }
 
 /* Outputs of L that have an adapter. */
@@ -197,7 +155,7 @@ static void adapters_backward(const struct dt_block *b, const struct dt_linear *
 static void forward(const struct dt_block *b, const struct dt_linear *l, dt_elem *out,
                     const dt_elem *x)
 {
-    const struct dt_linear own = opened(b, l);
+    const struct dt_linear own = dt_weight_open(b, l);
     b->ops->linear_forward(&own, out, x, b->stream);
     add_adapters(b, l, out, x);
 }
@@ -211,7 +169,7 @@ static dt_elem *grad_of(const struct dt_block *b, const dt_elem *param)
 static void backward(const struct dt_block *b, const struct dt_linear *l, dt_elem *dx, bool add,
                      const dt_elem *x, const dt_elem *dout)
 {
-    const struct dt_linear own = opened(b, l);
+    const struct dt_linear own = dt_weight_open(b, l);
     b->ops->linear_backward(&own, dx, add, grad_of(b, l->weight), grad_of(b, l->bias), x, dout,
                             b->stream);
     adapters_backward(b, l, dx, x, dout);
@@ -227,7 +185,7 @@ void dt_linear_column_gelu_forward(const struct dt_block *b, const struct dt_lin
                                    dt_elem *out, dt_elem *pre, const dt_elem *x)
 {
     if (adapted(b, l) == 0) {
-        const struct dt_linear own = opened(b, l);
+        const struct dt_linear own = dt_weight_open(b, l);
         b->ops->linear_gelu_forward(&own, out, pre, x, b->stream);
         return;
     }
