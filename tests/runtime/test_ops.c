@@ -563,6 +563,67 @@ TEST(dropout_takes_the_same_elements_on_each_table)
     on_each_table(dropouts);
 }
 
+/* Three groups of columns in rows of [N, 3 W + 2], of which the middle one has magnitudes. */
+static void one_magnitude(const struct dt_ops *ops, struct dt_stream *s, struct kit *k, size_t n,
+                          size_t w, bool dropped)
+{
+    size_t stride = 3 * w + 2, all = n * stride;
+    float *magnitudes = kit_numbers(k, w), *rnorms = kit_numbers(k, w), *bias = kit_numbers(k, w);
+    struct dt_magnitude m = {n, w, stride, magnitudes, bias, rnorms};
+    float *out = kit_numbers(k, all), *want = kit_copy(k, all, out), *dout = kit_numbers(k, all);
+    float *base = kit_numbers(k, all), *sum = kit_numbers(k, all);
+    float *base2 = kit_copy(k, all, base), *sum2 = kit_copy(k, all, sum);
+    float *dm = kit_numbers(k, w), *dm2 = kit_copy(k, w, dm);
+    CHECK_ROW("%zu rows of %zu%s", n, w, dropped ? ", dropped from" : "");
+    rnorms[w / 2] = 0;
+    ops->magnitude_forward(&m, out + w, dropped ? base + w : NULL, sum + w, s);
+    ref->magnitude_forward(&m, want + w, dropped ? base + w : NULL, sum + w, NULL);
+    kit_near("out", all, out, want, 1e-6);
+    ops->magnitude_backward(&m, sum + w, dropped ? base + w : NULL, dm, base + w, sum + w, dout + w,
+                            s);
+    ref->magnitude_backward(&m, sum2 + w, dropped ? base2 + w : NULL, dm2, base2 + w, sum2 + w,
+                            dout + w, NULL);
+    kit_near("dsum", all, sum, sum2, 1e-6);
+    kit_near("dbase", all, base, base2, 1e-6);
+    kit_near("dmagnitudes", w, dm, dm2, 2e-6);
+}
+
+static void one_length(const struct dt_ops *ops, struct dt_stream *s, struct kit *k,
+                       const size_t sizes[3], enum dt_weight_layout layout)
+{
+    size_t in = sizes[0], out = sizes[1], r = sizes[2];
+    float *weight = kit_numbers(k, in * out), *a = kit_numbers(k, r * in);
+    float *b = kit_numbers(k, out * r), *got = kit_numbers(k, out), *want = kit_numbers(k, out);
+    struct dt_linear l = {.in = in, .out = out, .layout = layout, .weight = weight};
+    CHECK_ROW("[%zu, %zu] of rank %zu, layout %d", in, out, r, layout);
+    for (size_t i = 0; i < in; i++) /* an output that is made of nothing */
+        weight[layout == DT_WEIGHT_IN_OUT ? i * out : i] = 0;
+    memset(b, 0, r * sizeof *b);
+    ops->magnitude_norms(&l, r, 0.7f, a, b, got, s);
+    ref->magnitude_norms(&l, r, 0.7f, a, b, want, NULL);
+    CHECK(got[0] == 0 && want[0] == 0);
+    kit_near("1 / norm", out, got, want, 1e-6);
+}
+
+static void magnitudes(const struct dt_ops *ops, struct dt_stream *s, struct kit *k)
+{
+    static const size_t sizes[][3] = {{1, 1, 1}, {5, 33, 3}, {64, 16, 8}, {131, 50, 17}};
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        one_length(ops, s, k, sizes[i], DT_WEIGHT_IN_OUT);
+        one_length(ops, s, k, sizes[i], DT_WEIGHT_OUT_IN);
+        for (int dropped = 0; dropped < 2; dropped++) {
+            one_magnitude(ops, s, k, sizes[i][0], sizes[i][1], dropped);
+            one_magnitude(ops, s, k, sizes[i][1], 5 * sizes[i][0], dropped);
+        }
+        kit_free(k);
+    }
+}
+
+TEST(magnitudes_multiply_their_columns_alone)
+{
+    on_each_table(magnitudes);
+}
+
 static void edges(const struct dt_ops *ops, struct dt_stream *s, struct kit *k)
 {
     const float x[] = {0, -0.0f, INFINITY, NAN, 1e30f, -1e30f, -1e10f, 88, -88, 100, -100, 20, -20};

@@ -27,6 +27,7 @@ HeadNorm = struct(rows=SIZE, heads=SIZE, head_dim=SIZE, stride=SIZE, eps=FLOAT, 
 Rope = struct(rows=SIZE, positions=SIZE, heads=SIZE, head_dim=SIZE, stride=SIZE, speeds=P,
               scale=FLOAT, first=SIZE)
 Linear = struct(rows=SIZE, inputs=SIZE, outputs=SIZE, out_stride=SIZE, layout=INT, weight=P, bias=P)
+Magnitude = struct(rows=SIZE, width=SIZE, stride=SIZE, magnitudes=P, bias=P, rnorms=P)
 Attention = struct(batch=SIZE, queries=SIZE, keys=SIZE, first=SIZE, window=SIZE, documents=P,
                    heads=SIZE, kv_heads=SIZE, head_dim=SIZE, scale=FLOAT, cap=FLOAT, q_stride=SIZE,
                    k_stride=SIZE, v_stride=SIZE, out_stride=SIZE, q=P, k=P, v=P, logsum=P)
@@ -50,6 +51,7 @@ OPS = {
     "cross_entropy": [P, P, P, BOOL],
     "add": [SIZE, P, P], "dropout": [P, SIZE, P, BOOL, P], "adamw": [P, SIZE, P, P, P, P, P],
     "sum_squares": [SIZE, P, P], "cast": [SIZE, P, INT, P, INT], "round_to": [SIZE, P, INT],
+    "magnitude_norms": [P, SIZE, FLOAT, P, P, P], "magnitude_forward": [P] * 4, "magnitude_backward": [P] * 7,
 }
 Table = struct(name=ctypes.c_char_p, elem=INT,
                **{name: ctypes.CFUNCTYPE(None, *args, P) for name, args in OPS.items()})
@@ -194,6 +196,34 @@ def linear(ops, layout, biased):
         near("dbias", dbias, bias.grad, 2e-5)
 
 
+def magnitude(ops, layout, dropped):
+    """DoRA as its authors write it, with the norm as a constant on the way back."""
+    n, i, o, r, s = 40, 70, 33, 5, 0.75
+    x, y = leaf(n, i), torch.randn(n, i)
+    weight, a, b = torch.randn(o, i), leaf(r, i), leaf(o, r)
+    m, bias, dout = leaf(o), torch.randn(o), torch.randn(n, o)
+    norm = (weight + s * (b @ a)).norm(dim=1).detach()
+    fed = (x * y if dropped else x).detach()
+    base, total = (fed @ weight.t()).requires_grad_(), (s * fed @ a.t() @ b.t()).detach().requires_grad_()
+    plain = x.detach() @ weight.t() + bias
+    want = plain + (m / norm - 1) * base + m / norm * total
+    want.backward(dout)
+    w = (weight.t() if layout == 0 else weight).contiguous()
+    line = make(Linear, inputs=i, outputs=o, layout=layout, weight=w)
+    rnorms, out, dm = torch.empty(o), plain.clone(), torch.zeros(o)
+    ops.magnitude_norms(line, r, s, raw(a), raw(b), rnorms)
+    near("1 / norm", rnorms, 1 / norm, 1e-6)
+    flat = raw(m)
+    mag = make(Magnitude, rows=n, width=o, stride=o, magnitudes=flat, bias=bias, rnorms=rnorms)
+    ops.magnitude_forward(mag, out, raw(base) if dropped else None, raw(total))
+    near("out", out, want, 2e-6)
+    dsum, dbase = torch.empty(n, o), torch.empty(n, o)
+    ops.magnitude_backward(mag, dsum, dbase, dm, raw(base), raw(total), dout)
+    near("dsum", dsum, total.grad, 2e-6)
+    near("dbase", dbase, base.grad, 2e-6)
+    near("dmagnitudes", dm, m.grad, 2e-5)
+
+
 def attention(ops, b, t, h, kv, d, scale=0.0, cap=0.0):
     """q, k, v side by side in one array, as a fused projection leaves them."""
     width = (h + 2 * kv) * d
@@ -329,6 +359,7 @@ TESTS = {
     "rotary positions": rope,
     "linear as Conv1D": lambda o: [linear(o, 0, biased) for biased in (True, False)],
     "linear as nn.Linear": lambda o: [linear(o, 1, biased) for biased in (True, False)],
+    "magnitudes": lambda o: [magnitude(o, layout, dropped) for layout in (0, 1) for dropped in (True, False)],
     "attention": lambda o: [attention(o, 2, t, 3, 3, 16) for t in (1, 5, 70, 257)],
     "attention with shared heads": lambda o: [attention(o, 2, 70, 6, kv, 10) for kv in (1, 2, 3)],
     "attention with a scale and a cap": lambda o: [attention(o, 2, 70, 4, 2, 16, scale, cap)

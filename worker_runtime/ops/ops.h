@@ -120,6 +120,15 @@ struct dt_nf4 {
     enum dt_dtype type;
 };
 
+/* Outputs of a linear layer that are given a length by themselves, as DoRA does: output j is
+ * multiplied by magnitudes[j] * rnorms[j]. All arrays of rows have one stride. */
+struct dt_magnitude {
+    size_t rows, width, stride;
+    const dt_elem *magnitudes; /* [width] */
+    const dt_elem *bias;       /* [width], which is not multiplied; NULL: none */
+    const float *rnorms;       /* [width]: 1 / norm; 0 where that is 0 */
+};
+
 struct dt_adamw {
     float lr, beta1, beta2, eps, weight_decay;
     float bias1, bias2;       /* 1 - beta^step, or 1 without bias correction */
@@ -217,6 +226,21 @@ typedef void dt_add_fn(size_t n, dt_elem *to, const dt_elem *from, struct dt_str
 typedef void dt_dropout_fn(const struct dt_dropout *d, size_t n, dt_elem *out, bool add,
                            const dt_elem *x, struct dt_stream *s);
 
+/* rnorms[out] = 1 / the norm of what makes each output of L, its weights and an adapter's, W +
+ * SCALE B A, with A [r, in] and B [out, r]; 0 where that is 0. */
+typedef void dt_magnitude_norms_fn(const struct dt_linear *l, size_t r, float scale,
+                                   const dt_elem *a, const dt_elem *b, float *rnorms,
+                                   struct dt_stream *s);
+/* With g = magnitude * rnorm of the column: out += (g - 1) base + g sum. BASE NULL: it is what OUT
+ * has, without the bias. */
+typedef void dt_magnitude_forward_fn(const struct dt_magnitude *m, dt_elem *out,
+                                     const dt_elem *base, const dt_elem *sum, struct dt_stream *s);
+/* dsum = g dout; dbase = (g - 1) dout, unless NULL; dmagnitudes += rnorm (base + sum) dout, summed
+ * over rows. BASE is not NULL. dsum may be sum, dbase may be base. */
+typedef void dt_magnitude_backward_fn(const struct dt_magnitude *m, dt_elem *dsum, dt_elem *dbase,
+                                      dt_elem *dmagnitudes, const dt_elem *base, const dt_elem *sum,
+                                      const dt_elem *dout, struct dt_stream *s);
+
 /* Over float shards: master, moments; PARAMS gets the updated values rounded to model_type, as
  * dt_elem. It may be MASTER where both are floats of one value: a copy less. */
 typedef void dt_adamw_fn(const struct dt_adamw *a, size_t n, float *master, float *exp_avg,
@@ -267,6 +291,10 @@ struct dt_ops {
     dt_cast_fn *cast;
     dt_round_to_fn *round_to;
     dt_nf4_expand_fn *nf4_expand;
+    /* NULL: this device has none of the three. */
+    dt_magnitude_norms_fn *magnitude_norms;
+    dt_magnitude_forward_fn *magnitude_forward;
+    dt_magnitude_backward_fn *magnitude_backward;
 };
 
 /* Plain loops that say what each op means: what other devices are tested against. Any processor, no

@@ -60,5 +60,8 @@ dt_sum_squares_fn DT_CPU(sum_squares);
 dt_cast_fn DT_CPU(cast);
 dt_round_to_fn DT_CPU(round_to);
 dt_nf4_expand_fn DT_CPU(nf4_expand);
+dt_magnitude_norms_fn DT_CPU(magnitude_norms);
+dt_magnitude_forward_fn DT_CPU(magnitude_forward);
+dt_magnitude_backward_fn DT_CPU(magnitude_backward);
 
 #endif

@@ -32,4 +32,7 @@ const struct dt_ops DT_CPU(ops) = {
     .cast = DT_CPU(cast),
     .round_to = DT_CPU(round_to),
     .nf4_expand = DT_CPU(nf4_expand),
+    .magnitude_norms = DT_CPU(magnitude_norms),
+    .magnitude_forward = DT_CPU(magnitude_forward),
+    .magnitude_backward = DT_CPU(magnitude_backward),
 };

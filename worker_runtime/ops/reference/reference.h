@@ -32,5 +32,8 @@ dt_sum_squares_fn dt_ref_sum_squares;
 dt_cast_fn dt_ref_cast;
 dt_round_to_fn dt_ref_round_to;
 dt_nf4_expand_fn dt_ref_nf4_expand;
+dt_magnitude_norms_fn dt_ref_magnitude_norms;
+dt_magnitude_forward_fn dt_ref_magnitude_forward;
+dt_magnitude_backward_fn dt_ref_magnitude_backward;
 
 #endif

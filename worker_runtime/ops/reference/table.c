@@ -31,4 +31,7 @@ const struct dt_ops dt_ops_reference = {
     .cast = dt_ref_cast,
     .round_to = dt_ref_round_to,
     .nf4_expand = dt_ref_nf4_expand,
+    .magnitude_norms = dt_ref_magnitude_norms,
+    .magnitude_forward = dt_ref_magnitude_forward,
+    .magnitude_backward = dt_ref_magnitude_backward,
 };
