@@ -714,7 +714,10 @@ TEST(bad_lines_are_named_with_their_file_and_number)
     } rows[] = {
         {"{\"text\": \"a\"}\n\n{\"text\": 3}\n", "in.jsonl:3: text: expected"},
         {"{\"text\": \"a\"}\n{\"text\"\n", "in.jsonl:2: line 1, column"},
-        {"[\n", "in.jsonl: it is one array in JSON"},
+        {"[{\"text\": \"a\"}, 3]", "in.jsonl, element 2: expected an object"},
+        {"[{\"text\": \"a\"}\n", "in.jsonl: it ends behind element 1 of its array"},
+        {"[{\"text\": \"]\\\"}", "in.jsonl: it ends within element 1 of its array"},
+        {"[{\"text\": \"a\"} {}]", "neither a comma nor a bracket follows element 1"},
         {"PAR1\x15\x04", "in.jsonl: it is a Parquet file"},
         {"\x1f\x8b\x08\n", "in.jsonl: it is compressed by gzip"},
         {"{\"text\": \"\\u0000\"}", "in.jsonl:1: "},

@@ -12,6 +12,7 @@
 #include "worker_runtime/data/tokenizer/bpe.h"
 #include "worker_runtime/data/tokenizer/tokenizer.h"
 
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -114,9 +115,10 @@ static int put_conversation(struct chats *z, const struct dt_conversation *c, st
 static void note_unfit(struct chats *z, const struct dt_lines *lines, const char *why)
 {
     struct dt_chat_counts *n = z->counts;
+    char where[120];
     if (n->unfit++ == 0)
-        snprintf(n->first_unfit, sizeof n->first_unfit, "%.100s:%zu: %s", lines->name,
-                 lines->number, why);
+        snprintf(n->first_unfit, sizeof n->first_unfit, "%s: %s",
+                 dt_lines_where(lines, where, sizeof where), why);
 }
 
 static int take_conversation(struct chats *z, const struct dt_lines *lines, struct dt_bytes line,
@@ -267,20 +269,12 @@ static bool is_blank(struct dt_bytes line)
     return true;
 }
 
-/* Some programs put a mark in front of a file in UTF-8. */
-static struct dt_bytes without_mark(struct dt_bytes line)
-{
-    bool marked = line.len >= 3 && memcmp(line.at, "\xef\xbb\xbf", 3) == 0;
-    return marked ? (struct dt_bytes){line.at + 3, line.len - 3} : line;
-}
-
 /* What people have in place of JSON Lines most often. */
 static int check_first_line(struct dt_bytes line, struct dt_err *err)
 {
     static const struct {
         const char *begin, *words;
     } others[] = {
-        {"[", "it is one array in JSON; write its elements as lines, as `jq -c '.[]'` does"},
         {"PAR1", "it is a Parquet file, which is not read here; write its rows as JSON Lines"},
         {"\x1f\x8b", "it is compressed by gzip; unpack it, and name - to read what zcat prints"},
     };
@@ -314,8 +308,7 @@ static int mend(struct chats *z, const struct dt_lines *lines, struct dt_bytes *
 static int take_line(struct chats *z, const struct dt_lines *lines, struct dt_bytes line,
                      struct dt_err *err)
 {
-    if (lines->number == 1)
-        line = without_mark(line);
+    char where[PATH_MAX];
     if (is_blank(line))
         return 0;
     z->counts->lines++;
@@ -326,7 +319,7 @@ static int take_line(struct chats *z, const struct dt_lines *lines, struct dt_by
         rc = z->options->preferences ? take_preference(z, lines, line, err)
              : z->coder              ? take_conversation(z, lines, line, err)
                                      : take_text(z, lines, line, err);
-    return rc < 0 ? dt_err_wrap(err, "%s:%zu", lines->name, lines->number) : 0;
+    return rc < 0 ? dt_err_wrap(err, "%s", dt_lines_where(lines, where, sizeof where)) : 0;
 }
 
 static bool is_same(const struct stat *a, const char *path)

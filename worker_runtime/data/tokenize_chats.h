@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Files of JSON Lines, an object with a conversation or a text in each line, become one file of
- * tokens that tells its documents and what of them is trained on. */
+/* Files of JSON Lines, an object with a conversation or a text in each line, or of one array of
+ * such objects, become one file of tokens that tells its documents and what of them is trained on.
+ */
 #ifndef DT_WORKER_RUNTIME_DATA_TOKENIZE_CHATS_H
 #define DT_WORKER_RUNTIME_DATA_TOKENIZE_CHATS_H
 
