@@ -115,7 +115,7 @@ TEST(a_sample_holds_whole_documents_and_their_targets)
     struct dt_err err = {0};
     int32_t ids[7], targets[7], begins[7];
     struct dt_tokens *t = documents(sizes, COUNT(sizes));
-    struct dt_samples *s = dt_samples_open(t, 7, &err);
+    struct dt_samples *s = dt_samples_open(t, 7, false, &err);
     CHECK_STR(s ? "" : err.text, "");
     CHECK(dt_samples_packed(s));
     CHECK_EQ(dt_samples_count(s), 1);
@@ -133,6 +133,29 @@ TEST(a_sample_holds_whole_documents_and_their_targets)
     dt_tokens_close(t);
 }
 
+TEST(a_document_may_have_a_sample_to_itself)
+{
+    static const size_t sizes[] = {3, 5, 2, 1, 9};
+    static const int32_t want_ids[][4] = {{100, 101, 0, 0}, {200, 201, 202, 203}, {300, 0, 0, 0}};
+    struct dt_err err = {0};
+    int32_t ids[4], targets[4], begins[4];
+    struct dt_tokens *t = documents(sizes, COUNT(sizes));
+    struct dt_samples *s = dt_samples_open(t, 4, true, &err);
+    CHECK_STR(s ? "" : err.text, "");
+    CHECK_EQ(dt_samples_count(s), COUNT(want_ids));
+    for (size_t i = 0; i < COUNT(want_ids); i++) {
+        CHECK_ROW("sample %zu", i);
+        CHECK_OK(dt_samples_read(s, i, ids, targets, begins, &err), err);
+        CHECK_BYTES(ids, sizeof ids, want_ids[i], sizeof ids);
+    }
+    struct dt_samples_packing p = dt_samples_packing(s);
+    CHECK_EQ(p.left_out, 1);
+    CHECK_EQ(p.filled, 7);
+    CHECK_EQ(p.targets, 4);
+    dt_samples_close(s);
+    dt_tokens_close(t);
+}
+
 TEST(what_stays_empty_teaches_nothing)
 {
     static const size_t sizes[] = {3};
@@ -141,14 +164,14 @@ TEST(what_stays_empty_teaches_nothing)
     struct dt_err err = {0};
     int32_t ids[4], targets[4], begins[4];
     struct dt_tokens *t = documents(sizes, COUNT(sizes));
-    struct dt_samples *s = dt_samples_open(t, 4, &err);
+    struct dt_samples *s = dt_samples_open(t, 4, false, &err);
     CHECK_STR(s ? "" : err.text, "");
     CHECK_OK(dt_samples_read(s, 0, ids, targets, begins, &err), err);
     CHECK_BYTES(ids, sizeof ids, want_ids, sizeof want_ids);
     CHECK_BYTES(targets, sizeof targets, want_targets, sizeof want_targets);
     CHECK_BYTES(begins, sizeof begins, want_documents, sizeof want_documents);
     dt_samples_close(s);
-    CHECK(dt_samples_open(t, 1, &err) == NULL);
+    CHECK(dt_samples_open(t, 1, false, &err) == NULL);
     CHECK(strstr(err.text, "none of its 1 documents has 2 to 2 tokens") != NULL);
     dt_tokens_close(t);
 }
@@ -186,7 +209,7 @@ TEST(a_sample_is_a_pair_and_nothing_beside_it)
     struct dt_err err = {0};
     int32_t ids[6], targets[6], begins[6];
     struct dt_tokens *t = pairs_of(sizes, COUNT(sizes), 99);
-    struct dt_samples *s = dt_samples_open(t, 6, &err);
+    struct dt_samples *s = dt_samples_open(t, 6, false, &err);
     CHECK_STR(s ? "" : err.text, "");
     CHECK(dt_samples_packed(s) && dt_samples_paired(s));
     CHECK_EQ(dt_samples_count(s), 3);
@@ -201,7 +224,7 @@ TEST(a_sample_is_a_pair_and_nothing_beside_it)
     CHECK_EQ(targets[0], 601);
     CHECK_EQ(targets[2], -1);
     dt_samples_close(s);
-    CHECK(dt_samples_open(t, 1, &err) == NULL);
+    CHECK(dt_samples_open(t, 1, false, &err) == NULL);
     CHECK(strstr(err.text, "none of its 4 pairs has at most 3 tokens in both answers") != NULL);
     dt_tokens_close(t);
 }
@@ -211,7 +234,7 @@ TEST(a_pair_with_an_answer_of_nothing_is_refused)
     static const size_t sizes[] = {3, 3, 4, 4};
     struct dt_err err = {0};
     struct dt_tokens *t = pairs_of(sizes, COUNT(sizes), 3);
-    CHECK(dt_samples_open(t, 8, &err) == NULL);
+    CHECK(dt_samples_open(t, 8, false, &err) == NULL);
     CHECK(strstr(err.text, "document 3, the rejected answer of pair 1, marks no token") != NULL);
     dt_tokens_close(t);
 }
@@ -224,7 +247,7 @@ TEST(some_samples_of_a_packed_file_are_not_those_of_the_longest_documents)
     } rows[] = {{1, {2}}, {2, {1, 3}}, {3, {0, 2, 4}}, {4, {0, 1, 3, 4}}, {5, {0, 1, 2, 3, 4}}};
     struct dt_err err = {0};
     struct dt_tokens *t = documents(sizes, COUNT(sizes));
-    struct dt_samples *s = dt_samples_open(t, 10, &err);
+    struct dt_samples *s = dt_samples_open(t, 10, false, &err);
     CHECK_STR(s ? "" : err.text, "");
     CHECK_EQ(dt_samples_count(s), 5);
     for (size_t i = 0; i < COUNT(rows); i++)
@@ -249,10 +272,10 @@ TEST(a_file_that_trains_on_nothing_is_refused)
     CHECK_OK(dt_token_writer_commit(w, &err), err);
     dt_token_writer_close(w);
     struct dt_tokens *t = dt_tokens_open(at("nothing"), 0, 10, &err);
-    struct dt_samples *s = dt_samples_open(t, 5, &err);
+    struct dt_samples *s = dt_samples_open(t, 5, false, &err);
     CHECK_STR(s ? "" : err.text, "");
     dt_samples_close(s);
-    CHECK(dt_samples_open(t, 4, &err) == NULL); /* the second one is too long */
+    CHECK(dt_samples_open(t, 4, false, &err) == NULL); /* the second one is too long */
     CHECK(strstr(err.text, "it marks no token of the 1 documents that fit") != NULL);
     dt_tokens_close(t);
 }
@@ -267,7 +290,7 @@ TEST(a_file_without_documents_is_cut)
     CHECK_OK(dt_token_writer_commit(w, &err), err);
     dt_token_writer_close(w);
     struct dt_tokens *t = dt_tokens_open(at("plain"), 0, 0, &err);
-    struct dt_samples *s = dt_samples_open(t, 3, &err);
+    struct dt_samples *s = dt_samples_open(t, 3, false, &err);
     CHECK_STR(s ? "" : err.text, "");
     CHECK(!dt_samples_packed(s));
     CHECK_EQ(dt_samples_count(s), 2);
@@ -278,7 +301,7 @@ TEST(a_file_without_documents_is_cut)
     CHECK_EQ(targets[2], 7);
     CHECK_EQ(begins[0] + begins[1] + begins[2], 0);
     dt_samples_close(s);
-    CHECK(dt_samples_open(t, 7, &err) == NULL);
+    CHECK(dt_samples_open(t, 7, false, &err) == NULL);
     CHECK(strstr(err.text, "it holds 7 tokens, fewer than one sample of 7") != NULL);
     dt_tokens_close(t);
 }

@@ -36,6 +36,7 @@ struct dt_config_data {
     int raw_width;    /* of files without our header: 0, 2, 4 */
     size_t positions; /* "sequence_length"; default: the model's positions */
     bool shuffle;     /* default true */
+    bool packing;     /* documents share samples; default true */
 };
 
 enum dt_balance_policy { DT_BALANCE_OFF, DT_BALANCE_TIMES, DT_BALANCE_UTILISATION };

@@ -219,6 +219,7 @@ const struct dt_key dt_own_keys[] = {
     {"data.raw_width", .kind = DT_KEY_OTHER, .take = dt_take_raw_width},
     {"data.sequence_length", .kind = DT_KEY_INT, .at = AT(positions), .min = 1, .max = 1 << 24, .automatic = DT_AUTO_DEFAULT},
     {"data.shuffle", .kind = DT_KEY_FLAG, .at = AT(c.data.shuffle)},
+    {"data.packing", .kind = DT_KEY_FLAG, .at = AT(c.data.packing)},
 
     {"train", .kind = DT_KEY_BLOCK},
     {"train.steps", .kind = DT_KEY_INT, .at = AT(c.train.steps), .min = 0, .max = HUGE_COUNT},

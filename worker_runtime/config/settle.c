@@ -68,7 +68,7 @@ void dt_draft_init(struct dt_draft *d)
     };
     dt_zero_defaults(&d->c.zero);
     d->c.dpo.beta = DPO_BETA;
-    d->c.data.shuffle = true;
+    d->c.data.shuffle = d->c.data.packing = true;
     d->c.train.keep_last = 2;
     d->c.train.max_skipped_steps = MAX_SKIPPED_STEPS;
     d->c.train.deterministic = d->c.train.cuda_graphs = true;

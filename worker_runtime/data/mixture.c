@@ -35,7 +35,7 @@ static int open_file(struct dt_mixture *m, size_t i, const struct dt_mixture_opt
     f->tokens = dt_tokens_open(from->path, o->raw_width, o->vocabulary, err);
     if (!f->tokens)
         return -1;
-    f->samples = dt_samples_open(f->tokens, o->positions, err);
+    f->samples = dt_samples_open(f->tokens, o->positions, o->alone, err);
     if (!f->samples)
         return dt_err_wrap(err, "%s", from->path);
     f->weight = from->weight;

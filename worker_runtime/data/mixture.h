@@ -18,6 +18,7 @@ struct dt_mixture_options {
     size_t vocabulary;
     size_t positions; /* of a sample */
     bool shuffle;
+    bool alone; /* no document shares a sample */
 };
 
 struct dt_mixture;

@@ -57,28 +57,57 @@ static void fill(struct packing *g, struct dt_pack *p, size_t positions)
     p->first[p->samples] = placed;
 }
 
+static int no_memory(struct dt_pack *p, size_t count, struct dt_err *err)
+{
+    dt_pack_finish(p);
+    return dt_err_set(err, DT_E_MEMORY, "no memory for the order of %zu documents", count);
+}
+
+/* Room for COUNT documents, those counted that are too long. */
+static int begin(struct dt_pack *p, const uint32_t *lengths, size_t count, size_t positions,
+                 struct dt_err *err)
+{
+    *p = (struct dt_pack){.first = calloc(count + 1, sizeof *p->first),
+                          .order = calloc(count + 1, sizeof *p->order)};
+    if (count >= NONE || !p->first || !p->order)
+        return no_memory(p, count, err);
+    for (size_t i = 0; i < count; i++)
+        p->left_out += lengths[i] > positions;
+    return 0;
+}
+
 int dt_pack_make(struct dt_pack *p, const uint32_t *lengths, size_t count, size_t positions,
                  struct dt_err *err)
 {
+    if (begin(p, lengths, count, positions, err) < 0)
+        return -1;
     struct packing g = {.next = calloc(count + 1, sizeof *g.next),
                         .heads = calloc(positions + 1, sizeof *g.heads),
                         .below = calloc(positions + 1, sizeof *g.below)};
-    *p = (struct dt_pack){.first = calloc(count + 1, sizeof *p->first),
-                          .order = calloc(count + 1, sizeof *p->order)};
-    bool there = count < NONE && g.next && g.heads && g.below && p->first && p->order;
-    if (there) {
-        for (size_t i = 0; i < count; i++)
-            p->left_out += lengths[i] > positions;
+    int rc = g.next && g.heads && g.below ? 0 : no_memory(p, count, err);
+    if (rc == 0) {
         list(&g, lengths, count, positions);
         fill(&g, p, positions);
-    } else {
-        dt_pack_finish(p);
-        dt_err_set(err, DT_E_MEMORY, "no memory for the order of %zu documents", count);
     }
     free(g.next);
     free(g.heads);
     free(g.below);
-    return there ? 0 : -1;
+    return rc;
+}
+
+int dt_pack_alone(struct dt_pack *p, const uint32_t *lengths, size_t count, size_t positions,
+                  struct dt_err *err)
+{
+    if (begin(p, lengths, count, positions, err) < 0)
+        return -1;
+    for (size_t i = 0; i < count; i++) {
+        if (lengths[i] == 0 || lengths[i] > positions)
+            continue;
+        p->order[p->samples] = (uint32_t)i;
+        p->samples++;
+        p->first[p->samples] = p->samples;
+    }
+    return 0;
 }
 
 int dt_pack_pairs(struct dt_pack *p, const uint32_t *lengths, size_t count, size_t positions,

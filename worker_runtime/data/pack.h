@@ -25,6 +25,9 @@ int dt_pack_make(struct dt_pack *p, const uint32_t *lengths, size_t count, size_
  * file. COUNT is even. */
 int dt_pack_pairs(struct dt_pack *p, const uint32_t *lengths, size_t count, size_t positions,
                   struct dt_err *err);
+/* One document in each sample, in the order of the file. */
+int dt_pack_alone(struct dt_pack *p, const uint32_t *lengths, size_t count, size_t positions,
+                  struct dt_err *err);
 void dt_pack_finish(struct dt_pack *p); /* zeroed memory is fine */
 
 #endif

@@ -12,6 +12,7 @@
 struct dt_samples {
     const struct dt_tokens *tokens;
     size_t positions, count;
+    bool alone;
     /* Of a packed file. */
     size_t documents;
     uint64_t *begins; /* [documents + 1]: their first tokens, and the end of the last */
@@ -49,8 +50,9 @@ static int pack(struct dt_samples *s, struct dt_err *err)
         return no_memory(s, err);
     for (size_t i = 0; i < s->documents; i++)
         lengths[i] = tokens_of(s, i) - 1;
-    int rc = (dt_samples_paired(s) ? dt_pack_pairs : dt_pack_make)(&s->pack, lengths, s->documents,
-                                                                   s->positions, err);
+    int rc = (dt_samples_paired(s) ? dt_pack_pairs
+              : s->alone           ? dt_pack_alone
+                         : dt_pack_make)(&s->pack, lengths, s->documents, s->positions, err);
     for (size_t i = 0; rc == 0 && i < s->pack.first[s->pack.samples]; i++)
         s->filled += lengths[s->pack.order[i]];
     s->count = rc == 0 ? s->pack.samples : 0;
@@ -145,7 +147,8 @@ static int open_cut(struct dt_samples *s, struct dt_err *err)
                       dt_tokens_count(s->tokens), s->positions);
 }
 
-struct dt_samples *dt_samples_open(const struct dt_tokens *t, size_t positions, struct dt_err *err)
+struct dt_samples *dt_samples_open(const struct dt_tokens *t, size_t positions, bool alone,
+                                   struct dt_err *err)
 {
     struct dt_samples *s = calloc(1, sizeof *s);
     if (!s) {
@@ -154,6 +157,7 @@ struct dt_samples *dt_samples_open(const struct dt_tokens *t, size_t positions, 
     }
     s->tokens = t;
     s->positions = positions;
+    s->alone = alone;
     s->documents = dt_tokens_documents(t);
     if ((s->documents ? open_packed(s, err) : open_cut(s, err)) == 0)
         return s;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a file of tokens is to training: samples of one length. A file without documents is cut into
  * them; those of one that has documents are packed with whole documents (pack.h), of which each is
- * as if it were alone. Where these come in pairs, a sample is a pair: the answer that was chosen
- * from position 0 on, and behind it the one that was rejected. */
+ * as if it were alone, or hold one document each. Where these come in pairs, a sample is a pair:
+ * the answer that was chosen from position 0 on, and behind it the one that was rejected. */
 #ifndef DT_WORKER_RUNTIME_DATA_SAMPLES_H
 #define DT_WORKER_RUNTIME_DATA_SAMPLES_H
 
@@ -10,8 +10,10 @@
 
 struct dt_samples;
 
-/* T outlives it. NULL and *err, also where there is not one sample. */
-struct dt_samples *dt_samples_open(const struct dt_tokens *t, size_t positions, struct dt_err *err);
+/* T outlives it. ALONE: no document shares a sample. NULL and *err, also where there is not one
+ * sample. */
+struct dt_samples *dt_samples_open(const struct dt_tokens *t, size_t positions, bool alone,
+                                   struct dt_err *err);
 void dt_samples_close(struct dt_samples *s); /* NULL is fine */
 
 size_t dt_samples_count(const struct dt_samples *s);

@@ -74,7 +74,8 @@ static int open_train(struct dt_trainer *t, struct dt_err *err)
                                    .raw_width = d->raw_width,
                                    .vocabulary = t->config->model.shape.vocabulary,
                                    .positions = d->positions,
-                                   .shuffle = d->shuffle};
+                                   .shuffle = d->shuffle,
+                                   .alone = !d->packing};
     t->train = dt_mixture_open(&o, err);
     free(files);
     if (!t->train)
@@ -95,7 +96,7 @@ static int open_validation(struct dt_trainer *t, struct dt_err *err)
         dt_tokens_open(d->validation, d->raw_width, t->config->model.shape.vocabulary, err);
     if (!t->validation)
         return dt_err_wrap(err, "data.validation");
-    t->validation_samples = dt_samples_open(t->validation, d->positions, err);
+    t->validation_samples = dt_samples_open(t->validation, d->positions, !d->packing, err);
     if (!t->validation_samples)
         return dt_err_wrap(err, "data.validation: %s", d->validation);
     if (dt_dpo_check_data(t->validation_samples, t->config->dpo.on, err) < 0)
@@ -365,9 +366,9 @@ static void introduce_packing(struct dt_trainer *t)
                        "DPO with beta %g: each is a pair; %.0f %% full, %.0f %% compared",
                        t->config->dpo.beta, 100 * filled / positions, 100 * targets / positions);
     else
-        dt_metrics_say(t->metrics,
-                       "%zu documents packed into them: %.0f %% full, %.0f %% trained on",
-                       documents, 100 * filled / positions, 100 * targets / positions);
+        dt_metrics_say(t->metrics, "%zu documents%s: %.0f %% full, %.0f %% trained on", documents,
+                       t->config->data.packing ? " packed into them" : ", one in each",
+                       100 * filled / positions, 100 * targets / positions);
 }
 
 /* How little of the model is trained. */
