@@ -17,6 +17,7 @@
 #include "worker_runtime/export/export.h"
 #include "worker_runtime/generate/command.h"
 #include "worker_runtime/job_env.h"
+#include "worker_runtime/llamafactory/llamafactory.h"
 #include "worker_runtime/train/depot_commands.h"
 #include "worker_runtime/train/estimate.h"
 #include "worker_runtime/device/cuda_plugin.h"
@@ -470,6 +471,11 @@ static bool reenter(struct dt_context *context, struct failure *f)
     return true;
 }
 
+static const char *name_of(const struct dt_train_args *a)
+{
+    return a->config ? a->config : a->deepspeed ? a->deepspeed : a->llamafactory;
+}
+
 /* Where the model's weights are; NULL: nowhere. */
 static const char *weights_of(const struct dt_train_args *a, const struct dt_config *c)
 {
@@ -495,11 +501,11 @@ static int train(const struct dt_train_args *a, const struct dt_config *c, struc
                                  .stop = &told_to_end};
     enum dt_train_end end = DT_TRAIN_DONE;
     if (!c->has_model || !c->has_data)
-        return dt_err_set(
-            err, DT_E_USAGE, "%s: %s; see dtrun-train(1)", a->config ? a->config : a->deepspeed,
-            c->has_model ? "there is no data.train, which names the tokens to train on"
-                         : "there is neither model.config nor model.weights, nor "
-                           "--init-from: one of them names the model");
+        return dt_err_set(err, DT_E_USAGE, "%s: %s; see dtrun-train(1)", name_of(a),
+                          c->has_model
+                              ? "there is no data.train, which names the tokens to train on"
+                              : "there is neither model.config nor model.weights, nor "
+                                "--init-from: one of them names the model");
     if (c->train.steps == 0 && c->train.epochs == 0)
         return dt_err_set(err, DT_E_USAGE,
                           "train.steps: how many? It is 0, or not written, and "
@@ -563,32 +569,64 @@ static const char **overrides_of(const struct dt_train_args *a, struct dt_buf *i
     return all;
 }
 
+/* F is an empty one where the configuration is no file of LLaMA-Factory's. */
+static int load(const struct dt_train_args *a, struct dt_factory *f, struct dt_config *c,
+                struct dt_err *err)
+{
+    struct dt_buf warnings = {0}, init = {0};
+    const char **overrides = overrides_of(a, &init);
+    if (!overrides)
+        return dt_err_set(err, DT_E_MEMORY, "no memory for --set");
+    int rc = a->llamafactory ? dt_factory_load(f, c, a->llamafactory, overrides, &warnings, err)
+                             : dt_config_load(c, a->estimate ? a->estimate : a->config,
+                                              a->deepspeed, overrides, &warnings, err);
+    free(overrides);
+    dt_buf_finish(&init);
+    warn(a, &warnings);
+    dt_buf_finish(&warnings);
+    return rc;
+}
+
+static void say_line(const char *line)
+{
+    dt_say(DT_TRAIN_PROGRAM, line);
+}
+
+/* Data first, by any one of the ranks: what is wrong with them is said by the one that meets it. */
+static int train_on(const struct dt_train_args *a, const struct dt_factory *factory,
+                    struct dt_config *c, struct failure *f)
+{
+    struct dt_train_args of_file = *a;
+    if (dt_factory_make_tokens(factory, c, say_line, &f->err) < 0) {
+        f->err.code = DT_E_RUNTIME;
+        return -1;
+    }
+    if (factory->resume && strcmp(a->resume, "auto") == 0)
+        of_file.resume = factory->resume;
+    return train(&of_file, c, f);
+}
+
 static int run(const struct dt_train_args *a, struct failure *f)
 {
     struct dt_err *err = &f->err;
     struct dt_config config = {0};
-    struct dt_buf warnings = {0}, init = {0};
+    struct dt_factory factory = {0};
     if (a->command)
         return carry_out(a, err);
     if (a->verify)
         return verify(a, err);
     if (a->check_nccl)
         return check_nccl(err);
-    const char **overrides = overrides_of(a, &init);
-    if (!overrides)
-        return dt_err_set(err, DT_E_MEMORY, "no memory for --set");
-    int rc = dt_config_load(&config, a->estimate ? a->estimate : a->config, a->deepspeed, overrides,
-                            &warnings, err);
-    free(overrides);
-    dt_buf_finish(&init);
-    warn(a, &warnings);
-    dt_buf_finish(&warnings);
+    int rc = load(a, &factory, &config, err);
     f->of_configuration = rc < 0;
-    if (rc == 0)
+    if (rc == 0 && a->print_config)
+        puts(config.document);
+    else if (rc == 0)
         rc = a->estimate ? estimate(a, &config, err)
              : a->rescue ? rescue(a, &config, err)
-                         : train(a, &config, f);
+                         : train_on(a, &factory, &config, f);
     dt_config_finish(&config);
+    dt_factory_finish(&factory);
     return rc;
 }
 

@@ -680,6 +680,24 @@ TEST(half_a_character_is_told_of_and_replaced)
     }
 }
 
+static void note_lines(void *arg, uint64_t lines)
+{
+    *(uint64_t *)arg = *(uint64_t *)arg * 1000 + lines;
+}
+
+TEST(it_is_told_how_far_a_long_file_is)
+{
+    struct dt_buf text = {0};
+    uint64_t told = 0;
+    for (int i = 0; i < 600; i++)
+        dt_buf_put_str(&text, "{\"t\": \"aa\"}\n");
+    const struct dt_chat_options o = {.key = "t", .progress = note_lines, .progress_arg = &told};
+    struct dt_chat_counts n = tokenize(&o, dt_buf_cstr(&text));
+    CHECK_EQ(n.lines, 600);
+    CHECK_EQ(told, 256512);
+    dt_buf_finish(&text);
+}
+
 TEST(a_share_of_the_lines_is_for_validation)
 {
     struct dt_err err = {0};

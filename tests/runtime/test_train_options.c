@@ -91,6 +91,8 @@ TEST(good_lines_are_taken)
          .local_rank = 3},
         {.line = "--local-rank 1 -c a", .config = "a", .local_rank = 1},
         {.line = "-c a --local_rank=0", .config = "a"},
+        {.line = "--llamafactory a.yaml --set lora_rank=8 --set train.steps=2", .sets = 2},
+        {.line = "--llamafactory a.yaml --resume none --print-config", .resume = "none"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         const struct good *r = &rows[i];
@@ -155,6 +157,10 @@ TEST(bad_lines_are_refused_with_a_sentence)
         {"", "which configuration? Give --config FILE"},
         {"-c a --world 2", "--world and --local-world go with --estimate"},
         {"--deepspeed", "which configuration?"},
+        {"--print-config", "--print-config: of which configuration?"},
+        {"--llamafactory a --config b", "--llamafactory goes with no --config"},
+        {"--llamafactory a --deepspeed b", "--llamafactory goes with no --deepspeed"},
+        {"--llamafactory a --estimate b", "--llamafactory goes with no --estimate"},
         {"a.json", "what is \"a.json\"? A configuration is given as --config a.json"},
         {"-c a b", "what is \"b\"?"},
         {"tokenize", "tokenize: which files? - is standard input"},

@@ -4,12 +4,18 @@
 #include "worker_runtime/config/keys.h"
 #include "worker_runtime/config/merge.h"
 
+#include <cjson/cJSON.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* From the whole document to the configuration. */
-static int understand(struct dt_config *c, struct dt_merge *m, struct dt_buf *warnings,
-                      struct dt_err *err)
+static int keep_document(struct dt_config *c, const struct dt_json *doc, struct dt_err *err)
+{
+    c->document = cJSON_Print(doc->root);
+    return c->document ? 0 : dt_err_set(err, DT_E_MEMORY, "no memory for the configuration");
+}
+
+int dt_config_understand(struct dt_config *c, struct dt_merge *m, struct dt_buf *warnings,
+                         struct dt_err *err)
 {
     struct dt_draft draft;
     struct dt_reading r = {&draft, &m->doc, m, warnings, err};
@@ -17,6 +23,8 @@ static int understand(struct dt_config *c, struct dt_merge *m, struct dt_buf *wa
     int rc = dt_config_read(&r);
     if (rc == 0)
         rc = dt_config_settle(&r);
+    if (rc == 0)
+        rc = keep_document(&draft.c, &m->doc, err);
     if (rc == 0) {
         *c = draft.c;
         memset(&draft.c, 0, sizeof draft.c); /* its strings have moved */
@@ -48,7 +56,7 @@ int dt_config_load(struct dt_config *c, const char *path, const char *deepspeed,
     memset(c, 0, sizeof *c);
     int rc = merge(&m, path, deepspeed, err);
     if (rc == 0)
-        rc = understand(c, &m, warnings, err);
+        rc = dt_config_understand(c, &m, warnings, err);
     dt_merge_finish(&m);
     return rc;
 }
@@ -60,7 +68,7 @@ int dt_config_parse(struct dt_config *c, const char *text, size_t len, const cha
     memset(c, 0, sizeof *c);
     int rc = dt_merge_parse(&m.doc, text, len, name, folder, err);
     if (rc == 0)
-        rc = understand(c, &m, warnings, err);
+        rc = dt_config_understand(c, &m, warnings, err);
     dt_merge_finish(&m);
     return rc;
 }
@@ -79,5 +87,6 @@ void dt_config_finish(struct dt_config *c)
     free(c->train.metrics);
     free(c->train.csv_path);
     free(c->train.csv_job);
+    free(c->document);
     memset(c, 0, sizeof *c);
 }

@@ -134,6 +134,10 @@ const char *dt_key_suggestion(const char *prefix, const char *name, char *out, s
  * from an override. A name with _ in front is a comment anywhere. */
 int dt_config_read(const struct dt_reading *r);
 
+/* From the whole document M->doc, which is read and settled, to the configuration. */
+int dt_config_understand(struct dt_config *c, struct dt_merge *m, struct dt_buf *warnings,
+                         struct dt_err *err);
+
 /* The parts of the draft together, as the configuration. */
 int dt_config_settle(const struct dt_reading *r);
 

@@ -230,7 +230,7 @@ static struct cJSON *read_value(struct yaml *y, struct dt_yaml_piece *p, bool in
         return read_quoted(y, p);
     if (p->at < p->end && (*p->at == '[' || *p->at == '{'))
         return read_flow(y, p);
-    struct dt_yaml_piece plain;
+    struct dt_yaml_piece plain = *p;
     const char *why = dt_yaml_plain(p, in_flow, &plain);
     if (!why)
         return keep(y, dt_yaml_resolve(plain));

@@ -18,14 +18,18 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
+#define PROGRESS_EVERY 256 /* lines */
+
 struct chats {
     const struct dt_tokenizer *tokenizer; /* NULL: a byte is a token */
     const struct dt_chat_options *options;
     struct dt_chat_counts *counts;
     const char *out;
     struct dt_token_writer *writer, *validation; /* VALIDATION may be NULL */
+    double share;                                /* of lines, for VALIDATION */
     uint64_t kept;                               /* lines of which something is written */
     struct dt_buf mended;                        /* the line at hand, where it has to be */
+    const struct dt_chat_source *source;         /* of the file at hand; NULL: it says itself */
     struct dt_chat_coder *coder;                 /* of conversations */
     struct dt_rendered rendered;
     struct dt_encoder *encoder; /* of texts */
@@ -37,7 +41,7 @@ struct chats {
 /* Where the line at hand goes: to validation, where its share has grown by a whole line. */
 static struct dt_token_writer *writer_of(const struct chats *z)
 {
-    double share = z->options->share, lines = (double)z->kept;
+    double share = z->share, lines = (double)z->kept;
     bool aside = z->validation && floor((lines + 1) * share) > floor(lines * share);
     return aside ? z->validation : z->writer;
 }
@@ -126,7 +130,8 @@ static int take_conversation(struct chats *z, const struct dt_lines *lines, stru
 {
     struct dt_conversation c = {0};
     const char *why;
-    int rc = dt_conversation_read(&c, line, &why, err);
+    int rc = z->source ? dt_conversation_read_as(&c, line, &z->source->columns, &why, err)
+                       : dt_conversation_read(&c, line, &why, err);
     if (rc == 0)
         note_unfit(z, lines, why);
     else if (rc > 0)
@@ -301,7 +306,7 @@ static int mend(struct chats *z, const struct dt_lines *lines, struct dt_bytes *
     dt_surrogates_replace(z->mended.at, z->mended.len);
     *line = (struct dt_bytes){z->mended.at, z->mended.len};
     if (n->mended++ == 0)
-        snprintf(n->first_mended, sizeof n->first_mended, "%.80s:%zu", lines->name, lines->number);
+        dt_lines_where(lines, n->first_mended, sizeof n->first_mended);
     return 0;
 }
 
@@ -312,6 +317,8 @@ static int take_line(struct chats *z, const struct dt_lines *lines, struct dt_by
     if (is_blank(line))
         return 0;
     z->counts->lines++;
+    if (z->options->progress && z->counts->lines % PROGRESS_EVERY == 0)
+        z->options->progress(z->options->progress_arg, z->counts->lines);
     if (lines->number == 1 && check_first_line(line, err) < 0)
         return dt_err_wrap(err, "%s", lines->name);
     int rc = mend(z, lines, &line, err);
@@ -343,13 +350,51 @@ static int take_file(struct chats *z, const char *path, struct dt_err *err)
 {
     struct dt_lines lines;
     struct dt_bytes line;
+    uint64_t before = z->counts->lines, most = z->source ? z->source->most : 0;
     int rc = dt_lines_open(&lines, path, err);
     if (rc == 0)
         rc = check_file(z, &lines, err);
-    while (rc == 0 && (rc = dt_lines_next(&lines, &line, err)) > 0)
+    while (rc == 0 && (most == 0 || z->counts->lines - before < most) &&
+           (rc = dt_lines_next(&lines, &line, err)) > 0)
         rc = take_line(z, &lines, line, err);
     dt_lines_close(&lines);
     return rc;
+}
+
+/* Adds to *COUNT the lines that take_file() takes. */
+static int count_file(const char *path, uint64_t most, uint64_t *count, struct dt_err *err)
+{
+    struct dt_lines lines;
+    struct dt_bytes line;
+    uint64_t n = 0;
+    int rc = dt_lines_open(&lines, path, err);
+    while (rc == 0 && (most == 0 || n < most) && (rc = dt_lines_next(&lines, &line, err)) > 0) {
+        n += !is_blank(line);
+        rc = 0;
+    }
+    dt_lines_close(&lines);
+    *count += n;
+    return rc < 0 ? -1 : 0;
+}
+
+/* A number of lines is a share of all that there are. */
+static int settle_share(struct chats *z, const char *const *files, int count, struct dt_err *err)
+{
+    const struct dt_chat_options *o = z->options;
+    uint64_t all = 0;
+    z->share = o->share;
+    if (!o->validation || o->set_aside == 0)
+        return 0;
+    for (int i = 0; i < count; i++)
+        if (count_file(files[i], o->sources ? o->sources[i].most : 0, &all, err) < 0)
+            return -1;
+    if (o->set_aside >= all)
+        return dt_err_set(err, DT_E_USAGE,
+                          "%llu of %llu conversations are to be set aside for validation, and "
+                          "none is left to train on",
+                          (unsigned long long)o->set_aside, (unsigned long long)all);
+    z->share = ((double)o->set_aside + 0.5) / (double)all; /* the half: no rounding loses one */
+    return 0;
 }
 
 static int begin(struct chats *z, struct dt_err *err)
@@ -393,7 +438,7 @@ static int finish(struct chats *z, struct dt_err *err)
     if (z->validation && n->validation_documents == 0)
         return dt_err_set(err, DT_E_RUNTIME,
                           "%llu lines are too few for a share of %g for validation",
-                          (unsigned long long)z->kept, z->options->share);
+                          (unsigned long long)z->kept, z->share);
     if (z->validation)
         n->validation_tokens = dt_token_writer_count(z->validation);
     if (z->validation && dt_token_writer_commit(z->validation, err) < 0)
@@ -407,9 +452,13 @@ int dt_tokenize_chats(const struct dt_tokenizer *t, const struct dt_chat_options
 {
     struct chats z = {.tokenizer = t, .options = o, .counts = counts, .out = out};
     *counts = (struct dt_chat_counts){0};
-    int rc = begin(&z, err);
-    for (int i = 0; i < count && rc == 0; i++)
+    int rc = settle_share(&z, files, count, err);
+    if (rc == 0)
+        rc = begin(&z, err);
+    for (int i = 0; i < count && rc == 0; i++) {
+        z.source = o->sources ? &o->sources[i] : NULL;
         rc = take_file(&z, files[i], err);
+    }
     if (rc == 0)
         rc = finish(&z, err);
     dt_chat_coder_destroy(z.coder);

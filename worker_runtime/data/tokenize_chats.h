@@ -11,6 +11,15 @@
 
 struct dt_tokenizer;
 
+/* A file that is not read as its objects look. */
+struct dt_chat_source {
+    struct dt_columns columns;
+    uint64_t most; /* objects that are read of it; 0: all */
+};
+
+/* Is told now and then how many lines were read. */
+typedef void dt_chat_progress_fn(void *arg, uint64_t lines);
+
 struct dt_chat_options {
     const struct dt_template *template; /* of conversations; NULL: KEY says where a text stands */
     const char *key;
@@ -21,7 +30,12 @@ struct dt_chat_options {
     /* Where that share of all lines goes in place of OUT, spread evenly over them; NULL: nowhere.
      */
     const char *validation;
-    double share; /* above 0, below 1 */
+    double share;       /* above 0, below 1 */
+    uint64_t set_aside; /* in its place: how many lines, about; 0: the share */
+    const struct dt_chat_source
+        *sources;                  /* of each file; NULL: objects look as one of three forms */
+    dt_chat_progress_fn *progress; /* NULL: nobody wants to know */
+    void *progress_arg;
 };
 
 struct dt_chat_counts {

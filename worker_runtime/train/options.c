@@ -94,10 +94,13 @@ static const struct dt_opt train_opts[] = {
      .help = "JSON file that describes the run: DeepSpeed's keys, and the blocks model, lora, dpo, data and train"},
     {.name = "deepspeed", .arg = "FILE", .completes = DT_OPT_FILE, AT(deepspeed), .group = "Training",
      .help = "an unchanged DeepSpeed configuration, whose keys join those of --config"},
+    {.name = "llamafactory", .arg = "FILE", .completes = DT_OPT_FILE, AT(llamafactory), .group = "Training",
+     .help = "in place of --config: a file of LLaMA-Factory's for supervised fine-tuning, in YAML or JSON, whose datasets "
+             "become tokens in its output_dir before the run begins"},
     {.name = "deepspeed-config", .arg = "FILE", .completes = DT_OPT_FILE, AT(deepspeed), .hidden = true},
     {.name = "set", .arg = "KEY=VALUE", .parse = dt_opt_append, .finish = dt_opt_finish_strings, .repeat = true,
      AT(set), .group = "Training",
-     .help = "set a key of the configuration to VALUE, such as train.steps=20"},
+     .help = "set a key of the configuration to VALUE, such as train.steps=20; with --llamafactory also a key of that file"},
     {.name = "resume", .arg = "auto|none|DIR", .words = "auto none", .fallback = "auto", AT(resume), .group = "Training",
      .help = "continue from the last whole checkpoint in train.save_dir, or from a newer one in train.upload_to, if there "
              "is one (auto), start without a checkpoint (none), or continue from DIR, which is a checkpoint or holds some"},
@@ -112,6 +115,8 @@ static const struct dt_opt train_opts[] = {
      .help = "with --estimate: number of ranks of the job; 0 means WORLD_SIZE, or 1"},
     {.name = "local-world", .arg = "N", .parse = dt_opt_count, AT(local), .fallback = "0", .group = "Instead of training",
      .help = "with --estimate: number of ranks on this host; 0 means LOCAL_WORLD_SIZE, or all"},
+    {.name = "print-config", AT(print_config), .group = "Instead of training",
+     .help = "print the configuration that --config or --llamafactory, --deepspeed and --set come to, as JSON"},
     {.name = "verify", .arg = "DIR", .completes = DT_OPT_DIRECTORY, AT(verify), .group = "Instead of training",
      .help = "compare every byte of the checkpoint DIR, as in runs/a/step-00000100, with its checksums"},
     {.name = "check-nccl", AT(check_nccl), .group = "Instead of training",
@@ -190,6 +195,7 @@ const struct dt_opt_program dt_train_program = {
     .example = "dtrun --nproc-per-node 2 dtrun-train --config examples/tiny.json",
     .usage =
         "--config FILE [options]\n"
+        "       dtrun-train --llamafactory FILE [options]\n"
         "       dtrun-train --estimate FILE [options]\n"
         "       dtrun-train --verify DIR\n"
         "       dtrun-train --check-nccl\n"
@@ -439,7 +445,19 @@ static int check_whole(struct dt_train_args *a, const struct dt_opt_result *resu
     if (check_command(a, err) < 0 || check_groups(a, result, err) < 0 ||
         check_generate(&a->generate, err) < 0 || check_export(a, err) < 0)
         return -1;
-    if (!a->command && !a->config && !a->deepspeed && !a->estimate && !a->verify && !a->check_nccl)
+    if (a->llamafactory && (a->config || a->deepspeed || a->estimate))
+        return dt_err_set(err, DT_E_USAGE,
+                          "--llamafactory goes with %s: the file is a whole configuration; its key "
+                          "deepspeed names a DeepSpeed file, and --set changes any key",
+                          a->config      ? "no --config"
+                          : a->deepspeed ? "no --deepspeed"
+                                         : "no --estimate");
+    if (a->print_config && !a->config && !a->deepspeed && !a->llamafactory)
+        return dt_err_set(
+            err, DT_E_USAGE,
+            "--print-config: of which configuration? Give --config or --llamafactory");
+    if (!a->command && !a->config && !a->deepspeed && !a->llamafactory && !a->estimate &&
+        !a->verify && !a->check_nccl)
         return dt_err_set(
             err, DT_E_USAGE,
             "which configuration? Give --config FILE; dtrun-train(1) says what stands in it");

@@ -23,7 +23,7 @@ enum dt_train_command {
 };
 
 struct dt_train_args {
-    char *config, *deepspeed, *resume, *init_from, *output;
+    char *config, *deepspeed, *llamafactory, *resume, *init_from, *output;
     struct dt_opt_strings set;
     int world, local; /* for --estimate; 0: as many as the environment says */
     char *estimate, *verify, *tokenizer, *template, *key, *system, *validation;
@@ -44,7 +44,7 @@ struct dt_train_args {
     const char **files; /* a command and what it is about; owned, its strings are argv's */
     int file_count;
     enum dt_train_command command;
-    bool check_nccl, rescue, train_on_prompt, last_answer_only, preferences;
+    bool print_config, check_nccl, rescue, train_on_prompt, last_answer_only, preferences;
 };
 
 extern const struct dt_opt_program dt_train_program;

@@ -12,8 +12,20 @@ struct reading {
     struct dt_json doc;
     struct dt_conversation *to;
     struct dt_err *err;
-    const char *why; /* it cannot be trained on; NULL: nothing is wrong so far */
+    const char *why;                  /* it cannot be trained on; NULL: nothing is wrong so far */
+    const struct dt_columns *columns; /* NULL: it looks as one of the forms that are known */
 };
+
+static const struct dt_columns alpaca = {.prompt = "instruction",
+                                         .query = "input",
+                                         .response = "output",
+                                         .history = "history",
+                                         .system = "system"};
+
+static const struct dt_columns *columns_of(const struct reading *r)
+{
+    return r->columns ? r->columns : &alpaca;
+}
 
 void dt_conversation_finish(struct dt_conversation *c)
 {
@@ -74,6 +86,28 @@ static const struct {
     enum role role;
 } roles[] = {{"system", SYSTEM},       {"user", USER},     {"human", USER},
              {"assistant", ASSISTANT}, {"gpt", ASSISTANT}, {"model", ASSISTANT}};
+
+/* By the names that the columns have for them. */
+static int read_named_role(struct reading *r, const struct cJSON *message, enum role *role)
+{
+    const struct dt_columns *c = r->columns;
+    const char *name, *const names[] = {
+                          [SYSTEM] = c->system_role, [USER] = c->user, [ASSISTANT] = c->assistant};
+    char path[200];
+    if (dt_json_string(&r->doc, message, c->role, &name, r->err) < 0)
+        return -1;
+    for (int i = SYSTEM; i <= ASSISTANT; i++) {
+        *role = (enum role)i;
+        if (names[i] && strcmp(name, names[i]) == 0)
+            return 0;
+    }
+    return dt_err_set(
+        r->err, DT_E_USAGE,
+        "%s: the role \"%.40s\" is none of %.40s, %.40s and %.40s, and calls of tools "
+        "are not done here",
+        dt_json_path(&r->doc, message, path, sizeof path), name, c->system_role, c->user,
+        c->assistant);
+}
 
 static int read_role(struct reading *r, const struct cJSON *message, const char *key,
                      enum role *role)
@@ -159,9 +193,11 @@ static int read_message(struct reading *r, const struct cJSON *m)
 {
     enum role role;
     char *text = NULL;
-    bool named = dt_json_has(m, "from");
-    if (read_role(r, m, named ? "from" : "role", &role) < 0 ||
-        read_content(r, m, named ? "value" : "content", &text) < 0)
+    bool from = dt_json_has(m, "from");
+    const char *content = r->columns ? r->columns->content : from ? "value" : "content";
+    int rc =
+        r->columns ? read_named_role(r, m, &role) : read_role(r, m, from ? "from" : "role", &role);
+    if (rc < 0 || read_content(r, m, content, &text) < 0)
         return -1;
     return take_message(r, role, text);
 }
@@ -182,10 +218,10 @@ static int read_messages(struct reading *r, const char *list)
 /* Many files have "system": "", which means that there is none. */
 static int read_system(struct reading *r)
 {
-    const char *text;
-    if (!dt_json_has(r->doc.root, "system") || r->to->system)
+    const char *text, *name = columns_of(r)->system;
+    if (!name || !dt_json_has(r->doc.root, name) || r->to->system)
         return 0;
-    if (dt_json_string(&r->doc, NULL, "system", &text, r->err) < 0)
+    if (dt_json_string(&r->doc, NULL, name, &text, r->err) < 0)
         return -1;
     return *text ? keep(r, &r->to->system, text) : 0;
 }
@@ -207,9 +243,10 @@ static int read_pair(struct reading *r, const struct cJSON *pair)
 static int read_history(struct reading *r)
 {
     const struct cJSON *history;
-    if (!dt_json_has(r->doc.root, "history"))
+    const char *name = columns_of(r)->history;
+    if (!name || !dt_json_has(r->doc.root, name))
         return 0;
-    if (dt_json_array(&r->doc, NULL, "history", &history, r->err) < 0)
+    if (dt_json_array(&r->doc, NULL, name, &history, r->err) < 0)
         return -1;
     for (const struct cJSON *pair = dt_json_first(history); pair; pair = dt_json_next(pair))
         if (read_pair(r, pair) < 0)
@@ -220,13 +257,13 @@ static int read_history(struct reading *r)
 /* The question is the instruction and the input, a line each, without one that is empty. */
 static int read_question(struct reading *r)
 {
+    const struct dt_columns *c = columns_of(r);
     const char *instruction, *input = "";
     char *text;
-    if (read_history(r) < 0 ||
-        dt_json_string(&r->doc, NULL, "instruction", &instruction, r->err) < 0)
+    if (read_history(r) < 0 || dt_json_string(&r->doc, NULL, c->prompt, &instruction, r->err) < 0)
         return -1;
-    if (dt_json_has(r->doc.root, "input") &&
-        dt_json_string(&r->doc, NULL, "input", &input, r->err) < 0)
+    if (c->query && dt_json_has(r->doc.root, c->query) &&
+        dt_json_string(&r->doc, NULL, c->query, &input, r->err) < 0)
         return -1;
     if (asprintf(&text, "%s%s%s", instruction, *instruction && *input ? "\n" : "", input) < 0)
         return no_memory(r);
@@ -237,7 +274,8 @@ static int read_instruction(struct reading *r)
 {
     const char *output;
     char *text;
-    if (read_question(r) < 0 || dt_json_string(&r->doc, NULL, "output", &output, r->err) < 0 ||
+    if (read_question(r) < 0 ||
+        dt_json_string(&r->doc, NULL, columns_of(r)->response, &output, r->err) < 0 ||
         keep(r, &text, output) < 0)
         return -1;
     return take_answer(r, text);
@@ -259,6 +297,8 @@ static int parse(struct reading *r, struct dt_bytes object)
 static int read_any(struct reading *r)
 {
     const struct cJSON *root = r->doc.root;
+    if (r->columns)
+        return r->columns->messages ? read_messages(r, r->columns->messages) : read_instruction(r);
     if (dt_json_has(root, "messages"))
         return read_messages(r, "messages");
     if (dt_json_has(root, "conversations"))
@@ -273,7 +313,13 @@ static int read_any(struct reading *r)
 int dt_conversation_read(struct dt_conversation *c, struct dt_bytes object, const char **why,
                          struct dt_err *err)
 {
-    struct reading r = {.to = c, .err = err};
+    return dt_conversation_read_as(c, object, NULL, why, err);
+}
+
+int dt_conversation_read_as(struct dt_conversation *c, struct dt_bytes object,
+                            const struct dt_columns *columns, const char **why, struct dt_err *err)
+{
+    struct reading r = {.to = c, .err = err, .columns = columns};
     int rc = parse(&r, object);
     if (rc == 0)
         rc = read_any(&r);

@@ -16,6 +16,16 @@ struct dt_exchange {
     char *answer; /* NULL, of the last one alone: it is still to come */
 };
 
+/* What the parts of one are called, where they have names of their own. NULL: there is no such
+ * part. With MESSAGES it is a list of messages, which need the names from .role on, and else a
+ * question and an answer. */
+struct dt_columns {
+    const char *messages, *system;
+    const char *prompt, *query, *response, *history;
+    const char *role, *content;                 /* keys of a message */
+    const char *user, *assistant, *system_role; /* who says it */
+};
+
 /* Zeroed memory is an empty one. Its texts are its own. */
 struct dt_conversation {
     char *system; /* NULL: there is none */
@@ -42,6 +52,10 @@ void dt_preference_finish(struct dt_preference *p);
 /* As dt_conversation_read(). */
 int dt_preference_read(struct dt_preference *p, struct dt_bytes object, const char **why,
                        struct dt_err *err);
+
+/* The same of one whose parts are called as COLUMNS says. */
+int dt_conversation_read_as(struct dt_conversation *c, struct dt_bytes object,
+                            const struct dt_columns *columns, const char **why, struct dt_err *err);
 
 /* The text that OBJECT has under KEY, to be freed. NULL and *err. */
 char *dt_conversation_read_text(struct dt_bytes object, const char *key, struct dt_err *err);

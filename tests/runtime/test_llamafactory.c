@@ -1,0 +1,346 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/fs.h"
+#include "tests/lib/folder.h"
+#include "worker_runtime/data/tokens.h"
+#include "worker_runtime/llamafactory/llamafactory.h"
+
+#include <math.h>
+#include <sys/stat.h>
+
+#define ROWS(t) (sizeof(t) / sizeof *(t))
+
+static struct dt_config c; /* of the test that runs */
+static struct dt_factory f;
+static struct dt_buf warnings;
+
+static const char *put(const char *name, const char *text)
+{
+    struct dt_err err;
+    const char *path = at(name);
+    CHECK_OK(dt_fs_replace(path, text, strlen(text), 0644, &err), err);
+    return path;
+}
+
+BEFORE_ALL
+{
+    struct dt_buf text = {0};
+    struct dt_err err;
+    folder_make();
+    mkdir(at("model"), 0755);
+    mkdir(at("data"), 0755);
+    put("model/config.json",
+        "{\"model_type\": \"llama\", \"hidden_size\": 48, \"intermediate_size\": 80, "
+        "\"num_hidden_layers\": 2, \"num_attention_heads\": 4, \"num_key_value_heads\": 2, "
+        "\"max_position_embeddings\": 4096, \"vocab_size\": 808}");
+    CHECK_OK(dt_fs_read(DT_TOKENIZERS_DIR "/llama2.json", (size_t)1 << 24, &text, &err), err);
+    CHECK_OK(dt_fs_replace(at("model/tokenizer.json"), text.at, text.len, 0644, &err), err);
+    dt_buf_finish(&text);
+    put("model/tokenizer_config.json", "{\"eos_token\": \"</s>\"}");
+    put("data/dataset_info.json",
+        "{\"sums\": {\"file_name\": \"sums.json\"},"
+        " \"turns\": {\"file_name\": \"turns.jsonl\", \"formatting\": \"sharegpt\","
+        "   \"columns\": {\"messages\": \"messages\"},"
+        "   \"tags\": {\"role_tag\": \"role\", \"content_tag\": \"content\", \"user_tag\": "
+        "\"user\", \"assistant_tag\": \"assistant\", \"system_tag\": \"system\"}},"
+        " \"named\": {\"file_name\": \"named.json\", \"columns\": {\"prompt\": \"q\", "
+        "\"response\": \"a\", \"system\": \"s\"}},"
+        " \"hub\": {\"hf_hub_url\": \"x/y\"},"
+        " \"ranked\": {\"file_name\": \"sums.json\", \"ranking\": true},"
+        " \"tools\": {\"file_name\": \"sums.json\", \"columns\": {\"prompt\": \"q\", \"response\": "
+        "\"a\", \"tools\": \"t\"}},"
+        " \"wrong\": {\"file_name\": \"sums.json\", \"columns\": {\"promt\": \"q\"}}}");
+    put("data/sums.json", "[{\"instruction\": \"1+1\", \"input\": \"\", \"output\": \"2\"},\n"
+                          " {\"instruction\": \"add\", \"input\": \"2+3\", \"output\": \"5\"},\n"
+                          " {\"instruction\": \"4+4\", \"output\": \"8\"}]\n");
+    put("data/turns.jsonl",
+        "{\"messages\": [{\"role\": \"system\", \"content\": \"be short\"}, {\"role\": \"user\", "
+        "\"content\": \"hi\"}, {\"role\": \"assistant\", \"content\": \"hello\"}]}\n");
+    put("data/named.json", "[{\"q\": \"1+1\", \"a\": \"2\", \"input\": \"not named\"}]");
+}
+
+/* TEXT behind what every file has. */
+static int load(const char *text, const char *const *overrides, struct dt_err *err)
+{
+    struct dt_buf all = {0};
+    dt_config_finish(&c);
+    dt_factory_finish(&f);
+    dt_buf_clear(&warnings);
+    dt_buf_printf(&all,
+                  "model_name_or_path: %s\ntemplate: llama2\ndataset_dir: %s\noutput_dir: %s\n%s",
+                  at("model"), at("data"), at("out"), text);
+    const char *path = put("run.yaml", dt_buf_cstr(&all));
+    dt_buf_finish(&all);
+    *err = (struct dt_err){0};
+    return dt_factory_load(&f, &c, path, overrides, &warnings, err);
+}
+
+static void loaded(const char *text)
+{
+    struct dt_err err;
+    CHECK_OK(load(text, NULL, &err), err);
+}
+
+static bool near(double a, double b)
+{
+    return fabs(a - b) <= 1e-6 * fabs(b);
+}
+
+TEST(what_a_file_leaves_out_is_as_llamafactory_has_it)
+{
+    loaded("dataset: sums\n");
+    CHECK_STR(dt_buf_cstr(&warnings), "");
+    CHECK_STR(c.model.weights, at("model"));
+    CHECK(c.model.recompute);
+    CHECK_EQ(c.lora.r, 8);
+    CHECK(c.lora.alpha == 16 && c.lora.dropout == 0 && !c.lora.rslora);
+    CHECK_EQ(__builtin_popcount(c.lora.targets), 7);
+    CHECK_EQ(c.batch.micro_batch, 8);
+    CHECK_EQ(c.batch.accumulation, 1);
+    CHECK_EQ(c.batch.train_batch, 0);
+    CHECK(near(c.schedule.lr, 5e-5) && c.clip == 1);
+    CHECK(c.zero.weight_decay == 0 && c.zero.decoupled && near(c.zero.eps, 1e-8));
+    CHECK(near(c.zero.beta1, 0.9) && near(c.zero.beta2, 0.999));
+    CHECK(c.train.epochs == 3 && c.train.steps == 0);
+    CHECK_EQ(c.train.seed, 42);
+    CHECK_EQ(c.train.log_every, 500);
+    CHECK_EQ(c.train.save_every, 500);
+    CHECK_EQ(c.train.keep_last, 0);
+    CHECK_EQ(c.data.positions, 2048);
+    CHECK(!c.data.packing && c.data.shuffle && !c.data.validation);
+    CHECK_EQ(c.zero.model_type, DT_F32);
+    CHECK(f.resume == NULL);
+}
+
+TEST(keys_become_those_of_a_run)
+{
+    loaded("stage: sft\ndo_train: true\nfinetuning_type: lora\ndataset: sums\n"
+           "lora_target: q_proj,v_proj\nlora_rank: 16\nlora_alpha: 32\nlora_dropout: 0.05\n"
+           "use_rslora: true\ncutoff_len: 512\nmax_samples: 2\nneat_packing: true\n"
+           "train_on_prompt: true\ndefault_system: be kind\n"
+           "per_device_train_batch_size: 1\ngradient_accumulation_steps: 8\n"
+           "learning_rate: 1.0e-4\nmax_steps: 20\nlr_scheduler_type: cosine\n"
+           "weight_decay: 0.01\nmax_grad_norm: 0.3\nadam_beta2: 0.95\nadam_epsilon: '1e-6'\n"
+           "seed: 7\nlogging_steps: 10\nsave_steps: 5\nsave_total_limit: 2\nbf16: true\n"
+           "disable_gradient_checkpointing: true\noverwrite_output_dir: true\nuse_cpu: true\n"
+           "val_size: 1\neval_strategy: steps\neval_steps: 4\nreport_to: none\n"
+           "plot_loss: true\npreprocessing_num_workers: 16\n");
+    CHECK_STR(dt_buf_cstr(&warnings), "plot_loss, preprocessing_num_workers have no meaning here "
+                                      "and are ignored\n");
+    CHECK_EQ(c.lora.r, 16);
+    CHECK_EQ(__builtin_popcount(c.lora.targets), 2);
+    CHECK(c.lora.alpha == 32 && near(c.lora.dropout, 0.05f) && c.lora.rslora);
+    CHECK_EQ(c.data.positions, 512);
+    CHECK(c.data.packing && f.data.packing && f.data.train_on_prompt);
+    CHECK_STR(f.data.system, "be kind");
+    CHECK_EQ(f.data.most, 2);
+    CHECK_EQ(c.batch.micro_batch, 1);
+    CHECK_EQ(c.batch.accumulation, 8);
+    CHECK(near(c.schedule.lr, 1e-4) && near(c.clip, 0.3f) && near(c.zero.eps, 1e-6f));
+    CHECK(near(c.zero.weight_decay, 0.01f) && near(c.zero.beta2, 0.95f));
+    CHECK(c.train.steps == 20 && c.train.epochs == 0);
+    CHECK_EQ(c.train.seed, 7);
+    CHECK_EQ(c.train.save_every, 5);
+    CHECK_EQ(c.train.keep_last, 2);
+    CHECK_EQ(c.train.validate_every, 4);
+    CHECK_EQ(c.zero.model_type, DT_BF16);
+    CHECK_STR(c.train.device, "cpu");
+    CHECK(!c.model.recompute && c.data.validation);
+    CHECK_STR(f.resume, "none");
+}
+
+TEST(all_of_a_model_may_be_trained)
+{
+    loaded("dataset: sums\nfinetuning_type: full\nlora_rank: 8\nsave_strategy: no\nfp16: true\n"
+           "resume_from_checkpoint: true\n");
+    CHECK_EQ(c.lora.r, 0);
+    CHECK_EQ(c.train.save_every, 0);
+    CHECK(c.scaler.dynamic && c.scaler.scale == 65536 && c.scaler.window == 2000);
+    CHECK_STR(dt_buf_cstr(&warnings), "lora_rank: no new adapters are made, and it is ignored\n");
+    CHECK_STR(f.resume, "auto");
+}
+
+TEST(overrides_are_of_either_kind)
+{
+    struct dt_err err;
+    static const char *const some[] = {
+        "learning_rate=2e-3",        "lora_target=[q_proj]",          "train.threads=2",
+        "zero_optimization.stage=3", "per_device_train_batch_size=2", NULL};
+    CHECK_OK(load("dataset: sums\nlearning_rate: 1\n", some, &err), err);
+    CHECK(near(c.schedule.lr, 2e-3));
+    CHECK_EQ(c.train.threads, 2);
+    CHECK_EQ(c.zero.stage, 3);
+    CHECK_EQ(c.batch.micro_batch, 2);
+    static const char *const unknown[] = {"lerning_rate=1", NULL};
+    CHECK_FAIL(load("dataset: sums\n", unknown, &err), err, "lerning_rate: there is no such");
+    static const char *const own[] = {"data.train=/nowhere.bin", NULL};
+    CHECK_OK(load("dataset: sums\n", own, &err), err);
+    CHECK_STR(c.data.train[0].path, "/nowhere.bin");
+    CHECK(!f.makes_tokens);
+}
+
+TEST(a_deepspeed_file_joins_it)
+{
+    char text[300];
+    struct dt_err err;
+    snprintf(text, sizeof text, "dataset: sums\ndeepspeed: %s\n",
+             put("z3.json", "{\"train_batch_size\": \"auto\", \"gradient_clipping\": \"auto\", "
+                            "\"zero_optimization\": {\"stage\": 3}}"));
+    loaded(text);
+    CHECK_EQ(c.zero.stage, 3);
+    CHECK(c.clip == 1);
+    put("z3.json", "{\"gradient_clipping\": 3}");
+    CHECK_FAIL(load(text, NULL, &err), err, "gradient_clipping: ");
+    CHECK(strstr(err.text, "has another value than") != NULL);
+}
+
+TEST(what_cannot_be_is_refused_by_name)
+{
+    static const struct {
+        const char *text, *words;
+    } rows[] = {
+        {"dataset: sums\nstage: dpo\n", "run.yaml: stage: the stage sft is done here"},
+        {"dataset: sums\nlora_rnak: 8\n", "lora_rnak: no such key of LLaMA-Factory's is known "
+                                          "here; did you mean lora_rank?"},
+        {"dataset: sums\nneftune_noise_alpha: 5\n", "neftune_noise_alpha: it would change what is"},
+        {"dataset: sums\nquantization_bit: 8\n", "quantization_bit: "},
+        {"dataset: sums\nfinetuning_type: freeze\n", "\"freeze\" is not implemented; lora and"},
+        {"dataset: sums\npacking: true\n", "packing: packed conversations do not see each other"},
+        {"dataset: sums\noptim: sgd\n", "optim: \"sgd\" is not implemented; adamw_torch is"},
+        {"dataset: sums\nlr_scheduler_type: steps\n", "lr_scheduler_type: \"steps\" is not"},
+        {"dataset: sums\nlora_rank: 0\n", "run.yaml: lora_rank: "},
+        {"dataset: sums\nlearning_rate: fast\n", "run.yaml: learning_rate: "},
+        {"dataset: sums\ncutoff_len: 5000\n", "cutoff_len: 5000 is more than the 4096 positions"},
+        {"dataset: sums\ncutoff_len: 1\n", "cutoff_len: expected a number from 2"},
+        {"dataset: sums\nmax_steps: 1.5\n", "max_steps: expected a whole number, found 1.5"},
+        {"dataset: sums\nbf16: 3\n", "bf16: expected true or false"},
+        {"dataset: sums\nbf16: true\nfp16: true\n", "bf16: fp16 is true as well"},
+        {"dataset: sums\neval_dataset: sums\nval_size: 0.1\n", "val_size: eval_dataset says"},
+        {"dataset: sums\neval_strategy: steps\n", "eval_strategy: there is nothing to validate"},
+        {"dataset: sums\nenable_thinking: false\n", "enable_thinking: "},
+        {"dataset: sums\nadapter_name_or_path: a,b\n", "adapter_name_or_path: one folder"},
+        {"lora_rank: 8\n", "dataset: it is missing"},
+        {"dataset: sums\ntemplate: llama9\n", "template is there twice"},
+        {"dataset: smus\n", "has no \"smus\"; did you mean \"sums\"?"},
+        {"dataset: hub\n", "dataset_info.json: hub.hf_hub_url: nothing is downloaded"},
+        {"dataset: ranked\n", "ranked.ranking: preferences belong to another stage"},
+        {"dataset: tools\n", "tools.columns.tools: calls of tools are not done here"},
+        {"dataset: wrong\n", "wrong.columns.promt: there is no such name"},
+        {"dataset: [sums\n", "run.yaml: line 5: ] or , is missing"},
+    };
+    for (size_t i = 0; i < ROWS(rows); i++) {
+        CHECK_ROW("%s", rows[i].text);
+        struct dt_err err;
+        CHECK_FAIL(load(rows[i].text, NULL, &err), err, rows[i].words);
+    }
+    struct dt_err err;
+    static const char *const other[] = {"template=llama9", NULL};
+    CHECK_FAIL(load("dataset: sums\n", other, &err), err,
+               "template: there is no chat template \"llama9\"");
+    static const char *const hub[] = {"model_name_or_path=meta-llama/Llama-2-7b", NULL};
+    CHECK_FAIL(load("dataset: sums\n", hub, &err), err,
+               "there is no folder meta-llama/Llama-2-7b; nothing is downloaded here");
+}
+
+TEST(another_input_makes_another_file)
+{
+    static const char *const rows[] = {
+        "dataset: sums\n",
+        "dataset: sums,named\n",
+        "dataset: sums\ncutoff_len: 100\n",
+        "dataset: sums\nmax_samples: 2\n",
+        "dataset: sums\nval_size: 0.4\n",
+        "dataset: sums\neval_dataset: named\n",
+        "dataset: sums\ndefault_system: x\n",
+        "dataset: sums\ntrain_on_prompt: true\n",
+        "dataset: sums\nmask_history: true\n",
+    };
+    char names[ROWS(rows)][200];
+    for (size_t i = 0; i < ROWS(rows); i++) {
+        loaded(rows[i]);
+        snprintf(names[i], sizeof names[i], "%s", c.data.train[0].path);
+        CHECK(strstr(names[i], "/out/tokens/sums") != NULL);
+        for (size_t k = 0; k < i; k++) {
+            CHECK_ROW("%s and %s", rows[i], rows[k]);
+            CHECK(strcmp(names[i], names[k]) != 0);
+        }
+    }
+    loaded("lora_rank: 2\ndataset: sums\nlearning_rate: 1\n");
+    CHECK_STR(c.data.train[0].path, names[0]);
+    put("model/tokenizer_config.json", "{\"eos_token\": \"<s>\"}");
+    loaded("dataset: sums\n");
+    CHECK(strcmp(c.data.train[0].path, names[0]) != 0);
+    put("model/tokenizer_config.json", "{\"eos_token\": \"</s>\"}");
+}
+
+static char told[600];
+
+static void note(const char *line)
+{
+    snprintf(told, sizeof told, "%s", line);
+}
+
+TEST(datasets_become_tokens_once)
+{
+    struct dt_err err;
+    *told = '\0';
+    loaded("dataset: sums, turns,named\n");
+    CHECK_OK(dt_factory_make_tokens(&f, &c, note, &err), err);
+    CHECK(strstr(told, ".bin: 5 conversations with ") != NULL);
+    CHECK_EQ(c.data.positions, 64);
+    struct dt_tokens *t = dt_tokens_open(c.data.train[0].path, 0, 808, &err);
+    CHECK_STR(t ? "" : err.text, "");
+    CHECK_EQ(dt_tokens_documents(t), 5);
+    dt_tokens_close(t);
+    *told = '\0';
+    c.data.positions = 2048;
+    CHECK_OK(dt_factory_make_tokens(&f, &c, note, &err), err);
+    CHECK_STR(told, "");
+    CHECK_EQ(c.data.positions, 64);
+}
+
+TEST(a_part_is_set_aside_or_comes_from_elsewhere)
+{
+    struct dt_err err;
+    static const char *const rows[] = {"dataset: sums\nval_size: 1\n",
+                                       "dataset: sums\nval_size: 0.4\n",
+                                       "dataset: sums\nmax_samples: 2\neval_dataset: turns\n"};
+    for (size_t i = 0; i < ROWS(rows); i++) {
+        CHECK_ROW("%s", rows[i]);
+        loaded(rows[i]);
+        CHECK_OK(dt_factory_make_tokens(&f, &c, note, &err), err);
+        struct dt_tokens *train = dt_tokens_open(c.data.train[0].path, 0, 808, &err);
+        struct dt_tokens *validation = dt_tokens_open(c.data.validation, 0, 808, &err);
+        CHECK(train && validation);
+        CHECK_EQ(dt_tokens_documents(train), 2);
+        CHECK_EQ(dt_tokens_documents(validation), 1);
+        dt_tokens_close(train);
+        dt_tokens_close(validation);
+    }
+    loaded("dataset: sums\nval_size: 3\n");
+    CHECK_FAIL(dt_factory_make_tokens(&f, &c, note, &err), err,
+               "3 of 3 conversations are to be set aside for validation");
+    CHECK(!dt_fs_exists(c.data.train[0].path));
+}
+
+TEST(a_dataset_that_is_none_is_refused)
+{
+    static const struct {
+        const char *text, *words;
+    } rows[] = {
+        {"[{\"instruction\": \"a\", \"output\": \"b\"}", "sums.json: it ends behind element 1"},
+        {"[{\"instruction\": \"a\"", "sums.json: it ends within element 1"},
+        {"[{\"instruction\": \"a\", \"output\": \"b\"},]", "a comma and nothing follow element 1"},
+        {"[{\"instruction\": \"a\", \"output\": \"b\"}] x", "something follows the bracket behind"},
+        {"[1]", "sums.json, element 1: expected an object"},
+        {"[{\"instruction\": 1, \"output\": \"b\"}]", "sums.json, element 1: instruction: "},
+        {"[]", "nothing is left to train on of 0 lines"},
+    };
+    for (size_t i = 0; i < ROWS(rows); i++) {
+        CHECK_ROW("%s", rows[i].text);
+        struct dt_err err;
+        put("data/sums.json", rows[i].text);
+        loaded("dataset: sums\n");
+        CHECK_FAIL(dt_factory_make_tokens(&f, &c, note, &err), err, rows[i].words);
+        CHECK(!dt_fs_exists(c.data.train[0].path));
+    }
+}

@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# Files of LLaMA-Factory's, from a dataset as people have it to adapters: what is trained on, for how many steps, and what is said.
+
+import json
+import os
+import random
+import shutil
+
+import tap
+import training
+
+MODEL = dict(training.LLAMA, vocab_size=816, max_position_embeddings=128, tie_word_embeddings=False)
+TOKENIZER = os.path.join(training.TOP, "tests/runtime/tokenizers/llama2.json")
+EXAMPLES = 40
+
+
+def model(s):
+    """A folder of Hugging Face's with a small model and its tokenizer."""
+    folder = s.path("llama")
+    if not os.path.isdir(folder):
+        s.run(s.config("base.json", model=MODEL, steps=1, save_dir=s.path("base")), world=0)
+        shutil.copytree(s.path("base", "step-00000001"), folder)
+        shutil.copy(TOKENIZER, os.path.join(folder, "tokenizer.json"))
+        with open(os.path.join(folder, "tokenizer_config.json"), "w", encoding="utf-8") as f:
+            json.dump({"eos_token": "</s>"}, f)
+    return folder
+
+
+def datasets(s):
+    """Sums, as Alpaca and as OpenAI write them, and what is told of them."""
+    folder = s.path("data")
+    if os.path.isdir(folder):
+        return folder
+    os.mkdir(folder)
+    chance = random.Random(5)
+    pairs = [(chance.randint(1, 30), chance.randint(1, 30)) for _ in range(EXAMPLES)]
+    info = {"sums": {"file_name": "sums.json"},
+            "turns": {"file_name": "turns.jsonl", "formatting": "sharegpt", "columns": {"messages": "messages"},
+                      "tags": {"role_tag": "role", "content_tag": "content", "user_tag": "user", "assistant_tag": "assistant"}}}
+    with open(os.path.join(folder, "dataset_info.json"), "w", encoding="utf-8") as f:
+        json.dump(info, f)
+    with open(os.path.join(folder, "sums.json"), "w", encoding="utf-8") as f:
+        json.dump([{"instruction": "add", "input": "%d+%d" % (a, b), "output": str(a + b)} for a, b in pairs], f, indent=2)
+    with open(os.path.join(folder, "turns.jsonl"), "w", encoding="utf-8") as f:
+        for a, b in pairs:
+            f.write(json.dumps({"messages": [{"role": "user", "content": "add\n%d+%d" % (a, b)},
+                                             {"role": "assistant", "content": str(a + b)}]}) + "\n")
+    return folder
+
+
+def yaml(s, name, **keys):
+    """A file as people have them; keys that are None are left out."""
+    whole = {"model_name_or_path": model(s), "stage": "sft", "do_train": "true", "finetuning_type": "lora", "lora_rank": 8,
+             "lora_target": "all", "dataset": "sums", "dataset_dir": datasets(s), "template": "llama2", "cutoff_len": 64,
+             "output_dir": s.path(name + ".out"), "logging_steps": 1, "save_steps": 500, "plot_loss": "true",
+             "overwrite_output_dir": "true", "per_device_train_batch_size": 4, "gradient_accumulation_steps": 1,
+             "learning_rate": "3.0e-2", "num_train_epochs": 4.0, "lr_scheduler_type": "constant", **keys}
+    with open(s.path(name), "w", encoding="utf-8") as f:
+        f.write("### made by a test\n")
+        f.writelines("%s: %s\n" % (key, value) for key, value in whole.items() if value is not None)
+    return s.path(name)
+
+
+def run(s, path, *options, world=2, status=0):
+    words = [s.tools.train, "--llamafactory", path, "--set", "train.threads=1", "--set", "train.metrics=" + path + ".jsonl", *options]
+    if world:
+        words = [s.tools.dtrun, "--nproc-per-node", str(world), "--no-python", *words]
+    program = s.start_words(words)
+    tap.check_equal(program.end(), status, "exit status; it said\n%s\n" % "\n".join(program.lines))
+    return program
+
+
+def said(program, words):
+    return sum(words in line for line in program.lines)
+
+
+def tokens(s, name):
+    folder = s.path(name + ".out", "tokens")
+    return {n: os.stat(os.path.join(folder, n)).st_mtime_ns for n in os.listdir(folder) if n.endswith(".bin")}
+
+
+@training.story
+def trains(s):
+    """a file of YAML trains adapters under two ranks, and makes tokens of its dataset once"""
+    path = yaml(s, "run.yaml", additional_target="lm_head")
+    program = run(s, path)
+    tap.check_equal(said(program, "%d conversations with" % EXAMPLES), 1, "lines that tell of tokens")
+    tap.check_equal(said(program, "plot_loss has no meaning here and is ignored"), 1, "lines that tell of keys")
+    losses = s.losses(path)
+    tap.check_equal(len(losses), 4 * EXAMPLES // (4 * 2), "steps")
+    if not losses[-1] < 0.5 * losses[0]:
+        raise AssertionError("the loss does not fall: %r" % losses)
+    tap.check_equal(os.path.exists(s.path("run.yaml.out", "step-00000020", "adapter_model.safetensors")), True, "adapters are saved")
+    before = tokens(s, "run.yaml")
+    program = run(s, path, world=1)
+    tap.check_equal(said(program, "conversations with"), 0, "lines that tell of tokens")
+    tap.check_equal(tokens(s, "run.yaml"), before, "files of tokens")
+    training.close(s.losses(path)[:1], losses[:1], 1, "the first step, anew")
+
+
+@training.story
+def same_tokens(s):
+    """datasets of any form give the tokens that tokenize makes of the same conversations, and so the same losses"""
+    losses = {}
+    for name in ("sums", "turns"):
+        path = yaml(s, name + ".yaml", dataset=name, num_train_epochs=1.0)
+        run(s, path)
+        losses[name] = s.losses(path)
+        file, = tokens(s, name + ".yaml")
+        out = s.path(name + ".bin")
+        program = s.start_words([s.tools.train, "tokenize", "--tokenizer", model(s), "--template", "llama2", "--max-tokens", "64",
+                                 os.path.join(datasets(s), {"sums": "sums.json", "turns": "turns.jsonl"}[name]), "-o", out])
+        tap.check_equal(program.end(), 0, "exit status; it said\n%s\n" % "\n".join(program.lines))
+        with open(out, "rb") as a, open(s.path(name + ".yaml.out", "tokens", file), "rb") as b:
+            tap.check_equal(a.read() == b.read(), True, "tokens of " + name)
+    tap.check_equal(losses["turns"], losses["sums"], "losses")
+
+
+@training.story
+def whole_runs(s):
+    """a run is the same from the configuration that is printed, from JSON, at stage 3, and packed it is another"""
+    path = yaml(s, "whole.yaml", num_train_epochs=2.0, val_size=8, eval_strategy="steps", eval_steps=3, lr_scheduler_type="cosine")
+    program = run(s, path)
+    program.expect(r"validation")
+    losses = s.losses(path)
+    tap.check_equal(len(losses), 2 * (EXAMPLES - 8) // (4 * 2), "steps")
+    program = s.start_words([s.tools.train, "--llamafactory", path, "--print-config"])
+    tap.check_equal(program.end(), 0, "exit status; it said\n%s\n" % "\n".join(program.lines))
+    text = "\n".join(line for line in program.lines if not line.startswith("dtrun-train:"))
+    config = json.loads(text)
+    config["train"].update(threads=1, save_dir=s.path("printed.out"), metrics=s.path("printed.json.jsonl"))
+    with open(s.path("printed.json"), "w", encoding="utf-8") as f:
+        json.dump(config, f)
+    s.run(s.path("printed.json"), world=2)
+    training.close(s.losses(s.path("printed.json")), losses, 1e-5, "as printed")
+    with open(path, encoding="utf-8") as f:
+        pairs = [line.rstrip("\n").split(": ", 1) for line in f if not line.startswith("#")]
+    with open(s.path("z3.json"), "w", encoding="utf-8") as f:
+        json.dump({"train_micro_batch_size_per_gpu": "auto", "gradient_clipping": "auto", "zero_optimization": {"stage": 3}}, f)
+    whole = {key: json.loads(value) if value[0] in "0123456789tf" else value for key, value in pairs}
+    with open(s.path("whole.json"), "w", encoding="utf-8") as f:
+        json.dump({**whole, "output_dir": s.path("whole.json.out"), "deepspeed": s.path("z3.json")}, f)
+    run(s, s.path("whole.json"))
+    training.close(s.losses(s.path("whole.json")), losses, 1e-5, "from JSON, at stage 3")
+    packed = yaml(s, "packed.yaml", packing="true", neat_packing="true")
+    program = run(s, packed)
+    program.expect(r"%d documents packed into them" % EXAMPLES)
+
+
+@training.story
+def goes_on(s):
+    """without overwrite_output_dir a run goes on where it was, and with it it begins anew"""
+    path = yaml(s, "on.yaml", max_steps=3, save_steps=1)
+    run(s, path)
+    program = run(s, path, "--set", "overwrite_output_dir=false", "--set", "max_steps=5")
+    program.expect(r"resumed from .*: step 3")
+    tap.check_equal(s.checkpoints(s.path("on.yaml.out"))[-1], "step-00000005", "the newest checkpoint")
+    program = run(s, path, "--set", "max_steps=2")
+    tap.check_equal(said(program, "resumed from"), 0, "lines that tell of a checkpoint")
+    tap.check_equal(s.checkpoints(s.path("on.yaml.out"))[-1], "step-00000002", "the newest checkpoint")
+
+
+@training.story
+def is_refused(s):
+    """what is wrong with a file or a dataset is said once, before the ranks meet"""
+    rows = [({"quantization_bit": 8}, 2, "refused.yaml: quantization_bit: "),
+            ({"template": "llama9"}, 2, "there is no chat template \"llama9\""),
+            ({"dataset": "none"}, 2, "has no \"none\""),
+            ({"model_name_or_path": "meta-llama/Llama-2-7b-hf"}, 2, "hf download meta-llama/Llama-2-7b-hf"),
+            ({"template": "llama3"}, 1, "the tokenizer has no token <|begin_of_text|>")]
+    for keys, status, words in rows:
+        program = run(s, yaml(s, "refused.yaml", **keys), status=1)
+        if not said(program, words):
+            raise AssertionError("%r: %r is not said:\n%s" % (keys, words, "\n".join(program.lines)))
+        program = run(s, s.path("refused.yaml"), world=0, status=status)
+        tap.check_equal(said(program, words), 1, "lines that tell of it")
+
+
+training.main()

@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "worker_runtime/llamafactory/datasets.h"
+
+#include "base/fs.h"
+#include "base/str.h"
+
+#include <cjson/cJSON.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define INFO_MAX ((size_t)16 << 20) /* bytes of dataset_info.json */
+#define NAME_MOST 200
+
+/* An entry, and what is told of it when something is wrong. */
+struct entry {
+    struct factory_datasets *of;
+    const struct cJSON *v;
+    struct dt_err *err;
+};
+
+static int refuse(const struct entry *e, const struct cJSON *v, const char *why)
+{
+    char path[NAME_MOST];
+    return dt_err_set(e->err, DT_E_USAGE, "%s: %s",
+                      dt_json_path(&e->of->info, v, path, sizeof path), why);
+}
+
+static int no_memory(struct dt_err *err)
+{
+    return dt_err_set(err, DT_E_MEMORY, "no memory for the list of datasets");
+}
+
+/* -- what the parts of an example are called -------------------------------------------------- */
+
+/* A name in a block of names. */
+struct name {
+    const char *key;
+    size_t at; /* in struct dt_columns */
+};
+
+#define AT(field) offsetof(struct dt_columns, field)
+
+static const struct name columns[] = {
+    {"prompt", AT(prompt)},
+    {"query", AT(query)},
+    {"response", AT(response)},
+    {"history", AT(history)},
+    {"messages", AT(messages)},
+    {"system", AT(system)},
+    {NULL, 0},
+};
+static const struct name tags[] = {
+    {"role_tag", AT(role)},           {"content_tag", AT(content)},    {"user_tag", AT(user)},
+    {"assistant_tag", AT(assistant)}, {"system_tag", AT(system_role)}, {NULL, 0},
+};
+
+/* Parts of an example that are not done here, and what is to be said of them. */
+static const struct {
+    const char *key, *why;
+} strangers[] = {
+    {"tools", "calls of tools are not done here; leave that column out"},
+    {"images", "images are not trained on here"},
+    {"videos", "videos are not trained on here"},
+    {"audios", "sounds are not trained on here"},
+    {"chosen", "preferences belong to another stage than sft"},
+    {"rejected", "preferences belong to another stage than sft"},
+    {"kto_tag", "preferences belong to another stage than sft"},
+    {"function_tag", NULL},
+    {"observation_tag", NULL},
+};
+
+static int take_name(const struct entry *e, const struct cJSON *v, const struct name *names,
+                     struct dt_columns *out)
+{
+    for (size_t i = 0; i < sizeof strangers / sizeof *strangers; i++)
+        if (strcmp(v->string, strangers[i].key) == 0)
+            return strangers[i].why ? refuse(e, v, strangers[i].why) : 0;
+    for (; names->key; names++) {
+        if (strcmp(v->string, names->key) != 0)
+            continue;
+        if (!cJSON_IsString(v))
+            return refuse(e, v, "expected a name");
+        *(const char **)((char *)out + names->at) = v->valuestring;
+        return 0;
+    }
+    return refuse(e, v, "there is no such name in dataset_info.json");
+}
+
+static int take_names(const struct entry *e, const char *block, const struct name *names,
+                      struct dt_columns *out)
+{
+    const struct cJSON *in = cJSON_GetObjectItemCaseSensitive(e->v, block);
+    if (!in || cJSON_IsNull(in))
+        return 0;
+    if (!cJSON_IsObject(in))
+        return refuse(e, in, "expected an object");
+    for (const struct cJSON *v = in->child; v; v = v->next)
+        if (!cJSON_IsNull(v) && take_name(e, v, names, out) < 0)
+            return -1;
+    return 0;
+}
+
+/* Where "columns" is there, what it does not name is not there. */
+static int read_columns(const struct entry *e, bool turns, struct dt_columns *out)
+{
+    static const struct dt_columns alpaca = {.prompt = "instruction",
+                                             .query = "input",
+                                             .response = "output",
+                                             .history = "history",
+                                             .system = "system"};
+    static const struct dt_columns sharegpt = {.messages = "conversations", .system = "system"};
+    static const struct dt_columns roles = {.role = "from",
+                                            .content = "value",
+                                            .user = "human",
+                                            .assistant = "gpt",
+                                            .system_role = "system"};
+    bool named = dt_json_has(e->v, "columns");
+    *out = named ? (struct dt_columns){0} : turns ? sharegpt : alpaca;
+    out->role = roles.role;
+    out->content = roles.content;
+    out->user = roles.user;
+    out->assistant = roles.assistant;
+    out->system_role = roles.system_role;
+    if (take_names(e, "columns", columns, out) < 0 || take_names(e, "tags", tags, out) < 0)
+        return -1;
+    if (turns && !out->messages)
+        return refuse(e, e->v, "columns.messages is missing: where are the turns?");
+    if (!turns && (!out->prompt || !out->response))
+        return refuse(e, e->v, "columns.prompt or columns.response is missing");
+    if (!turns)
+        out->messages = NULL;
+    return 0;
+}
+
+/* -- entries ---------------------------------------------------------------------------------- */
+
+static int check_keys(const struct entry *e)
+{
+    static const struct {
+        const char *key, *why;
+    } rows[] = {
+        {"hf_hub_url", "nothing is downloaded here; fetch it, and write file_name"},
+        {"ms_hub_url", "nothing is downloaded here; fetch it, and write file_name"},
+        {"om_hub_url", "nothing is downloaded here; fetch it, and write file_name"},
+        {"cloud_file_name", "nothing is downloaded here; fetch it, and write file_name"},
+        {"script_url", "programs of datasets are not run here; write file_name"},
+        {"num_samples", "examples are not drawn by chance here; remove it, or write max_samples"},
+    };
+    bool named = dt_json_has(e->v, "file_name");
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const struct cJSON *v = cJSON_GetObjectItemCaseSensitive(e->v, rows[i].key);
+        if (v && !cJSON_IsNull(v) && !(named && strstr(rows[i].key, "_url")))
+            return refuse(e, v, rows[i].why);
+    }
+    const struct cJSON *ranking = cJSON_GetObjectItemCaseSensitive(e->v, "ranking");
+    if (cJSON_IsTrue(ranking))
+        return refuse(e, ranking, "preferences belong to another stage than sft");
+    return named ? 0 : refuse(e, e->v, "file_name is missing");
+}
+
+static int read_entry(const struct entry *e, const char *folder, uint64_t most,
+                      struct factory_dataset *out)
+{
+    const char *file, *form = "alpaca";
+    if (!cJSON_IsObject(e->v))
+        return refuse(e, e->v, "expected an object");
+    if (check_keys(e) < 0 || dt_json_string(&e->of->info, e->v, "file_name", &file, e->err) < 0)
+        return -1;
+    if (dt_json_has(e->v, "formatting") &&
+        dt_json_string(&e->of->info, e->v, "formatting", &form, e->err) < 0)
+        return -1;
+    bool turns = strcmp(form, "sharegpt") == 0 || strcmp(form, "openai") == 0;
+    if (!turns && strcmp(form, "alpaca") != 0)
+        return refuse(e, cJSON_GetObjectItemCaseSensitive(e->v, "formatting"),
+                      "it is none of alpaca, sharegpt, openai");
+    bool whole = file[0] == '/';
+    if (snprintf(out->path, sizeof out->path, "%s%s%s", whole ? "" : folder, whole ? "" : "/",
+                 file) >= (int)sizeof out->path)
+        return refuse(e, e->v, "the path is too long");
+    out->entry = e->v;
+    out->source.most = most;
+    return read_columns(e, turns, &out->source.columns);
+}
+
+static int read_info(struct factory_datasets *d, const char *path, struct dt_err *err)
+{
+    struct dt_buf text = {0};
+    int rc = dt_fs_read(path, INFO_MAX, &text, err);
+    if (rc < 0 && err)
+        err->code = DT_E_USAGE; /* a person wrote dataset_dir */
+    if (rc == 0) {
+        rc = dt_json_parse(&d->info, (const char *)text.at, text.len, INFO_MAX, err);
+        if (rc == 0 && !cJSON_IsObject(d->info.root))
+            rc = dt_err_set(err, DT_E_USAGE, "expected an object with a member for each dataset");
+        if (rc < 0)
+            dt_err_wrap(err, "%s", path);
+    }
+    dt_buf_finish(&text);
+    return rc < 0 ? dt_err_wrap(err, "dataset_dir") : 0;
+}
+
+static const char *nearest(const struct factory_datasets *d, const char *name)
+{
+    size_t least = dt_str_guess(name) + 1;
+    const char *best = NULL;
+    for (const struct cJSON *v = d->info.root->child; v; v = v->next) {
+        size_t far = dt_str_distance(name, v->string);
+        if (far < least) {
+            least = far;
+            best = v->string;
+        }
+    }
+    return best;
+}
+
+static int add(struct factory_datasets *d, const char *name, const char *folder, uint64_t most,
+               struct dt_err *err)
+{
+    struct factory_dataset *more = realloc(d->at, (d->count + 1) * sizeof *more);
+    struct entry e = {d, cJSON_GetObjectItemCaseSensitive(d->info.root, name), err};
+    if (!more)
+        return no_memory(err);
+    d->at = more;
+    if (!e.v) {
+        const char *meant = nearest(d, name);
+        return dt_err_set(
+            err, DT_E_USAGE, "dataset: %.60s/dataset_info.json has no \"%.60s\"%s%.60s%s", folder,
+            name, meant ? "; did you mean \"" : "", meant ? meant : "", meant ? "\"?" : "");
+    }
+    d->at[d->count] = (struct factory_dataset){0};
+    if (read_entry(&e, folder, most, &d->at[d->count]) < 0)
+        return dt_err_wrap(err, "%.100s/dataset_info.json", folder);
+    d->count++;
+    return 0;
+}
+
+int factory_datasets_open(struct factory_datasets *d, const char *folder, const char *names,
+                          uint64_t most, struct dt_err *err)
+{
+    char path[PATH_MAX];
+    *d = (struct factory_datasets){0};
+    if (snprintf(path, sizeof path, "%s/dataset_info.json", folder) >= (int)sizeof path)
+        return dt_err_set(err, DT_E_USAGE, "dataset_dir: the path is too long");
+    if (read_info(d, path, err) < 0)
+        return -1;
+    char *all = strdup(names), *rest = all, *name;
+    int rc = all ? 0 : no_memory(err);
+    while (rc == 0 && (name = strsep(&rest, ",")))
+        if (*(name = dt_str_trim(name)))
+            rc = add(d, name, folder, most, err);
+    free(all);
+    if (rc == 0 && d->count == 0)
+        rc = dt_err_set(err, DT_E_USAGE, "dataset: it names none");
+    return rc;
+}
+
+void factory_datasets_close(struct factory_datasets *d)
+{
+    dt_json_finish(&d->info);
+    free(d->at);
+    *d = (struct factory_datasets){0};
+}

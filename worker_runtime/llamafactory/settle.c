@@ -1,0 +1,327 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* From the draft to the keys of a run: what follows from several keys, and what contradicts. */
+#include "worker_runtime/llamafactory/keys.h"
+
+#include <cjson/cJSON.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int put_text(const struct factory_reading *r, const char *path, const char *text)
+{
+    return factory_put(r, path, cJSON_CreateString(text));
+}
+
+static int put_number(const struct factory_reading *r, const char *path, double x)
+{
+    return factory_put(r, path, cJSON_CreateNumber(x));
+}
+
+static int put_flag(const struct factory_reading *r, const char *path, bool on)
+{
+    return factory_put(r, path, cJSON_CreateBool(on));
+}
+
+static void warn(const struct factory_reading *r, const char *text)
+{
+    if (r->warnings)
+        dt_buf_printf(r->warnings, "%s\n", text);
+}
+
+static bool is_written(const struct factory_reading *r, const char *key)
+{
+    return dt_json_has(r->file->root, key);
+}
+
+/* NAMES, with commas between them, without the white space around each. */
+static struct cJSON *list_of(const char *names)
+{
+    struct cJSON *list = cJSON_CreateArray();
+    for (const char *at = names; list && *at;) {
+        size_t n = strcspn(at, ",");
+        const char *from = at + strspn(at, " ");
+        size_t len = (size_t)(at + n - from);
+        while (len > 0 && from[len - 1] == ' ')
+            len--;
+        char *name = strndup(from, len);
+        struct cJSON *v = name && len ? cJSON_CreateString(name) : NULL;
+        free(name);
+        if (len && (!v || !cJSON_AddItemToArray(list, v))) {
+            cJSON_Delete(v);
+            cJSON_Delete(list);
+            return NULL;
+        }
+        at += n + (at[n] == ',');
+    }
+    return list;
+}
+
+/* -- the model -------------------------------------------------------------------------------- */
+
+static int settle_method(const struct factory_reading *r)
+{
+    struct factory_draft *d = r->draft;
+    bool lora = strcmp(d->finetuning, "lora") == 0;
+    if (!lora && strcmp(d->finetuning, "full") != 0)
+        return factory_refuse(r, "finetuning_type",
+                              "\"%.40s\" is not implemented; lora and full are", d->finetuning);
+    if (!is_written(r, "model_name_or_path"))
+        return factory_refuse(r, "model_name_or_path", "it is missing; name the model's folder");
+    if (!d->adapter)
+        return 0;
+    if (!lora)
+        return factory_refuse(r, "adapter_name_or_path", "it goes with finetuning_type: lora");
+    if (strchr(d->adapter, ','))
+        return factory_refuse(r, "adapter_name_or_path",
+                              "one folder is gone on with; merge the others into their model by "
+                              "dtrun-train merge");
+    return put_text(r, "lora.from", d->adapter);
+}
+
+/* Whether new adapters are made: other runs have no use for what is said of them. */
+static bool makes_adapters(const struct factory_draft *d)
+{
+    return strcmp(d->finetuning, "lora") == 0 && !d->adapter;
+}
+
+static int settle_adapters(const struct factory_reading *r)
+{
+    struct factory_draft *d = r->draft;
+    if (!makes_adapters(d))
+        return 0;
+    bool all = strcmp(d->targets, "all") == 0;
+    if (factory_put(r, "lora.target_modules",
+                    all ? cJSON_CreateString("all-linear") : list_of(d->targets)) < 0)
+        return -1;
+    return d->saved ? factory_put(r, "lora.modules_to_save", list_of(d->saved)) : 0;
+}
+
+/* Keys that stand for one of ours each. */
+static int settle_same(const struct factory_reading *r)
+{
+    struct dt_buf unused = {0};
+    int rc = 0;
+    for (const struct factory_key *k = factory_keys; k->name && rc == 0; k++) {
+        bool written = is_written(r, k->name);
+        if (k->of_adapters && !makes_adapters(r->draft)) {
+            if (written)
+                dt_buf_printf(&unused, "%s%s", unused.len ? ", " : "", k->name);
+        } else if (k->kind == FACTORY_TO && (written || k->fallback)) {
+            const struct cJSON *v = cJSON_GetObjectItemCaseSensitive(r->file->root, k->name);
+            rc = factory_put(r, k->to,
+                             written ? cJSON_Duplicate(v, true) : cJSON_Parse(k->fallback));
+        }
+    }
+    if (unused.len && r->warnings)
+        dt_buf_printf(r->warnings, "%s: no new adapters are made, and it is ignored\n",
+                      dt_buf_cstr(&unused));
+    dt_buf_finish(&unused);
+    return rc;
+}
+
+/* -- training --------------------------------------------------------------------------------- */
+
+static int settle_optimizer(const struct factory_reading *r)
+{
+    /* They differ in how they compute, and not in what. */
+    static const char *const known[] = {
+        "adamw_torch",        "adamw_torch_fused", "adamw_hf",
+        "adamw_apex_fused",   "adamw_torch_xla",   "adamw_torch_npu_fused",
+        "adamw_anyprecision", "paged_adamw_32bit", "paged_adamw"};
+    const struct factory_draft *d = r->draft;
+    const double betas[] = {d->beta1, d->beta2};
+    bool found = false;
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        found = found || strcmp(d->optimizer, known[i]) == 0;
+    if (!found)
+        return factory_refuse(r, "optim", "\"%.40s\" is not implemented; adamw_torch is",
+                              d->optimizer);
+    return put_text(r, "optimizer.type", "AdamW") < 0
+               ? -1
+               : factory_put(r, "optimizer.params.betas", cJSON_CreateDoubleArray(betas, 2));
+}
+
+static int settle_steps(const struct factory_reading *r)
+{
+    const struct factory_draft *d = r->draft;
+    if (d->max_steps > 0)
+        return put_number(r, "train.steps", (double)d->max_steps);
+    return put_number(r, "train.epochs", d->epochs);
+}
+
+/* Steps of the warmup; 0: none. What is a share of steps that are not known yet is refused. */
+static int settle_warmup(const struct factory_reading *r, double *steps)
+{
+    const struct factory_draft *d = r->draft;
+    double ratio = d->warmup_steps > 0 && d->warmup_steps < 1 ? d->warmup_steps : d->warmup_ratio;
+    *steps = d->warmup_steps >= 1 ? d->warmup_steps : 0;
+    if (*steps > 0 || ratio == 0)
+        return 0;
+    if (d->max_steps <= 0)
+        return factory_refuse(r, "warmup_ratio", "a share of epochs; write warmup_steps");
+    *steps = ceil((double)d->max_steps * ratio);
+    return 0;
+}
+
+static int settle_schedule(const struct factory_reading *r)
+{
+    static const struct {
+        const char *name, *type;
+        bool falls;
+    } rows[] = {{"linear", "WarmupDecayLR", true},
+                {"cosine", "WarmupCosineLR", true},
+                {"constant", NULL, false},
+                {"constant_with_warmup", "WarmupLR", false}};
+    const struct factory_draft *d = r->draft;
+    double warmup = 0;
+    size_t i = 0;
+    while (i < sizeof rows / sizeof *rows && strcmp(rows[i].name, d->schedule) != 0)
+        i++;
+    if (i == sizeof rows / sizeof *rows)
+        return factory_refuse(r, "lr_scheduler_type",
+                              "\"%.40s\" is not implemented; linear, cosine, constant and "
+                              "constant_with_warmup are",
+                              d->schedule);
+    if (!rows[i].type)
+        return 0;
+    if (settle_warmup(r, &warmup) < 0 || put_text(r, "scheduler.type", rows[i].type) < 0)
+        return -1;
+    if (rows[i].falls && put_text(r, "scheduler.params.total_num_steps", "auto") < 0)
+        return -1;
+    if (strcmp(rows[i].name, "cosine") == 0 &&
+        put_number(r, "scheduler.params.cos_min_ratio", 0) < 0)
+        return -1;
+    if (strcmp(rows[i].name, "linear") == 0 &&
+        put_text(r, "scheduler.params.warmup_max_lr", "auto") < 0)
+        return -1;
+    if (put_text(r, "scheduler.params.warmup_type", "linear") < 0)
+        return -1;
+    return put_number(r, "scheduler.params.warmup_num_steps", fmax(1, warmup));
+}
+
+/* fp16 as torch's GradScaler begins with it. */
+static int settle_precision(const struct factory_reading *r)
+{
+    const struct factory_draft *d = r->draft;
+    if (d->bf16 && d->fp16)
+        return factory_refuse(r, "bf16", "fp16 is true as well; drop one");
+    if (d->bf16)
+        return put_flag(r, "bf16.enabled", true);
+    if (!d->fp16)
+        return 0;
+    return put_flag(r, "fp16.enabled", true) < 0 ||
+                   put_number(r, "fp16.initial_scale_power", 16) < 0 ||
+                   put_number(r, "fp16.loss_scale_window", 2000) < 0 ||
+                   put_number(r, "fp16.hysteresis", 1) < 0
+               ? -1
+               : 0;
+}
+
+/* -- data ------------------------------------------------------------------------------------- */
+
+static int settle_data(const struct factory_reading *r)
+{
+    struct factory_draft *d = r->draft;
+    struct dt_factory_data *of = &d->f.data;
+    if (!of->dataset || !*of->dataset)
+        return factory_refuse(r, "dataset", "it is missing; name a dataset of dataset_info.json");
+    if (!of->template)
+        return factory_refuse(r, "template", "it is missing; name that of the model");
+    if (of->eval_dataset && of->validation > 0)
+        return factory_refuse(r, "val_size", "eval_dataset says what is validated on; drop one");
+    if (of->train_on_prompt && of->mask_history)
+        return factory_refuse(r, "mask_history",
+                              "train_on_prompt trains on all of a conversation; drop one");
+    if (is_written(r, "packing") && of->packing && !d->neat_packing)
+        return factory_refuse(r, "packing",
+                              "packed conversations do not see each other here; write "
+                              "neat_packing: true beside it, which asks for that");
+    of->packing = of->packing || d->neat_packing;
+    return put_number(r, "data.sequence_length", (double)of->cutoff) < 0 ||
+                   put_flag(r, "data.packing", of->packing) < 0 ||
+                   put_flag(r, "data.shuffle", !d->no_shuffle) < 0
+               ? -1
+               : 0;
+}
+
+/* Everything that is set aside is validated on. */
+static int settle_validation(const struct factory_reading *r)
+{
+    const struct factory_draft *d = r->draft;
+    bool there = d->f.data.eval_dataset || d->f.data.validation > 0;
+    bool by_steps = strcmp(d->eval_strategy, "steps") == 0;
+    if (!by_steps && strcmp(d->eval_strategy, "no") != 0 && strcmp(d->eval_strategy, "epoch") != 0)
+        return factory_refuse(r, "eval_strategy", "\"%.40s\" is none of no, steps, epoch",
+                              d->eval_strategy);
+    if (!there)
+        return by_steps ? factory_refuse(r, "eval_strategy",
+                                         "there is nothing to validate on; write val_size, or "
+                                         "eval_dataset")
+                        : 0;
+    if (strcmp(d->eval_strategy, "epoch") == 0)
+        warn(r, "eval_strategy: epochs are not validated one by one, and the run is when it ends; "
+                "write steps, and eval_steps");
+    if (by_steps && put_number(r, "train.validate_every",
+                               (double)(d->eval_steps ? d->eval_steps : d->logging_steps)) < 0)
+        return -1;
+    return put_number(r, "train.validation_batches", 1e9);
+}
+
+/* -- folders ---------------------------------------------------------------------------------- */
+
+static int settle_saving(const struct factory_reading *r)
+{
+    const struct factory_draft *d = r->draft;
+    struct cJSON *train = cJSON_GetObjectItemCaseSensitive(r->run->root, "train");
+    if (!is_written(r, "output_dir"))
+        return factory_refuse(r, "output_dir", "it is missing; name a folder for checkpoints");
+    if (strcmp(d->save_strategy, "steps") == 0)
+        return 0;
+    if (strcmp(d->save_strategy, "no") != 0 && strcmp(d->save_strategy, "epoch") != 0)
+        return factory_refuse(r, "save_strategy", "\"%.40s\" is none of no, steps, epoch",
+                              d->save_strategy);
+    if (strcmp(d->save_strategy, "epoch") == 0)
+        warn(r,
+             "save_strategy: epochs are not saved one by one, and the run is when it ends; write "
+             "steps, and save_steps");
+    cJSON_DeleteItemFromObjectCaseSensitive(train, "save_every");
+    return put_number(r, "train.save_every", 0);
+}
+
+/* A run that does not overwrite its folder goes on from there, as ours do. */
+static int settle_resume(const struct factory_reading *r)
+{
+    struct factory_draft *d = r->draft;
+    const char *from = d->resume_from;
+    if (from && strcmp(from, "no") != 0)
+        from = strcmp(from, "yes") == 0 ? "auto" : from;
+    else
+        from = d->overwrite ? "none" : NULL;
+    d->f.resume = from ? strdup(from) : NULL;
+    return from && !d->f.resume ? dt_err_set(r->err, DT_E_MEMORY, "no memory for %s", from) : 0;
+}
+
+static int settle_rest(const struct factory_reading *r)
+{
+    const struct factory_draft *d = r->draft;
+    if (d->on_cpu && put_text(r, "train.device", "cpu") < 0)
+        return -1;
+    return put_number(r, "train.log_every", (double)d->logging_steps) < 0 ||
+                   put_flag(r, "model.activation_checkpointing", !d->no_recompute) < 0
+               ? -1
+               : 0;
+}
+
+int factory_settle(const struct factory_reading *r)
+{
+    static int (*const parts[])(const struct factory_reading *) = {
+        settle_method,     settle_same,     settle_adapters,  settle_optimizer,
+        settle_steps,      settle_schedule, settle_precision, settle_data,
+        settle_validation, settle_saving,   settle_resume,    settle_rest,
+    };
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        if (parts[i](r) < 0)
+            return -1;
+    return 0;
+}
