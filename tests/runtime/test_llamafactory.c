@@ -171,7 +171,12 @@ TEST(overrides_are_of_either_kind)
     CHECK_EQ(c.zero.stage, 3);
     CHECK_EQ(c.batch.micro_batch, 2);
     static const char *const unknown[] = {"lerning_rate=1", NULL};
-    CHECK_FAIL(load("dataset: sums\n", unknown, &err), err, "lerning_rate: there is no such");
+    CHECK_FAIL(load("dataset: sums\n", unknown, &err), err,
+               "lerning_rate: no such key of LLaMA-Factory's is known here; did you mean "
+               "learning_rate?");
+    static const char *const text[] = {"default_system=You: be * kind #1", NULL};
+    CHECK_OK(load("dataset: sums\n", text, &err), err);
+    CHECK_STR(f.data.system, "You: be * kind #1");
     static const char *const own[] = {"data.train=/nowhere.bin", NULL};
     CHECK_OK(load("dataset: sums\n", own, &err), err);
     CHECK_STR(c.data.train[0].path, "/nowhere.bin");

@@ -118,6 +118,47 @@ TEST(good_lines_are_taken)
     }
 }
 
+TEST(a_command_of_llamafactory_s_is_a_file_and_keys)
+{
+    static const struct {
+        const char *line, *file, *sets[6], *resume;
+    } rows[] = {
+        {"llamafactory a.yaml", "a.yaml", {NULL}, "auto"},
+        {"llamafactory --stage sft --do_train --lora_target q_proj,v_proj --max_steps -1",
+         "",
+         {"stage=sft", "do_train=true", "lora_target=q_proj,v_proj", "max_steps=-1"},
+         "auto"},
+        {"llamafactory dir/a.yaml learning_rate=1e-4 --lora-rank=16 --template llama2 --fp16",
+         "dir/a.yaml",
+         {"learning_rate=1e-4", "lora_rank=16", "template=llama2", "fp16=true"},
+         "auto"},
+        {"llamafactory a --seed 3 --resume none --set train.steps=2 --local-rank=1",
+         "a",
+         {"seed=3", "train.steps=2"},
+         "none"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct dt_train_args a;
+        struct dt_opt_result result;
+        struct dt_err err = {0};
+        size_t n = 0;
+        CHECK_ROW("%s", rows[i].line);
+        CHECK_OK(read_line(rows[i].line, &a, &result, &err), err);
+        CHECK_STR(a.llamafactory, rows[i].file);
+        CHECK_STR(a.resume, rows[i].resume);
+        for (; rows[i].sets[n]; n++)
+            CHECK_STR(n < a.set.len ? a.set.at[n] : "", rows[i].sets[n]);
+        CHECK_EQ(a.set.len, n);
+        CHECK_EQ(a.command, DT_TRAIN_NONE);
+        dt_train_args_finish(&a);
+    }
+    struct dt_train_args a;
+    struct dt_opt_result result;
+    struct dt_err err = {0};
+    CHECK_FAIL(read_line("llamafactory a b", &a, &result, &err), err, "what is \"b\"?");
+    dt_train_args_finish(&a);
+}
+
 TEST(generate_has_its_numbers)
 {
     static const struct {

@@ -118,6 +118,20 @@ def same_tokens(s):
 
 
 @training.story
+def as_a_command(s):
+    """what people type behind llamafactory-cli train is the same run as a file"""
+    path = yaml(s, "line.yaml", max_steps=3)
+    run(s, path)
+    with open(path, encoding="utf-8") as f:
+        words = [w for line in f if not line.startswith("#") for w in line.rstrip("\n").split(": ", 1)]
+    words = ["--" + w if i % 2 == 0 else w for i, w in enumerate(words)]
+    program = s.start_words([s.tools.dtrun, "--nproc-per-node", "2", "--no-python", s.tools.train, "llamafactory", *words, "--set",
+                             "train.threads=1", "train.metrics=" + s.path("words.jsonl"), "--output_dir", s.path("words.out")])
+    tap.check_equal(program.end(), 0, "exit status; it said\n%s\n" % "\n".join(program.lines))
+    tap.check_equal(s.losses(s.path("words")), s.losses(path), "losses")
+
+
+@training.story
 def whole_runs(s):
     """a run is the same from the configuration that is printed, from JSON, at stage 3, and packed it is another"""
     path = yaml(s, "whole.yaml", num_train_epochs=2.0, val_size=8, eval_strategy="steps", eval_steps=3, lr_scheduler_type="cosine")

@@ -27,7 +27,7 @@ struct dt_factory {
     bool makes_tokens; /* dt_factory_make_tokens() has something to do */
 };
 
-/* Reads the file PATH into F and C. OVERRIDES (NULL-ended; may be NULL) are "KEY=VALUE" of keys
+/* Reads the file PATH, or none where it is "", into F and C. OVERRIDES (NULL-ended; may be NULL) are "KEY=VALUE" of keys
  * that the file could have, and of those of a configuration. Paths in the file are good from where
  * the process stands, as LLaMA-Factory has them. C's data.train, and data.validation where there is
  * one, name files that dt_factory_make_tokens() makes. On failure nothing is to be finished. */

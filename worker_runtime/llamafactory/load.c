@@ -42,7 +42,7 @@ static int read_file(struct dt_json *doc, const char *path, struct dt_err *err)
 {
     struct dt_buf text = {0};
     *doc = (struct dt_json){0};
-    int rc = dt_fs_read_any(path, DT_YAML_MAX, &text, err);
+    int rc = *path ? dt_fs_read_any(path, DT_YAML_MAX, &text, err) : 0;
     if (rc < 0 && err)
         err->code = DT_E_USAGE; /* a person wrote the path */
     if (rc == 0 && parse(doc, dt_buf_cstr(&text), text.len, err) < 0)
@@ -54,28 +54,47 @@ static int read_file(struct dt_json *doc, const char *path, struct dt_err *err)
 /* -- overrides -------------------------------------------------------------------------------- */
 
 /* Whether OVERRIDE is of a key that the file could have: no key of ours without a block in front
- * has such a name and another meaning. */
+ * has such a name and another meaning. One that nobody knows is the file's, too, which knows best
+ * what was meant. */
 static bool is_of_file(const char *override)
 {
     size_t n = strcspn(override, "=");
+    char name[80];
+    snprintf(name, sizeof name, "%.*s", (int)n, override);
     for (const struct factory_key *k = factory_keys; k->name; k++)
-        if (strlen(k->name) == n && strncmp(k->name, override, n) == 0)
+        if (strcmp(k->name, name) == 0)
             return true;
-    return false;
+    return !strchr(name, '.') && !dt_key_find(name);
+}
+
+/* The name and the value of OVERRIDE, as one object. */
+static int read_override(struct dt_json *one, const char *override, struct dt_err *err)
+{
+    struct dt_buf text = {0};
+    size_t n = strcspn(override, "=");
+    char name[80];
+    snprintf(name, sizeof name, "%.*s", (int)n, override);
+    const char *value = override + n + (override[n] == '=');
+    dt_buf_printf(&text, "%s: %s", name, value);
+    int rc = text.bad ? -1 : dt_yaml_parse(one, dt_buf_cstr(&text), text.len, NULL);
+    dt_buf_finish(&text);
+    const struct cJSON *v = rc == 0 ? one->root->child : NULL;
+    if (v && (!cJSON_IsString(v) || strchr("'\"", *value)))
+        return 0;
+    dt_json_finish(one); /* a text is whole, with what would be a comment in a file */
+    one->root = cJSON_CreateObject();
+    if (one->root && cJSON_AddStringToObject(one->root, name, value))
+        return 0;
+    dt_json_finish(one);
+    return dt_err_set(err, DT_E_MEMORY, "no memory for --set");
 }
 
 /* KEY=VALUE is KEY: VALUE of a file. */
 static int set_one(struct dt_json *file, const char *override, struct dt_err *err)
 {
-    struct dt_buf text = {0};
     struct dt_json one = {0};
-    size_t n = strcspn(override, "=");
-    dt_buf_printf(&text, "%.*s: %s", (int)n, override, override + n + (override[n] == '='));
-    int rc = text.bad ? dt_err_set(err, DT_E_MEMORY, "no memory for --set")
-                      : dt_yaml_parse(&one, dt_buf_cstr(&text), text.len, err);
-    dt_buf_finish(&text);
-    if (rc < 0)
-        return dt_err_wrap(err, "override \"%.80s\"", override);
+    if (read_override(&one, override, err) < 0)
+        return -1;
     struct cJSON *v = cJSON_DetachItemViaPointer(one.root, one.root->child);
     cJSON_DeleteItemFromObjectCaseSensitive(file->root, v->string);
     cJSON_AddItemToArray(file->root, v); /* with the name that it has */
@@ -190,7 +209,8 @@ int dt_factory_load(struct dt_factory *f, struct dt_config *c, const char *path,
 {
     struct factory_draft draft;
     struct dt_json file;
-    struct dt_merge m = {.name = path};
+    const char *name = *path ? path : "the command line";
+    struct dt_merge m = {.name = name};
     struct factory_reading r = {&draft, &file, &m.doc, warnings, err};
     const char **rest = NULL;
     memset(c, 0, sizeof *c);
@@ -201,7 +221,7 @@ int dt_factory_load(struct dt_factory *f, struct dt_config *c, const char *path,
         rc = set_in_file(&file, overrides, &rest, err);
     m.overrides = rest;
     if (rc == 0)
-        rc = translate(&r, path);
+        rc = translate(&r, name);
     if (rc == 0)
         rc = understand(&r, &m, c);
     if (rc == 0) {

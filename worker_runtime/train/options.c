@@ -2,6 +2,7 @@
 #include "worker_runtime/train/options.h"
 
 #include "base/str.h"
+#include "worker_runtime/train/factory_words.h"
 
 #include <stddef.h>
 #include <stdlib.h>
@@ -196,6 +197,7 @@ const struct dt_opt_program dt_train_program = {
     .usage =
         "--config FILE [options]\n"
         "       dtrun-train --llamafactory FILE [options]\n"
+        "       dtrun-train llamafactory [FILE] [KEY=VALUE...] [--KEY VALUE...]\n"
         "       dtrun-train --estimate FILE [options]\n"
         "       dtrun-train --verify DIR\n"
         "       dtrun-train --check-nccl\n"
@@ -212,9 +214,9 @@ const struct dt_opt_program dt_train_program = {
         "       dtrun-train probe [--device KIND] [--limit N]",
     .version = DT_VERSION,
     .table = train_opts,
-    .commands =
-        (const char *const[]){"tokenize FILE", "detokenize FILE", "show-data FILE", "generate FILE",
-                              "export FILE", "merge FILE", "ls", "fetch", "rm", "probe", NULL},
+    .commands = (const char *const[]){"llamafactory FILE", "tokenize FILE", "detokenize FILE",
+                                      "show-data FILE", "generate FILE", "export FILE",
+                                      "merge FILE", "ls", "fetch", "rm", "probe", NULL},
     .takes_operands = true,
 };
 
@@ -380,12 +382,12 @@ static int check_command(struct dt_train_args *a, struct dt_err *err)
     a->command = command_of(a->files[0]);
     const char *name = commands[a->command].name;
     if (!name)
-        return dt_err_set(
-            err, DT_E_USAGE,
-            "what is \"%s\"? A configuration is given as --config %s; the commands "
-            "are tokenize, detokenize, show-data, generate, export, merge, ls, fetch, rm "
-            "and probe",
-            a->files[0], a->files[0]);
+        return dt_err_set(err, DT_E_USAGE,
+                          "what is \"%s\"? A configuration is given as --config %s; the commands "
+                          "are llamafactory, tokenize, detokenize, show-data, generate, export, "
+                          "merge, ls, fetch, rm "
+                          "and probe",
+                          a->files[0], a->files[0]);
     if (a->file_count == 1 && !commands[a->command].alone)
         return dt_err_set(err, DT_E_USAGE, "%s: %s", name, commands[a->command].what);
     if (a->file_count > 1 && commands[a->command].alone)
@@ -470,8 +472,8 @@ static int check_whole(struct dt_train_args *a, const struct dt_opt_result *resu
     return 0;
 }
 
-int dt_train_args_read(struct dt_train_args *a, int argc, char *const *argv,
-                       struct dt_opt_result *result, struct dt_err *err)
+static int read_line(struct dt_train_args *a, int argc, char *const *argv,
+                     struct dt_opt_result *result, struct dt_err *err)
 {
     char **args = calloc((size_t)argc + 1, sizeof *args);
     *a = (struct dt_train_args){.files = calloc((size_t)argc + 1, sizeof *a->files)};
@@ -488,6 +490,20 @@ int dt_train_args_read(struct dt_train_args *a, int argc, char *const *argv,
     if (rc < 0 || result->help || result->version)
         return rc;
     return check_whole(a, result, err);
+}
+
+int dt_train_args_read(struct dt_train_args *a, int argc, char *const *argv,
+                       struct dt_opt_result *result, struct dt_err *err)
+{
+    struct dt_opt_strings words = {0};
+    if (argc < 2 || strcmp(argv[1], DT_FACTORY_COMMAND) != 0)
+        return read_line(a, argc, argv, result, err);
+    *a = (struct dt_train_args){0};
+    int rc = dt_factory_words(&dt_train_program, argc, argv, &words, err);
+    if (rc == 0)
+        rc = read_line(a, (int)words.len, words.at, result, err);
+    dt_opt_finish_strings(&words);
+    return rc;
 }
 
 void dt_train_args_finish(struct dt_train_args *a)
