@@ -159,6 +159,40 @@ TEST(all_of_a_model_may_be_trained)
     CHECK_STR(f.resume, "auto");
 }
 
+TEST(the_rate_follows_hugging_face_s_rules)
+{
+    static const struct {
+        const char *text;
+        int64_t step;
+        double rate;
+    } rows[] = {
+        {"", 0, 1}, /* linear, and without a warm-up */
+        {"", 50, 0.5},
+        {"warmup_ratio: 0.1\n", 0, 0},
+        {"warmup_ratio: 0.1\n", 5, 0.5},
+        {"warmup_ratio: 0.1\nwarmup_steps: 20\n", 5, 0.25},
+        {"warmup_steps: 0.2\n", 5, 0.25},
+        {"lr_scheduler_type: cosine\n", 50, 0.5},
+        {"lr_scheduler_type: constant\nwarmup_ratio: 0.1\n", 0, 1},
+        {"lr_scheduler_type: constant_with_warmup\nwarmup_ratio: 0.1\n", 5, 0.5},
+        {"lr_scheduler_type: cosine_with_min_lr\nlr_scheduler_kwargs: {min_lr_rate: 0.5}\n", 100,
+         0.5},
+    };
+    for (size_t i = 0; i < ROWS(rows); i++) {
+        char text[200];
+        struct dt_schedule s;
+        CHECK_ROW("%s", rows[i].text);
+        snprintf(text, sizeof text, "dataset: sums\nlearning_rate: 1\nnum_train_epochs: 1\n%s",
+                 rows[i].text);
+        loaded(text);
+        dt_config_schedule(&c, 100, &s);
+        CHECK(fabs(dt_schedule_rate(&s, rows[i].step) - rows[i].rate) < 1e-9);
+    }
+    loaded("dataset: sums\nval_size: 1\neval_strategy: steps\neval_steps: 2\n"
+           "load_best_model_at_end: true\nearly_stopping_steps: 3\n");
+    CHECK(c.train.keep_best);
+}
+
 TEST(overrides_are_of_either_kind)
 {
     struct dt_err err;
@@ -211,7 +245,8 @@ TEST(what_cannot_be_is_refused_by_name)
         {"dataset: sums\nfinetuning_type: freeze\n", "\"freeze\" is not implemented; lora and"},
         {"dataset: sums\npacking: true\n", "packing: packed conversations do not see each other"},
         {"dataset: sums\noptim: sgd\n", "optim: \"sgd\" is not implemented; adamw_torch is"},
-        {"dataset: sums\nlr_scheduler_type: steps\n", "lr_scheduler_type: \"steps\" is not"},
+        {"dataset: sums\nlr_scheduler_type: steps\n",
+         "lr_scheduler_type: the scheduler \"steps\" is not"},
         {"dataset: sums\nlora_rank: 0\n", "run.yaml: lora_rank: "},
         {"dataset: sums\nlearning_rate: fast\n", "run.yaml: learning_rate: "},
         {"dataset: sums\ncutoff_len: 5000\n", "cutoff_len: 5000 is more than the 4096 positions"},

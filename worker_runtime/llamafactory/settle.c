@@ -150,54 +150,24 @@ static int settle_steps(const struct factory_reading *r)
     return put_number(r, "train.epochs", d->epochs);
 }
 
-/* Steps of the warmup; 0: none. What is a share of steps that are not known yet is refused. */
-static int settle_warmup(const struct factory_reading *r, double *steps)
+/* A number of steps counts more than a share of them, and newer trainers take such a share under
+ * the name of the number. */
+static int settle_warmup(const struct factory_reading *r)
 {
     const struct factory_draft *d = r->draft;
-    double ratio = d->warmup_steps > 0 && d->warmup_steps < 1 ? d->warmup_steps : d->warmup_ratio;
-    *steps = d->warmup_steps >= 1 ? d->warmup_steps : 0;
-    if (*steps > 0 || ratio == 0)
-        return 0;
-    if (d->max_steps <= 0)
-        return factory_refuse(r, "warmup_ratio", "a share of epochs; write warmup_steps");
-    *steps = ceil((double)d->max_steps * ratio);
-    return 0;
+    bool share = d->warmup_steps > 0 && d->warmup_steps < 1;
+    if (d->warmup_steps >= 1)
+        return put_number(r, "scheduler.params.warmup_num_steps", d->warmup_steps);
+    return put_number(r, "scheduler.params.warmup_ratio",
+                      share ? d->warmup_steps : d->warmup_ratio);
 }
 
 static int settle_schedule(const struct factory_reading *r)
 {
-    static const struct {
-        const char *name, *type;
-        bool falls;
-    } rows[] = {{"linear", "WarmupDecayLR", true},
-                {"cosine", "WarmupCosineLR", true},
-                {"constant", NULL, false},
-                {"constant_with_warmup", "WarmupLR", false}};
-    const struct factory_draft *d = r->draft;
-    double warmup = 0;
-    size_t i = 0;
-    while (i < sizeof rows / sizeof *rows && strcmp(rows[i].name, d->schedule) != 0)
-        i++;
-    if (i == sizeof rows / sizeof *rows)
-        return factory_refuse(r, "lr_scheduler_type",
-                              "\"%.40s\" is not implemented; linear, cosine, constant and "
-                              "constant_with_warmup are",
-                              d->schedule);
-    if (!rows[i].type)
-        return 0;
-    if (settle_warmup(r, &warmup) < 0 || put_text(r, "scheduler.type", rows[i].type) < 0)
+    const char *type = r->draft->schedule;
+    if (put_text(r, "scheduler.type", type) < 0)
         return -1;
-    if (rows[i].falls && put_text(r, "scheduler.params.total_num_steps", "auto") < 0)
-        return -1;
-    if (strcmp(rows[i].name, "cosine") == 0 &&
-        put_number(r, "scheduler.params.cos_min_ratio", 0) < 0)
-        return -1;
-    if (strcmp(rows[i].name, "linear") == 0 &&
-        put_text(r, "scheduler.params.warmup_max_lr", "auto") < 0)
-        return -1;
-    if (put_text(r, "scheduler.params.warmup_type", "linear") < 0)
-        return -1;
-    return put_number(r, "scheduler.params.warmup_num_steps", fmax(1, warmup));
+    return strcmp(type, "constant") == 0 ? 0 : settle_warmup(r);
 }
 
 /* fp16 as torch's GradScaler begins with it. */
