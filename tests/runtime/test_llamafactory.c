@@ -148,6 +148,13 @@ TEST(keys_become_those_of_a_run)
     CHECK_STR(f.resume, "none");
 }
 
+TEST(the_model_beside_adapters_may_have_4_bits)
+{
+    loaded("dataset: sums\nquantization_bit: 4\nquantization_method: bnb\n"
+           "double_quantization: true\n");
+    CHECK(strstr(c.document, "\"base\":\t\"nf4\"") != NULL);
+}
+
 TEST(all_of_a_model_may_be_trained)
 {
     loaded("dataset: sums\nfinetuning_type: full\nlora_rank: 8\nsave_strategy: no\nfp16: true\n"

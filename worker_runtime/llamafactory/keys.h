@@ -16,6 +16,7 @@ struct factory_draft {
     char *save_strategy, *eval_strategy;
     double epochs, warmup_ratio, warmup_steps, beta1, beta2;
     int64_t max_steps, eval_steps, logging_steps;
+    int64_t bits; /* of the model that adapters are beside; 0: as it is */
     bool bf16, fp16, overwrite, resume, neat_packing, no_shuffle, no_recompute, on_cpu;
 };
 

@@ -78,11 +78,22 @@ static bool is_off(const struct cJSON *v)
     return !cJSON_IsTrue(v);
 }
 
+/* Whether V is what is done here: one of the words of the fallback. */
 static bool is_fallback(const struct factory_key *k, const struct cJSON *v)
 {
-    if (cJSON_IsBool(v))
-        return strcmp(k->fallback, cJSON_IsTrue(v) ? "true" : "false") == 0;
-    return cJSON_IsNull(v) || (cJSON_IsString(v) && strcmp(v->valuestring, k->fallback) == 0);
+    const char *text = cJSON_IsTrue(v)     ? "true"
+                       : cJSON_IsFalse(v)  ? "false"
+                       : cJSON_IsString(v) ? v->valuestring
+                                           : NULL;
+    if (!text)
+        return cJSON_IsNull(v);
+    for (const char *word = k->fallback; *word;) {
+        size_t n = strcspn(word, "|");
+        if (strlen(text) == n && strncmp(text, word, n) == 0)
+            return true;
+        word += n + (word[n] == '|');
+    }
+    return false;
 }
 
 /* Numbers that a file has in quotes are numbers, too. */

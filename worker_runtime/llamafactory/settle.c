@@ -66,6 +66,12 @@ static int settle_method(const struct factory_reading *r)
     if (!lora && strcmp(d->finetuning, "full") != 0)
         return factory_refuse(r, "finetuning_type",
                               "\"%.40s\" is not implemented; lora and full are", d->finetuning);
+    if (d->bits != 0 && (d->bits != 4 || !lora))
+        return factory_refuse(r, "quantization_bit",
+                              "the model that adapters are beside may have 4 bits (NF4); write 4 "
+                              "with finetuning_type: lora, or remove it");
+    if (d->bits == 4 && put_text(r, "lora.base", "nf4") < 0)
+        return -1;
     if (!is_written(r, "model_name_or_path"))
         return factory_refuse(r, "model_name_or_path", "it is missing; name the model's folder");
     if (!d->adapter)
