@@ -98,14 +98,14 @@ static inline void close_actor(struct actor *a)
 static inline void step_actor(struct actor *a)
 {
     struct dt_err err = {0};
-    struct dt_agreement own = {.loss_sum = 1}, all;
+    struct dt_agreement own = {.sums = {.loss = 1}}, all;
     a->t.state.step++;
     dt_saver_tell(&a->t, &own);
     all = own;
     CHECK_OK(
         dt_coll_all_reduce(a->t.world, &all, sizeof all / sizeof(double), DT_F64, DT_SUM, &err),
         err);
-    CHECK(all.loss_sum >= a->t.ranks && all.loss_sum <= a->t.ranks);
+    CHECK(all.sums.loss >= a->t.ranks && all.sums.loss <= a->t.ranks);
     CHECK_OK(dt_saver_hear(&a->t, &own, &all, &err), err);
 }
 
