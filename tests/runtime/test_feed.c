@@ -180,7 +180,7 @@ TEST(a_validation_without_a_target_is_refused)
     struct dt_trainer t = {.config = &config, .batch = {.micro = 1}};
     CHECK_OK(dt_validate_check(&t, &err), err); /* nobody validates */
     t.validation = dt_tokens_open(at("held"), 0, 10, &err);
-    t.validation_samples = dt_samples_open(t.validation, POSITIONS, &err);
+    t.validation_samples = dt_samples_open(t.validation, POSITIONS, false, &err);
     CHECK_OK(t.validation && t.validation_samples ? 0 : -1, err);
     CHECK_EQ(dt_samples_targets(t.validation_samples, 1), 0);
     CHECK_FAIL(dt_validate_check(&t, &err), err,
