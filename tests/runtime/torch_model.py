@@ -254,7 +254,7 @@ class Driver:
         return [float(line) for line in out.split()], grads
 
 
-def random_weights(shapes, neutral):
+def random_weights(shapes, neutral=1):
     """Larger than at the start of a training, so that every part has a say."""
     weights = {}
     for name, shape in shapes.items():

@@ -50,7 +50,7 @@ OPS = {
     "geglu_forward": [SIZE, P, P, P], "geglu_backward": [SIZE, P, P, P, P, P],
     "cross_entropy": [P, P, P, BOOL],
     "add": [SIZE, P, P], "dropout": [P, SIZE, P, BOOL, P], "adamw": [P, SIZE, P, P, P, P, P],
-    "sum_squares": [SIZE, P, P], "cast": [SIZE, P, INT, P, INT], "round_to": [SIZE, P, INT],
+    "sum_squares": [SIZE, P, P], "cast": [SIZE, P, INT, P, INT], "round_to": [SIZE, P, INT], "nf4_expand": [P] * 2,
     "magnitude_norms": [P, SIZE, FLOAT, P, P, P], "magnitude_forward": [P] * 4, "magnitude_backward": [P] * 7,
 }
 Table = struct(name=ctypes.c_char_p, elem=INT,
