@@ -15,6 +15,7 @@ struct folder {
     struct dt_st_tensor t[MOST];
     char names[MOST][128];
     size_t count;
+    float value; /* of all elements; 0: as write_file() has them */
 };
 
 static struct dt_st_tensor *add(struct folder *f, const char *prefix, const char *name,
@@ -46,7 +47,7 @@ static void write_file(struct folder *f, size_t first, size_t end, const struct 
             at_element += m->tensors[k].count;
         uint8_t *to = dt_buf_room(&out, n * dt_dtype_size(f->t[i].type));
         for (size_t k = 0; k < n; k++) {
-            float v = (float)((at_element + k) % 251) / 4;
+            float v = f->value > 0 ? f->value : (float)((at_element + k) % 251) / 4;
             dt_convert_from_f32(f->t[i].type, &v, to + k * dt_dtype_size(f->t[i].type), 1);
         }
         dt_buf_grew(&out, n * dt_dtype_size(f->t[i].type));
@@ -108,6 +109,65 @@ TEST(one_file_of_any_float_type_and_any_prefix)
             *strrchr(path, '/') = '\0';
             CHECK_OK(read_folder(path, &m, 1 + (int)(t + p) % 4, &err), err);
         }
+    free(m.tensors);
+}
+
+/* Of outputs FIRST to END of tensor I, against all elements read at once. */
+static void check_norms(const struct dt_ckpt_weights *w, const struct model *m, size_t i,
+                        size_t first, size_t end)
+{
+    const struct dt_tensor *t = &m->tensors[i];
+    bool in_out = m->shape.family == DT_GPT2;
+    size_t outs = t->dims[in_out], ins = t->dims[!in_out];
+    float *x = calloc(t->count, sizeof *x), *norms = calloc(outs, sizeof *norms);
+    struct dt_err err = {0};
+    CHECK_OK(dt_ckpt_weights_read(w, i, 0, t->count, x, &err), err);
+    CHECK_OK(dt_ckpt_weights_norms(w, i, DT_F32, first, end - first, norms, &err), err);
+    for (size_t o = first; o < end; o++) {
+        double square = 0;
+        for (size_t k = 0; k < ins; k++) {
+            double one = (double)x[in_out ? k * outs + o : o * ins + k];
+            square += one * one;
+        }
+        CHECK_ROW("%s, output %zu", t->name, o);
+        CHECK((double)norms[o - first] * (double)norms[o - first] > square * 0.999999);
+        CHECK((double)norms[o - first] * (double)norms[o - first] < square * 1.000001);
+    }
+    free(x);
+    free(norms);
+}
+
+TEST(norms_are_of_outputs_and_of_weights_as_they_are_kept)
+{
+    struct model m = model_make();
+    struct dt_ckpt_model saved = model_saved(&m);
+    struct dt_err err;
+    for (int even = 0; even < 2; even++) {
+        struct folder f = {.value = even ? 1.001f : 0};
+        char path[300];
+        float norm = 0;
+        snprintf(path, sizeof path, "%s/norms-%d", dir, even);
+        CHECK_OK(dt_fs_mkdir_p(path, 0777, &err), err);
+        add_model(&f, &m, "", DT_F32);
+        strcat(path, "/model.safetensors");
+        write_file(&f, 0, f.count, &m, path);
+        *strrchr(path, '/') = '\0';
+        struct dt_ckpt_weights *w = dt_ckpt_weights_open(path, &saved, &err);
+        CHECK_OK(w ? 0 : -1, err);
+        for (size_t i = 0; i < m.count; i++) {
+            size_t outs = m.tensors[i].dims[m.shape.family == DT_GPT2];
+            if (m.tensors[i].rank < 2 || m.tensors[i].unit != 1)
+                continue;
+            check_norms(w, &m, i, 0, outs);
+            check_norms(w, &m, i, outs / 3, outs - 1);
+            CHECK_OK(dt_ckpt_weights_norms(w, i, DT_BF16, 1, 1, &norm, &err), err);
+            double all = (double)(m.tensors[i].count / outs);
+            CHECK_ROW("%s, whose elements are 1 in bf16: %g", m.tensors[i].name, (double)norm);
+            CHECK(!even || ((double)norm * (double)norm > all * 0.99999 &&
+                            (double)norm * (double)norm < all * 1.00001));
+        }
+        dt_ckpt_weights_close(w);
+    }
     free(m.tensors);
 }
 

@@ -752,6 +752,9 @@ TEST(adapters_have_their_defaults_and_their_names)
     CHECK_EQ(c.lora.targets, 1u << DT_LLAMA_Q | 1u << DT_LLAMA_UP);
     CHECK(near((double)c.lora.alpha, 3) && near((double)c.lora.dropout, 0.25) && c.lora.rslora);
     CHECK_EQ(dt_config_trained_type(&c), DT_F32);
+    CHECK(!c.lora.dora);
+    CHECK_OK(parse("{" LLAMA "\"lora\": {\"use_dora\": true}}", &err), err);
+    CHECK(c.lora.dora);
     CHECK_OK(parse("{" LLAMA "\"bf16\": {\"enabled\": true}}", &err), err);
     CHECK(c.lora.r == 0 && dt_config_trained_type(&c) == DT_BF16);
 }
@@ -775,7 +778,7 @@ TEST(adapters_that_cannot_be_are_refused)
         {"\"modules_to_save\": [1]", "lora.modules_to_save[0]: expected the name"},
         {"\"modules_to_save\": [\"norm\"]",
          "lora.modules_to_save: \"norm\" is not trained beside adapters"},
-        {"\"use_dora\": true", "lora.use_dora: DoRA is not implemented"},
+        {"\"use_dora\": 1", "lora.use_dora: expected true or false"},
         {"\"bias\": \"all\"", "lora.bias: biases are not trained"},
         {"\"from\": \"/no/such\"", "lora.from: cannot open /no/such/adapter_config.json: "},
         {"\"from\": \"/no/such\", \"r\": 3", "lora.from: that folder says r, alpha"},
@@ -788,6 +791,15 @@ TEST(adapters_that_cannot_be_are_refused)
         CHECK_FAIL(parse(text, &err), err, rows[i].error);
         CHECK_EQ(err.code, DT_E_USAGE);
     }
+}
+
+TEST(magnitudes_are_refused_on_a_gpu)
+{
+    struct dt_err err;
+    CHECK_FAIL(parse("{" LLAMA "\"train\": {\"device\": \"cuda\"}, "
+                     "\"lora\": {\"use_dora\": true}}",
+                     &err),
+               err, "lora.use_dora: magnitudes are not implemented on a GPU");
 }
 
 TEST(preferences_have_their_defaults_and_their_limits)

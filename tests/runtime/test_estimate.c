@@ -179,6 +179,17 @@ TEST(in_nf4_the_weights_of_blocks_take_half_a_byte)
 #undef LLAMA
 }
 
+/* (96 + 32 + 128 + 32) * 2: a number for each output. */
+TEST(magnitudes_are_trained_too_and_take_room_on_the_way_back)
+{
+    struct dt_config plain = parsed("{\"lora\": {\"r\": 2}, " SMALL "}");
+    struct dt_config c = parsed("{\"lora\": {\"r\": 2, \"use_dora\": true}, " SMALL "}");
+    CHECK_EQ(of(&c, 1, 1, 0).trained, of(&plain, 1, 1, 0).trained + 576);
+    CHECK(of(&c, 1, 1, 0).activations > of(&plain, 1, 1, 0).activations);
+    dt_config_finish(&c);
+    dt_config_finish(&plain);
+}
+
 TEST(activations_are_those_of_the_model_and_the_snapshot_is_a_shard)
 {
     struct dt_config c =

@@ -114,6 +114,16 @@ struct world {
     int32_t ids[SAMPLES * POSITIONS], targets[SAMPLES * POSITIONS];
 };
 
+/* What magnitudes are divided by is a constant for their gradients: found once, and then held. */
+static void hold_norms(const struct dt_linear *l, size_t r, float scale, const dt_elem *a,
+                       const dt_elem *b, float *rnorms, struct dt_stream *s)
+{
+    if (!(rnorms[0] > 0))
+        dt_ops_reference.magnitude_norms(l, r, scale, a, b, rnorms, s);
+}
+
+static struct dt_ops held;
+
 /* Weights that make themselves felt. */
 static void fill_base(void *arg, size_t unit, size_t param, size_t first, size_t count, float *out)
 {
@@ -217,7 +227,7 @@ static void open_tensors(struct world *w)
     for (size_t i = 0; i < w->count; i++) {
         w->values[i] = kit_numbers(&w->k, w->tensors[i].count);
         for (size_t e = 0; e < w->tensors[i].count; e++)
-            w->values[i][e] *= 0.3f;
+            w->values[i][e] = (w->tensors[i].rank == 1) + 0.3f * w->values[i][e];
     }
     for (size_t i = 0; i < SAMPLES * POSITIONS; i++) {
         w->ids[i] = (int32_t)(kit_random(&w->k) % w->shape.vocabulary);
@@ -231,6 +241,8 @@ static void open_world_in(struct world *w, struct rank_self *me, const struct dt
 {
     struct dt_err err = {0};
     *w = (struct world){.shape = *shape, .lora = *lora, .k = {.state = 5}, .nf4 = nf4};
+    held = dt_ops_reference;
+    held.magnitude_norms = hold_norms;
     if (!*targets)
         CHECK_OK(dt_lora_target_all(&w->lora, shape, &err), err);
     for (; *targets; targets++)
@@ -238,7 +250,7 @@ static void open_world_in(struct world *w, struct rank_self *me, const struct dt
     w->coll = rank_open(me);
     w->device = dt_device_open_cpu(1, &err);
     CHECK_OK(w->device ? 0 : -1, err);
-    w->device->ops = &dt_ops_reference;
+    w->device->ops = lora->dora ? &held : &dt_ops_reference;
     open_tensors(w);
     w->base = open_zero(w, w->base_tensors, dt_shape_tensor_count(shape),
                         dt_shape_unit_count(shape), true);
@@ -345,11 +357,12 @@ static const char *const some_of_llama[] = {"q_proj", "self_attn.v_proj", "down_
 static const char *const some_of_gpt2[] = {"c_attn", "mlp.c_fc", NULL};
 
 static void check_slopes(struct rank_self *me, const struct dt_shape *shape, float dropout,
-                         const char *const *targets, bool saves, bool nf4)
+                         const char *const *targets, bool saves, bool dora, bool nf4)
 {
     struct dt_lora lora = {.r = 3,
                            .alpha = 2,
                            .dropout = dropout,
+                           .dora = dora,
                            .seed = 11,
                            .saves_embedding = saves,
                            .saves_head = saves};
@@ -365,22 +378,24 @@ static void check_slopes(struct rank_self *me, const struct dt_shape *shape, flo
     close_world(&w);
 }
 
-static void slopes(struct rank_self *me)
+static void slopes_of(struct rank_self *me, bool dora)
 {
     for (size_t i = 0; i < SHAPES; i++)
-        for (int row = 0; row < (shapes[i].tied ? 4 : 8); row++) {
+        for (int row = 0; row < (shapes[i].tied || dora ? 4 : 8); row++) {
             const char *const *some = shapes[i].family == DT_GPT2 ? some_of_gpt2 : some_of_llama;
             CHECK_ROW("shape %zu, row %d", i, row);
-            check_slopes(me, &shapes[i], row & 1 ? 0.3f : 0, row & 2 ? some : all, row & 4, false);
+            check_slopes(me, &shapes[i], row & 1 ? 0.3f : 0, row & 2 ? some : all, row & 4, dora,
+                         false);
         }
 }
 
 static void slopes_in_nf4(struct rank_self *me)
 {
-    for (size_t i = 0; i < SHAPES; i++) {
-        CHECK_ROW("shape %zu", i);
-        check_slopes(me, &shapes[i], i % 2 ? 0.3f : 0, all, false, true);
-    }
+    for (size_t i = 0; i < SHAPES; i++)
+        for (int row = 0; row < 3; row++) {
+            CHECK_ROW("shape %zu, row %d", i, row);
+            check_slopes(me, &shapes[i], (i + row) % 2 ? 0.3f : 0, all, false, row > 0, true);
+        }
 }
 
 TEST(gradients_beside_a_model_in_nf4_are_the_slopes_of_the_loss)
@@ -388,9 +403,24 @@ TEST(gradients_beside_a_model_in_nf4_are_the_slopes_of_the_loss)
     ranks_run(1, slopes_in_nf4, NULL);
 }
 
+static void slopes(struct rank_self *me)
+{
+    slopes_of(me, false);
+}
+
 TEST(gradients_of_adapters_are_the_slopes_of_the_loss)
 {
     ranks_run(1, slopes, NULL);
+}
+
+static void slopes_with_magnitudes(struct rank_self *me)
+{
+    slopes_of(me, true);
+}
+
+TEST(gradients_with_magnitudes_are_the_slopes_of_the_loss)
+{
+    ranks_run(1, slopes_with_magnitudes, NULL);
 }
 
 static double base_alone(struct world *w)
@@ -416,6 +446,50 @@ static void begins_as_nothing(struct rank_self *me)
     }
 }
 
+/* The norms of the layer that tensor I, its magnitudes, stands beside. */
+static void put_norms(struct world *w, size_t i)
+{
+    const struct dt_tensor *own = &w->tensors[i], *t = w->base_tensors;
+    while (t->unit != own->unit + 1 || t->which != own->which)
+        t++;
+    float *x = kit_alloc(&w->k, t->count * sizeof *x);
+    fill_base(w, t->unit, t->index, 0, t->count, x);
+    bool in_out = w->shape.family == DT_GPT2;
+    for (size_t o = 0; o < own->count; o++) {
+        double square = 0;
+        for (size_t c = 0; c < t->count / own->count; c++) {
+            double one = (double)x[in_out ? c * own->count + o : o * t->dims[1] + c];
+            square += one * one;
+        }
+        w->values[i][o] = (float)sqrt(square);
+    }
+}
+
+static void begins_as_nothing_with_magnitudes(struct rank_self *me)
+{
+    for (size_t i = 0; i < SHAPES; i++) {
+        struct dt_lora lora = {.r = 2, .alpha = 16, .dora = true};
+        struct world w;
+        open_world(&w, me, &shapes[i], &lora, all);
+        w.device->ops = &dt_ops_reference;
+        for (size_t k = 0; k < w.count; k += 3) {
+            memset(w.values[k + 1], 0, w.tensors[k + 1].count * sizeof *w.values[k + 1]);
+            put_norms(&w, k + 2);
+        }
+        put_values(&w);
+        CHECK(fabs(loss_of(&w) - base_alone(&w)) < 1e-5 * base_alone(&w));
+        w.values[2][1] *= 1.5f;
+        put_values(&w);
+        CHECK(fabs(loss_of(&w) - base_alone(&w)) > 1e-5);
+        close_world(&w);
+    }
+}
+
+TEST(magnitudes_that_are_the_model_s_change_nothing)
+{
+    ranks_run(1, begins_as_nothing_with_magnitudes, NULL);
+}
+
 TEST(adapters_whose_b_is_0_change_nothing)
 {
     ranks_run(1, begins_as_nothing, NULL);
@@ -424,7 +498,7 @@ TEST(adapters_whose_b_is_0_change_nothing)
 static void recomputes(struct rank_self *me)
 {
     for (size_t i = 0; i < SHAPES; i++) {
-        struct dt_lora lora = {.r = 3, .alpha = 3, .dropout = 0.2f, .seed = 1};
+        struct dt_lora lora = {.r = 3, .alpha = 3, .dropout = 0.2f, .seed = 1, .dora = i & 1};
         struct dt_shape deep = shapes[i];
         struct world w;
         deep.layers = 5;
@@ -493,15 +567,19 @@ TEST(names_and_shapes_are_those_of_peft)
         size_t shape, tensor;
         const char *name;
         size_t dims[2];
+        bool dora;
     } rows[] = {
-        {0, 0, "base_model.model.transformer.h.0.attn.c_attn.lora_A.weight", {3, 10}},
-        {0, 1, "base_model.model.transformer.h.0.attn.c_attn.lora_B.weight", {30, 3}},
-        {0, 15, "base_model.model.transformer.h.1.mlp.c_proj.lora_B.weight", {10, 3}},
-        {1, 3, "base_model.model.model.layers.0.self_attn.k_proj.lora_B.weight", {8, 3}},
-        {1, 26, "base_model.model.model.layers.1.mlp.down_proj.lora_A.weight", {3, 7}},
+        {0, 2, "base_model.model.transformer.h.0.attn.c_attn.lora_magnitude_vector", {30, 1}, true},
+        {1, 38, "base_model.model.model.layers.1.mlp.up_proj.lora_magnitude_vector", {7, 1}, true},
+        {1, 40, "base_model.model.model.layers.1.mlp.down_proj.lora_B.weight", {10, 3}, true},
+        {0, 0, "base_model.model.transformer.h.0.attn.c_attn.lora_A.weight", {3, 10}, false},
+        {0, 1, "base_model.model.transformer.h.0.attn.c_attn.lora_B.weight", {30, 3}, false},
+        {0, 15, "base_model.model.transformer.h.1.mlp.c_proj.lora_B.weight", {10, 3}, false},
+        {1, 3, "base_model.model.model.layers.0.self_attn.k_proj.lora_B.weight", {8, 3}, false},
+        {1, 26, "base_model.model.model.layers.1.mlp.down_proj.lora_A.weight", {3, 7}, false},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        struct dt_lora l = {.r = 3};
+        struct dt_lora l = {.r = 3, .dora = rows[i].dora};
         struct dt_err err = {0};
         size_t count;
         CHECK_OK(dt_lora_target_all(&l, &shapes[rows[i].shape], &err), err);
@@ -510,6 +588,7 @@ TEST(names_and_shapes_are_those_of_peft)
         CHECK_STR(t->name, rows[i].name);
         CHECK_EQ(t->dims[0], rows[i].dims[0]);
         CHECK_EQ(t->dims[1], rows[i].dims[1]);
+        CHECK_EQ(t->rank, strstr(t->name, "magnitude") ? 1 : 2);
         free(all_of);
     }
 }
@@ -527,7 +606,9 @@ static int read_config(struct dt_lora *l, const struct dt_shape *s, const char *
 TEST(what_is_written_for_peft_is_read_again)
 {
     for (size_t i = 0; i < SHAPES; i++) {
-        struct dt_lora l = {.r = 6, .alpha = 12.5f, .dropout = 0.05f, .rslora = i & 1}, again = {0};
+        struct dt_lora l = {
+            .r = 6, .alpha = 12.5f, .dropout = 0.05f, .rslora = i & 1, .dora = i & 2};
+        struct dt_lora again = {0};
         struct dt_buf text = {0};
         struct dt_err err = {0};
         l.saves_embedding = l.saves_head = !shapes[i].tied;
@@ -535,6 +616,7 @@ TEST(what_is_written_for_peft_is_read_again)
         dt_lora_write(&l, &shapes[i], i ? "/models/\"a\"" : NULL, &text);
         CHECK_OK(read_config(&again, &shapes[i], dt_buf_cstr(&text), &err), err);
         CHECK_EQ(again.r, l.r);
+        CHECK_EQ(again.dora, l.dora);
         CHECK(again.alpha == l.alpha && again.dropout == l.dropout && again.rslora == l.rslora);
         CHECK_EQ(again.targets, l.targets);
         CHECK(again.saves_embedding == l.saves_embedding && again.saves_head == l.saves_head);
@@ -555,7 +637,7 @@ TEST(adapters_of_other_kinds_are_refused_by_name)
         {"{\"peft_type\": \"LORA\"}", "target_modules: expected a list"},
         {"{\"peft_type\": \"LORA\", \"target_modules\": [\"x\"]}", "target_modules: \"x\" is no"},
         {"{\"peft_type\": \"LORA\", \"target_modules\": [1]}", "target_modules: expected names"},
-        {"{\"peft_type\": \"LORA\", \"use_dora\": true}", "use_dora: adapters with it"},
+        {"{\"peft_type\": \"LORA\", \"use_dora\": 1}", "use_dora: expected true or false"},
         {"{\"peft_type\": \"LORA\", \"bias\": \"all\"}", "bias: adapters with it"},
         {"{\"peft_type\": \"LORA\", \"rank_pattern\": {\"a\": 1}}", "rank_pattern: adapters"},
         {"{\"peft_type\": \"LORA\", \"init_lora_weights\": \"pissa_niter_4\"}",

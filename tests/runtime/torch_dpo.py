@@ -110,7 +110,8 @@ def our_steps(program, folder, config, lora, weights, adapters, pairs, dpo):
 
 def compare(program, config, targets, **dpo):
     torch.manual_seed(5)
-    lora = {"peft_type": "LORA", "r": 4, "lora_alpha": 8, "use_rslora": False, "target_modules": targets, "modules_to_save": []}
+    lora = {"peft_type": "LORA", "r": 4, "lora_alpha": 8, "use_rslora": False, "target_modules": targets, "modules_to_save": [],
+            "use_dora": False}
     weights = torch_model.random_weights(torch_lora.shapes_of(config))
     adapters = {name: [a, torch.zeros_like(b)] for name, (a, b) in torch_lora.adapters_for(config, weights, lora).items()}
     pairs = random_pairs(config["vocab_size"])

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # dtrun-train's adapters against the same adapters in PyTorch, written here with plain calls: from the same folder of a model and
-# the same adapters, the losses of sixty steps, and then the adapters themselves, which are read as peft reads them.
+# the same adapters, the losses of sixty steps, and then the adapters themselves, which are read as peft reads them. With dropout a
+# twin drops the very elements that ours does: they hang on nothing but the seed and their place (ops/by_chance.h).
 
 import argparse
 import json
@@ -15,12 +16,16 @@ import tempfile
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "system"))
 import tap
 
+import numpy
 import torch
+import torch.nn.functional as F
 
 import torch_model
 
-STEPS, BATCH, POSITIONS = 60, 4, 24
+STEPS, BATCH, POSITIONS, SEED = 60, 4, 24, 1234
+RATE = 5e-3
 PREFIX = "base_model.model."
+KINDS = ("A.weight", "B.weight", "magnitude_vector")
 
 
 def write_safetensors(path, tensors):
@@ -56,13 +61,16 @@ def module_of(config, name):
 
 
 def adapters_for(config, weights, lora):
-    """{weight's name: [A, B]}, with a B that has a say from the first step on."""
+    """{weight's name: [A, B]}, with a B that has a say from the first step on, and magnitudes somewhat off what W has."""
     found = {}
     for name, w in weights.items():
         module = module_of(config, name)
         if any(module.endswith("." + target) for target in lora["target_modules"]):
             outs, ins = w.shape[::-1] if config["model_type"] == "gpt2" else w.shape
             found[name] = [torch.randn(lora["r"], ins) * 0.2, torch.randn(outs, lora["r"]) * 0.1]
+            if lora["use_dora"]:
+                length = w.norm(dim=0 if config["model_type"] == "gpt2" else 1)
+                found[name].append(length * (1 + 0.1 * torch.randn(outs)))
     return found
 
 
@@ -72,23 +80,89 @@ def saved_of(config, weights, lora):
             if module_of(config, name).split(".")[-1] in lora.get("modules_to_save", [])}
 
 
+def scale_of(lora):
+    return lora["lora_alpha"] / (math.sqrt(lora["r"]) if lora["use_rslora"] else lora["r"])
+
+
+def gain(whole, magnitudes):
+    """By what each row is multiplied; its norm is a constant on the way back."""
+    return magnitudes / whole.norm(dim=1).detach()
+
+
 def merged(config, weights, adapters, lora):
     """Weights in which the adapters are: x W + s B A x is x (W + s B A)."""
-    s = lora["lora_alpha"] / (math.sqrt(lora["r"]) if lora["use_rslora"] else lora["r"])
     whole = dict(weights)
-    for name, (a, b) in adapters.items():
-        delta = s * (b @ a)
-        whole[name] = weights[name] + (delta.T if config["model_type"] == "gpt2" else delta)
+    for name, (a, b, *magnitudes) in adapters.items():
+        turned = config["model_type"] == "gpt2"
+        one = (weights[name].T if turned else weights[name]) + scale_of(lora) * (b @ a)
+        if magnitudes:
+            one = gain(one, magnitudes[0])[:, None] * one
+        whole[name] = one.T if turned else one
     return whole
+
+
+def mix(z):
+    """dt_mix() of whole numbers below 2^64, in an array."""
+    z = (z ^ z >> numpy.uint64(32)) * numpy.uint64(0x6a09e667f3bcc909)
+    z = (z ^ z >> numpy.uint64(29)) * numpy.uint64(0xbb67ae8584caa73b)
+    return z ^ z >> numpy.uint64(32)
+
+
+# The places of a Llama's layers among the tensors of a block: worker_runtime/model/shape.h.
+PLACES = {"q_proj": 1, "k_proj": 2, "v_proj": 3, "o_proj": 9, "gate_proj": 11, "up_proj": 12, "down_proj": 13}
+TENSORS = 14
+
+
+class Dropping:
+    """Stands in for torch.nn.functional in a Llama: its linear layers have adapters, which some of their input does not reach."""
+
+    def __init__(self, weights, adapters, lora):
+        self.layers = {id(weights[name]): (name, pair) for name, pair in adapters.items()}
+        self.lora, self.step = lora, 0
+
+    def __getattr__(self, name):
+        return getattr(F, name)
+
+    def mask(self, name, width):
+        module = name.split(".")
+        with numpy.errstate(over="ignore"):
+            block = mix(numpy.array([SEED + 1], numpy.uint64)) + numpy.uint64(int(module[2]) * TENSORS)
+            start = mix(block + numpy.uint64(PLACES[module[4]])) + numpy.uint64(self.step * BATCH * POSITIONS * width)
+            bits = mix(start + numpy.arange(BATCH * POSITIONS * width, dtype=numpy.uint64)) >> numpy.uint64(32)
+        stays = bits >= int(numpy.float32(self.lora["lora_dropout"]) * numpy.float32(2**32))
+        return torch.from_numpy(stays).view(BATCH, POSITIONS, width) / (1 - self.lora["lora_dropout"])
+
+    def linear(self, x, w, bias=None):
+        out = F.linear(x, w, bias)
+        if id(w) not in self.layers:
+            return out
+        name, (a, b, *magnitudes) = self.layers[id(w)]
+        fed, s = x * self.mask(name, x.shape[2]), scale_of(self.lora)
+        low = s * F.linear(F.linear(fed, a), b)
+        if not magnitudes:
+            return out + low
+        g = gain(w + s * (b @ a), magnitudes[0])
+        return out + (g - 1) * F.linear(fed, w) + g * low
+
+
+def loss_with(config, weights, adapters, lora, step, ids, targets):
+    if not lora["lora_dropout"]:
+        return torch_model.loss_of(config, merged(config, weights, adapters, lora), ids, targets)
+    torch_model.F = Dropping(weights, adapters, lora)
+    torch_model.F.step = step
+    try:
+        return torch_model.loss_of(config, weights, ids, targets)
+    finally:
+        torch_model.F = F
 
 
 def torch_losses(config, weights, adapters, saved, lora, data):
     adapters = {name: [x.clone().requires_grad_() for x in pair] for name, pair in adapters.items()}
     saved = {name: x.clone().requires_grad_() for name, x in saved.items()}
-    optimizer = torch.optim.AdamW([x for pair in adapters.values() for x in pair] + list(saved.values()), lr=5e-3, betas=(0.9, 0.95), weight_decay=0.1)
+    optimizer = torch.optim.AdamW([x for pair in adapters.values() for x in pair] + list(saved.values()), lr=RATE, betas=(0.9, 0.95), weight_decay=0.1)
     losses = []
-    for ids, targets in data:
-        loss = torch_model.loss_of(config, merged(config, {**weights, **saved}, adapters, lora), ids, targets)
+    for step, (ids, targets) in enumerate(data):
+        loss = loss_with(config, {**weights, **saved}, adapters, lora, step, ids, targets)
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
@@ -116,18 +190,18 @@ def train(program, folder, config, lora, weights, adapters, saved, words, more=N
     write_safetensors(os.path.join(base, "model.safetensors"), weights)
     write_json(start, "adapter_config.json", lora)
     write_safetensors(os.path.join(start, "adapter_model.safetensors"),
-                      {**{"%s%s.lora_%s.weight" % (PREFIX, module_of(config, name), half): x
-                          for name, pair in adapters.items() for half, x in zip("AB", pair)},
+                      {**{"%s%s.lora_%s" % (PREFIX, module_of(config, name), kind): x
+                          for name, pair in adapters.items() for kind, x in zip(KINDS, pair)},
                        **{"%s%s.weight" % (PREFIX, module_of(config, name)): x for name, x in saved.items()}})
     with open(os.path.join(folder, "words.bin"), "wb") as f:
         f.write(struct.pack("<%dH" % len(words), *words.tolist()))
     write_json(folder, "run.json", {
         "train_batch_size": BATCH,
-        "optimizer": {"type": "AdamW", "params": {"lr": 5e-3, "betas": [0.9, 0.95], "eps": 1e-8, "weight_decay": 0.1}},
+        "optimizer": {"type": "AdamW", "params": {"lr": RATE, "betas": [0.9, 0.95], "eps": 1e-8, "weight_decay": 0.1}},
         "model": {"config": "base", "weights": "base"},
         "lora": {"from": "start"},
         "data": {"train": "words.bin", "raw_width": 2, "sequence_length": POSITIONS, "shuffle": False},
-        "train": {"steps": STEPS, "threads": 1, "save_dir": out, "metrics": os.path.join(folder, "metrics.jsonl")},
+        "train": {"steps": STEPS, "seed": SEED, "threads": 1, "save_dir": out, "metrics": os.path.join(folder, "metrics.jsonl")},
         **(more or {}),
     })
     subprocess.run([program, "--config", os.path.join(folder, "run.json")], check=True, stdout=subprocess.DEVNULL,
@@ -146,10 +220,10 @@ def check_losses(ours, theirs):
         raise AssertionError("losses differ, or nothing was learned:\nours   %s\ntheirs %s" % (ours, theirs))
 
 
-def compare(program, config, targets, r, alpha, rslora, save=()):
+def compare(program, config, targets, r, alpha, rslora=False, save=(), dora=False, dropout=0):
     torch.manual_seed(3)
     lora = {"peft_type": "LORA", "r": r, "lora_alpha": alpha, "use_rslora": rslora, "target_modules": targets,
-            "modules_to_save": list(save)}
+            "modules_to_save": list(save), "use_dora": dora, "lora_dropout": dropout}
     with tempfile.TemporaryDirectory() as folder:
         weights = torch_model.random_weights(shapes_of(config))
         adapters = adapters_for(config, weights, lora)
@@ -159,11 +233,11 @@ def compare(program, config, targets, r, alpha, rslora, save=()):
     theirs, wanted, kept = torch_losses(config, weights, adapters, saved, lora, samples(words))
     check_losses(losses, theirs)
     for name, pair in wanted.items():
-        for half, x in zip("AB", pair):
-            ours = got.pop("%s%s.lora_%s.weight" % (PREFIX, module_of(config, name), half))
+        for kind, x in zip(KINDS, pair):
+            ours = got.pop("%s%s.lora_%s" % (PREFIX, module_of(config, name), kind))
             apart = ((ours - x).norm() / x.norm()).item()
             if ours.shape != x.shape or not apart < 1e-3:
-                raise AssertionError("lora_%s of %s is %g apart" % (half, name, apart))
+                raise AssertionError("lora_%s of %s is %g apart" % (kind, name, apart))
     for name, x in kept.items():
         apart = ((got.pop("%s%s.weight" % (PREFIX, module_of(config, name))) - x).norm() / x.norm()).item()
         if not apart < 1e-4:
@@ -196,15 +270,19 @@ def main():
     torch.set_num_threads(1)
     every = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
     cases = {
-        "a Llama's queries and values": (torch_model.LLAMA, ["q_proj", "v_proj"], 4, 8, False),
-        "all layers of a Llama, scaled by the root of the rank": (torch_model.LLAMA, every, 3, 2, True),
+        "a Llama's queries and values": (torch_model.LLAMA, ["q_proj", "v_proj"], 4, 8, {}),
+        "all layers of a Llama, scaled by the root of the rank": (torch_model.LLAMA, every, 3, 2, {"rslora": True, "dropout": 0.2}),
         "a Llama's queries, with its words and its head":
-            (torch_model.LLAMA, ["q_proj"], 4, 8, False, ["embed_tokens", "lm_head"]),
-        "a GPT-2's c_attn": (torch_model.GPT2, ["c_attn"], 4, 16, False),
-        "all layers of a GPT-2": (torch_model.GPT2, ["c_attn", "c_proj", "c_fc"], 5, 5, False),
+            (torch_model.LLAMA, ["q_proj"], 4, 8, {"save": ["embed_tokens", "lm_head"]}),
+        "a GPT-2's c_attn": (torch_model.GPT2, ["c_attn"], 4, 16, {}),
+        "all layers of a GPT-2": (torch_model.GPT2, ["c_attn", "c_proj", "c_fc"], 5, 5, {}),
+        "all layers of a Llama, with magnitudes": (torch_model.LLAMA, every, 4, 8, {"dora": True}),
+        "some layers of a Llama, with magnitudes and dropout":
+            (torch_model.LLAMA, ["q_proj", "v_proj", "down_proj"], 4, 8, {"dora": True, "dropout": 0.1}),
+        "all layers of a GPT-2, with magnitudes": (torch_model.GPT2, ["c_attn", "c_proj", "c_fc"], 5, 5, {"dora": True}),
     }
-    for name, case in cases.items():
-        tap.case(name, lambda case=case: compare(program, *case))
+    for name, (*case, how) in cases.items():
+        tap.case(name, lambda case=case, how=how: compare(program, *case, **how))
     tap.done()
 
 

@@ -157,10 +157,11 @@ def exported(program, config):
     tap.check_equal(list(got), [], "tensors that nobody asked for")
 
 
-def trained(program, config, targets, bf16=False):
+def trained(program, config, targets, bf16=False, dora=False):
     """Losses as PyTorch has them beside the numbers that come out of NF4; without NF4 they are others."""
     torch.manual_seed(3)
-    lora = {"peft_type": "LORA", "r": 4, "lora_alpha": 8, "use_rslora": False, "target_modules": targets, "modules_to_save": []}
+    lora = {"peft_type": "LORA", "r": 4, "lora_alpha": 8, "use_rslora": False, "target_modules": targets, "modules_to_save": [],
+            "use_dora": dora, "lora_dropout": 0, "plus": 1}
     more = {"lora": {"from": "start", "base": "nf4"}, "bf16": {"enabled": bf16}}
     weights = torch_model.random_weights(torch_lora.shapes_of(config))
     adapters = torch_lora.adapters_for(config, weights, lora)
@@ -269,6 +270,8 @@ def main():
     tap.case("losses beside a Llama", lambda: trained(program, torch_model.LLAMA, EVERY))
     tap.case("losses beside a Llama in bf16", lambda: trained(program, torch_model.LLAMA, ["q_proj", "v_proj"], True))
     tap.case("losses beside a GPT-2", lambda: trained(program, torch_model.GPT2, ["c_attn", "c_proj"]))
+    tap.case("losses beside a Llama, with magnitudes", lambda: trained(program, torch_model.LLAMA, EVERY, dora=True))
+    tap.case("losses beside a GPT-2, with magnitudes", lambda: trained(program, torch_model.GPT2, ["c_attn", "c_proj"], dora=True))
     tap.case("a folder that is not what it says", lambda: hostile(program))
     tap.done()
 

@@ -46,9 +46,8 @@ def validations(config):
 @training.story
 def learned(s):
     """what is chosen becomes likelier than what is rejected, also of pairs that are held back; the first loss is ln 2"""
-    for model, targets in ((LLAMA, LORA["target_modules"]), (GPT2, ["c_attn", "c_fc"])):
-        c = config(s, model["model_type"] + ".json", training.pairs(s), model=model, lora={"target_modules": targets}, steps=16, batch=6,
-                   validate_every=8)
+    for model, lora in ((LLAMA, {"use_dora": True}), (GPT2, {"target_modules": ["c_attn", "c_fc"]})):
+        c = config(s, model["model_type"] + ".json", training.pairs(s), model=model, lora=lora, steps=16, batch=6, validate_every=8)
         program = s.run(c, world=2)
         program.expect(r"batch 6 = micro 3 x accumulation 1 x 2; 36 samples of 80 tokens")
         program.expect(r"DPO with beta 0\.2: each is a pair; \d+ % full, \d+ % compared")

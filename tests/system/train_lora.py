@@ -64,6 +64,37 @@ def stages_and_worlds(s):
 
 
 @training.story
+def magnitudes(s):
+    """with magnitudes: the same losses at any stage and in any world, what is saved of them, and how a run goes on from it"""
+    lora = {**LORA, "use_dora": True}
+    plain = config(s, "plain.json", lora={"r": 4, "use_dora": False}, steps=1)
+    first = None
+    for world, stage in ((1, 0), (2, 3), (2, 1), (3, 2), (3, 3)):
+        c = config(s, "c%d%d.json" % (world, stage), lora=lora, stage=stage, steps=4, save_dir=s.path("ckpt%d%d" % (world, stage)), save_every=2)
+        program = s.run(c, world=world)
+        first = first or s.losses(c)
+        training.close(s.losses(c), first, 1e-5, "world %d at stage %d against world 1" % (world, stage))
+    tap.check_equal(any("DoRA of rank 4, alpha 8" in line for line in program.lines), True, "what it says of itself")
+    saved = s.path("ckpt33", "step-00000002")
+    with open(os.path.join(saved, "adapter_config.json"), encoding="utf-8") as f:
+        tap.check_equal(json.load(f)["use_dora"], True, "use_dora")
+    found = tensors(os.path.join(saved, "adapter_model.safetensors"))
+    tap.check_equal(len(found), 3 * 3 * 2, "tensors")
+    tap.check_equal(found["base_model.model.model.layers.1.self_attn.v_proj.lora_magnitude_vector"], [24], "shape")
+    s.run(c, "--resume", saved, "--set", "train.save_dir=" + s.path("again"), world=2)
+    training.close(s.losses(c), first, 1e-5, "behind a resume in another world")
+    program = s.start(c, "--set", "lora.use_dora=false", "--set", "train.steps=6", world=0)
+    tap.check_equal(program.end() != 0 and any("lora.use_dora 1, this run's has 0" in line for line in program.lines), True, program.lines)
+    said = run_words(s, "--estimate", c, "--world", "1")
+    tap.check_equal("adapters and magnitudes of rank 4" in said, True, said)
+    fresh = config(s, "fresh.json", lora={**lora, "dropout": 0}, steps=1)
+    for options in ((), ("--set", "bf16.enabled=true"), ("--set", "lora.base=nf4")):
+        s.run(plain, *options, world=0)
+        s.run(fresh, *options, world=2)
+        training.close(s.losses(fresh), s.losses(plain), 1e-6, "before anything is learned, with %r" % (options,))
+
+
+@training.story
 def saved_as_peft_does(s):
     """a checkpoint is a folder of peft's, with the adapters alone, and the run goes on from it as if it had not ended"""
     whole = config(s, "whole.json", steps=6)
@@ -185,9 +216,10 @@ def killed(s):
 def merged(s):
     """merge makes a model of two that has the losses of both together, of any float type; generate and export do the same at once"""
     gemma = {**training.LLAMA, "model_type": "gemma3_text", "head_dim": 12, "query_pre_attn_scalar": 12, "sliding_window": 9}
-    for name, model, targets in (("llama", training.LLAMA, LORA["target_modules"]), ("gpt2", training.GPT2, ["c_attn", "mlp.c_proj"]),
-                                 ("gemma3_text", gemma, LORA["target_modules"])):
-        lora = {"r": 4, "alpha": 16, "target_modules": targets}
+    for name, model, targets, dora in (("llama", training.LLAMA, LORA["target_modules"], False), ("gpt2", training.GPT2, ["c_attn", "mlp.c_proj"], False),
+                                       ("gemma3_text", gemma, LORA["target_modules"], False),
+                                       ("dora", training.LLAMA, LORA["target_modules"], True), ("dora2", training.GPT2, ["c_attn", "mlp.c_proj"], True)):
+        lora = {"r": 4, "alpha": 16, "target_modules": targets, "use_dora": dora}
         c = config(s, name + ".json", model=model, lora=lora, steps=6, save_dir=s.path("ckpt-" + name))
         s.run(c, world=1)
         out = s.path("merged-" + name)
@@ -198,9 +230,11 @@ def merged(s):
         whole = s.config("whole-%s.json" % name, model=model, steps=7)
         s.run(whole, *still, "--init-from", out, world=0)
         training.close([s.losses(whole)[-1]], [wanted], 1e-5, "merged, against both")
-        s.run(whole, *still, "--init-from", s.path("base-" + name), world=0)
+        s.run(whole, *still, "--init-from", base(s, model), world=0)
         if abs(s.losses(whole)[-1] - wanted) < 1e-3:
             raise AssertionError("the adapters change nothing: %g" % wanted)
+        if dora:
+            continue
         said = run_words(s, "merge", s.path("base-" + name), "-o", out + "-none", status=2)
         tap.check_equal("has no adapters" in said, True, said)
         s.run(s.config("half.json", model=model, steps=2, bf16={"enabled": True}, save_dir=s.path("half-" + name)), world=0)
@@ -243,7 +277,9 @@ def beside_nf4(s):
     s.run(c, "--resume", "none", "--init-from", packed, "--set", "train.save_dir=" + s.path("of-packed"), world=2)
     training.close(s.losses(c), first, 1e-5, "beside a folder that was packed before")
     still = ("--set", "optimizer.params.lr=0", "--set", "train.steps=7")
-    for of in (ckpt, s.path("of-packed")):
+    dora = config(s, "dora.json", lora={**lora, "use_dora": True}, steps=6, save_dir=s.path("dora"))
+    s.run(dora, world=1)
+    for of, c in ((ckpt, c), (s.path("of-packed"), c), (s.path("dora"), dora)):
         s.run(c, *still, "--resume", os.path.join(of, "step-00000006"), "--set", "train.save_dir=" + s.path("still"), world=0)
         out = of + "-merged"
         said = run_words(s, "merge", of, "-o", out)

@@ -5,12 +5,14 @@
 #include "base/fs.h"
 #include "base/json.h"
 #include "worker_runtime/ckpt/inside.h"
+#include "worker_runtime/ckpt/norms.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
 #define CONFIG "adapter_config.json"
 #define CONFIG_MAX ((size_t)1 << 20)
+#define CHUNK ((size_t)1 << 16) /* elements on their way */
 
 struct dt_ckpt_adapters {
     const struct dt_shape *shape;
@@ -21,6 +23,9 @@ struct dt_ckpt_adapters {
      * left[i, k] right[k, :], so the two are B and A, or of one that is [in, out] both turned. */
     char name[sizeof((struct dt_tensor *)NULL)->name];
     float *left, *right, *sum; /* SUM: room for a row */
+    /* With magnitudes: norms of the sums, and by what each output is multiplied; else NULL. */
+    struct dt_norms norms;
+    float *gain;
 };
 
 /* -- what there is ---------------------------------------------------------------------------- */
@@ -115,7 +120,9 @@ static void forget_tensor(struct dt_ckpt_adapters *a)
     free(a->left);
     free(a->right);
     free(a->sum);
-    a->left = a->right = a->sum = NULL;
+    free(a->gain);
+    dt_norms_finish(&a->norms);
+    a->left = a->right = a->sum = a->gain = NULL;
     a->name[0] = '\0';
 }
 
@@ -136,16 +143,16 @@ size_t dt_ckpt_adapters_layers(const struct dt_ckpt_adapters *a)
 
 /* -- one tensor ------------------------------------------------------------------------------- */
 
-/* The number of the first of the two matrices beside T; the second is behind it. false: T has no
- * adapter. */
+/* The number of the first of the two matrices beside T; the second is behind it, and magnitudes
+ * behind that. false: T has no adapter. */
 static bool find_pair(const struct dt_ckpt_adapters *a, const struct dt_tensor *t, size_t *pair)
 {
-    size_t each = 2 * (size_t)__builtin_popcount(a->lora.targets), before = 0;
+    size_t each = (size_t)__builtin_popcount(a->lora.targets), before = 0;
     if (t->unit == 0 || t->unit > a->shape->layers || !(a->lora.targets & (uint32_t)1 << t->which))
         return false;
     for (size_t i = 0; i < t->which; i++)
         before += a->lora.targets >> i & 1;
-    *pair = a->lora.saves_embedding + (t->unit - 1) * each + 2 * before;
+    *pair = a->lora.saves_embedding + ((t->unit - 1) * each + before) * dt_lora_each(&a->lora);
     return true;
 }
 
@@ -189,18 +196,6 @@ static int read_pair(struct dt_ckpt_adapters *a, const struct dt_tensor *t, size
     return 0;
 }
 
-static int take_tensor(struct dt_ckpt_adapters *a, const struct dt_tensor *t, size_t pair,
-                       struct dt_err *err)
-{
-    if (strcmp(a->name, t->name) == 0)
-        return 0;
-    forget_tensor(a);
-    if (read_pair(a, t, pair, err) < 0)
-        return -1;
-    memcpy(a->name, t->name, sizeof a->name);
-    return 0;
-}
-
 /* Columns from FROM to below TO of a row. The sum is made before the weight joins it, which is the
  * larger one. */
 static void add_row(const struct dt_ckpt_adapters *a, size_t row, size_t columns, size_t from,
@@ -216,23 +211,93 @@ static void add_row(const struct dt_ckpt_adapters *a, size_t row, size_t columns
         x[c - from] += scale * a->sum[c];
 }
 
-int dt_ckpt_adapters_apply(struct dt_ckpt_adapters *a, const struct dt_tensor *t, uint64_t first,
-                           size_t count, float *x, struct dt_err *err)
+static void multiply_row(const struct dt_ckpt_adapters *a, size_t row, size_t from, size_t to,
+                         float *x)
 {
-    size_t at, pair, columns = t->dims[1];
-    if (is_saved(a, t, &at))
-        return dt_ckpt_weights_read(a->weights, at, first, count, x, err);
-    if (!find_pair(a, t, &pair))
-        return 0;
-    if (take_tensor(a, t, pair, err) < 0)
-        return -1;
+    for (size_t c = from; c < to; c++)
+        x[c - from] *= a->gain[a->norms.in_out ? c : row];
+}
+
+/* With NORMED also by what each output is to be multiplied. */
+static void add_rows(const struct dt_ckpt_adapters *a, size_t columns, uint64_t first, size_t count,
+                     bool normed, float *x)
+{
     while (count > 0) {
         size_t row = first / columns, from = first % columns;
         size_t n = columns - from < count ? columns - from : count;
         add_row(a, row, columns, from, from + n, x);
+        if (normed)
+            multiply_row(a, row, from, from + n, x);
         first += n;
         x += n;
         count -= n;
     }
+}
+
+static int find_norms(struct dt_ckpt_adapters *a, const struct dt_ckpt_weights *w, size_t tensor,
+                      struct dt_err *err)
+{
+    const struct dt_tensor *t = &dt_ckpt_weights_model(w)->tensors[tensor];
+    DT_AUTO_FREE float *x = malloc(CHUNK * sizeof *x);
+    if (!x)
+        return dt_err_set(err, DT_E_MEMORY, "no memory to read %s", t->name);
+    for (size_t at = 0, n; at < t->count; at += n) {
+        n = t->count - at < CHUNK ? t->count - at : CHUNK;
+        if (dt_ckpt_weights_read_bare(w, tensor, at, n, x, err) < 0)
+            return -1;
+        add_rows(a, t->dims[1], at, n, false, x);
+        dt_norms_add(&a->norms, at, n, x);
+    }
+    return 0;
+}
+
+/* m / n of each output of a tensor, whose magnitudes are the adapters' tensor MAGNITUDES. Where all
+ * weights are 0 there is nothing to multiply. */
+static int find_gain(struct dt_ckpt_adapters *a, const struct dt_ckpt_weights *w, size_t tensor,
+                     size_t magnitudes, struct dt_err *err)
+{
+    const struct dt_tensor *t = &dt_ckpt_weights_model(w)->tensors[tensor];
+    size_t outputs = a->model.tensors[magnitudes].count;
+    a->gain = malloc(outputs * sizeof *a->gain);
+    if (!a->gain)
+        return dt_err_set(err, DT_E_MEMORY, "no memory for the magnitudes of %s", t->name);
+    if (dt_norms_begin(&a->norms, a->shape, t, 0, outputs, err) < 0 ||
+        dt_ckpt_weights_read(a->weights, magnitudes, 0, outputs, a->gain, err) < 0 ||
+        find_norms(a, w, tensor, err) < 0)
+        return -1;
+    for (size_t i = 0; i < outputs; i++) {
+        float norm = dt_norms_of(&a->norms, i);
+        a->gain[i] = norm <= 0 ? 0 : a->gain[i] / norm;
+    }
+    return 0;
+}
+
+static int take_tensor(struct dt_ckpt_adapters *a, const struct dt_ckpt_weights *w, size_t tensor,
+                       size_t pair, struct dt_err *err)
+{
+    const struct dt_tensor *t = &dt_ckpt_weights_model(w)->tensors[tensor];
+    if (strcmp(a->name, t->name) == 0)
+        return 0;
+    forget_tensor(a);
+    if (read_pair(a, t, pair, err) < 0 ||
+        (a->lora.dora && find_gain(a, w, tensor, pair + 2, err) < 0))
+        return -1;
+    memcpy(a->name, t->name, sizeof a->name);
+    return 0;
+}
+
+int dt_ckpt_adapters_apply(struct dt_ckpt_adapters *a, const struct dt_ckpt_weights *w,
+                           size_t tensor, uint64_t first, size_t count, float *x,
+                           struct dt_err *err)
+{
+    const struct dt_tensor *t = &dt_ckpt_weights_model(w)->tensors[tensor];
+    size_t at, pair;
+    if (is_saved(a, t, &at))
+        return dt_ckpt_weights_read(a->weights, at, first, count, x, err);
+    if (!find_pair(a, t, &pair))
+        return 0;
+    if (take_tensor(a, w, tensor, pair, err) < 0)
+        return -1;
+    add_rows(a, t->dims[1], first, count, a->gain != NULL, x);
     return 0;
 }

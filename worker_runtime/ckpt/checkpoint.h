@@ -210,5 +210,10 @@ enum dt_dtype dt_ckpt_weights_type(const struct dt_ckpt_weights *w, size_t tenso
 /* COUNT elements of M's tensor number TENSOR from FIRST on. One in NF4 is read once as a whole. */
 int dt_ckpt_weights_read(const struct dt_ckpt_weights *w, size_t tensor, uint64_t first,
                          size_t count, float *out, struct dt_err *err);
+/* How long the weights are that make each output of the linear layer that is M's tensor number
+ * TENSOR, once they are kept as TYPE: of COUNT outputs from FIRST on. A DoRA's magnitudes begin so.
+ */
+int dt_ckpt_weights_norms(const struct dt_ckpt_weights *w, size_t tensor, enum dt_dtype type,
+                          size_t first, size_t count, float *norms, struct dt_err *err);
 
 #endif

@@ -162,4 +162,9 @@ int dt_ckpt_join_path(char out[PATH_MAX], const char *dir, const char *name, str
 int dt_ckpt_look(const char *path, struct dt_manifest *m, struct dt_buf *config,
                  struct dt_err *err);
 
+/* What W was opened for, and its elements without the adapters that are in them: weights.c. */
+const struct dt_ckpt_model *dt_ckpt_weights_model(const struct dt_ckpt_weights *w);
+int dt_ckpt_weights_read_bare(const struct dt_ckpt_weights *w, size_t tensor, uint64_t first,
+                              size_t count, float *out, struct dt_err *err);
+
 #endif

@@ -253,6 +253,7 @@ static int compare_adapters(const struct dt_lora *there, const struct dt_lora *h
         {"lora.r", (double)there->r, (double)here->r},
         {"lora.alpha", (double)there->alpha, (double)here->alpha},
         {"lora.use_rslora", there->rslora, here->rslora},
+        {"lora.use_dora", there->dora, here->dora},
     };
     if (there->saves_embedding != here->saves_embedding || there->saves_head != here->saves_head)
         return dt_err_set(err, DT_E_USAGE,

@@ -438,15 +438,23 @@ static int read_packed(const struct dt_ckpt_weights *w, size_t tensor, uint64_t 
     return 0;
 }
 
+const struct dt_ckpt_model *dt_ckpt_weights_model(const struct dt_ckpt_weights *w)
+{
+    return w->model;
+}
+
+int dt_ckpt_weights_read_bare(const struct dt_ckpt_weights *w, size_t tensor, uint64_t first,
+                              size_t count, float *out, struct dt_err *err)
+{
+    bool packed = is_quantized(w, tensor) || (w->nf4 && may_be_quantized(w, tensor));
+    return packed ? read_packed(w, tensor, first, count, out, err)
+                  : dt_ckpt_weights_read_stored(w, tensor, first, count, out, err);
+}
+
 int dt_ckpt_weights_read(const struct dt_ckpt_weights *w, size_t tensor, uint64_t first,
                          size_t count, float *out, struct dt_err *err)
 {
-    bool packed = is_quantized(w, tensor) || (w->nf4 && may_be_quantized(w, tensor));
-    if ((packed ? read_packed(w, tensor, first, count, out, err)
-                : dt_ckpt_weights_read_stored(w, tensor, first, count, out, err)) < 0)
+    if (dt_ckpt_weights_read_bare(w, tensor, first, count, out, err) < 0)
         return -1;
-    if (!w->adapters)
-        return 0;
-    const struct dt_tensor *t = &w->model->tensors[tensor];
-    return dt_ckpt_adapters_apply(w->adapters, t, first, count, out, err);
+    return w->adapters ? dt_ckpt_adapters_apply(w->adapters, w, tensor, first, count, out, err) : 0;
 }

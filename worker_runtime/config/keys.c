@@ -206,7 +206,7 @@ const struct dt_key dt_own_keys[] = {
     {"lora.from", .kind = DT_KEY_TEXT, .at = AT(c.lora_from)},
     {"lora.bias", .kind = DT_KEY_REFUSE, .words = "biases are not trained beside adapters; write \"none\""},
     {"lora.modules_to_save", .kind = DT_KEY_OTHER, .take = dt_take_lora_saved},
-    {"lora.use_dora", .kind = DT_KEY_REFUSE, .words = "DoRA is not implemented; plain LoRA and rsLoRA are"},
+    {"lora.use_dora", .kind = DT_KEY_THREE, .at = AT(lora_dora)},
 
     {"dpo", .kind = DT_KEY_BLOCK, .at = AT(dpo_block)},
     {"dpo.beta", .kind = DT_KEY_REAL, .at = AT(c.dpo.beta), .min = 1e-6, .max = 1e3},

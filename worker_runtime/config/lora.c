@@ -65,10 +65,10 @@ static int settle_from(const struct dt_reading *r)
     struct dt_json doc;
     char path[PATH_MAX];
     if (d->lora_r > 0 || d->lora_alpha > 0 || d->lora_targets || d->lora_saved ||
-        d->lora_rslora >= 0)
+        d->lora_rslora >= 0 || d->lora_dora >= 0)
         return dt_err_set(r->err, DT_E_USAGE,
-                          "lora.from: that folder says r, alpha, target_modules, modules_to_save "
-                          "and use_rslora; drop those, or start new adapters without it");
+                          "lora.from: that folder says r, alpha, target_modules, modules_to_save, "
+                          "use_rslora and use_dora; drop those, or start new adapters without it");
     if (snprintf(path, sizeof path, "%s/adapter_config.json", d->c.lora_from) >= PATH_MAX)
         return dt_err_set(r->err, DT_E_USAGE, "lora.from: the path is too long");
     int rc = dt_model_file_read(&doc, path, r->err);
@@ -91,6 +91,7 @@ int dt_config_settle_lora(const struct dt_reading *r)
         l->r = d->lora_r > 0 ? (size_t)d->lora_r : R;
         l->alpha = d->lora_alpha > 0 ? (float)d->lora_alpha : 2 * (float)l->r;
         l->rslora = d->lora_rslora == 1;
+        l->dora = d->lora_dora == 1;
         if (settle_targets(r) < 0 || settle_saved(r) < 0)
             return -1;
     }
@@ -98,5 +99,5 @@ int dt_config_settle_lora(const struct dt_reading *r)
         l->dropout = (float)d->lora_dropout;
     l->seed = d->c.train.seed;
     d->c.lora_nf4 = d->lora_base == 1;
-    return 0;
+    return strcmp(d->c.train.device, "cuda") == 0 ? dt_config_check_gpu(&d->c, r->err) : 0;
 }

@@ -41,7 +41,7 @@ static size_t smaller(size_t a, size_t b)
 }
 
 struct sizes {
-    size_t rows, width, q, qkv, inner, heads, pairs, low, head_rows, logits, weight, elem;
+    size_t rows, width, q, qkv, inner, heads, pairs, low, rnorms, head_rows, logits, weight, elem;
     bool llama, local, qk_norm, branch_norms, documents, dropout, weighed;
 };
 
@@ -55,6 +55,17 @@ static size_t largest_weight(const struct dt_shape *s)
 {
     size_t q = s->heads * s->head_dim, qkv = q + 2 * s->kv_heads * s->head_dim;
     return larger(qkv, s->inner) * s->width;
+}
+
+/* Of a block. */
+static size_t adapted_outputs(const struct dt_shape *s, const struct dt_lora *l)
+{
+    struct dt_lora_pair pairs[DT_BLOCK_TENSORS_MOST], *last;
+    size_t count;
+    if (!l || !l->dora || dt_lora_pairs(l, s, pairs, &count, NULL) < 0 || count == 0)
+        return 0;
+    last = &pairs[count - 1];
+    return last->outs_at + last->out;
 }
 
 static struct sizes sizes_of(const struct dt_shape *s, const struct dt_transformer_options *o,
@@ -71,6 +82,7 @@ static struct sizes sizes_of(const struct dt_shape *s, const struct dt_transform
         .low = o->lora ? o->lora->r : 0,
         .dropout = o->lora && o->lora->dropout > 0,
         .weight = o->nf4 ? largest_weight(s) : 0,
+        .rnorms = adapted_outputs(s, o->lora),
         .elem = dt_dtype_size(form.elem),
         .llama = s->family != DT_GPT2,
         .local = s->local_theta > 0,
@@ -125,6 +137,8 @@ static void lay_scratch(struct cursor *c, const struct sizes *z, struct dt_scrat
     s->dlow = z->low ? take(c, z->rows, z->low, z->elem) : NULL;
     s->dropped = z->dropout ? take(c, z->rows, widest(z), z->elem) : NULL;
     s->weight = z->weight ? take(c, z->weight, 1, z->elem) : NULL;
+    s->sum = z->rnorms ? take(c, z->rows, widest(z), z->elem) : NULL;
+    s->base = z->rnorms ? take(c, z->rows, widest(z), z->elem) : NULL;
     s->logits_stride = z->logits;
     s->logits = take(&head, z->head_rows, z->logits, z->elem);
     s->dnormed = take(&head, z->head_rows, z->width, z->elem);
@@ -182,6 +196,8 @@ static size_t lay_out(struct dt_activations *a, const struct dt_shape *s, const 
     a->head_rows = z->head_rows;
     a->speeds = z->llama ? take(&c, z->pairs, 1, sizeof *a->speeds) : NULL;
     a->local_speeds = z->local ? take(&c, z->pairs, 1, sizeof *a->local_speeds) : NULL;
+    a->block_rnorms = z->rnorms;
+    a->rnorms = z->rnorms ? take(&c, s->layers, z->rnorms, sizeof *a->rnorms) : NULL;
     lay_scratch(&c, z, &a->scratch);
     for (size_t i = 0; i < a->slot_count; i++) {
         struct dt_activation_slot none = {0};
@@ -237,7 +253,8 @@ int dt_activations_create(struct dt_activations *a, const struct dt_shape *s,
     struct sizes z = sizes_of(s, o, form);
     size_t bytes = dt_transformer_bytes(s, o, form);
     *a = (struct dt_activations){.slot_count = slots_of(o), .segment = segment_of(s, o)};
-    if (bytes == SIZE_MAX || !open_slots(a, s->layers))
+    bool unknown = o->lora && o->lora->dora && z.rnorms == 0; /* no memory to count them */
+    if (bytes == SIZE_MAX || unknown || !open_slots(a, s->layers))
         return dt_err_set(err, DT_E_MEMORY,
                           "no memory for activations of %zu samples with %zu positions", o->batch,
                           o->positions);

@@ -39,6 +39,9 @@ struct dt_scratch {
     dt_elem *low, *dlow; /* [N, r] */
     dt_elem *dropped;    /* [N, max(I, Q + 2 K, C)]; NULL without dropout */
     dt_elem *weight;     /* of the linear layer at hand, out of NF4; NULL where none is kept so */
+    /* Of adapters with magnitudes, and NULL without: what they make, what the layer makes of the
+     * same, and the gradients of both. */
+    dt_elem *sum, *base; /* [N, max(I, Q + 2 K, C)] */
     /* For the head, in the same memory as the two above: R rows are gone through at once. */
     dt_elem *logits;    /* [R, logits_stride], the first V of each row */
     dt_elem *dnormed;   /* [R, C] */
@@ -65,6 +68,10 @@ struct dt_activations {
     size_t slot_count;
     float *speeds;       /* [head_dim / 2]: of rotary positions; NULL in a GPT-2 */
     float *local_speeds; /* of layers that local_theta is of; NULL: there are none */
+    /* [layers, outputs that have adapters]: 1 / norm of each, from forward on; NULL: no magnitudes
+     */
+    float *rnorms;
+    size_t block_rnorms; /* of a block */
     struct dt_scratch scratch;
     size_t head_rows; /* R */
     size_t segment;   /* blocks from one whose input is kept to the next: all others of a segment

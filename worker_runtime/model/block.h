@@ -23,6 +23,7 @@ struct dt_adapters {
     float scale;
     const char *params; /* the unit's */
     char *grads;        /* laid out alike; NULL when going forward */
+    float *rnorms;      /* of each output, from its layer's way forward on; NULL: no magnitudes */
     /* Dropout of what they are fed with, as struct dt_dropout has it; GONE_BELOW 0: none. CHANCE is
      * the block's, and FIRST_ROW the number of its first row among all rows of the run. */
     uint32_t gone_below;

@@ -12,12 +12,19 @@
  *
  * A weight that is kept in NF4 becomes numbers here, right before each product.
  *
- * A layer with an adapter beside it (lora.h) is that here and nowhere else: it adds what the
- * adapter gives, and backward the adapter's gradients to its own. */
+ * A layer with an adapter beside it (lora.h) is that here and nowhere else: what the adapter adds
+ * is adapter.h. */
 #ifndef DT_WORKER_RUNTIME_MODEL_LINEAR_H
 #define DT_WORKER_RUNTIME_MODEL_LINEAR_H
 
 #include "worker_runtime/model/block.h"
+
+/* The product alone, of the parameters of B that L names, and back; an adapter, or a gradient of it
+ * that is frozen, is not looked at. For adapter.c. X may be NULL where B is frozen. */
+void dt_linear_product(const struct dt_block *b, const struct dt_linear *l, dt_elem *out,
+                       const dt_elem *x);
+void dt_linear_product_backward(const struct dt_block *b, const struct dt_linear *l, dt_elem *dx,
+                                bool add, const dt_elem *x, const dt_elem *dout);
 
 void dt_linear_column_forward(const struct dt_block *b, const struct dt_linear *l, dt_elem *out,
                               const dt_elem *x);

@@ -188,8 +188,18 @@ static struct dt_lora_pair pair_of(const struct dt_lora *l, const struct dt_shap
                                    const struct dt_tensor *t, size_t at)
 {
     size_t in = t->dims[s->family == DT_GPT2 ? 0 : 1], out = t->count / in;
-    return (struct dt_lora_pair){
-        .tensor = t->which, .in = in, .out = out, .a_at = at, .b_at = at + l->r * in};
+    return (struct dt_lora_pair){.tensor = t->which,
+                                 .in = in,
+                                 .out = out,
+                                 .a_at = at,
+                                 .b_at = at + l->r * in,
+                                 .m_at = at + l->r * (in + out)};
+}
+
+/* Elements of all its tensors. */
+static size_t pair_size(const struct dt_lora *l, const struct dt_lora_pair *p)
+{
+    return l->r * (p->in + p->out) + (l->dora ? p->out : 0);
 }
 
 int dt_lora_pairs(const struct dt_lora *l, const struct dt_shape *s,
@@ -201,34 +211,37 @@ int dt_lora_pairs(const struct dt_lora *l, const struct dt_shape *s,
     if (open_layers(&y, s, err) < 0)
         return -1;
     *count = 0;
-    for (size_t i = 0, at = 0; (t = next_layer(&y, &i));) {
+    for (size_t i = 0, at = 0, outs = 0; (t = next_layer(&y, &i));) {
         if (!is_target(l, t))
             continue;
         struct dt_lora_pair p = pair_of(l, s, t, at);
-        at += l->r * (p.in + p.out);
+        p.outs_at = outs;
+        at += pair_size(l, &p);
+        outs += p.out;
         pairs[(*count)++] = p;
     }
     close_layers(&y);
     return 0;
 }
 
-/* One of the two matrices of the layer at PATH in the first block, as it is in BLOCK. */
-static void set_tensor(struct dt_tensor *to, const char *path, size_t block, size_t unit, bool b)
+/* One tensor of the adapter of the layer at PATH in the first block, as it is in BLOCK. All decay,
+ * as Hugging Face's optimizers have it. */
+static void set_tensor(struct dt_tensor *to, const char *path, size_t block, size_t unit,
+                       const char *kind)
 {
     int before = (int)(inner_path(path) - path) - (int)strlen(".0.");
-    snprintf(to->name, sizeof to->name, "base_model.model.%.*s.%u.%s.lora_%s.weight", before, path,
-             (unsigned)block, inner_path(path), b ? "B" : "A");
+    snprintf(to->name, sizeof to->name, "base_model.model.%.*s.%u.%s.lora_%s", before, path,
+             (unsigned)block, inner_path(path), kind);
     snprintf(to->unit_name, sizeof to->unit_name, "block.%u", (unsigned)block);
     to->unit = unit;
-    to->rank = 2;
     to->count = to->dims[0] * to->dims[1];
-    to->init_bound = b ? 0 : 1 / sqrtf((float)to->dims[1]);
     to->decay = true;
 }
 
 static void set_block(const struct dt_lora *l, const struct layers *y, size_t block,
                       struct dt_tensor *to)
 {
+    static const char *const kinds[] = {"A.weight", "B.weight", "magnitude_vector"};
     const struct dt_tensor *t;
     size_t index = 0, at = 0;
     char path[PATH_MOST];
@@ -236,14 +249,22 @@ static void set_block(const struct dt_lora *l, const struct layers *y, size_t bl
         if (!is_target(l, t))
             continue;
         struct dt_lora_pair p = pair_of(l, y->shape, t, at);
+        const struct dt_tensor all[] = {
+            {.dims = {l->r, p.in},
+             .rank = 2,
+             .offset = p.a_at,
+             .init_bound = 1 / sqrtf((float)p.in)},
+            {.dims = {p.out, l->r}, .rank = 2, .offset = p.b_at},
+            {.dims = {p.out, 1}, .rank = 1, .offset = p.m_at},
+        };
         path_of(y, t, path);
-        to[0] = (struct dt_tensor){.dims = {l->r, p.in}, .index = index, .offset = p.a_at};
-        to[1] = (struct dt_tensor){.dims = {p.out, l->r}, .index = index + 1, .offset = p.b_at};
-        set_tensor(&to[0], path, block, dt_lora_block_unit(l, block), false);
-        set_tensor(&to[1], path, block, dt_lora_block_unit(l, block), true);
-        at += to[0].count + to[1].count;
-        index += 2;
-        to += 2;
+        for (size_t k = 0; k < dt_lora_each(l); k++, to++) {
+            *to = all[k];
+            to->index = index++;
+            to->which = t->which;
+            set_tensor(to, path, block, dt_lora_block_unit(l, block), kinds[k]);
+        }
+        at += pair_size(l, &p);
     }
 }
 
@@ -263,7 +284,7 @@ struct dt_tensor *dt_lora_tensors(const struct dt_lora *l, const struct dt_shape
                                   struct dt_err *err)
 {
     struct layers y;
-    size_t each = 2 * (size_t)__builtin_popcount(l->targets);
+    size_t each = dt_lora_each(l) * (size_t)__builtin_popcount(l->targets);
     if (open_layers(&y, s, err) < 0)
         return NULL;
     *count = s->layers * each + l->saves_embedding + l->saves_head;

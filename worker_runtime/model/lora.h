@@ -5,7 +5,15 @@
  *
  * and nothing but those is trained, and what is named to be saved: the words' vectors, or the head,
  * which begin as the model's. B begins as 0, and so each adapter as nothing. Names and shapes are
- * peft's. All blocks are adapted alike. Pure. */
+ * peft's. All blocks are adapted alike. Pure.
+ *
+ * DoRA has a third tensor, m [out]: with n the norm of what makes each output, W + s B A, and g =
+ * m / n,
+ *
+ *     y = x W + b + (g - 1) drop(x) W + g s B A drop(x)
+ *
+ * n counts as a constant on the way back. m begins as the norms of W, and so the adapter as nothing
+ * again. Without dropout, y - b is g times what LoRA makes of it. */
 #ifndef DT_WORKER_RUNTIME_MODEL_LORA_H
 #define DT_WORKER_RUNTIME_MODEL_LORA_H
 
@@ -14,9 +22,10 @@
 struct dt_lora {
     size_t r; /* 0: there are no adapters */
     float alpha, dropout;
-    bool rslora;                      /* s = alpha / sqrt(r) */
-    uint32_t targets;                 /* a bit for each tensor of a block: 1 << DT_LLAMA_Q */
-    uint64_t seed;                    /* of what goes by dropout */
+    bool rslora; /* s = alpha / sqrt(r) */
+    bool dora;
+    uint32_t targets; /* a bit for each tensor of a block: 1 << DT_LLAMA_Q */
+    uint64_t seed;    /* of what goes by dropout */
     bool saves_embedding, saves_head; /* peft's modules_to_save: trained whole */
 };
 
@@ -40,11 +49,13 @@ const char *dt_lora_embedding(const struct dt_shape *s);
 int dt_lora_each_target(const struct dt_lora *l, const struct dt_shape *s,
                         void (*say)(void *arg, const char *name), void *arg, struct dt_err *err);
 
-/* One adapter of a block, and where its two matrices are in the block's unit of adapters. */
+/* One adapter of a block, and where its two matrices, and a DoRA's magnitudes, are in the block's
+ * unit of adapters. */
 struct dt_lora_pair {
     size_t tensor; /* of the block: whose layer it is */
     size_t in, out;
-    size_t a_at, b_at; /* elements */
+    size_t a_at, b_at, m_at; /* elements */
+    size_t outs_at;          /* outputs of the pairs before it */
 };
 /* Those of any block, in the order of its tensors. */
 int dt_lora_pairs(const struct dt_lora *l, const struct dt_shape *s,
@@ -63,7 +74,14 @@ static inline size_t dt_lora_block_unit(const struct dt_lora *l, size_t block)
     return block + l->saves_embedding;
 }
 
-/* All tensors, unit by unit; of a block A, then B, of each pair. Free the result. */
+/* Tensors of a pair. */
+static inline size_t dt_lora_each(const struct dt_lora *l)
+{
+    return l->dora ? 3 : 2;
+}
+
+/* All tensors, unit by unit; of a block A, then B, then a DoRA's magnitudes, of each pair, whose
+ * .which is the layer's. Free the result. */
 struct dt_tensor *dt_lora_tensors(const struct dt_lora *l, const struct dt_shape *s, size_t *count,
                                   struct dt_err *err);
 
@@ -71,7 +89,7 @@ struct dt_tensor *dt_lora_tensors(const struct dt_lora *l, const struct dt_shape
 void dt_lora_write(const struct dt_lora *l, const struct dt_shape *s, const char *base,
                    struct dt_buf *out);
 /* L as DOC, such a file for the model S, says; its seed stays. What changes the arithmetic and is
- * not ours (DoRA, biases, ranks that differ) is refused by name. */
+ * not ours (biases, ranks that differ) is refused by name. */
 int dt_lora_read(struct dt_lora *l, const struct dt_shape *s, const struct dt_json *doc,
                  struct dt_err *err);
 

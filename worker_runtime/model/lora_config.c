@@ -63,7 +63,7 @@ void dt_lora_write(const struct dt_lora *l, const struct dt_shape *s, const char
         out->bad = true;
     dt_json_put_end(&w);
     dt_json_put_text(&w, "task_type", "CAUSAL_LM");
-    dt_json_put_bool(&w, "use_dora", false);
+    dt_json_put_bool(&w, "use_dora", l->dora);
     dt_json_put_bool(&w, "use_rslora", l->rslora);
     dt_json_put_end(&w);
     dt_buf_put_u8(out, '\n');
@@ -82,14 +82,14 @@ static bool is_off(const struct cJSON *v)
 static int refuse_others(const struct dt_json *doc, struct dt_err *err)
 {
     static const char *const ours_is_off[] = {
-        "alpha_pattern",     "alora_invocation_tokens", "bias",      "exclude_modules",
-        "layer_replication", "layers_to_transform",     "lora_bias", "rank_pattern",
-        "target_parameters", "trainable_token_indices", "use_dora",  "use_qalora",
+        "alpha_pattern",     "alora_invocation_tokens", "bias",       "exclude_modules",
+        "layer_replication", "layers_to_transform",     "lora_bias",  "rank_pattern",
+        "target_parameters", "trainable_token_indices", "use_qalora",
     };
     for (size_t i = 0; i < sizeof ours_is_off / sizeof *ours_is_off; i++)
         if (!is_off(cJSON_GetObjectItemCaseSensitive(doc->root, ours_is_off[i])))
             return dt_err_set(err, DT_E_USAGE,
-                              "%s: adapters with it are not implemented; plain LoRA and rsLoRA are",
+                              "%s: adapters with it are not implemented; LoRA, rsLoRA and DoRA are",
                               ours_is_off[i]);
     return 0;
 }
@@ -150,7 +150,7 @@ static int read_numbers(struct dt_lora *l, const struct dt_json *doc, struct dt_
 {
     int64_t r = 8;
     double alpha = 8, dropout = 0;
-    bool rslora = false;
+    bool rslora = false, dora = false;
     if (dt_json_has(doc->root, "r") && dt_json_int(doc, NULL, "r", 1, R_MOST, &r, err) < 0)
         return -1;
     if (dt_json_has(doc->root, "lora_alpha") &&
@@ -162,6 +162,8 @@ static int read_numbers(struct dt_lora *l, const struct dt_json *doc, struct dt_
     if (dt_json_has(doc->root, "use_rslora") &&
         dt_json_bool(doc, NULL, "use_rslora", &rslora, err) < 0)
         return -1;
+    if (dt_json_has(doc->root, "use_dora") && dt_json_bool(doc, NULL, "use_dora", &dora, err) < 0)
+        return -1;
     if (!(alpha > 0 && alpha <= ALPHA_MOST) || !(dropout >= 0 && dropout <= DROPOUT_MOST))
         return dt_err_set(err, DT_E_USAGE, "lora_alpha %g or lora_dropout %g cannot be", alpha,
                           dropout);
@@ -169,6 +171,7 @@ static int read_numbers(struct dt_lora *l, const struct dt_json *doc, struct dt_
     l->alpha = (float)alpha;
     l->dropout = (float)dropout;
     l->rslora = rslora;
+    l->dora = dora;
     return 0;
 }
 

@@ -103,6 +103,7 @@ static struct dt_adapters adapters_of(const struct dt_transformer *t, const stru
         .scale = dt_lora_scale(l),
         .params = w->adapters,
         .grads = w->dadapters,
+        .rnorms = t->a.rnorms ? t->a.rnorms + w->block * t->a.block_rnorms : NULL,
         .gone_below = drops ? (uint32_t)(l->dropout * 0x1p32f) : 0,
         .dropout_scale = 1 / (1 - l->dropout),
         .chance = dt_mix(l->seed + 1) + w->block * CHANCES,

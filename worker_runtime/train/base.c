@@ -135,20 +135,34 @@ struct filling {
     struct dt_err why;
 };
 
-/* What is saved of the model is alone in its unit: the first tensor, or the last. */
+/* The layer that the adapter's tensor T, of unit UNIT, stands beside. */
+static size_t layer_beside(const struct filling *f, const struct dt_tensor *t, size_t unit)
+{
+    size_t block = unit - f->t->saved.lora->saves_embedding, i = 0;
+    while (f->model.tensors[i].unit != block + 1 || f->model.tensors[i].which != t->which)
+        i++;
+    return i;
+}
+
+/* What is saved of the model is alone in its unit: the first tensor, or the last. Magnitudes begin
+ * as what the layers have, whose weights are kept in the model's type. */
 static void fill(void *arg, size_t unit, size_t param, size_t first, size_t count, float *out)
 {
     struct filling *f = arg;
     const struct dt_trainer *t = f->t;
     const struct dt_lora *lora = t->saved.lora;
     size_t tensor = (size_t)(t->units[unit].params - t->params) + param;
+    const struct dt_tensor *own = &t->saved.tensors[tensor];
     bool embedding = lora->saves_embedding && unit == 0;
     bool head = lora->saves_head && unit == t->unit_count - 1;
-    if (!embedding && !head)
-        dt_init_tensor(&t->saved.tensors[tensor], tensor, t->config->train.seed, first, count, out);
-    else if (f->rc == 0)
+    if (!embedding && !head && own->rank == 2)
+        dt_init_tensor(own, tensor, t->config->train.seed, first, count, out);
+    else if (f->rc == 0 && (embedding || head))
         f->rc = dt_ckpt_weights_read(f->weights, embedding ? 0 : f->model.count - 1, first, count,
                                      out, &f->why);
+    else if (f->rc == 0)
+        f->rc = dt_ckpt_weights_norms(f->weights, layer_beside(f, own, unit),
+                                      t->config->zero.model_type, first, count, out, &f->why);
 }
 
 int dt_base_fill(struct dt_trainer *t, struct dt_err *err)
@@ -156,6 +170,8 @@ int dt_base_fill(struct dt_trainer *t, struct dt_err *err)
     struct filling f = {.t = t, .model = model_of(t, err)};
     if (f.model.tensors)
         f.weights = dt_ckpt_weights_open(t->weights, &f.model, err);
+    if (f.weights && t->config->lora_nf4)
+        dt_ckpt_weights_quantize(f.weights, t->config->zero.model_type);
     int rc = dt_agree(t->world, f.weights ? 0 : -1, err);
     if (rc == 0)
         rc = dt_zero_fill(t->zero, fill, &f, err);

@@ -73,9 +73,9 @@ static void print_head(const struct dt_config *c, const struct dt_estimate_place
                   at->world == 1 ? "" : "s", at->local);
     if (c->lora.r > 0)
         dt_buf_printf(out,
-                      "they are frozen%s; adapters of rank %zu with %.2f million in fp32 are "
-                      "trained\n",
-                      c->lora_nf4 ? ", in NF4 what is in linear layers of blocks" : "", c->lora.r,
+                      "they are frozen%s; %s of rank %zu with %.2f million in fp32 are trained\n",
+                      c->lora_nf4 ? ", in NF4 what is in linear layers of blocks" : "",
+                      c->lora.dora ? "adapters and magnitudes" : "adapters", c->lora.r,
                       (double)e->trained * 1e-6);
     if (dt_batch_resolve(&b, &c->batch, at->world, &err) < 0)
         dt_buf_printf(out, "no batch fits this world: %s\n", err.text);

@@ -379,8 +379,9 @@ static void introduce_adapters(struct dt_trainer *t)
     double trained = (double)dt_zero_elements(t->zero);
     if (l)
         dt_metrics_say(t->metrics,
-                       "LoRA of rank %zu, alpha %g: %.2f M parameters are trained, %.2f %% of them",
-                       l->r, (double)l->alpha, trained * 1e-6, 100 * trained / (all + trained));
+                       "%s of rank %zu, alpha %g: %.2f M parameters are trained, %.2f %% of them",
+                       l->dora ? "DoRA" : "LoRA", l->r, (double)l->alpha, trained * 1e-6,
+                       100 * trained / (all + trained));
 }
 
 /* Lines that fit 80 columns, as they stand in logs and on terminals beside each other. */
