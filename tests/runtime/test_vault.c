@@ -23,7 +23,7 @@ static void make_file(const char *name)
 
 static uint64_t job(void)
 {
-    return dt_vault_job("run", units, 1, sizeof(int));
+    return dt_vault_job("run", "", units, 1, sizeof(int));
 }
 
 static struct dt_vault *open_at(int64_t epoch)
@@ -186,10 +186,11 @@ TEST(damage_is_told_and_steps_of_others_do_not_count)
     close_bench(&b);
     static const struct dt_param renamed[] = {{"v", PARAMS, true}}, larger[] = {{"w", 101, true}};
     const struct dt_unit other_name[] = {{"u", renamed, 1}}, other_size[] = {{"u", larger, 1}};
-    CHECK(dt_vault_job("other", units, 1, sizeof(int)) != job());
-    CHECK(dt_vault_job("run", other_name, 1, sizeof(int)) != job());
-    CHECK(dt_vault_job("run", other_size, 1, sizeof(int)) != job());
-    CHECK(dt_vault_job("run", units, 1, sizeof(int) + 1) != job());
+    CHECK(dt_vault_job("other", "", units, 1, sizeof(int)) != job());
+    CHECK(dt_vault_job("run", "alpha 8", units, 1, sizeof(int)) != job());
+    CHECK(dt_vault_job("run", "", other_name, 1, sizeof(int)) != job());
+    CHECK(dt_vault_job("run", "", other_size, 1, sizeof(int)) != job());
+    CHECK(dt_vault_job("run", "", units, 1, sizeof(int) + 1) != job());
 }
 
 TEST(more_than_is_left_is_refused_before_it_is_taken)

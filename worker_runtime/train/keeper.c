@@ -84,18 +84,28 @@ static int draw_mark(struct dt_trainer *t, struct dt_err *err)
     return dt_coll_broadcast(t->world, mark, sizeof *mark, DT_U8, 0, err);
 }
 
+uint64_t dt_keeper_job(const struct dt_trainer *t, const char *run_id, const char *base)
+{
+    const struct dt_lora *l = t->saved.lora;
+    char meaning[PATH_MAX + 100] = "";
+    if (l)
+        snprintf(meaning, sizeof meaning, "rank %zu, alpha %a, %d, %d, %s", l->r, (double)l->alpha,
+                 l->rslora, l->dora, base ? base : "");
+    return dt_vault_job(run_id, meaning, t->units, t->unit_count, sizeof(struct dt_kept_state));
+}
+
 int dt_keeper_find(struct dt_trainer *t, struct dt_err *err)
 {
     struct dt_keeper *k = &t->keeper;
     *k = (struct dt_keeper){.kept = -1};
     if (t->config->train.vault == DT_VAULT_OFF)
         return 0;
-    struct dt_vault_options o = {.job = dt_vault_job(dt_context_run_id(t->context), t->units,
-                                                     t->unit_count, sizeof *k->last),
-                                 .rank = t->rank,
-                                 .world = t->ranks,
-                                 .host = dt_context_host(t->context),
-                                 .epoch = dt_context_epoch(t->context)};
+    struct dt_vault_options o = {
+        .job = dt_keeper_job(t, dt_context_run_id(t->context), t->options->init_from),
+        .rank = t->rank,
+        .world = t->ranks,
+        .host = dt_context_host(t->context),
+        .epoch = dt_context_epoch(t->context)};
     k->last = calloc(1, sizeof *k->last);
     k->vault = k->last ? dt_vault_open(&o, err) : NULL;
     if (choose(t, err) < 0)

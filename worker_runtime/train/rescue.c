@@ -95,8 +95,7 @@ static int open_vaults(struct remains *r, struct dt_err *err)
         return dt_err_set(err, DT_E_USAGE,
                           "--rescue is for dtrun alone: there is no list of files "
                           "in " DT_VAULT_FILES_ENV);
-    struct dt_vault_options o = {
-        .job = dt_vault_job(r->run_id, r->t.units, r->t.unit_count, sizeof(struct dt_kept_state))};
+    struct dt_vault_options o = {.job = dt_keeper_job(&r->t, r->run_id, r->o->init_from)};
     r->count = n / 2;
     r->vault = calloc((size_t)r->count, sizeof *r->vault);
     r->held = calloc(held_count(r), sizeof *r->held);

@@ -55,11 +55,12 @@ void dt_vault_close(struct dt_vault *v)
     free(v);
 }
 
-uint64_t dt_vault_job(const char *run_id, const struct dt_unit *units, size_t count,
-                      size_t state_size)
+uint64_t dt_vault_job(const char *run_id, const char *meaning, const struct dt_unit *units,
+                      size_t count, size_t state_size)
 {
     uint64_t h = XXH3_64bits_withSeed(DT_VERSION, strlen(DT_VERSION), state_size);
     h = XXH3_64bits_withSeed(run_id, strlen(run_id), h);
+    h = XXH3_64bits_withSeed(meaning, strlen(meaning), h);
     for (size_t u = 0; u < count; u++)
         for (size_t p = 0; p < units[u].param_count; p++) {
             const struct dt_param *param = &units[u].params[p];

@@ -34,10 +34,10 @@ struct dt_vault_options {
 struct dt_vault *dt_vault_open(const struct dt_vault_options *o, struct dt_err *err);
 void dt_vault_close(struct dt_vault *v); /* what it holds stays; NULL is fine */
 
-/* What an image must be of to be of use: the run, its model, and the size of the state that ranks
- * share. */
-uint64_t dt_vault_job(const char *run_id, const struct dt_unit *units, size_t count,
-                      size_t state_size);
+/* What an image must be of to be of use: the run, its model, what its numbers mean beside that
+ * (MEANING, any text), and the size of the state that ranks share. */
+uint64_t dt_vault_job(const char *run_id, const char *meaning, const struct dt_unit *units,
+                      size_t count, size_t state_size);
 
 /* -- coming back ------------------------------------------------------------------------------ */
 
