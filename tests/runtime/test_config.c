@@ -793,6 +793,28 @@ TEST(adapters_that_cannot_be_are_refused)
     }
 }
 
+TEST(a_block_of_adapters_is_written_so_that_it_is_read_again)
+{
+    struct dt_err err;
+    struct dt_buf text = {0};
+    CHECK_OK(
+        parse("{" LLAMA "\"lora\": {\"r\": 3, \"alpha\": 0.1, \"dropout\": 0.3, "
+              "\"use_rslora\": true, \"use_dora\": true, \"base\": \"nf4\", \"modules_to_save\": "
+              "[\"lm_head\"], \"target_modules\": [\"q_proj\", \"down_proj\"]}}",
+              &err),
+        err);
+    const struct dt_lora was = c.lora;
+    dt_buf_put_str(&text, "{" LLAMA "\"lora\": ");
+    dt_config_put_lora(&c, &text);
+    dt_buf_put_str(&text, "}");
+    CHECK_OK(parse(dt_buf_cstr(&text), &err), err);
+    CHECK(c.lora.r == was.r && c.lora.alpha == was.alpha && c.lora.dropout == was.dropout);
+    CHECK(c.lora_nf4 && c.lora.rslora && c.lora.dora && c.lora.saves_head &&
+          !c.lora.saves_embedding);
+    CHECK_EQ(c.lora.targets, was.targets);
+    dt_buf_finish(&text);
+}
+
 TEST(magnitudes_are_refused_on_a_gpu)
 {
     struct dt_err err;

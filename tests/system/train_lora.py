@@ -164,11 +164,29 @@ def from_adapters(s):
     c = config(s, "c.json", steps=12, save_dir=s.path("ckpt"))
     s.run(c, world=1)
     loss = s.losses(c)[-1]
-    more = config(s, "more.json", lora={"from": s.path("ckpt", "step-00000012")}, steps=2)
+    more = config(s, "more.json", lora={"from": s.path("ckpt")}, steps=2)
     program = s.run(more, world=2)
     tap.check_equal(any("LoRA of rank 4, alpha 8" in line for line in program.lines), True, "what it says of itself")
     if not s.losses(more)[0] < s.losses(c)[0] - 0.5 * (s.losses(c)[0] - loss):
         raise AssertionError("what was learned is lost: %r, %r" % (s.losses(c), s.losses(more)))
+
+
+@training.story
+def rescued(s):
+    """a job that fails for good saves its last step though the folder that its adapters began from is gone"""
+    c = config(s, "c.json", lora={**LORA, "use_dora": True}, steps=2, save_dir=s.path("ckpt"))
+    s.run(c, world=0)
+    more = config(s, "more.json", lora={"from": s.path("ckpt")}, steps=training.LONG, save_dir=s.path("more"), vault_every=1)
+    program = s.start(more, world=2)
+    program.expect(r"^step +3/")
+    shutil.rmtree(s.path("ckpt"))
+    os.kill(s.workers(program)[1], signal.SIGKILL)
+    step = int(program.expect(r"^dtrun-train: step (\d+) is saved in ").group(1))
+    tap.check_equal(program.end(), 1, "exit status")
+    with open(s.path("more", "step-%08d" % step, "adapter_config.json"), encoding="utf-8") as f:
+        said = json.load(f)
+    for key, wanted in {"r": 4, "lora_alpha": 8, "lora_dropout": 0.1, "use_dora": True, "target_modules": LORA["target_modules"]}.items():
+        tap.check_equal(said[key], wanted, key)
 
 
 @training.story

@@ -106,6 +106,10 @@ struct dt_config {
 /* Whether the run can be on a GPU: for those who learn late that there is one. */
 int dt_config_check_gpu(const struct dt_config *c, struct dt_err *err);
 
+/* A block "lora" that says of C's adapters, all of them new, what C has of them, whatever folder
+ * that came from: for who goes on once that folder may be gone. */
+void dt_config_put_lora(const struct dt_config *c, struct dt_buf *out);
+
 /* What a GPU computes with; a CPU takes float. */
 static inline enum dt_dtype dt_config_gpu_elem(const struct dt_config *c)
 {

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The block "lora": adapters of the model, new ones or those of a folder. */
 #include "worker_runtime/config/keys.h"
+
+#include "base/json_write.h"
+#include "worker_runtime/ckpt/checkpoint.h"
 #include "worker_runtime/config/model_file.h"
 
 #include <cjson/cJSON.h>
@@ -58,18 +61,20 @@ static int settle_targets(const struct dt_reading *r)
     return 0;
 }
 
-/* What a folder of adapters says of them is not said again. */
+/* What a folder of adapters says of them is not said again. Of a run's folder, its newest
+ * checkpoint says it. */
 static int settle_from(const struct dt_reading *r)
 {
     struct dt_draft *d = r->draft;
     struct dt_json doc;
-    char path[PATH_MAX];
+    char path[PATH_MAX], room[PATH_MAX];
     if (d->lora_r > 0 || d->lora_alpha > 0 || d->lora_targets || d->lora_saved ||
         d->lora_rslora >= 0 || d->lora_dora >= 0)
         return dt_err_set(r->err, DT_E_USAGE,
                           "lora.from: that folder says r, alpha, target_modules, modules_to_save, "
                           "use_rslora and use_dora; drop those, or start new adapters without it");
-    if (snprintf(path, sizeof path, "%s/adapter_config.json", d->c.lora_from) >= PATH_MAX)
+    if (snprintf(path, sizeof path, "%s/adapter_config.json",
+                 dt_ckpt_weights_folder(d->c.lora_from, room)) >= PATH_MAX)
         return dt_err_set(r->err, DT_E_USAGE, "lora.from: the path is too long");
     int rc = dt_model_file_read(&doc, path, r->err);
     if (rc == 0 && dt_lora_read(&d->c.lora, &d->c.model.shape, &doc, r->err) < 0)
@@ -100,4 +105,40 @@ int dt_config_settle_lora(const struct dt_reading *r)
     l->seed = d->c.train.seed;
     d->c.lora_nf4 = d->lora_base == 1;
     return strcmp(d->c.train.device, "cuda") == 0 ? dt_config_check_gpu(&d->c, r->err) : 0;
+}
+
+/* -- the block as text ------------------------------------------------------------------------ */
+
+static void put_name(void *writer, const char *name)
+{
+    dt_json_put_text(writer, NULL, name);
+}
+
+static void put_saved(struct dt_json_writer *w, const struct dt_lora *l, const struct dt_shape *s)
+{
+    dt_json_put_array(w, "modules_to_save");
+    if (l->saves_embedding)
+        dt_json_put_text(w, NULL, dt_lora_embedding(s));
+    if (l->saves_head)
+        dt_json_put_text(w, NULL, "lm_head");
+    dt_json_put_end(w);
+}
+
+void dt_config_put_lora(const struct dt_config *c, struct dt_buf *out)
+{
+    const struct dt_lora *l = &c->lora;
+    struct dt_json_writer w = {.out = out};
+    dt_json_put_object(&w, NULL);
+    dt_json_put_uint(&w, "r", l->r);
+    dt_json_put_raw(&w, "alpha", "%.9g", (double)l->alpha);
+    dt_json_put_raw(&w, "dropout", "%.9g", (double)l->dropout);
+    dt_json_put_bool(&w, "use_rslora", l->rslora);
+    dt_json_put_bool(&w, "use_dora", l->dora);
+    dt_json_put_text(&w, "base", c->lora_nf4 ? "nf4" : "full");
+    put_saved(&w, l, &c->model.shape);
+    dt_json_put_array(&w, "target_modules");
+    if (dt_lora_each_target(l, &c->model.shape, put_name, &w, NULL) < 0)
+        out->bad = true;
+    dt_json_put_end(&w);
+    dt_json_put_end(&w);
 }

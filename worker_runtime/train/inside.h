@@ -67,6 +67,7 @@ struct dt_trainer {
     struct dt_ckpt_model saved;
     struct dt_lora lora;    /* the configuration's; its seed is the run's */
     char weights[PATH_MAX]; /* the folder with those that the run begins from; "": chance does */
+    char from[PATH_MAX];    /* that with the adapters it begins from; "": new ones */
     struct dt_unit *units;
     size_t unit_count;
     struct dt_param *params;

@@ -212,7 +212,7 @@ int dt_keeper_begin(struct dt_trainer *t, struct dt_err *err)
     if (!k->on && k->vault && t->rank == 0)
         dt_buf_printf(&t->warnings, "no step is kept in memory: %s\n", why.text);
     if (k->vault)
-        dt_rescue_leave_note(k->vault, k->on && t->config->train.save_dir);
+        dt_rescue_leave_note(k->vault, t->config, k->on && t->config->train.save_dir);
     return k->on ? begin_copies(t, err) : 0;
 }
 

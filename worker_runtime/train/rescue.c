@@ -40,7 +40,18 @@ static void put_command(struct dt_buf *out)
     dt_buf_finish(&line);
 }
 
-void dt_rescue_leave_note(struct dt_vault *v, bool saves)
+static void put_adapters(struct dt_buf *out, const struct dt_config *c)
+{
+    struct dt_buf set = {0};
+    dt_buf_put_str(&set, "lora=");
+    dt_config_put_lora(c, &set);
+    put_word(out, "--set");
+    put_word(out, dt_buf_cstr(&set));
+    out->bad = out->bad || set.bad;
+    dt_buf_finish(&set);
+}
+
+void dt_rescue_leave_note(struct dt_vault *v, const struct dt_config *c, bool saves)
 {
     struct dt_buf note = {0};
     char here[PATH_MAX], program[PATH_MAX];
@@ -50,6 +61,8 @@ void dt_rescue_leave_note(struct dt_vault *v, bool saves)
         put_word(&note, here);
         put_word(&note, program);
         put_command(&note);
+        if (c->lora_from)
+            put_adapters(&note, c);
     }
     dt_vault_leave_note(v, note.bad ? (struct dt_bytes){0} : (struct dt_bytes){note.at, note.len});
     dt_buf_finish(&note);

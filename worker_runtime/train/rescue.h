@@ -9,8 +9,9 @@
 #include "worker_runtime/config/config.h"
 #include "worker_runtime/vault/vault.h"
 
-/* The note, of a run that saves somewhere; else none. */
-void dt_rescue_leave_note(struct dt_vault *v, bool saves);
+/* The note, of a run C that saves somewhere; else none. It says of adapters what they are: the
+ * folder that they began from may be gone by then. */
+void dt_rescue_leave_note(struct dt_vault *v, const struct dt_config *c, bool saves);
 
 struct dt_rescue_options {
     const struct dt_config *config;

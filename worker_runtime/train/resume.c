@@ -113,7 +113,7 @@ static bool would_be_moved(const struct dt_trainer *t, const char *path)
 
 static int keep_beginning(const struct dt_trainer *t, struct dt_err *err)
 {
-    const char *const folders[] = {t->weights, t->config->lora_from};
+    const char *const folders[] = {t->weights, t->from};
     for (size_t i = 0; i < sizeof folders / sizeof *folders; i++)
         if (would_be_moved(t, folders[i]))
             return dt_err_set(

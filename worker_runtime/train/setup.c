@@ -246,14 +246,14 @@ static void fill(void *arg, size_t unit, size_t param, size_t first, size_t coun
 static int first_weights(struct dt_trainer *t, struct dt_found *f, struct dt_err *err)
 {
     bool adapters = t->saved.lora;
-    const char *weights = adapters ? t->config->lora_from : *t->weights ? t->weights : NULL;
+    const char *weights = adapters ? t->from : t->weights;
     if (dt_base_load(t, err) < 0)
         return -1;
     if (dt_keeper_is_back(&t->keeper))
         return dt_keeper_load(t, err);
     if (f->path[0])
         return dt_resume_load(t, f, err);
-    if (weights)
+    if (*weights)
         return dt_ckpt_load_weights(weights, &t->saved, t->zero, err);
     return adapters ? dt_base_fill(t, err) : dt_zero_fill(t->zero, fill, t, err);
 }
@@ -515,19 +515,26 @@ static int find_start(struct dt_trainer *t, struct dt_found *f, struct dt_err *e
     return 0;
 }
 
-/* Of a run's folder the newest checkpoint, for all ranks that which rank 0 sees: the run that saves
- * there may go on meanwhile. */
-static int find_weights(struct dt_trainer *t, const struct dt_found *f, struct dt_err *err)
+/* Of a run's folder the newest checkpoint. */
+static void find_newest(const char *folder, char found[PATH_MAX])
 {
     char room[PATH_MAX];
-    const char *folder = t->options->init_from;
-    if (!folder)
-        return 0;
-    if (t->rank == 0) {
-        snprintf(t->weights, sizeof t->weights, "%s", dt_ckpt_weights_folder(folder, room));
+    snprintf(found, PATH_MAX, "%s", dt_ckpt_weights_folder(folder, room));
+}
+
+/* For all ranks those that rank 0 sees: a run that saves there may go on meanwhile. */
+static int find_weights(struct dt_trainer *t, const struct dt_found *f, struct dt_err *err)
+{
+    const char *weights = t->options->init_from, *adapters = t->config->lora_from;
+    if (t->rank == 0 && weights) {
+        find_newest(weights, t->weights);
         dt_base_settle(t, f);
     }
-    return dt_coll_broadcast(t->world, t->weights, sizeof t->weights, DT_U8, 0, err);
+    if (t->rank == 0 && adapters)
+        find_newest(adapters, t->from);
+    if (weights && dt_coll_broadcast(t->world, t->weights, PATH_MAX, DT_U8, 0, err) < 0)
+        return -1;
+    return adapters ? dt_coll_broadcast(t->world, t->from, PATH_MAX, DT_U8, 0, err) : 0;
 }
 
 static bool goes_on(const struct dt_trainer *t, const struct dt_found *f)
