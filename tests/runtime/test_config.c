@@ -752,9 +752,9 @@ TEST(adapters_have_their_defaults_and_their_names)
     CHECK_EQ(c.lora.targets, 1u << DT_LLAMA_Q | 1u << DT_LLAMA_UP);
     CHECK(near((double)c.lora.alpha, 3) && near((double)c.lora.dropout, 0.25) && c.lora.rslora);
     CHECK_EQ(dt_config_trained_type(&c), DT_F32);
-    CHECK(!c.lora.dora);
-    CHECK_OK(parse("{" LLAMA "\"lora\": {\"use_dora\": true}}", &err), err);
-    CHECK(c.lora.dora);
+    CHECK(!c.lora.dora && c.lora.plus_ratio == 0);
+    CHECK_OK(parse("{" LLAMA "\"lora\": {\"use_dora\": true, \"plus_ratio\": 16}}", &err), err);
+    CHECK(c.lora.dora && near((double)c.lora.plus_ratio, 16));
     CHECK_OK(parse("{" LLAMA "\"bf16\": {\"enabled\": true}}", &err), err);
     CHECK(c.lora.r == 0 && dt_config_trained_type(&c) == DT_BF16);
 }
@@ -779,6 +779,7 @@ TEST(adapters_that_cannot_be_are_refused)
         {"\"modules_to_save\": [\"norm\"]",
          "lora.modules_to_save: \"norm\" is not trained beside adapters"},
         {"\"use_dora\": 1", "lora.use_dora: expected true or false"},
+        {"\"plus_ratio\": 0", "lora.plus_ratio: expected a number from 0.001"},
         {"\"bias\": \"all\"", "lora.bias: biases are not trained"},
         {"\"from\": \"/no/such\"", "lora.from: cannot open /no/such/adapter_config.json: "},
         {"\"from\": \"/no/such\", \"r\": 3", "lora.from: that folder says r, alpha"},

@@ -156,10 +156,16 @@ def loss_with(config, weights, adapters, lora, step, ids, targets):
         torch_model.F = F
 
 
+def groups_of(adapters, saved, lora):
+    """As peft makes groups for LoRA+: B and magnitudes learn faster."""
+    slow = [pair[0] for pair in adapters.values()] + list(saved.values())
+    return [{"params": slow, "lr": RATE}, {"params": [x for pair in adapters.values() for x in pair[1:]], "lr": RATE * lora["plus"]}]
+
+
 def torch_losses(config, weights, adapters, saved, lora, data):
     adapters = {name: [x.clone().requires_grad_() for x in pair] for name, pair in adapters.items()}
     saved = {name: x.clone().requires_grad_() for name, x in saved.items()}
-    optimizer = torch.optim.AdamW([x for pair in adapters.values() for x in pair] + list(saved.values()), lr=RATE, betas=(0.9, 0.95), weight_decay=0.1)
+    optimizer = torch.optim.AdamW(groups_of(adapters, saved, lora), betas=(0.9, 0.95), weight_decay=0.1)
     losses = []
     for step, (ids, targets) in enumerate(data):
         loss = loss_with(config, {**weights, **saved}, adapters, lora, step, ids, targets)
@@ -199,7 +205,7 @@ def train(program, folder, config, lora, weights, adapters, saved, words, more=N
         "train_batch_size": BATCH,
         "optimizer": {"type": "AdamW", "params": {"lr": RATE, "betas": [0.9, 0.95], "eps": 1e-8, "weight_decay": 0.1}},
         "model": {"config": "base", "weights": "base"},
-        "lora": {"from": "start"},
+        "lora": {"from": "start", "plus_ratio": lora["plus"]},
         "data": {"train": "words.bin", "raw_width": 2, "sequence_length": POSITIONS, "shuffle": False},
         "train": {"steps": STEPS, "seed": SEED, "threads": 1, "save_dir": out, "metrics": os.path.join(folder, "metrics.jsonl")},
         **(more or {}),
@@ -220,10 +226,10 @@ def check_losses(ours, theirs):
         raise AssertionError("losses differ, or nothing was learned:\nours   %s\ntheirs %s" % (ours, theirs))
 
 
-def compare(program, config, targets, r, alpha, rslora=False, save=(), dora=False, dropout=0):
+def compare(program, config, targets, r, alpha, rslora=False, save=(), dora=False, dropout=0, plus=1):
     torch.manual_seed(3)
     lora = {"peft_type": "LORA", "r": r, "lora_alpha": alpha, "use_rslora": rslora, "target_modules": targets,
-            "modules_to_save": list(save), "use_dora": dora, "lora_dropout": dropout}
+            "modules_to_save": list(save), "use_dora": dora, "lora_dropout": dropout, "plus": plus}
     with tempfile.TemporaryDirectory() as folder:
         weights = torch_model.random_weights(shapes_of(config))
         adapters = adapters_for(config, weights, lora)
@@ -270,7 +276,7 @@ def main():
     torch.set_num_threads(1)
     every = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
     cases = {
-        "a Llama's queries and values": (torch_model.LLAMA, ["q_proj", "v_proj"], 4, 8, {}),
+        "a Llama's queries and values": (torch_model.LLAMA, ["q_proj", "v_proj"], 4, 8, {"plus": 4}),
         "all layers of a Llama, scaled by the root of the rank": (torch_model.LLAMA, every, 3, 2, {"rslora": True, "dropout": 0.2}),
         "a Llama's queries, with its words and its head":
             (torch_model.LLAMA, ["q_proj"], 4, 8, {"save": ["embed_tokens", "lm_head"]}),
@@ -278,7 +284,7 @@ def main():
         "all layers of a GPT-2": (torch_model.GPT2, ["c_attn", "c_proj", "c_fc"], 5, 5, {}),
         "all layers of a Llama, with magnitudes": (torch_model.LLAMA, every, 4, 8, {"dora": True}),
         "some layers of a Llama, with magnitudes and dropout":
-            (torch_model.LLAMA, ["q_proj", "v_proj", "down_proj"], 4, 8, {"dora": True, "dropout": 0.1}),
+            (torch_model.LLAMA, ["q_proj", "v_proj", "down_proj"], 4, 8, {"dora": True, "dropout": 0.1, "plus": 2}),
         "all layers of a GPT-2, with magnitudes": (torch_model.GPT2, ["c_attn", "c_proj", "c_fc"], 5, 5, {"dora": True}),
     }
     for name, (*case, how) in cases.items():

@@ -66,7 +66,7 @@ def stages_and_worlds(s):
 @training.story
 def magnitudes(s):
     """with magnitudes: the same losses at any stage and in any world, what is saved of them, and how a run goes on from it"""
-    lora = {**LORA, "use_dora": True}
+    lora = {**LORA, "use_dora": True, "plus_ratio": 2}
     plain = config(s, "plain.json", lora={"r": 4, "use_dora": False}, steps=1)
     first = None
     for world, stage in ((1, 0), (2, 3), (2, 1), (3, 2), (3, 3)):

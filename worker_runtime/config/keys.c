@@ -207,6 +207,7 @@ const struct dt_key dt_own_keys[] = {
     {"lora.bias", .kind = DT_KEY_REFUSE, .words = "biases are not trained beside adapters; write \"none\""},
     {"lora.modules_to_save", .kind = DT_KEY_OTHER, .take = dt_take_lora_saved},
     {"lora.use_dora", .kind = DT_KEY_THREE, .at = AT(lora_dora)},
+    {"lora.plus_ratio", .kind = DT_KEY_REAL, .at = AT(lora_plus_ratio), .min = 1e-3, .max = 1e6},
 
     {"dpo", .kind = DT_KEY_BLOCK, .at = AT(dpo_block)},
     {"dpo.beta", .kind = DT_KEY_REAL, .at = AT(c.dpo.beta), .min = 1e-6, .max = 1e3},

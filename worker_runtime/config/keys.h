@@ -62,6 +62,7 @@ struct dt_draft {
     bool lora_block;
     int64_t lora_r;
     double lora_alpha, lora_dropout;
+    double lora_plus_ratio;
     int lora_rslora, lora_dora;
     int lora_base;                                 /* which of the words of "lora.base" */
     const struct cJSON *lora_targets, *lora_saved; /* of the document; NULL: not written */

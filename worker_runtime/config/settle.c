@@ -63,6 +63,7 @@ void dt_draft_init(struct dt_draft *d)
         .lora_r = DT_UNSET,
         .lora_alpha = DT_UNSET,
         .lora_dropout = DT_UNSET,
+        .lora_plus_ratio = DT_UNSET,
         .lora_rslora = DT_UNSET,
         .lora_base = DT_UNSET,
         .lora_dora = DT_UNSET,

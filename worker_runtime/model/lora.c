@@ -254,8 +254,8 @@ static void set_block(const struct dt_lora *l, const struct layers *y, size_t bl
              .rank = 2,
              .offset = p.a_at,
              .init_bound = 1 / sqrtf((float)p.in)},
-            {.dims = {p.out, l->r}, .rank = 2, .offset = p.b_at},
-            {.dims = {p.out, 1}, .rank = 1, .offset = p.m_at},
+            {.dims = {p.out, l->r}, .rank = 2, .offset = p.b_at, .rate = l->plus_ratio},
+            {.dims = {p.out, 1}, .rank = 1, .offset = p.m_at, .rate = l->plus_ratio},
         };
         path_of(y, t, path);
         for (size_t k = 0; k < dt_lora_each(l); k++, to++) {

@@ -24,6 +24,7 @@ struct dt_lora {
     float alpha, dropout;
     bool rslora; /* s = alpha / sqrt(r) */
     bool dora;
+    float plus_ratio; /* LoRA+: of the learning rate of B, and of m, to that of A; 0: as 1 */
     uint32_t targets; /* a bit for each tensor of a block: 1 << DT_LLAMA_Q */
     uint64_t seed;    /* of what goes by dropout */
     bool saves_embedding, saves_head; /* peft's modules_to_save: trained whole */

@@ -142,6 +142,7 @@ struct dt_tensor {
     size_t count;  /* of its elements */
     size_t offset; /* of its first element in that unit */
     float init_std, init_bound, init_value;
+    float rate; /* its learning rate is so many times that of others; 0: as 1 */
     bool decay; /* weight decay applies: matrices, not norms and biases */
 };
 

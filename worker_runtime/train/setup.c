@@ -10,6 +10,7 @@
 #include "worker_runtime/train/init.h"
 #include "worker_runtime/train/inside.h"
 #include "worker_runtime/zero/state.h"
+#include "worker_runtime/zero/update.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -178,6 +179,11 @@ static int open_zero(struct dt_trainer *t, struct dt_err *err)
     o.stochastic_rounding = o.stochastic_rounding && o.model_type != DT_F32;
     t->zero =
         dt_zero_create(t->context, dt_trainer_data(t)->group, t->units, t->unit_count, &o, err);
+    for (size_t i = 0; t->zero && i < t->saved.count; i++) {
+        const struct dt_tensor *one = &t->saved.tensors[i];
+        if (one->rate > 0)
+            dt_zero_set_rate(t->zero, one->unit, one->index, one->rate);
+    }
     return t->zero ? dt_base_open(t, err) : -1;
 }
 

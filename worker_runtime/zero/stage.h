@@ -59,6 +59,7 @@ struct dt_zero_unit {
     size_t *param_at; /* [params + 1]: where each begins in the unit */
     char **param_name;
     bool *decay;
+    float *rate;
     bool reduced; /* full gradients: the step's sum is under way or here */
     bool added;   /* sharded gradients: the shard holds the sum of an earlier micro-step */
 };

@@ -47,7 +47,12 @@ static uint64_t chance(const struct dt_zero *z, size_t unit)
     return (x ^ (x >> 32)) + z->layout.unit[unit].payload_at;
 }
 
-static void update_shard(struct dt_zero *z, struct dt_adamw *a, size_t unit, size_t owner)
+void dt_zero_set_rate(struct dt_zero *z, size_t unit, size_t param, float rate)
+{
+    z->unit[unit].rate[param] = rate;
+}
+
+static void update_shard(struct dt_zero *z, struct dt_adamw *a, float lr, size_t unit, size_t owner)
 {
     const struct dt_zero_unit *u = &z->unit[unit];
     const float *grads = float_grads(z, unit, owner);
@@ -60,6 +65,7 @@ static void update_shard(struct dt_zero *z, struct dt_adamw *a, size_t unit, siz
     for (size_t i = 0; i < u->params; i++) {
         if (!dt_zero_piece(z, unit, owner, i, &p))
             continue;
+        a->lr = lr * u->rate[i];
         a->weight_decay = u->decay[i] ? z->o.weight_decay : 0;
         if (z->o.stochastic_rounding)
             a->chance = first_chance + u->param_at[i] + p.first;
@@ -76,8 +82,7 @@ static float bias(const struct dt_zero *z, float beta)
 static void update(struct dt_zero *z, float lr, double grad_scale)
 {
     z->steps++;
-    struct dt_adamw a = {.lr = lr,
-                         .beta1 = z->o.beta1,
+    struct dt_adamw a = {.beta1 = z->o.beta1,
                          .beta2 = z->o.beta2,
                          .eps = z->o.eps,
                          .bias1 = bias(z, z->o.beta1),
@@ -90,7 +95,7 @@ static void update(struct dt_zero *z, float lr, double grad_scale)
     z->device->table->snap_fence(z->device);
     for (size_t u = 0; u < z->layout.units; u++)
         for (size_t owner = first; owner < end; owner++)
-            update_shard(z, &a, u, owner);
+            update_shard(z, &a, lr, u, owner);
 }
 
 static void clear_grads(struct dt_zero *z)

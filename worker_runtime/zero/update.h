@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* dt_zero_step() in its parts, for a model whose gradients lie in several dt_zero and are clipped
- * by one norm: dt_zero_norm() of each, the squares added up, one dt_zero_factor() of the sum, and
- * dt_zero_apply() or dt_zero_skip() of each. */
+/* Rates that differ; and dt_zero_step() in its parts, for a model whose gradients lie in several
+ * dt_zero and are clipped by one norm: dt_zero_norm() of each, the squares added up, one
+ * dt_zero_factor() of the sum, and dt_zero_apply() or dt_zero_skip() of each. */
 #ifndef DT_WORKER_RUNTIME_ZERO_UPDATE_H
 #define DT_WORKER_RUNTIME_ZERO_UPDATE_H
 
 #include <dtrun/zero.h>
+
+/* The learning rate of that parameter is RATE times what a step is told; 1 until then. */
+void dt_zero_set_rate(struct dt_zero *z, size_t unit, size_t param, float rate);
 
 /* Waits for the sums of this step. *SQUARE: of the norm of all gradients of Z as they stand, with
  * the loss scale in them; infinite or NaN when one of them is. All ranks get the same. Collective.

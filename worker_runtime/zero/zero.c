@@ -65,7 +65,8 @@ static int copy_unit(struct dt_zero_unit *to, const struct dt_unit *from, struct
     to->param_at = calloc(from->param_count + 1, sizeof *to->param_at);
     to->param_name = calloc(from->param_count, sizeof *to->param_name);
     to->decay = calloc(from->param_count, sizeof *to->decay);
-    if (!to->name || !to->param_at || !to->param_name || !to->decay)
+    to->rate = calloc(from->param_count, sizeof *to->rate);
+    if (!to->name || !to->param_at || !to->param_name || !to->decay || !to->rate)
         return dt_err_set(err, DT_E_MEMORY, "no memory for the names of units");
     to->params = from->param_count;
     for (size_t p = 0; p < to->params; p++) {
@@ -76,6 +77,7 @@ static int copy_unit(struct dt_zero_unit *to, const struct dt_unit *from, struct
             return dt_err_set(err, DT_E_LIMIT, "unit %s is larger than this machine can count",
                               from->name);
         to->decay[p] = from->params[p].decay;
+        to->rate[p] = 1;
     }
     return 0;
 }
@@ -190,6 +192,7 @@ void dt_zero_destroy(struct dt_zero *z)
         free(z->unit[u].name);
         free(z->unit[u].param_at);
         free(z->unit[u].decay);
+        free(z->unit[u].rate);
     }
     free(z->unit);
     dt_layout_finish(&z->layout);
