@@ -148,6 +148,13 @@ TEST(keys_become_those_of_a_run)
     CHECK_STR(f.resume, "none");
 }
 
+TEST(adapters_have_magnitudes_and_a_rate_of_their_own)
+{
+    loaded("dataset: sums\nuse_dora: true\nloraplus_lr_ratio: 16\n");
+    CHECK(strstr(c.document, "\"use_dora\":\ttrue") != NULL);
+    CHECK(strstr(c.document, "\"plus_ratio\":\t16") != NULL);
+}
+
 TEST(the_model_beside_adapters_may_have_4_bits)
 {
     loaded("dataset: sums\nquantization_bit: 4\nquantization_method: bnb\n"
