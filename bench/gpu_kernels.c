@@ -396,7 +396,8 @@ static void losses(struct bench *b, size_t rows, size_t vocabulary)
 {
     char shape[SHAPE];
     size_t stride = head_stride(b, vocabulary);
-    struct dt_cross_entropy c = {rows, vocabulary, stride, ids(b, rows, vocabulary), 1e-3f, 0, NULL};
+    struct dt_cross_entropy c = {rows,  vocabulary, stride, ids(b, rows, vocabulary),
+                                 1e-3f, 0,          NULL};
     dt_elem *logits = elements(b, rows * stride);
     float *loss = floats(b, rows);
     snprintf(shape, sizeof shape, "\"rows\": %zu, \"vocabulary\": %zu", rows, vocabulary);

@@ -59,7 +59,8 @@ inline cudaError_t dt_attention_check(const struct dt_attention *a, struct dt_st
 /* Of the host. Kernels count positions in int. */
 inline cudaError_t dt_attention_begin(struct dt_attention_task *t, const struct dt_attention *a)
 {
-    if (a->queries > (1u << 30) || a->head_dim > DT_GPU_HEAD_DIM_MOST || a->heads % a->kv_heads != 0)
+    if (a->queries > (1u << 30) || a->head_dim > DT_GPU_HEAD_DIM_MOST ||
+        a->heads % a->kv_heads != 0)
         return cudaErrorInvalidValue;
     *t = {};
     t->a = *a;

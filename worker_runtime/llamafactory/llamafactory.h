@@ -27,10 +27,11 @@ struct dt_factory {
     bool makes_tokens; /* dt_factory_make_tokens() has something to do */
 };
 
-/* Reads the file PATH, or none where it is "", into F and C. OVERRIDES (NULL-ended; may be NULL) are "KEY=VALUE" of keys
- * that the file could have, and of those of a configuration. Paths in the file are good from where
- * the process stands, as LLaMA-Factory has them. C's data.train, and data.validation where there is
- * one, name files that dt_factory_make_tokens() makes. On failure nothing is to be finished. */
+/* Reads the file PATH, or none where it is "", into F and C. OVERRIDES (NULL-ended; may be NULL)
+ * are "KEY=VALUE" of keys that the file could have, and of those of a configuration. Paths in the
+ * file are good from where the process stands, as LLaMA-Factory has them. C's data.train, and
+ * data.validation where there is one, name files that dt_factory_make_tokens() makes. On failure
+ * nothing is to be finished. */
 int dt_factory_load(struct dt_factory *f, struct dt_config *c, const char *path,
                     const char *const *overrides, struct dt_buf *warnings, struct dt_err *err);
 void dt_factory_finish(struct dt_factory *f);
