@@ -124,6 +124,8 @@ TEST(a_command_of_llamafactory_s_is_a_file_and_keys)
         const char *line, *file, *sets[6], *resume;
     } rows[] = {
         {"llamafactory a.yaml", "a.yaml", {NULL}, "auto"},
+        {"llamafactory train a.yaml", "a.yaml", {NULL}, "auto"},
+        {"llamafactory train ./train", "./train", {NULL}, "auto"},
         {"llamafactory --stage sft --do_train --lora_target q_proj,v_proj --max_steps -1",
          "",
          {"stage=sft", "do_train=true", "lora_target=q_proj,v_proj", "max_steps=-1"},
@@ -212,7 +214,7 @@ TEST(bad_lines_are_refused_with_a_sentence)
         {"-c a --template qwen2", "--template goes with tokenize and generate"},
         {"detokenize a --key text", "--key goes with tokenize"},
         {"generate a --key text", "--key goes with tokenize"},
-        {"generate a --template x --max-tokens 5", "--max-tokens goes with --template and --key"},
+        {"generate a --template x --max-tokens 5", "--max-new-tokens says how long"},
         {"generate a --template x --last-answer-only", "--last-answer-only goes with --template"},
         {"tokenize a -o b --template x --key y", "give one of them"},
         {"tokenize a -o b --validation c", "--validation goes with --template and --key"},

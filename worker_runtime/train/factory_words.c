@@ -87,12 +87,21 @@ static int take_word(struct words *w, const char *word)
     return 0;
 }
 
+/* People put `dtrun-train llamafactory` where `llamafactory-cli` stands, in front of its own word for
+ * training. */
+static bool is_its_command(char *const *word, char *const *end)
+{
+    return word < end && strcmp(*word, "train") == 0;
+}
+
 int dt_factory_words(const struct dt_opt_program *program, int argc, char *const *argv,
                      struct dt_opt_strings *out, struct dt_err *err)
 {
     struct words w = {program, argv + 2, argv + argc, out, NULL, err};
     if (put(&w, argv[0]) < 0)
         return -1;
+    if (is_its_command(w.next, w.end))
+        w.next++;
     while (w.next < w.end)
         if (take_word(&w, *w.next++) < 0)
             return -1;

@@ -321,6 +321,10 @@ static int check_documents(const struct dt_train_args *a, struct dt_err *err)
     if (a->template && a->key)
         return dt_err_set(err, DT_E_USAGE,
                           "--template reads conversations and --key reads texts: give one of them");
+    if (a->max_tokens && a->command == DT_TRAIN_GENERATE)
+        return dt_err_set(err, DT_E_USAGE,
+                          "--max-tokens goes with tokenize; --max-new-tokens says how long an "
+                          "answer may become");
     if (a->max_tokens && !documents)
         return dt_err_set(err, DT_E_USAGE, "--max-tokens goes with --template and --key");
     if (a->max_tokens == 1)
