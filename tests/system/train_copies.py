@@ -20,7 +20,7 @@ class Job:
         self.s, self.config, self.nnodes, self.options = s, config, nnodes, options
         daemon = s.start_words([s.tools.rendezvous, "--listen", "127.0.0.1:0"])
         self.endpoint = daemon.expect(r"listening on (127\.0\.0\.1:\d+)").group(1)
-        self.agents, self.back = [], []
+        self.agents, self.back, self.heard = [], [], {}
 
     def agent(self, ranks=2, within=()):
         """One more. WITHIN: a program that starts it, with its arguments."""
@@ -41,6 +41,7 @@ class Job:
 
     def kill(self, agent):
         """With its workers, which its guard does not leave alive. The last step that was told by then."""
+        self.heard = {a: len(a.lines) for a in self.agents}
         agent.kill()
         tap.check_equal(agent.end(), -9, "exit status of an agent that was killed")
         return self.told()[-1]
@@ -48,8 +49,15 @@ class Job:
     def came_back(self, agents, last, sources):
         """One of AGENTS has rank 0 now, and says so: behind step LAST, or one that was done and not told yet."""
         pattern = r"^back at step (\d+)[^:]*: (.*)"
-        training.wait_for(lambda: any(a.says(pattern) for a in agents), "a comeback")
-        said = [m for a in agents for m in (re.search(pattern, line) for line in a.lines) if m][-1]
+        found = []
+
+        def is_said():
+            # Since the last kill: whoever has rank 0 now may have had it before, and told of an earlier comeback.
+            found[:] = [m for a in agents for m in (re.search(pattern, line) for line in a.lines[self.heard.get(a, 0):]) if m]
+            return found
+
+        training.wait_for(is_said, "a comeback")
+        said = found[-1]
         step = int(said.group(1))
         self.back.append(step)
         if not last <= step <= last + 1:
