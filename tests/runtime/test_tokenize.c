@@ -13,6 +13,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 BEFORE_ALL
 {
@@ -212,6 +213,25 @@ TEST(each_text_is_its_tokens_between_those_of_the_tokenizer)
     dt_tokens_close(tokens);
     CHECK(dt_tokens_open(at("ids.bin"), 0, 5, &err) == NULL);
     CHECK(strstr(err.text, "made for a vocabulary of 6, and that of the model is 5") != NULL);
+    dt_tokenizer_close(t);
+}
+
+TEST(a_token_that_the_model_has_no_word_for_may_stand_in_no_text)
+{
+    struct dt_err err;
+    dt_tokenizer_close(small_tokenizer());
+    text_file("config.json", "{\"vocab_size\": 5}", 17);
+    text_file("tokenizer_config.json", "{}", 2);
+    struct dt_tokenizer *t = dt_tokenizer_open(dir, &err);
+    CHECK(t != NULL);
+    unlink(at("config.json"));
+    const char *few = text_file("few", "ab b", 4), *more = text_file("more", "a</s>", 5);
+    CHECK_OK(dt_tokenize_files(t, &few, 1, at("few.bin"), NULL, &err), err);
+    struct dt_tokens *tokens = dt_tokens_open(at("few.bin"), 0, 5, &err);
+    CHECK(tokens != NULL);
+    dt_tokens_close(tokens);
+    CHECK_FAIL(dt_tokenize_files(t, &more, 1, at("few.bin"), NULL, &err), err,
+               "has token 5, which was added to the tokenizer, and the model has 5 words");
     dt_tokenizer_close(t);
 }
 

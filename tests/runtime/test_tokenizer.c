@@ -489,6 +489,27 @@ TEST(the_folder_names_the_end_of_a_document)
     }
 }
 
+TEST(an_added_token_may_stand_behind_the_words_of_the_model)
+{
+    static const struct {
+        const char *config;
+        uint32_t vocabulary;
+    } rows[] = {
+        {"{\"vocab_size\": 3}", 3}, {"{\"vocab_size\": 4}", 4},  {"{\"vocab_size\": 9}", 4},
+        {"{\"vocab_size\": 2}", 4}, {"{\"vocab_size\": -1}", 4}, {"no JSON", 4},
+    };
+    write_file("tokenizer_config.json", "{}");
+    write_file("tokenizer.json", with_parts("\"added_tokens\": [{\"content\": \"<x>\"}]", VOCAB));
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct dt_err err = {0};
+        write_file("config.json", rows[i].config);
+        struct dt_tokenizer *t = dt_tokenizer_open(dir, &err);
+        CHECK_ROW("%s", rows[i].config);
+        CHECK_EQ(dt_tokenizer_vocabulary(t), rows[i].vocabulary);
+        dt_tokenizer_close(t);
+    }
+}
+
 /* Each added token here is looked for as what the normalizer makes of it, and keeps its name. */
 #define CHANGED                                                                                    \
     "\"normalizer\": {\"type\": \"Prepend\", \"prepend\": \"_\"}, \"added_tokens\": ["             \

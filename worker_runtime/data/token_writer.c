@@ -35,6 +35,12 @@ int dt_token_writer_put(struct dt_token_writer *w, const uint32_t *ids, size_t c
                         struct dt_err *err)
 {
     for (size_t i = 0; i < count; i++) {
+        if (ids[i] >= w->kind.vocabulary)
+            return dt_err_set(err, DT_E_USAGE,
+                              "the text has token %u, which was added to the tokenizer, and the "
+                              "model has %u words (vocab_size in its config.json); take that token "
+                              "out of the text",
+                              ids[i], w->kind.vocabulary);
         for (size_t k = 0; k < w->width; k++)
             w->wide[w->held++] = (uint8_t)(ids[i] >> 8 * k);
         if (w->held == CHUNK * w->width && flush(w, err) < 0)

@@ -30,6 +30,8 @@ struct dt_tokenizer {
     int step_count;
     struct dt_bpe bpe;
     struct dt_vocab texts; /* of all tokens, as the file writes them */
+    uint32_t own;          /* tokens of the file's model are below it; added ones may be beyond */
+    uint32_t words;        /* of the folder's model, where that has fewer; 0: it has all */
     struct dt_vocab shown; /* of those that the normalizer changes: what they become as a text */
     struct dt_ids front, back;
     struct dt_decoding decoding;

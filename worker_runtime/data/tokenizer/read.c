@@ -70,7 +70,10 @@ static int read_parts(struct dt_reading *r)
     if (strcmp(version, "1.0") != 0)
         return dt_read_refuse(r, dt_read_part(r, NULL, "version"),
                               "it is \"%.20s\"; this program reads 1.0", version);
-    if (dt_read_model(r) < 0 || dt_read_added_ids(r) < 0 || dt_read_steps(r) < 0)
+    if (dt_read_model(r) < 0)
+        return -1;
+    r->tokenizer->own = r->tokenizer->texts.limit;
+    if (dt_read_added_ids(r) < 0 || dt_read_steps(r) < 0)
         return -1;
     return dt_read_post_processor(r) < 0 ? -1 : dt_read_decoder(r);
 }
@@ -150,6 +153,25 @@ static int read_end_of(struct dt_tokenizer *t, const char *folder, const char *n
     return rc < 0 ? dt_err_wrap(err, "%s", path) : 0;
 }
 
+/* How many words the folder's model has. One with fewer than the file's own is another's, and one
+ * that cannot be read is for others to tell of. */
+static void read_words(struct dt_tokenizer *t, const char *folder)
+{
+    char path[4096];
+    struct dt_buf text = {0};
+    struct dt_json doc = {0};
+    snprintf(path, sizeof path, "%s/config.json", folder);
+    if (dt_fs_exists(path) && dt_fs_read(path, SMALL_FILE_MAX, &text, NULL) == 0 &&
+        dt_json_parse(&doc, (const char *)text.at, text.len, SMALL_FILE_MAX, NULL) == 0) {
+        const struct cJSON *size = cJSON_GetObjectItemCaseSensitive(doc.root, "vocab_size");
+        double words = cJSON_IsNumber(size) ? size->valuedouble : 0;
+        if (words >= (double)t->own && words > 0 && words < (double)t->texts.limit)
+            t->words = (uint32_t)words;
+    }
+    dt_json_finish(&doc);
+    dt_buf_finish(&text);
+}
+
 struct dt_tokenizer *dt_tokenizer_open(const char *folder, struct dt_err *err)
 {
     char path[4096];
@@ -172,6 +194,8 @@ struct dt_tokenizer *dt_tokenizer_open(const char *folder, struct dt_err *err)
     }
     if (t && t->end == DT_TOKEN_NONE && t->back.len)
         t->end = t->back.at[t->back.len - 1];
+    if (t)
+        read_words(t, folder);
     return t;
 }
 
@@ -179,7 +203,7 @@ struct dt_tokenizer *dt_tokenizer_open(const char *folder, struct dt_err *err)
 
 uint32_t dt_tokenizer_vocabulary(const struct dt_tokenizer *t)
 {
-    return t->texts.limit;
+    return t->words ? t->words : t->texts.limit;
 }
 
 uint32_t dt_tokenizer_end(const struct dt_tokenizer *t)

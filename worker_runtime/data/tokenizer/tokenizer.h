@@ -16,13 +16,15 @@
 struct dt_tokenizer;
 
 /* FOLDER holds tokenizer.json, and may hold tokenizer_config.json or special_tokens_map.json, which
- * name the token that ends a document. NULL and *err. */
+ * name the token that ends a document, and config.json, whose vocab_size may leave out the last of
+ * the added tokens. NULL and *err. */
 struct dt_tokenizer *dt_tokenizer_open(const char *folder, struct dt_err *err);
 /* TEXT: what stands in tokenizer.json. */
 struct dt_tokenizer *dt_tokenizer_read(struct dt_bytes text, struct dt_err *err);
 void dt_tokenizer_close(struct dt_tokenizer *t); /* NULL is fine */
 
-/* All ids are below it. */
+/* All ids are below it, but for those of added tokens that the folder's model has no word for: a
+ * Gemma 3 of text alone comes with a token of images, whose id is the first behind its words. */
 uint32_t dt_tokenizer_vocabulary(const struct dt_tokenizer *t);
 /* The token that ends a document; DT_TOKEN_NONE: the folder names none. */
 uint32_t dt_tokenizer_end(const struct dt_tokenizer *t);
