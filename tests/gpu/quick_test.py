@@ -155,8 +155,9 @@ def results_outlive_quick(b, _):
     with open(os.path.join(out, "results.jsonl"), "a", encoding="utf-8") as f:
         f.write(json.dumps({"step": "test-attention", "state": "begun", "seconds": 0, "says": ""}) + "\n")
     b.plant("attention", WELL)
-    b.run(0, "--out", out, "--only", "test-kit,test-attention")
-    tap.check_equal("test-attention" in states(out), False, "that it was tried a third time")
+    said = b.run(1, "--out", out, "--only", "test-kit,test-attention")
+    expect(said, "lost ", "begun twice and never ended")
+    tap.check_equal(states(out)["test-attention"], "lost", "what became of it without a third try")
 
 
 def time_is_kept(b, _):
