@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "tests/lib/check.h"
-#include "worker_runtime/train/inside.h"
+#include "tests/runtime/actor.h"
 
 #include <math.h>
+
+BEFORE_ALL
+{
+    folder_make();
+}
 
 /* Validations one behind the other, and what each comes to. */
 TEST(a_lower_loss_is_the_best_and_one_that_is_much_lower_is_better)
@@ -81,4 +85,39 @@ TEST(a_step_that_was_not_judged_is_judged_where_a_run_goes_on)
     c.train.patience = 0;
     t.state.step = 12;
     CHECK(!dt_best_owes_validation(&t, true));
+}
+
+/* A world that is back at the best step: its vault kept that one before it was judged, and what was
+ * the best before it is gone. */
+static void comes_back_to_its_best(struct rank_self *me)
+{
+    struct dt_err err = {0};
+    struct actor a;
+    open_actor(&a, me);
+    struct dt_config c = {.train = {.keep_best = true, .patience = 3, .save_dir = a.saves}};
+    a.t.config = &c;
+    a.t.state = (struct dt_ckpt_state){.step = 5, .best = {.validated = 5, .step = 5, .loss = 1}};
+    CHECK_OK(dt_saver_begin(&a.t, &err), err);
+    CHECK_OK(dt_saver_finish(&a.t, &err), err);
+    if (me->rank == 0)
+        CHECK_OK(dt_ckpt_point_best(a.saves, 5, &err), err);
+    a.t.state.best = (struct dt_ckpt_best){.validated = 4, .step = 2, .loss = 2, .worse = 2};
+    CHECK_OK(dt_best_begin(&a.t, &err), err);
+    CHECK_EQ(a.t.state.best.step, 5);
+    CHECK_EQ(a.t.state.best.worse, 0);
+    CHECK(!a.t.best_lost && !dt_best_owes_validation(&a.t, true) && a.t.warnings.len == 0);
+    /* At a later step the one that is named is older. */
+    a.t.state.step = 6;
+    a.t.state.best = (struct dt_ckpt_best){.validated = 6, .step = 6, .loss = 0.5};
+    CHECK_OK(dt_best_begin(&a.t, &err), err);
+    CHECK_EQ(a.t.state.best.step, 5);
+    CHECK(a.t.best_lost && dt_best_owes_validation(&a.t, false));
+    CHECK_EQ(a.t.warnings.len > 0, me->rank == 0);
+    dt_buf_finish(&a.t.warnings);
+    close_actor(&a);
+}
+
+TEST(the_best_step_is_not_compared_with_itself)
+{
+    ranks_run(2, comes_back_to_its_best, NULL);
 }

@@ -36,7 +36,9 @@ bool dt_best_ends(const struct dt_config_train *c, const struct dt_ckpt_best *b)
 
 /* -- where a run begins ----------------------------------------------------------------------- */
 
-/* The checkpoint that `best` names, if it is of this history; else none. */
+/* The checkpoint that `best` names, if it is of this history; else none. Where that is the step at
+ * hand, as one in the vault may be, which was not judged when it was kept, that checkpoint knows
+ * how it was judged: to judge it once more would find it no better than itself. */
 static struct dt_ckpt_best find_named(const struct dt_trainer *t)
 {
     const char *dir = t->config->train.save_dir;
@@ -49,6 +51,8 @@ static struct dt_ckpt_best find_named(const struct dt_trainer *t)
     if (step <= 0 || step > t->state.step ||
         dt_ckpt_peek(dt_ckpt_step_path(dir, step, path), &s, NULL) < 0 || s.best.step != step)
         return b;
+    if (step == t->state.step)
+        return s.best;
     b.step = step;
     b.loss = s.best.loss;
     return b;
@@ -61,13 +65,13 @@ static void look(struct dt_trainer *t)
     struct dt_ckpt_best *b = &t->state.best;
     struct dt_err why = {0};
     int64_t lost = b->step;
-    if (!dt_ckpt_is_there(dir, lost)) {
+    if (!dt_ckpt_is_there(dir, lost))
         *b = find_named(t);
+    if (b->step != lost && b->validated != t->state.step)
         dt_buf_printf(&t->warnings,
                       "the checkpoint of step %" PRId64 ", the best so far, is not in %s; the step "
                       "at hand is validated once more\n",
                       lost, dir);
-    }
     if (b->step > 0 && dt_ckpt_point_best(dir, b->step, &why) < 0)
         dt_buf_printf(&t->warnings, "%s\n", why.text);
 }
@@ -82,7 +86,7 @@ int dt_best_begin(struct dt_trainer *t, struct dt_err *err)
         look(t);
     if (dt_coll_broadcast(t->world, b, sizeof *b, DT_U8, 0, err) < 0)
         return -1;
-    t->best_lost = b->step != was;
+    t->best_lost = b->step != was && b->validated != t->state.step;
     return 0;
 }
 
