@@ -118,10 +118,29 @@ static void uploads_the_best(struct rank_self *me)
     close_uploading(&a);
 }
 
-TEST(the_best_stays_where_it_was_uploaded)
+/* On a disk that has nothing. */
+static void fetches_the_best(struct rank_self *me)
+{
+    struct actor a;
+    struct dt_err err = {0};
+    struct dt_found f = {.step = -1};
+    char url[700];
+    snprintf(url, sizeof url, "file://%s", at("depot"));
+    open_uploading(&a, me, (struct dt_config_train){.upload_to = url, .keep_best = true});
+    CHECK_OK(dt_uploader_restore(&a.t, &f, &err), err);
+    CHECK(strstr(f.path, "/saves/step-00004000"));
+    CHECK(is_there("saves/step-00004000/state.json"));
+    CHECK(is_there("saves/step-00000010/state.json"));
+    CHECK_STR(text_of("saves/latest"), "step-00004000\n");
+    close_uploading(&a);
+}
+
+TEST(the_best_stays_where_it_was_uploaded_and_comes_back)
 {
     clean();
     ranks_run(2, uploads_the_best, NULL);
+    CHECK_EQ(system("rm -r \"$DIR/saves\""), 0);
+    ranks_run(2, fetches_the_best, NULL);
 }
 
 static void replaces_alone(struct rank_self *me)

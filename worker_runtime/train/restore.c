@@ -2,6 +2,7 @@
 /* Coming back on a machine that has not what the run saved last: from the place of uploads. */
 #include "base/say.h"
 #include "worker_runtime/ckpt/upload/fetch.h"
+#include "worker_runtime/ckpt_names.h"
 #include "worker_runtime/coll/agree.h"
 #include "worker_runtime/train/inside.h"
 
@@ -18,6 +19,7 @@
 struct knowledge {
     int64_t disk;   /* the step that was found in save_dir; -1: none */
     int64_t depot;  /* the newest whole one there that was not tried in vain; -1: none */
+    int64_t best;   /* the best one, which is there and not on the disk; 0: there is none */
     int32_t silent; /* the depot does not answer, and WHY says so */
     char why[512];
 };
@@ -34,6 +36,8 @@ struct question {
     struct dt_depot *depot;
     int64_t after; /* the one that was tried last; -1: none was */
     int64_t newest;
+    int64_t wanted; /* 0: none is */
+    bool has_wanted;
 };
 
 static int look_up(void *question, struct dt_err *err)
@@ -43,6 +47,8 @@ static int look_up(void *question, struct dt_err *err)
     if (dt_shelf_look(q->depot, NULL, &shelf, err) < 0)
         return -1;
     q->newest = dt_shelf_next(&shelf, q->after);
+    for (size_t i = 0; i < shelf.count; i++)
+        q->has_wanted |= shelf.at[i].step == q->wanted && shelf.at[i].whole;
     dt_shelf_finish(&shelf);
     return 0;
 }
@@ -51,7 +57,8 @@ static int look_up(void *question, struct dt_err *err)
 static void ask(struct dt_trainer *t, int64_t after, struct knowledge *k)
 {
     const struct timespec nap = {.tv_nsec = ASK_EVERY_NS};
-    struct question q = {.depot = t->uploader->depot, .after = after, .newest = -1};
+    struct question q = {
+        .depot = t->uploader->depot, .after = after, .newest = -1, .wanted = k->best};
     struct dt_errand *e = &t->uploader->errand;
     struct dt_err why = {0};
     dt_ms until = dt_clock_after(dt_clock_monotonic(), k->disk >= 0 ? PATIENCE : DT_FOREVER);
@@ -62,6 +69,7 @@ static void ask(struct dt_trainer *t, int64_t after, struct knowledge *k)
         nanosleep(&nap, NULL);
     }
     k->depot = q.newest;
+    k->best = rc > 0 && q.has_wanted ? k->best : 0;
     k->silent = rc < 0;
     if (k->silent && why.code == DT_E_CANCELED)
         snprintf(k->why, sizeof k->why, "%s has not answered in time", dt_depot_name(q.depot));
@@ -174,6 +182,36 @@ static int try(struct dt_trainer *t, struct knowledge *k, struct dt_found *f)
     return -1;
 }
 
+/* The best step that STEP, which is on the disk, tells of; 0: it is there as well, or none is. */
+static int64_t find_best(const struct dt_trainer *t, int64_t step)
+{
+    const char *dir = t->config->train.save_dir;
+    struct dt_ckpt_state s;
+    char path[PATH_MAX];
+    if (!t->config->train.keep_best || step < 0 ||
+        dt_ckpt_peek(dt_ckpt_step_path(dir, step, path), &s, NULL) < 0 || s.best.step == 0)
+        return 0;
+    return dt_ckpt_is_there(dir, s.best.step) ? 0 : s.best.step;
+}
+
+/* Without it the run would take another one for the best, and remove this one from the place of
+ * uploads. */
+static int fetch_best(struct dt_trainer *t, int64_t step, struct dt_err *err)
+{
+    struct knowledge k = {.disk = step};
+    struct dt_err why = {0};
+    if (t->rank == 0)
+        k.best = find_best(t, step);
+    if (k.best)
+        ask(t, -1, &k);
+    if (dt_coll_broadcast(t->world, &k.best, sizeof k.best, DT_U8, 0, err) < 0)
+        return -1;
+    if (k.best && fetch(t, k.best, &why) < 0 && t->rank == 0)
+        dt_buf_printf(&t->warnings, "step %" PRId64 ", the best so far, is not fetched: %s\n",
+                      k.best, why.text);
+    return 0;
+}
+
 int dt_uploader_restore(struct dt_trainer *t, struct dt_found *f, struct dt_err *err)
 {
     struct knowledge k = {.disk = -1, .depot = -1};
@@ -194,7 +232,7 @@ int dt_uploader_restore(struct dt_trainer *t, struct dt_found *f, struct dt_err 
         go_on_without(t, &k, f);
     if (k.depot >= 0 && k.depot == k.disk)
         t->uploader->turns.uploaded = t->uploader->turns.tried = k.depot;
-    return 0;
+    return k.silent ? 0 : fetch_best(t, k.disk, err);
 }
 
 int dt_uploader_refuse_others(struct dt_trainer *t, struct dt_err *err)
