@@ -152,6 +152,8 @@ def what_cannot_be(s):
     rows = [
         (s.path("no-dpo.json"), [], r"data\.train: .*pairs\.bin: it holds pairs of answers, of which half are the worse ones"),
         (s.path("no-lora.json"), ["--set", "model.weights="], r"dpo: which model are answers compared with\?"),
+        (s.path("no-lora.json"), ["--set", "train.save_dir=" + s.path("base-llama")],
+         r"dpo: answers are compared with the model in .*base-llama/step-00000001, a checkpoint in this run's own train\.save_dir"),
         (c, ["--set", "data.train=" + s.path("sums.bin")], r"data\.train: .*sums\.bin: the block \"dpo\" trains with pairs of answers"),
         (c, ["--set", "data.validation=" + s.path("sums.bin")], r"data\.validation: .*sums\.bin: the block \"dpo\" trains with pairs"),
     ]

@@ -128,6 +128,12 @@ int dt_resume_make_room(struct dt_trainer *t, const struct dt_found *f, struct d
 {
     const char *dir = t->config->train.save_dir;
     char aside[PATH_MAX];
+    if (t->config->dpo.on && is_ours(t, t->weights))
+        return dt_err_set(err, DT_E_USAGE,
+                          "dpo: answers are compared with the model in %.200s, a checkpoint in "
+                          "this run's own train.save_dir, where newer ones would take its place; "
+                          "give the run another train.save_dir",
+                          t->weights);
     if (!dir || strcmp(t->options->resume, "auto") == 0 || is_ours(t, f->path))
         return 0;
     if (dt_uploader_refuse_others(t, err) < 0)
