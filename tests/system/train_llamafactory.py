@@ -6,6 +6,7 @@ import json
 import os
 import random
 import shutil
+import signal
 
 import tap
 import training
@@ -129,6 +130,19 @@ def as_a_command(s):
                              "train.threads=1", "train.metrics=" + s.path("words.jsonl"), "--output_dir", s.path("words.out")])
     tap.check_equal(program.end(), 0, "exit status; it said\n%s\n" % "\n".join(program.lines))
     tap.check_equal(s.losses(s.path("words")), s.losses(path), "losses")
+
+
+@training.story
+def rescued(s):
+    """a command that fails for good saves its last step"""
+    path = yaml(s, "lost.yaml", max_steps=training.LONG)
+    program = s.start_words([s.tools.dtrun, "--nproc-per-node", "2", "--no-python", s.tools.train, "llamafactory", path, "--set",
+                             "train.threads=1", "--set", "train.vault_every=1"])
+    program.expect(r"^step +3/")
+    os.kill(s.workers(program)[1], signal.SIGKILL)
+    step = int(program.expect(r"^dtrun-train: step (\d+) is saved in ").group(1))
+    tap.check_equal(program.end(), 1, "exit status")
+    tap.check_equal(s.checkpoints(s.path("lost.yaml.out")), ["step-%08d" % step], "checkpoints")
 
 
 @training.story

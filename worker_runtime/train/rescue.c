@@ -25,17 +25,15 @@ static void put_word(struct dt_buf *out, const char *word)
     dt_buf_put(out, word, strlen(word) + 1);
 }
 
-/* This very command line, and --rescue. */
+/* This very command line, and --rescue: behind all else, as the first word may be a command. */
 static void put_command(struct dt_buf *out)
 {
     struct dt_buf line = {0};
     if (dt_fs_read("/proc/self/cmdline", DT_VAULT_NOTE_MAX, &line, NULL) < 0 || line.len == 0)
         out->bad = true;
     else {
-        size_t first = strlen(dt_buf_cstr(&line)) + 1;
-        dt_buf_put(out, line.at, first);
+        dt_buf_put(out, line.at, line.len);
         put_word(out, "--rescue");
-        dt_buf_put(out, line.at + first, line.len - first);
     }
     dt_buf_finish(&line);
 }
