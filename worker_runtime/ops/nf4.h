@@ -10,6 +10,10 @@
  *     nested   1 float       for each group
  *     absmax   1 byte        for each block
  *     codes    half a byte   for each number; the first is in the upper half
+ *              0s            up to a multiple of 16 bytes
+ *
+ * So what stands behind it in a unit begins where a GPU may read 16 bytes at once: kernels of norms
+ * are faster there, and cuBLASLt, which cannot be told where a bias begins, may count on it.
  *
  * The map is there with each tensor, as in bitsandbytes' files, and not built in: a file's own is
  * used to the last bit. */
@@ -64,7 +68,7 @@ DT_HALF struct dt_nf4_parts dt_nf4_parts_of(const void *packed, size_t count)
     size_t nested_at = DT_NF4_MAP + 1, absmax_at = nested_at + dt_nf4_groups(count);
     size_t codes_at = absmax_at + (dt_nf4_blocks(count) + 3) / 4;
     struct dt_nf4_parts p = {NULL, NULL, NULL, NULL, NULL, 0};
-    p.words = codes_at + (dt_nf4_code_bytes(count) + 3) / 4;
+    p.words = (codes_at + (dt_nf4_code_bytes(count) + 3) / 4 + 3) / 4 * 4;
     if (!packed)
         return p;
     p.map = (float *)packed;
