@@ -138,7 +138,7 @@ static int write_tensor(const struct exporting *x, size_t i, struct dt_draft *d,
         if (dt_export_goes_on(x->o, err) < 0 ||
             dt_ckpt_weights_read(x->saved.weights, tensor, at, n, room, err) < 0 ||
             dt_export_check_range(room, n, type == DT_F16 ? DT_F16_END : INFINITY,
-                                  x->tensors[tensor].name, err) < 0)
+                                  x->tensors[i].name, err) < 0)
             return -1;
         dt_convert_from_f32(type, room, out, n);
         if (dt_draft_write(d, out, n * dt_dtype_size(type), err) < 0)
