@@ -153,6 +153,27 @@ TEST(adapters_have_magnitudes_and_a_rate_of_their_own)
     loaded("dataset: sums\nuse_dora: true\nloraplus_lr_ratio: 16\n");
     CHECK(strstr(c.document, "\"use_dora\":\ttrue") != NULL);
     CHECK(strstr(c.document, "\"plus_ratio\":\t16") != NULL);
+    loaded("dataset: sums\nfinetuning_type: full\nloraplus_lr_ratio: 16\n");
+    CHECK_EQ(c.lora.r, 0);
+    CHECK_STR(dt_buf_cstr(&warnings),
+              "loraplus_lr_ratio: no new adapters are made, and it is ignored\n");
+}
+
+TEST(adapters_that_are_gone_on_with_have_a_rate_of_their_own_too)
+{
+    struct dt_buf text = {0};
+    mkdir(at("before"), 0755);
+    put("before/adapter_config.json", "{\"peft_type\": \"LORA\", \"r\": 4, \"lora_alpha\": 8, "
+                                      "\"target_modules\": [\"q_proj\"]}");
+    dt_buf_printf(&text,
+                  "dataset: sums\nadapter_name_or_path: %s\nlora_rank: 16\n"
+                  "loraplus_lr_ratio: 16\n",
+                  at("before"));
+    loaded(dt_buf_cstr(&text));
+    dt_buf_finish(&text);
+    CHECK_EQ(c.lora.r, 4);
+    CHECK(c.lora.plus_ratio == 16);
+    CHECK_STR(dt_buf_cstr(&warnings), "lora_rank: no new adapters are made, and it is ignored\n");
 }
 
 TEST(the_model_beside_adapters_may_have_4_bits)

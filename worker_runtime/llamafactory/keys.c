@@ -76,7 +76,7 @@ const struct factory_key factory_keys[] = {
     {"additional_target", .kind = FACTORY_NAMES, .to = "lora.modules_to_save", .at = AT(saved), .of_adapters = true},
     {"use_rslora", .kind = FACTORY_TO, .to = "lora.use_rslora", .fallback = "false", .of_adapters = true},
     {"use_dora", .kind = FACTORY_TO, .to = "lora.use_dora", .fallback = "false", .of_adapters = true},
-    {"loraplus_lr_ratio", .kind = FACTORY_TO, .to = "lora.plus_ratio", .of_adapters = true},
+    {"loraplus_lr_ratio", .kind = FACTORY_TO, .to = "lora.plus_ratio", .of_any = true},
     {"loraplus_lr_embedding", .kind = FACTORY_IDLE},
     {"pissa_init", .kind = FACTORY_REFUSE, .why = NUMERICS},
     {"pissa_iter", .kind = FACTORY_IDLE},

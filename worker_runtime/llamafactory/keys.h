@@ -42,6 +42,7 @@ struct factory_key {
     const char *fallback;
     const char *why;  /* of REFUSE: a part of a sentence */
     bool of_adapters; /* it says something of new adapters */
+    bool of_any;      /* ... of any that are trained */
 };
 
 /* Ended by a row without a name. */

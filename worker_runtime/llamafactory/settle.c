@@ -91,6 +91,12 @@ static bool makes_adapters(const struct factory_draft *d)
     return strcmp(d->finetuning, "lora") == 0 && !d->adapter;
 }
 
+static bool has_use_for(const struct factory_draft *d, const struct factory_key *k)
+{
+    bool trains_some = makes_adapters(d) || d->adapter;
+    return (!k->of_adapters || makes_adapters(d)) && (!k->of_any || trains_some);
+}
+
 static int settle_adapters(const struct factory_reading *r)
 {
     struct factory_draft *d = r->draft;
@@ -110,7 +116,7 @@ static int settle_same(const struct factory_reading *r)
     int rc = 0;
     for (const struct factory_key *k = factory_keys; k->name && rc == 0; k++) {
         bool written = is_written(r, k->name);
-        if (k->of_adapters && !makes_adapters(r->draft)) {
+        if (!has_use_for(r->draft, k)) {
             if (written)
                 dt_buf_printf(&unused, "%s%s", unused.len ? ", " : "", k->name);
         } else if (k->kind == FACTORY_TO && (written || k->fallback)) {
