@@ -87,8 +87,8 @@ static int take_word(struct words *w, const char *word)
     return 0;
 }
 
-/* People put `dtrun-train llamafactory` where `llamafactory-cli` stands, in front of its own word for
- * training. */
+/* People put `dtrun-train llamafactory` where `llamafactory-cli` stands, in front of its own word
+ * for training. */
 static bool is_its_command(char *const *word, char *const *end)
 {
     return word < end && strcmp(*word, "train") == 0;
