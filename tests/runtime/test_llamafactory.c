@@ -265,6 +265,10 @@ TEST(a_deepspeed_file_joins_it)
     put("z3.json", "{\"gradient_clipping\": 3}");
     CHECK_FAIL(load(text, NULL, &err), err, "gradient_clipping: ");
     CHECK(strstr(err.text, "has another value than") != NULL);
+    put("z3.json", "{\"fp16\": {\"enabled\": \"auto\", \"loss_scale_window\": 1000, "
+                   "\"initial_scale_power\": 12, \"hysteresis\": 2}}");
+    CHECK_OK(load(text, (const char *const[]){"fp16=true", NULL}, &err), err);
+    CHECK(c.scaler.dynamic && c.scaler.window == 1000 && c.scaler.scale == 4096);
 }
 
 TEST(what_cannot_be_is_refused_by_name)

@@ -182,7 +182,7 @@ static int settle_schedule(const struct factory_reading *r)
     return strcmp(type, "constant") == 0 ? 0 : settle_warmup(r);
 }
 
-/* fp16 as torch's GradScaler begins with it. */
+/* fp16 as torch's GradScaler begins with it; a DeepSpeed file has its own scaler. */
 static int settle_precision(const struct factory_reading *r)
 {
     const struct factory_draft *d = r->draft;
@@ -192,8 +192,11 @@ static int settle_precision(const struct factory_reading *r)
         return put_flag(r, "bf16.enabled", true);
     if (!d->fp16)
         return 0;
-    return put_flag(r, "fp16.enabled", true) < 0 ||
-                   put_number(r, "fp16.initial_scale_power", 16) < 0 ||
+    if (put_flag(r, "fp16.enabled", true) < 0)
+        return -1;
+    if (d->deepspeed)
+        return 0;
+    return put_number(r, "fp16.initial_scale_power", 16) < 0 ||
                    put_number(r, "fp16.loss_scale_window", 2000) < 0 ||
                    put_number(r, "fp16.hysteresis", 1) < 0
                ? -1
