@@ -554,17 +554,25 @@ static void warn(const struct dt_train_args *a, struct dt_buf *warnings)
 }
 
 /* The words of --set, and behind them --init-from as the key that it stands for, written into INIT:
- * so a configuration without a model.config has the model of that folder. Free the result. */
+ * so a configuration without a model.config has the model of that folder. A rescue opens no data,
+ * so it waits for no sum of datasets, which may be large, or gone. Free the result. */
 static const char **overrides_of(const struct dt_train_args *a, struct dt_buf *init)
 {
     struct dt_json_writer w = {.out = init};
-    const char **all = calloc(a->set.len + 2, sizeof *all); /* ends with NULL */
-    for (size_t i = 0; all && i < a->set.len; i++)
-        all[i] = a->set.at[i];
+    const char **all = calloc(a->set.len + 4, sizeof *all); /* ends with NULL */
+    size_t count = 0;
+    while (all && count < a->set.len) {
+        all[count] = a->set.at[count];
+        count++;
+    }
+    if (all && a->rescue && a->llamafactory) {
+        all[count++] = "data.train=\"none\"";
+        all[count++] = "data.validation=\"none\""; /* some keys want one */
+    }
     if (all && a->init_from && *a->init_from) {
         dt_buf_put_str(init, "model.weights=");
         dt_json_put_text(&w, NULL, a->init_from);
-        all[a->set.len] = dt_buf_cstr(init);
+        all[count] = dt_buf_cstr(init);
     }
     return all;
 }

@@ -134,11 +134,14 @@ def as_a_command(s):
 
 @training.story
 def rescued(s):
-    """a command that fails for good saves its last step"""
-    path = yaml(s, "lost.yaml", max_steps=training.LONG)
+    """a command that fails for good saves its last step, also where its datasets are gone by then"""
+    gone = shutil.copytree(datasets(s), s.path("gone"))
+    path = yaml(s, "lost.yaml", max_steps=training.LONG, dataset_dir=gone, val_size=4, load_best_model_at_end="true",
+                eval_strategy="steps", eval_steps=training.LONG)
     program = s.start_words([s.tools.dtrun, "--nproc-per-node", "2", "--no-python", s.tools.train, "llamafactory", path, "--set",
                              "train.threads=1", "--set", "train.vault_every=1"])
     program.expect(r"^step +3/")
+    shutil.rmtree(gone)
     os.kill(s.workers(program)[1], signal.SIGKILL)
     step = int(program.expect(r"^dtrun-train: step (\d+) is saved in ").group(1))
     tap.check_equal(program.end(), 1, "exit status")
