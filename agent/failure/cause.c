@@ -465,10 +465,13 @@ static void find_by_signal(const struct dt_cause_facts *f, struct dt_cause *c)
  * said anyway. By an old custom a status of 2 is of what a person has written. */
 static bool find_in_sentence(const struct dt_cause_facts *f, struct dt_cause *c)
 {
-    struct dt_bytes rest = f->last_said, line = trimmed(dt_traceback_line(&rest));
+    struct dt_bytes rest = f->last_said, line;
     char text[QUOTE_MAX + 32];
     int rank, used = 0;
-    if (!f->of_file || !line.len)
+    if (!f->of_file || !rest.len)
+        return false;
+    line = trimmed(dt_traceback_line(&rest));
+    if (!line.len)
         return false;
     snprintf(text, sizeof text, "%.*s", (int)(line.len < sizeof text ? line.len : sizeof text - 1),
              (const char *)line.at);

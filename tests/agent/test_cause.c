@@ -85,6 +85,10 @@ TEST(the_sentence_of_an_error_file_is_why)
         CHECK_STR(c.text, rows[i].text);
         CHECK_EQ(c.retry, rows[i].retry);
     }
+    struct dt_cause_facts nothing = facts_of((struct dt_bytes){0});
+    struct dt_cause c;
+    dt_cause_find(&nothing, &c);
+    CHECK_STR(c.class, "exited");
 }
 
 /* What the kernel has counted stands above all that a worker says. */
