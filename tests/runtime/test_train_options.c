@@ -126,6 +126,7 @@ TEST(a_command_of_llamafactory_s_is_a_file_and_keys)
         {"llamafactory a.yaml", "a.yaml", {NULL}, "auto"},
         {"llamafactory train a.yaml", "a.yaml", {NULL}, "auto"},
         {"llamafactory train ./train", "./train", {NULL}, "auto"},
+        {"llamafactory a.yaml --print-config", "a.yaml", {NULL}, "auto"},
         {"llamafactory --stage sft --do_train --lora_target q_proj,v_proj --max_steps -1",
          "",
          {"stage=sft", "do_train=true", "lora_target=q_proj,v_proj", "max_steps=-1"},
@@ -158,6 +159,9 @@ TEST(a_command_of_llamafactory_s_is_a_file_and_keys)
     struct dt_opt_result result;
     struct dt_err err = {0};
     CHECK_FAIL(read_line("llamafactory a b", &a, &result, &err), err, "what is \"b\"?");
+    dt_train_args_finish(&a);
+    CHECK_OK(read_line("llamafactory -h", &a, &result, &err), err);
+    CHECK(result.help);
     dt_train_args_finish(&a);
 }
 

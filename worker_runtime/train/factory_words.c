@@ -76,6 +76,8 @@ static int take_word(struct words *w, const char *word)
     size_t len = strcspn(word, "=");
     if (is_option(word))
         return take_option(w, word);
+    if (word[0] == '-' && word[1])
+        return put(w, word); /* -h; what no option has is refused by its letter */
     if (word[len] && !memchr(word, '/', len))
         return put_set(w, word, len, word + len + 1);
     if (w->file)

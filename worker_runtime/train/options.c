@@ -487,7 +487,7 @@ static int read_line(struct dt_train_args *a, int argc, char *const *argv,
     }
     int count = 0;
     for (int i = 0; i < argc; i++)
-        if (i == 0 || !is_bare_deepspeed(argv[i], argv[i + 1]))
+        if (i == 0 || !is_bare_deepspeed(argv[i], i + 1 < argc ? argv[i + 1] : NULL))
             args[count++] = argv[i];
     int rc = read_words(a, count, args, result, err);
     free(args);
