@@ -252,6 +252,23 @@ TEST(overrides_are_of_either_kind)
     CHECK(!f.makes_tokens);
 }
 
+TEST(examples_fit_into_the_model)
+{
+    static const char *const small[] = {"model.config.max_position_embeddings=1024", NULL};
+    static const char *const smaller[] = {"model.config.max_position_embeddings=1024",
+                                          "data.sequence_length=512", NULL};
+    struct dt_err err;
+    CHECK_OK(load("dataset: sums\n", small, &err), err);
+    CHECK_EQ(c.data.positions, 1024);
+    CHECK_EQ(f.data.cutoff, 1024);
+    CHECK_STR(dt_buf_cstr(&warnings), "cutoff_len is not written and is 1024 here, as the model "
+                                      "has 1024 positions\n");
+    CHECK_OK(load("dataset: sums\n", smaller, &err), err);
+    CHECK_EQ(c.data.positions, 512);
+    CHECK_FAIL(load("dataset: sums\ncutoff_len: 2048\n", small, &err), err,
+               "run.yaml: cutoff_len: 2048 is more than the 1024 positions of the model");
+}
+
 TEST(a_deepspeed_file_joins_it)
 {
     char text[300];

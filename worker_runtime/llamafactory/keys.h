@@ -68,6 +68,9 @@ int factory_refuse(const struct factory_reading *r, const char *key, const char 
 int factory_read(const struct factory_reading *r);
 /* What keys say together, as keys of the run. */
 int factory_settle(const struct factory_reading *r);
+/* How long samples are, once overrides are in the run: nothing that the file leaves out asks for
+ * more positions than the model has. */
+int factory_settle_cutoff(const struct factory_reading *r);
 
 /* Sets the key PATH of the run to V, which it owns in any case; V NULL: no memory. */
 int factory_put(const struct factory_reading *r, const char *path, struct cJSON *v);

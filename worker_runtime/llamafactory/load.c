@@ -189,7 +189,7 @@ static int understand(struct factory_reading *r, struct dt_merge *m, struct dt_c
     }
     if (dt_merge_overrides(m, r->err) < 0)
         return -1;
-    if (put_tokens(r) < 0)
+    if (factory_settle_cutoff(r) < 0 || put_tokens(r) < 0)
         return dt_err_wrap(r->err, "%s", m->name);
     return dt_config_understand(c, m, r->warnings, r->err) < 0 ? blame(m->name, r->err) : 0;
 }

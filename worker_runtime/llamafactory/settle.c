@@ -223,8 +223,7 @@ static int settle_data(const struct factory_reading *r)
                               "packed conversations do not see each other here; write "
                               "neat_packing: true beside it, which asks for that");
     of->packing = of->packing || d->neat_packing;
-    return put_number(r, "data.sequence_length", (double)of->cutoff) < 0 ||
-                   put_flag(r, "data.packing", of->packing) < 0 ||
+    return put_flag(r, "data.packing", of->packing) < 0 ||
                    put_flag(r, "data.shuffle", !d->no_shuffle) < 0
                ? -1
                : 0;
